@@ -1,0 +1,103 @@
+package plan
+
+import "time"
+
+// Snapshot is what Buildkite said at one moment, in muster's own words. It is
+// complete: a reader that could not read everything returns an error instead.
+// The order of its slices carries no meaning.
+type Snapshot struct {
+	// At is when the reading began, by muster's clock.
+	At time.Time
+	// Agents are the connected agents, read before the jobs.
+	Agents []Agent
+	// Jobs are the unfinished jobs that may want an agent, now or later.
+	Jobs []Job
+	// Sightings are agents known from the jobs they ran: of running builds,
+	// and of builds that finished since the moment the reader was asked for.
+	Sightings []Sighting
+	// Queues are the cluster queues that the reader could name.
+	Queues []Queue
+}
+
+// Agent is one connected Buildkite agent.
+type Agent struct {
+	// ID is Buildkite's identifier.
+	ID string
+	// Cluster is the Buildkite cluster's identifier; empty when unknown or
+	// unclustered.
+	Cluster string
+	// Tags are the agent's tags as "key=value". An agent without a queue tag is
+	// given that of its default queue by the reader.
+	Tags []string
+	// State is what the agent is doing.
+	State AgentState
+}
+
+// AgentState is what a connected agent is doing.
+type AgentState string
+
+// The states of a connected agent.
+const (
+	// AgentIdle waits for a job.
+	AgentIdle AgentState = "idle"
+	// AgentBusy has a job.
+	AgentBusy AgentState = "busy"
+	// AgentStopping takes no more jobs; it is no supply, but still runs.
+	AgentStopping AgentState = "stopping"
+)
+
+// Job is one unfinished job of type script.
+type Job struct {
+	// ID is Buildkite's identifier.
+	ID string
+	// Cluster is the Buildkite cluster's identifier; empty when unclustered.
+	Cluster string
+	// Rules are the agent query rules as "key=value". A job without a queue
+	// rule is given that of its default queue by the reader.
+	Rules []string
+	// State is what keeps the job from running.
+	State JobState
+	// Since is when the job became runnable; zero unless State is JobScheduled.
+	Since time.Time
+	// URL is the job's page, for reports.
+	URL string
+}
+
+// JobState is what keeps an unfinished job from running, as far as muster
+// needs to tell.
+type JobState string
+
+// The states of an unfinished job.
+const (
+	// JobScheduled is runnable now and has no agent: demand.
+	JobScheduled JobState = "scheduled"
+	// JobWaiting stands behind steps that are running, with no block step
+	// between: look-ahead only.
+	JobWaiting JobState = "waiting"
+	// JobLimited waits for a concurrency group, for the plan's limit, or is
+	// reserved by another scaler: no agent would help.
+	JobLimited JobState = "limited"
+	// JobBlocked stands behind a block step, for a person to release.
+	JobBlocked JobState = "blocked"
+)
+
+// Sighting says that an agent existed: it ran or runs a job.
+type Sighting struct {
+	// Agent is Buildkite's identifier of the agent.
+	Agent string
+	// Tags are the agent's tags as "key=value".
+	Tags []string
+	// Running reports whether the job still runs.
+	Running bool
+}
+
+// Queue is one cluster queue.
+type Queue struct {
+	// Cluster and ClusterName identify the Buildkite cluster; empty when
+	// unclustered.
+	Cluster, ClusterName string
+	// Key is the queue's key, as in "queue=key".
+	Key string
+	// Paused reports whether dispatch of jobs is paused.
+	Paused bool
+}
