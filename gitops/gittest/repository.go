@@ -1,0 +1,125 @@
+// Package gittest makes git repositories and serves them as a git host does,
+// for tests and for the demo: over smart HTTP through git's own
+// `git http-backend`, and over SSH through git's own upload-pack and
+// receive-pack. It needs the git binary and nothing else, and listens on the
+// loopback interface only.
+package gittest
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator/plan"
+)
+
+// Repository is a bare repository on disk, whose branch is main.
+type Repository struct {
+	// Dir is the repository's directory.
+	Dir string
+}
+
+// Init makes an empty bare repository in dir, which is created where it is
+// missing. Its HEAD is main, it takes pushes over HTTP, and it offers partial
+// clone as the large hosts do (uploadpack.allowFilter).
+func Init(dir string, more ...string) (Repository, error) {
+	r := Repository{Dir: dir}
+	args := append([]string{"init", "--quiet", "--bare", "--initial-branch=main"}, more...)
+	if _, err := run("", nil, append(args, dir)...); err != nil {
+		return r, err
+	}
+	for _, setting := range [][2]string{
+		{"http.receivepack", "true"},
+		{"uploadpack.allowFilter", "true"},
+		{"uploadpack.allowReachableSHA1InWant", "true"},
+		{"gc.auto", "0"},
+		{"receive.autogc", "false"},
+	} {
+		if err := r.Configure(setting[0], setting[1]); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// Configure sets one value of the repository's git configuration.
+func (r Repository) Configure(key, value string) error {
+	_, err := r.Git("config", key, value)
+	return err
+}
+
+// Git runs git in the repository, away from the configuration of the machine
+// and of its user, and returns what it printed.
+func (r Repository) Git(args ...string) (string, error) {
+	return run(r.Dir, nil, args...)
+}
+
+// GitInput is [Repository.Git] with a standard input.
+func (r Repository) GitInput(input []byte, args ...string) (string, error) {
+	return run(r.Dir, input, args...)
+}
+
+// Head returns the commit of branch main, or an error when there is none.
+func (r Repository) Head() (string, error) {
+	out, err := r.Git("rev-parse", "--verify", "--quiet", "refs/heads/main")
+	return strings.TrimSpace(out), err
+}
+
+// Commit writes one commit onto branch main, as another writer would, and
+// returns its identifier. The first commit begins the branch.
+func (r Repository) Commit(message string, at time.Time, changes ...plan.Change) (string, error) {
+	var stream bytes.Buffer
+	fmt.Fprintf(&stream, "commit refs/heads/main\ncommitter Somebody Else <else@example.com> %d +0000\n", at.Unix())
+	fmt.Fprintf(&stream, "data %d\n%s\n", len(message), message)
+	if head, err := r.Head(); err == nil {
+		fmt.Fprintf(&stream, "from %s\n", head)
+	}
+	for _, c := range changes {
+		if c.Content == nil {
+			fmt.Fprintf(&stream, "D %s\n", c.Path)
+			continue
+		}
+		fmt.Fprintf(&stream, "M 100644 inline %s\ndata %d\n%s\n", c.Path, len(c.Content), c.Content)
+	}
+	if _, err := r.GitInput(stream.Bytes(), "fast-import", "--quiet"); err != nil {
+		return "", err
+	}
+	return r.Head()
+}
+
+// ReadFile returns a file of branch main.
+func (r Repository) ReadFile(path string) ([]byte, error) {
+	out, err := r.Git("cat-file", "blob", "refs/heads/main:"+path)
+	return []byte(out), err
+}
+
+// run runs git and returns its standard output; the error carries what it
+// said on standard error.
+func run(dir string, input []byte, args ...string) (string, error) {
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	cmd.Env = environment(cmd)
+	cmd.Stdin = bytes.NewReader(input)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return string(out), fmt.Errorf("running git %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return string(out), nil
+}
+
+// environment is the process's own without git's variables, which a hook of an
+// outer repository would pass on, and with the settings of the machine and of
+// its user out of sight.
+func environment(cmd *exec.Cmd) []string {
+	env := slices.DeleteFunc(cmd.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
+	return append(env, isolation()...)
+}
+
+func isolation() []string {
+	return []string{"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C"}
+}

@@ -1,0 +1,180 @@
+package gittest
+
+import (
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// Options say how a server behaves. The zero value serves everybody over
+// plain HTTP.
+type Options struct {
+	// Username and Password are asked for as basic authentication where
+	// Password is not empty.
+	Username, Password string
+	// TLS serves https with a certificate of the server's own making; see
+	// [Server.CertificatePEM].
+	TLS bool
+	// Wrap stands between the network and the repository, to break things.
+	Wrap func(http.Handler) http.Handler
+}
+
+// Server serves the repositories below one directory over smart HTTP.
+type Server struct {
+	// URL is the server's address without a trailing slash; a repository's is
+	// URL + "/" + its directory's name.
+	URL string
+
+	http *httptest.Server
+
+	mu       sync.Mutex
+	options  Options
+	requests []string
+}
+
+// Serve serves the bare repositories in dir until Close. It needs git's
+// http-backend, which comes with git.
+func Serve(dir string, o Options) (*Server, error) {
+	root, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("serving %s: %w", dir, err)
+	}
+	git, err := exec.LookPath("git")
+	if err != nil {
+		return nil, fmt.Errorf("serving %s: %w", dir, err)
+	}
+	s := &Server{options: o}
+	var handler http.Handler = &cgi.Handler{
+		Path:   git,
+		Args:   []string{"http-backend"},
+		Dir:    root,
+		Env:    append(isolation(), "GIT_PROJECT_ROOT="+root, "GIT_HTTP_EXPORT_ALL=1"),
+		Stderr: io.Discard,
+	}
+	handler = s.record(s.authenticate(whole(handler)))
+	if o.Wrap != nil {
+		handler = o.Wrap(handler)
+	}
+	if o.TLS {
+		s.http = httptest.NewTLSServer(handler)
+	} else {
+		s.http = httptest.NewServer(handler)
+	}
+	s.URL = s.http.URL
+	return s, nil
+}
+
+// Close ends every connection and stops the server.
+func (s *Server) Close() {
+	s.http.CloseClientConnections()
+	s.http.Close()
+}
+
+// SetPassword changes what the server asks for from the next request on.
+func (s *Server) SetPassword(password string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.options.Password = password
+}
+
+// Requests returns the requests since the last call, in order, as in
+// "GET /fleet.git/info/refs?service=git-upload-pack".
+func (s *Server) Requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	requests := s.requests
+	s.requests = nil
+	return requests
+}
+
+// CertificatePEM is the certificate of a TLS server, which signs itself.
+func (s *Server) CertificatePEM() []byte {
+	if s.http.Certificate() == nil {
+		return nil
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})
+}
+
+func (s *Server) record(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.requests = append(s.requests, r.Method+" "+r.URL.RequestURI())
+		s.mu.Unlock()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) authenticate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		o := s.options
+		s.mu.Unlock()
+		name, password, _ := r.BasicAuth()
+		if o.Password != "" && (name != o.Username || subtle.ConstantTimeCompare([]byte(password), []byte(o.Password)) != 1) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="gittest"`)
+			http.Error(w, "authentication failed", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// whole reads the body before the CGI program starts: CGI knows no chunked
+// bodies, which git sends when it pushes more than a megabyte.
+func whole(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength < 0 {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				http.Error(w, "reading the body", http.StatusBadRequest)
+				return
+			}
+			r = r.Clone(context.WithoutCancel(r.Context()))
+			r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Fleet is a bare repository and the server it is served by.
+type Fleet struct {
+	Repository
+	*Server
+}
+
+// URL is the repository's address.
+func (f Fleet) URL() string { return f.Server.URL + "/" + filepath.Base(f.Dir) }
+
+// NewServer makes an empty bare repository, fleet.git, in a directory of the
+// test's and serves it until the test ends.
+func NewServer(t testing.TB, o Options) Fleet {
+	t.Helper()
+	repository := NewRepository(t)
+	server, err := Serve(filepath.Dir(repository.Dir), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	return Fleet{Repository: repository, Server: server}
+}
+
+// NewRepository makes an empty bare repository, fleet.git, in a directory of
+// the test's.
+func NewRepository(t testing.TB, more ...string) Repository {
+	t.Helper()
+	repository, err := Init(filepath.Join(t.TempDir(), "fleet.git"), more...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return repository
+}

@@ -1,0 +1,49 @@
+package gittest_test
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator/plan"
+	"muster/gitops/gittest"
+)
+
+func TestServerTakesAPushOverHTTP(t *testing.T) {
+	fleet := gittest.NewServer(t, gittest.Options{Username: "muster", Password: "s3cret"})
+	at := time.Unix(1_700_000_000, 0)
+	if _, err := fleet.Commit("begin", at, plan.Change{Path: "a/b.txt", Content: []byte("one\n")}); err != nil {
+		t.Fatal(err)
+	}
+	address := strings.Replace(fleet.URL(), "http://", "http://muster:s3cret@", 1)
+	clone := t.TempDir()
+	git := func(args ...string) {
+		t.Helper()
+		out, err := exec.Command("git", append([]string{"-C", clone, "-c", "user.name=x", "-c", "user.email=x@example.com"}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	git("clone", "--quiet", address, ".")
+	git("commit", "--quiet", "--allow-empty", "-m", "two")
+	git("push", "--quiet")
+	if out, err := fleet.Git("log", "--format=%s", "main"); err != nil || out != "two\nbegin\n" {
+		t.Errorf("log = %q, %v", out, err)
+	}
+	if got, err := fleet.ReadFile("a/b.txt"); err != nil || !bytes.Equal(got, []byte("one\n")) {
+		t.Errorf("ReadFile = %q, %v", got, err)
+	}
+	if len(fleet.Requests()) == 0 || len(fleet.Requests()) != 0 {
+		t.Error("Requests must return what happened since the last call")
+	}
+}
+
+func TestServerRefusesAWrongPassword(t *testing.T) {
+	fleet := gittest.NewServer(t, gittest.Options{Username: "muster", Password: "right"})
+	address := strings.Replace(fleet.URL(), "http://", "http://muster:wrong@", 1)
+	if out, err := exec.Command("git", "ls-remote", address).CombinedOutput(); err == nil {
+		t.Errorf("ls-remote with a wrong password succeeded: %s", out)
+	}
+}
