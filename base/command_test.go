@@ -1,0 +1,302 @@
+package base
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator/plan"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// eachShell runs the test in every shell that the command must run in and that
+// this machine has; sh must be there. It says which it did not try.
+func eachShell(t *testing.T, test func(t *testing.T, shell []string)) {
+	for _, argv := range [][]string{{"sh"}, {"dash"}, {"bash", "--posix"}, {"busybox", "sh"}} {
+		name := argv[0]
+		path, err := exec.LookPath(name)
+		if err != nil {
+			if name == "sh" {
+				t.Fatal(err)
+			}
+			t.Logf("not tried in %s: this machine has none", name)
+			continue
+		}
+		shell := append([]string{path}, argv[1:]...)
+		t.Run(name, func(t *testing.T) { test(t, shell) })
+	}
+}
+
+// leaseEnd is the end of the lease in these tests.
+const leaseEnd = "2026-11-21T02:30:00Z"
+
+// stamped returns what muster writes on a pod.
+func stamped() map[string]string {
+	return map[string]string{
+		"muster.dev/not-after":    leaseEnd,
+		"muster.dev/idle-timeout": "300",
+		"muster.dev/purpose":      "demand",
+		"muster.dev/ordered-at":   "2026-11-21T02:15:00Z",
+		"muster.dev/agent-tags":   "queue=default,os=linux,dispatch=default-7f3k9c2b,overlay=default",
+	}
+}
+
+// pod is one run of the container's command.
+type pod struct {
+	shell       []string
+	annotations map[string]string
+	// clock is what "date -u +%Y%m%d%H%M%S" answers; empty for the real one.
+	clock string
+	// index is what the Job controller says; empty for a Job that is not Indexed.
+	index string
+}
+
+// result is what came of it.
+type result struct {
+	exit   int
+	output string
+	// agent is the agent's command line, nil if none was started.
+	agent []string
+	// token is the agent's BUILDKITE_AGENT_TOKEN.
+	token string
+}
+
+// run does what the kubelet does with the command of job.yaml: it resolves the
+// environment and starts the process, here with stand-ins for the agent's
+// entry point and the clock.
+func (p pod) run(t *testing.T) result {
+	t.Helper()
+	c := readJob(t).Spec.Template.Spec.Containers[0]
+	if len(c.Command) != 3 || c.Command[0] != "/bin/sh" || len(c.Args) != 0 {
+		t.Fatalf("command is %q with args %q, want /bin/sh, flags, script", c.Command, c.Args)
+	}
+	bin, record := t.TempDir(), filepath.Join(t.TempDir(), "record")
+	script(t, bin, "buildkite-agent-entrypoint",
+		`printf '%s\n' "$BUILDKITE_AGENT_TOKEN" "$@" >`+record)
+	tools := []string{"tr", "date"}
+	if p.clock != "" {
+		tools = tools[:1]
+		script(t, bin, "date", `[ "$*" = "-u +%Y%m%d%H%M%S" ] && echo `+p.clock)
+	}
+	for _, tool := range tools {
+		link(t, bin, tool, p.shell)
+	}
+	env := []string{"PATH=" + bin}
+	if p.index != "" {
+		env = append(env, "JOB_COMPLETION_INDEX="+p.index)
+	}
+	for _, e := range c.Env {
+		value := e.Value
+		if ref := e.ValueFrom.FieldRef; ref != nil {
+			key, ok := strings.CutPrefix(ref.FieldPath, "metadata.annotations['")
+			key, ok2 := strings.CutSuffix(key, "']")
+			if !ok || !ok2 {
+				t.Fatalf("fieldPath %q names no annotation", ref.FieldPath)
+			}
+			value = p.annotations[key] // a missing annotation is an empty variable
+		}
+		if ref := e.ValueFrom.SecretKeyRef; ref != nil {
+			value = ref.Name + "/" + ref.Key
+		}
+		env = append(env, e.Name+"="+value)
+	}
+	argv := append(slices.Clone(p.shell), c.Command[1:]...)
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = env
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	var r result
+	if err := cmd.Run(); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		r.exit = exit.ExitCode()
+	}
+	r.output = out.String()
+	if text, err := os.ReadFile(record); err == nil {
+		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+		r.token, r.agent = lines[0], lines[1:]
+	}
+	return r
+}
+
+// script writes an executable that needs nothing but a shell.
+func script(t *testing.T, dir, name, body string) {
+	t.Helper()
+	text := "#!/bin/sh\n" + body + "\n"
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// link makes a tool available: busybox's own where busybox is the shell.
+func link(t *testing.T, dir, tool string, shell []string) {
+	t.Helper()
+	target := shell[0]
+	if filepath.Base(target) != "busybox" {
+		var err error
+		if target, err = exec.LookPath(tool); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(target, filepath.Join(dir, tool)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAgentStartsWithinTheLease(t *testing.T) {
+	eachShell(t, func(t *testing.T, shell []string) {
+		got := pod{shell: shell, annotations: stamped(), clock: "20261121021642", index: "11"}.run(t)
+		want := []string{
+			"start",
+			"--name", "%hostname",
+			"--spawn", "1",
+			"--tags", "queue=default,os=linux,dispatch=default-7f3k9c2b,overlay=default,index=11",
+			"--priority", "2",
+			"--disconnect-after-job",
+			"--disconnect-after-idle-timeout", "300",
+			"--health-check-addr", ":18080",
+		}
+		if diff := cmp.Diff(want, got.agent); diff != "" {
+			t.Errorf("the agent's command line (-want +got):\n%s", diff)
+		}
+		if got.exit != 0 || got.output != "" {
+			t.Errorf("exit %d, output %q", got.exit, got.output)
+		}
+		if got.token != "buildkite-agent/token" {
+			t.Errorf("token from %q, want Secret buildkite-agent, key token", got.token)
+		}
+	})
+}
+
+func TestUpkeepAgentYieldsToThoseOrderedForJobs(t *testing.T) {
+	eachShell(t, func(t *testing.T, shell []string) {
+		annotations := stamped()
+		annotations["muster.dev/purpose"] = "upkeep"
+		annotations["muster.dev/idle-timeout"] = "3600"
+		got := pod{shell: shell, annotations: annotations, clock: "20261121021642", index: "0"}.run(t)
+		line := strings.Join(got.agent, " ")
+		for _, want := range []string{"--priority 1", "--disconnect-after-idle-timeout 3600", ",index=0 "} {
+			if !strings.Contains(line, want) {
+				t.Errorf("the agent's command line %q lacks %q", line, want)
+			}
+		}
+	})
+}
+
+func TestLease(t *testing.T) {
+	tests := []struct {
+		name, clock string
+		starts      bool
+	}{
+		{"a second before its end", "20261121022959", true},
+		{"at its end", "20261121023000", true},
+		{"a second after its end", "20261121023001", false},
+		{"a minute after its end", "20261121023100", false},
+		{"a day after, earlier in the day", "20261122000000", false},
+		{"a year after, earlier in the year", "20270101000000", false},
+		{"a day before, later in the day", "20261120235959", true},
+	}
+	eachShell(t, func(t *testing.T, shell []string) {
+		for _, test := range tests {
+			got := pod{shell: shell, annotations: stamped(), clock: test.clock, index: "0"}.run(t)
+			if started := got.agent != nil; started != test.starts || got.exit != 0 {
+				t.Errorf("%s: started %t, exit %d, want %t and 0; output %q",
+					test.name, started, got.exit, test.starts, got.output)
+			}
+			if !test.starts && !strings.Contains(got.output, leaseEnd) {
+				t.Errorf("%s: output %q does not say when the lease ended", test.name, got.output)
+			}
+		}
+	})
+}
+
+// An agent whose clock is slow by exactly the grace is the last that may
+// start, and muster does not yet presume it lost at that moment.
+func TestClockSlowByTheGrace(t *testing.T) {
+	end, err := time.Parse(time.RFC3339, leaseEnd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eachShell(t, func(t *testing.T, shell []string) {
+		for _, late := range []time.Duration{plan.Grace, plan.Grace + time.Second} {
+			now := end.Add(late)
+			slow := now.Add(-plan.Grace).Format("20060102150405")
+			got := pod{shell: shell, annotations: stamped(), clock: slow, index: "0"}.run(t)
+			started := got.agent != nil
+			if expired := (plan.Dispatch{NotAfter: end}).Expired(now); started == expired {
+				t.Errorf("%s after the lease: agent started %t, muster presumes it lost %t", late, started, expired)
+			}
+		}
+	})
+}
+
+func TestLeaseByTheRealClock(t *testing.T) {
+	eachShell(t, func(t *testing.T, shell []string) {
+		for _, left := range []time.Duration{time.Hour, -time.Hour} {
+			annotations := stamped()
+			annotations["muster.dev/not-after"] = time.Now().Add(left).UTC().Format(time.RFC3339)
+			got := pod{shell: shell, annotations: annotations, index: "0"}.run(t)
+			if started := got.agent != nil; started != (left > 0) || got.exit != 0 {
+				t.Errorf("%s left: started %t, exit %d, output %q", left, started, got.exit, got.output)
+			}
+		}
+	})
+}
+
+func TestIncompleteJobStartsNoAgent(t *testing.T) {
+	tests := []struct {
+		name, key string
+		values    []string // the empty string is also the missing annotation
+	}{
+		{"lease", "muster.dev/not-after", []string{
+			"", "never", "2026-11-21", "2026-11-21T02:30:00", "2026-11-21T02:30:00+01:00",
+			"2026-11-21 02:30:00Z", "20261121023000", "99999-11-21T02:30:00Z", "$(date)", "2026-11-21T02:30:00Z\n",
+			"2026-11-21T02:30:00.5Z", "٢٠٢٦-11-21T02:30:00Z",
+		}},
+		{"idle time-out", "muster.dev/idle-timeout", []string{"", "0", "5m", "-300", "300 --debug", "3e2"}},
+		{"tags", "muster.dev/agent-tags", []string{"", "=", "queue", "queue=", "=default"}},
+	}
+	eachShell(t, func(t *testing.T, shell []string) {
+		for _, test := range tests {
+			for _, value := range test.values {
+				annotations := stamped()
+				annotations[test.key] = value
+				got := pod{shell: shell, annotations: annotations, clock: "20260101000000", index: "0"}.run(t)
+				if got.agent != nil || got.exit != 1 || !strings.Contains(got.output, test.key) {
+					t.Errorf("%s %q: agent %q, exit %d, output %q, want none, 1 and the annotation's name",
+						test.name, value, got.agent, got.exit, got.output)
+				}
+			}
+		}
+		for _, index := range []string{"", "x"} {
+			got := pod{shell: shell, annotations: stamped(), clock: "20260101000000", index: index}.run(t)
+			if got.agent != nil || got.exit != 1 {
+				t.Errorf("index %q: agent %q, exit %d", index, got.agent, got.exit)
+			}
+		}
+		got := pod{shell: shell, index: "0"}.run(t)
+		if got.agent != nil || got.exit != 1 {
+			t.Errorf("no annotation at all: agent %q, exit %d", got.agent, got.exit)
+		}
+	})
+}
+
+func TestUnreadableClockStartsNoAgent(t *testing.T) {
+	eachShell(t, func(t *testing.T, shell []string) {
+		for _, clock := range []string{"''", "Sat", "'2026 11'", "20261121T022959"} {
+			got := pod{shell: shell, annotations: stamped(), clock: clock, index: "0"}.run(t)
+			if got.agent != nil || got.exit == 0 {
+				t.Errorf("clock %s: agent %q, exit %d, want none and a failure", clock, got.agent, got.exit)
+			}
+		}
+	})
+}
