@@ -25,3 +25,28 @@ type Change struct {
 	// Content is the whole file; nil removes it.
 	Content []byte
 }
+
+// ActKind is what a commit does to an overlay.
+type ActKind string
+
+// The kinds of act, in the order in which one tick performs them.
+const (
+	// Repair puts muster's own directory right after it was edited by hand.
+	Repair ActKind = "repair"
+	// Order adds dispatches.
+	Order ActKind = "dispatch"
+	// Retire removes dispatches.
+	Retire ActKind = "retire"
+)
+
+// Act is one commit: one thing done to one overlay.
+type Act struct {
+	// Kind is what is done.
+	Kind ActKind
+	// Path is the overlay's directory, from the top of the repository.
+	Path string
+	// Decision is why.
+	Decision Decision
+	// Changes are the files written and removed.
+	Changes []Change
+}

@@ -3,6 +3,7 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"strings"
 	"time"
 )
@@ -17,6 +18,9 @@ type Overlay struct {
 	Policy Policy
 	// Dispatches are the manifests in git, ordered by ID.
 	Dispatches []Dispatch
+	// Broken says why the overlay is left alone: a template that does not
+	// build, a dispatch that cannot be read. Empty when it is sound.
+	Broken string
 }
 
 // Slug is the overlay's name as its agents carry it in their tag "overlay="
@@ -79,7 +83,8 @@ type Policy struct {
 	IdleTimeout, UpkeepIdleTimeout time.Duration
 	// Priority orders the overlays that serve one queue: higher first.
 	Priority int
-	// Paused stops everything for the overlay, retirements included.
+	// Paused stops ordering. Dispatches are still retired: that ends no agent,
+	// and a manifest left in git past its Job's TTL would be run again.
 	Paused bool
 }
 
@@ -110,6 +115,18 @@ type Dispatch struct {
 	NotAfter time.Time
 	// IdleTimeout is how long each agent waits for a job.
 	IdleTimeout time.Duration
+}
+
+// MarshalJSON writes the idle time-out in words, as in "5m0s".
+func (d Dispatch) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		ID          string    `json:"id"`
+		Purpose     Purpose   `json:"purpose"`
+		Agents      int       `json:"agents"`
+		At          time.Time `json:"at"`
+		NotAfter    time.Time `json:"notAfter"`
+		IdleTimeout string    `json:"idleTimeout"`
+	}{d.ID, d.Purpose, d.Agents, d.At, d.NotAfter, d.IdleTimeout.String()})
 }
 
 // Grace is how long after its lease an index that was not seen is presumed

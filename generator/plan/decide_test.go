@@ -1,0 +1,176 @@
+package plan
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "write what was decided into the cases")
+
+// world is a case of testdata/*.txtar: what there is, in a short form.
+type world struct {
+	Now      time.Time
+	Overlays []struct {
+		Name        string
+		Queue       string
+		Cluster     string
+		Tags        []string
+		Min         int
+		Max         int
+		Buffer      int
+		Lookahead   float64
+		MaxDispatch int
+		Priority    int
+		Paused      bool
+		Broken      string
+		Dispatches  []struct {
+			ID     string
+			Agents int
+			Age    string // since it was ordered; the lease is 15 minutes
+			Seen   string // indexes
+		}
+	}
+	Agents []struct {
+		Tags    []string
+		Cluster string
+		State   AgentState
+		Count   int
+	}
+	Jobs []struct {
+		Rules   []string
+		Cluster string
+		State   JobState
+		Count   int
+		Age     string
+	}
+	Running []string // agents that took a job while the jobs were read
+	Queues  []Queue
+}
+
+const lease = 15 * time.Minute
+
+func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Register) {
+	t.Helper()
+	age := func(s string) time.Time {
+		if s == "" {
+			return w.Now
+		}
+		d, err := time.ParseDuration(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w.Now.Add(-d)
+	}
+	var overlays []Overlay
+	register := &Register{}
+	for _, o := range w.Overlays {
+		if o.Queue == "" {
+			o.Queue = "default"
+		}
+		if o.MaxDispatch == 0 {
+			o.MaxDispatch = 100
+		}
+		v := Overlay{Name: o.Name, Broken: o.Broken, Policy: Policy{Queue: o.Queue, Cluster: o.Cluster, Tags: o.Tags, Min: o.Min, Max: o.Max,
+			Buffer: o.Buffer, Lookahead: o.Lookahead, MaxDispatch: o.MaxDispatch, Priority: o.Priority, Paused: o.Paused,
+			Lease: lease, IdleTimeout: 5 * time.Minute, UpkeepIdleTimeout: time.Hour}}
+		for _, d := range o.Dispatches {
+			at := age(d.Age)
+			v.Dispatches = append(v.Dispatches, Dispatch{ID: d.ID, Agents: d.Agents, At: at, NotAfter: at.Add(lease), Purpose: ForDemand})
+			var seen Indexes
+			if err := seen.UnmarshalText([]byte(d.Seen)); err != nil {
+				t.Fatal(err)
+			}
+			for i := range d.Agents {
+				if seen.Has(i) {
+					register.note([]string{"dispatch=" + d.ID, fmt.Sprintf("index=%d", i)})
+				}
+			}
+		}
+		overlays = append(overlays, v)
+	}
+	s := Snapshot{At: w.Now, Queues: w.Queues}
+	for i, a := range w.Agents {
+		for n := range max(1, a.Count) {
+			s.Agents = append(s.Agents, Agent{ID: fmt.Sprintf("agent-%d-%d", i, n), Tags: a.Tags, Cluster: a.Cluster, State: a.State})
+		}
+	}
+	for i, j := range w.Jobs {
+		for n := range max(1, j.Count) {
+			job := Job{ID: fmt.Sprintf("job-%d-%d", i, n), Rules: j.Rules, Cluster: j.Cluster, State: j.State, URL: fmt.Sprintf("https://buildkite.com/acme/app/builds/%d#%d", i, n)}
+			if j.State == JobScheduled {
+				job.Since = age(j.Age)
+			}
+			s.Jobs = append(s.Jobs, job)
+		}
+	}
+	for _, id := range w.Running {
+		s.Sightings = append(s.Sightings, Sighting{Agent: id, Running: true})
+	}
+	register.Note(s)
+	return overlays, s, register
+}
+
+// TestDecide reads cases: world.yaml is what there is, want.yaml is what is
+// observed and decided. The comment above them says what the case is about.
+func TestDecide(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no cases", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var w world
+			if err := yaml.UnmarshalStrict(archive.Files[0].Data, &w); err != nil {
+				t.Fatal(err)
+			}
+			overlays, snapshot, register := w.build(t)
+			got := transcript(t, overlays, snapshot, register)
+			if *update {
+				archive.Files = append(archive.Files[:1], txtar.File{Name: "want.yaml", Data: []byte(got)})
+				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(archive.Files[1].Data), got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// transcript is everything observed and decided, as YAML.
+func transcript(t *testing.T, overlays []Overlay, s Snapshot, r *Register) string {
+	t.Helper()
+	var b strings.Builder
+	for _, o := range Observe(overlays, s, r) {
+		decisions := Decide("c0ffee", overlays, o)
+		for i := range decisions {
+			if !reflect.DeepEqual(o, decisions[i].Observation) {
+				t.Errorf("decision %d carries another observation", i)
+			}
+			decisions[i].Observation = Observation{}
+		}
+		text, err := yaml.Marshal(map[string]any{"observation": o, "decisions": decisions})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString("---\n")
+		b.Write(text)
+	}
+	return b.String()
+}

@@ -1,0 +1,83 @@
+package plan
+
+import "time"
+
+// Decision is what to do about one overlay, and why. Everything that muster
+// says of it (commit message, log line, metrics, table, JSON) is printed from
+// this one value.
+type Decision struct {
+	// Overlay is the overlay's name.
+	Overlay string `json:"overlay"`
+	// Queue is the key of the queue it serves.
+	Queue string `json:"queue"`
+	// Held says why nothing is ordered whatever is needed; empty when nothing
+	// stands in the way.
+	Held string `json:"held,omitempty"`
+	// Sum is the arithmetic.
+	Sum Sum `json:"sum"`
+	// Order are the dispatches to write, those for demand first.
+	Order []Dispatch `json:"order,omitempty"`
+	// Retire are the dispatches to take out of git, by ID.
+	Retire []Retirement `json:"retire,omitempty"`
+	// Observation is what was decided on, beside the tip's tree.
+	Observation Observation `json:"observation,omitzero"`
+}
+
+// Sum is the arithmetic of a decision, in agents and jobs.
+type Sum struct {
+	// Pending jobs are runnable, have no agent, and could be served here.
+	Pending int `json:"pending"`
+	// Elsewhere of them are left to other overlays of the queue.
+	Elsewhere int `json:"elsewhere,omitempty"`
+	// Lookahead is the policy's share of the waiting jobs.
+	Lookahead int `json:"lookahead,omitempty"`
+	// Idle and Busy agents are connected. Starting agents are ordered here and
+	// have not registered, though their lease still runs.
+	Idle     int `json:"idle"`
+	Busy     int `json:"busy"`
+	Starting int `json:"starting"`
+	// Own is the overlay's agents, connected and starting.
+	Own int `json:"own"`
+	// Min, Max and Buffer are the policy's.
+	Min    int `json:"min"`
+	Max    int `json:"max"`
+	Buffer int `json:"buffer"`
+	// Need is what jobs and buffer ask for, Floor what min asks for, Ceiling
+	// what max leaves room for.
+	Need    int `json:"need"`
+	Floor   int `json:"floor"`
+	Ceiling int `json:"ceiling"`
+	// Agents is the number ordered: Demand of them for jobs, Upkeep of them
+	// for min and buffer.
+	Agents int `json:"agents"`
+	Demand int `json:"demand"`
+	Upkeep int `json:"upkeep"`
+}
+
+// Retirement takes one dispatch out of git.
+type Retirement struct {
+	// ID is the dispatch's, Agents how many it ordered.
+	ID     string `json:"id"`
+	Agents int    `json:"agents"`
+	// Registered is how many of its indexes were seen.
+	Registered int `json:"registered"`
+	// Reason is why it can go.
+	Reason RetireReason `json:"reason"`
+}
+
+// RetireReason is why a dispatch leaves git.
+type RetireReason string
+
+// The reasons to retire a dispatch.
+const (
+	// Settled: every index has registered.
+	Settled RetireReason = "settled"
+	// Expired: the lease is over; indexes that were not seen are lost.
+	Expired RetireReason = "expired"
+)
+
+// At is the time of the decision.
+func (d Decision) At() time.Time { return d.Observation.At }
+
+// Empty reports whether there is nothing to do.
+func (d Decision) Empty() bool { return len(d.Order) == 0 && len(d.Retire) == 0 }

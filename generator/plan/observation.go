@@ -1,0 +1,80 @@
+package plan
+
+import "time"
+
+// Observation is a snapshot reduced to what the overlays of one queue need. It
+// travels in the commit message: with the parent commit it is everything that
+// a decision was made from, so that the decision can be made again.
+type Observation struct {
+	// At is when Buildkite was read, and the time of the decision.
+	At time.Time `json:"at"`
+	// Queue is the queue's key.
+	Queue string `json:"queue"`
+	// Jobs are the queue's jobs that some overlay can serve, by which can.
+	Jobs []Demand `json:"jobs,omitempty"`
+	// Overlays are the overlays that serve the queue, by name.
+	Overlays []Supply `json:"overlays"`
+	// Unmatched are the queue's jobs that no overlay can serve.
+	Unmatched []Unmatched `json:"unmatched,omitempty"`
+}
+
+// Demand counts the jobs that one set of overlays can serve.
+type Demand struct {
+	// Overlays are the names of the overlays whose agents may take the jobs, sorted.
+	Overlays []string `json:"overlays"`
+	// Pending jobs are runnable and have no agent; Idle of them are as good as
+	// taken, because a connected agent is free to take them.
+	Pending int `json:"pending,omitempty"`
+	Idle    int `json:"idle,omitempty"`
+	// Oldest is since when the longest waiting pending job has been runnable.
+	Oldest *time.Time `json:"oldest,omitempty"`
+	// Waiting jobs become runnable when others finish.
+	Waiting int `json:"waiting,omitempty"`
+	// Limited and Blocked jobs are no demand: no agent would help them. They
+	// are counted to explain why nothing is ordered for them.
+	Limited int `json:"limited,omitempty"`
+	Blocked int `json:"blocked,omitempty"`
+}
+
+// Supply counts the agents that matter to one overlay.
+type Supply struct {
+	// Overlay is the overlay's name.
+	Overlay string `json:"overlay"`
+	// Held says why Buildkite lets nothing be ordered for the overlay now, as in
+	// "queue default is paused in Buildkite"; empty when nothing does.
+	Held string `json:"held,omitempty"`
+	// Spare agents are idle, could take any job of the overlay, and are not
+	// needed for a pending one. One that muster did not start is credited to
+	// the first overlay that it could stand in for.
+	Spare int `json:"spare,omitempty"`
+	// Busy agents of the queue run a job, whoever started them.
+	Busy int `json:"busy,omitempty"`
+	// Own agents carry the overlay's tag and are connected, idle or busy.
+	Own int `json:"own,omitempty"`
+	// Stopping agents carry the overlay's tag too, but take no more jobs.
+	Stopping int `json:"stopping,omitempty"`
+	// Registered are the indexes that Buildkite has seen, by dispatch. A
+	// dispatch of which none was seen is left out.
+	Registered map[string]Indexes `json:"registered,omitempty"`
+}
+
+// Unmatched is a group of jobs that no overlay of their queue can serve.
+type Unmatched struct {
+	// Rules are the jobs' agent query rules.
+	Rules []string `json:"rules"`
+	// Missing are the rules that the nearest overlay does not satisfy.
+	Missing []string `json:"missing"`
+	// Jobs is how many runnable jobs there are, and Example the page of one.
+	Jobs    int    `json:"jobs"`
+	Example string `json:"example,omitempty"`
+}
+
+// supply returns what was counted for the named overlay.
+func (o Observation) supply(overlay string) Supply {
+	for _, s := range o.Overlays {
+		if s.Overlay == overlay {
+			return s
+		}
+	}
+	return Supply{Overlay: overlay}
+}

@@ -1,0 +1,395 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Observe reduces a snapshot to one observation per queue that an overlay
+// serves, ordered by the queue's key. The register says which indexes were seen
+// before; it should have noted this snapshot already.
+func Observe(overlays []Overlay, s Snapshot, r *Register) []Observation {
+	jobs := classify(s.Jobs)
+	agents := dropBusy(s)
+	var observations []Observation
+	for key, group := range byQueue(overlays) {
+		q := queueReader{overlays: group, snapshot: s, register: r}
+		observations = append(observations, q.read(key, jobs[key], agents))
+	}
+	slices.SortFunc(observations, func(a, b Observation) int { return cmp.Compare(a.Queue, b.Queue) })
+	return observations
+}
+
+// byQueue groups overlays by their queue's key, each group ordered by priority
+// and then by name.
+func byQueue(overlays []Overlay) map[string][]Overlay {
+	groups := map[string][]Overlay{}
+	for _, o := range overlays {
+		groups[o.Policy.Queue] = append(groups[o.Policy.Queue], o)
+	}
+	for _, g := range groups {
+		slices.SortFunc(g, inOrder)
+	}
+	return groups
+}
+
+// inOrder orders overlays as they are filled: higher priority first, then by name.
+func inOrder(a, b Overlay) int {
+	return cmp.Or(cmp.Compare(b.Policy.Priority, a.Policy.Priority), cmp.Compare(a.Name, b.Name))
+}
+
+// class is a group of jobs that are alike to every agent.
+type class struct {
+	cluster                            string
+	rules                              []string
+	pending, waiting, limited, blocked int
+	oldest                             time.Time
+	example                            string
+	overlays                           []string
+}
+
+// classify groups jobs by cluster and rules, and the groups by their queue's
+// key. The groups' order depends on their content alone.
+func classify(jobs []Job) map[string][]*class {
+	byText := map[string]*class{}
+	var text []byte
+	for i := range jobs {
+		j := &jobs[i]
+		text = append(text[:0], j.Cluster...)
+		for _, rule := range j.Rules {
+			text = append(append(text, 0), rule...)
+		}
+		c := byText[string(text)]
+		if c == nil {
+			c = &class{cluster: j.Cluster, rules: slices.Compact(slices.Sorted(slices.Values(j.Rules)))}
+			byText[string(text)] = c
+		}
+		c.add(j)
+	}
+	queues := map[string][]*class{}
+	for _, c := range byText {
+		key, _ := tagValue(c.rules, TagQueue)
+		queues[key] = append(queues[key], c)
+	}
+	for key, classes := range queues {
+		queues[key] = merge(classes)
+	}
+	return queues
+}
+
+func (c *class) add(j *Job) {
+	switch j.State {
+	case JobScheduled:
+		c.pending++
+		if c.oldest.IsZero() || !j.Since.IsZero() && j.Since.Before(c.oldest) {
+			c.oldest = j.Since
+		}
+		if c.example == "" || j.URL != "" && j.URL < c.example {
+			c.example = j.URL
+		}
+	case JobWaiting:
+		c.waiting++
+	case JobLimited:
+		c.limited++
+	case JobBlocked:
+		c.blocked++
+	}
+}
+
+// merge orders classes, and joins those whose rules were only listed differently.
+func merge(classes []*class) []*class {
+	slices.SortFunc(classes, func(a, b *class) int {
+		return cmp.Or(cmp.Compare(a.cluster, b.cluster), slices.Compare(a.rules, b.rules))
+	})
+	var merged []*class
+	for _, c := range classes {
+		if n := len(merged); n > 0 && merged[n-1].cluster == c.cluster && slices.Equal(merged[n-1].rules, c.rules) {
+			last := merged[n-1]
+			last.pending += c.pending
+			last.waiting += c.waiting
+			last.limited += c.limited
+			last.blocked += c.blocked
+			if last.oldest.IsZero() || !c.oldest.IsZero() && c.oldest.Before(last.oldest) {
+				last.oldest = c.oldest
+			}
+			if last.example == "" || c.example != "" && c.example < last.example {
+				last.example = c.example
+			}
+			continue
+		}
+		merged = append(merged, c)
+	}
+	return merged
+}
+
+// dropBusy returns the agents with those that were read as idle but have taken
+// a job by the time the jobs were read marked busy.
+func dropBusy(s Snapshot) []Agent {
+	working := map[string]bool{}
+	for _, g := range s.Sightings {
+		if g.Running {
+			working[g.Agent] = true
+		}
+	}
+	agents := slices.Clone(s.Agents)
+	for i := range agents {
+		if agents[i].State == AgentIdle && working[agents[i].ID] {
+			agents[i].State = AgentBusy
+		}
+	}
+	return agents
+}
+
+// queueReader makes the observation of one queue.
+type queueReader struct {
+	overlays []Overlay // in order
+	snapshot Snapshot
+	register *Register
+}
+
+func (q queueReader) read(key string, classes []*class, agents []Agent) Observation {
+	o := Observation{At: q.snapshot.At.UTC().Truncate(time.Second), Queue: key}
+	supplies := make([]Supply, len(q.overlays))
+	tags := make([][]string, len(q.overlays))
+	clusters := make([]string, len(q.overlays))
+	for i, overlay := range q.overlays {
+		clusters[i], supplies[i].Held = q.cluster(overlay.Policy)
+		supplies[i].Overlay = overlay.Name
+		supplies[i].Registered = q.registered(overlay)
+		tags[i] = overlay.agentTags()
+	}
+	var served []*class
+	for _, c := range classes {
+		inCluster := false
+		for i, overlay := range q.overlays {
+			if clusters[i] != "" && c.cluster != clusters[i] {
+				continue
+			}
+			inCluster = true
+			if satisfies(tags[i], c.rules) {
+				c.overlays = append(c.overlays, overlay.Name)
+			}
+		}
+		switch {
+		case len(c.overlays) > 0:
+			slices.Sort(c.overlays)
+			served = append(served, c)
+		case inCluster && c.pending > 0:
+			o.Unmatched = append(o.Unmatched, Unmatched{Rules: c.rules, Missing: nearest(tags, c.rules), Jobs: c.pending, Example: c.example})
+		}
+	}
+	idle := q.countAgents(agents, key, clusters, supplies)
+	taken, spare := matchIdle(idle, served)
+	o.Jobs = demands(served, taken)
+	creditSpare(idle, spare, tags, clusters, supplies)
+	slices.SortFunc(supplies, func(a, b Supply) int { return cmp.Compare(a.Overlay, b.Overlay) })
+	o.Overlays = supplies
+	return o
+}
+
+// cluster resolves the policy's Buildkite cluster to its identifier; empty means
+// that any will do. The second result says why the overlay must be held.
+func (q queueReader) cluster(p Policy) (id, held string) {
+	var found []Queue
+	known := p.Cluster == ""
+	for _, k := range q.snapshot.Queues {
+		if p.Cluster != "" && k.Cluster != p.Cluster && k.ClusterName != p.Cluster {
+			continue
+		}
+		known = true
+		id = k.Cluster
+		if k.Key == p.Queue {
+			found = append(found, k)
+		}
+	}
+	switch {
+	case !known:
+		return p.Cluster, fmt.Sprintf("Buildkite has no cluster %q", p.Cluster)
+	case p.Cluster != "" && len(found) == 0:
+		return id, fmt.Sprintf("cluster %q has no queue %q", p.Cluster, p.Queue)
+	case len(found) > 1:
+		return "", fmt.Sprintf("several clusters have a queue %q: set spec.cluster", p.Queue)
+	case len(found) == 0:
+		return "", ""
+	case found[0].Paused:
+		held = fmt.Sprintf("queue %q is paused in Buildkite", p.Queue)
+	}
+	return found[0].Cluster, held
+}
+
+func (q queueReader) registered(o Overlay) map[string]Indexes {
+	var m map[string]Indexes
+	for _, d := range o.Dispatches {
+		seen := q.register.Seen(d.ID)
+		if seen.Below(d.Agents) == 0 {
+			continue
+		}
+		if m == nil {
+			m = map[string]Indexes{}
+		}
+		m[d.ID] = seen
+	}
+	return m
+}
+
+// countAgents counts the queue's agents into the supplies, and returns the
+// idle ones.
+func (q queueReader) countAgents(agents []Agent, key string, clusters []string, supplies []Supply) []Agent {
+	var idle []Agent
+	slugs := make([]string, len(q.overlays))
+	for i, o := range q.overlays {
+		slugs[i] = o.Slug()
+	}
+	for _, a := range agents {
+		if !carries(a.Tags, TagQueue+"="+key) {
+			continue
+		}
+		slug, _ := tagValue(a.Tags, TagOverlay)
+		inCluster := false
+		for i := range supplies {
+			if !sameCluster(a.Cluster, clusters[i]) {
+				continue
+			}
+			inCluster = true
+			own := slug == slugs[i]
+			switch {
+			case own && a.State == AgentStopping:
+				supplies[i].Stopping++
+			case own:
+				supplies[i].Own++
+			}
+			if a.State == AgentBusy {
+				supplies[i].Busy++
+			}
+		}
+		if inCluster && a.State == AgentIdle {
+			idle = append(idle, a)
+		}
+	}
+	return idle
+}
+
+// sameCluster reports whether an agent of one cluster can serve another; an
+// empty one is unknown, or any.
+func sameCluster(agent, cluster string) bool {
+	return agent == "" || cluster == "" || agent == cluster
+}
+
+// nearest returns the rules that the overlay which satisfies the most of them
+// still misses.
+func nearest(tags [][]string, rules []string) []string {
+	var best []string
+	for i := range tags {
+		var missing []string
+		for _, rule := range rules {
+			if !carries(tags[i], rule) {
+				missing = append(missing, rule)
+			}
+		}
+		if best == nil || len(missing) < len(best) {
+			best = missing
+		}
+	}
+	return best
+}
+
+// matchIdle hands the pending jobs to the idle agents that could take them, as
+// many as can be. It returns how many of each class are taken, and which agents
+// are left over.
+func matchIdle(idle []Agent, classes []*class) (taken []int, spare []bool) {
+	groups, members := alike(idle, classes)
+	supply := make([]int, len(groups))
+	for g := range groups {
+		supply[g] = len(members[g])
+	}
+	demand := make([]int, len(classes))
+	for j, c := range classes {
+		demand[j] = c.pending
+	}
+	taken, left := assign(supply, demand, func(g, j int) bool { return groups[g][j/8]&(1<<(j%8)) != 0 })
+	spare = make([]bool, len(idle))
+	for g, n := range left {
+		for _, i := range members[g][len(members[g])-n:] {
+			spare[i] = true
+		}
+	}
+	return taken, spare
+}
+
+// alike groups agents by the set of classes that they can take, written as a
+// bit string. Groups are ordered by that set, members by what they carry.
+func alike(agents []Agent, classes []*class) (groups []string, members [][]int) {
+	order := make([]int, len(agents))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(agents[a].ID, agents[b].ID) })
+	bySet := map[string][]int{}
+	set := make([]byte, len(classes)/8+1)
+	for _, i := range order {
+		clear(set)
+		for j, c := range classes {
+			if (agents[i].Cluster == "" || c.cluster == "" || agents[i].Cluster == c.cluster) && satisfies(agents[i].Tags, c.rules) {
+				set[j/8] |= 1 << (j % 8)
+			}
+		}
+		bySet[string(set)] = append(bySet[string(set)], i)
+	}
+	for s := range bySet {
+		groups = append(groups, s)
+	}
+	slices.SortFunc(groups, strings.Compare)
+	for _, s := range groups {
+		members = append(members, bySet[s])
+	}
+	return groups, members
+}
+
+// creditSpare counts each spare agent towards its own overlay, or, when muster
+// did not start it, towards the first overlay whose every tag it carries.
+func creditSpare(idle []Agent, spare []bool, tags [][]string, clusters []string, supplies []Supply) {
+	for k, a := range idle {
+		if !spare[k] {
+			continue
+		}
+		slug, muster := tagValue(a.Tags, TagOverlay)
+		for i := range supplies {
+			own := TagOverlay + "=" + slug
+			foreign := !muster && satisfies(a.Tags, without(tags[i], TagOverlay))
+			if sameCluster(a.Cluster, clusters[i]) && (foreign || muster && slices.Contains(tags[i], own) && satisfies(a.Tags, tags[i])) {
+				supplies[i].Spare++
+				break
+			}
+		}
+	}
+}
+
+func without(tags []string, key string) []string {
+	return slices.DeleteFunc(slices.Clone(tags), func(t string) bool { return strings.HasPrefix(t, key+"=") })
+}
+
+// demands joins classes that the same overlays can serve.
+func demands(classes []*class, taken []int) []Demand {
+	var all []Demand
+	for j, c := range classes {
+		i := slices.IndexFunc(all, func(d Demand) bool { return slices.Equal(d.Overlays, c.overlays) })
+		if i < 0 {
+			i = len(all)
+			all = append(all, Demand{Overlays: c.overlays})
+		}
+		d := &all[i]
+		d.Pending += c.pending
+		d.Idle += taken[j]
+		d.Waiting += c.waiting
+		d.Limited += c.limited
+		d.Blocked += c.blocked
+		if at := c.oldest.UTC().Truncate(time.Second); !c.oldest.IsZero() && (d.Oldest == nil || at.Before(*d.Oldest)) {
+			d.Oldest = &at
+		}
+	}
+	slices.SortFunc(all, func(a, b Demand) int { return slices.Compare(a.Overlays, b.Overlays) })
+	return all
+}

@@ -1,0 +1,170 @@
+package gitops
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"muster/generator/plan"
+)
+
+// Message renders the commit message of an act: a subject, the reasons with
+// their arithmetic, and trailers that hold every input of the decision which
+// is not in the parent's tree. The last trailer keeps Buildkite, GitHub and
+// GitLab from building the commit: a build per scaling decision would be a
+// loop (buildkite.com/docs/pipelines/configure/skipping). The version is
+// muster's own.
+func Message(act plan.Act, version string) string {
+	d := act.Decision
+	var subject, body string
+	var trailers []string
+	trailer := func(key, value string) { trailers = append(trailers, key+": "+value) }
+	trailer("Overlay", act.Path)
+	trailer("Act", string(act.Kind))
+	switch act.Kind {
+	case plan.Repair:
+		subject, body = "repair the list of dispatches", "The files below dispatches/ were changed by hand: their list did not match\nthem any more. No agent is ordered or given up by this."
+	case plan.Order:
+		subject, body = "dispatch "+count(d.Sum.Agents, "agent"), orderProse(d)
+		for _, o := range d.Order {
+			trailer("Dispatch", o.ID)
+		}
+		trailer("Agents", fmt.Sprint(d.Sum.Agents))
+	case plan.Retire:
+		subject, body = "retire "+count(len(d.Retire), "dispatch"), retireProse(d)
+		agents := 0
+		for _, r := range d.Retire {
+			trailer("Dispatch", r.ID)
+			agents += r.Agents
+		}
+		trailer("Agents", fmt.Sprint(agents))
+	}
+	trailer("Observation", observationJSON(d.Observation))
+	trailer("Muster", version)
+	trailer("CI", "[skip ci]")
+	return fmt.Sprintf("%s: %s\n\n%s\n\n%s\n", d.Overlay, subject, body, strings.Join(trailers, "\n"))
+}
+
+// observationJSON is one line: Buildkite's words are data there, so that no
+// job can write a trailer of its own.
+func observationJSON(o plan.Observation) string {
+	text, err := json.Marshal(o)
+	if err != nil { // an observation is plain data: this is a defect, and better seen than hidden
+		return fmt.Sprintf("%q", err)
+	}
+	return string(text)
+}
+
+func orderProse(d plan.Decision) string {
+	s := d.Sum
+	var text []string
+	say := func(format string, args ...any) { text = append(text, fmt.Sprintf(format, args...)) }
+
+	demand := count(s.Pending, "job") + are(s.Pending) + " waiting"
+	if s.Elsewhere > 0 {
+		demand += fmt.Sprintf(", of which other overlays take %d", s.Elsewhere)
+	}
+	if s.Lookahead > 0 {
+		demand += fmt.Sprintf("; look-ahead adds %d to come", s.Lookahead)
+	}
+	say("%s.", sentence(demand))
+
+	supply := count(s.Idle, "agent") + are(s.Idle) + " idle and " + fmt.Sprint(s.Starting) + are(s.Starting) + " starting"
+	if missing := s.Pending - s.Elsewhere + s.Lookahead - s.Idle - s.Starting; missing > 0 {
+		supply += fmt.Sprintf(", so %d%s missing", missing, are(missing))
+	}
+	if upkeep := min(s.Need, s.Agents) - s.Demand; s.Buffer > 0 && upkeep > 0 {
+		supply += fmt.Sprintf("; the buffer of %d asks for %d more", s.Buffer, upkeep)
+	}
+	say("%s.", sentence(supply))
+
+	if s.Floor > s.Need {
+		say("The minimum of %d asks for %d.", s.Min, s.Floor)
+	}
+	say("%s%s busy. With %d of its own, starting ones included, the ceiling of %d leaves room for %d.",
+		sentence(count(s.Busy, "agent")), are(s.Busy), s.Own, s.Max, s.Ceiling)
+	if wanted := max(s.Need, s.Floor); wanted > s.Agents {
+		say("%d would be needed; %s ordered.", wanted, fmt.Sprint(s.Agents)+are(s.Agents))
+	}
+	if len(d.Order) > 1 {
+		say("%d are for jobs and %d for upkeep, in %s.", s.Demand, s.Upkeep, count(len(d.Order), "Job"))
+	}
+	for _, u := range d.Observation.Unmatched {
+		say("No overlay serves %s with the rules %s: missing %s.", count(u.Jobs, "job"), quoted(u.Rules), quoted(u.Missing))
+	}
+	return wrap(strings.Join(text, " "))
+}
+
+func retireProse(d plan.Decision) string {
+	var lines []string
+	for _, r := range d.Retire {
+		switch {
+		case r.Reason == plan.Settled:
+			lines = append(lines, wrap(fmt.Sprintf("%s has started: %s seen by Buildkite.", r.ID, all(r.Agents))))
+		case r.Registered == 0:
+			lines = append(lines, wrap(fmt.Sprintf("The lease of %s is over: none of its %s came.", r.ID, count(r.Agents, "agent"))))
+		default:
+			lines = append(lines, wrap(fmt.Sprintf("The lease of %s is over: %d of its %s came.", r.ID, r.Registered, count(r.Agents, "agent"))))
+		}
+	}
+	return strings.Join(lines, "\n") + "\n\n" + wrap("Its manifest leaves git, so that no syncer runs the Job again. Agents that run are not touched.")
+}
+
+func all(n int) string {
+	if n == 1 {
+		return "its one agent was"
+	}
+	return fmt.Sprintf("all its %d agents were", n)
+}
+
+func count(n int, noun string) string {
+	if n == 0 {
+		return "no " + noun
+	}
+	if n == 1 {
+		return "1 " + noun
+	}
+	if strings.HasSuffix(noun, "ch") {
+		return fmt.Sprintf("%d %ses", n, noun)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func are(n int) string {
+	if n <= 1 {
+		return " is"
+	}
+	return " are"
+}
+
+func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+func quoted(words []string) string {
+	q := make([]string, len(words))
+	for i, w := range words {
+		q[i] = fmt.Sprintf("%q", w)
+	}
+	return strings.Join(q, " ")
+}
+
+// wrap breaks text at 76 columns.
+func wrap(text string) string {
+	var b strings.Builder
+	column := 0
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case column+1+n > 76:
+			b.WriteByte('\n')
+			column = 0
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	return b.String()
+}
