@@ -1,0 +1,74 @@
+package buildkitetest
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Fault is something that goes wrong with requests.
+type Fault struct {
+	// Path is a part of the path and query that a request must have to be hit,
+	// as in "/builds" or "page=2"; empty hits every request.
+	Path string
+	// Skip is how many matching requests pass before the first is hit.
+	Skip int
+	// Times is how many requests are hit; zero means one, negative all.
+	Times int
+	// Status answers with this status and a message.
+	Status int
+	// Body, with or without Status, is sent instead of the answer.
+	Body string
+	// Header is added to the answer.
+	Header http.Header
+	// Half sends half of the answer and breaks off.
+	Half bool
+	// Hang never answers: it ends when the caller gives up.
+	Hang bool
+}
+
+// Fail makes requests go wrong from now on. Faults are tried in the order they
+// were given; one request is hit by one fault.
+func (s *Server) Fail(f Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.Times == 0 {
+		f.Times = 1
+	}
+	s.faults = append(s.faults, &f)
+}
+
+// Recover takes all faults back.
+func (s *Server) Recover() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = nil
+}
+
+// AddOdd adds a record, as raw JSON, to every page of the list: "agents",
+// "builds", "clusters", "queues", or "jobs" for the jobs of every build.
+func (s *Server) AddOdd(list, raw string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.odd[list] = append(s.odd[list], raw)
+	for _, b := range s.builds {
+		b.encoded = [2][]byte{}
+	}
+}
+
+// fault returns the fault that hits a request, or nil.
+func (s *Server) fault(uri string) *Fault {
+	for _, f := range s.faults {
+		if f.Times == 0 || !strings.Contains(uri, f.Path) {
+			continue
+		}
+		if f.Skip > 0 {
+			f.Skip--
+			continue
+		}
+		if f.Times > 0 {
+			f.Times--
+		}
+		return f
+	}
+	return nil
+}

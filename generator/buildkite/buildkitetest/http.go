@@ -1,0 +1,317 @@
+package buildkitetest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// answer is what a request gets.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func message(status int, text string) answer {
+	return answer{status: status, body: encode(map[string]string{"message": text})}
+}
+
+// ServeHTTP answers as api.buildkite.com does.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.opts.BeforeRequest != nil {
+		s.opts.BeforeRequest(r)
+	}
+	s.mu.Lock()
+	header := http.Header{"Content-Type": {"application/json; charset=utf-8"}}
+	f := s.fault(r.URL.RequestURI())
+	var a answer
+	switch {
+	case f != nil && f.Hang:
+		s.mu.Unlock()
+		<-r.Context().Done()
+		return
+	case f != nil && f.Status != 0 && f.Body == "":
+		a = message(f.Status, http.StatusText(f.Status))
+	case f != nil && f.Body != "":
+		a = answer{status: max(f.Status, http.StatusOK), body: []byte(f.Body)}
+	default:
+		a = s.answer(r, header)
+	}
+	s.mu.Unlock()
+	for name, values := range header {
+		w.Header()[name] = values
+	}
+	for name, values := range a.header {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
+	if f != nil {
+		for name, values := range f.Header {
+			w.Header()[http.CanonicalHeaderKey(name)] = values
+		}
+		if f.Half {
+			a.body = a.body[:len(a.body)/2]
+		}
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body) // the caller has gone: nothing to do about it
+}
+
+// answer authenticates, counts against the limits and routes.
+func (s *Server) answer(r *http.Request, header http.Header) answer {
+	// Bearer and nothing else: docs apis/rest_api.md "Authentication". The
+	// texts of 401, 403 and 404 are not documented.
+	if r.Header.Get("Authorization") != "Bearer "+s.opts.Token {
+		return message(http.StatusUnauthorized, "Authentication required.")
+	}
+	if a, over := s.limit(header); over {
+		return a
+	}
+	if r.Method != http.MethodGet {
+		return message(http.StatusMethodNotAllowed, "The simulator is read-only over HTTP.")
+	}
+	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	if len(path) == 2 && path[0] == "v2" && path[1] == "access-token" {
+		// docs apis/rest_api/access_token.md
+		return answer{status: http.StatusOK, body: encode(map[string]any{
+			"uuid": "00000000-0000-4000-8000-000000000000", "scopes": s.opts.Scopes,
+		})}
+	}
+	if len(path) < 4 || path[0] != "v2" || path[1] != "organizations" {
+		return message(http.StatusNotFound, "Not Found")
+	}
+	if path[2] != s.opts.Org {
+		return message(http.StatusNotFound, "No organization found")
+	}
+	return s.route(r, path[3:])
+}
+
+func (s *Server) route(r *http.Request, path []string) answer {
+	scope := map[string]string{"agents": "read_agents", "builds": "read_builds", "clusters": "read_clusters"}[path[0]]
+	if scope == "" {
+		return message(http.StatusNotFound, "Not Found")
+	}
+	if !slices.Contains(s.opts.Scopes, scope) {
+		return message(http.StatusForbidden, "Forbidden: the token lacks the scope "+scope)
+	}
+	query := r.URL.Query()
+	switch {
+	case path[0] == "agents" && len(path) == 1:
+		n, record := s.listAgents()
+		return s.page(r, "agents", n, record)
+	case path[0] == "agents" && len(path) == 2:
+		a := s.agentByID[path[1]]
+		if a == nil {
+			return message(http.StatusNotFound, "No agent found")
+		}
+		return answer{status: http.StatusOK, body: s.encodeAgent(a)}
+	case path[0] == "builds" && len(path) == 1:
+		builds, err := s.listBuilds(query)
+		if err != nil {
+			return message(http.StatusBadRequest, err.Error())
+		}
+		retried := query.Get("include_retried_jobs") == "true"
+		return s.page(r, "builds", len(builds), func(i int) []byte { return s.encodeBuild(builds[i], retried) })
+	case path[0] == "clusters" && len(path) == 1:
+		return s.page(r, "clusters", len(s.clusters), func(i int) []byte {
+			c := s.clusters[i]
+			record := clusterJSON{ID: c.id, Name: c.name}
+			if c.def != nil {
+				record.DefaultQueueID = &c.def.id
+			}
+			return encode(record)
+		})
+	case path[0] == "clusters" && len(path) == 3 && path[2] == "queues":
+		i := slices.IndexFunc(s.clusters, func(c *cluster) bool { return c.id == path[1] })
+		if i < 0 {
+			return message(http.StatusNotFound, "No cluster found")
+		}
+		queues := s.clusters[i].queues
+		return s.page(r, "queues", len(queues), func(i int) []byte {
+			return encode(queueJSON{ID: queues[i].id, Key: queues[i].key, DispatchPaused: queues[i].paused})
+		})
+	}
+	return message(http.StatusNotFound, "Not Found")
+}
+
+// listAgents lists connected and stopping agents only (docs
+// apis/rest_api/agents.md "List agents"), the newest first; the order is not
+// documented.
+func (s *Server) listAgents() (int, func(int) []byte) {
+	n := len(s.connected)
+	return n, func(i int) []byte { return s.encodeAgent(s.connected[n-1-i]) }
+}
+
+// listBuilds applies the filters of docs
+// apis/rest_api/_builds_list_query_strings.md, newest build first.
+func (s *Server) listBuilds(query url.Values) ([]*build, error) {
+	states := append(query["state[]"], query["state"]...)
+	var from time.Time
+	if raw := query.Get("finished_from"); raw != "" {
+		t, err := time.Parse(time.RFC3339, raw)
+		if err != nil {
+			return nil, errors.New("finished_from is not an ISO 8601 time")
+		}
+		from = t
+	}
+	candidates := s.candidates(states, from)
+	var builds []*build
+	for _, b := range candidates {
+		if (len(states) == 0 || slices.ContainsFunc(states, b.hasState)) &&
+			(from.IsZero() || b.over() && !b.finishedAt.Before(from)) {
+			builds = append(builds, b)
+		}
+	}
+	slices.SortFunc(builds, func(x, y *build) int { return y.number - x.number })
+	return slices.Compact(builds), nil
+}
+
+// candidates returns the builds that may match, so that a long history is not
+// searched for the few builds under way.
+func (s *Server) candidates(states []string, from time.Time) []*build {
+	if !from.IsZero() {
+		first := sort.Search(len(s.finished), func(i int) bool { return !s.finished[i].at.Before(from) })
+		var builds []*build
+		for _, f := range s.finished[first:] {
+			if f.build.finishedAt.Equal(f.at) {
+				builds = append(builds, f.build)
+			}
+		}
+		return builds
+	}
+	under := []string{"creating", "scheduled", "running", "failing", "canceling"}
+	for _, state := range states {
+		if !slices.Contains(under, state) {
+			return s.builds
+		}
+	}
+	if len(states) == 0 {
+		return s.builds
+	}
+	return s.active
+}
+
+// hasState reports whether a build is found under a state of the filter:
+// finished stands for passed, failed, blocked and canceled.
+func (b *build) hasState(state string) bool {
+	switch state {
+	case "blocked":
+		return b.blocked
+	case "finished":
+		return b.blocked || b.state == "passed" || b.state == "failed" || b.state == "canceled"
+	}
+	return b.state == state
+}
+
+// page answers with one page of a list: 30 records unless told, at most 100,
+// with a Link header to the others (docs apis/rest_api.md "Pagination").
+func (s *Server) page(r *http.Request, list string, n int, record func(int) []byte) answer {
+	query := r.URL.Query()
+	page, size := number(query.Get("page"), 1), min(number(query.Get("per_page"), 30), 100)
+	if list == "builds" && s.opts.MaxDepth > 0 && page*size > s.opts.MaxDepth {
+		return message(http.StatusBadRequest, "Listing builds this deep is not supported. "+
+			"Please narrow your query using filters such as branch or created_from.")
+	}
+	body := []byte{'['}
+	add := func(raw []byte) {
+		if len(body) > 1 {
+			body = append(body, ',')
+		}
+		body = append(body, raw...)
+	}
+	for i := (page - 1) * size; i < min(page*size, n); i++ {
+		add(record(i))
+	}
+	for _, odd := range s.odd[list] {
+		add([]byte(odd))
+	}
+	header := http.Header{}
+	if link := links(r, page, (n+size-1)/size); link != "" {
+		header.Set("Link", link)
+	}
+	return answer{status: http.StatusOK, header: header, body: append(body, ']')}
+}
+
+// number reads a positive number of a query.
+func number(raw string, otherwise int) int {
+	if n, err := strconv.Atoi(raw); err == nil && n > 0 {
+		return n
+	}
+	return otherwise
+}
+
+func links(r *http.Request, page, last int) string {
+	var parts []string
+	link := func(to int, rel string) {
+		query := r.URL.Query()
+		query.Set("page", strconv.Itoa(to))
+		u := url.URL{Scheme: "https", Host: r.Host, Path: r.URL.Path, RawQuery: query.Encode()}
+		parts = append(parts, fmt.Sprintf("<%s>; rel=%q", u.String(), rel))
+	}
+	if page > 1 {
+		link(1, "first")
+		link(page-1, "prev")
+	}
+	if page < last {
+		link(page+1, "next")
+		link(last, "last")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// window is a minute of one rate limit.
+type window struct {
+	start time.Time
+	used  int
+}
+
+// limit counts a request against both limits and writes the documented headers
+// (docs apis/rest_api/rate_limits.md). Windows are minutes from the first
+// request on; how Buildkite cuts them is not documented.
+func (s *Server) limit(header http.Header) (answer, bool) {
+	var refused answer
+	over := false
+	for i, l := range []struct {
+		scope, prefix string
+		limit         int
+	}{{"rest", "RateLimit-", s.opts.OrgLimit}, {"rest_user", "RateLimit-User-", s.opts.UserLimit}} {
+		if l.limit <= 0 {
+			continue
+		}
+		w := &s.windows[i]
+		if s.now.Sub(w.start) >= time.Minute {
+			*w = window{start: s.now}
+		}
+		w.used++
+		reset := int((time.Minute - s.now.Sub(w.start) + time.Second - 1) / time.Second)
+		header.Set(l.prefix+"Scope", l.scope)
+		header.Set(l.prefix+"Limit", strconv.Itoa(l.limit))
+		header.Set(l.prefix+"Remaining", strconv.Itoa(max(0, l.limit-w.used)))
+		header.Set(l.prefix+"Reset", strconv.Itoa(reset))
+		if w.used > l.limit {
+			over = true
+			refused = answer{status: http.StatusTooManyRequests, body: encode(map[string]any{
+				"message": fmt.Sprintf("You have exceeded your API rate limit. Please wait %d seconds before making more requests.", reset),
+				"scope":   l.scope, "limit": l.limit, "current": w.used, "reset": reset,
+			})}
+		}
+	}
+	return refused, over
+}
+
+// Spend uses up requests of the organisation's limit, as its other users do.
+func (s *Server) Spend(requests int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now.Sub(s.windows[0].start) >= time.Minute {
+		s.windows[0] = window{start: s.now}
+	}
+	s.windows[0].used += requests
+}

@@ -1,0 +1,235 @@
+package buildkitetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// The JSON of docs apis/rest_api/{agents,builds,jobs}.md and clusters.md,
+// clusters/queues.md: the fields that a reader of queues and agents may want,
+// under their documented names. Each record is encoded once per change.
+
+type buildJSON struct {
+	ID          string          `json:"id"`
+	URL         string          `json:"url"`
+	WebURL      string          `json:"web_url"`
+	Number      int             `json:"number"`
+	State       string          `json:"state"`
+	Blocked     bool            `json:"blocked"`
+	Message     string          `json:"message"`
+	Commit      string          `json:"commit"`
+	Branch      string          `json:"branch"`
+	Source      string          `json:"source"`
+	Author      string          `json:"author"`
+	Jobs        json.RawMessage `json:"jobs"`
+	CreatedAt   *string         `json:"created_at"`
+	ScheduledAt *string         `json:"scheduled_at"`
+	StartedAt   *string         `json:"started_at"`
+	FinishedAt  *string         `json:"finished_at"`
+	Pipeline    pipelineJSON    `json:"pipeline"`
+}
+
+type pipelineJSON struct {
+	Slug      string  `json:"slug"`
+	ClusterID *string `json:"cluster_id"`
+}
+
+type jobJSON struct {
+	ID              string       `json:"id"`
+	Type            string       `json:"type"`
+	Name            string       `json:"name"`
+	StepKey         *string      `json:"step_key"`
+	Priority        priorityJSON `json:"priority"`
+	AgentQueryRules []string     `json:"agent_query_rules"`
+	State           string       `json:"state"`
+	WebURL          string       `json:"web_url"`
+	SoftFailed      bool         `json:"soft_failed"`
+	Agent           *agentJSON   `json:"agent"`
+	CreatedAt       *string      `json:"created_at"`
+	ScheduledAt     *string      `json:"scheduled_at"`
+	RunnableAt      *string      `json:"runnable_at"`
+	StartedAt       *string      `json:"started_at"`
+	FinishedAt      *string      `json:"finished_at"`
+	Retried         bool         `json:"retried"`
+	RetriedInJobID  *string      `json:"retried_in_job_id"`
+	RetriesCount    int          `json:"retries_count"`
+	ClusterID       *string      `json:"cluster_id"`
+	ClusterQueueID  *string      `json:"cluster_queue_id"`
+}
+
+type priorityJSON struct {
+	Number int `json:"number"`
+}
+
+type agentJSON struct {
+	ID                string        `json:"id"`
+	WebURL            string        `json:"web_url"`
+	Name              string        `json:"name"`
+	ConnectionState   string        `json:"connection_state"`
+	Version           string        `json:"version"`
+	CreatedAt         *string       `json:"created_at"`
+	Job               *agentJobJSON `json:"job,omitempty"`
+	LastJobFinishedAt *string       `json:"last_job_finished_at"`
+	Priority          *int          `json:"priority"`
+	MetaData          []string      `json:"meta_data"`
+	Paused            bool          `json:"paused,omitempty"`
+}
+
+type agentJobJSON struct {
+	ID    string `json:"id"`
+	Type  string `json:"type"`
+	State string `json:"state"`
+}
+
+type clusterJSON struct {
+	ID             string  `json:"id"`
+	DefaultQueueID *string `json:"default_queue_id"`
+	Name           string  `json:"name"`
+}
+
+type queueJSON struct {
+	ID             string `json:"id"`
+	Key            string `json:"key"`
+	DispatchPaused bool   `json:"dispatch_paused"`
+}
+
+// stamp is a time as the API writes it; null when it has not come.
+func stamp(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	return new(t.UTC().Format("2006-01-02T15:04:05.000Z"))
+}
+
+// orNull is null for an empty string.
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// encode never fails: the records hold strings, numbers and booleans only.
+func encode(record any) []byte {
+	raw, err := json.Marshal(record)
+	if err != nil {
+		panic(fmt.Sprintf("buildkitetest: encoding %T: %v", record, err))
+	}
+	return raw
+}
+
+func (s *Server) encodeBuild(b *build, withRetried bool) []byte {
+	cached := &b.encoded[count(withRetried)]
+	if *cached != nil {
+		return *cached
+	}
+	jobs := []byte{'['}
+	for _, j := range b.jobs {
+		if j.retried && !withRetried {
+			continue
+		}
+		if len(jobs) > 1 {
+			jobs = append(jobs, ',')
+		}
+		jobs = append(jobs, s.encodeJob(j)...)
+	}
+	for _, odd := range s.odd["jobs"] {
+		if len(jobs) > 1 {
+			jobs = append(jobs, ',')
+		}
+		jobs = append(jobs, odd...)
+	}
+	path := fmt.Sprintf("%s/%s/builds/%d", s.opts.Org, b.spec.Pipeline, b.number)
+	*cached = encode(buildJSON{
+		ID: b.id, Number: b.number, State: b.state, Blocked: b.blocked,
+		URL:     "https://api.buildkite.com/v2/organizations/" + path,
+		WebURL:  "https://buildkite.com/" + path,
+		Message: b.spec.Message, Commit: "HEAD", Branch: b.spec.Branch, Source: "api",
+		// Given to the API as a string, it comes back as one (go-buildkite #218).
+		Author: "A. Person <person@example.com>",
+		Jobs:   append(jobs, ']'), CreatedAt: stamp(b.created), ScheduledAt: stamp(b.created),
+		StartedAt: stamp(b.started), FinishedAt: stamp(b.finishedAt),
+		Pipeline: pipelineJSON{Slug: b.spec.Pipeline, ClusterID: orNull(b.cluster.id)},
+	})
+	return *cached
+}
+
+func (s *Server) encodeJob(j *job) []byte {
+	if j.encoded != nil {
+		return j.encoded
+	}
+	record := jobJSON{
+		ID: j.id, Type: j.apiType(), Name: j.step.Label, StepKey: orNull(j.step.Key),
+		Priority:        priorityJSON{Number: j.step.Priority},
+		AgentQueryRules: append([]string{}, j.step.Agents...),
+		State:           j.apiState(),
+		WebURL: fmt.Sprintf("https://buildkite.com/%s/%s/builds/%d#%s",
+			s.opts.Org, j.build.spec.Pipeline, j.build.number, j.id),
+		SoftFailed: j.step.SoftFail && j.state == stateFailed,
+		CreatedAt:  stamp(j.created), ScheduledAt: stamp(j.scheduled), RunnableAt: stamp(j.runnable),
+		StartedAt: stamp(j.started), FinishedAt: stamp(j.finished),
+		Retried: j.retried, RetriedInJobID: orNull(j.retriedIn), RetriesCount: j.attempt,
+		ClusterID: orNull(j.build.cluster.id),
+	}
+	if j.queue != nil {
+		record.ClusterQueueID = orNull(j.queue.id)
+	}
+	if j.agent != nil {
+		agent := s.agentRecordJSON(j.agent)
+		agent.Job = nil
+		record.Agent = &agent
+	}
+	j.encoded = encode(record)
+	return j.encoded
+}
+
+// apiType is the type of the job: docs apis/rest_api/builds.md "Job data model".
+func (j *job) apiType() string {
+	switch j.step.Type {
+	case Wait:
+		return "waiter"
+	case Block:
+		return "manual"
+	case Trigger:
+		return "trigger"
+	}
+	return "script"
+}
+
+// apiState is the state as REST writes it: limited jobs are listed as
+// scheduled (docs pipelines/configure/defining_steps.md "REST API state
+// mapping"), and have no runnable_at yet.
+func (j *job) apiState() string {
+	if j.state == stateLimited {
+		return stateScheduled
+	}
+	return j.state
+}
+
+func (s *Server) encodeAgent(a *agent) []byte {
+	if a.encoded == nil {
+		a.encoded = encode(s.agentRecordJSON(a))
+	}
+	return a.encoded
+}
+
+func (s *Server) agentRecordJSON(a *agent) agentJSON {
+	record := agentJSON{
+		ID: a.id, Name: a.spec.Name, ConnectionState: a.state, Version: "3.103.0",
+		WebURL:    fmt.Sprintf("https://buildkite.com/organizations/%s/agents/%s", s.opts.Org, a.id),
+		CreatedAt: stamp(a.connect), LastJobFinishedAt: stamp(a.lastJob),
+		MetaData: append([]string{}, a.spec.Tags...), Paused: a.paused,
+	}
+	if a.cluster.id != "" {
+		record.WebURL = fmt.Sprintf("https://buildkite.com/organizations/%s/clusters/%s/queues/%s/agents/%s",
+			s.opts.Org, a.cluster.id, a.queues[0].id, a.id)
+	}
+	if a.spec.Priority != 0 {
+		record.Priority = &a.spec.Priority
+	}
+	if a.job != nil {
+		record.Job = &agentJobJSON{ID: a.job.id, Type: a.job.apiType(), State: a.job.apiState()}
+	}
+	return record
+}

@@ -1,0 +1,300 @@
+package buildkitetest
+
+import (
+	"container/heap"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// cluster is one Buildkite cluster: agents and jobs never cross its border
+// (docs pipelines/security/clusters.md). The unclustered rest of the
+// organisation is a cluster without an identifier.
+type cluster struct {
+	id, name string
+	queues   []*queue
+	byKey    map[string]*queue
+	def      *queue
+	// any holds the jobs whose rule is queue=*.
+	any *queue
+}
+
+// queue is one queue: the runnable jobs and the idle agents, each indexed so
+// that dispatch looks at few of them.
+type queue struct {
+	id, key string
+	cluster *cluster
+	paused  bool
+	buckets []*bucket
+	idle    []*agent
+}
+
+// bucket holds the runnable jobs of a queue that have the same rules.
+type bucket struct {
+	rules string
+	match []string
+	jobs  jobHeap
+}
+
+func newCluster(id, name string) *cluster {
+	c := &cluster{id: id, name: name, byKey: map[string]*queue{}}
+	c.any = &queue{key: "*", cluster: c}
+	return c
+}
+
+// AddCluster adds a cluster and returns its identifier.
+func (s *Server) AddCluster(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := newCluster(s.id('c'), name)
+	s.clusters = append(s.clusters, c)
+	return c.id
+}
+
+// AddQueue adds a queue to a cluster, by the cluster's identifier, and returns
+// the queue's. The first queue of a cluster becomes its default, as for a new
+// organisation (docs agent/queues/managing.md); see [Server.SetDefaultQueue].
+func (s *Server) AddQueue(clusterID, key string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.cluster(clusterID)
+	q := c.addQueue(s.id('e'), key)
+	if c.def == nil {
+		c.def = q
+	}
+	return q.id
+}
+
+// SetDefaultQueue makes the queue with the key the cluster's default: the
+// queue of agents and jobs that name none. An empty key leaves the cluster
+// without one (docs apis/rest_api/clusters.md "default_queue_id").
+func (s *Server) SetDefaultQueue(clusterID, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.cluster(clusterID)
+	c.def = c.byKey[key]
+}
+
+// PauseQueue stops dispatch: jobs of the queue wait, whatever the agents
+// (docs agent/queues/managing.md "Pause and resume a queue").
+func (s *Server) PauseQueue(clusterID, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cluster(clusterID).queue(key).paused = true
+}
+
+// ResumeQueue lets the jobs of a paused queue go to agents again.
+func (s *Server) ResumeQueue(clusterID, key string) {
+	s.do(func() {
+		q := s.cluster(clusterID).queue(key)
+		q.paused = false
+		for _, a := range slices.Clone(q.idle) {
+			s.dispatchAgent(a)
+		}
+	})
+}
+
+func (c *cluster) addQueue(id, key string) *queue {
+	q := &queue{id: id, key: key, cluster: c}
+	c.queues = append(c.queues, q)
+	c.byKey[key] = q
+	return q
+}
+
+// queue returns the queue with the key, making it where it is missing: outside
+// clusters a queue is only a tag, and in a cluster jobs may name one that does
+// not exist yet.
+func (c *cluster) queue(key string) *queue {
+	if q, ok := c.byKey[key]; ok {
+		return q
+	}
+	q := &queue{key: key, cluster: c}
+	c.byKey[key] = q
+	return q
+}
+
+// defaultKey is the queue of agents and jobs that name none.
+func (c *cluster) defaultKey() string {
+	if c.def != nil {
+		return c.def.key
+	}
+	return "default"
+}
+
+// cluster returns the cluster with the identifier; empty is the unclustered
+// rest. An unknown identifier is a mistake in the test that uses it.
+func (s *Server) cluster(id string) *cluster {
+	if id == "" {
+		return s.loose
+	}
+	for _, c := range s.clusters {
+		if c.id == id {
+			return c
+		}
+	}
+	panic(fmt.Sprintf("buildkitetest: no cluster %q", id))
+}
+
+// satisfies reports whether an agent with these tags may run a job with this
+// rule: the tag is there, or the rule is key=* and the key is. A rule that is
+// only "*", as in the documentation's samples, asks for nothing (docs
+// agent/cli/reference/start.md "Agent targeting").
+func satisfies(tags []string, rule string) bool {
+	if rule == "*" {
+		return true
+	}
+	key, wild := strings.CutSuffix(rule, "=*")
+	for _, tag := range tags {
+		if tag == rule || wild && strings.HasPrefix(tag, key+"=") {
+			return true
+		}
+	}
+	return false
+}
+
+// satisfiesAll reports whether every rule is satisfied: Buildkite takes no
+// less (docs agent/queues.md, pipelines/configure/defining_steps.md
+// "Targeting specific agents").
+func satisfiesAll(tags, rules []string) bool {
+	for _, rule := range rules {
+		if !satisfies(tags, rule) {
+			return false
+		}
+	}
+	return true
+}
+
+// enqueue makes a runnable job visible to dispatch.
+func (q *queue) enqueue(j *job) {
+	rules := strings.Join(j.match, "\x00")
+	i := slices.IndexFunc(q.buckets, func(b *bucket) bool { return b.rules == rules })
+	if i < 0 {
+		i = len(q.buckets)
+		q.buckets = append(q.buckets, &bucket{rules: rules, match: j.match})
+	}
+	j.stamp++
+	heap.Push(&q.buckets[i].jobs, waitingJob{job: j, stamp: j.stamp})
+}
+
+// best returns the first job in dispatch order that tags satisfy, or nil.
+// Buckets that have become empty are dropped on the way.
+func (q *queue) best(tags []string) *job {
+	var best *job
+	kept := q.buckets[:0]
+	for _, b := range q.buckets {
+		j := b.head()
+		if j == nil {
+			continue
+		}
+		kept = append(kept, b)
+		if (best == nil || j.before(best)) && satisfiesAll(tags, b.match) {
+			best = j
+		}
+	}
+	clear(q.buckets[len(kept):])
+	q.buckets = kept
+	return best
+}
+
+// head returns the first job that still waits for an agent, or nil.
+func (b *bucket) head() *job {
+	for len(b.jobs) > 0 {
+		if w := b.jobs[0]; w.job.state == stateScheduled && w.job.stamp == w.stamp {
+			return w.job
+		}
+		heap.Pop(&b.jobs)
+	}
+	return nil
+}
+
+// before reports whether j is dispatched before k: higher priority first, then
+// the older scheduled_at, then the order of upload (docs
+// pipelines/configure/workflows/job_priority.md "Job dispatch precedence").
+func (j *job) before(k *job) bool {
+	if j.step.Priority != k.step.Priority {
+		return j.step.Priority > k.step.Priority
+	}
+	if !j.scheduled.Equal(k.scheduled) {
+		return j.scheduled.Before(k.scheduled)
+	}
+	return j.seq < k.seq
+}
+
+// waitingJob is a job in a bucket; stale once the job's stamp has moved on.
+type waitingJob struct {
+	job   *job
+	stamp int
+}
+
+type jobHeap []waitingJob
+
+func (h jobHeap) Len() int           { return len(h) }
+func (h jobHeap) Less(i, j int) bool { return h[i].job.before(h[j].job) }
+func (h jobHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *jobHeap) Push(x any)        { *h = append(*h, x.(waitingJob)) }
+func (h *jobHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	old[len(old)-1] = waitingJob{}
+	*h = old[:len(old)-1]
+	return last
+}
+
+// dispatchJob gives a job that has just become runnable to the best idle
+// agent, or leaves it in its queue.
+func (s *Server) dispatchJob(j *job) {
+	c := j.build.cluster
+	var best *agent
+	look := func(q *queue) {
+		if q.paused {
+			return
+		}
+		for _, a := range q.idle {
+			if best != nil && !a.before(best) {
+				return // idle is in order: nothing better follows
+			}
+			if a.mayWork() && satisfiesAll(a.tags, j.match) {
+				best = a
+				return
+			}
+		}
+	}
+	if j.queue == c.any {
+		for _, q := range c.queues {
+			look(q)
+		}
+	} else {
+		look(j.queue)
+	}
+	j.queue.enqueue(j)
+	if best != nil {
+		s.assign(j, best)
+	}
+}
+
+// dispatchAgent gives an idle agent the first job it satisfies.
+func (s *Server) dispatchAgent(a *agent) {
+	if !a.mayWork() {
+		return
+	}
+	var best *job
+	open := false
+	for _, q := range a.queues {
+		if q.paused {
+			continue
+		}
+		open = true
+		if j := q.best(a.tags); j != nil && (best == nil || j.before(best)) {
+			best = j
+		}
+	}
+	if !open {
+		return
+	}
+	if j := a.cluster.any.best(a.tags); j != nil && (best == nil || j.before(best)) {
+		best = j
+	}
+	if best != nil {
+		s.assign(best, a)
+	}
+}

@@ -1,0 +1,231 @@
+// Package buildkitetest is a whole simulated Buildkite: organisations with
+// clusters, queues, builds, jobs and agents, behind the HTTP API that the real
+// one documents, with a clock of its own.
+//
+// One life of a job, as the simulator plays it and as Buildkite documents it
+// ("docs" is the repository buildkite/docs; pages are named below pages/):
+//
+//	pending ─► waiting / blocked       behind a wait or block step
+//	        ─► limited                 its concurrency group is full
+//	        ─► platform_limited        the plan's concurrency is reached
+//	        ─► scheduled               runnable: an agent may take it
+//	        ─► assigned ─► running     an agent whose tags satisfy every rule
+//	        ─► passed / failed         and perhaps retried as a new job
+//
+// Source of the states: docs pipelines/configure/defining_steps.md "Job
+// states". Where Buildkite documents no rule, the comment says so.
+//
+// The simulator never reads the machine's clock: [Server.Advance] moves its
+// own, and everything that falls due happens then, in order of time, and in
+// order of arrival where the time is the same. The same calls therefore always
+// give the same bytes.
+package buildkitetest
+
+import (
+	"container/heap"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Options are what a simulated Buildkite is made from. The zero value is an
+// organisation "acme" at a fixed moment, with no limits.
+type Options struct {
+	// Org is the organisation's slug; empty means "acme".
+	Org string
+	// Token is the API access token that is accepted; empty means "test-token".
+	Token string
+	// Scopes are the token's scopes; nil means read_agents, read_builds and
+	// read_clusters.
+	Scopes []string
+	// Now is where the clock starts; zero means 2026-01-05 08:00 UTC, a Monday.
+	Now time.Time
+	// Poll is how often an idle agent asks for work: a job is assigned at once
+	// and starts at its agent's next poll. Zero starts it at once, as streaming
+	// dispatch does (docs agent/self_hosted/configure/job_dispatch.md).
+	Poll time.Duration
+	// LostAfter is how long a silent agent still counts as connected; zero
+	// means three minutes.
+	LostAfter time.Duration
+	// CancelTime is how long a running job takes to end when it is cancelled;
+	// zero ends it at once.
+	CancelTime time.Duration
+	// PlanConcurrency is the plan's limit on jobs under way; zero means none
+	// (docs pipelines/configure/defining_steps.md "Platform limits").
+	PlanConcurrency int
+	// UserLimit and OrgLimit are requests per minute, enforced when positive.
+	// Buildkite's own are 50 and 200 (docs apis/rest_api/rate_limits.md).
+	UserLimit, OrgLimit int
+	// MaxDepth is the deepest record of the builds list that is served: asking
+	// beyond gives the documented 400. Zero means no limit: the real number is
+	// not documented.
+	MaxDepth int
+	// OnAgentEnd is called when an agent has left, for whatever reason, at the
+	// simulated moment it left. It may call the server.
+	OnAgentEnd func(AgentRecord)
+	// BeforeRequest is called before each HTTP request is served. It may call
+	// the server: that is how a test lets the world change between two pages.
+	BeforeRequest func(*http.Request)
+}
+
+// Server is one simulated Buildkite. It is an [http.Handler], and safe for
+// concurrent use.
+type Server struct {
+	opts Options
+
+	mu       sync.Mutex
+	now      time.Time
+	seq      uint64
+	events   eventQueue
+	after    []func()
+	clusters []*cluster
+	loose    *cluster // agents and jobs outside every cluster
+	groups   map[string]*group
+	plan     *group
+
+	jobs     []*job
+	jobByID  map[string]*job
+	builds   []*build
+	byID     map[string]*build
+	active   []*build // unfinished, in order of creation
+	finished []finish // in order of finishing
+
+	agents    []*agent
+	agentByID map[string]*agent
+	connected []*agent // in order of connecting
+
+	faults  []*Fault
+	odd     map[string][]string
+	windows [2]window
+}
+
+// New returns a simulated Buildkite with an organisation and nothing in it.
+func New(opts Options) *Server {
+	if opts.Org == "" {
+		opts.Org = "acme"
+	}
+	if opts.Token == "" {
+		opts.Token = "test-token"
+	}
+	if opts.Scopes == nil {
+		opts.Scopes = []string{"read_agents", "read_builds", "read_clusters"}
+	}
+	if opts.Now.IsZero() {
+		opts.Now = time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
+	}
+	if opts.LostAfter == 0 {
+		opts.LostAfter = 3 * time.Minute
+	}
+	s := &Server{
+		opts:      opts,
+		now:       opts.Now.UTC(),
+		groups:    map[string]*group{},
+		jobByID:   map[string]*job{},
+		byID:      map[string]*build{},
+		agentByID: map[string]*agent{},
+		odd:       map[string][]string{},
+	}
+	if opts.PlanConcurrency > 0 {
+		s.plan = &group{limit: opts.PlanConcurrency, eager: true}
+	}
+	s.loose = newCluster("", "")
+	return s
+}
+
+// Now returns the simulated time.
+func (s *Server) Now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+// Advance moves the clock on by d; see [Server.AdvanceTo].
+func (s *Server) Advance(d time.Duration) { s.AdvanceTo(s.Now().Add(d)) }
+
+// AdvanceTo moves the clock to t and lets everything happen that falls due,
+// each thing at its own moment. A t in the past changes nothing.
+func (s *Server) AdvanceTo(t time.Time) {
+	for {
+		var done bool
+		s.do(func() {
+			if len(s.events) > 0 && !s.events[0].at.After(t) {
+				e := heap.Pop(&s.events).(event)
+				s.now = e.at
+				e.run()
+				return
+			}
+			if t.After(s.now) {
+				s.now = t.UTC()
+			}
+			done = true
+		})
+		if done {
+			return
+		}
+	}
+}
+
+// Next returns when the next thing falls due, so that a caller can advance
+// from event to event; false when nothing will happen by itself.
+func (s *Server) Next() (time.Time, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.events) == 0 {
+		return time.Time{}, false
+	}
+	return s.events[0].at, true
+}
+
+// At calls f when the clock reaches t, or as soon as it moves when t is past.
+// f may call the server.
+func (s *Server) At(t time.Time, f func()) {
+	s.do(func() { s.schedule(t, func() { s.after = append(s.after, f) }) })
+}
+
+// do runs f under the lock and then, without it, what f left to be called.
+func (s *Server) do(f func()) {
+	s.mu.Lock()
+	f()
+	after := s.after
+	s.after = nil
+	s.mu.Unlock()
+	for _, call := range after {
+		call()
+	}
+}
+
+// schedule lets run happen at t, under the lock.
+func (s *Server) schedule(t time.Time, run func()) {
+	if t.Before(s.now) {
+		t = s.now
+	}
+	s.seq++
+	heap.Push(&s.events, event{at: t, seq: s.seq, run: run})
+}
+
+// event is something that falls due.
+type event struct {
+	at  time.Time
+	seq uint64
+	run func()
+}
+
+// eventQueue is a heap of events: earliest first, then first come.
+type eventQueue []event
+
+func (q eventQueue) Len() int { return len(q) }
+func (q eventQueue) Less(i, j int) bool {
+	if !q[i].at.Equal(q[j].at) {
+		return q[i].at.Before(q[j].at)
+	}
+	return q[i].seq < q[j].seq
+}
+func (q eventQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *eventQueue) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *eventQueue) Pop() any {
+	old := *q
+	last := old[len(old)-1]
+	old[len(old)-1] = event{}
+	*q = old[:len(old)-1]
+	return last
+}

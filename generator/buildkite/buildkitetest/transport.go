@@ -1,0 +1,60 @@
+package buildkitetest
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strconv"
+)
+
+// Transport returns a RoundTripper that asks the server in process, with no
+// socket between.
+func (s *Server) Transport() http.RoundTripper { return transport{s} }
+
+type transport struct{ server *Server }
+
+// RoundTrip implements [http.RoundTripper].
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		defer func() { _ = r.Body.Close() }()
+	}
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	in := r.Clone(r.Context())
+	in.Host = r.URL.Host
+	w := &recorder{header: http.Header{}, status: http.StatusOK}
+	t.server.ServeHTTP(w, in)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	length, err := strconv.ParseInt(w.header.Get("Content-Length"), 10, 64)
+	if err != nil {
+		length = int64(w.body.Len())
+	}
+	var body io.Reader = &w.body
+	if length > int64(w.body.Len()) {
+		body = io.MultiReader(body, broken{})
+	}
+	return &http.Response{
+		Status:     strconv.Itoa(w.status) + " " + http.StatusText(w.status),
+		StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: w.header, Body: io.NopCloser(body), ContentLength: length, Request: r,
+	}, nil
+}
+
+// recorder is the ResponseWriter of one request in process.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (w *recorder) Header() http.Header           { return w.header }
+func (w *recorder) WriteHeader(status int)        { w.status = status }
+func (w *recorder) Write(raw []byte) (int, error) { return w.body.Write(raw) }
+
+// broken is the rest of an answer that was cut off.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
