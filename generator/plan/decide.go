@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 )
@@ -47,9 +46,6 @@ type share struct {
 	supply  Supply
 	held    string
 	sum     Sum
-	ahead   int // waiting jobs this overlay looks ahead to
-	left    int // starting agents that no pending job needs
-	missing int // pending jobs that are this overlay's to order agents for
 }
 
 func newShare(v Overlay, o Observation) *share {
@@ -75,131 +71,92 @@ func newShare(v Overlay, o Observation) *share {
 	return s
 }
 
-// divide settles which overlay orders agents for which jobs: first the jobs
-// that starting agents will take, then the rest by priority.
+// divide settles which overlay orders agents for which jobs. It is one flow.
+// What is asked for, in this order: the pending jobs, then each overlay's
+// look-ahead, then each overlay's buffer. Who serves it, in this order: the
+// agents that are starting, those that min asks for in any case, and then the
+// room that is left below max, by priority and evenly within one.
+//
+// Because it is a maximum flow in a fixed order, deciding again on what was
+// just ordered finds everything served that can be served, and orders nothing.
 func divide(shares []*share, jobs []Demand) {
-	starting := make([]int, len(shares))
+	n := len(shares)
+	demand := make([]int, len(jobs)+2*n)
+	for j, d := range jobs {
+		demand[j] = d.Pending - d.Idle
+	}
+	ahead := lookAhead(shares, jobs)
+	supply := make([]int, 3*n)
 	for i, s := range shares {
-		starting[i] = s.sum.Starting
-	}
-	open := make([]int, len(jobs))
-	for j, d := range jobs {
-		open[j] = d.Pending - d.Idle
-	}
-	can := func(i, j int) bool { return slices.Contains(jobs[j].Overlays, shares[i].overlay.Name) }
-	got, left := assign(starting, open, can)
-	waiting := make([]int, len(jobs))
-	for j, d := range jobs {
-		open[j] -= got[j]
-		waiting[j] = d.Waiting
-		for i, s := range shares {
-			if can(i, j) {
-				s.sum.Pending += d.Pending
-				s.sum.Idle += d.Idle
-			}
+		s.sum.Lookahead = int(s.overlay.Policy.Lookahead*float64(ahead[i]) + 1e-9)
+		demand[len(jobs)+i] = max(0, s.sum.Lookahead-s.supply.Spare)
+		supply[i] = s.sum.Starting
+		if s.held == "" {
+			demand[len(jobs)+n+i] = max(0, s.sum.Buffer-max(0, s.supply.Spare-s.sum.Lookahead))
+			supply[n+i] = min(s.sum.Floor, s.sum.Ceiling)
+			supply[2*n+i] = s.sum.Ceiling - supply[n+i]
 		}
 	}
-	for i, s := range shares {
-		s.left = left[i]
-		s.sum.Idle += s.supply.Spare
+	can := func(i, j int) bool {
+		if j >= len(jobs) {
+			return i%n == (j-len(jobs))%n
+		}
+		return slices.Contains(jobs[j].Overlays, shares[i%n].overlay.Name)
 	}
-	scarce := scarcestFirst(shares, jobs)
-	for first := 0; first < len(shares); {
+	f := newFlow(supply, demand, can)
+	f.serveAll(0, n)
+	f.serveAll(n, 2*n)
+	for first := 0; first < n; {
 		last := first + 1
-		for last < len(shares) && shares[last].overlay.Policy.Priority == shares[first].overlay.Policy.Priority {
+		for last < n && shares[last].overlay.Policy.Priority == shares[first].overlay.Policy.Priority {
 			last++
 		}
-		fill(shares, first, last, scarce, open, waiting, can)
+		f.serveEvenly(2*n+first, 2*n+last)
 		first = last
 	}
 	for i, s := range shares {
-		s.conclude(jobs, open, i, can)
+		s.conclude(f, i, n, jobs)
 	}
 }
 
-// scarcestFirst orders jobs by how many overlays may still order agents for
-// them, so that those with little choice are served before the others.
-func scarcestFirst(shares []*share, jobs []Demand) []int {
-	choice := make([]int, len(jobs))
-	for j, d := range jobs {
-		for _, s := range shares {
-			if s.held == "" && slices.Contains(d.Overlays, s.overlay.Name) {
-				choice[j]++
-			}
-		}
-	}
-	order := make([]int, len(jobs))
-	for j := range order {
-		order[j] = j
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return choice[a] - choice[b] })
-	return order
-}
-
-// fill gives open jobs to the overlays of one priority, evenly, each to its
-// ceiling, and the waiting jobs to the first that looks ahead to them.
-func fill(shares []*share, first, last int, scarce, open, waiting []int, can func(i, j int) bool) {
-	for _, j := range scarce {
-		for open[j] > 0 {
-			least := -1
-			for i := first; i < last; i++ {
-				s := shares[i]
-				if s.held == "" && can(i, j) && s.missing < s.sum.Ceiling && (least < 0 || s.missing < shares[least].missing) {
-					least = i
-				}
-			}
-			if least < 0 {
+// lookAhead gives the waiting jobs to the overlays that look ahead to them, the
+// first of those that could serve them.
+func lookAhead(shares []*share, jobs []Demand) []int {
+	ahead := make([]int, len(shares))
+	for _, d := range jobs {
+		for i, s := range shares {
+			if s.held == "" && s.overlay.Policy.Lookahead > 0 && slices.Contains(d.Overlays, s.overlay.Name) {
+				ahead[i] += d.Waiting
 				break
 			}
-			n := step(shares, least, first, last, j, can)
-			n = min(n, open[j], shares[least].sum.Ceiling-shares[least].missing)
-			shares[least].missing += n
-			open[j] -= n
-		}
-		for i := first; i < last; i++ {
-			if s := shares[i]; s.held == "" && can(i, j) && s.overlay.Policy.Lookahead > 0 {
-				s.ahead += waiting[j]
-				waiting[j] = 0
-			}
 		}
 	}
+	return ahead
 }
 
-// step returns how many jobs the overlay that has the fewest may take at once
-// before another's turn comes.
-func step(shares []*share, least, first, last, j int, can func(i, j int) bool) int {
-	n := math.MaxInt
-	for i := first; i < last; i++ {
-		s := shares[i]
-		if i != least && s.held == "" && can(i, j) && s.missing < s.sum.Ceiling {
-			n = min(n, max(1, s.missing-shares[least].missing))
-		}
-	}
-	return n
-}
-
-// conclude works out the order from what fell to the overlay. Jobs that are
-// still open found every ceiling reached: they count as needed where they
-// could have been served, so that the reason shows.
-func (s *share) conclude(jobs []Demand, open []int, i int, can func(i, j int) bool) {
-	unserved := 0
-	for j := range jobs {
-		if can(i, j) {
-			unserved += open[j]
-		}
-	}
+// conclude reads overlay i's sum off the flow of n overlays.
+func (s *share) conclude(f *flow, i, n int, jobs []Demand) {
 	m := &s.sum
-	m.Lookahead = int(s.overlay.Policy.Lookahead*float64(s.ahead) + 1e-9)
-	spare := s.supply.Spare + s.left
-	jobsNeed := s.missing + unserved + max(0, m.Lookahead-spare)
-	m.Need = s.missing + unserved + max(0, m.Lookahead+m.Buffer-spare)
-	m.Elsewhere = max(0, m.Pending-(m.Idle-s.supply.Spare)-(m.Starting-s.left)-s.missing-unserved)
-	if s.held != "" {
-		return
+	m.Idle = s.supply.Spare
+	unserved, starting, ordered := 0, 0, 0
+	for j, d := range jobs {
+		if !f.can(i, j) {
+			continue
+		}
+		m.Pending += d.Pending
+		m.Idle += d.Idle
+		m.Elsewhere += d.Pending - d.Idle
+		unserved += f.want[j]
+		starting += f.moved[i][j]
+		ordered += f.moved[n+i][j] + f.moved[2*n+i][j]
 	}
-	m.Agents = min(max(m.Need, m.Floor), m.Ceiling)
-	m.Demand = min(m.Agents, jobsNeed)
-	m.Upkeep = m.Agents - m.Demand
+	look, buffer := len(jobs)+i, len(jobs)+n+i
+	m.Elsewhere -= unserved + starting + ordered
+	m.Demand = ordered + f.moved[n+i][look] + f.moved[2*n+i][look]
+	m.Upkeep = f.moved[n+i][buffer] + f.moved[2*n+i][buffer]
+	m.Need = m.Demand + m.Upkeep + unserved + f.want[look] + f.want[buffer]
+	m.Upkeep += f.free[n+i]
+	m.Agents = m.Demand + m.Upkeep
 }
 
 func (s *share) decision(tip string, o Observation) Decision {

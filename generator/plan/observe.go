@@ -309,9 +309,14 @@ func matchIdle(idle []Agent, classes []*class) (taken []int, spare []bool) {
 	for j, c := range classes {
 		demand[j] = c.pending
 	}
-	taken, left := assign(supply, demand, func(g, j int) bool { return groups[g][j/8]&(1<<(j%8)) != 0 })
+	f := newFlow(supply, demand, func(g, j int) bool { return groups[g][j/8]&(1<<(j%8)) != 0 })
+	f.serveAll(0, len(supply))
+	taken = make([]int, len(classes))
+	for j, c := range classes {
+		taken[j] = c.pending - f.want[j]
+	}
 	spare = make([]bool, len(idle))
-	for g, n := range left {
+	for g, n := range f.free {
 		for _, i := range members[g][len(members[g])-n:] {
 			spare[i] = true
 		}

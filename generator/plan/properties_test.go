@@ -1,0 +1,219 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// drawn is a random fleet of one queue: overlays with tags, agents of all
+// kinds, jobs with all sorts of rules.
+type drawn struct {
+	overlays []Overlay
+	snapshot Snapshot
+}
+
+func draw(t *rapid.T) drawn {
+	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	tags := rapid.SampledFrom([][]string{nil, {"os=linux"}, {"gpu=a100"}, {"gpu=a100", "os=linux"}})
+	small := rapid.IntRange(0, 6)
+	var d drawn
+	for i := range rapid.IntRange(1, 4).Draw(t, "overlays") {
+		name := fmt.Sprintf("overlay-%d", i)
+		p := Policy{
+			Queue: "default", Tags: tags.Draw(t, "tags"), Min: small.Draw(t, "min"), Buffer: small.Draw(t, "buffer"),
+			Lookahead: rapid.SampledFrom([]float64{0, 0, 0.3, 1}).Draw(t, "lookahead"), MaxDispatch: rapid.IntRange(1, 8).Draw(t, "maxDispatch"),
+			Lease: lease, IdleTimeout: 5 * time.Minute, UpkeepIdleTimeout: time.Hour,
+			Priority: rapid.IntRange(0, 2).Draw(t, "priority"), Paused: rapid.IntRange(0, 5).Draw(t, "paused") == 0,
+		}
+		p.Max = p.Min + rapid.IntRange(0, 20).Draw(t, "max")
+		o := Overlay{Name: name, Policy: p}
+		for k := range rapid.IntRange(0, 3).Draw(t, "dispatches") {
+			at := now.Add(-time.Duration(rapid.IntRange(0, 20).Draw(t, "age")) * time.Minute)
+			o.Dispatches = append(o.Dispatches, Dispatch{ID: fmt.Sprintf("%s-%d", name, k), Agents: rapid.IntRange(1, 5).Draw(t, "agents"), At: at, NotAfter: at.Add(lease)})
+		}
+		d.overlays = append(d.overlays, o)
+	}
+	d.snapshot = Snapshot{At: now}
+	for i := range rapid.IntRange(0, 15).Draw(t, "connected") {
+		a := Agent{ID: fmt.Sprint("agent-", i), Tags: append([]string{"queue=default"}, tags.Draw(t, "agent tags")...),
+			State: rapid.SampledFrom([]AgentState{AgentIdle, AgentBusy, AgentStopping}).Draw(t, "state")}
+		if o := rapid.IntRange(0, len(d.overlays)).Draw(t, "owner"); o < len(d.overlays) {
+			v := d.overlays[o]
+			a.Tags = slices.Concat(v.agentTags(), []string{fmt.Sprintf("dispatch=%s-%d", v.Name, rapid.IntRange(0, 3).Draw(t, "of")), fmt.Sprintf("index=%d", small.Draw(t, "index"))})
+		}
+		d.snapshot.Agents = append(d.snapshot.Agents, a)
+	}
+	for i := range rapid.IntRange(0, 25).Draw(t, "jobs") {
+		d.snapshot.Jobs = append(d.snapshot.Jobs, drawJob(t, i, now))
+	}
+	return d
+}
+
+func drawJob(t *rapid.T, i int, now time.Time) Job {
+	rules := rapid.SampledFrom([][]string{nil, nil, {"os=linux"}, {"os=*"}, {"gpu=a100"}, {"os=linux", "gpu=*"}, {"os=windows"}}).Draw(t, "rules")
+	return Job{ID: fmt.Sprint("job-", i), Rules: append([]string{"queue=default"}, rules...), Since: now,
+		State: rapid.SampledFrom([]JobState{JobScheduled, JobScheduled, JobScheduled, JobWaiting, JobLimited, JobBlocked}).Draw(t, "job state")}
+}
+
+func (d drawn) decide() []Decision {
+	var r Register
+	r.Note(d.snapshot)
+	var all []Decision
+	for _, o := range Observe(d.overlays, d.snapshot, &r) {
+		all = append(all, Decide("c0ffee", d.overlays, o)...)
+	}
+	return all
+}
+
+func ordered(decisions []Decision) int {
+	n := 0
+	for _, d := range decisions {
+		n += d.Sum.Agents
+	}
+	return n
+}
+
+func TestOrderOfListingChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		before, _ := json.Marshal(d.decide())
+		d.snapshot.Agents = rapid.Permutation(d.snapshot.Agents).Draw(t, "agents")
+		d.snapshot.Jobs = rapid.Permutation(d.snapshot.Jobs).Draw(t, "jobs")
+		d.overlays = rapid.Permutation(d.overlays).Draw(t, "overlays")
+		for i, j := range d.snapshot.Jobs {
+			d.snapshot.Jobs[i].Rules = rapid.Permutation(j.Rules).Draw(t, "rules")
+		}
+		if after, _ := json.Marshal(d.decide()); string(before) != string(after) {
+			t.Fatalf("listed one way:\n%s\nlisted another:\n%s", before, after)
+		}
+	})
+}
+
+func TestWhatIsOrderedIsNotOrderedAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		for _, x := range d.decide() {
+			i := slices.IndexFunc(d.overlays, func(o Overlay) bool { return o.Name == x.Overlay })
+			kept := slices.DeleteFunc(slices.Clone(d.overlays[i].Dispatches), func(k Dispatch) bool {
+				return slices.ContainsFunc(x.Retire, func(r Retirement) bool { return r.ID == k.ID })
+			})
+			d.overlays[i].Dispatches = append(kept, x.Order...)
+		}
+		for _, x := range d.decide() {
+			if !x.Empty() {
+				t.Fatalf("decided again from what was just decided: %+v", x)
+			}
+		}
+	})
+}
+
+func TestLimitsHold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		runnable, waiting, upkeep := 0, 0, 0
+		for _, j := range d.snapshot.Jobs {
+			switch j.State {
+			case JobScheduled:
+				runnable++
+			case JobWaiting:
+				waiting++
+			}
+		}
+		decisions := d.decide()
+		for _, x := range decisions {
+			i := slices.IndexFunc(d.overlays, func(o Overlay) bool { return o.Name == x.Overlay })
+			p := d.overlays[i].Policy
+			upkeep += p.Min + p.Buffer
+			stopping := x.Observation.supply(x.Overlay).Stopping
+			if n := x.Sum.Own + stopping + x.Sum.Agents; x.Sum.Agents > 0 && n > p.Max {
+				t.Fatalf("%s would have %d agents of at most %d: %+v", x.Overlay, n, p.Max, x.Sum)
+			}
+			if p.Paused && x.Sum.Agents > 0 {
+				t.Fatalf("%s is paused and orders %d", x.Overlay, x.Sum.Agents)
+			}
+			sum := 0
+			for _, o := range x.Order {
+				sum += o.Agents
+				if o.Agents < 1 || o.Agents > p.MaxDispatch {
+					t.Fatalf("a Job of %d agents, at most %d", o.Agents, p.MaxDispatch)
+				}
+			}
+			if sum != x.Sum.Agents || x.Sum.Demand+x.Sum.Upkeep != sum || x.Sum.Demand < 0 || x.Sum.Upkeep < 0 {
+				t.Fatalf("the parts do not make the whole: %+v %+v", x.Sum, x.Order)
+			}
+		}
+		if n := ordered(decisions); n > runnable+waiting+upkeep {
+			t.Fatalf("%d agents for %d jobs, %d to come and %d of upkeep", n, runnable, waiting, upkeep)
+		}
+	})
+}
+
+func TestMoreDemandNeverOrdersFewer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		before := ordered(d.decide())
+		extra := drawJob(t, 1000, d.snapshot.At)
+		extra.State = JobScheduled
+		d.snapshot.Jobs = append(d.snapshot.Jobs, extra)
+		if after := ordered(d.decide()); after < before {
+			t.Fatalf("%d agents, and %d with one job more (%v)", before, after, extra.Rules)
+		}
+	})
+}
+
+// TestEveryJobIsServed: while no ceiling is in the way, jobs that some overlay
+// can serve have, each, an agent that is idle, starting or ordered for them.
+func TestEveryJobIsServed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		for i := range d.overlays {
+			d.overlays[i].Policy.Max, d.overlays[i].Policy.Paused = 1000, false
+		}
+		decisions := d.decide()
+		for j, demand := range decisions[0].Observation.Jobs {
+			supply := demand.Idle
+			for _, x := range decisions {
+				if slices.Contains(demand.Overlays, x.Overlay) {
+					supply += x.Sum.Starting + x.Sum.Demand
+				}
+			}
+			if supply < demand.Pending {
+				t.Fatalf("demand %d: %+v has a supply of %d: %+v", j, demand, supply, decisions)
+			}
+		}
+	})
+}
+
+func TestIndexesTextIsTheSet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s, back Indexes
+		want := map[int]bool{}
+		for _, i := range rapid.SliceOf(rapid.IntRange(-2, 300)).Draw(t, "indexes") {
+			s.Add(i)
+			if i >= 0 {
+				want[i] = true
+			}
+		}
+		if err := back.UnmarshalText([]byte(s.String())); err != nil {
+			t.Fatal(err)
+		}
+		n := rapid.IntRange(0, 320).Draw(t, "below")
+		count := 0
+		for i := range 320 {
+			if s.Has(i) != want[i] || back.Has(i) != want[i] {
+				t.Fatalf("%q: index %d", s, i)
+			}
+			if want[i] && i < n {
+				count++
+			}
+		}
+		if s.Below(n) != count {
+			t.Fatalf("%q has %d below %d, counted %d", s, s.Below(n), n, count)
+		}
+	})
+}
