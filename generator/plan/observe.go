@@ -182,9 +182,14 @@ func (q queueReader) read(key string, classes []*class, agents []Agent) Observat
 		}
 	}
 	idle := q.countAgents(agents, key, clusters, supplies)
+	for i := range idle {
+		idle[i].credit = creditTo(idle[i].Agent, tags, clusters)
+	}
 	taken, spare := matchIdle(idle, served)
 	o.Jobs = demands(served, taken)
-	creditSpare(idle, spare, tags, clusters, supplies)
+	for i, n := range spare {
+		supplies[i].Spare = n
+	}
 	slices.SortFunc(supplies, func(a, b Supply) int { return cmp.Compare(a.Overlay, b.Overlay) })
 	o.Overlays = supplies
 	return o
@@ -237,8 +242,8 @@ func (q queueReader) registered(o Overlay) map[string]Indexes {
 
 // countAgents counts the queue's agents into the supplies, and returns the
 // idle ones.
-func (q queueReader) countAgents(agents []Agent, key string, clusters []string, supplies []Supply) []Agent {
-	var idle []Agent
+func (q queueReader) countAgents(agents []Agent, key string, clusters []string, supplies []Supply) []idleAgent {
+	var idle []idleAgent
 	slugs := make([]string, len(q.overlays))
 	for i, o := range q.overlays {
 		slugs[i] = o.Slug()
@@ -266,7 +271,7 @@ func (q queueReader) countAgents(agents []Agent, key string, clusters []string, 
 			}
 		}
 		if inCluster && a.State == AgentIdle {
-			idle = append(idle, a)
+			idle = append(idle, idleAgent{Agent: a})
 		}
 	}
 	return idle
@@ -296,80 +301,87 @@ func nearest(tags [][]string, rules []string) []string {
 	return best
 }
 
-// matchIdle hands the pending jobs to the idle agents that could take them, as
-// many as can be. It returns how many of each class are taken, and which agents
-// are left over.
-func matchIdle(idle []Agent, classes []*class) (taken []int, spare []bool) {
-	groups, members := alike(idle, classes)
-	supply := make([]int, len(groups))
-	for g := range groups {
-		supply[g] = len(members[g])
+// idleAgent is a connected agent that waits for a job.
+type idleAgent struct {
+	Agent
+	credit int // the overlay whose buffer it is part of, or -1
+}
+
+// creditTo returns the overlay that a spare agent is credited to: its own, as
+// long as it could still take any job of it, or, when muster did not start it,
+// the first whose every tag it carries; -1 is none.
+func creditTo(a Agent, tags [][]string, clusters []string) int {
+	_, muster := tagValue(a.Tags, TagOverlay)
+	for i := range tags {
+		needed := tags[i]
+		if !muster {
+			needed = without(needed, TagOverlay)
+		}
+		if sameCluster(a.Cluster, clusters[i]) && satisfies(a.Tags, needed) {
+			return i
+		}
 	}
+	return -1
+}
+
+// matchIdle hands the pending jobs to the idle agents that could take them, as
+// many as can be, and first to those that are part of no buffer. It returns how
+// many of each class are taken, and how many agents each overlay has to spare.
+func matchIdle(idle []idleAgent, classes []*class) (taken []int, spare map[int]int) {
+	groups, supply := alike(idle, classes)
 	demand := make([]int, len(classes))
 	for j, c := range classes {
 		demand[j] = c.pending
 	}
-	f := newFlow(supply, demand, func(g, j int) bool { return groups[g][j/8]&(1<<(j%8)) != 0 })
-	f.serveAll(0, len(supply))
+	f := newFlow(supply, demand, func(g, j int) bool { return groups[g].takes[j/8]&(1<<(j%8)) != 0 })
+	for g := range groups {
+		for j := range classes {
+			f.serve(j, g, f.free[g])
+		}
+	}
 	taken = make([]int, len(classes))
 	for j, c := range classes {
 		taken[j] = c.pending - f.want[j]
 	}
-	spare = make([]bool, len(idle))
+	spare = map[int]int{}
 	for g, n := range f.free {
-		for _, i := range members[g][len(members[g])-n:] {
-			spare[i] = true
+		if credit := groups[g].credit; credit >= 0 {
+			spare[credit] += n
 		}
 	}
 	return taken, spare
 }
 
-// alike groups agents by the set of classes that they can take, written as a
-// bit string. Groups are ordered by that set, members by what they carry.
-func alike(agents []Agent, classes []*class) (groups []string, members [][]int) {
-	order := make([]int, len(agents))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(agents[a].ID, agents[b].ID) })
-	bySet := map[string][]int{}
+// kind is what tells idle agents apart: whose buffer they are part of, and
+// which classes of jobs they can take, as a bit string.
+type kind struct {
+	credit int
+	takes  string
+}
+
+// alike counts agents by kind, those of no buffer first.
+func alike(agents []idleAgent, classes []*class) (kinds []kind, counts []int) {
+	count := map[kind]int{}
 	set := make([]byte, len(classes)/8+1)
-	for _, i := range order {
+	for _, a := range agents {
 		clear(set)
 		for j, c := range classes {
-			if (agents[i].Cluster == "" || c.cluster == "" || agents[i].Cluster == c.cluster) && satisfies(agents[i].Tags, c.rules) {
+			if (a.Cluster == "" || c.cluster == "" || a.Cluster == c.cluster) && satisfies(a.Tags, c.rules) {
 				set[j/8] |= 1 << (j % 8)
 			}
 		}
-		bySet[string(set)] = append(bySet[string(set)], i)
+		count[kind{a.credit, string(set)}]++
 	}
-	for s := range bySet {
-		groups = append(groups, s)
+	for k := range count {
+		kinds = append(kinds, k)
 	}
-	slices.SortFunc(groups, strings.Compare)
-	for _, s := range groups {
-		members = append(members, bySet[s])
+	slices.SortFunc(kinds, func(a, b kind) int {
+		return cmp.Or(cmp.Compare(a.credit, b.credit), cmp.Compare(a.takes, b.takes))
+	})
+	for _, k := range kinds {
+		counts = append(counts, count[k])
 	}
-	return groups, members
-}
-
-// creditSpare counts each spare agent towards its own overlay, or, when muster
-// did not start it, towards the first overlay whose every tag it carries.
-func creditSpare(idle []Agent, spare []bool, tags [][]string, clusters []string, supplies []Supply) {
-	for k, a := range idle {
-		if !spare[k] {
-			continue
-		}
-		slug, muster := tagValue(a.Tags, TagOverlay)
-		for i := range supplies {
-			own := TagOverlay + "=" + slug
-			foreign := !muster && satisfies(a.Tags, without(tags[i], TagOverlay))
-			if sameCluster(a.Cluster, clusters[i]) && (foreign || muster && slices.Contains(tags[i], own) && satisfies(a.Tags, tags[i])) {
-				supplies[i].Spare++
-				break
-			}
-		}
-	}
+	return kinds, counts
 }
 
 func without(tags []string, key string) []string {
