@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,8 @@ type result struct {
 	agent []string
 	// token is the agent's BUILDKITE_AGENT_TOKEN.
 	token string
+	// pid is the process the kubelet started, and agentPID the agent's.
+	pid, agentPID string
 }
 
 // run does what the kubelet does with the command of job.yaml: it resolves the
@@ -79,7 +82,7 @@ func (p pod) run(t *testing.T) result {
 	}
 	bin, record := t.TempDir(), filepath.Join(t.TempDir(), "record")
 	script(t, bin, "buildkite-agent-entrypoint",
-		`printf '%s\n' "$BUILDKITE_AGENT_TOKEN" "$@" >`+record)
+		`printf '%s\n' "$$" "$BUILDKITE_AGENT_TOKEN" "$@" >`+record)
 	tools := []string{"tr", "date"}
 	if p.clock != "" {
 		tools = tools[:1]
@@ -120,10 +123,10 @@ func (p pod) run(t *testing.T) result {
 		}
 		r.exit = exit.ExitCode()
 	}
-	r.output = out.String()
+	r.output, r.pid = out.String(), strconv.Itoa(cmd.Process.Pid)
 	if text, err := os.ReadFile(record); err == nil {
 		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-		r.token, r.agent = lines[0], lines[1:]
+		r.agentPID, r.token, r.agent = lines[0], lines[1], lines[2:]
 	}
 	return r
 }
@@ -170,6 +173,9 @@ func TestAgentStartsWithinTheLease(t *testing.T) {
 		}
 		if got.exit != 0 || got.output != "" {
 			t.Errorf("exit %d, output %q", got.exit, got.output)
+		}
+		if got.agentPID != got.pid {
+			t.Errorf("the agent is process %s, want %s: SIGTERM would end the shell and not reach it", got.agentPID, got.pid)
 		}
 		if got.token != "buildkite-agent/token" {
 			t.Errorf("token from %q, want Secret buildkite-agent, key token", got.token)
