@@ -1,0 +1,150 @@
+package manifest
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// jobChecker collects what is wrong with one template.
+type jobChecker struct {
+	file     string
+	job      *yaml.Node
+	findings []Finding
+}
+
+func (c *jobChecker) bad(problem, remedy string, at ...string) {
+	c.findings = append(c.findings, Finding{File: c.file, Field: field(at), Problem: problem, Remedy: remedy})
+}
+
+// checkJob holds the template's Job against the contract with Kubernetes, Argo
+// CD, Flux and the agent.
+func checkJob(o *Overlay) []Finding {
+	c := &jobChecker{file: path.Join(o.Path, templateDir), job: o.template.job}
+	for _, want := range required() {
+		n := lookup(c.job, want.at...)
+		switch {
+		case n == nil:
+			c.bad("is missing: "+want.reason, instead(want), want.at...)
+		case missing(listOf(n.Value), want.want):
+			c.bad("is "+quote(n.Value)+": "+want.reason, instead(want), want.at...)
+		}
+	}
+	for _, never := range forbidden() {
+		n := lookup(c.job, never.at...)
+		if n != nil && !allowed(never.at[len(never.at)-1], n.Value) {
+			c.bad(never.reason, "take it away", never.at...)
+		}
+	}
+	sync := annotation("argocd.argoproj.io/sync-options")
+	for _, option := range listOf(scalar(c.job, sync...)) {
+		if option == "Replace=true" || option == "Force=true" {
+			c.bad("has "+option+": Argo CD would delete a running Job to create it again", "take that option away", sync...)
+		}
+	}
+	if scalar(c.job, "metadata", "namespace") == "" {
+		c.bad("is missing: Flux and Argo CD need it in the file", "write the namespace of the agents", "metadata", "namespace")
+	}
+	c.times(o)
+	c.failures()
+	c.agent()
+	return c.findings
+}
+
+func (c *jobChecker) times(o *Overlay) {
+	const hour = 3600
+	lease := int(o.Policy.Lease / time.Second)
+	least := max(hour, lease+600)
+	ttl := []string{"spec", "ttlSecondsAfterFinished"}
+	why := "a Job that is deleted while it is in git is run again"
+	if n, ok := integer(c.job, ttl...); !ok {
+		c.bad("is missing: ended Jobs would stay for ever", fmt.Sprintf("write %d or more: %s", least, why), ttl...)
+	} else if n < least {
+		c.bad(fmt.Sprintf("%d is too short: %s", n, why), fmt.Sprintf("write %d or more: an hour, and the lease with ten minutes to spare", least), ttl...)
+	}
+	deadline := []string{"spec", "activeDeadlineSeconds"}
+	waits := lease + int(max(o.Policy.IdleTimeout, o.Policy.UpkeepIdleTimeout)/time.Second)
+	if n, ok := integer(c.job, deadline...); ok && n <= waits {
+		c.bad(fmt.Sprintf("%d is too short: it ends agents that work", n), fmt.Sprintf("write more than %d, which is the lease and the longest idle time-out, and add the longest build", waits), deadline...)
+	}
+	pod := []string{"spec", "template", "spec", "activeDeadlineSeconds"}
+	if n, ok := integer(c.job, pod...); ok && n <= waits {
+		c.bad(fmt.Sprintf("%d is too short: it ends agents that work", n), fmt.Sprintf("take it away, or write more than %d", waits), pod...)
+	}
+}
+
+// failures looks at what Kubernetes does when an agent fails: only ever
+// something about that one agent.
+func (c *jobChecker) failures() {
+	perIndex := []string{"spec", "backoffLimitPerIndex"}
+	if _, ok := integer(c.job, perIndex...); !ok {
+		c.bad("is missing: a few agents that fail would end all that work", "write backoffLimitPerIndex: 0", perIndex...)
+	}
+	replacement := []string{"spec", "podReplacementPolicy"}
+	if v := scalar(c.job, replacement...); v != "" && v != "Failed" {
+		c.bad("is "+quote(v)+": an agent would be replaced while it still works", "write podReplacementPolicy: Failed", replacement...)
+	}
+	at := []string{"spec", "podFailurePolicy", "rules"}
+	rules := lookup(c.job, at...)
+	ignores := false
+	if rules != nil && rules.Kind == yaml.SequenceNode {
+		for _, rule := range rules.Content {
+			action := scalar(rule, "action")
+			if action == "FailJob" {
+				c.bad("has the action FailJob: one agent's failure would end all that work", "write FailIndex", at...)
+			}
+			conditions := lookup(rule, "onPodConditions")
+			ignores = ignores || action == "Ignore" && conditions != nil && slices.ContainsFunc(conditions.Content, func(n *yaml.Node) bool {
+				return scalar(n, "type") == "DisruptionTarget"
+			})
+		}
+	}
+	if !ignores {
+		c.bad("does not ignore DisruptionTarget: an agent whose node is drained before it starts would count as failed", "add a rule {action: Ignore, onPodConditions: [{type: DisruptionTarget}]}", at...)
+	}
+}
+
+// agent looks for what the pod must read of muster's annotations. How it uses
+// them is its own affair.
+func (c *jobChecker) agent() {
+	at := []string{"spec", "template", "spec"}
+	pod := lookup(c.job, at...)
+	reads, index := map[string]bool{}, false
+	walk(pod, func(n *yaml.Node) {
+		if ref := scalar(n, "fieldRef", "fieldPath"); ref != "" {
+			key := strings.TrimSuffix(strings.TrimPrefix(ref, "metadata.annotations['"), "']")
+			reads[key] = true
+			index = index || strings.HasSuffix(key, "job-completion-index")
+			// The whole map, as a file of a downwardAPI volume.
+			reads["all"] = reads["all"] || ref == "metadata.annotations"
+		}
+		index = index || n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "JOB_COMPLETION_INDEX")
+	})
+	for _, want := range [][2]string{
+		{AnnotationAgentTags, "the agent has no tags, and would never be counted"},
+		{AnnotationNotAfter, "the agent does not know its lease, and would come to life after muster has written it off"},
+		{AnnotationIdleTimeout, "the agent does not know when to leave, and would stay for ever"},
+	} {
+		if !reads[want[0]] && !reads["all"] {
+			c.bad("nothing reads the annotation "+want[0]+": "+want[1], fmt.Sprintf("give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['%s']", want[0]), at...)
+		}
+	}
+	if !index {
+		c.bad("nothing reads the agent's index: agents of one dispatch could not be told apart", "add the tag index=$JOB_COMPLETION_INDEX", at...)
+	}
+}
+
+// walk visits n and all below it.
+func walk(n *yaml.Node, visit func(*yaml.Node)) {
+	if n == nil {
+		return
+	}
+	visit(n)
+	for _, child := range n.Content {
+		walk(child, visit)
+	}
+}

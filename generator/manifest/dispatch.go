@@ -1,0 +1,178 @@
+package manifest
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/generator/plan"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// putRight is the remedy for a dispatch that was edited.
+const putRight = "restore the file from git, or delete it"
+
+// largestDispatch is far above what any template comes to.
+const largestDispatch = 1 << 20
+
+// ParseDispatch reads a dispatch as muster wrote it; file is its path in the
+// repository. It is strict about what muster wrote (the name, the numbers, its
+// labels and annotations) and leaves the rest to Kubernetes. The error is a
+// [Finding].
+func ParseDispatch(file string, data []byte) (plan.Dispatch, error) {
+	d, _, err := parseDispatch(file, data)
+	if err != nil {
+		return plan.Dispatch{}, *err
+	}
+	return d, nil
+}
+
+// dispatchReader keeps the first thing that is wrong.
+type dispatchReader struct {
+	file  string
+	job   *yaml.Node
+	wrong *Finding
+}
+
+func parseDispatch(file string, data []byte) (d plan.Dispatch, job *yaml.Node, wrong *Finding) {
+	if len(data) > largestDispatch {
+		return d, nil, &Finding{File: file, Problem: fmt.Sprintf("is %d bytes: no dispatch is", len(data)), Remedy: putRight}
+	}
+	job, wrong = parseOne(file, data)
+	if wrong != nil {
+		wrong.Remedy = putRight
+		return d, nil, wrong
+	}
+	r := &dispatchReader{file: file, job: job}
+	r.is("batch/v1", "apiVersion")
+	r.is("Job", "kind")
+	d.ID = strings.TrimSuffix(path.Base(file), ".yaml")
+	r.is(d.ID, "metadata", "name")
+	d.Agents = r.number("spec", "completions")
+	if p := r.number("spec", "parallelism"); p != d.Agents {
+		r.bad(fmt.Sprintf("is %d, but spec.completions is %d", p, d.Agents), "spec", "parallelism")
+	}
+	for _, at := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
+		r.is(d.ID, slices.Concat(at, []string{"labels", LabelDispatch})...)
+		r.text(slices.Concat(at, []string{"labels", LabelOverlay})...)
+		r.strings(slices.Concat(at, []string{"labels"})...)
+		r.strings(slices.Concat(at, []string{"annotations"})...)
+	}
+	d.Purpose = plan.Purpose(r.note(AnnotationPurpose))
+	if d.Purpose != plan.ForDemand && d.Purpose != plan.ForUpkeep {
+		r.bad(fmt.Sprintf("%s is neither %s nor %s", quote(string(d.Purpose)), plan.ForDemand, plan.ForUpkeep), "metadata", "annotations", AnnotationPurpose)
+	}
+	d.At = r.time(AnnotationOrderedAt)
+	d.NotAfter = r.time(AnnotationNotAfter)
+	d.IdleTimeout = r.seconds(AnnotationIdleTimeout)
+	if tags := r.note(AnnotationAgentTags); !slices.Contains(strings.Split(tags, ","), "dispatch="+d.ID) {
+		r.bad("does not have the tag dispatch="+d.ID, "metadata", "annotations", AnnotationAgentTags)
+	}
+	if r.wrong != nil {
+		return plan.Dispatch{}, nil, r.wrong
+	}
+	if err := checkDispatch(d); err != nil {
+		return plan.Dispatch{}, nil, &Finding{File: file, Problem: err.Error(), Remedy: putRight}
+	}
+	return d, job, nil
+}
+
+func (r *dispatchReader) bad(problem string, at ...string) {
+	if r.wrong != nil {
+		return
+	}
+	r.wrong = &Finding{File: r.file, Field: field(at), Problem: problem, Remedy: putRight}
+	if n := lookup(r.job, at...); n != nil {
+		r.wrong.Line = n.Line
+	}
+}
+
+// field joins keys to a field's path, those with dots or slashes in brackets.
+func field(keys []string) string {
+	var b strings.Builder
+	for _, k := range keys {
+		switch {
+		case strings.ContainsAny(k, "./"):
+			b.WriteString("[" + k + "]")
+		case b.Len() == 0:
+			b.WriteString(k)
+		default:
+			b.WriteString("." + k)
+		}
+	}
+	return b.String()
+}
+
+// text reads a string that must be there.
+func (r *dispatchReader) text(at ...string) string {
+	n := lookup(r.job, at...)
+	switch {
+	case n == nil:
+		r.bad("is missing", at...)
+	case n.Kind != yaml.ScalarNode || n.Tag != "!!str":
+		r.bad("is not a string", at...)
+	default:
+		return n.Value
+	}
+	return ""
+}
+
+func (r *dispatchReader) is(want string, at ...string) {
+	if got := r.text(at...); got != want {
+		r.bad(fmt.Sprintf("is %s, not %s", quote(got), quote(want)), at...)
+	}
+}
+
+func (r *dispatchReader) number(at ...string) int {
+	n, ok := integer(r.job, at...)
+	if !ok || n < 1 {
+		r.bad("is not a whole number of at least 1", at...)
+	}
+	return n
+}
+
+// strings demands a mapping of strings, which is what kustomize and Kubernetes
+// want of labels and annotations.
+func (r *dispatchReader) strings(at ...string) {
+	n := lookup(r.job, at...)
+	if n == nil || n.Kind != yaml.MappingNode {
+		r.bad("is not a mapping", at...)
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		r.text(append(slices.Clone(at), n.Content[i].Value)...)
+	}
+}
+
+// note reads one of muster's annotations, which the agent reads from the pod:
+// it must say the same there.
+func (r *dispatchReader) note(key string) string {
+	v := r.text("metadata", "annotations", key)
+	r.is(v, "spec", "template", "metadata", "annotations", key)
+	return v
+}
+
+func (r *dispatchReader) time(key string) time.Time {
+	v := r.note(key)
+	t, err := time.Parse(time.RFC3339, v)
+	if err != nil || t.UTC().Format(time.RFC3339) != v {
+		r.bad(fmt.Sprintf("%s is not a time as in 2026-11-21T02:15:00Z", quote(v)), "metadata", "annotations", key)
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+func (r *dispatchReader) seconds(key string) time.Duration {
+	v := r.note(key)
+	n, err := strconv.ParseInt(v, 10, 64)
+	const longest = int64(1<<63-1) / int64(time.Second)
+	if err != nil || n < 1 || n > longest || strconv.FormatInt(n, 10) != v {
+		r.bad(fmt.Sprintf("%s is not a number of seconds", quote(v)), "metadata", "annotations", key)
+		return 0
+	}
+	return time.Duration(n) * time.Second
+}

@@ -1,0 +1,72 @@
+package manifest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Finding is one thing that is wrong in a fleet repository. As an error it
+// reads on one line:
+//
+//	overlays/default/scaling.yaml:7: spec.max: is missing; say how many agents ...
+type Finding struct {
+	// File is the file or directory at fault, from the top of the repository.
+	File string
+	// Line counts from 1; 0 where it is not known, as in a template, whose
+	// fields come out of several files.
+	Line int
+	// Field is the field's path, as in "spec.max"; empty where the whole file
+	// is at fault.
+	Field string
+	// Problem says what is wrong, Remedy what to write instead. Remedy may be
+	// empty where the problem says it all.
+	Problem, Remedy string
+}
+
+// Error puts the finding on one line.
+func (f Finding) Error() string {
+	var b strings.Builder
+	b.WriteString(f.File)
+	if f.Line > 0 {
+		fmt.Fprintf(&b, ":%d", f.Line)
+	}
+	if f.Field != "" {
+		b.WriteString(": " + f.Field)
+	}
+	b.WriteString(": " + f.Problem)
+	if f.Remedy != "" {
+		b.WriteString("; " + f.Remedy)
+	}
+	return b.String()
+}
+
+// held is the error of an overlay that these findings hold: the first of them,
+// and how many more there are. No finding is no error.
+func held(findings []Finding) error {
+	switch len(findings) {
+	case 0:
+		return nil
+	case 1:
+		return findings[0]
+	}
+	return fmt.Errorf("%w (and %d more)", findings[0], len(findings)-1)
+}
+
+// oneLine folds another library's error, which may run over many lines, and
+// takes the slash off the absolute paths that kustomize was given.
+func oneLine(err error) string {
+	s := strings.Join(strings.Fields(err.Error()), " ")
+	for _, before := range []string{"'", `"`, " "} {
+		s = strings.ReplaceAll(s, before+"/", before)
+	}
+	return s
+}
+
+// quote shows a value that a person wrote, cut where it is long.
+func quote(s string) string {
+	const longest = 60
+	if len(s) > longest {
+		s = strings.ToValidUTF8(s[:longest], "") + "…"
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,284 @@
+// Package manifest turns the directories of a fleet repository into values and
+// back: it reads policies, builds templates with kustomize, stamps a template
+// to a dispatch, and reads a dispatch again. It reads git trees and returns
+// changes; it writes nothing, fetches nothing, runs nothing and knows no clock.
+//
+// A tick goes through it like this:
+//
+//	tree ──Load──▶ []Overlay ──Repair──▶ ──Add──▶ ──Remove──▶
+//
+// where each of the last three returns the changes of one commit and the
+// overlay that follows from them, which the next one starts from.
+package manifest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"muster/generator/plan"
+)
+
+// The names inside an overlay.
+const (
+	policyFile   = "scaling.yaml"
+	templateDir  = "template"
+	dispatchDir  = "dispatches"
+	listFile     = "kustomization.yaml"
+	stateFile    = "state.yaml"
+	manifestType = ".yaml"
+)
+
+// Loader reads overlays out of trees. It remembers what it built from which
+// files, so that an unchanged template is never built again, and which
+// dispatches it has read. It is safe for concurrent use, one Load at a time.
+type Loader struct {
+	dir string
+
+	mu sync.Mutex
+	// memos are what the builds of the last Load came to, and used those of
+	// the one that runs: what is not used in a Load is forgotten.
+	memos, used map[string]*memo
+	// sound are dispatches that were read and proven, by path and content.
+	sound, seen map[[sha256.Size]byte]plan.Dispatch
+	builds      int
+}
+
+// NewLoader returns a loader for the overlays below directory dir of a fleet
+// repository, as in "overlays".
+func NewLoader(dir string) *Loader {
+	return &Loader{dir: strings.TrimPrefix(path.Clean("/"+dir), "/")}
+}
+
+// Load reads every overlay of a tree: every directory below the loader's that
+// holds a scaling.yaml, sorted by name. What is wrong with one of them is its
+// Err and leaves the others unharmed. An error is returned only when the
+// directory itself cannot be read.
+func (l *Loader) Load(tree fs.FS) ([]Overlay, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used, l.seen = map[string]*memo{}, map[[sha256.Size]byte]plan.Dispatch{}
+	dir := l.dir
+	if dir == "" {
+		dir = "."
+	}
+	entries, err := fs.ReadDir(tree, dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the overlays: %w", err)
+	}
+	overlays := l.find(tree, dir, entries)
+	slices.SortFunc(overlays, func(a, b Overlay) int { return strings.Compare(a.Name, b.Name) })
+	for i := range overlays {
+		l.load(tree, &overlays[i])
+	}
+	apart(overlays)
+	for i := range overlays {
+		o := &overlays[i]
+		if o.Err = held(o.findings); o.Err != nil {
+			o.Broken = o.Err.Error()
+		}
+	}
+	l.memos, l.sound = l.used, l.seen
+	return overlays, nil
+}
+
+// find lists the overlays at and below dir without reading them. It looks
+// below an overlay too, to report one inside another, but not at its template
+// and its dispatches.
+func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry) []Overlay {
+	var overlays []Overlay
+	isOverlay := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == policyFile })
+	if isOverlay {
+		overlays = append(overlays, Overlay{Overlay: plan.Overlay{Name: l.nameOf(dir)}, Path: dir, loader: l})
+	}
+	for _, e := range entries {
+		if !e.IsDir() || isOverlay && (e.Name() == templateDir || e.Name() == dispatchDir) {
+			continue
+		}
+		below := path.Join(dir, e.Name())
+		inside, err := fs.ReadDir(tree, below)
+		if err != nil {
+			// It may hold an overlay: that must not look as if it were gone.
+			o := Overlay{Overlay: plan.Overlay{Name: l.nameOf(below)}, Path: below, loader: l}
+			o.hold(Finding{File: below, Problem: "cannot be read: " + oneLine(err)})
+			overlays = append(overlays, o)
+			continue
+		}
+		overlays = append(overlays, l.find(tree, below, inside)...)
+	}
+	return overlays
+}
+
+func (l *Loader) nameOf(dir string) string {
+	if dir == l.dir || dir == "." {
+		return "."
+	}
+	return strings.TrimPrefix(dir, l.dir+"/")
+}
+
+// apart holds overlays that lie in one another or share a slug.
+func apart(overlays []Overlay) {
+	slugs := map[string]int{}
+	paths := map[string]int{}
+	for i := range overlays {
+		o := &overlays[i]
+		if o.Name == "." {
+			o.hold(Finding{File: path.Join(o.Path, policyFile), Problem: "lies in the directory of all overlays", Remedy: "move the overlay to a directory of its own below it"})
+			continue
+		}
+		if first, taken := slugs[o.Slug()]; taken {
+			for _, pair := range [][2]*Overlay{{o, &overlays[first]}, {&overlays[first], o}} {
+				pair[0].hold(Finding{File: pair[0].Path, Problem: fmt.Sprintf("shares the short name %s with %s", o.Slug(), pair[1].Path), Remedy: "rename one of them"})
+			}
+		} else {
+			slugs[o.Slug()] = i
+		}
+		paths[o.Path] = i
+	}
+	for i := range overlays {
+		o := &overlays[i]
+		for above := path.Dir(o.Path); above != "." && above != "/"; above = path.Dir(above) {
+			outer, ok := paths[above]
+			if !ok {
+				continue
+			}
+			o.hold(Finding{File: o.Path, Problem: "lies inside the overlay " + above, Remedy: "move it beside it"})
+			overlays[outer].hold(Finding{File: above, Problem: "has the overlay " + o.Path + " inside it", Remedy: "move that beside it"})
+		}
+	}
+}
+
+// load reads one overlay. An overlay without a sound policy is not built.
+func (l *Loader) load(tree fs.FS, o *Overlay) {
+	if len(o.findings) > 0 {
+		return
+	}
+	file := path.Join(o.Path, policyFile)
+	data, err := fs.ReadFile(tree, file)
+	if err != nil {
+		o.hold(Finding{File: file, Problem: "cannot be read: " + oneLine(err)})
+		return
+	}
+	policy, findings := parsePolicy(file, data)
+	o.hold(findings...)
+	if len(findings) == 0 {
+		o.Policy = policy
+		if err := l.loadTemplate(tree, o); err != nil {
+			o.hold(Finding{File: o.Path, Problem: "cannot be read: " + oneLine(err)})
+		}
+	}
+	l.loadDispatches(tree, o)
+}
+
+// loadDispatches reads the overlay's directory dispatches: its list, and every
+// manifest. Other files are left alone.
+func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
+	dir := path.Join(o.Path, dispatchDir)
+	entries, err := fs.ReadDir(tree, dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		o.hold(Finding{File: dir, Problem: "cannot be read: " + oneLine(err)})
+		return
+	}
+	for _, e := range entries {
+		name := e.Name()
+		file := path.Join(dir, name)
+		switch {
+		case name == "kustomization.yml" || name == "Kustomization":
+			// kustomize wants one of the three names only.
+			o.surplus = append(o.surplus, file)
+			continue
+		case name == stateFile || e.IsDir():
+			continue
+		case path.Ext(name) == ".yml":
+			o.hold(Finding{File: file, Problem: "was not written by muster, whose files end in .yaml", Remedy: "move it out of dispatches/, or delete it"})
+			continue
+		case path.Ext(name) != manifestType:
+			continue
+		}
+		data, err := readFile(tree, file, e)
+		if err != nil {
+			o.hold(Finding{File: file, Problem: "cannot be read: " + oneLine(err)})
+			continue
+		}
+		if name == listFile {
+			o.list = data
+			continue
+		}
+		if d, wrong := l.dispatch(o, file, data); wrong != nil {
+			o.hold(*wrong)
+		} else {
+			o.Dispatches = append(o.Dispatches, d)
+		}
+	}
+	slices.SortFunc(o.Dispatches, func(a, b plan.Dispatch) int { return strings.Compare(a.ID, b.ID) })
+	for _, d := range o.Dispatches {
+		if slices.Contains(o.jobs, d.ID) {
+			o.hold(Finding{File: o.Path, Problem: "has a Job " + d.ID + " beside the dispatch of that name", Remedy: "rename it"})
+		}
+	}
+}
+
+func readFile(tree fs.FS, file string, e fs.DirEntry) ([]byte, error) {
+	if !e.Type().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	return fs.ReadFile(tree, file)
+}
+
+// dispatch reads one manifest, and proves that kustomize can read it too. A
+// file that is byte for byte what muster would write today is proven by the
+// proof of the template. Any other was written from an older template or
+// edited since: it is built once, alone.
+func (l *Loader) dispatch(o *Overlay, file string, data []byte) (plan.Dispatch, *Finding) {
+	key := contentKey(file, data)
+	if d, ok := l.sound[key]; ok {
+		l.seen[key] = d
+		return d, nil
+	}
+	d, _, wrong := parseDispatch(file, data)
+	if wrong != nil {
+		return d, wrong
+	}
+	if o.template == nil {
+		return d, nil // held; the proof waits until it is not
+	}
+	if stamped, err := o.stamp(d); err != nil || !bytes.Equal(stamped, data) {
+		v := &view{name: "alone ", over: map[string][]byte{
+			path.Join(file, listFile):                list([]string{"dispatch"}),
+			path.Join(file, "dispatch"+manifestType): data,
+		}}
+		if _, wrong, _ := l.build(v, file); wrong != nil { // nothing to read: no error
+			return d, &Finding{File: file, Problem: wrong.Problem, Remedy: putRight}
+		}
+		delete(l.used, v.name+file) // remembered by content instead
+	}
+	l.seen[key] = d
+	return d, nil
+}
+
+func contentKey(file string, data []byte) [sha256.Size]byte {
+	h := sha256.New()
+	h.Write([]byte(file))
+	h.Write([]byte{0})
+	h.Write(data)
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// remember keeps dispatches that were just written from being read again.
+func (l *Loader) remember(sound map[[sha256.Size]byte]plan.Dispatch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sound == nil {
+		l.sound = sound
+		return
+	}
+	for key, d := range sound {
+		l.sound[key] = d
+	}
+}

@@ -1,0 +1,293 @@
+package manifest
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator/plan"
+
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// Overlay is one overlay of a tree, and what can be changed in it.
+type Overlay struct {
+	plan.Overlay
+	// Path is its directory, as in "overlays/default".
+	Path string
+	// Err is why the overlay is held: a policy or a dispatch that cannot be
+	// read, a template or an overlay that does not build. Nothing of a held
+	// overlay can be changed. Nil when it is sound.
+	Err error
+
+	loader   *Loader
+	findings []Finding
+	// template is the Job that the template builds to.
+	template *template
+	// objects are what the overlay builds to without dispatches, stamped what
+	// the proof's dispatch was before the build and built what it was after;
+	// jobs are the names of the overlay's own Jobs.
+	objects        []object
+	stamped, built []byte
+	jobs           []string
+	// list is dispatches/kustomization.yaml, nil where there is none. surplus
+	// are files that keep kustomize from reading it.
+	list    []byte
+	surplus []string
+}
+
+func (o *Overlay) hold(findings ...Finding) { o.findings = append(o.findings, findings...) }
+
+// loadTemplate builds the template, and proves that the overlay builds.
+//
+// The proof stands for every commit that muster makes on this template, so
+// that no commit needs a build of its own (kustomize takes more than the
+// square of the number of resources). It builds the overlay's own files once
+// with one dispatch stamped from the template and once with none. Any set of
+// dispatches then builds, because
+//
+//   - every dispatch on this template is the proof's but for its name, numbers
+//     and muster's labels and annotations, whose form stamp checks; dispatches
+//     from older templates were built alone when they were first read;
+//   - all of them are Jobs whose names differ, since they are the names of
+//     their files and differ from those of the overlay's own Jobs, which is
+//     checked; kustomize refuses two resources of one name and looks for
+//     nothing else between Jobs;
+//   - the list that names them is muster's own.
+//
+// The proof is remembered by the content of all files it read.
+func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
+	dir := path.Join(o.Path, templateDir)
+	objects, wrong, err := l.build(&view{name: "template ", tree: tree}, dir)
+	if err != nil {
+		return err
+	}
+	var job *yaml.Node
+	if wrong == nil {
+		job, wrong = agentJob(dir, objects)
+	}
+	if wrong != nil {
+		o.hold(*wrong)
+		return nil
+	}
+	if o.template, err = newTemplate(job); err != nil {
+		return fmt.Errorf("printing the template: %w", err)
+	}
+	probe := plan.Dispatch{
+		ID: o.Slug() + "-proof", Purpose: plan.ForDemand, Agents: 1, IdleTimeout: time.Second,
+		At: time.Unix(0, 0), NotAfter: time.Unix(0, 0),
+	}
+	if o.stamped, err = o.stamp(probe); err != nil {
+		return fmt.Errorf("stamping the template: %w", err)
+	}
+	hidden := path.Join(o.Path, dispatchDir)
+	empty := &view{name: "empty ", tree: tree, hide: hidden, over: map[string][]byte{path.Join(hidden, listFile): list(nil)}}
+	if o.objects, wrong, err = l.build(empty, o.Path); err != nil || wrong != nil {
+		return o.holdIf(wrong, err)
+	}
+	full := &view{name: "full ", tree: tree, hide: hidden, over: map[string][]byte{
+		path.Join(hidden, listFile): list([]string{probe.ID}), path.Join(hidden, probe.ID+manifestType): o.stamped,
+	}}
+	if objects, wrong, err = l.build(full, o.Path); err != nil || wrong != nil {
+		return o.holdIf(wrong, err)
+	}
+	o.proven(objects)
+	return nil
+}
+
+func (o *Overlay) holdIf(wrong *Finding, err error) error {
+	if wrong != nil {
+		o.hold(*wrong)
+	}
+	return err
+}
+
+// proven finds the proof's dispatch among what the overlay builds to.
+func (o *Overlay) proven(objects []object) {
+	var added []object
+	rest := slices.Clone(o.objects)
+	for _, x := range objects {
+		at := slices.IndexFunc(rest, func(y object) bool { return x.kind == y.kind && bytes.Equal(x.yaml, y.yaml) })
+		if at < 0 {
+			added = append(added, x)
+			continue
+		}
+		rest = slices.Delete(rest, at, at+1)
+	}
+	for _, x := range o.objects {
+		if x.kind == "Job" {
+			o.jobs = append(o.jobs, x.name)
+		}
+	}
+	at := slices.IndexFunc(added, func(x object) bool { return x.kind == "Job" })
+	if at < 0 {
+		o.hold(Finding{File: path.Join(o.Path, listFile), Field: "resources", Problem: "the overlay builds without its dispatches", Remedy: "add " + dispatchDir + " to the list, or nothing that muster orders is applied"})
+		return
+	}
+	o.built = added[at].yaml
+}
+
+// agentJob is the template's Job as nodes.
+func agentJob(dir string, objects []object) (*yaml.Node, *Finding) {
+	var names []string
+	for _, x := range objects {
+		names = append(names, x.String())
+	}
+	switch {
+	case len(objects) == 0:
+		return nil, &Finding{File: dir, Problem: "builds to nothing", Remedy: "list the agent Job in its resources, as in ../../../base"}
+	case len(objects) > 1:
+		return nil, &Finding{File: dir, Problem: fmt.Sprintf("builds to %d objects (%s), not to one Job", len(objects), strings.Join(names, ", ")), Remedy: "move all but the agent Job beside the overlay's own kustomization.yaml"}
+	case objects[0].kind != "Job" || objects[0].apiVersion != "batch/v1":
+		return nil, &Finding{File: dir, Problem: fmt.Sprintf("builds to the %s (%s), not to a Job", names[0], objects[0].apiVersion), Remedy: "muster orders agents as Jobs of batch/v1: rewrite it as one"}
+	}
+	job, wrong := parseOne(dir, objects[0].yaml)
+	if wrong != nil {
+		return nil, wrong
+	}
+	pod := lookup(job, "spec", "template", "spec")
+	if pod == nil || pod.Kind != yaml.MappingNode {
+		return nil, &Finding{File: dir, Field: "spec.template.spec", Problem: "is missing: the Job has no pod"}
+	}
+	return job, nil
+}
+
+// listHeader is the comment on the list, word for word as muster init has it.
+const listHeader = "# Written by muster: the agents on order. Do not edit; muster puts it right.\n"
+
+// list prints dispatches/kustomization.yaml. An empty list is written out: a
+// kustomization with no field at all does not build, and a marshalled one
+// would have none.
+func list(ids []string) []byte {
+	var b strings.Builder
+	b.WriteString(listHeader)
+	b.WriteString("apiVersion: " + types.KustomizationVersion + "\nkind: " + types.KustomizationKind + "\n")
+	if len(ids) == 0 {
+		b.WriteString("resources: []\n")
+		return []byte(b.String())
+	}
+	b.WriteString("resources:\n")
+	for _, id := range slices.Sorted(slices.Values(ids)) {
+		// An ID needs no quotes: a file name never reads as another type.
+		b.WriteString("- " + id + manifestType + "\n")
+	}
+	return []byte(b.String())
+}
+
+// listed reports whether the list in git names exactly the dispatches and does
+// nothing else. Its comments and its layout may differ from muster's.
+func (o *Overlay) listed() bool {
+	top, wrong := parseOne(listFile, o.list)
+	if wrong != nil || len(top.Content) != 2*3 ||
+		scalar(top, "apiVersion") != types.KustomizationVersion || scalar(top, "kind") != types.KustomizationKind {
+		return false
+	}
+	names := lookup(top, "resources")
+	if names == nil || names.Kind != yaml.SequenceNode {
+		return false
+	}
+	return slices.EqualFunc(names.Content, o.Dispatches, func(n *yaml.Node, d plan.Dispatch) bool {
+		return n.Kind == yaml.ScalarNode && n.Value == d.ID+manifestType
+	})
+}
+
+func (o *Overlay) file(name string) string { return path.Join(o.Path, dispatchDir, name) }
+
+func (o *Overlay) ids() []string {
+	var ids []string
+	for _, d := range o.Dispatches {
+		ids = append(ids, d.ID)
+	}
+	return ids
+}
+
+// relist ends an act: the list of the overlay that follows, and the changes in
+// the order of their paths.
+func (o *Overlay) relist(changes []plan.Change) []plan.Change {
+	o.list = list(o.ids())
+	changes = append(changes, plan.Change{Path: o.file(listFile), Content: o.list})
+	slices.SortFunc(changes, func(a, b plan.Change) int { return strings.Compare(a.Path, b.Path) })
+	return changes
+}
+
+// Repair returns what puts dispatches/ right where a person has been in it: a
+// list that is missing, broken or names other files than there are, and files
+// that keep kustomize from reading it. A manifest that was deleted is gone and
+// leaves the list. It returns no changes when all is sound, and none when the
+// overlay is held.
+func (o *Overlay) Repair() (Overlay, []plan.Change) {
+	if o.Err != nil || o.listed() && len(o.surplus) == 0 {
+		return *o, nil
+	}
+	next := *o
+	var changes []plan.Change
+	for _, file := range next.surplus {
+		changes = append(changes, plan.Change{Path: file})
+	}
+	next.surplus = nil
+	changes = next.relist(changes)
+	return next, changes
+}
+
+// Add returns the changes that write new dispatches, and the overlay that
+// follows. It refuses a held overlay, an ID that is taken, and a dispatch that
+// makes no Job; nothing is half done then.
+func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []plan.Change, error) {
+	if o.Err != nil {
+		return *o, nil, fmt.Errorf("adding to %s: %w", o.Path, o.Err)
+	}
+	if len(dispatches) == 0 {
+		return *o, nil, nil
+	}
+	next := *o
+	next.Dispatches = slices.Clone(o.Dispatches)
+	var changes []plan.Change
+	sound := map[[32]byte]plan.Dispatch{}
+	for _, d := range dispatches {
+		d.At, d.NotAfter = d.At.UTC(), d.NotAfter.UTC()
+		at, taken := slices.BinarySearchFunc(next.Dispatches, d.ID, func(x plan.Dispatch, id string) int { return strings.Compare(x.ID, id) })
+		if taken || slices.Contains(o.jobs, d.ID) {
+			return *o, nil, fmt.Errorf("adding to %s: there is a Job %s already", o.Path, d.ID)
+		}
+		content, err := o.stamp(d)
+		if err != nil {
+			return *o, nil, fmt.Errorf("adding to %s: %w", o.Path, err)
+		}
+		next.Dispatches = slices.Insert(next.Dispatches, at, d)
+		file := o.file(d.ID + manifestType)
+		changes = append(changes, plan.Change{Path: file, Content: content})
+		sound[contentKey(file, content)] = d
+	}
+	o.loader.remember(sound)
+	changes = next.relist(changes)
+	return next, changes, nil
+}
+
+// Remove returns the changes that take dispatches out, and the overlay that
+// follows. It refuses a held overlay and an ID that is not there.
+func (o *Overlay) Remove(ids []string) (Overlay, []plan.Change, error) {
+	if o.Err != nil {
+		return *o, nil, fmt.Errorf("removing from %s: %w", o.Path, o.Err)
+	}
+	if len(ids) == 0 {
+		return *o, nil, nil
+	}
+	next := *o
+	next.Dispatches = slices.Clone(o.Dispatches)
+	var changes []plan.Change
+	for _, id := range ids {
+		at := slices.IndexFunc(next.Dispatches, func(d plan.Dispatch) bool { return d.ID == id })
+		if at < 0 {
+			return *o, nil, fmt.Errorf("removing from %s: there is no dispatch %s", o.Path, quote(id))
+		}
+		next.Dispatches = slices.Delete(next.Dispatches, at, at+1)
+		changes = append(changes, plan.Change{Path: o.file(id + manifestType)})
+	}
+	changes = next.relist(changes)
+	return next, changes, nil
+}

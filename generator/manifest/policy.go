@@ -1,0 +1,291 @@
+package manifest
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"muster/generator/plan"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// largestPolicy is the size above which scaling.yaml is not parsed.
+const largestPolicy = 64 << 10
+
+const (
+	policyVersion = "muster.dev/v1alpha1"
+	policyKind    = "ScalingPolicy"
+)
+
+// ParsePolicy reads a scaling policy; file is its name for errors, which are
+// a [Finding] and count how many more there are. Fields that are not said have
+// their defaults.
+func ParsePolicy(file string, data []byte) (plan.Policy, error) {
+	p, findings := parsePolicy(file, data)
+	if len(findings) > 0 {
+		return plan.Policy{}, held(findings)
+	}
+	return p, nil
+}
+
+// policyReader reads one policy and collects what is wrong with it.
+type policyReader struct {
+	file     string
+	policy   plan.Policy
+	findings []Finding
+}
+
+// specField is one field of spec: read gets the value, and says what is wrong
+// through the reader.
+type specField struct {
+	name string
+	read func(r *policyReader, n *yaml.Node)
+}
+
+// specFields lists the fields of spec in the order that documentation uses.
+func specFields() []specField {
+	count := func(name string, least int, into func(p *plan.Policy) *int) specField {
+		return specField{name, func(r *policyReader, n *yaml.Node) { *into(&r.policy) = r.count(n, name, least) }}
+	}
+	span := func(name string, least, most time.Duration, into func(p *plan.Policy) *time.Duration) specField {
+		return specField{name, func(r *policyReader, n *yaml.Node) { *into(&r.policy) = r.span(n, name, least, most) }}
+	}
+	return []specField{
+		{"queue", (*policyReader).queue},
+		{"cluster", (*policyReader).cluster},
+		{"tags", (*policyReader).tags},
+		count("min", 0, func(p *plan.Policy) *int { return &p.Min }),
+		count("max", 0, func(p *plan.Policy) *int { return &p.Max }),
+		count("buffer", 0, func(p *plan.Policy) *int { return &p.Buffer }),
+		{"lookahead", (*policyReader).lookahead},
+		count("maxDispatch", 1, func(p *plan.Policy) *int { return &p.MaxDispatch }),
+		span("lease", time.Minute, 24*time.Hour, func(p *plan.Policy) *time.Duration { return &p.Lease }),
+		span("idleTimeout", 10*time.Second, 24*time.Hour, func(p *plan.Policy) *time.Duration { return &p.IdleTimeout }),
+		span("upkeepIdleTimeout", time.Minute, 7*24*time.Hour, func(p *plan.Policy) *time.Duration { return &p.UpkeepIdleTimeout }),
+		count("priority", 0, func(p *plan.Policy) *int { return &p.Priority }),
+		{"paused", (*policyReader).paused},
+	}
+}
+
+func parsePolicy(file string, data []byte) (plan.Policy, []Finding) {
+	r := &policyReader{file: file, policy: plan.Policy{
+		MaxDispatch: 100, Lease: 15 * time.Minute, IdleTimeout: 5 * time.Minute, UpkeepIdleTimeout: time.Hour,
+	}}
+	if len(data) > largestPolicy {
+		return plan.Policy{}, []Finding{{File: file, Problem: fmt.Sprintf("is %d bytes and was not read", len(data)), Remedy: fmt.Sprintf("a policy has at most %d", largestPolicy)}}
+	}
+	top, wrong := parseOne(file, data)
+	if wrong != nil {
+		return plan.Policy{}, []Finding{*wrong}
+	}
+	r.top(top)
+	if spec := lookup(top, "spec"); spec == nil {
+		r.bad(nil, "spec", "is missing", "it holds queue and max at least")
+	} else if spec.Kind != yaml.MappingNode {
+		r.bad(spec, "spec", "is not a mapping", "it holds queue and max at least")
+	} else {
+		r.spec(spec)
+	}
+	return r.policy, r.findings
+}
+
+func (r *policyReader) bad(n *yaml.Node, field, problem, remedy string) {
+	f := Finding{File: r.file, Field: field, Problem: problem, Remedy: remedy}
+	if n != nil {
+		f.Line = n.Line
+	}
+	r.findings = append(r.findings, f)
+}
+
+func (r *policyReader) top(top *yaml.Node) {
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		switch key := top.Content[i]; key.Value {
+		case "apiVersion", "kind", "spec":
+		case "metadata": // nothing reads it; people and tools like to have it
+		default:
+			r.bad(key, key.Value, "is not a field of a policy", "the fields are apiVersion, kind and spec")
+		}
+	}
+	for _, want := range [][2]string{{"apiVersion", policyVersion}, {"kind", policyKind}} {
+		n := lookup(top, want[0])
+		switch {
+		case n == nil:
+			r.bad(nil, want[0], "is missing", "write "+want[0]+": "+want[1])
+		case n.Kind != yaml.ScalarNode || n.Value != want[1]:
+			r.bad(n, want[0], "is "+shown(n), "write "+want[0]+": "+want[1])
+		}
+	}
+}
+
+func (r *policyReader) spec(spec *yaml.Node) {
+	fields := specFields()
+	for i := 0; i+1 < len(spec.Content); i += 2 {
+		key, value := spec.Content[i], spec.Content[i+1]
+		at := slices.IndexFunc(fields, func(f specField) bool { return f.name == key.Value })
+		switch {
+		case at < 0:
+			var names []string
+			for _, f := range fields {
+				names = append(names, f.name)
+			}
+			r.bad(key, "spec."+key.Value, "is not a field of a policy", "the fields of spec are "+strings.Join(names, ", "))
+		case value.Tag == "!!null":
+			r.bad(value, "spec."+key.Value, "has no value", "write one, or take the line away")
+		default:
+			fields[at].read(r, value)
+		}
+	}
+	for _, want := range [][2]string{{"queue", "the key of the Buildkite queue"}, {"max", "the number of agents never passed"}} {
+		if lookup(spec, want[0]) == nil {
+			r.bad(spec, "spec."+want[0], "is missing", "write "+want[1])
+		}
+	}
+	if len(r.findings) == 0 && r.policy.Min > r.policy.Max {
+		r.bad(lookup(spec, "min"), "spec.min", fmt.Sprintf("%d is above max, which is %d", r.policy.Min, r.policy.Max), "raise max or lower min")
+	}
+}
+
+// shown is what a person wrote, in a few words.
+func shown(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Tag == "!!str":
+		return quote(n.Value)
+	case n.Tag == "!!null":
+		return "nothing"
+	}
+	return strings.Trim(quote(n.Value), `"`)
+}
+
+func (r *policyReader) count(n *yaml.Node, name string, least int) int {
+	v, err := strconv.Atoi(n.Value)
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || err != nil || v < least || v > mostAgents {
+		r.bad(n, "spec."+name, shown(n)+" is not a whole number", fmt.Sprintf("write one from %d to %d", least, mostAgents))
+		if n.Tag == "!!int" && err == nil {
+			last := &r.findings[len(r.findings)-1]
+			last.Problem = shown(n) + " is too small"
+			if v > mostAgents {
+				last.Problem = shown(n) + " is too large"
+			}
+		}
+		return 0
+	}
+	return v
+}
+
+func (r *policyReader) span(n *yaml.Node, name string, least, most time.Duration) time.Duration {
+	remedy := fmt.Sprintf("write one from %s to %s", brief(least), brief(most))
+	d, err := time.ParseDuration(n.Value)
+	switch {
+	case n.Kind != yaml.ScalarNode || n.Tag != "!!str" || err != nil:
+		r.bad(n, "spec."+name, shown(n)+" is not a duration as in 90s, 15m or 1h30m", remedy)
+	case d < least:
+		r.bad(n, "spec."+name, n.Value+" is too short", remedy)
+	case d > most:
+		r.bad(n, "spec."+name, n.Value+" is too long", remedy)
+	case d%time.Second != 0:
+		r.bad(n, "spec."+name, n.Value+" is not in whole seconds", remedy)
+	default:
+		return d
+	}
+	return 0
+}
+
+// brief prints a duration without its empty parts: 1m, not 1m0s.
+func brief(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+func (r *policyReader) lookahead(n *yaml.Node) {
+	v, err := strconv.ParseFloat(n.Value, 64)
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" && n.Tag != "!!float" || err != nil || math.IsNaN(v) || v < 0 || v > 1 {
+		r.bad(n, "spec.lookahead", shown(n)+" is not a share from 0 to 1", "write 0 to start agents for runnable jobs only, 1 for every waiting job too")
+		return
+	}
+	r.policy.Lookahead = math.Abs(v) // -0 is 0
+}
+
+func (r *policyReader) paused(n *yaml.Node) {
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
+		r.bad(n, "spec.paused", shown(n)+" is neither true nor false", "")
+		return
+	}
+	r.policy.Paused = strings.EqualFold(n.Value, "true")
+}
+
+// queueRule is Buildkite's own: the key of a queue "can only contain letters,
+// numbers, hyphens, and underscores" and has at most 100 characters
+// (buildkite/docs, pages/agent/queues/managing.md).
+var queueRule = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+
+func (r *policyReader) queue(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && n.Tag != "!!str" {
+		r.bad(n, "spec.queue", shown(n)+" is not a string", "write it in quotes")
+		return
+	}
+	if n.Kind != yaml.ScalarNode || !queueRule.MatchString(n.Value) {
+		r.bad(n, "spec.queue", shown(n)+" is not the key of a Buildkite queue", "a key has 1 to 100 letters (a to z, A to Z), digits, hyphens and underscores")
+		return
+	}
+	r.policy.Queue = n.Value
+}
+
+func (r *policyReader) cluster(n *yaml.Node) {
+	bad := n.Kind != yaml.ScalarNode || n.Tag != "!!str" || len(n.Value) > 255 || strings.TrimSpace(n.Value) != n.Value ||
+		strings.ContainsFunc(n.Value, func(c rune) bool { return !unicode.IsPrint(c) })
+	if bad {
+		r.bad(n, "spec.cluster", shown(n)+" is not the name or id of a Buildkite cluster", "write it as a string, in quotes if need be")
+		return
+	}
+	r.policy.Cluster = n.Value
+}
+
+// reservedTags are those that muster and the agent Job fill in.
+var reservedTags = []string{"queue", "dispatch", "index", "overlay"}
+
+// tagText has no comma, which parts tags, and nothing that does not print.
+func tagText(s string) bool {
+	return s != "" && len(s) <= 255 && !strings.ContainsFunc(s, func(c rune) bool {
+		return c == ',' || c == unicode.ReplacementChar || unicode.IsSpace(c) || !unicode.IsPrint(c)
+	})
+}
+
+func (r *policyReader) tags(n *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		r.bad(n, "spec.tags", shown(n)+" is not a mapping", "write tags as in {os: linux, size: large}")
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		at := "spec.tags." + strings.Trim(quote(key.Value), `"`)
+		switch {
+		case slices.ContainsFunc(reservedTags, func(s string) bool { return strings.EqualFold(s, key.Value) }):
+			r.bad(key, at, "is filled in by muster", "take it away; tags of your own go here")
+		case !tagText(key.Value) || strings.Contains(key.Value, "="):
+			r.bad(key, at, "is not the key of an agent tag", "a key has no comma, no = and no white space")
+		case value.Kind != yaml.ScalarNode || value.Tag != "!!str":
+			r.bad(value, at, shown(value)+" is not a string", "write it in quotes")
+		case !tagText(value.Value):
+			r.bad(value, at, shown(value)+" is not the value of an agent tag", "a value has no comma and no white space, and is not empty")
+		default:
+			r.policy.Tags = append(r.policy.Tags, key.Value+"="+value.Value)
+		}
+	}
+	slices.Sort(r.policy.Tags)
+}

@@ -1,0 +1,182 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/generator/plan"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// What muster writes on a dispatch, on the Job and on its pod template alike.
+const (
+	// LabelDispatch is the dispatch's ID, LabelOverlay the overlay's slug.
+	LabelDispatch = "muster.dev/dispatch"
+	LabelOverlay  = "muster.dev/overlay"
+	// AnnotationAgentTags is the agents' tags as one list, but for the index.
+	AnnotationAgentTags = "muster.dev/agent-tags"
+	// AnnotationIdleTimeout is in whole seconds.
+	AnnotationIdleTimeout = "muster.dev/idle-timeout"
+	// AnnotationNotAfter and AnnotationOrderedAt are times as in
+	// 2026-11-21T02:15:00Z: always UTC, always to the second.
+	AnnotationNotAfter  = "muster.dev/not-after"
+	AnnotationOrderedAt = "muster.dev/ordered-at"
+	// AnnotationPurpose is a plan.Purpose.
+	AnnotationPurpose = "muster.dev/purpose"
+)
+
+const (
+	// mostAgents is what Kubernetes allows an Indexed Job (batch/v1 validation,
+	// maxParallelismForIndexedJob).
+	mostAgents = 100_000
+	// longestName is that of a DNS label: a pod's host name is the Job's name
+	// and the index.
+	longestName = 63
+)
+
+var nameRule = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+
+// checkDispatch says what keeps a dispatch from becoming a Job; nil if nothing.
+func checkDispatch(d plan.Dispatch) error {
+	last := d.ID + "-" + strconv.Itoa(d.Agents-1)
+	switch {
+	case !nameRule.MatchString(d.ID):
+		return fmt.Errorf("dispatch %s: its ID is no name for a Job: lower case letters, digits and dashes only", quote(d.ID))
+	case d.ID+manifestType == listFile || d.ID+manifestType == stateFile:
+		return fmt.Errorf("dispatch %s: its file would be muster's own %s%s", d.ID, d.ID, manifestType)
+	case d.Agents < 1 || d.Agents > mostAgents:
+		return fmt.Errorf("dispatch %s: %d agents: a Job holds 1 to %d", d.ID, d.Agents, mostAgents)
+	case len(last) > longestName:
+		return fmt.Errorf("dispatch %s: its last pod would be named %s: %d characters, at most %d", d.ID, last, len(last), longestName)
+	case d.Purpose != plan.ForDemand && d.Purpose != plan.ForUpkeep:
+		return fmt.Errorf("dispatch %s: purpose %s is neither %s nor %s", d.ID, quote(string(d.Purpose)), plan.ForDemand, plan.ForUpkeep)
+	case !d.At.Equal(d.At.Truncate(time.Second)) || !d.NotAfter.Equal(d.NotAfter.Truncate(time.Second)):
+		return fmt.Errorf("dispatch %s: its times are not whole seconds", d.ID)
+	case d.NotAfter.Before(d.At) || d.At.UTC().Year() < 1 || d.NotAfter.UTC().Year() > 9999:
+		return fmt.Errorf("dispatch %s: ordered at %s, lease until %s", d.ID, d.At, d.NotAfter)
+	case d.IdleTimeout < time.Second || d.IdleTimeout != d.IdleTimeout.Truncate(time.Second):
+		return fmt.Errorf("dispatch %s: an idle time-out of %s is not one second or more in whole seconds", d.ID, d.IdleTimeout)
+	}
+	return nil
+}
+
+// template is an agent Job that is ready to be stamped. The pod, which is most
+// of it and which no dispatch changes, is printed once.
+type template struct {
+	// job is the whole Job; slim has a placeholder for the pod.
+	job, slim *yaml.Node
+	// pod is the text that the placeholder's line stands for; empty where the
+	// two do not come to the same, and the whole Job is printed each time.
+	pod []byte
+}
+
+// placeholder is the line that stands for the pod in a slim Job. Nothing
+// before it can look the same: labels and annotations have no such indent.
+const placeholder = "    spec: muster.dev/pod\n"
+
+func newTemplate(job *yaml.Node) (*template, error) {
+	t := &template{job: job, slim: copied(job)}
+	pod := lookup(job, "spec", "template", "spec")
+	put(mapping(mapping(t.slim, "spec"), "template"), "spec", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "muster.dev/pod"})
+	nest := func(n *yaml.Node) *yaml.Node {
+		return &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{{Kind: yaml.ScalarNode, Value: "spec"}, n}}
+	}
+	above := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{{Kind: yaml.ScalarNode, Value: "template"}, nest(pod)}}
+	nested, err := encode(nest(above))
+	if err != nil {
+		return nil, err
+	}
+	whole, err := encode(job)
+	if err != nil {
+		return nil, err
+	}
+	// The first two lines are those of "spec:" and "template:".
+	parts := bytes.SplitAfterN(nested, []byte("\n"), 3)
+	if len(parts) == 3 {
+		t.pod = parts[2]
+	}
+	if spliced, err := t.encode(t.slim); err != nil || !bytes.Equal(spliced, whole) {
+		t.pod = nil
+	}
+	return t, nil
+}
+
+// start is a copy to fill in.
+func (t *template) start() *yaml.Node {
+	if t.pod == nil {
+		return copied(t.job)
+	}
+	return copied(t.slim)
+}
+
+// encode prints a Job that was started from t.
+func (t *template) encode(job *yaml.Node) ([]byte, error) {
+	text, err := encode(job)
+	if err != nil || t.pod == nil {
+		return text, err
+	}
+	before, after, found := bytes.Cut(text, []byte(placeholder))
+	if !found {
+		return nil, errors.New("the pod's place is gone")
+	}
+	return slices.Concat(before, t.pod, after), nil
+}
+
+func encode(n *yaml.Node) ([]byte, error) {
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	if err := enc.Encode(n); err != nil {
+		return nil, err
+	}
+	if err := enc.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// stamp prints the dispatch: the template with its name, its numbers and
+// muster's own labels and annotations filled in, and not a byte else changed.
+func (o *Overlay) stamp(d plan.Dispatch) ([]byte, error) {
+	if err := checkDispatch(d); err != nil {
+		return nil, err
+	}
+	job := o.template.start()
+	meta, spec := mapping(job, "metadata"), mapping(job, "spec")
+	set(meta, "name", "!!str", d.ID)
+	n := strconv.Itoa(d.Agents)
+	set(spec, "completions", "!!int", n)
+	set(spec, "parallelism", "!!int", n)
+
+	slug := o.Slug()
+	tags := agentTags(o.Policy, slug, d.ID)
+	for _, m := range []*yaml.Node{meta, mapping(mapping(spec, "template"), "metadata")} {
+		labels, annotations := mapping(m, "labels"), mapping(m, "annotations")
+		set(labels, LabelDispatch, "!!str", d.ID)
+		set(labels, LabelOverlay, "!!str", slug)
+		set(annotations, AnnotationAgentTags, "!!str", tags)
+		set(annotations, AnnotationIdleTimeout, "!!str", strconv.FormatInt(int64(d.IdleTimeout/time.Second), 10))
+		set(annotations, AnnotationNotAfter, "!!str", d.NotAfter.UTC().Format(time.RFC3339))
+		set(annotations, AnnotationOrderedAt, "!!str", d.At.UTC().Format(time.RFC3339))
+		set(annotations, AnnotationPurpose, "!!str", string(d.Purpose))
+	}
+	text, err := o.template.encode(job)
+	if err != nil {
+		return nil, fmt.Errorf("printing dispatch %s: %w", d.ID, err)
+	}
+	return text, nil
+}
+
+// agentTags is the agents' tag list. The agent adds its index.
+func agentTags(p plan.Policy, slug, id string) string {
+	tags := slices.Clone(p.Tags)
+	slices.Sort(tags)
+	tags = slices.Insert(tags, 0, "queue="+p.Queue)
+	return strings.Join(append(tags, "dispatch="+id, "overlay="+slug), ",")
+}

@@ -1,0 +1,266 @@
+package manifest
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// view shows a git tree to kustomize: read only, rooted at "/", each file read
+// when kustomize asks for it, and with some files laid over it. It notes all
+// that kustomize looked at, and stops what would leave the tree.
+type view struct {
+	// FileSystem is nil: kustomize never calls the methods that are not
+	// defined here, which write, list or search.
+	filesys.FileSystem
+
+	// name tells views of the same directory apart.
+	name string
+	// tree may be nil: only what lies over it is seen then.
+	tree fs.FS
+	// over are the files laid over the tree, by name. In the directory hide of
+	// the tree, only they are seen; an empty hide hides nothing.
+	over map[string][]byte
+	hide string
+
+	// notes say what was found under each name that was looked at.
+	notes map[string]string
+	// refused is why the build must not go on: what it says of the tree stays
+	// true as long as the notes do. failed is why the tree could not be read.
+	refused *Finding
+	failed  error
+}
+
+// What a note says of a name; of a file that was read, its hash follows.
+const (
+	noteMissing = "missing"
+	noteDir     = "directory"
+	noteFile    = "file"
+)
+
+// inTree is kustomize's absolute path as a name of the tree.
+func inTree(p string) string {
+	p = strings.TrimPrefix(path.Clean("/"+filepath.ToSlash(p)), "/")
+	if p == "" {
+		return "."
+	}
+	return p
+}
+
+// stat says what a name is, without a note.
+func (v *view) stat(name string) string {
+	if _, ok := v.over[name]; ok {
+		return noteFile
+	}
+	for over := range v.over {
+		if strings.HasPrefix(over, name+"/") {
+			return noteDir
+		}
+	}
+	if v.tree == nil || v.hide != "" && (name == v.hide || strings.HasPrefix(name, v.hide+"/")) {
+		return noteMissing
+	}
+	info, err := fs.Lstat(v.tree, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return noteMissing
+	case err != nil:
+		v.failed = errors.Join(v.failed, fmt.Errorf("reading %s: %w", name, err))
+		return noteMissing
+	case info.IsDir():
+		return noteDir
+	case info.Mode().IsRegular():
+		return noteFile
+	}
+	v.refuse(Finding{File: name, Problem: "is a link, which muster does not follow", Remedy: "put a file in its place"})
+	return noteMissing
+}
+
+func (v *view) read(name string) ([]byte, string, error) {
+	data, ok := v.over[name]
+	if !ok {
+		if found := v.stat(name); found != noteFile {
+			return nil, found, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+		}
+		var err error
+		if data, err = fs.ReadFile(v.tree, name); err != nil {
+			v.failed = errors.Join(v.failed, fmt.Errorf("reading %s: %w", name, err))
+			return nil, noteMissing, err
+		}
+	}
+	sum := sha256.Sum256(data)
+	return data, noteFile + string(sum[:]), nil
+}
+
+// unchanged reports whether the view still answers as the notes say.
+func (v *view) unchanged(notes map[string]string) bool {
+	for name, note := range notes {
+		now := ""
+		if len(note) > len(noteFile) && strings.HasPrefix(note, noteFile) {
+			_, now, _ = v.read(name)
+		} else {
+			now = v.stat(name)
+		}
+		if now != note {
+			return false
+		}
+	}
+	return true
+}
+
+// look is stat with a note.
+func (v *view) look(p string) (name, found string) {
+	name = inTree(p)
+	found = v.stat(name)
+	if _, ok := v.notes[name]; !ok {
+		v.notes[name] = found
+	}
+	return name, found
+}
+
+func (v *view) refuse(f Finding) {
+	if v.refused == nil {
+		v.refused = &f
+	}
+}
+
+// IsDir implements filesys.FileSystem.
+func (v *view) IsDir(p string) bool {
+	_, found := v.look(p)
+	return found == noteDir
+}
+
+// Exists implements filesys.FileSystem.
+func (v *view) Exists(p string) bool {
+	_, found := v.look(p)
+	return found != noteMissing
+}
+
+// CleanedAbs implements filesys.FileSystem.
+func (v *view) CleanedAbs(p string) (filesys.ConfirmedDir, string, error) {
+	name, found := v.look(p)
+	abs := path.Join("/", name)
+	switch found {
+	case noteDir:
+		return filesys.ConfirmedDir(abs), "", nil
+	case noteFile:
+		return filesys.ConfirmedDir(path.Dir(abs)), path.Base(abs), nil
+	}
+	return "", "", &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
+
+// ReadFile implements filesys.FileSystem. A kustomization file is vetted before
+// kustomize sees it.
+func (v *view) ReadFile(p string) ([]byte, error) {
+	name := inTree(p)
+	data, note, err := v.read(name)
+	v.notes[name] = note
+	if err == nil && slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name)) {
+		v.vet(name, data)
+	}
+	if v.refused != nil {
+		return nil, *v.refused
+	}
+	return data, err
+}
+
+// vet refuses a kustomization that would fetch or run something, and names the
+// file that is missing where kustomize's own words for it are hard to read. It
+// reads with kustomize's own reader, so that both see the same.
+func (v *view) vet(name string, data []byte) {
+	var k types.Kustomization
+	if err := k.Unmarshal(data); err != nil {
+		v.refuse(Finding{File: name, Problem: "is not a kustomization: " + oneLine(err)})
+		return
+	}
+	k.FixKustomization()
+	for _, f := range []struct {
+		name string
+		used bool
+	}{
+		{"helmCharts", len(k.HelmCharts) > 0}, {"helmGlobals", k.HelmGlobals != nil},
+		{"generators", len(k.Generators) > 0}, {"transformers", len(k.Transformers) > 0}, {"validators", len(k.Validators) > 0},
+	} {
+		if f.used {
+			v.refuse(Finding{File: name, Field: f.name, Problem: "would run a program", Remedy: "muster and the syncer build plain kustomizations only: use resources, components and patches"})
+		}
+	}
+	for _, r := range references(k) {
+		at := path.Join(path.Dir(name), r.path)
+		switch {
+		case remote(r.path):
+			v.refuse(Finding{File: name, Field: r.field, Problem: quote(r.path) + " is not in the repository", Remedy: "copy it there: muster fetches nothing, so that a commit says everything"})
+		case r.must && !path.IsAbs(r.path) && (at == ".." || strings.HasPrefix(at, "../")):
+			v.refuse(Finding{File: name, Field: r.field, Problem: quote(r.path) + " is above the top of the repository"})
+		case r.must && !path.IsAbs(r.path) && !v.Exists(at):
+			v.refuse(Finding{File: name, Field: r.field, Problem: fmt.Sprintf("%s does not exist: there is no %s in the repository", quote(r.path), at)})
+		}
+	}
+}
+
+// reference is a path that a kustomization names.
+type reference struct {
+	field, path string
+	// must says that it can be nothing but the name of a file or directory.
+	must bool
+}
+
+// references lists every string of a kustomization that kustomize would load.
+func references(k types.Kustomization) []reference {
+	var refs []reference
+	add := func(field string, must bool, paths ...string) {
+		for _, p := range paths {
+			if p != "" {
+				refs = append(refs, reference{field, p, must})
+			}
+		}
+	}
+	add("resources", true, k.Resources...)
+	add("components", true, k.Components...)
+	add("crds", true, k.Crds...)
+	add("configurations", true, k.Configurations...)
+	add("openapi", true, k.OpenAPI["path"])
+	for _, p := range slices.Concat(k.Patches, k.PatchesJson6902) {
+		add("patches", true, p.Path)
+	}
+	for _, p := range k.PatchesStrategicMerge { // a path, or the patch itself
+		add("patchesStrategicMerge", false, string(p))
+	}
+	for _, r := range k.Replacements {
+		add("replacements", true, r.Path)
+	}
+	sources := func(field string, s types.KvPairSources) {
+		add(field, true, s.EnvSources...)
+		for _, f := range s.FileSources {
+			_, file, named := strings.Cut(f, "=")
+			if !named {
+				file = f
+			}
+			add(field, true, file)
+		}
+	}
+	for _, g := range k.ConfigMapGenerator {
+		sources("configMapGenerator", g.KvPairSources)
+	}
+	for _, g := range k.SecretGenerator {
+		sources("secretGenerator", g.KvPairSources)
+	}
+	return refs
+}
+
+// fetched matches what kustomize takes for a URL or a git repository rather
+// than a path (its internal/git and internal/loader): it looks at how the
+// string begins, in any case of letters.
+var fetched = regexp.MustCompile(`(?i)^(git::|https?:|ssh://|file://|github\.com[/:]|[a-z][a-z0-9-]*@)`)
+
+func remote(p string) bool { return fetched.MatchString(p) }

@@ -1,0 +1,165 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// parseOne reads a file that must hold exactly one YAML document, a mapping
+// that says every key once and uses no aliases: what is read is what a person
+// sees. It returns the mapping, or what is wrong.
+func parseOne(file string, data []byte) (*yaml.Node, *Finding) {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc yaml.Node
+	err := dec.Decode(&doc)
+	if errors.Is(err, io.EOF) {
+		return nil, &Finding{File: file, Problem: "is empty"}
+	}
+	if err != nil {
+		return nil, syntax(file, err)
+	}
+	var second yaml.Node
+	err = dec.Decode(&second)
+	if err == nil {
+		return nil, &Finding{File: file, Line: second.Line, Problem: "holds a second YAML document", Remedy: "keep one, without the line ---"}
+	}
+	if !errors.Is(err, io.EOF) {
+		return nil, syntax(file, err)
+	}
+	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
+		return nil, &Finding{File: file, Line: doc.Line, Problem: "is not a YAML mapping", Remedy: "write fields as key: value"}
+	}
+	top := doc.Content[0]
+	if f := plainly(file, top, 0); f != nil {
+		return nil, f
+	}
+	return top, nil
+}
+
+// yamlLine finds the line in an error of the YAML library, which has no type.
+var yamlLine = regexp.MustCompile(`line (\d+): `)
+
+func syntax(file string, err error) *Finding {
+	f := &Finding{File: file, Problem: "is not valid YAML: " + oneLine(err)}
+	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+		f.Line, _ = strconv.Atoi(m[1])
+	}
+	return f
+}
+
+// plainly reports duplicate keys, keys that are no plain words, aliases and
+// merges anywhere below n.
+func plainly(file string, n *yaml.Node, depth int) *Finding {
+	if depth > 100 {
+		return &Finding{File: file, Line: n.Line, Problem: "is nested too deeply"}
+	}
+	if n.Kind == yaml.AliasNode || n.Anchor != "" {
+		return &Finding{File: file, Line: n.Line, Problem: "uses a YAML anchor or alias", Remedy: "write the value out"}
+	}
+	if n.Kind == yaml.MappingNode {
+		seen := make(map[string]bool, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			if key.Kind != yaml.ScalarNode || key.Tag == yaml.MergeTag {
+				return &Finding{File: file, Line: key.Line, Problem: "has a key that is no plain word"}
+			}
+			if seen[key.Value] {
+				return &Finding{File: file, Line: key.Line, Problem: fmt.Sprintf("says %s twice", quote(key.Value)), Remedy: "keep one"}
+			}
+			seen[key.Value] = true
+		}
+	}
+	for _, c := range n.Content {
+		if f := plainly(file, c, depth+1); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// lookup follows keys down from a mapping; nil when one is missing.
+func lookup(n *yaml.Node, keys ...string) *yaml.Node {
+	for _, key := range keys {
+		if n == nil || n.Kind != yaml.MappingNode {
+			return nil
+		}
+		var next *yaml.Node
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == key {
+				next = n.Content[i+1]
+				break
+			}
+		}
+		n = next
+	}
+	return n
+}
+
+// scalar is the text of the value at keys; empty when it is missing or is not
+// a scalar.
+func scalar(n *yaml.Node, keys ...string) string {
+	if v := lookup(n, keys...); v != nil && v.Kind == yaml.ScalarNode && v.Tag != "!!null" {
+		return v.Value
+	}
+	return ""
+}
+
+// integer is the number at keys; false when it is missing or no whole number.
+func integer(n *yaml.Node, keys ...string) (int, bool) {
+	v := lookup(n, keys...)
+	if v == nil || v.Kind != yaml.ScalarNode || v.Tag != "!!int" {
+		return 0, false
+	}
+	i, err := strconv.Atoi(v.Value)
+	return i, err == nil
+}
+
+// set puts a scalar into a mapping: in the place of the old one, or where the
+// alphabet wants a new one, which is how kustomize prints.
+func set(m *yaml.Node, key, tag, value string) {
+	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value}
+	put(m, key, node)
+}
+
+// mapping returns the mapping at key, made if there is none.
+func mapping(m *yaml.Node, key string) *yaml.Node {
+	if v := lookup(m, key); v != nil && v.Kind == yaml.MappingNode {
+		v.Style = 0 // an empty one is printed as {} otherwise
+		return v
+	}
+	v := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	put(m, key, v)
+	return v
+}
+
+func put(m *yaml.Node, key string, value *yaml.Node) {
+	at := len(m.Content)
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value == key {
+			m.Content[i+1] = value
+			return
+		}
+		if m.Content[i].Value > key {
+			at = i
+			break
+		}
+	}
+	pair := []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, value}
+	m.Content = append(m.Content[:at:at], append(pair, m.Content[at:]...)...)
+}
+
+// copied is a deep copy of a tree without aliases.
+func copied(n *yaml.Node) *yaml.Node {
+	c := *n
+	c.Content = make([]*yaml.Node, len(n.Content))
+	for i, child := range n.Content {
+		c.Content[i] = copied(child)
+	}
+	return &c
+}
