@@ -1,0 +1,35 @@
+package overlays
+
+import (
+	"bytes"
+	"io/fs"
+	"testing"
+
+	"muster/generator/manifest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The new policy is valid, and what its comments call defaults are the
+// defaults: taking the # off every field changes nothing.
+func TestNewPolicyShowsTheDefaults(t *testing.T) {
+	text, err := fs.ReadFile(Files, "default/scaling.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, err := manifest.ParsePolicy("scaling.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spelled := bytes.ReplaceAll(text, []byte("\n  # "), []byte("\n  "))
+	if n := bytes.Count(text, []byte("\n  # ")); n != 10 {
+		t.Errorf("%d fields are shown as comments, want the 10 that may be left out", n)
+	}
+	defaults, err := manifest.ParsePolicy("scaling.yaml", spelled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(written, defaults); diff != "" {
+		t.Errorf("left out (-) and spelled out (+) differ:\n%s", diff)
+	}
+}
