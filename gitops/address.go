@@ -1,0 +1,62 @@
+package gitops
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/transport"
+)
+
+// address is where the repository is, without anything secret in it.
+type address struct {
+	endpoint *transport.Endpoint
+	// username and password stood in the URL; both may be empty.
+	username, password string
+}
+
+// parseAddress understands what git understands. Its errors never repeat the
+// address, which may hold a password.
+func parseAddress(raw string) (address, error) {
+	if raw == "" {
+		return address{}, errors.New("the repository's address is missing: give --repo a URL or a path")
+	}
+	if strings.ContainsAny(raw, "\n\r\x00") {
+		return address{}, errors.New("the repository's address is not one line")
+	}
+	endpoint, err := transport.NewEndpoint(raw)
+	if err != nil {
+		var bad *url.Error
+		if errors.As(err, &bad) {
+			err = bad.Err
+		}
+		return address{}, fmt.Errorf("the repository's address is not a URL that git knows: %w", err)
+	}
+	a := address{endpoint: endpoint, username: endpoint.User, password: endpoint.Password}
+	endpoint.Protocol = strings.ToLower(endpoint.Protocol)
+	switch endpoint.Protocol {
+	case "http", "https", "ssh", "git":
+		if endpoint.Host == "" {
+			return address{}, fmt.Errorf("the repository's address names no host: expected %s://HOST/PATH", endpoint.Protocol)
+		}
+		if strings.Trim(endpoint.Path, "/") == "" {
+			return address{}, fmt.Errorf("the repository's address names no repository: expected %s://HOST/PATH", endpoint.Protocol)
+		}
+	case "file":
+	case "git+ssh", "ssh+git":
+		endpoint.Protocol = "ssh"
+	default:
+		return address{}, fmt.Errorf("the repository's address begins with %q: use https, http, ssh, git, file or a path", endpoint.Protocol+"://")
+	}
+	endpoint.User, endpoint.Password = "", ""
+	return a, nil
+}
+
+// String is the address as it may be shown.
+func (a address) String() string {
+	if a.endpoint.Protocol == "file" {
+		return a.endpoint.Path
+	}
+	return a.endpoint.String()
+}

@@ -1,0 +1,346 @@
+package gitops
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+)
+
+// request is what is asked of upload-pack.
+type request struct {
+	wants []plumbing.Hash
+	// have is a commit that is here, of which unchanged objects are not sent
+	// and changed ones as deltas; zero for none.
+	have plumbing.Hash
+	// depth is how many commits are sent; zero for all.
+	depth  int
+	filter packp.Filter
+}
+
+var (
+	// errFilter says that the server does not allow a filter.
+	errFilter = errors.New("the server does not allow this filter")
+	// errUnknownHave says that the server no longer knows the commit that is here.
+	errUnknownHave = errors.New("the server does not know the last commit any more")
+)
+
+// exact is the filter that sends the objects asked for and none that they
+// refer to.
+const exact = packp.Filter("tree:0")
+
+// advance brings the held objects from the last head to a new one. session is
+// an open one to use first, or nil.
+func (r *Repository) advance(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
+	if r.caps == nil {
+		return errors.New("nothing is known of what the server offers")
+	}
+	if !r.head.IsZero() {
+		err := r.refetch(ctx, session, head)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		r.config.Log.Debug("starting over on the fleet repository", "reason", r.censor(oneLine(err.Error())))
+		visited := r.visited
+		r.objects = newObjects()
+		r.visited = visited
+		session = nil
+	}
+	return r.start(ctx, session, head)
+}
+
+// start fetches a head when nothing is held.
+func (r *Repository) start(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
+	r.chooseMode()
+	if r.mode == partial {
+		err := r.startPartial(ctx, session, head)
+		if !errors.Is(err, errFilter) && !errors.Is(err, errNotOurs) {
+			return err
+		}
+		session = nil
+		r.fallBack(shallow, oneLine(err.Error()))
+	}
+	q := request{wants: []plumbing.Hash{head}}
+	if r.mode == shallow {
+		q.depth = 1
+	}
+	data, err := r.fetch(ctx, session, q)
+	if err != nil {
+		return err
+	}
+	r.base, err = indexPack(data, nil)
+	if err != nil {
+		return err
+	}
+	commit, ok, err := r.base.object(head)
+	if err != nil || !ok {
+		return fmt.Errorf("the server did not send commit %s: %w", head, err)
+	}
+	return r.settleOn(head, commit.data)
+}
+
+// startPartial fetches the commit with the trees down to the overlays, and
+// then all trees of the overlays. Files come when they are read.
+func (r *Repository) startPartial(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
+	parts := strings.Split(r.config.Overlays, "/")
+	filter := packp.Filter(fmt.Sprintf("tree:%d", len(parts)+1))
+	if r.noDepth {
+		filter = exact
+	}
+	q := request{wants: []plumbing.Hash{head}, depth: 1, filter: filter}
+	data, err := r.fetch(ctx, session, q)
+	if errors.Is(err, errFilter) && !r.noDepth {
+		r.noDepth = true
+		q.filter = exact
+		data, err = r.fetch(ctx, nil, q)
+	}
+	if err != nil {
+		return err
+	}
+	commits, err := r.take(data)
+	if err != nil {
+		return err
+	}
+	commit, ok := commits[head]
+	if !ok {
+		return fmt.Errorf("the server did not send commit %s", head)
+	}
+	root, err := rootOf(commit)
+	if err != nil {
+		return err
+	}
+	at := root
+	for _, part := range parts {
+		t, err := r.tree(ctx, at)
+		if err != nil {
+			return err
+		}
+		i, there := t.find(part, true)
+		if !there {
+			return r.settleOn(head, commit)
+		}
+		at = t.hash(i)
+	}
+	// The overlays' own tree may be here; what is below it is not.
+	data, err = r.fetch(ctx, nil, request{wants: []plumbing.Hash{at}, filter: "blob:none"})
+	if err != nil {
+		return err
+	}
+	if _, err := r.take(data); err != nil {
+		return err
+	}
+	return r.settleOn(head, commit)
+}
+
+// refetch fetches what has changed since the head that is held.
+func (r *Repository) refetch(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
+	q := request{wants: []plumbing.Hash{head}, have: r.head, depth: 1}
+	if r.mode == whole {
+		q.depth = 0
+	}
+	if r.mode == partial && !r.noLimit {
+		q.filter = packp.FilterBlobLimit(smallFile, packp.BlobLimitPrefixNone)
+	}
+	data, err := r.fetch(ctx, session, q)
+	if errors.Is(err, errFilter) && !r.noLimit {
+		r.noLimit = true
+		q.filter = ""
+		data, err = r.fetch(ctx, nil, q)
+	}
+	if err != nil {
+		return err
+	}
+	commits, err := r.take(data)
+	if err != nil {
+		return err
+	}
+	commit, ok := commits[head]
+	if !ok {
+		return fmt.Errorf("the server did not send commit %s", head)
+	}
+	return r.settleOn(head, commit)
+}
+
+// settleOn makes head the commit that is held and drops what it does not need.
+func (r *Repository) settleOn(head plumbing.Hash, commit []byte) error {
+	root, err := rootOf(commit)
+	if err != nil {
+		return err
+	}
+	first := r.head.IsZero()
+	r.head, r.root = head, root
+	if !first {
+		r.prune(root, r.config.Overlays)
+	}
+	return nil
+}
+
+// chooseMode finds out how the server can be read, and says so once if it is
+// not the cheapest way.
+func (r *Repository) chooseMode() {
+	if r.mode == partial && (!r.caps.Supports(capability.Filter) || !r.caps.Supports(capability.AllowReachableSHA1InWant)) {
+		r.fallBack(shallow, "the server offers no partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant)")
+	}
+	if r.mode == shallow && !r.caps.Supports(capability.Shallow) {
+		r.fallBack(whole, "the server offers no shallow clone")
+	}
+}
+
+func (r *Repository) fallBack(to mode, reason string) {
+	r.mode = to
+	reading := "reading every commit whole"
+	if to == whole {
+		reading = "reading the whole history"
+	}
+	r.config.Log.Warn(reading+" of the fleet repository, which costs time and memory", "repository", r.address.String(), "reason", r.censor(reason))
+}
+
+// take keeps the objects of a pack.
+func (r *Repository) take(data []byte) (map[plumbing.Hash][]byte, error) {
+	p, err := indexPack(data, r.held)
+	if err != nil {
+		return nil, err
+	}
+	return r.add(p)
+}
+
+// fetch sends one request and returns the pack that answers it. session is an
+// open one to use, or nil.
+func (r *Repository) fetch(ctx context.Context, session transport.UploadPackSession, q request) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
+	defer cancel()
+	if session == nil {
+		var err error
+		session, err = r.openUpload(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer session.Close()
+	}
+	response, err := session.UploadPack(ctx, r.uploadRequest(q))
+	if err != nil {
+		return nil, explainFetch(plain(err))
+	}
+	defer response.Close()
+	if !q.have.IsZero() && len(response.ACKs) == 0 {
+		return nil, errUnknownHave
+	}
+	var from io.Reader = response
+	switch {
+	case r.caps.Supports(capability.Sideband64k):
+		from = sideband.NewDemuxer(sideband.Sideband64k, response)
+	case r.caps.Supports(capability.Sideband):
+		from = sideband.NewDemuxer(sideband.Sideband, response)
+	}
+	data, err := io.ReadAll(from)
+	if err != nil {
+		return nil, explainFetch(err)
+	}
+	return data, nil
+}
+
+func (r *Repository) uploadRequest(q request) *packp.UploadPackRequest {
+	u := packp.NewUploadPackRequestFromCapabilities(r.caps)
+	u.Wants = q.wants
+	for _, c := range []capability.Capability{capability.NoProgress, capability.Shallow} {
+		if r.caps.Supports(c) {
+			_ = u.Capabilities.Set(c)
+		}
+	}
+	if q.filter != "" {
+		_ = u.Capabilities.Set(capability.Filter)
+		u.Filter = q.filter
+	}
+	if q.depth > 0 {
+		u.Depth = packp.DepthCommits(q.depth)
+	}
+	if !q.have.IsZero() {
+		u.Haves = []plumbing.Hash{q.have}
+		if r.mode != whole {
+			u.Shallows = []plumbing.Hash{q.have}
+		}
+		// Without thin-pack a server does not take a shallow commit for
+		// something to make deltas on, and sends every tree again. go-git
+		// leaves the capability out because its own stores want whole packs.
+		_ = u.Capabilities.Set(capability.ThinPack)
+	}
+	return u
+}
+
+// explainFetch tells the refusals apart that another request can get around.
+func explainFetch(err error) error {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "filter"):
+		return fmt.Errorf("%w: %s", errFilter, oneLine(text))
+	case strings.Contains(text, "not our ref"):
+		return fmt.Errorf("%w: %s", errNotOurs, oneLine(text))
+	}
+	return err
+}
+
+// rootOf returns the tree that a raw commit holds.
+func rootOf(commit []byte) (plumbing.Hash, error) {
+	const line = "tree "
+	size := hex.EncodedLen(hashSize)
+	if len(commit) < len(line)+size || string(commit[:len(line)]) != line {
+		return plumbing.ZeroHash, errors.New("a commit of the repository is damaged")
+	}
+	return plumbing.NewHash(string(commit[len(line):][:size])), nil
+}
+
+// tree returns a tree, fetching it where that is needed and possible.
+func (r *Repository) tree(ctx context.Context, h plumbing.Hash) (*tree, error) {
+	if t, ok := r.trees[h]; ok {
+		return t, nil
+	}
+	raw, ok := r.held(h)
+	if !ok {
+		if err := r.fetchMissing(ctx, []plumbing.Hash{h}); err != nil {
+			return nil, err
+		}
+		if raw, ok = r.held(h); !ok {
+			return nil, fmt.Errorf("the server did not send tree %s", h)
+		}
+	}
+	if raw.kind != plumbing.TreeObject {
+		return nil, fmt.Errorf("object %s is a %s, not a tree", h, raw.kind)
+	}
+	t, err := parseTree(raw.data)
+	if err != nil {
+		return nil, err
+	}
+	r.trees[h] = t
+	return t, nil
+}
+
+// fetchMissing fetches objects by name. A server that cannot do that is asked
+// for the whole commit again, which happens when something outside the
+// overlays changed before it was read for the first time.
+func (r *Repository) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error {
+	if r.mode != partial {
+		head := r.head
+		visited := r.visited
+		r.objects = newObjects()
+		r.visited = visited
+		r.head = plumbing.ZeroHash
+		return r.start(ctx, nil, head)
+	}
+	data, err := r.fetch(ctx, nil, request{wants: hashes, filter: exact})
+	if err != nil {
+		return err
+	}
+	_, err = r.take(data)
+	return err
+}
