@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"muster/generator/manifest"
+)
+
+func (p program) checkCommand() *cobra.Command {
+	s := settings{program: p}
+	var offline bool
+	c := &cobra.Command{
+		Use:   "check [DIR]",
+		Short: "Say whether the fleet repository is sound",
+		Long: `check reads policies, templates and dispatches, builds every overlay, and
+says what is wrong and what to write instead. It looks at the branch of --repo,
+and then also at the credentials for git and Buildkite; or, with DIR, at the
+files in a directory.`,
+		Example: `  muster check fleet
+  muster check --repo https://git.example.com/fleet.git --buildkite-org acme`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			tree, failures, err := s.treeToCheck(cmd.Context(), args, offline)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			findings := manifest.Check(tree, s.overlays)
+			for _, f := range findings {
+				fmt.Fprintln(out, f.Error())
+			}
+			for _, f := range failures {
+				fmt.Fprintln(out, f.Error())
+			}
+			switch {
+			case len(findings) > 0:
+				return usage(fmt.Errorf("%d findings", len(findings)+len(failures)))
+			case len(failures) > 0:
+				return fmt.Errorf("%d findings", len(failures))
+			}
+			fmt.Fprintln(out, "sound")
+			return nil
+		},
+	}
+	s.addTo(c)
+	c.Flags().BoolVar(&offline, "offline", false, "leave the credentials for git and Buildkite alone")
+	return c
+}
+
+// treeToCheck returns the files to look at, and which credentials do not work.
+func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool) (fs.FS, []error, error) {
+	if len(args) == 1 {
+		if _, err := os.Stat(args[0]); err != nil {
+			return nil, nil, usage(err)
+		}
+		return os.DirFS(args[0]), nil, nil
+	}
+	if s.repo == "" {
+		return nil, nil, usage(errors.New("what should be checked? give a directory or --repo"))
+	}
+	log, err := s.logger()
+	if err != nil {
+		return nil, nil, err
+	}
+	repository, err := s.repository(log)
+	if err != nil {
+		return nil, nil, err
+	}
+	tip, err := repository.Tip(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if offline {
+		return tip.Tree, nil, nil
+	}
+	client, err := s.client(log)
+	if err != nil {
+		return nil, nil, err
+	}
+	var failures []error
+	if err := client.Verify(ctx); err != nil {
+		failures = append(failures, err)
+	}
+	return tip.Tree, failures, nil
+}

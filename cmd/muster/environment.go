@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// prefix starts every variable that muster reads, but for Buildkite's token.
+const prefix = "MUSTER_"
+
+// The variables that hold secrets: there are no flags for them, because a
+// command line can be read by every process of the machine.
+const (
+	variableToken    = "BUILDKITE_API_TOKEN"
+	variablePassword = prefix + "GIT_PASSWORD"
+)
+
+// environment sets every flag that has a variable to the variable's value, as
+// a default that the command line overrides. A variable that belongs to no
+// flag is an error: it is a misspelt one.
+func (p program) environment(root *cobra.Command) error {
+	values := map[string]string{}
+	for _, entry := range p.environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if strings.HasPrefix(name, prefix) && name != variablePassword {
+			values[name] = value
+		}
+	}
+	known := map[string]bool{}
+	var failed error
+	for _, c := range root.Commands() {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			name := prefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+			known[name] = true
+			value, ok := values[name]
+			if !ok {
+				return
+			}
+			if err := f.Value.Set(value); err != nil && failed == nil {
+				failed = fmt.Errorf("environment variable %s: %w", name, err)
+			}
+			f.DefValue = value
+		})
+	}
+	var unknown []string
+	for name := range values {
+		if !known[name] {
+			unknown = append(unknown, name)
+		}
+	}
+	slices.Sort(unknown)
+	if len(unknown) > 0 {
+		return usage(fmt.Errorf("environment variable %s belongs to no flag: unset it or spell it like one", unknown[0]))
+	}
+	return usage(failed)
+}
+
+// variable returns the value of an environment variable.
+func (p program) variable(name string) string {
+	for _, entry := range slices.Backward(p.environ) {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"muster/base"
+	"muster/generator/manifest"
+	"muster/generator/plan"
+	"muster/overlays"
+)
+
+func (p program) initCommand() *cobra.Command {
+	var queue string
+	c := &cobra.Command{
+		Use:   "init DIR",
+		Short: "Write a fleet repository",
+		Long: `init writes base/ (the agent Job) and overlays/default/ (the policy of one
+queue) into a directory. With --queue it writes an overlay for that queue
+instead. What is there already is left as it is.`,
+		Example: `  muster init fleet
+  muster init fleet --queue linux-large`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return initialise(cmd.OutOrStdout(), args[0], queue)
+		},
+	}
+	c.Flags().StringVar(&queue, "queue", "default", "key of the Buildkite queue that the overlay serves")
+	return c
+}
+
+// initialise writes what is missing of a fleet repository with an overlay for
+// the queue.
+func initialise(out io.Writer, dir, queue string) error {
+	name := plan.Slug(queue)
+	overlay, err := overlayFiles(name, queue)
+	if err != nil {
+		return err
+	}
+	baseFiles, err := embedded(base.Files, ".")
+	if err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		path  string
+		files map[string][]byte
+	}{{"base", baseFiles}, {filepath.Join("overlays", name), overlay}} {
+		written, err := writeNew(filepath.Join(dir, part.path), part.files)
+		if err != nil {
+			return err
+		}
+		if written {
+			fmt.Fprintf(out, "wrote %s\n", filepath.ToSlash(part.path))
+		} else {
+			fmt.Fprintf(out, "%s is there already: left as it is\n", filepath.ToSlash(part.path))
+		}
+	}
+	fmt.Fprintf(out, "\nNext: edit overlays/%s/scaling.yaml, commit, push, and\n  muster check %s\n", name, dir)
+	return nil
+}
+
+// overlayFiles returns the files of a new overlay. A queue that Buildkite would
+// not take is an error.
+func overlayFiles(name, queue string) (map[string][]byte, error) {
+	files, err := embedded(overlays.Files, "default")
+	if err != nil {
+		return nil, err
+	}
+	if queue == "default" {
+		return files, nil
+	}
+	files["scaling.yaml"] = bytes.Replace(files["scaling.yaml"], []byte("queue: default "), fmt.Appendf(nil, "queue: %s ", queue), 1)
+	files["configmap.yaml"] = bytes.ReplaceAll(files["configmap.yaml"], []byte("default"), []byte(name))
+	policy, err := manifest.ParsePolicy("--queue "+queue, files["scaling.yaml"])
+	if err != nil {
+		return nil, usage(err)
+	}
+	if policy.Queue != queue {
+		return nil, usage(fmt.Errorf("--queue %q is not a queue's key", queue))
+	}
+	return files, nil
+}
+
+// embedded reads every file below dir.
+func embedded(from fs.FS, dir string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	err := fs.WalkDir(from, dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		files[filepath.ToSlash(name)], err = fs.ReadFile(from, path)
+		return err
+	})
+	return files, err
+}
+
+// writeNew writes a directory that is not there yet, whole or not at all, and
+// reports whether it did.
+func writeNew(dir string, files map[string][]byte) (bool, error) {
+	if _, err := os.Lstat(dir); err == nil {
+		return false, nil
+	}
+	parent := filepath.Dir(dir)
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return false, usage(err)
+	}
+	draft, err := os.MkdirTemp(parent, ".muster-init-")
+	if err != nil {
+		return false, usage(err)
+	}
+	defer os.RemoveAll(draft)
+	for name, content := range files {
+		path := filepath.Join(draft, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return false, err
+		}
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			return false, err
+		}
+	}
+	if err := os.Chmod(draft, 0o755); err != nil {
+		return false, err
+	}
+	return true, os.Rename(draft, dir)
+}

@@ -1,0 +1,137 @@
+// Command muster scales Buildkite agents by committing to git.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/generator"
+	"muster/generator/plan"
+)
+
+// Version is what commits and `muster version` say.
+const Version = "v0.1.0"
+
+// Exit codes. They are part of what users script against; see README.md.
+const (
+	exitOK      = 0 // done, or nothing to do
+	exitChanges = 1 // plan: there is something to do; nothing else uses it
+	exitUsage   = 2 // wrong usage, or a configuration that must be mended
+	exitOutside = 3 // something outside failed: git, Buildkite, the network
+	exitRaces   = 4 // run --once: another writer was first on every try
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	p := program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, clock: wallClock{}}
+	os.Exit(p.run(ctx))
+}
+
+// program is one call of muster: everything it takes from the world around it.
+type program struct {
+	args           []string
+	environ        []string
+	stdout, stderr io.Writer
+	clock          generator.Clock
+}
+
+// run runs the command line and returns the exit code.
+func (p program) run(ctx context.Context) int {
+	root := p.command()
+	root.SetArgs(p.args)
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	err := p.environment(root)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
+	if err != nil && !errors.Is(err, errChanges) {
+		fmt.Fprintln(p.stderr, "muster: "+strings.TrimSpace(err.Error()))
+	}
+	return exitCode(err)
+}
+
+func (p program) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "muster",
+		Short: "Scale Buildkite agents by committing to git",
+		Long: `muster reads what Buildkite needs, decides how many short-lived agents to
+start, and commits one Kubernetes Job per decision into a directory that
+Argo CD or Flux syncs. It never talks to the Kubernetes API.
+
+Every flag can be given as an environment variable: --git-username is
+MUSTER_GIT_USERNAME. A flag wins over its variable. Secrets come from
+BUILDKITE_API_TOKEN and MUSTER_GIT_PASSWORD, or from files.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       Version,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetVersionTemplate("muster {{.Version}}\n")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.AddCommand(p.initCommand(), p.runCommand(), p.planCommand(), p.checkCommand(), p.demoCommand())
+	for _, c := range root.Commands() {
+		check := c.Args
+		c.Args = func(cmd *cobra.Command, args []string) error { return usage(check(cmd, args)) }
+	}
+	return root
+}
+
+// errChanges is how plan says that there is something to do.
+var errChanges = errors.New("there are changes")
+
+// usageError is a mistake in the command line or in the configuration.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+// usage marks an error as the user's to mend; nil stays nil.
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{err}
+}
+
+func exitCode(err error) int {
+	var mistake usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errChanges):
+		return exitChanges
+	case errors.As(err, &mistake), strings.HasPrefix(err.Error(), "unknown command"):
+		return exitUsage
+	case errors.Is(err, generator.ErrRaces), errors.Is(err, plan.ErrMoved):
+		return exitRaces
+	}
+	return exitOutside
+}
+
+// wallClock is the machine's clock.
+type wallClock struct{}
+
+func (wallClock) Now() time.Time { return time.Now() }
+
+func (wallClock) Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"text/tabwriter"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"muster/generator"
+	"muster/generator/plan"
+)
+
+func (p program) planCommand() *cobra.Command {
+	s := settings{program: p}
+	var output string
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "Show what the next tick would do, and why",
+		Long: `plan looks at Buildkite and at the fleet repository once, and prints the
+arithmetic of each overlay and the difference that the next tick would commit.
+It writes nothing. The exit code is 0 when there is nothing to do and 1 when
+there is.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			show, ok := map[string]func(io.Writer, generator.Result) error{"table": printTable, "json": printJSON, "yaml": printYAML}[output]
+			if !ok {
+				return usage(fmt.Errorf("--output %q: use table, json or yaml", output))
+			}
+			g, err := s.generator(true)
+			if err != nil {
+				return err
+			}
+			result, err := g.Tick(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := show(cmd.OutOrStdout(), result); err != nil {
+				return err
+			}
+			if err := held(result.Problems); err != nil {
+				return err
+			}
+			if len(result.Acts) > 0 {
+				return errChanges
+			}
+			return nil
+		},
+	}
+	s.addTo(c)
+	c.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
+	return c
+}
+
+// printTable prints the arithmetic as a table, and then the difference of the
+// files.
+func printTable(out io.Writer, r generator.Result) error {
+	if len(r.Decisions) > 0 {
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "OVERLAY\tQUEUE\tWAITING\tELSEWHERE\tAHEAD\tIDLE\tSTARTING\tBUSY\tBUFFER\tNEED\tFLOOR\tCEILING\tDISPATCH\tRETIRE")
+		for _, d := range r.Decisions {
+			s := d.Sum
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", d.Overlay, d.Queue,
+				s.Pending, s.Elsewhere, s.Lookahead, s.Idle, s.Starting, s.Busy, s.Buffer, s.Need, s.Floor, s.Ceiling, s.Agents, len(d.Retire))
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		fmt.Fprint(out, "\nneed = waiting - elsewhere + ahead + buffer - idle - starting; dispatch = max(need, floor), at most ceiling\n")
+	}
+	for _, d := range r.Decisions {
+		if d.Held != "" {
+			fmt.Fprintf(out, "%s is held: %s\n", d.Overlay, d.Held)
+		}
+	}
+	printUnmatched(out, r.Decisions)
+	if len(r.Acts) == 0 {
+		fmt.Fprintln(out, "\nNothing to do.")
+		return nil
+	}
+	for _, a := range r.Acts {
+		fmt.Fprintf(out, "\n# %s: %s\n", a.Path, a.Kind)
+		if err := printDiff(out, r.Tip.Tree, a.Changes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printUnmatched names the jobs that no overlay serves, once for each queue.
+func printUnmatched(out io.Writer, decisions []plan.Decision) {
+	said := map[string]bool{}
+	for _, d := range decisions {
+		if said[d.Queue] {
+			continue
+		}
+		said[d.Queue] = true
+		for _, u := range d.Observation.Unmatched {
+			fmt.Fprintf(out, "queue %s: no overlay serves %d jobs with the rules %q: missing %q, as %s\n", d.Queue, u.Jobs, u.Rules, u.Missing, u.Example)
+		}
+	}
+}
+
+func printDiff(out io.Writer, tree fs.FS, changes []plan.Change) error {
+	for _, c := range changes {
+		before, err := fs.ReadFile(tree, c.Path)
+		from, to := "a/"+c.Path, "b/"+c.Path
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			from = "/dev/null"
+		case err != nil:
+			return err
+		}
+		if c.Content == nil {
+			to = "/dev/null"
+		}
+		if _, err := out.Write(diff.Diff(from, before, to, c.Content)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// planDocument is what -o json and -o yaml print.
+type planDocument struct {
+	APIVersion string          `json:"apiVersion"`
+	Kind       string          `json:"kind"`
+	Tip        string          `json:"tip"`
+	Decisions  []plan.Decision `json:"decisions"`
+	Problems   []planProblem   `json:"problems,omitempty"`
+}
+
+type planProblem struct {
+	Overlay string `json:"overlay"`
+	Problem string `json:"problem"`
+}
+
+func document(r generator.Result) planDocument {
+	d := planDocument{APIVersion: "muster.dev/v1alpha1", Kind: "Plan", Tip: r.Tip.Commit, Decisions: r.Decisions}
+	for _, p := range r.Problems {
+		d.Problems = append(d.Problems, planProblem{Overlay: p.Overlay, Problem: p.Err.Error()})
+	}
+	return d
+}
+
+func printJSON(out io.Writer, r generator.Result) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(document(r))
+}
+
+func printYAML(out io.Writer, r generator.Result) error {
+	text, err := yaml.Marshal(document(r))
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(text)
+	return err
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func (p program) runCommand() *cobra.Command {
+	s := settings{program: p}
+	var once, dryRun bool
+	var interval time.Duration
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Scale, tick after tick",
+		Long: `run looks at Buildkite and at the fleet repository at each interval, and
+commits what is to be done. It ends on SIGINT and SIGTERM.`,
+		Example: `  export BUILDKITE_API_TOKEN=...
+  muster run --repo git@example.com:acme/fleet.git --ssh-key-file key \
+    --ssh-known-hosts-file known_hosts --buildkite-org acme`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if interval < time.Second {
+				return usage(errors.New("--interval is below one second"))
+			}
+			g, err := s.generator(dryRun)
+			if err != nil {
+				return err
+			}
+			if !once {
+				return g.Run(cmd.Context(), interval)
+			}
+			result, err := g.Once(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return held(result.Problems)
+		},
+	}
+	s.addTo(c)
+	c.Flags().BoolVar(&once, "once", false, "do one tick and end")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "do everything but the push")
+	c.Flags().DurationVar(&interval, "interval", 15*time.Second, "time from tick to tick")
+	return c
+}

@@ -1,0 +1,179 @@
+// Package generator is the tick: the one straight line from what Buildkite
+// needs to a commit that a syncer can apply.
+//
+//	tip      ← Repository.Tip             branch head; fetched only when it moved
+//	overlays ← Load(tip)                  policies, templates, dispatches
+//	observed ← Buildkite.Observe          agents first, then jobs
+//	decision ← plan.Decide                a pure function of the three
+//	acts     ← Render(overlays, decision) nothing changes: done
+//	commit   ← Repository.Commit          compare-and-swap; lost race: look again, decide again
+//
+// Nothing is kept between ticks but what saves time: a restarted muster, or a
+// second one beside it, goes on from the tip.
+package generator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"muster/generator/manifest"
+	"muster/generator/plan"
+)
+
+// Repository is the fleet repository.
+type Repository interface {
+	// Tip returns the branch's head and its tree.
+	Tip(ctx context.Context) (plan.Tip, error)
+	// Commit writes one commit per act on top of the tip, all of them or none,
+	// and returns the new tip. It returns [plan.ErrMoved] when another writer
+	// was first.
+	Commit(ctx context.Context, tip plan.Tip, acts []plan.Act) (plan.Tip, error)
+}
+
+// Buildkite says what is waiting and who is there.
+type Buildkite interface {
+	// Observe reads the agents first and then the jobs. With a since that is
+	// not zero it also reads builds that finished after it.
+	Observe(ctx context.Context, at, since time.Time) (plan.Snapshot, error)
+}
+
+// Clock tells the time and lets it pass.
+type Clock interface {
+	Now() time.Time
+	// Sleep returns after d, or with the context's error when that ends first.
+	Sleep(ctx context.Context, d time.Duration) error
+}
+
+// Config is what a Generator is made of. Every field but those said to be
+// optional is needed.
+type Config struct {
+	Repository Repository
+	Buildkite  Buildkite
+	Clock      Clock
+	// Overlays is the directory of overlays, as in "overlays".
+	Overlays string
+	// DryRun does everything but commit.
+	DryRun bool
+	// Tries is how often one tick looks again after a lost race; zero means 5.
+	Tries int
+	// Log is optional.
+	Log *slog.Logger
+	// Done is called after each tick of [Generator.Run]; optional.
+	Done func(Result, error)
+}
+
+// Generator runs ticks. It is not safe for concurrent use.
+type Generator struct {
+	cfg      Config
+	loader   *manifest.Loader
+	register plan.Register
+	window   window
+	troubles troubles
+}
+
+// New returns a Generator.
+func New(cfg Config) *Generator {
+	if cfg.Tries == 0 {
+		cfg.Tries = 5
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Generator{cfg: cfg, loader: manifest.NewLoader(cfg.Overlays)}
+}
+
+// Result is what one tick found and did.
+type Result struct {
+	// Tip is the branch's head after the tick.
+	Tip plan.Tip
+	// Decisions has one entry for each overlay that could be read.
+	Decisions []plan.Decision
+	// Acts are the commits written, or that would be written in a dry run.
+	Acts []plan.Act
+	// Problems are overlays that are held because of their own files.
+	Problems []Problem
+	// Races is how often another writer was first.
+	Races int
+}
+
+// Problem is an overlay that is left alone until somebody mends its files.
+type Problem struct {
+	// Overlay is its name.
+	Overlay string
+	// Err says what is wrong and what to do.
+	Err error
+}
+
+// ErrRaces is returned by a tick that lost the race on every try.
+var ErrRaces = errors.New("another writer was first on every try")
+
+// Tick looks once, decides once and commits once. After a lost race it does so
+// again, as often as the configuration says. An error means that nothing was
+// committed; overlays with problems of their own are no error but are listed in
+// the result.
+func (g *Generator) Tick(ctx context.Context) (Result, error) {
+	var result Result
+	for try := range g.cfg.Tries {
+		if err := g.backOff(ctx, try); err != nil {
+			return result, err
+		}
+		races := result.Races
+		var err error
+		result, err = g.attempt(ctx)
+		result.Races += races
+		if !errors.Is(err, plan.ErrMoved) {
+			return result, err
+		}
+		result.Races++
+		g.cfg.Log.Info("another writer was first, looking again", "tip", result.Tip.Commit, "try", try+1)
+	}
+	return result, fmt.Errorf("%w (%d)", ErrRaces, g.cfg.Tries)
+}
+
+// attempt is the tick itself.
+func (g *Generator) attempt(ctx context.Context) (Result, error) {
+	tip, err := g.cfg.Repository.Tip(ctx)
+	if err != nil {
+		return Result{}, fmt.Errorf("reading the fleet repository: %w", err)
+	}
+	result := Result{Tip: tip}
+	loaded, err := g.loader.Load(tip.Tree)
+	if err != nil {
+		return result, fmt.Errorf("loading overlays: %w", err)
+	}
+	overlays, problems := sound(loaded)
+	result.Problems = problems
+	if len(overlays) == 0 {
+		return result, nil
+	}
+	now := g.cfg.Clock.Now().UTC().Truncate(time.Second)
+	snapshot, err := g.cfg.Buildkite.Observe(ctx, now, g.window.since(overlays, &g.register))
+	if err != nil {
+		return result, fmt.Errorf("observing Buildkite: %w", err)
+	}
+	g.window.observed(now, overlays)
+	g.register.Note(snapshot)
+	g.register.Keep(overlays)
+	for _, o := range plan.Observe(overlays, snapshot, &g.register) {
+		result.Decisions = append(result.Decisions, plan.Decide(tip.Commit, overlays, o)...)
+	}
+	slices.SortFunc(result.Decisions, func(a, b plan.Decision) int { return cmp.Compare(a.Overlay, b.Overlay) })
+	acts, problems := render(loaded, result.Decisions)
+	result.Acts = acts
+	result.Problems = append(result.Problems, problems...)
+	if len(acts) == 0 || g.cfg.DryRun {
+		return result, nil
+	}
+	next, err := g.cfg.Repository.Commit(ctx, tip, acts)
+	if err != nil {
+		result.Acts = nil
+		return result, fmt.Errorf("committing: %w", err)
+	}
+	result.Tip = next
+	return result, nil
+}

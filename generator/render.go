@@ -1,0 +1,79 @@
+package generator
+
+import (
+	"muster/generator/manifest"
+	"muster/generator/plan"
+)
+
+// sound tells apart the overlays that can be decided on. One whose policy can
+// be read takes part even when something else of it is broken, because its
+// agents and its place in the queue count; it is only left alone.
+func sound(loaded []manifest.Overlay) ([]plan.Overlay, []Problem) {
+	var overlays []plan.Overlay
+	var problems []Problem
+	for _, o := range loaded {
+		v := o.Overlay
+		if o.Err != nil {
+			problems = append(problems, Problem{Overlay: o.Name, Err: o.Err})
+			if v.Policy.Queue == "" {
+				continue
+			}
+			v.Broken = o.Err.Error()
+		}
+		overlays = append(overlays, v)
+	}
+	return overlays, problems
+}
+
+// render turns decisions into acts: for each overlay a repair, an order and a
+// retirement, as far as there is something to do. An overlay that cannot be
+// rendered becomes a problem of its own.
+func render(loaded []manifest.Overlay, decisions []plan.Decision) ([]plan.Act, []Problem) {
+	var acts []plan.Act
+	var problems []Problem
+	byName := map[string]manifest.Overlay{}
+	for _, o := range loaded {
+		byName[o.Name] = o
+	}
+	for _, d := range decisions {
+		o := byName[d.Overlay]
+		if o.Err != nil {
+			continue
+		}
+		rendered, err := renderOne(o, d)
+		if err != nil {
+			problems = append(problems, Problem{Overlay: d.Overlay, Err: err})
+			continue
+		}
+		acts = append(acts, rendered...)
+	}
+	return acts, problems
+}
+
+// renderOne renders the acts of one overlay, each starting from what the one
+// before it leaves.
+func renderOne(o manifest.Overlay, d plan.Decision) ([]plan.Act, error) {
+	var acts []plan.Act
+	act := func(kind plan.ActKind, changes []plan.Change) {
+		if len(changes) > 0 {
+			acts = append(acts, plan.Act{Kind: kind, Path: o.Path, Decision: d, Changes: changes})
+		}
+	}
+	o, changes := o.Repair()
+	act(plan.Repair, changes)
+	o, changes, err := o.Add(d.Order)
+	if err != nil {
+		return nil, err
+	}
+	act(plan.Order, changes)
+	var ids []string
+	for _, r := range d.Retire {
+		ids = append(ids, r.ID)
+	}
+	_, changes, err = o.Remove(ids)
+	if err != nil {
+		return nil, err
+	}
+	act(plan.Retire, changes)
+	return acts, nil
+}
