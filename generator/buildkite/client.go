@@ -1,0 +1,306 @@
+// Package buildkite reads what Buildkite needs, through its REST API, and
+// reduces it to a [plan.Snapshot].
+//
+// One observation is this straight line:
+//
+//	agents    ← every connected agent                      1 request per 100
+//	active    ← builds scheduled, running, failing         1 request per 100
+//	finished  ← builds finished since the moment asked for 1 request per 100
+//	clusters  ← clusters and their queues, once a minute   1 request + 1 per cluster
+//	snapshot  ← agents, jobs, sightings, queues            pure
+//
+// Agents are read before jobs: an agent that takes a job between the two is
+// then seen as supply, and its job not as demand, which orders too little and
+// is put right by the next observation. The other order would order too much.
+// For the same reason finished builds are read after the active ones: a build
+// that finishes between the two is in the second, and none is in neither.
+//
+// An observation is whole or it is an error. A page that fails, is cut off or
+// is not a list fails the observation. One record that makes no sense does
+// not: it is counted, logged and left out, and the page stands.
+//
+// # Request budget
+//
+// Buildkite allows 50 requests a minute to a user and 200 to an organisation
+// (buildkite/docs pages/apis/rest_api/rate_limits.md). With an observation
+// every 15 seconds, up to 100 agents, 100 active builds and five clusters,
+// muster asks 4 × (1 + 1 + 1) + 6 = 18 times a minute. A 429 is never retried:
+// the client asks nothing more until the reset that Buildkite named.
+//
+// # What the client depends on
+//
+// go-buildkite v3.13.0 lends the addressing, the authentication and the reading
+// of Link headers. Its own decoding is not used, for one unexpected value in a
+// field that nobody needs would lose the page (go-buildkite #218), and its own
+// retry never runs (see [RateLimited]). "docs" in this package's comments is
+// the repository buildkite/docs, pages named below pages/.
+package buildkite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	buildkite "github.com/buildkite/go-buildkite/v3/buildkite"
+)
+
+// DefaultURL is Buildkite's own REST API.
+const DefaultURL = buildkite.DefaultBaseURL
+
+// DefaultTimeout is the longest that one request may take.
+const DefaultTimeout = 30 * time.Second
+
+// Config is what a [Client] is made of. Org and Token are needed.
+type Config struct {
+	// Org is the organisation's slug, as in buildkite.com/ORG.
+	Org string
+	// URL is the API's address; empty means [DefaultURL].
+	URL string
+	// Token returns the API access token. It is called for each observation,
+	// so that a token can be replaced without a restart.
+	Token func() (string, error)
+	// Timeout is the longest that one request may take; zero means
+	// [DefaultTimeout].
+	Timeout time.Duration
+	// PerPage is how many records to ask for at once, 1 to 100; zero means 100.
+	PerPage int
+	// CountLimited counts a scheduled job without runnable_at as demand. Such a
+	// job is presumed to wait for its concurrency group: REST lists limited
+	// jobs as scheduled, and runnable_at is set when limits are resolved (docs
+	// pipelines/configure/defining_steps.md, two statements put together). Turn
+	// this on should Buildkite ever leave runnable_at out.
+	CountLimited bool
+	// Log takes what is worth knowing; nil means nowhere.
+	Log *slog.Logger
+	// HTTP makes the requests; nil means a transport of the client's own.
+	HTTP http.RoundTripper
+}
+
+// Stats are the client's counters since it was made.
+type Stats struct {
+	// Requests were sent; Failures of them had no good answer.
+	Requests, Failures int64
+	// RateLimited counts the answers 429.
+	RateLimited int64
+	// OddRecords were left out because they made no sense.
+	OddRecords int64
+	// Org and User are the two limits, as the last answer told them.
+	Org, User Limit
+}
+
+// Limit is one rate limit: requests per minute, and how many are left. The zero
+// value means that Buildkite has not told.
+type Limit struct{ Limit, Remaining int }
+
+// Client reads one organisation. It is safe for concurrent use; observations
+// are made one at a time.
+type Client struct {
+	cfg  Config
+	http *http.Client
+
+	observing sync.Mutex // held for a whole observation: guards what follows
+	clusters  clusters
+	limited   int // jobs without runnable_at at the last observation
+
+	mu    sync.Mutex
+	stats Stats
+	until time.Time // no request before, by the caller's clock
+	scope string    // the limit that until comes from
+	said  map[string]bool
+}
+
+// sayAtMost bounds what [Client.once] remembers.
+const sayAtMost = 1000
+
+// once calls say the first time for a key, so that what stays the same is not
+// logged at each observation.
+func (c *Client) once(key string, say func()) {
+	c.mu.Lock()
+	said := c.said[key] || len(c.said) >= sayAtMost
+	if !said {
+		if c.said == nil {
+			c.said = map[string]bool{}
+		}
+		c.said[key] = true
+	}
+	c.mu.Unlock()
+	if !said {
+		say()
+	}
+}
+
+// slug is what an organisation's slug may look like: it goes into a path.
+var slug = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
+
+// New returns a client. It makes no request.
+func New(cfg Config) (*Client, error) {
+	if !slug.MatchString(cfg.Org) {
+		return nil, fmt.Errorf("the Buildkite organisation %q is not a slug: write it as in buildkite.com/SLUG", cfg.Org)
+	}
+	if cfg.Token == nil {
+		return nil, errors.New("a Buildkite API token is needed")
+	}
+	if cfg.PerPage < 0 || cfg.PerPage > 100 {
+		return nil, fmt.Errorf("%d records a page: Buildkite serves 1 to 100", cfg.PerPage)
+	}
+	address, err := baseURL(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	cfg.URL = address
+	if cfg.PerPage == 0 {
+		cfg.PerPage = 100
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.HTTP == nil {
+		cfg.HTTP = ownTransport()
+	}
+	c := &Client{cfg: cfg}
+	c.http = &http.Client{
+		Transport: &transport{next: cfg.HTTP, note: c.note},
+		// The token goes to the address that was given and nowhere else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c, nil
+}
+
+// baseURL checks the API's address. The slash at its end is needed: without it
+// the last segment would be dropped when a path is resolved against it.
+func baseURL(address string) (string, error) {
+	if address == "" {
+		return DefaultURL, nil
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", errors.New("the Buildkite URL is not one: write it as in " + DefaultURL)
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", errors.New("the Buildkite URL must have no user, query or fragment: write it as in " + DefaultURL)
+	}
+	if !strings.HasSuffix(u.Path, "/") {
+		u.Path += "/"
+	}
+	return u.String(), nil
+}
+
+// ownTransport is the default transport with a place of its own for idle
+// connections.
+func ownTransport() http.RoundTripper {
+	if t, ok := http.DefaultTransport.(*http.Transport); ok {
+		return t.Clone()
+	}
+	return http.DefaultTransport
+}
+
+// Stats returns the counters.
+func (c *Client) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stats
+}
+
+// note keeps what an answer told about the limits.
+func (c *Client) note(n notice) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Requests++
+	if n.failed {
+		c.stats.Failures++
+	}
+	if n.refused {
+		c.stats.RateLimited++
+	}
+	if n.org != (Limit{}) {
+		c.stats.Org = n.org
+	}
+	if n.user != (Limit{}) {
+		c.stats.User = n.user
+	}
+}
+
+// session is one token's worth of requests: those of one observation.
+type session struct {
+	client *Client
+	api    *buildkite.Client
+	token  string
+}
+
+// open reads the token and makes ready to ask.
+func (c *Client) open() (*session, error) {
+	token, err := c.cfg.Token()
+	if err != nil {
+		return nil, fmt.Errorf("reading the Buildkite API token: %w", err)
+	}
+	token = strings.TrimSpace(token)
+	if token == "" {
+		return nil, errors.New("the Buildkite API token is empty: " + makeToken)
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, errors.New("the Buildkite API token holds blanks or control characters: " + makeToken)
+	}
+	api, err := buildkite.NewOpts(
+		buildkite.WithTokenAuth(token),
+		buildkite.WithBaseURL(c.cfg.URL),
+		buildkite.WithHTTPClient(c.http),
+		buildkite.WithUserAgent("muster"),
+	)
+	if err != nil {
+		return nil, errors.New("making a Buildkite client: the URL is not one")
+	}
+	return &session{client: c, api: api, token: token}, nil
+}
+
+// get asks for one path and returns the raw answer.
+func (s *session) get(ctx context.Context, path string) ([]byte, *buildkite.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.client.cfg.Timeout)
+	defer cancel()
+	request, err := s.api.NewRequest(http.MethodGet, path, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	var body bytes.Buffer
+	response, err := s.api.Do(request.WithContext(ctx), &body)
+	if err != nil {
+		return nil, response, s.explain(err, path)
+	}
+	return body.Bytes(), response, nil
+}
+
+// list asks for all pages of a list and calls each with the records of a page.
+func (s *session) list(ctx context.Context, path string, query url.Values, each func(page []byte) error) error {
+	if query == nil {
+		query = url.Values{}
+	}
+	query.Set("per_page", fmt.Sprint(s.client.cfg.PerPage))
+	for page := 1; ; {
+		query.Set("page", fmt.Sprint(page))
+		raw, response, err := s.get(ctx, path+"?"+query.Encode())
+		if err != nil {
+			return fmt.Errorf("page %d: %w", page, err)
+		}
+		if err := each(raw); err != nil {
+			return fmt.Errorf("page %d: %w", page, err)
+		}
+		next := response.NextPage
+		if next == 0 && strings.Contains(response.Header.Get("Link"), `rel="next"`) || next != 0 && next <= page {
+			return fmt.Errorf("page %d: the Link header names no next page that can be followed", page)
+		}
+		if next == 0 {
+			return nil
+		}
+		page = next
+	}
+}

@@ -1,0 +1,413 @@
+package buildkite_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"muster/generator/buildkite"
+	"muster/generator/buildkite/buildkitetest"
+)
+
+func TestNew(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		cfg  buildkite.Config
+		want string
+	}{
+		{"no organisation", buildkite.Config{Token: token("t")}, "is not a slug"},
+		{"a path as organisation", buildkite.Config{Org: "../x", Token: token("t")}, "is not a slug"},
+		{"a name as organisation", buildkite.Config{Org: "My Org", Token: token("t")}, "is not a slug"},
+		{"no token", buildkite.Config{Org: "acme"}, "token is needed"},
+		{"not a URL", buildkite.Config{Org: "acme", Token: token("t"), URL: "api.buildkite.com"}, "write it as in https://api.buildkite.com/"},
+		{"another scheme", buildkite.Config{Org: "acme", Token: token("t"), URL: "ftp://x/"}, "write it as in"},
+		{"a secret in the URL", buildkite.Config{Org: "acme", Token: token("t"), URL: "https://u:" + secret + "@x/"}, "must have no user"},
+		{"too many a page", buildkite.Config{Org: "acme", Token: token("t"), PerPage: 101}, "1 to 100"},
+	} {
+		_, err := buildkite.New(test.cfg)
+		checkError(t, test.name, err, test.want)
+	}
+}
+
+// checkError wants one line that holds the words and not the secret.
+func checkError(t *testing.T, name string, err error, want string) {
+	t.Helper()
+	switch {
+	case err == nil:
+		t.Errorf("%s: no error, want %q", name, want)
+	case !strings.Contains(err.Error(), want):
+		t.Errorf("%s: %q does not say %q", name, err, want)
+	case strings.Contains(err.Error(), secret):
+		t.Errorf("%s: the error holds the token", name)
+	case strings.Contains(err.Error(), "\n"):
+		t.Errorf("%s: %q is not one line", name, err)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	type fault = buildkitetest.Fault
+	for _, test := range []struct {
+		name  string
+		fault fault
+		want  string
+	}{
+		{"token refused", fault{Status: 401}, "does not accept the API token (401): make one at"},
+		{"scope missing for agents", fault{Path: "/agents", Status: 403}, "needs the scope read_agents"},
+		{"scope missing for builds", fault{Path: "/builds", Status: 403}, "needs the scope read_builds"},
+		{"organisation unknown", fault{Status: 404}, `no agents for the organisation "acme" (404): check its slug`},
+		{"too deep", fault{Path: "page=2", Status: 400, Body: `{"message":"Listing builds this deep is not supported."}`},
+			"page 2: Buildkite does not list builds as asked (400): Listing builds this deep is not supported.; when it is too deep"},
+		{"server error", fault{Path: "/agents", Status: 500}, "listing agents: page 1: Buildkite answers agents with 500 Internal Server Error"},
+		{"gateway with a page of HTML", fault{Status: 502, Body: "<html>\n" + secret}, "502 Bad Gateway"},
+		{"the token echoed", fault{Status: 500, Body: `{"message":"no\n` + secret + `"}`}, "no [token]"},
+		{"a redirect", fault{Status: 302, Header: http.Header{"Location": {"https://elsewhere.example/"}}}, "302 Found"},
+		{"half a page of agents", fault{Path: "/agents", Half: true}, "listing agents: page 1: asking agents: unexpected EOF"},
+		{"half the second page of builds", fault{Path: "page=2", Half: true}, "listing builds: page 2:"},
+		{"second page of finished builds", fault{Path: "finished_from", Status: 503}, "listing builds: page 1:"},
+		{"JSON that ends early", fault{Path: "/builds", Body: `[{"id":`}, "the answer is not whole JSON"},
+		{"not a list", fault{Path: "/builds", Body: `{"builds":[]}`}, "the answer is not a list"},
+		{"null", fault{Path: "/agents", Body: `null`}, "the answer is not a list"},
+		{"nothing", fault{Path: "/agents", Body: " "}, "the answer is empty"},
+		{"clusters fail", fault{Path: "/clusters", Status: 500}, "listing clusters: page 1:"},
+		{"queues fail", fault{Path: "/queues", Status: 500}, "listing clusters: queues of cluster"},
+		{"queues may not be read", fault{Path: "/queues", Half: true}, "listing clusters: queues of cluster"},
+		{"a page that leads to itself", fault{Path: "/agents", Header: http.Header{"Link": {`<https://x/?page=1>; rel="next"`}}}, "names no next page"},
+		{"a page that leads nowhere", fault{Path: "/agents", Header: http.Header{"Link": {`<https://x/>; rel="next"`}}}, "names no next page"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now})
+			s.AddQueue(s.AddCluster("One"), "default")
+			for range 101 {
+				s.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{}}})
+			}
+			s.Fail(test.fault)
+			var log bytes.Buffer
+			c := newClient(t, buildkite.Config{HTTP: s.Transport(), Log: slog.New(slog.NewTextHandler(&log, nil))})
+			_, err := c.Observe(context.Background(), now, now)
+			checkError(t, "error", err, test.want)
+			if strings.Contains(log.String(), secret) {
+				t.Errorf("the log holds the token:\n%s", &log)
+			}
+			observe(t, c, now, now) // once the fault is over, all is well
+		})
+	}
+}
+
+func TestToken(t *testing.T) {
+	s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now})
+	for _, test := range []struct {
+		name  string
+		token func() (string, error)
+		want  string
+	}{
+		{"empty", token(" \n"), "token is empty"},
+		{"two lines", token(secret + "\n" + secret), "holds blanks or control characters"},
+		{"cannot be read", func() (string, error) { return "", errors.New("no such file") }, "reading the Buildkite API token: no such file"},
+		{"wrong", token("wrong"), "(401)"},
+	} {
+		_, err := newClient(t, buildkite.Config{HTTP: s.Transport(), Token: test.token}).Observe(context.Background(), now, now)
+		checkError(t, test.name, err, test.want)
+	}
+	current := "old"
+	c := newClient(t, buildkite.Config{HTTP: s.Transport(), Token: func() (string, error) { return current + "\n", nil }})
+	if _, err := c.Observe(context.Background(), now, now); err == nil {
+		t.Error("the old token was accepted")
+	}
+	current = secret
+	observe(t, c, now, now)
+}
+
+// TestRateLimit: a 429 costs one request; no more are made until the reset, and
+// then all is well again.
+func TestRateLimit(t *testing.T) {
+	requests := 0
+	s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now, UserLimit: 5, OrgLimit: 200,
+		BeforeRequest: func(*http.Request) { requests++ }})
+	c := newClient(t, buildkite.Config{HTTP: s.Transport()})
+	observe(t, c, now, now) // four requests
+	if got, want := c.Stats().User, (buildkite.Limit{Limit: 5, Remaining: 1}); got != want {
+		t.Errorf("user limit %+v, want %+v", got, want)
+	}
+	if got, want := c.Stats().Org, (buildkite.Limit{Limit: 200, Remaining: 196}); got != want {
+		t.Errorf("organisation's limit %+v, want %+v", got, want)
+	}
+	s.Advance(15 * time.Second)
+	_, err := c.Observe(context.Background(), s.Now(), now)
+	var limited *buildkite.RateLimited
+	if !errors.As(err, &limited) || limited.Scope != "rest_user" || limited.Reset != 50*time.Second {
+		t.Fatalf("got %#v, want the user's limit for 45 s and a little", err)
+	}
+	checkError(t, "limited", err, "rate limit (rest_user) is used up")
+	if requests != 6 {
+		t.Errorf("%d requests, want 4, one good and one refused", requests)
+	}
+	s.Advance(49 * time.Second)
+	_, err = c.Observe(context.Background(), s.Now(), now)
+	if !errors.As(err, &limited) || limited.Reset != time.Second {
+		t.Errorf("before the reset: got %v", err)
+	}
+	if requests != 6 {
+		t.Errorf("asked before the reset")
+	}
+	s.Advance(time.Second)
+	observe(t, c, s.Now(), now)
+	if got := c.Stats(); got.RateLimited != 1 || got.Failures != 1 || got.Requests != int64(requests) {
+		t.Errorf("counters %+v after %d requests", got, requests)
+	}
+	// A clock that was set back does not silence the client for ever.
+	s.Advance(time.Minute)
+	observe(t, c, now.Add(-24*time.Hour), time.Time{})
+}
+
+func TestRateLimitForms(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		body   string
+		header http.Header
+		want   buildkite.RateLimited
+	}{
+		{"the body tells", `{"message":"m","scope":"rest","reset":42}`, nil, buildkite.RateLimited{Scope: "rest", Reset: 47 * time.Second}},
+		{"the user's header", `{"scope":"rest_user"}`, http.Header{"RateLimit-User-Reset": {"9"}, "RateLimit-Reset": {"50"}}, buildkite.RateLimited{Scope: "rest_user", Reset: 14 * time.Second}},
+		{"headers alone", `-`, http.Header{"RateLimit-User-Remaining": {"0"}, "RateLimit-User-Reset": {"9"}}, buildkite.RateLimited{Scope: "rest_user", Reset: 14 * time.Second}},
+		{"the organisation's header", `-`, http.Header{"RateLimit-Remaining": {"0"}, "RateLimit-Reset": {"8"}}, buildkite.RateLimited{Scope: "rest", Reset: 13 * time.Second}},
+		{"nothing tells", `-`, nil, buildkite.RateLimited{Scope: "rest", Reset: 65 * time.Second}},
+		{"unbelievable", `{"reset":99999999999}`, nil, buildkite.RateLimited{Scope: "rest", Reset: time.Hour + 5*time.Second}},
+		{"in the past", `{"reset":-5}`, nil, buildkite.RateLimited{Scope: "rest", Reset: 65 * time.Second}},
+	} {
+		s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now})
+		s.Fail(buildkitetest.Fault{Status: 429, Body: test.body, Header: test.header})
+		_, err := newClient(t, buildkite.Config{HTTP: s.Transport()}).Observe(context.Background(), now, now)
+		var got *buildkite.RateLimited
+		if !errors.As(err, &got) || *got != test.want {
+			t.Errorf("%s: got %#v, want %#v", test.name, err, test.want)
+		}
+	}
+}
+
+// TestTimeout: a server that never answers costs the time-out, and a context
+// that ends costs nothing more.
+func TestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now})
+		s.Fail(buildkitetest.Fault{Path: "/builds", Hang: true, Times: -1})
+		c := newClient(t, buildkite.Config{HTTP: s.Transport(), Timeout: 7 * time.Second})
+		began := time.Now()
+		_, err := c.Observe(context.Background(), now, now)
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 7*time.Second {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() {
+			time.Sleep(2 * time.Second)
+			cancel()
+		}()
+		began = time.Now()
+		_, err = c.Observe(ctx, now, now)
+		if !errors.Is(err, context.Canceled) || time.Since(began) != 2*time.Second {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+	})
+}
+
+func TestClusters(t *testing.T) {
+	asked := map[string]int{}
+	s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
+		asked[r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]]++
+	}})
+	one := s.AddCluster("One")
+	s.AddQueue(one, "default")
+	c := newClient(t, buildkite.Config{HTTP: s.Transport()})
+	paused := func(want bool) {
+		t.Helper()
+		got := observe(t, c, s.Now(), time.Time{}).Queues
+		if len(got) != 1 || got[0].Paused != want {
+			t.Errorf("at %s: queues %+v, want paused %v", s.Now(), got, want)
+		}
+	}
+	paused(false)
+	s.PauseQueue(one, "default")
+	s.Advance(59 * time.Second)
+	paused(false) // from memory
+	s.Advance(time.Second)
+	paused(true)
+	if asked["clusters"] != 2 || asked["queues"] != 2 || asked["agents"] != 3 {
+		t.Errorf("asked %v: clusters and queues are read once a minute", asked)
+	}
+	// A queue that memory does not know, of a job that names none, is looked up
+	// at once, and not again and again when nobody knows it: the job then has
+	// its cluster's default queue.
+	two := s.AddCluster("Two")
+	s.AddQueue(two, "fast")
+	s.CreateBuild(buildkitetest.Build{Cluster: two, Steps: []buildkitetest.Step{{}}})
+	s.AddOdd("jobs", `{"id":"j","type":"script","state":"waiting","cluster_queue_id":"nobody"}`)
+	for range 3 {
+		jobs := observe(t, c, s.Now(), time.Time{}).Jobs
+		if len(jobs) != 2 || jobs[0].Rules[0] != "queue=fast" || jobs[1].Rules[0] != "queue=fast" {
+			t.Errorf("jobs %+v", jobs)
+		}
+	}
+	if asked["clusters"] != 3 || asked["queues"] != 4 {
+		t.Errorf("asked %v, want one more look at both clusters", asked)
+	}
+}
+
+// TestManyClusters: reading queues never takes more than ten requests a minute.
+func TestManyClusters(t *testing.T) {
+	requests := 0
+	s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
+		if strings.Contains(r.URL.Path, "/clusters") {
+			requests++
+		}
+	}})
+	for range 40 {
+		s.AddQueue(s.AddCluster("c"), "default")
+	}
+	c := newClient(t, buildkite.Config{HTTP: s.Transport()})
+	for range 60 * 4 {
+		observe(t, c, s.Now(), time.Time{})
+		s.Advance(15 * time.Second)
+	}
+	if requests > 11*60 {
+		t.Errorf("%d requests for queues in an hour", requests)
+	}
+}
+
+func TestNoClusters(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		fault *buildkitetest.Fault
+		log   string
+	}{
+		{"scope missing", &buildkitetest.Fault{Path: "/clusters", Status: 403, Times: -1}, "give the token the scope read_clusters"},
+		{"not enabled", &buildkitetest.Fault{Path: "/clusters", Status: 404, Times: -1}, "clusters cannot be read"},
+		{"none", nil, "the organisation has no clusters"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			asked := 0
+			s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "/clusters") {
+					asked++
+				}
+			}})
+			if test.fault != nil {
+				s.Fail(*test.fault)
+			}
+			s.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{Agents: []string{"os=x"}}}})
+			var log bytes.Buffer
+			c := newClient(t, buildkite.Config{HTTP: s.Transport(), Log: slog.New(slog.NewTextHandler(&log, nil))})
+			for range 60 {
+				got := observe(t, c, s.Now(), time.Time{})
+				if len(got.Jobs) != 1 || got.Jobs[0].Rules[1] != "queue=default" || len(got.Queues) != 0 {
+					t.Fatalf("got %+v", got)
+				}
+				s.Advance(30 * time.Second)
+			}
+			if n := strings.Count(log.String(), test.log); n != 1 {
+				t.Errorf("said %d times, want once:\n%s", n, &log)
+			}
+			if test.fault != nil && asked != 3 {
+				t.Errorf("asked for clusters %d times in half an hour, want 3", asked)
+			}
+		})
+	}
+}
+
+// TestClusterDeletedBetween: a cluster that goes while it is read is left out.
+func TestClusterDeletedBetween(t *testing.T) {
+	s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now})
+	s.AddQueue(s.AddCluster("One"), "one")
+	s.AddQueue(s.AddCluster("Two"), "two")
+	s.Fail(buildkitetest.Fault{Path: "/queues", Status: 404})
+	got := observe(t, newClient(t, buildkite.Config{HTTP: s.Transport()}), now, time.Time{}).Queues
+	if len(got) != 1 || got[0].Key != "two" {
+		t.Errorf("queues %+v, want only two", got)
+	}
+}
+
+func TestVerify(t *testing.T) {
+	all := []string{"read_agents", "read_builds", "read_clusters"}
+	for _, test := range []struct {
+		name  string
+		opts  buildkitetest.Options
+		fault *buildkitetest.Fault
+		want  string
+	}{
+		{"sound", buildkitetest.Options{Token: secret, Scopes: all}, nil, ""},
+		{"without clusters", buildkitetest.Options{Token: secret, Scopes: all[:2]}, nil, ""},
+		{"wrong token", buildkitetest.Options{Token: "another"}, nil, "(401)"},
+		{"no builds", buildkitetest.Options{Token: secret, Scopes: all[:1]}, nil, "lacks read_builds: make one"},
+		{"no scopes", buildkitetest.Options{Token: secret, Scopes: []string{}}, nil, "lacks read_agents and read_builds"},
+		{"another organisation", buildkitetest.Options{Token: secret, Org: "other"}, nil, `organisation "acme" (404)`},
+		{"not Buildkite", buildkitetest.Options{Token: secret}, &buildkitetest.Fault{Body: "<html>"}, "not as Buildkite does"},
+		{"not a list", buildkitetest.Options{Token: secret}, &buildkitetest.Fault{Path: "/agents", Body: "{}"}, "not a list"},
+		{"limited", buildkitetest.Options{Token: secret}, &buildkitetest.Fault{Status: 429}, "asking again in 1m0s"},
+	} {
+		s := buildkitetest.New(test.opts)
+		if test.fault != nil {
+			s.Fail(*test.fault)
+		}
+		err := newClient(t, buildkite.Config{HTTP: s.Transport()}).Verify(context.Background())
+		if test.want != "" {
+			checkError(t, test.name, err, test.want)
+		} else if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+}
+
+// TestSockets asks over a real connection, and has it broken half-way.
+func TestSockets(t *testing.T) {
+	s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now})
+	s.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{}}})
+	server := httptest.NewServer(s)
+	defer server.Close()
+	c := newClient(t, buildkite.Config{URL: server.URL})
+	s.Fail(buildkitetest.Fault{Path: "/builds", Half: true})
+	if _, err := c.Observe(context.Background(), now, now); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("half a page: %v", err)
+	}
+	if got := observe(t, c, now, now); len(got.Jobs) != 1 {
+		t.Errorf("got %+v", got)
+	}
+	server.Close()
+	_, err := c.Observe(context.Background(), now, now)
+	checkError(t, "nobody there", err, "listing agents: page 1: asking agents:")
+}
+
+// TestConcurrent is for the race detector: observations, counters and a world
+// that moves.
+func TestConcurrent(t *testing.T) {
+	s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now, Poll: time.Second})
+	s.AddOdd("agents", `{}`)
+	c := newClient(t, buildkite.Config{HTTP: s.Transport()})
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for j := range 25 {
+				if _, err := s.Connect(buildkitetest.Agent{Tags: []string{fmt.Sprintf("index=%d", j)}, AfterJob: true}); err != nil {
+					t.Error(err)
+				}
+				s.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{Duration: time.Duration(i) * time.Minute}}})
+				s.Advance(10 * time.Second)
+				if _, err := c.Observe(context.Background(), s.Now(), s.Now().Add(-time.Hour)); err != nil {
+					t.Error(err)
+				}
+				_ = c.Stats()
+			}
+		})
+	}
+	wg.Wait()
+	if got := c.Stats().OddRecords; got != 100 {
+		t.Errorf("counted %d odd records, want one in each of 100 observations", got)
+	}
+}

@@ -1,0 +1,111 @@
+package buildkite
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	buildkite "github.com/buildkite/go-buildkite/v3/buildkite"
+)
+
+// makeToken is what to do about a token that does not work.
+const makeToken = "make one at https://buildkite.com/user/api-access-tokens " +
+	"with the scopes read_agents, read_builds and read_clusters"
+
+// statusError is an answer that is not a good one.
+type statusError struct {
+	status int
+	text   string
+}
+
+func (e *statusError) Error() string { return e.text }
+
+// hasStatus reports whether the error is an answer with one of the statuses.
+func hasStatus(err error, statuses ...int) bool {
+	var answer *statusError
+	if !errors.As(err, &answer) {
+		return false
+	}
+	for _, status := range statuses {
+		if answer.status == status {
+			return true
+		}
+	}
+	return false
+}
+
+// explain turns what the library returns into one line that says what to do,
+// and that never holds the token.
+func (s *session) explain(err error, path string) error {
+	var limited *RateLimited
+	if errors.As(err, &limited) {
+		return limited
+	}
+	var answer *buildkite.ErrorResponse
+	if errors.As(err, &answer) {
+		return s.explainStatus(answer.Response.StatusCode, answer.Message, path)
+	}
+	// A url.Error repeats the whole address: the path is enough.
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	if strings.Contains(err.Error(), s.token) {
+		return errors.New(s.clean(err.Error()))
+	}
+	return fmt.Errorf("asking %s: %w", what(path), err)
+}
+
+func (s *session) explainStatus(status int, message, path string) error {
+	org := s.client.cfg.Org
+	var text string
+	switch status {
+	case http.StatusUnauthorized:
+		text = "Buildkite does not accept the API token (401): " + makeToken
+	case http.StatusForbidden:
+		text = fmt.Sprintf("Buildkite refuses %s (403): the API token needs the scope %s and access to the organisation %q",
+			what(path), scopeFor(path), org)
+	case http.StatusNotFound:
+		text = fmt.Sprintf("Buildkite has no %s for the organisation %q (404): check its slug, and that the API token may access it",
+			what(path), org)
+	case http.StatusBadRequest:
+		text = fmt.Sprintf("Buildkite does not list %s as asked (400): %s; when it is too deep, "+
+			"there are more builds than can be read, and stale ones need cancelling", what(path), s.clean(message))
+	default:
+		text = fmt.Sprintf("Buildkite answers %s with %d %s", what(path), status, http.StatusText(status))
+		if message := s.clean(message); message != "" {
+			text += ": " + message
+		}
+	}
+	return &statusError{status: status, text: text}
+}
+
+// clean makes one line of what a server said, without the token.
+func (s *session) clean(text string) string {
+	text = strings.ReplaceAll(text, s.token, "[token]")
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > 200 {
+		text = strings.ToValidUTF8(text[:200], "") + "…"
+	}
+	return text
+}
+
+// what names the thing that a path asks for.
+func what(path string) string {
+	path, _, _ = strings.Cut(path, "?")
+	return path[strings.LastIndex(path, "/")+1:]
+}
+
+// scopeFor is the scope that a path needs: docs apis/rest_api/agents.md,
+// builds.md and clusters.md "Required scope".
+func scopeFor(path string) string {
+	switch what(path) {
+	case "agents":
+		return "read_agents"
+	case "builds":
+		return "read_builds"
+	}
+	return "read_clusters"
+}

@@ -1,0 +1,239 @@
+package buildkite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator/plan"
+)
+
+// takes is how long an observation may take, near enough: a reset is told in
+// seconds from the answer, while the caller's clock is read before the first
+// question.
+const takes = 5 * time.Second
+
+// Observe reads the organisation. At is the caller's time; since, when it is
+// not zero, asks for sightings from builds that finished from then on too.
+//
+// The error is a [*RateLimited] when Buildkite refuses to answer, and then also
+// until the reset, without asking. With any error the snapshot is of no use:
+// nothing may be decided on it.
+func (c *Client) Observe(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
+	c.observing.Lock()
+	defer c.observing.Unlock()
+	if err := c.refused(at); err != nil {
+		return plan.Snapshot{}, err
+	}
+	s, err := c.open()
+	if err != nil {
+		return plan.Snapshot{}, err
+	}
+	snapshot, err := s.observe(ctx, at, since)
+	var limited *RateLimited
+	if errors.As(err, &limited) {
+		err = c.refuse(at, *limited)
+	}
+	if err != nil {
+		return plan.Snapshot{}, err
+	}
+	return snapshot, nil
+}
+
+// refused returns an error while a reset is still to come.
+func (c *Client) refused(at time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if wait := c.until.Sub(at); wait > 0 && wait <= longestReset+takes {
+		return &RateLimited{Scope: c.scope, Reset: wait}
+	}
+	return nil
+}
+
+// refuse keeps the client quiet until the reset.
+func (c *Client) refuse(at time.Time, limited RateLimited) error {
+	limited.Reset += takes
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.until, c.scope = at.Add(limited.Reset), limited.Scope
+	return &limited
+}
+
+func (s *session) observe(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
+	agents, err := s.agents(ctx)
+	if err != nil {
+		return plan.Snapshot{}, fmt.Errorf("listing agents: %w", err)
+	}
+	builds, err := s.builds(ctx, since)
+	if err != nil {
+		return plan.Snapshot{}, fmt.Errorf("listing builds: %w", err)
+	}
+	if err := s.refreshClusters(ctx, at, func() []string { return unnamed(agents, builds) }); err != nil {
+		return plan.Snapshot{}, fmt.Errorf("listing clusters: %w", err)
+	}
+	return s.snapshot(at, agents, builds), nil
+}
+
+// path is a path below the organisation.
+func (s *session) path(rest string) string {
+	return "v2/organizations/" + s.client.cfg.Org + "/" + rest
+}
+
+// agents reads the agents that are connected or stopping: the list holds no
+// others (docs apis/rest_api/agents.md "List agents"). An agent that moves from
+// one page to the next while they are read is listed twice; the later reading
+// counts.
+func (s *session) agents(ctx context.Context) (map[string]agentRecord, error) {
+	agents := map[string]agentRecord{}
+	err := s.list(ctx, s.path("agents"), nil, func(page []byte) error {
+		records, err := decodeList[agentRecord](page, s.odd("agent"))
+		for _, r := range records {
+			agents[string(r.ID)] = r
+		}
+		return err
+	})
+	return agents, err
+}
+
+// readBuild is a build with its jobs, and whether it is under way.
+type readBuild struct {
+	active  bool
+	cluster string
+	jobs    []jobRecord
+}
+
+// builds reads the builds under way, and then those finished since. A retried
+// job is asked for as well: it wants no agent, but it had one (docs
+// apis/rest_api/_builds_list_query_strings.md "include_retried_jobs").
+func (s *session) builds(ctx context.Context, since time.Time) (map[string]readBuild, error) {
+	builds := map[string]readBuild{}
+	underWay := []string{"scheduled", "running", "failing"}
+	read := func(query url.Values, active func(state string) bool) error {
+		query.Set("include_retried_jobs", "true")
+		return s.list(ctx, s.path("builds"), query, func(page []byte) error {
+			records, err := decodeList[buildRecord](page, s.odd("build"))
+			if err != nil {
+				return err
+			}
+			for _, r := range records {
+				b := readBuild{active: active(string(r.State))}
+				if r.Pipeline != nil {
+					b.cluster = string(r.Pipeline.Cluster)
+				}
+				if b.jobs, err = decodeList[jobRecord](r.Jobs.raw, s.odd("job")); err != nil {
+					return fmt.Errorf("build %s: %w", s.clean(string(r.ID)), err)
+				}
+				builds[string(r.ID)] = b // the later reading counts
+			}
+			return nil
+		})
+	}
+	if err := read(url.Values{"state[]": underWay}, func(string) bool { return true }); err != nil {
+		return nil, err
+	}
+	if since.IsZero() {
+		return builds, nil
+	}
+	finished := url.Values{"finished_from": {since.UTC().Format(time.RFC3339)}}
+	err := read(finished, func(state string) bool { return slices.Contains(underWay, state) })
+	return builds, err
+}
+
+// snapshot reduces what was read. It asks nothing.
+func (s *session) snapshot(at time.Time, agents map[string]agentRecord, builds map[string]readBuild) plan.Snapshot {
+	c := s.client
+	snapshot := plan.Snapshot{At: at, Queues: c.clusters.snapshot()}
+	for _, id := range sorted(agents) {
+		r := agents[id]
+		if state, ok := agentState(&r); ok {
+			cluster, _ := place(&r)
+			snapshot.Agents = append(snapshot.Agents, plan.Agent{
+				ID: id, Cluster: cluster, Tags: c.clusters.agentTags(&r), State: state,
+			})
+		}
+	}
+	jobs := map[string]plan.Job{}
+	seen := map[string]plan.Sighting{}
+	limited := 0
+	for _, id := range sorted(builds) {
+		b := builds[id]
+		s.sightings(seen, &b, agents)
+		if b.active {
+			limited += s.jobs(jobs, &b)
+		}
+	}
+	for _, id := range sorted(jobs) {
+		snapshot.Jobs = append(snapshot.Jobs, jobs[id])
+	}
+	for _, id := range sorted(seen) {
+		snapshot.Sightings = append(snapshot.Sightings, seen[id])
+	}
+	if limited > 0 && c.limited == 0 {
+		c.cfg.Log.Info("jobs listed as scheduled have no runnable_at: presumed limited by concurrency",
+			"jobs", limited, "counted", c.cfg.CountLimited)
+	}
+	c.limited = limited
+	return snapshot
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// odd returns what to do with a record that makes no sense: it is counted, and
+// logged once for each reason.
+func (s *session) odd(kind string) func(why string) {
+	return func(why string) {
+		c := s.client
+		c.mu.Lock()
+		c.stats.OddRecords++
+		c.mu.Unlock()
+		c.once(kind+": "+why, func() {
+			c.cfg.Log.Warn("Buildkite listed a record that makes no sense: left out", "kind", kind, "because", why)
+		})
+	}
+}
+
+// agentState tells what an agent is doing; false when it is not there. An agent
+// in a state of connection that is not documented takes no jobs, as far as
+// muster can know.
+func agentState(r *agentRecord) (plan.AgentState, bool) {
+	switch r.State {
+	case "disconnected", "lost", "never_connected":
+		return "", false
+	case "connected":
+	default:
+		return plan.AgentStopping, true
+	}
+	switch {
+	case bool(r.Paused):
+		return plan.AgentStopping, true
+	case r.Job != nil && !ended(string(r.Job.State)):
+		// "Current job the agent is running (if any)": docs
+		// apis/rest_api/agents.md. The sample there shows one that has passed,
+		// which cannot be running.
+		return plan.AgentBusy, true
+	}
+	return plan.AgentIdle, true
+}
+
+// place reads an agent's cluster and queue from the address of its page, as in
+// …/clusters/ID/queues/ID/agents/ID (docs apis/rest_api/agents.md, samples).
+func place(r *agentRecord) (cluster, queue string) {
+	parts := strings.Split(string(r.WebURL), "/")
+	for i := range len(parts) - 1 {
+		switch parts[i] {
+		case "clusters":
+			cluster = parts[i+1]
+		case "queues":
+			queue = parts[i+1]
+		}
+	}
+	if r.Cluster != "" {
+		cluster = string(r.Cluster)
+	}
+	return cluster, queue
+}

@@ -1,0 +1,488 @@
+package buildkite_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"muster/generator/buildkite"
+	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/plan"
+)
+
+const secret = "bkua_this-must-never-be-seen"
+
+var now = time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
+
+// static is an API that serves fixed lists, whole: path below the
+// organisation → JSON. It keeps what was asked.
+type static struct {
+	lists map[string]string
+	asked []*url.URL
+}
+
+func (s *static) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.asked = append(s.asked, r.URL)
+	w := httptest.NewRecorder()
+	if body, ok := s.lists[strings.TrimPrefix(r.URL.Path, "/v2/organizations/acme/")]; ok {
+		w.Body.WriteString(body)
+	} else {
+		w.Body.WriteString("[]")
+	}
+	response := w.Result()
+	response.Request = r
+	return response, nil
+}
+
+func token(s string) func() (string, error) { return func() (string, error) { return s, nil } }
+
+func newClient(t *testing.T, cfg buildkite.Config) *buildkite.Client {
+	t.Helper()
+	if cfg.Org == "" {
+		cfg.Org = "acme"
+	}
+	if cfg.Token == nil {
+		cfg.Token = token(secret)
+	}
+	c, err := buildkite.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func observe(t *testing.T, c *buildkite.Client, at, since time.Time) plan.Snapshot {
+	t.Helper()
+	s, err := c.Observe(context.Background(), at, since)
+	if err != nil {
+		t.Fatalf("observing: %v", err)
+	}
+	return s
+}
+
+// observeLists observes fixed lists.
+func observeLists(t *testing.T, lists map[string]string) plan.Snapshot {
+	t.Helper()
+	return observe(t, newClient(t, buildkite.Config{HTTP: &static{lists: lists}}), now, time.Time{})
+}
+
+// build is a build under way with these jobs.
+func build(jobs ...string) string {
+	return `[{"id":"b1","state":"running","jobs":[` + strings.Join(jobs, ",") + `]}]`
+}
+
+func TestJobStates(t *testing.T) {
+	const runnable = `,"runnable_at":"2026-01-05T07:59:00.000Z"`
+	since := now.Add(-time.Minute)
+	for _, test := range []struct {
+		name string
+		job  string // beside id and rules
+		want plan.JobState
+		at   time.Time
+	}{
+		{"runnable", `"type":"script","state":"scheduled"` + runnable, plan.JobScheduled, since},
+		{"runnable at a time of another form", `"type":"script","state":"scheduled","runnable_at":"2026-01-05 07:59:00 UTC"`, plan.JobScheduled, since},
+		{"runnable at a time nobody can read", `"type":"script","state":"scheduled","runnable_at":"now","created_at":"2026-01-05T07:59:00Z"`, plan.JobScheduled, since},
+		{"scheduled and not runnable", `"type":"script","state":"scheduled","runnable_at":null`, plan.JobLimited, time.Time{}},
+		{"scheduled and runnable_at missing", `"type":"script","state":"scheduled"`, plan.JobLimited, time.Time{}},
+		{"limiting", `"type":"script","state":"limiting"`, plan.JobLimited, time.Time{}},
+		{"limited", `"type":"script","state":"limited"`, plan.JobLimited, time.Time{}},
+		{"platform_limiting", `"type":"script","state":"platform_limiting"`, plan.JobLimited, time.Time{}},
+		{"platform_limited", `"type":"script","state":"platform_limited"`, plan.JobLimited, time.Time{}},
+		{"reserved", `"type":"script","state":"reserved"` + runnable, plan.JobLimited, time.Time{}},
+		{"waiting", `"type":"script","state":"waiting"`, plan.JobWaiting, time.Time{}},
+		{"blocked", `"type":"script","state":"blocked"`, plan.JobBlocked, time.Time{}},
+		{"pending", `"type":"script","state":"pending"`, "", time.Time{}},
+		{"waiting_failed", `"type":"script","state":"waiting_failed"`, "", time.Time{}},
+		{"blocked_failed", `"type":"script","state":"blocked_failed"`, "", time.Time{}},
+		{"assigned", `"type":"script","state":"assigned"` + runnable, "", time.Time{}},
+		{"accepted", `"type":"script","state":"accepted"` + runnable, "", time.Time{}},
+		{"running", `"type":"script","state":"running"` + runnable, "", time.Time{}},
+		{"canceling", `"type":"script","state":"canceling"` + runnable, "", time.Time{}},
+		{"timing_out", `"type":"script","state":"timing_out"` + runnable, "", time.Time{}},
+		{"passed", `"type":"script","state":"passed"` + runnable, "", time.Time{}},
+		{"failed", `"type":"script","state":"failed"` + runnable, "", time.Time{}},
+		{"canceled", `"type":"script","state":"canceled"` + runnable, "", time.Time{}},
+		{"timed_out", `"type":"script","state":"timed_out"` + runnable, "", time.Time{}},
+		{"skipped", `"type":"script","state":"skipped"`, "", time.Time{}},
+		{"broken", `"type":"script","state":"broken"`, "", time.Time{}},
+		{"expired", `"type":"script","state":"expired"` + runnable, "", time.Time{}},
+		{"a state of tomorrow", `"type":"script","state":"pondering"` + runnable, "", time.Time{}},
+		{"retried", `"type":"script","state":"scheduled","retried":true` + runnable, "", time.Time{}},
+		{"waiter", `"type":"waiter","state":"waiting"`, "", time.Time{}},
+		{"manual", `"type":"manual","state":"blocked"`, "", time.Time{}},
+		{"trigger", `"type":"trigger","state":"scheduled"` + runnable, "", time.Time{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := observeLists(t, map[string]string{
+				"builds": build(`{"id":"j1","agent_query_rules":["queue=q"],` + test.job + `}`),
+			}).Jobs
+			var want []plan.Job
+			if test.want != "" {
+				want = []plan.Job{{ID: "j1", Rules: []string{"queue=q"}, State: test.want, Since: test.at}}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("jobs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCountLimited(t *testing.T) {
+	var log bytes.Buffer
+	api := &static{lists: map[string]string{
+		"builds": build(`{"id":"j1","type":"script","state":"scheduled","created_at":"2026-01-05T07:59:00Z"}`),
+	}}
+	c := newClient(t, buildkite.Config{HTTP: api, CountLimited: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	for range 2 {
+		got := observe(t, c, now, time.Time{}).Jobs
+		if len(got) != 1 || got[0].State != plan.JobScheduled || !got[0].Since.Equal(now.Add(-time.Minute)) {
+			t.Errorf("with CountLimited the job must be demand since it was created, got %+v", got)
+		}
+	}
+	if n := strings.Count(log.String(), "no runnable_at"); n != 1 {
+		t.Errorf("the presumption is logged %d times, want once:\n%s", n, &log)
+	}
+}
+
+func TestBehindBlockStep(t *testing.T) {
+	waiting := `{"id":"j1","type":"script","state":"waiting"}`
+	for _, test := range []struct {
+		manual string
+		want   plan.JobState
+	}{
+		{"waiting", plan.JobBlocked},
+		{"blocked", plan.JobBlocked},
+		{"blocked_failed", plan.JobBlocked},
+		{"unblocked", plan.JobWaiting},
+		{"unblocked_failed", plan.JobWaiting},
+		{"finished", plan.JobWaiting},
+		{"skipped", plan.JobWaiting},
+		{"broken", plan.JobWaiting},
+	} {
+		manual := `{"id":"m1","type":"manual","state":"` + test.manual + `"}`
+		before := observeLists(t, map[string]string{"builds": build(manual, waiting)}).Jobs
+		if len(before) != 1 || before[0].State != test.want {
+			t.Errorf("behind a block step that is %s: got %+v, want %s", test.manual, before, test.want)
+		}
+		after := observeLists(t, map[string]string{"builds": build(waiting, manual)}).Jobs
+		if len(after) != 1 || after[0].State != plan.JobWaiting {
+			t.Errorf("before a block step that is %s: got %+v, want %s", test.manual, after, plan.JobWaiting)
+		}
+	}
+	// A job that is scheduled does not wait, wherever it stands (depends_on).
+	free := observeLists(t, map[string]string{"builds": build(`{"id":"m1","type":"manual","state":"blocked"}`,
+		`{"id":"j1","type":"script","state":"scheduled","runnable_at":"2026-01-05T07:59:00Z"}`)}).Jobs
+	if len(free) != 1 || free[0].State != plan.JobScheduled {
+		t.Errorf("scheduled behind a block step: got %+v", free)
+	}
+}
+
+func TestAgentStates(t *testing.T) {
+	for _, test := range []struct {
+		agent string
+		want  plan.AgentState
+	}{
+		{`"connection_state":"connected"`, plan.AgentIdle},
+		{`"connection_state":"connected","job":null`, plan.AgentIdle},
+		{`"connection_state":"connected","job":{"id":"j","state":"running"}`, plan.AgentBusy},
+		{`"connection_state":"connected","job":{"id":"j","state":"assigned"}`, plan.AgentBusy},
+		{`"connection_state":"connected","job":{"id":"j"}`, plan.AgentBusy},
+		{`"connection_state":"connected","job":{"id":"j","state":"passed"}`, plan.AgentIdle},
+		{`"connection_state":"connected","paused":true`, plan.AgentStopping},
+		{`"connection_state":"connected","paused":false`, plan.AgentIdle},
+		{`"connection_state":"stopping"`, plan.AgentStopping},
+		{`"connection_state":"stopping","job":{"id":"j","state":"running"}`, plan.AgentStopping},
+		{`"connection_state":"stopped"`, plan.AgentStopping},
+		{`"connection_state":"of tomorrow"`, plan.AgentStopping},
+		{`"connection_state":"disconnected"`, ""},
+		{`"connection_state":"lost"`, ""},
+		{`"connection_state":"never_connected"`, ""},
+	} {
+		got := observeLists(t, map[string]string{
+			"agents": `[{"id":"a1","meta_data":["queue=q"],` + test.agent + `}]`,
+		}).Agents
+		var want []plan.Agent
+		if test.want != "" {
+			want = []plan.Agent{{ID: "a1", Tags: []string{"queue=q"}, State: test.want}}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.agent, diff)
+		}
+	}
+}
+
+func TestQueueOfWhatNamesNone(t *testing.T) {
+	lists := map[string]string{
+		"clusters":           `[{"id":"c1","name":"One","default_queue_id":"q2"},{"id":"c2","name":"Two","default_queue_id":null}]`,
+		"clusters/c1/queues": `[{"id":"q1","key":"linux","dispatch_paused":true},{"id":"q2","key":"mac","dispatch_paused":false}]`,
+		"clusters/c2/queues": `[{"id":"q3","key":"default"}]`,
+	}
+	for _, test := range []struct {
+		name, job string
+		cluster   string
+		want      []string
+	}{
+		{"the rule comes first", `"agent_query_rules":["os=x","queue=rule"],"cluster_id":"c1","cluster_queue_id":"q1"`, "c1", []string{"os=x", "queue=rule"}},
+		{"any queue is a queue", `"agent_query_rules":["queue=*"],"cluster_id":"c1"`, "c1", []string{"queue=*"}},
+		{"then the queue's identifier", `"agent_query_rules":["os=x"],"cluster_id":"c1","cluster_queue_id":"q1"`, "c1", []string{"os=x", "queue=linux"}},
+		{"then the cluster's default", `"agent_query_rules":[],"cluster_id":"c1","cluster_queue_id":null`, "c1", []string{"queue=mac"}},
+		{"the queue is not known", `"agent_query_rules":[],"cluster_id":"c1","cluster_queue_id":"q9"`, "c1", []string{"queue=mac"}},
+		{"the cluster has no default", `"cluster_id":"c2"`, "c2", []string{"queue=default"}},
+		{"the cluster is not known", `"cluster_id":"c9"`, "c9", []string{"queue=default"}},
+		{"unclustered", `"agent_query_rules":null`, "", []string{"queue=default"}},
+		{"a rule that asks for nothing", `"agent_query_rules":["*"]`, "", []string{"queue=default"}},
+	} {
+		t.Run("job/"+test.name, func(t *testing.T) {
+			lists["builds"] = build(`{"id":"j1","type":"script","state":"waiting","web_url":"https://x/1",` + test.job + `}`)
+			want := []plan.Job{{ID: "j1", Cluster: test.cluster, Rules: test.want, State: plan.JobWaiting, URL: "https://x/1"}}
+			if diff := cmp.Diff(want, observeLists(t, lists).Jobs); diff != "" {
+				t.Errorf("jobs (-want +got):\n%s", diff)
+			}
+		})
+	}
+	lists["builds"] = `[{"id":"b1","state":"running","pipeline":{"cluster_id":"c1"},"jobs":[{"id":"j1","type":"script","state":"waiting"}]}]`
+	if got := observeLists(t, lists).Jobs; len(got) != 1 || got[0].Cluster != "c1" || got[0].Rules[0] != "queue=mac" {
+		t.Errorf("a job without a cluster has its pipeline's: got %+v", got)
+	}
+	const page = "https://buildkite.com/organizations/acme/clusters/c1/queues/"
+	for _, test := range []struct {
+		name, agent string
+		cluster     string
+		want        []string
+	}{
+		{"the tags come first", `"meta_data":["queue=a","queue=b"]`, "", []string{"queue=a", "queue=b"}},
+		{"then the queue of its page", `"meta_data":["os=x"],"web_url":"` + page + `q1/agents/a1"`, "c1", []string{"os=x", "queue=linux"}},
+		{"then the cluster's default", `"web_url":"` + page + `q9/agents/a1"`, "c1", []string{"queue=mac"}},
+		{"the cluster in a field", `"cluster_id":"c1"`, "c1", []string{"queue=mac"}},
+		{"unclustered", `"web_url":"https://buildkite.com/organizations/acme/agents/a1"`, "", []string{"queue=default"}},
+	} {
+		t.Run("agent/"+test.name, func(t *testing.T) {
+			lists["agents"] = `[{"id":"a1","connection_state":"connected",` + test.agent + `}]`
+			want := []plan.Agent{{ID: "a1", Cluster: test.cluster, Tags: test.want, State: plan.AgentIdle}}
+			if diff := cmp.Diff(want, observeLists(t, lists).Agents); diff != "" {
+				t.Errorf("agents (-want +got):\n%s", diff)
+			}
+		})
+	}
+	want := []plan.Queue{
+		{Cluster: "c1", ClusterName: "One", Key: "linux", Paused: true},
+		{Cluster: "c1", ClusterName: "One", Key: "mac"},
+		{Cluster: "c2", ClusterName: "Two", Key: "default"},
+	}
+	if diff := cmp.Diff(want, observeLists(t, lists).Queues); diff != "" {
+		t.Errorf("queues (-want +got):\n%s", diff)
+	}
+}
+
+func TestSightings(t *testing.T) {
+	agent := func(id string) string {
+		return `"agent":{"id":"` + id + `","meta_data":["queue=q","index=` + id + `"]}`
+	}
+	got := observeLists(t, map[string]string{
+		"agents": `[{"id":"known","connection_state":"connected","meta_data":["queue=q","dispatch=d"]}]`,
+		"builds": build(
+			`{"id":"j1","type":"script","state":"running",`+agent("1")+`}`,
+			`{"id":"j2","type":"script","state":"failed","retried":true,`+agent("2")+`}`,
+			`{"id":"j3","type":"script","state":"passed",`+agent("3")+`}`,
+			`{"id":"j4","type":"script","state":"assigned",`+agent("3")+`}`,
+			`{"id":"j5","type":"script","state":"canceled",`+agent("3")+`}`,
+			`{"id":"j6","type":"script","state":"scheduled",`+agent("none")+`}`,
+			`{"id":"j7","type":"script","state":"passed","agent":null}`,
+			`{"id":"j8","type":"script","state":"running","agent":{"id":"known","name":"n"}}`,
+			`{"id":"j9","type":"script","state":"running","agent":{"id":"stranger","name":"n"}}`,
+		),
+	}).Sightings
+	want := []plan.Sighting{
+		{Agent: "1", Tags: []string{"queue=q", "index=1"}, Running: true},
+		{Agent: "2", Tags: []string{"queue=q", "index=2"}},
+		{Agent: "3", Tags: []string{"queue=q", "index=3"}, Running: true},
+		{Agent: "known", Tags: []string{"queue=q", "dispatch=d"}, Running: true},
+		{Agent: "stranger", Running: true},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("sightings (-want +got):\n%s", diff)
+	}
+}
+
+func TestQuestions(t *testing.T) {
+	api := &static{}
+	c := newClient(t, buildkite.Config{HTTP: api, URL: "https://api.example.com/proxy"})
+	api.lists = map[string]string{}
+	observe(t, c, now, now.Add(-90*time.Second-time.Millisecond))
+	var got []string
+	for _, u := range api.asked {
+		got = append(got, u.String())
+	}
+	want := []string{
+		"https://api.example.com/proxy/v2/organizations/acme/agents?page=1&per_page=100",
+		"https://api.example.com/proxy/v2/organizations/acme/builds?include_retried_jobs=true&page=1&per_page=100&state%5B%5D=scheduled&state%5B%5D=running&state%5B%5D=failing",
+		"https://api.example.com/proxy/v2/organizations/acme/builds?finished_from=2026-01-05T07%3A58%3A29Z&include_retried_jobs=true&page=1&per_page=100",
+		"https://api.example.com/proxy/v2/organizations/acme/clusters?page=1&per_page=100",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("questions (-want +got):\n%s", diff)
+	}
+}
+
+// TestBuildFinishedBetween: a build that is listed as under way and then as
+// finished wants nothing any more.
+func TestBuildFinishedBetween(t *testing.T) {
+	agent := buildkitetest.Agent{Tags: []string{"dispatch=d", "index=0"}, AfterJob: true}
+	var s *buildkitetest.Server
+	var a string
+	s = buildkitetest.New(buildkitetest.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
+		if r.URL.Query().Has("finished_from") {
+			s.Advance(10 * time.Minute)
+		}
+	}})
+	a, err := s.Connect(agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{Duration: 5 * time.Minute}}})
+	got := observe(t, newClient(t, buildkite.Config{HTTP: s.Transport()}), now, now)
+	want := plan.Snapshot{
+		At:        now,
+		Agents:    []plan.Agent{{ID: a, Tags: []string{"dispatch=d", "index=0", "queue=default"}, State: plan.AgentBusy}},
+		Sightings: []plan.Sighting{{Agent: a, Tags: []string{"dispatch=d", "index=0", "queue=default"}}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("snapshot (-want +got):\n%s", diff)
+	}
+}
+
+// TestJobTakenBetween: an agent that takes a job between the two readings is
+// supply, its job is no demand, and the sighting tells.
+func TestJobTakenBetween(t *testing.T) {
+	var s *buildkitetest.Server
+	s = buildkitetest.New(buildkitetest.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/builds") {
+			s.ResumeQueue("", "default")
+		}
+	}})
+	s.PauseQueue("", "default")
+	a, err := s.Connect(buildkitetest.Agent{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{Duration: time.Minute}}})
+	got := observe(t, newClient(t, buildkite.Config{HTTP: s.Transport()}), now, time.Time{})
+	want := plan.Snapshot{
+		At:        now,
+		Agents:    []plan.Agent{{ID: a, Tags: []string{"queue=default"}, State: plan.AgentIdle}},
+		Sightings: []plan.Sighting{{Agent: a, Tags: []string{"queue=default"}, Running: true}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("snapshot (-want +got):\n%s", diff)
+	}
+}
+
+// TestPages reads lists of several pages while builds arrive and push others
+// from one page to the next.
+func TestPages(t *testing.T) {
+	var s *buildkitetest.Server
+	requests := 0
+	s = buildkitetest.New(buildkitetest.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
+		requests++
+		if strings.HasSuffix(r.URL.Path, "/builds") {
+			s.CreateBuild(buildkitetest.Build{Pipeline: "late", Steps: []buildkitetest.Step{{Key: "late", Agents: []string{"queue=none"}}}})
+		}
+	}})
+	for range 250 {
+		s.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{Agents: []string{"queue=none"}}}})
+		if _, err := s.Connect(buildkitetest.Agent{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var want []string
+	for _, j := range s.Jobs() {
+		want = append(want, j.ID)
+	}
+	slices.Sort(want)
+	got := observe(t, newClient(t, buildkite.Config{HTTP: s.Transport()}), now, time.Time{})
+	var found []string
+	for _, j := range got.Jobs {
+		if slices.Contains(want, j.ID) {
+			found = append(found, j.ID)
+		}
+	}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("jobs (-want +got):\n%s", diff)
+	}
+	if len(got.Agents) != 250 {
+		t.Errorf("got %d agents, want 250", len(got.Agents))
+	}
+	if requests != 3+3+1 {
+		t.Errorf("asked %d times, want 7: three pages of each list, and the clusters", requests)
+	}
+}
+
+// TestOddRecords: one odd record never loses the page.
+func TestOddRecords(t *testing.T) {
+	s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now})
+	cluster := s.AddCluster("One")
+	s.AddQueue(cluster, "default")
+	good, err := s.Connect(buildkitetest.Agent{Cluster: cluster, Tags: []string{"queue=default"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.CreateBuild(buildkitetest.Build{Cluster: cluster, Steps: []buildkitetest.Step{{Agents: []string{"queue=default", "os=none"}}}})
+	for _, list := range []string{"agents", "builds", "clusters", "queues", "jobs"} {
+		for _, odd := range []string{`null`, `7`, `"text"`, `[]`, `{}`, `{"id":7,"state":"running","type":"script","jobs":[]}`} {
+			s.AddOdd(list, odd)
+		}
+	}
+	s.AddOdd("builds", `{"id":"b9","state":"running","jobs":{}}`)
+	s.AddOdd("jobs", `{"id":"j8","type":"script","state":7}`)
+	// Odd only where nobody looks: such records are read.
+	s.AddOdd("agents", `{"id":"z","connection_state":"connected","priority":"high","meta_data":["queue=q",7,null],"job":"none"}`)
+	s.AddOdd("jobs", `{"id":"z","type":"script","state":"running","priority":"high","agent":{"id":"y","meta_data":"none"},"retried":"no"}`)
+	var log bytes.Buffer
+	c := newClient(t, buildkite.Config{HTTP: s.Transport(), Log: slog.New(slog.NewTextHandler(&log, nil))})
+	for range 2 {
+		got := observe(t, c, now, time.Time{})
+		var agents []string
+		for _, a := range got.Agents {
+			agents = append(agents, a.ID)
+		}
+		if want := []string{good, "z"}; !slices.Equal(agents, want) {
+			t.Errorf("agents %v, want %v", agents, want)
+		}
+		if len(got.Jobs) != 1 || len(got.Queues) != 1 || len(got.Sightings) != 1 {
+			t.Errorf("got %d jobs, %d queues, %d sightings; want one of each", len(got.Jobs), len(got.Queues), len(got.Sightings))
+		}
+	}
+	// Six in each list and one more build and job, twice; clusters and queues once.
+	if got, want := c.Stats().OddRecords, int64(2*(6+7+7)+6+6); got != want {
+		t.Errorf("counted %d odd records, want %d", got, want)
+	}
+	if n := strings.Count(log.String(), "kind=agent because=\"it has no id\""); n != 1 {
+		t.Errorf("a reason is logged %d times, want once:\n%s", n, &log)
+	}
+}
+
+// TestPriorityAndAuthorOfAnyKind covers what loses a page in the library.
+func TestPriorityAndAuthorOfAnyKind(t *testing.T) {
+	raw, err := json.Marshal(strings.Repeat("x", 10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := observeLists(t, map[string]string{
+		"builds": `[{"id":"b1","state":"running","author":` + string(raw) + `,"meta_data":7,"jobs":[
+			{"id":"j1","type":"script","state":"waiting","priority":"high","parallel_group_index":"one"}]}]`,
+	})
+	if len(got.Jobs) != 1 {
+		t.Errorf("got %+v, want one job", got.Jobs)
+	}
+}

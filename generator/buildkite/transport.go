@@ -1,0 +1,137 @@
+package buildkite
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// RateLimited says that Buildkite refuses requests until a limit is reset. The
+// client sends none until then.
+type RateLimited struct {
+	// Scope is the limit that was reached: "rest" is the organisation's,
+	// "rest_user" that of the token's user.
+	Scope string
+	// Reset is how long to wait, from the moment of asking.
+	Reset time.Duration
+}
+
+// Error implements error.
+func (e *RateLimited) Error() string {
+	whose := "the organisation's"
+	if e.Scope == scopeUser {
+		whose = "the token's user's"
+	}
+	return fmt.Sprintf("%s Buildkite rate limit (%s) is used up: asking again in %s",
+		whose, e.Scope, e.Reset.Round(time.Second))
+}
+
+const (
+	scopeOrg  = "rest"
+	scopeUser = "rest_user"
+)
+
+// The bounds of a believable reset. Windows last a minute (docs
+// apis/rest_api/rate_limits.md); an answer without one is taken as that.
+const (
+	shortestReset = time.Second
+	unknownReset  = time.Minute
+	longestReset  = time.Hour
+)
+
+// biggestAnswer is more than any page: a build has at most 4,000 jobs, and a
+// page that does not end must not take the machine's memory.
+const biggestAnswer = 512 << 20
+
+// notice is what one answer told, beside its content.
+type notice struct {
+	failed, refused bool
+	org, user       Limit
+}
+
+// transport stands between the library and the network. It notes the limits
+// that every answer carries, and turns 429 into an error: the library would
+// otherwise ask again by itself for up to 15 minutes, with no regard for the
+// reset and no way to stop it (go-buildkite v3.13.0 buildkite.Client.Do).
+type transport struct {
+	next http.RoundTripper
+	note func(notice)
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := t.next.RoundTrip(r)
+	if err != nil {
+		t.note(notice{failed: true})
+		return nil, err
+	}
+	n := notice{
+		failed:  response.StatusCode >= http.StatusBadRequest,
+		refused: response.StatusCode == http.StatusTooManyRequests,
+		org:     limitOf(response.Header, "RateLimit-"),
+		user:    limitOf(response.Header, "RateLimit-User-"),
+	}
+	t.note(n)
+	if n.refused {
+		defer func() { _ = response.Body.Close() }()
+		return nil, rateLimited(response)
+	}
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(response.Body, biggestAnswer), response.Body}
+	return response, nil
+}
+
+// limitOf reads one of the two sets of headers that every answer carries
+// (docs apis/rest_api/rate_limits.md "Checking rate limit details").
+func limitOf(h http.Header, prefix string) Limit {
+	limit, err := strconv.Atoi(h.Get(prefix + "Limit"))
+	if err != nil {
+		return Limit{}
+	}
+	remaining, err := strconv.Atoi(h.Get(prefix + "Remaining"))
+	if err != nil {
+		return Limit{}
+	}
+	return Limit{Limit: limit, Remaining: remaining}
+}
+
+// rateLimited reads which limit a 429 speaks of and when it is reset: from the
+// body, which names it, else from the headers.
+func rateLimited(response *http.Response) *RateLimited {
+	var body struct {
+		Scope string `json:"scope"`
+		Reset int    `json:"reset"`
+	}
+	// A body that cannot be read leaves the headers to tell.
+	raw, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+	_ = json.Unmarshal(raw, &body)
+	limited := &RateLimited{Scope: scopeOrg, Reset: seconds(body.Reset)}
+	h := response.Header
+	if body.Scope == scopeUser || body.Scope == "" && h.Get("RateLimit-User-Remaining") == "0" {
+		limited.Scope = scopeUser
+	}
+	for _, name := range []string{"RateLimit-Reset", "RateLimit-User-Reset"} {
+		ofUser := name == "RateLimit-User-Reset"
+		if s, err := strconv.Atoi(h.Get(name)); err == nil && ofUser == (limited.Scope == scopeUser) {
+			limited.Reset = max(limited.Reset, seconds(s))
+		}
+	}
+	if limited.Reset == 0 {
+		limited.Reset = unknownReset
+	}
+	limited.Reset = max(limited.Reset, shortestReset)
+	return limited
+}
+
+// seconds is a believable number of seconds, or zero.
+func seconds(n int) time.Duration {
+	if n <= 0 {
+		return 0
+	}
+	return time.Duration(min(n, int(longestReset/time.Second))) * time.Second
+}
