@@ -70,7 +70,7 @@ func orderProse(d plan.Decision) string {
 	}
 	say("%s.", sentence(demand))
 
-	supply := count(s.Idle, "agent") + are(s.Idle) + " idle and " + fmt.Sprint(s.Starting) + are(s.Starting) + " starting"
+	supply := supplyClause(s)
 	if missing := s.Pending - s.Elsewhere + s.Lookahead - s.Idle - s.Starting; missing > 0 {
 		supply += fmt.Sprintf(", so %d%s missing", missing, are(missing))
 	}
@@ -82,10 +82,12 @@ func orderProse(d plan.Decision) string {
 	if s.Floor > s.Need {
 		say("The minimum of %d asks for %d.", s.Min, s.Floor)
 	}
-	say("%s%s busy. With %d of its own, starting ones included, the ceiling of %d leaves room for %d.",
-		sentence(count(s.Busy, "agent")), are(s.Busy), s.Own, s.Max, s.Ceiling)
+	if s.Busy > 0 {
+		say("%s%s busy.", sentence(count(s.Busy, "agent")), are(s.Busy))
+	}
+	say("The overlay has %s, starting ones included: the ceiling of %d leaves room for %d.", count(s.Own, "agent"), s.Max, s.Ceiling)
 	if wanted := max(s.Need, s.Floor); wanted > s.Agents {
-		say("%d would be needed; %s ordered.", wanted, fmt.Sprint(s.Agents)+are(s.Agents))
+		say("%d would be needed; only %d%s ordered.", wanted, s.Agents, are(s.Agents))
 	}
 	if len(d.Order) > 1 {
 		say("%d are for jobs and %d for upkeep, in %s.", s.Demand, s.Upkeep, count(len(d.Order), "Job"))
@@ -94,6 +96,19 @@ func orderProse(d plan.Decision) string {
 		say("No overlay serves %s with the rules %s: missing %s.", count(u.Jobs, "job"), quoted(u.Rules), quoted(u.Missing))
 	}
 	return wrap(strings.Join(text, " "))
+}
+
+// supplyClause says who is there to take the jobs, as in "2 agents are idle and
+// none is starting".
+func supplyClause(s plan.Sum) string {
+	if s.Idle == 0 && s.Starting == 0 {
+		return "no agent is idle or starting"
+	}
+	starting := fmt.Sprintf("%d%s", s.Starting, are(s.Starting))
+	if s.Starting == 0 {
+		starting = "none is"
+	}
+	return count(s.Idle, "agent") + are(s.Idle) + " idle and " + starting + " starting"
 }
 
 func retireProse(d plan.Decision) string {
@@ -108,7 +123,11 @@ func retireProse(d plan.Decision) string {
 			lines = append(lines, wrap(fmt.Sprintf("The lease of %s is over: %d of its %s came.", r.ID, r.Registered, count(r.Agents, "agent"))))
 		}
 	}
-	return strings.Join(lines, "\n") + "\n\n" + wrap("Its manifest leaves git, so that no syncer runs the Job again. Agents that run are not touched.")
+	what := "The manifest leaves"
+	if len(d.Retire) > 1 {
+		what = "The manifests leave"
+	}
+	return strings.Join(lines, "\n") + "\n\n" + wrap(what+" git, so that no syncer runs the Job again. Agents that run are not touched.")
 }
 
 func all(n int) string {

@@ -30,6 +30,7 @@ import (
 // for ever), reads the user's ssh configuration, and drops what the server
 // says on its standard error.
 type stream struct {
+	ctx    context.Context
 	in     io.WriteCloser
 	out    io.Reader
 	said   *tail
@@ -57,9 +58,9 @@ func (r *Repository) openProcess(ctx context.Context, service string) (*stream, 
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	cmd := exec.CommandContext(ctx, git, strings.TrimPrefix(service, "git-"), r.address.endpoint.Path)
-	s := &stream{said: &tail{}, abort: cancel}
+	running, cancel := context.WithCancel(ctx)
+	cmd := exec.CommandContext(running, git, strings.TrimPrefix(service, "git-"), r.address.endpoint.Path)
+	s := &stream{ctx: ctx, said: &tail{}, abort: cancel}
 	cmd.Stderr = s.said
 	if s.in, err = cmd.StdinPipe(); err == nil {
 		s.out, err = cmd.StdoutPipe()
@@ -81,7 +82,7 @@ func (r *Repository) openDaemon(ctx context.Context, service string) (*stream, e
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	s := &stream{in: halfClose{conn}, out: conn, said: &tail{}, abort: func() { conn.Close() }}
+	s := &stream{ctx: ctx, in: halfClose{conn}, out: conn, said: &tail{}, abort: func() { conn.Close() }}
 	s.wait = func() error { stop(); return conn.Close() }
 	request := packp.GitProtoRequest{RequestCommand: service, Pathname: r.address.endpoint.Path, Host: r.address.endpoint.Host}
 	if err := request.Encode(conn); err != nil {
@@ -132,7 +133,7 @@ func (r *Repository) openSSH(ctx context.Context, service string) (*stream, erro
 		client.Close()
 		return nil, err
 	}
-	s := &stream{said: &tail{}, abort: func() { client.Close() }}
+	s := &stream{ctx: ctx, said: &tail{}, abort: func() { client.Close() }}
 	session.Stderr = s.said
 	s.wait = sync.OnceValue(func() error {
 		defer stop()
@@ -237,6 +238,9 @@ func (s *stream) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, e
 
 // explain finds out why the other side said nothing that could be read.
 func (s *stream) explain(err error) error {
+	if over := s.ctx.Err(); over != nil {
+		return fmt.Errorf("%w: %w", over, err)
+	}
 	var line *pktline.ErrorLine
 	if !errors.As(err, &line) {
 		s.abort()
@@ -254,6 +258,18 @@ func (s *stream) explain(err error) error {
 	}
 	if said != "" {
 		return fmt.Errorf("the server says: %s", oneLine(said))
+	}
+	return err
+}
+
+// explainWith keeps err, which the caller looks into, and adds what the other
+// side said.
+func (s *stream) explainWith(err error) error {
+	if over := s.ctx.Err(); over != nil {
+		return fmt.Errorf("%w: %w", over, err)
+	}
+	if said := oneLine(s.said.String()); said != "" {
+		return fmt.Errorf("%w: %s", err, said)
 	}
 	return err
 }
@@ -279,7 +295,7 @@ func (s *stream) UploadPack(ctx context.Context, request *packp.UploadPackReques
 	}
 	response := packp.NewUploadPackResponse(request)
 	if err := response.Decode(io.NopCloser(s.out)); err != nil {
-		return nil, fmt.Errorf("%w: %s", err, oneLine(s.said.String()))
+		return nil, s.explainWith(err)
 	}
 	return response, nil
 }
@@ -304,7 +320,7 @@ func (s *stream) ReceivePack(ctx context.Context, request *packp.ReferenceUpdate
 	}
 	report := packp.NewReportStatus()
 	if err := report.Decode(out); err != nil {
-		return nil, err
+		return nil, s.explainWith(err)
 	}
 	// Hooks run after the report; the other side ends when they have.
 	if _, err := io.Copy(io.Discard, s.out); err != nil {

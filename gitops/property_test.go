@@ -1,0 +1,167 @@
+package gitops_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"muster/generator/plan"
+	"muster/gitops"
+	"muster/gitops/gittest"
+)
+
+// byGit applies changes to a commit with git's own index and returns the tree
+// that git writes, or an error where git would have to guess.
+func byGit(r gittest.Repository, commit string, changes []plan.Change) (string, error) {
+	index := filepath.Join(r.Dir, "property-index")
+	defer os.Remove(index)
+	git := func(input []byte, args ...string) (string, error) {
+		cmd := exec.Command("git", args...)
+		cmd.Dir, cmd.Stdin = r.Dir, bytes.NewReader(input)
+		cmd.Env = append(cmd.Environ(), "GIT_INDEX_FILE="+index)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			return "", fmt.Errorf("git %v: %w: %s", args, err, out)
+		}
+		return strings.TrimSpace(string(out)), nil
+	}
+	if _, err := git(nil, "read-tree", commit); err != nil {
+		return "", err
+	}
+	for _, write := range []bool{false, true} { // what goes first, then what comes
+		for _, c := range changes {
+			if write != (c.Content != nil) {
+				continue
+			}
+			if !write {
+				if _, err := git(nil, "update-index", "--force-remove", "--", c.Path); err != nil {
+					return "", err
+				}
+				continue
+			}
+			blob, err := git(c.Content, "hash-object", "-w", "--stdin")
+			if err != nil {
+				return "", err
+			}
+			mode := "100644"
+			if line, err := git(nil, "ls-files", "-s", "--", c.Path); err == nil && strings.HasSuffix(line, "\t"+c.Path) {
+				mode = line[:6]
+			}
+			if _, err := git(nil, "update-index", "--add", "--cacheinfo", mode+","+blob+","+c.Path); err != nil {
+				return "", err
+			}
+		}
+	}
+	return git(nil, "write-tree")
+}
+
+// TestPushBuildsWhatGitBuilds draws commits and compares every tree with the
+// one that git makes of the same changes.
+func TestPushBuildsWhatGitBuilds(t *testing.T) {
+	t.Parallel()
+	r := gittest.NewRepository(t)
+	stream := "commit refs/heads/main\ncommitter a <a@example.com> 1700000000 +0000\ndata 1\nx\nM 100755 inline overlays/run\ndata 1\nx\nM 100644 inline overlays/ab\ndata 1\nx\n"
+	if _, err := r.GitInput([]byte(stream), "fast-import", "--quiet"); err != nil {
+		t.Fatal(err)
+	}
+	repository := open(t, gitops.Config{URL: r.Dir})
+	tip := tipOf(t, repository)
+	// Few names, so that they meet: names that are prefixes of each other
+	// and sort around the slash.
+	dirs, files := []string{"a", "a-", "b", "ü"}, []string{"a.b", "a0", "ab", "run", "overlays"}
+	path := rapid.Custom(func(t *rapid.T) string {
+		last := files
+		if rapid.IntRange(0, 15).Draw(t, "mixed") == 0 {
+			last = dirs
+		}
+		parts := rapid.SliceOfN(rapid.SampledFrom(dirs), 0, 3).Draw(t, "parts")
+		return strings.Join(append(parts, rapid.SampledFrom(last).Draw(t, "last")), "/")
+	})
+	change := rapid.Custom(func(t *rapid.T) plan.Change {
+		c := plan.Change{Path: "overlays/" + path.Draw(t, "path")}
+		if rapid.IntRange(0, 2).Draw(t, "kind") > 0 {
+			c.Content = []byte(rapid.SampledFrom([]string{"", "x", "y\n", strings.Repeat("long\n", 100)}).Draw(t, "content"))
+		}
+		return c
+	})
+	commits, conflicts := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		changes := rapid.SliceOfNDistinct(change, 1, 6, func(c plan.Change) string { return c.Path }).Draw(t, "changes")
+		want, wantErr := byGit(r, tip.Commit, changes)
+		next, err := repository.Push(t.Context(), tip, []gitops.Commit{{Message: "x", At: at, Changes: changes}})
+		if wantErr != nil || err != nil {
+			// git refuses a file where a directory is, and so does Push; git
+			// looks at one change at a time and may refuse what fits together
+			// in the end, never the other way round.
+			if err != nil && wantErr == nil {
+				t.Fatalf("Push: %v, but git builds %s", err, want)
+			}
+			if err == nil {
+				tip = next
+			}
+			conflicts++
+			return
+		}
+		got, err := r.Git("rev-parse", next.Commit+"^{tree}")
+		if err != nil || strings.TrimSpace(got) != want {
+			t.Fatalf("tree is %s, git builds %s (%v)", strings.TrimSpace(got), want, err)
+		}
+		if next.Commit != tip.Commit {
+			commits++
+		}
+		tip = next
+	})
+	if commits == 0 {
+		t.Error("no commit was made")
+	}
+	t.Logf("%d commits, %d conflicts", commits, conflicts)
+	fsck(t, r)
+}
+
+// TestTreeIsWhatGitShows compares the file system with git's own listing.
+func TestTreeIsWhatGitShows(t *testing.T) {
+	t.Parallel()
+	contract(t, func(t *testing.T, r gittest.Repository, c gitops.Config) {
+		changes := fleet()
+		for i := range 60 {
+			changes = append(changes, write(fmt.Sprintf("overlays/o%d/dispatches/%d.yaml", i%7, i), fmt.Sprint(i)), write(fmt.Sprintf("x%d/y/z", i), fmt.Sprint(i)))
+		}
+		head := seed(t, r, changes...)
+		tree := tipOf(t, open(t, c)).Tree
+		var got []string
+		err := fs.WalkDir(tree, ".", func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			content, err := fs.ReadFile(tree, path)
+			info, statErr := d.Info()
+			if err = errors.Join(err, statErr); err == nil && info.Size() != int64(len(content)) {
+				err = fmt.Errorf("%s has %d bytes, Info says %d", path, len(content), info.Size())
+			}
+			got = append(got, path)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := r.Git("-c", "core.quotePath=false", "ls-tree", "-r", "--name-only", head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(got)
+		want := strings.Split(strings.TrimSpace(out), "\n")
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("the tree has %d files, git shows %d", len(got), len(want))
+		}
+	})
+}
