@@ -139,7 +139,7 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	tip, err := g.cfg.Repository.Tip(ctx)
 	if err != nil {
-		return Result{}, fmt.Errorf("reading the fleet repository: %w", err)
+		return Result{}, fmt.Errorf("fleet repository: %w", err)
 	}
 	result := Result{Tip: tip}
 	loaded, err := g.loader.Load(tip.Tree)

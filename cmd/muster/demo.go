@@ -38,7 +38,7 @@ builds that passes in under a minute. A simulated cluster runs the Jobs that
 muster commits. Nothing leaves this machine.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return playDemo(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), dir)
+			return playDemo(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), dir, demoMorning)
 		},
 	}
 	c.Flags().StringVar(&dir, "dir", "muster-demo", "where the repository is made; an earlier demo there is replaced")
@@ -48,7 +48,7 @@ muster commits. Nothing leaves this machine.`,
 // The morning: from eight to noon on a Monday, a tick every 15 seconds.
 const (
 	demoSeed     = 2026
-	demoHours    = 4
+	demoMorning  = 4 * time.Hour
 	demoInterval = 15 * time.Second
 	demoSync     = 20 * time.Second // the syncer's latency
 )
@@ -66,7 +66,7 @@ type demo struct {
 	commits   int
 }
 
-func playDemo(ctx context.Context, out, progress io.Writer, dir string) error {
+func playDemo(ctx context.Context, out, progress io.Writer, dir string, length time.Duration) error {
 	repository, err := demoRepository(dir)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func playDemo(ctx context.Context, out, progress io.Writer, dir string) error {
 	}
 	defer git.Close()
 	url := git.URL + "/fleet.git"
-	d := &demo{out: progress, end: demoStart().Add(demoHours * time.Hour)}
+	d := &demo{out: progress, end: demoStart().Add(length)}
 	d.buildkite = buildkitetest.New(buildkitetest.Options{Now: demoStart()})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -172,7 +172,7 @@ func demoPolicy(text []byte) []byte {
 
 // morning schedules builds: few at eight, many around ten, one burst.
 func (d *demo) morning(cluster string, random *rand.Rand) {
-	for minute := range demoHours*60 - 25 {
+	for minute := range int(demoMorning.Minutes()) - 25 {
 		builds := 0
 		if busy := 0.25 - 0.2*abs(float64(minute)-120)/120; random.Float64() < busy {
 			builds = 1

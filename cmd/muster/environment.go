@@ -21,12 +21,12 @@ const (
 
 // environment sets every flag that has a variable to the variable's value, as
 // a default that the command line overrides. A variable that belongs to no
-// flag is an error: it is a misspelt one.
+// flag is an error: it is a misspelt one. An empty variable is as good as none.
 func (p program) environment(root *cobra.Command) error {
 	values := map[string]string{}
 	for _, entry := range p.environ {
 		name, value, _ := strings.Cut(entry, "=")
-		if strings.HasPrefix(name, prefix) && name != variablePassword {
+		if strings.HasPrefix(name, prefix) && name != variablePassword && value != "" {
 			values[name] = value
 		}
 	}

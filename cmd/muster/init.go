@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -77,7 +78,11 @@ func overlayFiles(name, queue string) (map[string][]byte, error) {
 	}
 	files["scaling.yaml"] = bytes.Replace(files["scaling.yaml"], []byte("queue: default "), fmt.Appendf(nil, "queue: %s ", queue), 1)
 	files["configmap.yaml"] = bytes.ReplaceAll(files["configmap.yaml"], []byte("default"), []byte(name))
-	policy, err := manifest.ParsePolicy("--queue "+queue, files["scaling.yaml"])
+	policy, err := manifest.ParsePolicy("scaling.yaml", files["scaling.yaml"])
+	var finding manifest.Finding
+	if errors.As(err, &finding) {
+		return nil, usage(fmt.Errorf("--queue: %s; %s", finding.Problem, finding.Remedy))
+	}
 	if err != nil {
 		return nil, usage(err)
 	}

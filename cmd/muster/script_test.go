@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/plan"
+	"muster/generator/simulation"
+	"muster/gitops"
+	"muster/gitops/gittest"
+)
+
+var updateScripts = flag.Bool("update", false, "write what was printed into the scripts and documents")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"muster": func() { os.Exit(scripted()) }})
+}
+
+// scripted is muster as the scripts call it: the program itself, but at the
+// time that the script says it is.
+func scripted() int {
+	now, err := time.Parse(time.RFC3339, os.Getenv("FAKE_NOW"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 125
+	}
+	p := program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, clock: stoppedClock{now}}
+	return p.run(context.Background())
+}
+
+type stoppedClock struct{ now time.Time }
+
+func (c stoppedClock) Now() time.Time                                 { return c.now }
+func (stoppedClock) Sleep(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+
+// start is when every script begins.
+var start = time.Date(2026, time.November, 21, 2, 15, 0, 0, time.UTC)
+
+// world is what a script has around it: a git server over smart HTTP with an
+// empty bare repository, a Buildkite, and a cluster.
+type world struct {
+	git       *gittest.Server
+	repo      gittest.Repository
+	buildkite *buildkitetest.Server
+	api       *httptest.Server
+	cluster   *simulation.Cluster
+	rivals    int // pushes that another writer will forestall
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("..", "..", "testdata", "script"),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       *updateScripts,
+		Setup: func(env *testscript.Env) error {
+			w, err := newWorld(env.WorkDir)
+			if err != nil {
+				return err
+			}
+			env.Defer(w.git.Close)
+			env.Defer(w.api.Close)
+			env.Values["world"] = w
+			env.Setenv("FAKE_NOW", start.Format(time.RFC3339))
+			env.Setenv("REPO", w.git.URL+"/fleet.git")
+			env.Setenv("MUSTER_REPO", w.git.URL+"/fleet.git")
+			env.Setenv("MUSTER_BUILDKITE_URL", w.api.URL+"/")
+			env.Setenv("MUSTER_BUILDKITE_ORG", "acme")
+			env.Setenv("BUILDKITE_API_TOKEN", "test-token")
+			for _, who := range []string{"AUTHOR", "COMMITTER"} {
+				env.Setenv("GIT_"+who+"_NAME", "Ada")
+				env.Setenv("GIT_"+who+"_EMAIL", "ada@example.com")
+				env.Setenv("GIT_"+who+"_DATE", start.Add(-time.Hour).Format(time.RFC3339))
+			}
+			env.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
+			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"build": cmdBuild, "connect": cmdConnect, "advance": cmdAdvance, "sync": cmdSync,
+			"fail": cmdFail, "rival": cmdRival, "password": cmdPassword, "requests": cmdRequests,
+			"publish": cmdPublish, "pausequeue": cmdPauseQueue, "fill": cmdFill, "status": cmdStatus,
+		},
+	})
+}
+
+func newWorld(dir string) (*world, error) {
+	w := &world{buildkite: buildkitetest.New(buildkitetest.Options{Now: start.Add(-time.Minute)})}
+	var err error
+	if w.repo, err = gittest.Init(filepath.Join(dir, "srv", "fleet.git")); err != nil {
+		return nil, err
+	}
+	if w.git, err = gittest.Serve(filepath.Join(dir, "srv"), gittest.Options{Username: "git", Wrap: w.forestall}); err != nil {
+		return nil, err
+	}
+	cluster := w.buildkite.AddCluster("ci")
+	for _, key := range []string{"default", "linux-large"} {
+		w.buildkite.AddQueue(cluster, key)
+	}
+	w.buildkite.SetDefaultQueue(cluster, "default")
+	w.api = httptest.NewServer(w.buildkite)
+	w.cluster = &simulation.Cluster{Buildkite: w.buildkite, BuildkiteCluster: cluster,
+		Boot: [2]time.Duration{30 * time.Second, 30 * time.Second}, Random: rand.New(rand.NewPCG(1, 1))}
+	return w, nil
+}
+
+// forestall lets another writer be first, as often as the script asked for.
+func (w *world) forestall(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/git-receive-pack") && w.rivals > 0 {
+			w.rivals--
+			if _, err := w.repo.Commit("A rival", start, plan.Change{Path: "rival", Content: fmt.Append(nil, w.rivals)}); err != nil {
+				panic(err)
+			}
+		}
+		next.ServeHTTP(rw, r)
+	})
+}
+
+func worldOf(ts *testscript.TestScript) *world { return ts.Value("world").(*world) }
+
+// cmdBuild makes a build: build COUNT DURATION [RULE...].
+func cmdBuild(ts *testscript.TestScript, _ bool, args []string) {
+	count, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	duration, err := time.ParseDuration(args[1])
+	ts.Check(err)
+	w := worldOf(ts)
+	w.buildkite.CreateBuild(buildkitetest.Build{Cluster: w.cluster.BuildkiteCluster,
+		Steps: []buildkitetest.Step{{Label: "test", Parallelism: count, Duration: duration, Agents: args[2:]}}})
+}
+
+// cmdConnect connects agents: connect COUNT TAG...
+func cmdConnect(ts *testscript.TestScript, _ bool, args []string) {
+	count, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	w := worldOf(ts)
+	for range count {
+		_, err := w.buildkite.Connect(buildkitetest.Agent{Cluster: w.cluster.BuildkiteCluster, Tags: args[1:]})
+		ts.Check(err)
+	}
+}
+
+// cmdAdvance lets time pass: advance DURATION.
+func cmdAdvance(ts *testscript.TestScript, _ bool, args []string) {
+	d, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	now, err := time.Parse(time.RFC3339, ts.Getenv("FAKE_NOW"))
+	ts.Check(err)
+	now = now.Add(d)
+	worldOf(ts).buildkite.AdvanceTo(now)
+	ts.Setenv("FAKE_NOW", now.Format(time.RFC3339))
+}
+
+// cmdSync lets the cluster apply what the branch holds: sync OVERLAY.
+func cmdSync(ts *testscript.TestScript, _ bool, args []string) {
+	w := worldOf(ts)
+	repository, err := gitops.New(gitops.Config{URL: w.git.URL + "/fleet.git"})
+	ts.Check(err)
+	tip, err := repository.Tip(context.Background())
+	ts.Check(err)
+	ts.Check(w.cluster.Sync(tip.Tree, args[0]))
+}
+
+// cmdFail makes the next requests to Buildkite go wrong: fail PATH STATUS.
+func cmdFail(ts *testscript.TestScript, _ bool, args []string) {
+	status, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	worldOf(ts).buildkite.Fail(buildkitetest.Fault{Path: args[0], Status: status})
+}
+
+// cmdRival lets another writer be first at the next pushes: rival COUNT.
+func cmdRival(ts *testscript.TestScript, _ bool, args []string) {
+	count, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	worldOf(ts).rivals = count
+}
+
+// cmdPassword makes the git server ask for a password: password SECRET.
+func cmdPassword(ts *testscript.TestScript, _ bool, args []string) {
+	worldOf(ts).git.SetPassword(args[0])
+}
+
+// cmdRequests prints the requests that git got since it was last called.
+func cmdRequests(ts *testscript.TestScript, _ bool, _ []string) {
+	for _, r := range worldOf(ts).git.Requests() {
+		fmt.Fprintln(ts.Stdout(), r)
+	}
+}
+
+// cmdPublish commits a directory's files to the branch, whole: publish DIR.
+func cmdPublish(ts *testscript.TestScript, _ bool, args []string) {
+	w := worldOf(ts)
+	root := os.DirFS(ts.MkAbs(args[0]))
+	var changes []plan.Change
+	ts.Check(walkFiles(root, func(path string, content []byte) {
+		changes = append(changes, plan.Change{Path: path, Content: content})
+	}))
+	_, err := w.repo.Commit("Change the fleet\n", start.Add(-time.Hour), changes...)
+	ts.Check(err)
+}
+
+// cmdPauseQueue pauses a queue in Buildkite: pausequeue KEY.
+func cmdPauseQueue(ts *testscript.TestScript, _ bool, args []string) {
+	w := worldOf(ts)
+	w.buildkite.PauseQueue(w.cluster.BuildkiteCluster, args[0])
+}
+
+// cmdFill writes a file of a size: fill FILE BYTES.
+func cmdFill(ts *testscript.TestScript, _ bool, args []string) {
+	size, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Repeat("#", size)), 0o644))
+}
+
+// cmdStatus runs muster and expects an exit code: status CODE muster ARGS...
+func cmdStatus(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec(args[1], args[2:]...)
+	code := 0
+	if err != nil {
+		var exited interface{ ExitCode() int }
+		if !asExit(err, &exited) {
+			ts.Fatalf("%v", err)
+		}
+		code = exited.ExitCode()
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+func asExit(err error, target *interface{ ExitCode() int }) bool { return errors.As(err, target) }
+
+func walkFiles(root fs.FS, each func(path string, content []byte)) error {
+	return fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(root, path)
+		if err == nil {
+			each(path, content)
+		}
+		return err
+	})
+}
