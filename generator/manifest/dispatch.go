@@ -72,6 +72,9 @@ func parseDispatch(file string, data []byte) (d plan.Dispatch, job *yaml.Node, w
 	if tags := r.note(AnnotationAgentTags); !slices.Contains(strings.Split(tags, ","), "dispatch="+d.ID) {
 		r.bad("does not have the tag dispatch="+d.ID, "metadata", "annotations", AnnotationAgentTags)
 	}
+	for _, key := range []string{AnnotationAgentTags, AnnotationIdleTimeout, AnnotationNotAfter, AnnotationOrderedAt, AnnotationPurpose} {
+		r.same(key)
+	}
 	if r.wrong != nil {
 		return plan.Dispatch{}, nil, r.wrong
 	}
@@ -129,7 +132,10 @@ func (r *dispatchReader) is(want string, at ...string) {
 
 func (r *dispatchReader) number(at ...string) int {
 	n, ok := integer(r.job, at...)
-	if !ok || n < 1 {
+	switch {
+	case lookup(r.job, at...) == nil:
+		r.bad("is missing", at...)
+	case !ok || n < 1:
 		r.bad("is not a whole number of at least 1", at...)
 	}
 	return n
@@ -148,12 +154,15 @@ func (r *dispatchReader) strings(at ...string) {
 	}
 }
 
-// note reads one of muster's annotations, which the agent reads from the pod:
-// it must say the same there.
-func (r *dispatchReader) note(key string) string {
-	v := r.text("metadata", "annotations", key)
-	r.is(v, "spec", "template", "metadata", "annotations", key)
-	return v
+// note reads one of muster's annotations.
+func (r *dispatchReader) note(key string) string { return r.text("metadata", "annotations", key) }
+
+// same demands that the pod has the Job's annotation: the agent reads it there.
+func (r *dispatchReader) same(key string) {
+	at := []string{"spec", "template", "metadata", "annotations", key}
+	if job, pod := r.note(key), r.text(at...); pod != job {
+		r.bad(fmt.Sprintf("is %s, but on the Job it is %s", quote(pod), quote(job)), at...)
+	}
 }
 
 func (r *dispatchReader) time(key string) time.Time {

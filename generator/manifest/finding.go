@@ -3,6 +3,7 @@ package manifest
 import (
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // Finding is one thing that is wrong in a fleet repository. As an error it
@@ -37,7 +38,12 @@ func (f Finding) Error() string {
 	if f.Remedy != "" {
 		b.WriteString("; " + f.Remedy)
 	}
-	return b.String()
+	return strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return ' ' // a name in the tree or a key in a file may hold any
+		}
+		return c
+	}, b.String())
 }
 
 // held is the error of an overlay that these findings hold: the first of them,
@@ -55,11 +61,7 @@ func held(findings []Finding) error {
 // oneLine folds another library's error, which may run over many lines, and
 // takes the slash off the absolute paths that kustomize was given.
 func oneLine(err error) string {
-	s := strings.Join(strings.Fields(err.Error()), " ")
-	for _, before := range []string{"'", `"`, " "} {
-		s = strings.ReplaceAll(s, before+"/", before)
-	}
-	return s
+	return strings.ReplaceAll(strings.Join(strings.Fields(err.Error()), " "), "'/", "'")
 }
 
 // quote shows a value that a person wrote, cut where it is long.

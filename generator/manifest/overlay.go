@@ -63,7 +63,12 @@ func (o *Overlay) hold(findings ...Finding) { o.findings = append(o.findings, fi
 // The proof is remembered by the content of all files it read.
 func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 	dir := path.Join(o.Path, templateDir)
-	objects, wrong, err := l.build(&view{name: "template ", tree: tree}, dir)
+	plain := &view{name: "template ", tree: tree}
+	if plain.stat(dir) == noteMissing && plain.failed == nil {
+		o.hold(Finding{File: dir, Problem: "does not exist", Remedy: "write " + path.Join(dir, listFile) + ", which lists the agent Job, as in ../../../base"})
+		return nil
+	}
+	objects, wrong, err := l.build(plain, dir)
 	if err != nil {
 		return err
 	}

@@ -195,8 +195,9 @@ func (v *view) vet(name string, data []byte) {
 			v.refuse(Finding{File: name, Field: f.name, Problem: "would run a program", Remedy: "muster and the syncer build plain kustomizations only: use resources, components and patches"})
 		}
 	}
+	dir := path.Dir(name)
 	for _, r := range references(k) {
-		at := path.Join(path.Dir(name), r.path)
+		at := path.Join(dir, r.path)
 		switch {
 		case remote(r.path):
 			v.refuse(Finding{File: name, Field: r.field, Problem: quote(r.path) + " is not in the repository", Remedy: "copy it there: muster fetches nothing, so that a commit says everything"})
@@ -204,6 +205,8 @@ func (v *view) vet(name string, data []byte) {
 			v.refuse(Finding{File: name, Field: r.field, Problem: quote(r.path) + " is above the top of the repository"})
 		case r.must && !path.IsAbs(r.path) && !v.Exists(at):
 			v.refuse(Finding{File: name, Field: r.field, Problem: fmt.Sprintf("%s does not exist: there is no %s in the repository", quote(r.path), at)})
+		case r.must && !path.IsAbs(r.path) && dir != "." && !strings.HasPrefix(at, dir+"/") && !v.IsDir(at):
+			v.refuse(Finding{File: name, Field: r.field, Problem: quote(r.path) + " is a file of another directory, which kustomize does not read", Remedy: "list that directory, with a kustomization.yaml in it"})
 		}
 	}
 }

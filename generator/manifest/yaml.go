@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
@@ -43,13 +44,19 @@ func parseOne(file string, data []byte) (*yaml.Node, *Finding) {
 }
 
 // yamlLine finds the line in an error of the YAML library, which has no type.
-var yamlLine = regexp.MustCompile(`line (\d+): `)
+var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
 func syntax(file string, err error) *Finding {
-	f := &Finding{File: file, Problem: "is not valid YAML: " + oneLine(err)}
-	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+	f := &Finding{File: file}
+	text := oneLine(err)
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
 		f.Line, _ = strconv.Atoi(m[1])
+		text = strings.TrimPrefix(text, m[0])
+		if strings.HasPrefix(text, "did not find expected") {
+			f.Line++ // the library's parser counts from 0, its scanner from 1
+		}
 	}
+	f.Problem = "is not valid YAML: " + strings.TrimPrefix(text, "yaml: ")
 	return f
 }
 

@@ -1,0 +1,145 @@
+package manifest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestCheckSound: the least that is sound, with dispatches and without, and
+// what muster init writes.
+func TestCheckSound(t *testing.T) {
+	tree := sound(t)
+	for _, f := range Check(tree.tree(), "overlays") {
+		t.Error(f)
+	}
+	tree[stampedFile] = stamped(t)
+	tree["overlays/default/dispatches/kustomization.yaml"] = string(list([]string{"default-7f3k9c2b"}))
+	for _, f := range Check(tree.tree(), "overlays") {
+		t.Error(f)
+	}
+	for _, f := range Check(fleet(t), "overlays") {
+		t.Error("of the fleet repository that muster init writes: ", f)
+	}
+}
+
+// TestCheck breaks one thing at a time.
+func TestCheck(t *testing.T) {
+	const (
+		job, config, own = "base/job.yaml", "overlays/default/scaling.yaml", "overlays/default/kustomization.yaml"
+		at               = "overlays/default/template: "
+		notes            = "metadata.annotations[argocd.argoproj.io/"
+		over             = "; do it in overlays/default/template, which reaches Jobs to come only"
+		reach            = "an edit of it would reach into running Jobs, which Kubernetes refuses, and stop the sync" + over
+	)
+	for _, c := range []struct {
+		file, old, new string
+		want           []string
+	}{
+		{config, "max: 50", "max: 50\n  buffer: -1\n  lease: 1s", []string{
+			"overlays/default/scaling.yaml:6: spec.buffer: -1 is too small; write one from 0 to 100000",
+			"overlays/default/scaling.yaml:7: spec.lease: 1s is too short; write one from 1m to 24h",
+		}},
+		{job, "kind: Job", "kind: CronJob", []string{at + "builds to the CronJob agent (batch/v1), not to a Job; muster orders agents as Jobs of batch/v1: rewrite it as one"}},
+		{job, "  ttlSecondsAfterFinished: 3600\n", "", []string{at + "spec.ttlSecondsAfterFinished: is missing: ended Jobs would stay for ever; write 3600 or more: a Job that is deleted while it is in git is run again"}},
+		{job, "ttlSecondsAfterFinished: 3600", "ttlSecondsAfterFinished: 60", []string{at + "spec.ttlSecondsAfterFinished: 60 is too short: a Job that is deleted while it is in git is run again; write 3600 or more: an hour, and the lease with ten minutes to spare"}},
+		{config, "max: 50", "max: 50\n  lease: 51m", []string{at + "spec.ttlSecondsAfterFinished: 3600 is too short: a Job that is deleted while it is in git is run again; write 3660 or more: an hour, and the lease with ten minutes to spare"}},
+		{config, "max: 50", "max: 50\n  lease: 50m", nil},
+		{job, "    argocd.argoproj.io/sync-options: Prune=false,Delete=false\n", "", []string{at + notes + "sync-options]: is missing: Argo CD would end the agents when their dispatch leaves git; write argocd.argoproj.io/sync-options: Prune=false,Delete=false"}},
+		{job, "Prune=false,Delete=false", "Prune=false", []string{at + notes + `sync-options]: is "Prune=false": Argo CD would end the agents when their dispatch leaves git; write argocd.argoproj.io/sync-options: Prune=false,Delete=false`}},
+		{job, "Prune=false,Delete=false", "'Delete=false, Prune=false, ServerSideApply=true'", nil},
+		{job, "Prune=false,Delete=false", "Prune=false,Delete=false,Replace=true", []string{at + notes + "sync-options]: has Replace=true: Argo CD would delete a running Job to create it again; take that option away"}},
+		{job, "Prune=false,Delete=false", "Prune=false,Delete=false,Force=true", []string{at + notes + "sync-options]: has Force=true: Argo CD would delete a running Job to create it again; take that option away"}},
+		{job, "    argocd.argoproj.io/compare-options: IgnoreExtraneous\n", "", []string{at + notes + "compare-options]: is missing: Argo CD would show the application out of sync while agents work whose dispatch has left git; write argocd.argoproj.io/compare-options: IgnoreExtraneous"}},
+		{job, `ignore-healthcheck: "true"`, `ignore-healthcheck: "false"`, []string{at + notes + `ignore-healthcheck]: is "false": Argo CD would show the application degraded by every agent that fails; write argocd.argoproj.io/ignore-healthcheck: true`}},
+		{job, "prune: disabled", "prune: enabled", []string{at + `metadata.annotations[kustomize.toolkit.fluxcd.io/prune]: is "enabled": Flux would end the agents when their dispatch leaves git; write kustomize.toolkit.fluxcd.io/prune: disabled`}},
+		{job, "ssa: IfNotPresent", "ssa: Ignore", []string{at + `metadata.annotations[kustomize.toolkit.fluxcd.io/ssa]: is "Ignore": Flux would try to change a running Job; write kustomize.toolkit.fluxcd.io/ssa: IfNotPresent`}},
+		{job, "ssa: IfNotPresent", "ssa: IfNotPresent\n    kustomize.toolkit.fluxcd.io/reconcile: Disabled", []string{at + "metadata.annotations[kustomize.toolkit.fluxcd.io/reconcile]: Flux would never create the Job where it says disabled; take it away"}},
+		{job, "ssa: IfNotPresent", "ssa: IfNotPresent\n    kustomize.toolkit.fluxcd.io/force: enabled", []string{at + "metadata.annotations[kustomize.toolkit.fluxcd.io/force]: Flux would delete a running Job to create it again where it says enabled; take it away"}},
+		{job, "ssa: IfNotPresent", "ssa: IfNotPresent\n    kustomize.toolkit.fluxcd.io/force: disabled", nil},
+		{job, "managed-by: muster", "managed-by: hand", []string{at + `metadata.labels[app.kubernetes.io/managed-by]: is "hand": nobody would know whose Job it is; write app.kubernetes.io/managed-by: muster`}},
+		{job, "managed-by: muster", "managed-by: muster\n    app.kubernetes.io/instance: fleet", []string{at + "metadata.labels[app.kubernetes.io/instance]: Argo CD may track by this label and take the Job for its own; take it away"}},
+		{job, "    argocd.argoproj.io/sync-options", "    argocd.argoproj.io/hook: Sync\n    argocd.argoproj.io/sync-options", []string{at + notes + "hook]: a hook is run again at every sync, and deleted by it; take it away"}},
+		{job, "    argocd.argoproj.io/sync-options", "    argocd.argoproj.io/sync-wave: \"1\"\n    argocd.argoproj.io/sync-options", []string{at + notes + "sync-wave]: Argo CD would hold back the agents until others have finished; take it away"}},
+		{job, "  name: agent\n", "  name: agent\n  generateName: agent-\n", []string{at + "metadata.generateName: every sync would create the agents again; take it away"}},
+		{job, "  namespace: buildkite\n", "", []string{at + "metadata.namespace: is missing: Flux and Argo CD need it in the file; write the namespace of the agents"}},
+		{job, `        argocd.argoproj.io/ignore-resource-updates: "true"` + "\n", "", []string{at + "spec.template.metadata.annotations[argocd.argoproj.io/ignore-resource-updates]: is missing: Argo CD would compare the application at every change of a pod; write argocd.argoproj.io/ignore-resource-updates: true"}},
+		{job, `safe-to-evict: "false"`, `safe-to-evict: "true"`, []string{at + `spec.template.metadata.annotations[cluster-autoscaler.kubernetes.io/safe-to-evict]: is "true": the cluster autoscaler would move a build to save a node; write cluster-autoscaler.kubernetes.io/safe-to-evict: false`}},
+		{job, `do-not-disrupt: "true"`, `do-not-disrupt: "false"`, []string{at + `spec.template.metadata.annotations[karpenter.sh/do-not-disrupt]: is "false": Karpenter would move a build to save a node; write karpenter.sh/do-not-disrupt: true`}},
+		{job, "  completionMode: Indexed\n", "", []string{at + "spec.completionMode: is missing: agents would have no index to be told apart by; write completionMode: Indexed"}},
+		{job, "  backoffLimitPerIndex: 0\n", "  backoffLimit: 6\n", []string{
+			at + "spec.backoffLimit: it ends agents that work when others have failed; backoffLimitPerIndex does not; take it away",
+			at + "spec.backoffLimitPerIndex: is missing: a few agents that fail would end all that work; write backoffLimitPerIndex: 0",
+		}},
+		{job, "  backoffLimitPerIndex: 0\n", "  backoffLimitPerIndex: 0\n  maxFailedIndexes: 1\n  suspend: true\n  successPolicy: {rules: [{succeededCount: 1}]}\n  managedBy: x/y\n", []string{
+			at + "spec.suspend: a suspended Job starts no agent; take it away",
+			at + "spec.managedBy: another controller would run the Job by rules muster does not know; take it away",
+			at + "spec.successPolicy: it ends agents that work when others have finished; take it away",
+			at + "spec.maxFailedIndexes: it ends agents that work when others have failed; take it away",
+		}},
+		{job, "  backoffLimitPerIndex: 0\n", "  backoffLimitPerIndex: 0\n  podReplacementPolicy: TerminatingOrFailed\n", []string{at + `spec.podReplacementPolicy: is "TerminatingOrFailed": an agent would be replaced while it still works; write podReplacementPolicy: Failed`}},
+		{job, "restartPolicy: Never", "restartPolicy: OnFailure", []string{at + `spec.template.spec.restartPolicy: is "OnFailure": an agent that fails would start again after its lease was checked; write restartPolicy: Never`}},
+		{job, "type: DisruptionTarget", "type: Other", []string{at + "spec.podFailurePolicy.rules: does not ignore DisruptionTarget: an agent whose node is drained before it starts would count as failed; add a rule {action: Ignore, onPodConditions: [{type: DisruptionTarget}]}"}},
+		{job, "    rules:\n", "    rules:\n      - {action: FailJob, onExitCodes: {operator: In, values: [1]}}\n", []string{at + "spec.podFailurePolicy.rules: has the action FailJob: one agent's failure would end all that work; write FailIndex"}},
+		{job, "  ttlSecondsAfterFinished: 3600\n", "  ttlSecondsAfterFinished: 3600\n  activeDeadlineSeconds: 4500\n", []string{at + "spec.activeDeadlineSeconds: 4500 is too short: it ends agents that work; write more than 4500, which is the lease and the longest idle time-out, and add the longest build"}},
+		{job, "  ttlSecondsAfterFinished: 3600\n", "  ttlSecondsAfterFinished: 3600\n  activeDeadlineSeconds: 4501\n", nil},
+		{job, "      restartPolicy: Never\n", "      restartPolicy: Never\n      activeDeadlineSeconds: 600\n", []string{at + "spec.template.spec.activeDeadlineSeconds: 600 is too short: it ends agents that work; take it away, or write more than 4500"}},
+		{job, "metadata.annotations['muster.dev/agent-tags']", "metadata.name", []string{at + "spec.template.spec: nothing reads the annotation muster.dev/agent-tags: the agent has no tags, and would never be counted; give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['muster.dev/agent-tags']"}},
+		{job, "metadata.annotations['muster.dev/not-after']", "metadata.name", []string{at + "spec.template.spec: nothing reads the annotation muster.dev/not-after: the agent does not know its lease, and would come to life after muster has written it off; give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['muster.dev/not-after']"}},
+		{job, "metadata.annotations['muster.dev/idle-timeout']", "metadata.name", []string{at + "spec.template.spec: nothing reads the annotation muster.dev/idle-timeout: the agent does not know when to leave, and would stay for ever; give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['muster.dev/idle-timeout']"}},
+		{job, "$(JOB_COMPLETION_INDEX)", "0", []string{at + "spec.template.spec: nothing reads the agent's index: agents of one dispatch could not be told apart; add the tag index=$JOB_COMPLETION_INDEX"}},
+		{job, "          env:\n", "          env:\n            - {name: I, valueFrom: {fieldRef: {fieldPath: \"metadata.annotations['batch.kubernetes.io/job-completion-index']\"}}}\n", nil},
+		{own, "configmap.yaml, ", "", []string{"overlays/default/kustomization.yaml: resources: without dispatches the overlay builds to nothing, and Argo CD refuses to prune an application down to nothing; add one permanent object, as the ConfigMap that muster init writes"}},
+		{own, ", dispatches", "", []string{"overlays/default/kustomization.yaml: resources: the overlay builds without its dispatches; add dispatches to the list, or nothing that muster orders is applied"}},
+		{own, "resources:", "namePrefix: a-\nresources:", []string{own + ": namePrefix: changes dispatches (metadata.name): " + reach}},
+		{own, "resources:", "namespace: other\nresources:", []string{own + ": namespace: changes dispatches (metadata.namespace): " + reach}},
+		{own, "resources:", "namespace: buildkite\nresources:", nil},
+		{own, "resources:", "images: [{name: buildkite/agent, newTag: '4'}]\nresources:", []string{own + ": images: changes dispatches (spec.template.spec.containers): " + reach}},
+		{own, "resources:", "labels: [{pairs: {team: ci}, includeTemplates: true}]\nresources:", []string{own + ": labels: changes dispatches (metadata.labels.team): " + reach}},
+		{own, "resources:", "commonAnnotations: {a/b: c}\nresources:", []string{own + ": commonAnnotations: changes dispatches (metadata.annotations[a/b]): " + reach}},
+		{own, "resources:", "patches: [{target: {kind: ConfigMap}, patch: '- {op: add, path: /data, value: {a: b}}'}]\nresources:", nil},
+		{own, "resources:", "namespace: other\npatches: [{target: {kind: Job}, patch: '- {op: replace, path: /spec/parallelism, value: 0}'}]\nresources:", []string{own + ": namespace, patches: changes dispatches (metadata.namespace): " + reach}},
+		{"overlays/default/dispatches/kustomization.yaml", "resources: []", "resources: [x.yaml]", []string{"overlays/default/dispatches/kustomization.yaml: does not list exactly the dispatches beside it; muster puts it right with its next commit; until then the syncer may apply nothing of overlays/default"}},
+	} {
+		t.Run(c.file+" "+c.old+" → "+c.new, func(t *testing.T) {
+			tree := sound(t).edit(t, c.file, c.old, c.new)
+			var got []string
+			for _, f := range Check(tree.tree(), "overlays") {
+				got = append(got, f.Error())
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCheckNothing(t *testing.T) {
+	for _, c := range []struct {
+		tree files
+		want string
+	}{
+		{files{"a": "b"}, "overlays: reading the overlays: open overlays: file does not exist; muster init writes a first overlay"},
+		{files{"overlays/default/x": ""}, "overlays: holds no overlay: there is no scaling.yaml below it; muster init writes one"},
+	} {
+		findings := Check(c.tree.tree(), "overlays")
+		if len(findings) != 1 || findings[0].Error() != c.want {
+			t.Errorf("got %v, want %s", findings, c.want)
+		}
+	}
+}
+
+// TestFindingFields: whoever prints findings as a table has the parts.
+func TestFindingFields(t *testing.T) {
+	tree := sound(t).edit(t, "overlays/default/scaling.yaml", "max: 50", "max: -1")
+	want := []Finding{{File: "overlays/default/scaling.yaml", Line: 5, Field: "spec.max", Problem: "-1 is too small", Remedy: "write one from 0 to 100000"}}
+	if diff := cmp.Diff(want, Check(tree.tree(), "overlays")); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for _, f := range want {
+		if strings.Contains(f.Error(), "\n") {
+			t.Errorf("%q is not one line", f)
+		}
+	}
+}

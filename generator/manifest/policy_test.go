@@ -1,0 +1,189 @@
+package manifest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator/plan"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const header = "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\n"
+
+func TestPolicyDefaults(t *testing.T) {
+	got, err := ParsePolicy("scaling.yaml", []byte(header+"spec: {queue: default, max: 50}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := plan.Policy{
+		Queue: "default", Max: 50, MaxDispatch: 100,
+		Lease: 15 * time.Minute, IdleTimeout: 5 * time.Minute, UpkeepIdleTimeout: time.Hour,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestPolicyInFull(t *testing.T) {
+	got, err := ParsePolicy("scaling.yaml", []byte(header+`metadata: {name: for people only}
+spec:
+  queue: Linux_amd64-1
+  cluster: "My cluster"
+  tags: {size: large, os: linux, "team:ci": "1"}
+  min: 3
+  max: 100000
+  buffer: 2
+  lookahead: 0.25
+  maxDispatch: 10
+  lease: 20m
+  idleTimeout: 90s
+  upkeepIdleTimeout: 1h30m
+  priority: 7
+  paused: true
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := plan.Policy{
+		Queue: "Linux_amd64-1", Cluster: "My cluster", Tags: []string{"os=linux", "size=large", "team:ci=1"},
+		Min: 3, Max: 100_000, Buffer: 2, Lookahead: 0.25, MaxDispatch: 10,
+		Lease: 20 * time.Minute, IdleTimeout: 90 * time.Second, UpkeepIdleTimeout: 90 * time.Minute,
+		Priority: 7, Paused: true,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestPolicySpec breaks one field of spec at a time. The lines are the third
+// and following of the file; queue and max are there unless the case has them.
+func TestPolicySpec(t *testing.T) {
+	const keys = "a key has 1 to 100 letters (a to z, A to Z), digits, hyphens and underscores"
+	const fields = "the fields of spec are queue, cluster, tags, min, max, buffer, lookahead, maxDispatch, lease, idleTimeout, upkeepIdleTimeout, priority, paused"
+	for _, c := range []struct{ lines, want string }{
+		{`maxx: 5`, `:4: spec.maxx: is not a field of a policy; ` + fields},
+		{`"a\nb": 5`, `:4: spec.a b: is not a field of a policy; ` + fields},
+		{`Min: 5`, `:4: spec.Min: is not a field of a policy; ` + fields},
+		{"min: 1\nmin: 2", `:5: says "min" twice; keep one`},
+		{`queue: ../../etc`, `:4: spec.queue: "../../etc" is not the key of a Buildkite queue; ` + keys},
+		{`queue: Prod Größe`, `:4: spec.queue: "Prod Größe" is not the key of a Buildkite queue; ` + keys},
+		{`queue: ""`, `:4: spec.queue: "" is not the key of a Buildkite queue; ` + keys},
+		{`queue: ` + strings.Repeat("q", 101), `:4: spec.queue: "` + strings.Repeat("q", 60) + `…" is not the key of a Buildkite queue; ` + keys},
+		{`queue: [a, b]`, `:4: spec.queue: a list is not the key of a Buildkite queue; ` + keys},
+		{`queue: 12`, `:4: spec.queue: 12 is not a string; write it in quotes`},
+		{`queue:`, `:4: spec.queue: has no value; write one, or take the line away`},
+		{`cluster: 7`, `:4: spec.cluster: 7 is not the name or id of a Buildkite cluster; write it as a string, in quotes if need be`},
+		{`min: 51`, `:4: spec.min: 51 is above max, which is 50; raise max or lower min`},
+		{`min: -1`, `:4: spec.min: -1 is too small; write one from 0 to 100000`},
+		{`max: -1`, `:4: spec.max: -1 is too small; write one from 0 to 100000`},
+		{`max: 100001`, `:4: spec.max: 100001 is too large; write one from 0 to 100000`},
+		{`max: "5"`, `:4: spec.max: "5" is not a whole number; write one from 0 to 100000`},
+		{`max: 5.5`, `:4: spec.max: 5.5 is not a whole number; write one from 0 to 100000`},
+		{`max: 0x10`, `:4: spec.max: 0x10 is not a whole number; write one from 0 to 100000`},
+		{`max: 99999999999999999999`, `:4: spec.max: 99999999999999999999 is not a whole number; write one from 0 to 100000`},
+		{`max: {}`, `:4: spec.max: a mapping is not a whole number; write one from 0 to 100000`},
+		{`buffer: -2`, `:4: spec.buffer: -2 is too small; write one from 0 to 100000`},
+		{`priority: -2`, `:4: spec.priority: -2 is too small; write one from 0 to 100000`},
+		{`maxDispatch: 0`, `:4: spec.maxDispatch: 0 is too small; write one from 1 to 100000`},
+		{`lookahead: 1.5`, `:4: spec.lookahead: 1.5 is not a share from 0 to 1; write 0 to start agents for runnable jobs only, 1 for every waiting job too`},
+		{`lookahead: -0.1`, `:4: spec.lookahead: -0.1 is not a share from 0 to 1; write 0 to start agents for runnable jobs only, 1 for every waiting job too`},
+		{`lookahead: .nan`, `:4: spec.lookahead: .nan is not a share from 0 to 1; write 0 to start agents for runnable jobs only, 1 for every waiting job too`},
+		{`lease: 15`, `:4: spec.lease: 15 is not a duration as in 90s, 15m or 1h30m; write one from 1m to 24h`},
+		{`lease: soon`, `:4: spec.lease: "soon" is not a duration as in 90s, 15m or 1h30m; write one from 1m to 24h`},
+		{`lease: 59s`, `:4: spec.lease: 59s is too short; write one from 1m to 24h`},
+		{`lease: -15m`, `:4: spec.lease: -15m is too short; write one from 1m to 24h`},
+		{`lease: 24h1s`, `:4: spec.lease: 24h1s is too long; write one from 1m to 24h`},
+		{`lease: 90.5s`, `:4: spec.lease: 90.5s is not in whole seconds; write one from 1m to 24h`},
+		{`idleTimeout: 9s`, `:4: spec.idleTimeout: 9s is too short; write one from 10s to 24h`},
+		{`upkeepIdleTimeout: 169h`, `:4: spec.upkeepIdleTimeout: 169h is too long; write one from 1m to 168h`},
+		{`paused: "true"`, `:4: spec.paused: "true" is neither true nor false`},
+		{`paused: yes`, `:4: spec.paused: "yes" is neither true nor false`},
+		{`tags: [os=linux]`, `:4: spec.tags: a list is not a mapping; write tags as in {os: linux, size: large}`},
+		{"tags:\n    os: linux\n    gpu: 1", `:6: spec.tags.gpu: 1 is not a string; write it in quotes`},
+		{`tags: {queue: other}`, `:4: spec.tags.queue: is filled in by muster; take it away; tags of your own go here`},
+		{`tags: {Dispatch: x}`, `:4: spec.tags.Dispatch: is filled in by muster; take it away; tags of your own go here`},
+		{`tags: {index: "1"}`, `:4: spec.tags.index: is filled in by muster; take it away; tags of your own go here`},
+		{`tags: {overlay: x}`, `:4: spec.tags.overlay: is filled in by muster; take it away; tags of your own go here`},
+		{`tags: {"a=b": c}`, `:4: spec.tags.a=b: is not the key of an agent tag; a key has no comma, no = and no white space`},
+		{`tags: {"a b": c}`, `:4: spec.tags.a b: is not the key of an agent tag; a key has no comma, no = and no white space`},
+		{`tags: {a: "b,queue=x"}`, `:4: spec.tags.a: "b,queue=x" is not the value of an agent tag; a value has no comma and no white space, and is not empty`},
+		{`tags: {a: ""}`, `:4: spec.tags.a: "" is not the value of an agent tag; a value has no comma and no white space, and is not empty`},
+		{`tags: {a: "b\nc"}`, `:4: spec.tags.a: "b\nc" is not the value of an agent tag; a value has no comma and no white space, and is not empty`},
+		{"tags: {a: b, a: c}", `:4: says "a" twice; keep one`},
+		{"tags: &x {a: b}", `:4: uses a YAML anchor or alias; write the value out`},
+		{"tags: {<<: {a: b}}", `:4: has a key that is no plain word`},
+		{"max: 1\n  min: [", `:5: is not valid YAML: did not find expected ',' or ']'`},
+		{"max: 1: 2", `:4: is not valid YAML: mapping values are not allowed in this context`},
+		{"max: %2", `:4: is not valid YAML: found character that cannot start any token`},
+	} {
+		t.Run(strings.ReplaceAll(c.lines, "\n", " "), func(t *testing.T) {
+			text := header + "spec:\n"
+			for line := range strings.Lines(c.lines + "\n") {
+				text += "  " + strings.TrimPrefix(line, "  ")
+			}
+			for _, need := range []string{"queue: default", "max: 50"} {
+				if !strings.Contains(text, "  "+strings.SplitAfter(need, ":")[0]) {
+					text += "  " + need + "\n"
+				}
+			}
+			_, err := ParsePolicy("overlays/default/scaling.yaml", []byte(text))
+			if got := fmt.Sprint(err); got != "overlays/default/scaling.yaml"+c.want {
+				t.Errorf("of\n%s got\n  %s\nwant\n  overlays/default/scaling.yaml%s", text, got, c.want)
+			}
+		})
+	}
+}
+
+func TestPolicyFile(t *testing.T) {
+	good := header + "spec: {queue: default, max: 50}\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"empty":              {"", `: is empty`},
+		"comments only":      {"# nothing\n", `: is empty`},
+		"a list":             {"- a\n", `:1: is not a YAML mapping; write fields as key: value`},
+		"two documents":      {good + "---\n" + good, `:4: holds a second YAML document; keep one, without the line ---`},
+		"bytes":              {"a: \x00\n", `: is not valid YAML: control characters are not allowed`},
+		"no spec":            {header, `: spec: is missing; it holds queue and max at least`},
+		"spec is a list":     {header + "spec: []\n", `:3: spec: is not a mapping; it holds queue and max at least`},
+		"empty spec":         {header + "spec: {}\n", `:3: spec.queue: is missing; write the key of the Buildkite queue (and 1 more)`},
+		"other version":      {strings.Replace(good, "v1alpha1", "v2", 1), `:1: apiVersion: is "muster.dev/v2"; write apiVersion: muster.dev/v1alpha1`},
+		"other kind":         {strings.Replace(good, "ScalingPolicy", "Job", 1), `:2: kind: is "Job"; write kind: ScalingPolicy`},
+		"no kind":            {strings.Replace(good, "kind: ScalingPolicy\n", "", 1), `: kind: is missing; write kind: ScalingPolicy`},
+		"a field beside":     {good + "status: {}\n", `:4: status: is not a field of a policy; the fields are apiVersion, kind and spec`},
+		"two megabytes":      {good + strings.Repeat("#", 2<<20), `: is 2097236 bytes and was not read; a policy has at most 65536`},
+		"several are broken": {header + "spec: {queue: '', max: no, buffer: -1}\n", `:3: spec.queue: "" is not the key of a Buildkite queue; a key has 1 to 100 letters (a to z, A to Z), digits, hyphens and underscores (and 2 more)`},
+		"nested":             {strings.Repeat("{a: ", 200) + strings.Repeat("}", 200), `:1: is nested too deeply`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := ParsePolicy("scaling.yaml", []byte(c.text))
+			if got := fmt.Sprint(err); got != "scaling.yaml"+c.want {
+				t.Errorf("got\n  %s\nwant\n  scaling.yaml%s", got, c.want)
+			}
+		})
+	}
+}
+
+func FuzzPolicy(f *testing.F) {
+	f.Add([]byte(header + "spec: {queue: default, max: 50, tags: {a: b}, lookahead: 0.5, lease: 2m, paused: false}\n"))
+	f.Add([]byte("&a [*a]"))
+	f.Add([]byte("a: !!binary x\n? [b]\n: c"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := ParsePolicy("scaling.yaml", data)
+		if err != nil {
+			if strings.ContainsAny(err.Error(), "\n\x00\x1b") {
+				t.Errorf("not one plain line: %q", err)
+			}
+			return
+		}
+		if p.Min < 0 || p.Min > p.Max || p.Buffer < 0 || p.MaxDispatch < 1 || p.Lookahead < 0 || p.Lookahead > 1 || p.Lease < time.Minute || p.IdleTimeout <= 0 || p.UpkeepIdleTimeout <= 0 || !queueRule.MatchString(p.Queue) {
+			t.Errorf("taken: %+v", p)
+		}
+		for _, tag := range p.Tags {
+			if strings.Count(tag, ",") > 0 || strings.HasPrefix(tag, "=") || strings.HasPrefix(tag, "queue=") {
+				t.Errorf("taken: %q", tag)
+			}
+		}
+	})
+}
