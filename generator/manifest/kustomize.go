@@ -25,6 +25,8 @@ type memo struct {
 	notes   map[string]string
 	objects []object
 	finding *Finding
+	// template is what a template's Job was made into; nil until it was.
+	template *template
 }
 
 // build runs kustomize in directory dir of v. What was built before from the

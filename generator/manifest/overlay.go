@@ -62,26 +62,9 @@ func (o *Overlay) hold(findings ...Finding) { o.findings = append(o.findings, fi
 //
 // The proof is remembered by the content of all files it read.
 func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
-	dir := path.Join(o.Path, templateDir)
-	plain := &view{name: "template ", tree: tree}
-	if plain.stat(dir) == noteMissing && plain.failed == nil {
-		o.hold(Finding{File: dir, Problem: "does not exist", Remedy: "write " + path.Join(dir, listFile) + ", which lists the agent Job, as in ../../../base"})
-		return nil
-	}
-	objects, wrong, err := l.build(plain, dir)
-	if err != nil {
-		return err
-	}
-	var job *yaml.Node
-	if wrong == nil {
-		job, wrong = agentJob(dir, objects)
-	}
-	if wrong != nil {
-		o.hold(*wrong)
-		return nil
-	}
-	if o.template, err = newTemplate(job); err != nil {
-		return fmt.Errorf("printing the template: %w", err)
+	wrong, err := l.buildTemplate(tree, o)
+	if err != nil || wrong != nil {
+		return o.holdIf(wrong, err)
 	}
 	probe := plan.Dispatch{
 		ID: o.Slug() + "-proof", Purpose: plan.ForDemand, Agents: 1, IdleTimeout: time.Second,
@@ -98,11 +81,37 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 	full := &view{name: "full ", tree: tree, hide: hidden, over: map[string][]byte{
 		path.Join(hidden, listFile): list([]string{probe.ID}), path.Join(hidden, probe.ID+manifestType): o.stamped,
 	}}
-	if objects, wrong, err = l.build(full, o.Path); err != nil || wrong != nil {
+	objects, wrong, err := l.build(full, o.Path)
+	if err != nil || wrong != nil {
 		return o.holdIf(wrong, err)
 	}
 	o.proven(objects)
 	return nil
+}
+
+// buildTemplate builds the template and makes it ready to be stamped.
+func (l *Loader) buildTemplate(tree fs.FS, o *Overlay) (*Finding, error) {
+	dir := path.Join(o.Path, templateDir)
+	v := &view{name: "template ", tree: tree}
+	if v.stat(dir) == noteMissing && v.failed == nil {
+		return &Finding{File: dir, Problem: "does not exist", Remedy: "write " + path.Join(dir, listFile) + ", which lists the agent Job, as in ../../../base"}, nil
+	}
+	objects, wrong, err := l.build(v, dir)
+	if err != nil || wrong != nil {
+		return wrong, err
+	}
+	built := l.used[v.name+dir]
+	if built.template == nil {
+		job, wrong := agentJob(dir, objects)
+		if wrong != nil {
+			return wrong, nil
+		}
+		if built.template, err = newTemplate(job); err != nil {
+			return nil, fmt.Errorf("printing the template: %w", err)
+		}
+	}
+	o.template = built.template
+	return nil, nil
 }
 
 func (o *Overlay) holdIf(wrong *Finding, err error) error {
