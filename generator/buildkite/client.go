@@ -19,6 +19,12 @@
 // is not a list fails the observation. One record that makes no sense does
 // not: it is counted, logged and left out, and the page stands.
 //
+// Pages are numbered, so a list that changes while it is read shifts between
+// them. What is listed twice counts once, by its later reading. What slips
+// through is seen by the next observation: a build that is missed orders too
+// little; an idle agent that is missed, which takes more than a page of agents
+// and one of them leaving at that moment, can order one too many.
+//
 // # Request budget
 //
 // Buildkite allows 50 requests a minute to a user and 200 to an organisation
@@ -45,6 +51,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -108,7 +115,11 @@ type Client struct {
 
 	observing sync.Mutex // held for a whole observation: guards what follows
 	clusters  clusters
-	limited   int // jobs without runnable_at at the last observation
+	// What the last observation decoded.
+	knownAgents memory[agentRecord]
+	knownBuilds memory[readBuild]
+	body        bytes.Buffer // kept for its room
+	limited     int          // jobs without runnable_at at the last observation
 
 	mu    sync.Mutex
 	stats Stats
@@ -236,6 +247,7 @@ type session struct {
 	client *Client
 	api    *buildkite.Client
 	token  string
+	body   *bytes.Buffer // the last answer
 }
 
 // open reads the token and makes ready to ask.
@@ -260,10 +272,10 @@ func (c *Client) open() (*session, error) {
 	if err != nil {
 		return nil, errors.New("making a Buildkite client: the URL is not one")
 	}
-	return &session{client: c, api: api, token: token}, nil
+	return &session{client: c, api: api, token: token, body: &bytes.Buffer{}}, nil
 }
 
-// get asks for one path and returns the raw answer.
+// get asks for one path and returns the raw answer, good until the next.
 func (s *session) get(ctx context.Context, path string) ([]byte, *buildkite.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.client.cfg.Timeout)
 	defer cancel()
@@ -271,36 +283,54 @@ func (s *session) get(ctx context.Context, path string) ([]byte, *buildkite.Resp
 	if err != nil {
 		return nil, nil, err
 	}
-	var body bytes.Buffer
-	response, err := s.api.Do(request.WithContext(ctx), &body)
+	s.body.Reset()
+	response, err := s.api.Do(request.WithContext(ctx), s.body)
 	if err != nil {
 		return nil, response, s.explain(err, path)
 	}
-	return body.Bytes(), response, nil
+	return s.body.Bytes(), response, nil
 }
 
-// list asks for all pages of a list and calls each with the records of a page.
-func (s *session) list(ctx context.Context, path string, query url.Values, each func(page []byte) error) error {
+// list asks for all pages of a list and calls each with each record, whose
+// bytes are good until each returns.
+func (s *session) list(ctx context.Context, path string, query url.Values, each func(record []byte) error) error {
 	if query == nil {
 		query = url.Values{}
 	}
-	query.Set("per_page", fmt.Sprint(s.client.cfg.PerPage))
-	for page := 1; ; {
-		query.Set("page", fmt.Sprint(page))
-		raw, response, err := s.get(ctx, path+"?"+query.Encode())
+	query.Set("per_page", strconv.Itoa(s.client.cfg.PerPage))
+	for page := 1; page != 0; {
+		query.Set("page", strconv.Itoa(page))
+		next, err := s.page(ctx, path+"?"+query.Encode(), each)
+		if err == nil && next != 0 && next <= page {
+			err = errNoNext
+		}
 		if err != nil {
 			return fmt.Errorf("page %d: %w", page, err)
 		}
-		if err := each(raw); err != nil {
-			return fmt.Errorf("page %d: %w", page, err)
-		}
-		next := response.NextPage
-		if next == 0 && strings.Contains(response.Header.Get("Link"), `rel="next"`) || next != 0 && next <= page {
-			return fmt.Errorf("page %d: the Link header names no next page that can be followed", page)
-		}
-		if next == 0 {
-			return nil
-		}
 		page = next
 	}
+	return nil
+}
+
+var errNoNext = errors.New("the Link header names no next page that can be followed")
+
+// page asks for one page and returns the number of the next, or zero.
+func (s *session) page(ctx context.Context, path string, each func(record []byte) error) (int, error) {
+	raw, response, err := s.get(ctx, path)
+	if err != nil {
+		return 0, err
+	}
+	records, err := split(raw)
+	if err != nil {
+		return 0, err
+	}
+	for _, record := range records {
+		if err := each(record); err != nil {
+			return 0, err
+		}
+	}
+	if response.NextPage == 0 && strings.Contains(response.Header.Get("Link"), `rel="next"`) {
+		return 0, errNoNext
+	}
+	return response.NextPage, nil
 }

@@ -100,9 +100,14 @@ func (k *clusters) unexplained(ids []string) bool {
 // apis/rest_api/clusters.md "List clusters", clusters/queues.md "List queues").
 func (s *session) readClusters(ctx context.Context) (*clusters, error) {
 	var found []clusterRecord
-	err := s.list(ctx, s.path("clusters"), nil, func(page []byte) error {
-		records, err := decodeList[clusterRecord](page, s.odd("cluster"))
-		found = append(found, records...)
+	err := s.list(ctx, s.path("clusters"), nil, func(raw []byte) error {
+		r, why, err := decode[clusterRecord](raw)
+		switch {
+		case why != "":
+			s.odd("cluster")(why)
+		case err == nil:
+			found = append(found, r)
+		}
 		return err
 	})
 	if err != nil {
@@ -133,18 +138,22 @@ func (s *session) readQueues(ctx context.Context, k *clusters, cluster clusterRe
 	}
 	k.defaults[id] = defaultQueue
 	queues := map[string]plan.Queue{}
-	err := s.list(ctx, s.path("clusters/"+id+"/queues"), nil, func(page []byte) error {
-		records, err := decodeList[queueRecord](page, s.odd("queue"))
-		for _, r := range records {
-			k.queues[string(r.ID)] = string(r.Key)
-			if r.ID == cluster.DefaultQueue {
-				k.defaults[id] = string(r.Key)
-			}
-			queues[string(r.Key)] = plan.Queue{
-				Cluster: id, ClusterName: string(cluster.Name), Key: string(r.Key), Paused: bool(r.Paused),
-			}
+	err := s.list(ctx, s.path("clusters/"+id+"/queues"), nil, func(raw []byte) error {
+		r, why, err := decode[queueRecord](raw)
+		if why != "" {
+			s.odd("queue")(why)
 		}
-		return err
+		if why != "" || err != nil {
+			return err
+		}
+		k.queues[string(r.ID)] = string(r.Key)
+		if r.ID == cluster.DefaultQueue {
+			k.defaults[id] = string(r.Key)
+		}
+		queues[string(r.Key)] = plan.Queue{
+			Cluster: id, ClusterName: string(cluster.Name), Key: string(r.Key), Paused: bool(r.Paused),
+		}
+		return nil
 	})
 	if hasStatus(err, http.StatusNotFound) {
 		return nil // deleted since it was listed

@@ -113,6 +113,9 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
+		if !json.Valid([]byte(body)) || !strings.HasPrefix(strings.TrimSpace(body), "[") {
+			t.Errorf("no list, and no error")
+		}
 		for _, a := range s.Agents {
 			if a.ID == "" || a.State == "" || len(a.Tags) == 0 {
 				t.Errorf("agent %+v", a)

@@ -34,6 +34,7 @@ func (c *Client) Observe(ctx context.Context, at, since time.Time) (plan.Snapsho
 	if err != nil {
 		return plan.Snapshot{}, err
 	}
+	s.body = &c.body
 	snapshot, err := s.observe(ctx, at, since)
 	var limited *RateLimited
 	if errors.As(err, &limited) {
@@ -90,9 +91,17 @@ func (s *session) path(rest string) string {
 // counts.
 func (s *session) agents(ctx context.Context) (map[string]agentRecord, error) {
 	agents := map[string]agentRecord{}
-	err := s.list(ctx, s.path("agents"), nil, func(page []byte) error {
-		records, err := decodeList[agentRecord](page, s.odd("agent"))
-		for _, r := range records {
+	known, odd := &s.client.knownAgents, s.odd("agent")
+	known.next()
+	err := s.list(ctx, s.path("agents"), nil, func(raw []byte) error {
+		r, err := known.of(raw, func() (agentRecord, bool, error) {
+			r, why, err := decode[agentRecord](raw)
+			if why != "" {
+				odd(why)
+			}
+			return r, why == "", err
+		})
+		if err == nil && r.odd() == "" {
 			agents[string(r.ID)] = r
 		}
 		return err
@@ -100,48 +109,74 @@ func (s *session) agents(ctx context.Context) (map[string]agentRecord, error) {
 	return agents, err
 }
 
-// readBuild is a build with its jobs, and whether it is under way.
+// readBuild is a build with its jobs.
 type readBuild struct {
-	active  bool
-	cluster string
-	jobs    []jobRecord
+	id, state, cluster string
+	jobs               []jobRecord
+	// active says that the build is under way: its jobs may want agents.
+	active bool
 }
+
+// underWay are the states of builds whose jobs may want agents.
+var underWay = []string{"scheduled", "running", "failing"}
 
 // builds reads the builds under way, and then those finished since. A retried
 // job is asked for as well: it wants no agent, but it had one (docs
 // apis/rest_api/_builds_list_query_strings.md "include_retried_jobs").
 func (s *session) builds(ctx context.Context, since time.Time) (map[string]readBuild, error) {
 	builds := map[string]readBuild{}
-	underWay := []string{"scheduled", "running", "failing"}
-	read := func(query url.Values, active func(state string) bool) error {
-		query.Set("include_retried_jobs", "true")
-		return s.list(ctx, s.path("builds"), query, func(page []byte) error {
-			records, err := decodeList[buildRecord](page, s.odd("build"))
-			if err != nil {
-				return err
-			}
-			for _, r := range records {
-				b := readBuild{active: active(string(r.State))}
-				if r.Pipeline != nil {
-					b.cluster = string(r.Pipeline.Cluster)
-				}
-				if b.jobs, err = decodeList[jobRecord](r.Jobs.raw, s.odd("job")); err != nil {
-					return fmt.Errorf("build %s: %w", s.clean(string(r.ID)), err)
-				}
-				builds[string(r.ID)] = b // the later reading counts
-			}
-			return nil
-		})
-	}
-	if err := read(url.Values{"state[]": underWay}, func(string) bool { return true }); err != nil {
-		return nil, err
-	}
-	if since.IsZero() {
-		return builds, nil
+	s.client.knownBuilds.next()
+	err := s.readBuilds(ctx, url.Values{"state[]": underWay}, func(b readBuild) {
+		b.active = true
+		builds[b.id] = b
+	})
+	if err != nil || since.IsZero() {
+		return builds, err
 	}
 	finished := url.Values{"finished_from": {since.UTC().Format(time.RFC3339)}}
-	err := read(finished, func(state string) bool { return slices.Contains(underWay, state) })
+	err = s.readBuilds(ctx, finished, func(b readBuild) {
+		b.active = slices.Contains(underWay, b.state)
+		builds[b.id] = b // the later reading counts
+	})
 	return builds, err
+}
+
+func (s *session) readBuilds(ctx context.Context, query url.Values, each func(readBuild)) error {
+	query.Set("include_retried_jobs", "true")
+	return s.list(ctx, s.path("builds"), query, func(raw []byte) error {
+		b, err := s.client.knownBuilds.of(raw, func() (readBuild, bool, error) { return s.decodeBuild(raw) })
+		if err == nil && b.id != "" {
+			each(b)
+		}
+		return err
+	})
+}
+
+// decodeBuild decodes a build and its jobs; sound says that nothing of it made
+// no sense. A build without sense has no identifier.
+func (s *session) decodeBuild(raw []byte) (b readBuild, sound bool, err error) {
+	r, why, err := decode[buildRecord](raw)
+	if err != nil {
+		return b, false, err
+	}
+	if why != "" {
+		s.odd("build")(why)
+		return b, false, nil
+	}
+	b = readBuild{id: string(r.ID), state: string(r.State)}
+	if r.Pipeline != nil {
+		b.cluster = string(r.Pipeline.Cluster)
+	}
+	sound = true
+	oddJob := s.odd("job")
+	b.jobs, err = decodeList[jobRecord](r.Jobs.raw, func(why string) {
+		sound = false
+		oddJob(why)
+	})
+	if err != nil {
+		return b, false, fmt.Errorf("build %s: %w", s.clean(b.id), err)
+	}
+	return b, sound, nil
 }
 
 // snapshot reduces what was read. It asks nothing.

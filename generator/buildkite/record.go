@@ -1,10 +1,7 @@
 package buildkite
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
 )
@@ -119,62 +116,35 @@ func (r *queueRecord) odd() string {
 	return ""
 }
 
-// record is a pointer to one of the records.
-type record[T any] interface {
-	*T
-	odd() string
-}
-
-// decodeList reads a list. Elements that make no sense are handed to odd and
-// left out; what is not a list is an error.
-func decodeList[T any, P record[T]](raw []byte, odd func(why string)) ([]T, error) {
-	elements, err := elements(raw)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]T, 0, len(elements))
-	for _, element := range elements {
-		var value T
-		// The element is sound JSON: an error can only be a value of another
-		// kind than expected, which is then as good as missing.
-		_ = json.Unmarshal(element, &value)
-		if why := P(&value).odd(); why != "" {
-			odd(why)
-			continue
-		}
-		list = append(list, value)
-	}
-	return list, nil
-}
-
-// elements splits a list without looking into it.
-func elements(raw []byte) ([]json.RawMessage, error) {
-	trimmed := bytes.TrimSpace(raw)
-	if len(trimmed) == 0 {
-		return nil, errors.New("the answer is empty, where a list was asked for")
-	}
-	if trimmed[0] != '[' {
-		return nil, errors.New("the answer is not a list")
-	}
-	var list []json.RawMessage
-	if err := json.Unmarshal(trimmed, &list); err != nil {
-		return nil, fmt.Errorf("the answer is not whole JSON: %w", err)
-	}
-	return list, nil
-}
-
-func isNull(raw []byte) bool { return string(bytes.TrimSpace(raw)) == "null" }
-
 // text is a string; anything else is as good as none.
 type text string
 
 func (t *text) UnmarshalJSON(raw []byte) error {
+	if plain, ok := plainString(raw); ok {
+		*t = text(plain)
+		return nil
+	}
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
 		s = ""
 	}
 	*t = text(s)
 	return nil
+}
+
+// plainString returns the content of a JSON string that holds only ASCII and
+// no escapes, which nearly all do.
+func plainString(raw []byte) ([]byte, bool) {
+	if len(raw) < 2 || raw[0] != '"' {
+		return nil, false
+	}
+	raw = raw[1 : len(raw)-1]
+	for _, c := range raw {
+		if c == '\\' || c >= 0x80 {
+			return nil, false
+		}
+	}
+	return raw, true
 }
 
 // texts are the strings of a list; what is no string is left out.
@@ -212,7 +182,7 @@ type moment struct {
 func (m *moment) UnmarshalJSON(raw []byte) error {
 	*m = moment{}
 	var s string
-	if isNull(raw) || json.Unmarshal(raw, &s) == nil && s == "" {
+	if string(raw) == "null" || json.Unmarshal(raw, &s) == nil && s == "" {
 		return nil
 	}
 	m.set = true

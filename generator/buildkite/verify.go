@@ -49,7 +49,7 @@ func (c *Client) Verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := elements(raw); err != nil {
+	if _, err := split(raw); err != nil {
 		return fmt.Errorf("listing agents: %w", err)
 	}
 	return nil

@@ -69,8 +69,8 @@ type Build struct {
 // build is a build under way or finished.
 type build struct {
 	id      string
-	seq     uint64
-	number  int
+	order   int // among all builds
+	number  int // within its pipeline: docs apis/rest_api/builds.md
 	spec    Build
 	cluster *cluster
 	state   string
@@ -113,7 +113,7 @@ func (s *Server) createBuild(spec Build, parent *job) *build {
 	}
 	b := &build{
 		id:      s.id('b'),
-		number:  len(s.builds) + 1,
+		order:   len(s.builds),
 		spec:    spec,
 		cluster: s.cluster(spec.Cluster),
 		state:   "scheduled",
@@ -121,7 +121,8 @@ func (s *Server) createBuild(spec Build, parent *job) *build {
 		parent:  parent,
 		stages:  [][]*job{nil},
 	}
-	b.seq = s.seq
+	s.numbers[spec.Pipeline]++
+	b.number = s.numbers[spec.Pipeline]
 	for i := range spec.Steps {
 		s.addStep(b, &spec.Steps[i])
 	}
@@ -305,6 +306,6 @@ func (s *Server) reopen(b *build) {
 
 func (s *Server) findActive(b *build) (int, bool) {
 	return slices.BinarySearchFunc(s.active, b, func(x, y *build) int {
-		return int(x.number - y.number)
+		return x.order - y.order
 	})
 }

@@ -169,7 +169,7 @@ func (s *Server) listBuilds(query url.Values) ([]*build, error) {
 			builds = append(builds, b)
 		}
 	}
-	slices.SortFunc(builds, func(x, y *build) int { return y.number - x.number })
+	slices.SortFunc(builds, func(x, y *build) int { return y.order - x.order })
 	return slices.Compact(builds), nil
 }
 
@@ -219,24 +219,30 @@ func (s *Server) page(r *http.Request, list string, n int, record func(int) []by
 		return message(http.StatusBadRequest, "Listing builds this deep is not supported. "+
 			"Please narrow your query using filters such as branch or created_from.")
 	}
-	body := []byte{'['}
-	add := func(raw []byte) {
-		if len(body) > 1 {
+	var records [][]byte
+	length := 2
+	for i := (page - 1) * size; i < min(page*size, n); i++ {
+		records = append(records, record(i))
+	}
+	for _, odd := range s.odd[list] {
+		records = append(records, []byte(odd))
+	}
+	for _, raw := range records {
+		length += len(raw) + 1
+	}
+	body := append(make([]byte, 0, length), '[')
+	for i, raw := range records {
+		if i > 0 {
 			body = append(body, ',')
 		}
 		body = append(body, raw...)
 	}
-	for i := (page - 1) * size; i < min(page*size, n); i++ {
-		add(record(i))
-	}
-	for _, odd := range s.odd[list] {
-		add([]byte(odd))
-	}
+	body = append(body, ']')
 	header := http.Header{}
 	if link := links(r, page, (n+size-1)/size); link != "" {
 		header.Set("Link", link)
 	}
-	return answer{status: http.StatusOK, header: header, body: append(body, ']')}
+	return answer{status: http.StatusOK, header: header, body: body}
 }
 
 // number reads a positive number of a query.

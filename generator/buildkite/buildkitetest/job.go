@@ -68,16 +68,22 @@ func (s *Server) newJob(b *build, step *Step, part int) *job {
 		return j
 	}
 	j.match, j.queue = route(b.cluster, step.Agents)
-	if step.ConcurrencyGroup != "" {
-		g := s.groups[step.ConcurrencyGroup]
-		if g == nil {
-			g = &group{}
-			s.groups[step.ConcurrencyGroup] = g
-		}
-		g.limit, g.eager = max(1, step.Concurrency), step.Eager
-		j.group = g.join(j)
-	}
+	s.joinGroup(j)
 	return j
+}
+
+// joinGroup puts a job at the end of its concurrency group, when it has one.
+func (s *Server) joinGroup(j *job) {
+	if j.step.ConcurrencyGroup == "" {
+		return
+	}
+	g := s.groups[j.step.ConcurrencyGroup]
+	if g == nil {
+		g = &group{}
+		s.groups[j.step.ConcurrencyGroup] = g
+	}
+	g.limit, g.eager = max(1, j.step.Concurrency), j.step.Eager
+	j.group = g.join(j)
 }
 
 // route returns the rules that an agent must satisfy and the queue to wait in.
@@ -284,7 +290,10 @@ func (s *Server) RetryJob(id string) (string, bool) {
 					s.set(k, stateWaiting)
 				case stateBlockedFailed:
 					s.set(k, stateBlocked)
+				default:
+					continue
 				}
+				s.joinGroup(k)
 			}
 		}
 		b.failed = slices.ContainsFunc(b.jobs, func(k *job) bool {

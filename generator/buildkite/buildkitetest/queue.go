@@ -12,7 +12,8 @@ import (
 // organisation is a cluster without an identifier.
 type cluster struct {
 	id, name string
-	queues   []*queue
+	queues   []*queue // made, and listed
+	all      []*queue // and those that are only named
 	byKey    map[string]*queue
 	def      *queue
 	// any holds the jobs whose rule is queue=*.
@@ -95,9 +96,11 @@ func (s *Server) ResumeQueue(clusterID, key string) {
 }
 
 func (c *cluster) addQueue(id, key string) *queue {
-	q := &queue{id: id, key: key, cluster: c}
-	c.queues = append(c.queues, q)
-	c.byKey[key] = q
+	q := c.queue(key)
+	if q.id == "" {
+		q.id = id
+		c.queues = append(c.queues, q)
+	}
 	return q
 }
 
@@ -109,6 +112,7 @@ func (c *cluster) queue(key string) *queue {
 		return q
 	}
 	q := &queue{key: key, cluster: c}
+	c.all = append(c.all, q)
 	c.byKey[key] = q
 	return q
 }
@@ -260,7 +264,7 @@ func (s *Server) dispatchJob(j *job) {
 		}
 	}
 	if j.queue == c.any {
-		for _, q := range c.queues {
+		for _, q := range c.all {
 			look(q)
 		}
 	} else {

@@ -87,8 +87,9 @@ type Server struct {
 	jobByID  map[string]*job
 	builds   []*build
 	byID     map[string]*build
-	active   []*build // unfinished, in order of creation
-	finished []finish // in order of finishing
+	numbers  map[string]int // builds of each pipeline
+	active   []*build       // unfinished, in order of creation
+	finished []finish       // in order of finishing
 
 	agents    []*agent
 	agentByID map[string]*agent
@@ -122,6 +123,7 @@ func New(opts Options) *Server {
 		groups:    map[string]*group{},
 		jobByID:   map[string]*job{},
 		byID:      map[string]*build{},
+		numbers:   map[string]int{},
 		agentByID: map[string]*agent{},
 		odd:       map[string][]string{},
 	}

@@ -2,24 +2,414 @@ package buildkitetest_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"muster/generator/buildkite/buildkitetest"
 )
 
+type (
+	agent = buildkitetest.Agent
+	build = buildkitetest.Build
+	step  = buildkitetest.Step
+)
+
 var start = time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
+
+func connect(t *testing.T, s *buildkitetest.Server, a agent) string {
+	t.Helper()
+	id, err := s.Connect(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// states are the states of all jobs of type script, in order of creation, as
+// in "passed running scheduled".
+func states(s *buildkitetest.Server) string {
+	var all []string
+	for _, j := range s.Jobs() {
+		all = append(all, j.State)
+	}
+	return strings.Join(all, " ")
+}
+
+func wantStates(t *testing.T, s *buildkitetest.Server, want string) {
+	t.Helper()
+	if got := states(s); got != want {
+		t.Errorf("after %s: jobs are %q, want %q", s.Now().Sub(start), got, want)
+	}
+}
+
+func wantBuild(t *testing.T, s *buildkitetest.Server, id, want string) {
+	t.Helper()
+	state, blocked := s.BuildState(id)
+	if blocked {
+		state += " blocked"
+	}
+	if state != want {
+		t.Errorf("after %s: build is %q, want %q", s.Now().Sub(start), state, want)
+	}
+}
+
+func newServer() *buildkitetest.Server {
+	return buildkitetest.New(buildkitetest.Options{Now: start})
+}
+
+// TestMatching: an agent takes a job only when it carries every rule.
+func TestMatching(t *testing.T) {
+	for _, test := range []struct {
+		tags, rules string
+		want        bool
+	}{
+		{"", "", true},
+		{"queue=default", "", true},
+		{"", "queue=default", true},
+		{"queue=a", "", false},
+		{"", "queue=a", false},
+		{"queue=a", "queue=a", true},
+		{"queue=a os=linux", "queue=a os=linux", true},
+		{"queue=a", "queue=a os=linux", false},
+		{"queue=a os=mac", "queue=a os=linux", false},
+		{"queue=a os=mac", "queue=a os=*", true},
+		{"queue=a oss=mac", "queue=a os=*", false},
+		{"queue=a os=mac", "queue=*", true},
+		{"os=mac", "*", true},
+		{"queue=a queue=b", "queue=b", true},
+		{"queue=a queue=b", "queue=a queue=b", true},
+		{"queue=a", "queue=a queue=b", false},
+	} {
+		for _, agentFirst := range []bool{true, false} {
+			s := newServer()
+			if agentFirst {
+				connect(t, s, agent{Tags: strings.Fields(test.tags)})
+			}
+			s.CreateBuild(build{Steps: []step{{Agents: strings.Fields(test.rules), Duration: time.Hour}}})
+			if !agentFirst {
+				connect(t, s, agent{Tags: strings.Fields(test.tags)})
+			}
+			if got := states(s) == "running"; got != test.want {
+				t.Errorf("agent %q, job %q, agent first %v: taken %v, want %v", test.tags, test.rules, agentFirst, got, test.want)
+			}
+		}
+	}
+}
+
+// TestDispatchOrder: higher priority first, then the older job.
+func TestDispatchOrder(t *testing.T) {
+	for _, rules := range [][]string{nil, {"queue=*"}} {
+		s := newServer()
+		for i, priority := range []int{0, 5, 0, -1, 5} {
+			s.CreateBuild(build{Steps: []step{{Key: fmt.Sprint(i), Priority: priority, Agents: rules, Duration: time.Minute}}})
+			s.Advance(time.Second)
+		}
+		connect(t, s, agent{})
+		s.Advance(time.Hour)
+		jobs := s.Jobs()
+		slices.SortFunc(jobs, func(a, b buildkitetest.JobRecord) int { return a.Started.Compare(b.Started) })
+		var order []string
+		for _, j := range jobs {
+			order = append(order, j.Step)
+		}
+		if want := []string{"1", "4", "0", "2", "3"}; !slices.Equal(order, want) {
+			t.Errorf("rules %v: order %v, want %v", rules, order, want)
+		}
+	}
+}
+
+// TestAgentOrder: higher priority first, then the more recent success.
+func TestAgentOrder(t *testing.T) {
+	s := newServer()
+	first := connect(t, s, agent{})
+	second := connect(t, s, agent{})
+	high := connect(t, s, agent{Priority: 1})
+	run := func(wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			s.CreateBuild(build{Steps: []step{{Duration: time.Minute}}})
+			jobs := s.Jobs()
+			if got := jobs[len(jobs)-1].Agent; got != want {
+				t.Errorf("job taken by %s, want %s", got, want)
+			}
+			s.Advance(time.Second)
+		}
+		s.Advance(time.Hour)
+	}
+	run(high, first, second)
+	run(high, second, first) // second finished last
+}
+
+func TestClusters(t *testing.T) {
+	s := newServer()
+	one, two := s.AddCluster("one"), s.AddCluster("two")
+	s.AddQueue(one, "fast")
+	s.AddQueue(one, "slow")
+	for _, refused := range []agent{
+		{Cluster: one, Tags: []string{"queue=none"}},
+		{Cluster: one, Tags: []string{"queue=fast", "queue=slow"}},
+		{Cluster: two},
+	} {
+		if _, err := s.Connect(refused); err == nil {
+			t.Errorf("agent %+v was let in", refused)
+		}
+	}
+	s.AddQueue(two, "fast")
+	s.CreateBuild(build{Cluster: one, Steps: []step{{Duration: time.Hour}, {Agents: []string{"queue=slow"}, Duration: time.Hour}}})
+	connect(t, s, agent{Cluster: two})
+	connect(t, s, agent{Tags: []string{"queue=fast"}})
+	wantStates(t, s, "scheduled scheduled")
+	connect(t, s, agent{Cluster: one}) // without a queue: the default, fast
+	wantStates(t, s, "running scheduled")
+	s.SetDefaultQueue(one, "slow")
+	connect(t, s, agent{Cluster: one})
+	wantStates(t, s, "running running")
+	s.SetDefaultQueue(one, "")
+	if _, err := s.Connect(agent{Cluster: one}); err == nil {
+		t.Error("an agent without a queue was let into a cluster without a default one")
+	}
+}
+
+func TestPausedQueue(t *testing.T) {
+	s := newServer()
+	s.PauseQueue("", "default")
+	connect(t, s, agent{})
+	s.CreateBuild(build{Steps: []step{{Duration: time.Hour}, {Agents: []string{"queue=*"}}}})
+	connect(t, s, agent{})
+	wantStates(t, s, "scheduled scheduled")
+	s.ResumeQueue("", "default")
+	wantStates(t, s, "running running")
+}
+
+func TestWaitAndBlock(t *testing.T) {
+	s := newServer()
+	connect(t, s, agent{})
+	id := s.CreateBuild(build{Steps: []step{
+		{Duration: time.Minute}, {Type: buildkitetest.Wait}, {Duration: time.Minute},
+		{Type: buildkitetest.Block}, {Duration: time.Minute}, {Type: buildkitetest.Wait}, {Duration: time.Minute},
+	}})
+	wantStates(t, s, "running waiting waiting waiting")
+	wantBuild(t, s, id, "running")
+	s.Advance(time.Minute)
+	wantStates(t, s, "passed running blocked waiting")
+	s.Advance(time.Minute)
+	wantStates(t, s, "passed passed blocked waiting")
+	wantBuild(t, s, id, "passed blocked")
+	s.Advance(time.Hour)
+	if !s.Unblock(id) || s.Unblock(id) {
+		t.Error("a build is unblocked once")
+	}
+	wantStates(t, s, "passed passed running waiting")
+	wantBuild(t, s, id, "running")
+	s.Advance(2 * time.Minute)
+	wantStates(t, s, "passed passed passed passed")
+	wantBuild(t, s, id, "passed")
+	for _, j := range s.Jobs() {
+		if !j.Runnable.Equal(j.Started) || j.Finished.Sub(j.Started) != time.Minute {
+			t.Errorf("job %+v was runnable before it started, or ran another time than a minute", j)
+		}
+	}
+}
+
+func TestFailure(t *testing.T) {
+	s := newServer()
+	connect(t, s, agent{})
+	connect(t, s, agent{})
+	id := s.CreateBuild(build{Steps: []step{
+		{Duration: time.Minute, Fail: 1}, {Duration: time.Hour}, {Type: buildkitetest.Wait}, {Duration: time.Minute},
+	}})
+	s.Advance(time.Minute)
+	wantBuild(t, s, id, "failing")
+	wantStates(t, s, "failed running waiting")
+	s.Advance(time.Hour)
+	wantBuild(t, s, id, "failed")
+	wantStates(t, s, "failed passed waiting_failed")
+	again, ok := s.RetryJob(s.Jobs()[0].ID)
+	if !ok || again == s.Jobs()[0].ID {
+		t.Error("a failed job can be retried, under another identifier")
+	}
+	if _, ok := s.RetryJob(s.Jobs()[0].ID); ok {
+		t.Error("a job can be retried once")
+	}
+	wantBuild(t, s, id, "running")
+	wantStates(t, s, "failed passed waiting running")
+	s.Advance(time.Hour)
+	wantBuild(t, s, id, "passed")
+	wantStates(t, s, "failed passed passed passed")
+}
+
+func TestAutomaticRetry(t *testing.T) {
+	for _, test := range []struct {
+		step         step
+		jobs, result string
+	}{
+		{step{Fail: 2, Retries: 2}, "failed failed passed", "passed"},
+		{step{Fail: 2, Retries: 1}, "failed failed", "failed"},
+		{step{Fail: -1, Retries: 1}, "failed failed", "failed"},
+		{step{Fail: 1, SoftFail: true}, "failed", "passed"},
+		{step{Fail: 1, Parallelism: 2, Retries: 1}, "failed failed passed passed", "passed"},
+	} {
+		s := newServer()
+		connect(t, s, agent{})
+		id := s.CreateBuild(build{Steps: []step{test.step}})
+		s.Advance(time.Hour)
+		wantStates(t, s, test.jobs)
+		wantBuild(t, s, id, test.result)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	s := buildkitetest.New(buildkitetest.Options{Now: start, CancelTime: 10 * time.Second})
+	a := connect(t, s, agent{})
+	id := s.CreateBuild(build{Steps: []step{{Duration: time.Hour}, {}, {Type: buildkitetest.Wait}, {}}})
+	s.CancelBuild(id)
+	wantStates(t, s, "canceling canceled canceled")
+	wantBuild(t, s, id, "canceling")
+	s.Advance(10 * time.Second)
+	wantStates(t, s, "canceled canceled canceled")
+	wantBuild(t, s, id, "canceled")
+	if got := s.Agents()[0]; got.ID != a || got.Job != "" || got.State != "connected" {
+		t.Errorf("the agent of a cancelled job goes on: %+v", got)
+	}
+	blocked := s.CreateBuild(build{Steps: []step{{Type: buildkitetest.Block}, {}}})
+	s.CancelBuild(blocked)
+	wantBuild(t, s, blocked, "canceled")
+}
+
+// TestCancelledBeforeAccepting: the agent keeps waiting, and leaves when it
+// has been idle for long enough.
+func TestCancelledBeforeAccepting(t *testing.T) {
+	s := buildkitetest.New(buildkitetest.Options{Now: start, Poll: 10 * time.Second})
+	connect(t, s, agent{AfterJob: true, IdleTimeout: time.Minute})
+	s.Advance(time.Second)
+	id := s.CreateBuild(build{Steps: []step{{Duration: time.Hour}}})
+	wantStates(t, s, "assigned")
+	s.Advance(8 * time.Second)
+	wantStates(t, s, "assigned")
+	s.CancelBuild(id)
+	wantStates(t, s, "canceled")
+	s.Advance(time.Minute - time.Second)
+	if got := s.Stats().Connected; got != 1 {
+		t.Errorf("%d agents before the idle time-out, want 1", got)
+	}
+	s.Advance(time.Second)
+	if got := s.Agents()[0]; got.Reason != buildkitetest.EndedIdle || got.Jobs != 0 {
+		t.Errorf("agent %+v, want gone for idleness", got)
+	}
+}
+
+func TestPoll(t *testing.T) {
+	s := buildkitetest.New(buildkitetest.Options{Now: start, Poll: 10 * time.Second})
+	connect(t, s, agent{})
+	s.Advance(13 * time.Second)
+	s.CreateBuild(build{Steps: []step{{Duration: time.Minute}}})
+	wantStates(t, s, "assigned")
+	s.Advance(time.Hour)
+	if got := s.Jobs()[0].Started.Sub(start); got != 20*time.Second {
+		t.Errorf("started after %s, want at the poll after 20s", got)
+	}
+}
+
+func TestConcurrencyGroup(t *testing.T) {
+	limited := func(eager bool) []step {
+		return []step{{Duration: time.Minute, ConcurrencyGroup: "g", Concurrency: 1, Eager: eager}}
+	}
+	behind := func(eager bool) []step {
+		return append([]step{{Duration: time.Hour, Agents: []string{"queue=slow"}}, {Type: buildkitetest.Wait}}, limited(eager)...)
+	}
+	t.Run("ordered", func(t *testing.T) {
+		s := newServer()
+		connect(t, s, agent{})
+		connect(t, s, agent{})
+		connect(t, s, agent{Tags: []string{"queue=slow"}})
+		s.CreateBuild(build{Steps: behind(false)})
+		s.CreateBuild(build{Steps: limited(false)})
+		s.CreateBuild(build{Steps: limited(false)})
+		wantStates(t, s, "running waiting limited limited") // created first, goes first
+		s.Advance(time.Hour)
+		wantStates(t, s, "passed running limited limited")
+		s.Advance(time.Minute)
+		wantStates(t, s, "passed passed running limited")
+		s.Advance(time.Minute)
+		wantStates(t, s, "passed passed passed running")
+	})
+	t.Run("eager", func(t *testing.T) {
+		s := newServer()
+		connect(t, s, agent{})
+		connect(t, s, agent{})
+		connect(t, s, agent{Tags: []string{"queue=slow"}})
+		s.CreateBuild(build{Steps: behind(true)})
+		s.CreateBuild(build{Steps: limited(true)})
+		s.CreateBuild(build{Steps: limited(true)})
+		wantStates(t, s, "running waiting running limited")
+		s.Advance(time.Minute)
+		wantStates(t, s, "running waiting passed running")
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		s := newServer()
+		first := s.CreateBuild(build{Steps: limited(false)})
+		s.CreateBuild(build{Steps: limited(false)})
+		wantStates(t, s, "scheduled limited") // a slot is held while waiting for an agent
+		s.CancelBuild(first)
+		wantStates(t, s, "canceled scheduled")
+	})
+}
+
+func TestPlanConcurrency(t *testing.T) {
+	s := buildkitetest.New(buildkitetest.Options{Now: start, PlanConcurrency: 2})
+	s.CreateBuild(build{Steps: []step{{Parallelism: 3, Duration: time.Minute}}})
+	wantStates(t, s, "scheduled scheduled platform_limited")
+	connect(t, s, agent{})
+	s.Advance(time.Minute)
+	wantStates(t, s, "passed running scheduled")
+}
+
+func TestTrigger(t *testing.T) {
+	s := newServer()
+	connect(t, s, agent{})
+	id := s.CreateBuild(build{Steps: []step{
+		{Type: buildkitetest.Trigger, Build: &build{Pipeline: "child", Steps: []step{{Duration: time.Minute}}}},
+		{Type: buildkitetest.Wait},
+		{Type: buildkitetest.Trigger, Duration: time.Minute},
+		{Type: buildkitetest.Wait},
+		{Duration: time.Minute},
+	}})
+	wantStates(t, s, "waiting running")
+	s.Advance(time.Minute)
+	wantStates(t, s, "waiting passed")
+	s.Advance(time.Minute)
+	wantStates(t, s, "running passed")
+	s.Advance(time.Minute)
+	wantBuild(t, s, id, "passed")
+}
+
+func TestReserve(t *testing.T) {
+	s := newServer()
+	s.CreateBuild(build{Steps: []step{{}}})
+	id := s.Jobs()[0].ID
+	if !s.Reserve(id) || s.Reserve(id) {
+		t.Error("a job is reserved once")
+	}
+	connect(t, s, agent{})
+	wantStates(t, s, "reserved")
+	s.Unreserve(id)
+	wantStates(t, s, "running")
+}
 
 // TestDay plays ten thousand builds over a day with ephemeral agents, as the
 // simulations do: each job must run once, on an agent of its own.
 func TestDay(t *testing.T) {
-	s := buildkitetest.New(buildkitetest.Options{Now: start})
+	s := newServer()
 	const builds = 10000
 	for i := range builds {
 		at := start.Add(time.Duration(i) * 24 * time.Hour / builds)
 		s.At(at, func() {
-			s.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{Duration: 5 * time.Minute}}})
-			if _, err := s.Connect(buildkitetest.Agent{
+			s.CreateBuild(build{Steps: []step{{Duration: 5 * time.Minute}}})
+			if _, err := s.Connect(agent{
 				Tags: []string{fmt.Sprintf("index=%d", i)}, AfterJob: true, IdleTimeout: time.Minute,
 			}); err != nil {
 				t.Error(err)
@@ -31,5 +421,48 @@ func TestDay(t *testing.T) {
 	want := buildkitetest.Stats{Jobs: builds, Runnable: builds, Started: builds, Finished: builds, Agents: builds}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestStats(t *testing.T) {
+	s := newServer()
+	connect(t, s, agent{AfterJob: true})
+	connect(t, s, agent{IdleTimeout: time.Minute})
+	connect(t, s, agent{})
+	s.Advance(30 * time.Second)
+	s.CreateBuild(build{Steps: []step{{Duration: time.Hour}, {Agents: []string{"os=none"}}, {Type: buildkitetest.Wait}, {}}})
+	s.Advance(time.Minute)
+	want := buildkitetest.Stats{
+		Jobs: 3, Runnable: 2, Started: 1, Agents: 3, Connected: 2, InVain: 1,
+		Idle: 30*time.Second + time.Minute + 90*time.Second,
+	}
+	if diff := cmp.Diff(want, s.Stats()); diff != "" {
+		t.Errorf("stats (-want +got):\n%s", diff)
+	}
+}
+
+// TestDeterminism: the same calls give the same bytes.
+func TestDeterminism(t *testing.T) {
+	play := func() string {
+		s := buildkitetest.New(buildkitetest.Options{Now: start, Poll: 3 * time.Second})
+		c := s.AddCluster("c")
+		s.AddQueue(c, "default")
+		var all strings.Builder
+		for i := range 50 {
+			s.CreateBuild(build{Cluster: c, Steps: []step{
+				{Parallelism: 1 + i%3, Duration: time.Duration(i) * time.Second, Fail: i % 2, Retries: 1},
+				{Type: buildkitetest.Wait}, {Priority: i % 5, ConcurrencyGroup: "g", Concurrency: 2, Duration: time.Second},
+			}})
+			_, _ = s.Connect(agent{Cluster: c, AfterJob: i%2 == 0, IdleTimeout: time.Minute})
+			s.Advance(time.Duration(i%7) * time.Second)
+			for _, path := range []string{"agents", "builds?per_page=100", "clusters", "clusters/" + c + "/queues"} {
+				_, body := get(t, s, "test-token", "organizations/acme/"+path)
+				all.WriteString(body)
+			}
+		}
+		return all.String()
+	}
+	if play() != play() {
+		t.Error("the same calls gave different bytes")
 	}
 }

@@ -30,10 +30,10 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	length, err := strconv.ParseInt(w.header.Get("Content-Length"), 10, 64)
 	if err != nil {
-		length = int64(w.body.Len())
+		length = int64(len(w.body))
 	}
-	var body io.Reader = &w.body
-	if length > int64(w.body.Len()) {
+	var body io.Reader = bytes.NewReader(w.body)
+	if length > int64(len(w.body)) {
 		body = io.MultiReader(body, broken{})
 	}
 	return &http.Response{
@@ -47,12 +47,19 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 type recorder struct {
 	header http.Header
 	status int
-	body   bytes.Buffer
+	body   []byte
 }
 
-func (w *recorder) Header() http.Header           { return w.header }
-func (w *recorder) WriteHeader(status int)        { w.status = status }
-func (w *recorder) Write(raw []byte) (int, error) { return w.body.Write(raw) }
+func (w *recorder) Header() http.Header    { return w.header }
+func (w *recorder) WriteHeader(status int) { w.status = status }
+func (w *recorder) Write(raw []byte) (int, error) {
+	if w.body == nil {
+		w.body = raw // the server writes once, and lets go of what it wrote
+	} else {
+		w.body = append(w.body, raw...)
+	}
+	return len(raw), nil
+}
 
 // broken is the rest of an answer that was cut off.
 type broken struct{}

@@ -1,0 +1,104 @@
+package buildkitetest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"muster/generator/buildkite/buildkitetest"
+)
+
+func TestAgentEnds(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		agent  agent
+		play   func(s *buildkitetest.Server, id string)
+		reason string
+		jobs   int
+		at     time.Duration // after the start; negative: stays
+	}{
+		{"idle", agent{IdleTimeout: time.Minute}, nil, "idle", 0, time.Minute},
+		{"never idle too long", agent{}, nil, "", 0, -1},
+		{"after its job", agent{AfterJob: true, IdleTimeout: time.Minute}, func(s *buildkitetest.Server, _ string) {
+			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Parallelism: 2}}})
+		}, "job", 1, time.Hour},
+		{"after a failed job too", agent{AfterJob: true}, func(s *buildkitetest.Server, _ string) {
+			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Fail: -1}}})
+		}, "job", 1, time.Hour},
+		{"idle after jobs", agent{IdleTimeout: time.Minute}, func(s *buildkitetest.Server, _ string) {
+			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Parallelism: 2}}})
+		}, "idle", 2, 2*time.Hour + time.Minute},
+		{"stopped while idle", agent{}, func(s *buildkitetest.Server, id string) {
+			s.StopAgent(id)
+		}, "stopped", 0, 0},
+		{"stopped while busy", agent{}, func(s *buildkitetest.Server, id string) {
+			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Parallelism: 2}}})
+			s.StopAgent(id)
+		}, "stopped", 1, time.Hour},
+		{"lost while idle", agent{IdleTimeout: time.Minute}, func(s *buildkitetest.Server, id string) {
+			s.LoseAgent(id)
+		}, "lost", 0, 3 * time.Minute},
+		{"paused", agent{AfterJob: true, IdleTimeout: time.Minute}, func(s *buildkitetest.Server, id string) {
+			s.PauseAgent(id)
+		}, "", 0, -1},
+		{"paused and resumed", agent{AfterJob: true, IdleTimeout: time.Minute}, func(s *buildkitetest.Server, id string) {
+			s.PauseAgent(id)
+			s.At(start.Add(time.Hour), func() { s.ResumeAgent(id) })
+		}, "idle", 0, time.Hour},
+		{"paused during its job", agent{AfterJob: true}, func(s *buildkitetest.Server, id string) {
+			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Parallelism: 2}}})
+			s.PauseAgent(id)
+		}, "", 1, -1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var told []buildkitetest.AgentRecord
+			s := buildkitetest.New(buildkitetest.Options{Now: start, OnAgentEnd: func(r buildkitetest.AgentRecord) { told = append(told, r) }})
+			id := connect(t, s, test.agent)
+			if test.play != nil {
+				test.play(s, id)
+			}
+			s.Advance(24 * time.Hour)
+			got := s.Agents()[0]
+			if got.Reason != test.reason || got.Jobs != test.jobs {
+				t.Errorf("ended for %q after %d jobs, want %q after %d", got.Reason, got.Jobs, test.reason, test.jobs)
+			}
+			if test.at < 0 {
+				if !got.Ended.IsZero() || len(told) != 0 {
+					t.Errorf("ended after %s, want still there", got.Ended.Sub(start))
+				}
+				return
+			}
+			if got.Ended.Sub(start) != test.at {
+				t.Errorf("ended after %s, want %s", got.Ended.Sub(start), test.at)
+			}
+			if diff := cmp.Diff([]buildkitetest.AgentRecord{got}, ignoreJobs(told, got.Jobs)); diff != "" {
+				t.Errorf("told at the end (-record +told):\n%s", diff)
+			}
+		})
+	}
+}
+
+// ignoreJobs copies the count of jobs, which is complete only after the end.
+func ignoreJobs(told []buildkitetest.AgentRecord, jobs int) []buildkitetest.AgentRecord {
+	for i := range told {
+		told[i].Jobs = jobs
+	}
+	return told
+}
+
+// TestLostWhileBusy: the job fails when the agent is given up, and is retried.
+func TestLostWhileBusy(t *testing.T) {
+	s := newServer()
+	a := connect(t, s, agent{})
+	id := s.CreateBuild(build{Steps: []step{{Duration: time.Minute, Retries: 1}}})
+	s.LoseAgent(a)
+	s.Advance(3*time.Minute - time.Second)
+	wantStates(t, s, "running")
+	s.Advance(time.Second)
+	wantStates(t, s, "failed scheduled")
+	connect(t, s, agent{})
+	s.Advance(time.Minute)
+	wantStates(t, s, "failed passed")
+	wantBuild(t, s, id, "passed")
+}

@@ -1,0 +1,226 @@
+package buildkitetest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator/buildkite/buildkitetest"
+)
+
+// get asks the server and returns the answer with its body.
+func get(t *testing.T, s *buildkitetest.Server, token, path string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.buildkite.com/v2/"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	response, err := s.Transport().RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(body)
+}
+
+// ids returns the identifiers of a list.
+func ids(t *testing.T, body string) []string {
+	t.Helper()
+	var list []struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal([]byte(body), &list); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	var ids []string
+	for _, record := range list {
+		ids = append(ids, record.ID)
+	}
+	return ids
+}
+
+func TestStatuses(t *testing.T) {
+	s := buildkitetest.New(buildkitetest.Options{Scopes: []string{"read_agents", "read_builds"}, MaxDepth: 60})
+	for _, test := range []struct {
+		token, path string
+		want        int
+	}{
+		{"test-token", "access-token", 200},
+		{"test-token", "organizations/acme/agents", 200},
+		{"test-token", "organizations/acme/builds?page=2", 200},
+		{"test-token", "organizations/acme/builds?page=3", 400},
+		{"test-token", "organizations/acme/builds?finished_from=yesterday", 400},
+		{"test-token", "organizations/acme/clusters", 403},
+		{"test-token", "organizations/acme/agents/none", 404},
+		{"test-token", "organizations/acme/pipelines", 404},
+		{"test-token", "organizations/other/agents", 404},
+		{"test-token", "nothing", 404},
+		{"wrong", "organizations/acme/agents", 401},
+		{"", "access-token", 401},
+	} {
+		response, body := get(t, s, test.token, test.path)
+		if response.StatusCode != test.want || !json.Valid([]byte(body)) {
+			t.Errorf("%s: %d %s, want %d and JSON", test.path, response.StatusCode, body, test.want)
+		}
+	}
+}
+
+// TestPaging: 30 a page unless told, at most 100, with links.
+func TestPaging(t *testing.T) {
+	s := newServer()
+	var newestFirst []string
+	for range 250 {
+		newestFirst = slices.Insert(newestFirst, 0, s.CreateBuild(build{Steps: []step{{}}}))
+	}
+	for _, test := range []struct {
+		query    string
+		from, to int
+		link     string // relations and pages
+	}{
+		{"", 0, 30, "next=2 last=9"},
+		{"?page=9", 240, 250, "first=1 prev=8"},
+		{"?per_page=100&page=2", 100, 200, "first=1 prev=1 next=3 last=3"},
+		{"?per_page=500", 0, 100, "next=2 last=3"},
+		{"?page=10", 250, 250, "first=1 prev=9"},
+		{"?page=-1&per_page=x", 0, 30, "next=2 last=9"},
+	} {
+		response, body := get(t, s, "test-token", "organizations/acme/builds"+test.query)
+		if got, want := ids(t, body), newestFirst[test.from:test.to]; !slices.Equal(got, want) {
+			t.Errorf("%q: got builds %v, want %v", test.query, got, want)
+		}
+		var links []string
+		for _, link := range strings.Split(response.Header.Get("Link"), ", ") {
+			address, rel, _ := strings.Cut(link, ">; rel=")
+			u, err := url.Parse(strings.TrimPrefix(address, "<"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			links = append(links, strings.Trim(rel, `"`)+"="+u.Query().Get("page"))
+		}
+		if got := strings.Join(links, " "); got != test.link {
+			t.Errorf("%q: links %q, want %q", test.query, got, test.link)
+		}
+	}
+}
+
+func TestBuildFilters(t *testing.T) {
+	s := newServer()
+	connect(t, s, agent{})
+	passed := s.CreateBuild(build{Steps: []step{{Duration: time.Minute}}})
+	s.Advance(time.Hour)
+	failed := s.CreateBuild(build{Steps: []step{{Duration: time.Minute, Fail: -1, Retries: 1}}})
+	blocked := s.CreateBuild(build{Steps: []step{{Type: buildkitetest.Block}, {}}})
+	s.Advance(time.Hour)
+	running := s.CreateBuild(build{Steps: []step{{Duration: time.Hour}}})
+	scheduled := s.CreateBuild(build{Steps: []step{{}}})
+	canceled := s.CreateBuild(build{Steps: []step{{}}})
+	s.CancelBuild(canceled)
+	for _, test := range []struct {
+		query string
+		want  []string
+	}{
+		{"", []string{canceled, scheduled, running, blocked, failed, passed}},
+		{"?state[]=scheduled&state[]=running&state[]=failing", []string{scheduled, running}},
+		{"?state=scheduled", []string{scheduled}},
+		{"?state=finished", []string{canceled, blocked, failed, passed}},
+		{"?state=blocked", []string{blocked}},
+		{"?state=passed", []string{blocked, passed}},
+		{"?finished_from=2026-01-05T08:30:00Z", []string{canceled, blocked, failed}},
+		{"?finished_from=2026-01-05T10:00:00Z&state=canceled", []string{canceled}},
+		{"?finished_from=2026-01-05T10:00:01Z", nil},
+	} {
+		_, body := get(t, s, "test-token", "organizations/acme/builds"+test.query)
+		if got := ids(t, body); !slices.Equal(got, test.want) {
+			t.Errorf("%q: got %v, want %v", test.query, got, test.want)
+		}
+	}
+	_, without := get(t, s, "test-token", "organizations/acme/builds?state=failed")
+	_, with := get(t, s, "test-token", "organizations/acme/builds?state=failed&include_retried_jobs=true")
+	if strings.Count(without, `"type":"script"`) != 1 || strings.Count(with, `"type":"script"`) != 2 {
+		t.Errorf("retried jobs are listed only when asked for:\n%s\n%s", without, with)
+	}
+}
+
+// TestAgentList: the list holds connected and stopping agents, while a lost or
+// disconnected one can still be asked for by itself.
+func TestAgentList(t *testing.T) {
+	s := newServer()
+	gone := connect(t, s, agent{IdleTimeout: time.Second})
+	busy := connect(t, s, agent{Tags: []string{"os=x"}})
+	s.CreateBuild(build{Steps: []step{{Agents: []string{"os=x"}, Duration: time.Hour}}})
+	s.StopAgent(busy)
+	lost := connect(t, s, agent{Priority: 3})
+	s.LoseAgent(lost)
+	s.Advance(time.Minute)
+	_, body := get(t, s, "test-token", "organizations/acme/agents")
+	if got, want := ids(t, body), []string{lost, busy}; !slices.Equal(got, want) {
+		t.Errorf("listed %v, want %v", got, want)
+	}
+	if strings.Count(body, `"connection_state":"stopping"`) != 1 || strings.Count(body, `"job":{`) != 1 {
+		t.Errorf("one is stopping and has a job: %s", body)
+	}
+	s.Advance(time.Hour)
+	for id, want := range map[string]string{gone: "disconnected", busy: "stopped", lost: "lost"} {
+		if _, body := get(t, s, "test-token", "organizations/acme/agents/"+id); !strings.Contains(body, `"connection_state":"`+want+`"`) {
+			t.Errorf("agent is %s, want %s", body, want)
+		}
+	}
+}
+
+// TestLimitedIsListedAsScheduled, without runnable_at.
+func TestLimitedIsListedAsScheduled(t *testing.T) {
+	s := newServer()
+	for range 2 {
+		s.CreateBuild(build{Steps: []step{{ConcurrencyGroup: "g", Concurrency: 1}}})
+	}
+	_, body := get(t, s, "test-token", "organizations/acme/builds")
+	var builds []struct {
+		Jobs []struct {
+			State    string  `json:"state"`
+			Runnable *string `json:"runnable_at"`
+		} `json:"jobs"`
+	}
+	if err := json.Unmarshal([]byte(body), &builds); err != nil {
+		t.Fatal(err)
+	}
+	limited, free := builds[0].Jobs[0], builds[1].Jobs[0]
+	if limited.State != "scheduled" || limited.Runnable != nil || free.State != "scheduled" || free.Runnable == nil {
+		t.Errorf("limited %+v, free %+v", limited, free)
+	}
+}
+
+func TestRateLimits(t *testing.T) {
+	s := buildkitetest.New(buildkitetest.Options{Now: start, UserLimit: 2, OrgLimit: 10})
+	ask := func() (int, string, string) {
+		response, body := get(t, s, "test-token", "access-token")
+		h := response.Header
+		return response.StatusCode, fmt.Sprint(h["Ratelimit-User-Remaining"], h["Ratelimit-User-Reset"], h["Ratelimit-Remaining"], h["Ratelimit-Limit"]), body
+	}
+	for i, want := range []string{"[1] [60] [9] [10]", "[0] [60] [8] [10]"} {
+		if status, got, _ := ask(); status != 200 || got != want {
+			t.Errorf("request %d: %d %s, want %s", i, status, got, want)
+		}
+	}
+	s.Advance(18 * time.Second)
+	status, _, body := ask()
+	want := `{"current":3,"limit":2,"message":"You have exceeded your API rate limit. Please wait 42 seconds before making more requests.","reset":42,"scope":"rest_user"}`
+	if status != 429 || body != want {
+		t.Errorf("%d %s, want %s", status, body, want)
+	}
+	s.Advance(42 * time.Second)
+	s.Spend(10)
+	if status, _, body := ask(); status != 429 || !strings.Contains(body, `"scope":"rest"`) {
+		t.Errorf("with the organisation's limit spent: %d %s", status, body)
+	}
+}
