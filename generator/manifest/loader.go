@@ -193,7 +193,7 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 			// kustomize wants one of the three names only.
 			o.surplus = append(o.surplus, file)
 			continue
-		case name == stateFile || e.IsDir():
+		case e.IsDir():
 			continue
 		case path.Ext(name) == ".yml":
 			o.hold(Finding{File: file, Problem: "was not written by muster, whose files end in .yaml", Remedy: "move it out of dispatches/, or delete it"})
@@ -208,6 +208,12 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 		}
 		if name == listFile {
 			o.list = data
+			continue
+		}
+		if name == stateFile {
+			if o.State, o.forgotten = readState(file, data); o.forgotten != nil {
+				o.surplus = append(o.surplus, file)
+			}
 			continue
 		}
 		if d, wrong := l.dispatch(o, file, data); wrong != nil {

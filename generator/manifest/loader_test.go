@@ -36,7 +36,6 @@ func TestLoadReadsOnlyWhatItNeeds(t *testing.T) {
 	tree["app/values.yaml"] = "a: 1\n"
 	tree["overlays/default/notes.txt"] = "not for muster\n"
 	tree["overlays/default/dispatches/notes.txt"] = "nor this\n"
-	tree["overlays/default/dispatches/state.yaml"] = "nor this\n"
 	s := &spy{FS: tree.tree(), read: map[string]bool{}}
 	overlays := load(t, NewLoader("./overlays/"), s)
 	var names []string
@@ -49,7 +48,7 @@ func TestLoadReadsOnlyWhatItNeeds(t *testing.T) {
 	if diff := cmp.Diff([]string{"default at overlays/default", "linux/large at overlays/linux/large"}, names); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	for _, name := range []string{"app", "app/values.yaml", "overlays/default/notes.txt", "overlays/default/dispatches/notes.txt", "overlays/default/dispatches/state.yaml"} {
+	for _, name := range []string{"app", "app/values.yaml", "overlays/default/notes.txt", "overlays/default/dispatches/notes.txt"} {
 		if s.read[name] {
 			t.Errorf("read %s", name)
 		}

@@ -35,6 +35,8 @@ type Overlay struct {
 	objects        []object
 	stamped, built []byte
 	jobs           []string
+	// forgotten is why the state that was remembered cannot be read.
+	forgotten *Finding
 	// list is dispatches/kustomization.yaml, nil where there is none. surplus
 	// are files that keep kustomize from reading it.
 	list    []byte
@@ -230,8 +232,8 @@ func (o *Overlay) relist(changes []plan.Change) []plan.Change {
 }
 
 // Repair returns what puts dispatches/ right where a person has been in it: a
-// list that is missing, broken or names other files than there are, and files
-// that keep kustomize from reading it. A manifest that was deleted is gone and
+// list that is missing, broken or names other files than there are, files that
+// keep kustomize from reading it, and a state that makes no sense. A manifest that was deleted is gone and
 // leaves the list. It returns no changes when all is sound, and none when the
 // overlay is held.
 func (o *Overlay) Repair() (Overlay, []plan.Change) {
@@ -243,9 +245,19 @@ func (o *Overlay) Repair() (Overlay, []plan.Change) {
 	for _, file := range next.surplus {
 		changes = append(changes, plan.Change{Path: file})
 	}
-	next.surplus = nil
+	next.surplus, next.forgotten = nil, nil
 	changes = next.relist(changes)
 	return next, changes
+}
+
+// Amnesia says why what was remembered of the overlay is lost, as when
+// state.yaml was edited into nonsense; nil when it is not. The overlay is then
+// as good as new, and Repair takes the file away.
+func (o *Overlay) Amnesia() error {
+	if o.forgotten == nil {
+		return nil
+	}
+	return *o.forgotten
 }
 
 // Add returns the changes that write new dispatches, and the overlay that

@@ -38,6 +38,7 @@ func ParsePolicy(file string, data []byte) (plan.Policy, error) {
 type policyReader struct {
 	file     string
 	policy   plan.Policy
+	lines    []*yaml.Node // where the policy's schedules stand
 	findings []Finding
 }
 
@@ -69,7 +70,9 @@ func specFields() []specField {
 		span("idleTimeout", 10*time.Second, 24*time.Hour, func(p *plan.Policy) *time.Duration { return &p.IdleTimeout }),
 		span("upkeepIdleTimeout", time.Minute, 7*24*time.Hour, func(p *plan.Policy) *time.Duration { return &p.UpkeepIdleTimeout }),
 		count("priority", 0, func(p *plan.Policy) *int { return &p.Priority }),
+		count("maxPerHour", 0, func(p *plan.Policy) *int { return &p.MaxPerHour }),
 		{"paused", (*policyReader).paused},
+		{"schedules", (*policyReader).schedules},
 	}
 }
 
@@ -148,6 +151,9 @@ func (r *policyReader) spec(spec *yaml.Node) {
 	}
 	if len(r.findings) == 0 && r.policy.Min > r.policy.Max {
 		r.bad(lookup(spec, "min"), "spec.min", fmt.Sprintf("%d is above max, which is %d", r.policy.Min, r.policy.Max), "raise max or lower min")
+	}
+	if len(r.findings) == 0 {
+		r.checkSchedules()
 	}
 }
 

@@ -62,7 +62,7 @@ spec:
 // and following of the file; queue and max are there unless the case has them.
 func TestPolicySpec(t *testing.T) {
 	const keys = "a key has 1 to 100 letters (a to z, A to Z), digits, hyphens and underscores"
-	const fields = "the fields of spec are queue, cluster, tags, min, max, buffer, lookahead, maxDispatch, lease, idleTimeout, upkeepIdleTimeout, priority, paused"
+	const fields = "the fields of spec are queue, cluster, tags, min, max, buffer, lookahead, maxDispatch, lease, idleTimeout, upkeepIdleTimeout, priority, maxPerHour, paused, schedules"
 	for _, c := range []struct{ lines, want string }{
 		{`maxx: 5`, `:4: spec.maxx: is not a field of a policy; ` + fields},
 		{`"a\nb": 5`, `:4: spec.a b: is not a field of a policy; ` + fields},
@@ -99,6 +99,7 @@ func TestPolicySpec(t *testing.T) {
 		{`lease: 90.5s`, `:4: spec.lease: 90.5s is not in whole seconds; write one from 1m to 24h`},
 		{`idleTimeout: 9s`, `:4: spec.idleTimeout: 9s is too short; write one from 10s to 24h`},
 		{`upkeepIdleTimeout: 169h`, `:4: spec.upkeepIdleTimeout: 169h is too long; write one from 1m to 168h`},
+		{`maxPerHour: -1`, `:4: spec.maxPerHour: -1 is too small; write one from 0 to 100000`},
 		{`paused: "true"`, `:4: spec.paused: "true" is neither true nor false`},
 		{`paused: yes`, `:4: spec.paused: "yes" is neither true nor false`},
 		{`tags: [os=linux]`, `:4: spec.tags: a list is not a mapping; write tags as in {os: linux, size: large}`},

@@ -1,0 +1,165 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	_ "time/tzdata" // time zones must not depend on what the image holds
+	"unicode"
+
+	"muster/generator/plan"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// scheduleFields lists the fields of a schedule in the order that
+// documentation uses.
+var scheduleFields = []string{"name", "days", "from", "to", "timeZone", "min", "max", "buffer"}
+
+// dayNames are the days as a policy writes them; full names are taken too.
+var dayNames = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
+
+func (r *policyReader) schedules(n *yaml.Node) {
+	if n.Kind != yaml.SequenceNode {
+		r.bad(n, "spec.schedules", shown(n)+" is not a list", "write each schedule as - name: ...")
+		return
+	}
+	for i, item := range n.Content {
+		at := fmt.Sprintf("schedules[%d]", i)
+		if item.Kind != yaml.MappingNode {
+			r.bad(item, "spec."+at, shown(item)+" is not a mapping", "its fields are "+strings.Join(scheduleFields, ", "))
+			continue
+		}
+		r.schedule(item, at)
+	}
+}
+
+// schedule reads one schedule, and keeps it when nothing is wrong with it.
+func (r *policyReader) schedule(item *yaml.Node, at string) {
+	before := len(r.findings)
+	for i := 0; i+1 < len(item.Content); i += 2 {
+		if key := item.Content[i]; !slices.Contains(scheduleFields, key.Value) {
+			r.bad(key, "spec."+at+"."+key.Value, "is not a field of a schedule", "its fields are "+strings.Join(scheduleFields, ", "))
+		}
+	}
+	s := plan.Schedule{
+		Name: r.scheduleName(item, at),
+		Days: r.days(item, at),
+		From: r.minute(item, at, "from"),
+		To:   r.minute(item, at, "to"),
+		Zone: r.zone(item, at),
+	}
+	for _, field := range []struct {
+		name string
+		into **int
+	}{{"min", &s.Min}, {"max", &s.Max}, {"buffer", &s.Buffer}} {
+		if v := lookup(item, field.name); v != nil {
+			count := r.count(v, at+"."+field.name, 0)
+			*field.into = &count
+		}
+	}
+	if s.Min == nil && s.Max == nil && s.Buffer == nil {
+		r.bad(item, "spec."+at, "changes nothing", "give it min, max or buffer")
+	}
+	if len(r.findings) > before {
+		return
+	}
+	if s.From == s.To {
+		r.bad(lookup(item, "to"), "spec."+at+".to", "is the same as from: the window is empty", "write from: 00:00 and to: 24:00 for whole days")
+		return
+	}
+	r.policy.Schedules = append(r.policy.Schedules, s)
+	r.lines = append(r.lines, item)
+}
+
+// checkSchedules looks at what schedules make of the policy, once all of it is
+// read.
+func (r *policyReader) checkSchedules() {
+	for i, s := range r.policy.Schedules {
+		low, high := r.policy.Min, r.policy.Max
+		if s.Min != nil {
+			low = *s.Min
+		}
+		if s.Max != nil {
+			high = *s.Max
+		}
+		if low > high {
+			r.bad(r.lines[i], "spec.schedules", fmt.Sprintf("while %s holds, min %d is above max %d", quote(s.Name), low, high), "give the schedule a max or a min that fits")
+		}
+	}
+}
+
+func (r *policyReader) scheduleName(item *yaml.Node, at string) string {
+	n := lookup(item, "name")
+	switch {
+	case n == nil:
+		r.bad(item, "spec."+at+".name", "is missing", "commits call the schedule by it")
+	case n.Kind != yaml.ScalarNode || n.Tag != "!!str" || strings.TrimSpace(n.Value) == "" || len(n.Value) > 60 ||
+		strings.ContainsFunc(n.Value, func(c rune) bool { return !unicode.IsPrint(c) }):
+		r.bad(n, "spec."+at+".name", shown(n)+" is not a name", "write a few words on one line")
+	case slices.ContainsFunc(r.policy.Schedules, func(s plan.Schedule) bool { return s.Name == n.Value }):
+		r.bad(n, "spec."+at+".name", shown(n)+" is the name of another schedule", "give each its own")
+	default:
+		return n.Value
+	}
+	return ""
+}
+
+// days reads the days on which a window begins; none said are all.
+func (r *policyReader) days(item *yaml.Node, at string) (days [7]bool) {
+	n := lookup(item, "days")
+	if n == nil {
+		return [7]bool{true, true, true, true, true, true, true}
+	}
+	remedy := "write days as in [mon, tue, wed, thu, fri]"
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		r.bad(n, "spec."+at+".days", shown(n)+" is not a list of days", remedy)
+		return days
+	}
+	for _, d := range n.Content {
+		i := slices.IndexFunc(dayNames, func(name string) bool {
+			return strings.EqualFold(d.Value, name) || strings.EqualFold(d.Value, time.Weekday(slices.Index(dayNames, name)).String())
+		})
+		if d.Kind != yaml.ScalarNode || i < 0 {
+			r.bad(d, "spec."+at+".days", shown(d)+" is not a day of the week", remedy)
+			continue
+		}
+		days[i] = true
+	}
+	return days
+}
+
+// minute reads a time of day as minutes since midnight.
+func (r *policyReader) minute(item *yaml.Node, at, name string) int {
+	n := lookup(item, name)
+	if n == nil {
+		r.bad(item, "spec."+at+"."+name, "is missing", "write a time of day as in 08:00")
+		return 0
+	}
+	hours, minutes, ok := strings.Cut(n.Value, ":")
+	h, err := strconv.Atoi(hours)
+	m, err2 := strconv.Atoi(minutes)
+	if n.Kind != yaml.ScalarNode || !ok || err != nil || err2 != nil || len(minutes) != 2 || len(hours) > 2 ||
+		h < 0 || m < 0 || m > 59 || h*60+m > 24*60 || name == "from" && h == 24 {
+		r.bad(n, "spec."+at+"."+name, shown(n)+" is not a time of day", "write one from 00:00 to 23:59, or to: 24:00")
+		return 0
+	}
+	return h*60 + m
+}
+
+func (r *policyReader) zone(item *yaml.Node, at string) *time.Location {
+	n := lookup(item, "timeZone")
+	remedy := "write a name of the IANA time zone database, as in Europe/Berlin or UTC"
+	if n == nil {
+		r.bad(item, "spec."+at+".timeZone", "is missing", remedy)
+		return nil
+	}
+	zone, err := time.LoadLocation(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil || n.Value == "" || n.Value == "Local" {
+		r.bad(n, "spec."+at+".timeZone", shown(n)+" is not a known time zone", remedy)
+		return nil
+	}
+	return zone
+}

@@ -1,0 +1,78 @@
+package manifest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator/plan"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const stateOf = "overlays/default/dispatches/state.yaml"
+
+// What is remembered is read again as it was, and forgotten as a whole.
+func TestRemember(t *testing.T) {
+	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	state := plan.State{
+		Breaker: plan.Breaker{Failures: 4, At: at, Dispatch: "default-7f3k9c2b", Cause: plan.NobodyWorked},
+		Ordered: []plan.Ordered{{At: at.Add(-time.Hour), Agents: 3}, {At: at, Agents: 12}},
+	}
+	tree := sound(t)
+	overlay := load(t, NewLoader("overlays"), tree.tree())[0]
+	changes := overlay.Remember(state)
+	if len(changes) != 1 || changes[0].Path != stateOf {
+		t.Fatalf("remembering changes %v", changes)
+	}
+	tree[stateOf] = string(changes[0].Content)
+	overlay = load(t, NewLoader("overlays"), tree.tree())[0]
+	if diff := cmp.Diff(state, overlay.State); diff != "" || overlay.Err != nil || overlay.Amnesia() != nil {
+		t.Errorf("read again (%v, %v): %s", overlay.Err, overlay.Amnesia(), diff)
+	}
+	if again := overlay.Remember(state); again != nil {
+		t.Errorf("remembering the same changes %v", again)
+	}
+	if _, repair := overlay.Repair(); repair != nil {
+		t.Errorf("a sound state needs a repair: %v", repair)
+	}
+	if changes := overlay.Remember(plan.State{}); len(changes) != 1 || changes[0].Content != nil {
+		t.Errorf("forgetting changes %v", changes)
+	}
+}
+
+// A state that makes no sense is reported, taken as none, and put right.
+func TestStateNonsense(t *testing.T) {
+	const head = "apiVersion: muster.dev/v1alpha1\nkind: OverlayState\n"
+	for _, text := range []string{
+		"", "nonsense", "[1]", head + "mood: bad\n", head + "breaker: {failures: -1}\n", head + "breaker: {failures: 3}\n", head + "breaker: {at: soon}\n",
+		head + "ordered: [{at: 2026-11-21T02:15:00Z, agents: -3}]\n", "kind: OverlayState\n", head + head, strings.Repeat("#", 2<<20),
+	} {
+		tree := sound(t)
+		tree[stateOf] = text
+		overlay := load(t, NewLoader("overlays"), tree.tree())[0]
+		if overlay.Err != nil {
+			t.Errorf("%.40q holds the overlay: %v", text, overlay.Err)
+		}
+		if err := overlay.Amnesia(); err == nil || !strings.HasPrefix(err.Error(), stateOf+": ") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%.40q is reported as %v", text, err)
+		}
+		if !overlay.State.Equal(plan.State{}) {
+			t.Errorf("%.40q is read as %+v", text, overlay.State)
+		}
+		next, changes := overlay.Repair()
+		if len(changes) == 0 || changes[len(changes)-1].Path != stateOf || changes[len(changes)-1].Content != nil || next.Amnesia() != nil {
+			t.Errorf("%.40q is put right by %v", text, changes)
+		}
+	}
+}
+
+func FuzzState(f *testing.F) {
+	f.Add([]byte("apiVersion: muster.dev/v1alpha1\nkind: OverlayState\nbreaker: {failures: 3, at: 2026-11-21T02:15:00Z}\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		state, wrong := readState(stateOf, text)
+		if wrong != nil && !state.Equal(plan.State{}) {
+			t.Errorf("%q makes no sense and is read as %+v", text, state)
+		}
+	})
+}
