@@ -1,11 +1,14 @@
 package gitops
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -24,11 +27,16 @@ type request struct {
 	// depth is how many commits are sent; zero for all.
 	depth  int
 	filter packp.Filter
+	// most is the number of objects above which the answer is not read; zero
+	// for no limit.
+	most uint32
 }
 
 var (
 	// errFilter says that the server does not allow a filter.
 	errFilter = errors.New("the server does not allow this filter")
+	// errTooMany says that an answer has more objects than were expected.
+	errTooMany = errors.New("the server would send too many objects")
 	// errUnknownHave says that the server no longer knows the commit that is here.
 	errUnknownHave = errors.New("the server does not know the last commit any more")
 )
@@ -120,37 +128,84 @@ func (r *Repository) startPartial(ctx context.Context, session transport.UploadP
 	if err != nil {
 		return err
 	}
-	at := root
-	for _, part := range parts {
-		t, err := r.tree(ctx, at)
+	var ahead []plumbing.Hash
+	for _, dir := range []string{r.config.Overlays, path.Join(path.Dir(r.config.Overlays), baseDir)} {
+		at, there, err := r.directory(ctx, root, dir)
 		if err != nil {
 			return err
 		}
-		i, there := t.find(part, true)
-		if !there {
-			return r.settleOn(head, commit)
+		if there {
+			ahead = append(ahead, at)
 		}
-		at = t.hash(i)
 	}
-	// The overlays' own tree may be here; what is below it is not.
-	data, err = r.fetch(ctx, nil, request{wants: []plumbing.Hash{at}, filter: "blob:none"})
-	if err != nil {
-		return err
-	}
-	if _, err := r.take(data); err != nil {
-		return err
+	if len(ahead) > 0 {
+		if err := r.readAhead(ctx, ahead); err != nil {
+			return err
+		}
 	}
 	return r.settleOn(head, commit)
 }
 
+// baseDir is where a fleet repository keeps what its overlays build on, beside
+// them. It is read ahead with them at the start, and like any other directory
+// when it is read later.
+const baseDir = "base"
+
+// directory finds the tree of a directory below root.
+func (r *Repository) directory(ctx context.Context, root plumbing.Hash, dir string) (plumbing.Hash, bool, error) {
+	at := root
+	for part := range strings.SplitSeq(dir, "/") {
+		t, err := r.tree(ctx, at)
+		if err != nil {
+			return at, false, err
+		}
+		i, there := t.find(part, true)
+		if !there {
+			return at, false, nil
+		}
+		at = t.hash(i)
+	}
+	return at, true, nil
+}
+
+// readAhead fetches everything below the given trees: with the files, or
+// without them where they are so many that it is better to wait until they
+// are read.
+func (r *Repository) readAhead(ctx context.Context, trees []plumbing.Hash) error {
+	const many = 4000
+	q := request{wants: trees, filter: r.smallFiles(), most: many}
+	data, err := r.fetch(ctx, nil, q)
+	if errors.Is(err, errFilter) && !r.noLimit {
+		r.noLimit = true
+	}
+	if errors.Is(err, errFilter) || errors.Is(err, errTooMany) {
+		data, err = r.fetch(ctx, nil, request{wants: q.wants, filter: "blob:none"})
+	}
+	if err != nil {
+		return err
+	}
+	_, err = r.take(data)
+	return err
+}
+
+// smallFiles is the filter that leaves out files too large to be kept, or
+// none where the server does not allow that.
+func (r *Repository) smallFiles() packp.Filter {
+	if r.noLimit {
+		return ""
+	}
+	return packp.FilterBlobLimit(smallFile, packp.BlobLimitPrefixNone)
+}
+
 // refetch fetches what has changed since the head that is held.
 func (r *Repository) refetch(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
-	q := request{wants: []plumbing.Hash{head}, have: r.head, depth: 1}
-	if r.mode == whole {
-		q.depth = 0
-	}
-	if r.mode == partial && !r.noLimit {
-		q.filter = packp.FilterBlobLimit(smallFile, packp.BlobLimitPrefixNone)
+	// No depth: a server that is asked for one looks at every file of the new
+	// commit. The commit here is declared shallow, so only what came after it
+	// is sent; unless it did not come after it, which is why there is a limit.
+	const many = 50_000
+	q := request{wants: []plumbing.Hash{head}, have: r.head, most: many}
+	if r.mode == partial {
+		q.filter = r.smallFiles()
 	}
 	data, err := r.fetch(ctx, session, q)
 	if errors.Is(err, errFilter) && !r.noLimit {
@@ -243,11 +298,30 @@ func (r *Repository) fetch(ctx context.Context, session transport.UploadPackSess
 	case r.caps.Supports(capability.Sideband):
 		from = sideband.NewDemuxer(sideband.Sideband, response)
 	}
-	data, err := io.ReadAll(from)
+	data, err := readPack(from, q.most)
 	if err != nil {
+		if s, ok := session.(*stream); ok {
+			err = s.explainWith(err)
+		}
 		return nil, explainFetch(err)
 	}
 	return data, nil
+}
+
+// readPack reads a pack, unless its header says that it is too large.
+func readPack(from io.Reader, most uint32) ([]byte, error) {
+	header := make([]byte, 12) // "PACK", the version, the number of objects
+	if _, err := io.ReadFull(from, header); err != nil {
+		return nil, err
+	}
+	if count := binary.BigEndian.Uint32(header[8:]); most > 0 && count > most {
+		return nil, fmt.Errorf("%w: %d", errTooMany, count)
+	}
+	data := bytes.NewBuffer(header)
+	if _, err := data.ReadFrom(from); err != nil {
+		return nil, err
+	}
+	return data.Bytes(), nil
 }
 
 func (r *Repository) uploadRequest(q request) *packp.UploadPackRequest {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"muster/generator/plan"
@@ -24,7 +25,7 @@ func Message(act plan.Act, version string) string {
 	trailer("Act", string(act.Kind))
 	switch act.Kind {
 	case plan.Repair:
-		subject, body = "repair the list of dispatches", "The files below dispatches/ were changed by hand: their list did not match\nthem any more. No agent is ordered or given up by this."
+		subject, body = "repair dispatches/", "What is below dispatches/ was changed by hand, and was no longer what a syncer or\nmuster can read. No agent is ordered or given up by this."
 	case plan.Order:
 		subject, body = "dispatch "+count(d.Sum.Agents, "agent"), orderProse(d)
 		for _, o := range d.Order {
@@ -61,6 +62,13 @@ func orderProse(d plan.Decision) string {
 	var text []string
 	say := func(format string, args ...any) { text = append(text, fmt.Sprintf(format, args...)) }
 
+	if d.Probe {
+		b := d.State.Breaker
+		say("The breaker is open since %s failed (%s), the %s failure in a row: one agent is sent as a probe, and more only when it succeeds.", b.Dispatch, b.Cause, ordinal(b.Failures))
+	}
+	if d.Schedule != "" {
+		say("Schedule %q is in force: min %d, max %d, buffer %d.", d.Schedule, s.Min, s.Max, s.Buffer)
+	}
 	demand := count(s.Pending, "job") + are(s.Pending) + " waiting"
 	if s.Elsewhere > 0 {
 		demand += fmt.Sprintf(", of which other overlays take %d", s.Elsewhere)
@@ -79,6 +87,9 @@ func orderProse(d plan.Decision) string {
 	}
 	say("%s.", sentence(supply))
 
+	if s.Leaving > 0 {
+		say("%s%s relieved, being near the end of the upkeep idle time-out.", sentence(count(s.Leaving, "idle agent")), are(s.Leaving))
+	}
 	if s.Floor > s.Need {
 		say("The minimum of %d asks for %d.", s.Min, s.Floor)
 	}
@@ -86,6 +97,9 @@ func orderProse(d plan.Decision) string {
 		say("%s%s busy.", sentence(count(s.Busy, "agent")), are(s.Busy))
 	}
 	say("The overlay has %s, starting ones included: the ceiling of %d leaves room for %d.", count(s.Own, "agent"), s.Max, s.Ceiling)
+	if s.Allowance != nil {
+		say("The limit per hour leaves %d.", *s.Allowance)
+	}
 	if wanted := max(s.Need, s.Floor); wanted > s.Agents {
 		say("%d would be needed; only %d%s ordered.", wanted, s.Agents, are(s.Agents))
 	}
@@ -114,20 +128,45 @@ func supplyClause(s plan.Sum) string {
 func retireProse(d plan.Decision) string {
 	var lines []string
 	for _, r := range d.Retire {
+		line := fmt.Sprintf("The lease of %s is over: %d of its %s came.", r.ID, r.Registered, count(r.Agents, "agent"))
 		switch {
+		case r.Failure == plan.NobodyWorked:
+			line = fmt.Sprintf("The agents of %s left without a job, although jobs that they match were waiting all the while.", r.ID)
+		case r.Failure == plan.NobodyCame:
+			line = fmt.Sprintf("The lease of %s is over: none of its %s came.", r.ID, count(r.Agents, "agent"))
 		case r.Reason == plan.Settled:
-			lines = append(lines, wrap(fmt.Sprintf("%s has started: %s seen by Buildkite.", r.ID, all(r.Agents))))
-		case r.Registered == 0:
-			lines = append(lines, wrap(fmt.Sprintf("The lease of %s is over: none of its %s came.", r.ID, count(r.Agents, "agent"))))
-		default:
-			lines = append(lines, wrap(fmt.Sprintf("The lease of %s is over: %d of its %s came.", r.ID, r.Registered, count(r.Agents, "agent"))))
+			line = fmt.Sprintf("%s has started: %s seen by Buildkite.", r.ID, all(r.Agents))
 		}
+		lines = append(lines, wrap(line))
 	}
 	what := "The manifest leaves"
 	if len(d.Retire) > 1 {
 		what = "The manifests leave"
 	}
-	return strings.Join(lines, "\n") + "\n\n" + wrap(what+" git, so that no syncer runs the Job again. Agents that run are not touched.")
+	paragraphs := []string{strings.Join(lines, "\n"), wrap(what + " git, so that no syncer runs the Job again. Agents that run are not touched.")}
+	if b := d.State.Breaker; b.Open() {
+		paragraphs = append(paragraphs, wrap(fmt.Sprintf("This is the %s order in a row that failed: the breaker is open. The next probe, one agent, goes at %s if it is needed then.",
+			ordinal(b.Failures), b.NextProbe().UTC().Format(time.RFC3339))), whereToLook(b))
+	} else if b.Failures > 0 {
+		paragraphs = append(paragraphs, wrap(fmt.Sprintf("This is the %s order in a row that failed. After the third, only probes are sent.", ordinal(b.Failures))), whereToLook(b))
+	}
+	return strings.Join(paragraphs, "\n\n")
+}
+
+// whereToLook says what a person can find out that muster cannot.
+func whereToLook(b plan.Breaker) string {
+	look := wrap("Where to look: does the syncer apply this overlay? Do the pods start (image, quota, nodes, Secret)? Do their agents reach Buildkite, in the right cluster and queue?")
+	if b.Cause == plan.NobodyWorked {
+		look = wrap("Where to look: do the agents' tags match the jobs in Buildkite's eyes (queue, cluster)? Do the agents stay connected? Is the queue's dispatch paused?")
+	}
+	return look + "\n  kubectl get jobs,pods -A -l muster.dev/dispatch=" + b.Dispatch
+}
+
+func ordinal(n int) string {
+	if words := []string{"", "first", "second", "third", "fourth", "fifth", "sixth"}; n < len(words) {
+		return words[n]
+	}
+	return fmt.Sprintf("%dth", n)
 }
 
 func all(n int) string {

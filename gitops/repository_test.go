@@ -71,8 +71,9 @@ func clones() map[string]func(t *testing.T, r gittest.Repository) {
 		"depth zero": set("uploadpackfilter.tree.maxDepth", "0"),
 		"no limit":   set("uploadpackfilter.blob:limit.allow", "false"),
 		"no trees":   set("uploadpackfilter.tree.allow", "false"),
-		"shallow":    set("uploadpack.allowFilter", "false", "uploadpack.allowReachableSHA1InWant", "false"),
-		"named only": set("uploadpack.allowReachableSHA1InWant", "false"),
+		"shallow":    set("uploadpack.allowFilter", "false", "uploadpack.allowAnySHA1InWant", "false"),
+		"reachable":  set("uploadpack.allowAnySHA1InWant", "false", "uploadpack.allowReachableSHA1InWant", "true"),
+		"named only": set("uploadpack.allowAnySHA1InWant", "false"),
 	}
 }
 

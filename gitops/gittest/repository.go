@@ -24,7 +24,7 @@ type Repository struct {
 
 // Init makes an empty bare repository in dir, which is created where it is
 // missing. Its HEAD is main, it takes pushes over HTTP, and it offers partial
-// clone as the large hosts do (uploadpack.allowFilter).
+// clone as the large hosts do (uploadpack.allowFilter, allowAnySHA1InWant).
 func Init(dir string, more ...string) (Repository, error) {
 	r := Repository{Dir: dir}
 	args := append([]string{"init", "--quiet", "--bare", "--initial-branch=main"}, more...)
@@ -34,7 +34,7 @@ func Init(dir string, more ...string) (Repository, error) {
 	for _, setting := range [][2]string{
 		{"http.receivepack", "true"},
 		{"uploadpack.allowFilter", "true"},
-		{"uploadpack.allowReachableSHA1InWant", "true"},
+		{"uploadpack.allowAnySHA1InWant", "true"},
 		{"gc.auto", "0"},
 		{"receive.autogc", "false"},
 	} {

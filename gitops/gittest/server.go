@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -60,6 +61,7 @@ func Serve(dir string, o Options) (*Server, error) {
 		Dir:    root,
 		Env:    append(isolation(), "GIT_PROJECT_ROOT="+root, "GIT_HTTP_EXPORT_ALL=1"),
 		Stderr: io.Discard,
+		Logger: log.New(io.Discard, "", 0), // clients leave when they like
 	}
 	handler = s.record(s.authenticate(whole(handler)))
 	if o.Wrap != nil {

@@ -1,0 +1,474 @@
+package gitops
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	git "github.com/go-git/go-git/v5"
+	gitconfig "github.com/go-git/go-git/v5/config"
+
+	"github.com/go-git/go-billy/v5/memfs"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/storage/memory"
+
+	"muster/generator/plan"
+	"muster/gitops/gittest"
+)
+
+// The benchmarks compare muster with what bounds it and with what people use
+// instead. Each compares within one run, in turns, and reports medians and
+// their ratios. Nothing fails on time: a bound that is missed is logged.
+var (
+	benchSizes = flag.String("sizes", "small", "the repositories that benchmarks run on: small, medium, large")
+	benchKeep  = flag.String("fleets", "", "a directory that keeps the generated repositories between runs")
+)
+
+var sizes = map[string]gittest.Size{
+	"small":  {Files: 50, Commits: 100},
+	"medium": {Files: 10_000, Commits: 10_000, Dispatches: 1_000},
+	"large":  {Files: 100_000, Commits: 100_000, Dispatches: 10_000},
+}
+
+// forSizes runs a benchmark on a repository of each size. repository makes a
+// copy of it below root.
+func forSizes(b *testing.B, run func(b *testing.B, root string, repository func(name string) gittest.Repository)) {
+	for name := range strings.SplitSeq(*benchSizes, ",") {
+		size, ok := sizes[name]
+		if !ok {
+			b.Fatalf("no size %q", name)
+		}
+		b.Run(fmt.Sprintf("size=%s", name), func(b *testing.B) {
+			origin := generated(b, name, size)
+			root := b.TempDir()
+			run(b, root, func(name string) gittest.Repository {
+				dir := filepath.Join(root, name+".git")
+				if out, err := exec.Command("cp", "-r", origin, dir).CombinedOutput(); err != nil {
+					b.Fatalf("copying the repository: %v\n%s", err, out)
+				}
+				return gittest.Repository{Dir: dir}
+			})
+		})
+	}
+}
+
+// generated returns a repository of a size, made once.
+func generated(b *testing.B, name string, size gittest.Size) string {
+	root := *benchKeep
+	if root == "" {
+		root = b.TempDir()
+	}
+	dir := filepath.Join(root, name+".git")
+	if _, err := os.Stat(dir); err == nil {
+		return dir
+	}
+	r, err := gittest.Init(dir)
+	if err == nil {
+		err = r.Generate(size)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return dir
+}
+
+// rival is one of several ways to do the same.
+type rival struct {
+	name string
+	// before runs ahead of each turn and is not measured.
+	before func()
+	run    func()
+	wall   []float64 // of each turn, in milliseconds
+	cpu    []float64 // of this process, in milliseconds
+}
+
+// compete runs the rivals in turns.
+func compete(b *testing.B, rivals ...*rival) {
+	for turn := 0; b.Loop(); turn++ {
+		for i := range rivals {
+			r := rivals[(i+turn)%len(rivals)]
+			if r.before != nil {
+				r.before()
+			}
+			cpu, wall := cpuTime(), time.Now()
+			r.run()
+			r.wall = append(r.wall, float64(time.Since(wall).Microseconds())/1000)
+			r.cpu = append(r.cpu, float64((cpuTime()-cpu).Microseconds())/1000)
+		}
+	}
+	b.ReportMetric(0, "ns/op") // the sum of the rivals says nothing
+	for _, r := range rivals {
+		b.ReportMetric(median(r.wall), r.name+"-ms")
+	}
+}
+
+// ratio reports a/b against its bound.
+func ratio(b *testing.B, over, under *rival, bound float64) {
+	value := median(over.wall) / median(under.wall)
+	b.ReportMetric(value, over.name+"/"+under.name)
+	check(b, over.name+"/"+under.name, value, bound)
+}
+
+func check(b *testing.B, what string, value, bound float64) {
+	if value > bound {
+		b.Logf("%s is %.3g, above its bound of %.3g", what, value, bound)
+	}
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
+
+func cpuTime() time.Duration {
+	var usage syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+func must(b testing.TB, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func opened(b testing.TB, url string) *Repository {
+	r, err := New(Config{URL: url})
+	must(b, err)
+	return r
+}
+
+// dispatch is the i-th commit of the benchmarks: one manifest, and the list.
+func dispatch(i int) Commit {
+	name := fmt.Sprintf("default-bench%06d", i)
+	return Commit{
+		Message: "default: dispatch 12 agents\n", At: time.Unix(int64(1_700_000_000+i), 0),
+		Changes: []plan.Change{
+			{Path: "overlays/default/dispatches/" + name + ".yaml", Content: manifest(name)},
+			{Path: "overlays/default/dispatches/kustomization.yaml", Content: []byte("resources: [" + name + ".yaml]\n")},
+		},
+	}
+}
+
+// manifest is as large as a Job is.
+func manifest(name string) []byte {
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: %s\n", name)
+	for i := range 60 {
+		fmt.Fprintf(&text, "# field %d of the template, as long as fields are\n", i)
+	}
+	return text.Bytes()
+}
+
+// muster is a repository that dispatches again and again.
+type muster struct {
+	b    testing.TB
+	r    *Repository
+	tip  plan.Tip
+	next int
+}
+
+func newMuster(b testing.TB, url string) *muster {
+	m := &muster{b: b, r: opened(b, url)}
+	m.look()
+	return m
+}
+
+func (m *muster) look() {
+	var err error
+	m.tip, err = m.r.Tip(m.b.Context())
+	must(m.b, err)
+}
+
+func (m *muster) push(commits int) error {
+	var chain []Commit
+	for range commits {
+		chain = append(chain, dispatch(m.next))
+		m.next++
+	}
+	tip, err := m.r.Push(m.b.Context(), m.tip, chain)
+	if err == nil {
+		m.tip = tip
+	}
+	return err
+}
+
+func BenchmarkPush(b *testing.B) {
+	forSizes(b, func(b *testing.B, root string, repository func(string) gittest.Repository) {
+		url := serveElsewhere(b, root)
+		for _, name := range []string{"muster", "raw", "script", "race", "hundred"} {
+			repository(name)
+		}
+		m := newMuster(b, url+"/muster.git")
+		own := &rival{name: "muster", run: func() { must(b, m.push(1)) }}
+		raw, sent := rawPush(b, url+"/raw.git")
+		script := gitScript(b, url+"/script.git")
+		lost := newMuster(b, url+"/race.git")
+		other := newMuster(b, url+"/race.git")
+		other.next = 500_000
+		race := &rival{name: "race", before: func() { other.look(); must(b, other.push(1)) }, run: func() {
+			if err := lost.push(1); !errors.Is(err, plan.ErrMoved) {
+				b.Fatalf("no race was lost: %v", err)
+			}
+			lost.look()
+			must(b, lost.push(1))
+		}}
+		many := newMuster(b, url+"/hundred.git")
+		hundred := &rival{name: "hundred", run: func() { must(b, many.push(100)) }}
+
+		compete(b, own, raw, script, race, hundred)
+		ratio(b, own, raw, 1.10)
+		ratio(b, own, script, 0.6)
+		ratio(b, race, own, 2)
+		ratio(b, hundred, own, 3)
+		b.ReportMetric(median(own.cpu), "cpu-ms")
+		b.ReportMetric(median(hundred.cpu), "hundred-cpu-ms")
+		check(b, "CPU of a push in ms", median(own.cpu), 5)
+		b.ReportMetric(median(*sent), "sent-B")
+		check(b, "bytes of a push", median(*sent), 2048)
+	})
+}
+
+// rawPush sends bodies that were made beforehand: what the server and the
+// protocol take, whoever writes.
+func rawPush(b *testing.B, url string) (*rival, *[]float64) {
+	m := newMuster(b, url)
+	client := &http.Client{Transport: &http.Transport{}}
+	var body bytes.Buffer
+	var head, root plumbing.Hash
+	var made *builder
+	sent := &[]float64{}
+	ask := func(response *http.Response, err error) []byte {
+		must(b, err)
+		answer, err := io.ReadAll(response.Body)
+		must(b, err)
+		must(b, response.Body.Close())
+		return answer
+	}
+	return &rival{
+		name: "raw",
+		before: func() {
+			if made != nil {
+				m.r.adopt(made, head, root)
+			}
+			made = &builder{r: m.r, ctx: b.Context(), fresh: map[plumbing.Hash]*tree{}, known: map[plumbing.Hash]bool{}, files: map[plumbing.Hash][]byte{}}
+			var err error
+			head, root, err = made.commit(m.r.head, m.r.root, dispatch(m.next))
+			must(b, err)
+			m.next++
+			data, err := writePack(made.list, true)
+			must(b, err)
+			*sent = append(*sent, float64(len(data)))
+			caps := capability.NewList()
+			for _, c := range []capability.Capability{capability.ReportStatus, capability.Sideband64k} {
+				must(b, caps.Set(c))
+			}
+			request := updateRequest(caps, io.Discard)
+			request.Commands = []*packp.Command{{Name: "refs/heads/main", Old: m.r.head, New: head}}
+			request.Packfile = io.NopCloser(bytes.NewReader(data))
+			body.Reset()
+			must(b, request.Encode(&body))
+		},
+		run: func() {
+			ask(client.Get(url + "/info/refs?service=git-receive-pack"))
+			answer := ask(client.Post(url+"/git-receive-pack", "application/x-git-receive-pack-request", bytes.NewReader(body.Bytes())))
+			if !bytes.Contains(answer, []byte("ok refs/heads/main")) {
+				b.Fatalf("the raw push failed: %q", answer)
+			}
+		},
+	}, sent
+}
+
+// shell runs git as a script would.
+func shell(b testing.TB, dir string, args ...string) {
+	cmd := exec.Command("git", append([]string{"-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "gc.auto=0"}, args...)...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+}
+
+// gitScript is the script: a shallow, sparse clone kept between ticks.
+func gitScript(b *testing.B, url string) *rival {
+	dir := b.TempDir()
+	shell(b, dir, "clone", "--quiet", "--depth=1", "--filter=blob:none", "--sparse", url, ".")
+	shell(b, dir, "sparse-checkout", "set", "overlays/default", "base")
+	i := 0
+	return &rival{name: "script", run: func() {
+		var files []string
+		for _, c := range dispatch(i).Changes {
+			must(b, os.WriteFile(filepath.Join(dir, c.Path), c.Content, 0o644))
+			files = append(files, c.Path)
+		}
+		i++
+		shell(b, dir, append([]string{"add", "--"}, files...)...)
+		shell(b, dir, "commit", "--quiet", "-m", "default: dispatch 12 agents")
+		shell(b, dir, "push", "--quiet")
+	}}
+}
+
+func BenchmarkIdle(b *testing.B) {
+	forSizes(b, func(b *testing.B, root string, repository func(string) gittest.Repository) {
+		repository("fleet")
+		url := serveElsewhere(b, root) + "/fleet.git"
+		m := newMuster(b, url)
+		own := &rival{name: "muster", run: m.look}
+		remote := &rival{name: "ls-remote", run: func() { shell(b, root, "ls-remote", url, "refs/heads/main") }}
+		compete(b, own, remote)
+		ratio(b, own, remote, 0.35)
+		b.ReportMetric(median(own.cpu), "cpu-ms")
+	})
+}
+
+func BenchmarkStart(b *testing.B) {
+	forSizes(b, func(b *testing.B, root string, repository func(string) gittest.Repository) {
+		repository("fleet")
+		url := serveElsewhere(b, root) + "/fleet.git"
+		own := &rival{name: "muster", run: func() {
+			m := newMuster(b, url)
+			for _, name := range []string{"overlays/default/scaling.yaml", "overlays/default/template/kustomization.yaml", "base/job.yaml"} {
+				_, err := fs.ReadFile(m.tip.Tree, name)
+				must(b, err)
+			}
+			_, err := fs.ReadDir(m.tip.Tree, "overlays/default/dispatches")
+			must(b, err)
+		}}
+		dir := ""
+		clone := &rival{name: "clone", before: func() { dir = b.TempDir() }, run: func() {
+			shell(b, dir, "clone", "--quiet", "--depth=1", "--filter=blob:none", "--sparse", url, ".")
+		}}
+		compete(b, own, clone)
+		ratio(b, own, clone, 0.3)
+		b.ReportMetric(median(own.cpu), "cpu-ms")
+	})
+}
+
+// BenchmarkGoGit is go-git as it is usually used: a shallow clone with a
+// worktree, both in memory, kept between ticks.
+func BenchmarkGoGit(b *testing.B) {
+	forSizes(b, func(b *testing.B, root string, repository func(string) gittest.Repository) {
+		for _, name := range []string{"muster", "go-git"} {
+			repository(name)
+		}
+		url := serveElsewhere(b, root)
+		m := newMuster(b, url+"/muster.git")
+		own := &rival{name: "muster", run: func() { must(b, m.push(1)) }}
+		files := memfs.New()
+		clone, err := git.Clone(memory.NewStorage(), files, &git.CloneOptions{URL: url + "/go-git.git", Depth: 1, SingleBranch: true, ReferenceName: "refs/heads/main"})
+		must(b, err)
+		worktree, err := clone.Worktree()
+		must(b, err)
+		i := 0
+		theirs := &rival{name: "go-git", run: func() {
+			for _, c := range dispatch(i).Changes {
+				f, err := files.Create(c.Path)
+				must(b, err)
+				_, err = f.Write(c.Content)
+				must(b, err)
+				must(b, f.Close())
+				must(b, worktree.AddWithOptions(&git.AddOptions{Path: c.Path, SkipStatus: true}))
+			}
+			who := &object.Signature{Name: "x", Email: "x@example.com", When: time.Unix(int64(1_700_000_000+i), 0)}
+			i++
+			_, err = worktree.Commit("default: dispatch 12 agents", &git.CommitOptions{Author: who})
+			must(b, err)
+			must(b, clone.Push(&git.PushOptions{RefSpecs: []gitconfig.RefSpec{"refs/heads/main:refs/heads/main"}}))
+		}}
+		compete(b, own, theirs)
+		ratio(b, own, theirs, 1)
+	})
+}
+
+// ticksRole dispatches and retires TICKS times and prints its memory.
+func ticksRole() error {
+	r, err := New(Config{URL: os.Getenv("URL")})
+	if err != nil {
+		return err
+	}
+	ticks, err := strconv.Atoi(os.Getenv("TICKS"))
+	if err != nil {
+		return err
+	}
+	var b testing.B
+	ctx := b.Context()
+	for i := range ticks + 1 {
+		tip, err := r.Tip(ctx)
+		if err != nil {
+			return err
+		}
+		commit := dispatch(i)
+		if i > 0 {
+			commit.Changes = append(commit.Changes, plan.Change{Path: dispatch(i - 1).Changes[0].Path})
+		}
+		if _, err := r.Push(ctx, tip, []Commit{commit}); err != nil {
+			return err
+		}
+		if i == ticks/10 || i == ticks {
+			peak, now, err := memoryUse()
+			if err != nil {
+				return err
+			}
+			fmt.Println(peak, now)
+		}
+	}
+	return nil
+}
+
+// memoryUse returns the most and the present resident memory in MB.
+func memoryUse() (peak, now float64, err error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		fields := strings.Fields(line)
+		for name, to := range map[string]*float64{"VmHWM:": &peak, "VmRSS:": &now} {
+			if fields[0] == name {
+				*to, err = strconv.ParseFloat(fields[1], 64)
+				*to /= 1024
+			}
+		}
+	}
+	return peak, now, err
+}
+
+// BenchmarkMemory runs 2,000 ticks that each push in a process of its own.
+func BenchmarkMemory(b *testing.B) {
+	const ticks = 2000
+	forSizes(b, func(b *testing.B, root string, repository func(string) gittest.Repository) {
+		repository("fleet")
+		url := serveElsewhere(b, root) + "/fleet.git"
+		for b.Loop() {
+			_, out := start(b, "ticks", "URL="+url, fmt.Sprintf("TICKS=%d", ticks))
+			var early, late, peak float64
+			for _, now := range []*float64{&early, &late} {
+				if !out.Scan() {
+					b.Fatal("the ticks ended early")
+				}
+				_, err := fmt.Sscan(out.Text(), &peak, now)
+				must(b, err)
+			}
+			b.ReportMetric(peak, "peak-MB")
+			b.ReportMetric(late-early, "growth-MB")
+			check(b, "peak memory in MB", peak, 45)
+			check(b, "growth over the ticks in MB", late-early, 3)
+		}
+	})
+}

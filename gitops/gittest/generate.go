@@ -1,0 +1,73 @@
+package gittest
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os/exec"
+)
+
+// Size says how large a generated repository is.
+type Size struct {
+	// Files and Commits are how many it has. The first commit holds all files
+	// and every other one changes one file.
+	Files, Commits int
+	// Dispatches are how many of the files lie in the directory
+	// overlays/default/dispatches.
+	Dispatches int
+}
+
+// Generate fills an empty repository with a company's GitOps monorepo of that
+// size, of which the fleet's directories are a small part. The same size
+// gives the same commits.
+func (r Repository) Generate(size Size) error {
+	cmd := exec.Command("git", "fast-import", "--quiet")
+	cmd.Dir, cmd.Env = r.Dir, environment(exec.Command("git"))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(in, 1<<20)
+	size.stream(w)
+	err = w.Flush()
+	_ = in.Close()
+	if waitErr := cmd.Wait(); waitErr != nil || err != nil {
+		return fmt.Errorf("generating a repository: %w", waitErr)
+	}
+	return nil
+}
+
+func (size Size) stream(w io.Writer) {
+	random := rand.New(rand.NewPCG(1, 2))
+	file := func(path, content string) {
+		fmt.Fprintf(w, "M 100644 inline %s\ndata %d\n%s\n", path, len(content), content)
+	}
+	commit := func(i int) {
+		fmt.Fprintf(w, "commit refs/heads/main\ncommitter Somebody <somebody@example.com> %d +0000\ndata 5\nwork\n\n", 1_600_000_000+60*i)
+	}
+	commit(0)
+	file("base/kustomization.yaml", "resources: [job.yaml]\n")
+	file("base/job.yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: agent}\n")
+	file("overlays/default/scaling.yaml", "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec: {queue: default, max: 10}\n")
+	file("overlays/default/template/kustomization.yaml", "resources: [../../../base]\n")
+	file("overlays/default/kustomization.yaml", "resources: [dispatches]\n")
+	file("overlays/default/dispatches/kustomization.yaml", "resources: []\n")
+	for i := range size.Dispatches {
+		file(fmt.Sprintf("overlays/default/dispatches/default-%08x.yaml", random.Uint32()), fmt.Sprintf("apiVersion: batch/v1\nkind: Job\nmetadata: {name: agent-%d}\n", i))
+	}
+	others := max(size.Files-size.Dispatches-6, 1)
+	path := func(i int) string {
+		return fmt.Sprintf("apps/team-%02d/service-%03d/file-%02d.yaml", i/2000, i/20%100, i%20)
+	}
+	for i := range others {
+		file(path(i), fmt.Sprintf("kind: ConfigMap\nmetadata: {name: c%d}\ndata: {value: \"%x\"}\n", i, random.Uint64()))
+	}
+	for i := 1; i < size.Commits; i++ {
+		commit(i)
+		file(path(random.IntN(others)), fmt.Sprintf("kind: ConfigMap\ndata: {value: \"%x\"}\n", random.Uint64()))
+	}
+}
