@@ -97,6 +97,8 @@ type Result struct {
 	Acts []plan.Act
 	// Problems are overlays that are held because of their own files.
 	Problems []Problem
+	// Forgotten are overlays whose memory made no sense and is put right.
+	Forgotten []Problem
 	// Races is how often another writer was first.
 	Races int
 }
@@ -148,6 +150,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	}
 	overlays, problems := sound(loaded)
 	result.Problems = problems
+	result.Forgotten = forgotten(loaded)
 	if len(overlays) == 0 {
 		return result, nil
 	}
@@ -158,7 +161,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	}
 	g.window.observed(now, overlays)
 	g.register.Note(snapshot)
-	g.register.Keep(overlays)
+	g.register.Keep(overlays, now)
 	for _, o := range plan.Observe(overlays, snapshot, &g.register) {
 		result.Decisions = append(result.Decisions, plan.Decide(tip.Commit, overlays, o)...)
 	}

@@ -12,22 +12,32 @@ func sound(loaded []manifest.Overlay) ([]plan.Overlay, []Problem) {
 	var overlays []plan.Overlay
 	var problems []Problem
 	for _, o := range loaded {
-		v := o.Overlay
 		if o.Err != nil {
 			problems = append(problems, Problem{Overlay: o.Name, Err: o.Err})
-			if v.Policy.Queue == "" {
+			if o.Policy.Queue == "" {
 				continue
 			}
-			v.Broken = o.Err.Error()
 		}
-		overlays = append(overlays, v)
+		overlays = append(overlays, o.Overlay)
 	}
 	return overlays, problems
 }
 
+// forgotten lists the overlays whose memory made no sense.
+func forgotten(loaded []manifest.Overlay) []Problem {
+	var all []Problem
+	for _, o := range loaded {
+		if err := o.Amnesia(); err != nil {
+			all = append(all, Problem{Overlay: o.Name, Err: err})
+		}
+	}
+	return all
+}
+
 // render turns decisions into acts: for each overlay a repair, an order and a
-// retirement, as far as there is something to do. An overlay that cannot be
-// rendered becomes a problem of its own.
+// retirement, as far as there is something to do. Retirements that can wait are
+// left out where nothing else is pushed. An overlay that cannot be rendered
+// becomes a problem of its own.
 func render(loaded []manifest.Overlay, decisions []plan.Decision) ([]plan.Act, []Problem) {
 	var acts []plan.Act
 	var problems []Problem
@@ -35,6 +45,7 @@ func render(loaded []manifest.Overlay, decisions []plan.Decision) ([]plan.Act, [
 	for _, o := range loaded {
 		byName[o.Name] = o
 	}
+	now := false
 	for _, d := range decisions {
 		o := byName[d.Overlay]
 		if o.Err != nil {
@@ -46,6 +57,12 @@ func render(loaded []manifest.Overlay, decisions []plan.Decision) ([]plan.Act, [
 			continue
 		}
 		acts = append(acts, rendered...)
+		for _, a := range rendered {
+			now = now || a.Kind != plan.Retire || d.RetireNow
+		}
+	}
+	if !now {
+		return nil, problems
 	}
 	return acts, problems
 }
@@ -70,10 +87,13 @@ func renderOne(o manifest.Overlay, d plan.Decision) ([]plan.Act, error) {
 	for _, r := range d.Retire {
 		ids = append(ids, r.ID)
 	}
-	_, changes, err = o.Remove(ids)
+	o, changes, err = o.Remove(ids)
 	if err != nil {
 		return nil, err
 	}
 	act(plan.Retire, changes)
+	if last := len(acts) - 1; last >= 0 && !d.State.Equal(o.State) {
+		acts[last].Changes = append(acts[last].Changes, o.Remember(d.State)...)
+	}
 	return acts, nil
 }

@@ -12,10 +12,15 @@ import (
 	"muster/generator/plan"
 )
 
-// Run ticks until the context ends, one tick each interval. A tick that fails
-// is logged and the next one starts afresh; when Buildkite asked for quiet, the
-// next tick waits as long as it asked.
-func (g *Generator) Run(ctx context.Context, interval time.Duration) error {
+// Run ticks until the context ends, one tick each interval. The first one comes
+// after a random part of the jitter, so that a whole fleet of musters that is
+// restarted at once does not ask at once. A tick that fails is logged and the
+// next one starts afresh; when Buildkite asked for quiet, the next tick waits
+// as long as it asked.
+func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) error {
+	if jitter > 0 && g.cfg.Clock.Sleep(ctx, rand.N(jitter)) != nil {
+		return nil
+	}
 	for {
 		start := g.cfg.Clock.Now()
 		result, err := g.Tick(ctx)
@@ -102,6 +107,9 @@ func (g *Generator) reportTroubles(r Result) {
 	now := troubles{}
 	for _, p := range r.Problems {
 		now.add(p.Overlay+" is held: "+p.Err.Error(), slog.LevelError)
+	}
+	for _, p := range r.Forgotten {
+		now.add(p.Err.Error(), slog.LevelWarn)
 	}
 	for _, d := range r.Decisions {
 		if d.Held != "" && !now.mentions(d.Overlay) {

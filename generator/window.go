@@ -24,7 +24,7 @@ func (w *window) since(overlays []plan.Overlay, r *plan.Register) time.Time {
 	var oldest time.Time
 	for _, o := range overlays {
 		for _, d := range o.Dispatches {
-			if r.Seen(d.ID).Below(d.Agents) == d.Agents {
+			if !r.Missing(d) {
 				continue
 			}
 			from := d.At

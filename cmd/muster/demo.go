@@ -113,7 +113,7 @@ func playDemo(ctx context.Context, out, progress io.Writer, dir string, length t
 		Repository: gitops.Fleet{Writer: fleet, Version: Version}, Buildkite: client, Overlays: "overlays",
 		Clock: demoClock{d, stop}, Log: slog.New(slog.NewTextHandler(progress, &slog.HandlerOptions{Level: slog.LevelWarn})), Done: d.show,
 	})
-	if err := g.Run(ctx, demoInterval); err != nil {
+	if err := g.Run(ctx, demoInterval, 0); err != nil {
 		return err
 	}
 	if d.failed != nil {

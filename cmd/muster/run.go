@@ -10,7 +10,7 @@ import (
 func (p program) runCommand() *cobra.Command {
 	s := settings{program: p}
 	var once, dryRun bool
-	var interval time.Duration
+	var interval, jitter time.Duration
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Scale, tick after tick",
@@ -24,12 +24,15 @@ commits what is to be done. It ends on SIGINT and SIGTERM.`,
 			if interval < time.Second {
 				return usage(errors.New("--interval is below one second"))
 			}
+			if jitter < 0 {
+				return usage(errors.New("--startup-jitter is below zero"))
+			}
 			g, err := s.generator(dryRun)
 			if err != nil {
 				return err
 			}
 			if !once {
-				return g.Run(cmd.Context(), interval)
+				return g.Run(cmd.Context(), interval, jitter)
 			}
 			result, err := g.Once(cmd.Context())
 			if err != nil {
@@ -42,5 +45,6 @@ commits what is to be done. It ends on SIGINT and SIGTERM.`,
 	c.Flags().BoolVar(&once, "once", false, "do one tick and end")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "do everything but the push")
 	c.Flags().DurationVar(&interval, "interval", 15*time.Second, "time from tick to tick")
+	c.Flags().DurationVar(&jitter, "startup-jitter", 5*time.Second, "the first tick comes after a random part of this time; not with --once")
 	return c
 }

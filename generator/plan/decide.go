@@ -42,15 +42,20 @@ func Decide(tip string, overlays []Overlay, o Observation) []Decision {
 
 // share is one overlay's part of its queue while it is worked out.
 type share struct {
-	overlay Overlay
-	supply  Supply
-	held    string
-	sum     Sum
+	overlay  Overlay
+	policy   Policy // as it is now
+	schedule string
+	supply   Supply
+	held     string
+	retire   []Retirement
+	breaker  Breaker // as it is once they are retired
+	sum      Sum
 }
 
 func newShare(v Overlay, o Observation) *share {
 	s := &share{overlay: v, supply: o.supply(v.Name)}
-	p := v.Policy
+	s.policy, s.schedule = v.Policy.During(o.At)
+	p := s.policy
 	s.held = s.supply.Held
 	if p.Paused {
 		s.held = "spec.paused is true"
@@ -58,18 +63,30 @@ func newShare(v Overlay, o Observation) *share {
 	if v.Broken != "" {
 		s.held = v.Broken
 	}
+	s.retire = s.retirements(o)
+	s.breaker = v.State.Breaker.judge(s.verdicts(), o.At)
 	for _, d := range v.Dispatches {
 		if !d.Expired(o.At) {
-			s.sum.Starting += d.Agents - s.supply.Registered[d.ID].Below(d.Agents)
+			s.sum.Starting += d.Agents - s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
 		}
 	}
 	s.sum.Min, s.sum.Max, s.sum.Buffer = p.Min, p.Max, p.Buffer
 	s.sum.Busy = s.supply.Busy
+	s.sum.Leaving = s.supply.Leaving
 	s.sum.Own = s.supply.Own + s.sum.Starting
-	s.sum.Floor = max(0, p.Min-s.sum.Own)
+	s.sum.Floor = max(0, p.Min-(s.sum.Own-s.sum.Leaving))
 	s.sum.Ceiling = max(0, p.Max-s.sum.Own-s.supply.Stopping)
+	if p.MaxPerHour > 0 {
+		_, ordered := v.State.lastHour(o.At)
+		allowance := max(0, p.MaxPerHour-ordered)
+		s.sum.Allowance = &allowance
+		s.sum.Ceiling = min(s.sum.Ceiling, allowance)
+	}
 	return s
 }
+
+// spare is how many idle agents stay for look-ahead and buffer.
+func (s *share) spare() int { return s.supply.Spare - s.supply.Leaving }
 
 // divide settles which overlay orders agents for which jobs. It is one flow.
 // What is asked for, in this order: the pending jobs, then each overlay's
@@ -88,11 +105,14 @@ func divide(shares []*share, jobs []Demand) {
 	ahead := lookAhead(shares, jobs)
 	supply := make([]int, 3*n)
 	for i, s := range shares {
-		s.sum.Lookahead = int(s.overlay.Policy.Lookahead*float64(ahead[i]) + 1e-9)
-		demand[len(jobs)+i] = max(0, s.sum.Lookahead-s.supply.Spare)
+		s.sum.Lookahead = int(s.policy.Lookahead*float64(ahead[i]) + 1e-9)
+		if s.breaker.Open() {
+			continue // nothing is expected of it, and nothing asked
+		}
+		demand[len(jobs)+i] = max(0, s.sum.Lookahead-s.spare())
 		supply[i] = s.sum.Starting
 		if s.held == "" {
-			demand[len(jobs)+n+i] = max(0, s.sum.Buffer-max(0, s.supply.Spare-s.sum.Lookahead))
+			demand[len(jobs)+n+i] = max(0, s.sum.Buffer-max(0, s.spare()-s.sum.Lookahead))
 			supply[n+i] = min(s.sum.Floor, s.sum.Ceiling)
 			supply[2*n+i] = s.sum.Ceiling - supply[n+i]
 		}
@@ -108,7 +128,7 @@ func divide(shares []*share, jobs []Demand) {
 	f.serveAll(n, 2*n)
 	for first := 0; first < n; {
 		last := first + 1
-		for last < n && shares[last].overlay.Policy.Priority == shares[first].overlay.Policy.Priority {
+		for last < n && shares[last].policy.Priority == shares[first].policy.Priority {
 			last++
 		}
 		f.serveEvenly(2*n+first, 2*n+last)
@@ -125,7 +145,7 @@ func lookAhead(shares []*share, jobs []Demand) []int {
 	ahead := make([]int, len(shares))
 	for _, d := range jobs {
 		for i, s := range shares {
-			if s.held == "" && s.overlay.Policy.Lookahead > 0 && slices.Contains(d.Overlays, s.overlay.Name) {
+			if s.held == "" && !s.breaker.Open() && s.policy.Lookahead > 0 && slices.Contains(d.Overlays, s.overlay.Name) {
 				ahead[i] += d.Waiting
 				break
 			}
@@ -160,37 +180,116 @@ func (s *share) conclude(f *flow, i, n int, jobs []Demand) {
 }
 
 func (s *share) decision(tip string, o Observation) Decision {
-	d := Decision{Overlay: s.overlay.Name, Queue: o.Queue, Held: s.held, Sum: s.sum, Observation: o}
+	d := Decision{Overlay: s.overlay.Name, Queue: o.Queue, Held: s.held, Schedule: s.schedule, Observation: o}
 	if s.overlay.Broken != "" {
+		d.Sum = s.sum
 		return d
 	}
+	d.Retire = s.retire
+	for _, r := range d.Retire {
+		d.RetireNow = d.RetireNow || o.At.Sub(r.Since) >= retireWait
+	}
+	d.RetireNow = d.RetireNow || !s.breaker.Equal(s.overlay.State.Breaker)
+	if s.breaker.Open() && s.held == "" {
+		d.Held, d.Probe = s.probe(o.At)
+	}
+	d.Sum = s.sum
 	d.Order = s.order(tip, o.At)
+	d.State = s.state(o.At)
+	return d
+}
+
+// probe lets an overlay whose breaker is open order one agent, when its time
+// has come, nothing that was ordered is still out, and there is something to
+// order it for.
+func (s *share) probe(now time.Time) (held string, probe bool) {
+	next := s.breaker.NextProbe()
+	switch {
+	case len(s.overlay.Dispatches) > len(s.retire):
+		return "the breaker is open, and it is not known yet what became of the last agents ordered", false
+	case now.Before(next):
+		return "the breaker is open; the next probe goes at " + next.UTC().Format(time.RFC3339), false
+	case max(s.sum.Need, s.sum.Floor, s.sum.Buffer-s.spare()) <= 0 || s.sum.Ceiling == 0:
+		return "", false
+	}
+	s.sum.Agents, s.sum.Demand = 1, 1
+	return "", true
+}
+
+// retirements lists the dispatches that can leave git: those whose every index has
+// registered and those whose lease is over, as soon as it is known whether they
+// were of use.
+func (s *share) retirements(o Observation) []Retirement {
+	var all []Retirement
 	for _, x := range s.overlay.Dispatches {
-		seen := s.supply.Registered[x.ID].Below(x.Agents)
-		r := Retirement{ID: x.ID, Agents: x.Agents, Registered: seen}
+		seen := s.supply.Dispatches[x.ID]
+		r := Retirement{ID: x.ID, Agents: x.Agents, Registered: seen.Registered.Below(x.Agents)}
 		switch {
-		case seen == x.Agents:
-			r.Reason = Settled
+		case r.Registered == x.Agents:
+			r.Reason, r.Since = Settled, o.At
+			if seen.Settled != nil {
+				r.Since = *seen.Settled
+			}
 		case x.Expired(o.At):
-			r.Reason = Expired
+			r.Reason, r.Since = Expired, x.NotAfter.Add(Grace)
 		default:
 			continue
 		}
-		d.Retire = append(d.Retire, r)
+		kept := !seen.Worked && s.kept(o, r.Since)
+		if kept && seen.Connected > 0 {
+			continue // its agents may yet take one of these jobs
+		}
+		switch {
+		case r.Registered == 0:
+			r.Failure = NobodyCame
+		case kept:
+			r.Failure = NobodyWorked
+		}
+		all = append(all, r)
 	}
-	return d
+	return all
+}
+
+// kept reports whether jobs that the overlay's agents match have been waiting
+// since before the moment, with nothing but the agents to stop them.
+func (s *share) kept(o Observation, moment time.Time) bool {
+	return s.supply.Held == "" && slices.ContainsFunc(o.Jobs, func(d Demand) bool {
+		return d.Pending > 0 && d.Oldest != nil && d.Oldest.Before(moment) && slices.Contains(d.Overlays, s.overlay.Name)
+	})
+}
+
+// verdicts says what became of the dispatches that are retired.
+func (s *share) verdicts() []judged {
+	var all []judged
+	for _, r := range s.retire {
+		i := slices.IndexFunc(s.overlay.Dispatches, func(x Dispatch) bool { return x.ID == r.ID })
+		all = append(all, judged{id: r.ID, at: s.overlay.Dispatches[i].At, failure: r.Failure})
+	}
+	return all
+}
+
+// state is what is to be remembered once the decision is carried out.
+func (s *share) state(now time.Time) State {
+	next := State{Breaker: s.breaker}
+	if s.policy.MaxPerHour > 0 {
+		next.Ordered, _ = s.overlay.State.lastHour(now)
+		if s.sum.Agents > 0 {
+			next.Ordered = append(slices.Clone(next.Ordered), Ordered{At: now, Agents: s.sum.Agents})
+		}
+	}
+	return next
 }
 
 // order cuts the agents into dispatches.
 func (s *share) order(tip string, at time.Time) []Dispatch {
-	p := s.overlay.Policy
+	p := s.policy
 	var all []Dispatch
 	cut := func(purpose Purpose, agents int, idle time.Duration) {
 		for agents > 0 {
 			n := min(agents, max(1, p.MaxDispatch))
 			agents -= n
 			all = append(all, Dispatch{
-				ID: dispatchID(s.overlay, tip, at, len(all)), Purpose: purpose, Agents: n,
+				ID: dispatchID(s.overlay, purpose, tip, at, len(all)), Purpose: purpose, Agents: n,
 				At: at, NotAfter: at.Add(p.Lease), IdleTimeout: idle,
 			})
 		}
@@ -200,10 +299,18 @@ func (s *share) order(tip string, at time.Time) []Dispatch {
 	return all
 }
 
+// keepInfix tells the names of dispatches for upkeep from the others, so that
+// their agents can be known by their tags alone.
+const keepInfix = "-keep-"
+
 // dispatchID names the n-th dispatch of a decision: the overlay's slug and 40
 // bits of a hash over all that makes the decision one of its kind.
-func dispatchID(v Overlay, tip string, at time.Time, n int) string {
+func dispatchID(v Overlay, purpose Purpose, tip string, at time.Time, n int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d\n%d", tip, v.Name, at.Unix(), n))
 	const alphabet = "0123456789abcdefghjkmnpqrstvwxyz" // Crockford's: none of i, l, o, u
-	return v.Slug() + "-" + base32.NewEncoding(alphabet).EncodeToString(sum[:5])
+	infix := "-"
+	if purpose == ForUpkeep {
+		infix = keepInfix
+	}
+	return v.Slug() + infix + base32.NewEncoding(alphabet).EncodeToString(sum[:5])
 }

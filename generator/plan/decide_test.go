@@ -33,11 +33,20 @@ type world struct {
 		Priority    int
 		Paused      bool
 		Broken      string
-		Dispatches  []struct {
+		MaxPerHour  int
+		State       State
+		Schedules   []struct {
+			Name, Zone       string
+			Days             []time.Weekday
+			From, To         int
+			Min, Max, Buffer *int
+		}
+		Dispatches []struct {
 			ID     string
 			Agents int
 			Age    string // since it was ordered; the lease is 15 minutes
 			Seen   string // indexes
+			Worked bool   // they had a job
 		}
 	}
 	Agents []struct {
@@ -45,6 +54,7 @@ type world struct {
 		Cluster string
 		State   AgentState
 		Count   int
+		Idle    string // since it waits for a job
 	}
 	Jobs []struct {
 		Rules   []string
@@ -83,6 +93,18 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Register) {
 		v := Overlay{Name: o.Name, Broken: o.Broken, Policy: Policy{Queue: o.Queue, Cluster: o.Cluster, Tags: o.Tags, Min: o.Min, Max: o.Max,
 			Buffer: o.Buffer, Lookahead: o.Lookahead, MaxDispatch: o.MaxDispatch, Priority: o.Priority, Paused: o.Paused,
 			Lease: lease, IdleTimeout: 5 * time.Minute, UpkeepIdleTimeout: time.Hour}}
+		v.State, v.Policy.MaxPerHour = o.State, o.MaxPerHour
+		for _, x := range o.Schedules {
+			zone, err := time.LoadLocation(x.Zone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			schedule := Schedule{Name: x.Name, From: x.From, To: x.To, Zone: zone, Min: x.Min, Max: x.Max, Buffer: x.Buffer}
+			for _, d := range x.Days {
+				schedule.Days[d] = true
+			}
+			v.Policy.Schedules = append(v.Policy.Schedules, schedule)
+		}
 		for _, d := range o.Dispatches {
 			at := age(d.Age)
 			v.Dispatches = append(v.Dispatches, Dispatch{ID: d.ID, Agents: d.Agents, At: at, NotAfter: at.Add(lease), Purpose: ForDemand})
@@ -92,7 +114,7 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Register) {
 			}
 			for i := range d.Agents {
 				if seen.Has(i) {
-					register.note([]string{"dispatch=" + d.ID, fmt.Sprintf("index=%d", i)})
+					register.note([]string{"dispatch=" + d.ID, fmt.Sprintf("index=%d", i)}, d.Worked)
 				}
 			}
 		}
@@ -100,8 +122,12 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Register) {
 	}
 	s := Snapshot{At: w.Now, Queues: w.Queues}
 	for i, a := range w.Agents {
+		var idleSince time.Time
+		if a.Idle != "" {
+			idleSince = age(a.Idle)
+		}
 		for n := range max(1, a.Count) {
-			s.Agents = append(s.Agents, Agent{ID: fmt.Sprintf("agent-%d-%d", i, n), Tags: a.Tags, Cluster: a.Cluster, State: a.State})
+			s.Agents = append(s.Agents, Agent{ID: fmt.Sprintf("agent-%d-%d", i, n), Tags: a.Tags, Cluster: a.Cluster, State: a.State, IdleSince: idleSince})
 		}
 	}
 	for i, j := range w.Jobs {
@@ -117,6 +143,7 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Register) {
 		s.Sightings = append(s.Sightings, Sighting{Agent: id, Running: true})
 	}
 	register.Note(s)
+	register.Keep(overlays, w.Now)
 	return overlays, s, register
 }
 

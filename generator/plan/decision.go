@@ -13,12 +13,21 @@ type Decision struct {
 	// Held says why nothing is ordered whatever is needed; empty when nothing
 	// stands in the way.
 	Held string `json:"held,omitempty"`
+	// Schedule names the schedule that is in force; empty when none is.
+	Schedule string `json:"schedule,omitempty"`
+	// Probe reports whether the breaker is open and the order is a probe.
+	Probe bool `json:"probe,omitempty"`
 	// Sum is the arithmetic.
 	Sum Sum `json:"sum"`
 	// Order are the dispatches to write, those for demand first.
 	Order []Dispatch `json:"order,omitempty"`
-	// Retire are the dispatches to take out of git, by ID.
-	Retire []Retirement `json:"retire,omitempty"`
+	// Retire are the dispatches that can be taken out of git, by ID. They ride
+	// with whatever else is pushed; RetireNow reports that they have waited
+	// long enough, or that the breaker must hear of them.
+	Retire    []Retirement `json:"retire,omitempty"`
+	RetireNow bool         `json:"retireNow,omitempty"`
+	// State is what is to be remembered once this was done.
+	State State `json:"state,omitzero"`
 	// Observation is what was decided on, beside the tip's tree.
 	Observation Observation `json:"observation,omitzero"`
 }
@@ -38,12 +47,18 @@ type Sum struct {
 	Starting int `json:"starting"`
 	// Own is the overlay's agents, connected and starting.
 	Own int `json:"own"`
-	// Min, Max and Buffer are the policy's.
+	// Leaving of the idle agents are relieved: they are counted neither for
+	// min nor for buffer.
+	Leaving int `json:"leaving,omitempty"`
+	// Allowance is how many agents the policy's limit per hour still allows;
+	// nil when there is no such limit.
+	Allowance *int `json:"allowance,omitempty"`
+	// Min, Max and Buffer are the policy's, or the schedule's.
 	Min    int `json:"min"`
 	Max    int `json:"max"`
 	Buffer int `json:"buffer"`
 	// Need is what jobs and buffer ask for, Floor what min asks for, Ceiling
-	// what max leaves room for.
+	// what max (and the limit per hour) leave room for.
 	Need    int `json:"need"`
 	Floor   int `json:"floor"`
 	Ceiling int `json:"ceiling"`
@@ -61,9 +76,15 @@ type Retirement struct {
 	Agents int    `json:"agents"`
 	// Registered is how many of its indexes were seen.
 	Registered int `json:"registered"`
-	// Reason is why it can go.
+	// Reason is why it can go, and Since is since when it could.
 	Reason RetireReason `json:"reason"`
+	Since  time.Time    `json:"since"`
+	// Failure is how it failed; empty when it did not.
+	Failure Failure `json:"failure,omitempty"`
 }
+
+// retireWait is how long a retirement waits for another push to ride with.
+const retireWait = 5 * time.Minute
 
 // RetireReason is why a dispatch leaves git.
 type RetireReason string
@@ -79,5 +100,5 @@ const (
 // At is the time of the decision.
 func (d Decision) At() time.Time { return d.Observation.At }
 
-// Empty reports whether there is nothing to do.
-func (d Decision) Empty() bool { return len(d.Order) == 0 && len(d.Retire) == 0 }
+// Empty reports whether there is nothing to do now.
+func (d Decision) Empty() bool { return len(d.Order) == 0 && !d.RetireNow }

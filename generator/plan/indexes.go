@@ -45,6 +45,9 @@ func (s Indexes) Below(n int) int {
 	return count
 }
 
+// IsZero reports whether the set is empty.
+func (s Indexes) IsZero() bool { return s.Below(MaxIndex) == 0 }
+
 // String lists the set as ranges; the empty set is "".
 func (s Indexes) String() string {
 	var ranges []string

@@ -45,17 +45,32 @@ type Supply struct {
 	Held string `json:"held,omitempty"`
 	// Spare agents are idle, could take any job of the overlay, and are not
 	// needed for a pending one. One that muster did not start is credited to
-	// the first overlay that it could stand in for.
-	Spare int `json:"spare,omitempty"`
+	// the first overlay that it could stand in for. Leaving of them are about
+	// to run into their idle time-out.
+	Spare   int `json:"spare,omitempty"`
+	Leaving int `json:"leaving,omitempty"`
 	// Busy agents of the queue run a job, whoever started them.
 	Busy int `json:"busy,omitempty"`
 	// Own agents carry the overlay's tag and are connected, idle or busy.
 	Own int `json:"own,omitempty"`
 	// Stopping agents carry the overlay's tag too, but take no more jobs.
 	Stopping int `json:"stopping,omitempty"`
-	// Registered are the indexes that Buildkite has seen, by dispatch. A
-	// dispatch of which none was seen is left out.
-	Registered map[string]Indexes `json:"registered,omitempty"`
+	// Dispatches is what Buildkite has seen of each dispatch in git. One of
+	// which nothing was seen is left out.
+	Dispatches map[string]Seen `json:"dispatches,omitempty"`
+}
+
+// Seen is what Buildkite has seen of one dispatch, now or before.
+type Seen struct {
+	// Registered are the indexes whose agents have registered.
+	Registered Indexes `json:"registered,omitzero"`
+	// Settled is when all indexes were first known to have registered; nil
+	// while some have not.
+	Settled *time.Time `json:"settled,omitempty"`
+	// Worked reports whether any of the agents has had a job.
+	Worked bool `json:"worked,omitempty"`
+	// Connected is how many of the agents are connected now.
+	Connected int `json:"connected,omitempty"`
 }
 
 // Unmatched is a group of jobs that no overlay of their queue can serve.

@@ -158,7 +158,7 @@ func (q queueReader) read(key string, classes []*class, agents []Agent) Observat
 	for i, overlay := range q.overlays {
 		clusters[i], supplies[i].Held = q.cluster(overlay.Policy)
 		supplies[i].Overlay = overlay.Name
-		supplies[i].Registered = q.registered(overlay)
+		supplies[i].Dispatches = q.seen(overlay, agents)
 		tags[i] = overlay.agentTags()
 	}
 	var served []*class
@@ -185,10 +185,14 @@ func (q queueReader) read(key string, classes []*class, agents []Agent) Observat
 	for i := range idle {
 		idle[i].credit = creditTo(idle[i].Agent, tags, clusters)
 	}
+	q.markLeaving(idle)
 	taken, spare := matchIdle(idle, served)
 	o.Jobs = demands(served, taken)
-	for i, n := range spare {
-		supplies[i].Spare = n
+	for k, n := range spare {
+		supplies[k.credit].Spare += n
+		if k.leaving {
+			supplies[k.credit].Leaving += n
+		}
 	}
 	slices.SortFunc(supplies, func(a, b Supply) int { return cmp.Compare(a.Overlay, b.Overlay) })
 	o.Overlays = supplies
@@ -225,19 +229,21 @@ func (q queueReader) cluster(p Policy) (id, held string) {
 	return found[0].Cluster, held
 }
 
-func (q queueReader) registered(o Overlay) map[string]Indexes {
-	var m map[string]Indexes
+// seen collects what is known of the overlay's dispatches.
+func (q queueReader) seen(o Overlay, agents []Agent) map[string]Seen {
+	known := map[string]Seen{}
 	for _, d := range o.Dispatches {
-		seen := q.register.Seen(d.ID)
-		if seen.Below(d.Agents) == 0 {
-			continue
+		s := q.register.Seen(d.ID)
+		for _, a := range agents {
+			if slices.Contains(a.Tags, TagDispatch+"="+d.ID) {
+				s.Connected++
+			}
 		}
-		if m == nil {
-			m = map[string]Indexes{}
+		if !s.Registered.IsZero() {
+			known[d.ID] = s
 		}
-		m[d.ID] = seen
 	}
-	return m
+	return known
 }
 
 // countAgents counts the queue's agents into the supplies, and returns the
@@ -304,7 +310,34 @@ func nearest(tags [][]string, rules []string) []string {
 // idleAgent is a connected agent that waits for a job.
 type idleAgent struct {
 	Agent
-	credit int // the overlay whose buffer it is part of, or -1
+	credit  int  // the overlay whose buffer it is part of, or -1
+	leaving bool // it is about to run into its idle time-out
+}
+
+// markLeaving marks the upkeep agents that are to be relieved. As soon as the
+// first of an overlay is within five minutes of its idle time-out, so are all
+// that follow it within a sixth of that time-out: one order relieves them
+// together, and the new agents are up before the old ones leave.
+func (q queueReader) markLeaving(idle []idleAgent) {
+	for i, o := range q.overlays {
+		timeout := o.Policy.UpkeepIdleTimeout
+		lead := max(timeout/12, min(5*time.Minute, timeout/2))
+		keep := TagDispatch + "=" + o.Slug() + keepInfix
+		left := func(a idleAgent) (time.Duration, bool) {
+			if a.credit != i || a.IdleSince.IsZero() || !slices.ContainsFunc(a.Tags, func(t string) bool { return strings.HasPrefix(t, keep) }) {
+				return 0, false
+			}
+			return a.IdleSince.Add(timeout).Sub(q.snapshot.At), true
+		}
+		due := slices.ContainsFunc(idle, func(a idleAgent) bool {
+			d, ok := left(a)
+			return ok && d <= lead
+		})
+		for k := range idle {
+			d, ok := left(idle[k])
+			idle[k].leaving = idle[k].leaving || due && ok && d <= lead+timeout/6
+		}
+	}
 }
 
 // creditTo returns the overlay that a spare agent is credited to: its own, as
@@ -325,9 +358,10 @@ func creditTo(a Agent, tags [][]string, clusters []string) int {
 }
 
 // matchIdle hands the pending jobs to the idle agents that could take them, as
-// many as can be, and first to those that are part of no buffer. It returns how
-// many of each class are taken, and how many agents each overlay has to spare.
-func matchIdle(idle []idleAgent, classes []*class) (taken []int, spare map[int]int) {
+// many as can be, and first to those that are part of no buffer or will not be
+// for long. It returns how many of each class are taken, and how many agents of
+// each kind that an overlay is credited with are spare.
+func matchIdle(idle []idleAgent, classes []*class) (taken []int, spare map[kind]int) {
 	groups, supply := alike(idle, classes)
 	demand := make([]int, len(classes))
 	for j, c := range classes {
@@ -343,10 +377,10 @@ func matchIdle(idle []idleAgent, classes []*class) (taken []int, spare map[int]i
 	for j, c := range classes {
 		taken[j] = c.pending - f.want[j]
 	}
-	spare = map[int]int{}
+	spare = map[kind]int{}
 	for g, n := range f.free {
-		if credit := groups[g].credit; credit >= 0 {
-			spare[credit] += n
+		if groups[g].credit >= 0 {
+			spare[groups[g]] = n
 		}
 	}
 	return taken, spare
@@ -355,11 +389,23 @@ func matchIdle(idle []idleAgent, classes []*class) (taken []int, spare map[int]i
 // kind is what tells idle agents apart: whose buffer they are part of, and
 // which classes of jobs they can take, as a bit string.
 type kind struct {
-	credit int
-	takes  string
+	credit  int
+	leaving bool
+	takes   string
 }
 
-// alike counts agents by kind, those of no buffer first.
+// rank orders kinds: of no buffer, leaving one, part of one.
+func (k kind) rank() int {
+	switch {
+	case k.credit < 0:
+		return 0
+	case k.leaving:
+		return 1
+	}
+	return 2
+}
+
+// alike counts agents by kind, in the order in which they are given jobs.
 func alike(agents []idleAgent, classes []*class) (kinds []kind, counts []int) {
 	count := map[kind]int{}
 	set := make([]byte, len(classes)/8+1)
@@ -370,13 +416,13 @@ func alike(agents []idleAgent, classes []*class) (kinds []kind, counts []int) {
 				set[j/8] |= 1 << (j % 8)
 			}
 		}
-		count[kind{a.credit, string(set)}]++
+		count[kind{a.credit, a.leaving, string(set)}]++
 	}
 	for k := range count {
 		kinds = append(kinds, k)
 	}
 	slices.SortFunc(kinds, func(a, b kind) int {
-		return cmp.Or(cmp.Compare(a.credit, b.credit), cmp.Compare(a.takes, b.takes))
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.credit, b.credit), cmp.Compare(a.takes, b.takes))
 	})
 	for _, k := range kinds {
 		counts = append(counts, count[k])

@@ -18,6 +18,8 @@ type Overlay struct {
 	Policy Policy
 	// Dispatches are the manifests in git, ordered by ID.
 	Dispatches []Dispatch
+	// State is what was remembered for the next decision.
+	State State
 	// Broken says why the overlay is left alone: a template that does not
 	// build, a dispatch that cannot be read. Empty when it is sound.
 	Broken string
@@ -83,6 +85,11 @@ type Policy struct {
 	IdleTimeout, UpkeepIdleTimeout time.Duration
 	// Priority orders the overlays that serve one queue: higher first.
 	Priority int
+	// MaxPerHour is the number of agents ordered in any hour that is never
+	// passed; zero means no such limit.
+	MaxPerHour int
+	// Schedules change Min, Max and Buffer in named windows.
+	Schedules []Schedule
 	// Paused stops ordering. Dispatches are still retired: that ends no agent,
 	// and a manifest left in git past its Job's TTL would be run again.
 	Paused bool

@@ -63,6 +63,7 @@ func drawJob(t *rapid.T, i int, now time.Time) Job {
 func (d drawn) decide() []Decision {
 	var r Register
 	r.Note(d.snapshot)
+	r.Keep(d.overlays, d.snapshot.At)
 	var all []Decision
 	for _, o := range Observe(d.overlays, d.snapshot, &r) {
 		all = append(all, Decide("c0ffee", d.overlays, o)...)
@@ -100,9 +101,12 @@ func TestWhatIsOrderedIsNotOrderedAgain(t *testing.T) {
 		for _, x := range d.decide() {
 			i := slices.IndexFunc(d.overlays, func(o Overlay) bool { return o.Name == x.Overlay })
 			kept := slices.DeleteFunc(slices.Clone(d.overlays[i].Dispatches), func(k Dispatch) bool {
-				return slices.ContainsFunc(x.Retire, func(r Retirement) bool { return r.ID == k.ID })
+				return x.RetireNow && slices.ContainsFunc(x.Retire, func(r Retirement) bool { return r.ID == k.ID })
 			})
 			d.overlays[i].Dispatches = append(kept, x.Order...)
+			if !x.Empty() {
+				d.overlays[i].State = x.State
+			}
 		}
 		for _, x := range d.decide() {
 			if !x.Empty() {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Tag keys that muster gives its agents, beside the queue and the policy's own.
@@ -14,29 +15,35 @@ const (
 	TagOverlay  = "overlay"
 )
 
-// Register remembers which indexes of which dispatches Buildkite has ever
-// seen. It only saves time: what a restart loses is found again from Buildkite,
-// or costs at most the rest of a lease. The zero value is empty and ready.
-type Register struct{ seen map[string]*entry }
+// Register remembers what Buildkite has ever shown of each dispatch. It only
+// saves time: what a restart loses is found again from Buildkite, or costs at
+// most the rest of a lease. The zero value is empty and ready.
+type Register struct{ known map[string]*entry }
 
 // entry is what is known of one dispatch.
 type entry struct {
 	indexes Indexes
-	absent  int // how many times in a row Keep found it in no overlay
+	worked  bool
+	settled time.Time // when all indexes were first known
+	absent  int       // how many times in a row Keep found it in no overlay
 }
 
 // Note adds every agent the snapshot shows: the connected ones, and those known
 // from the jobs they ran.
 func (r *Register) Note(s Snapshot) {
 	for _, a := range s.Agents {
-		r.note(a.Tags)
+		r.note(a.Tags, a.State == AgentBusy)
 	}
 	for _, g := range s.Sightings {
-		r.note(g.Tags)
+		tags := g.Tags
+		if at := strings.LastIndexByte(g.Name, '-'); len(tags) == 0 && at > 0 {
+			tags = []string{TagDispatch + "=" + g.Name[:at], TagIndex + "=" + g.Name[at+1:]}
+		}
+		r.note(tags, true)
 	}
 }
 
-func (r *Register) note(tags []string) {
+func (r *Register) note(tags []string, worked bool) {
 	id, ok := tagValue(tags, TagDispatch)
 	if !ok {
 		return
@@ -46,42 +53,61 @@ func (r *Register) note(tags []string) {
 	if err != nil {
 		return
 	}
-	if r.seen == nil {
-		r.seen = map[string]*entry{}
+	if r.known == nil {
+		r.known = map[string]*entry{}
 	}
-	if r.seen[id] == nil {
-		r.seen[id] = &entry{}
+	if r.known[id] == nil {
+		r.known[id] = &entry{}
 	}
-	r.seen[id].indexes.Add(index)
+	r.known[id].indexes.Add(index)
+	r.known[id].worked = r.known[id].worked || worked
 }
 
-// Keep forgets dispatches that are in none of the overlays, and were not the
-// time before either: an agent may be seen before the commit that ordered it is.
-func (r *Register) Keep(overlays []Overlay) {
+// Keep brings the register in line with the overlays of the tip: it notes which
+// dispatches have settled by now, and forgets those that are in no overlay and
+// were not the time before either. (An agent may be seen before the commit that
+// ordered it is.)
+func (r *Register) Keep(overlays []Overlay, now time.Time) {
 	live := map[string]bool{}
 	for _, o := range overlays {
 		for _, d := range o.Dispatches {
 			live[d.ID] = true
+			if e := r.known[d.ID]; e != nil && e.settled.IsZero() && e.indexes.Below(d.Agents) == d.Agents {
+				e.settled = now.UTC().Truncate(time.Second)
+			}
 		}
 	}
-	for id, e := range r.seen {
+	for id, e := range r.known {
 		switch {
 		case live[id]:
 			e.absent = 0
 		case e.absent > 0:
-			delete(r.seen, id)
+			delete(r.known, id)
 		default:
 			e.absent++
 		}
 	}
 }
 
-// Seen returns the indexes of a dispatch that were seen.
-func (r *Register) Seen(id string) Indexes {
-	if s := r.seen[id]; s != nil {
-		return Indexes{words: slices.Clone(s.indexes.words)}
+// Seen returns what is known of a dispatch, but for who is connected now.
+func (r *Register) Seen(id string) Seen {
+	e := r.known[id]
+	if e == nil {
+		return Seen{}
 	}
-	return Indexes{}
+	s := Seen{Registered: Indexes{words: slices.Clone(e.indexes.words)}, Worked: e.worked}
+	if !e.settled.IsZero() {
+		settled := e.settled
+		s.Settled = &settled
+	}
+	return s
+}
+
+// Missing reports whether Buildkite may still tell something new about the
+// dispatch: an index that was not seen, or whether any agent has worked.
+func (r *Register) Missing(d Dispatch) bool {
+	e := r.known[d.ID]
+	return e == nil || !e.worked || e.indexes.Below(d.Agents) < d.Agents
 }
 
 // tagValue returns the value of the first tag with the key.

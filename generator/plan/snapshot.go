@@ -31,6 +31,9 @@ type Agent struct {
 	Tags []string
 	// State is what the agent is doing.
 	State AgentState
+	// IdleSince is when an idle agent connected, or finished its last job; zero
+	// when unknown.
+	IdleSince time.Time
 }
 
 // AgentState is what a connected agent is doing.
@@ -83,8 +86,10 @@ const (
 
 // Sighting says that an agent existed: it ran or runs a job.
 type Sighting struct {
-	// Agent is Buildkite's identifier of the agent.
-	Agent string
+	// Agent is Buildkite's identifier of the agent, Name what it calls itself:
+	// the agent Job calls it after its dispatch and index, as in
+	// "default-7f3k9c2b-3", which helps where the tags are not told.
+	Agent, Name string
 	// Tags are the agent's tags as "key=value".
 	Tags []string
 	// Running reports whether the job still runs.

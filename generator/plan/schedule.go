@@ -1,0 +1,70 @@
+package plan
+
+import (
+	"cmp"
+	"time"
+)
+
+// Schedule is a window of the week in which a policy keeps another number of
+// agents.
+type Schedule struct {
+	// Name is what commits call it.
+	Name string
+	// Days are the days of the week on which the window begins.
+	Days [7]bool
+	// From and To are minutes of the day, 0 to 1440, on the clocks of Zone: the
+	// window holds From and ends before To. A To that is not after From is on
+	// the next day. Where clocks are changed, a window holds what the clock
+	// shows: an hour that is left out is not there, one that comes twice
+	// belongs to it twice.
+	From, To int
+	// Zone is the time zone.
+	Zone *time.Location
+	// Min, Max and Buffer replace the policy's; nil keeps it.
+	Min, Max, Buffer *int
+}
+
+// active reports whether t lies in the window.
+func (s Schedule) active(t time.Time) bool {
+	local := t.In(s.Zone)
+	minute := local.Hour()*60 + local.Minute()
+	today, yesterday := s.Days[local.Weekday()], s.Days[(local.Weekday()+6)%7]
+	if s.From < s.To {
+		return today && s.From <= minute && minute < s.To
+	}
+	return today && s.From <= minute || yesterday && minute < s.To
+}
+
+// During returns the policy as it is at t, and the name of the schedule that
+// made it so, if any did. Of several windows that hold t the largest wins: the
+// one with the highest max, then min, then buffer, then the first.
+func (p Policy) During(t time.Time) (Policy, string) {
+	var largest Policy
+	var name string
+	for _, s := range p.Schedules {
+		if !s.active(t) {
+			continue
+		}
+		q := s.apply(p)
+		if name == "" || cmp.Or(cmp.Compare(q.Max, largest.Max), cmp.Compare(q.Min, largest.Min), cmp.Compare(q.Buffer, largest.Buffer)) > 0 {
+			largest, name = q, s.Name
+		}
+	}
+	if name == "" {
+		return p, ""
+	}
+	return largest, name
+}
+
+// apply returns the policy with what the schedule says.
+func (s Schedule) apply(p Policy) Policy {
+	for _, x := range []struct {
+		from *int
+		to   *int
+	}{{s.Min, &p.Min}, {s.Max, &p.Max}, {s.Buffer, &p.Buffer}} {
+		if x.from != nil {
+			*x.to = *x.from
+		}
+	}
+	return p
+}
