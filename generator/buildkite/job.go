@@ -123,7 +123,7 @@ func (s *session) sightings(seen map[string]plan.Sighting, b *readBuild, agents 
 		}
 		id := string(r.Agent.ID)
 		sighting := seen[id]
-		sighting.Agent = id
+		sighting.Agent, sighting.Name = id, string(r.Agent.Name)
 		sighting.Running = sighting.Running || running
 		if len(sighting.Tags) == 0 {
 			switch connected, ok := agents[id]; {

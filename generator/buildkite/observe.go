@@ -188,7 +188,7 @@ func (s *session) snapshot(at time.Time, agents map[string]agentRecord, builds m
 		if state, ok := agentState(&r); ok {
 			cluster, _ := place(&r)
 			snapshot.Agents = append(snapshot.Agents, plan.Agent{
-				ID: id, Cluster: cluster, Tags: c.clusters.agentTags(&r), State: state,
+				ID: id, Cluster: cluster, Tags: c.clusters.agentTags(&r), State: state, IdleSince: idleSince(&r, state),
 			})
 		}
 	}
@@ -230,6 +230,18 @@ func (s *session) odd(kind string) func(why string) {
 			c.cfg.Log.Warn("Buildkite listed a record that makes no sense: left out", "kind", kind, "because", why)
 		})
 	}
+}
+
+// idleSince is when an idle agent connected or finished its last job, whichever
+// is later (docs apis/rest_api/agents.md, created_at and last_job_finished_at).
+func idleSince(r *agentRecord, state plan.AgentState) time.Time {
+	switch {
+	case state != plan.AgentIdle:
+		return time.Time{}
+	case r.LastJob.at.After(r.Created.at):
+		return r.LastJob.at
+	}
+	return r.Created.at
 }
 
 // agentState tells what an agent is doing; false when it is not there. An agent

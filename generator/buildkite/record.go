@@ -17,7 +17,10 @@ import (
 // where REST should have it.
 type agentRecord struct {
 	ID       text       `json:"id"`
+	Name     text       `json:"name"`
 	State    text       `json:"connection_state"`
+	Created  moment     `json:"created_at"`
+	LastJob  moment     `json:"last_job_finished_at"`
 	WebURL   text       `json:"web_url"`
 	MetaData texts      `json:"meta_data"`
 	Job      *jobRecord `json:"job"`

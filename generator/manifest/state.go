@@ -23,7 +23,7 @@ type stateDocument struct {
 // readState reads what is remembered. What makes no sense is a finding.
 func readState(file string, data []byte) (plan.State, *Finding) {
 	wrong := func(problem string) (plan.State, *Finding) {
-		return plan.State{}, &Finding{File: file, Problem: problem, Remedy: "the breaker is taken as closed, and the file is written anew"}
+		return plan.State{}, &Finding{File: file, Problem: problem, Remedy: "the breaker is taken as closed, and the file is taken away"}
 	}
 	if len(data) > largestPolicy {
 		return wrong(fmt.Sprintf("is %d bytes and was not read", len(data)))
