@@ -1,0 +1,146 @@
+package buildkitetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"muster/generator/plan"
+)
+
+// Snapshot returns what a reader of the HTTP API would make of this moment,
+// without the API: the agents, jobs and queues as they are now, and the agents
+// of the jobs of builds under way and, when since is not zero, of builds that
+// finished from then on. The slices of tags and rules are shared with the
+// server and must not be changed.
+func (s *Server) Snapshot(since time.Time) plan.Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	snapshot := plan.Snapshot{At: s.now, Agents: make([]plan.Agent, 0, len(s.connected))}
+	for _, a := range s.connected {
+		snapshot.Agents = append(snapshot.Agents, a.seen())
+	}
+	r := reading{snapshot: &snapshot, org: s.opts.Org, sighted: map[*agent]int{}}
+	for _, b := range s.active {
+		if b.state == "scheduled" || b.state == "running" || b.state == "failing" {
+			r.build(b, true)
+		}
+	}
+	if !since.IsZero() {
+		from := since.UTC().Truncate(time.Second) // as finished_from is written
+		for _, b := range s.candidates(nil, from) {
+			if b.over() && !b.finishedAt.Before(from) {
+				r.build(b, false)
+			}
+		}
+	}
+	for _, c := range s.clusters {
+		for _, q := range c.queues {
+			snapshot.Queues = append(snapshot.Queues, plan.Queue{Cluster: c.id, ClusterName: c.name, Key: q.key, Paused: q.paused})
+		}
+	}
+	return snapshot
+}
+
+// seen is the agent as the list of agents shows it.
+func (a *agent) seen() plan.Agent {
+	seen := plan.Agent{ID: a.id, Cluster: a.cluster.id, Tags: a.tags, State: plan.AgentIdle}
+	switch {
+	case a.state != "connected" || a.paused:
+		seen.State = plan.AgentStopping
+	case a.job != nil:
+		seen.State = plan.AgentBusy
+	default:
+		seen.IdleSince = a.connect
+		if !a.lastJob.IsZero() {
+			seen.IdleSince = a.lastJob
+		}
+		seen.IdleSince = inMilliseconds(seen.IdleSince)
+	}
+	return seen
+}
+
+// inMilliseconds is a time as exact as the API writes it.
+func inMilliseconds(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+// reading collects jobs and sightings, build by build.
+type reading struct {
+	snapshot *plan.Snapshot
+	org      string
+	sighted  map[*agent]int // where in the snapshot's sightings
+}
+
+// build reads one build; the jobs of an active one may want agents.
+func (r *reading) build(b *build, active bool) {
+	blocked := false // a block step that was not released stands before
+	for _, j := range b.jobs {
+		if j.step.Type == Block {
+			blocked = blocked || j.state != stateUnblocked && j.state != stateCanceled
+		}
+		if j.step.Type != Command {
+			continue
+		}
+		if j.agent != nil {
+			r.sight(j)
+		}
+		if state, wants := j.wants(blocked); active && wants && !j.retried {
+			r.job(b, j, state)
+		}
+	}
+}
+
+// sight adds the agent that a job has or had.
+func (r *reading) sight(j *job) {
+	running := false
+	switch j.state {
+	case stateAssigned, stateRunning, stateCanceling:
+		running = true
+	case statePassed, stateFailed, stateCanceled:
+	default:
+		return
+	}
+	i, known := r.sighted[j.agent]
+	if !known {
+		i = len(r.snapshot.Sightings)
+		r.sighted[j.agent] = i
+		sighting := plan.Sighting{Agent: j.agent.id, Name: j.agent.spec.Name, Tags: j.agent.tags}
+		if len(j.agent.spec.Tags) == 0 && !j.agent.ended.IsZero() {
+			sighting.Tags = nil // nothing that is listed tells them any more
+		}
+		r.snapshot.Sightings = append(r.snapshot.Sightings, sighting)
+	}
+	sighting := &r.snapshot.Sightings[i]
+	sighting.Running = sighting.Running || running
+}
+
+// wants tells what keeps a job from running, if it may run at all.
+func (j *job) wants(blocked bool) (plan.JobState, bool) {
+	switch j.state {
+	case stateScheduled:
+		return plan.JobScheduled, true
+	case stateLimited, statePlatformLimited, stateReserved:
+		return plan.JobLimited, true
+	case stateBlocked:
+		return plan.JobBlocked, true
+	case stateWaiting:
+		if blocked {
+			return plan.JobBlocked, true
+		}
+		return plan.JobWaiting, true
+	}
+	return "", false
+}
+
+func (r *reading) job(b *build, j *job, state plan.JobState) {
+	seen := plan.Job{
+		ID: j.id, Cluster: b.cluster.id, Rules: j.match, State: state,
+		URL: "https://buildkite.com/" + r.org + "/" + b.spec.Pipeline + "/builds/" + fmt.Sprint(b.number) + "#" + j.id,
+	}
+	if slices.Contains(seen.Rules, "*") {
+		seen.Rules = slices.DeleteFunc(slices.Clone(seen.Rules), func(rule string) bool { return rule == "*" })
+	}
+	if state == plan.JobScheduled {
+		seen.Since = inMilliseconds(j.runnable)
+	}
+	r.snapshot.Jobs = append(r.snapshot.Jobs, seen)
+}
