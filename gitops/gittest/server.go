@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
-	"testing"
 )
 
 // Options say how a server behaves. The zero value serves everybody over
@@ -148,6 +147,15 @@ func whole(next http.Handler) http.Handler {
 	})
 }
 
+// TB is what this package needs of a testing.TB. It is an interface of its own
+// so that the demo does not carry the testing package along.
+type TB interface {
+	Helper()
+	Cleanup(func())
+	TempDir() string
+	Fatal(args ...any)
+}
+
 // Fleet is a bare repository and the server it is served by.
 type Fleet struct {
 	Repository
@@ -159,7 +167,7 @@ func (f Fleet) URL() string { return f.Server.URL + "/" + filepath.Base(f.Dir) }
 
 // NewServer makes an empty bare repository, fleet.git, in a directory of the
 // test's and serves it until the test ends.
-func NewServer(t testing.TB, o Options) Fleet {
+func NewServer(t TB, o Options) Fleet {
 	t.Helper()
 	repository := NewRepository(t)
 	server, err := Serve(filepath.Dir(repository.Dir), o)
@@ -172,7 +180,7 @@ func NewServer(t testing.TB, o Options) Fleet {
 
 // NewRepository makes an empty bare repository, fleet.git, in a directory of
 // the test's.
-func NewRepository(t testing.TB, more ...string) Repository {
+func NewRepository(t TB, more ...string) Repository {
 	t.Helper()
 	repository, err := Init(filepath.Join(t.TempDir(), "fleet.git"), more...)
 	if err != nil {
