@@ -14,9 +14,15 @@ import (
 func Observe(overlays []Overlay, s Snapshot, r *Register) []Observation {
 	jobs := classify(s.Jobs)
 	agents := dropBusy(s)
+	connected := map[string]int{}
+	for _, a := range agents {
+		if id, ok := tagValue(a.Tags, TagDispatch); ok {
+			connected[id]++
+		}
+	}
 	var observations []Observation
 	for key, group := range byQueue(overlays) {
-		q := queueReader{overlays: group, snapshot: s, register: r}
+		q := queueReader{overlays: group, snapshot: s, register: r, connected: connected}
 		observations = append(observations, q.read(key, jobs[key], agents))
 	}
 	slices.SortFunc(observations, func(a, b Observation) int { return cmp.Compare(a.Queue, b.Queue) })
@@ -145,9 +151,10 @@ func dropBusy(s Snapshot) []Agent {
 
 // queueReader makes the observation of one queue.
 type queueReader struct {
-	overlays []Overlay // in order
-	snapshot Snapshot
-	register *Register
+	overlays  []Overlay // in order
+	snapshot  Snapshot
+	register  *Register
+	connected map[string]int // agents by dispatch
 }
 
 func (q queueReader) read(key string, classes []*class, agents []Agent) Observation {
@@ -158,7 +165,7 @@ func (q queueReader) read(key string, classes []*class, agents []Agent) Observat
 	for i, overlay := range q.overlays {
 		clusters[i], supplies[i].Held = q.cluster(overlay.Policy)
 		supplies[i].Overlay = overlay.Name
-		supplies[i].Dispatches = q.seen(overlay, agents)
+		supplies[i].Dispatches = q.seen(overlay)
 		tags[i] = overlay.agentTags()
 	}
 	var served []*class
@@ -230,15 +237,11 @@ func (q queueReader) cluster(p Policy) (id, held string) {
 }
 
 // seen collects what is known of the overlay's dispatches.
-func (q queueReader) seen(o Overlay, agents []Agent) map[string]Seen {
+func (q queueReader) seen(o Overlay) map[string]Seen {
 	known := map[string]Seen{}
 	for _, d := range o.Dispatches {
 		s := q.register.Seen(d.ID)
-		for _, a := range agents {
-			if slices.Contains(a.Tags, TagDispatch+"="+d.ID) {
-				s.Connected++
-			}
-		}
+		s.Connected = q.connected[d.ID]
 		if !s.Registered.IsZero() {
 			known[d.ID] = s
 		}

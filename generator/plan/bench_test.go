@@ -1,0 +1,65 @@
+package plan
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// fleetOf makes overlays on ten queues and jobs of a hundred kinds, half of
+// them waiting, with an agent for every twentieth job.
+func fleetOf(overlays, jobs int) ([]Overlay, Snapshot, *Register) {
+	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	var fleet []Overlay
+	for i := range overlays {
+		o := Overlay{Name: fmt.Sprintf("overlay-%02d", i), Policy: Policy{
+			Queue: fmt.Sprintf("queue-%d", i%10), Tags: []string{"os=linux", fmt.Sprintf("size=%d", i/10)},
+			Min: 5, Max: 2000, Buffer: 10, Lookahead: 0.2, MaxDispatch: 100, Lease: lease,
+			IdleTimeout: 5 * time.Minute, UpkeepIdleTimeout: time.Hour, Priority: i % 3,
+		}}
+		for k := range 20 {
+			o.Dispatches = append(o.Dispatches, Dispatch{ID: fmt.Sprintf("%s-%08d", o.Name, k), Agents: 50, At: at, NotAfter: at.Add(lease)})
+		}
+		fleet = append(fleet, o)
+	}
+	s := Snapshot{At: at}
+	for i := range jobs {
+		state := JobScheduled
+		if i%2 == 1 {
+			state = JobWaiting
+		}
+		rules := []string{fmt.Sprintf("queue=queue-%d", i%10), "os=linux"}
+		if i%7 == 0 {
+			rules = append(rules, fmt.Sprintf("size=%d", i%5))
+		}
+		s.Jobs = append(s.Jobs, Job{ID: fmt.Sprint(i), Rules: rules, State: state, Since: at.Add(-time.Duration(i%600) * time.Second), URL: "https://buildkite.com/acme/app/builds/1"})
+		if i%20 == 0 {
+			o := fleet[i/20%overlays]
+			s.Agents = append(s.Agents, Agent{ID: fmt.Sprint("agent-", i), State: AgentIdle, IdleSince: at,
+				Tags: append(o.agentTags(), fmt.Sprintf("dispatch=%s-%08d", o.Name, i%20), fmt.Sprintf("index=%d", i/20%50))})
+		}
+	}
+	r := &Register{}
+	r.Note(s)
+	r.Keep(fleet, at)
+	return fleet, s, r
+}
+
+func BenchmarkDecide(b *testing.B) {
+	for _, size := range []struct{ overlays, jobs int }{{1, 100}, {10, 10_000}, {50, 100_000}} {
+		b.Run(fmt.Sprintf("overlays=%d/jobs=%d", size.overlays, size.jobs), func(b *testing.B) {
+			overlays, snapshot, register := fleetOf(size.overlays, size.jobs)
+			b.ReportAllocs()
+			agents := 0
+			for b.Loop() {
+				agents = 0
+				for _, o := range Observe(overlays, snapshot, register) {
+					for _, d := range Decide("c0ffee", overlays, o) {
+						agents += d.Sum.Agents
+					}
+				}
+			}
+			b.ReportMetric(float64(agents), "agents")
+		})
+	}
+}
