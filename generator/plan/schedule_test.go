@@ -1,0 +1,120 @@
+package plan
+
+import (
+	"testing"
+	"time"
+)
+
+// held returns how many minutes of [from, to) a schedule holds.
+func held(s Schedule, from, to time.Time) int {
+	n := 0
+	for t := from; t.Before(to); t = t.Add(time.Minute) {
+		if s.active(t) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestScheduleHolds(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	every := [7]bool{true, true, true, true, true, true, true}
+	at := func(day, clock string) time.Time {
+		x, err := time.ParseInLocation("2006-01-02 15:04", day+" "+clock, berlin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	for _, c := range []struct {
+		name     string
+		schedule Schedule
+		from, to time.Time
+		minutes  int
+	}{
+		{"an ordinary day", Schedule{Days: every, From: 8 * 60, To: 18 * 60}, at("2026-11-23", "00:00"), at("2026-11-24", "00:00"), 600},
+		{"a whole day", Schedule{Days: every, From: 0, To: 24 * 60}, at("2026-11-23", "00:00"), at("2026-11-24", "00:00"), 1440},
+		{"over midnight, begins on Friday only", Schedule{Days: [7]bool{time.Friday: true}, From: 22 * 60, To: 6 * 60}, at("2026-11-20", "00:00"), at("2026-11-23", "00:00"), 480},
+		{"its Saturday part", Schedule{Days: [7]bool{time.Friday: true}, From: 22 * 60, To: 6 * 60}, at("2026-11-21", "00:00"), at("2026-11-22", "00:00"), 360},
+		{"not from Thursday's evening", Schedule{Days: [7]bool{time.Friday: true}, From: 22 * 60, To: 6 * 60}, at("2026-11-20", "00:00"), at("2026-11-20", "22:00"), 0},
+		// On 2026-03-29 the clock goes from 02:00 to 03:00.
+		{"spring, the night is an hour shorter", Schedule{Days: every, From: 22 * 60, To: 6 * 60}, at("2026-03-28", "12:00"), at("2026-03-29", "12:00"), 420},
+		{"spring, half of the window is left out", Schedule{Days: every, From: 2*60 + 30, To: 3*60 + 30}, at("2026-03-29", "00:00"), at("2026-03-29", "12:00"), 30},
+		{"spring, all of it is left out", Schedule{Days: every, From: 2 * 60, To: 3 * 60}, at("2026-03-29", "00:00"), at("2026-03-29", "12:00"), 0},
+		// On 2026-10-25 the clock goes from 03:00 back to 02:00.
+		{"autumn, the night is an hour longer", Schedule{Days: every, From: 22 * 60, To: 6 * 60}, at("2026-10-24", "12:00"), at("2026-10-25", "12:00"), 540},
+		{"autumn, the hour comes twice", Schedule{Days: every, From: 2 * 60, To: 3 * 60}, at("2026-10-25", "00:00"), at("2026-10-25", "12:00"), 120},
+	} {
+		c.schedule.Zone = berlin
+		if got := held(c.schedule, c.from, c.to); got != c.minutes {
+			t.Errorf("%s: held for %d minutes, want %d", c.name, got, c.minutes)
+		}
+	}
+}
+
+func TestLargestScheduleWins(t *testing.T) {
+	number := func(n int) *int { return &n }
+	every := [7]bool{true, true, true, true, true, true, true}
+	window := func(name string, low, high, buffer *int) Schedule {
+		return Schedule{Name: name, Days: every, From: 0, To: 24 * 60, Zone: time.UTC, Min: low, Max: high, Buffer: buffer}
+	}
+	for _, c := range []struct {
+		name      string
+		schedules []Schedule
+		want      string
+		policy    [3]int
+	}{
+		{"none", nil, "", [3]int{2, 20, 1}},
+		{"smaller than the policy, and alone", []Schedule{window("night", number(0), number(5), nil)}, "night", [3]int{0, 5, 1}},
+		{"by max", []Schedule{window("a", number(9), nil, nil), window("b", nil, number(30), nil)}, "b", [3]int{2, 30, 1}},
+		{"then by min", []Schedule{window("a", number(3), nil, number(9)), window("b", number(4), nil, nil)}, "b", [3]int{4, 20, 1}},
+		{"then by buffer", []Schedule{window("a", nil, nil, number(2)), window("b", nil, nil, number(3))}, "b", [3]int{2, 20, 3}},
+		{"then the first", []Schedule{window("a", nil, nil, number(3)), window("b", nil, nil, number(3))}, "a", [3]int{2, 20, 3}},
+	} {
+		p, name := Policy{Min: 2, Max: 20, Buffer: 1, Schedules: c.schedules}.During(time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC))
+		if got := [3]int{p.Min, p.Max, p.Buffer}; name != c.want || got != c.policy {
+			t.Errorf("%s: %q makes it %v, want %q and %v", c.name, name, got, c.want, c.policy)
+		}
+	}
+}
+
+func TestProbesComeAtGrowingIntervals(t *testing.T) {
+	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	for failures, want := range map[int]time.Duration{3: time.Minute, 4: 2 * time.Minute, 5: 4 * time.Minute, 7: 16 * time.Minute, 8: 30 * time.Minute, 9: 30 * time.Minute, 1000: 30 * time.Minute} {
+		if got := (Breaker{Failures: failures, At: at}).NextProbe().Sub(at); got != want {
+			t.Errorf("after %d failures the next probe comes after %v, want %v", failures, got, want)
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	t0 := time.Date(2026, 11, 21, 2, 0, 0, 0, time.UTC)
+	now := t0.Add(time.Hour)
+	order := func(minute int, failure Failure) judged {
+		return judged{id: "d", at: t0.Add(time.Duration(minute) * time.Minute), failure: failure}
+	}
+	for _, c := range []struct {
+		name    string
+		before  int
+		retired []judged
+		want    int
+	}{
+		{"nothing retired", 2, nil, 2},
+		{"dispatches of one moment are one order", 0, []judged{order(1, NobodyCame), order(1, NobodyCame), order(1, NobodyCame)}, 1},
+		{"three orders", 0, []judged{order(3, NobodyCame), order(1, NobodyWorked), order(2, NobodyCame)}, 3},
+		{"one of an order is enough", 2, []judged{order(1, NobodyCame), order(1, "")}, 0},
+		{"the later order counts", 2, []judged{order(2, NobodyCame), order(1, "")}, 1},
+		{"a success ends it", 5, []judged{order(1, NobodyCame), order(2, "")}, 0},
+	} {
+		b := Breaker{Failures: c.before, At: t0}
+		if c.before == 0 {
+			b = Breaker{}
+		}
+		if got := b.judge(c.retired, now); got.Failures != c.want {
+			t.Errorf("%s: %d failures, want %d", c.name, got.Failures, c.want)
+		}
+	}
+}
