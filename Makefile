@@ -1,0 +1,60 @@
+# What can be done here. `make` alone lists it.
+
+GO         ?= go
+GOLANGCI   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+FUZZTIME   ?= 30s
+SEEDS      ?= 20000
+# Tools that the tests need and the machine may lack are built into bin/.
+export PATH := $(CURDIR)/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo build test race apiserver tools lint fuzz bench soak cover clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: ## Play a morning of builds against a real git repository, on embedded defaults
+	$(GO) run ./cmd/muster demo
+
+build: ## Build bin/muster
+	$(GO) build -trimpath -o bin/muster ./cmd/muster
+
+test: tools ## Run every test: vet, the tests with the race detector, the API server's validation
+	$(GO) vet ./...
+	$(GO) test -race -shuffle=on ./...
+	$(GO) -C testdata/apiserver test ./...
+
+race: tools ## Run the tests with the race detector, ten times in random order
+	$(GO) test -race -shuffle=on -count=10 ./...
+
+apiserver: ## Hold the agent Job against the API server's validation alone
+	$(GO) -C testdata/apiserver test ./...
+
+tools: ## Build what the tests need and the machine lacks
+	@command -v kubectl >/dev/null || $(GO) -C testdata/apiserver build -o $(CURDIR)/bin/kubectl ./kubectl
+
+lint: ## Check format and style
+	@files=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$files" ] || { echo "not gofmt-ed:"; echo "$$files"; exit 1; }
+	$(GO) run $(GOLANGCI) run
+
+fuzz: ## Fuzz every parser for FUZZTIME each
+	@set -e; $(GO) list ./... | while read -r package; do \
+		for target in $$($(GO) test -list '^Fuzz' "$$package" | grep '^Fuzz' || true); do \
+			echo "$$package $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x "$$package"; \
+		done; \
+	done
+
+bench: ## Measure decisions, stamping and git against their bounds
+	$(GO) test -run '^$$' -bench . -benchtime 1s ./generator/plan ./generator/manifest
+	$(GO) test -run '^$$' -bench . -timeout 60m ./gitops
+
+soak: ## Simulate SEEDS days of faults
+	$(GO) test ./generator -run Faults -timeout 0 -seeds $(SEEDS)
+
+cover: tools ## Write coverage.out and print the sum by function
+	$(GO) test -coverprofile coverage.out -coverpkg ./... ./...
+	$(GO) tool cover -func coverage.out | tail -1
+
+clean: ## Remove what was built
+	rm -rf bin coverage.out muster-demo
