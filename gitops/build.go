@@ -176,7 +176,7 @@ func (b *builder) child(old *tree, n *node, path string) ([]edit, error) {
 		if isFile {
 			mode = old.at(i).mode
 		}
-		if hash := plumbing.ComputeHash(plumbing.BlobObject, n.content); !isFile || old.hash(i) != hash {
+		if hash := nameOf(plumbing.BlobObject, n.content); !isFile || old.hash(i) != hash {
 			b.files[b.store(plumbing.BlobObject, n.content)] = n.content
 			edits = append(edits, edit{name: n.name, to: &entry{name: n.name, mode: mode, hash: hash}})
 		}
@@ -233,7 +233,7 @@ func (b *builder) storeTree(old *tree, from *plumbing.Hash, raw []byte, copies [
 
 // store adds an object once.
 func (b *builder) store(kind plumbing.ObjectType, data []byte) plumbing.Hash {
-	hash := plumbing.ComputeHash(kind, data)
+	hash := nameOf(kind, data)
 	if !b.known[hash] {
 		b.known[hash] = true
 		b.list = append(b.list, newObject{hash: hash, rawObject: rawObject{kind, data}})

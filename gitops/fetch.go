@@ -308,6 +308,9 @@ func (r *Repository) fetch(ctx context.Context, session transport.UploadPackSess
 	return data, nil
 }
 
+// mostAheadBytes bounds an answer that may be refused for its size.
+const mostAheadBytes = 16 << 20
+
 // readPack reads a pack, unless its header says that it is too large.
 func readPack(from io.Reader, most uint32) ([]byte, error) {
 	header := make([]byte, 12) // "PACK", the version, the number of objects
@@ -317,9 +320,15 @@ func readPack(from io.Reader, most uint32) ([]byte, error) {
 	if count := binary.BigEndian.Uint32(header[8:]); most > 0 && count > most {
 		return nil, fmt.Errorf("%w: %d", errTooMany, count)
 	}
+	if most > 0 {
+		from = io.LimitReader(from, mostAheadBytes+1)
+	}
 	data := bytes.NewBuffer(header)
 	if _, err := data.ReadFrom(from); err != nil {
 		return nil, err
+	}
+	if most > 0 && data.Len() > mostAheadBytes {
+		return nil, fmt.Errorf("%w: they have more than %d bytes", errTooMany, mostAheadBytes)
 	}
 	return data.Bytes(), nil
 }

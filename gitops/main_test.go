@@ -17,6 +17,7 @@ import (
 var roles = map[string]func() error{
 	"server": serveRole,
 	"ticks":  ticksRole,
+	"decide": decideRole,
 }
 
 const roleVariable = "MUSTER_TEST_ROLE"

@@ -17,6 +17,8 @@ type objects struct {
 	// base is the pack that a server sent whole because it cannot send
 	// single objects; nil with partial clone.
 	base *pack
+	// size is the number of bytes of the blobs after pruning.
+	size int
 	// visited are directories outside the overlays that were read.
 	visited map[string]bool
 }
@@ -24,6 +26,9 @@ type objects struct {
 const (
 	// smallFile is the size up to which a file is kept between ticks.
 	smallFile = 256 << 10
+	// mostKept bounds all files that are kept; what is more is fetched again
+	// when it is read.
+	mostKept = 16 << 20
 	// mostVisited bounds the directories outside the overlays that are kept.
 	mostVisited = 1000
 )
@@ -81,7 +86,7 @@ func (o *objects) add(p *pack) (commits map[plumbing.Hash][]byte, err error) {
 func (o *objects) prune(root plumbing.Hash, overlays string) {
 	keep := objects{trees: map[plumbing.Hash]*tree{}, blobs: map[plumbing.Hash][]byte{}}
 	o.mark(&keep, root, "", overlays)
-	o.trees, o.blobs = keep.trees, keep.blobs
+	o.trees, o.blobs, o.size = keep.trees, keep.blobs, keep.size
 }
 
 func (o *objects) mark(keep *objects, h plumbing.Hash, dir, overlays string) {
@@ -102,8 +107,9 @@ func (o *objects) mark(keep *objects, h plumbing.Hash, dir, overlays string) {
 		if !files {
 			continue
 		}
-		if b, ok := o.blobs[t.hash(i)]; ok && len(b) <= smallFile {
+		if b, ok := o.blobs[t.hash(i)]; ok && len(b) <= smallFile && keep.size+len(b) <= mostKept {
 			keep.blobs[t.hash(i)] = b
+			keep.size += len(b)
 		}
 	}
 }
