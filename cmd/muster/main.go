@@ -80,7 +80,7 @@ BUILDKITE_API_TOKEN and MUSTER_GIT_PASSWORD, or from files.`,
 	}
 	root.SetVersionTemplate("muster {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	root.AddCommand(p.initCommand(), p.runCommand(), p.planCommand(), p.checkCommand(), p.demoCommand())
+	root.AddCommand(p.initCommand(), p.runCommand(), p.planCommand(), p.checkCommand(), p.demoCommand(), p.simulateCommand())
 	for _, c := range root.Commands() {
 		check := c.Args
 		c.Args = func(cmd *cobra.Command, args []string) error { return usage(check(cmd, args)) }

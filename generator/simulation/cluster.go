@@ -29,10 +29,16 @@ type Cluster struct {
 	// Boot is the shortest and the longest time from a Job's creation to its
 	// agent's registration.
 	Boot [2]time.Duration
-	// Random makes boot times; it must be seeded for a run that can be repeated.
+	// Trouble is what goes wrong; the zero value is a cluster without any.
+	Trouble Trouble
+	// Random makes boot times and troubles, the same number of draws for each
+	// pod; it must be seeded for a run that can be repeated.
 	Random *rand.Rand
 
-	jobs map[string]bool // Jobs created, by name
+	jobs    map[string]bool // Jobs created, by name
+	pods    map[string]*pod // pods whose agents are connected, by agent
+	waiting []*pod          // pods that wait for a node, in order
+	running int             // pods that have a node
 }
 
 // job is as much of a Job's manifest as running it takes.
@@ -75,18 +81,15 @@ func (c *Cluster) Sync(tree fs.FS, overlay string) error {
 			continue
 		}
 		c.jobs[j.Metadata.Name] = true
-		for index := range j.Spec.Completions {
-			if err := c.schedule(j, index); err != nil {
-				return fmt.Errorf("running Job %s: %w", j.Metadata.Name, err)
-			}
+		if err := c.create(j); err != nil {
+			return fmt.Errorf("running Job %s: %w", j.Metadata.Name, err)
 		}
 	}
 	return nil
 }
 
-// schedule lets one pod of the Job start after its boot time, and do what the
-// base's command does.
-func (c *Cluster) schedule(j job, index int) error {
+// create runs a Job as its annotations ask for it.
+func (c *Cluster) create(j job) error {
 	annotations := j.Spec.Template.Metadata.Annotations
 	notAfter, err := time.Parse(time.RFC3339, annotations["muster.dev/not-after"])
 	if err != nil {
@@ -96,18 +99,9 @@ func (c *Cluster) schedule(j job, index int) error {
 	if err != nil {
 		return err
 	}
-	tags := append(strings.Split(annotations["muster.dev/agent-tags"], ","), fmt.Sprintf("index=%d", index))
-	boot := c.Boot[0] + time.Duration(c.Random.Int64N(int64(c.Boot[1]-c.Boot[0])+1))
-	c.Buildkite.At(c.Buildkite.Now().Add(boot), func() {
-		if c.Buildkite.Now().After(notAfter) {
-			return
-		}
-		// An agent that Buildkite refuses exits, as the real one does; the lease
-		// takes care of what it was counted for.
-		_, _ = c.Buildkite.Connect(buildkitetest.Agent{
-			Name: fmt.Sprintf("%s-%d", j.Metadata.Name, index), Cluster: c.BuildkiteCluster, Tags: tags,
-			AfterJob: true, IdleTimeout: time.Duration(idle) * time.Second,
-		})
+	c.Run(Work{
+		Name: j.Metadata.Name, Agents: j.Spec.Completions, Tags: strings.Split(annotations["muster.dev/agent-tags"], ","),
+		NotAfter: notAfter, IdleTimeout: time.Duration(idle) * time.Second,
 	})
 	return nil
 }

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/generator/manifest"
+	"muster/generator/simulation"
+)
+
+// simulation is what the flags of muster simulate ask for.
+type simulate struct {
+	workloads, algorithms  []string
+	csv, history, overlay  string
+	policy                 string
+	seed                   uint64
+	hours                  int
+	interval, sync, jitter time.Duration
+	bootMin, bootMax       time.Duration
+	jsonFile, chart        string
+}
+
+func (p program) simulateCommand() *cobra.Command {
+	var s simulate
+	c := &cobra.Command{
+		Use:   "simulate",
+		Short: "Compare muster with other ways to scale, in simulated time",
+		Long: `simulate plays workloads through muster's own decision and through the
+published rules of other scalers, in one simulated world with the same jobs and
+the same chances, and prints what each came to: how long jobs waited, how many
+agents were started, how many of them in vain.
+
+The workloads are generated, or one is read: from a CSV file, or from the
+observations in the commits of a fleet repository. With --policy, that answers
+what another policy would have done. docs/scaling-quality.md says how to read
+the table, and the columns of the CSV file.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd) },
+	}
+	w := simulation.DefaultWorld()
+	f := c.Flags()
+	f.StringSliceVar(&s.workloads, "workload", nil, "workloads to generate: "+strings.Join(workloadNames(), ", ")+"; all unless told")
+	f.StringSliceVar(&s.algorithms, "algorithms", nil, "what to compare: "+strings.Join(algorithmNames(), ", ")+"; all unless told")
+	f.StringVar(&s.csv, "csv", "", "file with the jobs of the one workload to play")
+	f.StringVar(&s.history, "history", "", "fleet repository, a directory or a URL, whose commits tell the one workload to play")
+	f.StringVar(&s.overlay, "overlay", "overlays/default", "with --history, the overlay's directory in that repository")
+	f.StringVar(&s.policy, "policy", "", "scaling policy, as in scaling.yaml; others than muster take its max and idle time-out")
+	f.Uint64Var(&s.seed, "seed", w.Seed, "makes all that is left to chance: the same seed gives the same bytes")
+	f.IntVar(&s.hours, "hours", 24, "how long jobs of generated workloads come")
+	f.DurationVar(&s.interval, "interval", w.Interval, "time from tick to tick")
+	f.DurationVar(&s.sync, "sync", w.Sync, "time from one look of the syncer at the repository to the next, at least")
+	f.DurationVar(&s.jitter, "sync-jitter", w.Jitter, "what may be added to it")
+	f.DurationVar(&s.bootMin, "boot-min", w.Boot[0], "shortest time from a pod's creation to its agent's registration")
+	f.DurationVar(&s.bootMax, "boot-max", w.Boot[1], "longest such time")
+	f.StringVar(&s.jsonFile, "json", "", "file to write the same as JSON to")
+	f.StringVar(&s.chart, "chart", "", "file to write a chart to; its name ends in .svg")
+	return c
+}
+
+func workloadNames() []string {
+	var names []string
+	for _, g := range simulation.Generators() {
+		names = append(names, g.Name)
+	}
+	return names
+}
+
+func algorithmNames() []string {
+	var names []string
+	for _, a := range simulation.Algorithms() {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
+func (s *simulate) run(cmd *cobra.Command) error {
+	if err := s.check(); err != nil {
+		return usage(err)
+	}
+	algorithms, err := choose("--algorithms", s.algorithms, simulation.Algorithms(), func(a simulation.Named) string { return a.Name })
+	if err != nil {
+		return usage(err)
+	}
+	world, err := s.world()
+	if err != nil {
+		return usage(err)
+	}
+	cases, err := s.cases(cmd, world)
+	if err != nil {
+		return err
+	}
+	rows, err := simulation.Compare(cmd.Context(), cases, algorithms, runtime.GOMAXPROCS(0))
+	if err != nil {
+		return err
+	}
+	if err := printComparison(cmd.OutOrStdout(), cases, algorithms, rows); err != nil {
+		return err
+	}
+	if s.jsonFile != "" {
+		if err := writeFile(s.jsonFile, func(out io.Writer) error { return s.writeJSON(out, cases, algorithms, rows) }); err != nil {
+			return err
+		}
+	}
+	if s.chart != "" {
+		return writeFile(s.chart, func(out io.Writer) error { return writeChart(out, cases, algorithms, rows) })
+	}
+	return nil
+}
+
+// check looks at the flags that can be wrong by themselves.
+func (s *simulate) check() error {
+	switch {
+	case s.csv != "" && s.history != "", (s.csv != "" || s.history != "") && len(s.workloads) > 0:
+		return errors.New("--workload, --csv and --history each say what to play: use one of them")
+	case s.hours < 1 || s.hours > 24*31:
+		return fmt.Errorf("--hours %d: use 1 to %d", s.hours, 24*31)
+	case s.interval < time.Second:
+		return errors.New("--interval is below one second")
+	case s.sync < time.Second:
+		return errors.New("--sync is below one second")
+	case s.jitter < 0:
+		return errors.New("--sync-jitter is below nothing")
+	case s.bootMin < 0 || s.bootMax < s.bootMin:
+		return fmt.Errorf("--boot-min %s and --boot-max %s: the first must not be the longer", s.bootMin, s.bootMax)
+	case s.chart != "" && filepath.Ext(s.chart) != ".svg":
+		return fmt.Errorf("--chart %s: the file's name must end in .svg", s.chart)
+	}
+	return nil
+}
+
+// choose returns the named ones of all, in the order of all; none named are
+// all.
+func choose[T any](flag string, names []string, all []T, name func(T) string) ([]T, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	var chosen []T
+	var known []string
+	for _, x := range all {
+		known = append(known, name(x))
+		if slices.Contains(names, name(x)) {
+			chosen = append(chosen, x)
+		}
+	}
+	for _, n := range names {
+		if !slices.Contains(known, n) {
+			return nil, fmt.Errorf("%s %s: use some of %s", flag, n, strings.Join(known, ", "))
+		}
+	}
+	return chosen, nil
+}
+
+// world is the default world with what the flags change.
+func (s *simulate) world() (simulation.World, error) {
+	w := simulation.DefaultWorld()
+	w.Seed, w.Interval, w.Sync, w.Jitter = s.seed, s.interval, s.sync, s.jitter
+	w.Boot = [2]time.Duration{s.bootMin, s.bootMax}
+	if s.policy == "" {
+		return w, nil
+	}
+	text, err := os.ReadFile(s.policy)
+	if err != nil {
+		return w, err
+	}
+	w.Policy, err = manifest.ParsePolicy(s.policy, text)
+	return w, err
+}
+
+// cases are the workloads to play, each in its world.
+func (s *simulate) cases(cmd *cobra.Command, world simulation.World) ([]simulation.Case, error) {
+	switch {
+	case s.csv != "":
+		in, err := os.Open(s.csv)
+		if err != nil {
+			return nil, usage(err)
+		}
+		defer in.Close()
+		load, err := simulation.ReadCSV(filepath.Base(s.csv), in, world.Policy.Queue)
+		if err != nil {
+			return nil, usage(fmt.Errorf("%s: %w", s.csv, err))
+		}
+		return []simulation.Case{{World: world, Workload: load}}, nil
+	case s.history != "":
+		h, err := readHistory(cmd.Context(), s.history, s.overlay)
+		if err != nil {
+			return nil, err
+		}
+		if s.policy == "" && h.policy != nil {
+			world.Policy = *h.policy
+		}
+		load, err := simulation.Rebuild(filepath.Base(s.history), strings.TrimPrefix(s.overlay, "overlays/"), h.observed)
+		if err != nil {
+			return nil, usage(fmt.Errorf("%s: %s: %w", s.history, s.overlay, err))
+		}
+		load.Name = cmp.Or(strings.TrimSuffix(load.Name, ".git"), "history")
+		return []simulation.Case{{World: world, Workload: load}}, nil
+	}
+	generators, err := choose("--workload", s.workloads, simulation.Generators(), func(g simulation.Generator) string { return g.Name })
+	if err != nil {
+		return nil, usage(err)
+	}
+	var cases []simulation.Case
+	for _, g := range generators {
+		load := g.Generate(s.seed, time.Duration(s.hours)*time.Hour)
+		cases = append(cases, simulation.Case{World: g.World(world), Workload: load, About: g.About})
+	}
+	return cases, nil
+}
+
+// writeFile writes a whole file or says why not.
+func writeFile(name string, write func(io.Writer) error) error {
+	var text strings.Builder
+	if err := write(&text); err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	return os.WriteFile(name, []byte(text.String()), 0o666)
+}

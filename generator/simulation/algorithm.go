@@ -1,0 +1,138 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	"muster/generator/plan"
+)
+
+// Algorithm decides at each tick how many agents to start. An algorithm is made
+// for one run and keeps what it remembers between ticks to itself; what it has
+// ordered is remembered by the world, and lost with a push that fails.
+type Algorithm interface {
+	Tick(v View) Act
+}
+
+// Act is what an algorithm wants done; the zero value is nothing.
+type Act struct {
+	// Order are the Jobs to create.
+	Order []plan.Dispatch
+	// Retire are the manifests to take out of git, by ID. A Job that runs goes
+	// on.
+	Retire []string
+	// State is what an overlay remembers.
+	State plan.State
+	// Decision is why, where the algorithm is muster's.
+	Decision *plan.Decision
+	// Commits is how many commits it takes; for an algorithm that does not
+	// commit, how many times it acts on the cluster.
+	Commits int
+}
+
+// View is what an algorithm can look at. Which of it the real one can see, and
+// how, is said with each algorithm.
+type View struct {
+	// At is the time of the tick, and Tip names the state of the repository.
+	At  time.Time
+	Tip string
+	// Overlay is the fleet repository at the tip.
+	Overlay plan.Overlay
+	// Observe reads Buildkite, as generator.Buildkite does.
+	Observe func(since time.Time) plan.Snapshot
+	// Pods is what the cluster knows.
+	Pods Pods
+}
+
+// Pods counts the pods of all that was ordered, as the cluster would.
+type Pods struct {
+	// Alive have not come to their end; Starting of them have not registered.
+	// What was ordered and not yet synced is among both.
+	Alive, Starting int
+	// LastUp is the share of the last order's pods that have registered or come
+	// to their end; 1 when there was none.
+	LastUp float64
+}
+
+// Metrics are a queue's numbers as the Buildkite Agent Metrics API tells them:
+// without a look at the jobs' agent query rules, and with jobs that wait for a
+// concurrency group among the scheduled ones (buildkite-agent-metrics issue
+// #31).
+type Metrics struct {
+	Scheduled, Running, Waiting int
+}
+
+// Metrics counts the queue's jobs.
+func (v View) Metrics() Metrics {
+	var m Metrics
+	s := v.Observe(time.Time{})
+	queue := plan.TagQueue + "=" + v.Overlay.Policy.Queue
+	for i := range s.Jobs {
+		if !contains(s.Jobs[i].Rules, queue) {
+			continue
+		}
+		switch s.Jobs[i].State {
+		case plan.JobScheduled, plan.JobLimited:
+			m.Scheduled++
+		case plan.JobWaiting:
+			m.Waiting++
+		}
+	}
+	for _, a := range s.Agents {
+		if a.State == plan.AgentBusy && contains(a.Tags, queue) {
+			m.Running++
+		}
+	}
+	return m
+}
+
+func contains(all []string, one string) bool {
+	for _, s := range all {
+		if s == one {
+			return true
+		}
+	}
+	return false
+}
+
+// order is the act of starting n agents, as far as max leaves room: all
+// algorithms are held to it by what the cluster knows.
+func (v View) order(n int) Act {
+	n = min(n, v.Overlay.Policy.Max-v.Pods.Alive)
+	if n <= 0 {
+		return Act{}
+	}
+	return Act{Commits: 1, Order: []plan.Dispatch{{
+		ID: fmt.Sprintf("%s-%s", v.Overlay.Slug(), v.Tip), Purpose: plan.ForDemand, Agents: n,
+		At: v.At, IdleTimeout: v.Overlay.Policy.IdleTimeout,
+	}}}
+}
+
+// Named is an algorithm with its name and where its rule was published.
+type Named struct {
+	Name   string
+	Source string
+	New    func() Algorithm
+}
+
+// Algorithms are all that can be compared, muster's first.
+func Algorithms() []Named {
+	rule := func(f ruleFunc) func() Algorithm { return func() Algorithm { return f } }
+	return []Named{
+		{"muster", "generator/plan", func() Algorithm { return &Muster{} }},
+		{"muster-buffer", "generator/plan, with a buffer of four agents", func() Algorithm { return &Muster{Buffer: 4} }},
+		{"plain", "sourcegraph/sourcegraph-public-snapshot issue #32843", rule(plainLoop)},
+		{"plain-cooldown", "sourcegraph/devx-scratch 2022/stateless-agents/log.snb.md", rule(cooledLoop)},
+		{"keda-default", "kedacore/keda pkg/scaling/executor/scale_jobs.go", rule(kedaDefault)},
+		{"keda-accurate", "kedacore/keda pkg/scaling/executor/scale_jobs.go, pull request #7417", rule(kedaAccurate)},
+		{"keda-eager", "kedacore/keda pkg/scaling/executor/scale_jobs.go", rule(kedaEager)},
+		{"agent-scaler", "buildkite/buildkite-agent-scaler scaler/scaling_calculator.go", rule(agentScaler)},
+		{"job-per-job", "buildkite/agent-stack-k8s internal/controller", rule(jobPerJob)},
+	}
+}
+
+// ruleFunc is an algorithm that remembers nothing: how many agents to start.
+type ruleFunc func(v View) int
+
+// Tick implements [Algorithm].
+func (f ruleFunc) Tick(v View) Act { return v.order(f(v)) }

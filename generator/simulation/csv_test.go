@@ -1,0 +1,74 @@
+package simulation
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"muster/generator/buildkite/buildkitetest"
+)
+
+func TestReadCSV(t *testing.T) {
+	got, err := ReadCSV("jobs", strings.NewReader(`at,duration,count,rules,fails,group,limit
+2026-03-02T09:10:00+01:00,4m,3,,,,
+2026-03-02T08:05:30Z,90,,queue=large os=linux,4,deploy,2
+`), "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func(s buildkitetest.Step) buildkitetest.Build {
+		return buildkitetest.Build{Steps: []buildkitetest.Step{s}}
+	}
+	want := Workload{
+		Name: "jobs", Start: time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC), Length: 11 * time.Minute,
+		Arrivals: []Arrival{
+			{At: 330 * time.Second, Build: step(buildkitetest.Step{
+				Parallelism: 1, Duration: 90 * time.Second, Agents: []string{"queue=large", "os=linux"},
+				Fail: 4, Retries: 4, ConcurrencyGroup: "deploy", Concurrency: 2,
+			})},
+			{At: 10 * time.Minute, Build: step(buildkitetest.Step{
+				Parallelism: 3, Duration: 4 * time.Minute, Agents: []string{"queue=default"}, Retries: 2, Concurrency: 1,
+			})},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("workload (-want +got):\n%s", diff)
+	}
+	m := Play(DefaultWorld(), got, &Muster{}, nil)
+	if m.Jobs != 3 || m.Unmatched != 1 || m.Unserved != 0 {
+		t.Errorf("%d jobs, %d unmatched, %d never served; want 3, 1 and none", m.Jobs, m.Unmatched, m.Unserved)
+	}
+}
+
+func TestBadCSV(t *testing.T) {
+	for _, test := range []struct{ name, text, want string }{
+		{"empty", "", "row 1: the file is empty"},
+		{"unknown column", "at,duration,colour\n", `row 1: column "colour" is not known`},
+		{"missing column", "at,count\n", `row 1: column "duration" is missing`},
+		{"column twice", "at,at,duration\n", `row 1: column "at" is there twice`},
+		{"no jobs", "at,duration\n", "row 2: there is no job"},
+		{"time", "at,duration\n0,60\nnoon,60\n", `row 3: at: "noon" is neither`},
+		{"no time", "at,duration\n,60\n", "row 2: at is missing"},
+		{"negative time", "at,duration\n-1,60\n", `row 2: at: "-1" is not between`},
+		{"mixed times", "at,duration\n0,60\n2026-01-05T08:00:00Z,60\n", `row 3: at: "2026-01-05T08:00:00Z": the rows before`},
+		{"duration", "at,duration\n0,60\n1,60\n2,long\n", `row 4: duration: "long" is neither`},
+		{"endless", "at,duration\n0,1e300\n", `row 2: duration: "1e300" is not between`},
+		{"not a number", "at,duration\n0,nan\n", `row 2: duration: "nan" is not between`},
+		{"count", "at,duration,count\n0,60,0\n", `row 2: count: "0" is not a number from 1 to 4000`},
+		{"fails", "at,duration,fails\n0,60,x\n", `row 2: fails: "x"`},
+		{"limit", "at,duration,limit\n0,60,-3\n", `row 2: limit: "-3"`},
+		{"rules", "at,duration,rules\n0,60,os=linux large\n", `row 2: rules: "large" is not key=value`},
+		{"fields", "at,duration\n0,60\n0,60,7\n", "row 3: "},
+		{"quotes", "at,duration\n0,\"60\n", "row 2: "},
+	} {
+		load, err := ReadCSV("jobs", strings.NewReader(test.text), "default")
+		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %s…", test.name, err, test.want)
+		}
+		if len(load.Arrivals) > 0 {
+			t.Errorf("%s: %d arrivals in spite of the error", test.name, len(load.Arrivals))
+		}
+	}
+}

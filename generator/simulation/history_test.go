@@ -1,0 +1,117 @@
+package simulation_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator/plan"
+	"muster/generator/simulation"
+	"muster/gitops"
+)
+
+// record plays muster and returns the messages of its commits.
+func record(t *testing.T, workload string, seed uint64) (simulation.Workload, []string) {
+	t.Helper()
+	all := simulation.Generators()
+	g := all[slices.IndexFunc(all, func(g simulation.Generator) bool { return g.Name == workload })]
+	load := g.Generate(seed, 12*time.Hour)
+	w := simulation.DefaultWorld()
+	w.Seed = seed
+	var messages []string
+	simulation.Play(w, load, &simulation.Muster{}, func(a simulation.Act) {
+		d := *a.Decision
+		if len(a.Order) > 0 {
+			messages = append(messages, gitops.Message(plan.Act{Kind: plan.Order, Path: "overlays/default", Decision: d}, "v0"))
+		}
+		if len(a.Retire) > 0 {
+			messages = append(messages, gitops.Message(plan.Act{Kind: plan.Retire, Path: "overlays/default", Decision: d}, "v0"))
+		}
+	})
+	return load, messages
+}
+
+// TestHistoryRoundTrip: what muster's commits tell rebuilds how many jobs came,
+// and when, and how long they kept agents busy, near enough.
+func TestHistoryRoundTrip(t *testing.T) {
+	for _, workload := range []string{"steady", "bursts"} {
+		load, messages := record(t, workload, 5)
+		var observed []plan.Observation
+		for _, m := range slices.Backward(messages) { // as git log lists them
+			o, ok, err := simulation.ReadMessage(m, "overlays/default")
+			if err != nil || !ok {
+				t.Fatalf("reading a message: %v, %v\n%s", ok, err, m)
+			}
+			observed = append(observed, o)
+		}
+		got, err := simulation.Rebuild("history", "default", observed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if jobs := got.Jobs(); math.Abs(float64(jobs-load.Jobs())) > 0.02*float64(load.Jobs()) {
+			t.Errorf("%s: %d jobs rebuilt of %d", workload, jobs, load.Jobs())
+		}
+		if !got.Start.Equal(simulation.Start()) {
+			t.Errorf("%s: starts at %s, want %s", workload, got.Start, simulation.Start())
+		}
+		// Hour by hour, as many have come, to within two minutes and 3 %.
+		for hour := range 12 {
+			at, off := time.Duration(hour)*time.Hour, 2*time.Minute
+			least, most, is := until(load, at-off), until(load, at+off), until(got, at)
+			if slack := 5 + 0.03*float64(most); float64(is) < float64(least)-slack || float64(is) > float64(most)+slack {
+				t.Errorf("%s: %d jobs rebuilt of the %d to %d in the first %d hours", workload, is, least, most, hour)
+			}
+		}
+		before, after := work(load), work(got)
+		if ratio := after / before; ratio < 0.8 || ratio > 1.2 {
+			t.Errorf("%s: %.0f hours of work rebuilt of %.0f", workload, after, before)
+		}
+	}
+}
+
+func until(l simulation.Workload, at time.Duration) int {
+	n := 0
+	for _, a := range l.Arrivals {
+		if a.At < at {
+			n += max(1, a.Build.Steps[0].Parallelism)
+		}
+	}
+	return n
+}
+
+func work(l simulation.Workload) float64 {
+	var sum time.Duration
+	for _, a := range l.Arrivals {
+		sum += a.Build.Steps[0].Duration * time.Duration(max(1, a.Build.Steps[0].Parallelism))
+	}
+	return sum.Hours()
+}
+
+func TestReadMessage(t *testing.T) {
+	_, messages := record(t, "steady", 1)
+	for _, test := range []struct {
+		name, message string
+		ok, fails     bool
+	}{
+		{"of a person", "Fix the base\n\nIt was broken.\n", false, false},
+		{"of another overlay", strings.ReplaceAll(messages[0], "Overlay: overlays/default\n", "Overlay: overlays/large\n"), false, false},
+		{"of muster", messages[0], true, false},
+		{"of nobody", "x\n\nOverlay: overlays/default\nObservation: {\"at\":7}\n", false, true},
+	} {
+		_, ok, err := simulation.ReadMessage(test.message, "overlays/default")
+		if ok != test.ok || (err != nil) != test.fails {
+			t.Errorf("a commit %s: %v, %v", test.name, ok, err)
+		}
+	}
+}
+
+func TestRebuildNothing(t *testing.T) {
+	if _, err := simulation.Rebuild("x", "default", nil); err == nil {
+		t.Error("no observations made a workload")
+	}
+	if _, err := simulation.Rebuild("x", "default", []plan.Observation{{At: simulation.Start()}}); err == nil {
+		t.Error("an empty queue made a workload")
+	}
+}

@@ -1,0 +1,110 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	"muster/generator/buildkite/buildkitetest"
+)
+
+// Waits sums up how long jobs have waited from the moment they could run.
+type Waits struct {
+	Mean, P50, P95, Max time.Duration
+}
+
+// Measures are what one run came to.
+type Measures struct {
+	// Jobs are those that became runnable and that the agents match, retries
+	// included. Unmatched are those that no agent could ever take.
+	Jobs, Unmatched int
+	// Wait is of the jobs that were served, Bound what it would have been at
+	// the earliest: see [bound].
+	Wait, Bound Waits
+	// Agents is how many registered, InVain how many of them left without ever
+	// having had a job, and NoShows how many were started and never registered.
+	Agents, InVain, NoShows int
+	// Idle is the time that all agents together waited for work.
+	Idle time.Duration
+	// Commits is how many commits were made; see [Act].
+	Commits int
+	// Unserved jobs had not started when the run ended.
+	Unserved int
+	// Highest is the largest number of agents that were connected at once.
+	Highest int
+}
+
+// unserved counts the jobs that could have been served and were not.
+func (r *run) unserved() int {
+	n := 0
+	mine := tags(r.overlay)
+	for _, j := range r.buildkite.Jobs() {
+		if !j.Runnable.IsZero() && j.Started.IsZero() && matches(mine, j.Rules) {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *run) measures(unserved int) Measures {
+	stats := r.buildkite.Stats()
+	m := Measures{
+		Agents: stats.Agents, InVain: stats.InVain, NoShows: r.noShows, Idle: stats.Idle,
+		Commits: r.commits, Unserved: unserved, Highest: highest(r.buildkite.Agents()),
+	}
+	mine := tags(r.overlay)
+	var served []buildkitetest.JobRecord
+	var waits []time.Duration
+	for _, j := range r.buildkite.Jobs() {
+		switch {
+		case j.Runnable.IsZero():
+		case !matches(mine, j.Rules):
+			m.Unmatched++
+		default:
+			m.Jobs++
+			if !j.Started.IsZero() {
+				served = append(served, j)
+				waits = append(waits, j.Started.Sub(j.Runnable))
+			}
+		}
+	}
+	m.Wait = sumUp(waits)
+	m.Bound = sumUp(r.bound(served))
+	return m
+}
+
+// highest counts the agents that were there at once.
+func highest(agents []buildkitetest.AgentRecord) int {
+	var comings, goings []time.Time
+	for _, a := range agents {
+		comings = append(comings, a.Connected)
+		if !a.Ended.IsZero() {
+			goings = append(goings, a.Ended)
+		}
+	}
+	slices.SortFunc(comings, time.Time.Compare)
+	slices.SortFunc(goings, time.Time.Compare)
+	most, gone := 0, 0
+	for i, at := range comings {
+		for gone < len(goings) && !goings[gone].After(at) {
+			gone++
+		}
+		most = max(most, i+1-gone)
+	}
+	return most
+}
+
+// sumUp leaves waits sorted. A percentile is the smallest wait that so many
+// percent of the jobs did not exceed.
+func sumUp(waits []time.Duration) Waits {
+	n := len(waits)
+	if n == 0 {
+		return Waits{}
+	}
+	slices.Sort(waits)
+	var sum time.Duration
+	for _, w := range waits {
+		sum += w
+	}
+	at := func(percent int) time.Duration { return waits[(n*percent+99)/100-1] }
+	return Waits{Mean: sum / time.Duration(n), P50: at(50), P95: at(95), Max: waits[n-1]}
+}

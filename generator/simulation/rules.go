@@ -1,0 +1,101 @@
+package simulation
+
+import (
+	"time"
+
+	"muster/generator/plan"
+)
+
+// plainLoop starts as many agents as jobs are scheduled, at every tick, as the
+// original proposal says: sourcegraph/sourcegraph-public-snapshot issue #32843,
+// "a new Job per tick with completions = parallelism = queued jobs". Nothing of
+// it is held against what was started a moment ago.
+func plainLoop(v View) int { return v.Metrics().Scheduled }
+
+// cooledLoop is the plain loop as it went into production: the next order waits
+// until 75 % of the last one's pods are up or have ended. Source:
+// sourcegraph/devx-scratch, 2022/stateless-agents/log.snb.md ("rollout").
+func cooledLoop(v View) int {
+	if v.Pods.LastUp < 0.75 {
+		return 0
+	}
+	return plainLoop(v)
+}
+
+// The three strategies of KEDA's ScaledJob, from kedacore/keda
+// pkg/scaling/executor/scale_jobs.go and the page "Scaling Jobs" of its
+// documentation, with minReplicaCount 0, and a target of one job to an agent.
+// Running are the Kubernetes Jobs that have not finished, pending those of
+// them without a running pod; a pod counts as running here once its agent has
+// registered. KEDA has no scaler for Buildkite; the queue's length is what its
+// metrics-api scaler would read.
+
+// kedaDefault is for queues that go on counting what is being worked on, says
+// its documentation: so the length given is scheduled and running jobs.
+func kedaDefault(v View) int {
+	m := v.Metrics()
+	length := m.Scheduled + m.Running
+	return min(length, min(length, v.Overlay.Policy.Max)-v.Pods.Alive)
+}
+
+// kedaAccurate is for queues that stop counting what is being worked on: the
+// length given is scheduled jobs. This is the rule since pull request #7417,
+// which corrected it near the maximum.
+func kedaAccurate(v View) int {
+	length, most := v.Metrics().Scheduled, v.Overlay.Policy.Max
+	scale := min(length, most)
+	if scale+v.Pods.Alive-v.Pods.Starting > most {
+		return min(length, most-v.Pods.Alive)
+	}
+	return min(length, scale-v.Pods.Starting)
+}
+
+// kedaEager fills every slot there is while anything is queued: the length is
+// scheduled jobs, and what is starting is taken off the room, not off the
+// length.
+func kedaEager(v View) int {
+	length, most := v.Metrics().Scheduled, v.Overlay.Policy.Max
+	return min(most-v.Pods.Alive-v.Pods.Starting, min(length, most))
+}
+
+// agentScaler sets the desired size of an Auto Scaling Group to scheduled plus
+// running jobs, one agent to an instance, and lets instances leave by
+// themselves: buildkite/buildkite-agent-scaler scaler/scaling_calculator.go and
+// scaler.go, with scale-in disabled and no buffer, as its README advises. The
+// group starts what is missing to its size; instances that boot count.
+func agentScaler(v View) int {
+	m := v.Metrics()
+	return m.Scheduled + m.Running - v.Pods.Alive
+}
+
+// jobPerJob starts one Kubernetes Job for each runnable Buildkite job that its
+// agents match, and another one when a pod has died: the rule of
+// buildkite/agent-stack-k8s, internal/controller. It is exact as long as the
+// cluster can be asked, and so the bound for exactness.
+func jobPerJob(v View) int {
+	s := v.Observe(time.Time{})
+	tags := tags(v.Overlay)
+	runnable := 0
+	for i := range s.Jobs {
+		if s.Jobs[i].State == plan.JobScheduled && matches(tags, s.Jobs[i].Rules) {
+			runnable++
+		}
+	}
+	return runnable - v.Pods.Starting
+}
+
+// tags are the tags of an overlay's agents.
+func tags(o plan.Overlay) []string {
+	all := []string{plan.TagQueue + "=" + o.Policy.Queue, plan.TagOverlay + "=" + o.Slug()}
+	return append(all, o.Policy.Tags...)
+}
+
+// matches reports whether every rule is among the tags.
+func matches(tags, rules []string) bool {
+	for _, rule := range rules {
+		if !contains(tags, rule) && rule != "*" {
+			return false
+		}
+	}
+	return true
+}

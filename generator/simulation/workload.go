@@ -1,0 +1,180 @@
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"muster/generator/buildkite/buildkitetest"
+)
+
+// Workload is what arrives in a run.
+type Workload struct {
+	// Name is what the workload is called.
+	Name string
+	// Start is when the run begins; zero is [Start].
+	Start time.Time
+	// Length is how long builds come.
+	Length time.Duration
+	// Arrivals are the builds, by time.
+	Arrivals []Arrival
+}
+
+// Arrival is one build that comes At so long after the start.
+type Arrival struct {
+	At    time.Duration
+	Build buildkitetest.Build
+}
+
+// Jobs counts the command steps' jobs of all builds, without retries.
+func (l Workload) Jobs() int {
+	n := 0
+	for _, a := range l.Arrivals {
+		for _, s := range a.Build.Steps {
+			if s.Type == buildkitetest.Command {
+				n += max(1, s.Parallelism)
+			}
+		}
+	}
+	return n
+}
+
+// Generator is a kind of workload that can be generated.
+type Generator struct {
+	Name, About string
+	generate    func(g *generation)
+	// rough says that the workload comes with a world full of troubles.
+	rough bool
+}
+
+// Generators are the workloads that are known by name.
+func Generators() []Generator {
+	return []Generator{
+		{Name: "steady", About: "a job every 20 seconds on average, day and night", generate: steady},
+		{Name: "diurnal", About: "builds with a wait step, few at night and many around three in the afternoon", generate: diurnal},
+		{Name: "bursts", About: "a quiet queue that gets a thousand jobs at once, three times", generate: bursts},
+		{Name: "flaky", About: "steady, with one job in five failing once and retried", generate: flaky},
+		{Name: "limited", About: "steady, and builds of forty jobs in a concurrency group of five", generate: limited},
+		{Name: "unsatisfiable", About: "steady, and every ten minutes a job that no agent matches", generate: unsatisfiable},
+		{Name: "rough", About: "steady, in a world where nodes are scarce and slow, agents die and ticks fail", generate: steady, rough: true},
+	}
+}
+
+// Generate makes the workload of a seed and a length.
+func (k Generator) Generate(seed uint64, length time.Duration) Workload {
+	g := &generation{random: rand.New(rand.NewPCG(seed, streamJobs)), length: length}
+	k.generate(g)
+	slices.SortStableFunc(g.arrivals, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
+	return Workload{Name: k.Name, Length: length, Arrivals: g.arrivals}
+}
+
+// World returns the world that the workload is meant for: w itself, or w with
+// troubles.
+func (k Generator) World(w World) World {
+	if !k.rough {
+		return w
+	}
+	w.Trouble = Trouble{
+		Nodes: 18, SlowNode: 0.1, NodeTime: [2]time.Duration{time.Minute, 3 * time.Minute},
+		NoShow: 0.01, Lost: 0.01, LostWithin: 5 * time.Minute,
+	}
+	w.BuildkiteFails, w.PushFails = 0.02, 0.02
+	return w
+}
+
+// generation makes one workload.
+type generation struct {
+	random   *rand.Rand
+	length   time.Duration
+	arrivals []Arrival
+}
+
+// retries is how often Buildkite retries a job that failed or whose agent was
+// lost.
+const retries = 2
+
+func (g *generation) add(at time.Duration, steps ...buildkitetest.Step) {
+	for i := range steps {
+		steps[i].Retries = retries
+	}
+	g.arrivals = append(g.arrivals, Arrival{At: at, Build: buildkitetest.Build{Steps: steps}})
+}
+
+// poisson calls f at random times, every so often on average.
+func (g *generation) poisson(every time.Duration, f func(at time.Duration)) {
+	for at := g.exponential(every); at < g.length; at += g.exponential(every) {
+		f(at)
+	}
+}
+
+func (g *generation) exponential(mean time.Duration) time.Duration {
+	return time.Duration(g.random.ExpFloat64() * float64(mean)).Truncate(time.Millisecond)
+}
+
+// some is a job's duration: most are short, a few long.
+func (g *generation) some() time.Duration {
+	minutes := 2.5 * math.Exp(0.8*g.random.NormFloat64())
+	return max(20*time.Second, time.Duration(min(minutes, 30)*float64(time.Minute)).Truncate(time.Second))
+}
+
+const steadily = 20 * time.Second
+
+func steady(g *generation) {
+	g.poisson(steadily, func(at time.Duration) { g.add(at, buildkitetest.Step{Duration: g.some()}) })
+}
+
+func diurnal(g *generation) {
+	g.poisson(20*time.Second, func(at time.Duration) {
+		hour := math.Mod(at.Hours(), 24)
+		busy := 0.05 + 0.95*math.Pow(math.Max(0, math.Cos((hour-15)/24*2*math.Pi)), 2)
+		if g.random.Float64() > busy {
+			return
+		}
+		g.add(at,
+			buildkitetest.Step{Duration: g.some()},
+			buildkitetest.Step{Parallelism: 1 + g.random.IntN(6), Duration: g.some()},
+			buildkitetest.Step{Type: buildkitetest.Wait},
+			buildkitetest.Step{Duration: g.some()})
+	})
+}
+
+func bursts(g *generation) {
+	g.poisson(5*time.Minute, func(at time.Duration) { g.add(at, buildkitetest.Step{Duration: g.some()}) })
+	for i := range 3 {
+		at := g.length*time.Duration(2*i+1)/6 + g.exponential(time.Minute)
+		for range 20 {
+			g.add(at, buildkitetest.Step{Parallelism: 50, Duration: g.some()})
+		}
+	}
+}
+
+func flaky(g *generation) {
+	g.poisson(steadily, func(at time.Duration) {
+		step := buildkitetest.Step{Duration: g.some()}
+		if g.random.IntN(5) == 0 {
+			step.Fail = 1
+		}
+		g.add(at, step)
+	})
+}
+
+func limited(g *generation) {
+	g.poisson(2*steadily, func(at time.Duration) { g.add(at, buildkitetest.Step{Duration: g.some()}) })
+	n := 0
+	for at := 30 * time.Minute; at < g.length; at += 2 * time.Hour {
+		n++
+		g.add(at, buildkitetest.Step{
+			Parallelism: 40, Duration: 3 * time.Minute, ConcurrencyGroup: fmt.Sprintf("deploy-%d", n), Concurrency: 5,
+		})
+	}
+}
+
+func unsatisfiable(g *generation) {
+	g.poisson(steadily, func(at time.Duration) { g.add(at, buildkitetest.Step{Duration: g.some()}) })
+	for at := 10 * time.Minute; at < g.length; at += 10 * time.Minute {
+		g.add(at, buildkitetest.Step{Duration: g.some(), Agents: []string{"os=beos"}})
+	}
+}

@@ -1,0 +1,247 @@
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/plan"
+)
+
+// World is everything around an algorithm but the jobs.
+type World struct {
+	// Policy is what is asked for. Every algorithm is held to its Max, its
+	// agents wait for its IdleTimeout; the rest is muster's alone.
+	Policy plan.Policy
+	// Interval is the time from tick to tick.
+	Interval time.Duration
+	// Sync is the time from one look of the syncer at the repository to the
+	// next, and Jitter what may be added to each.
+	Sync, Jitter time.Duration
+	// Boot is the shortest and longest time from a pod's creation to its
+	// agent's registration.
+	Boot [2]time.Duration
+	// Trouble is what goes wrong in the cluster.
+	Trouble Trouble
+	// BuildkiteFails and PushFails are the shares of ticks that cannot read
+	// Buildkite, or cannot push what they decided.
+	BuildkiteFails, PushFails float64
+	// Drain is how long the world goes on after the last build has come, to
+	// let the rest be served.
+	Drain time.Duration
+	// Seed makes all that is left to chance: the same for every algorithm.
+	Seed uint64
+}
+
+// DefaultWorld is a world without trouble: a tick every 15 seconds, a syncer
+// that looks every 20 to 30, and agents that are up 25 to 70 seconds after
+// their pod was made.
+func DefaultWorld() World {
+	return World{
+		Policy: plan.Policy{
+			Queue: "default", Max: 500, MaxDispatch: 100, Lease: 15 * time.Minute,
+			IdleTimeout: 5 * time.Minute, UpkeepIdleTimeout: time.Hour,
+		},
+		Interval: 15 * time.Second, Sync: 20 * time.Second, Jitter: 10 * time.Second,
+		Boot: [2]time.Duration{25 * time.Second, 70 * time.Second}, Drain: 3 * time.Hour, Seed: 1,
+	}
+}
+
+// Start is when a simulated run begins unless its workload says otherwise: a
+// Monday, at midnight.
+func Start() time.Time { return time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC) }
+
+// Streams of chance, so that what one thing draws changes nothing for another.
+const (
+	streamSync = iota + 1
+	streamPods
+	streamTicks
+	streamJobs
+)
+
+func (w World) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(w.Seed, stream)) }
+
+// run is one algorithm in one world with one workload.
+type run struct {
+	world     World
+	algorithm Algorithm
+	buildkite *buildkitetest.Server
+	cluster   Cluster
+	overlay   plan.Overlay
+	sync      *rand.Rand
+	ticks     *rand.Rand
+
+	started  map[string]bool
+	alive    int // pods that were created and have not ended
+	starting int // of them, those that have not registered
+	last     *order
+	commits  int
+	noShows  int
+	// looked are the times of ticks that went through, and synced those of the
+	// syncer's looks.
+	looked, synced []time.Time
+	observe        func(Act)
+}
+
+// order is what became of one order.
+type order struct{ agents, up int }
+
+// Play runs an algorithm through a workload. Observe, when it is not nil, is
+// given every act that is pushed, as it is pushed.
+func Play(w World, load Workload, algorithm Algorithm, observe func(Act)) Measures {
+	start := load.Start
+	if start.IsZero() {
+		start = Start()
+	}
+	r := newRun(w, algorithm, start)
+	r.observe = observe
+	for _, a := range load.Arrivals {
+		r.buildkite.At(start.Add(a.At), func() {
+			b := a.Build
+			b.Cluster = r.cluster.BuildkiteCluster
+			r.buildkite.CreateBuild(b)
+		})
+	}
+	end := start.Add(load.Length)
+	r.nextSync()
+	for at := start; ; at = at.Add(w.Interval) {
+		r.buildkite.AdvanceTo(at)
+		if !at.Before(end) && (!at.Before(end.Add(w.Drain)) || r.done()) {
+			break
+		}
+		r.tick(at)
+	}
+	unserved := r.unserved()
+	r.buildkite.Advance(max(w.Policy.IdleTimeout, w.Policy.UpkeepIdleTimeout) + w.Trouble.NodeTime[1] + w.Boot[1] + time.Minute)
+	return r.measures(unserved)
+}
+
+func newRun(w World, algorithm Algorithm, start time.Time) *run {
+	w.Policy.Cluster = "" // whatever it is called, this is the one
+	r := &run{
+		world: w, algorithm: algorithm, started: map[string]bool{},
+		overlay: plan.Overlay{Name: "default", Policy: w.Policy},
+		sync:    w.random(streamSync), ticks: w.random(streamTicks),
+	}
+	r.buildkite = buildkitetest.New(buildkitetest.Options{Now: start, OnAgentEnd: func(a buildkitetest.AgentRecord) { r.cluster.AgentEnded(a) }})
+	home := r.buildkite.AddCluster("ci")
+	r.buildkite.AddQueue(home, w.Policy.Queue)
+	r.buildkite.SetDefaultQueue(home, w.Policy.Queue)
+	r.cluster = Cluster{Buildkite: r.buildkite, BuildkiteCluster: home, Boot: w.Boot, Trouble: w.Trouble, Random: w.random(streamPods)}
+	return r
+}
+
+// nextSync lets the syncer look again after its time.
+func (r *run) nextSync() {
+	wait := r.world.Sync
+	if r.world.Jitter > 0 {
+		wait += time.Duration(r.sync.Int64N(int64(r.world.Jitter)))
+	}
+	r.buildkite.At(r.buildkite.Now().Add(max(wait, time.Second)), func() {
+		r.synced = append(r.synced, r.buildkite.Now())
+		r.apply()
+		r.nextSync()
+	})
+}
+
+// apply creates the Jobs of manifests that are new to the cluster. A manifest
+// without a lease belongs to an algorithm that keeps none: it is done with.
+func (r *run) apply() {
+	kept := r.overlay.Dispatches[:0:0]
+	for _, d := range r.overlay.Dispatches {
+		if !r.started[d.ID] {
+			r.started[d.ID] = true
+			r.create(d)
+		}
+		if !d.NotAfter.IsZero() {
+			kept = append(kept, d)
+		}
+	}
+	r.overlay.Dispatches = kept
+}
+
+func (r *run) create(d plan.Dispatch) {
+	o := &order{agents: d.Agents}
+	r.last = o
+	r.alive += d.Agents
+	r.starting += d.Agents
+	r.cluster.Run(Work{
+		Name: d.ID, Agents: d.Agents, NotAfter: d.NotAfter, IdleTimeout: d.IdleTimeout,
+		Tags: append(tags(r.overlay), plan.TagDispatch+"="+d.ID),
+		Came: func() { o.up++; r.starting-- },
+		Gone: func(registered bool) {
+			r.alive--
+			if !registered {
+				o.up++
+				r.starting--
+				r.noShows++
+			}
+		},
+	})
+}
+
+// tick lets the algorithm look and act, unless something fails.
+func (r *run) tick(at time.Time) {
+	blind := r.ticks.Float64() < r.world.BuildkiteFails
+	pushFails := r.ticks.Float64() < r.world.PushFails
+	if blind {
+		return
+	}
+	act := r.algorithm.Tick(r.view(at))
+	if pushFails {
+		return
+	}
+	r.looked = append(r.looked, at)
+	if act.Commits == 0 {
+		return
+	}
+	r.commits += act.Commits
+	r.overlay.Dispatches = slices.DeleteFunc(slices.Concat(r.overlay.Dispatches, act.Order), func(d plan.Dispatch) bool {
+		return slices.Contains(act.Retire, d.ID)
+	})
+	slices.SortFunc(r.overlay.Dispatches, func(a, b plan.Dispatch) int { return cmp.Compare(a.ID, b.ID) })
+	r.overlay.State = act.State
+	if r.observe != nil {
+		r.observe(act)
+	}
+}
+
+func (r *run) view(at time.Time) View {
+	v := View{At: at, Tip: fmt.Sprintf("%08x", len(r.looked)), Overlay: r.overlay, Observe: r.buildkite.Snapshot}
+	v.Pods.Alive, v.Pods.Starting = r.pods()
+	v.Pods.LastUp = 1
+	if r.last != nil {
+		v.Pods.LastUp = float64(r.last.up) / float64(r.last.agents)
+	}
+	if v.Pods.Alive > r.alive {
+		v.Pods.LastUp = 0 // an order is not even synced
+	}
+	return v
+}
+
+// pods counts what was ordered, the unsynced included.
+func (r *run) pods() (alive, starting int) {
+	alive, starting = r.alive, r.starting
+	for _, d := range r.overlay.Dispatches {
+		if !r.started[d.ID] {
+			alive += d.Agents
+			starting += d.Agents
+		}
+	}
+	return alive, starting
+}
+
+// done reports whether every job that an agent could take has finished.
+func (r *run) done() bool {
+	s := r.buildkite.Snapshot(time.Time{})
+	mine := tags(r.overlay)
+	for i := range s.Jobs {
+		if matches(mine, s.Jobs[i].Rules) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(s.Agents, func(a plan.Agent) bool { return a.State == plan.AgentBusy })
+}

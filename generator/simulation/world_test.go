@@ -1,0 +1,258 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"muster/generator/plan"
+)
+
+// generator returns the named generator.
+func generator(t *testing.T, name string) Generator {
+	t.Helper()
+	all := Generators()
+	i := slices.IndexFunc(all, func(g Generator) bool { return g.Name == name })
+	if i < 0 {
+		t.Fatalf("no workload %q", name)
+	}
+	return all[i]
+}
+
+// algorithm returns the named algorithm, new.
+func algorithm(t *testing.T, name string) Algorithm {
+	t.Helper()
+	all := Algorithms()
+	i := slices.IndexFunc(all, func(a Named) bool { return a.Name == name })
+	if i < 0 {
+		t.Fatalf("no algorithm %q", name)
+	}
+	return all[i].New()
+}
+
+// play runs some hours of a generated workload.
+func play(t *testing.T, seed uint64, hours int, workload, name string) Measures {
+	t.Helper()
+	w := DefaultWorld()
+	w.Seed = seed
+	g := generator(t, workload)
+	return Play(g.World(w), g.Generate(seed, time.Duration(hours)*time.Hour), algorithm(t, name), nil)
+}
+
+// TestBounds: every algorithm serves every job it can, with an agent each, and
+// within max; and none that started no agent in vain was faster than the bound.
+func TestBounds(t *testing.T) {
+	for _, g := range Generators() {
+		for _, a := range Algorithms() {
+			t.Run(g.Name+"/"+a.Name, func(t *testing.T) {
+				seed := uint64(len(g.Name) + 7*len(a.Name))
+				m := play(t, seed, 3, g.Name, a.Name)
+				if m.Unserved != 0 {
+					t.Errorf("seed %d: %d jobs were never served", seed, m.Unserved)
+				}
+				if m.Agents < m.Jobs {
+					t.Errorf("seed %d: %d agents for %d jobs", seed, m.Agents, m.Jobs)
+				}
+				if most := DefaultWorld().Policy.Max; m.Highest > most {
+					t.Errorf("seed %d: %d agents at once, and max is %d", seed, m.Highest, most)
+				}
+				// An agent that dies idle or is bought for a retry before the
+				// retry is there makes a rough run faster without one in vain.
+				if m.InVain == 0 && !g.rough && m.Wait.Mean < m.Bound.Mean {
+					t.Errorf("seed %d: waits of %v on average beat the bound, %v", seed, m.Wait.Mean, m.Bound.Mean)
+				}
+			})
+		}
+	}
+}
+
+// TestMusterIsExact: muster starts one agent for each job and no more in every
+// world where nothing dies, whatever jobs come, and reaches the bound where they
+// are served in the order in which they come.
+func TestMusterIsExact(t *testing.T) {
+	for _, load := range []string{"steady", "diurnal", "bursts", "flaky", "limited", "unsatisfiable"} {
+		for seed := range uint64(2) {
+			m := play(t, seed, 8, load, "muster")
+			if m.Agents != m.Jobs || m.InVain != 0 {
+				t.Errorf("%s, seed %d: %d agents for %d jobs, %d in vain", load, seed, m.Agents, m.Jobs, m.InVain)
+			}
+			if load != "diurnal" && load != "limited" && float64(m.Wait.P95) > 1.05*float64(m.Bound.P95) {
+				t.Errorf("%s, seed %d: p95 wait is %v, the bound %v", load, seed, m.Wait.P95, m.Bound.P95)
+			}
+		}
+	}
+}
+
+// TestSteady holds what is promised for steady runs, against the plain loop in
+// the same run.
+func TestSteady(t *testing.T) {
+	for seed := range uint64(2) {
+		muster, plain := play(t, seed, 24, "steady", "muster"), play(t, seed, 24, "steady", "plain")
+		if float64(muster.Wait.P95) > 1.05*float64(muster.Bound.P95) {
+			t.Errorf("seed %d: muster's p95 wait is %v, the bound %v", seed, muster.Wait.P95, muster.Bound.P95)
+		}
+		if 50*muster.InVain > muster.Jobs {
+			t.Errorf("seed %d: muster started %d agents in vain for %d jobs", seed, muster.InVain, muster.Jobs)
+		}
+		if 50*plain.InVain <= plain.Jobs || plain.Idle < 24*time.Hour {
+			t.Errorf("seed %d: the plain loop started only %d agents in vain for %d jobs, and they idled only %v", seed, plain.InVain, plain.Jobs, plain.Idle)
+		}
+	}
+}
+
+// TestDemandAsked: what no agent can serve makes the algorithms that read
+// nothing but a queue's numbers order without end, and muster not at all.
+func TestDemandAsked(t *testing.T) {
+	for _, load := range []string{"limited", "unsatisfiable"} {
+		for _, name := range []string{"plain", "keda-accurate", "keda-default", "agent-scaler"} {
+			if m := play(t, 1, 8, load, name); m.InVain == 0 {
+				t.Errorf("%s: %s started no agent in vain", load, name)
+			}
+		}
+	}
+}
+
+// TestBuffer: a buffer buys waiting time with idle agents.
+func TestBuffer(t *testing.T) {
+	bare, buffered := play(t, 1, 12, "steady", "muster"), play(t, 1, 12, "steady", "muster-buffer")
+	if buffered.Wait.Mean*2 > bare.Wait.Mean || buffered.Idle <= bare.Idle {
+		t.Errorf("a buffer of four took the mean wait from %v to %v, idle %v to %v", bare.Wait.Mean, buffered.Wait.Mean, bare.Idle, buffered.Idle)
+	}
+}
+
+// TestSameSeed: the same seed gives the same measures and the same decisions,
+// another one does not.
+func TestSameSeed(t *testing.T) {
+	for _, a := range Algorithms() {
+		run := func(seed uint64) (Measures, []string) {
+			w, g := DefaultWorld(), generator(t, "rough")
+			w.Seed = seed
+			var acts []string
+			m := Play(g.World(w), g.Generate(seed, time.Hour), a.New(), func(act Act) {
+				acts = append(acts, fmt.Sprint(act.Order, act.Retire))
+			})
+			return m, acts
+		}
+		m, acts := run(3)
+		again, actsAgain := run(3)
+		if diff := cmp.Diff(m, again); diff != "" {
+			t.Errorf("%s: the same seed (-once +twice):\n%s", a.Name, diff)
+		}
+		if !slices.Equal(acts, actsAgain) {
+			t.Errorf("%s: the same seed decided otherwise the second time", a.Name)
+		}
+		if other, _ := run(4); cmp.Equal(m, other) {
+			t.Errorf("%s: another seed gave the same measures", a.Name)
+		}
+	}
+}
+
+// TestSameChances: whatever the algorithm, the jobs, the ticks and the looks of
+// the syncer are the same, and so is the bound.
+func TestSameChances(t *testing.T) {
+	want := play(t, 2, 4, "steady", "muster")
+	for _, a := range Algorithms() {
+		got := play(t, 2, 4, "steady", a.Name)
+		if got.Bound != want.Bound || got.Jobs != want.Jobs {
+			t.Errorf("%s: bound %v of %d jobs, muster's %v of %d", a.Name, got.Bound, got.Jobs, want.Bound, want.Jobs)
+		}
+	}
+}
+
+// TestOneJob follows one job by hand.
+func TestOneJob(t *testing.T) {
+	w := DefaultWorld()
+	w.Sync, w.Jitter = 20*time.Second, 0
+	w.Boot = [2]time.Duration{30 * time.Second, 30 * time.Second}
+	load := Workload{Length: 10 * time.Minute, Arrivals: generator(t, "steady").Generate(1, time.Hour).Arrivals[:1]}
+	load.Arrivals[0].At = 16 * time.Second // heard of at 30s, applied at 40s, up at 70s
+	m := Play(w, load, &Muster{}, nil)
+	want := Waits{Mean: 54 * time.Second, P50: 54 * time.Second, P95: 54 * time.Second, Max: 54 * time.Second}
+	if m.Wait != want || m.Bound != want || m.Agents != 1 || m.Highest != 1 {
+		t.Errorf("got %+v, want a wait and a bound of 54s for one agent", m)
+	}
+	if m.Commits != 2 {
+		t.Errorf("%d commits, want an order and a retirement", m.Commits)
+	}
+}
+
+// TestTrouble: what goes wrong goes wrong as often as it is told to.
+func TestTrouble(t *testing.T) {
+	w := DefaultWorld()
+	w.Trouble = Trouble{NoShow: 0.2, Lost: 0.2, LostWithin: time.Minute, Nodes: 12}
+	load := generator(t, "steady").Generate(1, 12*time.Hour)
+	m := Play(w, load, algorithm(t, "job-per-job"), nil)
+	if share := float64(m.NoShows) / float64(m.NoShows+m.Agents); share < 0.15 || share > 0.25 {
+		t.Errorf("%.0f%% of the pods never registered, want about 20%%", 100*share)
+	}
+	if m.Jobs <= load.Jobs() || m.Unserved != 0 {
+		t.Errorf("%d jobs ran of %d, and %d never: those of lost agents are to be retried", m.Jobs, load.Jobs(), m.Unserved)
+	}
+	// A dead agent is listed for three minutes after its node is free.
+	if m.Highest < 12 || m.Highest > 24 {
+		t.Errorf("%d agents at once on 12 nodes", m.Highest)
+	}
+	w.Trouble = Trouble{}
+	w.BuildkiteFails = 1
+	if m := Play(w, load, &Muster{}, nil); m.Commits != 0 || m.Unserved != load.Jobs() {
+		t.Errorf("blind ticks made %d commits and left %d of %d jobs", m.Commits, m.Unserved, load.Jobs())
+	}
+	w.BuildkiteFails, w.PushFails = 0, 1
+	if m := Play(w, load, &Muster{}, nil); m.Commits != 0 || m.Agents != 0 {
+		t.Errorf("pushes that fail made %d commits and %d agents", m.Commits, m.Agents)
+	}
+}
+
+// TestRules holds each published formula against numbers worked out by hand.
+func TestRules(t *testing.T) {
+	jobs := func(scheduled, limited, waiting, running int) func(time.Time) plan.Snapshot {
+		return func(time.Time) plan.Snapshot {
+			var s plan.Snapshot
+			add := func(n int, state plan.JobState, rules ...string) {
+				for range n {
+					s.Jobs = append(s.Jobs, plan.Job{Rules: append(rules, "queue=default"), State: state})
+				}
+			}
+			add(scheduled-1, plan.JobScheduled)
+			add(1, plan.JobScheduled, "os=none")
+			add(limited, plan.JobLimited)
+			add(waiting, plan.JobWaiting)
+			s.Jobs = append(s.Jobs, plan.Job{Rules: []string{"queue=other"}, State: plan.JobScheduled})
+			for range running {
+				s.Agents = append(s.Agents, plan.Agent{Tags: []string{"queue=default"}, State: plan.AgentBusy})
+			}
+			return s
+		}
+	}
+	for _, test := range []struct {
+		name                                 string
+		scheduled, limited, waiting, running int
+		pods                                 Pods
+		want                                 int
+	}{
+		{"plain", 6, 2, 5, 3, Pods{Alive: 7, Starting: 4, LastUp: 1}, 8},
+		{"plain", 30, 0, 0, 3, Pods{Alive: 7}, 13},
+		{"plain-cooldown", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4, LastUp: 0.74}, 0},
+		{"plain-cooldown", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4, LastUp: 0.75}, 8},
+		{"keda-default", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4}, 4},
+		{"keda-accurate", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4}, 4},
+		{"keda-accurate", 18, 0, 0, 3, Pods{Alive: 7, Starting: 4}, 13},
+		{"keda-eager", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4}, 8},
+		{"keda-eager", 6, 2, 0, 3, Pods{Alive: 11, Starting: 4}, 5},
+		{"agent-scaler", 6, 2, 5, 3, Pods{Alive: 7, Starting: 4}, 4},
+		{"job-per-job", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4}, 1},
+	} {
+		v := View{Overlay: plan.Overlay{Name: "default", Policy: plan.Policy{Queue: "default", Max: 20}}, Pods: test.pods,
+			Observe: jobs(test.scheduled, test.limited, test.waiting, test.running)}
+		got := 0
+		for _, d := range algorithm(t, test.name).Tick(v).Order {
+			got += d.Agents
+		}
+		if got != test.want {
+			t.Errorf("%s: %+v orders %d, want %d", test.name, test, got, test.want)
+		}
+	}
+}
