@@ -41,7 +41,7 @@ type node struct {
 func changeTree(changes []plan.Change) (*node, error) {
 	top := &node{children: map[string]*node{}}
 	for _, c := range changes {
-		if err := checkPath(c.Path); err != nil {
+		if err := CheckPath(c.Path); err != nil {
 			return nil, err
 		}
 		at := top

@@ -122,7 +122,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	c.Overlays = path.Clean(c.Overlays)
-	if err := checkPath(c.Overlays); err != nil {
+	if err := CheckPath(c.Overlays); err != nil {
 		return c, fmt.Errorf("the overlays directory: %w", err)
 	}
 	c.Branch = strings.TrimPrefix(c.Branch, "refs/heads/")
@@ -140,9 +140,9 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// checkPath says why p must not be written: it is not a clean path from the
+// CheckPath says why p must not be written: it is not a clean path from the
 // top of the repository, or it is git's own.
-func checkPath(p string) error {
+func CheckPath(p string) error {
 	if p == "" || p == "." || path.IsAbs(p) || path.Clean(p) != p || p == ".." || strings.HasPrefix(p, "../") {
 		return fmt.Errorf("path %q must be relative, clean and inside the repository", p)
 	}

@@ -199,63 +199,6 @@ func TestRaceThatTheServerSees(t *testing.T) {
 	}
 }
 
-func TestFiveWritersLandAllTheirCommits(t *testing.T) {
-	t.Parallel()
-	const writers, each = 5, 8
-	for _, h := range hosts() {
-		t.Run(h.name, func(t *testing.T) {
-			t.Parallel()
-			r := gittest.NewRepository(t)
-			seed(t, r, fleet()...)
-			config := h.serve(t, r)
-			var group sync.WaitGroup
-			for w := range writers {
-				repository := open(t, config)
-				group.Go(func() {
-					for i := range each {
-						if err := land(t.Context(), repository, fmt.Sprintf("w%d-%d", w, i)); err != nil {
-							t.Errorf("writer %d: %v", w, err)
-							return
-						}
-					}
-				})
-			}
-			group.Wait()
-			out, err := r.Git("log", "--format=%s", "main")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := strings.Count(out, "write "); got != writers*each {
-				t.Errorf("%d commits landed, want %d", got, writers*each)
-			}
-			for w := range writers {
-				for i := range each {
-					name := fmt.Sprintf("w%d-%d", w, i)
-					if got, err := r.ReadFile("overlays/default/dispatches/" + name); err != nil || string(got) != name {
-						t.Errorf("%s = %q, %v", name, got, err)
-					}
-				}
-			}
-			fsck(t, r)
-		})
-	}
-}
-
-// land tries until its commit is in. Every lost race means that another
-// writer's commit landed, so it ends.
-func land(ctx context.Context, r *gitops.Repository, name string) error {
-	for {
-		tip, err := r.Tip(ctx)
-		if err != nil {
-			return err
-		}
-		_, err = r.Push(ctx, tip, one(name))
-		if !errors.Is(err, plan.ErrMoved) {
-			return err
-		}
-	}
-}
-
 func TestErrorsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	f := gittest.NewServer(t, gittest.Options{Username: "muster", Password: "hunter2/ä"})

@@ -1,0 +1,228 @@
+package github_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"muster/generator/plan"
+	"muster/gitops"
+	"muster/gitops/github"
+	"muster/gitops/github/githubtest"
+	"muster/gitops/gittest"
+	"muster/gitops/writertest"
+)
+
+// clock is a clock that is set by hand.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newClock() *clock { return &clock{now: time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func serve(t *testing.T, r gittest.Repository, c *clock) *githubtest.Server {
+	t.Helper()
+	s, err := githubtest.Serve(r, t.TempDir(), c.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func app(s *githubtest.Server, c *clock) *github.App {
+	return &github.App{ID: s.AppID, Installation: s.Installation, PrivateKeyFile: s.KeyFile, API: s.URL, Now: c.Now}
+}
+
+func writer(t *testing.T, r gittest.Repository, s *githubtest.Server, a *github.App) *github.Writer {
+	t.Helper()
+	repository, err := gitops.New(gitops.Config{URL: r.Dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := github.NewWriter(github.Config{Repository: repository, Owner: githubtest.Owner, Name: githubtest.Name, API: s.URL, Token: a.Token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func TestWriter(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	servers := map[string]*githubtest.Server{}
+	server := func(t *testing.T, r gittest.Repository) *githubtest.Server {
+		mu.Lock()
+		defer mu.Unlock()
+		if servers[r.Dir] == nil {
+			servers[r.Dir] = serve(t, r, newClock())
+		}
+		return servers[r.Dir]
+	}
+	writertest.Run(t, writertest.Harness{
+		Open: func(t *testing.T, r gittest.Repository) gitops.Writer {
+			s := server(t, r)
+			return writer(t, r, s, app(s, newClock()))
+		},
+		Refuse: func(t *testing.T, r gittest.Repository, words string) { server(t, r).Refuse(words) },
+	})
+}
+
+func seeded(t *testing.T) gittest.Repository {
+	t.Helper()
+	r := gittest.NewRepository(t)
+	if _, err := r.Commit("seed", time.Unix(1_700_000_000, 0), plan.Change{Path: "overlays/default/scaling.yaml", Content: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func commit(name string, content []byte) []gitops.Commit {
+	return []gitops.Commit{{Message: name + "\n", Changes: []plan.Change{{Path: "overlays/" + name, Content: content}}}}
+}
+
+func TestAnswerLostAfterTheBranchMoved(t *testing.T) {
+	t.Parallel()
+	r, c := seeded(t), newClock()
+	s := serve(t, r, c)
+	w := writer(t, r, s, app(s, c))
+	tip, err := w.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.DropNext()
+	tip, err = w.Push(t.Context(), tip, commit("a", []byte("a")))
+	if err != nil {
+		t.Fatalf("the branch has moved, but: %v", err)
+	}
+	if head, _ := r.Head(); head != tip.Commit {
+		t.Errorf("the branch is at %s, Push returned %s", head, tip.Commit)
+	}
+}
+
+func TestContentThatIsNotText(t *testing.T) {
+	t.Parallel()
+	r, c := seeded(t), newClock()
+	s := serve(t, r, c)
+	w := writer(t, r, s, app(s, c))
+	tip, err := w.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Push(t.Context(), tip, commit("raw", []byte("\xff\x00\xfe"))); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.ReadFile("overlays/raw"); err != nil || string(got) != "\xff\x00\xfe" {
+		t.Errorf("content = %q, %v", got, err)
+	}
+}
+
+func TestTokenIsReplacedInTime(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	s := serve(t, seeded(t), c)
+	a := app(s, c)
+	for _, step := range []struct {
+		after  time.Duration
+		issued int
+	}{{0, 1}, {30 * time.Minute, 1}, {24 * time.Minute, 1}, {2 * time.Minute, 2}, {50 * time.Minute, 2}, {time.Hour, 3}} {
+		c.advance(step.after)
+		token, err := a.Token(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Issued() != step.issued {
+			t.Errorf("at %s %d tokens were issued, want %d", c.Now(), s.Issued(), step.issued)
+		}
+		if !s.Valid(token) {
+			t.Error("the token has ended")
+		}
+	}
+}
+
+// TestAppTokenIsAPasswordForGit uses the App with git's own protocol.
+func TestAppTokenIsAPasswordForGit(t *testing.T) {
+	t.Parallel()
+	r, c := seeded(t), newClock()
+	s := serve(t, r, c)
+	token, err := app(s, c).Token(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := gittest.Serve(filepath.Dir(r.Dir), gittest.Options{Username: "x-access-token", Password: strings.Replace(token, "1", "2", 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(host.Close)
+	repository, err := gitops.New(gitops.Config{URL: host.URL + "/fleet.git", Credentials: gitops.Credentials{Password: app(s, c).Password()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := repository.Tip(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	r, c := seeded(t), newClock()
+	s := serve(t, r, c)
+	other := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(other, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		change func(*github.App)
+		want   string
+	}{
+		"unknown installation": {func(a *github.App) { a.Installation = 1 }, "404"},
+		"another App":          {func(a *github.App) { a.ID = "1" }, "401"},
+		"no key file":          {func(a *github.App) { a.PrivateKeyFile = "/none" }, "reading the GitHub App's key"},
+		"not a key":            {func(a *github.App) { a.PrivateKeyFile = other }, "no PEM file"},
+		"bad address":          {func(a *github.App) { a.API = "github" }, "not a URL"},
+	} {
+		a := app(s, c)
+		test.change(a)
+		if _, err := a.Token(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+	// A token that was revoked: told, and nothing half written.
+	a := app(s, c)
+	w := writer(t, r, s, a)
+	tip, err := w.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Token(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.Revoke()
+	_, err = w.Push(t.Context(), tip, commit("a", []byte("a")))
+	if err == nil || !strings.Contains(err.Error(), "401") || strings.Contains(err.Error(), "ghs_") {
+		t.Errorf("Push with a revoked token: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := app(s, c).Token(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Token with a context that is over: %v", err)
+	}
+}

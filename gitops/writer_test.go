@@ -1,0 +1,23 @@
+package gitops_test
+
+import (
+	"testing"
+
+	"muster/gitops"
+	"muster/gitops/gittest"
+	"muster/gitops/writertest"
+)
+
+func TestWriter(t *testing.T) {
+	t.Parallel()
+	for _, over := range hosts() {
+		t.Run(over.name, func(t *testing.T) {
+			writertest.Run(t, writertest.Harness{
+				Open: func(t *testing.T, r gittest.Repository) gitops.Writer { return open(t, over.serve(t, r)) },
+				Refuse: func(t *testing.T, r gittest.Repository, words string) {
+					hook(t, r, "pre-receive", "echo '"+words+"' >&2\nexit 1\n")
+				},
+			})
+		})
+	}
+}

@@ -1,0 +1,255 @@
+// Package writertest is what every [gitops.Writer] must do, whatever it writes
+// through.
+package writertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"muster/generator/plan"
+	"muster/gitops"
+	"muster/gitops/gittest"
+)
+
+// Harness is a kind of writer.
+type Harness struct {
+	// Open returns a new writer on the branch main of a repository.
+	Open func(t *testing.T, r gittest.Repository) gitops.Writer
+	// Refuse makes the server refuse every push to the repository from now on,
+	// with these words.
+	Refuse func(t *testing.T, r gittest.Repository, words string)
+}
+
+var at = time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+
+const dir = "overlays/default/dispatches/"
+
+func write(path, content string) plan.Change {
+	return plan.Change{Path: path, Content: []byte(content)}
+}
+
+func commit(message string, changes ...plan.Change) gitops.Commit {
+	return gitops.Commit{Message: message + "\n", At: at, Changes: changes}
+}
+
+// Run runs the contract's tests.
+func Run(t *testing.T, h Harness) {
+	for name, test := range map[string]func(*testing.T, Harness, gittest.Repository){
+		"chain":     chain,
+		"nothing":   nothing,
+		"modes":     modes,
+		"lost race": lostRace,
+		"writers":   writers,
+		"refusal":   refusal,
+		"paths":     paths,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := gittest.NewRepository(t)
+			seed(t, r, write("base/job.yaml", "job\n"), write("overlays/default/scaling.yaml", "policy\n"), write(dir+"kustomization.yaml", "resources: []\n"))
+			test(t, h, r)
+			if out, err := r.Git("fsck", "--strict", "--full"); err != nil {
+				t.Errorf("fsck: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
+func seed(t *testing.T, r gittest.Repository, changes ...plan.Change) {
+	t.Helper()
+	if _, err := r.Commit("seed", at.Add(-time.Hour), changes...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tipOf(t *testing.T, w gitops.Writer) plan.Tip {
+	t.Helper()
+	tip, err := w.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tip
+}
+
+func push(t *testing.T, w gitops.Writer, tip plan.Tip, commits ...gitops.Commit) plan.Tip {
+	t.Helper()
+	tip, err := w.Push(t.Context(), tip, commits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tip
+}
+
+func subjects(t *testing.T, r gittest.Repository) string {
+	t.Helper()
+	out, err := r.Git("log", "--reverse", "--format=%s", "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(strings.Fields(out), " ")
+}
+
+func head(t *testing.T, r gittest.Repository) string {
+	t.Helper()
+	h, err := r.Head()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// chain pushes commits that build on each other.
+func chain(t *testing.T, h Harness, r gittest.Repository) {
+	w := h.Open(t, r)
+	tip := push(t, w, tipOf(t, w),
+		commit("one", write(dir+"a.yaml", "a\n"), write(dir+"kustomization.yaml", "resources: [a.yaml]\n")),
+		commit("two", plan.Change{Path: dir + "a.yaml"}, write("overlays/new/deep/b.yaml", "b\n")),
+		commit("three", plan.Change{Path: "overlays/new/deep/b.yaml"}),
+	)
+	if tip.Commit != head(t, r) {
+		t.Errorf("Push returned %s, the branch is at %s", tip.Commit, head(t, r))
+	}
+	if got := subjects(t, r); got != "seed one two three" {
+		t.Errorf("the log is %q", got)
+	}
+	for _, gone := range []string{dir + "a.yaml", "overlays/new"} {
+		if _, err := fs.Stat(tip.Tree, gone); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v, want that it does not exist", gone, err)
+		}
+	}
+	if got, err := fs.ReadFile(tip.Tree, dir+"kustomization.yaml"); err != nil || string(got) != "resources: [a.yaml]\n" {
+		t.Errorf("the list = %q, %v", got, err)
+	}
+}
+
+// nothing pushes what is there already.
+func nothing(t *testing.T, h Harness, r gittest.Repository) {
+	w := h.Open(t, r)
+	tip := tipOf(t, w)
+	same := push(t, w, tip, commit("same", write("overlays/default/scaling.yaml", "policy\n"), plan.Change{Path: "overlays/none"}), commit("empty"))
+	if same.Commit != tip.Commit || head(t, r) != tip.Commit {
+		t.Errorf("nothing made commit %s", head(t, r))
+	}
+	push(t, w, tip, commit("same", write("overlays/default/scaling.yaml", "policy\n")), commit("some", write(dir+"a", "a")))
+	if got := subjects(t, r); got != "seed some" {
+		t.Errorf("the log is %q", got)
+	}
+}
+
+// modes keeps a file executable.
+func modes(t *testing.T, h Harness, r gittest.Repository) {
+	const script = "overlays/default/run.sh"
+	stream := fmt.Sprintf("commit refs/heads/main\ncommitter a <a@example.com> 1700000000 +0000\ndata 4\nmode\nfrom refs/heads/main^0\nM 100755 inline %s\ndata 1\nx\n", script)
+	if _, err := r.GitInput([]byte(stream), "fast-import", "--quiet"); err != nil {
+		t.Fatal(err)
+	}
+	w := h.Open(t, r)
+	push(t, w, tipOf(t, w), commit("again", write(script, "y"), write("overlays/default/plain", "z")))
+	out, err := r.Git("ls-tree", "main", script, "overlays/default/plain")
+	if err != nil || strings.Count(out, "100755") != 1 || strings.Count(out, "100644") != 1 {
+		t.Errorf("the modes are %s (%v)", out, err)
+	}
+}
+
+// lostRace pushes onto a tip that is none any more.
+func lostRace(t *testing.T, h Harness, r gittest.Repository) {
+	w := h.Open(t, r)
+	tip := tipOf(t, w)
+	seed(t, r, write(dir+"theirs", "theirs"))
+	before := head(t, r)
+	if _, err := w.Push(t.Context(), tip, []gitops.Commit{commit("late", write(dir+"ours", "ours"))}); !errors.Is(err, plan.ErrMoved) {
+		t.Fatalf("Push: %v, want ErrMoved", err)
+	}
+	if head(t, r) != before {
+		t.Error("something was written")
+	}
+	tip = tipOf(t, w)
+	if _, err := fs.Stat(tip.Tree, dir+"theirs"); err != nil {
+		t.Errorf("the other writer's file: %v", err)
+	}
+	push(t, w, tip, commit("ours", write(dir+"ours", "ours")))
+	if got := subjects(t, r); got != "seed seed ours" {
+		t.Errorf("the log is %q", got)
+	}
+}
+
+// writers lets five of them land all their commits.
+func writers(t *testing.T, h Harness, r gittest.Repository) {
+	const many, each = 5, 6
+	var group sync.WaitGroup
+	for i := range many {
+		w := h.Open(t, r)
+		group.Go(func() {
+			for j := range each {
+				name := fmt.Sprintf("w%d-%d", i, j)
+				if err := land(t.Context(), w, commit(name, write(dir+name, name))); err != nil {
+					t.Errorf("writer %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	if got := len(strings.Fields(subjects(t, r))); got != 1+many*each {
+		t.Errorf("the log has %d commits, want %d", got, 1+many*each)
+	}
+	for i := range many {
+		for j := range each {
+			if _, err := r.ReadFile(fmt.Sprintf("%sw%d-%d", dir, i, j)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// land tries until the commit is in. Every lost race means that another
+// writer's commit landed, so it ends.
+func land(ctx context.Context, w gitops.Writer, c gitops.Commit) error {
+	for {
+		tip, err := w.Tip(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err = w.Push(ctx, tip, []gitops.Commit{c}); !errors.Is(err, plan.ErrMoved) {
+			return err
+		}
+	}
+}
+
+// refusal is told apart from a race and carries the server's words.
+func refusal(t *testing.T, h Harness, r gittest.Repository) {
+	w := h.Open(t, r)
+	tip := tipOf(t, w)
+	h.Refuse(t, r, "the branch is protected, says the server")
+	_, err := w.Push(t.Context(), tip, []gitops.Commit{commit("no", write(dir+"a", "a"))})
+	var refused *gitops.Refused
+	if !errors.As(err, &refused) || errors.Is(err, plan.ErrMoved) {
+		t.Fatalf("Push: %v, want a Refused", err)
+	}
+	if !strings.Contains(refused.Message, "the branch is protected, says the server") {
+		t.Errorf("the server's words are missing: %s", refused.Message)
+	}
+	if head(t, r) != tip.Commit {
+		t.Error("the branch moved")
+	}
+}
+
+// paths that git forbids are not written.
+func paths(t *testing.T, h Harness, r gittest.Repository) {
+	w := h.Open(t, r)
+	tip := tipOf(t, w)
+	for _, path := range []string{"", "/a", "../a", "a/../../b", ".git/config", "a/.GIT/b", "a//b", "base/job.yaml/x"} {
+		if _, err := w.Push(t.Context(), tip, []gitops.Commit{commit("bad", write(path, "x"))}); err == nil {
+			t.Errorf("writing %q succeeded", path)
+		}
+	}
+	if head(t, r) != tip.Commit {
+		t.Error("the branch moved")
+	}
+}
