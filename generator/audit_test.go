@@ -1,0 +1,572 @@
+package generator_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"muster/generator"
+	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/manifest"
+	"muster/generator/plan"
+)
+
+// audit watches a world and reports whatever must not be. It keeps the books
+// on its own: from git, from what each muster was shown, and from what has
+// truly happened, none of which it learns from muster's own arithmetic.
+//
+// The books on agents. Each agent ordered is one index of a dispatch. In the
+// end it has worked (one job at most), or it was lost: it never came, or it
+// left without a job. As an agent takes one job at most, the agents that have
+// worked are never more than the jobs that became runnable; so "ordered no more
+// than jobs, upkeep and losses" says that every loss has a cause outside:
+//
+//   - never came: its pod did not start, its order was reverted, the syncer was
+//     down, there was no node; the lease ran out. The cluster knows each.
+//   - left without a job, ordered for upkeep: that is upkeep, at most min and
+//     buffer once for each idle time-out (less the time of the relief).
+//   - left without a job, ordered for a job: somebody else took the job (an
+//     agent that is not muster's, or one kept for upkeep), or it was cancelled
+//     or reserved, or its queue was paused; or it was ordered for a job to come
+//     (look-ahead); or a person withdrew an order that came all the same.
+//
+// [audit.excuses] counts the causes of the last kind.
+type audit struct {
+	w      *world
+	failed bool
+	report func(text string)
+	loader *manifest.Loader
+
+	dispatches map[string]*order
+	agents     map[string]*order // by agent
+	orders     []*order          // in order
+	reserved   int
+	loose      int // agents too many that muster could not know of
+	revivedAt  map[*overlay]time.Time
+	forgotAt   map[*overlay]time.Time
+	blocked    map[*overlay]time.Time // when it was last not sound, or no tick was good
+	idled      [2]int                 // agents that left without a job: for demand, for upkeep
+	idledPause int
+	worked     [2]int
+	lookahead  int
+	again      int
+	late       int
+	swapped    int
+	commits    map[plan.ActKind]int
+}
+
+// order is a dispatch that was committed.
+type order struct {
+	plan.Dispatch
+	overlay *overlay
+	came    map[int]bool
+	gone    bool // withdrawn by a person
+}
+
+func newAudit(w *world, report func(text string)) *audit {
+	return &audit{
+		w: w, report: report, loader: manifest.NewLoader("overlays"),
+		dispatches: map[string]*order{}, agents: map[string]*order{}, revivedAt: map[*overlay]time.Time{},
+		forgotAt: map[*overlay]time.Time{}, blocked: map[*overlay]time.Time{}, commits: map[plan.ActKind]int{},
+	}
+}
+
+// fail reports the first thing that must not be.
+func (a *audit) fail(text string) {
+	if a.failed {
+		return
+	}
+	a.failed = true
+	a.w.trace("FAILED: %s", text)
+	a.report(text)
+}
+
+func (a *audit) failf(format string, args ...any) { a.fail(fmt.Sprintf(format, args...)) }
+
+// pushed is called with every push that landed.
+func (a *audit) pushed(pushed []*commit) {
+	if pushed[0].act == nil {
+		return
+	}
+	var m *muster
+	for _, x := range a.w.musters {
+		if x.name == pushed[0].who {
+			m = x
+		}
+	}
+	before := pushed[0].parent
+	overlays := a.load(before.tree)
+	demand, all := map[string]int{}, map[string]int{}
+	for _, c := range pushed {
+		a.commits[c.act.Kind]++
+		a.checkFiles(c)
+		o := overlays[c.act.Decision.Overlay]
+		switch c.act.Kind {
+		case plan.Order:
+			a.checkOrder(m, c, o)
+			demand[o.Policy.Queue] += c.act.Decision.Sum.Demand
+			all[o.Policy.Queue] += c.act.Decision.Sum.Agents
+		case plan.Retire:
+			a.checkRetire(m, c, o)
+		}
+	}
+	for _, queue := range a.w.queues() {
+		if n := all[queue]; n > 0 {
+			a.checkDemand(m, queue, demand[queue], n, overlays, pushed)
+		}
+	}
+	for _, c := range pushed {
+		if c.act.Kind == plan.Order {
+			a.book(c)
+		}
+	}
+	a.checkTree(pushed[len(pushed)-1].tree)
+}
+
+func (a *audit) load(t *tree) map[string]plan.Overlay {
+	loaded, err := a.loader.Load(t)
+	if err != nil {
+		a.failf("the tip cannot be loaded: %v", err)
+	}
+	overlays := map[string]plan.Overlay{}
+	for _, o := range loaded {
+		overlays[o.Name] = o.Overlay
+	}
+	return overlays
+}
+
+// checkFiles holds a commit to what its kind may do.
+func (a *audit) checkFiles(c *commit) {
+	seen := map[string]bool{}
+	dir := c.act.Path + "/dispatches"
+	for _, x := range c.act.Changes {
+		if path.Dir(x.Path) != dir || seen[x.Path] {
+			a.failf("%s of %s writes %s", c.act.Kind, c.act.Path, x.Path)
+		}
+		seen[x.Path] = true
+		before, there := c.parent.tree.files[x.Path]
+		_, isManifest := manifestID(x.Path)
+		switch {
+		case !isManifest && x.Content == nil && !there:
+			a.failf("%s of %s removes %s, which is not there", c.act.Kind, c.act.Path, x.Path)
+		case !isManifest:
+		case c.act.Kind == plan.Order && (there || x.Content == nil):
+			a.failf("an order changes the manifest %s", x.Path)
+		case c.act.Kind == plan.Retire && (!there || x.Content != nil):
+			a.failf("a retirement does more than remove %s (%d bytes before)", x.Path, len(before))
+		case c.act.Kind == plan.Repair:
+			a.failf("a repair changes the manifest %s", x.Path)
+		}
+	}
+}
+
+// checkOrder holds an order to the policy, as far as muster can know the facts.
+func (a *audit) checkOrder(m *muster, c *commit, o plan.Overlay) {
+	d := c.act.Decision
+	p, _ := o.Policy.During(d.At())
+	total := 0
+	for _, x := range d.Order {
+		total += x.Agents
+		if x.Agents > max(1, p.MaxDispatch) {
+			a.failf("%s orders %d agents at once, maxDispatch is %d", o.Name, x.Agents, p.MaxDispatch)
+		}
+		if a.dispatches[x.ID] != nil {
+			a.failf("the name %s is used twice", x.ID)
+		}
+	}
+	if p.Paused || o.Broken != "" {
+		a.failf("%s orders %d although paused %t, broken %q", o.Name, total, p.Paused, o.Broken)
+	}
+	for _, q := range m.snapshot.Queues {
+		if q.Paused && q.Key == p.Queue {
+			a.failf("%s orders %d although muster was told that the queue is paused", o.Name, total)
+		}
+	}
+	if all := a.w.pauses[p.Queue]; a.w.pausedNow(p.Queue) && d.At().Sub(all[len(all)-1][0]) > 3*time.Minute {
+		a.failf("%s orders %d although the queue has been paused for %s", o.Name, total, d.At().Sub(all[len(all)-1][0]))
+	}
+	own, starting := 0, a.starting(m, o, d.At())
+	for _, x := range m.snapshot.Agents {
+		if tagOf(x.Tags, "overlay") == o.Slug() {
+			own++
+		}
+	}
+	if own+starting+total > p.Max {
+		a.failf("%s orders %d: with %d connected and %d starting that is above %d", o.Name, total, own, starting, p.Max)
+	}
+	// A retirement of the same push may open or close the breaker.
+	if d.State.Breaker.Open() && (total != 1 || !d.Probe) {
+		a.failf("%s orders %d though its breaker is open", o.Name, total)
+	}
+	if p.MaxPerHour > 0 {
+		for _, x := range a.orders {
+			if x.overlay.name == o.Name && x.At.After(d.At().Add(-time.Hour)) && x.At.After(a.forgotAt[x.overlay]) {
+				total += x.Agents
+			}
+		}
+		if total > p.MaxPerHour {
+			a.failf("%s orders %d agents within an hour, maxPerHour is %d", o.Name, total, p.MaxPerHour)
+		}
+	}
+}
+
+// starting counts the agents that are ordered and not known to have come, their
+// leases not over, as the muster can know it.
+func (a *audit) starting(m *muster, o plan.Overlay, at time.Time) int {
+	n := 0
+	for _, x := range o.Dispatches {
+		if at.After(x.NotAfter.Add(plan.Grace)) {
+			continue
+		}
+		n += x.Agents
+		for index := range m.known[x.ID] {
+			if index < x.Agents {
+				n--
+			}
+		}
+	}
+	return n
+}
+
+// checkDemand holds what was ordered for jobs to the jobs that the muster was
+// shown: runnable, matched, and neither served by an agent that was idle or on
+// its way.
+func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays map[string]plan.Overlay, pushed []*commit) {
+	pending, idle, starting, probes, upkeep, share := 0, 0, 0, 0, 0, 0.0
+	after := a.load(pushed[len(pushed)-1].tree) // a breaker that opens now counts on nothing any more
+	var tags [][]string
+	alike := true
+	for _, x := range a.w.overlays {
+		o := overlays[x.name]
+		if x.spec.queue != queue {
+			continue
+		}
+		if o.Policy.Queue == "" {
+			alike = false // its policy cannot be read: nobody knows of its agents
+			continue
+		}
+		tags = append(tags, append([]string{"queue=" + queue, "overlay=" + o.Slug()}, x.tags...))
+		alike = alike && slices.Equal(x.tags, a.w.first(queue).tags)
+		if !o.State.Breaker.Open() && !after[x.name].State.Breaker.Open() {
+			starting += a.starting(m, o, m.snapshot.At)
+		}
+		p, _ := o.Policy.During(m.snapshot.At)
+		share = max(share, p.Lookahead)
+		upkeep += p.Buffer + max(0, p.Min-a.own(m, o))
+	}
+	waiting := 0
+	for _, j := range m.snapshot.Jobs {
+		if !slices.ContainsFunc(tags, func(t []string) bool { return takes(t, j.Rules) }) {
+			continue
+		}
+		switch j.State {
+		case plan.JobScheduled:
+			pending++
+		case plan.JobWaiting:
+			waiting++
+		}
+	}
+	ahead := int(math.Ceil(float64(waiting)*share - 1e-9))
+	running := map[string]bool{}
+	for _, g := range m.snapshot.Sightings {
+		running[g.Agent] = running[g.Agent] || g.Running
+	}
+	for _, x := range m.snapshot.Agents {
+		if x.State == plan.AgentIdle && !running[x.ID] && takes(x.Tags, append([]string{"queue=" + queue}, a.w.first(queue).tags...)) {
+			idle++
+		}
+	}
+	for _, c := range pushed {
+		if d := c.act.Decision; c.act.Kind == plan.Order && d.Queue == queue {
+			upkeep += d.Sum.Leaving
+			if d.Probe {
+				probes++
+			}
+		}
+	}
+	if len(tags) == 1 {
+		upkeep = all - ordered
+	}
+	most := pending + ahead
+	if alike {
+		most = max(0, pending-idle-starting) + ahead
+		// Several overlays may swap what is on its way: one that is starting is
+		// given to its overlay's buffer, and another overlay orders for the job.
+		a.swapped += max(0, ordered-most-probes)
+	}
+	if all > most+probes+upkeep || ordered > pending+ahead+probes {
+		a.failf("queue %s: %d agents are ordered for %d jobs with %d ahead, %d idle and %d starting; %d in all\n%s", queue, ordered, pending, ahead, idle, starting, all, decisions(pushed))
+	}
+}
+
+// own counts an overlay's agents as a muster knows them.
+func (a *audit) own(m *muster, o plan.Overlay) int {
+	n := a.starting(m, o, m.snapshot.At)
+	for _, x := range m.snapshot.Agents {
+		if x.State != plan.AgentStopping && tagOf(x.Tags, "overlay") == o.Slug() {
+			n++
+		}
+	}
+	return n
+}
+
+// decisions prints what was decided.
+func decisions(pushed []*commit) string {
+	var b strings.Builder
+	for _, c := range pushed {
+		d := c.act.Decision
+		fmt.Fprintf(&b, "%s %s: held %q probe %t sum %+v\n  jobs %+v\n  overlays %+v\n", d.Overlay, c.act.Kind, d.Held, d.Probe, d.Sum, d.Observation.Jobs, d.Observation.Overlays)
+	}
+	return b.String()
+}
+
+// first is the first overlay of a queue.
+func (w *world) first(queue string) *overlay {
+	return w.overlays[slices.IndexFunc(w.overlays, func(o *overlay) bool { return o.spec.queue == queue })]
+}
+
+// takes reports whether an agent with the tags takes a job with the rules.
+func takes(tags, rules []string) bool {
+	return !slices.ContainsFunc(rules, func(rule string) bool { return !slices.Contains(tags, rule) })
+}
+
+// checkRetire demands a reason for each manifest that leaves git.
+func (a *audit) checkRetire(m *muster, c *commit, o plan.Overlay) {
+	for _, r := range c.act.Decision.Retire {
+		i := slices.IndexFunc(o.Dispatches, func(x plan.Dispatch) bool { return x.ID == r.ID })
+		if i < 0 {
+			a.failf("%s retires %s, which is not there", o.Name, r.ID)
+			return
+		}
+		x := o.Dispatches[i]
+		if c.act.Decision.At().After(x.NotAfter.Add(plan.Grace)) {
+			continue
+		}
+		for index := range x.Agents {
+			if !m.known[x.ID][index] {
+				a.failf("%s retires %s, though index %d was never seen and may still come", o.Name, r.ID, index)
+			}
+		}
+	}
+}
+
+// checkTree demands that the tip is sound wherever no person has broken it.
+func (a *audit) checkTree(t *tree) {
+	loaded, err := a.loader.Load(t)
+	if err != nil {
+		a.failf("the tip cannot be loaded: %v", err)
+		return
+	}
+	for i, o := range loaded {
+		x := a.w.byPath(o.Path)
+		if o.Err != nil {
+			if x.broken == 0 {
+				a.failf("the tip does not load: %v", o.Err)
+			}
+			continue
+		}
+		if err := loaded[i].Amnesia(); err != nil {
+			a.failf("%s: after a push: %v", o.Name, err)
+		}
+		var list struct{ Resources []string }
+		if err := yaml.Unmarshal(t.files[o.Path+"/dispatches/kustomization.yaml"], &list); err != nil {
+			a.failf("%s: the list: %v", o.Name, err)
+		}
+		var there []string
+		for _, name := range t.below(o.Path + "/dispatches") {
+			if _, ok := manifestID(o.Path + "/dispatches/" + name); ok && strings.HasSuffix(name, ".yaml") {
+				there = append(there, name)
+			}
+		}
+		if !slices.Equal(list.Resources, there) {
+			a.failf("%s lists %v and holds %v", o.Name, list.Resources, there)
+		}
+	}
+}
+
+// book enters an order.
+func (a *audit) book(c *commit) {
+	d := c.act.Decision
+	o := a.w.byPath(c.act.Path)
+	for _, x := range d.Order {
+		entry := &order{Dispatch: x, overlay: o, came: map[int]bool{}}
+		a.dispatches[x.ID] = entry
+		a.orders = append(a.orders, entry)
+	}
+	a.lookahead += min(d.Sum.Lookahead, d.Sum.Demand)
+	if i := slices.IndexFunc(a.w.musters, func(m *muster) bool { return m.name == c.who }); i >= 0 {
+		a.loose += a.w.musters[i].hidden
+	}
+}
+
+// withdrawn is called before a person takes an order out of git: agents of it
+// that have not come may come all the same.
+func (a *audit) withdrawn(o *overlay, id string) {
+	if x := a.dispatches[id]; x != nil && !x.gone {
+		x.gone = true
+		a.loose += x.Agents - len(x.came)
+	}
+}
+
+// broke is called before a person breaks a file of an overlay: the others of
+// the queue cannot count on what it has on order.
+func (a *audit) broke(o *overlay) {
+	for _, x := range a.orders {
+		if x.overlay == o && !a.w.server.Now().After(x.NotAfter) {
+			a.loose += x.Agents - len(x.came)
+		}
+	}
+}
+
+func (a *audit) forget(o *overlay)  { a.forgotAt[o] = a.w.server.Now() }
+func (a *audit) revived(o *overlay) { a.revivedAt[o] = a.w.server.Now() }
+
+// registered is called when an agent has come.
+func (a *audit) registered(r registration) {
+	x := a.dispatches[r.dispatch]
+	if x == nil {
+		a.failf("the cluster runs %s, which was never ordered", r.dispatch)
+		return
+	}
+	a.agents[r.agent] = x
+	x.came[r.index] = true
+	if r.again {
+		a.again++
+	}
+	if r.late > plan.Grace {
+		a.late++
+	}
+}
+
+// left is called when an agent has gone.
+func (a *audit) left(r buildkitetest.AgentRecord) {
+	x := a.agents[r.ID]
+	if x == nil {
+		return
+	}
+	kind := 0
+	if x.Purpose == plan.ForUpkeep {
+		kind = 1
+	}
+	switch {
+	case r.Jobs > 0 || r.Job != "":
+		a.worked[kind]++
+	case r.Reason == buildkitetest.EndedIdle:
+		a.idled[kind]++
+		if kind == 0 && a.pausedBetween(x.overlay.spec.queue, r.Connected, r.Ended) {
+			a.idledPause++
+		}
+	}
+}
+
+func (a *audit) pausedBetween(queue string, from, to time.Time) bool {
+	return slices.ContainsFunc(a.w.pauses[queue], func(p [2]time.Time) bool {
+		return p[0].Before(to) && (p[1].IsZero() || p[1].After(from.Add(-time.Hour)))
+	})
+}
+
+func (a *audit) tickFailed(m *muster, err error) {
+	trouble := a.w.now
+	quiet := trouble.unreachable+trouble.refused+trouble.moved+trouble.swallowed+trouble.overtaken+trouble.stale+
+		trouble.broken+trouble.limited+trouble.half+trouble.hang+trouble.kill == 0
+	if quiet && !errors.Is(err, generator.ErrRaces) && !strings.Contains(err.Error(), "limit") {
+		a.failf("%s: a tick fails for no reason: %v", m.name, err)
+	}
+}
+
+func (a *audit) tickDone(m *muster, r generator.Result) {
+	for _, p := range r.Problems {
+		if o := a.w.byPath("overlays/" + p.Overlay); o.broken == 0 && !a.w.recentlyBroken(o) {
+			a.failf("%s: %s is held for no reason: %v", m.name, p.Overlay, p.Err)
+		}
+	}
+}
+
+// tick looks at the world between two ticks.
+func (a *audit) tick() {
+	now := a.w.server.Now()
+	healthy := slices.ContainsFunc(a.w.musters, func(m *muster) bool { return now.Sub(m.good) < 10*time.Minute })
+	t := a.w.fleet.head().tree
+	for _, o := range a.w.overlays {
+		if o.broken > 0 || !healthy {
+			a.blocked[o] = now
+		}
+		if now.Sub(a.blocked[o]) < 20*time.Minute || now.Sub(a.revivedAt[o]) < 20*time.Minute {
+			continue
+		}
+		for _, name := range t.below(o.path() + "/dispatches") {
+			id, ok := manifestID(o.path() + "/dispatches/" + name)
+			x := a.dispatches[id]
+			if !ok || x == nil {
+				continue
+			}
+			if j := o.kube.jobs[id]; j == nil && o.kube.created[id] != "" && a.w.rates.deletions == 0 {
+				a.failf("%s: the manifest of %s has outlived its Job", o.name, id)
+			}
+		}
+	}
+	if a.exact() {
+		own := map[*overlay]int{}
+		for _, x := range a.agents {
+			_ = x
+		}
+		for _, o := range a.w.overlays {
+			own[o] = len(o.kube.pods)
+			if own[o] > o.most {
+				a.failf("%s has %d agents, max was never above %d", o.name, own[o], o.most)
+			}
+		}
+	}
+}
+
+// exact reports whether muster can know all that matters: nobody hides agents
+// from it, withdraws its orders, runs them twice or late.
+func (a *audit) exact() bool {
+	r := a.w.rates
+	return r.people+r.meddle+r.hidden+r.drains+r.deletions+r.crashPod == 0 && r.skew >= -plan.Grace
+}
+
+// excuses counts the causes for which agents ordered for a job leave without one.
+func (a *audit) excuses() (n int, text string) {
+	jobs := a.w.server.Jobs()
+	cancelled, foreign, upkeep, mixed := 0, 0, 0, 0
+	for _, j := range jobs {
+		switch x := a.agents[j.Agent]; {
+		case j.Agent == "":
+			if j.State == "canceled" && !j.Runnable.IsZero() {
+				cancelled++
+			}
+		case a.w.foreign[j.Agent]:
+			foreign++
+		case x != nil && x.Purpose == plan.ForUpkeep:
+			upkeep++
+		case x != nil && a.servable(j) > 1 && !a.w.alike():
+			mixed++
+		}
+	}
+	n = cancelled + foreign + upkeep + mixed + a.reserved + a.idledPause + a.lookahead + a.loose + a.again + a.late + a.swapped
+	return n, fmt.Sprintf("cancelled %d, by others %d, by upkeep %d, by agents of another kind %d, reserved %d, paused %d, ahead %d, unknowable %d, run again %d, late %d, swapped %d",
+		cancelled, foreign, upkeep, mixed, a.reserved, a.idledPause, a.lookahead, a.loose, a.again, a.late, a.swapped)
+}
+
+// servable is how many overlays could serve a job.
+func (a *audit) servable(j buildkitetest.JobRecord) int {
+	n := 0
+	for _, o := range a.w.overlays {
+		if takes(append([]string{"queue=" + o.spec.queue}, o.tags...), j.Rules) {
+			n++
+		}
+	}
+	return n
+}
+
+// alike reports whether all overlays have the same tags.
+func (s shape) alike() bool {
+	return !slices.ContainsFunc(s.overlays, func(o *overlay) bool { return !slices.Equal(o.tags, s.overlays[0].tags) })
+}

@@ -1,0 +1,245 @@
+package generator_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing/fstest"
+	"time"
+
+	"muster/generator/plan"
+)
+
+// tree is one state of the fleet repository. It is never changed.
+type tree struct {
+	files map[string][]byte
+	dirs  map[string][]fs.DirEntry
+}
+
+func newTree(files map[string][]byte) *tree {
+	t := &tree{files: files, dirs: map[string][]fs.DirEntry{".": nil}}
+	for name, content := range files {
+		t.enter(name, info{name: path.Base(name), size: len(content)})
+	}
+	for _, entries := range t.dirs {
+		slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	}
+	return t
+}
+
+func (t *tree) enter(name string, i info) {
+	dir := path.Dir(name)
+	_, known := t.dirs[dir]
+	t.dirs[dir] = append(t.dirs[dir], fs.FileInfoToDirEntry(i))
+	if !known {
+		t.enter(dir, info{name: path.Base(dir), dir: true})
+	}
+}
+
+// with is the tree after some changes.
+func (t *tree) with(changes []plan.Change) *tree {
+	files := maps.Clone(t.files)
+	for _, c := range changes {
+		if c.Content == nil {
+			delete(files, c.Path)
+		} else {
+			files[c.Path] = c.Content
+		}
+	}
+	return newTree(files)
+}
+
+// below lists the files directly in a directory, sorted.
+func (t *tree) below(dir string) []string {
+	var names []string
+	for _, e := range t.dirs[dir] {
+		if !e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+func missing(op, name string) error {
+	return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
+}
+
+// Open implements [fs.FS]; nothing that muster does needs it to be quick.
+func (t *tree) Open(name string) (fs.File, error) {
+	m := fstest.MapFS{}
+	for file, content := range t.files {
+		m[file] = &fstest.MapFile{Data: content, Mode: 0o644}
+	}
+	return m.Open(name)
+}
+
+// ReadFile implements [fs.ReadFileFS].
+func (t *tree) ReadFile(name string) ([]byte, error) {
+	content, ok := t.files[name]
+	if !ok {
+		return nil, missing("open", name)
+	}
+	return bytes.Clone(content), nil
+}
+
+// ReadDir implements [fs.ReadDirFS].
+func (t *tree) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, ok := t.dirs[name]
+	if !ok {
+		return nil, missing("readdir", name)
+	}
+	return slices.Clone(entries), nil
+}
+
+// Stat implements [fs.StatFS].
+func (t *tree) Stat(name string) (fs.FileInfo, error) {
+	if content, ok := t.files[name]; ok {
+		return info{name: path.Base(name), size: len(content)}, nil
+	}
+	if _, ok := t.dirs[name]; ok {
+		return info{name: path.Base(name), dir: true}, nil
+	}
+	return nil, missing("stat", name)
+}
+
+// Lstat implements [fs.ReadLinkFS]: there are no links.
+func (t *tree) Lstat(name string) (fs.FileInfo, error) { return t.Stat(name) }
+
+// ReadLink implements [fs.ReadLinkFS].
+func (t *tree) ReadLink(name string) (string, error) {
+	return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
+}
+
+type info struct {
+	name string
+	size int
+	dir  bool
+}
+
+func (i info) Name() string       { return i.name }
+func (i info) Size() int64        { return int64(i.size) }
+func (i info) ModTime() time.Time { return time.Time{} }
+func (i info) IsDir() bool        { return i.dir }
+func (i info) Sys() any           { return nil }
+func (i info) Mode() fs.FileMode {
+	if i.dir {
+		return fs.ModeDir | 0o755
+	}
+	return 0o644
+}
+
+// commit is one commit of the fleet repository.
+type commit struct {
+	id     string
+	parent *commit
+	tree   *tree
+	at     time.Time
+	who    string
+	act    *plan.Act // nil where a person made it
+}
+
+func (c *commit) tip() plan.Tip { return plan.Tip{Commit: c.id, Tree: c.tree} }
+
+// fleet is a fleet repository in memory: a chain of commits, each made by
+// compare-and-swap on the last. It applies the acts' changes exactly, keeps
+// everything, and is safe for concurrent use.
+type fleet struct {
+	mu   sync.Mutex
+	log  []*commit
+	now  func() time.Time
+	seen func(pushed []*commit) // called with every push that landed; optional
+}
+
+func newFleet(now func() time.Time, files map[string][]byte) *fleet {
+	first := &commit{id: strings.Repeat("0", 40), tree: newTree(files), at: now(), who: "a person"}
+	return &fleet{log: []*commit{first}, now: now}
+}
+
+func (f *fleet) head() *commit {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.log[len(f.log)-1]
+}
+
+func (f *fleet) history() []*commit {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.log)
+}
+
+// push puts a chain of commits on the tip, all or none.
+func (f *fleet) push(who, tip string, acts []plan.Act) (*commit, error) {
+	f.mu.Lock()
+	parent := f.log[len(f.log)-1]
+	if parent.id != tip {
+		f.mu.Unlock()
+		return nil, plan.ErrMoved
+	}
+	var pushed []*commit
+	for _, a := range acts {
+		parent = f.next(parent, who, a.Changes)
+		parent.act = &a
+		pushed = append(pushed, parent)
+	}
+	f.log = append(f.log, pushed...)
+	f.mu.Unlock()
+	if f.seen != nil {
+		f.seen(pushed)
+	}
+	return parent, nil
+}
+
+// next is the commit after parent. Its name depends on all that is in it.
+func (f *fleet) next(parent *commit, who string, changes []plan.Change) *commit {
+	h := sha256.New()
+	fmt.Fprintln(h, parent.id)
+	for _, c := range changes {
+		fmt.Fprintln(h, c.Path, c.Content == nil, len(c.Content))
+		h.Write(c.Content)
+	}
+	return &commit{id: hex.EncodeToString(h.Sum(nil))[:40], parent: parent, tree: parent.tree.with(changes), at: f.now(), who: who}
+}
+
+// edit is a person's commit on whatever the tip is.
+func (f *fleet) edit(what string, changes ...plan.Change) {
+	f.mu.Lock()
+	c := f.next(f.log[len(f.log)-1], what, changes)
+	f.log = append(f.log, c)
+	f.mu.Unlock()
+	if f.seen != nil {
+		f.seen([]*commit{c})
+	}
+}
+
+// Errors that a fleet repository gives when it is in trouble.
+var (
+	errUnreachable = errors.New("the remote cannot be reached")
+	errCrashed     = errors.New("the process was killed")
+)
+
+// remote is one muster's sight of the fleet repository, without any trouble.
+type remote struct {
+	fleet *fleet
+	who   string
+}
+
+// Tip implements generator.Repository.
+func (r remote) Tip(context.Context) (plan.Tip, error) { return r.fleet.head().tip(), nil }
+
+// Commit implements generator.Repository.
+func (r remote) Commit(_ context.Context, tip plan.Tip, acts []plan.Act) (plan.Tip, error) {
+	c, err := r.fleet.push(r.who, tip.Commit, acts)
+	if err != nil {
+		return plan.Tip{}, err
+	}
+	return c.tip(), nil
+}

@@ -1,0 +1,309 @@
+package generator_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/generator"
+	"muster/generator/buildkite"
+	"muster/generator/plan"
+)
+
+// muster is one process of muster, with its own troubles. It is the Repository,
+// the Buildkite and the Clock of its Generator.
+type muster struct {
+	w         *world
+	name      string
+	generator *generator.Generator
+	client    *buildkite.Client
+	next      time.Time // of its ticks
+	ticking   bool
+	killed    bool
+	snapshot  plan.Snapshot           // the last that it was shown
+	hidden    int                     // idle agents that were left out of it
+	known     map[string]map[int]bool // indexes that it was shown since it started, by dispatch
+	good      time.Time               // of its last tick without an error
+	ticks     int
+}
+
+func (w *world) newMuster(i int) *muster {
+	m := &muster{w: w, name: fmt.Sprintf("muster-%d", i+1)}
+	m.next = worldStart().Add(time.Duration(i) * w.stagger)
+	m.good = worldStart()
+	m.start()
+	return m
+}
+
+// start begins a new process, which remembers nothing.
+func (m *muster) start() {
+	m.killed, m.known = false, map[string]map[int]bool{}
+	client, err := buildkite.New(buildkite.Config{
+		Org: "acme", Token: func() (string, error) { return "test-token", nil },
+		HTTP: troubledTransport{m, m.w.server.Transport()}, PerPage: m.w.perPage,
+	})
+	if err != nil {
+		panic(err)
+	}
+	m.client = client
+	m.generator = generator.New(generator.Config{Repository: m, Buildkite: m, Clock: m, Overlays: "overlays"})
+}
+
+// tick is one tick of the real Generator.
+func (m *muster) tick() {
+	if m.ticking {
+		return
+	}
+	m.ticking = true
+	defer func() { m.ticking = false }()
+	m.ticks++
+	m.hidden = 0
+	result, err := m.generator.Tick(context.Background())
+	switch {
+	case m.killed:
+		m.w.trace("%s: killed, starts again", m.name)
+		m.start()
+	case err != nil:
+		m.w.trace("%s: %v", m.name, err)
+		m.w.audit.tickFailed(m, err)
+	default:
+		m.good = m.w.server.Now()
+		m.w.audit.tickDone(m, result)
+	}
+}
+
+// Now implements generator.Clock.
+func (m *muster) Now() time.Time { return m.w.server.Now() }
+
+// Sleep implements generator.Clock. How long a back-off takes is the
+// generator's own dice; here, the seed's.
+func (m *muster) Sleep(context.Context, time.Duration) error {
+	m.w.server.Advance(time.Duration(m.w.faults.Int64N(int64(time.Second))))
+	return nil
+}
+
+// hit draws whether something happens now.
+func (w *world) hit(rate float64) bool { return rate > 0 && w.faults.Float64() < rate }
+
+// die is a point at which the process may be killed. A dead process does
+// nothing more, whatever it asks.
+func (m *muster) die() error {
+	if !m.killed && m.w.hit(m.w.now.kill) {
+		m.killed = true
+	}
+	if m.killed {
+		return errCrashed
+	}
+	return nil
+}
+
+// meanwhile lets others act in the middle of this muster's tick.
+func (m *muster) meanwhile() {
+	if m.w.hit(m.w.now.interleave) {
+		m.w.musters[m.w.faults.IntN(len(m.w.musters))].tick()
+	}
+	if m.w.hit(m.w.now.meddle) {
+		m.w.meddle()
+	}
+}
+
+// Tip implements generator.Repository.
+func (m *muster) Tip(context.Context) (plan.Tip, error) {
+	if err := m.die(); err != nil {
+		return plan.Tip{}, err
+	}
+	if m.w.hit(m.w.now.unreachable) {
+		return plan.Tip{}, errUnreachable
+	}
+	head := m.w.fleet.head()
+	if head.parent != nil && m.w.hit(m.w.now.stale) {
+		head = head.parent // a mirror that lags behind
+	}
+	m.meanwhile()
+	return head.tip(), m.die()
+}
+
+// Commit implements generator.Repository.
+func (m *muster) Commit(_ context.Context, tip plan.Tip, acts []plan.Act) (plan.Tip, error) {
+	m.meanwhile()
+	if err := m.die(); err != nil {
+		return plan.Tip{}, err
+	}
+	if m.w.hit(m.w.now.refused) {
+		return plan.Tip{}, errors.New("the server refused the push")
+	}
+	if m.w.hit(m.w.now.moved) {
+		return plan.Tip{}, plan.ErrMoved
+	}
+	c, err := m.w.fleet.push(m.name, tip.Commit, acts)
+	if err != nil {
+		return plan.Tip{}, err
+	}
+	m.w.trace("%s: %s", m.name, generator.Summary(acts))
+	if err := m.die(); err != nil {
+		return plan.Tip{}, err
+	}
+	if m.w.hit(m.w.now.swallowed) {
+		return plan.Tip{}, errors.New("the connection broke off") // though the push has landed
+	}
+	if m.w.hit(m.w.now.overtaken) {
+		return plan.Tip{}, plan.ErrMoved // landed, and somebody else's push on top of it
+	}
+	return c.tip(), nil
+}
+
+// Observe implements generator.Buildkite.
+func (m *muster) Observe(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
+	if err := m.die(); err != nil {
+		return plan.Snapshot{}, err
+	}
+	m.hidden = 0
+	var s plan.Snapshot
+	if m.w.http {
+		var err error
+		if s, err = m.client.Observe(ctx, at, since); err != nil {
+			return s, errors.Join(err, m.die())
+		}
+	} else {
+		if m.w.hit(m.w.now.broken) {
+			return s, errors.New("Buildkite answers 500")
+		}
+		s = m.w.server.Snapshot(since)
+		s.At = at
+		s.Agents = m.hide(s.Agents)
+	}
+	shuffle(m.w.order, s.Agents)
+	shuffle(m.w.order, s.Jobs)
+	shuffle(m.w.order, s.Sightings)
+	m.learn(s)
+	m.meanwhile()
+	return s, m.die()
+}
+
+func shuffle[T any](r *rand.Rand, list []T) {
+	r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+}
+
+// hide leaves agents out of a list, or puts them in twice.
+func (m *muster) hide(agents []plan.Agent) []plan.Agent {
+	if m.w.now.hidden == 0 {
+		return agents
+	}
+	var shown []plan.Agent
+	for _, a := range agents {
+		if m.w.hit(m.w.now.hidden) {
+			m.hidden++
+			continue
+		}
+		shown = append(shown, a)
+	}
+	return shown
+}
+
+// learn keeps what the process can know of indexes.
+func (m *muster) learn(s plan.Snapshot) {
+	m.snapshot = s
+	note := func(tags []string, name string) {
+		dispatch, index := tagOf(tags, "dispatch"), tagOf(tags, "index")
+		if at := strings.LastIndexByte(name, '-'); len(tags) == 0 && at > 0 {
+			dispatch, index = name[:at], name[at+1:]
+		}
+		if n, err := strconv.Atoi(index); err == nil && dispatch != "" {
+			if m.known[dispatch] == nil {
+				m.known[dispatch] = map[int]bool{}
+			}
+			m.known[dispatch][n] = true
+		}
+	}
+	for _, a := range s.Agents {
+		note(a.Tags, "")
+	}
+	for _, g := range s.Sightings {
+		note(g.Tags, g.Name)
+	}
+}
+
+func tagOf(tags []string, key string) string {
+	for _, t := range tags {
+		if v, ok := strings.CutPrefix(t, key+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// troubledTransport stands between a muster and Buildkite.
+type troubledTransport struct {
+	m    *muster
+	next http.RoundTripper
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t troubledTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := t.m.w
+	if err := t.m.die(); err != nil {
+		return nil, err
+	}
+	if w.hit(w.now.hang) {
+		w.server.Advance(buildkite.DefaultTimeout)
+		return nil, context.DeadlineExceeded
+	}
+	response, err := t.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case w.hit(w.now.limited):
+		response.StatusCode = http.StatusTooManyRequests
+		response.Header.Set("RateLimit-Reset", strconv.Itoa(1+w.faults.IntN(60)))
+		body = []byte(`{"message":"slow down"}`)
+	case w.hit(w.now.broken):
+		response.StatusCode = http.StatusInternalServerError
+		body = []byte(`{"message":"sorry"}`)
+	case w.hit(w.now.half):
+		body = body[:len(body)/2]
+	case strings.HasSuffix(r.URL.Path, "/agents") && w.now.hidden > 0:
+		body = t.m.hideRecords(body)
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	response.ContentLength = int64(len(body))
+	return response, nil
+}
+
+// hideRecords leaves records out of a page, and puts others in twice.
+func (m *muster) hideRecords(body []byte) []byte {
+	var records, shown []json.RawMessage
+	if json.Unmarshal(body, &records) != nil {
+		return body
+	}
+	for _, r := range records {
+		if m.w.hit(m.w.now.hidden) {
+			m.hidden++
+			continue
+		}
+		shown = append(shown, r)
+		if m.w.hit(m.w.now.hidden) {
+			shown = append(shown, r)
+		}
+	}
+	if shown == nil {
+		return []byte("[]")
+	}
+	again, err := json.Marshal(shown)
+	if err != nil {
+		return body
+	}
+	return again
+}

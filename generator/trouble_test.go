@@ -1,0 +1,280 @@
+package generator_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/plan"
+)
+
+// rates say how often things go wrong.
+type rates struct {
+	// Each call of the repository, and each step of a tick.
+	unreachable, stale, refused, moved, swallowed, overtaken, kill, interleave, meddle float64
+	// Each request to Buildkite, and each agent of a list.
+	limited, broken, half, hang, hidden float64
+	drift                               time.Duration // the longest between two requests
+	// Each hour.
+	people, pauses, policies, drains, deletions float64
+	// Each world.
+	outages, brokenImages int
+	outage                time.Duration
+	noShow, crashPod      float64
+	nodes                 int
+	skew, lag             time.Duration
+	boot                  [2]time.Duration
+}
+
+// drift lets time pass between two requests.
+func (w *world) drift(*http.Request) {
+	if w.now.drift > 0 {
+		w.server.Advance(time.Duration(w.faults.Int64N(int64(w.now.drift))))
+	}
+}
+
+// beginTroubles plans those that come at moments of their own.
+func (w *world) beginTroubles() {
+	r := rand.New(rand.NewPCG(w.seed, 4))
+	w.work.each(w, r, w.rates.people, func() func() { return w.meddle })
+	w.work.each(w, r, w.rates.policies, func() func() { return w.changePolicy })
+	w.work.each(w, r, w.rates.pauses, func() func() {
+		queue, wait := w.queues()[r.IntN(len(w.queues()))], time.Duration(r.Int64N(int64(40*time.Minute)))
+		return func() { w.pause(queue, wait) }
+	})
+	w.work.each(w, r, w.rates.drains, func() func() {
+		o, dice := w.overlays[r.IntN(len(w.overlays))], r.IntN(1<<30)
+		return func() { w.drain(o, dice) }
+	})
+	w.work.each(w, r, w.rates.deletions, func() func() {
+		o, dice := w.overlays[r.IntN(len(w.overlays))], r.IntN(1<<30)
+		return func() { w.deleteJob(o, dice) }
+	})
+	window := func(length time.Duration, set func(k *kube, on bool)) {
+		k := w.overlays[r.IntN(len(w.overlays))].kube
+		from := time.Duration(r.Int64N(int64(w.length)))
+		w.at(from, func() { set(k, true) })
+		w.at(from+length, func() { set(k, false) })
+	}
+	for range w.rates.outages {
+		window(w.rates.outage, func(k *kube, on bool) { w.trace("%s: syncer down %t", k.overlay, on); k.down = on })
+	}
+	for range w.rates.brokenImages {
+		window(time.Duration(r.Int64N(int64(2*time.Hour))), func(k *kube, on bool) { w.trace("%s: image broken %t", k.overlay, on); k.broken = on })
+	}
+}
+
+func (w *world) pause(queue string, wait time.Duration) {
+	if !w.inCluster || w.pausedNow(queue) {
+		return
+	}
+	w.trace("queue %s is paused", queue)
+	w.server.PauseQueue(w.cluster, queue)
+	w.pauses[queue] = append(w.pauses[queue], [2]time.Time{w.server.Now()})
+	w.server.At(w.server.Now().Add(wait), func() { w.resume(queue) })
+}
+
+func (w *world) pausedNow(queue string) bool {
+	all := w.pauses[queue]
+	return len(all) > 0 && all[len(all)-1][1].IsZero()
+}
+
+func (w *world) resume(queue string) {
+	if w.pausedNow(queue) {
+		w.trace("queue %s is resumed", queue)
+		w.pauses[queue][len(w.pauses[queue])-1][1] = w.server.Now()
+		w.server.ResumeQueue(w.cluster, queue)
+	}
+}
+
+func (w *world) drain(o *overlay, dice int) {
+	var live []*pod
+	for _, a := range w.server.Agents() {
+		if p := o.kube.pods[a.ID]; p != nil && a.State == "connected" {
+			live = append(live, p)
+		}
+	}
+	if len(live) == 0 {
+		return
+	}
+	p := live[dice%len(live)]
+	busy := slices.ContainsFunc(w.server.Agents(), func(a buildkitetest.AgentRecord) bool { return a.ID == p.agent && a.Job != "" })
+	w.trace("%s: node of %s-%d is drained (busy %t)", o.name, p.job.name, p.index, busy)
+	o.kube.drain(p, busy)
+}
+
+// deleteJob is a person who deletes a Job in the cluster: its agents are gone,
+// and while its manifest is in git it is made again.
+func (w *world) deleteJob(o *overlay, dice int) {
+	var names []string
+	for name := range o.kube.jobs {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		return
+	}
+	j := o.kube.jobs[names[dice%len(names)]]
+	w.trace("%s: Job %s is deleted", o.name, j.name)
+	delete(o.kube.jobs, j.name)
+	var agents []string
+	for id, p := range o.kube.pods {
+		if p.job == j {
+			agents = append(agents, id)
+		}
+	}
+	slices.Sort(agents)
+	for _, id := range agents {
+		o.kube.kill(o.kube.pods[id])
+	}
+}
+
+// changePolicy is an ordinary commit of a person.
+func (w *world) changePolicy() {
+	o := w.overlays[w.faults.IntN(len(w.overlays))]
+	p := &o.spec
+	switch w.faults.IntN(6) {
+	case 0:
+		p.max = max(p.min, w.faults.IntN(20))
+	case 1:
+		p.max += w.faults.IntN(10)
+	case 2:
+		p.min = w.faults.IntN(p.max + 1)
+	case 3:
+		p.buffer = w.faults.IntN(4)
+	case 4:
+		p.paused = !p.paused
+	case 5:
+		p.dispatch = 1 + w.faults.IntN(10)
+	}
+	o.note()
+	w.edit(fmt.Sprintf("policy of %s: %+v", o.name, *p), plan.Change{Path: o.path() + "/scaling.yaml", Content: o.policyText()})
+}
+
+// meddle is a person's commit that does no good.
+func (w *world) meddle() {
+	o := w.overlays[w.faults.IntN(len(w.overlays))]
+	head := w.fleet.head()
+	dir := o.path() + "/dispatches"
+	var manifests []string
+	for _, name := range head.tree.below(dir) {
+		if id, ok := strings.CutSuffix(name, ".yaml"); ok && id != "kustomization" && id != "state" {
+			manifests = append(manifests, id)
+		}
+	}
+	file := func(name string) string { return path.Join(dir, name) }
+	write := func(name, content string) plan.Change { return plan.Change{Path: file(name), Content: []byte(content)} }
+	switch dice := w.faults.IntN(13); dice {
+	case 0, 1, 2: // git revert HEAD
+		if head.act != nil && (head.act.Kind == plan.Order || dice == 0) {
+			w.revert(head)
+		}
+	case 3: // deletes a manifest and leaves the list
+		if len(manifests) > 0 {
+			id := manifests[w.faults.IntN(len(manifests))]
+			w.audit.withdrawn(o, id)
+			w.edit("deletes "+id, plan.Change{Path: file(id + ".yaml")})
+		}
+	case 4:
+		w.edit("writes nonsense into the list of "+o.name, write("kustomization.yaml", "resources: ["))
+	case 5:
+		w.edit("empties the list of "+o.name, write("kustomization.yaml", fmt.Sprintf(kustomization, "[]")))
+	case 6:
+		w.edit("deletes the list of "+o.name, plan.Change{Path: file("kustomization.yaml")})
+	case 7, 8:
+		w.audit.forget(o)
+		w.edit("writes nonsense into the state of "+o.name, write("state.yaml", []string{"{", "apiVersion: muster.dev/v1alpha1\nkind: OverlayState\nbreaker: {failures: -3}\n", "a: b\n"}[w.faults.IntN(3)]))
+	case 9:
+		w.edit("leaves things in "+dir, write("notes.txt", "mind the gap\n"), write("kustomization.yml", "resources: [notes.txt]\n"))
+	case 10:
+		w.breakFor(o, o.path()+"/scaling.yaml", "spec: {queue: [")
+	case 11:
+		w.breakFor(o, o.path()+"/template/kustomization.yaml", "resources: [nowhere.yaml]\n")
+	case 12:
+		if len(manifests) > 0 {
+			w.breakFor(o, file(manifests[w.faults.IntN(len(manifests))]+".yaml"), "kind: Job\n")
+		}
+	}
+}
+
+// revert takes back what the last commit did.
+func (w *world) revert(c *commit) {
+	var changes []plan.Change
+	for _, x := range c.act.Changes {
+		content, ok := c.parent.tree.files[x.Path]
+		if !ok {
+			content = nil
+		}
+		if id, isManifest := manifestID(x.Path); isManifest && c.act.Kind == plan.Order {
+			w.audit.withdrawn(w.byPath(c.act.Path), id)
+		}
+		if strings.HasSuffix(x.Path, "/state.yaml") {
+			w.audit.forget(w.byPath(c.act.Path))
+		}
+		changes = append(changes, plan.Change{Path: x.Path, Content: content})
+	}
+	if c.act.Kind == plan.Retire {
+		w.audit.revived(w.byPath(c.act.Path))
+	}
+	w.edit("reverts "+string(c.act.Kind)+" of "+c.act.Path, changes...)
+}
+
+func (w *world) byPath(path string) *overlay {
+	return w.overlays[slices.IndexFunc(w.overlays, func(o *overlay) bool { return o.path() == path })]
+}
+
+// manifestID is the dispatch that a path is the manifest of.
+func manifestID(file string) (string, bool) {
+	id, isYAML := strings.CutSuffix(path.Base(file), ".yaml")
+	return id, isYAML && path.Base(path.Dir(file)) == "dispatches" && id != "kustomization" && id != "state"
+}
+
+// breakFor breaks a file for a while.
+func (w *world) breakFor(o *overlay, file, nonsense string) {
+	before, ok := w.fleet.head().tree.files[file]
+	if !ok || o.broken > 0 {
+		return
+	}
+	o.broken++
+	w.audit.broke(o)
+	w.edit("breaks "+file, plan.Change{Path: file, Content: []byte(nonsense)})
+	w.server.At(w.server.Now().Add(time.Duration(w.faults.Int64N(int64(30*time.Minute)))), func() {
+		o.broken--
+		o.mended = w.server.Now()
+		if path.Base(file) == "scaling.yaml" {
+			before = o.policyText()
+		}
+		w.edit("mends "+file, plan.Change{Path: file, Content: before})
+	})
+}
+
+// heal ends all troubles: what is left is for muster to put right.
+func (w *world) heal() {
+	w.trace("from here on all is well")
+	w.now = rates{lag: w.rates.lag, boot: w.rates.boot}
+	for _, queue := range w.queues() {
+		w.resume(queue)
+	}
+	for _, j := range w.server.Jobs() {
+		w.server.Unreserve(j.ID)
+	}
+	for _, o := range w.overlays {
+		k := o.kube
+		k.down, k.broken, k.noShow, k.crash, k.nodes, k.untagged, k.skew = false, false, 0, 0, 0, "", 0
+		for len(k.waiting) > 0 {
+			next := k.waiting[0]
+			k.waiting = k.waiting[1:]
+			k.schedule(next)
+		}
+		if p := &o.spec; p.paused || p.max < 10 {
+			p.paused, p.max = false, max(p.max, 10)
+			o.note()
+			w.edit("lets "+o.name+" go on", plan.Change{Path: o.path() + "/scaling.yaml", Content: o.policyText()})
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package generator_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/plan"
+)
+
+// worldStart is a Monday.
+func worldStart() time.Time { return time.Date(2026, time.January, 5, 6, 0, 0, 0, time.UTC) }
+
+// shape is what a world is like: everything that a seed draws, and that does
+// not change.
+type shape struct {
+	seed      uint64
+	theme     string
+	length    time.Duration // of the part with troubles
+	every     time.Duration // between two ticks of a muster
+	musters   int
+	http      bool // the real client asks, not a shortcut
+	inCluster bool // of Buildkite
+	overlays  []*overlay
+	rates     rates
+	work      work
+	stagger   time.Duration // between the musters' first ticks
+	perPage   int
+	shuffle   uint64 // salt of the order in which things are listed
+}
+
+// overlay is an overlay and what its people ask for now.
+type overlay struct {
+	name   string
+	tags   []string // further tags, sorted
+	spec   policy
+	kube   *kube
+	most   int // the highest max there ever was
+	least  int // the highest min and buffer there ever were
+	edges  int // how often either was changed
+	broken int // files of it that a person has broken
+	mended time.Time
+}
+
+// policy is scaling.yaml.
+type policy struct {
+	queue                                         string
+	min, max, buffer, dispatch, priority, perHour int
+	lookahead                                     int // percent
+	lease, idle, upkeepIdle                       time.Duration
+	paused                                        bool
+	schedule                                      schedule
+}
+
+// schedule is a window of one and a half hours each day; zero max is none.
+type schedule struct{ from, min, max, buffer int }
+
+func (o *overlay) path() string { return "overlays/" + o.name }
+
+func (o *overlay) policyText() []byte {
+	p := o.spec
+	var b strings.Builder
+	fmt.Fprintf(&b, "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  queue: %s\n", p.queue)
+	if len(o.tags) > 0 {
+		b.WriteString("  tags:\n")
+		for _, t := range o.tags {
+			key, value, _ := strings.Cut(t, "=")
+			fmt.Fprintf(&b, "    %s: %s\n", key, value)
+		}
+	}
+	fmt.Fprintf(&b, "  min: %d\n  max: %d\n  buffer: %d\n  lookahead: %.2f\n  maxDispatch: %d\n  priority: %d\n  maxPerHour: %d\n  paused: %t\n",
+		p.min, p.max, p.buffer, float64(p.lookahead)/100, p.dispatch, p.priority, p.perHour, p.paused)
+	fmt.Fprintf(&b, "  lease: %s\n  idleTimeout: %s\n  upkeepIdleTimeout: %s\n", p.lease, p.idle, p.upkeepIdle)
+	if c := p.schedule; c.max > 0 {
+		fmt.Fprintf(&b, "  schedules:\n  - name: busy\n    days: [Mon, Tue, Wed, Thu, Fri, Sat, Sun]\n    from: \"%02d:00\"\n    to: \"%02d:30\"\n    timeZone: Europe/Berlin\n    min: %d\n    max: %d\n    buffer: %d\n",
+			c.from, (c.from+1)%24, c.min, c.max, c.buffer)
+	}
+	return []byte(b.String())
+}
+
+// note keeps the highest numbers that the policy ever had.
+func (o *overlay) note() {
+	o.most = max(o.most, o.spec.max, o.spec.schedule.max)
+	o.least = max(o.least, o.spec.min+o.spec.buffer, o.spec.schedule.min+o.spec.schedule.buffer)
+	o.edges++
+}
+
+const agentJob = `apiVersion: batch/v1
+kind: Job
+metadata: {name: agent, namespace: buildkite}
+spec:
+  completionMode: Indexed
+  completions: 1
+  parallelism: 1
+  backoffLimitPerIndex: 0
+  ttlSecondsAfterFinished: 3600
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: agent, image: "buildkite/agent:3"}]
+`
+
+const kustomization = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: %s\n"
+
+// files is a fleet repository with these overlays.
+func files(overlays []*overlay) map[string][]byte {
+	all := map[string][]byte{
+		"README.md":               []byte("A fleet.\n"),
+		"base/job.yaml":           []byte(agentJob),
+		"base/kustomization.yaml": fmt.Appendf(nil, kustomization, "[job.yaml]"),
+	}
+	for _, o := range overlays {
+		all[o.path()+"/scaling.yaml"] = o.policyText()
+		all[o.path()+"/configmap.yaml"] = fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: buildkite}\n", o.name)
+		all[o.path()+"/kustomization.yaml"] = fmt.Appendf(nil, kustomization, "[configmap.yaml, dispatches]")
+		all[o.path()+"/template/kustomization.yaml"] = fmt.Appendf(nil, kustomization, "[../../../base]")
+		all[o.path()+"/dispatches/kustomization.yaml"] = fmt.Appendf(nil, kustomization, "[]")
+	}
+	return all
+}
+
+// world is a fleet with everything around it. One goroutine plays it: whatever
+// a seed draws happens in the same order each time.
+type world struct {
+	shape
+	server  *buildkitetest.Server
+	cluster string // Buildkite's
+	fleet   *fleet
+	musters []*muster
+	faults  *rand.Rand
+	order   *rand.Rand // of listings
+	now     rates      // the troubles of the moment
+	audit   *audit
+	lines   []string
+	foreign map[string]bool
+	pauses  map[string][][2]time.Time // of queues; an open one ends in zero
+}
+
+func newWorld(s shape, fail func(text string)) *world {
+	w := &world{
+		shape: s, now: s.rates, foreign: map[string]bool{}, pauses: map[string][][2]time.Time{},
+		faults: rand.New(rand.NewPCG(s.seed, 2)), order: rand.New(rand.NewPCG(s.seed, 1000+s.shuffle)),
+	}
+	w.server = buildkitetest.New(buildkitetest.Options{Now: worldStart(), Poll: s.work.poll, CancelTime: s.work.cancelTime, OnAgentEnd: w.agentEnded, BeforeRequest: w.drift})
+	if s.inCluster {
+		w.cluster = w.server.AddCluster("ci")
+		for _, key := range append(w.queues(), "other") {
+			w.server.AddQueue(w.cluster, key)
+		}
+	}
+	w.fleet = newFleet(w.server.Now, files(s.overlays))
+	w.audit = newAudit(w, fail)
+	w.fleet.seen = w.audit.pushed
+	for i, o := range s.overlays {
+		o.note()
+		o.edges = 0
+		o.kube = &kube{
+			buildkite: w.server, fleet: w.fleet, overlay: o.path(), cluster: w.cluster,
+			random: rand.New(rand.NewPCG(s.seed, 100+uint64(i))), lag: s.rates.lag, boot: s.rates.boot,
+			skew: s.rates.skew, nodes: s.rates.nodes, noShow: s.rates.noShow, crash: s.rates.crashPod,
+			onAgent: w.audit.registered, onProblem: w.audit.fail,
+		}
+		o.kube.start()
+	}
+	for i := range s.musters {
+		w.musters = append(w.musters, w.newMuster(i))
+	}
+	s.work.begin(w)
+	w.beginTroubles()
+	return w
+}
+
+// queues are the keys of the queues that overlays serve, each once.
+func (s shape) queues() []string {
+	var keys []string
+	for _, o := range s.overlays {
+		if !slices.Contains(keys, o.spec.queue) {
+			keys = append(keys, o.spec.queue)
+		}
+	}
+	return keys
+}
+
+func (w *world) agentEnded(a buildkitetest.AgentRecord) {
+	w.audit.left(a)
+	for _, o := range w.overlays {
+		o.kube.agentEnded(a)
+	}
+}
+
+// at lets f happen so long after the start.
+func (w *world) at(after time.Duration, f func()) { w.server.At(worldStart().Add(after), f) }
+
+// since is the time since the start.
+func (w *world) since() time.Duration { return w.server.Now().Sub(worldStart()) }
+
+// trace keeps the last events for whoever must find out what went wrong.
+func (w *world) trace(format string, args ...any) {
+	if len(w.lines) >= 400 {
+		w.lines = append(w.lines[:0], w.lines[200:]...)
+	}
+	w.lines = append(w.lines, w.server.Now().Format("02 15:04:05.000 ")+fmt.Sprintf(format, args...))
+}
+
+// edit is a person's commit.
+func (w *world) edit(what string, changes ...plan.Change) {
+	w.trace("person: %s", what)
+	w.fleet.edit(what, changes...)
+}
+
+// play lets the musters tick until the end, or until done says so.
+func (w *world) play(until time.Duration, done func() bool) {
+	for {
+		var next *muster
+		for _, m := range w.musters {
+			if next == nil || m.next.Before(next.next) {
+				next = m
+			}
+		}
+		if next.next.Sub(worldStart()) >= until {
+			w.server.AdvanceTo(worldStart().Add(until))
+			return
+		}
+		w.server.AdvanceTo(next.next)
+		next.tick()
+		next.next = next.next.Add(w.every)
+		for next.next.Before(w.server.Now()) {
+			next.next = next.next.Add(w.every)
+		}
+		w.audit.tick()
+		if done != nil && done() || w.audit.failed {
+			return
+		}
+	}
+}
