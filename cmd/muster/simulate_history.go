@@ -68,7 +68,10 @@ func openHistory(ctx context.Context, from string) (*git.Repository, error) {
 		}
 		return repository, nil
 	}
-	repository, err := git.PlainOpenWithOptions(from, &git.PlainOpenOptions{DetectDotGit: true})
+	repository, err := git.PlainOpen(from) // bare, or the top of a working tree
+	if errors.Is(err, git.ErrRepositoryNotExists) {
+		repository, err = git.PlainOpenWithOptions(from, &git.PlainOpenOptions{DetectDotGit: true})
+	}
 	if err != nil {
 		return nil, usage(fmt.Errorf("opening %s: %w", from, err))
 	}

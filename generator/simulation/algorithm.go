@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"muster/generator/plan"
@@ -68,7 +69,7 @@ func (v View) Metrics() Metrics {
 	s := v.Observe(time.Time{})
 	queue := plan.TagQueue + "=" + v.Overlay.Policy.Queue
 	for i := range s.Jobs {
-		if !contains(s.Jobs[i].Rules, queue) {
+		if !slices.Contains(s.Jobs[i].Rules, queue) {
 			continue
 		}
 		switch s.Jobs[i].State {
@@ -79,20 +80,11 @@ func (v View) Metrics() Metrics {
 		}
 	}
 	for _, a := range s.Agents {
-		if a.State == plan.AgentBusy && contains(a.Tags, queue) {
+		if a.State == plan.AgentBusy && slices.Contains(a.Tags, queue) {
 			m.Running++
 		}
 	}
 	return m
-}
-
-func contains(all []string, one string) bool {
-	for _, s := range all {
-		if s == one {
-			return true
-		}
-	}
-	return false
 }
 
 // order is the act of starting n agents, as far as max leaves room: all

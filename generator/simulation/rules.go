@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"muster/generator/plan"
@@ -90,10 +92,12 @@ func tags(o plan.Overlay) []string {
 	return append(all, o.Policy.Tags...)
 }
 
-// matches reports whether every rule is among the tags.
+// matches reports whether every rule is among the tags; key=* takes any value.
 func matches(tags, rules []string) bool {
 	for _, rule := range rules {
-		if !contains(tags, rule) && rule != "*" {
+		key, any := strings.CutSuffix(rule, "=*")
+		if !slices.Contains(tags, rule) && rule != "*" &&
+			!(any && slices.ContainsFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, key+"=") })) {
 			return false
 		}
 	}

@@ -58,7 +58,7 @@ func Generators() []Generator {
 		{Name: "bursts", About: "a quiet queue that gets a thousand jobs at once, three times", generate: bursts},
 		{Name: "flaky", About: "steady, with one job in five failing once and retried", generate: flaky},
 		{Name: "limited", About: "steady, and builds of forty jobs in a concurrency group of five", generate: limited},
-		{Name: "unsatisfiable", About: "steady, and every ten minutes a job that no agent matches", generate: unsatisfiable},
+		{Name: "unsatisfiable", About: "steady, and every half hour a job that no agent matches", generate: unsatisfiable},
 		{Name: "rough", About: "steady, in a world where nodes are scarce and slow, agents die and ticks fail", generate: steady, rough: true},
 	}
 }
@@ -174,7 +174,7 @@ func limited(g *generation) {
 
 func unsatisfiable(g *generation) {
 	g.poisson(steadily, func(at time.Duration) { g.add(at, buildkitetest.Step{Duration: g.some()}) })
-	for at := 10 * time.Minute; at < g.length; at += 10 * time.Minute {
+	for at := 30 * time.Minute; at < g.length; at += 30 * time.Minute {
 		g.add(at, buildkitetest.Step{Duration: g.some(), Agents: []string{"os=beos"}})
 	}
 }

@@ -49,6 +49,7 @@ type job struct {
 	plan      *member
 
 	encoded []byte
+	url     string // its page, once somebody asked
 }
 
 func (s *Server) newJob(b *build, step *Step, part int) *job {

@@ -20,7 +20,9 @@ func (s *Server) Snapshot(since time.Time) plan.Snapshot {
 	for _, a := range s.connected {
 		snapshot.Agents = append(snapshot.Agents, a.seen())
 	}
-	r := reading{snapshot: &snapshot, org: s.opts.Org, sighted: map[*agent]int{}}
+	snapshot.Jobs = make([]plan.Job, 0, len(s.active))
+	snapshot.Sightings = make([]plan.Sighting, 0, len(s.connected))
+	r := reading{snapshot: &snapshot, org: s.opts.Org, sighted: make(map[*agent]int, len(s.connected))}
 	for _, b := range s.active {
 		if b.state == "scheduled" || b.state == "running" || b.state == "failing" {
 			r.build(b, true)
@@ -132,9 +134,11 @@ func (j *job) wants(blocked bool) (plan.JobState, bool) {
 }
 
 func (r *reading) job(b *build, j *job, state plan.JobState) {
+	if j.url == "" {
+		j.url = fmt.Sprintf("https://buildkite.com/%s/%s/builds/%d#%s", r.org, b.spec.Pipeline, b.number, j.id)
+	}
 	seen := plan.Job{
-		ID: j.id, Cluster: b.cluster.id, Rules: j.match, State: state,
-		URL: "https://buildkite.com/" + r.org + "/" + b.spec.Pipeline + "/builds/" + fmt.Sprint(b.number) + "#" + j.id,
+		ID: j.id, Cluster: b.cluster.id, Rules: j.match, State: state, URL: j.url,
 	}
 	if slices.Contains(seen.Rules, "*") {
 		seen.Rules = slices.DeleteFunc(slices.Clone(seen.Rules), func(rule string) bool { return rule == "*" })
