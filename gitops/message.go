@@ -96,7 +96,11 @@ func orderProse(d plan.Decision) string {
 	if s.Busy > 0 {
 		say("%s%s busy.", sentence(count(s.Busy, "agent")), are(s.Busy))
 	}
-	say("The overlay has %s, starting ones included: the ceiling of %d leaves room for %d.", count(s.Own, "agent"), s.Max, s.Ceiling)
+	own := count(s.Own, "agent") + ", starting ones included"
+	if s.Own == 0 {
+		own = "no agent yet"
+	}
+	say("The overlay has %s: the ceiling of %d leaves room for %d.", own, s.Max, s.Ceiling)
 	if s.Allowance != nil {
 		say("The limit per hour leaves %d.", *s.Allowance)
 	}

@@ -18,7 +18,10 @@ const (
 // Register remembers what Buildkite has ever shown of each dispatch. It only
 // saves time: what a restart loses is found again from Buildkite, or costs at
 // most the rest of a lease. The zero value is empty and ready.
-type Register struct{ known map[string]*entry }
+type Register struct {
+	known map[string]*entry
+	live  map[string]bool // dispatches in the overlays of the last Keep
+}
 
 // entry is what is known of one dispatch.
 type entry struct {
@@ -66,7 +69,8 @@ func (r *Register) note(tags []string, worked bool) {
 // Keep brings the register in line with the overlays of the tip: it notes which
 // dispatches have settled by now, and forgets those that are in no overlay and
 // were not the time before either. (An agent may be seen before the commit that
-// ordered it is.)
+// ordered it is.) A dispatch that has settled when it is first met, as after a
+// restart, counts as settled since it was ordered.
 func (r *Register) Keep(overlays []Overlay, now time.Time) {
 	live := map[string]bool{}
 	for _, o := range overlays {
@@ -74,9 +78,13 @@ func (r *Register) Keep(overlays []Overlay, now time.Time) {
 			live[d.ID] = true
 			if e := r.known[d.ID]; e != nil && e.settled.IsZero() && e.indexes.Below(d.Agents) == d.Agents {
 				e.settled = now.UTC().Truncate(time.Second)
+				if !r.live[d.ID] {
+					e.settled = d.At
+				}
 			}
 		}
 	}
+	r.live = live
 	for id, e := range r.known {
 		switch {
 		case live[id]:
