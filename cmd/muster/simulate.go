@@ -18,7 +18,7 @@ import (
 	"muster/generator/simulation"
 )
 
-// simulation is what the flags of muster simulate ask for.
+// simulate is what the flags of muster simulate ask for.
 type simulate struct {
 	workloads, algorithms  []string
 	csv, history, overlay  string
@@ -27,6 +27,8 @@ type simulate struct {
 	hours                  int
 	interval, sync, jitter time.Duration
 	bootMin, bootMax       time.Duration
+	nodes                  int
+	noShow                 float64
 	jsonFile, chart        string
 }
 
@@ -62,6 +64,8 @@ the table, and the columns of the CSV file.`,
 	f.DurationVar(&s.jitter, "sync-jitter", w.Jitter, "what may be added to it")
 	f.DurationVar(&s.bootMin, "boot-min", w.Boot[0], "shortest time from a pod's creation to its agent's registration")
 	f.DurationVar(&s.bootMax, "boot-max", w.Boot[1], "longest such time")
+	f.IntVar(&s.nodes, "nodes", 0, "how many agents there are nodes for at once; 0 is as many as are asked for")
+	f.Float64Var(&s.noShow, "no-show", 0, "share of the pods whose agent never registers, 0 to 1")
 	f.StringVar(&s.jsonFile, "json", "", "file to write the same as JSON to")
 	f.StringVar(&s.chart, "chart", "", "file to write a chart to; its name ends in .svg")
 	return c
@@ -132,6 +136,10 @@ func (s *simulate) check() error {
 		return errors.New("--sync-jitter is below nothing")
 	case s.bootMin < 0 || s.bootMax < s.bootMin:
 		return fmt.Errorf("--boot-min %s and --boot-max %s: the first must not be the longer", s.bootMin, s.bootMax)
+	case s.nodes < 0:
+		return fmt.Errorf("--nodes %d is below nothing", s.nodes)
+	case !(s.noShow >= 0 && s.noShow <= 1):
+		return fmt.Errorf("--no-show %v: use 0 to 1", s.noShow)
 	case s.chart != "" && filepath.Ext(s.chart) != ".svg":
 		return fmt.Errorf("--chart %s: the file's name must end in .svg", s.chart)
 	}
@@ -165,6 +173,7 @@ func (s *simulate) world() (simulation.World, error) {
 	w := simulation.DefaultWorld()
 	w.Seed, w.Interval, w.Sync, w.Jitter = s.seed, s.interval, s.sync, s.jitter
 	w.Boot = [2]time.Duration{s.bootMin, s.bootMax}
+	w.Trouble.Nodes, w.Trouble.NoShow = s.nodes, s.noShow
 	if s.policy == "" {
 		return w, nil
 	}

@@ -72,14 +72,15 @@ func (k Generator) Generate(seed uint64, length time.Duration) Workload {
 }
 
 // World returns the world that the workload is meant for: w itself, or w with
-// troubles.
+// troubles, as far as it does not have its own.
 func (k Generator) World(w World) World {
 	if !k.rough {
 		return w
 	}
 	w.Trouble = Trouble{
-		Nodes: 18, SlowNode: 0.1, NodeTime: [2]time.Duration{time.Minute, 3 * time.Minute},
-		NoShow: 0.01, Lost: 0.01, LostWithin: 5 * time.Minute,
+		Nodes: cmp.Or(w.Trouble.Nodes, 18), NoShow: cmp.Or(w.Trouble.NoShow, 0.01),
+		SlowNode: 0.1, NodeTime: [2]time.Duration{time.Minute, 3 * time.Minute},
+		Lost: 0.01, LostWithin: 5 * time.Minute,
 	}
 	w.BuildkiteFails, w.PushFails = 0.02, 0.02
 	return w
