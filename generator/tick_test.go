@@ -1,0 +1,452 @@
+package generator_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"muster/generator"
+	"muster/generator/plan"
+)
+
+// bench is one Generator on a table, with everything in reach.
+type bench struct {
+	overlays []*overlay
+	fleet    *fleet
+	now      time.Time
+	snapshot plan.Snapshot
+	err      error // of Buildkite
+
+	onCommit func(tip plan.Tip) error // before a commit
+	commits  int                      // that were tried
+	since    []time.Time              // what Buildkite was asked for
+	slept    []time.Duration
+	log      bytes.Buffer
+	wake     func() // at each sleep
+}
+
+func newBench(names ...string) *bench {
+	b := &bench{now: worldStart()}
+	for _, name := range names {
+		b.overlays = append(b.overlays, &overlay{name: name, spec: policy{
+			queue: name, max: 10, dispatch: 100, lease: 10 * time.Minute, idle: 5 * time.Minute, upkeepIdle: time.Hour,
+		}})
+	}
+	b.fleet = newFleet(b.Now, files(b.overlays))
+	return b
+}
+
+func (b *bench) generator(change ...func(*generator.Config)) *generator.Generator {
+	cfg := generator.Config{
+		Repository: b, Buildkite: b, Clock: b, Overlays: "overlays",
+		Log: slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == "tip" {
+				return slog.Attr{}
+			}
+			return a
+		}})),
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	return generator.New(cfg)
+}
+
+func (b *bench) Now() time.Time { return b.now }
+
+func (b *bench) Sleep(ctx context.Context, d time.Duration) error {
+	b.slept = append(b.slept, d)
+	b.now = b.now.Add(d)
+	if b.wake != nil {
+		b.wake()
+	}
+	return ctx.Err()
+}
+
+func (b *bench) Tip(context.Context) (plan.Tip, error) { return b.fleet.head().tip(), nil }
+
+func (b *bench) Commit(ctx context.Context, tip plan.Tip, acts []plan.Act) (plan.Tip, error) {
+	b.commits++
+	if b.onCommit != nil {
+		if err := b.onCommit(tip); err != nil {
+			return plan.Tip{}, err
+		}
+	}
+	return remote{b.fleet, "muster"}.Commit(ctx, tip, acts)
+}
+
+func (b *bench) Observe(_ context.Context, at, since time.Time) (plan.Snapshot, error) {
+	b.since = append(b.since, since)
+	s := b.snapshot
+	s.At = at
+	return s, b.err
+}
+
+// jobs lets so many runnable jobs wait in a queue.
+func (b *bench) jobs(queue string, n int) {
+	for i := range n {
+		b.snapshot.Jobs = append(b.snapshot.Jobs, plan.Job{
+			ID: fmt.Sprintf("%s-%d", queue, i), Rules: []string{"queue=" + queue}, State: plan.JobScheduled, Since: b.now.Add(-time.Second), URL: "https://buildkite.com/acme/1",
+		})
+	}
+}
+
+// sightings are the agents of a dispatch that have had a job.
+func sightings(d plan.Dispatch, queue string) []plan.Sighting {
+	var all []plan.Sighting
+	for i := range d.Agents {
+		all = append(all, plan.Sighting{
+			Agent: fmt.Sprint(d.ID, i), Tags: []string{"queue=" + queue, "dispatch=" + d.ID, fmt.Sprintf("index=%d", i), "overlay=" + queue},
+		})
+	}
+	return all
+}
+
+func tick(t *testing.T, g *generator.Generator) generator.Result {
+	t.Helper()
+	r, err := g.Tick(t.Context())
+	if err != nil {
+		t.Fatalf("tick: %v", err)
+	}
+	return r
+}
+
+// kinds says what was done, as in "a: dispatch 3".
+func kinds(acts []plan.Act) string { return generator.Summary(acts) }
+
+func TestTickOrders(t *testing.T) {
+	b := newBench("a", "b")
+	b.jobs("a", 3)
+	b.jobs("b", 12)
+	r := tick(t, b.generator())
+	if got, want := kinds(r.Acts), "a: dispatch 3; b: dispatch 10"; got != want {
+		t.Errorf("acts %q, want %q", got, want)
+	}
+	if log := b.fleet.history(); len(log) != 3 || b.commits != 1 || r.Tip.Commit != log[2].id {
+		t.Errorf("%d commits in %d pushes, tip %s; want one push of two", len(log)-1, b.commits, r.Tip.Commit)
+	}
+	if len(r.Decisions) != 2 || r.Decisions[0].Overlay != "a" || r.Decisions[1].Overlay != "b" {
+		t.Errorf("decisions %v, want those of a and b", r.Decisions)
+	}
+}
+
+// TestLostRaceLooksAgain: after another writer was first, the tick decides on
+// what that one left.
+func TestLostRaceLooksAgain(t *testing.T) {
+	b := newBench("a")
+	b.jobs("a", 3)
+	b.onCommit = func(plan.Tip) error {
+		if b.commits == 1 {
+			b.overlays[0].spec.max = 1
+			b.fleet.edit("a person", plan.Change{Path: "overlays/a/scaling.yaml", Content: b.overlays[0].policyText()})
+			b.snapshot.Jobs = b.snapshot.Jobs[:2]
+		}
+		return nil
+	}
+	r := tick(t, b.generator())
+	if got := kinds(r.Acts); got != "a: dispatch 1" || r.Races != 1 || len(b.since) != 2 || r.Decisions[0].Sum.Pending != 2 {
+		t.Errorf("acts %q after %d races and %d looks, want one of 1 after 1 and 2", got, r.Races, len(b.since))
+	}
+	if len(b.slept) != 0 {
+		t.Errorf("slept %v before the second look", b.slept)
+	}
+}
+
+// TestEveryRaceLost: a tick gives up after so many tries, waiting longer and
+// longer from the third on.
+func TestEveryRaceLost(t *testing.T) {
+	for _, tries := range []int{0, 1, 2, 12} {
+		b := newBench("a")
+		b.jobs("a", 3)
+		b.onCommit = func(plan.Tip) error { return fmt.Errorf("pushing: %w", plan.ErrMoved) }
+		r, err := b.generator(func(c *generator.Config) { c.Tries = tries }).Tick(t.Context())
+		want := tries
+		if tries == 0 {
+			want = 5
+		}
+		if !errors.Is(err, generator.ErrRaces) || r.Races != want || b.commits != want || len(r.Acts) != 0 {
+			t.Errorf("tries %d: %v after %d races, %d tried, acts %v", tries, err, r.Races, b.commits, r.Acts)
+		}
+		if len(b.slept) != max(0, want-2) {
+			t.Errorf("tries %d: slept %v", tries, b.slept)
+		}
+		for i, d := range b.slept {
+			if longest := 100 * time.Millisecond << min(i, 6); d < 0 || d >= longest {
+				t.Errorf("tries %d: the wait number %d is %s, want less than %s", tries, i, d, longest)
+			}
+		}
+	}
+}
+
+// TestBackOffEndsWithContext: who is told to stop does not wait.
+func TestBackOffEndsWithContext(t *testing.T) {
+	b := newBench("a")
+	b.jobs("a", 3)
+	b.onCommit = func(plan.Tip) error { return plan.ErrMoved }
+	ctx, stop := context.WithCancel(t.Context())
+	b.wake = stop
+	if _, err := b.generator().Tick(ctx); !errors.Is(err, context.Canceled) || b.commits != 2 {
+		t.Errorf("%v after %d pushes, want the context's error after 2", err, b.commits)
+	}
+}
+
+func TestTroubleCommitsNothing(t *testing.T) {
+	trouble := errors.New("the line is dead")
+	for name, c := range map[string]struct {
+		prepare func(b *bench)
+		want    string
+	}{
+		"buildkite": {func(b *bench) { b.err = trouble }, "observing Buildkite: the line is dead"},
+		"push":      {func(b *bench) { b.onCommit = func(plan.Tip) error { return trouble } }, "committing: the line is dead"},
+		"no overlays": {func(b *bench) {
+			var gone []plan.Change
+			for name := range b.fleet.head().tree.files {
+				gone = append(gone, plan.Change{Path: name})
+			}
+			b.fleet.edit("a person", gone...)
+		}, "loading overlays: "},
+	} {
+		b := newBench("a")
+		b.jobs("a", 3)
+		c.prepare(b)
+		before := b.fleet.head().id
+		r, err := b.generator().Tick(t.Context())
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) || len(r.Acts) != 0 || b.fleet.head().id != before {
+			t.Errorf("%s: error %v, acts %v; want %q and none", name, err, r.Acts, c.want)
+		}
+	}
+}
+
+func TestDryRun(t *testing.T) {
+	b := newBench("a")
+	b.jobs("a", 3)
+	before := b.fleet.head().id
+	r, err := b.generator(func(c *generator.Config) { c.DryRun = true }).Once(t.Context())
+	if err != nil || kinds(r.Acts) != "a: dispatch 3" || b.commits != 0 || b.fleet.head().id != before || r.Tip.Commit != before {
+		t.Errorf("acts %q, %d pushes, error %v; want one act and no push", kinds(r.Acts), b.commits, err)
+	}
+	if want := "level=INFO msg=\"would commit\" acts=\"a: dispatch 3\" races=0\n"; b.log.String() != want {
+		t.Errorf("log %q, want %q", b.log.String(), want)
+	}
+}
+
+// TestNothingToDo: no push, and one line at debug.
+func TestNothingToDo(t *testing.T) {
+	b := newBench("a")
+	g := b.generator()
+	for range 3 {
+		if _, err := g.Once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := strings.Repeat("level=DEBUG msg=\"nothing to do\"\n", 3); b.log.String() != want || b.commits != 0 {
+		t.Errorf("%d pushes, log %q, want %q", b.commits, b.log.String(), want)
+	}
+}
+
+// TestSince: finished builds are asked for only as far back as something can be
+// missing.
+func TestSince(t *testing.T) {
+	b := newBench("a")
+	g := b.generator()
+	start := b.now
+	next := func(after time.Duration) generator.Result {
+		b.now = start.Add(after)
+		return tick(t, g)
+	}
+	next(0) // nothing on order
+	b.jobs("a", 3)
+	first := next(time.Minute).Acts[0].Decision.Order[0]
+	next(2 * time.Minute) // the order is new
+	next(3 * time.Minute) // it was there at the last look
+	next(9 * time.Minute) // which may have been long ago
+	b.err = errors.New("no answer")
+	b.now = start.Add(10 * time.Minute)
+	if _, err := g.Tick(t.Context()); err == nil {
+		t.Fatal("want an error")
+	}
+	b.err = nil
+	b.snapshot = plan.Snapshot{Sightings: sightings(first, "a")[:2]}
+	next(10 * time.Minute) // the last look brought nothing
+	b.snapshot = plan.Snapshot{Sightings: sightings(first, "a")}
+	next(11 * time.Minute) // one was missing until now
+	next(12 * time.Minute) // nothing is missing
+	var got []time.Duration
+	for _, s := range b.since {
+		if s.IsZero() {
+			got = append(got, -1)
+		} else {
+			got = append(got, s.Sub(start))
+		}
+	}
+	m := time.Minute
+	want := []time.Duration{-1, -1, m, m, m, 7 * m, 7 * m, 8 * m, -1}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("asked for builds since, after the start, -1 for none (-want +got):\n%s", diff)
+	}
+}
+
+// TestRestart: a new process finds the agents of a dispatch from Buildkite
+// alone, asking back to the order.
+func TestRestart(t *testing.T) {
+	b := newBench("a")
+	b.jobs("a", 3)
+	d := tick(t, b.generator()).Acts[0].Decision.Order[0]
+	b.now = b.now.Add(4 * time.Minute)
+	b.snapshot = plan.Snapshot{Sightings: sightings(d, "a")}
+	g := b.generator()
+	if r := tick(t, g); len(r.Acts) != 0 || len(r.Decisions[0].Retire) != 1 {
+		t.Errorf("acts %v, retirements %v; want one that can wait", kinds(r.Acts), r.Decisions[0].Retire)
+	}
+	if since := b.since[len(b.since)-1]; !since.Equal(d.At) {
+		t.Errorf("asked for builds since %s, want the order's %s", since, d.At)
+	}
+	b.snapshot = plan.Snapshot{}
+	b.now = b.now.Add(5 * time.Minute)
+	r := tick(t, g)
+	if got := kinds(r.Acts); got != "a: retire 1" || r.Acts[0].Decision.Retire[0].Reason != plan.Settled {
+		t.Errorf("acts %q, want the retirement of a settled order", got)
+	}
+	if names := b.fleet.head().tree.below("overlays/a/dispatches"); !slices.Equal(names, []string{"kustomization.yaml"}) {
+		t.Errorf("dispatches holds %v", names)
+	}
+}
+
+// TestRetirementRides: a retirement that can wait goes with another push.
+func TestRetirementRides(t *testing.T) {
+	b := newBench("a", "b")
+	b.jobs("a", 3)
+	g := b.generator()
+	d := tick(t, g).Acts[0].Decision.Order[0]
+	b.now = b.now.Add(time.Minute)
+	b.snapshot = plan.Snapshot{Sightings: sightings(d, "a")}
+	if r := tick(t, g); len(r.Acts) != 0 {
+		t.Errorf("acts %q, want none yet", kinds(r.Acts))
+	}
+	b.jobs("b", 1)
+	if got, want := kinds(tick(t, g).Acts), "a: retire 1; b: dispatch 1"; got != want {
+		t.Errorf("acts %q, want %q", got, want)
+	}
+}
+
+// TestTroublesAreSaidOnce: what is wrong is said when it comes and when it
+// goes, and the others are served meanwhile.
+func TestTroublesAreSaidOnce(t *testing.T) {
+	b := newBench("a", "b")
+	b.jobs("b", 2)
+	b.snapshot.Jobs = append(b.snapshot.Jobs, plan.Job{ID: "x", Rules: []string{"queue=b", "os=plan9"}, State: plan.JobScheduled, URL: "https://buildkite.com/acme/7"})
+	policy := plan.Change{Path: "overlays/a/scaling.yaml", Content: []byte("spec: 7\n")}
+	b.fleet.edit("a person", policy)
+	b.fleet.edit("a person", plan.Change{Path: "overlays/b/dispatches/state.yaml", Content: []byte("nonsense\n")})
+	ctx, stop := context.WithCancel(t.Context())
+	ticks := 0
+	g := b.generator(func(c *generator.Config) {
+		c.Done = func(r generator.Result, err error) {
+			if err != nil {
+				t.Errorf("tick %d: %v", ticks, err)
+			}
+			switch ticks++; ticks {
+			case 1:
+				if kinds(r.Acts) != "b: repair; b: dispatch 2" || len(r.Problems) != 1 || r.Problems[0].Overlay != "a" || len(r.Forgotten) != 1 {
+					t.Errorf("acts %q, problems %v, forgotten %v", kinds(r.Acts), r.Problems, r.Forgotten)
+				}
+			case 3:
+				policy.Content = b.overlays[0].policyText()
+				b.fleet.edit("a person", policy)
+				b.snapshot.Jobs = nil
+			case 5:
+				stop()
+			}
+		}
+	})
+	if err := g.Run(ctx, 15*time.Second, 0); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(b.log.String()) {
+		if !strings.HasPrefix(line, "level=DEBUG") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	counts := map[string]int{}
+	for _, want := range []string{"level=ERROR msg=\"a is held: ", "level=WARN msg=\"overlays/b/dispatches/state.yaml", "level=WARN msg=\"queue b has jobs",
+		"level=INFO msg=committed", "level=INFO msg=\"no longer: a is held", "level=INFO msg=\"no longer: queue b", "level=INFO msg=\"no longer: overlays/b/"} {
+		for _, line := range lines {
+			if strings.HasPrefix(line, want) {
+				counts[want]++
+			}
+		}
+		if counts[want] != 1 {
+			t.Errorf("%d lines begin %q, want one", counts[want], want)
+		}
+	}
+	if len(lines) != 7 {
+		t.Errorf("%d lines above debug, want 7:\n%s", len(lines), strings.Join(lines, "\n"))
+	}
+}
+
+// limited is an error that asks for quiet.
+type limited time.Duration
+
+func (limited) Error() string               { return "slow down" }
+func (l limited) RetryAfter() time.Duration { return time.Duration(l) }
+
+// TestRunWaits: a tick each interval whatever a tick takes, longer when
+// Buildkite asks for it, and an end when the context ends.
+func TestRunWaits(t *testing.T) {
+	b := newBench("a")
+	ctx, stop := context.WithCancel(t.Context())
+	var starts []time.Duration
+	g := b.generator(func(c *generator.Config) {
+		c.Done = func(_ generator.Result, err error) {
+			starts = append(starts, b.now.Sub(worldStart()))
+			b.err = nil
+			switch len(starts) {
+			case 1:
+				b.now = b.now.Add(5 * time.Second) // a slow tick
+			case 2:
+				b.now = b.now.Add(40 * time.Second) // a very slow one
+			case 3:
+				b.err = fmt.Errorf("listing: %w", limited(50*time.Second))
+			case 4:
+				if err == nil {
+					t.Error("want an error from the fourth tick")
+				}
+			case 5:
+				stop()
+			}
+		}
+	})
+	if err := g.Run(ctx, 15*time.Second, 0); err != nil {
+		t.Fatal(err)
+	}
+	want := []time.Duration{0, 15 * time.Second, 55 * time.Second, 70 * time.Second, 120 * time.Second}
+	if diff := cmp.Diff(want, starts); diff != "" {
+		t.Errorf("ticks (-want +got):\n%s", diff)
+	}
+	if n := strings.Count(b.log.String(), "level=ERROR msg=tick"); n != 1 {
+		t.Errorf("%d errors logged, want 1: %s", n, b.log.String())
+	}
+}
+
+// TestRunJitter: the first tick waits a part of the jitter.
+func TestRunJitter(t *testing.T) {
+	b := newBench("a")
+	ctx, stop := context.WithCancel(t.Context())
+	g := b.generator(func(c *generator.Config) { c.Done = func(generator.Result, error) { stop() } })
+	if err := g.Run(ctx, 15*time.Second, 10*time.Second); err != nil || len(b.slept) != 2 || b.slept[0] < 0 || b.slept[0] >= 10*time.Second {
+		t.Errorf("slept %v, error %v; want less than 10 s first", b.slept, err)
+	}
+	b.slept = nil
+	if err := g.Run(ctx, 15*time.Second, 10*time.Second); err != nil || len(b.since) != 1 {
+		t.Errorf("error %v, %d looks; want none after the context has ended", err, len(b.since))
+	}
+}
