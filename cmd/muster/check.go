@@ -13,7 +13,7 @@ import (
 )
 
 func (p program) checkCommand() *cobra.Command {
-	s := settings{program: p}
+	var s *settings
 	var offline bool
 	c := &cobra.Command{
 		Use:   "check [DIR]",
@@ -31,7 +31,7 @@ files in a directory.`,
 				return err
 			}
 			out := cmd.OutOrStdout()
-			findings := manifest.Check(tree, s.overlays)
+			findings := manifest.Check(tree, s.git.overlays)
 			for _, f := range findings {
 				fmt.Fprintln(out, f.Error())
 			}
@@ -48,7 +48,7 @@ files in a directory.`,
 			return nil
 		},
 	}
-	s.addTo(c)
+	s = newSettings(p, c)
 	c.Flags().BoolVar(&offline, "offline", false, "leave the credentials for git and Buildkite alone")
 	return c
 }
@@ -61,14 +61,14 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 		}
 		return os.DirFS(args[0]), nil, nil
 	}
-	if s.repo == "" {
+	if s.git.repo == "" {
 		return nil, nil, usage(errors.New("what should be checked? give a directory or --repo"))
 	}
 	log, err := s.logger()
 	if err != nil {
 		return nil, nil, err
 	}
-	repository, err := s.repository(log)
+	repository, err := s.git.writer(log)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 func (p program) planCommand() *cobra.Command {
-	s := settings{program: p}
+	var s *settings
 	var output string
 	c := &cobra.Command{
 		Use:   "plan",
@@ -52,7 +52,7 @@ there is.`,
 			return nil
 		},
 	}
-	s.addTo(c)
+	s = newSettings(p, c)
 	c.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
 	return c
 }

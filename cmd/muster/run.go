@@ -8,7 +8,7 @@ import (
 )
 
 func (p program) runCommand() *cobra.Command {
-	s := settings{program: p}
+	var s *settings
 	var once, dryRun bool
 	var interval, jitter time.Duration
 	c := &cobra.Command{
@@ -41,7 +41,7 @@ commits what is to be done. It ends on SIGINT and SIGTERM.`,
 			return held(result.Problems)
 		},
 	}
-	s.addTo(c)
+	s = newSettings(p, c)
 	c.Flags().BoolVar(&once, "once", false, "do one tick and end")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "do everything but the push")
 	c.Flags().DurationVar(&interval, "interval", 15*time.Second, "time from tick to tick")

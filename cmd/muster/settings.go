@@ -17,34 +17,24 @@ import (
 // settings are the flags that say which repository and which Buildkite, and as
 // whom.
 type settings struct {
-	program program
+	git gitSettings
 
-	repo, branch, overlays     string
-	authorName, authorEmail    string
-	gitUsername, gitPassword   string
-	sshKey, sshKnownHosts      string
-	caFile                     string
-	org, buildkiteURL, tokenIn string
-	logFormat, logLevel        string
+	program             program
+	org, url, tokenFile string
+	logFormat, logLevel string
 }
 
-func (s *settings) addTo(c *cobra.Command) {
+// newSettings returns settings whose flags are the command's.
+func newSettings(p program, c *cobra.Command) *settings {
+	s := &settings{program: p, git: gitSettings{program: p}}
+	s.git.addTo(c)
 	f := c.Flags()
-	f.StringVar(&s.repo, "repo", "", "the fleet repository: any URL git accepts, or a path")
-	f.StringVar(&s.branch, "branch", "main", "the branch that is read and committed to")
-	f.StringVar(&s.overlays, "overlays", "overlays", "the directory of overlays in the repository")
-	f.StringVar(&s.authorName, "author-name", "muster", "author and committer of every commit")
-	f.StringVar(&s.authorEmail, "author-email", "muster@localhost", "their address")
-	f.StringVar(&s.gitUsername, "git-username", "git", "user name for https")
-	f.StringVar(&s.gitPassword, "git-password-file", "", "file with the password or token for https, read again for each connection; or set "+variablePassword)
-	f.StringVar(&s.sshKey, "ssh-key-file", "", "private key for ssh, without a passphrase")
-	f.StringVar(&s.sshKnownHosts, "ssh-known-hosts-file", "", "the servers' host keys for ssh")
-	f.StringVar(&s.caFile, "git-ca-file", "", "further certificate authorities for https, in PEM")
 	f.StringVar(&s.org, "buildkite-org", "", "the organisation's slug in Buildkite")
-	f.StringVar(&s.buildkiteURL, "buildkite-url", "https://api.buildkite.com/", "Buildkite's REST API")
-	f.StringVar(&s.tokenIn, "buildkite-token-file", "", "file with the API access token, read again at each tick; or set "+variableToken)
+	f.StringVar(&s.url, "buildkite-url", "https://api.buildkite.com/", "Buildkite's REST API")
+	f.StringVar(&s.tokenFile, "buildkite-token-file", "", "file with the API access token, read again at each tick; or set "+variableToken)
 	f.StringVar(&s.logFormat, "log-format", "text", "text or json")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
+	return s
 }
 
 // logger returns the log, which goes to standard error.
@@ -63,29 +53,6 @@ func (s *settings) logger() (*slog.Logger, error) {
 	return nil, usage(fmt.Errorf("--log-format %q: use text or json", s.logFormat))
 }
 
-// repository returns the fleet repository.
-func (s *settings) repository(log *slog.Logger) (*gitops.Repository, error) {
-	if s.repo == "" {
-		return nil, usage(errors.New("which repository? give --repo or set MUSTER_REPO"))
-	}
-	credentials := gitops.Credentials{SSHKeyFile: s.sshKey, SSHKnownHostsFile: s.sshKnownHosts, CAFile: s.caFile}
-	password := s.program.variable(variablePassword)
-	switch {
-	case s.gitPassword != "" && password != "":
-		return nil, usage(fmt.Errorf("--git-password-file and %s are both given: keep one", variablePassword))
-	case s.gitPassword != "":
-		credentials.Password = gitops.PasswordFile(s.gitUsername, s.gitPassword)
-	case password != "":
-		credentials.Password = gitops.StaticPassword(s.gitUsername, password)
-	}
-	repository, err := gitops.New(gitops.Config{
-		URL: s.repo, Branch: s.branch, Overlays: s.overlays,
-		AuthorName: s.authorName, AuthorEmail: s.authorEmail,
-		Credentials: credentials, Log: log,
-	})
-	return repository, usage(err)
-}
-
 // client returns the client for Buildkite.
 func (s *settings) client(log *slog.Logger) (*buildkite.Client, error) {
 	if s.org == "" {
@@ -95,7 +62,7 @@ func (s *settings) client(log *slog.Logger) (*buildkite.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := buildkite.New(buildkite.Config{Org: s.org, URL: s.buildkiteURL, Token: token, Log: log})
+	client, err := buildkite.New(buildkite.Config{Org: s.org, URL: s.url, Token: token, Log: log})
 	return client, usage(err)
 }
 
@@ -104,20 +71,20 @@ func (s *settings) client(log *slog.Logger) (*buildkite.Client, error) {
 func (s *settings) token() (func() (string, error), error) {
 	fixed := s.program.variable(variableToken)
 	switch {
-	case s.tokenIn == "" && fixed == "":
+	case s.tokenFile == "" && fixed == "":
 		return nil, usage(fmt.Errorf("no Buildkite token: set %s or give --buildkite-token-file", variableToken))
-	case s.tokenIn == "":
+	case s.tokenFile == "":
 		return func() (string, error) { return fixed, nil }, nil
 	}
 	read := func() (string, error) {
-		text, err := os.ReadFile(s.tokenIn)
+		text, err := os.ReadFile(s.tokenFile)
 		if err != nil {
 			return "", fmt.Errorf("reading Buildkite's token: %w", err)
 		}
 		if token := strings.TrimSpace(string(text)); token != "" {
 			return token, nil
 		}
-		return "", fmt.Errorf("reading Buildkite's token: %s is empty", s.tokenIn)
+		return "", fmt.Errorf("reading Buildkite's token: %s is empty", s.tokenFile)
 	}
 	_, err := read()
 	return read, usage(err)
@@ -129,7 +96,7 @@ func (s *settings) generator(dryRun bool) (*generator.Generator, error) {
 	if err != nil {
 		return nil, err
 	}
-	repository, err := s.repository(log)
+	writer, err := s.git.writer(log)
 	if err != nil {
 		return nil, err
 	}
@@ -138,10 +105,10 @@ func (s *settings) generator(dryRun bool) (*generator.Generator, error) {
 		return nil, err
 	}
 	return generator.New(generator.Config{
-		Repository: gitops.Fleet{Writer: repository, Version: Version},
+		Repository: gitops.Fleet{Writer: writer, Version: Version},
 		Buildkite:  client,
 		Clock:      s.program.clock,
-		Overlays:   s.overlays,
+		Overlays:   s.git.overlays,
 		DryRun:     dryRun,
 		Log:        log,
 	}), nil

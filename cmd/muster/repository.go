@@ -1,0 +1,161 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/gitops"
+	"muster/gitops/github"
+)
+
+// gitSettings are the flags that say which repository, as whom, and signed how.
+type gitSettings struct {
+	program program
+
+	repo, branch, overlays  string
+	authorName, authorEmail string
+	username, passwordFile  string
+	sshKey, sshKnownHosts   string
+	caFile                  string
+	signGPG, signPassphrase string
+	signSSH                 string
+	app, appKey, githubAPI  string
+	installation            int64
+	commitThroughGitHub     bool
+}
+
+func (s *gitSettings) addTo(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&s.repo, "repo", "", "the fleet repository: any URL git accepts, or a path")
+	f.StringVar(&s.branch, "branch", "main", "the branch that is read and committed to")
+	f.StringVar(&s.overlays, "overlays", "overlays", "the directory of overlays in the repository")
+	f.StringVar(&s.authorName, "author-name", "muster", "author and committer of every commit")
+	f.StringVar(&s.authorEmail, "author-email", "muster@localhost", "their address")
+	f.StringVar(&s.username, "git-username", "git", "user name for https")
+	f.StringVar(&s.passwordFile, "git-password-file", "", "file with the password or token for https, read again for each connection; or set "+variablePassword)
+	f.StringVar(&s.sshKey, "ssh-key-file", "", "private key for ssh, without a passphrase")
+	f.StringVar(&s.sshKnownHosts, "ssh-known-hosts-file", "", "the servers' host keys for ssh")
+	f.StringVar(&s.caFile, "git-ca-file", "", "further certificate authorities for https, in PEM")
+	f.StringVar(&s.signGPG, "sign-gpg-key-file", "", "sign commits with this OpenPGP private key, as gpg --armor --export-secret-keys writes it")
+	f.StringVar(&s.signPassphrase, "sign-gpg-passphrase-file", "", "file with that key's passphrase")
+	f.StringVar(&s.signSSH, "sign-ssh-key-file", "", "sign commits with this ssh private key")
+	f.StringVar(&s.app, "github-app-id", "", "the GitHub App whose tokens are the password for https")
+	f.Int64Var(&s.installation, "github-app-installation", 0, "the App's installation on the repository's owner")
+	f.StringVar(&s.appKey, "github-app-key-file", "", "the App's private key, in PEM")
+	f.StringVar(&s.githubAPI, "github-api-url", "https://api.github.com/", "GitHub's API")
+	f.BoolVar(&s.commitThroughGitHub, "github-commits", false, "commit through GitHub's API, so that GitHub signs the commits as the App's; needs the App")
+}
+
+// writer returns the fleet repository.
+func (s *gitSettings) writer(log *slog.Logger) (gitops.Writer, error) {
+	if s.repo == "" {
+		return nil, usage(errors.New("which repository? give --repo or set MUSTER_REPO"))
+	}
+	app, err := s.githubApp()
+	if err != nil {
+		return nil, usage(err)
+	}
+	password, err := s.password(app)
+	if err != nil {
+		return nil, usage(err)
+	}
+	sign, err := s.signer()
+	if err != nil {
+		return nil, usage(err)
+	}
+	repository, err := gitops.New(gitops.Config{
+		URL: s.repo, Branch: s.branch, Overlays: s.overlays,
+		AuthorName: s.authorName, AuthorEmail: s.authorEmail, Sign: sign, Log: log,
+		Credentials: gitops.Credentials{
+			Password: password, SSHKeyFile: s.sshKey, SSHKnownHostsFile: s.sshKnownHosts, CAFile: s.caFile,
+		},
+	})
+	if err != nil || !s.commitThroughGitHub {
+		return repository, usage(err)
+	}
+	owner, name, err := ownerAndName(s.repo)
+	switch {
+	case err != nil:
+		return nil, usage(err)
+	case app == nil:
+		return nil, usage(errors.New("--github-commits needs --github-app-id, --github-app-installation and --github-app-key-file"))
+	case sign != nil:
+		return nil, usage(errors.New("--github-commits leaves signing to GitHub: take the --sign flags away"))
+	}
+	writer, err := github.NewWriter(github.Config{Repository: repository, Owner: owner, Name: name, Branch: s.branch, API: s.githubAPI, Token: app.Token})
+	return writer, usage(err)
+}
+
+// githubApp returns the App, or nil where none is asked for.
+func (s *gitSettings) githubApp() (*github.App, error) {
+	given := 0
+	for _, set := range []bool{s.app != "", s.appKey != "", s.installation != 0} {
+		if set {
+			given++
+		}
+	}
+	switch given {
+	case 0:
+		return nil, nil
+	case 3:
+		return &github.App{ID: s.app, Installation: s.installation, PrivateKeyFile: s.appKey, API: s.githubAPI, Now: s.program.clock.Now}, nil
+	}
+	return nil, errors.New("a GitHub App takes --github-app-id, --github-app-installation and --github-app-key-file, all three")
+}
+
+// password returns where the password for https comes from; nil where there is
+// none. Only one source may be given.
+func (s *gitSettings) password(app *github.App) (gitops.PasswordFunc, error) {
+	fixed := s.program.variable(variablePassword)
+	var sources []string
+	var password gitops.PasswordFunc
+	if app != nil {
+		sources, password = append(sources, "a GitHub App"), app.Password()
+	}
+	if s.passwordFile != "" {
+		sources, password = append(sources, "--git-password-file"), gitops.PasswordFile(s.username, s.passwordFile)
+	}
+	if fixed != "" {
+		sources, password = append(sources, variablePassword), gitops.StaticPassword(s.username, fixed)
+	}
+	if len(sources) > 1 {
+		return nil, fmt.Errorf("the password for git is given by %s: keep one", strings.Join(sources, " and "))
+	}
+	return password, nil
+}
+
+// signer returns what signs commits; nil leaves them unsigned.
+func (s *gitSettings) signer() (gitops.Signer, error) {
+	switch {
+	case s.signGPG != "" && s.signSSH != "":
+		return nil, errors.New("--sign-gpg-key-file and --sign-ssh-key-file are both given: keep one")
+	case s.signGPG != "":
+		return gitops.GPGSigner(s.signGPG, s.signPassphrase), nil
+	case s.signPassphrase != "":
+		return nil, errors.New("--sign-gpg-passphrase-file is given without --sign-gpg-key-file")
+	case s.signSSH != "":
+		return gitops.SSHSigner(s.signSSH), nil
+	}
+	return nil, nil
+}
+
+// ownerAndName reads a repository's owner and name off its address on GitHub.
+func ownerAndName(repo string) (owner, name string, err error) {
+	path := repo
+	if u, err := url.Parse(repo); err == nil && u.Host != "" {
+		path = u.Path
+	} else if _, after, ok := strings.Cut(repo, ":"); ok { // git@github.com:owner/name
+		path = after
+	}
+	path = strings.TrimSuffix(strings.Trim(path, "/"), ".git")
+	owner, name, ok := strings.Cut(path, "/")
+	if !ok || owner == "" || name == "" || strings.Contains(name, "/") {
+		return "", "", errors.New("--github-commits needs a --repo that ends in OWNER/NAME")
+	}
+	return owner, name, nil
+}
