@@ -172,6 +172,30 @@ func TestConnectionLostAfterThePushWasAcceptedAndSomebodyWasThere(t *testing.T) 
 	}
 }
 
+func TestConnectionLostWhileReading(t *testing.T) {
+	t.Parallel()
+	var left atomic.Int32
+	f := gittest.NewServer(t, gittest.Options{Wrap: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost && left.Add(-1) >= 0 {
+				panic(http.ErrAbortHandler)
+			}
+			next.ServeHTTP(w, r)
+		})
+	}})
+	seed(t, f.Repository, fleet()...)
+	repository := open(t, gitops.Config{URL: f.URL()})
+	left.Store(1)
+	wantFile(t, tipOf(t, repository).Tree, "overlays/default/scaling.yaml", "policy\n")
+	seed(t, f.Repository, write("overlays/default/scaling.yaml", "policy 2\n"))
+	left.Store(100) // a server that is down is not asked for ever
+	if _, err := repository.Tip(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	left.Store(0)
+	wantFile(t, tipOf(t, repository).Tree, "overlays/default/scaling.yaml", "policy 2\n")
+}
+
 func TestRaceThatTheServerSees(t *testing.T) {
 	t.Parallel()
 	// Another writer comes between the advertisement and the push.

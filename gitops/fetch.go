@@ -10,6 +10,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -271,8 +272,18 @@ func (r *Repository) take(data []byte) (map[plumbing.Hash][]byte, error) {
 }
 
 // fetch sends one request and returns the pack that answers it. session is an
-// open one to use, or nil.
+// open one to use, or nil. An answer that breaks off is asked for once more:
+// reading changes nothing, and servers and proxies end connections that they
+// have kept for long.
 func (r *Repository) fetch(ctx context.Context, session transport.UploadPackSession, q request) ([]byte, error) {
+	data, err := r.fetchOnce(ctx, session, q)
+	if ctx.Err() == nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)) {
+		return r.fetchOnce(ctx, nil, q)
+	}
+	return data, err
+}
+
+func (r *Repository) fetchOnce(ctx context.Context, session transport.UploadPackSession, q request) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	if session == nil {

@@ -126,7 +126,7 @@ func TestTreeIsWhatGitShows(t *testing.T) {
 	t.Parallel()
 	contract(t, func(t *testing.T, r gittest.Repository, c gitops.Config) {
 		changes := fleet()
-		for i := range 60 {
+		for i := range 20 {
 			changes = append(changes, write(fmt.Sprintf("overlays/o%d/dispatches/%d.yaml", i%7, i), fmt.Sprint(i)), write(fmt.Sprintf("x%d/y/z", i), fmt.Sprint(i)))
 		}
 		head := seed(t, r, changes...)
