@@ -1,0 +1,89 @@
+package gitops
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"muster/generator/plan"
+	"muster/gitops/gittest"
+)
+
+// ticksRole dispatches and retires TICKS times and prints its memory.
+func ticksRole() error {
+	r, err := New(Config{URL: os.Getenv("URL")})
+	if err != nil {
+		return err
+	}
+	ticks, err := strconv.Atoi(os.Getenv("TICKS"))
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	for i := range ticks + 1 {
+		tip, err := r.Tip(ctx)
+		if err != nil {
+			return err
+		}
+		commit := dispatch(i)
+		if i > 0 {
+			commit.Changes = append(commit.Changes, plan.Change{Path: dispatch(i - 1).Changes[0].Path})
+		}
+		if _, err := r.Push(ctx, tip, []Commit{commit}); err != nil {
+			return err
+		}
+		if i == ticks/10 || i == ticks {
+			peak, now, err := memoryUse()
+			if err != nil {
+				return err
+			}
+			fmt.Println(peak, now)
+		}
+	}
+	return nil
+}
+
+// memoryUse returns the most and the present resident memory in MB.
+func memoryUse() (peak, now float64, err error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		fields := strings.Fields(line)
+		for name, to := range map[string]*float64{"VmHWM:": &peak, "VmRSS:": &now} {
+			if fields[0] == name {
+				*to, err = strconv.ParseFloat(fields[1], 64)
+				*to /= 1024
+			}
+		}
+	}
+	return peak, now, err
+}
+
+// BenchmarkMemory runs 2,000 ticks that each push in a process of its own.
+func BenchmarkMemory(b *testing.B) {
+	const ticks = 2000
+	forSizes(b, func(b *testing.B, root string, repository func(string) gittest.Repository) {
+		repository("fleet")
+		url := serveElsewhere(b, root) + "/fleet.git"
+		for b.Loop() {
+			_, out := start(b, "ticks", "URL="+url, fmt.Sprintf("TICKS=%d", ticks))
+			var early, late, peak float64
+			for _, now := range []*float64{&early, &late} {
+				if !out.Scan() {
+					b.Fatal("the ticks ended early")
+				}
+				_, err := fmt.Sscan(out.Text(), &peak, now)
+				must(b, err)
+			}
+			b.ReportMetric(peak, "peak-MB")
+			b.ReportMetric(late-early, "growth-MB")
+			check(b, "peak memory in MB", peak, 45)
+			check(b, "growth over the ticks in MB", late-early, 3)
+		}
+	})
+}
