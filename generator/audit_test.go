@@ -40,6 +40,7 @@ import (
 type audit struct {
 	w      *world
 	failed bool
+	mute   bool // nothing is reported
 	report func(text string)
 	loader *manifest.Loader
 
@@ -79,6 +80,9 @@ func newAudit(w *world, report func(text string)) *audit {
 
 // fail reports the first thing that must not be.
 func (a *audit) fail(text string) {
+	if a.mute {
+		return
+	}
 	if a.failed {
 		return
 	}
@@ -197,6 +201,9 @@ func (a *audit) checkOrder(m *muster, c *commit, o plan.Overlay) {
 			own++
 		}
 	}
+	if unlistedCount {
+		own += unlisted(m.snapshot, o.Slug())
+	}
 	if own+starting+total > p.Max {
 		a.failf("%s orders %d: with %d connected and %d starting that is above %d", o.Name, total, own, starting, p.Max)
 	}
@@ -214,6 +221,22 @@ func (a *audit) checkOrder(m *muster, c *commit, o plan.Overlay) {
 			a.failf("%s orders %d agents within an hour, maxPerHour is %d", o.Name, total, p.MaxPerHour)
 		}
 	}
+}
+
+// unlistedCount says that an agent which came and took a job between the two
+// readings, or which slipped through between two pages, counts towards max. It
+// does not, as yet: it is neither starting, having been seen, nor connected.
+const unlistedCount = false
+
+// unlisted counts an overlay's agents that run a job and are not in the list.
+func unlisted(s plan.Snapshot, slug string) int {
+	n := 0
+	for _, g := range s.Sightings {
+		if g.Running && tagOf(g.Tags, "overlay") == slug && !slices.ContainsFunc(s.Agents, func(x plan.Agent) bool { return x.ID == g.Agent }) {
+			n++
+		}
+	}
+	return n
 }
 
 // starting counts the agents that are ordered and not known to have come, their
@@ -529,7 +552,7 @@ func (a *audit) tick() {
 // from it, withdraws its orders, runs them twice or late.
 func (a *audit) exact() bool {
 	r := a.w.rates
-	return r.people+r.meddle+r.hidden+r.drains+r.deletions+r.crashPod == 0 && r.skew >= -plan.Grace
+	return r.people+r.meddle+r.hidden+r.drains+r.deletions+r.crashPod == 0 && r.skew >= -plan.Grace && (unlistedCount || r.drift == 0)
 }
 
 // excuses counts the causes for which agents ordered for a job leave without one.

@@ -86,6 +86,9 @@ func (m *muster) Now() time.Time { return m.w.server.Now() }
 // Sleep implements generator.Clock. How long a back-off takes is the
 // generator's own dice; here, the seed's.
 func (m *muster) Sleep(context.Context, time.Duration) error {
+	if m.w.instant {
+		return nil
+	}
 	m.w.server.Advance(time.Duration(m.w.faults.Int64N(int64(time.Second))))
 	return nil
 }

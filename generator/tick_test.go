@@ -320,6 +320,26 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestUnlistedAgent: an agent that has come and taken a job between the two
+// readings counts towards max.
+func TestUnlistedAgent(t *testing.T) {
+	if !unlistedCount {
+		t.Skip("it does not: see unlistedCount")
+	}
+	b := newBench("a")
+	b.overlays[0].spec.max = 1
+	b.fleet = newFleet(b.Now, files(b.overlays))
+	b.jobs("a", 1)
+	g := b.generator()
+	d := tick(t, g).Acts[0].Decision.Order[0]
+	b.now = b.now.Add(time.Minute)
+	b.snapshot.Sightings = sightings(d, "a")
+	b.snapshot.Sightings[0].Running = true // and Agents is empty: it was read before
+	if r := tick(t, g); len(r.Decisions[0].Order) != 0 {
+		t.Errorf("orders %v beside an agent that works, max is 1", r.Decisions[0].Order)
+	}
+}
+
 // TestRetirementRides: a retirement that can wait goes with another push.
 func TestRetirementRides(t *testing.T) {
 	b := newBench("a", "b")

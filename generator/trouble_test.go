@@ -271,8 +271,9 @@ func (w *world) heal() {
 			k.waiting = k.waiting[1:]
 			k.schedule(next)
 		}
-		if p := &o.spec; p.paused || p.max < 10 {
-			p.paused, p.max = false, max(p.max, 10)
+		k.boot[1] = min(k.boot[1], k.boot[0]+time.Minute)
+		if p := &o.spec; p.paused || p.max < 10 || p.perHour > 0 {
+			p.paused, p.max, p.perHour = false, max(p.max, 10), 0
 			o.note()
 			w.edit("lets "+o.name+" go on", plan.Change{Path: o.path() + "/scaling.yaml", Content: o.policyText()})
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/plan"
 )
 
 // work is what there is to do in a world.
@@ -135,4 +136,8 @@ func (k work) visit(w *world, queue string, stay time.Duration, once bool) {
 		w.foreign[id] = true
 		w.server.At(w.server.Now().Add(4*stay), func() { w.server.StopAgent(id) })
 	}
+}
+
+func changeOf(path string, content []byte) plan.Change {
+	return plan.Change{Path: path, Content: content}
 }

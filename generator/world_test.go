@@ -27,6 +27,7 @@ type shape struct {
 	overlays  []*overlay
 	rates     rates
 	work      work
+	instant   bool          // a back-off takes no time
 	stagger   time.Duration // between the musters' first ticks
 	perPage   int
 	shuffle   uint64 // salt of the order in which things are listed

@@ -1,0 +1,145 @@
+package generator_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"muster/generator"
+	"muster/generator/buildkite"
+	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/plan"
+)
+
+// bubbleClock is the clock of a synctest bubble.
+type bubbleClock struct{}
+
+func (bubbleClock) Now() time.Time { return time.Now() }
+
+func (bubbleClock) Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// slowRemote takes its time, so that several musters come in between.
+type slowRemote struct {
+	remote
+	mu     sync.Mutex
+	random *rand.Rand
+}
+
+func (r *slowRemote) wait() {
+	r.mu.Lock()
+	d := time.Duration(r.random.Int64N(int64(2 * time.Second)))
+	r.mu.Unlock()
+	time.Sleep(d)
+}
+
+func (r *slowRemote) Tip(ctx context.Context) (plan.Tip, error) {
+	r.wait()
+	return r.remote.Tip(ctx)
+}
+
+func (r *slowRemote) Commit(ctx context.Context, tip plan.Tip, acts []plan.Act) (plan.Tip, error) {
+	r.wait()
+	return r.remote.Commit(ctx, tip, acts)
+}
+
+// TestConcurrentLoops runs the real loop of five musters at once, with real
+// timers, slow remotes, and requests that hang until they time out; one after
+// the other is stopped and started again. There are as many agents as jobs.
+func TestConcurrentLoops(t *testing.T) {
+	for seed := range uint64(3) {
+		synctest.Test(t, func(t *testing.T) { concurrentLoops(t, seed) })
+	}
+}
+
+func concurrentLoops(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 5))
+	var k *kube
+	server := buildkitetest.New(buildkitetest.Options{Now: time.Now(), OnAgentEnd: func(a buildkitetest.AgentRecord) { k.agentEnded(a) }})
+	overlays := quietNight().overlays
+	p := &overlays[0].spec
+	p.min, p.buffer, p.max = 0, 0, 30
+	repository := newFleet(server.Now, files(overlays))
+	k = &kube{
+		buildkite: server, fleet: repository, overlay: "overlays/a", random: r, lag: 20 * time.Second,
+		boot: [2]time.Duration{10 * time.Second, time.Minute}, onProblem: func(text string) { t.Error(text) },
+	}
+	k.start()
+	jobs := 0
+	for range 40 {
+		n := 1 + r.IntN(12)
+		jobs += n
+		server.At(time.Now().Add(time.Duration(r.Int64N(int64(time.Hour)))), func() {
+			server.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{Parallelism: n, Duration: 5 * time.Second}}})
+		})
+	}
+	for range 10 {
+		server.At(time.Now().Add(time.Duration(r.Int64N(int64(time.Hour)))), func() {
+			server.Fail(buildkitetest.Fault{Hang: true, Skip: 7})
+			server.Fail(buildkitetest.Fault{Status: http.StatusBadGateway, Skip: 3})
+			server.Fail(buildkitetest.Fault{Half: true})
+		})
+	}
+	var loops sync.WaitGroup
+	run := func() context.CancelFunc {
+		ctx, stop := context.WithCancel(t.Context())
+		client, err := buildkite.New(buildkite.Config{Org: "acme", Token: func() (string, error) { return "test-token", nil }, HTTP: server.Transport()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := generator.New(generator.Config{
+			Repository: &slowRemote{remote: remote{repository, "muster"}, random: rand.New(rand.NewPCG(seed, r.Uint64()))},
+			Buildkite:  client, Clock: bubbleClock{}, Overlays: "overlays",
+		})
+		loops.Go(func() {
+			if err := g.Run(ctx, 15*time.Second, 15*time.Second); err != nil {
+				t.Errorf("the loop ends with %v", err)
+			}
+		})
+		return stop
+	}
+	stops := make([]context.CancelFunc, 5)
+	for i := range stops {
+		stops[i] = run()
+	}
+	for second := range 2 * 60 * 60 {
+		if second%400 == 399 {
+			i := second / 400 % len(stops)
+			stops[i]()
+			stops[i] = run()
+		}
+		time.Sleep(time.Second)
+		server.AdvanceTo(time.Now())
+		if n := len(k.pods); n > p.max {
+			t.Fatalf("seed %d: %d agents, max is %d", seed, n, p.max)
+		}
+	}
+	for _, stop := range stops {
+		stop()
+	}
+	loops.Wait()
+	orders, ordered := 0, 0
+	for _, c := range repository.history()[1:] {
+		if c.act.Kind == plan.Order {
+			orders++
+			ordered += c.act.Decision.Sum.Agents
+		}
+	}
+	s := server.Stats()
+	if s.Finished != jobs || ordered != jobs || s.Agents != jobs || s.InVain != 0 {
+		t.Errorf("seed %d: %d jobs, %d of which finished; %d agents ordered, %d came, %d in vain", seed, jobs, s.Finished, ordered, s.Agents, s.InVain)
+	}
+	if orders < 20 {
+		t.Errorf("seed %d: %d orders only", seed, orders)
+	}
+}
