@@ -57,9 +57,7 @@ func (r *slowRemote) Commit(ctx context.Context, tip plan.Tip, acts []plan.Act) 
 // timers, slow remotes, and requests that hang until they time out; one after
 // the other is stopped and started again. There are as many agents as jobs.
 func TestConcurrentLoops(t *testing.T) {
-	for seed := range uint64(3) {
-		synctest.Test(t, func(t *testing.T) { concurrentLoops(t, seed) })
-	}
+	synctest.Test(t, func(t *testing.T) { concurrentLoops(t, 1) })
 }
 
 func concurrentLoops(t *testing.T, seed uint64) {
@@ -112,7 +110,7 @@ func concurrentLoops(t *testing.T, seed uint64) {
 	for i := range stops {
 		stops[i] = run()
 	}
-	for second := range 2 * 60 * 60 {
+	for second := range 75 * 60 {
 		if second%400 == 399 {
 			i := second / 400 % len(stops)
 			stops[i]()
