@@ -221,7 +221,7 @@ func (b *builder) storeTree(old *tree, from *plumbing.Hash, raw []byte, copies [
 	hash := b.store(plumbing.TreeObject, raw)
 	o := &b.list[len(b.list)-1]
 	if o.hash == hash && from != nil && o.delta == nil {
-		if delta := appendDelta(nil, old.raw, raw, copies); len(delta)+hashSize < len(raw) {
+		if delta := deltaOf(old.raw, raw, copies); len(delta)+hashSize < len(raw) {
 			o.base, o.delta = *from, delta
 		}
 	}

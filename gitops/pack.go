@@ -179,11 +179,11 @@ func (p *pack) keep(i int, o rawObject) {
 	p.cacheBytes += len(o.data)
 }
 
-// appendDelta encodes the making of target out of base as a delta that copies
+// deltaOf encodes the making of target out of base as a delta that copies
 // and inserts. copies are the ranges of base that target holds, in order;
 // whatever lies between them is inserted.
-func appendDelta(delta []byte, base, target []byte, copies []copied) []byte {
-	delta = binary.AppendUvarint(delta, uint64(len(base)))
+func deltaOf(base, target []byte, copies []copied) []byte {
+	delta := binary.AppendUvarint(nil, uint64(len(base)))
 	delta = binary.AppendUvarint(delta, uint64(len(target)))
 	at := 0
 	for _, c := range copies {

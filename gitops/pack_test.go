@@ -83,7 +83,7 @@ func TestSpliceAndDelta(t *testing.T) {
 		if len(base.raw) == 0 {
 			return
 		}
-		patched, err := packfile.PatchDelta(base.raw, appendDelta(nil, base.raw, raw, copies))
+		patched, err := packfile.PatchDelta(base.raw, deltaOf(base.raw, raw, copies))
 		if err != nil || !bytes.Equal(patched, raw) {
 			t.Fatalf("the delta makes %q (%v), want %q", patched, err, raw)
 		}
@@ -100,7 +100,7 @@ func TestCopiesOfAnySize(t *testing.T) {
 				continue
 			}
 			target := append([]byte("new"), base[from:from+size]...)
-			delta := appendDelta(nil, base, target, []copied{{from: from, to: 3, size: size}})
+			delta := deltaOf(base, target, []copied{{from: from, to: 3, size: size}})
 			if got, err := packfile.PatchDelta(base, delta); err != nil || !bytes.Equal(got, target) {
 				t.Errorf("from %d size %d: %v", from, size, err)
 			}
@@ -120,7 +120,7 @@ func TestPackRoundTrip(t *testing.T) {
 			target := slices.Concat(external.data, []byte("x"))
 			o := newObject{hash: plumbing.ComputeHash(plumbing.TreeObject, target), rawObject: rawObject{plumbing.TreeObject, target}}
 			o.base = plumbing.ComputeHash(plumbing.TreeObject, external.data)
-			o.delta = appendDelta(nil, external.data, target, []copied{{0, 0, len(external.data)}})
+			o.delta = deltaOf(external.data, target, []copied{{0, 0, len(external.data)}})
 			// The delta before anything it could be made on.
 			objects = append([]newObject{o}, objects...)
 		}

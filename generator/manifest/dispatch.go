@@ -24,7 +24,7 @@ const largestDispatch = 1 << 20
 // labels and annotations) and leaves the rest to Kubernetes. The error is a
 // [Finding].
 func ParseDispatch(file string, data []byte) (plan.Dispatch, error) {
-	d, _, err := parseDispatch(file, data)
+	d, err := parseDispatch(file, data)
 	if err != nil {
 		return plan.Dispatch{}, *err
 	}
@@ -38,14 +38,14 @@ type dispatchReader struct {
 	wrong *Finding
 }
 
-func parseDispatch(file string, data []byte) (d plan.Dispatch, job *yaml.Node, wrong *Finding) {
+func parseDispatch(file string, data []byte) (d plan.Dispatch, wrong *Finding) {
 	if len(data) > largestDispatch {
-		return d, nil, &Finding{File: file, Problem: fmt.Sprintf("is %d bytes: no dispatch is", len(data)), Remedy: putRight}
+		return d, &Finding{File: file, Problem: fmt.Sprintf("is %d bytes: no dispatch is", len(data)), Remedy: putRight}
 	}
-	job, wrong = parseOne(file, data)
+	job, wrong := parseOne(file, data)
 	if wrong != nil {
 		wrong.Remedy = putRight
-		return d, nil, wrong
+		return d, wrong
 	}
 	r := &dispatchReader{file: file, job: job}
 	r.is("batch/v1", "apiVersion")
@@ -76,12 +76,12 @@ func parseDispatch(file string, data []byte) (d plan.Dispatch, job *yaml.Node, w
 		r.same(key)
 	}
 	if r.wrong != nil {
-		return plan.Dispatch{}, nil, r.wrong
+		return plan.Dispatch{}, r.wrong
 	}
 	if err := checkDispatch(d); err != nil {
-		return plan.Dispatch{}, nil, &Finding{File: file, Problem: err.Error(), Remedy: putRight}
+		return plan.Dispatch{}, &Finding{File: file, Problem: err.Error(), Remedy: putRight}
 	}
-	return d, job, nil
+	return d, nil
 }
 
 func (r *dispatchReader) bad(problem string, at ...string) {

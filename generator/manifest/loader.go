@@ -247,7 +247,7 @@ func (l *Loader) dispatch(o *Overlay, file string, data []byte) (plan.Dispatch, 
 		l.seen[key] = d
 		return d, nil
 	}
-	d, _, wrong := parseDispatch(file, data)
+	d, wrong := parseDispatch(file, data)
 	if wrong != nil {
 		return d, wrong
 	}

@@ -12,6 +12,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -152,8 +153,8 @@ func (s *Server) authorized(answer func(*http.Request) (int, any, error)) http.H
 		}
 		status, body, err := answer(r)
 		if err != nil {
-			p, ok := err.(problem)
-			if !ok {
+			var p problem
+			if !errors.As(err, &p) {
 				p = problem{http.StatusUnprocessableEntity, err.Error()}
 			}
 			reply(w, p.status, map[string]string{"message": p.message})
