@@ -1,6 +1,7 @@
 package buildkite
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -112,7 +113,8 @@ func runnableSince(r *jobRecord) time.Time {
 // sightings adds the agents that the jobs of a build have or had. Their tags
 // are in the job itself: programs in the field read meta_data there, though the
 // samples of docs apis/rest_api/builds.md leave it out. An agent without is
-// given the tags of the connected agent it is.
+// given the tags of the connected agent it is; failing that, its name may still
+// tell (see [plan.Sighting]).
 func (s *session) sightings(seen map[string]plan.Sighting, b *readBuild, agents map[string]agentRecord) {
 	clusters := &s.client.clusters
 	for i := range b.jobs {
@@ -131,16 +133,19 @@ func (s *session) sightings(seen map[string]plan.Sighting, b *readBuild, agents 
 				sighting.Tags = clusters.agentTags(r.Agent)
 			case ok:
 				sighting.Tags = clusters.agentTags(&connected)
-			default:
+			case !indexed.MatchString(sighting.Name):
 				s.client.once("agent without tags", func() {
-					s.client.cfg.Log.Warn("Buildkite lists a job's agent without its tags: " +
-						"an agent that comes and goes between two observations will not be known")
+					s.client.cfg.Log.Warn("Buildkite lists a job's agent without its tags, and its name does not end in an index: "+
+						"an agent of muster's that comes and goes between two observations will not be known", "agent", sighting.Name)
 				})
 			}
 		}
 		seen[id] = sighting
 	}
 }
+
+// indexed is the name of an agent that the agent Job named.
+var indexed = regexp.MustCompile(`.-[0-9]+$`)
 
 // hasQueue reports whether tags or rules name a queue.
 func hasQueue(tags []string) bool {

@@ -219,6 +219,41 @@ func TestAgentStates(t *testing.T) {
 	}
 }
 
+// TestIdleSince: an idle agent waits since it connected or since its last job.
+func TestIdleSince(t *testing.T) {
+	created, ended := now.Add(-time.Hour), now.Add(-time.Minute)
+	times := `"created_at":"` + created.Format(time.RFC3339) + `","last_job_finished_at":`
+	for _, test := range []struct {
+		agent string
+		want  time.Time
+	}{
+		{`"connection_state":"connected",` + times + `null`, created},
+		{`"connection_state":"connected",` + times + `"` + ended.Format(time.RFC3339) + `"`, ended},
+		{`"connection_state":"connected"`, time.Time{}},
+		{`"connection_state":"connected","job":{"id":"j","state":"running"},` + times + `null`, time.Time{}},
+		{`"connection_state":"stopping",` + times + `null`, time.Time{}},
+	} {
+		got := observeLists(t, map[string]string{"agents": `[{"id":"a1","meta_data":["queue=q"],` + test.agent + `}]`}).Agents
+		if len(got) != 1 || !got[0].IdleSince.Equal(test.want) {
+			t.Errorf("%s: got %+v, want idle since %v", test.agent, got, test.want)
+		}
+	}
+}
+
+// TestNameTellsWhatTagsDoNot: an agent listed without its tags is known by its
+// name, which the agent Job takes from its pod.
+func TestNameTellsWhatTagsDoNot(t *testing.T) {
+	snapshot := observeLists(t, map[string]string{"builds": build(
+		`{"id":"j1","type":"script","state":"passed","agent":{"id":"1","name":"default-7f3k9c2b-3"}}`,
+		`{"id":"j2","type":"script","state":"passed","agent":{"id":"2","name":"somebody"}}`,
+	)})
+	var register plan.Register
+	register.Note(snapshot)
+	if seen := register.Seen("default-7f3k9c2b"); seen.Registered.String() != "3" || !seen.Worked {
+		t.Errorf("the register knows %+v", seen)
+	}
+}
+
 func TestQueueOfWhatNamesNone(t *testing.T) {
 	lists := map[string]string{
 		"clusters":           `[{"id":"c1","name":"One","default_queue_id":"q2"},{"id":"c2","name":"Two","default_queue_id":null}]`,
@@ -297,15 +332,15 @@ func TestSightings(t *testing.T) {
 			`{"id":"j6","type":"script","state":"scheduled",`+agent("none")+`}`,
 			`{"id":"j7","type":"script","state":"passed","agent":null}`,
 			`{"id":"j8","type":"script","state":"running","agent":{"id":"known","name":"n"}}`,
-			`{"id":"j9","type":"script","state":"running","agent":{"id":"stranger","name":"n"}}`,
+			`{"id":"j9","type":"script","state":"running","agent":{"id":"stranger","name":"default-7f3k9c2b-3"}}`,
 		),
 	}).Sightings
 	want := []plan.Sighting{
 		{Agent: "1", Tags: []string{"queue=q", "index=1"}, Running: true},
 		{Agent: "2", Tags: []string{"queue=q", "index=2"}},
 		{Agent: "3", Tags: []string{"queue=q", "index=3"}, Running: true},
-		{Agent: "known", Tags: []string{"queue=q", "dispatch=d"}, Running: true},
-		{Agent: "stranger", Running: true},
+		{Agent: "known", Name: "n", Tags: []string{"queue=q", "dispatch=d"}, Running: true},
+		{Agent: "stranger", Name: "default-7f3k9c2b-3", Running: true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("sightings (-want +got):\n%s", diff)

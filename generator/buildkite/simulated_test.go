@@ -39,7 +39,7 @@ func TestBuildFinishedBetween(t *testing.T) {
 	want := plan.Snapshot{
 		At:        now,
 		Agents:    []plan.Agent{{ID: a, Tags: []string{"dispatch=d", "index=0", "queue=default"}, State: plan.AgentBusy}},
-		Sightings: []plan.Sighting{{Agent: a, Tags: []string{"dispatch=d", "index=0", "queue=default"}}},
+		Sightings: []plan.Sighting{{Agent: a, Name: "agent-1", Tags: []string{"dispatch=d", "index=0", "queue=default"}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("snapshot (-want +got):\n%s", diff)
@@ -64,8 +64,8 @@ func TestJobTakenBetween(t *testing.T) {
 	got := observe(t, newClient(t, buildkite.Config{HTTP: s.Transport()}), now, time.Time{})
 	want := plan.Snapshot{
 		At:        now,
-		Agents:    []plan.Agent{{ID: a, Tags: []string{"queue=default"}, State: plan.AgentIdle}},
-		Sightings: []plan.Sighting{{Agent: a, Tags: []string{"queue=default"}, Running: true}},
+		Agents:    []plan.Agent{{ID: a, Tags: []string{"queue=default"}, State: plan.AgentIdle, IdleSince: now}},
+		Sightings: []plan.Sighting{{Agent: a, Name: "agent-1", Tags: []string{"queue=default"}, Running: true}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("snapshot (-want +got):\n%s", diff)
