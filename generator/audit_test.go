@@ -504,6 +504,9 @@ func (a *audit) tickFailed(m *muster, err error) {
 }
 
 func (a *audit) tickDone(m *muster, r generator.Result) {
+	if r.Tip.Commit != a.w.fleet.head().id {
+		return // a mirror that lags behind, or somebody has been here since
+	}
 	for _, p := range r.Problems {
 		if o := a.w.byPath("overlays/" + p.Overlay); o.broken == 0 && !a.w.recentlyBroken(o) {
 			a.failf("%s: %s is held for no reason: %v", m.name, p.Overlay, p.Err)
