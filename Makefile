@@ -4,6 +4,13 @@ GO         ?= go
 GOLANGCI   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME   ?= 30s
 SEEDS      ?= 20000
+# What make bench runs on, how often, and where the repositories that it makes
+# are kept (empty: in the user's cache).
+BENCH_SIZES ?= small,medium,large
+BENCH_TURNS ?= 15
+BENCH_TICKS ?= 200
+BENCH_DIR   ?=
+BENCH_TABLE := $(CURDIR)/bin/bench.txt
 # Tools that the tests need and the machine may lack are built into bin/.
 export PATH := $(CURDIR)/bin:$(PATH)
 
@@ -45,9 +52,13 @@ fuzz: ## Fuzz every parser for FUZZTIME each
 		done; \
 	done
 
-bench: ## Measure decisions, stamping and git against their bounds
-	$(GO) test -run '^$$' -bench . -benchtime 1s ./generator/plan ./generator/manifest
-	$(GO) test -run '^$$' -bench . -timeout 60m ./gitops
+bench: tools ## Measure against git, go-git and the bounds; see docs/performance.md
+	@mkdir -p bin && rm -f $(BENCH_TABLE)
+	@for package in ./gitops ./cmd/muster; do \
+		$(GO) test -run '^$$' -bench . -benchtime $(BENCH_TURNS)x -timeout 120m $$package -args \
+			-sizes=$(BENCH_SIZES) -fleets=$(BENCH_DIR) -ticks=$(BENCH_TICKS) -table=$(BENCH_TABLE) >bin/bench.log 2>&1 || { cat bin/bench.log; exit 1; }; \
+	done
+	@printf '%-62s %-7s %12s %10s\n' figure size measured bound; cat $(BENCH_TABLE)
 
 soak: ## Simulate SEEDS days of faults
 	$(GO) test ./generator -run Faults -timeout 0 -seeds $(SEEDS)

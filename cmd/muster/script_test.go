@@ -28,7 +28,7 @@ import (
 var updateScripts = flag.Bool("update", false, "write what was printed into the scripts and documents")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"muster": func() { os.Exit(scripted()) }})
+	testscript.Main(m, map[string]func(){"muster": func() { os.Exit(scripted()) }, "ticking": ticking})
 }
 
 // scripted is muster as the scripts call it: the program itself, but at the

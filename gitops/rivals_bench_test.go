@@ -1,0 +1,147 @@
+package gitops
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-git/go-billy/v5"
+	"github.com/go-git/go-billy/v5/memfs"
+	"github.com/go-git/go-billy/v5/osfs"
+	git "github.com/go-git/go-git/v5"
+	gitconfig "github.com/go-git/go-git/v5/config"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/storage"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+	"github.com/go-git/go-git/v5/storage/memory"
+
+	"muster/generator/plan"
+	"muster/gitops/gittest"
+)
+
+// goGit is go-git as it is usually used: a clone with a worktree, kept between
+// ticks.
+type goGit struct {
+	b     *testing.B
+	files billy.Filesystem
+	clone *git.Repository
+	next  int
+}
+
+func newGoGit(b *testing.B, objects storage.Storer, files billy.Filesystem, url string, depth int) *goGit {
+	clone, err := git.Clone(objects, files, &git.CloneOptions{URL: url, Depth: depth, SingleBranch: true, ReferenceName: "refs/heads/main"})
+	must(b, err)
+	return &goGit{b: b, files: files, clone: clone}
+}
+
+func (g *goGit) push() {
+	worktree, err := g.clone.Worktree()
+	must(g.b, err)
+	for _, c := range dispatch(g.next).Changes {
+		f, err := g.files.Create(c.Path)
+		must(g.b, err)
+		_, err = f.Write(c.Content)
+		must(g.b, err)
+		must(g.b, f.Close())
+		// Without SkipStatus each file costs a walk over the whole worktree.
+		must(g.b, worktree.AddWithOptions(&git.AddOptions{Path: c.Path, SkipStatus: true}))
+	}
+	who := &object.Signature{Name: "x", Email: "x@example.com", When: time.Unix(int64(1_700_000_000+g.next), 0)}
+	g.next++
+	_, err = worktree.Commit("default: dispatch 12 agents", &git.CommitOptions{Author: who})
+	must(g.b, err)
+	must(g.b, g.clone.Push(&git.PushOptions{RefSpecs: []gitconfig.RefSpec{"refs/heads/main:refs/heads/main"}}))
+}
+
+// BenchmarkGoGitInMemory sets muster against a shallow clone in memory.
+func BenchmarkGoGitInMemory(b *testing.B) {
+	forSizes(b, func(b *testing.B, root string, repository func(string) gittest.Repository) {
+		repository("muster")
+		repository("go-git")
+		url := serveElsewhere(b, root)
+		m := newMuster(b, url+"/muster.git")
+		own := &rival{name: "muster", run: func() { must(b, m.push(1)) }}
+		g := newGoGit(b, memory.NewStorage(), memfs.New(), url+"/go-git.git", 1)
+		theirs := &rival{name: "go-git", run: g.push}
+		compete(b, own, theirs)
+		ratio(b, "dispatch / go-git: shallow clone and worktree in memory", own, theirs, 0)
+	})
+}
+
+// BenchmarkGoGitOnDisk sets muster against a whole clone on disk. It takes
+// three turns, and one on the largest repository, whatever -benchtime says:
+// there a turn takes go-git most of a minute.
+func BenchmarkGoGitOnDisk(b *testing.B) {
+	forSizes(b, func(b *testing.B, root string, repository func(string) gittest.Repository) {
+		for _, name := range []string{"muster", "go-git"} {
+			repository(name)
+		}
+		url := serveElsewhere(b, root)
+		turns := map[bool]int{false: 3, true: 1}[filepath.Base(b.Name()) == "size=large"]
+		dir := b.TempDir()
+		var m *muster
+		var g *goGit
+		start := &rival{name: "start", run: func() { m = newMuster(b, url+"/muster.git") }}
+		clone := &rival{name: "clone", run: func() {
+			files := osfs.New(filepath.Join(dir, "tree"))
+			objects := filesystem.NewStorage(osfs.New(filepath.Join(dir, "tree", ".git")), cache.NewObjectLRUDefault())
+			g = newGoGit(b, objects, files, url+"/go-git.git", 0)
+		}}
+		own := &rival{name: "muster", run: func() { must(b, m.push(1)) }}
+		theirs := &rival{name: "go-git", run: func() { g.push() }}
+		for turn := 0; b.Loop(); turn++ {
+			if turn == 0 {
+				start.turn()
+				clone.turn()
+			}
+			if turn < turns {
+				own.turn()
+				theirs.turn()
+			}
+		}
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(median(theirs.wall), "go-git-ms")
+		ratio(b, fmt.Sprintf("dispatch / go-git: whole clone, worktree on disk (n=%d)", turns), own, theirs, 0)
+		ratio(b, "start / go-git: whole clone on disk (n=1)", start, clone, 0)
+	})
+}
+
+// BenchmarkRequests counts.
+func BenchmarkRequests(b *testing.B) {
+	forSizes(b, func(b *testing.B, root string, repository func(string) gittest.Repository) {
+		repository("fleet")
+		server, err := gittest.Serve(root, gittest.Options{})
+		must(b, err)
+		b.Cleanup(server.Close)
+		m, other := newMuster(b, server.URL+"/fleet.git"), newMuster(b, server.URL+"/fleet.git")
+		other.next = 500_000
+		count := func(run func()) float64 {
+			server.Requests()
+			run()
+			return float64(len(server.Requests()))
+		}
+		var idle, push, hundred, race float64
+		for b.Loop() {
+			idle = count(m.look)
+			push = count(func() { must(b, m.push(1)) })
+			hundred = count(func() { must(b, m.push(100)) })
+			other.look()
+			must(b, other.push(1))
+			race = count(func() {
+				if err := m.push(1); !errors.Is(err, plan.ErrMoved) {
+					b.Fatalf("no race was lost: %v", err)
+				}
+				m.look()
+				must(b, m.push(1))
+			})
+		}
+		b.ReportMetric(0, "ns/op")
+		row(b, "requests: idle", "", idle, 1)
+		row(b, "requests: dispatch, commit and push", "", push, 2)
+		row(b, "requests: 100 dispatches, of which one is the push", "", hundred, 2)
+		row(b, "requests: lost race, and won at the second try", "", race, 4)
+	})
+}
