@@ -9,130 +9,203 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/tools/txtar"
-
-	"muster/generator/manifest"
 )
 
-const readme = "../../README.md"
+// top is the top of the repository.
+var top = filepath.Join("..", "..")
 
-// between returns what stands between two lines of the README, and what is
-// around it.
-func between(t *testing.T, begin, end string) (before, inside, after string) {
+func readText(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(readme)
+	text, err := os.ReadFile(filepath.Join(top, filepath.FromSlash(name)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, ok := strings.Cut(string(text), begin+"\n")
-	inside, after, ok2 := strings.Cut(rest, end+"\n")
+	return string(text)
+}
+
+// holdBlock holds what stands between two lines of the README against what it
+// should be, and with -update puts it right.
+func holdBlock(t *testing.T, begin, end, want string) {
+	t.Helper()
+	text := readText(t, "README.md")
+	before, rest, ok := strings.Cut(text, begin+"\n")
+	got, after, ok2 := strings.Cut(rest, end+"\n")
 	if !ok || !ok2 {
 		t.Fatalf("README.md has no %s ... %s", begin, end)
 	}
-	return before + begin + "\n", inside, end + "\n" + after
+	switch {
+	case got == want:
+	case *updateScripts:
+		text = before + begin + "\n" + want + end + "\n" + after
+		if err := os.WriteFile(filepath.Join(top, "README.md"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("README.md is behind: run go test ./cmd/muster -update (-README +want)\n%s", cmp.Diff(got, want))
+	}
 }
 
-// TestFlagTable holds the README's table of flags against the commands.
-func TestFlagTable(t *testing.T) {
-	var table strings.Builder
-	table.WriteString("| flag | commands | default | meaning |\n|---|---|---|---|\n")
-	type row struct {
-		flag     *pflag.Flag
-		commands []string
+// section returns what stands below a heading of the README, up to the next
+// heading of any level.
+func section(t *testing.T, heading string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(readText(t, "README.md"), "\n"+heading+"\n")
+	if !ok {
+		t.Fatalf("README.md has no heading %q", heading)
 	}
-	var rows []*row
-	root := program{}.command()
-	for _, c := range root.Commands() {
-		if c.Name() == "simulate" { // described by its own page, docs/scaling-quality.md
+	return regexp.MustCompile(`(?m)^##+ `).Split(rest, 2)[0]
+}
+
+// rows returns the cells of the first table in a text, without its head.
+func rows(t *testing.T, text string) [][]string {
+	t.Helper()
+	var table [][]string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "|") {
+			if len(table) > 0 {
+				break
+			}
+			continue
+		}
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		table = append(table, cells)
+	}
+	if len(table) < 3 {
+		t.Fatalf("no table in %q", text)
+	}
+	return table[2:]
+}
+
+// code returns what a text sets in code.
+func code(text string) []string {
+	var all []string
+	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(text, -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+// TestFlagTable makes the README's table of flags from the commands: first the
+// flags that several share, then each command's own.
+func TestFlagTable(t *testing.T) {
+	type row struct {
+		flag *pflag.Flag
+		of   []string
+	}
+	var all []*row
+	for _, c := range (program{}).command().Commands() {
+		if c.Name() == "simulate" { // its help lists them
 			continue
 		}
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if i := slices.IndexFunc(rows, func(r *row) bool { return r.flag.Name == f.Name && r.flag.Usage == f.Usage }); i >= 0 {
-				rows[i].commands = append(rows[i].commands, c.Name())
+			same := func(r *row) bool { return r.flag.Name == f.Name && r.flag.Usage == f.Usage }
+			if i := slices.IndexFunc(all, same); i >= 0 {
+				all[i].of = append(all[i].of, c.Name())
 				return
 			}
-			rows = append(rows, &row{f, []string{c.Name()}})
+			all = append(all, &row{f, []string{c.Name()}})
 		})
 	}
-	slices.SortFunc(rows, func(a, b *row) int { return strings.Compare(a.flag.Name, b.flag.Name) })
-	for _, r := range rows {
-		value := "`" + r.flag.DefValue + "`"
-		if r.flag.DefValue == "" {
-			value = ""
+	slices.SortStableFunc(all, func(a, b *row) int {
+		if n := len(b.of) - len(a.of); n != 0 {
+			return n
 		}
+		return strings.Compare(strings.Join(a.of, " ")+" "+a.flag.Name, strings.Join(b.of, " ")+" "+b.flag.Name)
+	})
+	var table strings.Builder
+	table.WriteString("| flag | variable | of | default | meaning |\n|---|---|---|---|---|\n")
+	for _, r := range all {
 		name := "`--" + r.flag.Name + "`"
 		if r.flag.Shorthand != "" {
 			name += ", `-" + r.flag.Shorthand + "`"
 		}
-		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", name, strings.Join(r.commands, ", "), value, r.flag.Usage)
-	}
-	before, got, after := between(t, "<!-- begin: flags -->", "<!-- end: flags -->")
-	if got == table.String() {
-		return
-	}
-	if *updateScripts {
-		if err := os.WriteFile(readme, []byte(before+table.String()+after), 0o644); err != nil {
-			t.Fatal(err)
+		value := "`" + r.flag.DefValue + "`"
+		if slices.Contains([]string{"", "0", "false"}, r.flag.DefValue) {
+			value = ""
 		}
-		return
+		fmt.Fprintf(&table, "| %s | `%s` | %s | %s | %s |\n", name, variableOf(r.flag), strings.Join(r.of, ", "), value, r.flag.Usage)
 	}
-	t.Errorf("README.md's flags are not those of the commands; run go test ./cmd/muster -update\ngot:\n%s\nwant:\n%s", got, table.String())
+	holdBlock(t, "<!-- begin: flags -->", "<!-- end: flags -->", table.String())
 }
 
-// TestTranscript holds the README's session against the script that is a test:
-// every command is in the script in this order, and every line of output is in
-// the script's golden output for it. "..." leaves lines out.
-func TestTranscript(t *testing.T) {
-	before, transcript, after := between(t, "<!-- begin: transcript of testdata/script/readme.txtar -->", "<!-- end: transcript -->")
-	archive, err := txtar.ParseFile("../../testdata/script/readme.txtar")
-	if err != nil {
-		t.Fatal(err)
+func variableOf(f *pflag.Flag) string {
+	return prefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+}
+
+// TestVariables: a flag's variable, as the table spells it, is understood.
+func TestVariables(t *testing.T) {
+	for _, c := range (program{}).command().Commands() {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			value := map[string]string{"bool": "true", "int": "7", "int64": "7", "uint64": "7", "float64": "0.5", "duration": "7s", "stringSlice": "a"}[f.Value.Type()]
+			if value == "" {
+				value = "text"
+			}
+			p := program{environ: []string{variableOf(f) + "=" + value}}
+			root := p.command()
+			if err := p.environment(root); err != nil {
+				t.Errorf("%s: %v", variableOf(f), err)
+				return
+			}
+			mine, _, err := root.Find([]string{c.Name()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Trim(mine.Flags().Lookup(f.Name).Value.String(), "[]"); got != value {
+				t.Errorf("%s=%s makes --%s of %s %q", variableOf(f), value, f.Name, c.Name(), got)
+			}
+		})
 	}
+}
+
+// TestTranscript makes the README's session from the script that is a test:
+// its commands must be in the script, in this order, and what they print is
+// the script's golden output, shortened where it is long.
+func TestTranscript(t *testing.T) {
+	const begin, end = "<!-- begin: transcript of testdata/script/readme.txtar -->", "<!-- end: transcript -->"
+	archive := txtar.Parse([]byte(readText(t, "testdata/script/readme.txtar")))
 	golden := map[string]string{}
 	for _, f := range archive.Files {
 		golden[f.Name] = string(f.Data)
 	}
+	_, rest, _ := strings.Cut(readText(t, "README.md"), begin+"\n")
+	transcript, _, _ := strings.Cut(rest, end+"\n")
 	script := strings.Split(string(archive.Comment), "\n")
-	var want strings.Builder
-	want.WriteString("```console\n")
-	at := 0
+	at, last := 0, ""
+	want := "```console\n"
 	for line := range strings.Lines(transcript) {
 		command, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "$ ")
 		if !ok {
 			continue
 		}
 		i := slices.IndexFunc(script[at:], func(s string) bool {
-			s = strings.TrimPrefix(strings.TrimPrefix(s, "! "), "exec ")
-			return s == command
+			return strings.TrimPrefix(strings.TrimPrefix(s, "! "), "exec ") == command
 		})
 		if i < 0 {
 			t.Fatalf("the script does not run %q after line %d", command, at)
 		}
-		at += i + 1
-		want.WriteString(line)
-		file, ok := strings.CutPrefix(script[at], "cmp stdout ")
-		if !ok {
-			continue
+		at, last = at+i+1, command
+		want += line
+		if file, ok := strings.CutPrefix(script[at], "cmp stdout "); ok {
+			want += shortened(golden[file])
 		}
-		want.WriteString(shortened(golden[file]))
 	}
-	want.WriteString("```\n")
-	if transcript == want.String() {
-		return
+	if !strings.Contains(last, " log ") {
+		t.Errorf("the session ends in %q, not in git log", last)
 	}
-	if *updateScripts {
-		if err := os.WriteFile(readme, []byte(before+want.String()+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	t.Errorf("README.md's session is not the script's; run go test ./cmd/muster -update\ngot:\n%s\nwant:\n%s", transcript, want.String())
+	holdBlock(t, begin, end, want+"```\n")
 }
 
 // shortened leaves out all but the beginning of a long output.
 func shortened(output string) string {
-	const most = 20
+	const most = 24
 	lines := strings.SplitAfter(output, "\n")
 	if len(lines) <= most+1 {
 		return output
@@ -140,57 +213,100 @@ func shortened(output string) string {
 	return strings.Join(lines[:most-8], "") + "...\n"
 }
 
-// TestPolicyTable: the README lists the fields that a policy may have, and no
-// others.
-func TestPolicyTable(t *testing.T) {
-	text, err := os.ReadFile(readme)
+// documents are the pages for users, and for contributors.
+func documents(t *testing.T) []string {
+	t.Helper()
+	pages, err := filepath.Glob(filepath.Join(top, "docs", "*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = manifest.ParsePolicy("p", []byte("apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec: {queue: q, max: 1, nonsense: 1}\n"))
-	_, list, ok := strings.Cut(fmt.Sprint(err), "the fields of spec are ")
-	if !ok {
-		t.Fatalf("no list of fields in %v", err)
-	}
-	want := strings.Split(list, ", ")
-	_, section, _ := strings.Cut(string(text), "## The policy")
-	section, _, _ = strings.Cut(section, "## Flags")
-	var got []string
-	for _, m := range regexp.MustCompile("(?m)^\\| `([A-Za-z]+)` \\|").FindAllStringSubmatch(section, -1) {
-		got = append(got, m[1])
-	}
-	slices.Sort(want)
-	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Errorf("README.md describes the fields %v, a policy has %v", got, want)
-	}
+	return append(pages, filepath.Join(top, "README.md"), filepath.Join(top, "CONTRIBUTING.md"))
 }
 
-// TestLinks: what the documents name is there.
-func TestLinks(t *testing.T) {
-	files, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	makefile, err := os.ReadFile("../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range append(files, readme, "../../CONTRIBUTING.md") {
-		text, err := os.ReadFile(file)
+// TestCommands: a command line in the documents names commands and flags that
+// there are, and "make X" a target.
+func TestCommands(t *testing.T) {
+	makefile := readText(t, "Makefile")
+	inCode := regexp.MustCompile("(?sm)^```.*?^```|`[^`\n]+`|^ {4}\\S[^\n]*")
+	looked := 0
+	for _, page := range documents(t) {
+		if filepath.Base(page) == "design.md" { // it speaks of what is to come as well
+			continue
+		}
+		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllStringSubmatch(string(text), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(file), m[1])); err != nil {
-				t.Errorf("%s links to %s: %v", file, m[1], err)
+		for _, block := range inCode.FindAllString(string(text), -1) {
+			for _, m := range regexp.MustCompile(`(?m)(?:^|[\s$`+"`"+`])make ([a-z]+)`).FindAllStringSubmatch(block, -1) {
+				looked++
+				if !regexp.MustCompile(`(?m)^` + m[1] + `:`).MatchString(makefile) {
+					t.Errorf("%s: the Makefile has no %s", page, m[1])
+				}
 			}
-		}
-		for _, m := range regexp.MustCompile("`?make ([a-z]+)[` ]").FindAllStringSubmatch(string(text), -1) {
-			target := regexp.MustCompile(`(?m)^` + m[1] + `:`)
-			if known := target.Match(makefile); !known && strings.Contains(m[0], "`") {
-				t.Errorf("%s names make %s, which the Makefile does not have", file, m[1])
+			for _, m := range regexp.MustCompile("(?m)(?:^|[\\s$`])muster ([a-z]+)([^#&|;`\n]*)").FindAllStringSubmatch(block, -1) {
+				looked++
+				command := find((program{}).command(), m[1])
+				if command == nil {
+					t.Errorf("%s: muster has no command %s", page, m[1])
+					continue
+				}
+				for _, flag := range regexp.MustCompile(`--([a-z-]+)`).FindAllStringSubmatch(m[2], -1) {
+					if flag[1] != "help" && command.Flags().Lookup(flag[1]) == nil {
+						t.Errorf("%s: muster %s has no flag --%s", page, m[1], flag[1])
+					}
+				}
 			}
 		}
 	}
+	if looked < 20 {
+		t.Errorf("looked at %d commands only", looked)
+	}
+}
+
+func find(root *cobra.Command, name string) *cobra.Command {
+	for _, c := range root.Commands() {
+		if c.Name() == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// TestLinks: files and headings that the documents link to are there.
+func TestLinks(t *testing.T) {
+	for _, page := range documents(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(string(text), -1) {
+			file, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(file, "://") {
+				continue
+			}
+			target := page
+			if file != "" {
+				target = filepath.Join(filepath.Dir(page), filepath.FromSlash(file))
+			}
+			linked, err := os.ReadFile(target)
+			if err != nil {
+				t.Errorf("%s links to %s: %v", page, m[1], err)
+				continue
+			}
+			if anchor != "" && !slices.Contains(anchors(string(linked)), anchor) {
+				t.Errorf("%s links to %s: no such heading", page, m[1])
+			}
+		}
+	}
+}
+
+// anchors returns what a page's headings are called in links.
+func anchors(text string) []string {
+	var all []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		clean := regexp.MustCompile("[^a-z0-9 _-]").ReplaceAllString(strings.ToLower(m[1]), "")
+		all = append(all, strings.ReplaceAll(clean, " ", "-"))
+	}
+	return all
 }

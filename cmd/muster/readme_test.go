@@ -1,0 +1,221 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+	"sigs.k8s.io/yaml"
+
+	"muster/generator/manifest"
+)
+
+// policy is a scaling policy with these fields of spec, a line each.
+func policy(fields ...string) []byte {
+	return []byte("apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  " + strings.Join(fields, "\n  ") + "\n")
+}
+
+// TestPolicyTable holds the README's table of the policy's fields against what
+// reads them: the names, the ranges, and the defaults; and against the policy
+// that muster init writes.
+func TestPolicyTable(t *testing.T) {
+	bare, err := manifest.ParsePolicy("p", policy("queue: q", "max: 1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = manifest.ParsePolicy("p", policy("queue: q", "max: 1", "nonsense: 1"))
+	_, list, _ := strings.Cut(fmt.Sprint(err), "the fields of spec are ")
+	want := strings.Split(list, ", ")
+
+	template := readText(t, "overlays/default/scaling.yaml")
+	var got []string
+	for _, cells := range rows(t, section(t, "## The policy")) {
+		name := strings.Trim(cells[0], "`")
+		got = append(got, name)
+
+		if span := regexp.MustCompile(`\S+ to \S+`).FindString(cells[1]); span != "" {
+			_, err := manifest.ParsePolicy("p", policy(append(without(name, "queue: q", "max: 1"), name+": [nonsense]")...))
+			if !strings.Contains(fmt.Sprint(err), span) {
+				t.Errorf("%s is documented as %q, but: %v", name, cells[1], err)
+			}
+		}
+
+		line := regexp.MustCompile(`(?m)^  (# )?` + name + `: +(\S+)`).FindStringSubmatch(template)
+		if line == nil {
+			t.Errorf("overlays/default/scaling.yaml does not show %s", name)
+			continue
+		}
+		if cells[2] == "required" {
+			if _, err := manifest.ParsePolicy("p", policy(without(name, "queue: q", "max: 1")...)); err == nil {
+				t.Errorf("%s is not required", name)
+			}
+			continue
+		}
+		value := strings.Trim(cells[2], "`")
+		if line[2] != value {
+			t.Errorf("overlays/default/scaling.yaml shows %s: %s, README.md says that %s is the default", name, line[2], value)
+		}
+		p, err := manifest.ParsePolicy("p", policy("queue: q", "max: 1", name+": "+value))
+		if err != nil {
+			t.Errorf("the default of %s is refused: %v", name, err)
+		}
+		if diff := cmp.Diff(bare, p); diff != "" {
+			t.Errorf("%s is not the default of %s:\n%s", value, name, diff)
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("README.md describes other fields than a policy has (-policy +README):\n%s", diff)
+	}
+}
+
+// without returns the fields that have another name.
+func without(name string, fields ...string) []string {
+	return slices.DeleteFunc(fields, func(f string) bool { return strings.HasPrefix(f, name+":") })
+}
+
+// TestExamples: the README's YAML is what it says. The policy is read as one;
+// the Deployment's arguments and variables are muster's.
+func TestExamples(t *testing.T) {
+	kinds := map[string]int{}
+	for _, m := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(readText(t, "README.md"), -1) {
+		var object struct {
+			Kind string
+			Spec struct {
+				Template struct {
+					Spec struct {
+						Containers []struct {
+							Args []string
+							Env  []struct{ Name string }
+						}
+					}
+				}
+			}
+		}
+		if err := yaml.Unmarshal([]byte(m[1]), &object); err != nil {
+			t.Errorf("%v\n%s", err, m[1])
+		}
+		kinds[object.Kind]++
+		if object.Kind == "ScalingPolicy" {
+			if _, err := manifest.ParsePolicy("README.md", []byte(m[1])); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		for _, c := range object.Spec.Template.Spec.Containers {
+			p := program{}
+			for _, e := range c.Env {
+				p.environ = append(p.environ, e.Name+"=x")
+			}
+			root := p.command()
+			if err := p.environment(root); err != nil {
+				t.Error(err)
+			}
+			command, args, err := root.Find(c.Args)
+			if err == nil {
+				err = command.ParseFlags(args)
+			}
+			if err != nil {
+				t.Errorf("muster %q: %v", c.Args, err)
+			}
+		}
+	}
+	if want := map[string]int{"ScalingPolicy": 1, "Deployment": 1}; !reflect.DeepEqual(kinds, want) {
+		t.Errorf("the examples are %v, want %v", kinds, want)
+	}
+}
+
+// TestExitCodes holds the table of exit codes against the constants.
+func TestExitCodes(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "main.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && len(v.Values) == 1 && strings.HasPrefix(v.Names[0].Name, "exit") {
+			if value, ok := v.Values[0].(*ast.BasicLit); ok {
+				want = append(want, value.Value)
+			}
+		}
+		return true
+	})
+	var got []string
+	for _, cells := range rows(t, section(t, "### Exit codes")) {
+		got = append(got, cells[0])
+	}
+	if !slices.Equal(got, want) || !slices.Contains(want, strconv.Itoa(exitRaces)) {
+		t.Errorf("README.md lists the exit codes %v, main.go has %v", got, want)
+	}
+}
+
+// TestTrailers holds the table of trailers against a commit.
+func TestTrailers(t *testing.T) {
+	var want []string
+	for _, f := range txtar.Parse([]byte(readText(t, "testdata/script/readme.txtar"))).Files {
+		if f.Name != "log.txt" {
+			continue
+		}
+		for _, m := range regexp.MustCompile(`(?m)^\| ([A-Z][A-Za-z]*): `).FindAllStringSubmatch(string(f.Data), -1) {
+			want = append(want, m[1])
+		}
+	}
+	var got []string
+	for _, cells := range rows(t, section(t, "## Anatomy of a commit")) {
+		got = append(got, strings.Trim(cells[0], "`"))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("README.md lists the trailers %v, a commit has %v", got, want)
+	}
+}
+
+// TestLogTable: what the README says that the log says stands in the code. The
+// words in capitals and "..." stand for what differs.
+func TestLogTable(t *testing.T) {
+	var source strings.Builder
+	for _, dir := range []string{"cmd", "generator", "gitops"} {
+		err := filepath.WalkDir(filepath.Join(top, dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			source.Write(text)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	variable := regexp.MustCompile(`\.\.\.(/state\.yaml: )?|\b[A-Z]+\b|FILE:LINE: |^tick err="|"`)
+	looked := 0
+	for _, cells := range rows(t, section(t, "### What the log says")) {
+		for _, line := range append(code(cells[0]), code(cells[1])...) {
+			for _, part := range variable.Split(line, -1) {
+				part = strings.TrimSuffix(strings.TrimSpace(part), ":")
+				if len(part) < 8 || slices.Contains([]string{"spec.cluster", "read_clusters", "runnable_at"}, part) {
+					continue
+				}
+				looked++
+				if !strings.Contains(source.String(), part) {
+					t.Errorf("README.md says that the log says %q, and no code has %q", line, part)
+				}
+			}
+		}
+	}
+	if looked < 15 {
+		t.Errorf("looked for %d phrases only", looked)
+	}
+}
