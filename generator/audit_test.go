@@ -201,9 +201,7 @@ func (a *audit) checkOrder(m *muster, c *commit, o plan.Overlay) {
 			own++
 		}
 	}
-	if unlistedCount {
-		own += unlisted(m.snapshot, o.Slug())
-	}
+	own += unlisted(m.snapshot, o.Slug())
 	if own+starting+total > p.Max {
 		a.failf("%s orders %d: with %d connected and %d starting that is above %d", o.Name, total, own, starting, p.Max)
 	}
@@ -222,11 +220,6 @@ func (a *audit) checkOrder(m *muster, c *commit, o plan.Overlay) {
 		}
 	}
 }
-
-// unlistedCount says that an agent which came and took a job between the two
-// readings, or which slipped through between two pages, counts towards max. It
-// does not, as yet: it is neither starting, having been seen, nor connected.
-const unlistedCount = false
 
 // unlisted counts an overlay's agents that run a job and are not in the list.
 func unlisted(s plan.Snapshot, slug string) int {
@@ -539,9 +532,6 @@ func (a *audit) tick() {
 	}
 	if a.exact() {
 		own := map[*overlay]int{}
-		for _, x := range a.agents {
-			_ = x
-		}
 		for _, o := range a.w.overlays {
 			own[o] = len(o.kube.pods)
 			if own[o] > o.most {
@@ -555,7 +545,7 @@ func (a *audit) tick() {
 // from it, withdraws its orders, runs them twice or late.
 func (a *audit) exact() bool {
 	r := a.w.rates
-	return r.people+r.meddle+r.hidden+r.drains+r.deletions+r.crashPod == 0 && r.skew >= -plan.Grace && (unlistedCount || r.drift == 0)
+	return r.people+r.meddle+r.hidden+r.drains+r.deletions+r.crashPod == 0 && r.skew >= -plan.Grace
 }
 
 // excuses counts the causes for which agents ordered for a job leave without one.

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	seeds   = flag.Int("seeds", 28, "simulated worlds that TestFaults plays")
+	seeds   = flag.Int("seeds", 12, "simulated worlds that TestFaults plays")
 	oneSeed = flag.Uint64("seed", 0, "the one seed to play again")
 )
 

@@ -71,6 +71,7 @@ type Config struct {
 type Generator struct {
 	cfg      Config
 	loader   *manifest.Loader
+	loaded   loaded
 	register plan.Register
 	window   window
 	troubles troubles
@@ -144,18 +145,18 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		return Result{}, fmt.Errorf("fleet repository: %w", err)
 	}
 	result := Result{Tip: tip}
-	loaded, err := g.loader.Load(tip.Tree)
+	fleet, err := g.load(tip)
 	if err != nil {
 		return result, fmt.Errorf("loading overlays: %w", err)
 	}
-	overlays, problems := sound(loaded)
+	overlays, problems := sound(fleet)
 	result.Problems = problems
-	result.Forgotten = forgotten(loaded)
+	result.Forgotten = forgotten(fleet)
 	if len(overlays) == 0 {
 		return result, nil
 	}
 	now := g.cfg.Clock.Now().UTC().Truncate(time.Second)
-	snapshot, err := g.cfg.Buildkite.Observe(ctx, now, g.window.since(overlays, &g.register))
+	snapshot, err := g.cfg.Buildkite.Observe(ctx, now, g.window.since(now, overlays, &g.register))
 	if err != nil {
 		return result, fmt.Errorf("observing Buildkite: %w", err)
 	}
@@ -166,7 +167,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		result.Decisions = append(result.Decisions, plan.Decide(tip.Commit, overlays, o)...)
 	}
 	slices.SortFunc(result.Decisions, func(a, b plan.Decision) int { return cmp.Compare(a.Overlay, b.Overlay) })
-	acts, problems := render(loaded, result.Decisions)
+	acts, problems := render(fleet, result.Decisions)
 	result.Acts = acts
 	result.Problems = append(result.Problems, problems...)
 	if len(acts) == 0 || g.cfg.DryRun {
@@ -179,4 +180,27 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	}
 	result.Tip = next
 	return result, nil
+}
+
+// loaded are the overlays of the last tip, which need not be read again while
+// the branch stays where it is. With an overlay in error the commit is empty,
+// for the error may be one of reading that goes by itself.
+type loaded struct {
+	commit   string
+	overlays []manifest.Overlay
+}
+
+// load returns the overlays of the tip.
+func (g *Generator) load(tip plan.Tip) ([]manifest.Overlay, error) {
+	if g.loaded.commit != tip.Commit {
+		overlays, err := g.loader.Load(tip.Tree)
+		if err != nil {
+			return nil, err
+		}
+		g.loaded = loaded{overlays: overlays}
+		if sound := !slices.ContainsFunc(overlays, func(o manifest.Overlay) bool { return o.Err != nil }); sound {
+			g.loaded.commit = tip.Commit
+		}
+	}
+	return g.loaded.overlays, nil
 }

@@ -112,11 +112,15 @@ func (g *Generator) reportTroubles(r Result) {
 		now.add(p.Err.Error(), slog.LevelWarn)
 	}
 	for _, d := range r.Decisions {
-		if d.Held != "" && !now.mentions(d.Overlay) {
+		switch breaker := d.State.Breaker; {
+		case now.mentions(d.Overlay):
+		case breaker.Open(): // one text for as long as it is open
+			now.add(fmt.Sprintf("%s is held: the breaker is open since orders failed (%s); see git log", d.Overlay, breaker.Cause), slog.LevelWarn)
+		case d.Held != "":
 			now.add(d.Overlay+" is held: "+d.Held, slog.LevelWarn)
 		}
 		for _, u := range d.Observation.Unmatched {
-			now.add(fmt.Sprintf("queue %s has jobs that no overlay serves: rules %q, missing %q, as %s", d.Queue, u.Rules, u.Missing, u.Example), slog.LevelWarn)
+			now.add(fmt.Sprintf("queue %s has jobs that no overlay serves: rules %q, missing %q", d.Queue, u.Rules, u.Missing), slog.LevelWarn)
 		}
 	}
 	for _, t := range now {

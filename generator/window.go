@@ -6,9 +6,10 @@ import (
 	"muster/generator/plan"
 )
 
-// slack is how far one reading of finished builds overlaps the last: a build's
-// finish may be listed a little after the time it bears.
-const slack = 2 * time.Minute
+// slack is how far back each reading of finished builds reaches beyond what it
+// is for: a build's finish may be listed a little after the time it bears, and
+// that time is by Buildkite's clock, which may be behind by some minutes.
+const slack = 5 * time.Minute
 
 // window remembers which finished builds were read already, so that each
 // observation asks only for those that finished since. The zero value asks
@@ -20,14 +21,14 @@ type window struct {
 
 // since returns the moment from which finished builds must be read so that no
 // agent of any dispatch goes unseen; zero when none is missing.
-func (w *window) since(overlays []plan.Overlay, r *plan.Register) time.Time {
+func (w *window) since(now time.Time, overlays []plan.Overlay, r *plan.Register) time.Time {
 	var oldest time.Time
 	for _, o := range overlays {
 		for _, d := range o.Dispatches {
-			if !r.Missing(d) {
+			if !r.Missing(d) || d.Stale(now) {
 				continue
 			}
-			from := d.At
+			from := d.At.Add(-slack)
 			if w.known[d.ID] && w.last.Add(-slack).After(from) {
 				from = w.last.Add(-slack)
 			}

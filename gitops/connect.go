@@ -2,6 +2,7 @@ package gitops
 
 import (
 	"context"
+	"encoding/base64"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -84,7 +85,12 @@ func (r *Repository) openHTTP(ctx context.Context) (*http.Client, *transport.End
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		r.remember(password)
+	}
+	r.remember(password)
+	if password != "" {
+		r.remember(base64.StdEncoding.EncodeToString([]byte(username + ":" + password)))
+	} else if len(username) >= 20 { // a token given as the user name
+		r.remember(username)
 	}
 	// The discovery request may be redirected; go-git writes where to into the
 	// endpoint, and the requests that follow go there.

@@ -61,10 +61,9 @@ func orderProse(d plan.Decision) string {
 	s := d.Sum
 	var text []string
 	say := func(format string, args ...any) { text = append(text, fmt.Sprintf(format, args...)) }
-
 	if d.Probe {
 		b := d.State.Breaker
-		say("The breaker is open since %s failed (%s), the %s failure in a row: one agent is sent as a probe, and more only when it succeeds.", b.Dispatch, b.Cause, ordinal(b.Failures))
+		say("The breaker is open: %d orders in a row have failed, the last of them %s (%s). One agent is sent as a probe, and more only when it succeeds.", b.Failures, b.Dispatch, b.Cause)
 	}
 	if d.Schedule != "" {
 		say("Schedule %q is in force: min %d, max %d, buffer %d.", d.Schedule, s.Min, s.Max, s.Buffer)
@@ -78,15 +77,18 @@ func orderProse(d plan.Decision) string {
 	}
 	say("%s.", sentence(demand))
 
+	missing := s.Pending - s.Elsewhere + s.Lookahead - (s.Idle - s.Leaving) - s.Starting
 	supply := supplyClause(s)
-	if missing := s.Pending - s.Elsewhere + s.Lookahead - s.Idle - s.Starting; missing > 0 {
+	if missing > 0 {
 		supply += fmt.Sprintf(", so %d%s missing", missing, are(missing))
 	}
-	if upkeep := min(s.Need, s.Agents) - s.Demand; s.Buffer > 0 && upkeep > 0 {
-		supply += fmt.Sprintf("; the buffer of %d asks for %d more", s.Buffer, upkeep)
+	if asks := s.Need - max(0, missing); s.Buffer > 0 && asks > 0 {
+		supply += fmt.Sprintf("; the buffer of %d asks for %d", s.Buffer, asks)
+		if missing > 0 {
+			supply += " more"
+		}
 	}
 	say("%s.", sentence(supply))
-
 	if s.Leaving > 0 {
 		say("%s%s relieved, being near the end of the upkeep idle time-out.", sentence(count(s.Leaving, "idle agent")), are(s.Leaving))
 	}
@@ -96,24 +98,35 @@ func orderProse(d plan.Decision) string {
 	if s.Busy > 0 {
 		say("%s%s busy.", sentence(count(s.Busy, "agent")), are(s.Busy))
 	}
-	own := count(s.Own, "agent") + ", starting ones included"
-	if s.Own == 0 {
-		own = "no agent yet"
-	}
-	say("The overlay has %s: the ceiling of %d leaves room for %d.", own, s.Max, s.Ceiling)
-	if s.Allowance != nil {
-		say("The limit per hour leaves %d.", *s.Allowance)
+	say("%s", roomSentence(s))
+	if s.PerHour > 0 {
+		say("The limit of %d in an hour leaves %d.", s.PerHour, s.Allowance)
 	}
 	if wanted := max(s.Need, s.Floor); wanted > s.Agents {
 		say("%d would be needed; only %d%s ordered.", wanted, s.Agents, are(s.Agents))
 	}
-	if len(d.Order) > 1 {
-		say("%d are for jobs and %d for upkeep, in %s.", s.Demand, s.Upkeep, count(len(d.Order), "Job"))
+	switch jobs := count(len(d.Order), "Job"); {
+	case s.Demand > 0 && s.Upkeep > 0:
+		say("%d%s for jobs and %d for upkeep, in %s.", s.Demand, are(s.Demand), s.Upkeep, jobs)
+	case len(d.Order) > 1:
+		say("They are ordered in %s.", jobs)
 	}
 	for _, u := range d.Observation.Unmatched {
 		say("No overlay serves %s with the rules %s: missing %s.", count(u.Jobs, "job"), quoted(u.Rules), quoted(u.Missing))
 	}
 	return wrap(strings.Join(text, " "))
+}
+
+// roomSentence says what max leaves room for.
+func roomSentence(s plan.Sum) string {
+	own := count(s.Own, "agent") + ", starting ones included"
+	if s.Own == 0 {
+		own = "no agent yet"
+	}
+	if s.Stopping > 0 {
+		own += fmt.Sprintf(", and %d that %s no more jobs", s.Stopping, map[bool]string{true: "takes", false: "take"}[s.Stopping == 1])
+	}
+	return fmt.Sprintf("The overlay has %s: the ceiling of %d leaves room for %d.", own, s.Max, max(0, s.Max-s.Own-s.Stopping))
 }
 
 // supplyClause says who is there to take the jobs, as in "2 agents are idle and
@@ -148,6 +161,9 @@ func retireProse(d plan.Decision) string {
 		what = "The manifests leave"
 	}
 	paragraphs := []string{strings.Join(lines, "\n"), wrap(what + " git, so that no syncer runs the Job again. Agents that run are not touched.")}
+	if d.Closes {
+		paragraphs = append(paragraphs, wrap("The breaker closes: the probe has succeeded, and agents are ordered as needed again."))
+	}
 	if b := d.State.Breaker; b.Open() {
 		paragraphs = append(paragraphs, wrap(fmt.Sprintf("This is the %s order in a row that failed: the breaker is open. The next probe, one agent, goes at %s if it is needed then.",
 			ordinal(b.Failures), b.NextProbe().UTC().Format(time.RFC3339))), whereToLook(b))
@@ -170,7 +186,11 @@ func ordinal(n int) string {
 	if words := []string{"", "first", "second", "third", "fourth", "fifth", "sixth"}; n < len(words) {
 		return words[n]
 	}
-	return fmt.Sprintf("%dth", n)
+	suffix := "th"
+	if n/10%10 != 1 && n%10 >= 1 && n%10 <= 3 {
+		suffix = []string{"", "st", "nd", "rd"}[n%10]
+	}
+	return fmt.Sprintf("%d%s", n, suffix)
 }
 
 func all(n int) string {
@@ -205,7 +225,8 @@ func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 func quoted(words []string) string {
 	q := make([]string, len(words))
 	for i, w := range words {
-		q[i] = fmt.Sprintf("%q", w)
+		// No white space: a line must not break within somebody else's words.
+		q[i] = strings.ReplaceAll(fmt.Sprintf("%q", w), " ", `\x20`)
 	}
 	return strings.Join(q, " ")
 }

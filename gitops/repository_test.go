@@ -299,7 +299,7 @@ func TestFallBackIsSaidOnce(t *testing.T) {
 	}
 }
 
-func TestTreeShowsFilesAndDirectoriesOnly(t *testing.T) {
+func TestTreeTellsLinksFromFiles(t *testing.T) {
 	t.Parallel()
 	r := gittest.NewRepository(t)
 	stream := "blob\nmark :1\ndata 5\nhello\ncommit refs/heads/main\ncommitter a <a@example.com> 1700000000 +0000\ndata 1\nx\n" +
@@ -315,9 +315,9 @@ func TestTreeShowsFilesAndDirectoriesOnly(t *testing.T) {
 	}
 	var names []string
 	for _, e := range entries {
-		names = append(names, e.Name())
+		names = append(names, e.Type().String()+" "+e.Name())
 	}
-	if want := []string{"a", "a.txt", "run.sh"}; !slices.Equal(names, want) {
+	if want := []string{"d--------- a", "---------- a.txt", "L--------- link", "?--------- module", "---------- run.sh"}; !slices.Equal(names, want) {
 		t.Errorf("listing = %v, want %v", names, want)
 	}
 	for name, word := range map[string]string{"overlays/link": "symbolic link", "overlays/module": "submodule", "overlays/link/x": "symbolic link"} {

@@ -88,9 +88,8 @@ func (f *treeFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	}
 	list := make([]fs.DirEntry, 0, t.len())
 	for i := range t.len() {
-		if child := t.at(i); readable(child.mode) == nil {
-			list = append(list, dirEntry{info{entry: child}, f, path.Join(name, child.name)})
-		}
+		child := t.at(i)
+		list = append(list, dirEntry{info{entry: child}, f, path.Join(name, child.name)})
 	}
 	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return list, nil
@@ -264,6 +263,10 @@ func (i info) Mode() fs.FileMode {
 		return fs.ModeDir | 0o755
 	case filemode.Executable:
 		return 0o755
+	case filemode.Symlink:
+		return fs.ModeSymlink | 0o777
+	case filemode.Submodule:
+		return fs.ModeIrregular
 	}
 	return 0o644
 }

@@ -56,10 +56,11 @@ files in a directory.`,
 // treeToCheck returns the files to look at, and which credentials do not work.
 func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool) (fs.FS, []error, error) {
 	if len(args) == 1 {
-		if _, err := os.Stat(args[0]); err != nil {
+		root, err := os.OpenRoot(args[0]) // no link leads out of it
+		if err != nil {
 			return nil, nil, usage(err)
 		}
-		return os.DirFS(args[0]), nil, nil
+		return root.FS(), nil, nil
 	}
 	if s.git.repo == "" {
 		return nil, nil, usage(errors.New("what should be checked? give a directory or --repo"))

@@ -134,11 +134,19 @@ func demoRepository(dir string) (gittest.Repository, error) {
 			return gittest.Repository{}, usage(fmt.Errorf("%s holds more than an earlier demo: choose another directory with --dir", dir))
 		}
 	}
-	if err := os.RemoveAll(bare); err != nil {
-		return gittest.Repository{}, err
+	repository := gittest.Repository{Dir: bare}
+	if len(entries) > 0 {
+		if mark, err := repository.Git("config", "--local", "muster.demo"); err != nil || strings.TrimSpace(mark) != "true" {
+			return repository, usage(fmt.Errorf("%s is not of an earlier demo: choose another directory with --dir", bare))
+		}
+		if err := os.RemoveAll(bare); err != nil {
+			return repository, err
+		}
 	}
-	repository, err := gittest.Init(bare)
-	if err != nil {
+	if repository, err = gittest.Init(bare); err != nil {
+		return repository, err
+	}
+	if err := repository.Configure("muster.demo", "true"); err != nil {
 		return repository, err
 	}
 	files, err := overlayFiles("default", "default")

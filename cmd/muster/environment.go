@@ -26,7 +26,7 @@ func (p program) environment(root *cobra.Command) error {
 	values := map[string]string{}
 	for _, entry := range p.environ {
 		name, value, _ := strings.Cut(entry, "=")
-		if strings.HasPrefix(name, prefix) && name != variablePassword && value != "" {
+		if strings.HasPrefix(name, prefix) && name != variablePassword && value != "" && !foreign(name) {
 			values[name] = value
 		}
 	}
@@ -43,7 +43,6 @@ func (p program) environment(root *cobra.Command) error {
 			if err := f.Value.Set(value); err != nil && failed == nil {
 				failed = fmt.Errorf("environment variable %s: %w", name, err)
 			}
-			f.DefValue = value
 		})
 	}
 	var unknown []string
@@ -57,6 +56,17 @@ func (p program) environment(root *cobra.Command) error {
 		return usage(fmt.Errorf("environment variable %s belongs to no flag: unset it or spell it like one", unknown[0]))
 	}
 	return usage(failed)
+}
+
+// foreign reports whether a variable with muster's prefix is not meant for it:
+// those of the agent Job (base/job.yaml), which every build step on muster's
+// own agents inherits, and those that Kubernetes makes for a Service "muster".
+func foreign(name string) bool {
+	switch name {
+	case "MUSTER_NOT_AFTER", "MUSTER_IDLE_TIMEOUT", "MUSTER_PURPOSE", "MUSTER_AGENT_TAGS":
+		return true
+	}
+	return strings.HasPrefix(name, prefix+"SERVICE_") || name == prefix+"PORT" || strings.HasPrefix(name, prefix+"PORT_")
 }
 
 // variable returns the value of an environment variable.

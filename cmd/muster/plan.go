@@ -62,18 +62,33 @@ there is.`,
 func printTable(out io.Writer, r generator.Result) error {
 	if len(r.Decisions) > 0 {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "OVERLAY\tQUEUE\tWAITING\tELSEWHERE\tAHEAD\tIDLE\tSTARTING\tBUSY\tBUFFER\tNEED\tFLOOR\tCEILING\tDISPATCH\tRETIRE")
+		fmt.Fprintln(w, "OVERLAY\tQUEUE\tWAITING\tELSEWHERE\tAHEAD\tIDLE\tLEAVING\tSTARTING\tBUSY\tOWN\tSTOPPING\tMIN\tMAX\tBUFFER\tNEED\tFLOOR\tCEILING\tDISPATCH\tRETIRE")
 		for _, d := range r.Decisions {
 			s := d.Sum
-			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", d.Overlay, d.Queue,
-				s.Pending, s.Elsewhere, s.Lookahead, s.Idle, s.Starting, s.Busy, s.Buffer, s.Need, s.Floor, s.Ceiling, s.Agents, len(d.Retire))
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", d.Overlay, d.Queue,
+				s.Pending, s.Elsewhere, s.Lookahead, s.Idle, s.Leaving, s.Starting, s.Busy, s.Own, s.Stopping,
+				s.Min, s.Max, s.Buffer, s.Need, s.Floor, s.Ceiling, s.Agents, len(d.Retire))
 		}
 		if err := w.Flush(); err != nil {
 			return err
 		}
-		fmt.Fprint(out, "\nneed = waiting - elsewhere + ahead + buffer - idle - starting; dispatch = max(need, floor), at most ceiling\n")
+		fmt.Fprint(out, `
+need     = waiting - elsewhere + ahead + buffer - (idle - leaving) - starting, at least 0
+floor    = min - (own - leaving), at least 0
+ceiling  = max - own - stopping, at least 0
+dispatch = max(need, floor), at most ceiling
+`)
+	}
+	for _, p := range r.Forgotten {
+		fmt.Fprintln(out, p.Err)
 	}
 	for _, d := range r.Decisions {
+		if d.Schedule != "" {
+			fmt.Fprintf(out, "%s: schedule %q is in force\n", d.Overlay, d.Schedule)
+		}
+		if d.Sum.PerHour > 0 {
+			fmt.Fprintf(out, "%s: the limit of %d agents in an hour leaves %d, which bounds the ceiling\n", d.Overlay, d.Sum.PerHour, d.Sum.Allowance)
+		}
 		if d.Held != "" {
 			fmt.Fprintf(out, "%s is held: %s\n", d.Overlay, d.Held)
 		}
@@ -101,7 +116,7 @@ func printUnmatched(out io.Writer, decisions []plan.Decision) {
 		}
 		said[d.Queue] = true
 		for _, u := range d.Observation.Unmatched {
-			fmt.Fprintf(out, "queue %s: no overlay serves %d jobs with the rules %q: missing %q, as %s\n", d.Queue, u.Jobs, u.Rules, u.Missing, u.Example)
+			fmt.Fprintf(out, "queue %s: no overlay serves %d jobs with the rules %q: missing %q, as %q\n", d.Queue, u.Jobs, u.Rules, u.Missing, u.Example)
 		}
 	}
 }

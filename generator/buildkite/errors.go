@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
 
 	buildkite "github.com/buildkite/go-buildkite/v3/buildkite"
 )
@@ -85,6 +86,12 @@ func (s *session) explainStatus(status int, message, path string) error {
 // clean makes one line of what a server said, without the token.
 func (s *session) clean(text string) string {
 	text = strings.ReplaceAll(text, s.token, "[token]")
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > 200 {
 		text = strings.ToValidUTF8(text[:200], "") + "…"

@@ -60,16 +60,22 @@ func (l *Loader) build(v *view, dir string) ([]object, *Finding, error) {
 	return m.objects, m.finding, nil
 }
 
-func kustomize(v filesys.FileSystem, dir string) ([]object, error) {
+func kustomize(v filesys.FileSystem, dir string) (objects []object, err error) {
 	kustomizing.Lock()
 	defer kustomizing.Unlock()
+	defer func() {
+		// kustomize panics on some nonsense; that must not end what serves the
+		// other overlays.
+		if said := recover(); said != nil {
+			objects, err = nil, fmt.Errorf("kustomize cannot make sense of it: %v", said)
+		}
+	}()
 	// The default options: nothing above the directory of a kustomization.yaml
 	// but whole other kustomizations, and no plugins.
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(v, "/"+dir)
 	if err != nil {
 		return nil, err
 	}
-	var objects []object
 	for _, r := range resources.Resources() {
 		text, err := r.AsYAML()
 		if err != nil {

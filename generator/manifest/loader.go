@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -115,6 +116,10 @@ func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry) []Overlay {
 	return overlays
 }
 
+// pathRule is what the path of an overlay may look like: what every forge, shell
+// and terminal takes as it is.
+var pathRule = regexp.MustCompile(`^[\pL\pN_@+~=,. -]+(/[\pL\pN_@+~=,. -]+)*$`)
+
 func (l *Loader) nameOf(dir string) string {
 	if dir == l.dir || dir == "." {
 		return "."
@@ -128,6 +133,9 @@ func apart(overlays []Overlay) {
 	paths := map[string]int{}
 	for i := range overlays {
 		o := &overlays[i]
+		if !pathRule.MatchString(o.Path) {
+			o.hold(Finding{File: o.Path, Problem: "has a name that muster does not commit to", Remedy: "use letters, digits and -_. in the names of directories"})
+		}
 		if o.Name == "." {
 			o.hold(Finding{File: path.Join(o.Path, policyFile), Problem: "lies in the directory of all overlays", Remedy: "move the overlay to a directory of its own below it"})
 			continue
@@ -189,11 +197,11 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 		name := e.Name()
 		file := path.Join(dir, name)
 		switch {
-		case name == "kustomization.yml" || name == "Kustomization":
+		case (name == "kustomization.yml" || name == "Kustomization") && !e.IsDir():
 			// kustomize wants one of the three names only.
 			o.surplus = append(o.surplus, file)
 			continue
-		case e.IsDir():
+		case e.IsDir() && (name == listFile || path.Ext(name) != manifestType):
 			continue
 		case path.Ext(name) == ".yml":
 			o.hold(Finding{File: file, Problem: "was not written by muster, whose files end in .yaml", Remedy: "move it out of dispatches/, or delete it"})
@@ -220,6 +228,11 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 			o.hold(*wrong)
 		} else {
 			o.Dispatches = append(o.Dispatches, d)
+			if o.Policy.Queue == "" {
+				// Its own policy cannot be read; what it has on order must still
+				// count where its agents will be.
+				o.Policy = standIn(data)
+			}
 		}
 	}
 	slices.SortFunc(o.Dispatches, func(a, b plan.Dispatch) int { return strings.Compare(a.ID, b.ID) })
@@ -251,6 +264,9 @@ func (l *Loader) dispatch(o *Overlay, file string, data []byte) (plan.Dispatch, 
 	if wrong != nil {
 		return d, wrong
 	}
+	if of := overlayOf(data); of != o.Slug() {
+		return d, &Finding{File: file, Field: "metadata.labels[" + LabelOverlay + "]", Problem: "is " + quote(of) + ": the dispatch is another overlay's", Remedy: "delete the file: a copied dispatch is the same Job twice"}
+	}
 	if o.template == nil {
 		return d, nil // held; the proof waits until it is not
 	}
@@ -266,6 +282,34 @@ func (l *Loader) dispatch(o *Overlay, file string, data []byte) (plan.Dispatch, 
 	}
 	l.seen[key] = d
 	return d, nil
+}
+
+// overlayOf is the slug of the overlay that a dispatch was ordered for.
+func overlayOf(dispatch []byte) string {
+	job, wrong := parseOne("", dispatch)
+	if wrong != nil {
+		return ""
+	}
+	return scalar(job, "metadata", "labels", LabelOverlay)
+}
+
+// standIn is a policy that says where a dispatch's agents are, and no more.
+func standIn(dispatch []byte) plan.Policy {
+	var p plan.Policy
+	job, wrong := parseOne("", dispatch)
+	if wrong != nil {
+		return p
+	}
+	for tag := range strings.SplitSeq(scalar(job, "metadata", "annotations", AnnotationAgentTags), ",") {
+		switch key, value, _ := strings.Cut(tag, "="); key {
+		case "queue":
+			p.Queue = value
+		case "dispatch", "overlay":
+		default:
+			p.Tags = append(p.Tags, tag)
+		}
+	}
+	return p
 }
 
 func contentKey(file string, data []byte) [sha256.Size]byte {

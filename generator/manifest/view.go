@@ -165,6 +165,9 @@ func (v *view) ReadFile(p string) ([]byte, error) {
 	name := inTree(p)
 	data, note, err := v.read(name)
 	v.notes[name] = note
+	if err == nil && slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) && anchored(data) {
+		v.refuse(noAnchors(name, ""))
+	}
 	if err == nil && slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name)) {
 		v.vet(name, data)
 	}
@@ -182,6 +185,12 @@ func (v *view) vet(name string, data []byte) {
 	if err := k.Unmarshal(data); err != nil {
 		v.refuse(Finding{File: name, Problem: "is not a kustomization: " + oneLine(err)})
 		return
+	}
+	for _, patch := range inlinePatches(k) {
+		if anchored([]byte(patch)) {
+			v.refuse(noAnchors(name, "patches"))
+			return
+		}
 	}
 	k.FixKustomization()
 	for _, f := range []struct {

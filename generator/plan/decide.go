@@ -16,8 +16,8 @@ import (
 //	starting = Σ over dispatches within lease (agents − registered)
 //	need     = pending + lookahead·waiting + buffer − idle − starting
 //	own      = starting + connected agents of the overlay
-//	floor    = min − own
-//	ceiling  = max − own − stopping
+//	floor    = min − (own − leaving)
+//	ceiling  = max − own − stopping, and at most what the limit per hour leaves
 //	order    = clamp(max(need, floor), 0, ceiling)
 //	demand   = the part of it that jobs ask for; the rest is upkeep
 //
@@ -32,7 +32,7 @@ func Decide(tip string, overlays []Overlay, o Observation) []Decision {
 	for i, v := range serving {
 		shares[i] = newShare(v, o)
 	}
-	divide(shares, o.Jobs)
+	divide(shares, o.Jobs, o.At)
 	decisions := make([]Decision, len(shares))
 	for i, s := range shares {
 		decisions[i] = s.decision(tip, o)
@@ -56,7 +56,12 @@ func newShare(v Overlay, o Observation) *share {
 	s := &share{overlay: v, supply: o.supply(v.Name)}
 	s.policy, s.schedule = v.Policy.During(o.At)
 	p := s.policy
-	s.held = s.supply.Held
+	if s.supply.Useless > 0 {
+		s.held = "agents that were ordered have come and can take none of the jobs: do their tags match spec.tags? More are ordered when these have left"
+	}
+	if s.supply.Held != "" {
+		s.held = s.supply.Held
+	}
 	if p.Paused {
 		s.held = "spec.paused is true"
 	}
@@ -64,7 +69,7 @@ func newShare(v Overlay, o Observation) *share {
 		s.held = v.Broken
 	}
 	s.retire = s.retirements(o)
-	s.breaker = v.State.Breaker.judge(s.verdicts(), o.At)
+	s.breaker = v.State.Breaker.judge(s.verdicts(o.At), o.At)
 	for _, d := range v.Dispatches {
 		if !d.Expired(o.At) {
 			s.sum.Starting += d.Agents - s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
@@ -72,15 +77,14 @@ func newShare(v Overlay, o Observation) *share {
 	}
 	s.sum.Min, s.sum.Max, s.sum.Buffer = p.Min, p.Max, p.Buffer
 	s.sum.Busy = s.supply.Busy
-	s.sum.Leaving = s.supply.Leaving
+	s.sum.Leaving, s.sum.Stopping = s.supply.Leaving, s.supply.Stopping
 	s.sum.Own = s.supply.Own + s.sum.Starting
 	s.sum.Floor = max(0, p.Min-(s.sum.Own-s.sum.Leaving))
 	s.sum.Ceiling = max(0, p.Max-s.sum.Own-s.supply.Stopping)
 	if p.MaxPerHour > 0 {
 		_, ordered := v.State.lastHour(o.At)
-		allowance := max(0, p.MaxPerHour-ordered)
-		s.sum.Allowance = &allowance
-		s.sum.Ceiling = min(s.sum.Ceiling, allowance)
+		s.sum.PerHour, s.sum.Allowance = p.MaxPerHour, max(0, p.MaxPerHour-ordered)
+		s.sum.Ceiling = min(s.sum.Ceiling, s.sum.Allowance)
 	}
 	return s
 }
@@ -96,7 +100,7 @@ func (s *share) spare() int { return s.supply.Spare - s.supply.Leaving }
 //
 // Because it is a maximum flow in a fixed order, deciding again on what was
 // just ordered finds everything served that can be served, and orders nothing.
-func divide(shares []*share, jobs []Demand) {
+func divide(shares []*share, jobs []Demand, now time.Time) {
 	n := len(shares)
 	demand := make([]int, len(jobs)+2*n)
 	for j, d := range jobs {
@@ -107,7 +111,10 @@ func divide(shares []*share, jobs []Demand) {
 	for i, s := range shares {
 		s.sum.Lookahead = int(s.policy.Lookahead*float64(ahead[i]) + 1e-9)
 		if s.breaker.Open() {
-			continue // nothing is expected of it, and nothing asked
+			if s.held == "" && s.mayProbe(now) {
+				supply[2*n+i] = min(1, s.sum.Ceiling) // its turn: one job is left to the probe
+			}
+			continue // nothing else is expected of it, and nothing asked
 		}
 		demand[len(jobs)+i] = max(0, s.sum.Lookahead-s.spare())
 		supply[i] = s.sum.Starting
@@ -131,7 +138,7 @@ func divide(shares []*share, jobs []Demand) {
 		for last < n && shares[last].policy.Priority == shares[first].policy.Priority {
 			last++
 		}
-		f.serveEvenly(2*n+first, 2*n+last)
+		f.serveEvenly(2*n+first, 2*n+last, func(i int) int { return shares[i%n].sum.Own })
 		first = last
 	}
 	for i, s := range shares {
@@ -189,6 +196,7 @@ func (s *share) decision(tip string, o Observation) Decision {
 	for _, r := range d.Retire {
 		d.RetireNow = d.RetireNow || o.At.Sub(r.Since) >= retireWait
 	}
+	d.Closes = s.overlay.State.Breaker.Open() && !s.breaker.Open()
 	d.RetireNow = d.RetireNow || !s.breaker.Equal(s.overlay.State.Breaker)
 	if s.breaker.Open() && s.held == "" {
 		d.Held, d.Probe = s.probe(o.At)
@@ -203,12 +211,11 @@ func (s *share) decision(tip string, o Observation) Decision {
 // has come, nothing that was ordered is still out, and there is something to
 // order it for.
 func (s *share) probe(now time.Time) (held string, probe bool) {
-	next := s.breaker.NextProbe()
 	switch {
-	case len(s.overlay.Dispatches) > len(s.retire):
+	case s.outstanding():
 		return "the breaker is open, and it is not known yet what became of the last agents ordered", false
-	case now.Before(next):
-		return "the breaker is open; the next probe goes at " + next.UTC().Format(time.RFC3339), false
+	case !s.mayProbe(now):
+		return "the breaker is open; the next probe goes at " + s.breaker.NextProbe().UTC().Format(time.RFC3339), false
 	case max(s.sum.Need, s.sum.Floor, s.sum.Buffer-s.spare()) <= 0 || s.sum.Ceiling == 0:
 		return "", false
 	}
@@ -216,9 +223,17 @@ func (s *share) probe(now time.Time) (held string, probe bool) {
 	return "", true
 }
 
+// outstanding reports whether anything that was ordered is still out.
+func (s *share) outstanding() bool { return len(s.overlay.Dispatches) > len(s.retire) }
+
+// mayProbe reports whether it is time for a probe.
+func (s *share) mayProbe(now time.Time) bool {
+	return !s.outstanding() && !now.Before(s.breaker.NextProbe())
+}
+
 // retirements lists the dispatches that can leave git: those whose every index has
 // registered and those whose lease is over, as soon as it is known whether they
-// were of use.
+// were of use. What was ordered together goes together.
 func (s *share) retirements(o Observation) []Retirement {
 	var all []Retirement
 	for _, x := range s.overlay.Dispatches {
@@ -240,6 +255,7 @@ func (s *share) retirements(o Observation) []Retirement {
 			continue // its agents may yet take one of these jobs
 		}
 		switch {
+		case x.Stale(o.At):
 		case r.Registered == 0:
 			r.Failure = NobodyCame
 		case kept:
@@ -247,7 +263,21 @@ func (s *share) retirements(o Observation) []Retirement {
 		}
 		all = append(all, r)
 	}
-	return all
+	return slices.DeleteFunc(slices.Clone(all), func(r Retirement) bool { return !s.wholeOrder(r, all) })
+}
+
+// wholeOrder reports whether everything that was ordered together with the
+// dispatch can go: an order is judged as one.
+func (s *share) wholeOrder(r Retirement, going []Retirement) bool {
+	at := s.dispatch(r.ID).At
+	return !slices.ContainsFunc(s.overlay.Dispatches, func(x Dispatch) bool {
+		return x.At.Equal(at) && !slices.ContainsFunc(going, func(g Retirement) bool { return g.ID == x.ID })
+	})
+}
+
+func (s *share) dispatch(id string) Dispatch {
+	i := slices.IndexFunc(s.overlay.Dispatches, func(x Dispatch) bool { return x.ID == id })
+	return s.overlay.Dispatches[i]
 }
 
 // kept reports whether jobs that the overlay's agents match have been waiting
@@ -259,11 +289,12 @@ func (s *share) kept(o Observation, moment time.Time) bool {
 }
 
 // verdicts says what became of the dispatches that are retired.
-func (s *share) verdicts() []judged {
+func (s *share) verdicts(now time.Time) []judged {
 	var all []judged
 	for _, r := range s.retire {
-		i := slices.IndexFunc(s.overlay.Dispatches, func(x Dispatch) bool { return x.ID == r.ID })
-		all = append(all, judged{id: r.ID, at: s.overlay.Dispatches[i].At, failure: r.Failure})
+		if d := s.dispatch(r.ID); !d.Stale(now) {
+			all = append(all, judged{id: r.ID, at: d.At, failure: r.Failure})
+		}
 	}
 	return all
 }

@@ -15,6 +15,8 @@ type Decision struct {
 	Held string `json:"held,omitempty"`
 	// Schedule names the schedule that is in force; empty when none is.
 	Schedule string `json:"schedule,omitempty"`
+	// Closes reports whether the breaker was open and no longer is.
+	Closes bool `json:"closes,omitempty"`
 	// Probe reports whether the breaker is open and the order is a probe.
 	Probe bool `json:"probe,omitempty"`
 	// Sum is the arithmetic.
@@ -45,14 +47,17 @@ type Sum struct {
 	Idle     int `json:"idle"`
 	Busy     int `json:"busy"`
 	Starting int `json:"starting"`
-	// Own is the overlay's agents, connected and starting.
-	Own int `json:"own"`
+	// Own is the overlay's agents, connected and starting. Stopping are further
+	// ones that take no more jobs.
+	Own      int `json:"own"`
+	Stopping int `json:"stopping,omitempty"`
 	// Leaving of the idle agents are relieved: they are counted neither for
 	// min nor for buffer.
 	Leaving int `json:"leaving,omitempty"`
-	// Allowance is how many agents the policy's limit per hour still allows;
-	// nil when there is no such limit.
-	Allowance *int `json:"allowance,omitempty"`
+	// PerHour is the policy's limit of agents ordered in an hour, zero when there
+	// is none, and Allowance is how many it still allows.
+	PerHour   int `json:"perHour,omitempty"`
+	Allowance int `json:"allowance,omitempty"`
 	// Min, Max and Buffer are the policy's, or the schedule's.
 	Min    int `json:"min"`
 	Max    int `json:"max"`

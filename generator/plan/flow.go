@@ -69,10 +69,13 @@ func (f *flow) serveAll(first, last int) {
 	}
 }
 
-// serveEvenly does the same, but takes from the supply that has given the
-// least, so that all give alike as far as they can.
-func (f *flow) serveEvenly(first, last int) {
+// serveEvenly does the same, but takes from the supply that has the least,
+// counting what it has given, so that all come to have alike as far as they can.
+func (f *flow) serveEvenly(first, last int, has func(i int) int) {
 	given := make([]int, last)
+	for i := first; i < last; i++ {
+		given[i] = has(i)
+	}
 	for j := range f.want {
 		dry := make([]bool, last)
 		for f.want[j] > 0 {

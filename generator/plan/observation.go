@@ -49,11 +49,14 @@ type Supply struct {
 	// to run into their idle time-out.
 	Spare   int `json:"spare,omitempty"`
 	Leaving int `json:"leaving,omitempty"`
+	// Useless agents came for jobs that they cannot take; see countUseless.
+	Useless int `json:"useless,omitempty"`
 	// Busy agents of the queue run a job, whoever started them.
 	Busy int `json:"busy,omitempty"`
 	// Own agents carry the overlay's tag and are connected, idle or busy.
 	Own int `json:"own,omitempty"`
-	// Stopping agents carry the overlay's tag too, but take no more jobs.
+	// Stopping agents carry the overlay's tag too, but take no more jobs, or are
+	// in another queue or cluster than the policy's.
 	Stopping int `json:"stopping,omitempty"`
 	// Dispatches is what Buildkite has seen of each dispatch in git. One of
 	// which nothing was seen is left out.

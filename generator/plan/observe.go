@@ -13,7 +13,7 @@ import (
 // before; it should have noted this snapshot already.
 func Observe(overlays []Overlay, s Snapshot, r *Register) []Observation {
 	jobs := classify(s.Jobs)
-	agents := dropBusy(s)
+	agents := asOfJobs(s)
 	connected := map[string]int{}
 	for _, a := range agents {
 		if id, ok := tagValue(a.Tags, TagDispatch); ok {
@@ -131,9 +131,14 @@ func merge(classes []*class) []*class {
 	return merged
 }
 
-// dropBusy returns the agents with those that were read as idle but have taken
-// a job by the time the jobs were read marked busy.
-func dropBusy(s Snapshot) []Agent {
+// unclustered is the cluster of an agent that is in none, once others of the
+// same list say theirs: it can take no cluster's jobs.
+const unclustered = "-"
+
+// asOfJobs returns the agents as they were when the jobs were read: one that was
+// read as idle and has a job by then is busy, and one that came in between and
+// has a job is there.
+func asOfJobs(s Snapshot) []Agent {
 	working := map[string]bool{}
 	for _, g := range s.Sightings {
 		if g.Running {
@@ -141,9 +146,21 @@ func dropBusy(s Snapshot) []Agent {
 		}
 	}
 	agents := slices.Clone(s.Agents)
+	listed := map[string]bool{}
+	clustered := slices.ContainsFunc(agents, func(a Agent) bool { return a.Cluster != "" })
 	for i := range agents {
+		listed[agents[i].ID] = true
+		if clustered && agents[i].Cluster == "" {
+			agents[i].Cluster = unclustered
+		}
 		if agents[i].State == AgentIdle && working[agents[i].ID] {
 			agents[i].State = AgentBusy
+		}
+	}
+	for _, g := range s.Sightings {
+		if g.Running && !listed[g.Agent] { // it came after the agents were read
+			listed[g.Agent] = true
+			agents = append(agents, Agent{ID: g.Agent, Tags: g.Tags, State: AgentBusy})
 		}
 	}
 	return agents
@@ -188,11 +205,13 @@ func (q queueReader) read(key string, classes []*class, agents []Agent) Observat
 			o.Unmatched = append(o.Unmatched, Unmatched{Rules: c.rules, Missing: nearest(tags, c.rules), Jobs: c.pending, Example: c.example})
 		}
 	}
+	o.Unmatched = fewest(o.Unmatched)
 	idle := q.countAgents(agents, key, clusters, supplies)
 	for i := range idle {
 		idle[i].credit = creditTo(idle[i].Agent, tags, clusters)
 	}
 	q.markLeaving(idle)
+	q.countUseless(idle, served, supplies)
 	taken, spare := matchIdle(idle, served)
 	o.Jobs = demands(served, taken)
 	for k, n := range spare {
@@ -204,6 +223,29 @@ func (q queueReader) read(key string, classes []*class, agents []Agent) Observat
 	slices.SortFunc(supplies, func(a, b Supply) int { return cmp.Compare(a.Overlay, b.Overlay) })
 	o.Overlays = supplies
 	return o
+}
+
+// fewest keeps the largest groups of unmatched jobs, and cuts what is long: they
+// are there to be read, and anybody who may write a pipeline may write rules.
+func fewest(groups []Unmatched) []Unmatched {
+	const most, longest = 5, 120
+	slices.SortStableFunc(groups, func(a, b Unmatched) int { return cmp.Compare(b.Jobs, a.Jobs) })
+	groups = groups[:min(most, len(groups))]
+	for i, g := range groups {
+		for _, words := range []*[]string{&groups[i].Rules, &groups[i].Missing} {
+			short := slices.Clone((*words)[:min(2*most, len(*words))])
+			for k, w := range short {
+				if len(w) > longest {
+					short[k] = strings.ToValidUTF8(w[:longest], "") + "…"
+				}
+			}
+			*words = short
+		}
+		if len(g.Example) > 2*longest {
+			groups[i].Example = ""
+		}
+	}
+	return groups
 }
 
 // cluster resolves the policy's Buildkite cluster to its identifier; empty means
@@ -258,23 +300,22 @@ func (q queueReader) countAgents(agents []Agent, key string, clusters []string, 
 		slugs[i] = o.Slug()
 	}
 	for _, a := range agents {
-		if !carries(a.Tags, TagQueue+"="+key) {
-			continue
-		}
+		here := carries(a.Tags, TagQueue+"="+key)
 		slug, _ := tagValue(a.Tags, TagOverlay)
 		inCluster := false
 		for i := range supplies {
-			if !sameCluster(a.Cluster, clusters[i]) {
-				continue
-			}
-			inCluster = true
+			serves := here && sameCluster(a.Cluster, clusters[i])
 			own := slug == slugs[i]
 			switch {
-			case own && a.State == AgentStopping:
+			case own && (!serves || a.State == AgentStopping):
 				supplies[i].Stopping++
 			case own:
 				supplies[i].Own++
 			}
+			if !serves {
+				continue
+			}
+			inCluster = true
 			if a.State == AgentBusy {
 				supplies[i].Busy++
 			}
@@ -287,7 +328,7 @@ func (q queueReader) countAgents(agents []Agent, key string, clusters []string, 
 }
 
 // sameCluster reports whether an agent of one cluster can serve another; an
-// empty one is unknown, or any.
+// empty one is not known, or any.
 func sameCluster(agent, cluster string) bool {
 	return agent == "" || cluster == "" || agent == cluster
 }
@@ -318,9 +359,10 @@ type idleAgent struct {
 }
 
 // markLeaving marks the upkeep agents that are to be relieved. As soon as the
-// first of an overlay is within five minutes of its idle time-out, so are all
-// that follow it within a sixth of that time-out: one order relieves them
-// together, and the new agents are up before the old ones leave.
+// first of an overlay is close to its idle time-out (five minutes; a twelfth of
+// it above an hour, half of it below ten minutes), so are all that follow it
+// within a sixth of that time-out: one order relieves them together, and the
+// new agents are up before the old ones leave.
 func (q queueReader) markLeaving(idle []idleAgent) {
 	for i, o := range q.overlays {
 		timeout := o.Policy.UpkeepIdleTimeout
@@ -339,6 +381,28 @@ func (q queueReader) markLeaving(idle []idleAgent) {
 		for k := range idle {
 			d, ok := left(idle[k])
 			idle[k].leaving = idle[k].leaving || due && ok && d <= lead+timeout/6
+		}
+	}
+}
+
+// countUseless counts the agents of demand dispatches in git that came for jobs
+// which they cannot take: they are idle, match nothing that is pending, could
+// not stand in for the overlay's agents, and none of their dispatch has ever
+// had a job. It is what a template looks like that loses a tag.
+func (q queueReader) countUseless(idle []idleAgent, classes []*class, supplies []Supply) {
+	useless := map[string]int{} // by dispatch
+	for _, a := range idle {
+		if id, ok := tagValue(a.Tags, TagDispatch); ok && a.credit < 0 && !slices.ContainsFunc(classes, func(c *class) bool {
+			return c.pending > 0 && sameCluster(a.Cluster, c.cluster) && satisfies(a.Tags, c.rules)
+		}) {
+			useless[id]++
+		}
+	}
+	for i, o := range q.overlays {
+		for _, d := range o.Dispatches {
+			if d.Purpose == ForDemand && !supplies[i].Dispatches[d.ID].Worked {
+				supplies[i].Useless += useless[d.ID]
+			}
 		}
 	}
 }
@@ -415,7 +479,7 @@ func alike(agents []idleAgent, classes []*class) (kinds []kind, counts []int) {
 	for _, a := range agents {
 		clear(set)
 		for j, c := range classes {
-			if (a.Cluster == "" || c.cluster == "" || a.Cluster == c.cluster) && satisfies(a.Tags, c.rules) {
+			if sameCluster(a.Cluster, c.cluster) && satisfies(a.Tags, c.rules) {
 				set[j/8] |= 1 << (j % 8)
 			}
 		}

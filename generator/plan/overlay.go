@@ -140,6 +140,13 @@ func (d Dispatch) MarshalJSON() ([]byte, error) {
 // lost: the clocks of muster and of the agents may differ by that much.
 const Grace = time.Minute
 
+// Stale reports whether the dispatch's lease ended so long ago that Buildkite is
+// not asked any more what became of it: muster was away. It is retired without
+// a verdict.
+func (d Dispatch) Stale(now time.Time) bool {
+	return now.After(d.NotAfter.Add(time.Hour))
+}
+
 // Expired reports whether no agent of the dispatch can start any more.
 func (d Dispatch) Expired(now time.Time) bool {
 	return now.After(d.NotAfter.Add(Grace))

@@ -33,7 +33,7 @@ func draw(t *rapid.T) drawn {
 		p.Max = p.Min + rapid.IntRange(0, 20).Draw(t, "max")
 		o := Overlay{Name: name, Policy: p}
 		for k := range rapid.IntRange(0, 3).Draw(t, "dispatches") {
-			at := now.Add(-time.Duration(rapid.IntRange(0, 20).Draw(t, "age")) * time.Minute)
+			at := now.Add(-time.Duration(rapid.IntRange(1, 20).Draw(t, "age")) * time.Minute)
 			o.Dispatches = append(o.Dispatches, Dispatch{ID: fmt.Sprintf("%s-%d", name, k), Agents: rapid.IntRange(1, 5).Draw(t, "agents"), At: at, NotAfter: at.Add(lease)})
 		}
 		d.overlays = append(d.overlays, o)

@@ -103,6 +103,9 @@ func (b Breaker) judge(retired []judged, now time.Time) Breaker {
 		switch {
 		case slices.ContainsFunc(order, func(j judged) bool { return j.failure == "" }):
 			b = Breaker{}
+		case b.Open() && order[0].at.Before(b.At):
+			// It was under way when the breaker opened, or the last probe failed:
+			// that it fails too is nothing new.
 		case failed >= 0:
 			b = Breaker{Failures: b.Failures + 1, At: now, Dispatch: order[failed].id, Cause: order[failed].failure}
 		}
