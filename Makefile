@@ -24,7 +24,7 @@ demo: ## Play a morning of builds against a real git repository, on embedded def
 	$(GO) run ./cmd/muster demo
 
 build: ## Build bin/muster
-	$(GO) build -trimpath -o bin/muster ./cmd/muster
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/muster ./cmd/muster
 
 test: tools ## Run every test: vet, the tests with the race detector, the API server's validation
 	$(GO) vet ./...

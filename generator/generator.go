@@ -147,7 +147,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	result := Result{Tip: tip}
 	fleet, err := g.load(tip)
 	if err != nil {
-		return result, fmt.Errorf("loading overlays: %w", err)
+		return result, fmt.Errorf("no overlays can be read below %q of the repository (muster init writes some, --overlays says where they are): %w", g.cfg.Overlays, err)
 	}
 	overlays, problems := sound(fleet)
 	result.Problems = problems

@@ -212,7 +212,7 @@ func TestTroubleCommitsNothing(t *testing.T) {
 				gone = append(gone, plan.Change{Path: name})
 			}
 			b.fleet.edit("a person", gone...)
-		}, "loading overlays: "},
+		}, "no overlays can be read below "},
 	} {
 		b := newBench("a")
 		b.jobs("a", 3)

@@ -2,9 +2,9 @@ package gitops
 
 import (
 	"context"
-	"encoding/base64"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"

@@ -40,9 +40,9 @@ files in a directory.`,
 			}
 			switch {
 			case len(findings) > 0:
-				return usage(fmt.Errorf("%d findings", len(findings)+len(failures)))
+				return usage(findingsError(len(findings) + len(failures)))
 			case len(failures) > 0:
-				return fmt.Errorf("%d findings", len(failures))
+				return findingsError(len(failures))
 			}
 			fmt.Fprintln(out, "sound")
 			return nil
@@ -51,6 +51,13 @@ files in a directory.`,
 	s = newSettings(p, c)
 	c.Flags().BoolVar(&offline, "offline", false, "leave the credentials for git and Buildkite alone")
 	return c
+}
+
+func findingsError(n int) error {
+	if n == 1 {
+		return errors.New("1 finding")
+	}
+	return fmt.Errorf("%d findings", n)
 }
 
 // treeToCheck returns the files to look at, and which credentials do not work.

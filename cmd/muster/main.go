@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -18,7 +19,7 @@ import (
 	"muster/generator/plan"
 )
 
-// Version is what commits and `muster version` say.
+// Version is what commits and `muster --version` say.
 const Version = "v0.1.0"
 
 // Exit codes. They are part of what users script against; see README.md.
@@ -112,7 +113,7 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.Is(err, errChanges):
 		return exitChanges
-	case errors.As(err, &mistake), strings.HasPrefix(err.Error(), "unknown command"):
+	case errors.As(err, &mistake), errors.Is(err, fs.ErrNotExist), strings.HasPrefix(err.Error(), "unknown command"):
 		return exitUsage
 	case errors.Is(err, generator.ErrRaces), errors.Is(err, plan.ErrMoved):
 		return exitRaces
