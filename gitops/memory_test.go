@@ -70,7 +70,8 @@ var benchTicks = flag.Int("ticks", 200, "how many pushes memory is watched over"
 // BenchmarkMemory runs ticks that each push in a process of its own.
 func BenchmarkMemory(b *testing.B) {
 	forSizes(b, func(b *testing.B, root string, repository func(string) gittest.Repository) {
-		repository("fleet")
+		fleet := repository("fleet")
+		before := sizesOf(b, fleet)
 		url := serveElsewhere(b, root) + "/fleet.git"
 		_, out := start(b, "ticks", "URL="+url, fmt.Sprintf("TICKS=%d", *benchTicks))
 		var early, late, peak float64
@@ -87,5 +88,24 @@ func BenchmarkMemory(b *testing.B) {
 		b.ReportMetric(0, "ns/op")
 		row(b, "git alone: peak memory", " MB", peak, 45)
 		row(b, fmt.Sprintf("  growth over %d dispatches", *benchTicks-*benchTicks/10), " MB", late-early, 3)
+		after := sizesOf(b, fleet)
+		_, err := fleet.Git("repack", "-q", "-d")
+		must(b, err)
+		commits := float64(*benchTicks + 1)
+		row(b, "server: growth per commit beside all dispatches, loose", " B", (after["size"]-before["size"])*1024/commits, 0)
+		row(b, "  packed", " B", (sizesOf(b, fleet)["size-pack"]-before["size-pack"])*1024/commits, 0)
 	})
+}
+
+// sizesOf is what git count-objects says of a repository, sizes in KiB.
+func sizesOf(b testing.TB, r gittest.Repository) map[string]float64 {
+	out, err := r.Git("count-objects", "-v")
+	must(b, err)
+	counts := map[string]float64{}
+	for line := range strings.Lines(out) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		counts[name], err = strconv.ParseFloat(value, 64)
+		must(b, err)
+	}
+	return counts
 }

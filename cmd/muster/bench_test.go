@@ -104,7 +104,8 @@ func (a *arena) check(err error) {
 }
 
 // open copies the generated repository and puts into it the overlay that muster
-// init writes; the dispatches that it was generated with stay beside it.
+// init writes. The dispatches that it was generated with, which muster never
+// ordered, move into a directory of their own among the overlays.
 func (a *arena) open() {
 	root := a.b.TempDir()
 	a.repo = gittest.Repository{Dir: filepath.Join(root, "fleet.git")}
@@ -115,7 +116,7 @@ func (a *arena) open() {
 	head, err := a.repo.Head()
 	a.check(err)
 	_, err = a.repo.GitInput(fmt.Appendf(nil, "commit refs/heads/main\ncommitter Else <else@example.com> %d +0000\ndata 5\nmove\n\nfrom %s\n"+
-		"R overlays/default/dispatches shared/dispatches\nD overlays/default\nD base\n\n", start.Add(-time.Hour).Unix(), head), "fast-import", "--quiet")
+		"R overlays/default/dispatches overlays/shared/dispatches\nD overlays/default\nD base\n\n", start.Add(-time.Hour).Unix(), head), "fast-import", "--quiet")
 	a.check(err)
 	files, err := overlayFiles("default", "default")
 	a.check(err)
@@ -399,7 +400,7 @@ func (a *arena) growth(commits, loose float64) {
 	a.check(err)
 	packed = a.count("size-pack") - packed
 	const perYear = 365 * 24 * 60 / 1e6
-	a.row(fmt.Sprintf("repository: growth per commit, loose (of %.0f)", commits), " B", loose/commits, 0)
+	a.row(fmt.Sprintf("server: growth per commit of a fleet at work, loose (of %.0f)", commits), " B", loose/commits, 0)
 	a.row("  packed", " B", packed/commits, 0)
 	a.row("  packed, in a year at a commit a minute", " MB", packed/commits*perYear, 0)
 }
