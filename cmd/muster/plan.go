@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -61,23 +62,9 @@ there is.`,
 // files.
 func printTable(out io.Writer, r generator.Result) error {
 	if len(r.Decisions) > 0 {
-		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "OVERLAY\tQUEUE\tWAITING\tELSEWHERE\tAHEAD\tIDLE\tLEAVING\tSTARTING\tBUSY\tOWN\tSTOPPING\tMIN\tMAX\tBUFFER\tNEED\tFLOOR\tCEILING\tDISPATCH\tRETIRE")
-		for _, d := range r.Decisions {
-			s := d.Sum
-			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", d.Overlay, d.Queue,
-				s.Pending, s.Elsewhere, s.Lookahead, s.Idle, s.Leaving, s.Starting, s.Busy, s.Own, s.Stopping,
-				s.Min, s.Max, s.Buffer, s.Need, s.Floor, s.Ceiling, s.Agents, len(d.Retire))
-		}
-		if err := w.Flush(); err != nil {
+		if err := printSums(out, r.Decisions); err != nil {
 			return err
 		}
-		fmt.Fprint(out, `
-need     = waiting - elsewhere + ahead + buffer - (idle - leaving) - starting, at least 0
-floor    = min - (own - leaving), at least 0
-ceiling  = max - own - stopping, at least 0
-dispatch = max(need, floor), at most ceiling
-`)
 	}
 	for _, p := range r.Forgotten {
 		fmt.Fprintln(out, p.Err)
@@ -105,6 +92,59 @@ dispatch = max(need, floor), at most ceiling
 		}
 	}
 	return nil
+}
+
+// printSums prints the arithmetic, an overlay a row. A column that is zero
+// throughout is left out, but for those that every decision turns on.
+func printSums(out io.Writer, decisions []plan.Decision) error {
+	columns := []struct {
+		name  string
+		shown bool
+		value func(plan.Decision) int
+	}{
+		{"WAITING", true, func(d plan.Decision) int { return d.Sum.Pending }},
+		{"ELSEWHERE", false, func(d plan.Decision) int { return d.Sum.Elsewhere }},
+		{"AHEAD", false, func(d plan.Decision) int { return d.Sum.Lookahead }},
+		{"BUFFER", false, func(d plan.Decision) int { return d.Sum.Buffer }},
+		{"IDLE", true, func(d plan.Decision) int { return d.Sum.Idle }},
+		{"LEAVING", false, func(d plan.Decision) int { return d.Sum.Leaving }},
+		{"STARTING", true, func(d plan.Decision) int { return d.Sum.Starting }},
+		{"BUSY", true, func(d plan.Decision) int { return d.Sum.Busy }},
+		{"OWN", true, func(d plan.Decision) int { return d.Sum.Own }},
+		{"STOPPING", false, func(d plan.Decision) int { return d.Sum.Stopping }},
+		{"MIN", false, func(d plan.Decision) int { return d.Sum.Min }},
+		{"MAX", true, func(d plan.Decision) int { return d.Sum.Max }},
+		{"NEED", true, func(d plan.Decision) int { return d.Sum.Need }},
+		{"FLOOR", true, func(d plan.Decision) int { return d.Sum.Floor }},
+		{"CEILING", true, func(d plan.Decision) int { return d.Sum.Ceiling }},
+		{"DISPATCH", true, func(d plan.Decision) int { return d.Sum.Agents }},
+		{"RETIRE", false, func(d plan.Decision) int { return len(d.Retire) }},
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "OVERLAY\tQUEUE")
+	for i, c := range columns {
+		columns[i].shown = c.shown || slices.ContainsFunc(decisions, func(d plan.Decision) bool { return c.value(d) != 0 })
+		if columns[i].shown {
+			fmt.Fprint(w, "\t"+c.name)
+		}
+	}
+	fmt.Fprintln(w)
+	for _, d := range decisions {
+		fmt.Fprintf(w, "%s\t%s", d.Overlay, d.Queue)
+		for _, c := range columns {
+			if c.shown {
+				fmt.Fprintf(w, "\t%d", c.value(d))
+			}
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprint(w, `
+need     = waiting - elsewhere + ahead + buffer - (idle - leaving) - starting, at least 0
+floor    = min - (own - leaving), at least 0
+ceiling  = max - own - stopping, at least 0
+dispatch = max(need, floor), at most ceiling
+`)
+	return w.Flush()
 }
 
 // printUnmatched names the jobs that no overlay serves, once for each queue.

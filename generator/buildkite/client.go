@@ -301,8 +301,11 @@ func (s *session) list(ctx context.Context, path string, query url.Values, each 
 	for page := 1; page != 0; {
 		query.Set("page", strconv.Itoa(page))
 		next, err := s.page(ctx, path+"?"+query.Encode(), each)
-		if err == nil && next != 0 && next <= page {
+		switch {
+		case err == nil && next != 0 && next <= page:
 			err = errNoNext
+		case err == nil && next > mostPages:
+			err = errTooMany
 		}
 		if err != nil {
 			return fmt.Errorf("page %d: %w", page, err)
@@ -312,7 +315,14 @@ func (s *session) list(ctx context.Context, path string, query url.Values, each 
 	return nil
 }
 
-var errNoNext = errors.New("the Link header names no next page that can be followed")
+// mostPages bounds a list: no organisation has a hundred thousand agents or
+// unfinished builds, and a server that always names a next page is broken.
+const mostPages = 1000
+
+var (
+	errNoNext  = errors.New("the Link header names no next page that can be followed")
+	errTooMany = fmt.Errorf("the list goes on after %d pages", mostPages)
+)
 
 // page asks for one page and returns the number of the next, or zero.
 func (s *session) page(ctx context.Context, path string, each func(record []byte) error) (int, error) {

@@ -103,6 +103,9 @@ func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry) []Overlay {
 			continue
 		}
 		below := path.Join(dir, e.Name())
+		if strings.Count(strings.TrimPrefix(below, l.dir+"/"), "/") >= deepest {
+			continue
+		}
 		inside, err := fs.ReadDir(tree, below)
 		if err != nil {
 			// It may hold an overlay: that must not look as if it were gone.
@@ -115,6 +118,10 @@ func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry) []Overlay {
 	}
 	return overlays
 }
+
+// deepest is how many directories an overlay may lie below the first: looking
+// further would let a few crafted objects stand for millions of directories.
+const deepest = 4
 
 // pathRule is what the path of an overlay may look like: what every forge, shell
 // and terminal takes as it is.
