@@ -177,7 +177,12 @@ func (b *builder) child(old *tree, n *node, path string) ([]edit, error) {
 			mode = old.at(i).mode
 		}
 		if hash := nameOf(plumbing.BlobObject, n.content); !isFile || old.hash(i) != hash {
-			b.files[b.store(plumbing.BlobObject, n.content)] = n.content
+			var from *plumbing.Hash
+			if isFile {
+				was := old.hash(i)
+				from = &was
+			}
+			b.files[b.storeFile(from, n.content)] = n.content
 			edits = append(edits, edit{name: n.name, to: &entry{name: n.name, mode: mode, hash: hash}})
 		}
 		file = true
@@ -229,6 +234,49 @@ func (b *builder) storeTree(old *tree, from *plumbing.Hash, raw []byte, copies [
 		b.fresh[hash] = t
 	}
 	return hash
+}
+
+// storeFile adds a file. Where it takes the place of one whose content is at
+// hand, it is a delta on that, which keeps what the two begin and end with: a
+// list of ten thousand dispatches that gains one costs no more than a short one.
+func (b *builder) storeFile(from *plumbing.Hash, content []byte) plumbing.Hash {
+	hash := b.store(plumbing.BlobObject, content)
+	o := &b.list[len(b.list)-1]
+	if from == nil || o.hash != hash || o.delta != nil {
+		return hash
+	}
+	base, ok := b.files[*from]
+	if !ok {
+		base, ok = b.r.blobs[*from]
+	}
+	if !ok {
+		return hash
+	}
+	if delta := deltaOf(base, content, ends(base, content)); len(delta)+hashSize < len(content)/4 {
+		o.base, o.delta = *from, delta
+	}
+	return hash
+}
+
+// ends are what two contents have in common at their beginning and at their end.
+func ends(base, target []byte) []copied {
+	most := min(len(base), len(target))
+	first := 0
+	for first < most && base[first] == target[first] {
+		first++
+	}
+	last := 0
+	for last < most-first && base[len(base)-1-last] == target[len(target)-1-last] {
+		last++
+	}
+	var both []copied
+	if first > 0 {
+		both = append(both, copied{from: 0, to: 0, size: first})
+	}
+	if last > 0 {
+		both = append(both, copied{from: len(base) - last, to: len(target) - last, size: last})
+	}
+	return both
 }
 
 // store adds an object once.
