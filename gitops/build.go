@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"muster/generator/plan"
@@ -177,12 +178,7 @@ func (b *builder) child(old *tree, n *node, path string) ([]edit, error) {
 			mode = old.at(i).mode
 		}
 		if hash := nameOf(plumbing.BlobObject, n.content); !isFile || old.hash(i) != hash {
-			var from *plumbing.Hash
-			if isFile {
-				was := old.hash(i)
-				from = &was
-			}
-			b.files[b.storeFile(from, n.content)] = n.content
+			b.files[b.storeFile(old, i, isFile, n.content)] = n.content
 			edits = append(edits, edit{name: n.name, to: &entry{name: n.name, mode: mode, hash: hash}})
 		}
 		file = true
@@ -236,26 +232,56 @@ func (b *builder) storeTree(old *tree, from *plumbing.Hash, raw []byte, copies [
 	return hash
 }
 
-// storeFile adds a file. Where it takes the place of one whose content is at
-// hand, it is a delta on that, which keeps what the two begin and end with: a
-// list of ten thousand dispatches that gains one costs no more than a short one.
-func (b *builder) storeFile(from *plumbing.Hash, content []byte) plumbing.Hash {
+// storeFile adds a file, as a delta where that is shorter: on the file whose
+// place i it takes, of which it keeps what the two begin and end with, so that
+// a list of ten thousand dispatches that gains one costs no more than a short
+// one; or, where it is new, on a file beside that place, to which one dispatch
+// next to another adds little more than its name.
+func (b *builder) storeFile(old *tree, i int, replaced bool, content []byte) plumbing.Hash {
 	hash := b.store(plumbing.BlobObject, content)
 	o := &b.list[len(b.list)-1]
-	if from == nil || o.hash != hash || o.delta != nil {
+	if o.hash != hash || o.delta != nil {
 		return hash
 	}
-	base, ok := b.files[*from]
-	if !ok {
-		base, ok = b.r.blobs[*from]
+	use := func(from plumbing.Hash, delta []byte) {
+		if len(delta)+hashSize < len(content)/4 {
+			o.base, o.delta = from, delta
+		}
 	}
-	if !ok {
+	if replaced {
+		if base, ok := b.content(old.hash(i)); ok {
+			use(old.hash(i), deltaOf(base, content, ends(base, content)))
+		}
 		return hash
 	}
-	if delta := deltaOf(base, content, ends(base, content)); len(delta)+hashSize < len(content)/4 {
-		o.base, o.delta = *from, delta
+	use(b.beside(old, i-1, -1, content))
+	if o.delta == nil {
+		use(b.beside(old, i, +1, content))
 	}
 	return hash
+}
+
+// beside makes a file out of the first one of about its size whose content is
+// at hand, from place i of a tree onward by step. A nil delta: there is none.
+func (b *builder) beside(old *tree, i, step int, content []byte) (plumbing.Hash, []byte) {
+	for ; i >= 0 && i < old.len(); i += step {
+		if old.isDir(i) {
+			continue
+		}
+		if base, ok := b.content(old.hash(i)); ok && len(base) < 4*len(content) {
+			return old.hash(i), packfile.DiffDelta(base, content)
+		}
+	}
+	return plumbing.ZeroHash, nil
+}
+
+// content returns a file that was made here or is held.
+func (b *builder) content(h plumbing.Hash) ([]byte, bool) {
+	if content, ok := b.files[h]; ok {
+		return content, true
+	}
+	raw, ok := b.r.held(h)
+	return raw.data, ok && raw.kind == plumbing.BlobObject
 }
 
 // ends are what two contents have in common at their beginning and at their end.

@@ -108,6 +108,55 @@ func TestCopiesOfAnySize(t *testing.T) {
 	}
 }
 
+// TestDispatchBesideAnother adds a manifest to a directory with others like it,
+// with none like it, and with none, and looks at how it would be sent.
+func TestDispatchBesideAnother(t *testing.T) {
+	blob := func(content []byte) plumbing.Hash { return plumbing.ComputeHash(plumbing.BlobObject, content) }
+	target := manifest("default-0005")
+	for name, test := range map[string]struct {
+		files  map[string][]byte
+		absent string
+		on     string
+	}{
+		"alone":                 {files: map[string][]byte{}},
+		"before it":             {files: map[string][]byte{"default-0004.yaml": manifest("default-0004"), "kustomization.yaml": []byte("resources: []")}, on: "default-0004.yaml"},
+		"after it":              {files: map[string][]byte{"a.yaml": []byte("resources: []"), "default-0006.yaml": manifest("default-0006")}, on: "default-0006.yaml"},
+		"the nearest is absent": {files: map[string][]byte{"default-0003.yaml": manifest("default-0003"), "default-0004.yaml": manifest("default-0004")}, absent: "default-0004.yaml", on: "default-0003.yaml"},
+		"much larger":           {files: map[string][]byte{"default-0004.yaml": bytes.Repeat(manifest("default-0004"), 9)}},
+		"unlike":                {files: map[string][]byte{"default-0004.yaml": bytes.Repeat([]byte("nothing like it"), 300)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &builder{r: &Repository{objects: newObjects()}, known: map[plumbing.Hash]bool{}, files: map[plumbing.Hash][]byte{}}
+			entries := map[string]entry{}
+			for file, content := range test.files {
+				entries[file] = entry{name: file, mode: filemode.Regular, hash: blob(content)}
+				if file != test.absent {
+					b.r.blobs[blob(content)] = content
+				}
+			}
+			old, err := parseTree(rawTree(entries))
+			if err != nil {
+				t.Fatal(err)
+			}
+			i, _ := old.find("default-0005.yaml", false)
+			b.storeFile(old, i, false, target)
+			o := b.list[0]
+			if test.on == "" {
+				if o.delta != nil {
+					t.Errorf("a delta on %s", o.base)
+				}
+				return
+			}
+			if want := blob(test.files[test.on]); o.base != want || len(o.delta) > 100 {
+				t.Fatalf("%d bytes on %s, want some on %s", len(o.delta), o.base, want)
+			}
+			if got, err := packfile.PatchDelta(test.files[test.on], o.delta); err != nil || !bytes.Equal(got, target) {
+				t.Errorf("the delta makes %q (%v)", got, err)
+			}
+		})
+	}
+}
+
 func TestPackRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		external := rawObject{plumbing.TreeObject, rawTree(drawTree(t, 20))}

@@ -87,10 +87,19 @@ func TestPushBuildsWhatGitBuilds(t *testing.T) {
 		parts := rapid.SliceOfN(rapid.SampledFrom(dirs), 0, 3).Draw(t, "parts")
 		return strings.Join(append(parts, rapid.SampledFrom(last).Draw(t, "last")), "/")
 	})
+	var alike bytes.Buffer
+	for i := range 40 {
+		fmt.Fprintf(&alike, "line %d of a file that others are like\n", i)
+	}
 	change := rapid.Custom(func(t *rapid.T) plan.Change {
 		c := plan.Change{Path: "overlays/" + path.Draw(t, "path")}
 		if rapid.IntRange(0, 2).Draw(t, "kind") > 0 {
 			c.Content = []byte(rapid.SampledFrom([]string{"", "x", "y\n", strings.Repeat("long\n", 100)}).Draw(t, "content"))
+			if rapid.Bool().Draw(t, "alike") { // mostly what the file beside it has
+				text := alike.Bytes()
+				at := rapid.IntRange(0, len(text)-40).Draw(t, "at")
+				c.Content = slices.Concat(text[:at], c.Content, text[at+rapid.IntRange(0, 40).Draw(t, "less"):])
+			}
 		}
 		return c
 	})
