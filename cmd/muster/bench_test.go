@@ -80,7 +80,9 @@ var arenaSizes = map[string]gittest.Size{
 // inArenas runs a benchmark in an arena of each size.
 func inArenas(b *testing.B, run func(a *arena)) {
 	binary := filepath.Join(b.TempDir(), "muster")
-	if out, err := exec.Command("go", "build", "-trimpath", "-o", binary, ".").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-trimpath", "-o", binary, ".") // as make build does
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("building muster: %v\n%s", err, out)
 	}
 	for size := range strings.SplitSeq(*benchSizes, ",") {

@@ -79,7 +79,6 @@ BUILDKITE_API_TOKEN and MUSTER_GIT_PASSWORD, or from files.`,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetVersionTemplate("muster {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddCommand(p.initCommand(), p.runCommand(), p.planCommand(), p.checkCommand(), p.demoCommand(), p.simulateCommand())
 	for _, c := range root.Commands() {
