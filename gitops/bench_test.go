@@ -388,14 +388,26 @@ func gitScript(b *testing.B, url string) (script, kustomize *rival) {
 func BenchmarkIdle(b *testing.B) {
 	forSizes(b, func(b *testing.B, root string, repository func(string) gittest.Repository) {
 		repository("fleet")
-		url := serveElsewhere(b, root) + "/fleet.git"
+		must(b, repository("crowded").AddPullRequests(100_000))
+		at := serveElsewhere(b, root)
+		url, crowded := at+"/fleet.git", at+"/crowded.git"
+		lsRemote := func(url string) func() {
+			return func() { shell(b, root, "ls-remote", url, "refs/heads/main") }
+		}
 		m := newMuster(b, url)
 		own := &rival{name: "muster", run: m.look}
-		remote := &rival{name: "ls-remote", run: func() { shell(b, root, "ls-remote", url, "refs/heads/main") }}
-		compete(b, own, remote)
+		remote := &rival{name: "ls-remote", run: lsRemote(url)}
+		many := newMuster(b, crowded)
+		among := &rival{name: "crowded", run: many.look}
+		remoteAmong := &rival{name: "crowded-ls-remote", run: lsRemote(crowded)}
+		versionZero := &rival{name: "go-git", run: func() { goGitList(b, crowded) }}
+		compete(b, own, remote, among, remoteAmong, versionZero)
 		row(b, "idle: what a tick asks of git", " ms", median(own.wall), 0)
 		ratio(b, "  / git ls-remote", own, remote, 0.35)
 		b.ReportMetric(median(own.cpu), "cpu-ms")
+		row(b, "idle, beside 100,000 pull requests", " ms", median(among.wall), 0)
+		ratio(b, "  / git ls-remote", among, remoteAmong, 0.35)
+		ratio(b, "  / go-git: Remote.List", among, versionZero, 0)
 	})
 }
 

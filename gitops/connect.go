@@ -21,7 +21,7 @@ import (
 // Closing it frees everything that it holds.
 func (r *Repository) openUpload(ctx context.Context) (transport.UploadPackSession, error) {
 	if !r.overHTTP() {
-		return r.openStream(ctx, transport.UploadPackServiceName)
+		return r.openStream(ctx, transport.UploadPackServiceName, "")
 	}
 	client, endpoint, auth, err := r.openHTTP(ctx)
 	if err != nil {
@@ -33,7 +33,7 @@ func (r *Repository) openUpload(ctx context.Context) (transport.UploadPackSessio
 
 func (r *Repository) openReceive(ctx context.Context) (transport.ReceivePackSession, error) {
 	if !r.overHTTP() {
-		return r.openStream(ctx, transport.ReceivePackServiceName)
+		return r.openStream(ctx, transport.ReceivePackServiceName, "")
 	}
 	client, endpoint, auth, err := r.openHTTP(ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func closeHTTP(session io.Closer, client *http.Client) error {
 // openHTTP returns what one session over http needs. go-git's own client is
 // made anew for each, over connections that the repository keeps: nothing is
 // installed into go-git's global table of protocols.
-func (r *Repository) openHTTP(ctx context.Context) (*http.Client, *transport.Endpoint, transport.AuthMethod, error) {
+func (r *Repository) openHTTP(ctx context.Context) (*http.Client, *transport.Endpoint, githttp.AuthMethod, error) {
 	connections, err := r.connections()
 	if err != nil {
 		return nil, nil, nil, err

@@ -1,9 +1,11 @@
 package gitops_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -24,9 +26,9 @@ type openSSH struct {
 	address, keyFile, knownHosts, user string
 }
 
-// serveOpenSSH starts an sshd on the loopback interface. A machine without one
-// has only the tests' own ssh server.
-func serveOpenSSH(t *testing.T) openSSH {
+// serveOpenSSH starts an sshd on the loopback interface, with more lines of
+// configuration. A machine without one has only the tests' own ssh server.
+func serveOpenSSH(t *testing.T, more string) openSSH {
 	t.Helper()
 	const sshd = "/usr/sbin/sshd"
 	if _, err := os.Stat(sshd); err != nil {
@@ -54,29 +56,13 @@ StrictModes no
 UsePAM no
 PermitRootLogin prohibit-password
 PasswordAuthentication no
-`, file("host_ed25519"), file("host_ecdsa"), file("key.pub"))
+%s
+`, file("host_ed25519"), file("host_ecdsa"), file("key.pub"), more)
 	if err := os.WriteFile(file("config"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() { serveConnection(conn.(*net.TCPConn), sshd, file("config")) })
-		}
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		serving.Wait()
-	})
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	address := inetd(t, sshd, "-i", "-f", file("config"))
+	_, port, _ := net.SplitHostPort(address)
 	var known strings.Builder
 	for _, host := range []string{"host_ecdsa", "host_ed25519"} {
 		key, err := os.ReadFile(file(host + ".pub"))
@@ -92,27 +78,50 @@ PasswordAuthentication no
 	if err != nil {
 		t.Fatal(err)
 	}
-	return openSSH{address: "127.0.0.1:" + port, keyFile: file("key"), knownHosts: file("known_hosts"), user: me.Username}
+	return openSSH{address: address, keyFile: file("key"), knownHosts: file("known_hosts"), user: me.Username}
 }
 
-// serveConnection hands a connection to an sshd of its own, as inetd does.
-func serveConnection(conn *net.TCPConn, sshd, config string) {
-	defer conn.Close()
-	socket, err := conn.File()
+// inetd listens on the loopback interface and hands each connection to a
+// command of its own, as inetd does.
+func inetd(t *testing.T, command string, args ...string) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return
+		t.Fatal(err)
 	}
-	defer socket.Close()
-	daemon := exec.Command(sshd, "-i", "-f", config)
-	daemon.Stdin, daemon.Stdout = socket, socket
-	_ = daemon.Run() // what goes wrong shows at the client
+	serve := func(conn *net.TCPConn) {
+		defer conn.Close()
+		socket, err := conn.File()
+		if err != nil {
+			return
+		}
+		defer socket.Close()
+		daemon := exec.Command(command, args...)
+		daemon.Stdin, daemon.Stdout = socket, socket
+		_ = daemon.Run() // what goes wrong shows at the client
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { serve(conn.(*net.TCPConn)) })
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		serving.Wait()
+	})
+	return listener.Addr().String()
 }
 
 // TestOpenSSH reads, pushes and loses a race over OpenSSH's sshd, which greets
 // with the first of several host keys that the client knows.
 func TestOpenSSH(t *testing.T) {
 	t.Parallel()
-	server := serveOpenSSH(t)
+	server := serveOpenSSH(t, "")
 	r := gittest.NewRepository(t)
 	if _, err := r.Commit("begin", at, write("overlays/default/scaling.yaml", "a\n"), write("base/job.yaml", "b\n")); err != nil {
 		t.Fatal(err)
@@ -144,5 +153,33 @@ func TestOpenSSH(t *testing.T) {
 	}
 	if _, err := open(t, strangers).Tip(t.Context()); err == nil || !strings.Contains(err.Error(), "host key") {
 		t.Errorf("a host that is not known: %v", err)
+	}
+}
+
+// TestOpenSSHWithALongList looks twice at a host with many refs, which may or
+// may not pass on that the client understands version 2 of the protocol.
+func TestOpenSSHWithALongList(t *testing.T) {
+	t.Parallel()
+	for more, said := range map[string]int{"AcceptEnv GIT_PROTOCOL": 0, "": 1} {
+		t.Run("config="+more, func(t *testing.T) {
+			t.Parallel()
+			server := serveOpenSSH(t, more)
+			r := gittest.NewRepository(t)
+			pullRequests(t, r, 150)
+			seed(t, r, fleet()...)
+			var log bytes.Buffer
+			repository := open(t, gitops.Config{URL: "ssh://" + server.user + "@" + server.address + r.Dir, Log: slog.New(slog.NewTextHandler(&log, nil)),
+				Credentials: gitops.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: server.knownHosts}})
+			for range 3 {
+				tip := tipOf(t, repository)
+				if head, _ := r.Head(); head != tip.Commit {
+					t.Errorf("the tip is %s, want %s", tip.Commit, head)
+				}
+				seed(t, r, write("overlays/default/dispatches/theirs", tip.Commit))
+			}
+			if got := strings.Count(log.String(), "lists all of its refs at every look"); got != said {
+				t.Errorf("said %d times, want %d:\n%s", got, said, log.String())
+			}
+		})
 	}
 }

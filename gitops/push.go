@@ -116,11 +116,7 @@ func (r *Repository) send(ctx context.Context, b *builder, head plumbing.Hash) (
 		return false, err
 	}
 	defer session.Close()
-	adv, err := session.AdvertisedReferencesContext(ctx)
-	if err != nil {
-		return false, err
-	}
-	at, err := r.branch(adv)
+	at, caps, err := r.beforeWriting(ctx, session)
 	if err != nil {
 		return false, err
 	}
@@ -128,15 +124,15 @@ func (r *Repository) send(ctx context.Context, b *builder, head plumbing.Hash) (
 		r.ahead = at
 		return false, plan.ErrMoved
 	}
-	if !adv.Capabilities.Supports(capability.ReportStatus) {
+	if !caps.Supports(capability.ReportStatus) {
 		return false, errors.New("the server does not report what became of a push: muster cannot work with it")
 	}
-	data, err := writePack(b.list, !adv.Capabilities.Supports(noThin))
+	data, err := writePack(b.list, !caps.Supports(noThin))
 	if err != nil {
 		return false, err
 	}
 	said := &tail{}
-	request := updateRequest(adv.Capabilities, said)
+	request := updateRequest(caps, said)
 	name := plumbing.NewBranchReferenceName(r.config.Branch)
 	request.Commands = []*packp.Command{{Name: name, Old: r.head, New: head}}
 	request.Packfile = io.NopCloser(bytes.NewReader(data))
@@ -145,10 +141,32 @@ func (r *Repository) send(ctx context.Context, b *builder, head plumbing.Hash) (
 	if err == nil {
 		err = confirmed(report, name)
 	}
-	if err != nil && isAnswer(report, err) {
-		err = &notTaken{err: err, said: said.String()}
+	if err != nil {
+		r.writeCaps = nil
+		if isAnswer(report, err) {
+			err = &notTaken{err: err, said: said.String()}
+		}
 	}
 	return true, err
+}
+
+// beforeWriting returns where the branch is, and what the server offers to
+// those who write.
+func (r *Repository) beforeWriting(ctx context.Context, session transport.ReceivePackSession) (plumbing.Hash, *capability.List, error) {
+	if r.writeCaps != nil {
+		if at, ok := r.glance(ctx); ok {
+			return at, r.writeCaps, nil
+		}
+	}
+	adv, err := session.AdvertisedReferencesContext(ctx)
+	if err != nil {
+		return plumbing.ZeroHash, nil, err
+	}
+	if r.overHTTP() && len(adv.References) > longList {
+		r.writeCaps = adv.Capabilities // each request stands alone there
+	}
+	at, err := r.branch(adv)
+	return at, adv.Capabilities, err
 }
 
 // noThin is what a server says that takes no deltas on what it has.
@@ -239,6 +257,9 @@ func (r *Repository) refusal(err error) error {
 
 // look reads the branch's head and nothing else.
 func (r *Repository) look(ctx context.Context) (plumbing.Hash, error) {
+	if head, ok := r.glance(ctx); ok {
+		return head, nil
+	}
 	session, err := r.openUpload(ctx)
 	if err != nil {
 		return plumbing.ZeroHash, err

@@ -30,6 +30,11 @@ type Repository struct {
 	mode     mode
 	noLimit  bool // the server refuses the filter by size
 	noDepth  bool // the server refuses the filter by depth
+	crowded  bool // the server has a long list of refs
+	noTwo    bool // the server does not speak version 2 of the protocol
+	// writeCaps is what a server with a long list offers for writing, so that
+	// it need not be asked again; nil: it must be asked.
+	writeCaps *capability.List
 
 	head  plumbing.Hash // the commit that the objects are of; zero: none
 	root  plumbing.Hash // its tree
@@ -89,7 +94,7 @@ func (r *Repository) String() string { return r.address.String() }
 func (r *Repository) reset() {
 	r.head, r.root, r.ahead = plumbing.ZeroHash, plumbing.ZeroHash, plumbing.ZeroHash
 	r.objects = newObjects()
-	r.endpoint = nil
+	r.endpoint, r.writeCaps = nil, nil
 }
 
 // Tip returns the commit at the branch's head and what it holds. While the
@@ -119,6 +124,12 @@ func (r *Repository) refresh(ctx context.Context) error {
 	r.ahead = plumbing.ZeroHash
 	bounded, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
+	if head, ok := r.glance(bounded); ok {
+		if head == r.head {
+			return nil
+		}
+		return r.advance(ctx, nil, head)
+	}
 	session, err := r.openUpload(bounded)
 	if err != nil {
 		return err
@@ -132,7 +143,7 @@ func (r *Repository) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.caps = adv.Capabilities
+	r.caps, r.crowded = adv.Capabilities, len(adv.References) > longList
 	if head == r.head {
 		return nil
 	}

@@ -51,6 +51,10 @@ func hosts() []host {
 				Credentials: gitops.Credentials{SSHKeyFile: s.KeyFile, SSHKnownHostsFile: s.KnownHostsFile},
 			}
 		}},
+		{"daemon", func(t *testing.T, r gittest.Repository) gitops.Config {
+			address := inetd(t, "git", "daemon", "--inetd", "--export-all", "--enable=receive-pack", "--base-path="+filepath.Dir(r.Dir))
+			return gitops.Config{URL: "git://" + address + "/" + filepath.Base(r.Dir)}
+		}},
 		{"path", func(_ *testing.T, r gittest.Repository) gitops.Config { return gitops.Config{URL: r.Dir} }},
 	}
 }
@@ -74,15 +78,25 @@ func clones() map[string]func(t *testing.T, r gittest.Repository) {
 		"shallow":    set("uploadpack.allowFilter", "false", "uploadpack.allowAnySHA1InWant", "false"),
 		"reachable":  set("uploadpack.allowAnySHA1InWant", "false", "uploadpack.allowReachableSHA1InWant", "true"),
 		"named only": set("uploadpack.allowAnySHA1InWant", "false"),
+		"long list":  func(t *testing.T, r gittest.Repository) { pullRequests(t, r, 150) },
 	}
 }
 
-// contract runs a test against every server, with partial clone and without,
-// and against one of them with everything that servers offer or refuse.
+// pullRequests adds refs that muster has no use for.
+func pullRequests(t *testing.T, r gittest.Repository, n int) {
+	t.Helper()
+	if err := r.AddPullRequests(n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// contract runs a test against every server, with partial clone, without, and
+// with a long list of refs, and against one of them with everything that
+// servers offer or refuse.
 func contract(t *testing.T, test func(t *testing.T, r gittest.Repository, c gitops.Config)) {
 	for _, h := range hosts() {
 		for name, offer := range clones() {
-			if h.name != "http" && name != "partial" && name != "shallow" {
+			if h.name != "http" && name != "partial" && name != "shallow" && name != "long list" {
 				continue
 			}
 			t.Run(h.name+"/"+name, func(t *testing.T) {

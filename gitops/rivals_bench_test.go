@@ -109,6 +109,13 @@ func BenchmarkGoGitOnDisk(b *testing.B) {
 	})
 }
 
+// goGitList asks for the branch as go-git does: for every ref.
+func goGitList(b testing.TB, url string) {
+	remote := git.NewRemote(memory.NewStorage(), &gitconfig.RemoteConfig{Name: "origin", URLs: []string{url}})
+	_, err := remote.ListContext(b.Context(), &git.ListOptions{})
+	must(b, err)
+}
+
 // BenchmarkRequests counts.
 func BenchmarkRequests(b *testing.B) {
 	forSizes(b, func(b *testing.B, root string, repository func(string) gittest.Repository) {

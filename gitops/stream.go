@@ -41,19 +41,23 @@ type stream struct {
 	closed bool
 }
 
-// openStream connects to service. Everything the stream does later also ends
+// openStream connects to service, and offers it a version of the protocol, as
+// in "version=2"; empty: version 0. Everything the stream does later also ends
 // with ctx.
-func (r *Repository) openStream(ctx context.Context, service string) (*stream, error) {
+func (r *Repository) openStream(ctx context.Context, service, version string) (*stream, error) {
 	switch r.address.endpoint.Protocol {
 	case "ssh":
-		return r.openSSH(ctx, service)
+		return r.openSSH(ctx, service, version)
 	case "git":
-		return r.openDaemon(ctx, service)
+		return r.openDaemon(ctx, service, version)
 	}
-	return r.openProcess(ctx, service)
+	return r.openProcess(ctx, service, version)
 }
 
-func (r *Repository) openProcess(ctx context.Context, service string) (*stream, error) {
+// versionVariable is where git looks for the versions that a client offers.
+const versionVariable = "GIT_PROTOCOL"
+
+func (r *Repository) openProcess(ctx context.Context, service, version string) (*stream, error) {
 	git, err := exec.LookPath("git")
 	if err != nil {
 		return nil, err
@@ -62,6 +66,7 @@ func (r *Repository) openProcess(ctx context.Context, service string) (*stream, 
 	cmd := exec.CommandContext(running, git, strings.TrimPrefix(service, "git-"), r.address.endpoint.Path)
 	s := &stream{ctx: ctx, said: &tail{}, abort: cancel}
 	cmd.Stderr = s.said
+	cmd.Env = append(cmd.Environ(), versionVariable+"="+version)
 	if s.in, err = cmd.StdinPipe(); err == nil {
 		s.out, err = cmd.StdoutPipe()
 	}
@@ -76,7 +81,7 @@ func (r *Repository) openProcess(ctx context.Context, service string) (*stream, 
 	return s, nil
 }
 
-func (r *Repository) openDaemon(ctx context.Context, service string) (*stream, error) {
+func (r *Repository) openDaemon(ctx context.Context, service, version string) (*stream, error) {
 	conn, err := r.dial(ctx, 9418)
 	if err != nil {
 		return nil, err
@@ -85,6 +90,9 @@ func (r *Repository) openDaemon(ctx context.Context, service string) (*stream, e
 	s := &stream{ctx: ctx, in: halfClose{conn}, out: conn, said: &tail{}, abort: func() { conn.Close() }}
 	s.wait = func() error { stop(); return conn.Close() }
 	request := packp.GitProtoRequest{RequestCommand: service, Pathname: r.address.endpoint.Path, Host: r.address.endpoint.Host}
+	if version != "" {
+		request.ExtraParams = []string{version}
+	}
 	if err := request.Encode(conn); err != nil {
 		s.Close()
 		return nil, err
@@ -106,7 +114,7 @@ func (r *Repository) dial(ctx context.Context, port int) (net.Conn, error) {
 	return dialer.DialContext(ctx, "tcp", net.JoinHostPort(strings.Trim(r.address.endpoint.Host, "[]"), strconv.Itoa(port)))
 }
 
-func (r *Repository) openSSH(ctx context.Context, service string) (*stream, error) {
+func (r *Repository) openSSH(ctx context.Context, service, version string) (*stream, error) {
 	config, err := r.sshConfig()
 	if err != nil {
 		return nil, err
@@ -142,6 +150,10 @@ func (r *Repository) openSSH(ctx context.Context, service string) (*stream, erro
 	})
 	if s.in, err = session.StdinPipe(); err == nil {
 		s.out, err = session.StdoutPipe()
+	}
+	if err == nil && version != "" {
+		// A server that does not take the variable answers in version 0.
+		_ = session.Setenv(versionVariable, version)
 	}
 	if err == nil {
 		err = session.Start(service + " " + quoteShell(r.address.endpoint.Path))

@@ -2,10 +2,15 @@ package gittest
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // Size says how large a generated repository is.
@@ -39,6 +44,31 @@ func (r Repository) Generate(size Size) error {
 		return fmt.Errorf("generating a repository: %w", waitErr)
 	}
 	return nil
+}
+
+// AddPullRequests gives a repository whose refs are not packed yet n pull
+// requests: refs that hosts show, all at the same commit.
+func (r Repository) AddPullRequests(n int) error {
+	empty, err := r.Git("hash-object", "-w", "-t", "tree", "/dev/null")
+	if err != nil {
+		return err
+	}
+	identity := []string{"-c", "user.name=Somebody", "-c", "user.email=somebody@example.com"}
+	commit, err := r.Git(append(identity, "commit-tree", "-m", "A pull request", strings.TrimSpace(empty))...)
+	if err != nil {
+		return err
+	}
+	lines := make([]string, n)
+	for i := range lines {
+		lines[i] = fmt.Sprintf("%s refs/pull/%d/head\n", strings.TrimSpace(commit), i+1)
+	}
+	slices.Sort(lines) // all begin alike: by name
+	file, err := os.OpenFile(filepath.Join(r.Dir, "packed-refs"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return fmt.Errorf("adding pull requests: %w", err)
+	}
+	_, err = file.WriteString("# pack-refs with: peeled fully-peeled sorted \n" + strings.Join(lines, ""))
+	return errors.Join(err, file.Close())
 }
 
 func (size Size) stream(w io.Writer) {

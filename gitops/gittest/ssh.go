@@ -149,20 +149,27 @@ func (s *SSHServer) serve(conn net.Conn) {
 
 func session(channel ssh.Channel, requests <-chan *ssh.Request) {
 	defer channel.Close()
+	version := ""
 	for request := range requests {
 		var payload struct{ Command string }
+		var variable struct{ Name, Value string }
+		if request.Type == "env" && ssh.Unmarshal(request.Payload, &variable) == nil && variable.Name == "GIT_PROTOCOL" {
+			version = variable.Value // as sshd does with AcceptEnv GIT_PROTOCOL
+			_ = request.Reply(true, nil)
+			continue
+		}
 		if request.Type != "exec" || ssh.Unmarshal(request.Payload, &payload) != nil {
 			_ = request.Reply(false, nil)
 			continue
 		}
 		_ = request.Reply(true, nil)
-		status := runService(channel, payload.Command)
+		status := runService(channel, payload.Command, version)
 		_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{status}))
 		return
 	}
 }
 
-func runService(channel ssh.Channel, command string) uint32 {
+func runService(channel ssh.Channel, command, version string) uint32 {
 	service, path, _ := strings.Cut(command, " ")
 	if service != "git-upload-pack" && service != "git-receive-pack" {
 		fmt.Fprintln(channel.Stderr(), "only git is served here")
@@ -170,7 +177,7 @@ func runService(channel ssh.Channel, command string) uint32 {
 	}
 	path = strings.NewReplacer(`'\''`, "'", `'\!'`, "!").Replace(strings.TrimSuffix(strings.TrimPrefix(path, "'"), "'"))
 	cmd := exec.Command("git", strings.TrimPrefix(service, "git-"), path)
-	cmd.Env = environment(cmd)
+	cmd.Env = append(environment(cmd), "GIT_PROTOCOL="+version)
 	cmd.Stdout, cmd.Stderr = channel, channel.Stderr()
 	// The command's own pipe, not cmd.Stdin: a client keeps its end open.
 	in, err := cmd.StdinPipe()

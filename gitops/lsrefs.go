@@ -1,0 +1,168 @@
+package gitops
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+)
+
+// A server that is asked in version 0 of git's protocol, which is go-git's,
+// lists every ref it has before anything else: with 100,000 pull requests 6 MB
+// each time. Version 2 can ask for the branch alone, with the command ls-refs
+// (gitprotocol-v2). Servers whose list has shown to be long are asked so.
+
+const (
+	// longList is the number of refs above which a list is long.
+	longList = 100
+	// versionTwo is how a client says that it understands version 2: in a
+	// header over http, in a variable of the environment elsewhere.
+	versionTwo = "version=2"
+	// mostRefs bounds an answer, in bytes. Refs that begin like the branch's
+	// name come with it, but sorted after it.
+	mostRefs = 1 << 20
+)
+
+// errVersionTwo says that a server does not answer in version 2.
+var errVersionTwo = errors.New("the server does not speak git's protocol version 2")
+
+// glance reads the head of the branch and nothing else. It is for servers with
+// a long list, and only once they were asked in version 0, which follows
+// redirects. What goes wrong here is left to asking so again, which explains it.
+func (r *Repository) glance(ctx context.Context) (plumbing.Hash, bool) {
+	if !r.crowded || r.noTwo || r.head.IsZero() {
+		return plumbing.ZeroHash, false
+	}
+	head, err := r.lsRefs(ctx)
+	if errors.Is(err, errVersionTwo) {
+		r.noTwo = true
+		r.config.Log.Warn("the fleet repository's host lists all of its refs at every look; hide those that nobody needs, or let it speak version 2 of git's protocol",
+			"repository", r.address.String(), "reason", r.censor(oneLine(err.Error())))
+	}
+	return head, err == nil && !head.IsZero()
+}
+
+// lsRefs asks for the head of the branch; zero: it has none.
+func (r *Repository) lsRefs(ctx context.Context) (plumbing.Hash, error) {
+	var question bytes.Buffer
+	pkt := pktline.NewEncoder(&question)
+	_ = pkt.EncodeString("command=ls-refs\n") // a buffer takes everything
+	question.WriteString("0001")              // between capabilities and arguments
+	_ = pkt.EncodeString("ref-prefix refs/heads/" + r.config.Branch + "\n")
+	_ = pkt.Flush()
+	ask := r.askStream
+	if r.overHTTP() {
+		ask = r.askHTTP
+	}
+	var head plumbing.Hash
+	err := ask(ctx, question.Bytes(), func(answer io.Reader) error {
+		var err error
+		head, err = findRef(answer, "refs/heads/"+r.config.Branch)
+		return err
+	})
+	return head, err
+}
+
+// findRef reads the answer to ls-refs up to the ref of that name, or to its
+// end.
+func findRef(answer io.Reader, name string) (plumbing.Hash, error) {
+	lines := pktline.NewScanner(io.LimitReader(answer, mostRefs))
+	for lines.Scan() {
+		line := strings.TrimSuffix(string(lines.Bytes()), "\n")
+		if line == "" { // a flush: the end
+			return plumbing.ZeroHash, nil
+		}
+		hash, rest, _ := strings.Cut(line, " ")
+		if !plumbing.IsHash(hash) {
+			return plumbing.ZeroHash, fmt.Errorf("%w: %s", errVersionTwo, oneLine(line))
+		}
+		if ref, _, _ := strings.Cut(rest, " "); ref == name {
+			return plumbing.NewHash(hash), nil
+		}
+	}
+	return plumbing.ZeroHash, broken(lines.Err())
+}
+
+// broken tells an answer that is not one from a connection that broke.
+func broken(err error) error {
+	var said *pktline.ErrorLine
+	switch {
+	case err == nil: // so ends git that takes the question for one of version 0
+		return fmt.Errorf("%w: it says nothing", errVersionTwo)
+	case errors.As(err, &said), errors.Is(err, pktline.ErrInvalidPktLen):
+		return fmt.Errorf("%w: %w", errVersionTwo, err)
+	}
+	return err
+}
+
+// askHTTP asks without the discovery request that comes first elsewhere: the
+// server keeps nothing between requests, and it is known where they go.
+func (r *Repository) askHTTP(ctx context.Context, question []byte, read func(io.Reader) error) error {
+	client, endpoint, auth, err := r.openHTTP(ctx)
+	if err != nil {
+		return err
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint.String()+"/"+transport.UploadPackServiceName, bytes.NewReader(question))
+	if err != nil {
+		return err
+	}
+	request.Header = http.Header{
+		"Git-Protocol": {versionTwo},
+		"Content-Type": {"application/x-git-upload-pack-request"},
+		"Accept":       {"application/x-git-upload-pack-result"},
+		// Not sent without a value: it says that asking twice does no harm, for
+		// when the server has just closed the connection (net/http.Transport).
+		"Idempotency-Key": {},
+	}
+	if auth != nil {
+		auth.SetAuth(request)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	switch code := response.StatusCode; code {
+	case http.StatusOK:
+		return read(response.Body)
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType, http.StatusNotImplemented:
+		return fmt.Errorf("%w: %s", errVersionTwo, response.Status)
+	}
+	return errors.New(response.Status)
+}
+
+// askStream asks over ssh, the git protocol or a pipe.
+func (r *Repository) askStream(ctx context.Context, question []byte, read func(io.Reader) error) error {
+	s, err := r.openStream(ctx, transport.UploadPackServiceName, versionTwo)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	// What the server can do, up to a flush.
+	lines := pktline.NewScanner(s.out)
+	for first := true; ; first = false {
+		if !lines.Scan() {
+			return broken(cmp.Or(lines.Err(), io.ErrUnexpectedEOF))
+		}
+		line := string(bytes.TrimSpace(lines.Bytes()))
+		if first && line != "version 2" {
+			return fmt.Errorf("%w: it begins with %.20q", errVersionTwo, line)
+		}
+		if line == "" {
+			break
+		}
+	}
+	if _, err := s.in.Write(question); err != nil {
+		return err
+	}
+	return read(s.out)
+}

@@ -1,0 +1,169 @@
+package gitops_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"muster/generator/plan"
+	"muster/gitops"
+	"muster/gitops/gittest"
+)
+
+// counted counts what a server sends.
+type counted struct {
+	http.ResponseWriter
+	sent *atomic.Int64
+}
+
+func (c counted) Write(p []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(p)
+	c.sent.Add(int64(n))
+	return n, err
+}
+
+// TestLongList has a host with so many refs that listing them would cost more
+// than all else: after the first look and the first push it is not asked to.
+func TestLongList(t *testing.T) {
+	t.Parallel()
+	var sent atomic.Int64
+	f := gittest.NewServer(t, gittest.Options{Username: "muster", Password: "s3cret", Wrap: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(counted{w, &sent}, r) })
+	}})
+	pullRequests(t, f.Repository, 3000)
+	seed(t, f.Repository, fleet()...)
+	r := open(t, gitops.Config{URL: f.URL(), Credentials: gitops.Credentials{Password: gitops.StaticPassword("muster", "s3cret")}})
+	tip := tipOf(t, r)
+	push := func(name string) error {
+		next, err := r.Push(t.Context(), tip, []gitops.Commit{{Message: name, At: at, Changes: []plan.Change{write("overlays/default/dispatches/"+name, name)}}})
+		if err == nil {
+			tip = next
+		}
+		return err
+	}
+	if err := push("a"); err != nil {
+		t.Fatal(err)
+	}
+	if sent.Load() < 3000*60 {
+		t.Fatalf("the list is only %d bytes: nothing is tested", sent.Load())
+	}
+	f.Requests()
+	count := func(what string, requests int, most int64) {
+		t.Helper()
+		if got := f.Requests(); len(got) != requests || sent.Load() > most {
+			t.Errorf("%s took %d bytes and %d requests, want at most %d and %d:\n%s", what, sent.Load(), len(got), most, requests, strings.Join(got, "\n"))
+		}
+		sent.Store(0)
+	}
+	sent.Store(0)
+	tip = tipOf(t, r)
+	count("an idle tick", 1, 100)
+	if err := push("b"); err != nil {
+		t.Fatal(err)
+	}
+	count("a push", 2, 300)
+	seed(t, f.Repository, write("overlays/default/dispatches/theirs", "theirs"))
+	if err := push("c"); !errors.Is(err, plan.ErrMoved) {
+		t.Fatal(err)
+	}
+	tip = tipOf(t, r)
+	wantFile(t, tip.Tree, "overlays/default/dispatches/theirs", "theirs")
+	if err := push("c"); err != nil {
+		t.Fatal(err)
+	}
+	count("a lost race and the push after it", 4, 3000)
+
+	// A branch whose name begins like the one that is wanted is another.
+	if _, err := f.Git("branch", "main-2", "main~1"); err != nil {
+		t.Fatal(err)
+	}
+	if again := tipOf(t, r); again.Commit != tip.Commit {
+		t.Errorf("the tip is %s, want %s", again.Commit, tip.Commit)
+	}
+	if _, err := f.Git("update-ref", "-d", "refs/heads/main"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Tip(t.Context()); err == nil || !strings.Contains(err.Error(), `no branch "main"; it has main-2`) {
+		t.Errorf("without the branch: %v", err)
+	}
+}
+
+// TestLongListWithoutVersionTwo has hosts that do not speak the version of the
+// protocol that spares them the list, each in its own way.
+func TestLongListWithoutVersionTwo(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]http.HandlerFunc{
+		"not understood": nil, // git as it is without the header
+		"bad request":    func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad", http.StatusBadRequest) },
+		"a web page":     func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hello</html>")) },
+		"nothing":        func(http.ResponseWriter, *http.Request) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := gittest.NewServer(t, gittest.Options{Wrap: func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Header.Get("Git-Protocol") != "" && answer != nil {
+						answer(w, r)
+						return
+					}
+					r.Header.Del("Git-Protocol")
+					next.ServeHTTP(w, r)
+				})
+			}})
+			pullRequests(t, f.Repository, 150)
+			head := seed(t, f.Repository, fleet()...)
+			var log bytes.Buffer
+			r := open(t, gitops.Config{URL: f.URL(), Log: slog.New(slog.NewTextHandler(&log, nil))})
+			tip := tipOf(t, r)
+			for _, name := range []string{"a", "b"} {
+				if tip.Commit != head {
+					t.Fatalf("the tip is %s, want %s", tip.Commit, head)
+				}
+				var err error
+				if tip, err = r.Push(t.Context(), tip, one(name)); err != nil {
+					t.Fatal(err)
+				}
+				head = seed(t, f.Repository, write("overlays/default/dispatches/theirs", name))
+				tip = tipOf(t, r)
+			}
+			if got := strings.Count(log.String(), "lists all of its refs at every look"); got != 1 {
+				t.Errorf("said %d times:\n%s", got, log.String())
+			}
+			fsck(t, f.Repository)
+		})
+	}
+}
+
+// TestLongListInTrouble has a host that has long spoken version 2 and then is
+// in trouble for one request: that must not end it.
+func TestLongListInTrouble(t *testing.T) {
+	t.Parallel()
+	var trouble atomic.Int32
+	f := gittest.NewServer(t, gittest.Options{Wrap: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if code := int(trouble.Swap(0)); code != 0 {
+				w.Header().Set("Location", "/elsewhere")
+				http.Error(w, "trouble", code)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}})
+	pullRequests(t, f.Repository, 150)
+	seed(t, f.Repository, fleet()...)
+	r := open(t, gitops.Config{URL: f.URL()})
+	tipOf(t, r)
+	for _, code := range []int32{401, 403, 404, 429, 500, 503, 307} {
+		trouble.Store(code)
+		tipOf(t, r)
+		f.Requests()
+		tipOf(t, r)
+		if got := f.Requests(); len(got) != 1 || !strings.HasPrefix(got[0], "POST ") {
+			t.Errorf("after a %d it asks %q", code, got)
+		}
+	}
+}
