@@ -60,6 +60,7 @@ func TestCheck(t *testing.T) {
 		{job, "ssa: IfNotPresent", "ssa: IfNotPresent\n    kustomize.toolkit.fluxcd.io/force: disabled", nil},
 		{job, "managed-by: muster", "managed-by: hand", []string{at + `metadata.labels[app.kubernetes.io/managed-by]: is "hand": nobody would know whose Job it is; write app.kubernetes.io/managed-by: muster`}},
 		{job, "managed-by: muster", "managed-by: muster\n    app.kubernetes.io/instance: fleet", []string{at + "metadata.labels[app.kubernetes.io/instance]: Argo CD may track by this label and take the Job for its own; take it away"}},
+		{job, "managed-by: muster", "managed-by: muster\n    team:", []string{at + "metadata.labels.team: is not a string; Kubernetes takes strings there, and nothing else: quote it, or take it away"}},
 		{job, "    argocd.argoproj.io/sync-options", "    argocd.argoproj.io/hook: Sync\n    argocd.argoproj.io/sync-options", []string{at + notes + "hook]: a hook is run again at every sync, and deleted by it; take it away"}},
 		{job, "    argocd.argoproj.io/sync-options", "    argocd.argoproj.io/sync-wave: \"1\"\n    argocd.argoproj.io/sync-options", []string{at + notes + "sync-wave]: Argo CD would hold back the agents until others have finished; take it away"}},
 		{job, "  name: agent\n", "  name: agent\n  generateName: agent-\n", []string{at + "metadata.generateName: every sync would create the agents again; take it away"}},
@@ -140,6 +141,24 @@ func TestFindingFields(t *testing.T) {
 	for _, f := range want {
 		if strings.Contains(f.Error(), "\n") {
 			t.Errorf("%q is not one line", f)
+		}
+	}
+}
+
+// TestHugeTemplate has a template whose dispatches would be too large to be
+// read again: it must not come to the first of them.
+func TestHugeTemplate(t *testing.T) {
+	const file, at = "base/job.yaml", "    argocd.argoproj.io/sync-options"
+	for size, want := range map[int]int{largestDispatch / 2: 0, largestDispatch: 1} {
+		tree := sound(t).edit(t, file, at, "    big: "+strings.Repeat("x", size)+"\n"+at)
+		findings := Check(tree.tree(), "overlays")
+		if len(findings) != want {
+			t.Errorf("with %d bytes: %d findings, want %d", size, len(findings), want)
+		}
+		for _, f := range findings {
+			if f.File != "overlays/default/template" || !strings.HasPrefix(f.Problem, "builds to a Job of 10") {
+				t.Errorf("with %d bytes: %.200s", size, f)
+			}
 		}
 	}
 }

@@ -75,6 +75,10 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 	if o.stamped, err = o.stamp(probe); err != nil {
 		return fmt.Errorf("stamping the template: %w", err)
 	}
+	if wrong := o.unreadable(); wrong != nil {
+		o.hold(*wrong)
+		return nil
+	}
 	hidden := path.Join(o.Path, dispatchDir)
 	empty := &view{name: "empty ", tree: tree, hide: hidden, over: map[string][]byte{path.Join(hidden, listFile): list(nil)}}
 	if o.objects, wrong, err = l.build(empty, o.Path); err != nil || wrong != nil {
@@ -88,6 +92,20 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 		return o.holdIf(wrong, err)
 	}
 	o.proven(objects)
+	return nil
+}
+
+// unreadable says what keeps dispatches of the template from being read again
+// once they are in git; nil if nothing.
+func (o *Overlay) unreadable() *Finding {
+	dir := path.Join(o.Path, templateDir)
+	const other = 4 << 10 // what other dispatches may have more than this one
+	if len(o.stamped) > largestDispatch-other {
+		return &Finding{File: dir, Problem: fmt.Sprintf("builds to a Job of %d bytes, and a dispatch has at most %d", len(o.stamped), largestDispatch-other), Remedy: "keep large files in a ConfigMap or in the image"}
+	}
+	if _, wrong := parseDispatch(o.Slug()+"-proof"+manifestType, o.stamped); wrong != nil {
+		return &Finding{File: dir, Field: wrong.Field, Problem: wrong.Problem, Remedy: "Kubernetes takes strings there, and nothing else: quote it, or take it away"}
+	}
 	return nil
 }
 
