@@ -3,7 +3,6 @@ package gitops
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/transport"
@@ -27,11 +26,8 @@ func parseAddress(raw string) (address, error) {
 	}
 	endpoint, err := transport.NewEndpoint(raw)
 	if err != nil {
-		var bad *url.Error
-		if errors.As(err, &bad) {
-			err = bad.Err
-		}
-		return address{}, fmt.Errorf("the repository's address is not a URL that git knows: %w", err)
+		// The cause quotes what it does not understand: often half a password.
+		return address{}, errors.New("the repository's address is not a URL that git knows: expected https://HOST/PATH, ssh://USER@HOST/PATH or a path; a password does not belong there")
 	}
 	a := address{endpoint: endpoint, username: endpoint.User, password: endpoint.Password}
 	endpoint.Protocol = strings.ToLower(endpoint.Protocol)

@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	"muster/base"
 	"muster/generator/manifest"
@@ -62,7 +64,7 @@ func initialise(out io.Writer, dir, queue string) error {
 			fmt.Fprintf(out, "%s is there already: left as it is\n", filepath.ToSlash(part.path))
 		}
 	}
-	fmt.Fprintf(out, "\nNext: edit overlays/%s/scaling.yaml, commit, push, and\n  muster check %s\n", name, dir)
+	fmt.Fprintf(out, "\nNext: edit overlays/%s/scaling.yaml, look it over with\n  muster check %s\ncommit and push.\n", name, dir)
 	return nil
 }
 
@@ -76,8 +78,12 @@ func overlayFiles(name, queue string) (map[string][]byte, error) {
 	if queue == "default" {
 		return files, nil
 	}
-	files["scaling.yaml"] = bytes.Replace(files["scaling.yaml"], []byte("queue: default "), fmt.Appendf(nil, "queue: %s ", queue), 1)
-	files["configmap.yaml"] = bytes.ReplaceAll(files["configmap.yaml"], []byte("default"), []byte(name))
+	put := func(file, before, value string) {
+		files[file] = bytes.Replace(files[file], []byte(before+"default"), []byte(before+value), 1)
+	}
+	put("scaling.yaml", "queue: ", scalar(queue))
+	put("configmap.yaml", "name: muster-", name)
+	put("configmap.yaml", "overlay: ", scalar(name))
 	policy, err := manifest.ParsePolicy("scaling.yaml", files["scaling.yaml"])
 	var finding manifest.Finding
 	if errors.As(err, &finding) {
@@ -90,6 +96,16 @@ func overlayFiles(name, queue string) (map[string][]byte, error) {
 		return nil, usage(fmt.Errorf("--queue %q is not a queue's key", queue))
 	}
 	return files, nil
+}
+
+// scalar is text as YAML takes it for text: in quotes where it needs them, as
+// 2024 and null do.
+func scalar(text string) string {
+	quoted, err := yaml.Marshal(text)
+	if err != nil {
+		return text // what reads it next says what is wrong with it
+	}
+	return strings.TrimSpace(string(quoted))
 }
 
 // embedded reads every file below dir.
