@@ -45,7 +45,7 @@ func stamped() map[string]string {
 		"muster.dev/idle-timeout": "300",
 		"muster.dev/purpose":      "demand",
 		"muster.dev/ordered-at":   "2026-11-21T02:15:00Z",
-		"muster.dev/agent-tags":   "queue=default,os=linux,dispatch=default-7f3k9c2b,overlay=default",
+		"muster.dev/agent-tags":   "queue=default,os=linux,overlay=default,dispatch=default-7f3k9c2b",
 	}
 }
 
@@ -162,7 +162,7 @@ func TestAgentStartsWithinTheLease(t *testing.T) {
 			"start",
 			"--name", "%hostname",
 			"--spawn", "1",
-			"--tags", "queue=default,os=linux,dispatch=default-7f3k9c2b,overlay=default,index=11",
+			"--tags", "queue=default,os=linux,overlay=default,dispatch=default-7f3k9c2b,index=11",
 			"--priority", "2",
 			"--disconnect-after-job",
 			"--disconnect-after-idle-timeout", "300",

@@ -69,8 +69,12 @@ func parseDispatch(file string, data []byte) (d plan.Dispatch, wrong *Finding) {
 	d.At = r.time(AnnotationOrderedAt)
 	d.NotAfter = r.time(AnnotationNotAfter)
 	d.IdleTimeout = r.seconds(AnnotationIdleTimeout)
-	if tags := r.note(AnnotationAgentTags); !slices.Contains(strings.Split(tags, ","), "dispatch="+d.ID) {
+	d.Tags = strings.Split(r.note(AnnotationAgentTags), ",")
+	own := slices.Index(d.Tags, plan.TagDispatch+"="+d.ID)
+	if own < 0 {
 		r.bad("does not have the tag dispatch="+d.ID, "metadata", "annotations", AnnotationAgentTags)
+	} else {
+		d.Tags = slices.Delete(d.Tags, own, own+1)
 	}
 	for _, key := range []string{AnnotationAgentTags, AnnotationIdleTimeout, AnnotationNotAfter, AnnotationOrderedAt, AnnotationPurpose} {
 		r.same(key)

@@ -238,7 +238,7 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 			if o.Policy.Queue == "" {
 				// Its own policy cannot be read; what it has on order must still
 				// count where its agents will be.
-				o.Policy = standIn(data)
+				o.Policy = standIn(d)
 			}
 		}
 	}
@@ -301,17 +301,13 @@ func overlayOf(dispatch []byte) string {
 }
 
 // standIn is a policy that says where a dispatch's agents are, and no more.
-func standIn(dispatch []byte) plan.Policy {
+func standIn(d plan.Dispatch) plan.Policy {
 	var p plan.Policy
-	job, wrong := parseOne("", dispatch)
-	if wrong != nil {
-		return p
-	}
-	for tag := range strings.SplitSeq(scalar(job, "metadata", "annotations", AnnotationAgentTags), ",") {
+	for _, tag := range d.Tags {
 		switch key, value, _ := strings.Cut(tag, "="); key {
-		case "queue":
+		case plan.TagQueue:
 			p.Queue = value
-		case "dispatch", "overlay":
+		case plan.TagOverlay:
 		default:
 			p.Tags = append(p.Tags, tag)
 		}

@@ -294,6 +294,9 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []plan.Change, error
 	sound := map[[32]byte]plan.Dispatch{}
 	for _, d := range dispatches {
 		d.At, d.NotAfter = d.At.UTC(), d.NotAfter.UTC()
+		if d.Tags == nil {
+			d.Tags = o.AgentTags()
+		}
 		at, taken := slices.BinarySearchFunc(next.Dispatches, d.ID, func(x plan.Dispatch, id string) int { return strings.Compare(x.ID, id) })
 		if taken || slices.Contains(o.jobs, d.ID) {
 			return *o, nil, fmt.Errorf("adding to %s: there is a Job %s already", o.Path, d.ID)

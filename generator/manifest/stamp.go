@@ -155,12 +155,16 @@ func (o *Overlay) stamp(d plan.Dispatch) ([]byte, error) {
 	set(spec, "parallelism", "!!int", n)
 
 	slug := o.Slug()
-	tags := agentTags(o.Policy, slug, d.ID)
+	tags := d.Tags
+	if tags == nil {
+		tags = o.AgentTags()
+	}
+	told := strings.Join(append(slices.Clone(tags), plan.TagDispatch+"="+d.ID), ",")
 	for _, m := range []*yaml.Node{meta, mapping(mapping(spec, "template"), "metadata")} {
 		labels, annotations := mapping(m, "labels"), mapping(m, "annotations")
 		set(labels, LabelDispatch, "!!str", d.ID)
 		set(labels, LabelOverlay, "!!str", slug)
-		set(annotations, AnnotationAgentTags, "!!str", tags)
+		set(annotations, AnnotationAgentTags, "!!str", told)
 		set(annotations, AnnotationIdleTimeout, "!!str", strconv.FormatInt(int64(d.IdleTimeout/time.Second), 10))
 		set(annotations, AnnotationNotAfter, "!!str", d.NotAfter.UTC().Format(time.RFC3339))
 		set(annotations, AnnotationOrderedAt, "!!str", d.At.UTC().Format(time.RFC3339))
@@ -171,12 +175,4 @@ func (o *Overlay) stamp(d plan.Dispatch) ([]byte, error) {
 		return nil, fmt.Errorf("printing dispatch %s: %w", d.ID, err)
 	}
 	return text, nil
-}
-
-// agentTags is the agents' tag list. The agent adds its index.
-func agentTags(p plan.Policy, slug, id string) string {
-	tags := slices.Clone(p.Tags)
-	slices.Sort(tags)
-	tags = slices.Insert(tags, 0, "queue="+p.Queue)
-	return strings.Join(append(tags, "dispatch="+id, "overlay="+slug), ",")
 }

@@ -36,7 +36,7 @@ func fleetOf(overlays, jobs int) ([]Overlay, Snapshot, *Register) {
 		if i%20 == 0 {
 			o := fleet[i/20%overlays]
 			s.Agents = append(s.Agents, Agent{ID: fmt.Sprint("agent-", i), State: AgentIdle, IdleSince: at,
-				Tags: append(o.agentTags(), fmt.Sprintf("dispatch=%s-%08d", o.Name, i%20), fmt.Sprintf("index=%d", i/20%50))})
+				Tags: append(o.AgentTags(), fmt.Sprintf("dispatch=%s-%08d", o.Name, i%20), fmt.Sprintf("index=%d", i/20%50))})
 		}
 	}
 	r := &Register{}

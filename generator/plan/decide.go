@@ -250,7 +250,7 @@ func (s *share) retirements(o Observation) []Retirement {
 		default:
 			continue
 		}
-		kept := !seen.Worked && s.kept(o, r.Since)
+		kept := !seen.Worked && !s.overlay.outdated(x) && s.kept(o, r.Since)
 		if kept && seen.Connected > 0 {
 			continue // its agents may yet take one of these jobs
 		}
@@ -314,6 +314,7 @@ func (s *share) state(now time.Time) State {
 // order cuts the agents into dispatches.
 func (s *share) order(tip string, at time.Time) []Dispatch {
 	p := s.policy
+	tags := s.overlay.AgentTags()
 	var all []Dispatch
 	cut := func(purpose Purpose, agents int, idle time.Duration) {
 		for agents > 0 {
@@ -321,7 +322,7 @@ func (s *share) order(tip string, at time.Time) []Dispatch {
 			agents -= n
 			all = append(all, Dispatch{
 				ID: dispatchID(s.overlay, purpose, tip, at, len(all)), Purpose: purpose, Agents: n,
-				At: at, NotAfter: at.Add(p.Lease), IdleTimeout: idle,
+				At: at, NotAfter: at.Add(p.Lease), IdleTimeout: idle, Tags: tags,
 			})
 		}
 	}

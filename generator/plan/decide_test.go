@@ -44,9 +44,10 @@ type world struct {
 		Dispatches []struct {
 			ID     string
 			Agents int
-			Age    string // since it was ordered; the lease is 15 minutes
-			Seen   string // indexes
-			Worked bool   // they had a job
+			Age    string   // since it was ordered; the lease is 15 minutes
+			Seen   string   // indexes
+			Worked bool     // they had a job
+			Tags   []string // as told; none: those of the policy
 		}
 	}
 	Agents []struct {
@@ -107,7 +108,7 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Register) {
 		}
 		for _, d := range o.Dispatches {
 			at := age(d.Age)
-			v.Dispatches = append(v.Dispatches, Dispatch{ID: d.ID, Agents: d.Agents, At: at, NotAfter: at.Add(lease), Purpose: ForDemand})
+			v.Dispatches = append(v.Dispatches, Dispatch{ID: d.ID, Agents: d.Agents, At: at, NotAfter: at.Add(lease), Purpose: ForDemand, Tags: d.Tags})
 			var seen Indexes
 			if err := seen.UnmarshalText([]byte(d.Seen)); err != nil {
 				t.Fatal(err)

@@ -25,9 +25,16 @@ func carries(tags []string, rule string) bool {
 	return slices.Contains(tags, rule)
 }
 
-// agentTags are the tags that an agent of the overlay will carry, except for
-// its index.
-func (o Overlay) agentTags() []string {
-	tags := []string{TagQueue + "=" + o.Policy.Queue, TagOverlay + "=" + o.Slug()}
-	return append(tags, o.Policy.Tags...)
+// AgentTags are the tags that agents of the overlay are told to carry, except
+// for those of their dispatch and their index: the queue, the policy's own,
+// and the overlay.
+func (o Overlay) AgentTags() []string {
+	tags := append([]string{TagQueue + "=" + o.Policy.Queue}, o.Policy.Tags...)
+	return append(tags, TagOverlay+"="+o.Slug())
+}
+
+// outdated reports whether the policy has been given tags since the dispatch
+// was ordered. Its agents cannot be expected to take jobs that ask for those.
+func (o Overlay) outdated(d Dispatch) bool {
+	return d.Tags != nil && !satisfies(d.Tags, o.AgentTags())
 }

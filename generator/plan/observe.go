@@ -183,7 +183,7 @@ func (q queueReader) read(key string, classes []*class, agents []Agent) Observat
 		clusters[i], supplies[i].Held = q.cluster(overlay.Policy)
 		supplies[i].Overlay = overlay.Name
 		supplies[i].Dispatches = q.seen(overlay)
-		tags[i] = overlay.agentTags()
+		tags[i] = overlay.AgentTags()
 	}
 	var served []*class
 	for _, c := range classes {
@@ -388,7 +388,8 @@ func (q queueReader) markLeaving(idle []idleAgent) {
 // countUseless counts the agents of demand dispatches in git that came for jobs
 // which they cannot take: they are idle, match nothing that is pending, could
 // not stand in for the overlay's agents, and none of their dispatch has ever
-// had a job. It is what a template looks like that loses a tag.
+// had a job. It is what a template looks like that loses a tag, but not what a
+// policy looks like that has just been given one.
 func (q queueReader) countUseless(idle []idleAgent, classes []*class, supplies []Supply) {
 	useless := map[string]int{} // by dispatch
 	for _, a := range idle {
@@ -400,8 +401,8 @@ func (q queueReader) countUseless(idle []idleAgent, classes []*class, supplies [
 	}
 	for i, o := range q.overlays {
 		for _, d := range o.Dispatches {
-			if d.Purpose == ForDemand && !supplies[i].Dispatches[d.ID].Worked {
-				supplies[i].Useless += useless[d.ID]
+			if n := useless[d.ID]; n > 0 && d.Purpose == ForDemand && !supplies[i].Dispatches[d.ID].Worked && !o.outdated(d) {
+				supplies[i].Useless += n
 			}
 		}
 	}

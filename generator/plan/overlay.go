@@ -122,6 +122,10 @@ type Dispatch struct {
 	NotAfter time.Time
 	// IdleTimeout is how long each agent waits for a job.
 	IdleTimeout time.Duration
+	// Tags are the tags that its agents were told to carry, without those for
+	// the dispatch and the index; see [Overlay.AgentTags]. The policy may have
+	// changed since. Nil stands for those of the policy.
+	Tags []string
 }
 
 // MarshalJSON writes the idle time-out in words, as in "5m0s".
@@ -133,7 +137,8 @@ func (d Dispatch) MarshalJSON() ([]byte, error) {
 		At          time.Time `json:"at"`
 		NotAfter    time.Time `json:"notAfter"`
 		IdleTimeout string    `json:"idleTimeout"`
-	}{d.ID, d.Purpose, d.Agents, d.At, d.NotAfter, d.IdleTimeout.String()})
+		Tags        []string  `json:"tags"`
+	}{d.ID, d.Purpose, d.Agents, d.At, d.NotAfter, d.IdleTimeout.String(), d.Tags})
 }
 
 // Grace is how long after its lease an index that was not seen is presumed

@@ -44,7 +44,7 @@ func draw(t *rapid.T) drawn {
 			State: rapid.SampledFrom([]AgentState{AgentIdle, AgentBusy, AgentStopping}).Draw(t, "state")}
 		if o := rapid.IntRange(0, len(d.overlays)).Draw(t, "owner"); o < len(d.overlays) {
 			v := d.overlays[o]
-			a.Tags = slices.Concat(v.agentTags(), []string{fmt.Sprintf("dispatch=%s-%d", v.Name, rapid.IntRange(0, 3).Draw(t, "of")), fmt.Sprintf("index=%d", small.Draw(t, "index"))})
+			a.Tags = slices.Concat(v.AgentTags(), []string{fmt.Sprintf("dispatch=%s-%d", v.Name, rapid.IntRange(0, 3).Draw(t, "of")), fmt.Sprintf("index=%d", small.Draw(t, "index"))})
 		}
 		d.snapshot.Agents = append(d.snapshot.Agents, a)
 	}

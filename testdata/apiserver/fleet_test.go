@@ -50,7 +50,7 @@ func dispatch(t *testing.T, name string, agents int) map[string]any {
 			"muster.dev/idle-timeout": "300",
 			"muster.dev/purpose":      "demand",
 			"muster.dev/ordered-at":   "2026-11-21T02:15:00Z",
-			"muster.dev/agent-tags":   "queue=default,os=linux,dispatch=" + name + ",overlay=default",
+			"muster.dev/agent-tags":   "queue=default,os=linux,overlay=default,dispatch=" + name,
 		})
 	}
 	return job
