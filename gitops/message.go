@@ -3,8 +3,11 @@ package gitops
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"muster/generator/plan"
@@ -47,15 +50,35 @@ func Message(act plan.Act, version string) string {
 	return fmt.Sprintf("%s: %s\n\n%s\n\n%s\n", d.Overlay, subject, body, strings.Join(trailers, "\n"))
 }
 
-// observationJSON is one line: Buildkite's words are data there, so that no
-// job can write a trailer of its own.
+// observationJSON is one line of JSON, as a person and a forge may read it.
+// What Buildkite's users wrote into it can neither end the line, nor hide or
+// turn around what a terminal shows, nor call somebody or close an issue where
+// the commit is shown: docs.github.com, "Linking a pull request to an issue".
 func observationJSON(o plan.Observation) string {
 	text, err := json.Marshal(o)
 	if err != nil { // an observation is plain data: this is a defect, and better seen than hidden
 		return fmt.Sprintf("%q", err)
 	}
-	return string(text)
+	line := closing.ReplaceAllStringFunc(string(text), func(keyword string) string {
+		return strings.ReplaceAll(keyword, " ", `\u0020`)
+	})
+	var plain strings.Builder
+	for _, c := range line {
+		switch {
+		case c != '@' && unicode.IsPrint(c):
+			plain.WriteRune(c)
+		case c > 0xffff:
+			high, low := utf16.EncodeRune(c)
+			fmt.Fprintf(&plain, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&plain, `\u%04x`, c)
+		}
+	}
+	return plain.String()
 }
+
+// closing is what stands before an issue that a commit closes.
+var closing = regexp.MustCompile(`(?i)(close[sd]?|fix(es|ed)?|resolve[sd]?):? `)
 
 func orderProse(d plan.Decision) string {
 	s := d.Sum
@@ -226,7 +249,8 @@ func quoted(words []string) string {
 	q := make([]string, len(words))
 	for i, w := range words {
 		// No white space: a line must not break within somebody else's words.
-		q[i] = strings.ReplaceAll(fmt.Sprintf("%q", w), " ", `\x20`)
+		// And nobody is called by them.
+		q[i] = strings.NewReplacer(" ", `\x20`, "@", `\x40`).Replace(fmt.Sprintf("%q", w))
 	}
 	return strings.Join(q, " ")
 }

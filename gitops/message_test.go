@@ -1,0 +1,56 @@
+package gitops_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+
+	"muster/generator/plan"
+	"muster/gitops"
+)
+
+// TestHostileWords has rules of jobs, which anybody may write who may write a
+// pipeline, in a commit's message.
+func TestHostileWords(t *testing.T) {
+	words := []string{
+		"a=b\nAct: retire", "a=\x1b[2J", "a=\u202eevil", "a=\u009b2J", "a=\U000e0041", "a=@acme/team", "a=x closes #1", "Fixes: acme/app#2",
+		"a=resolved https://github.com/acme/app/issues/3", "a=\xff", "a=日本", "a=b c",
+	}
+	o := plan.Observation{Queue: "default", Unmatched: []plan.Unmatched{{Rules: words, Missing: words, Jobs: 3}}}
+	message := gitops.Message(plan.Act{Kind: plan.Order, Path: "overlays/default", Decision: plan.Decision{Overlay: "default", Observation: o}}, "v0")
+	lower := strings.ToLower(message)
+	for _, bad := range []string{"@", "closes #", "fixes: acme", "resolved https"} {
+		if strings.Contains(lower, bad) {
+			t.Errorf("%q stands in\n%s", bad, message)
+		}
+	}
+	for _, c := range message {
+		if c != '\n' && !unicode.IsPrint(c) {
+			t.Errorf("%U stands in\n%s", c, message)
+		}
+	}
+	trailers := 0
+	for line := range strings.Lines(message) {
+		if strings.HasPrefix(line, "Act: ") {
+			trailers++
+		}
+		text, ok := strings.CutPrefix(line, "Observation: ")
+		if !ok {
+			continue
+		}
+		var back plan.Observation
+		if err := json.Unmarshal([]byte(text), &back); err != nil {
+			t.Fatal(err)
+		}
+		words[9] = "a=\ufffd" // what JSON makes of what is no UTF-8
+		if diff := cmp.Diff(words, back.Unmatched[0].Rules); diff != "" {
+			t.Errorf("read back (-want +got)\n%s", diff)
+		}
+	}
+	if trailers != 1 {
+		t.Errorf("%d lines say what the act is:\n%s", trailers, message)
+	}
+}
