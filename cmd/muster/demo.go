@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -251,12 +252,17 @@ func (d *demo) conclude(out io.Writer, repository gittest.Repository, dir string
 	stats := d.buildkite.Stats()
 	fmt.Fprintf(out, "\n$ git log --oneline\n%s\n$ git log -1 --format=%%B    # one decision, with its reasons\n%s\n", log, message)
 	fmt.Fprintf(out, "%d jobs ran on %d agents, %d of which never had a job; %d commits.\n\n", stats.Started, stats.Agents, stats.InVain, d.commits)
-	fmt.Fprintf(out, `What to look at next:
-  git -C %[1]s log -p                     every decision and the Jobs it wrote
-  git -C %[1]s log --grep 'Act: retire'   what became of them
-  muster init fleet                       a fleet repository of your own
-`, filepath.Join(dir, "fleet.git"))
-	return nil
+	git := "git -C " + filepath.Join(dir, "fleet.git")
+	fmt.Fprintln(out, "What to look at next:")
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	for _, next := range [][2]string{
+		{git + " log -p", "every decision and the Jobs it wrote"},
+		{git + " log --grep 'Act: retire'", "what became of them"},
+		{"muster init fleet", "a fleet repository of your own"},
+	} {
+		fmt.Fprintf(w, "  %s\t%s\n", next[0], next[1])
+	}
+	return w.Flush()
 }
 
 // demoClock lets simulated time pass: whoever sleeps wakes up at once, and
