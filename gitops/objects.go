@@ -96,6 +96,10 @@ func (o *objects) mark(keep *objects, h plumbing.Hash, dir, overlays string) {
 	}
 	keep.trees[h] = t
 	files := below(dir, overlays) || o.visited[dir]
+	most := t.len()
+	if most > largeDir && below(dir, overlays) {
+		most = fewKept
+	}
 	for i := range t.len() {
 		if t.isDir(i) {
 			child := join(dir, string(t.name(i)))
@@ -104,12 +108,13 @@ func (o *objects) mark(keep *objects, h plumbing.Hash, dir, overlays string) {
 			}
 			continue
 		}
-		if !files {
+		if !files || most == 0 {
 			continue
 		}
 		if b, ok := o.blobs[t.hash(i)]; ok && len(b) <= smallFile && keep.size+len(b) <= mostKept {
 			keep.blobs[t.hash(i)] = b
 			keep.size += len(b)
+			most--
 		}
 	}
 }

@@ -150,13 +150,13 @@ func TestTreeIsWhatGitShows(t *testing.T) {
 			if err = errors.Join(err, statErr); err == nil && info.Size() != int64(len(content)) {
 				err = fmt.Errorf("%s has %d bytes, Info says %d", path, len(content), info.Size())
 			}
-			got = append(got, path)
+			got = append(got, d.(interface{ Identity() string }).Identity()+" "+path)
 			return err
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := r.Git("-c", "core.quotePath=false", "ls-tree", "-r", "--name-only", head)
+		out, err := r.Git("-c", "core.quotePath=false", "ls-tree", "-r", "--format=%(objectname) %(path)", head)
 		if err != nil {
 			t.Fatal(err)
 		}

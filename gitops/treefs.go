@@ -31,8 +31,12 @@ const (
 	// mostAhead is how many files are fetched together.
 	mostAhead = 1000
 	// largeDir is the number of entries above which a directory's files are
-	// read ahead only by somebody who reads one of them.
+	// read ahead only by somebody who reads one of them, and below the overlays
+	// not kept.
 	largeDir = 1000
+	// fewKept is how many files of a large directory are kept nevertheless, to
+	// make deltas on.
+	fewKept = 8
 )
 
 // Open opens a file or a directory.
@@ -216,6 +220,9 @@ func (f *treeFS) ahead(name string, wants []plumbing.Hash) []plumbing.Hash {
 			from := 0
 			if t.len() > largeDir {
 				from, _ = t.find(path.Base(name), false)
+				for i := fewKept; i < from && below(name, f.r.config.Overlays); i++ {
+					delete(f.r.blobs, t.hash(i)) // read, and not needed again
+				}
 			}
 			add(t, from)
 		}
@@ -289,6 +296,9 @@ type dirEntry struct {
 
 // Type is the entry's type.
 func (d dirEntry) Type() fs.FileMode { return d.Mode().Type() }
+
+// Identity tells a file's content from every other without reading it.
+func (d dirEntry) Identity() string { return d.hash.String() }
 
 // Info describes the entry.
 func (d dirEntry) Info() (fs.FileInfo, error) { return d.f.Stat(d.path) }

@@ -46,7 +46,8 @@ type Loader struct {
 	// memos are what the builds of the last Load came to, and used those of
 	// the one that runs: what is not used in a Load is forgotten.
 	memos, used map[string]*memo
-	// sound are dispatches that were read and proven, by path and content.
+	// sound are dispatches that were read and proven, by path and content, and
+	// by path and what stands for the content; see identityKey.
 	sound, seen map[[sha256.Size]byte]plan.Dispatch
 	builds      int
 }
@@ -216,29 +217,19 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 		case path.Ext(name) != manifestType:
 			continue
 		}
+		if name != listFile && name != stateFile {
+			l.loadDispatch(tree, o, file, e)
+			continue
+		}
 		data, err := readFile(tree, file, e)
-		if err != nil {
+		switch {
+		case err != nil:
 			o.hold(Finding{File: file, Problem: "cannot be read: " + oneLine(err)})
-			continue
-		}
-		if name == listFile {
+		case name == listFile:
 			o.list = data
-			continue
-		}
-		if name == stateFile {
+		default:
 			if o.State, o.forgotten = readState(file, data); o.forgotten != nil {
 				o.surplus = append(o.surplus, file)
-			}
-			continue
-		}
-		if d, wrong := l.dispatch(o, file, data); wrong != nil {
-			o.hold(*wrong)
-		} else {
-			o.Dispatches = append(o.Dispatches, d)
-			if o.Policy.Queue == "" {
-				// Its own policy cannot be read; what it has on order must still
-				// count where its agents will be.
-				o.Policy = standIn(d)
 			}
 		}
 	}
@@ -250,6 +241,39 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 	}
 }
 
+// loadDispatch adds one manifest to the overlay, or holds it.
+func (l *Loader) loadDispatch(tree fs.FS, o *Overlay, file string, e fs.DirEntry) {
+	key, known := identityKey(file, e)
+	d, sound := l.sound[key]
+	if !known || !sound {
+		data, err := readFile(tree, file, e)
+		if err != nil {
+			o.hold(Finding{File: file, Problem: "cannot be read: " + oneLine(err)})
+			return
+		}
+		content := contentKey(file, data)
+		if !known {
+			key = content
+		}
+		if d, sound = l.sound[content]; !sound {
+			var wrong *Finding
+			if d, sound, wrong = l.dispatch(o, file, data); wrong != nil {
+				o.hold(*wrong)
+				return
+			}
+		}
+	}
+	if sound {
+		l.seen[key] = d
+	}
+	o.Dispatches = append(o.Dispatches, d)
+	if o.Policy.Queue == "" {
+		// Its own policy cannot be read; what it has on order must still count
+		// where its agents will be.
+		o.Policy = standIn(d)
+	}
+}
+
 func readFile(tree fs.FS, file string, e fs.DirEntry) ([]byte, error) {
 	if !e.Type().IsRegular() {
 		return nil, errors.New("it is not a regular file")
@@ -257,25 +281,20 @@ func readFile(tree fs.FS, file string, e fs.DirEntry) ([]byte, error) {
 	return fs.ReadFile(tree, file)
 }
 
-// dispatch reads one manifest, and proves that kustomize can read it too. A
-// file that is byte for byte what muster would write today is proven by the
-// proof of the template. Any other was written from an older template or
-// edited since: it is built once, alone.
-func (l *Loader) dispatch(o *Overlay, file string, data []byte) (plan.Dispatch, *Finding) {
-	key := contentKey(file, data)
-	if d, ok := l.sound[key]; ok {
-		l.seen[key] = d
-		return d, nil
-	}
-	d, wrong := parseDispatch(file, data)
+// dispatch reads one manifest, and proves that kustomize can read it too, unless
+// the overlay has no template. A file that is byte for byte what muster would
+// write today is proven by the proof of the template. Any other was written from
+// an older template or edited since: it is built once, alone.
+func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d plan.Dispatch, proven bool, wrong *Finding) {
+	d, wrong = parseDispatch(file, data)
 	if wrong != nil {
-		return d, wrong
+		return d, false, wrong
 	}
 	if of := overlayOf(data); of != o.Slug() {
-		return d, &Finding{File: file, Field: "metadata.labels[" + LabelOverlay + "]", Problem: "is " + quote(of) + ": the dispatch is another overlay's", Remedy: "delete the file: a copied dispatch is the same Job twice"}
+		return d, false, &Finding{File: file, Field: "metadata.labels[" + LabelOverlay + "]", Problem: "is " + quote(of) + ": the dispatch is another overlay's", Remedy: "delete the file: a copied dispatch is the same Job twice"}
 	}
 	if o.template == nil {
-		return d, nil // held; the proof waits until it is not
+		return d, false, nil // held; the proof waits until it is not
 	}
 	if stamped, err := o.stamp(d); err != nil || !bytes.Equal(stamped, data) {
 		v := &view{name: "alone ", over: map[string][]byte{
@@ -283,12 +302,11 @@ func (l *Loader) dispatch(o *Overlay, file string, data []byte) (plan.Dispatch, 
 			path.Join(file, "dispatch"+manifestType): data,
 		}}
 		if _, wrong, _ := l.build(v, file); wrong != nil { // nothing to read: no error
-			return d, &Finding{File: file, Problem: wrong.Problem, Remedy: putRight}
+			return d, false, &Finding{File: file, Problem: wrong.Problem, Remedy: putRight}
 		}
 		delete(l.used, v.name+file) // remembered by content instead
 	}
-	l.seen[key] = d
-	return d, nil
+	return d, true, nil
 }
 
 // overlayOf is the slug of the overlay that a dispatch was ordered for.
@@ -321,6 +339,22 @@ func contentKey(file string, data []byte) [sha256.Size]byte {
 	h.Write([]byte{0})
 	h.Write(data)
 	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// identityKey is what stands for a file's content where the tree can tell it
+// without reading it, as git can: its entries have a method Identity, whose
+// result is another for every other content. An overlay of ten thousand
+// dispatches is then read once, and not at each commit.
+func identityKey(file string, e fs.DirEntry) (key [sha256.Size]byte, ok bool) {
+	entry, ok := e.(interface{ Identity() string })
+	if !ok || !e.Type().IsRegular() {
+		return key, false
+	}
+	h := sha256.New()
+	h.Write([]byte(file))
+	h.Write([]byte{1})
+	h.Write([]byte(entry.Identity()))
+	return [sha256.Size]byte(h.Sum(nil)), true
 }
 
 // remember keeps dispatches that were just written from being read again.

@@ -1,0 +1,65 @@
+package gitops
+
+import (
+	"fmt"
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"muster/generator/plan"
+	"muster/gitops/gittest"
+)
+
+// TestLargeDirectoryIsNotKept reads every file of a directory that is larger
+// than what is worth keeping, and looks at what is held.
+func TestLargeDirectoryIsNotKept(t *testing.T) {
+	t.Parallel()
+	const many = 4200 // more than is read ahead at the start
+	const dir = "overlays/default/dispatches"
+	f := gittest.NewServer(t, gittest.Options{})
+	changes := []plan.Change{{Path: "overlays/default/scaling.yaml", Content: []byte("policy")}}
+	for i := range many {
+		name := fmt.Sprintf("default-%06d", i)
+		changes = append(changes, plan.Change{Path: dir + "/" + name + ".yaml", Content: manifest(name)})
+	}
+	if _, err := f.Commit("seed", time.Unix(0, 0), changes...); err != nil {
+		t.Fatal(err)
+	}
+	r, err := New(Config{URL: f.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tip, err := r.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range changes {
+		if got, err := fs.ReadFile(tip.Tree, c.Path); err != nil || string(got) != string(c.Content) {
+			t.Fatalf("%s has %q (%v)", c.Path, got, err)
+		}
+		if len(r.blobs) > mostAhead+fewKept+1 {
+			t.Fatalf("%d files are held while %s is read", len(r.blobs), c.Path)
+		}
+	}
+	pushed := func(name string) newObject {
+		b := &builder{r: r, ctx: t.Context(), fresh: map[plumbing.Hash]*tree{}, known: map[plumbing.Hash]bool{}, files: map[plumbing.Hash][]byte{}}
+		c := Commit{Message: "dispatch", Changes: []plan.Change{{Path: dir + "/" + name + ".yaml", Content: manifest(name)}}}
+		head, root, err := b.commit(r.head, r.root, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.adopt(b, head, root)
+		return b.list[0]
+	}
+	for i := range 20 {
+		if o := pushed(fmt.Sprintf("default-%06d", many+i)); o.delta == nil {
+			t.Errorf("dispatch %d is sent whole", i)
+		}
+		// The policy, and a few to make deltas on.
+		if len(r.blobs) > fewKept+1 {
+			t.Errorf("%d files are held after a push", len(r.blobs))
+		}
+	}
+}
