@@ -149,6 +149,11 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	if err != nil {
 		return result, fmt.Errorf("no overlays can be read below %q of the repository (muster init writes some, --overlays says where they are): %w", g.cfg.Overlays, err)
 	}
+	if len(fleet) == 0 {
+		nothing := errors.New("has no scaling.yaml below it, so that nothing is scaled: muster init writes one, and --overlays says where they are")
+		result.Problems = []Problem{{Overlay: cmp.Or(g.cfg.Overlays, "."), Err: fmt.Errorf("%s: %w", cmp.Or(g.cfg.Overlays, "."), nothing)}}
+		return result, nil
+	}
 	overlays, problems := sound(fleet)
 	result.Problems = problems
 	result.Forgotten = forgotten(fleet)

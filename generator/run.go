@@ -27,9 +27,13 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil {
+		var limited interface{ RetryAfter() time.Duration }
+		switch {
+		case errors.As(err, &limited):
+			g.cfg.Log.Warn("tick", "err", err)
+		case err != nil:
 			g.cfg.Log.Error("tick", "err", err)
-		} else {
+		default:
 			g.reportTroubles(result)
 			g.reportActs(result)
 		}
@@ -37,8 +41,7 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 			g.cfg.Done(result, err)
 		}
 		wait := interval - g.cfg.Clock.Now().Sub(start)
-		var limited interface{ RetryAfter() time.Duration }
-		if errors.As(err, &limited) {
+		if limited != nil {
 			wait = max(wait, limited.RetryAfter())
 		}
 		if g.cfg.Clock.Sleep(ctx, max(0, wait)) != nil {
@@ -115,9 +118,11 @@ func (g *Generator) reportTroubles(r Result) {
 		switch breaker := d.State.Breaker; {
 		case now.mentions(d.Overlay):
 		case breaker.Open(): // one text for as long as it is open
-			now.add(fmt.Sprintf("%s is held: the breaker is open since orders failed (%s); see git log", d.Overlay, breaker.Cause), slog.LevelWarn)
-		case d.Held != "":
+			now.add(fmt.Sprintf("%s is held: the breaker is open since orders failed (%s); see git log", d.Overlay, breaker.Cause), slog.LevelError)
+		case d.Paused():
 			now.add(d.Overlay+" is held: "+d.Held, slog.LevelWarn)
+		case d.Held != "":
+			now.add(d.Overlay+" is held: "+d.Held, slog.LevelError)
 		}
 		for _, u := range d.Observation.Unmatched {
 			now.add(fmt.Sprintf("queue %s has jobs that no overlay serves: rules %q, missing %q", d.Queue, u.Rules, u.Missing), slog.LevelWarn)

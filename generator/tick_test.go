@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/generator"
+	"muster/generator/buildkite"
 	"muster/generator/plan"
 )
 
@@ -410,12 +411,6 @@ func TestTroublesAreSaidOnce(t *testing.T) {
 	}
 }
 
-// limited is an error that asks for quiet.
-type limited time.Duration
-
-func (limited) Error() string               { return "slow down" }
-func (l limited) RetryAfter() time.Duration { return time.Duration(l) }
-
 // TestRunWaits: a tick each interval whatever a tick takes, longer when
 // Buildkite asks for it, and an end when the context ends.
 func TestRunWaits(t *testing.T) {
@@ -432,7 +427,7 @@ func TestRunWaits(t *testing.T) {
 			case 2:
 				b.now = b.now.Add(40 * time.Second) // a very slow one
 			case 3:
-				b.err = fmt.Errorf("listing: %w", limited(50*time.Second))
+				b.err = fmt.Errorf("listing: %w", &buildkite.RateLimited{Scope: "rest", Reset: 50 * time.Second})
 			case 4:
 				if err == nil {
 					t.Error("want an error from the fourth tick")
@@ -449,8 +444,8 @@ func TestRunWaits(t *testing.T) {
 	if diff := cmp.Diff(want, starts); diff != "" {
 		t.Errorf("ticks (-want +got):\n%s", diff)
 	}
-	if n := strings.Count(b.log.String(), "level=ERROR msg=tick"); n != 1 {
-		t.Errorf("%d errors logged, want 1: %s", n, b.log.String())
+	if n := strings.Count(b.log.String(), "level=WARN msg=tick"); n != 1 || strings.Contains(b.log.String(), "level=ERROR") {
+		t.Errorf("%d warnings logged, want 1 and no error: %s", n, b.log.String())
 	}
 }
 

@@ -201,9 +201,8 @@ func baseURL(address string) (string, error) {
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return "", errors.New("the Buildkite URL must have no user, query or fragment: write it as in " + DefaultURL)
 	}
-	if !strings.HasSuffix(u.Path, "/") {
-		u.Path += "/"
-	}
+	// Buildkite's documentation shows the version as part of the address.
+	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v2") + "/"
 	return u.String(), nil
 }
 

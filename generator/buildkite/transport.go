@@ -29,6 +29,9 @@ func (e *RateLimited) Error() string {
 		whose, e.Scope, e.Reset.Round(time.Second))
 }
 
+// RetryAfter is how long not to ask, by which a caller knows the error.
+func (e *RateLimited) RetryAfter() time.Duration { return e.Reset }
+
 const (
 	scopeOrg  = "rest"
 	scopeUser = "rest_user"

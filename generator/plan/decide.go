@@ -63,7 +63,7 @@ func newShare(v Overlay, o Observation) *share {
 		s.held = s.supply.Held
 	}
 	if p.Paused {
-		s.held = "spec.paused is true"
+		s.held = pausedInGit
 	}
 	if v.Broken != "" {
 		s.held = v.Broken

@@ -1,6 +1,9 @@
 package plan
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Decision is what to do about one overlay, and why. Everything that muster
 // says of it (commit message, log line, metrics, table, JSON) is printed from
@@ -107,3 +110,15 @@ func (d Decision) At() time.Time { return d.Observation.At }
 
 // Empty reports whether there is nothing to do now.
 func (d Decision) Empty() bool { return len(d.Order) == 0 && !d.RetireNow }
+
+// What somebody does on purpose to hold an overlay.
+const (
+	pausedInGit       = "spec.paused is true"
+	pausedInBuildkite = " is paused in Buildkite"
+)
+
+// Paused reports whether the overlay is held because somebody wants it to be.
+// Whatever else holds one keeps jobs waiting that should not.
+func (d Decision) Paused() bool {
+	return d.Held == pausedInGit || strings.HasSuffix(d.Held, pausedInBuildkite)
+}

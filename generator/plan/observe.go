@@ -273,7 +273,7 @@ func (q queueReader) cluster(p Policy) (id, held string) {
 	case len(found) == 0:
 		return "", ""
 	case found[0].Paused:
-		held = fmt.Sprintf("queue %q is paused in Buildkite", p.Queue)
+		held = fmt.Sprintf("queue %q%s", p.Queue, pausedInBuildkite)
 	}
 	return found[0].Cluster, held
 }
