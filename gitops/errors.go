@@ -100,6 +100,8 @@ func (r *Repository) explain(err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time: " + oneLine(err.Error())
+	case errors.Is(err, transport.ErrAuthenticationRequired) && r.config.Credentials.Password == nil && r.address.username == "":
+		return "the server asks for a user name and a password (401), and none was given: give --git-password-file, set MUSTER_GIT_PASSWORD, or give a GitHub App" + said(transport.ErrAuthenticationRequired)
 	case errors.Is(err, transport.ErrAuthenticationRequired):
 		return "the server does not accept the user name and password (401); check them, and that the token has not expired" + said(transport.ErrAuthenticationRequired)
 	case errors.Is(err, transport.ErrAuthorizationFailed):

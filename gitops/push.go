@@ -96,6 +96,25 @@ func (r *Repository) adopt(b *builder, head, root plumbing.Hash) {
 	r.prune(root, r.config.Overlays)
 }
 
+// Writable reports whether the server would let this user push at all: it is
+// asked for what comes before every push. A nil error does not promise that a
+// protected branch or a hook lets a commit pass.
+func (r *Repository) Writable(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
+	defer cancel()
+	session, err := r.openReceive(ctx)
+	if err == nil {
+		defer session.Close()
+		_, err = session.AdvertisedReferencesContext(ctx)
+	}
+	if err != nil {
+		return r.fail("pushing to", err)
+	}
+	return nil
+}
+
 // notTaken is an error of a push that the server answered with a no.
 type notTaken struct {
 	err  error

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"muster/generator/buildkite"
 	"muster/generator/manifest"
+	"muster/generator/plan"
 )
 
 func (p program) checkCommand() *cobra.Command {
@@ -20,8 +23,9 @@ func (p program) checkCommand() *cobra.Command {
 		Short: "Say whether the fleet repository is sound",
 		Long: `check reads policies, templates and dispatches, builds every overlay, and
 says what is wrong and what to write instead. It looks at the branch of --repo,
-and then also at the credentials for git and Buildkite; or, with DIR, at the
-files in a directory.`,
+and then also at the credentials for git and Buildkite, at the key to sign with,
+and at what Buildkite says of the queues; or, with DIR, at the files in a
+directory.`,
 		Example: `  muster check fleet
   muster check --repo https://git.example.com/fleet.git --buildkite-org acme`,
 		Args: cobra.MaximumNArgs(1),
@@ -60,7 +64,8 @@ func findingsError(n int) error {
 	return fmt.Errorf("%d findings", n)
 }
 
-// treeToCheck returns the files to look at, and which credentials do not work.
+// treeToCheck returns the files to look at, and what else keeps muster from
+// working: credentials, and what Buildkite says of the queues.
 func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool) (fs.FS, []error, error) {
 	if len(args) == 1 {
 		root, err := os.OpenRoot(args[0]) // no link leads out of it
@@ -92,8 +97,48 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 		return nil, nil, err
 	}
 	var failures []error
+	if pushing, ok := repository.(interface{ Writable(context.Context) error }); ok {
+		if err := pushing.Writable(ctx); err != nil {
+			failures = append(failures, err)
+		}
+	}
 	if err := client.Verify(ctx); err != nil {
+		return tip.Tree, append(failures, err), nil
+	}
+	queues, err := s.checkQueues(ctx, client, tip.Tree)
+	if err != nil {
 		failures = append(failures, err)
 	}
-	return tip.Tree, failures, nil
+	return tip.Tree, append(failures, queues...), nil
+}
+
+// checkQueues looks at Buildkite as a tick does, and returns what it has
+// against the overlays: a cluster that is not there, a queue that is in several.
+func (s *settings) checkQueues(ctx context.Context, client *buildkite.Client, tree fs.FS) ([]error, error) {
+	loaded, err := manifest.NewLoader(s.git.overlays).Load(tree)
+	if err != nil {
+		return nil, nil // the files' own findings say so
+	}
+	var overlays []plan.Overlay
+	for _, o := range loaded {
+		if o.Policy.Queue != "" {
+			overlays = append(overlays, o.Overlay)
+		}
+	}
+	snapshot, err := client.Observe(ctx, s.program.clock.Now(), time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	var held []error
+	for _, o := range plan.Observe(overlays, snapshot, &plan.Register{}) {
+		for _, supply := range o.Overlays {
+			if supply.Held != "" {
+				held = append(held, fmt.Errorf("%s is held: %s", supply.Overlay, supply.Held))
+			}
+		}
+		if plan.Unknown(o.Queue, snapshot) {
+			held = append(held, fmt.Errorf("queue %q: no cluster has it, and no agent and no job is in it; is its key right?", o.Queue))
+		}
+	}
+	return held, nil
 }

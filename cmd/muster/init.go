@@ -31,6 +31,9 @@ instead. What is there already is left as it is.`,
   muster init fleet --queue linux-large`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "" {
+				return usage(errors.New("the directory's name is empty: is a variable of the shell not set?"))
+			}
 			return initialise(cmd.OutOrStdout(), args[0], queue)
 		},
 	}

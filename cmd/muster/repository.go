@@ -27,6 +27,9 @@ type gitSettings struct {
 	app, appKey, githubAPI  string
 	installation            int64
 	commitThroughGitHub     bool
+
+	// shown is the repository's address without anything secret, once it is known.
+	shown string
 }
 
 func (s *gitSettings) addTo(c *cobra.Command) {
@@ -65,6 +68,10 @@ func (s *gitSettings) writer(log *slog.Logger) (gitops.Writer, error) {
 		return nil, usage(err)
 	}
 	sign, err := s.signer()
+	if err == nil && sign != nil {
+		// A key that cannot sign shows now, and not at the first commit.
+		_, err = sign([]byte("muster\n"), s.program.clock.Now())
+	}
 	if err != nil {
 		return nil, usage(err)
 	}
@@ -75,8 +82,12 @@ func (s *gitSettings) writer(log *slog.Logger) (gitops.Writer, error) {
 			Password: password, SSHKeyFile: s.sshKey, SSHKnownHostsFile: s.sshKnownHosts, CAFile: s.caFile,
 		},
 	})
-	if err != nil || !s.commitThroughGitHub {
-		return repository, usage(err)
+	if err != nil {
+		return nil, usage(err)
+	}
+	s.shown = repository.String()
+	if !s.commitThroughGitHub {
+		return repository, nil
 	}
 	owner, name, err := ownerAndName(s.repo)
 	switch {

@@ -32,6 +32,13 @@ commits what is to be done. It ends on SIGINT and SIGTERM.`,
 				return err
 			}
 			if !once {
+				log, err := s.logger()
+				if err != nil {
+					return err
+				}
+				log.Info("begins", "version", Version, "repository", s.git.shown, "branch", s.git.branch, "overlays", s.git.overlays,
+					"organisation", s.org, "interval", interval, "dry-run", dryRun)
+				defer log.Info("ends")
 				return g.Run(cmd.Context(), interval, jitter)
 			}
 			result, err := g.Once(cmd.Context())

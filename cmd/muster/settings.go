@@ -71,6 +71,8 @@ func (s *settings) client(log *slog.Logger) (*buildkite.Client, error) {
 func (s *settings) token() (func() (string, error), error) {
 	fixed := s.program.variable(variableToken)
 	switch {
+	case s.tokenFile != "" && fixed != "":
+		return nil, usage(fmt.Errorf("the Buildkite token is given by %s and --buildkite-token-file: keep one", variableToken))
 	case s.tokenFile == "" && fixed == "":
 		return nil, usage(fmt.Errorf("no Buildkite token: set %s or give --buildkite-token-file", variableToken))
 	case s.tokenFile == "":

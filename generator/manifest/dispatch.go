@@ -14,7 +14,7 @@ import (
 )
 
 // putRight is the remedy for a dispatch that was edited.
-const putRight = "restore the file from git, or delete it"
+const putRight = "restore the file from git; without it muster orders its agents again, although its Job may still run"
 
 // largestDispatch is far above what any template comes to.
 const largestDispatch = 1 << 20

@@ -291,7 +291,7 @@ func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d plan.Dispatch
 		return d, false, wrong
 	}
 	if of := overlayOf(data); of != o.Slug() {
-		return d, false, &Finding{File: file, Field: "metadata.labels[" + LabelOverlay + "]", Problem: "is " + quote(of) + ": the dispatch is another overlay's", Remedy: "delete the file: a copied dispatch is the same Job twice"}
+		return d, false, &Finding{File: file, Field: "metadata.labels[" + LabelOverlay + "]", Problem: "is " + quote(of) + ": the dispatch is another overlay's", Remedy: "if --overlays is right and no directory was renamed, it is a copy: delete it, for it is the same Job twice"}
 	}
 	if o.template == nil {
 		return d, false, nil // held; the proof waits until it is not

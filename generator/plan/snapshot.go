@@ -1,6 +1,9 @@
 package plan
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Snapshot is what Buildkite said at one moment, in muster's own words. It is
 // complete: a reader that could not read everything returns an error instead.
@@ -105,4 +108,15 @@ type Queue struct {
 	Key string
 	// Paused reports whether dispatch of jobs is paused.
 	Paused bool
+}
+
+// Unknown reports whether nothing in Buildkite has to do with a queue: no
+// cluster has it, although there are clusters, and no agent and no job is in
+// it. A queue outside the clusters is known by its agents and jobs alone.
+func Unknown(queue string, s Snapshot) bool {
+	tag := TagQueue + "=" + queue
+	return len(s.Queues) > 0 &&
+		!slices.ContainsFunc(s.Queues, func(q Queue) bool { return q.Key == queue }) &&
+		!slices.ContainsFunc(s.Agents, func(a Agent) bool { return carries(a.Tags, tag) }) &&
+		!slices.ContainsFunc(s.Jobs, func(j Job) bool { return slices.Contains(j.Rules, tag) })
 }
