@@ -41,7 +41,7 @@ func (p program) environment(root *cobra.Command) error {
 				return
 			}
 			if err := f.Value.Set(value); err != nil && failed == nil {
-				failed = fmt.Errorf("environment variable %s: %w", name, err)
+				failed = fmt.Errorf("environment variable %s: %q is not %s", name, value, expected(f.Value.Type()))
 			}
 		})
 	}
@@ -56,6 +56,19 @@ func (p program) environment(root *cobra.Command) error {
 		return usage(fmt.Errorf("environment variable %s belongs to no flag: unset it or spell it like one", unknown[0]))
 	}
 	return usage(failed)
+}
+
+// expected says what values a type of flag takes.
+func expected(kind string) string {
+	switch kind {
+	case "bool":
+		return "true or false"
+	case "duration":
+		return "a length of time, as in 15s or 5m"
+	case "int", "int64", "uint64":
+		return "a whole number"
+	}
+	return "a " + kind
 }
 
 // foreign reports whether a variable with muster's prefix is not meant for it:

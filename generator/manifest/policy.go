@@ -139,7 +139,11 @@ func (r *policyReader) spec(spec *yaml.Node) {
 			}
 			r.bad(key, "spec."+key.Value, "is not a field of a policy", "the fields of spec are "+strings.Join(names, ", "))
 		case value.Tag == "!!null":
-			r.bad(value, "spec."+key.Value, "has no value", "write one, or take the line away")
+			remedy := "write one, or take the line away"
+			if key.Value == "queue" || key.Value == "max" {
+				remedy = "write one"
+			}
+			r.bad(value, "spec."+key.Value, "has no value", remedy)
 		default:
 			fields[at].read(r, value)
 		}
@@ -175,7 +179,11 @@ func shown(n *yaml.Node) string {
 func (r *policyReader) count(n *yaml.Node, name string, least int) int {
 	v, err := strconv.Atoi(n.Value)
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || err != nil || v < least || v > mostAgents {
-		r.bad(n, "spec."+name, shown(n)+" is not a whole number", fmt.Sprintf("write one from %d to %d", least, mostAgents))
+		remedy := fmt.Sprintf("write one from %d to %d", least, mostAgents)
+		if err == nil && n.Tag == "!!str" {
+			remedy += ", without quotes"
+		}
+		r.bad(n, "spec."+name, shown(n)+" is not a whole number", remedy)
 		if n.Tag == "!!int" && err == nil {
 			last := &r.findings[len(r.findings)-1]
 			last.Problem = shown(n) + " is too small"
