@@ -20,7 +20,7 @@ import (
 )
 
 // Version is what commits and `muster --version` say.
-const Version = "v0.1.0"
+const Version = "v0.2.0"
 
 // Exit codes. They are part of what users script against; see README.md.
 const (
