@@ -89,6 +89,7 @@ func TestScripts(t *testing.T) {
 			}
 			env.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
 			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+			env.Setenv("GORACE", "atexit_sleep_ms=10") // by default each call waits a second for races to come
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
