@@ -86,7 +86,7 @@ func orderProse(d plan.Decision) string {
 	say := func(format string, args ...any) { text = append(text, fmt.Sprintf(format, args...)) }
 	if d.Probe {
 		b := d.State.Breaker
-		say("The breaker is open: %d orders in a row have failed, the last of them %s (%s). One agent is sent as a probe, and more only when it succeeds.", b.Failures, b.Dispatch, b.Cause)
+		say("The breaker is open: %s, the last of them %s (%s). One agent is sent as a probe, and more only when it succeeds.", failures(b), b.Dispatch, b.Cause)
 	}
 	if d.Schedule != "" {
 		say("Schedule %q is in force: min %d, max %d, buffer %d.", d.Schedule, s.Min, s.Max, s.Buffer)
@@ -140,6 +140,14 @@ func orderProse(d plan.Decision) string {
 	return wrap(strings.Join(text, " "))
 }
 
+// failures says how an open breaker came to it.
+func failures(b plan.Breaker) string {
+	if b.Cause == plan.CannotWork {
+		return "orders have failed"
+	}
+	return fmt.Sprintf("%d orders in a row have failed", b.Failures)
+}
+
 // roomSentence says what max leaves room for.
 func roomSentence(s plan.Sum) string {
 	own := count(s.Own, "agent") + ", starting ones included"
@@ -172,6 +180,8 @@ func retireProse(d plan.Decision) string {
 		switch {
 		case r.Failure == plan.NobodyWorked:
 			line = fmt.Sprintf("The agents of %s left without a job, although jobs that they match were waiting all the while.", r.ID)
+		case r.Failure == plan.CannotWork:
+			line = fmt.Sprintf("The agents of %s came without tags that they were told to carry: they can take none of the jobs that they were ordered for.", r.ID)
 		case r.Failure == plan.NobodyCame:
 			line = fmt.Sprintf("The lease of %s is over: none of its %s came.", r.ID, count(r.Agents, "agent"))
 		case r.Reason == plan.Settled:
@@ -188,8 +198,12 @@ func retireProse(d plan.Decision) string {
 		paragraphs = append(paragraphs, wrap("The breaker closes: the probe has succeeded, and agents are ordered as needed again."))
 	}
 	if b := d.State.Breaker; b.Open() {
-		paragraphs = append(paragraphs, wrap(fmt.Sprintf("This is the %s order in a row that failed: the breaker is open. The next probe, one agent, goes at %s if it is needed then.",
-			ordinal(b.Failures), b.NextProbe().UTC().Format(time.RFC3339))), whereToLook(b))
+		which := fmt.Sprintf("This is the %s order in a row that failed", ordinal(b.Failures))
+		if b.Cause == plan.CannotWork {
+			which = "One such order is enough"
+		}
+		paragraphs = append(paragraphs, wrap(fmt.Sprintf("%s: the breaker is open. The next probe, one agent, goes at %s if it is needed then.",
+			which, b.NextProbe().UTC().Format(time.RFC3339))), whereToLook(b))
 	} else if b.Failures > 0 {
 		paragraphs = append(paragraphs, wrap(fmt.Sprintf("This is the %s order in a row that failed. After the third, only probes are sent.", ordinal(b.Failures))), whereToLook(b))
 	}
@@ -199,6 +213,9 @@ func retireProse(d plan.Decision) string {
 // whereToLook says what a person can find out that muster cannot.
 func whereToLook(b plan.Breaker) string {
 	look := wrap("Where to look: does the syncer apply this overlay? Do the pods start (image, quota, nodes, Secret)? Do their agents reach Buildkite, in the right cluster and queue?")
+	if b.Cause == plan.CannotWork {
+		look = wrap("Where to look: what becomes of $MUSTER_AGENT_TAGS in the template's command, and of tags that the image sets itself?")
+	}
 	if b.Cause == plan.NobodyWorked {
 		look = wrap("Where to look: do the agents' tags match the jobs in Buildkite's eyes (queue, cluster)? Do the agents stay connected? Is the queue's dispatch paused?")
 	}

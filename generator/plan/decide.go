@@ -57,7 +57,7 @@ func newShare(v Overlay, o Observation) *share {
 	s.policy, s.schedule = v.Policy.During(o.At)
 	p := s.policy
 	if s.supply.Useless > 0 {
-		s.held = "agents that were ordered have come and can take none of the jobs: do their tags match spec.tags? More are ordered when these have left"
+		s.held = "agents that were ordered have come and can take none of the jobs: do their tags match spec.tags? More are ordered when the rest of them have come too"
 	}
 	if s.supply.Held != "" {
 		s.held = s.supply.Held
@@ -251,11 +251,13 @@ func (s *share) retirements(o Observation) []Retirement {
 			continue
 		}
 		kept := !seen.Worked && !s.overlay.outdated(x) && s.kept(o, r.Since)
-		if kept && seen.Connected > 0 {
+		if kept && seen.Connected > 0 && seen.Useless == 0 {
 			continue // its agents may yet take one of these jobs
 		}
 		switch {
 		case x.Stale(o.At):
+		case seen.Useless > 0:
+			r.Failure = CannotWork
 		case r.Registered == 0:
 			r.Failure = NobodyCame
 		case kept:

@@ -49,7 +49,8 @@ type Supply struct {
 	// to run into their idle time-out.
 	Spare   int `json:"spare,omitempty"`
 	Leaving int `json:"leaving,omitempty"`
-	// Useless agents came for jobs that they cannot take; see countUseless.
+	// Useless agents came without a tag that they were told to carry, while
+	// others of their dispatch are still to come; see countUseless.
 	Useless int `json:"useless,omitempty"`
 	// Busy agents of the queue run a job, whoever started them.
 	Busy int `json:"busy,omitempty"`
@@ -72,8 +73,10 @@ type Seen struct {
 	Settled *time.Time `json:"settled,omitempty"`
 	// Worked reports whether any of the agents has had a job.
 	Worked bool `json:"worked,omitempty"`
-	// Connected is how many of the agents are connected now.
+	// Connected is how many of the agents are connected now; Useless of them
+	// came without a tag that they were told to carry; see countUseless.
 	Connected int `json:"connected,omitempty"`
+	Useless   int `json:"useless,omitempty"`
 }
 
 // Unmatched is a group of jobs that no overlay of their queue can serve.

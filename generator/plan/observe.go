@@ -187,12 +187,12 @@ func (q queueReader) read(key string, classes []*class, agents []Agent) Observat
 	}
 	var served []*class
 	for _, c := range classes {
-		inCluster := false
+		var inCluster [][]string
 		for i, overlay := range q.overlays {
 			if clusters[i] != "" && c.cluster != clusters[i] {
 				continue
 			}
-			inCluster = true
+			inCluster = append(inCluster, tags[i])
 			if satisfies(tags[i], c.rules) {
 				c.overlays = append(c.overlays, overlay.Name)
 			}
@@ -201,8 +201,8 @@ func (q queueReader) read(key string, classes []*class, agents []Agent) Observat
 		case len(c.overlays) > 0:
 			slices.Sort(c.overlays)
 			served = append(served, c)
-		case inCluster && c.pending > 0:
-			o.Unmatched = append(o.Unmatched, Unmatched{Rules: c.rules, Missing: nearest(tags, c.rules), Jobs: c.pending, Example: c.example})
+		case len(inCluster) > 0 && c.pending > 0:
+			o.Unmatched = append(o.Unmatched, Unmatched{Rules: c.rules, Missing: nearest(inCluster, c.rules), Jobs: c.pending, Example: c.example})
 		}
 	}
 	o.Unmatched = fewest(o.Unmatched)
@@ -265,7 +265,7 @@ func (q queueReader) cluster(p Policy) (id, held string) {
 	}
 	switch {
 	case !known:
-		return p.Cluster, fmt.Sprintf("Buildkite has no cluster %q", p.Cluster)
+		return p.Cluster, fmt.Sprintf("Buildkite shows no cluster %q: is that its name or id, and may the token read_clusters?", p.Cluster)
 	case p.Cluster != "" && len(found) == 0:
 		return id, fmt.Sprintf("cluster %q has no queue %q", p.Cluster, p.Queue)
 	case len(found) > 1:
@@ -385,24 +385,44 @@ func (q queueReader) markLeaving(idle []idleAgent) {
 	}
 }
 
-// countUseless counts the agents of demand dispatches in git that came for jobs
-// which they cannot take: they are idle, match nothing that is pending, could
-// not stand in for the overlay's agents, and none of their dispatch has ever
-// had a job. It is what a template looks like that loses a tag, but not what a
-// policy looks like that has just been given one.
+// countUseless counts the agents of dispatches in git that came without a tag
+// which they were told to carry: they are idle, match nothing that is pending,
+// could not stand in for the overlay's agents, and none of their dispatch has
+// ever had a job. It is what a template looks like that loses a tag, but not
+// what a policy looks like that has just been given one. Until the rest of their
+// dispatch has come, nothing more is ordered; then it has failed.
 func (q queueReader) countUseless(idle []idleAgent, classes []*class, supplies []Supply) {
-	useless := map[string]int{} // by dispatch
+	useless := map[string][]idleAgent{} // by dispatch
 	for _, a := range idle {
 		if id, ok := tagValue(a.Tags, TagDispatch); ok && a.credit < 0 && !slices.ContainsFunc(classes, func(c *class) bool {
 			return c.pending > 0 && sameCluster(a.Cluster, c.cluster) && satisfies(a.Tags, c.rules)
 		}) {
-			useless[id]++
+			useless[id] = append(useless[id], a)
 		}
 	}
 	for i, o := range q.overlays {
 		for _, d := range o.Dispatches {
-			if n := useless[d.ID]; n > 0 && d.Purpose == ForDemand && !supplies[i].Dispatches[d.ID].Worked && !o.outdated(d) {
-				supplies[i].Useless += n
+			seen := supplies[i].Dispatches[d.ID]
+			if len(useless[d.ID]) == 0 || seen.Worked || o.outdated(d) {
+				continue
+			}
+			told := d.Tags
+			if told == nil {
+				told = o.AgentTags()
+			}
+			for _, a := range useless[d.ID] {
+				if !satisfies(a.Tags, told) {
+					seen.Useless++
+				}
+			}
+			supplies[i].Dispatches[d.ID] = seen
+			switch {
+			case seen.Useless == 0: // in another cluster than the policy's
+				if d.Purpose == ForDemand {
+					supplies[i].Useless += len(useless[d.ID])
+				}
+			case seen.Registered.Below(d.Agents) < d.Agents:
+				supplies[i].Useless += seen.Useless
 			}
 		}
 	}

@@ -63,6 +63,9 @@ const (
 	// NobodyWorked: every agent left without a job although jobs that they
 	// match were waiting all the while.
 	NobodyWorked Failure = "nobody worked"
+	// CannotWork: agents came without a tag that they were told to carry. One
+	// such order is enough to open the breaker.
+	CannotWork Failure = "they cannot take the jobs"
 )
 
 // The breaker's numbers.
@@ -108,6 +111,9 @@ func (b Breaker) judge(retired []judged, now time.Time) Breaker {
 			// that it fails too is nothing new.
 		case failed >= 0:
 			b = Breaker{Failures: b.Failures + 1, At: now, Dispatch: order[failed].id, Cause: order[failed].failure}
+			if b.Cause == CannotWork { // what was ordered next would be the same
+				b.Failures = max(b.Failures, tolerance)
+			}
 		}
 	}
 	return b
