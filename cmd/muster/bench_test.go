@@ -282,6 +282,7 @@ func BenchmarkFirstDecision(b *testing.B) {
 		a.build(3, time.Minute)
 		var own, clone []float64
 		for range 7 {
+			a.buildkite.AdvanceTo(time.Now())
 			begin := time.Now()
 			cmd, log := a.muster(a.binary, "muster", "--once", "--dry-run")
 			a.await(log, "would commit")
@@ -433,6 +434,7 @@ func BenchmarkCrowd(b *testing.B) {
 		a.check(err)
 		_, err = a.repo.Commit("Dispatch many\n", now, changes...)
 		a.check(err)
+		a.buildkite.AdvanceTo(time.Now())
 		cmd, log := a.muster(a.binary, "muster", "--interval=2s")
 		a.await(log, "msg=committed")
 		peak, _ := a.memory(cmd)

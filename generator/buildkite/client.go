@@ -123,6 +123,7 @@ type Client struct {
 
 	mu    sync.Mutex
 	stats Stats
+	began time.Time // the first answer to an observation, by Buildkite's clock
 	until time.Time // no request before, by the caller's clock
 	scope string    // the limit that until comes from
 	said  map[string]bool
@@ -227,6 +228,9 @@ func (c *Client) note(n notice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stats.Requests++
+	if c.began.IsZero() {
+		c.began = n.date
+	}
 	if n.failed {
 		c.stats.Failures++
 	}

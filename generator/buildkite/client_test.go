@@ -164,9 +164,28 @@ func TestRateLimit(t *testing.T) {
 	if got := c.Stats(); got.RateLimited != 1 || got.Failures != 1 || got.Requests != int64(requests) {
 		t.Errorf("counters %+v after %d requests", got, requests)
 	}
-	// A clock that was set back does not silence the client for ever.
+	// A clock that was set back does not silence the client for ever: it asks.
 	s.Advance(time.Minute)
-	observe(t, c, now.Add(-24*time.Hour), time.Time{})
+	_, err = c.Observe(context.Background(), now.Add(-24*time.Hour), time.Time{})
+	checkError(t, "set back", err, "the clock here is 24h")
+}
+
+// TestClock has a clock that is not Buildkite's: leases would end by it.
+func TestClock(t *testing.T) {
+	s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now})
+	c := newClient(t, buildkite.Config{HTTP: s.Transport()})
+	for off, want := range map[time.Duration]string{
+		0: "", time.Minute: "", -time.Minute: "",
+		20 * time.Minute: "the clock here is 20m0s ahead of Buildkite's", -20 * time.Minute: "the clock here is 20m0s behind Buildkite's",
+	} {
+		_, err := c.Observe(context.Background(), now.Add(off), time.Time{})
+		if want != "" {
+			checkError(t, off.String(), err, want)
+		} else if err != nil {
+			t.Errorf("%s off: %v", off, err)
+		}
+	}
+	observe(t, c, s.Now(), now)
 }
 
 func TestRateLimitForms(t *testing.T) {
@@ -398,7 +417,7 @@ func TestConcurrent(t *testing.T) {
 					t.Error(err)
 				}
 				s.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{Duration: time.Duration(i) * time.Minute}}})
-				s.Advance(10 * time.Second)
+				s.Advance(100 * time.Millisecond)
 				if _, err := c.Observe(context.Background(), s.Now(), s.Now().Add(-time.Hour)); err != nil {
 					t.Error(err)
 				}

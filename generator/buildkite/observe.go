@@ -35,15 +35,38 @@ func (c *Client) Observe(ctx context.Context, at, since time.Time) (plan.Snapsho
 		return plan.Snapshot{}, err
 	}
 	s.body = &c.body
+	c.mu.Lock()
+	c.began = time.Time{}
+	c.mu.Unlock()
 	snapshot, err := s.observe(ctx, at, since)
 	var limited *RateLimited
 	if errors.As(err, &limited) {
 		err = c.refuse(at, *limited)
 	}
+	if err == nil {
+		err = c.checkClock(at)
+	}
 	if err != nil {
 		return plan.Snapshot{}, err
 	}
 	return snapshot, nil
+}
+
+// checkClock refuses an observation by a clock that is not Buildkite's, give or
+// take what the leases of dispatches allow for. A clock that jumps for a moment
+// would end leases before their time, and have agents ordered twice.
+func (c *Client) checkClock(at time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	const slow = 2 * time.Second // Date has whole seconds, and the answer takes time
+	switch off := at.Sub(c.began).Round(time.Second); {
+	case c.began.IsZero():
+	case off > plan.Grace:
+		return fmt.Errorf("the clock here is %s ahead of Buildkite's: set it right; until then nothing is decided by it", off)
+	case off < -plan.Grace-slow:
+		return fmt.Errorf("the clock here is %s behind Buildkite's: set it right; until then nothing is decided by it", -off)
+	}
+	return nil
 }
 
 // refused returns an error while a reset is still to come.

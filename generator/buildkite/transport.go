@@ -52,6 +52,7 @@ const biggestAnswer = 512 << 20
 // notice is what one answer told, beside its content.
 type notice struct {
 	failed, refused bool
+	date            time.Time // by the server's clock; zero: it did not say
 	org, user       Limit
 }
 
@@ -77,6 +78,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		org:     limitOf(response.Header, "RateLimit-"),
 		user:    limitOf(response.Header, "RateLimit-User-"),
 	}
+	// A server with a clock sends it with every answer: RFC 9110, 6.6.1.
+	n.date, _ = http.ParseTime(response.Header.Get("Date"))
 	t.note(n)
 	if n.refused {
 		defer func() { _ = response.Body.Close() }()

@@ -29,7 +29,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.opts.BeforeRequest(r)
 	}
 	s.mu.Lock()
-	header := http.Header{"Content-Type": {"application/json; charset=utf-8"}}
+	header := http.Header{
+		"Content-Type": {"application/json; charset=utf-8"},
+		"Date":         {s.now.UTC().Format(http.TimeFormat)}, // RFC 9110, 6.6.1
+	}
 	f := s.fault(r.URL.RequestURI())
 	var a answer
 	switch {
