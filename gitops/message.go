@@ -195,7 +195,7 @@ func retireProse(d plan.Decision) string {
 	}
 	paragraphs := []string{strings.Join(lines, "\n"), wrap(what + " git, so that no syncer runs the Job again. Agents that run are not touched.")}
 	if d.Closes {
-		paragraphs = append(paragraphs, wrap("The breaker closes: the probe has succeeded, and agents are ordered as needed again."))
+		paragraphs = append(paragraphs, wrap("The breaker closes: the last order did not fail, and agents are ordered as needed again."))
 	}
 	if b := d.State.Breaker; b.Open() {
 		which := fmt.Sprintf("This is the %s order in a row that failed", ordinal(b.Failures))
