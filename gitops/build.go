@@ -27,6 +27,7 @@ type builder struct {
 	known map[plumbing.Hash]bool   // objects listed
 	list  []newObject              // in the order in which they are sent
 	files map[plumbing.Hash][]byte // contents made here
+	bases map[plumbing.Hash]bool   // what deltas are on
 }
 
 // node is what one commit does below one directory, or to one file.
@@ -223,7 +224,7 @@ func (b *builder) storeTree(old *tree, from *plumbing.Hash, raw []byte, copies [
 	o := &b.list[len(b.list)-1]
 	if o.hash == hash && from != nil && o.delta == nil {
 		if delta := deltaOf(old.raw, raw, copies); len(delta)+hashSize < len(raw) {
-			o.base, o.delta = *from, delta
+			b.delta(o, *from, delta)
 		}
 	}
 	if t, err := parseTree(raw); err == nil {
@@ -244,8 +245,8 @@ func (b *builder) storeFile(old *tree, i int, replaced bool, content []byte) plu
 		return hash
 	}
 	use := func(from plumbing.Hash, delta []byte) {
-		if len(delta)+hashSize < len(content)/4 {
-			o.base, o.delta = from, delta
+		if delta != nil && len(delta)+hashSize < len(content)/4 {
+			b.delta(o, from, delta)
 		}
 	}
 	if replaced {
@@ -275,13 +276,27 @@ func (b *builder) beside(old *tree, i, step int, content []byte) (plumbing.Hash,
 	return plumbing.ZeroHash, nil
 }
 
-// content returns a file that was made here or is held.
+// content returns a file that was made here or is kept. What would have to be
+// inflated from a whole commit first is left alone.
 func (b *builder) content(h plumbing.Hash) ([]byte, bool) {
 	if content, ok := b.files[h]; ok {
 		return content, true
 	}
-	raw, ok := b.r.held(h)
-	return raw.data, ok && raw.kind == plumbing.BlobObject
+	content, ok := b.r.blobs[h]
+	return content, ok
+}
+
+// delta sends an object as a delta on another. What others are deltas on is
+// itself sent whole, so that no two of them need each other: git refuses that.
+func (b *builder) delta(o *newObject, on plumbing.Hash, delta []byte) {
+	if on == o.hash || b.bases[o.hash] {
+		return
+	}
+	if b.bases == nil {
+		b.bases = map[plumbing.Hash]bool{}
+	}
+	b.bases[on] = true
+	o.base, o.delta = on, delta
 }
 
 // ends are what two contents have in common at their beginning and at their end.

@@ -23,6 +23,9 @@ import (
 const (
 	// longList is the number of refs above which a list is long.
 	longList = 100
+	// mostTroubles is how often in a row a server may fail to answer in version
+	// 2 before it is not asked so any more: one in trouble is another matter.
+	mostTroubles = 3
 	// versionTwo is how a client says that it understands version 2: in a
 	// header over http, in a variable of the environment elsewhere.
 	versionTwo = "version=2"
@@ -38,12 +41,20 @@ var errVersionTwo = errors.New("the server does not speak git's protocol version
 // a long list, and only once they were asked in version 0, which follows
 // redirects. What goes wrong here is left to asking so again, which explains it.
 func (r *Repository) glance(ctx context.Context) (plumbing.Hash, bool) {
-	if !r.crowded || r.noTwo || r.head.IsZero() {
+	if !r.crowded || r.troubles == mostTroubles || r.head.IsZero() {
 		return plumbing.ZeroHash, false
 	}
-	head, err := r.lsRefs(ctx)
-	if errors.Is(err, errVersionTwo) {
-		r.noTwo = true
+	// Much less than there is for both ways of asking together.
+	bounded, cancel := context.WithTimeout(ctx, min(r.config.Timeout, settleTimeout)/4)
+	defer cancel()
+	head, err := r.lsRefs(bounded)
+	switch {
+	case err == nil:
+		r.troubles = 0
+	case ctx.Err() == nil:
+		r.troubles++
+	}
+	if err != nil && r.troubles == mostTroubles {
 		r.config.Log.Warn("the fleet repository's host lists all of its refs at every look; hide those that nobody needs, or let it speak version 2 of git's protocol",
 			"repository", r.address.String(), "reason", r.censor(oneLine(err.Error())))
 	}

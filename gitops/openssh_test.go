@@ -170,7 +170,7 @@ func TestOpenSSHWithALongList(t *testing.T) {
 			var log bytes.Buffer
 			repository := open(t, gitops.Config{URL: "ssh://" + server.user + "@" + server.address + r.Dir, Log: slog.New(slog.NewTextHandler(&log, nil)),
 				Credentials: gitops.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: server.knownHosts}})
-			for range 3 {
+			for range 5 {
 				tip := tipOf(t, repository)
 				if head, _ := r.Head(); head != tip.Commit {
 					t.Errorf("the tip is %s, want %s", tip.Commit, head)

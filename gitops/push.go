@@ -135,10 +135,17 @@ func (r *Repository) send(ctx context.Context, b *builder, head plumbing.Hash) (
 		return false, err
 	}
 	defer session.Close()
-	at, caps, err := r.beforeWriting(ctx, session)
+	// Asked of those who take the push, not of those who serve readers: these
+	// may lag behind.
+	adv, err := session.AdvertisedReferencesContext(ctx)
 	if err != nil {
 		return false, err
 	}
+	at, err := r.branch(adv)
+	if err != nil {
+		return false, err
+	}
+	caps := adv.Capabilities
 	if at != r.head {
 		r.ahead = at
 		return false, plan.ErrMoved
@@ -160,32 +167,10 @@ func (r *Repository) send(ctx context.Context, b *builder, head plumbing.Hash) (
 	if err == nil {
 		err = confirmed(report, name)
 	}
-	if err != nil {
-		r.writeCaps = nil
-		if isAnswer(report, err) {
-			err = &notTaken{err: err, said: said.String()}
-		}
+	if err != nil && isAnswer(report, err) {
+		err = &notTaken{err: err, said: said.String()}
 	}
 	return true, err
-}
-
-// beforeWriting returns where the branch is, and what the server offers to
-// those who write.
-func (r *Repository) beforeWriting(ctx context.Context, session transport.ReceivePackSession) (plumbing.Hash, *capability.List, error) {
-	if r.writeCaps != nil {
-		if at, ok := r.glance(ctx); ok {
-			return at, r.writeCaps, nil
-		}
-	}
-	adv, err := session.AdvertisedReferencesContext(ctx)
-	if err != nil {
-		return plumbing.ZeroHash, nil, err
-	}
-	if r.overHTTP() && len(adv.References) > longList {
-		r.writeCaps = adv.Capabilities // each request stands alone there
-	}
-	at, err := r.branch(adv)
-	return at, adv.Capabilities, err
 }
 
 // noThin is what a server says that takes no deltas on what it has.

@@ -31,10 +31,7 @@ type Repository struct {
 	noLimit  bool // the server refuses the filter by size
 	noDepth  bool // the server refuses the filter by depth
 	crowded  bool // the server has a long list of refs
-	noTwo    bool // the server does not speak version 2 of the protocol
-	// writeCaps is what a server with a long list offers for writing, so that
-	// it need not be asked again; nil: it must be asked.
-	writeCaps *capability.List
+	troubles int  // how often in a row asking in version 2 has failed
 
 	head  plumbing.Hash // the commit that the objects are of; zero: none
 	root  plumbing.Hash // its tree
@@ -94,7 +91,7 @@ func (r *Repository) String() string { return r.address.String() }
 func (r *Repository) reset() {
 	r.head, r.root, r.ahead = plumbing.ZeroHash, plumbing.ZeroHash, plumbing.ZeroHash
 	r.objects = newObjects()
-	r.endpoint, r.writeCaps = nil, nil
+	r.endpoint = nil
 }
 
 // Tip returns the commit at the branch's head and what it holds. While the
