@@ -150,8 +150,8 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		return result, fmt.Errorf("no overlays can be read below %q of the repository (muster init writes some, --overlays says where they are): %w", g.cfg.Overlays, err)
 	}
 	if len(fleet) == 0 {
-		nothing := errors.New("has no scaling.yaml below it, so that nothing is scaled: muster init writes one, and --overlays says where they are")
-		result.Problems = []Problem{{Overlay: cmp.Or(g.cfg.Overlays, "."), Err: fmt.Errorf("%s: %w", cmp.Or(g.cfg.Overlays, "."), nothing)}}
+		dir := cmp.Or(g.cfg.Overlays, ".")
+		result.Problems = []Problem{{Overlay: dir, Err: fmt.Errorf("%s: has no scaling.yaml below it, so that nothing is scaled: muster init writes one, and --overlays says where they are", dir)}}
 		return result, nil
 	}
 	overlays, problems := sound(fleet)

@@ -312,7 +312,7 @@ func rawPush(b *testing.B, url string) (*rival, *[]float64) {
 			if made != nil {
 				m.r.adopt(made, head, root)
 			}
-			made = &builder{r: m.r, ctx: b.Context(), fresh: map[plumbing.Hash]*tree{}, known: map[plumbing.Hash]bool{}, files: map[plumbing.Hash][]byte{}}
+			made = newBuilder(b.Context(), m.r)
 			var err error
 			head, root, err = made.commit(m.r.head, m.r.root, dispatch(m.next))
 			must(b, err)

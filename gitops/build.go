@@ -30,6 +30,13 @@ type builder struct {
 	bases map[plumbing.Hash]bool   // what deltas are on
 }
 
+func newBuilder(ctx context.Context, r *Repository) *builder {
+	return &builder{
+		r: r, ctx: ctx,
+		fresh: map[plumbing.Hash]*tree{}, known: map[plumbing.Hash]bool{}, files: map[plumbing.Hash][]byte{}, bases: map[plumbing.Hash]bool{},
+	}
+}
+
 // node is what one commit does below one directory, or to one file.
 type node struct {
 	name     string
@@ -291,9 +298,6 @@ func (b *builder) content(h plumbing.Hash) ([]byte, bool) {
 func (b *builder) delta(o *newObject, on plumbing.Hash, delta []byte) {
 	if on == o.hash || b.bases[o.hash] {
 		return
-	}
-	if b.bases == nil {
-		b.bases = map[plumbing.Hash]bool{}
 	}
 	b.bases[on] = true
 	o.base, o.delta = on, delta

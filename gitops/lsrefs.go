@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
@@ -34,9 +36,6 @@ const (
 	mostRefs = 1 << 20
 )
 
-// errVersionTwo says that a server does not answer in version 2.
-var errVersionTwo = errors.New("the server does not speak git's protocol version 2")
-
 // glance reads the head of the branch and nothing else. It is for servers with
 // a long list, and only once they were asked in version 0, which follows
 // redirects. What goes wrong here is left to asking so again, which explains it.
@@ -48,17 +47,19 @@ func (r *Repository) glance(ctx context.Context) (plumbing.Hash, bool) {
 	bounded, cancel := context.WithTimeout(ctx, min(r.config.Timeout, settleTimeout)/4)
 	defer cancel()
 	head, err := r.lsRefs(bounded)
-	switch {
-	case err == nil:
+	if err == nil {
 		r.troubles = 0
-	case ctx.Err() == nil:
+		return head, !head.IsZero()
+	}
+	if ctx.Err() == nil {
 		r.troubles++
 	}
-	if err != nil && r.troubles == mostTroubles {
-		r.config.Log.Warn("the fleet repository's host lists all of its refs at every look; hide those that nobody needs, or let it speak version 2 of git's protocol",
-			"repository", r.address.String(), "reason", r.censor(oneLine(err.Error())))
+	level, text := slog.LevelDebug, "asking for the branch alone did not work"
+	if r.troubles == mostTroubles {
+		level, text = slog.LevelWarn, "the fleet repository's host lists all of its refs at every look; hide those that nobody needs, or let it speak version 2 of git's protocol"
 	}
-	return head, err == nil && !head.IsZero()
+	r.config.Log.Log(ctx, level, text, "repository", r.address.String(), "reason", oneLine(r.censor(err.Error())))
+	return plumbing.ZeroHash, false
 }
 
 // lsRefs asks for the head of the branch; zero: it has none.
@@ -93,25 +94,13 @@ func findRef(answer io.Reader, name string) (plumbing.Hash, error) {
 		}
 		hash, rest, _ := strings.Cut(line, " ")
 		if !plumbing.IsHash(hash) {
-			return plumbing.ZeroHash, fmt.Errorf("%w: %s", errVersionTwo, oneLine(line))
+			return plumbing.ZeroHash, fmt.Errorf("no answer in version 2: it begins with %.20q", line)
 		}
 		if ref, _, _ := strings.Cut(rest, " "); ref == name {
 			return plumbing.NewHash(hash), nil
 		}
 	}
-	return plumbing.ZeroHash, broken(lines.Err())
-}
-
-// broken tells an answer that is not one from a connection that broke.
-func broken(err error) error {
-	var said *pktline.ErrorLine
-	switch {
-	case err == nil: // so ends git that takes the question for one of version 0
-		return fmt.Errorf("%w: it says nothing", errVersionTwo)
-	case errors.As(err, &said), errors.Is(err, pktline.ErrInvalidPktLen):
-		return fmt.Errorf("%w: %w", errVersionTwo, err)
-	}
-	return err
+	return plumbing.ZeroHash, cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
 }
 
 // askHTTP asks without the discovery request that comes first elsewhere: the
@@ -130,6 +119,7 @@ func (r *Repository) askHTTP(ctx context.Context, question []byte, read func(io.
 		"Git-Protocol": {versionTwo},
 		"Content-Type": {"application/x-git-upload-pack-request"},
 		"Accept":       {"application/x-git-upload-pack-result"},
+		"User-Agent":   {capability.DefaultAgent()}, // as go-git's requests have
 		// Not sent without a value: it says that asking twice does no harm, for
 		// when the server has just closed the connection (net/http.Transport).
 		"Idempotency-Key": {},
@@ -142,13 +132,10 @@ func (r *Repository) askHTTP(ctx context.Context, question []byte, read func(io.
 		return err
 	}
 	defer response.Body.Close()
-	switch code := response.StatusCode; code {
-	case http.StatusOK:
-		return read(response.Body)
-	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType, http.StatusNotImplemented:
-		return fmt.Errorf("%w: %s", errVersionTwo, response.Status)
+	if response.StatusCode != http.StatusOK {
+		return errors.New(response.Status)
 	}
-	return errors.New(response.Status)
+	return read(response.Body)
 }
 
 // askStream asks over ssh, the git protocol or a pipe.
@@ -162,11 +149,11 @@ func (r *Repository) askStream(ctx context.Context, question []byte, read func(i
 	lines := pktline.NewScanner(s.out)
 	for first := true; ; first = false {
 		if !lines.Scan() {
-			return broken(cmp.Or(lines.Err(), io.ErrUnexpectedEOF))
+			return cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
 		}
 		line := string(bytes.TrimSpace(lines.Bytes()))
 		if first && line != "version 2" {
-			return fmt.Errorf("%w: it begins with %.20q", errVersionTwo, line)
+			return fmt.Errorf("no answer in version 2: it begins with %.20q", line)
 		}
 		if line == "" {
 			break

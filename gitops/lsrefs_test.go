@@ -3,8 +3,10 @@ package gitops_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -38,13 +40,7 @@ func TestLongList(t *testing.T) {
 	seed(t, f.Repository, fleet()...)
 	r := open(t, gitops.Config{URL: f.URL(), Credentials: gitops.Credentials{Password: gitops.StaticPassword("muster", "s3cret")}})
 	tip := tipOf(t, r)
-	push := func(name string) error {
-		next, err := r.Push(t.Context(), tip, []gitops.Commit{{Message: name, At: at, Changes: []plan.Change{write("overlays/default/dispatches/"+name, name)}}})
-		if err == nil {
-			tip = next
-		}
-		return err
-	}
+	push := func(name string) error { return push(t, r, &tip, name) }
 	if err := push("a"); err != nil {
 		t.Fatal(err)
 	}
@@ -138,15 +134,47 @@ func TestLongListWithoutVersionTwo(t *testing.T) {
 	}
 }
 
+// TestLongListEverywhere looks again and again at repositories that are reached
+// in each way: the answer in version 2 is there every time.
+func TestLongListEverywhere(t *testing.T) {
+	t.Parallel()
+	for _, h := range hosts() {
+		t.Run(h.name, func(t *testing.T) {
+			t.Parallel()
+			f := gittest.NewRepository(t)
+			pullRequests(t, f, 150)
+			seed(t, f, fleet()...)
+			config := h.serve(t, f)
+			var log bytes.Buffer
+			config.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			r := open(t, config)
+			tipOf(t, r)
+			for i := range 2 {
+				head := seed(t, f, write("overlays/default/dispatches/theirs", fmt.Sprint(i)))
+				if tip := tipOf(t, r); tip.Commit != head {
+					t.Errorf("the tip is %s, want %s", tip.Commit, head)
+				}
+			}
+			if log.Len() > 0 {
+				t.Errorf("something did not work:\n%s", log.String())
+			}
+		})
+	}
+}
+
 // TestLongListInTrouble has a host that has long spoken version 2 and then is
 // in trouble for one request: that must not end it.
 func TestLongListInTrouble(t *testing.T) {
 	t.Parallel()
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("a redirect is followed with %s %s", r.Method, r.URL)
+	}))
+	t.Cleanup(elsewhere.Close)
 	var trouble atomic.Int32
 	f := gittest.NewServer(t, gittest.Options{Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if code := int(trouble.Swap(0)); code != 0 {
-				w.Header().Set("Location", "/elsewhere")
+				w.Header().Set("Location", elsewhere.URL+r.URL.Path)
 				http.Error(w, "trouble", code)
 				return
 			}

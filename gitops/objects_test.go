@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-git/go-git/v5/plumbing"
-
 	"muster/generator/plan"
 	"muster/gitops/gittest"
 )
@@ -44,7 +42,7 @@ func TestLargeDirectoryIsNotKept(t *testing.T) {
 		}
 	}
 	pushed := func(name string) newObject {
-		b := &builder{r: r, ctx: t.Context(), fresh: map[plumbing.Hash]*tree{}, known: map[plumbing.Hash]bool{}, files: map[plumbing.Hash][]byte{}}
+		b := newBuilder(t.Context(), r)
 		c := Commit{Message: "dispatch", Changes: []plan.Change{{Path: dir + "/" + name + ".yaml", Content: manifest(name)}}}
 		head, root, err := b.commit(r.head, r.root, c)
 		if err != nil {

@@ -126,7 +126,7 @@ func TestDispatchBesideAnother(t *testing.T) {
 		"unlike":                {files: map[string][]byte{"default-0004.yaml": bytes.Repeat([]byte("nothing like it"), 300)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := &builder{r: &Repository{objects: newObjects()}, known: map[plumbing.Hash]bool{}, files: map[plumbing.Hash][]byte{}}
+			b := newBuilder(t.Context(), &Repository{objects: newObjects()})
 			entries := map[string]entry{}
 			for file, content := range test.files {
 				entries[file] = entry{name: file, mode: filemode.Regular, hash: blob(content)}

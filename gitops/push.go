@@ -50,10 +50,7 @@ func (r *Repository) Push(ctx context.Context, tip plan.Tip, commits []Commit) (
 		return plan.Tip{}, r.fail("pushing to", fmt.Errorf("%w: it is no longer at %.12s", plan.ErrMoved, tip.Commit))
 	}
 	r.ahead = plumbing.ZeroHash
-	b := &builder{
-		r: r, ctx: ctx,
-		fresh: map[plumbing.Hash]*tree{}, known: map[plumbing.Hash]bool{}, files: map[plumbing.Hash][]byte{},
-	}
+	b := newBuilder(ctx, r)
 	head, root := r.head, r.root
 	for _, c := range commits {
 		var err error
@@ -145,20 +142,19 @@ func (r *Repository) send(ctx context.Context, b *builder, head plumbing.Hash) (
 	if err != nil {
 		return false, err
 	}
-	caps := adv.Capabilities
 	if at != r.head {
 		r.ahead = at
 		return false, plan.ErrMoved
 	}
-	if !caps.Supports(capability.ReportStatus) {
+	if !adv.Capabilities.Supports(capability.ReportStatus) {
 		return false, errors.New("the server does not report what became of a push: muster cannot work with it")
 	}
-	data, err := writePack(b.list, !caps.Supports(noThin))
+	data, err := writePack(b.list, !adv.Capabilities.Supports(noThin))
 	if err != nil {
 		return false, err
 	}
 	said := &tail{}
-	request := updateRequest(caps, said)
+	request := updateRequest(adv.Capabilities, said)
 	name := plumbing.NewBranchReferenceName(r.config.Branch)
 	request.Commands = []*packp.Command{{Name: name, Old: r.head, New: head}}
 	request.Packfile = io.NopCloser(bytes.NewReader(data))

@@ -249,6 +249,16 @@ func TestContract(t *testing.T) {
 	})
 }
 
+// push dispatches one, and moves the tip when that succeeds.
+func push(t *testing.T, r *gitops.Repository, tip *plan.Tip, name string) error {
+	t.Helper()
+	next, err := r.Push(t.Context(), *tip, one(name))
+	if err == nil {
+		*tip = next
+	}
+	return err
+}
+
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	f := gittest.NewServer(t, gittest.Options{})
@@ -266,14 +276,7 @@ func TestRequests(t *testing.T) {
 	tip = tipOf(t, r)
 	wantFile(t, tip.Tree, "overlays/linux/large/scaling.yaml", "large\n")
 	count("an idle tick", 1)
-	push := func(name string) error {
-		var err error
-		next, err := r.Push(t.Context(), tip, []gitops.Commit{{Message: name, At: at, Changes: []plan.Change{write("overlays/default/dispatches/"+name, name)}}})
-		if err == nil {
-			tip = next
-		}
-		return err
-	}
+	push := func(name string) error { return push(t, r, &tip, name) }
 	if err := push("a"); err != nil {
 		t.Fatal(err)
 	}

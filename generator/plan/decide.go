@@ -57,7 +57,7 @@ func newShare(v Overlay, o Observation) *share {
 	s.policy, s.schedule = v.Policy.During(o.At)
 	p := s.policy
 	if s.supply.Useless > 0 {
-		s.held = "agents that were ordered have come and can take none of the jobs: do their tags match spec.tags? More are ordered when the rest of them have come too"
+		s.held = "agents that were ordered have come and can take none of the jobs: do their tags match spec.tags, and their cluster spec.cluster? Nothing more is ordered until it is known what became of this order"
 	}
 	if s.supply.Held != "" {
 		s.held = s.supply.Held
