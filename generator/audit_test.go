@@ -12,9 +12,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"muster/generator"
-	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/manifest"
 	"muster/generator/plan"
+	"muster/gitops/ledger"
 )
 
 // audit watches a world and reports whatever must not be. It keeps the books
@@ -59,7 +60,7 @@ type audit struct {
 	again      int
 	late       int
 	swapped    int
-	commits    map[plan.ActKind]int
+	commits    map[ledger.Kind]int
 }
 
 // order is a dispatch that was committed.
@@ -74,7 +75,7 @@ func newAudit(w *world, report func(text string)) *audit {
 	return &audit{
 		w: w, report: report, loader: manifest.NewLoader("overlays"),
 		dispatches: map[string]*order{}, agents: map[string]*order{}, revivedAt: map[*overlay]time.Time{},
-		forgotAt: map[*overlay]time.Time{}, blocked: map[*overlay]time.Time{}, commits: map[plan.ActKind]int{},
+		forgotAt: map[*overlay]time.Time{}, blocked: map[*overlay]time.Time{}, commits: map[ledger.Kind]int{},
 	}
 }
 
@@ -112,11 +113,11 @@ func (a *audit) pushed(pushed []*commit) {
 		a.checkFiles(c)
 		o := overlays[c.act.Decision.Overlay]
 		switch c.act.Kind {
-		case plan.Order:
+		case ledger.Dispatch:
 			a.checkOrder(m, c, o)
 			demand[o.Policy.Queue] += c.act.Decision.Sum.Demand
 			all[o.Policy.Queue] += c.act.Decision.Sum.Agents
-		case plan.Retire:
+		case ledger.Retire:
 			a.checkRetire(m, c, o)
 		}
 	}
@@ -126,7 +127,7 @@ func (a *audit) pushed(pushed []*commit) {
 		}
 	}
 	for _, c := range pushed {
-		if c.act.Kind == plan.Order {
+		if c.act.Kind == ledger.Dispatch {
 			a.book(c)
 		}
 	}
@@ -160,11 +161,11 @@ func (a *audit) checkFiles(c *commit) {
 		case !isManifest && x.Content == nil && !there:
 			a.failf("%s of %s removes %s, which is not there", c.act.Kind, c.act.Path, x.Path)
 		case !isManifest:
-		case c.act.Kind == plan.Order && (there || x.Content == nil):
+		case c.act.Kind == ledger.Dispatch && (there || x.Content == nil):
 			a.failf("an order changes the manifest %s", x.Path)
-		case c.act.Kind == plan.Retire && (!there || x.Content != nil):
+		case c.act.Kind == ledger.Retire && (!there || x.Content != nil):
 			a.failf("a retirement does more than remove %s (%d bytes before)", x.Path, len(before))
-		case c.act.Kind == plan.Repair:
+		case c.act.Kind == ledger.Repair:
 			a.failf("a repair changes the manifest %s", x.Path)
 		}
 	}
@@ -299,7 +300,7 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 		}
 	}
 	for _, c := range pushed {
-		if d := c.act.Decision; c.act.Kind == plan.Order && d.Queue == queue {
+		if d := c.act.Decision; c.act.Kind == ledger.Dispatch && d.Queue == queue {
 			upkeep += d.Sum.Leaving
 			if d.Probe {
 				probes++
@@ -461,7 +462,7 @@ func (a *audit) registered(r registration) {
 }
 
 // left is called when an agent has gone.
-func (a *audit) left(r buildkitetest.AgentRecord) {
+func (a *audit) left(r fakebuildkite.AgentRecord) {
 	x := a.agents[r.ID]
 	if x == nil {
 		return
@@ -473,7 +474,7 @@ func (a *audit) left(r buildkitetest.AgentRecord) {
 	switch {
 	case r.Jobs > 0 || r.Job != "":
 		a.worked[kind]++
-	case r.Reason == buildkitetest.EndedIdle:
+	case r.Reason == fakebuildkite.EndedIdle:
 		a.idled[kind]++
 		if kind == 0 && a.pausedBetween(x.overlay.spec.queue, r.Connected, r.Ended) {
 			a.idledPause++
@@ -572,7 +573,7 @@ func (a *audit) excuses() (n int, text string) {
 }
 
 // servable is how many overlays could serve a job.
-func (a *audit) servable(j buildkitetest.JobRecord) int {
+func (a *audit) servable(j fakebuildkite.JobRecord) int {
 	n := 0
 	for _, o := range a.w.overlays {
 		if takes(append([]string{"queue=" + o.spec.queue}, o.tags...), j.Rules) {

@@ -11,14 +11,14 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/buildkite/fakebuildkite"
 )
 
 // kube is one Kubernetes cluster with a syncer, and everything that can go
 // wrong in it. It runs what the manifests say and knows nothing of how muster
 // decides. A pod's fate is drawn when its Job is created.
 type kube struct {
-	buildkite *buildkitetest.Server
+	buildkite *fakebuildkite.Server
 	fleet     *fleet
 	overlay   string // its directory
 	cluster   string // Buildkite's, of the agents' token
@@ -187,7 +187,7 @@ func (k *kube) register(p *pod) {
 		return
 	}
 	tags := slices.DeleteFunc(slices.Clone(j.tags), func(t string) bool { return t == k.untagged })
-	id, err := k.buildkite.Connect(buildkitetest.Agent{
+	id, err := k.buildkite.Connect(fakebuildkite.Agent{
 		Name: fmt.Sprintf("%s-%d", j.name, p.index), Cluster: k.cluster, Tags: append(tags, fmt.Sprintf("index=%d", p.index)),
 		Priority: j.priority, AfterJob: true, IdleTimeout: j.idle,
 	})
@@ -230,7 +230,7 @@ func (k *kube) drain(p *pod, busy bool) {
 }
 
 // agentEnded is called when an agent has left.
-func (k *kube) agentEnded(a buildkitetest.AgentRecord) {
+func (k *kube) agentEnded(a fakebuildkite.AgentRecord) {
 	if p := k.pods[a.ID]; p != nil {
 		k.end(p, !p.drained)
 	}

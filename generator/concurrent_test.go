@@ -11,8 +11,9 @@ import (
 
 	"muster/generator"
 	"muster/generator/buildkite"
-	"muster/generator/buildkite/buildkitetest"
-	"muster/generator/plan"
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
 )
 
 // bubbleClock is the clock of a synctest bubble.
@@ -43,12 +44,12 @@ func (r *slowRemote) wait() {
 	time.Sleep(d)
 }
 
-func (r *slowRemote) Tip(ctx context.Context) (plan.Tip, error) {
+func (r *slowRemote) Tip(ctx context.Context) (branch.Tip, error) {
 	r.wait()
 	return r.remote.Tip(ctx)
 }
 
-func (r *slowRemote) Commit(ctx context.Context, tip plan.Tip, acts []plan.Act) (plan.Tip, error) {
+func (r *slowRemote) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
 	r.wait()
 	return r.remote.Commit(ctx, tip, acts)
 }
@@ -63,7 +64,7 @@ func TestConcurrentLoops(t *testing.T) {
 func concurrentLoops(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 5))
 	var k *kube
-	server := buildkitetest.New(buildkitetest.Options{Now: time.Now(), OnAgentEnd: func(a buildkitetest.AgentRecord) { k.agentEnded(a) }})
+	server := fakebuildkite.New(fakebuildkite.Options{Now: time.Now(), OnAgentEnd: func(a fakebuildkite.AgentRecord) { k.agentEnded(a) }})
 	overlays := quietNight().overlays
 	p := &overlays[0].spec
 	p.min, p.buffer, p.max = 0, 0, 30
@@ -78,14 +79,14 @@ func concurrentLoops(t *testing.T, seed uint64) {
 		n := 1 + r.IntN(12)
 		jobs += n
 		server.At(time.Now().Add(time.Duration(r.Int64N(int64(time.Hour)))), func() {
-			server.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{Parallelism: n, Duration: 5 * time.Second}}})
+			server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Parallelism: n, Duration: 5 * time.Second}}})
 		})
 	}
 	for range 10 {
 		server.At(time.Now().Add(time.Duration(r.Int64N(int64(time.Hour)))), func() {
-			server.Fail(buildkitetest.Fault{Hang: true, Skip: 7})
-			server.Fail(buildkitetest.Fault{Status: http.StatusBadGateway, Skip: 3})
-			server.Fail(buildkitetest.Fault{Half: true})
+			server.Fail(fakebuildkite.Fault{Hang: true, Skip: 7})
+			server.Fail(fakebuildkite.Fault{Status: http.StatusBadGateway, Skip: 3})
+			server.Fail(fakebuildkite.Fault{Half: true})
 		})
 	}
 	var loops sync.WaitGroup
@@ -128,7 +129,7 @@ func concurrentLoops(t *testing.T, seed uint64) {
 	loops.Wait()
 	orders, ordered := 0, 0
 	for _, c := range repository.history()[1:] {
-		if c.act.Kind == plan.Order {
+		if c.act.Kind == ledger.Dispatch {
 			orders++
 			ordered += c.act.Decision.Sum.Agents
 		}

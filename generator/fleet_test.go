@@ -16,7 +16,8 @@ import (
 	"testing/fstest"
 	"time"
 
-	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
 )
 
 // tree is one state of the fleet repository. It is never changed.
@@ -46,7 +47,7 @@ func (t *tree) enter(name string, i info) {
 }
 
 // with is the tree after some changes.
-func (t *tree) with(changes []plan.Change) *tree {
+func (t *tree) with(changes []branch.Change) *tree {
 	files := maps.Clone(t.files)
 	for _, c := range changes {
 		if c.Content == nil {
@@ -144,10 +145,10 @@ type commit struct {
 	tree   *tree
 	at     time.Time
 	who    string
-	act    *plan.Act // nil where a person made it
+	act    *ledger.Act // nil where a person made it
 }
 
-func (c *commit) tip() plan.Tip { return plan.Tip{Commit: c.id, Tree: c.tree} }
+func (c *commit) tip() branch.Tip { return branch.Tip{Commit: c.id, Tree: c.tree} }
 
 // fleet is a fleet repository in memory: a chain of commits, each made by
 // compare-and-swap on the last. It applies the acts' changes exactly, keeps
@@ -177,12 +178,12 @@ func (f *fleet) history() []*commit {
 }
 
 // push puts a chain of commits on the tip, all or none.
-func (f *fleet) push(who, tip string, acts []plan.Act) (*commit, error) {
+func (f *fleet) push(who, tip string, acts []ledger.Act) (*commit, error) {
 	f.mu.Lock()
 	parent := f.log[len(f.log)-1]
 	if parent.id != tip {
 		f.mu.Unlock()
-		return nil, plan.ErrMoved
+		return nil, branch.ErrMoved
 	}
 	var pushed []*commit
 	for _, a := range acts {
@@ -199,7 +200,7 @@ func (f *fleet) push(who, tip string, acts []plan.Act) (*commit, error) {
 }
 
 // next is the commit after parent. Its name depends on all that is in it.
-func (f *fleet) next(parent *commit, who string, changes []plan.Change) *commit {
+func (f *fleet) next(parent *commit, who string, changes []branch.Change) *commit {
 	h := sha256.New()
 	fmt.Fprintln(h, parent.id)
 	for _, c := range changes {
@@ -210,7 +211,7 @@ func (f *fleet) next(parent *commit, who string, changes []plan.Change) *commit 
 }
 
 // edit is a person's commit on whatever the tip is.
-func (f *fleet) edit(what string, changes ...plan.Change) {
+func (f *fleet) edit(what string, changes ...branch.Change) {
 	f.mu.Lock()
 	c := f.next(f.log[len(f.log)-1], what, changes)
 	f.log = append(f.log, c)
@@ -233,13 +234,13 @@ type remote struct {
 }
 
 // Tip implements generator.Repository.
-func (r remote) Tip(context.Context) (plan.Tip, error) { return r.fleet.head().tip(), nil }
+func (r remote) Tip(context.Context) (branch.Tip, error) { return r.fleet.head().tip(), nil }
 
 // Commit implements generator.Repository.
-func (r remote) Commit(_ context.Context, tip plan.Tip, acts []plan.Act) (plan.Tip, error) {
+func (r remote) Commit(_ context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
 	c, err := r.fleet.push(r.who, tip.Commit, acts)
 	if err != nil {
-		return plan.Tip{}, err
+		return branch.Tip{}, err
 	}
 	return c.tip(), nil
 }

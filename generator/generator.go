@@ -23,16 +23,18 @@ import (
 
 	"muster/generator/manifest"
 	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
 )
 
 // Repository is the fleet repository.
 type Repository interface {
 	// Tip returns the branch's head and its tree.
-	Tip(ctx context.Context) (plan.Tip, error)
+	Tip(ctx context.Context) (branch.Tip, error)
 	// Commit writes one commit per act on top of the tip, all of them or none,
-	// and returns the new tip. It returns [plan.ErrMoved] when another writer
+	// and returns the new tip. It returns [branch.ErrMoved] when another writer
 	// was first.
-	Commit(ctx context.Context, tip plan.Tip, acts []plan.Act) (plan.Tip, error)
+	Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error)
 }
 
 // Buildkite says what is waiting and who is there.
@@ -91,11 +93,11 @@ func New(cfg Config) *Generator {
 // Result is what one tick found and did.
 type Result struct {
 	// Tip is the branch's head after the tick.
-	Tip plan.Tip
+	Tip branch.Tip
 	// Decisions has one entry for each overlay that could be read.
 	Decisions []plan.Decision
 	// Acts are the commits written, or that would be written in a dry run.
-	Acts []plan.Act
+	Acts []ledger.Act
 	// Problems are overlays that are held because of their own files.
 	Problems []Problem
 	// Forgotten are overlays whose memory made no sense and is put right.
@@ -129,7 +131,7 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 		var err error
 		result, err = g.attempt(ctx)
 		result.Races += races
-		if !errors.Is(err, plan.ErrMoved) {
+		if !errors.Is(err, branch.ErrMoved) {
 			return result, err
 		}
 		result.Races++
@@ -196,7 +198,7 @@ type loaded struct {
 }
 
 // load returns the overlays of the tip.
-func (g *Generator) load(tip plan.Tip) ([]manifest.Overlay, error) {
+func (g *Generator) load(tip branch.Tip) ([]manifest.Overlay, error) {
 	if g.loaded.commit != tip.Commit {
 		overlays, err := g.loader.Load(tip.Tree)
 		if err != nil {

@@ -16,6 +16,8 @@ import (
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
 )
 
 // muster is one process of muster, with its own troubles. It is the Repository,
@@ -119,12 +121,12 @@ func (m *muster) meanwhile() {
 }
 
 // Tip implements generator.Repository.
-func (m *muster) Tip(context.Context) (plan.Tip, error) {
+func (m *muster) Tip(context.Context) (branch.Tip, error) {
 	if err := m.die(); err != nil {
-		return plan.Tip{}, err
+		return branch.Tip{}, err
 	}
 	if m.w.hit(m.w.now.unreachable) {
-		return plan.Tip{}, errUnreachable
+		return branch.Tip{}, errUnreachable
 	}
 	head := m.w.fleet.head()
 	if head.parent != nil && m.w.hit(m.w.now.stale) {
@@ -135,30 +137,30 @@ func (m *muster) Tip(context.Context) (plan.Tip, error) {
 }
 
 // Commit implements generator.Repository.
-func (m *muster) Commit(_ context.Context, tip plan.Tip, acts []plan.Act) (plan.Tip, error) {
+func (m *muster) Commit(_ context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
 	m.meanwhile()
 	if err := m.die(); err != nil {
-		return plan.Tip{}, err
+		return branch.Tip{}, err
 	}
 	if m.w.hit(m.w.now.refused) {
-		return plan.Tip{}, errors.New("the server refused the push")
+		return branch.Tip{}, errors.New("the server refused the push")
 	}
 	if m.w.hit(m.w.now.moved) {
-		return plan.Tip{}, plan.ErrMoved
+		return branch.Tip{}, branch.ErrMoved
 	}
 	c, err := m.w.fleet.push(m.name, tip.Commit, acts)
 	if err != nil {
-		return plan.Tip{}, err
+		return branch.Tip{}, err
 	}
 	m.w.trace("%s: %s", m.name, generator.Summary(acts))
 	if err := m.die(); err != nil {
-		return plan.Tip{}, err
+		return branch.Tip{}, err
 	}
 	if m.w.hit(m.w.now.swallowed) {
-		return plan.Tip{}, errors.New("the connection broke off") // though the push has landed
+		return branch.Tip{}, errors.New("the connection broke off") // though the push has landed
 	}
 	if m.w.hit(m.w.now.overtaken) {
-		return plan.Tip{}, plan.ErrMoved // landed, and somebody else's push on top of it
+		return branch.Tip{}, branch.ErrMoved // landed, and somebody else's push on top of it
 	}
 	return c.tip(), nil
 }

@@ -3,6 +3,8 @@ package generator
 import (
 	"muster/generator/manifest"
 	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
 )
 
 // sound tells apart the overlays that can be decided on. One whose policy can
@@ -38,8 +40,8 @@ func forgotten(loaded []manifest.Overlay) []Problem {
 // retirement, as far as there is something to do. Retirements that can wait are
 // left out where nothing else is pushed. An overlay that cannot be rendered
 // becomes a problem of its own.
-func render(loaded []manifest.Overlay, decisions []plan.Decision) ([]plan.Act, []Problem) {
-	var acts []plan.Act
+func render(loaded []manifest.Overlay, decisions []plan.Decision) ([]ledger.Act, []Problem) {
+	var acts []ledger.Act
 	var problems []Problem
 	byName := map[string]manifest.Overlay{}
 	for _, o := range loaded {
@@ -58,7 +60,7 @@ func render(loaded []manifest.Overlay, decisions []plan.Decision) ([]plan.Act, [
 		}
 		acts = append(acts, rendered...)
 		for _, a := range rendered {
-			now = now || a.Kind != plan.Retire || d.RetireNow
+			now = now || a.Kind != ledger.Retire || d.RetireNow
 		}
 	}
 	if !now {
@@ -69,20 +71,20 @@ func render(loaded []manifest.Overlay, decisions []plan.Decision) ([]plan.Act, [
 
 // renderOne renders the acts of one overlay, each starting from what the one
 // before it leaves.
-func renderOne(o manifest.Overlay, d plan.Decision) ([]plan.Act, error) {
-	var acts []plan.Act
-	act := func(kind plan.ActKind, changes []plan.Change) {
+func renderOne(o manifest.Overlay, d plan.Decision) ([]ledger.Act, error) {
+	var acts []ledger.Act
+	act := func(kind ledger.Kind, changes []branch.Change) {
 		if len(changes) > 0 {
-			acts = append(acts, plan.Act{Kind: kind, Path: o.Path, Decision: d, Changes: changes})
+			acts = append(acts, ledger.Act{Kind: kind, Path: o.Path, Decision: d, Changes: changes})
 		}
 	}
 	o, changes := o.Repair()
-	act(plan.Repair, changes)
+	act(ledger.Repair, changes)
 	o, changes, err := o.Add(d.Order)
 	if err != nil {
 		return nil, err
 	}
-	act(plan.Order, changes)
+	act(ledger.Dispatch, changes)
 	var ids []string
 	for _, r := range d.Retire {
 		ids = append(ids, r.ID)
@@ -91,7 +93,7 @@ func renderOne(o manifest.Overlay, d plan.Decision) ([]plan.Act, error) {
 	if err != nil {
 		return nil, err
 	}
-	act(plan.Retire, changes)
+	act(ledger.Retire, changes)
 	if last := len(acts) - 1; last >= 0 && !d.State.Equal(o.State) {
 		acts[last].Changes = append(acts[last].Changes, o.Remember(d.State)...)
 	}

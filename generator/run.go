@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/generator/plan"
+	"muster/gitops/ledger"
 )
 
 // Run ticks until the context ends, one tick each interval. The first one comes
@@ -88,14 +88,14 @@ func (g *Generator) reportActs(r Result) {
 
 // Summary says in a few words what the acts do, as in "default: dispatch 12;
 // default: retire 1".
-func Summary(acts []plan.Act) string {
+func Summary(acts []ledger.Act) string {
 	words := make([]string, len(acts))
 	for i, a := range acts {
 		d := a.Decision
 		switch a.Kind {
-		case plan.Order:
+		case ledger.Dispatch:
 			words[i] = fmt.Sprintf("%s: dispatch %d", d.Overlay, d.Sum.Agents)
-		case plan.Retire:
+		case ledger.Retire:
 			words[i] = fmt.Sprintf("%s: retire %d", d.Overlay, len(d.Retire))
 		default:
 			words[i] = fmt.Sprintf("%s: %s", d.Overlay, a.Kind)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"muster/generator/buildkite/buildkitetest"
-	"muster/generator/plan"
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/gitops/ledger"
 )
 
 // scenarioSeeds are worlds for tests that play one several times.
@@ -36,7 +36,7 @@ func playPlain(t *testing.T, s shape) *world {
 func (w *world) ordered() []string {
 	var all []string
 	for _, c := range w.fleet.history() {
-		if c.act != nil && c.act.Kind == plan.Order {
+		if c.act != nil && c.act.Kind == ledger.Dispatch {
 			d := c.act.Decision
 			all = append(all, fmt.Sprintf("%s %s %d+%d", d.At().Format("15:04:05"), d.Overlay, d.Sum.Demand, d.Sum.Upkeep))
 		}
@@ -156,7 +156,7 @@ func breakerWorld(t *testing.T, http bool) *world {
 	s.overlays[0].tags = []string{"os=linux"}
 	var w *world
 	w = newWorld(s, func(text string) { t.Fatalf("%s\n%s", text, w.story()) })
-	w.server.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{
+	w.server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{
 		Agents: []string{"queue=default", "os=linux"}, Parallelism: 30, Duration: time.Minute,
 	}}})
 	return w
@@ -187,7 +187,7 @@ func TestBreaker(t *testing.T) {
 		var failed time.Time
 		for _, c := range w.fleet.history()[1:] {
 			d := c.act.Decision
-			if c.act.Kind == plan.Order {
+			if c.act.Kind == ledger.Dispatch {
 				sizes = append(sizes, d.Sum.Agents)
 				if d.Probe {
 					waits = append(waits, d.At().Sub(failed).Round(time.Minute))
@@ -219,7 +219,7 @@ func (w *world) checkRecovery(t *testing.T, name string) {
 	k.broken, k.untagged = false, ""
 	var worked, full time.Time
 	w.play(w.since()+3*time.Hour, func() bool {
-		if worked.IsZero() && slices.ContainsFunc(w.server.Jobs(), func(j buildkitetest.JobRecord) bool { return !j.Started.IsZero() }) {
+		if worked.IsZero() && slices.ContainsFunc(w.server.Jobs(), func(j fakebuildkite.JobRecord) bool { return !j.Started.IsZero() }) {
 			worked = w.server.Now()
 		}
 		if n := len(w.audit.orders); full.IsZero() && w.audit.orders[n-1].Agents > 1 && !worked.IsZero() {
@@ -245,7 +245,7 @@ func TestUselessAgents(t *testing.T) {
 	p.min, p.buffer, p.max, p.lease = 0, 0, 40, 5*time.Minute
 	s.overlays[0].tags = []string{"os=linux"}
 	w := newWorld(s, func(text string) { t.Error(text) })
-	w.server.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{Agents: []string{"queue=default", "os=linux"}, Parallelism: 8, Duration: time.Minute}}})
+	w.server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=default", "os=linux"}, Parallelism: 8, Duration: time.Minute}}})
 	w.overlays[0].kube.untagged = "os=linux"
 	w.play(40*time.Minute, nil)
 	if n := w.audit.total(); n > 8+10 {
@@ -309,7 +309,7 @@ func TestFailuresInFlight(t *testing.T) {
 	w := newWorld(s, func(text string) { t.Error(text) })
 	for i := range 40 {
 		w.at(time.Duration(i)*time.Minute, func() {
-			w.server.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{Agents: []string{"queue=default"}, Duration: time.Minute}}})
+			w.server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=default"}, Duration: time.Minute}}})
 		})
 	}
 	w.overlays[0].kube.broken = true

@@ -16,6 +16,8 @@ import (
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
 )
 
 // bench is one Generator on a table, with everything in reach.
@@ -26,9 +28,9 @@ type bench struct {
 	snapshot plan.Snapshot
 	err      error // of Buildkite
 
-	onCommit func(tip plan.Tip) error // before a commit
-	commits  int                      // that were tried
-	since    []time.Time              // what Buildkite was asked for
+	onCommit func(tip branch.Tip) error // before a commit
+	commits  int                        // that were tried
+	since    []time.Time                // what Buildkite was asked for
 	slept    []time.Duration
 	log      bytes.Buffer
 	wake     func() // at each sleep
@@ -72,13 +74,13 @@ func (b *bench) Sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-func (b *bench) Tip(context.Context) (plan.Tip, error) { return b.fleet.head().tip(), nil }
+func (b *bench) Tip(context.Context) (branch.Tip, error) { return b.fleet.head().tip(), nil }
 
-func (b *bench) Commit(ctx context.Context, tip plan.Tip, acts []plan.Act) (plan.Tip, error) {
+func (b *bench) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
 	b.commits++
 	if b.onCommit != nil {
 		if err := b.onCommit(tip); err != nil {
-			return plan.Tip{}, err
+			return branch.Tip{}, err
 		}
 	}
 	return remote{b.fleet, "muster"}.Commit(ctx, tip, acts)
@@ -121,7 +123,7 @@ func tick(t *testing.T, g *generator.Generator) generator.Result {
 }
 
 // kinds says what was done, as in "a: dispatch 3".
-func kinds(acts []plan.Act) string { return generator.Summary(acts) }
+func kinds(acts []ledger.Act) string { return generator.Summary(acts) }
 
 func TestTickOrders(t *testing.T) {
 	b := newBench("a", "b")
@@ -144,10 +146,10 @@ func TestTickOrders(t *testing.T) {
 func TestLostRaceLooksAgain(t *testing.T) {
 	b := newBench("a")
 	b.jobs("a", 3)
-	b.onCommit = func(plan.Tip) error {
+	b.onCommit = func(branch.Tip) error {
 		if b.commits == 1 {
 			b.overlays[0].spec.max = 1
-			b.fleet.edit("a person", plan.Change{Path: "overlays/a/scaling.yaml", Content: b.overlays[0].policyText()})
+			b.fleet.edit("a person", branch.Change{Path: "overlays/a/scaling.yaml", Content: b.overlays[0].policyText()})
 			b.snapshot.Jobs = b.snapshot.Jobs[:2]
 		}
 		return nil
@@ -167,7 +169,7 @@ func TestEveryRaceLost(t *testing.T) {
 	for _, tries := range []int{0, 1, 2, 12} {
 		b := newBench("a")
 		b.jobs("a", 3)
-		b.onCommit = func(plan.Tip) error { return fmt.Errorf("pushing: %w", plan.ErrMoved) }
+		b.onCommit = func(branch.Tip) error { return fmt.Errorf("pushing: %w", branch.ErrMoved) }
 		r, err := b.generator(func(c *generator.Config) { c.Tries = tries }).Tick(t.Context())
 		want := tries
 		if tries == 0 {
@@ -191,7 +193,7 @@ func TestEveryRaceLost(t *testing.T) {
 func TestBackOffEndsWithContext(t *testing.T) {
 	b := newBench("a")
 	b.jobs("a", 3)
-	b.onCommit = func(plan.Tip) error { return plan.ErrMoved }
+	b.onCommit = func(branch.Tip) error { return branch.ErrMoved }
 	ctx, stop := context.WithCancel(t.Context())
 	b.wake = stop
 	if _, err := b.generator().Tick(ctx); !errors.Is(err, context.Canceled) || b.commits != 2 {
@@ -206,11 +208,11 @@ func TestTroubleCommitsNothing(t *testing.T) {
 		want    string
 	}{
 		"buildkite": {func(b *bench) { b.err = trouble }, "observing Buildkite: the line is dead"},
-		"push":      {func(b *bench) { b.onCommit = func(plan.Tip) error { return trouble } }, "committing: the line is dead"},
+		"push":      {func(b *bench) { b.onCommit = func(branch.Tip) error { return trouble } }, "committing: the line is dead"},
 		"no overlays": {func(b *bench) {
-			var gone []plan.Change
+			var gone []branch.Change
 			for name := range b.fleet.head().tree.files {
-				gone = append(gone, plan.Change{Path: name})
+				gone = append(gone, branch.Change{Path: name})
 			}
 			b.fleet.edit("a person", gone...)
 		}, "no overlays can be read below "},
@@ -361,9 +363,9 @@ func TestTroublesAreSaidOnce(t *testing.T) {
 	b := newBench("a", "b")
 	b.jobs("b", 2)
 	b.snapshot.Jobs = append(b.snapshot.Jobs, plan.Job{ID: "x", Rules: []string{"queue=b", "os=plan9"}, State: plan.JobScheduled, URL: "https://buildkite.com/acme/7"})
-	policy := plan.Change{Path: "overlays/a/scaling.yaml", Content: []byte("spec: 7\n")}
+	policy := branch.Change{Path: "overlays/a/scaling.yaml", Content: []byte("spec: 7\n")}
 	b.fleet.edit("a person", policy)
-	b.fleet.edit("a person", plan.Change{Path: "overlays/b/dispatches/state.yaml", Content: []byte("nonsense\n")})
+	b.fleet.edit("a person", branch.Change{Path: "overlays/b/dispatches/state.yaml", Content: []byte("nonsense\n")})
 	ctx, stop := context.WithCancel(t.Context())
 	ticks := 0
 	g := b.generator(func(c *generator.Config) {

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"muster/generator/buildkite/buildkitetest"
-	"muster/generator/plan"
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
 )
 
 // rates say how often things go wrong.
@@ -103,7 +104,7 @@ func (w *world) drain(o *overlay, dice int) {
 		return
 	}
 	p := live[dice%len(live)]
-	busy := slices.ContainsFunc(w.server.Agents(), func(a buildkitetest.AgentRecord) bool { return a.ID == p.agent && a.Job != "" })
+	busy := slices.ContainsFunc(w.server.Agents(), func(a fakebuildkite.AgentRecord) bool { return a.ID == p.agent && a.Job != "" })
 	w.trace("%s: node of %s-%d is drained (busy %t)", o.name, p.job.name, p.index, busy)
 	o.kube.drain(p, busy)
 }
@@ -153,7 +154,7 @@ func (w *world) changePolicy() {
 		p.dispatch = 1 + w.faults.IntN(10)
 	}
 	o.note()
-	w.edit(fmt.Sprintf("policy of %s: %+v", o.name, *p), plan.Change{Path: o.path() + "/scaling.yaml", Content: o.policyText()})
+	w.edit(fmt.Sprintf("policy of %s: %+v", o.name, *p), branch.Change{Path: o.path() + "/scaling.yaml", Content: o.policyText()})
 }
 
 // meddle is a person's commit that does no good.
@@ -168,24 +169,26 @@ func (w *world) meddle() {
 		}
 	}
 	file := func(name string) string { return path.Join(dir, name) }
-	write := func(name, content string) plan.Change { return plan.Change{Path: file(name), Content: []byte(content)} }
+	write := func(name, content string) branch.Change {
+		return branch.Change{Path: file(name), Content: []byte(content)}
+	}
 	switch dice := w.faults.IntN(13); dice {
 	case 0, 1, 2: // git revert HEAD
-		if head.act != nil && (head.act.Kind == plan.Order || dice == 0) {
+		if head.act != nil && (head.act.Kind == ledger.Dispatch || dice == 0) {
 			w.revert(head)
 		}
 	case 3: // deletes a manifest and leaves the list
 		if len(manifests) > 0 {
 			id := manifests[w.faults.IntN(len(manifests))]
 			w.audit.withdrawn(o, id)
-			w.edit("deletes "+id, plan.Change{Path: file(id + ".yaml")})
+			w.edit("deletes "+id, branch.Change{Path: file(id + ".yaml")})
 		}
 	case 4:
 		w.edit("writes nonsense into the list of "+o.name, write("kustomization.yaml", "resources: ["))
 	case 5:
 		w.edit("empties the list of "+o.name, write("kustomization.yaml", fmt.Sprintf(kustomization, "[]")))
 	case 6:
-		w.edit("deletes the list of "+o.name, plan.Change{Path: file("kustomization.yaml")})
+		w.edit("deletes the list of "+o.name, branch.Change{Path: file("kustomization.yaml")})
 	case 7, 8:
 		w.audit.forget(o)
 		w.edit("writes nonsense into the state of "+o.name, write("state.yaml", []string{"{", "apiVersion: muster.dev/v1alpha1\nkind: OverlayState\nbreaker: {failures: -3}\n", "a: b\n"}[w.faults.IntN(3)]))
@@ -204,21 +207,21 @@ func (w *world) meddle() {
 
 // revert takes back what the last commit did.
 func (w *world) revert(c *commit) {
-	var changes []plan.Change
+	var changes []branch.Change
 	for _, x := range c.act.Changes {
 		content, ok := c.parent.tree.files[x.Path]
 		if !ok {
 			content = nil
 		}
-		if id, isManifest := manifestID(x.Path); isManifest && c.act.Kind == plan.Order {
+		if id, isManifest := manifestID(x.Path); isManifest && c.act.Kind == ledger.Dispatch {
 			w.audit.withdrawn(w.byPath(c.act.Path), id)
 		}
 		if strings.HasSuffix(x.Path, "/state.yaml") {
 			w.audit.forget(w.byPath(c.act.Path))
 		}
-		changes = append(changes, plan.Change{Path: x.Path, Content: content})
+		changes = append(changes, branch.Change{Path: x.Path, Content: content})
 	}
-	if c.act.Kind == plan.Retire {
+	if c.act.Kind == ledger.Retire {
 		w.audit.revived(w.byPath(c.act.Path))
 	}
 	w.edit("reverts "+string(c.act.Kind)+" of "+c.act.Path, changes...)
@@ -242,14 +245,14 @@ func (w *world) breakFor(o *overlay, file, nonsense string) {
 	}
 	o.broken++
 	w.audit.broke(o)
-	w.edit("breaks "+file, plan.Change{Path: file, Content: []byte(nonsense)})
+	w.edit("breaks "+file, branch.Change{Path: file, Content: []byte(nonsense)})
 	w.server.At(w.server.Now().Add(time.Duration(w.faults.Int64N(int64(30*time.Minute)))), func() {
 		o.broken--
 		o.mended = w.server.Now()
 		if path.Base(file) == "scaling.yaml" {
 			before = o.policyText()
 		}
-		w.edit("mends "+file, plan.Change{Path: file, Content: before})
+		w.edit("mends "+file, branch.Change{Path: file, Content: before})
 	})
 }
 
@@ -275,7 +278,7 @@ func (w *world) heal() {
 		if p := &o.spec; p.paused || p.max < 10 || p.perHour > 0 {
 			p.paused, p.max, p.perHour = false, max(p.max, 10), 0
 			o.note()
-			w.edit("lets "+o.name+" go on", plan.Change{Path: o.path() + "/scaling.yaml", Content: o.policyText()})
+			w.edit("lets "+o.name+" go on", branch.Change{Path: o.path() + "/scaling.yaml", Content: o.policyText()})
 		}
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"muster/generator/buildkite/buildkitetest"
-	"muster/generator/plan"
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/gitops/branch"
 )
 
 // work is what there is to do in a world.
@@ -29,7 +29,7 @@ func (k work) begin(w *world) {
 	for _, queue := range w.queues() {
 		k.each(w, r, k.builds, func() func() { return k.build(w, r, queue) })
 		k.each(w, r, k.bursts, func() func() {
-			spec := buildkitetest.Build{Cluster: w.cluster, Steps: []buildkitetest.Step{{
+			spec := fakebuildkite.Build{Cluster: w.cluster, Steps: []fakebuildkite.Step{{
 				Agents: k.rules(w, r, queue), Parallelism: 1 + r.IntN(k.burst), Duration: k.duration(r),
 			}}}
 			return func() { w.server.CreateBuild(spec) }
@@ -79,8 +79,8 @@ func (k work) rules(w *world, r *rand.Rand, queue string) []string {
 
 // build draws a build of one of several kinds.
 func (k work) build(w *world, r *rand.Rand, queue string) func() {
-	step := buildkitetest.Step{Agents: k.rules(w, r, queue), Parallelism: 1 + r.IntN(4), Duration: k.duration(r)}
-	steps := []buildkitetest.Step{step}
+	step := fakebuildkite.Step{Agents: k.rules(w, r, queue), Parallelism: 1 + r.IntN(4), Duration: k.duration(r)}
+	steps := []fakebuildkite.Step{step}
 	dice := r.Float64()
 	pick := func(share float64) bool {
 		picked := dice >= 0 && dice < share
@@ -96,21 +96,21 @@ func (k work) build(w *world, r *rand.Rand, queue string) func() {
 	case pick(k.unmatched):
 		steps[0].Agents = append(slices.Clone(step.Agents), "os=plan9")
 	case pick(k.blocked):
-		steps = append(steps, buildkitetest.Step{Type: buildkitetest.Block}, step)
+		steps = append(steps, fakebuildkite.Step{Type: fakebuildkite.Block}, step)
 		if r.IntN(2) == 0 {
 			after = func() { w.server.At(w.server.Now().Add(later+20*time.Minute), func() { w.server.Unblock(id) }) }
 		}
 	case pick(k.chained):
-		steps = append(steps, buildkitetest.Step{Type: buildkitetest.Wait}, step, step)
+		steps = append(steps, fakebuildkite.Step{Type: fakebuildkite.Wait}, step, step)
 	case pick(k.flaky):
 		steps[0].Fail, steps[0].Retries = 1+r.IntN(2), r.IntN(3)
 	case pick(k.cancelled):
-		steps = append(steps, buildkitetest.Step{Type: buildkitetest.Wait}, step)
+		steps = append(steps, fakebuildkite.Step{Type: fakebuildkite.Wait}, step)
 		after = func() { w.server.At(w.server.Now().Add(later/2), func() { w.server.CancelBuild(id) }) }
 	case pick(k.reserved):
 		after = func() { w.server.At(w.server.Now().Add(later/20), func() { w.reserve(id, later) }) }
 	}
-	spec := buildkitetest.Build{Cluster: w.cluster, Steps: steps}
+	spec := fakebuildkite.Build{Cluster: w.cluster, Steps: steps}
 	return func() {
 		id = w.server.CreateBuild(spec)
 		after()
@@ -129,7 +129,7 @@ func (w *world) reserve(build string, wait time.Duration) {
 
 // visit connects an agent that muster did not start.
 func (k work) visit(w *world, queue string, stay time.Duration, once bool) {
-	id, err := w.server.Connect(buildkitetest.Agent{
+	id, err := w.server.Connect(fakebuildkite.Agent{
 		Cluster: w.cluster, Tags: []string{"queue=" + queue}, AfterJob: once, IdleTimeout: stay,
 	})
 	if err == nil {
@@ -138,6 +138,6 @@ func (k work) visit(w *world, queue string, stay time.Duration, once bool) {
 	}
 }
 
-func changeOf(path string, content []byte) plan.Change {
-	return plan.Change{Path: path, Content: content}
+func changeOf(path string, content []byte) branch.Change {
+	return branch.Change{Path: path, Content: content}
 }

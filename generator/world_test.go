@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"muster/generator/buildkite/buildkitetest"
-	"muster/generator/plan"
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/gitops/branch"
 )
 
 // worldStart is a Monday.
@@ -127,7 +127,7 @@ func files(overlays []*overlay) map[string][]byte {
 // a seed draws happens in the same order each time.
 type world struct {
 	shape
-	server  *buildkitetest.Server
+	server  *fakebuildkite.Server
 	cluster string // Buildkite's
 	fleet   *fleet
 	musters []*muster
@@ -145,7 +145,7 @@ func newWorld(s shape, fail func(text string)) *world {
 		shape: s, now: s.rates, foreign: map[string]bool{}, pauses: map[string][][2]time.Time{},
 		faults: rand.New(rand.NewPCG(s.seed, 2)), order: rand.New(rand.NewPCG(s.seed, 1000+s.shuffle)),
 	}
-	w.server = buildkitetest.New(buildkitetest.Options{Now: worldStart(), Poll: s.work.poll, CancelTime: s.work.cancelTime, OnAgentEnd: w.agentEnded, BeforeRequest: w.drift})
+	w.server = fakebuildkite.New(fakebuildkite.Options{Now: worldStart(), Poll: s.work.poll, CancelTime: s.work.cancelTime, OnAgentEnd: w.agentEnded, BeforeRequest: w.drift})
 	if s.inCluster {
 		w.cluster = w.server.AddCluster("ci")
 		for _, key := range append(w.queues(), "other") {
@@ -185,7 +185,7 @@ func (s shape) queues() []string {
 	return keys
 }
 
-func (w *world) agentEnded(a buildkitetest.AgentRecord) {
+func (w *world) agentEnded(a fakebuildkite.AgentRecord) {
 	w.audit.left(a)
 	for _, o := range w.overlays {
 		o.kube.agentEnded(a)
@@ -207,7 +207,7 @@ func (w *world) trace(format string, args ...any) {
 }
 
 // edit is a person's commit.
-func (w *world) edit(what string, changes ...plan.Change) {
+func (w *world) edit(what string, changes ...branch.Change) {
 	w.trace("person: %s", what)
 	w.fleet.edit(what, changes...)
 }

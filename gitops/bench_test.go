@@ -22,8 +22,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 
-	"muster/generator/plan"
-	"muster/gitops/gittest"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
 )
 
 // The benchmarks compare muster with what bounds it and with what people use
@@ -35,7 +35,7 @@ var (
 	benchTable = flag.String("table", "", "a file to which a line is added for each figure")
 )
 
-var sizes = map[string]gittest.Size{
+var sizes = map[string]gitserver.Size{
 	"small":  {Files: 50, Commits: 100},
 	"medium": {Files: 10_000, Commits: 10_000, Dispatches: 1_000},
 	"large":  {Files: 100_000, Commits: 100_000, Dispatches: 10_000},
@@ -43,7 +43,7 @@ var sizes = map[string]gittest.Size{
 
 // forSizes runs a benchmark on a repository of each size. repository makes a
 // copy of it below root.
-func forSizes(b *testing.B, run func(b *testing.B, root string, repository func(name string) gittest.Repository)) {
+func forSizes(b *testing.B, run func(b *testing.B, root string, repository func(name string) gitserver.Repository)) {
 	for name := range strings.SplitSeq(*benchSizes, ",") {
 		size, ok := sizes[name]
 		if !ok {
@@ -52,19 +52,19 @@ func forSizes(b *testing.B, run func(b *testing.B, root string, repository func(
 		b.Run(fmt.Sprintf("size=%s", name), func(b *testing.B) {
 			origin := generated(b, name, size)
 			root := b.TempDir()
-			run(b, root, func(name string) gittest.Repository {
+			run(b, root, func(name string) gitserver.Repository {
 				dir := filepath.Join(root, name+".git")
 				if out, err := exec.Command("cp", "-r", origin, dir).CombinedOutput(); err != nil {
 					b.Fatalf("copying the repository: %v\n%s", err, out)
 				}
-				return gittest.Repository{Dir: dir}
+				return gitserver.Repository{Dir: dir}
 			})
 		})
 	}
 }
 
 // generated returns a repository of a size, made once.
-func generated(b *testing.B, name string, size gittest.Size) string {
+func generated(b *testing.B, name string, size gitserver.Size) string {
 	root := *benchKeep
 	if root == "" {
 		cache, err := os.UserCacheDir()
@@ -79,7 +79,7 @@ func generated(b *testing.B, name string, size gittest.Size) string {
 	draft, err := os.MkdirTemp(root, "draft-")
 	must(b, err)
 	defer os.RemoveAll(draft)
-	r, err := gittest.Init(filepath.Join(draft, name+".git"))
+	r, err := gitserver.Init(filepath.Join(draft, name+".git"))
 	must(b, err)
 	must(b, r.Generate(size))
 	must(b, os.Rename(r.Dir, dir)) // whole, or not there
@@ -185,11 +185,11 @@ func opened(b testing.TB, url string) *Repository {
 }
 
 // dispatch is the i-th commit of the benchmarks: one manifest, and the list.
-func dispatch(i int) Commit {
+func dispatch(i int) branch.Draft {
 	name := fmt.Sprintf("default-bench%06d", i)
-	return Commit{
+	return branch.Draft{
 		Message: "default: dispatch 12 agents\n", At: time.Unix(int64(1_700_000_000+i), 0),
-		Changes: []plan.Change{
+		Changes: []branch.Change{
 			{Path: "overlays/default/dispatches/" + name + ".yaml", Content: manifest(name)},
 			{Path: "overlays/default/dispatches/kustomization.yaml", Content: []byte("resources: [" + name + ".yaml]\n")},
 		},
@@ -210,7 +210,7 @@ func manifest(name string) []byte {
 type muster struct {
 	b    testing.TB
 	r    *Repository
-	tip  plan.Tip
+	tip  branch.Tip
 	next int
 }
 
@@ -227,7 +227,7 @@ func (m *muster) look() {
 }
 
 func (m *muster) push(commits int) error {
-	var chain []Commit
+	var chain []branch.Draft
 	for range commits {
 		chain = append(chain, dispatch(m.next))
 		m.next++
@@ -241,17 +241,17 @@ func (m *muster) push(commits int) error {
 
 // retire removes the last dispatches again, as many as there are up to n.
 func (m *muster) retire(n int) {
-	c := Commit{Message: "default: retire\n", At: time.Unix(1_700_000_000, 0)}
+	c := branch.Draft{Message: "default: retire\n", At: time.Unix(1_700_000_000, 0)}
 	for i := max(m.next-n, 0); i < m.next; i++ {
-		c.Changes = append(c.Changes, plan.Change{Path: dispatch(i).Changes[0].Path})
+		c.Changes = append(c.Changes, branch.Change{Path: dispatch(i).Changes[0].Path})
 	}
 	var err error
-	m.tip, err = m.r.Push(m.b.Context(), m.tip, []Commit{c})
+	m.tip, err = m.r.Push(m.b.Context(), m.tip, []branch.Draft{c})
 	must(m.b, err)
 }
 
 func BenchmarkPush(b *testing.B) {
-	forSizes(b, func(b *testing.B, root string, repository func(string) gittest.Repository) {
+	forSizes(b, func(b *testing.B, root string, repository func(string) gitserver.Repository) {
 		url := serveElsewhere(b, root)
 		for _, name := range []string{"muster", "raw", "script", "race", "hundred"} {
 			repository(name)
@@ -264,7 +264,7 @@ func BenchmarkPush(b *testing.B) {
 		other := newMuster(b, url+"/race.git")
 		other.next = 500_000
 		race := &rival{name: "race", before: func() { other.look(); must(b, other.push(1)) }, run: func() {
-			if err := lost.push(1); !errors.Is(err, plan.ErrMoved) {
+			if err := lost.push(1); !errors.Is(err, branch.ErrMoved) {
 				b.Fatalf("no race was lost: %v", err)
 			}
 			lost.look()
@@ -386,7 +386,7 @@ func gitScript(b *testing.B, url string) (script, kustomize *rival) {
 }
 
 func BenchmarkIdle(b *testing.B) {
-	forSizes(b, func(b *testing.B, root string, repository func(string) gittest.Repository) {
+	forSizes(b, func(b *testing.B, root string, repository func(string) gitserver.Repository) {
 		repository("fleet")
 		must(b, repository("crowded").AddPullRequests(100_000))
 		at := serveElsewhere(b, root)
@@ -412,7 +412,7 @@ func BenchmarkIdle(b *testing.B) {
 }
 
 func BenchmarkStart(b *testing.B) {
-	forSizes(b, func(b *testing.B, root string, repository func(string) gittest.Repository) {
+	forSizes(b, func(b *testing.B, root string, repository func(string) gitserver.Repository) {
 		repository("fleet")
 		url := serveElsewhere(b, root) + "/fleet.git"
 		own := &rival{name: "muster", run: func() {

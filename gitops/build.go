@@ -15,7 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 	"github.com/go-git/go-git/v5/plumbing/object"
 
-	"muster/generator/plan"
+	"muster/gitops/branch"
 )
 
 // builder makes the objects of a chain of commits. It reads the trees on the
@@ -47,7 +47,7 @@ type node struct {
 }
 
 // changeTree checks the changes of one commit and arranges them by directory.
-func changeTree(changes []plan.Change) (*node, error) {
+func changeTree(changes []branch.Change) (*node, error) {
 	top := &node{children: map[string]*node{}}
 	for _, c := range changes {
 		if err := CheckPath(c.Path); err != nil {
@@ -75,7 +75,7 @@ func changeTree(changes []plan.Change) (*node, error) {
 
 // commit adds one commit and its trees and files, and returns it and its root
 // tree. A commit that would change nothing is not made: parent is returned.
-func (b *builder) commit(parent, root plumbing.Hash, c Commit) (plumbing.Hash, plumbing.Hash, error) {
+func (b *builder) commit(parent, root plumbing.Hash, c branch.Draft) (plumbing.Hash, plumbing.Hash, error) {
 	top, err := changeTree(c.Changes)
 	if err != nil {
 		return parent, root, err
@@ -96,7 +96,7 @@ func (b *builder) commit(parent, root plumbing.Hash, c Commit) (plumbing.Hash, p
 }
 
 // encode adds the commit object itself, signed where that was asked for.
-func (b *builder) encode(parent, root plumbing.Hash, c Commit) (plumbing.Hash, error) {
+func (b *builder) encode(parent, root plumbing.Hash, c branch.Draft) (plumbing.Hash, error) {
 	config := b.r.config
 	at := time.Unix(c.At.Unix(), 0).UTC()
 	who := object.Signature{Name: config.AuthorName, Email: config.AuthorEmail, When: at}

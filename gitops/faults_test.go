@@ -19,13 +19,13 @@ import (
 	"testing"
 	"time"
 
-	"muster/generator/plan"
 	"muster/gitops"
-	"muster/gitops/gittest"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
 )
 
 // hook installs a server-side hook that runs a shell script.
-func hook(t testing.TB, r gittest.Repository, name, script string) {
+func hook(t testing.TB, r gitserver.Repository, name, script string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(r.Dir, "hooks"), 0o755); err != nil {
 		t.Fatal(err)
@@ -35,8 +35,8 @@ func hook(t testing.TB, r gittest.Repository, name, script string) {
 	}
 }
 
-func one(name string) []gitops.Commit {
-	return []gitops.Commit{{Message: "write " + name + "\n", At: at, Changes: []plan.Change{write("overlays/default/dispatches/"+name, name)}}}
+func one(name string) []branch.Draft {
+	return []branch.Draft{{Message: "write " + name + "\n", At: at, Changes: []branch.Change{write("overlays/default/dispatches/"+name, name)}}}
 }
 
 func TestRefusedCarriesTheServersWords(t *testing.T) {
@@ -44,14 +44,14 @@ func TestRefusedCarriesTheServersWords(t *testing.T) {
 	for _, h := range hosts() {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
-			r := gittest.NewRepository(t)
+			r := gitserver.NewRepository(t)
 			head := seed(t, r, fleet()...)
 			hook(t, r, "pre-receive", "echo 'GH006: the branch is protected; token s3cret' >&2\nexit 1\n")
 			repository := open(t, h.serve(t, r))
 			tip := tipOf(t, repository)
 			_, err := repository.Push(t.Context(), tip, one("a"))
 			var refused *gitops.Refused
-			if !errors.As(err, &refused) || errors.Is(err, plan.ErrMoved) {
+			if !errors.As(err, &refused) || errors.Is(err, branch.ErrMoved) {
 				t.Fatalf("Push: %v, want a Refused", err)
 			}
 			if !strings.Contains(refused.Message, "GH006: the branch is protected") || !strings.Contains(refused.Message, "pre-receive hook declined") {
@@ -104,14 +104,14 @@ func (b *breaker) wrap(next http.Handler) http.Handler {
 func TestConnectionLostInTheMiddleOfAPush(t *testing.T) {
 	t.Parallel()
 	b := &breaker{}
-	f := gittest.NewServer(t, gittest.Options{Wrap: b.wrap})
+	f := gitserver.NewServer(t, gitserver.Options{Wrap: b.wrap})
 	head := seed(t, f.Repository, fleet()...)
 	repository := open(t, gitops.Config{URL: f.URL()})
 	tip := tipOf(t, repository)
 	b.left.Store(1)
 	_, err := repository.Push(t.Context(), tip, one("a"))
 	var refused *gitops.Refused
-	if err == nil || errors.Is(err, plan.ErrMoved) || errors.As(err, &refused) {
+	if err == nil || errors.Is(err, branch.ErrMoved) || errors.As(err, &refused) {
 		t.Fatalf("Push: %v, want an error that is neither a race nor a refusal", err)
 	}
 	if now, _ := f.Head(); now != head {
@@ -126,7 +126,7 @@ func TestConnectionLostInTheMiddleOfAPush(t *testing.T) {
 func TestConnectionLostAfterThePushWasAccepted(t *testing.T) {
 	t.Parallel()
 	b := &breaker{accept: true}
-	f := gittest.NewServer(t, gittest.Options{Wrap: b.wrap})
+	f := gitserver.NewServer(t, gitserver.Options{Wrap: b.wrap})
 	seed(t, f.Repository, fleet()...)
 	repository := open(t, gitops.Config{URL: f.URL()})
 	b.left.Store(1)
@@ -149,7 +149,7 @@ func TestConnectionLostAfterThePushWasAcceptedAndSomebodyWasThere(t *testing.T) 
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := &breaker{accept: true}
-			f := gittest.NewServer(t, gittest.Options{Wrap: b.wrap})
+			f := gitserver.NewServer(t, gitserver.Options{Wrap: b.wrap})
 			offer(t, f.Repository)
 			seed(t, f.Repository, fleet()...)
 			b.then = func() {
@@ -175,7 +175,7 @@ func TestConnectionLostAfterThePushWasAcceptedAndSomebodyWasThere(t *testing.T) 
 func TestConnectionLostWhileReading(t *testing.T) {
 	t.Parallel()
 	var left atomic.Int32
-	f := gittest.NewServer(t, gittest.Options{Wrap: func(next http.Handler) http.Handler {
+	f := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost && left.Add(-1) >= 0 {
 				panic(http.ErrAbortHandler)
@@ -199,9 +199,9 @@ func TestConnectionLostWhileReading(t *testing.T) {
 func TestRaceThatTheServerSees(t *testing.T) {
 	t.Parallel()
 	// Another writer comes between the advertisement and the push.
-	var f gittest.Fleet
+	var f gitserver.Fleet
 	var once sync.Once
-	f = gittest.NewServer(t, gittest.Options{Wrap: func(next http.Handler) http.Handler {
+	f = gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "git-receive-pack") {
 				once.Do(func() { _, _ = f.Commit("theirs", at, write("overlays/theirs", "theirs")) })
@@ -212,7 +212,7 @@ func TestRaceThatTheServerSees(t *testing.T) {
 	seed(t, f.Repository, fleet()...)
 	repository := open(t, gitops.Config{URL: f.URL()})
 	_, err := repository.Push(t.Context(), tipOf(t, repository), one("a"))
-	if !errors.Is(err, plan.ErrMoved) {
+	if !errors.Is(err, branch.ErrMoved) {
 		t.Fatalf("Push: %v, want ErrMoved", err)
 	}
 	if _, err := repository.Push(t.Context(), tipOf(t, repository), one("a")); err != nil {
@@ -225,24 +225,24 @@ func TestRaceThatTheServerSees(t *testing.T) {
 
 func TestErrorsSayWhatToDo(t *testing.T) {
 	t.Parallel()
-	f := gittest.NewServer(t, gittest.Options{Username: "muster", Password: "hunter2/ä"})
+	f := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: "hunter2/ä"})
 	seed(t, f.Repository, fleet()...)
-	if _, err := gittest.Init(filepath.Join(filepath.Dir(f.Dir), "empty.git")); err != nil {
+	if _, err := gitserver.Init(filepath.Join(filepath.Dir(f.Dir), "empty.git")); err != nil {
 		t.Fatal(err)
 	}
-	ssh, err := gittest.ServeSSH(t.TempDir())
+	ssh, err := gitserver.ServeSSH(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(ssh.Close)
-	other, err := gittest.ServeSSH(t.TempDir())
+	other, err := gitserver.ServeSSH(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(other.Close)
 	password := gitops.Credentials{Password: gitops.StaticPassword("muster", "hunter2/ä")}
 	key := gitops.Credentials{SSHKeyFile: ssh.KeyFile, SSHKnownHostsFile: ssh.KnownHostsFile}
-	sha256 := gittest.NewRepository(t, "--object-format=sha256")
+	sha256 := gitserver.NewRepository(t, "--object-format=sha256")
 	seed(t, sha256, fleet()...)
 	inURL := strings.Replace(f.URL(), "http://", "http://muster:wrong%2Fpass@", 1)
 	for name, test := range map[string]struct {
@@ -292,7 +292,7 @@ func TestEmptyRepositoryIsEmptyEverywhere(t *testing.T) {
 	for _, h := range hosts() {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := open(t, h.serve(t, gittest.NewRepository(t))).Tip(t.Context())
+			_, err := open(t, h.serve(t, gitserver.NewRepository(t))).Tip(t.Context())
 			if err == nil || !strings.Contains(err.Error(), "the repository is empty") {
 				t.Errorf("Tip: %v", err)
 			}
@@ -318,7 +318,7 @@ func TestConfigIsChecked(t *testing.T) {
 }
 
 func TestMissingGitBinary(t *testing.T) {
-	r := gittest.NewRepository(t)
+	r := gitserver.NewRepository(t)
 	t.Setenv("PATH", t.TempDir())
 	_, err := open(t, gitops.Config{URL: r.Dir}).Tip(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "git binary, which is not installed") {
@@ -328,7 +328,7 @@ func TestMissingGitBinary(t *testing.T) {
 
 func TestPasswordIsReadAgain(t *testing.T) {
 	t.Parallel()
-	f := gittest.NewServer(t, gittest.Options{Username: "muster", Password: "first"})
+	f := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: "first"})
 	seed(t, f.Repository, fleet()...)
 	file := filepath.Join(t.TempDir(), "password")
 	set := func(password string) {
@@ -351,7 +351,7 @@ func TestPasswordIsReadAgain(t *testing.T) {
 
 func TestCustomAuthority(t *testing.T) {
 	t.Parallel()
-	f := gittest.NewServer(t, gittest.Options{TLS: true})
+	f := gitserver.NewServer(t, gitserver.Options{TLS: true})
 	seed(t, f.Repository, fleet()...)
 	if _, err := open(t, gitops.Config{URL: f.URL()}).Tip(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("an unknown authority: %v", err)
@@ -374,7 +374,7 @@ func TestSilentServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { listener.Close() })
-	keys, err := gittest.ServeSSH(t.TempDir())
+	keys, err := gitserver.ServeSSH(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -395,7 +395,7 @@ func TestSilentServer(t *testing.T) {
 
 func TestRedirect(t *testing.T) {
 	t.Parallel()
-	f := gittest.NewServer(t, gittest.Options{Username: "muster", Password: "s3cret", Wrap: func(next http.Handler) http.Handler {
+	f := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: "s3cret", Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if rest, old := strings.CutPrefix(r.URL.Path, "/renamed/"); old {
 				http.Redirect(w, r, "/"+rest+"?"+r.URL.RawQuery, http.StatusMovedPermanently)
@@ -419,7 +419,7 @@ func TestRedirect(t *testing.T) {
 // TestNoSecretInTheLog has a server that says the password back.
 func TestNoSecretInTheLog(t *testing.T) {
 	t.Parallel()
-	f := gittest.NewServer(t, gittest.Options{Wrap: func(next http.Handler) http.Handler {
+	f := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost {
 				_, password, _ := r.BasicAuth()
@@ -446,7 +446,7 @@ func TestNoSecretInTheLog(t *testing.T) {
 
 func TestTreeOfAnEarlierTip(t *testing.T) {
 	t.Parallel()
-	contract(t, func(t *testing.T, r gittest.Repository, c gitops.Config) {
+	contract(t, func(t *testing.T, r gitserver.Repository, c gitops.Config) {
 		seed(t, r, fleet()...)
 		repository := open(t, c)
 		tip := tipOf(t, repository)

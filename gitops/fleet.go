@@ -3,16 +3,17 @@ package gitops
 import (
 	"context"
 
-	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
 )
 
 // Writer is a branch that commits can be put on. A [Repository] is one.
 type Writer interface {
 	// Tip returns the branch's head and its tree.
-	Tip(ctx context.Context) (plan.Tip, error)
+	Tip(ctx context.Context) (branch.Tip, error)
 	// Push puts a chain of commits on the tip, all or none, and returns the
-	// new tip; [plan.ErrMoved] when the branch is no longer at tip.
-	Push(ctx context.Context, tip plan.Tip, commits []Commit) (plan.Tip, error)
+	// new tip; [branch.ErrMoved] when the branch is no longer at tip.
+	Push(ctx context.Context, tip branch.Tip, commits []branch.Draft) (branch.Tip, error)
 }
 
 // Fleet is the fleet repository as a tick sees it: acts go in, commits come
@@ -24,10 +25,10 @@ type Fleet struct {
 }
 
 // Commit writes the acts onto the tip in one push.
-func (f Fleet) Commit(ctx context.Context, tip plan.Tip, acts []plan.Act) (plan.Tip, error) {
-	commits := make([]Commit, len(acts))
+func (f Fleet) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
+	commits := make([]branch.Draft, len(acts))
 	for i, a := range acts {
-		commits[i] = Commit{Message: Message(a, f.Version), At: a.Decision.At(), Changes: a.Changes}
+		commits[i] = branch.Draft{Message: ledger.Message(a, f.Version), At: a.Decision.At(), Changes: a.Changes}
 	}
 	return f.Push(ctx, tip, commits)
 }

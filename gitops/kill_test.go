@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"muster/generator/plan"
-	"muster/gitops/gittest"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
 )
 
 // decideRole makes one decision: if the tip does not hold it yet, it is
@@ -36,8 +36,8 @@ func decideRole() error {
 		if _, err := fs.ReadFile(tip.Tree, name); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		_, err = r.Push(ctx, tip, []Commit{{Message: "decide\n", At: time.Unix(1_700_000_000, 0), Changes: []plan.Change{{Path: name, Content: []byte("decision\n")}}}})
-		if !errors.Is(err, plan.ErrMoved) {
+		_, err = r.Push(ctx, tip, []branch.Draft{{Message: "decide\n", At: time.Unix(1_700_000_000, 0), Changes: []branch.Change{{Path: name, Content: []byte("decision\n")}}}})
+		if !errors.Is(err, branch.ErrMoved) {
 			return err
 		}
 	}
@@ -87,8 +87,8 @@ func TestKilledBetweenAnyTwoSteps(t *testing.T) {
 		landed := 0
 		for n := 0; ; n++ {
 			k := &killer{n: n, lost: lost, over: make(chan struct{})}
-			f := gittest.NewServer(t, gittest.Options{Wrap: k.wrap})
-			if _, err := f.Commit("seed", time.Unix(1_600_000_000, 0), plan.Change{Path: "overlays/default/scaling.yaml", Content: []byte("x")}); err != nil {
+			f := gitserver.NewServer(t, gitserver.Options{Wrap: k.wrap})
+			if _, err := f.Commit("seed", time.Unix(1_600_000_000, 0), branch.Change{Path: "overlays/default/scaling.yaml", Content: []byte("x")}); err != nil {
 				t.Fatal(err)
 			}
 			killed := decideAndDie(t, k, f.URL())

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"muster/generator/plan"
 	"muster/gitops"
-	"muster/gitops/gittest"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
 )
 
 // counted counts what a server sends.
@@ -33,7 +33,7 @@ func (c counted) Write(p []byte) (int, error) {
 func TestLongList(t *testing.T) {
 	t.Parallel()
 	var sent atomic.Int64
-	f := gittest.NewServer(t, gittest.Options{Username: "muster", Password: "s3cret", Wrap: func(next http.Handler) http.Handler {
+	f := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: "s3cret", Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(counted{w, &sent}, r) })
 	}})
 	pullRequests(t, f.Repository, 3000)
@@ -63,7 +63,7 @@ func TestLongList(t *testing.T) {
 	}
 	count("a push", 2, 3000*70) // receive-pack lists them too
 	seed(t, f.Repository, write("overlays/default/dispatches/theirs", "theirs"))
-	if err := push("c"); !errors.Is(err, plan.ErrMoved) {
+	if err := push("c"); !errors.Is(err, branch.ErrMoved) {
 		t.Fatal(err)
 	}
 	tip = tipOf(t, r)
@@ -100,7 +100,7 @@ func TestLongListWithoutVersionTwo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := gittest.NewServer(t, gittest.Options{Wrap: func(next http.Handler) http.Handler {
+			f := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
 				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if r.Header.Get("Git-Protocol") != "" && answer != nil {
 						answer(w, r)
@@ -141,7 +141,7 @@ func TestLongListEverywhere(t *testing.T) {
 	for _, h := range hosts() {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
-			f := gittest.NewRepository(t)
+			f := gitserver.NewRepository(t)
 			pullRequests(t, f, 150)
 			seed(t, f, fleet()...)
 			config := h.serve(t, f)
@@ -171,7 +171,7 @@ func TestLongListInTrouble(t *testing.T) {
 	}))
 	t.Cleanup(elsewhere.Close)
 	var trouble atomic.Int32
-	f := gittest.NewServer(t, gittest.Options{Wrap: func(next http.Handler) http.Handler {
+	f := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if code := int(trouble.Swap(0)); code != 0 {
 				w.Header().Set("Location", elsewhere.URL+r.URL.Path)
@@ -202,14 +202,14 @@ func TestDeltasThatNeedEachOther(t *testing.T) {
 	t.Parallel()
 	const a, b = "overlays/default/dispatches/a.yaml", "overlays/default/dispatches/b.yaml"
 	text := strings.Repeat("a line of what is mostly the same\n", 60)
-	for name, chain := range map[string][]plan.Change{
+	for name, chain := range map[string][]branch.Change{
 		"a copy":      {write(b, text+"x")},
 		"to and fro":  {write(a, text+"y"), write(a, text+"x")},
 		"and removed": {write(b, "b"), remove(b)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := gittest.NewServer(t, gittest.Options{})
+			f := gitserver.NewServer(t, gitserver.Options{})
 			if err := f.Configure("receive.unpackLimit", "1"); err != nil {
 				t.Fatal(err)
 			}
@@ -217,9 +217,9 @@ func TestDeltasThatNeedEachOther(t *testing.T) {
 			r := open(t, gitops.Config{URL: f.URL()})
 			tip := tipOf(t, r)
 			wantFile(t, tip.Tree, a, text+"x")
-			var commits []gitops.Commit
+			var commits []branch.Draft
 			for _, c := range chain {
-				commits = append(commits, gitops.Commit{Message: "m", At: at, Changes: []plan.Change{c}})
+				commits = append(commits, branch.Draft{Message: "m", At: at, Changes: []branch.Change{c}})
 			}
 			if _, err := r.Push(t.Context(), tip, commits); err != nil {
 				t.Fatal(err)

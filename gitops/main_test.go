@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gitops/gittest"
+	"muster/gitops/gitserver"
 )
 
 // roles are what the test binary can be besides a test: processes of their
@@ -60,7 +60,7 @@ func start(t testing.TB, role string, env ...string) (*exec.Cmd, *bufio.Scanner)
 
 // serveRole serves a directory until its standard input ends.
 func serveRole() error {
-	s, err := gittest.Serve(os.Getenv("DIR"), gittest.Options{})
+	s, err := gitserver.Serve(os.Getenv("DIR"), gitserver.Options{})
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"muster/generator/plan"
-	"muster/gitops/gittest"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
 )
 
 // ticksRole dispatches and retires TICKS times and prints its memory.
@@ -31,9 +31,9 @@ func ticksRole() error {
 		}
 		commit := dispatch(i)
 		if i > 0 {
-			commit.Changes = append(commit.Changes, plan.Change{Path: dispatch(i - 1).Changes[0].Path})
+			commit.Changes = append(commit.Changes, branch.Change{Path: dispatch(i - 1).Changes[0].Path})
 		}
-		if _, err := r.Push(ctx, tip, []Commit{commit}); err != nil {
+		if _, err := r.Push(ctx, tip, []branch.Draft{commit}); err != nil {
 			return err
 		}
 		if i == ticks/10 || i == ticks {
@@ -69,7 +69,7 @@ var benchTicks = flag.Int("ticks", 200, "how many pushes memory is watched over"
 
 // BenchmarkMemory runs ticks that each push in a process of its own.
 func BenchmarkMemory(b *testing.B) {
-	forSizes(b, func(b *testing.B, root string, repository func(string) gittest.Repository) {
+	forSizes(b, func(b *testing.B, root string, repository func(string) gitserver.Repository) {
 		fleet := repository("fleet")
 		before := sizesOf(b, fleet)
 		url := serveElsewhere(b, root) + "/fleet.git"
@@ -98,7 +98,7 @@ func BenchmarkMemory(b *testing.B) {
 }
 
 // sizesOf is what git count-objects says of a repository, sizes in KiB.
-func sizesOf(b testing.TB, r gittest.Repository) map[string]float64 {
+func sizesOf(b testing.TB, r gitserver.Repository) map[string]float64 {
 	out, err := r.Git("count-objects", "-v")
 	must(b, err)
 	counts := map[string]float64{}

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"muster/generator/plan"
-	"muster/gitops/gittest"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
 )
 
 // TestLargeDirectoryIsNotKept reads every file of a directory that is larger
@@ -16,11 +16,11 @@ func TestLargeDirectoryIsNotKept(t *testing.T) {
 	t.Parallel()
 	const many = 4200 // more than is read ahead at the start
 	const dir = "overlays/default/dispatches"
-	f := gittest.NewServer(t, gittest.Options{})
-	changes := []plan.Change{{Path: "overlays/default/scaling.yaml", Content: []byte("policy")}}
+	f := gitserver.NewServer(t, gitserver.Options{})
+	changes := []branch.Change{{Path: "overlays/default/scaling.yaml", Content: []byte("policy")}}
 	for i := range many {
 		name := fmt.Sprintf("default-%06d", i)
-		changes = append(changes, plan.Change{Path: dir + "/" + name + ".yaml", Content: manifest(name)})
+		changes = append(changes, branch.Change{Path: dir + "/" + name + ".yaml", Content: manifest(name)})
 	}
 	if _, err := f.Commit("seed", time.Unix(0, 0), changes...); err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestLargeDirectoryIsNotKept(t *testing.T) {
 	}
 	pushed := func(name string) newObject {
 		b := newBuilder(t.Context(), r)
-		c := Commit{Message: "dispatch", Changes: []plan.Change{{Path: dir + "/" + name + ".yaml", Content: manifest(name)}}}
+		c := branch.Draft{Message: "dispatch", Changes: []branch.Change{{Path: dir + "/" + name + ".yaml", Content: manifest(name)}}}
 		head, root, err := b.commit(r.head, r.root, c)
 		if err != nil {
 			t.Fatal(err)

@@ -15,9 +15,9 @@ import (
 	"sync"
 	"testing"
 
-	"muster/generator/plan"
 	"muster/gitops"
-	"muster/gitops/gittest"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
 )
 
 // openSSH is OpenSSH's own sshd, serving the repositories of this machine to one
@@ -122,7 +122,7 @@ func inetd(t *testing.T, command string, args ...string) (address string) {
 func TestOpenSSH(t *testing.T) {
 	t.Parallel()
 	server := serveOpenSSH(t, "")
-	r := gittest.NewRepository(t)
+	r := gitserver.NewRepository(t)
 	if _, err := r.Commit("begin", at, write("overlays/default/scaling.yaml", "a\n"), write("base/job.yaml", "b\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestOpenSSH(t *testing.T) {
 		Credentials: gitops.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: server.knownHosts}}
 	first, second := open(t, config), open(t, config)
 	tip, stale := tipOf(t, first), tipOf(t, second)
-	commit := []gitops.Commit{{Message: "one", At: at, Changes: []plan.Change{write("overlays/default/dispatches/x.yaml", "x\n")}}}
+	commit := []branch.Draft{{Message: "one", At: at, Changes: []branch.Change{write("overlays/default/dispatches/x.yaml", "x\n")}}}
 	next, err := first.Push(t.Context(), tip, commit)
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestOpenSSH(t *testing.T) {
 		t.Errorf("the branch is at %s, want %s", head, next.Commit)
 	}
 	commit[0].Message = "two"
-	if _, err := second.Push(t.Context(), stale, commit); !errors.Is(err, plan.ErrMoved) {
+	if _, err := second.Push(t.Context(), stale, commit); !errors.Is(err, branch.ErrMoved) {
 		t.Errorf("pushing onto a tip that has moved: %v", err)
 	}
 	content, err := fs.ReadFile(tipOf(t, second).Tree, "overlays/default/dispatches/x.yaml")
@@ -164,7 +164,7 @@ func TestOpenSSHWithALongList(t *testing.T) {
 		t.Run("config="+more, func(t *testing.T) {
 			t.Parallel()
 			server := serveOpenSSH(t, more)
-			r := gittest.NewRepository(t)
+			r := gitserver.NewRepository(t)
 			pullRequests(t, r, 150)
 			seed(t, r, fleet()...)
 			var log bytes.Buffer

@@ -14,14 +14,14 @@ import (
 
 	"pgregory.net/rapid"
 
-	"muster/generator/plan"
 	"muster/gitops"
-	"muster/gitops/gittest"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
 )
 
 // byGit applies changes to a commit with git's own index and returns the tree
 // that git writes, or an error where git would have to guess.
-func byGit(r gittest.Repository, commit string, changes []plan.Change) (string, error) {
+func byGit(r gitserver.Repository, commit string, changes []branch.Change) (string, error) {
 	index := filepath.Join(r.Dir, "property-index")
 	defer os.Remove(index)
 	git := func(input []byte, args ...string) (string, error) {
@@ -69,7 +69,7 @@ func byGit(r gittest.Repository, commit string, changes []plan.Change) (string, 
 // one that git makes of the same changes.
 func TestPushBuildsWhatGitBuilds(t *testing.T) {
 	t.Parallel()
-	r := gittest.NewRepository(t)
+	r := gitserver.NewRepository(t)
 	stream := "commit refs/heads/main\ncommitter a <a@example.com> 1700000000 +0000\ndata 1\nx\nM 100755 inline overlays/run\ndata 1\nx\nM 100644 inline overlays/ab\ndata 1\nx\n"
 	if _, err := r.GitInput([]byte(stream), "fast-import", "--quiet"); err != nil {
 		t.Fatal(err)
@@ -91,8 +91,8 @@ func TestPushBuildsWhatGitBuilds(t *testing.T) {
 	for i := range 40 {
 		fmt.Fprintf(&alike, "line %d of a file that others are like\n", i)
 	}
-	change := rapid.Custom(func(t *rapid.T) plan.Change {
-		c := plan.Change{Path: "overlays/" + path.Draw(t, "path")}
+	change := rapid.Custom(func(t *rapid.T) branch.Change {
+		c := branch.Change{Path: "overlays/" + path.Draw(t, "path")}
 		if rapid.IntRange(0, 2).Draw(t, "kind") > 0 {
 			c.Content = []byte(rapid.SampledFrom([]string{"", "x", "y\n", strings.Repeat("long\n", 100)}).Draw(t, "content"))
 			if rapid.Bool().Draw(t, "alike") { // mostly what the file beside it has
@@ -105,9 +105,9 @@ func TestPushBuildsWhatGitBuilds(t *testing.T) {
 	})
 	commits, conflicts := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		changes := rapid.SliceOfNDistinct(change, 1, 6, func(c plan.Change) string { return c.Path }).Draw(t, "changes")
+		changes := rapid.SliceOfNDistinct(change, 1, 6, func(c branch.Change) string { return c.Path }).Draw(t, "changes")
 		want, wantErr := byGit(r, tip.Commit, changes)
-		next, err := repository.Push(t.Context(), tip, []gitops.Commit{{Message: "x", At: at, Changes: changes}})
+		next, err := repository.Push(t.Context(), tip, []branch.Draft{{Message: "x", At: at, Changes: changes}})
 		if (wantErr != nil) != (err != nil) {
 			t.Fatalf("Push: %v, but git: %v", err, wantErr)
 		}
@@ -133,7 +133,7 @@ func TestPushBuildsWhatGitBuilds(t *testing.T) {
 // TestTreeIsWhatGitShows compares the file system with git's own listing.
 func TestTreeIsWhatGitShows(t *testing.T) {
 	t.Parallel()
-	contract(t, func(t *testing.T, r gittest.Repository, c gitops.Config) {
+	contract(t, func(t *testing.T, r gitserver.Repository, c gitops.Config) {
 		changes := fleet()
 		for i := range 20 {
 			changes = append(changes, write(fmt.Sprintf("overlays/o%d/dispatches/%d.yaml", i%7, i), fmt.Sprint(i)), write(fmt.Sprintf("x%d/y/z", i), fmt.Sprint(i)))

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -16,26 +15,14 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 
-	"muster/generator/plan"
+	"muster/gitops/branch"
 )
-
-// Commit is one commit to be made.
-type Commit struct {
-	// Message is the whole commit message.
-	Message string
-	// At is the author's and the committer's time; it is written in UTC, to
-	// the second.
-	At time.Time
-	// Changes are the files that are written and removed. Files keep their
-	// mode; new ones are plain. A directory disappears with its last file.
-	Changes []plan.Change
-}
 
 // Push puts a chain of commits on tip in one push, all or none, and returns
 // the new tip. Commits that change nothing are left out; when none is left,
 // nothing is pushed and tip is returned.
 //
-// The branch moves only from tip: [plan.ErrMoved] says that another writer
+// The branch moves only from tip: [branch.ErrMoved] says that another writer
 // was first and nothing was written. A [Refused] says that the server would
 // not have it. After any other error the branch has been read again where
 // that was possible and did not hold the commits; success is only ever
@@ -43,11 +30,11 @@ type Commit struct {
 //
 // The same commits on the same tip have the same identifiers, so doing it
 // again after an error cannot do it twice.
-func (r *Repository) Push(ctx context.Context, tip plan.Tip, commits []Commit) (plan.Tip, error) {
+func (r *Repository) Push(ctx context.Context, tip branch.Tip, commits []branch.Draft) (branch.Tip, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.head.IsZero() || tip.Commit != r.head.String() {
-		return plan.Tip{}, r.fail("pushing to", fmt.Errorf("%w: it is no longer at %.12s", plan.ErrMoved, tip.Commit))
+		return branch.Tip{}, r.fail("pushing to", fmt.Errorf("%w: it is no longer at %.12s", branch.ErrMoved, tip.Commit))
 	}
 	r.ahead = plumbing.ZeroHash
 	b := newBuilder(ctx, r)
@@ -56,7 +43,7 @@ func (r *Repository) Push(ctx context.Context, tip plan.Tip, commits []Commit) (
 		var err error
 		head, root, err = b.commit(head, root, c)
 		if err != nil {
-			return plan.Tip{}, r.fail("writing a commit for", err)
+			return branch.Tip{}, r.fail("writing a commit for", err)
 		}
 	}
 	if head == r.head {
@@ -67,7 +54,7 @@ func (r *Repository) Push(ctx context.Context, tip plan.Tip, commits []Commit) (
 		err = r.settle(ctx, head, err)
 	}
 	if err != nil {
-		return plan.Tip{}, r.fail("pushing to", err)
+		return branch.Tip{}, r.fail("pushing to", err)
 	}
 	if r.ahead.IsZero() {
 		r.adopt(b, head, root)
@@ -76,7 +63,7 @@ func (r *Repository) Push(ctx context.Context, tip plan.Tip, commits []Commit) (
 	// The commits are in, and another writer's are on top of them already.
 	if err := r.refresh(ctx); err != nil {
 		r.reset()
-		return plan.Tip{}, r.fail("reading", err)
+		return branch.Tip{}, r.fail("reading", err)
 	}
 	return r.tip(ctx), nil
 }
@@ -144,7 +131,7 @@ func (r *Repository) send(ctx context.Context, b *builder, head plumbing.Hash) (
 	}
 	if at != r.head {
 		r.ahead = at
-		return false, plan.ErrMoved
+		return false, branch.ErrMoved
 	}
 	if !adv.Capabilities.Supports(capability.ReportStatus) {
 		return false, errors.New("the server does not report what became of a push: muster cannot work with it")
@@ -231,7 +218,7 @@ func (r *Repository) settle(ctx context.Context, head plumbing.Hash, err error) 
 	if landed && readErr == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", plan.ErrMoved, err)
+	return fmt.Errorf("%w: %w", branch.ErrMoved, err)
 }
 
 // refusal makes an error of what the server said, if it did.

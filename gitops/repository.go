@@ -14,7 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 
-	"muster/generator/plan"
+	"muster/gitops/branch"
 )
 
 // Repository is the fleet repository: one branch of one remote. It keeps the
@@ -96,19 +96,19 @@ func (r *Repository) reset() {
 
 // Tip returns the commit at the branch's head and what it holds. While the
 // head has not moved that is one request. The tree reads lazily, with ctx.
-func (r *Repository) Tip(ctx context.Context) (plan.Tip, error) {
+func (r *Repository) Tip(ctx context.Context) (branch.Tip, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.refresh(ctx); err != nil {
 		r.reset()
-		return plan.Tip{}, r.fail("reading", err)
+		return branch.Tip{}, r.fail("reading", err)
 	}
 	return r.tip(ctx), nil
 }
 
 // tip is what is held, as the rest of muster sees it.
-func (r *Repository) tip(ctx context.Context) plan.Tip {
-	return plan.Tip{Commit: r.head.String(), Tree: &treeFS{r: r, ctx: ctx, root: r.root}}
+func (r *Repository) tip(ctx context.Context) branch.Tip {
+	return branch.Tip{Commit: r.head.String(), Tree: &treeFS{r: r, ctx: ctx, root: r.root}}
 }
 
 // refresh makes the branch's head, and what the overlays need of it, present.

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"muster/generator/plan"
 	"muster/gitops"
-	"muster/gitops/gittest"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
 )
 
 var at = time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
@@ -24,13 +24,13 @@ var at = time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 type host struct {
 	name string
 	// serve returns how to reach r.
-	serve func(t *testing.T, r gittest.Repository) gitops.Config
+	serve func(t *testing.T, r gitserver.Repository) gitops.Config
 }
 
 func hosts() []host {
 	return []host{
-		{"http", func(t *testing.T, r gittest.Repository) gitops.Config {
-			s, err := gittest.Serve(filepath.Dir(r.Dir), gittest.Options{Username: "muster", Password: "s3cret"})
+		{"http", func(t *testing.T, r gitserver.Repository) gitops.Config {
+			s, err := gitserver.Serve(filepath.Dir(r.Dir), gitserver.Options{Username: "muster", Password: "s3cret"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,8 +40,8 @@ func hosts() []host {
 				Credentials: gitops.Credentials{Password: gitops.StaticPassword("muster", "s3cret")},
 			}
 		}},
-		{"ssh", func(t *testing.T, r gittest.Repository) gitops.Config {
-			s, err := gittest.ServeSSH(t.TempDir())
+		{"ssh", func(t *testing.T, r gitserver.Repository) gitops.Config {
+			s, err := gitserver.ServeSSH(t.TempDir())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,18 +51,18 @@ func hosts() []host {
 				Credentials: gitops.Credentials{SSHKeyFile: s.KeyFile, SSHKnownHostsFile: s.KnownHostsFile},
 			}
 		}},
-		{"daemon", func(t *testing.T, r gittest.Repository) gitops.Config {
+		{"daemon", func(t *testing.T, r gitserver.Repository) gitops.Config {
 			address := inetd(t, "git", "daemon", "--inetd", "--export-all", "--enable=receive-pack", "--base-path="+filepath.Dir(r.Dir))
 			return gitops.Config{URL: "git://" + address + "/" + filepath.Base(r.Dir)}
 		}},
-		{"path", func(_ *testing.T, r gittest.Repository) gitops.Config { return gitops.Config{URL: r.Dir} }},
+		{"path", func(_ *testing.T, r gitserver.Repository) gitops.Config { return gitops.Config{URL: r.Dir} }},
 	}
 }
 
 // clones are what a server may offer.
-func clones() map[string]func(t *testing.T, r gittest.Repository) {
-	set := func(pairs ...string) func(*testing.T, gittest.Repository) {
-		return func(t *testing.T, r gittest.Repository) {
+func clones() map[string]func(t *testing.T, r gitserver.Repository) {
+	set := func(pairs ...string) func(*testing.T, gitserver.Repository) {
+		return func(t *testing.T, r gitserver.Repository) {
 			for i := 0; i < len(pairs); i += 2 {
 				if err := r.Configure(pairs[i], pairs[i+1]); err != nil {
 					t.Fatal(err)
@@ -70,7 +70,7 @@ func clones() map[string]func(t *testing.T, r gittest.Repository) {
 			}
 		}
 	}
-	return map[string]func(*testing.T, gittest.Repository){
+	return map[string]func(*testing.T, gitserver.Repository){
 		"partial":    set(),
 		"depth zero": set("uploadpackfilter.tree.maxDepth", "0"),
 		"no limit":   set("uploadpackfilter.blob:limit.allow", "false"),
@@ -78,12 +78,12 @@ func clones() map[string]func(t *testing.T, r gittest.Repository) {
 		"shallow":    set("uploadpack.allowFilter", "false", "uploadpack.allowAnySHA1InWant", "false"),
 		"reachable":  set("uploadpack.allowAnySHA1InWant", "false", "uploadpack.allowReachableSHA1InWant", "true"),
 		"named only": set("uploadpack.allowAnySHA1InWant", "false"),
-		"long list":  func(t *testing.T, r gittest.Repository) { pullRequests(t, r, 150) },
+		"long list":  func(t *testing.T, r gitserver.Repository) { pullRequests(t, r, 150) },
 	}
 }
 
 // pullRequests adds refs that muster has no use for.
-func pullRequests(t *testing.T, r gittest.Repository, n int) {
+func pullRequests(t *testing.T, r gitserver.Repository, n int) {
 	t.Helper()
 	if err := r.AddPullRequests(n); err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func pullRequests(t *testing.T, r gittest.Repository, n int) {
 // contract runs a test against every server, with partial clone, without, and
 // with a long list of refs, and against one of them with everything that
 // servers offer or refuse.
-func contract(t *testing.T, test func(t *testing.T, r gittest.Repository, c gitops.Config)) {
+func contract(t *testing.T, test func(t *testing.T, r gitserver.Repository, c gitops.Config)) {
 	for _, h := range hosts() {
 		for name, offer := range clones() {
 			if h.name != "http" && name != "partial" && name != "shallow" && name != "long list" {
@@ -101,7 +101,7 @@ func contract(t *testing.T, test func(t *testing.T, r gittest.Repository, c gito
 			}
 			t.Run(h.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				r := gittest.NewRepository(t)
+				r := gitserver.NewRepository(t)
 				offer(t, r)
 				test(t, r, h.serve(t, r))
 			})
@@ -118,13 +118,13 @@ func open(t testing.TB, c gitops.Config) *gitops.Repository {
 	return r
 }
 
-func write(path, content string) plan.Change {
-	return plan.Change{Path: path, Content: []byte(content)}
+func write(path, content string) branch.Change {
+	return branch.Change{Path: path, Content: []byte(content)}
 }
 
-func remove(path string) plan.Change { return plan.Change{Path: path} }
+func remove(path string) branch.Change { return branch.Change{Path: path} }
 
-func seed(t testing.TB, r gittest.Repository, changes ...plan.Change) string {
+func seed(t testing.TB, r gitserver.Repository, changes ...branch.Change) string {
 	t.Helper()
 	head, err := r.Commit("seed", at.Add(-time.Hour), changes...)
 	if err != nil {
@@ -134,8 +134,8 @@ func seed(t testing.TB, r gittest.Repository, changes ...plan.Change) string {
 }
 
 // fleet is a small fleet repository.
-func fleet() []plan.Change {
-	return []plan.Change{
+func fleet() []branch.Change {
+	return []branch.Change{
 		write("README.md", "hello\n"),
 		write("base/kustomization.yaml", "base\n"),
 		write("base/job.yaml", "job\n"),
@@ -147,7 +147,7 @@ func fleet() []plan.Change {
 	}
 }
 
-func tipOf(t testing.TB, r *gitops.Repository) plan.Tip {
+func tipOf(t testing.TB, r *gitops.Repository) branch.Tip {
 	t.Helper()
 	tip, err := r.Tip(t.Context())
 	if err != nil {
@@ -164,7 +164,7 @@ func wantFile(t testing.TB, fsys fs.FS, name, want string) {
 	}
 }
 
-func fsck(t testing.TB, r gittest.Repository) {
+func fsck(t testing.TB, r gitserver.Repository) {
 	t.Helper()
 	if out, err := r.Git("fsck", "--strict", "--full"); err != nil {
 		t.Errorf("fsck: %v\n%s", err, out)
@@ -172,7 +172,7 @@ func fsck(t testing.TB, r gittest.Repository) {
 }
 
 // listing is every path of the branch with its mode and content's name.
-func listing(t testing.TB, r gittest.Repository, commit string) string {
+func listing(t testing.TB, r gitserver.Repository, commit string) string {
 	t.Helper()
 	out, err := r.Git("ls-tree", "-r", "-t", commit)
 	if err != nil {
@@ -183,7 +183,7 @@ func listing(t testing.TB, r gittest.Repository, commit string) string {
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	contract(t, func(t *testing.T, r gittest.Repository, c gitops.Config) {
+	contract(t, func(t *testing.T, r gitserver.Repository, c gitops.Config) {
 		head := seed(t, r, fleet()...)
 		repository := open(t, c)
 		tip := tipOf(t, repository)
@@ -195,12 +195,12 @@ func TestContract(t *testing.T) {
 		wantFile(t, tip.Tree, "base/job.yaml", "job\n")
 
 		// One push of two commits.
-		tip, err := repository.Push(t.Context(), tip, []gitops.Commit{
-			{Message: "dispatch\n", At: at, Changes: []plan.Change{
+		tip, err := repository.Push(t.Context(), tip, []branch.Draft{
+			{Message: "dispatch\n", At: at, Changes: []branch.Change{
 				write("overlays/default/dispatches/a.yaml", "a\n"),
 				write("overlays/default/dispatches/kustomization.yaml", "resources: [a.yaml]\n"),
 			}},
-			{Message: "retire\n", At: at, Changes: []plan.Change{
+			{Message: "retire\n", At: at, Changes: []branch.Change{
 				remove("overlays/default/dispatches/a.yaml"),
 				write("overlays/linux/large/dispatches/b.yaml", "b\n"),
 			}},
@@ -222,7 +222,7 @@ func TestContract(t *testing.T) {
 
 		// Somebody else writes; inside and outside the overlays.
 		seed(t, r, write("overlays/default/scaling.yaml", "policy 2\n"), write("base/job.yaml", "job 2\n"), write("apps/web/deploy.yaml", "web 2\n"))
-		if _, err := repository.Push(t.Context(), tip, []gitops.Commit{{Message: "late", At: at, Changes: []plan.Change{write("overlays/x", "x")}}}); !errors.Is(err, plan.ErrMoved) {
+		if _, err := repository.Push(t.Context(), tip, []branch.Draft{{Message: "late", At: at, Changes: []branch.Change{write("overlays/x", "x")}}}); !errors.Is(err, branch.ErrMoved) {
 			t.Fatalf("a lost race: %v, want ErrMoved", err)
 		}
 		tip = tipOf(t, repository)
@@ -230,7 +230,7 @@ func TestContract(t *testing.T) {
 		wantFile(t, tip.Tree, "base/job.yaml", "job 2\n")
 		wantFile(t, tip.Tree, "base/kustomization.yaml", "base\n")
 		wantFile(t, tip.Tree, "apps/web/deploy.yaml", "web 2\n")
-		tip, err = repository.Push(t.Context(), tip, []gitops.Commit{{Message: "again", At: at, Changes: []plan.Change{write("overlays/x", "x")}}})
+		tip, err = repository.Push(t.Context(), tip, []branch.Draft{{Message: "again", At: at, Changes: []branch.Change{write("overlays/x", "x")}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +250,7 @@ func TestContract(t *testing.T) {
 }
 
 // push dispatches one, and moves the tip when that succeeds.
-func push(t *testing.T, r *gitops.Repository, tip *plan.Tip, name string) error {
+func push(t *testing.T, r *gitops.Repository, tip *branch.Tip, name string) error {
 	t.Helper()
 	next, err := r.Push(t.Context(), *tip, one(name))
 	if err == nil {
@@ -261,7 +261,7 @@ func push(t *testing.T, r *gitops.Repository, tip *plan.Tip, name string) error 
 
 func TestRequests(t *testing.T) {
 	t.Parallel()
-	f := gittest.NewServer(t, gittest.Options{})
+	f := gitserver.NewServer(t, gitserver.Options{})
 	seed(t, f.Repository, fleet()...)
 	r := open(t, gitops.Config{URL: f.URL()})
 	tip := tipOf(t, r)
@@ -282,7 +282,7 @@ func TestRequests(t *testing.T) {
 	}
 	count("a push", 2)
 	seed(t, f.Repository, write("overlays/default/dispatches/theirs", "theirs"))
-	if err := push("b"); !errors.Is(err, plan.ErrMoved) {
+	if err := push("b"); !errors.Is(err, branch.ErrMoved) {
 		t.Fatal(err)
 	}
 	tip = tipOf(t, r)
@@ -291,7 +291,7 @@ func TestRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	count("a lost race and the push after it", 4)
-	if _, err := r.Push(t.Context(), tip, []gitops.Commit{{Message: "nothing", At: at, Changes: []plan.Change{write("overlays/default/dispatches/b", "b"), remove("overlays/none")}}}); err != nil {
+	if _, err := r.Push(t.Context(), tip, []branch.Draft{{Message: "nothing", At: at, Changes: []branch.Change{write("overlays/default/dispatches/b", "b"), remove("overlays/none")}}}); err != nil {
 		t.Fatal(err)
 	}
 	count("a push of nothing", 0)
@@ -300,7 +300,7 @@ func TestRequests(t *testing.T) {
 
 func TestFallBackIsSaidOnce(t *testing.T) {
 	t.Parallel()
-	f := gittest.NewServer(t, gittest.Options{})
+	f := gitserver.NewServer(t, gitserver.Options{})
 	if err := f.Configure("uploadpack.allowFilter", "false"); err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +318,7 @@ func TestFallBackIsSaidOnce(t *testing.T) {
 
 func TestTreeTellsLinksFromFiles(t *testing.T) {
 	t.Parallel()
-	r := gittest.NewRepository(t)
+	r := gitserver.NewRepository(t)
 	stream := "blob\nmark :1\ndata 5\nhello\ncommit refs/heads/main\ncommitter a <a@example.com> 1700000000 +0000\ndata 1\nx\n" +
 		"M 100755 :1 overlays/run.sh\nM 120000 :1 overlays/link\nM 160000 b2a258c7a5e3aef37a35b4cf2a13ba0bd0b2b6b2 overlays/module\nM 100644 :1 overlays/a.txt\nM 100644 :1 overlays/a/b\n"
 	if _, err := r.GitInput([]byte(stream), "fast-import", "--quiet"); err != nil {
@@ -341,13 +341,13 @@ func TestTreeTellsLinksFromFiles(t *testing.T) {
 		if _, err := fs.ReadFile(tip.Tree, name); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("reading %s: %v, want an error with %q", name, err, word)
 		}
-		_, err := repository.Push(t.Context(), tip, []gitops.Commit{{Message: "x", At: at, Changes: []plan.Change{write(name, "y")}}})
+		_, err := repository.Push(t.Context(), tip, []branch.Draft{{Message: "x", At: at, Changes: []branch.Change{write(name, "y")}}})
 		if err == nil {
 			t.Errorf("writing %s succeeded", name)
 		}
 	}
 	// The mode of a file that is written again stays.
-	if _, err := repository.Push(t.Context(), tip, []gitops.Commit{{Message: "x", At: at, Changes: []plan.Change{write("overlays/run.sh", "new")}}}); err != nil {
+	if _, err := repository.Push(t.Context(), tip, []branch.Draft{{Message: "x", At: at, Changes: []branch.Change{write("overlays/run.sh", "new")}}}); err != nil {
 		t.Fatal(err)
 	}
 	if out := listing(t, r, "main"); !strings.Contains(out, "100755 blob") {
@@ -357,16 +357,16 @@ func TestTreeTellsLinksFromFiles(t *testing.T) {
 
 func TestPathsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	r := gittest.NewRepository(t)
+	r := gitserver.NewRepository(t)
 	head := seed(t, r, fleet()...)
 	repository := open(t, gitops.Config{URL: r.Dir})
 	tip := tipOf(t, repository)
-	for _, changes := range [][]plan.Change{
+	for _, changes := range [][]branch.Change{
 		{write("", "x")}, {write("/etc/passwd", "x")}, {write("../x", "x")}, {write("a/../../x", "x")}, {write("a//b", "x")}, {write("./a", "x")},
 		{write(".git/config", "x")}, {write("a/.GIT/config", "x")}, {write("a/.git. /x", "x")}, {write("a/git~1/x", "x")}, {write("a\x00b", "x")}, {write(`a\b`, "x")},
 		{write("a", "x"), write("a", "y")}, {write("a", "x"), write("a/b", "y")}, {write("README.md/x", "x")}, {write("overlays", "x")},
 	} {
-		if _, err := repository.Push(t.Context(), tip, []gitops.Commit{{Message: "x", At: at, Changes: changes}}); err == nil {
+		if _, err := repository.Push(t.Context(), tip, []branch.Draft{{Message: "x", At: at, Changes: changes}}); err == nil {
 			t.Errorf("writing %q succeeded", changes[len(changes)-1].Path)
 		}
 	}
@@ -379,11 +379,11 @@ func TestSameCommitsHaveTheSameIdentifier(t *testing.T) {
 	t.Parallel()
 	var ids []string
 	for range 2 {
-		r := gittest.NewRepository(t)
+		r := gitserver.NewRepository(t)
 		seed(t, r, fleet()...)
 		repository := open(t, gitops.Config{URL: r.Dir})
-		tip, err := repository.Push(t.Context(), tipOf(t, repository), []gitops.Commit{
-			{Message: "m\n", At: at.Add(300 * time.Millisecond).In(time.FixedZone("x", 3600)), Changes: []plan.Change{write("overlays/b", "b"), write("overlays/a", "a"), remove("README.md")}}})
+		tip, err := repository.Push(t.Context(), tipOf(t, repository), []branch.Draft{
+			{Message: "m\n", At: at.Add(300 * time.Millisecond).In(time.FixedZone("x", 3600)), Changes: []branch.Change{write("overlays/b", "b"), write("overlays/a", "a"), remove("README.md")}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -396,7 +396,7 @@ func TestSameCommitsHaveTheSameIdentifier(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	t.Parallel()
-	f := gittest.NewServer(t, gittest.Options{})
+	f := gitserver.NewServer(t, gitserver.Options{})
 	seed(t, f.Repository, fleet()...)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -18,8 +18,8 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 	"github.com/go-git/go-git/v5/storage/memory"
 
-	"muster/generator/plan"
-	"muster/gitops/gittest"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
 )
 
 // goGit is go-git as it is usually used: a clone with a worktree, kept between
@@ -58,7 +58,7 @@ func (g *goGit) push() {
 
 // BenchmarkGoGitInMemory sets muster against a shallow clone in memory.
 func BenchmarkGoGitInMemory(b *testing.B) {
-	forSizes(b, func(b *testing.B, root string, repository func(string) gittest.Repository) {
+	forSizes(b, func(b *testing.B, root string, repository func(string) gitserver.Repository) {
 		repository("muster")
 		repository("go-git")
 		url := serveElsewhere(b, root)
@@ -75,7 +75,7 @@ func BenchmarkGoGitInMemory(b *testing.B) {
 // three turns, and one on the largest repository, whatever -benchtime says:
 // there a turn takes go-git most of a minute.
 func BenchmarkGoGitOnDisk(b *testing.B) {
-	forSizes(b, func(b *testing.B, root string, repository func(string) gittest.Repository) {
+	forSizes(b, func(b *testing.B, root string, repository func(string) gitserver.Repository) {
 		for _, name := range []string{"muster", "go-git"} {
 			repository(name)
 		}
@@ -118,9 +118,9 @@ func goGitList(b testing.TB, url string) {
 
 // BenchmarkRequests counts.
 func BenchmarkRequests(b *testing.B) {
-	forSizes(b, func(b *testing.B, root string, repository func(string) gittest.Repository) {
+	forSizes(b, func(b *testing.B, root string, repository func(string) gitserver.Repository) {
 		repository("fleet")
-		server, err := gittest.Serve(root, gittest.Options{})
+		server, err := gitserver.Serve(root, gitserver.Options{})
 		must(b, err)
 		b.Cleanup(server.Close)
 		m, other := newMuster(b, server.URL+"/fleet.git"), newMuster(b, server.URL+"/fleet.git")
@@ -138,7 +138,7 @@ func BenchmarkRequests(b *testing.B) {
 			other.look()
 			must(b, other.push(1))
 			race = count(func() {
-				if err := m.push(1); !errors.Is(err, plan.ErrMoved) {
+				if err := m.push(1); !errors.Is(err, branch.ErrMoved) {
 					b.Fatalf("no race was lost: %v", err)
 				}
 				m.look()

@@ -24,7 +24,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/gitops"
-	"muster/gitops/gittest"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
 )
 
 // signedAt lies in the past of any machine: gpg looks at the clock.
@@ -32,15 +33,15 @@ var signedAt = time.Date(2020, 2, 3, 4, 5, 6, 0, time.UTC)
 
 // signed pushes a signed commit and returns it; the same commit is made twice
 // and must then be the same.
-func signed(t *testing.T, sign gitops.Signer, same bool) (gittest.Repository, string) {
+func signed(t *testing.T, sign gitops.Signer, same bool) (gitserver.Repository, string) {
 	t.Helper()
 	var ids []string
-	var repository gittest.Repository
+	var repository gitserver.Repository
 	for range 2 {
-		repository = gittest.NewRepository(t)
+		repository = gitserver.NewRepository(t)
 		seed(t, repository, fleet()...)
 		r := open(t, gitops.Config{URL: repository.Dir, Sign: sign, AuthorEmail: "muster@example.com"})
-		tip, err := r.Push(t.Context(), tipOf(t, r), []gitops.Commit{{Message: "signed\n\nbody\n", At: signedAt, Changes: one("a")[0].Changes}})
+		tip, err := r.Push(t.Context(), tipOf(t, r), []branch.Draft{{Message: "signed\n\nbody\n", At: signedAt, Changes: one("a")[0].Changes}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +55,7 @@ func signed(t *testing.T, sign gitops.Signer, same bool) (gittest.Repository, st
 }
 
 // verify runs git verify-commit and returns what it says.
-func verify(t *testing.T, r gittest.Repository, commit string, env []string, config ...string) (string, error) {
+func verify(t *testing.T, r gitserver.Repository, commit string, env []string, config ...string) (string, error) {
 	t.Helper()
 	var args []string
 	for _, c := range config {
@@ -196,7 +197,7 @@ func TestSigningFailsBeforeAnythingIsSent(t *testing.T) {
 	for _, sign := range []gitops.Signer{
 		gitops.SSHSigner(file), gitops.SSHSigner("/none"), gitops.GPGSigner(file, ""), gitops.GPGSigner("/none", ""),
 	} {
-		r := gittest.NewRepository(t)
+		r := gitserver.NewRepository(t)
 		head := seed(t, r, fleet()...)
 		repository := open(t, gitops.Config{URL: r.Dir, Sign: sign})
 		if _, err := repository.Push(t.Context(), tipOf(t, repository), one("a")); err == nil || !strings.Contains(err.Error(), "key") {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"muster/gitops"
-	"muster/gitops/gittest"
+	"muster/gitops/gitserver"
 	"muster/gitops/writertest"
 )
 
@@ -13,8 +13,8 @@ func TestWriter(t *testing.T) {
 	for _, over := range hosts() {
 		t.Run(over.name, func(t *testing.T) {
 			writertest.Run(t, writertest.Harness{
-				Open: func(t *testing.T, r gittest.Repository) gitops.Writer { return open(t, over.serve(t, r)) },
-				Refuse: func(t *testing.T, r gittest.Repository, words string) {
+				Open: func(t *testing.T, r gitserver.Repository) gitops.Writer { return open(t, over.serve(t, r)) },
+				Refuse: func(t *testing.T, r gitserver.Repository, words string) {
 					hook(t, r, "pre-receive", "echo '"+words+"' >&2\nexit 1\n")
 				},
 			})

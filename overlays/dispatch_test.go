@@ -8,6 +8,7 @@ import (
 
 	"muster/generator/manifest"
 	"muster/generator/plan"
+	"muster/gitops/branch"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
@@ -69,7 +70,7 @@ func TestDispatchCarriesWhatTheAgentReads(t *testing.T) {
 }
 
 // find returns the file among the changes, parsed.
-func find(t *testing.T, changes []plan.Change, path string) *yaml.RNode {
+func find(t *testing.T, changes []branch.Change, path string) *yaml.RNode {
 	t.Helper()
 	for _, c := range changes {
 		if c.Path == path {

@@ -80,20 +80,22 @@ func imports() map[string][]string {
 	return map[string][]string{
 		"cmd/muster": {"*"},
 
-		"generator":           {"generator/plan", "generator/manifest"},
+		"generator":           {"generator/plan", "generator/manifest", "gitops/branch", "gitops/ledger"},
 		"generator/plan":      {},
-		"generator/manifest":  {"generator/plan"},
+		"generator/manifest":  {"generator/plan", "gitops/branch"},
 		"generator/buildkite": {"generator/plan"},
-		"gitops":              {"generator/plan"},
-		"gitops/github":       {"generator/plan", "gitops"},
+		"gitops":              {"gitops/branch", "gitops/ledger"},
+		"gitops/branch":       {},
+		"gitops/github":       {"gitops", "gitops/branch"},
+		"gitops/ledger":       {"generator/plan", "gitops/branch"},
 		"base":                {},
 		"overlays":            {},
 
-		"generator/simulation":              {"generator/plan", "generator/manifest", "generator/buildkite/buildkitetest"},
-		"generator/buildkite/buildkitetest": {"generator/plan"},
-		"gitops/gittest":                    {"generator/plan"},
-		"gitops/writertest":                 {"generator/plan", "gitops", "gitops/gittest"},
-		"gitops/github/githubtest":          {"gitops/gittest"},
+		"generator/buildkite/fakebuildkite": {"generator/plan"},
+		"generator/simulation":              {"generator/plan", "generator/manifest", "generator/buildkite/fakebuildkite"},
+		"gitops/github/githubtest":          {"gitops/gitserver"},
+		"gitops/gitserver":                  {"gitops/branch"},
+		"gitops/writertest":                 {"gitops", "gitops/branch", "gitops/gitserver"},
 	}
 }
 

@@ -21,12 +21,13 @@ import (
 	"time"
 
 	"muster/base"
-	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/simulation"
 	"muster/gitops"
-	"muster/gitops/gittest"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
 )
 
 // These benchmarks run the whole program as a process of its own, against a
@@ -60,9 +61,9 @@ func (c *jumpingClock) Sleep(ctx context.Context, d time.Duration) error {
 type arena struct {
 	b         *testing.B
 	size      string
-	repo      gittest.Repository
-	git       *gittest.Server
-	buildkite *buildkitetest.Server
+	repo      gitserver.Repository
+	git       *gitserver.Server
+	buildkite *fakebuildkite.Server
 	api       *httptest.Server
 	queue     string // the identifier of the Buildkite cluster
 	binary    string
@@ -71,7 +72,7 @@ type arena struct {
 	observed atomic.Pointer[func()]
 }
 
-var arenaSizes = map[string]gittest.Size{
+var arenaSizes = map[string]gitserver.Size{
 	"small":  {Files: 50, Commits: 100},
 	"medium": {Files: 10_000, Commits: 10_000, Dispatches: 1_000},
 	"large":  {Files: 100_000, Commits: 100_000, Dispatches: 10_000},
@@ -110,7 +111,7 @@ func (a *arena) check(err error) {
 // ordered, move into a directory of their own among the overlays.
 func (a *arena) open() {
 	root := a.b.TempDir()
-	a.repo = gittest.Repository{Dir: filepath.Join(root, "fleet.git")}
+	a.repo = gitserver.Repository{Dir: filepath.Join(root, "fleet.git")}
 	out, err := exec.Command("cp", "-r", a.generated(), a.repo.Dir).CombinedOutput()
 	if err != nil {
 		a.b.Fatalf("copying the repository: %v\n%s", err, out)
@@ -128,17 +129,17 @@ func (a *arena) open() {
 	a.check(err)
 	a.commit("base/", files)
 
-	a.git, err = gittest.Serve(root, gittest.Options{Wrap: a.weigh})
+	a.git, err = gitserver.Serve(root, gitserver.Options{Wrap: a.weigh})
 	a.check(err)
 	a.b.Cleanup(a.git.Close)
 }
 
 func (a *arena) commit(dir string, files map[string][]byte) {
-	var changes []plan.Change
+	var changes []branch.Change
 	for name, content := range files {
-		changes = append(changes, plan.Change{Path: dir + name, Content: content})
+		changes = append(changes, branch.Change{Path: dir + name, Content: content})
 	}
-	slices.SortFunc(changes, func(x, y plan.Change) int { return strings.Compare(x.Path, y.Path) })
+	slices.SortFunc(changes, func(x, y branch.Change) int { return strings.Compare(x.Path, y.Path) })
 	_, err := a.repo.Commit("Begin the fleet\n", start.Add(-time.Hour), changes...)
 	a.check(err)
 }
@@ -163,7 +164,7 @@ func (a *arena) generated() string {
 	draft, err := os.MkdirTemp(root, "draft-")
 	a.check(err)
 	defer os.RemoveAll(draft)
-	r, err := gittest.Init(filepath.Join(draft, a.size+".git"))
+	r, err := gitserver.Init(filepath.Join(draft, a.size+".git"))
 	a.check(err)
 	a.check(r.Generate(size))
 	a.check(os.Rename(r.Dir, dir)) // whole, or not there
@@ -182,7 +183,7 @@ func (a *arena) weigh(next http.Handler) http.Handler {
 
 // simulate starts a Buildkite whose time begins at now.
 func (a *arena) simulate(now time.Time) {
-	a.buildkite = buildkitetest.New(buildkitetest.Options{Now: now, BeforeRequest: func(r *http.Request) {
+	a.buildkite = fakebuildkite.New(fakebuildkite.Options{Now: now, BeforeRequest: func(r *http.Request) {
 		if f := a.observed.Load(); f != nil && strings.HasSuffix(r.URL.Path, "/agents") && r.URL.Query().Get("page") <= "1" {
 			(*f)()
 		}
@@ -195,8 +196,8 @@ func (a *arena) simulate(now time.Time) {
 }
 
 func (a *arena) build(jobs int, duration time.Duration) {
-	a.buildkite.CreateBuild(buildkitetest.Build{Cluster: a.queue,
-		Steps: []buildkitetest.Step{{Label: "test", Parallelism: jobs, Duration: duration}}})
+	a.buildkite.CreateBuild(fakebuildkite.Build{Cluster: a.queue,
+		Steps: []fakebuildkite.Step{{Label: "test", Parallelism: jobs, Duration: duration}}})
 }
 
 // muster starts the program; it ends with the benchmark at the latest.

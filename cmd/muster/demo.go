@@ -21,11 +21,11 @@ import (
 	"muster/base"
 	"muster/generator"
 	"muster/generator/buildkite"
-	"muster/generator/buildkite/buildkitetest"
-	"muster/generator/plan"
+	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/simulation"
 	"muster/gitops"
-	"muster/gitops/gittest"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
 )
 
 func (p program) demoCommand() *cobra.Command {
@@ -59,7 +59,7 @@ func demoStart() time.Time { return time.Date(2026, time.November, 23, 8, 0, 0, 
 // demo is a morning under way.
 type demo struct {
 	out       io.Writer
-	buildkite *buildkitetest.Server
+	buildkite *fakebuildkite.Server
 	cluster   *simulation.Cluster
 	syncer    *gitops.Repository
 	end       time.Time
@@ -72,14 +72,14 @@ func playDemo(ctx context.Context, out, progress io.Writer, dir string, length t
 	if err != nil {
 		return err
 	}
-	git, err := gittest.Serve(dir, gittest.Options{})
+	git, err := gitserver.Serve(dir, gitserver.Options{})
 	if err != nil {
 		return err
 	}
 	defer git.Close()
 	url := git.URL + "/fleet.git"
 	d := &demo{out: progress, end: demoStart().Add(length)}
-	d.buildkite = buildkitetest.New(buildkitetest.Options{Now: demoStart()})
+	d.buildkite = fakebuildkite.New(fakebuildkite.Options{Now: demoStart()})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("starting the simulated Buildkite: %w", err)
@@ -124,18 +124,18 @@ func playDemo(ctx context.Context, out, progress io.Writer, dir string, length t
 }
 
 // demoRepository makes the bare repository with a new fleet in it.
-func demoRepository(dir string) (gittest.Repository, error) {
+func demoRepository(dir string) (gitserver.Repository, error) {
 	bare := filepath.Join(dir, "fleet.git")
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return gittest.Repository{}, usage(err)
+		return gitserver.Repository{}, usage(err)
 	}
 	for _, e := range entries {
 		if e.Name() != "fleet.git" {
-			return gittest.Repository{}, usage(fmt.Errorf("%s holds more than an earlier demo: choose another directory with --dir", dir))
+			return gitserver.Repository{}, usage(fmt.Errorf("%s holds more than an earlier demo: choose another directory with --dir", dir))
 		}
 	}
-	repository := gittest.Repository{Dir: bare}
+	repository := gitserver.Repository{Dir: bare}
 	if len(entries) > 0 {
 		if mark, err := repository.Git("config", "--local", "muster.demo"); err != nil || strings.TrimSpace(mark) != "true" {
 			return repository, usage(fmt.Errorf("%s is not of an earlier demo: choose another directory with --dir", bare))
@@ -144,7 +144,7 @@ func demoRepository(dir string) (gittest.Repository, error) {
 			return repository, err
 		}
 	}
-	if repository, err = gittest.Init(bare); err != nil {
+	if repository, err = gitserver.Init(bare); err != nil {
 		return repository, err
 	}
 	if err := repository.Configure("muster.demo", "true"); err != nil {
@@ -158,17 +158,17 @@ func demoRepository(dir string) (gittest.Repository, error) {
 	if err != nil {
 		return repository, err
 	}
-	var changes []plan.Change
+	var changes []branch.Change
 	for name, content := range baseFiles {
-		changes = append(changes, plan.Change{Path: "base/" + name, Content: content})
+		changes = append(changes, branch.Change{Path: "base/" + name, Content: content})
 	}
 	for name, content := range files {
 		if name == "scaling.yaml" {
 			content = demoPolicy(content)
 		}
-		changes = append(changes, plan.Change{Path: "overlays/default/" + name, Content: content})
+		changes = append(changes, branch.Change{Path: "overlays/default/" + name, Content: content})
 	}
-	slices.SortFunc(changes, func(a, b plan.Change) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(changes, func(a, b branch.Change) int { return strings.Compare(a.Path, b.Path) })
 	_, err = repository.Commit("Begin the fleet\n\nAs muster init writes it, with at most 40 agents and a buffer of 2.\n", demoStart().Add(-time.Hour), changes...)
 	return repository, err
 }
@@ -200,14 +200,14 @@ func (d *demo) morning(cluster string, random *rand.Rand) {
 func abs(x float64) float64 { return max(x, -x) }
 
 // demoBuild lints, then tests in parallel, then packages.
-func demoBuild(cluster string, random *rand.Rand) buildkitetest.Build {
+func demoBuild(cluster string, random *rand.Rand) fakebuildkite.Build {
 	between := func(low, high int) time.Duration { return time.Duration(low+random.IntN(high-low)) * time.Second }
-	return buildkitetest.Build{
+	return fakebuildkite.Build{
 		Pipeline: "app", Cluster: cluster, Branch: "main", Message: "A change",
-		Steps: []buildkitetest.Step{
+		Steps: []fakebuildkite.Step{
 			{Label: "lint", Duration: between(30, 90)},
 			{Label: "test", Parallelism: 2 + random.IntN(7), Duration: between(120, 420)},
-			{Type: buildkitetest.Wait},
+			{Type: fakebuildkite.Wait},
 			{Label: "package", Duration: between(60, 180)},
 		},
 	}
@@ -240,7 +240,7 @@ func (d *demo) show(r generator.Result, err error) {
 }
 
 // conclude prints what there is to see.
-func (d *demo) conclude(out io.Writer, repository gittest.Repository, dir string) error {
+func (d *demo) conclude(out io.Writer, repository gitserver.Repository, dir string) error {
 	log, err := repository.Git("log", "--oneline")
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
-	"muster/gitops/gittest"
+	"muster/gitops/gitserver"
 )
 
 // TestEveryCommitBuilds plays an hour and checks out every commit: kustomize's
@@ -26,7 +26,7 @@ func TestEveryCommitBuilds(t *testing.T) {
 	if progress.Len() == 0 {
 		t.Error("no progress was shown")
 	}
-	repository := gittest.Repository{Dir: filepath.Join(dir, "fleet.git")}
+	repository := gitserver.Repository{Dir: filepath.Join(dir, "fleet.git")}
 	list, err := repository.Git("rev-list", "--reverse", "main")
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestDemoTwice(t *testing.T) {
 		if err := playDemo(t.Context(), &bytes.Buffer{}, &bytes.Buffer{}, dir, 20*time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		head, err := gittest.Repository{Dir: filepath.Join(dir, "fleet.git")}.Head()
+		head, err := gitserver.Repository{Dir: filepath.Join(dir, "fleet.git")}.Head()
 		if err != nil {
 			t.Fatal(err)
 		}

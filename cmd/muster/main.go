@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/generator"
-	"muster/generator/plan"
+	"muster/gitops/branch"
 )
 
 // Version is what commits and `muster --version` say.
@@ -114,7 +114,7 @@ func exitCode(err error) int {
 		return exitChanges
 	case errors.As(err, &mistake), errors.Is(err, fs.ErrNotExist), strings.HasPrefix(err.Error(), "unknown command"):
 		return exitUsage
-	case errors.Is(err, generator.ErrRaces), errors.Is(err, plan.ErrMoved):
+	case errors.Is(err, generator.ErrRaces), errors.Is(err, branch.ErrMoved):
 		return exitRaces
 	}
 	return exitOutside

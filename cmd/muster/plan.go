@@ -15,6 +15,7 @@ import (
 
 	"muster/generator"
 	"muster/generator/plan"
+	"muster/gitops/branch"
 )
 
 func (p program) planCommand() *cobra.Command {
@@ -161,7 +162,7 @@ func printUnmatched(out io.Writer, decisions []plan.Decision) {
 	}
 }
 
-func printDiff(out io.Writer, tree fs.FS, changes []plan.Change) error {
+func printDiff(out io.Writer, tree fs.FS, changes []branch.Change) error {
 	for _, c := range changes {
 		before, err := fs.ReadFile(tree, c.Path)
 		from, to := "a/"+c.Path, "b/"+c.Path

@@ -18,11 +18,11 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"muster/generator/buildkite/buildkitetest"
-	"muster/generator/plan"
+	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/simulation"
 	"muster/gitops"
-	"muster/gitops/gittest"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
 )
 
 var updateScripts = flag.Bool("update", false, "write what was printed into the scripts and documents")
@@ -54,9 +54,9 @@ var start = time.Date(2026, time.November, 21, 2, 15, 0, 0, time.UTC)
 // world is what a script has around it: a git server over smart HTTP with an
 // empty bare repository, a Buildkite, and a cluster.
 type world struct {
-	git       *gittest.Server
-	repo      gittest.Repository
-	buildkite *buildkitetest.Server
+	git       *gitserver.Server
+	repo      gitserver.Repository
+	buildkite *fakebuildkite.Server
 	api       *httptest.Server
 	cluster   *simulation.Cluster
 	rivals    int // pushes that another writer will forestall
@@ -101,12 +101,12 @@ func TestScripts(t *testing.T) {
 }
 
 func newWorld(dir string) (*world, error) {
-	w := &world{buildkite: buildkitetest.New(buildkitetest.Options{Now: start.Add(-time.Minute)})}
+	w := &world{buildkite: fakebuildkite.New(fakebuildkite.Options{Now: start.Add(-time.Minute)})}
 	var err error
-	if w.repo, err = gittest.Init(filepath.Join(dir, "srv", "fleet.git")); err != nil {
+	if w.repo, err = gitserver.Init(filepath.Join(dir, "srv", "fleet.git")); err != nil {
 		return nil, err
 	}
-	if w.git, err = gittest.Serve(filepath.Join(dir, "srv"), gittest.Options{Username: "git", Wrap: w.forestall}); err != nil {
+	if w.git, err = gitserver.Serve(filepath.Join(dir, "srv"), gitserver.Options{Username: "git", Wrap: w.forestall}); err != nil {
 		return nil, err
 	}
 	cluster := w.buildkite.AddCluster("ci")
@@ -125,7 +125,7 @@ func (w *world) forestall(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/git-receive-pack") && w.rivals > 0 {
 			w.rivals--
-			if _, err := w.repo.Commit("A rival", start, plan.Change{Path: "rival", Content: fmt.Append(nil, w.rivals)}); err != nil {
+			if _, err := w.repo.Commit("A rival", start, branch.Change{Path: "rival", Content: fmt.Append(nil, w.rivals)}); err != nil {
 				panic(err)
 			}
 		}
@@ -142,8 +142,8 @@ func cmdBuild(ts *testscript.TestScript, _ bool, args []string) {
 	duration, err := time.ParseDuration(args[1])
 	ts.Check(err)
 	w := worldOf(ts)
-	w.buildkite.CreateBuild(buildkitetest.Build{Cluster: w.cluster.BuildkiteCluster,
-		Steps: []buildkitetest.Step{{Label: "test", Parallelism: count, Duration: duration, Agents: args[2:]}}})
+	w.buildkite.CreateBuild(fakebuildkite.Build{Cluster: w.cluster.BuildkiteCluster,
+		Steps: []fakebuildkite.Step{{Label: "test", Parallelism: count, Duration: duration, Agents: args[2:]}}})
 }
 
 // cmdConnect connects agents: connect COUNT TAG...
@@ -152,7 +152,7 @@ func cmdConnect(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	w := worldOf(ts)
 	for range count {
-		_, err := w.buildkite.Connect(buildkitetest.Agent{Cluster: w.cluster.BuildkiteCluster, Tags: args[1:]})
+		_, err := w.buildkite.Connect(fakebuildkite.Agent{Cluster: w.cluster.BuildkiteCluster, Tags: args[1:]})
 		ts.Check(err)
 	}
 }
@@ -182,7 +182,7 @@ func cmdSync(ts *testscript.TestScript, _ bool, args []string) {
 func cmdFail(ts *testscript.TestScript, _ bool, args []string) {
 	status, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	worldOf(ts).buildkite.Fail(buildkitetest.Fault{Path: args[0], Status: status})
+	worldOf(ts).buildkite.Fail(fakebuildkite.Fault{Path: args[0], Status: status})
 }
 
 // cmdRival lets another writer be first at the next pushes: rival COUNT.
@@ -208,9 +208,9 @@ func cmdRequests(ts *testscript.TestScript, _ bool, _ []string) {
 func cmdPublish(ts *testscript.TestScript, _ bool, args []string) {
 	w := worldOf(ts)
 	root := os.DirFS(ts.MkAbs(args[0]))
-	var changes []plan.Change
+	var changes []branch.Change
 	ts.Check(walkFiles(root, func(path string, content []byte) {
-		changes = append(changes, plan.Change{Path: path, Content: content})
+		changes = append(changes, branch.Change{Path: path, Content: content})
 	}))
 	_, err := w.repo.Commit("Change the fleet\n", start.Add(-time.Hour), changes...)
 	ts.Check(err)

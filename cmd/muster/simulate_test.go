@@ -14,10 +14,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"muster/generator/plan"
 	"muster/generator/simulation"
-	"muster/gitops"
-	"muster/gitops/gittest"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
+	"muster/gitops/ledger"
 )
 
 // simulated runs muster simulate.
@@ -172,27 +172,27 @@ func TestSimulateUsage(t *testing.T) {
 // TestSimulateHistory records a day in a real repository and plays it again,
 // with the overlay's policy and with another.
 func TestSimulateHistory(t *testing.T) {
-	repository, err := gittest.Init(filepath.Join(t.TempDir(), "fleet.git"))
+	repository, err := gitserver.Init(filepath.Join(t.TempDir(), "fleet.git"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const scaling = "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec: {queue: default, max: %d}\n"
-	commit := func(message string, at time.Time, changes ...plan.Change) {
+	commit := func(message string, at time.Time, changes ...branch.Change) {
 		t.Helper()
 		if _, err := repository.Commit(message, at, changes...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	commit("Begin\n", simulation.Start(), plan.Change{Path: "overlays/default/scaling.yaml", Content: fmt.Appendf(nil, scaling, 50)})
+	commit("Begin\n", simulation.Start(), branch.Change{Path: "overlays/default/scaling.yaml", Content: fmt.Appendf(nil, scaling, 50)})
 	load := simulation.Generators()[0].Generate(1, 2*time.Hour)
 	n := 0
 	simulation.Play(simulation.DefaultWorld(), load, &simulation.Muster{}, func(a simulation.Act) {
 		n++
-		act := plan.Act{Kind: plan.Order, Path: "overlays/default", Decision: *a.Decision}
+		act := ledger.Act{Kind: ledger.Dispatch, Path: "overlays/default", Decision: *a.Decision}
 		if len(a.Order) == 0 {
-			act.Kind = plan.Retire
+			act.Kind = ledger.Retire
 		}
-		commit(gitops.Message(act, Version), a.Decision.At(), plan.Change{Path: "n", Content: fmt.Append(nil, n)})
+		commit(ledger.Message(act, Version), a.Decision.At(), branch.Change{Path: "n", Content: fmt.Append(nil, n)})
 	})
 	jobs := func(args ...string) (table string) {
 		t.Helper()

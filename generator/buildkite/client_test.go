@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"muster/generator/buildkite"
-	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/buildkite/fakebuildkite"
 )
 
 func TestNew(t *testing.T) {
@@ -55,7 +55,7 @@ func checkError(t *testing.T, name string, err error, want string) {
 }
 
 func TestFailures(t *testing.T) {
-	type fault = buildkitetest.Fault
+	type fault = fakebuildkite.Fault
 	for _, test := range []struct {
 		name  string
 		fault fault
@@ -85,10 +85,10 @@ func TestFailures(t *testing.T) {
 		{"a page that leads nowhere", fault{Path: "/agents", Header: http.Header{"Link": {`<https://x/>; rel="next"`}}}, "names no next page"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now})
+			s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
 			s.AddQueue(s.AddCluster("One"), "default")
 			for range 101 {
-				s.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{}}})
+				s.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{}}})
 			}
 			s.Fail(test.fault)
 			var log bytes.Buffer
@@ -104,7 +104,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestToken(t *testing.T) {
-	s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now})
+	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
 	for _, test := range []struct {
 		name  string
 		token func() (string, error)
@@ -131,7 +131,7 @@ func TestToken(t *testing.T) {
 // then all is well again.
 func TestRateLimit(t *testing.T) {
 	requests := 0
-	s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now, UserLimit: 5, OrgLimit: 200,
+	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, UserLimit: 5, OrgLimit: 200,
 		BeforeRequest: func(*http.Request) { requests++ }})
 	c := newClient(t, buildkite.Config{HTTP: s.Transport()})
 	observe(t, c, now, now) // four requests
@@ -172,7 +172,7 @@ func TestRateLimit(t *testing.T) {
 
 // TestClock has a clock that is not Buildkite's: leases would end by it.
 func TestClock(t *testing.T) {
-	s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now})
+	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
 	c := newClient(t, buildkite.Config{HTTP: s.Transport()})
 	for off, want := range map[time.Duration]string{
 		0: "", time.Minute: "", -time.Minute: "",
@@ -203,8 +203,8 @@ func TestRateLimitForms(t *testing.T) {
 		{"unbelievable", `{"reset":99999999999}`, nil, buildkite.RateLimited{Scope: "rest", Reset: time.Hour + 5*time.Second}},
 		{"in the past", `{"reset":-5}`, nil, buildkite.RateLimited{Scope: "rest", Reset: 65 * time.Second}},
 	} {
-		s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now})
-		s.Fail(buildkitetest.Fault{Status: 429, Body: test.body, Header: test.header})
+		s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
+		s.Fail(fakebuildkite.Fault{Status: 429, Body: test.body, Header: test.header})
 		_, err := newClient(t, buildkite.Config{HTTP: s.Transport()}).Observe(context.Background(), now, now)
 		var got *buildkite.RateLimited
 		if !errors.As(err, &got) || *got != test.want {
@@ -217,8 +217,8 @@ func TestRateLimitForms(t *testing.T) {
 // that ends costs nothing more.
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now})
-		s.Fail(buildkitetest.Fault{Path: "/builds", Hang: true, Times: -1})
+		s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
+		s.Fail(fakebuildkite.Fault{Path: "/builds", Hang: true, Times: -1})
 		c := newClient(t, buildkite.Config{HTTP: s.Transport(), Timeout: 7 * time.Second})
 		began := time.Now()
 		_, err := c.Observe(context.Background(), now, now)
@@ -240,7 +240,7 @@ func TestTimeout(t *testing.T) {
 
 func TestClusters(t *testing.T) {
 	asked := map[string]int{}
-	s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
+	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
 		asked[r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]]++
 	}})
 	one := s.AddCluster("One")
@@ -267,7 +267,7 @@ func TestClusters(t *testing.T) {
 	// its cluster's default queue.
 	two := s.AddCluster("Two")
 	s.AddQueue(two, "fast")
-	s.CreateBuild(buildkitetest.Build{Cluster: two, Steps: []buildkitetest.Step{{}}})
+	s.CreateBuild(fakebuildkite.Build{Cluster: two, Steps: []fakebuildkite.Step{{}}})
 	s.AddOdd("jobs", `{"id":"j","type":"script","state":"waiting","cluster_queue_id":"nobody"}`)
 	for range 3 {
 		jobs := observe(t, c, s.Now(), time.Time{}).Jobs
@@ -283,7 +283,7 @@ func TestClusters(t *testing.T) {
 // TestManyClusters: reading queues never takes more than ten requests a minute.
 func TestManyClusters(t *testing.T) {
 	requests := 0
-	s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
+	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
 		if strings.Contains(r.URL.Path, "/clusters") {
 			requests++
 		}
@@ -304,16 +304,16 @@ func TestManyClusters(t *testing.T) {
 func TestNoClusters(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		fault *buildkitetest.Fault
+		fault *fakebuildkite.Fault
 		log   string
 	}{
-		{"scope missing", &buildkitetest.Fault{Path: "/clusters", Status: 403, Times: -1}, "give the token the scope read_clusters"},
-		{"not enabled", &buildkitetest.Fault{Path: "/clusters", Status: 404, Times: -1}, "clusters cannot be read"},
+		{"scope missing", &fakebuildkite.Fault{Path: "/clusters", Status: 403, Times: -1}, "give the token the scope read_clusters"},
+		{"not enabled", &fakebuildkite.Fault{Path: "/clusters", Status: 404, Times: -1}, "clusters cannot be read"},
 		{"none", nil, "the organisation has no clusters"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			asked := 0
-			s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
+			s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
 				if strings.HasSuffix(r.URL.Path, "/clusters") {
 					asked++
 				}
@@ -321,7 +321,7 @@ func TestNoClusters(t *testing.T) {
 			if test.fault != nil {
 				s.Fail(*test.fault)
 			}
-			s.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{Agents: []string{"os=x"}}}})
+			s.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"os=x"}}}})
 			var log bytes.Buffer
 			c := newClient(t, buildkite.Config{HTTP: s.Transport(), Log: slog.New(slog.NewTextHandler(&log, nil))})
 			for range 60 {
@@ -343,10 +343,10 @@ func TestNoClusters(t *testing.T) {
 
 // TestClusterDeletedBetween: a cluster that goes while it is read is left out.
 func TestClusterDeletedBetween(t *testing.T) {
-	s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now})
+	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
 	s.AddQueue(s.AddCluster("One"), "one")
 	s.AddQueue(s.AddCluster("Two"), "two")
-	s.Fail(buildkitetest.Fault{Path: "/queues", Status: 404})
+	s.Fail(fakebuildkite.Fault{Path: "/queues", Status: 404})
 	got := observe(t, newClient(t, buildkite.Config{HTTP: s.Transport()}), now, time.Time{}).Queues
 	if len(got) != 1 || got[0].Key != "two" {
 		t.Errorf("queues %+v, want only two", got)
@@ -357,21 +357,21 @@ func TestVerify(t *testing.T) {
 	all := []string{"read_agents", "read_builds", "read_clusters"}
 	for _, test := range []struct {
 		name  string
-		opts  buildkitetest.Options
-		fault *buildkitetest.Fault
+		opts  fakebuildkite.Options
+		fault *fakebuildkite.Fault
 		want  string
 	}{
-		{"sound", buildkitetest.Options{Token: secret, Scopes: all}, nil, ""},
-		{"without clusters", buildkitetest.Options{Token: secret, Scopes: all[:2]}, nil, ""},
-		{"wrong token", buildkitetest.Options{Token: "another"}, nil, "(401)"},
-		{"no builds", buildkitetest.Options{Token: secret, Scopes: all[:1]}, nil, "lacks read_builds: make one"},
-		{"no scopes", buildkitetest.Options{Token: secret, Scopes: []string{}}, nil, "lacks read_agents and read_builds"},
-		{"another organisation", buildkitetest.Options{Token: secret, Org: "other"}, nil, `organisation "acme" (404)`},
-		{"not Buildkite", buildkitetest.Options{Token: secret}, &buildkitetest.Fault{Body: "<html>"}, "not as Buildkite does"},
-		{"not a list", buildkitetest.Options{Token: secret}, &buildkitetest.Fault{Path: "/agents", Body: "{}"}, "not a list"},
-		{"limited", buildkitetest.Options{Token: secret}, &buildkitetest.Fault{Status: 429}, "asking again in 1m0s"},
+		{"sound", fakebuildkite.Options{Token: secret, Scopes: all}, nil, ""},
+		{"without clusters", fakebuildkite.Options{Token: secret, Scopes: all[:2]}, nil, ""},
+		{"wrong token", fakebuildkite.Options{Token: "another"}, nil, "(401)"},
+		{"no builds", fakebuildkite.Options{Token: secret, Scopes: all[:1]}, nil, "lacks read_builds: make one"},
+		{"no scopes", fakebuildkite.Options{Token: secret, Scopes: []string{}}, nil, "lacks read_agents and read_builds"},
+		{"another organisation", fakebuildkite.Options{Token: secret, Org: "other"}, nil, `organisation "acme" (404)`},
+		{"not Buildkite", fakebuildkite.Options{Token: secret}, &fakebuildkite.Fault{Body: "<html>"}, "not as Buildkite does"},
+		{"not a list", fakebuildkite.Options{Token: secret}, &fakebuildkite.Fault{Path: "/agents", Body: "{}"}, "not a list"},
+		{"limited", fakebuildkite.Options{Token: secret}, &fakebuildkite.Fault{Status: 429}, "asking again in 1m0s"},
 	} {
-		s := buildkitetest.New(test.opts)
+		s := fakebuildkite.New(test.opts)
 		if test.fault != nil {
 			s.Fail(*test.fault)
 		}
@@ -386,12 +386,12 @@ func TestVerify(t *testing.T) {
 
 // TestSockets asks over a real connection, and has it broken half-way.
 func TestSockets(t *testing.T) {
-	s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now})
-	s.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{}}})
+	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
+	s.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{}}})
 	server := httptest.NewServer(s)
 	defer server.Close()
 	c := newClient(t, buildkite.Config{URL: server.URL})
-	s.Fail(buildkitetest.Fault{Path: "/builds", Half: true})
+	s.Fail(fakebuildkite.Fault{Path: "/builds", Half: true})
 	if _, err := c.Observe(context.Background(), now, now); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("half a page: %v", err)
 	}
@@ -406,17 +406,17 @@ func TestSockets(t *testing.T) {
 // TestConcurrent is for the race detector: observations, counters and a world
 // that moves.
 func TestConcurrent(t *testing.T) {
-	s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now, Poll: time.Second})
+	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, Poll: time.Second})
 	s.AddOdd("agents", `{}`)
 	c := newClient(t, buildkite.Config{HTTP: s.Transport()})
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
 			for j := range 25 {
-				if _, err := s.Connect(buildkitetest.Agent{Tags: []string{fmt.Sprintf("index=%d", j)}, AfterJob: true}); err != nil {
+				if _, err := s.Connect(fakebuildkite.Agent{Tags: []string{fmt.Sprintf("index=%d", j)}, AfterJob: true}); err != nil {
 					t.Error(err)
 				}
-				s.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{Duration: time.Duration(i) * time.Minute}}})
+				s.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Duration: time.Duration(i) * time.Minute}}})
 				s.Advance(100 * time.Millisecond)
 				if _, err := c.Observe(context.Background(), s.Now(), s.Now().Add(-time.Hour)); err != nil {
 					t.Error(err)

@@ -15,17 +15,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/generator/buildkite"
-	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
 )
 
 // TestBuildFinishedBetween: a build that is listed as under way and then as
 // finished wants nothing any more.
 func TestBuildFinishedBetween(t *testing.T) {
-	agent := buildkitetest.Agent{Tags: []string{"dispatch=d", "index=0"}, AfterJob: true}
-	var s *buildkitetest.Server
+	agent := fakebuildkite.Agent{Tags: []string{"dispatch=d", "index=0"}, AfterJob: true}
+	var s *fakebuildkite.Server
 	var a string
-	s = buildkitetest.New(buildkitetest.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
+	s = fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
 		if r.URL.Query().Has("finished_from") {
 			s.Advance(10 * time.Minute)
 		}
@@ -34,7 +34,7 @@ func TestBuildFinishedBetween(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{Duration: 5 * time.Minute}}})
+	s.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Duration: 5 * time.Minute}}})
 	got := observe(t, newClient(t, buildkite.Config{HTTP: s.Transport()}), now, now)
 	want := plan.Snapshot{
 		At:        now,
@@ -49,18 +49,18 @@ func TestBuildFinishedBetween(t *testing.T) {
 // TestJobTakenBetween: an agent that takes a job between the two readings is
 // supply, its job is no demand, and the sighting tells.
 func TestJobTakenBetween(t *testing.T) {
-	var s *buildkitetest.Server
-	s = buildkitetest.New(buildkitetest.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
+	var s *fakebuildkite.Server
+	s = fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/builds") {
 			s.ResumeQueue("", "default")
 		}
 	}})
 	s.PauseQueue("", "default")
-	a, err := s.Connect(buildkitetest.Agent{})
+	a, err := s.Connect(fakebuildkite.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{Duration: time.Minute}}})
+	s.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Duration: time.Minute}}})
 	got := observe(t, newClient(t, buildkite.Config{HTTP: s.Transport()}), now, time.Time{})
 	want := plan.Snapshot{
 		At:        now,
@@ -75,17 +75,17 @@ func TestJobTakenBetween(t *testing.T) {
 // TestPages reads lists of several pages while builds arrive and push others
 // from one page to the next.
 func TestPages(t *testing.T) {
-	var s *buildkitetest.Server
+	var s *fakebuildkite.Server
 	requests := 0
-	s = buildkitetest.New(buildkitetest.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
+	s = fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
 		requests++
 		if strings.HasSuffix(r.URL.Path, "/builds") {
-			s.CreateBuild(buildkitetest.Build{Pipeline: "late", Steps: []buildkitetest.Step{{Key: "late", Agents: []string{"queue=none"}}}})
+			s.CreateBuild(fakebuildkite.Build{Pipeline: "late", Steps: []fakebuildkite.Step{{Key: "late", Agents: []string{"queue=none"}}}})
 		}
 	}})
 	for range 250 {
-		s.CreateBuild(buildkitetest.Build{Steps: []buildkitetest.Step{{Agents: []string{"queue=none"}}}})
-		if _, err := s.Connect(buildkitetest.Agent{}); err != nil {
+		s.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=none"}}}})
+		if _, err := s.Connect(fakebuildkite.Agent{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -114,14 +114,14 @@ func TestPages(t *testing.T) {
 
 // TestOddRecords: one odd record never loses the page.
 func TestOddRecords(t *testing.T) {
-	s := buildkitetest.New(buildkitetest.Options{Token: secret, Now: now})
+	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
 	cluster := s.AddCluster("One")
 	s.AddQueue(cluster, "default")
-	good, err := s.Connect(buildkitetest.Agent{Cluster: cluster, Tags: []string{"queue=default"}})
+	good, err := s.Connect(fakebuildkite.Agent{Cluster: cluster, Tags: []string{"queue=default"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.CreateBuild(buildkitetest.Build{Cluster: cluster, Steps: []buildkitetest.Step{{Agents: []string{"queue=default", "os=none"}}}})
+	s.CreateBuild(fakebuildkite.Build{Cluster: cluster, Steps: []fakebuildkite.Step{{Agents: []string{"queue=default", "os=none"}}}})
 	for _, list := range []string{"agents", "builds", "clusters", "queues", "jobs"} {
 		for _, odd := range []string{`null`, `7`, `"text"`, `[]`, `{}`, `{"id":7,"state":"running","type":"script","jobs":[]}`} {
 			s.AddOdd(list, odd)
@@ -178,7 +178,7 @@ func TestAgainstTheTruth(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 0))
-			s := buildkitetest.New(buildkitetest.Options{
+			s := fakebuildkite.New(fakebuildkite.Options{
 				Token: secret, Now: now, Poll: 5 * time.Second, CancelTime: 10 * time.Second, PlanConcurrency: 12,
 			})
 			cluster := s.AddCluster("one")
@@ -202,14 +202,14 @@ func TestAgainstTheTruth(t *testing.T) {
 }
 
 // play lets something happen.
-func play(t *testing.T, r *rand.Rand, s *buildkitetest.Server, cluster string) {
+func play(t *testing.T, r *rand.Rand, s *fakebuildkite.Server, cluster string) {
 	home := []string{"", cluster}[r.IntN(2)]
 	queue := [][]string{nil, {"queue=fast"}, {"queue=slow"}, {"queue=*"}}
 	for range r.IntN(3) {
 		duration := time.Duration(r.IntN(300)) * time.Second
-		id := s.CreateBuild(buildkitetest.Build{Cluster: home, Steps: []buildkitetest.Step{
+		id := s.CreateBuild(fakebuildkite.Build{Cluster: home, Steps: []fakebuildkite.Step{
 			{Parallelism: 1 + r.IntN(3), Duration: duration, Agents: queue[r.IntN(4)], Fail: r.IntN(2), Retries: r.IntN(2)},
-			{Type: []buildkitetest.StepType{buildkitetest.Wait, buildkitetest.Block}[r.IntN(2)]},
+			{Type: []fakebuildkite.StepType{fakebuildkite.Wait, fakebuildkite.Block}[r.IntN(2)]},
 			{Duration: duration, ConcurrencyGroup: "deploy", Concurrency: 2, Eager: r.IntN(2) == 0},
 		}})
 		if delay := time.Duration(r.IntN(600)) * time.Second; r.IntN(2) == 0 {
@@ -219,7 +219,7 @@ func play(t *testing.T, r *rand.Rand, s *buildkitetest.Server, cluster string) {
 		}
 	}
 	for range r.IntN(4) {
-		id, err := s.Connect(buildkitetest.Agent{
+		id, err := s.Connect(fakebuildkite.Agent{
 			Cluster: home, Tags: queue[r.IntN(3)], AfterJob: r.IntN(4) > 0, IdleTimeout: time.Duration(r.IntN(5)) * time.Minute,
 		})
 		if err != nil {
@@ -266,7 +266,7 @@ func reduced(s plan.Snapshot) world {
 	return w
 }
 
-func truth(s *buildkitetest.Server) world {
+func truth(s *fakebuildkite.Server) world {
 	w := world{Jobs: map[string]string{}, Agents: map[string]string{}, Running: map[string]string{}}
 	states := map[string]plan.JobState{
 		"scheduled": plan.JobScheduled, "waiting": plan.JobWaiting, "blocked": plan.JobWaiting,

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"muster/generator/plan"
+	"muster/gitops/branch"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -127,7 +128,7 @@ func golden(t *testing.T, comment string, tree, got files) []Overlay {
 	return sound
 }
 
-func do(t *testing.T, o *Overlay, words []string) (Overlay, []plan.Change, error) {
+func do(t *testing.T, o *Overlay, words []string) (Overlay, []branch.Change, error) {
 	t.Helper()
 	switch {
 	case words[0] == "repair":

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/generator/plan"
+	"muster/gitops/branch"
 
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -242,10 +243,10 @@ func (o *Overlay) ids() []string {
 
 // relist ends an act: the list of the overlay that follows, and the changes in
 // the order of their paths.
-func (o *Overlay) relist(changes []plan.Change) []plan.Change {
+func (o *Overlay) relist(changes []branch.Change) []branch.Change {
 	o.list = list(o.ids())
-	changes = append(changes, plan.Change{Path: o.file(listFile), Content: o.list})
-	slices.SortFunc(changes, func(a, b plan.Change) int { return strings.Compare(a.Path, b.Path) })
+	changes = append(changes, branch.Change{Path: o.file(listFile), Content: o.list})
+	slices.SortFunc(changes, func(a, b branch.Change) int { return strings.Compare(a.Path, b.Path) })
 	return changes
 }
 
@@ -254,14 +255,14 @@ func (o *Overlay) relist(changes []plan.Change) []plan.Change {
 // keep kustomize from reading it, and a state that makes no sense. A manifest that was deleted is gone and
 // leaves the list. It returns no changes when all is sound, and none when the
 // overlay is held.
-func (o *Overlay) Repair() (Overlay, []plan.Change) {
+func (o *Overlay) Repair() (Overlay, []branch.Change) {
 	if o.Err != nil || o.listed() && len(o.surplus) == 0 {
 		return *o, nil
 	}
 	next := *o
-	var changes []plan.Change
+	var changes []branch.Change
 	for _, file := range next.surplus {
-		changes = append(changes, plan.Change{Path: file})
+		changes = append(changes, branch.Change{Path: file})
 	}
 	next.surplus, next.forgotten = nil, nil
 	changes = next.relist(changes)
@@ -281,7 +282,7 @@ func (o *Overlay) Amnesia() error {
 // Add returns the changes that write new dispatches, and the overlay that
 // follows. It refuses a held overlay, an ID that is taken, and a dispatch that
 // makes no Job; nothing is half done then.
-func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []plan.Change, error) {
+func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, error) {
 	if o.Err != nil {
 		return *o, nil, fmt.Errorf("adding to %s: %w", o.Path, o.Err)
 	}
@@ -290,7 +291,7 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []plan.Change, error
 	}
 	next := *o
 	next.Dispatches = slices.Clone(o.Dispatches)
-	var changes []plan.Change
+	var changes []branch.Change
 	sound := map[[32]byte]plan.Dispatch{}
 	for _, d := range dispatches {
 		d.At, d.NotAfter = d.At.UTC(), d.NotAfter.UTC()
@@ -307,7 +308,7 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []plan.Change, error
 		}
 		next.Dispatches = slices.Insert(next.Dispatches, at, d)
 		file := o.file(d.ID + manifestType)
-		changes = append(changes, plan.Change{Path: file, Content: content})
+		changes = append(changes, branch.Change{Path: file, Content: content})
 		sound[contentKey(file, content)] = d
 	}
 	o.loader.remember(sound)
@@ -317,7 +318,7 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []plan.Change, error
 
 // Remove returns the changes that take dispatches out, and the overlay that
 // follows. It refuses a held overlay and an ID that is not there.
-func (o *Overlay) Remove(ids []string) (Overlay, []plan.Change, error) {
+func (o *Overlay) Remove(ids []string) (Overlay, []branch.Change, error) {
 	if o.Err != nil {
 		return *o, nil, fmt.Errorf("removing from %s: %w", o.Path, o.Err)
 	}
@@ -326,14 +327,14 @@ func (o *Overlay) Remove(ids []string) (Overlay, []plan.Change, error) {
 	}
 	next := *o
 	next.Dispatches = slices.Clone(o.Dispatches)
-	var changes []plan.Change
+	var changes []branch.Change
 	for _, id := range ids {
 		at := slices.IndexFunc(next.Dispatches, func(d plan.Dispatch) bool { return d.ID == id })
 		if at < 0 {
 			return *o, nil, fmt.Errorf("removing from %s: there is no dispatch %s", o.Path, quote(id))
 		}
 		next.Dispatches = slices.Delete(next.Dispatches, at, at+1)
-		changes = append(changes, plan.Change{Path: o.file(id + manifestType)})
+		changes = append(changes, branch.Change{Path: o.file(id + manifestType)})
 	}
 	changes = next.relist(changes)
 	return next, changes, nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"muster/generator/plan"
+	"muster/gitops/branch"
 
 	"sigs.k8s.io/yaml"
 )
@@ -52,11 +53,11 @@ func readState(file string, data []byte) (plan.State, *Finding) {
 
 // Remember returns the change that keeps the state for the next decision; none
 // when it is kept already.
-func (o *Overlay) Remember(s plan.State) []plan.Change {
+func (o *Overlay) Remember(s plan.State) []branch.Change {
 	if s.Equal(o.State) {
 		return nil
 	}
-	change := plan.Change{Path: o.file(stateFile)}
+	change := branch.Change{Path: o.file(stateFile)}
 	if !s.Equal(plan.State{}) {
 		text, err := yaml.Marshal(stateDocument{APIVersion: policyVersion, Kind: stateKind, State: s})
 		if err != nil { // plain data always marshals
@@ -64,5 +65,5 @@ func (o *Overlay) Remember(s plan.State) []plan.Change {
 		}
 		change.Content = append([]byte(stateHeader), text...)
 	}
-	return []plan.Change{change}
+	return []branch.Change{change}
 }

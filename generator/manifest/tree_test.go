@@ -9,9 +9,9 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"muster/generator/plan"
-
 	"golang.org/x/tools/txtar"
+
+	"muster/gitops/branch"
 )
 
 // files is a tree that a test can break: names and contents.
@@ -59,7 +59,7 @@ func (f files) tree() fs.FS {
 	return m
 }
 
-func (f files) apply(changes []plan.Change) {
+func (f files) apply(changes []branch.Change) {
 	for _, c := range changes {
 		if c.Content == nil {
 			delete(f, c.Path)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/buildkite/fakebuildkite"
 )
 
 // bound returns how long the jobs of a run would have waited under a scaler
@@ -17,8 +17,8 @@ import (
 // nothing of its goes wrong. A scaler that starts no agent before it has heard
 // of a job for it cannot be faster. One that starts more agents than jobs can:
 // what it started in vain is waiting when the next job comes.
-func (r *run) bound(jobs []buildkitetest.JobRecord) []time.Duration {
-	slices.SortStableFunc(jobs, func(a, b buildkitetest.JobRecord) int { return a.Runnable.Compare(b.Runnable) })
+func (r *run) bound(jobs []fakebuildkite.JobRecord) []time.Duration {
+	slices.SortStableFunc(jobs, func(a, b fakebuildkite.JobRecord) int { return a.Runnable.Compare(b.Runnable) })
 	draws := Cluster{Boot: r.world.Boot, Trouble: r.world.Trouble, Random: r.world.random(streamPods)}
 	b := ideal{jobs: jobs, syncs: r.synced, most: r.world.Policy.Max, nodes: r.world.Trouble.Nodes, boot: func() time.Duration {
 		var p pod
@@ -37,7 +37,7 @@ var endOfTime = time.Unix(1<<40, 0)
 
 // ideal is the scaler of the bound at work.
 type ideal struct {
-	jobs  []buildkitetest.JobRecord // by when they became runnable
+	jobs  []fakebuildkite.JobRecord // by when they became runnable
 	syncs []time.Time
 	most  int // agents at once
 	nodes int // pods at once; zero is no limit

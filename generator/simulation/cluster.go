@@ -14,7 +14,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/buildkite/fakebuildkite"
 )
 
 // Cluster is a Kubernetes cluster with a syncer: it runs the Jobs that an
@@ -23,7 +23,7 @@ import (
 // knows nothing of how muster decides.
 type Cluster struct {
 	// Buildkite is where the agents register, and whose clock counts.
-	Buildkite *buildkitetest.Server
+	Buildkite *fakebuildkite.Server
 	// BuildkiteCluster is the Buildkite cluster of the agents' token.
 	BuildkiteCluster string
 	// Boot is the shortest and the longest time from a Job's creation to its

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/buildkite/fakebuildkite"
 )
 
 // ReadCSV reads a workload. The first row names the columns, in any order:
@@ -101,7 +101,7 @@ func (c *csvReader) row(record []string) error {
 	if err != nil {
 		return err
 	}
-	step := buildkitetest.Step{ConcurrencyGroup: field("group")}
+	step := fakebuildkite.Step{ConcurrencyGroup: field("group")}
 	if step.Duration, err = span("duration", field("duration")); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (c *csvReader) row(record []string) error {
 	if !slices.ContainsFunc(step.Agents, func(rule string) bool { return strings.HasPrefix(rule, "queue=") }) {
 		step.Agents = append(step.Agents, "queue="+c.queue)
 	}
-	c.arrivals = append(c.arrivals, Arrival{At: at, Build: buildkitetest.Build{Steps: []buildkitetest.Step{step}}})
+	c.arrivals = append(c.arrivals, Arrival{At: at, Build: fakebuildkite.Build{Steps: []fakebuildkite.Step{step}}})
 	return nil
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/buildkite/fakebuildkite"
 )
 
 func TestReadCSV(t *testing.T) {
@@ -18,17 +18,17 @@ func TestReadCSV(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	step := func(s buildkitetest.Step) buildkitetest.Build {
-		return buildkitetest.Build{Steps: []buildkitetest.Step{s}}
+	step := func(s fakebuildkite.Step) fakebuildkite.Build {
+		return fakebuildkite.Build{Steps: []fakebuildkite.Step{s}}
 	}
 	want := Workload{
 		Name: "jobs", Start: time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC), Length: 11 * time.Minute,
 		Arrivals: []Arrival{
-			{At: 330 * time.Second, Build: step(buildkitetest.Step{
+			{At: 330 * time.Second, Build: step(fakebuildkite.Step{
 				Parallelism: 1, Duration: 90 * time.Second, Agents: []string{"queue=large", "os=linux"},
 				Fail: 4, Retries: 4, ConcurrencyGroup: "deploy", Concurrency: 2,
 			})},
-			{At: 10 * time.Minute, Build: step(buildkitetest.Step{
+			{At: 10 * time.Minute, Build: step(fakebuildkite.Step{
 				Parallelism: 3, Duration: 4 * time.Minute, Agents: []string{"queue=default"}, Retries: 2, Concurrency: 1,
 			})},
 		},

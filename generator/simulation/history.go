@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
 )
 
@@ -64,8 +64,8 @@ func Rebuild(name, overlay string, observed []plan.Observation) (Workload, error
 	}
 	l := Workload{Name: name, Start: h.start, Length: h.last.Sub(h.start) + time.Minute}
 	for _, at := range h.arrivals {
-		l.Arrivals = append(l.Arrivals, Arrival{At: at, Build: buildkitetest.Build{
-			Steps: []buildkitetest.Step{{Duration: duration, Retries: retries}},
+		l.Arrivals = append(l.Arrivals, Arrival{At: at, Build: fakebuildkite.Build{
+			Steps: []fakebuildkite.Step{{Duration: duration, Retries: retries}},
 		}})
 	}
 	slices.SortStableFunc(l.Arrivals, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })

@@ -9,7 +9,7 @@ import (
 
 	"muster/generator/plan"
 	"muster/generator/simulation"
-	"muster/gitops"
+	"muster/gitops/ledger"
 )
 
 // record plays muster and returns the messages of its commits.
@@ -24,10 +24,10 @@ func record(t *testing.T, workload string, seed uint64) (simulation.Workload, []
 	simulation.Play(w, load, &simulation.Muster{}, func(a simulation.Act) {
 		d := *a.Decision
 		if len(a.Order) > 0 {
-			messages = append(messages, gitops.Message(plan.Act{Kind: plan.Order, Path: "overlays/default", Decision: d}, "v0"))
+			messages = append(messages, ledger.Message(ledger.Act{Kind: ledger.Dispatch, Path: "overlays/default", Decision: d}, "v0"))
 		}
 		if len(a.Retire) > 0 {
-			messages = append(messages, gitops.Message(plan.Act{Kind: plan.Retire, Path: "overlays/default", Decision: d}, "v0"))
+			messages = append(messages, ledger.Message(ledger.Act{Kind: ledger.Retire, Path: "overlays/default", Decision: d}, "v0"))
 		}
 	})
 	return load, messages

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/buildkite/fakebuildkite"
 )
 
 // Waits sums up how long jobs have waited from the moment they could run.
@@ -52,7 +52,7 @@ func (r *run) measures(unserved int) Measures {
 		Commits: r.commits, Unserved: unserved, Highest: highest(r.buildkite.Agents()),
 	}
 	mine := tags(r.overlay)
-	var served []buildkitetest.JobRecord
+	var served []fakebuildkite.JobRecord
 	var waits []time.Duration
 	for _, j := range r.buildkite.Jobs() {
 		switch {
@@ -73,7 +73,7 @@ func (r *run) measures(unserved int) Measures {
 }
 
 // highest counts the agents that were there at once.
-func highest(agents []buildkitetest.AgentRecord) int {
+func highest(agents []fakebuildkite.AgentRecord) int {
 	var comings, goings []time.Time
 	for _, a := range agents {
 		comings = append(comings, a.Connected)

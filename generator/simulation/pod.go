@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/buildkite/fakebuildkite"
 )
 
 // Trouble is what goes wrong in a cluster. The shares are between 0 and 1.
@@ -107,7 +107,7 @@ func (c *Cluster) register(p *pod) {
 	}
 	// An agent that Buildkite refuses exits, as the real one does; the lease
 	// takes care of what it was counted for.
-	id, err := c.Buildkite.Connect(buildkitetest.Agent{
+	id, err := c.Buildkite.Connect(fakebuildkite.Agent{
 		Name: fmt.Sprintf("%s-%d", w.Name, p.index), Cluster: c.BuildkiteCluster,
 		Tags:     append(slices.Clone(w.Tags), fmt.Sprintf("index=%d", p.index)),
 		AfterJob: true, IdleTimeout: w.IdleTimeout,
@@ -135,9 +135,9 @@ func (c *Cluster) register(p *pod) {
 }
 
 // AgentEnded frees the node of an agent that has left; it is meant for
-// [buildkitetest.Options].OnAgentEnd, and needed only where nodes are scarce or
+// [fakebuildkite.Options].OnAgentEnd, and needed only where nodes are scarce or
 // somebody wants to know.
-func (c *Cluster) AgentEnded(a buildkitetest.AgentRecord) {
+func (c *Cluster) AgentEnded(a fakebuildkite.AgentRecord) {
 	if p := c.pods[a.ID]; p != nil {
 		c.end(p)
 	}

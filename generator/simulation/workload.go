@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/buildkite/fakebuildkite"
 )
 
 // Workload is what arrives in a run.
@@ -26,7 +26,7 @@ type Workload struct {
 // Arrival is one build that comes At so long after the start.
 type Arrival struct {
 	At    time.Duration
-	Build buildkitetest.Build
+	Build fakebuildkite.Build
 }
 
 // Jobs counts the command steps' jobs of all builds, without retries.
@@ -34,7 +34,7 @@ func (l Workload) Jobs() int {
 	n := 0
 	for _, a := range l.Arrivals {
 		for _, s := range a.Build.Steps {
-			if s.Type == buildkitetest.Command {
+			if s.Type == fakebuildkite.Command {
 				n += max(1, s.Parallelism)
 			}
 		}
@@ -97,11 +97,11 @@ type generation struct {
 // lost.
 const retries = 2
 
-func (g *generation) add(at time.Duration, steps ...buildkitetest.Step) {
+func (g *generation) add(at time.Duration, steps ...fakebuildkite.Step) {
 	for i := range steps {
 		steps[i].Retries = retries
 	}
-	g.arrivals = append(g.arrivals, Arrival{At: at, Build: buildkitetest.Build{Steps: steps}})
+	g.arrivals = append(g.arrivals, Arrival{At: at, Build: fakebuildkite.Build{Steps: steps}})
 }
 
 // poisson calls f at random times, every so often on average.
@@ -124,7 +124,7 @@ func (g *generation) some() time.Duration {
 const steadily = 20 * time.Second
 
 func steady(g *generation) {
-	g.poisson(steadily, func(at time.Duration) { g.add(at, buildkitetest.Step{Duration: g.some()}) })
+	g.poisson(steadily, func(at time.Duration) { g.add(at, fakebuildkite.Step{Duration: g.some()}) })
 }
 
 func diurnal(g *generation) {
@@ -135,26 +135,26 @@ func diurnal(g *generation) {
 			return
 		}
 		g.add(at,
-			buildkitetest.Step{Duration: g.some()},
-			buildkitetest.Step{Parallelism: 1 + g.random.IntN(6), Duration: g.some()},
-			buildkitetest.Step{Type: buildkitetest.Wait},
-			buildkitetest.Step{Duration: g.some()})
+			fakebuildkite.Step{Duration: g.some()},
+			fakebuildkite.Step{Parallelism: 1 + g.random.IntN(6), Duration: g.some()},
+			fakebuildkite.Step{Type: fakebuildkite.Wait},
+			fakebuildkite.Step{Duration: g.some()})
 	})
 }
 
 func bursts(g *generation) {
-	g.poisson(5*time.Minute, func(at time.Duration) { g.add(at, buildkitetest.Step{Duration: g.some()}) })
+	g.poisson(5*time.Minute, func(at time.Duration) { g.add(at, fakebuildkite.Step{Duration: g.some()}) })
 	for i := range 3 {
 		at := g.length*time.Duration(2*i+1)/6 + g.exponential(time.Minute)
 		for range 20 {
-			g.add(at, buildkitetest.Step{Parallelism: 50, Duration: g.some()})
+			g.add(at, fakebuildkite.Step{Parallelism: 50, Duration: g.some()})
 		}
 	}
 }
 
 func flaky(g *generation) {
 	g.poisson(steadily, func(at time.Duration) {
-		step := buildkitetest.Step{Duration: g.some()}
+		step := fakebuildkite.Step{Duration: g.some()}
 		if g.random.IntN(5) == 0 {
 			step.Fail = 1
 		}
@@ -163,19 +163,19 @@ func flaky(g *generation) {
 }
 
 func limited(g *generation) {
-	g.poisson(2*steadily, func(at time.Duration) { g.add(at, buildkitetest.Step{Duration: g.some()}) })
+	g.poisson(2*steadily, func(at time.Duration) { g.add(at, fakebuildkite.Step{Duration: g.some()}) })
 	n := 0
 	for at := 30 * time.Minute; at < g.length; at += 2 * time.Hour {
 		n++
-		g.add(at, buildkitetest.Step{
+		g.add(at, fakebuildkite.Step{
 			Parallelism: 40, Duration: 3 * time.Minute, ConcurrencyGroup: fmt.Sprintf("deploy-%d", n), Concurrency: 5,
 		})
 	}
 }
 
 func unsatisfiable(g *generation) {
-	g.poisson(steadily, func(at time.Duration) { g.add(at, buildkitetest.Step{Duration: g.some()}) })
+	g.poisson(steadily, func(at time.Duration) { g.add(at, fakebuildkite.Step{Duration: g.some()}) })
 	for at := 30 * time.Minute; at < g.length; at += 30 * time.Minute {
-		g.add(at, buildkitetest.Step{Duration: g.some(), Agents: []string{"os=beos"}})
+		g.add(at, fakebuildkite.Step{Duration: g.some(), Agents: []string{"os=beos"}})
 	}
 }

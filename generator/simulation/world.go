@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
 )
 
@@ -68,7 +68,7 @@ func (w World) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(w.
 type run struct {
 	world     World
 	algorithm Algorithm
-	buildkite *buildkitetest.Server
+	buildkite *fakebuildkite.Server
 	cluster   Cluster
 	overlay   plan.Overlay
 	sync      *rand.Rand
@@ -126,7 +126,7 @@ func newRun(w World, algorithm Algorithm, start time.Time) *run {
 		overlay: plan.Overlay{Name: "default", Policy: w.Policy},
 		sync:    w.random(streamSync), ticks: w.random(streamTicks),
 	}
-	r.buildkite = buildkitetest.New(buildkitetest.Options{Now: start, OnAgentEnd: func(a buildkitetest.AgentRecord) { r.cluster.AgentEnded(a) }})
+	r.buildkite = fakebuildkite.New(fakebuildkite.Options{Now: start, OnAgentEnd: func(a fakebuildkite.AgentRecord) { r.cluster.AgentEnded(a) }})
 	home := r.buildkite.AddCluster("ci")
 	r.buildkite.AddQueue(home, w.Policy.Queue)
 	r.buildkite.SetDefaultQueue(home, w.Policy.Queue)

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"muster/generator/plan"
 	"muster/gitops"
+	"muster/gitops/branch"
 	"muster/gitops/github"
 	"muster/gitops/github/githubtest"
-	"muster/gitops/gittest"
+	"muster/gitops/gitserver"
 	"muster/gitops/writertest"
 )
 
@@ -38,7 +38,7 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-func serve(t *testing.T, r gittest.Repository, c *clock) *githubtest.Server {
+func serve(t *testing.T, r gitserver.Repository, c *clock) *githubtest.Server {
 	t.Helper()
 	s, err := githubtest.Serve(r, t.TempDir(), c.Now)
 	if err != nil {
@@ -52,7 +52,7 @@ func app(s *githubtest.Server, c *clock) *github.App {
 	return &github.App{ID: s.AppID, Installation: s.Installation, PrivateKeyFile: s.KeyFile, API: s.URL, Now: c.Now}
 }
 
-func writer(t *testing.T, r gittest.Repository, s *githubtest.Server, a *github.App) *github.Writer {
+func writer(t *testing.T, r gitserver.Repository, s *githubtest.Server, a *github.App) *github.Writer {
 	t.Helper()
 	repository, err := gitops.New(gitops.Config{URL: r.Dir})
 	if err != nil {
@@ -69,7 +69,7 @@ func TestWriter(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	servers := map[string]*githubtest.Server{}
-	server := func(t *testing.T, r gittest.Repository) *githubtest.Server {
+	server := func(t *testing.T, r gitserver.Repository) *githubtest.Server {
 		mu.Lock()
 		defer mu.Unlock()
 		if servers[r.Dir] == nil {
@@ -78,25 +78,25 @@ func TestWriter(t *testing.T) {
 		return servers[r.Dir]
 	}
 	writertest.Run(t, writertest.Harness{
-		Open: func(t *testing.T, r gittest.Repository) gitops.Writer {
+		Open: func(t *testing.T, r gitserver.Repository) gitops.Writer {
 			s := server(t, r)
 			return writer(t, r, s, app(s, newClock()))
 		},
-		Refuse: func(t *testing.T, r gittest.Repository, words string) { server(t, r).Refuse(words) },
+		Refuse: func(t *testing.T, r gitserver.Repository, words string) { server(t, r).Refuse(words) },
 	})
 }
 
-func seeded(t *testing.T) gittest.Repository {
+func seeded(t *testing.T) gitserver.Repository {
 	t.Helper()
-	r := gittest.NewRepository(t)
-	if _, err := r.Commit("seed", time.Unix(1_700_000_000, 0), plan.Change{Path: "overlays/default/scaling.yaml", Content: []byte("x")}); err != nil {
+	r := gitserver.NewRepository(t)
+	if _, err := r.Commit("seed", time.Unix(1_700_000_000, 0), branch.Change{Path: "overlays/default/scaling.yaml", Content: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func commit(name string, content []byte) []gitops.Commit {
-	return []gitops.Commit{{Message: name + "\n", Changes: []plan.Change{{Path: "overlays/" + name, Content: content}}}}
+func commit(name string, content []byte) []branch.Draft {
+	return []branch.Draft{{Message: name + "\n", Changes: []branch.Change{{Path: "overlays/" + name, Content: content}}}}
 }
 
 func TestAnswerLostAfterTheBranchMoved(t *testing.T) {
@@ -167,7 +167,7 @@ func TestAppTokenIsAPasswordForGit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := gittest.Serve(filepath.Dir(r.Dir), gittest.Options{Username: "x-access-token", Password: strings.Replace(token, "1", "2", 1)})
+	host, err := gitserver.Serve(filepath.Dir(r.Dir), gitserver.Options{Username: "x-access-token", Password: strings.Replace(token, "1", "2", 1)})
 	if err != nil {
 		t.Fatal(err)
 	}

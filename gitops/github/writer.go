@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-github/v50/github"
 
-	"muster/generator/plan"
 	"muster/gitops"
+	"muster/gitops/branch"
 )
 
 // Config says which repository is written through the API. Repository, Owner,
@@ -63,17 +63,17 @@ func NewWriter(c Config) (*Writer, error) {
 }
 
 // Tip returns the branch's head and what it holds, read over git.
-func (w *Writer) Tip(ctx context.Context) (plan.Tip, error) { return w.config.Repository.Tip(ctx) }
+func (w *Writer) Tip(ctx context.Context) (branch.Tip, error) { return w.config.Repository.Tip(ctx) }
 
 // Push makes the commits and then moves the branch, which GitHub does only if
 // they follow from what it holds: all or none, as
 // [gitops.Repository.Push] does it.
-func (w *Writer) Push(ctx context.Context, tip plan.Tip, commits []gitops.Commit) (plan.Tip, error) {
+func (w *Writer) Push(ctx context.Context, tip branch.Tip, commits []branch.Draft) (branch.Tip, error) {
 	head, root := tip.Commit, w.root
 	if tip.Commit != w.head {
 		commit, _, err := w.client.Git.GetCommit(ctx, w.config.Owner, w.config.Name, tip.Commit)
 		if err != nil {
-			return plan.Tip{}, fmt.Errorf("reading commit %.12s through GitHub's API: %w", tip.Commit, explain(err))
+			return branch.Tip{}, fmt.Errorf("reading commit %.12s through GitHub's API: %w", tip.Commit, explain(err))
 		}
 		root = commit.GetTree().GetSHA()
 	}
@@ -81,21 +81,21 @@ func (w *Writer) Push(ctx context.Context, tip plan.Tip, commits []gitops.Commit
 	for _, c := range commits {
 		var err error
 		if head, root, err = w.commit(ctx, files, head, root, c); err != nil {
-			return plan.Tip{}, fmt.Errorf("making a commit through GitHub's API: %w", err)
+			return branch.Tip{}, fmt.Errorf("making a commit through GitHub's API: %w", err)
 		}
 	}
 	if head == tip.Commit {
 		return tip, nil
 	}
 	if err := w.move(ctx, tip.Commit, head); err != nil {
-		return plan.Tip{}, fmt.Errorf("moving branch %s through GitHub's API: %w", w.config.Branch, err)
+		return branch.Tip{}, fmt.Errorf("moving branch %s through GitHub's API: %w", w.config.Branch, err)
 	}
 	w.head, w.root = head, root
 	return w.Tip(ctx)
 }
 
 // commit makes one commit that the branch does not hold yet.
-func (w *Writer) commit(ctx context.Context, files *chainFiles, parent, root string, c gitops.Commit) (string, string, error) {
+func (w *Writer) commit(ctx context.Context, files *chainFiles, parent, root string, c branch.Draft) (string, string, error) {
 	entries, err := w.entries(ctx, files, c.Changes)
 	if err != nil || len(entries) == 0 {
 		return parent, root, err
@@ -119,7 +119,7 @@ func (w *Writer) commit(ctx context.Context, files *chainFiles, parent, root str
 
 // entries are the changes as the API wants them. Removing what is not there
 // is an error to GitHub, so it is left out.
-func (w *Writer) entries(ctx context.Context, files *chainFiles, changes []plan.Change) ([]*github.TreeEntry, error) {
+func (w *Writer) entries(ctx context.Context, files *chainFiles, changes []branch.Change) ([]*github.TreeEntry, error) {
 	var entries []*github.TreeEntry
 	seen := map[string]bool{}
 	for _, c := range changes {
@@ -227,5 +227,5 @@ func (w *Writer) move(ctx context.Context, from, to string) error {
 	if readErr == nil && compared.GetStatus() == "ahead" {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", plan.ErrMoved, explain(err))
+	return fmt.Errorf("%w: %w", branch.ErrMoved, explain(err))
 }

@@ -12,35 +12,35 @@ import (
 	"testing"
 	"time"
 
-	"muster/generator/plan"
 	"muster/gitops"
-	"muster/gitops/gittest"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
 )
 
 // Harness is a kind of writer.
 type Harness struct {
 	// Open returns a new writer on the branch main of a repository.
-	Open func(t *testing.T, r gittest.Repository) gitops.Writer
+	Open func(t *testing.T, r gitserver.Repository) gitops.Writer
 	// Refuse makes the server refuse every push to the repository from now on,
 	// with these words.
-	Refuse func(t *testing.T, r gittest.Repository, words string)
+	Refuse func(t *testing.T, r gitserver.Repository, words string)
 }
 
 var at = time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 
 const dir = "overlays/default/dispatches/"
 
-func write(path, content string) plan.Change {
-	return plan.Change{Path: path, Content: []byte(content)}
+func write(path, content string) branch.Change {
+	return branch.Change{Path: path, Content: []byte(content)}
 }
 
-func commit(message string, changes ...plan.Change) gitops.Commit {
-	return gitops.Commit{Message: message + "\n", At: at, Changes: changes}
+func commit(message string, changes ...branch.Change) branch.Draft {
+	return branch.Draft{Message: message + "\n", At: at, Changes: changes}
 }
 
 // Run runs the contract's tests.
 func Run(t *testing.T, h Harness) {
-	for name, test := range map[string]func(*testing.T, Harness, gittest.Repository){
+	for name, test := range map[string]func(*testing.T, Harness, gitserver.Repository){
 		"chain":     chain,
 		"nothing":   nothing,
 		"modes":     modes,
@@ -51,7 +51,7 @@ func Run(t *testing.T, h Harness) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := gittest.NewRepository(t)
+			r := gitserver.NewRepository(t)
 			seed(t, r, write("base/job.yaml", "job\n"), write("overlays/default/scaling.yaml", "policy\n"), write(dir+"kustomization.yaml", "resources: []\n"))
 			test(t, h, r)
 			if out, err := r.Git("fsck", "--strict", "--full"); err != nil {
@@ -61,14 +61,14 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-func seed(t *testing.T, r gittest.Repository, changes ...plan.Change) {
+func seed(t *testing.T, r gitserver.Repository, changes ...branch.Change) {
 	t.Helper()
 	if _, err := r.Commit("seed", at.Add(-time.Hour), changes...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func tipOf(t *testing.T, w gitops.Writer) plan.Tip {
+func tipOf(t *testing.T, w gitops.Writer) branch.Tip {
 	t.Helper()
 	tip, err := w.Tip(t.Context())
 	if err != nil {
@@ -77,7 +77,7 @@ func tipOf(t *testing.T, w gitops.Writer) plan.Tip {
 	return tip
 }
 
-func push(t *testing.T, w gitops.Writer, tip plan.Tip, commits ...gitops.Commit) plan.Tip {
+func push(t *testing.T, w gitops.Writer, tip branch.Tip, commits ...branch.Draft) branch.Tip {
 	t.Helper()
 	tip, err := w.Push(t.Context(), tip, commits)
 	if err != nil {
@@ -86,7 +86,7 @@ func push(t *testing.T, w gitops.Writer, tip plan.Tip, commits ...gitops.Commit)
 	return tip
 }
 
-func subjects(t *testing.T, r gittest.Repository) string {
+func subjects(t *testing.T, r gitserver.Repository) string {
 	t.Helper()
 	out, err := r.Git("log", "--reverse", "--format=%s", "main")
 	if err != nil {
@@ -95,7 +95,7 @@ func subjects(t *testing.T, r gittest.Repository) string {
 	return strings.Join(strings.Fields(out), " ")
 }
 
-func head(t *testing.T, r gittest.Repository) string {
+func head(t *testing.T, r gitserver.Repository) string {
 	t.Helper()
 	h, err := r.Head()
 	if err != nil {
@@ -105,12 +105,12 @@ func head(t *testing.T, r gittest.Repository) string {
 }
 
 // chain pushes commits that build on each other.
-func chain(t *testing.T, h Harness, r gittest.Repository) {
+func chain(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
 	tip := push(t, w, tipOf(t, w),
 		commit("one", write(dir+"a.yaml", "a\n"), write(dir+"kustomization.yaml", "resources: [a.yaml]\n")),
-		commit("two", plan.Change{Path: dir + "a.yaml"}, write("overlays/new/deep/b.yaml", "b\n")),
-		commit("three", plan.Change{Path: "overlays/new/deep/b.yaml"}),
+		commit("two", branch.Change{Path: dir + "a.yaml"}, write("overlays/new/deep/b.yaml", "b\n")),
+		commit("three", branch.Change{Path: "overlays/new/deep/b.yaml"}),
 	)
 	if tip.Commit != head(t, r) {
 		t.Errorf("Push returned %s, the branch is at %s", tip.Commit, head(t, r))
@@ -129,10 +129,10 @@ func chain(t *testing.T, h Harness, r gittest.Repository) {
 }
 
 // nothing pushes what is there already.
-func nothing(t *testing.T, h Harness, r gittest.Repository) {
+func nothing(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
 	tip := tipOf(t, w)
-	same := push(t, w, tip, commit("same", write("overlays/default/scaling.yaml", "policy\n"), plan.Change{Path: "overlays/none"}), commit("empty"))
+	same := push(t, w, tip, commit("same", write("overlays/default/scaling.yaml", "policy\n"), branch.Change{Path: "overlays/none"}), commit("empty"))
 	if same.Commit != tip.Commit || head(t, r) != tip.Commit {
 		t.Errorf("nothing made commit %s", head(t, r))
 	}
@@ -143,7 +143,7 @@ func nothing(t *testing.T, h Harness, r gittest.Repository) {
 }
 
 // modes keeps a file executable.
-func modes(t *testing.T, h Harness, r gittest.Repository) {
+func modes(t *testing.T, h Harness, r gitserver.Repository) {
 	const script = "overlays/default/run.sh"
 	stream := fmt.Sprintf("commit refs/heads/main\ncommitter a <a@example.com> 1700000000 +0000\ndata 4\nmode\nfrom refs/heads/main^0\nM 100755 inline %s\ndata 1\nx\n", script)
 	if _, err := r.GitInput([]byte(stream), "fast-import", "--quiet"); err != nil {
@@ -158,12 +158,12 @@ func modes(t *testing.T, h Harness, r gittest.Repository) {
 }
 
 // lostRace pushes onto a tip that is none any more.
-func lostRace(t *testing.T, h Harness, r gittest.Repository) {
+func lostRace(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
 	tip := tipOf(t, w)
 	seed(t, r, write(dir+"theirs", "theirs"))
 	before := head(t, r)
-	if _, err := w.Push(t.Context(), tip, []gitops.Commit{commit("late", write(dir+"ours", "ours"))}); !errors.Is(err, plan.ErrMoved) {
+	if _, err := w.Push(t.Context(), tip, []branch.Draft{commit("late", write(dir+"ours", "ours"))}); !errors.Is(err, branch.ErrMoved) {
 		t.Fatalf("Push: %v, want ErrMoved", err)
 	}
 	if head(t, r) != before {
@@ -180,7 +180,7 @@ func lostRace(t *testing.T, h Harness, r gittest.Repository) {
 }
 
 // writers lets five of them land all their commits.
-func writers(t *testing.T, h Harness, r gittest.Repository) {
+func writers(t *testing.T, h Harness, r gitserver.Repository) {
 	const many, each = 5, 6
 	var group sync.WaitGroup
 	for i := range many {
@@ -210,26 +210,26 @@ func writers(t *testing.T, h Harness, r gittest.Repository) {
 
 // land tries until the commit is in. Every lost race means that another
 // writer's commit landed, so it ends.
-func land(ctx context.Context, w gitops.Writer, c gitops.Commit) error {
+func land(ctx context.Context, w gitops.Writer, c branch.Draft) error {
 	for {
 		tip, err := w.Tip(ctx)
 		if err != nil {
 			return err
 		}
-		if _, err = w.Push(ctx, tip, []gitops.Commit{c}); !errors.Is(err, plan.ErrMoved) {
+		if _, err = w.Push(ctx, tip, []branch.Draft{c}); !errors.Is(err, branch.ErrMoved) {
 			return err
 		}
 	}
 }
 
 // refusal is told apart from a race and carries the server's words.
-func refusal(t *testing.T, h Harness, r gittest.Repository) {
+func refusal(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
 	tip := tipOf(t, w)
 	h.Refuse(t, r, "the branch is protected, says the server")
-	_, err := w.Push(t.Context(), tip, []gitops.Commit{commit("no", write(dir+"a", "a"))})
+	_, err := w.Push(t.Context(), tip, []branch.Draft{commit("no", write(dir+"a", "a"))})
 	var refused *gitops.Refused
-	if !errors.As(err, &refused) || errors.Is(err, plan.ErrMoved) {
+	if !errors.As(err, &refused) || errors.Is(err, branch.ErrMoved) {
 		t.Fatalf("Push: %v, want a Refused", err)
 	}
 	if !strings.Contains(refused.Message, "the branch is protected, says the server") {
@@ -241,11 +241,11 @@ func refusal(t *testing.T, h Harness, r gittest.Repository) {
 }
 
 // paths that git forbids are not written.
-func paths(t *testing.T, h Harness, r gittest.Repository) {
+func paths(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
 	tip := tipOf(t, w)
 	for _, path := range []string{"", "/a", "../a", "a/../../b", ".git/config", "a/.GIT/b", "a//b", "base/job.yaml/x"} {
-		if _, err := w.Push(t.Context(), tip, []gitops.Commit{commit("bad", write(path, "x"))}); err == nil {
+		if _, err := w.Push(t.Context(), tip, []branch.Draft{commit("bad", write(path, "x"))}); err == nil {
 			t.Errorf("writing %q succeeded", path)
 		}
 	}

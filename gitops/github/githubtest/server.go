@@ -23,7 +23,7 @@ import (
 	"sync"
 	"time"
 
-	"muster/gitops/gittest"
+	"muster/gitops/gitserver"
 )
 
 // Server answers for the repository acme/fleet.
@@ -36,7 +36,7 @@ type Server struct {
 	Installation int64
 	KeyFile      string
 
-	repository gittest.Repository
+	repository gitserver.Repository
 	dir        string
 	key        *rsa.PrivateKey
 	http       *httptest.Server
@@ -60,7 +60,7 @@ const (
 
 // Serve answers for a repository until Close; the App's key is written into
 // dir. now is the clock that tokens and proofs are judged by.
-func Serve(r gittest.Repository, dir string, now func() time.Time) (*Server, error) {
+func Serve(r gitserver.Repository, dir string, now func() time.Time) (*Server, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package gittest
+package gitserver
 
 import (
 	"bytes"
@@ -122,7 +122,7 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 		s.mu.Unlock()
 		name, password, _ := r.BasicAuth()
 		if o.Password != "" && (name != o.Username || subtle.ConstantTimeCompare([]byte(password), []byte(o.Password)) != 1) {
-			w.Header().Set("WWW-Authenticate", `Basic realm="gittest"`)
+			w.Header().Set("WWW-Authenticate", `Basic realm="gitserver"`)
 			http.Error(w, "authentication failed", http.StatusUnauthorized)
 			return
 		}

@@ -1,4 +1,4 @@
-package gitops
+package ledger
 
 import (
 	"encoding/json"
@@ -19,7 +19,7 @@ import (
 // GitLab from building the commit: a build per scaling decision would be a
 // loop (buildkite.com/docs/pipelines/configure/skipping). The version is
 // muster's own.
-func Message(act plan.Act, version string) string {
+func Message(act Act, version string) string {
 	d := act.Decision
 	var subject, body string
 	var trailers []string
@@ -27,15 +27,15 @@ func Message(act plan.Act, version string) string {
 	trailer("Overlay", act.Path)
 	trailer("Act", string(act.Kind))
 	switch act.Kind {
-	case plan.Repair:
+	case Repair:
 		subject, body = "repair dispatches/", "What is below dispatches/ was changed by hand, and was no longer what a syncer or\nmuster can read. No agent is ordered or given up by this."
-	case plan.Order:
+	case Dispatch:
 		subject, body = "dispatch "+count(d.Sum.Agents, "agent"), orderProse(d)
 		for _, o := range d.Order {
 			trailer("Dispatch", o.ID)
 		}
 		trailer("Agents", fmt.Sprint(d.Sum.Agents))
-	case plan.Retire:
+	case Retire:
 		subject, body = "retire "+count(len(d.Retire), "dispatch"), retireProse(d)
 		agents := 0
 		for _, r := range d.Retire {

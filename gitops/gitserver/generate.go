@@ -1,4 +1,4 @@
-package gittest
+package gitserver
 
 import (
 	"bufio"

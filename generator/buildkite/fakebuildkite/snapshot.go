@@ -1,4 +1,4 @@
-package buildkitetest
+package fakebuildkite
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package buildkitetest
+package fakebuildkite
 
 import (
 	"fmt"
@@ -149,7 +149,7 @@ func (s *Server) addStep(b *build, step *Step) {
 			b.stages[last] = append(b.stages[last], j)
 		}
 	default:
-		panic(fmt.Sprintf("buildkitetest: unknown step type %q", step.Type))
+		panic(fmt.Sprintf("fakebuildkite: unknown step type %q", step.Type))
 	}
 }
 

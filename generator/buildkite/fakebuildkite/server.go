@@ -1,4 +1,4 @@
-// Package buildkitetest is a whole simulated Buildkite: organisations with
+// Package fakebuildkite is a whole simulated Buildkite: organisations with
 // clusters, queues, builds, jobs and agents, behind the HTTP API that the real
 // one documents, with a clock of its own.
 //
@@ -19,7 +19,7 @@
 // own, and everything that falls due happens then, in order of time, and in
 // order of arrival where the time is the same. The same calls therefore always
 // give the same bytes.
-package buildkitetest
+package fakebuildkite
 
 import (
 	"container/heap"

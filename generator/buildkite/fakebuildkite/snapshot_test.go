@@ -1,4 +1,4 @@
-package buildkitetest_test
+package fakebuildkite_test
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"muster/generator/buildkite"
-	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
 )
 
@@ -22,7 +22,7 @@ func TestSnapshot(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 7))
-			s := buildkitetest.New(buildkitetest.Options{Now: start, Poll: 5 * time.Second, CancelTime: 20 * time.Second, PlanConcurrency: 30})
+			s := fakebuildkite.New(fakebuildkite.Options{Now: start, Poll: 5 * time.Second, CancelTime: 20 * time.Second, PlanConcurrency: 30})
 			one, two := s.AddCluster("one"), s.AddCluster("two")
 			s.AddQueue(one, "fast")
 			s.AddQueue(one, "slow")
@@ -79,15 +79,15 @@ func order(s *plan.Snapshot) {
 }
 
 // happen lets builds, agents and people come and go for a while.
-func happen(r *rand.Rand, s *buildkitetest.Server, home string) {
+func happen(r *rand.Rand, s *fakebuildkite.Server, home string) {
 	seconds := func(most int) time.Duration { return time.Duration(r.IntN(most*1000)) * time.Millisecond }
 	rules := [][]string{nil, {"queue=fast"}, {"queue=slow", "os=linux"}, {"queue=*"}, {"*"}, {"queue=large", "size=*"}}
 	for range r.IntN(3) {
 		id := s.CreateBuild(build{Cluster: home, Steps: []step{
 			{Parallelism: 1 + r.IntN(4), Duration: seconds(300), Agents: rules[r.IntN(len(rules))], Fail: r.IntN(3), Retries: r.IntN(3), Priority: r.IntN(2)},
-			{Type: []buildkitetest.StepType{buildkitetest.Wait, buildkitetest.Block, buildkitetest.Trigger}[r.IntN(3)], Duration: seconds(60)},
+			{Type: []fakebuildkite.StepType{fakebuildkite.Wait, fakebuildkite.Block, fakebuildkite.Trigger}[r.IntN(3)], Duration: seconds(60)},
 			{Duration: seconds(100), Agents: rules[r.IntN(len(rules))]},
-			{Type: buildkitetest.Wait},
+			{Type: fakebuildkite.Wait},
 			{Duration: seconds(200), Parallelism: 2, ConcurrencyGroup: "deploy", Concurrency: 2, Eager: r.IntN(2) == 0},
 		}})
 		switch at := s.Now().Add(seconds(600)); r.IntN(4) {

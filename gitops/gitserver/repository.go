@@ -1,9 +1,9 @@
-// Package gittest makes git repositories and serves them as a git host does,
+// Package gitserver makes git repositories and serves them as a git host does,
 // for tests and for the demo: over smart HTTP through git's own
 // `git http-backend`, and over SSH through git's own upload-pack and
 // receive-pack. It needs the git binary and nothing else, and listens on the
 // loopback interface only.
-package gittest
+package gitserver
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/generator/plan"
+	"muster/gitops/branch"
 )
 
 // Repository is a bare repository on disk, whose branch is main.
@@ -70,7 +70,7 @@ func (r Repository) Head() (string, error) {
 
 // Commit writes one commit onto branch main, as another writer would, and
 // returns its identifier. The first commit begins the branch.
-func (r Repository) Commit(message string, at time.Time, changes ...plan.Change) (string, error) {
+func (r Repository) Commit(message string, at time.Time, changes ...branch.Change) (string, error) {
 	var stream bytes.Buffer
 	fmt.Fprintf(&stream, "commit refs/heads/main\ncommitter Somebody Else <else@example.com> %d +0000\n", at.Unix())
 	fmt.Fprintf(&stream, "data %d\n%s\n", len(message), message)

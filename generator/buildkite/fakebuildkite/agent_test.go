@@ -1,4 +1,4 @@
-package buildkitetest_test
+package fakebuildkite_test
 
 import (
 	"testing"
@@ -6,54 +6,54 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/buildkite/fakebuildkite"
 )
 
 func TestAgentEnds(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		agent  agent
-		play   func(s *buildkitetest.Server, id string)
+		play   func(s *fakebuildkite.Server, id string)
 		reason string
 		jobs   int
 		at     time.Duration // after the start; negative: stays
 	}{
 		{"idle", agent{IdleTimeout: time.Minute}, nil, "idle", 0, time.Minute},
 		{"never idle too long", agent{}, nil, "", 0, -1},
-		{"after its job", agent{AfterJob: true, IdleTimeout: time.Minute}, func(s *buildkitetest.Server, _ string) {
+		{"after its job", agent{AfterJob: true, IdleTimeout: time.Minute}, func(s *fakebuildkite.Server, _ string) {
 			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Parallelism: 2}}})
 		}, "job", 1, time.Hour},
-		{"after a failed job too", agent{AfterJob: true}, func(s *buildkitetest.Server, _ string) {
+		{"after a failed job too", agent{AfterJob: true}, func(s *fakebuildkite.Server, _ string) {
 			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Fail: -1}}})
 		}, "job", 1, time.Hour},
-		{"idle after jobs", agent{IdleTimeout: time.Minute}, func(s *buildkitetest.Server, _ string) {
+		{"idle after jobs", agent{IdleTimeout: time.Minute}, func(s *fakebuildkite.Server, _ string) {
 			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Parallelism: 2}}})
 		}, "idle", 2, 2*time.Hour + time.Minute},
-		{"stopped while idle", agent{}, func(s *buildkitetest.Server, id string) {
+		{"stopped while idle", agent{}, func(s *fakebuildkite.Server, id string) {
 			s.StopAgent(id)
 		}, "stopped", 0, 0},
-		{"stopped while busy", agent{}, func(s *buildkitetest.Server, id string) {
+		{"stopped while busy", agent{}, func(s *fakebuildkite.Server, id string) {
 			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Parallelism: 2}}})
 			s.StopAgent(id)
 		}, "stopped", 1, time.Hour},
-		{"lost while idle", agent{IdleTimeout: time.Minute}, func(s *buildkitetest.Server, id string) {
+		{"lost while idle", agent{IdleTimeout: time.Minute}, func(s *fakebuildkite.Server, id string) {
 			s.LoseAgent(id)
 		}, "lost", 0, 3 * time.Minute},
-		{"paused", agent{AfterJob: true, IdleTimeout: time.Minute}, func(s *buildkitetest.Server, id string) {
+		{"paused", agent{AfterJob: true, IdleTimeout: time.Minute}, func(s *fakebuildkite.Server, id string) {
 			s.PauseAgent(id)
 		}, "", 0, -1},
-		{"paused and resumed", agent{AfterJob: true, IdleTimeout: time.Minute}, func(s *buildkitetest.Server, id string) {
+		{"paused and resumed", agent{AfterJob: true, IdleTimeout: time.Minute}, func(s *fakebuildkite.Server, id string) {
 			s.PauseAgent(id)
 			s.At(start.Add(time.Hour), func() { s.ResumeAgent(id) })
 		}, "idle", 0, time.Hour},
-		{"paused during its job", agent{AfterJob: true}, func(s *buildkitetest.Server, id string) {
+		{"paused during its job", agent{AfterJob: true}, func(s *fakebuildkite.Server, id string) {
 			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Parallelism: 2}}})
 			s.PauseAgent(id)
 		}, "", 1, -1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var told []buildkitetest.AgentRecord
-			s := buildkitetest.New(buildkitetest.Options{Now: start, OnAgentEnd: func(r buildkitetest.AgentRecord) { told = append(told, r) }})
+			var told []fakebuildkite.AgentRecord
+			s := fakebuildkite.New(fakebuildkite.Options{Now: start, OnAgentEnd: func(r fakebuildkite.AgentRecord) { told = append(told, r) }})
 			id := connect(t, s, test.agent)
 			if test.play != nil {
 				test.play(s, id)
@@ -72,7 +72,7 @@ func TestAgentEnds(t *testing.T) {
 			if got.Ended.Sub(start) != test.at {
 				t.Errorf("ended after %s, want %s", got.Ended.Sub(start), test.at)
 			}
-			if diff := cmp.Diff([]buildkitetest.AgentRecord{got}, ignoreJobs(told, got.Jobs)); diff != "" {
+			if diff := cmp.Diff([]fakebuildkite.AgentRecord{got}, ignoreJobs(told, got.Jobs)); diff != "" {
 				t.Errorf("told at the end (-record +told):\n%s", diff)
 			}
 		})
@@ -80,7 +80,7 @@ func TestAgentEnds(t *testing.T) {
 }
 
 // ignoreJobs copies the count of jobs, which is complete only after the end.
-func ignoreJobs(told []buildkitetest.AgentRecord, jobs int) []buildkitetest.AgentRecord {
+func ignoreJobs(told []fakebuildkite.AgentRecord, jobs int) []fakebuildkite.AgentRecord {
 	for i := range told {
 		told[i].Jobs = jobs
 	}

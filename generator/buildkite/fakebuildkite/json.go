@@ -1,4 +1,4 @@
-package buildkitetest
+package fakebuildkite
 
 import (
 	"encoding/json"
@@ -114,7 +114,7 @@ func orNull(s string) *string {
 func encode(record any) []byte {
 	raw, err := json.Marshal(record)
 	if err != nil {
-		panic(fmt.Sprintf("buildkitetest: encoding %T: %v", record, err))
+		panic(fmt.Sprintf("fakebuildkite: encoding %T: %v", record, err))
 	}
 	return raw
 }

@@ -1,4 +1,4 @@
-package buildkitetest_test
+package fakebuildkite_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"muster/generator/buildkite"
-	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/buildkite/fakebuildkite"
 )
 
 // BenchmarkDay is a simulated day of 10,000 builds of one job and as many
@@ -24,7 +24,7 @@ func BenchmarkDay(b *testing.B) {
 }
 
 func day(b *testing.B, every time.Duration) {
-	s := buildkitetest.New(buildkitetest.Options{Now: start})
+	s := fakebuildkite.New(fakebuildkite.Options{Now: start})
 	c, err := buildkite.New(buildkite.Config{
 		Org: "acme", HTTP: s.Transport(), Token: func() (string, error) { return "test-token", nil },
 	})
@@ -62,7 +62,7 @@ func day(b *testing.B, every time.Duration) {
 func BenchmarkBurst(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		s := buildkitetest.New(buildkitetest.Options{Now: start})
+		s := fakebuildkite.New(fakebuildkite.Options{Now: start})
 		for range 500 {
 			if _, err := s.Connect(agent{}); err != nil {
 				b.Fatal(err)

@@ -1,4 +1,4 @@
-package buildkitetest_test
+package fakebuildkite_test
 
 import (
 	"encoding/json"
@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/buildkite/fakebuildkite"
 )
 
 // get asks the server and returns the answer with its body.
-func get(t *testing.T, s *buildkitetest.Server, token, path string) (*http.Response, string) {
+func get(t *testing.T, s *fakebuildkite.Server, token, path string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.buildkite.com/v2/"+path, nil)
 	if err != nil {
@@ -51,7 +51,7 @@ func ids(t *testing.T, body string) []string {
 }
 
 func TestStatuses(t *testing.T) {
-	s := buildkitetest.New(buildkitetest.Options{Scopes: []string{"read_agents", "read_builds"}, MaxDepth: 60})
+	s := fakebuildkite.New(fakebuildkite.Options{Scopes: []string{"read_agents", "read_builds"}, MaxDepth: 60})
 	for _, test := range []struct {
 		token, path string
 		want        int
@@ -120,7 +120,7 @@ func TestBuildFilters(t *testing.T) {
 	passed := s.CreateBuild(build{Steps: []step{{Duration: time.Minute}}})
 	s.Advance(time.Hour)
 	failed := s.CreateBuild(build{Steps: []step{{Duration: time.Minute, Fail: -1, Retries: 1}}})
-	blocked := s.CreateBuild(build{Steps: []step{{Type: buildkitetest.Block}, {}}})
+	blocked := s.CreateBuild(build{Steps: []step{{Type: fakebuildkite.Block}, {}}})
 	s.Advance(time.Hour)
 	running := s.CreateBuild(build{Steps: []step{{Duration: time.Hour}}})
 	scheduled := s.CreateBuild(build{Steps: []step{{}}})
@@ -201,7 +201,7 @@ func TestLimitedIsListedAsScheduled(t *testing.T) {
 }
 
 func TestRateLimits(t *testing.T) {
-	s := buildkitetest.New(buildkitetest.Options{Now: start, UserLimit: 2, OrgLimit: 10})
+	s := fakebuildkite.New(fakebuildkite.Options{Now: start, UserLimit: 2, OrgLimit: 10})
 	ask := func() (int, string, string) {
 		response, body := get(t, s, "test-token", "access-token")
 		h := response.Header

@@ -1,4 +1,4 @@
-package gittest
+package gitserver
 
 import (
 	"bytes"
@@ -83,7 +83,7 @@ func newKey(file string) (ssh.PublicKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	block, err := ssh.MarshalPrivateKey(key, "gittest")
+	block, err := ssh.MarshalPrivateKey(key, "gitserver")
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package gitops_test
+package ledger_test
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/generator/plan"
-	"muster/gitops"
+	"muster/gitops/ledger"
 )
 
 // TestHostileWords has rules of jobs, which anybody may write who may write a
@@ -20,7 +20,7 @@ func TestHostileWords(t *testing.T) {
 		"a=resolved https://github.com/acme/app/issues/3", "a=\xff", "a=日本", "a=b c",
 	}
 	o := plan.Observation{Queue: "default", Unmatched: []plan.Unmatched{{Rules: words, Missing: words, Jobs: 3}}}
-	message := gitops.Message(plan.Act{Kind: plan.Order, Path: "overlays/default", Decision: plan.Decision{Overlay: "default", Observation: o}}, "v0")
+	message := ledger.Message(ledger.Act{Kind: ledger.Dispatch, Path: "overlays/default", Decision: plan.Decision{Overlay: "default", Observation: o}}, "v0")
 	lower := strings.ToLower(message)
 	for _, bad := range []string{"@", "closes #", "fixes: acme", "resolved https"} {
 		if strings.Contains(lower, bad) {

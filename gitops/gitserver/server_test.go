@@ -1,4 +1,4 @@
-package gittest_test
+package gitserver_test
 
 import (
 	"bytes"
@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"muster/generator/plan"
-	"muster/gitops/gittest"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
 )
 
 func TestServerTakesAPushOverHTTP(t *testing.T) {
-	fleet := gittest.NewServer(t, gittest.Options{Username: "muster", Password: "s3cret"})
+	fleet := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: "s3cret"})
 	at := time.Unix(1_700_000_000, 0)
-	if _, err := fleet.Commit("begin", at, plan.Change{Path: "a/b.txt", Content: []byte("one\n")}); err != nil {
+	if _, err := fleet.Commit("begin", at, branch.Change{Path: "a/b.txt", Content: []byte("one\n")}); err != nil {
 		t.Fatal(err)
 	}
 	address := strings.Replace(fleet.URL(), "http://", "http://muster:s3cret@", 1)
@@ -41,7 +41,7 @@ func TestServerTakesAPushOverHTTP(t *testing.T) {
 }
 
 func TestServerRefusesAWrongPassword(t *testing.T) {
-	fleet := gittest.NewServer(t, gittest.Options{Username: "muster", Password: "right"})
+	fleet := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: "right"})
 	address := strings.Replace(fleet.URL(), "http://", "http://muster:wrong@", 1)
 	if out, err := exec.Command("git", "ls-remote", address).CombinedOutput(); err == nil {
 		t.Errorf("ls-remote with a wrong password succeeded: %s", out)

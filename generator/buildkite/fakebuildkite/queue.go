@@ -1,4 +1,4 @@
-package buildkitetest
+package fakebuildkite
 
 import (
 	"container/heap"
@@ -136,7 +136,7 @@ func (s *Server) cluster(id string) *cluster {
 			return c
 		}
 	}
-	panic(fmt.Sprintf("buildkitetest: no cluster %q", id))
+	panic(fmt.Sprintf("fakebuildkite: no cluster %q", id))
 }
 
 // satisfies reports whether an agent with these tags may run a job with this

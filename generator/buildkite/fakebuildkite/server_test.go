@@ -1,4 +1,4 @@
-package buildkitetest_test
+package fakebuildkite_test
 
 import (
 	"fmt"
@@ -9,18 +9,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"muster/generator/buildkite/buildkitetest"
+	"muster/generator/buildkite/fakebuildkite"
 )
 
 type (
-	agent = buildkitetest.Agent
-	build = buildkitetest.Build
-	step  = buildkitetest.Step
+	agent = fakebuildkite.Agent
+	build = fakebuildkite.Build
+	step  = fakebuildkite.Step
 )
 
 var start = time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
 
-func connect(t *testing.T, s *buildkitetest.Server, a agent) string {
+func connect(t *testing.T, s *fakebuildkite.Server, a agent) string {
 	t.Helper()
 	id, err := s.Connect(a)
 	if err != nil {
@@ -31,7 +31,7 @@ func connect(t *testing.T, s *buildkitetest.Server, a agent) string {
 
 // states are the states of all jobs of type script, in order of creation, as
 // in "passed running scheduled".
-func states(s *buildkitetest.Server) string {
+func states(s *fakebuildkite.Server) string {
 	var all []string
 	for _, j := range s.Jobs() {
 		all = append(all, j.State)
@@ -39,14 +39,14 @@ func states(s *buildkitetest.Server) string {
 	return strings.Join(all, " ")
 }
 
-func wantStates(t *testing.T, s *buildkitetest.Server, want string) {
+func wantStates(t *testing.T, s *fakebuildkite.Server, want string) {
 	t.Helper()
 	if got := states(s); got != want {
 		t.Errorf("after %s: jobs are %q, want %q", s.Now().Sub(start), got, want)
 	}
 }
 
-func wantBuild(t *testing.T, s *buildkitetest.Server, id, want string) {
+func wantBuild(t *testing.T, s *fakebuildkite.Server, id, want string) {
 	t.Helper()
 	state, blocked := s.BuildState(id)
 	if blocked {
@@ -57,8 +57,8 @@ func wantBuild(t *testing.T, s *buildkitetest.Server, id, want string) {
 	}
 }
 
-func newServer() *buildkitetest.Server {
-	return buildkitetest.New(buildkitetest.Options{Now: start})
+func newServer() *fakebuildkite.Server {
+	return fakebuildkite.New(fakebuildkite.Options{Now: start})
 }
 
 // TestMatching: an agent takes a job only when it carries every rule.
@@ -111,7 +111,7 @@ func TestDispatchOrder(t *testing.T) {
 		connect(t, s, agent{})
 		s.Advance(time.Hour)
 		jobs := s.Jobs()
-		slices.SortFunc(jobs, func(a, b buildkitetest.JobRecord) int { return a.Started.Compare(b.Started) })
+		slices.SortFunc(jobs, func(a, b fakebuildkite.JobRecord) int { return a.Started.Compare(b.Started) })
 		var order []string
 		for _, j := range jobs {
 			order = append(order, j.Step)
@@ -189,8 +189,8 @@ func TestWaitAndBlock(t *testing.T) {
 	s := newServer()
 	connect(t, s, agent{})
 	id := s.CreateBuild(build{Steps: []step{
-		{Duration: time.Minute}, {Type: buildkitetest.Wait}, {Duration: time.Minute},
-		{Type: buildkitetest.Block}, {Duration: time.Minute}, {Type: buildkitetest.Wait}, {Duration: time.Minute},
+		{Duration: time.Minute}, {Type: fakebuildkite.Wait}, {Duration: time.Minute},
+		{Type: fakebuildkite.Block}, {Duration: time.Minute}, {Type: fakebuildkite.Wait}, {Duration: time.Minute},
 	}})
 	wantStates(t, s, "running waiting waiting waiting")
 	wantBuild(t, s, id, "running")
@@ -220,7 +220,7 @@ func TestFailure(t *testing.T) {
 	connect(t, s, agent{})
 	connect(t, s, agent{})
 	id := s.CreateBuild(build{Steps: []step{
-		{Duration: time.Minute, Fail: 1}, {Duration: time.Hour}, {Type: buildkitetest.Wait}, {Duration: time.Minute},
+		{Duration: time.Minute, Fail: 1}, {Duration: time.Hour}, {Type: fakebuildkite.Wait}, {Duration: time.Minute},
 	}})
 	s.Advance(time.Minute)
 	wantBuild(t, s, id, "failing")
@@ -263,9 +263,9 @@ func TestAutomaticRetry(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	s := buildkitetest.New(buildkitetest.Options{Now: start, CancelTime: 10 * time.Second})
+	s := fakebuildkite.New(fakebuildkite.Options{Now: start, CancelTime: 10 * time.Second})
 	a := connect(t, s, agent{})
-	id := s.CreateBuild(build{Steps: []step{{Duration: time.Hour}, {}, {Type: buildkitetest.Wait}, {}}})
+	id := s.CreateBuild(build{Steps: []step{{Duration: time.Hour}, {}, {Type: fakebuildkite.Wait}, {}}})
 	s.CancelBuild(id)
 	wantStates(t, s, "canceling canceled canceled")
 	wantBuild(t, s, id, "canceling")
@@ -275,7 +275,7 @@ func TestCancel(t *testing.T) {
 	if got := s.Agents()[0]; got.ID != a || got.Job != "" || got.State != "connected" {
 		t.Errorf("the agent of a cancelled job goes on: %+v", got)
 	}
-	blocked := s.CreateBuild(build{Steps: []step{{Type: buildkitetest.Block}, {}}})
+	blocked := s.CreateBuild(build{Steps: []step{{Type: fakebuildkite.Block}, {}}})
 	s.CancelBuild(blocked)
 	wantBuild(t, s, blocked, "canceled")
 }
@@ -283,7 +283,7 @@ func TestCancel(t *testing.T) {
 // TestCancelledBeforeAccepting: the agent keeps waiting, and leaves when it
 // has been idle for long enough.
 func TestCancelledBeforeAccepting(t *testing.T) {
-	s := buildkitetest.New(buildkitetest.Options{Now: start, Poll: 10 * time.Second})
+	s := fakebuildkite.New(fakebuildkite.Options{Now: start, Poll: 10 * time.Second})
 	connect(t, s, agent{AfterJob: true, IdleTimeout: time.Minute})
 	s.Advance(time.Second)
 	id := s.CreateBuild(build{Steps: []step{{Duration: time.Hour}}})
@@ -297,13 +297,13 @@ func TestCancelledBeforeAccepting(t *testing.T) {
 		t.Errorf("%d agents before the idle time-out, want 1", got)
 	}
 	s.Advance(time.Second)
-	if got := s.Agents()[0]; got.Reason != buildkitetest.EndedIdle || got.Jobs != 0 {
+	if got := s.Agents()[0]; got.Reason != fakebuildkite.EndedIdle || got.Jobs != 0 {
 		t.Errorf("agent %+v, want gone for idleness", got)
 	}
 }
 
 func TestPoll(t *testing.T) {
-	s := buildkitetest.New(buildkitetest.Options{Now: start, Poll: 10 * time.Second})
+	s := fakebuildkite.New(fakebuildkite.Options{Now: start, Poll: 10 * time.Second})
 	connect(t, s, agent{})
 	s.Advance(13 * time.Second)
 	s.CreateBuild(build{Steps: []step{{Duration: time.Minute}}})
@@ -319,7 +319,7 @@ func TestConcurrencyGroup(t *testing.T) {
 		return []step{{Duration: time.Minute, ConcurrencyGroup: "g", Concurrency: 1, Eager: eager}}
 	}
 	behind := func(eager bool) []step {
-		return append([]step{{Duration: time.Hour, Agents: []string{"queue=slow"}}, {Type: buildkitetest.Wait}}, limited(eager)...)
+		return append([]step{{Duration: time.Hour, Agents: []string{"queue=slow"}}, {Type: fakebuildkite.Wait}}, limited(eager)...)
 	}
 	t.Run("ordered", func(t *testing.T) {
 		s := newServer()
@@ -360,7 +360,7 @@ func TestConcurrencyGroup(t *testing.T) {
 }
 
 func TestPlanConcurrency(t *testing.T) {
-	s := buildkitetest.New(buildkitetest.Options{Now: start, PlanConcurrency: 2})
+	s := fakebuildkite.New(fakebuildkite.Options{Now: start, PlanConcurrency: 2})
 	s.CreateBuild(build{Steps: []step{{Parallelism: 3, Duration: time.Minute}}})
 	wantStates(t, s, "scheduled scheduled platform_limited")
 	connect(t, s, agent{})
@@ -372,10 +372,10 @@ func TestTrigger(t *testing.T) {
 	s := newServer()
 	connect(t, s, agent{})
 	id := s.CreateBuild(build{Steps: []step{
-		{Type: buildkitetest.Trigger, Build: &build{Pipeline: "child", Steps: []step{{Duration: time.Minute}}}},
-		{Type: buildkitetest.Wait},
-		{Type: buildkitetest.Trigger, Duration: time.Minute},
-		{Type: buildkitetest.Wait},
+		{Type: fakebuildkite.Trigger, Build: &build{Pipeline: "child", Steps: []step{{Duration: time.Minute}}}},
+		{Type: fakebuildkite.Wait},
+		{Type: fakebuildkite.Trigger, Duration: time.Minute},
+		{Type: fakebuildkite.Wait},
 		{Duration: time.Minute},
 	}})
 	wantStates(t, s, "waiting running")
@@ -418,7 +418,7 @@ func TestDay(t *testing.T) {
 	}
 	s.Advance(25 * time.Hour)
 	got := s.Stats()
-	want := buildkitetest.Stats{Jobs: builds, Runnable: builds, Started: builds, Finished: builds, Agents: builds}
+	want := fakebuildkite.Stats{Jobs: builds, Runnable: builds, Started: builds, Finished: builds, Agents: builds}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -430,9 +430,9 @@ func TestStats(t *testing.T) {
 	connect(t, s, agent{IdleTimeout: time.Minute})
 	connect(t, s, agent{})
 	s.Advance(30 * time.Second)
-	s.CreateBuild(build{Steps: []step{{Duration: time.Hour}, {Agents: []string{"os=none"}}, {Type: buildkitetest.Wait}, {}}})
+	s.CreateBuild(build{Steps: []step{{Duration: time.Hour}, {Agents: []string{"os=none"}}, {Type: fakebuildkite.Wait}, {}}})
 	s.Advance(time.Minute)
-	want := buildkitetest.Stats{
+	want := fakebuildkite.Stats{
 		Jobs: 3, Runnable: 2, Started: 1, Agents: 3, Connected: 2, InVain: 1,
 		Idle: 30*time.Second + time.Minute + 90*time.Second,
 	}
@@ -444,14 +444,14 @@ func TestStats(t *testing.T) {
 // TestDeterminism: the same calls give the same bytes.
 func TestDeterminism(t *testing.T) {
 	play := func() string {
-		s := buildkitetest.New(buildkitetest.Options{Now: start, Poll: 3 * time.Second})
+		s := fakebuildkite.New(fakebuildkite.Options{Now: start, Poll: 3 * time.Second})
 		c := s.AddCluster("c")
 		s.AddQueue(c, "default")
 		var all strings.Builder
 		for i := range 50 {
 			s.CreateBuild(build{Cluster: c, Steps: []step{
 				{Parallelism: 1 + i%3, Duration: time.Duration(i) * time.Second, Fail: i % 2, Retries: 1},
-				{Type: buildkitetest.Wait}, {Priority: i % 5, ConcurrencyGroup: "g", Concurrency: 2, Duration: time.Second},
+				{Type: fakebuildkite.Wait}, {Priority: i % 5, ConcurrencyGroup: "g", Concurrency: 2, Duration: time.Second},
 			}})
 			_, _ = s.Connect(agent{Cluster: c, AfterJob: i%2 == 0, IdleTimeout: time.Minute})
 			s.Advance(time.Duration(i%7) * time.Second)

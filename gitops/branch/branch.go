@@ -1,0 +1,46 @@
+// Package branch has the words that readers and writers of one branch share:
+// the commit at its tip, the files that a new commit changes, and the error of
+// the writer who was not first. It is the standard library only, so that what
+// reads and makes files needs to know no git client.
+package branch
+
+import (
+	"errors"
+	"io/fs"
+	"time"
+)
+
+// Tip is the commit at the head of a branch, and what it holds.
+type Tip struct {
+	// Commit is the commit's identifier in hexadecimal.
+	Commit string
+	// Tree is the repository at that commit. It may read lazily, with the
+	// context that the tip was asked for with.
+	Tree fs.FS
+}
+
+// ErrMoved says that the branch was no longer at the tip that was given:
+// another writer was first and nothing was written. Read the new tip and try
+// again.
+var ErrMoved = errors.New("the branch has moved")
+
+// Change is one file written or removed.
+type Change struct {
+	// Path is slash-separated, from the top of the repository.
+	Path string
+	// Content is the whole file; nil removes it.
+	Content []byte
+}
+
+// Draft is one commit to be made. Its parent is the commit before it, so that
+// it has no identifier yet.
+type Draft struct {
+	// Message is the whole commit message.
+	Message string
+	// At is the author's and the committer's time; it is written in UTC, to
+	// the second.
+	At time.Time
+	// Changes are the files that are written and removed. Files keep their
+	// mode; new ones are plain. A directory disappears with its last file.
+	Changes []Change
+}
