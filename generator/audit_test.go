@@ -116,7 +116,7 @@ func (a *audit) pushed(pushed []*commit) {
 		case ledger.Dispatch:
 			a.checkOrder(m, c, o)
 			demand[o.Policy.Queue] += c.act.Decision.Sum.Demand
-			all[o.Policy.Queue] += c.act.Decision.Sum.Agents
+			all[o.Policy.Queue] += c.act.Decision.Sum.Dispatch
 		case ledger.Retire:
 			a.checkRetire(m, c, o)
 		}
@@ -176,7 +176,7 @@ func (a *audit) checkOrder(m *muster, c *commit, o plan.Overlay) {
 	d := c.act.Decision
 	p, _ := o.Policy.During(d.At())
 	total := 0
-	for _, x := range d.Order {
+	for _, x := range d.Dispatch {
 		total += x.Agents
 		if x.Agents > max(1, p.MaxDispatch) {
 			a.failf("%s orders %d agents at once, maxDispatch is %d", o.Name, x.Agents, p.MaxDispatch)
@@ -283,9 +283,9 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 			continue
 		}
 		switch j.State {
-		case plan.JobScheduled:
+		case plan.JobPending:
 			pending++
-		case plan.JobWaiting:
+		case plan.JobUpcoming:
 			waiting++
 		}
 	}
@@ -301,7 +301,7 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 	}
 	for _, c := range pushed {
 		if d := c.act.Decision; c.act.Kind == ledger.Dispatch && d.Queue == queue {
-			upkeep += d.Sum.Leaving
+			upkeep += d.Sum.Replacing
 			if d.Probe {
 				probes++
 			}
@@ -411,7 +411,7 @@ func (a *audit) checkTree(t *tree) {
 func (a *audit) book(c *commit) {
 	d := c.act.Decision
 	o := a.w.byPath(c.act.Path)
-	for _, x := range d.Order {
+	for _, x := range d.Dispatch {
 		entry := &order{Dispatch: x, overlay: o, came: map[int]bool{}}
 		a.dispatches[x.ID] = entry
 		a.orders = append(a.orders, entry)
@@ -468,7 +468,7 @@ func (a *audit) left(r fakebuildkite.AgentRecord) {
 		return
 	}
 	kind := 0
-	if x.Purpose == plan.ForUpkeep {
+	if x.Purpose == plan.ForWarmPool {
 		kind = 1
 	}
 	switch {
@@ -561,7 +561,7 @@ func (a *audit) excuses() (n int, text string) {
 			}
 		case a.w.foreign[j.Agent]:
 			foreign++
-		case x != nil && x.Purpose == plan.ForUpkeep:
+		case x != nil && x.Purpose == plan.ForWarmPool:
 			upkeep++
 		case x != nil && a.servable(j) > 1 && !a.w.alike():
 			mixed++

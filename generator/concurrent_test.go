@@ -131,7 +131,7 @@ func concurrentLoops(t *testing.T, seed uint64) {
 	for _, c := range repository.history()[1:] {
 		if c.act.Kind == ledger.Dispatch {
 			orders++
-			ordered += c.act.Decision.Sum.Agents
+			ordered += c.act.Decision.Sum.Dispatch
 		}
 	}
 	s := server.Stats()

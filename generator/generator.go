@@ -39,9 +39,9 @@ type Repository interface {
 
 // Buildkite says what is waiting and who is there.
 type Buildkite interface {
-	// Observe reads the agents first and then the jobs. With a since that is
+	// Snapshot reads the agents first and then the jobs. With a since that is
 	// not zero it also reads builds that finished after it.
-	Observe(ctx context.Context, at, since time.Time) (plan.Snapshot, error)
+	Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error)
 }
 
 // Clock tells the time and lets it pass.
@@ -74,7 +74,7 @@ type Generator struct {
 	cfg      Config
 	loader   *manifest.Loader
 	loaded   loaded
-	register plan.Register
+	register plan.Registrations
 	window   window
 	troubles troubles
 }
@@ -163,13 +163,13 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		return result, nil
 	}
 	now := g.cfg.Clock.Now().UTC().Truncate(time.Second)
-	snapshot, err := g.cfg.Buildkite.Observe(ctx, now, g.window.since(now, overlays, &g.register))
+	snapshot, err := g.cfg.Buildkite.Snapshot(ctx, now, g.window.since(now, overlays, &g.register))
 	if err != nil {
 		return result, fmt.Errorf("observing Buildkite: %w", err)
 	}
 	g.window.observed(now, overlays)
 	g.register.Note(snapshot)
-	g.register.Keep(overlays, now)
+	g.register.Reconcile(overlays, now)
 	for _, o := range plan.Observe(overlays, snapshot, &g.register) {
 		result.Decisions = append(result.Decisions, plan.Decide(tip.Commit, overlays, o)...)
 	}

@@ -165,8 +165,8 @@ func (m *muster) Commit(_ context.Context, tip branch.Tip, acts []ledger.Act) (b
 	return c.tip(), nil
 }
 
-// Observe implements generator.Buildkite.
-func (m *muster) Observe(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
+// Snapshot implements generator.Buildkite.
+func (m *muster) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
 	if err := m.die(); err != nil {
 		return plan.Snapshot{}, err
 	}
@@ -174,7 +174,7 @@ func (m *muster) Observe(ctx context.Context, at, since time.Time) (plan.Snapsho
 	var s plan.Snapshot
 	if m.w.http {
 		var err error
-		if s, err = m.client.Observe(ctx, at, since); err != nil {
+		if s, err = m.client.Snapshot(ctx, at, since); err != nil {
 			return s, errors.Join(err, m.die())
 		}
 	} else {

@@ -80,7 +80,7 @@ func renderOne(o manifest.Overlay, d plan.Decision) ([]ledger.Act, error) {
 	}
 	o, changes := o.Repair()
 	act(ledger.Repair, changes)
-	o, changes, err := o.Add(d.Order)
+	o, changes, err := o.Add(d.Dispatch)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func renderOne(o manifest.Overlay, d plan.Decision) ([]ledger.Act, error) {
 	}
 	act(ledger.Retire, changes)
 	if last := len(acts) - 1; last >= 0 && !d.State.Equal(o.State) {
-		acts[last].Changes = append(acts[last].Changes, o.Remember(d.State)...)
+		acts[last].Changes = append(acts[last].Changes, o.WriteState(d.State)...)
 	}
 	return acts, nil
 }

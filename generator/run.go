@@ -94,7 +94,7 @@ func Summary(acts []ledger.Act) string {
 		d := a.Decision
 		switch a.Kind {
 		case ledger.Dispatch:
-			words[i] = fmt.Sprintf("%s: dispatch %d", d.Overlay, d.Sum.Agents)
+			words[i] = fmt.Sprintf("%s: dispatch %d", d.Overlay, d.Sum.Dispatch)
 		case ledger.Retire:
 			words[i] = fmt.Sprintf("%s: retire %d", d.Overlay, len(d.Retire))
 		default:

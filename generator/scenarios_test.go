@@ -38,7 +38,7 @@ func (w *world) ordered() []string {
 	for _, c := range w.fleet.history() {
 		if c.act != nil && c.act.Kind == ledger.Dispatch {
 			d := c.act.Decision
-			all = append(all, fmt.Sprintf("%s %s %d+%d", d.At().Format("15:04:05"), d.Overlay, d.Sum.Demand, d.Sum.Upkeep))
+			all = append(all, fmt.Sprintf("%s %s %d+%d", d.At().Format("15:04:05"), d.Overlay, d.Sum.Demand, d.Sum.WarmPool))
 		}
 	}
 	return all
@@ -188,7 +188,7 @@ func TestBreaker(t *testing.T) {
 		for _, c := range w.fleet.history()[1:] {
 			d := c.act.Decision
 			if c.act.Kind == ledger.Dispatch {
-				sizes = append(sizes, d.Sum.Agents)
+				sizes = append(sizes, d.Sum.Dispatch)
 				if d.Probe {
 					waits = append(waits, d.At().Sub(failed).Round(time.Minute))
 				}

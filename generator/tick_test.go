@@ -86,7 +86,7 @@ func (b *bench) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (
 	return remote{b.fleet, "muster"}.Commit(ctx, tip, acts)
 }
 
-func (b *bench) Observe(_ context.Context, at, since time.Time) (plan.Snapshot, error) {
+func (b *bench) Snapshot(_ context.Context, at, since time.Time) (plan.Snapshot, error) {
 	b.since = append(b.since, since)
 	s := b.snapshot
 	s.At = at
@@ -97,7 +97,7 @@ func (b *bench) Observe(_ context.Context, at, since time.Time) (plan.Snapshot, 
 func (b *bench) jobs(queue string, n int) {
 	for i := range n {
 		b.snapshot.Jobs = append(b.snapshot.Jobs, plan.Job{
-			ID: fmt.Sprintf("%s-%d", queue, i), Rules: []string{"queue=" + queue}, State: plan.JobScheduled, Since: b.now.Add(-time.Second), URL: "https://buildkite.com/acme/1",
+			ID: fmt.Sprintf("%s-%d", queue, i), Rules: []string{"queue=" + queue}, State: plan.JobPending, Since: b.now.Add(-time.Second), URL: "https://buildkite.com/acme/1",
 		})
 	}
 }
@@ -267,7 +267,7 @@ func TestSince(t *testing.T) {
 	}
 	next(0) // nothing on order
 	b.jobs("a", 3)
-	first := next(time.Minute).Acts[0].Decision.Order[0]
+	first := next(time.Minute).Acts[0].Decision.Dispatch[0]
 	next(2 * time.Minute) // the order is new
 	next(3 * time.Minute) // it was there at the last look
 	next(9 * time.Minute) // which may have been long ago
@@ -302,7 +302,7 @@ func TestSince(t *testing.T) {
 func TestRestart(t *testing.T) {
 	b := newBench("a")
 	b.jobs("a", 3)
-	d := tick(t, b.generator()).Acts[0].Decision.Order[0]
+	d := tick(t, b.generator()).Acts[0].Decision.Dispatch[0]
 	b.now = b.now.Add(4 * time.Minute)
 	b.snapshot = plan.Snapshot{Sightings: sightings(d, "a")}
 	g := b.generator()
@@ -315,7 +315,7 @@ func TestRestart(t *testing.T) {
 	b.snapshot = plan.Snapshot{}
 	b.now = b.now.Add(5 * time.Minute)
 	r := tick(t, g)
-	if got := kinds(r.Acts); got != "a: retire 1" || r.Acts[0].Decision.Retire[0].Reason != plan.Settled {
+	if got := kinds(r.Acts); got != "a: retire 1" || r.Acts[0].Decision.Retire[0].Reason != plan.AllRegistered {
 		t.Errorf("acts %q, want the retirement of a settled order", got)
 	}
 	if names := b.fleet.head().tree.below("overlays/a/dispatches"); !slices.Equal(names, []string{"kustomization.yaml"}) {
@@ -331,12 +331,12 @@ func TestUnlistedAgent(t *testing.T) {
 	b.fleet = newFleet(b.Now, files(b.overlays))
 	b.jobs("a", 1)
 	g := b.generator()
-	d := tick(t, g).Acts[0].Decision.Order[0]
+	d := tick(t, g).Acts[0].Decision.Dispatch[0]
 	b.now = b.now.Add(time.Minute)
 	b.snapshot.Sightings = sightings(d, "a")
 	b.snapshot.Sightings[0].Running = true // and Agents is empty: it was read before
-	if r := tick(t, g); len(r.Decisions[0].Order) != 0 {
-		t.Errorf("orders %v beside an agent that works, max is 1", r.Decisions[0].Order)
+	if r := tick(t, g); len(r.Decisions[0].Dispatch) != 0 {
+		t.Errorf("orders %v beside an agent that works, max is 1", r.Decisions[0].Dispatch)
 	}
 }
 
@@ -345,7 +345,7 @@ func TestRetirementRides(t *testing.T) {
 	b := newBench("a", "b")
 	b.jobs("a", 3)
 	g := b.generator()
-	d := tick(t, g).Acts[0].Decision.Order[0]
+	d := tick(t, g).Acts[0].Decision.Dispatch[0]
 	b.now = b.now.Add(time.Minute)
 	b.snapshot = plan.Snapshot{Sightings: sightings(d, "a")}
 	if r := tick(t, g); len(r.Acts) != 0 {
@@ -362,7 +362,7 @@ func TestRetirementRides(t *testing.T) {
 func TestTroublesAreSaidOnce(t *testing.T) {
 	b := newBench("a", "b")
 	b.jobs("b", 2)
-	b.snapshot.Jobs = append(b.snapshot.Jobs, plan.Job{ID: "x", Rules: []string{"queue=b", "os=plan9"}, State: plan.JobScheduled, URL: "https://buildkite.com/acme/7"})
+	b.snapshot.Jobs = append(b.snapshot.Jobs, plan.Job{ID: "x", Rules: []string{"queue=b", "os=plan9"}, State: plan.JobPending, URL: "https://buildkite.com/acme/7"})
 	policy := branch.Change{Path: "overlays/a/scaling.yaml", Content: []byte("spec: 7\n")}
 	b.fleet.edit("a person", policy)
 	b.fleet.edit("a person", branch.Change{Path: "overlays/b/dispatches/state.yaml", Content: []byte("nonsense\n")})

@@ -21,7 +21,7 @@ type window struct {
 
 // since returns the moment from which finished builds must be read so that no
 // agent of any dispatch goes unseen; zero when none is missing.
-func (w *window) since(now time.Time, overlays []plan.Overlay, r *plan.Register) time.Time {
+func (w *window) since(now time.Time, overlays []plan.Overlay, r *plan.Registrations) time.Time {
 	var oldest time.Time
 	for _, o := range overlays {
 		for _, d := range o.Dispatches {

@@ -125,12 +125,12 @@ func (s *settings) checkQueues(ctx context.Context, client *buildkite.Client, tr
 			overlays = append(overlays, o.Overlay)
 		}
 	}
-	snapshot, err := client.Observe(ctx, s.program.clock.Now(), time.Time{})
+	snapshot, err := client.Snapshot(ctx, s.program.clock.Now(), time.Time{})
 	if err != nil {
 		return nil, err
 	}
 	var held []error
-	for _, o := range plan.Observe(overlays, snapshot, &plan.Register{}) {
+	for _, o := range plan.Observe(overlays, snapshot, &plan.Registrations{}) {
 		for _, supply := range o.Overlays {
 			if supply.Held != "" {
 				held = append(held, fmt.Errorf("%s is held: %s", supply.Overlay, supply.Held))

@@ -74,8 +74,8 @@ func printTable(out io.Writer, r generator.Result) error {
 		if d.Schedule != "" {
 			fmt.Fprintf(out, "%s: schedule %q is in force\n", d.Overlay, d.Schedule)
 		}
-		if d.Sum.PerHour > 0 {
-			fmt.Fprintf(out, "%s: the limit of %d agents in an hour leaves %d, which bounds the ceiling\n", d.Overlay, d.Sum.PerHour, d.Sum.Allowance)
+		if d.Sum.MaxPerHour > 0 {
+			fmt.Fprintf(out, "%s: the limit of %d agents in an hour leaves %d, which bounds the ceiling\n", d.Overlay, d.Sum.MaxPerHour, d.Sum.LeftThisHour)
 		}
 		if d.Held != "" {
 			fmt.Fprintf(out, "%s is held: %s\n", d.Overlay, d.Held)
@@ -108,17 +108,17 @@ func printSums(out io.Writer, decisions []plan.Decision) error {
 		{"AHEAD", false, func(d plan.Decision) int { return d.Sum.Lookahead }},
 		{"BUFFER", false, func(d plan.Decision) int { return d.Sum.Buffer }},
 		{"IDLE", true, func(d plan.Decision) int { return d.Sum.Idle }},
-		{"LEAVING", false, func(d plan.Decision) int { return d.Sum.Leaving }},
-		{"STARTING", true, func(d plan.Decision) int { return d.Sum.Starting }},
+		{"LEAVING", false, func(d plan.Decision) int { return d.Sum.Replacing }},
+		{"STARTING", true, func(d plan.Decision) int { return d.Sum.InFlight }},
 		{"BUSY", true, func(d plan.Decision) int { return d.Sum.Busy }},
-		{"OWN", true, func(d plan.Decision) int { return d.Sum.Own }},
+		{"OWN", true, func(d plan.Decision) int { return d.Sum.Current }},
 		{"STOPPING", false, func(d plan.Decision) int { return d.Sum.Stopping }},
 		{"MIN", false, func(d plan.Decision) int { return d.Sum.Min }},
 		{"MAX", true, func(d plan.Decision) int { return d.Sum.Max }},
-		{"NEED", true, func(d plan.Decision) int { return d.Sum.Need }},
-		{"FLOOR", true, func(d plan.Decision) int { return d.Sum.Floor }},
-		{"CEILING", true, func(d plan.Decision) int { return d.Sum.Ceiling }},
-		{"DISPATCH", true, func(d plan.Decision) int { return d.Sum.Agents }},
+		{"NEED", true, func(d plan.Decision) int { return d.Sum.Missing }},
+		{"FLOOR", true, func(d plan.Decision) int { return d.Sum.BelowMin }},
+		{"CEILING", true, func(d plan.Decision) int { return d.Sum.Room }},
+		{"DISPATCH", true, func(d plan.Decision) int { return d.Sum.Dispatch }},
 		{"RETIRE", false, func(d plan.Decision) int { return len(d.Retire) }},
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

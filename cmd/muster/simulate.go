@@ -73,7 +73,7 @@ the table, and the columns of the CSV file.`,
 
 func workloadNames() []string {
 	var names []string
-	for _, g := range simulation.Generators() {
+	for _, g := range simulation.Loads() {
 		names = append(names, g.Name)
 	}
 	return names
@@ -214,7 +214,7 @@ func (s *simulate) cases(cmd *cobra.Command, world simulation.World) ([]simulati
 		load.Name = cmp.Or(strings.TrimSuffix(load.Name, ".git"), "history")
 		return []simulation.Case{{World: world, Workload: load}}, nil
 	}
-	generators, err := choose("--workload", s.workloads, simulation.Generators(), func(g simulation.Generator) string { return g.Name })
+	generators, err := choose("--workload", s.workloads, simulation.Loads(), func(g simulation.Load) string { return g.Name })
 	if err != nil {
 		return nil, usage(err)
 	}

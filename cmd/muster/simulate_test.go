@@ -184,7 +184,7 @@ func TestSimulateHistory(t *testing.T) {
 		}
 	}
 	commit("Begin\n", simulation.Start(), branch.Change{Path: "overlays/default/scaling.yaml", Content: fmt.Appendf(nil, scaling, 50)})
-	load := simulation.Generators()[0].Generate(1, 2*time.Hour)
+	load := simulation.Loads()[0].Generate(1, 2*time.Hour)
 	n := 0
 	simulation.Play(simulation.DefaultWorld(), load, &simulation.Muster{}, func(a simulation.Act) {
 		n++

@@ -62,7 +62,7 @@ func (s *session) jobs(jobs map[string]plan.Job, b *readBuild) (limited int) {
 		}
 		switch state {
 		case "scheduled":
-			job.State = plan.JobScheduled
+			job.State = plan.JobPending
 			if !r.RunnableAt.set {
 				limited++
 				if !c.cfg.CountLimited {
@@ -74,7 +74,7 @@ func (s *session) jobs(jobs map[string]plan.Job, b *readBuild) (limited int) {
 		case "blocked":
 			job.State = plan.JobBlocked
 		case "waiting":
-			job.State = plan.JobWaiting
+			job.State = plan.JobUpcoming
 			if behind {
 				job.State = plan.JobBlocked
 			}
@@ -84,7 +84,7 @@ func (s *session) jobs(jobs map[string]plan.Job, b *readBuild) (limited int) {
 			}
 			continue
 		}
-		if job.State == plan.JobScheduled {
+		if job.State == plan.JobPending {
 			job.Since = runnableSince(r)
 		}
 		job.Rules = c.clusters.rules(r, job.Cluster)

@@ -251,7 +251,7 @@ func reduced(s plan.Snapshot) world {
 	for _, j := range s.Jobs {
 		state := string(j.State)
 		if j.State == plan.JobBlocked {
-			state = string(plan.JobWaiting)
+			state = string(plan.JobUpcoming)
 		}
 		w.Jobs[j.ID] = strings.Join(append(slices.Sorted(slices.Values(j.Rules)), j.Cluster, state, j.Since.String()), " ")
 	}
@@ -269,7 +269,7 @@ func reduced(s plan.Snapshot) world {
 func truth(s *fakebuildkite.Server) world {
 	w := world{Jobs: map[string]string{}, Agents: map[string]string{}, Running: map[string]string{}}
 	states := map[string]plan.JobState{
-		"scheduled": plan.JobScheduled, "waiting": plan.JobWaiting, "blocked": plan.JobWaiting,
+		"scheduled": plan.JobPending, "waiting": plan.JobUpcoming, "blocked": plan.JobUpcoming,
 		"limited": plan.JobLimited, "platform_limited": plan.JobLimited, "reserved": plan.JobLimited,
 	}
 	for _, j := range s.Jobs() {
@@ -282,7 +282,7 @@ func truth(s *fakebuildkite.Server) world {
 		}
 		if state, ok := states[j.State]; ok {
 			var since time.Time
-			if state == plan.JobScheduled {
+			if state == plan.JobPending {
 				since = j.Runnable
 			}
 			w.Jobs[j.ID] = strings.Join(append(slices.Sorted(slices.Values(j.Rules)), j.Cluster, string(state), since.String()), " ")

@@ -67,7 +67,7 @@ func (c *jobChecker) times(o *Overlay) {
 		c.bad(fmt.Sprintf("%d is too short: %s", n, why), fmt.Sprintf("write %d or more: an hour, and the lease with ten minutes to spare", least), ttl...)
 	}
 	deadline := []string{"spec", "activeDeadlineSeconds"}
-	waits := lease + int(max(o.Policy.IdleTimeout, o.Policy.UpkeepIdleTimeout)/time.Second)
+	waits := lease + int(max(o.Policy.IdleTimeout, o.Policy.WarmIdleTimeout)/time.Second)
 	if n, ok := integer(c.job, deadline...); ok && n <= waits {
 		c.bad(fmt.Sprintf("%d is too short: it ends agents that work", n), fmt.Sprintf("write more than %d, which is the lease and the longest idle time-out, and add the longest build", waits), deadline...)
 	}

@@ -63,8 +63,8 @@ func parseDispatch(file string, data []byte) (d plan.Dispatch, wrong *Finding) {
 		r.strings(slices.Concat(at, []string{"annotations"})...)
 	}
 	d.Purpose = plan.Purpose(r.note(AnnotationPurpose))
-	if d.Purpose != plan.ForDemand && d.Purpose != plan.ForUpkeep {
-		r.bad(fmt.Sprintf("%s is neither %s nor %s", quote(string(d.Purpose)), plan.ForDemand, plan.ForUpkeep), "metadata", "annotations", AnnotationPurpose)
+	if d.Purpose != plan.ForDemand && d.Purpose != plan.ForWarmPool {
+		r.bad(fmt.Sprintf("%s is neither %s nor %s", quote(string(d.Purpose)), plan.ForDemand, plan.ForWarmPool), "metadata", "annotations", AnnotationPurpose)
 	}
 	d.At = r.time(AnnotationOrderedAt)
 	d.NotAfter = r.time(AnnotationNotAfter)

@@ -95,7 +95,7 @@ func orders() *rapid.Generator[plan.Dispatch] {
 		at := time.Unix(rapid.Int64Range(0, 4_000_000_000).Draw(t, "at"), 0).UTC()
 		return plan.Dispatch{
 			ID:          rapid.StringMatching(`[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?`).Filter(func(id string) bool { return id != "state" && id != "kustomization" }).Draw(t, "id"),
-			Purpose:     rapid.SampledFrom([]plan.Purpose{plan.ForDemand, plan.ForUpkeep}).Draw(t, "purpose"),
+			Purpose:     rapid.SampledFrom([]plan.Purpose{plan.ForDemand, plan.ForWarmPool}).Draw(t, "purpose"),
 			Agents:      rapid.IntRange(1, mostAgents).Draw(t, "agents"),
 			At:          at,
 			NotAfter:    at.Add(time.Duration(rapid.IntRange(0, 86400).Draw(t, "lease")) * time.Second),

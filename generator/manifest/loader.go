@@ -357,8 +357,8 @@ func identityKey(file string, e fs.DirEntry) (key [sha256.Size]byte, ok bool) {
 	return [sha256.Size]byte(h.Sum(nil)), true
 }
 
-// remember keeps dispatches that were just written from being read again.
-func (l *Loader) remember(sound map[[sha256.Size]byte]plan.Dispatch) {
+// know keeps dispatches that were just written from being read again.
+func (l *Loader) know(sound map[[sha256.Size]byte]plan.Dispatch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sound == nil {

@@ -311,7 +311,7 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, err
 		changes = append(changes, branch.Change{Path: file, Content: content})
 		sound[contentKey(file, content)] = d
 	}
-	o.loader.remember(sound)
+	o.loader.know(sound)
 	changes = next.relist(changes)
 	return next, changes, nil
 }

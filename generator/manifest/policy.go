@@ -68,7 +68,7 @@ func specFields() []specField {
 		count("maxDispatch", 1, func(p *plan.Policy) *int { return &p.MaxDispatch }),
 		span("lease", time.Minute, 24*time.Hour, func(p *plan.Policy) *time.Duration { return &p.Lease }),
 		span("idleTimeout", 10*time.Second, 24*time.Hour, func(p *plan.Policy) *time.Duration { return &p.IdleTimeout }),
-		span("upkeepIdleTimeout", time.Minute, 7*24*time.Hour, func(p *plan.Policy) *time.Duration { return &p.UpkeepIdleTimeout }),
+		span("upkeepIdleTimeout", time.Minute, 7*24*time.Hour, func(p *plan.Policy) *time.Duration { return &p.WarmIdleTimeout }),
 		count("priority", 0, func(p *plan.Policy) *int { return &p.Priority }),
 		count("maxPerHour", 0, func(p *plan.Policy) *int { return &p.MaxPerHour }),
 		{"paused", (*policyReader).paused},
@@ -78,7 +78,7 @@ func specFields() []specField {
 
 func parsePolicy(file string, data []byte) (plan.Policy, []Finding) {
 	r := &policyReader{file: file, policy: plan.Policy{
-		MaxDispatch: 100, Lease: 15 * time.Minute, IdleTimeout: 5 * time.Minute, UpkeepIdleTimeout: time.Hour,
+		MaxDispatch: 100, Lease: 15 * time.Minute, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
 	}}
 	if len(data) > largestPolicy {
 		return plan.Policy{}, []Finding{{File: file, Problem: fmt.Sprintf("is %d bytes and was not read", len(data)), Remedy: fmt.Sprintf("a policy has at most %d", largestPolicy)}}

@@ -20,7 +20,7 @@ func TestPolicyDefaults(t *testing.T) {
 	}
 	want := plan.Policy{
 		Queue: "default", Max: 50, MaxDispatch: 100,
-		Lease: 15 * time.Minute, IdleTimeout: 5 * time.Minute, UpkeepIdleTimeout: time.Hour,
+		Lease: 15 * time.Minute, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -50,7 +50,7 @@ spec:
 	want := plan.Policy{
 		Queue: "Linux_amd64-1", Cluster: "My cluster", Tags: []string{"os=linux", "size=large", "team:ci=1"},
 		Min: 3, Max: 100_000, Buffer: 2, Lookahead: 0.25, MaxDispatch: 10,
-		Lease: 20 * time.Minute, IdleTimeout: 90 * time.Second, UpkeepIdleTimeout: 90 * time.Minute,
+		Lease: 20 * time.Minute, IdleTimeout: 90 * time.Second, WarmIdleTimeout: 90 * time.Minute,
 		Priority: 7, Paused: true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -178,7 +178,7 @@ func FuzzPolicy(f *testing.F) {
 			}
 			return
 		}
-		if p.Min < 0 || p.Min > p.Max || p.Buffer < 0 || p.MaxDispatch < 1 || p.Lookahead < 0 || p.Lookahead > 1 || p.Lease < time.Minute || p.IdleTimeout <= 0 || p.UpkeepIdleTimeout <= 0 || !queueRule.MatchString(p.Queue) {
+		if p.Min < 0 || p.Min > p.Max || p.Buffer < 0 || p.MaxDispatch < 1 || p.Lookahead < 0 || p.Lookahead > 1 || p.Lease < time.Minute || p.IdleTimeout <= 0 || p.WarmIdleTimeout <= 0 || !queueRule.MatchString(p.Queue) {
 			t.Errorf("taken: %+v", p)
 		}
 		for _, tag := range p.Tags {

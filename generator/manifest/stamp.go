@@ -55,8 +55,8 @@ func checkDispatch(d plan.Dispatch) error {
 		return fmt.Errorf("dispatch %s: %d agents: a Job holds 1 to %d", d.ID, d.Agents, mostAgents)
 	case len(last) > longestName:
 		return fmt.Errorf("dispatch %s: its last pod would be named %s: %d characters, at most %d", d.ID, last, len(last), longestName)
-	case d.Purpose != plan.ForDemand && d.Purpose != plan.ForUpkeep:
-		return fmt.Errorf("dispatch %s: purpose %s is neither %s nor %s", d.ID, quote(string(d.Purpose)), plan.ForDemand, plan.ForUpkeep)
+	case d.Purpose != plan.ForDemand && d.Purpose != plan.ForWarmPool:
+		return fmt.Errorf("dispatch %s: purpose %s is neither %s nor %s", d.ID, quote(string(d.Purpose)), plan.ForDemand, plan.ForWarmPool)
 	case !d.At.Equal(d.At.Truncate(time.Second)) || !d.NotAfter.Equal(d.NotAfter.Truncate(time.Second)):
 		return fmt.Errorf("dispatch %s: its times are not whole seconds", d.ID)
 	case d.NotAfter.Before(d.At) || d.At.UTC().Year() < 1 || d.NotAfter.UTC().Year() > 9999:

@@ -51,9 +51,9 @@ func readState(file string, data []byte) (plan.State, *Finding) {
 	return doc.State, nil
 }
 
-// Remember returns the change that keeps the state for the next decision; none
+// WriteState returns the change that keeps the state for the next decision; none
 // when it is kept already.
-func (o *Overlay) Remember(s plan.State) []branch.Change {
+func (o *Overlay) WriteState(s plan.State) []branch.Change {
 	if s.Equal(o.State) {
 		return nil
 	}

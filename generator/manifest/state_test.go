@@ -16,12 +16,12 @@ const stateOf = "overlays/default/dispatches/state.yaml"
 func TestRemember(t *testing.T) {
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	state := plan.State{
-		Breaker: plan.Breaker{Failures: 4, At: at, Dispatch: "default-7f3k9c2b", Cause: plan.NobodyWorked},
+		Breaker: plan.Breaker{Failures: 4, At: at, Dispatch: "default-7f3k9c2b", Cause: plan.NoJobTaken},
 		Ordered: []plan.Ordered{{At: at.Add(-time.Hour), Agents: 3}, {At: at, Agents: 12}},
 	}
 	tree := sound(t)
 	overlay := load(t, NewLoader("overlays"), tree.tree())[0]
-	changes := overlay.Remember(state)
+	changes := overlay.WriteState(state)
 	if len(changes) != 1 || changes[0].Path != stateOf {
 		t.Fatalf("remembering changes %v", changes)
 	}
@@ -30,13 +30,13 @@ func TestRemember(t *testing.T) {
 	if diff := cmp.Diff(state, overlay.State); diff != "" || overlay.Err != nil || overlay.Amnesia() != nil {
 		t.Errorf("read again (%v, %v): %s", overlay.Err, overlay.Amnesia(), diff)
 	}
-	if again := overlay.Remember(state); again != nil {
+	if again := overlay.WriteState(state); again != nil {
 		t.Errorf("remembering the same changes %v", again)
 	}
 	if _, repair := overlay.Repair(); repair != nil {
 		t.Errorf("a sound state needs a repair: %v", repair)
 	}
-	if changes := overlay.Remember(plan.State{}); len(changes) != 1 || changes[0].Content != nil {
+	if changes := overlay.WriteState(plan.State{}); len(changes) != 1 || changes[0].Content != nil {
 		t.Errorf("forgetting changes %v", changes)
 	}
 }

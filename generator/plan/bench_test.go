@@ -8,14 +8,14 @@ import (
 
 // fleetOf makes overlays on ten queues and jobs of a hundred kinds, half of
 // them waiting, with an agent for every twentieth job.
-func fleetOf(overlays, jobs int) ([]Overlay, Snapshot, *Register) {
+func fleetOf(overlays, jobs int) ([]Overlay, Snapshot, *Registrations) {
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	var fleet []Overlay
 	for i := range overlays {
 		o := Overlay{Name: fmt.Sprintf("overlay-%02d", i), Policy: Policy{
 			Queue: fmt.Sprintf("queue-%d", i%10), Tags: []string{"os=linux", fmt.Sprintf("size=%d", i/10)},
 			Min: 5, Max: 2000, Buffer: 10, Lookahead: 0.2, MaxDispatch: 100, Lease: lease,
-			IdleTimeout: 5 * time.Minute, UpkeepIdleTimeout: time.Hour, Priority: i % 3,
+			IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour, Priority: i % 3,
 		}}
 		for k := range 20 {
 			o.Dispatches = append(o.Dispatches, Dispatch{ID: fmt.Sprintf("%s-%08d", o.Name, k), Agents: 50, At: at, NotAfter: at.Add(lease)})
@@ -24,9 +24,9 @@ func fleetOf(overlays, jobs int) ([]Overlay, Snapshot, *Register) {
 	}
 	s := Snapshot{At: at}
 	for i := range jobs {
-		state := JobScheduled
+		state := JobPending
 		if i%2 == 1 {
-			state = JobWaiting
+			state = JobUpcoming
 		}
 		rules := []string{fmt.Sprintf("queue=queue-%d", i%10), "os=linux"}
 		if i%7 == 0 {
@@ -39,9 +39,9 @@ func fleetOf(overlays, jobs int) ([]Overlay, Snapshot, *Register) {
 				Tags: append(o.AgentTags(), fmt.Sprintf("dispatch=%s-%08d", o.Name, i%20), fmt.Sprintf("index=%d", i/20%50))})
 		}
 	}
-	r := &Register{}
+	r := &Registrations{}
 	r.Note(s)
-	r.Keep(fleet, at)
+	r.Reconcile(fleet, at)
 	return fleet, s, r
 }
 
@@ -55,7 +55,7 @@ func BenchmarkDecide(b *testing.B) {
 				agents = 0
 				for _, o := range Observe(overlays, snapshot, register) {
 					for _, d := range Decide("c0ffee", overlays, o) {
-						agents += d.Sum.Agents
+						agents += d.Sum.Dispatch
 					}
 				}
 			}

@@ -56,7 +56,7 @@ func newShare(v Overlay, o Observation) *share {
 	s := &share{overlay: v, supply: o.supply(v.Name)}
 	s.policy, s.schedule = v.Policy.During(o.At)
 	p := s.policy
-	if s.supply.Useless > 0 {
+	if s.supply.WrongTags > 0 {
 		s.held = "agents that were ordered have come and can take none of the jobs: do their tags match spec.tags, and their cluster spec.cluster? Nothing more is ordered until it is known what became of this order"
 	}
 	if s.supply.Held != "" {
@@ -72,25 +72,25 @@ func newShare(v Overlay, o Observation) *share {
 	s.breaker = v.State.Breaker.judge(s.verdicts(o.At), o.At)
 	for _, d := range v.Dispatches {
 		if !d.Expired(o.At) {
-			s.sum.Starting += d.Agents - s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
+			s.sum.InFlight += d.Agents - s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
 		}
 	}
 	s.sum.Min, s.sum.Max, s.sum.Buffer = p.Min, p.Max, p.Buffer
 	s.sum.Busy = s.supply.Busy
-	s.sum.Leaving, s.sum.Stopping = s.supply.Leaving, s.supply.Stopping
-	s.sum.Own = s.supply.Own + s.sum.Starting
-	s.sum.Floor = max(0, p.Min-(s.sum.Own-s.sum.Leaving))
-	s.sum.Ceiling = max(0, p.Max-s.sum.Own-s.supply.Stopping)
+	s.sum.Replacing, s.sum.Stopping = s.supply.Replacing, s.supply.Stopping
+	s.sum.Current = s.supply.Own + s.sum.InFlight
+	s.sum.BelowMin = max(0, p.Min-(s.sum.Current-s.sum.Replacing))
+	s.sum.Room = max(0, p.Max-s.sum.Current-s.supply.Stopping)
 	if p.MaxPerHour > 0 {
 		_, ordered := v.State.lastHour(o.At)
-		s.sum.PerHour, s.sum.Allowance = p.MaxPerHour, max(0, p.MaxPerHour-ordered)
-		s.sum.Ceiling = min(s.sum.Ceiling, s.sum.Allowance)
+		s.sum.MaxPerHour, s.sum.LeftThisHour = p.MaxPerHour, max(0, p.MaxPerHour-ordered)
+		s.sum.Room = min(s.sum.Room, s.sum.LeftThisHour)
 	}
 	return s
 }
 
 // spare is how many idle agents stay for look-ahead and buffer.
-func (s *share) spare() int { return s.supply.Spare - s.supply.Leaving }
+func (s *share) spare() int { return s.supply.Spare - s.supply.Replacing }
 
 // divide settles which overlay orders agents for which jobs. It is one flow.
 // What is asked for, in this order: the pending jobs, then each overlay's
@@ -112,16 +112,16 @@ func divide(shares []*share, jobs []Demand, now time.Time) {
 		s.sum.Lookahead = int(s.policy.Lookahead*float64(ahead[i]) + 1e-9)
 		if s.breaker.Open() {
 			if s.held == "" && s.mayProbe(now) {
-				supply[2*n+i] = min(1, s.sum.Ceiling) // its turn: one job is left to the probe
+				supply[2*n+i] = min(1, s.sum.Room) // its turn: one job is left to the probe
 			}
 			continue // nothing else is expected of it, and nothing asked
 		}
 		demand[len(jobs)+i] = max(0, s.sum.Lookahead-s.spare())
-		supply[i] = s.sum.Starting
+		supply[i] = s.sum.InFlight
 		if s.held == "" {
 			demand[len(jobs)+n+i] = max(0, s.sum.Buffer-max(0, s.spare()-s.sum.Lookahead))
-			supply[n+i] = min(s.sum.Floor, s.sum.Ceiling)
-			supply[2*n+i] = s.sum.Ceiling - supply[n+i]
+			supply[n+i] = min(s.sum.BelowMin, s.sum.Room)
+			supply[2*n+i] = s.sum.Room - supply[n+i]
 		}
 	}
 	can := func(i, j int) bool {
@@ -138,7 +138,7 @@ func divide(shares []*share, jobs []Demand, now time.Time) {
 		for last < n && shares[last].policy.Priority == shares[first].policy.Priority {
 			last++
 		}
-		f.serveEvenly(2*n+first, 2*n+last, func(i int) int { return shares[i%n].sum.Own })
+		f.serveEvenly(2*n+first, 2*n+last, func(i int) int { return shares[i%n].sum.Current })
 		first = last
 	}
 	for i, s := range shares {
@@ -153,7 +153,7 @@ func lookAhead(shares []*share, jobs []Demand) []int {
 	for _, d := range jobs {
 		for i, s := range shares {
 			if s.held == "" && !s.breaker.Open() && s.policy.Lookahead > 0 && slices.Contains(d.Overlays, s.overlay.Name) {
-				ahead[i] += d.Waiting
+				ahead[i] += d.Upcoming
 				break
 			}
 		}
@@ -180,10 +180,10 @@ func (s *share) conclude(f *flow, i, n int, jobs []Demand) {
 	look, buffer := len(jobs)+i, len(jobs)+n+i
 	m.Elsewhere -= unserved + starting + ordered
 	m.Demand = ordered + f.moved[n+i][look] + f.moved[2*n+i][look]
-	m.Upkeep = f.moved[n+i][buffer] + f.moved[2*n+i][buffer]
-	m.Need = m.Demand + m.Upkeep + unserved + f.want[look] + f.want[buffer]
-	m.Upkeep += f.free[n+i]
-	m.Agents = m.Demand + m.Upkeep
+	m.WarmPool = f.moved[n+i][buffer] + f.moved[2*n+i][buffer]
+	m.Missing = m.Demand + m.WarmPool + unserved + f.want[look] + f.want[buffer]
+	m.WarmPool += f.free[n+i]
+	m.Dispatch = m.Demand + m.WarmPool
 }
 
 func (s *share) decision(tip string, o Observation) Decision {
@@ -202,7 +202,7 @@ func (s *share) decision(tip string, o Observation) Decision {
 		d.Held, d.Probe = s.probe(o.At)
 	}
 	d.Sum = s.sum
-	d.Order = s.order(tip, o.At)
+	d.Dispatch = s.order(tip, o.At)
 	d.State = s.state(o.At)
 	return d
 }
@@ -216,10 +216,10 @@ func (s *share) probe(now time.Time) (held string, probe bool) {
 		return "the breaker is open, and it is not known yet what became of the last agents ordered", false
 	case !s.mayProbe(now):
 		return "the breaker is open; the next probe goes at " + s.breaker.NextProbe().UTC().Format(time.RFC3339), false
-	case max(s.sum.Need, s.sum.Floor, s.sum.Buffer-s.spare()) <= 0 || s.sum.Ceiling == 0:
+	case max(s.sum.Missing, s.sum.BelowMin, s.sum.Buffer-s.spare()) <= 0 || s.sum.Room == 0:
 		return "", false
 	}
-	s.sum.Agents, s.sum.Demand = 1, 1
+	s.sum.Dispatch, s.sum.Demand = 1, 1
 	return "", true
 }
 
@@ -241,9 +241,9 @@ func (s *share) retirements(o Observation) []Retirement {
 		r := Retirement{ID: x.ID, Agents: x.Agents, Registered: seen.Registered.Below(x.Agents)}
 		switch {
 		case r.Registered == x.Agents:
-			r.Reason, r.Since = Settled, o.At
-			if seen.Settled != nil {
-				r.Since = *seen.Settled
+			r.Reason, r.Since = AllRegistered, o.At
+			if seen.RegisteredAt != nil {
+				r.Since = *seen.RegisteredAt
 			}
 		case x.Expired(o.At):
 			r.Reason, r.Since = Expired, x.NotAfter.Add(Grace)
@@ -251,17 +251,17 @@ func (s *share) retirements(o Observation) []Retirement {
 			continue
 		}
 		kept := !seen.Worked && !s.overlay.outdated(x) && s.kept(o, r.Since)
-		if kept && seen.Connected > 0 && seen.Useless == 0 {
+		if kept && seen.Connected > 0 && seen.WrongTags == 0 {
 			continue // its agents may yet take one of these jobs
 		}
 		switch {
 		case x.Stale(o.At):
-		case seen.Useless > 0:
-			r.Failure = CannotWork
+		case seen.WrongTags > 0:
+			r.Failure = WrongTags
 		case r.Registered == 0:
-			r.Failure = NobodyCame
+			r.Failure = NeverRegistered
 		case kept:
-			r.Failure = NobodyWorked
+			r.Failure = NoJobTaken
 		}
 		all = append(all, r)
 	}
@@ -306,8 +306,8 @@ func (s *share) state(now time.Time) State {
 	next := State{Breaker: s.breaker}
 	if s.policy.MaxPerHour > 0 {
 		next.Ordered, _ = s.overlay.State.lastHour(now)
-		if s.sum.Agents > 0 {
-			next.Ordered = append(slices.Clone(next.Ordered), Ordered{At: now, Agents: s.sum.Agents})
+		if s.sum.Dispatch > 0 {
+			next.Ordered = append(slices.Clone(next.Ordered), Ordered{At: now, Agents: s.sum.Dispatch})
 		}
 	}
 	return next
@@ -329,7 +329,7 @@ func (s *share) order(tip string, at time.Time) []Dispatch {
 		}
 	}
 	cut(ForDemand, s.sum.Demand, p.IdleTimeout)
-	cut(ForUpkeep, s.sum.Upkeep, p.UpkeepIdleTimeout)
+	cut(ForWarmPool, s.sum.WarmPool, p.WarmIdleTimeout)
 	return all
 }
 
@@ -343,7 +343,7 @@ func dispatchID(v Overlay, purpose Purpose, tip string, at time.Time, n int) str
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d\n%d", tip, v.Name, at.Unix(), n))
 	const alphabet = "0123456789abcdefghjkmnpqrstvwxyz" // Crockford's: none of i, l, o, u
 	infix := "-"
-	if purpose == ForUpkeep {
+	if purpose == ForWarmPool {
 		infix = keepInfix
 	}
 	return v.Slug() + infix + base32.NewEncoding(alphabet).EncodeToString(sum[:5])

@@ -70,7 +70,7 @@ type world struct {
 
 const lease = 15 * time.Minute
 
-func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Register) {
+func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 	t.Helper()
 	age := func(s string) time.Time {
 		if s == "" {
@@ -83,7 +83,7 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Register) {
 		return w.Now.Add(-d)
 	}
 	var overlays []Overlay
-	register := &Register{}
+	register := &Registrations{}
 	for _, o := range w.Overlays {
 		if o.Queue == "" {
 			o.Queue = "default"
@@ -93,7 +93,7 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Register) {
 		}
 		v := Overlay{Name: o.Name, Broken: o.Broken, Policy: Policy{Queue: o.Queue, Cluster: o.Cluster, Tags: o.Tags, Min: o.Min, Max: o.Max,
 			Buffer: o.Buffer, Lookahead: o.Lookahead, MaxDispatch: o.MaxDispatch, Priority: o.Priority, Paused: o.Paused,
-			Lease: lease, IdleTimeout: 5 * time.Minute, UpkeepIdleTimeout: time.Hour}}
+			Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
 		v.State, v.Policy.MaxPerHour = o.State, o.MaxPerHour
 		for _, x := range o.Schedules {
 			zone, err := time.LoadLocation(x.Zone)
@@ -134,7 +134,7 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Register) {
 	for i, j := range w.Jobs {
 		for n := range max(1, j.Count) {
 			job := Job{ID: fmt.Sprintf("job-%d-%d", i, n), Rules: j.Rules, Cluster: j.Cluster, State: j.State, URL: fmt.Sprintf("https://buildkite.com/acme/app/builds/%d#%d", i, n)}
-			if j.State == JobScheduled {
+			if j.State == JobPending {
 				job.Since = age(j.Age)
 			}
 			s.Jobs = append(s.Jobs, job)
@@ -144,7 +144,7 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Register) {
 		s.Sightings = append(s.Sightings, Sighting{Agent: id, Running: true})
 	}
 	register.Note(s)
-	register.Keep(overlays, w.Now)
+	register.Reconcile(overlays, w.Now)
 	return overlays, s, register
 }
 
@@ -182,7 +182,7 @@ func TestDecide(t *testing.T) {
 }
 
 // transcript is everything observed and decided, as YAML.
-func transcript(t *testing.T, overlays []Overlay, s Snapshot, r *Register) string {
+func transcript(t *testing.T, overlays []Overlay, s Snapshot, r *Registrations) string {
 	t.Helper()
 	var b strings.Builder
 	for _, o := range Observe(overlays, s, r) {

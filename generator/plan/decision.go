@@ -24,8 +24,8 @@ type Decision struct {
 	Probe bool `json:"probe,omitempty"`
 	// Sum is the arithmetic.
 	Sum Sum `json:"sum"`
-	// Order are the dispatches to write, those for demand first.
-	Order []Dispatch `json:"order,omitempty"`
+	// Dispatch are the dispatches to write, those for demand first.
+	Dispatch []Dispatch `json:"dispatch,omitempty"`
 	// Retire are the dispatches that can be taken out of git, by ID. They ride
 	// with whatever else is pushed; RetireNow reports that they have waited
 	// long enough, or that the breaker must hear of them.
@@ -49,32 +49,32 @@ type Sum struct {
 	// have not registered, though their lease still runs.
 	Idle     int `json:"idle"`
 	Busy     int `json:"busy"`
-	Starting int `json:"starting"`
-	// Own is the overlay's agents, connected and starting. Stopping are further
+	InFlight int `json:"inFlight"`
+	// Current is the overlay's agents, connected and starting. Stopping are further
 	// ones that take no more jobs.
-	Own      int `json:"own"`
+	Current  int `json:"current"`
 	Stopping int `json:"stopping,omitempty"`
-	// Leaving of the idle agents are relieved: they are counted neither for
+	// Replacing of the idle agents are relieved: they are counted neither for
 	// min nor for buffer.
-	Leaving int `json:"leaving,omitempty"`
-	// PerHour is the policy's limit of agents ordered in an hour, zero when there
+	Replacing int `json:"replacing,omitempty"`
+	// MaxPerHour is the policy's limit of agents ordered in an hour, zero when there
 	// is none, and Allowance is how many it still allows.
-	PerHour   int `json:"perHour,omitempty"`
-	Allowance int `json:"allowance,omitempty"`
+	MaxPerHour   int `json:"maxPerHour,omitempty"`
+	LeftThisHour int `json:"leftThisHour,omitempty"`
 	// Min, Max and Buffer are the policy's, or the schedule's.
 	Min    int `json:"min"`
 	Max    int `json:"max"`
 	Buffer int `json:"buffer"`
-	// Need is what jobs and buffer ask for, Floor what min asks for, Ceiling
+	// Missing is what jobs and buffer ask for, Floor what min asks for, Ceiling
 	// what max (and the limit per hour) leave room for.
-	Need    int `json:"need"`
-	Floor   int `json:"floor"`
-	Ceiling int `json:"ceiling"`
-	// Agents is the number ordered: Demand of them for jobs, Upkeep of them
+	Missing  int `json:"missing"`
+	BelowMin int `json:"belowMin"`
+	Room     int `json:"room"`
+	// Dispatch is the number ordered: Demand of them for jobs, Upkeep of them
 	// for min and buffer.
-	Agents int `json:"agents"`
-	Demand int `json:"demand"`
-	Upkeep int `json:"upkeep"`
+	Dispatch int `json:"dispatch"`
+	Demand   int `json:"demand"`
+	WarmPool int `json:"warmPool"`
 }
 
 // Retirement takes one dispatch out of git.
@@ -99,8 +99,8 @@ type RetireReason string
 
 // The reasons to retire a dispatch.
 const (
-	// Settled: every index has registered.
-	Settled RetireReason = "settled"
+	// AllRegistered: every index has registered.
+	AllRegistered RetireReason = "settled"
 	// Expired: the lease is over; indexes that were not seen are lost.
 	Expired RetireReason = "expired"
 )
@@ -109,7 +109,7 @@ const (
 func (d Decision) At() time.Time { return d.Observation.At }
 
 // Empty reports whether there is nothing to do now.
-func (d Decision) Empty() bool { return len(d.Order) == 0 && !d.RetireNow }
+func (d Decision) Empty() bool { return len(d.Dispatch) == 0 && !d.RetireNow }
 
 // What somebody does on purpose to hold an overlay.
 const (

@@ -28,8 +28,8 @@ type Demand struct {
 	Idle    int `json:"idle,omitempty"`
 	// Oldest is since when the longest waiting pending job has been runnable.
 	Oldest *time.Time `json:"oldest,omitempty"`
-	// Waiting jobs become runnable when others finish.
-	Waiting int `json:"waiting,omitempty"`
+	// Upcoming jobs become runnable when others finish.
+	Upcoming int `json:"upcoming,omitempty"`
 	// Limited and Blocked jobs are no demand: no agent would help them. They
 	// are counted to explain why nothing is ordered for them.
 	Limited int `json:"limited,omitempty"`
@@ -47,11 +47,11 @@ type Supply struct {
 	// needed for a pending one. One that muster did not start is credited to
 	// the first overlay that it could stand in for. Leaving of them are about
 	// to run into their idle time-out.
-	Spare   int `json:"spare,omitempty"`
-	Leaving int `json:"leaving,omitempty"`
-	// Useless agents came without a tag that they were told to carry, while
+	Spare     int `json:"spare,omitempty"`
+	Replacing int `json:"replacing,omitempty"`
+	// WrongTags agents came without a tag that they were told to carry, while
 	// others of their dispatch are still to come; see countUseless.
-	Useless int `json:"useless,omitempty"`
+	WrongTags int `json:"wrongTags,omitempty"`
 	// Busy agents of the queue run a job, whoever started them.
 	Busy int `json:"busy,omitempty"`
 	// Own agents carry the overlay's tag and are connected, idle or busy.
@@ -68,15 +68,15 @@ type Supply struct {
 type Seen struct {
 	// Registered are the indexes whose agents have registered.
 	Registered Indexes `json:"registered,omitzero"`
-	// Settled is when all indexes were first known to have registered; nil
+	// RegisteredAt is when all indexes were first known to have registered; nil
 	// while some have not.
-	Settled *time.Time `json:"settled,omitempty"`
+	RegisteredAt *time.Time `json:"registeredAt,omitempty"`
 	// Worked reports whether any of the agents has had a job.
 	Worked bool `json:"worked,omitempty"`
 	// Connected is how many of the agents are connected now; Useless of them
 	// came without a tag that they were told to carry; see countUseless.
 	Connected int `json:"connected,omitempty"`
-	Useless   int `json:"useless,omitempty"`
+	WrongTags int `json:"wrongTags,omitempty"`
 }
 
 // Unmatched is a group of jobs that no overlay of their queue can serve.

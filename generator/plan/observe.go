@@ -11,7 +11,7 @@ import (
 // Observe reduces a snapshot to one observation per queue that an overlay
 // serves, ordered by the queue's key. The register says which indexes were seen
 // before; it should have noted this snapshot already.
-func Observe(overlays []Overlay, s Snapshot, r *Register) []Observation {
+func Observe(overlays []Overlay, s Snapshot, r *Registrations) []Observation {
 	jobs := classify(s.Jobs)
 	agents := asOfJobs(s)
 	connected := map[string]int{}
@@ -88,7 +88,7 @@ func classify(jobs []Job) map[string][]*class {
 
 func (c *class) add(j *Job) {
 	switch j.State {
-	case JobScheduled:
+	case JobPending:
 		c.pending++
 		if c.oldest.IsZero() || !j.Since.IsZero() && j.Since.Before(c.oldest) {
 			c.oldest = j.Since
@@ -96,7 +96,7 @@ func (c *class) add(j *Job) {
 		if c.example == "" || j.URL != "" && j.URL < c.example {
 			c.example = j.URL
 		}
-	case JobWaiting:
+	case JobUpcoming:
 		c.waiting++
 	case JobLimited:
 		c.limited++
@@ -170,7 +170,7 @@ func asOfJobs(s Snapshot) []Agent {
 type queueReader struct {
 	overlays  []Overlay // in order
 	snapshot  Snapshot
-	register  *Register
+	register  *Registrations
 	connected map[string]int // agents by dispatch
 }
 
@@ -217,7 +217,7 @@ func (q queueReader) read(key string, classes []*class, agents []Agent) Observat
 	for k, n := range spare {
 		supplies[k.credit].Spare += n
 		if k.leaving {
-			supplies[k.credit].Leaving += n
+			supplies[k.credit].Replacing += n
 		}
 	}
 	slices.SortFunc(supplies, func(a, b Supply) int { return cmp.Compare(a.Overlay, b.Overlay) })
@@ -365,7 +365,7 @@ type idleAgent struct {
 // new agents are up before the old ones leave.
 func (q queueReader) markLeaving(idle []idleAgent) {
 	for i, o := range q.overlays {
-		timeout := o.Policy.UpkeepIdleTimeout
+		timeout := o.Policy.WarmIdleTimeout
 		lead := max(timeout/12, min(5*time.Minute, timeout/2))
 		keep := TagDispatch + "=" + o.Slug() + keepInfix
 		left := func(a idleAgent) (time.Duration, bool) {
@@ -412,17 +412,17 @@ func (q queueReader) countUseless(idle []idleAgent, classes []*class, supplies [
 			}
 			for _, a := range useless[d.ID] {
 				if !satisfies(a.Tags, told) {
-					seen.Useless++
+					seen.WrongTags++
 				}
 			}
 			supplies[i].Dispatches[d.ID] = seen
 			switch {
-			case seen.Useless == 0: // in another cluster than the policy's
+			case seen.WrongTags == 0: // in another cluster than the policy's
 				if d.Purpose == ForDemand {
-					supplies[i].Useless += len(useless[d.ID])
+					supplies[i].WrongTags += len(useless[d.ID])
 				}
 			case seen.Registered.Below(d.Agents) < d.Agents:
-				supplies[i].Useless += seen.Useless
+				supplies[i].WrongTags += seen.WrongTags
 			}
 		}
 	}
@@ -534,7 +534,7 @@ func demands(classes []*class, taken []int) []Demand {
 		d := &all[i]
 		d.Pending += c.pending
 		d.Idle += taken[j]
-		d.Waiting += c.waiting
+		d.Upcoming += c.waiting
 		d.Limited += c.limited
 		d.Blocked += c.blocked
 		if at := c.oldest.UTC().Truncate(time.Second); !c.oldest.IsZero() && (d.Oldest == nil || at.Before(*d.Oldest)) {

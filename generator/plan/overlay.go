@@ -81,8 +81,8 @@ type Policy struct {
 	// Lease is the time in which a dispatch's agents may start.
 	Lease time.Duration
 	// IdleTimeout is how long an agent ordered for a job waits for one, and
-	// UpkeepIdleTimeout how long an agent kept for Min and Buffer does.
-	IdleTimeout, UpkeepIdleTimeout time.Duration
+	// WarmIdleTimeout how long an agent kept for Min and Buffer does.
+	IdleTimeout, WarmIdleTimeout time.Duration
 	// Priority orders the overlays that serve one queue: higher first.
 	Priority int
 	// MaxPerHour is the number of agents ordered in any hour that is never
@@ -102,8 +102,8 @@ type Purpose string
 const (
 	// ForDemand orders agents for jobs that are there.
 	ForDemand Purpose = "demand"
-	// ForUpkeep orders agents for the policy's min and buffer.
-	ForUpkeep Purpose = "upkeep"
+	// ForWarmPool orders agents for the policy's min and buffer.
+	ForWarmPool Purpose = "upkeep"
 )
 
 // Dispatch is one order of agents: one Job manifest in git.

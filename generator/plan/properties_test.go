@@ -27,7 +27,7 @@ func draw(t *rapid.T) drawn {
 		p := Policy{
 			Queue: "default", Tags: tags.Draw(t, "tags"), Min: small.Draw(t, "min"), Buffer: small.Draw(t, "buffer"),
 			Lookahead: rapid.SampledFrom([]float64{0, 0, 0.3, 1}).Draw(t, "lookahead"), MaxDispatch: rapid.IntRange(1, 8).Draw(t, "maxDispatch"),
-			Lease: lease, IdleTimeout: 5 * time.Minute, UpkeepIdleTimeout: time.Hour,
+			Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
 			Priority: rapid.IntRange(0, 2).Draw(t, "priority"), Paused: rapid.IntRange(0, 5).Draw(t, "paused") == 0,
 		}
 		p.Max = p.Min + rapid.IntRange(0, 20).Draw(t, "max")
@@ -57,13 +57,13 @@ func draw(t *rapid.T) drawn {
 func drawJob(t *rapid.T, i int, now time.Time) Job {
 	rules := rapid.SampledFrom([][]string{nil, nil, {"os=linux"}, {"os=*"}, {"gpu=a100"}, {"os=linux", "gpu=*"}, {"os=windows"}}).Draw(t, "rules")
 	return Job{ID: fmt.Sprint("job-", i), Rules: append([]string{"queue=default"}, rules...), Since: now,
-		State: rapid.SampledFrom([]JobState{JobScheduled, JobScheduled, JobScheduled, JobWaiting, JobLimited, JobBlocked}).Draw(t, "job state")}
+		State: rapid.SampledFrom([]JobState{JobPending, JobPending, JobPending, JobUpcoming, JobLimited, JobBlocked}).Draw(t, "job state")}
 }
 
 func (d drawn) decide() []Decision {
-	var r Register
+	var r Registrations
 	r.Note(d.snapshot)
-	r.Keep(d.overlays, d.snapshot.At)
+	r.Reconcile(d.overlays, d.snapshot.At)
 	var all []Decision
 	for _, o := range Observe(d.overlays, d.snapshot, &r) {
 		all = append(all, Decide("c0ffee", d.overlays, o)...)
@@ -74,7 +74,7 @@ func (d drawn) decide() []Decision {
 func ordered(decisions []Decision) int {
 	n := 0
 	for _, d := range decisions {
-		n += d.Sum.Agents
+		n += d.Sum.Dispatch
 	}
 	return n
 }
@@ -103,7 +103,7 @@ func TestWhatIsOrderedIsNotOrderedAgain(t *testing.T) {
 			kept := slices.DeleteFunc(slices.Clone(d.overlays[i].Dispatches), func(k Dispatch) bool {
 				return x.RetireNow && slices.ContainsFunc(x.Retire, func(r Retirement) bool { return r.ID == k.ID })
 			})
-			d.overlays[i].Dispatches = append(kept, x.Order...)
+			d.overlays[i].Dispatches = append(kept, x.Dispatch...)
 			if !x.Empty() {
 				d.overlays[i].State = x.State
 			}
@@ -122,9 +122,9 @@ func TestLimitsHold(t *testing.T) {
 		runnable, waiting, upkeep := 0, 0, 0
 		for _, j := range d.snapshot.Jobs {
 			switch j.State {
-			case JobScheduled:
+			case JobPending:
 				runnable++
-			case JobWaiting:
+			case JobUpcoming:
 				waiting++
 			}
 		}
@@ -134,21 +134,21 @@ func TestLimitsHold(t *testing.T) {
 			p := d.overlays[i].Policy
 			upkeep += p.Min + p.Buffer
 			stopping := x.Observation.supply(x.Overlay).Stopping
-			if n := x.Sum.Own + stopping + x.Sum.Agents; x.Sum.Agents > 0 && n > p.Max {
+			if n := x.Sum.Current + stopping + x.Sum.Dispatch; x.Sum.Dispatch > 0 && n > p.Max {
 				t.Fatalf("%s would have %d agents of at most %d: %+v", x.Overlay, n, p.Max, x.Sum)
 			}
-			if p.Paused && x.Sum.Agents > 0 {
-				t.Fatalf("%s is paused and orders %d", x.Overlay, x.Sum.Agents)
+			if p.Paused && x.Sum.Dispatch > 0 {
+				t.Fatalf("%s is paused and orders %d", x.Overlay, x.Sum.Dispatch)
 			}
 			sum := 0
-			for _, o := range x.Order {
+			for _, o := range x.Dispatch {
 				sum += o.Agents
 				if o.Agents < 1 || o.Agents > p.MaxDispatch {
 					t.Fatalf("a Job of %d agents, at most %d", o.Agents, p.MaxDispatch)
 				}
 			}
-			if sum != x.Sum.Agents || x.Sum.Demand+x.Sum.Upkeep != sum || x.Sum.Demand < 0 || x.Sum.Upkeep < 0 {
-				t.Fatalf("the parts do not make the whole: %+v %+v", x.Sum, x.Order)
+			if sum != x.Sum.Dispatch || x.Sum.Demand+x.Sum.WarmPool != sum || x.Sum.Demand < 0 || x.Sum.WarmPool < 0 {
+				t.Fatalf("the parts do not make the whole: %+v %+v", x.Sum, x.Dispatch)
 			}
 		}
 		if n := ordered(decisions); n > runnable+waiting+upkeep {
@@ -162,7 +162,7 @@ func TestMoreDemandNeverOrdersFewer(t *testing.T) {
 		d := draw(t)
 		before := ordered(d.decide())
 		extra := drawJob(t, 1000, d.snapshot.At)
-		extra.State = JobScheduled
+		extra.State = JobPending
 		d.snapshot.Jobs = append(d.snapshot.Jobs, extra)
 		if after := ordered(d.decide()); after < before {
 			t.Fatalf("%d agents, and %d with one job more (%v)", before, after, extra.Rules)
@@ -183,7 +183,7 @@ func TestEveryJobIsServed(t *testing.T) {
 			supply := demand.Idle
 			for _, x := range decisions {
 				if slices.Contains(demand.Overlays, x.Overlay) {
-					supply += x.Sum.Starting + x.Sum.Demand
+					supply += x.Sum.InFlight + x.Sum.Demand
 				}
 			}
 			if supply < demand.Pending {

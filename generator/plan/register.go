@@ -15,10 +15,10 @@ const (
 	TagOverlay  = "overlay"
 )
 
-// Register remembers what Buildkite has ever shown of each dispatch. It only
+// Registrations remembers what Buildkite has ever shown of each dispatch. It only
 // saves time: what a restart loses is found again from Buildkite, or costs at
 // most the rest of a lease. The zero value is empty and ready.
-type Register struct {
+type Registrations struct {
 	known map[string]*entry
 	live  map[string]bool // dispatches in the overlays of the last Keep
 }
@@ -33,7 +33,7 @@ type entry struct {
 
 // Note adds every agent the snapshot shows: the connected ones, and those known
 // from the jobs they ran.
-func (r *Register) Note(s Snapshot) {
+func (r *Registrations) Note(s Snapshot) {
 	for _, a := range s.Agents {
 		r.note(a.Tags, a.State == AgentBusy)
 	}
@@ -46,7 +46,7 @@ func (r *Register) Note(s Snapshot) {
 	}
 }
 
-func (r *Register) note(tags []string, worked bool) {
+func (r *Registrations) note(tags []string, worked bool) {
 	id, ok := tagValue(tags, TagDispatch)
 	if !ok {
 		return
@@ -66,12 +66,12 @@ func (r *Register) note(tags []string, worked bool) {
 	r.known[id].worked = r.known[id].worked || worked
 }
 
-// Keep brings the register in line with the overlays of the tip: it notes which
+// Reconcile brings the register in line with the overlays of the tip: it notes which
 // dispatches have settled by now, and forgets those that are in no overlay and
 // were not the time before either. (An agent may be seen before the commit that
 // ordered it is.) A dispatch that has settled when it is first met, as after a
 // restart, counts as settled since it was ordered.
-func (r *Register) Keep(overlays []Overlay, now time.Time) {
+func (r *Registrations) Reconcile(overlays []Overlay, now time.Time) {
 	live := map[string]bool{}
 	for _, o := range overlays {
 		for _, d := range o.Dispatches {
@@ -98,7 +98,7 @@ func (r *Register) Keep(overlays []Overlay, now time.Time) {
 }
 
 // Seen returns what is known of a dispatch, but for who is connected now.
-func (r *Register) Seen(id string) Seen {
+func (r *Registrations) Seen(id string) Seen {
 	e := r.known[id]
 	if e == nil {
 		return Seen{}
@@ -106,14 +106,14 @@ func (r *Register) Seen(id string) Seen {
 	s := Seen{Registered: Indexes{words: slices.Clone(e.indexes.words)}, Worked: e.worked}
 	if !e.settled.IsZero() {
 		settled := e.settled
-		s.Settled = &settled
+		s.RegisteredAt = &settled
 	}
 	return s
 }
 
 // Missing reports whether Buildkite may still tell something new about the
 // dispatch: an index that was not seen, or whether any agent has worked.
-func (r *Register) Missing(d Dispatch) bool {
+func (r *Registrations) Missing(d Dispatch) bool {
 	e := r.known[d.ID]
 	return e == nil || !e.worked || e.indexes.Below(d.Agents) < d.Agents
 }

@@ -103,11 +103,11 @@ func TestJudge(t *testing.T) {
 		want    int
 	}{
 		{"nothing retired", 2, nil, 2},
-		{"dispatches of one moment are one order", 0, []judged{order(1, NobodyCame), order(1, NobodyCame), order(1, NobodyCame)}, 1},
-		{"three orders", 0, []judged{order(3, NobodyCame), order(1, NobodyWorked), order(2, NobodyCame)}, 3},
-		{"one of an order is enough", 2, []judged{order(1, NobodyCame), order(1, "")}, 0},
-		{"the later order counts", 2, []judged{order(2, NobodyCame), order(1, "")}, 1},
-		{"a success ends it", 5, []judged{order(1, NobodyCame), order(2, "")}, 0},
+		{"dispatches of one moment are one order", 0, []judged{order(1, NeverRegistered), order(1, NeverRegistered), order(1, NeverRegistered)}, 1},
+		{"three orders", 0, []judged{order(3, NeverRegistered), order(1, NoJobTaken), order(2, NeverRegistered)}, 3},
+		{"one of an order is enough", 2, []judged{order(1, NeverRegistered), order(1, "")}, 0},
+		{"the later order counts", 2, []judged{order(2, NeverRegistered), order(1, "")}, 1},
+		{"a success ends it", 5, []judged{order(1, NeverRegistered), order(2, "")}, 0},
 	} {
 		b := Breaker{Failures: c.before, At: t0}
 		if c.before == 0 {

@@ -75,11 +75,11 @@ type JobState string
 
 // The states of an unfinished job.
 const (
-	// JobScheduled is runnable now and has no agent: demand.
-	JobScheduled JobState = "scheduled"
-	// JobWaiting stands behind steps that are running, with no block step
+	// JobPending is runnable now and has no agent: demand.
+	JobPending JobState = "pending"
+	// JobUpcoming stands behind steps that are running, with no block step
 	// between: look-ahead only.
-	JobWaiting JobState = "waiting"
+	JobUpcoming JobState = "upcoming"
 	// JobLimited waits for a concurrency group, for the plan's limit, or is
 	// reserved by another scaler: no agent would help.
 	JobLimited JobState = "limited"

@@ -58,14 +58,14 @@ type Failure string
 
 // The ways in which a dispatch fails.
 const (
-	// NobodyCame: no agent registered within the lease.
-	NobodyCame Failure = "nobody came"
-	// NobodyWorked: every agent left without a job although jobs that they
+	// NeverRegistered: no agent registered within the lease.
+	NeverRegistered Failure = "nobody came"
+	// NoJobTaken: every agent left without a job although jobs that they
 	// match were waiting all the while.
-	NobodyWorked Failure = "nobody worked"
-	// CannotWork: agents came without a tag that they were told to carry. One
+	NoJobTaken Failure = "nobody worked"
+	// WrongTags: agents came without a tag that they were told to carry. One
 	// such order is enough to open the breaker.
-	CannotWork Failure = "they cannot take the jobs"
+	WrongTags Failure = "they cannot take the jobs"
 )
 
 // The breaker's numbers.
@@ -111,7 +111,7 @@ func (b Breaker) judge(retired []judged, now time.Time) Breaker {
 			// that it fails too is nothing new.
 		case failed >= 0:
 			b = Breaker{Failures: b.Failures + 1, At: now, Dispatch: order[failed].id, Cause: order[failed].failure}
-			if b.Cause == CannotWork { // what was ordered next would be the same
+			if b.Cause == WrongTags { // what was ordered next would be the same
 				b.Failures = max(b.Failures, tolerance)
 			}
 		}

@@ -39,8 +39,8 @@ type View struct {
 	Tip string
 	// Overlay is the fleet repository at the tip.
 	Overlay plan.Overlay
-	// Observe reads Buildkite, as generator.Buildkite does.
-	Observe func(since time.Time) plan.Snapshot
+	// Snapshot reads Buildkite, as generator.Buildkite does.
+	Snapshot func(since time.Time) plan.Snapshot
 	// Pods is what the cluster knows.
 	Pods Pods
 }
@@ -66,16 +66,16 @@ type Metrics struct {
 // Metrics counts the queue's jobs.
 func (v View) Metrics() Metrics {
 	var m Metrics
-	s := v.Observe(time.Time{})
+	s := v.Snapshot(time.Time{})
 	queue := plan.TagQueue + "=" + v.Overlay.Policy.Queue
 	for i := range s.Jobs {
 		if !slices.Contains(s.Jobs[i].Rules, queue) {
 			continue
 		}
 		switch s.Jobs[i].State {
-		case plan.JobScheduled, plan.JobLimited:
+		case plan.JobPending, plan.JobLimited:
 			m.Scheduled++
-		case plan.JobWaiting:
+		case plan.JobUpcoming:
 			m.Waiting++
 		}
 	}

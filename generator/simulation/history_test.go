@@ -15,8 +15,8 @@ import (
 // record plays muster and returns the messages of its commits.
 func record(t *testing.T, workload string, seed uint64) (simulation.Workload, []string) {
 	t.Helper()
-	all := simulation.Generators()
-	g := all[slices.IndexFunc(all, func(g simulation.Generator) bool { return g.Name == workload })]
+	all := simulation.Loads()
+	g := all[slices.IndexFunc(all, func(g simulation.Load) bool { return g.Name == workload })]
 	load := g.Generate(seed, 12*time.Hour)
 	w := simulation.DefaultWorld()
 	w.Seed = seed

@@ -13,7 +13,7 @@ type Muster struct {
 	// Buffer, when it is not zero, replaces the policy's.
 	Buffer int
 
-	register plan.Register
+	register plan.Registrations
 	last     time.Time
 	known    map[string]bool
 }
@@ -25,11 +25,11 @@ func (m *Muster) Tick(v View) Act {
 	}
 	overlays := []plan.Overlay{v.Overlay}
 	now := v.At.UTC().Truncate(time.Second)
-	snapshot := v.Observe(m.since(v.Overlay))
+	snapshot := v.Snapshot(m.since(v.Overlay))
 	snapshot.At = now
 	m.observed(now, v.Overlay)
 	m.register.Note(snapshot)
-	m.register.Keep(overlays, now)
+	m.register.Reconcile(overlays, now)
 	for _, o := range plan.Observe(overlays, snapshot, &m.register) {
 		for _, d := range plan.Decide(v.Tip, overlays, o) {
 			return act(d)
@@ -45,8 +45,8 @@ func act(d plan.Decision) Act {
 	if d.Empty() {
 		return Act{State: d.State}
 	}
-	if len(d.Order) > 0 {
-		a.Order = d.Order
+	if len(d.Dispatch) > 0 {
+		a.Order = d.Dispatch
 		a.Commits++
 	}
 	if len(d.Retire) > 0 {

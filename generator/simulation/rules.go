@@ -75,11 +75,11 @@ func agentScaler(v View) int {
 // buildkite/agent-stack-k8s, internal/controller. It is exact as long as the
 // cluster can be asked, and so the bound for exactness.
 func jobPerJob(v View) int {
-	s := v.Observe(time.Time{})
+	s := v.Snapshot(time.Time{})
 	tags := tags(v.Overlay)
 	runnable := 0
 	for i := range s.Jobs {
-		if s.Jobs[i].State == plan.JobScheduled && matches(tags, s.Jobs[i].Rules) {
+		if s.Jobs[i].State == plan.JobPending && matches(tags, s.Jobs[i].Rules) {
 			runnable++
 		}
 	}

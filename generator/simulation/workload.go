@@ -42,17 +42,17 @@ func (l Workload) Jobs() int {
 	return n
 }
 
-// Generator is a kind of workload that can be generated.
-type Generator struct {
+// Load is a kind of workload that can be generated.
+type Load struct {
 	Name, About string
 	generate    func(g *generation)
 	// rough says that the workload comes with a world full of troubles.
 	rough bool
 }
 
-// Generators are the workloads that are known by name.
-func Generators() []Generator {
-	return []Generator{
+// Loads are the workloads that are known by name.
+func Loads() []Load {
+	return []Load{
 		{Name: "steady", About: "a job every 20 seconds on average, day and night", generate: steady},
 		{Name: "diurnal", About: "builds with a wait step, few at night and many around three in the afternoon", generate: diurnal},
 		{Name: "bursts", About: "a quiet queue that gets a thousand jobs at once, three times", generate: bursts},
@@ -64,7 +64,7 @@ func Generators() []Generator {
 }
 
 // Generate makes the workload of a seed and a length.
-func (k Generator) Generate(seed uint64, length time.Duration) Workload {
+func (k Load) Generate(seed uint64, length time.Duration) Workload {
 	g := &generation{random: rand.New(rand.NewPCG(seed, streamJobs)), length: length}
 	k.generate(g)
 	slices.SortStableFunc(g.arrivals, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
@@ -73,7 +73,7 @@ func (k Generator) Generate(seed uint64, length time.Duration) Workload {
 
 // World returns the world that the workload is meant for: w itself, or w with
 // troubles, as far as it does not have its own.
-func (k Generator) World(w World) World {
+func (k Load) World(w World) World {
 	if !k.rough {
 		return w
 	}

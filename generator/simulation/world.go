@@ -43,7 +43,7 @@ func DefaultWorld() World {
 	return World{
 		Policy: plan.Policy{
 			Queue: "default", Max: 500, MaxDispatch: 100, Lease: 15 * time.Minute,
-			IdleTimeout: 5 * time.Minute, UpkeepIdleTimeout: time.Hour,
+			IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
 		},
 		Interval: 15 * time.Second, Sync: 20 * time.Second, Jitter: 10 * time.Second,
 		Boot: [2]time.Duration{25 * time.Second, 70 * time.Second}, Drain: 3 * time.Hour, Seed: 1,
@@ -115,7 +115,7 @@ func Play(w World, load Workload, algorithm Algorithm, observe func(Act)) Measur
 		r.tick(at)
 	}
 	unserved := r.unserved()
-	r.buildkite.Advance(max(w.Policy.IdleTimeout, w.Policy.UpkeepIdleTimeout) + w.Trouble.NodeTime[1] + w.Boot[1] + time.Minute)
+	r.buildkite.Advance(max(w.Policy.IdleTimeout, w.Policy.WarmIdleTimeout) + w.Trouble.NodeTime[1] + w.Boot[1] + time.Minute)
 	return r.measures(unserved)
 }
 
@@ -210,7 +210,7 @@ func (r *run) tick(at time.Time) {
 }
 
 func (r *run) view(at time.Time) View {
-	v := View{At: at, Tip: fmt.Sprintf("%08x", len(r.looked)), Overlay: r.overlay, Observe: r.buildkite.Snapshot}
+	v := View{At: at, Tip: fmt.Sprintf("%08x", len(r.looked)), Overlay: r.overlay, Snapshot: r.buildkite.Snapshot}
 	v.Pods.Alive, v.Pods.Starting = r.pods()
 	v.Pods.LastUp = 1
 	if r.last != nil {

@@ -12,10 +12,10 @@ import (
 )
 
 // generator returns the named generator.
-func generator(t *testing.T, name string) Generator {
+func generator(t *testing.T, name string) Load {
 	t.Helper()
-	all := Generators()
-	i := slices.IndexFunc(all, func(g Generator) bool { return g.Name == name })
+	all := Loads()
+	i := slices.IndexFunc(all, func(g Load) bool { return g.Name == name })
 	if i < 0 {
 		t.Fatalf("no workload %q", name)
 	}
@@ -45,7 +45,7 @@ func play(t *testing.T, seed uint64, hours int, workload, name string) Measures 
 // TestBounds: every algorithm serves every job it can, with an agent each, and
 // within max; and none that started no agent in vain was faster than the bound.
 func TestBounds(t *testing.T) {
-	for _, g := range Generators() {
+	for _, g := range Loads() {
 		for _, a := range Algorithms() {
 			t.Run(g.Name+"/"+a.Name, func(t *testing.T) {
 				seed := uint64(len(g.Name) + 7*len(a.Name))
@@ -216,11 +216,11 @@ func TestRules(t *testing.T) {
 					s.Jobs = append(s.Jobs, plan.Job{Rules: append(rules, "queue=default"), State: state})
 				}
 			}
-			add(scheduled-1, plan.JobScheduled)
-			add(1, plan.JobScheduled, "os=none")
+			add(scheduled-1, plan.JobPending)
+			add(1, plan.JobPending, "os=none")
 			add(limited, plan.JobLimited)
-			add(waiting, plan.JobWaiting)
-			s.Jobs = append(s.Jobs, plan.Job{Rules: []string{"queue=other"}, State: plan.JobScheduled})
+			add(waiting, plan.JobUpcoming)
+			s.Jobs = append(s.Jobs, plan.Job{Rules: []string{"queue=other"}, State: plan.JobPending})
 			for range running {
 				s.Agents = append(s.Agents, plan.Agent{Tags: []string{"queue=default"}, State: plan.AgentBusy})
 			}
@@ -246,7 +246,7 @@ func TestRules(t *testing.T) {
 		{"job-per-job", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4}, 1},
 	} {
 		v := View{Overlay: plan.Overlay{Name: "default", Policy: plan.Policy{Queue: "default", Max: 20}}, Pods: test.pods,
-			Observe: jobs(test.scheduled, test.limited, test.waiting, test.running)}
+			Snapshot: jobs(test.scheduled, test.limited, test.waiting, test.running)}
 		got := 0
 		for _, d := range algorithm(t, test.name).Tick(v).Order {
 			got += d.Agents

@@ -30,11 +30,11 @@ func Message(act Act, version string) string {
 	case Repair:
 		subject, body = "repair dispatches/", "What is below dispatches/ was changed by hand, and was no longer what a syncer or\nmuster can read. No agent is ordered or given up by this."
 	case Dispatch:
-		subject, body = "dispatch "+count(d.Sum.Agents, "agent"), orderProse(d)
-		for _, o := range d.Order {
+		subject, body = "dispatch "+count(d.Sum.Dispatch, "agent"), orderProse(d)
+		for _, o := range d.Dispatch {
 			trailer("Dispatch", o.ID)
 		}
-		trailer("Agents", fmt.Sprint(d.Sum.Agents))
+		trailer("Agents", fmt.Sprint(d.Sum.Dispatch))
 	case Retire:
 		subject, body = "retire "+count(len(d.Retire), "dispatch"), retireProse(d)
 		agents := 0
@@ -100,38 +100,38 @@ func orderProse(d plan.Decision) string {
 	}
 	say("%s.", sentence(demand))
 
-	missing := s.Pending - s.Elsewhere + s.Lookahead - (s.Idle - s.Leaving) - s.Starting
+	missing := s.Pending - s.Elsewhere + s.Lookahead - (s.Idle - s.Replacing) - s.InFlight
 	supply := supplyClause(s)
 	if missing > 0 {
 		supply += fmt.Sprintf(", so %d%s missing", missing, are(missing))
 	}
-	if asks := s.Need - max(0, missing); s.Buffer > 0 && asks > 0 {
+	if asks := s.Missing - max(0, missing); s.Buffer > 0 && asks > 0 {
 		supply += fmt.Sprintf("; the buffer of %d asks for %d", s.Buffer, asks)
 		if missing > 0 {
 			supply += " more"
 		}
 	}
 	say("%s.", sentence(supply))
-	if s.Leaving > 0 {
-		say("%s%s relieved, being near the end of the upkeep idle time-out.", sentence(count(s.Leaving, "idle agent")), are(s.Leaving))
+	if s.Replacing > 0 {
+		say("%s%s relieved, being near the end of the upkeep idle time-out.", sentence(count(s.Replacing, "idle agent")), are(s.Replacing))
 	}
-	if s.Floor > s.Need {
-		say("The minimum of %d asks for %d.", s.Min, s.Floor)
+	if s.BelowMin > s.Missing {
+		say("The minimum of %d asks for %d.", s.Min, s.BelowMin)
 	}
 	if s.Busy > 0 {
 		say("%s%s busy.", sentence(count(s.Busy, "agent")), are(s.Busy))
 	}
 	say("%s", roomSentence(s))
-	if s.PerHour > 0 {
-		say("The limit of %d in an hour leaves %d.", s.PerHour, s.Allowance)
+	if s.MaxPerHour > 0 {
+		say("The limit of %d in an hour leaves %d.", s.MaxPerHour, s.LeftThisHour)
 	}
-	if wanted := max(s.Need, s.Floor); wanted > s.Agents {
-		say("%d would be needed; only %d%s ordered.", wanted, s.Agents, are(s.Agents))
+	if wanted := max(s.Missing, s.BelowMin); wanted > s.Dispatch {
+		say("%d would be needed; only %d%s ordered.", wanted, s.Dispatch, are(s.Dispatch))
 	}
-	switch jobs := count(len(d.Order), "Job"); {
-	case s.Demand > 0 && s.Upkeep > 0:
-		say("%d%s for jobs and %d for upkeep, in %s.", s.Demand, are(s.Demand), s.Upkeep, jobs)
-	case len(d.Order) > 1:
+	switch jobs := count(len(d.Dispatch), "Job"); {
+	case s.Demand > 0 && s.WarmPool > 0:
+		say("%d%s for jobs and %d for upkeep, in %s.", s.Demand, are(s.Demand), s.WarmPool, jobs)
+	case len(d.Dispatch) > 1:
 		say("They are ordered in %s.", jobs)
 	}
 	for _, u := range d.Observation.Unmatched {
@@ -142,7 +142,7 @@ func orderProse(d plan.Decision) string {
 
 // failures says how an open breaker came to it.
 func failures(b plan.Breaker) string {
-	if b.Cause == plan.CannotWork {
+	if b.Cause == plan.WrongTags {
 		return "orders have failed"
 	}
 	return fmt.Sprintf("%d orders in a row have failed", b.Failures)
@@ -150,24 +150,24 @@ func failures(b plan.Breaker) string {
 
 // roomSentence says what max leaves room for.
 func roomSentence(s plan.Sum) string {
-	own := count(s.Own, "agent") + ", starting ones included"
-	if s.Own == 0 {
+	own := count(s.Current, "agent") + ", starting ones included"
+	if s.Current == 0 {
 		own = "no agent yet"
 	}
 	if s.Stopping > 0 {
 		own += fmt.Sprintf(", and %d that %s no more jobs", s.Stopping, map[bool]string{true: "takes", false: "take"}[s.Stopping == 1])
 	}
-	return fmt.Sprintf("The overlay has %s: the ceiling of %d leaves room for %d.", own, s.Max, max(0, s.Max-s.Own-s.Stopping))
+	return fmt.Sprintf("The overlay has %s: the ceiling of %d leaves room for %d.", own, s.Max, max(0, s.Max-s.Current-s.Stopping))
 }
 
 // supplyClause says who is there to take the jobs, as in "2 agents are idle and
 // none is starting".
 func supplyClause(s plan.Sum) string {
-	if s.Idle == 0 && s.Starting == 0 {
+	if s.Idle == 0 && s.InFlight == 0 {
 		return "no agent is idle or starting"
 	}
-	starting := fmt.Sprintf("%d%s", s.Starting, are(s.Starting))
-	if s.Starting == 0 {
+	starting := fmt.Sprintf("%d%s", s.InFlight, are(s.InFlight))
+	if s.InFlight == 0 {
 		starting = "none is"
 	}
 	return count(s.Idle, "agent") + are(s.Idle) + " idle and " + starting + " starting"
@@ -178,13 +178,13 @@ func retireProse(d plan.Decision) string {
 	for _, r := range d.Retire {
 		line := fmt.Sprintf("The lease of %s is over: %d of its %s came.", r.ID, r.Registered, count(r.Agents, "agent"))
 		switch {
-		case r.Failure == plan.NobodyWorked:
+		case r.Failure == plan.NoJobTaken:
 			line = fmt.Sprintf("The agents of %s left without a job, although jobs that they match were waiting all the while.", r.ID)
-		case r.Failure == plan.CannotWork:
+		case r.Failure == plan.WrongTags:
 			line = fmt.Sprintf("The agents of %s came without tags that they were told to carry: they can take none of the jobs that they were ordered for.", r.ID)
-		case r.Failure == plan.NobodyCame:
+		case r.Failure == plan.NeverRegistered:
 			line = fmt.Sprintf("The lease of %s is over: none of its %s came.", r.ID, count(r.Agents, "agent"))
-		case r.Reason == plan.Settled:
+		case r.Reason == plan.AllRegistered:
 			line = fmt.Sprintf("%s has started: %s seen by Buildkite.", r.ID, all(r.Agents))
 		}
 		lines = append(lines, wrap(line))
@@ -199,7 +199,7 @@ func retireProse(d plan.Decision) string {
 	}
 	if b := d.State.Breaker; b.Open() {
 		which := fmt.Sprintf("This is the %s order in a row that failed", ordinal(b.Failures))
-		if b.Cause == plan.CannotWork {
+		if b.Cause == plan.WrongTags {
 			which = "One such order is enough"
 		}
 		paragraphs = append(paragraphs, wrap(fmt.Sprintf("%s: the breaker is open. The next probe, one agent, goes at %s if it is needed then.",
@@ -213,10 +213,10 @@ func retireProse(d plan.Decision) string {
 // whereToLook says what a person can find out that muster cannot.
 func whereToLook(b plan.Breaker) string {
 	look := wrap("Where to look: does the syncer apply this overlay? Do the pods start (image, quota, nodes, Secret)? Do their agents reach Buildkite, in the right cluster and queue?")
-	if b.Cause == plan.CannotWork {
+	if b.Cause == plan.WrongTags {
 		look = wrap("Where to look: what becomes of $MUSTER_AGENT_TAGS in the template's command, and of tags that the image sets itself?")
 	}
-	if b.Cause == plan.NobodyWorked {
+	if b.Cause == plan.NoJobTaken {
 		look = wrap("Where to look: do the agents' tags match the jobs in Buildkite's eyes (queue, cluster)? Do the agents stay connected? Is the queue's dispatch paused?")
 	}
 	return look + "\n  kubectl get jobs,pods -A -l muster.dev/dispatch=" + b.Dispatch

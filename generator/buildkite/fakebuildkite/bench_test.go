@@ -47,7 +47,7 @@ func day(b *testing.B, every time.Duration) {
 	} else {
 		for s.Now().Before(end) {
 			s.Advance(every)
-			if _, err := c.Observe(b.Context(), s.Now(), s.Now().Add(-2*time.Minute)); err != nil {
+			if _, err := c.Snapshot(b.Context(), s.Now(), s.Now().Add(-2*time.Minute)); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -119,7 +119,7 @@ func (r *reading) sight(j *job) {
 func (j *job) wants(blocked bool) (plan.JobState, bool) {
 	switch j.state {
 	case stateScheduled:
-		return plan.JobScheduled, true
+		return plan.JobPending, true
 	case stateLimited, statePlatformLimited, stateReserved:
 		return plan.JobLimited, true
 	case stateBlocked:
@@ -128,7 +128,7 @@ func (j *job) wants(blocked bool) (plan.JobState, bool) {
 		if blocked {
 			return plan.JobBlocked, true
 		}
-		return plan.JobWaiting, true
+		return plan.JobUpcoming, true
 	}
 	return "", false
 }
@@ -143,7 +143,7 @@ func (r *reading) job(b *build, j *job, state plan.JobState) {
 	if slices.Contains(seen.Rules, "*") {
 		seen.Rules = slices.DeleteFunc(slices.Clone(seen.Rules), func(rule string) bool { return rule == "*" })
 	}
-	if state == plan.JobScheduled {
+	if state == plan.JobPending {
 		seen.Since = inMilliseconds(j.runnable)
 	}
 	r.snapshot.Jobs = append(r.snapshot.Jobs, seen)

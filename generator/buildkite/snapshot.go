@@ -24,7 +24,7 @@ const takes = 5 * time.Second
 // The error is a [*RateLimited] when Buildkite refuses to answer, and then also
 // until the reset, without asking. With any error the snapshot is of no use:
 // nothing may be decided on it.
-func (c *Client) Observe(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
+func (c *Client) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
 	c.observing.Lock()
 	defer c.observing.Unlock()
 	if err := c.refused(at); err != nil {

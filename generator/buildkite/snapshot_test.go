@@ -60,7 +60,7 @@ func newClient(t *testing.T, cfg buildkite.Config) *buildkite.Client {
 
 func observe(t *testing.T, c *buildkite.Client, at, since time.Time) plan.Snapshot {
 	t.Helper()
-	s, err := c.Observe(context.Background(), at, since)
+	s, err := c.Snapshot(context.Background(), at, since)
 	if err != nil {
 		t.Fatalf("observing: %v", err)
 	}
@@ -87,9 +87,9 @@ func TestJobStates(t *testing.T) {
 		want plan.JobState
 		at   time.Time
 	}{
-		{"runnable", `"type":"script","state":"scheduled"` + runnable, plan.JobScheduled, since},
-		{"runnable at a time of another form", `"type":"script","state":"scheduled","runnable_at":"2026-01-05 07:59:00 UTC"`, plan.JobScheduled, since},
-		{"runnable at a time nobody can read", `"type":"script","state":"scheduled","runnable_at":"now","created_at":"2026-01-05T07:59:00Z"`, plan.JobScheduled, since},
+		{"runnable", `"type":"script","state":"scheduled"` + runnable, plan.JobPending, since},
+		{"runnable at a time of another form", `"type":"script","state":"scheduled","runnable_at":"2026-01-05 07:59:00 UTC"`, plan.JobPending, since},
+		{"runnable at a time nobody can read", `"type":"script","state":"scheduled","runnable_at":"now","created_at":"2026-01-05T07:59:00Z"`, plan.JobPending, since},
 		{"scheduled and not runnable", `"type":"script","state":"scheduled","runnable_at":null`, plan.JobLimited, time.Time{}},
 		{"scheduled and runnable_at missing", `"type":"script","state":"scheduled"`, plan.JobLimited, time.Time{}},
 		{"limiting", `"type":"script","state":"limiting"`, plan.JobLimited, time.Time{}},
@@ -97,7 +97,7 @@ func TestJobStates(t *testing.T) {
 		{"platform_limiting", `"type":"script","state":"platform_limiting"`, plan.JobLimited, time.Time{}},
 		{"platform_limited", `"type":"script","state":"platform_limited"`, plan.JobLimited, time.Time{}},
 		{"reserved", `"type":"script","state":"reserved"` + runnable, plan.JobLimited, time.Time{}},
-		{"waiting", `"type":"script","state":"waiting"`, plan.JobWaiting, time.Time{}},
+		{"waiting", `"type":"script","state":"waiting"`, plan.JobUpcoming, time.Time{}},
 		{"blocked", `"type":"script","state":"blocked"`, plan.JobBlocked, time.Time{}},
 		{"pending", `"type":"script","state":"pending"`, "", time.Time{}},
 		{"waiting_failed", `"type":"script","state":"waiting_failed"`, "", time.Time{}},
@@ -143,7 +143,7 @@ func TestCountLimited(t *testing.T) {
 	c := newClient(t, buildkite.Config{HTTP: api, CountLimited: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 2 {
 		got := observe(t, c, now, time.Time{}).Jobs
-		if len(got) != 1 || got[0].State != plan.JobScheduled || !got[0].Since.Equal(now.Add(-time.Minute)) {
+		if len(got) != 1 || got[0].State != plan.JobPending || !got[0].Since.Equal(now.Add(-time.Minute)) {
 			t.Errorf("with CountLimited the job must be demand since it was created, got %+v", got)
 		}
 	}
@@ -161,11 +161,11 @@ func TestBehindBlockStep(t *testing.T) {
 		{"waiting", plan.JobBlocked},
 		{"blocked", plan.JobBlocked},
 		{"blocked_failed", plan.JobBlocked},
-		{"unblocked", plan.JobWaiting},
-		{"unblocked_failed", plan.JobWaiting},
-		{"finished", plan.JobWaiting},
-		{"skipped", plan.JobWaiting},
-		{"broken", plan.JobWaiting},
+		{"unblocked", plan.JobUpcoming},
+		{"unblocked_failed", plan.JobUpcoming},
+		{"finished", plan.JobUpcoming},
+		{"skipped", plan.JobUpcoming},
+		{"broken", plan.JobUpcoming},
 	} {
 		manual := `{"id":"m1","type":"manual","state":"` + test.manual + `"}`
 		before := observeLists(t, map[string]string{"builds": build(manual, waiting)}).Jobs
@@ -173,14 +173,14 @@ func TestBehindBlockStep(t *testing.T) {
 			t.Errorf("behind a block step that is %s: got %+v, want %s", test.manual, before, test.want)
 		}
 		after := observeLists(t, map[string]string{"builds": build(waiting, manual)}).Jobs
-		if len(after) != 1 || after[0].State != plan.JobWaiting {
-			t.Errorf("before a block step that is %s: got %+v, want %s", test.manual, after, plan.JobWaiting)
+		if len(after) != 1 || after[0].State != plan.JobUpcoming {
+			t.Errorf("before a block step that is %s: got %+v, want %s", test.manual, after, plan.JobUpcoming)
 		}
 	}
 	// A job that is scheduled does not wait, wherever it stands (depends_on).
 	free := observeLists(t, map[string]string{"builds": build(`{"id":"m1","type":"manual","state":"blocked"}`,
 		`{"id":"j1","type":"script","state":"scheduled","runnable_at":"2026-01-05T07:59:00Z"}`)}).Jobs
-	if len(free) != 1 || free[0].State != plan.JobScheduled {
+	if len(free) != 1 || free[0].State != plan.JobPending {
 		t.Errorf("scheduled behind a block step: got %+v", free)
 	}
 }
@@ -247,7 +247,7 @@ func TestNameTellsWhatTagsDoNot(t *testing.T) {
 		`{"id":"j1","type":"script","state":"passed","agent":{"id":"1","name":"default-7f3k9c2b-3"}}`,
 		`{"id":"j2","type":"script","state":"passed","agent":{"id":"2","name":"somebody"}}`,
 	)})
-	var register plan.Register
+	var register plan.Registrations
 	register.Note(snapshot)
 	if seen := register.Seen("default-7f3k9c2b"); seen.Registered.String() != "3" || !seen.Worked {
 		t.Errorf("the register knows %+v", seen)
@@ -277,7 +277,7 @@ func TestQueueOfWhatNamesNone(t *testing.T) {
 	} {
 		t.Run("job/"+test.name, func(t *testing.T) {
 			lists["builds"] = build(`{"id":"j1","type":"script","state":"waiting","web_url":"https://x/1",` + test.job + `}`)
-			want := []plan.Job{{ID: "j1", Cluster: test.cluster, Rules: test.want, State: plan.JobWaiting, URL: "https://x/1"}}
+			want := []plan.Job{{ID: "j1", Cluster: test.cluster, Rules: test.want, State: plan.JobUpcoming, URL: "https://x/1"}}
 			if diff := cmp.Diff(want, observeLists(t, lists).Jobs); diff != "" {
 				t.Errorf("jobs (-want +got):\n%s", diff)
 			}
