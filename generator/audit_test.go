@@ -185,8 +185,8 @@ func (a *audit) checkOrder(m *muster, c *commit, o plan.Overlay) {
 			a.failf("the name %s is used twice", x.ID)
 		}
 	}
-	if p.Paused || o.Broken != "" {
-		a.failf("%s orders %d although paused %t, broken %q", o.Name, total, p.Paused, o.Broken)
+	if p.Paused || o.Suspended.Active() {
+		a.failf("%s orders %d although paused %t, suspended %q", o.Name, total, p.Paused, o.Suspended)
 	}
 	for _, q := range m.snapshot.Queues {
 		if q.Paused && q.Key == p.Queue {
@@ -338,7 +338,7 @@ func decisions(pushed []*commit) string {
 	var b strings.Builder
 	for _, c := range pushed {
 		d := c.act.Decision
-		fmt.Fprintf(&b, "%s %s: held %q probe %t sum %+v\n  jobs %+v\n  overlays %+v\n", d.Overlay, c.act.Kind, d.Held, d.Probe, d.Sum, d.Observation.Jobs, d.Observation.Overlays)
+		fmt.Fprintf(&b, "%s %s: suspended %q probe %t sum %+v\n  jobs %+v\n  overlays %+v\n", d.Overlay, c.act.Kind, d.Suspended.Code, d.Probe, d.Sum, d.Observation.Jobs, d.Observation.Overlays)
 	}
 	return b.String()
 }
@@ -382,13 +382,13 @@ func (a *audit) checkTree(t *tree) {
 	}
 	for i, o := range loaded {
 		x := a.w.byPath(o.Path)
-		if o.Err != nil {
+		if err := loaded[i].Err(); err != nil {
 			if x.broken == 0 {
-				a.failf("the tip does not load: %v", o.Err)
+				a.failf("the tip does not load: %v", err)
 			}
 			continue
 		}
-		if err := loaded[i].Amnesia(); err != nil {
+		if err := loaded[i].InvalidState(); err != nil {
 			a.failf("%s: after a push: %v", o.Name, err)
 		}
 		var list struct{ Resources []string }
@@ -501,9 +501,9 @@ func (a *audit) tickDone(m *muster, r generator.Result) {
 	if r.Tip.Commit != a.w.fleet.head().id {
 		return // a mirror that lags behind, or somebody has been here since
 	}
-	for _, p := range r.Problems {
-		if o := a.w.byPath("overlays/" + p.Overlay); o.broken == 0 && !a.w.recentlyBroken(o) {
-			a.failf("%s: %s is held for no reason: %v", m.name, p.Overlay, p.Err)
+	for _, s := range r.Suspended {
+		if o := a.w.byPath("overlays/" + s.Overlay); s.Why.Code == plan.Invalid && o.broken == 0 && !a.w.recentlyBroken(o) {
+			a.failf("%s: %s is suspended for no reason: %s", m.name, s.Overlay, s.Why)
 		}
 	}
 }

@@ -71,12 +71,12 @@ type Config struct {
 
 // Generator runs ticks. It is not safe for concurrent use.
 type Generator struct {
-	cfg      Config
-	loader   *manifest.Loader
-	loaded   loaded
-	register plan.Registrations
-	window   window
-	troubles troubles
+	cfg        Config
+	loader     *manifest.Loader
+	loaded     loaded
+	register   plan.Registrations
+	window     window
+	conditions []condition
 }
 
 // New returns a Generator.
@@ -98,20 +98,33 @@ type Result struct {
 	Decisions []plan.Decision
 	// Acts are the commits written, or that would be written in a dry run.
 	Acts []ledger.Act
-	// Problems are overlays that are held because of their own files.
-	Problems []Problem
-	// Forgotten are overlays whose memory made no sense and is put right.
-	Forgotten []Problem
+	// Suspended are the overlays for which nothing is dispatched, by name.
+	Suspended []Suspended
+	// Warnings are files that are ignored; the next repair removes them.
+	Warnings []Warning
 	// Races is how often another writer was first.
 	Races int
 }
 
-// Problem is an overlay that is left alone until somebody mends its files.
-type Problem struct {
+// Suspended is an overlay for which nothing is dispatched.
+type Suspended struct {
 	// Overlay is its name.
 	Overlay string
-	// Err says what is wrong and what to do.
+	// Why is the reason.
+	Why plan.Suspension
+}
+
+// Warning is a file of an overlay that is ignored.
+type Warning struct {
+	// Overlay is its name.
+	Overlay string
+	// Err says which file, what is wrong with it and what follows.
 	Err error
+}
+
+// invalid suspends an overlay because of its files.
+func invalid(overlay string, err error) Suspended {
+	return Suspended{Overlay: overlay, Why: plan.Suspension{Code: plan.Invalid, Finding: err.Error()}}
 }
 
 // ErrRaces is returned by a tick that lost the race on every try.
@@ -119,8 +132,7 @@ var ErrRaces = errors.New("another writer was first on every try")
 
 // Tick looks once, decides once and commits once. After a lost race it does so
 // again, as often as the configuration says. An error means that nothing was
-// committed; overlays with problems of their own are no error but are listed in
-// the result.
+// committed; suspended overlays are no error but are listed in the result.
 func (g *Generator) Tick(ctx context.Context) (Result, error) {
 	var result Result
 	for try := range g.cfg.Tries {
@@ -153,13 +165,13 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	}
 	if len(fleet) == 0 {
 		dir := cmp.Or(g.cfg.Overlays, ".")
-		result.Problems = []Problem{{Overlay: dir, Err: fmt.Errorf("%s: has no scaling.yaml below it, so that nothing is scaled: muster init writes one, and --overlays says where they are", dir)}}
+		result.Suspended = []Suspended{invalid(dir, fmt.Errorf("%s: has no scaling.yaml below it, so that nothing is scaled: muster init writes one, and --overlays says where they are", dir))}
 		return result, nil
 	}
-	overlays, problems := sound(fleet)
-	result.Problems = problems
-	result.Forgotten = forgotten(fleet)
+	result.Warnings = warnings(fleet)
+	overlays := decidable(fleet)
 	if len(overlays) == 0 {
+		result.Suspended = suspended(fleet, nil)
 		return result, nil
 	}
 	now := g.cfg.Clock.Now().UTC().Truncate(time.Second)
@@ -174,9 +186,9 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		result.Decisions = append(result.Decisions, plan.Decide(tip.Commit, overlays, o)...)
 	}
 	slices.SortFunc(result.Decisions, func(a, b plan.Decision) int { return cmp.Compare(a.Overlay, b.Overlay) })
-	acts, problems := render(fleet, result.Decisions)
+	acts, failed := render(fleet, result.Decisions)
 	result.Acts = acts
-	result.Problems = append(result.Problems, problems...)
+	result.Suspended = append(suspended(fleet, result.Decisions), failed...)
 	if len(acts) == 0 || g.cfg.DryRun {
 		return result, nil
 	}
@@ -205,7 +217,7 @@ func (g *Generator) load(tip branch.Tip) ([]manifest.Overlay, error) {
 			return nil, err
 		}
 		g.loaded = loaded{overlays: overlays}
-		if sound := !slices.ContainsFunc(overlays, func(o manifest.Overlay) bool { return o.Err != nil }); sound {
+		if valid := !slices.ContainsFunc(overlays, func(o manifest.Overlay) bool { return o.Err() != nil }); valid {
 			g.loaded.commit = tip.Commit
 		}
 	}

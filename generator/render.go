@@ -7,30 +7,47 @@ import (
 	"muster/gitops/ledger"
 )
 
-// sound tells apart the overlays that can be decided on. One whose policy can
-// be read takes part even when something else of it is broken, because its
-// agents and its place in the queue count; it is only left alone.
-func sound(loaded []manifest.Overlay) ([]plan.Overlay, []Problem) {
+// decidable returns the overlays that can be decided on. One whose policy can be
+// read takes part even when another of its files is invalid, because its agents
+// and its place in the queue count; nothing is done about it.
+func decidable(loaded []manifest.Overlay) []plan.Overlay {
 	var overlays []plan.Overlay
-	var problems []Problem
 	for _, o := range loaded {
-		if o.Err != nil {
-			problems = append(problems, Problem{Overlay: o.Name, Err: o.Err})
-			if o.Policy.Queue == "" {
-				continue
-			}
+		if o.Policy.Queue != "" {
+			overlays = append(overlays, o.Overlay)
 		}
-		overlays = append(overlays, o.Overlay)
 	}
-	return overlays, problems
+	return overlays
 }
 
-// forgotten lists the overlays whose memory made no sense.
-func forgotten(loaded []manifest.Overlay) []Problem {
-	var all []Problem
+// suspended lists the overlays for which nothing is dispatched: those that are
+// invalid, and those whose decision says so.
+func suspended(loaded []manifest.Overlay, decisions []plan.Decision) []Suspended {
+	why := map[string]plan.Suspension{}
+	for _, d := range decisions {
+		why[d.Overlay] = d.Suspended
+		if breaker := d.State.Breaker; breaker.Open() && !d.Suspended.Active() { // between probes
+			next := breaker.NextProbe()
+			why[d.Overlay] = plan.Suspension{Code: plan.BackingOff, NextProbe: &next}
+		}
+	}
+	var all []Suspended
 	for _, o := range loaded {
-		if err := o.Amnesia(); err != nil {
-			all = append(all, Problem{Overlay: o.Name, Err: err})
+		if err := o.Err(); err != nil {
+			all = append(all, invalid(o.Name, err))
+		} else if w := why[o.Name]; w.Active() {
+			all = append(all, Suspended{Overlay: o.Name, Why: w})
+		}
+	}
+	return all
+}
+
+// warnings lists the overlays whose state.yaml is ignored.
+func warnings(loaded []manifest.Overlay) []Warning {
+	var all []Warning
+	for _, o := range loaded {
+		if err := o.InvalidState(); err != nil {
+			all = append(all, Warning{Overlay: o.Name, Err: err})
 		}
 	}
 	return all
@@ -38,11 +55,11 @@ func forgotten(loaded []manifest.Overlay) []Problem {
 
 // render turns decisions into acts: for each overlay a repair, an order and a
 // retirement, as far as there is something to do. Retirements that can wait are
-// left out where nothing else is pushed. An overlay that cannot be rendered
-// becomes a problem of its own.
-func render(loaded []manifest.Overlay, decisions []plan.Decision) ([]ledger.Act, []Problem) {
+// left out where nothing else is pushed. An overlay that cannot be rendered is
+// suspended.
+func render(loaded []manifest.Overlay, decisions []plan.Decision) ([]ledger.Act, []Suspended) {
 	var acts []ledger.Act
-	var problems []Problem
+	var failed []Suspended
 	byName := map[string]manifest.Overlay{}
 	for _, o := range loaded {
 		byName[o.Name] = o
@@ -50,12 +67,12 @@ func render(loaded []manifest.Overlay, decisions []plan.Decision) ([]ledger.Act,
 	now := false
 	for _, d := range decisions {
 		o := byName[d.Overlay]
-		if o.Err != nil {
+		if o.Err() != nil {
 			continue
 		}
 		rendered, err := renderOne(o, d)
 		if err != nil {
-			problems = append(problems, Problem{Overlay: d.Overlay, Err: err})
+			failed = append(failed, invalid(d.Overlay, err))
 			continue
 		}
 		acts = append(acts, rendered...)
@@ -64,9 +81,9 @@ func render(loaded []manifest.Overlay, decisions []plan.Decision) ([]ledger.Act,
 		}
 	}
 	if !now {
-		return nil, problems
+		return nil, failed
 	}
-	return acts, problems
+	return acts, failed
 }
 
 // renderOne renders the acts of one overlay, each starting from what the one

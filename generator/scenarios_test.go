@@ -174,11 +174,11 @@ func TestBreaker(t *testing.T) {
 		full  int           // orders, of all 8
 		first time.Duration // to the first probe
 	}{
-		"nobody came": {func(k *kube) { k.broken = true }, 3, m},
+		"never-registered": {func(k *kube) { k.broken = true }, 3, m},
 		// The useless agents are at max, and have to leave first.
-		"they cannot take the jobs": {func(k *kube) { k.untagged = "os=linux" }, 1, 2 * m},
+		"wrong-tags": {func(k *kube) { k.untagged = "os=linux" }, 1, 2 * m},
 	} {
-		w := breakerWorld(t, name == "nobody came")
+		w := breakerWorld(t, name == "never-registered")
 		k := w.overlays[0].kube
 		test.hurt(k)
 		w.play(5*time.Hour, nil)

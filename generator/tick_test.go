@@ -236,8 +236,8 @@ func TestDryRun(t *testing.T) {
 	if err != nil || kinds(r.Acts) != "a: dispatch 3" || b.commits != 0 || b.fleet.head().id != before || r.Tip.Commit != before {
 		t.Errorf("acts %q, %d pushes, error %v; want one act and no push", kinds(r.Acts), b.commits, err)
 	}
-	if want := "level=INFO msg=\"would commit\" acts=\"a: dispatch 3\" races=0\n"; b.log.String() != want {
-		t.Errorf("log %q, want %q", b.log.String(), want)
+	if want := "level=INFO msg=\"dry run: dispatched\" overlay=a queue=a agents=3 dispatch="; !strings.HasPrefix(b.log.String(), want) || strings.Count(b.log.String(), "\n") != 1 {
+		t.Errorf("log %q, want one line that begins %q", b.log.String(), want)
 	}
 }
 
@@ -357,9 +357,9 @@ func TestRetirementRides(t *testing.T) {
 	}
 }
 
-// TestTroublesAreSaidOnce: what is wrong is said when it comes and when it
-// goes, and the others are served meanwhile.
-func TestTroublesAreSaidOnce(t *testing.T) {
+// TestConditionsAreLoggedOnce: what is wrong is logged when it appears and when
+// it is resolved, and the other overlays are served meanwhile.
+func TestConditionsAreLoggedOnce(t *testing.T) {
 	b := newBench("a", "b")
 	b.jobs("b", 2)
 	b.snapshot.Jobs = append(b.snapshot.Jobs, plan.Job{ID: "x", Rules: []string{"queue=b", "os=plan9"}, State: plan.JobPending, URL: "https://buildkite.com/acme/7"})
@@ -375,8 +375,8 @@ func TestTroublesAreSaidOnce(t *testing.T) {
 			}
 			switch ticks++; ticks {
 			case 1:
-				if kinds(r.Acts) != "b: repair; b: dispatch 2" || len(r.Problems) != 1 || r.Problems[0].Overlay != "a" || len(r.Forgotten) != 1 {
-					t.Errorf("acts %q, problems %v, forgotten %v", kinds(r.Acts), r.Problems, r.Forgotten)
+				if kinds(r.Acts) != "b: repair; b: dispatch 2" || len(r.Suspended) != 1 || r.Suspended[0].Overlay != "a" || len(r.Warnings) != 1 {
+					t.Errorf("acts %q, suspended %v, warnings %v", kinds(r.Acts), r.Suspended, r.Warnings)
 				}
 			case 3:
 				policy.Content = b.overlays[0].policyText()
@@ -397,8 +397,9 @@ func TestTroublesAreSaidOnce(t *testing.T) {
 		}
 	}
 	counts := map[string]int{}
-	for _, want := range []string{"level=ERROR msg=\"a is held: ", "level=WARN msg=\"overlays/b/dispatches/state.yaml", "level=WARN msg=\"queue b has jobs",
-		"level=INFO msg=committed", "level=INFO msg=\"no longer: a is held", "level=INFO msg=\"no longer: queue b", "level=INFO msg=\"no longer: overlays/b/"} {
+	for _, want := range []string{"level=ERROR msg=\"suspended: invalid: overlays/a/", "level=WARN msg=\"overlays/b/dispatches/state.yaml", "level=WARN msg=\"jobs that no overlay serves",
+		"level=INFO msg=repaired overlay=b queue=b", "level=INFO msg=dispatched overlay=b queue=b agents=2 dispatch=b-",
+		"level=INFO msg=\"resolved: suspended: invalid: overlays/a/", "level=INFO msg=\"resolved: jobs that no", "level=INFO msg=\"resolved: overlays/b/"} {
 		for _, line := range lines {
 			if strings.HasPrefix(line, want) {
 				counts[want]++
@@ -408,8 +409,8 @@ func TestTroublesAreSaidOnce(t *testing.T) {
 			t.Errorf("%d lines begin %q, want one", counts[want], want)
 		}
 	}
-	if len(lines) != 7 {
-		t.Errorf("%d lines above debug, want 7:\n%s", len(lines), strings.Join(lines, "\n"))
+	if len(lines) != 8 {
+		t.Errorf("%d lines above debug, want 8:\n%s", len(lines), strings.Join(lines, "\n"))
 	}
 }
 

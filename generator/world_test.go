@@ -74,7 +74,7 @@ func (o *overlay) policyText() []byte {
 	}
 	fmt.Fprintf(&b, "  min: %d\n  max: %d\n  buffer: %d\n  lookahead: %.2f\n  maxDispatch: %d\n  priority: %d\n  maxPerHour: %d\n  paused: %t\n",
 		p.min, p.max, p.buffer, float64(p.lookahead)/100, p.dispatch, p.priority, p.perHour, p.paused)
-	fmt.Fprintf(&b, "  lease: %s\n  idleTimeout: %s\n  upkeepIdleTimeout: %s\n", p.lease, p.idle, p.upkeepIdle)
+	fmt.Fprintf(&b, "  lease: %s\n  idleTimeout: %s\n  warmIdleTimeout: %s\n", p.lease, p.idle, p.upkeepIdle)
 	if c := p.schedule; c.max > 0 {
 		fmt.Fprintf(&b, "  schedules:\n  - name: busy\n    days: [Mon, Tue, Wed, Thu, Fri, Sat, Sun]\n    from: \"%02d:00\"\n    to: \"%02d:30\"\n    timeZone: Europe/Berlin\n    min: %d\n    max: %d\n    buffer: %d\n",
 			c.from, (c.from+1)%24, c.min, c.max, c.buffer)

@@ -24,8 +24,8 @@ func TestDispatchCarriesWhatTheAgentReads(t *testing.T) {
 	if len(loaded) != 1 {
 		t.Fatalf("the new fleet loads as %d overlays, want 1", len(loaded))
 	}
-	if loaded[0].Err != nil {
-		t.Fatal(loaded[0].Err)
+	if loaded[0].Err() != nil {
+		t.Fatal(loaded[0].Err())
 	}
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	_, changes, err := loaded[0].Add([]plan.Dispatch{{

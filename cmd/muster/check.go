@@ -20,12 +20,11 @@ func (p program) checkCommand() *cobra.Command {
 	var offline bool
 	c := &cobra.Command{
 		Use:   "check [DIR]",
-		Short: "Say whether the fleet repository is sound",
+		Short: "Validate the fleet repository",
 		Long: `check reads policies, templates and dispatches, builds every overlay, and
-says what is wrong and what to write instead. It looks at the branch of --repo,
-and then also at the credentials for git and Buildkite, at the key to sign with,
-and at what Buildkite says of the queues; or, with DIR, at the files in a
-directory.`,
+prints what is wrong and what to write instead. With --repo it validates the
+branch, the credentials for git and Buildkite, the key to sign with, and the
+queues in Buildkite; with DIR it validates the files in a directory.`,
 		Example: `  muster check fleet
   muster check --repo https://git.example.com/fleet.git --buildkite-org acme`,
 		Args: cobra.MaximumNArgs(1),
@@ -48,12 +47,12 @@ directory.`,
 			case len(failures) > 0:
 				return findingsError(len(failures))
 			}
-			fmt.Fprintln(out, "sound")
+			fmt.Fprintln(out, "OK")
 			return nil
 		},
 	}
 	s = newSettings(p, c)
-	c.Flags().BoolVar(&offline, "offline", false, "leave the credentials for git and Buildkite alone")
+	c.Flags().BoolVar(&offline, "offline", false, "do not use the credentials for git and Buildkite")
 	return c
 }
 
@@ -75,7 +74,7 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 		return root.FS(), nil, nil
 	}
 	if s.git.repo == "" {
-		return nil, nil, usage(errors.New("what should be checked? give a directory or --repo"))
+		return nil, nil, usage(errors.New("nothing to check: give a directory or --repo"))
 	}
 	log, err := s.logger()
 	if err != nil {
@@ -112,8 +111,8 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 	return tip.Tree, append(failures, queues...), nil
 }
 
-// checkQueues looks at Buildkite as a tick does, and returns what it has
-// against the overlays: a cluster that is not there, a queue that is in several.
+// checkQueues reads Buildkite as a tick does, and returns what would suspend the
+// overlays: a cluster that does not exist, a queue that is in several.
 func (s *settings) checkQueues(ctx context.Context, client *buildkite.Client, tree fs.FS) ([]error, error) {
 	loaded, err := manifest.NewLoader(s.git.overlays).Load(tree)
 	if err != nil {
@@ -129,16 +128,16 @@ func (s *settings) checkQueues(ctx context.Context, client *buildkite.Client, tr
 	if err != nil {
 		return nil, err
 	}
-	var held []error
+	var findings []error
 	for _, o := range plan.Observe(overlays, snapshot, &plan.Registrations{}) {
 		for _, supply := range o.Overlays {
-			if supply.Held != "" {
-				held = append(held, fmt.Errorf("%s is held: %s", supply.Overlay, supply.Held))
+			if supply.Suspended.Active() {
+				findings = append(findings, fmt.Errorf("%s: suspended: %s", supply.Overlay, supply.Suspended))
 			}
 		}
 		if plan.Unknown(o.Queue, snapshot) {
-			held = append(held, fmt.Errorf("queue %q: no cluster has it, and no agent and no job is in it; is its key right?", o.Queue))
+			findings = append(findings, fmt.Errorf("queue %q: no cluster has it, and no agent and no job is in it; is its key right?", o.Queue))
 		}
 	}
-	return held, nil
+	return findings, nil
 }

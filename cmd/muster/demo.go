@@ -236,7 +236,7 @@ func (d *demo) show(r generator.Result, err error) {
 		return
 	}
 	s := r.Decisions[0].Sum
-	fmt.Fprintf(d.out, "%s  %3d waiting %3d busy %3d idle %3d starting   %s\n", d.buildkite.Now().Format("15:04:05"), s.Pending, s.Busy, s.Idle, s.InFlight, generator.Summary(r.Acts))
+	fmt.Fprintf(d.out, "%s  %3d pending %3d busy %3d idle %3d in flight   %s\n", d.buildkite.Now().Format("15:04:05"), s.Pending, s.Busy, s.Idle, s.InFlight, generator.Summary(r.Acts))
 }
 
 // conclude prints what there is to see.

@@ -45,7 +45,7 @@ there is.`,
 			if err := show(cmd.OutOrStdout(), result); err != nil {
 				return err
 			}
-			if err := held(result.Problems); err != nil {
+			if err := invalidOverlays(result.Suspended); err != nil {
 				return err
 			}
 			if len(result.Acts) > 0 {
@@ -67,18 +67,20 @@ func printTable(out io.Writer, r generator.Result) error {
 			return err
 		}
 	}
-	for _, p := range r.Forgotten {
-		fmt.Fprintln(out, p.Err)
+	for _, w := range r.Warnings {
+		fmt.Fprintln(out, w.Err)
 	}
 	for _, d := range r.Decisions {
 		if d.Schedule != "" {
 			fmt.Fprintf(out, "%s: schedule %q is in force\n", d.Overlay, d.Schedule)
 		}
 		if d.Sum.MaxPerHour > 0 {
-			fmt.Fprintf(out, "%s: the limit of %d agents in an hour leaves %d, which bounds the ceiling\n", d.Overlay, d.Sum.MaxPerHour, d.Sum.LeftThisHour)
+			fmt.Fprintf(out, "%s: maxPerHour of %d leaves %d agents this hour\n", d.Overlay, d.Sum.MaxPerHour, d.Sum.LeftThisHour)
 		}
-		if d.Held != "" {
-			fmt.Fprintf(out, "%s is held: %s\n", d.Overlay, d.Held)
+	}
+	for _, s := range r.Suspended {
+		if s.Why.Code != plan.Invalid { // those are printed as errors
+			fmt.Fprintf(out, "%s: suspended: %s\n", s.Overlay, s.Why)
 		}
 	}
 	printUnmatched(out, r.Decisions)
@@ -103,21 +105,21 @@ func printSums(out io.Writer, decisions []plan.Decision) error {
 		shown bool
 		value func(plan.Decision) int
 	}{
-		{"WAITING", true, func(d plan.Decision) int { return d.Sum.Pending }},
+		{"PENDING", true, func(d plan.Decision) int { return d.Sum.Pending }},
 		{"ELSEWHERE", false, func(d plan.Decision) int { return d.Sum.Elsewhere }},
-		{"AHEAD", false, func(d plan.Decision) int { return d.Sum.Lookahead }},
+		{"LOOKAHEAD", false, func(d plan.Decision) int { return d.Sum.Lookahead }},
 		{"BUFFER", false, func(d plan.Decision) int { return d.Sum.Buffer }},
 		{"IDLE", true, func(d plan.Decision) int { return d.Sum.Idle }},
-		{"LEAVING", false, func(d plan.Decision) int { return d.Sum.Replacing }},
-		{"STARTING", true, func(d plan.Decision) int { return d.Sum.InFlight }},
+		{"REPLACING", false, func(d plan.Decision) int { return d.Sum.Replacing }},
+		{"IN-FLIGHT", true, func(d plan.Decision) int { return d.Sum.InFlight }},
 		{"BUSY", true, func(d plan.Decision) int { return d.Sum.Busy }},
-		{"OWN", true, func(d plan.Decision) int { return d.Sum.Current }},
 		{"STOPPING", false, func(d plan.Decision) int { return d.Sum.Stopping }},
-		{"MIN", false, func(d plan.Decision) int { return d.Sum.Min }},
+		{"CURRENT", true, func(d plan.Decision) int { return d.Sum.Current }},
+		{"MIN", true, func(d plan.Decision) int { return d.Sum.Min }},
 		{"MAX", true, func(d plan.Decision) int { return d.Sum.Max }},
-		{"NEED", true, func(d plan.Decision) int { return d.Sum.Missing }},
-		{"FLOOR", true, func(d plan.Decision) int { return d.Sum.BelowMin }},
-		{"CEILING", true, func(d plan.Decision) int { return d.Sum.Room }},
+		{"MISSING", true, func(d plan.Decision) int { return d.Sum.Missing }},
+		{"DESIRED", true, func(d plan.Decision) int { return d.Sum.Desired }},
+		{"ROOM", true, func(d plan.Decision) int { return d.Sum.Room }},
 		{"DISPATCH", true, func(d plan.Decision) int { return d.Sum.Dispatch }},
 		{"RETIRE", false, func(d plan.Decision) int { return len(d.Retire) }},
 	}
@@ -139,12 +141,7 @@ func printSums(out io.Writer, decisions []plan.Decision) error {
 		}
 		fmt.Fprintln(w)
 	}
-	fmt.Fprint(w, `
-need     = waiting - elsewhere + ahead + buffer - (idle - leaving) - starting, at least 0
-floor    = min - (own - leaving), at least 0
-ceiling  = max - own - stopping, at least 0
-dispatch = max(need, floor), at most ceiling
-`)
+	fmt.Fprint(w, "\n"+plan.Formula)
 	return w.Flush()
 }
 
@@ -188,18 +185,19 @@ type planDocument struct {
 	Kind       string          `json:"kind"`
 	Tip        string          `json:"tip"`
 	Decisions  []plan.Decision `json:"decisions"`
-	Problems   []planProblem   `json:"problems,omitempty"`
+	Suspended  []planSuspended `json:"suspended,omitempty"`
 }
 
-type planProblem struct {
+type planSuspended struct {
 	Overlay string `json:"overlay"`
-	Problem string `json:"problem"`
+	plan.Suspension
+	Text string `json:"text"`
 }
 
 func document(r generator.Result) planDocument {
 	d := planDocument{APIVersion: "muster.dev/v1alpha1", Kind: "Plan", Tip: r.Tip.Commit, Decisions: r.Decisions}
-	for _, p := range r.Problems {
-		d.Problems = append(d.Problems, planProblem{Overlay: p.Overlay, Problem: p.Err.Error()})
+	for _, s := range r.Suspended {
+		d.Suspended = append(d.Suspended, planSuspended{Overlay: s.Overlay, Suspension: s.Why, Text: s.Why.String()})
 	}
 	return d
 }

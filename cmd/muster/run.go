@@ -36,16 +36,16 @@ commits what is to be done. It ends on SIGINT and SIGTERM.`,
 				if err != nil {
 					return err
 				}
-				log.Info("begins", "version", Version, "repository", s.git.shown, "branch", s.git.branch, "overlays", s.git.overlays,
+				log.Info("starting", "version", Version, "repository", s.git.shown, "branch", s.git.branch, "overlays", s.git.overlays,
 					"organisation", s.org, "interval", interval, "dry-run", dryRun)
-				defer log.Info("ends")
+				defer log.Info("stopped")
 				return g.Run(cmd.Context(), interval, jitter)
 			}
 			result, err := g.Once(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return held(result.Problems)
+			return invalidOverlays(result.Suspended)
 		},
 	}
 	s = newSettings(p, c)

@@ -11,6 +11,7 @@ import (
 
 	"muster/generator"
 	"muster/generator/buildkite"
+	"muster/generator/plan"
 	"muster/gitops"
 )
 
@@ -116,11 +117,14 @@ func (s *settings) generator(dryRun bool) (*generator.Generator, error) {
 	}), nil
 }
 
-// held turns overlays that had to be left alone into one error, a line each.
-func held(problems []generator.Problem) error {
-	lines := make([]string, len(problems))
-	for i, p := range problems {
-		lines[i] = p.Err.Error()
+// invalidOverlays turns the overlays with invalid files into one error, a line
+// each; nil when there is none.
+func invalidOverlays(suspended []generator.Suspended) error {
+	var lines []string
+	for _, s := range suspended {
+		if s.Why.Code == plan.Invalid {
+			lines = append(lines, s.Why.Finding)
+		}
 	}
 	if len(lines) == 0 {
 		return nil

@@ -26,8 +26,8 @@ func order(id string, n int) plan.Dispatch {
 func BenchmarkStamp(b *testing.B) {
 	loader := NewLoader("overlays")
 	overlays, err := loader.Load(fleet(b))
-	if err != nil || overlays[0].Err != nil {
-		b.Fatal(err, overlays[0].Err)
+	if err != nil || overlays[0].Err() != nil {
+		b.Fatal(err, overlays[0].Err())
 	}
 	o := &overlays[0]
 	d := order("default-7f3k9c2b", 12)

@@ -60,7 +60,7 @@ func TestCheck(t *testing.T) {
 		{job, "ssa: IfNotPresent", "ssa: IfNotPresent\n    kustomize.toolkit.fluxcd.io/force: disabled", nil},
 		{job, "managed-by: muster", "managed-by: hand", []string{at + `metadata.labels[app.kubernetes.io/managed-by]: is "hand": nobody would know whose Job it is; write app.kubernetes.io/managed-by: muster`}},
 		{job, "managed-by: muster", "managed-by: muster\n    app.kubernetes.io/instance: fleet", []string{at + "metadata.labels[app.kubernetes.io/instance]: Argo CD may track by this label and take the Job for its own; take it away"}},
-		{job, "managed-by: muster", "managed-by: muster\n    team:", []string{at + "metadata.labels.team: is not a string; Kubernetes takes strings there, and nothing else: quote it, or take it away"}},
+		{job, "managed-by: muster", "managed-by: muster\n    team:", []string{at + "metadata.labels.team: is not a string; Kubernetes takes strings there, and nothing else: quote it, or remove it"}},
 		{job, "    argocd.argoproj.io/sync-options", "    argocd.argoproj.io/hook: Sync\n    argocd.argoproj.io/sync-options", []string{at + notes + "hook]: a hook is run again at every sync, and deleted by it; take it away"}},
 		{job, "    argocd.argoproj.io/sync-options", "    argocd.argoproj.io/sync-wave: \"1\"\n    argocd.argoproj.io/sync-options", []string{at + notes + "sync-wave]: Argo CD would hold back the agents until others have finished; take it away"}},
 		{job, "  name: agent\n", "  name: agent\n  generateName: agent-\n", []string{at + "metadata.generateName: every sync would create the agents again; take it away"}},

@@ -46,9 +46,9 @@ func (f Finding) Error() string {
 	}, b.String())
 }
 
-// held is the error of an overlay that these findings hold: the first of them,
-// and how many more there are. No finding is no error.
-func held(findings []Finding) error {
+// first is the error of an overlay with these findings: the first of them, and
+// how many more there are. No finding is no error.
+func first(findings []Finding) error {
 	switch len(findings) {
 	case 0:
 		return nil

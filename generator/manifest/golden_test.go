@@ -82,8 +82,8 @@ func golden(t *testing.T, comment string, tree, got files) []Overlay {
 	overlays := map[string]Overlay{}
 	for _, o := range load(t, NewLoader("overlays"), tree.tree()) {
 		overlays[o.Name] = o
-		if o.Err != nil {
-			got["held"] += o.Name + ": " + o.Err.Error() + "\n"
+		if o.Err() != nil {
+			got["held"] += o.Name + ": " + o.Err().Error() + "\n"
 		}
 	}
 	_, script, _ := strings.Cut(comment, "do:\n")
@@ -115,7 +115,7 @@ func golden(t *testing.T, comment string, tree, got files) []Overlay {
 	}
 	var sound []Overlay
 	for _, o := range load(t, NewLoader("overlays"), tree.tree()) {
-		if o.Err == nil {
+		if o.Err() == nil {
 			sound = append(sound, o)
 			if diff := cmp.Diff(overlays[o.Name].Dispatches, o.Dispatches, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%s: the overlay that followed is not the one that is read (-followed +read)\n%s", o.Path, diff)

@@ -38,10 +38,10 @@ func TestHostileFiles(t *testing.T) {
 			change(tree)
 			delete(tree, "dispatch")
 			for _, o := range load(t, NewLoader("overlays"), tree.tree()) {
-				if bad := o.Name == "bad"; bad != (o.Err != nil) {
-					t.Errorf("%s: %v", o.Name, o.Err)
-				} else if bad && strings.Contains(o.Err.Error(), "\n") {
-					t.Errorf("the error has several lines: %v", o.Err)
+				if bad := o.Name == "bad"; bad != (o.Err() != nil) {
+					t.Errorf("%s: %v", o.Name, o.Err())
+				} else if bad && strings.Contains(o.Err().Error(), "\n") {
+					t.Errorf("the error has several lines: %v", o.Err())
 				}
 			}
 		})
@@ -56,8 +56,8 @@ func TestOddOverlayNames(t *testing.T) {
 			tree["overlays/"+name+"/template/kustomization.yaml"] = "resources: [../../../../base]\n"
 		}
 		for _, o := range load(t, NewLoader("overlays"), tree.tree()) {
-			if o.Name == name && (o.Err == nil) != fine {
-				t.Errorf("%q: %v", name, o.Err)
+			if o.Name == name && (o.Err() == nil) != fine {
+				t.Errorf("%q: %v", name, o.Err())
 			}
 		}
 	}

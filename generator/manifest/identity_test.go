@@ -77,14 +77,14 @@ func TestKnownDispatchesAreNotRead(t *testing.T) {
 	policy := files["overlays/default/scaling.yaml"]
 	files["overlays/default/scaling.yaml"] = "nonsense"
 	expect("the policy cannot be read", listFile)
-	if o.Err == nil || o.Policy.Queue != "default" {
-		t.Errorf("without its policy the overlay is held by %v and its agents are in queue %q", o.Err, o.Policy.Queue)
+	if o.Err() == nil || o.Policy.Queue != "default" {
+		t.Errorf("without its policy the overlay is held by %v and its agents are in queue %q", o.Err(), o.Policy.Queue)
 	}
 	files["overlays/default/scaling.yaml"] = policy
 	// The same file elsewhere is another.
 	files["overlays/default/dispatches/default-cccccccc.yaml"] = files["overlays/default/dispatches/default-aaaaaaaa.yaml"]
 	expect("one was copied", "default-cccccccc.yaml", listFile)
-	if o.Err == nil {
+	if o.Err() == nil {
 		t.Error("a copied dispatch is taken for one of its own")
 	}
 }

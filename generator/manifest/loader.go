@@ -46,9 +46,9 @@ type Loader struct {
 	// memos are what the builds of the last Load came to, and used those of
 	// the one that runs: what is not used in a Load is forgotten.
 	memos, used map[string]*memo
-	// sound are dispatches that were read and proven, by path and content, and
+	// valid are dispatches that were read and proven, by path and content, and
 	// by path and what stands for the content; see identityKey.
-	sound, seen map[[sha256.Size]byte]plan.Dispatch
+	valid, seen map[[sha256.Size]byte]plan.Dispatch
 	builds      int
 }
 
@@ -60,7 +60,7 @@ func NewLoader(dir string) *Loader {
 
 // Load reads every overlay of a tree: every directory below the loader's that
 // holds a scaling.yaml, sorted by name. What is wrong with one of them is its
-// Err and leaves the others unharmed. An error is returned only when the
+// Err and does not affect the others. An error is returned only when the
 // directory itself cannot be read.
 func (l *Loader) Load(tree fs.FS) ([]Overlay, error) {
 	l.mu.Lock()
@@ -82,11 +82,11 @@ func (l *Loader) Load(tree fs.FS) ([]Overlay, error) {
 	apart(overlays)
 	for i := range overlays {
 		o := &overlays[i]
-		if o.Err = held(o.findings); o.Err != nil {
-			o.Broken = o.Err.Error()
+		if err := o.Err(); err != nil {
+			o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: err.Error()}
 		}
 	}
-	l.memos, l.sound = l.used, l.seen
+	l.memos, l.valid = l.used, l.seen
 	return overlays, nil
 }
 
@@ -111,7 +111,7 @@ func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry) []Overlay {
 		if err != nil {
 			// It may hold an overlay: that must not look as if it were gone.
 			o := Overlay{Overlay: plan.Overlay{Name: l.nameOf(below)}, Path: below, loader: l}
-			o.hold(Finding{File: below, Problem: "cannot be read: " + oneLine(err)})
+			o.reject(Finding{File: below, Problem: "cannot be read: " + oneLine(err)})
 			overlays = append(overlays, o)
 			continue
 		}
@@ -135,22 +135,22 @@ func (l *Loader) nameOf(dir string) string {
 	return strings.TrimPrefix(dir, l.dir+"/")
 }
 
-// apart holds overlays that lie in one another or share a slug.
+// apart rejects overlays that lie in one another or share a slug.
 func apart(overlays []Overlay) {
 	slugs := map[string]int{}
 	paths := map[string]int{}
 	for i := range overlays {
 		o := &overlays[i]
 		if !pathRule.MatchString(o.Path) {
-			o.hold(Finding{File: o.Path, Problem: "has a name that muster does not commit to", Remedy: "use letters, digits and -_. in the names of directories"})
+			o.reject(Finding{File: o.Path, Problem: "has a name that muster does not commit to", Remedy: "use letters, digits and -_. in the names of directories"})
 		}
 		if o.Name == "." {
-			o.hold(Finding{File: path.Join(o.Path, policyFile), Problem: "lies in the directory of all overlays", Remedy: "move the overlay to a directory of its own below it"})
+			o.reject(Finding{File: path.Join(o.Path, policyFile), Problem: "lies in the directory of all overlays", Remedy: "move the overlay to a directory of its own below it"})
 			continue
 		}
 		if first, taken := slugs[o.Slug()]; taken {
 			for _, pair := range [][2]*Overlay{{o, &overlays[first]}, {&overlays[first], o}} {
-				pair[0].hold(Finding{File: pair[0].Path, Problem: fmt.Sprintf("shares the short name %s with %s", o.Slug(), pair[1].Path), Remedy: "rename one of them"})
+				pair[0].reject(Finding{File: pair[0].Path, Problem: fmt.Sprintf("shares the short name %s with %s", o.Slug(), pair[1].Path), Remedy: "rename one of them"})
 			}
 		} else {
 			slugs[o.Slug()] = i
@@ -164,13 +164,13 @@ func apart(overlays []Overlay) {
 			if !ok {
 				continue
 			}
-			o.hold(Finding{File: o.Path, Problem: "lies inside the overlay " + above, Remedy: "move it beside it"})
-			overlays[outer].hold(Finding{File: above, Problem: "has the overlay " + o.Path + " inside it", Remedy: "move that beside it"})
+			o.reject(Finding{File: o.Path, Problem: "lies inside the overlay " + above, Remedy: "move it beside it"})
+			overlays[outer].reject(Finding{File: above, Problem: "has the overlay " + o.Path + " inside it", Remedy: "move that beside it"})
 		}
 	}
 }
 
-// load reads one overlay. An overlay without a sound policy is not built.
+// load reads one overlay. An overlay without a valid policy is not built.
 func (l *Loader) load(tree fs.FS, o *Overlay) {
 	if len(o.findings) > 0 {
 		return
@@ -178,15 +178,15 @@ func (l *Loader) load(tree fs.FS, o *Overlay) {
 	file := path.Join(o.Path, policyFile)
 	data, err := fs.ReadFile(tree, file)
 	if err != nil {
-		o.hold(Finding{File: file, Problem: "cannot be read: " + oneLine(err)})
+		o.reject(Finding{File: file, Problem: "cannot be read: " + oneLine(err)})
 		return
 	}
 	policy, findings := parsePolicy(file, data)
-	o.hold(findings...)
+	o.reject(findings...)
 	if len(findings) == 0 {
 		o.Policy = policy
 		if err := l.loadTemplate(tree, o); err != nil {
-			o.hold(Finding{File: o.Path, Problem: "cannot be read: " + oneLine(err)})
+			o.reject(Finding{File: o.Path, Problem: "cannot be read: " + oneLine(err)})
 		}
 	}
 	l.loadDispatches(tree, o)
@@ -198,7 +198,7 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 	dir := path.Join(o.Path, dispatchDir)
 	entries, err := fs.ReadDir(tree, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		o.hold(Finding{File: dir, Problem: "cannot be read: " + oneLine(err)})
+		o.reject(Finding{File: dir, Problem: "cannot be read: " + oneLine(err)})
 		return
 	}
 	for _, e := range entries {
@@ -212,7 +212,7 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 		case e.IsDir() && (name == listFile || path.Ext(name) != manifestType):
 			continue
 		case path.Ext(name) == ".yml":
-			o.hold(Finding{File: file, Problem: "was not written by muster, whose files end in .yaml", Remedy: "move it out of dispatches/, or delete it"})
+			o.reject(Finding{File: file, Problem: "was not written by muster, whose files end in .yaml", Remedy: "move it out of dispatches/, or delete it"})
 			continue
 		case path.Ext(name) != manifestType:
 			continue
@@ -224,11 +224,11 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 		data, err := readFile(tree, file, e)
 		switch {
 		case err != nil:
-			o.hold(Finding{File: file, Problem: "cannot be read: " + oneLine(err)})
+			o.reject(Finding{File: file, Problem: "cannot be read: " + oneLine(err)})
 		case name == listFile:
 			o.list = data
 		default:
-			if o.State, o.forgotten = readState(file, data); o.forgotten != nil {
+			if o.State, o.invalidState = readState(file, data); o.invalidState != nil {
 				o.surplus = append(o.surplus, file)
 			}
 		}
@@ -236,34 +236,34 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 	slices.SortFunc(o.Dispatches, func(a, b plan.Dispatch) int { return strings.Compare(a.ID, b.ID) })
 	for _, d := range o.Dispatches {
 		if slices.Contains(o.jobs, d.ID) {
-			o.hold(Finding{File: o.Path, Problem: "has a Job " + d.ID + " beside the dispatch of that name", Remedy: "rename it"})
+			o.reject(Finding{File: o.Path, Problem: "has a Job " + d.ID + " beside the dispatch of that name", Remedy: "rename it"})
 		}
 	}
 }
 
-// loadDispatch adds one manifest to the overlay, or holds it.
+// loadDispatch adds one manifest to the overlay, or rejects it.
 func (l *Loader) loadDispatch(tree fs.FS, o *Overlay, file string, e fs.DirEntry) {
 	key, known := identityKey(file, e)
-	d, sound := l.sound[key]
-	if !known || !sound {
+	d, valid := l.valid[key]
+	if !known || !valid {
 		data, err := readFile(tree, file, e)
 		if err != nil {
-			o.hold(Finding{File: file, Problem: "cannot be read: " + oneLine(err)})
+			o.reject(Finding{File: file, Problem: "cannot be read: " + oneLine(err)})
 			return
 		}
 		content := contentKey(file, data)
 		if !known {
 			key = content
 		}
-		if d, sound = l.sound[content]; !sound {
+		if d, valid = l.valid[content]; !valid {
 			var wrong *Finding
-			if d, sound, wrong = l.dispatch(o, file, data); wrong != nil {
-				o.hold(*wrong)
+			if d, valid, wrong = l.dispatch(o, file, data); wrong != nil {
+				o.reject(*wrong)
 				return
 			}
 		}
 	}
-	if sound {
+	if valid {
 		l.seen[key] = d
 	}
 	o.Dispatches = append(o.Dispatches, d)
@@ -294,7 +294,7 @@ func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d plan.Dispatch
 		return d, false, &Finding{File: file, Field: "metadata.labels[" + LabelOverlay + "]", Problem: "is " + quote(of) + ": the dispatch is another overlay's", Remedy: "if --overlays is right and no directory was renamed, it is a copy: delete it, for it is the same Job twice"}
 	}
 	if o.template == nil {
-		return d, false, nil // held; the proof waits until it is not
+		return d, false, nil // suspended; the proof waits until it is not
 	}
 	if stamped, err := o.stamp(d); err != nil || !bytes.Equal(stamped, data) {
 		v := &view{name: "alone ", over: map[string][]byte{
@@ -358,14 +358,14 @@ func identityKey(file string, e fs.DirEntry) (key [sha256.Size]byte, ok bool) {
 }
 
 // know keeps dispatches that were just written from being read again.
-func (l *Loader) know(sound map[[sha256.Size]byte]plan.Dispatch) {
+func (l *Loader) know(written map[[sha256.Size]byte]plan.Dispatch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.sound == nil {
-		l.sound = sound
+	if l.valid == nil {
+		l.valid = written
 		return
 	}
-	for key, d := range sound {
-		l.sound[key] = d
+	for key, d := range written {
+		l.valid[key] = d
 	}
 }

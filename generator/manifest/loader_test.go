@@ -41,8 +41,8 @@ func TestLoadReadsOnlyWhatItNeeds(t *testing.T) {
 	var names []string
 	for _, o := range overlays {
 		names = append(names, o.Name+" at "+o.Path)
-		if o.Err != nil {
-			t.Error(o.Err)
+		if o.Err() != nil {
+			t.Error(o.Err())
 		}
 	}
 	if diff := cmp.Diff([]string{"default at overlays/default", "linux/large at overlays/linux/large"}, names); diff != "" {
@@ -70,8 +70,8 @@ func TestBuildsOncePerChange(t *testing.T) {
 		before := l.builds
 		overlays = load(t, l, tree.tree())
 		for _, o := range overlays {
-			if o.Err != nil {
-				t.Errorf("%s: %v", what, o.Err)
+			if o.Err() != nil {
+				t.Errorf("%s: %v", what, o.Err())
 			}
 		}
 		if got := l.builds - before; got != builds {
@@ -106,7 +106,7 @@ func TestBuildsOncePerChange(t *testing.T) {
 	l.builds, fresh.builds = 0, 0
 	expect("and is remembered", 0)
 	tree["overlays/default/template/kustomization.yml"] = "resources: []\n"
-	if overlays = load(t, l, tree.tree()); overlays[0].Err == nil {
+	if overlays = load(t, l, tree.tree()); overlays[0].Err() == nil {
 		t.Error("a file that appears beside the kustomization is not seen")
 	}
 	builds := l.builds
@@ -234,13 +234,13 @@ func TestHeld(t *testing.T) {
 			tree := sound(t).copy("overlays/default", "overlays/sound").copy("base", "base")
 			c.edit(tree)
 			overlays := load(t, NewLoader("overlays"), tree.tree())
-			if got := fmt.Sprint(overlays[0].Err); got != c.want {
+			if got := fmt.Sprint(overlays[0].Err()); got != c.want {
 				t.Errorf("got\n  %s\nwant\n  %s", got, c.want)
 			}
-			if overlays[0].Broken != fmt.Sprint(overlays[0].Err) {
-				t.Errorf("Broken is %q", overlays[0].Broken)
+			if overlays[0].Suspended.Finding != fmt.Sprint(overlays[0].Err()) {
+				t.Errorf("Suspended.Finding is %q", overlays[0].Suspended.Finding)
 			}
-			if err := overlays[1].Err; err != nil {
+			if err := overlays[1].Err(); err != nil {
 				t.Errorf("the neighbour is held: %v", err)
 			}
 			if _, changes := overlays[0].Repair(); changes != nil {
@@ -291,7 +291,7 @@ func TestOverlaysApart(t *testing.T) {
 			}
 			var got []string
 			for _, o := range load(t, NewLoader("overlays"), tree.tree()) {
-				got = append(got, fmt.Sprintf("%s: %v", o.Name, o.Err))
+				got = append(got, fmt.Sprintf("%s: %v", o.Name, o.Err()))
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
@@ -320,7 +320,7 @@ func TestUnreadable(t *testing.T) {
 			l := NewLoader("overlays")
 			s := &spy{FS: tree.tree(), read: map[string]bool{}, broken: broken}
 			overlays := load(t, l, s)
-			if got := fmt.Sprint(overlays[0].Err); got != want && !strings.HasPrefix(got, want+" ") {
+			if got := fmt.Sprint(overlays[0].Err()); got != want && !strings.HasPrefix(got, want+" ") {
 				t.Errorf("got\n  %s\nwant\n  %s", got, want)
 			}
 			o := only(t, l, tree.tree())

@@ -21,11 +21,6 @@ type Overlay struct {
 	plan.Overlay
 	// Path is its directory, as in "overlays/default".
 	Path string
-	// Err is why the overlay is held: a policy or a dispatch that cannot be
-	// read, a template or an overlay that does not build. Nothing of a held
-	// overlay can be changed. Nil when it is sound.
-	Err error
-
 	loader   *Loader
 	findings []Finding
 	// template is the Job that the template builds to.
@@ -36,15 +31,20 @@ type Overlay struct {
 	objects        []object
 	stamped, built []byte
 	jobs           []string
-	// forgotten is why the state that was remembered cannot be read.
-	forgotten *Finding
+	// invalidState is why state.yaml cannot be read.
+	invalidState *Finding
 	// list is dispatches/kustomization.yaml, nil where there is none. surplus
 	// are files that keep kustomize from reading it.
 	list    []byte
 	surplus []string
 }
 
-func (o *Overlay) hold(findings ...Finding) { o.findings = append(o.findings, findings...) }
+// Err is why the overlay is suspended: a policy or a dispatch that cannot be
+// read, a template or an overlay that does not build. Nothing of such an
+// overlay can be changed. Nil when its files are valid.
+func (o *Overlay) Err() error { return first(o.findings) }
+
+func (o *Overlay) reject(findings ...Finding) { o.findings = append(o.findings, findings...) }
 
 // loadTemplate builds the template, and proves that the overlay builds.
 //
@@ -67,7 +67,7 @@ func (o *Overlay) hold(findings ...Finding) { o.findings = append(o.findings, fi
 func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 	wrong, err := l.buildTemplate(tree, o)
 	if err != nil || wrong != nil {
-		return o.holdIf(wrong, err)
+		return o.rejectIf(wrong, err)
 	}
 	probe := plan.Dispatch{
 		ID: o.Slug() + "-proof", Purpose: plan.ForDemand, Agents: 1, IdleTimeout: time.Second,
@@ -77,20 +77,20 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 		return fmt.Errorf("stamping the template: %w", err)
 	}
 	if wrong := o.unreadable(); wrong != nil {
-		o.hold(*wrong)
+		o.reject(*wrong)
 		return nil
 	}
 	hidden := path.Join(o.Path, dispatchDir)
 	empty := &view{name: "empty ", tree: tree, hide: hidden, over: map[string][]byte{path.Join(hidden, listFile): list(nil)}}
 	if o.objects, wrong, err = l.build(empty, o.Path); err != nil || wrong != nil {
-		return o.holdIf(wrong, err)
+		return o.rejectIf(wrong, err)
 	}
 	full := &view{name: "full ", tree: tree, hide: hidden, over: map[string][]byte{
 		path.Join(hidden, listFile): list([]string{probe.ID}), path.Join(hidden, probe.ID+manifestType): o.stamped,
 	}}
 	objects, wrong, err := l.build(full, o.Path)
 	if err != nil || wrong != nil {
-		return o.holdIf(wrong, err)
+		return o.rejectIf(wrong, err)
 	}
 	o.proven(objects)
 	return nil
@@ -105,7 +105,7 @@ func (o *Overlay) unreadable() *Finding {
 		return &Finding{File: dir, Problem: fmt.Sprintf("builds to a Job of %d bytes, and a dispatch has at most %d", len(o.stamped), largestDispatch-other), Remedy: "keep large files in a ConfigMap or in the image"}
 	}
 	if _, wrong := parseDispatch(o.Slug()+"-proof"+manifestType, o.stamped); wrong != nil {
-		return &Finding{File: dir, Field: wrong.Field, Problem: wrong.Problem, Remedy: "Kubernetes takes strings there, and nothing else: quote it, or take it away"}
+		return &Finding{File: dir, Field: wrong.Field, Problem: wrong.Problem, Remedy: "Kubernetes takes strings there, and nothing else: quote it, or remove it"}
 	}
 	return nil
 }
@@ -135,9 +135,9 @@ func (l *Loader) buildTemplate(tree fs.FS, o *Overlay) (*Finding, error) {
 	return nil, nil
 }
 
-func (o *Overlay) holdIf(wrong *Finding, err error) error {
+func (o *Overlay) rejectIf(wrong *Finding, err error) error {
 	if wrong != nil {
-		o.hold(*wrong)
+		o.reject(*wrong)
 	}
 	return err
 }
@@ -161,7 +161,7 @@ func (o *Overlay) proven(objects []object) {
 	}
 	at := slices.IndexFunc(added, func(x object) bool { return x.kind == "Job" })
 	if at < 0 {
-		o.hold(Finding{File: path.Join(o.Path, listFile), Field: "resources", Problem: "the overlay builds without its dispatches", Remedy: "add " + dispatchDir + " to the list, or nothing that muster orders is applied"})
+		o.reject(Finding{File: path.Join(o.Path, listFile), Field: "resources", Problem: "the overlay builds without its dispatches", Remedy: "add " + dispatchDir + " to the list, or nothing that muster orders is applied"})
 		return
 	}
 	o.built = added[at].yaml
@@ -193,7 +193,7 @@ func agentJob(dir string, objects []object) (*yaml.Node, *Finding) {
 }
 
 // listHeader is the comment on the list, word for word as muster init has it.
-const listHeader = "# Written by muster: the agents on order. Do not edit; muster puts it right.\n"
+const listHeader = "# Written by muster: the agents on order. Do not edit: muster restores it.\n"
 
 // list prints dispatches/kustomization.yaml. An empty list is written out: a
 // kustomization with no field at all does not build, and a marshalled one
@@ -250,13 +250,13 @@ func (o *Overlay) relist(changes []branch.Change) []branch.Change {
 	return changes
 }
 
-// Repair returns what puts dispatches/ right where a person has been in it: a
-// list that is missing, broken or names other files than there are, files that
-// keep kustomize from reading it, and a state that makes no sense. A manifest that was deleted is gone and
-// leaves the list. It returns no changes when all is sound, and none when the
-// overlay is held.
+// Repair returns the changes that restore dispatches/ after somebody edited it:
+// a list that is missing, broken or names other files than there are, files
+// that keep kustomize from reading it, and an invalid state.yaml. A manifest
+// that was deleted is gone and leaves the list. It returns no changes when
+// nothing is wrong, and none when the overlay is suspended.
 func (o *Overlay) Repair() (Overlay, []branch.Change) {
-	if o.Err != nil || o.listed() && len(o.surplus) == 0 {
+	if o.Err() != nil || o.listed() && len(o.surplus) == 0 {
 		return *o, nil
 	}
 	next := *o
@@ -264,27 +264,27 @@ func (o *Overlay) Repair() (Overlay, []branch.Change) {
 	for _, file := range next.surplus {
 		changes = append(changes, branch.Change{Path: file})
 	}
-	next.surplus, next.forgotten = nil, nil
+	next.surplus, next.invalidState = nil, nil
 	changes = next.relist(changes)
 	return next, changes
 }
 
-// Amnesia says why what was remembered of the overlay is lost, as when
-// state.yaml was edited into nonsense; nil when it is not. The overlay is then
-// as good as new, and Repair takes the file away.
-func (o *Overlay) Amnesia() error {
-	if o.forgotten == nil {
+// InvalidState says why state.yaml is ignored, as when it was edited by hand;
+// nil when it is not. The overlay then has the zero state, and Repair removes
+// the file.
+func (o *Overlay) InvalidState() error {
+	if o.invalidState == nil {
 		return nil
 	}
-	return *o.forgotten
+	return *o.invalidState
 }
 
 // Add returns the changes that write new dispatches, and the overlay that
-// follows. It refuses a held overlay, an ID that is taken, and a dispatch that
-// makes no Job; nothing is half done then.
+// follows. It refuses a suspended overlay, an ID that is taken, and a dispatch
+// that makes no Job; nothing is half done then.
 func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, error) {
-	if o.Err != nil {
-		return *o, nil, fmt.Errorf("adding to %s: %w", o.Path, o.Err)
+	if err := o.Err(); err != nil {
+		return *o, nil, fmt.Errorf("adding to %s: %w", o.Path, err)
 	}
 	if len(dispatches) == 0 {
 		return *o, nil, nil
@@ -292,7 +292,7 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, err
 	next := *o
 	next.Dispatches = slices.Clone(o.Dispatches)
 	var changes []branch.Change
-	sound := map[[32]byte]plan.Dispatch{}
+	written := map[[32]byte]plan.Dispatch{}
 	for _, d := range dispatches {
 		d.At, d.NotAfter = d.At.UTC(), d.NotAfter.UTC()
 		if d.Tags == nil {
@@ -309,18 +309,18 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, err
 		next.Dispatches = slices.Insert(next.Dispatches, at, d)
 		file := o.file(d.ID + manifestType)
 		changes = append(changes, branch.Change{Path: file, Content: content})
-		sound[contentKey(file, content)] = d
+		written[contentKey(file, content)] = d
 	}
-	o.loader.know(sound)
+	o.loader.know(written)
 	changes = next.relist(changes)
 	return next, changes, nil
 }
 
 // Remove returns the changes that take dispatches out, and the overlay that
-// follows. It refuses a held overlay and an ID that is not there.
+// follows. It refuses a suspended overlay and an ID that is not there.
 func (o *Overlay) Remove(ids []string) (Overlay, []branch.Change, error) {
-	if o.Err != nil {
-		return *o, nil, fmt.Errorf("removing from %s: %w", o.Path, o.Err)
+	if err := o.Err(); err != nil {
+		return *o, nil, fmt.Errorf("removing from %s: %w", o.Path, err)
 	}
 	if len(ids) == 0 {
 		return *o, nil, nil

@@ -29,7 +29,7 @@ const (
 func ParsePolicy(file string, data []byte) (plan.Policy, error) {
 	p, findings := parsePolicy(file, data)
 	if len(findings) > 0 {
-		return plan.Policy{}, held(findings)
+		return plan.Policy{}, first(findings)
 	}
 	return p, nil
 }
@@ -48,6 +48,10 @@ type specField struct {
 	name string
 	read func(r *policyReader, n *yaml.Node)
 }
+
+// formerWarmIdleTimeout is what 0.2.0 called warmIdleTimeout. Policies that say
+// it stay valid.
+const formerWarmIdleTimeout = "upkeepIdleTimeout"
 
 // specFields lists the fields of spec in the order that documentation uses.
 func specFields() []specField {
@@ -68,7 +72,7 @@ func specFields() []specField {
 		count("maxDispatch", 1, func(p *plan.Policy) *int { return &p.MaxDispatch }),
 		span("lease", time.Minute, 24*time.Hour, func(p *plan.Policy) *time.Duration { return &p.Lease }),
 		span("idleTimeout", 10*time.Second, 24*time.Hour, func(p *plan.Policy) *time.Duration { return &p.IdleTimeout }),
-		span("upkeepIdleTimeout", time.Minute, 7*24*time.Hour, func(p *plan.Policy) *time.Duration { return &p.WarmIdleTimeout }),
+		span("warmIdleTimeout", time.Minute, 7*24*time.Hour, func(p *plan.Policy) *time.Duration { return &p.WarmIdleTimeout }),
 		count("priority", 0, func(p *plan.Policy) *int { return &p.Priority }),
 		count("maxPerHour", 0, func(p *plan.Policy) *int { return &p.MaxPerHour }),
 		{"paused", (*policyReader).paused},
@@ -130,7 +134,11 @@ func (r *policyReader) spec(spec *yaml.Node) {
 	fields := specFields()
 	for i := 0; i+1 < len(spec.Content); i += 2 {
 		key, value := spec.Content[i], spec.Content[i+1]
-		at := slices.IndexFunc(fields, func(f specField) bool { return f.name == key.Value })
+		name := key.Value
+		if name == formerWarmIdleTimeout {
+			name = "warmIdleTimeout"
+		}
+		at := slices.IndexFunc(fields, func(f specField) bool { return f.name == name })
 		switch {
 		case at < 0:
 			var names []string

@@ -40,7 +40,7 @@ spec:
   maxDispatch: 10
   lease: 20m
   idleTimeout: 90s
-  upkeepIdleTimeout: 1h30m
+  warmIdleTimeout: 1h30m
   priority: 7
   paused: true
 `))
@@ -62,7 +62,7 @@ spec:
 // and following of the file; queue and max are there unless the case has them.
 func TestPolicySpec(t *testing.T) {
 	const keys = "a key has 1 to 100 letters (a to z, A to Z), digits, hyphens and underscores"
-	const fields = "the fields of spec are queue, cluster, tags, min, max, buffer, lookahead, maxDispatch, lease, idleTimeout, upkeepIdleTimeout, priority, maxPerHour, paused, schedules"
+	const fields = "the fields of spec are queue, cluster, tags, min, max, buffer, lookahead, maxDispatch, lease, idleTimeout, warmIdleTimeout, priority, maxPerHour, paused, schedules"
 	for _, c := range []struct{ lines, want string }{
 		{`maxx: 5`, `:4: spec.maxx: is not a field of a policy; ` + fields},
 		{`"a\nb": 5`, `:4: spec.a b: is not a field of a policy; ` + fields},
@@ -98,7 +98,7 @@ func TestPolicySpec(t *testing.T) {
 		{`lease: 24h1s`, `:4: spec.lease: 24h1s is too long; write one from 1m to 24h`},
 		{`lease: 90.5s`, `:4: spec.lease: 90.5s is not in whole seconds; write one from 1m to 24h`},
 		{`idleTimeout: 9s`, `:4: spec.idleTimeout: 9s is too short; write one from 10s to 24h`},
-		{`upkeepIdleTimeout: 169h`, `:4: spec.upkeepIdleTimeout: 169h is too long; write one from 1m to 168h`},
+		{`warmIdleTimeout: 169h`, `:4: spec.warmIdleTimeout: 169h is too long; write one from 1m to 168h`},
 		{`maxPerHour: -1`, `:4: spec.maxPerHour: -1 is too small; write one from 0 to 100000`},
 		{`paused: "true"`, `:4: spec.paused: "true" is neither true nor false`},
 		{`paused: yes`, `:4: spec.paused: "yes" is neither true nor false`},

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"time"
 
 	"muster/generator/plan"
 	"muster/gitops/branch"
@@ -14,52 +15,93 @@ const stateKind = "OverlayState"
 // stateHeader is the comment on dispatches/state.yaml.
 const stateHeader = "# Written by muster: what it must remember. Not applied. Delete it to forget.\n"
 
-// stateDocument is dispatches/state.yaml.
+// stateDocument is dispatches/state.yaml: a format of its own, apart from
+// [plan.State], so that a file of an earlier version stays readable whatever
+// becomes of the code.
 type stateDocument struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	plan.State
+	APIVersion string          `json:"apiVersion"`
+	Kind       string          `json:"kind"`
+	Breaker    *breakerState   `json:"breaker,omitempty"`
+	Ordered    []orderedAgents `json:"ordered,omitempty"`
 }
 
-// readState reads what is remembered. What makes no sense is a finding.
+type breakerState struct {
+	Failures int       `json:"failures,omitempty"`
+	At       time.Time `json:"at"`
+	Dispatch string    `json:"dispatch,omitempty"`
+	Cause    string    `json:"cause,omitempty"`
+}
+
+type orderedAgents struct {
+	At     time.Time `json:"at"`
+	Agents int       `json:"agents"`
+}
+
+// causes are the codes of failures, by what state.yaml says. Version 0.2.0 wrote
+// them as prose.
+func causes() map[string]plan.Failure {
+	return map[string]plan.Failure{
+		"":                           "",
+		string(plan.NeverRegistered): plan.NeverRegistered,
+		string(plan.NoJobTaken):      plan.NoJobTaken,
+		string(plan.WrongTags):       plan.WrongTags,
+		"nobody came":                plan.NeverRegistered,
+		"nobody worked":              plan.NoJobTaken,
+		"they cannot take the jobs":  plan.WrongTags,
+	}
+}
+
+// readState reads what is remembered. A file that is not valid is a finding.
 func readState(file string, data []byte) (plan.State, *Finding) {
 	wrong := func(problem string) (plan.State, *Finding) {
-		return plan.State{}, &Finding{File: file, Problem: problem, Remedy: "the breaker is taken as closed, and the file is taken away"}
+		return plan.State{}, &Finding{File: file, Problem: "invalid: " + problem, Remedy: "the circuit breaker counts as closed, and the next commit removes the file"}
 	}
 	if len(data) > largestPolicy {
-		return wrong(fmt.Sprintf("is %d bytes and was not read", len(data)))
+		return wrong(fmt.Sprintf("it has %d bytes, at most %d are read", len(data), largestPolicy))
 	}
 	if _, bad := parseOne(file, data); bad != nil {
 		return wrong(bad.Problem)
 	}
 	var doc stateDocument
 	if err := yaml.UnmarshalStrict(data, &doc); err != nil {
-		return wrong("cannot be read: " + oneLine(err))
+		return wrong(oneLine(err))
 	}
 	if doc.APIVersion != policyVersion || doc.Kind != stateKind {
-		return wrong(fmt.Sprintf("is a %s of %s, not a %s of %s", quote(doc.Kind), quote(doc.APIVersion), stateKind, policyVersion))
+		return wrong(fmt.Sprintf("it is a %s of %s, not a %s of %s", quote(doc.Kind), quote(doc.APIVersion), stateKind, policyVersion))
 	}
-	b := doc.Breaker
-	if b.Failures < 0 || b.Failures > 0 == b.At.IsZero() {
-		return wrong("has a breaker that cannot be")
+	var state plan.State
+	if b := doc.Breaker; b != nil {
+		cause, known := causes()[b.Cause]
+		if b.Failures < 0 || b.Failures > 0 == b.At.IsZero() || !known {
+			return wrong("its breaker has failures without a time, or an unknown cause")
+		}
+		state.Breaker = plan.Breaker{Failures: b.Failures, At: b.At, Dispatch: b.Dispatch, Cause: cause}
 	}
 	for _, o := range doc.Ordered {
 		if o.Agents < 1 || o.At.IsZero() {
-			return wrong("has an order that cannot be")
+			return wrong("it has an order without agents or without a time")
 		}
+		state.Ordered = append(state.Ordered, plan.Ordered{At: o.At, Agents: o.Agents})
 	}
-	return doc.State, nil
+	return state, nil
 }
 
 // WriteState returns the change that keeps the state for the next decision; none
-// when it is kept already.
+// when it is kept already. The zero state removes the file.
 func (o *Overlay) WriteState(s plan.State) []branch.Change {
 	if s.Equal(o.State) {
 		return nil
 	}
 	change := branch.Change{Path: o.file(stateFile)}
 	if !s.Equal(plan.State{}) {
-		text, err := yaml.Marshal(stateDocument{APIVersion: policyVersion, Kind: stateKind, State: s})
+		doc := stateDocument{APIVersion: policyVersion, Kind: stateKind}
+		if b := s.Breaker; !b.Equal(plan.Breaker{}) {
+			doc.Breaker = &breakerState{Failures: b.Failures, At: b.At, Dispatch: b.Dispatch, Cause: string(b.Cause)}
+		}
+		for _, x := range s.Ordered {
+			doc.Ordered = append(doc.Ordered, orderedAgents{At: x.At, Agents: x.Agents})
+		}
+		text, err := yaml.Marshal(doc)
 		if err != nil { // plain data always marshals
 			panic(err)
 		}

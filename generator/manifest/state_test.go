@@ -12,8 +12,8 @@ import (
 
 const stateOf = "overlays/default/dispatches/state.yaml"
 
-// What is remembered is read again as it was, and forgotten as a whole.
-func TestRemember(t *testing.T) {
+// What is remembered is read again as it was, and the zero state removes the file.
+func TestStateIsReadAgain(t *testing.T) {
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	state := plan.State{
 		Breaker: plan.Breaker{Failures: 4, At: at, Dispatch: "default-7f3k9c2b", Cause: plan.NoJobTaken},
@@ -27,22 +27,22 @@ func TestRemember(t *testing.T) {
 	}
 	tree[stateOf] = string(changes[0].Content)
 	overlay = load(t, NewLoader("overlays"), tree.tree())[0]
-	if diff := cmp.Diff(state, overlay.State); diff != "" || overlay.Err != nil || overlay.Amnesia() != nil {
-		t.Errorf("read again (%v, %v): %s", overlay.Err, overlay.Amnesia(), diff)
+	if diff := cmp.Diff(state, overlay.State); diff != "" || overlay.Err() != nil || overlay.InvalidState() != nil {
+		t.Errorf("read again (%v, %v): %s", overlay.Err(), overlay.InvalidState(), diff)
 	}
 	if again := overlay.WriteState(state); again != nil {
 		t.Errorf("remembering the same changes %v", again)
 	}
 	if _, repair := overlay.Repair(); repair != nil {
-		t.Errorf("a sound state needs a repair: %v", repair)
+		t.Errorf("a valid state needs a repair: %v", repair)
 	}
 	if changes := overlay.WriteState(plan.State{}); len(changes) != 1 || changes[0].Content != nil {
 		t.Errorf("forgetting changes %v", changes)
 	}
 }
 
-// A state that makes no sense is reported, taken as none, and put right.
-func TestStateNonsense(t *testing.T) {
+// An invalid state is reported and ignored, and the next repair removes it.
+func TestInvalidState(t *testing.T) {
 	const head = "apiVersion: muster.dev/v1alpha1\nkind: OverlayState\n"
 	for _, text := range []string{
 		"", "nonsense", "[1]", head + "mood: bad\n", head + "breaker: {failures: -1}\n", head + "breaker: {failures: 3}\n", head + "breaker: {at: soon}\n",
@@ -51,18 +51,31 @@ func TestStateNonsense(t *testing.T) {
 		tree := sound(t)
 		tree[stateOf] = text
 		overlay := load(t, NewLoader("overlays"), tree.tree())[0]
-		if overlay.Err != nil {
-			t.Errorf("%.40q holds the overlay: %v", text, overlay.Err)
+		if overlay.Err() != nil {
+			t.Errorf("%.40q suspends the overlay: %v", text, overlay.Err())
 		}
-		if err := overlay.Amnesia(); err == nil || !strings.HasPrefix(err.Error(), stateOf+": ") || strings.Contains(err.Error(), "\n") {
+		if err := overlay.InvalidState(); err == nil || !strings.HasPrefix(err.Error(), stateOf+": ") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.40q is reported as %v", text, err)
 		}
 		if !overlay.State.Equal(plan.State{}) {
 			t.Errorf("%.40q is read as %+v", text, overlay.State)
 		}
 		next, changes := overlay.Repair()
-		if len(changes) == 0 || changes[len(changes)-1].Path != stateOf || changes[len(changes)-1].Content != nil || next.Amnesia() != nil {
-			t.Errorf("%.40q is put right by %v", text, changes)
+		if len(changes) == 0 || changes[len(changes)-1].Path != stateOf || changes[len(changes)-1].Content != nil || next.InvalidState() != nil {
+			t.Errorf("%.40q is repaired by %v", text, changes)
+		}
+	}
+}
+
+// State files of 0.2.0 say causes as prose.
+func TestStateOfEarlierVersion(t *testing.T) {
+	for said, want := range map[string]plan.Failure{
+		"nobody came": plan.NeverRegistered, "nobody worked": plan.NoJobTaken, "they cannot take the jobs": plan.WrongTags, "never-registered": plan.NeverRegistered,
+	} {
+		text := stateHeader + "apiVersion: muster.dev/v1alpha1\nbreaker:\n  at: \"2026-11-21T02:15:00Z\"\n  cause: " + said + "\n  dispatch: default-7f3k9c2b\n  failures: 3\nkind: OverlayState\nordered:\n- agents: 3\n  at: \"2026-11-21T02:10:00Z\"\n"
+		state, wrong := readState(stateOf, []byte(text))
+		if wrong != nil || state.Breaker.Cause != want || !state.Breaker.Open() || len(state.Ordered) != 1 {
+			t.Errorf("%q is read as %+v: %v", said, state, wrong)
 		}
 	}
 }
@@ -72,7 +85,7 @@ func FuzzState(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		state, wrong := readState(stateOf, text)
 		if wrong != nil && !state.Equal(plan.State{}) {
-			t.Errorf("%q makes no sense and is read as %+v", text, state)
+			t.Errorf("%q is invalid and is read as %+v", text, state)
 		}
 	})
 }

@@ -85,8 +85,8 @@ func load(tb testing.TB, l *Loader, tree fs.FS) []Overlay {
 func only(tb testing.TB, l *Loader, tree fs.FS) Overlay {
 	tb.Helper()
 	overlays := load(tb, l, tree)
-	if len(overlays) != 1 || overlays[0].Err != nil {
-		tb.Fatalf("want one sound overlay, got %d: %v", len(overlays), overlays[0].Err)
+	if len(overlays) != 1 || overlays[0].Err() != nil {
+		tb.Fatalf("want one sound overlay, got %d: %v", len(overlays), overlays[0].Err())
 	}
 	return overlays[0]
 }

@@ -47,13 +47,13 @@ func TestNothingIsFetched(t *testing.T) {
 			// In the template itself, in a base below it, and in the overlay.
 			tree["base/kustomization.yaml"] = text + "\n"
 			const template, overlay = "overlays/default/template/kustomization.yaml", "overlays/default/kustomization.yaml"
-			got := []string{fmt.Sprint(load(t, NewLoader("overlays"), tree.tree())[0].Err)}
+			got := []string{fmt.Sprint(load(t, NewLoader("overlays"), tree.tree())[0].Err())}
 			tree = sound(t)
 			tree[template] = text + "\n"
-			got = append(got, fmt.Sprint(load(t, NewLoader("overlays"), tree.tree())[0].Err))
+			got = append(got, fmt.Sprint(load(t, NewLoader("overlays"), tree.tree())[0].Err()))
 			tree = sound(t)
 			tree[overlay] = text + "\n"
-			got = append(got, fmt.Sprint(load(t, NewLoader("overlays"), tree.tree())[0].Err))
+			got = append(got, fmt.Sprint(load(t, NewLoader("overlays"), tree.tree())[0].Err()))
 			if diff := cmp.Diff([]string{"base/kustomization.yaml: " + want, template + ": " + want, overlay + ": " + want}, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -75,7 +75,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = "base/job.yaml: is a link, which muster does not follow; put a file in its place"
-	if got := fmt.Sprint(load(t, NewLoader("overlays"), os.DirFS(dir))[0].Err); got != want {
+	if got := fmt.Sprint(load(t, NewLoader("overlays"), os.DirFS(dir))[0].Err()); got != want {
 		t.Errorf("got\n  %s\nwant\n  %s", got, want)
 	}
 }

@@ -32,7 +32,7 @@ type world struct {
 		MaxDispatch int
 		Priority    int
 		Paused      bool
-		Broken      string
+		Invalid     string
 		MaxPerHour  int
 		State       State
 		Schedules   []struct {
@@ -91,10 +91,13 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 		if o.MaxDispatch == 0 {
 			o.MaxDispatch = 100
 		}
-		v := Overlay{Name: o.Name, Broken: o.Broken, Policy: Policy{Queue: o.Queue, Cluster: o.Cluster, Tags: o.Tags, Min: o.Min, Max: o.Max,
+		v := Overlay{Name: o.Name, Policy: Policy{Queue: o.Queue, Cluster: o.Cluster, Tags: o.Tags, Min: o.Min, Max: o.Max,
 			Buffer: o.Buffer, Lookahead: o.Lookahead, MaxDispatch: o.MaxDispatch, Priority: o.Priority, Paused: o.Paused,
 			Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
 		v.State, v.Policy.MaxPerHour = o.State, o.MaxPerHour
+		if o.Invalid != "" {
+			v.Suspended = Suspension{Code: Invalid, Finding: o.Invalid}
+		}
 		for _, x := range o.Schedules {
 			zone, err := time.LoadLocation(x.Zone)
 			if err != nil {

@@ -40,9 +40,9 @@ type Demand struct {
 type Supply struct {
 	// Overlay is the overlay's name.
 	Overlay string `json:"overlay"`
-	// Held says why Buildkite lets nothing be ordered for the overlay now, as in
-	// "queue default is paused in Buildkite"; empty when nothing does.
-	Held string `json:"held,omitempty"`
+	// Suspended says why Buildkite lets nothing be dispatched for the overlay
+	// now, as when the queue is paused; zero when nothing does.
+	Suspended Suspension `json:"suspended,omitzero"`
 	// Spare agents are idle, could take any job of the overlay, and are not
 	// needed for a pending one. One that muster did not start is credited to
 	// the first overlay that it could stand in for. Leaving of them are about
@@ -52,8 +52,10 @@ type Supply struct {
 	// WrongTags agents came without a tag that they were told to carry, while
 	// others of their dispatch are still to come; see countUseless.
 	WrongTags int `json:"wrongTags,omitempty"`
-	// Busy agents of the queue run a job, whoever started them.
-	Busy int `json:"busy,omitempty"`
+	// Busy agents run a job and carry the overlay's tag; QueueBusy are all of
+	// the queue that run one, whoever started them.
+	Busy      int `json:"busy,omitempty"`
+	QueueBusy int `json:"queueBusy,omitempty"`
 	// Own agents carry the overlay's tag and are connected, idle or busy.
 	Own int `json:"own,omitempty"`
 	// Stopping agents carry the overlay's tag too, but take no more jobs, or are

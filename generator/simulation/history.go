@@ -105,7 +105,7 @@ func (h *history) add(o plan.Observation) {
 			continue
 		}
 		idle += s.Spare
-		busy = s.Busy
+		busy = s.QueueBusy
 		for id, seen := range s.Dispatches {
 			n := seen.Registered.Below(plan.MaxIndex)
 			came += max(0, n-h.seen[id])

@@ -7,14 +7,6 @@ import (
 	"time"
 )
 
-// Tag keys that muster gives its agents, beside the queue and the policy's own.
-const (
-	TagQueue    = "queue"
-	TagDispatch = "dispatch"
-	TagIndex    = "index"
-	TagOverlay  = "overlay"
-)
-
 // Registrations remembers what Buildkite has ever shown of each dispatch. It only
 // saves time: what a restart loses is found again from Buildkite, or costs at
 // most the rest of a lease. The zero value is empty and ready.
@@ -116,14 +108,4 @@ func (r *Registrations) Seen(id string) Seen {
 func (r *Registrations) Missing(d Dispatch) bool {
 	e := r.known[d.ID]
 	return e == nil || !e.worked || e.indexes.Below(d.Agents) < d.Agents
-}
-
-// tagValue returns the value of the first tag with the key.
-func tagValue(tags []string, key string) (string, bool) {
-	for _, t := range tags {
-		if v, ok := strings.CutPrefix(t, key); ok && strings.HasPrefix(v, "=") {
-			return v[1:], true
-		}
-	}
-	return "", false
 }

@@ -1,0 +1,136 @@
+package plan
+
+import (
+	"slices"
+	"time"
+)
+
+// Breaker is the circuit breaker of an overlay: it counts orders that failed in
+// a row. It is open from the third on: the overlay then gets one probe agent at
+// a time, at growing intervals, until one succeeds. The zero value is closed.
+type Breaker struct {
+	// Failures is how many orders in a row have failed.
+	Failures int `json:"failures,omitempty"`
+	// At is when the last of them was found to have failed, Dispatch is one of
+	// its dispatches, and Cause is how it failed.
+	At       time.Time `json:"at,omitzero"`
+	Dispatch string    `json:"dispatch,omitempty"`
+	Cause    Failure   `json:"cause,omitempty"`
+}
+
+// Failure is how a dispatch failed; empty is not at all.
+type Failure string
+
+// The ways in which a dispatch fails.
+const (
+	// NeverRegistered: no agent registered within the lease.
+	NeverRegistered Failure = "never-registered"
+	// NoJobTaken: every agent left without a job although jobs that they match
+	// were pending all the while.
+	NoJobTaken Failure = "no-job-taken"
+	// WrongTags: agents registered without a tag that they were told to carry.
+	// One such order is enough to open the breaker.
+	WrongTags Failure = "wrong-tags"
+)
+
+// String says it in words.
+func (f Failure) String() string {
+	switch f {
+	case NeverRegistered:
+		return "no agent registered"
+	case NoJobTaken:
+		return "no agent took a job"
+	case WrongTags:
+		return "agents registered with the wrong tags"
+	}
+	return string(f)
+}
+
+// The breaker's numbers.
+const (
+	// Tolerance is how many orders in a row must fail to open it.
+	Tolerance  = 3
+	firstProbe = time.Minute
+	lastProbe  = 30 * time.Minute
+)
+
+// Equal reports whether two breakers say the same.
+func (b Breaker) Equal(other Breaker) bool {
+	return b.Failures == other.Failures && b.At.Equal(other.At) && b.Dispatch == other.Dispatch && b.Cause == other.Cause
+}
+
+// Open reports whether the overlay gets probes only.
+func (b Breaker) Open() bool { return b.Failures >= Tolerance }
+
+// NextProbe is when an open breaker lets the next probe go: a minute after the
+// last failure, and twice as long after each further one, up to half an hour.
+func (b Breaker) NextProbe() time.Time {
+	wait := firstProbe << min(b.Failures-Tolerance, 10)
+	return b.At.Add(min(wait, lastProbe))
+}
+
+// outcome is what became of a dispatch that is retired.
+type outcome struct {
+	dispatch Dispatch
+	failure  Failure
+}
+
+// after returns the breaker after these dispatches were retired. Dispatches
+// that were ordered at one moment are one order: it has succeeded when any of
+// them has, and has failed when one has failed and none succeeded.
+func (b Breaker) after(retired []outcome, now time.Time) Breaker {
+	slices.SortStableFunc(retired, func(x, y outcome) int { return x.dispatch.At.Compare(y.dispatch.At) })
+	for len(retired) > 0 {
+		n := 1
+		for n < len(retired) && retired[n].dispatch.At.Equal(retired[0].dispatch.At) {
+			n++
+		}
+		b = b.afterOrder(retired[:n], now)
+		retired = retired[n:]
+	}
+	return b
+}
+
+func (b Breaker) afterOrder(order []outcome, now time.Time) Breaker {
+	failed := slices.IndexFunc(order, func(o outcome) bool { return o.failure != "" })
+	succeeded := slices.ContainsFunc(order, func(o outcome) bool { return o.failure == "" })
+	switch {
+	case succeeded:
+		return Breaker{}
+	case b.Open() && order[0].dispatch.At.Before(b.At):
+		// It was in flight when the breaker opened, or the last probe failed:
+		// that it fails too is nothing new.
+		return b
+	}
+	next := Breaker{Failures: b.Failures + 1, At: now, Dispatch: order[failed].dispatch.ID, Cause: order[failed].failure}
+	if next.Cause == WrongTags { // what is ordered next would be the same
+		next.Failures = max(next.Failures, Tolerance)
+	}
+	return next
+}
+
+// probe lets an overlay whose breaker is open send one agent: when its time has
+// come, everything that was ordered before is retired, and there is something
+// to send it for.
+func (s *share) probe(now time.Time) (why Suspension, probe bool) {
+	switch {
+	case s.undecided():
+		return Suspension{Code: BackingOff}, false
+	case !s.mayProbe(now):
+		next := s.breaker.NextProbe().UTC()
+		return Suspension{Code: BackingOff, NextProbe: &next}, false
+	case max(s.sum.Missing, s.sum.BelowMin(), s.sum.Buffer-s.spare()) <= 0 || s.sum.Room == 0:
+		return Suspension{}, false
+	}
+	s.sum.Dispatch, s.sum.Demand = 1, 1
+	return Suspension{}, true
+}
+
+// undecided reports whether any dispatch stays in git, so that it is not known
+// yet what becomes of it.
+func (s *share) undecided() bool { return len(s.overlay.Dispatches) > len(s.retire) }
+
+// mayProbe reports whether it is time for a probe.
+func (s *share) mayProbe(now time.Time) bool {
+	return !s.undecided() && !now.Before(s.breaker.NextProbe())
+}

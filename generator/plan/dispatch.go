@@ -1,0 +1,91 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Purpose is why agents were ordered.
+type Purpose string
+
+// The purposes of a dispatch.
+const (
+	// ForDemand orders agents for jobs that are there.
+	ForDemand Purpose = "demand"
+	// ForWarmPool orders agents for the policy's min and buffer.
+	ForWarmPool Purpose = "upkeep"
+)
+
+// Dispatch is one order of agents: one Job manifest in git.
+type Dispatch struct {
+	// ID names the manifest, the Job and the agents' tag "dispatch=". It is
+	// never used twice.
+	ID string
+	// Purpose is why the agents were ordered.
+	Purpose Purpose
+	// Agents is the number ordered. Their indexes are 0 to Agents-1.
+	Agents int
+	// At is when they were ordered, to the second.
+	At time.Time
+	// NotAfter is the end of the lease, to the second: an agent that starts
+	// later exits at once.
+	NotAfter time.Time
+	// IdleTimeout is how long each agent waits for a job.
+	IdleTimeout time.Duration
+	// Tags are the tags that its agents were told to carry, without those for
+	// the dispatch and the index; see [Overlay.AgentTags]. The policy may have
+	// changed since. Nil stands for those of the policy.
+	Tags []string
+}
+
+// MarshalJSON writes the idle time-out in words, as in "5m0s".
+func (d Dispatch) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		ID          string    `json:"id"`
+		Purpose     Purpose   `json:"purpose"`
+		Agents      int       `json:"agents"`
+		At          time.Time `json:"at"`
+		NotAfter    time.Time `json:"notAfter"`
+		IdleTimeout string    `json:"idleTimeout"`
+		Tags        []string  `json:"tags"`
+	}{d.ID, d.Purpose, d.Agents, d.At, d.NotAfter, d.IdleTimeout.String(), d.Tags})
+}
+
+// order cuts the agents into dispatches.
+func (s *share) order(tip string, at time.Time) []Dispatch {
+	p := s.policy
+	tags := s.overlay.AgentTags()
+	var all []Dispatch
+	cut := func(purpose Purpose, agents int, idle time.Duration) {
+		for agents > 0 {
+			n := min(agents, max(1, p.MaxDispatch))
+			agents -= n
+			all = append(all, Dispatch{
+				ID: dispatchID(s.overlay, purpose, tip, at, len(all)), Purpose: purpose, Agents: n,
+				At: at, NotAfter: at.Add(p.Lease), IdleTimeout: idle, Tags: tags,
+			})
+		}
+	}
+	cut(ForDemand, s.sum.Demand, p.IdleTimeout)
+	cut(ForWarmPool, s.sum.WarmPool, p.WarmIdleTimeout)
+	return all
+}
+
+// keepInfix tells the names of dispatches for upkeep from the others, so that
+// their agents can be known by their tags alone.
+const keepInfix = "-keep-"
+
+// dispatchID names the n-th dispatch of a decision: the overlay's slug and 40
+// bits of a hash over all that makes the decision one of its kind.
+func dispatchID(v Overlay, purpose Purpose, tip string, at time.Time, n int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d\n%d", tip, v.Name, at.Unix(), n))
+	const alphabet = "0123456789abcdefghjkmnpqrstvwxyz" // Crockford's: none of i, l, o, u
+	infix := "-"
+	if purpose == ForWarmPool {
+		infix = keepInfix
+	}
+	return v.Slug() + infix + base32.NewEncoding(alphabet).EncodeToString(sum[:5])
+}

@@ -1,0 +1,40 @@
+package plan
+
+import "time"
+
+// Policy is the scaling policy of one overlay, with every default filled in.
+type Policy struct {
+	// Queue is the key of the Buildkite queue that the agents serve.
+	Queue string
+	// Cluster is the name or the identifier of the Buildkite cluster; empty
+	// where the queue's key is enough to tell.
+	Cluster string
+	// Tags are the agents' further tags as "key=value", sorted.
+	Tags []string
+	// Min is the number of agents that are kept whatever is waiting.
+	Min int
+	// Max is the number of agents that is never passed.
+	Max int
+	// Buffer is the number of agents that are kept idle, ready for jobs to come.
+	Buffer int
+	// Lookahead is the share, 0 to 1, of waiting jobs that agents are started
+	// for before the jobs become runnable.
+	Lookahead float64
+	// MaxDispatch is the largest number of agents one Job orders, at least 1.
+	MaxDispatch int
+	// Lease is the time in which a dispatch's agents may start.
+	Lease time.Duration
+	// IdleTimeout is how long an agent ordered for a job waits for one, and
+	// WarmIdleTimeout how long an agent kept for Min and Buffer does.
+	IdleTimeout, WarmIdleTimeout time.Duration
+	// Priority orders the overlays that serve one queue: higher first.
+	Priority int
+	// MaxPerHour is the number of agents ordered in any hour that is never
+	// passed; zero means no such limit.
+	MaxPerHour int
+	// Schedules change Min, Max and Buffer in named windows.
+	Schedules []Schedule
+	// Paused stops ordering. Dispatches are still retired: that ends no agent,
+	// and a manifest left in git past its Job's TTL would be run again.
+	Paused bool
+}

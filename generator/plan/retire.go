@@ -1,0 +1,112 @@
+package plan
+
+import (
+	"slices"
+	"time"
+)
+
+// Retirement takes one dispatch out of git.
+type Retirement struct {
+	// ID is the dispatch's, Agents how many it ordered.
+	ID     string `json:"id"`
+	Agents int    `json:"agents"`
+	// Registered is how many of its indexes were seen.
+	Registered int `json:"registered"`
+	// Reason is why it can go, and Since is since when it could.
+	Reason RetireReason `json:"reason"`
+	Since  time.Time    `json:"since"`
+	// Failure is how it failed; empty when it did not.
+	Failure Failure `json:"failure,omitempty"`
+}
+
+// retireWait is how long a retirement waits for another push to ride with.
+const retireWait = 5 * time.Minute
+
+// RetireReason is why a dispatch leaves git.
+type RetireReason string
+
+// The reasons to retire a dispatch.
+const (
+	// AllRegistered: every index has registered.
+	AllRegistered RetireReason = "registered"
+	// Expired: the lease is over; indexes that were not seen are lost.
+	Expired RetireReason = "expired"
+)
+
+// retirements lists the dispatches that can leave git: those whose every index has
+// registered and those whose lease is over, as soon as it is known whether they
+// were of use. What was ordered together goes together.
+func (s *share) retirements(o Observation) []Retirement {
+	var all []Retirement
+	for _, d := range s.overlay.Dispatches {
+		if r, ok := s.retirement(d, o); ok {
+			all = append(all, r)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(r Retirement) bool { return !s.wholeOrder(r, all) })
+}
+
+// retirement takes one dispatch out; false while it must stay.
+func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
+	seen := s.supply.Dispatches[d.ID]
+	r = Retirement{ID: d.ID, Agents: d.Agents, Registered: seen.Registered.Below(d.Agents)}
+	switch {
+	case r.Registered == d.Agents:
+		r.Reason, r.Since = AllRegistered, o.At
+		if seen.RegisteredAt != nil {
+			r.Since = *seen.RegisteredAt
+		}
+	case d.Expired(o.At):
+		r.Reason, r.Since = Expired, d.NotAfter.Add(Grace)
+	default:
+		return r, false
+	}
+	kept := !seen.Worked && !s.overlay.outdated(d) && s.jobsKeptPending(o, r.Since)
+	if kept && seen.Connected > 0 && seen.WrongTags == 0 {
+		return r, false // its agents may yet take one of these jobs
+	}
+	switch {
+	case d.Stale(o.At):
+	case seen.WrongTags > 0:
+		r.Failure = WrongTags
+	case r.Registered == 0:
+		r.Failure = NeverRegistered
+	case kept:
+		r.Failure = NoJobTaken
+	}
+	return r, true
+}
+
+// wholeOrder reports whether everything that was ordered together with the
+// dispatch can go: an order is judged as one.
+func (s *share) wholeOrder(r Retirement, going []Retirement) bool {
+	at := s.dispatch(r.ID).At
+	return !slices.ContainsFunc(s.overlay.Dispatches, func(x Dispatch) bool {
+		return x.At.Equal(at) && !slices.ContainsFunc(going, func(g Retirement) bool { return g.ID == x.ID })
+	})
+}
+
+func (s *share) dispatch(id string) Dispatch {
+	i := slices.IndexFunc(s.overlay.Dispatches, func(x Dispatch) bool { return x.ID == id })
+	return s.overlay.Dispatches[i]
+}
+
+// jobsKeptPending reports whether jobs that the overlay's agents match have been
+// pending since before the moment, with nothing but the agents to stop them.
+func (s *share) jobsKeptPending(o Observation, moment time.Time) bool {
+	return !s.supply.Suspended.Active() && slices.ContainsFunc(o.Jobs, func(d Demand) bool {
+		return d.Pending > 0 && d.Oldest != nil && d.Oldest.Before(moment) && slices.Contains(d.Overlays, s.overlay.Name)
+	})
+}
+
+// outcomes says what became of the dispatches that are retired. A stale one is
+// left out: Buildkite was not asked about it.
+func (s *share) outcomes(now time.Time) []outcome {
+	var all []outcome
+	for _, r := range s.retire {
+		if d := s.dispatch(r.ID); !d.Stale(now) {
+			all = append(all, outcome{dispatch: d, failure: r.Failure})
+		}
+	}
+	return all
+}

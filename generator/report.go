@@ -1,0 +1,162 @@
+package generator
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"muster/generator/plan"
+	"muster/gitops/ledger"
+)
+
+// reportActs logs one line for each act of a tick.
+func (g *Generator) reportActs(r Result) {
+	if len(r.Acts) == 0 {
+		g.cfg.Log.Debug("nothing to do", "tip", r.Tip.Commit)
+		return
+	}
+	for _, a := range r.Acts {
+		level, text := describe(a)
+		if g.cfg.DryRun {
+			text = "dry run: " + text
+		}
+		attrs := append(actAttrs(a), slog.String("tip", r.Tip.Commit))
+		if r.Races > 0 {
+			attrs = append(attrs, slog.Int("races", r.Races))
+		}
+		g.cfg.Log.LogAttrs(context.Background(), level, text, attrs...)
+	}
+}
+
+// describe says what an act did. A dispatch that failed is a warning from the
+// first on.
+func describe(a ledger.Act) (slog.Level, string) {
+	switch a.Kind {
+	case ledger.Dispatch:
+		if a.Decision.Probe {
+			return slog.LevelInfo, "dispatched a probe"
+		}
+		return slog.LevelInfo, "dispatched"
+	case ledger.Retire:
+		for _, r := range a.Decision.Retire {
+			if r.Failure != "" {
+				return slog.LevelWarn, "retired: " + r.Failure.String()
+			}
+		}
+		return slog.LevelInfo, "retired"
+	}
+	return slog.LevelInfo, "repaired"
+}
+
+func actAttrs(a ledger.Act) []slog.Attr {
+	d := a.Decision
+	attrs := []slog.Attr{slog.String("overlay", d.Overlay), slog.String("queue", d.Queue)}
+	var ids []string
+	agents := 0
+	switch a.Kind {
+	case ledger.Dispatch:
+		for _, x := range d.Dispatch {
+			ids = append(ids, x.ID)
+			agents += x.Agents
+		}
+	case ledger.Retire:
+		registered := 0
+		for _, x := range d.Retire {
+			ids = append(ids, x.ID)
+			agents += x.Agents
+			registered += x.Registered
+		}
+		attrs = append(attrs, slog.Int("registered", registered))
+	}
+	if len(ids) > 0 {
+		attrs = append(attrs, slog.Int("agents", agents), slog.String("dispatch", strings.Join(ids, " ")))
+	}
+	return attrs
+}
+
+// Summary says in a few words what the acts do, as in "default: dispatch 12;
+// default: retire 1".
+func Summary(acts []ledger.Act) string {
+	words := make([]string, len(acts))
+	for i, a := range acts {
+		d := a.Decision
+		switch a.Kind {
+		case ledger.Dispatch:
+			words[i] = fmt.Sprintf("%s: dispatch %d", d.Overlay, d.Sum.Dispatch)
+		case ledger.Retire:
+			words[i] = fmt.Sprintf("%s: retire %d", d.Overlay, len(d.Retire))
+		default:
+			words[i] = fmt.Sprintf("%s: %s", d.Overlay, a.Kind)
+		}
+	}
+	return strings.Join(words, "; ")
+}
+
+// condition is something that is wrong for as long as it lasts. It is logged
+// when it appears and when it is resolved.
+type condition struct {
+	level   slog.Level
+	text    string
+	overlay string
+	queue   string
+	reason  string
+}
+
+func (c condition) attrs() []slog.Attr {
+	var attrs []slog.Attr
+	for _, a := range []slog.Attr{slog.String("overlay", c.overlay), slog.String("queue", c.queue), slog.String("reason", c.reason)} {
+		if a.Value.String() != "" {
+			attrs = append(attrs, a)
+		}
+	}
+	return attrs
+}
+
+// reportConditions logs one line for each condition that appears, changes or is
+// resolved, and none while it lasts.
+func (g *Generator) reportConditions(r Result) {
+	now := conditions(r)
+	for _, c := range now {
+		if !slices.Contains(g.conditions, c) {
+			g.cfg.Log.LogAttrs(context.Background(), c.level, c.text, c.attrs()...)
+		}
+	}
+	for _, c := range g.conditions {
+		if !slices.Contains(now, c) {
+			g.cfg.Log.LogAttrs(context.Background(), slog.LevelInfo, "resolved: "+c.text, c.attrs()...)
+		}
+	}
+	g.conditions = now
+}
+
+// conditions lists what is wrong after a tick, each once.
+func conditions(r Result) []condition {
+	var all []condition
+	add := func(c condition) {
+		if !slices.Contains(all, c) {
+			all = append(all, c)
+		}
+	}
+	for _, s := range r.Suspended {
+		c := condition{level: slog.LevelError, overlay: s.Overlay, reason: string(s.Why.Code), text: "suspended: " + s.Why.String()}
+		if s.Why.Wanted() {
+			c.level = slog.LevelWarn
+		}
+		if s.Why.Code == plan.BackingOff { // one text for as long as the breaker is open
+			c.text = "suspended: backing off: the circuit breaker is open, see the git log"
+		}
+		add(c)
+	}
+	for _, w := range r.Warnings {
+		add(condition{level: slog.LevelWarn, overlay: w.Overlay, reason: "invalid-state", text: w.Err.Error()})
+	}
+	for _, d := range r.Decisions {
+		for _, u := range d.Observation.Unmatched {
+			add(condition{level: slog.LevelWarn, queue: d.Queue, reason: "unmatched",
+				text: fmt.Sprintf("jobs that no overlay serves: rules %q, missing %q", u.Rules, u.Missing)})
+		}
+	}
+	return all
+}
