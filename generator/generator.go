@@ -37,7 +37,7 @@ type Repository interface {
 	Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error)
 }
 
-// Buildkite says what is waiting and who is there.
+// Buildkite says which jobs are pending and which agents are connected.
 type Buildkite interface {
 	// Snapshot reads the agents first and then the jobs. With a since that is
 	// not zero it also reads builds that finished after it.

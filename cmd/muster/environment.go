@@ -21,7 +21,7 @@ const (
 
 // environment sets every flag that has a variable to the variable's value, as
 // a default that the command line overrides. A variable that belongs to no
-// flag is an error: it is a misspelt one. An empty variable is as good as none.
+// flag is an error: it is a misspelt one. An empty variable is ignored.
 func (p program) environment(root *cobra.Command) error {
 	values := map[string]string{}
 	for _, entry := range p.environ {
@@ -53,7 +53,7 @@ func (p program) environment(root *cobra.Command) error {
 	}
 	slices.Sort(unknown)
 	if len(unknown) > 0 {
-		return usage(fmt.Errorf("environment variable %s belongs to no flag: unset it or spell it like one", unknown[0]))
+		return usage(fmt.Errorf("environment variable %s belongs to no flag; unset it or spell it like one", unknown[0]))
 	}
 	return usage(failed)
 }

@@ -26,7 +26,7 @@ const Version = "v0.2.0"
 const (
 	exitOK      = 0 // done, or nothing to do
 	exitChanges = 1 // plan: there is something to do; nothing else uses it
-	exitUsage   = 2 // wrong usage, or a configuration that must be mended
+	exitUsage   = 2 // wrong usage, or an invalid configuration
 	exitOutside = 3 // something outside failed: git, Buildkite, the network
 	exitRaces   = 4 // run --once: another writer was first on every try
 )
@@ -97,7 +97,7 @@ type usageError struct{ err error }
 func (e usageError) Error() string { return e.err.Error() }
 func (e usageError) Unwrap() error { return e.err }
 
-// usage marks an error as the user's to mend; nil stays nil.
+// usage marks an error as the user's to fix; nil stays nil.
 func usage(err error) error {
 	if err == nil {
 		return nil

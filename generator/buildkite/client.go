@@ -16,7 +16,7 @@
 // that finishes between the two is in the second, and none is in neither.
 //
 // An observation is whole or it is an error. A page that fails, is cut off or
-// is not a list fails the observation. One record that makes no sense does
+// is not a list fails the observation. One invalid record does
 // not: it is counted, logged and left out, and the page stands.
 //
 // Pages are numbered, so a list that changes while it is read shifts between
@@ -264,7 +264,7 @@ func (c *Client) open() (*session, error) {
 		return nil, errors.New("the Buildkite API token is empty: " + makeToken)
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, errors.New("the Buildkite API token holds blanks or control characters: " + makeToken)
+		return nil, errors.New("the Buildkite API token has blanks or control characters: " + makeToken)
 	}
 	api, err := buildkite.NewOpts(
 		buildkite.WithTokenAuth(token),

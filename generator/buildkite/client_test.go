@@ -111,7 +111,7 @@ func TestToken(t *testing.T) {
 		want  string
 	}{
 		{"empty", token(" \n"), "token is empty"},
-		{"two lines", token(secret + "\n" + secret), "holds blanks or control characters"},
+		{"two lines", token(secret + "\n" + secret), "has blanks or control characters"},
 		{"cannot be read", func() (string, error) { return "", errors.New("no such file") }, "reading the Buildkite API token: no such file"},
 		{"wrong", token("wrong"), "(401)"},
 	} {

@@ -14,7 +14,7 @@ type record[T any] interface {
 	odd() string
 }
 
-// decodeList reads a list. Elements that make no sense are handed to odd and
+// decodeList reads a list. Invalid elements are handed to odd and
 // left out; what is not a whole list is an error.
 func decodeList[T any, P record[T]](raw []byte, odd func(why string)) ([]T, error) {
 	elements, err := split(raw)
@@ -36,10 +36,10 @@ func decodeList[T any, P record[T]](raw []byte, odd func(why string)) ([]T, erro
 	return list, nil
 }
 
-// decode reads one element; why is set when it makes no sense.
+// decode reads one element; why is set when it is invalid.
 func decode[T any, P record[T]](element []byte) (value T, why string, err error) {
 	// An error of another kind is a value of another kind than expected, which
-	// is as good as missing.
+	// counts as missing.
 	var syntax *json.SyntaxError
 	if err := json.Unmarshal(element, &value); errors.As(err, &syntax) {
 		return value, "", notWhole(err)

@@ -7,7 +7,7 @@ import (
 )
 
 // The records below decode only what is needed, and each field on its own: a
-// value of an unexpected kind is as good as none. What cannot be done without
+// value of an unexpected kind counts as missing. What cannot be done without
 // is checked by the record's own odd method.
 
 // agentRecord is an agent of the agents list (docs apis/rest_api/agents.md
@@ -119,7 +119,7 @@ func (r *queueRecord) odd() string {
 	return ""
 }
 
-// text is a string; anything else is as good as none.
+// text is a string; anything else counts as missing.
 type text string
 
 func (t *text) UnmarshalJSON(raw []byte) error {

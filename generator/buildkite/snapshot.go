@@ -175,9 +175,9 @@ func (s *session) readBuilds(ctx context.Context, query url.Values, each func(re
 	})
 }
 
-// decodeBuild decodes a build and its jobs; sound says that nothing of it made
-// no sense. A build without sense has no identifier.
-func (s *session) decodeBuild(raw []byte) (b readBuild, sound bool, err error) {
+// decodeBuild decodes a build and its jobs; valid reports that
+// nothing of it is invalid. An invalid build has no identifier.
+func (s *session) decodeBuild(raw []byte) (b readBuild, valid bool, err error) {
 	r, why, err := decode[buildRecord](raw)
 	if err != nil {
 		return b, false, err
@@ -190,16 +190,16 @@ func (s *session) decodeBuild(raw []byte) (b readBuild, sound bool, err error) {
 	if r.Pipeline != nil {
 		b.cluster = string(r.Pipeline.Cluster)
 	}
-	sound = true
+	valid = true
 	oddJob := s.odd("job")
 	b.jobs, err = decodeList[jobRecord](r.Jobs.raw, func(why string) {
-		sound = false
+		valid = false
 		oddJob(why)
 	})
 	if err != nil {
 		return b, false, fmt.Errorf("build %s: %w", s.clean(b.id), err)
 	}
-	return b, sound, nil
+	return b, valid, nil
 }
 
 // snapshot reduces what was read. It asks nothing.
@@ -241,7 +241,7 @@ func (s *session) snapshot(at time.Time, agents map[string]agentRecord, builds m
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// odd returns what to do with a record that makes no sense: it is counted, and
+// odd returns what to do with an invalid record: it is counted, and
 // logged once for each reason.
 func (s *session) odd(kind string) func(why string) {
 	return func(why string) {
@@ -250,7 +250,7 @@ func (s *session) odd(kind string) func(why string) {
 		c.stats.OddRecords++
 		c.mu.Unlock()
 		c.once(kind+": "+why, func() {
-			c.cfg.Log.Warn("Buildkite listed a record that makes no sense: left out", "kind", kind, "because", why)
+			c.cfg.Log.Warn("Buildkite listed an invalid record: ignored", "kind", kind, "because", why)
 		})
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // noAnchors refuses YAML anchors and aliases: kustomize expands them, and a few
-// lines can stand for more than any machine holds, or for themselves.
+// lines can stand for more than any machine has memory for, or for themselves.
 func noAnchors(file, field string) Finding {
 	return Finding{File: file, Field: field, Problem: "uses a YAML anchor or alias", Remedy: "write the value out"}
 }

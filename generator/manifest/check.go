@@ -12,18 +12,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Check says what is wrong in the overlays below directory dir of a tree: all
-// that holds an overlay, and all that does not but makes agents die, run twice
-// or never come, under Argo CD or under Flux. The findings are in the order of
-// the overlays' names; none means sound. Check builds every template and every
-// overlay afresh.
+// Check validates the overlays below directory dir of a tree. It finds all that
+// suspends an overlay, and all that does not but makes agents die, run twice or
+// never come, under Argo CD or under Flux. The findings are in the order of the
+// overlays' names; none means OK. Check builds every template and every overlay
+// afresh.
 func Check(tree fs.FS, dir string) []Finding {
 	overlays, err := NewLoader(dir).Load(tree)
 	if err != nil {
 		return []Finding{{File: dir, Problem: oneLine(err), Remedy: "muster init writes a first overlay"}}
 	}
 	if len(overlays) == 0 {
-		return []Finding{{File: dir, Problem: "holds no overlay: there is no " + policyFile + " below it", Remedy: "muster init writes one"}}
+		return []Finding{{File: dir, Problem: "has no overlay: there is no " + policyFile + " below it", Remedy: "muster init writes one"}}
 	}
 	var findings []Finding
 	for i := range overlays {
@@ -34,7 +34,7 @@ func Check(tree fs.FS, dir string) []Finding {
 			findings = append(findings, checkOverlay(tree, o)...)
 		}
 		if _, changes := o.Repair(); len(changes) > 0 {
-			findings = append(findings, Finding{File: o.file(listFile), Problem: "does not list exactly the dispatches beside it", Remedy: "muster puts it right with its next commit; until then the syncer may apply nothing of " + o.Path})
+			findings = append(findings, Finding{File: o.file(listFile), Problem: "does not list exactly the dispatches beside it", Remedy: "muster restores it with its next commit; until then the syncer may apply nothing of " + o.Path})
 		}
 	}
 	return findings

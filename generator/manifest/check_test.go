@@ -101,7 +101,7 @@ func TestCheck(t *testing.T) {
 		{own, "resources:", "commonAnnotations: {a/b: c}\nresources:", []string{own + ": commonAnnotations: changes dispatches (metadata.annotations[a/b]): " + reach}},
 		{own, "resources:", "patches: [{target: {kind: ConfigMap}, patch: '- {op: add, path: /data, value: {a: b}}'}]\nresources:", nil},
 		{own, "resources:", "namespace: other\npatches: [{target: {kind: Job}, patch: '- {op: replace, path: /spec/parallelism, value: 0}'}]\nresources:", []string{own + ": namespace, patches: changes dispatches (metadata.namespace): " + reach}},
-		{"overlays/default/dispatches/kustomization.yaml", "resources: []", "resources: [x.yaml]", []string{"overlays/default/dispatches/kustomization.yaml: does not list exactly the dispatches beside it; muster puts it right with its next commit; until then the syncer may apply nothing of overlays/default"}},
+		{"overlays/default/dispatches/kustomization.yaml", "resources: []", "resources: [x.yaml]", []string{"overlays/default/dispatches/kustomization.yaml: does not list exactly the dispatches beside it; muster restores it with its next commit; until then the syncer may apply nothing of overlays/default"}},
 	} {
 		t.Run(c.file+" "+c.old+" → "+c.new, func(t *testing.T) {
 			tree := sound(t).edit(t, c.file, c.old, c.new)
@@ -122,7 +122,7 @@ func TestCheckNothing(t *testing.T) {
 		want string
 	}{
 		{files{"a": "b"}, "overlays: reading the overlays: open overlays: file does not exist; muster init writes a first overlay"},
-		{files{"overlays/default/x": ""}, "overlays: holds no overlay: there is no scaling.yaml below it; muster init writes one"},
+		{files{"overlays/default/x": ""}, "overlays: has no overlay: there is no scaling.yaml below it; muster init writes one"},
 	} {
 		findings := Check(c.tree.tree(), "overlays")
 		if len(findings) != 1 || findings[0].Error() != c.want {

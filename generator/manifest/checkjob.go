@@ -21,7 +21,7 @@ func (c *jobChecker) bad(problem, remedy string, at ...string) {
 	c.findings = append(c.findings, Finding{File: c.file, Field: field(at), Problem: problem, Remedy: remedy})
 }
 
-// checkJob holds the template's Job against the contract with Kubernetes, Argo
+// checkJob validates the template's Job by the contract with Kubernetes, Argo
 // CD, Flux and the agent.
 func checkJob(o *Overlay) []Finding {
 	c := &jobChecker{file: path.Join(o.Path, templateDir), job: o.template.job}

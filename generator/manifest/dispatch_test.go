@@ -52,7 +52,7 @@ func TestDispatchEdited(t *testing.T) {
 		{"  labels: →   labels: 5\n  more:", `: metadata.labels[muster.dev/dispatch]: is missing`},
 		{"managed-by: muster → managed-by: [muster]", `:16: metadata.labels[app.kubernetes.io/managed-by]: is not a string`},
 		{"kind: Job → kind: Job\nkind: Job", `:3: says "kind" twice`},
-		{"kind: Job → kind: Job\n---\nkind: Job", `:3: holds a second YAML document`},
+		{"kind: Job → kind: Job\n---\nkind: Job", `:3: has a second YAML document`},
 		{"apiVersion → <<<<<<< HEAD\napiVersion", `:2: is not valid YAML: mapping values are not allowed in this context`},
 	} {
 		t.Run(c.edit, func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestAddRefuses(t *testing.T) {
 		{order("../x", 1), `dispatch "../x": its ID is no name for a Job: lower case letters, digits and dashes only`},
 		{order("kustomization", 1), "dispatch kustomization: its file would be muster's own kustomization.yaml"},
 		{order("state", 1), "dispatch state: its file would be muster's own state.yaml"},
-		{order("default-bbbbbbbb", 0), "dispatch default-bbbbbbbb: 0 agents: a Job holds 1 to 100000"},
+		{order("default-bbbbbbbb", 0), "dispatch default-bbbbbbbb: 0 agents: a Job has 1 to 100000"},
 		{order(strings.Repeat("x", 62), 11), "dispatch " + strings.Repeat("x", 62) + ": its last pod would be named " + strings.Repeat("x", 62) + "-10: 65 characters, at most 63"},
 		{with(func(d *plan.Dispatch) { d.Purpose = "fun" }), `dispatch default-bbbbbbbb: purpose "fun" is neither demand nor upkeep`},
 		{with(func(d *plan.Dispatch) { d.At = d.At.Add(time.Millisecond) }), "dispatch default-bbbbbbbb: its times are not whole seconds"},

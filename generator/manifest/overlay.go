@@ -20,7 +20,7 @@ import (
 type Overlay struct {
 	plan.Overlay
 	// Path is its directory, as in "overlays/default".
-	Path string
+	Path     string
 	loader   *Loader
 	findings []Finding
 	// template is the Job that the template builds to.

@@ -93,9 +93,9 @@ func parsePolicy(file string, data []byte) (plan.Policy, []Finding) {
 	}
 	r.top(top)
 	if spec := lookup(top, "spec"); spec == nil {
-		r.bad(nil, "spec", "is missing", "it holds queue and max at least")
+		r.bad(nil, "spec", "is missing", "it has queue and max at least")
 	} else if spec.Kind != yaml.MappingNode {
-		r.bad(spec, "spec", "is not a mapping", "it holds queue and max at least")
+		r.bad(spec, "spec", "is not a mapping", "it has queue and max at least")
 	} else {
 		r.spec(spec)
 	}
@@ -147,7 +147,7 @@ func (r *policyReader) spec(spec *yaml.Node) {
 			}
 			r.bad(key, "spec."+key.Value, "is not a field of a policy", "the fields of spec are "+strings.Join(names, ", "))
 		case value.Tag == "!!null":
-			remedy := "write one, or take the line away"
+			remedy := "write one, or remove the line"
 			if key.Value == "queue" || key.Value == "max" {
 				remedy = "write one"
 			}

@@ -86,7 +86,7 @@ func (r *policyReader) checkSchedules() {
 			high = *s.Max
 		}
 		if low > high {
-			r.bad(r.lines[i], "spec.schedules", fmt.Sprintf("while %s holds, min %d is above max %d", quote(s.Name), low, high), "give the schedule a max or a min that fits")
+			r.bad(r.lines[i], "spec.schedules", fmt.Sprintf("while %s is in force, min %d is above max %d", quote(s.Name), low, high), "give the schedule a max or a min that fits")
 		}
 	}
 }

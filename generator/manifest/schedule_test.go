@@ -60,7 +60,7 @@ func TestScheduleErrors(t *testing.T) {
 		{"min: 5, buffer: 2", "color: red, min: 5", `:7: spec.schedules[0].color: is not a field of a schedule; its fields are name, days, from, to, timeZone, min, max, buffer`},
 		{", min: 5, buffer: 2", "", `:7: spec.schedules[0]: changes nothing; give it min, max or buffer`},
 		{"min: 5", "min: -5", `:7: spec.schedules[0].min: -5 is too small; write one from 0 to 100000`},
-		{"min: 5", "min: 51", `:7: spec.schedules: while "office" holds, min 51 is above max 50; give the schedule a max or a min that fits`},
+		{"min: 5", "min: 51", `:7: spec.schedules: while "office" is in force, min 51 is above max 50; give the schedule a max or a min that fits`},
 		{"{" + office + "}", "office", `:7: spec.schedules[0]: "office" is not a mapping; its fields are name, days, from, to, timeZone, min, max, buffer`},
 	} {
 		text := week(office)

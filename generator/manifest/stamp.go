@@ -52,7 +52,7 @@ func checkDispatch(d plan.Dispatch) error {
 	case d.ID+manifestType == listFile || d.ID+manifestType == stateFile:
 		return fmt.Errorf("dispatch %s: its file would be muster's own %s%s", d.ID, d.ID, manifestType)
 	case d.Agents < 1 || d.Agents > mostAgents:
-		return fmt.Errorf("dispatch %s: %d agents: a Job holds 1 to %d", d.ID, d.Agents, mostAgents)
+		return fmt.Errorf("dispatch %s: %d agents: a Job has 1 to %d", d.ID, d.Agents, mostAgents)
 	case len(last) > longestName:
 		return fmt.Errorf("dispatch %s: its last pod would be named %s: %d characters, at most %d", d.ID, last, len(last), longestName)
 	case d.Purpose != plan.ForDemand && d.Purpose != plan.ForWarmPool:

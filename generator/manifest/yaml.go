@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// parseOne reads a file that must hold exactly one YAML document, a mapping
+// parseOne reads a file that must be exactly one YAML document, a mapping
 // that says every key once and uses no aliases: what is read is what a person
 // sees. It returns the mapping, or what is wrong.
 func parseOne(file string, data []byte) (*yaml.Node, *Finding) {
@@ -28,7 +28,7 @@ func parseOne(file string, data []byte) (*yaml.Node, *Finding) {
 	var second yaml.Node
 	err = dec.Decode(&second)
 	if err == nil {
-		return nil, &Finding{File: file, Line: second.Line, Problem: "holds a second YAML document", Remedy: "keep one, without the line ---"}
+		return nil, &Finding{File: file, Line: second.Line, Problem: "has a second YAML document", Remedy: "keep one, without the line ---"}
 	}
 	if !errors.Is(err, io.EOF) {
 		return nil, syntax(file, err)

@@ -9,12 +9,12 @@ import (
 
 // class is a group of jobs that are alike to every agent.
 type class struct {
-	cluster                            string
-	rules                              []string
-	pending, waiting, limited, blocked int
-	oldest                             time.Time
-	example                            string
-	overlays                           []string
+	cluster                             string
+	rules                               []string
+	pending, upcoming, limited, blocked int
+	oldest                              time.Time
+	example                             string
+	overlays                            []string
 }
 
 // classify groups jobs by cluster and rules, and the groups by their queue's
@@ -57,7 +57,7 @@ func (c *class) add(j *Job) {
 			c.example = j.URL
 		}
 	case JobUpcoming:
-		c.waiting++
+		c.upcoming++
 	case JobLimited:
 		c.limited++
 	case JobBlocked:
@@ -75,7 +75,7 @@ func merge(classes []*class) []*class {
 		if n := len(merged); n > 0 && merged[n-1].cluster == c.cluster && slices.Equal(merged[n-1].rules, c.rules) {
 			last := merged[n-1]
 			last.pending += c.pending
-			last.waiting += c.waiting
+			last.upcoming += c.upcoming
 			last.limited += c.limited
 			last.blocked += c.blocked
 			if last.oldest.IsZero() || !c.oldest.IsZero() && c.oldest.Before(last.oldest) {
@@ -144,7 +144,7 @@ func demands(classes []*class, taken []int) []Demand {
 		d := &all[i]
 		d.Pending += c.pending
 		d.Idle += taken[j]
-		d.Upcoming += c.waiting
+		d.Upcoming += c.upcoming
 		d.Limited += c.limited
 		d.Blocked += c.blocked
 		if at := c.oldest.UTC().Truncate(time.Second); !c.oldest.IsZero() && (d.Oldest == nil || at.Before(*d.Oldest)) {

@@ -1,5 +1,5 @@
-// Package plan holds muster's nouns and its one judgement: how many agents to
-// order and which dispatches to retire.
+// Package plan has muster's nouns and its one decision: how many agents to
+// dispatch and which dispatches to retire.
 //
 // A tick goes through it once, from left to right:
 //

@@ -10,16 +10,16 @@ import (
 // idleAgent is a connected agent that waits for a job.
 type idleAgent struct {
 	Agent
-	credit  int  // the overlay whose buffer it is part of, or -1
-	leaving bool // it is about to run into its idle time-out
+	credit    int  // the overlay whose buffer it is part of, or -1
+	replacing bool // it is about to run into its idle time-out
 }
 
-// markLeaving marks the upkeep agents that are to be relieved. As soon as the
+// markReplacing marks the warm pool agents that are to be replaced. As soon as the
 // first of an overlay is close to its idle time-out (five minutes; a twelfth of
 // it above an hour, half of it below ten minutes), so are all that follow it
-// within a sixth of that time-out: one order relieves them together, and the
+// within a sixth of that time-out: one order replaces them together, and the
 // new agents are up before the old ones leave.
-func (q queueReader) markLeaving(idle []idleAgent) {
+func (q queueReader) markReplacing(idle []idleAgent) {
 	for i, o := range q.overlays {
 		timeout := o.Policy.WarmIdleTimeout
 		lead := max(timeout/12, min(5*time.Minute, timeout/2))
@@ -36,7 +36,7 @@ func (q queueReader) markLeaving(idle []idleAgent) {
 		})
 		for k := range idle {
 			d, ok := left(idle[k])
-			idle[k].leaving = idle[k].leaving || due && ok && d <= lead+timeout/6
+			idle[k].replacing = idle[k].replacing || due && ok && d <= lead+timeout/6
 		}
 	}
 }
@@ -133,17 +133,17 @@ func matchIdle(idle []idleAgent, classes []*class) (taken []int, spare map[kind]
 // kind is what tells idle agents apart: whose buffer they are part of, and
 // which classes of jobs they can take, as a bit string.
 type kind struct {
-	credit  int
-	leaving bool
-	takes   string
+	credit    int
+	replacing bool
+	takes     string
 }
 
-// rank orders kinds: of no buffer, leaving one, part of one.
+// rank orders kinds: of no buffer, replacing one, part of one.
 func (k kind) rank() int {
 	switch {
 	case k.credit < 0:
 		return 0
-	case k.leaving:
+	case k.replacing:
 		return 1
 	}
 	return 2
@@ -160,7 +160,7 @@ func alike(agents []idleAgent, classes []*class) (kinds []kind, counts []int) {
 				set[j/8] |= 1 << (j % 8)
 			}
 		}
-		count[kind{a.credit, a.leaving, string(set)}]++
+		count[kind{a.credit, a.replacing, string(set)}]++
 	}
 	for k := range count {
 		kinds = append(kinds, k)

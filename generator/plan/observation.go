@@ -22,8 +22,8 @@ type Observation struct {
 type Demand struct {
 	// Overlays are the names of the overlays whose agents may take the jobs, sorted.
 	Overlays []string `json:"overlays"`
-	// Pending jobs are runnable and have no agent; Idle of them are as good as
-	// taken, because a connected agent is free to take them.
+	// Pending jobs are runnable and have no agent; Idle of them need no
+	// further agent, because a connected one is free to take them.
 	Pending int `json:"pending,omitempty"`
 	Idle    int `json:"idle,omitempty"`
 	// Oldest is since when the longest waiting pending job has been runnable.
@@ -45,7 +45,7 @@ type Supply struct {
 	Suspended Suspension `json:"suspended,omitzero"`
 	// Spare agents are idle, could take any job of the overlay, and are not
 	// needed for a pending one. One that muster did not start is credited to
-	// the first overlay that it could stand in for. Leaving of them are about
+	// the first overlay that it could stand in for. Replacing of them are about
 	// to run into their idle time-out.
 	Spare     int `json:"spare,omitempty"`
 	Replacing int `json:"replacing,omitempty"`

@@ -124,13 +124,13 @@ func (q queueReader) read(key string, classes []*class, agents []Agent) Observat
 	for i := range idle {
 		idle[i].credit = creditTo(idle[i].Agent, tags, clusters)
 	}
-	q.markLeaving(idle)
+	q.markReplacing(idle)
 	q.countUseless(idle, served, supplies)
 	taken, spare := matchIdle(idle, served)
 	o.Jobs = demands(served, taken)
 	for k, n := range spare {
 		supplies[k.credit].Spare += n
-		if k.leaving {
+		if k.replacing {
 			supplies[k.credit].Replacing += n
 		}
 	}

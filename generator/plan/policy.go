@@ -11,13 +11,13 @@ type Policy struct {
 	Cluster string
 	// Tags are the agents' further tags as "key=value", sorted.
 	Tags []string
-	// Min is the number of agents that are kept whatever is waiting.
+	// Min is the number of agents that are kept whatever is pending.
 	Min int
 	// Max is the number of agents that is never passed.
 	Max int
 	// Buffer is the number of agents that are kept idle, ready for jobs to come.
 	Buffer int
-	// Lookahead is the share, 0 to 1, of waiting jobs that agents are started
+	// Lookahead is the share, 0 to 1, of upcoming jobs that agents are started
 	// for before the jobs become runnable.
 	Lookahead float64
 	// MaxDispatch is the largest number of agents one Job orders, at least 1.
