@@ -24,7 +24,7 @@ import (
 
 	"github.com/google/go-github/v50/github"
 
-	"muster/gitops"
+	"muster/gitops/git"
 )
 
 // App is an installation of a GitHub App. Its tokens last an hour and are
@@ -55,7 +55,7 @@ type App struct {
 const fresh = 5 * time.Minute
 
 // Password returns the App as a source of passwords for git over https.
-func (a *App) Password() gitops.PasswordFunc {
+func (a *App) Password() git.PasswordFunc {
 	return func(ctx context.Context) (string, string, error) {
 		token, err := a.Token(ctx)
 		return "x-access-token", token, err

@@ -1,4 +1,4 @@
-package gitops_test
+package git_test
 
 import (
 	"bytes"
@@ -23,8 +23,8 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	"golang.org/x/crypto/ssh"
 
-	"muster/gitops"
 	"muster/gitops/branch"
+	"muster/gitops/git"
 	"muster/gitops/gitserver"
 )
 
@@ -33,14 +33,14 @@ var signedAt = time.Date(2020, 2, 3, 4, 5, 6, 0, time.UTC)
 
 // signed pushes a signed commit and returns it; the same commit is made twice
 // and must then be the same.
-func signed(t *testing.T, sign gitops.Signer, same bool) (gitserver.Repository, string) {
+func signed(t *testing.T, sign git.Signer, same bool) (gitserver.Repository, string) {
 	t.Helper()
 	var ids []string
 	var repository gitserver.Repository
 	for range 2 {
 		repository = gitserver.NewRepository(t)
-		seed(t, repository, fleet()...)
-		r := open(t, gitops.Config{URL: repository.Dir, Sign: sign, AuthorEmail: "muster@example.com"})
+		seed(t, repository, files()...)
+		r := open(t, git.Config{URL: repository.Dir, Sign: sign, AuthorEmail: "robot@example.com"})
 		tip, err := r.Push(t.Context(), tipOf(t, r), []branch.Draft{{Message: "signed\n\nbody\n", At: signedAt, Changes: one("a")[0].Changes}})
 		if err != nil {
 			t.Fatal(err)
@@ -99,15 +99,15 @@ func TestSSHSignatures(t *testing.T) {
 			keyFile, allowed := filepath.Join(dir, "key"), filepath.Join(dir, "allowed")
 			for file, content := range map[string][]byte{
 				keyFile: pem.EncodeToMemory(block),
-				allowed: fmt.Appendf(nil, "muster@example.com %s", ssh.MarshalAuthorizedKey(public)),
+				allowed: fmt.Appendf(nil, "robot@example.com %s", ssh.MarshalAuthorizedKey(public)),
 			} {
 				if err := os.WriteFile(file, content, 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			r, commit := signed(t, gitops.SSHSigner(keyFile), test.same)
+			r, commit := signed(t, git.SSHSigner(keyFile), test.same)
 			out, err := verify(t, r, commit, nil, "gpg.format=ssh", "gpg.ssh.allowedSignersFile="+allowed)
-			if err != nil || !strings.Contains(out, `Good "git" signature for muster@example.com`) {
+			if err != nil || !strings.Contains(out, `Good "git" signature for robot@example.com`) {
 				t.Errorf("verify-commit: %v\n%s", err, out)
 			}
 			if err := os.WriteFile(allowed, nil, 0o600); err != nil {
@@ -128,7 +128,7 @@ func TestGPGSignatures(t *testing.T) {
 			dir := t.TempDir()
 			// Older than the commit, or it could not have signed it.
 			config := &packet.Config{Time: func() time.Time { return signedAt.Add(-24 * time.Hour) }, Algorithm: packet.PubKeyAlgoEdDSA}
-			key, err := openpgp.NewEntity("muster", "", "muster@example.com", config)
+			key, err := openpgp.NewEntity("robot", "", "robot@example.com", config)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,7 +148,7 @@ func TestGPGSignatures(t *testing.T) {
 			if err := os.WriteFile(keyFile, private, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			r, commit := signed(t, gitops.GPGSigner(keyFile, passFile), true)
+			r, commit := signed(t, git.GPGSigner(keyFile, passFile), true)
 
 			home, err := os.MkdirTemp("", "gpg") // gpg's sockets want short names
 			if err != nil {
@@ -165,7 +165,7 @@ func TestGPGSignatures(t *testing.T) {
 				t.Fatalf("importing the key (gnupg is needed): %v\n%s", err, out)
 			}
 			out, err := verify(t, r, commit, env)
-			if err != nil || !strings.Contains(out, `Good signature from "muster <muster@example.com>"`) {
+			if err != nil || !strings.Contains(out, `Good signature from "robot <robot@example.com>"`) {
 				t.Errorf("verify-commit: %v\n%s", err, out)
 			}
 		})
@@ -194,12 +194,12 @@ func TestSigningFailsBeforeAnythingIsSent(t *testing.T) {
 	if err := os.WriteFile(file, []byte("no key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, sign := range []gitops.Signer{
-		gitops.SSHSigner(file), gitops.SSHSigner("/none"), gitops.GPGSigner(file, ""), gitops.GPGSigner("/none", ""),
+	for _, sign := range []git.Signer{
+		git.SSHSigner(file), git.SSHSigner("/none"), git.GPGSigner(file, ""), git.GPGSigner("/none", ""),
 	} {
 		r := gitserver.NewRepository(t)
-		head := seed(t, r, fleet()...)
-		repository := open(t, gitops.Config{URL: r.Dir, Sign: sign})
+		head := seed(t, r, files()...)
+		repository := open(t, git.Config{URL: r.Dir, Sign: sign})
 		if _, err := repository.Push(t.Context(), tipOf(t, repository), one("a")); err == nil || !strings.Contains(err.Error(), "key") {
 			t.Errorf("Push: %v", err)
 		}

@@ -1,4 +1,4 @@
-package gitops
+package git
 
 import (
 	"fmt"
@@ -83,28 +83,28 @@ func (o *objects) add(p *pack) (commits map[plumbing.Hash][]byte, err error) {
 
 // prune drops everything that the tree root does not need; overlays is the
 // directory read ahead.
-func (o *objects) prune(root plumbing.Hash, overlays string) {
+func (o *objects) prune(root plumbing.Hash, ahead string) {
 	keep := objects{trees: map[plumbing.Hash]*tree{}, blobs: map[plumbing.Hash][]byte{}}
-	o.mark(&keep, root, "", overlays)
+	o.mark(&keep, root, "", ahead)
 	o.trees, o.blobs, o.size = keep.trees, keep.blobs, keep.size
 }
 
-func (o *objects) mark(keep *objects, h plumbing.Hash, dir, overlays string) {
+func (o *objects) mark(keep *objects, h plumbing.Hash, dir, ahead string) {
 	t, ok := o.trees[h]
 	if !ok {
 		return
 	}
 	keep.trees[h] = t
-	files := below(dir, overlays) || o.visited[dir]
+	files := below(dir, ahead) || o.visited[dir]
 	most := t.len()
-	if most > largeDir && below(dir, overlays) {
+	if most > largeDir && below(dir, ahead) {
 		most = fewKept
 	}
 	for i := range t.len() {
 		if t.isDir(i) {
 			child := join(dir, string(t.name(i)))
-			if below(child, overlays) || below(overlays, child) || o.visited[child] {
-				o.mark(keep, t.hash(i), child, overlays)
+			if below(child, ahead) || below(ahead, child) || o.visited[child] {
+				o.mark(keep, t.hash(i), child, ahead)
 			}
 			continue
 		}

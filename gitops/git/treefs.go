@@ -1,4 +1,4 @@
-package gitops
+package git
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ import (
 // Tip it belongs to. Symbolic links and submodules are not followed: listings
 // leave them out, and reading one is an error that says what it is.
 type treeFS struct {
-	r    *Repository
+	r    *Branch
 	ctx  context.Context
 	root plumbing.Hash
 }
@@ -31,7 +31,7 @@ const (
 	// mostAhead is how many files are fetched together.
 	mostAhead = 1000
 	// largeDir is the number of entries above which a directory's files are
-	// read ahead only by somebody who reads one of them, and below the overlays
+	// read ahead only by somebody who reads one of them, and below ReadAhead
 	// not kept.
 	largeDir = 1000
 	// fewKept is how many files of a large directory are kept nevertheless, to
@@ -156,9 +156,9 @@ func readable(mode filemode.FileMode) error {
 	case filemode.Dir, filemode.Regular, filemode.Executable, filemode.Deprecated:
 		return nil
 	case filemode.Symlink:
-		return errors.New("is a symbolic link, which muster does not follow: put the file itself there")
+		return errors.New("is a symbolic link, which is not followed: put the file itself there")
 	case filemode.Submodule:
-		return errors.New("is a submodule, which muster does not read: put the files themselves there")
+		return errors.New("is a submodule, which is not read: put the files themselves there")
 	}
 	return errors.New("is neither a file nor a directory")
 }
@@ -168,7 +168,7 @@ func (f *treeFS) dir(name string, h plumbing.Hash) (*tree, error) {
 	if name == "." {
 		name = ""
 	}
-	if name != "" && !below(name, f.r.config.Overlays) && !below(f.r.config.Overlays, name) {
+	if name != "" && !below(name, f.r.config.ReadAhead) && !below(f.r.config.ReadAhead, name) {
 		f.r.visit(name)
 	}
 	t, err := f.r.tree(f.ctx, h)
@@ -197,7 +197,7 @@ func (f *treeFS) content(name string, h plumbing.Hash) ([]byte, error) {
 	return raw.data, nil
 }
 
-// ahead adds to wants the files of the same directory and, below the overlays,
+// ahead adds to wants the files of the same directory and, below ReadAhead,
 // of all of them, without those of directories too large to read for nothing.
 func (f *treeFS) ahead(name string, wants []plumbing.Hash) []plumbing.Hash {
 	seen := map[plumbing.Hash]bool{wants[0]: true}
@@ -220,14 +220,14 @@ func (f *treeFS) ahead(name string, wants []plumbing.Hash) []plumbing.Hash {
 			from := 0
 			if t.len() > largeDir {
 				from, _ = t.find(path.Base(name), false)
-				for i := fewKept; i < from && below(name, f.r.config.Overlays); i++ {
+				for i := fewKept; i < from && below(name, f.r.config.ReadAhead); i++ {
 					delete(f.r.blobs, t.hash(i)) // read, and not needed again
 				}
 			}
 			add(t, from)
 		}
 	}
-	if !below(name, f.r.config.Overlays) {
+	if !below(name, f.r.config.ReadAhead) {
 		return wants
 	}
 	var walk func(h plumbing.Hash)
@@ -245,7 +245,7 @@ func (f *treeFS) ahead(name string, wants []plumbing.Hash) []plumbing.Hash {
 			}
 		}
 	}
-	if e, err := f.find("read", f.r.config.Overlays); err == nil {
+	if e, err := f.find("read", f.r.config.ReadAhead); err == nil {
 		walk(e.hash)
 	}
 	return wants

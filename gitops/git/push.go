@@ -1,4 +1,4 @@
-package gitops
+package git
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ import (
 //
 // The same commits on the same tip have the same identifiers, so doing it
 // again after an error cannot do it twice.
-func (r *Repository) Push(ctx context.Context, tip branch.Tip, commits []branch.Draft) (branch.Tip, error) {
+func (r *Branch) Push(ctx context.Context, tip branch.Tip, commits []branch.Draft) (branch.Tip, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.head.IsZero() || tip.Commit != r.head.String() {
@@ -69,7 +69,7 @@ func (r *Repository) Push(ctx context.Context, tip branch.Tip, commits []branch.
 }
 
 // adopt makes what was pushed the head that is held.
-func (r *Repository) adopt(b *builder, head, root plumbing.Hash) {
+func (r *Branch) adopt(b *builder, head, root plumbing.Hash) {
 	for h, t := range b.fresh {
 		r.trees[h] = t
 	}
@@ -77,13 +77,13 @@ func (r *Repository) adopt(b *builder, head, root plumbing.Hash) {
 		r.blobs[h] = content
 	}
 	r.head, r.root = head, root
-	r.prune(root, r.config.Overlays)
+	r.prune(root, r.config.ReadAhead)
 }
 
 // Writable reports whether the server would let this user push at all: it is
 // asked for what comes before every push. A nil error does not promise that a
 // protected branch or a hook lets a commit pass.
-func (r *Repository) Writable(ctx context.Context) error {
+func (r *Branch) Writable(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
@@ -111,7 +111,7 @@ func (e *notTaken) Unwrap() error { return e.err }
 // send pushes the objects and moves the branch to head, if it still is where
 // it was. Only a nil error means that the server said so. sent reports whether
 // the server may have got the push.
-func (r *Repository) send(ctx context.Context, b *builder, head plumbing.Hash) (sent bool, err error) {
+func (r *Branch) send(ctx context.Context, b *builder, head plumbing.Hash) (sent bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	session, err := r.openReceive(ctx)
@@ -134,7 +134,7 @@ func (r *Repository) send(ctx context.Context, b *builder, head plumbing.Hash) (
 		return false, branch.ErrMoved
 	}
 	if !adv.Capabilities.Supports(capability.ReportStatus) {
-		return false, errors.New("the server does not report what became of a push: muster cannot work with it")
+		return false, errors.New("the server does not report what became of a push (report-status), which is required")
 	}
 	data, err := writePack(b.list, !adv.Capabilities.Supports(noThin))
 	if err != nil {
@@ -199,7 +199,7 @@ func confirmed(report *packp.ReportStatus, name plumbing.ReferenceName) error {
 // settle finds out what became of a push that ended in err, by reading the
 // branch. It returns nil when the commits are in it: as its head, or below
 // the head that it leaves in ahead.
-func (r *Repository) settle(ctx context.Context, head plumbing.Hash, err error) error {
+func (r *Branch) settle(ctx context.Context, head plumbing.Hash, err error) error {
 	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	at, readErr := r.look(look)
@@ -222,7 +222,7 @@ func (r *Repository) settle(ctx context.Context, head plumbing.Hash, err error) 
 }
 
 // refusal makes an error of what the server said, if it did.
-func (r *Repository) refusal(err error) error {
+func (r *Branch) refusal(err error) error {
 	var no *notTaken
 	if !errors.As(err, &no) {
 		return err
@@ -243,7 +243,7 @@ func (r *Repository) refusal(err error) error {
 }
 
 // look reads the branch's head and nothing else.
-func (r *Repository) look(ctx context.Context) (plumbing.Hash, error) {
+func (r *Branch) look(ctx context.Context) (plumbing.Hash, error) {
 	if head, ok := r.glance(ctx); ok {
 		return head, nil
 	}
@@ -260,7 +260,7 @@ func (r *Repository) look(ctx context.Context) (plumbing.Hash, error) {
 }
 
 // contains reports whether commit is among the last commits up to head.
-func (r *Repository) contains(ctx context.Context, head, commit plumbing.Hash) (bool, error) {
+func (r *Branch) contains(ctx context.Context, head, commit plumbing.Hash) (bool, error) {
 	const deep = 64
 	q := request{wants: []plumbing.Hash{head}, have: r.head, depth: deep}
 	if r.mode == partial {

@@ -1,6 +1,7 @@
-package gitops
+package git
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"testing"
@@ -15,9 +16,9 @@ import (
 func TestLargeDirectoryIsNotKept(t *testing.T) {
 	t.Parallel()
 	const many = 4200 // more than is read ahead at the start
-	const dir = "overlays/default/dispatches"
+	const dir = "deploy/web/jobs"
 	f := gitserver.NewServer(t, gitserver.Options{})
-	changes := []branch.Change{{Path: "overlays/default/scaling.yaml", Content: []byte("policy")}}
+	changes := []branch.Change{{Path: "deploy/web/settings.yaml", Content: []byte("settings")}}
 	for i := range many {
 		name := fmt.Sprintf("default-%06d", i)
 		changes = append(changes, branch.Change{Path: dir + "/" + name + ".yaml", Content: manifest(name)})
@@ -25,7 +26,7 @@ func TestLargeDirectoryIsNotKept(t *testing.T) {
 	if _, err := f.Commit("seed", time.Unix(0, 0), changes...); err != nil {
 		t.Fatal(err)
 	}
-	r, err := New(Config{URL: f.URL()})
+	r, err := New(Config{URL: f.URL(), Branch: "main", ReadAhead: "deploy", AuthorName: "robot", AuthorEmail: "robot@localhost"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func TestLargeDirectoryIsNotKept(t *testing.T) {
 	}
 	pushed := func(name string) newObject {
 		b := newBuilder(t.Context(), r)
-		c := branch.Draft{Message: "dispatch", Changes: []branch.Change{{Path: dir + "/" + name + ".yaml", Content: manifest(name)}}}
+		c := branch.Draft{Message: "add", Changes: []branch.Change{{Path: dir + "/" + name + ".yaml", Content: manifest(name)}}}
 		head, root, err := b.commit(r.head, r.root, c)
 		if err != nil {
 			t.Fatal(err)
@@ -53,11 +54,21 @@ func TestLargeDirectoryIsNotKept(t *testing.T) {
 	}
 	for i := range 20 {
 		if o := pushed(fmt.Sprintf("default-%06d", many+i)); o.delta == nil {
-			t.Errorf("dispatch %d is sent whole", i)
+			t.Errorf("file %d is sent whole", i)
 		}
-		// The policy, and a few to make deltas on.
+		// The settings, and a few to make deltas on.
 		if len(r.blobs) > fewKept+1 {
 			t.Errorf("%d files are held after a push", len(r.blobs))
 		}
 	}
+}
+
+// manifest is as large as the files are that are pushed again and again.
+func manifest(name string) []byte {
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: %s\n", name)
+	for i := range 60 {
+		fmt.Fprintf(&text, "# field %d of the template, as long as fields are\n", i)
+	}
+	return text.Bytes()
 }

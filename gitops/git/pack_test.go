@@ -1,4 +1,4 @@
-package gitops
+package git
 
 import (
 	"bytes"
@@ -108,9 +108,9 @@ func TestCopiesOfAnySize(t *testing.T) {
 	}
 }
 
-// TestDispatchBesideAnother adds a manifest to a directory with others like it,
+// TestFileBesideAnother adds a manifest to a directory with others like it,
 // with none like it, and with none, and looks at how it would be sent.
-func TestDispatchBesideAnother(t *testing.T) {
+func TestFileBesideAnother(t *testing.T) {
 	blob := func(content []byte) plumbing.Hash { return plumbing.ComputeHash(plumbing.BlobObject, content) }
 	target := manifest("default-0005")
 	for name, test := range map[string]struct {
@@ -126,7 +126,7 @@ func TestDispatchBesideAnother(t *testing.T) {
 		"unlike":                {files: map[string][]byte{"default-0004.yaml": bytes.Repeat([]byte("nothing like it"), 300)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBuilder(t.Context(), &Repository{objects: newObjects()})
+			b := newBuilder(t.Context(), &Branch{objects: newObjects()})
 			entries := map[string]entry{}
 			for file, content := range test.files {
 				entries[file] = entry{name: file, mode: filemode.Regular, hash: blob(content)}

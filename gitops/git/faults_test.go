@@ -1,4 +1,4 @@
-package gitops_test
+package git_test
 
 import (
 	"bytes"
@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"muster/gitops"
 	"muster/gitops/branch"
+	"muster/gitops/git"
 	"muster/gitops/gitserver"
 )
 
@@ -36,7 +36,7 @@ func hook(t testing.TB, r gitserver.Repository, name, script string) {
 }
 
 func one(name string) []branch.Draft {
-	return []branch.Draft{{Message: "write " + name + "\n", At: at, Changes: []branch.Change{write("overlays/default/dispatches/"+name, name)}}}
+	return []branch.Draft{{Message: "write " + name + "\n", At: at, Changes: []branch.Change{write("deploy/web/jobs/"+name, name)}}}
 }
 
 func TestRefusedCarriesTheServersWords(t *testing.T) {
@@ -45,12 +45,12 @@ func TestRefusedCarriesTheServersWords(t *testing.T) {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
 			r := gitserver.NewRepository(t)
-			head := seed(t, r, fleet()...)
+			head := seed(t, r, files()...)
 			hook(t, r, "pre-receive", "echo 'GH006: the branch is protected; token s3cret' >&2\nexit 1\n")
 			repository := open(t, h.serve(t, r))
 			tip := tipOf(t, repository)
 			_, err := repository.Push(t.Context(), tip, one("a"))
-			var refused *gitops.Refused
+			var refused *git.Refused
 			if !errors.As(err, &refused) || errors.Is(err, branch.ErrMoved) {
 				t.Fatalf("Push: %v, want a Refused", err)
 			}
@@ -105,12 +105,12 @@ func TestConnectionLostInTheMiddleOfAPush(t *testing.T) {
 	t.Parallel()
 	b := &breaker{}
 	f := gitserver.NewServer(t, gitserver.Options{Wrap: b.wrap})
-	head := seed(t, f.Repository, fleet()...)
-	repository := open(t, gitops.Config{URL: f.URL()})
+	head := seed(t, f.Repository, files()...)
+	repository := open(t, git.Config{URL: f.URL()})
 	tip := tipOf(t, repository)
 	b.left.Store(1)
 	_, err := repository.Push(t.Context(), tip, one("a"))
-	var refused *gitops.Refused
+	var refused *git.Refused
 	if err == nil || errors.Is(err, branch.ErrMoved) || errors.As(err, &refused) {
 		t.Fatalf("Push: %v, want an error that is neither a race nor a refusal", err)
 	}
@@ -127,8 +127,8 @@ func TestConnectionLostAfterThePushWasAccepted(t *testing.T) {
 	t.Parallel()
 	b := &breaker{accept: true}
 	f := gitserver.NewServer(t, gitserver.Options{Wrap: b.wrap})
-	seed(t, f.Repository, fleet()...)
-	repository := open(t, gitops.Config{URL: f.URL()})
+	seed(t, f.Repository, files()...)
+	repository := open(t, git.Config{URL: f.URL()})
 	b.left.Store(1)
 	tip, err := repository.Push(t.Context(), tipOf(t, repository), one("a"))
 	if err != nil {
@@ -137,7 +137,7 @@ func TestConnectionLostAfterThePushWasAccepted(t *testing.T) {
 	if now, _ := f.Head(); now != tip.Commit {
 		t.Errorf("the branch is at %s, Push returned %s", now, tip.Commit)
 	}
-	wantFile(t, tip.Tree, "overlays/default/dispatches/a", "a")
+	wantFile(t, tip.Tree, "deploy/web/jobs/a", "a")
 	if _, err := repository.Push(t.Context(), tip, one("b")); err != nil {
 		t.Error(err)
 	}
@@ -151,12 +151,12 @@ func TestConnectionLostAfterThePushWasAcceptedAndSomebodyWasThere(t *testing.T) 
 			b := &breaker{accept: true}
 			f := gitserver.NewServer(t, gitserver.Options{Wrap: b.wrap})
 			offer(t, f.Repository)
-			seed(t, f.Repository, fleet()...)
+			seed(t, f.Repository, files()...)
 			b.then = func() {
-				_, _ = f.Commit("theirs", at, write("overlays/default/theirs", "theirs"))
+				_, _ = f.Commit("theirs", at, write("deploy/web/theirs", "theirs"))
 				_, _ = f.Commit("theirs again", at, write("base/job.yaml", "theirs"))
 			}
-			repository := open(t, gitops.Config{URL: f.URL()})
+			repository := open(t, git.Config{URL: f.URL()})
 			b.left.Store(1)
 			tip, err := repository.Push(t.Context(), tipOf(t, repository), one("a"))
 			if err != nil {
@@ -165,8 +165,8 @@ func TestConnectionLostAfterThePushWasAcceptedAndSomebodyWasThere(t *testing.T) 
 			if now, _ := f.Head(); now != tip.Commit {
 				t.Errorf("the branch is at %s, Push returned %s", now, tip.Commit)
 			}
-			wantFile(t, tip.Tree, "overlays/default/dispatches/a", "a")
-			wantFile(t, tip.Tree, "overlays/default/theirs", "theirs")
+			wantFile(t, tip.Tree, "deploy/web/jobs/a", "a")
+			wantFile(t, tip.Tree, "deploy/web/theirs", "theirs")
 			wantFile(t, tip.Tree, "base/job.yaml", "theirs")
 		})
 	}
@@ -183,17 +183,17 @@ func TestConnectionLostWhileReading(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	}})
-	seed(t, f.Repository, fleet()...)
-	repository := open(t, gitops.Config{URL: f.URL()})
+	seed(t, f.Repository, files()...)
+	repository := open(t, git.Config{URL: f.URL()})
 	left.Store(1)
-	wantFile(t, tipOf(t, repository).Tree, "overlays/default/scaling.yaml", "policy\n")
-	seed(t, f.Repository, write("overlays/default/scaling.yaml", "policy 2\n"))
+	wantFile(t, tipOf(t, repository).Tree, "deploy/web/settings.yaml", "settings\n")
+	seed(t, f.Repository, write("deploy/web/settings.yaml", "settings 2\n"))
 	left.Store(100) // a server that is down is not asked for ever
 	if _, err := repository.Tip(t.Context()); err == nil {
 		t.Error("no error")
 	}
 	left.Store(0)
-	wantFile(t, tipOf(t, repository).Tree, "overlays/default/scaling.yaml", "policy 2\n")
+	wantFile(t, tipOf(t, repository).Tree, "deploy/web/settings.yaml", "settings 2\n")
 }
 
 func TestRaceThatTheServerSees(t *testing.T) {
@@ -204,13 +204,13 @@ func TestRaceThatTheServerSees(t *testing.T) {
 	f = gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "git-receive-pack") {
-				once.Do(func() { _, _ = f.Commit("theirs", at, write("overlays/theirs", "theirs")) })
+				once.Do(func() { _, _ = f.Commit("theirs", at, write("deploy/theirs", "theirs")) })
 			}
 			next.ServeHTTP(w, r)
 		})
 	}})
-	seed(t, f.Repository, fleet()...)
-	repository := open(t, gitops.Config{URL: f.URL()})
+	seed(t, f.Repository, files()...)
+	repository := open(t, git.Config{URL: f.URL()})
 	_, err := repository.Push(t.Context(), tipOf(t, repository), one("a"))
 	if !errors.Is(err, branch.ErrMoved) {
 		t.Fatalf("Push: %v, want ErrMoved", err)
@@ -225,8 +225,8 @@ func TestRaceThatTheServerSees(t *testing.T) {
 
 func TestErrorsSayWhatToDo(t *testing.T) {
 	t.Parallel()
-	f := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: "hunter2/ä"})
-	seed(t, f.Repository, fleet()...)
+	f := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: "hunter2/ä"})
+	seed(t, f.Repository, files()...)
 	if _, err := gitserver.Init(filepath.Join(filepath.Dir(f.Dir), "empty.git")); err != nil {
 		t.Fatal(err)
 	}
@@ -240,29 +240,29 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(other.Close)
-	password := gitops.Credentials{Password: gitops.StaticPassword("muster", "hunter2/ä")}
-	key := gitops.Credentials{SSHKeyFile: ssh.KeyFile, SSHKnownHostsFile: ssh.KnownHostsFile}
+	password := git.Credentials{Password: git.StaticPassword("robot", "hunter2/ä")}
+	key := git.Credentials{SSHKeyFile: ssh.KeyFile, SSHKnownHostsFile: ssh.KnownHostsFile}
 	sha256 := gitserver.NewRepository(t, "--object-format=sha256")
-	seed(t, sha256, fleet()...)
-	inURL := strings.Replace(f.URL(), "http://", "http://muster:wrong%2Fpass@", 1)
+	seed(t, sha256, files()...)
+	inURL := strings.Replace(f.URL(), "http://", "http://robot:wrong%2Fpass@", 1)
 	for name, test := range map[string]struct {
-		config gitops.Config
+		config git.Config
 		want   []string
 	}{
-		"wrong password":      {gitops.Config{URL: f.URL(), Credentials: gitops.Credentials{Password: gitops.StaticPassword("muster", "wrong/pass")}}, []string{"user name and password", "401"}},
-		"wrong in the URL":    {gitops.Config{URL: inURL}, []string{"401"}},
-		"no password":         {gitops.Config{URL: f.URL()}, []string{"401"}},
-		"no such repository":  {gitops.Config{URL: f.Server.URL + "/none.git", Credentials: password}, []string{"no such repository"}},
-		"branch missing":      {gitops.Config{URL: f.URL(), Branch: "fleet", Credentials: password}, []string{`no branch "fleet"`, "it has main", "git push origin HEAD:fleet"}},
-		"empty":               {gitops.Config{URL: f.Server.URL + "/empty.git", Credentials: password}, []string{"empty", "muster init"}},
-		"path missing":        {gitops.Config{URL: t.TempDir() + "/none"}, []string{"no such repository"}},
-		"ssh path missing":    {gitops.Config{URL: "ssh://git@" + ssh.Address + "/none", Credentials: key}, []string{"no such repository"}},
-		"unknown host key":    {gitops.Config{URL: other.URL(f.Repository), Credentials: key}, []string{"host key", "unknown", "ssh-keyscan"}},
-		"key not accepted":    {gitops.Config{URL: other.URL(f.Repository), Credentials: gitops.Credentials{SSHKeyFile: ssh.KeyFile, SSHKnownHostsFile: other.KnownHostsFile}}, []string{"does not accept the ssh key"}},
-		"key file missing":    {gitops.Config{URL: ssh.URL(f.Repository), Credentials: gitops.Credentials{SSHKeyFile: "/none", SSHKnownHostsFile: ssh.KnownHostsFile}}, []string{"reading the ssh key"}},
-		"nobody listens":      {gitops.Config{URL: "http://127.0.0.1:1/fleet.git"}, []string{"connection refused"}},
-		"password file empty": {gitops.Config{URL: f.URL(), Credentials: gitops.Credentials{Password: gitops.PasswordFile("muster", os.DevNull)}}, []string{"is empty"}},
-		"sha256":              {gitops.Config{URL: sha256.Dir}, []string{"SHA-256"}},
+		"wrong password":      {git.Config{URL: f.URL(), Credentials: git.Credentials{Password: git.StaticPassword("robot", "wrong/pass")}}, []string{"user name and password", "401"}},
+		"wrong in the URL":    {git.Config{URL: inURL}, []string{"401"}},
+		"no password":         {git.Config{URL: f.URL()}, []string{"401"}},
+		"no such repository":  {git.Config{URL: f.Server.URL + "/none.git", Credentials: password}, []string{"no such repository"}},
+		"branch missing":      {git.Config{URL: f.URL(), Branch: "trunk", Credentials: password}, []string{`no branch "trunk"`, "it has main", "git push origin HEAD:trunk"}},
+		"empty":               {git.Config{URL: f.Server.URL + "/empty.git", Credentials: password}, []string{"empty", "push a first commit to branch"}},
+		"path missing":        {git.Config{URL: t.TempDir() + "/none"}, []string{"no such repository"}},
+		"ssh path missing":    {git.Config{URL: "ssh://git@" + ssh.Address + "/none", Credentials: key}, []string{"no such repository"}},
+		"unknown host key":    {git.Config{URL: other.URL(f.Repository), Credentials: key}, []string{"host key", "unknown", "ssh-keyscan"}},
+		"key not accepted":    {git.Config{URL: other.URL(f.Repository), Credentials: git.Credentials{SSHKeyFile: ssh.KeyFile, SSHKnownHostsFile: other.KnownHostsFile}}, []string{"does not accept the ssh key"}},
+		"key file missing":    {git.Config{URL: ssh.URL(f.Repository), Credentials: git.Credentials{SSHKeyFile: "/none", SSHKnownHostsFile: ssh.KnownHostsFile}}, []string{"reading the ssh key"}},
+		"nobody listens":      {git.Config{URL: "http://127.0.0.1:1/fleet.git"}, []string{"connection refused"}},
+		"password file empty": {git.Config{URL: f.URL(), Credentials: git.Credentials{Password: git.PasswordFile("robot", os.DevNull)}}, []string{"is empty"}},
+		"sha256":              {git.Config{URL: sha256.Dir}, []string{"SHA-256"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -302,13 +302,13 @@ func TestEmptyRepositoryIsEmptyEverywhere(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
-	for _, c := range []gitops.Config{
+	for _, c := range []git.Config{
 		{}, {URL: "https://"}, {URL: "https://user:hunter2@example.com"}, {URL: "ftp://user:hunter2@example.com/x"}, {URL: "https://user:hunter2@exa mple.com/%zz"},
 		{URL: "https://user:%hunter2@example.com/x"}, {URL: "https://user:hunter2/more@example.com/x"}, {URL: "https://user:hunter2#more@example.com/x"},
 		{URL: "https://user:hunter2@example.com/x\ny"}, {URL: "ssh://git@example.com/x"}, {URL: "git@example.com:x.git"},
-		{URL: "/x", Branch: "a..b"}, {URL: "/x", Overlays: "../x"}, {URL: "/x", Overlays: "/x"}, {URL: "/x", AuthorName: "a\nb"}, {URL: "/x", AuthorEmail: "<a>"}, {URL: "/x", Timeout: -1},
+		{URL: "/x", Branch: "a..b"}, {URL: "/x", ReadAhead: "../x"}, {URL: "/x", ReadAhead: "/x"}, {URL: "/x", AuthorName: "a\nb"}, {URL: "/x", AuthorEmail: "<a>"}, {URL: "/x", Timeout: -1},
 	} {
-		_, err := gitops.New(c)
+		_, err := git.New(usual(c))
 		if err == nil {
 			t.Errorf("New(%+v) succeeded", c)
 		} else if strings.Contains(err.Error(), "hunter2") {
@@ -320,7 +320,7 @@ func TestConfigIsChecked(t *testing.T) {
 func TestMissingGitBinary(t *testing.T) {
 	r := gitserver.NewRepository(t)
 	t.Setenv("PATH", t.TempDir())
-	_, err := open(t, gitops.Config{URL: r.Dir}).Tip(t.Context())
+	_, err := open(t, git.Config{URL: r.Dir}).Tip(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "git binary, which is not installed") {
 		t.Errorf("Tip: %v", err)
 	}
@@ -328,8 +328,8 @@ func TestMissingGitBinary(t *testing.T) {
 
 func TestPasswordIsReadAgain(t *testing.T) {
 	t.Parallel()
-	f := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: "first"})
-	seed(t, f.Repository, fleet()...)
+	f := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: "first"})
+	seed(t, f.Repository, files()...)
 	file := filepath.Join(t.TempDir(), "password")
 	set := func(password string) {
 		if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
@@ -337,7 +337,7 @@ func TestPasswordIsReadAgain(t *testing.T) {
 		}
 	}
 	set("first")
-	repository := open(t, gitops.Config{URL: f.URL(), Credentials: gitops.Credentials{Password: gitops.PasswordFile("muster", file)}})
+	repository := open(t, git.Config{URL: f.URL(), Credentials: git.Credentials{Password: git.PasswordFile("robot", file)}})
 	tipOf(t, repository)
 	f.SetPassword("second")
 	if _, err := repository.Tip(t.Context()); err == nil || strings.Contains(err.Error(), "first") {
@@ -352,15 +352,15 @@ func TestPasswordIsReadAgain(t *testing.T) {
 func TestCustomAuthority(t *testing.T) {
 	t.Parallel()
 	f := gitserver.NewServer(t, gitserver.Options{TLS: true})
-	seed(t, f.Repository, fleet()...)
-	if _, err := open(t, gitops.Config{URL: f.URL()}).Tip(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
+	seed(t, f.Repository, files()...)
+	if _, err := open(t, git.Config{URL: f.URL()}).Tip(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("an unknown authority: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(file, f.CertificatePEM(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	repository := open(t, gitops.Config{URL: f.URL(), Credentials: gitops.Credentials{CAFile: file}})
+	repository := open(t, git.Config{URL: f.URL(), Credentials: git.Credentials{CAFile: file}})
 	if _, err := repository.Push(t.Context(), tipOf(t, repository), one("a")); err != nil {
 		t.Error(err)
 	}
@@ -382,9 +382,9 @@ func TestSilentServer(t *testing.T) {
 	for _, scheme := range []string{"http", "ssh", "git"} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
-			repository := open(t, gitops.Config{
+			repository := open(t, git.Config{
 				URL: scheme + "://" + listener.Addr().String() + "/x", Timeout: 50 * time.Millisecond,
-				Credentials: gitops.Credentials{SSHKeyFile: keys.KeyFile, SSHKnownHostsFile: keys.KnownHostsFile},
+				Credentials: git.Credentials{SSHKeyFile: keys.KeyFile, SSHKnownHostsFile: keys.KnownHostsFile},
 			})
 			if _, err := repository.Tip(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Tip: %v, want a deadline", err)
@@ -395,7 +395,7 @@ func TestSilentServer(t *testing.T) {
 
 func TestRedirect(t *testing.T) {
 	t.Parallel()
-	f := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: "s3cret", Wrap: func(next http.Handler) http.Handler {
+	f := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: "s3cret", Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if rest, old := strings.CutPrefix(r.URL.Path, "/renamed/"); old {
 				http.Redirect(w, r, "/"+rest+"?"+r.URL.RawQuery, http.StatusMovedPermanently)
@@ -404,10 +404,10 @@ func TestRedirect(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	}})
-	seed(t, f.Repository, fleet()...)
-	repository := open(t, gitops.Config{
+	seed(t, f.Repository, files()...)
+	repository := open(t, git.Config{
 		URL:         f.Server.URL + "/renamed/fleet.git",
-		Credentials: gitops.Credentials{Password: gitops.StaticPassword("muster", "s3cret")},
+		Credentials: git.Credentials{Password: git.StaticPassword("robot", "s3cret")},
 	})
 	tip := tipOf(t, repository)
 	wantFile(t, tip.Tree, "base/job.yaml", "job\n")
@@ -429,11 +429,11 @@ func TestNoSecretInTheLog(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	}})
-	seed(t, f.Repository, fleet()...)
+	seed(t, f.Repository, files()...)
 	var log bytes.Buffer
-	repository := open(t, gitops.Config{
+	repository := open(t, git.Config{
 		URL: f.URL(), Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Credentials: gitops.Credentials{Password: gitops.StaticPassword("muster", "s3cret")},
+		Credentials: git.Credentials{Password: git.StaticPassword("robot", "s3cret")},
 	})
 	_, err := repository.Tip(t.Context())
 	if err == nil {
@@ -446,14 +446,14 @@ func TestNoSecretInTheLog(t *testing.T) {
 
 func TestTreeOfAnEarlierTip(t *testing.T) {
 	t.Parallel()
-	contract(t, func(t *testing.T, r gitserver.Repository, c gitops.Config) {
-		seed(t, r, fleet()...)
+	contract(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+		seed(t, r, files()...)
 		repository := open(t, c)
 		tip := tipOf(t, repository)
-		seed(t, r, remove("overlays/default/scaling.yaml"))
+		seed(t, r, remove("deploy/web/settings.yaml"))
 		tipOf(t, repository)
 		// It may be gone, but it must not be another tree's file.
-		if content, err := fs.ReadFile(tip.Tree, "overlays/default/scaling.yaml"); err == nil && string(content) != "policy\n" {
+		if content, err := fs.ReadFile(tip.Tree, "deploy/web/settings.yaml"); err == nil && string(content) != "settings\n" {
 			t.Errorf("content = %q", content)
 		}
 	})

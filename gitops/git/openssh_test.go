@@ -1,4 +1,4 @@
-package gitops_test
+package git_test
 
 import (
 	"bytes"
@@ -15,8 +15,8 @@ import (
 	"sync"
 	"testing"
 
-	"muster/gitops"
 	"muster/gitops/branch"
+	"muster/gitops/git"
 	"muster/gitops/gitserver"
 )
 
@@ -123,14 +123,14 @@ func TestOpenSSH(t *testing.T) {
 	t.Parallel()
 	server := serveOpenSSH(t, "")
 	r := gitserver.NewRepository(t)
-	if _, err := r.Commit("begin", at, write("overlays/default/scaling.yaml", "a\n"), write("base/job.yaml", "b\n")); err != nil {
+	if _, err := r.Commit("begin", at, write("deploy/web/settings.yaml", "a\n"), write("base/job.yaml", "b\n")); err != nil {
 		t.Fatal(err)
 	}
-	config := gitops.Config{URL: "ssh://" + server.user + "@" + server.address + r.Dir,
-		Credentials: gitops.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: server.knownHosts}}
+	config := git.Config{URL: "ssh://" + server.user + "@" + server.address + r.Dir,
+		Credentials: git.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: server.knownHosts}}
 	first, second := open(t, config), open(t, config)
 	tip, stale := tipOf(t, first), tipOf(t, second)
-	commit := []branch.Draft{{Message: "one", At: at, Changes: []branch.Change{write("overlays/default/dispatches/x.yaml", "x\n")}}}
+	commit := []branch.Draft{{Message: "one", At: at, Changes: []branch.Change{write("deploy/web/jobs/x.yaml", "x\n")}}}
 	next, err := first.Push(t.Context(), tip, commit)
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestOpenSSH(t *testing.T) {
 	if _, err := second.Push(t.Context(), stale, commit); !errors.Is(err, branch.ErrMoved) {
 		t.Errorf("pushing onto a tip that has moved: %v", err)
 	}
-	content, err := fs.ReadFile(tipOf(t, second).Tree, "overlays/default/dispatches/x.yaml")
+	content, err := fs.ReadFile(tipOf(t, second).Tree, "deploy/web/jobs/x.yaml")
 	if err != nil || string(content) != "x\n" {
 		t.Errorf("read %q, %v", content, err)
 	}
@@ -166,18 +166,18 @@ func TestOpenSSHWithALongList(t *testing.T) {
 			server := serveOpenSSH(t, more)
 			r := gitserver.NewRepository(t)
 			pullRequests(t, r, 150)
-			seed(t, r, fleet()...)
+			seed(t, r, files()...)
 			var log bytes.Buffer
-			repository := open(t, gitops.Config{URL: "ssh://" + server.user + "@" + server.address + r.Dir, Log: slog.New(slog.NewTextHandler(&log, nil)),
-				Credentials: gitops.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: server.knownHosts}})
+			repository := open(t, git.Config{URL: "ssh://" + server.user + "@" + server.address + r.Dir, Log: slog.New(slog.NewTextHandler(&log, nil)),
+				Credentials: git.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: server.knownHosts}})
 			for range 5 {
 				tip := tipOf(t, repository)
 				if head, _ := r.Head(); head != tip.Commit {
 					t.Errorf("the tip is %s, want %s", tip.Commit, head)
 				}
-				seed(t, r, write("overlays/default/dispatches/theirs", tip.Commit))
+				seed(t, r, write("deploy/web/jobs/theirs", tip.Commit))
 			}
-			if got := strings.Count(log.String(), "lists all of its refs at every look"); got != said {
+			if got := strings.Count(log.String(), "lists all of its refs on every read"); got != said {
 				t.Errorf("said %d times, want %d:\n%s", got, said, log.String())
 			}
 		})

@@ -1,4 +1,4 @@
-package gitops
+package git
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 
 // openUpload begins a session for reading, and openReceive one for writing.
 // Closing it frees everything that it holds.
-func (r *Repository) openUpload(ctx context.Context) (transport.UploadPackSession, error) {
+func (r *Branch) openUpload(ctx context.Context) (transport.UploadPackSession, error) {
 	if !r.overHTTP() {
 		return r.openStream(ctx, transport.UploadPackServiceName, "")
 	}
@@ -31,7 +31,7 @@ func (r *Repository) openUpload(ctx context.Context) (transport.UploadPackSessio
 	return httpUpload{session, client}, err
 }
 
-func (r *Repository) openReceive(ctx context.Context) (transport.ReceivePackSession, error) {
+func (r *Branch) openReceive(ctx context.Context) (transport.ReceivePackSession, error) {
 	if !r.overHTTP() {
 		return r.openStream(ctx, transport.ReceivePackServiceName, "")
 	}
@@ -43,7 +43,7 @@ func (r *Repository) openReceive(ctx context.Context) (transport.ReceivePackSess
 	return httpReceive{session, client}, err
 }
 
-func (r *Repository) overHTTP() bool {
+func (r *Branch) overHTTP() bool {
 	return strings.HasPrefix(r.address.endpoint.Protocol, "http")
 }
 
@@ -74,7 +74,7 @@ func closeHTTP(session io.Closer, client *http.Client) error {
 // openHTTP returns what one session over http needs. go-git's own client is
 // made anew for each, over connections that the repository keeps: nothing is
 // installed into go-git's global table of protocols.
-func (r *Repository) openHTTP(ctx context.Context) (*http.Client, *transport.Endpoint, githttp.AuthMethod, error) {
+func (r *Branch) openHTTP(ctx context.Context) (*http.Client, *transport.Endpoint, githttp.AuthMethod, error) {
 	connections, err := r.connections()
 	if err != nil {
 		return nil, nil, nil, err
@@ -116,7 +116,7 @@ func sameOrigin(from, to *transport.Endpoint) bool {
 
 // connections returns the pool of connections, a new one when the certificate
 // authorities have changed.
-func (r *Repository) connections() (*http.Transport, error) {
+func (r *Branch) connections() (*http.Transport, error) {
 	var authorities []byte
 	if file := r.config.Credentials.CAFile; file != "" {
 		content, err := os.ReadFile(file)

@@ -1,4 +1,4 @@
-package gitops
+package git
 
 import (
 	"bytes"
@@ -14,6 +14,11 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	"golang.org/x/crypto/ssh"
 )
+
+// Signer returns the armored signature of a commit, which it is given as git
+// stores it. at is the commit's time; the same commit and time should give
+// the same signature, or else the commit's identifier changes between tries.
+type Signer func(commit []byte, at time.Time) (signature string, err error)
 
 // GPGSigner signs commits with the OpenPGP key in keyFile, as
 // gpg --armor --export-secret-keys writes it. passphraseFile unlocks the key;

@@ -1,4 +1,4 @@
-package gitops_test
+package git_test
 
 import (
 	"bytes"
@@ -14,8 +14,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"muster/gitops"
 	"muster/gitops/branch"
+	"muster/gitops/git"
 	"muster/gitops/gitserver"
 )
 
@@ -70,15 +70,15 @@ func byGit(r gitserver.Repository, commit string, changes []branch.Change) (stri
 func TestPushBuildsWhatGitBuilds(t *testing.T) {
 	t.Parallel()
 	r := gitserver.NewRepository(t)
-	stream := "commit refs/heads/main\ncommitter a <a@example.com> 1700000000 +0000\ndata 1\nx\nM 100755 inline overlays/run\ndata 1\nx\nM 100644 inline overlays/ab\ndata 1\nx\n"
+	stream := "commit refs/heads/main\ncommitter a <a@example.com> 1700000000 +0000\ndata 1\nx\nM 100755 inline deploy/run\ndata 1\nx\nM 100644 inline deploy/ab\ndata 1\nx\n"
 	if _, err := r.GitInput([]byte(stream), "fast-import", "--quiet"); err != nil {
 		t.Fatal(err)
 	}
-	repository := open(t, gitops.Config{URL: r.Dir})
+	repository := open(t, git.Config{URL: r.Dir})
 	tip := tipOf(t, repository)
 	// Few names, so that they meet: names that are prefixes of each other
 	// and sort around the slash.
-	dirs, files := []string{"a", "a-", "b", "ü"}, []string{"a.b", "a0", "ab", "run", "overlays"}
+	dirs, files := []string{"a", "a-", "b", "ü"}, []string{"a.b", "a0", "ab", "run", "deploy"}
 	path := rapid.Custom(func(t *rapid.T) string {
 		last := files
 		if rapid.IntRange(0, 15).Draw(t, "mixed") == 0 {
@@ -92,7 +92,7 @@ func TestPushBuildsWhatGitBuilds(t *testing.T) {
 		fmt.Fprintf(&alike, "line %d of a file that others are like\n", i)
 	}
 	change := rapid.Custom(func(t *rapid.T) branch.Change {
-		c := branch.Change{Path: "overlays/" + path.Draw(t, "path")}
+		c := branch.Change{Path: "deploy/" + path.Draw(t, "path")}
 		if rapid.IntRange(0, 2).Draw(t, "kind") > 0 {
 			c.Content = []byte(rapid.SampledFrom([]string{"", "x", "y\n", strings.Repeat("long\n", 100)}).Draw(t, "content"))
 			if rapid.Bool().Draw(t, "alike") { // mostly what the file beside it has
@@ -133,10 +133,10 @@ func TestPushBuildsWhatGitBuilds(t *testing.T) {
 // TestTreeIsWhatGitShows compares the file system with git's own listing.
 func TestTreeIsWhatGitShows(t *testing.T) {
 	t.Parallel()
-	contract(t, func(t *testing.T, r gitserver.Repository, c gitops.Config) {
-		changes := fleet()
+	contract(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+		changes := files()
 		for i := range 20 {
-			changes = append(changes, write(fmt.Sprintf("overlays/o%d/dispatches/%d.yaml", i%7, i), fmt.Sprint(i)), write(fmt.Sprintf("x%d/y/z", i), fmt.Sprint(i)))
+			changes = append(changes, write(fmt.Sprintf("deploy/o%d/jobs/%d.yaml", i%7, i), fmt.Sprint(i)), write(fmt.Sprintf("x%d/y/z", i), fmt.Sprint(i)))
 		}
 		head := seed(t, r, changes...)
 		tree := tipOf(t, open(t, c)).Tree

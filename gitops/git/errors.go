@@ -1,4 +1,4 @@
-package gitops
+package git
 
 import (
 	"context"
@@ -20,8 +20,22 @@ type Refused struct {
 	Message string
 }
 
-// Error returns the server's words behind muster's.
+// Error returns the server's words behind this package's.
 func (e *Refused) Error() string { return "the server refused the push: " + e.Message }
+
+var (
+	// ErrNoAddress says that a configuration has no URL.
+	ErrNoAddress = errors.New("the repository's address is missing")
+	// ErrNoSSHKey says that a configuration has no private key for ssh.
+	ErrNoSSHKey = errors.New("a repository over ssh needs a private key")
+	// ErrNoKnownHosts says that a configuration has no host keys for ssh.
+	ErrNoKnownHosts = errors.New("a repository over ssh needs the server's host keys")
+	// ErrNoPassword says that the server asks for a password, and the
+	// configuration has none.
+	ErrNoPassword = errors.New("the server asks for a user name and a password (401), and none was given")
+	// ErrEmpty says that the repository has no branch at all.
+	ErrEmpty = errors.New("the repository is empty")
+)
 
 // errNotOurs says that the server would not send an object by its name.
 var errNotOurs = errors.New("the server sends only what its branches point at")
@@ -45,7 +59,7 @@ func (e *censored) As(target any) bool {
 }
 
 // censor takes every secret out of text, also in the forms that a URL gives it.
-func (r *Repository) censor(text string) string {
+func (r *Branch) censor(text string) string {
 	r.secretsMu.Lock()
 	defer r.secretsMu.Unlock()
 	for _, secret := range r.secrets {
@@ -60,7 +74,7 @@ func (r *Repository) censor(text string) string {
 
 // remember keeps a secret in mind so that it can be censored. The last few
 // are enough: an error speaks of the connection it came from.
-func (r *Repository) remember(secret string) {
+func (r *Branch) remember(secret string) {
 	if secret == "" {
 		return
 	}
@@ -80,18 +94,24 @@ func (r *Repository) remember(secret string) {
 
 // fail is how every error leaves the package: what was done, on which
 // repository, and in one line what is wrong, without secrets.
-func (r *Repository) fail(doing string, err error) error {
+func (r *Branch) fail(doing string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, transport.ErrAuthenticationRequired) && r.config.Credentials.Password == nil && r.address.username == "" {
+		err = fmt.Errorf("%w: %w", ErrNoPassword, err)
+	}
+	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
+		err = fmt.Errorf("%w: %w", ErrEmpty, err)
 	}
 	text := fmt.Sprintf("%s %s: %s", doing, r.address, r.explain(err))
 	return &censored{text: r.censor(text), cause: err}
 }
 
 // explain says in one line what a person can do about err.
-func (r *Repository) explain(err error) string {
+func (r *Branch) explain(err error) string {
 	said := func(base error) string {
-		rest := oneLine(strings.TrimPrefix(err.Error(), base.Error()+": "))
+		rest := oneLine(strings.TrimPrefix(strings.TrimPrefix(err.Error(), ErrNoPassword.Error()+": "), base.Error()+": "))
 		if rest == "" || rest == base.Error() {
 			return ""
 		}
@@ -100,22 +120,22 @@ func (r *Repository) explain(err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time: " + oneLine(err.Error())
-	case errors.Is(err, transport.ErrAuthenticationRequired) && r.config.Credentials.Password == nil && r.address.username == "":
-		return "the server asks for a user name and a password (401), and none was given: give --git-password-file, set MUSTER_GIT_PASSWORD, or give a GitHub App" + said(transport.ErrAuthenticationRequired)
+	case errors.Is(err, ErrNoPassword):
+		return ErrNoPassword.Error() + said(transport.ErrAuthenticationRequired)
 	case errors.Is(err, transport.ErrAuthenticationRequired):
 		return "the server does not accept the user name and password (401); check them, and that the token has not expired" + said(transport.ErrAuthenticationRequired)
 	case errors.Is(err, transport.ErrAuthorizationFailed):
 		return "the server does not allow this user to do that (403); give it write access to the repository" + said(transport.ErrAuthorizationFailed)
 	case errors.Is(err, transport.ErrRepositoryNotFound):
 		return "there is no such repository, or these credentials may not see it" + said(transport.ErrRepositoryNotFound)
-	case errors.Is(err, transport.ErrEmptyRemoteRepository):
-		return fmt.Sprintf("the repository is empty: push a first commit to branch %q, such as what muster init writes", r.config.Branch)
+	case errors.Is(err, ErrEmpty):
+		return fmt.Sprintf("%s: push a first commit to branch %q", ErrEmpty, r.config.Branch)
 	case errors.Is(err, exec.ErrNotFound):
 		return "a repository on this machine is read by the git binary, which is not installed: " + oneLine(err.Error())
 	}
 	var data *packp.ErrUnexpectedData
 	if errors.As(err, &data) && strings.Contains(string(data.Data), "object-format=sha256") {
-		return "the repository's object format is SHA-256, which muster cannot read: use a SHA-1 repository"
+		return "the repository's object format is SHA-256, which is not supported: use a SHA-1 repository"
 	}
 	return oneLine(err.Error())
 }

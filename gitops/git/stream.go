@@ -1,4 +1,4 @@
-package gitops
+package git
 
 import (
 	"context"
@@ -44,7 +44,7 @@ type stream struct {
 // openStream connects to service, and offers it a version of the protocol, as
 // in "version=2"; empty: version 0. Everything the stream does later also ends
 // with ctx.
-func (r *Repository) openStream(ctx context.Context, service, version string) (*stream, error) {
+func (r *Branch) openStream(ctx context.Context, service, version string) (*stream, error) {
 	switch r.address.endpoint.Protocol {
 	case "ssh":
 		return r.openSSH(ctx, service, version)
@@ -57,7 +57,7 @@ func (r *Repository) openStream(ctx context.Context, service, version string) (*
 // versionVariable is where git looks for the versions that a client offers.
 const versionVariable = "GIT_PROTOCOL"
 
-func (r *Repository) openProcess(ctx context.Context, service, version string) (*stream, error) {
+func (r *Branch) openProcess(ctx context.Context, service, version string) (*stream, error) {
 	git, err := exec.LookPath("git")
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (r *Repository) openProcess(ctx context.Context, service, version string) (
 	return s, nil
 }
 
-func (r *Repository) openDaemon(ctx context.Context, service, version string) (*stream, error) {
+func (r *Branch) openDaemon(ctx context.Context, service, version string) (*stream, error) {
 	conn, err := r.dial(ctx, 9418)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ type halfClose struct{ net.Conn }
 
 func (halfClose) Close() error { return nil }
 
-func (r *Repository) dial(ctx context.Context, port int) (net.Conn, error) {
+func (r *Branch) dial(ctx context.Context, port int) (net.Conn, error) {
 	if r.address.endpoint.Port != 0 {
 		port = r.address.endpoint.Port
 	}
@@ -114,7 +114,7 @@ func (r *Repository) dial(ctx context.Context, port int) (net.Conn, error) {
 	return dialer.DialContext(ctx, "tcp", net.JoinHostPort(strings.Trim(r.address.endpoint.Host, "[]"), strconv.Itoa(port)))
 }
 
-func (r *Repository) openSSH(ctx context.Context, service, version string) (*stream, error) {
+func (r *Branch) openSSH(ctx context.Context, service, version string) (*stream, error) {
 	config, err := r.sshConfig()
 	if err != nil {
 		return nil, err
@@ -175,7 +175,7 @@ func portOf(conn net.Conn) string {
 }
 
 // sshConfig reads the key and the known hosts again each time.
-func (r *Repository) sshConfig() (*ssh.ClientConfig, error) {
+func (r *Branch) sshConfig() (*ssh.ClientConfig, error) {
 	c := r.config.Credentials
 	key, err := os.ReadFile(c.SSHKeyFile)
 	if err != nil {

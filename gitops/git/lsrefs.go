@@ -1,4 +1,4 @@
-package gitops
+package git
 
 import (
 	"bytes"
@@ -39,7 +39,7 @@ const (
 // glance reads the head of the branch and nothing else. It is for servers with
 // a long list, and only once they were asked in version 0, which follows
 // redirects. What goes wrong here is left to asking so again, which explains it.
-func (r *Repository) glance(ctx context.Context) (plumbing.Hash, bool) {
+func (r *Branch) glance(ctx context.Context) (plumbing.Hash, bool) {
 	if !r.crowded || r.troubles == mostTroubles || r.head.IsZero() {
 		return plumbing.ZeroHash, false
 	}
@@ -56,14 +56,14 @@ func (r *Repository) glance(ctx context.Context) (plumbing.Hash, bool) {
 	}
 	level, text := slog.LevelDebug, "asking for the branch alone did not work"
 	if r.troubles == mostTroubles {
-		level, text = slog.LevelWarn, "the fleet repository's host lists all of its refs at every look; hide those that nobody needs, or let it speak version 2 of git's protocol"
+		level, text = slog.LevelWarn, "the server lists all of its refs on every read: hide the refs that are not needed, or enable version 2 of git's protocol"
 	}
 	r.config.Log.Log(ctx, level, text, "repository", r.address.String(), "reason", oneLine(r.censor(err.Error())))
 	return plumbing.ZeroHash, false
 }
 
 // lsRefs asks for the head of the branch; zero: it has none.
-func (r *Repository) lsRefs(ctx context.Context) (plumbing.Hash, error) {
+func (r *Branch) lsRefs(ctx context.Context) (plumbing.Hash, error) {
 	var question bytes.Buffer
 	pkt := pktline.NewEncoder(&question)
 	_ = pkt.EncodeString("command=ls-refs\n") // a buffer takes everything
@@ -105,7 +105,7 @@ func findRef(answer io.Reader, name string) (plumbing.Hash, error) {
 
 // askHTTP asks without the discovery request that comes first elsewhere: the
 // server keeps nothing between requests, and it is known where they go.
-func (r *Repository) askHTTP(ctx context.Context, question []byte, read func(io.Reader) error) error {
+func (r *Branch) askHTTP(ctx context.Context, question []byte, read func(io.Reader) error) error {
 	client, endpoint, auth, err := r.openHTTP(ctx)
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (r *Repository) askHTTP(ctx context.Context, question []byte, read func(io.
 }
 
 // askStream asks over ssh, the git protocol or a pipe.
-func (r *Repository) askStream(ctx context.Context, question []byte, read func(io.Reader) error) error {
+func (r *Branch) askStream(ctx context.Context, question []byte, read func(io.Reader) error) error {
 	s, err := r.openStream(ctx, transport.UploadPackServiceName, versionTwo)
 	if err != nil {
 		return err

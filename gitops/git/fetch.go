@@ -1,11 +1,10 @@
-package gitops
+package git
 
 import (
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -16,7 +15,7 @@ import (
 
 // advance brings the held objects from the last head to a new one. session is
 // an open one to use first, or nil.
-func (r *Repository) advance(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
+func (r *Branch) advance(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
 	if r.caps == nil {
 		return errors.New("nothing is known of what the server offers")
 	}
@@ -28,7 +27,7 @@ func (r *Repository) advance(ctx context.Context, session transport.UploadPackSe
 		if ctx.Err() != nil {
 			return err
 		}
-		r.config.Log.Debug("starting over on the fleet repository", "reason", r.censor(oneLine(err.Error())))
+		r.config.Log.Debug("reading the repository again from the start", "reason", r.censor(oneLine(err.Error())))
 		visited := r.visited
 		r.objects = newObjects()
 		r.visited = visited
@@ -38,7 +37,7 @@ func (r *Repository) advance(ctx context.Context, session transport.UploadPackSe
 }
 
 // start fetches a head when nothing is held.
-func (r *Repository) start(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
+func (r *Branch) start(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
 	r.chooseMode()
 	if r.mode == partial {
 		err := r.startPartial(ctx, session, head)
@@ -69,9 +68,12 @@ func (r *Repository) start(ctx context.Context, session transport.UploadPackSess
 
 // startPartial fetches the commit with the trees down to the overlays, and
 // then all trees of the overlays. Files come when they are read.
-func (r *Repository) startPartial(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
-	parts := strings.Split(r.config.Overlays, "/")
-	filter := packp.Filter(fmt.Sprintf("tree:%d", len(parts)+1))
+func (r *Branch) startPartial(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
+	depth := 1
+	if r.config.ReadAhead != "" {
+		depth = strings.Count(r.config.ReadAhead, "/") + 2
+	}
+	filter := packp.Filter(fmt.Sprintf("tree:%d", depth))
 	if r.noDepth {
 		filter = exact
 	}
@@ -98,7 +100,10 @@ func (r *Repository) startPartial(ctx context.Context, session transport.UploadP
 		return err
 	}
 	var ahead []plumbing.Hash
-	for _, dir := range []string{r.config.Overlays, path.Join(path.Dir(r.config.Overlays), baseDir)} {
+	for _, dir := range append([]string{r.config.ReadAhead}, r.config.ReadFirst...) {
+		if dir == "" {
+			continue
+		}
 		at, there, err := r.directory(ctx, root, dir)
 		if err != nil {
 			return err
@@ -115,13 +120,8 @@ func (r *Repository) startPartial(ctx context.Context, session transport.UploadP
 	return r.settleOn(head, commit)
 }
 
-// baseDir is where a fleet repository keeps what its overlays build on, beside
-// them. It is read ahead with them at the start, and like any other directory
-// when it is read later.
-const baseDir = "base"
-
 // directory finds the tree of a directory below root.
-func (r *Repository) directory(ctx context.Context, root plumbing.Hash, dir string) (plumbing.Hash, bool, error) {
+func (r *Branch) directory(ctx context.Context, root plumbing.Hash, dir string) (plumbing.Hash, bool, error) {
 	at := root
 	for part := range strings.SplitSeq(dir, "/") {
 		t, err := r.tree(ctx, at)
@@ -140,7 +140,7 @@ func (r *Repository) directory(ctx context.Context, root plumbing.Hash, dir stri
 // readAhead fetches everything below the given trees: with the files, or
 // without them where they are so many that it is better to wait until they
 // are read.
-func (r *Repository) readAhead(ctx context.Context, trees []plumbing.Hash) error {
+func (r *Branch) readAhead(ctx context.Context, trees []plumbing.Hash) error {
 	const many = 4000
 	q := request{wants: trees, filter: r.smallFiles(), most: many}
 	data, err := r.fetch(ctx, nil, q)
@@ -159,7 +159,7 @@ func (r *Repository) readAhead(ctx context.Context, trees []plumbing.Hash) error
 
 // smallFiles is the filter that leaves out files too large to be kept, or
 // none where the server does not allow that.
-func (r *Repository) smallFiles() packp.Filter {
+func (r *Branch) smallFiles() packp.Filter {
 	if r.noLimit {
 		return ""
 	}
@@ -167,7 +167,7 @@ func (r *Repository) smallFiles() packp.Filter {
 }
 
 // refetch fetches what has changed since the head that is held.
-func (r *Repository) refetch(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
+func (r *Branch) refetch(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
 	// No depth: a server that is asked for one looks at every file of the new
 	// commit. The commit here is declared shallow, so only what came after it
 	// is sent; unless it did not come after it, which is why there is a limit.
@@ -197,7 +197,7 @@ func (r *Repository) refetch(ctx context.Context, session transport.UploadPackSe
 }
 
 // settleOn makes head the commit that is held and drops what it does not need.
-func (r *Repository) settleOn(head plumbing.Hash, commit []byte) error {
+func (r *Branch) settleOn(head plumbing.Hash, commit []byte) error {
 	root, err := rootOf(commit)
 	if err != nil {
 		return err
@@ -205,33 +205,33 @@ func (r *Repository) settleOn(head plumbing.Hash, commit []byte) error {
 	first := r.head.IsZero()
 	r.head, r.root = head, root
 	if !first {
-		r.prune(root, r.config.Overlays)
+		r.prune(root, r.config.ReadAhead)
 	}
 	return nil
 }
 
 // chooseMode finds out how the server can be read, and says so once if it is
 // not the cheapest way.
-func (r *Repository) chooseMode() {
+func (r *Branch) chooseMode() {
 	if r.mode == partial && (!r.caps.Supports(capability.Filter) || !r.caps.Supports(capability.AllowReachableSHA1InWant)) {
-		r.fallBack(shallow, "the server offers no partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant)")
+		r.fallBack(shallow, "the server does not offer partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant)")
 	}
 	if r.mode == shallow && !r.caps.Supports(capability.Shallow) {
-		r.fallBack(whole, "the server offers no shallow clone")
+		r.fallBack(whole, "the server does not offer shallow clone")
 	}
 }
 
-func (r *Repository) fallBack(to mode, reason string) {
+func (r *Branch) fallBack(to mode, reason string) {
 	r.mode = to
-	reading := "reading every commit whole"
+	reading := "fetching each commit whole, which costs time and memory"
 	if to == whole {
-		reading = "reading the whole history"
+		reading = "fetching the whole history, which costs time and memory"
 	}
-	r.config.Log.Warn(reading+" of the fleet repository, which costs time and memory", "repository", r.address.String(), "reason", r.censor(reason))
+	r.config.Log.Warn(reading, "repository", r.address.String(), "reason", r.censor(reason))
 }
 
 // take keeps the objects of a pack.
-func (r *Repository) take(data []byte) (map[plumbing.Hash][]byte, error) {
+func (r *Branch) take(data []byte) (map[plumbing.Hash][]byte, error) {
 	p, err := indexPack(data, r.held)
 	if err != nil {
 		return nil, err
@@ -250,7 +250,7 @@ func rootOf(commit []byte) (plumbing.Hash, error) {
 }
 
 // tree returns a tree, fetching it where that is needed and possible.
-func (r *Repository) tree(ctx context.Context, h plumbing.Hash) (*tree, error) {
+func (r *Branch) tree(ctx context.Context, h plumbing.Hash) (*tree, error) {
 	if t, ok := r.trees[h]; ok {
 		return t, nil
 	}
@@ -277,7 +277,7 @@ func (r *Repository) tree(ctx context.Context, h plumbing.Hash) (*tree, error) {
 // fetchMissing fetches objects by name. A server that cannot do that is asked
 // for the whole commit again, which happens when something outside the
 // overlays changed before it was read for the first time.
-func (r *Repository) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error {
+func (r *Branch) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error {
 	if r.mode != partial {
 		head := r.head
 		visited := r.visited

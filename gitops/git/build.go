@@ -1,4 +1,4 @@
-package gitops
+package git
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ import (
 // builder makes the objects of a chain of commits. It reads the trees on the
 // changed paths and no others.
 type builder struct {
-	r     *Repository
+	r     *Branch
 	ctx   context.Context
 	fresh map[plumbing.Hash]*tree  // trees made here
 	known map[plumbing.Hash]bool   // objects listed
@@ -30,7 +30,7 @@ type builder struct {
 	bases map[plumbing.Hash]bool   // what deltas are on
 }
 
-func newBuilder(ctx context.Context, r *Repository) *builder {
+func newBuilder(ctx context.Context, r *Branch) *builder {
 	return &builder{
 		r: r, ctx: ctx,
 		fresh: map[plumbing.Hash]*tree{}, known: map[plumbing.Hash]bool{}, files: map[plumbing.Hash][]byte{}, bases: map[plumbing.Hash]bool{},

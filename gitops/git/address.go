@@ -1,4 +1,4 @@
-package gitops
+package git
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ type address struct {
 // address, which may hold a password.
 func parseAddress(raw string) (address, error) {
 	if raw == "" {
-		return address{}, errors.New("the repository's address is missing: give --repo a URL or a path")
+		return address{}, ErrNoAddress
 	}
 	if strings.ContainsAny(raw, "\n\r\x00") {
 		return address{}, errors.New("the repository's address is not one line")

@@ -1,4 +1,4 @@
-package gitops
+package git
 
 import (
 	"bytes"
@@ -48,7 +48,7 @@ const exact = packp.Filter("tree:0")
 // open one to use, or nil. An answer that breaks off is asked for once more:
 // reading changes nothing, and servers and proxies end connections that they
 // have kept for long.
-func (r *Repository) fetch(ctx context.Context, session transport.UploadPackSession, q request) ([]byte, error) {
+func (r *Branch) fetch(ctx context.Context, session transport.UploadPackSession, q request) ([]byte, error) {
 	data, err := r.fetchOnce(ctx, session, q)
 	if ctx.Err() == nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)) {
 		return r.fetchOnce(ctx, nil, q)
@@ -56,7 +56,7 @@ func (r *Repository) fetch(ctx context.Context, session transport.UploadPackSess
 	return data, err
 }
 
-func (r *Repository) fetchOnce(ctx context.Context, session transport.UploadPackSession, q request) ([]byte, error) {
+func (r *Branch) fetchOnce(ctx context.Context, session transport.UploadPackSession, q request) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	if session == nil {
@@ -117,7 +117,7 @@ func readPack(from io.Reader, most uint32) ([]byte, error) {
 	return data.Bytes(), nil
 }
 
-func (r *Repository) uploadRequest(q request) *packp.UploadPackRequest {
+func (r *Branch) uploadRequest(q request) *packp.UploadPackRequest {
 	u := packp.NewUploadPackRequestFromCapabilities(r.caps)
 	u.Wants = q.wants
 	for _, c := range []capability.Capability{capability.NoProgress, capability.Shallow} {

@@ -1,4 +1,4 @@
-package gitops_test
+package git_test
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"muster/gitops"
 	"muster/gitops/branch"
+	"muster/gitops/git"
 	"muster/gitops/gitserver"
 )
 
@@ -33,12 +33,12 @@ func (c counted) Write(p []byte) (int, error) {
 func TestLongList(t *testing.T) {
 	t.Parallel()
 	var sent atomic.Int64
-	f := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: "s3cret", Wrap: func(next http.Handler) http.Handler {
+	f := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: "s3cret", Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(counted{w, &sent}, r) })
 	}})
 	pullRequests(t, f.Repository, 3000)
-	seed(t, f.Repository, fleet()...)
-	r := open(t, gitops.Config{URL: f.URL(), Credentials: gitops.Credentials{Password: gitops.StaticPassword("muster", "s3cret")}})
+	seed(t, f.Repository, files()...)
+	r := open(t, git.Config{URL: f.URL(), Credentials: git.Credentials{Password: git.StaticPassword("robot", "s3cret")}})
 	tip := tipOf(t, r)
 	push := func(name string) error { return push(t, r, &tip, name) }
 	if err := push("a"); err != nil {
@@ -62,12 +62,12 @@ func TestLongList(t *testing.T) {
 		t.Fatal(err)
 	}
 	count("a push", 2, 3000*70) // receive-pack lists them too
-	seed(t, f.Repository, write("overlays/default/dispatches/theirs", "theirs"))
+	seed(t, f.Repository, write("deploy/web/jobs/theirs", "theirs"))
 	if err := push("c"); !errors.Is(err, branch.ErrMoved) {
 		t.Fatal(err)
 	}
 	tip = tipOf(t, r)
-	wantFile(t, tip.Tree, "overlays/default/dispatches/theirs", "theirs")
+	wantFile(t, tip.Tree, "deploy/web/jobs/theirs", "theirs")
 	if err := push("c"); err != nil {
 		t.Fatal(err)
 	}
@@ -111,9 +111,9 @@ func TestLongListWithoutVersionTwo(t *testing.T) {
 				})
 			}})
 			pullRequests(t, f.Repository, 150)
-			head := seed(t, f.Repository, fleet()...)
+			head := seed(t, f.Repository, files()...)
 			var log bytes.Buffer
-			r := open(t, gitops.Config{URL: f.URL(), Log: slog.New(slog.NewTextHandler(&log, nil))})
+			r := open(t, git.Config{URL: f.URL(), Log: slog.New(slog.NewTextHandler(&log, nil))})
 			tip := tipOf(t, r)
 			for _, name := range []string{"a", "b", "c", "d"} {
 				if tip.Commit != head {
@@ -123,10 +123,10 @@ func TestLongListWithoutVersionTwo(t *testing.T) {
 				if tip, err = r.Push(t.Context(), tip, one(name)); err != nil {
 					t.Fatal(err)
 				}
-				head = seed(t, f.Repository, write("overlays/default/dispatches/theirs", name))
+				head = seed(t, f.Repository, write("deploy/web/jobs/theirs", name))
 				tip = tipOf(t, r)
 			}
-			if got := strings.Count(log.String(), "lists all of its refs at every look"); got != 1 {
+			if got := strings.Count(log.String(), "lists all of its refs on every read"); got != 1 {
 				t.Errorf("said %d times:\n%s", got, log.String())
 			}
 			fsck(t, f.Repository)
@@ -143,14 +143,14 @@ func TestLongListEverywhere(t *testing.T) {
 			t.Parallel()
 			f := gitserver.NewRepository(t)
 			pullRequests(t, f, 150)
-			seed(t, f, fleet()...)
+			seed(t, f, files()...)
 			config := h.serve(t, f)
 			var log bytes.Buffer
 			config.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			r := open(t, config)
 			tipOf(t, r)
 			for i := range 2 {
-				head := seed(t, f, write("overlays/default/dispatches/theirs", fmt.Sprint(i)))
+				head := seed(t, f, write("deploy/web/jobs/theirs", fmt.Sprint(i)))
 				if tip := tipOf(t, r); tip.Commit != head {
 					t.Errorf("the tip is %s, want %s", tip.Commit, head)
 				}
@@ -182,8 +182,8 @@ func TestLongListInTrouble(t *testing.T) {
 		})
 	}})
 	pullRequests(t, f.Repository, 150)
-	seed(t, f.Repository, fleet()...)
-	r := open(t, gitops.Config{URL: f.URL()})
+	seed(t, f.Repository, files()...)
+	r := open(t, git.Config{URL: f.URL()})
 	tipOf(t, r)
 	for _, code := range []int32{401, 403, 404, 429, 500, 503, 307} {
 		trouble.Store(code)
@@ -200,7 +200,7 @@ func TestLongListInTrouble(t *testing.T) {
 // that are deltas on each other, to a server that keeps what it gets as a pack.
 func TestDeltasThatNeedEachOther(t *testing.T) {
 	t.Parallel()
-	const a, b = "overlays/default/dispatches/a.yaml", "overlays/default/dispatches/b.yaml"
+	const a, b = "deploy/web/jobs/a.yaml", "deploy/web/jobs/b.yaml"
 	text := strings.Repeat("a line of what is mostly the same\n", 60)
 	for name, chain := range map[string][]branch.Change{
 		"a copy":      {write(b, text+"x")},
@@ -213,8 +213,8 @@ func TestDeltasThatNeedEachOther(t *testing.T) {
 			if err := f.Configure("receive.unpackLimit", "1"); err != nil {
 				t.Fatal(err)
 			}
-			seed(t, f.Repository, append(fleet(), write(a, text+"x"))...)
-			r := open(t, gitops.Config{URL: f.URL()})
+			seed(t, f.Repository, append(files(), write(a, text+"x"))...)
+			r := open(t, git.Config{URL: f.URL()})
 			tip := tipOf(t, r)
 			wantFile(t, tip.Tree, a, text+"x")
 			var commits []branch.Draft
