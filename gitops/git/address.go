@@ -26,8 +26,8 @@ func parseAddress(raw string) (address, error) {
 	}
 	endpoint, err := transport.NewEndpoint(raw)
 	if err != nil {
-		// The cause quotes what it does not understand: often half a password.
-		return address{}, errors.New("the repository's address is not a URL that git knows: expected https://HOST/PATH, ssh://USER@HOST/PATH or a path; a password does not belong there")
+		// The cause quotes what it cannot parse, which is often half a password.
+		return address{}, errors.New("the repository's address is not a URL that git knows: expected https://HOST/PATH, ssh://USER@HOST/PATH or a path, without a password")
 	}
 	a := address{endpoint: endpoint, username: endpoint.User, password: endpoint.Password}
 	endpoint.Protocol = strings.ToLower(endpoint.Protocol)
@@ -56,3 +56,6 @@ func (a address) String() string {
 	}
 	return a.endpoint.String()
 }
+
+// host is the host's name or address, without the brackets of IPv6.
+func (a address) host() string { return strings.Trim(a.endpoint.Host, "[]") }

@@ -20,14 +20,15 @@ import (
 // A server that is asked in version 0 of git's protocol, which is go-git's,
 // lists every ref it has before anything else: with 100,000 pull requests 6 MB
 // each time. Version 2 can ask for the branch alone, with the command ls-refs
-// (gitprotocol-v2). Servers whose list has shown to be long are asked so.
+// (gitprotocol-v2). Servers whose list is known to be long are asked so. The first
+// request of a connection is always in version 0, which follows redirects.
 
 const (
 	// longList is the number of refs above which a list is long.
 	longList = 100
-	// mostTroubles is how often in a row a server may fail to answer in version
-	// 2 before it is not asked so any more: one in trouble is another matter.
-	mostTroubles = 3
+	// mostFailures is how often in a row a server may fail to answer in version
+	// 2 before it is not asked so any more. A single failure may be an outage.
+	mostFailures = 3
 	// versionTwo is how a client says that it understands version 2: in a
 	// header over http, in a variable of the environment elsewhere.
 	versionTwo = "version=2"
@@ -36,48 +37,47 @@ const (
 	mostRefs = 1 << 20
 )
 
-// glance reads the head of the branch and nothing else. It is for servers with
-// a long list, and only once they were asked in version 0, which follows
-// redirects. What goes wrong here is left to asking so again, which explains it.
-func (r *Branch) glance(ctx context.Context) (plumbing.Hash, bool) {
-	if !r.crowded || r.troubles == mostTroubles || r.head.IsZero() {
+// lsRefs reads the head of one branch and nothing else, from a server with a
+// long list. What fails here is left to asking in version 0, which explains it.
+func (c *connection) lsRefs(ctx context.Context, branch string) (plumbing.Hash, bool) {
+	if !c.manyRefs || c.failures == mostFailures {
 		return plumbing.ZeroHash, false
 	}
 	// Much less than there is for both ways of asking together.
-	bounded, cancel := context.WithTimeout(ctx, min(r.config.Timeout, settleTimeout)/4)
+	bounded, cancel := context.WithTimeout(ctx, min(c.timeout, settleTimeout)/4)
 	defer cancel()
-	head, err := r.lsRefs(bounded)
+	head, err := c.askLsRefs(bounded, "refs/heads/"+branch)
 	if err == nil {
-		r.troubles = 0
+		c.failures = 0
 		return head, !head.IsZero()
 	}
 	if ctx.Err() == nil {
-		r.troubles++
+		c.failures++
 	}
-	level, text := slog.LevelDebug, "asking for the branch alone did not work"
-	if r.troubles == mostTroubles {
+	level, text := slog.LevelDebug, "reading the branch alone failed, reading all refs"
+	if c.failures == mostFailures {
 		level, text = slog.LevelWarn, "the server lists all of its refs on every read: hide the refs that are not needed, or enable version 2 of git's protocol"
 	}
-	r.config.Log.Log(ctx, level, text, "repository", r.address.String(), "reason", oneLine(r.censor(err.Error())))
+	c.log.Log(ctx, level, text, "repository", c.address.String(), "reason", c.printable(err.Error()))
 	return plumbing.ZeroHash, false
 }
 
-// lsRefs asks for the head of the branch; zero: it has none.
-func (r *Branch) lsRefs(ctx context.Context) (plumbing.Hash, error) {
+// askLsRefs asks for one ref by its full name; zero: there is none.
+func (c *connection) askLsRefs(ctx context.Context, name string) (plumbing.Hash, error) {
 	var question bytes.Buffer
 	pkt := pktline.NewEncoder(&question)
 	_ = pkt.EncodeString("command=ls-refs\n") // a buffer takes everything
 	question.WriteString("0001")              // between capabilities and arguments
-	_ = pkt.EncodeString("ref-prefix refs/heads/" + r.config.Branch + "\n")
+	_ = pkt.EncodeString("ref-prefix " + name + "\n")
 	_ = pkt.Flush()
-	ask := r.askStream
-	if r.overHTTP() {
-		ask = r.askHTTP
+	ask := c.askStream
+	if c.overHTTP() {
+		ask = c.askHTTP
 	}
 	var head plumbing.Hash
 	err := ask(ctx, question.Bytes(), func(answer io.Reader) error {
 		var err error
-		head, err = findRef(answer, "refs/heads/"+r.config.Branch)
+		head, err = findRef(answer, name)
 		return err
 	})
 	return head, err
@@ -94,7 +94,7 @@ func findRef(answer io.Reader, name string) (plumbing.Hash, error) {
 		}
 		hash, rest, _ := strings.Cut(line, " ")
 		if !plumbing.IsHash(hash) {
-			return plumbing.ZeroHash, fmt.Errorf("no answer in version 2: it begins with %.20q", line)
+			return plumbing.ZeroHash, fmt.Errorf("the answer is not in version 2: it begins with %.20q", line)
 		}
 		if ref, _, _ := strings.Cut(rest, " "); ref == name {
 			return plumbing.NewHash(hash), nil
@@ -104,9 +104,9 @@ func findRef(answer io.Reader, name string) (plumbing.Hash, error) {
 }
 
 // askHTTP asks without the discovery request that comes first elsewhere: the
-// server keeps nothing between requests, and it is known where they go.
-func (r *Branch) askHTTP(ctx context.Context, question []byte, read func(io.Reader) error) error {
-	client, endpoint, auth, err := r.openHTTP(ctx)
+// server keeps no state between requests, and it is known where they go.
+func (c *connection) askHTTP(ctx context.Context, question []byte, read func(io.Reader) error) error {
+	client, endpoint, auth, err := c.openHTTP(ctx)
 	if err != nil {
 		return err
 	}
@@ -139,8 +139,8 @@ func (r *Branch) askHTTP(ctx context.Context, question []byte, read func(io.Read
 }
 
 // askStream asks over ssh, the git protocol or a pipe.
-func (r *Branch) askStream(ctx context.Context, question []byte, read func(io.Reader) error) error {
-	s, err := r.openStream(ctx, transport.UploadPackServiceName, versionTwo)
+func (c *connection) askStream(ctx context.Context, question []byte, read func(io.Reader) error) error {
+	s, err := c.openStream(ctx, transport.UploadPackServiceName, versionTwo)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (r *Branch) askStream(ctx context.Context, question []byte, read func(io.Re
 		}
 		line := string(bytes.TrimSpace(lines.Bytes()))
 		if first && line != "version 2" {
-			return fmt.Errorf("no answer in version 2: it begins with %.20q", line)
+			return fmt.Errorf("the answer is not in version 2: it begins with %.20q", line)
 		}
 		if line == "" {
 			break

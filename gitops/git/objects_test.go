@@ -38,18 +38,18 @@ func TestLargeDirectoryIsNotKept(t *testing.T) {
 		if got, err := fs.ReadFile(tip.Tree, c.Path); err != nil || string(got) != string(c.Content) {
 			t.Fatalf("%s has %q (%v)", c.Path, got, err)
 		}
-		if len(r.blobs) > mostAhead+fewKept+1 {
-			t.Fatalf("%d files are held while %s is read", len(r.blobs), c.Path)
+		if len(r.store.blobs) > mostInBatch+fewKept+1 {
+			t.Fatalf("%d files are held while %s is read", len(r.store.blobs), c.Path)
 		}
 	}
 	pushed := func(name string) newObject {
-		b := newBuilder(t.Context(), r)
+		b := newBuilder(t.Context(), r.store, r.author)
 		c := branch.Draft{Message: "add", Changes: []branch.Change{{Path: dir + "/" + name + ".yaml", Content: manifest(name)}}}
-		head, root, err := b.commit(r.head, r.root, c)
+		head, root, err := b.chain([]branch.Draft{c})
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.adopt(b, head, root)
+		r.store.adopt(b, head, root)
 		return b.list[0]
 	}
 	for i := range 20 {
@@ -57,8 +57,8 @@ func TestLargeDirectoryIsNotKept(t *testing.T) {
 			t.Errorf("file %d is sent whole", i)
 		}
 		// The settings, and a few to make deltas on.
-		if len(r.blobs) > fewKept+1 {
-			t.Errorf("%d files are held after a push", len(r.blobs))
+		if len(r.store.blobs) > fewKept+1 {
+			t.Errorf("%d files are held after a push", len(r.store.blobs))
 		}
 	}
 }

@@ -126,12 +126,12 @@ func TestFileBesideAnother(t *testing.T) {
 		"unlike":                {files: map[string][]byte{"default-0004.yaml": bytes.Repeat([]byte("nothing like it"), 300)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBuilder(t.Context(), &Branch{objects: newObjects()})
+			b := newBuilder(t.Context(), &store{objects: newObjects("")}, author{})
 			entries := map[string]entry{}
 			for file, content := range test.files {
 				entries[file] = entry{name: file, mode: filemode.Regular, hash: blob(content)}
 				if file != test.absent {
-					b.r.blobs[blob(content)] = content
+					b.store.blobs[blob(content)] = content
 				}
 			}
 			old, err := parseTree(rawTree(entries))

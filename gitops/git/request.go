@@ -20,9 +20,11 @@ import (
 // request is what is asked of upload-pack.
 type request struct {
 	wants []plumbing.Hash
-	// have is a commit that is here, of which unchanged objects are not sent
-	// and changed ones as deltas; zero for none.
+	// have is a commit that is here: objects that it has are not sent again, and
+	// others may come as deltas on them. Zero for none.
 	have plumbing.Hash
+	// shallow says that the parents of have are not here.
+	shallow bool
 	// depth is how many commits are sent; zero for all.
 	depth  int
 	filter packp.Filter
@@ -32,12 +34,14 @@ type request struct {
 }
 
 var (
+	// errNotOurs says that the server would not send an object by its name.
+	errNotOurs = errors.New("the server sends only what its branches point at")
 	// errFilter says that the server does not allow a filter.
 	errFilter = errors.New("the server does not allow this filter")
 	// errTooMany says that an answer has more objects than were expected.
 	errTooMany = errors.New("the server would send too many objects")
 	// errUnknownHave says that the server no longer knows the commit that is here.
-	errUnknownHave = errors.New("the server does not know the last commit any more")
+	errUnknownHave = errors.New("the server no longer has the last commit that was read")
 )
 
 // exact is the filter that sends the objects asked for and none that they
@@ -48,28 +52,28 @@ const exact = packp.Filter("tree:0")
 // open one to use, or nil. An answer that breaks off is asked for once more:
 // reading changes nothing, and servers and proxies end connections that they
 // have kept for long.
-func (r *Branch) fetch(ctx context.Context, session transport.UploadPackSession, q request) ([]byte, error) {
-	data, err := r.fetchOnce(ctx, session, q)
+func (c *connection) fetch(ctx context.Context, session transport.UploadPackSession, q request) ([]byte, error) {
+	data, err := c.fetchOnce(ctx, session, q)
 	if ctx.Err() == nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)) {
-		return r.fetchOnce(ctx, nil, q)
+		return c.fetchOnce(ctx, nil, q)
 	}
 	return data, err
 }
 
-func (r *Branch) fetchOnce(ctx context.Context, session transport.UploadPackSession, q request) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
+func (c *connection) fetchOnce(ctx context.Context, session transport.UploadPackSession, q request) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	if session == nil {
 		var err error
-		session, err = r.openUpload(ctx)
+		session, err = c.openUpload(ctx)
 		if err != nil {
 			return nil, err
 		}
 		defer session.Close()
 	}
-	response, err := session.UploadPack(ctx, r.uploadRequest(q))
+	response, err := session.UploadPack(ctx, c.uploadRequest(q))
 	if err != nil {
-		return nil, explainFetch(plain(err))
+		return nil, recognise(plain(err))
 	}
 	defer response.Close()
 	if !q.have.IsZero() && len(response.ACKs) == 0 {
@@ -77,9 +81,9 @@ func (r *Branch) fetchOnce(ctx context.Context, session transport.UploadPackSess
 	}
 	var from io.Reader = response
 	switch {
-	case r.caps.Supports(capability.Sideband64k):
+	case c.caps.Supports(capability.Sideband64k):
 		from = sideband.NewDemuxer(sideband.Sideband64k, response)
-	case r.caps.Supports(capability.Sideband):
+	case c.caps.Supports(capability.Sideband):
 		from = sideband.NewDemuxer(sideband.Sideband, response)
 	}
 	data, err := readPack(from, q.most)
@@ -87,13 +91,13 @@ func (r *Branch) fetchOnce(ctx context.Context, session transport.UploadPackSess
 		if s, ok := session.(*stream); ok {
 			err = s.explainWith(err)
 		}
-		return nil, explainFetch(err)
+		return nil, recognise(err)
 	}
 	return data, nil
 }
 
-// mostAheadBytes bounds an answer that may be refused for its size.
-const mostAheadBytes = 16 << 20
+// mostBytes bounds an answer that may be refused for its size.
+const mostBytes = 16 << 20
 
 // readPack reads a pack, unless its header says that it is too large.
 func readPack(from io.Reader, most uint32) ([]byte, error) {
@@ -105,24 +109,25 @@ func readPack(from io.Reader, most uint32) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d", errTooMany, count)
 	}
 	if most > 0 {
-		from = io.LimitReader(from, mostAheadBytes+1)
+		from = io.LimitReader(from, mostBytes+1)
 	}
 	data := bytes.NewBuffer(header)
 	if _, err := data.ReadFrom(from); err != nil {
 		return nil, err
 	}
-	if most > 0 && data.Len() > mostAheadBytes {
-		return nil, fmt.Errorf("%w: they have more than %d bytes", errTooMany, mostAheadBytes)
+	if most > 0 && data.Len() > mostBytes {
+		return nil, fmt.Errorf("%w: they have more than %d bytes", errTooMany, mostBytes)
 	}
 	return data.Bytes(), nil
 }
 
-func (r *Branch) uploadRequest(q request) *packp.UploadPackRequest {
-	u := packp.NewUploadPackRequestFromCapabilities(r.caps)
+// uploadRequest is the request as go-git writes it.
+func (c *connection) uploadRequest(q request) *packp.UploadPackRequest {
+	u := packp.NewUploadPackRequestFromCapabilities(c.caps)
 	u.Wants = q.wants
-	for _, c := range []capability.Capability{capability.NoProgress, capability.Shallow} {
-		if r.caps.Supports(c) {
-			_ = u.Capabilities.Set(c)
+	for _, wanted := range []capability.Capability{capability.NoProgress, capability.Shallow} {
+		if c.caps.Supports(wanted) {
+			_ = u.Capabilities.Set(wanted)
 		}
 	}
 	if q.filter != "" {
@@ -134,7 +139,7 @@ func (r *Branch) uploadRequest(q request) *packp.UploadPackRequest {
 	}
 	if !q.have.IsZero() {
 		u.Haves = []plumbing.Hash{q.have}
-		if r.mode != whole {
+		if q.shallow {
 			u.Shallows = []plumbing.Hash{q.have}
 		}
 		// Without thin-pack a server does not take a shallow commit for
@@ -145,14 +150,15 @@ func (r *Branch) uploadRequest(q request) *packp.UploadPackRequest {
 	return u
 }
 
-// explainFetch tells the refusals apart that another request can get around.
-func explainFetch(err error) error {
+// recognise makes errFilter and errNotOurs of the refusals that another request
+// can avoid.
+func recognise(err error) error {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "filter"):
-		return fmt.Errorf("%w: %s", errFilter, oneLine(text))
+		return fmt.Errorf("%w: %s", errFilter, text)
 	case strings.Contains(text, "not our ref"):
-		return fmt.Errorf("%w: %s", errNotOurs, oneLine(text))
+		return fmt.Errorf("%w: %s", errNotOurs, text)
 	}
 	return err
 }

@@ -1,19 +1,14 @@
 package git
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
-	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"muster/gitops/branch"
 )
@@ -21,62 +16,39 @@ import (
 // builder makes the objects of a chain of commits. It reads the trees on the
 // changed paths and no others.
 type builder struct {
-	r     *Branch
-	ctx   context.Context
-	fresh map[plumbing.Hash]*tree  // trees made here
-	known map[plumbing.Hash]bool   // objects listed
-	list  []newObject              // in the order in which they are sent
-	files map[plumbing.Hash][]byte // contents made here
-	bases map[plumbing.Hash]bool   // what deltas are on
+	ctx    context.Context
+	store  *store
+	author author
+	fresh  map[plumbing.Hash]*tree  // trees made here
+	files  map[plumbing.Hash][]byte // contents made here
+	known  map[plumbing.Hash]bool   // objects listed
+	list   []newObject              // in the order in which they are sent
+	bases  map[plumbing.Hash]bool   // what deltas are on
 }
 
-func newBuilder(ctx context.Context, r *Branch) *builder {
+func newBuilder(ctx context.Context, s *store, a author) *builder {
 	return &builder{
-		r: r, ctx: ctx,
-		fresh: map[plumbing.Hash]*tree{}, known: map[plumbing.Hash]bool{}, files: map[plumbing.Hash][]byte{}, bases: map[plumbing.Hash]bool{},
+		ctx: ctx, store: s, author: a,
+		fresh: map[plumbing.Hash]*tree{}, files: map[plumbing.Hash][]byte{}, known: map[plumbing.Hash]bool{}, bases: map[plumbing.Hash]bool{},
 	}
 }
 
-// node is what one commit does below one directory, or to one file.
-type node struct {
-	name     string
-	children map[string]*node
-	write    bool
-	remove   bool
-	content  []byte
-}
-
-// changeTree checks the changes of one commit and arranges them by directory.
-func changeTree(changes []branch.Change) (*node, error) {
-	top := &node{children: map[string]*node{}}
-	for _, c := range changes {
-		if err := CheckPath(c.Path); err != nil {
-			return nil, err
+// chain adds commits on top of the one that is in the store, and returns the
+// last of them and its root tree.
+func (b *builder) chain(drafts []branch.Draft) (head, root plumbing.Hash, err error) {
+	head, root = b.store.head, b.store.root
+	for _, d := range drafts {
+		if head, root, err = b.commit(head, root, d); err != nil {
+			return head, root, err
 		}
-		at := top
-		for part := range strings.SplitSeq(c.Path, "/") {
-			if at.children == nil {
-				at.children = map[string]*node{}
-			}
-			next := at.children[part]
-			if next == nil {
-				next = &node{name: part}
-				at.children[part] = next
-			}
-			at = next
-		}
-		if at.write || at.remove {
-			return nil, fmt.Errorf("path %q is changed twice in one commit", c.Path)
-		}
-		at.write, at.remove, at.content = c.Content != nil, c.Content == nil, c.Content
 	}
-	return top, nil
+	return head, root, nil
 }
 
 // commit adds one commit and its trees and files, and returns it and its root
 // tree. A commit that would change nothing is not made: parent is returned.
-func (b *builder) commit(parent, root plumbing.Hash, c branch.Draft) (plumbing.Hash, plumbing.Hash, error) {
-	top, err := changeTree(c.Changes)
+func (b *builder) commit(parent, root plumbing.Hash, d branch.Draft) (plumbing.Hash, plumbing.Hash, error) {
+	top, err := changeTree(d.Changes)
 	if err != nil {
 		return parent, root, err
 	}
@@ -85,54 +57,17 @@ func (b *builder) commit(parent, root plumbing.Hash, c branch.Draft) (plumbing.H
 		return parent, root, err
 	}
 	if to == nil {
-		empty := b.store(plumbing.TreeObject, nil)
+		empty := b.add(plumbing.TreeObject, nil)
 		to = &empty
 	}
 	if *to == root {
 		return parent, root, nil
 	}
-	hash, err := b.encode(parent, *to, c)
-	return hash, *to, err
-}
-
-// encode adds the commit object itself, signed where that was asked for.
-func (b *builder) encode(parent, root plumbing.Hash, c branch.Draft) (plumbing.Hash, error) {
-	config := b.r.config
-	at := time.Unix(c.At.Unix(), 0).UTC()
-	who := object.Signature{Name: config.AuthorName, Email: config.AuthorEmail, When: at}
-	if strings.TrimSpace(c.Message) == "" || strings.ContainsRune(c.Message, 0) {
-		return plumbing.ZeroHash, errors.New("a commit needs a message, without zero bytes")
-	}
-	commit := object.Commit{Author: who, Committer: who, Message: c.Message, TreeHash: root, ParentHashes: []plumbing.Hash{parent}}
-	raw, err := encodeCommit(&commit)
+	raw, err := b.author.commit(parent, *to, d)
 	if err != nil {
-		return plumbing.ZeroHash, err
+		return parent, root, err
 	}
-	if config.Sign != nil {
-		signature, err := config.Sign(raw, at)
-		if err != nil {
-			return plumbing.ZeroHash, fmt.Errorf("signing the commit: %w", err)
-		}
-		commit.PGPSignature = strings.TrimRight(signature, "\n") + "\n"
-		if raw, err = encodeCommit(&commit); err != nil {
-			return plumbing.ZeroHash, err
-		}
-	}
-	return b.store(plumbing.CommitObject, raw), nil
-}
-
-func encodeCommit(c *object.Commit) ([]byte, error) {
-	var o plumbing.MemoryObject
-	if err := c.Encode(&o); err != nil {
-		return nil, fmt.Errorf("encoding the commit: %w", err)
-	}
-	reader, err := o.Reader()
-	if err != nil {
-		return nil, fmt.Errorf("encoding the commit: %w", err)
-	}
-	var raw bytes.Buffer
-	_, err = raw.ReadFrom(reader)
-	return raw.Bytes(), err
+	return b.add(plumbing.CommitObject, raw), *to, nil
 }
 
 // directory applies n to the tree from, nil for none, and returns the new
@@ -221,13 +156,13 @@ func (b *builder) tree(h plumbing.Hash) (*tree, error) {
 	if t, ok := b.fresh[h]; ok {
 		return t, nil
 	}
-	return b.r.tree(b.ctx, h)
+	return b.store.tree(b.ctx, h)
 }
 
 // storeTree adds a tree, as a delta on the one that it was made from where
 // that is shorter.
 func (b *builder) storeTree(old *tree, from *plumbing.Hash, raw []byte, copies []copied) plumbing.Hash {
-	hash := b.store(plumbing.TreeObject, raw)
+	hash := b.add(plumbing.TreeObject, raw)
 	o := &b.list[len(b.list)-1]
 	if o.hash == hash && from != nil && o.delta == nil {
 		if delta := deltaOf(old.raw, raw, copies); len(delta)+hashSize < len(raw) {
@@ -240,13 +175,13 @@ func (b *builder) storeTree(old *tree, from *plumbing.Hash, raw []byte, copies [
 	return hash
 }
 
-// storeFile adds a file, as a delta where that is shorter: on the file whose
-// place i it takes, of which it keeps what the two begin and end with, so that
-// a list of ten thousand dispatches that gains one costs no more than a short
-// one; or, where it is new, on a file beside that place, to which one dispatch
-// next to another adds little more than its name.
+// storeFile adds a file, as a delta where that is shorter. A file that replaces
+// the one at place i is a delta on that one, of which it keeps the beginning and
+// the end that both have: a long list that gains a line costs no more than a
+// short one. A new file is a delta on one beside place i: files of one directory
+// are often alike.
 func (b *builder) storeFile(old *tree, i int, replaced bool, content []byte) plumbing.Hash {
-	hash := b.store(plumbing.BlobObject, content)
+	hash := b.add(plumbing.BlobObject, content)
 	o := &b.list[len(b.list)-1]
 	if o.hash != hash || o.delta != nil {
 		return hash
@@ -270,7 +205,7 @@ func (b *builder) storeFile(old *tree, i int, replaced bool, content []byte) plu
 }
 
 // beside makes a file out of the first one of about its size whose content is
-// at hand, from place i of a tree onward by step. A nil delta: there is none.
+// here, from place i of a tree onward by step. A nil delta: there is none.
 func (b *builder) beside(old *tree, i, step int, content []byte) (plumbing.Hash, []byte) {
 	for ; i >= 0 && i < old.len(); i += step {
 		if old.isDir(i) {
@@ -283,13 +218,13 @@ func (b *builder) beside(old *tree, i, step int, content []byte) (plumbing.Hash,
 	return plumbing.ZeroHash, nil
 }
 
-// content returns a file that was made here or is kept. What would have to be
-// inflated from a whole commit first is left alone.
+// content returns a file that was made here or is kept. One that would have to
+// be inflated from a pack first is not worth it.
 func (b *builder) content(h plumbing.Hash) ([]byte, bool) {
 	if content, ok := b.files[h]; ok {
 		return content, true
 	}
-	content, ok := b.r.blobs[h]
+	content, ok := b.store.blobs[h]
 	return content, ok
 }
 
@@ -303,29 +238,8 @@ func (b *builder) delta(o *newObject, on plumbing.Hash, delta []byte) {
 	o.base, o.delta = on, delta
 }
 
-// ends are what two contents have in common at their beginning and at their end.
-func ends(base, target []byte) []copied {
-	most := min(len(base), len(target))
-	first := 0
-	for first < most && base[first] == target[first] {
-		first++
-	}
-	last := 0
-	for last < most-first && base[len(base)-1-last] == target[len(target)-1-last] {
-		last++
-	}
-	var both []copied
-	if first > 0 {
-		both = append(both, copied{from: 0, to: 0, size: first})
-	}
-	if last > 0 {
-		both = append(both, copied{from: len(base) - last, to: len(target) - last, size: last})
-	}
-	return both
-}
-
-// store adds an object once.
-func (b *builder) store(kind plumbing.ObjectType, data []byte) plumbing.Hash {
+// add lists an object, once.
+func (b *builder) add(kind plumbing.ObjectType, data []byte) plumbing.Hash {
 	hash := nameOf(kind, data)
 	if !b.known[hash] {
 		b.known[hash] = true
