@@ -30,7 +30,7 @@ func New(c Config) (*Repository, error) {
 // String is the repository's address without anything secret.
 func (r *Repository) String() string { return r.branch.String() }
 
-// Tip returns the commit at the branch's head and what it holds. While the
+// Tip returns the commit at the branch's head and its files. While the
 // head has not moved that is one request. The tree reads lazily, with ctx.
 func (r *Repository) Tip(ctx context.Context) (branch.Tip, error) {
 	tip, err := r.branch.Tip(ctx)

@@ -16,7 +16,7 @@ type address struct {
 }
 
 // parseAddress understands what git understands. Its errors never repeat the
-// address, which may hold a password.
+// address, which may contain a password.
 func parseAddress(raw string) (address, error) {
 	if raw == "" {
 		return address{}, ErrNoAddress

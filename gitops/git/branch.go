@@ -19,7 +19,7 @@ type Branch struct {
 	name   string
 	author author
 
-	mu     sync.Mutex // held by whoever uses what follows
+	mu     sync.Mutex // locked while the fields below are used
 	server *connection
 	store  *store
 	// seen is the head as a push that was not first has found it; zero: none.
@@ -28,8 +28,8 @@ type Branch struct {
 }
 
 // New validates the configuration and returns the branch. It does not connect
-// to anything. [ErrNoAddress], [ErrNoSSHKey] and [ErrNoKnownHosts] tell what is
-// missing.
+// to anything. Its errors include [ErrNoAddress], [ErrNoSSHKey] and
+// [ErrNoKnownHosts].
 func New(c Config) (*Branch, error) {
 	address, err := parseAddress(c.URL)
 	if err != nil {
@@ -60,13 +60,14 @@ func New(c Config) (*Branch, error) {
 // String is the repository's address without anything secret.
 func (b *Branch) String() string { return b.server.address.String() }
 
-// Tip returns the commit at the branch's head and what it holds. While the
+// Tip returns the commit at the branch's head and its files. While the
 // head has not moved that is one request. The tree reads lazily, with ctx; it
-// implements [fs.ReadFileFS], [fs.ReadDirFS] and [fs.StatFS], and its entries
-// have a method Identity() string that tells contents apart unread.
+// implements [io/fs.ReadFileFS], [io/fs.ReadDirFS] and [io/fs.StatFS], and the
+// entries of its directories have a method Identity() string: the identifier of
+// the content, for which nothing is read.
 //
-// [ErrEmpty] and [ErrNoPassword] are told apart; so is an exceeded time-out, as
-// [context.DeadlineExceeded].
+// Its errors include [ErrNoPassword], [ErrEmpty] and, when the server does not
+// answer in time, [context.DeadlineExceeded].
 func (b *Branch) Tip(ctx context.Context) (branch.Tip, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,7 +78,7 @@ func (b *Branch) Tip(ctx context.Context) (branch.Tip, error) {
 	return b.tip(ctx), nil
 }
 
-// tip is what is here, as callers see it.
+// tip returns the commit in the store, as callers see it.
 func (b *Branch) tip(ctx context.Context) branch.Tip {
 	return branch.Tip{Commit: b.store.head.String(), Tree: &treeFS{branch: b, ctx: ctx, root: b.store.root}}
 }

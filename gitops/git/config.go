@@ -1,6 +1,5 @@
 // Package git is a git client for programs that read and write one branch: the
-// commit at its head, what that commit holds, and a way to put commits on top
-// of it.
+// commit at its head, its files, and a way to put commits on top of it.
 //
 // It speaks git's own protocol through go-git's plumbing and keeps no clone
 // and no worktree. Reading costs one request while the branch has not moved;

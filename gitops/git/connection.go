@@ -38,8 +38,7 @@ func (c *connection) overHTTP() bool {
 	return strings.HasPrefix(c.address.endpoint.Protocol, "http")
 }
 
-// openUpload begins a session for reading. Closing it frees everything that it
-// holds.
+// openUpload begins a session for reading, which the caller closes.
 func (c *connection) openUpload(ctx context.Context) (transport.UploadPackSession, error) {
 	if c.overHTTP() {
 		return c.openHTTPUpload(ctx)
@@ -47,8 +46,7 @@ func (c *connection) openUpload(ctx context.Context) (transport.UploadPackSessio
 	return c.openStream(ctx, transport.UploadPackServiceName, "")
 }
 
-// openReceive begins a session for writing. Closing it frees everything that
-// it holds.
+// openReceive begins a session for writing, which the caller closes.
 func (c *connection) openReceive(ctx context.Context) (transport.ReceivePackSession, error) {
 	if c.overHTTP() {
 		return c.openHTTPReceive(ctx)

@@ -15,13 +15,13 @@ type Credentials struct {
 	// Password is asked for the user name and the password or token of http
 	// and https; nil means those in the URL, or none.
 	Password PasswordFunc
-	// CAFile holds further certificate authorities for https, in PEM, beside
+	// CAFile has further certificate authorities for https, in PEM, beside
 	// those of the system.
 	CAFile string
 	// SSHKeyFile is the private key for ssh, in any form OpenSSH writes,
 	// without a passphrase. Required for ssh.
 	SSHKeyFile string
-	// SSHKnownHostsFile holds the server's host keys, as OpenSSH's
+	// SSHKnownHostsFile has the server's host keys, in the format of OpenSSH's
 	// known_hosts; it may list several for one host. Required for ssh.
 	SSHKnownHostsFile string
 }

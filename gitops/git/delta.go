@@ -3,7 +3,7 @@ package git
 import "encoding/binary"
 
 // deltaOf encodes the making of target out of base as a delta that copies
-// and inserts. copies are the ranges of base that target holds, in order;
+// and inserts. copies are the ranges of base that target has, in order;
 // whatever lies between them is inserted.
 func deltaOf(base, target []byte, copies []copied) []byte {
 	delta := binary.AppendUvarint(nil, uint64(len(base)))

@@ -12,7 +12,7 @@ import (
 )
 
 // TestLargeDirectoryIsNotKept reads every file of a directory that is larger
-// than what is worth keeping, and looks at what is held.
+// than what is worth keeping, and looks at what is kept.
 func TestLargeDirectoryIsNotKept(t *testing.T) {
 	t.Parallel()
 	const many = 4200 // more than is read ahead at the start
@@ -39,7 +39,7 @@ func TestLargeDirectoryIsNotKept(t *testing.T) {
 			t.Fatalf("%s has %q (%v)", c.Path, got, err)
 		}
 		if len(r.store.blobs) > mostInBatch+fewKept+1 {
-			t.Fatalf("%d files are held while %s is read", len(r.store.blobs), c.Path)
+			t.Fatalf("%d files are kept while %s is read", len(r.store.blobs), c.Path)
 		}
 	}
 	pushed := func(name string) newObject {
@@ -58,7 +58,7 @@ func TestLargeDirectoryIsNotKept(t *testing.T) {
 		}
 		// The settings, and a few to make deltas on.
 		if len(r.store.blobs) > fewKept+1 {
-			t.Errorf("%d files are held after a push", len(r.store.blobs))
+			t.Errorf("%d files are kept after a push", len(r.store.blobs))
 		}
 	}
 }

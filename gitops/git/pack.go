@@ -22,7 +22,7 @@ type rawObject struct {
 type pack struct {
 	data     []byte
 	offsets  []int64               // of each entry, ascending
-	byOffset map[int64]int         // entry at an offset; dropped after indexing
+	byOffset map[int64]int         // entry at an offset
 	byHash   map[plumbing.Hash]int // entry of an object
 	// external finds the base of a delta that is not in the pack.
 	external func(plumbing.Hash) (rawObject, bool)
@@ -31,12 +31,12 @@ type pack struct {
 	cacheBytes int
 }
 
-// errMissingBase says that an entry is a delta on an object nobody here has.
+// errMissingBase says that an entry is a delta on an object that is not here.
 var errMissingBase = errors.New("the delta's base is missing")
 
-// indexPack reads a packfile through and names its objects. Entries whose base
-// cannot be found are left out: a thin pack also brings objects that nobody
-// here asked for.
+// indexPack reads a whole packfile and computes the identifiers of its objects.
+// Entries whose base cannot be found are left out: a thin pack also has objects
+// that were not asked for.
 func indexPack(data []byte, external func(plumbing.Hash) (rawObject, bool)) (*pack, error) {
 	p := &pack{data: data, external: external, byOffset: map[int64]int{}, cache: map[int]rawObject{}}
 	scanner := packfile.NewScanner(bytes.NewReader(data))
@@ -69,7 +69,7 @@ func indexPack(data []byte, external func(plumbing.Hash) (rawObject, bool)) (*pa
 }
 
 // name computes the identifier of every entry. A delta may stand before its
-// base, so what cannot be read at first is tried again while that helps.
+// base, so entries that fail are tried again as long as that helps.
 func (p *pack) name() error {
 	scanner := packfile.NewScanner(bytes.NewReader(p.data))
 	waiting := make([]int, len(p.offsets))
@@ -107,7 +107,7 @@ func (p *pack) object(h plumbing.Hash) (rawObject, bool, error) {
 	return o, err == nil, err
 }
 
-// entry inflates one entry and what it is a delta on.
+// entry inflates one entry, and the entries that it is a delta on.
 func (p *pack) entry(scanner *packfile.Scanner, i, depth int) (rawObject, error) {
 	if o, ok := p.cache[i]; ok {
 		return o, nil
@@ -164,7 +164,7 @@ func (p *pack) base(scanner *packfile.Scanner, kind plumbing.ObjectType, offset 
 	return rawObject{}, errMissingBase
 }
 
-// keep remembers inflated entries, which are often bases, up to a bound.
+// keep caches inflated entries, which are often bases, up to a bound.
 func (p *pack) keep(i int, o rawObject) {
 	const most = 4 << 20
 	if len(o.data) > most {

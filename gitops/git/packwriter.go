@@ -21,15 +21,15 @@ type newObject struct {
 }
 
 // writePack lays objects out as a packfile of version 2, in order. Where thin
-// is set, deltas may be on objects that the pack does not hold.
+// is set, deltas may be on objects that are not in the pack.
 func writePack(objects []newObject, thin bool) ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString("PACK")
 	for _, n := range []uint32{2, uint32(len(objects))} {
 		out.Write(binary.BigEndian.AppendUint32(nil, n))
 	}
-	// The fastest level: starting the others anew for each object costs more
-	// than what they save on objects this small.
+	// The fastest level: resetting the others for each object costs more than
+	// they save on objects this small.
 	deflate, err := zlib.NewWriterLevel(&out, zlib.BestSpeed)
 	if err != nil {
 		return nil, fmt.Errorf("writing the pack: %w", err)
@@ -55,8 +55,8 @@ func writePack(objects []newObject, thin bool) ([]byte, error) {
 	return append(out.Bytes(), sum[:]...), nil
 }
 
-// nameOf is the identifier of an object made here. go-git's own way also
-// looks for collisions made on purpose, which matters for what is received.
+// nameOf is the identifier of an object made here. go-git's own function also
+// detects deliberate collisions, which matters only for what is received.
 func nameOf(kind plumbing.ObjectType, data []byte) plumbing.Hash {
 	h := sha1.New()
 	h.Write(fmt.Appendf(nil, "%s %d\x00", kind, len(data)))

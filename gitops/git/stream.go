@@ -19,7 +19,7 @@ import (
 // [transport.UploadPackSession] and a [transport.ReceivePackSession].
 //
 // go-git has the same for ssh and for files, but it takes no context until
-// the connection stands (a server that accepts and then is silent holds it
+// the connection is made (a server that accepts and then says nothing blocks it
 // for ever), reads the user's ssh configuration, and drops what the server
 // says on its standard error.
 type stream struct {
@@ -70,7 +70,7 @@ func (s *stream) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, e
 	return adv, nil
 }
 
-// explain finds out why the other side said nothing that could be read.
+// explain returns why the answer of the other side could not be read.
 func (s *stream) explain(err error) error {
 	if over := s.ctx.Err(); over != nil {
 		return fmt.Errorf("%w: %w", over, err)
@@ -96,8 +96,7 @@ func (s *stream) explain(err error) error {
 	return err
 }
 
-// explainWith keeps err, which the caller looks into, and adds what the other
-// side said.
+// explainWith adds to err, which stays in the chain, what the other side said.
 func (s *stream) explainWith(err error) error {
 	if over := s.ctx.Err(); over != nil {
 		return fmt.Errorf("%w: %w", over, err)
@@ -163,7 +162,8 @@ func (s *stream) ReceivePack(ctx context.Context, request *packp.ReferenceUpdate
 	return report, report.Error()
 }
 
-// Close ends the session, politely if nothing was asked for.
+// Close ends the session. If nothing was asked for, it says so to the other side
+// and waits for it.
 func (s *stream) Close() error {
 	if s.closed {
 		return nil

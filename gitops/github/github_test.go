@@ -197,7 +197,7 @@ func TestErrors(t *testing.T) {
 		"unknown installation": {func(a *github.App) { a.Installation = 1 }, "404"},
 		"another App":          {func(a *github.App) { a.ID = "1" }, "401"},
 		"no key file":          {func(a *github.App) { a.PrivateKeyFile = "/none" }, "reading the GitHub App's key"},
-		"not a key":            {func(a *github.App) { a.PrivateKeyFile = other }, "no PEM file"},
+		"not a key":            {func(a *github.App) { a.PrivateKeyFile = other }, "not a PEM file"},
 		"bad address":          {func(a *github.App) { a.API = "github" }, "not a URL"},
 	} {
 		a := app(s, c)

@@ -68,11 +68,11 @@ func NewWriter(c Config) (*Writer, error) {
 	return &Writer{config: c, client: client}, nil
 }
 
-// Tip returns the branch's head and what it holds, read over git.
+// Tip returns the branch's head and its files, read over git.
 func (w *Writer) Tip(ctx context.Context) (branch.Tip, error) { return w.config.Repository.Tip(ctx) }
 
 // Push makes the commits and then moves the branch, which GitHub does only if
-// they follow from what it holds: all or none, as
+// they descend from its head: all or none, as
 // [git.Branch.Push] does it.
 func (w *Writer) Push(ctx context.Context, tip branch.Tip, commits []branch.Draft) (branch.Tip, error) {
 	head, root := tip.Commit, w.root
@@ -100,7 +100,7 @@ func (w *Writer) Push(ctx context.Context, tip branch.Tip, commits []branch.Draf
 	return w.Tip(ctx)
 }
 
-// commit makes one commit that the branch does not hold yet.
+// commit makes one commit, which is not in the branch yet.
 func (w *Writer) commit(ctx context.Context, files *chainFiles, parent, root string, c branch.Draft) (string, string, error) {
 	entries, err := w.entries(ctx, files, c.Changes)
 	if err != nil || len(entries) == 0 {

@@ -223,7 +223,7 @@ func land(ctx context.Context, w gitops.Writer, c branch.Draft) error {
 	}
 }
 
-// refusal is told apart from a race and carries the server's words.
+// refusal is another error than a lost race, and carries the server's words.
 func refusal(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
 	tip := tipOf(t, w)

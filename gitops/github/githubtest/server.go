@@ -124,7 +124,7 @@ func (s *Server) Issued() int {
 	return s.issued
 }
 
-// Valid reports whether a token is good now.
+// Valid reports whether a token is valid now.
 func (s *Server) Valid(token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

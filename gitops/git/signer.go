@@ -15,14 +15,15 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Signer returns the armored signature of a commit, which it is given as git
-// stores it. at is the commit's time; the same commit and time should give
-// the same signature, or else the commit's identifier changes between tries.
+// Signer returns the armored signature of a raw commit. at is the commit's
+// time. The same commit and time should give the same signature: otherwise a
+// push that is tried again makes another commit.
 type Signer func(commit []byte, at time.Time) (signature string, err error)
 
 // GPGSigner signs commits with the OpenPGP key in keyFile, as
-// gpg --armor --export-secret-keys writes it. passphraseFile unlocks the key;
-// empty means that it has no passphrase. Both are read again for each commit.
+// gpg --armor --export-secret-keys writes it. passphraseFile has the key's
+// passphrase; empty means that the key has none. Both files are read again for
+// each commit.
 func GPGSigner(keyFile, passphraseFile string) Signer {
 	return func(commit []byte, at time.Time) (string, error) {
 		key, err := readGPGKey(keyFile, passphraseFile)
@@ -47,32 +48,32 @@ func readGPGKey(keyFile, passphraseFile string) (*openpgp.Entity, error) {
 	}
 	keys, err := openpgp.ReadArmoredKeyRing(bytes.NewReader(armored))
 	if err != nil {
-		return nil, fmt.Errorf("reading the OpenPGP key %s: it is no armored key: %w", keyFile, err)
+		return nil, fmt.Errorf("reading the OpenPGP key %s: it is not an armored key: %w", keyFile, err)
 	}
 	if len(keys) != 1 || keys[0].PrivateKey == nil {
-		return nil, fmt.Errorf("reading the OpenPGP key %s: it must hold one private key, as gpg --armor --export-secret-keys writes it", keyFile)
+		return nil, fmt.Errorf("reading the OpenPGP key %s: it must have exactly one private key, as gpg --armor --export-secret-keys writes it", keyFile)
 	}
 	key := keys[0]
 	if !key.PrivateKey.Encrypted {
 		return key, nil
 	}
 	if passphraseFile == "" {
-		return nil, fmt.Errorf("reading the OpenPGP key %s: it has a passphrase, and no file with it is given", keyFile)
+		return nil, fmt.Errorf("reading the OpenPGP key %s: it has a passphrase, but no passphrase file is given", keyFile)
 	}
 	passphrase, err := os.ReadFile(passphraseFile)
 	if err != nil {
 		return nil, fmt.Errorf("reading the passphrase of the OpenPGP key: %w", err)
 	}
 	if err := key.DecryptPrivateKeys(bytes.TrimRight(passphrase, "\r\n")); err != nil {
-		return nil, fmt.Errorf("reading the OpenPGP key %s: the passphrase does not open it", keyFile)
+		return nil, fmt.Errorf("reading the OpenPGP key %s: the passphrase is wrong", keyFile)
 	}
 	return key, nil
 }
 
 // SSHSigner signs commits with the private key in keyFile, in any form that
-// OpenSSH writes, without a passphrase. It is read again for each commit. Keys
-// of kind ecdsa give another signature each time, and so another commit; use
-// ed25519 or rsa where a commit must be the same when it is made again.
+// OpenSSH writes, without a passphrase. The file is read again for each commit.
+// A key of type ecdsa gives another signature each time, and so another commit;
+// use ed25519 or rsa where the same commit must have the same identifier.
 func SSHSigner(keyFile string) Signer {
 	return func(commit []byte, _ time.Time) (string, error) {
 		key, err := os.ReadFile(keyFile)
@@ -81,7 +82,7 @@ func SSHSigner(keyFile string) Signer {
 		}
 		signer, err := ssh.ParsePrivateKey(key)
 		if err != nil {
-			return "", fmt.Errorf("reading the ssh key %s to sign with: it is no private key without a passphrase", keyFile)
+			return "", fmt.Errorf("reading the ssh key %s to sign with: it is not a private key, or it has a passphrase", keyFile)
 		}
 		signature, err := signSSH(signer, commit)
 		if err != nil {
@@ -91,8 +92,8 @@ func SSHSigner(keyFile string) Signer {
 	}
 }
 
-// signSSH makes a signature as ssh-keygen -Y sign -n git does; its form is in
-// OpenSSH's PROTOCOL.sshsig.
+// signSSH makes a signature as ssh-keygen -Y sign -n git does. Its format is
+// described in OpenSSH's PROTOCOL.sshsig.
 func signSSH(signer ssh.Signer, message []byte) (string, error) {
 	const magic, namespace, hashName = "SSHSIG", "git", "sha512"
 	hash := sha512.Sum512(message)
@@ -113,6 +114,6 @@ func signSSH(signer ssh.Signer, message []byte) (string, error) {
 		Version                                uint32
 		Key, Namespace, Reserved, Hash, Signed string
 	}{1, string(signer.PublicKey().Marshal()), namespace, "", hashName, string(ssh.Marshal(signature))})...)
-	// PEM in all but its width of lines, which is free.
+	// OpenSSH breaks lines at 70 columns and PEM at 64: it reads both.
 	return string(pem.EncodeToMemory(&pem.Block{Type: "SSH SIGNATURE", Bytes: blob})), nil
 }
