@@ -415,3 +415,26 @@ func TestTimeout(t *testing.T) {
 		t.Errorf("Tip with a context that is over: %v", err)
 	}
 }
+
+// TestNothingReadAhead reads and writes with a configuration that has no
+// directory to read ahead.
+func TestNothingReadAhead(t *testing.T) {
+	t.Parallel()
+	f := gitserver.NewServer(t, gitserver.Options{})
+	seed(t, f.Repository, files()...)
+	r, err := git.New(git.Config{URL: f.URL(), Branch: "main", AuthorName: "robot", AuthorEmail: "robot@localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tip := tipOf(t, r)
+	wantFile(t, tip.Tree, "README.md", "hello\n")
+	wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings\n")
+	if err := push(t, r, &tip, "a"); err != nil {
+		t.Fatal(err)
+	}
+	seed(t, f.Repository, write("deploy/web/settings.yaml", "settings 2\n"))
+	tip = tipOf(t, r)
+	wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings 2\n")
+	wantFile(t, tip.Tree, "deploy/web/jobs/a", "a")
+	fsck(t, f.Repository)
+}
