@@ -31,6 +31,9 @@ const (
 	// WrongTags: agents registered without a tag that they were told to carry.
 	// One such order is enough to open the breaker.
 	WrongTags Failure = "wrong-tags"
+	// LeftEarly: every agent of the warm pool left without a job within minutes,
+	// long before its idle time-out.
+	LeftEarly Failure = "left-early"
 )
 
 // String says it in words.
@@ -42,6 +45,8 @@ func (f Failure) String() string {
 		return "no agent took a job"
 	case WrongTags:
 		return "agents registered with the wrong tags"
+	case LeftEarly:
+		return "agents left early"
 	}
 	return string(f)
 }
@@ -69,15 +74,19 @@ func (b Breaker) NextProbe() time.Time {
 	return b.At.Add(min(wait, lastProbe))
 }
 
-// outcome is what became of a dispatch that is retired.
+// outcome is what became of a dispatch that is retired. It may be neither a
+// failure nor a success: when it is not known whether its agents are of use,
+// because no job was there for them.
 type outcome struct {
 	dispatch Dispatch
 	failure  Failure
+	success  bool
 }
 
 // after returns the breaker after these dispatches were retired. Dispatches
 // that were ordered at one moment are one order: it has succeeded when any of
-// them has, and has failed when one has failed and none succeeded.
+// them has, and has failed when one has failed and none succeeded. An order of
+// which nothing is known changes nothing.
 func (b Breaker) after(retired []outcome, now time.Time) Breaker {
 	slices.SortStableFunc(retired, func(x, y outcome) int { return x.dispatch.At.Compare(y.dispatch.At) })
 	for len(retired) > 0 {
@@ -93,10 +102,12 @@ func (b Breaker) after(retired []outcome, now time.Time) Breaker {
 
 func (b Breaker) afterOrder(order []outcome, now time.Time) Breaker {
 	failed := slices.IndexFunc(order, func(o outcome) bool { return o.failure != "" })
-	succeeded := slices.ContainsFunc(order, func(o outcome) bool { return o.failure == "" })
+	succeeded := slices.ContainsFunc(order, func(o outcome) bool { return o.success })
 	switch {
 	case succeeded:
 		return Breaker{}
+	case failed < 0:
+		return b
 	case b.Open() && order[0].dispatch.At.Before(b.At):
 		// It was in flight when the breaker opened, or the last probe failed:
 		// that it fails too is nothing new.
@@ -119,7 +130,7 @@ func (s *share) probe(now time.Time) (why Suspension, probe bool) {
 	case !s.mayProbe(now):
 		next := s.breaker.NextProbe().UTC()
 		return Suspension{Code: BackingOff, NextProbe: &next}, false
-	case max(s.sum.Missing, s.sum.BelowMin(), s.sum.Buffer-s.spare()) <= 0 || s.sum.Room == 0:
+	case max(s.sum.Missing, s.sum.BelowMin(), s.sum.Buffer-(s.spare-s.sum.Replacing)) <= 0 || s.sum.Room == 0:
 		return Suspension{}, false
 	}
 	s.sum.Dispatch, s.sum.Demand = 1, 1

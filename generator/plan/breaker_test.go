@@ -18,7 +18,7 @@ func TestBreakerAfter(t *testing.T) {
 	t0 := time.Date(2026, 11, 21, 2, 0, 0, 0, time.UTC)
 	now := t0.Add(time.Hour)
 	order := func(minute int, failure Failure) outcome {
-		return outcome{dispatch: Dispatch{ID: "d", At: t0.Add(time.Duration(minute) * time.Minute)}, failure: failure}
+		return outcome{dispatch: Dispatch{ID: "d", At: t0.Add(time.Duration(minute) * time.Minute)}, failure: failure, success: failure == ""}
 	}
 	for _, c := range []struct {
 		name    string

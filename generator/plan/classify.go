@@ -12,6 +12,9 @@ type class struct {
 	cluster                             string
 	rules                               []string
 	pending, upcoming, limited, blocked int
+	created                             []time.Time // of the upcoming jobs
+	fresh                               int         // upcoming jobs that nothing was dispatched for
+	newest                              time.Time   // of the upcoming jobs
 	oldest                              time.Time
 	example                             string
 	overlays                            []string
@@ -38,6 +41,9 @@ func classify(jobs []Job) map[string][]*class {
 	queues := map[string][]*class{}
 	for _, c := range byText {
 		key, _ := tagValue(c.rules, TagQueue)
+		if key == "" {
+			key = anyQueue // "queue=" is a wildcard too
+		}
 		queues[key] = append(queues[key], c)
 	}
 	for key, classes := range queues {
@@ -58,6 +64,7 @@ func (c *class) add(j *Job) {
 		}
 	case JobUpcoming:
 		c.upcoming++
+		c.created = append(c.created, j.Created)
 	case JobLimited:
 		c.limited++
 	case JobBlocked:
@@ -78,6 +85,7 @@ func merge(classes []*class) []*class {
 			last.upcoming += c.upcoming
 			last.limited += c.limited
 			last.blocked += c.blocked
+			last.created = append(last.created, c.created...)
 			if last.oldest.IsZero() || !c.oldest.IsZero() && c.oldest.Before(last.oldest) {
 				last.oldest = c.oldest
 			}
@@ -89,6 +97,27 @@ func merge(classes []*class) []*class {
 		merged = append(merged, c)
 	}
 	return merged
+}
+
+// lookAhead counts the upcoming jobs that were created after the last dispatch
+// for upcoming jobs of the overlay that looks ahead to them: the first that could
+// serve them. Agents that were dispatched for a job once and idled out are not
+// dispatched for it again. A job whose creation is not known counts.
+func (c *class) lookAhead(overlays []Overlay) {
+	i := slices.IndexFunc(overlays, func(o Overlay) bool {
+		return o.Policy.Lookahead > 0 && slices.Contains(c.overlays, o.Name)
+	})
+	if i < 0 {
+		return
+	}
+	for _, at := range c.created {
+		if at.IsZero() || at.After(overlays[i].State.LookedAhead) {
+			c.fresh++
+		}
+		if at.After(c.newest) {
+			c.newest = at
+		}
+	}
 }
 
 // nearest returns the rules that the overlay which satisfies the most of them
@@ -132,25 +161,77 @@ func fewest(groups []Unmatched) []Unmatched {
 	return groups
 }
 
-// demands joins classes that the same overlays can serve.
-func demands(classes []*class, taken []int) []Demand {
-	var all []Demand
-	for j, c := range classes {
-		i := slices.IndexFunc(all, func(d Demand) bool { return slices.Equal(d.Overlays, c.overlays) })
-		if i < 0 {
-			i = len(all)
-			all = append(all, Demand{Overlays: c.overlays})
+// group joins the classes that the same overlays and the same idle agents can
+// serve, and says of each kind of idle agents which groups it can take. Kinds
+// that are of no use are left out.
+func group(classes []*class, idle []kind, counts []int, overlays []Overlay) ([]Demand, []IdleAgents) {
+	type likeness struct{ overlays, takers string }
+	byLikeness := map[likeness]*Demand{}
+	takersOf := func(j int) string {
+		takers := make([]byte, len(idle))
+		for k := range idle {
+			takers[k] = '0' + idle[k].takes[j/8]>>(j%8)&1
 		}
-		d := &all[i]
-		d.Pending += c.pending
-		d.Idle += taken[j]
-		d.Upcoming += c.upcoming
-		d.Limited += c.limited
-		d.Blocked += c.blocked
-		if at := c.oldest.UTC().Truncate(time.Second); !c.oldest.IsZero() && (d.Oldest == nil || at.Before(*d.Oldest)) {
-			d.Oldest = &at
+		return string(takers)
+	}
+	var order []likeness
+	of := make([]likeness, len(classes))
+	for j, c := range classes {
+		of[j] = likeness{overlays: strings.Join(c.overlays, "\x00")}
+		if c.pending > 0 {
+			of[j].takers = takersOf(j)
+		}
+		d := byLikeness[of[j]]
+		if d == nil {
+			d = &Demand{Overlays: c.overlays}
+			byLikeness[of[j]] = d
+			order = append(order, of[j])
+		}
+		d.add(c)
+	}
+	slices.SortFunc(order, func(a, b likeness) int {
+		return cmp.Or(slices.Compare(byLikeness[a].Overlays, byLikeness[b].Overlays), cmp.Compare(a.takers, b.takers))
+	})
+	var jobs []Demand
+	takes := make([]Indexes, len(idle))
+	for n, l := range order {
+		jobs = append(jobs, *byLikeness[l])
+		for k := range l.takers {
+			if l.takers[k] == '1' {
+				takes[k].Add(n)
+			}
 		}
 	}
-	slices.SortFunc(all, func(a, b Demand) int { return slices.Compare(a.Overlays, b.Overlays) })
-	return all
+	var agents []IdleAgents
+	for k, n := range counts {
+		g := IdleAgents{Agents: n, Replacing: idle[k].replacing, Jobs: takes[k]}
+		if idle[k].credit >= 0 {
+			g.Overlay = overlays[idle[k].credit].Name
+		}
+		if last := len(agents) - 1; last >= 0 && agents[last].alike(g) {
+			agents[last].Agents += n
+		} else if g.Overlay != "" || !g.Jobs.IsZero() {
+			agents = append(agents, g)
+		}
+	}
+	return jobs, agents
+}
+
+// alike reports whether two groups differ in their number only.
+func (g IdleAgents) alike(other IdleAgents) bool {
+	return g.Overlay == other.Overlay && g.Replacing == other.Replacing && g.Jobs.String() == other.Jobs.String()
+}
+
+func (d *Demand) add(c *class) {
+	d.Pending += c.pending
+	d.Upcoming += c.upcoming
+	d.Fresh += c.fresh
+	d.Limited += c.limited
+	d.Blocked += c.blocked
+	if at := c.oldest.UTC().Truncate(time.Second); !c.oldest.IsZero() && (d.Oldest == nil || at.Before(*d.Oldest)) {
+		d.Oldest = &at
+	}
+	if at := c.newest.UTC().Truncate(time.Second).Add(time.Second); !c.newest.IsZero() && (d.Newest == nil || at.After(*d.Newest)) {
+		d.Newest = &at
+	}
 }

@@ -1,6 +1,9 @@
 package plan
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Decide says what to do about the overlays that serve the observed queue. The
 // tip is the commit that the overlays were read from; with the time it makes
@@ -23,7 +26,7 @@ func Decide(tip string, overlays []Overlay, o Observation) []Decision {
 	for i, v := range serving {
 		shares[i] = newShare(v, o)
 	}
-	divide(shares, o.Jobs, o.At)
+	divide(shares, o)
 	decisions := make([]Decision, len(shares))
 	for i, s := range shares {
 		decisions[i] = s.decision(tip, o)
@@ -41,6 +44,11 @@ type share struct {
 	retire    []Retirement
 	breaker   Breaker // as it is once they are retired
 	sum       Sum
+
+	spare       int       // idle agents that serve no job, those to be replaced among them
+	fresh       int       // the policy's share of the upcoming jobs that nothing was dispatched for
+	newest      time.Time // creation of the newest upcoming job
+	lookedAhead time.Time // the same, if agents are dispatched for all of them
 }
 
 func newShare(v Overlay, o Observation) *share {
@@ -62,11 +70,13 @@ func newShare(v Overlay, o Observation) *share {
 	s.sum = Sum{
 		Min: p.Min, Max: p.Max, Buffer: p.Buffer,
 		Busy: s.supply.Busy, QueueBusy: s.supply.QueueBusy,
-		Replacing: s.supply.Replacing, Stopping: s.supply.Stopping,
-		InFlight: s.inFlight(o.At),
+		Stopping: s.supply.Stopping,
 	}
+	var strayed int
+	s.sum.InFlight, strayed = s.inFlight(o.At)
+	s.sum.Stopping += strayed
 	s.sum.Current = s.supply.Own + s.sum.InFlight
-	s.sum.Room = max(0, p.Max-s.sum.Current-s.supply.Stopping)
+	s.sum.Room = max(0, p.Max-s.sum.Current-s.sum.Stopping)
 	if p.MaxPerHour > 0 {
 		_, ordered := v.State.lastHour(o.At)
 		s.sum.MaxPerHour, s.sum.LeftThisHour = p.MaxPerHour, max(0, p.MaxPerHour-ordered)
@@ -74,9 +84,6 @@ func newShare(v Overlay, o Observation) *share {
 	}
 	return s
 }
-
-// spare is how many idle agents stay for look-ahead and buffer.
-func (s *share) spare() int { return s.supply.Spare - s.supply.Replacing }
 
 func (s *share) decision(tip string, o Observation) Decision {
 	d := Decision{Overlay: s.overlay.Name, Queue: o.Queue, Suspended: s.suspended, Schedule: s.schedule, Observation: o}

@@ -33,6 +33,7 @@ type world struct {
 		Priority    int
 		Paused      bool
 		Invalid     string
+		Fleet       string
 		MaxPerHour  int
 		State       State
 		Schedules   []struct {
@@ -48,6 +49,9 @@ type world struct {
 			Seen   string   // indexes
 			Worked bool     // they had a job
 			Tags   []string // as told; none: those of the policy
+			Warm   bool     // for the warm pool
+			// Cluster of the policy that it was ordered by; none: not known.
+			Cluster *string
 		}
 	}
 	Agents []struct {
@@ -56,13 +60,15 @@ type world struct {
 		State   AgentState
 		Count   int
 		Idle    string // since it waits for a job
+		Had     string // since it finished its last job
 	}
 	Jobs []struct {
 		Rules   []string
 		Cluster string
 		State   JobState
 		Count   int
-		Age     string
+		Age     string // since it is runnable
+		Created string // since it was created
 	}
 	Running []string // agents that took a job while the jobs were read
 	Queues  []Queue
@@ -91,7 +97,7 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 		if o.MaxDispatch == 0 {
 			o.MaxDispatch = 100
 		}
-		v := Overlay{Name: o.Name, Policy: Policy{Queue: o.Queue, Cluster: o.Cluster, Tags: o.Tags, Min: o.Min, Max: o.Max,
+		v := Overlay{Name: o.Name, Fleet: o.Fleet, Policy: Policy{Queue: o.Queue, Cluster: o.Cluster, Tags: o.Tags, Min: o.Min, Max: o.Max,
 			Buffer: o.Buffer, Lookahead: o.Lookahead, MaxDispatch: o.MaxDispatch, Priority: o.Priority, Paused: o.Paused,
 			Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
 		v.State, v.Policy.MaxPerHour = o.State, o.MaxPerHour
@@ -111,7 +117,11 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 		}
 		for _, d := range o.Dispatches {
 			at := age(d.Age)
-			v.Dispatches = append(v.Dispatches, Dispatch{ID: d.ID, Agents: d.Agents, At: at, NotAfter: at.Add(lease), Purpose: ForDemand, Tags: d.Tags})
+			v.Dispatches = append(v.Dispatches, Dispatch{ID: d.ID, Agents: d.Agents, At: at, NotAfter: at.Add(lease), Purpose: ForDemand, Tags: d.Tags, Cluster: d.Cluster, IdleTimeout: 5 * time.Minute})
+			if d.Warm {
+				last := &v.Dispatches[len(v.Dispatches)-1]
+				last.Purpose, last.IdleTimeout = ForWarmPool, time.Hour
+			}
 			var seen Indexes
 			if err := seen.UnmarshalText([]byte(d.Seen)); err != nil {
 				t.Fatal(err)
@@ -130,8 +140,12 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 		if a.Idle != "" {
 			idleSince = age(a.Idle)
 		}
+		var had time.Time
+		if a.Had != "" {
+			had = age(a.Had)
+		}
 		for n := range max(1, a.Count) {
-			s.Agents = append(s.Agents, Agent{ID: fmt.Sprintf("agent-%d-%d", i, n), Tags: a.Tags, Cluster: a.Cluster, State: a.State, IdleSince: idleSince})
+			s.Agents = append(s.Agents, Agent{ID: fmt.Sprintf("agent-%d-%d", i, n), Tags: a.Tags, Cluster: a.Cluster, State: a.State, IdleSince: idleSince, LastJobFinished: had})
 		}
 	}
 	for i, j := range w.Jobs {
@@ -139,6 +153,9 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 			job := Job{ID: fmt.Sprintf("job-%d-%d", i, n), Rules: j.Rules, Cluster: j.Cluster, State: j.State, URL: fmt.Sprintf("https://buildkite.com/acme/app/builds/%d#%d", i, n)}
 			if j.State == JobPending {
 				job.Since = age(j.Age)
+			}
+			if j.Created != "" {
+				job.Created = age(j.Created)
 			}
 			s.Jobs = append(s.Jobs, job)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/base32"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -16,7 +17,7 @@ const (
 	// ForDemand orders agents for jobs that are there.
 	ForDemand Purpose = "demand"
 	// ForWarmPool orders agents for the policy's min and buffer.
-	ForWarmPool Purpose = "upkeep"
+	ForWarmPool Purpose = "warm-pool"
 )
 
 // Dispatch is one order of agents: one Job manifest in git.
@@ -39,6 +40,19 @@ type Dispatch struct {
 	// the dispatch and the index; see [Overlay.AgentTags]. The policy may have
 	// changed since. Nil stands for those of the policy.
 	Tags []string
+	// Cluster is the Buildkite cluster of the policy that it was ordered by; the
+	// policy may have changed since. Nil where it is not known.
+	Cluster *string
+}
+
+// PodTags are all the tags that its agents are told to carry but for the index:
+// Tags, the dispatch, and for the warm pool the idle time-out.
+func (d Dispatch) PodTags() []string {
+	tags := append(slices.Clone(d.Tags), TagDispatch+"="+d.ID)
+	if d.Purpose == ForWarmPool {
+		tags = append(tags, fmt.Sprintf("%s=%d", TagWarm, int64(d.IdleTimeout/time.Second)))
+	}
+	return tags
 }
 
 // MarshalJSON writes the idle time-out in words, as in "5m0s".
@@ -57,7 +71,7 @@ func (d Dispatch) MarshalJSON() ([]byte, error) {
 // order cuts the agents into dispatches.
 func (s *share) order(tip string, at time.Time) []Dispatch {
 	p := s.policy
-	tags := s.overlay.AgentTags()
+	tags, cluster := s.overlay.AgentTags(), p.Cluster
 	var all []Dispatch
 	cut := func(purpose Purpose, agents int, idle time.Duration) {
 		for agents > 0 {
@@ -65,7 +79,7 @@ func (s *share) order(tip string, at time.Time) []Dispatch {
 			agents -= n
 			all = append(all, Dispatch{
 				ID: dispatchID(s.overlay, purpose, tip, at, len(all)), Purpose: purpose, Agents: n,
-				At: at, NotAfter: at.Add(p.Lease), IdleTimeout: idle, Tags: tags,
+				At: at, NotAfter: at.Add(p.Lease), IdleTimeout: idle, Tags: tags, Cluster: &cluster,
 			})
 		}
 	}
@@ -74,9 +88,12 @@ func (s *share) order(tip string, at time.Time) []Dispatch {
 	return all
 }
 
-// keepInfix tells the names of dispatches for upkeep from the others, so that
-// their agents can be known by their tags alone.
-const keepInfix = "-keep-"
+// warmInfix tells the names of dispatches for the warm pool from the others;
+// formerWarmInfix is that of 0.2.0.
+const (
+	warmInfix       = "-warm-"
+	formerWarmInfix = "-keep-"
+)
 
 // dispatchID names the n-th dispatch of a decision: the overlay's slug and 40
 // bits of a hash over all that makes the decision one of its kind.
@@ -85,7 +102,7 @@ func dispatchID(v Overlay, purpose Purpose, tip string, at time.Time, n int) str
 	const alphabet = "0123456789abcdefghjkmnpqrstvwxyz" // Crockford's: none of i, l, o, u
 	infix := "-"
 	if purpose == ForWarmPool {
-		infix = keepInfix
+		infix = warmInfix
 	}
 	return v.Slug() + infix + base32.NewEncoding(alphabet).EncodeToString(sum[:5])
 }

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// division settles which overlay dispatches agents for which jobs. It is one
-// maximum flow. What is asked for, in this order: the pending jobs, then each
-// overlay's look-ahead, then each overlay's buffer. Who serves it, in this
-// order: the agents in flight, those that min asks for in any case, and then
-// the room that is left below max, by priority and evenly within one.
+// division settles which agents serve which jobs, and which overlay dispatches
+// the agents that are missing. It is one maximum flow. What is asked for, in this
+// order: the pending jobs, then each overlay's look-ahead, then each overlay's
+// buffer. Who serves it, in this order: the idle agents, those in flight, those
+// that min asks for in any case, and then the room that is left below max, by
+// priority and evenly within one.
 //
 // Because it is a maximum flow in a fixed order, deciding again on what was
 // just dispatched finds everything served that can be served, and dispatches
@@ -17,22 +18,23 @@ import (
 type division struct {
 	shares []*share
 	jobs   []Demand
+	idle   []IdleAgents
 	flow   *flow
 }
 
 // source is a node of the flow that agents come from.
 type source struct {
-	kind    sourceKind
-	overlay int // index among the shares
+	kind  sourceKind
+	index int // of the group of idle agents, or of the overlay among the shares
 }
 
 type sourceKind int
 
 const (
-	fromInFlight sourceKind = iota // dispatched before, not registered
+	fromIdle     sourceKind = iota // connected, waiting for a job
+	fromInFlight                   // dispatched before, not registered
 	fromMin                        // dispatched now in any case, because min asks for them
 	fromRoom                       // what may be dispatched beyond, up to max
-	sourceKinds
 )
 
 // sink is a node of the flow that asks for agents.
@@ -49,12 +51,22 @@ const (
 	toBuffer                    // an overlay's buffer
 )
 
-// number returns the flow's number of a source: by kind, then by overlay.
-func (d *division) number(s source) int { return int(s.kind)*len(d.shares) + s.overlay }
+// number returns the flow's number of a source: the groups of idle agents, then
+// the other kinds, each by overlay.
+func (d *division) number(s source) int {
+	if s.kind == fromIdle {
+		return s.index
+	}
+	return len(d.idle) + int(s.kind-fromInFlight)*len(d.shares) + s.index
+}
 
 // source is the reverse of number.
 func (d *division) source(i int) source {
-	return source{sourceKind(i / len(d.shares)), i % len(d.shares)}
+	if i < len(d.idle) {
+		return source{fromIdle, i}
+	}
+	i -= len(d.idle)
+	return source{fromInFlight + sourceKind(i/len(d.shares)), i % len(d.shares)}
 }
 
 // sinkNumber returns the flow's number of a sink: the groups of jobs, then
@@ -84,76 +96,132 @@ func (d *division) sink(j int) sink {
 // can reports whether agents of source i may serve sink j.
 func (d *division) can(i, j int) bool {
 	from, to := d.source(i), d.sink(j)
-	if to.kind == toJobs {
-		return slices.Contains(d.jobs[to.index].Overlays, d.shares[from.overlay].overlay.Name)
+	switch {
+	case from.kind == fromIdle && to.kind == toJobs:
+		return d.idle[from.index].Jobs.Has(to.index)
+	case from.kind == fromIdle:
+		g := d.idle[from.index]
+		return !g.Replacing && g.Overlay == d.shares[to.index].overlay.Name
+	case to.kind == toJobs:
+		return d.serves(from.index, to.index)
 	}
-	return from.overlay == to.index
+	return from.index == to.index
+}
+
+// serves reports whether agents of an overlay can take a group of jobs.
+func (d *division) serves(overlay, jobs int) bool {
+	return slices.Contains(d.jobs[jobs].Overlays, d.shares[overlay].overlay.Name)
 }
 
 // divide runs the flow, and writes each overlay's part of it into its sum.
-func divide(shares []*share, jobs []Demand, now time.Time) {
-	d := &division{shares: shares, jobs: jobs}
-	supply := make([]int, int(sourceKinds)*len(shares))
-	demand := make([]int, len(jobs)+2*len(shares))
-	for j, group := range jobs {
-		demand[j] = group.Pending - group.Idle
+func divide(shares []*share, o Observation) {
+	d := &division{shares: shares, jobs: o.Jobs, idle: o.Idle}
+	n := len(shares)
+	supply := make([]int, len(d.idle)+3*n)
+	demand := make([]int, len(d.jobs)+2*n)
+	for g, group := range d.idle {
+		supply[g] = group.Agents
 	}
-	upcoming := upcomingJobs(shares, jobs)
+	for j, group := range d.jobs {
+		demand[j] = group.Pending
+	}
+	d.lookAhead()
 	for i, s := range shares {
-		s.sum.Lookahead = int(s.policy.Lookahead*float64(upcoming[i]) + 1e-9)
-		if s.breaker.Open() {
-			if !s.suspended.Active() && s.mayProbe(now) {
-				supply[d.number(source{fromRoom, i})] = min(1, s.sum.Room) // its turn: one job is left to the probe
-			}
-			continue // nothing else is expected of it, and nothing asked
-		}
-		demand[d.sinkNumber(sink{toLookahead, i})] = max(0, s.sum.Lookahead-s.spare())
-		supply[d.number(source{fromInFlight, i})] = s.sum.InFlight
-		demand[d.sinkNumber(sink{toBuffer, i})] = max(0, s.sum.Buffer-max(0, s.spare()-s.sum.Lookahead))
-		if !s.suspended.Active() {
-			forMin := min(s.sum.BelowMin(), s.sum.Room)
-			supply[d.number(source{fromMin, i})] = forMin
-			supply[d.number(source{fromRoom, i})] = s.sum.Room - forMin
+		if !s.breaker.Open() { // else nothing is expected of it, and nothing asked
+			demand[d.sinkNumber(sink{toLookahead, i})] = s.sum.Lookahead
+			demand[d.sinkNumber(sink{toBuffer, i})] = s.sum.Buffer
+			supply[d.number(source{fromInFlight, i})] = s.sum.InFlight
 		}
 	}
 	d.flow = newFlow(supply, demand, d.can)
-	d.run()
+	d.serveIdle()
+	d.flow.serveAll(d.number(source{fromInFlight, 0}), d.number(source{fromInFlight, n}), 0, len(demand))
+	d.serveOrdered(o.At)
 	for i, s := range shares {
 		d.conclude(i, s)
 	}
 }
 
-// run serves from one kind of source after the other; room goes by priority,
-// and evenly where that is equal.
-func (d *division) run() {
-	n := len(d.shares)
-	for _, kind := range []sourceKind{fromInFlight, fromMin} {
-		d.flow.serveAll(d.number(source{kind, 0}), d.number(source{kind, n}))
+// serveIdle lets the idle agents serve: those of no buffer first, then those
+// that are being replaced, then the others, which look-ahead and buffers get
+// what is left of. The groups are in this order.
+func (d *division) serveIdle() {
+	idle, jobs := len(d.idle), len(d.jobs)
+	d.flow.serveAll(0, idle, 0, jobs)
+	d.flow.serveAll(0, idle, jobs, len(d.flow.want))
+	for g, group := range d.idle {
+		i := slices.IndexFunc(d.shares, func(s *share) bool { return s.overlay.Name == group.Overlay })
+		if i < 0 {
+			continue
+		}
+		s := d.shares[i]
+		spare := d.flow.free[g]
+		for j := jobs; j < len(d.flow.want); j++ {
+			spare += d.flow.moved[g][j]
+		}
+		s.spare += spare
+		if group.Replacing {
+			s.sum.Replacing += spare
+		}
 	}
-	current := func(i int) int { return d.shares[d.source(i).overlay].sum.Current }
+}
+
+// serveOrdered lets what is dispatched now serve: what min asks for, then room by
+// priority, and evenly where that is equal.
+func (d *division) serveOrdered(now time.Time) {
+	n := len(d.shares)
+	for i, s := range d.shares {
+		look := d.sinkNumber(sink{toLookahead, i})
+		repeated := max(0, d.flow.want[look]-s.fresh)
+		d.flow.want[look] -= repeated
+		s.sum.Lookahead -= repeated
+		switch {
+		case s.suspended.Active():
+		case s.breaker.Open():
+			if s.mayProbe(now) { // its turn: one job is left to the probe
+				d.flow.free[d.number(source{fromRoom, i})] = min(1, s.sum.Room)
+			}
+		default:
+			forMin := min(s.sum.BelowMin(), s.sum.Room)
+			d.flow.free[d.number(source{fromMin, i})] = forMin
+			d.flow.free[d.number(source{fromRoom, i})] = s.sum.Room - forMin
+		}
+	}
+	has := make([]int, n)
+	for i, s := range d.shares {
+		has[i] = s.sum.Current + d.flow.free[d.number(source{fromMin, i})]
+	}
+	d.flow.serveAll(d.number(source{fromMin, 0}), d.number(source{fromMin, n}), 0, len(d.flow.want))
 	for first := 0; first < n; {
 		last := first + 1
 		for last < n && d.shares[last].policy.Priority == d.shares[first].policy.Priority {
 			last++
 		}
-		d.flow.serveEvenly(d.number(source{fromRoom, first}), d.number(source{fromRoom, last}), current)
+		d.flow.serveEvenly(d.number(source{fromRoom, first}), d.number(source{fromRoom, last}), func(i int) int { return has[d.source(i).index] })
 		first = last
 	}
 }
 
-// upcomingJobs gives the upcoming jobs to the overlays that look ahead to them,
-// the first of those that could serve them.
-func upcomingJobs(shares []*share, jobs []Demand) []int {
-	upcoming := make([]int, len(shares))
-	for _, group := range jobs {
-		for i, s := range shares {
-			if !s.suspended.Active() && !s.breaker.Open() && s.policy.Lookahead > 0 && slices.Contains(group.Overlays, s.overlay.Name) {
-				upcoming[i] += group.Upcoming
-				break
+// lookAhead gives the upcoming jobs to the overlays that look ahead to them, the
+// first of those that could serve them.
+func (d *division) lookAhead() {
+	for _, group := range d.jobs {
+		for _, s := range d.shares {
+			if s.suspended.Active() || s.breaker.Open() || s.policy.Lookahead == 0 || !slices.Contains(group.Overlays, s.overlay.Name) {
+				continue
 			}
+			s.sum.Lookahead += group.Upcoming
+			s.fresh += group.Fresh
+			if group.Newest != nil && group.Newest.After(s.newest) {
+				s.newest = *group.Newest
+			}
+			break
 		}
 	}
-	return upcoming
+	for _, s := range d.shares {
+		share := func(n int) int { return int(s.policy.Lookahead*float64(n) + 1e-9) }
+		s.sum.Lookahead, s.fresh = share(s.sum.Lookahead), share(s.fresh)
+	}
 }
 
 // conclude reads overlay i's sum off the flow.
@@ -161,24 +229,32 @@ func (d *division) conclude(i int, s *share) {
 	m, f := &s.sum, d.flow
 	inFlight, forMin, room := d.number(source{fromInFlight, i}), d.number(source{fromMin, i}), d.number(source{fromRoom, i})
 	lookahead, buffer := d.sinkNumber(sink{toLookahead, i}), d.sinkNumber(sink{toBuffer, i})
-	m.Idle = s.supply.Spare
+	m.Idle = s.spare
 	unserved, served, dispatched := 0, 0, 0
 	for j, group := range d.jobs {
-		if !d.can(inFlight, j) {
+		if !d.serves(i, j) {
 			continue
 		}
+		idle := 0
+		for g := range d.idle {
+			idle += f.moved[g][j]
+		}
 		m.Pending += group.Pending
-		m.Idle += group.Idle
-		m.Elsewhere += group.Pending - group.Idle
+		m.Idle += idle
+		m.Elsewhere += group.Pending - idle
 		unserved += f.want[j]
 		served += f.moved[inFlight][j]
 		dispatched += f.moved[forMin][j] + f.moved[room][j]
 	}
 	m.Elsewhere -= unserved + served + dispatched
-	m.Demand = dispatched + f.moved[forMin][lookahead] + f.moved[room][lookahead]
+	ahead := f.moved[forMin][lookahead] + f.moved[room][lookahead]
+	m.Demand = dispatched + ahead
 	m.WarmPool = f.moved[forMin][buffer] + f.moved[room][buffer]
 	m.Missing = m.Demand + m.WarmPool + unserved + f.want[lookahead] + f.want[buffer]
 	m.WarmPool += f.free[forMin]
 	m.Dispatch = m.Demand + m.WarmPool
 	m.Desired = max(m.Min, m.Current-m.Replacing+m.Missing)
+	if ahead > 0 && f.want[lookahead] == 0 {
+		s.lookedAhead = s.newest
+	}
 }

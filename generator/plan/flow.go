@@ -1,104 +1,197 @@
 package plan
 
-// flow hands out groups of agents to groups of jobs, as many as can be: a
-// maximum flow by augmenting paths. Its cost depends on how many groups there
-// are and hardly on their sizes. What is served stays served, by this agent or
-// by another, whatever is handed out afterwards; so what is asked for first is
-// what is served first.
+// flow hands out groups of agents (sources) to groups of what asks for agents
+// (sinks), as many as can be: a maximum flow by augmenting paths. What is served
+// stays served, by this agent or by another, whatever is handed out afterwards;
+// so what is asked for first is what is served first.
+//
+// Its cost depends on how many groups there are and hardly on their sizes: one
+// search per sink and phase, and one more for each group that runs dry.
 type flow struct {
-	free  []int               // agents of each supply that serve nothing yet
-	want  []int               // jobs of each demand that nothing serves yet
-	moved [][]int             // agents of a supply that serve a demand
-	can   func(i, j int) bool // whether supply i may serve demand j
+	free   []int     // agents of each source that serve nothing yet
+	want   []int     // agents that each sink still asks for
+	moved  [][]int   // agents of a source that serve a sink
+	takers [][]int32 // the sources that may serve a sink, in order
+	serves [][]int32 // the sinks that a source serves, or has served
+	search search
 }
 
+// newFlow returns a flow in which nothing is served. can reports whether source
+// i may serve sink j.
 func newFlow(supply, demand []int, can func(i, j int) bool) *flow {
-	f := &flow{free: supply, want: demand, can: can, moved: make([][]int, len(supply))}
-	for i := range f.moved {
+	f := &flow{
+		free: supply, want: demand,
+		moved: make([][]int, len(supply)), takers: make([][]int32, len(demand)), serves: make([][]int32, len(supply)),
+		search: search{seen: make([]int, len(demand)), from: make([]step, len(demand)), reached: make([]int, len(supply)), at: make([]int32, len(supply))},
+	}
+	for i := range supply {
 		f.moved[i] = make([]int, len(demand))
+		for j := range demand {
+			if can(i, j) {
+				f.takers[j] = append(f.takers[j], int32(i))
+			}
+		}
 	}
 	return f
 }
 
-// serve gives up to n agents of supply i to demand j, directly or by letting
-// it take the place of agents that then serve j. It returns how many.
-func (f *flow) serve(j, i, n int) int {
-	served := 0
-	for served < n && f.want[j] > 0 && f.free[i] > 0 {
-		m := f.reach(j, i, min(n-served, f.want[j], f.free[i]), make([]bool, len(f.want)))
-		if m == 0 {
-			break
+// can reports whether source i may serve sink j.
+func (f *flow) can(i, j int) bool {
+	for _, taker := range f.takers[j] {
+		if int(taker) == i {
+			return true
 		}
-		f.free[i] -= m
-		f.want[j] -= m
-		served += m
 	}
-	return served
+	return false
 }
 
-func (f *flow) reach(j, target, n int, visited []bool) int {
-	visited[j] = true
-	if f.can(target, j) {
-		f.moved[target][j] += n
-		return n
-	}
-	for i := range f.moved {
-		if !f.can(i, j) {
-			continue
-		}
-		for k, there := range f.moved[i] {
-			if there == 0 || visited[k] {
+// search is what one sink can get, and from where: a tree of sinks, each of
+// which would be served by the source that serves the next one now. It stays
+// good while agents are handed out along it, because that opens no new way from
+// the same sink.
+type search struct {
+	root    int
+	round   int
+	seen    []int   // by sink: the round in which it was found
+	from    []step  // by sink: how
+	reached []int   // by source: the round in which it was found
+	at      []int32 // by source: the sink that it would serve
+	queue   []int32
+}
+
+// step says that a source which serves this sink could serve another instead.
+type step struct{ sink, source int32 }
+
+// explore finds every source that could serve the sink, directly or by letting
+// agents that serve others serve it and taking their place.
+func (f *flow) explore(sink int) {
+	s := &f.search
+	s.root = sink
+	s.round++
+	s.seen[sink] = s.round
+	s.queue = append(s.queue[:0], int32(sink))
+	for n := 0; n < len(s.queue); n++ {
+		j := s.queue[n]
+		for _, i := range f.takers[j] {
+			if s.reached[i] == s.round {
 				continue
 			}
-			if m := f.reach(k, target, min(n, there), visited); m > 0 {
-				f.moved[i][k] -= m
-				f.moved[i][j] += m
-				return m
-			}
-		}
-	}
-	return 0
-}
-
-// serveAll lets the supplies from first to last serve every demand in order.
-func (f *flow) serveAll(first, last int) {
-	for j := range f.want {
-		for i := first; i < last; i++ {
-			f.serve(j, i, f.free[i])
-		}
-	}
-}
-
-// serveEvenly does the same, but takes from the supply that has the least,
-// counting what it has given, so that all come to have alike as far as they can.
-func (f *flow) serveEvenly(first, last int, has func(i int) int) {
-	given := make([]int, last)
-	for i := first; i < last; i++ {
-		given[i] = has(i)
-	}
-	for j := range f.want {
-		dry := make([]bool, last)
-		for f.want[j] > 0 {
-			least, next := -1, -1
-			for i := first; i < last; i++ {
-				switch {
-				case dry[i] || f.free[i] == 0:
-				case least < 0 || given[i] < given[least]:
-					least, next = i, least
-				case next < 0 || given[i] < given[next]:
-					next = i
+			s.reached[i], s.at[i] = s.round, j
+			for _, k := range f.serves[i] {
+				if f.moved[i][k] > 0 && s.seen[k] != s.round {
+					s.seen[k] = s.round
+					s.from[k] = step{sink: j, source: i}
+					s.queue = append(s.queue, k)
 				}
 			}
+		}
+	}
+}
+
+// reaches reports whether the last search found a source that has agents left.
+func (f *flow) reaches(i int) bool {
+	return f.search.reached[i] == f.search.round && f.free[i] > 0
+}
+
+// serve hands up to n agents of a source that was found to the sink of the last
+// search. It returns how many; none means that the way is used up.
+func (f *flow) serve(i, n int) int {
+	s := &f.search
+	n = min(n, f.free[i], f.want[s.root])
+	for k := int(s.at[i]); k != s.root; k = int(s.from[k].sink) {
+		n = min(n, f.moved[s.from[k].source][k])
+	}
+	if n <= 0 {
+		return 0
+	}
+	k := int(s.at[i])
+	f.move(i, k, n)
+	for k != s.root {
+		from := s.from[k]
+		f.moved[from.source][k] -= n
+		f.move(int(from.source), int(from.sink), n)
+		k = int(from.sink)
+	}
+	f.free[i] -= n
+	f.want[s.root] -= n
+	return n
+}
+
+func (f *flow) move(i, j, n int) {
+	if f.moved[i][j] == 0 {
+		known := false
+		for _, k := range f.serves[i] {
+			known = known || int(k) == j
+		}
+		if !known {
+			f.serves[i] = append(f.serves[i], int32(j))
+		}
+	}
+	f.moved[i][j] += n
+}
+
+// serveAll lets the sources from first to last serve the sinks from one to
+// another in order. The sources themselves are taken in order, too.
+func (f *flow) serveAll(first, last, from, to int) {
+	for j := from; j < to; j++ {
+		for f.want[j] > 0 {
+			f.explore(j)
+			served := 0
+			for i := first; i < last && f.want[j] > 0; i++ {
+				if f.reaches(i) {
+					served += f.serve(i, f.want[j])
+				}
+			}
+			if served == 0 {
+				break
+			}
+		}
+	}
+}
+
+// serveEvenly lets the sources from first to last serve all sinks in order, each
+// agent from the source that has the least, counting what it has given, so that
+// all come to have alike as far as they can.
+func (f *flow) serveEvenly(first, last int, has func(i int) int) {
+	level := make([]int, last)
+	for i := first; i < last; i++ {
+		level[i] = has(i)
+	}
+	for j := range f.want {
+		if f.want[j] > 0 {
+			f.explore(j)
+		}
+		for f.want[j] > 0 {
+			least, next := f.least(first, last, level)
 			if least < 0 {
 				break
 			}
 			n := f.want[j]
 			if next >= 0 {
-				n = max(1, given[next]-given[least])
+				n = max(1, level[next]-level[least])
 			}
-			n = f.serve(j, least, n)
-			given[least] += n
-			dry[least] = n == 0
+			n = f.serve(least, n)
+			if n == 0 { // the way to it is used up: is there another?
+				f.explore(j)
+				continue
+			}
+			level[least] += n
 		}
 	}
+}
+
+// least returns the sources that were found and have the least and the second
+// least, the first of equals; -1 where there is none.
+func (f *flow) least(first, last int, level []int) (least, next int) {
+	least, next = -1, -1
+	for i := first; i < last; i++ {
+		switch {
+		case !f.reaches(i):
+		case least < 0 || level[i] < level[least]:
+			least, next = i, least
+		case next < 0 || level[i] < level[next]:
+			next = i
+		}
+	}
+	return least, next
 }

@@ -10,8 +10,13 @@ import "time"
 // agents in flight, are counted on.
 
 // Grace is how long after its lease an index that was not seen is presumed
-// lost: the clocks of muster and of the agents may differ by that much.
-const Grace = time.Minute
+// lost: a minute for clocks that differ, and one for what follows the agent's
+// last look at the lease.
+//
+// An agent looks at its lease when it starts and, once it is registered, again
+// before it connects (base/job.yaml). Connecting is then tried for up to 45 s
+// (buildkite-agent 3.138.2, ten times every five seconds).
+const Grace = 2 * time.Minute
 
 // Expired reports whether no agent of the dispatch can start any more.
 func (d Dispatch) Expired(now time.Time) bool {
@@ -26,13 +31,19 @@ func (d Dispatch) Stale(now time.Time) bool {
 }
 
 // inFlight counts the overlay's agents that are dispatched, have not registered,
-// and may still do so.
-func (s *share) inFlight(now time.Time) int {
-	agents := 0
+// and may still do so. Those that will serve a cluster which the policy no longer
+// names are counted apart: they are of no use, but they will run.
+func (s *share) inFlight(now time.Time) (agents, strayed int) {
 	for _, d := range s.overlay.Dispatches {
-		if !d.Expired(now) {
-			agents += d.Agents - s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
+		if d.Expired(now) {
+			continue
+		}
+		n := d.Agents - s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
+		if s.overlay.strayed(d) {
+			strayed += n
+		} else {
+			agents += n
 		}
 	}
-	return agents
+	return agents, strayed
 }

@@ -10,30 +10,50 @@ type Observation struct {
 	At time.Time `json:"at"`
 	// Queue is the queue's key.
 	Queue string `json:"queue"`
-	// Jobs are the queue's jobs that some overlay can serve, by which can.
+	// Jobs are the queue's jobs that some overlay can serve, in groups that are
+	// alike to every overlay and to every idle agent.
 	Jobs []Demand `json:"jobs,omitempty"`
+	// Idle are the connected agents that wait for a job, in groups that can take
+	// the same jobs. Those that are of no use here are left out.
+	Idle []IdleAgents `json:"idle,omitempty"`
 	// Overlays are the overlays that serve the queue, by name.
 	Overlays []Supply `json:"overlays"`
 	// Unmatched are the queue's jobs that no overlay can serve.
 	Unmatched []Unmatched `json:"unmatched,omitempty"`
 }
 
-// Demand counts the jobs that one set of overlays can serve.
+// Demand counts the jobs of one group.
 type Demand struct {
 	// Overlays are the names of the overlays whose agents may take the jobs, sorted.
 	Overlays []string `json:"overlays"`
-	// Pending jobs are runnable and have no agent; Idle of them need no
-	// further agent, because a connected one is free to take them.
+	// Pending jobs are runnable and have no agent.
 	Pending int `json:"pending,omitempty"`
-	Idle    int `json:"idle,omitempty"`
-	// Oldest is since when the longest waiting pending job has been runnable.
+	// Oldest is since when the longest pending job has been runnable.
 	Oldest *time.Time `json:"oldest,omitempty"`
-	// Upcoming jobs become runnable when others finish.
-	Upcoming int `json:"upcoming,omitempty"`
+	// Upcoming jobs become runnable when others finish. Fresh of them were
+	// created after the overlay's last dispatch for upcoming jobs, and Newest is
+	// when the newest of them was, rounded up to the second.
+	Upcoming int        `json:"upcoming,omitempty"`
+	Fresh    int        `json:"fresh,omitempty"`
+	Newest   *time.Time `json:"newest,omitempty"`
 	// Limited and Blocked jobs are no demand: no agent would help them. They
-	// are counted to explain why nothing is ordered for them.
+	// are counted to explain why nothing is dispatched for them.
 	Limited int `json:"limited,omitempty"`
 	Blocked int `json:"blocked,omitempty"`
+}
+
+// IdleAgents is a group of idle agents.
+type IdleAgents struct {
+	// Agents is how many there are.
+	Agents int `json:"agents"`
+	// Overlay is the overlay whose look-ahead and buffer they are part of: their
+	// own, or the first that they could stand in for; empty when there is none.
+	Overlay string `json:"overlay,omitempty"`
+	// Replacing reports whether they are close to their idle time-out, so that
+	// they serve pending jobs only.
+	Replacing bool `json:"replacing,omitempty"`
+	// Jobs are the groups of Observation.Jobs that they can take, by index.
+	Jobs Indexes `json:"jobs,omitzero"`
 }
 
 // Supply counts the agents that matter to one overlay.
@@ -43,14 +63,8 @@ type Supply struct {
 	// Suspended says why Buildkite lets nothing be dispatched for the overlay
 	// now, as when the queue is paused; zero when nothing does.
 	Suspended Suspension `json:"suspended,omitzero"`
-	// Spare agents are idle, could take any job of the overlay, and are not
-	// needed for a pending one. One that muster did not start is credited to
-	// the first overlay that it could stand in for. Replacing of them are about
-	// to run into their idle time-out.
-	Spare     int `json:"spare,omitempty"`
-	Replacing int `json:"replacing,omitempty"`
 	// WrongTags agents came without a tag that they were told to carry, while
-	// others of their dispatch are still to come; see countUseless.
+	// others of their dispatch are still to come; see countWrongTags.
 	WrongTags int `json:"wrongTags,omitempty"`
 	// Busy agents run a job and carry the overlay's tag; QueueBusy are all of
 	// the queue that run one, whoever started them.
@@ -58,9 +72,14 @@ type Supply struct {
 	QueueBusy int `json:"queueBusy,omitempty"`
 	// Own agents carry the overlay's tag and are connected, idle or busy.
 	Own int `json:"own,omitempty"`
-	// Stopping agents carry the overlay's tag too, but take no more jobs, or are
-	// in another queue or cluster than the policy's.
+	// Stopping agents carry the overlay's tag too, but take no more jobs.
 	Stopping int `json:"stopping,omitempty"`
+	// Strayed agents carry it and are in another queue or cluster than the
+	// policy's, as after an edit of the policy. They count as stopping.
+	Strayed int `json:"strayed,omitempty"`
+	// Namesakes are agents of another fleet repository that has an overlay of the
+	// same name. They are nobody's of ours.
+	Namesakes int `json:"namesakes,omitempty"`
 	// Dispatches is what Buildkite has seen of each dispatch in git. One of
 	// which nothing was seen is left out.
 	Dispatches map[string]Seen `json:"dispatches,omitempty"`
@@ -76,7 +95,7 @@ type Seen struct {
 	// Worked reports whether any of the agents has had a job.
 	Worked bool `json:"worked,omitempty"`
 	// Connected is how many of the agents are connected now; Useless of them
-	// came without a tag that they were told to carry; see countUseless.
+	// came without a tag that they were told to carry; see countWrongTags.
 	Connected int `json:"connected,omitempty"`
 	WrongTags int `json:"wrongTags,omitempty"`
 }
@@ -87,7 +106,20 @@ type Unmatched struct {
 	Rules []string `json:"rules"`
 	// Missing are the rules that the nearest overlay does not satisfy.
 	Missing []string `json:"missing"`
+	// Unclustered reports that the jobs are in no Buildkite cluster, while the
+	// queue that the overlays serve is in one: their agents cannot take them.
+	Unclustered bool `json:"unclustered,omitempty"`
 	// Jobs is how many runnable jobs there are, and Example the page of one.
+	Jobs    int    `json:"jobs"`
+	Example string `json:"example,omitempty"`
+}
+
+// Unserved is a queue with pending jobs that no overlay serves.
+type Unserved struct {
+	// Queue is its key, or "*" for jobs that ask for any queue and match no
+	// overlay.
+	Queue string `json:"queue"`
+	// Jobs is how many pending jobs there are, and Example the page of one.
 	Jobs    int    `json:"jobs"`
 	Example string `json:"example,omitempty"`
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // Observe reduces a snapshot to one observation per queue that an overlay
-// serves, ordered by the queue's key. The register says which indexes were seen
-// before; it should have noted this snapshot already.
+// serves, ordered by the queue's key. The registrations say which indexes were
+// seen before; they should have noted this snapshot already.
 func Observe(overlays []Overlay, s Snapshot, r *Registrations) []Observation {
 	jobs := classify(s.Jobs)
 	agents := asOfJobs(s)
@@ -18,13 +18,48 @@ func Observe(overlays []Overlay, s Snapshot, r *Registrations) []Observation {
 			connected[id]++
 		}
 	}
-	var observations []Observation
-	for key, group := range byQueue(overlays) {
-		q := queueReader{overlays: group, snapshot: s, register: r, connected: connected}
-		observations = append(observations, q.read(key, jobs[key], agents))
+	readers := newReaders(overlays, s)
+	for _, c := range jobs[anyQueue] {
+		if i := slices.IndexFunc(readers, func(q queueReader) bool { return len(q.serving(c)) > 0 }); i >= 0 {
+			jobs[readers[i].key] = append(jobs[readers[i].key], c)
+		}
 	}
-	slices.SortFunc(observations, func(a, b Observation) int { return cmp.Compare(a.Queue, b.Queue) })
+	observations := make([]Observation, len(readers))
+	for i, q := range readers {
+		q.registrations, q.connected = r, connected
+		observations[i] = q.read(jobs[q.key], agents)
+	}
 	return observations
+}
+
+// anyQueue is the key of jobs that ask for any queue: queue=* takes every agent
+// (docs agent/cli/reference/start.md, "Agent targeting"). They count for the
+// first queue that has an overlay for them.
+const anyQueue = "*"
+
+// FindUnserved lists the queues with pending jobs that no overlay serves, by key.
+func FindUnserved(overlays []Overlay, s Snapshot) []Unserved {
+	readers := newReaders(overlays, s)
+	var all []Unserved
+	for key, classes := range classify(s.Jobs) {
+		served := slices.ContainsFunc(readers, func(q queueReader) bool { return q.key == key })
+		u := Unserved{Queue: key}
+		for _, c := range classes {
+			served := served || key == anyQueue && slices.ContainsFunc(readers, func(q queueReader) bool { return len(q.serving(c)) > 0 })
+			if served || c.pending == 0 {
+				continue
+			}
+			u.Jobs += c.pending
+			if u.Example == "" || c.example != "" && c.example < u.Example {
+				u.Example = c.example
+			}
+		}
+		if u.Jobs > 0 {
+			all = append(all, u)
+		}
+	}
+	slices.SortFunc(all, func(a, b Unserved) int { return cmp.Compare(a.Queue, b.Queue) })
+	return all
 }
 
 // byQueue groups overlays by their queue's key, each group ordered by priority
@@ -67,8 +102,12 @@ func asOfJobs(s Snapshot) []Agent {
 		if clustered && agents[i].Cluster == "" {
 			agents[i].Cluster = unclustered
 		}
-		if agents[i].State == AgentIdle && working[agents[i].ID] {
+		switch {
+		case agents[i].State != AgentIdle:
+		case working[agents[i].ID]:
 			agents[i].State = AgentBusy
+		case lingers(agents[i], s.At):
+			agents[i].State = AgentStopping
 		}
 	}
 	for _, g := range s.Sightings {
@@ -80,63 +119,115 @@ func asOfJobs(s Snapshot) []Agent {
 	return agents
 }
 
-// queueReader makes the observation of one queue.
-type queueReader struct {
-	overlays  []Overlay // in order
-	snapshot  Snapshot
-	register  *Registrations
-	connected map[string]int // agents by dispatch
+// longestLinger is how long an agent that has finished its one job may stay
+// connected: 57 to 60 s were seen when streaming with versions 3.122 to 3.127
+// (buildkite/agent pull request #3994), 2 to 9 s when polling with 3.138.
+const longestLinger = 90 * time.Second
+
+// lingers reports whether an agent of muster's has had its one job and is about
+// to leave. It is listed as connected without a job, but takes no other. One
+// that stays longer was told by its template to take more jobs.
+func lingers(a Agent, now time.Time) bool {
+	_, own := tagValue(a.Tags, TagDispatch)
+	return own && !a.LastJobFinished.IsZero() && now.Sub(a.LastJobFinished) < longestLinger
 }
 
-func (q queueReader) read(key string, classes []*class, agents []Agent) Observation {
-	o := Observation{At: q.snapshot.At.UTC().Truncate(time.Second), Queue: key}
+// queueReader makes the observation of one queue.
+type queueReader struct {
+	key       string
+	overlays  []Overlay    // in order
+	clusters  []string     // of each overlay; empty is any
+	suspended []Suspension // of each overlay
+	snapshot  Snapshot
+
+	registrations *Registrations
+	connected     map[string]int // agents by dispatch
+}
+
+// newReaders returns a reader for each queue that an overlay serves, by key.
+func newReaders(overlays []Overlay, s Snapshot) []queueReader {
+	var all []queueReader
+	for key, group := range byQueue(overlays) {
+		q := queueReader{key: key, overlays: group, snapshot: s, clusters: make([]string, len(group)), suspended: make([]Suspension, len(group))}
+		unknown := Unknown(key, s)
+		for i, o := range group {
+			q.clusters[i], q.suspended[i] = q.cluster(o.Policy)
+			if unknown && !q.suspended[i].Active() {
+				q.suspended[i] = Suspension{Code: UnknownQueue, Queue: key}
+			}
+		}
+		all = append(all, q)
+	}
+	slices.SortFunc(all, func(a, b queueReader) int { return cmp.Compare(a.key, b.key) })
+	return all
+}
+
+// serving returns the names of the overlays whose agents may take the jobs of a
+// class, sorted.
+func (q queueReader) serving(c *class) []string {
+	var names []string
+	for i, o := range q.overlays {
+		if sameJobCluster(c.cluster, q.clusters[i]) && satisfies(o.AgentTags(), c.rules) {
+			names = append(names, o.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// sameJobCluster reports whether a job of a cluster, or of none, may be taken by
+// agents of the cluster; empty is any.
+func sameJobCluster(job, cluster string) bool { return cluster == "" || job == cluster }
+
+func (q queueReader) read(classes []*class, agents []Agent) Observation {
+	o := Observation{At: q.snapshot.At.UTC().Truncate(time.Second), Queue: q.key}
 	supplies := make([]Supply, len(q.overlays))
-	tags := make([][]string, len(q.overlays))
-	clusters := make([]string, len(q.overlays))
 	for i, overlay := range q.overlays {
-		clusters[i], supplies[i].Suspended = q.cluster(overlay.Policy)
-		supplies[i].Overlay = overlay.Name
-		supplies[i].Dispatches = q.seen(overlay)
-		tags[i] = overlay.AgentTags()
+		supplies[i] = Supply{Overlay: overlay.Name, Suspended: q.suspended[i], Dispatches: q.seen(overlay)}
 	}
 	var served []*class
 	for _, c := range classes {
-		var inCluster [][]string
-		for i, overlay := range q.overlays {
-			if clusters[i] != "" && c.cluster != clusters[i] {
-				continue
-			}
-			inCluster = append(inCluster, tags[i])
-			if satisfies(tags[i], c.rules) {
-				c.overlays = append(c.overlays, overlay.Name)
-			}
-		}
-		switch {
-		case len(c.overlays) > 0:
-			slices.Sort(c.overlays)
+		c.overlays = q.serving(c)
+		if len(c.overlays) > 0 {
+			c.lookAhead(q.overlays)
 			served = append(served, c)
-		case len(inCluster) > 0 && c.pending > 0:
-			o.Unmatched = append(o.Unmatched, Unmatched{Rules: c.rules, Missing: nearest(inCluster, c.rules), Jobs: c.pending, Example: c.example})
+		} else if u, ok := q.unmatched(c); ok {
+			o.Unmatched = append(o.Unmatched, u)
 		}
 	}
 	o.Unmatched = fewest(o.Unmatched)
-	idle := q.countAgents(agents, key, clusters, supplies)
+	idle := q.countAgents(agents, supplies)
 	for i := range idle {
-		idle[i].credit = creditTo(idle[i].Agent, tags, clusters)
+		idle[i].credit = creditTo(idle[i].Agent, q.overlays, q.clusters)
 	}
 	q.markReplacing(idle)
-	q.countUseless(idle, served, supplies)
-	taken, spare := matchIdle(idle, served)
-	o.Jobs = demands(served, taken)
-	for k, n := range spare {
-		supplies[k.credit].Spare += n
-		if k.replacing {
-			supplies[k.credit].Replacing += n
-		}
-	}
+	q.countWrongTags(idle, served, supplies)
+	alike, counts := kinds(idle, served)
+	o.Jobs, o.Idle = group(served, alike, counts, q.overlays)
 	slices.SortFunc(supplies, func(a, b Supply) int { return cmp.Compare(a.Overlay, b.Overlay) })
 	o.Overlays = supplies
 	return o
+}
+
+// unmatched says why no overlay of the queue serves a class; false where that is
+// no business of theirs, as with the jobs of another cluster.
+func (q queueReader) unmatched(c *class) (u Unmatched, ok bool) {
+	var inCluster [][]string
+	for i, overlay := range q.overlays {
+		if sameJobCluster(c.cluster, q.clusters[i]) {
+			inCluster = append(inCluster, overlay.AgentTags())
+		}
+	}
+	u = Unmatched{Rules: c.rules, Jobs: c.pending, Example: c.example}
+	switch {
+	case c.pending == 0:
+		return u, false
+	case len(inCluster) > 0:
+		u.Missing = nearest(inCluster, c.rules)
+		return u, true
+	}
+	u.Unclustered = c.cluster == ""
+	return u, u.Unclustered
 }
 
 // cluster resolves the policy's Buildkite cluster to its identifier; empty means
@@ -173,7 +264,7 @@ func (q queueReader) cluster(p Policy) (id string, why Suspension) {
 func (q queueReader) seen(o Overlay) map[string]Seen {
 	known := map[string]Seen{}
 	for _, d := range o.Dispatches {
-		s := q.register.Seen(d.ID)
+		s := q.registrations.Seen(d.ID)
 		s.Connected = q.connected[d.ID]
 		if !s.Registered.IsZero() {
 			known[d.ID] = s
@@ -184,22 +275,26 @@ func (q queueReader) seen(o Overlay) map[string]Seen {
 
 // countAgents counts the queue's agents into the supplies, and returns the
 // idle ones.
-func (q queueReader) countAgents(agents []Agent, key string, clusters []string, supplies []Supply) []idleAgent {
+func (q queueReader) countAgents(agents []Agent, supplies []Supply) []idleAgent {
 	var idle []idleAgent
 	slugs := make([]string, len(q.overlays))
 	for i, o := range q.overlays {
 		slugs[i] = o.Slug()
 	}
 	for _, a := range agents {
-		here := carries(a.Tags, TagQueue+"="+key)
-		slug, _ := tagValue(a.Tags, TagOverlay)
+		here := carries(a.Tags, TagQueue+"="+q.key)
 		inCluster := false
 		for i := range supplies {
-			serves := here && sameCluster(a.Cluster, clusters[i])
-			own := slug == slugs[i]
+			serves := here && sameCluster(a.Cluster, q.clusters[i])
+			own, namesake := q.overlays[i].owns(a.Tags, slugs[i])
 			switch {
-			case own && (!serves || a.State == AgentStopping):
+			case namesake:
+				supplies[i].Namesakes++
+			case own && a.State == AgentStopping:
 				supplies[i].Stopping++
+			case own && !serves:
+				supplies[i].Stopping++
+				supplies[i].Strayed++
 			case own:
 				supplies[i].Own++
 				if a.State == AgentBusy {

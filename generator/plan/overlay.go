@@ -12,6 +12,10 @@ type Overlay struct {
 	// Name is the overlay's path below the overlays directory, as in
 	// "default" or "linux/large".
 	Name string
+	// Fleet tells the fleet repository apart from others of the same Buildkite
+	// organisation that may have an overlay of the same name; empty where it is
+	// not known, and all agents with the overlay's tag are taken for its own.
+	Fleet string
 	// Policy is what its people ask for.
 	Policy Policy
 	// Dispatches are the manifests in git, ordered by ID.

@@ -180,7 +180,12 @@ func TestEveryJobIsServed(t *testing.T) {
 		}
 		decisions := d.decide()
 		for j, demand := range decisions[0].Observation.Jobs {
-			supply := demand.Idle
+			supply := 0
+			for _, g := range decisions[0].Observation.Idle {
+				if g.Jobs.Has(j) {
+					supply += g.Agents
+				}
+			}
 			for _, x := range decisions {
 				if slices.Contains(demand.Overlays, x.Overlay) {
 					supply += x.Sum.InFlight + x.Sum.Demand

@@ -17,6 +17,9 @@ type Retirement struct {
 	Since  time.Time    `json:"since"`
 	// Failure is how it failed; empty when it did not.
 	Failure Failure `json:"failure,omitempty"`
+	// Unknown reports that it neither failed nor showed that what failed before
+	// works again: no job was there for its agents. The breaker stays as it is.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // retireWait is how long a retirement waits for another push to ride with.
@@ -65,16 +68,64 @@ func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 	if kept && seen.Connected > 0 && seen.WrongTags == 0 {
 		return r, false // its agents may yet take one of these jobs
 	}
-	switch {
-	case d.Stale(o.At):
-	case seen.WrongTags > 0:
-		r.Failure = WrongTags
-	case r.Registered == 0:
-		r.Failure = NeverRegistered
-	case kept:
-		r.Failure = NoJobTaken
+	if s.unproven(d, seen, o.At) {
+		return r, false // its agents may yet leave early
 	}
+	if !d.Stale(o.At) {
+		r.Failure = s.failure(d, r, seen, kept, o.At)
+	}
+	r.Unknown = r.Failure == "" && !s.succeeded(d, r, seen, o.At)
 	return r, true
+}
+
+// earlyExit is how soon after all agents of a dispatch have registered the end of
+// all of them is a failure, and proof how long agents of the warm pool are watched
+// before they count as a success.
+const (
+	earlyExit = 5 * time.Minute
+	proof     = time.Minute
+)
+
+// watched reports whether the agents of a dispatch are there to stay: those of
+// the warm pool, and a probe for them.
+func (s *share) watched(d Dispatch) bool {
+	return d.Purpose == ForWarmPool || s.overlay.State.Breaker.Cause == LeftEarly
+}
+
+// unproven reports whether the agents of a dispatch have to be watched longer.
+func (s *share) unproven(d Dispatch, seen Seen, now time.Time) bool {
+	return s.watched(d) && seen.RegisteredAt != nil && seen.Connected > 0 && !seen.Worked && seen.WrongTags == 0 &&
+		now.Before(seen.RegisteredAt.Add(min(proof, d.IdleTimeout)))
+}
+
+// failure says how a dispatch failed; empty when it did not.
+func (s *share) failure(d Dispatch, r Retirement, seen Seen, kept bool, now time.Time) Failure {
+	switch {
+	case seen.WrongTags > 0:
+		return WrongTags
+	case r.Registered == 0:
+		return NeverRegistered
+	case kept:
+		return NoJobTaken
+	case s.watched(d) && !seen.Worked && seen.Connected == 0 && seen.RegisteredAt != nil &&
+		now.Before(seen.RegisteredAt.Add(min(earlyExit, d.IdleTimeout))):
+		return LeftEarly
+	}
+	return ""
+}
+
+// succeeded reports whether a dispatch without a failure shows that the cause of
+// the failures before it is gone.
+func (s *share) succeeded(d Dispatch, r Retirement, seen Seen, now time.Time) bool {
+	switch s.overlay.State.Breaker.Cause {
+	case WrongTags:
+		return seen.Worked || r.Registered > 0 && seen.Connected > 0
+	case NoJobTaken:
+		return seen.Worked
+	case LeftEarly:
+		return seen.Worked || seen.Connected > 0 && !s.unproven(d, seen, now)
+	}
+	return r.Registered > 0
 }
 
 // wholeOrder reports whether everything that was ordered together with the
@@ -105,7 +156,7 @@ func (s *share) outcomes(now time.Time) []outcome {
 	var all []outcome
 	for _, r := range s.retire {
 		if d := s.dispatch(r.ID); !d.Stale(now) {
-			all = append(all, outcome{dispatch: d, failure: r.Failure})
+			all = append(all, outcome{dispatch: d, failure: r.Failure, success: r.Failure == "" && !r.Unknown})
 		}
 	}
 	return all

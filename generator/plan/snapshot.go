@@ -37,6 +37,9 @@ type Agent struct {
 	// IdleSince is when an idle agent connected, or finished its last job; zero
 	// when unknown.
 	IdleSince time.Time
+	// LastJobFinished is when the agent finished its last job; zero when it had
+	// none.
+	LastJobFinished time.Time
 }
 
 // AgentState is what a connected agent is doing.
@@ -65,6 +68,8 @@ type Job struct {
 	State JobState
 	// Since is when the job became runnable; zero unless State is JobScheduled.
 	Since time.Time
+	// Created is when the job was created; zero when unknown.
+	Created time.Time
 	// URL is the job's page, for reports.
 	URL string
 }

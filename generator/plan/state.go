@@ -14,11 +14,14 @@ type State struct {
 	// Ordered are the agents ordered in the last hour, oldest first; kept only
 	// where the policy limits them.
 	Ordered []Ordered `json:"ordered,omitempty"`
+	// LookedAhead is when the newest upcoming job was created that agents were
+	// dispatched for; zero where the policy does not look ahead.
+	LookedAhead time.Time `json:"lookedAhead,omitzero"`
 }
 
 // Equal reports whether two states say the same.
 func (s State) Equal(other State) bool {
-	return s.Breaker.Equal(other.Breaker) && slices.EqualFunc(s.Ordered, other.Ordered, func(a, b Ordered) bool {
+	return s.Breaker.Equal(other.Breaker) && s.LookedAhead.Equal(other.LookedAhead) && slices.EqualFunc(s.Ordered, other.Ordered, func(a, b Ordered) bool {
 		return a.At.Equal(b.At) && a.Agents == b.Agents
 	})
 }
@@ -47,6 +50,12 @@ func (s *share) state(now time.Time) State {
 		next.Ordered, _ = s.overlay.State.lastHour(now)
 		if s.sum.Dispatch > 0 {
 			next.Ordered = append(slices.Clone(next.Ordered), Ordered{At: now, Agents: s.sum.Dispatch})
+		}
+	}
+	if s.policy.Lookahead > 0 {
+		next.LookedAhead = s.overlay.State.LookedAhead
+		if s.lookedAhead.After(next.LookedAhead) {
+			next.LookedAhead = s.lookedAhead
 		}
 	}
 	return next

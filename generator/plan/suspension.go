@@ -37,7 +37,7 @@ const (
 	BackingOff SuspensionCode = "backing-off"
 	// UnknownCluster: Buildkite shows no such cluster.
 	UnknownCluster SuspensionCode = "unknown-cluster"
-	// UnknownQueue: the policy's cluster has no such queue.
+	// UnknownQueue: the policy's cluster, or any, has no such queue.
 	UnknownQueue SuspensionCode = "unknown-queue"
 	// AmbiguousQueue: several clusters have the queue, and the policy names none.
 	AmbiguousQueue SuspensionCode = "ambiguous-queue"
@@ -72,6 +72,9 @@ func (s Suspension) String() string {
 	case UnknownCluster:
 		return fmt.Sprintf("unknown cluster: Buildkite shows no cluster %q; check its name or id, and that the token has the scope read_clusters", s.Cluster)
 	case UnknownQueue:
+		if s.Cluster == "" {
+			return fmt.Sprintf("unknown queue: no cluster has a queue %q, and no agent and no job is in it; check its key", s.Queue)
+		}
 		return fmt.Sprintf("unknown queue: cluster %q has no queue %q", s.Cluster, s.Queue)
 	case AmbiguousQueue:
 		return fmt.Sprintf("ambiguous queue: several clusters have a queue %q; set spec.cluster", s.Queue)

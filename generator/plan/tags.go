@@ -2,7 +2,9 @@ package plan
 
 import (
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Tag keys that muster gives its agents, beside the queue and the policy's own.
@@ -11,6 +13,13 @@ const (
 	TagDispatch = "dispatch"
 	TagIndex    = "index"
 	TagOverlay  = "overlay"
+	// TagFleet tells the fleet repository apart from others of the same
+	// Buildkite organisation; see [Overlay.Fleet].
+	TagFleet = "muster"
+	// TagWarm is carried by agents of the warm pool: their idle time-out in
+	// seconds. It is told to the agent, because the manifest leaves git while the
+	// agent lives, and the policy may be edited.
+	TagWarm = "muster-warm"
 )
 
 // tagValue returns the value of the first tag with the key.
@@ -45,16 +54,48 @@ func carries(tags []string, rule string) bool {
 
 // AgentTags are the tags that agents of the overlay are told to carry, except
 // for those of their dispatch and their index: the queue, the policy's own,
-// and the overlay.
+// the overlay, and the fleet where it is known.
 func (o Overlay) AgentTags() []string {
 	tags := append([]string{TagQueue + "=" + o.Policy.Queue}, o.Policy.Tags...)
-	return append(tags, TagOverlay+"="+o.Slug())
+	tags = append(tags, TagOverlay+"="+o.Slug())
+	if o.Fleet != "" {
+		tags = append(tags, TagFleet+"="+o.Fleet)
+	}
+	return tags
 }
 
-// outdated reports whether the policy has been given tags since the dispatch
-// was ordered. Its agents cannot be expected to take jobs that ask for those.
+// outdated reports whether the policy has been given tags or another cluster
+// since the dispatch was ordered. Its agents cannot be expected to take jobs
+// that ask for those.
 func (o Overlay) outdated(d Dispatch) bool {
-	return d.Tags != nil && !satisfies(d.Tags, o.AgentTags())
+	return o.strayed(d) || d.Tags != nil && !satisfies(d.Tags, without(o.AgentTags(), TagFleet))
+}
+
+// strayed reports whether the policy has been given another cluster since the
+// dispatch was ordered: its agents serve the old one.
+func (o Overlay) strayed(d Dispatch) bool { return d.Cluster != nil && *d.Cluster != o.Policy.Cluster }
+
+// owns reports whether an agent with the tags is the overlay's, and whether it is
+// a namesake's: of another fleet that has an overlay of the same name.
+func (o Overlay) owns(tags []string, slug string) (own, namesake bool) {
+	if of, _ := tagValue(tags, TagOverlay); of != slug {
+		return false, false
+	}
+	fleet, said := tagValue(tags, TagFleet)
+	own = !said || o.Fleet == "" || fleet == o.Fleet // one of 0.2.0 does not say
+	return own, !own
+}
+
+// warmTimeout returns the idle time-out that an agent of the overlay's warm pool
+// was given; false when it is none. Agents of 0.2.0 are known by the names of
+// their dispatches, and are presumed to have the policy's.
+func (o Overlay) warmTimeout(tags []string) (time.Duration, bool) {
+	if text, ok := tagValue(tags, TagWarm); ok {
+		seconds, err := strconv.Atoi(text)
+		return time.Duration(seconds) * time.Second, err == nil && seconds > 0
+	}
+	id, _ := tagValue(tags, TagDispatch)
+	return o.Policy.WarmIdleTimeout, strings.HasPrefix(id, o.Slug()+formerWarmInfix)
 }
 
 func without(tags []string, key string) []string {
