@@ -75,7 +75,7 @@ type Generator struct {
 	loader     *manifest.Loader
 	loaded     loaded
 	register   plan.Registrations
-	window     window
+	lookback   plan.Lookback
 	conditions []condition
 }
 
@@ -175,11 +175,11 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		return result, nil
 	}
 	now := g.cfg.Clock.Now().UTC().Truncate(time.Second)
-	snapshot, err := g.cfg.Buildkite.Snapshot(ctx, now, g.window.since(now, overlays, &g.register))
+	snapshot, err := g.cfg.Buildkite.Snapshot(ctx, now, g.lookback.Since(now, overlays, &g.register))
 	if err != nil {
 		return result, fmt.Errorf("observing Buildkite: %w", err)
 	}
-	g.window.observed(now, overlays)
+	g.lookback.Observed(now, overlays)
 	g.register.Note(snapshot)
 	g.register.Reconcile(overlays, now)
 	for _, o := range plan.Observe(overlays, snapshot, &g.register) {

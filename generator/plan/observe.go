@@ -107,7 +107,7 @@ func (q queueReader) read(key string, classes []*class, agents []Agent) Observat
 				continue
 			}
 			inCluster = append(inCluster, tags[i])
-			if satisfies(tags[i], c.rules) {
+			if Satisfies(tags[i], c.rules) {
 				c.overlays = append(c.overlays, overlay.Name)
 			}
 		}

@@ -23,10 +23,10 @@ func tagValue(tags []string, key string) (string, bool) {
 	return "", false
 }
 
-// satisfies reports whether an agent with the tags may take a job with the
+// Satisfies reports whether an agent with the tags may take a job with the
 // rules: every rule must be among the tags, and "key=*" takes any value of key.
 // Source: buildkite.com/docs/agent/v3/cli-start#agent-targeting.
-func satisfies(tags, rules []string) bool {
+func Satisfies(tags, rules []string) bool {
 	for _, rule := range rules {
 		if !carries(tags, rule) {
 			return false
@@ -54,7 +54,7 @@ func (o Overlay) AgentTags() []string {
 // outdated reports whether the policy has been given tags since the dispatch
 // was ordered. Its agents cannot be expected to take jobs that ask for those.
 func (o Overlay) outdated(d Dispatch) bool {
-	return d.Tags != nil && !satisfies(d.Tags, o.AgentTags())
+	return d.Tags != nil && !Satisfies(d.Tags, o.AgentTags())
 }
 
 func without(tags []string, key string) []string {

@@ -170,7 +170,7 @@ func (r *run) create(d plan.Dispatch) {
 	r.starting += d.Agents
 	r.cluster.Run(Work{
 		Name: d.ID, Agents: d.Agents, NotAfter: d.NotAfter, IdleTimeout: d.IdleTimeout,
-		Tags: append(tags(r.overlay), plan.TagDispatch+"="+d.ID),
+		Tags: append(r.overlay.AgentTags(), plan.TagDispatch+"="+d.ID),
 		Came: func() { o.up++; r.starting-- },
 		Gone: func(registered bool) {
 			r.alive--
@@ -237,9 +237,9 @@ func (r *run) pods() (alive, starting int) {
 // done reports whether every job that an agent could take has finished.
 func (r *run) done() bool {
 	s := r.buildkite.Snapshot(time.Time{})
-	mine := tags(r.overlay)
+	mine := r.overlay.AgentTags()
 	for i := range s.Jobs {
-		if matches(mine, s.Jobs[i].Rules) {
+		if plan.Satisfies(mine, s.Jobs[i].Rules) {
 			return false
 		}
 	}
