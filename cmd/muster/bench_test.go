@@ -332,7 +332,7 @@ func BenchmarkTicks(b *testing.B) {
 	inArenas(b, func(a *arena) {
 		a.simulate(start.Add(-15 * time.Second))
 		cluster := &simulation.Cluster{Buildkite: a.buildkite, BuildkiteCluster: a.queue,
-			Boot: [2]time.Duration{10 * time.Second, 20 * time.Second}, Random: rand.New(rand.NewPCG(1, 1))}
+			Fate: simulation.Trouble{}.Fates([2]time.Duration{10 * time.Second, 20 * time.Second}, rand.New(rand.NewPCG(1, 1)))}
 		syncer, err := gitops.New(gitops.Config{URL: a.git.URL + "/fleet.git"})
 		a.check(err)
 		reached, resume := make(chan struct{}), make(chan struct{})

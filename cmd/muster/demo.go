@@ -79,7 +79,7 @@ func playDemo(ctx context.Context, out, progress io.Writer, dir string, length t
 	defer git.Close()
 	url := git.URL + "/fleet.git"
 	d := &demo{out: progress, end: demoStart().Add(length)}
-	d.buildkite = fakebuildkite.New(fakebuildkite.Options{Now: demoStart()})
+	d.buildkite = fakebuildkite.New(fakebuildkite.Options{Now: demoStart(), OnAgentEnd: func(a fakebuildkite.AgentRecord) { d.cluster.AgentEnded(a) }})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("starting the simulated Buildkite: %w", err)
@@ -95,7 +95,10 @@ func playDemo(ctx context.Context, out, progress io.Writer, dir string, length t
 	queue := d.buildkite.AddCluster("ci")
 	d.buildkite.AddQueue(queue, "default")
 	d.buildkite.SetDefaultQueue(queue, "default")
-	d.cluster = &simulation.Cluster{Buildkite: d.buildkite, BuildkiteCluster: queue, Boot: [2]time.Duration{25 * time.Second, 70 * time.Second}, Random: random}
+	d.cluster = &simulation.Cluster{
+		Buildkite: d.buildkite, BuildkiteCluster: queue,
+		Fate: simulation.Trouble{}.Fates([2]time.Duration{25 * time.Second, 70 * time.Second}, random),
+	}
 	d.morning(queue, random)
 	d.buildkite.At(demoStart().Add(demoSync), func() { d.sync(ctx) })
 

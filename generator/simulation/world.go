@@ -64,6 +64,9 @@ const (
 
 func (w World) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(w.Seed, stream)) }
 
+// fates are those of the pods, in the order in which they are created.
+func (w World) fates() func() Fate { return w.Trouble.Fates(w.Boot, w.random(streamPods)) }
+
 // run is one algorithm in one world with one workload.
 type run struct {
 	world     World
@@ -74,10 +77,10 @@ type run struct {
 	sync      *rand.Rand
 	ticks     *rand.Rand
 
-	started  map[string]bool
-	alive    int // pods that were created and have not ended
-	starting int // of them, those that have not registered
-	last     *order
+	alive    int           // pods that were created and have not ended
+	starting int           // of them, those that have not registered
+	last     plan.Dispatch // the last that was synced
+	lastUp   int           // its pods that have registered or come to their end
 	commits  int
 	noShows  int
 	// looked are the times of ticks that went through, and synced those of the
@@ -85,9 +88,6 @@ type run struct {
 	looked, synced []time.Time
 	observe        func(Act)
 }
-
-// order is what became of one order.
-type order struct{ agents, up int }
 
 // Play runs an algorithm through a workload. Observe, when it is not nil, is
 // given every act that is pushed, as it is pushed.
@@ -122,7 +122,7 @@ func Play(w World, load Workload, algorithm Algorithm, observe func(Act)) Measur
 func newRun(w World, algorithm Algorithm, start time.Time) *run {
 	w.Policy.Cluster = "" // whatever it is called, this is the one
 	r := &run{
-		world: w, algorithm: algorithm, started: map[string]bool{},
+		world: w, algorithm: algorithm,
 		overlay: plan.Overlay{Name: "default", Policy: w.Policy},
 		sync:    w.random(streamSync), ticks: w.random(streamTicks),
 	}
@@ -130,7 +130,7 @@ func newRun(w World, algorithm Algorithm, start time.Time) *run {
 	home := r.buildkite.AddCluster("ci")
 	r.buildkite.AddQueue(home, w.Policy.Queue)
 	r.buildkite.SetDefaultQueue(home, w.Policy.Queue)
-	r.cluster = Cluster{Buildkite: r.buildkite, BuildkiteCluster: home, Boot: w.Boot, Trouble: w.Trouble, Random: w.random(streamPods)}
+	r.cluster = Cluster{Buildkite: r.buildkite, BuildkiteCluster: home, Fate: w.fates(), Nodes: w.Trouble.Nodes, Came: r.came, Gone: r.gone}
 	return r
 }
 
@@ -152,8 +152,7 @@ func (r *run) nextSync() {
 func (r *run) apply() {
 	kept := r.overlay.Dispatches[:0:0]
 	for _, d := range r.overlay.Dispatches {
-		if !r.started[d.ID] {
-			r.started[d.ID] = true
+		if !r.cluster.Created(d.ID) {
 			r.create(d)
 		}
 		if !d.NotAfter.IsZero() {
@@ -163,24 +162,38 @@ func (r *run) apply() {
 	r.overlay.Dispatches = kept
 }
 
+// create runs a Job. All agents have one priority, whoever ordered them and
+// why: those of base/job.yaml are muster's own, and no rule that it is compared
+// with has any.
 func (r *run) create(d plan.Dispatch) {
-	o := &order{agents: d.Agents}
-	r.last = o
+	r.last, r.lastUp = d, 0
 	r.alive += d.Agents
 	r.starting += d.Agents
-	r.cluster.Run(Work{
+	r.cluster.Run(Job{
 		Name: d.ID, Agents: d.Agents, NotAfter: d.NotAfter, IdleTimeout: d.IdleTimeout,
 		Tags: append(r.overlay.AgentTags(), plan.TagDispatch+"="+d.ID),
-		Came: func() { o.up++; r.starting-- },
-		Gone: func(registered bool) {
-			r.alive--
-			if !registered {
-				o.up++
-				r.starting--
-				r.noShows++
-			}
-		},
 	})
+}
+
+// came and gone keep count of what the cluster knows.
+func (r *run) came(p *Pod) {
+	r.starting--
+	r.up(p)
+}
+
+func (r *run) gone(p *Pod) {
+	r.alive--
+	if p.Agent == "" {
+		r.starting--
+		r.noShows++
+		r.up(p)
+	}
+}
+
+func (r *run) up(p *Pod) {
+	if p.Job.Name == r.last.ID {
+		r.lastUp++
+	}
 }
 
 // tick lets the algorithm look and act, unless something fails.
@@ -213,8 +226,8 @@ func (r *run) view(at time.Time) View {
 	v := View{At: at, Tip: fmt.Sprintf("%08x", len(r.looked)), Overlay: r.overlay, Snapshot: r.buildkite.Snapshot}
 	v.Pods.Alive, v.Pods.Starting = r.pods()
 	v.Pods.LastUp = 1
-	if r.last != nil {
-		v.Pods.LastUp = float64(r.last.up) / float64(r.last.agents)
+	if r.last.Agents > 0 {
+		v.Pods.LastUp = float64(r.lastUp) / float64(r.last.Agents)
 	}
 	if v.Pods.Alive > r.alive {
 		v.Pods.LastUp = 0 // an order is not even synced
@@ -226,7 +239,7 @@ func (r *run) view(at time.Time) View {
 func (r *run) pods() (alive, starting int) {
 	alive, starting = r.alive, r.starting
 	for _, d := range r.overlay.Dispatches {
-		if !r.started[d.ID] {
+		if !r.cluster.Created(d.ID) {
 			alive += d.Agents
 			starting += d.Agents
 		}
