@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -111,12 +110,16 @@ func (s *simulate) run(cmd *cobra.Command) error {
 		return err
 	}
 	if s.jsonFile != "" {
-		if err := writeFile(s.jsonFile, func(out io.Writer) error { return s.writeJSON(out, cases, algorithms, rows) }); err != nil {
+		text, err := comparisonJSON(cases, algorithms, rows)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(s.jsonFile, text, 0o666); err != nil {
 			return err
 		}
 	}
 	if s.chart != "" {
-		return writeFile(s.chart, func(out io.Writer) error { return writeChart(out, cases, algorithms, rows) })
+		return os.WriteFile(s.chart, comparisonChart(cases, algorithms, rows), 0o666)
 	}
 	return nil
 }
@@ -224,13 +227,4 @@ func (s *simulate) cases(cmd *cobra.Command, world simulation.World) ([]simulati
 		cases = append(cases, simulation.Case{World: g.World(world), Workload: load, About: g.About})
 	}
 	return cases, nil
-}
-
-// writeFile writes a whole file or says why not.
-func writeFile(name string, write func(io.Writer) error) error {
-	var text strings.Builder
-	if err := write(&text); err != nil {
-		return fmt.Errorf("writing %s: %w", name, err)
-	}
-	return os.WriteFile(name, []byte(text.String()), 0o666)
 }
