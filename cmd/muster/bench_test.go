@@ -81,7 +81,7 @@ var arenaSizes = map[string]gitserver.Size{
 // inArenas runs a benchmark in an arena of each size.
 func inArenas(b *testing.B, run func(a *arena)) {
 	binary := filepath.Join(b.TempDir(), "muster")
-	build := exec.Command("go", "build", "-trimpath", "-o", binary, ".") // as make build does
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, ".") // as make build does
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("building muster: %v\n%s", err, out)
