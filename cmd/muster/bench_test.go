@@ -20,13 +20,11 @@ import (
 	"testing"
 	"time"
 
-	"muster/base"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/simulation"
 	"muster/gitops"
-	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 )
 
@@ -121,27 +119,16 @@ func (a *arena) open() {
 	_, err = a.repo.GitInput(fmt.Appendf(nil, "commit refs/heads/main\ncommitter Else <else@example.com> %d +0000\ndata 5\nmove\n\nfrom %s\n"+
 		"R overlays/default/dispatches overlays/shared/dispatches\nD overlays/default\nD base\n\n", start.Add(-time.Hour).Unix(), head), "fast-import", "--quiet")
 	a.check(err)
-	files, err := overlayFiles("default", "default")
+	changes, err := starterChanges(func(policy []byte) []byte {
+		return bytes.Replace(policy, []byte("max: 10 "), []byte("max: 20000 "), 1)
+	})
 	a.check(err)
-	files["scaling.yaml"] = bytes.Replace(files["scaling.yaml"], []byte("max: 10 "), []byte("max: 20000 "), 1)
-	a.commit("overlays/default/", files)
-	files, err = embedded(base.Files, ".")
+	_, err = a.repo.Commit("Begin the fleet\n", start.Add(-time.Hour), changes...)
 	a.check(err)
-	a.commit("base/", files)
 
 	a.git, err = gitserver.Serve(root, gitserver.Options{Wrap: a.weigh})
 	a.check(err)
 	a.b.Cleanup(a.git.Close)
-}
-
-func (a *arena) commit(dir string, files map[string][]byte) {
-	var changes []branch.Change
-	for name, content := range files {
-		changes = append(changes, branch.Change{Path: dir + name, Content: content})
-	}
-	slices.SortFunc(changes, func(x, y branch.Change) int { return strings.Compare(x.Path, y.Path) })
-	_, err := a.repo.Commit("Begin the fleet\n", start.Add(-time.Hour), changes...)
-	a.check(err)
 }
 
 // generated returns the generated repository, made once.

@@ -11,20 +11,17 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"muster/base"
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/simulation"
 	"muster/gitops"
-	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 )
 
@@ -153,25 +150,10 @@ func demoRepository(dir string) (gitserver.Repository, error) {
 	if err := repository.Configure("muster.demo", "true"); err != nil {
 		return repository, err
 	}
-	files, err := overlayFiles("default", "default")
+	changes, err := starterChanges(demoPolicy)
 	if err != nil {
 		return repository, err
 	}
-	baseFiles, err := embedded(base.Files, ".")
-	if err != nil {
-		return repository, err
-	}
-	var changes []branch.Change
-	for name, content := range baseFiles {
-		changes = append(changes, branch.Change{Path: "base/" + name, Content: content})
-	}
-	for name, content := range files {
-		if name == "scaling.yaml" {
-			content = demoPolicy(content)
-		}
-		changes = append(changes, branch.Change{Path: "overlays/default/" + name, Content: content})
-	}
-	slices.SortFunc(changes, func(a, b branch.Change) int { return strings.Compare(a.Path, b.Path) })
 	_, err = repository.Commit("Begin the fleet\n\nAs muster init writes it, with at most 40 agents and a buffer of 2.\n", demoStart().Add(-time.Hour), changes...)
 	return repository, err
 }
