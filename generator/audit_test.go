@@ -100,12 +100,7 @@ func (a *audit) pushed(pushed []*commit) {
 	if pushed[0].act == nil {
 		return
 	}
-	var m *muster
-	for _, x := range a.w.musters {
-		if x.name == pushed[0].who {
-			m = x
-		}
-	}
+	m := a.w.musters[slices.IndexFunc(a.w.musters, func(m *muster) bool { return m.name == pushed[0].who })]
 	before := pushed[0].parent
 	overlays := a.load(before.tree)
 	demand, all := map[string]int{}, map[string]int{}

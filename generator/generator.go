@@ -61,8 +61,6 @@ type Config struct {
 	Overlays string
 	// DryRun does everything but commit.
 	DryRun bool
-	// Tries is how often one tick looks again after a lost race; zero means 5.
-	Tries int
 	// Log is optional.
 	Log *slog.Logger
 	// Done is called after each tick of [Generator.Run]; optional.
@@ -81,9 +79,6 @@ type Generator struct {
 
 // New returns a Generator.
 func New(cfg Config) *Generator {
-	if cfg.Tries == 0 {
-		cfg.Tries = 5
-	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -130,12 +125,16 @@ func invalid(overlay string, err error) Suspended {
 // ErrRaces is returned by a tick that lost the race on every try.
 var ErrRaces = errors.New("another writer was first on every try")
 
+// tries is how often one tick looks before it gives up: after as many lost races
+// somebody else is at work, and the next tick is not far.
+const tries = 5
+
 // Tick looks once, decides once and commits once. After a lost race it does so
-// again, as often as the configuration says. An error means that nothing was
+// again, a few times. An error means that nothing was
 // committed; suspended overlays are no error but are listed in the result.
 func (g *Generator) Tick(ctx context.Context) (Result, error) {
 	var result Result
-	for try := range g.cfg.Tries {
+	for try := range tries {
 		if err := g.backOff(ctx, try); err != nil {
 			return result, err
 		}
@@ -149,7 +148,7 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 		result.Races++
 		g.cfg.Log.Info("another writer was first, looking again", "tip", result.Tip.Commit, "try", try+1)
 	}
-	return result, fmt.Errorf("%w (%d)", ErrRaces, g.cfg.Tries)
+	return result, fmt.Errorf("%w (%d)", ErrRaces, tries)
 }
 
 // attempt is the tick itself.

@@ -217,12 +217,7 @@ func (w *world) edit(what string, changes ...branch.Change) {
 // play lets the musters tick until the end, or until done says so.
 func (w *world) play(until time.Duration, done func() bool) {
 	for {
-		var next *muster
-		for _, m := range w.musters {
-			if next == nil || m.next.Before(next.next) {
-				next = m
-			}
-		}
+		next := slices.MinFunc(w.musters, func(a, b *muster) int { return a.next.Compare(b.next) })
 		if next.next.Sub(worldStart()) >= until {
 			w.server.AdvanceTo(worldStart().Add(until))
 			return

@@ -29,9 +29,6 @@ type World struct {
 	// BuildkiteFails and PushFails are the shares of ticks that cannot read
 	// Buildkite, or cannot push what they decided.
 	BuildkiteFails, PushFails float64
-	// Drain is how long the world goes on after the last build has come, to
-	// let the rest be served.
-	Drain time.Duration
 	// Seed makes all that is left to chance: the same for every algorithm.
 	Seed uint64
 }
@@ -46,9 +43,13 @@ func DefaultWorld() World {
 			IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
 		},
 		Interval: 15 * time.Second, Sync: 20 * time.Second, Jitter: 10 * time.Second,
-		Boot: [2]time.Duration{25 * time.Second, 70 * time.Second}, Drain: 3 * time.Hour, Seed: 1,
+		Boot: [2]time.Duration{25 * time.Second, 70 * time.Second}, Seed: 1,
 	}
 }
+
+// drain is how long the world goes on, at most, after the last build has come,
+// to let the rest be served.
+const drain = 3 * time.Hour
 
 // Start is when a simulated run begins unless its workload says otherwise: a
 // Monday, at midnight.
@@ -91,25 +92,25 @@ type run struct {
 
 // Play runs an algorithm through a workload. Observe, when it is not nil, is
 // given every act that is pushed, as it is pushed.
-func Play(w World, load Workload, algorithm Algorithm, observe func(Act)) Measures {
-	start := load.Start
+func Play(w World, workload Workload, algorithm Algorithm, observe func(Act)) Measures {
+	start := workload.Start
 	if start.IsZero() {
 		start = Start()
 	}
 	r := newRun(w, algorithm, start)
 	r.observe = observe
-	for _, a := range load.Arrivals {
+	for _, a := range workload.Arrivals {
 		r.buildkite.At(start.Add(a.At), func() {
 			b := a.Build
 			b.Cluster = r.cluster.BuildkiteCluster
 			r.buildkite.CreateBuild(b)
 		})
 	}
-	end := start.Add(load.Length)
+	end := start.Add(workload.Length)
 	r.nextSync()
 	for at := start; ; at = at.Add(w.Interval) {
 		r.buildkite.AdvanceTo(at)
-		if !at.Before(end) && (!at.Before(end.Add(w.Drain)) || r.done()) {
+		if !at.Before(end) && (!at.Before(end.Add(drain)) || r.done()) {
 			break
 		}
 		r.tick(at)
@@ -251,10 +252,6 @@ func (r *run) pods() (alive, starting int) {
 func (r *run) done() bool {
 	s := r.buildkite.Snapshot(time.Time{})
 	mine := r.overlay.AgentTags()
-	for i := range s.Jobs {
-		if plan.Satisfies(mine, s.Jobs[i].Rules) {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(s.Agents, func(a plan.Agent) bool { return a.State == plan.AgentBusy })
+	return !slices.ContainsFunc(s.Jobs, func(j plan.Job) bool { return plan.Satisfies(mine, j.Rules) }) &&
+		!slices.ContainsFunc(s.Agents, func(a plan.Agent) bool { return a.State == plan.AgentBusy })
 }
