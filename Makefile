@@ -11,6 +11,10 @@ BENCH_TURNS ?= 15
 BENCH_TICKS ?= 200
 BENCH_DIR   ?=
 BENCH_TABLE := $(CURDIR)/bin/bench.txt
+# What the program says of itself; without git, it says the source's version.
+VERSION    ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
+COMMIT     ?= $(shell git describe --always --abbrev=12 --exclude '*' --dirty 2>/dev/null)
+LDFLAGS     = -s -w -X main.linkedVersion=$(VERSION) -X main.linkedCommit=$(COMMIT)
 # The race detector needs a C compiler. Where there is none, go env says so.
 RACE        = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # Tools that the tests need and the machine may lack are built into bin/.
@@ -22,11 +26,11 @@ export PATH := $(CURDIR)/bin:$(PATH)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: ## Play a morning of builds against a real git repository, on embedded defaults
-	$(GO) run ./cmd/muster demo
+demo: build ## Play a morning of builds against a real git repository, on embedded defaults
+	bin/muster demo
 
 build: ## Build bin/muster
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/muster ./cmd/muster
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/muster ./cmd/muster
 
 test: tools ## Run every test: vet, the tests with the race detector, the API server's validation
 	$(GO) vet ./...

@@ -186,7 +186,7 @@ func TestAgentStartsWithinTheLease(t *testing.T) {
 func TestUpkeepAgentYieldsToThoseOrderedForJobs(t *testing.T) {
 	eachShell(t, func(t *testing.T, shell []string) {
 		annotations := stamped()
-		annotations["muster.dev/purpose"] = "upkeep"
+		annotations["muster.dev/purpose"] = "warm-pool"
 		annotations["muster.dev/idle-timeout"] = "3600"
 		got := pod{shell: shell, annotations: annotations, clock: "20261121021642", index: "0"}.run(t)
 		line := strings.Join(got.agent, " ")

@@ -15,6 +15,7 @@ import (
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/manifest"
 	"muster/generator/plan"
+	"muster/generator/simulation"
 	"muster/gitops/ledger"
 )
 
@@ -99,12 +100,7 @@ func (a *audit) pushed(pushed []*commit) {
 	if pushed[0].act == nil {
 		return
 	}
-	var m *muster
-	for _, x := range a.w.musters {
-		if x.name == pushed[0].who {
-			m = x
-		}
-	}
+	m := a.w.musters[slices.IndexFunc(a.w.musters, func(m *muster) bool { return m.name == pushed[0].who })]
 	before := pushed[0].parent
 	overlays := a.load(before.tree)
 	demand, all := map[string]int{}, map[string]int{}
@@ -445,18 +441,18 @@ func (a *audit) forget(o *overlay)  { a.forgotAt[o] = a.w.server.Now() }
 func (a *audit) revived(o *overlay) { a.revivedAt[o] = a.w.server.Now() }
 
 // registered is called when an agent has come.
-func (a *audit) registered(r registration) {
-	x := a.dispatches[r.dispatch]
+func (a *audit) registered(p *simulation.Pod) {
+	x := a.dispatches[p.Job.Name]
 	if x == nil {
-		a.failf("the cluster runs %s, which was never ordered", r.dispatch)
+		a.failf("the cluster runs %s, which was never ordered", p.Job.Name)
 		return
 	}
-	a.agents[r.agent] = x
-	x.came[r.index] = true
-	if r.again {
+	a.agents[p.Agent] = x
+	x.came[p.Index] = true
+	if p.Again {
 		a.again++
 	}
-	if r.late > plan.Grace {
+	if a.w.server.Now().Sub(p.Job.NotAfter) > plan.Grace {
 		a.late++
 	}
 }
@@ -526,7 +522,7 @@ func (a *audit) tick() {
 			if !ok || x == nil {
 				continue
 			}
-			if j := o.kube.jobs[id]; j == nil && o.kube.created[id] != "" && a.w.rates.deletions == 0 {
+			if !o.kube.Has(id) && o.kube.Created(id) && a.w.rates.deletions == 0 {
 				a.failf("%s: the manifest of %s has outlived its Job", o.name, id)
 			}
 		}
@@ -534,7 +530,7 @@ func (a *audit) tick() {
 	if a.exact() {
 		own := map[*overlay]int{}
 		for _, o := range a.w.overlays {
-			own[o] = len(o.kube.pods)
+			own[o] = o.kube.Connected()
 			if own[o] > o.most {
 				a.failf("%s has %d agents, max was never above %d", o.name, own[o], o.most)
 			}

@@ -12,6 +12,7 @@ import (
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/simulation"
 	"muster/gitops/branch"
 	"muster/gitops/ledger"
 )
@@ -64,13 +65,13 @@ func TestConcurrentLoops(t *testing.T) {
 func concurrentLoops(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 5))
 	var k *kube
-	server := fakebuildkite.New(fakebuildkite.Options{Now: time.Now(), OnAgentEnd: func(a fakebuildkite.AgentRecord) { k.agentEnded(a) }})
+	server := fakebuildkite.New(fakebuildkite.Options{Now: time.Now(), OnAgentEnd: func(a fakebuildkite.AgentRecord) { k.AgentEnded(a) }})
 	overlays := quietNight().overlays
 	p := &overlays[0].spec
 	p.min, p.buffer, p.max = 0, 0, 30
 	repository := newFleet(server.Now, files(overlays))
 	k = &kube{
-		buildkite: server, fleet: repository, overlay: "overlays/a", random: r, lag: 20 * time.Second,
+		Cluster: simulation.Cluster{Buildkite: server}, fleet: repository, overlay: "overlays/a", random: r, lag: 20 * time.Second,
 		boot: [2]time.Duration{10 * time.Second, time.Minute}, onProblem: func(text string) { t.Error(text) },
 	}
 	k.start()
@@ -119,7 +120,7 @@ func concurrentLoops(t *testing.T, seed uint64) {
 		}
 		time.Sleep(time.Second)
 		server.AdvanceTo(time.Now())
-		if n := len(k.pods); n > p.max {
+		if n := k.Connected(); n > p.max {
 			t.Fatalf("seed %d: %d agents, max is %d", seed, n, p.max)
 		}
 	}

@@ -287,7 +287,7 @@ func (w *world) short() string {
 		}
 		busy, idle := 0, 0
 		for _, a := range w.server.Agents() {
-			if a.State == "connected" && o.kube.pods[a.ID] != nil {
+			if a.State == "connected" && o.kube.Pod(a.ID) != nil {
 				if a.Job == "" {
 					idle++
 				} else {

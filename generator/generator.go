@@ -59,10 +59,11 @@ type Config struct {
 	Clock      Clock
 	// Overlays is the directory of overlays, as in "overlays".
 	Overlays string
+	// Fleet tells the fleet repository apart from others of the same Buildkite
+	// organisation, as [FleetTag] makes it; empty where there is only one.
+	Fleet string
 	// DryRun does everything but commit.
 	DryRun bool
-	// Tries is how often one tick looks again after a lost race; zero means 5.
-	Tries int
 	// Log is optional.
 	Log *slog.Logger
 	// Done is called after each tick of [Generator.Run]; optional.
@@ -75,19 +76,16 @@ type Generator struct {
 	loader     *manifest.Loader
 	loaded     loaded
 	register   plan.Registrations
-	window     window
+	lookback   plan.Lookback
 	conditions []condition
 }
 
 // New returns a Generator.
 func New(cfg Config) *Generator {
-	if cfg.Tries == 0 {
-		cfg.Tries = 5
-	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Generator{cfg: cfg, loader: manifest.NewLoader(cfg.Overlays)}
+	return &Generator{cfg: cfg, loader: manifest.NewLoader(cfg.Overlays).InFleet(cfg.Fleet)}
 }
 
 // Result is what one tick found and did.
@@ -102,6 +100,8 @@ type Result struct {
 	Suspended []Suspended
 	// Warnings are files that are ignored; the next repair removes them.
 	Warnings []Warning
+	// Unserved are the queues with pending jobs that no overlay serves.
+	Unserved []plan.Unserved
 	// Races is how often another writer was first.
 	Races int
 }
@@ -130,12 +130,16 @@ func invalid(overlay string, err error) Suspended {
 // ErrRaces is returned by a tick that lost the race on every try.
 var ErrRaces = errors.New("another writer was first on every try")
 
+// tries is how often one tick looks before it gives up: after as many lost races
+// somebody else is at work, and the next tick is not far.
+const tries = 5
+
 // Tick looks once, decides once and commits once. After a lost race it does so
-// again, as often as the configuration says. An error means that nothing was
+// again, a few times. An error means that nothing was
 // committed; suspended overlays are no error but are listed in the result.
 func (g *Generator) Tick(ctx context.Context) (Result, error) {
 	var result Result
-	for try := range g.cfg.Tries {
+	for try := range tries {
 		if err := g.backOff(ctx, try); err != nil {
 			return result, err
 		}
@@ -149,7 +153,7 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 		result.Races++
 		g.cfg.Log.Info("another writer was first, looking again", "tip", result.Tip.Commit, "try", try+1)
 	}
-	return result, fmt.Errorf("%w (%d)", ErrRaces, g.cfg.Tries)
+	return result, fmt.Errorf("%w (%d)", ErrRaces, tries)
 }
 
 // attempt is the tick itself.
@@ -175,13 +179,14 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		return result, nil
 	}
 	now := g.cfg.Clock.Now().UTC().Truncate(time.Second)
-	snapshot, err := g.cfg.Buildkite.Snapshot(ctx, now, g.window.since(now, overlays, &g.register))
+	snapshot, err := g.cfg.Buildkite.Snapshot(ctx, now, g.lookback.Since(now, overlays, &g.register))
 	if err != nil {
 		return result, fmt.Errorf("observing Buildkite: %w", err)
 	}
-	g.window.observed(now, overlays)
+	g.lookback.Observed(now, overlays)
 	g.register.Note(snapshot)
 	g.register.Reconcile(overlays, now)
+	result.Unserved = plan.FindUnserved(overlays, snapshot)
 	for _, o := range plan.Observe(overlays, snapshot, &g.register) {
 		result.Decisions = append(result.Decisions, plan.Decide(tip.Commit, overlays, o)...)
 	}

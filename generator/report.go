@@ -102,6 +102,8 @@ type condition struct {
 	overlay string
 	queue   string
 	reason  string
+	// more is logged with the line, but the condition is the same when it changes.
+	more []slog.Attr
 }
 
 func (c condition) attrs() []slog.Attr {
@@ -111,7 +113,14 @@ func (c condition) attrs() []slog.Attr {
 			attrs = append(attrs, a)
 		}
 	}
-	return attrs
+	return append(attrs, c.more...)
+}
+
+// in reports whether a condition is among others.
+func (c condition) in(others []condition) bool {
+	return slices.ContainsFunc(others, func(o condition) bool {
+		return o.level == c.level && o.text == c.text && o.overlay == c.overlay && o.queue == c.queue && o.reason == c.reason
+	})
 }
 
 // reportConditions logs one line for each condition that appears, changes or is
@@ -119,12 +128,12 @@ func (c condition) attrs() []slog.Attr {
 func (g *Generator) reportConditions(r Result) {
 	now := conditions(r)
 	for _, c := range now {
-		if !slices.Contains(g.conditions, c) {
+		if !c.in(g.conditions) {
 			g.cfg.Log.LogAttrs(context.Background(), c.level, c.text, c.attrs()...)
 		}
 	}
 	for _, c := range g.conditions {
-		if !slices.Contains(now, c) {
+		if !c.in(now) {
 			g.cfg.Log.LogAttrs(context.Background(), slog.LevelInfo, "resolved: "+c.text, c.attrs()...)
 		}
 	}
@@ -135,7 +144,7 @@ func (g *Generator) reportConditions(r Result) {
 func conditions(r Result) []condition {
 	var all []condition
 	add := func(c condition) {
-		if !slices.Contains(all, c) {
+		if !c.in(all) {
 			all = append(all, c)
 		}
 	}
@@ -154,9 +163,26 @@ func conditions(r Result) []condition {
 	}
 	for _, d := range r.Decisions {
 		for _, u := range d.Observation.Unmatched {
-			add(condition{level: slog.LevelWarn, queue: d.Queue, reason: "unmatched",
-				text: fmt.Sprintf("jobs that no overlay serves: rules %q, missing %q", u.Rules, u.Missing)})
+			c := condition{level: slog.LevelWarn, queue: d.Queue, reason: "unmatched", more: []slog.Attr{slog.Int("jobs", u.Jobs), slog.String("example", u.Example)},
+				text: fmt.Sprintf("jobs that no overlay serves: rules %q, missing %q", u.Rules, u.Missing)}
+			if u.Unclustered {
+				c.text = fmt.Sprintf("jobs that no overlay serves: rules %q, in no cluster, and the queue is in one", u.Rules)
+			}
+			add(c)
 		}
+		for _, s := range d.Observation.Overlays {
+			count := func(n int, reason, text string) {
+				if n > 0 {
+					add(condition{level: slog.LevelWarn, overlay: s.Overlay, queue: d.Queue, reason: reason, text: text, more: []slog.Attr{slog.Int("agents", n)}})
+				}
+			}
+			count(s.Strayed, "agents-elsewhere", "agents are in another queue or cluster than the policy says: they count against max until they leave")
+			count(s.Namesakes, "same-name", "another fleet repository has an overlay of this name: its agents are not counted, and commits of both are easily confused")
+		}
+	}
+	for _, u := range r.Unserved {
+		add(condition{level: slog.LevelWarn, queue: u.Queue, reason: "unserved", text: "jobs are pending in a queue that no overlay serves",
+			more: []slog.Attr{slog.Int("jobs", u.Jobs), slog.String("example", u.Example)}})
 	}
 	return all
 }

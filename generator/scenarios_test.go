@@ -122,7 +122,7 @@ func TestQuietNight(t *testing.T) {
 		w = newWorld(s, func(text string) { t.Fatalf("%s\n%s", text, w.story()) })
 		w.play(10*time.Minute, nil)
 		w.play(s.length, func() bool {
-			if n := len(w.overlays[0].kube.pods); n < 10 {
+			if n := w.overlays[0].kube.Connected(); n < 10 {
 				t.Errorf("at %s there are %d agents, min is 10\n%s", w.server.Now(), n, w.story())
 			}
 			return t.Failed()
@@ -176,7 +176,7 @@ func TestBreaker(t *testing.T) {
 	}{
 		"never-registered": {func(k *kube) { k.broken = true }, 3, m},
 		// The useless agents are at max, and have to leave first.
-		"wrong-tags": {func(k *kube) { k.untagged = "os=linux" }, 1, 2 * m},
+		"wrong-tags": {func(k *kube) { k.Untagged = "os=linux" }, 1, 2 * m},
 	} {
 		w := breakerWorld(t, name == "never-registered")
 		k := w.overlays[0].kube
@@ -216,7 +216,7 @@ func TestBreaker(t *testing.T) {
 func (w *world) checkRecovery(t *testing.T, name string) {
 	t.Helper()
 	k := w.overlays[0].kube
-	k.broken, k.untagged = false, ""
+	k.broken, k.Untagged = false, ""
 	var worked, full time.Time
 	w.play(w.since()+3*time.Hour, func() bool {
 		if worked.IsZero() && slices.ContainsFunc(w.server.Jobs(), func(j fakebuildkite.JobRecord) bool { return !j.Started.IsZero() }) {
@@ -246,7 +246,7 @@ func TestUselessAgents(t *testing.T) {
 	s.overlays[0].tags = []string{"os=linux"}
 	w := newWorld(s, func(text string) { t.Error(text) })
 	w.server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=default", "os=linux"}, Parallelism: 8, Duration: time.Minute}}})
-	w.overlays[0].kube.untagged = "os=linux"
+	w.overlays[0].kube.Untagged = "os=linux"
 	w.play(40*time.Minute, nil)
 	if n := w.audit.total(); n > 8+10 {
 		t.Errorf("%d agents are ordered for 8 jobs, want 8 and some probes\n%s", n, w.story())
@@ -262,17 +262,17 @@ func TestUselessUpkeep(t *testing.T) {
 	s.overlays[0].tags = []string{"os=linux"}
 	w := newWorld(s, func(text string) { t.Error(text) })
 	k := w.overlays[0].kube
-	k.untagged = "os=linux"
+	k.Untagged = "os=linux"
 	w.play(2*time.Hour, nil)
 	if n := w.audit.total(); n > 5+5+12 {
 		t.Errorf("%d agents are ordered for a buffer of 5, want one order and some probes\n%s", n, w.story())
 	}
-	k.untagged = ""
+	k.Untagged = ""
 	w.play(3*time.Hour, nil)
 	spare := 0
 	for _, d := range w.fleet.history()[len(w.fleet.history())-1:] {
-		for _, o := range d.act.Decision.Observation.Overlays {
-			spare = max(spare, o.Spare)
+		for _, g := range d.act.Decision.Observation.Idle {
+			spare += g.Agents
 		}
 	}
 	if spare < 4 {
@@ -290,10 +290,10 @@ func TestAgentsOfAnotherCluster(t *testing.T) {
 	w := newWorld(s, func(text string) { t.Error(text) })
 	wrong := w.server.AddCluster("wrong")
 	w.server.AddQueue(wrong, p.queue)
-	w.overlays[0].kube.cluster = wrong
+	w.overlays[0].kube.BuildkiteCluster = wrong
 	w.edit("names the cluster", changeOf("overlays/a/scaling.yaml", append(w.overlays[0].policyText(), "  cluster: ci\n"...)))
 	w.play(2*time.Hour, func() bool {
-		if n := len(w.overlays[0].kube.pods); n > p.max {
+		if n := w.overlays[0].kube.Connected(); n > p.max {
 			t.Errorf("at %s there are %d agents, max is %d\n%s", w.server.Now(), n, p.max, w.story())
 		}
 		return t.Failed()

@@ -163,28 +163,22 @@ func TestLostRaceLooksAgain(t *testing.T) {
 	}
 }
 
-// TestEveryRaceLost: a tick gives up after so many tries, waiting longer and
+// TestEveryRaceLost: a tick gives up after five tries, waiting longer and
 // longer from the third on.
 func TestEveryRaceLost(t *testing.T) {
-	for _, tries := range []int{0, 1, 2, 12} {
-		b := newBench("a")
-		b.jobs("a", 3)
-		b.onCommit = func(branch.Tip) error { return fmt.Errorf("pushing: %w", branch.ErrMoved) }
-		r, err := b.generator(func(c *generator.Config) { c.Tries = tries }).Tick(t.Context())
-		want := tries
-		if tries == 0 {
-			want = 5
-		}
-		if !errors.Is(err, generator.ErrRaces) || r.Races != want || b.commits != want || len(r.Acts) != 0 {
-			t.Errorf("tries %d: %v after %d races, %d tried, acts %v", tries, err, r.Races, b.commits, r.Acts)
-		}
-		if len(b.slept) != max(0, want-2) {
-			t.Errorf("tries %d: slept %v", tries, b.slept)
-		}
-		for i, d := range b.slept {
-			if longest := 100 * time.Millisecond << min(i, 6); d < 0 || d >= longest {
-				t.Errorf("tries %d: the wait number %d is %s, want less than %s", tries, i, d, longest)
-			}
+	b := newBench("a")
+	b.jobs("a", 3)
+	b.onCommit = func(branch.Tip) error { return fmt.Errorf("pushing: %w", branch.ErrMoved) }
+	r, err := b.generator().Tick(t.Context())
+	if !errors.Is(err, generator.ErrRaces) || r.Races != 5 || b.commits != 5 || len(r.Acts) != 0 {
+		t.Errorf("%v after %d races, %d tried, acts %v", err, r.Races, b.commits, r.Acts)
+	}
+	if len(b.slept) != 3 {
+		t.Errorf("slept %v", b.slept)
+	}
+	for i, d := range b.slept {
+		if longest := 100 * time.Millisecond << i; d < 0 || d >= longest {
+			t.Errorf("the wait number %d is %s, want less than %s", i, d, longest)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/simulation"
 	"muster/gitops/branch"
 	"muster/gitops/ledger"
 )
@@ -94,9 +94,9 @@ func (w *world) resume(queue string) {
 }
 
 func (w *world) drain(o *overlay, dice int) {
-	var live []*pod
+	var live []*simulation.Pod
 	for _, a := range w.server.Agents() {
-		if p := o.kube.pods[a.ID]; p != nil && a.State == "connected" {
+		if p := o.kube.Pod(a.ID); p != nil && a.State == "connected" {
 			live = append(live, p)
 		}
 	}
@@ -104,35 +104,20 @@ func (w *world) drain(o *overlay, dice int) {
 		return
 	}
 	p := live[dice%len(live)]
-	busy := slices.ContainsFunc(w.server.Agents(), func(a fakebuildkite.AgentRecord) bool { return a.ID == p.agent && a.Job != "" })
-	w.trace("%s: node of %s-%d is drained (busy %t)", o.name, p.job.name, p.index, busy)
-	o.kube.drain(p, busy)
+	busy := o.kube.Drain(p)
+	w.trace("%s: node of %s-%d is drained (busy %t)", o.name, p.Job.Name, p.Index, busy)
 }
 
 // deleteJob is a person who deletes a Job in the cluster: its agents are gone,
 // and while its manifest is in git it is made again.
 func (w *world) deleteJob(o *overlay, dice int) {
-	var names []string
-	for name := range o.kube.jobs {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := o.kube.Jobs()
 	if len(names) == 0 {
 		return
 	}
-	j := o.kube.jobs[names[dice%len(names)]]
-	w.trace("%s: Job %s is deleted", o.name, j.name)
-	delete(o.kube.jobs, j.name)
-	var agents []string
-	for id, p := range o.kube.pods {
-		if p.job == j {
-			agents = append(agents, id)
-		}
-	}
-	slices.Sort(agents)
-	for _, id := range agents {
-		o.kube.kill(o.kube.pods[id])
-	}
+	name := names[dice%len(names)]
+	w.trace("%s: Job %s is deleted", o.name, name)
+	o.kube.Delete(name)
 }
 
 // changePolicy is an ordinary commit of a person.
@@ -267,14 +252,7 @@ func (w *world) heal() {
 		w.server.Unreserve(j.ID)
 	}
 	for _, o := range w.overlays {
-		k := o.kube
-		k.down, k.broken, k.noShow, k.crash, k.nodes, k.untagged, k.skew = false, false, 0, 0, 0, "", 0
-		for len(k.waiting) > 0 {
-			next := k.waiting[0]
-			k.waiting = k.waiting[1:]
-			k.schedule(next)
-		}
-		k.boot[1] = min(k.boot[1], k.boot[0]+time.Minute)
+		o.kube.heal()
 		if p := &o.spec; p.paused || p.max < 10 || p.perHour > 0 {
 			p.paused, p.max, p.perHour = false, max(p.max, 10), 0
 			o.note()

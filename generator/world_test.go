@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/simulation"
 	"muster/gitops/branch"
 )
 
@@ -159,10 +160,11 @@ func newWorld(s shape, fail func(text string)) *world {
 		o.note()
 		o.edges = 0
 		o.kube = &kube{
-			buildkite: w.server, fleet: w.fleet, overlay: o.path(), cluster: w.cluster,
-			random: rand.New(rand.NewPCG(s.seed, 100+uint64(i))), lag: s.rates.lag, boot: s.rates.boot,
-			skew: s.rates.skew, nodes: s.rates.nodes, noShow: s.rates.noShow, crash: s.rates.crashPod,
-			onAgent: w.audit.registered, onProblem: w.audit.fail,
+			Cluster: simulation.Cluster{
+				Buildkite: w.server, BuildkiteCluster: w.cluster, Nodes: s.rates.nodes, Skew: s.rates.skew, Came: w.audit.registered,
+			},
+			fleet: w.fleet, overlay: o.path(), random: rand.New(rand.NewPCG(s.seed, 100+uint64(i))),
+			lag: s.rates.lag, boot: s.rates.boot, noShow: s.rates.noShow, crash: s.rates.crashPod, onProblem: w.audit.fail,
 		}
 		o.kube.start()
 	}
@@ -188,7 +190,7 @@ func (s shape) queues() []string {
 func (w *world) agentEnded(a fakebuildkite.AgentRecord) {
 	w.audit.left(a)
 	for _, o := range w.overlays {
-		o.kube.agentEnded(a)
+		o.kube.AgentEnded(a)
 	}
 }
 
@@ -215,12 +217,7 @@ func (w *world) edit(what string, changes ...branch.Change) {
 // play lets the musters tick until the end, or until done says so.
 func (w *world) play(until time.Duration, done func() bool) {
 	for {
-		var next *muster
-		for _, m := range w.musters {
-			if next == nil || m.next.Before(next.next) {
-				next = m
-			}
-		}
+		next := slices.MinFunc(w.musters, func(a, b *muster) int { return a.next.Compare(b.next) })
 		if next.next.Sub(worldStart()) >= until {
 			w.server.AdvanceTo(worldStart().Add(until))
 			return

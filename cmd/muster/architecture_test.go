@@ -78,7 +78,8 @@ func reached(packages map[string]listed, from string) []string {
 // demo are here too: they hold no decision, and nothing that decides imports them.
 func imports() map[string][]string {
 	return map[string][]string{
-		"cmd/muster": {"*"},
+		"cmd/muster":       {"*", "cmd/muster/chart"},
+		"cmd/muster/chart": {},
 
 		"generator":           {"generator/plan", "generator/manifest", "gitops/branch", "gitops/ledger"},
 		"generator/plan":      {},

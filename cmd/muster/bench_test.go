@@ -20,13 +20,11 @@ import (
 	"testing"
 	"time"
 
-	"muster/base"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/simulation"
 	"muster/gitops"
-	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 )
 
@@ -81,7 +79,7 @@ var arenaSizes = map[string]gitserver.Size{
 // inArenas runs a benchmark in an arena of each size.
 func inArenas(b *testing.B, run func(a *arena)) {
 	binary := filepath.Join(b.TempDir(), "muster")
-	build := exec.Command("go", "build", "-trimpath", "-o", binary, ".") // as make build does
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, ".") // as make build does
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("building muster: %v\n%s", err, out)
@@ -121,27 +119,16 @@ func (a *arena) open() {
 	_, err = a.repo.GitInput(fmt.Appendf(nil, "commit refs/heads/main\ncommitter Else <else@example.com> %d +0000\ndata 5\nmove\n\nfrom %s\n"+
 		"R overlays/default/dispatches overlays/shared/dispatches\nD overlays/default\nD base\n\n", start.Add(-time.Hour).Unix(), head), "fast-import", "--quiet")
 	a.check(err)
-	files, err := overlayFiles("default", "default")
+	changes, err := starterChanges(func(policy []byte) []byte {
+		return bytes.Replace(policy, []byte("max: 10 "), []byte("max: 20000 "), 1)
+	})
 	a.check(err)
-	files["scaling.yaml"] = bytes.Replace(files["scaling.yaml"], []byte("max: 10 "), []byte("max: 20000 "), 1)
-	a.commit("overlays/default/", files)
-	files, err = embedded(base.Files, ".")
+	_, err = a.repo.Commit("Begin the fleet\n", start.Add(-time.Hour), changes...)
 	a.check(err)
-	a.commit("base/", files)
 
 	a.git, err = gitserver.Serve(root, gitserver.Options{Wrap: a.weigh})
 	a.check(err)
 	a.b.Cleanup(a.git.Close)
-}
-
-func (a *arena) commit(dir string, files map[string][]byte) {
-	var changes []branch.Change
-	for name, content := range files {
-		changes = append(changes, branch.Change{Path: dir + name, Content: content})
-	}
-	slices.SortFunc(changes, func(x, y branch.Change) int { return strings.Compare(x.Path, y.Path) })
-	_, err := a.repo.Commit("Begin the fleet\n", start.Add(-time.Hour), changes...)
-	a.check(err)
 }
 
 // generated returns the generated repository, made once.
@@ -332,7 +319,7 @@ func BenchmarkTicks(b *testing.B) {
 	inArenas(b, func(a *arena) {
 		a.simulate(start.Add(-15 * time.Second))
 		cluster := &simulation.Cluster{Buildkite: a.buildkite, BuildkiteCluster: a.queue,
-			Boot: [2]time.Duration{10 * time.Second, 20 * time.Second}, Random: rand.New(rand.NewPCG(1, 1))}
+			Fate: simulation.Trouble{}.Fates([2]time.Duration{10 * time.Second, 20 * time.Second}, rand.New(rand.NewPCG(1, 1)))}
 		syncer, err := gitops.New(gitops.Config{URL: a.git.URL + "/fleet.git"})
 		a.check(err)
 		reached, resume := make(chan struct{}), make(chan struct{})

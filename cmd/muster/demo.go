@@ -11,20 +11,17 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"muster/base"
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/simulation"
 	"muster/gitops"
-	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 )
 
@@ -79,7 +76,7 @@ func playDemo(ctx context.Context, out, progress io.Writer, dir string, length t
 	defer git.Close()
 	url := git.URL + "/fleet.git"
 	d := &demo{out: progress, end: demoStart().Add(length)}
-	d.buildkite = fakebuildkite.New(fakebuildkite.Options{Now: demoStart()})
+	d.buildkite = fakebuildkite.New(fakebuildkite.Options{Now: demoStart(), OnAgentEnd: func(a fakebuildkite.AgentRecord) { d.cluster.AgentEnded(a) }})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("starting the simulated Buildkite: %w", err)
@@ -95,7 +92,10 @@ func playDemo(ctx context.Context, out, progress io.Writer, dir string, length t
 	queue := d.buildkite.AddCluster("ci")
 	d.buildkite.AddQueue(queue, "default")
 	d.buildkite.SetDefaultQueue(queue, "default")
-	d.cluster = &simulation.Cluster{Buildkite: d.buildkite, BuildkiteCluster: queue, Boot: [2]time.Duration{25 * time.Second, 70 * time.Second}, Random: random}
+	d.cluster = &simulation.Cluster{
+		Buildkite: d.buildkite, BuildkiteCluster: queue,
+		Fate: simulation.Trouble{}.Fates([2]time.Duration{25 * time.Second, 70 * time.Second}, random),
+	}
 	d.morning(queue, random)
 	d.buildkite.At(demoStart().Add(demoSync), func() { d.sync(ctx) })
 
@@ -150,25 +150,10 @@ func demoRepository(dir string) (gitserver.Repository, error) {
 	if err := repository.Configure("muster.demo", "true"); err != nil {
 		return repository, err
 	}
-	files, err := overlayFiles("default", "default")
+	changes, err := starterChanges(demoPolicy)
 	if err != nil {
 		return repository, err
 	}
-	baseFiles, err := embedded(base.Files, ".")
-	if err != nil {
-		return repository, err
-	}
-	var changes []branch.Change
-	for name, content := range baseFiles {
-		changes = append(changes, branch.Change{Path: "base/" + name, Content: content})
-	}
-	for name, content := range files {
-		if name == "scaling.yaml" {
-			content = demoPolicy(content)
-		}
-		changes = append(changes, branch.Change{Path: "overlays/default/" + name, Content: content})
-	}
-	slices.SortFunc(changes, func(a, b branch.Change) int { return strings.Compare(a.Path, b.Path) })
 	_, err = repository.Commit("Begin the fleet\n\nAs muster init writes it, with at most 40 agents and a buffer of 2.\n", demoStart().Add(-time.Hour), changes...)
 	return repository, err
 }

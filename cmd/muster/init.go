@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"muster/base"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/overlays"
@@ -44,30 +43,22 @@ instead. What is there already is left as it is.`,
 // initialise writes what is missing of a fleet repository with an overlay for
 // the queue.
 func initialise(out io.Writer, dir, queue string) error {
-	name := plan.Slug(queue)
-	overlay, err := overlayFiles(name, queue)
+	parts, err := starterFleet(queue)
 	if err != nil {
 		return err
 	}
-	baseFiles, err := embedded(base.Files, ".")
-	if err != nil {
-		return err
-	}
-	for _, part := range []struct {
-		path  string
-		files map[string][]byte
-	}{{"base", baseFiles}, {filepath.Join("overlays", name), overlay}} {
-		written, err := writeNew(filepath.Join(dir, part.path), part.files)
+	for _, part := range parts {
+		written, err := writeNew(filepath.Join(dir, filepath.FromSlash(part.path)), part.files)
 		if err != nil {
 			return err
 		}
 		if written {
-			fmt.Fprintf(out, "wrote %s\n", filepath.ToSlash(part.path))
+			fmt.Fprintf(out, "wrote %s\n", part.path)
 		} else {
-			fmt.Fprintf(out, "%s is there already: left as it is\n", filepath.ToSlash(part.path))
+			fmt.Fprintf(out, "%s is there already: left as it is\n", part.path)
 		}
 	}
-	fmt.Fprintf(out, "\nNext: edit overlays/%s/scaling.yaml, look it over with\n  muster check %s\ncommit and push.\n", name, dir)
+	fmt.Fprintf(out, "\nNext: edit overlays/%s/scaling.yaml, look it over with\n  muster check %s\ncommit and push.\n", plan.Slug(queue), dir)
 	return nil
 }
 

@@ -19,9 +19,6 @@ import (
 	"muster/gitops/branch"
 )
 
-// Version is what commits and `muster --version` say.
-const Version = "v0.2.0"
-
 // Exit codes. They are part of what users script against; see README.md.
 const (
 	exitOK      = 0 // done, or nothing to do
@@ -34,7 +31,7 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	p := program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, clock: wallClock{}}
+	p := program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, clock: wallClock{}, build: thisBuild()}
 	os.Exit(p.run(ctx))
 }
 
@@ -44,6 +41,7 @@ type program struct {
 	environ        []string
 	stdout, stderr io.Writer
 	clock          generator.Clock
+	build          build // which muster this is
 }
 
 // run runs the command line and returns the exit code.
@@ -75,7 +73,7 @@ MUSTER_GIT_USERNAME. A flag wins over its variable. Secrets come from
 BUILDKITE_API_TOKEN and MUSTER_GIT_PASSWORD, or from files.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Version:       Version,
+		Version:       p.build.String(),
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -36,7 +36,7 @@ commits what is to be done. It ends on SIGINT and SIGTERM.`,
 				if err != nil {
 					return err
 				}
-				log.Info("starting", "version", Version, "repository", s.git.shown, "branch", s.git.branch, "overlays", s.git.overlays,
+				log.Info("starting", "version", p.build.name(), "commit", p.build.commit, "repository", s.git.shown, "branch", s.git.branch, "overlays", s.git.overlays,
 					"organisation", s.org, "interval", interval, "dry-run", dryRun)
 				defer log.Info("stopped")
 				return g.Run(cmd.Context(), interval, jitter)

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -116,7 +115,7 @@ func newWorld(dir string) (*world, error) {
 	w.buildkite.SetDefaultQueue(cluster, "default")
 	w.api = httptest.NewServer(w.buildkite)
 	w.cluster = &simulation.Cluster{Buildkite: w.buildkite, BuildkiteCluster: cluster,
-		Boot: [2]time.Duration{30 * time.Second, 30 * time.Second}, Random: rand.New(rand.NewPCG(1, 1))}
+		Fate: func() simulation.Fate { return simulation.Fate{Boot: 30 * time.Second} }}
 	return w, nil
 }
 

@@ -108,7 +108,7 @@ func (s *settings) generator(dryRun bool) (*generator.Generator, error) {
 		return nil, err
 	}
 	return generator.New(generator.Config{
-		Repository: gitops.Fleet{Writer: writer, Version: Version},
+		Repository: gitops.Fleet{Writer: writer, Version: s.program.build.String()},
 		Buildkite:  client,
 		Clock:      s.program.clock,
 		Overlays:   s.git.overlays,

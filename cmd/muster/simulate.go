@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -73,8 +72,8 @@ the table, and the columns of the CSV file.`,
 
 func workloadNames() []string {
 	var names []string
-	for _, g := range simulation.Loads() {
-		names = append(names, g.Name)
+	for _, l := range simulation.Loads() {
+		names = append(names, l.Name)
 	}
 	return names
 }
@@ -111,12 +110,16 @@ func (s *simulate) run(cmd *cobra.Command) error {
 		return err
 	}
 	if s.jsonFile != "" {
-		if err := writeFile(s.jsonFile, func(out io.Writer) error { return s.writeJSON(out, cases, algorithms, rows) }); err != nil {
+		text, err := comparisonJSON(cases, algorithms, rows)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(s.jsonFile, text, 0o666); err != nil {
 			return err
 		}
 	}
 	if s.chart != "" {
-		return writeFile(s.chart, func(out io.Writer) error { return writeChart(out, cases, algorithms, rows) })
+		return os.WriteFile(s.chart, comparisonChart(cases, algorithms, rows), 0o666)
 	}
 	return nil
 }
@@ -194,11 +197,11 @@ func (s *simulate) cases(cmd *cobra.Command, world simulation.World) ([]simulati
 			return nil, usage(err)
 		}
 		defer in.Close()
-		load, err := simulation.ReadCSV(filepath.Base(s.csv), in, world.Policy.Queue)
+		workload, err := simulation.ReadCSV(filepath.Base(s.csv), in, world.Policy.Queue)
 		if err != nil {
 			return nil, usage(fmt.Errorf("%s: %w", s.csv, err))
 		}
-		return []simulation.Case{{World: world, Workload: load}}, nil
+		return []simulation.Case{{World: world, Workload: workload}}, nil
 	case s.history != "":
 		h, err := readHistory(cmd.Context(), s.history, s.overlay)
 		if err != nil {
@@ -207,30 +210,21 @@ func (s *simulate) cases(cmd *cobra.Command, world simulation.World) ([]simulati
 		if s.policy == "" && h.policy != nil {
 			world.Policy = *h.policy
 		}
-		load, err := simulation.Rebuild(filepath.Base(s.history), strings.TrimPrefix(s.overlay, "overlays/"), h.observed)
+		workload, err := simulation.Rebuild(filepath.Base(s.history), strings.TrimPrefix(s.overlay, "overlays/"), h.observed)
 		if err != nil {
 			return nil, usage(fmt.Errorf("%s: %s: %w", s.history, s.overlay, err))
 		}
-		load.Name = cmp.Or(strings.TrimSuffix(load.Name, ".git"), "history")
-		return []simulation.Case{{World: world, Workload: load}}, nil
+		workload.Name = cmp.Or(strings.TrimSuffix(workload.Name, ".git"), "history")
+		return []simulation.Case{{World: world, Workload: workload}}, nil
 	}
-	generators, err := choose("--workload", s.workloads, simulation.Loads(), func(g simulation.Load) string { return g.Name })
+	loads, err := choose("--workload", s.workloads, simulation.Loads(), func(l simulation.Load) string { return l.Name })
 	if err != nil {
 		return nil, usage(err)
 	}
 	var cases []simulation.Case
-	for _, g := range generators {
-		load := g.Generate(s.seed, time.Duration(s.hours)*time.Hour)
-		cases = append(cases, simulation.Case{World: g.World(world), Workload: load, About: g.About})
+	for _, l := range loads {
+		workload := l.Generate(s.seed, time.Duration(s.hours)*time.Hour)
+		cases = append(cases, simulation.Case{World: l.World(world), Workload: workload, About: l.About})
 	}
 	return cases, nil
-}
-
-// writeFile writes a whole file or says why not.
-func writeFile(name string, write func(io.Writer) error) error {
-	var text strings.Builder
-	if err := write(&text); err != nil {
-		return fmt.Errorf("writing %s: %w", name, err)
-	}
-	return os.WriteFile(name, []byte(text.String()), 0o666)
 }

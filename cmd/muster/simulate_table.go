@@ -110,7 +110,7 @@ func entry(w simulation.Waits) waitsEntry {
 	return waitsEntry{s(w.Mean), s(w.P50), s(w.P95), s(w.Max)}
 }
 
-func (s *simulate) writeJSON(out io.Writer, cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
+func comparisonJSON(cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) ([]byte, error) {
 	w := cases[0].World
 	d := comparison{
 		APIVersion: "muster.dev/v1alpha1", Kind: "Simulation", Seed: w.Seed,
@@ -132,9 +132,5 @@ func (s *simulate) writeJSON(out io.Writer, cases []simulation.Case, algorithms 
 		d.Workloads = append(d.Workloads, e)
 	}
 	text, err := json.MarshalIndent(d, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(out, "%s\n", text)
-	return err
+	return append(text, '\n'), err
 }

@@ -184,9 +184,9 @@ func TestSimulateHistory(t *testing.T) {
 		}
 	}
 	commit("Begin\n", simulation.Start(), branch.Change{Path: "overlays/default/scaling.yaml", Content: fmt.Appendf(nil, scaling, 50)})
-	load := simulation.Loads()[0].Generate(1, 2*time.Hour)
+	workload := simulation.Loads()[0].Generate(1, 2*time.Hour)
 	n := 0
-	simulation.Play(simulation.DefaultWorld(), load, &simulation.Muster{}, func(a simulation.Act) {
+	simulation.Play(simulation.DefaultWorld(), workload, &simulation.Muster{}, func(a simulation.Act) {
 		n++
 		act := ledger.Act{Kind: ledger.Dispatch, Path: "overlays/default", Decision: *a.Decision}
 		if len(a.Order) == 0 {
@@ -204,8 +204,8 @@ func TestSimulateHistory(t *testing.T) {
 	}
 	own := jobs()
 	var rebuilt int
-	if _, err := fmt.Sscanf(own, "fleet: %d jobs", &rebuilt); err != nil || rebuilt < load.Jobs()*95/100 || rebuilt > load.Jobs()*105/100 {
-		t.Errorf("rebuilt %d jobs of %d (%v):\n%s", rebuilt, load.Jobs(), err, own)
+	if _, err := fmt.Sscanf(own, "fleet: %d jobs", &rebuilt); err != nil || rebuilt < workload.Jobs()*95/100 || rebuilt > workload.Jobs()*105/100 {
+		t.Errorf("rebuilt %d jobs of %d (%v):\n%s", rebuilt, workload.Jobs(), err, own)
 	}
 	policy := filepath.Join(t.TempDir(), "scaling.yaml")
 	if err := os.WriteFile(policy, fmt.Appendf(nil, scaling, 3), fs.ModePerm); err != nil {

@@ -63,6 +63,9 @@ func parseDispatch(file string, data []byte) (d plan.Dispatch, wrong *Finding) {
 		r.strings(slices.Concat(at, []string{"annotations"})...)
 	}
 	d.Purpose = plan.Purpose(r.note(AnnotationPurpose))
+	if d.Purpose == formerWarmPool {
+		d.Purpose = plan.ForWarmPool
+	}
 	if d.Purpose != plan.ForDemand && d.Purpose != plan.ForWarmPool {
 		r.bad(fmt.Sprintf("%s is neither %s nor %s", quote(string(d.Purpose)), plan.ForDemand, plan.ForWarmPool), "metadata", "annotations", AnnotationPurpose)
 	}
@@ -75,6 +78,12 @@ func parseDispatch(file string, data []byte) (d plan.Dispatch, wrong *Finding) {
 		r.bad("does not have the tag dispatch="+d.ID, "metadata", "annotations", AnnotationAgentTags)
 	} else {
 		d.Tags = slices.Delete(d.Tags, own, own+1)
+	}
+	d.Tags = slices.DeleteFunc(d.Tags, func(tag string) bool { return strings.HasPrefix(tag, plan.TagWarm+"=") })
+	d.Cluster = plan.AnyCluster
+	if lookup(r.job, "metadata", "annotations", AnnotationCluster) != nil {
+		d.Cluster = r.note(AnnotationCluster)
+		r.same(AnnotationCluster)
 	}
 	for _, key := range []string{AnnotationAgentTags, AnnotationIdleTimeout, AnnotationNotAfter, AnnotationOrderedAt, AnnotationPurpose} {
 		r.same(key)

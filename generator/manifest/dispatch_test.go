@@ -45,7 +45,7 @@ func TestDispatchEdited(t *testing.T) {
 		{`2not-after: "2026-11-21T02:30:00Z" → not-after: "2027-11-21T02:30:00Z"`, `:40: spec.template.metadata.annotations[muster.dev/not-after]: is "2027-11-21T02:30:00Z", but on the Job it is "2026-11-21T02:30:00Z"`},
 		{`idle-timeout: "300" → idle-timeout: 300`, `:11: metadata.annotations[muster.dev/idle-timeout]: is not a string`},
 		{`idle-timeout: "300" → idle-timeout: 5m`, `:11: metadata.annotations[muster.dev/idle-timeout]: "5m" is not a number of seconds`},
-		{"purpose: demand → purpose: fun", `:14: metadata.annotations[muster.dev/purpose]: "fun" is neither demand nor upkeep`},
+		{"purpose: demand → purpose: fun", `:14: metadata.annotations[muster.dev/purpose]: "fun" is neither demand nor warm-pool`},
 		{"    muster.dev/purpose: demand\n → ", `: metadata.annotations[muster.dev/purpose]: is missing`},
 		{"dispatch=default-7f3k9c2b → dispatch=other", `:10: metadata.annotations[muster.dev/agent-tags]: does not have the tag dispatch=default-7f3k9c2b`},
 		{"muster.dev/dispatch: default-7f3k9c2b → muster.dev/dispatch: x", `:17: metadata.labels[muster.dev/dispatch]: is "x", not "default-7f3k9c2b"`},
@@ -100,6 +100,7 @@ func orders() *rapid.Generator[plan.Dispatch] {
 			At:          at,
 			NotAfter:    at.Add(time.Duration(rapid.IntRange(0, 86400).Draw(t, "lease")) * time.Second),
 			IdleTimeout: time.Duration(rapid.IntRange(1, 1_000_000).Draw(t, "idle")) * time.Second,
+			Cluster:     rapid.SampledFrom([]string{plan.AnyCluster, "", "ci"}).Draw(t, "cluster"),
 		}
 	})
 }
@@ -225,7 +226,7 @@ func TestAddRefuses(t *testing.T) {
 		{order("state", 1), "dispatch state: its file would be muster's own state.yaml"},
 		{order("default-bbbbbbbb", 0), "dispatch default-bbbbbbbb: 0 agents: a Job has 1 to 100000"},
 		{order(strings.Repeat("x", 62), 11), "dispatch " + strings.Repeat("x", 62) + ": its last pod would be named " + strings.Repeat("x", 62) + "-10: 65 characters, at most 63"},
-		{with(func(d *plan.Dispatch) { d.Purpose = "fun" }), `dispatch default-bbbbbbbb: purpose "fun" is neither demand nor upkeep`},
+		{with(func(d *plan.Dispatch) { d.Purpose = "fun" }), `dispatch default-bbbbbbbb: purpose "fun" is neither demand nor warm-pool`},
 		{with(func(d *plan.Dispatch) { d.At = d.At.Add(time.Millisecond) }), "dispatch default-bbbbbbbb: its times are not whole seconds"},
 		{with(func(d *plan.Dispatch) { d.NotAfter = d.At.Add(-time.Second) }), "dispatch default-bbbbbbbb: ordered at 2026-11-21 02:15:00 +0000 UTC, lease until 2026-11-21 02:14:59 +0000 UTC"},
 		{with(func(d *plan.Dispatch) { d.IdleTimeout = 0 }), "dispatch default-bbbbbbbb: an idle time-out of 0s is not one second or more in whole seconds"},

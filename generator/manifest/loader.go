@@ -40,7 +40,8 @@ const (
 // files, so that an unchanged template is never built again, and which
 // dispatches it has read. It is safe for concurrent use, one Load at a time.
 type Loader struct {
-	dir string
+	dir   string
+	fleet string
 
 	mu sync.Mutex
 	// memos are what the builds of the last Load came to, and used those of
@@ -56,6 +57,13 @@ type Loader struct {
 // repository, as in "overlays".
 func NewLoader(dir string) *Loader {
 	return &Loader{dir: strings.TrimPrefix(path.Clean("/"+dir), "/")}
+}
+
+// InFleet makes the loader read overlays of a fleet repository that is known by
+// the tag; see [plan.Overlay.Fleet]. It returns the loader.
+func (l *Loader) InFleet(tag string) *Loader {
+	l.fleet = tag
+	return l
 }
 
 // Load reads every overlay of a tree: every directory below the loader's that
@@ -97,7 +105,7 @@ func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry) []Overlay {
 	var overlays []Overlay
 	isOverlay := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == policyFile })
 	if isOverlay {
-		overlays = append(overlays, Overlay{Overlay: plan.Overlay{Name: l.nameOf(dir)}, Path: dir, loader: l})
+		overlays = append(overlays, Overlay{Overlay: plan.Overlay{Name: l.nameOf(dir), Fleet: l.fleet}, Path: dir, loader: l})
 	}
 	for _, e := range entries {
 		if !e.IsDir() || isOverlay && (e.Name() == templateDir || e.Name() == dispatchDir) {
@@ -325,7 +333,7 @@ func standIn(d plan.Dispatch) plan.Policy {
 		switch key, value, _ := strings.Cut(tag, "="); key {
 		case plan.TagQueue:
 			p.Queue = value
-		case plan.TagOverlay:
+		case plan.TagOverlay, plan.TagFleet:
 		default:
 			p.Tags = append(p.Tags, tag)
 		}

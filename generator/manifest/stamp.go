@@ -30,7 +30,13 @@ const (
 	AnnotationOrderedAt = "muster.dev/ordered-at"
 	// AnnotationPurpose is a plan.Purpose.
 	AnnotationPurpose = "muster.dev/purpose"
+	// AnnotationCluster is the policy's Buildkite cluster when the dispatch was
+	// ordered; missing in dispatches of 0.2.0.
+	AnnotationCluster = "muster.dev/cluster"
 )
+
+// formerWarmPool is what 0.2.0 called the purpose warm-pool.
+const formerWarmPool plan.Purpose = "upkeep"
 
 const (
 	// mostAgents is what Kubernetes allows an Indexed Job (batch/v1 validation,
@@ -155,11 +161,10 @@ func (o *Overlay) stamp(d plan.Dispatch) ([]byte, error) {
 	set(spec, "parallelism", "!!int", n)
 
 	slug := o.Slug()
-	tags := d.Tags
-	if tags == nil {
-		tags = o.AgentTags()
+	if d.Tags == nil {
+		d.Tags = o.AgentTags()
 	}
-	told := strings.Join(append(slices.Clone(tags), plan.TagDispatch+"="+d.ID), ",")
+	told := strings.Join(d.PodTags(), ",")
 	for _, m := range []*yaml.Node{meta, mapping(mapping(spec, "template"), "metadata")} {
 		labels, annotations := mapping(m, "labels"), mapping(m, "annotations")
 		set(labels, LabelDispatch, "!!str", d.ID)
@@ -169,6 +174,9 @@ func (o *Overlay) stamp(d plan.Dispatch) ([]byte, error) {
 		set(annotations, AnnotationNotAfter, "!!str", d.NotAfter.UTC().Format(time.RFC3339))
 		set(annotations, AnnotationOrderedAt, "!!str", d.At.UTC().Format(time.RFC3339))
 		set(annotations, AnnotationPurpose, "!!str", string(d.Purpose))
+		if d.Cluster != plan.AnyCluster {
+			set(annotations, AnnotationCluster, "!!str", d.Cluster)
+		}
 	}
 	text, err := o.template.encode(job)
 	if err != nil {

@@ -23,6 +23,8 @@ type stateDocument struct {
 	Kind       string          `json:"kind"`
 	Breaker    *breakerState   `json:"breaker,omitempty"`
 	Ordered    []orderedAgents `json:"ordered,omitempty"`
+	// LookedAhead came with 0.3.0.
+	LookedAhead time.Time `json:"lookedAhead,omitzero"`
 }
 
 type breakerState struct {
@@ -45,6 +47,7 @@ func causes() map[string]plan.Failure {
 		string(plan.NeverRegistered): plan.NeverRegistered,
 		string(plan.NoJobTaken):      plan.NoJobTaken,
 		string(plan.WrongTags):       plan.WrongTags,
+		string(plan.LeftEarly):       plan.LeftEarly,
 		"nobody came":                plan.NeverRegistered,
 		"nobody worked":              plan.NoJobTaken,
 		"they cannot take the jobs":  plan.WrongTags,
@@ -69,7 +72,7 @@ func readState(file string, data []byte) (plan.State, *Finding) {
 	if doc.APIVersion != policyVersion || doc.Kind != stateKind {
 		return wrong(fmt.Sprintf("it is a %s of %s, not a %s of %s", quote(doc.Kind), quote(doc.APIVersion), stateKind, policyVersion))
 	}
-	var state plan.State
+	state := plan.State{LookedAhead: doc.LookedAhead}
 	if b := doc.Breaker; b != nil {
 		cause, known := causes()[b.Cause]
 		if b.Failures < 0 || b.Failures > 0 == b.At.IsZero() || !known {
@@ -94,7 +97,7 @@ func (o *Overlay) WriteState(s plan.State) []branch.Change {
 	}
 	change := branch.Change{Path: o.file(stateFile)}
 	if !s.Equal(plan.State{}) {
-		doc := stateDocument{APIVersion: policyVersion, Kind: stateKind}
+		doc := stateDocument{APIVersion: policyVersion, Kind: stateKind, LookedAhead: s.LookedAhead}
 		if b := s.Breaker; !b.Equal(plan.Breaker{}) {
 			doc.Breaker = &breakerState{Failures: b.Failures, At: b.At, Dispatch: b.Dispatch, Cause: string(b.Cause)}
 		}

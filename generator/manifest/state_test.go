@@ -16,8 +16,9 @@ const stateOf = "overlays/default/dispatches/state.yaml"
 func TestStateIsReadAgain(t *testing.T) {
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	state := plan.State{
-		Breaker: plan.Breaker{Failures: 4, At: at, Dispatch: "default-7f3k9c2b", Cause: plan.NoJobTaken},
-		Ordered: []plan.Ordered{{At: at.Add(-time.Hour), Agents: 3}, {At: at, Agents: 12}},
+		Breaker:     plan.Breaker{Failures: 4, At: at, Dispatch: "default-7f3k9c2b", Cause: plan.NoJobTaken},
+		Ordered:     []plan.Ordered{{At: at.Add(-time.Hour), Agents: 3}, {At: at, Agents: 12}},
+		LookedAhead: at.Add(-time.Minute),
 	}
 	tree := sound(t)
 	overlay := load(t, NewLoader("overlays"), tree.tree())[0]

@@ -51,7 +51,7 @@ type world struct {
 			Tags   []string // as told; none: those of the policy
 			Warm   bool     // for the warm pool
 			// Cluster of the policy that it was ordered by; none: not known.
-			Cluster *string
+			Cluster string
 		}
 	}
 	Agents []struct {
@@ -117,6 +117,9 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 		}
 		for _, d := range o.Dispatches {
 			at := age(d.Age)
+			if d.Cluster == "" {
+				d.Cluster = AnyCluster
+			}
 			v.Dispatches = append(v.Dispatches, Dispatch{ID: d.ID, Agents: d.Agents, At: at, NotAfter: at.Add(lease), Purpose: ForDemand, Tags: d.Tags, Cluster: d.Cluster, IdleTimeout: 5 * time.Minute})
 			if d.Warm {
 				last := &v.Dispatches[len(v.Dispatches)-1]

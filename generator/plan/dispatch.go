@@ -40,10 +40,14 @@ type Dispatch struct {
 	// the dispatch and the index; see [Overlay.AgentTags]. The policy may have
 	// changed since. Nil stands for those of the policy.
 	Tags []string
-	// Cluster is the Buildkite cluster of the policy that it was ordered by; the
-	// policy may have changed since. Nil where it is not known.
-	Cluster *string
+	// Cluster is the Buildkite cluster of the policy that it was ordered by, empty
+	// where that named none; the policy may have changed since. [AnyCluster] where
+	// it is not known.
+	Cluster string
 }
+
+// AnyCluster stands for the cluster of dispatches of 0.2.0, which do not say it.
+const AnyCluster = "*"
 
 // PodTags are all the tags that its agents are told to carry but for the index:
 // Tags, the dispatch, and for the warm pool the idle time-out.
@@ -65,13 +69,14 @@ func (d Dispatch) MarshalJSON() ([]byte, error) {
 		NotAfter    time.Time `json:"notAfter"`
 		IdleTimeout string    `json:"idleTimeout"`
 		Tags        []string  `json:"tags"`
-	}{d.ID, d.Purpose, d.Agents, d.At, d.NotAfter, d.IdleTimeout.String(), d.Tags})
+		Cluster     string    `json:"cluster,omitempty"`
+	}{d.ID, d.Purpose, d.Agents, d.At, d.NotAfter, d.IdleTimeout.String(), d.Tags, d.Cluster})
 }
 
 // order cuts the agents into dispatches.
 func (s *share) order(tip string, at time.Time) []Dispatch {
 	p := s.policy
-	tags, cluster := s.overlay.AgentTags(), p.Cluster
+	tags := s.overlay.AgentTags()
 	var all []Dispatch
 	cut := func(purpose Purpose, agents int, idle time.Duration) {
 		for agents > 0 {
@@ -79,7 +84,7 @@ func (s *share) order(tip string, at time.Time) []Dispatch {
 			agents -= n
 			all = append(all, Dispatch{
 				ID: dispatchID(s.overlay, purpose, tip, at, len(all)), Purpose: purpose, Agents: n,
-				At: at, NotAfter: at.Add(p.Lease), IdleTimeout: idle, Tags: tags, Cluster: &cluster,
+				At: at, NotAfter: at.Add(p.Lease), IdleTimeout: idle, Tags: tags, Cluster: p.Cluster,
 			})
 		}
 	}

@@ -50,7 +50,7 @@ func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, supplies
 	useless := map[string][]idleAgent{} // by dispatch
 	for _, a := range idle {
 		if id, ok := tagValue(a.Tags, TagDispatch); ok && a.credit < 0 && !slices.ContainsFunc(classes, func(c *class) bool {
-			return c.pending > 0 && sameCluster(a.Cluster, c.cluster) && satisfies(a.Tags, c.rules)
+			return c.pending > 0 && sameCluster(a.Cluster, c.cluster) && Satisfies(a.Tags, c.rules)
 		}) {
 			useless[id] = append(useless[id], a)
 		}
@@ -66,7 +66,7 @@ func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, supplies
 				told = o.AgentTags()
 			}
 			for _, a := range useless[d.ID] {
-				if !satisfies(a.Tags, told) {
+				if !Satisfies(a.Tags, told) {
 					seen.WrongTags++
 				}
 			}
@@ -97,7 +97,7 @@ func creditTo(a Agent, overlays []Overlay, clusters []string) int {
 		if !muster {
 			needed = without(needed, TagOverlay)
 		}
-		if sameCluster(a.Cluster, clusters[i]) && satisfies(a.Tags, needed) {
+		if sameCluster(a.Cluster, clusters[i]) && Satisfies(a.Tags, needed) {
 			return i
 		}
 	}
@@ -132,7 +132,7 @@ func kinds(agents []idleAgent, classes []*class) (all []kind, counts []int) {
 	for _, a := range agents {
 		clear(set)
 		for j, c := range classes {
-			if c.pending > 0 && sameCluster(a.Cluster, c.cluster) && satisfies(a.Tags, c.rules) {
+			if c.pending > 0 && sameCluster(a.Cluster, c.cluster) && Satisfies(a.Tags, c.rules) {
 				set[j/8] |= 1 << (j % 8)
 			}
 		}

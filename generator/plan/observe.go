@@ -167,7 +167,7 @@ func newReaders(overlays []Overlay, s Snapshot) []queueReader {
 func (q queueReader) serving(c *class) []string {
 	var names []string
 	for i, o := range q.overlays {
-		if sameJobCluster(c.cluster, q.clusters[i]) && satisfies(o.AgentTags(), c.rules) {
+		if sameJobCluster(c.cluster, q.clusters[i]) && Satisfies(o.AgentTags(), c.rules) {
 			names = append(names, o.Name)
 		}
 	}

@@ -32,10 +32,10 @@ func tagValue(tags []string, key string) (string, bool) {
 	return "", false
 }
 
-// satisfies reports whether an agent with the tags may take a job with the
+// Satisfies reports whether an agent with the tags may take a job with the
 // rules: every rule must be among the tags, and "key=*" takes any value of key.
 // Source: buildkite.com/docs/agent/v3/cli-start#agent-targeting.
-func satisfies(tags, rules []string) bool {
+func Satisfies(tags, rules []string) bool {
 	for _, rule := range rules {
 		if !carries(tags, rule) {
 			return false
@@ -68,12 +68,14 @@ func (o Overlay) AgentTags() []string {
 // since the dispatch was ordered. Its agents cannot be expected to take jobs
 // that ask for those.
 func (o Overlay) outdated(d Dispatch) bool {
-	return o.strayed(d) || d.Tags != nil && !satisfies(d.Tags, without(o.AgentTags(), TagFleet))
+	return o.strayed(d) || d.Tags != nil && !Satisfies(d.Tags, without(o.AgentTags(), TagFleet))
 }
 
 // strayed reports whether the policy has been given another cluster since the
 // dispatch was ordered: its agents serve the old one.
-func (o Overlay) strayed(d Dispatch) bool { return d.Cluster != nil && *d.Cluster != o.Policy.Cluster }
+func (o Overlay) strayed(d Dispatch) bool {
+	return d.Cluster != AnyCluster && d.Cluster != o.Policy.Cluster
+}
 
 // owns reports whether an agent with the tags is the overlay's, and whether it is
 // a namesake's: of another fleet that has an overlay of the same name.

@@ -19,12 +19,11 @@ import (
 // what it started in vain is waiting when the next job comes.
 func (r *run) bound(jobs []fakebuildkite.JobRecord) []time.Duration {
 	slices.SortStableFunc(jobs, func(a, b fakebuildkite.JobRecord) int { return a.Runnable.Compare(b.Runnable) })
-	draws := Cluster{Boot: r.world.Boot, Trouble: r.world.Trouble, Random: r.world.random(streamPods)}
-	b := ideal{jobs: jobs, syncs: r.synced, most: r.world.Policy.Max, nodes: r.world.Trouble.Nodes, boot: func() time.Duration {
-		var p pod
-		draws.draw(&p)
-		return p.boot
-	}}
+	fates := r.world.fates()
+	b := ideal{
+		jobs: jobs, syncs: r.synced, most: r.world.Policy.Max, nodes: r.world.Trouble.Nodes,
+		boot: func() time.Duration { return fates().Boot },
+	}
 	for _, tick := range r.looked {
 		b.until(tick)
 		b.order(tick)

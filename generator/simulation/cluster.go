@@ -1,13 +1,15 @@
 // Package simulation plays the world around muster: the syncer and the
 // Kubernetes cluster that turn committed Jobs into agents of a simulated
-// Buildkite.
+// Buildkite, and workloads and other algorithms to compare muster with.
 package simulation
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
+	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,43 +20,71 @@ import (
 )
 
 // Cluster is a Kubernetes cluster with a syncer: it runs the Jobs that an
-// overlay lists, each once for as long as its manifest stays, and their pods
-// are agents of the simulated Buildkite. It runs what the manifests say and
-// knows nothing of how muster decides.
+// overlay lists, and their pods are agents of the simulated Buildkite. It runs
+// what the manifests say and knows nothing of how muster decides. What goes
+// wrong is the caller's to say: by the fates of pods, by its fields, which may
+// be changed as time goes by, and by its methods.
 type Cluster struct {
-	// Buildkite is where the agents register, and whose clock counts.
+	// Buildkite is where the agents register, and whose clock counts. Its
+	// OnAgentEnd must call [Cluster.AgentEnded].
 	Buildkite *fakebuildkite.Server
 	// BuildkiteCluster is the Buildkite cluster of the agents' token.
 	BuildkiteCluster string
-	// Boot is the shortest and the longest time from a Job's creation to its
-	// agent's registration.
-	Boot [2]time.Duration
-	// Trouble is what goes wrong; the zero value is a cluster without any.
-	Trouble Trouble
-	// Random makes boot times and troubles, the same number of draws for each
-	// pod; it must be seeded for a run that can be repeated.
-	Random *rand.Rand
+	// Fate is asked for each pod's when it is created.
+	Fate func() Fate
+	// Nodes is how many pods have room at once; zero has room for all. The
+	// others wait, first come first served. See [Cluster.SetNodes].
+	Nodes int
+	// Skew is how far the cluster's clock is ahead.
+	Skew time.Duration
+	// Untagged is a tag that agents lose on the way, as when a template
+	// overwrites it.
+	Untagged string
+	// Came is called when an agent has registered, Gone when a pod has come to
+	// its end; both are optional.
+	Came, Gone func(*Pod)
 
-	jobs    map[string]bool // Jobs created, by name
-	pods    map[string]*pod // pods whose agents are connected, by agent
-	waiting []*pod          // pods that wait for a node, in order
-	running int             // pods that have a node
+	jobs    map[string]*Job   // those that are there, by name
+	created map[string]string // the manifests of all that ever were, by name
+	pods    map[string]*Pod   // those whose agents are connected, by agent
+	waiting []*Pod            // for a node, in order
+	running int               // pods that have a node
 }
 
-// job is as much of a Job's manifest as running it takes.
-type job struct {
-	Kind     string
-	Metadata struct{ Name string }
-	Spec     struct {
-		Completions int
-		Template    struct {
-			Metadata struct{ Annotations map[string]string }
-		}
-	}
+// Job is a Kubernetes Job of agents. It is Indexed: each of its pods is an
+// attempt at one index, 0 to Agents-1
+// (kubernetes.io/docs/concepts/workloads/controllers/job "Completion mode").
+type Job struct {
+	Name   string
+	Agents int
+	// Tags are what each agent carries, beside its index.
+	Tags []string
+	// Priority is the agents' (buildkite-agent start --priority).
+	Priority int
+	// NotAfter is the end of the lease: an agent that comes later leaves at
+	// once. Zero is no lease.
+	NotAfter time.Time
+	// IdleTimeout is how long each agent waits for a job.
+	IdleTimeout time.Duration
+	// TTL is how long the Job stays after its last index has ended; zero is for
+	// ever (kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished).
+	TTL time.Duration
+
+	open int          // indexes that have not ended
+	came map[int]bool // indexes that have registered
 }
+
+// ErrEdited is returned by [Cluster.Sync] for a manifest that is not what its
+// Job was made from. Kubernetes refuses it: a Job's template is immutable
+// (kubernetes.io/docs/concepts/workloads/controllers/job "Mutable Scheduling
+// Directives").
+var ErrEdited = errors.New("its manifest was edited")
 
 // Sync does what Argo CD and Flux do with a new commit: it creates the Jobs of
-// an overlay that are not there yet, and leaves the others alone.
+// an overlay that are not there, also those that were, and leaves the others
+// alone. A Job whose manifest has left git stays: base/job.yaml tells both not
+// to prune it (docs/agent-job.md). An overlay of which something cannot be read
+// does not build, and is left as it is.
 func (c *Cluster) Sync(tree fs.FS, overlay string) error {
 	dir := path.Join(overlay, "dispatches")
 	text, err := fs.ReadFile(tree, path.Join(dir, "kustomization.yaml"))
@@ -65,43 +95,116 @@ func (c *Cluster) Sync(tree fs.FS, overlay string) error {
 	if err := yaml.Unmarshal(text, &list); err != nil {
 		return fmt.Errorf("syncing %s: %w", overlay, err)
 	}
-	if c.jobs == nil {
-		c.jobs = map[string]bool{}
-	}
-	for _, name := range list.Resources {
-		text, err := fs.ReadFile(tree, path.Join(dir, name))
+	var jobs []Job
+	var manifests []string
+	for _, file := range list.Resources {
+		text, err := fs.ReadFile(tree, path.Join(dir, file))
 		if err != nil {
 			return fmt.Errorf("syncing %s: %w", overlay, err)
 		}
-		var j job
-		if err := yaml.Unmarshal(text, &j); err != nil {
-			return fmt.Errorf("syncing %s: %w", overlay, err)
-		}
-		if c.jobs[j.Metadata.Name] {
+		if name := strings.TrimSuffix(file, ".yaml"); c.jobs[name] != nil && c.created[name] == string(text) {
 			continue
 		}
-		c.jobs[j.Metadata.Name] = true
-		if err := c.create(j); err != nil {
-			return fmt.Errorf("running Job %s: %w", j.Metadata.Name, err)
+		j, err := readJob(text)
+		if err != nil {
+			return fmt.Errorf("syncing %s: %s: %w", overlay, file, err)
 		}
+		if before, known := c.created[j.Name]; known && before != string(text) {
+			return fmt.Errorf("syncing %s: %s: %w", overlay, file, ErrEdited)
+		}
+		jobs, manifests = append(jobs, j), append(manifests, string(text))
+	}
+	for i, j := range jobs {
+		c.Run(j)
+		c.created[j.Name] = manifests[i]
 	}
 	return nil
 }
 
-// create runs a Job as its annotations ask for it.
-func (c *Cluster) create(j job) error {
-	annotations := j.Spec.Template.Metadata.Annotations
+// readJob reads as much of a Job's manifest as running it takes. The
+// annotations are those that base/job.yaml hands to the agent's command, and
+// the priorities are that command's.
+func readJob(text []byte) (Job, error) {
+	var m struct {
+		Metadata struct{ Name string }
+		Spec     struct {
+			Completions             int
+			TTLSecondsAfterFinished int
+			Template                struct {
+				Metadata struct{ Annotations map[string]string }
+			}
+		}
+	}
+	if err := yaml.Unmarshal(text, &m); err != nil {
+		return Job{}, err
+	}
+	if m.Metadata.Name == "" {
+		return Job{}, errors.New("has no name")
+	}
+	annotations := m.Spec.Template.Metadata.Annotations
 	notAfter, err := time.Parse(time.RFC3339, annotations["muster.dev/not-after"])
 	if err != nil {
-		return err
+		return Job{}, err
 	}
 	idle, err := strconv.Atoi(annotations["muster.dev/idle-timeout"])
 	if err != nil {
-		return err
+		return Job{}, err
 	}
-	c.Run(Work{
-		Name: j.Metadata.Name, Agents: j.Spec.Completions, Tags: strings.Split(annotations["muster.dev/agent-tags"], ","),
-		NotAfter: notAfter, IdleTimeout: time.Duration(idle) * time.Second,
+	priority := 2
+	if annotations["muster.dev/purpose"] == "warm-pool" {
+		priority = 1
+	}
+	return Job{
+		Name: m.Metadata.Name, Agents: m.Spec.Completions, Tags: strings.Split(annotations["muster.dev/agent-tags"], ","),
+		Priority: priority, NotAfter: notAfter, IdleTimeout: time.Duration(idle) * time.Second,
+		TTL: time.Duration(m.Spec.TTLSecondsAfterFinished) * time.Second,
+	}, nil
+}
+
+// Run creates a Job and its pods, unless it is there.
+func (c *Cluster) Run(j Job) {
+	if c.jobs == nil {
+		c.jobs, c.created, c.pods = map[string]*Job{}, map[string]string{}, map[string]*Pod{}
+	}
+	if c.jobs[j.Name] != nil {
+		return
+	}
+	j.open, j.came = j.Agents, map[int]bool{}
+	c.jobs[j.Name], c.created[j.Name] = &j, ""
+	for index := range j.Agents {
+		c.create(&j, index)
+	}
+}
+
+// Jobs lists the Jobs that are there, by name.
+func (c *Cluster) Jobs() []string { return slices.Sorted(maps.Keys(c.jobs)) }
+
+// Has reports whether a Job is there.
+func (c *Cluster) Has(job string) bool { return c.jobs[job] != nil }
+
+// Created reports whether a Job was ever made.
+func (c *Cluster) Created(job string) bool { _, ok := c.created[job]; return ok }
+
+// Delete is a person who deletes a Job: its agents are gone, its pods that are
+// starting never register, and while its manifest is in git it is made again.
+func (c *Cluster) Delete(job string) {
+	j := c.jobs[job]
+	delete(c.jobs, job)
+	for _, agent := range slices.Sorted(maps.Keys(c.pods)) {
+		if p := c.pods[agent]; p != nil && p.Job == j {
+			c.kill(p)
+		}
+	}
+}
+
+// finish notes that one more index of a Job has ended.
+func (c *Cluster) finish(j *Job) {
+	if j.open--; j.open > 0 || j.TTL == 0 {
+		return
+	}
+	c.Buildkite.At(c.Buildkite.Now().Add(j.TTL), func() {
+		if c.jobs[j.Name] == j {
+			delete(c.jobs, j.Name)
+		}
 	})
-	return nil
 }

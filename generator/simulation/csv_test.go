@@ -63,12 +63,12 @@ func TestBadCSV(t *testing.T) {
 		{"fields", "at,duration\n0,60\n0,60,7\n", "row 3: "},
 		{"quotes", "at,duration\n0,\"60\n", "row 2: "},
 	} {
-		load, err := ReadCSV("jobs", strings.NewReader(test.text), "default")
+		workload, err := ReadCSV("jobs", strings.NewReader(test.text), "default")
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %s…", test.name, err, test.want)
 		}
-		if len(load.Arrivals) > 0 {
-			t.Errorf("%s: %d arrivals in spite of the error", test.name, len(load.Arrivals))
+		if len(workload.Arrivals) > 0 {
+			t.Errorf("%s: %d arrivals in spite of the error", test.name, len(workload.Arrivals))
 		}
 	}
 }

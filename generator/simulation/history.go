@@ -93,10 +93,18 @@ func (h *history) add(o plan.Observation) {
 	for _, d := range o.Jobs {
 		if slices.Contains(d.Overlays, h.overlay) {
 			pending += d.Pending
-			idle += d.Idle
 			if d.Oldest != nil && (oldest == nil || d.Oldest.Before(*oldest)) {
 				oldest = d.Oldest
 			}
+		}
+	}
+	for _, g := range o.Idle {
+		mine := g.Overlay == h.overlay
+		for j, d := range o.Jobs {
+			mine = mine || g.Jobs.Has(j) && slices.Contains(d.Overlays, h.overlay)
+		}
+		if mine {
+			idle += g.Agents
 		}
 	}
 	came, busy := h.came, 0
@@ -104,7 +112,6 @@ func (h *history) add(o plan.Observation) {
 		if s.Overlay != h.overlay {
 			continue
 		}
-		idle += s.Spare
 		busy = s.QueueBusy
 		for id, seen := range s.Dispatches {
 			n := seen.Registered.Below(plan.MaxIndex)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/plan"
 )
 
 // Waits sums up how long jobs have waited from the moment they could run.
@@ -36,9 +37,9 @@ type Measures struct {
 // unserved counts the jobs that could have been served and were not.
 func (r *run) unserved() int {
 	n := 0
-	mine := tags(r.overlay)
+	mine := r.overlay.AgentTags()
 	for _, j := range r.buildkite.Jobs() {
-		if !j.Runnable.IsZero() && j.Started.IsZero() && matches(mine, j.Rules) {
+		if !j.Runnable.IsZero() && j.Started.IsZero() && plan.Satisfies(mine, j.Rules) {
 			n++
 		}
 	}
@@ -51,13 +52,13 @@ func (r *run) measures(unserved int) Measures {
 		Agents: stats.Agents, InVain: stats.InVain, NoShows: r.noShows, Idle: stats.Idle,
 		Commits: r.commits, Unserved: unserved, Highest: highest(r.buildkite.Agents()),
 	}
-	mine := tags(r.overlay)
+	mine := r.overlay.AgentTags()
 	var served []fakebuildkite.JobRecord
 	var waits []time.Duration
 	for _, j := range r.buildkite.Jobs() {
 		switch {
 		case j.Runnable.IsZero():
-		case !matches(mine, j.Rules):
+		case !plan.Satisfies(mine, j.Rules):
 			m.Unmatched++
 		default:
 			m.Jobs++

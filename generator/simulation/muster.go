@@ -14,8 +14,7 @@ type Muster struct {
 	Buffer int
 
 	register plan.Registrations
-	last     time.Time
-	known    map[string]bool
+	lookback plan.Lookback
 }
 
 // Tick implements [Algorithm].
@@ -25,9 +24,9 @@ func (m *Muster) Tick(v View) Act {
 	}
 	overlays := []plan.Overlay{v.Overlay}
 	now := v.At.UTC().Truncate(time.Second)
-	snapshot := v.Snapshot(m.since(v.Overlay))
+	snapshot := v.Snapshot(m.lookback.Since(now, overlays, &m.register))
 	snapshot.At = now
-	m.observed(now, v.Overlay)
+	m.lookback.Observed(now, overlays)
 	m.register.Note(snapshot)
 	m.register.Reconcile(overlays, now)
 	for _, o := range plan.Observe(overlays, snapshot, &m.register) {
@@ -56,33 +55,4 @@ func act(d plan.Decision) Act {
 		a.Retire = append(a.Retire, r.ID)
 	}
 	return a
-}
-
-// slack is how far one reading of finished builds overlaps the last.
-const slack = 2 * time.Minute
-
-// since and observed do what generator.window does: ask only for builds that
-// finished since the last reading.
-func (m *Muster) since(o plan.Overlay) time.Time {
-	var oldest time.Time
-	for _, d := range o.Dispatches {
-		if !m.register.Missing(d) {
-			continue
-		}
-		from := d.At
-		if m.known[d.ID] && m.last.Add(-slack).After(from) {
-			from = m.last.Add(-slack)
-		}
-		if oldest.IsZero() || from.Before(oldest) {
-			oldest = from
-		}
-	}
-	return oldest
-}
-
-func (m *Muster) observed(now time.Time, o plan.Overlay) {
-	m.last, m.known = now, map[string]bool{}
-	for _, d := range o.Dispatches {
-		m.known[d.ID] = true
-	}
 }

@@ -8,155 +8,150 @@ import (
 	"muster/generator/buildkite/fakebuildkite"
 )
 
-// Trouble is what goes wrong in a cluster. The shares are between 0 and 1.
-type Trouble struct {
-	// Nodes is how many pods have room at once; zero has room for all. The
-	// others wait, first come first served.
-	Nodes int
-	// SlowNode is the share of pods that a node has to be made for, which takes
-	// between NodeTime[0] and NodeTime[1] more.
-	SlowNode float64
-	NodeTime [2]time.Duration
-	// NoShow is the share of pods whose agent never registers.
-	NoShow float64
-	// Lost is the share of agents that die without a word, at some time of
-	// their first LostWithin, if they are still there then.
-	Lost       float64
-	LostWithin time.Duration
+// Fate is what will become of a pod, settled when it is created.
+type Fate struct {
+	// Boot is the time from having a node to the agent's registration.
+	Boot time.Duration
+	// NoShow says that the agent never registers.
+	NoShow bool
+	// Lost is how long after registering the agent dies without a word, if it
+	// is still there then; zero is never.
+	Lost time.Duration
 }
 
-// Work is a Job to run: so many agents with these tags, beside which each
-// carries its index.
-type Work struct {
-	Name   string
-	Agents int
-	Tags   []string
-	// NotAfter is the end of the lease: an agent that comes later leaves at
-	// once. Zero is no lease.
-	NotAfter time.Time
-	// IdleTimeout is how long each agent waits for a job.
-	IdleTimeout time.Duration
-	// Came is called when an agent has registered, Gone when a pod has come to
-	// its end, with whether its agent ever had; both are optional.
-	Came func()
-	Gone func(registered bool)
+// Pod is one attempt at one index of a Job.
+type Pod struct {
+	Job   *Job
+	Index int
+	// Agent is Buildkite's identifier of the agent; empty until it registers.
+	Agent string
+	// Again says that the index had registered before.
+	Again bool
+
+	fate    Fate
+	ended   bool
+	drained bool
 }
 
-// pod is one agent to be.
-type pod struct {
-	work    Work
-	index   int
-	boot    time.Duration
-	noShow  bool
-	lostIn  time.Duration // from registration; zero never
-	agent   string
-	removed bool
-}
+// Connected counts the pods whose agents are connected.
+func (c *Cluster) Connected() int { return len(c.pods) }
 
-// Run creates the pods of a Job. Each takes the time to boot that the next draw
-// says, from the moment it has a node.
-func (c *Cluster) Run(w Work) {
-	for index := range w.Agents {
-		p := &pod{work: w, index: index}
-		c.draw(p)
-		if n := c.Trouble.Nodes; n > 0 && c.running >= n {
-			c.waiting = append(c.waiting, p)
-			continue
-		}
-		c.start(p)
+// Pod returns the pod of a connected agent, or nil.
+func (c *Cluster) Pod(agent string) *Pod { return c.pods[agent] }
+
+// create makes a pod for an index. It waits where there is no node for it.
+func (c *Cluster) create(j *Job, index int) {
+	p := &Pod{Job: j, Index: index, fate: c.Fate()}
+	if c.Nodes > 0 && c.running >= c.Nodes {
+		c.waiting = append(c.waiting, p)
+		return
 	}
+	c.schedule(p)
 }
 
-// draw settles a pod's fate. How many draws it takes depends on the cluster
-// alone, so that the n-th pod of two runs has the same.
-func (c *Cluster) draw(p *pod) {
-	p.boot = c.between(c.Boot)
-	t := c.Trouble
-	if t.SlowNode > 0 {
-		slow := c.Random.Float64() < t.SlowNode
-		if extra := c.between(t.NodeTime); slow {
-			p.boot += extra
-		}
-	}
-	if t.NoShow > 0 {
-		p.noShow = c.Random.Float64() < t.NoShow
-	}
-	if t.Lost > 0 {
-		lost := c.Random.Float64() < t.Lost
-		if in := 1 + c.between([2]time.Duration{0, t.LostWithin}); lost {
-			p.lostIn = in
-		}
-	}
-}
-
-func (c *Cluster) between(span [2]time.Duration) time.Duration {
-	return span[0] + time.Duration(c.Random.Int64N(int64(span[1]-span[0])+1))
-}
-
-func (c *Cluster) start(p *pod) {
+func (c *Cluster) schedule(p *Pod) {
 	c.running++
-	c.Buildkite.At(c.Buildkite.Now().Add(p.boot), func() { c.register(p) })
+	c.Buildkite.At(c.Buildkite.Now().Add(p.fate.Boot), func() { c.register(p) })
 }
 
-// register does what the base's command does.
-func (c *Cluster) register(p *pod) {
-	w := p.work
-	if p.noShow || !w.NotAfter.IsZero() && c.Buildkite.Now().After(w.NotAfter) {
-		c.end(p)
-		return
-	}
-	// An agent that Buildkite refuses exits, as the real one does; the lease
-	// takes care of what it was counted for.
-	id, err := c.Buildkite.Connect(fakebuildkite.Agent{
-		Name: fmt.Sprintf("%s-%d", w.Name, p.index), Cluster: c.BuildkiteCluster,
-		Tags:     append(slices.Clone(w.Tags), fmt.Sprintf("index=%d", p.index)),
-		AfterJob: true, IdleTimeout: w.IdleTimeout,
-	})
-	if err != nil {
-		c.end(p)
-		return
-	}
-	if c.pods == nil {
-		c.pods = map[string]*pod{}
-	}
-	p.agent = id
-	c.pods[id] = p
-	if w.Came != nil {
-		w.Came()
-	}
-	if p.lostIn > 0 {
-		c.Buildkite.At(c.Buildkite.Now().Add(p.lostIn), func() {
-			if !p.removed {
-				c.Buildkite.LoseAgent(id)
-				c.end(p)
-			}
-		})
-	}
+// SetNodes changes how many pods have room at once; zero has room for all. Pods
+// that have a node keep it.
+func (c *Cluster) SetNodes(n int) {
+	c.Nodes = n
+	c.fill()
 }
 
-// AgentEnded frees the node of an agent that has left; it is meant for
-// [fakebuildkite.Options].OnAgentEnd, and needed only where nodes are scarce or
-// somebody wants to know.
-func (c *Cluster) AgentEnded(a fakebuildkite.AgentRecord) {
-	if p := c.pods[a.ID]; p != nil {
-		c.end(p)
-	}
-}
-
-// end frees a pod's node for the next one.
-func (c *Cluster) end(p *pod) {
-	if p.removed {
-		return
-	}
-	p.removed = true
-	delete(c.pods, p.agent)
-	c.running--
-	if p.work.Gone != nil {
-		p.work.Gone(p.agent != "")
-	}
-	for len(c.waiting) > 0 && (c.Trouble.Nodes == 0 || c.running < c.Trouble.Nodes) {
+// fill gives free nodes to the pods that wait for one.
+func (c *Cluster) fill() {
+	for len(c.waiting) > 0 && (c.Nodes == 0 || c.running < c.Nodes) {
 		next := c.waiting[0]
 		c.waiting = c.waiting[1:]
-		c.start(next)
+		c.schedule(next)
 	}
+}
+
+// register does what the command of base/job.yaml does: past the lease, to the
+// second, it leaves; otherwise it starts an agent for one job. An agent that
+// Buildkite refuses exits, as the real one does.
+func (c *Cluster) register(p *Pod) {
+	now, j := c.Buildkite.Now(), p.Job
+	late := !j.NotAfter.IsZero() && now.Add(c.Skew).Truncate(time.Second).After(j.NotAfter)
+	if p.fate.NoShow || c.jobs[j.Name] != j || late {
+		c.end(p, true)
+		return
+	}
+	tags := slices.DeleteFunc(slices.Clone(j.Tags), func(t string) bool { return t == c.Untagged })
+	id, err := c.Buildkite.Connect(fakebuildkite.Agent{
+		Name: fmt.Sprintf("%s-%d", j.Name, p.Index), Cluster: c.BuildkiteCluster, Tags: append(tags, fmt.Sprintf("index=%d", p.Index)),
+		Priority: j.Priority, AfterJob: true, IdleTimeout: j.IdleTimeout,
+	})
+	if err != nil {
+		c.end(p, true)
+		return
+	}
+	p.Agent, p.Again = id, j.came[p.Index]
+	c.pods[id] = p
+	j.came[p.Index] = true
+	if c.Came != nil {
+		c.Came(p)
+	}
+	if p.fate.Lost > 0 {
+		c.Buildkite.At(now.Add(p.fate.Lost), func() { c.kill(p) })
+	}
+}
+
+// kill ends an agent without a word: its index has failed, and is not tried
+// again (backoffLimitPerIndex 0;
+// kubernetes.io/docs/concepts/workloads/controllers/job "Backoff limit per
+// index").
+func (c *Cluster) kill(p *Pod) {
+	if !p.ended {
+		c.Buildkite.LoseAgent(p.Agent)
+		c.end(p, true)
+	}
+}
+
+// Drain empties the node of a connected agent, and reports whether the agent had
+// a job. An idle agent leaves; one that works is killed when its time is up. The
+// index is run again: the Job ignores failures by DisruptionTarget
+// (kubernetes.io/docs/concepts/workloads/controllers/job "Pod failure policy").
+func (c *Cluster) Drain(p *Pod) (busy bool) {
+	p.drained = true
+	busy = slices.ContainsFunc(c.Buildkite.Agents(), func(a fakebuildkite.AgentRecord) bool { return a.ID == p.Agent && a.Job != "" })
+	if busy {
+		c.Buildkite.LoseAgent(p.Agent)
+		c.end(p, false)
+	} else {
+		c.Buildkite.StopAgent(p.Agent) // comes back through AgentEnded
+	}
+	return busy
+}
+
+// AgentEnded ends the pod of an agent that has left; it is meant for
+// [fakebuildkite.Options].OnAgentEnd.
+func (c *Cluster) AgentEnded(a fakebuildkite.AgentRecord) {
+	if p := c.pods[a.ID]; p != nil {
+		c.end(p, !p.drained)
+	}
+}
+
+// end frees a pod's node for the next one; done says that its index has ended
+// with it, and is not to be run again.
+func (c *Cluster) end(p *Pod, done bool) {
+	if p.ended {
+		return
+	}
+	p.ended = true
+	delete(c.pods, p.Agent)
+	c.running--
+	if c.Gone != nil {
+		c.Gone(p)
+	}
+	switch {
+	case done:
+		c.finish(p.Job)
+	case c.jobs[p.Job.Name] == p.Job:
+		c.create(p.Job, p.Index)
+	}
+	c.fill()
 }

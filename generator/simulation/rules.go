@@ -1,8 +1,6 @@
 package simulation
 
 import (
-	"slices"
-	"strings"
 	"time"
 
 	"muster/generator/plan"
@@ -76,30 +74,12 @@ func agentScaler(v View) int {
 // cluster can be asked, and so the bound for exactness.
 func jobPerJob(v View) int {
 	s := v.Snapshot(time.Time{})
-	tags := tags(v.Overlay)
+	tags := v.Overlay.AgentTags()
 	runnable := 0
 	for i := range s.Jobs {
-		if s.Jobs[i].State == plan.JobPending && matches(tags, s.Jobs[i].Rules) {
+		if s.Jobs[i].State == plan.JobPending && plan.Satisfies(tags, s.Jobs[i].Rules) {
 			runnable++
 		}
 	}
 	return runnable - v.Pods.Starting
-}
-
-// tags are the tags of an overlay's agents.
-func tags(o plan.Overlay) []string {
-	all := []string{plan.TagQueue + "=" + o.Policy.Queue, plan.TagOverlay + "=" + o.Slug()}
-	return append(all, o.Policy.Tags...)
-}
-
-// matches reports whether every rule is among the tags; key=* takes any value.
-func matches(tags, rules []string) bool {
-	for _, rule := range rules {
-		key, any := strings.CutSuffix(rule, "=*")
-		if !slices.Contains(tags, rule) && rule != "*" &&
-			!(any && slices.ContainsFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, key+"=") })) {
-			return false
-		}
-	}
-	return true
 }

@@ -30,9 +30,9 @@ type Arrival struct {
 }
 
 // Jobs counts the command steps' jobs of all builds, without retries.
-func (l Workload) Jobs() int {
+func (w Workload) Jobs() int {
 	n := 0
-	for _, a := range l.Arrivals {
+	for _, a := range w.Arrivals {
 		for _, s := range a.Build.Steps {
 			if s.Type == fakebuildkite.Command {
 				n += max(1, s.Parallelism)
@@ -64,17 +64,17 @@ func Loads() []Load {
 }
 
 // Generate makes the workload of a seed and a length.
-func (k Load) Generate(seed uint64, length time.Duration) Workload {
+func (l Load) Generate(seed uint64, length time.Duration) Workload {
 	g := &generation{random: rand.New(rand.NewPCG(seed, streamJobs)), length: length}
-	k.generate(g)
+	l.generate(g)
 	slices.SortStableFunc(g.arrivals, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
-	return Workload{Name: k.Name, Length: length, Arrivals: g.arrivals}
+	return Workload{Name: l.Name, Length: length, Arrivals: g.arrivals}
 }
 
 // World returns the world that the workload is meant for: w itself, or w with
 // troubles, as far as it does not have its own.
-func (k Load) World(w World) World {
-	if !k.rough {
+func (l Load) World(w World) World {
+	if !l.rough {
 		return w
 	}
 	w.Trouble = Trouble{

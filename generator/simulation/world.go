@@ -29,9 +29,6 @@ type World struct {
 	// BuildkiteFails and PushFails are the shares of ticks that cannot read
 	// Buildkite, or cannot push what they decided.
 	BuildkiteFails, PushFails float64
-	// Drain is how long the world goes on after the last build has come, to
-	// let the rest be served.
-	Drain time.Duration
 	// Seed makes all that is left to chance: the same for every algorithm.
 	Seed uint64
 }
@@ -46,9 +43,13 @@ func DefaultWorld() World {
 			IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
 		},
 		Interval: 15 * time.Second, Sync: 20 * time.Second, Jitter: 10 * time.Second,
-		Boot: [2]time.Duration{25 * time.Second, 70 * time.Second}, Drain: 3 * time.Hour, Seed: 1,
+		Boot: [2]time.Duration{25 * time.Second, 70 * time.Second}, Seed: 1,
 	}
 }
+
+// drain is how long the world goes on, at most, after the last build has come,
+// to let the rest be served.
+const drain = 3 * time.Hour
 
 // Start is when a simulated run begins unless its workload says otherwise: a
 // Monday, at midnight.
@@ -64,6 +65,9 @@ const (
 
 func (w World) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(w.Seed, stream)) }
 
+// fates are those of the pods, in the order in which they are created.
+func (w World) fates() func() Fate { return w.Trouble.Fates(w.Boot, w.random(streamPods)) }
+
 // run is one algorithm in one world with one workload.
 type run struct {
 	world     World
@@ -74,10 +78,10 @@ type run struct {
 	sync      *rand.Rand
 	ticks     *rand.Rand
 
-	started  map[string]bool
-	alive    int // pods that were created and have not ended
-	starting int // of them, those that have not registered
-	last     *order
+	alive    int           // pods that were created and have not ended
+	starting int           // of them, those that have not registered
+	last     plan.Dispatch // the last that was synced
+	lastUp   int           // its pods that have registered or come to their end
 	commits  int
 	noShows  int
 	// looked are the times of ticks that went through, and synced those of the
@@ -86,30 +90,27 @@ type run struct {
 	observe        func(Act)
 }
 
-// order is what became of one order.
-type order struct{ agents, up int }
-
 // Play runs an algorithm through a workload. Observe, when it is not nil, is
 // given every act that is pushed, as it is pushed.
-func Play(w World, load Workload, algorithm Algorithm, observe func(Act)) Measures {
-	start := load.Start
+func Play(w World, workload Workload, algorithm Algorithm, observe func(Act)) Measures {
+	start := workload.Start
 	if start.IsZero() {
 		start = Start()
 	}
 	r := newRun(w, algorithm, start)
 	r.observe = observe
-	for _, a := range load.Arrivals {
+	for _, a := range workload.Arrivals {
 		r.buildkite.At(start.Add(a.At), func() {
 			b := a.Build
 			b.Cluster = r.cluster.BuildkiteCluster
 			r.buildkite.CreateBuild(b)
 		})
 	}
-	end := start.Add(load.Length)
+	end := start.Add(workload.Length)
 	r.nextSync()
 	for at := start; ; at = at.Add(w.Interval) {
 		r.buildkite.AdvanceTo(at)
-		if !at.Before(end) && (!at.Before(end.Add(w.Drain)) || r.done()) {
+		if !at.Before(end) && (!at.Before(end.Add(drain)) || r.done()) {
 			break
 		}
 		r.tick(at)
@@ -122,7 +123,7 @@ func Play(w World, load Workload, algorithm Algorithm, observe func(Act)) Measur
 func newRun(w World, algorithm Algorithm, start time.Time) *run {
 	w.Policy.Cluster = "" // whatever it is called, this is the one
 	r := &run{
-		world: w, algorithm: algorithm, started: map[string]bool{},
+		world: w, algorithm: algorithm,
 		overlay: plan.Overlay{Name: "default", Policy: w.Policy},
 		sync:    w.random(streamSync), ticks: w.random(streamTicks),
 	}
@@ -130,7 +131,7 @@ func newRun(w World, algorithm Algorithm, start time.Time) *run {
 	home := r.buildkite.AddCluster("ci")
 	r.buildkite.AddQueue(home, w.Policy.Queue)
 	r.buildkite.SetDefaultQueue(home, w.Policy.Queue)
-	r.cluster = Cluster{Buildkite: r.buildkite, BuildkiteCluster: home, Boot: w.Boot, Trouble: w.Trouble, Random: w.random(streamPods)}
+	r.cluster = Cluster{Buildkite: r.buildkite, BuildkiteCluster: home, Fate: w.fates(), Nodes: w.Trouble.Nodes, Came: r.came, Gone: r.gone}
 	return r
 }
 
@@ -152,8 +153,7 @@ func (r *run) nextSync() {
 func (r *run) apply() {
 	kept := r.overlay.Dispatches[:0:0]
 	for _, d := range r.overlay.Dispatches {
-		if !r.started[d.ID] {
-			r.started[d.ID] = true
+		if !r.cluster.Created(d.ID) {
 			r.create(d)
 		}
 		if !d.NotAfter.IsZero() {
@@ -163,24 +163,38 @@ func (r *run) apply() {
 	r.overlay.Dispatches = kept
 }
 
+// create runs a Job. All agents have one priority, whoever ordered them and
+// why: those of base/job.yaml are muster's own, and no rule that it is compared
+// with has any.
 func (r *run) create(d plan.Dispatch) {
-	o := &order{agents: d.Agents}
-	r.last = o
+	r.last, r.lastUp = d, 0
 	r.alive += d.Agents
 	r.starting += d.Agents
-	r.cluster.Run(Work{
+	r.cluster.Run(Job{
 		Name: d.ID, Agents: d.Agents, NotAfter: d.NotAfter, IdleTimeout: d.IdleTimeout,
-		Tags: append(tags(r.overlay), plan.TagDispatch+"="+d.ID),
-		Came: func() { o.up++; r.starting-- },
-		Gone: func(registered bool) {
-			r.alive--
-			if !registered {
-				o.up++
-				r.starting--
-				r.noShows++
-			}
-		},
+		Tags: append(r.overlay.AgentTags(), plan.TagDispatch+"="+d.ID),
 	})
+}
+
+// came and gone keep count of what the cluster knows.
+func (r *run) came(p *Pod) {
+	r.starting--
+	r.up(p)
+}
+
+func (r *run) gone(p *Pod) {
+	r.alive--
+	if p.Agent == "" {
+		r.starting--
+		r.noShows++
+		r.up(p)
+	}
+}
+
+func (r *run) up(p *Pod) {
+	if p.Job.Name == r.last.ID {
+		r.lastUp++
+	}
 }
 
 // tick lets the algorithm look and act, unless something fails.
@@ -213,8 +227,8 @@ func (r *run) view(at time.Time) View {
 	v := View{At: at, Tip: fmt.Sprintf("%08x", len(r.looked)), Overlay: r.overlay, Snapshot: r.buildkite.Snapshot}
 	v.Pods.Alive, v.Pods.Starting = r.pods()
 	v.Pods.LastUp = 1
-	if r.last != nil {
-		v.Pods.LastUp = float64(r.last.up) / float64(r.last.agents)
+	if r.last.Agents > 0 {
+		v.Pods.LastUp = float64(r.lastUp) / float64(r.last.Agents)
 	}
 	if v.Pods.Alive > r.alive {
 		v.Pods.LastUp = 0 // an order is not even synced
@@ -226,7 +240,7 @@ func (r *run) view(at time.Time) View {
 func (r *run) pods() (alive, starting int) {
 	alive, starting = r.alive, r.starting
 	for _, d := range r.overlay.Dispatches {
-		if !r.started[d.ID] {
+		if !r.cluster.Created(d.ID) {
 			alive += d.Agents
 			starting += d.Agents
 		}
@@ -237,11 +251,7 @@ func (r *run) pods() (alive, starting int) {
 // done reports whether every job that an agent could take has finished.
 func (r *run) done() bool {
 	s := r.buildkite.Snapshot(time.Time{})
-	mine := tags(r.overlay)
-	for i := range s.Jobs {
-		if matches(mine, s.Jobs[i].Rules) {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(s.Agents, func(a plan.Agent) bool { return a.State == plan.AgentBusy })
+	mine := r.overlay.AgentTags()
+	return !slices.ContainsFunc(s.Jobs, func(j plan.Job) bool { return plan.Satisfies(mine, j.Rules) }) &&
+		!slices.ContainsFunc(s.Agents, func(a plan.Agent) bool { return a.State == plan.AgentBusy })
 }

@@ -11,11 +11,11 @@ import (
 	"muster/generator/plan"
 )
 
-// generator returns the named generator.
-func generator(t *testing.T, name string) Load {
+// loadNamed returns one of [Loads].
+func loadNamed(t *testing.T, name string) Load {
 	t.Helper()
 	all := Loads()
-	i := slices.IndexFunc(all, func(g Load) bool { return g.Name == name })
+	i := slices.IndexFunc(all, func(l Load) bool { return l.Name == name })
 	if i < 0 {
 		t.Fatalf("no workload %q", name)
 	}
@@ -38,7 +38,7 @@ func play(t *testing.T, seed uint64, hours int, workload, name string) Measures 
 	t.Helper()
 	w := DefaultWorld()
 	w.Seed = seed
-	g := generator(t, workload)
+	g := loadNamed(t, workload)
 	return Play(g.World(w), g.Generate(seed, time.Duration(hours)*time.Hour), algorithm(t, name), nil)
 }
 
@@ -73,14 +73,14 @@ func TestBounds(t *testing.T) {
 // world where nothing dies, whatever jobs come, and reaches the bound where they
 // are served in the order in which they come.
 func TestMusterIsExact(t *testing.T) {
-	for _, load := range []string{"steady", "diurnal", "bursts", "flaky", "limited", "unsatisfiable"} {
+	for _, workload := range []string{"steady", "diurnal", "bursts", "flaky", "limited", "unsatisfiable"} {
 		for seed := range uint64(2) {
-			m := play(t, seed, 8, load, "muster")
+			m := play(t, seed, 8, workload, "muster")
 			if m.Agents != m.Jobs || m.InVain != 0 {
-				t.Errorf("%s, seed %d: %d agents for %d jobs, %d in vain", load, seed, m.Agents, m.Jobs, m.InVain)
+				t.Errorf("%s, seed %d: %d agents for %d jobs, %d in vain", workload, seed, m.Agents, m.Jobs, m.InVain)
 			}
-			if load != "diurnal" && load != "limited" && float64(m.Wait.P95) > 1.05*float64(m.Bound.P95) {
-				t.Errorf("%s, seed %d: p95 wait is %v, the bound %v", load, seed, m.Wait.P95, m.Bound.P95)
+			if workload != "diurnal" && workload != "limited" && float64(m.Wait.P95) > 1.05*float64(m.Bound.P95) {
+				t.Errorf("%s, seed %d: p95 wait is %v, the bound %v", workload, seed, m.Wait.P95, m.Bound.P95)
 			}
 		}
 	}
@@ -106,10 +106,10 @@ func TestSteady(t *testing.T) {
 // TestDemandAsked: what no agent can serve makes the algorithms that read
 // nothing but a queue's numbers order without end, and muster not at all.
 func TestDemandAsked(t *testing.T) {
-	for _, load := range []string{"limited", "unsatisfiable"} {
+	for _, workload := range []string{"limited", "unsatisfiable"} {
 		for _, name := range []string{"plain", "keda-accurate", "keda-default", "agent-scaler"} {
-			if m := play(t, 1, 8, load, name); m.InVain == 0 {
-				t.Errorf("%s: %s started no agent in vain", load, name)
+			if m := play(t, 1, 8, workload, name); m.InVain == 0 {
+				t.Errorf("%s: %s started no agent in vain", workload, name)
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func TestBuffer(t *testing.T) {
 func TestSameSeed(t *testing.T) {
 	for _, a := range Algorithms() {
 		run := func(seed uint64) (Measures, []string) {
-			w, g := DefaultWorld(), generator(t, "rough")
+			w, g := DefaultWorld(), loadNamed(t, "rough")
 			w.Seed = seed
 			var acts []string
 			m := Play(g.World(w), g.Generate(seed, time.Hour), a.New(), func(act Act) {
@@ -167,9 +167,9 @@ func TestOneJob(t *testing.T) {
 	w := DefaultWorld()
 	w.Sync, w.Jitter = 20*time.Second, 0
 	w.Boot = [2]time.Duration{30 * time.Second, 30 * time.Second}
-	load := Workload{Length: 10 * time.Minute, Arrivals: generator(t, "steady").Generate(1, time.Hour).Arrivals[:1]}
-	load.Arrivals[0].At = 16 * time.Second // heard of at 30s, applied at 40s, up at 70s
-	m := Play(w, load, &Muster{}, nil)
+	workload := Workload{Length: 10 * time.Minute, Arrivals: loadNamed(t, "steady").Generate(1, time.Hour).Arrivals[:1]}
+	workload.Arrivals[0].At = 16 * time.Second // heard of at 30s, applied at 40s, up at 70s
+	m := Play(w, workload, &Muster{}, nil)
 	want := Waits{Mean: 54 * time.Second, P50: 54 * time.Second, P95: 54 * time.Second, Max: 54 * time.Second}
 	if m.Wait != want || m.Bound != want || m.Agents != 1 || m.Highest != 1 {
 		t.Errorf("got %+v, want a wait and a bound of 54s for one agent", m)
@@ -183,13 +183,13 @@ func TestOneJob(t *testing.T) {
 func TestTrouble(t *testing.T) {
 	w := DefaultWorld()
 	w.Trouble = Trouble{NoShow: 0.2, Lost: 0.2, LostWithin: time.Minute, Nodes: 12}
-	load := generator(t, "steady").Generate(1, 12*time.Hour)
-	m := Play(w, load, algorithm(t, "job-per-job"), nil)
+	workload := loadNamed(t, "steady").Generate(1, 12*time.Hour)
+	m := Play(w, workload, algorithm(t, "job-per-job"), nil)
 	if share := float64(m.NoShows) / float64(m.NoShows+m.Agents); share < 0.15 || share > 0.25 {
 		t.Errorf("%.0f%% of the pods never registered, want about 20%%", 100*share)
 	}
-	if m.Jobs <= load.Jobs() || m.Unserved != 0 {
-		t.Errorf("%d jobs ran of %d, and %d never: those of lost agents are to be retried", m.Jobs, load.Jobs(), m.Unserved)
+	if m.Jobs <= workload.Jobs() || m.Unserved != 0 {
+		t.Errorf("%d jobs ran of %d, and %d never: those of lost agents are to be retried", m.Jobs, workload.Jobs(), m.Unserved)
 	}
 	// A dead agent is listed for three minutes after its node is free.
 	if m.Highest < 12 || m.Highest > 24 {
@@ -197,11 +197,11 @@ func TestTrouble(t *testing.T) {
 	}
 	w.Trouble = Trouble{}
 	w.BuildkiteFails = 1
-	if m := Play(w, load, &Muster{}, nil); m.Commits != 0 || m.Unserved != load.Jobs() {
-		t.Errorf("blind ticks made %d commits and left %d of %d jobs", m.Commits, m.Unserved, load.Jobs())
+	if m := Play(w, workload, &Muster{}, nil); m.Commits != 0 || m.Unserved != workload.Jobs() {
+		t.Errorf("blind ticks made %d commits and left %d of %d jobs", m.Commits, m.Unserved, workload.Jobs())
 	}
 	w.BuildkiteFails, w.PushFails = 0, 1
-	if m := Play(w, load, &Muster{}, nil); m.Commits != 0 || m.Agents != 0 {
+	if m := Play(w, workload, &Muster{}, nil); m.Commits != 0 || m.Agents != 0 {
 		t.Errorf("pushes that fail made %d commits and %d agents", m.Commits, m.Agents)
 	}
 }

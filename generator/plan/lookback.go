@@ -1,27 +1,23 @@
-package generator
+package plan
 
-import (
-	"time"
+import "time"
 
-	"muster/generator/plan"
-)
-
-// slack is how far back each reading of finished builds reaches beyond what it
+// slack is how far each reading of finished builds reaches back beyond what it
 // is for: a build's finish may be listed a little after the time it bears, and
 // that time is by Buildkite's clock, which may be behind by some minutes.
 const slack = 5 * time.Minute
 
-// window remembers which finished builds were read already, so that each
+// Lookback remembers which finished builds were read already, so that each
 // observation asks only for those that finished since. The zero value asks
 // back to the oldest dispatch that is still of interest.
-type window struct {
+type Lookback struct {
 	last  time.Time       // time of the last good observation
 	known map[string]bool // dispatches that it covered
 }
 
-// since returns the moment from which finished builds must be read so that no
+// Since returns the moment from which finished builds must be read so that no
 // agent of any dispatch goes unseen; zero when none is missing.
-func (w *window) since(now time.Time, overlays []plan.Overlay, r *plan.Registrations) time.Time {
+func (l *Lookback) Since(now time.Time, overlays []Overlay, r *Registrations) time.Time {
 	var oldest time.Time
 	for _, o := range overlays {
 		for _, d := range o.Dispatches {
@@ -29,8 +25,8 @@ func (w *window) since(now time.Time, overlays []plan.Overlay, r *plan.Registrat
 				continue
 			}
 			from := d.At.Add(-slack)
-			if w.known[d.ID] && w.last.Add(-slack).After(from) {
-				from = w.last.Add(-slack)
+			if l.known[d.ID] && l.last.Add(-slack).After(from) {
+				from = l.last.Add(-slack)
 			}
 			if oldest.IsZero() || from.Before(oldest) {
 				oldest = from
@@ -40,13 +36,13 @@ func (w *window) since(now time.Time, overlays []plan.Overlay, r *plan.Registrat
 	return oldest
 }
 
-// observed notes that everything up to now was read for these overlays.
-func (w *window) observed(now time.Time, overlays []plan.Overlay) {
-	w.last = now
-	w.known = map[string]bool{}
+// Observed notes that everything up to now was read for these overlays.
+func (l *Lookback) Observed(now time.Time, overlays []Overlay) {
+	l.last = now
+	l.known = map[string]bool{}
 	for _, o := range overlays {
 		for _, d := range o.Dispatches {
-			w.known[d.ID] = true
+			l.known[d.ID] = true
 		}
 	}
 }

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"cmp"
+	"path"
+	"slices"
+
+	"muster/base"
+	"muster/generator/plan"
+	"muster/gitops/branch"
+)
+
+// directory is a part of a fleet repository: its files by their path in it.
+type directory struct {
+	path  string
+	files map[string][]byte
+}
+
+// starterFleet returns what a new fleet repository is made of whose one overlay
+// serves the queue.
+func starterFleet(queue string) ([]directory, error) {
+	name := plan.Slug(queue)
+	overlay, err := overlayFiles(name, queue)
+	if err != nil {
+		return nil, err
+	}
+	agent, err := embedded(base.Files, ".")
+	return []directory{{"base", agent}, {path.Join("overlays", name), overlay}}, err
+}
+
+// starterChanges are those that begin a fleet repository with an overlay for the
+// queue "default", its policy edited.
+func starterChanges(edit func(policy []byte) []byte) ([]branch.Change, error) {
+	parts, err := starterFleet("default")
+	var changes []branch.Change
+	for _, part := range parts {
+		for name, content := range part.files {
+			if name == "scaling.yaml" {
+				content = edit(content)
+			}
+			changes = append(changes, branch.Change{Path: path.Join(part.path, name), Content: content})
+		}
+	}
+	slices.SortFunc(changes, func(a, b branch.Change) int { return cmp.Compare(a.Path, b.Path) })
+	return changes, err
+}
