@@ -86,18 +86,17 @@ func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, supplies
 // creditTo returns the overlay that an idle agent is credited to: its own, as
 // long as it could still take any job of it, or, when muster did not start it,
 // the first whose every tag it carries; -1 is none.
-func creditTo(a Agent, overlays []Overlay, clusters []string) int {
+func (q queueReader) creditTo(a Agent) int {
 	_, muster := tagValue(a.Tags, TagOverlay)
 	_, fleet := tagValue(a.Tags, TagFleet)
-	for i, o := range overlays {
-		needed := o.AgentTags()
+	for i, needed := range q.tags {
 		if !fleet { // started by nobody's muster, or by one of 0.2.0
 			needed = without(needed, TagFleet)
 		}
 		if !muster {
 			needed = without(needed, TagOverlay)
 		}
-		if sameCluster(a.Cluster, clusters[i]) && Satisfies(a.Tags, needed) {
+		if sameCluster(a.Cluster, q.clusters[i]) && Satisfies(a.Tags, needed) {
 			return i
 		}
 	}

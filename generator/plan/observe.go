@@ -136,6 +136,7 @@ func lingers(a Agent, now time.Time) bool {
 type queueReader struct {
 	key       string
 	overlays  []Overlay    // in order
+	tags      [][]string   // of each overlay's agents
 	clusters  []string     // of each overlay; empty is any
 	suspended []Suspension // of each overlay
 	snapshot  Snapshot
@@ -148,9 +149,10 @@ type queueReader struct {
 func newReaders(overlays []Overlay, s Snapshot) []queueReader {
 	var all []queueReader
 	for key, group := range byQueue(overlays) {
-		q := queueReader{key: key, overlays: group, snapshot: s, clusters: make([]string, len(group)), suspended: make([]Suspension, len(group))}
+		q := queueReader{key: key, overlays: group, snapshot: s, tags: make([][]string, len(group)), clusters: make([]string, len(group)), suspended: make([]Suspension, len(group))}
 		unknown := Unknown(key, s)
 		for i, o := range group {
+			q.tags[i] = o.AgentTags()
 			q.clusters[i], q.suspended[i] = q.cluster(o.Policy)
 			if unknown && !q.suspended[i].Active() {
 				q.suspended[i] = Suspension{Code: UnknownQueue, Queue: key}
@@ -167,7 +169,7 @@ func newReaders(overlays []Overlay, s Snapshot) []queueReader {
 func (q queueReader) serving(c *class) []string {
 	var names []string
 	for i, o := range q.overlays {
-		if sameJobCluster(c.cluster, q.clusters[i]) && Satisfies(o.AgentTags(), c.rules) {
+		if sameJobCluster(c.cluster, q.clusters[i]) && Satisfies(q.tags[i], c.rules) {
 			names = append(names, o.Name)
 		}
 	}
@@ -198,7 +200,7 @@ func (q queueReader) read(classes []*class, agents []Agent) Observation {
 	o.Unmatched = fewest(o.Unmatched)
 	idle := q.countAgents(agents, supplies)
 	for i := range idle {
-		idle[i].credit = creditTo(idle[i].Agent, q.overlays, q.clusters)
+		idle[i].credit = q.creditTo(idle[i].Agent)
 	}
 	q.markReplacing(idle)
 	q.countWrongTags(idle, served, supplies)
@@ -213,9 +215,9 @@ func (q queueReader) read(classes []*class, agents []Agent) Observation {
 // no business of theirs, as with the jobs of another cluster.
 func (q queueReader) unmatched(c *class) (u Unmatched, ok bool) {
 	var inCluster [][]string
-	for i, overlay := range q.overlays {
+	for i := range q.overlays {
 		if sameJobCluster(c.cluster, q.clusters[i]) {
-			inCluster = append(inCluster, overlay.AgentTags())
+			inCluster = append(inCluster, q.tags[i])
 		}
 	}
 	u = Unmatched{Rules: c.rules, Jobs: c.pending, Example: c.example}
