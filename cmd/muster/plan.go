@@ -83,7 +83,7 @@ func printTable(out io.Writer, r generator.Result) error {
 			fmt.Fprintf(out, "%s: suspended: %s\n", s.Overlay, s.Why)
 		}
 	}
-	printUnmatched(out, r.Decisions)
+	printUnmatched(out, r)
 	if len(r.Acts) == 0 {
 		fmt.Fprintln(out, "\nNothing to do.")
 		return nil
@@ -146,16 +146,28 @@ func printSums(out io.Writer, decisions []plan.Decision) error {
 }
 
 // printUnmatched names the jobs that no overlay serves, once for each queue.
-func printUnmatched(out io.Writer, decisions []plan.Decision) {
+func printUnmatched(out io.Writer, r generator.Result) {
 	said := map[string]bool{}
-	for _, d := range decisions {
+	for _, d := range r.Decisions {
 		if said[d.Queue] {
 			continue
 		}
 		said[d.Queue] = true
 		for _, u := range d.Observation.Unmatched {
-			fmt.Fprintf(out, "queue %s: no overlay serves %d jobs with the rules %q: missing %q, as %q\n", d.Queue, u.Jobs, u.Rules, u.Missing, u.Example)
+			missing := fmt.Sprintf("missing %q", u.Missing)
+			if u.Unclustered {
+				missing = "they are in no cluster, and the queue is in one"
+			}
+			fmt.Fprintf(out, "queue %s: no overlay serves %d jobs with the rules %q: %s, as %q\n", d.Queue, u.Jobs, u.Rules, missing, u.Example)
 		}
+		for _, s := range d.Observation.Overlays {
+			if s.Strayed > 0 {
+				fmt.Fprintf(out, "%s: %d agents are in another queue or cluster than the policy says; they count against max until they leave\n", s.Overlay, s.Strayed)
+			}
+		}
+	}
+	for _, u := range r.Unserved {
+		fmt.Fprintf(out, "queue %s: %d jobs are pending and no overlay serves the queue, as %q\n", u.Queue, u.Jobs, u.Example)
 	}
 }
 
@@ -186,6 +198,8 @@ type planDocument struct {
 	Tip        string          `json:"tip"`
 	Decisions  []plan.Decision `json:"decisions"`
 	Suspended  []planSuspended `json:"suspended,omitempty"`
+	// Unserved are the queues with pending jobs that no overlay serves.
+	Unserved []plan.Unserved `json:"unserved,omitempty"`
 }
 
 type planSuspended struct {
@@ -195,7 +209,7 @@ type planSuspended struct {
 }
 
 func document(r generator.Result) planDocument {
-	d := planDocument{APIVersion: "muster.dev/v1alpha1", Kind: "Plan", Tip: r.Tip.Commit, Decisions: r.Decisions}
+	d := planDocument{APIVersion: "muster.dev/v1alpha1", Kind: "Plan", Tip: r.Tip.Commit, Decisions: r.Decisions, Unserved: r.Unserved}
 	for _, s := range r.Suspended {
 		d.Suspended = append(d.Suspended, planSuspended{Overlay: s.Overlay, Suspension: s.Why, Text: s.Why.String()})
 	}

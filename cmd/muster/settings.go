@@ -112,6 +112,7 @@ func (s *settings) generator(dryRun bool) (*generator.Generator, error) {
 		Buildkite:  client,
 		Clock:      s.program.clock,
 		Overlays:   s.git.overlays,
+		Fleet:      generator.FleetTag(s.git.repo, s.git.overlays),
 		DryRun:     dryRun,
 		Log:        log,
 	}), nil
