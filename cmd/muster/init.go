@@ -58,7 +58,7 @@ func initialise(out io.Writer, dir, queue string) error {
 			fmt.Fprintf(out, "%s is there already: left as it is\n", part.path)
 		}
 	}
-	fmt.Fprintf(out, "\nNext: edit overlays/%s/scaling.yaml, look it over with\n  muster check %s\ncommit and push.\n", plan.Slug(queue), dir)
+	fmt.Fprintf(out, "\nNext: edit overlays/%s/scaling.yaml, validate it with\n  muster check %s\ncommit and push.\n", plan.Slug(queue), dir)
 	return nil
 }
 
