@@ -180,14 +180,7 @@ func TestDecide(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var w world
-			if err := yaml.UnmarshalStrict(archive.Files[0].Data, &w); err != nil {
-				t.Fatal(err)
-			}
+			w, archive := readCase(t, file)
 			overlays, snapshot, register := w.build(t)
 			got := transcript(t, overlays, snapshot, register)
 			if *update {
@@ -202,6 +195,19 @@ func TestDecide(t *testing.T) {
 			}
 		})
 	}
+}
+
+// readCase reads the world of a case, and the archive that it is in.
+func readCase(t *testing.T, file string) (w world, archive *txtar.Archive) {
+	t.Helper()
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(archive.Files[0].Data, &w); err != nil {
+		t.Fatal(err)
+	}
+	return w, archive
 }
 
 // transcript is everything observed and decided, as YAML.

@@ -1,5 +1,7 @@
 package plan
 
+import "slices"
+
 // flow hands out groups of agents (sources) to groups of what asks for agents
 // (sinks), as many as can be: a maximum flow by augmenting paths. What is served
 // stays served, by this agent or by another, whatever is handed out afterwards;
@@ -33,16 +35,6 @@ func newFlow(supply, demand []int, can func(i, j int) bool) *flow {
 		}
 	}
 	return f
-}
-
-// can reports whether source i may serve sink j.
-func (f *flow) can(i, j int) bool {
-	for _, taker := range f.takers[j] {
-		if int(taker) == i {
-			return true
-		}
-	}
-	return false
 }
 
 // search is what one sink can get, and from where: a tree of sinks, each of
@@ -119,11 +111,7 @@ func (f *flow) serve(i, n int) int {
 
 func (f *flow) move(i, j, n int) {
 	if f.moved[i][j] == 0 {
-		known := false
-		for _, k := range f.serves[i] {
-			known = known || int(k) == j
-		}
-		if !known {
+		if !slices.Contains(f.serves[i], int32(j)) {
 			f.serves[i] = append(f.serves[i], int32(j))
 		}
 	}

@@ -12,9 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
 	"pgregory.net/rapid"
-	"sigs.k8s.io/yaml"
 )
 
 // TestFormulaIsWrittenOnce: the comment of Decide and docs/design.md say what
@@ -41,14 +39,7 @@ func TestFormula(t *testing.T) {
 	}
 	checked := 0
 	for _, file := range files {
-		archive, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var w world
-		if err := yaml.UnmarshalStrict(archive.Files[0].Data, &w); err != nil {
-			t.Fatal(err)
-		}
+		w, _ := readCase(t, file)
 		overlays, snapshot, registrations := w.build(t)
 		for _, o := range Observe(overlays, snapshot, registrations) {
 			for _, d := range Decide("c0ffee", overlays, o) {
