@@ -9,6 +9,9 @@ import (
 	"io/fs"
 	"math"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	neturl "net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,10 +20,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
@@ -253,12 +252,12 @@ func (m *muster) retire(n int) {
 func BenchmarkPush(b *testing.B) {
 	forSizes(b, func(b *testing.B, root string, repository func(string) gitserver.Repository) {
 		url := serveElsewhere(b, root)
-		for _, name := range []string{"muster", "raw", "script", "race", "hundred"} {
+		for _, name := range []string{"muster", "raw", "raw-copy", "script", "race", "hundred"} {
 			repository(name)
 		}
 		m := newMuster(b, url+"/muster.git")
 		own := &rival{name: "muster", run: func() { must(b, m.push(1)) }}
-		raw, sent := rawPush(b, url+"/raw.git")
+		raw, sent := rawPush(b, url+"/raw.git", url+"/raw-copy.git")
 		script, kustomize := gitScript(b, url+"/script.git")
 		lost := newMuster(b, url+"/race.git")
 		other := newMuster(b, url+"/race.git")
@@ -291,13 +290,24 @@ func BenchmarkPush(b *testing.B) {
 }
 
 // rawPush sends bodies that were made beforehand: what the server and the
-// protocol take, whoever writes.
-func rawPush(b *testing.B, url string) (*rival, *[]float64) {
-	m := newMuster(b, url)
+// protocol take, whoever writes. A body is what muster has just pushed to a
+// copy of the repository.
+func rawPush(b *testing.B, url, copyURL string) (*rival, *[]float64) {
 	client := &http.Client{Transport: &http.Transport{}}
-	var body bytes.Buffer
-	var head, root plumbing.Hash
-	var made *builder
+	const service = "/git-receive-pack"
+	var body []byte
+	target, err := neturl.Parse(copyURL)
+	must(b, err)
+	forward := httputil.NewSingleHostReverseProxy(&neturl.URL{Scheme: target.Scheme, Host: target.Host})
+	recorder := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, service) {
+			body, _ = io.ReadAll(r.Body)
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	b.Cleanup(recorder.Close)
+	m := newMuster(b, recorder.URL+target.Path)
 	sent := &[]float64{}
 	ask := func(response *http.Response, err error) []byte {
 		must(b, err)
@@ -309,30 +319,12 @@ func rawPush(b *testing.B, url string) (*rival, *[]float64) {
 	return &rival{
 		name: "raw",
 		before: func() {
-			if made != nil {
-				m.r.adopt(made, head, root)
-			}
-			made = newBuilder(b.Context(), m.r)
-			var err error
-			head, root, err = made.commit(m.r.head, m.r.root, dispatch(m.next))
-			must(b, err)
-			m.next++
-			data, err := writePack(made.list, true)
-			must(b, err)
-			caps := capability.NewList()
-			for _, c := range []capability.Capability{capability.ReportStatus, capability.Sideband64k} {
-				must(b, caps.Set(c))
-			}
-			request := updateRequest(caps, io.Discard)
-			request.Commands = []*packp.Command{{Name: "refs/heads/main", Old: m.r.head, New: head}}
-			request.Packfile = io.NopCloser(bytes.NewReader(data))
-			body.Reset()
-			must(b, request.Encode(&body))
-			*sent = append(*sent, float64(body.Len()))
+			must(b, m.push(1))
+			*sent = append(*sent, float64(len(body)))
 		},
 		run: func() {
 			ask(client.Get(url + "/info/refs?service=git-receive-pack"))
-			answer := ask(client.Post(url+"/git-receive-pack", "application/x-git-receive-pack-request", bytes.NewReader(body.Bytes())))
+			answer := ask(client.Post(url+service, "application/x-git-receive-pack-request", bytes.NewReader(body)))
 			if !bytes.Contains(answer, []byte("ok refs/heads/main")) {
 				b.Fatalf("the raw push failed: %q", answer)
 			}

@@ -13,7 +13,7 @@ import (
 )
 
 // roles are what the test binary can be besides a test: processes of their
-// own, whose memory and time can be told apart and which can be killed.
+// own, whose memory and time are measured apart and which can be killed.
 var roles = map[string]func() error{
 	"server": serveRole,
 	"ticks":  ticksRole,

@@ -2,170 +2,49 @@ package gitops
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net/http"
-	"slices"
-	"strings"
-	"sync"
-
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
-	"github.com/go-git/go-git/v5/plumbing/transport"
 
 	"muster/gitops/branch"
+	"muster/gitops/git"
 )
 
-// Repository is the fleet repository: one branch of one remote. It keeps the
-// tip's commit and the objects that the overlays consist of, and nothing of
-// the rest. It may be used from several goroutines, which then take turns.
+// Repository is the fleet repository over git: one branch of one remote. It is
+// a [Writer]. It may be used from several goroutines, which then take turns.
 type Repository struct {
-	config  Config
-	address address
-
-	mu       sync.Mutex
-	endpoint *transport.Endpoint // where http requests go, after redirects
-	caps     *capability.List    // what the server offers for reading
-	mode     mode
-	noLimit  bool // the server refuses the filter by size
-	noDepth  bool // the server refuses the filter by depth
-	crowded  bool // the server has a long list of refs
-	troubles int  // how often in a row asking in version 2 has failed
-
-	head  plumbing.Hash // the commit that the objects are of; zero: none
-	root  plumbing.Hash // its tree
-	ahead plumbing.Hash // the tip as a lost race showed it, for the next Tip
-	objects
-
-	secretsMu sync.Mutex
-	secrets   []string
-
-	poolMu          sync.Mutex
-	pool            *http.Transport
-	poolAuthorities string
+	branch *git.Branch
 }
-
-// mode is how much must be fetched to read a little.
-type mode int
-
-const (
-	// partial fetches single objects by name.
-	partial mode = iota
-	// shallow fetches one commit with everything in it.
-	shallow
-	// whole fetches all of the branch's history.
-	whole
-)
 
 // New checks the configuration and returns the repository. It does not
 // connect to anything.
 func New(c Config) (*Repository, error) {
-	address, err := parseAddress(c.URL)
+	config, err := c.client()
 	if err != nil {
 		return nil, err
 	}
-	c.URL = ""
-	c, err = c.withDefaults()
+	b, err := git.New(config)
 	if err != nil {
-		return nil, err
+		return nil, withRemedy(err)
 	}
-	if address.endpoint.Protocol == "ssh" {
-		if c.Credentials.SSHKeyFile == "" {
-			return nil, errors.New("a repository over ssh needs a private key: give --ssh-key-file")
-		}
-		if c.Credentials.SSHKnownHostsFile == "" {
-			return nil, errors.New("a repository over ssh needs the server's host keys: give --ssh-known-hosts-file")
-		}
-	}
-	r := &Repository{config: c, address: address}
-	r.remember(address.password)
-	r.reset()
-	return r, nil
+	return &Repository{branch: b}, nil
 }
 
 // String is the repository's address without anything secret.
-func (r *Repository) String() string { return r.address.String() }
+func (r *Repository) String() string { return r.branch.String() }
 
-// reset forgets everything that was read, so that the next Tip starts over.
-func (r *Repository) reset() {
-	r.head, r.root, r.ahead = plumbing.ZeroHash, plumbing.ZeroHash, plumbing.ZeroHash
-	r.objects = newObjects()
-	r.endpoint = nil
-}
-
-// Tip returns the commit at the branch's head and what it holds. While the
+// Tip returns the commit at the branch's head and its files. While the
 // head has not moved that is one request. The tree reads lazily, with ctx.
 func (r *Repository) Tip(ctx context.Context) (branch.Tip, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.refresh(ctx); err != nil {
-		r.reset()
-		return branch.Tip{}, r.fail("reading", err)
-	}
-	return r.tip(ctx), nil
+	tip, err := r.branch.Tip(ctx)
+	return tip, withRemedy(err)
 }
 
-// tip is what is held, as the rest of muster sees it.
-func (r *Repository) tip(ctx context.Context) branch.Tip {
-	return branch.Tip{Commit: r.head.String(), Tree: &treeFS{r: r, ctx: ctx, root: r.root}}
+// Push puts a chain of commits on tip in one push, as [git.Branch.Push] does.
+func (r *Repository) Push(ctx context.Context, tip branch.Tip, commits []branch.Draft) (branch.Tip, error) {
+	next, err := r.branch.Push(ctx, tip, commits)
+	return next, withRemedy(err)
 }
 
-// refresh makes the branch's head, and what the overlays need of it, present.
-func (r *Repository) refresh(ctx context.Context) error {
-	if head := r.ahead; !head.IsZero() && r.overHTTP() {
-		// A lost race has just shown it: no need to ask again.
-		r.ahead = plumbing.ZeroHash
-		return r.advance(ctx, nil, head)
-	}
-	r.ahead = plumbing.ZeroHash
-	bounded, cancel := context.WithTimeout(ctx, r.config.Timeout)
-	defer cancel()
-	if head, ok := r.glance(bounded); ok {
-		if head == r.head {
-			return nil
-		}
-		return r.advance(ctx, nil, head)
-	}
-	session, err := r.openUpload(bounded)
-	if err != nil {
-		return err
-	}
-	defer session.Close()
-	adv, err := session.AdvertisedReferencesContext(bounded)
-	if err != nil {
-		return err
-	}
-	head, err := r.branch(adv)
-	if err != nil {
-		return err
-	}
-	r.caps, r.crowded = adv.Capabilities, len(adv.References) > longList
-	if head == r.head {
-		return nil
-	}
-	return r.advance(ctx, session, head)
-}
-
-// branch finds the branch's head among what a server advertises.
-func (r *Repository) branch(adv *packp.AdvRefs) (plumbing.Hash, error) {
-	if head, ok := adv.References["refs/heads/"+r.config.Branch]; ok {
-		return head, nil
-	}
-	var others []string
-	for name := range adv.References {
-		if short, ok := strings.CutPrefix(name, "refs/heads/"); ok {
-			others = append(others, short)
-		}
-	}
-	if len(others) == 0 {
-		return plumbing.ZeroHash, transport.ErrEmptyRemoteRepository
-	}
-	slices.Sort(others)
-	shown, more := others, ""
-	if len(shown) > 5 {
-		shown, more = shown[:5], fmt.Sprintf(" and %d more", len(others)-5)
-	}
-	return plumbing.ZeroHash, fmt.Errorf("the repository has no branch %q; it has %s%s: name one of them, or make it with git push origin HEAD:%s",
-		r.config.Branch, strings.Join(shown, ", "), more, r.config.Branch)
+// Writable reports whether the server would let this user push at all. A nil
+// error does not promise that a protected branch or a hook lets a commit pass.
+func (r *Repository) Writable(ctx context.Context) error {
+	return withRemedy(r.branch.Writable(ctx))
 }

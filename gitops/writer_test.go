@@ -1,6 +1,8 @@
 package gitops_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"muster/gitops"
@@ -10,14 +12,22 @@ import (
 
 func TestWriter(t *testing.T) {
 	t.Parallel()
-	for _, over := range hosts() {
-		t.Run(over.name, func(t *testing.T) {
-			writertest.Run(t, writertest.Harness{
-				Open: func(t *testing.T, r gitserver.Repository) gitops.Writer { return open(t, over.serve(t, r)) },
-				Refuse: func(t *testing.T, r gitserver.Repository, words string) {
-					hook(t, r, "pre-receive", "echo '"+words+"' >&2\nexit 1\n")
-				},
-			})
-		})
-	}
+	writertest.Run(t, writertest.Harness{
+		Open: func(t *testing.T, r gitserver.Repository) gitops.Writer {
+			repository, err := gitops.New(gitops.Config{URL: r.Dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return repository
+		},
+		Refuse: func(t *testing.T, r gitserver.Repository, words string) {
+			file := filepath.Join(r.Dir, "hooks", "pre-receive")
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte("#!/bin/sh\necho '"+words+"' >&2\nexit 1\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		},
+	})
 }

@@ -84,9 +84,10 @@ func imports() map[string][]string {
 		"generator/plan":      {},
 		"generator/manifest":  {"generator/plan", "gitops/branch"},
 		"generator/buildkite": {"generator/plan"},
-		"gitops":              {"gitops/branch", "gitops/ledger"},
+		"gitops":              {"gitops/branch", "gitops/git", "gitops/ledger"},
 		"gitops/branch":       {},
-		"gitops/github":       {"gitops", "gitops/branch"},
+		"gitops/git":          {"gitops/branch"},
+		"gitops/github":       {"gitops/branch", "gitops/git"},
 		"gitops/ledger":       {"generator/plan", "gitops/branch"},
 		"base":                {},
 		"overlays":            {},
@@ -95,7 +96,7 @@ func imports() map[string][]string {
 		"generator/simulation":              {"generator/plan", "generator/manifest", "generator/buildkite/fakebuildkite"},
 		"gitops/github/githubtest":          {"gitops/gitserver"},
 		"gitops/gitserver":                  {"gitops/branch"},
-		"gitops/writertest":                 {"gitops", "gitops/branch", "gitops/gitserver"},
+		"gitops/writertest":                 {"gitops", "gitops/branch", "gitops/git", "gitops/gitserver"},
 	}
 }
 

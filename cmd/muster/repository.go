@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/gitops"
+	"muster/gitops/git"
 	"muster/gitops/github"
 )
 
@@ -78,7 +79,7 @@ func (s *gitSettings) writer(log *slog.Logger) (gitops.Writer, error) {
 	repository, err := gitops.New(gitops.Config{
 		URL: s.repo, Branch: s.branch, Overlays: s.overlays,
 		AuthorName: s.authorName, AuthorEmail: s.authorEmail, Sign: sign, Log: log,
-		Credentials: gitops.Credentials{
+		Credentials: git.Credentials{
 			Password: password, SSHKeyFile: s.sshKey, SSHKnownHostsFile: s.sshKnownHosts, CAFile: s.caFile,
 		},
 	})
@@ -96,7 +97,7 @@ func (s *gitSettings) writer(log *slog.Logger) (gitops.Writer, error) {
 	case app == nil:
 		return nil, usage(errors.New("--github-commits needs --github-app-id, --github-app-installation and --github-app-key-file"))
 	case sign != nil:
-		return nil, usage(errors.New("--github-commits leaves signing to GitHub: take the --sign flags away"))
+		return nil, usage(errors.New("--github-commits leaves signing to GitHub: remove the --sign flags"))
 	}
 	writer, err := github.NewWriter(github.Config{Repository: repository, Owner: owner, Name: name, Branch: s.branch, API: s.githubAPI, Token: app.Token})
 	return writer, usage(err)
@@ -121,18 +122,18 @@ func (s *gitSettings) githubApp() (*github.App, error) {
 
 // password returns where the password for https comes from; nil where there is
 // none. Only one source may be given.
-func (s *gitSettings) password(app *github.App) (gitops.PasswordFunc, error) {
+func (s *gitSettings) password(app *github.App) (git.PasswordFunc, error) {
 	fixed := s.program.variable(variablePassword)
 	var sources []string
-	var password gitops.PasswordFunc
+	var password git.PasswordFunc
 	if app != nil {
 		sources, password = append(sources, "a GitHub App"), app.Password()
 	}
 	if s.passwordFile != "" {
-		sources, password = append(sources, "--git-password-file"), gitops.PasswordFile(s.username, s.passwordFile)
+		sources, password = append(sources, "--git-password-file"), git.PasswordFile(s.username, s.passwordFile)
 	}
 	if fixed != "" {
-		sources, password = append(sources, variablePassword), gitops.StaticPassword(s.username, fixed)
+		sources, password = append(sources, variablePassword), git.StaticPassword(s.username, fixed)
 	}
 	if len(sources) > 1 {
 		return nil, fmt.Errorf("the password for git is given by %s: keep one", strings.Join(sources, " and "))
@@ -141,16 +142,16 @@ func (s *gitSettings) password(app *github.App) (gitops.PasswordFunc, error) {
 }
 
 // signer returns what signs commits; nil leaves them unsigned.
-func (s *gitSettings) signer() (gitops.Signer, error) {
+func (s *gitSettings) signer() (git.Signer, error) {
 	switch {
 	case s.signGPG != "" && s.signSSH != "":
 		return nil, errors.New("--sign-gpg-key-file and --sign-ssh-key-file are both given: keep one")
 	case s.signGPG != "":
-		return gitops.GPGSigner(s.signGPG, s.signPassphrase), nil
+		return git.GPGSigner(s.signGPG, s.signPassphrase), nil
 	case s.signPassphrase != "":
 		return nil, errors.New("--sign-gpg-passphrase-file is given without --sign-gpg-key-file")
 	case s.signSSH != "":
-		return gitops.SSHSigner(s.signSSH), nil
+		return git.SSHSigner(s.signSSH), nil
 	}
 	return nil, nil
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Tip is the commit at the head of a branch, and what it holds.
+// Tip is the commit at the head of a branch, and its files.
 type Tip struct {
 	// Commit is the commit's identifier in hexadecimal.
 	Commit string

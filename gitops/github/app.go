@@ -1,6 +1,6 @@
-// Package github is what muster needs of GitHub beside git itself: the tokens
-// of a GitHub App, which also are passwords for git, and commits made through
-// the API, which GitHub signs and shows as verified.
+// Package github is what GitHub has beside git itself: the tokens of a GitHub
+// App, which are also passwords for git, and commits made through the API, which
+// GitHub signs and shows as verified.
 package github
 
 import (
@@ -24,7 +24,7 @@ import (
 
 	"github.com/google/go-github/v50/github"
 
-	"muster/gitops"
+	"muster/gitops/git"
 )
 
 // App is an installation of a GitHub App. Its tokens last an hour and are
@@ -55,7 +55,7 @@ type App struct {
 const fresh = 5 * time.Minute
 
 // Password returns the App as a source of passwords for git over https.
-func (a *App) Password() gitops.PasswordFunc {
+func (a *App) Password() git.PasswordFunc {
 	return func(ctx context.Context) (string, string, error) {
 		token, err := a.Token(ctx)
 		return "x-access-token", token, err
@@ -122,7 +122,7 @@ func readKey(file string) (*rsa.PrivateKey, error) {
 	}
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return nil, fmt.Errorf("reading the GitHub App's key: %s is no PEM file", file)
+		return nil, fmt.Errorf("reading the GitHub App's key: %s is not a PEM file", file)
 	}
 	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
 		return key, nil
@@ -131,7 +131,7 @@ func readKey(file string) (*rsa.PrivateKey, error) {
 	if key, ok := any.(*rsa.PrivateKey); ok && err == nil {
 		return key, nil
 	}
-	return nil, fmt.Errorf("reading the GitHub App's key: %s holds no RSA key", file)
+	return nil, fmt.Errorf("reading the GitHub App's key: %s has no RSA key", file)
 }
 
 // newClient returns a client of the API that asks for its token at each
@@ -202,7 +202,7 @@ func explain(err error) error {
 	case status == http.StatusUnauthorized:
 		return fmt.Errorf("GitHub does not accept the token or key (401: %s)", said)
 	case status == http.StatusNotFound:
-		return fmt.Errorf("there is no such thing, or the App may not see it (404: %s)", said)
+		return fmt.Errorf("not found, or the App has no access (404: %s)", said)
 	}
 	return fmt.Errorf("%d: %s", status, said)
 }

@@ -12,6 +12,7 @@ import (
 
 	"muster/gitops"
 	"muster/gitops/branch"
+	"muster/gitops/git"
 	"muster/gitops/github"
 	"muster/gitops/github/githubtest"
 	"muster/gitops/gitserver"
@@ -172,7 +173,7 @@ func TestAppTokenIsAPasswordForGit(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(host.Close)
-	repository, err := gitops.New(gitops.Config{URL: host.URL + "/fleet.git", Credentials: gitops.Credentials{Password: app(s, c).Password()}})
+	repository, err := gitops.New(gitops.Config{URL: host.URL + "/fleet.git", Credentials: git.Credentials{Password: app(s, c).Password()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +197,7 @@ func TestErrors(t *testing.T) {
 		"unknown installation": {func(a *github.App) { a.Installation = 1 }, "404"},
 		"another App":          {func(a *github.App) { a.ID = "1" }, "401"},
 		"no key file":          {func(a *github.App) { a.PrivateKeyFile = "/none" }, "reading the GitHub App's key"},
-		"not a key":            {func(a *github.App) { a.PrivateKeyFile = other }, "no PEM file"},
+		"not a key":            {func(a *github.App) { a.PrivateKeyFile = other }, "not a PEM file"},
 		"bad address":          {func(a *github.App) { a.API = "github" }, "not a URL"},
 	} {
 		a := app(s, c)

@@ -14,15 +14,15 @@ import (
 
 	"github.com/google/go-github/v50/github"
 
-	"muster/gitops"
 	"muster/gitops/branch"
+	"muster/gitops/git"
 )
 
 // Config says which repository is written through the API. Repository, Owner,
 // Name and Token are required.
 type Config struct {
 	// Repository is the same repository over git, which is how it is read.
-	Repository *gitops.Repository
+	Repository Reader
 	// Owner and Name are the repository's on GitHub.
 	Owner, Name string
 	// Branch is the branch; empty means main.
@@ -35,7 +35,13 @@ type Config struct {
 	Client *http.Client
 }
 
-// Writer is a [gitops.Writer] whose commits are made by GitHub: they carry
+// Reader is a branch that is read over git.
+type Reader interface {
+	// Tip returns the branch's head and its tree.
+	Tip(ctx context.Context) (branch.Tip, error)
+}
+
+// Writer is a writer of package gitops whose commits are made by GitHub: they carry
 // the App as author, GitHub's time and GitHub's signature. That is also why
 // the same commit made again has another identifier.
 type Writer struct {
@@ -62,12 +68,12 @@ func NewWriter(c Config) (*Writer, error) {
 	return &Writer{config: c, client: client}, nil
 }
 
-// Tip returns the branch's head and what it holds, read over git.
+// Tip returns the branch's head and its files, read over git.
 func (w *Writer) Tip(ctx context.Context) (branch.Tip, error) { return w.config.Repository.Tip(ctx) }
 
 // Push makes the commits and then moves the branch, which GitHub does only if
-// they follow from what it holds: all or none, as
-// [gitops.Repository.Push] does it.
+// they descend from its head: all or none, as
+// [git.Branch.Push] does it.
 func (w *Writer) Push(ctx context.Context, tip branch.Tip, commits []branch.Draft) (branch.Tip, error) {
 	head, root := tip.Commit, w.root
 	if tip.Commit != w.head {
@@ -94,7 +100,7 @@ func (w *Writer) Push(ctx context.Context, tip branch.Tip, commits []branch.Draf
 	return w.Tip(ctx)
 }
 
-// commit makes one commit that the branch does not hold yet.
+// commit makes one commit, which is not in the branch yet.
 func (w *Writer) commit(ctx context.Context, files *chainFiles, parent, root string, c branch.Draft) (string, string, error) {
 	entries, err := w.entries(ctx, files, c.Changes)
 	if err != nil || len(entries) == 0 {
@@ -123,7 +129,7 @@ func (w *Writer) entries(ctx context.Context, files *chainFiles, changes []branc
 	var entries []*github.TreeEntry
 	seen := map[string]bool{}
 	for _, c := range changes {
-		if err := gitops.CheckPath(c.Path); err != nil {
+		if err := git.CheckPath(c.Path); err != nil {
 			return nil, err
 		}
 		if seen[c.Path] {
@@ -218,7 +224,7 @@ func (w *Writer) move(ctx context.Context, from, to string) error {
 	case from:
 		var answer *github.ErrorResponse
 		if errors.As(err, &answer) && answer.Response != nil && answer.Response.StatusCode < 500 {
-			return &gitops.Refused{Message: explain(err).Error()}
+			return &git.Refused{Message: explain(err).Error()}
 		}
 		return explain(err)
 	}

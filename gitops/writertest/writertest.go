@@ -14,6 +14,7 @@ import (
 
 	"muster/gitops"
 	"muster/gitops/branch"
+	"muster/gitops/git"
 	"muster/gitops/gitserver"
 )
 
@@ -222,13 +223,13 @@ func land(ctx context.Context, w gitops.Writer, c branch.Draft) error {
 	}
 }
 
-// refusal is told apart from a race and carries the server's words.
+// refusal is another error than a lost race, and carries the server's words.
 func refusal(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
 	tip := tipOf(t, w)
 	h.Refuse(t, r, "the branch is protected, says the server")
 	_, err := w.Push(t.Context(), tip, []branch.Draft{commit("no", write(dir+"a", "a"))})
-	var refused *gitops.Refused
+	var refused *git.Refused
 	if !errors.As(err, &refused) || errors.Is(err, branch.ErrMoved) {
 		t.Fatalf("Push: %v, want a Refused", err)
 	}

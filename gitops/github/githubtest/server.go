@@ -124,7 +124,7 @@ func (s *Server) Issued() int {
 	return s.issued
 }
 
-// Valid reports whether a token is good now.
+// Valid reports whether a token is valid now.
 func (s *Server) Valid(token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,14 +276,18 @@ func (s *Server) createBlob(r *http.Request) (int, any, error) {
 func (s *Server) createTree(r *http.Request) (int, any, error) {
 	var ask struct {
 		BaseTree string `json:"base_tree"`
-		Tree     []struct {
-			Path, Mode string
-			SHA        *string
-			Content    *string
-		}
+		Tree     []treeEntry
 	}
 	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
 		return 0, nil, err
+	}
+	var lines strings.Builder
+	for _, e := range ask.Tree {
+		line, err := s.indexLine(ask.BaseTree, e)
+		if err != nil {
+			return 0, nil, err
+		}
+		lines.WriteString(line)
 	}
 	index, err := os.CreateTemp(s.dir, "index")
 	if err != nil {
@@ -291,48 +295,41 @@ func (s *Server) createTree(r *http.Request) (int, any, error) {
 	}
 	_ = index.Close()
 	defer os.Remove(index.Name())
-	git := func(args ...string) (string, error) {
+	sha := ""
+	for _, args := range [][]string{{"read-tree", ask.BaseTree}, {"update-index", "--index-info"}, {"write-tree"}} {
 		cmd := exec.Command("git", args...)
 		cmd.Dir, cmd.Env = s.repository.Dir, append(cmd.Environ(), "GIT_INDEX_FILE="+index.Name())
+		cmd.Stdin = strings.NewReader(lines.String())
 		out, err := cmd.CombinedOutput()
 		if err != nil {
-			return "", problem{http.StatusUnprocessableEntity, "GitRPC::BadObjectState: " + string(out)}
+			return 0, nil, problem{http.StatusUnprocessableEntity, "GitRPC::BadObjectState: " + string(out)}
 		}
-		return strings.TrimSpace(string(out)), nil
+		sha = strings.TrimSpace(string(out))
 	}
-	if _, err := git("read-tree", ask.BaseTree); err != nil {
-		return 0, nil, err
+	return http.StatusCreated, map[string]string{"sha": sha}, nil
+}
+
+// treeEntry is one file of a tree to be made: with its content, or that of a
+// blob, or neither, which removes it.
+type treeEntry struct {
+	Path, Mode string
+	SHA        *string
+	Content    *string
+}
+
+// indexLine is an entry as git update-index --index-info reads it.
+func (s *Server) indexLine(base string, e treeEntry) (string, error) {
+	switch {
+	case e.Content != nil:
+		out, err := s.repository.GitInput([]byte(*e.Content), "hash-object", "-w", "--stdin")
+		return fmt.Sprintf("%s %s\t%s\n", e.Mode, strings.TrimSpace(out), e.Path), err
+	case e.SHA != nil:
+		return fmt.Sprintf("%s %s\t%s\n", e.Mode, *e.SHA, e.Path), nil
 	}
-	for _, e := range ask.Tree {
-		sha := ""
-		switch {
-		case e.Content != nil:
-			out, err := s.repository.GitInput([]byte(*e.Content), "hash-object", "-w", "--stdin")
-			if err != nil {
-				return 0, nil, err
-			}
-			sha = strings.TrimSpace(out)
-		case e.SHA != nil:
-			sha = *e.SHA
-		default:
-			if _, err := s.git("rev-parse", "--verify", "--quiet", ask.BaseTree+":"+e.Path); err != nil {
-				return 0, nil, problem{http.StatusUnprocessableEntity, "GitRPC::BadObjectState"}
-			}
-			sha, e.Mode = strings.Repeat("0", 40), "0"
-		}
-		if _, err := git("update-index", "--add", "--replace", "--cacheinfo", e.Mode+","+sha+","+e.Path); err != nil && e.Mode != "0" {
-			return 0, nil, err
-		} else if e.Mode == "0" {
-			cmd := exec.Command("git", "update-index", "--index-info")
-			cmd.Dir, cmd.Env = s.repository.Dir, append(cmd.Environ(), "GIT_INDEX_FILE="+index.Name())
-			cmd.Stdin = strings.NewReader(fmt.Sprintf("0 %s\t%s\n", sha, e.Path))
-			if err := cmd.Run(); err != nil {
-				return 0, nil, err
-			}
-		}
+	if _, err := s.git("rev-parse", "--verify", "--quiet", base+":"+e.Path); err != nil {
+		return "", problem{http.StatusUnprocessableEntity, "GitRPC::BadObjectState"}
 	}
-	sha, err := git("write-tree")
-	return http.StatusCreated, map[string]string{"sha": sha}, err
+	return fmt.Sprintf("0 %s\t%s\n", strings.Repeat("0", 40), e.Path), nil
 }
 
 func (s *Server) getRef(r *http.Request) (int, any, error) {

@@ -1,0 +1,61 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/transport"
+)
+
+// address is where the repository is, without anything secret in it.
+type address struct {
+	endpoint *transport.Endpoint
+	// username and password stood in the URL; both may be empty.
+	username, password string
+}
+
+// parseAddress understands what git understands. Its errors never repeat the
+// address, which may contain a password.
+func parseAddress(raw string) (address, error) {
+	if raw == "" {
+		return address{}, ErrNoAddress
+	}
+	if strings.ContainsAny(raw, "\n\r\x00") {
+		return address{}, errors.New("the repository's address is not one line")
+	}
+	endpoint, err := transport.NewEndpoint(raw)
+	if err != nil {
+		// The cause quotes what it cannot parse, which is often half a password.
+		return address{}, errors.New("the repository's address is not a URL that git knows: expected https://HOST/PATH, ssh://USER@HOST/PATH or a path, without a password")
+	}
+	a := address{endpoint: endpoint, username: endpoint.User, password: endpoint.Password}
+	endpoint.Protocol = strings.ToLower(endpoint.Protocol)
+	switch endpoint.Protocol {
+	case "http", "https", "ssh", "git":
+		if endpoint.Host == "" {
+			return address{}, fmt.Errorf("the repository's address names no host: expected %s://HOST/PATH", endpoint.Protocol)
+		}
+		if strings.Trim(endpoint.Path, "/") == "" {
+			return address{}, fmt.Errorf("the repository's address names no repository: expected %s://HOST/PATH", endpoint.Protocol)
+		}
+	case "file":
+	case "git+ssh", "ssh+git":
+		endpoint.Protocol = "ssh"
+	default:
+		return address{}, fmt.Errorf("the repository's address begins with %q: use https, http, ssh, git, file or a path", endpoint.Protocol+"://")
+	}
+	endpoint.User, endpoint.Password = "", ""
+	return a, nil
+}
+
+// String is the address as it may be shown.
+func (a address) String() string {
+	if a.endpoint.Protocol == "file" {
+		return a.endpoint.Path
+	}
+	return a.endpoint.String()
+}
+
+// host is the host's name or address, without the brackets of IPv6.
+func (a address) host() string { return strings.Trim(a.endpoint.Host, "[]") }

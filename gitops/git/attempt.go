@@ -1,0 +1,134 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+
+	"muster/gitops/branch"
+)
+
+// attempt is what became of sending a push.
+type attempt struct {
+	// err is nil only when the server said that it moved the branch.
+	err error
+	// sent says that the server may have got the push.
+	sent bool
+	// answered says that err is the server's answer, and not that of a
+	// connection that was lost.
+	answered bool
+	// said is what the server said besides, over several lines.
+	said string
+}
+
+// send pushes objects and moves the branch to head, if it still is at the
+// commit that is in the store.
+func (b *Branch) send(ctx context.Context, head plumbing.Hash, objects []newObject) attempt {
+	ctx, cancel := context.WithTimeout(ctx, b.server.timeout)
+	defer cancel()
+	session, err := b.server.openReceive(ctx)
+	if err != nil {
+		return attempt{err: err}
+	}
+	defer session.Close()
+	// Asked of those who take the push, not of those who serve readers: these
+	// may lag behind.
+	adv, err := session.AdvertisedReferencesContext(ctx)
+	if err != nil {
+		return attempt{err: err}
+	}
+	at, err := findBranch(adv, b.name)
+	if err != nil {
+		return attempt{err: err}
+	}
+	if at != b.store.head {
+		b.seen = at
+		return attempt{err: branch.ErrMoved}
+	}
+	if !adv.Capabilities.Supports(capability.ReportStatus) {
+		return attempt{err: errors.New("the server does not report what became of a push (report-status), which is required")}
+	}
+	data, err := writePack(objects, !adv.Capabilities.Supports(noThin))
+	if err != nil {
+		return attempt{err: err}
+	}
+	said := &tail{}
+	request := updateRequest(adv.Capabilities, said)
+	ref := plumbing.NewBranchReferenceName(b.name)
+	request.Commands = []*packp.Command{{Name: ref, Old: b.store.head, New: head}}
+	request.Packfile = io.NopCloser(bytes.NewReader(data))
+	report, err := session.ReceivePack(ctx, request)
+	err = plain(err)
+	if err == nil {
+		err = confirmed(report, ref)
+	}
+	return attempt{err: err, sent: true, answered: err != nil && isAnswer(report, err), said: said.String()}
+}
+
+// noThin is the capability of a server that takes no deltas on what it has.
+const noThin = capability.Capability("no-thin")
+
+func updateRequest(caps *capability.List, progress io.Writer) *packp.ReferenceUpdateRequest {
+	request := packp.NewReferenceUpdateRequestFromCapabilities(caps)
+	for _, c := range []capability.Capability{capability.Sideband64k, capability.Atomic} {
+		if caps.Supports(c) {
+			_ = request.Capabilities.Set(c)
+		}
+	}
+	request.Progress = progress
+	return request
+}
+
+// isAnswer reports whether a push that failed was answered, rather than lost on
+// the way.
+func isAnswer(report *packp.ReportStatus, err error) bool {
+	if report != nil && report.Error() != nil || errors.Is(err, transport.ErrAuthorizationFailed) {
+		return true
+	}
+	var status *githttp.Err
+	if errors.As(err, &status) {
+		return status.StatusCode() >= 400 && status.StatusCode() < 500
+	}
+	// The sideband's channel for errors, by which a server ends everything.
+	return strings.HasPrefix(err.Error(), "unexpected error: ")
+}
+
+// confirmed returns nil if the server says that it moved the branch.
+func confirmed(report *packp.ReportStatus, ref plumbing.ReferenceName) error {
+	if report != nil {
+		for _, status := range report.CommandStatuses {
+			if status.ReferenceName == ref {
+				return status.Error()
+			}
+		}
+	}
+	return errors.New("the server did not say what became of the push")
+}
+
+// refusal returns the error of a push that left the branch where it was: a
+// [Refused] with all of the server's words, if the server answered.
+func (a attempt) refusal(server *connection) error {
+	if !a.answered {
+		return a.err
+	}
+	var words []string
+	for line := range strings.SplitSeq(strings.ReplaceAll(a.said, "\r", "\n"), "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			words = append(words, line)
+		}
+	}
+	var status *githttp.Err
+	if errors.As(a.err, &status) {
+		words = append(words, status.Reason)
+	}
+	words = append(words, a.err.Error())
+	return &Refused{Message: server.printable(strings.Join(words, "; "))}
+}

@@ -1,0 +1,98 @@
+package git
+
+import (
+	"fmt"
+	"path"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// batch collects files that are not here, to fetch them together.
+type batch struct {
+	store *store
+	wants []plumbing.Hash
+	seen  map[plumbing.Hash]bool
+}
+
+// mostInBatch is how many files are fetched together.
+const mostInBatch = 1000
+
+// content returns a file, and fetches with it what is likely to be read next.
+func (f *treeFS) content(name string, h plumbing.Hash) ([]byte, error) {
+	store := f.branch.store
+	if raw, ok := store.get(h); ok {
+		return raw.data, nil
+	}
+	wants := []plumbing.Hash{h}
+	if store.mode == partial {
+		wants = f.batch(name, h).wants
+	}
+	if err := store.fetchMissing(f.ctx, wants); err != nil {
+		return nil, err
+	}
+	raw, ok := store.get(h)
+	if !ok {
+		return nil, fmt.Errorf("the server did not send file %s", name)
+	}
+	return raw.data, nil
+}
+
+// batch returns the file h called name, with the files of the same directory
+// and, below the directory that is read ahead, of all that is there, without
+// those of directories too large for that.
+func (f *treeFS) batch(name string, h plumbing.Hash) *batch {
+	store := f.branch.store
+	b := &batch{store: store, wants: []plumbing.Hash{h}, seen: map[plumbing.Hash]bool{h: true}}
+	ahead := store.isAhead(name)
+	if e, err := f.find("read", path.Dir(name)); err == nil {
+		if t, ok := store.trees[e.hash]; ok {
+			first := 0
+			if t.len() > largeDir {
+				first, _ = t.find(path.Base(name), false)
+			}
+			for i := fewKept; i < first && ahead; i++ {
+				delete(store.blobs, t.hash(i)) // read, and not needed again
+			}
+			b.add(t, first)
+		}
+	}
+	if ahead {
+		if e, err := f.find("read", store.readAhead); err == nil {
+			b.addBelow(e.hash)
+		}
+	}
+	return b
+}
+
+func (b *batch) full() bool { return len(b.wants) >= mostInBatch }
+
+// add adds the files of one directory from its entry first onward.
+func (b *batch) add(t *tree, first int) {
+	for i := first; i < t.len() && !b.full(); i++ {
+		h := t.hash(i)
+		if t.isDir(i) || b.seen[h] || readable(t.at(i).mode) != nil {
+			continue
+		}
+		if _, here := b.store.get(h); here {
+			continue
+		}
+		b.seen[h] = true
+		b.wants = append(b.wants, h)
+	}
+}
+
+// addBelow adds the files of a directory and of all below it.
+func (b *batch) addBelow(h plumbing.Hash) {
+	t, ok := b.store.trees[h]
+	if !ok || b.full() {
+		return
+	}
+	if t.len() <= largeDir {
+		b.add(t, 0)
+	}
+	for i := range t.len() {
+		if t.isDir(i) {
+			b.addBelow(t.hash(i))
+		}
+	}
+}

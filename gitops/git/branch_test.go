@@ -1,0 +1,440 @@
+package git_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/gitops/branch"
+	"muster/gitops/git"
+	"muster/gitops/gitserver"
+)
+
+var at = time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+
+// host is one way to reach a repository.
+type host struct {
+	name string
+	// serve returns how to reach r.
+	serve func(t *testing.T, r gitserver.Repository) git.Config
+}
+
+func hosts() []host {
+	return []host{
+		{"http", func(t *testing.T, r gitserver.Repository) git.Config {
+			s, err := gitserver.Serve(filepath.Dir(r.Dir), gitserver.Options{Username: "robot", Password: "s3cret"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(s.Close)
+			return git.Config{
+				URL:         s.URL + "/" + filepath.Base(r.Dir),
+				Credentials: git.Credentials{Password: git.StaticPassword("robot", "s3cret")},
+			}
+		}},
+		{"ssh", func(t *testing.T, r gitserver.Repository) git.Config {
+			s, err := gitserver.ServeSSH(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(s.Close)
+			return git.Config{
+				URL:         s.URL(r),
+				Credentials: git.Credentials{SSHKeyFile: s.KeyFile, SSHKnownHostsFile: s.KnownHostsFile},
+			}
+		}},
+		{"daemon", func(t *testing.T, r gitserver.Repository) git.Config {
+			address := inetd(t, "git", "daemon", "--inetd", "--export-all", "--enable=receive-pack", "--base-path="+filepath.Dir(r.Dir))
+			return git.Config{URL: "git://" + address + "/" + filepath.Base(r.Dir)}
+		}},
+		{"path", func(_ *testing.T, r gitserver.Repository) git.Config { return git.Config{URL: r.Dir} }},
+	}
+}
+
+// clones are what a server may offer.
+func clones() map[string]func(t *testing.T, r gitserver.Repository) {
+	set := func(pairs ...string) func(*testing.T, gitserver.Repository) {
+		return func(t *testing.T, r gitserver.Repository) {
+			for i := 0; i < len(pairs); i += 2 {
+				if err := r.Configure(pairs[i], pairs[i+1]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	return map[string]func(*testing.T, gitserver.Repository){
+		"partial":    set(),
+		"depth zero": set("uploadpackfilter.tree.maxDepth", "0"),
+		"no limit":   set("uploadpackfilter.blob:limit.allow", "false"),
+		"no trees":   set("uploadpackfilter.tree.allow", "false"),
+		"shallow":    set("uploadpack.allowFilter", "false", "uploadpack.allowAnySHA1InWant", "false"),
+		"reachable":  set("uploadpack.allowAnySHA1InWant", "false", "uploadpack.allowReachableSHA1InWant", "true"),
+		"named only": set("uploadpack.allowAnySHA1InWant", "false"),
+		"long list":  func(t *testing.T, r gitserver.Repository) { pullRequests(t, r, 150) },
+	}
+}
+
+// pullRequests adds refs that nobody here has a use for.
+func pullRequests(t *testing.T, r gitserver.Repository, n int) {
+	t.Helper()
+	if err := r.AddPullRequests(n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// contract runs a test against every server, with partial clone, without, and
+// with a long list of refs, and against one of them with everything that
+// servers offer or refuse.
+func contract(t *testing.T, test func(t *testing.T, r gitserver.Repository, c git.Config)) {
+	for _, h := range hosts() {
+		for name, offer := range clones() {
+			if h.name != "http" && name != "partial" && name != "shallow" && name != "long list" {
+				continue
+			}
+			t.Run(h.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				r := gitserver.NewRepository(t)
+				offer(t, r)
+				test(t, r, h.serve(t, r))
+			})
+		}
+	}
+}
+
+// usual fills in what most tests have in common.
+func usual(c git.Config) git.Config {
+	for field, value := range map[*string]string{&c.Branch: "main", &c.ReadAhead: "deploy", &c.AuthorName: "robot", &c.AuthorEmail: "robot@localhost"} {
+		if *field == "" {
+			*field = value
+		}
+	}
+	c.ReadFirst = []string{"base"}
+	return c
+}
+
+func open(t testing.TB, c git.Config) *git.Branch {
+	t.Helper()
+	r, err := git.New(usual(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func write(path, content string) branch.Change {
+	return branch.Change{Path: path, Content: []byte(content)}
+}
+
+func remove(path string) branch.Change { return branch.Change{Path: path} }
+
+func seed(t testing.TB, r gitserver.Repository, changes ...branch.Change) string {
+	t.Helper()
+	head, err := r.Commit("seed", at.Add(-time.Hour), changes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return head
+}
+
+// files are those of a small repository.
+func files() []branch.Change {
+	return []branch.Change{
+		write("README.md", "hello\n"),
+		write("base/kustomization.yaml", "base\n"),
+		write("base/job.yaml", "job\n"),
+		write("apps/web/deploy.yaml", "web\n"),
+		write("deploy/web/settings.yaml", "settings\n"),
+		write("deploy/web/template/kustomization.yaml", "template\n"),
+		write("deploy/web/jobs/kustomization.yaml", "resources: []\n"),
+		write("deploy/linux/large/settings.yaml", "large\n"),
+	}
+}
+
+func tipOf(t testing.TB, r *git.Branch) branch.Tip {
+	t.Helper()
+	tip, err := r.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tip
+}
+
+func wantFile(t testing.TB, fsys fs.FS, name, want string) {
+	t.Helper()
+	got, err := fs.ReadFile(fsys, name)
+	if err != nil || string(got) != want {
+		t.Errorf("%s = %q, %v, want %q", name, got, err, want)
+	}
+}
+
+func fsck(t testing.TB, r gitserver.Repository) {
+	t.Helper()
+	if out, err := r.Git("fsck", "--strict", "--full"); err != nil {
+		t.Errorf("fsck: %v\n%s", err, out)
+	}
+}
+
+// listing is every path of the branch with its mode and content's name.
+func listing(t testing.TB, r gitserver.Repository, commit string) string {
+	t.Helper()
+	out, err := r.Git("ls-tree", "-r", "-t", commit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	contract(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+		head := seed(t, r, files()...)
+		repository := open(t, c)
+		tip := tipOf(t, repository)
+		if tip.Commit != head {
+			t.Fatalf("tip is %s, want %s", tip.Commit, head)
+		}
+		wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings\n")
+		wantFile(t, tip.Tree, "deploy/linux/large/settings.yaml", "large\n")
+		wantFile(t, tip.Tree, "base/job.yaml", "job\n")
+
+		// One push of two commits.
+		tip, err := repository.Push(t.Context(), tip, []branch.Draft{
+			{Message: "add\n", At: at, Changes: []branch.Change{
+				write("deploy/web/jobs/a.yaml", "a\n"),
+				write("deploy/web/jobs/kustomization.yaml", "resources: [a.yaml]\n"),
+			}},
+			{Message: "remove\n", At: at, Changes: []branch.Change{
+				remove("deploy/web/jobs/a.yaml"),
+				write("deploy/linux/large/jobs/b.yaml", "b\n"),
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now, _ := r.Head(); now != tip.Commit {
+			t.Errorf("the branch is at %s, Push returned %s", now, tip.Commit)
+		}
+		wantFile(t, tip.Tree, "deploy/linux/large/jobs/b.yaml", "b\n")
+		if _, err := fs.Stat(tip.Tree, "deploy/web/jobs/a.yaml"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the removed file: %v", err)
+		}
+		if out, err := r.Git("log", "--format=%an <%ae> %cI %s", "main"); err != nil ||
+			!strings.HasPrefix(out, "robot <robot@localhost> 2026-11-21T02:15:00+00:00 remove\nrobot <robot@localhost> 2026-11-21T02:15:00+00:00 add\n") {
+			t.Errorf("log = %s, %v", out, err)
+		}
+
+		// Somebody else writes; inside and outside the deploy.
+		seed(t, r, write("deploy/web/settings.yaml", "settings 2\n"), write("base/job.yaml", "job 2\n"), write("apps/web/deploy.yaml", "web 2\n"))
+		if _, err := repository.Push(t.Context(), tip, []branch.Draft{{Message: "late", At: at, Changes: []branch.Change{write("deploy/x", "x")}}}); !errors.Is(err, branch.ErrMoved) {
+			t.Fatalf("a lost race: %v, want ErrMoved", err)
+		}
+		tip = tipOf(t, repository)
+		wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings 2\n")
+		wantFile(t, tip.Tree, "base/job.yaml", "job 2\n")
+		wantFile(t, tip.Tree, "base/kustomization.yaml", "base\n")
+		wantFile(t, tip.Tree, "apps/web/deploy.yaml", "web 2\n")
+		tip, err = repository.Push(t.Context(), tip, []branch.Draft{{Message: "again", At: at, Changes: []branch.Change{write("deploy/x", "x")}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		// The branch is forced back: everything is read afresh.
+		if _, err := r.Git("update-ref", "refs/heads/main", head); err != nil {
+			t.Fatal(err)
+		}
+		tip = tipOf(t, repository)
+		if tip.Commit != head {
+			t.Errorf("after a force push: %s, want %s", tip.Commit, head)
+		}
+		wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings\n")
+		wantFile(t, tip.Tree, "base/job.yaml", "job\n")
+		fsck(t, r)
+	})
+}
+
+// push writes one file, and moves the tip when that succeeds.
+func push(t *testing.T, r *git.Branch, tip *branch.Tip, name string) error {
+	t.Helper()
+	next, err := r.Push(t.Context(), *tip, one(name))
+	if err == nil {
+		*tip = next
+	}
+	return err
+}
+
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	f := gitserver.NewServer(t, gitserver.Options{})
+	seed(t, f.Repository, files()...)
+	r := open(t, git.Config{URL: f.URL()})
+	tip := tipOf(t, r)
+	wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings\n")
+	f.Requests()
+	count := func(what string, want int) {
+		t.Helper()
+		if got := f.Requests(); len(got) != want {
+			t.Errorf("%s took %d requests, want %d:\n%s", what, len(got), want, strings.Join(got, "\n"))
+		}
+	}
+	tip = tipOf(t, r)
+	wantFile(t, tip.Tree, "deploy/linux/large/settings.yaml", "large\n")
+	count("an idle tick", 1)
+	push := func(name string) error { return push(t, r, &tip, name) }
+	if err := push("a"); err != nil {
+		t.Fatal(err)
+	}
+	count("a push", 2)
+	seed(t, f.Repository, write("deploy/web/jobs/theirs", "theirs"))
+	if err := push("b"); !errors.Is(err, branch.ErrMoved) {
+		t.Fatal(err)
+	}
+	tip = tipOf(t, r)
+	wantFile(t, tip.Tree, "deploy/web/jobs/theirs", "theirs")
+	if err := push("b"); err != nil {
+		t.Fatal(err)
+	}
+	count("a lost race and the push after it", 4)
+	if _, err := r.Push(t.Context(), tip, []branch.Draft{{Message: "nothing", At: at, Changes: []branch.Change{write("deploy/web/jobs/b", "b"), remove("deploy/none")}}}); err != nil {
+		t.Fatal(err)
+	}
+	count("a push of nothing", 0)
+	fsck(t, f.Repository)
+}
+
+func TestFallBackIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	f := gitserver.NewServer(t, gitserver.Options{})
+	if err := f.Configure("uploadpack.allowFilter", "false"); err != nil {
+		t.Fatal(err)
+	}
+	seed(t, f.Repository, files()...)
+	var log bytes.Buffer
+	r := open(t, git.Config{URL: f.URL(), Log: slog.New(slog.NewTextHandler(&log, nil))})
+	for i := range 3 {
+		tipOf(t, r)
+		seed(t, f.Repository, write("deploy/file", fmt.Sprint(i)))
+	}
+	if got := strings.Count(log.String(), "fetching each commit whole"); got != 1 {
+		t.Errorf("said %d times:\n%s", got, log.String())
+	}
+}
+
+func TestTreeTellsLinksFromFiles(t *testing.T) {
+	t.Parallel()
+	r := gitserver.NewRepository(t)
+	stream := "blob\nmark :1\ndata 5\nhello\ncommit refs/heads/main\ncommitter a <a@example.com> 1700000000 +0000\ndata 1\nx\n" +
+		"M 100755 :1 deploy/run.sh\nM 120000 :1 deploy/link\nM 160000 b2a258c7a5e3aef37a35b4cf2a13ba0bd0b2b6b2 deploy/module\nM 100644 :1 deploy/a.txt\nM 100644 :1 deploy/a/b\n"
+	if _, err := r.GitInput([]byte(stream), "fast-import", "--quiet"); err != nil {
+		t.Fatal(err)
+	}
+	repository := open(t, git.Config{URL: r.Dir})
+	tip := tipOf(t, repository)
+	entries, err := fs.ReadDir(tip.Tree, "deploy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Type().String()+" "+e.Name())
+	}
+	if want := []string{"d--------- a", "---------- a.txt", "L--------- link", "?--------- module", "---------- run.sh"}; !slices.Equal(names, want) {
+		t.Errorf("listing = %v, want %v", names, want)
+	}
+	for name, word := range map[string]string{"deploy/link": "symbolic link", "deploy/module": "submodule", "deploy/link/x": "symbolic link"} {
+		if _, err := fs.ReadFile(tip.Tree, name); err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("reading %s: %v, want an error with %q", name, err, word)
+		}
+		_, err := repository.Push(t.Context(), tip, []branch.Draft{{Message: "x", At: at, Changes: []branch.Change{write(name, "y")}}})
+		if err == nil {
+			t.Errorf("writing %s succeeded", name)
+		}
+	}
+	// The mode of a file that is written again stays.
+	if _, err := repository.Push(t.Context(), tip, []branch.Draft{{Message: "x", At: at, Changes: []branch.Change{write("deploy/run.sh", "new")}}}); err != nil {
+		t.Fatal(err)
+	}
+	if out := listing(t, r, "main"); !strings.Contains(out, "100755 blob") {
+		t.Errorf("the mode was lost:\n%s", out)
+	}
+}
+
+func TestPathsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	r := gitserver.NewRepository(t)
+	head := seed(t, r, files()...)
+	repository := open(t, git.Config{URL: r.Dir})
+	tip := tipOf(t, repository)
+	for _, changes := range [][]branch.Change{
+		{write("", "x")}, {write("/etc/passwd", "x")}, {write("../x", "x")}, {write("a/../../x", "x")}, {write("a//b", "x")}, {write("./a", "x")},
+		{write(".git/config", "x")}, {write("a/.GIT/config", "x")}, {write("a/.git. /x", "x")}, {write("a/git~1/x", "x")}, {write("a\x00b", "x")}, {write(`a\b`, "x")},
+		{write("a", "x"), write("a", "y")}, {write("a", "x"), write("a/b", "y")}, {write("README.md/x", "x")}, {write("deploy", "x")},
+	} {
+		if _, err := repository.Push(t.Context(), tip, []branch.Draft{{Message: "x", At: at, Changes: changes}}); err == nil {
+			t.Errorf("writing %q succeeded", changes[len(changes)-1].Path)
+		}
+	}
+	if now, _ := r.Head(); now != head {
+		t.Error("something was written")
+	}
+}
+
+func TestSameCommitsHaveTheSameIdentifier(t *testing.T) {
+	t.Parallel()
+	var ids []string
+	for range 2 {
+		r := gitserver.NewRepository(t)
+		seed(t, r, files()...)
+		repository := open(t, git.Config{URL: r.Dir})
+		tip, err := repository.Push(t.Context(), tipOf(t, repository), []branch.Draft{
+			{Message: "m\n", At: at.Add(300 * time.Millisecond).In(time.FixedZone("x", 3600)), Changes: []branch.Change{write("deploy/b", "b"), write("deploy/a", "a"), remove("README.md")}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, tip.Commit)
+	}
+	if ids[0] != ids[1] {
+		t.Errorf("the same commit is %s and %s", ids[0], ids[1])
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	f := gitserver.NewServer(t, gitserver.Options{})
+	seed(t, f.Repository, files()...)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := open(t, git.Config{URL: f.URL()}).Tip(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Tip with a context that is over: %v", err)
+	}
+}
+
+// TestNothingReadAhead reads and writes with a configuration that has no
+// directory to read ahead.
+func TestNothingReadAhead(t *testing.T) {
+	t.Parallel()
+	f := gitserver.NewServer(t, gitserver.Options{})
+	seed(t, f.Repository, files()...)
+	r, err := git.New(git.Config{URL: f.URL(), Branch: "main", AuthorName: "robot", AuthorEmail: "robot@localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tip := tipOf(t, r)
+	wantFile(t, tip.Tree, "README.md", "hello\n")
+	wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings\n")
+	if err := push(t, r, &tip, "a"); err != nil {
+		t.Fatal(err)
+	}
+	seed(t, f.Repository, write("deploy/web/settings.yaml", "settings 2\n"))
+	tip = tipOf(t, r)
+	wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings 2\n")
+	wantFile(t, tip.Tree, "deploy/web/jobs/a", "a")
+	fsck(t, f.Repository)
+}

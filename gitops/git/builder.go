@@ -1,0 +1,249 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+
+	"muster/gitops/branch"
+)
+
+// builder makes the objects of a chain of commits. It reads the trees on the
+// changed paths and no others.
+type builder struct {
+	ctx    context.Context
+	store  *store
+	author author
+	fresh  map[plumbing.Hash]*tree  // trees made here
+	files  map[plumbing.Hash][]byte // contents made here
+	known  map[plumbing.Hash]bool   // objects listed
+	list   []newObject              // in the order in which they are sent
+	bases  map[plumbing.Hash]bool   // what deltas are on
+}
+
+func newBuilder(ctx context.Context, s *store, a author) *builder {
+	return &builder{
+		ctx: ctx, store: s, author: a,
+		fresh: map[plumbing.Hash]*tree{}, files: map[plumbing.Hash][]byte{}, known: map[plumbing.Hash]bool{}, bases: map[plumbing.Hash]bool{},
+	}
+}
+
+// chain adds commits on top of the one that is in the store, and returns the
+// last of them and its root tree.
+func (b *builder) chain(drafts []branch.Draft) (head, root plumbing.Hash, err error) {
+	head, root = b.store.head, b.store.root
+	for _, d := range drafts {
+		if head, root, err = b.commit(head, root, d); err != nil {
+			return head, root, err
+		}
+	}
+	return head, root, nil
+}
+
+// commit adds one commit and its trees and files, and returns it and its root
+// tree. A commit that would change nothing is not made: parent is returned.
+func (b *builder) commit(parent, root plumbing.Hash, d branch.Draft) (plumbing.Hash, plumbing.Hash, error) {
+	top, err := changeTree(d.Changes)
+	if err != nil {
+		return parent, root, err
+	}
+	to, err := b.directory(&root, top, "")
+	if err != nil {
+		return parent, root, err
+	}
+	if to == nil {
+		empty := b.add(plumbing.TreeObject, nil)
+		to = &empty
+	}
+	if *to == root {
+		return parent, root, nil
+	}
+	raw, err := b.author.commit(parent, *to, d)
+	if err != nil {
+		return parent, root, err
+	}
+	return b.add(plumbing.CommitObject, raw), *to, nil
+}
+
+// directory applies n to the tree from, nil for none, and returns the new
+// tree, nil when nothing is left in it.
+func (b *builder) directory(from *plumbing.Hash, n *node, path string) (*plumbing.Hash, error) {
+	old := &tree{}
+	if from != nil {
+		var err error
+		if old, err = b.tree(*from); err != nil {
+			return nil, err
+		}
+	}
+	var edits []edit
+	for _, name := range slices.Sorted(maps.Keys(n.children)) {
+		more, err := b.child(old, n.children[name], join(path, name))
+		if err != nil {
+			return nil, err
+		}
+		edits = append(edits, more...)
+	}
+	if len(edits) == 0 {
+		return from, nil
+	}
+	raw, copies, err := old.splice(edits)
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	hash := b.storeTree(old, from, raw, copies)
+	return &hash, nil
+}
+
+// child returns what becomes of one name of a directory: of the file and of
+// the directory that may have it.
+func (b *builder) child(old *tree, n *node, path string) ([]edit, error) {
+	i, isFile := old.find(n.name, false)
+	j, isDir := old.find(n.name, true)
+	var edits []edit
+	if isFile && (n.write || n.remove) {
+		if err := readable(old.at(i).mode); err != nil {
+			return nil, fmt.Errorf("%s %w", path, err)
+		}
+	}
+	file, dir := isFile && !n.remove, isDir
+	switch {
+	case n.write:
+		mode := filemode.Regular
+		if isFile {
+			mode = old.at(i).mode
+		}
+		if hash := nameOf(plumbing.BlobObject, n.content); !isFile || old.hash(i) != hash {
+			b.files[b.storeFile(old, i, isFile, n.content)] = n.content
+			edits = append(edits, edit{name: n.name, to: &entry{name: n.name, mode: mode, hash: hash}})
+		}
+		file = true
+	case n.remove && isFile:
+		edits = append(edits, edit{name: n.name})
+	}
+	if n.children != nil {
+		var from *plumbing.Hash
+		if isDir {
+			hash := old.hash(j)
+			from = &hash
+		}
+		to, err := b.directory(from, n, path)
+		if err != nil {
+			return nil, err
+		}
+		dir = to != nil
+		switch {
+		case to == nil && from != nil:
+			edits = append(edits, edit{name: n.name, dir: true})
+		case to != nil && (from == nil || *to != *from):
+			edits = append(edits, edit{name: n.name, dir: true, to: &entry{name: n.name, mode: filemode.Dir, hash: *to}})
+		}
+	}
+	if file && dir {
+		return nil, fmt.Errorf("%s cannot be a file and a directory at once", path)
+	}
+	return edits, nil
+}
+
+func (b *builder) tree(h plumbing.Hash) (*tree, error) {
+	if t, ok := b.fresh[h]; ok {
+		return t, nil
+	}
+	return b.store.tree(b.ctx, h)
+}
+
+// storeTree adds a tree, as a delta on the one that it was made from where
+// that is shorter.
+func (b *builder) storeTree(old *tree, from *plumbing.Hash, raw []byte, copies []copied) plumbing.Hash {
+	hash := b.add(plumbing.TreeObject, raw)
+	o := &b.list[len(b.list)-1]
+	if o.hash == hash && from != nil && o.delta == nil {
+		if delta := deltaOf(old.raw, raw, copies); len(delta)+hashSize < len(raw) {
+			b.delta(o, *from, delta)
+		}
+	}
+	if t, err := parseTree(raw); err == nil {
+		b.fresh[hash] = t
+	}
+	return hash
+}
+
+// storeFile adds a file, as a delta where that is shorter. A file that replaces
+// the one at place i is a delta on that one, of which it keeps the beginning and
+// the end that both have: a long list that gains a line costs no more than a
+// short one. A new file is a delta on one beside place i: files of one directory
+// are often alike.
+func (b *builder) storeFile(old *tree, i int, replaced bool, content []byte) plumbing.Hash {
+	hash := b.add(plumbing.BlobObject, content)
+	o := &b.list[len(b.list)-1]
+	if o.hash != hash || o.delta != nil {
+		return hash
+	}
+	use := func(from plumbing.Hash, delta []byte) {
+		if delta != nil && len(delta)+hashSize < len(content)/4 {
+			b.delta(o, from, delta)
+		}
+	}
+	if replaced {
+		if base, ok := b.content(old.hash(i)); ok {
+			use(old.hash(i), deltaOf(base, content, ends(base, content)))
+		}
+		return hash
+	}
+	use(b.beside(old, i-1, -1, content))
+	if o.delta == nil {
+		use(b.beside(old, i, +1, content))
+	}
+	return hash
+}
+
+// beside makes a file out of the first one of about its size whose content is
+// here, from place i of a tree onward by step. A nil delta: there is none.
+func (b *builder) beside(old *tree, i, step int, content []byte) (plumbing.Hash, []byte) {
+	for ; i >= 0 && i < old.len(); i += step {
+		if old.isDir(i) {
+			continue
+		}
+		if base, ok := b.content(old.hash(i)); ok && len(base) < 4*len(content) {
+			return old.hash(i), packfile.DiffDelta(base, content)
+		}
+	}
+	return plumbing.ZeroHash, nil
+}
+
+// content returns a file that was made here or is kept. One that would have to
+// be inflated from a pack first is not worth it.
+func (b *builder) content(h plumbing.Hash) ([]byte, bool) {
+	if content, ok := b.files[h]; ok {
+		return content, true
+	}
+	content, ok := b.store.blobs[h]
+	return content, ok
+}
+
+// delta sends an object as a delta on another. What others are deltas on is
+// itself sent whole, so that no two of them need each other: git refuses that.
+func (b *builder) delta(o *newObject, on plumbing.Hash, delta []byte) {
+	if on == o.hash || b.bases[o.hash] {
+		return
+	}
+	b.bases[on] = true
+	o.base, o.delta = on, delta
+}
+
+// add lists an object, once.
+func (b *builder) add(kind plumbing.ObjectType, data []byte) plumbing.Hash {
+	hash := nameOf(kind, data)
+	if !b.known[hash] {
+		b.known[hash] = true
+		b.list = append(b.list, newObject{hash: hash, rawObject: rawObject{kind, data}})
+	}
+	return hash
+}

@@ -1,0 +1,103 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+)
+
+// connection is how a repository is reached: where it is, as whom, and what is
+// known of the server. It is used by one goroutine at a time.
+type connection struct {
+	address     address
+	credentials Credentials
+	timeout     time.Duration
+	log         *slog.Logger
+	secrets     secrets
+
+	pool     pool
+	endpoint *transport.Endpoint // where http requests go, after redirects; nil: not known
+	caps     *capability.List    // what the server offers for reading; nil: not known
+	manyRefs bool                // the server has so many refs that listing them is slow
+	failures int                 // how often in a row asking in version 2 has failed
+}
+
+// reset forgets where requests were redirected to, so that the next session
+// begins at the address again, in version 0 of the protocol.
+func (c *connection) reset() { c.endpoint, c.manyRefs = nil, false }
+
+func (c *connection) overHTTP() bool {
+	return strings.HasPrefix(c.address.endpoint.Protocol, "http")
+}
+
+// openUpload begins a session for reading, which the caller closes.
+func (c *connection) openUpload(ctx context.Context) (transport.UploadPackSession, error) {
+	if c.overHTTP() {
+		return c.openHTTPUpload(ctx)
+	}
+	return c.openStream(ctx, transport.UploadPackServiceName, "")
+}
+
+// openReceive begins a session for writing, which the caller closes.
+func (c *connection) openReceive(ctx context.Context) (transport.ReceivePackSession, error) {
+	if c.overHTTP() {
+		return c.openHTTPReceive(ctx)
+	}
+	return c.openStream(ctx, transport.ReceivePackServiceName, "")
+}
+
+// headOf returns the head of a branch, and the session in which it was read, to
+// be used and closed by the caller. The session is nil where the server was
+// asked for that branch alone.
+func (c *connection) headOf(ctx context.Context, branch string) (plumbing.Hash, transport.UploadPackSession, error) {
+	if head, ok := c.lsRefs(ctx, branch); ok {
+		return head, nil, nil
+	}
+	session, err := c.openUpload(ctx)
+	if err != nil {
+		return plumbing.ZeroHash, nil, err
+	}
+	adv, err := session.AdvertisedReferencesContext(ctx)
+	if err != nil {
+		session.Close()
+		return plumbing.ZeroHash, nil, err
+	}
+	head, err := findBranch(adv, branch)
+	if err != nil {
+		session.Close()
+		return plumbing.ZeroHash, nil, err
+	}
+	c.caps, c.manyRefs = adv.Capabilities, len(adv.References) > longList
+	return head, session, nil
+}
+
+// findBranch returns the head of a branch among the refs that a server lists.
+func findBranch(adv *packp.AdvRefs, branch string) (plumbing.Hash, error) {
+	if head, ok := adv.References["refs/heads/"+branch]; ok {
+		return head, nil
+	}
+	var others []string
+	for name := range adv.References {
+		if short, ok := strings.CutPrefix(name, "refs/heads/"); ok {
+			others = append(others, short)
+		}
+	}
+	if len(others) == 0 {
+		return plumbing.ZeroHash, transport.ErrEmptyRemoteRepository
+	}
+	slices.Sort(others)
+	shown, more := others, ""
+	if len(shown) > 5 {
+		shown, more = shown[:5], fmt.Sprintf(" and %d more", len(others)-5)
+	}
+	return plumbing.ZeroHash, fmt.Errorf("the repository has no branch %q; it has %s%s: use one of them, or create it with git push origin HEAD:%s",
+		branch, strings.Join(shown, ", "), more, branch)
+}

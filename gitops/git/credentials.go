@@ -1,0 +1,51 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Credentials are how the client proves to the server who it is, and the
+// server to the client. Files are read again for each connection, so that
+// credentials that rotate need no restart. The zero value is nobody, or the
+// user in the URL.
+type Credentials struct {
+	// Password is asked for the user name and the password or token of http
+	// and https; nil means those in the URL, or none.
+	Password PasswordFunc
+	// CAFile has further certificate authorities for https, in PEM, beside
+	// those of the system.
+	CAFile string
+	// SSHKeyFile is the private key for ssh, in any form OpenSSH writes,
+	// without a passphrase. Required for ssh.
+	SSHKeyFile string
+	// SSHKnownHostsFile has the server's host keys, in the format of OpenSSH's
+	// known_hosts; it may list several for one host. Required for ssh.
+	SSHKnownHostsFile string
+}
+
+// PasswordFunc returns a user name and a password or token that are valid now.
+type PasswordFunc func(ctx context.Context) (username, password string, err error)
+
+// StaticPassword returns a user name and password that never change.
+func StaticPassword(username, password string) PasswordFunc {
+	return func(context.Context) (string, string, error) { return username, password, nil }
+}
+
+// PasswordFile returns a password that is read from a file each time, without
+// the line break at its end.
+func PasswordFile(username, file string) PasswordFunc {
+	return func(context.Context) (string, string, error) {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return "", "", fmt.Errorf("reading the password for git: %w", err)
+		}
+		password := strings.TrimRight(string(content), "\r\n")
+		if password == "" {
+			return "", "", fmt.Errorf("reading the password for git: %s is empty", file)
+		}
+		return username, password, nil
+	}
+}

@@ -1,0 +1,141 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+)
+
+// Errors that a caller may know a remedy for. Their texts say what is wrong, and
+// leave it to the caller to say where that can be changed.
+var (
+	// ErrNoAddress says that a configuration has no URL.
+	ErrNoAddress = errors.New("the repository's address is missing")
+	// ErrNoSSHKey says that a configuration has no private key for ssh.
+	ErrNoSSHKey = errors.New("a repository over ssh needs a private key")
+	// ErrNoKnownHosts says that a configuration has no host keys for ssh.
+	ErrNoKnownHosts = errors.New("a repository over ssh needs the server's host keys")
+	// ErrNoPassword says that the server asks for a password, and that the
+	// configuration has none.
+	ErrNoPassword = errors.New("the server asks for a user name and a password (401), and none was given")
+	// ErrEmpty says that the repository has no branch at all.
+	ErrEmpty = errors.New("the repository is empty")
+)
+
+// Refused says that the server did not accept a push although the branch had
+// not moved: a protected branch, a hook, a quota.
+type Refused struct {
+	// Message is what the server said, in its own words, in one line.
+	Message string
+}
+
+// Error returns the server's words behind this package's.
+func (e *Refused) Error() string { return "the server refused the push: " + e.Message }
+
+// censored is an error whose text is without secrets. It can be compared with
+// its cause, but shows nothing of it.
+type censored struct {
+	text  string
+	cause error
+}
+
+func (e *censored) Error() string { return e.text }
+
+// Is reports what the cause would.
+func (e *censored) Is(target error) bool { return errors.Is(e.cause, target) }
+
+// As finds a refusal, whose message was censored when it was made.
+func (e *censored) As(target any) bool {
+	refused, ok := target.(**Refused)
+	return ok && errors.As(e.cause, refused)
+}
+
+// fail is how every error leaves the package: what was done, on which
+// repository, and in one line what is wrong, without secrets.
+func (c *connection) fail(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, transport.ErrAuthenticationRequired) && c.credentials.Password == nil && c.address.username == "" {
+		err = fmt.Errorf("%w%s", ErrNoPassword, c.rest(err, transport.ErrAuthenticationRequired))
+	}
+	text := fmt.Sprintf("%s %s: %s", doing, c.address, c.explain(err))
+	return &censored{text: c.secrets.censor(text), cause: err}
+}
+
+// explain says in one line what is wrong and what can be done about it.
+func (c *connection) explain(err error) string {
+	said := c.printable(err.Error())
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time: " + said
+	case errors.Is(err, exec.ErrNotFound):
+		return "a repository on this machine is read by the git binary, which is not installed: " + said
+	}
+	var data *packp.ErrUnexpectedData
+	if errors.As(err, &data) && strings.Contains(string(data.Data), "object-format=sha256") {
+		return "the repository's object format is SHA-256, which is not supported: use a SHA-1 repository"
+	}
+	for _, known := range []struct {
+		cause error
+		text  string
+	}{
+		{transport.ErrAuthenticationRequired, "the server does not accept the user name and password (401): check them, and that the token has not expired"},
+		{transport.ErrAuthorizationFailed, "the server does not allow this user to do that (403): give the user write access to the repository"},
+		{transport.ErrRepositoryNotFound, "repository not found, or these credentials have no access"},
+	} {
+		if errors.Is(err, known.cause) {
+			return known.text + c.rest(err, known.cause)
+		}
+	}
+	return said
+}
+
+// rest is what err says beyond its cause, behind a colon; empty: nothing.
+func (c *connection) rest(err, cause error) string {
+	rest := c.printable(strings.TrimPrefix(err.Error(), cause.Error()+": "))
+	if rest == "" || rest == cause.Error() {
+		return ""
+	}
+	return ": " + rest
+}
+
+// printable makes text that came from elsewhere fit to be shown.
+func (c *connection) printable(text string) string { return oneLine(c.secrets.censor(text)) }
+
+// plain removes go-git's wrapping from an error, which hides what is in it from
+// [errors.Is].
+func plain(err error) error {
+	var unexpected *plumbing.UnexpectedError
+	if errors.As(err, &unexpected) {
+		return unexpected.Err
+	}
+	var permanent *plumbing.PermanentError
+	if errors.As(err, &permanent) {
+		return permanent.Err
+	}
+	return err
+}
+
+// oneLine makes text that came from elsewhere fit to be printed: one line of
+// bounded length without control characters.
+func oneLine(text string) string {
+	const most = 600
+	text = strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return ' '
+		}
+		return c
+	}, text)
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}

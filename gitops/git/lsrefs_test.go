@@ -1,0 +1,230 @@
+package git_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"muster/gitops/branch"
+	"muster/gitops/git"
+	"muster/gitops/gitserver"
+)
+
+// counted counts what a server sends.
+type counted struct {
+	http.ResponseWriter
+	sent *atomic.Int64
+}
+
+func (c counted) Write(p []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(p)
+	c.sent.Add(int64(n))
+	return n, err
+}
+
+// TestLongList has a host with so many refs that listing them would cost more
+// than all else: after the first look only those who take a push list them.
+func TestLongList(t *testing.T) {
+	t.Parallel()
+	var sent atomic.Int64
+	f := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: "s3cret", Wrap: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(counted{w, &sent}, r) })
+	}})
+	pullRequests(t, f.Repository, 3000)
+	seed(t, f.Repository, files()...)
+	r := open(t, git.Config{URL: f.URL(), Credentials: git.Credentials{Password: git.StaticPassword("robot", "s3cret")}})
+	tip := tipOf(t, r)
+	push := func(name string) error { return push(t, r, &tip, name) }
+	if err := push("a"); err != nil {
+		t.Fatal(err)
+	}
+	if sent.Load() < 3000*60 {
+		t.Fatalf("the list is only %d bytes: nothing is tested", sent.Load())
+	}
+	f.Requests()
+	count := func(what string, requests int, most int64) {
+		t.Helper()
+		if got := f.Requests(); len(got) != requests || sent.Load() > most {
+			t.Errorf("%s took %d bytes and %d requests, want at most %d and %d:\n%s", what, sent.Load(), len(got), most, requests, strings.Join(got, "\n"))
+		}
+		sent.Store(0)
+	}
+	sent.Store(0)
+	tip = tipOf(t, r)
+	count("an idle tick", 1, 100)
+	if err := push("b"); err != nil {
+		t.Fatal(err)
+	}
+	count("a push", 2, 3000*70) // receive-pack lists them too
+	seed(t, f.Repository, write("deploy/web/jobs/theirs", "theirs"))
+	if err := push("c"); !errors.Is(err, branch.ErrMoved) {
+		t.Fatal(err)
+	}
+	tip = tipOf(t, r)
+	wantFile(t, tip.Tree, "deploy/web/jobs/theirs", "theirs")
+	if err := push("c"); err != nil {
+		t.Fatal(err)
+	}
+	count("a lost race and the push after it", 4, 2*3000*70)
+
+	// A branch whose name begins like the one that is wanted is another.
+	if _, err := f.Git("branch", "main-2", "main~1"); err != nil {
+		t.Fatal(err)
+	}
+	if again := tipOf(t, r); again.Commit != tip.Commit {
+		t.Errorf("the tip is %s, want %s", again.Commit, tip.Commit)
+	}
+	if _, err := f.Git("update-ref", "-d", "refs/heads/main"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Tip(t.Context()); err == nil || !strings.Contains(err.Error(), `no branch "main"; it has main-2`) {
+		t.Errorf("without the branch: %v", err)
+	}
+}
+
+// TestLongListWithoutVersionTwo has hosts that do not speak the version of the
+// protocol that spares them the list, each in its own way.
+func TestLongListWithoutVersionTwo(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]http.HandlerFunc{
+		"not understood": nil, // git as it is without the header
+		"bad request":    func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad", http.StatusBadRequest) },
+		"a web page":     func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hello</html>")) },
+		"nothing":        func(http.ResponseWriter, *http.Request) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Header.Get("Git-Protocol") != "" && answer != nil {
+						answer(w, r)
+						return
+					}
+					r.Header.Del("Git-Protocol")
+					next.ServeHTTP(w, r)
+				})
+			}})
+			pullRequests(t, f.Repository, 150)
+			head := seed(t, f.Repository, files()...)
+			var log bytes.Buffer
+			r := open(t, git.Config{URL: f.URL(), Log: slog.New(slog.NewTextHandler(&log, nil))})
+			tip := tipOf(t, r)
+			for _, name := range []string{"a", "b", "c", "d"} {
+				if tip.Commit != head {
+					t.Fatalf("the tip is %s, want %s", tip.Commit, head)
+				}
+				var err error
+				if tip, err = r.Push(t.Context(), tip, one(name)); err != nil {
+					t.Fatal(err)
+				}
+				head = seed(t, f.Repository, write("deploy/web/jobs/theirs", name))
+				tip = tipOf(t, r)
+			}
+			if got := strings.Count(log.String(), "lists all of its refs on every read"); got != 1 {
+				t.Errorf("said %d times:\n%s", got, log.String())
+			}
+			fsck(t, f.Repository)
+		})
+	}
+}
+
+// TestLongListEverywhere looks again and again at repositories that are reached
+// in each way: the answer in version 2 is there every time.
+func TestLongListEverywhere(t *testing.T) {
+	t.Parallel()
+	for _, h := range hosts() {
+		t.Run(h.name, func(t *testing.T) {
+			t.Parallel()
+			f := gitserver.NewRepository(t)
+			pullRequests(t, f, 150)
+			seed(t, f, files()...)
+			config := h.serve(t, f)
+			var log bytes.Buffer
+			config.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			r := open(t, config)
+			tipOf(t, r)
+			for i := range 2 {
+				head := seed(t, f, write("deploy/web/jobs/theirs", fmt.Sprint(i)))
+				if tip := tipOf(t, r); tip.Commit != head {
+					t.Errorf("the tip is %s, want %s", tip.Commit, head)
+				}
+			}
+			if log.Len() > 0 {
+				t.Errorf("something did not work:\n%s", log.String())
+			}
+		})
+	}
+}
+
+// TestLongListInTrouble has a host that has long spoken version 2 and then is
+// in trouble for one request: that must not end it.
+func TestLongListInTrouble(t *testing.T) {
+	t.Parallel()
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("a redirect is followed with %s %s", r.Method, r.URL)
+	}))
+	t.Cleanup(elsewhere.Close)
+	var trouble atomic.Int32
+	f := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if code := int(trouble.Swap(0)); code != 0 {
+				w.Header().Set("Location", elsewhere.URL+r.URL.Path)
+				http.Error(w, "trouble", code)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}})
+	pullRequests(t, f.Repository, 150)
+	seed(t, f.Repository, files()...)
+	r := open(t, git.Config{URL: f.URL()})
+	tipOf(t, r)
+	for _, code := range []int32{401, 403, 404, 429, 500, 503, 307} {
+		trouble.Store(code)
+		tipOf(t, r)
+		f.Requests()
+		tipOf(t, r)
+		if got := f.Requests(); len(got) != 1 || !strings.HasPrefix(got[0], "POST ") {
+			t.Errorf("after a %d it asks %q", code, got)
+		}
+	}
+}
+
+// TestDeltasThatNeedEachOther pushes what would be a delta on itself, or two
+// that are deltas on each other, to a server that keeps what it gets as a pack.
+func TestDeltasThatNeedEachOther(t *testing.T) {
+	t.Parallel()
+	const a, b = "deploy/web/jobs/a.yaml", "deploy/web/jobs/b.yaml"
+	text := strings.Repeat("a line of what is mostly the same\n", 60)
+	for name, chain := range map[string][]branch.Change{
+		"a copy":      {write(b, text+"x")},
+		"to and fro":  {write(a, text+"y"), write(a, text+"x")},
+		"and removed": {write(b, "b"), remove(b)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := gitserver.NewServer(t, gitserver.Options{})
+			if err := f.Configure("receive.unpackLimit", "1"); err != nil {
+				t.Fatal(err)
+			}
+			seed(t, f.Repository, append(files(), write(a, text+"x"))...)
+			r := open(t, git.Config{URL: f.URL()})
+			tip := tipOf(t, r)
+			wantFile(t, tip.Tree, a, text+"x")
+			var commits []branch.Draft
+			for _, c := range chain {
+				commits = append(commits, branch.Draft{Message: "m", At: at, Changes: []branch.Change{c}})
+			}
+			if _, err := r.Push(t.Context(), tip, commits); err != nil {
+				t.Fatal(err)
+			}
+			fsck(t, f.Repository)
+		})
+	}
+}

@@ -1,0 +1,175 @@
+package git
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// objects are the git objects that are kept in memory between reads: the trees
+// from the root down to the directory that is read ahead, its trees and small
+// files, and the same of other directories that were read. They are pruned
+// whenever the branch moves, so that they stay as many as one commit has.
+type objects struct {
+	// readAhead is the directory that is read ahead; empty: none.
+	readAhead string
+	trees     map[plumbing.Hash]*tree
+	blobs     map[plumbing.Hash][]byte
+	// base is the pack that a server sent whole because it cannot send
+	// single objects; nil with partial clone.
+	base *pack
+	// size is the number of bytes of the blobs after pruning.
+	size int
+	// visited are the directories outside readAhead that were read.
+	visited map[string]bool
+}
+
+const (
+	// smallFile is the size in bytes up to which a file is kept.
+	smallFile = 256 << 10
+	// mostKept bounds all files that are kept, in bytes; what is more is fetched
+	// again when it is read.
+	mostKept = 16 << 20
+	// mostVisited bounds the directories outside readAhead that are kept.
+	mostVisited = 1000
+	// largeDir is the number of entries above which a directory's files are
+	// fetched together only when one of them is read, and not kept below
+	// readAhead.
+	largeDir = 1000
+	// fewKept is how many files of a large directory are kept all the same, to
+	// make deltas on.
+	fewKept = 8
+)
+
+func newObjects(readAhead string) objects {
+	return objects{
+		readAhead: readAhead,
+		trees:     map[plumbing.Hash]*tree{},
+		blobs:     map[plumbing.Hash][]byte{},
+		visited:   map[string]bool{},
+	}
+}
+
+// clear drops all objects. Which directories were read is still known.
+func (o *objects) clear() {
+	visited := o.visited
+	*o = newObjects(o.readAhead)
+	o.visited = visited
+}
+
+// get returns an object that is here.
+func (o *objects) get(h plumbing.Hash) (rawObject, bool) {
+	if t, ok := o.trees[h]; ok {
+		return rawObject{plumbing.TreeObject, t.raw}, true
+	}
+	if b, ok := o.blobs[h]; ok {
+		return rawObject{plumbing.BlobObject, b}, true
+	}
+	if o.base != nil {
+		if raw, ok, err := o.base.object(h); ok && err == nil {
+			return raw, true
+		}
+	}
+	return rawObject{}, false
+}
+
+// add keeps the trees and blobs of a pack and returns its commits, raw.
+func (o *objects) add(p *pack) (commits map[plumbing.Hash][]byte, err error) {
+	commits = map[plumbing.Hash][]byte{}
+	for h := range p.byHash {
+		raw, ok, err := p.object(h)
+		if err != nil || !ok {
+			return nil, fmt.Errorf("reading the pack: %w", err)
+		}
+		switch raw.kind {
+		case plumbing.CommitObject:
+			commits[h] = raw.data
+		case plumbing.TreeObject:
+			t, err := parseTree(raw.data)
+			if err != nil {
+				return nil, err
+			}
+			o.trees[h] = t
+		case plumbing.BlobObject:
+			o.blobs[h] = raw.data
+		}
+	}
+	return commits, nil
+}
+
+// prune drops every tree and blob that the tree root does not need.
+func (o *objects) prune(root plumbing.Hash) {
+	kept := newObjects(o.readAhead)
+	o.mark(&kept, root, "")
+	o.trees, o.blobs, o.size = kept.trees, kept.blobs, kept.size
+}
+
+// mark adds to kept what is needed of the tree h of the directory dir.
+func (o *objects) mark(kept *objects, h plumbing.Hash, dir string) {
+	t, ok := o.trees[h]
+	if !ok {
+		return
+	}
+	kept.trees[h] = t
+	files := o.isAhead(dir) || o.visited[dir]
+	most := t.len()
+	if most > largeDir && o.isAhead(dir) {
+		most = fewKept
+	}
+	for i := range t.len() {
+		if t.isDir(i) {
+			child := join(dir, string(t.name(i)))
+			if o.isAhead(child) || o.leadsAhead(child) || o.visited[child] {
+				o.mark(kept, t.hash(i), child)
+			}
+			continue
+		}
+		if !files || most == 0 {
+			continue
+		}
+		if b, ok := o.blobs[t.hash(i)]; ok && len(b) <= smallFile && kept.size+len(b) <= mostKept {
+			kept.blobs[t.hash(i)] = b
+			kept.size += len(b)
+			most--
+		}
+	}
+}
+
+// visit notes that a directory is being read. Its parents count as read too.
+func (o *objects) visit(dir string) {
+	if dir == "" || o.isAhead(dir) || o.leadsAhead(dir) || o.visited[dir] {
+		return
+	}
+	if len(o.visited) >= mostVisited {
+		clear(o.visited)
+	}
+	for {
+		o.visited[dir] = true
+		i := strings.LastIndexByte(dir, '/')
+		if i < 0 {
+			return
+		}
+		dir = dir[:i]
+	}
+}
+
+// isAhead reports whether dir is the directory that is read ahead, or below it.
+func (o *objects) isAhead(dir string) bool { return o.readAhead != "" && below(dir, o.readAhead) }
+
+// leadsAhead reports whether the directory that is read ahead is dir, or below
+// it.
+func (o *objects) leadsAhead(dir string) bool { return below(o.readAhead, dir) }
+
+// below reports whether dir is top or lies below it.
+func below(dir, top string) bool {
+	return dir == top || len(dir) > len(top) && dir[:len(top)] == top && dir[len(top)] == '/'
+}
+
+// join appends a name to a directory; empty is the top.
+func join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}

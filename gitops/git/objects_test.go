@@ -1,0 +1,74 @@
+package git
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"testing"
+	"time"
+
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
+)
+
+// TestLargeDirectoryIsNotKept reads every file of a directory that is larger
+// than what is worth keeping, and looks at what is kept.
+func TestLargeDirectoryIsNotKept(t *testing.T) {
+	t.Parallel()
+	const many = 4200 // more than is read ahead at the start
+	const dir = "deploy/web/jobs"
+	f := gitserver.NewServer(t, gitserver.Options{})
+	changes := []branch.Change{{Path: "deploy/web/settings.yaml", Content: []byte("settings")}}
+	for i := range many {
+		name := fmt.Sprintf("default-%06d", i)
+		changes = append(changes, branch.Change{Path: dir + "/" + name + ".yaml", Content: manifest(name)})
+	}
+	if _, err := f.Commit("seed", time.Unix(0, 0), changes...); err != nil {
+		t.Fatal(err)
+	}
+	r, err := New(Config{URL: f.URL(), Branch: "main", ReadAhead: "deploy", AuthorName: "robot", AuthorEmail: "robot@localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tip, err := r.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range changes {
+		if got, err := fs.ReadFile(tip.Tree, c.Path); err != nil || string(got) != string(c.Content) {
+			t.Fatalf("%s has %q (%v)", c.Path, got, err)
+		}
+		if len(r.store.blobs) > mostInBatch+fewKept+1 {
+			t.Fatalf("%d files are kept while %s is read", len(r.store.blobs), c.Path)
+		}
+	}
+	pushed := func(name string) newObject {
+		b := newBuilder(t.Context(), r.store, r.author)
+		c := branch.Draft{Message: "add", Changes: []branch.Change{{Path: dir + "/" + name + ".yaml", Content: manifest(name)}}}
+		head, root, err := b.chain([]branch.Draft{c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.store.adopt(b, head, root)
+		return b.list[0]
+	}
+	for i := range 20 {
+		if o := pushed(fmt.Sprintf("default-%06d", many+i)); o.delta == nil {
+			t.Errorf("file %d is sent whole", i)
+		}
+		// The settings, and a few to make deltas on.
+		if len(r.store.blobs) > fewKept+1 {
+			t.Errorf("%d files are kept after a push", len(r.store.blobs))
+		}
+	}
+}
+
+// manifest is as large as the files are that are pushed again and again.
+func manifest(name string) []byte {
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: %s\n", name)
+	for i := range 60 {
+		fmt.Fprintf(&text, "# field %d of the template, as long as fields are\n", i)
+	}
+	return text.Bytes()
+}

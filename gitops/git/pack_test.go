@@ -1,0 +1,229 @@
+package git
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"pgregory.net/rapid"
+)
+
+// drawTree draws the entries of a tree, files and directories.
+func drawTree(t *rapid.T, most int) map[string]entry {
+	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-c.\-0]{1,4}`), 0, most, rapid.ID).Draw(t, "names")
+	entries := map[string]entry{}
+	for _, n := range names {
+		e := entry{name: n, mode: rapid.SampledFrom([]filemode.FileMode{filemode.Regular, filemode.Dir, filemode.Executable}).Draw(t, "mode")}
+		e.hash[0] = rapid.Byte().Draw(t, "hash")
+		entries[n] = e
+	}
+	return entries
+}
+
+func rawTree(entries map[string]entry) []byte {
+	var edits []edit
+	for _, e := range entries {
+		edits = append(edits, edit{name: e.name, dir: e.mode == filemode.Dir, to: &e})
+	}
+	raw, _, err := (&tree{}).splice(edits)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+// TestSpliceAndDelta draws a tree and edits, and checks that splicing equals
+// building afresh and that the delta turns the one into the other.
+func TestSpliceAndDelta(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		before, after := drawTree(t, 60), drawTree(t, 10)
+		want := map[string]entry{}
+		for n, e := range before {
+			want[n] = e
+		}
+		var edits []edit
+		for n, e := range after {
+			old, was := before[n]
+			if rapid.Bool().Draw(t, "remove") {
+				if was {
+					edits = append(edits, edit{name: n, dir: old.mode == filemode.Dir})
+					delete(want, n)
+				}
+				continue
+			}
+			if was && (old.mode == filemode.Dir) != (e.mode == filemode.Dir) {
+				edits = append(edits, edit{name: n, dir: old.mode == filemode.Dir})
+			}
+			edits = append(edits, edit{name: n, dir: e.mode == filemode.Dir, to: &e})
+			want[n] = e
+		}
+		base, err := parseTree(rawTree(before))
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, copies, err := base.splice(edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(raw, rawTree(want)) {
+			t.Fatalf("spliced %q, want %q", raw, rawTree(want))
+		}
+		parsed, err := parseTree(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, e := range want {
+			if got, ok := parsed.lookup(n); !ok || got != e {
+				t.Fatalf("lookup %q = %v, %v, want %v", n, got, ok, e)
+			}
+		}
+		if len(base.raw) == 0 {
+			return
+		}
+		patched, err := packfile.PatchDelta(base.raw, deltaOf(base.raw, raw, copies))
+		if err != nil || !bytes.Equal(patched, raw) {
+			t.Fatalf("the delta makes %q (%v), want %q", patched, err, raw)
+		}
+	})
+}
+
+// TestCopiesOfAnySize has ranges around the sizes that the encoding treats
+// apart.
+func TestCopiesOfAnySize(t *testing.T) {
+	base := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
+	for _, size := range []int{1, 255, 256, 0xffff, 0x10000, 0x10001, 0x1ffff, 0x20000, 300_000} {
+		for _, from := range []int{0, 1, 255, 0x100, 0x10000, 0x4e00} {
+			if from+size > len(base) {
+				continue
+			}
+			target := append([]byte("new"), base[from:from+size]...)
+			delta := deltaOf(base, target, []copied{{from: from, to: 3, size: size}})
+			if got, err := packfile.PatchDelta(base, delta); err != nil || !bytes.Equal(got, target) {
+				t.Errorf("from %d size %d: %v", from, size, err)
+			}
+		}
+	}
+}
+
+// TestFileBesideAnother adds a manifest to a directory with others like it,
+// with none like it, and with none, and looks at how it would be sent.
+func TestFileBesideAnother(t *testing.T) {
+	blob := func(content []byte) plumbing.Hash { return plumbing.ComputeHash(plumbing.BlobObject, content) }
+	target := manifest("default-0005")
+	for name, test := range map[string]struct {
+		files  map[string][]byte
+		absent string
+		on     string
+	}{
+		"alone":                 {files: map[string][]byte{}},
+		"before it":             {files: map[string][]byte{"default-0004.yaml": manifest("default-0004"), "kustomization.yaml": []byte("resources: []")}, on: "default-0004.yaml"},
+		"after it":              {files: map[string][]byte{"a.yaml": []byte("resources: []"), "default-0006.yaml": manifest("default-0006")}, on: "default-0006.yaml"},
+		"the nearest is absent": {files: map[string][]byte{"default-0003.yaml": manifest("default-0003"), "default-0004.yaml": manifest("default-0004")}, absent: "default-0004.yaml", on: "default-0003.yaml"},
+		"much larger":           {files: map[string][]byte{"default-0004.yaml": bytes.Repeat(manifest("default-0004"), 9)}},
+		"unlike":                {files: map[string][]byte{"default-0004.yaml": bytes.Repeat([]byte("nothing like it"), 300)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBuilder(t.Context(), &store{objects: newObjects("")}, author{})
+			entries := map[string]entry{}
+			for file, content := range test.files {
+				entries[file] = entry{name: file, mode: filemode.Regular, hash: blob(content)}
+				if file != test.absent {
+					b.store.blobs[blob(content)] = content
+				}
+			}
+			old, err := parseTree(rawTree(entries))
+			if err != nil {
+				t.Fatal(err)
+			}
+			i, _ := old.find("default-0005.yaml", false)
+			b.storeFile(old, i, false, target)
+			o := b.list[0]
+			if test.on == "" {
+				if o.delta != nil {
+					t.Errorf("a delta on %s", o.base)
+				}
+				return
+			}
+			if want := blob(test.files[test.on]); o.base != want || len(o.delta) > 100 {
+				t.Fatalf("%d bytes on %s, want some on %s", len(o.delta), o.base, want)
+			}
+			if got, err := packfile.PatchDelta(test.files[test.on], o.delta); err != nil || !bytes.Equal(got, target) {
+				t.Errorf("the delta makes %q (%v)", got, err)
+			}
+		})
+	}
+}
+
+func TestPackRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		external := rawObject{plumbing.TreeObject, rawTree(drawTree(t, 20))}
+		var objects []newObject
+		contents := rapid.SliceOfDistinct(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }).Draw(t, "contents")
+		for _, c := range contents {
+			objects = append(objects, newObject{hash: plumbing.ComputeHash(plumbing.BlobObject, c), rawObject: rawObject{plumbing.BlobObject, c}})
+		}
+		if len(external.data) > 0 {
+			target := slices.Concat(external.data, []byte("x"))
+			o := newObject{hash: plumbing.ComputeHash(plumbing.TreeObject, target), rawObject: rawObject{plumbing.TreeObject, target}}
+			o.base = plumbing.ComputeHash(plumbing.TreeObject, external.data)
+			o.delta = deltaOf(external.data, target, []copied{{0, 0, len(external.data)}})
+			// The delta before anything it could be made on.
+			objects = append([]newObject{o}, objects...)
+		}
+		for _, thin := range []bool{true, false} {
+			data, err := writePack(objects, thin)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := indexPack(data, func(plumbing.Hash) (rawObject, bool) { return external, true })
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range objects {
+				if got, ok, err := p.object(o.hash); !ok || err != nil || got.kind != o.kind || !bytes.Equal(got.data, o.data) {
+					t.Fatalf("object %s: %v, %v", o.hash, ok, err)
+				}
+			}
+		}
+	})
+}
+
+func FuzzIndexPack(f *testing.F) {
+	data, err := writePack([]newObject{{rawObject: rawObject{plumbing.BlobObject, []byte("hello")}}}, false)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := indexPack(data, nil)
+		if err != nil {
+			return
+		}
+		for h := range p.byHash {
+			if _, ok, err := p.object(h); !ok || err != nil {
+				t.Errorf("an object that was indexed cannot be read: %v", err)
+			}
+		}
+	})
+}
+
+func FuzzParseTree(f *testing.F) {
+	f.Add([]byte("100644 a\x00aaaaaaaaaaaaaaaaaaaa40000 b\x00bbbbbbbbbbbbbbbbbbbb"))
+	f.Add([]byte("4 \x00"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		tree, err := parseTree(raw)
+		if err != nil {
+			return
+		}
+		for i := range tree.len() {
+			tree.at(i)
+			tree.isDir(i)
+		}
+		if again, _, err := tree.splice(nil); err != nil || !bytes.Equal(again, raw) {
+			t.Errorf("splicing nothing gives %q, %v", again, err)
+		}
+	})
+}

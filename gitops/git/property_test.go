@@ -1,0 +1,170 @@
+package git_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"muster/gitops/branch"
+	"muster/gitops/git"
+	"muster/gitops/gitserver"
+)
+
+// byGit applies changes to a commit with git's own index and returns the tree
+// that git writes, or an error where git would have to guess.
+func byGit(r gitserver.Repository, commit string, changes []branch.Change) (string, error) {
+	index := filepath.Join(r.Dir, "property-index")
+	defer os.Remove(index)
+	git := func(input []byte, args ...string) (string, error) {
+		cmd := exec.Command("git", args...)
+		cmd.Dir, cmd.Stdin = r.Dir, bytes.NewReader(input)
+		cmd.Env = append(cmd.Environ(), "GIT_INDEX_FILE="+index)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			return "", fmt.Errorf("git %v: %w: %s", args, err, out)
+		}
+		return strings.TrimSpace(string(out)), nil
+	}
+	if _, err := git(nil, "read-tree", commit); err != nil {
+		return "", err
+	}
+	for _, write := range []bool{false, true} { // what goes first, then what comes
+		for _, c := range changes {
+			if write != (c.Content != nil) {
+				continue
+			}
+			if !write {
+				gone := fmt.Sprintf("0 %040d\t%s\n", 0, c.Path)
+				if _, err := git([]byte(gone), "update-index", "--index-info"); err != nil {
+					return "", err
+				}
+				continue
+			}
+			blob, err := git(c.Content, "hash-object", "-w", "--stdin")
+			if err != nil {
+				return "", err
+			}
+			mode := "100644"
+			if line, err := git(nil, "ls-files", "-s", "--", c.Path); err == nil && strings.HasSuffix(line, "\t"+c.Path) {
+				mode = line[:6]
+			}
+			if _, err := git(nil, "update-index", "--add", "--cacheinfo", mode+","+blob+","+c.Path); err != nil {
+				return "", err
+			}
+		}
+	}
+	return git(nil, "write-tree")
+}
+
+// TestPushBuildsWhatGitBuilds draws commits and compares every tree with the
+// one that git makes of the same changes.
+func TestPushBuildsWhatGitBuilds(t *testing.T) {
+	t.Parallel()
+	r := gitserver.NewRepository(t)
+	stream := "commit refs/heads/main\ncommitter a <a@example.com> 1700000000 +0000\ndata 1\nx\nM 100755 inline deploy/run\ndata 1\nx\nM 100644 inline deploy/ab\ndata 1\nx\n"
+	if _, err := r.GitInput([]byte(stream), "fast-import", "--quiet"); err != nil {
+		t.Fatal(err)
+	}
+	repository := open(t, git.Config{URL: r.Dir})
+	tip := tipOf(t, repository)
+	// Few names, so that they meet: names that are prefixes of each other
+	// and sort around the slash.
+	dirs, files := []string{"a", "a-", "b", "ü"}, []string{"a.b", "a0", "ab", "run", "deploy"}
+	path := rapid.Custom(func(t *rapid.T) string {
+		last := files
+		if rapid.IntRange(0, 15).Draw(t, "mixed") == 0 {
+			last = dirs
+		}
+		parts := rapid.SliceOfN(rapid.SampledFrom(dirs), 0, 3).Draw(t, "parts")
+		return strings.Join(append(parts, rapid.SampledFrom(last).Draw(t, "last")), "/")
+	})
+	var alike bytes.Buffer
+	for i := range 40 {
+		fmt.Fprintf(&alike, "line %d of a file that others are like\n", i)
+	}
+	change := rapid.Custom(func(t *rapid.T) branch.Change {
+		c := branch.Change{Path: "deploy/" + path.Draw(t, "path")}
+		if rapid.IntRange(0, 2).Draw(t, "kind") > 0 {
+			c.Content = []byte(rapid.SampledFrom([]string{"", "x", "y\n", strings.Repeat("long\n", 100)}).Draw(t, "content"))
+			if rapid.Bool().Draw(t, "alike") { // mostly what the file beside it has
+				text := alike.Bytes()
+				at := rapid.IntRange(0, len(text)-40).Draw(t, "at")
+				c.Content = slices.Concat(text[:at], c.Content, text[at+rapid.IntRange(0, 40).Draw(t, "less"):])
+			}
+		}
+		return c
+	})
+	commits, conflicts := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		changes := rapid.SliceOfNDistinct(change, 1, 6, func(c branch.Change) string { return c.Path }).Draw(t, "changes")
+		want, wantErr := byGit(r, tip.Commit, changes)
+		next, err := repository.Push(t.Context(), tip, []branch.Draft{{Message: "x", At: at, Changes: changes}})
+		if (wantErr != nil) != (err != nil) {
+			t.Fatalf("Push: %v, but git: %v", err, wantErr)
+		}
+		if err != nil { // a file where a directory is
+			conflicts++
+			return
+		}
+		got, err := r.Git("rev-parse", next.Commit+"^{tree}")
+		if err != nil || strings.TrimSpace(got) != want {
+			t.Fatalf("tree is %s, git builds %s (%v)", strings.TrimSpace(got), want, err)
+		}
+		if next.Commit != tip.Commit {
+			commits++
+		}
+		tip = next
+	})
+	if commits < 10 || conflicts == 0 {
+		t.Errorf("%d commits and %d conflicts were drawn: too few to tell anything", commits, conflicts)
+	}
+	fsck(t, r)
+}
+
+// TestTreeIsWhatGitShows compares the file system with git's own listing.
+func TestTreeIsWhatGitShows(t *testing.T) {
+	t.Parallel()
+	contract(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+		changes := files()
+		for i := range 20 {
+			changes = append(changes, write(fmt.Sprintf("deploy/o%d/jobs/%d.yaml", i%7, i), fmt.Sprint(i)), write(fmt.Sprintf("x%d/y/z", i), fmt.Sprint(i)))
+		}
+		head := seed(t, r, changes...)
+		tree := tipOf(t, open(t, c)).Tree
+		var got []string
+		err := fs.WalkDir(tree, ".", func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			content, err := fs.ReadFile(tree, path)
+			info, statErr := d.Info()
+			if err = errors.Join(err, statErr); err == nil && info.Size() != int64(len(content)) {
+				err = fmt.Errorf("%s has %d bytes, Info says %d", path, len(content), info.Size())
+			}
+			got = append(got, d.(interface{ Identity() string }).Identity()+" "+path)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := r.Git("-c", "core.quotePath=false", "ls-tree", "-r", "--format=%(objectname) %(path)", head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(got)
+		want := strings.Split(strings.TrimSpace(out), "\n")
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("the tree has %d files, git shows %d", len(got), len(want))
+		}
+	})
+}

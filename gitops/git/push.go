@@ -1,0 +1,112 @@
+package git
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"muster/gitops/branch"
+)
+
+// Push puts a chain of commits on tip in one push, all or none, and returns
+// the new tip. Commits that change nothing are left out; when none is left,
+// nothing is pushed and tip is returned.
+//
+// The branch moves only from tip: [branch.ErrMoved] says that another writer
+// was first and nothing was written. A [Refused] says that the server did not
+// accept the commits. After any other error the branch has been read again
+// where that was possible and did not have the commits; success is only ever
+// reported on the server's word.
+//
+// The same commits on the same tip have the same identifiers, so doing it
+// again after an error cannot do it twice.
+func (b *Branch) Push(ctx context.Context, tip branch.Tip, commits []branch.Draft) (branch.Tip, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.store.head.IsZero() || tip.Commit != b.store.head.String() {
+		return branch.Tip{}, b.fail("pushing to", fmt.Errorf("%w: it is no longer at %.12s", branch.ErrMoved, tip.Commit))
+	}
+	b.seen = plumbing.ZeroHash
+	made := newBuilder(ctx, b.store, b.author)
+	head, root, err := made.chain(commits)
+	if err != nil {
+		return branch.Tip{}, b.fail("writing a commit for", err)
+	}
+	if head == b.store.head {
+		return b.tip(ctx), nil
+	}
+	at, err := b.move(ctx, head, made.list)
+	if err != nil {
+		return branch.Tip{}, b.fail("pushing to", err)
+	}
+	if at == head {
+		b.store.adopt(made, head, root)
+		return b.tip(ctx), nil
+	}
+	// The commits are in, and another writer's are on top of them already.
+	b.seen = at
+	if err := b.refresh(ctx); err != nil {
+		b.reset()
+		return branch.Tip{}, b.fail("reading", err)
+	}
+	return b.tip(ctx), nil
+}
+
+// move moves the branch to head, whose objects it sends, and returns where the
+// branch is then: at head, or at a later commit of another writer.
+func (b *Branch) move(ctx context.Context, head plumbing.Hash, objects []newObject) (plumbing.Hash, error) {
+	result := b.send(ctx, head, objects)
+	if result.err == nil {
+		return head, nil
+	}
+	if !result.sent {
+		return plumbing.ZeroHash, result.err
+	}
+	// The server may have moved the branch before the error: only the branch
+	// itself tells, also when ctx is over.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	at, err := b.look(ctx)
+	if err != nil {
+		// Whether the commits are in the branch is not known: the next Tip tells.
+		b.reset()
+		return plumbing.ZeroHash, fmt.Errorf("%w (whether the commits are in the branch could not be read: %s)", result.err, b.server.printable(err.Error()))
+	}
+	switch at {
+	case head:
+		return head, nil
+	case b.store.head:
+		return plumbing.ZeroHash, result.refusal(b.server)
+	}
+	if in, err := b.store.contains(ctx, at, head); in && err == nil {
+		return at, nil
+	}
+	b.seen = at
+	return plumbing.ZeroHash, fmt.Errorf("%w: %w", branch.ErrMoved, result.err)
+}
+
+// look reads the branch's head and nothing else.
+func (b *Branch) look(ctx context.Context) (plumbing.Hash, error) {
+	head, session, err := b.server.headOf(ctx, b.name)
+	if session != nil {
+		session.Close()
+	}
+	return head, err
+}
+
+// Writable reports whether the server would let this user push at all: it is
+// asked for what comes before every push. A nil error does not promise that a
+// protected branch or a hook lets a commit pass.
+func (b *Branch) Writable(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, b.server.timeout)
+	defer cancel()
+	session, err := b.server.openReceive(ctx)
+	if err == nil {
+		defer session.Close()
+		_, err = session.AdvertisedReferencesContext(ctx)
+	}
+	return b.fail("pushing to", err)
+}

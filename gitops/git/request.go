@@ -1,0 +1,164 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+)
+
+// request is what is asked of upload-pack.
+type request struct {
+	wants []plumbing.Hash
+	// have is a commit that is here: objects that it has are not sent again, and
+	// others may come as deltas on them. Zero for none.
+	have plumbing.Hash
+	// shallow says that the parents of have are not here.
+	shallow bool
+	// depth is how many commits are sent; zero for all.
+	depth  int
+	filter packp.Filter
+	// most is the number of objects above which the answer is not read; zero
+	// for no limit.
+	most uint32
+}
+
+var (
+	// errNotOurs says that the server would not send an object by its name.
+	errNotOurs = errors.New("the server sends only what its branches point at")
+	// errFilter says that the server does not allow a filter.
+	errFilter = errors.New("the server does not allow this filter")
+	// errTooMany says that an answer has more objects than were expected.
+	errTooMany = errors.New("the server would send too many objects")
+	// errUnknownHave says that the server no longer knows the commit that is here.
+	errUnknownHave = errors.New("the server no longer has the last commit that was read")
+)
+
+// exact is the filter that sends the objects asked for and none that they
+// refer to.
+const exact = packp.Filter("tree:0")
+
+// fetch sends one request and returns the pack that answers it. session is an
+// open one to use, or nil. An answer that breaks off is asked for once more:
+// reading changes nothing, and servers and proxies end connections that they
+// have kept for long.
+func (c *connection) fetch(ctx context.Context, session transport.UploadPackSession, q request) ([]byte, error) {
+	data, err := c.fetchOnce(ctx, session, q)
+	if ctx.Err() == nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)) {
+		return c.fetchOnce(ctx, nil, q)
+	}
+	return data, err
+}
+
+func (c *connection) fetchOnce(ctx context.Context, session transport.UploadPackSession, q request) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	if session == nil {
+		var err error
+		session, err = c.openUpload(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer session.Close()
+	}
+	response, err := session.UploadPack(ctx, c.uploadRequest(q))
+	if err != nil {
+		return nil, recognise(plain(err))
+	}
+	defer response.Close()
+	if !q.have.IsZero() && len(response.ACKs) == 0 {
+		return nil, errUnknownHave
+	}
+	var from io.Reader = response
+	switch {
+	case c.caps.Supports(capability.Sideband64k):
+		from = sideband.NewDemuxer(sideband.Sideband64k, response)
+	case c.caps.Supports(capability.Sideband):
+		from = sideband.NewDemuxer(sideband.Sideband, response)
+	}
+	data, err := readPack(from, q.most)
+	if err != nil {
+		if s, ok := session.(*stream); ok {
+			err = s.explainWith(err)
+		}
+		return nil, recognise(err)
+	}
+	return data, nil
+}
+
+// mostBytes bounds an answer that may be refused for its size.
+const mostBytes = 16 << 20
+
+// readPack reads a pack, unless its header says that it is too large.
+func readPack(from io.Reader, most uint32) ([]byte, error) {
+	header := make([]byte, 12) // "PACK", the version, the number of objects
+	if _, err := io.ReadFull(from, header); err != nil {
+		return nil, err
+	}
+	if count := binary.BigEndian.Uint32(header[8:]); most > 0 && count > most {
+		return nil, fmt.Errorf("%w: %d", errTooMany, count)
+	}
+	if most > 0 {
+		from = io.LimitReader(from, mostBytes+1)
+	}
+	data := bytes.NewBuffer(header)
+	if _, err := data.ReadFrom(from); err != nil {
+		return nil, err
+	}
+	if most > 0 && data.Len() > mostBytes {
+		return nil, fmt.Errorf("%w: they have more than %d bytes", errTooMany, mostBytes)
+	}
+	return data.Bytes(), nil
+}
+
+// uploadRequest is the request as go-git writes it.
+func (c *connection) uploadRequest(q request) *packp.UploadPackRequest {
+	u := packp.NewUploadPackRequestFromCapabilities(c.caps)
+	u.Wants = q.wants
+	for _, wanted := range []capability.Capability{capability.NoProgress, capability.Shallow} {
+		if c.caps.Supports(wanted) {
+			_ = u.Capabilities.Set(wanted)
+		}
+	}
+	if q.filter != "" {
+		_ = u.Capabilities.Set(capability.Filter)
+		u.Filter = q.filter
+	}
+	if q.depth > 0 {
+		u.Depth = packp.DepthCommits(q.depth)
+	}
+	if !q.have.IsZero() {
+		u.Haves = []plumbing.Hash{q.have}
+		if q.shallow {
+			u.Shallows = []plumbing.Hash{q.have}
+		}
+		// Without thin-pack a server does not take a shallow commit for
+		// something to make deltas on, and sends every tree again. go-git
+		// leaves the capability out because its own stores want whole packs.
+		_ = u.Capabilities.Set(capability.ThinPack)
+	}
+	return u
+}
+
+// recognise makes errFilter and errNotOurs of the refusals that another request
+// can avoid.
+func recognise(err error) error {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "filter"):
+		return fmt.Errorf("%w: %s", errFilter, text)
+	case strings.Contains(text, "not our ref"):
+		return fmt.Errorf("%w: %s", errNotOurs, text)
+	}
+	return err
+}

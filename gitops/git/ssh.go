@@ -1,0 +1,136 @@
+package git
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/skeema/knownhosts"
+	"golang.org/x/crypto/ssh"
+)
+
+// openSSH runs a service behind ssh.
+func (c *connection) openSSH(ctx context.Context, service, version string) (*stream, error) {
+	client, stop, err := c.dialSSH(ctx)
+	if err != nil {
+		return nil, err
+	}
+	session, err := client.NewSession()
+	if err != nil {
+		stop()
+		client.Close()
+		return nil, err
+	}
+	s := &stream{ctx: ctx, said: &tail{}, abort: func() { client.Close() }}
+	session.Stderr = s.said
+	s.wait = sync.OnceValue(func() error {
+		defer stop()
+		defer client.Close()
+		return session.Wait()
+	})
+	if s.in, err = session.StdinPipe(); err == nil {
+		s.out, err = session.StdoutPipe()
+	}
+	if err == nil && version != "" {
+		// A server that does not take the variable answers in version 0.
+		_ = session.Setenv(versionVariable, version)
+	}
+	if err == nil {
+		err = session.Start(service + " " + quoteShell(c.address.endpoint.Path))
+	}
+	if err != nil {
+		stop()
+		client.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// dialSSH logs in. The connection also ends with ctx, until stop is called.
+func (c *connection) dialSSH(ctx context.Context) (client *ssh.Client, stop func() bool, err error) {
+	config, err := c.sshConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := c.dial(ctx, sshPort)
+	if err != nil {
+		return nil, nil, err
+	}
+	stop = context.AfterFunc(ctx, func() { conn.Close() })
+	name := net.JoinHostPort(c.address.host(), portOf(conn))
+	link, channels, requests, err := ssh.NewClientConn(conn, name, config)
+	if err != nil {
+		stop()
+		conn.Close()
+		if ctx.Err() != nil {
+			return nil, nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+		return nil, nil, explainSSH(err, name)
+	}
+	return ssh.NewClient(link, channels, requests), stop, nil
+}
+
+const sshPort = 22
+
+// portOf returns the port that a connection goes to.
+func portOf(conn net.Conn) string {
+	_, port, err := net.SplitHostPort(conn.RemoteAddr().String())
+	if err != nil {
+		return strconv.Itoa(sshPort)
+	}
+	return port
+}
+
+// sshConfig reads the key and the known hosts again each time.
+func (c *connection) sshConfig() (*ssh.ClientConfig, error) {
+	keyFile := c.credentials.SSHKeyFile
+	key, err := os.ReadFile(keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the ssh key: %w", err)
+	}
+	signer, err := ssh.ParsePrivateKey(key)
+	if err != nil {
+		var locked *ssh.PassphraseMissingError
+		if errors.As(err, &locked) {
+			return nil, fmt.Errorf("reading the ssh key %s: it has a passphrase; use a deploy key without one", keyFile)
+		}
+		return nil, fmt.Errorf("reading the ssh key %s: it is not a private key in a format of OpenSSH", keyFile)
+	}
+	hosts, err := knownhosts.NewDB(c.credentials.SSHKnownHostsFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the known hosts: %w", err)
+	}
+	port := cmp.Or(c.address.endpoint.Port, sshPort)
+	return &ssh.ClientConfig{
+		User:            cmp.Or(c.address.username, "git"),
+		Auth:            []ssh.AuthMethod{ssh.PublicKeys(signer)},
+		HostKeyCallback: hosts.HostKeyCallback(),
+		// Only the kinds of key that the file has for this host: a server offers
+		// one of several, and another kind would look unknown.
+		HostKeyAlgorithms: hosts.HostKeyAlgorithms(net.JoinHostPort(c.address.host(), strconv.Itoa(port))),
+	}, nil
+}
+
+// explainSSH says what can be done about a login that failed.
+func explainSSH(err error, host string) error {
+	switch {
+	case knownhosts.IsHostKeyChanged(err):
+		return fmt.Errorf("the host key of %s is not the one in the known hosts file: if the server changed it, replace its line there: %w", host, err)
+	case knownhosts.IsHostUnknown(err):
+		return fmt.Errorf("the host key of %s is unknown: add the output of ssh-keyscan, once checked, to the known hosts file: %w", host, err)
+	case strings.Contains(err.Error(), "unable to authenticate"):
+		return fmt.Errorf("the server does not accept the ssh key: add its public half to the repository as a key that may write: %w", err)
+	}
+	return err
+}
+
+// quoteShell makes text one word for the shell that sshd starts, as git does.
+func quoteShell(text string) string {
+	return "'" + strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(text) + "'"
+}

@@ -1,0 +1,209 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+)
+
+// store is what is here of the repository: the objects of one commit, as far
+// as they were read. What is missing is fetched from the server.
+type store struct {
+	server *connection
+	// readFirst are directories that are fetched together with what is read
+	// ahead when nothing is here.
+	readFirst []string
+
+	mode    mode
+	noLimit bool // the server refuses the filter by size
+	noDepth bool // the server refuses the filter by depth
+
+	head plumbing.Hash // the commit that the objects are of; zero: none
+	root plumbing.Hash // its tree
+	objects
+}
+
+// reset drops everything, so that the next update begins anew.
+func (s *store) reset() {
+	s.head, s.root = plumbing.ZeroHash, plumbing.ZeroHash
+	s.objects = newObjects(s.readAhead)
+}
+
+// update replaces the objects with those of a new head. session is an open one
+// to use first, or nil.
+func (s *store) update(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
+	if s.server.caps == nil {
+		return errors.New("nothing is known of what the server offers")
+	}
+	if s.head.IsZero() {
+		return s.start(ctx, session, head)
+	}
+	err := s.fetchChanges(ctx, session, head)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	s.server.log.Debug("fetching the changes failed, fetching the commit anew", "reason", s.server.printable(err.Error()))
+	s.clear()
+	return s.start(ctx, nil, head)
+}
+
+// start fetches a head when nothing is here.
+func (s *store) start(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
+	s.chooseMode()
+	if s.mode == partial {
+		err := s.startPartial(ctx, session, head)
+		if !errors.Is(err, errFilter) && !errors.Is(err, errNotOurs) {
+			return err
+		}
+		session = nil
+		s.fallBack(shallow, err.Error())
+	}
+	q := request{wants: []plumbing.Hash{head}}
+	if s.mode == shallow {
+		q.depth = 1
+	}
+	data, err := s.server.fetch(ctx, session, q)
+	if err != nil {
+		return err
+	}
+	s.base, err = indexPack(data, nil)
+	if err != nil {
+		return err
+	}
+	commit, ok, err := s.base.object(head)
+	if err != nil {
+		return fmt.Errorf("reading commit %s: %w", head, err)
+	}
+	if !ok {
+		return fmt.Errorf("the server did not send commit %s", head)
+	}
+	return s.moveTo(head, commit.data)
+}
+
+// fetchChanges fetches what has changed since the commit that is here.
+func (s *store) fetchChanges(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
+	// No depth: a server that is asked for one looks at every file of the new
+	// commit. The commit here is declared shallow, so only what came after it
+	// is sent; unless it did not come after it, which is why there is a limit.
+	const many = 50_000
+	q := s.since(request{wants: []plumbing.Hash{head}, most: many})
+	if s.mode == partial {
+		q.filter = s.smallFiles()
+	}
+	data, err := s.server.fetch(ctx, session, q)
+	if errors.Is(err, errFilter) && !s.noLimit {
+		s.noLimit = true
+		q.filter = ""
+		data, err = s.server.fetch(ctx, nil, q)
+	}
+	if err != nil {
+		return err
+	}
+	commit, err := s.take(data, head)
+	if err != nil {
+		return err
+	}
+	return s.moveTo(head, commit)
+}
+
+// since adds to a request that the objects of the commit that is here are not
+// needed.
+func (s *store) since(q request) request {
+	q.have, q.shallow = s.head, s.mode != whole
+	return q
+}
+
+// moveTo makes head, a raw commit, the one that is here, and drops what it does
+// not need.
+func (s *store) moveTo(head plumbing.Hash, commit []byte) error {
+	root, err := rootOf(commit)
+	if err != nil {
+		return err
+	}
+	first := s.head.IsZero()
+	s.head, s.root = head, root
+	if !first {
+		s.prune(root)
+	}
+	return nil
+}
+
+// take keeps the objects of a pack and returns one of its commits.
+func (s *store) take(data []byte, head plumbing.Hash) ([]byte, error) {
+	commits, err := s.takeAll(data)
+	if err != nil {
+		return nil, err
+	}
+	commit, ok := commits[head]
+	if !ok {
+		return nil, fmt.Errorf("the server did not send commit %s", head)
+	}
+	return commit, nil
+}
+
+// takeAll keeps the objects of a pack and returns its commits, raw.
+func (s *store) takeAll(data []byte) (map[plumbing.Hash][]byte, error) {
+	p, err := indexPack(data, s.get)
+	if err != nil {
+		return nil, err
+	}
+	return s.add(p)
+}
+
+// tree returns a tree, which is fetched where that is needed and possible.
+func (s *store) tree(ctx context.Context, h plumbing.Hash) (*tree, error) {
+	if t, ok := s.trees[h]; ok {
+		return t, nil
+	}
+	raw, ok := s.get(h)
+	if !ok {
+		if err := s.fetchMissing(ctx, []plumbing.Hash{h}); err != nil {
+			return nil, err
+		}
+		if raw, ok = s.get(h); !ok {
+			return nil, fmt.Errorf("the server did not send tree %s", h)
+		}
+	}
+	if raw.kind != plumbing.TreeObject {
+		return nil, fmt.Errorf("object %s is a %s, not a tree", h, raw.kind)
+	}
+	t, err := parseTree(raw.data)
+	if err != nil {
+		return nil, err
+	}
+	s.trees[h] = t
+	return t, nil
+}
+
+// fetchMissing fetches objects by name. A server that cannot send them so is
+// asked for the whole commit again: that happens when something changed in a
+// directory that was not in use.
+func (s *store) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error {
+	if s.mode != partial {
+		head := s.head
+		s.clear()
+		s.head = plumbing.ZeroHash
+		return s.start(ctx, nil, head)
+	}
+	data, err := s.server.fetch(ctx, nil, request{wants: hashes, filter: exact})
+	if err != nil {
+		return err
+	}
+	_, err = s.takeAll(data)
+	return err
+}
+
+// adopt makes a commit that was made here, and pushed, the one that is here.
+func (s *store) adopt(b *builder, head, root plumbing.Hash) {
+	for h, t := range b.fresh {
+		s.trees[h] = t
+	}
+	for h, content := range b.files {
+		s.blobs[h] = content
+	}
+	s.head, s.root = head, root
+	s.prune(root)
+}

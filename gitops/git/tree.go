@@ -1,0 +1,162 @@
+package git
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+)
+
+// tree is one git tree, kept as its raw bytes, which deltas are made on, with
+// the place of each entry.
+type tree struct {
+	raw     []byte
+	entries []span
+}
+
+// span is where one entry stands in a tree: from start, its name from name to
+// end, then a zero byte and the hash.
+type span struct{ start, name, end uint32 }
+
+// entry is one name in a tree.
+type entry struct {
+	name string
+	mode filemode.FileMode
+	hash plumbing.Hash
+}
+
+const hashSize = len(plumbing.Hash{})
+
+// parseTree finds the entries of a raw tree.
+func parseTree(raw []byte) (*tree, error) {
+	t := &tree{raw: raw, entries: make([]span, 0, len(raw)/64+1)}
+	for at := 0; at < len(raw); {
+		space := bytes.IndexByte(raw[at:], ' ')
+		if space < 0 {
+			return nil, errors.New("a tree of the repository is damaged")
+		}
+		name := at + space + 1
+		zero := bytes.IndexByte(raw[name:], 0)
+		if zero < 0 || name+zero+1+hashSize > len(raw) {
+			return nil, errors.New("a tree of the repository is damaged")
+		}
+		end := name + zero
+		t.entries = append(t.entries, span{uint32(at), uint32(name), uint32(end)})
+		at = end + 1 + hashSize
+	}
+	return t, nil
+}
+
+func (t *tree) len() int { return len(t.entries) }
+
+func (t *tree) name(i int) []byte { return t.raw[t.entries[i].name:t.entries[i].end] }
+
+// isDir reads the mode's first digits; some old tools padded it with a zero.
+func (t *tree) isDir(i int) bool {
+	at := t.entries[i].start
+	return t.raw[at] == '4' || t.raw[at] == '0' && t.raw[at+1] == '4'
+}
+
+func (t *tree) hash(i int) plumbing.Hash {
+	return plumbing.Hash(t.raw[t.entries[i].end+1:][:hashSize])
+}
+
+// at returns entry i.
+func (t *tree) at(i int) entry {
+	s := t.entries[i]
+	mode, err := filemode.New(string(t.raw[s.start : s.name-1]))
+	if err != nil {
+		mode = filemode.Empty
+	}
+	return entry{name: string(t.name(i)), mode: mode, hash: t.hash(i)}
+}
+
+// compareNames orders entries as git does: a directory's name counts as if it
+// ended in a slash.
+func compareNames(a []byte, aDir bool, b []byte, bDir bool) int {
+	n := min(len(a), len(b))
+	if c := bytes.Compare(a[:n], b[:n]); c != 0 {
+		return c
+	}
+	next := func(s []byte, dir bool) int {
+		switch {
+		case len(s) > n:
+			return int(s[n])
+		case dir:
+			return '/'
+		}
+		return 0
+	}
+	if c := cmp.Compare(next(a, aDir), next(b, bDir)); c != 0 {
+		return c
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// find returns where the entry of that name stands or would stand, and
+// whether it is there. A file and a directory of one name are two places.
+func (t *tree) find(name string, dir bool) (int, bool) {
+	want := []byte(name)
+	i := sort.Search(t.len(), func(i int) bool { return compareNames(t.name(i), t.isDir(i), want, dir) >= 0 })
+	return i, i < t.len() && t.isDir(i) == dir && string(t.name(i)) == name
+}
+
+// lookup returns the entry of that name, be it a file or a directory.
+func (t *tree) lookup(name string) (entry, bool) {
+	for _, dir := range []bool{true, false} {
+		if i, ok := t.find(name, dir); ok {
+			return t.at(i), true
+		}
+	}
+	return entry{}, false
+}
+
+// edit is what becomes of one name in a tree: it is set to an entry, or
+// removed where that is nil.
+type edit struct {
+	name string
+	dir  bool
+	to   *entry
+}
+
+// splice applies edits to a tree and returns the new raw tree, and the ranges
+// that it took over.
+func (t *tree) splice(edits []edit) (raw []byte, copies []copied, err error) {
+	slices.SortFunc(edits, func(a, b edit) int {
+		return compareNames([]byte(a.name), a.dir, []byte(b.name), b.dir)
+	})
+	raw = make([]byte, 0, len(t.raw)+64*len(edits))
+	last := 0
+	take := func(to int) {
+		if to > last {
+			copies = append(copies, copied{from: last, to: len(raw), size: to - last})
+			raw = append(raw, t.raw[last:to]...)
+		}
+	}
+	for _, e := range edits {
+		i, there := t.find(e.name, e.dir)
+		start := len(t.raw)
+		if i < t.len() {
+			start = int(t.entries[i].start)
+		}
+		if start < last {
+			return nil, nil, fmt.Errorf("%q is changed twice in one commit", e.name)
+		}
+		take(start)
+		last = start
+		if there {
+			last = int(t.entries[i].end) + 1 + hashSize
+		}
+		if e.to != nil {
+			raw = fmt.Appendf(raw, "%o %s\x00", uint32(e.to.mode), e.to.name)
+			raw = append(raw, e.to.hash[:]...)
+		}
+	}
+	take(len(t.raw))
+	return raw, copies, nil
+}

@@ -1,0 +1,28 @@
+package gitops
+
+import (
+	"errors"
+	"fmt"
+
+	"muster/gitops/git"
+)
+
+// withRemedy adds to an error of git what can be done about it with muster.
+// Errors that need nothing of muster's are returned as they are.
+func withRemedy(err error) error {
+	for _, known := range []struct {
+		cause  error
+		remedy string
+	}{
+		{git.ErrNoAddress, "give --repo a URL or a path"},
+		{git.ErrNoPassword, "give --git-password-file, set MUSTER_GIT_PASSWORD, or give a GitHub App"},
+		{git.ErrNoSSHKey, "give --ssh-key-file"},
+		{git.ErrNoKnownHosts, "give --ssh-known-hosts-file"},
+		{git.ErrEmpty, "muster init writes the files for it"},
+	} {
+		if errors.Is(err, known.cause) {
+			return fmt.Errorf("%w: %s", err, known.remedy)
+		}
+	}
+	return err
+}

@@ -1,0 +1,19 @@
+package gitops
+
+import (
+	"context"
+
+	"muster/gitops/branch"
+)
+
+// Writer is a branch that commits can be put on. A [Repository] is one, and so
+// is a [muster/gitops/github.Writer].
+type Writer interface {
+	// Tip returns the branch's head and its tree.
+	Tip(ctx context.Context) (branch.Tip, error)
+	// Push puts a chain of commits on the tip, all or none, and returns the
+	// new tip. The error is [branch.ErrMoved] when the branch is no longer at
+	// tip, and a [muster/gitops/git.Refused] when the server does not accept the
+	// commits.
+	Push(ctx context.Context, tip branch.Tip, commits []branch.Draft) (branch.Tip, error)
+}
