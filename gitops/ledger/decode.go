@@ -1,11 +1,9 @@
 package ledger
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -26,7 +24,9 @@ func decodeObservation(text string) (o plan.Observation, busyUnknown bool, err e
 		// Nobody adds fields to the format of 0.2.0 any more: what is not
 		// known is not an observation.
 		var s observation020
-		if err := unmarshalStrict(text, &s); err != nil {
+		strict := json.NewDecoder(strings.NewReader(text))
+		strict.DisallowUnknownFields()
+		if err := strict.Decode(&s); err != nil {
 			return o, false, err
 		}
 		o, err = s.observation()
@@ -47,19 +47,6 @@ func decodeObservation(text string) (o plan.Observation, busyUnknown bool, err e
 		return o, false, errors.New("it has no time")
 	}
 	return o, busyUnknown, nil
-}
-
-// unmarshalStrict reads one JSON value whose fields are all known.
-func unmarshalStrict(text string, into any) error {
-	d := json.NewDecoder(bytes.NewReader([]byte(text)))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more than one value")
-	}
-	return nil
 }
 
 // mostIndexes bounds the indexes of all dispatches of one observation together:

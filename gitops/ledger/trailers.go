@@ -58,7 +58,7 @@ func trailersEnd(lines []string) int {
 			if end < 0 {
 				end = i
 			}
-		case line == "Conflicts:":
+		case line == "Conflicts:" && i < len(lines)-1: // with a line end, as git wants it
 			conflicts = true
 			if end < 0 {
 				end = i
