@@ -70,7 +70,7 @@ func readState(file string, data []byte) (plan.State, *Finding) {
 		return wrong(oneLine(err))
 	}
 	if doc.APIVersion != policyVersion || doc.Kind != stateKind {
-		return wrong(fmt.Sprintf("it is a %s of %s, not a %s of %s", quote(doc.Kind), quote(doc.APIVersion), stateKind, policyVersion))
+		return wrong(fmt.Sprintf("its kind is %s of %s, not %s of %s", quote(doc.Kind), quote(doc.APIVersion), stateKind, policyVersion))
 	}
 	var state plan.State
 	if b := doc.Breaker; b != nil {
