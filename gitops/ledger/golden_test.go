@@ -137,3 +137,17 @@ func wantWords(t *testing.T, message string) {
 		t.Errorf("the message is badly put together:\n%s", message)
 	}
 }
+
+// TestDesignShowsAMessage: the page's message is one that is written.
+func TestDesignShowsAMessage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "design.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := ledger.Message(goldenActs(t)["testdata/demand-and-warm-pool.txtar"], "v0.3.0")
+	message, _, _ = strings.Cut(message, `"jobs"`)
+	message = strings.NewReplacer("linux-eu", "default", `"queue":"linux"`, `"queue":"default"`).Replace(message)
+	if !strings.Contains(string(page), message) {
+		t.Errorf("docs/design.md does not show\n%s", message)
+	}
+}
