@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"time"
@@ -35,6 +36,14 @@ type Repository interface {
 	// and returns the new tip. It returns [branch.ErrMoved] when another writer
 	// was first.
 	Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error)
+}
+
+// History is a [Repository] that can also be read back in time. It is optional:
+// with it, a repair says which commits it may owe itself to.
+type History interface {
+	// Commits yields the commit from, and those before it, the newest first, as
+	// far as the limit goes. An error is yielded, and ends it.
+	Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error]
 }
 
 // Buildkite says which jobs are pending and which agents are connected.
@@ -127,6 +136,8 @@ func invalid(overlay string, err error) Suspended {
 	return Suspended{Overlay: overlay, Why: plan.Suspension{Code: plan.Invalid, Finding: err.Error()}}
 }
 
+var errNoHistory = errors.New("the repository does not tell its history")
+
 // ErrRaces is returned by a tick that lost the race on every try.
 var ErrRaces = errors.New("another writer was first on every try")
 
@@ -192,6 +203,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	}
 	slices.SortFunc(result.Decisions, func(a, b plan.Decision) int { return cmp.Compare(a.Overlay, b.Overlay) })
 	acts, failed := render(fleet, result.Decisions)
+	g.suspect(ctx, tip, acts)
 	result.Acts = acts
 	result.Suspended = append(suspended(fleet, result.Decisions), failed...)
 	if len(acts) == 0 || g.cfg.DryRun {

@@ -95,8 +95,12 @@ func renderOne(o manifest.Overlay, d plan.Decision) ([]ledger.Act, error) {
 			acts = append(acts, ledger.Act{Kind: kind, Path: o.Path, Decision: d, Changes: changes})
 		}
 	}
+	faults := o.Faults()
 	o, changes := o.Repair()
 	act(ledger.Repair, changes)
+	for _, f := range faults {
+		acts[0].Faults = append(acts[0].Faults, ledger.Fault(f))
+	}
 	o, changes, err := o.Add(d.Dispatch)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,8 @@ package gitops
 
 import (
 	"context"
+	"errors"
+	"iter"
 
 	"muster/gitops/branch"
 	"muster/gitops/ledger"
@@ -23,3 +25,17 @@ func (f Fleet) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (b
 	}
 	return f.Push(ctx, tip, commits)
 }
+
+// Commits yields the commit from and those before it, the newest first, where
+// the writer can read them; see [Repository.Commits].
+func (f Fleet) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
+	reader, ok := f.Writer.(interface {
+		Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error]
+	})
+	if !ok {
+		return func(yield func(branch.Commit, error) bool) { yield(branch.Commit{}, errNoHistory) }
+	}
+	return reader.Commits(ctx, from, limit)
+}
+
+var errNoHistory = errors.New("the history of the branch cannot be read through this writer")

@@ -2,6 +2,7 @@ package gitops
 
 import (
 	"context"
+	"iter"
 
 	"muster/gitops/branch"
 	"muster/gitops/git"
@@ -47,4 +48,16 @@ func (r *Repository) Push(ctx context.Context, tip branch.Tip, commits []branch.
 // error does not promise that a protected branch or a hook lets a commit pass.
 func (r *Repository) Writable(ctx context.Context) error {
 	return withRemedy(r.branch.Writable(ctx))
+}
+
+// Commits yields the commit from, or the branch's head if that is empty, and
+// those before it, the newest first, as [git.Branch.Commits] does.
+func (r *Repository) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
+	return func(yield func(branch.Commit, error) bool) {
+		for c, err := range r.branch.Commits(ctx, from, limit) {
+			if !yield(c, withRemedy(err)) {
+				return
+			}
+		}
+	}
 }

@@ -34,37 +34,75 @@ type gitSettings struct {
 }
 
 func (s *gitSettings) addTo(c *cobra.Command) {
+	s.addReading(c)
+	f := c.Flags()
+	f.StringVar(&s.authorName, "author-name", "muster", "author and committer of every commit")
+	f.StringVar(&s.authorEmail, "author-email", "muster@localhost", "their address")
+	f.StringVar(&s.signGPG, "sign-gpg-key-file", "", "sign commits with this OpenPGP private key, as gpg --armor --export-secret-keys writes it")
+	f.StringVar(&s.signPassphrase, "sign-gpg-passphrase-file", "", "file with that key's passphrase")
+	f.StringVar(&s.signSSH, "sign-ssh-key-file", "", "sign commits with this ssh private key")
+	f.BoolVar(&s.commitThroughGitHub, "github-commits", false, "commit through GitHub's API, so that GitHub signs the commits as the App's; needs the App")
+}
+
+// addReading adds the flags without which the repository cannot be read.
+func (s *gitSettings) addReading(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.repo, "repo", "", "the fleet repository: any URL git accepts, or a path")
 	f.StringVar(&s.branch, "branch", "main", "the branch that is read and committed to")
 	f.StringVar(&s.overlays, "overlays", "overlays", "the directory of overlays in the repository")
-	f.StringVar(&s.authorName, "author-name", "muster", "author and committer of every commit")
-	f.StringVar(&s.authorEmail, "author-email", "muster@localhost", "their address")
 	f.StringVar(&s.username, "git-username", "git", "user name for https")
 	f.StringVar(&s.passwordFile, "git-password-file", "", "file with the password or token for https, read again for each connection; or set "+variablePassword)
 	f.StringVar(&s.sshKey, "ssh-key-file", "", "private key for ssh, without a passphrase")
 	f.StringVar(&s.sshKnownHosts, "ssh-known-hosts-file", "", "the servers' host keys for ssh")
 	f.StringVar(&s.caFile, "git-ca-file", "", "further certificate authorities for https, in PEM")
-	f.StringVar(&s.signGPG, "sign-gpg-key-file", "", "sign commits with this OpenPGP private key, as gpg --armor --export-secret-keys writes it")
-	f.StringVar(&s.signPassphrase, "sign-gpg-passphrase-file", "", "file with that key's passphrase")
-	f.StringVar(&s.signSSH, "sign-ssh-key-file", "", "sign commits with this ssh private key")
 	f.StringVar(&s.app, "github-app-id", "", "the GitHub App whose tokens are the password for https")
 	f.Int64Var(&s.installation, "github-app-installation", 0, "the App's installation on the repository's owner")
 	f.StringVar(&s.appKey, "github-app-key-file", "", "the App's private key, in PEM")
 	f.StringVar(&s.githubAPI, "github-api-url", "https://api.github.com/", "GitHub's API")
-	f.BoolVar(&s.commitThroughGitHub, "github-commits", false, "commit through GitHub's API, so that GitHub signs the commits as the App's; needs the App")
 }
 
-// writer returns the fleet repository.
-func (s *gitSettings) writer(log *slog.Logger) (gitops.Writer, error) {
+// named returns an error where no repository is given.
+func (s *gitSettings) named() error {
 	if s.repo == "" {
-		return nil, usage(errors.New("which repository? give --repo or set MUSTER_REPO"))
+		return usage(errors.New("which repository? give --repo or set MUSTER_REPO"))
 	}
+	return nil
+}
+
+// reader returns the fleet repository, to be read alone.
+func (s *gitSettings) reader(log *slog.Logger) (*gitops.Repository, error) {
 	app, err := s.githubApp()
 	if err != nil {
 		return nil, usage(err)
 	}
+	return s.repository(log, app, nil)
+}
+
+// repository returns the fleet repository over git. app and sign may be nil.
+func (s *gitSettings) repository(log *slog.Logger, app *github.App, sign git.Signer) (*gitops.Repository, error) {
+	if err := s.named(); err != nil {
+		return nil, err
+	}
 	password, err := s.password(app)
+	if err != nil {
+		return nil, usage(err)
+	}
+	repository, err := gitops.New(gitops.Config{
+		URL: s.repo, Branch: s.branch, Overlays: s.overlays,
+		AuthorName: s.authorName, AuthorEmail: s.authorEmail, Sign: sign, Log: log,
+		Credentials: git.Credentials{
+			Password: password, SSHKeyFile: s.sshKey, SSHKnownHostsFile: s.sshKnownHosts, CAFile: s.caFile,
+		},
+	})
+	return repository, usage(err)
+}
+
+// writer returns the fleet repository.
+func (s *gitSettings) writer(log *slog.Logger) (gitops.Writer, error) {
+	if err := s.named(); err != nil {
+		return nil, err
+	}
+	app, err := s.githubApp()
 	if err != nil {
 		return nil, usage(err)
 	}
@@ -76,15 +114,9 @@ func (s *gitSettings) writer(log *slog.Logger) (gitops.Writer, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	repository, err := gitops.New(gitops.Config{
-		URL: s.repo, Branch: s.branch, Overlays: s.overlays,
-		AuthorName: s.authorName, AuthorEmail: s.authorEmail, Sign: sign, Log: log,
-		Credentials: git.Credentials{
-			Password: password, SSHKeyFile: s.sshKey, SSHKnownHostsFile: s.sshKnownHosts, CAFile: s.caFile,
-		},
-	})
+	repository, err := s.repository(log, app, sign)
 	if err != nil {
-		return nil, usage(err)
+		return nil, err
 	}
 	s.shown = repository.String()
 	if !s.commitThroughGitHub {

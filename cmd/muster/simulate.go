@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -19,6 +18,7 @@ import (
 
 // simulate is what the flags of muster simulate ask for.
 type simulate struct {
+	git                    gitSettings
 	workloads, algorithms  []string
 	csv, history, overlay  string
 	policy                 string
@@ -32,7 +32,7 @@ type simulate struct {
 }
 
 func (p program) simulateCommand() *cobra.Command {
-	var s simulate
+	s := simulate{git: gitSettings{program: p}}
 	c := &cobra.Command{
 		Use:   "simulate",
 		Short: "Compare muster with other ways to scale, in simulated time",
@@ -42,18 +42,32 @@ the same chances, and prints what each came to: how long jobs waited, how many
 agents were started, how many of them in vain.
 
 The workloads are generated, or one is read: from a CSV file, or from the
-observations in the commits of a fleet repository. With --policy, that answers
-what another policy would have done. docs/scaling-quality.md says how to read
-the table, and the columns of the CSV file.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd) },
+observations in the commits of a fleet repository, with --history. With
+--policy, that answers what another policy would have done.
+docs/scaling-quality.md says how to read the table, and the columns of the CSV
+file.`,
+		Example: `  muster simulate
+  muster simulate --history --repo https://git.example.com/fleet.git --git-password-file token
+  muster simulate --history fleet --overlay overlays/large --policy other.yaml`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// The value of --history may stand behind a space, too.
+			if len(args) == 1 {
+				if s.history != sameRepository {
+					return usage(fmt.Errorf("unknown argument %q", args[0]))
+				}
+				s.history = args[0]
+			}
+			return s.run(cmd)
+		},
 	}
 	w := simulation.DefaultWorld()
 	f := c.Flags()
 	f.StringSliceVar(&s.workloads, "workload", nil, "workloads to generate: "+strings.Join(workloadNames(), ", ")+"; all unless told")
 	f.StringSliceVar(&s.algorithms, "algorithms", nil, "what to compare: "+strings.Join(algorithmNames(), ", ")+"; all unless told")
 	f.StringVar(&s.csv, "csv", "", "file with the jobs of the one workload to play")
-	f.StringVar(&s.history, "history", "", "fleet repository, a directory or a URL, whose commits tell the one workload to play")
+	f.StringVar(&s.history, "history", "", "fleet repository, a directory or a URL, whose commits tell the one workload to play; without a value that of --repo")
+	f.Lookup("history").NoOptDefVal = sameRepository
 	f.StringVar(&s.overlay, "overlay", "overlays/default", "with --history, the overlay's directory in that repository")
 	f.StringVar(&s.policy, "policy", "", "scaling policy, as in scaling.yaml; others than muster take its max and idle time-out")
 	f.Uint64Var(&s.seed, "seed", w.Seed, "makes all that is left to chance: the same seed gives the same bytes")
@@ -67,6 +81,7 @@ the table, and the columns of the CSV file.`,
 	f.Float64Var(&s.noShow, "no-show", 0, "share of the pods whose agent never registers, 0 to 1")
 	f.StringVar(&s.jsonFile, "json", "", "file to write the same as JSON to")
 	f.StringVar(&s.chart, "chart", "", "file to write a chart to; its name ends in .svg")
+	s.git.addReading(c)
 	return c
 }
 
@@ -203,19 +218,8 @@ func (s *simulate) cases(cmd *cobra.Command, world simulation.World) ([]simulati
 		}
 		return []simulation.Case{{World: world, Workload: workload}}, nil
 	case s.history != "":
-		h, err := readHistory(cmd.Context(), s.history, s.overlay)
-		if err != nil {
-			return nil, err
-		}
-		if s.policy == "" && h.policy != nil {
-			world.Policy = *h.policy
-		}
-		workload, err := simulation.Rebuild(filepath.Base(s.history), strings.TrimPrefix(s.overlay, "overlays/"), h.observed)
-		if err != nil {
-			return nil, usage(fmt.Errorf("%s: %s: %w", s.history, s.overlay, err))
-		}
-		workload.Name = cmp.Or(strings.TrimSuffix(workload.Name, ".git"), "history")
-		return []simulation.Case{{World: world, Workload: workload}}, nil
+		c, err := s.rebuilt(cmd.Context(), world)
+		return []simulation.Case{c}, err
 	}
 	loads, err := choose("--workload", s.workloads, simulation.Loads(), func(l simulation.Load) string { return l.Name })
 	if err != nil {

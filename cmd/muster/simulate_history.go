@@ -1,100 +1,140 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
+	"maps"
 	"os"
-
-	"github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/storage/memory"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/simulation"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
 )
 
 // recorded is what the history of a fleet repository tells of one overlay.
 type recorded struct {
 	observed []plan.Observation
+	others   []string     // the overlays that it tells of besides, by directory, sorted
 	policy   *plan.Policy // as it is at the head; nil when there is none
 }
 
-// readHistory reads every commit that the head of the repository stands on. A
-// path is read in place, a URL is cloned into memory.
-func readHistory(ctx context.Context, from, overlay string) (recorded, error) {
+// sameRepository is the value of --history that stands for that of --repo.
+const sameRepository = "-"
+
+// rebuilt is the workload that the history tells, and the world it is played
+// in: that of the flags, with the overlay's policy unless they give one.
+func (s *simulate) rebuilt(ctx context.Context, world simulation.World) (simulation.Case, error) {
+	none := simulation.Case{}
+	if s.history != sameRepository {
+		repo, err := topOf(s.history)
+		if err != nil {
+			return none, usage(err)
+		}
+		s.git.repo = repo
+	}
+	log := slog.New(slog.NewTextHandler(s.git.program.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	h, err := s.readHistory(ctx, log)
+	if err != nil {
+		return none, err
+	}
+	if len(h.observed) == 0 {
+		return none, usage(fmt.Errorf("--overlay %s: there is no observation of it in the history, %s", s.overlay, h.has()))
+	}
+	if s.policy == "" && h.policy != nil {
+		world.Policy = *h.policy
+	}
+	name := strings.TrimSuffix(filepath.Base(s.git.repo), ".git")
+	load, err := simulation.Rebuild(cmp.Or(name, "history"), strings.TrimPrefix(s.overlay, s.git.overlays+"/"), h.observed)
+	if err != nil {
+		return none, usage(fmt.Errorf("%s: %w", s.overlay, err))
+	}
+	return simulation.Case{World: world, Workload: load}, nil
+}
+
+// has says which overlays there are in a history.
+func (h recorded) has() string {
+	if len(h.others) == 0 {
+		return "which has no commit of muster's"
+	}
+	return "which has some of " + strings.Join(h.others, ", ")
+}
+
+// readHistory reads every commit of the branch.
+func (s *simulate) readHistory(ctx context.Context, log *slog.Logger) (recorded, error) {
 	var h recorded
-	repository, err := openHistory(ctx, from)
+	repository, err := s.git.reader(log)
 	if err != nil {
 		return h, err
 	}
-	head, err := repository.Head()
+	tip, err := repository.Tip(ctx)
 	if err != nil {
-		return h, usage(fmt.Errorf("%s has no commits: %w", from, err))
+		return h, err
 	}
-	commits, err := repository.Log(&git.LogOptions{From: head.Hash()})
-	if err != nil {
-		return h, fmt.Errorf("reading the history of %s: %w", from, err)
+	if h.policy, err = policyAt(tip, s.overlay); err != nil {
+		return h, err
 	}
-	err = commits.ForEach(func(c *object.Commit) error {
-		if c.Hash == head.Hash() {
-			if err := h.readPolicy(c, overlay); err != nil {
-				return err
-			}
+	others := map[string]bool{}
+	for r, err := range ledger.Read(repository.Commits(ctx, tip.Commit, branch.Limit{})) {
+		switch {
+		case err != nil:
+			return h, err
+		case r.Damage != nil:
+			return h, fmt.Errorf("reading the history of %s: commit %s: %w", repository, r.Commit.ID, r.Damage)
+		case r.Entry == nil:
+		case r.Entry.Overlay == s.overlay:
+			h.observed = append(h.observed, r.Entry.Observation)
+		default:
+			others[r.Entry.Overlay] = true
 		}
-		o, ok, err := simulation.ReadMessage(c.Message, overlay)
-		if err != nil {
-			return fmt.Errorf("commit %s: %w", c.Hash, err)
-		}
-		if ok {
-			h.observed = append(h.observed, o)
-		}
-		return ctx.Err()
-	})
-	if err != nil {
-		return h, fmt.Errorf("reading the history of %s: %w", from, err)
 	}
+	h.others = slices.Sorted(maps.Keys(others))
 	return h, nil
 }
 
-func openHistory(ctx context.Context, from string) (*git.Repository, error) {
-	_, err := os.Stat(from)
+// policyAt reads the overlay's policy at a commit; nil when there is none.
+func policyAt(tip branch.Tip, overlay string) (*plan.Policy, error) {
+	name := overlay + "/scaling.yaml"
+	text, err := fs.ReadFile(tip.Tree, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		repository, err := git.CloneContext(ctx, memory.NewStorage(), nil, &git.CloneOptions{URL: from, NoCheckout: true, Tags: git.NoTags})
-		if err != nil {
-			return nil, fmt.Errorf("cloning %s: %w", from, err)
-		}
-		return repository, nil
-	}
-	repository, err := git.PlainOpen(from) // bare, or the top of a working tree
-	if errors.Is(err, git.ErrRepositoryNotExists) {
-		repository, err = git.PlainOpenWithOptions(from, &git.PlainOpenOptions{DetectDotGit: true})
+		return nil, nil
 	}
 	if err != nil {
-		return nil, usage(fmt.Errorf("opening %s: %w", from, err))
+		return nil, err
 	}
-	return repository, nil
+	p, err := manifest.ParsePolicy(name, text)
+	return &p, err
 }
 
-// readPolicy reads the overlay's policy at a commit.
-func (h *recorded) readPolicy(c *object.Commit, overlay string) error {
-	name := overlay + "/scaling.yaml"
-	f, err := c.File(name)
-	if errors.Is(err, object.ErrFileNotFound) {
-		return nil
+// topOf returns the repository that a directory of this machine is in: the
+// directory itself or one above it. What is no directory is an address.
+func topOf(address string) (string, error) {
+	info, err := os.Stat(address)
+	if errors.Is(err, fs.ErrNotExist) {
+		return address, nil
 	}
-	if err != nil {
-		return err
+	if err == nil && !info.IsDir() {
+		err = errors.New("it is not a directory")
 	}
-	text, err := f.Contents()
-	if err != nil {
-		return err
+	dir, absErr := filepath.Abs(address)
+	if err = cmp.Or(err, absErr); err != nil {
+		return "", fmt.Errorf("opening %s: %w", address, err)
 	}
-	p, err := manifest.ParsePolicy(name, []byte(text))
-	if err == nil {
-		h.policy = &p
+	for ; ; dir = filepath.Dir(dir) {
+		exists := func(name string) bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }
+		switch {
+		case exists(".git"), exists("HEAD") && exists("objects"):
+			return dir, nil
+		case dir == filepath.Dir(dir):
+			return "", fmt.Errorf("opening %s: it is not in a git repository", address)
+		}
 	}
-	return err
 }

@@ -214,7 +214,61 @@ func TestSimulateHistory(t *testing.T) {
 	if other := jobs("--policy", policy); other == own {
 		t.Errorf("max: 3 changed nothing:\n%s", other)
 	}
-	if code, stdout, stderr := simulated(t, "--history", repository.Dir, "--overlay", "overlays/other"); code != exitUsage || stdout != "" || !strings.Contains(stderr, "no observation") {
+	if code, stdout, stderr := simulated(t, "--history", repository.Dir, "--overlay", "overlays/other"); code != exitUsage || stdout != "" || !strings.Contains(stderr, "no observation of it in the history, which has some of overlays/default") {
 		t.Errorf("another overlay: exit code %d, %q, %q", code, stdout, stderr)
+	}
+
+	// The same through --repo, with a password, and from within a clone.
+	server, err := gitserver.Serve(filepath.Dir(repository.Dir), gitserver.Options{Username: "robot", Password: "s3cret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	url := server.URL + "/fleet.git"
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, table, stderr := simulated(t, "--history", "--repo", url, "--git-username", "robot", "--git-password-file", password, "--algorithms", "muster"); table != own {
+		t.Errorf("through --repo: %s\n%s", table, stderr)
+	}
+	if code, _, stderr := simulated(t, "--history", url, "--algorithms", "muster"); code == exitOK || !strings.Contains(stderr, "--git-password-file") {
+		t.Errorf("without the password: exit code %d, %s", code, stderr)
+	}
+	clone := filepath.Join(t.TempDir(), "fleet")
+	if _, err := repository.Git("clone", "--quiet", repository.Dir, clone); err != nil {
+		t.Fatal(err)
+	}
+	if _, table, stderr := simulated(t, "--history="+filepath.Join(clone, "overlays", "default"), "--algorithms", "muster"); table != own {
+		t.Errorf("in a clone: %s\n%s", table, stderr)
+	}
+	if code, _, stderr := simulated(t, "--history"); code != exitUsage || !strings.Contains(stderr, "which repository?") {
+		t.Errorf("without a repository: exit code %d, %s", code, stderr)
+	}
+	if code, _, stderr := simulated(t, "fleet"); code != exitUsage || !strings.Contains(stderr, `unknown argument "fleet"`) {
+		t.Errorf("an argument: exit code %d, %s", code, stderr)
+	}
+}
+
+// TestSimulateHistoryOf020: the commits of 0.2.0 tell a workload, too.
+func TestSimulateHistoryOf020(t *testing.T) {
+	repository := gitserver.NewRepository(t)
+	for _, name := range []string{"demo-dispatch-waiting", "demo-retire-waiting"} {
+		message, err := os.ReadFile(filepath.Join("..", "..", "gitops", "ledger", "testdata", "v0.2.0", name+".txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := repository.Commit(string(message), simulation.Start(), branch.Change{Path: name, Content: message}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, table, stderr := simulated(t, "--history", repository.Dir, "--algorithms", "muster"); code != exitOK || !strings.HasPrefix(table, "fleet: ") {
+		t.Errorf("exit code %d: %s%s", code, table, stderr)
+	}
+	if _, err := repository.Commit("default: dispatch 1 agent\n\nx\n\nOverlay: overlays/default\nAct: dispatch\n", simulation.Start(), branch.Change{Path: "x", Content: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := simulated(t, "--history", repository.Dir); code == exitOK || !strings.Contains(stderr, "Dispatch: there is no such trailer") {
+		t.Errorf("a damaged commit: exit code %d, %s", code, stderr)
 	}
 }

@@ -214,23 +214,6 @@ func list(ids []string) []byte {
 	return []byte(b.String())
 }
 
-// listed reports whether the list in git names exactly the dispatches and does
-// nothing else. Its comments and its layout may differ from muster's.
-func (o *Overlay) listed() bool {
-	top, wrong := parseOne(listFile, o.list)
-	if wrong != nil || len(top.Content) != 2*3 ||
-		scalar(top, "apiVersion") != types.KustomizationVersion || scalar(top, "kind") != types.KustomizationKind {
-		return false
-	}
-	names := lookup(top, "resources")
-	if names == nil || names.Kind != yaml.SequenceNode {
-		return false
-	}
-	return slices.EqualFunc(names.Content, o.Dispatches, func(n *yaml.Node, d plan.Dispatch) bool {
-		return n.Kind == yaml.ScalarNode && n.Value == d.ID+manifestType
-	})
-}
-
 func (o *Overlay) file(name string) string { return path.Join(o.Path, dispatchDir, name) }
 
 func (o *Overlay) ids() []string {
@@ -248,25 +231,6 @@ func (o *Overlay) relist(changes []branch.Change) []branch.Change {
 	changes = append(changes, branch.Change{Path: o.file(listFile), Content: o.list})
 	slices.SortFunc(changes, func(a, b branch.Change) int { return strings.Compare(a.Path, b.Path) })
 	return changes
-}
-
-// Repair returns the changes that restore dispatches/ after somebody edited it:
-// a list that is missing, broken or names other files than there are, files
-// that keep kustomize from reading it, and an invalid state.yaml. A manifest
-// that was deleted is gone and leaves the list. It returns no changes when
-// nothing is wrong, and none when the overlay is suspended.
-func (o *Overlay) Repair() (Overlay, []branch.Change) {
-	if o.Err() != nil || o.listed() && len(o.surplus) == 0 {
-		return *o, nil
-	}
-	next := *o
-	var changes []branch.Change
-	for _, file := range next.surplus {
-		changes = append(changes, branch.Change{Path: file})
-	}
-	next.surplus, next.invalidState = nil, nil
-	changes = next.relist(changes)
-	return next, changes
 }
 
 // InvalidState says why state.yaml is ignored, as when it was edited by hand;

@@ -12,6 +12,9 @@ import (
 
 const stateKind = "OverlayState"
 
+// invalidPrefix begins what is wrong with a file of muster's own memory.
+const invalidPrefix = "invalid: "
+
 // stateHeader is the comment on dispatches/state.yaml.
 const stateHeader = "# Written by muster: what it must remember. Not applied. Delete it to forget.\n"
 
@@ -57,7 +60,7 @@ func causes() map[string]plan.Failure {
 // readState reads what is remembered. A file that is not valid is a finding.
 func readState(file string, data []byte) (plan.State, *Finding) {
 	wrong := func(problem string) (plan.State, *Finding) {
-		return plan.State{}, &Finding{File: file, Problem: "invalid: " + problem, Remedy: "the circuit breaker counts as closed, and the next commit removes the file"}
+		return plan.State{}, &Finding{File: file, Problem: invalidPrefix + problem, Remedy: "the circuit breaker counts as closed, and the next commit removes the file"}
 	}
 	if len(data) > largestPolicy {
 		return wrong(fmt.Sprintf("it has %d bytes, at most %d are read", len(data), largestPolicy))
@@ -70,7 +73,7 @@ func readState(file string, data []byte) (plan.State, *Finding) {
 		return wrong(oneLine(err))
 	}
 	if doc.APIVersion != policyVersion || doc.Kind != stateKind {
-		return wrong(fmt.Sprintf("it is a %s of %s, not a %s of %s", quote(doc.Kind), quote(doc.APIVersion), stateKind, policyVersion))
+		return wrong(fmt.Sprintf("its kind is %s of %s, not %s of %s", quote(doc.Kind), quote(doc.APIVersion), stateKind, policyVersion))
 	}
 	state := plan.State{LookedAhead: doc.LookedAhead}
 	if b := doc.Breaker; b != nil {

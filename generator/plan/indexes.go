@@ -71,12 +71,13 @@ func (s Indexes) String() string {
 // MarshalText is [Indexes.String].
 func (s Indexes) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what [Indexes.String] writes.
+// UnmarshalText reads what [Indexes.String] writes: ranges in ascending order.
 func (s *Indexes) UnmarshalText(text []byte) error {
 	*s = Indexes{}
 	if len(text) == 0 {
 		return nil
 	}
+	next := 0 // the lowest index that may follow
 	for part := range strings.SplitSeq(string(text), ",") {
 		from, to, isRange := strings.Cut(part, "-")
 		first, err := strconv.Atoi(from)
@@ -84,9 +85,10 @@ func (s *Indexes) UnmarshalText(text []byte) error {
 		if err == nil && isRange {
 			last, err = strconv.Atoi(to)
 		}
-		if err != nil || first < 0 || last < first || last >= MaxIndex {
-			return fmt.Errorf("indexes %q: %q is not a range", text, part)
+		if err != nil || first < next || last < first || last >= MaxIndex {
+			return fmt.Errorf("indexes %.80q: %.40q is not a range above those before it", text, part)
 		}
+		next = last + 1
 		for i := first; i <= last; i++ {
 			s.Add(i)
 		}

@@ -3,8 +3,9 @@ package plan
 import "time"
 
 // Observation is a snapshot reduced to what the overlays of one queue need. It
-// travels in the commit message: with the parent commit it is everything that
-// a decision was made from, so that the decision can be made again.
+// travels in the commit message, in a format of package ledger's: with the
+// parent commit it is everything that a decision was made from, so that the
+// decision can be made again. Its JSON is what muster plan prints.
 type Observation struct {
 	// At is when Buildkite was read, and the time of the decision.
 	At time.Time `json:"at"`

@@ -2,37 +2,13 @@ package simulation
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
 )
-
-// ReadMessage reads the observation from the trailers of a commit message;
-// false when the commit is not one of muster's for the overlay at the path.
-func ReadMessage(message, path string) (o plan.Observation, ok bool, err error) {
-	var overlay, observation string
-	for line := range strings.SplitSeq(message, "\n") {
-		if value, found := strings.CutPrefix(line, "Overlay: "); found {
-			overlay = value
-		}
-		if value, found := strings.CutPrefix(line, "Observation: "); found {
-			observation = value
-		}
-	}
-	if overlay != path || observation == "" {
-		return o, false, nil
-	}
-	if err := json.Unmarshal([]byte(observation), &o); err != nil {
-		return o, false, fmt.Errorf("reading the observation: %w", err)
-	}
-	return o, true, nil
-}
 
 // Rebuild makes a workload of what was observed, in any order, for the named
 // overlay. A commit says how many jobs were pending and since when the oldest

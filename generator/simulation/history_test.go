@@ -3,7 +3,6 @@ package simulation_test
 import (
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -40,11 +39,11 @@ func TestHistoryRoundTrip(t *testing.T) {
 		load, messages := record(t, workload, 5)
 		var observed []plan.Observation
 		for _, m := range slices.Backward(messages) { // as git log lists them
-			o, ok, err := simulation.ReadMessage(m, "overlays/default")
-			if err != nil || !ok {
-				t.Fatalf("reading a message: %v, %v\n%s", ok, err, m)
+			e, err := ledger.Parse(m)
+			if err != nil {
+				t.Fatalf("reading a message: %v\n%s", err, m)
 			}
-			observed = append(observed, o)
+			observed = append(observed, e.Observation)
 		}
 		got, err := simulation.Rebuild("history", "default", observed)
 		if err != nil {
@@ -87,24 +86,6 @@ func work(l simulation.Workload) float64 {
 		sum += a.Build.Steps[0].Duration * time.Duration(max(1, a.Build.Steps[0].Parallelism))
 	}
 	return sum.Hours()
-}
-
-func TestReadMessage(t *testing.T) {
-	_, messages := record(t, "steady", 1)
-	for _, test := range []struct {
-		name, message string
-		ok, fails     bool
-	}{
-		{"of a person", "Fix the base\n\nIt was broken.\n", false, false},
-		{"of another overlay", strings.ReplaceAll(messages[0], "Overlay: overlays/default\n", "Overlay: overlays/large\n"), false, false},
-		{"of muster", messages[0], true, false},
-		{"of nobody", "x\n\nOverlay: overlays/default\nObservation: {\"at\":7}\n", false, true},
-	} {
-		_, ok, err := simulation.ReadMessage(test.message, "overlays/default")
-		if ok != test.ok || (err != nil) != test.fails {
-			t.Errorf("a commit %s: %v, %v", test.name, ok, err)
-		}
-	}
 }
 
 func TestRebuildNothing(t *testing.T) {

@@ -44,3 +44,26 @@ type Draft struct {
 	// mode; new ones are plain. A directory disappears with its last file.
 	Changes []Change
 }
+
+// Commit is one commit of the branch's history.
+type Commit struct {
+	// ID is the commit's identifier, and Parents those of the commits before
+	// it, in hexadecimal. The first commit has no parents, a merge several.
+	ID      string
+	Parents []string
+	// Author and Email are who made the change. Both are anybody's words.
+	Author, Email string
+	// At is when the commit was made, by its committer's clock.
+	At time.Time
+	// Message is the whole commit message.
+	Message string
+}
+
+// Limit says how far back a history is read. The zero value is to its
+// beginning.
+type Limit struct {
+	// Commits is the number of commits; zero for no limit.
+	Commits int
+	// Since leaves out commits made before it; zero for no limit.
+	Since time.Time
+}

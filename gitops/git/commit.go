@@ -75,3 +75,45 @@ func parentOf(commit []byte) (plumbing.Hash, bool) {
 	}
 	return plumbing.NewHash(string(header[at+len(line):][:size])), true
 }
+
+// pastCommit is a commit of the history.
+type pastCommit struct {
+	branch.Commit
+	parents []plumbing.Hash
+}
+
+// readCommit reads a raw commit. What it does not say, or not as git does, is
+// left empty: a history has what other programs have ever written.
+func readCommit(id plumbing.Hash, raw []byte) *pastCommit {
+	header, message, _ := bytes.Cut(raw, []byte("\n\n"))
+	c := &pastCommit{Commit: branch.Commit{ID: id.String(), Message: string(message)}, parents: parentsOf(raw)}
+	for _, h := range c.parents {
+		c.Parents = append(c.Parents, h.String())
+	}
+	for line := range bytes.Lines(header) {
+		key, value, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
+		var who object.Signature
+		switch string(key) {
+		case "author":
+			who.Decode(value)
+			c.Author, c.Email = who.Name, who.Email
+		case "committer":
+			who.Decode(value)
+			c.At = who.When.UTC()
+		}
+	}
+	return c
+}
+
+// parentsOf returns all parents of a raw commit.
+func parentsOf(commit []byte) []plumbing.Hash {
+	header, _, _ := bytes.Cut(commit, []byte("\n\n"))
+	var parents []plumbing.Hash
+	for line := range bytes.Lines(header) {
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		if name, ok := bytes.CutPrefix(line, []byte("parent ")); ok && plumbing.IsHash(string(name)) {
+			parents = append(parents, plumbing.NewHash(string(name)))
+		}
+	}
+	return parents
+}

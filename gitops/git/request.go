@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -25,6 +26,10 @@ type request struct {
 	have plumbing.Hash
 	// shallow says that the parents of have are not here.
 	shallow bool
+	// edge are further commits that are here without their parents. With one,
+	// have is a commit that all of them come before, and deltas are made only on
+	// what is sent.
+	edge []plumbing.Hash
 	// depth is how many commits are sent; zero for all.
 	depth  int
 	filter packp.Filter
@@ -139,13 +144,16 @@ func (c *connection) uploadRequest(q request) *packp.UploadPackRequest {
 	}
 	if !q.have.IsZero() {
 		u.Haves = []plumbing.Hash{q.have}
+		u.Shallows = slices.Clone(q.edge)
 		if q.shallow {
-			u.Shallows = []plumbing.Hash{q.have}
+			u.Shallows = append(u.Shallows, q.have)
 		}
 		// Without thin-pack a server does not take a shallow commit for
 		// something to make deltas on, and sends every tree again. go-git
 		// leaves the capability out because its own stores want whole packs.
-		_ = u.Capabilities.Set(capability.ThinPack)
+		if len(q.edge) == 0 {
+			_ = u.Capabilities.Set(capability.ThinPack)
+		}
 	}
 	return u
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -39,6 +40,8 @@ type Config struct {
 type Reader interface {
 	// Tip returns the branch's head and its tree.
 	Tip(ctx context.Context) (branch.Tip, error)
+	// Commits yields the commit from and those before it, the newest first.
+	Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error]
 }
 
 // Writer is a writer of package gitops whose commits are made by GitHub: they carry
@@ -70,6 +73,12 @@ func NewWriter(c Config) (*Writer, error) {
 
 // Tip returns the branch's head and its files, read over git.
 func (w *Writer) Tip(ctx context.Context) (branch.Tip, error) { return w.config.Repository.Tip(ctx) }
+
+// Commits yields the commit from and those before it, the newest first, read
+// over git.
+func (w *Writer) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
+	return w.config.Repository.Commits(ctx, from, limit)
+}
 
 // Push makes the commits and then moves the branch, which GitHub does only if
 // they descend from its head: all or none, as

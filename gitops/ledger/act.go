@@ -1,6 +1,12 @@
 // Package ledger is what muster's commits say: the act that a commit does, the
-// message and the trailers that it is written down in, and the reader that
-// gets them back from a log.
+// message and the trailers that it is written down in, and the readers that
+// get them back from a message and from a log.
+//
+//	Act ──Message──▶ commit message ──Parse──▶ Entry
+//	log of a branch ──Read──▶ Records: an Entry for each commit of muster's
+//
+// What is stored has a format of its own, with a version; see
+// docs/design.md, "The commit". Commits of every released version can be read.
 package ledger
 
 import (
@@ -25,10 +31,35 @@ const (
 type Act struct {
 	// Kind is what is done.
 	Kind Kind
-	// Path is the overlay's directory, from the top of the repository.
+	// Path is the overlay's directory, from the top of the repository. Its
+	// last part, or its last parts, are the decision's Overlay.
 	Path string
 	// Decision is why.
 	Decision plan.Decision
 	// Changes are the files written and removed.
 	Changes []branch.Change
+	// Faults are what was wrong with muster's files; of a repair only.
+	Faults []Fault
+	// Suspects are the commits of others, newest first, that came after muster's
+	// last commit to the overlay: one of them is likely to have made a repair
+	// necessary. SuspectsUnknown says that the log could not be read.
+	Suspects        []Suspect
+	SuspectsUnknown bool
+}
+
+// Fault is what was wrong with one of muster's own files.
+type Fault struct {
+	// File is the file's name in the overlay's directory dispatches.
+	File string
+	// Problem is what was wrong, as in "was missing or empty". It may quote the file.
+	Problem string
+}
+
+// Suspect is a commit that somebody else made.
+type Suspect struct {
+	// Commit is its identifier in hexadecimal.
+	Commit string
+	// Author is its author's name, and Subject the first line of its message.
+	// Both are anybody's words.
+	Author, Subject string
 }

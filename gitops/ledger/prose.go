@@ -3,9 +3,9 @@ package ledger
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"muster/generator/plan"
 )
@@ -25,52 +25,80 @@ func dispatchProse(d plan.Decision) string {
 	var text []string
 	say := func(format string, args ...any) { text = append(text, fmt.Sprintf(format, args...)) }
 	if d.Probe {
-		b := d.State.Breaker
-		say("The circuit breaker is open: %s, the last of them %s (%s). This agent is a probe. More are dispatched when it registers and takes a job.", failures(b), b.Dispatch, b.Cause)
+		say("The circuit breaker is open: %s.", failures(d.State.Breaker))
+		say("This agent is a probe. More agents are dispatched when it registers and takes a job.")
 	}
 	if d.Schedule != "" {
 		say("Schedule %q is in force: min %d, max %d, buffer %d.", d.Schedule, s.Min, s.Max, s.Buffer)
 	}
-	say("%s.", sentence(demandClause(s)))
+	say("%s.", sentence(demandClause(d)))
 	say("%s.", sentence(supplyClause(s)))
-	if s.Replacing > 0 {
-		say("%s%s close to the idle time-out of the warm pool and replaced.", sentence(count(s.Replacing, "idle agent")), are(s.Replacing))
-	}
 	if s.BelowMin() > s.Missing {
-		say("The minimum of %d asks for %d.", s.Min, s.BelowMin())
+		say("The minimum of %d asks for %s.", s.Min, count(s.BelowMin(), "agent"))
 	}
 	if s.Busy > 0 || s.QueueBusy > 0 {
 		say("%s", busySentence(s))
 	}
 	say("%s", roomSentence(s))
+	if strayed := strayedSentence(d); strayed != "" {
+		say("%s", strayed)
+	}
 	if s.MaxPerHour > 0 {
-		say("The limit of %d in an hour leaves %d.", s.MaxPerHour, s.LeftThisHour)
+		say("At most %s may be dispatched in an hour: %d of them %s left.", count(s.MaxPerHour, "agent"), s.LeftThisHour, pick(s.LeftThisHour, "was", "were"))
 	}
 	if wanted := max(s.Missing, s.BelowMin()); wanted > s.Dispatch {
-		say("%d would be needed; %d%s dispatched.", wanted, s.Dispatch, are(s.Dispatch))
+		say("%s%s needed, but only %d%s dispatched.", sentence(count(wanted, "agent")), are(wanted), s.Dispatch, are(s.Dispatch))
 	}
 	switch jobs := count(len(d.Dispatch), "Job"); {
 	case s.Demand > 0 && s.WarmPool > 0:
-		say("%d%s for jobs and %d for the warm pool, in %s.", s.Demand, are(s.Demand), s.WarmPool, jobs)
+		say("%d%s for jobs and %d%s for the warm pool, in %s.", s.Demand, are(s.Demand), s.WarmPool, are(s.WarmPool), jobs)
 	case len(d.Dispatch) > 1:
-		say("They are dispatched in %s.", jobs)
+		say("They are dispatched in %s, because maxDispatch limits the agents of one Job.", jobs)
 	}
 	for _, u := range d.Observation.Unmatched {
-		say("No overlay serves %s with the rules %s: missing %s.", count(u.Jobs, "job"), quoted(u.Rules), quoted(u.Missing))
+		if u.Unclustered {
+			say("%s unmatched: the jobs with the rules %s are in no cluster, and the queue is in one.", sentence(count(u.Jobs, "job"))+are(u.Jobs), quoted(u.Rules))
+			continue
+		}
+		say("%s unmatched: no overlay has all of the rules %s. The nearest one lacks %s.", sentence(count(u.Jobs, "job"))+are(u.Jobs), quoted(u.Rules), quoted(u.Missing))
 	}
 	return wrap(strings.Join(text, " "))
 }
 
 // demandClause says what asks for agents, as in "14 jobs are pending".
-func demandClause(s plan.Sum) string {
+func demandClause(d plan.Decision) string {
+	s := d.Sum
 	demand := count(s.Pending, "job") + are(s.Pending) + " pending"
 	if s.Elsewhere > 0 {
-		demand += fmt.Sprintf(", %d of them for other overlays", s.Elsewhere)
+		demand += fmt.Sprintf(", and %d of them%s left to %s", s.Elsewhere, are(s.Elsewhere), others(d))
 	}
 	if s.Lookahead > 0 {
-		demand += fmt.Sprintf("; look-ahead adds %d upcoming", s.Lookahead)
+		demand += "; look-ahead adds " + count(s.Lookahead, "upcoming job")
 	}
 	return demand
+}
+
+// others names the other overlays that can take jobs of this one.
+func others(d plan.Decision) string {
+	var names []string
+	for _, group := range d.Observation.Jobs {
+		if !slices.Contains(group.Overlays, d.Overlay) || group.Pending == 0 {
+			continue
+		}
+		for _, name := range group.Overlays {
+			if name != d.Overlay && !slices.Contains(names, safe(name)) {
+				names = append(names, safe(name))
+			}
+		}
+	}
+	slices.Sort(names)
+	switch len(names) {
+	case 0:
+		return "other overlays of the queue"
+	case 1:
+		return "the overlay " + names[0]
+	}
+	return "the overlays " + strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
 // supplyClause says who is there to take the jobs and how many are missing, as
@@ -83,6 +111,9 @@ func supplyClause(s plan.Sum) string {
 			inFlight = "none is"
 		}
 		supply = count(s.Idle, "agent") + are(s.Idle) + " idle and " + inFlight + " in flight"
+	}
+	if s.Replacing > 0 {
+		supply += fmt.Sprintf(", but %s close to the idle time-out of the warm pool and %s not count", count(s.Replacing, "idle agent")+are(s.Replacing), pick(s.Replacing, "does", "do"))
 	}
 	missing := s.Pending - s.Elsewhere + s.Lookahead - (s.Idle - s.Replacing) - s.InFlight
 	if missing > 0 {
@@ -110,38 +141,59 @@ func busySentence(s plan.Sum) string {
 
 // roomSentence says what max leaves room for.
 func roomSentence(s plan.Sum) string {
-	current := count(s.Current, "agent") + ", in flight included"
+	current := count(s.Current, "agent") + ", those in flight included"
 	if s.Current == 0 {
 		current = "no agent yet"
 	}
 	if s.Stopping > 0 {
-		current += fmt.Sprintf(", and %d that %s stopping", s.Stopping, strings.TrimSpace(are(s.Stopping)))
+		current += fmt.Sprintf(", and %d more that%s stopping", s.Stopping, are(s.Stopping))
 	}
 	return fmt.Sprintf("The overlay has %s: the maximum of %d leaves room for %d.", current, s.Max, max(0, s.Max-s.Current-s.Stopping))
+}
+
+// strayedSentence says how many agents an edit of the policy left behind; empty
+// when there are none.
+func strayedSentence(d plan.Decision) string {
+	for _, s := range d.Observation.Overlays {
+		if s.Overlay == d.Overlay && s.Strayed > 0 {
+			return fmt.Sprintf("%s in another queue or cluster than the policy says, and %s as stopping.", sentence(count(s.Strayed, "agent"))+are(s.Strayed), pick(s.Strayed, "counts", "count"))
+		}
+	}
+	return ""
 }
 
 // retireSubject carries the outcome: a dispatch whose agents never came does not
 // look like one whose agents did.
 func retireSubject(all []plan.Retirement) string {
-	agents, registered := 0, 0
-	failures := map[plan.Failure]int{}
+	agents, registered, unknown := 0, 0, 0
+	failed := map[plan.Failure]int{}
 	for _, r := range all {
 		agents += r.Agents
 		registered += r.Registered
-		if r.Failure != "" {
-			failures[r.Failure]++
+		failed[r.Failure]++
+		if stale(r) {
+			unknown++
 		}
 	}
-	its := "its"
-	if len(all) != 1 {
-		its = "their"
+	its := pick(len(all), "its", "their")
+	whose := func(n int) string {
+		if n == len(all) {
+			return its + " agents"
+		}
+		return fmt.Sprintf("the agents of %d of them", n)
 	}
 	subject := "retire " + count(len(all), "dispatch") + ", "
 	switch {
-	case failures[plan.WrongTags] > 0:
-		return subject + its + " agents have the wrong tags"
-	case failures[plan.NoJobTaken] > 0:
-		return subject + its + " agents took no job"
+	case failed[plan.WrongTags] > 0: // what needs a person most
+		return subject + whose(failed[plan.WrongTags]) + " have the wrong tags"
+	case failed[plan.NoJobTaken] > 0:
+		return subject + whose(failed[plan.NoJobTaken]) + " took no job"
+	case failed[plan.LeftEarly] > 0:
+		return subject + whose(failed[plan.LeftEarly]) + " left early"
+	case unknown == len(all):
+		return subject + its + pick(len(all), " lease", " leases") + " ended long ago"
+	case registered == 0 && agents == 1:
+		return subject + its + " agent did not come"
 	case registered == 0:
 		return subject + "none of " + its + " " + count(agents, "agent") + " came"
 	case registered == agents && agents == 1:
@@ -152,21 +204,24 @@ func retireSubject(all []plan.Retirement) string {
 	return subject + fmt.Sprintf("%d of %s %s registered", registered, its, count(agents, "agent"))
 }
 
+// stale reports whether a dispatch is so old that Buildkite was not asked for
+// its agents: had it been, no agent would be a failure.
+func stale(r plan.Retirement) bool {
+	return r.Reason == plan.Expired && r.Registered == 0 && r.Failure == ""
+}
+
 func retireProse(d plan.Decision) string {
 	var lines []string
 	for _, r := range d.Retire {
 		lines = append(lines, wrap(outcomeSentence(r)))
 	}
-	what := "The manifest leaves"
-	if len(d.Retire) > 1 {
-		what = "The manifests leave"
-	}
-	paragraphs := []string{strings.Join(lines, "\n"), wrap(what + " git, so that no syncer runs the Job again. Agents that run are not affected.")}
+	what := pick(len(d.Retire), "The manifest is", "The manifests are")
+	paragraphs := []string{strings.Join(lines, "\n"), wrap(what + " removed from git, so that no syncer runs the Job again. Agents that run are not affected.")}
 	if d.Closes {
-		paragraphs = append(paragraphs, wrap("The circuit breaker closes: the last order did not fail, and agents are dispatched as needed again."))
+		paragraphs = append(paragraphs, wrap("The circuit breaker closes: the last order did not fail. Agents are dispatched as needed again."))
 	}
 	if b := d.State.Breaker; b.Failures > 0 {
-		paragraphs = append(paragraphs, wrap(breakerSentence(b)), whereToLook(b))
+		paragraphs = append(paragraphs, wrap(breakerSentence(b, d.At())), whereToLook(b))
 	}
 	return strings.Join(paragraphs, "\n\n")
 }
@@ -175,35 +230,49 @@ func retireProse(d plan.Decision) string {
 func outcomeSentence(r plan.Retirement) string {
 	switch {
 	case r.Failure == plan.NoJobTaken:
-		return fmt.Sprintf("The agents of %s left without a job, although jobs that they match were pending all the while.", r.ID)
+		return fmt.Sprintf("The agents of %s left without a job, although jobs that match their tags were pending all the time.", r.ID)
 	case r.Failure == plan.WrongTags:
 		return fmt.Sprintf("The agents of %s registered without tags that they were told to carry: they can take none of the jobs that they were dispatched for.", r.ID)
-	case r.Registered == 0 && r.Reason == plan.Expired:
-		return fmt.Sprintf("The lease of %s is over: none of its %s registered.", r.ID, count(r.Agents, "agent"))
+	case r.Failure == plan.LeftEarly:
+		return fmt.Sprintf("The agents of %s registered and left within minutes, without a job and long before their idle time-out.", r.ID)
+	case stale(r):
+		return fmt.Sprintf("The lease of %s ended so long ago that Buildkite was not asked what became of its %s.", r.ID, count(r.Agents, "agent"))
+	case r.Registered == 0:
+		return fmt.Sprintf("The lease of %s is over: %s.", r.ID, pick(r.Agents, "its one agent did not register", fmt.Sprintf("none of its %d agents registered", r.Agents)))
 	case r.Reason == plan.AllRegistered:
-		return fmt.Sprintf("%s has started: %s.", r.ID, all(r.Agents))
+		return fmt.Sprintf("%s has started: %s registered.", r.ID, pick(r.Agents, "its one agent", fmt.Sprintf("all its %d agents", r.Agents)))
 	}
 	return fmt.Sprintf("The lease of %s is over: %d of its %s registered.", r.ID, r.Registered, count(r.Agents, "agent"))
 }
 
-// breakerSentence says how far failures in a row have come.
-func breakerSentence(b plan.Breaker) string {
+// breakerSentence says how far failures in a row have come, and what follows.
+func breakerSentence(b plan.Breaker, now time.Time) string {
+	how := failures(b)
+	if b.At.Equal(now) { // found just now
+		how = fmt.Sprintf("the order of %s failed, number %d in a row", b.Dispatch, b.Failures)
+		if b.Cause == plan.WrongTags {
+			how = "one order whose agents have the wrong tags is enough for that"
+		}
+	}
 	if !b.Open() {
-		return fmt.Sprintf("This is the %s order in a row that failed. After the %s, the circuit breaker opens and only probes are sent.", ordinal(b.Failures), ordinal(plan.Tolerance))
+		return fmt.Sprintf("%s. When %d orders in a row have failed, the circuit breaker opens, and only probes are sent.", sentence(how), plan.Tolerance)
 	}
-	which := fmt.Sprintf("This is the %s order in a row that failed", ordinal(b.Failures))
-	if b.Cause == plan.WrongTags {
-		which = "One such order is enough"
+	state := "stays open"
+	if b.At.Equal(now) && b.Failures == plan.Tolerance {
+		state = "opens"
 	}
-	return fmt.Sprintf("%s: the circuit breaker is open. The next probe, one agent, is sent at %s if it is needed then.", which, b.NextProbe().UTC().Format(time.RFC3339))
+	return fmt.Sprintf("The circuit breaker %s: %s. The next probe, one agent, is sent at %s or later, if an agent is needed then.", state, how, b.NextProbe().UTC().Format(time.RFC3339))
 }
 
-// failures says how a circuit breaker came to be open.
+// failures says which failures an overlay's last orders have come to.
 func failures(b plan.Breaker) string {
-	if b.Cause == plan.WrongTags {
-		return "orders have failed"
+	switch {
+	case b.Cause == plan.WrongTags:
+		return fmt.Sprintf("the agents of %s registered with the wrong tags", b.Dispatch)
+	case b.Failures == 1:
+		return fmt.Sprintf("the order of %s failed before this one (%s)", b.Dispatch, b.Cause)
 	}
-	return fmt.Sprintf("%d orders in a row have failed", b.Failures)
+	return fmt.Sprintf("%d orders in a row have failed, the last of them that of %s (%s)", b.Failures, b.Dispatch, b.Cause)
 }
 
 // whereToLook says what a person can find out that muster cannot.
@@ -212,92 +281,65 @@ func whereToLook(b plan.Breaker) string {
 	switch b.Cause {
 	case plan.WrongTags:
 		look = "Where to look: does the template's command pass $MUSTER_AGENT_TAGS on? Does the image set tags of its own?"
+	case plan.LeftEarly:
+		look = "Where to look: why do the agents end (their log, the pods' exit codes)? Are the pods evicted, or their nodes removed?"
 	case plan.NoJobTaken:
 		look = "Where to look: do the agents' tags match the jobs in Buildkite (queue, cluster)? Do the agents stay connected? Is the queue paused?"
 	}
 	return wrap(look) + "\n  kubectl get jobs,pods -A -l muster.dev/dispatch=" + b.Dispatch
 }
 
-// repairProse says what was edited by hand and is restored.
+func repairSubject(a Act) string {
+	if len(a.Faults) == 1 {
+		return "repair dispatches/, " + a.Faults[0].File + " was edited by hand"
+	}
+	return "repair dispatches/"
+}
+
+// repairProse says what was edited by hand, how it is restored, and who may
+// have done it.
 func repairProse(a Act) string {
-	lines := []string{wrap("Files of muster's own were edited by hand, so that the syncer or muster could not read them. They are restored:")}
+	lines := []string{wrap("Files that only muster writes were changed by somebody else, so that muster or the syncer could not read them:")}
+	faults := a.Faults
+	if len(faults) == 0 {
+		for _, c := range a.Changes {
+			faults = append(faults, Fault{File: path.Base(c.Path), Problem: "was changed"})
+		}
+	}
+	for _, f := range faults {
+		lines = append(lines, hanging("  ", safe(f.File)+" "+safe(f.Problem)+". "+sentence(restored(a, f))+"."))
+	}
+	paragraphs := []string{strings.Join(lines, "\n"), suspectsProse(a)}
+	return strings.Join(append(paragraphs, wrap("No agent is dispatched by this, and none is stopped.")), "\n\n")
+}
+
+// restored says what the act does with a file that was at fault.
+func restored(a Act, f Fault) string {
 	for _, c := range a.Changes {
-		done := "written again"
-		if c.Content == nil {
-			done = "removed"
+		if strings.HasSuffix(c.Path, "/"+f.File) && c.Content == nil {
+			return "it is removed"
 		}
-		lines = append(lines, "  "+path.Base(c.Path)+": "+done)
 	}
-	return strings.Join(lines, "\n") + "\n\n" + wrap("No agent is dispatched or given up by this.")
+	return "it is written again"
 }
 
-func ordinal(n int) string {
-	if words := []string{"", "first", "second", "third", "fourth", "fifth", "sixth"}; n < len(words) {
-		return words[n]
-	}
-	suffix := "th"
-	if n/10%10 != 1 && n%10 >= 1 && n%10 <= 3 {
-		suffix = []string{"", "st", "nd", "rd"}[n%10]
-	}
-	return fmt.Sprintf("%d%s", n, suffix)
-}
+// mostSuspects is how many commits of others a repair lists.
+const mostSuspects = 3
 
-func all(n int) string {
-	if n == 1 {
-		return "its one agent registered"
+// suspectsProse lists the commits that may have made a repair necessary.
+func suspectsProse(a Act) string {
+	switch {
+	case a.SuspectsUnknown:
+		return wrap("Which commit changed them is not known: the log of the branch could not be read.")
+	case len(a.Suspects) == 0:
+		return wrap("Which commit changed them is not known: the log has no commit of anybody else since muster's last commit to this overlay.")
 	}
-	return fmt.Sprintf("all its %d agents registered", n)
-}
-
-func count(n int, noun string) string {
-	if n == 0 {
-		return "no " + noun
+	lines := []string{wrap("Commits of others since muster's last commit to this overlay, the newest first. One of them probably changed the files:")}
+	for _, s := range a.Suspects[:min(len(a.Suspects), mostSuspects)] {
+		lines = append(lines, hanging("  ", fmt.Sprintf("%.12s by %s: %s", safe(s.Commit), safe(s.Author), safe(s.Subject))))
 	}
-	if n == 1 {
-		return "1 " + noun
+	if more := len(a.Suspects) - mostSuspects; more > 0 {
+		lines = append(lines, fmt.Sprintf("  and %d more", more))
 	}
-	if strings.HasSuffix(noun, "ch") {
-		return fmt.Sprintf("%d %ses", n, noun)
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-func are(n int) string {
-	if n <= 1 {
-		return " is"
-	}
-	return " are"
-}
-
-func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
-func quoted(words []string) string {
-	q := make([]string, len(words))
-	for i, w := range words {
-		// No white space: a line must not break within somebody else's words.
-		// And nobody is called by them.
-		q[i] = strings.NewReplacer(" ", `\x20`, "@", `\x40`).Replace(fmt.Sprintf("%q", w))
-	}
-	return strings.Join(q, " ")
-}
-
-// wrap breaks text at 76 columns.
-func wrap(text string) string {
-	var b strings.Builder
-	column := 0
-	for i, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case column+1+n > 76:
-			b.WriteByte('\n')
-			column = 0
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += n
-	}
-	return b.String()
+	return strings.Join(lines, "\n")
 }

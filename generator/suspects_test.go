@@ -1,0 +1,135 @@
+package generator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"muster/generator"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// historian is a bench whose repository can be read back in time.
+type historian struct {
+	*bench
+	log []branch.Commit
+	err error
+	// from and limit are what was asked for last, and asked how often.
+	from  string
+	limit branch.Limit
+	asked int
+}
+
+func (h *historian) Commits(_ context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
+	h.from, h.limit, h.asked = from, limit, h.asked+1
+	return func(yield func(branch.Commit, error) bool) {
+		for _, c := range h.log {
+			if !yield(c, nil) {
+				return
+			}
+		}
+		if h.err != nil {
+			yield(branch.Commit{}, h.err)
+		}
+	}
+}
+
+// TestRepairNamesItsCause: a repair says which file was at fault, and which
+// commits of others came since muster's last to that overlay.
+func TestRepairNamesItsCause(t *testing.T) {
+	message := func(b *bench, overlay string) string {
+		act := ledger.Act{Kind: ledger.Repair, Path: "overlays/" + overlay}
+		act.Decision.Overlay, act.Decision.Observation.At = overlay, b.now
+		return ledger.Message(act, "v0")
+	}
+	for _, test := range []struct {
+		name    string
+		log     func(b *bench) []branch.Commit
+		err     error
+		without bool
+		want    ledger.Act
+	}{
+		{name: "no history", without: true, want: ledger.Act{SuspectsUnknown: true}},
+		{name: "an unreadable history", err: errors.New("no answer"), want: ledger.Act{SuspectsUnknown: true}},
+		{name: "commits of two people, and of muster to another overlay", log: func(b *bench) []branch.Commit {
+			return []branch.Commit{
+				{ID: "5", Author: "Jane", Message: "Clean up\n\nThere was a mess.\n"},
+				{ID: "4", Author: "muster", Message: message(b, "b")},
+				{ID: "3", Author: "John", Message: "\nUpdate the image"},
+				{ID: "2", Author: "muster", Message: message(b, "a")},
+				{ID: "1", Author: "Ann", Message: "Begin\n"},
+			}
+		}, want: ledger.Act{Suspects: []ledger.Suspect{{Commit: "5", Author: "Jane", Subject: "Clean up"}, {Commit: "3", Author: "John", Subject: "Update the image"}}}},
+		{name: "no commit of muster's", log: func(*bench) []branch.Commit {
+			return []branch.Commit{{ID: "1", Author: "Ann", Message: "Begin\n"}}
+		}, want: ledger.Act{Suspects: []ledger.Suspect{{Commit: "1", Author: "Ann", Subject: "Begin"}}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBench("a")
+			h := &historian{bench: b, err: test.err}
+			if test.log != nil {
+				h.log = test.log(b)
+			}
+			g := b.generator(func(c *generator.Config) {
+				if !test.without {
+					c.Repository = h
+				}
+			})
+			tick(t, g)
+			if h.asked != 0 {
+				t.Error("the log was read, and there was nothing to repair")
+			}
+			b.fleet.edit("a person",
+				branch.Change{Path: "overlays/a/dispatches/kustomization.yaml"},
+				branch.Change{Path: "overlays/a/dispatches/kustomization.yml", Content: []byte("resources: []\n")},
+				branch.Change{Path: "overlays/a/dispatches/state.yaml", Content: []byte("kind: Nonsense\n")})
+			at := b.fleet.head().id
+			acts := tick(t, g).Acts
+			if len(acts) != 1 || acts[0].Kind != ledger.Repair {
+				t.Fatalf("acts %q", kinds(acts))
+			}
+			test.want.Faults = []ledger.Fault{
+				{File: "kustomization.yaml", Problem: "was missing or empty"},
+				{File: "kustomization.yml", Problem: "stood beside kustomization.yaml, and kustomize takes only one of them"},
+				{File: "state.yaml", Problem: `was not valid (its kind is "Nonsense" of "", not OverlayState of muster.dev/v1alpha1), so that the circuit breaker counts as closed`},
+			}
+			got := ledger.Act{Faults: acts[0].Faults, Suspects: acts[0].Suspects, SuspectsUnknown: acts[0].SuspectsUnknown}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if !test.without && (h.from != at || h.asked != 1 || h.limit.Commits != 50) {
+				t.Errorf("asked %d times from %s for %+v", h.asked, h.from, h.limit)
+			}
+		})
+	}
+}
+
+// TestFaultsOfTheList: what a person did to the list is said.
+func TestFaultsOfTheList(t *testing.T) {
+	const header = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
+	b := newBench("a")
+	b.jobs("a", 3)
+	g := b.generator()
+	id := tick(t, g).Acts[0].Decision.Dispatch[0].ID
+	for _, test := range []struct{ list, want string }{
+		{"", "was missing or empty"},
+		{"a: [", "could not be read"},
+		{"a: 1\n", "was something else than a list of the dispatches"},
+		{header + "resources: [{a: 1}]\n", "was something else than a list of the dispatches"},
+		{header + "resources: []\n", "did not name " + id + ".yaml"},
+		{header + "resources: [" + id + ".yaml, other.yaml]\n", `named "other.yaml", and there is no such dispatch`},
+		{header + fmt.Sprintf("resources: [%[1]s.yaml, %[1]s.yaml]\n", id), "named the dispatches in another order, or twice"},
+	} {
+		b.fleet.edit("a person", branch.Change{Path: "overlays/a/dispatches/kustomization.yaml", Content: []byte(test.list)})
+		acts := tick(t, g).Acts
+		if len(acts) == 0 || len(acts[0].Faults) != 1 || acts[0].Faults[0].File != "kustomization.yaml" || !strings.HasPrefix(acts[0].Faults[0].Problem, test.want) {
+			t.Errorf("of %q: %+v, want %q", test.list, acts, test.want)
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package git
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+
+	"muster/gitops/branch"
+)
+
+// mostCommits bounds a history: its commits' identifiers are kept while it is
+// read.
+const mostCommits = 2_000_000
+
+// Commits yields the commit from, or the branch's head if that is empty, and
+// those before it, the newest first and each before its parents, as far as the
+// limit goes. An error is yielded, and ends it.
+//
+// The commits are fetched in pages while they are read, without their files
+// where the server offers partial clone, and only one page of them is kept. The
+// branch may be used in between, also by the loop that reads the commits. A
+// server that sends only what its branches point at refuses the next page when
+// the branch has moved meanwhile.
+func (b *Branch) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
+	return func(yield func(branch.Commit, error) bool) {
+		h := &history{branch: b, ctx: ctx, step: firstPage, page: map[plumbing.Hash][]byte{}, known: map[plumbing.Hash]bool{}, edge: map[plumbing.Hash][]plumbing.Hash{}}
+		if limit.Commits > 0 {
+			h.step = min(h.step, limit.Commits)
+		}
+		err := h.begin(from)
+		for n := 0; err == nil && len(h.next) > 0; n++ {
+			c := heap.Pop(&h.next).(*pastCommit)
+			switch {
+			case limit.Commits > 0 && n == limit.Commits, c.At.Before(limit.Since):
+				return
+			case n == mostCommits:
+				yield(branch.Commit{}, b.fail("reading the history of", fmt.Errorf("it has more than %d commits: read less of it", mostCommits)))
+				return
+			}
+			if !yield(c.Commit, nil) {
+				return
+			}
+			if limit.Commits == 0 || n+1 < limit.Commits {
+				err = h.follow(c)
+			}
+		}
+		if err != nil {
+			yield(branch.Commit{}, b.fail("reading the history of", err))
+		}
+	}
+}
+
+const (
+	// firstPage is the number of commits that are fetched first, and largestPage
+	// that of later ones.
+	firstPage, largestPage = 64, 8192
+	// smallPage and largePage are the sizes, in bytes, below and above which the
+	// next page has more or fewer commits.
+	smallPage, largePage = 256 << 10, 2 << 20
+	// mostInPage is the number of objects above which a page of commits alone is
+	// fetched again with fewer.
+	mostInPage = 100_000
+)
+
+// filters are what commits are fetched with, the best first: without trees and
+// files, without files, and with everything.
+func filters() []packp.Filter { return []packp.Filter{exact, "blob:none", ""} }
+
+// history is one reading of a branch's history.
+type history struct {
+	branch *Branch
+	ctx    context.Context
+
+	head  plumbing.Hash
+	depth int // how many commits deep is here, from head
+	step  int // how many more are fetched next
+	given int // which of the filters the server has turned out to allow
+	ended bool
+
+	next  byTime                            // commits whose turn comes
+	page  map[plumbing.Hash][]byte          // raw commits that are here and not yet in next
+	known map[plumbing.Hash]bool            // commits that are or were here
+	edge  map[plumbing.Hash][]plumbing.Hash // of the commits here, those that lack parents, and which
+}
+
+// begin fetches the first page.
+func (h *history) begin(from string) error {
+	b := h.branch
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var session transport.UploadPackSession
+	if from == "" || b.server.caps == nil {
+		ctx, cancel := context.WithTimeout(h.ctx, b.server.timeout)
+		defer cancel()
+		head, opened, err := b.server.headOf(ctx, b.name)
+		if err != nil {
+			return err
+		}
+		session, h.head = opened, head
+		if session != nil {
+			defer session.Close()
+		}
+	}
+	if from != "" {
+		if !plumbing.IsHash(from) {
+			return fmt.Errorf("%.60q is not the identifier of a commit", from)
+		}
+		h.head = plumbing.NewHash(from)
+	}
+	if !b.server.caps.Supports(capability.Filter) {
+		h.given = len(filters()) - 1
+	}
+	if err := h.fetch(session); err != nil {
+		return err
+	}
+	h.enqueue(h.head)
+	return nil
+}
+
+// follow puts the parents of a commit in line, and fetches what is needed.
+func (h *history) follow(c *pastCommit) error {
+	for _, parent := range c.parents {
+		if !h.known[parent] && !h.ended {
+			if err := h.fetchUntil(parent); err != nil {
+				return err
+			}
+		}
+		h.enqueue(parent)
+	}
+	return nil
+}
+
+// fetchUntil fetches pages until a commit is here, or there are no more: the
+// server's own history may be cut off.
+func (h *history) fetchUntil(commit plumbing.Hash) error {
+	b := h.branch
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for !h.known[commit] && !h.ended {
+		if err := h.fetch(nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enqueue puts a commit in line, unless it is not here, or has been before.
+func (h *history) enqueue(commit plumbing.Hash) {
+	raw, ok := h.page[commit]
+	if !ok {
+		return
+	}
+	delete(h.page, commit)
+	heap.Push(&h.next, readCommit(commit, raw))
+}
+
+// fetch fetches the next page. session is an open one to use first, or nil.
+func (h *history) fetch(session transport.UploadPackSession) error {
+	server := h.branch.server
+	for {
+		q := request{wants: []plumbing.Hash{h.head}, filter: filters()[h.given]}
+		if server.caps.Supports(capability.Shallow) {
+			q.depth = h.depth + h.step
+		}
+		if h.depth > 0 {
+			q.have = h.head
+			for commit := range h.edge {
+				q.edge = append(q.edge, commit)
+			}
+		}
+		if q.filter == exact && h.step > 1 {
+			q.most = mostInPage
+		}
+		data, err := server.fetch(h.ctx, session, q)
+		session = nil
+		switch {
+		case errors.Is(err, errFilter) && h.given < len(filters())-1:
+			h.given++
+			continue
+		case errors.Is(err, errTooMany):
+			h.step = max(1, h.step/8)
+			continue
+		case errors.Is(err, errNotOurs) && h.depth > 0:
+			return fmt.Errorf("the branch has moved while it was read: read it again (%w)", err)
+		case err != nil:
+			return err
+		}
+		return h.take(data, q.depth)
+	}
+}
+
+// take keeps the commits of a page, which is so many commits deep; zero: all.
+func (h *history) take(data []byte, depth int) error {
+	p, err := indexPack(data, h.branch.store.get)
+	if err != nil {
+		return err
+	}
+	before := len(h.known)
+	for id := range p.byHash {
+		o, ok, err := p.object(id)
+		if err != nil {
+			return err
+		}
+		if ok && o.kind == plumbing.CommitObject && !h.known[id] {
+			h.known[id] = true
+			h.page[id] = slices.Clone(o.data)
+			h.edge[id] = parentsOf(o.data)
+		}
+	}
+	for id, parents := range h.edge {
+		if h.edge[id] = slices.DeleteFunc(parents, func(parent plumbing.Hash) bool { return h.known[parent] }); len(h.edge[id]) == 0 {
+			delete(h.edge, id)
+		}
+	}
+	if !h.known[h.head] {
+		return fmt.Errorf("the server did not send commit %s", h.head)
+	}
+	h.ended = depth == 0 || len(h.edge) == 0 || len(h.known) == before
+	h.depth = depth
+	switch {
+	case len(data) < smallPage:
+		h.step = min(h.step*4, largestPage)
+	case len(data) > largePage:
+		h.step = max(1, h.step/4)
+	}
+	return nil
+}
+
+// byTime is a heap of commits, the newest first.
+type byTime []*pastCommit
+
+func (q byTime) Len() int { return len(q) }
+func (q byTime) Less(i, j int) bool {
+	a, b := q[i], q[j]
+	if !a.At.Equal(b.At) {
+		return a.At.After(b.At)
+	}
+	return a.ID < b.ID
+}
+func (q byTime) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *byTime) Push(x any)   { *q = append(*q, x.(*pastCommit)) }
+func (q *byTime) Pop() any {
+	last := len(*q) - 1
+	c := (*q)[last]
+	*q = (*q)[:last]
+	return c
+}

@@ -1,0 +1,248 @@
+package git_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"muster/gitops/branch"
+	"muster/gitops/git"
+	"muster/gitops/gitserver"
+)
+
+// past writes a history of n commits onto main, a minute apart, each with a
+// file. Every tenth is a merge of a commit that branched off three before.
+func past(t testing.TB, r gitserver.Repository, n int) {
+	t.Helper()
+	var stream bytes.Buffer
+	commit := func(ref string, mark, at int, message string, more ...string) {
+		fmt.Fprintf(&stream, "commit %s\nmark :%d\nauthor A%d <a%d@example.com> %d +0100\ncommitter C <c@example.com> %d +0100\ndata %d\n%s\n", ref, mark, mark, mark, 1_700_000_000, 1_700_000_000+60*at, len(message), message)
+		for _, line := range more {
+			stream.WriteString(line + "\n")
+		}
+		fmt.Fprintf(&stream, "M 100644 inline f/%d.txt\ndata 6\n%06d\n", mark%50, mark)
+	}
+	for i := 1; i <= n; i++ {
+		var more []string
+		if i > 1 {
+			more = append(more, fmt.Sprintf("from :%d", i-1))
+		}
+		if i%10 == 0 {
+			commit("refs/heads/side", 100_000+i, i-1, fmt.Sprintf("side %d\n", i), fmt.Sprintf("from :%d", i-3))
+			more = append(more, fmt.Sprintf("merge :%d", 100_000+i))
+		}
+		commit("refs/heads/main", i, i, fmt.Sprintf("commit %d\n\nwith a body\n", i), more...)
+	}
+	stream.WriteString("reset refs/heads/side\nfrom 0000000000000000000000000000000000000000\n")
+	if _, err := r.GitInput(stream.Bytes(), "fast-import", "--quiet", "--force"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listed reads the history of the branch, a line for each commit.
+func listed(t testing.TB, b *git.Branch, from string, limit branch.Limit) []string {
+	t.Helper()
+	var all []string
+	for c, err := range b.Commits(t.Context(), from, limit) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, strings.Join([]string{c.ID, strings.Join(c.Parents, " "), c.Author, c.Email, fmt.Sprint(c.At.Unix()), fmt.Sprintf("%q", c.Message)}, "|"))
+	}
+	return all
+}
+
+// gitLog is the same, as git tells it.
+func gitLog(t testing.TB, r gitserver.Repository, args ...string) []string {
+	t.Helper()
+	out, err := r.Git(append([]string{"log", "--format=%H|%P|%an|%ae|%ct|%B%x00"}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for entry := range strings.SplitSeq(strings.TrimSuffix(out, "\x00\n"), "\x00\n") {
+		at := strings.LastIndex(entry, "|")
+		all = append(all, entry[:at]+fmt.Sprintf("|%q", entry[at+1:]))
+	}
+	return all
+}
+
+// sameCommits holds a history to git's: the same commits, each before its
+// parents, the newest first. Commits of one second may come in any order.
+func sameCommits(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	t.Helper()
+	seen, lines := map[string]bool{}, map[string]string{}
+	for _, line := range want {
+		lines[line[:40]] = line
+	}
+	if len(got) != len(want) {
+		t.Errorf("%s: %d commits, git has %d", what, len(got), len(want))
+	}
+	before := ""
+	for _, line := range got {
+		id := line[:40]
+		if diff := cmp.Diff(lines[id], line); diff != "" {
+			t.Fatalf("%s: a commit (-want +got)\n%s", what, diff)
+		}
+		columns := strings.Split(line, "|")
+		for parent := range strings.FieldsSeq(columns[1]) {
+			if seen[parent] {
+				t.Errorf("%s: %s comes before its child", what, parent)
+			}
+		}
+		if seen[id] {
+			t.Errorf("%s: %s comes twice", what, id)
+		}
+		if before != "" && columns[4] > before {
+			t.Errorf("%s: %s is newer than the one before", what, id)
+		}
+		seen[id], before = true, columns[4]
+	}
+}
+
+// TestHistory reads a history of several pages, with merges, from every server.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	contract(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+		past(t, r, 400)
+		b := open(t, c)
+		all := gitLog(t, r, "main")
+		sameCommits(t, "all", listed(t, b, "", branch.Limit{}), all)
+		sameCommits(t, "three", listed(t, b, "", branch.Limit{Commits: 3}), gitLog(t, r, "-3", "main"))
+		since := time.Unix(1_700_000_000+60*300, 0)
+		sameCommits(t, "since a time", listed(t, b, "", branch.Limit{Since: since}), gitLog(t, r, "--since="+since.Format(time.RFC3339), "main"))
+
+		// The branch can be read and written in between, and it moves.
+		tip := tipOf(t, b)
+		n := 0
+		for commit, err := range b.Commits(t.Context(), tip.Commit, branch.Limit{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n == 0 {
+				if commit.ID != tip.Commit {
+					t.Errorf("begins with %s, want %s", commit.ID, tip.Commit)
+				}
+				tip = tipOf(t, b)
+			}
+			n++
+		}
+		if n != len(all) {
+			t.Errorf("%d commits, want %d", n, len(all))
+		}
+		if err := push(t, b, &tip, "more"); err != nil {
+			t.Fatal(err)
+		}
+		if got := listed(t, b, tip.Commit, branch.Limit{Commits: 1}); len(got) != 1 || !strings.HasPrefix(got[0], tip.Commit) {
+			t.Errorf("from the new tip: %v", got)
+		}
+		fsck(t, r)
+	})
+}
+
+// TestHistoryStops: a loop may end at any time, and so may the context.
+func TestHistoryStops(t *testing.T) {
+	t.Parallel()
+	r := gitserver.NewRepository(t)
+	past(t, r, 200)
+	b := open(t, git.Config{URL: r.Dir})
+	for range b.Commits(t.Context(), "", branch.Limit{}) {
+		break
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n := 0
+	var last error
+	for _, err := range b.Commits(ctx, "", branch.Limit{}) {
+		if n++; n == 10 {
+			cancel()
+		}
+		last = err
+	}
+	if last == nil || n < 10 || n > 100 {
+		t.Errorf("%d commits, and then %v", n, last)
+	}
+	for _, err := range b.Commits(t.Context(), "nonsense", branch.Limit{}) {
+		if err == nil || !strings.Contains(err.Error(), `"nonsense" is not the identifier of a commit`) {
+			t.Error(err)
+		}
+	}
+	for _, err := range open(t, git.Config{URL: gitserver.NewRepository(t).Dir}).Commits(t.Context(), "", branch.Limit{}) {
+		if err == nil || !strings.Contains(err.Error(), "the repository is empty") {
+			t.Error(err)
+		}
+	}
+}
+
+// TestHistoryIsSmall: a long history takes few requests, and no file of it is
+// sent by a server that offers partial clone.
+func TestHistoryIsSmall(t *testing.T) {
+	t.Parallel()
+	f := gitserver.NewServer(t, gitserver.Options{})
+	past(t, f.Repository, 5000)
+	b := open(t, git.Config{URL: f.URL()})
+	f.Requests()
+	if got := listed(t, b, "", branch.Limit{}); len(got) != 5500 {
+		t.Errorf("%d commits", len(got))
+	}
+	if all := f.Requests(); len(all) > 14 {
+		t.Errorf("%d requests:\n%s", len(all), strings.Join(all, "\n"))
+	}
+}
+
+// TestHistoryCutOff: a server whose own history is cut off has no more.
+func TestHistoryCutOff(t *testing.T) {
+	t.Parallel()
+	r := gitserver.NewRepository(t)
+	past(t, r, 200)
+	cut := gitserver.NewRepository(t)
+	if _, err := cut.Git("fetch", "--quiet", "--depth=80", "file://"+r.Dir, "main:main"); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := listed(t, open(t, git.Config{URL: cut.Dir}), "", branch.Limit{}), gitLog(t, cut, "main"); len(got) != len(want) {
+		t.Errorf("%d commits, git has %d", len(got), len(want))
+	}
+}
+
+// TestHistoryOfLargeCommits: pages get smaller when commits are large.
+func TestHistoryOfLargeCommits(t *testing.T) {
+	t.Parallel()
+	r := gitserver.NewRepository(t)
+	var stream bytes.Buffer
+	random := rand.New(rand.NewPCG(1, 2))
+	const commits, size = 50, 360_000
+	for i := range commits {
+		message := make([]byte, size)
+		for j := range message {
+			message[j] = byte(' ' + random.IntN(64))
+		}
+		fmt.Fprintf(&stream, "commit refs/heads/main\ncommitter C <c@example.com> %d +0000\ndata %d\n%s\n", 1_700_000_000+i, size, message)
+	}
+	if _, err := r.GitInput(stream.Bytes(), "fast-import", "--quiet"); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"pack.window", "pack.compression"} { // quick rather than small
+		if err := r.Configure(key, "0"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	for c, err := range open(t, git.Config{URL: r.Dir}).Commits(t.Context(), "", branch.Limit{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; len(c.Message) < size {
+			t.Errorf("a message of %d bytes", len(c.Message))
+		}
+	}
+	if n != commits {
+		t.Errorf("%d commits, want %d", n, commits)
+	}
+}

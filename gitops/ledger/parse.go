@@ -1,0 +1,272 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"muster/generator/plan"
+)
+
+// Entry is one commit of muster's, read back.
+type Entry struct {
+	// Commit is the commit's identifier in hexadecimal, Author and Email who
+	// made it, and At when. They are the commit's: an entry that was made by
+	// [Parse] has none of them.
+	Commit, Author, Email string
+	At                    time.Time
+	// Overlay is the directory of the overlay, from the top of the repository.
+	Overlay string
+	// Kind is what was done.
+	Kind Kind
+	// Dispatches are the IDs of the dispatches that were written or removed, and
+	// Agents how many agents they order together. A repair has none.
+	Dispatches []string
+	Agents     int
+	// Observation is what the decision was made on, beside the parent's tree.
+	Observation plan.Observation
+	// BusyUnknown says that the observation was stored by muster 0.2.0, which
+	// did not tell an overlay's own busy agents from the queue's: Busy is zero
+	// then, and QueueBusy is known.
+	BusyUnknown bool
+	// Version is the version of muster that decided, as in "v0.2.0".
+	Version string
+	// Subject is the first line of the message, and Prose the reasons, as they
+	// were written for people. Neither is made to be taken apart.
+	Subject, Prose string
+}
+
+// ErrForeign says that a message is not one of muster's.
+var ErrForeign = errors.New("not a commit of muster's")
+
+// Damaged says that a message was muster's and can no longer be read, as when
+// somebody has edited it.
+type Damaged struct {
+	// Line is the line of the message that is wrong, counted from 1; zero when
+	// one is missing.
+	Line int
+	// Problem says what is wrong.
+	Problem string
+}
+
+// Error is the problem behind the number of the line.
+func (d *Damaged) Error() string {
+	if d.Line == 0 {
+		return d.Problem
+	}
+	return fmt.Sprintf("line %d: %s", d.Line, d.Problem)
+}
+
+const (
+	// largestMessage is the size in bytes above which a message is not read.
+	largestMessage = 4 << 20
+	// mostAgents bounds the number of agents of one commit.
+	mostAgents = 1_000_000
+)
+
+// Parse reads a commit message. The error is [ErrForeign] when it is not one of
+// muster's, and a [Damaged] when it was. A message is muster's when
+//
+//   - its first line is of the form "OVERLAY: VERB ...", with a verb of muster's,
+//   - its trailers, which are in the last paragraph as git finds them, name
+//     that overlay, and at least one more of muster's trailers is among them,
+//   - and the act in them is that of the verb.
+//
+// So a message that only quotes one of muster's, as that of a revert, is not
+// taken for one. One that is a copy, as that of a cherry-pick, is: what tells it
+// is who made it, and where.
+func Parse(message string) (Entry, error) {
+	if len(message) > largestMessage {
+		return Entry{}, ErrForeign // muster writes none as large
+	}
+	lines := strings.Split(strings.ReplaceAll(message, "\r\n", "\n"), "\n")
+	first := 0
+	for first < len(lines) && blank(lines[first]) {
+		first++
+	}
+	if first == len(lines) {
+		return Entry{}, ErrForeign
+	}
+	name, verb, ok := splitSubject(lines[first])
+	if !ok {
+		return Entry{}, ErrForeign
+	}
+	found := readTrailers(lines)
+	if !claims(found, name, verb) {
+		return Entry{}, ErrForeign
+	}
+	r := reader{trailers: found}
+	e := r.entry()
+	if r.wrong != nil {
+		return Entry{}, r.wrong
+	}
+	e.Subject = lines[first]
+	e.Prose = prose(lines[first+1 : found[0].line-1])
+	return e, nil
+}
+
+// subjectRule is the first line of a message of muster's.
+var subjectRule = regexp.MustCompile(`^([^:]+): (repair|dispatch|retire) `)
+
+// splitSubject takes the overlay's name and the verb off the first line.
+func splitSubject(line string) (name string, verb Kind, ok bool) {
+	found := subjectRule.FindStringSubmatch(line)
+	if found == nil {
+		return "", "", false
+	}
+	return found[1], Kind(found[2]), true
+}
+
+// claims reports whether the trailers are of a message of muster's, with such a
+// first line.
+func claims(trailers []trailer, name string, verb Kind) bool {
+	own, overlay, act := 0, false, true
+	for _, t := range trailers {
+		switch t.key {
+		case keyOverlay:
+			overlay = overlay || t.value == name || strings.HasSuffix(t.value, "/"+name)
+		case keyAct:
+			own++
+			act = act && (Kind(t.value) == verb || !isKind(t.value))
+		case keyObservation, keyMuster:
+			own++
+		}
+	}
+	return overlay && act && own > 0
+}
+
+func isKind(s string) bool { return Kind(s) == Repair || Kind(s) == Dispatch || Kind(s) == Retire }
+
+// prose joins the lines between subject and trailers, without blank ones at
+// either end.
+func prose(lines []string) string {
+	for len(lines) > 0 && blank(lines[0]) {
+		lines = lines[1:]
+	}
+	for len(lines) > 0 && blank(lines[len(lines)-1]) {
+		lines = lines[:len(lines)-1]
+	}
+	return strings.Join(lines, "\n")
+}
+
+// reader takes an entry out of trailers, and keeps the first thing that is
+// wrong with them.
+type reader struct {
+	trailers []trailer
+	wrong    *Damaged
+}
+
+// fail notes what is wrong; a line of zero is none.
+func (r *reader) fail(line int, format string, args ...any) {
+	if r.wrong == nil {
+		r.wrong = &Damaged{Line: line, Problem: fmt.Sprintf(format, args...)}
+	}
+}
+
+func (r *reader) entry() Entry {
+	var e Entry
+	t := r.one(keyOverlay)
+	if e.Overlay = t.value; r.wrong == nil && !isPath(e.Overlay) {
+		r.fail(t.line, "%s: %.80q is not a directory of a repository", keyOverlay, t.value)
+	}
+	t = r.one(keyAct)
+	if e.Kind = Kind(t.value); r.wrong == nil && !isKind(t.value) {
+		r.fail(t.line, "%s: %.80q is no act: want repair, dispatch or retire", keyAct, t.value)
+	}
+	e.Dispatches, e.Agents = r.dispatches(e.Kind)
+	t = r.one(keyObservation)
+	if r.wrong == nil {
+		var err error
+		if e.Observation, e.BusyUnknown, err = decodeObservation(t.value); err != nil {
+			r.fail(t.line, "%s: %s", keyObservation, shown(err.Error()))
+		}
+	}
+	t = r.one(keyMuster)
+	if e.Version = t.value; r.wrong == nil && (e.Version == "" || !printable(e.Version)) {
+		r.fail(t.line, "%s: %.80q is no version", keyMuster, t.value)
+	}
+	return e
+}
+
+// one returns the only trailer with a key.
+func (r *reader) one(key string) trailer {
+	var found trailer
+	for _, t := range r.trailers {
+		switch {
+		case t.key != key:
+		case found.key != "":
+			r.fail(t.line, "%s: it is there twice, first on line %d", key, found.line)
+		default:
+			found = t
+		}
+	}
+	if found.key == "" {
+		r.fail(0, "%s: there is no such trailer", key)
+	}
+	return found
+}
+
+// dispatchRule is the ID of a dispatch: a name that Kubernetes takes.
+var dispatchRule = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// dispatches returns the IDs of the dispatches and the number of agents.
+func (r *reader) dispatches(kind Kind) (ids []string, agents int) {
+	seen := map[string]bool{}
+	for _, t := range r.trailers {
+		switch {
+		case t.key != keyDispatch:
+		case kind == Repair:
+			r.fail(t.line, "%s: a repair has none", keyDispatch)
+		case !dispatchRule.MatchString(t.value):
+			r.fail(t.line, "%s: %.80q is not the ID of a dispatch", keyDispatch, t.value)
+		case seen[t.value]:
+			r.fail(t.line, "%s: %s is there twice", keyDispatch, t.value)
+		default:
+			ids = append(ids, t.value)
+			seen[t.value] = true
+		}
+	}
+	if kind == Repair || r.wrong != nil {
+		return nil, 0
+	}
+	if len(ids) == 0 {
+		r.fail(0, "%s: there is no such trailer", keyDispatch)
+	}
+	t := r.one(keyAgents)
+	agents, err := strconv.Atoi(t.value)
+	if r.wrong == nil && (err != nil || agents < 0 || agents > mostAgents) {
+		r.fail(t.line, "%s: %.80q is not a number of agents", keyAgents, t.value)
+	}
+	return ids, agents
+}
+
+// isPath reports whether a directory is written as git writes it.
+func isPath(s string) bool {
+	return s != "" && s != "." && path.Clean(s) == s && !path.IsAbs(s) && s != ".." && !strings.HasPrefix(s, "../") && printable(s)
+}
+
+// printable reports whether text is fit to be shown on one line.
+func printable(s string) bool {
+	return utf8.ValidString(s) && strings.IndexFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }) < 0
+}
+
+// shown makes another library's words fit to be shown on one line.
+func shown(s string) string {
+	const most = 200
+	s = strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return ' '
+		}
+		return c
+	}, s)
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}

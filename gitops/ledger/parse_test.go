@@ -1,0 +1,239 @@
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// failer is a test, or a check of a property.
+type failer interface {
+	Helper()
+	Errorf(string, ...any)
+	Fatalf(string, ...any)
+}
+
+// wantEntry holds what is read of a message to the act that it was made of.
+func wantEntry(t failer, message string, act ledger.Act, version string) {
+	t.Helper()
+	got, err := ledger.Parse(message)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, message)
+	}
+	want := ledger.Entry{Overlay: act.Path, Kind: act.Kind, Observation: act.Decision.Observation, Version: version}
+	switch act.Kind {
+	case ledger.Dispatch:
+		for _, d := range act.Decision.Dispatch {
+			want.Dispatches = append(want.Dispatches, d.ID)
+		}
+		want.Agents = act.Decision.Sum.Dispatch
+	case ledger.Retire:
+		for _, r := range act.Decision.Retire {
+			want.Dispatches = append(want.Dispatches, r.ID)
+			want.Agents += r.Agents
+		}
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(ledger.Entry{}, "Subject", "Prose"), cmpopts.EquateEmpty(), cmp.Comparer(sameIndexes)); diff != "" {
+		t.Errorf("read back (-want +got):\n%s\n%s", diff, message)
+	}
+	if joined := got.Subject + "\n\n" + got.Prose + "\n\nOverlay: " + got.Overlay + "\n"; len(message) < len(joined) || message[:len(joined)] != joined {
+		t.Errorf("subject and prose are %q", joined)
+	}
+}
+
+func sameIndexes(a, b plan.Indexes) bool { return a.String() == b.String() }
+
+// good is a message of muster's.
+func good(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/demand.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, message, _ := strings.Cut(string(text), "-- message --\n")
+	return message
+}
+
+// TestParse: what is muster's, what is not, and what was.
+func TestParse(t *testing.T) {
+	m := good(t)
+	body, trailers, _ := strings.Cut(m, "\n\nOverlay: ")
+	trailers = "Overlay: " + trailers
+	without := func(key string) string { return regexp.MustCompile(`(?m)^`+key+`: .*\n`).ReplaceAllString(m, "") }
+	instead := func(line string) string {
+		key, _, _ := strings.Cut(line, ": ")
+		return regexp.MustCompile(`(?m)^`+key+`: .*$`).ReplaceAllLiteralString(m, line)
+	}
+	observation := regexp.MustCompile(`(?m)^Observation: .*$`).FindString(m)
+	const ok, foreign = "", "foreign"
+	for _, test := range []struct{ name, message, want string }{
+		{"as it is", m, ok},
+		{"CRLF", strings.ReplaceAll(m, "\n", "\r\n"), ok},
+		{"without its last line end", strings.TrimSuffix(m, "\n"), ok},
+		{"more blank lines", "\n\n" + m + "\n\n", ok},
+		{"signed off", m + "Signed-off-by: A <a@example.com>\n", ok},
+		{"cherry-picked", m + "(cherry picked from commit 0123456789abcdef0123456789abcdef01234567)\n", ok},
+		{"changed by a tool", m + "Change-Id: I0123\nReviewed-by: B <b@example.com>\n", ok},
+		{"other trailers first", body + "\n\nTeam: ci\n" + trailers, ok},
+		{"an observation in the prose", body + "\n\n" + observation + "\n\n" + trailers, ok},
+		{"all trailers in the prose, and more", body + "\n\n" + strings.ReplaceAll(trailers, "Act: dispatch", "Act: retire") + "\nmore\n\n" + trailers, ok},
+
+		{"empty", "", foreign},
+		{"blank", " \n\n", foreign},
+		{"of a person", "Fix the base\n\nIt was broken.\n", foreign},
+		{"only a subject", "linux-eu: dispatch 3 agents\n", foreign},
+		{"a merge", "Merge branch 'main' of git.example.com:fleet\n", foreign},
+		{"a revert", "Revert \"linux-eu: dispatch 3 agents\"\n\nThis reverts commit 0123456789abcdef0123456789abcdef01234567.\n", foreign},
+		{"a revert that quotes everything", "Revert \"linux-eu: dispatch 3 agents\"\n\nThis reverts commit 0123.\n\n" + m, foreign},
+		{"a person who quotes the trailers", "Look into linux-eu\n\nmuster said:\n\n" + trailers, foreign},
+		{"a person who quotes and goes on", "linux-eu: dispatch fewer agents\n\n" + trailers + "\nThat was too many.\n", foreign},
+		{"a person who quotes another act", "linux-eu: repair the base\n\n" + trailers, foreign},
+		{"a person who quotes another overlay", "linux: dispatch fewer agents\n\n" + trailers, foreign},
+		{"indented trailers", body + "\n\n" + regexp.MustCompile(`(?m)^`).ReplaceAllString(trailers, "    "), foreign},
+		{"prose among the trailers", strings.Replace(m, "\nAct: ", "\nand then\nAct: ", 1), foreign},
+		{"another's overlay", "linux-eu: dispatch the parcels\n\nThey wait.\n\nOverlay: linux-eu\n", foreign},
+		{"very large", m[:len(m)-1] + strings.Repeat(" ", 5<<20), foreign},
+
+		{"two observations", strings.Replace(m, observation, observation+"\n"+observation, 1), "line 11: Observation: it is there twice, first on line 10"},
+		{"two overlays", m + "Overlay: overlays/linux-eu\n", "line 13: Overlay: it is there twice, first on line 6"},
+		{"two acts", m + "Act: dispatch\n", "line 13: Act: it is there twice, first on line 7"},
+		{"another act", instead("Act: explode"), `line 7: Act: "explode" is no act: want repair, dispatch or retire`},
+		{"no act", without("Act"), "Act: there is no such trailer"},
+		{"no observation", without("Observation"), "Observation: there is no such trailer"},
+		{"no version", without("Muster"), "Muster: there is no such trailer"},
+		{"no dispatch", without("Dispatch"), "Dispatch: there is no such trailer"},
+		{"no agents", without("Agents"), "Agents: there is no such trailer"},
+		{"an empty version", instead("Muster: "), `line 11: Muster: "" is no version`},
+		{"no number", instead("Agents: many"), `line 9: Agents: "many" is not a number of agents`},
+		{"a negative number", instead("Agents: -1"), `line 9: Agents: "-1" is not a number of agents`},
+		{"a number too large", instead("Agents: 99999999999999999999"), `line 9: Agents: "99999999999999999999" is not a number of agents`},
+		{"no ID", instead("Dispatch: ../x"), `line 8: Dispatch: "../x" is not the ID of a dispatch`},
+		{"one dispatch twice", instead("Dispatch: a\nDispatch: a"), "line 9: Dispatch: a is there twice"},
+		{"a path that leads out", instead("Overlay: ../linux-eu"), `line 6: Overlay: "../linux-eu" is not a directory of a repository`},
+		{"a control character", instead("Overlay: \x1b/linux-eu"), `line 6: Overlay: "\x1b/linux-eu" is not a directory of a repository`},
+		{"JSON cut off", instead("Observation: {\"at\":"), "line 10: Observation: unexpected end of JSON input"},
+		{"no JSON", instead("Observation: \x1b[2J"), `line 10: Observation: invalid character '\x1b' looking for beginning of value`},
+		{"another type", instead(`Observation: {"version":2,"at":7}`), "line 10: Observation: Time.UnmarshalJSON: input is not a JSON string"},
+		{"no time", instead(`Observation: {"version":2,"queue":"x"}`), "line 10: Observation: it has no time"},
+		{"a later version", instead(`Observation: {"version":9}`), "line 10: Observation: it is of version 9, and this muster reads up to 2: use a newer muster"},
+		{"a field that 0.2.0 had not", instead(`Observation: {"at":"2026-11-21T02:15:00Z","upcoming":1}`), `line 10: Observation: json: unknown field "upcoming"`},
+		{"held for no known reason", instead(`Observation: {"at":"2026-11-21T02:15:00Z","overlays":[{"overlay":"x","held":"just so"}]}`), `line 10: Observation: held: "just so" is no reason of 0.2.0`},
+		{"held for a reason that is no word", instead(`Observation: {"at":"2026-11-21T02:15:00Z","overlays":[{"overlay":"x","held":"queue \"\\!\" is paused in Buildkite"}]}`), `line 10: Observation: held: invalid syntax: "\!"`},
+		{"a very long field", instead(`Observation: {"at":"2026-11-21T02:15:00Z","` + strings.Repeat("ü", 300) + `":1}`), `line 10: Observation: json: unknown field "` + strings.Repeat("ü", 89) + "…"},
+		{"held, with a control character", instead(`Observation: {"at":"2026-11-21T02:15:00Z","overlays":[{"overlay":"x","held":"queue \"\u001b\\!\" is paused in Buildkite"}]}`), `line 10: Observation: held: invalid syntax: " \!"`},
+		{"two values", instead(`Observation: {"at":"2026-11-21T02:15:00Z"} {}`), "line 10: Observation: invalid character '{' after top-level value"},
+		{"indexes that are none", instead(`Observation: {"version":2,"at":"2026-11-21T02:15:00Z","overlays":[{"overlay":"x","dispatches":{"a":{"registered":"3-1"}}}]}`), `line 10: Observation: dispatch "a": indexes "3-1": "3-1" is not a range above those before it`},
+		{"indexes over and over", instead(`Observation: {"version":2,"at":"2026-11-21T02:15:00Z","overlays":[{"overlay":"x","dispatches":{"a":{"registered":"0-9,0-9"}}}]}`), `line 10: Observation: dispatch "a": indexes "0-9,0-9": "0-9" is not a range above those before it`},
+		{"far too many indexes", instead(`Observation: {"version":2,"at":"2026-11-21T02:15:00Z","overlays":[{"overlay":"x","dispatches":{"a":{"registered":"99999999"}}}]}`), `line 10: Observation: dispatch "a": the dispatches have too many indexes`},
+	} {
+		_, err := ledger.Parse(test.message)
+		var damaged *ledger.Damaged
+		switch {
+		case test.want == ok && err == nil:
+		case test.want == foreign && errors.Is(err, ledger.ErrForeign):
+		case errors.As(err, &damaged) && err.Error() == test.want:
+		default:
+			t.Errorf("%s: %v, want %q", test.name, err, test.want)
+		}
+	}
+}
+
+// TestRepairHasNoDispatch: a repair writes no dispatch.
+func TestRepairHasNoDispatch(t *testing.T) {
+	m := strings.NewReplacer("linux-eu: dispatch ", "linux-eu: repair ", "Act: dispatch", "Act: repair").Replace(good(t))
+	if _, err := ledger.Parse(m); err == nil || err.Error() != "line 8: Dispatch: a repair has none" {
+		t.Error(err)
+	}
+}
+
+// TestUnwritableTime: JSON cannot write every time that there is.
+func TestUnwritableTime(t *testing.T) {
+	d := plan.Decision{Overlay: "x", Observation: plan.Observation{At: time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC)}}
+	_, err := ledger.Parse(ledger.Message(ledger.Act{Kind: ledger.Repair, Path: "overlays/x", Decision: d}, "v0"))
+	var damaged *ledger.Damaged
+	if !errors.As(err, &damaged) {
+		t.Error(err)
+	}
+}
+
+// TestRead: a log has commits of muster's, damaged ones, and those of others.
+func TestRead(t *testing.T) {
+	m := good(t)
+	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	log := []branch.Commit{
+		{ID: "4", Parents: []string{"3"}, Author: "muster", Email: "muster@localhost", At: at, Message: m},
+		{ID: "3", Parents: []string{"2", "x"}, Author: "Jane", Message: m},
+		{ID: "2", Parents: []string{"1"}, Message: strings.Replace(m, `"version"`, `"versio`, 1)},
+		{ID: "1", Message: "Begin\n"},
+	}
+	failed := errors.New("the log is cut off")
+	var got []string
+	for r, err := range ledger.Read(func(yield func(branch.Commit, error) bool) {
+		for _, c := range log {
+			if !yield(c, nil) {
+				return
+			}
+		}
+		yield(branch.Commit{}, failed)
+	}) {
+		switch {
+		case err != nil:
+			got = append(got, err.Error())
+		case r.Entry != nil:
+			got = append(got, fmt.Sprint(r.Commit.ID, " ", r.Entry.Commit, r.Entry.Author, r.Entry.Email, r.Entry.At.Equal(at), r.Entry.Kind))
+		case r.Damage != nil:
+			got = append(got, fmt.Sprint(r.Commit.ID, " damaged on line ", r.Damage.Line))
+		default:
+			got = append(got, r.Commit.ID+" "+r.Commit.Author)
+		}
+	}
+	want := []string{"4 4mustermuster@localhosttruedispatch", "3 Jane", "2 damaged on line 10", "1 ", "the log is cut off"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for range ledger.Read(func(yield func(branch.Commit, error) bool) { _ = yield(log[0], nil) && yield(log[1], nil) }) {
+		break // a reader may stop at any time
+	}
+}
+
+// FuzzParse: no message makes Parse panic, and what it reads it can have
+// written.
+func FuzzParse(f *testing.F) {
+	f.Add(good(f))
+	files, _ := filepath.Glob("testdata/v0.2.0/*.txt")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	f.Fuzz(func(t *testing.T, message string) {
+		e, err := ledger.Parse(message)
+		var damaged *ledger.Damaged
+		switch {
+		case err == nil:
+			if e.Overlay == "" || e.Version == "" || e.Subject == "" || e.Observation.At.IsZero() || e.Kind == ledger.Repair && len(e.Dispatches) > 0 {
+				t.Errorf("%+v", e)
+			}
+		case errors.As(err, &damaged):
+			if lines := strings.Count(message, "\n") + 1; damaged.Line < 0 || damaged.Line > lines {
+				t.Errorf("line %d of %d", damaged.Line, lines)
+			}
+		case !errors.Is(err, ledger.ErrForeign):
+			t.Error(err)
+		}
+	})
+}

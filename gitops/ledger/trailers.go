@@ -1,0 +1,150 @@
+package ledger
+
+import (
+	"strings"
+	"unicode"
+)
+
+// trailer is one line "Key: value" of the last paragraph of a message.
+type trailer struct {
+	key, value string
+	line       int // in the message, from 1
+}
+
+// readTrailers returns the trailers of a message, split into lines, as
+// `git interpret-trailers --parse --no-divider` finds them: those of the last
+// paragraph, unless that is the first one, if all of its lines are trailers, or
+// a quarter of them and one of git's own (git-interpret-trailers(1)). What
+// stands anywhere else is no trailer, whatever it looks like. git's settings
+// for trailers are not looked at.
+func readTrailers(lines []string) []trailer {
+	end := trailersEnd(lines)
+	var all []trailer
+	for i := trailersStart(lines[:end]); i < end; i++ {
+		line := lines[i]
+		switch at := separator(line); {
+		case strings.HasPrefix(line, comment):
+		case line != "" && isSpace(line[0]):
+			// A continuation of the line before it, whose value it belongs to.
+			if len(all) > 0 && all[len(all)-1].key != "" {
+				last := &all[len(all)-1]
+				last.value = strings.TrimSpace(last.value + " " + strings.TrimFunc(line, isSpaceRune))
+			}
+		case at >= 1:
+			all = append(all, trailer{key: strings.TrimSpace(line[:at]), value: strings.TrimSpace(line[at+1:]), line: i + 1})
+		default:
+			all = append(all, trailer{}) // ends the one before it
+		}
+	}
+	found := all[:0]
+	for _, t := range all {
+		if t.key != "" {
+			found = append(found, t)
+		}
+	}
+	return found
+}
+
+// comment begins a line that is not part of a message.
+const comment = "#"
+
+// trailersEnd returns how many lines are left without what git ignores at the
+// end of a message: blank lines, comments, and a list of conflicts.
+func trailersEnd(lines []string) int {
+	end, conflicts := -1, false
+	for i, line := range lines {
+		switch {
+		case strings.HasPrefix(line, comment) || line == "":
+			if end < 0 {
+				end = i
+			}
+		case line == "Conflicts:" && i < len(lines)-1: // with a line end, as git wants it
+			conflicts = true
+			if end < 0 {
+				end = i
+			}
+		case conflicts && strings.HasPrefix(line, "\t"):
+		default:
+			end, conflicts = -1, false
+		}
+	}
+	if end < 0 {
+		return len(lines)
+	}
+	return end
+}
+
+// trailersStart returns the first line of the trailers, or the number of lines
+// when there are none.
+func trailersStart(lines []string) int {
+	title := 0 // the first line after the first paragraph, which is no trailer
+	for title < len(lines) && (strings.HasPrefix(lines[title], comment) || !blank(lines[title])) {
+		title++
+	}
+	trailers, others, continuations := 0, 0, 0
+	own, onlySpaces := false, true
+	for i := len(lines) - 1; i >= title; i-- {
+		line := lines[i]
+		if strings.HasPrefix(line, comment) {
+			others += continuations
+			continuations = 0
+			continue
+		}
+		if blank(line) {
+			if onlySpaces {
+				continue
+			}
+			others += continuations
+			if own && trailers*3 >= others || trailers > 0 && others == 0 {
+				return i + 1
+			}
+			return len(lines)
+		}
+		onlySpaces = false
+		switch {
+		case strings.HasPrefix(line, "Signed-off-by: ") || strings.HasPrefix(line, "(cherry picked from commit "):
+			trailers, continuations, own = trailers+1, 0, true
+		case separator(line) >= 1 && !isSpace(line[0]):
+			trailers, continuations = trailers+1, 0
+		case isSpace(line[0]):
+			continuations++
+		default:
+			others += 1 + continuations
+			continuations = 0
+		}
+	}
+	return len(lines)
+}
+
+// separator returns where the colon of a trailer stands; below 1: the line is
+// none. A key has letters, digits and dashes, and white space may follow it.
+func separator(line string) int {
+	space := false
+	for i := range len(line) {
+		c := line[i]
+		switch {
+		case c == ':':
+			return i
+		case !space && (c == '-' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'):
+		case i > 0 && (c == ' ' || c == '\t'):
+			space = true
+		default:
+			return -1
+		}
+	}
+	return -1
+}
+
+func blank(line string) bool {
+	for i := range len(line) {
+		if !isSpace(line[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// isSpace is C's isspace.
+func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
+
+func isSpaceRune(c rune) bool { return c < unicode.MaxASCII && isSpace(byte(c)) }

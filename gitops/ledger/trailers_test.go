@@ -1,0 +1,64 @@
+package ledger
+
+import (
+	"bytes"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// gitTrailers is what git makes of a message.
+func gitTrailers(t interface{ Fatalf(string, ...any) }, message string) string {
+	c := exec.Command("git", "interpret-trailers", "--parse", "--no-divider")
+	c.Env = append(c.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_DIR=/nowhere", "LC_ALL=C")
+	c.Stdin = strings.NewReader(message)
+	var errs bytes.Buffer
+	c.Stderr = &errs
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("git: %v\n%s", err, errs.String())
+	}
+	return string(out)
+}
+
+// ourTrailers is what this package makes of it, printed as git prints it.
+func ourTrailers(message string) string {
+	var b strings.Builder
+	for _, t := range readTrailers(strings.Split(message, "\n")) {
+		b.WriteString(t.key + ": " + t.value + "\n")
+	}
+	return b.String()
+}
+
+// TestTrailersAreGits: messages as they come, and pieces put together at random.
+func TestTrailersAreGits(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	files, err := filepath.Glob("testdata/v0.2.0/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no messages", err)
+	}
+	pieces := []string{
+		"default: dispatch 3 agents\n", "\n", "\n", "\n", " \n", "prose that says something\n", "  indented: prose\n", "\tindented\n", "Overlay: overlays/default\n", "Act: dispatch\n",
+		"Act : retire\n", "Observation: {\"at\":1}\n", "Signed-off-by: A <a@example.com>\n", "(cherry picked from commit 0123)\n", "# a comment\n", "Conflicts:\n",
+		"\tfile.go\n", "-- \n", "Key:\n", ": value\n", "Act=retire\n", "two words: value\n", "ü: value\n", "http://example.com/\n", "CI: [skip ci]\n", "This reverts commit 0123.\n", "> Act: retire\n",
+	}
+	for _, m := range []string{"", "\n", "Act: retire", "x\n\nAct: retire", "\n\nx\n\nAct: retire\n", "x\n\nAct: retire\n\n\n", "x\n\nAct: retire\n  now\n", "x\nAct: retire\n"} {
+		if got, want := ourTrailers(m), gitTrailers(t, m); got != want {
+			t.Errorf("of %q: %q, git has %q", m, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		m := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 14).Draw(t, "pieces"), "")
+		if rapid.Bool().Draw(t, "cut") {
+			m = strings.TrimSuffix(m, "\n")
+		}
+		if got, want := ourTrailers(m), gitTrailers(t, m); got != want {
+			t.Fatalf("of %q:\n%s\ngit has\n%s", m, got, want)
+		}
+	})
+}
