@@ -138,7 +138,7 @@ func (s *Server) route(r *http.Request, path []string) answer {
 		}
 		queues := s.clusters[i].queues
 		return s.page(r, "queues", len(queues), func(i int) []byte {
-			return encode(queueJSON{ID: queues[i].id, Key: queues[i].key, DispatchPaused: queues[i].paused})
+			return encode(queueJSON{ID: queues[i].id, Key: queues[i].key, DispatchPaused: queues[i].paused, Hosted: queues[i].hosted})
 		})
 	}
 	return message(http.StatusNotFound, "Not Found")

@@ -44,8 +44,8 @@ type Options struct {
 	// and starts at its agent's next poll. Zero starts it at once, as streaming
 	// dispatch does (docs agent/self_hosted/configure/job_dispatch.md).
 	Poll time.Duration
-	// LostAfter is how long a silent agent still counts as connected; zero
-	// means three minutes.
+	// LostAfter is how long an agent may be silent before it is taken for lost;
+	// zero means three minutes. That is noticed up to a minute later.
 	LostAfter time.Duration
 	// CancelTime is how long a running job takes to end when it is cancelled;
 	// zero ends it at once.
@@ -91,9 +91,12 @@ type Server struct {
 	active   []*build       // unfinished, in order of creation
 	finished []finish       // in order of finishing
 
-	agents    []*agent
-	agentByID map[string]*agent
-	connected []*agent // in order of connecting
+	agents     []*agent // that have connected
+	agentByID  map[string]*agent
+	connected  []*agent // in order of connecting
+	registered int
+	away       []absence
+	tokens     map[string]*cluster // agent token's cluster
 
 	faults  []*Fault
 	odd     map[string][]string
@@ -114,17 +117,19 @@ func New(opts Options) *Server {
 	if opts.Now.IsZero() {
 		opts.Now = time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
 	}
+	opts.Now = opts.Now.UTC()
 	if opts.LostAfter == 0 {
 		opts.LostAfter = 3 * time.Minute
 	}
 	s := &Server{
 		opts:      opts,
-		now:       opts.Now.UTC(),
+		now:       opts.Now,
 		groups:    map[string]*group{},
 		jobByID:   map[string]*job{},
 		byID:      map[string]*build{},
 		numbers:   map[string]int{},
 		agentByID: map[string]*agent{},
+		tokens:    map[string]*cluster{},
 		odd:       map[string][]string{},
 	}
 	if opts.PlanConcurrency > 0 {
