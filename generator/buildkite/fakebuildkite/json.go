@@ -100,6 +100,10 @@ type queueJSON struct {
 	Hosted         bool   `json:"hosted,omitempty"`
 }
 
+// agentVersion is the version of agents that are only simulated: the image's in
+// the base.
+const agentVersion = "3.138.2"
+
 // stamp is a time as the API writes it; null when it has not come.
 func stamp(t time.Time) *string {
 	if t.IsZero() {
@@ -222,10 +226,13 @@ func (s *Server) encodeAgent(a *agent) []byte {
 
 func (s *Server) agentRecordJSON(a *agent) agentJSON {
 	record := agentJSON{
-		ID: a.id, Name: a.spec.Name, ConnectionState: a.state, Version: "3.103.0",
+		ID: a.id, Name: a.spec.Name, ConnectionState: a.state, Version: agentVersion,
 		WebURL:    fmt.Sprintf("https://buildkite.com/organizations/%s/agents/%s", s.opts.Org, a.id),
 		CreatedAt: stamp(a.created), ConnectedAt: stamp(a.connect), LastJobFinishedAt: stamp(a.lastJob),
 		MetaData: append([]string{}, a.spec.Tags...), Paused: a.paused, Queue: a.queues[0].key,
+	}
+	if a.remote != nil {
+		record.Version = a.remote.build
 	}
 	switch a.state {
 	case "disconnected":

@@ -60,6 +60,12 @@ type Options struct {
 	// beyond gives the documented 400. Zero means no limit: the real number is
 	// not documented.
 	MaxDepth int
+	// AgentInterval is how often a real agent is told to ping, to send a
+	// heartbeat and to ask about its job, in whole seconds; zero means ten. What
+	// Buildkite tells is not documented.
+	AgentInterval time.Duration
+	// NoStreaming lets real agents poll.
+	NoStreaming bool
 	// OnAgentEnd is called when an agent has left, for whatever reason, at the
 	// simulated moment it left. It may call the server.
 	OnAgentEnd func(AgentRecord)
@@ -118,6 +124,9 @@ func New(opts Options) *Server {
 		opts.Now = time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
 	}
 	opts.Now = opts.Now.UTC()
+	if opts.AgentInterval == 0 {
+		opts.AgentInterval = defaultAgentInterval
+	}
 	if opts.LostAfter == 0 {
 		opts.LostAfter = 3 * time.Minute
 	}
@@ -193,6 +202,11 @@ func (s *Server) At(t time.Time, f func()) {
 func (s *Server) do(f func()) {
 	s.mu.Lock()
 	f()
+	s.unlock()
+}
+
+// unlock gives the lock back and then makes the calls that were left.
+func (s *Server) unlock() {
 	after := s.after
 	s.after = nil
 	s.mu.Unlock()
