@@ -10,8 +10,9 @@ import (
 
 // What an agent asks about its job; see agentapi.go.
 
-// apiAccept tells an agent what to run. Without a repository nothing is checked
-// out (buildkite/agent internal/job/checkout.go).
+// apiAccept tells an agent what to run. Its bootstrap insists on a repository,
+// and does not check it out (buildkite/agent clicommand/bootstrap.go and
+// agent/job_runner.go).
 func (s *Server) apiAccept(c call) (any, error) {
 	j := c.job
 	if j.agent != c.agent || j.state != stateAssigned {
@@ -23,6 +24,8 @@ func (s *Server) apiAccept(c call) (any, error) {
 		"chunks_max_size_bytes": 1 << 16, "chunks_interval_seconds": 1, "log_max_size_bytes": 1 << 20,
 		"env": map[string]string{
 			"BUILDKITE": "true", "CI": "true",
+			"BUILDKITE_AGENT_ID":          c.agent.id,
+			"BUILDKITE_AGENT_NAME":        c.agent.spec.Name,
 			"BUILDKITE_ORGANIZATION_SLUG": s.opts.Org,
 			"BUILDKITE_PIPELINE_SLUG":     j.build.spec.Pipeline,
 			"BUILDKITE_BRANCH":            j.build.spec.Branch,
@@ -32,7 +35,9 @@ func (s *Server) apiAccept(c call) (any, error) {
 			"BUILDKITE_COMMIT":            "HEAD",
 			"BUILDKITE_JOB_ID":            j.id,
 			"BUILDKITE_COMMAND":           j.step.Command,
-			"BUILDKITE_REPO":              "",
+			"BUILDKITE_PIPELINE_PROVIDER": "git",
+			"BUILDKITE_REPO":              "https://example.com/app.git",
+			"BUILDKITE_SKIP_CHECKOUT":     "true",
 		},
 		"step": map[string]string{"command": j.step.Command},
 	}, nil
