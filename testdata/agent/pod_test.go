@@ -203,6 +203,15 @@ func (p *pod) until(what string, come func() bool) {
 	}
 }
 
+func (p *pod) ended() bool {
+	select {
+	case <-p.over:
+		return true
+	default:
+		return false
+	}
+}
+
 // ends waits for the pod's end.
 func (p *pod) ends(exit int) {
 	p.t.Helper()

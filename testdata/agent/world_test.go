@@ -5,6 +5,8 @@ import (
 	"embed"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -66,6 +68,7 @@ func newWorld(t *testing.T, options fakebuildkite.Options) *world {
 	w.AddAgentToken(w.cluster, agentToken)
 	w.http = httptest.NewUnstartedServer(w.Server)
 	w.http.EnableHTTP2 = true // streaming is gRPC
+	w.http.Config.ErrorLog = log.New(io.Discard, "", 0)
 	w.http.StartTLS()
 	w.cert = filepath.Join(t.TempDir(), "cert.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.http.Certificate().Raw})
