@@ -18,7 +18,7 @@ import (
 // question.
 const takes = 5 * time.Second
 
-// Observe reads the organisation. At is the caller's time; since, when it is
+// Snapshot reads the organisation. At is the caller's time; since, when it is
 // not zero, asks for sightings from builds that finished from then on too.
 //
 // The error is a [*RateLimited] when Buildkite refuses to answer, and then also
