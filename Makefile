@@ -21,7 +21,7 @@ RACE        = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 export PATH := $(CURDIR)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test race apiserver tools lint fuzz bench soak cover clean
+.PHONY: help demo build test race apiserver agent tools lint fuzz bench soak cover clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,18 +32,24 @@ demo: build ## Play a morning of builds against a real git repository, on embedd
 build: ## Build bin/muster
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/muster ./cmd/muster
 
-test: tools ## Run every test: vet, the tests with the race detector, the API server's validation
+test: tools ## Run every test: vet, the race detector, the API server's validation, the published agent
 	$(GO) vet ./...
 	@[ -n "$(RACE)" ] || echo "no C compiler: the tests run without the race detector"
 	$(GO) test $(RACE) -shuffle=on ./...
 	$(GO) test ./generator -run Faults -seeds 200
 	$(GO) -C testdata/apiserver test ./...
+	$(GO) -C testdata/agent run ./build
+	$(GO) -C testdata/agent test -parallel 8 ./...
 
 race: tools ## Run the tests with the race detector, ten times in random order
 	$(GO) test -race -shuffle=on -count=10 ./...
 
 apiserver: ## Hold the agent Job against the API server's validation alone
 	$(GO) -C testdata/apiserver test ./...
+
+agent: ## Run the published buildkite-agent against the simulated Buildkite alone
+	$(GO) -C testdata/agent run ./build
+	$(GO) -C testdata/agent test -count=1 -parallel 8 ./...
 
 tools: ## Build what the tests need and the machine lacks
 	@command -v kubectl >/dev/null || $(GO) -C testdata/apiserver build -o $(CURDIR)/bin/kubectl ./kubectl

@@ -3,6 +3,7 @@ package base
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,6 +58,10 @@ type pod struct {
 	clock string
 	// index is what the Job controller says; empty for a Job that is not Indexed.
 	index string
+	// token is the Secret's content; empty for a usual one.
+	token string
+	// env is what an owner added to the container.
+	env []string
 }
 
 // result is what came of it.
@@ -65,10 +70,15 @@ type result struct {
 	output string
 	// agent is the agent's command line, nil if none was started.
 	agent []string
-	// token is the agent's BUILDKITE_AGENT_TOKEN.
-	token string
+	// token is what the agent reads from file descriptor 3, and tokenFrom the
+	// kind of file that it is.
+	token, tokenFrom string
+	// environ is what /proc shows of the agent's environment.
+	environ string
 	// pid is the process the kubelet started, and agentPID the agent's.
 	pid, agentPID string
+	// hooks is the directory of the hook, and bin that of the stand-ins.
+	hooks, bin string
 }
 
 // run does what the kubelet does with the command of job.yaml: it resolves the
@@ -80,18 +90,24 @@ func (p pod) run(t *testing.T) result {
 	if len(c.Command) != 3 || c.Command[0] != "/bin/sh" || len(c.Args) != 0 {
 		t.Fatalf("command is %q with args %q, want /bin/sh, flags, script", c.Command, c.Args)
 	}
-	bin, record := t.TempDir(), filepath.Join(t.TempDir(), "record")
-	script(t, bin, "buildkite-agent-entrypoint",
-		`printf '%s\n' "$$" "$BUILDKITE_AGENT_TOKEN" "$@" >`+record)
-	tools := []string{"tr", "date"}
+	if p.token == "" {
+		p.token = usualToken
+	}
+	bin, tmp, record := t.TempDir(), t.TempDir(), t.TempDir()
+	script(t, bin, "buildkite-agent-entrypoint", `cd `+record+`
+		readlink /proc/$$/fd/3 >from
+		cat <&3 >token
+		cat /proc/$$/environ >environ
+		printf '%s\n' "$$" "$@" >agent`)
+	tools := []string{"tr", "mkdir", "cat", "chmod", "readlink", "date"}
 	if p.clock != "" {
-		tools = tools[:1]
-		script(t, bin, "date", `[ "$*" = "-u +%Y%m%d%H%M%S" ] && echo `+p.clock)
+		tools = tools[:len(tools)-1]
+		setClock(t, bin, p.clock)
 	}
 	for _, tool := range tools {
 		link(t, bin, tool, p.shell)
 	}
-	env := []string{"PATH=" + bin}
+	env := append([]string{"PATH=" + bin, "TMPDIR=" + tmp}, p.env...)
 	if p.index != "" {
 		env = append(env, "JOB_COMPLETION_INDEX="+p.index)
 	}
@@ -106,7 +122,10 @@ func (p pod) run(t *testing.T) result {
 			value = p.annotations[key] // a missing annotation is an empty variable
 		}
 		if ref := e.ValueFrom.SecretKeyRef; ref != nil {
-			value = ref.Name + "/" + ref.Key
+			if ref.Name != "buildkite-agent" || ref.Key != "token" {
+				t.Errorf("%s comes from Secret %s, key %s", e.Name, ref.Name, ref.Key)
+			}
+			value = p.token
 		}
 		env = append(env, e.Name+"="+value)
 	}
@@ -124,11 +143,32 @@ func (p pod) run(t *testing.T) result {
 		r.exit = exit.ExitCode()
 	}
 	r.output, r.pid = out.String(), strconv.Itoa(cmd.Process.Pid)
-	if text, err := os.ReadFile(record); err == nil {
-		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-		r.agentPID, r.token, r.agent = lines[0], lines[1], lines[2:]
+	r.hooks, r.bin = filepath.Join(tmp, "muster-hooks"), bin
+	if text := read(t, record, "agent"); text != "" {
+		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+		r.agentPID, r.agent = lines[0], lines[1:]
+		r.token, r.tokenFrom, r.environ = read(t, record, "token"), read(t, record, "from"), read(t, record, "environ")
 	}
 	return r
+}
+
+// usualToken is the agent's token in these tests.
+const usualToken = "bkct_4f1c0a"
+
+// read returns a file's content; nothing when there is none.
+func read(t *testing.T, dir, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// setClock says what "date -u +%Y%m%d%H%M%S" answers.
+func setClock(t *testing.T, bin, clock string) {
+	t.Helper()
+	script(t, bin, "date", `[ "$*" = "-u +%Y%m%d%H%M%S" ] && echo `+clock)
 }
 
 // script writes an executable that needs nothing but a shell.
@@ -160,12 +200,14 @@ func TestAgentStartsWithinTheLease(t *testing.T) {
 		got := pod{shell: shell, annotations: stamped(), clock: "20261121021642", index: "11"}.run(t)
 		want := []string{
 			"start",
+			"--token", "fd://3",
 			"--name", "%hostname",
 			"--spawn", "1",
 			"--tags", "queue=default,os=linux,overlay=default,dispatch=default-7f3k9c2b,index=11",
 			"--priority", "2",
 			"--disconnect-after-job",
 			"--disconnect-after-idle-timeout", "300",
+			"--additional-hooks-paths", got.hooks,
 			"--health-check-addr", ":18080",
 		}
 		if diff := cmp.Diff(want, got.agent); diff != "" {
@@ -177,22 +219,96 @@ func TestAgentStartsWithinTheLease(t *testing.T) {
 		if got.agentPID != got.pid {
 			t.Errorf("the agent is process %s, want %s: SIGTERM would end the shell and not reach it", got.agentPID, got.pid)
 		}
-		if got.token != "buildkite-agent/token" {
-			t.Errorf("token from %q, want Secret buildkite-agent, key token", got.token)
+	})
+}
+
+// The token reaches the agent as it stands in the Secret, and nothing that a
+// build can look at holds it: not the environment of process 1, nor a file that
+// the here-document left open there.
+func TestTokenIsForTheAgentAlone(t *testing.T) {
+	odd := "a b\tc $HOME `date` $(date) \\ \\n ' \" * ? ~ # & ; | < > { } END ü €"
+	eachShell(t, func(t *testing.T, shell []string) {
+		for _, token := range []string{usualToken, odd, "END", "-n", "one\ntwo\nEND\nthree", strings.Repeat("x", 1000)} {
+			got := pod{shell: shell, annotations: stamped(), clock: "20261121021642", index: "0", token: token}.run(t)
+			if got.token != token+"\n" {
+				t.Errorf("token %q: the agent reads %q; output %q", token, got.token, got.output)
+			}
+			if !strings.HasPrefix(got.tokenFrom, "pipe:") {
+				t.Errorf("the token comes through %q, want a pipe, which is empty once it was read", got.tokenFrom)
+			}
+			if !strings.Contains(got.environ, "MUSTER_NOT_AFTER=") || strings.Contains(got.environ, "BUILDKITE_AGENT_TOKEN") ||
+				len(token) > 4 && strings.Contains(got.environ, token) {
+				t.Errorf("token %q: the environment is %q", token, got.environ)
+			}
+			if got.agentPID != got.pid {
+				t.Errorf("token %q: the agent is process %s, want %s", token, got.agentPID, got.pid)
+			}
+		}
+	})
+}
+
+// The agent runs the hook when it has registered and before it connects: by
+// then the lease may be over.
+func TestHookEndsALateAgent(t *testing.T) {
+	eachShell(t, func(t *testing.T, shell []string) {
+		got := pod{shell: shell, annotations: stamped(), clock: "20261121021642", index: "0"}.run(t)
+		for clock, connects := range map[string]bool{
+			"20261121021643": true, "20261121022959": true, "20261121023000": true,
+			"20261121023001": false, "20261122000000": false, "20270101000000": false,
+			"''": false, "Sat": false,
+		} {
+			setClock(t, got.bin, clock)
+			hook := filepath.Join(got.hooks, "agent-startup")
+			info, err := os.Stat(hook)
+			if err != nil || info.Mode().Perm()&0o111 != 0o111 || !strings.HasPrefix(read(t, got.hooks, "agent-startup"), "#!/bin/sh\n") {
+				t.Fatalf("the agent cannot run the hook: %v, %v", info, err)
+			}
+			cmd := exec.Command(shell[0], append(shell[1:], hook)...)
+			cmd.Env = []string{"PATH=" + got.bin} // of the pod's variables it needs none
+			text, err := cmd.CombinedOutput()
+			if (err == nil) != connects || !connects && !strings.Contains(string(text), leaseEnd) {
+				t.Errorf("at %s the hook ends with %v, says %q; want that the agent connects: %t", clock, err, text, connects)
+			}
+		}
+	})
+}
+
+func TestOwnersHooksStay(t *testing.T) {
+	eachShell(t, func(t *testing.T, shell []string) {
+		got := pod{
+			shell: shell, annotations: stamped(), clock: "20261121021642", index: "0",
+			env: []string{"BUILDKITE_ADDITIONAL_HOOKS_PATHS=/hooks/one,/hooks/two"},
+		}.run(t)
+		if want := got.hooks + ",/hooks/one,/hooks/two"; !slices.Contains(got.agent, want) {
+			t.Errorf("the agent's command line is %q, want --additional-hooks-paths %s", got.agent, want)
+		}
+	})
+}
+
+func TestNowhereToWriteStartsNoAgent(t *testing.T) {
+	eachShell(t, func(t *testing.T, shell []string) {
+		got := pod{
+			shell: shell, annotations: stamped(), clock: "20261121021642", index: "0",
+			env: []string{"TMPDIR=/proc/nowhere"},
+		}.run(t)
+		if got.agent != nil || got.exit == 0 || !strings.Contains(got.output, "/proc/nowhere") {
+			t.Errorf("agent %q, exit %d, output %q, want none and a failure that names the directory", got.agent, got.exit, got.output)
 		}
 	})
 }
 
 func TestUpkeepAgentYieldsToThoseOrderedForJobs(t *testing.T) {
 	eachShell(t, func(t *testing.T, shell []string) {
-		annotations := stamped()
-		annotations["muster.dev/purpose"] = "warm-pool"
-		annotations["muster.dev/idle-timeout"] = "3600"
-		got := pod{shell: shell, annotations: annotations, clock: "20261121021642", index: "0"}.run(t)
-		line := strings.Join(got.agent, " ")
-		for _, want := range []string{"--priority 1", "--disconnect-after-idle-timeout 3600", ",index=0 "} {
-			if !strings.Contains(line, want) {
-				t.Errorf("the agent's command line %q lacks %q", line, want)
+		for _, purpose := range []string{"upkeep", "warm-pool"} {
+			annotations := stamped()
+			annotations["muster.dev/purpose"] = purpose
+			annotations["muster.dev/idle-timeout"] = "3600"
+			got := pod{shell: shell, annotations: annotations, clock: "20261121021642", index: "0"}.run(t)
+			line := strings.Join(got.agent, " ")
+			for _, want := range []string{"--priority 1", "--disconnect-after-idle-timeout 3600", ",index=0 "} {
+				if !strings.Contains(line, want) {
+					t.Errorf("%s: the agent's command line %q lacks %q", purpose, line, want)
+				}
 			}
 		}
 	})

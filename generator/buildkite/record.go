@@ -16,16 +16,17 @@ import (
 // from GraphQL (docs agent/self_hosted/pausing_and_resuming.md) and is read
 // where REST should have it.
 type agentRecord struct {
-	ID       text       `json:"id"`
-	Name     text       `json:"name"`
-	State    text       `json:"connection_state"`
-	Created  moment     `json:"created_at"`
-	LastJob  moment     `json:"last_job_finished_at"`
-	WebURL   text       `json:"web_url"`
-	MetaData texts      `json:"meta_data"`
-	Job      *jobRecord `json:"job"`
-	Cluster  text       `json:"cluster_id"`
-	Paused   flag       `json:"paused"`
+	ID        text       `json:"id"`
+	Name      text       `json:"name"`
+	State     text       `json:"connection_state"`
+	Created   moment     `json:"created_at"`
+	Connected moment     `json:"connected_at"`
+	LastJob   moment     `json:"last_job_finished_at"`
+	WebURL    text       `json:"web_url"`
+	MetaData  texts      `json:"meta_data"`
+	Job       *jobRecord `json:"job"`
+	Cluster   text       `json:"cluster_id"`
+	Paused    flag       `json:"paused"`
 }
 
 func (r *agentRecord) odd() string {

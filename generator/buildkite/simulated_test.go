@@ -220,7 +220,7 @@ func play(t *testing.T, r *rand.Rand, s *fakebuildkite.Server, cluster string) {
 	}
 	for range r.IntN(4) {
 		id, err := s.Connect(fakebuildkite.Agent{
-			Cluster: home, Tags: queue[r.IntN(3)], AfterJob: r.IntN(4) > 0, IdleTimeout: time.Duration(r.IntN(5)) * time.Minute,
+			Cluster: home, Tags: queue[r.IntN(3)], AfterJob: r.IntN(4) > 0, Linger: time.Duration(r.IntN(60)) * time.Second, IdleTimeout: time.Duration(r.IntN(5)) * time.Minute,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -211,7 +211,8 @@ func (s *session) snapshot(at time.Time, agents map[string]agentRecord, builds m
 		if state, ok := agentState(&r); ok {
 			cluster, _ := place(&r)
 			snapshot.Agents = append(snapshot.Agents, plan.Agent{
-				ID: id, Cluster: cluster, Tags: c.clusters.agentTags(&r), State: state, IdleSince: idleSince(&r, state),
+				ID: id, Cluster: cluster, Tags: c.clusters.agentTags(&r), State: state,
+				IdleSince: idleSince(&r, state), LastJobFinished: r.LastJob.at,
 			})
 		}
 	}
@@ -256,15 +257,20 @@ func (s *session) odd(kind string) func(why string) {
 }
 
 // idleSince is when an idle agent connected or finished its last job, whichever
-// is later (docs apis/rest_api/agents.md, created_at and last_job_finished_at).
+// is later (docs apis/rest_api/agents.md, connected_at and last_job_finished_at).
+// An agent that says only when it registered connected soon after that.
 func idleSince(r *agentRecord, state plan.AgentState) time.Time {
-	switch {
-	case state != plan.AgentIdle:
+	if state != plan.AgentIdle {
 		return time.Time{}
-	case r.LastJob.at.After(r.Created.at):
-		return r.LastJob.at
 	}
-	return r.Created.at
+	since := r.Connected.at
+	if since.IsZero() {
+		since = r.Created.at
+	}
+	if r.LastJob.at.After(since) {
+		since = r.LastJob.at
+	}
+	return since
 }
 
 // agentState tells what an agent is doing; false when it is not there. An agent

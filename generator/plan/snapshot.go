@@ -37,8 +37,9 @@ type Agent struct {
 	// IdleSince is when an idle agent connected, or finished its last job; zero
 	// when unknown.
 	IdleSince time.Time
-	// LastJobFinished is when the agent finished its last job; zero when it had
-	// none.
+	// LastJobFinished is when the agent finished its last job; zero when it has
+	// finished none, or that is not known. An agent that leaves after one job
+	// is still listed as idle for a while, and takes nothing more.
 	LastJobFinished time.Time
 }
 

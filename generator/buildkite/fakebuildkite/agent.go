@@ -1,9 +1,7 @@
 package fakebuildkite
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -24,7 +22,24 @@ type Agent struct {
 	IdleTimeout time.Duration
 	// AfterJob is --disconnect-after-job.
 	AfterJob bool
+	// Linger is how long an agent with AfterJob stays connected, without a job,
+	// when it has finished its one. It takes nothing more: it says so with
+	// ignore_agent_in_dispatches when it finishes the job. Zero leaves at once,
+	// as an agent does that streams with 3.128 or later. See [LingerPolling].
+	Linger time.Duration
 }
+
+// How long an agent that leaves after its job lingers, in the mean. Run with
+// buildkite-agent 3.138.2 (docs/agent-job.md) and, for what is older, read in
+// buildkite/agent pull request 3994.
+const (
+	// LingerPolling is for an agent that polls: it leaves at the next ping, 2.1
+	// to 8.9 seconds later.
+	LingerPolling = 5700 * time.Millisecond
+	// LingerOldStreaming is for one that streams with 3.122 to 3.127: it leaves
+	// when the stream is made anew, 57 to 60 seconds later.
+	LingerOldStreaming = 58 * time.Second
+)
 
 // The reasons for which an agent has left.
 const (
@@ -47,14 +62,17 @@ type agent struct {
 	queues  []*queue
 	tags    []string // the queue's among them
 
-	state   string // connected, stopping, disconnected, stopped, lost
+	state   string // never_connected, connected, stopping, disconnected, stopped, lost
 	silent  bool   // its process is gone, and Buildkite does not know yet
+	spent   bool   // it has had its one job, and takes no other
 	paused  bool
+	remote  *remote // set when a real agent is behind it
 	job     *job
 	jobs    int
 	stamp   int // moves on whenever the agent becomes idle or busy
 	idle    time.Duration
 	reason  string
+	created time.Time // registered
 	connect time.Time
 	since   time.Time // idle since, while idle
 	ended   time.Time
@@ -64,58 +82,9 @@ type agent struct {
 	encoded []byte
 }
 
-// Connect registers an agent and returns its identifier. In a cluster, an
-// agent whose queue does not exist, or who names none where there is no
-// default queue, is refused: it never appears (docs agent/queues.md "Clusters
-// without a default self-hosted queue configured").
-func (s *Server) Connect(spec Agent) (string, error) {
-	var a *agent
-	var err error
-	s.do(func() { a, err = s.connectAgent(spec) })
-	if err != nil {
-		return "", err
-	}
-	return a.id, nil
-}
-
-func (s *Server) connectAgent(spec Agent) (*agent, error) {
-	c := s.cluster(spec.Cluster)
-	spec.Tags = slices.Clone(spec.Tags)
-	tags := slices.Clone(spec.Tags)
-	var queues []*queue
-	for _, tag := range tags {
-		if key, ok := strings.CutPrefix(tag, "queue="); ok {
-			queues = append(queues, c.queue(key))
-		}
-	}
-	if len(queues) == 0 {
-		if c.id != "" && c.def == nil {
-			return nil, fmt.Errorf("registering agent: the cluster %q has no default queue", c.name)
-		}
-		tags = append(tags, "queue="+c.defaultKey())
-		queues = append(queues, c.queue(c.defaultKey()))
-	}
-	if c.id != "" && (len(queues) > 1 || queues[0].id == "") {
-		return nil, fmt.Errorf("registering agent: one queue of the cluster %q is wanted, not %v", c.name, tags)
-	}
-	a := &agent{
-		id: s.id('a'), spec: spec, cluster: c, queues: queues, tags: tags,
-		state: "connected", connect: s.now,
-	}
-	a.seq = s.seq
-	if a.spec.Name == "" {
-		a.spec.Name = fmt.Sprintf("agent-%d", len(s.agents)+1)
-	}
-	s.agents = append(s.agents, a)
-	s.agentByID[a.id] = a
-	s.connected = append(s.connected, a)
-	s.enterIdle(a)
-	return a, nil
-}
-
 // mayWork reports whether the agent would take a job now.
 func (a *agent) mayWork() bool {
-	return a.state == "connected" && a.job == nil && !a.silent && !a.paused
+	return a.state == "connected" && a.job == nil && !a.silent && !a.paused && !a.spent
 }
 
 // before reports whether a is given work before b: higher priority, then the
@@ -152,7 +121,12 @@ func (s *Server) enterIdle(a *agent) {
 		q.idle = slices.Insert(q.idle, i, a)
 	}
 	s.dispatchAgent(a)
-	if a.spec.IdleTimeout <= 0 || a.job != nil {
+	s.startIdleTimeout(a)
+}
+
+// startIdleTimeout begins an idle agent's idle time-out, from now on.
+func (s *Server) startIdleTimeout(a *agent) {
+	if a.spec.IdleTimeout <= 0 || a.job != nil || a.paused {
 		return
 	}
 	stamp := a.stamp
@@ -191,11 +165,31 @@ func (s *Server) freeAgent(j *job, passed bool) {
 	switch {
 	case a.silent:
 	case a.state == "stopping":
-		s.endAgent(a, "stopped", EndedStopped)
-	case a.spec.AfterJob && !a.paused:
-		s.endAgent(a, "disconnected", EndedAfterJob)
+		if a.remote == nil { // a real agent says when it goes
+			s.endAgent(a, "stopped", EndedStopped)
+		}
+	case a.spec.AfterJob:
+		s.linger(a)
 	default:
 		s.enterIdle(a)
+	}
+}
+
+// linger lets an agent that has had its one job stay connected for a while. A
+// paused one stays until it is resumed.
+func (s *Server) linger(a *agent) {
+	a.spent = true
+	end := func() {
+		if !a.silent && !a.paused {
+			s.endAgent(a, "disconnected", EndedAfterJob)
+		}
+	}
+	switch {
+	case a.remote != nil: // it says when it goes
+	case a.spec.Linger > 0:
+		s.schedule(s.now.Add(a.spec.Linger), end)
+	default:
+		end()
 	}
 }
 
@@ -208,6 +202,7 @@ func (s *Server) endAgent(a *agent, state, reason string) {
 		s.leaveIdle(a)
 	}
 	a.state, a.reason, a.ended = state, reason, s.now
+	a.wake()
 	a.stamp++
 	a.encoded = nil
 	if i := slices.Index(s.connected, a); i >= 0 {
@@ -238,62 +233,12 @@ func (s *Server) StopAgent(id string) {
 		if a == nil || a.state != "connected" {
 			return
 		}
-		if a.job == nil {
+		if a.job == nil && a.remote == nil {
 			s.endAgent(a, "stopped", EndedStopped)
 			return
 		}
 		a.state = "stopping"
 		a.encoded = nil
-	})
-}
-
-// PauseAgent stops dispatch to one agent; an ephemeral agent then stays
-// connected until it is resumed (docs agent/self_hosted/pausing_and_resuming.md).
-func (s *Server) PauseAgent(id string) {
-	s.do(func() {
-		if a := s.agentByID[id]; a != nil && a.state == "connected" {
-			a.paused = true
-			a.encoded = nil
-		}
-	})
-}
-
-// ResumeAgent undoes [Server.PauseAgent]. An ephemeral agent that is idle
-// leaves when it is resumed: same page.
-func (s *Server) ResumeAgent(id string) {
-	s.do(func() {
-		a := s.agentByID[id]
-		if a == nil || !a.paused {
-			return
-		}
-		a.paused = false
-		a.encoded = nil
-		switch {
-		case a.job != nil:
-		case a.spec.AfterJob || a.spec.IdleTimeout > 0:
-			s.endAgent(a, "disconnected", EndedIdle)
-		default:
-			s.dispatchAgent(a)
-		}
-	})
-}
-
-// LoseAgent ends an agent's process without a word, as a node that dies does.
-// Buildkite lists it as connected until it has been silent for too long; then
-// it is lost, and its job has failed.
-func (s *Server) LoseAgent(id string) {
-	s.do(func() {
-		a := s.agentByID[id]
-		if a == nil || a.silent || !a.ended.IsZero() {
-			return
-		}
-		a.silent = true
-		s.schedule(s.now.Add(s.opts.LostAfter), func() {
-			j := a.job
-			s.endAgent(a, "lost", EndedLost)
-			if j != nil && (j.state == stateAssigned || j.state == stateRunning) {
-				s.endJob(j, false)
-			}
-		})
+		a.wake()
 	})
 }

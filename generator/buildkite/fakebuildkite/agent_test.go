@@ -45,7 +45,32 @@ func TestAgentEnds(t *testing.T) {
 		{"paused and resumed", agent{AfterJob: true, IdleTimeout: time.Minute}, func(s *fakebuildkite.Server, id string) {
 			s.PauseAgent(id)
 			s.At(start.Add(time.Hour), func() { s.ResumeAgent(id) })
-		}, "idle", 0, time.Hour},
+		}, "idle", 0, time.Hour + time.Minute},
+		{"paused for less than its time-out, twice", agent{IdleTimeout: time.Minute}, func(s *fakebuildkite.Server, id string) {
+			for _, at := range []time.Duration{0, 40 * time.Second} {
+				s.At(start.Add(at), func() { s.PauseAgent(id) })
+				s.At(start.Add(at+10*time.Second), func() { s.ResumeAgent(id) })
+			}
+		}, "idle", 0, 110 * time.Second},
+		{"lingers", agent{AfterJob: true, Linger: fakebuildkite.LingerOldStreaming, IdleTimeout: time.Second}, func(s *fakebuildkite.Server, _ string) {
+			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Parallelism: 2}}})
+		}, "job", 1, time.Hour + 58*time.Second},
+		{"stopped while it lingers", agent{AfterJob: true, Linger: time.Minute}, func(s *fakebuildkite.Server, id string) {
+			s.CreateBuild(build{Steps: []step{{Duration: time.Hour}}})
+			s.At(start.Add(time.Hour+time.Second), func() { s.StopAgent(id) })
+		}, "stopped", 1, time.Hour + time.Second},
+		{"paused while it lingers", agent{AfterJob: true, Linger: time.Minute}, func(s *fakebuildkite.Server, id string) {
+			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Parallelism: 2}}})
+			s.At(start.Add(time.Hour+time.Second), func() { s.PauseAgent(id) })
+			s.At(start.Add(2*time.Hour), func() { s.ResumeAgent(id) })
+		}, "job", 1, 2 * time.Hour},
+		{"lost while it lingers", agent{AfterJob: true, Linger: time.Minute}, func(s *fakebuildkite.Server, id string) {
+			s.CreateBuild(build{Steps: []step{{Duration: time.Hour}}})
+			s.At(start.Add(time.Hour+time.Second), func() { s.LoseAgent(id) })
+		}, "lost", 1, time.Hour + 4*time.Minute},
+		{"lost, and noticed a minute later", agent{}, func(s *fakebuildkite.Server, id string) {
+			s.At(start.Add(time.Second), func() { s.LoseAgent(id) })
+		}, "lost", 0, 4 * time.Minute},
 		{"paused during its job", agent{AfterJob: true}, func(s *fakebuildkite.Server, id string) {
 			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Parallelism: 2}}})
 			s.PauseAgent(id)

@@ -38,6 +38,8 @@ type Step struct {
 	// Duration is how long each job runs, or a trigger step without a Build
 	// takes.
 	Duration time.Duration
+	// Command is what a real agent runs; for it, Duration and Fail mean nothing.
+	Command string
 	// Fail is how many attempts of each job fail before one passes; negative
 	// fails them all.
 	Fail int

@@ -3,6 +3,7 @@ package fakebuildkite
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -23,10 +24,19 @@ func message(status int, text string) answer {
 	return answer{status: status, body: encode(map[string]string{"message": text})}
 }
 
-// ServeHTTP answers as api.buildkite.com does.
+// ServeHTTP answers as api.buildkite.com does, and below /v3 as
+// agent.buildkite.com.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.opts.BeforeRequest != nil {
 		s.opts.BeforeRequest(r)
+	}
+	var body []byte // an agent's: REST is read only
+	switch agents := strings.HasPrefix(r.URL.Path, "/v3/"); {
+	case r.URL.Path == streamPath:
+		s.stream(w, r)
+		return
+	case agents && r.Body != nil:
+		body, _ = io.ReadAll(r.Body) // half a request is odd JSON
 	}
 	s.mu.Lock()
 	header := http.Header{
@@ -44,10 +54,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a = message(f.Status, http.StatusText(f.Status))
 	case f != nil && f.Body != "":
 		a = answer{status: max(f.Status, http.StatusOK), body: []byte(f.Body)}
+	case strings.HasPrefix(r.URL.Path, "/v3/"):
+		a = s.answerAgent(r, body)
 	default:
 		a = s.answer(r, header)
 	}
-	s.mu.Unlock()
+	s.unlock()
 	for name, values := range header {
 		w.Header()[name] = values
 	}
@@ -138,7 +150,7 @@ func (s *Server) route(r *http.Request, path []string) answer {
 		}
 		queues := s.clusters[i].queues
 		return s.page(r, "queues", len(queues), func(i int) []byte {
-			return encode(queueJSON{ID: queues[i].id, Key: queues[i].key, DispatchPaused: queues[i].paused})
+			return encode(queueJSON{ID: queues[i].id, Key: queues[i].key, DispatchPaused: queues[i].paused, Hosted: queues[i].hosted})
 		})
 	}
 	return message(http.StatusNotFound, "Not Found")

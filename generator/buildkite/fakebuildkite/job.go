@@ -50,6 +50,7 @@ type job struct {
 
 	encoded []byte
 	url     string // its page, once somebody asked
+	log     []byte // what a real agent has sent
 }
 
 func (s *Server) newJob(b *build, step *Step, part int) *job {
@@ -94,7 +95,7 @@ func route(c *cluster, rules []string) ([]string, *queue) {
 	match := slices.Clone(rules)
 	for _, rule := range rules {
 		if key, ok := strings.CutPrefix(rule, "queue="); ok {
-			if key == "*" {
+			if key == "*" || key == "" {
 				return match, c.any
 			}
 			return match, c.queue(key)
@@ -182,6 +183,10 @@ func (s *Server) assign(j *job, a *agent) {
 	j.agent, a.job = a, j
 	s.set(j, stateAssigned)
 	s.begin(j.build)
+	if a.remote != nil { // it accepts and starts the job itself
+		a.wake()
+		return
+	}
 	if s.opts.Poll <= 0 {
 		s.startJob(j, a)
 		return
@@ -207,6 +212,9 @@ func (s *Server) begin(b *build) {
 func (s *Server) startJob(j *job, a *agent) {
 	j.started = s.now
 	s.set(j, stateRunning)
+	if a.remote != nil {
+		return
+	}
 	s.schedule(s.now.Add(j.step.Duration), func() {
 		if j.state == stateRunning && j.agent == a && !a.silent {
 			s.endJob(j, j.step.Fail >= 0 && j.attempt >= j.step.Fail)
@@ -325,6 +333,7 @@ func (s *Server) cancelJob(j *job) {
 		j.agent = nil
 		s.conclude(j, stateCanceled)
 		a.job = nil
+		a.wake()
 		s.enterIdle(a)
 	case stateRunning:
 		s.set(j, stateCanceling)
@@ -335,9 +344,11 @@ func (s *Server) cancelJob(j *job) {
 				s.settle(j.build)
 			}
 		}
-		if s.opts.CancelTime > 0 {
+		switch {
+		case j.agent.remote != nil: // it asks, and ends its command
+		case s.opts.CancelTime > 0:
 			s.schedule(s.now.Add(s.opts.CancelTime), end)
-		} else {
+		default:
 			end()
 		}
 	}

@@ -69,11 +69,16 @@ type agentJSON struct {
 	ConnectionState   string        `json:"connection_state"`
 	Version           string        `json:"version"`
 	CreatedAt         *string       `json:"created_at"`
-	Job               *agentJobJSON `json:"job,omitempty"`
+	Queue             string        `json:"queue"` // since June 2026
+	ConnectedAt       *string       `json:"connected_at"`
+	DisconnectedAt    *string       `json:"disconnected_at"`
+	LostAt            *string       `json:"lost_at"`
+	StoppedAt         *string       `json:"stopped_at"`
+	Job               *agentJobJSON `json:"job"`
 	LastJobFinishedAt *string       `json:"last_job_finished_at"`
 	Priority          *int          `json:"priority"`
 	MetaData          []string      `json:"meta_data"`
-	Paused            bool          `json:"paused,omitempty"`
+	Paused            bool          `json:"paused"` // not documented, see [Server.PauseAgent]
 }
 
 type agentJobJSON struct {
@@ -92,7 +97,12 @@ type queueJSON struct {
 	ID             string `json:"id"`
 	Key            string `json:"key"`
 	DispatchPaused bool   `json:"dispatch_paused"`
+	Hosted         bool   `json:"hosted,omitempty"`
 }
+
+// agentVersion is the version of agents that are only simulated: the image's in
+// the base.
+const agentVersion = "3.138.2"
 
 // stamp is a time as the API writes it; null when it has not come.
 func stamp(t time.Time) *string {
@@ -216,10 +226,21 @@ func (s *Server) encodeAgent(a *agent) []byte {
 
 func (s *Server) agentRecordJSON(a *agent) agentJSON {
 	record := agentJSON{
-		ID: a.id, Name: a.spec.Name, ConnectionState: a.state, Version: "3.103.0",
+		ID: a.id, Name: a.spec.Name, ConnectionState: a.state, Version: agentVersion,
 		WebURL:    fmt.Sprintf("https://buildkite.com/organizations/%s/agents/%s", s.opts.Org, a.id),
-		CreatedAt: stamp(a.connect), LastJobFinishedAt: stamp(a.lastJob),
-		MetaData: append([]string{}, a.spec.Tags...), Paused: a.paused,
+		CreatedAt: stamp(a.created), ConnectedAt: stamp(a.connect), LastJobFinishedAt: stamp(a.lastJob),
+		MetaData: append([]string{}, a.spec.Tags...), Paused: a.paused, Queue: a.queues[0].key,
+	}
+	if a.remote != nil {
+		record.Version = a.remote.build
+	}
+	switch a.state {
+	case "disconnected":
+		record.DisconnectedAt = stamp(a.ended)
+	case "lost":
+		record.LostAt = stamp(a.ended)
+	case "stopped":
+		record.StoppedAt = stamp(a.ended)
 	}
 	if a.cluster.id != "" {
 		record.WebURL = fmt.Sprintf("https://buildkite.com/organizations/%s/clusters/%s/queues/%s/agents/%s",

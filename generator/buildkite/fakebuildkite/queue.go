@@ -16,7 +16,7 @@ type cluster struct {
 	all      []*queue // and those that are only named
 	byKey    map[string]*queue
 	def      *queue
-	// any holds the jobs whose rule is queue=*.
+	// any holds the jobs whose rule is queue=* or queue=.
 	any *queue
 }
 
@@ -26,6 +26,7 @@ type queue struct {
 	id, key string
 	cluster *cluster
 	paused  bool
+	hosted  bool
 	buckets []*bucket
 	idle    []*agent
 }
@@ -52,9 +53,37 @@ func (s *Server) AddCluster(name string) string {
 	return c.id
 }
 
+// AddDefaultCluster adds what a new organisation has: the cluster "Default
+// cluster" with nine queues, of which linux-small is the default and none is
+// called default (docs agent/queues/managing.md "Setting up queues"). The docs
+// call the default of a personal account hosted, and the others by images that
+// only hosted agents have: here all nine are.
+func (s *Server) AddDefaultCluster() string {
+	id := s.AddCluster("Default cluster")
+	for _, key := range []string{
+		"linux-small", "linux-medium", "linux-large", "macos-medium", "macos-large",
+		"macos-14-medium", "macos-15-medium", "macos-26-medium", "macos-27-medium",
+	} {
+		s.AddHostedQueue(id, key)
+	}
+	return id
+}
+
+// AddHostedQueue adds a queue of Buildkite hosted agents, which no other agent
+// can join (docs apis/rest_api/clusters/queues.md "Create a Buildkite hosted
+// queue"). Hosted agents are not simulated: its jobs wait.
+func (s *Server) AddHostedQueue(clusterID, key string) string {
+	id := s.AddQueue(clusterID, key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cluster(clusterID).queue(key).hosted = true
+	return id
+}
+
 // AddQueue adds a queue to a cluster, by the cluster's identifier, and returns
-// the queue's. The first queue of a cluster becomes its default, as for a new
-// organisation (docs agent/queues/managing.md); see [Server.SetDefaultQueue].
+// the queue's. The first queue of a cluster becomes its default, as in a cluster
+// that the interface makes (docs agent/queues/managing.md); see
+// [Server.SetDefaultQueue].
 func (s *Server) AddQueue(clusterID, key string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,14 +169,14 @@ func (s *Server) cluster(id string) *cluster {
 }
 
 // satisfies reports whether an agent with these tags may run a job with this
-// rule: the tag is there, or the rule is key=* and the key is. A rule that is
-// only "*", as in the documentation's samples, asks for nothing (docs
+// rule: the tag is there, or the rule is key=* or key= and the key is. A rule
+// that is only "*", as in the documentation's samples, asks for nothing (docs
 // agent/cli/reference/start.md "Agent targeting").
 func satisfies(tags []string, rule string) bool {
 	if rule == "*" {
 		return true
 	}
-	key, wild := strings.CutSuffix(rule, "=*")
+	key, wild := strings.CutSuffix(strings.TrimSuffix(rule, "*"), "=")
 	for _, tag := range tags {
 		if tag == rule || wild && strings.HasPrefix(tag, key+"=") {
 			return true

@@ -137,7 +137,7 @@ func (s *Server) agentRecord(a *agent) AgentRecord {
 	}
 	if a.job != nil {
 		r.Job = a.job.id
-	} else if a.ended.IsZero() {
+	} else if a.ended.IsZero() && !a.spent {
 		r.Idle += s.now.Sub(a.since)
 	}
 	return r

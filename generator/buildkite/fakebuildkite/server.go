@@ -44,8 +44,8 @@ type Options struct {
 	// and starts at its agent's next poll. Zero starts it at once, as streaming
 	// dispatch does (docs agent/self_hosted/configure/job_dispatch.md).
 	Poll time.Duration
-	// LostAfter is how long a silent agent still counts as connected; zero
-	// means three minutes.
+	// LostAfter is how long an agent may be silent before it is taken for lost;
+	// zero means three minutes. That is noticed up to a minute later.
 	LostAfter time.Duration
 	// CancelTime is how long a running job takes to end when it is cancelled;
 	// zero ends it at once.
@@ -60,6 +60,12 @@ type Options struct {
 	// beyond gives the documented 400. Zero means no limit: the real number is
 	// not documented.
 	MaxDepth int
+	// AgentInterval is how often a real agent is told to ping, to send a
+	// heartbeat and to ask about its job, in whole seconds; zero means ten. What
+	// Buildkite tells is not documented.
+	AgentInterval time.Duration
+	// NoStreaming lets real agents poll.
+	NoStreaming bool
 	// OnAgentEnd is called when an agent has left, for whatever reason, at the
 	// simulated moment it left. It may call the server.
 	OnAgentEnd func(AgentRecord)
@@ -91,9 +97,12 @@ type Server struct {
 	active   []*build       // unfinished, in order of creation
 	finished []finish       // in order of finishing
 
-	agents    []*agent
-	agentByID map[string]*agent
-	connected []*agent // in order of connecting
+	agents     []*agent // that have connected
+	agentByID  map[string]*agent
+	connected  []*agent // in order of connecting
+	registered int
+	away       []absence
+	tokens     map[string]*cluster // agent token's cluster
 
 	faults  []*Fault
 	odd     map[string][]string
@@ -114,17 +123,22 @@ func New(opts Options) *Server {
 	if opts.Now.IsZero() {
 		opts.Now = time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
 	}
+	opts.Now = opts.Now.UTC()
+	if opts.AgentInterval == 0 {
+		opts.AgentInterval = defaultAgentInterval
+	}
 	if opts.LostAfter == 0 {
 		opts.LostAfter = 3 * time.Minute
 	}
 	s := &Server{
 		opts:      opts,
-		now:       opts.Now.UTC(),
+		now:       opts.Now,
 		groups:    map[string]*group{},
 		jobByID:   map[string]*job{},
 		byID:      map[string]*build{},
 		numbers:   map[string]int{},
 		agentByID: map[string]*agent{},
+		tokens:    map[string]*cluster{},
 		odd:       map[string][]string{},
 	}
 	if opts.PlanConcurrency > 0 {
@@ -188,6 +202,11 @@ func (s *Server) At(t time.Time, f func()) {
 func (s *Server) do(f func()) {
 	s.mu.Lock()
 	f()
+	s.unlock()
+}
+
+// unlock gives the lock back and then makes the calls that were left.
+func (s *Server) unlock() {
 	after := s.after
 	s.after = nil
 	s.mu.Unlock()

@@ -99,7 +99,7 @@ func happen(r *rand.Rand, s *fakebuildkite.Server, home string) {
 	}
 	tags := [][]string{nil, {"queue=fast", "size=2"}, {"queue=slow", "os=linux", "dispatch=d", "index=1"}, {"queue=large", "size=9"}}
 	for range r.IntN(5) {
-		id, err := s.Connect(agent{Cluster: home, Tags: tags[r.IntN(len(tags))], AfterJob: r.IntN(3) > 0, IdleTimeout: seconds(240)})
+		id, err := s.Connect(agent{Cluster: home, Tags: tags[r.IntN(len(tags))], AfterJob: r.IntN(3) > 0, Linger: seconds(60), IdleTimeout: seconds(240)})
 		if err != nil {
 			continue // the cluster has no such queue
 		}

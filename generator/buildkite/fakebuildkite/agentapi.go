@@ -1,0 +1,259 @@
+package fakebuildkite
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The Agent API, as far as buildkite-agent start needs it: a real agent can be
+// pointed at [Server.ServeHTTP] with --endpoint …/v3. Only the tokens are
+// documented (docs agent/self_hosted/tokens.md); every request and answer is
+// read in buildkite/agent 3.138.2, api/*.go, and was exchanged with that agent
+// by the tests in testdata/agent. The texts of refusals are this package's own.
+//
+// A real agent lives in real time: the caller moves the clock along with it
+// (see [Server.AdvanceTo]). Its jobs take as long as their commands do.
+
+// remote is what Buildkite knows of an agent that speaks to it over HTTP.
+type remote struct {
+	heard  time.Time     // its last heartbeat
+	change chan struct{} // wakes its stream
+	build  string        // its version
+}
+
+// wake tells a real agent that streams that something has changed for it.
+func (a *agent) wake() {
+	if a.remote == nil {
+		return
+	}
+	select {
+	case a.remote.change <- struct{}{}:
+	default:
+	}
+}
+
+// AddAgentToken makes a token with which agents register in a cluster, by the
+// cluster's identifier; empty is unclustered (docs agent/self_hosted/tokens.md).
+func (s *Server) AddAgentToken(clusterID, token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens[token] = s.cluster(clusterID)
+}
+
+// JobLog returns what a real agent has sent of a job's log.
+func (s *Server) JobLog(id string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if j := s.jobByID[id]; j != nil {
+		return string(j.log)
+	}
+	return ""
+}
+
+// sessionToken is what an agent shows once it is registered.
+func (a *agent) sessionToken() string { return "session-" + a.id }
+
+// call is one request of an agent.
+type call struct {
+	agent *agent
+	body  []byte
+	job   *job
+	gzip  bool
+}
+
+// decode reads the request; what is missing or odd is left zero.
+func (c call) decode(into any) { _ = json.Unmarshal(c.body, into) }
+
+// answerAgent authenticates an agent's request and routes it.
+func (s *Server) answerAgent(r *http.Request, body []byte) answer {
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Token ")
+	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/v3/"), "/")
+	if route := r.Method + " " + path[0]; route == "POST register" || route == "POST connect" {
+		if s.refusesAgents() {
+			return message(http.StatusServiceUnavailable, "Service Unavailable")
+		}
+	}
+	if r.Method == http.MethodPost && path[0] == "register" {
+		c, ok := s.tokens[token]
+		if !ok {
+			return message(http.StatusUnauthorized, "Invalid agent token")
+		}
+		return s.apiRegister(c, body)
+	}
+	c := call{agent: s.agentByID[strings.TrimPrefix(token, "session-")], body: body}
+	if c.agent == nil || c.agent.remote == nil || token != c.agent.sessionToken() {
+		return message(http.StatusUnauthorized, "Invalid access token")
+	}
+	c.gzip = r.Header.Get("Content-Encoding") == "gzip"
+	key := r.Method + " " + path[0]
+	if path[0] == "jobs" && len(path) > 1 {
+		if c.job = s.jobByID[path[1]]; c.job == nil {
+			return message(http.StatusNotFound, "No job found")
+		}
+		path[1] = "ID"
+		key = r.Method + " " + strings.Join(path, "/")
+	}
+	handle, ok := agentCalls[key]
+	if !ok {
+		return message(http.StatusNotFound, "Not Found")
+	}
+	reply, err := handle(s, c)
+	if err != nil {
+		return message(http.StatusUnprocessableEntity, err.Error())
+	}
+	return answer{status: http.StatusOK, body: encode(reply)}
+}
+
+// none is an answer without content.
+type none struct{}
+
+// agentCalls are the requests of an agent that has registered.
+var agentCalls = map[string]func(*Server, call) (any, error){
+	"POST connect":              (*Server).apiConnect,    // api/agents.go Connect
+	"POST disconnect":           (*Server).apiDisconnect, // api/agents.go Disconnect
+	"POST stop":                 (*Server).apiStop,       // api/agents.go Stop
+	"GET ping":                  (*Server).apiPing,       // api/pings.go Ping
+	"POST heartbeat":            (*Server).apiHeartbeat,  // api/heartbeats.go Heartbeat
+	"GET jobs/ID":               (*Server).apiJobState,   // api/jobs.go GetJobState
+	"PUT jobs/ID/accept":        (*Server).apiAccept,     // api/jobs.go AcceptJob
+	"PUT jobs/ID/start":         (*Server).apiStart,      // api/jobs.go StartJob
+	"PUT jobs/ID/finish":        (*Server).apiFinish,     // api/jobs.go FinishJob
+	"POST jobs/ID/chunks":       (*Server).apiChunk,      // api/chunks.go UploadChunk
+	"POST jobs/ID/header_times": (*Server).apiNothing,    // api/header_times.go SaveHeaderTimes
+}
+
+func (s *Server) apiNothing(call) (any, error) { return none{}, nil }
+
+// apiRegister is api/agents.go Register. Buildkite replaces %hostname in the
+// name, and the priority is a string: run with buildkite-agent 3.138.2, see
+// docs/agent-job.md. An agent that cannot be taken gets 422, and ends.
+func (s *Server) apiRegister(c *cluster, body []byte) answer {
+	var request struct {
+		Name     string   `json:"name"`
+		Hostname string   `json:"hostname"`
+		Priority string   `json:"priority"`
+		Version  string   `json:"version"`
+		Tags     []string `json:"meta_data"`
+	}
+	if err := json.Unmarshal(body, &request); err != nil {
+		return message(http.StatusUnprocessableEntity, "the registration is no JSON")
+	}
+	priority, err := strconv.Atoi(request.Priority)
+	if err != nil && request.Priority != "" {
+		return message(http.StatusUnprocessableEntity, "the priority is no number")
+	}
+	a, err := s.registerAgent(Agent{
+		Name:    strings.ReplaceAll(request.Name, "%hostname", request.Hostname),
+		Cluster: c.id, Tags: request.Tags, Priority: priority,
+	})
+	if err != nil {
+		return message(http.StatusUnprocessableEntity, err.Error())
+	}
+	a.remote = &remote{change: make(chan struct{}, 1), build: request.Version}
+	return answer{status: http.StatusOK, body: encode(map[string]any{
+		"id": a.id, "name": a.spec.Name, "access_token": a.sessionToken(), "meta_data": a.tags,
+		"ping_interval":       s.opts.AgentInterval / time.Second,
+		"heartbeat_interval":  s.opts.AgentInterval / time.Second,
+		"job_status_interval": s.opts.AgentInterval / time.Second,
+	})}
+}
+
+func (s *Server) apiConnect(c call) (any, error) {
+	if c.agent.state != "never_connected" {
+		return nil, fmt.Errorf("the agent is %s", c.agent.state)
+	}
+	c.agent.remote.heard = s.now
+	s.connectAgent(c.agent)
+	s.watch(c.agent)
+	return none{}, nil
+}
+
+// watch lets an agent be lost when its heartbeats stop.
+func (s *Server) watch(a *agent) {
+	heard := a.remote.heard
+	s.schedule(s.noticed(heard), func() {
+		switch {
+		case !a.ended.IsZero():
+		case a.remote.heard.Equal(heard):
+			a.silent = true
+			s.loseAgent(a)
+		default:
+			s.watch(a)
+		}
+	})
+}
+
+// apiDisconnect lets an agent go. A job that it was given and has not accepted
+// goes to another.
+func (s *Server) apiDisconnect(c call) (any, error) {
+	a, j := c.agent, c.agent.job
+	a.silent = true // says no more
+	switch {
+	case a.state == "stopping":
+		s.endAgent(a, "stopped", EndedStopped)
+	case a.spent:
+		s.endAgent(a, "disconnected", EndedAfterJob)
+	default:
+		s.endAgent(a, "disconnected", EndedIdle)
+	}
+	switch {
+	case j == nil:
+	case j.state == stateAssigned:
+		a.job, j.agent = nil, nil
+		s.set(j, stateScheduled)
+		s.dispatchJob(j)
+	case j.state == stateRunning || j.state == stateCanceling:
+		s.endJob(j, false)
+	}
+	return none{}, nil
+}
+
+// apiStop says that an agent finishes its job and leaves: it was sent SIGTERM.
+func (s *Server) apiStop(c call) (any, error) {
+	if c.agent.state == "connected" {
+		c.agent.state = "stopping"
+		c.agent.encoded = nil
+	}
+	return none{}, nil
+}
+
+// order is what an agent is to do next: the action of a ping and of a message
+// on the stream.
+func (a *agent) order() (action string, j *job) {
+	switch {
+	case !a.ended.IsZero() || a.state == "stopping":
+		return "disconnect", nil
+	case a.paused:
+		return "pause", nil
+	case a.job != nil && a.job.state == stateAssigned:
+		return "", a.job
+	}
+	return "", nil
+}
+
+func (s *Server) apiPing(c call) (any, error) {
+	action, j := c.agent.order()
+	reply := map[string]any{"action": action}
+	if j != nil {
+		reply["job"] = map[string]any{"id": j.id, "state": j.apiState()}
+	}
+	return reply, nil
+}
+
+func (s *Server) apiHeartbeat(c call) (any, error) {
+	var beat struct {
+		SentAt string `json:"sent_at"`
+	}
+	c.decode(&beat)
+	c.agent.remote.heard = s.now
+	return map[string]string{"sent_at": beat.SentAt, "received_at": s.now.Format(time.RFC3339Nano)}, nil
+}
+
+// errNotYours answers an agent that accepts, starts or finishes a job that it
+// does not have, as when it was cancelled meanwhile.
+var errNotYours = errors.New("the job is not this agent's")

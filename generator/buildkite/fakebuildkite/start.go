@@ -1,0 +1,222 @@
+package fakebuildkite
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// How often and how long an agent tries to register and to connect, when it is
+// answered with 429 or 5xx or not at all: buildkite/agent core/client.go,
+// Register and Connect of 3.138.2, and run, see docs/agent-job.md.
+const (
+	RegisterTries = 30
+	RegisterEvery = 10 * time.Second
+	ConnectTries  = 10
+	ConnectEvery  = 5 * time.Second
+)
+
+// The errors of an agent that does not start.
+var (
+	// ErrAway is every answer while Buildkite refuses agents; they try again.
+	ErrAway = errors.New("503: Buildkite answers no agent now")
+	// ErrLeaseOver ended an agent that registered after its lease.
+	ErrLeaseOver = errors.New("the hook agent-startup: the lease is over")
+)
+
+// absence is a time in which no agent can register or connect.
+type absence struct{ from, until time.Time }
+
+// RefuseAgents lets every attempt to register or to connect fail from one
+// moment until another, as when Buildkite or the way to it is down. Agents that
+// are connected stay so.
+func (s *Server) RefuseAgents(from, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away = append(s.away, absence{from, until})
+}
+
+func (s *Server) refusesAgents() bool {
+	return slices.ContainsFunc(s.away, func(a absence) bool {
+		return !s.now.Before(a.from) && s.now.Before(a.until)
+	})
+}
+
+// Start is one run of buildkite-agent start, up to its connecting.
+type Start struct {
+	Agent Agent
+	// NotAfter is what the agent's hook agent-startup compares the clock with,
+	// between registering and connecting; zero means that there is no hook.
+	NotAfter time.Time
+	// Done is called at the simulated moment at which the agent has connected,
+	// with its identifier, or has given up, with the reason: then its process
+	// has ended with exit code 1. It may call the server.
+	Done func(id string, err error)
+}
+
+// Start plays the start of an agent: it registers, tries again while it is
+// refused, runs its hook, and connects, again with retries. So an agent that
+// was started within its lease may come five and a half minutes later. The
+// function that is returned ends the process before it has connected.
+func (s *Server) Start(start Start) (stop func()) {
+	r := &run{server: s, start: start}
+	s.do(func() { r.register(1) })
+	return func() { s.do(func() { r.stopped = true }) }
+}
+
+// run is an agent that is starting.
+type run struct {
+	server  *Server
+	start   Start
+	agent   *agent
+	stopped bool
+}
+
+func (r *run) register(try int) {
+	s := r.server
+	if s.refusesAgents() {
+		r.again(try, RegisterTries, RegisterEvery, r.register)
+		return
+	}
+	a, err := s.registerAgent(r.start.Agent)
+	switch {
+	case err != nil: // 422, say: not tried again
+		r.done(err)
+	case !r.start.NotAfter.IsZero() && s.now.Truncate(time.Second).After(r.start.NotAfter):
+		r.done(ErrLeaseOver) // it stays registered, and has never connected
+	default:
+		r.agent = a
+		r.connect(1)
+	}
+}
+
+func (r *run) connect(try int) {
+	if r.server.refusesAgents() {
+		r.again(try, ConnectTries, ConnectEvery, r.connect)
+		return
+	}
+	r.server.connectAgent(r.agent)
+	r.done(nil)
+}
+
+// again tries once more, or gives up.
+func (r *run) again(try, tries int, every time.Duration, attempt func(int)) {
+	s := r.server
+	if try == tries {
+		r.done(ErrAway)
+		return
+	}
+	s.schedule(s.now.Add(every), func() {
+		if !r.stopped {
+			attempt(try + 1)
+		}
+	})
+}
+
+func (r *run) done(err error) {
+	if r.start.Done == nil {
+		return
+	}
+	id := ""
+	if err == nil {
+		id = r.agent.id
+	}
+	r.server.after = append(r.server.after, func() { r.start.Done(id, err) })
+}
+
+// Connect registers an agent, connects it at once and returns its identifier.
+// In a cluster, an agent whose queue does not exist or is hosted, or who names
+// none where there is no default queue, is refused: it never appears (docs
+// agent/queues.md "Clusters without a default self-hosted queue configured").
+func (s *Server) Connect(spec Agent) (string, error) {
+	var id string
+	var err error
+	s.do(func() {
+		var a *agent
+		if s.refusesAgents() {
+			err = ErrAway
+		} else if a, err = s.registerAgent(spec); err == nil {
+			s.connectAgent(a)
+			id = a.id
+		}
+	})
+	return id, err
+}
+
+// Register registers an agent and does not connect it: it has an identifier and
+// is in no list (docs apis/rest_api/agents.md, never_connected).
+func (s *Server) Register(spec Agent) (string, error) {
+	var a *agent
+	var err error
+	s.do(func() {
+		if err = ErrAway; !s.refusesAgents() {
+			a, err = s.registerAgent(spec)
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	return a.id, nil
+}
+
+// ConnectRegistered connects an agent that [Server.Register] returned.
+func (s *Server) ConnectRegistered(id string) error {
+	var err error
+	s.do(func() {
+		a := s.agentByID[id]
+		switch {
+		case s.refusesAgents():
+			err = ErrAway
+		case a == nil || a.state != "never_connected":
+			err = fmt.Errorf("connecting agent: %q has not just registered", id)
+		default:
+			s.connectAgent(a)
+		}
+	})
+	return err
+}
+
+func (s *Server) registerAgent(spec Agent) (*agent, error) {
+	c := s.cluster(spec.Cluster)
+	spec.Tags = slices.Clone(spec.Tags)
+	tags := slices.Clone(spec.Tags)
+	var queues []*queue
+	for _, tag := range tags {
+		if key, ok := strings.CutPrefix(tag, "queue="); ok {
+			queues = append(queues, c.queue(key))
+		}
+	}
+	if len(queues) == 0 {
+		if c.id != "" && c.def == nil {
+			return nil, fmt.Errorf("registering agent: the cluster %q has no default queue", c.name)
+		}
+		tags = append(tags, "queue="+c.defaultKey())
+		queues = append(queues, c.queue(c.defaultKey()))
+	}
+	if c.id != "" && (len(queues) > 1 || queues[0].id == "") {
+		return nil, fmt.Errorf("registering agent: one queue of the cluster %q is wanted, not %v", c.name, tags)
+	}
+	if queues[0].hosted {
+		return nil, fmt.Errorf("registering agent: the queue %q is for Buildkite hosted agents", queues[0].key)
+	}
+	a := &agent{
+		id: s.id('a'), spec: spec, cluster: c, queues: queues, tags: tags,
+		state: "never_connected", created: s.now,
+	}
+	a.seq = s.seq
+	s.registered++
+	if a.spec.Name == "" {
+		a.spec.Name = fmt.Sprintf("agent-%d", s.registered)
+	}
+	s.agentByID[a.id] = a
+	return a, nil
+}
+
+func (s *Server) connectAgent(a *agent) {
+	a.state, a.connect = "connected", s.now
+	s.agents = append(s.agents, a)
+	s.connected = append(s.connected, a)
+	s.enterIdle(a)
+}

@@ -1,0 +1,215 @@
+package fakebuildkite_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/plan"
+)
+
+// TestStart: an agent that Buildkite refuses tries again, and comes when its
+// lease is over if no hook keeps it from that.
+func TestStart(t *testing.T) {
+	const s = time.Second
+	for _, test := range []struct {
+		name     string
+		away     [][2]time.Duration
+		notAfter time.Duration // zero: no hook
+		want     error
+		at       time.Duration
+	}{
+		{"at once", nil, time.Minute, nil, 0},
+		{"at the second try", [][2]time.Duration{{0, 5 * s}}, time.Minute, nil, 10 * s},
+		{"at the last try, no hook", [][2]time.Duration{{0, 290 * s}}, 0, nil, 290 * s},
+		{"at the last try, after the lease", [][2]time.Duration{{0, 290 * s}}, 289 * s, fakebuildkite.ErrLeaseOver, 290 * s},
+		{"in the last second of the lease", [][2]time.Duration{{0, 290 * s}}, 290 * s, nil, 290 * s},
+		{"gives up", [][2]time.Duration{{0, time.Hour}}, 0, fakebuildkite.ErrAway, 290 * s},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newServer()
+			for _, away := range test.away {
+				b.RefuseAgents(start.Add(away[0]), start.Add(away[1]))
+			}
+			var notAfter, at time.Time
+			if test.notAfter > 0 {
+				notAfter = start.Add(test.notAfter)
+			}
+			var id string
+			err := errors.New("never called")
+			b.Start(fakebuildkite.Start{Agent: agent{}, NotAfter: notAfter, Done: func(got string, why error) {
+				id, err, at = got, why, b.Now()
+			}})
+			b.Advance(time.Hour)
+			if !errors.Is(err, test.want) || at.Sub(start) != test.at {
+				t.Errorf("%v after %s, want %v after %s", err, at.Sub(start), test.want, test.at)
+			}
+			if connected := len(b.Agents()) == 1; connected != (test.want == nil) || connected != (id != "") {
+				t.Errorf("agents %v, identifier %q", b.Agents(), id)
+			}
+		})
+	}
+}
+
+// TestConnectAgain: between registering and connecting Buildkite goes away.
+func TestConnectAgain(t *testing.T) {
+	for _, test := range []struct {
+		away time.Duration
+		want error
+	}{{45 * time.Second, nil}, {46 * time.Second, fakebuildkite.ErrAway}} {
+		s := newServer()
+		id, err := s.Register(agent{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.RefuseAgents(s.Now(), s.Now().Add(test.away))
+		for range fakebuildkite.ConnectTries {
+			if err = s.ConnectRegistered(id); err == nil {
+				break
+			}
+			s.Advance(fakebuildkite.ConnectEvery)
+		}
+		if !errors.Is(err, test.want) {
+			t.Errorf("away for %s: %v, want %v", test.away, err, test.want)
+		}
+	}
+}
+
+// TestStopWhileStarting: SIGTERM while an agent registers ends it.
+func TestStopWhileStarting(t *testing.T) {
+	s := newServer()
+	s.RefuseAgents(s.Now(), s.Now().Add(time.Minute))
+	stop := s.Start(fakebuildkite.Start{Done: func(string, error) { t.Error("the start came to an end") }})
+	s.Advance(30 * time.Second)
+	stop()
+	s.Advance(time.Hour)
+	if len(s.Agents()) != 0 {
+		t.Errorf("agents %v", s.Agents())
+	}
+}
+
+// TestRegistered: an agent that has not connected is in no list.
+func TestRegistered(t *testing.T) {
+	s := newServer()
+	id, err := s.Register(agent{Tags: []string{"os=linux"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.CreateBuild(build{Steps: []step{{Duration: time.Minute}}})
+	s.Advance(time.Second)
+	wantStates(t, s, "scheduled")
+	if got := len(s.Snapshot(time.Time{}).Agents); got != 0 {
+		t.Errorf("%d agents are listed", got)
+	}
+	if got := getAgent(t, s, id); got["connection_state"] != "never_connected" || got["connected_at"] != nil {
+		t.Errorf("the agent is %v", got)
+	}
+	if err := s.ConnectRegistered(id); err != nil {
+		t.Fatal(err)
+	}
+	wantStates(t, s, "running")
+	if err := s.ConnectRegistered(id); err == nil {
+		t.Error("connected twice")
+	}
+}
+
+// TestLinger: an agent that has had its job is listed as if it were idle, and
+// takes nothing.
+func TestLinger(t *testing.T) {
+	s := newServer()
+	id := connect(t, s, agent{AfterJob: true, Linger: fakebuildkite.LingerPolling})
+	s.CreateBuild(build{Steps: []step{{Duration: time.Minute, Parallelism: 2}}})
+	s.Advance(time.Minute + time.Second)
+	wantStates(t, s, "passed scheduled")
+	want := []plan.Agent{{
+		ID: id, Tags: []string{"queue=default"}, State: plan.AgentIdle,
+		IdleSince: start.Add(time.Minute), LastJobFinished: start.Add(time.Minute),
+	}}
+	if diff := cmp.Diff(want, s.Snapshot(time.Time{}).Agents); diff != "" {
+		t.Errorf("agents (-want +got):\n%s", diff)
+	}
+	got := getAgent(t, s, id)
+	job, told := got["job"]
+	if got["connection_state"] != "connected" || job != nil || !told || got["last_job_finished_at"] != "2026-01-05T08:01:00.000Z" {
+		t.Errorf("the agent is %v", got)
+	}
+	if idle := s.Stats().Idle; idle != 0 {
+		t.Errorf("it has waited %s for work, want none: it lingers", idle)
+	}
+	s.Advance(fakebuildkite.LingerPolling)
+	if n := s.Stats().Connected; n != 0 {
+		t.Errorf("%d agents are connected", n)
+	}
+	wantStates(t, s, "passed scheduled")
+}
+
+// TestNewOrganisation has nine queues, none called default, and no agent of
+// one's own can join them.
+func TestNewOrganisation(t *testing.T) {
+	s := newServer()
+	c := s.AddDefaultCluster()
+	for _, tags := range [][]string{nil, {"queue=linux-small"}, {"queue=default"}} {
+		if _, err := s.Connect(agent{Cluster: c, Tags: tags}); err == nil {
+			t.Errorf("an agent with tags %v has joined", tags)
+		}
+	}
+	var queues []struct {
+		Key    string
+		Hosted bool
+	}
+	decode(t, s, "clusters/"+c+"/queues", &queues)
+	if len(queues) != 9 || queues[0].Key != "linux-small" || !queues[0].Hosted {
+		t.Errorf("queues %v", queues)
+	}
+	s.AddQueue(c, "own")
+	id := connect(t, s, agent{Cluster: c, Tags: []string{"queue=own"}})
+	if got := getAgent(t, s, id); got["queue"] != "own" || got["paused"] != false {
+		t.Errorf("the agent is %v", got)
+	}
+	s.PauseAgent(id)
+	if got := getAgent(t, s, id); got["paused"] != true {
+		t.Errorf("the agent is %v", got)
+	}
+}
+
+// TestWildcards: a rule without a value is a rule with any value.
+func TestWildcards(t *testing.T) {
+	for _, test := range []struct {
+		rules []string
+		takes bool
+	}{
+		{[]string{"os=*"}, true}, {[]string{"os="}, true}, {[]string{"queue="}, true}, {[]string{"queue=*", "os="}, true},
+		{[]string{"arch="}, false}, {[]string{"arch=*"}, false}, {[]string{"os=lin*"}, false}, {[]string{"o="}, false},
+	} {
+		s := newServer()
+		connect(t, s, agent{Tags: []string{"os=linux"}})
+		s.CreateBuild(build{Steps: []step{{Agents: test.rules, Duration: time.Minute}}})
+		if taken := s.Jobs()[0].Agent != ""; taken != test.takes {
+			t.Errorf("rules %v: taken %t, want %t", test.rules, taken, test.takes)
+		}
+	}
+}
+
+func getAgent(t *testing.T, s *fakebuildkite.Server, id string) map[string]any {
+	t.Helper()
+	var got map[string]any
+	decode(t, s, "agents/"+id, &got)
+	return got
+}
+
+// decode asks the REST API for a path below the organisation.
+func decode(t *testing.T, s *fakebuildkite.Server, path string, into any) {
+	t.Helper()
+	response, body := get(t, s, "test-token", "organizations/acme/"+path)
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s", path, response.Status)
+	}
+	if err := json.Unmarshal([]byte(body), into); err != nil {
+		t.Fatal(err)
+	}
+}
