@@ -223,8 +223,14 @@ func (w *world) look(overlay plan.Overlay) (plan.Snapshot, counts) {
 	supply := observed[0].Overlays[0]
 	d := overlay.Dispatches[0]
 	seen := supply.Dispatches[d.ID]
+	spare := 0
+	for _, g := range observed[0].Idle {
+		if g.Overlay == overlay.Name {
+			spare += g.Agents
+		}
+	}
 	return snapshot, counts{
-		Own: supply.Own, Busy: supply.Busy, Spare: supply.Spare, Stopping: supply.Stopping,
+		Own: supply.Own, Busy: supply.Busy, Spare: spare, Stopping: supply.Stopping,
 		Registered: seen.Registered.Below(d.Agents), Worked: seen.Worked,
 	}
 }
