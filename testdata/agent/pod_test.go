@@ -102,7 +102,13 @@ func (w *world) start(o options) *pod {
 	if o.dispatch == "" {
 		o.dispatch = "default-7f3k9c2b"
 	}
-	p := &pod{world: w, home: w.t.TempDir(), over: make(chan struct{})}
+	// Not t.TempDir: the agent's sockets lie below, and their paths must be short.
+	home, err := os.MkdirTemp("", "pod-")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { os.RemoveAll(home) })
+	p := &pod{world: w, home: home, over: make(chan struct{})}
 	now := time.Now().Truncate(time.Second) // as a dispatch has it
 	overlay, text := w.order(plan.Dispatch{
 		ID: o.dispatch, Purpose: plan.ForDemand, Agents: 1,
