@@ -131,7 +131,9 @@ func TestLingers(t *testing.T) {
 	p.until("it finished its job", func() bool { return w.states()[0] == "passed" })
 	finished := w.Jobs()[0].Finished.UTC().Truncate(time.Millisecond)
 	snapshot, counted := w.look(p.overlay)
-	t.Logf("muster counts an agent that lingers as %+v", counted)
+	if want := (counts{Stopping: 1, Registered: 1, Worked: true}); counted != want {
+		t.Errorf("muster counts an agent that lingers as %+v, want %+v", counted, want)
+	}
 	want := []plan.Agent{{
 		ID: id, Cluster: w.cluster, State: plan.AgentIdle, IdleSince: finished, LastJobFinished: finished,
 		Tags: []string{"queue=default", "overlay=default", "dispatch=default-7f3k9c2b", "index=0"},
