@@ -94,7 +94,7 @@ func route(c *cluster, rules []string) ([]string, *queue) {
 	match := slices.Clone(rules)
 	for _, rule := range rules {
 		if key, ok := strings.CutPrefix(rule, "queue="); ok {
-			if key == "*" {
+			if key == "*" || key == "" {
 				return match, c.any
 			}
 			return match, c.queue(key)

@@ -16,7 +16,7 @@ type cluster struct {
 	all      []*queue // and those that are only named
 	byKey    map[string]*queue
 	def      *queue
-	// any holds the jobs whose rule is queue=*.
+	// any holds the jobs whose rule is queue=* or queue=.
 	any *queue
 }
 
@@ -140,14 +140,14 @@ func (s *Server) cluster(id string) *cluster {
 }
 
 // satisfies reports whether an agent with these tags may run a job with this
-// rule: the tag is there, or the rule is key=* and the key is. A rule that is
-// only "*", as in the documentation's samples, asks for nothing (docs
+// rule: the tag is there, or the rule is key=* or key= and the key is. A rule
+// that is only "*", as in the documentation's samples, asks for nothing (docs
 // agent/cli/reference/start.md "Agent targeting").
 func satisfies(tags []string, rule string) bool {
 	if rule == "*" {
 		return true
 	}
-	key, wild := strings.CutSuffix(rule, "=*")
+	key, wild := strings.CutSuffix(strings.TrimSuffix(rule, "*"), "=")
 	for _, tag := range tags {
 		if tag == rule || wild && strings.HasPrefix(tag, key+"=") {
 			return true
