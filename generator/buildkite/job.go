@@ -56,7 +56,7 @@ func (s *session) jobs(jobs map[string]plan.Job, b *readBuild) (limited int) {
 		if r.Type != script || bool(r.Retried) {
 			continue
 		}
-		job := plan.Job{ID: string(r.ID), Cluster: string(r.Cluster), URL: string(r.WebURL)}
+		job := plan.Job{ID: string(r.ID), Cluster: string(r.Cluster), Created: r.CreatedAt.at, URL: string(r.WebURL)}
 		if job.Cluster == "" {
 			job.Cluster = b.cluster
 		}

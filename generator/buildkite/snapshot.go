@@ -211,7 +211,8 @@ func (s *session) snapshot(at time.Time, agents map[string]agentRecord, builds m
 		if state, ok := agentState(&r); ok {
 			cluster, _ := place(&r)
 			snapshot.Agents = append(snapshot.Agents, plan.Agent{
-				ID: id, Cluster: cluster, Tags: c.clusters.agentTags(&r), State: state, IdleSince: idleSince(&r, state),
+				ID: id, Cluster: cluster, Tags: c.clusters.agentTags(&r), State: state,
+				IdleSince: idleSince(&r, state), LastJobFinished: r.LastJob.at,
 			})
 		}
 	}

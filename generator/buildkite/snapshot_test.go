@@ -127,6 +127,9 @@ func TestJobStates(t *testing.T) {
 			var want []plan.Job
 			if test.want != "" {
 				want = []plan.Job{{ID: "j1", Rules: []string{"queue=q"}, State: test.want, Since: test.at}}
+				if strings.Contains(test.job, "created_at") {
+					want[0].Created = since
+				}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("jobs (-want +got):\n%s", diff)
@@ -237,6 +240,9 @@ func TestIdleSince(t *testing.T) {
 		if len(got) != 1 || !got[0].IdleSince.Equal(test.want) {
 			t.Errorf("%s: got %+v, want idle since %v", test.agent, got, test.want)
 		}
+		if finished := !got[0].LastJobFinished.IsZero(); finished != test.want.Equal(ended) {
+			t.Errorf("%s: last job finished %v", test.agent, got[0].LastJobFinished)
+		}
 	}
 }
 
@@ -266,6 +272,7 @@ func TestQueueOfWhatNamesNone(t *testing.T) {
 		want      []string
 	}{
 		{"the rule comes first", `"agent_query_rules":["os=x","queue=rule"],"cluster_id":"c1","cluster_queue_id":"q1"`, "c1", []string{"os=x", "queue=rule"}},
+		{"no value is any value", `"agent_query_rules":["queue="],"cluster_id":"c1"`, "c1", []string{"queue="}},
 		{"any queue is a queue", `"agent_query_rules":["queue=*"],"cluster_id":"c1"`, "c1", []string{"queue=*"}},
 		{"then the queue's identifier", `"agent_query_rules":["os=x"],"cluster_id":"c1","cluster_queue_id":"q1"`, "c1", []string{"os=x", "queue=linux"}},
 		{"then the cluster's default", `"agent_query_rules":[],"cluster_id":"c1","cluster_queue_id":null`, "c1", []string{"queue=mac"}},

@@ -37,6 +37,10 @@ type Agent struct {
 	// IdleSince is when an idle agent connected, or finished its last job; zero
 	// when unknown.
 	IdleSince time.Time
+	// LastJobFinished is when the agent finished its last job; zero when it has
+	// finished none, or that is not known. An agent that leaves after one job
+	// is still listed as idle for a while, and takes nothing more.
+	LastJobFinished time.Time
 }
 
 // AgentState is what a connected agent is doing.
@@ -63,7 +67,10 @@ type Job struct {
 	Rules []string
 	// State is what keeps the job from running.
 	State JobState
-	// Since is when the job became runnable; zero unless State is JobScheduled.
+	// Created is when the job was made, with its build or by an upload of steps;
+	// zero when unknown. It is no later than Since.
+	Created time.Time
+	// Since is when the job became runnable; zero unless State is JobPending.
 	Since time.Time
 	// URL is the job's page, for reports.
 	URL string

@@ -47,6 +47,9 @@ func (s *Server) Snapshot(since time.Time) plan.Snapshot {
 // seen is the agent as the list of agents shows it.
 func (a *agent) seen() plan.Agent {
 	seen := plan.Agent{ID: a.id, Cluster: a.cluster.id, Tags: a.tags, State: plan.AgentIdle}
+	if !a.lastJob.IsZero() {
+		seen.LastJobFinished = inMilliseconds(a.lastJob)
+	}
 	switch {
 	case a.state != "connected" || a.paused:
 		seen.State = plan.AgentStopping
@@ -138,7 +141,7 @@ func (r *reading) job(b *build, j *job, state plan.JobState) {
 		j.url = fmt.Sprintf("https://buildkite.com/%s/%s/builds/%d#%s", r.org, b.spec.Pipeline, b.number, j.id)
 	}
 	seen := plan.Job{
-		ID: j.id, Cluster: b.cluster.id, Rules: j.match, State: state, URL: j.url,
+		ID: j.id, Cluster: b.cluster.id, Rules: j.match, State: state, Created: inMilliseconds(j.created), URL: j.url,
 	}
 	if slices.Contains(seen.Rules, "*") {
 		seen.Rules = slices.DeleteFunc(slices.Clone(seen.Rules), func(rule string) bool { return rule == "*" })
