@@ -90,6 +90,9 @@ type queueReader struct {
 
 func (q queueReader) read(key string, classes []*class, agents []Agent) Observation {
 	o := Observation{At: q.snapshot.At.UTC().Truncate(time.Second), Queue: key}
+	if !q.snapshot.Until.IsZero() {
+		o.Until = q.snapshot.Until.UTC().Truncate(time.Second)
+	}
 	supplies := make([]Supply, len(q.overlays))
 	tags := make([][]string, len(q.overlays))
 	clusters := make([]string, len(q.overlays))

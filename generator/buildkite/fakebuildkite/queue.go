@@ -26,6 +26,7 @@ type queue struct {
 	id, key string
 	cluster *cluster
 	paused  bool
+	hosted  bool
 	buckets []*bucket
 	idle    []*agent
 }
@@ -50,6 +51,17 @@ func (s *Server) AddCluster(name string) string {
 	c := newCluster(s.id('c'), name)
 	s.clusters = append(s.clusters, c)
 	return c.id
+}
+
+// AddHostedQueue adds a queue of Buildkite hosted agents, which no other agent
+// can join (docs apis/rest_api/clusters/queues.md "Create a Buildkite hosted
+// queue"). Hosted agents are not simulated: its jobs wait.
+func (s *Server) AddHostedQueue(clusterID, key string) string {
+	id := s.AddQueue(clusterID, key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cluster(clusterID).queue(key).hosted = true
+	return id
 }
 
 // AddQueue adds a queue to a cluster, by the cluster's identifier, and returns

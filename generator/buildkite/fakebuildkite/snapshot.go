@@ -38,7 +38,7 @@ func (s *Server) Snapshot(since time.Time) plan.Snapshot {
 	}
 	for _, c := range s.clusters {
 		for _, q := range c.queues {
-			snapshot.Queues = append(snapshot.Queues, plan.Queue{Cluster: c.id, ClusterName: c.name, Key: q.key, Paused: q.paused})
+			snapshot.Queues = append(snapshot.Queues, plan.Queue{Cluster: c.id, ClusterName: c.name, Key: q.key, Paused: q.paused, Hosted: q.hosted})
 		}
 	}
 	return snapshot
