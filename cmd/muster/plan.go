@@ -39,7 +39,7 @@ there is.`,
 			if err != nil {
 				return err
 			}
-			result, err := g.Tick(cmd.Context())
+			result, err := g.Whole(cmd.Context())
 			if err != nil {
 				return err
 			}
