@@ -1,6 +1,7 @@
 package buildkite
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"time"
@@ -44,8 +45,10 @@ type buildReader struct {
 	jobs   []keptJob
 	agents []keptAgent
 	home   string // the cluster of the first job that tells it
-	words  map[string]string
-	lists  map[string][]string
+	// The jobs of a build were mostly made at one moment.
+	created, runnable lastTime
+	words             map[string]string
+	lists             map[string][]string
 }
 
 // mostWords bounds what a buildReader remembers to save memory.
@@ -161,10 +164,10 @@ func (r *buildReader) keepJob(j *jobRecord, state plan.JobState) error {
 		id = string(j.ID)
 	}
 	kept := keptJob{queue: r.word(j.Queue), Job: plan.Job{
-		ID: id, URL: url, Cluster: r.word(j.Cluster), Rules: rules, State: state, Created: timeOf(j.CreatedAt),
+		ID: id, URL: url, Cluster: r.word(j.Cluster), Rules: rules, State: state, Created: r.created.of(j.CreatedAt),
 	}}
 	if state == plan.JobPending || state == noRunnableAt {
-		if kept.Since = timeOf(j.RunnableAt); kept.Since.IsZero() { // the next best that is known
+		if kept.Since = r.runnable.of(j.RunnableAt); kept.Since.IsZero() { // the next best that is known
 			kept.Since = kept.Created
 		}
 	}
@@ -188,11 +191,15 @@ func (r *buildReader) keepAgent(j *jobRecord) error {
 		}
 	} else {
 		kept.id, kept.name = string(j.Agent.ID), string(j.Agent.Name)
-		var tags texts
-		if err := tags.UnmarshalJSON(j.Agent.MetaData); err != nil {
-			return err
+		var plain bool
+		if kept.tags, plain = plainStrings(j.Agent.MetaData, r.word); !plain {
+			var tags texts
+			if err := tags.UnmarshalJSON(j.Agent.MetaData); err != nil {
+				return err
+			}
+			kept.tags = tags
 		}
-		if kept.tags = tags; !hasQueue(kept.tags) {
+		if !hasQueue(kept.tags) {
 			kept.cluster, kept.queue = place(string(j.Agent.WebURL), string(j.Agent.Cluster))
 		}
 	}
@@ -249,11 +256,21 @@ func (r *buildReader) list(raw []byte) ([]string, error) {
 	return l, nil
 }
 
-// timeOf is the time that JSON tells; zero when there is none that can be read.
-func timeOf(raw []byte) time.Time {
-	var m moment
-	if len(raw) == 0 || m.UnmarshalJSON(raw) != nil {
+// lastTime reads times as JSON, many of which are the one before again.
+type lastTime struct {
+	raw bytesOf
+	at  time.Time
+}
+
+// of is the time that JSON tells; zero when there is none that can be read.
+func (l *lastTime) of(raw []byte) time.Time {
+	if len(raw) == 0 {
 		return time.Time{}
 	}
-	return m.at
+	if !bytes.Equal(raw, l.raw) {
+		var m moment
+		_ = m.UnmarshalJSON(raw) // what cannot be read is zero
+		l.raw, l.at = append(l.raw[:0], raw...), m.at
+	}
+	return l.at
 }

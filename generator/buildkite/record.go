@@ -314,7 +314,7 @@ type texts []string
 
 func (t *texts) UnmarshalJSON(raw []byte) error {
 	*t = nil
-	if plain, ok := plainStrings(raw); ok {
+	if plain, ok := plainStrings(raw, func(b []byte) string { return string(b) }); ok {
 		*t = plain
 		return nil
 	}
@@ -331,8 +331,8 @@ func (t *texts) UnmarshalJSON(raw []byte) error {
 }
 
 // plainStrings returns the strings of a list of nothing but plain ones, which
-// have no blanks at their ends.
-func plainStrings(raw []byte) ([]string, bool) {
+// have no blanks at their ends, each as word makes it.
+func plainStrings(raw []byte, word func([]byte) string) ([]string, bool) {
 	if len(raw) < 2 || raw[0] != '[' {
 		return nil, false
 	}
@@ -346,7 +346,7 @@ func plainStrings(raw []byte) ([]string, bool) {
 		if !ok || len(plain) == 0 || plain[0] == ' ' || plain[len(plain)-1] == ' ' {
 			return nil, false
 		}
-		list = append(list, string(plain))
+		list = append(list, word(plain))
 		if rest = bytes.TrimSpace(rest[end:]); len(rest) > 0 {
 			if rest[0] != ',' {
 				return nil, false

@@ -187,8 +187,15 @@ func (s *session) tagsOf(r *agentRecord) []string {
 // An agent that the job lists without its tags is given those of the connected
 // agent it is; failing that, its name may still tell (see [plan.Sighting]).
 func (s *session) sightings(builds []string) []plan.Sighting {
-	var all []plan.Sighting
-	seen := map[string]int{}
+	n := 0
+	for _, b := range s.look.builds {
+		n += len(b.agents)
+	}
+	if n == 0 {
+		return nil
+	}
+	all := make([]plan.Sighting, 0, n)
+	seen := make(map[string]int, n)
 	for _, build := range builds {
 		for _, a := range s.look.builds[build].agents {
 			i, known := seen[a.id]
