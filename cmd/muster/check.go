@@ -100,4 +100,3 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 	}
 	return tip.Tree, append(failures, s.checkBuildkite(ctx, client, log, tip.Tree)...), nil
 }
-
