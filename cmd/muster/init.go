@@ -62,8 +62,8 @@ const defaultQueue = "default"
 
 // noQueueHint is printed when nobody said which queue: a new organisation has
 // none of this name (docs agent/queues/managing.md "Setting up queues").
-const noQueueHint = "\nThe overlay serves the queue default. A new Buildkite organisation has no queue of that\n" +
-	"name: make a self-hosted one there, or give --queue KEY.\n"
+const noQueueHint = "\nThe overlay serves the queue default. A new Buildkite organisation has no queue\n" +
+	"of that name: create a self-hosted one there, or give --queue KEY.\n"
 
 // askQueue asks for the queue's key; an empty answer, or none, is empty.
 func askQueue(in io.Reader, out io.Writer) string {

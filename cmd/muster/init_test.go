@@ -36,7 +36,7 @@ func TestInitAsks(t *testing.T) {
 		if asks := strings.Contains(out.String(), "Key of the self-hosted Buildkite queue"); asks != test.asks {
 			t.Errorf("%s: asks: %t", test.name, asks)
 		}
-		if hints := strings.Contains(out.String(), "has no queue of that"); hints != test.hints {
+		if hints := strings.Contains(out.String(), "of that name: create"); hints != test.hints {
 			t.Errorf("%s: hints: %t", test.name, hints)
 		}
 	}

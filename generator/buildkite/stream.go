@@ -170,7 +170,7 @@ func (s *stream) name() ([]byte, error) {
 		return nil, err
 	}
 	from, to := s.mark+1, s.pos-1
-	c, ok := s.next() // with the mark still set: the name stays where it is
+	c, ok := s.next() // with the mark still set: the name is kept
 	if ok && s.mark == 0 && from != 1 {
 		from, to = 1, to-from+1
 	}
@@ -237,19 +237,19 @@ func (s *stream) skip() error {
 	if !ok {
 		return s.cut()
 	}
-	switch {
-	case c == '"':
+	switch c {
+	case '"':
 		s.pos++
 		return s.text()
-	case c == '{' || c == '[':
+	case '{', '[':
 		return s.skipNested()
-	case c == '-' || c >= '0' && c <= '9':
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		return s.number()
-	case c == 't':
+	case 't':
 		return s.literal("true")
-	case c == 'f':
+	case 'f':
 		return s.literal("false")
-	case c == 'n':
+	case 'n':
 		return s.literal("null")
 	}
 	return s.unexpected("a value")
@@ -339,10 +339,7 @@ func (s *stream) escape() error {
 func (s *stream) number() error {
 	c, _ := s.take()
 	if c == '-' {
-		var ok bool
-		if c, ok = s.take(); !ok {
-			return s.cut()
-		}
+		c, _ = s.take()
 	}
 	switch {
 	case c == '0':

@@ -40,18 +40,21 @@ func (t Token) Expiry(at time.Time) (slog.Level, string) {
 	case left >= ExpiryError:
 		level = slog.LevelWarn
 	}
-	days := int(left / (24 * time.Hour))
-	when := fmt.Sprintf("expires in %d days, at %s", days, t.Expires.Format(time.RFC3339))
+	end := t.Expires.Format(time.RFC3339)
+	text := fmt.Sprintf("the Buildkite API token expires in %d days, at %s", daysLeft(left), end)
 	switch {
 	case left <= 0:
-		when = "expired at " + t.Expires.Format(time.RFC3339)
-	case days == 1:
-		when = "expires in 1 day, at " + t.Expires.Format(time.RFC3339)
-	case days == 0:
-		when = "expires in less than a day, at " + t.Expires.Format(time.RFC3339)
+		text = "the Buildkite API token expired at " + end
+	case daysLeft(left) == 1:
+		text = "the Buildkite API token expires in 1 day, at " + end
+	case daysLeft(left) == 0:
+		text = "the Buildkite API token expires in less than a day, at " + end
 	}
-	return level, "the Buildkite API token " + when + ": " + makeToken
+	return level, text + ": " + makeToken
 }
+
+// daysLeft is in whole days.
+func daysLeft(left time.Duration) int { return max(0, int(left/(24*time.Hour))) }
 
 // watchEvery is how often a client looks when its token expires.
 const watchEvery = 24 * time.Hour
@@ -72,7 +75,7 @@ func (s *session) watchToken(ctx context.Context, at time.Time) {
 	}
 	c.watched = at
 	if level, text := token.Expiry(at); level >= slog.LevelWarn {
-		c.cfg.Log.Log(ctx, level, text, "days", max(0, int(token.Expires.Sub(at)/(24*time.Hour))))
+		c.cfg.Log.Log(ctx, level, text, "days", daysLeft(token.Expires.Sub(at)))
 	}
 }
 
