@@ -65,7 +65,7 @@ func (l *looks) begin(now time.Time, overlays []plan.Overlay) {
 		}
 		b.dispatches[o.Name] = ids
 	}
-	const most = 200 // more ticks than a reading may take, at the least interval that makes sense
+	const most = 1000 // more ticks than a reading may take
 	if len(l.begun) >= most {
 		l.begun = append(l.begun[:0], l.begun[1:]...)
 	}

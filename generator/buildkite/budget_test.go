@@ -93,6 +93,7 @@ func TestManyPages(t *testing.T) {
 				if took := o.Now().Sub(began); took > longest {
 					t.Errorf("%s in %d calls, want at most %s", took, calls, longest)
 				}
+				t.Logf("%s in %d calls", o.Now().Sub(began).Round(time.Second), calls)
 				if spread := !snapshot.Until.IsZero(); spread != (pages >= 25) {
 					t.Errorf("from %s until %s", snapshot.At, snapshot.Until)
 				}

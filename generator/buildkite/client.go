@@ -17,21 +17,27 @@
 //
 // An observation is whole or it is an error. A page that fails, is cut off or
 // is not a list fails the observation. One invalid record does
-// not: it is counted, logged and left out, and the page stands.
+// not: it is counted, logged and left out, and the page stands. Pages are read
+// as they come, with bounds on size and time, into what is kept of them; nothing
+// is kept from one observation to the next but the list of queues.
 //
 // Pages are numbered, so a list that changes while it is read shifts between
-// them. What is listed twice counts once, by its later reading. What slips
-// through is seen by the next observation: a build that is missed orders too
-// little; an idle agent that is missed, which takes more than a page of agents
-// and one of them leaving at that moment, can order one too many.
+// them. What is listed twice counts once, by its later reading. No agent slips
+// through that is there all the time: pages of agents overlap (see [listing]),
+// for an idle one that is missed would be ordered again. A build may, which
+// orders too little, and is seen by the next observation.
 //
 // # Request budget
 //
 // Buildkite allows 50 requests a minute to a user and 200 to an organisation
-// (buildkite/docs pages/apis/rest_api/rate_limits.md). With an observation
-// every 15 seconds, up to 100 agents, 100 active builds and five clusters,
-// muster asks 4 × (1 + 1 + 1) + 6 = 18 times a minute. A 429 is never retried:
-// the client asks nothing more until the reset that Buildkite named.
+// (buildkite/docs pages/apis/rest_api/rate_limits.md), and tells both in each
+// answer. The client sends at most half of either in any minute; where no answer
+// tells a limit, it keeps none. With an observation every 15 seconds, up to 100
+// agents, 100 active builds and five clusters, muster asks 4 × (1 + 1 + 1) + 6 =
+// 18 times a minute. An observation that needs more is spread over several calls
+// of [Client.Snapshot], of which all but the last return [*Unfinished]; it may
+// become as old as [LongestLook]. A 429 is never retried at once: the client asks
+// nothing more until the reset that Buildkite named, and goes on where it was.
 //
 // # What the client depends on
 //
@@ -100,7 +106,7 @@ type Stats struct {
 	Requests, Failures int64
 	// RateLimited counts the answers 429.
 	RateLimited int64
-	// OddRecords were left out because they made no sense.
+	// OddRecords were invalid and left out.
 	OddRecords int64
 	// Org and User are the two limits, as the last answer told them.
 	Org, User Limit

@@ -14,7 +14,7 @@ import (
 // and the next begins from the start. What it bounds is how much may have
 // changed since the first page; nothing is ordered twice however old it is (see
 // docs/design.md, "A look that takes minutes"). At 50 requests a minute, of which
-// half are used, it is enough for 375 pages.
+// half are used, it is enough for some 300 pages.
 const LongestLook = 15 * time.Minute
 
 // look is one reading of the organisation, which may take several calls. What
@@ -84,8 +84,10 @@ func (c *Client) resume(at, since time.Time) (*look, error) {
 	return l, nil
 }
 
-// unfinished is the error of a reading that waits.
+// unfinished is the error of a reading that waits: a second more than it must,
+// because Buildkite tells the time in whole seconds.
 func (c *Client) unfinished(at time.Time, wait time.Duration, sent int) error {
+	wait += time.Second
 	c.withBudget(func(b *budget) { b.tight = at.Add(tightFor) })
 	return &Unfinished{Wait: wait, Requests: sent, PerMinute: c.perMinute()}
 }
