@@ -276,6 +276,7 @@ type session struct {
 	token  string
 	look   *look // nil: not part of an observation
 	reader *buildReader
+	window []byte // of the answers, one after another
 }
 
 // open reads the token and makes ready to ask.
@@ -300,7 +301,7 @@ func (c *Client) open() (*session, error) {
 	if err != nil {
 		return nil, errors.New("making a Buildkite client: the URL is not one")
 	}
-	return &session{client: c, api: api, token: token}, nil
+	return &session{client: c, api: api, token: token, window: make([]byte, streamWindow)}, nil
 }
 
 // get asks for one path and has the answer read, as it comes, by read.
@@ -314,7 +315,7 @@ func (s *session) get(ctx context.Context, path string, read func(*stream) error
 	if err != nil {
 		return nil, err
 	}
-	response, err := s.api.Do(request.WithContext(ctx), sink{read, cancel})
+	response, err := s.api.Do(request.WithContext(ctx), sink{read, s.window, cancel})
 	var syntax *syntaxError
 	switch {
 	case errors.As(err, &syntax):
@@ -351,6 +352,7 @@ func (s *session) mayAsk() error {
 // sink lets the library's copying of an answer be the reading of it.
 type sink struct {
 	read   func(*stream) error
+	window []byte
 	cancel func() // what is left of an answer that cannot be read is not waited for
 }
 
@@ -359,7 +361,7 @@ func (k sink) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }
 
 // ReadFrom implements [io.ReaderFrom].
 func (k sink) ReadFrom(r io.Reader) (int64, error) {
-	err := k.read(newStream(r))
+	err := k.read(newStream(r, k.window))
 	if err != nil {
 		k.cancel()
 	}

@@ -5,7 +5,7 @@ import "io"
 // DecodeBuilds reads a page of builds and their jobs, field by field, and keeps
 // nothing of it: what decoding costs.
 func DecodeBuilds(r io.Reader) error {
-	s := newStream(r)
+	s := newStream(r, make([]byte, streamWindow))
 	var job jobRecord
 	_, err := s.list(func() error {
 		_, err := s.object(func(name []byte) error {

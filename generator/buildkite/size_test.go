@@ -23,7 +23,7 @@ import (
 // is the API of an organisation with nothing else.
 type bulk struct {
 	builds, jobs, perPage int
-	job                   func(build, job int) string
+	job                   func(b []byte, build, job int) []byte
 	bytes                 int // written
 	sample                func()
 }
@@ -49,14 +49,16 @@ type bulkPage struct {
 	*bulk
 	build, to int
 	next      int // job
-	pending   []byte
+	room      []byte
+	pending   []byte // part of room
 	ended     bool
 }
 
 // Read implements [io.Reader].
 func (p *bulkPage) Read(into []byte) (int, error) {
 	if len(p.pending) == 0 {
-		p.pending = p.more(p.pending[:0])
+		p.room = p.more(p.room[:0])
+		p.pending = p.room
 		if p.sample != nil && p.next%100 == 1 {
 			p.sample()
 		}
@@ -86,7 +88,7 @@ func (p *bulkPage) more(b []byte) []byte {
 			b = append(b, ',')
 		}
 		p.next++
-		return append(b, p.job(p.build, p.next)...)
+		return p.job(b, p.build, p.next)
 	}
 	p.build++
 	p.next = 0
@@ -100,22 +102,27 @@ func b2i(b bool) int {
 	return 0
 }
 
+// signature is as long as a step's is.
+const signature = "eyJhbGciOiJIUzUxMiJ9eyJhbGciOiJIUzUxMiJ9eyJhbGciOiJIUzUxMiJ9eyJhbGciOiJIUzUxMiJ9eyJhbGciOiJIUzUxMiJ9eyJhbGci"
+
 // largeJob is a job of some 1,330 bytes, as the documentation's samples are: of
 // four, two are pending, one runs and one has ended.
-func largeJob(build, job int) string {
-	id := fmt.Sprintf("0198%04x-7d9f-495e-a17b-%012x", build, job)
-	state, more := "scheduled", `"agent":null`
-	if k := job % 4; k < 2 {
-		state = []string{"running", "passed"}[k]
-		more = fmt.Sprintf(`"agent":{"id":"0199%04x-7d9f-495e-a17b-%012x","name":"default-7f3k9c2b-%d","meta_data":["queue=default","dispatch=default-7f3k9c2b","index=%d","overlay=default"],"hostname":"node","user_agent":"buildkite-agent/3.138.2"}`, build, job, job, job)
+func largeJob(b []byte, build, job int) []byte {
+	var room [64]byte
+	id := fmt.Appendf(room[:0], "0198%04x-7d9f-495e-a17b-%012x", build, job)
+	state := [...]string{"running", "passed", "scheduled", "scheduled"}[job%4]
+	var some [512]byte
+	agent := append(some[:0], `"agent":null`...)
+	if job%4 < 2 {
+		agent = fmt.Appendf(some[:0], `"agent":{"id":"0199%04x-7d9f-495e-a17b-%012x","name":"default-7f3k9c2b-%d","meta_data":["queue=default","dispatch=default-7f3k9c2b","index=%d","overlay=default"],"hostname":"node","user_agent":"buildkite-agent/3.138.2"}`, build, job, job, job)
 	}
-	return fmt.Sprintf(`{"id":%q,"graphql_id":"Sm9iLS0tMTQ4YWQ0MzgtM2E2My00YWIxLWIzMjItNzIxM2Y3YzJhMWFi","type":"script","name":":package: build","step_key":"package",`+
+	return fmt.Appendf(b, `{"id":%q,"graphql_id":"Sm9iLS0tMTQ4YWQ0MzgtM2E2My00YWIxLWIzMjItNzIxM2Y3YzJhMWFi","type":"script","name":":package: build","step_key":"package",`+
 		`"step":{"id":"018c0f56-c87c-47e9-95ee-aa47397b4496","signature":{"value":%q,"algorithm":"HS512","signed_fields":["command","env","plugins"]}},`+
 		`"priority":{"number":0},"agent_query_rules":["queue=default","os=linux"],"state":%q,"build_url":"https://api.buildkite.com/v2/organizations/acme/pipelines/app/builds/%d",`+
 		`"web_url":"https://buildkite.com/acme/app/builds/%d#%s","log_url":"https://api.buildkite.com/v2/organizations/acme/pipelines/app/builds/%d/jobs/%s/log",`+
 		`"command":"scripts/build.sh","soft_failed":false,"exit_status":null,"artifact_paths":"","created_at":"2026-01-05T07:58:00.000Z","scheduled_at":"2026-01-05T07:58:00.000Z",`+
 		`"runnable_at":"2026-01-05T07:59:00.000Z","started_at":null,"finished_at":null,"retried":false,"retries_count":0,"parallel_group_index":%d,"cluster_id":"42f1a7da-812d-4430-93d8-1cc7c33a6bcf","cluster_queue_id":"01885682-55a7-44f5-84f3-0402fb452e66",%s}`,
-		id, strings.Repeat("eyJhbGciOiJIUzUxMiJ9", 4), state, build, build, id, build, id, job, more)
+		id, signature, state, build, build, id, build, id, job, agent)
 }
 
 // TestMemory: a hundred builds of a thousand jobs, a page of 133 MiB, are read in
@@ -244,8 +251,8 @@ func (c counter) Write(p []byte) (int, error) {
 
 // TestTooManyJobs: what is kept of a look has a bound of its own.
 func TestTooManyJobs(t *testing.T) {
-	api := &bulk{builds: 200, jobs: 4000, perPage: 100, job: func(build, job int) string {
-		return fmt.Sprintf(`{"id":"%d-%d","type":"script","state":"waiting"}`, build, job)
+	api := &bulk{builds: 200, jobs: 4000, perPage: 100, job: func(b []byte, build, job int) []byte {
+		return fmt.Appendf(b, `{"id":"%d-%d","type":"script","state":"waiting"}`, build, job)
 	}}
 	_, err := newClient(t, buildkite.Config{HTTP: api}).Snapshot(context.Background(), now, time.Time{})
 	checkError(t, "too many jobs", err, "more than 500000 jobs and agents")

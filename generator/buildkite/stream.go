@@ -39,8 +39,8 @@ func notWhole(why string) error {
 	return &syntaxError{"the answer is not whole JSON: " + why}
 }
 
-func newStream(in io.Reader) *stream {
-	return &stream{in: in, buf: make([]byte, streamWindow), mark: -1}
+func newStream(in io.Reader, window []byte) *stream {
+	return &stream{in: in, buf: window, mark: -1}
 }
 
 // fill reads more; false when there is no more, and then s.err says why.

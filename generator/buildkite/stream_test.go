@@ -45,7 +45,7 @@ func walk(s *stream) (string, error) {
 // of reading it.
 func checkStream(t interface{ Errorf(string, ...any) }, text string, wrap func(io.Reader) io.Reader) {
 	valid := json.Valid([]byte(text))
-	s := newStream(wrap(strings.NewReader(text)))
+	s := newTestStream(wrap(strings.NewReader(text)))
 	err := s.skip()
 	if err == nil {
 		err = s.finish()
@@ -53,7 +53,7 @@ func checkStream(t interface{ Errorf(string, ...any) }, text string, wrap func(i
 	if valid != (err == nil) {
 		t.Errorf("%q is valid: %t, and skipping it says %v", text, valid, err)
 	}
-	s = newStream(wrap(strings.NewReader(text)))
+	s = newTestStream(wrap(strings.NewReader(text)))
 	walked, err := walk(s)
 	if err == nil {
 		err = s.finish()
@@ -76,6 +76,8 @@ func checkStream(t interface{ Errorf(string, ...any) }, text string, wrap func(i
 }
 
 func whole(r io.Reader) io.Reader { return r }
+
+func newTestStream(r io.Reader) *stream { return newStream(r, make([]byte, streamWindow)) }
 
 var streamSeeds = []string{
 	``, ` `, `null`, `nul`, `nulL`, `true`, `false `, `tru`, `0`, `-0`, `01`, `-`, `1.`, `1.5`, `.5`, `1e5`, `1E+5`, `1e`, `1e-`, `-1.25e-7`, `+1`,
@@ -102,18 +104,18 @@ func TestStreamWindow(t *testing.T) {
 		checkStream(t, `{"`+strings.Repeat("x", around-8)+`" : {"name" : "value", "n":12.5e1, "e":"\u00e9"}}`, whole)
 		checkStream(t, `["`+strings.Repeat("x", around-8)+`",{"name" : "value", "l":[true, null]}]`, whole)
 	}
-	if raw, err := newStream(strings.NewReader(`"` + strings.Repeat("x", 3*streamWindow) + `"`)).raw(); err != nil || len(raw) != 3*streamWindow+2 {
+	if raw, err := newTestStream(strings.NewReader(`"` + strings.Repeat("x", 3*streamWindow) + `"`)).raw(); err != nil || len(raw) != 3*streamWindow+2 {
 		t.Errorf("got %d bytes: %v", len(raw), err)
 	}
-	_, err := newStream(strings.NewReader(`"` + strings.Repeat("x", biggestValue) + `"`)).raw()
+	_, err := newTestStream(strings.NewReader(`"` + strings.Repeat("x", biggestValue) + `"`)).raw()
 	if err == nil || !strings.Contains(err.Error(), "a value of more than 1 MiB") {
 		t.Errorf("a value that is too large: %v", err)
 	}
-	if err := newStream(strings.NewReader(`"` + strings.Repeat("x", 2*biggestValue) + `"`)).skip(); err != nil {
+	if err := newTestStream(strings.NewReader(`"` + strings.Repeat("x", 2*biggestValue) + `"`)).skip(); err != nil {
 		t.Errorf("a large value that is skipped: %v", err)
 	}
 	broken := io.MultiReader(strings.NewReader(`[{"a":"b`), iotest.ErrReader(io.ErrUnexpectedEOF))
-	if _, err := walk(newStream(broken)); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := walk(newTestStream(broken)); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("an answer that breaks off: %v", err)
 	}
 }
