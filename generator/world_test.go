@@ -31,6 +31,7 @@ type shape struct {
 	instant   bool          // a back-off takes no time
 	stagger   time.Duration // between the musters' first ticks
 	perPage   int
+	userLimit int    // requests a minute; zero is no limit
 	shuffle   uint64 // salt of the order in which things are listed
 }
 
@@ -146,7 +147,7 @@ func newWorld(s shape, fail func(text string)) *world {
 		shape: s, now: s.rates, foreign: map[string]bool{}, pauses: map[string][][2]time.Time{},
 		faults: rand.New(rand.NewPCG(s.seed, 2)), order: rand.New(rand.NewPCG(s.seed, 1000+s.shuffle)),
 	}
-	w.server = fakebuildkite.New(fakebuildkite.Options{Now: worldStart(), Poll: s.work.poll, CancelTime: s.work.cancelTime, OnAgentEnd: w.agentEnded, BeforeRequest: w.drift})
+	w.server = fakebuildkite.New(fakebuildkite.Options{Now: worldStart(), UserLimit: s.userLimit, Poll: s.work.poll, CancelTime: s.work.cancelTime, OnAgentEnd: w.agentEnded, BeforeRequest: w.drift})
 	if s.inCluster {
 		w.cluster = w.server.AddCluster("ci")
 		for _, key := range append(w.queues(), "other") {

@@ -101,7 +101,7 @@ func (s *share) decision(tip string, o Observation) Decision {
 		d.Suspended, d.Probe = s.probe(o.At)
 	}
 	d.Sum = s.sum
-	d.Dispatch = s.order(tip, o.At)
-	d.State = s.state(o.At)
+	d.Dispatch = s.order(tip, o.orderedAt())
+	d.State = s.state(o.orderedAt())
 	return d
 }

@@ -9,6 +9,10 @@ import "time"
 type Observation struct {
 	// At is when Buildkite was read, and the time of the decision.
 	At time.Time `json:"at"`
+	// Until is when a reading that was spread over minutes was complete; zero
+	// when Buildkite was read at once. Everything is judged by At; what is ordered
+	// bears this time, so that its lease is whole.
+	Until time.Time `json:"until,omitzero"`
 	// Queue is the queue's key.
 	Queue string `json:"queue"`
 	// Jobs are the queue's jobs that some overlay can serve, in groups that are
@@ -123,6 +127,14 @@ type Unserved struct {
 	// Jobs is how many pending jobs there are, and Example the page of one.
 	Jobs    int    `json:"jobs"`
 	Example string `json:"example,omitempty"`
+}
+
+// orderedAt is the time that new dispatches bear.
+func (o Observation) orderedAt() time.Time {
+	if o.Until.IsZero() {
+		return o.At
+	}
+	return o.Until
 }
 
 // supply returns what was counted for the named overlay.

@@ -183,6 +183,9 @@ func sameJobCluster(job, cluster string) bool { return cluster == "" || job == c
 
 func (q queueReader) read(classes []*class, agents []Agent) Observation {
 	o := Observation{At: q.snapshot.At.UTC().Truncate(time.Second), Queue: q.key}
+	if !q.snapshot.Until.IsZero() {
+		o.Until = q.snapshot.Until.UTC().Truncate(time.Second)
+	}
 	supplies := make([]Supply, len(q.overlays))
 	for i, overlay := range q.overlays {
 		supplies[i] = Supply{Overlay: overlay.Name, Suspended: q.suspended[i], Dispatches: q.seen(overlay)}
