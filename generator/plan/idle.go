@@ -111,13 +111,13 @@ type kind struct {
 	takes     string
 }
 
-// rank orders kinds as they are given jobs: of no buffer, replacing, part of a
+// rank orders kinds as they are given jobs: replacing, of no buffer, part of a
 // buffer.
 func (k kind) rank() int {
 	switch {
-	case k.credit < 0:
-		return 0
 	case k.replacing:
+		return 0
+	case k.credit < 0:
 		return 1
 	}
 	return 2
