@@ -36,8 +36,8 @@ type Demand struct {
 	// Oldest is since when the longest pending job has been runnable.
 	Oldest *time.Time `json:"oldest,omitempty"`
 	// Upcoming jobs become runnable when others finish. Fresh of them were
-	// created after the overlay's last dispatch for upcoming jobs, and Newest is
-	// when the newest of them was, rounded up to the second.
+	// created after the last dispatch for upcoming jobs of each of the overlays,
+	// and Newest is when the newest of them was, rounded up to the second.
 	Upcoming int        `json:"upcoming,omitempty"`
 	Fresh    int        `json:"fresh,omitempty"`
 	Newest   *time.Time `json:"newest,omitempty"`
