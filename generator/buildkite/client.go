@@ -49,6 +49,7 @@
 package buildkite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,6 +99,8 @@ type Config struct {
 	Log *slog.Logger
 	// HTTP makes the requests; nil means a transport of the client's own.
 	HTTP http.RoundTripper
+
+	biggest int64 // bytes of one answer; zero means biggestAnswer
 }
 
 // Stats are the client's counters since it was made.
@@ -193,7 +196,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{cfg: cfg}
 	c.http = &http.Client{
-		Transport: &transport{next: cfg.HTTP, note: c.note},
+		Transport: &transport{next: cfg.HTTP, note: c.note, biggest: cmp.Or(cfg.biggest, biggestAnswer)},
 		// The token goes to the address that was given and nowhere else.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

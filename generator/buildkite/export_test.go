@@ -2,6 +2,12 @@ package buildkite
 
 import "io"
 
+// WithBiggest bounds answers to so many bytes.
+func WithBiggest(c Config, bytes int64) Config {
+	c.biggest = bytes
+	return c
+}
+
 // DecodeBuilds reads a page of builds and their jobs, field by field, and keeps
 // nothing of it: what decoding costs.
 func DecodeBuilds(r io.Reader) error {

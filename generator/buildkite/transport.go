@@ -65,8 +65,9 @@ type notice struct {
 // otherwise ask again by itself for up to 15 minutes, with no regard for the
 // reset and no way to stop it (go-buildkite v3.13.0 buildkite.Client.Do).
 type transport struct {
-	next http.RoundTripper
-	note func(notice)
+	next    http.RoundTripper
+	note    func(notice)
+	biggest int64 // bytes of one answer
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -89,11 +90,11 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer func() { _ = response.Body.Close() }()
 		return nil, rateLimited(response)
 	}
-	left := int64(biggestAnswer)
+	most := t.biggest
 	if n.failed {
-		left = biggestMessage
+		most = biggestMessage
 	}
-	response.Body = &bounded{response.Body, left, !n.failed}
+	response.Body = &bounded{ReadCloser: response.Body, most: most, left: most, refuse: !n.failed}
 	return response, nil
 }
 
@@ -101,6 +102,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // on, so that a small answer that unpacks into a large one is bounded too.
 type bounded struct {
 	io.ReadCloser
+	most   int64
 	left   int64
 	refuse bool // too much is an error; else it is left unread
 }
@@ -111,12 +113,12 @@ func (b *bounded) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	if b.left < 0 {
-		return 0, &syntaxError{fmt.Sprintf("the answer is larger than %d MiB", biggestAnswer>>20)}
+		return 0, &syntaxError{fmt.Sprintf("the answer is larger than %d MiB", b.most>>20)}
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left+1)])
 	b.left -= int64(n)
 	if b.left < 0 && b.refuse {
-		return 0, &syntaxError{fmt.Sprintf("the answer is larger than %d MiB", biggestAnswer>>20)}
+		return 0, &syntaxError{fmt.Sprintf("the answer is larger than %d MiB", b.most>>20)}
 	}
 	return n, err
 }
