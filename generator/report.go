@@ -40,10 +40,8 @@ func describe(a ledger.Act) (slog.Level, string) {
 		}
 		return slog.LevelInfo, "dispatched"
 	case ledger.Retire:
-		for _, r := range a.Decision.Retire {
-			if r.Failure != "" {
-				return slog.LevelWarn, "retired: " + r.Failure.String()
-			}
+		if worst := plan.WorstFailure(a.Decision.Retire); worst != "" {
+			return slog.LevelWarn, "retired, the order failed: " + worst.String()
 		}
 		return slog.LevelInfo, "retired"
 	}
@@ -127,6 +125,7 @@ func (c condition) in(others []condition) bool {
 // resolved, and none while it lasts.
 func (g *Generator) reportConditions(r Result) {
 	now := conditions(r)
+	now = append(now, lasting(g.conditions, now, r)...)
 	for _, c := range now {
 		if !c.in(g.conditions) {
 			g.cfg.Log.LogAttrs(context.Background(), c.level, c.text, c.attrs()...)
@@ -138,6 +137,21 @@ func (g *Generator) reportConditions(r Result) {
 		}
 	}
 	g.conditions = now
+}
+
+// lasting returns the conditions of before of which this tick could not tell
+// whether they are over: those of queues that were not looked at, and groups of
+// unmatched jobs while a queue has more of them than an observation lists.
+func lasting(before, now []condition, r Result) []condition {
+	listed := map[string]int{}
+	for _, d := range r.Decisions {
+		listed[d.Queue] = len(d.Observation.Unmatched)
+	}
+	return slices.DeleteFunc(slices.Clone(before), func(c condition) bool {
+		unmatched, looked := listed[c.queue]
+		stays := c.queue != "" && c.reason != "unserved" && !looked || c.reason == "unmatched" && unmatched >= plan.MostUnmatched
+		return !stays || c.in(now)
+	})
 }
 
 // conditions lists what is wrong after a tick, each once.

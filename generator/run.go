@@ -22,6 +22,9 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 		start := g.cfg.Clock.Now()
 		result, err := g.Tick(ctx)
 		if ctx.Err() != nil {
+			if err == nil {
+				g.reportActs(result) // they are in git
+			}
 			return nil
 		}
 		g.reportStretch(err)
@@ -29,7 +32,7 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 		var wait stretched
 		switch errors.As(err, &limited); {
 		case errors.As(err, &wait):
-		case limited != nil:
+		case limited != nil, errors.Is(err, ErrRaces): // nothing is wrong
 			g.cfg.Log.Warn("tick", "err", err)
 		case err != nil:
 			g.cfg.Log.Error("tick", "err", err)

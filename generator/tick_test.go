@@ -408,6 +408,37 @@ func TestConditionsAreLoggedOnce(t *testing.T) {
 	}
 }
 
+// TestConditionOfUnobservedQueue: jobs that nobody serves are not resolved by a
+// tick that did not look at their queue.
+func TestConditionOfUnobservedQueue(t *testing.T) {
+	b := newBench("a", "b")
+	b.snapshot.Jobs = []plan.Job{{ID: "x", Rules: []string{"queue=a", "os=plan9"}, State: plan.JobPending}}
+	ctx, stop := context.WithCancel(t.Context())
+	ticks := 0
+	g := b.generator(func(c *generator.Config) {
+		c.Done = func(generator.Result, error) {
+			switch ticks++; ticks {
+			case 1:
+				b.fleet.edit("a person", branch.Change{Path: "overlays/a/scaling.yaml", Content: []byte("spec: 7\n")})
+			case 3:
+				b.fleet.edit("a person", branch.Change{Path: "overlays/a/scaling.yaml", Content: b.overlays[0].policyText()})
+				b.snapshot.Jobs = nil
+			case 4:
+				stop()
+			}
+		}
+	})
+	if err := g.Run(ctx, 15*time.Second, 0); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(b.log.String(), "resolved: jobs that no overlay serves"); n != 1 {
+		t.Errorf("resolved %d times, want once, when the queue is looked at again:\n%s", n, b.log.String())
+	}
+	if at, suspended := strings.Index(b.log.String(), "resolved: jobs"), strings.Index(b.log.String(), "resolved: suspended"); at < suspended-200 {
+		t.Errorf("resolved too early:\n%s", b.log.String())
+	}
+}
+
 // TestRunWaits: a tick each interval whatever a tick takes, longer when
 // Buildkite asks for it, and an end when the context ends.
 func TestRunWaits(t *testing.T) {

@@ -102,13 +102,17 @@ func (b Breaker) after(retired []outcome, now time.Time) Breaker {
 
 func (b Breaker) afterOrder(order []outcome, now time.Time) Breaker {
 	failed := slices.IndexFunc(order, func(o outcome) bool { return o.failure != "" })
+	wrong := slices.IndexFunc(order, func(o outcome) bool { return o.failure == WrongTags })
 	succeeded := slices.ContainsFunc(order, func(o outcome) bool { return o.success })
 	switch {
+	case wrong >= 0: // one is enough, whatever became of the others
+		failed = wrong
 	case succeeded:
 		return Breaker{}
 	case failed < 0:
 		return b
-	case b.Open() && order[0].dispatch.At.Before(b.At):
+	}
+	if b.Open() && order[0].dispatch.At.Before(b.At) {
 		// It was in flight when the breaker opened, or the last probe failed:
 		// that it fails too is nothing new.
 		return b

@@ -147,10 +147,13 @@ func nearest(tags [][]string, rules []string) []string {
 	return best
 }
 
-// fewest keeps the largest groups of unmatched jobs, and cuts what is long: they
+// MostUnmatched is how many groups of unmatched jobs an observation lists.
+const MostUnmatched = 5
+
+// largest keeps the largest groups of unmatched jobs, and cuts what is long: they
 // are there to be read, and anybody who may write a pipeline may write rules.
-func fewest(groups []Unmatched) []Unmatched {
-	const most, longest = 5, 120
+func largest(groups []Unmatched) []Unmatched {
+	const most, longest = MostUnmatched, 120
 	slices.SortStableFunc(groups, func(a, b Unmatched) int { return cmp.Compare(b.Jobs, a.Jobs) })
 	groups = groups[:min(most, len(groups))]
 	for i, g := range groups {

@@ -99,7 +99,7 @@ type Seen struct {
 	RegisteredAt *time.Time `json:"registeredAt,omitempty"`
 	// Worked reports whether any of the agents has had a job.
 	Worked bool `json:"worked,omitempty"`
-	// Connected is how many of the agents are connected now; Useless of them
+	// Connected is how many of the agents are connected now; WrongTags of them
 	// came without a tag that they were told to carry; see countWrongTags.
 	Connected int `json:"connected,omitempty"`
 	WrongTags int `json:"wrongTags,omitempty"`

@@ -113,7 +113,7 @@ func asOfJobs(s Snapshot) []Agent {
 	for _, g := range s.Sightings {
 		if g.Running && !listed[g.Agent] { // it came after the agents were read
 			listed[g.Agent] = true
-			agents = append(agents, Agent{ID: g.Agent, Tags: g.Tags, State: AgentBusy})
+			agents = append(agents, Agent{ID: g.Agent, Tags: g.tags(), State: AgentBusy})
 		}
 	}
 	return agents
@@ -205,7 +205,7 @@ func (q queueReader) read(classes []*class, agents []Agent) Observation {
 			o.Unmatched = append(o.Unmatched, u)
 		}
 	}
-	o.Unmatched = fewest(o.Unmatched)
+	o.Unmatched = largest(o.Unmatched)
 	idle := q.countAgents(agents, supplies)
 	for i := range idle {
 		idle[i].credit = q.creditTo(idle[i].Agent)
@@ -297,6 +297,9 @@ func (q queueReader) countAgents(agents []Agent, supplies []Supply) []idleAgent 
 		for i := range supplies {
 			serves := here && sameCluster(a.Cluster, q.clusters[i])
 			own, namesake := q.overlays[i].owns(a.Tags, slugs[i])
+			if q.overlays[i].ordered(a.Tags) { // all that is known of it is its dispatch
+				own, serves = true, true
+			}
 			switch {
 			case namesake:
 				supplies[i].Namesakes++

@@ -3,7 +3,6 @@ package plan
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -12,7 +11,7 @@ import (
 // most the rest of a lease. The zero value is empty and ready.
 type Registrations struct {
 	known map[string]*entry
-	live  map[string]bool // dispatches in the overlays of the last Keep
+	live  map[string]bool // dispatches in the overlays of the last Reconcile
 }
 
 // entry is what is known of one dispatch.
@@ -20,7 +19,7 @@ type entry struct {
 	indexes Indexes
 	worked  bool
 	settled time.Time // when all indexes were first known
-	absent  int       // how many times in a row Keep found it in no overlay
+	absent  int       // how many times in a row Reconcile found it in no overlay
 }
 
 // Note adds every agent the snapshot shows: the connected ones, and those known
@@ -30,11 +29,7 @@ func (r *Registrations) Note(s Snapshot) {
 		r.note(a.Tags, a.State == AgentBusy)
 	}
 	for _, g := range s.Sightings {
-		tags := g.Tags
-		if at := strings.LastIndexByte(g.Name, '-'); len(tags) == 0 && at > 0 {
-			tags = []string{TagDispatch + "=" + g.Name[:at], TagIndex + "=" + g.Name[at+1:]}
-		}
-		r.note(tags, true)
+		r.note(g.tags(), true)
 	}
 }
 

@@ -36,6 +36,17 @@ const (
 	Expired RetireReason = "expired"
 )
 
+// WorstFailure returns the failure that most needs a person among dispatches that
+// are retired together; empty when none failed.
+func WorstFailure(all []Retirement) Failure {
+	for _, f := range []Failure{WrongTags, NoJobTaken, LeftEarly, NeverRegistered} {
+		if slices.ContainsFunc(all, func(r Retirement) bool { return r.Failure == f }) {
+			return f
+		}
+	}
+	return ""
+}
+
 // retirements lists the dispatches that can leave git: those whose every index has
 // registered and those whose lease is over, as soon as it is known whether they
 // were of use. What was ordered together goes together.
@@ -49,7 +60,8 @@ func (s *share) retirements(o Observation) []Retirement {
 	return slices.DeleteFunc(slices.Clone(all), func(r Retirement) bool { return !s.wholeOrder(r, all) })
 }
 
-// retirement takes one dispatch out; false while it must stay.
+// retirement says whether a dispatch can leave git, and what became of it; false
+// while it must stay.
 func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 	seen := s.supply.Dispatches[d.ID]
 	r = Retirement{ID: d.ID, Agents: d.Agents, Registered: seen.Registered.Below(d.Agents)}
@@ -74,7 +86,7 @@ func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 	if !d.Stale(o.At) {
 		r.Failure = s.failure(d, r, seen, kept, o.At)
 	}
-	r.Unknown = r.Failure == "" && !s.succeeded(d, r, seen, o.At)
+	r.Unknown = r.Failure == "" && !s.succeeded(r, seen)
 	return r, true
 }
 
@@ -116,14 +128,14 @@ func (s *share) failure(d Dispatch, r Retirement, seen Seen, kept bool, now time
 
 // succeeded reports whether a dispatch without a failure shows that the cause of
 // the failures before it is gone.
-func (s *share) succeeded(d Dispatch, r Retirement, seen Seen, now time.Time) bool {
+func (s *share) succeeded(r Retirement, seen Seen) bool {
 	switch s.overlay.State.Breaker.Cause {
 	case WrongTags:
 		return seen.Worked || r.Registered > 0 && seen.Connected > 0
 	case NoJobTaken:
 		return seen.Worked
 	case LeftEarly:
-		return seen.Worked || seen.Connected > 0 && !s.unproven(d, seen, now)
+		return seen.Worked || seen.Connected > 0 // for long enough, or it would stay
 	}
 	return r.Registered > 0
 }

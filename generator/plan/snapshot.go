@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -108,6 +109,15 @@ type Sighting struct {
 	Tags []string
 	// Running reports whether the job still runs.
 	Running bool
+}
+
+// tags are the agent's tags; where they are not told, its name says of which
+// dispatch it is and with which index.
+func (s Sighting) tags() []string {
+	if at := strings.LastIndexByte(s.Name, '-'); len(s.Tags) == 0 && at > 0 {
+		return []string{TagDispatch + "=" + s.Name[:at], TagIndex + "=" + s.Name[at+1:]}
+	}
+	return s.Tags
 }
 
 // Queue is one cluster queue.

@@ -89,6 +89,14 @@ func (o Overlay) owns(tags []string, slug string) (own, namesake bool) {
 	return own, !own
 }
 
+// ordered reports whether an agent of which only the dispatch is known, by its
+// name, is of one of the overlay's.
+func (o Overlay) ordered(tags []string) bool {
+	id, ok := tagValue(tags, TagDispatch)
+	_, told := tagValue(tags, TagQueue)
+	return ok && !told && slices.ContainsFunc(o.Dispatches, func(d Dispatch) bool { return d.ID == id })
+}
+
 // warmTimeout returns the idle time-out that an agent of the overlay's warm pool
 // was given; false when it is none. Agents of 0.2.0 are known by the names of
 // their dispatches, and are presumed to have the policy's.
