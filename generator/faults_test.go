@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
 )
 
@@ -214,11 +215,11 @@ func drawWork(r *rand.Rand) work {
 // conclude lets all troubles end, and demands that everything is put right.
 func (w *world) conclude() {
 	w.heal()
-	w.play(w.since()+12*time.Hour, w.idle)
+	w.play(w.since()+1000*time.Hour, func() bool { return w.idle() || len(w.stuck()) > 0 })
 	if w.audit.failed {
 		return
 	}
-	if stuck := w.waiting(); len(stuck) > 0 {
+	if stuck := w.stuck(); len(stuck) > 0 {
 		w.audit.failf("jobs wait for ever: %v", stuck)
 		return
 	}
@@ -253,6 +254,23 @@ func (w *world) conclude() {
 	}
 }
 
+// stuck lists the jobs that could have had an agent for half a day without any
+// trouble. (A job that waits for its turn in a concurrency group is not among
+// them, however long the line is: an agent would be of no use to it.)
+func (w *world) stuck() []string {
+	var ids []string
+	for _, j := range w.underWay() {
+		since := j.Runnable
+		if since.Before(w.healed) {
+			since = w.healed
+		}
+		if w.server.Now().Sub(since) > 12*time.Hour {
+			ids = append(ids, j.ID+" "+j.State)
+		}
+	}
+	return ids
+}
+
 // idle reports whether no job waits for an agent; it looks now and then.
 func (w *world) idle() bool {
 	return w.musters[0].ticks%8 == 0 && len(w.waiting()) == 0
@@ -261,12 +279,18 @@ func (w *world) idle() bool {
 // waiting lists the jobs that wait for an agent and could have one.
 func (w *world) waiting() []string {
 	var ids []string
-	for _, j := range w.server.Jobs() {
-		if (j.State == "scheduled" || j.State == "assigned" || j.State == "running") && w.audit.servable(j) > 0 {
-			ids = append(ids, j.ID+" "+j.State)
-		}
+	for _, j := range w.underWay() {
+		ids = append(ids, j.ID+" "+j.State)
 	}
 	return ids
+}
+
+// underWay lists the jobs that wait for an agent or have one, and that an overlay
+// could serve.
+func (w *world) underWay() []fakebuildkite.JobRecord {
+	return slices.DeleteFunc(w.server.Jobs(), func(j fakebuildkite.JobRecord) bool {
+		return j.State != "scheduled" && j.State != "assigned" && j.State != "running" || w.audit.servable(j) == 0
+	})
 }
 
 // checkUpkeep demands min and buffer, after an hour without trouble. One that
@@ -306,5 +330,3 @@ func (w *world) short() string {
 }
 
 func (w *world) recentlyBroken(o *overlay) bool { return w.server.Now().Sub(o.mended) < 5*time.Minute }
-
-var _ = slices.Sorted[string]

@@ -244,6 +244,7 @@ func (w *world) breakFor(o *overlay, file, nonsense string) {
 // heal ends all troubles: what is left is for muster to put right.
 func (w *world) heal() {
 	w.trace("from here on all is well")
+	w.healed = w.server.Now()
 	w.now = rates{lag: w.rates.lag, boot: w.rates.boot}
 	for _, queue := range w.queues() {
 		w.resume(queue)

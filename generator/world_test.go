@@ -138,6 +138,7 @@ type world struct {
 	audit   *audit
 	lines   []string
 	foreign map[string]bool
+	healed  time.Time
 	pauses  map[string][][2]time.Time // of queues; an open one ends in zero
 }
 
