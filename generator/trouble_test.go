@@ -23,8 +23,12 @@ type rates struct {
 	drift                               time.Duration // the longest between two requests
 	// Each hour.
 	people, pauses, policies, drains, deletions float64
+	edits                                       float64 // of policies while agents live
+	refusals, lost                              float64 // times in which agents get no answer
+	fleeting                                    float64 // builds that are cancelled within a minute
 	// Each world.
 	outages, brokenImages int
+	warmDeaths            int // times in which agents of the warm pool die at once
 	outage                time.Duration
 	noShow, crashPod      float64
 	nodes                 int
@@ -65,6 +69,7 @@ func (w *world) beginTroubles() {
 	for range w.rates.outages {
 		window(w.rates.outage, func(k *kube, on bool) { w.trace("%s: syncer down %t", k.overlay, on); k.down = on })
 	}
+	w.beginMore()
 	for range w.rates.brokenImages {
 		window(time.Duration(r.Int64N(int64(2*time.Hour))), func(k *kube, on bool) { w.trace("%s: image broken %t", k.overlay, on); k.broken = on })
 	}
@@ -138,14 +143,14 @@ func (w *world) changePolicy() {
 	case 5:
 		p.dispatch = 1 + w.faults.IntN(10)
 	}
-	o.note()
+	o.note(w.since())
 	w.edit(fmt.Sprintf("policy of %s: %+v", o.name, *p), branch.Change{Path: o.path() + "/scaling.yaml", Content: o.policyText()})
 }
 
 // meddle is a person's commit that does no good.
 func (w *world) meddle() {
 	o := w.overlays[w.faults.IntN(len(w.overlays))]
-	head := w.fleet.head()
+	head := w.repo.head()
 	dir := o.path() + "/dispatches"
 	var manifests []string
 	for _, name := range head.tree.below(dir) {
@@ -224,7 +229,7 @@ func manifestID(file string) (string, bool) {
 
 // breakFor breaks a file for a while.
 func (w *world) breakFor(o *overlay, file, nonsense string) {
-	before, ok := w.fleet.head().tree.files[file]
+	before, ok := w.repo.head().tree.files[file]
 	if !ok || o.broken > 0 {
 		return
 	}
@@ -254,9 +259,13 @@ func (w *world) heal() {
 	}
 	for _, o := range w.overlays {
 		o.kube.heal()
-		if p := &o.spec; p.paused || p.max < 10 || p.perHour > 0 {
-			p.paused, p.max, p.perHour = false, max(p.max, 10), 0
-			o.note()
+		o.kube.BuildkiteCluster = w.cluster
+		if p := &o.spec; p.paused || p.max < 10 || p.perHour > 0 || p.cluster != w.home() || !slices.Equal(o.tags, o.first) {
+			if p.cluster != w.home() || !slices.Equal(o.tags, o.first) {
+				w.audit.adrift(o)
+			}
+			p.paused, p.max, p.perHour, p.cluster, o.tags = false, max(p.max, 10), 0, w.home(), o.first
+			o.note(w.since())
 			w.edit("lets "+o.name+" go on", branch.Change{Path: o.path() + "/scaling.yaml", Content: o.policyText()})
 		}
 	}

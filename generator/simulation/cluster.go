@@ -202,7 +202,7 @@ func (c *Cluster) Delete(job string) {
 	}
 	for _, agent := range slices.Sorted(maps.Keys(c.pods)) {
 		if p := c.pods[agent]; p != nil && p.Job == j {
-			c.kill(p)
+			c.Kill(p)
 		}
 	}
 }

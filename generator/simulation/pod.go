@@ -145,15 +145,15 @@ func (c *Cluster) connected(p *Pod, id string) {
 		c.Came(p)
 	}
 	if p.fate.Lost > 0 {
-		c.Buildkite.At(c.Buildkite.Now().Add(p.fate.Lost), func() { c.kill(p) })
+		c.Buildkite.At(c.Buildkite.Now().Add(p.fate.Lost), func() { c.Kill(p) })
 	}
 }
 
-// kill ends an agent without a word: its index has failed, and is not tried
+// Kill ends an agent without a word: its index has failed, and is not tried
 // again (backoffLimitPerIndex 0;
 // kubernetes.io/docs/concepts/workloads/controllers/job "Backoff limit per
 // index").
-func (c *Cluster) kill(p *Pod) {
+func (c *Cluster) Kill(p *Pod) {
 	if !p.ended {
 		c.Buildkite.LoseAgent(p.Agent)
 		c.end(p, true)
