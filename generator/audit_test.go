@@ -228,7 +228,7 @@ func (a *audit) checkOrder(m *muster, c *commit, o plan.Overlay) {
 
 // owns reports whether an agent with the tags is of an overlay of the muster's fleet.
 func (m *muster) owns(tags []string, slug string) bool {
-	return tagOf(tags, "overlay") == slug && tagOf(tags, "muster") == m.fleet
+	return tagOf(tags, "overlay") == slug && tagOf(tags, "muster") == m.fleetTag
 }
 
 // unlisted counts an overlay's agents that run a job and are not in the list.
@@ -632,7 +632,7 @@ func (a *audit) tickFailed(m *muster, err error) {
 }
 
 func (a *audit) tickDone(m *muster, r generator.Result) {
-	if r.Tip.Commit != a.w.repo.head().id {
+	if r.Tip.Commit != a.w.fleet.head().id {
 		return // a mirror that lags behind, or somebody has been here since
 	}
 	for _, s := range r.Suspended {
@@ -646,7 +646,7 @@ func (a *audit) tickDone(m *muster, r generator.Result) {
 func (a *audit) tick() {
 	now := a.w.server.Now()
 	healthy := slices.ContainsFunc(a.w.musters, func(m *muster) bool { return now.Sub(m.good) < 10*time.Minute })
-	t := a.w.repo.head().tree
+	t := a.w.fleet.head().tree
 	for _, o := range a.w.overlays {
 		if o.broken > 0 || !healthy {
 			a.blocked[o] = now

@@ -243,7 +243,7 @@ func (w *world) conclude() {
 		w.audit.failf("%d agents kept for min and buffer left idle, at most %d should", w.audit.idled[1], most)
 	}
 	w.checkUpkeep()
-	t := w.repo.head().tree
+	t := w.fleet.head().tree
 	for _, o := range w.overlays {
 		for _, name := range t.below(o.path() + "/dispatches") {
 			id, ok := manifestID(o.path() + "/dispatches/" + name)

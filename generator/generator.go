@@ -49,7 +49,9 @@ type History interface {
 // Buildkite says which jobs are pending and which agents are connected.
 type Buildkite interface {
 	// Snapshot reads the agents first and then the jobs. With a since that is
-	// not zero it also reads builds that finished after it.
+	// not zero it also reads builds that finished after it. A reading that takes
+	// several calls returns an error with the method RetryAfter until it is
+	// whole; then the snapshot's At is the time of the first of them.
 	Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error)
 }
 
@@ -86,6 +88,7 @@ type Generator struct {
 	loaded     loaded
 	register   plan.Registrations
 	lookback   plan.Lookback
+	looks      looks
 	conditions []condition
 }
 
@@ -150,6 +153,7 @@ const tries = 5
 // committed; suspended overlays are no error but are listed in the result.
 func (g *Generator) Tick(ctx context.Context) (Result, error) {
 	var result Result
+	g.looks.last = nil
 	for try := range tries {
 		if err := g.backOff(ctx, try); err != nil {
 			return result, err
@@ -190,13 +194,13 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		return result, nil
 	}
 	now := g.cfg.Clock.Now().UTC().Truncate(time.Second)
-	snapshot, err := g.cfg.Buildkite.Snapshot(ctx, now, g.lookback.Since(now, overlays, &g.register))
+	snapshot, err := g.observe(ctx, now, overlays)
 	if err != nil {
-		return result, fmt.Errorf("observing Buildkite: %w", err)
+		return result, err
 	}
-	g.lookback.Observed(now, overlays)
+	g.lookback.Observed(snapshot.At, overlays)
 	g.register.Note(snapshot)
-	g.register.Reconcile(overlays, now)
+	g.register.Reconcile(overlays, snapshot.At)
 	result.Unserved = plan.FindUnserved(overlays, snapshot)
 	for _, o := range plan.Observe(overlays, snapshot, &g.register) {
 		result.Decisions = append(result.Decisions, plan.Decide(tip.Commit, overlays, o)...)
@@ -207,9 +211,15 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	result.Acts = acts
 	result.Suspended = append(suspended(fleet, result.Decisions), failed...)
 	if len(acts) == 0 || g.cfg.DryRun {
+		g.looks.done()
 		return result, nil
 	}
 	next, err := g.cfg.Repository.Commit(ctx, tip, acts)
+	if errors.Is(err, branch.ErrMoved) && !snapshot.Until.IsZero() {
+		g.looks.last = &snapshot // to read again would take minutes
+	} else {
+		g.looks.done()
+	}
 	if err != nil {
 		result.Acts = nil
 		return result, fmt.Errorf("committing: %w", err)

@@ -26,7 +26,7 @@ type muster struct {
 	w         *world
 	name      string
 	repo      *fleet
-	fleet     string // its fleet's tag
+	fleetTag  string // its fleet's tag
 	generator *generator.Generator
 	client    *buildkite.Client
 	next      time.Time // of its ticks
@@ -41,7 +41,7 @@ type muster struct {
 }
 
 func (w *world) newMuster(i int) *muster {
-	m := &muster{w: w, name: fmt.Sprintf("muster-%d", i+1), repo: w.repo, fleet: w.fleet}
+	m := &muster{w: w, name: fmt.Sprintf("muster-%d", i+1), repo: w.fleet, fleetTag: w.fleetTag}
 	m.next = worldStart().Add(time.Duration(i) * w.stagger)
 	m.good = worldStart()
 	m.start()
@@ -59,7 +59,7 @@ func (m *muster) start() {
 		panic(err)
 	}
 	m.client = client
-	m.generator = generator.New(generator.Config{Repository: m, Buildkite: m, Clock: m, Overlays: "overlays", Fleet: m.fleet})
+	m.generator = generator.New(generator.Config{Repository: m, Buildkite: m, Clock: m, Overlays: "overlays", Fleet: m.fleetTag})
 }
 
 // tick is one tick of the real Generator.

@@ -12,8 +12,8 @@ import (
 // Run ticks until the context ends, one tick each interval. The first one comes
 // after a random part of the jitter, so that a whole fleet of musters that is
 // restarted at once does not ask at once. A tick that fails is logged and the
-// next one starts afresh; when Buildkite asked for quiet, the next tick waits
-// as long as it asked.
+// next one starts afresh; when Buildkite asked for quiet, or its limits leave no
+// room, the next tick waits as long as that says and goes on reading.
 func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) error {
 	if jitter > 0 && g.cfg.Clock.Sleep(ctx, rand.N(jitter)) != nil {
 		return nil
@@ -24,9 +24,12 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 		if ctx.Err() != nil {
 			return nil
 		}
+		g.reportStretch(err)
 		var limited interface{ RetryAfter() time.Duration }
-		switch {
-		case errors.As(err, &limited):
+		var wait stretched
+		switch errors.As(err, &limited); {
+		case errors.As(err, &wait):
+		case limited != nil:
 			g.cfg.Log.Warn("tick", "err", err)
 		case err != nil:
 			g.cfg.Log.Error("tick", "err", err)
@@ -37,11 +40,11 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 		if g.cfg.Done != nil {
 			g.cfg.Done(result, err)
 		}
-		wait := interval - g.cfg.Clock.Now().Sub(start)
+		pause := interval - g.cfg.Clock.Now().Sub(start)
 		if limited != nil {
-			wait = max(wait, limited.RetryAfter())
+			pause = max(pause, limited.RetryAfter())
 		}
-		if g.cfg.Clock.Sleep(ctx, max(0, wait)) != nil {
+		if g.cfg.Clock.Sleep(ctx, max(0, pause)) != nil {
 			return nil
 		}
 	}
@@ -57,10 +60,10 @@ func (g *Generator) backOff(ctx context.Context, try int) error {
 	return g.cfg.Clock.Sleep(ctx, rand.N(longest))
 }
 
-// Once is one tick of [Generator.Run]. Its error and the overlays with invalid
+// Once is one whole tick; see [Generator.Whole]. Its error and the overlays with invalid
 // files are for the caller to report.
 func (g *Generator) Once(ctx context.Context) (Result, error) {
-	result, err := g.Tick(ctx)
+	result, err := g.Whole(ctx)
 	if err == nil {
 		reported := result
 		reported.Suspended = slices.DeleteFunc(slices.Clone(result.Suspended), func(s Suspended) bool { return s.Why.Code == plan.Invalid })

@@ -35,7 +35,7 @@ func playPlain(t *testing.T, s shape) *world {
 // ordered lists what was ordered when.
 func (w *world) ordered() []string {
 	var all []string
-	for _, c := range w.repo.history() {
+	for _, c := range w.fleet.history() {
 		if c.act != nil && c.act.Kind == ledger.Dispatch {
 			d := c.act.Decision
 			all = append(all, fmt.Sprintf("%s %s %d+%d", d.At().Format("15:04:05"), d.Overlay, d.Sum.Demand, d.Sum.WarmPool))
@@ -90,7 +90,7 @@ func TestOrderOfListsChangesNothing(t *testing.T) {
 			s := drawShape(seed)
 			s.length, s.shuffle = min(s.length, 30*time.Minute), uint64(i)
 			w := playPlain(t, s)
-			tips[i] = fmt.Sprint(len(w.repo.history()), w.repo.head().id)
+			tips[i] = fmt.Sprint(len(w.fleet.history()), w.fleet.head().id)
 		}
 		if tips[0] != tips[1] {
 			t.Errorf("seed %d: the tip is %s or %s, as the lists are ordered", seed, tips[0], tips[1])
@@ -128,7 +128,7 @@ func TestQuietNight(t *testing.T) {
 			return t.Failed()
 		})
 		var at []time.Time
-		for _, c := range w.repo.history()[1:] {
+		for _, c := range w.fleet.history()[1:] {
 			at = append(at, c.at)
 			inHour := 0
 			for _, x := range at {
@@ -185,7 +185,7 @@ func TestBreaker(t *testing.T) {
 		var sizes []int
 		var waits []time.Duration
 		var failed time.Time
-		for _, c := range w.repo.history()[1:] {
+		for _, c := range w.fleet.history()[1:] {
 			d := c.act.Decision
 			if c.act.Kind == ledger.Dispatch {
 				sizes = append(sizes, d.Sum.Dispatch)
@@ -270,7 +270,7 @@ func TestUselessUpkeep(t *testing.T) {
 	k.Untagged = ""
 	w.play(3*time.Hour, nil)
 	spare := 0
-	for _, d := range w.repo.history()[len(w.repo.history())-1:] {
+	for _, d := range w.fleet.history()[len(w.fleet.history())-1:] {
 		for _, g := range d.act.Decision.Observation.Idle {
 			spare += g.Agents
 		}

@@ -150,7 +150,7 @@ func (w *world) changePolicy() {
 // meddle is a person's commit that does no good.
 func (w *world) meddle() {
 	o := w.overlays[w.faults.IntN(len(w.overlays))]
-	head := w.repo.head()
+	head := w.fleet.head()
 	dir := o.path() + "/dispatches"
 	var manifests []string
 	for _, name := range head.tree.below(dir) {
@@ -229,7 +229,7 @@ func manifestID(file string) (string, bool) {
 
 // breakFor breaks a file for a while.
 func (w *world) breakFor(o *overlay, file, nonsense string) {
-	before, ok := w.repo.head().tree.files[file]
+	before, ok := w.fleet.head().tree.files[file]
 	if !ok || o.broken > 0 {
 		return
 	}

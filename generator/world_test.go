@@ -31,9 +31,10 @@ type shape struct {
 	instant   bool          // a back-off takes no time
 	stagger   time.Duration // between the musters' first ticks
 	perPage   int
+	userLimit int    // requests a minute; zero is no limit
 	shuffle   uint64 // salt of the order in which things are listed
 	linger    simulation.Linger
-	fleet     string   // the tag of the fleet; empty is none
+	fleetTag  string   // the tag of the fleet; empty is none
 	namesake  *overlay // of another fleet of the organisation
 	clusters  bool     // Buildkite has a second one, with the same queues
 }
@@ -158,7 +159,7 @@ type world struct {
 	server  *fakebuildkite.Server
 	cluster string // Buildkite's
 	second  string // another cluster of Buildkite, if there is one
-	repo    *fleet
+	fleet   *fleet
 	musters []*muster
 	other   *muster // of another fleet, or nil
 	others  *kube   // and its cluster
@@ -178,7 +179,7 @@ func newWorld(s shape, fail func(text string)) *world {
 		shape: s, now: s.rates, foreign: map[string]bool{}, seen: map[string]int{}, pauses: map[string][][2]time.Time{},
 		faults: rand.New(rand.NewPCG(s.seed, 2)), order: rand.New(rand.NewPCG(s.seed, 1000+s.shuffle)),
 	}
-	w.server = fakebuildkite.New(fakebuildkite.Options{Now: worldStart(), Poll: s.work.poll, CancelTime: s.work.cancelTime, OnAgentEnd: w.agentEnded, BeforeRequest: w.drift})
+	w.server = fakebuildkite.New(fakebuildkite.Options{Now: worldStart(), UserLimit: s.userLimit, Poll: s.work.poll, CancelTime: s.work.cancelTime, OnAgentEnd: w.agentEnded, BeforeRequest: w.drift})
 	if s.inCluster {
 		w.cluster = w.server.AddCluster("ci")
 		for _, key := range append(w.queues(), "other") {
@@ -191,9 +192,9 @@ func newWorld(s shape, fail func(text string)) *world {
 			}
 		}
 	}
-	w.repo = newFleet(w.server.Now, files(s.overlays))
+	w.fleet = newFleet(w.server.Now, files(s.overlays))
 	w.audit = newAudit(w, fail)
-	w.repo.seen = w.audit.pushed
+	w.fleet.seen = w.audit.pushed
 	for i, o := range s.overlays {
 		o.note(0)
 		o.edges, o.first = 0, o.tags
@@ -201,7 +202,7 @@ func newWorld(s shape, fail func(text string)) *world {
 			Cluster: simulation.Cluster{
 				Buildkite: w.server, BuildkiteCluster: w.cluster, Nodes: s.rates.nodes, Skew: s.rates.skew, Came: w.audit.registered,
 			},
-			fleet: w.repo, overlay: o.path(), random: rand.New(rand.NewPCG(s.seed, 100+uint64(i))),
+			fleet: w.fleet, overlay: o.path(), random: rand.New(rand.NewPCG(s.seed, 100+uint64(i))),
 			linger: s.linger, lingers: rand.New(rand.NewPCG(s.seed, 200+uint64(i))),
 			lag: s.rates.lag, boot: s.rates.boot, noShow: s.rates.noShow, crash: s.rates.crashPod, onProblem: w.audit.fail,
 		}
@@ -254,7 +255,7 @@ func (w *world) trace(format string, args ...any) {
 // edit is a person's commit.
 func (w *world) edit(what string, changes ...branch.Change) {
 	w.trace("person: %s", what)
-	w.repo.edit(what, changes...)
+	w.fleet.edit(what, changes...)
 }
 
 // play lets the musters tick until the end, or until done says so.

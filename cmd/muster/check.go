@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"muster/generator/buildkite"
 	"muster/generator/manifest"
-	"muster/generator/plan"
 )
 
 func (p program) checkCommand() *cobra.Command {
@@ -101,43 +98,5 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 			failures = append(failures, err)
 		}
 	}
-	if err := client.Verify(ctx); err != nil {
-		return tip.Tree, append(failures, err), nil
-	}
-	queues, err := s.checkQueues(ctx, client, tip.Tree)
-	if err != nil {
-		failures = append(failures, err)
-	}
-	return tip.Tree, append(failures, queues...), nil
-}
-
-// checkQueues reads Buildkite as a tick does, and returns what would suspend the
-// overlays: a cluster that does not exist, a queue that is in several.
-func (s *settings) checkQueues(ctx context.Context, client *buildkite.Client, tree fs.FS) ([]error, error) {
-	loaded, err := manifest.NewLoader(s.git.overlays).Load(tree)
-	if err != nil {
-		return nil, nil // the files' own findings say so
-	}
-	var overlays []plan.Overlay
-	for _, o := range loaded {
-		if o.Policy.Queue != "" {
-			overlays = append(overlays, o.Overlay)
-		}
-	}
-	snapshot, err := client.Snapshot(ctx, s.program.clock.Now(), time.Time{})
-	if err != nil {
-		return nil, err
-	}
-	var findings []error
-	for _, o := range plan.Observe(overlays, snapshot, &plan.Registrations{}) {
-		for _, supply := range o.Overlays {
-			if supply.Suspended.Active() {
-				findings = append(findings, fmt.Errorf("%s: suspended: %s", supply.Overlay, supply.Suspended))
-			}
-		}
-		if plan.Unknown(o.Queue, snapshot) {
-			findings = append(findings, fmt.Errorf("queue %q: no cluster has it, and no agent and no job is in it; is its key right?", o.Queue))
-		}
-	}
-	return findings, nil
+	return tip.Tree, append(failures, s.checkBuildkite(ctx, client, log, tip.Tree)...), nil
 }

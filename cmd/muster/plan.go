@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ there is.`,
 			if err != nil {
 				return err
 			}
-			result, err := g.Tick(cmd.Context())
+			result, err := g.Whole(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -223,10 +224,29 @@ func printJSON(out io.Writer, r generator.Result) error {
 }
 
 func printYAML(out io.Writer, r generator.Result) error {
-	text, err := yaml.Marshal(document(r))
+	raw, err := json.Marshal(document(r))
+	if err != nil {
+		return err
+	}
+	text, err := yaml.JSONToYAML(printable(raw))
 	if err != nil {
 		return err
 	}
 	_, err = out.Write(text)
 	return err
+}
+
+// printable escapes in JSON what is valid there and no character of a YAML file
+// (YAML 1.2.2, 5.1): DEL, the C1 controls, and U+FFFE and U+FFFF. Job rules may
+// have any of them.
+func printable(raw []byte) []byte {
+	var b bytes.Buffer
+	for _, r := range string(raw) { // what is not UTF-8 becomes U+FFFD
+		if r >= 0x7f && r <= 0x9f || r == 0xfffe || r == 0xffff {
+			fmt.Fprintf(&b, "\\u%04x", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes()
 }

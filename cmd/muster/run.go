@@ -27,6 +27,7 @@ commits what is to be done. It ends on SIGINT and SIGTERM.`,
 			if jitter < 0 {
 				return usage(errors.New("--startup-jitter is below zero"))
 			}
+			s.watchToken = true
 			g, err := s.generator(dryRun)
 			if err != nil {
 				return err

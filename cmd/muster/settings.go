@@ -23,6 +23,8 @@ type settings struct {
 	program             program
 	org, url, tokenFile string
 	logFormat, logLevel string
+	countLimited        bool
+	watchToken          bool // not a flag: of commands that go on
 }
 
 // newSettings returns settings whose flags are the command's.
@@ -33,6 +35,7 @@ func newSettings(p program, c *cobra.Command) *settings {
 	f.StringVar(&s.org, "buildkite-org", "", "the organisation's slug in Buildkite")
 	f.StringVar(&s.url, "buildkite-url", "https://api.buildkite.com/", "Buildkite's REST API")
 	f.StringVar(&s.tokenFile, "buildkite-token-file", "", "file with the API access token, read again at each tick; or set "+variableToken)
+	f.BoolVar(&s.countLimited, "count-limited", false, "count jobs that are listed as scheduled without runnable_at: they are presumed limited by concurrency")
 	f.StringVar(&s.logFormat, "log-format", "text", "text or json")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 	return s
@@ -63,7 +66,9 @@ func (s *settings) client(log *slog.Logger) (*buildkite.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := buildkite.New(buildkite.Config{Org: s.org, URL: s.url, Token: token, Log: log})
+	client, err := buildkite.New(buildkite.Config{
+		Org: s.org, URL: s.url, Token: token, Log: log, CountLimited: s.countLimited, WatchToken: s.watchToken,
+	})
 	return client, usage(err)
 }
 

@@ -17,21 +17,27 @@
 //
 // An observation is whole or it is an error. A page that fails, is cut off or
 // is not a list fails the observation. One invalid record does
-// not: it is counted, logged and left out, and the page stands.
+// not: it is counted, logged and left out, and the page stands. Pages are read
+// as they come, with bounds on size and time, into what is kept of them; nothing
+// is kept from one observation to the next but the list of queues.
 //
 // Pages are numbered, so a list that changes while it is read shifts between
-// them. What is listed twice counts once, by its later reading. What slips
-// through is seen by the next observation: a build that is missed orders too
-// little; an idle agent that is missed, which takes more than a page of agents
-// and one of them leaving at that moment, can order one too many.
+// them. What is listed twice counts once, by its later reading. No agent slips
+// through that is there all the time: pages of agents overlap (see [listing]),
+// for an idle one that is missed would be ordered again. A build may, which
+// orders too little, and is seen by the next observation.
 //
 // # Request budget
 //
 // Buildkite allows 50 requests a minute to a user and 200 to an organisation
-// (buildkite/docs pages/apis/rest_api/rate_limits.md). With an observation
-// every 15 seconds, up to 100 agents, 100 active builds and five clusters,
-// muster asks 4 × (1 + 1 + 1) + 6 = 18 times a minute. A 429 is never retried:
-// the client asks nothing more until the reset that Buildkite named.
+// (buildkite/docs pages/apis/rest_api/rate_limits.md), and tells both in each
+// answer. The client sends at most half of either in any minute; where no answer
+// tells a limit, it keeps none. With an observation every 15 seconds, up to 100
+// agents, 100 active builds and five clusters, muster asks 4 × (1 + 1 + 1) + 6 =
+// 18 times a minute. An observation that needs more is spread over several calls
+// of [Client.Snapshot], of which all but the last return [*Unfinished]; it may
+// become as old as [LongestLook]. A 429 is never retried at once: the client asks
+// nothing more until the reset that Buildkite named, and goes on where it was.
 //
 // # What the client depends on
 //
@@ -43,15 +49,14 @@
 package buildkite
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -83,8 +88,12 @@ type Config struct {
 	// job is presumed to wait for its concurrency group: REST lists limited
 	// jobs as scheduled, and runnable_at is set when limits are resolved (docs
 	// pipelines/configure/defining_steps.md, two statements put together). Turn
-	// this on should Buildkite ever leave runnable_at out.
+	// this on should Buildkite ever leave runnable_at out;
+	// [Client.CompareLimited] finds out.
 	CountLimited bool
+	// WatchToken has the client look, once a day, when the token expires, and log
+	// it from [ExpiryWarning] on. It costs a request a day.
+	WatchToken bool
 	// Log takes what is worth knowing; nil means nowhere.
 	Log *slog.Logger
 	// HTTP makes the requests; nil means a transport of the client's own.
@@ -97,7 +106,7 @@ type Stats struct {
 	Requests, Failures int64
 	// RateLimited counts the answers 429.
 	RateLimited int64
-	// OddRecords were left out because they made no sense.
+	// OddRecords were invalid and left out.
 	OddRecords int64
 	// Org and User are the two limits, as the last answer told them.
 	Org, User Limit
@@ -115,18 +124,20 @@ type Client struct {
 
 	observing sync.Mutex // held for a whole observation: guards what follows
 	clusters  clusters
-	// What the last observation decoded.
-	knownAgents memory[agentRecord]
-	knownBuilds memory[readBuild]
-	body        bytes.Buffer // kept for its room
-	limited     int          // jobs without runnable_at at the last observation
+	look      *look     // under way; nil: none
+	limited   int       // jobs without runnable_at at the last observation
+	sample    []string  // identifiers of some of them
+	watched   time.Time // when the token's expiry was last looked at
 
-	mu    sync.Mutex
-	stats Stats
-	began time.Time // the first answer to an observation, by Buildkite's clock
-	until time.Time // no request before, by the caller's clock
-	scope string    // the limit that until comes from
-	said  map[string]bool
+	mu     sync.Mutex
+	stats  Stats
+	budget budget
+	at     time.Time // of the call of Snapshot under way, by the caller's clock
+	began  time.Time // the first answer to it, by Buildkite's clock
+	latest time.Time // the last
+	until  time.Time // no request before, by the caller's clock
+	scope  string    // the limit that until comes from
+	said   map[string]bool
 }
 
 // sayAtMost bounds what [Client.once] remembers.
@@ -231,6 +242,10 @@ func (c *Client) note(n notice) {
 	if c.began.IsZero() {
 		c.began = n.date
 	}
+	if n.date.After(c.latest) || c.began.Equal(n.date) {
+		c.latest = n.date
+	}
+	c.budget.note(c.elapsed())
 	if n.failed {
 		c.stats.Failures++
 	}
@@ -245,12 +260,23 @@ func (c *Client) note(n notice) {
 	}
 }
 
+// elapsed is the caller's time, as far as Buildkite's answers to the call under
+// way tell it: the caller's own clock is read once.
+func (c *Client) elapsed() time.Time {
+	if c.began.IsZero() || c.latest.Before(c.began) {
+		return c.at
+	}
+	return c.at.Add(c.latest.Sub(c.began))
+}
+
 // session is one token's worth of requests: those of one observation.
 type session struct {
 	client *Client
 	api    *buildkite.Client
 	token  string
-	body   *bytes.Buffer // the last answer
+	look   *look // nil: not part of an observation
+	reader *buildReader
+	window []byte // of the answers, one after another
 }
 
 // open reads the token and makes ready to ask.
@@ -275,75 +301,69 @@ func (c *Client) open() (*session, error) {
 	if err != nil {
 		return nil, errors.New("making a Buildkite client: the URL is not one")
 	}
-	return &session{client: c, api: api, token: token, body: &bytes.Buffer{}}, nil
+	return &session{client: c, api: api, token: token, window: make([]byte, streamWindow)}, nil
 }
 
-// get asks for one path and returns the raw answer, good until the next.
-func (s *session) get(ctx context.Context, path string) ([]byte, *buildkite.Response, error) {
+// get asks for one path and has the answer read, as it comes, by read.
+func (s *session) get(ctx context.Context, path string, read func(*stream) error) (*buildkite.Response, error) {
+	if err := s.mayAsk(); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.client.cfg.Timeout)
 	defer cancel()
 	request, err := s.api.NewRequest(http.MethodGet, path, nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	s.body.Reset()
-	response, err := s.api.Do(request.WithContext(ctx), s.body)
-	if err != nil {
-		return nil, response, s.explain(err, path)
+	response, err := s.api.Do(request.WithContext(ctx), sink{read, s.window, cancel})
+	var syntax *syntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return response, err
+	case err != nil:
+		return response, s.explain(err, path)
 	}
-	return s.body.Bytes(), response, nil
+	if s.look != nil {
+		s.look.requests++
+	}
+	return response, nil
 }
 
-// list asks for all pages of a list and calls each with each record, whose
-// bytes are good until each returns.
-func (s *session) list(ctx context.Context, path string, query url.Values, each func(record []byte) error) error {
-	if query == nil {
-		query = url.Values{}
+// mayAsk is an error when an observation may send no more requests now.
+func (s *session) mayAsk() error {
+	if s.look == nil {
+		return nil
 	}
-	query.Set("per_page", strconv.Itoa(s.client.cfg.PerPage))
-	for page := 1; page != 0; {
-		query.Set("page", strconv.Itoa(page))
-		next, err := s.page(ctx, path+"?"+query.Encode(), each)
-		switch {
-		case err == nil && next != 0 && next <= page:
-			err = errNoNext
-		case err == nil && next > mostPages:
-			err = errTooMany
-		}
-		if err != nil {
-			return fmt.Errorf("page %d: %w", page, err)
-		}
-		page = next
+	c := s.client
+	perMinute := c.perMinute()
+	c.mu.Lock()
+	now := c.elapsed()
+	wait := c.budget.wait(now, 1, perMinute)
+	if wait > 0 {
+		wait = c.budget.goOn(now, s.look.requests, perMinute)
 	}
-	return nil
+	c.mu.Unlock()
+	if wait <= 0 {
+		return nil
+	}
+	return c.unfinished(now, wait, s.look.requests)
 }
 
-// mostPages bounds a list: no organisation has a hundred thousand agents or
-// unfinished builds, and a server that always names a next page is broken.
-const mostPages = 1000
+// sink lets the library's copying of an answer be the reading of it.
+type sink struct {
+	read   func(*stream) error
+	window []byte
+	cancel func() // what is left of an answer that cannot be read is not waited for
+}
 
-var (
-	errNoNext  = errors.New("the Link header names no next page that can be followed")
-	errTooMany = fmt.Errorf("the list goes on after %d pages", mostPages)
-)
+// Write implements [io.Writer], which makes the library copy; it is not called.
+func (k sink) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }
 
-// page asks for one page and returns the number of the next, or zero.
-func (s *session) page(ctx context.Context, path string, each func(record []byte) error) (int, error) {
-	raw, response, err := s.get(ctx, path)
+// ReadFrom implements [io.ReaderFrom].
+func (k sink) ReadFrom(r io.Reader) (int64, error) {
+	err := k.read(newStream(r, k.window))
 	if err != nil {
-		return 0, err
+		k.cancel()
 	}
-	records, err := split(raw)
-	if err != nil {
-		return 0, err
-	}
-	for _, record := range records {
-		if err := each(record); err != nil {
-			return 0, err
-		}
-	}
-	if response.NextPage == 0 && strings.Contains(response.Header.Get("Link"), `rel="next"`) {
-		return 0, errNoNext
-	}
-	return response.NextPage, nil
+	return 0, err
 }

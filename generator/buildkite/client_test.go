@@ -128,26 +128,28 @@ func TestToken(t *testing.T) {
 }
 
 // TestRateLimit: a 429 costs one request; no more are made until the reset, and
-// then all is well again.
+// then all is well again. Others have used up the limit: the client itself never
+// does.
 func TestRateLimit(t *testing.T) {
 	requests := 0
-	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, UserLimit: 5, OrgLimit: 200,
+	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, UserLimit: 50, OrgLimit: 200,
 		BeforeRequest: func(*http.Request) { requests++ }})
 	c := newClient(t, buildkite.Config{HTTP: s.Transport()})
 	observe(t, c, now, now) // four requests
-	if got, want := c.Stats().User, (buildkite.Limit{Limit: 5, Remaining: 1}); got != want {
+	if got, want := c.Stats().User, (buildkite.Limit{Limit: 50, Remaining: 46}); got != want {
 		t.Errorf("user limit %+v, want %+v", got, want)
 	}
 	if got, want := c.Stats().Org, (buildkite.Limit{Limit: 200, Remaining: 196}); got != want {
 		t.Errorf("organisation's limit %+v, want %+v", got, want)
 	}
 	s.Advance(15 * time.Second)
+	s.Spend(195)
 	_, err := c.Snapshot(context.Background(), s.Now(), now)
 	var limited *buildkite.RateLimited
-	if !errors.As(err, &limited) || limited.Scope != "rest_user" || limited.Reset != 50*time.Second {
-		t.Fatalf("got %#v, want the user's limit for 45 s and a little", err)
+	if !errors.As(err, &limited) || limited.Scope != "rest" || limited.Reset != 50*time.Second {
+		t.Fatalf("got %#v, want the organisation's limit for 45 s and a little", err)
 	}
-	checkError(t, "limited", err, "rate limit (rest_user) is used up")
+	checkError(t, "limited", err, "rate limit (rest) is used up")
 	if requests != 6 {
 		t.Errorf("%d requests, want 4, one good and one refused", requests)
 	}
@@ -375,7 +377,7 @@ func TestVerify(t *testing.T) {
 		if test.fault != nil {
 			s.Fail(*test.fault)
 		}
-		err := newClient(t, buildkite.Config{HTTP: s.Transport()}).Verify(context.Background())
+		_, err := newClient(t, buildkite.Config{HTTP: s.Transport()}).Verify(context.Background())
 		if test.want != "" {
 			checkError(t, test.name, err, test.want)
 		} else if err != nil {

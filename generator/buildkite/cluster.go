@@ -1,9 +1,8 @@
 package buildkite
 
 import (
-	"context"
-	"fmt"
-	"net/http"
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -34,6 +33,7 @@ type clusters struct {
 	list     []plan.Queue
 	requests int
 	queues   map[string]string // queue's identifier → key
+	homes    map[string]string // queue's identifier → its cluster's
 	defaults map[string]string // cluster's identifier → key of its default queue
 	// unknown are identifiers that a reading did not explain: they are no
 	// reason to read again.
@@ -54,37 +54,6 @@ func (k *clusters) due(at time.Time) bool {
 // snapshot returns the queues in the order of their clusters' identifiers.
 func (k *clusters) snapshot() []plan.Queue { return slices.Clone(k.list) }
 
-// refreshClusters reads clusters and queues when they are due, or when
-// something observed names one that is not known. Unclustered organisations
-// have none, and a token without read_clusters cannot see them: both are said
-// once, and everything else still works.
-func (s *session) refreshClusters(ctx context.Context, at time.Time, named func() []string) error {
-	k := &s.client.clusters
-	if !k.due(at) && (k.absent || !k.unexplained(named())) {
-		return nil
-	}
-	fresh, err := s.readClusters(ctx)
-	switch {
-	case hasStatus(err, http.StatusForbidden, http.StatusNotFound):
-		s.client.once("no clusters", func() {
-			s.client.cfg.Log.Warn("clusters cannot be read: paused queues and default queues other than "+
-				defaultQueue+" are not known; give the token the scope read_clusters if there are any", "reason", err)
-		})
-		fresh = &clusters{absent: true}
-	case err != nil:
-		return err
-	}
-	fresh.read = at
-	*k = *fresh
-	k.unknown = map[string]bool{}
-	for _, id := range named() {
-		if !k.explains(id) {
-			k.unknown[id] = true
-		}
-	}
-	return nil
-}
-
 // explains reports whether an identifier of a queue or cluster is known.
 func (k *clusters) explains(id string) bool {
 	_, queue := k.queues[id]
@@ -96,75 +65,42 @@ func (k *clusters) unexplained(ids []string) bool {
 	return slices.ContainsFunc(ids, func(id string) bool { return !k.explains(id) && !k.unknown[id] })
 }
 
-// readClusters reads every cluster and its queues (docs
-// apis/rest_api/clusters.md "List clusters", clusters/queues.md "List queues").
-func (s *session) readClusters(ctx context.Context) (*clusters, error) {
-	var found []clusterRecord
-	err := s.list(ctx, s.path("clusters"), nil, func(raw []byte) error {
-		r, why, err := decode[clusterRecord](raw)
-		switch {
-		case why != "":
-			s.odd("cluster")(why)
-		case err == nil:
-			found = append(found, r)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(found, func(a, b clusterRecord) int { return compare(a.ID, b.ID) })
-	found = slices.CompactFunc(found, func(a, b clusterRecord) bool { return a.ID == b.ID })
-	k := &clusters{requests: 1, queues: map[string]string{}, defaults: map[string]string{}}
-	for _, cluster := range found {
-		k.requests++
-		if err := s.readQueues(ctx, k, cluster); err != nil {
-			return nil, err
-		}
-	}
-	if len(found) == 0 {
-		s.client.once("no clusters", func() {
-			s.client.cfg.Log.Info("the organisation has no clusters: queues are agents' tags only, and none can be paused")
-		})
-	}
-	return k, nil
+// add adds a cluster that is about to be read.
+func (k *clusters) add(cluster clusterRecord) {
+	k.requests++
+	k.defaults[string(cluster.ID)] = defaultQueue
 }
 
-func (s *session) readQueues(ctx context.Context, k *clusters, cluster clusterRecord) error {
-	id := string(cluster.ID)
-	if !slug.MatchString(id) { // it goes into a path
-		s.odd("cluster")("its id is not one")
-		return nil
+// addQueue adds a queue of a cluster. Of one that is listed twice the later
+// reading counts.
+func (k *clusters) addQueue(cluster clusterRecord, r queueRecord) {
+	home := string(cluster.ID)
+	k.queues[string(r.ID)], k.homes[string(r.ID)] = string(r.Key), home
+	if r.ID == cluster.DefaultQueue {
+		k.defaults[home] = string(r.Key)
 	}
-	k.defaults[id] = defaultQueue
-	queues := map[string]plan.Queue{}
-	err := s.list(ctx, s.path("clusters/"+id+"/queues"), nil, func(raw []byte) error {
-		r, why, err := decode[queueRecord](raw)
-		if why != "" {
-			s.odd("queue")(why)
-		}
-		if why != "" || err != nil {
-			return err
-		}
-		k.queues[string(r.ID)] = string(r.Key)
-		if r.ID == cluster.DefaultQueue {
-			k.defaults[id] = string(r.Key)
-		}
-		queues[string(r.Key)] = plan.Queue{
-			Cluster: id, ClusterName: string(cluster.Name), Key: string(r.Key), Paused: bool(r.Paused),
-		}
-		return nil
+	queue := plan.Queue{
+		Cluster: home, ClusterName: string(cluster.Name), Key: string(r.Key), Paused: bool(r.Paused), Hosted: bool(r.Hosted),
+	}
+	same := func(q plan.Queue) bool { return q.Cluster == home && q.Key == queue.Key }
+	if i := slices.IndexFunc(k.list, same); i >= 0 {
+		k.list[i] = queue
+		return
+	}
+	k.list = append(k.list, queue)
+}
+
+// settle brings what was read into order, and notes what it does not explain.
+func (k *clusters) settle(named []string) {
+	slices.SortFunc(k.list, func(a, b plan.Queue) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Key, b.Key))
 	})
-	if hasStatus(err, http.StatusNotFound) {
-		return nil // deleted since it was listed
+	k.unknown = map[string]bool{}
+	for _, id := range named {
+		if !k.explains(id) {
+			k.unknown[id] = true
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("queues of cluster %s: %w", id, err)
-	}
-	for _, key := range sorted(queues) {
-		k.list = append(k.list, queues[key])
-	}
-	return nil
 }
 
 func compare(a, b text) int {
@@ -189,58 +125,57 @@ func (k *clusters) defaultKey(queue, cluster string) string {
 	return defaultQueue
 }
 
+// home is the cluster of a job: its own, that of another job of its build, or
+// that of its queue. With none of them it is outside the clusters. (The build's
+// pipeline would tell as well, but is not asked for.)
+func (k *clusters) home(j *keptJob, b *readBuild) string {
+	return cmp.Or(j.Cluster, b.cluster, k.homes[j.queue])
+}
+
 // agentTags are an agent's tags, its default queue's among them when they name
 // none (docs agent/queues.md "The default self-hosted queue").
-func (k *clusters) agentTags(r *agentRecord) []string {
-	tags := slices.Clone([]string(r.MetaData))
-	if !hasQueue(tags) {
-		cluster, queue := place(r)
-		tags = append(tags, "queue="+k.defaultKey(queue, cluster))
+func (k *clusters) agentTags(tags []string, cluster, queue string) []string {
+	if hasQueue(tags) {
+		return tags
 	}
-	return tags
+	return append(slices.Clone(tags), "queue="+k.defaultKey(queue, cluster))
 }
 
 // rules are a job's rules, its default queue's among them when they name none.
 // The rules come before cluster_queue_id, which may be null even in a cluster.
-// A rule "*", as in the samples of docs apis/rest_api/builds.md, asks for
-// nothing and is left out.
-func (k *clusters) rules(r *jobRecord, cluster string) []string {
-	rules := slices.DeleteFunc(slices.Clone([]string(r.Rules)), func(rule string) bool { return rule == "*" })
-	if !hasQueue(rules) {
-		rules = append(rules, "queue="+k.defaultKey(string(r.Queue), cluster))
+func (k *clusters) rules(j *keptJob, cluster string) []string {
+	if hasQueue(j.Rules) {
+		return j.Rules
 	}
-	return rules
+	return append(slices.Clone(j.Rules), "queue="+k.defaultKey(j.queue, cluster))
 }
 
 // unnamed returns the identifiers of queues and clusters whose names are needed
 // to place an agent or a job that names no queue.
-func unnamed(agents map[string]agentRecord, builds map[string]readBuild) []string {
-	var ids []string
+func (l *look) unnamed() []string {
+	named := map[string]bool{}
 	add := func(queue, cluster string) {
-		if queue != "" {
-			ids = append(ids, queue)
-		} else if cluster != "" {
-			ids = append(ids, cluster)
+		if id := cmp.Or(queue, cluster); id != "" {
+			named[id] = true
 		}
 	}
-	for _, id := range sorted(agents) {
-		r := agents[id]
+	for _, r := range l.agents {
 		if !hasQueue(r.MetaData) {
-			cluster, queue := place(&r)
+			cluster, queue := place(string(r.WebURL), string(r.Cluster))
 			add(queue, cluster)
 		}
 	}
-	for _, id := range sorted(builds) {
-		b := builds[id]
+	for _, b := range l.builds {
 		for i := range b.jobs {
-			if r := &b.jobs[i]; b.active && r.Type == script && !hasQueue(r.Rules) && !ended(string(r.State)) {
-				cluster := string(r.Cluster)
-				if cluster == "" {
-					cluster = b.cluster
-				}
-				add(string(r.Queue), cluster)
+			j := &b.jobs[i]
+			switch {
+			case !b.active:
+			case !hasQueue(j.Rules):
+				add(j.queue, cmp.Or(j.Cluster, b.cluster))
+			case j.Cluster == "" && b.cluster == "":
+				add(j.queue, "")
 			}
 		}
 	}
-	return ids
+	return slices.Sorted(maps.Keys(named))
 }

@@ -1,14 +1,40 @@
 package buildkite
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"time"
 )
 
-// The records below decode only what is needed, and each field on its own: a
+// The records below read only what is needed, and each field on its own: a
 // value of an unexpected kind counts as missing. What cannot be done without
-// is checked by the record's own odd method.
+// is checked by the record's own odd method. A record's read method consumes
+// one value of the stream; what is no object reads as a record without fields.
+
+// record is a pointer to one of the records.
+type record[T any] interface {
+	*T
+	read(s *stream) error
+	odd() string
+}
+
+// decode reads one record; why is set when it is invalid.
+func decode[T any, P record[T]](s *stream) (value T, why string, err error) {
+	if err := P(&value).read(s); err != nil {
+		return value, "", err
+	}
+	return value, P(&value).odd(), nil
+}
+
+// into reads one value into a field.
+func (s *stream) into(field json.Unmarshaler) error {
+	raw, err := s.raw()
+	if err != nil {
+		return err
+	}
+	return field.UnmarshalJSON(raw)
+}
 
 // agentRecord is an agent of the agents list (docs apis/rest_api/agents.md
 // "Agent data model"). Cluster and queue are in no documented field of their
@@ -16,17 +42,57 @@ import (
 // from GraphQL (docs agent/self_hosted/pausing_and_resuming.md) and is read
 // where REST should have it.
 type agentRecord struct {
-	ID        text       `json:"id"`
-	Name      text       `json:"name"`
-	State     text       `json:"connection_state"`
-	Created   moment     `json:"created_at"`
-	Connected moment     `json:"connected_at"`
-	LastJob   moment     `json:"last_job_finished_at"`
-	WebURL    text       `json:"web_url"`
-	MetaData  texts      `json:"meta_data"`
-	Job       *jobRecord `json:"job"`
-	Cluster   text       `json:"cluster_id"`
-	Paused    flag       `json:"paused"`
+	ID, Name, State text
+	WebURL, Cluster text
+	// Created is when the agent registered, Connected when it connected.
+	Created, Connected, LastJob moment
+	MetaData                    texts
+	Paused                      flag
+	// HasJob: the agent has a job, in the state JobState.
+	HasJob   bool
+	JobState text
+}
+
+func (r *agentRecord) read(s *stream) error {
+	_, err := s.object(func(name []byte) error {
+		switch string(name) {
+		case "id":
+			return s.into(&r.ID)
+		case "name":
+			return s.into(&r.Name)
+		case "connection_state":
+			return s.into(&r.State)
+		case "created_at":
+			return s.into(&r.Created)
+		case "connected_at":
+			return s.into(&r.Connected)
+		case "last_job_finished_at":
+			return s.into(&r.LastJob)
+		case "web_url":
+			return s.into(&r.WebURL)
+		case "meta_data":
+			return s.into(&r.MetaData)
+		case "cluster_id":
+			return s.into(&r.Cluster)
+		case "paused":
+			return s.into(&r.Paused)
+		case "job":
+			return r.readJob(s)
+		}
+		return s.skip()
+	})
+	return err
+}
+
+func (r *agentRecord) readJob(s *stream) (err error) {
+	r.JobState = ""
+	r.HasJob, err = s.object(func(name []byte) error {
+		if string(name) == "state" {
+			return s.into(&r.JobState)
+		}
+		return s.skip()
+	})
+	return err
 }
 
 func (r *agentRecord) odd() string {
@@ -39,54 +105,92 @@ func (r *agentRecord) odd() string {
 	return ""
 }
 
-// buildRecord is a build of the builds list (docs apis/rest_api/builds.md).
-type buildRecord struct {
-	ID       text      `json:"id"`
-	State    text      `json:"state"`
-	Jobs     rawList   `json:"jobs"`
-	Pipeline *pipeline `json:"pipeline"`
-}
-
-func (r *buildRecord) odd() string {
-	switch {
-	case r.ID == "":
-		return "it has no id"
-	case r.State == "":
-		return "it has no state"
-	case !r.Jobs.ok:
-		return "it has no list of jobs"
-	}
-	return ""
-}
-
-type pipeline struct {
-	Cluster text `json:"cluster_id"`
-}
-
 // jobRecord is a job of a build (docs apis/rest_api/builds.md "Job data model").
 // That its agent carries meta_data is not documented, though programs in the
-// field read it there; see [sightings].
+// field read it there; see [Client.sightings]. One jobRecord is read into again
+// and again: what is kept of it is copied.
 type jobRecord struct {
-	ID         text         `json:"id"`
-	Type       text         `json:"type"`
-	State      text         `json:"state"`
-	WebURL     text         `json:"web_url"`
-	Rules      texts        `json:"agent_query_rules"`
-	Cluster    text         `json:"cluster_id"`
-	Queue      text         `json:"cluster_queue_id"`
-	Agent      *agentRecord `json:"agent"`
-	Retried    flag         `json:"retried"`
-	CreatedAt  moment       `json:"created_at"`
-	RunnableAt moment       `json:"runnable_at"`
+	ID, WebURL            bytesOf
+	Type, State           bytesOf
+	Cluster, Queue        bytesOf
+	Rules                 bytesOf // as JSON
+	CreatedAt, RunnableAt bytesOf // as JSON
+	Retried               flag
+	HasAgent              bool
+	Agent                 struct{ ID, Name, WebURL, Cluster, MetaData bytesOf }
+}
+
+func (r *jobRecord) read(s *stream) error {
+	r.clear()
+	_, err := s.object(func(name []byte) error {
+		switch string(name) {
+		case "id":
+			return r.ID.text(s)
+		case "type":
+			return r.Type.text(s)
+		case "state":
+			return r.State.text(s)
+		case "web_url":
+			return r.WebURL.text(s)
+		case "agent_query_rules":
+			return r.Rules.json(s)
+		case "cluster_id":
+			return r.Cluster.text(s)
+		case "cluster_queue_id":
+			return r.Queue.text(s)
+		case "retried":
+			return s.into(&r.Retried)
+		case "created_at":
+			return r.CreatedAt.json(s)
+		case "runnable_at":
+			return r.RunnableAt.json(s)
+		case "agent":
+			return r.readAgent(s)
+		}
+		return s.skip()
+	})
+	return err
+}
+
+func (r *jobRecord) clear() {
+	for _, b := range []*bytesOf{
+		&r.ID, &r.WebURL, &r.Type, &r.State, &r.Cluster, &r.Queue, &r.Rules, &r.CreatedAt, &r.RunnableAt,
+	} {
+		*b = (*b)[:0]
+	}
+	r.Retried, r.HasAgent = false, false
+}
+
+func (r *jobRecord) readAgent(s *stream) (err error) {
+	a := &r.Agent
+	for _, b := range []*bytesOf{&a.ID, &a.Name, &a.WebURL, &a.Cluster, &a.MetaData} {
+		*b = (*b)[:0]
+	}
+	r.HasAgent, err = s.object(func(name []byte) error {
+		switch string(name) {
+		case "id":
+			return a.ID.text(s)
+		case "name":
+			return a.Name.text(s)
+		case "web_url":
+			return a.WebURL.text(s)
+		case "cluster_id":
+			return a.Cluster.text(s)
+		case "meta_data":
+			return a.MetaData.json(s)
+		}
+		return s.skip()
+	})
+	return err
 }
 
 func (r *jobRecord) odd() string {
-	switch "" {
-	case string(r.ID):
+	switch 0 {
+	case len(r.ID):
 		return "it has no id"
-	case string(r.Type):
+	case len(r.Type):
 		return "it has no type"
-	case string(r.State):
+	case len(r.State):
 		return "it has no state"
 	}
 	return ""
@@ -94,23 +198,53 @@ func (r *jobRecord) odd() string {
 
 // clusterRecord is a cluster (docs apis/rest_api/clusters.md), queueRecord a
 // queue of it (docs apis/rest_api/clusters/queues.md).
-type clusterRecord struct {
-	ID           text `json:"id"`
-	Name         text `json:"name"`
-	DefaultQueue text `json:"default_queue_id"`
+type clusterRecord struct{ ID, Name, DefaultQueue text }
+
+func (r *clusterRecord) read(s *stream) error {
+	_, err := s.object(func(name []byte) error {
+		switch string(name) {
+		case "id":
+			return s.into(&r.ID)
+		case "name":
+			return s.into(&r.Name)
+		case "default_queue_id":
+			return s.into(&r.DefaultQueue)
+		}
+		return s.skip()
+	})
+	return err
 }
 
 func (r *clusterRecord) odd() string {
-	if r.ID == "" {
+	switch {
+	case r.ID == "":
 		return "it has no id"
+	case !slug.MatchString(string(r.ID)): // it goes into a path
+		return "its id is not one"
 	}
 	return ""
 }
 
 type queueRecord struct {
-	ID     text `json:"id"`
-	Key    text `json:"key"`
-	Paused flag `json:"dispatch_paused"`
+	ID, Key        text
+	Paused, Hosted flag
+}
+
+func (r *queueRecord) read(s *stream) error {
+	_, err := s.object(func(name []byte) error {
+		switch string(name) {
+		case "id":
+			return s.into(&r.ID)
+		case "key":
+			return s.into(&r.Key)
+		case "dispatch_paused":
+			return s.into(&r.Paused)
+		case "hosted":
+			return s.into(&r.Hosted)
+		}
+		return s.skip()
+	})
+	return err
 }
 
 func (r *queueRecord) odd() string {
@@ -118,6 +252,33 @@ func (r *queueRecord) odd() string {
 		return "it has no id or key"
 	}
 	return ""
+}
+
+// bytesOf is a field that is read into again and again, for its room.
+type bytesOf []byte
+
+// json consumes a value and keeps it as it is written.
+func (b *bytesOf) json(s *stream) error {
+	raw, err := s.raw()
+	*b = append((*b)[:0], raw...)
+	return err
+}
+
+// text consumes a value and keeps what its string holds; anything else counts
+// as missing.
+func (b *bytesOf) text(s *stream) error {
+	raw, err := s.raw()
+	if err != nil {
+		return err
+	}
+	if plain, ok := plainString(raw); ok {
+		*b = append((*b)[:0], plain...)
+		return nil
+	}
+	var t text
+	err = t.UnmarshalJSON(raw)
+	*b = append((*b)[:0], t...)
+	return err
 }
 
 // text is a string; anything else counts as missing.
@@ -156,6 +317,10 @@ type texts []string
 
 func (t *texts) UnmarshalJSON(raw []byte) error {
 	*t = nil
+	if plain, ok := plainStrings(raw, func(b []byte) string { return string(b) }); ok {
+		*t = plain
+		return nil
+	}
 	var list []text
 	if json.Unmarshal(raw, &list) != nil {
 		return nil
@@ -166,6 +331,33 @@ func (t *texts) UnmarshalJSON(raw []byte) error {
 		}
 	}
 	return nil
+}
+
+// plainStrings returns the strings of a list of nothing but plain ones, which
+// have no blanks at their ends, each as word makes it.
+func plainStrings(raw []byte, word func([]byte) string) ([]string, bool) {
+	if len(raw) < 2 || raw[0] != '[' {
+		return nil, false
+	}
+	list := make([]string, 0, bytes.Count(raw, []byte(`",`))+1)
+	for rest := bytes.TrimSpace(raw[1 : len(raw)-1]); len(rest) > 0; {
+		if rest[0] != '"' {
+			return nil, false
+		}
+		end := bytes.IndexByte(rest[1:], '"') + 2
+		plain, ok := plainString(rest[:end])
+		if !ok || len(plain) == 0 || plain[0] == ' ' || plain[len(plain)-1] == ' ' {
+			return nil, false
+		}
+		list = append(list, word(plain))
+		if rest = bytes.TrimSpace(rest[end:]); len(rest) > 0 {
+			if rest[0] != ',' {
+				return nil, false
+			}
+			rest = bytes.TrimSpace(rest[1:])
+		}
+	}
+	return list, len(list) > 0
 }
 
 // flag is true, or not.
@@ -185,30 +377,21 @@ type moment struct {
 
 func (m *moment) UnmarshalJSON(raw []byte) error {
 	*m = moment{}
-	var s string
-	if string(raw) == "null" || json.Unmarshal(raw, &s) == nil && s == "" {
+	var s text
+	if err := s.UnmarshalJSON(raw); err != nil {
+		return err
+	}
+	if raw = bytes.TrimSpace(raw); string(raw) == "null" || string(raw) == `""` || len(raw) == 0 {
 		return nil
 	}
 	m.set = true
 	// The second form is that of the documentation's access tokens and, in
 	// go-buildkite, of events.
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05 MST"} {
-		if at, err := time.Parse(layout, s); err == nil {
+		if at, err := time.Parse(layout, string(s)); err == nil {
 			m.at = at.UTC()
 			break
 		}
 	}
-	return nil
-}
-
-// rawList is a list of records that are decoded one by one later.
-type rawList struct {
-	ok  bool
-	raw json.RawMessage
-}
-
-func (l *rawList) UnmarshalJSON(raw []byte) error {
-	l.ok = len(raw) > 0 && raw[0] == '['
-	l.raw = append(l.raw[:0], raw...)
 	return nil
 }

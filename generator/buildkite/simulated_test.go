@@ -204,11 +204,11 @@ func TestAgainstTheTruth(t *testing.T) {
 // play lets something happen.
 func play(t *testing.T, r *rand.Rand, s *fakebuildkite.Server, cluster string) {
 	home := []string{"", cluster}[r.IntN(2)]
-	queue := [][]string{nil, {"queue=fast"}, {"queue=slow"}, {"queue=*"}}
+	queue := [][]string{nil, {"queue=fast"}, {"queue=slow"}, {"queue=*"}, {"queue="}}
 	for range r.IntN(3) {
 		duration := time.Duration(r.IntN(300)) * time.Second
 		id := s.CreateBuild(fakebuildkite.Build{Cluster: home, Steps: []fakebuildkite.Step{
-			{Parallelism: 1 + r.IntN(3), Duration: duration, Agents: queue[r.IntN(4)], Fail: r.IntN(2), Retries: r.IntN(2)},
+			{Parallelism: 1 + r.IntN(3), Duration: duration, Agents: queue[r.IntN(5)], Fail: r.IntN(2), Retries: r.IntN(2)},
 			{Type: []fakebuildkite.StepType{fakebuildkite.Wait, fakebuildkite.Block}[r.IntN(2)]},
 			{Duration: duration, ConcurrencyGroup: "deploy", Concurrency: 2, Eager: r.IntN(2) == 0},
 		}})

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -21,9 +21,12 @@ const takes = 5 * time.Second
 // Snapshot reads the organisation. At is the caller's time; since, when it is
 // not zero, asks for sightings from builds that finished from then on too.
 //
-// The error is a [*RateLimited] when Buildkite refuses to answer, and then also
-// until the reset, without asking. With any error the snapshot is of no use:
-// nothing may be decided on it.
+// A reading that needs more requests than may be sent now returns an
+// [*Unfinished]; one that Buildkite refuses to answer, a [*RateLimited], and then
+// also until the reset, without asking. Both say how long to wait. The next call
+// goes on where the reading was, unless it has become older than [LongestLook].
+// What a reading of several calls returns was true from its At to its Until.
+// With any error the snapshot is of no use: nothing may be decided on it.
 func (c *Client) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
 	c.observing.Lock()
 	defer c.observing.Unlock()
@@ -34,22 +37,42 @@ func (c *Client) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapsh
 	if err != nil {
 		return plan.Snapshot{}, err
 	}
-	s.body = &c.body
 	c.mu.Lock()
-	c.began = time.Time{}
+	c.at, c.began = at, time.Time{}
 	c.mu.Unlock()
-	snapshot, err := s.observe(ctx, at, since)
-	var limited *RateLimited
-	if errors.As(err, &limited) {
-		err = c.refuse(at, *limited)
+	if s.look, err = c.resume(at, since); err != nil {
+		return plan.Snapshot{}, err
+	}
+	s.reader = &buildReader{s: s, words: map[string]string{}, lists: map[string][]string{}}
+	err = s.read(ctx)
+	if waits(err) {
+		return plan.Snapshot{}, c.pause(at, s.look, err)
 	}
 	if err == nil {
 		err = c.checkClock(at)
 	}
 	if err != nil {
+		if s.look.calls == 1 || s.look.phase == wholeLook || errors.Is(err, errShifts) {
+			c.look = nil // beginning again costs little
+		}
 		return plan.Snapshot{}, err
 	}
-	return snapshot, nil
+	c.look = nil
+	c.withBudget(func(b *budget) { b.done(s.look.requests) })
+	s.watchToken(ctx, at)
+	return s.snapshot(at), nil
+}
+
+// pause keeps a look for the next call.
+func (c *Client) pause(at time.Time, l *look, err error) error {
+	if c.checkClock(at) != nil || l.requests == 0 {
+		c.look = nil
+	}
+	var limited *RateLimited
+	if errors.As(err, &limited) {
+		return c.refuse(at, *limited)
+	}
+	return err
 }
 
 // checkClock refuses an observation by a clock that is not Buildkite's, give or
@@ -88,156 +111,139 @@ func (c *Client) refuse(at time.Time, limited RateLimited) error {
 	return &limited
 }
 
-func (s *session) observe(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
-	agents, err := s.agents(ctx)
-	if err != nil {
-		return plan.Snapshot{}, fmt.Errorf("listing agents: %w", err)
-	}
-	builds, err := s.builds(ctx, since)
-	if err != nil {
-		return plan.Snapshot{}, fmt.Errorf("listing builds: %w", err)
-	}
-	if err := s.refreshClusters(ctx, at, func() []string { return unnamed(agents, builds) }); err != nil {
-		return plan.Snapshot{}, fmt.Errorf("listing clusters: %w", err)
-	}
-	return s.snapshot(at, agents, builds), nil
-}
-
 // path is a path below the organisation.
 func (s *session) path(rest string) string {
 	return "v2/organizations/" + s.client.cfg.Org + "/" + rest
 }
 
-// agents reads the agents that are connected or stopping: the list holds no
-// others (docs apis/rest_api/agents.md "List agents"). An agent that moves from
-// one page to the next while they are read is listed twice; the later reading
-// counts.
-func (s *session) agents(ctx context.Context) (map[string]agentRecord, error) {
-	agents := map[string]agentRecord{}
-	known, odd := &s.client.knownAgents, s.odd("agent")
-	known.next()
-	err := s.list(ctx, s.path("agents"), nil, func(raw []byte) error {
-		r, err := known.of(raw, func() (agentRecord, bool, error) {
-			r, why, err := decode[agentRecord](raw)
-			if why != "" {
-				odd(why)
-			}
-			return r, why == "", err
-		})
-		if err == nil && r.odd() == "" {
-			agents[string(r.ID)] = r
-		}
-		return err
-	})
-	return agents, err
-}
-
-// readBuild is a build with its jobs.
-type readBuild struct {
-	id, state, cluster string
-	jobs               []jobRecord
-	// active says that the build is under way: its jobs may want agents.
-	active bool
-}
-
-// underWay are the states of builds whose jobs may want agents.
-var underWay = []string{"scheduled", "running", "failing"}
-
-// builds reads the builds under way, and then those finished since. A retried
-// job is asked for as well: it wants no agent, but it had one (docs
-// apis/rest_api/_builds_list_query_strings.md "include_retried_jobs").
-func (s *session) builds(ctx context.Context, since time.Time) (map[string]readBuild, error) {
-	builds := map[string]readBuild{}
-	s.client.knownBuilds.next()
-	err := s.readBuilds(ctx, url.Values{"state[]": underWay}, func(b readBuild) {
-		b.active = true
-		builds[b.id] = b
-	})
-	if err != nil || since.IsZero() {
-		return builds, err
-	}
-	finished := url.Values{"finished_from": {since.UTC().Format(time.RFC3339)}}
-	err = s.readBuilds(ctx, finished, func(b readBuild) {
-		b.active = slices.Contains(underWay, b.state)
-		builds[b.id] = b // the later reading counts
-	})
-	return builds, err
-}
-
-func (s *session) readBuilds(ctx context.Context, query url.Values, each func(readBuild)) error {
-	query.Set("include_retried_jobs", "true")
-	return s.list(ctx, s.path("builds"), query, func(raw []byte) error {
-		b, err := s.client.knownBuilds.of(raw, func() (readBuild, bool, error) { return s.decodeBuild(raw) })
-		if err == nil && b.id != "" {
-			each(b)
-		}
-		return err
-	})
-}
-
-// decodeBuild decodes a build and its jobs; valid reports that
-// nothing of it is invalid. An invalid build has no identifier.
-func (s *session) decodeBuild(raw []byte) (b readBuild, valid bool, err error) {
-	r, why, err := decode[buildRecord](raw)
-	if err != nil {
-		return b, false, err
-	}
-	if why != "" {
-		s.odd("build")(why)
-		return b, false, nil
-	}
-	b = readBuild{id: string(r.ID), state: string(r.State)}
-	if r.Pipeline != nil {
-		b.cluster = string(r.Pipeline.Cluster)
-	}
-	valid = true
-	oddJob := s.odd("job")
-	b.jobs, err = decodeList[jobRecord](r.Jobs.raw, func(why string) {
-		valid = false
-		oddJob(why)
-	})
-	if err != nil {
-		return b, false, fmt.Errorf("build %s: %w", s.clean(b.id), err)
-	}
-	return b, valid, nil
-}
-
 // snapshot reduces what was read. It asks nothing.
-func (s *session) snapshot(at time.Time, agents map[string]agentRecord, builds map[string]readBuild) plan.Snapshot {
-	c := s.client
-	snapshot := plan.Snapshot{At: at, Queues: c.clusters.snapshot()}
-	for _, id := range sorted(agents) {
-		r := agents[id]
+func (s *session) snapshot(at time.Time) plan.Snapshot {
+	c, l := s.client, s.look
+	snapshot := plan.Snapshot{At: l.begun, Queues: c.clusters.snapshot()}
+	if l.calls > 1 {
+		snapshot.Until = at
+	}
+	for _, id := range sorted(l.agents) {
+		r := l.agents[id]
 		if state, ok := agentState(&r); ok {
-			cluster, _ := place(&r)
+			cluster, _ := place(string(r.WebURL), string(r.Cluster))
 			snapshot.Agents = append(snapshot.Agents, plan.Agent{
-				ID: id, Cluster: cluster, Tags: c.clusters.agentTags(&r), State: state,
+				ID: id, Cluster: cluster, Tags: s.tagsOf(&r), State: state,
 				IdleSince: idleSince(&r, state), LastJobFinished: r.LastJob.at,
 			})
 		}
 	}
-	jobs := map[string]plan.Job{}
-	seen := map[string]plan.Sighting{}
-	limited := 0
-	for _, id := range sorted(builds) {
-		b := builds[id]
-		s.sightings(seen, &b, agents)
-		if b.active {
-			limited += s.jobs(jobs, &b)
+	builds := sorted(l.builds)
+	jobs := 0
+	for _, b := range l.builds {
+		jobs += len(b.jobs)
+	}
+	if jobs > 0 {
+		snapshot.Jobs = make([]plan.Job, 0, jobs)
+	}
+	var limited []plan.Job
+	for _, id := range builds {
+		if b := l.builds[id]; b.active {
+			snapshot.Jobs = s.jobs(snapshot.Jobs, b, &limited)
 		}
 	}
-	for _, id := range sorted(jobs) {
-		snapshot.Jobs = append(snapshot.Jobs, jobs[id])
+	if len(snapshot.Jobs) == 0 {
+		snapshot.Jobs = nil
 	}
-	for _, id := range sorted(seen) {
-		snapshot.Sightings = append(snapshot.Sightings, seen[id])
-	}
-	if limited > 0 && c.limited == 0 {
-		c.cfg.Log.Info("jobs listed as scheduled have no runnable_at: presumed limited by concurrency",
-			"jobs", limited, "counted", c.cfg.CountLimited)
-	}
-	c.limited = limited
+	snapshot.Sightings = s.sightings(builds)
+	s.reportLimited(limited)
 	return snapshot
+}
+
+// jobs adds the jobs of a build under way, and to limited those that are listed
+// as scheduled and have no runnable_at.
+func (s *session) jobs(jobs []plan.Job, b *readBuild, limited *[]plan.Job) []plan.Job {
+	k := &s.client.clusters
+	for i := range b.jobs {
+		j := &b.jobs[i]
+		job := j.Job
+		job.Cluster = k.home(j, b)
+		job.Rules = k.rules(j, job.Cluster)
+		if job.State == noRunnableAt {
+			if job.State = plan.JobLimited; s.client.cfg.CountLimited {
+				job.State = plan.JobPending
+			} else {
+				job.Since = time.Time{}
+			}
+			*limited = append(*limited, job)
+		}
+		jobs = append(jobs, job)
+	}
+	return jobs
+}
+
+// tagsOf are the tags of a connected agent.
+func (s *session) tagsOf(r *agentRecord) []string {
+	cluster, queue := place(string(r.WebURL), string(r.Cluster))
+	return s.client.clusters.agentTags(r.MetaData, cluster, queue)
+}
+
+// sightings returns the agents that the jobs of builds have or had, each once.
+// An agent that the job lists without its tags is given those of the connected
+// agent it is; failing that, its name may still tell (see [plan.Sighting]).
+func (s *session) sightings(builds []string) []plan.Sighting {
+	n := 0
+	for _, b := range s.look.builds {
+		n += len(b.agents)
+	}
+	if n == 0 {
+		return nil
+	}
+	all := make([]plan.Sighting, 0, n)
+	seen := make(map[string]int, n)
+	for _, build := range builds {
+		for _, a := range s.look.builds[build].agents {
+			i, known := seen[a.id]
+			if !known {
+				i = len(all)
+				seen[a.id] = i
+				all = append(all, plan.Sighting{Agent: a.id})
+			}
+			sighting := &all[i]
+			sighting.Name = a.name
+			sighting.Running = sighting.Running || a.running
+			if len(sighting.Tags) > 0 {
+				continue
+			}
+			switch connected, ok := s.look.agents[a.id]; {
+			case ok:
+				sighting.Tags = s.tagsOf(&connected)
+			case len(a.tags) > 0:
+				sighting.Tags = s.client.clusters.agentTags(a.tags, a.cluster, a.queue)
+			case !indexed.MatchString(a.name):
+				s.client.once("agent without tags", func() {
+					s.client.cfg.Log.Warn("Buildkite lists a job's agent without its tags, and its name does not end in an index: "+
+						"an agent of muster's that comes and goes between two observations will not be known", "agent", a.name)
+				})
+			}
+		}
+	}
+	return all
+}
+
+// indexed is the name of an agent that the agent Job named.
+var indexed = regexp.MustCompile(`.-[0-9]+$`)
+
+// sampleSize is how many jobs without runnable_at are kept to be compared.
+const sampleSize = 100
+
+// reportLimited logs once, as long as there are any, that jobs are presumed to be
+// limited, with one of them for whoever wants to look it up.
+func (s *session) reportLimited(limited []plan.Job) {
+	c := s.client
+	if len(limited) > 0 && c.limited == 0 {
+		c.cfg.Log.Info("jobs listed as scheduled have no runnable_at: presumed limited by concurrency",
+			"jobs", len(limited), "counted", c.cfg.CountLimited, "job", limited[0].ID, "url", limited[0].URL)
+	}
+	c.limited, c.sample = len(limited), nil
+	for _, j := range limited[:min(len(limited), sampleSize)] {
+		c.sample = append(c.sample, j.ID)
+	}
 }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
@@ -287,7 +293,7 @@ func agentState(r *agentRecord) (plan.AgentState, bool) {
 	switch {
 	case bool(r.Paused):
 		return plan.AgentStopping, true
-	case r.Job != nil && !ended(string(r.Job.State)):
+	case r.HasJob && !ended(string(r.JobState)):
 		// "Current job the agent is running (if any)": docs
 		// apis/rest_api/agents.md. The sample there shows one that has passed,
 		// which cannot be running.
@@ -297,9 +303,10 @@ func agentState(r *agentRecord) (plan.AgentState, bool) {
 }
 
 // place reads an agent's cluster and queue from the address of its page, as in
-// …/clusters/ID/queues/ID/agents/ID (docs apis/rest_api/agents.md, samples).
-func place(r *agentRecord) (cluster, queue string) {
-	parts := strings.Split(string(r.WebURL), "/")
+// …/clusters/ID/queues/ID/agents/ID (docs apis/rest_api/agents.md, samples). A
+// cluster that is told by itself comes first.
+func place(webURL, own string) (cluster, queue string) {
+	parts := strings.Split(webURL, "/")
 	for i := range len(parts) - 1 {
 		switch parts[i] {
 		case "clusters":
@@ -308,8 +315,8 @@ func place(r *agentRecord) (cluster, queue string) {
 			queue = parts[i+1]
 		}
 	}
-	if r.Cluster != "" {
-		cluster = string(r.Cluster)
+	if own != "" {
+		cluster = own
 	}
 	return cluster, queue
 }

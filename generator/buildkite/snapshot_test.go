@@ -30,15 +30,22 @@ type static struct {
 
 func (s *static) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.asked = append(s.asked, r.URL)
-	w := httptest.NewRecorder()
-	if body, ok := s.lists[strings.TrimPrefix(r.URL.Path, "/v2/organizations/acme/")]; ok {
-		w.Body.WriteString(body)
-	} else {
-		w.Body.WriteString("[]")
+	body, ok := s.lists[strings.TrimPrefix(r.URL.Path, "/v2/organizations/acme/")]
+	if !ok {
+		body = "[]"
 	}
+	return s.answer(r, body, ""), nil
+}
+
+func (*static) answer(r *http.Request, body, link string) *http.Response {
+	w := httptest.NewRecorder()
+	if link != "" {
+		w.Header().Set("Link", link)
+	}
+	w.Body.WriteString(body)
 	response := w.Result()
 	response.Request = r
-	return response, nil
+	return response
 }
 
 func token(s string) func() (string, error) { return func() (string, error) { return s, nil } }
@@ -127,6 +134,9 @@ func TestJobStates(t *testing.T) {
 			var want []plan.Job
 			if test.want != "" {
 				want = []plan.Job{{ID: "j1", Rules: []string{"queue=q"}, State: test.want, Since: test.at}}
+				if strings.Contains(test.job, "created_at") {
+					want[0].Created = since
+				}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("jobs (-want +got):\n%s", diff)
@@ -237,6 +247,9 @@ func TestIdleSince(t *testing.T) {
 		if len(got) != 1 || !got[0].IdleSince.Equal(test.want) {
 			t.Errorf("%s: got %+v, want idle since %v", test.agent, got, test.want)
 		}
+		if finished := !got[0].LastJobFinished.IsZero(); finished != test.want.Equal(ended) {
+			t.Errorf("%s: last job finished %v", test.agent, got[0].LastJobFinished)
+		}
 	}
 }
 
@@ -266,6 +279,7 @@ func TestQueueOfWhatNamesNone(t *testing.T) {
 		want      []string
 	}{
 		{"the rule comes first", `"agent_query_rules":["os=x","queue=rule"],"cluster_id":"c1","cluster_queue_id":"q1"`, "c1", []string{"os=x", "queue=rule"}},
+		{"no value is any value", `"agent_query_rules":["queue="],"cluster_id":"c1"`, "c1", []string{"queue="}},
 		{"any queue is a queue", `"agent_query_rules":["queue=*"],"cluster_id":"c1"`, "c1", []string{"queue=*"}},
 		{"then the queue's identifier", `"agent_query_rules":["os=x"],"cluster_id":"c1","cluster_queue_id":"q1"`, "c1", []string{"os=x", "queue=linux"}},
 		{"then the cluster's default", `"agent_query_rules":[],"cluster_id":"c1","cluster_queue_id":null`, "c1", []string{"queue=mac"}},
@@ -286,6 +300,16 @@ func TestQueueOfWhatNamesNone(t *testing.T) {
 	lists["builds"] = `[{"id":"b1","state":"running","pipeline":{"cluster_id":"c1"},"jobs":[{"id":"j1","type":"script","state":"waiting"}]}]`
 	if got := observeLists(t, lists).Jobs; len(got) != 1 || got[0].Cluster != "c1" || got[0].Rules[0] != "queue=mac" {
 		t.Errorf("a job without a cluster has its pipeline's: got %+v", got)
+	}
+	for name, jobs := range map[string]string{
+		"another job's":            `{"id":"j0","type":"waiter","state":"waiting","cluster_id":"c1"},{"id":"j1","type":"script","state":"waiting"}`,
+		"its queue's":              `{"id":"j1","type":"script","state":"waiting","cluster_queue_id":"q2"}`,
+		"its queue's, with a rule": `{"id":"j1","type":"script","state":"waiting","cluster_queue_id":"q2","agent_query_rules":["queue=mac"]}`,
+	} {
+		lists["builds"] = build(jobs)
+		if got := observeLists(t, lists).Jobs; len(got) != 1 || got[0].Cluster != "c1" || got[0].Rules[0] != "queue=mac" {
+			t.Errorf("a job without a cluster has %s: got %+v", name, got)
+		}
 	}
 	const page = "https://buildkite.com/organizations/acme/clusters/c1/queues/"
 	for _, test := range []struct {
@@ -358,8 +382,8 @@ func TestQuestions(t *testing.T) {
 	}
 	want := []string{
 		"https://api.example.com/proxy/v2/organizations/acme/agents?page=1&per_page=100",
-		"https://api.example.com/proxy/v2/organizations/acme/builds?include_retried_jobs=true&page=1&per_page=100&state%5B%5D=scheduled&state%5B%5D=running&state%5B%5D=failing",
-		"https://api.example.com/proxy/v2/organizations/acme/builds?finished_from=2026-01-05T07%3A58%3A29Z&include_retried_jobs=true&page=1&per_page=100",
+		"https://api.example.com/proxy/v2/organizations/acme/builds?exclude_pipeline=true&include_retried_jobs=true&page=1&per_page=100&state%5B%5D=scheduled&state%5B%5D=running&state%5B%5D=failing",
+		"https://api.example.com/proxy/v2/organizations/acme/builds?exclude_pipeline=true&finished_from=2026-01-05T07%3A58%3A29Z&include_retried_jobs=true&page=1&per_page=100",
 		"https://api.example.com/proxy/v2/organizations/acme/clusters?page=1&per_page=100",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

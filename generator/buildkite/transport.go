@@ -45,9 +45,13 @@ const (
 	longestReset  = time.Hour
 )
 
-// biggestAnswer is more than any page: a build has at most 4,000 jobs, and a
-// page that does not end must not take the machine's memory.
-const biggestAnswer = 512 << 20
+const (
+	// biggestAnswer is more than any page: a build has at most 4,000 jobs, of some
+	// 1,300 bytes, and a page has a hundred builds.
+	biggestAnswer = 640 << 20
+	// biggestMessage is more than any error's message.
+	biggestMessage = 1 << 20
+)
 
 // notice is what one answer told, beside its content.
 type notice struct {
@@ -85,11 +89,36 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer func() { _ = response.Body.Close() }()
 		return nil, rateLimited(response)
 	}
-	response.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.LimitReader(response.Body, biggestAnswer), response.Body}
+	left := int64(biggestAnswer)
+	if n.failed {
+		left = biggestMessage
+	}
+	response.Body = &bounded{response.Body, left, !n.failed}
 	return response, nil
+}
+
+// bounded is an answer of which only so much is read. It counts what it hands
+// on, so that a small answer that unpacks into a large one is bounded too.
+type bounded struct {
+	io.ReadCloser
+	left   int64
+	refuse bool // too much is an error; else it is left unread
+}
+
+// Read implements [io.Reader].
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 && !b.refuse {
+		return 0, io.EOF
+	}
+	if b.left < 0 {
+		return 0, &syntaxError{fmt.Sprintf("the answer is larger than %d MiB", biggestAnswer>>20)}
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left+1)])
+	b.left -= int64(n)
+	if b.left < 0 && b.refuse {
+		return 0, &syntaxError{fmt.Sprintf("the answer is larger than %d MiB", biggestAnswer>>20)}
+	}
+	return n, err
 }
 
 // limitOf reads one of the two sets of headers that every answer carries

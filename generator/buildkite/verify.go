@@ -2,55 +2,46 @@ package buildkite
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
-	"slices"
 	"strings"
 )
 
 // Verify checks, with two requests, that the token is good, that it has the
-// scopes, and that it may see the organisation. A token without read_clusters
-// does for an organisation without clusters: that is logged, and no error.
+// scopes, and that it may see the organisation, and returns what Buildkite tells
+// about it. A token without read_clusters does for an organisation without
+// clusters: that is logged, and no error.
 //
 // It keeps no memory of a 429, for it is told no time.
-func (c *Client) Verify(ctx context.Context) error {
+func (c *Client) Verify(ctx context.Context) (Token, error) {
 	s, err := c.open()
 	if err != nil {
-		return err
+		return Token{}, err
 	}
-	// The token's own scopes, for which none is needed: docs
-	// apis/rest_api/access_token.md.
-	raw, _, err := s.get(ctx, "v2/access-token")
+	token, err := s.accessToken(ctx)
+	var syntax *syntaxError
+	if errors.As(err, &syntax) {
+		return token, errors.New("the Buildkite URL answers, but not as Buildkite does: check it")
+	}
 	if err != nil {
-		return err
-	}
-	var token struct {
-		Scopes []string `json:"scopes"`
-	}
-	if err := json.Unmarshal(raw, &token); err != nil {
-		return errors.New("the Buildkite URL answers, but not as Buildkite does: check it")
+		return token, err
 	}
 	var missing []string
 	for _, scope := range []string{"read_agents", "read_builds"} {
-		if !slices.Contains(token.Scopes, scope) {
+		if !token.May(scope) {
 			missing = append(missing, scope)
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("the Buildkite API token lacks %s: %s", strings.Join(missing, " and "), makeToken)
+		return token, fmt.Errorf("the Buildkite API token lacks %s: %s", strings.Join(missing, " and "), makeToken)
 	}
-	if !slices.Contains(token.Scopes, "read_clusters") {
+	if !token.May("read_clusters") {
 		c.cfg.Log.Warn("the Buildkite API token lacks read_clusters: paused queues cannot be seen")
 	}
-	page := url.Values{"per_page": {"1"}}
-	raw, _, err = s.get(ctx, s.path("agents")+"?"+page.Encode())
-	if err != nil {
-		return err
+	_, err = s.get(ctx, s.path("agents")+"?per_page=1", func(st *stream) error { return wholeList(st, st.skip) })
+	var answered *syntaxError
+	if errors.As(err, &answered) {
+		err = fmt.Errorf("listing agents: %w", err)
 	}
-	if _, err := split(raw); err != nil {
-		return fmt.Errorf("listing agents: %w", err)
-	}
-	return nil
+	return token, err
 }

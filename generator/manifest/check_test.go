@@ -96,6 +96,7 @@ func TestCheck(t *testing.T) {
 		{own, "resources:", "namePrefix: a-\nresources:", []string{own + ": namePrefix: changes dispatches (metadata.name): " + reach}},
 		{own, "resources:", "namespace: other\nresources:", []string{own + ": namespace: changes dispatches (metadata.namespace): " + reach}},
 		{own, "resources:", "namespace: buildkite\nresources:", nil},
+		{job, "          env:\n", "          env:\n            - {name: BUILDKITE_AGENT_QUEUE, value: default}\n", []string{at + `spec.template.spec: sets BUILDKITE_AGENT_QUEUE: the queue is among the agent's tags, and an agent that is given it twice ends at once ("Queue must be present in only one of"); remove the variable: the queue is spec.queue of scaling.yaml`}},
 		{own, "resources:", "images: [{name: buildkite/agent, newTag: '4'}]\nresources:", []string{own + ": images: changes dispatches (spec.template.spec.containers): " + reach}},
 		{own, "resources:", "labels: [{pairs: {team: ci}, includeTemplates: true}]\nresources:", []string{own + ": labels: changes dispatches (metadata.labels.team): " + reach}},
 		{own, "resources:", "commonAnnotations: {a/b: c}\nresources:", []string{own + ": commonAnnotations: changes dispatches (metadata.annotations[a/b]): " + reach}},

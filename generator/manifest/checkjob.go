@@ -115,6 +115,10 @@ func (c *jobChecker) agent() {
 	pod := lookup(c.job, at...)
 	reads, index := map[string]bool{}, false
 	walk(pod, func(n *yaml.Node) {
+		if scalar(n, "name") == "BUILDKITE_AGENT_QUEUE" {
+			c.bad("sets BUILDKITE_AGENT_QUEUE: the queue is among the agent's tags, and an agent that is given it twice ends at once (\"Queue must be present in only one of\")",
+				"remove the variable: the queue is spec.queue of scaling.yaml", at...)
+		}
 		if ref := scalar(n, "fieldRef", "fieldPath"); ref != "" {
 			key := strings.TrimSuffix(strings.TrimPrefix(ref, "metadata.annotations['"), "']")
 			reads[key] = true

@@ -100,18 +100,27 @@ func merge(classes []*class) []*class {
 }
 
 // lookAhead counts the upcoming jobs that were created after the last dispatch
-// for upcoming jobs of the overlay that looks ahead to them: the first that could
-// serve them. Agents that were dispatched for a job once and idled out are not
-// dispatched for it again. A job whose creation is not known counts.
+// for upcoming jobs of every overlay that could serve them: another may have
+// looked ahead to them while the first was suspended. Agents that were dispatched
+// for a job once and idled out are not dispatched for it again. A job whose
+// creation is not known counts.
 func (c *class) lookAhead(overlays []Overlay) {
-	i := slices.IndexFunc(overlays, func(o Overlay) bool {
-		return o.Policy.Lookahead > 0 && slices.Contains(c.overlays, o.Name)
-	})
-	if i < 0 {
+	var before time.Time
+	ahead := false
+	for _, o := range overlays {
+		if !slices.Contains(c.overlays, o.Name) {
+			continue
+		}
+		ahead = ahead || o.Policy.Lookahead > 0
+		if o.State.LookedAhead.After(before) {
+			before = o.State.LookedAhead
+		}
+	}
+	if !ahead {
 		return
 	}
 	for _, at := range c.created {
-		if at.IsZero() || at.After(overlays[i].State.LookedAhead) {
+		if at.IsZero() || at.After(before) {
 			c.fresh++
 		}
 		if at.After(c.newest) {

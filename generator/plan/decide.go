@@ -48,7 +48,7 @@ type share struct {
 	spare       int       // idle agents that serve no job, those to be replaced among them
 	fresh       int       // the policy's share of the upcoming jobs that nothing was dispatched for
 	newest      time.Time // creation of the newest upcoming job
-	lookedAhead time.Time // the same, if agents are dispatched for all of them
+	lookedAhead time.Time // the same, if they are all served and agents are dispatched
 }
 
 func newShare(v Overlay, o Observation) *share {
@@ -101,7 +101,7 @@ func (s *share) decision(tip string, o Observation) Decision {
 		d.Suspended, d.Probe = s.probe(o.At)
 	}
 	d.Sum = s.sum
-	d.Dispatch = s.order(tip, o.At)
-	d.State = s.state(o.At)
+	d.Dispatch = s.order(tip, o.orderedAt())
+	d.State = s.state(o.orderedAt())
 	return d
 }

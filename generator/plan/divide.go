@@ -128,10 +128,15 @@ func divide(shares []*share, o Observation) {
 	d.lookAhead()
 	for i, s := range shares {
 		if !s.breaker.Open() { // else nothing is expected of it, and nothing asked
-			demand[d.sinkNumber(sink{toLookahead, i})] = s.sum.Lookahead
+			demand[d.sinkNumber(sink{toLookahead, i})] = s.sum.Lookahead - s.fresh
 			demand[d.sinkNumber(sink{toBuffer, i})] = s.sum.Buffer
 			supply[d.number(source{fromInFlight, i})] = s.sum.InFlight
 		}
+	}
+	for i, n := range d.lookAheadAgain(supply, demand) {
+		s := shares[i]
+		s.sum.Lookahead = s.fresh + n
+		demand[d.sinkNumber(sink{toLookahead, i})] = s.sum.Lookahead
 	}
 	d.flow = newFlow(supply, demand, d.can)
 	d.serveIdle()
@@ -142,9 +147,9 @@ func divide(shares []*share, o Observation) {
 	}
 }
 
-// serveIdle lets the idle agents serve: those of no buffer first, then those
-// that are being replaced, then the others, which look-ahead and buffers get
-// what is left of. The groups are in this order.
+// serveIdle lets the idle agents serve: those that are being replaced first, then
+// those of no buffer, then the others, which look-ahead and buffers get what is
+// left of. The groups are in this order.
 func (d *division) serveIdle() {
 	idle, jobs := len(d.idle), len(d.jobs)
 	d.flow.serveAll(0, idle, 0, jobs)
@@ -171,10 +176,6 @@ func (d *division) serveIdle() {
 func (d *division) serveOrdered(now time.Time) {
 	n := len(d.shares)
 	for i, s := range d.shares {
-		look := d.sinkNumber(sink{toLookahead, i})
-		repeated := max(0, d.flow.want[look]-s.fresh)
-		d.flow.want[look] -= repeated
-		s.sum.Lookahead -= repeated
 		switch {
 		case s.suspended.Active():
 		case s.breaker.Open():
@@ -224,6 +225,27 @@ func (d *division) lookAhead() {
 	}
 }
 
+// lookAheadAgain returns, by overlay, how many agents serve the upcoming jobs for
+// which agents were dispatched before: of those that are idle or in flight, what
+// jobs and buffers leave. So nothing is dispatched for these jobs again, nor for
+// a buffer in their stead.
+func (d *division) lookAheadAgain(supply, demand []int) []int {
+	again := make([]int, len(d.shares))
+	jobs, buffers, end := len(d.jobs), d.sinkNumber(sink{toBuffer, 0}), len(demand)
+	copy(again, demand[jobs:buffers])
+	if !slices.ContainsFunc(again, func(n int) bool { return n > 0 }) {
+		return again
+	}
+	f := newFlow(slices.Clone(supply), slices.Clone(demand), d.can)
+	for _, sinks := range [][2]int{{0, jobs}, {buffers, end}, {jobs, buffers}} {
+		f.serveAll(0, len(supply), sinks[0], sinks[1])
+	}
+	for i := range again {
+		again[i] -= f.want[jobs+i]
+	}
+	return again
+}
+
 // conclude reads overlay i's sum off the flow.
 func (d *division) conclude(i int, s *share) {
 	m, f := &s.sum, d.flow
@@ -254,7 +276,7 @@ func (d *division) conclude(i int, s *share) {
 	m.WarmPool += f.free[forMin]
 	m.Dispatch = m.Demand + m.WarmPool
 	m.Desired = max(m.Min, m.Current-m.Replacing+m.Missing)
-	if ahead > 0 && f.want[lookahead] == 0 {
+	if s.fresh > 0 && m.Dispatch > 0 && f.want[lookahead] == 0 {
 		s.lookedAhead = s.newest
 	}
 }

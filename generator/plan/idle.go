@@ -21,21 +21,21 @@ type idleAgent struct {
 // agent was given; the policy may say another by now.
 func (q queueReader) markReplacing(idle []idleAgent) {
 	for i, o := range q.overlays {
-		left := func(a idleAgent) (left, lead, following time.Duration, ok bool) {
+		left := func(a idleAgent) (left, timeout time.Duration, ok bool) {
 			timeout, warm := o.warmTimeout(a.Tags)
-			if a.credit != i || a.IdleSince.IsZero() || !warm {
-				return 0, 0, 0, false
-			}
-			lead = max(timeout/12, min(5*time.Minute, timeout/2))
-			return a.IdleSince.Add(timeout).Sub(q.snapshot.At), lead, lead + timeout/6, true
+			return a.IdleSince.Add(timeout).Sub(q.snapshot.At), timeout, warm && a.credit == i && !a.IdleSince.IsZero()
 		}
-		due := slices.ContainsFunc(idle, func(a idleAgent) bool {
-			left, lead, _, ok := left(a)
-			return ok && left <= lead
-		})
+		due, first, last := false, time.Duration(0), time.Duration(0)
+		for _, a := range idle {
+			left, timeout, ok := left(a)
+			lead := max(timeout/12, min(5*time.Minute, timeout/2))
+			if ok && left <= lead && (!due || left < first) {
+				due, first, last = true, left, left+timeout/6
+			}
+		}
 		for k := range idle {
-			left, _, following, ok := left(idle[k])
-			idle[k].replacing = idle[k].replacing || due && ok && left <= following
+			left, _, ok := left(idle[k])
+			idle[k].replacing = idle[k].replacing || due && ok && left <= last
 		}
 	}
 }
@@ -111,13 +111,13 @@ type kind struct {
 	takes     string
 }
 
-// rank orders kinds as they are given jobs: of no buffer, replacing, part of a
+// rank orders kinds as they are given jobs: replacing, of no buffer, part of a
 // buffer.
 func (k kind) rank() int {
 	switch {
-	case k.credit < 0:
-		return 0
 	case k.replacing:
+		return 0
+	case k.credit < 0:
 		return 1
 	}
 	return 2

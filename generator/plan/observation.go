@@ -9,6 +9,10 @@ import "time"
 type Observation struct {
 	// At is when Buildkite was read, and the time of the decision.
 	At time.Time `json:"at"`
+	// Until is when a reading that was spread over minutes was complete; zero
+	// when Buildkite was read at once. Everything is judged by At; what is ordered
+	// bears this time, so that its lease is whole.
+	Until time.Time `json:"until,omitzero"`
 	// Queue is the queue's key.
 	Queue string `json:"queue"`
 	// Jobs are the queue's jobs that some overlay can serve, in groups that are
@@ -32,8 +36,8 @@ type Demand struct {
 	// Oldest is since when the longest pending job has been runnable.
 	Oldest *time.Time `json:"oldest,omitempty"`
 	// Upcoming jobs become runnable when others finish. Fresh of them were
-	// created after the overlay's last dispatch for upcoming jobs, and Newest is
-	// when the newest of them was, rounded up to the second.
+	// created after the last dispatch for upcoming jobs of each of the overlays,
+	// and Newest is when the newest of them was, rounded up to the second.
 	Upcoming int        `json:"upcoming,omitempty"`
 	Fresh    int        `json:"fresh,omitempty"`
 	Newest   *time.Time `json:"newest,omitempty"`
@@ -123,6 +127,14 @@ type Unserved struct {
 	// Jobs is how many pending jobs there are, and Example the page of one.
 	Jobs    int    `json:"jobs"`
 	Example string `json:"example,omitempty"`
+}
+
+// orderedAt is the time that new dispatches bear.
+func (o Observation) orderedAt() time.Time {
+	if o.Until.IsZero() {
+		return o.At
+	}
+	return o.Until
 }
 
 // supply returns what was counted for the named overlay.

@@ -138,6 +138,7 @@ type queueReader struct {
 	overlays  []Overlay    // in order
 	tags      [][]string   // of each overlay's agents
 	clusters  []string     // of each overlay; empty is any
+	clustered bool         // whether the queue is in any cluster
 	suspended []Suspension // of each overlay
 	snapshot  Snapshot
 
@@ -150,6 +151,7 @@ func newReaders(overlays []Overlay, s Snapshot) []queueReader {
 	var all []queueReader
 	for key, group := range byQueue(overlays) {
 		q := queueReader{key: key, overlays: group, snapshot: s, tags: make([][]string, len(group)), clusters: make([]string, len(group)), suspended: make([]Suspension, len(group))}
+		q.clustered = slices.ContainsFunc(s.Queues, func(k Queue) bool { return k.Key == key })
 		unknown := Unknown(key, s)
 		for i, o := range group {
 			q.tags[i] = o.AgentTags()
@@ -169,7 +171,7 @@ func newReaders(overlays []Overlay, s Snapshot) []queueReader {
 func (q queueReader) serving(c *class) []string {
 	var names []string
 	for i, o := range q.overlays {
-		if sameJobCluster(c.cluster, q.clusters[i]) && Satisfies(q.tags[i], c.rules) {
+		if q.reaches(i, c) && Satisfies(q.tags[i], c.rules) {
 			names = append(names, o.Name)
 		}
 	}
@@ -177,12 +179,18 @@ func (q queueReader) serving(c *class) []string {
 	return names
 }
 
-// sameJobCluster reports whether a job of a cluster, or of none, may be taken by
-// agents of the cluster; empty is any.
-func sameJobCluster(job, cluster string) bool { return cluster == "" || job == cluster }
+// reaches reports whether agents of overlay i are in the cluster of a class. Jobs
+// in none are out of reach where the queue is in one, or in several.
+func (q queueReader) reaches(i int, c *class) bool {
+	in := q.clusters[i]
+	return (in == "" || in == c.cluster) && (c.cluster != "" || !q.clustered)
+}
 
 func (q queueReader) read(classes []*class, agents []Agent) Observation {
 	o := Observation{At: q.snapshot.At.UTC().Truncate(time.Second), Queue: q.key}
+	if !q.snapshot.Until.IsZero() {
+		o.Until = q.snapshot.Until.UTC().Truncate(time.Second)
+	}
 	supplies := make([]Supply, len(q.overlays))
 	for i, overlay := range q.overlays {
 		supplies[i] = Supply{Overlay: overlay.Name, Suspended: q.suspended[i], Dispatches: q.seen(overlay)}
@@ -216,7 +224,7 @@ func (q queueReader) read(classes []*class, agents []Agent) Observation {
 func (q queueReader) unmatched(c *class) (u Unmatched, ok bool) {
 	var inCluster [][]string
 	for i := range q.overlays {
-		if sameJobCluster(c.cluster, q.clusters[i]) {
+		if q.reaches(i, c) {
 			inCluster = append(inCluster, q.tags[i])
 		}
 	}

@@ -11,6 +11,10 @@ import (
 type Snapshot struct {
 	// At is when the reading began, by muster's clock.
 	At time.Time
+	// Until is when a reading that was spread over minutes was complete, by
+	// muster's clock; zero when it was read at once. Leases are judged by At, for
+	// an agent that came since is not seen; what is ordered is ordered at Until.
+	Until time.Time
 	// Agents are the connected agents, read before the jobs.
 	Agents []Agent
 	// Jobs are the unfinished jobs that may want an agent, now or later.
@@ -67,10 +71,11 @@ type Job struct {
 	Rules []string
 	// State is what keeps the job from running.
 	State JobState
-	// Since is when the job became runnable; zero unless State is JobScheduled.
-	Since time.Time
-	// Created is when the job was created; zero when unknown.
+	// Created is when the job was made, with its build or by an upload of steps;
+	// zero when unknown. It is no later than Since.
 	Created time.Time
+	// Since is when the job became runnable; zero unless State is JobPending.
+	Since time.Time
 	// URL is the job's page, for reports.
 	URL string
 }
@@ -114,6 +119,9 @@ type Queue struct {
 	Key string
 	// Paused reports whether dispatch of jobs is paused.
 	Paused bool
+	// Hosted reports whether the queue is for agents that Buildkite hosts, which
+	// no other agent can join.
+	Hosted bool
 }
 
 // Unknown reports whether nothing in Buildkite has to do with a queue: no

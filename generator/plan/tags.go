@@ -33,7 +33,8 @@ func tagValue(tags []string, key string) (string, bool) {
 }
 
 // Satisfies reports whether an agent with the tags may take a job with the
-// rules: every rule must be among the tags, and "key=*" takes any value of key.
+// rules: every rule must be among the tags, and "key=*" and "key=" take any
+// value of key.
 // Source: buildkite.com/docs/agent/v3/cli-start#agent-targeting.
 func Satisfies(tags, rules []string) bool {
 	for _, rule := range rules {
@@ -45,7 +46,7 @@ func Satisfies(tags, rules []string) bool {
 }
 
 func carries(tags []string, rule string) bool {
-	if key, ok := strings.CutSuffix(rule, "=*"); ok {
+	if key, value, ok := strings.Cut(rule, "="); ok && (value == "*" || value == "") {
 		_, has := tagValue(tags, key)
 		return has
 	}

@@ -23,6 +23,7 @@ type (
 	storedObservation struct {
 		Version   int               `json:"version"`
 		At        time.Time         `json:"at"`
+		Until     *time.Time        `json:"until,omitempty"`
 		Queue     string            `json:"queue"`
 		Jobs      []storedDemand    `json:"jobs,omitempty"`
 		Idle      []storedIdle      `json:"idle,omitempty"`
@@ -113,6 +114,9 @@ var closing = regexp.MustCompile(`(?i)(close[sd]?|fix(es|ed)?|resolve[sd]?):? `)
 // store makes the stored form of an observation.
 func store(o plan.Observation) storedObservation {
 	s := storedObservation{Version: format, At: o.At, Queue: o.Queue, Overlays: []storedSupply{}}
+	if !o.Until.IsZero() {
+		s.Until = &o.Until
+	}
 	for _, d := range o.Jobs {
 		s.Jobs = append(s.Jobs, storedDemand(d))
 	}
@@ -148,6 +152,9 @@ func store(o plan.Observation) storedObservation {
 func (s storedObservation) observation() (plan.Observation, error) {
 	o := plan.Observation{At: s.At, Queue: s.Queue}
 	budget := mostIndexes
+	if s.Until != nil {
+		o.Until = *s.Until
+	}
 	for _, d := range s.Jobs {
 		o.Jobs = append(o.Jobs, plan.Demand(d))
 	}

@@ -24,6 +24,7 @@ func readTrailers(lines []string) []trailer {
 		line := lines[i]
 		switch at := separator(line); {
 		case strings.HasPrefix(line, comment):
+			all = append(all, trailer{}) // ends the one before it
 		case line != "" && isSpace(line[0]):
 			// A continuation of the line before it, whose value it belongs to.
 			if len(all) > 0 && all[len(all)-1].key != "" {
@@ -33,7 +34,7 @@ func readTrailers(lines []string) []trailer {
 		case at >= 1:
 			all = append(all, trailer{key: strings.TrimSpace(line[:at]), value: strings.TrimSpace(line[at+1:]), line: i + 1})
 		default:
-			all = append(all, trailer{}) // ends the one before it
+			all = append(all, trailer{})
 		}
 	}
 	found := all[:0]

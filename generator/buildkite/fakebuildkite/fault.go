@@ -24,6 +24,8 @@ type Fault struct {
 	Half bool
 	// Hang never answers: it ends when the caller gives up.
 	Hang bool
+	// Trickle sends a byte a second, over a socket and in process.
+	Trickle bool
 }
 
 // Fail makes requests go wrong from now on. Faults are tried in the order they

@@ -74,6 +74,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if f.Half {
 			a.body = a.body[:len(a.body)/2]
 		}
+		if f.Trickle {
+			w = trickle{w, r.Context()}
+		}
 	}
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.body) // the caller has gone: nothing to do about it
@@ -89,14 +92,18 @@ func (s *Server) answer(r *http.Request, header http.Header) answer {
 	if a, over := s.limit(header); over {
 		return a
 	}
+	if r.URL.Path == graphqlPath {
+		return s.answerGraphQL(r)
+	}
 	if r.Method != http.MethodGet {
 		return message(http.StatusMethodNotAllowed, "The simulator is read-only over HTTP.")
 	}
 	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	if len(path) == 2 && path[0] == "v2" && path[1] == "access-token" {
-		// docs apis/rest_api/access_token.md
+		// docs apis/rest_api/access_token.md; expires_at is null for a token
+		// without an end (docs apis/managing_api_tokens.md).
 		return answer{status: http.StatusOK, body: encode(map[string]any{
-			"uuid": "00000000-0000-4000-8000-000000000000", "scopes": s.opts.Scopes,
+			"uuid": "00000000-0000-4000-8000-000000000000", "scopes": s.opts.Scopes, "expires_at": stamp(s.opts.TokenExpires),
 		})}
 	}
 	if len(path) < 4 || path[0] != "v2" || path[1] != "organizations" {
@@ -132,8 +139,8 @@ func (s *Server) route(r *http.Request, path []string) answer {
 		if err != nil {
 			return message(http.StatusBadRequest, err.Error())
 		}
-		retried := query.Get("include_retried_jobs") == "true"
-		return s.page(r, "builds", len(builds), func(i int) []byte { return s.encodeBuild(builds[i], retried) })
+		retried, bare := query.Get("include_retried_jobs") == "true", query.Get("exclude_pipeline") == "true"
+		return s.page(r, "builds", len(builds), func(i int) []byte { return builds[i].withPipeline(s.encodeBuild(builds[i], retried), bare) })
 	case path[0] == "clusters" && len(path) == 1:
 		return s.page(r, "clusters", len(s.clusters), func(i int) []byte {
 			c := s.clusters[i]

@@ -27,7 +27,6 @@ type buildJSON struct {
 	ScheduledAt *string         `json:"scheduled_at"`
 	StartedAt   *string         `json:"started_at"`
 	FinishedAt  *string         `json:"finished_at"`
-	Pipeline    pipelineJSON    `json:"pipeline"`
 }
 
 type pipelineJSON struct {
@@ -160,9 +159,19 @@ func (s *Server) encodeBuild(b *build, withRetried bool) []byte {
 		Author: "A. Person <person@example.com>",
 		Jobs:   append(jobs, ']'), CreatedAt: stamp(b.created), ScheduledAt: stamp(b.created),
 		StartedAt: stamp(b.started), FinishedAt: stamp(b.finishedAt),
-		Pipeline: pipelineJSON{Slug: b.spec.Pipeline, ClusterID: orNull(b.cluster.id)},
 	})
 	return *cached
+}
+
+// withPipeline adds the build's pipeline to its JSON, unless exclude_pipeline
+// asks for none (docs apis/rest_api/_builds_list_query_strings.md).
+func (b *build) withPipeline(encoded []byte, exclude bool) []byte {
+	if exclude {
+		return encoded
+	}
+	pipeline := encode(pipelineJSON{Slug: b.spec.Pipeline, ClusterID: orNull(b.cluster.id)})
+	whole := append(make([]byte, 0, len(encoded)+len(pipeline)+12), encoded[:len(encoded)-1]...)
+	return append(append(append(whole, `,"pipeline":`...), pipeline...), '}')
 }
 
 func (s *Server) encodeJob(j *job) []byte {

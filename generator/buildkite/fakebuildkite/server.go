@@ -38,6 +38,9 @@ type Options struct {
 	// Scopes are the token's scopes; nil means read_agents, read_builds and
 	// read_clusters.
 	Scopes []string
+	// TokenExpires is when the token expires; zero is never. It is only told: the
+	// token works on.
+	TokenExpires time.Time
 	// Now is where the clock starts; zero means 2026-01-05 08:00 UTC, a Monday.
 	Now time.Time
 	// Poll is how often an idle agent asks for work: a job is assigned at once

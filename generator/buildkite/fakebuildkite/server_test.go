@@ -466,3 +466,20 @@ func TestDeterminism(t *testing.T) {
 		t.Error("the same calls gave different bytes")
 	}
 }
+
+// TestRulesWithoutValue: a rule without a value is a rule with any value (docs
+// agent/cli/reference/start.md "Agent targeting").
+func TestRulesWithoutValue(t *testing.T) {
+	for rule, takes := range map[string]bool{
+		"os=*": true, "os=": true, "queue=": true, "arch=": false, "arch=*": false, "os=lin*": false, "o=": false,
+	} {
+		s := fakebuildkite.New(fakebuildkite.Options{})
+		if _, err := s.Connect(agent{Tags: []string{"os=linux"}}); err != nil {
+			t.Fatal(err)
+		}
+		s.CreateBuild(build{Steps: []step{{Agents: []string{rule}, Duration: time.Minute}}})
+		if taken := s.Jobs()[0].Agent != ""; taken != takes {
+			t.Errorf("the rule %s: taken %t, want %t", rule, taken, takes)
+		}
+	}
+}

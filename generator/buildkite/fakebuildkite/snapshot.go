@@ -38,7 +38,7 @@ func (s *Server) Snapshot(since time.Time) plan.Snapshot {
 	}
 	for _, c := range s.clusters {
 		for _, q := range c.queues {
-			snapshot.Queues = append(snapshot.Queues, plan.Queue{Cluster: c.id, ClusterName: c.name, Key: q.key, Paused: q.paused})
+			snapshot.Queues = append(snapshot.Queues, plan.Queue{Cluster: c.id, ClusterName: c.name, Key: q.key, Paused: q.paused, Hosted: q.hosted})
 		}
 	}
 	return snapshot
@@ -141,7 +141,7 @@ func (r *reading) job(b *build, j *job, state plan.JobState) {
 		j.url = fmt.Sprintf("https://buildkite.com/%s/%s/builds/%d#%s", r.org, b.spec.Pipeline, b.number, j.id)
 	}
 	seen := plan.Job{
-		ID: j.id, Cluster: b.cluster.id, Rules: j.match, State: state, URL: j.url,
+		ID: j.id, Cluster: b.cluster.id, Rules: j.match, State: state, Created: inMilliseconds(j.created), URL: j.url,
 	}
 	if slices.Contains(seen.Rules, "*") {
 		seen.Rules = slices.DeleteFunc(slices.Clone(seen.Rules), func(rule string) bool { return rule == "*" })

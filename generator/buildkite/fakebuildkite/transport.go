@@ -2,9 +2,11 @@ package fakebuildkite
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // Transport returns a RoundTripper that asks the server in process, with no
@@ -36,6 +38,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if length > int64(len(w.body)) {
 		body = io.MultiReader(body, broken{})
 	}
+	if w.slow {
+		body = slowly{body, r.Context()}
+	}
 	return &http.Response{
 		Status:     strconv.Itoa(w.status) + " " + http.StatusText(w.status),
 		StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -48,6 +53,7 @@ type recorder struct {
 	header http.Header
 	status int
 	body   []byte
+	slow   bool
 }
 
 func (w *recorder) Header() http.Header    { return w.header }
@@ -65,3 +71,45 @@ func (w *recorder) Write(raw []byte) (int, error) {
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// trickle writes a byte a second, until the caller has gone.
+type trickle struct {
+	http.ResponseWriter
+	ctx context.Context
+}
+
+func (t trickle) Write(raw []byte) (int, error) {
+	if w, ok := t.ResponseWriter.(*recorder); ok { // in process: as it is read
+		w.slow = true
+		return w.Write(raw)
+	}
+	for i := range raw {
+		select {
+		case <-t.ctx.Done():
+			return i, t.ctx.Err()
+		case <-time.After(time.Second):
+		}
+		if _, err := t.ResponseWriter.Write(raw[i : i+1]); err != nil {
+			return i, err
+		}
+		if f, ok := t.ResponseWriter.(http.Flusher); ok {
+			f.Flush()
+		}
+	}
+	return len(raw), nil
+}
+
+// slowly reads a byte a second, until the caller has gone.
+type slowly struct {
+	io.Reader
+	ctx context.Context
+}
+
+func (s slowly) Read(p []byte) (int, error) {
+	select {
+	case <-s.ctx.Done():
+		return 0, s.ctx.Err()
+	case <-time.After(time.Second):
+		return s.Reader.Read(p[:min(1, len(p))])
+	}
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"muster/generator/buildkite"
+	"muster/generator/manifest"
+	"muster/generator/plan"
+)
+
+// checkBuildkite returns what Buildkite says against the token and the overlays.
+// What is no finding, as a token that expires in a week, is logged.
+func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client, log *slog.Logger, tree fs.FS) []error {
+	token, err := client.Verify(ctx)
+	if err != nil {
+		return []error{err}
+	}
+	var findings []error
+	switch level, text := token.Expiry(s.program.clock.Now()); level {
+	case slog.LevelError:
+		findings = append(findings, errors.New(text))
+	case slog.LevelWarn:
+		log.Warn(text)
+	}
+	snapshot, err := s.snapshot(ctx, client, log)
+	if err != nil {
+		return append(findings, err)
+	}
+	findings = append(findings, checkQueues(s.overlays(tree), snapshot)...)
+	return append(findings, compareLimited(ctx, client, log, token, snapshot)...)
+}
+
+// snapshot reads Buildkite as a tick does, and waits as long as that takes.
+func (s *settings) snapshot(ctx context.Context, client *buildkite.Client, log *slog.Logger) (plan.Snapshot, error) {
+	for {
+		snapshot, err := client.Snapshot(ctx, s.program.clock.Now(), time.Time{})
+		var unfinished *buildkite.Unfinished
+		if !errors.As(err, &unfinished) {
+			return snapshot, err
+		}
+		log.Info("waiting: " + unfinished.Error())
+		if err := s.program.clock.Sleep(ctx, unfinished.Wait); err != nil {
+			return snapshot, err
+		}
+	}
+}
+
+// overlays are those whose policies can be read: the files' own findings say
+// which cannot.
+func (s *settings) overlays(tree fs.FS) []plan.Overlay {
+	loaded, err := manifest.NewLoader(s.git.overlays).Load(tree)
+	if err != nil {
+		return nil
+	}
+	var overlays []plan.Overlay
+	for _, o := range loaded {
+		if o.Policy.Queue != "" {
+			overlays = append(overlays, o.Overlay)
+		}
+	}
+	return overlays
+}
+
+// checkQueues returns what would suspend the overlays, or leave their agents
+// without a queue: a cluster that does not exist, a queue that is in several, one
+// that nobody knows, one for hosted agents.
+func checkQueues(overlays []plan.Overlay, snapshot plan.Snapshot) []error {
+	var findings []error
+	for _, o := range plan.Observe(overlays, snapshot, &plan.Registrations{}) {
+		for _, supply := range o.Overlays {
+			if supply.Suspended.Active() {
+				findings = append(findings, fmt.Errorf("%s: suspended: %s", supply.Overlay, supply.Suspended))
+			}
+		}
+		if plan.Unknown(o.Queue, snapshot) {
+			findings = append(findings, fmt.Errorf("queue %q: no cluster has it, and no agent and no job is in it; is its key right? "+
+				"(A new organisation has no queue called default: its default queue is linux-small, for hosted agents)", o.Queue))
+		}
+	}
+	for _, o := range overlays {
+		for _, q := range snapshot.Queues {
+			here := o.Policy.Cluster == "" || o.Policy.Cluster == q.Cluster || o.Policy.Cluster == q.ClusterName
+			if q.Hosted && here && q.Key == o.Policy.Queue {
+				findings = append(findings, fmt.Errorf("%s: the queue %q is for agents that Buildkite hosts, which no other agent can join: "+
+					"make a self-hosted queue in the cluster %q", o.Name, q.Key, q.ClusterName))
+			}
+		}
+	}
+	return findings
+}
+
+// compareLimited returns the jobs of which GraphQL says otherwise than the rule
+// by which jobs are presumed limited. Where GraphQL cannot be asked, the log says
+// that nothing was compared.
+func compareLimited(ctx context.Context, client *buildkite.Client, log *slog.Logger, token buildkite.Token, snapshot plan.Snapshot) []error {
+	found, err := client.CompareLimited(ctx, token, snapshot)
+	if err != nil {
+		log.Info("which jobs are limited by concurrency was not compared with GraphQL", "reason", err)
+		return nil
+	}
+	log.Info("which jobs are limited by concurrency was compared with GraphQL", "jobs", found.Jobs,
+		"differences", len(found.Limited)+len(found.Runnable))
+	var findings []error
+	if n := len(found.Limited); n > 0 {
+		findings = append(findings, fmt.Errorf("limited jobs: of %d jobs %d are scheduled without runnable_at, which is taken for limited, "+
+			"and GraphQL calls them runnable, as %s: run with --count-limited", found.Jobs, n, found.Limited[0]))
+	}
+	if n := len(found.Runnable); n > 0 {
+		findings = append(findings, fmt.Errorf("limited jobs: of %d jobs %d are scheduled with runnable_at, which is taken for runnable, "+
+			"and GraphQL calls them limited, as %s: agents are ordered for them in vain", found.Jobs, n, found.Runnable[0]))
+	}
+	return findings
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"muster/generator/buildkite"
+	"muster/generator/buildkite/fakebuildkite"
+)
+
+// sleepingClock moves when somebody sleeps, and its Buildkite with it.
+type sleepingClock struct{ server *fakebuildkite.Server }
+
+func (c sleepingClock) Now() time.Time { return c.server.Now() }
+
+func (c sleepingClock) Sleep(_ context.Context, d time.Duration) error {
+	c.server.Advance(d)
+	return nil
+}
+
+// checkAgainst runs what check asks of Buildkite, for an overlay of the queue q.
+func checkAgainst(t *testing.T, s *fakebuildkite.Server, limited bool, transport http.RoundTripper) (findings []string, log string) {
+	t.Helper()
+	var text bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&text, nil))
+	client, err := buildkite.New(buildkite.Config{
+		Org: "acme", HTTP: transport, Log: logger, CountLimited: limited, Token: func() (string, error) { return "test-token", nil },
+		URL: "https://buildkite.example/",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := fstest.MapFS{"overlays/q/scaling.yaml": {Data: []byte("apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec: {queue: q, max: 5}\n")}}
+	settings := &settings{program: program{clock: sleepingClock{s}}}
+	settings.git.overlays = "overlays"
+	for _, err := range settings.checkBuildkite(t.Context(), client, logger, tree) {
+		findings = append(findings, err.Error())
+	}
+	return findings, text.String()
+}
+
+func TestCheckBuildkite(t *testing.T) {
+	all := []string{"read_agents", "read_builds", "read_clusters"}
+	now := time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		name    string
+		opts    fakebuildkite.Options
+		hosted  bool
+		finding string // empty: none
+		log     string
+	}{
+		{"OK", fakebuildkite.Options{}, false, "", "was not compared with GraphQL\" reason=\"the token lacks the scope graphql\""},
+		{"compared", fakebuildkite.Options{Scopes: append(all, "graphql")}, false, "", "was compared with GraphQL\" jobs=4 differences=0"},
+		{"a hosted queue", fakebuildkite.Options{}, true, `q: the queue "q" is for agents that Buildkite hosts, which no other agent can join`, ""},
+		{"a token for a month", fakebuildkite.Options{TokenExpires: now.AddDate(0, 1, 0)}, false, "", ""},
+		{"a token for a week", fakebuildkite.Options{TokenExpires: now.AddDate(0, 0, 8)}, false, "", "level=WARN msg=\"the Buildkite API token expires in 7 days, at 2026-11-09T00:00:00Z: make one"},
+		{"a token for a day", fakebuildkite.Options{TokenExpires: now.AddDate(0, 0, 1).Add(time.Hour)}, false, "the Buildkite API token expires in 1 day, at", ""},
+		{"a token for an hour", fakebuildkite.Options{TokenExpires: now.Add(time.Hour)}, false, "the Buildkite API token expires in less than a day, at", ""},
+		{"many pages", fakebuildkite.Options{UserLimit: 4}, false, "", "waiting: reading Buildkite takes more requests than half of its limit allows"},
+	} {
+		test.opts.Now = now
+		s := fakebuildkite.New(test.opts)
+		cluster := s.AddCluster("ci")
+		if test.hosted {
+			s.AddHostedQueue(cluster, "q")
+		} else {
+			s.AddQueue(cluster, "q")
+		}
+		// One goes, three wait for it in their concurrency group; three others may run.
+		step := fakebuildkite.Step{Parallelism: 4, ConcurrencyGroup: "one", Concurrency: 1}
+		s.CreateBuild(fakebuildkite.Build{Cluster: cluster, Steps: []fakebuildkite.Step{step}})
+		s.Advance(2 * time.Minute)
+		findings, log := checkAgainst(t, s, false, s.Transport())
+		if text := strings.Join(findings, "\n"); test.finding == "" && text != "" || !strings.HasPrefix(text, test.finding) {
+			t.Errorf("%s: findings %q, want %q", test.name, text, test.finding)
+		}
+		if !strings.Contains(log, test.log) || test.log == "" && strings.Contains(log, "level=WARN") {
+			t.Errorf("%s: the log does not say %s:\n%s", test.name, test.log, log)
+		}
+	}
+}
+
+// contrary is a GraphQL that calls every job by the other state.
+type contrary struct{ http.RoundTripper }
+
+func (c contrary) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := c.RoundTripper.RoundTrip(r)
+	if err != nil || r.Method != http.MethodPost {
+		return response, err
+	}
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(response.Body); err != nil {
+		return nil, err
+	}
+	swapped := strings.NewReplacer(`"LIMITED"`, `"SCHEDULED"`, `"SCHEDULED"`, `"LIMITED"`).Replace(body.String())
+	response.Body = http.NoBody
+	again := *response
+	again.Body = readCloser{strings.NewReader(swapped)}
+	again.ContentLength = int64(len(swapped))
+	return &again, nil
+}
+
+type readCloser struct{ *strings.Reader }
+
+func (readCloser) Close() error { return nil }
+
+// TestLimitedDiffers: where GraphQL says otherwise than the rule, check says so.
+func TestLimitedDiffers(t *testing.T) {
+	for _, counted := range []bool{false, true} {
+		s := fakebuildkite.New(fakebuildkite.Options{Scopes: []string{"read_agents", "read_builds", "read_clusters", "graphql"}})
+		cluster := s.AddCluster("ci")
+		s.AddQueue(cluster, "q")
+		s.CreateBuild(fakebuildkite.Build{Cluster: cluster, Steps: []fakebuildkite.Step{{Parallelism: 4, ConcurrencyGroup: "one", Concurrency: 1}}})
+		s.Advance(2 * time.Minute)
+		findings, log := checkAgainst(t, s, counted, contrary{s.Transport()})
+		if len(findings) != 2 || !strings.HasPrefix(findings[0], "limited jobs: of 4 jobs 3 are scheduled without runnable_at") ||
+			!strings.HasPrefix(findings[1], "limited jobs: of 4 jobs 1 are scheduled with runnable_at") {
+			t.Errorf("findings %q", findings)
+		}
+		if want := fmt.Sprintf("jobs=3 counted=%t job=", counted); !strings.Contains(log, want) || !strings.Contains(log, "url=https://buildkite.com/acme/app/builds/1#") {
+			t.Errorf("the log names no job: %s", log)
+		}
+	}
+}

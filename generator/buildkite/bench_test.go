@@ -1,0 +1,99 @@
+package buildkite_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"muster/generator/buildkite"
+	"muster/generator/plan"
+)
+
+// BenchmarkTenThousandBuilds is a tick over 10,000 builds of ten jobs, a quarter
+// of which run: reading, observing, deciding. Beside it stands what it costs to
+// decode the same bytes and keep nothing, with the client's own reader, and to
+// validate them with encoding/json; beyond-ms is the tick less the decoding.
+func BenchmarkTenThousandBuilds(b *testing.B) {
+	api := &bulk{builds: 10_000, jobs: 10, perPage: 100, job: largeJob}
+	pages := map[string][]byte{}
+	size := 0
+	render := roundTrip(func(r *http.Request) (*http.Response, error) {
+		response, err := api.RoundTrip(r)
+		if err != nil {
+			return nil, err
+		}
+		page, ok := pages[r.URL.String()]
+		if !ok {
+			if page, err = io.ReadAll(response.Body); err != nil {
+				return nil, err
+			}
+			pages[r.URL.String()] = page
+			size += len(page)
+		}
+		response.Body = io.NopCloser(bytes.NewReader(page))
+		return response, nil
+	})
+	c, err := buildkite.New(buildkite.Config{Org: "acme", Token: token(secret), HTTP: render})
+	if err != nil {
+		b.Fatal(err)
+	}
+	overlays := []plan.Overlay{{Name: "default", Policy: plan.Policy{Queue: "default", Tags: []string{"os=linux"}, Max: 50, Lease: 15 * time.Minute}}}
+	tick := func() {
+		snapshot, err := c.Snapshot(context.Background(), now, time.Time{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		var register plan.Registrations
+		register.Note(snapshot)
+		for _, o := range plan.Observe(overlays, snapshot, &register) {
+			if d := plan.Decide("tip", overlays, o); d[0].Sum.Pending != 50_000 {
+				b.Fatal(fmt.Sprint(d[0].Sum))
+			}
+		}
+	}
+	each := func(f func(page []byte) bool) func() {
+		return func() {
+			for _, page := range pages {
+				if !f(page) {
+					b.Fatal("a page is not JSON")
+				}
+			}
+		}
+	}
+	tick()
+	// The least of each: what others do on the machine only ever adds.
+	ticks, decoded, valid := time.Hour, time.Hour, time.Hour
+	for b.Loop() {
+		ticks = min(ticks, cpuOf(b, tick))
+		decoded = min(decoded, cpuOf(b, each(func(page []byte) bool { return buildkite.DecodeBuilds(bytes.NewReader(page)) == nil })))
+		valid = min(valid, cpuOf(b, each(json.Valid)))
+	}
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	b.ReportMetric(float64(size>>20), "MiB")
+	b.ReportMetric(ms(ticks), "tick-ms")
+	b.ReportMetric(ms(decoded), "decode-ms")
+	b.ReportMetric(ms(valid), "json.Valid-ms")
+	b.ReportMetric(ms(ticks-decoded), "beyond-ms")
+	b.ReportMetric(float64(ticks)/float64(decoded), "tick/decode")
+}
+
+// cpuOf is the time that this process uses for it, collecting garbage too.
+func cpuOf(b *testing.B, f func()) time.Duration {
+	b.Helper()
+	used := func() time.Duration {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			b.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	before := used()
+	f()
+	return used() - before
+}

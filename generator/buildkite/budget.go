@@ -1,0 +1,109 @@
+package buildkite
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A client uses at most half of each limit, so that people and other programs of
+// the same user and the same organisation have the other half. Limits are
+// requests a minute (docs apis/rest_api/rate_limits.md); every answer tells them.
+
+// Unfinished says that a reading of Buildkite is under way and goes on later,
+// where it stopped: half of a limit is used. Nothing is wrong.
+type Unfinished struct {
+	// Wait is how long not to ask, from the moment of asking.
+	Wait time.Duration
+	// Requests were sent in this reading so far; PerMinute are allowed.
+	Requests, PerMinute int
+}
+
+// Error implements error.
+func (e *Unfinished) Error() string {
+	return fmt.Sprintf("reading Buildkite takes more requests than half of its limit allows: %d were sent, %d a minute may be: going on in %s",
+		e.Requests, e.PerMinute, e.Wait.Round(time.Second))
+}
+
+// RetryAfter is how long not to ask, by which a caller knows the error.
+func (e *Unfinished) RetryAfter() time.Duration { return e.Wait }
+
+// Stretched returns the numbers behind the wait, by which a caller tells it from
+// a refusal.
+func (e *Unfinished) Stretched() (requests, perMinute int) { return e.Requests, e.PerMinute }
+
+// budget counts the requests of the last minute. The zero value has seen none.
+type budget struct {
+	sent []time.Time // in order, by the caller's clock
+	// tight is until when the readings are spread evenly: there was a wait.
+	tight time.Time
+	// last is when the last reading began, cost what the dearer of the last two
+	// took: not each reads the clusters.
+	last time.Time
+	cost int
+	took int // by the last
+}
+
+// done notes what a reading took.
+func (b *budget) done(requests int) {
+	b.cost, b.took = max(requests, b.took), requests
+}
+
+// tightFor is how long after a wait the readings stay spread evenly.
+const tightFor = 5 * time.Minute
+
+// allowed is how many requests a minute may be sent; zero when Buildkite has told
+// no limit.
+func allowed(org, user Limit) int {
+	least := 0
+	for _, l := range []Limit{org, user} {
+		if l.Limit > 0 && (least == 0 || l.Limit < least) {
+			least = l.Limit
+		}
+	}
+	if least == 0 {
+		return 0
+	}
+	return max(1, least/2)
+}
+
+// note counts one request.
+func (b *budget) note(at time.Time) {
+	i, _ := slices.BinarySearchFunc(b.sent, at, time.Time.Compare)
+	b.sent = slices.Insert(b.sent, i, at)
+}
+
+// wait is how long to wait before so many requests can be sent; zero is not.
+func (b *budget) wait(now time.Time, need, perMinute int) time.Duration {
+	if perMinute <= 0 {
+		return 0
+	}
+	b.sent = slices.DeleteFunc(b.sent, func(t time.Time) bool { return !t.After(now.Add(-time.Minute)) || t.After(now.Add(time.Minute)) })
+	first := len(b.sent) + min(need, perMinute) - perMinute // so many must be a minute old
+	if first <= 0 {
+		return 0
+	}
+	return b.sent[first-1].Add(time.Minute).Sub(now)
+}
+
+// begin is how long to wait before a reading begins: until it can be done in one
+// go, or begun with a whole minute's requests. Once there has been a wait, the
+// readings of the next minutes are spread evenly.
+func (b *budget) begin(now time.Time, perMinute int) time.Duration {
+	wait := b.wait(now, max(1, b.cost), perMinute)
+	if perMinute > 0 && b.cost > 0 && now.Before(b.tight) && !now.Before(b.last) {
+		every := time.Minute / time.Duration(max(1, perMinute/b.cost))
+		wait = max(wait, b.last.Add(every).Sub(now))
+	}
+	return wait
+}
+
+// goOn is how long to wait before a reading that has sent so many requests goes
+// on: until it can be finished, as far as can be told, or for a whole minute's.
+func (b *budget) goOn(now time.Time, sent, perMinute int) time.Duration {
+	need := perMinute
+	if left := b.cost - sent; left > 0 {
+		need = min(left, perMinute)
+	}
+	return b.wait(now, need, perMinute)
+}

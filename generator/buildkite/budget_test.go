@@ -1,0 +1,335 @@
+package buildkite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator/buildkite"
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/plan"
+)
+
+// organisation is a simulated Buildkite that tells how it was asked.
+type organisation struct {
+	*fakebuildkite.Server
+	sent []time.Time
+	// latency passes before each answer, and happen what it is given.
+	latency time.Duration
+	happen  func()
+}
+
+func newOrganisation(opts fakebuildkite.Options) *organisation {
+	o := &organisation{}
+	opts.Token, opts.Now = secret, now
+	opts.BeforeRequest = func(*http.Request) {
+		o.Advance(o.latency)
+		o.sent = append(o.sent, o.Now())
+		if o.happen != nil {
+			o.happen()
+		}
+	}
+	o.Server = fakebuildkite.New(opts)
+	return o
+}
+
+// most is the largest number of requests in any minute.
+func (o *organisation) most() (most int) {
+	for i, from := range o.sent {
+		n := 0
+		for _, at := range o.sent[i:] {
+			if at.Sub(from) < time.Minute {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// look calls as the loop does, every 15 seconds or as long as it is told to wait,
+// until there is a snapshot.
+func (o *organisation) look(t *testing.T, c *buildkite.Client, since time.Time) (plan.Snapshot, int) {
+	t.Helper()
+	for calls := 1; calls < 1000; calls++ {
+		snapshot, err := c.Snapshot(context.Background(), o.Now(), since)
+		if err == nil {
+			return snapshot, calls
+		}
+		var wait interface{ RetryAfter() time.Duration }
+		if !errors.As(err, &wait) {
+			t.Fatal(err)
+		}
+		o.Advance(max(15*time.Second, wait.RetryAfter()))
+	}
+	t.Fatal("no snapshot after a thousand calls")
+	return plan.Snapshot{}, 0
+}
+
+// TestManyPages: an organisation of so many pages is read, at 50 requests a
+// minute, with no more than half of them, and in the time that this takes.
+func TestManyPages(t *testing.T) {
+	for _, pages := range []int{1, 20, 60, 200} {
+		t.Run(fmt.Sprint(pages), func(t *testing.T) {
+			o := newOrganisation(fakebuildkite.Options{UserLimit: 50, OrgLimit: 200})
+			o.latency = 300 * time.Millisecond
+			for range pages * 100 {
+				o.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=none"}}}})
+			}
+			c := newClient(t, buildkite.Config{HTTP: o.Transport()})
+			for range 2 {
+				began := o.Now()
+				snapshot, calls := o.look(t, c, time.Time{})
+				if len(snapshot.Jobs) != pages*100 {
+					t.Errorf("%d jobs, want %d", len(snapshot.Jobs), pages*100)
+				}
+				longest := time.Duration(pages/25+1) * (time.Minute + 15*time.Second)
+				if took := o.Now().Sub(began); took > longest {
+					t.Errorf("%s in %d calls, want at most %s", took, calls, longest)
+				}
+				t.Logf("%s in %d calls", o.Now().Sub(began).Round(time.Second), calls)
+				if spread := !snapshot.Until.IsZero(); spread != (pages >= 25) {
+					t.Errorf("from %s until %s", snapshot.At, snapshot.Until)
+				}
+				o.Advance(15 * time.Second)
+			}
+			if o.most() > 25 {
+				t.Errorf("%d requests in a minute, want at most half of 50", o.most())
+			}
+			if limited := c.Stats().RateLimited; limited > 0 {
+				t.Errorf("refused %d times", limited)
+			}
+		})
+	}
+}
+
+// TestRefusedReadingGoesOn: a 429 in the middle of a reading, because others use
+// the limit, costs no page that was read.
+func TestRefusedReadingGoesOn(t *testing.T) {
+	o := newOrganisation(fakebuildkite.Options{UserLimit: 1000, OrgLimit: 200})
+	for range 1000 {
+		o.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=none"}}}})
+	}
+	o.happen = func() {
+		if len(o.sent) == 6 {
+			o.Spend(200)
+		}
+	}
+	c := newClient(t, buildkite.Config{HTTP: o.Transport()})
+	snapshot, calls := o.look(t, c, time.Time{})
+	if len(snapshot.Jobs) != 1000 || calls != 2 || c.Stats().RateLimited != 1 {
+		t.Errorf("%d jobs in %d calls, %+v", len(snapshot.Jobs), calls, c.Stats())
+	}
+	// Agents, ten pages of builds, the clusters; the refused one; and the page
+	// before it again, to see that nothing has slipped.
+	if len(o.sent) != 1+10+1+1+1 {
+		t.Errorf("%d requests", len(o.sent))
+	}
+	if !snapshot.At.Equal(now) || snapshot.Until.Before(now.Add(time.Minute)) {
+		t.Errorf("from %s until %s", snapshot.At, snapshot.Until)
+	}
+}
+
+// TestIntervalStretches: readings that fit into the limit one by one, and not
+// four times a minute, are spread evenly.
+func TestIntervalStretches(t *testing.T) {
+	o := newOrganisation(fakebuildkite.Options{UserLimit: 50, OrgLimit: 200})
+	for range 900 { // ten requests: with the agents
+		o.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=none"}}}})
+	}
+	c := newClient(t, buildkite.Config{HTTP: o.Transport()})
+	var ends []time.Time
+	for range 12 {
+		snapshot, _ := o.look(t, c, time.Time{})
+		if !snapshot.Until.IsZero() && len(ends) > 2 {
+			t.Errorf("a reading is spread from %s until %s", snapshot.At, snapshot.Until)
+		}
+		ends = append(ends, o.Now())
+		o.Advance(15 * time.Second)
+	}
+	for i := 4; i < len(ends); i++ {
+		if between := ends[i].Sub(ends[i-1]); between > 35*time.Second {
+			t.Errorf("%s between two readings, want half a minute", between)
+		}
+	}
+	if o.most() > 25 {
+		t.Errorf("%d requests in a minute, want at most half of 50", o.most())
+	}
+}
+
+// TestTooLongLook: a reading that takes longer than may be is dropped, and said
+// to be an error.
+func TestTooLongLook(t *testing.T) {
+	o := newOrganisation(fakebuildkite.Options{UserLimit: 4, OrgLimit: 200})
+	for range 4000 {
+		o.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=none"}}}})
+	}
+	c := newClient(t, buildkite.Config{HTTP: o.Transport()})
+	for o.Now().Before(now.Add(buildkite.LongestLook)) {
+		_, err := c.Snapshot(context.Background(), o.Now(), time.Time{})
+		checkError(t, "while it goes on", err, "2 a minute may be")
+		o.Advance(15 * time.Second)
+	}
+	o.Advance(15 * time.Second)
+	_, err := c.Snapshot(context.Background(), o.Now(), time.Time{})
+	checkError(t, "after that", err, "has taken more than 15m0s and is not done after")
+	_, err = c.Snapshot(context.Background(), o.Now().Add(time.Minute), time.Time{})
+	checkError(t, "and then", err, "2 a minute may be")
+}
+
+// TestSinceBecomesEarlier: when a call asks for more finished builds than those
+// before it did, they are read.
+func TestSinceBecomesEarlier(t *testing.T) {
+	o := newOrganisation(fakebuildkite.Options{UserLimit: 10})
+	if _, err := o.Connect(fakebuildkite.Agent{Tags: []string{"dispatch=d", "index=0"}, AfterJob: true}); err != nil {
+		t.Fatal(err)
+	}
+	o.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Duration: time.Second}}})
+	o.Advance(time.Minute)
+	for range 250 {
+		o.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=none"}}}})
+	}
+	o.AddQueue(o.AddCluster("One"), "default")
+	c := newClient(t, buildkite.Config{HTTP: o.Transport()})
+	for i, since := range []time.Time{{}, now.Add(30 * time.Second), now.Add(-time.Minute)} {
+		snapshot, err := c.Snapshot(context.Background(), o.Now(), since)
+		if i < 1 {
+			checkError(t, "first", err, "5 a minute may be")
+		} else if err == nil && len(snapshot.Sightings) == 0 && i == 2 {
+			t.Error("the agent of the finished build was not seen")
+		}
+		if err == nil && i == 2 {
+			return
+		}
+		o.Advance(time.Minute)
+	}
+	if snapshot, _ := o.look(t, c, now.Add(-time.Minute)); len(snapshot.Sightings) != 1 {
+		t.Error("the agent of the finished build was not seen")
+	}
+}
+
+// TestDrift: agents and builds come and go between the pages of a reading that
+// takes minutes. No agent that was there all the time is missed, none is listed
+// that never was, and no job that an agent has taken counts as pending beside it.
+func TestDrift(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			o := newOrganisation(fakebuildkite.Options{UserLimit: 40, OrgLimit: 200})
+			o.latency = time.Second
+			var stay, leave []string
+			connect := func(spec fakebuildkite.Agent) string {
+				id, err := o.Connect(spec)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return id
+			}
+			for range 2500 { // in the order of the list, any of both
+				if r.IntN(3) == 0 {
+					stay = append(stay, connect(fakebuildkite.Agent{Tags: []string{"queue=idle"}}))
+				} else {
+					leave = append(leave, connect(fakebuildkite.Agent{Tags: []string{"queue=idle"}}))
+				}
+			}
+			rate := 1 + r.IntN(12)
+			o.happen = func() {
+				for range rate { // agents a second
+					if len(leave) > 0 {
+						i := r.IntN(len(leave))
+						o.StopAgent(leave[i])
+						leave = slices.Delete(leave, i, i+1)
+					}
+					if r.IntN(3) > 0 {
+						continue
+					}
+					o.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=work"}, Duration: time.Duration(r.IntN(200)) * time.Second}}})
+					connect(fakebuildkite.Agent{Tags: []string{"queue=work"}, AfterJob: true})
+				}
+			}
+			c := newClient(t, buildkite.Config{HTTP: o.Transport()})
+			for range 3 {
+				snapshot, _ := o.look(t, c, time.Time{})
+				listed := map[string]bool{}
+				for _, a := range snapshot.Agents {
+					listed[a.ID] = true
+				}
+				for _, id := range stay {
+					if !listed[id] {
+						t.Errorf("the agent %s was there all the time and is missed", id)
+					}
+				}
+				for _, j := range snapshot.Jobs {
+					// Each job's own agent takes it as it is made.
+					t.Errorf("the job %s is %s", j.ID, j.State)
+				}
+				o.Advance(15 * time.Second)
+			}
+			if o.most() > 20 {
+				t.Errorf("%d requests in a minute", o.most())
+			}
+		})
+	}
+}
+
+// TestListThatNeverHolds: a list whose pages never follow each other is an
+// error, and no reading without end.
+func TestListThatNeverHolds(t *testing.T) {
+	asked := 0
+	api := serve(func(r *http.Request) (string, string) {
+		asked++
+		var records []string
+		for i := range 100 {
+			records = append(records, fmt.Sprintf(`{"id":"%d-%d","connection_state":"connected"}`, asked, i))
+		}
+		next := ""
+		if strings.HasSuffix(r.URL.Path, "/agents") {
+			next = fmt.Sprintf(`<https://x/?page=%d>; rel="next"`, 100+asked)
+		}
+		return "[" + strings.Join(records, ",") + "]", next
+	})
+	_, err := newClient(t, buildkite.Config{HTTP: api}).Snapshot(context.Background(), now, now)
+	checkError(t, "a list that is another each time", err, "changes faster than it can be read")
+	if asked > 200 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// serve is an API of one function: request → body and Link.
+type serve func(*http.Request) (body, link string)
+
+func (f serve) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, link := f(r)
+	return (&static{lists: map[string]string{}}).answer(r, body, link), nil
+}
+
+// TestLargeClusters: an organisation with more clusters than a minute's requests
+// is read, in several calls.
+func TestLargeClusters(t *testing.T) {
+	o := newOrganisation(fakebuildkite.Options{UserLimit: 20})
+	for i := range 40 {
+		o.AddQueue(o.AddCluster("c"), fmt.Sprintf("q%d", i))
+	}
+	c := newClient(t, buildkite.Config{HTTP: o.Transport()})
+	for range 3 {
+		snapshot, _ := o.look(t, c, time.Time{})
+		var keys []string
+		for _, q := range snapshot.Queues {
+			keys = append(keys, q.Key)
+		}
+		slices.Sort(keys)
+		if len(slices.Compact(keys)) != 40 {
+			t.Errorf("%d queues, want 40", len(keys))
+		}
+		o.Advance(10 * time.Minute)
+	}
+	if o.most() > 10 {
+		t.Errorf("%d requests in a minute", o.most())
+	}
+}

@@ -1,0 +1,276 @@
+package buildkite
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"time"
+
+	"muster/generator/plan"
+)
+
+// readBuild is what is kept of a build.
+type readBuild struct {
+	state, cluster string
+	// active says that the build is under way: its jobs may want agents.
+	active bool
+	jobs   []keptJob
+	agents []keptAgent
+}
+
+// keptJob is a job that may want an agent. Its rules and its cluster are as they
+// are listed, and its State may be [noRunnableAt], until the queues are known.
+type keptJob struct {
+	plan.Job
+	queue string // by identifier
+}
+
+// keptAgent is the agent that a job has or had.
+type keptAgent struct {
+	id, name       string
+	tags           []string
+	cluster, queue string // by identifier; of an agent whose tags name no queue
+	running        bool
+}
+
+// mostKept bounds the jobs and agents of one look: with as many, the machine's
+// memory is at risk, and no organisation has half a million unfinished jobs.
+const mostKept = 500_000
+
+// buildReader reads builds. It is made for one call of [Client.Snapshot], so
+// that its room outlives no tick.
+type buildReader struct {
+	s      *session
+	job    jobRecord
+	jobs   []keptJob
+	agents []keptAgent
+	home   string // the cluster of the first job that tells it
+	// The jobs of a build were mostly made at one moment.
+	created, runnable lastTime
+	words             map[string]string
+	lists             map[string][]string
+}
+
+// mostWords bounds what a buildReader remembers to save memory.
+const mostWords = 10000
+
+// read reads one build; why is set when it is invalid. Invalid jobs are reported
+// and left out.
+func (r *buildReader) read(st *stream) (id text, b *readBuild, why string, err error) {
+	b = &readBuild{}
+	var state text
+	listed := false
+	_, err = st.object(func(name []byte) (err error) {
+		switch string(name) {
+		case "id":
+			return st.into(&id)
+		case "state":
+			return st.into(&state)
+		case "jobs":
+			listed, err = r.readJobs(st)
+			return err
+		case "cluster_id":
+			var own text
+			if err := st.into(&own); err != nil || own == "" {
+				return err
+			}
+			b.cluster = r.word([]byte(own))
+			return nil
+		case "pipeline": // excluded, but a proxy may not pass that on
+			return r.readPipeline(st, b)
+		}
+		return st.skip()
+	})
+	switch {
+	case err != nil:
+		return id, nil, "", err
+	case id == "":
+		return id, nil, "it has no id", nil
+	case state == "":
+		return id, nil, "it has no state", nil
+	case !listed:
+		return id, nil, "it has no list of jobs", nil
+	}
+	// A pipeline is in one cluster, and so are the jobs of its builds.
+	b.state, b.cluster = r.word([]byte(state)), cmp.Or(b.cluster, r.home)
+	b.jobs = append([]keptJob(nil), r.jobs...)
+	b.agents = append([]keptAgent(nil), r.agents...)
+	return id, b, "", nil
+}
+
+func (r *buildReader) readPipeline(st *stream, b *readBuild) error {
+	_, err := st.object(func(name []byte) error {
+		if string(name) != "cluster_id" || b.cluster != "" {
+			return st.skip()
+		}
+		var cluster text
+		err := st.into(&cluster)
+		b.cluster = r.word([]byte(cluster))
+		return err
+	})
+	return err
+}
+
+// readJobs reads the jobs of a build into the reader's own room.
+func (r *buildReader) readJobs(st *stream) (listed bool, err error) {
+	clear(r.jobs)
+	clear(r.agents)
+	r.jobs, r.agents, r.home = r.jobs[:0], r.agents[:0], ""
+	odd := r.s.odd("job")
+	behind := false // an unreleased block step stands before, in the build's order
+	return st.list(func() error {
+		j := &r.job
+		if err := j.read(st); err != nil {
+			return err
+		}
+		if why := j.odd(); why != "" {
+			odd(why)
+			return nil
+		}
+		if r.home == "" {
+			r.home = r.word(j.Cluster)
+		}
+		if string(j.Type) == "manual" && !released(string(j.State)) {
+			behind = true
+		}
+		if string(j.Type) != script {
+			return nil
+		}
+		if err := r.keepAgent(j); err != nil {
+			return err
+		}
+		if bool(j.Retried) {
+			return nil
+		}
+		state, wanting := wants(j, behind)
+		switch {
+		case wanting:
+			return r.keepJob(j, state)
+		case !known(string(j.State)):
+			odd("its state is not documented")
+		}
+		return nil
+	})
+}
+
+func (r *buildReader) keepJob(j *jobRecord, state plan.JobState) error {
+	rules, err := r.list(j.Rules)
+	if err != nil {
+		return err
+	}
+	url := string(j.WebURL)
+	id := url[max(0, len(url)-len(j.ID)):] // the page's address ends in it: one string for both
+	if id != string(j.ID) {
+		id = string(j.ID)
+	}
+	kept := keptJob{queue: r.word(j.Queue), Job: plan.Job{
+		ID: id, URL: url, Cluster: r.word(j.Cluster), Rules: rules, State: state, Created: r.created.of(j.CreatedAt),
+	}}
+	if state == plan.JobPending || state == noRunnableAt {
+		if kept.Since = r.runnable.of(j.RunnableAt); kept.Since.IsZero() { // the next best that is known
+			kept.Since = kept.Created
+		}
+	}
+	r.jobs = append(r.jobs, kept)
+	return r.s.keep(1)
+}
+
+// keepAgent keeps the agent of a job that runs, or that has ended. Its tags are
+// in the job itself: programs in the field read meta_data there, though the
+// samples of docs apis/rest_api/builds.md leave it out.
+func (r *buildReader) keepAgent(j *jobRecord) error {
+	running := occupied(string(j.State))
+	if !j.HasAgent || len(j.Agent.ID) == 0 || !running && !ended(string(j.State)) {
+		return nil
+	}
+	kept := keptAgent{running: running}
+	if connected, ok := r.s.look.agents[string(j.Agent.ID)]; ok {
+		kept.id, kept.name = string(connected.ID), string(connected.Name)
+		if kept.name != string(j.Agent.Name) {
+			kept.name = string(j.Agent.Name)
+		}
+	} else {
+		kept.id, kept.name = string(j.Agent.ID), string(j.Agent.Name)
+		var plain bool
+		if kept.tags, plain = plainStrings(j.Agent.MetaData, r.word); !plain {
+			var tags texts
+			if err := tags.UnmarshalJSON(j.Agent.MetaData); err != nil {
+				return err
+			}
+			kept.tags = tags
+		}
+		if !hasQueue(kept.tags) {
+			kept.cluster, kept.queue = place(string(j.Agent.WebURL), string(j.Agent.Cluster))
+		}
+	}
+	r.agents = append(r.agents, kept)
+	return r.s.keep(1)
+}
+
+// keep counts what is kept of a look.
+func (s *session) keep(n int) error {
+	if s.look.kept += n; s.look.kept > mostKept {
+		return &syntaxError{fmt.Sprintf("there are more than %d jobs and agents in the builds under way", mostKept)}
+	}
+	return nil
+}
+
+// word returns the text as a string that is shared with all that read the same.
+func (r *buildReader) word(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	if w, ok := r.words[string(b)]; ok {
+		return w
+	}
+	w := string(b)
+	if len(r.words) < mostWords {
+		r.words[w] = w
+	}
+	return w
+}
+
+// list returns a list of strings, shared with all that read the same, without
+// the rule "*": in the samples of docs apis/rest_api/builds.md it stands for no
+// rule.
+func (r *buildReader) list(raw []byte) ([]string, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	if l, ok := r.lists[string(raw)]; ok {
+		return l, nil
+	}
+	var read texts
+	if err := read.UnmarshalJSON(raw); err != nil {
+		return nil, err
+	}
+	l := make([]string, 0, len(read))
+	for _, rule := range read {
+		if rule != "*" {
+			l = append(l, rule)
+		}
+	}
+	if len(r.lists) < mostWords {
+		r.lists[string(raw)] = l
+	}
+	return l, nil
+}
+
+// lastTime reads times as JSON, many of which are the one before again.
+type lastTime struct {
+	raw bytesOf
+	at  time.Time
+}
+
+// of is the time that JSON tells; zero when there is none that can be read.
+func (l *lastTime) of(raw []byte) time.Time {
+	if len(raw) == 0 {
+		return time.Time{}
+	}
+	if !bytes.Equal(raw, l.raw) {
+		var m moment
+		_ = m.UnmarshalJSON(raw) // what cannot be read is zero
+		l.raw, l.at = append(l.raw[:0], raw...), m.at
+	}
+	return l.at
+}

@@ -1,0 +1,288 @@
+package buildkite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// LongestLook is how old a reading may become: one that takes longer is dropped,
+// and the next begins from the start. What it bounds is how much may have
+// changed since the first page; nothing is ordered twice however old it is (see
+// docs/design.md, "A look that takes minutes"). At 50 requests a minute, of which
+// half are used, it is enough for some 300 pages.
+const LongestLook = 15 * time.Minute
+
+// look is one reading of the organisation, which may take several calls. What
+// was read stays; a page that failed is asked for again.
+type look struct {
+	begun    time.Time // by the caller's clock
+	since    time.Time // from when on finished builds are wanted; zero: none
+	calls    int
+	requests int // with a good answer
+	phase    phase
+	list     *listing // of the phase under way; nil before its first page
+
+	agents map[string]agentRecord
+	builds map[string]*readBuild
+	kept   int // jobs and agents in builds
+
+	fresh *clusters // being read
+	found []clusterRecord
+}
+
+// phase is what a look reads; the order matters, see the package's comment.
+type phase int
+
+const (
+	readAgents phase = iota
+	readActive
+	readFinished
+	readClusters
+	readQueues
+	wholeLook
+)
+
+// resume returns the look to go on with, or a new one.
+func (c *Client) resume(at, since time.Time) (*look, error) {
+	l := c.look
+	switch {
+	case l == nil:
+	case at.Before(l.begun):
+		l = nil
+	case at.Sub(l.begun) > LongestLook:
+		c.look = nil
+		c.withBudget(func(b *budget) { b.done(l.requests) })
+		return nil, fmt.Errorf("reading Buildkite has taken more than %s and is not done after %d requests, at %d a minute: "+
+			"nothing can be decided on what is so old; ask Buildkite for a higher limit, or cancel builds that nobody needs",
+			LongestLook, l.requests, c.perMinute())
+	}
+	if l == nil {
+		if wait := c.wait(func(b *budget, perMinute int) time.Duration { return b.begin(at, perMinute) }); wait > 0 {
+			return nil, c.unfinished(at, wait, 0)
+		}
+		l = &look{begun: at, agents: map[string]agentRecord{}, builds: map[string]*readBuild{}}
+		c.withBudget(func(b *budget) { b.last = at })
+	} else if wait := c.wait(func(b *budget, perMinute int) time.Duration { return b.goOn(at, l.requests, perMinute) }); wait > 0 {
+		return nil, c.unfinished(at, wait, l.requests)
+	}
+	if !since.IsZero() && (l.since.IsZero() || since.Before(l.since)) {
+		l.since = since
+		if l.phase >= readFinished {
+			l.phase, l.list = readFinished, nil
+		}
+	}
+	l.calls++
+	if l.list != nil {
+		l.list.check = l.list.read > 0
+	}
+	c.look = l
+	return l, nil
+}
+
+// unfinished is the error of a reading that waits: a second more than it must,
+// because Buildkite tells the time in whole seconds.
+func (c *Client) unfinished(at time.Time, wait time.Duration, sent int) error {
+	wait += time.Second
+	c.withBudget(func(b *budget) { b.tight = at.Add(tightFor) })
+	return &Unfinished{Wait: wait, Requests: sent, PerMinute: c.perMinute()}
+}
+
+// perMinute is how many requests may be sent in a minute; zero: any number.
+func (c *Client) perMinute() int {
+	stats := c.Stats()
+	return allowed(stats.Org, stats.User)
+}
+
+// withBudget calls f with the budget, under the lock.
+func (c *Client) withBudget(f func(*budget)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f(&c.budget)
+}
+
+// wait asks the budget how long to wait.
+func (c *Client) wait(ask func(b *budget, perMinute int) time.Duration) (wait time.Duration) {
+	perMinute := c.perMinute()
+	c.withBudget(func(b *budget) { wait = ask(b, perMinute) })
+	return wait
+}
+
+// read reads what is left of the look.
+func (s *session) read(ctx context.Context) error {
+	l := s.look
+	for l.phase != wholeLook {
+		var err error
+		switch l.phase {
+		case readAgents:
+			err = named("listing agents", s.readAgents(ctx))
+		case readActive:
+			err = named("listing builds", s.readBuilds(ctx, url.Values{"state[]": underWay}, func(b *readBuild) { b.active = true }))
+		case readFinished:
+			err = named("listing builds", s.readFinished(ctx))
+		case readClusters:
+			err = named("listing clusters", s.readClusters(ctx))
+		case readQueues:
+			err = named("listing clusters", s.readQueues(ctx))
+		}
+		if err != nil {
+			return err
+		}
+		l.phase++
+	}
+	return nil
+}
+
+func named(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// shared is how many agents each page of agents shares with the one before; see
+// [listing]. An idle agent that is missed would be ordered again, so none may
+// be; a build that is missed orders too little, and is seen by the next look.
+const shared = 4
+
+// readAgents reads the agents that are connected or stopping: the list holds no
+// others (docs apis/rest_api/agents.md "List agents"). Of an agent that is
+// listed twice the later reading counts.
+func (s *session) readAgents(ctx context.Context) error {
+	l := s.look
+	if l.list == nil {
+		l.list = &listing{path: s.path("agents"), overlap: shared}
+	}
+	odd := s.odd("agent")
+	err := s.list(ctx, l.list, func(st *stream) (string, error) {
+		r, why, err := decode[agentRecord](st)
+		switch {
+		case err != nil:
+			return "", err
+		case why != "":
+			odd(why)
+			return "", nil
+		}
+		l.agents[string(r.ID)] = r
+		return string(r.ID), nil
+	})
+	if err == nil {
+		l.list = nil
+	}
+	return err
+}
+
+// underWay are the states of builds whose jobs may want agents.
+var underWay = []string{"scheduled", "running", "failing"}
+
+func (s *session) readFinished(ctx context.Context) error {
+	if s.look.since.IsZero() {
+		return nil
+	}
+	finished := url.Values{"finished_from": {s.look.since.UTC().Format(time.RFC3339)}}
+	return s.readBuilds(ctx, finished, func(b *readBuild) { b.active = slices.Contains(underWay, b.state) })
+}
+
+// readBuilds reads builds. A retried job is asked for as well: it wants no agent,
+// but it had one. The pipeline of each build, which is half of the answer and
+// more, is not: what it is needed for, a job's cluster, the job says itself
+// (docs apis/rest_api/_builds_list_query_strings.md "include_retried_jobs",
+// "exclude_pipeline").
+func (s *session) readBuilds(ctx context.Context, query url.Values, each func(*readBuild)) error {
+	l := s.look
+	if l.list == nil {
+		query.Set("include_retried_jobs", "true")
+		query.Set("exclude_pipeline", "true")
+		l.list = &listing{path: s.path("builds"), query: query}
+	}
+	odd, reader := s.odd("build"), s.reader
+	err := s.list(ctx, l.list, func(st *stream) (string, error) {
+		id, b, why, err := reader.read(st)
+		switch {
+		case err != nil && id != "":
+			return "", fmt.Errorf("build %s: %w", s.clean(string(id)), err)
+		case err != nil:
+			return "", err
+		case why != "":
+			odd(why)
+			return "", nil
+		}
+		each(b)
+		l.builds[string(id)] = b // the later reading counts
+		return string(id), nil
+	})
+	if err == nil {
+		l.list = nil
+	}
+	return err
+}
+
+// readClusters reads the clusters when they are due, or when something observed
+// names one that is not known (docs apis/rest_api/clusters.md "List clusters").
+// Unclustered organisations have none, and a token without read_clusters cannot
+// see them: both are said once, and everything else still works.
+func (s *session) readClusters(ctx context.Context) error {
+	l, k := s.look, &s.client.clusters
+	if l.list == nil {
+		if !k.due(l.begun) && (k.absent || !k.unexplained(l.unnamed())) {
+			l.fresh, l.found = nil, nil
+			return nil
+		}
+		l.list = &listing{path: s.path("clusters")}
+		l.fresh, l.found = &clusters{read: l.begun, requests: 1, queues: map[string]string{}, homes: map[string]string{}, defaults: map[string]string{}}, nil
+	}
+	err := readAll(ctx, s, "cluster", l.list, func(r clusterRecord) { l.found = append(l.found, r) })
+	switch {
+	case absent(err):
+		s.client.once("no clusters", func() {
+			s.client.cfg.Log.Warn("clusters cannot be read: paused queues and default queues other than "+
+				defaultQueue+" are not known; give the token the scope read_clusters if there are any", "reason", err)
+		})
+		l.fresh, l.found = &clusters{read: l.begun, absent: true}, nil
+	case err != nil:
+		return err
+	case len(l.found) == 0:
+		s.client.once("no clusters", func() {
+			s.client.cfg.Log.Info("the organisation has no clusters: queues are agents' tags only, and none can be paused")
+		})
+	}
+	l.list = nil
+	slices.SortFunc(l.found, func(a, b clusterRecord) int { return compare(a.ID, b.ID) })
+	l.found = slices.CompactFunc(l.found, func(a, b clusterRecord) bool { return a.ID == b.ID })
+	return nil
+}
+
+// readQueues reads the queues of each cluster that was found (docs
+// apis/rest_api/clusters/queues.md "List queues").
+func (s *session) readQueues(ctx context.Context) error {
+	l := s.look
+	if l.fresh == nil {
+		return nil
+	}
+	for len(l.found) > 0 {
+		cluster := l.found[0]
+		if l.list == nil {
+			l.list = &listing{path: s.path("clusters/" + string(cluster.ID) + "/queues")}
+			l.fresh.add(cluster)
+		}
+		err := readAll(ctx, s, "queue", l.list, func(r queueRecord) { l.fresh.addQueue(cluster, r) })
+		if err != nil && !hasStatus(err, http.StatusNotFound) { // deleted since it was listed
+			return fmt.Errorf("queues of cluster %s: %w", cluster.ID, err)
+		}
+		l.list, l.found = nil, l.found[1:]
+	}
+	s.client.clusters = *l.fresh
+	s.client.clusters.settle(l.unnamed())
+	return nil
+}
+
+// waits reports whether the error lets a look go on later, where it is.
+func waits(err error) bool {
+	var limited *RateLimited
+	var unfinished *Unfinished
+	return errors.As(err, &limited) || errors.As(err, &unfinished)
+}

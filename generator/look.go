@@ -1,0 +1,151 @@
+package generator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"muster/generator/plan"
+)
+
+// beginning is what the fleet repository had when a reading of Buildkite may have
+// begun: the dispatches of each overlay.
+type beginning struct {
+	at         time.Time
+	dispatches map[string]map[string]bool
+}
+
+// looks is what must be remembered while a reading of Buildkite takes several
+// ticks. The zero value is ready.
+type looks struct {
+	begun []beginning
+	// last is a spread reading whose decision lost the race of its commit.
+	last *plan.Snapshot
+	// stretched is when there was last a wait, and wait what it was.
+	stretched time.Time
+	wait      stretched
+}
+
+// observe reads Buildkite, or goes on reading it. The snapshot may be older than
+// the overlays, when the reading took several ticks. Then nothing may be gone
+// from git since it began: a dispatch that another writer has retired since has
+// agents that the reading has not seen, and would be ordered again. So such a
+// reading is dropped, and the next begins.
+func (g *Generator) observe(ctx context.Context, now time.Time, overlays []plan.Overlay) (plan.Snapshot, error) {
+	g.looks.begin(now, overlays)
+	if last := g.looks.last; last != nil {
+		g.looks.last = nil
+		if g.looks.covers(last.At, overlays) {
+			return *last, nil
+		}
+	}
+	for range 2 {
+		since := g.lookback.Since(now, overlays, &g.register)
+		snapshot, err := g.cfg.Buildkite.Snapshot(ctx, now, since)
+		if err != nil {
+			return plan.Snapshot{}, fmt.Errorf("observing Buildkite: %w", err)
+		}
+		if snapshot.Until.IsZero() || g.looks.covers(snapshot.At, overlays) {
+			return snapshot, nil
+		}
+		g.cfg.Log.Debug("a dispatch has left git while Buildkite was read: reading it again", "begun", snapshot.At)
+	}
+	return plan.Snapshot{}, errors.New("observing Buildkite: dispatches leave git faster than Buildkite can be read")
+}
+
+// begin notes what is in git, in case a reading begins now.
+func (l *looks) begin(now time.Time, overlays []plan.Overlay) {
+	b := beginning{at: now, dispatches: map[string]map[string]bool{}}
+	for _, o := range overlays {
+		ids := map[string]bool{}
+		for _, d := range o.Dispatches {
+			ids[d.ID] = true
+		}
+		b.dispatches[o.Name] = ids
+	}
+	const most = 1000 // more ticks than a reading may take
+	if len(l.begun) >= most {
+		l.begun = append(l.begun[:0], l.begun[1:]...)
+	}
+	l.begun = append(l.begun, b)
+}
+
+// done forgets what was noted before a reading that was used.
+func (l *looks) done() { l.begun = nil }
+
+// covers reports whether every dispatch that was in git when a reading began is
+// in the overlays still. An overlay that could not be read then is not covered.
+func (l *looks) covers(begun time.Time, overlays []plan.Overlay) bool {
+	for _, b := range l.begun {
+		if !b.at.Equal(begun) {
+			continue
+		}
+		for _, o := range overlays {
+			before, known := b.dispatches[o.Name]
+			if !known {
+				return false
+			}
+			left := len(before)
+			for _, d := range o.Dispatches {
+				if before[d.ID] {
+					left--
+				}
+			}
+			if left > 0 {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// stretched is an error of a reading that waits because its requests would take
+// more than their share of Buildkite's limit: nothing is wrong.
+type stretched interface {
+	error
+	RetryAfter() time.Duration
+	Stretched() (requests, perMinute int)
+}
+
+// overAfter is how long there must be no wait for a stretch to be over.
+const overAfter = 5 * time.Minute
+
+const stretchedText = "the time between looks at Buildkite is stretched: they take more requests than half of its limit"
+
+// reportStretch logs one line when the looks begin to be stretched, and one when
+// that is over.
+func (g *Generator) reportStretch(err error) {
+	now := g.cfg.Clock.Now()
+	l := &g.looks
+	var wait stretched
+	switch {
+	case errors.As(err, &wait):
+		if l.wait == nil {
+			requests, perMinute := wait.Stretched()
+			g.cfg.Log.Warn(stretchedText, "reason", "request-limit", "requests", requests, "per-minute", perMinute, "next", wait.RetryAfter().Round(time.Second))
+		}
+		l.stretched, l.wait = now, wait
+	case err == nil && l.wait != nil && now.Sub(l.stretched) >= overAfter:
+		g.cfg.Log.LogAttrs(context.Background(), slog.LevelInfo, "resolved: "+stretchedText, slog.String("reason", "request-limit"))
+		l.wait = nil
+	}
+}
+
+// Whole is one tick of which the reading of Buildkite is whole: it waits as often
+// as that takes.
+func (g *Generator) Whole(ctx context.Context) (Result, error) {
+	for {
+		result, err := g.Tick(ctx)
+		g.reportStretch(err)
+		var wait stretched
+		if !errors.As(err, &wait) {
+			return result, err
+		}
+		if err := g.cfg.Clock.Sleep(ctx, wait.RetryAfter()); err != nil {
+			return result, err
+		}
+	}
+}

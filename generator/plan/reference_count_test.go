@@ -1,0 +1,102 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// countConnected goes through the agents that Buildkite shows.
+func (r *reference) countConnected() {
+	var nobodys []*refAgent
+	for _, a := range r.snapshot.Agents {
+		if r.idle(a) && !slices.ContainsFunc(r.overlays, func(o *refOverlay) bool { return o.owns(a) }) {
+			nobodys = append(nobodys, &refAgent{tags: a.Tags, cluster: a.Cluster, of: r.standsIn(a)})
+		}
+	}
+	for i, o := range r.overlays {
+		for _, a := range r.snapshot.Agents {
+			switch {
+			case !o.owns(a):
+				continue
+			case r.stops(a) || !o.here(a):
+				o.stopping++ // they "count against max until they leave"
+			default:
+				o.current++
+			}
+			if !r.idle(a) {
+				continue
+			}
+			agent := &refAgent{tags: a.Tags, cluster: a.Cluster, of: -1, replacing: r.replacing(o, a)}
+			if o.here(a) && refTakes(a.Tags, o.tags()) {
+				agent.of = i
+			}
+			r.agents = append(r.agents, agent)
+		}
+	}
+	r.agents = append(r.agents, nobodys...)
+}
+
+// standsIn: "Agents that muster did not start lower what is missing", of the first
+// overlay that they could stand in for: they have all its tags. Those that
+// another muster started take jobs, and are part of no buffer here.
+func (r *reference) standsIn(a Agent) int {
+	return slices.IndexFunc(r.overlays, func(o *refOverlay) bool {
+		return o.here(a) && refTakes(a.Tags, o.Policy.Tags) && !refTakes(a.Tags, []string{"overlay=*"})
+	})
+}
+
+// leaves is how long an agent of the warm pool still waits for a job: it has
+// "`muster-warm=<seconds>`, its idle time-out".
+func (r *reference) leaves(o *refOverlay, a Agent) (left, timeout time.Duration, warm bool) {
+	for _, t := range a.Tags {
+		var seconds int
+		if n, _ := fmt.Sscanf(t, "muster-warm=%d", &seconds); n == 1 && o.owns(a) && o.here(a) && r.idle(a) {
+			timeout = time.Duration(seconds) * time.Second
+			return timeout - r.snapshot.At.Sub(a.IdleSince), timeout, true
+		}
+	}
+	return 0, 0, false
+}
+
+// replacing: "when the first of an overlay is within five minutes of its idle
+// time-out, it and those that follow within a sixth of that time-out are counted
+// neither for min nor for buffer".
+func (r *reference) replacing(o *refOverlay, a Agent) bool {
+	left, timeout, warm := r.leaves(o, a)
+	first := left
+	for _, other := range r.snapshot.Agents {
+		if left, _, warm := r.leaves(o, other); warm {
+			first = min(first, left)
+		}
+	}
+	return warm && first <= 5*time.Minute && left <= first+timeout/6
+}
+
+// countInFlight: "Σ over dispatches within lease (agents − registered)".
+func (r *reference) countInFlight() {
+	for i, o := range r.overlays {
+		for _, d := range o.Dispatches {
+			// "muster presumes an index lost two minutes after that"
+			if r.snapshot.At.After(d.NotAfter.Add(2 * time.Minute)) {
+				continue
+			}
+			for index := range d.Agents {
+				seen := func(a Agent) bool {
+					return slices.Contains(a.Tags, "dispatch="+d.ID) && slices.Contains(a.Tags, fmt.Sprint("index=", index))
+				}
+				switch {
+				case slices.ContainsFunc(r.snapshot.Agents, seen):
+				case d.Cluster != "*" && d.Cluster != o.Policy.Cluster:
+					// "A dispatch carries what it was given (tags, idle time-out, the policy's
+					// cluster [...]), and its agents are judged by that".
+					o.stopping++
+				default:
+					o.current++
+					o.inFlight++
+					r.agents = append(r.agents, &refAgent{tags: o.tags(), cluster: o.cluster, of: i})
+				}
+			}
+		}
+	}
+}

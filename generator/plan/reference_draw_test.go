@@ -1,0 +1,134 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// drawSmall draws a queue of small numbers, so that what asks for agents and
+// what limits them often meet.
+func drawSmall(t *rapid.T) drawn {
+	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	tags := rapid.SampledFrom([][]string{nil, nil, {"os=linux"}, {"gpu=a100"}, {"gpu=a100", "os=linux"}})
+	up := func(most int, what string) int { return rapid.IntRange(0, most).Draw(t, what) }
+	chance := func(one int, what string) bool { return rapid.IntRange(0, one).Draw(t, what) == one }
+	ago := func(what string, minutes ...int) time.Time {
+		return now.Add(-time.Duration(rapid.SampledFrom(minutes).Draw(t, what)) * time.Minute)
+	}
+	d := drawn{snapshot: Snapshot{At: now}}
+	clusters, names := []string{""}, []string{""}
+	if chance(3, "clusters") {
+		clusters, names = []string{"c1"}, []string{"", "", "build", "c1", "nowhere"}
+		d.snapshot.Queues = []Queue{{Cluster: "c1", ClusterName: "build", Key: "default", Paused: chance(9, "queue paused")}}
+		if chance(1, "second cluster") {
+			clusters, names = []string{"c1", "c2"}, []string{"build", "c1", "c2", "deploy", ""}
+			d.snapshot.Queues = append(d.snapshot.Queues, Queue{Cluster: "c2", ClusterName: "deploy", Key: "default"})
+		}
+	}
+	for i := range 1 + up(3, "overlays") {
+		p := Policy{
+			Queue: "default", Cluster: rapid.SampledFrom(names).Draw(t, "policy's cluster"), Tags: tags.Draw(t, "tags"),
+			Min: max(0, up(7, "min")-3), Max: up(10, "max"), Buffer: max(0, up(5, "buffer")-2), Priority: up(2, "priority"),
+			Lookahead: rapid.SampledFrom([]float64{0, 0, 0.5, 1}).Draw(t, "lookahead"), MaxDispatch: 1 + up(7, "maxDispatch"),
+			Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour, Paused: chance(6, "paused"),
+		}
+		o := Overlay{Name: string(rune('a' + i)), Policy: p}
+		if chance(4, "fleet") {
+			o.Fleet = "ours"
+		}
+		if chance(4, "limited per hour") {
+			o.Policy.MaxPerHour = 1 + up(5, "maxPerHour")
+			o.State.Ordered = []Ordered{{At: ago("ordered", 70, 59, 20), Agents: up(4, "ordered agents")}}
+		}
+		if p.Lookahead > 0 && chance(1, "looked ahead before") {
+			o.State.LookedAhead = ago("lookedAhead", 20, 8, 3)
+		}
+		for k := range max(0, up(4, "dispatches")-2) {
+			at := ago("age", 1, 10, 16, 18)
+			o.Dispatches = append(o.Dispatches, Dispatch{ID: fmt.Sprintf("%s-%d", o.Name, k), Purpose: ForDemand, Agents: 1 + up(2, "agents"),
+				At: at, NotAfter: at.Add(lease), Cluster: rapid.SampledFrom([]string{p.Cluster, p.Cluster, AnyCluster, "former"}).Draw(t, "dispatch's cluster")})
+		}
+		if chance(15, "invalid") {
+			o.Suspended = Suspension{Code: Invalid}
+		}
+		d.overlays = append(d.overlays, o)
+	}
+	for i := range up(6, "connected") {
+		d.snapshot.Agents = append(d.snapshot.Agents, d.drawAgent(t, i, rapid.SampledFrom(clusters).Draw(t, "agent's cluster"), tags.Draw(t, "agent's tags")))
+		if a := d.snapshot.Agents[i]; a.State == AgentIdle && chance(9, "took a job") {
+			d.snapshot.Sightings = append(d.snapshot.Sightings, Sighting{Agent: a.ID, Running: true})
+		}
+	}
+	for i := range up(8, "jobs") {
+		j := drawJob(t, i, now)
+		if j.Cluster = rapid.SampledFrom(clusters).Draw(t, "job's cluster"); chance(9, "in no cluster") {
+			j.Cluster = ""
+		}
+		j.State = rapid.SampledFrom([]JobState{JobPending, JobPending, JobPending, JobUpcoming, JobUpcoming, JobLimited, JobBlocked}).Draw(t, "job state")
+		j.Created = ago("created", 15, 5, 1)
+		if chance(9, "any queue") {
+			j.Rules[0] = "queue=*"
+		}
+		d.snapshot.Jobs = append(d.snapshot.Jobs, j)
+	}
+	return d
+}
+
+// drawAgent draws an agent of an overlay or of nobody's.
+func (d drawn) drawAgent(t *rapid.T, i int, cluster string, tags []string) Agent {
+	now := d.snapshot.At
+	up := func(most int, what string) int { return rapid.IntRange(0, most).Draw(t, what) }
+	a := Agent{ID: fmt.Sprint("agent-", i), Cluster: cluster, Tags: append([]string{"queue=default"}, tags...),
+		State: rapid.SampledFrom([]AgentState{AgentIdle, AgentIdle, AgentIdle, AgentIdle, AgentBusy, AgentStopping}).Draw(t, "state")}
+	if a.State == AgentIdle {
+		a.IdleSince = now.Add(-time.Duration(rapid.SampledFrom([]int{1, 30, 45, 50, 56, 59}).Draw(t, "idle since")) * time.Minute)
+		if up(5, "had a job") == 0 {
+			a.LastJobFinished = now.Add(-time.Duration(rapid.SampledFrom([]int{60, 180}).Draw(t, "finished")) * time.Second)
+		}
+	}
+	owner := up(len(d.overlays), "owner")
+	if owner == len(d.overlays) {
+		return a
+	}
+	o := d.overlays[owner]
+	switch up(5, "kind") {
+	case 0: // tagged before the policy was edited
+		a.Tags = append(a.Tags, "overlay="+o.Name, "dispatch=gone", fmt.Sprint("index=", i))
+	case 1: // another fleet's
+		a.Tags = slices.Concat(a.Tags, []string{"overlay=" + rapid.SampledFrom([]string{o.Name, "elsewhere"}).Draw(t, "their overlay"), "muster=theirs", "dispatch=theirs", fmt.Sprint("index=", i)})
+	case 2, 3: // the warm pool's
+		a.Tags = slices.Concat(o.AgentTags(), []string{"muster-warm=3600", "dispatch=gone-warm", fmt.Sprint("index=", i)})
+	default:
+		if cluster != "" {
+			a.Cluster = map[string]string{"": "c1", "build": "c1", "deploy": "c2"}[o.Policy.Cluster]
+			a.Cluster = cmp.Or(a.Cluster, o.Policy.Cluster)
+		}
+		a.Tags = slices.Concat(o.AgentTags(), []string{fmt.Sprintf("dispatch=%s-%d", o.Name, up(1, "of")), fmt.Sprint("index=", up(2, "index"))})
+	}
+	return a
+}
+
+// String says in few lines what was drawn.
+func (d drawn) String() string {
+	var b strings.Builder
+	for _, o := range d.overlays {
+		p := o.Policy
+		fmt.Fprintf(&b, "overlay %s cluster=%q fleet=%q %v min %d max %d buffer %d lookahead %v priority %d suspended %v perHour %d ordered %v lookedAhead %v\n", o.Name, p.Cluster, o.Fleet, p.Tags, p.Min, p.Max, p.Buffer, p.Lookahead, p.Priority, p.Paused || o.Suspended.Active(), p.MaxPerHour, o.State.Ordered, o.State.LookedAhead.Format("15:04"))
+		for _, x := range o.Dispatches {
+			fmt.Fprintf(&b, "  dispatch %s agents %d age %v cluster %q\n", x.ID, x.Agents, d.snapshot.At.Sub(x.At), x.Cluster)
+		}
+	}
+	for _, a := range d.snapshot.Agents {
+		fmt.Fprintf(&b, "agent %s %s %q %v idle %v had %v\n", a.ID, a.State, a.Cluster, a.Tags, a.IdleSince.Format("15:04"), a.LastJobFinished.Format("15:04"))
+	}
+	for _, j := range d.snapshot.Jobs {
+		fmt.Fprintf(&b, "job %s %q %v created %v\n", j.State, j.Cluster, j.Rules, j.Created.Format("15:04"))
+	}
+	fmt.Fprintf(&b, "queues %v running %v\n", d.snapshot.Queues, d.snapshot.Sightings)
+	return b.String()
+}

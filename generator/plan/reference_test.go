@@ -1,0 +1,350 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// reference decides as docs/design.md says, and was written from that page alone:
+// one agent and one job at a time, without groups and whatever it costs. What
+// stands in quotation marks is design.md's, from "The decision, per queue" and
+// "Words". The circuit breaker is taken to be closed, and retirements are left out.
+type reference struct {
+	snapshot Snapshot
+	overlays []*refOverlay // in the order in which they fill
+	agents   []*refAgent   // idle ones and those in flight, then those ordered
+	wants    []*refWant
+}
+
+// refOverlay is what is counted of one overlay.
+type refOverlay struct {
+	Overlay
+	cluster   string // identifier of the Buildkite cluster; empty: any
+	clustered bool   // the queue is in a cluster
+	suspended bool
+	// replacing are those of the warm pool that leave soon and were given no job.
+	current, stopping, inFlight, replacing int
+	room, dispatch                         int
+}
+
+// refAgent is one agent that is there or is ordered.
+type refAgent struct {
+	tags      []string
+	cluster   string
+	of        int // the overlay whose look-ahead and buffer it is part of; -1: none
+	replacing bool
+	ordered   bool // now
+	busy      bool // it serves something
+	// forJobs and forPool are set where it is asked what else the orders could be for.
+	forJobs, forPool bool
+}
+
+// refWant is one thing that asks for an agent.
+type refWant struct {
+	kind int
+	job  *Job // of a pending job
+	of   int  // the overlay of look-ahead and buffer
+	by   int  // the agent that serves it, or -1
+}
+
+// "(pending jobs, then look-ahead, then buffers)"
+const (
+	wantJob = iota
+	wantAhead
+	wantBuffer
+)
+
+func newReference(overlays []Overlay, s Snapshot) *reference {
+	r := &reference{snapshot: s}
+	for _, o := range overlays {
+		v := &refOverlay{Overlay: o, suspended: o.Policy.Paused || o.Suspended.Active()}
+		v.place(s.Queues)
+		r.overlays = append(r.overlays, v)
+	}
+	// "they fill in order of `priority`", and those of one priority by name.
+	slices.SortFunc(r.overlays, func(a, b *refOverlay) int {
+		return cmp.Or(cmp.Compare(b.Policy.Priority, a.Policy.Priority), cmp.Compare(a.Name, b.Name))
+	})
+	r.countConnected()
+	r.countInFlight()
+	r.decide()
+	return r
+}
+
+// place finds the overlay's cluster. "A queue that is paused in Buildkite, a
+// cluster or queue that does not exist: the overlay is suspended." So is one of
+// an `ambiguous-queue`.
+func (o *refOverlay) place(queues []Queue) {
+	var fits []Queue
+	for _, q := range queues {
+		o.clustered = o.clustered || q.Key == o.Policy.Queue
+		if q.Key == o.Policy.Queue && slices.Contains([]string{"", q.Cluster, q.ClusterName}, o.Policy.Cluster) {
+			fits = append(fits, q)
+		}
+	}
+	switch {
+	case len(fits) == 1:
+		o.cluster = fits[0].Cluster
+		o.suspended = o.suspended || fits[0].Paused
+	case len(queues) > 0:
+		o.suspended = true
+		if len(fits) == 0 {
+			o.cluster = o.Policy.Cluster
+		}
+	}
+}
+
+// refTakes: "An idle agent that misses a rule is no supply for the jobs that have
+// it." The rule "key=*" is one for any value.
+func refTakes(tags, rules []string) bool {
+	for _, rule := range rules {
+		has := false
+		for _, tag := range tags {
+			has = has || tag == rule || strings.HasSuffix(rule, "=*") && strings.HasPrefix(tag, strings.TrimSuffix(rule, "*"))
+		}
+		if !has {
+			return false
+		}
+	}
+	return true
+}
+
+// refCluster reports whether two clusters are one, as far as is known.
+func refCluster(a, b string) bool { return a == "" || b == "" || a == b }
+
+// tags are "the policy's queue and tags" and "`overlay=<name>`".
+func (o *refOverlay) tags() []string {
+	return append([]string{"queue=" + o.Policy.Queue, "overlay=" + o.Name}, o.Policy.Tags...)
+}
+
+// canTake reports whether agents of the overlay could take the job; not those "in
+// no Buildkite cluster while the queue is in one".
+func (o *refOverlay) canTake(j Job) bool {
+	here := o.cluster == "" || o.cluster == j.Cluster
+	return here && (j.Cluster != "" || !o.clustered) && refTakes(o.tags(), j.Rules)
+}
+
+// owns: "connected agents with the tag `overlay=`"; "`muster=<hash>` [...] so that
+// two fleets with an overlay of one name do not count each other's agents".
+func (o *refOverlay) owns(a Agent) bool {
+	return slices.Contains(a.Tags, "overlay="+o.Name) && !slices.ContainsFunc(a.Tags, func(t string) bool {
+		return strings.HasPrefix(t, "muster=") && o.Fleet != "" && t != "muster="+o.Fleet
+	})
+}
+
+// here: "Agents in another queue or cluster than the policy's" are not.
+func (o *refOverlay) here(a Agent) bool {
+	return slices.Contains(a.Tags, "queue="+o.Policy.Queue) && refCluster(a.Cluster, o.cluster)
+}
+
+// runs: "An agent listed as idle that runs a job by the time the jobs are read is busy."
+func (r *reference) runs(a Agent) bool {
+	return slices.ContainsFunc(r.snapshot.Sightings, func(g Sighting) bool { return g.Running && g.Agent == a.ID })
+}
+
+// stops: "Stopping agents are no supply, but still count against max. So does an
+// agent of muster's for 90 seconds after its job".
+func (r *reference) stops(a Agent) bool {
+	lingers := refTakes(a.Tags, []string{"overlay=*"}) && !a.LastJobFinished.IsZero() && r.snapshot.At.Sub(a.LastJobFinished) < 90*time.Second
+	return a.State == AgentStopping || a.State == AgentIdle && !r.runs(a) && lingers
+}
+
+func (r *reference) idle(a Agent) bool { return a.State == AgentIdle && !r.runs(a) && !r.stops(a) }
+
+// decide: "it is one maximum flow, in a fixed order, from agents (idle, then in
+// flight, then those that min asks for, then the room below max by priority and
+// evenly within one) to what is asked for".
+func (r *reference) decide() {
+	upcoming, before := r.askForJobs()
+	// "They are given jobs first": idle agents that are being replaced.
+	slices.SortStableFunc(r.agents, func(a, b *refAgent) int {
+		if a.replacing == b.replacing {
+			return 0
+		} else if a.replacing {
+			return -1
+		}
+		return 1
+	})
+	again := r.lookAheadAgain(upcoming, before)
+	for i, o := range r.overlays {
+		// "the policy's share of the upcoming jobs"
+		r.ask(wantAhead, i, again[i]+int(o.Policy.Lookahead*float64(upcoming[i]-before[i])))
+	}
+	for i, o := range r.overlays {
+		r.ask(wantBuffer, i, o.Policy.Buffer)
+	}
+	r.employAll()
+	for _, a := range r.agents {
+		if a.replacing && !a.busy {
+			r.overlays[a.of].replacing++
+		}
+	}
+	r.order()
+}
+
+// lookAheadAgain: "Look-ahead dispatches once for an upcoming job: [...] Idle agents
+// and those in flight serve it all the same." So what was looked ahead to before
+// asks for as many of them as pending jobs and buffers leave, and no more: else
+// the buffer would be filled again instead, and "made again on what it has just
+// ordered, it orders nothing" would not hold.
+func (r *reference) lookAheadAgain(upcoming, before []int) []int {
+	s := &reference{overlays: r.overlays}
+	for _, a := range r.agents {
+		there := *a
+		s.agents = append(s.agents, &there)
+	}
+	s.askAgain(r, wantJob)
+	s.employAll()
+	for i, o := range r.overlays {
+		s.ask(wantBuffer, i, o.Policy.Buffer)
+	}
+	s.employAll()
+	for i, o := range r.overlays {
+		s.ask(wantAhead, i, int(o.Policy.Lookahead*float64(upcoming[i]))-int(o.Policy.Lookahead*float64(upcoming[i]-before[i])))
+	}
+	s.employAll()
+	again := make([]int, len(r.overlays))
+	for _, w := range s.wants {
+		if w.kind == wantAhead && w.by >= 0 {
+			again[w.of]++
+		}
+	}
+	return again
+}
+
+// askForJobs asks for the pending jobs, and counts for each overlay the upcoming
+// ones, and those of them that were looked ahead to before.
+func (r *reference) askForJobs() (upcoming, before []int) {
+	upcoming, before = make([]int, len(r.overlays)), make([]int, len(r.overlays))
+	for k := range r.snapshot.Jobs {
+		j := &r.snapshot.Jobs[k]
+		served := slices.ContainsFunc(r.overlays, func(o *refOverlay) bool { return o.canTake(*j) })
+		ahead := slices.IndexFunc(r.overlays, func(o *refOverlay) bool {
+			return o.canTake(*j) && o.Policy.Lookahead > 0 && !o.suspended
+		})
+		switch {
+		case !served: // "unmatched: never counted"
+		case j.State == JobPending:
+			r.wants = append(r.wants, &refWant{kind: wantJob, job: j, by: -1})
+		case j.State == JobUpcoming && ahead >= 0:
+			upcoming[ahead]++
+			// "`state.yaml` remembers the creation of the newest job that was looked ahead to"
+			if slices.ContainsFunc(r.overlays, func(o *refOverlay) bool { return o.canTake(*j) && !j.Created.After(o.State.LookedAhead) }) {
+				before[ahead]++
+			}
+		default: // "Limited, blocked, platform-limited, reserved jobs are not demand."
+		}
+	}
+	return upcoming, before
+}
+
+func (r *reference) ask(kind, of, n int) {
+	for range n {
+		r.wants = append(r.wants, &refWant{kind: kind, of: of, by: -1})
+	}
+}
+
+// mayServe reports whether the agent is of use for what is asked for.
+func (r *reference) mayServe(a *refAgent, w *refWant) bool {
+	switch {
+	case a.forJobs && w.kind == wantBuffer, a.forPool && w.kind != wantBuffer:
+		return false
+	case w.kind == wantJob:
+		return refTakes(a.tags, w.job.Rules) && (a.cluster == "" || a.cluster == w.job.Cluster)
+	}
+	return a.of == w.of && !a.replacing
+}
+
+// employ finds something to serve for an agent, if need be by passing on to
+// others what they serve. Who serves something goes on serving something, and
+// what is served stays served.
+func (r *reference) employ(agent int) bool {
+	tried := map[*refWant]bool{}
+	var find func(agent int) bool
+	find = func(agent int) bool {
+		for _, w := range r.wants {
+			if tried[w] || !r.mayServe(r.agents[agent], w) {
+				continue
+			}
+			tried[w] = true
+			if w.by < 0 || find(w.by) {
+				w.by = agent
+				return true
+			}
+		}
+		return false
+	}
+	a := r.agents[agent]
+	a.busy = a.busy || find(agent)
+	return a.busy
+}
+
+func (r *reference) employAll() {
+	for i := range r.agents {
+		r.employ(i)
+	}
+}
+
+// order adds agents one by one: "then those that min asks for, then the room
+// below max by priority and evenly within one".
+func (r *reference) order() {
+	for i, o := range r.overlays {
+		o.room = r.roomOf(o)
+		// "dispatch = min(room, desired - (current - replacing))", "desired = max(min, ...)"
+		for range min(o.room, max(0, o.Policy.Min-(o.current-o.replacing))) {
+			r.orderOne(i)
+			r.employ(len(r.agents) - 1)
+		}
+	}
+	useless := map[*refOverlay]bool{} // another agent of it would serve nothing
+	for {
+		next := -1
+		for i, o := range r.overlays {
+			switch {
+			case o.room == 0 || useless[o]:
+			case next < 0,
+				// Evenly: the one that has fewest agents, with those just ordered.
+				o.Policy.Priority == r.overlays[next].Policy.Priority && o.current+o.dispatch < r.overlays[next].current+r.overlays[next].dispatch:
+				next = i
+			}
+		}
+		if next < 0 {
+			return
+		}
+		r.orderOne(next)
+		if !r.employ(len(r.agents) - 1) {
+			useless[r.overlays[next]] = true
+			r.agents = r.agents[:len(r.agents)-1]
+			r.overlays[next].dispatch--
+			r.overlays[next].room++
+		}
+	}
+}
+
+func (r *reference) orderOne(overlay int) {
+	o := r.overlays[overlay]
+	o.dispatch++
+	o.room--
+	r.agents = append(r.agents, &refAgent{tags: o.tags(), cluster: o.cluster, of: overlay, ordered: true})
+}
+
+// roomOf: "room = max(0, max - current - stopping), at most leftThisHour", and
+// "0 while suspended".
+func (r *reference) roomOf(o *refOverlay) int {
+	room := max(0, o.Policy.Max-o.current-o.stopping)
+	if o.Policy.MaxPerHour > 0 {
+		left := o.Policy.MaxPerHour // "bounds the agents ordered in any hour"
+		for _, x := range o.State.Ordered {
+			if r.snapshot.At.Sub(x.At) < time.Hour {
+				left -= x.Agents
+			}
+		}
+		room = min(room, max(0, left))
+	}
+	if o.suspended {
+		return 0
+	}
+	return room
+}
