@@ -60,6 +60,7 @@ type audit struct {
 	lookahead  int
 	again      int
 	late       int
+	astray     [2]int // agents that came with a token of another cluster than the jobs'
 	swapped    int
 	commits    map[ledger.Kind]int
 }
@@ -69,7 +70,8 @@ type order struct {
 	plan.Dispatch
 	overlay *overlay
 	came    map[int]bool
-	gone    bool // withdrawn by a person
+	agents  map[int]string // the last of each index
+	gone    bool           // withdrawn by a person
 }
 
 func newAudit(w *world, report func(text string)) *audit {
@@ -108,6 +110,12 @@ func (a *audit) pushed(pushed []*commit) {
 		a.commits[c.act.Kind]++
 		a.checkFiles(c)
 		o := overlays[c.act.Decision.Overlay]
+		if c.act.Kind != ledger.Repair {
+			a.checkFleet(m, c, o.Name)
+		}
+		if o.State.Breaker.Open() && c.act.Decision.Closes {
+			a.checkClosing(c, o)
+		}
 		switch c.act.Kind {
 		case ledger.Dispatch:
 			a.checkOrder(m, c, o)
@@ -194,11 +202,11 @@ func (a *audit) checkOrder(m *muster, c *commit, o plan.Overlay) {
 	}
 	own, starting := 0, a.starting(m, o, d.At())
 	for _, x := range m.snapshot.Agents {
-		if tagOf(x.Tags, "overlay") == o.Slug() {
+		if m.owns(x.Tags, o.Slug()) {
 			own++
 		}
 	}
-	own += unlisted(m.snapshot, o.Slug())
+	own += m.unlisted(o.Slug())
 	if own+starting+total > p.Max {
 		a.failf("%s orders %d: with %d connected and %d starting that is above %d", o.Name, total, own, starting, p.Max)
 	}
@@ -218,23 +226,85 @@ func (a *audit) checkOrder(m *muster, c *commit, o plan.Overlay) {
 	}
 }
 
+// owns reports whether an agent with the tags is of an overlay of the muster's fleet.
+func (m *muster) owns(tags []string, slug string) bool {
+	return tagOf(tags, "overlay") == slug && tagOf(tags, "muster") == m.fleetTag
+}
+
 // unlisted counts an overlay's agents that run a job and are not in the list.
-func unlisted(s plan.Snapshot, slug string) int {
-	n := 0
+func (m *muster) unlisted(slug string) int {
+	s, n := m.snapshot, 0
 	for _, g := range s.Sightings {
-		if g.Running && tagOf(g.Tags, "overlay") == slug && !slices.ContainsFunc(s.Agents, func(x plan.Agent) bool { return x.ID == g.Agent }) {
+		if g.Running && m.owns(g.Tags, slug) && !slices.ContainsFunc(s.Agents, func(x plan.Agent) bool { return x.ID == g.Agent }) {
 			n++
 		}
 	}
 	return n
 }
 
+// checkFleet demands that a muster counts each agent of its overlay, and none of
+// another fleet whose overlay is called the same.
+func (a *audit) checkFleet(m *muster, c *commit, name string) {
+	for _, s := range c.act.Decision.Observation.Overlays {
+		if s.Overlay != name {
+			continue
+		}
+		own, namesakes := m.unlisted(name), 0
+		for _, x := range m.snapshot.Agents {
+			switch {
+			case m.owns(x.Tags, name):
+				own++
+			case tagOf(x.Tags, "overlay") == name:
+				namesakes++
+			}
+		}
+		if s.Own+s.Stopping != own || s.Namesakes > 0 && a.w.namesake == nil || s.Namesakes < namesakes {
+			a.failf("%s: %s counts %d agents and %d of a namesake; it was shown %d and at least %d", m.name, name, s.Own+s.Stopping, s.Namesakes, own, namesakes)
+		}
+	}
+}
+
+// checkClosing demands that the breaker closes for a reason: an agent that came
+// is enough after orders of which nobody did, and one that is still there after
+// orders that left or came with the wrong tags; otherwise it must have had a job.
+func (a *audit) checkClosing(c *commit, o plan.Overlay) {
+	came, stays, worked := false, false, false
+	for _, r := range a.w.server.Agents() {
+		x := a.agents[r.ID]
+		if x == nil || !slices.ContainsFunc(c.act.Decision.Retire, func(d plan.Retirement) bool { return d.ID == x.ID }) {
+			continue
+		}
+		came = true
+		stays = stays || r.Ended.IsZero() || c.act.Decision.At().Before(r.Ended)
+		worked = worked || r.Jobs > 0 || r.Job != ""
+	}
+	good := worked
+	switch o.State.Breaker.Cause {
+	case plan.NeverRegistered:
+		good = came
+	case plan.LeftEarly, plan.WrongTags:
+		good = worked || stays
+	}
+	if !good {
+		a.failf("%s: the breaker closes after %q, though agents came %t, stay %t, have had a job %t", o.Name, o.State.Breaker.Cause, came, stays, worked)
+	}
+}
+
 // starting counts the agents that are ordered and not known to have come, their
 // leases not over, as the muster can know it.
 func (a *audit) starting(m *muster, o plan.Overlay, at time.Time) int {
+	return a.startingOf(m, o, at, func(plan.Dispatch) bool { return true })
+}
+
+// useful counts those of them that will come to the cluster that the policy names.
+func (a *audit) useful(m *muster, o plan.Overlay, at time.Time) int {
+	return a.startingOf(m, o, at, func(x plan.Dispatch) bool { return x.Cluster == o.Policy.Cluster })
+}
+
+func (a *audit) startingOf(m *muster, o plan.Overlay, at time.Time, of func(plan.Dispatch) bool) int {
 	n := 0
 	for _, x := range o.Dispatches {
-		if at.After(x.NotAfter.Add(plan.Grace)) {
+		if at.After(x.NotAfter.Add(plan.Grace)) || !of(x) {
 			continue
 		}
 		n += x.Agents
@@ -253,7 +323,7 @@ func (a *audit) starting(m *muster, o plan.Overlay, at time.Time) int {
 func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays map[string]plan.Overlay, pushed []*commit) {
 	pending, idle, starting, probes, upkeep, share := 0, 0, 0, 0, 0, 0.0
 	after := a.load(pushed[len(pushed)-1].tree) // a breaker that opens now counts on nothing any more
-	var tags [][]string
+	var serving []server
 	alike := true
 	for _, x := range a.w.overlays {
 		o := overlays[x.name]
@@ -264,10 +334,11 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 			alike = false // its policy cannot be read: nobody knows of its agents
 			continue
 		}
-		tags = append(tags, append([]string{"queue=" + queue, "overlay=" + o.Slug()}, x.tags...))
-		alike = alike && slices.Equal(x.tags, a.w.first(queue).tags)
+		serving = append(serving, server{o.AgentTags(), o.Policy.Tags, a.w.clusterOf(o.Policy)})
+		last := serving[len(serving)-1]
+		alike = alike && slices.Equal(last.own, serving[0].own) && last.cluster == serving[0].cluster
 		if !o.State.Breaker.Open() && !after[x.name].State.Breaker.Open() {
-			starting += a.starting(m, o, m.snapshot.At)
+			starting += a.useful(m, o, m.snapshot.At)
 		}
 		p, _ := o.Policy.During(m.snapshot.At)
 		share = max(share, p.Lookahead)
@@ -275,7 +346,9 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 	}
 	waiting := 0
 	for _, j := range m.snapshot.Jobs {
-		if !slices.ContainsFunc(tags, func(t []string) bool { return takes(t, j.Rules) }) {
+		if !slices.ContainsFunc(serving, func(s server) bool {
+			return takes(s.tags, j.Rules) && (s.cluster == "" || j.Cluster == s.cluster)
+		}) {
 			continue
 		}
 		switch j.State {
@@ -291,7 +364,12 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 		running[g.Agent] = running[g.Agent] || g.Running
 	}
 	for _, x := range m.snapshot.Agents {
-		if x.State == plan.AgentIdle && !running[x.ID] && takes(x.Tags, append([]string{"queue=" + queue}, a.w.first(queue).tags...)) {
+		if x.State != plan.AgentIdle || running[x.ID] || spent(x) {
+			continue
+		}
+		if slices.ContainsFunc(serving, func(s server) bool {
+			return takes(x.Tags, append([]string{"queue=" + queue}, s.own...)) && (s.cluster == "" || x.Cluster == s.cluster)
+		}) {
 			idle++
 		}
 	}
@@ -303,7 +381,7 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 			}
 		}
 	}
-	if len(tags) == 1 {
+	if len(serving) == 1 {
 		upkeep = all - ordered
 	}
 	most := pending + ahead
@@ -318,11 +396,36 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 	}
 }
 
+// server is an overlay that serves a queue: its agents' tags, of which some are the
+// policy's own, and their cluster; an empty one is any.
+type server struct {
+	tags, own []string
+	cluster   string
+}
+
+// clusterOf is the cluster that a policy names, by its identifier.
+func (w *world) clusterOf(p plan.Policy) string {
+	switch p.Cluster {
+	case "ci":
+		return w.cluster
+	case "second":
+		return w.second
+	}
+	return ""
+}
+
+// spent reports whether an agent that a muster has ordered has had its one job:
+// it lingers, and takes no other.
+func spent(x plan.Agent) bool {
+	return tagOf(x.Tags, "dispatch") != "" && !x.LastJobFinished.IsZero()
+}
+
 // own counts an overlay's agents as a muster knows them.
 func (a *audit) own(m *muster, o plan.Overlay) int {
-	n := a.starting(m, o, m.snapshot.At)
+	n := a.useful(m, o, m.snapshot.At)
+	cluster := a.w.clusterOf(o.Policy)
 	for _, x := range m.snapshot.Agents {
-		if x.State != plan.AgentStopping && tagOf(x.Tags, "overlay") == o.Slug() {
+		if x.State != plan.AgentStopping && m.owns(x.Tags, o.Slug()) && !spent(x) && (cluster == "" || x.Cluster == cluster) {
 			n++
 		}
 	}
@@ -337,11 +440,6 @@ func decisions(pushed []*commit) string {
 		fmt.Fprintf(&b, "%s %s: suspended %q probe %t sum %+v\n  jobs %+v\n  overlays %+v\n", d.Overlay, c.act.Kind, d.Suspended.Code, d.Probe, d.Sum, d.Observation.Jobs, d.Observation.Overlays)
 	}
 	return b.String()
-}
-
-// first is the first overlay of a queue.
-func (w *world) first(queue string) *overlay {
-	return w.overlays[slices.IndexFunc(w.overlays, func(o *overlay) bool { return o.spec.queue == queue })]
 }
 
 // takes reports whether an agent with the tags takes a job with the rules.
@@ -408,7 +506,7 @@ func (a *audit) book(c *commit) {
 	d := c.act.Decision
 	o := a.w.byPath(c.act.Path)
 	for _, x := range d.Dispatch {
-		entry := &order{Dispatch: x, overlay: o, came: map[int]bool{}}
+		entry := &order{Dispatch: x, overlay: o, came: map[int]bool{}, agents: map[int]string{}}
 		a.dispatches[x.ID] = entry
 		a.orders = append(a.orders, entry)
 	}
@@ -429,12 +527,22 @@ func (a *audit) withdrawn(o *overlay, id string) {
 
 // broke is called before a person breaks a file of an overlay: the others of
 // the queue cannot count on what it has on order.
-func (a *audit) broke(o *overlay) {
+func (a *audit) broke(o *overlay) { a.loose += a.onTheWay(o) }
+
+// adrift is called before a person gives a policy other tags or another cluster:
+// what is on its way was told the old ones, and may be of no use for the jobs that
+// it was ordered for.
+func (a *audit) adrift(o *overlay) { a.loose += a.onTheWay(o) }
+
+// onTheWay counts the agents of an overlay that were ordered and may still come.
+func (a *audit) onTheWay(o *overlay) int {
+	n := 0
 	for _, x := range a.orders {
 		if x.overlay == o && !a.w.server.Now().After(x.NotAfter) {
-			a.loose += x.Agents - len(x.came)
+			n += x.Agents - len(x.came)
 		}
 	}
+	return n
 }
 
 func (a *audit) forget(o *overlay)  { a.forgotAt[o] = a.w.server.Now() }
@@ -447,14 +555,47 @@ func (a *audit) registered(p *simulation.Pod) {
 		a.failf("the cluster runs %s, which was never ordered", p.Job.Name)
 		return
 	}
-	a.agents[p.Agent] = x
+	if other := x.agents[p.Index]; x.overlay.kube.Pod(other) != nil {
+		a.failf("%s has two agents of index %d at once", p.Job.Name, p.Index)
+	}
+	if x.came[p.Index] && !p.Again && a.w.rates.deletions == 0 {
+		a.failf("index %d of %s has come before, and its pod was not replaced", p.Index, p.Job.Name)
+	}
+	a.agents[p.Agent], x.agents[p.Index] = x, p.Agent
 	x.came[p.Index] = true
 	if p.Again {
 		a.again++
 	}
-	if a.w.server.Now().Sub(p.Job.NotAfter) > plan.Grace {
-		a.late++
+	if x.overlay.kube.BuildkiteCluster != a.w.cluster {
+		a.astray[kindOf(x)]++
 	}
+	a.checkLate(p, x)
+}
+
+// lastConnect is how long an agent tries to connect once it has looked at its lease
+// for the last time: ten times, every five seconds (docs/agent-job.md, "An agent
+// that comes late").
+const lastConnect = 45 * time.Second
+
+// checkLate demands that no agent connects when its index is presumed lost and
+// others were ordered. Only one whose clock is slow can: by as much as its clock
+// is, and by as long as it tries to connect.
+func (a *audit) checkLate(p *simulation.Pod, x *order) {
+	late := a.w.server.Now().Sub(p.Job.NotAfter)
+	if late <= plan.Grace {
+		return
+	}
+	a.late++
+	if most := max(0, -a.w.rates.skew) + time.Second + lastConnect; late > most && !x.overlay.kube.NoHook {
+		a.failf("%s-%d connects %s after its lease, %s at most is possible", p.Job.Name, p.Index, late, most)
+	}
+}
+
+func kindOf(x *order) int {
+	if x.Purpose == plan.ForWarmPool {
+		return 1
+	}
+	return 0
 }
 
 // left is called when an agent has gone.
@@ -463,10 +604,7 @@ func (a *audit) left(r fakebuildkite.AgentRecord) {
 	if x == nil {
 		return
 	}
-	kind := 0
-	if x.Purpose == plan.ForWarmPool {
-		kind = 1
-	}
+	kind := kindOf(x)
 	switch {
 	case r.Jobs > 0 || r.Job != "":
 		a.worked[kind]++
@@ -563,9 +701,9 @@ func (a *audit) excuses() (n int, text string) {
 			mixed++
 		}
 	}
-	n = cancelled + foreign + upkeep + mixed + a.reserved + a.idledPause + a.lookahead + a.loose + a.again + a.late + a.swapped
-	return n, fmt.Sprintf("cancelled %d, by others %d, by upkeep %d, by agents of another kind %d, reserved %d, paused %d, ahead %d, unknowable %d, run again %d, late %d, swapped %d",
-		cancelled, foreign, upkeep, mixed, a.reserved, a.idledPause, a.lookahead, a.loose, a.again, a.late, a.swapped)
+	n = cancelled + foreign + upkeep + mixed + a.reserved + a.idledPause + a.lookahead + a.loose + a.again + a.late + a.astray[0] + a.swapped
+	return n, fmt.Sprintf("cancelled %d, by others %d, by upkeep %d, by agents of another kind %d, reserved %d, paused %d, ahead %d, unknowable %d, run again %d, late %d, astray %d, swapped %d",
+		cancelled, foreign, upkeep, mixed, a.reserved, a.idledPause, a.lookahead, a.loose, a.again, a.late, a.astray[0], a.swapped)
 }
 
 // servable is how many overlays could serve a job.

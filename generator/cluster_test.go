@@ -20,14 +20,24 @@ type kube struct {
 	boot      [2]time.Duration // of pods to come
 	noShow    float64          // share of pods that never come up
 	crash     float64          // share of agents that die without a word
-	down      bool             // the syncer is
-	broken    bool             // the image never starts
+	warmDies  time.Duration    // after connecting, agents of the warm pool die; zero is never
+	linger    simulation.Linger
+	lingers   *rand.Rand // draws how long each agent lingers
+	down      bool       // the syncer is
+	broken    bool       // the image never starts
 	onProblem func(text string)
 }
 
 // start lets the syncer look now and every lag from now on.
 func (k *kube) start() {
 	k.Fate = k.fate
+	came := k.Came
+	k.Came = func(p *simulation.Pod) {
+		if came != nil {
+			came(p)
+		}
+		k.came(p)
+	}
 	k.look()
 }
 
@@ -49,12 +59,31 @@ func (k *kube) fate() simulation.Fate {
 	if dies < k.crash {
 		f.Lost = 1 + time.Duration(when)
 	}
+	if k.lingers != nil {
+		f.Linger = k.linger.Draw(k.lingers)
+	}
 	return f
+}
+
+// came lets an agent of the warm pool die, in turns by ending and without a word.
+func (k *kube) came(p *simulation.Pod) {
+	if k.warmDies == 0 || p.Job.Priority != 1 {
+		return
+	}
+	k.Buildkite.At(k.Buildkite.Now().Add(k.warmDies), func() {
+		switch {
+		case k.Pod(p.Agent) != p:
+		case p.Index%2 == 0:
+			k.Buildkite.StopAgent(p.Agent) // comes back through AgentEnded
+		default:
+			k.Kill(p)
+		}
+	})
 }
 
 // heal ends every trouble.
 func (k *kube) heal() {
-	k.down, k.broken, k.noShow, k.crash, k.Untagged, k.Skew = false, false, 0, 0, "", 0
+	k.down, k.broken, k.noShow, k.crash, k.warmDies, k.Untagged, k.Skew = false, false, 0, 0, 0, "", 0
 	k.SetNodes(0)
 	k.boot[1] = min(k.boot[1], k.boot[0]+time.Minute)
 }

@@ -25,6 +25,8 @@ import (
 type muster struct {
 	w         *world
 	name      string
+	repo      *fleet
+	fleetTag  string // its fleet's tag
 	generator *generator.Generator
 	client    *buildkite.Client
 	next      time.Time // of its ticks
@@ -35,10 +37,11 @@ type muster struct {
 	known     map[string]map[int]bool // indexes that it was shown since it started, by dispatch
 	good      time.Time               // of its last tick without an error
 	ticks     int
+	page      string // the agents there were at the last page of their list
 }
 
 func (w *world) newMuster(i int) *muster {
-	m := &muster{w: w, name: fmt.Sprintf("muster-%d", i+1)}
+	m := &muster{w: w, name: fmt.Sprintf("muster-%d", i+1), repo: w.fleet, fleetTag: w.fleetTag}
 	m.next = worldStart().Add(time.Duration(i) * w.stagger)
 	m.good = worldStart()
 	m.start()
@@ -56,7 +59,7 @@ func (m *muster) start() {
 		panic(err)
 	}
 	m.client = client
-	m.generator = generator.New(generator.Config{Repository: m, Buildkite: m, Clock: m, Overlays: "overlays"})
+	m.generator = generator.New(generator.Config{Repository: m, Buildkite: m, Clock: m, Overlays: "overlays", Fleet: m.fleetTag})
 }
 
 // tick is one tick of the real Generator.
@@ -76,6 +79,8 @@ func (m *muster) tick() {
 	case err != nil:
 		m.w.trace("%s: %v", m.name, err)
 		m.w.audit.tickFailed(m, err)
+	case m == m.w.other:
+		m.good = m.w.server.Now()
 	default:
 		m.good = m.w.server.Now()
 		m.w.audit.tickDone(m, result)
@@ -128,7 +133,7 @@ func (m *muster) Tip(context.Context) (branch.Tip, error) {
 	if m.w.hit(m.w.now.unreachable) {
 		return branch.Tip{}, errUnreachable
 	}
-	head := m.w.fleet.head()
+	head := m.repo.head()
 	if head.parent != nil && m.w.hit(m.w.now.stale) {
 		head = head.parent // a mirror that lags behind
 	}
@@ -148,7 +153,7 @@ func (m *muster) Commit(_ context.Context, tip branch.Tip, acts []ledger.Act) (b
 	if m.w.hit(m.w.now.moved) {
 		return branch.Tip{}, branch.ErrMoved
 	}
-	c, err := m.w.fleet.push(m.name, tip.Commit, acts)
+	c, err := m.repo.push(m.name, tip.Commit, acts)
 	if err != nil {
 		return branch.Tip{}, err
 	}
@@ -265,12 +270,14 @@ func (t troubledTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.m.turnPage(r)
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case w.hit(w.now.limited):
+		w.seen["limited"]++
 		response.StatusCode = http.StatusTooManyRequests
 		response.Header.Set("RateLimit-Reset", strconv.Itoa(1+w.faults.IntN(60)))
 		body = []byte(`{"message":"slow down"}`)
@@ -285,6 +292,18 @@ func (t troubledTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	response.ContentLength = int64(len(body))
 	return response, nil
+}
+
+// turnPage notes that the list of agents changed between two of its pages.
+func (m *muster) turnPage(r *http.Request) {
+	if !strings.HasSuffix(r.URL.Path, "/agents") {
+		return
+	}
+	now := fmt.Sprint(m.w.server.Stats().Connected, m.w.server.Stats().Agents)
+	if page := r.URL.Query().Get("page"); page != "" && page != "1" && now != m.page {
+		m.w.seen["changed"]++
+	}
+	m.page = now
 }
 
 // hideRecords leaves records out of a page, and puts others in twice.

@@ -23,8 +23,12 @@ type rates struct {
 	drift                               time.Duration // the longest between two requests
 	// Each hour.
 	people, pauses, policies, drains, deletions float64
+	edits                                       float64 // of policies while agents live
+	refusals, lost                              float64 // times in which agents get no answer
+	fleeting                                    float64 // builds that are cancelled within a minute
 	// Each world.
 	outages, brokenImages int
+	warmDeaths            int // times in which agents of the warm pool die at once
 	outage                time.Duration
 	noShow, crashPod      float64
 	nodes                 int
@@ -65,6 +69,7 @@ func (w *world) beginTroubles() {
 	for range w.rates.outages {
 		window(w.rates.outage, func(k *kube, on bool) { w.trace("%s: syncer down %t", k.overlay, on); k.down = on })
 	}
+	w.beginMore()
 	for range w.rates.brokenImages {
 		window(time.Duration(r.Int64N(int64(2*time.Hour))), func(k *kube, on bool) { w.trace("%s: image broken %t", k.overlay, on); k.broken = on })
 	}
@@ -138,7 +143,7 @@ func (w *world) changePolicy() {
 	case 5:
 		p.dispatch = 1 + w.faults.IntN(10)
 	}
-	o.note()
+	o.note(w.since())
 	w.edit(fmt.Sprintf("policy of %s: %+v", o.name, *p), branch.Change{Path: o.path() + "/scaling.yaml", Content: o.policyText()})
 }
 
@@ -244,6 +249,7 @@ func (w *world) breakFor(o *overlay, file, nonsense string) {
 // heal ends all troubles: what is left is for muster to put right.
 func (w *world) heal() {
 	w.trace("from here on all is well")
+	w.healed = w.server.Now()
 	w.now = rates{lag: w.rates.lag, boot: w.rates.boot}
 	for _, queue := range w.queues() {
 		w.resume(queue)
@@ -253,9 +259,13 @@ func (w *world) heal() {
 	}
 	for _, o := range w.overlays {
 		o.kube.heal()
-		if p := &o.spec; p.paused || p.max < 10 || p.perHour > 0 {
-			p.paused, p.max, p.perHour = false, max(p.max, 10), 0
-			o.note()
+		o.kube.BuildkiteCluster = w.cluster
+		if p := &o.spec; p.paused || p.max < 10 || p.perHour > 0 || p.cluster != w.home() || !slices.Equal(o.tags, o.first) {
+			if p.cluster != w.home() || !slices.Equal(o.tags, o.first) {
+				w.audit.adrift(o)
+			}
+			p.paused, p.max, p.perHour, p.cluster, o.tags = false, max(p.max, 10), 0, w.home(), o.first
+			o.note(w.since())
 			w.edit("lets "+o.name+" go on", branch.Change{Path: o.path() + "/scaling.yaml", Content: o.policyText()})
 		}
 	}

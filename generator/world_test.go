@@ -33,24 +33,32 @@ type shape struct {
 	perPage   int
 	userLimit int    // requests a minute; zero is no limit
 	shuffle   uint64 // salt of the order in which things are listed
+	linger    simulation.Linger
+	fleetTag  string   // the tag of the fleet; empty is none
+	namesake  *overlay // of another fleet of the organisation
+	clusters  bool     // Buildkite has a second one, with the same queues
 }
 
 // overlay is an overlay and what its people ask for now.
 type overlay struct {
 	name   string
 	tags   []string // further tags, sorted
+	first  []string // those of the beginning
 	spec   policy
 	kube   *kube
-	most   int // the highest max there ever was
-	least  int // the highest min and buffer there ever were
-	edges  int // how often either was changed
-	broken int // files of it that a person has broken
+	most   int    // the highest max there ever was
+	least  int    // the highest min and buffer there ever were
+	edges  int    // how often the policy was changed
+	before policy // what it was since the last change
+	since  time.Duration
+	turns  float64 // agents that the idle time-outs of the warm pool have ended by then, at most
+	broken int     // files of it that a person has broken
 	mended time.Time
 }
 
 // policy is scaling.yaml.
 type policy struct {
-	queue                                         string
+	queue, cluster                                string
 	min, max, buffer, dispatch, priority, perHour int
 	lookahead                                     int // percent
 	lease, idle, upkeepIdle                       time.Duration
@@ -67,6 +75,9 @@ func (o *overlay) policyText() []byte {
 	p := o.spec
 	var b strings.Builder
 	fmt.Fprintf(&b, "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  queue: %s\n", p.queue)
+	if p.cluster != "" {
+		fmt.Fprintf(&b, "  cluster: %s\n", p.cluster)
+	}
 	if len(o.tags) > 0 {
 		b.WriteString("  tags:\n")
 		for _, t := range o.tags {
@@ -84,11 +95,27 @@ func (o *overlay) policyText() []byte {
 	return []byte(b.String())
 }
 
-// note keeps the highest numbers that the policy ever had.
-func (o *overlay) note() {
+// note keeps the highest numbers that the policy ever had; it is called with the
+// time since the start when the policy has changed.
+func (o *overlay) note(now time.Duration) {
+	o.turns += o.turnsUntil(now)
+	o.before, o.since = o.spec, now
 	o.most = max(o.most, o.spec.max, o.spec.schedule.max)
 	o.least = max(o.least, o.spec.min+o.spec.buffer, o.spec.schedule.min+o.spec.schedule.buffer)
 	o.edges++
+}
+
+// turnsUntil is how many agents of the warm pool leave idle at most, from the last
+// change of the policy until now: all of them once in each idle time-out, less the
+// time by which they are replaced early.
+func (o *overlay) turnsUntil(now time.Duration) float64 {
+	idle := o.before.upkeepIdle
+	if idle == 0 {
+		return 0
+	}
+	lead := max(idle/12, min(5*time.Minute, idle/2)) + idle/6
+	kept := max(o.before.min+o.before.buffer, o.before.schedule.min+o.before.schedule.buffer)
+	return float64(kept) * float64(now-o.since) / float64(idle-lead)
 }
 
 const agentJob = `apiVersion: batch/v1
@@ -131,20 +158,25 @@ type world struct {
 	shape
 	server  *fakebuildkite.Server
 	cluster string // Buildkite's
+	second  string // another cluster of Buildkite, if there is one
 	fleet   *fleet
 	musters []*muster
+	other   *muster // of another fleet, or nil
+	others  *kube   // and its cluster
 	faults  *rand.Rand
 	order   *rand.Rand // of listings
 	now     rates      // the troubles of the moment
 	audit   *audit
 	lines   []string
 	foreign map[string]bool
+	healed  time.Time
+	seen    map[string]int            // how often troubles came about, by name
 	pauses  map[string][][2]time.Time // of queues; an open one ends in zero
 }
 
 func newWorld(s shape, fail func(text string)) *world {
 	w := &world{
-		shape: s, now: s.rates, foreign: map[string]bool{}, pauses: map[string][][2]time.Time{},
+		shape: s, now: s.rates, foreign: map[string]bool{}, seen: map[string]int{}, pauses: map[string][][2]time.Time{},
 		faults: rand.New(rand.NewPCG(s.seed, 2)), order: rand.New(rand.NewPCG(s.seed, 1000+s.shuffle)),
 	}
 	w.server = fakebuildkite.New(fakebuildkite.Options{Now: worldStart(), UserLimit: s.userLimit, Poll: s.work.poll, CancelTime: s.work.cancelTime, OnAgentEnd: w.agentEnded, BeforeRequest: w.drift})
@@ -153,18 +185,25 @@ func newWorld(s shape, fail func(text string)) *world {
 		for _, key := range append(w.queues(), "other") {
 			w.server.AddQueue(w.cluster, key)
 		}
+		if s.clusters {
+			w.second = w.server.AddCluster("second")
+			for _, key := range w.queues() {
+				w.server.AddQueue(w.second, key)
+			}
+		}
 	}
 	w.fleet = newFleet(w.server.Now, files(s.overlays))
 	w.audit = newAudit(w, fail)
 	w.fleet.seen = w.audit.pushed
 	for i, o := range s.overlays {
-		o.note()
-		o.edges = 0
+		o.note(0)
+		o.edges, o.first = 0, o.tags
 		o.kube = &kube{
 			Cluster: simulation.Cluster{
 				Buildkite: w.server, BuildkiteCluster: w.cluster, Nodes: s.rates.nodes, Skew: s.rates.skew, Came: w.audit.registered,
 			},
 			fleet: w.fleet, overlay: o.path(), random: rand.New(rand.NewPCG(s.seed, 100+uint64(i))),
+			linger: s.linger, lingers: rand.New(rand.NewPCG(s.seed, 200+uint64(i))),
 			lag: s.rates.lag, boot: s.rates.boot, noShow: s.rates.noShow, crash: s.rates.crashPod, onProblem: w.audit.fail,
 		}
 		o.kube.start()
@@ -172,6 +211,7 @@ func newWorld(s shape, fail func(text string)) *world {
 	for i := range s.musters {
 		w.musters = append(w.musters, w.newMuster(i))
 	}
+	w.addNamesake()
 	s.work.begin(w)
 	w.beginTroubles()
 	return w
@@ -192,6 +232,9 @@ func (w *world) agentEnded(a fakebuildkite.AgentRecord) {
 	w.audit.left(a)
 	for _, o := range w.overlays {
 		o.kube.AgentEnded(a)
+	}
+	if w.others != nil {
+		w.others.AgentEnded(a)
 	}
 }
 
@@ -218,7 +261,11 @@ func (w *world) edit(what string, changes ...branch.Change) {
 // play lets the musters tick until the end, or until done says so.
 func (w *world) play(until time.Duration, done func() bool) {
 	for {
-		next := slices.MinFunc(w.musters, func(a, b *muster) int { return a.next.Compare(b.next) })
+		all := w.musters
+		if w.other != nil {
+			all = append(slices.Clone(all), w.other)
+		}
+		next := slices.MinFunc(all, func(a, b *muster) int { return a.next.Compare(b.next) })
 		if next.next.Sub(worldStart()) >= until {
 			w.server.AdvanceTo(worldStart().Add(until))
 			return

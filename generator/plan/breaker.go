@@ -138,6 +138,9 @@ func (s *share) probe(now time.Time) (why Suspension, probe bool) {
 		return Suspension{}, false
 	}
 	s.sum.Dispatch, s.sum.Demand = 1, 1
+	if s.breaker.Cause == LeftEarly { // what has failed is to be tried
+		s.sum.Demand, s.sum.WarmPool = 0, 1
+	}
 	return Suspension{}, true
 }
 

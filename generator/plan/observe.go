@@ -293,7 +293,7 @@ func (q queueReader) countAgents(agents []Agent, supplies []Supply) []idleAgent 
 	}
 	for _, a := range agents {
 		here := carries(a.Tags, TagQueue+"="+q.key)
-		inCluster := false
+		counts := false // as idle
 		for i := range supplies {
 			serves := here && sameCluster(a.Cluster, q.clusters[i])
 			own, namesake := q.overlays[i].owns(a.Tags, slugs[i])
@@ -308,6 +308,7 @@ func (q queueReader) countAgents(agents []Agent, supplies []Supply) []idleAgent 
 			case own && !serves:
 				supplies[i].Stopping++
 				supplies[i].Strayed++
+				counts = counts || here // it takes nothing, and its dispatch is judged by that
 			case own:
 				supplies[i].Own++
 				if a.State == AgentBusy {
@@ -317,12 +318,12 @@ func (q queueReader) countAgents(agents []Agent, supplies []Supply) []idleAgent 
 			if !serves {
 				continue
 			}
-			inCluster = true
+			counts = true
 			if a.State == AgentBusy {
 				supplies[i].QueueBusy++
 			}
 		}
-		if inCluster && a.State == AgentIdle {
+		if counts && a.State == AgentIdle {
 			idle = append(idle, idleAgent{Agent: a})
 		}
 	}

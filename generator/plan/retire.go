@@ -91,12 +91,14 @@ func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 }
 
 // earlyExit is how soon after all agents of a dispatch have registered the end of
-// all of them is a failure, and proof how long agents of the warm pool are watched
-// before they count as a success.
-const (
-	earlyExit = 5 * time.Minute
-	proof     = time.Minute
-)
+// all of them is a failure, and how long agents of the warm pool are watched before
+// they count as a success. One that dies without a word is listed as connected for
+// three to four minutes more (docs agent/lifecycle.md, "Troubleshooting").
+const earlyExit = 5 * time.Minute
+
+// watchTime is earlyExit, or half of an idle time-out that is about as short: until
+// then an agent that is well cannot have left idle.
+func watchTime(d Dispatch) time.Duration { return min(earlyExit, d.IdleTimeout/2) }
 
 // watched reports whether the agents of a dispatch are there to stay: those of
 // the warm pool, and a probe for them.
@@ -107,7 +109,7 @@ func (s *share) watched(d Dispatch) bool {
 // unproven reports whether the agents of a dispatch have to be watched longer.
 func (s *share) unproven(d Dispatch, seen Seen, now time.Time) bool {
 	return s.watched(d) && seen.RegisteredAt != nil && seen.Connected > 0 && !seen.Worked && seen.WrongTags == 0 &&
-		now.Before(seen.RegisteredAt.Add(min(proof, d.IdleTimeout)))
+		now.Before(seen.RegisteredAt.Add(watchTime(d)))
 }
 
 // failure says how a dispatch failed; empty when it did not.
@@ -120,7 +122,7 @@ func (s *share) failure(d Dispatch, r Retirement, seen Seen, kept bool, now time
 	case kept:
 		return NoJobTaken
 	case s.watched(d) && !seen.Worked && seen.Connected == 0 && seen.RegisteredAt != nil &&
-		now.Before(seen.RegisteredAt.Add(min(earlyExit, d.IdleTimeout))):
+		now.Before(seen.RegisteredAt.Add(watchTime(d))):
 		return LeftEarly
 	}
 	return ""

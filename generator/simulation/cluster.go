@@ -40,6 +40,9 @@ type Cluster struct {
 	// Untagged is a tag that agents lose on the way, as when a template
 	// overwrites it.
 	Untagged string
+	// NoHook says that the agents' template is without the hook of base/job.yaml
+	// that looks at the lease again before the agent connects, as in 0.2.0.
+	NoHook bool
 	// Came is called when an agent has registered, Gone when a pod has come to
 	// its end; both are optional.
 	Came, Gone func(*Pod)
@@ -47,6 +50,7 @@ type Cluster struct {
 	jobs    map[string]*Job   // those that are there, by name
 	created map[string]string // the manifests of all that ever were, by name
 	pods    map[string]*Pod   // those whose agents are connected, by agent
+	trying  []*Pod            // those whose agents try to register or to connect, in order
 	waiting []*Pod            // for a node, in order
 	running int               // pods that have a node
 }
@@ -190,9 +194,15 @@ func (c *Cluster) Created(job string) bool { _, ok := c.created[job]; return ok 
 func (c *Cluster) Delete(job string) {
 	j := c.jobs[job]
 	delete(c.jobs, job)
+	for _, p := range slices.Clone(c.trying) {
+		if p.Job == j {
+			p.stop()
+			c.giveUp(p)
+		}
+	}
 	for _, agent := range slices.Sorted(maps.Keys(c.pods)) {
 		if p := c.pods[agent]; p != nil && p.Job == j {
-			c.kill(p)
+			c.Kill(p)
 		}
 	}
 }

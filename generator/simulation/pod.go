@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -10,13 +11,36 @@ import (
 
 // Fate is what will become of a pod, settled when it is created.
 type Fate struct {
-	// Boot is the time from having a node to the agent's registration.
+	// Boot is the time from having a node to the first attempt to register.
 	Boot time.Duration
 	// NoShow says that the agent never registers.
 	NoShow bool
 	// Lost is how long after registering the agent dies without a word, if it
 	// is still there then; zero is never.
 	Lost time.Duration
+	// Linger is how long the agent stays connected after its job; see [Linger].
+	Linger time.Duration
+}
+
+// Linger is the shortest and the longest time for which agents of one kind stay
+// connected, without a job, after their one: docs/agent-job.md, "How an agent
+// ends", measured with 3.138.2 and read in buildkite/agent pull request 3994.
+type Linger [2]time.Duration
+
+// The kinds of agents.
+var (
+	// Streaming is an agent that streams with 3.128 or later, as the base's.
+	Streaming = Linger{}
+	// Polling is one that polls: it leaves at its next ping.
+	Polling = Linger{2100 * time.Millisecond, 8900 * time.Millisecond}
+	// OldStreaming is one that streams with 3.122 to 3.127: it leaves when its
+	// stream is made anew.
+	OldStreaming = Linger{57 * time.Second, time.Minute}
+)
+
+// Draw draws how long one agent lingers. It draws once, whatever the kind.
+func (l Linger) Draw(random *rand.Rand) time.Duration {
+	return l[0] + time.Duration(random.Int64N(int64(l[1]-l[0])+1))
 }
 
 // Pod is one attempt at one index of a Job.
@@ -29,6 +53,7 @@ type Pod struct {
 	Again bool
 
 	fate    Fate
+	stop    func() // while the agent tries to register or to connect
 	ended   bool
 	drained bool
 }
@@ -71,8 +96,9 @@ func (c *Cluster) fill() {
 }
 
 // register does what the command of base/job.yaml does: past the lease, to the
-// second, it leaves; otherwise it starts an agent for one job. An agent that
-// Buildkite refuses exits, as the real one does.
+// second, it leaves; otherwise it starts an agent for one job, whose hook looks
+// at the lease again before it connects. An agent tries again while Buildkite is
+// away, and exits where it is refused for good; see [fakebuildkite.Server.Start].
 func (c *Cluster) register(p *Pod) {
 	now, j := c.Buildkite.Now(), p.Job
 	late := !j.NotAfter.IsZero() && now.Add(c.Skew).Truncate(time.Second).After(j.NotAfter)
@@ -81,14 +107,37 @@ func (c *Cluster) register(p *Pod) {
 		return
 	}
 	tags := slices.DeleteFunc(slices.Clone(j.Tags), func(t string) bool { return t == c.Untagged })
-	id, err := c.Buildkite.Connect(fakebuildkite.Agent{
-		Name: fmt.Sprintf("%s-%d", j.Name, p.Index), Cluster: c.BuildkiteCluster, Tags: append(tags, fmt.Sprintf("index=%d", p.Index)),
-		Priority: j.Priority, AfterJob: true, IdleTimeout: j.IdleTimeout,
-	})
-	if err != nil {
-		c.end(p, true)
-		return
+	start := fakebuildkite.Start{
+		Agent: fakebuildkite.Agent{
+			Name: fmt.Sprintf("%s-%d", j.Name, p.Index), Cluster: c.BuildkiteCluster, Tags: append(tags, fmt.Sprintf("index=%d", p.Index)),
+			Priority: j.Priority, AfterJob: true, IdleTimeout: j.IdleTimeout, Linger: p.fate.Linger,
+		},
+		NotAfter: j.NotAfter, Skew: c.Skew,
 	}
+	if c.NoHook {
+		start.NotAfter = time.Time{}
+	}
+	start.Done = func(id string, err error) {
+		if err != nil {
+			c.giveUp(p)
+			return
+		}
+		c.connected(p, id)
+	}
+	c.trying = append(c.trying, p)
+	p.stop = c.Buildkite.Start(start)
+}
+
+// giveUp ends a pod whose agent has not connected. Its index has failed.
+func (c *Cluster) giveUp(p *Pod) {
+	c.trying = slices.DeleteFunc(c.trying, func(x *Pod) bool { return x == p })
+	c.end(p, true)
+}
+
+// connected notes that the agent of a pod has connected.
+func (c *Cluster) connected(p *Pod, id string) {
+	j := p.Job
+	c.trying = slices.DeleteFunc(c.trying, func(x *Pod) bool { return x == p })
 	p.Agent, p.Again = id, j.came[p.Index]
 	c.pods[id] = p
 	j.came[p.Index] = true
@@ -96,15 +145,15 @@ func (c *Cluster) register(p *Pod) {
 		c.Came(p)
 	}
 	if p.fate.Lost > 0 {
-		c.Buildkite.At(now.Add(p.fate.Lost), func() { c.kill(p) })
+		c.Buildkite.At(c.Buildkite.Now().Add(p.fate.Lost), func() { c.Kill(p) })
 	}
 }
 
-// kill ends an agent without a word: its index has failed, and is not tried
+// Kill ends an agent without a word: its index has failed, and is not tried
 // again (backoffLimitPerIndex 0;
 // kubernetes.io/docs/concepts/workloads/controllers/job "Backoff limit per
 // index").
-func (c *Cluster) kill(p *Pod) {
+func (c *Cluster) Kill(p *Pod) {
 	if !p.ended {
 		c.Buildkite.LoseAgent(p.Agent)
 		c.end(p, true)

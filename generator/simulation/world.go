@@ -24,6 +24,8 @@ type World struct {
 	// Boot is the shortest and longest time from a pod's creation to its
 	// agent's registration.
 	Boot [2]time.Duration
+	// Linger is how long agents stay connected after their job.
+	Linger Linger
 	// Trouble is what goes wrong in the cluster.
 	Trouble Trouble
 	// BuildkiteFails and PushFails are the shares of ticks that cannot read
@@ -61,12 +63,20 @@ const (
 	streamPods
 	streamTicks
 	streamJobs
+	streamLinger
 )
 
 func (w World) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(w.Seed, stream)) }
 
 // fates are those of the pods, in the order in which they are created.
-func (w World) fates() func() Fate { return w.Trouble.Fates(w.Boot, w.random(streamPods)) }
+func (w World) fates() func() Fate {
+	fate, linger := w.Trouble.Fates(w.Boot, w.random(streamPods)), w.random(streamLinger)
+	return func() Fate {
+		f := fate()
+		f.Linger = w.Linger.Draw(linger)
+		return f
+	}
+}
 
 // run is one algorithm in one world with one workload.
 type run struct {
@@ -116,7 +126,7 @@ func Play(w World, workload Workload, algorithm Algorithm, observe func(Act)) Me
 		r.tick(at)
 	}
 	unserved := r.unserved()
-	r.buildkite.Advance(max(w.Policy.IdleTimeout, w.Policy.WarmIdleTimeout) + w.Trouble.NodeTime[1] + w.Boot[1] + time.Minute)
+	r.buildkite.Advance(max(w.Policy.IdleTimeout, w.Policy.WarmIdleTimeout) + w.Linger[1] + w.Trouble.NodeTime[1] + w.Boot[1] + time.Minute)
 	return r.measures(unserved)
 }
 

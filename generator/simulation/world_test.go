@@ -86,6 +86,35 @@ func TestMusterIsExact(t *testing.T) {
 	}
 }
 
+// TestLingering: agents that stay connected after their job, as those that poll
+// and those that stream with older versions do, change nothing for the jobs: the
+// waits, the agents and the commits are those of agents that leave at once. Their
+// bound is the same, since it knows no lingering, and the waits keep it. (Max must
+// not bind: agents that linger count against it.)
+func TestLingering(t *testing.T) {
+	for _, workload := range []string{"steady", "diurnal", "bursts"} {
+		var want Measures
+		for i, linger := range []Linger{Streaming, Polling, OldStreaming} {
+			w, g := DefaultWorld(), loadNamed(t, workload)
+			w.Linger, w.Policy.Max = linger, 2500
+			got := Play(w, g.Generate(1, 8*time.Hour), algorithm(t, "muster"), nil)
+			if got.Highest >= w.Policy.Max {
+				t.Errorf("%s: %d agents at once: max binds", workload, got.Highest)
+			}
+			got.Highest = 0
+			if i == 0 {
+				want = got
+			}
+			if got != want {
+				t.Errorf("%s, lingering %s to %s:\n%+v, want\n%+v", workload, linger[0], linger[1], got, want)
+			}
+			if got.InVain != 0 || got.Wait.Mean < got.Bound.Mean {
+				t.Errorf("%s, lingering %s to %s: %d agents in vain, waits of %s, bound %s", workload, linger[0], linger[1], got.InVain, got.Wait.Mean, got.Bound.Mean)
+			}
+		}
+	}
+}
+
 // TestSteady holds what is promised for steady runs, against the plain loop in
 // the same run.
 func TestSteady(t *testing.T) {

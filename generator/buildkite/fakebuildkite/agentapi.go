@@ -83,7 +83,11 @@ func (s *Server) answerAgent(r *http.Request, body []byte) answer {
 		if !ok {
 			return message(http.StatusUnauthorized, "Invalid agent token")
 		}
-		return s.apiRegister(c, body)
+		reply := s.apiRegister(c, body)
+		if s.losesAnswers() {
+			return message(http.StatusGatewayTimeout, "Gateway Timeout")
+		}
+		return reply
 	}
 	c := call{agent: s.agentByID[strings.TrimPrefix(token, "session-")], body: body}
 	if c.agent == nil || c.agent.remote == nil || token != c.agent.sessionToken() {

@@ -104,7 +104,7 @@ type Server struct {
 	agentByID  map[string]*agent
 	connected  []*agent // in order of connecting
 	registered int
-	away       []absence
+	away, mute []absence           // when agents are refused, and when their answers get lost
 	tokens     map[string]*cluster // agent token's cluster
 
 	faults  []*Fault

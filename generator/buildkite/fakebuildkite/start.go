@@ -26,7 +26,7 @@ var (
 	ErrLeaseOver = errors.New("the hook agent-startup: the lease is over")
 )
 
-// absence is a time in which no agent can register or connect.
+// absence is a time in which agents get no answer.
 type absence struct{ from, until time.Time }
 
 // RefuseAgents lets every attempt to register or to connect fail from one
@@ -38,8 +38,23 @@ func (s *Server) RefuseAgents(from, until time.Time) {
 	s.away = append(s.away, absence{from, until})
 }
 
-func (s *Server) refusesAgents() bool {
-	return slices.ContainsFunc(s.away, func(a absence) bool {
+// LoseAnswers lets the answers to agents that register get lost from one moment
+// until another: Buildkite has registered the agent, which does not know it and
+// registers again. The first of the two stays registered and never connects.
+// That an agent registers again after an answer that it did not get, as after
+// 5xx, is read in buildkite/agent core/client.go, Register of 3.138.2.
+func (s *Server) LoseAnswers(from, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mute = append(s.mute, absence{from, until})
+}
+
+func (s *Server) refusesAgents() bool { return s.within(s.away) }
+
+func (s *Server) losesAnswers() bool { return s.within(s.mute) }
+
+func (s *Server) within(times []absence) bool {
+	return slices.ContainsFunc(times, func(a absence) bool {
 		return !s.now.Before(a.from) && s.now.Before(a.until)
 	})
 }
@@ -50,6 +65,8 @@ type Start struct {
 	// NotAfter is what the agent's hook agent-startup compares the clock with,
 	// between registering and connecting; zero means that there is no hook.
 	NotAfter time.Time
+	// Skew is how far the clock that the hook looks at is ahead.
+	Skew time.Duration
 	// Done is called at the simulated moment at which the agent has connected,
 	// with its identifier, or has given up, with the reason: then its process
 	// has ended with exit code 1. It may call the server.
@@ -82,9 +99,11 @@ func (r *run) register(try int) {
 	}
 	a, err := s.registerAgent(r.start.Agent)
 	switch {
+	case err == nil && s.losesAnswers():
+		r.again(try, RegisterTries, RegisterEvery, r.register)
 	case err != nil: // 422, say: not tried again
 		r.done(err)
-	case !r.start.NotAfter.IsZero() && s.now.Truncate(time.Second).After(r.start.NotAfter):
+	case !r.start.NotAfter.IsZero() && s.now.Add(r.start.Skew).Truncate(time.Second).After(r.start.NotAfter):
 		r.done(ErrLeaseOver) // it stays registered, and has never connected
 	default:
 		r.agent = a

@@ -56,6 +56,42 @@ func TestStart(t *testing.T) {
 	}
 }
 
+// TestLostAnswers: an agent whose answers get lost registers again, and one agent
+// connects, however many are registered.
+func TestLostAnswers(t *testing.T) {
+	const s = time.Second
+	for _, test := range []struct {
+		until time.Duration
+		want  error
+		at    time.Duration
+	}{{25 * s, nil, 30 * s}, {time.Minute, fakebuildkite.ErrLeaseOver, 60 * s}, {time.Hour, fakebuildkite.ErrAway, 290 * s}} {
+		b := newServer()
+		b.LoseAnswers(start, start.Add(test.until))
+		var at time.Time
+		err := errors.New("never called")
+		b.Start(fakebuildkite.Start{Agent: agent{}, NotAfter: start.Add(30 * s), Done: func(_ string, why error) { err, at = why, b.Now() }})
+		b.Advance(time.Hour)
+		if !errors.Is(err, test.want) || at.Sub(start) != test.at {
+			t.Errorf("lost for %s: %v after %s, want %v after %s", test.until, err, at.Sub(start), test.want, test.at)
+		}
+		if connected := len(b.Agents()) == 1; connected != (test.want == nil) {
+			t.Errorf("lost for %s: agents %v", test.until, b.Agents())
+		}
+	}
+}
+
+// TestSlowClock: the hook believes the pod's clock.
+func TestSlowClock(t *testing.T) {
+	b := newServer()
+	b.RefuseAgents(start, start.Add(5*time.Second))
+	err := errors.New("never called")
+	b.Start(fakebuildkite.Start{NotAfter: start, Skew: -10 * time.Second, Done: func(_ string, why error) { err = why }})
+	b.Advance(time.Minute)
+	if err != nil {
+		t.Errorf("the lease is over: %v, by a clock that is ten seconds slow", err)
+	}
+}
+
 // TestConnectAgain: between registering and connecting Buildkite goes away.
 func TestConnectAgain(t *testing.T) {
 	for _, test := range []struct {
