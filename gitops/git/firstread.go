@@ -19,16 +19,7 @@ func (s *store) startPartial(ctx context.Context, session transport.UploadPackSe
 		filter = exact
 	}
 	q := request{wants: []plumbing.Hash{head}, depth: 1, filter: filter}
-	data, err := s.server.fetch(ctx, session, q)
-	if errors.Is(err, errFilter) && !s.noDepth {
-		s.noDepth = true
-		q.filter = exact
-		data, err = s.server.fetch(ctx, nil, q)
-	}
-	if err != nil {
-		return err
-	}
-	commit, err := s.take(data, head)
+	commit, err := s.fetchCommit(ctx, session, head, q, &s.noDepth, exact)
 	if err != nil {
 		return err
 	}

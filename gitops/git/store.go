@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
@@ -93,20 +94,27 @@ func (s *store) fetchChanges(ctx context.Context, session transport.UploadPackSe
 	if s.mode == partial {
 		q.filter = s.smallFiles()
 	}
-	data, err := s.server.fetch(ctx, session, q)
-	if errors.Is(err, errFilter) && !s.noLimit {
-		s.noLimit = true
-		q.filter = ""
-		data, err = s.server.fetch(ctx, nil, q)
-	}
-	if err != nil {
-		return err
-	}
-	commit, err := s.take(data, head)
+	commit, err := s.fetchCommit(ctx, session, head, q, &s.noLimit, "")
 	if err != nil {
 		return err
 	}
 	return s.moveTo(head, commit)
+}
+
+// fetchCommit fetches the head and what the request asks for beside it, and
+// returns the raw commit. A server that refuses the filter is asked once more
+// with another, and that is remembered in refused.
+func (s *store) fetchCommit(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash, q request, refused *bool, other packp.Filter) ([]byte, error) {
+	data, err := s.server.fetch(ctx, session, q)
+	if errors.Is(err, errFilter) && !*refused {
+		*refused = true
+		q.filter = other
+		data, err = s.server.fetch(ctx, nil, q)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.take(data, head)
 }
 
 // since adds to a request that the objects of the commit that is here are not
