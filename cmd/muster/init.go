@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"muster/base"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/overlays"
@@ -25,7 +28,8 @@ func (p program) initCommand() *cobra.Command {
 		Short: "Write a fleet repository",
 		Long: `init writes base/ (the agent Job) and overlays/default/ (the policy of one
 queue) into a directory. With --queue it writes an overlay for that queue
-instead. What is there already is left as it is.`,
+instead. Without, it asks for the queue on a terminal, and takes default
+elsewhere. What is there already is left as it is.`,
 		Example: `  muster init fleet
   muster init fleet --queue linux-large`,
 		Args: cobra.ExactArgs(1),
@@ -33,32 +37,71 @@ instead. What is there already is left as it is.`,
 			if args[0] == "" {
 				return usage(errors.New("the directory's name is empty: is a variable of the shell not set?"))
 			}
-			return initialise(cmd.OutOrStdout(), args[0], queue)
+			if queue == "" && cmd.Flags().Changed("queue") {
+				return usage(errors.New("--queue is empty: is a variable of the shell not set?"))
+			}
+			out, chosen := cmd.OutOrStdout(), queue
+			if chosen == "" && p.terminal {
+				chosen = askQueue(p.stdin, out)
+			}
+			if err := initialise(out, args[0], cmp.Or(chosen, defaultQueue)); err != nil {
+				return err
+			}
+			if chosen == "" {
+				fmt.Fprint(out, noQueueHint)
+			}
+			return nil
 		},
 	}
-	c.Flags().StringVar(&queue, "queue", "default", "key of the Buildkite queue that the overlay serves")
+	c.Flags().StringVar(&queue, "queue", "", "key of the Buildkite queue that the overlay serves; without it, a terminal is asked, and else it is default")
 	return c
+}
+
+// defaultQueue is the queue of the overlay that is written when nobody says.
+const defaultQueue = "default"
+
+// noQueueHint is printed when nobody said which queue: a new organisation has
+// none of this name (docs agent/queues/managing.md "Setting up queues").
+const noQueueHint = "\nThe overlay serves the queue default. A new Buildkite organisation has no queue\n" +
+	"of that name: create a self-hosted one there, or give --queue KEY.\n"
+
+// askQueue asks for the queue's key; an empty answer, or none, is empty.
+func askQueue(in io.Reader, out io.Writer) string {
+	fmt.Fprintf(out, "Key of the self-hosted Buildkite queue that the overlay serves [%s]: ", defaultQueue)
+	line, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil {
+		fmt.Fprintln(out)
+	}
+	return strings.TrimSpace(line)
 }
 
 // initialise writes what is missing of a fleet repository with an overlay for
 // the queue.
 func initialise(out io.Writer, dir, queue string) error {
-	parts, err := starterFleet(queue)
+	name := plan.Slug(queue)
+	overlay, err := overlayFiles(name, queue)
 	if err != nil {
 		return err
 	}
-	for _, part := range parts {
-		written, err := writeNew(filepath.Join(dir, filepath.FromSlash(part.path)), part.files)
+	baseFiles, err := embedded(base.Files, ".")
+	if err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		path  string
+		files map[string][]byte
+	}{{"base", baseFiles}, {filepath.Join("overlays", name), overlay}} {
+		written, err := writeNew(filepath.Join(dir, part.path), part.files)
 		if err != nil {
 			return err
 		}
 		if written {
-			fmt.Fprintf(out, "wrote %s\n", part.path)
+			fmt.Fprintf(out, "wrote %s\n", filepath.ToSlash(part.path))
 		} else {
-			fmt.Fprintf(out, "%s is there already: left as it is\n", part.path)
+			fmt.Fprintf(out, "%s is there already: left as it is\n", filepath.ToSlash(part.path))
 		}
 	}
-	fmt.Fprintf(out, "\nNext: edit overlays/%s/scaling.yaml, validate it with\n  muster check %s\ncommit and push.\n", plan.Slug(queue), dir)
+	fmt.Fprintf(out, "\nNext: edit overlays/%s/scaling.yaml, look it over with\n  muster check %s\ncommit and push.\n", name, dir)
 	return nil
 }
 
@@ -69,7 +112,7 @@ func overlayFiles(name, queue string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if queue == "default" {
+	if queue == defaultQueue {
 		return files, nil
 	}
 	put := func(file, before, value string) {

@@ -31,7 +31,10 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	p := program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, clock: wallClock{}, build: thisBuild()}
+	p := program{
+		args: os.Args[1:], environ: os.Environ(), stdin: os.Stdin, terminal: isTerminal(os.Stdin) && isTerminal(os.Stdout),
+		stdout: os.Stdout, stderr: os.Stderr, clock: wallClock{}, build: thisBuild(),
+	}
 	os.Exit(p.run(ctx))
 }
 
@@ -39,6 +42,8 @@ func main() {
 type program struct {
 	args           []string
 	environ        []string
+	stdin          io.Reader
+	terminal       bool // a person reads stdout and can answer on stdin
 	stdout, stderr io.Writer
 	clock          generator.Clock
 	build          build // which muster this is
@@ -116,6 +121,17 @@ func exitCode(err error) int {
 		return exitRaces
 	}
 	return exitOutside
+}
+
+// isTerminal reports whether a person may sit at the other end: it is a device of
+// characters, and not the one that swallows everything.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
 }
 
 // wallClock is the machine's clock.

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestInitAsks: on a terminal init asks which queue, and an answer of nothing is
+// the default, with a hint.
+func TestInitAsks(t *testing.T) {
+	for _, test := range []struct {
+		name, answer, overlay string
+		terminal, asks, hints bool
+		args                  []string
+	}{
+		{"an answer", "linux-large\n", "linux-large", true, true, false, nil},
+		{"an answer without an end", " linux-large", "linux-large", true, true, false, nil},
+		{"an empty answer", "\n", "default", true, true, true, nil},
+		{"no answer", "", "default", true, true, true, nil},
+		{"the default by name", "default\n", "default", true, true, false, nil},
+		{"no terminal", "linux-large\n", "default", false, false, true, nil},
+		{"a flag", "linux-large\n", "mac", true, false, false, []string{"--queue", "mac"}},
+	} {
+		dir := filepath.Join(t.TempDir(), "fleet")
+		var out, errs bytes.Buffer
+		p := program{args: append([]string{"init", dir}, test.args...), stdin: strings.NewReader(test.answer), terminal: test.terminal, stdout: &out, stderr: &errs}
+		if code := p.run(t.Context()); code != exitOK {
+			t.Errorf("%s: exit code %d: %s", test.name, code, &errs)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "overlays", test.overlay, "scaling.yaml")); err != nil {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		if asks := strings.Contains(out.String(), "Key of the self-hosted Buildkite queue"); asks != test.asks {
+			t.Errorf("%s: asks: %t", test.name, asks)
+		}
+		if hints := strings.Contains(out.String(), "of that name: create"); hints != test.hints {
+			t.Errorf("%s: hints: %t", test.name, hints)
+		}
+	}
+}
+
+// TestNoTerminal: neither a file nor the null device is a terminal.
+func TestNoTerminal(t *testing.T) {
+	for _, name := range []string{os.DevNull, "init_test.go"} {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isTerminal(f) {
+			t.Errorf("%s is taken for a terminal", name)
+		}
+		f.Close()
+	}
+}
