@@ -26,24 +26,34 @@ type Finding struct {
 
 // Error puts the finding on one line.
 func (f Finding) Error() string {
-	var b strings.Builder
-	b.WriteString(f.File)
+	where := f.File
 	if f.Line > 0 {
-		fmt.Fprintf(&b, ":%d", f.Line)
+		where += fmt.Sprintf(":%d", f.Line)
 	}
+	return printing(where) + ": " + f.Text()
+}
+
+// Text is the finding on one line, without its place.
+func (f Finding) Text() string {
+	text := f.Problem
 	if f.Field != "" {
-		b.WriteString(": " + f.Field)
+		text = f.Field + ": " + text
 	}
-	b.WriteString(": " + f.Problem)
 	if f.Remedy != "" {
-		b.WriteString("; " + f.Remedy)
+		text += "; " + f.Remedy
 	}
+	return printing(text)
+}
+
+// printing puts a space for every control character: a name in the tree or a key
+// in a file may hold any.
+func printing(text string) string {
 	return strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {
-			return ' ' // a name in the tree or a key in a file may hold any
+			return ' '
 		}
 		return c
-	}, b.String())
+	}, text)
 }
 
 // first is the error of an overlay with these findings: the first of them, and
