@@ -32,7 +32,7 @@ instead. Without, it asks for the queue on a terminal, and takes default
 elsewhere. What is there already is left as it is.`,
 		Example: `  muster init fleet
   muster init fleet --queue linux-large`,
-		Args: cobra.ExactArgs(1),
+		Args: oneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "" {
 				return usage(errors.New("the directory's name is empty: is a variable of the shell not set?"))
@@ -55,6 +55,17 @@ elsewhere. What is there already is left as it is.`,
 	}
 	c.Flags().StringVar(&queue, "queue", "", "key of the Buildkite queue that the overlay serves; without it, a terminal is asked, and else it is default")
 	return c
+}
+
+// oneDirectory refuses anything but one argument.
+func oneDirectory(_ *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return errors.New("which directory? muster init DIR")
+	case len(args) > 1:
+		return fmt.Errorf("muster init takes one directory: remove %q", args[1])
+	}
+	return nil
 }
 
 // defaultQueue is the queue of the overlay that is written when nobody says.

@@ -31,6 +31,7 @@ func Check(tree fs.FS, dir string) []Finding {
 		findings = append(findings, o.findings...)
 		if o.template != nil {
 			findings = append(findings, checkJob(o)...)
+			findings = append(findings, patchesOfNothing(tree, o)...)
 			findings = append(findings, checkOverlay(tree, o)...)
 		}
 		if _, changes := o.Repair(); len(changes) > 0 {

@@ -56,16 +56,35 @@ func printing(text string) string {
 	}, text)
 }
 
-// first is the error of an overlay with these findings: the first of them, and
-// how many more there are. No finding is no error.
-func first(findings []Finding) error {
+// findingsError is several findings, a line each.
+type findingsError []Finding
+
+func (e findingsError) Error() string {
+	var lines []string
+	for _, f := range e {
+		lines = append(lines, f.Error())
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (e findingsError) Unwrap() []error {
+	var all []error
+	for _, f := range e {
+		all = append(all, f)
+	}
+	return all
+}
+
+// joined is the error of an overlay with these findings, a line each. No finding
+// is no error, and one is itself.
+func joined(findings []Finding) error {
 	switch len(findings) {
 	case 0:
 		return nil
 	case 1:
 		return findings[0]
 	}
-	return fmt.Errorf("%w (and %d more)", findings[0], len(findings)-1)
+	return findingsError(findings)
 }
 
 // oneLine folds another library's error, which may run over many lines, and

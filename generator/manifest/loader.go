@@ -105,7 +105,11 @@ func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry) []Overlay {
 	var overlays []Overlay
 	isOverlay := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == policyFile })
 	if isOverlay {
-		overlays = append(overlays, Overlay{Overlay: plan.Overlay{Name: l.nameOf(dir), Fleet: l.fleet}, Path: dir, loader: l})
+		o := Overlay{Overlay: plan.Overlay{Name: l.nameOf(dir), Fleet: l.fleet}, Path: dir, loader: l}
+		if o.Name == "." {
+			o.reject(atTop(dir, entries))
+		}
+		overlays = append(overlays, o)
 	}
 	for _, e := range entries {
 		if !e.IsDir() || isOverlay && (e.Name() == templateDir || e.Name() == dispatchDir) {
@@ -126,6 +130,17 @@ func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry) []Overlay {
 		overlays = append(overlays, l.find(tree, below, inside)...)
 	}
 	return overlays
+}
+
+// atTop is the finding of an overlay in the directory that holds all of them:
+// either that is one overlay, or a policy lies in the wrong place.
+func atTop(dir string, entries []fs.DirEntry) Finding {
+	f := Finding{File: path.Join(dir, policyFile), Problem: "lies in the directory of all overlays", Remedy: "move the overlay to a directory of its own below it"}
+	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == templateDir || e.Name() == dispatchDir }) && path.Dir(dir) != "." {
+		f.Problem = dir + " is one overlay, not the directory that holds them"
+		f.Remedy = "give --overlays " + path.Dir(dir)
+	}
+	return f
 }
 
 // deepest is how many directories an overlay may lie below the first: looking
@@ -153,8 +168,7 @@ func apart(overlays []Overlay) {
 			o.reject(Finding{File: o.Path, Problem: "has a name that muster does not commit to", Remedy: "use letters, digits and -_. in the names of directories"})
 		}
 		if o.Name == "." {
-			o.reject(Finding{File: path.Join(o.Path, policyFile), Problem: "lies in the directory of all overlays", Remedy: "move the overlay to a directory of its own below it"})
-			continue
+			continue // rejected when it was found
 		}
 		if first, taken := slugs[o.Slug()]; taken {
 			for _, pair := range [][2]*Overlay{{o, &overlays[first]}, {&overlays[first], o}} {

@@ -24,12 +24,11 @@ const (
 )
 
 // ParsePolicy reads a scaling policy; file is its name for errors, which are
-// a [Finding] and count how many more there are. Fields that are not said have
-// their defaults.
+// findings ([Finding]), a line each. Fields that are not said have their defaults.
 func ParsePolicy(file string, data []byte) (plan.Policy, error) {
 	p, findings := parsePolicy(file, data)
 	if len(findings) > 0 {
-		return plan.Policy{}, first(findings)
+		return plan.Policy{}, joined(findings)
 	}
 	return p, nil
 }
@@ -116,7 +115,7 @@ func (r *policyReader) top(top *yaml.Node) {
 		case "apiVersion", "kind", "spec":
 		case "metadata": // nothing reads it; people and tools like to have it
 		default:
-			r.bad(key, key.Value, "is not a field of a policy", "the fields are apiVersion, kind and spec")
+			r.bad(key, key.Value, "is not a field of a policy", didYouMean(key.Value, []string{"apiVersion", "kind", "spec"}, "the fields are apiVersion, kind and spec"))
 		}
 	}
 	for _, want := range [][2]string{{"apiVersion", policyVersion}, {"kind", policyKind}} {
@@ -145,7 +144,7 @@ func (r *policyReader) spec(spec *yaml.Node) {
 			for _, f := range fields {
 				names = append(names, f.name)
 			}
-			r.bad(key, "spec."+key.Value, "is not a field of a policy", "the fields of spec are "+strings.Join(names, ", "))
+			r.bad(key, "spec."+key.Value, "is not a field of a policy", didYouMean(key.Value, names, "the fields of spec are "+strings.Join(names, ", ")))
 		case value.Tag == "!!null":
 			remedy := "write one, or remove the line"
 			if key.Value == "queue" || key.Value == "max" {
@@ -237,7 +236,17 @@ func brief(d time.Duration) string {
 func (r *policyReader) lookahead(n *yaml.Node) {
 	v, err := strconv.ParseFloat(n.Value, 64)
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" && n.Tag != "!!float" || err != nil || math.IsNaN(v) || v < 0 || v > 1 {
-		r.bad(n, "spec.lookahead", shown(n)+" is not a share from 0 to 1", "write 0 to start agents for runnable jobs only, 1 for every waiting job too")
+		remedy := "write 0 to start agents for runnable jobs only, 1 for every waiting job too"
+		said, isPercent := strings.CutSuffix(n.Value, "%")
+		share, err := strconv.ParseFloat(said, 64)
+		switch {
+		case n.Kind != yaml.ScalarNode || err != nil || share < 0 || share > 100:
+		case isPercent || share >= 2:
+			remedy = "write " + strconv.FormatFloat(share/100, 'f', -1, 64)
+		case share <= 1:
+			remedy = "write " + n.Value + ", without quotes"
+		}
+		r.bad(n, "spec.lookahead", shown(n)+" is not a share from 0 to 1", remedy)
 		return
 	}
 	r.policy.Lookahead = math.Abs(v) // -0 is 0
@@ -298,7 +307,7 @@ func (r *policyReader) tags(n *yaml.Node) {
 		at := "spec.tags." + strings.Trim(quote(key.Value), `"`)
 		switch {
 		case slices.ContainsFunc(reservedTags, func(s string) bool { return strings.EqualFold(s, key.Value) }):
-			r.bad(key, at, "is filled in by muster", "take it away; tags of your own go here")
+			r.bad(key, at, "is filled in by muster", "remove it; tags of your own go here")
 		case !tagText(key.Value) || strings.Contains(key.Value, "="):
 			r.bad(key, at, "is not the key of an agent tag", "a key has no comma, no = and no white space")
 		case value.Kind != yaml.ScalarNode || value.Tag != "!!str":

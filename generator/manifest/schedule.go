@@ -41,7 +41,7 @@ func (r *policyReader) schedule(item *yaml.Node, at string) {
 	before := len(r.findings)
 	for i := 0; i+1 < len(item.Content); i += 2 {
 		if key := item.Content[i]; !slices.Contains(scheduleFields, key.Value) {
-			r.bad(key, "spec."+at+"."+key.Value, "is not a field of a schedule", "its fields are "+strings.Join(scheduleFields, ", "))
+			r.bad(key, "spec."+at+"."+key.Value, "is not a field of a schedule", didYouMean(key.Value, scheduleFields, "its fields are "+strings.Join(scheduleFields, ", ")))
 		}
 	}
 	s := plan.Schedule{
@@ -123,12 +123,23 @@ func (r *policyReader) days(item *yaml.Node, at string) (days [7]bool) {
 			return strings.EqualFold(d.Value, name) || strings.EqualFold(d.Value, time.Weekday(slices.Index(dayNames, name)).String())
 		})
 		if d.Kind != yaml.ScalarNode || i < 0 {
-			r.bad(d, "spec."+at+".days", shown(d)+" is not a day of the week", remedy)
+			r.bad(d, "spec."+at+".days", shown(d)+" is not a day of the week", nearestDay(d.Value, remedy))
 			continue
 		}
 		days[i] = true
 	}
 	return days
+}
+
+// nearestDay is the remedy for a day that is none, as "Mo" or "wednesd".
+func nearestDay(day, otherwise string) string {
+	for _, name := range dayNames {
+		full := strings.ToLower(time.Weekday(slices.Index(dayNames, name)).String())
+		if said := strings.ToLower(day); len(said) > 1 && (strings.HasPrefix(full, said) || distance(said, full) <= 2) {
+			return "write " + name
+		}
+	}
+	return otherwise
 }
 
 // minute reads a time of day as minutes since midnight.
