@@ -138,6 +138,30 @@ func (v *view) called(kind string) []string {
 	return slices.Compact(names)
 }
 
+// definedIn is the file among the resources that an object comes from; otherwise
+// where that is not known, as of a generated one.
+func (v *view) definedIn(x object, otherwise string) string {
+	for _, file := range v.resources() {
+		if v.stat(file) != noteFile {
+			continue
+		}
+		data, _, err := v.read(file)
+		if err != nil {
+			continue
+		}
+		for dec := yaml.NewDecoder(bytes.NewReader(data)); ; {
+			var doc yaml.Node
+			if dec.Decode(&doc) != nil {
+				break
+			}
+			if len(doc.Content) == 1 && scalar(doc.Content[0], "kind") == x.kind && scalar(doc.Content[0], "metadata", "name") == x.name {
+				return file
+			}
+		}
+	}
+	return otherwise
+}
+
 // mentions finds the line that says a word: in the kustomization of the directory
 // itself, or else in another file that was read. Without one it is the directory.
 func (v *view) mentions(dir, word string) (file string, line int) {

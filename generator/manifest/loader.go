@@ -110,6 +110,11 @@ func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry) []Overlay {
 			o.reject(atTop(dir, entries))
 		}
 		overlays = append(overlays, o)
+	} else if name := misnamed(entries); name != "" && dir != l.dir && dir != "." {
+		// It is no overlay yet, and somebody believes that it is one.
+		o := Overlay{Overlay: plan.Overlay{Name: l.nameOf(dir)}, Path: dir, loader: l, misnamed: true}
+		o.reject(Finding{File: path.Join(dir, name), Problem: "is not read: a policy is called " + policyFile, Remedy: "rename it to " + policyFile})
+		overlays = append(overlays, o)
 	}
 	for _, e := range entries {
 		if !e.IsDir() || isOverlay && (e.Name() == templateDir || e.Name() == dispatchDir) {
@@ -127,9 +132,25 @@ func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry) []Overlay {
 			overlays = append(overlays, o)
 			continue
 		}
-		overlays = append(overlays, l.find(tree, below, inside)...)
+		found := l.find(tree, below, inside)
+		if isOverlay {
+			found = slices.DeleteFunc(found, func(o Overlay) bool { return o.misnamed })
+		}
+		overlays = append(overlays, found...)
 	}
 	return overlays
+}
+
+// misnamed returns the file whose name is nearly that of a policy; empty where
+// there is none. Editors, browsers and other systems make such names.
+func misnamed(entries []fs.DirEntry) string {
+	for _, e := range entries {
+		name := strings.TrimSuffix(strings.ToLower(e.Name()), ".txt")
+		if e.Type().IsRegular() && (distance(name, policyFile) <= 2 || name == "scaling" || name == "scaling.json") {
+			return e.Name()
+		}
+	}
+	return ""
 }
 
 // atTop is the finding of an overlay in the directory that holds all of them:

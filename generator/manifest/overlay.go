@@ -23,6 +23,8 @@ type Overlay struct {
 	Path     string
 	loader   *Loader
 	findings []Finding
+	// misnamed: the directory has no policy, but a file that may be meant as one.
+	misnamed bool
 	// template is the Job that the template builds to.
 	template *template
 	// objects are what the overlay builds to without dispatches, stamped what
