@@ -27,8 +27,8 @@ func (p program) initCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init DIR",
 		Short: "Write a fleet repository",
-		Long: `init writes base/ (the agent Job) and overlays/default/ (the policy of one
-queue) into a directory. With --queue it writes an overlay for that queue
+		Long: `init writes base/ (the agent Job), schema/ (for editors) and overlays/default/
+(the policy of one queue) into a directory. With --queue it writes an overlay for that queue
 instead. Without, it asks for the queue on a terminal, and takes default
 elsewhere. The overlay is called after the queue, or as --overlay says: so a
 queue can have several, as for several clusters. What is there already is left
@@ -145,6 +145,7 @@ func overlayFiles(o newOverlay) (map[string][]byte, error) {
 	if slug := plan.Slug(o.name); o.name != "default" {
 		put("configmap.yaml", "name: muster-default", "name: muster-"+slug)
 		put("configmap.yaml", "overlay: default", "overlay: "+scalar(slug))
+		put("scaling.yaml", "../../schema", strings.Repeat("../", 2+strings.Count(o.name, "/"))+"schema")
 		put("template/kustomization.yaml", "../../../base", strings.Repeat("../", 3+strings.Count(o.name, "/"))+"base")
 		put("template/kustomization.yaml", "overlays/default/template", "overlays/"+o.name+"/template")
 	}

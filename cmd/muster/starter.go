@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"muster/base"
+	"muster/generator/manifest"
 	"muster/gitops/branch"
 )
 
@@ -22,7 +23,8 @@ func starterFleet(o newOverlay) ([]directory, error) {
 		return nil, err
 	}
 	agent, err := embedded(base.Files, ".")
-	return []directory{{"base", agent}, {path.Join("overlays", o.name), overlay}}, err
+	schema := map[string][]byte{"scaling.json": manifest.PolicySchema()}
+	return []directory{{"base", agent}, {"schema", schema}, {path.Join("overlays", o.name), overlay}}, err
 }
 
 // starterChanges are those that begin a fleet repository with an overlay for the

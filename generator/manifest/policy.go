@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"muster/generator/plan"
 
@@ -41,48 +42,17 @@ type policyReader struct {
 	findings []Finding
 }
 
-// specField is one field of spec: read gets the value, and says what is wrong
-// through the reader.
-type specField struct {
-	name string
-	read func(r *policyReader, n *yaml.Node)
-}
-
 // formerWarmIdleTimeout is what 0.2.0 called warmIdleTimeout. Policies that say
 // it stay valid.
 const formerWarmIdleTimeout = "upkeepIdleTimeout"
 
-// specFields lists the fields of spec in the order that documentation uses.
-func specFields() []specField {
-	count := func(name string, least int, into func(p *plan.Policy) *int) specField {
-		return specField{name, func(r *policyReader, n *yaml.Node) { *into(&r.policy) = r.count(n, name, least) }}
-	}
-	span := func(name string, least, most time.Duration, into func(p *plan.Policy) *time.Duration) specField {
-		return specField{name, func(r *policyReader, n *yaml.Node) { *into(&r.policy) = r.span(n, name, least, most) }}
-	}
-	return []specField{
-		{"queue", (*policyReader).queue},
-		{"cluster", (*policyReader).cluster},
-		{"tags", (*policyReader).tags},
-		count("min", 0, func(p *plan.Policy) *int { return &p.Min }),
-		count("max", 0, func(p *plan.Policy) *int { return &p.Max }),
-		count("buffer", 0, func(p *plan.Policy) *int { return &p.Buffer }),
-		{"lookahead", (*policyReader).lookahead},
-		count("maxDispatch", 1, func(p *plan.Policy) *int { return &p.MaxDispatch }),
-		span("lease", time.Minute, 24*time.Hour, func(p *plan.Policy) *time.Duration { return &p.Lease }),
-		span("idleTimeout", 10*time.Second, 24*time.Hour, func(p *plan.Policy) *time.Duration { return &p.IdleTimeout }),
-		span("warmIdleTimeout", time.Minute, 7*24*time.Hour, func(p *plan.Policy) *time.Duration { return &p.WarmIdleTimeout }),
-		count("priority", 0, func(p *plan.Policy) *int { return &p.Priority }),
-		count("maxPerHour", 0, func(p *plan.Policy) *int { return &p.MaxPerHour }),
-		{"paused", (*policyReader).paused},
-		{"schedules", (*policyReader).schedules},
-	}
-}
-
 func parsePolicy(file string, data []byte) (plan.Policy, []Finding) {
-	r := &policyReader{file: file, policy: plan.Policy{
-		MaxDispatch: 100, Lease: 15 * time.Minute, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
-	}}
+	r := &policyReader{file: file}
+	for _, f := range specFields() {
+		if f.preset != nil {
+			f.preset(&r.policy)
+		}
+	}
 	if len(data) > largestPolicy {
 		return plan.Policy{}, []Finding{{File: file, Problem: fmt.Sprintf("is %d bytes and was not read", len(data)), Remedy: fmt.Sprintf("a policy has at most %d", largestPolicy)}}
 	}
@@ -137,12 +107,12 @@ func (r *policyReader) spec(spec *yaml.Node) {
 		if name == formerWarmIdleTimeout {
 			name = "warmIdleTimeout"
 		}
-		at := slices.IndexFunc(fields, func(f specField) bool { return f.name == name })
+		at := slices.IndexFunc(fields, func(f specField) bool { return f.Name == name })
 		switch {
 		case at < 0:
 			var names []string
 			for _, f := range fields {
-				names = append(names, f.name)
+				names = append(names, f.Name)
 			}
 			r.bad(key, "spec."+key.Value, "is not a field of a policy", didYouMean(key.Value, names, "the fields of spec are "+strings.Join(names, ", ")))
 		case value.Tag == "!!null":
@@ -278,7 +248,7 @@ func (r *policyReader) queue(n *yaml.Node) {
 }
 
 func (r *policyReader) cluster(n *yaml.Node) {
-	bad := n.Kind != yaml.ScalarNode || n.Tag != "!!str" || len(n.Value) > 255 || strings.TrimSpace(n.Value) != n.Value ||
+	bad := n.Kind != yaml.ScalarNode || n.Tag != "!!str" || utf8.RuneCountInString(n.Value) > longestCluster || strings.TrimSpace(n.Value) != n.Value ||
 		strings.ContainsFunc(n.Value, func(c rune) bool { return !unicode.IsPrint(c) })
 	if bad {
 		r.bad(n, "spec.cluster", shown(n)+" is not the name or id of a Buildkite cluster", "write it as a string, in quotes if need be")
@@ -292,7 +262,7 @@ var reservedTags = []string{plan.TagQueue, plan.TagDispatch, plan.TagIndex, plan
 
 // tagText has no comma, which parts tags, and nothing that does not print.
 func tagText(s string) bool {
-	return s != "" && len(s) <= 255 && !strings.ContainsFunc(s, func(c rune) bool {
+	return s != "" && utf8.RuneCountInString(s) <= longestTag && !strings.ContainsFunc(s, func(c rune) bool {
 		return c == ',' || c == unicode.ReplacementChar || unicode.IsSpace(c) || !unicode.IsPrint(c)
 	})
 }
