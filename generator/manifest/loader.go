@@ -87,6 +87,7 @@ func (l *Loader) Load(tree fs.FS) ([]Overlay, error) {
 		l.load(tree, &overlays[i])
 	}
 	apart(overlays)
+	renamed(overlays)
 	for i := range overlays {
 		o := &overlays[i]
 		if err := o.Err(); err != nil {
@@ -271,8 +272,8 @@ func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d plan.Dispatch
 	if wrong != nil {
 		return d, false, wrong
 	}
-	if of := overlayOf(data); of != o.Slug() {
-		return d, false, &Finding{File: file, Field: "metadata.labels[" + LabelOverlay + "]", Problem: "is " + quote(of) + ": the dispatch is another overlay's", Remedy: "if --overlays is right and no directory was renamed, it is a copy: delete it, for it is the same Job twice"}
+	if of := overlayOf(data); of != o.Slug() && (of != orderedAs(d) || !l.ours(d)) {
+		return d, false, another(file, of) // else renamed looks at it
 	}
 	if o.template == nil {
 		return d, false, nil // suspended; the proof waits until it is not
