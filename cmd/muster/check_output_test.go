@@ -24,7 +24,7 @@ func oddFindings() checked {
 			{File: "overlays/x,y:z/scaling.yaml", Line: 7, Field: "spec.max", Problem: "100%\r\n::error::", Remedy: `write "1"`},
 			{File: "overlays/x/dispatches/\x1b\xff.yaml", Problem: "\x00"},
 		},
-		failures: []error{errors.New("50%\n::warning::")},
+		failures: []error{errors.New("50%\n::warning::x")},
 	}
 }
 
@@ -38,7 +38,7 @@ func TestCheckGitHub(t *testing.T) {
 		"::error file=100%25/overlays/a b/template/kustomization.yaml,title=muster check::builds to nothing",
 		`::error file=100%25/overlays/x%2Cy%3Az/scaling.yaml,line=7,title=muster check::spec.max: 100%25  ::error::; write "1"`,
 		"::error file=100%25/overlays/x/dispatches/ \ufffd.yaml,title=muster check:: ",
-		"::error title=muster check::50%25%0A::warning::",
+		"::error title=muster check::50%25%0A::warning::x",
 	}, "\n") + "\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

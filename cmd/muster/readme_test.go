@@ -21,11 +21,6 @@ import (
 	"muster/generator/manifest"
 )
 
-// policy is a scaling policy with these fields of spec, a line each.
-func policy(fields ...string) []byte {
-	return []byte("apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  " + strings.Join(fields, "\n  ") + "\n")
-}
-
 // TestPolicyTable makes the README's table of the policy's fields from the table
 // that the parser and the schema are made of, and holds the policy that muster init
 // writes against it: the defaults and the comments.

@@ -204,7 +204,7 @@ func patchesOfNothing(tree fs.FS, o *Overlay) []Finding {
 	name := scalar(o.template.job, "metadata", "name")
 	jobs := append(v.called("Job"), name) // what it was called before a patch renamed it
 	var findings []Finding
-	for _, p := range slices.Concat(k.Patches, k.PatchesJson6902) {
+	for _, p := range k.Patches {
 		if p.Target == nil || selects(p.Target.Kind, "Job") && slices.ContainsFunc(jobs, func(n string) bool { return selects(p.Target.Name, n) }) {
 			continue
 		}

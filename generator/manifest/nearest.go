@@ -29,8 +29,12 @@ func Nearest(word string, candidates []string) string {
 }
 
 // distance counts the letters to insert, delete, replace or swap with the next to
-// make one word of another.
+// make one word of another. Of words whose lengths differ by many it is at least
+// that difference, which is returned: a word may be a hostile one.
 func distance(a, b string) int {
+	if apart := max(len(a)-len(b), len(b)-len(a)); apart > 3 {
+		return apart
+	}
 	var before, last []int
 	row := make([]int, len(b)+1)
 	for j := range row {

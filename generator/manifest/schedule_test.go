@@ -54,7 +54,7 @@ func TestScheduleErrors(t *testing.T) {
 		{"from: 08:00, ", "", `:7: spec.schedules[0].from: is missing; write a time of day as in 08:00`},
 		{"[mon, Tuesday, WED]", "[mon, Freitag]", `:7: spec.schedules[0].days: "Freitag" is not a day of the week; write days as in [mon, tue, wed, thu, fri]`},
 		{"[mon, Tuesday, WED]", "[Mo]", `:7: spec.schedules[0].days: "Mo" is not a day of the week; write mon`},
-		{"[mon, Tuesday, WED]", "[wendesday]", `:7: spec.schedules[0].days: "wendesday" is not a day of the week; write wed`},
+		{"[mon, Tuesday, WED]", "[wednsday]", `:7: spec.schedules[0].days: "wednsday" is not a day of the week; write wed`},
 		{"[mon, Tuesday, WED], from: 08:00, to: '18:30', timeZone: Europe/Berlin", "[mond], from: 08:00, to: '18:30', timeZone: Berlin",
 			`:7: spec.schedules[0].days: "mond" is not a day of the week; write mon` + "\n" +
 				`scaling.yaml:7: spec.schedules[0].timeZone: "Berlin" is not a known time zone; write a name of the IANA time zone database, as in Europe/Berlin or UTC`},
