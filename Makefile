@@ -21,7 +21,7 @@ RACE        = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 export PATH := $(CURDIR)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test race apiserver agent tools lint fuzz bench soak cover clean
+.PHONY: help demo build test race apiserver agent schema tools lint fuzz bench soak cover clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,7 @@ test: tools ## Run every test: vet, the race detector, the API server's validati
 	$(GO) test $(RACE) -shuffle=on ./...
 	$(GO) test ./generator -run Faults -seeds 200
 	$(GO) -C testdata/apiserver test ./...
+	$(GO) -C testdata/schema test ./...
 	$(GO) -C testdata/agent run ./build
 	$(GO) -C testdata/agent test -parallel 8 ./...
 
@@ -50,6 +51,10 @@ apiserver: ## Hold the agent Job against the API server's validation alone
 agent: ## Run the published buildkite-agent against the simulated Buildkite alone
 	$(GO) -C testdata/agent run ./build
 	$(GO) -C testdata/agent test -count=1 -parallel 8 ./...
+
+schema: ## Try the policy's schema in ajv and the YAML language server; needs npm and a network
+	npm install --prefix testdata/schema --ignore-scripts --no-package-lock --no-audit --no-fund
+	node testdata/schema/check.mjs
 
 tools: ## Build what the tests need and the machine lacks
 	@command -v kubectl >/dev/null || $(GO) -C testdata/apiserver build -o $(CURDIR)/bin/kubectl ./kubectl

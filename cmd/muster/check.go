@@ -15,42 +15,58 @@ import (
 func (p program) checkCommand() *cobra.Command {
 	var s *settings
 	var offline bool
+	var output string
 	c := &cobra.Command{
 		Use:   "check [DIR]",
 		Short: "Validate the fleet repository",
 		Long: `check reads policies, templates and dispatches, builds every overlay, and
 prints what is wrong and what to write instead. With --repo it validates the
 branch, the credentials for git and Buildkite, the key to sign with, and the
-queues in Buildkite; with DIR it validates the files in a directory.`,
+queues in Buildkite; with DIR it validates the files in a directory, and needs
+no credentials. The exit code is 2 when files are invalid, and 3 when they are
+valid and something outside is not.`,
 		Example: `  muster check fleet
+  muster check . -o github
   muster check --repo https://git.example.com/fleet.git --buildkite-org acme`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			show, ok := checkPrinters()[output]
+			if !ok {
+				return usage(fmt.Errorf("--output %q: use text, json, sarif or github", output))
+			}
+			if len(args) == 1 && cmd.Flags().Changed("repo") {
+				return usage(errors.New("both --repo and a directory are given: check validates one of them"))
+			}
 			tree, failures, err := s.treeToCheck(cmd.Context(), args, offline)
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
-			findings := manifest.Check(tree, s.git.overlays)
-			for _, f := range findings {
-				fmt.Fprintln(out, f.Error())
+			result := checked{tree: tree, dir: ".", findings: manifest.Check(tree, s.git.overlays), failures: failures, build: p.build}
+			if len(args) == 1 {
+				result.dir = below(args[0])
 			}
-			for _, f := range failures {
-				fmt.Fprintln(out, f.Error())
+			if err := show(cmd.OutOrStdout(), result); err != nil {
+				return err
 			}
-			switch {
-			case len(findings) > 0:
-				return usage(findingsError(len(findings) + len(failures)))
-			case len(failures) > 0:
-				return findingsError(len(failures))
-			}
-			fmt.Fprintln(out, "OK")
-			return nil
+			return result.err()
 		},
 	}
 	s = newSettings(p, c)
 	c.Flags().BoolVar(&offline, "offline", false, "do not use the credentials for git and Buildkite")
+	c.Flags().StringVarP(&output, "output", "o", "text", "text, json, sarif (for code scanning) or github (annotations of GitHub Actions)")
 	return c
+}
+
+// err decides the exit code: invalid files are the user's to fix.
+func (c checked) err() error {
+	switch n := len(c.findings) + len(c.failures); {
+	case n == 0:
+		return nil
+	case len(c.findings) > 0:
+		return usage(findingsError(n))
+	default:
+		return findingsError(n)
+	}
 }
 
 func findingsError(n int) error {

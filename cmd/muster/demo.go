@@ -34,7 +34,7 @@ func (p program) demoCommand() *cobra.Command {
 and runs the real loop against both, over HTTP and git, through a morning of
 builds that passes in under a minute. A simulated cluster runs the Jobs that
 muster commits. Nothing leaves this machine.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return playDemo(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), dir, demoMorning)
 		},

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"muster/generator/manifest"
 )
 
 // prefix starts every variable that muster reads, but for Buildkite's token.
@@ -18,6 +20,9 @@ const (
 	variableToken    = "BUILDKITE_API_TOKEN"
 	variablePassword = prefix + "GIT_PASSWORD"
 )
+
+// variableAgentToken is not read: people mistake it for the API's.
+const variableAgentToken = "BUILDKITE_AGENT_TOKEN"
 
 // environment sets every flag that has a variable to the variable's value, as
 // a default that the command line overrides. A variable that belongs to no
@@ -53,9 +58,23 @@ func (p program) environment(root *cobra.Command) error {
 	}
 	slices.Sort(unknown)
 	if len(unknown) > 0 {
-		return usage(fmt.Errorf("environment variable %s belongs to no flag; unset it or spell it like one", unknown[0]))
+		remedy := "unset it or spell it like one"
+		if near := manifest.Nearest(strings.TrimPrefix(unknown[0], prefix), names(known)); near != "" {
+			remedy = "did you mean " + prefix + near + "?"
+		}
+		return usage(fmt.Errorf("environment variable %s belongs to no flag; %s", unknown[0], remedy))
 	}
 	return usage(failed)
+}
+
+// names returns the known variables without their prefix, sorted.
+func names(known map[string]bool) []string {
+	var all []string
+	for name := range known {
+		all = append(all, strings.TrimPrefix(name, prefix))
+	}
+	slices.Sort(all)
+	return all
 }
 
 // expected says what values a type of flag takes.

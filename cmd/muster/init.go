@@ -9,7 +9,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,29 +23,35 @@ import (
 )
 
 func (p program) initCommand() *cobra.Command {
-	var queue string
+	var o newOverlay
 	c := &cobra.Command{
 		Use:   "init DIR",
 		Short: "Write a fleet repository",
-		Long: `init writes base/ (the agent Job) and overlays/default/ (the policy of one
-queue) into a directory. With --queue it writes an overlay for that queue
+		Long: `init writes base/ (the agent Job), schema/ (for editors) and overlays/default/
+(the policy of one queue) into a directory. With --queue it writes an overlay for that queue
 instead. Without, it asks for the queue on a terminal, and takes default
-elsewhere. What is there already is left as it is.`,
+elsewhere. The overlay is called after the queue, or as --overlay says: so a
+queue can have several, as for several clusters. What is there already is left
+as it is.`,
 		Example: `  muster init fleet
-  muster init fleet --queue linux-large`,
-		Args: cobra.ExactArgs(1),
+  muster init fleet --queue linux-large
+  muster init fleet --queue linux-large --overlay linux-large-eu --cluster ci`,
+		Args: oneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "" {
 				return usage(errors.New("the directory's name is empty: is a variable of the shell not set?"))
 			}
-			if queue == "" && cmd.Flags().Changed("queue") {
-				return usage(errors.New("--queue is empty: is a variable of the shell not set?"))
+			for _, name := range []string{"queue", "overlay", "cluster"} {
+				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+					return usage(fmt.Errorf("--%s is empty: is a variable of the shell not set?", name))
+				}
 			}
-			out, chosen := cmd.OutOrStdout(), queue
+			out, chosen := cmd.OutOrStdout(), o.queue
 			if chosen == "" && p.terminal {
 				chosen = askQueue(p.stdin, out)
 			}
-			if err := initialise(out, args[0], cmp.Or(chosen, defaultQueue)); err != nil {
+			o.queue = cmp.Or(chosen, defaultQueue)
+			if err := initialise(out, args[0], o); err != nil {
 				return err
 			}
 			if chosen == "" {
@@ -52,8 +60,21 @@ elsewhere. What is there already is left as it is.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&queue, "queue", "", "key of the Buildkite queue that the overlay serves; without it, a terminal is asked, and else it is default")
+	c.Flags().StringVar(&o.name, "overlay", "", "name of the overlay, its directory below overlays/; without it, the queue's key")
+	c.Flags().StringVar(&o.cluster, "cluster", "", "name or id of the Buildkite cluster, where several have the queue's key")
+	c.Flags().StringVar(&o.queue, "queue", "", "key of the Buildkite queue that the overlay serves; without it, a terminal is asked, and else it is default")
 	return c
+}
+
+// oneDirectory refuses anything but one argument.
+func oneDirectory(_ *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return errors.New("which directory? muster init DIR")
+	case len(args) > 1:
+		return fmt.Errorf("muster init takes one directory: remove %q", args[1])
+	}
+	return nil
 }
 
 // defaultQueue is the queue of the overlay that is written when nobody says.
@@ -74,10 +95,25 @@ func askQueue(in io.Reader, out io.Writer) string {
 	return strings.TrimSpace(line)
 }
 
-// initialise writes what is missing of a fleet repository with an overlay for
-// the queue.
-func initialise(out io.Writer, dir, queue string) error {
-	parts, err := starterFleet(queue)
+// newOverlay is what init is asked for. An empty name is the queue's.
+type newOverlay struct{ name, queue, cluster string }
+
+// overlayName is what a name may look like: nothing that a shell, YAML or a branch
+// would take for something else.
+var overlayName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*){0,3}$`)
+
+// initialise writes what is missing of a fleet repository with the overlay.
+func initialise(out io.Writer, dir string, o newOverlay) error {
+	o.name = cmp.Or(o.name, plan.Slug(o.queue))
+	if !overlayName.MatchString(o.name) {
+		return usage(fmt.Errorf("--overlay %q: use letters, digits and -_. in the names of up to four directories, parted by /", o.name))
+	}
+	for above := path.Dir(o.name); above != "."; above = path.Dir(above) {
+		if _, err := os.Stat(filepath.Join(dir, "overlays", filepath.FromSlash(above), "scaling.yaml")); err == nil {
+			return usage(fmt.Errorf("--overlay %s: overlays/%s is an overlay, and none can lie inside another", o.name, above))
+		}
+	}
+	parts, err := starterFleet(o)
 	if err != nil {
 		return err
 	}
@@ -92,36 +128,46 @@ func initialise(out io.Writer, dir, queue string) error {
 			fmt.Fprintf(out, "%s is there already: left as it is\n", part.path)
 		}
 	}
-	fmt.Fprintf(out, "\nNext: edit overlays/%s/scaling.yaml, validate it with\n  muster check %s\ncommit and push.\n", plan.Slug(queue), dir)
+	fmt.Fprintf(out, "\nNext: edit overlays/%s/scaling.yaml, validate it with\n  muster check %s\ncommit and push.\n", o.name, dir)
 	return nil
 }
 
-// overlayFiles returns the files of a new overlay. A queue that Buildkite would
-// not take is an error.
-func overlayFiles(name, queue string) (map[string][]byte, error) {
+// overlayFiles returns the files of a new overlay. A queue or a cluster that
+// Buildkite would not take is an error.
+func overlayFiles(o newOverlay) (map[string][]byte, error) {
 	files, err := embedded(overlays.Files, "default")
 	if err != nil {
 		return nil, err
 	}
-	if queue == defaultQueue {
-		return files, nil
+	put := func(file, before, after string) {
+		files[file] = bytes.Replace(files[file], []byte(before), []byte(after), 1)
 	}
-	put := func(file, before, value string) {
-		files[file] = bytes.Replace(files[file], []byte(before+"default"), []byte(before+value), 1)
+	if slug := plan.Slug(o.name); o.name != "default" {
+		put("configmap.yaml", "name: muster-default", "name: muster-"+slug)
+		put("configmap.yaml", "overlay: default", "overlay: "+scalar(slug))
+		put("scaling.yaml", "../../schema", strings.Repeat("../", 2+strings.Count(o.name, "/"))+"schema")
+		put("template/kustomization.yaml", "../../../base", strings.Repeat("../", 3+strings.Count(o.name, "/"))+"base")
+		put("template/kustomization.yaml", "overlays/default/template", "overlays/"+o.name+"/template")
 	}
-	put("scaling.yaml", "queue: ", scalar(queue))
-	put("configmap.yaml", "name: muster-", name)
-	put("configmap.yaml", "overlay: ", scalar(name))
+	if o.queue != defaultQueue {
+		put("scaling.yaml", "queue: default", "queue: "+scalar(o.queue))
+	}
+	if o.cluster != "" {
+		put("scaling.yaml", `# cluster: ""  `, "cluster: "+scalar(o.cluster))
+	}
 	policy, err := manifest.ParsePolicy("scaling.yaml", files["scaling.yaml"])
 	var finding manifest.Finding
 	if errors.As(err, &finding) {
-		return nil, usage(fmt.Errorf("--queue: %s; %s", finding.Problem, finding.Remedy))
+		return nil, usage(fmt.Errorf("--%s: %s; %s", strings.TrimPrefix(finding.Field, "spec."), finding.Problem, finding.Remedy))
 	}
 	if err != nil {
 		return nil, usage(err)
 	}
-	if policy.Queue != queue {
-		return nil, usage(fmt.Errorf("--queue %q is not a queue's key", queue))
+	if policy.Queue != o.queue {
+		return nil, usage(fmt.Errorf("--queue %q is not a queue's key", o.queue))
+	}
+	if policy.Cluster != o.cluster {
+		return nil, usage(fmt.Errorf("--cluster %q is not the name or id of a cluster", o.cluster))
 	}
 	return files, nil
 }

@@ -55,6 +55,7 @@ func (p program) run(ctx context.Context) int {
 	root.SetArgs(p.args)
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
+	completionCommand(root)
 	err := p.environment(root)
 	if err == nil {
 		err = root.ExecuteContext(ctx)
@@ -79,11 +80,14 @@ BUILDKITE_API_TOKEN and MUSTER_GIT_PASSWORD, or from files.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       p.build.String(),
-		Args:          cobra.NoArgs,
+		Args:          unknownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		SuggestionsMinimumDistance: 2,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	root.AddCommand(p.initCommand(), p.runCommand(), p.planCommand(), p.checkCommand(), p.demoCommand(), p.simulateCommand())
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(helpCommand())
+	root.AddCommand(p.initCommand(), p.runCommand(), p.planCommand(), p.checkCommand(), p.schemaCommand(), p.demoCommand(), p.simulateCommand())
 	for _, c := range root.Commands() {
 		check := c.Args
 		c.Args = func(cmd *cobra.Command, args []string) error { return usage(check(cmd, args)) }
@@ -115,7 +119,7 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.Is(err, errChanges):
 		return exitChanges
-	case errors.As(err, &mistake), errors.Is(err, fs.ErrNotExist), strings.HasPrefix(err.Error(), "unknown command"):
+	case errors.As(err, &mistake), errors.Is(err, fs.ErrNotExist):
 		return exitUsage
 	case errors.Is(err, generator.ErrRaces), errors.Is(err, branch.ErrMoved):
 		return exitRaces

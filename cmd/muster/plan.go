@@ -29,7 +29,7 @@ func (p program) planCommand() *cobra.Command {
 arithmetic of each overlay and the difference that the next tick would commit.
 It writes nothing. The exit code is 0 when there is nothing to do and 1 when
 there is.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			show, ok := map[string]func(io.Writer, generator.Result) error{"table": printTable, "json": printJSON, "yaml": printYAML}[output]
 			if !ok {

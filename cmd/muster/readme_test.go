@@ -15,76 +15,37 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
 	"muster/generator/manifest"
 )
 
-// policy is a scaling policy with these fields of spec, a line each.
-func policy(fields ...string) []byte {
-	return []byte("apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  " + strings.Join(fields, "\n  ") + "\n")
-}
-
-// TestPolicyTable holds the README's table of the policy's fields against what
-// reads them: the names, the ranges, and the defaults; and against the policy
-// that muster init writes.
+// TestPolicyTable makes the README's table of the policy's fields from the table
+// that the parser and the schema are made of, and holds the policy that muster init
+// writes against it: the defaults and the comments.
 func TestPolicyTable(t *testing.T) {
-	bare, err := manifest.ParsePolicy("p", policy("queue: q", "max: 1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = manifest.ParsePolicy("p", policy("queue: q", "max: 1", "nonsense: 1"))
-	_, list, _ := strings.Cut(fmt.Sprint(err), "the fields of spec are ")
-	want := strings.Split(list, ", ")
-
+	var table strings.Builder
+	table.WriteString("| field of `spec` | type | default | meaning |\n|---|---|---|---|\n")
 	template := readText(t, "overlays/default/scaling.yaml")
-	var got []string
-	for _, cells := range rows(t, section(t, "## The policy")) {
-		name := strings.Trim(cells[0], "`")
-		got = append(got, name)
+	for _, f := range manifest.PolicyFields() {
+		value := "required"
+		if f.Default != "" {
+			value = "`" + f.Default + "`"
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", f.Name, f.Type, value, f.Meaning)
 
-		if span := regexp.MustCompile(`\S+ to \S+`).FindString(cells[1]); span != "" {
-			_, err := manifest.ParsePolicy("p", policy(append(without(name, "queue: q", "max: 1"), name+": [nonsense]")...))
-			if !strings.Contains(fmt.Sprint(err), span) {
-				t.Errorf("%s is documented as %q, but: %v", name, cells[1], err)
-			}
-		}
-
-		line := regexp.MustCompile(`(?m)^  (# )?` + name + `: +(\S+)`).FindStringSubmatch(template)
-		if line == nil {
-			t.Errorf("overlays/default/scaling.yaml does not show %s", name)
-			continue
-		}
-		if cells[2] == "required" {
-			if _, err := manifest.ParsePolicy("p", policy(without(name, "queue: q", "max: 1")...)); err == nil {
-				t.Errorf("%s is not required", name)
-			}
-			continue
-		}
-		value := strings.Trim(cells[2], "`")
-		if line[2] != value {
-			t.Errorf("overlays/default/scaling.yaml shows %s: %s, README.md says that %s is the default", name, line[2], value)
-		}
-		p, err := manifest.ParsePolicy("p", policy("queue: q", "max: 1", name+": "+value))
-		if err != nil {
-			t.Errorf("the default of %s is refused: %v", name, err)
-		}
-		if diff := cmp.Diff(bare, p); diff != "" {
-			t.Errorf("%s is not the default of %s:\n%s", value, name, diff)
+		line := regexp.MustCompile(`(?m)^  (# )?` + f.Name + `: (\S+) +# (.*)$`).FindStringSubmatch(template)
+		switch {
+		case line == nil:
+			t.Errorf("overlays/default/scaling.yaml does not show %s", f.Name)
+		case f.Default != "" && line[2] != f.Default:
+			t.Errorf("overlays/default/scaling.yaml shows %s: %s, and %s is the default", f.Name, line[2], f.Default)
+		case line[3] != f.Comment:
+			t.Errorf("overlays/default/scaling.yaml says of %s: %s\nand the table: %s", f.Name, line[3], f.Comment)
 		}
 	}
-	slices.Sort(want)
-	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("README.md describes other fields than a policy has (-policy +README):\n%s", diff)
-	}
-}
-
-// without returns the fields that have another name.
-func without(name string, fields ...string) []string {
-	return slices.DeleteFunc(fields, func(f string) bool { return strings.HasPrefix(f, name+":") })
+	holdBlock(t, "<!-- begin: policy -->", "<!-- end: policy -->", table.String())
 }
 
 // TestExamples: the README's YAML is what it says. The policy is read as one;

@@ -19,7 +19,7 @@ commits what is to be done. It ends on SIGINT and SIGTERM.`,
 		Example: `  export BUILDKITE_API_TOKEN=...
   muster run --repo git@example.com:acme/fleet.git --ssh-key-file key \
     --ssh-known-hosts-file known_hosts --buildkite-org acme`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if interval < time.Second {
 				return usage(errors.New("--interval is below one second"))

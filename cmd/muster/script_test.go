@@ -10,12 +10,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"sigs.k8s.io/yaml"
 
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/simulation"
@@ -94,7 +96,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"build": cmdBuild, "connect": cmdConnect, "advance": cmdAdvance, "sync": cmdSync,
 			"fail": cmdFail, "rival": cmdRival, "password": cmdPassword, "requests": cmdRequests,
-			"publish": cmdPublish, "pausequeue": cmdPauseQueue, "fill": cmdFill, "status": cmdStatus,
+			"publish": cmdPublish, "pausequeue": cmdPauseQueue, "fill": cmdFill, "status": cmdStatus, "documented": cmdDocumented,
 		},
 	})
 }
@@ -242,6 +244,36 @@ func cmdStatus(ts *testscript.TestScript, _ bool, args []string) {
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("exit code %d, want %s", code, args[0])
 	}
+}
+
+// cmdDocumented runs a step of docs/ci.md as its service would, and expects an
+// exit code: documented CODE NUMBER, where steps count from 1.
+func cmdDocumented(ts *testscript.TestScript, _ bool, args []string) {
+	text, err := os.ReadFile(filepath.Join(top, "docs", "ci.md"))
+	ts.Check(err)
+	number, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	var steps []string
+	for _, m := range regexp.MustCompile("(?s)\n```yaml\n(.*?)\n```\n").FindAllStringSubmatch(string(text), -1) {
+		type step struct{ Run, Command string }
+		var file struct {
+			Steps []step
+			Jobs  map[string]struct{ Steps []step }
+		}
+		ts.Check(yaml.Unmarshal([]byte(m[1]), &file))
+		for _, s := range append(file.Steps, file.Jobs["check"].Steps...) {
+			switch {
+			case s.Run != "":
+				steps = append(steps, s.Run)
+			case s.Command != "":
+				steps = append(steps, strings.ReplaceAll(s.Command, "$$", "$"))
+			}
+		}
+	}
+	if number > len(steps) {
+		ts.Fatalf("docs/ci.md has %d steps", len(steps))
+	}
+	cmdStatus(ts, false, []string{args[0], "sh", "-e", "-c", steps[number-1]})
 }
 
 func asExit(err error, target *interface{ ExitCode() int }) bool { return errors.As(err, target) }

@@ -79,6 +79,8 @@ func (s *settings) token() (func() (string, error), error) {
 	switch {
 	case s.tokenFile != "" && fixed != "":
 		return nil, usage(fmt.Errorf("the Buildkite token is given by %s and --buildkite-token-file: keep one", variableToken))
+	case s.tokenFile == "" && fixed == "" && s.program.variable(variableAgentToken) != "":
+		return nil, usage(fmt.Errorf("no Buildkite API token: %s is the agents' token, not the API's; set %s or give --buildkite-token-file", variableAgentToken, variableToken))
 	case s.tokenFile == "" && fixed == "":
 		return nil, usage(fmt.Errorf("no Buildkite token: set %s or give --buildkite-token-file", variableToken))
 	case s.tokenFile == "":
@@ -129,7 +131,7 @@ func invalidOverlays(suspended []generator.Suspended) error {
 	var lines []string
 	for _, s := range suspended {
 		if s.Why.Code == plan.Invalid {
-			lines = append(lines, s.Why.Finding)
+			lines = append(lines, strings.Split(s.Why.Finding, "\n")...)
 		}
 	}
 	if len(lines) == 0 {

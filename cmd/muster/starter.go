@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"muster/base"
-	"muster/generator/plan"
+	"muster/generator/manifest"
 	"muster/gitops/branch"
 )
 
@@ -16,22 +16,21 @@ type directory struct {
 	files map[string][]byte
 }
 
-// starterFleet returns what a new fleet repository is made of whose one overlay
-// serves the queue.
-func starterFleet(queue string) ([]directory, error) {
-	name := plan.Slug(queue)
-	overlay, err := overlayFiles(name, queue)
+// starterFleet returns what a new fleet repository with one overlay is made of.
+func starterFleet(o newOverlay) ([]directory, error) {
+	overlay, err := overlayFiles(o)
 	if err != nil {
 		return nil, err
 	}
 	agent, err := embedded(base.Files, ".")
-	return []directory{{"base", agent}, {path.Join("overlays", name), overlay}}, err
+	schema := map[string][]byte{"scaling.json": manifest.PolicySchema()}
+	return []directory{{"base", agent}, {"schema", schema}, {path.Join("overlays", o.name), overlay}}, err
 }
 
 // starterChanges are those that begin a fleet repository with an overlay for the
 // queue "default", its policy edited.
 func starterChanges(edit func(policy []byte) []byte) ([]branch.Change, error) {
-	parts, err := starterFleet("default")
+	parts, err := starterFleet(newOverlay{name: "default", queue: defaultQueue})
 	var changes []branch.Change
 	for _, part := range parts {
 		for name, content := range part.files {

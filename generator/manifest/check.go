@@ -31,10 +31,51 @@ func Check(tree fs.FS, dir string) []Finding {
 		findings = append(findings, o.findings...)
 		if o.template != nil {
 			findings = append(findings, checkJob(o)...)
+			findings = append(findings, patchesOfNothing(tree, o)...)
 			findings = append(findings, checkOverlay(tree, o)...)
 		}
 		if _, changes := o.Repair(); len(changes) > 0 {
 			findings = append(findings, Finding{File: o.file(listFile), Problem: "does not list exactly the dispatches beside it", Remedy: "muster restores it with its next commit; until then the syncer may apply nothing of " + o.Path})
+		}
+	}
+	return append(findings, sharedObjects(tree, overlays)...)
+}
+
+// sharedObjects finds objects that two overlays write, each from a file of its
+// own, as after cp -r: where both are synced to one cluster, each syncer would
+// take the object from the other, and pruning one overlay would delete it. A file
+// that both list is shared on purpose, as by overlays of several clusters.
+func sharedObjects(tree fs.FS, overlays []Overlay) []Finding {
+	type writer struct{ overlay, file string }
+	first := map[string]writer{}
+	var findings []Finding
+	for i := range overlays {
+		o := &overlays[i]
+		built := o.loader.used["empty "+o.Path]
+		if built == nil {
+			continue
+		}
+		v := &view{tree: tree, hide: path.Join(o.Path, dispatchDir), notes: built.notes}
+		for _, x := range o.objects {
+			object, wrong := parseOne("", x.yaml)
+			if wrong != nil {
+				continue
+			}
+			group, _, _ := strings.Cut(x.apiVersion, "/")
+			namespace := scalar(object, "metadata", "namespace")
+			key := strings.Join([]string{group, x.kind, namespace, x.name}, "\n")
+			mine := writer{o.Path, v.definedIn(x, path.Join(o.Path, listFile))}
+			other, taken := first[key]
+			switch {
+			case !taken:
+				first[key] = mine
+			case other.file != mine.file:
+				findings = append(findings, Finding{
+					File: mine.file, Field: "metadata.name",
+					Problem: fmt.Sprintf("the %s %s is also in %s: two overlays write one object", x.kind, strings.TrimPrefix(namespace+"/"+x.name, "/"), other.file),
+					Remedy:  "give each overlay its own, as muster init --overlay does, or keep it in one directory that both list",
+				})
+			}
 		}
 	}
 	return findings

@@ -163,3 +163,29 @@ func TestHugeTemplate(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckSaysWhere: what does not build is named by file and line, whatever way
+// kustomize came there.
+func TestCheckSaysWhere(t *testing.T) {
+	const job, template = "base/job.yaml", "overlays/default/template/kustomization.yaml"
+	for _, c := range []struct{ file, old, new, want string }{
+		{job, "kind: Job", " kind: Job", "base/job.yaml:2: is not valid YAML: mapping values are not allowed in this context"},
+		{job, "kind: Job\n", "", "base/job.yaml:1: kind: is missing; every object has apiVersion, kind and metadata.name"},
+		{job, "  name: agent\n", "", "base/job.yaml:1: metadata.name: is missing; every object has apiVersion, kind and metadata.name"},
+		{"base/kustomization.yaml", "resources:", "resources: [", "base/kustomization.yaml:3: is not valid YAML: did not find expected ',' or ']'"},
+		{template, "resources:", "patches: [{patch: '{apiVersion: batch/v1, kind: Job, metadata: {name: agnet}}'}]\nresources:", template + ":3: patches: there is no Job agnet to patch; the Job is called agent"},
+		{template, "resources:", "patches:\n- target: {kind: Job, name: agnet}\n  patch: '- {op: add, path: /a, value: b}'\nresources:", template + ":4: patches: the target Job agnet matches nothing, so that kustomize leaves the patch out; the Job is called agent"},
+		{template, "resources:", "patches:\n- target: {kind: Deployment}\n  patch: '- {op: add, path: /a, value: b}'\nresources:", template + ":4: patches: the target Deployment matches nothing, so that kustomize leaves the patch out; the Job is called agent"},
+		{template, "resources:", "namePrefix: x-\npatches:\n- target: {kind: Job, name: agent}\n  patch: '- {op: add, path: /metadata/labels/a, value: b}'\nresources:", ""},
+		{template, "resources:", "patches:\n- target: {kind: Jo.}\n  patch: '- {op: replace, path: /spec/nothing/here, value: b}'\nresources:", template + ":5: does not build: replace operation does not apply: doc is missing path: /spec/nothing/here: missing value"},
+	} {
+		tree := sound(t).edit(t, c.file, c.old, c.new)
+		var got []string
+		for _, f := range Check(tree.tree(), "overlays") {
+			got = append(got, f.Error())
+		}
+		if strings.Join(got, "\n") != c.want {
+			t.Errorf("%s: %q → %q: got\n  %s\nwant\n  %s", c.file, c.old, c.new, strings.Join(got, "\n  "), c.want)
+		}
+	}
+}

@@ -26,36 +26,65 @@ type Finding struct {
 
 // Error puts the finding on one line.
 func (f Finding) Error() string {
-	var b strings.Builder
-	b.WriteString(f.File)
+	where := f.File
 	if f.Line > 0 {
-		fmt.Fprintf(&b, ":%d", f.Line)
+		where += fmt.Sprintf(":%d", f.Line)
 	}
-	if f.Field != "" {
-		b.WriteString(": " + f.Field)
-	}
-	b.WriteString(": " + f.Problem)
-	if f.Remedy != "" {
-		b.WriteString("; " + f.Remedy)
-	}
-	return strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) {
-			return ' ' // a name in the tree or a key in a file may hold any
-		}
-		return c
-	}, b.String())
+	return printing(where) + ": " + f.Text()
 }
 
-// first is the error of an overlay with these findings: the first of them, and
-// how many more there are. No finding is no error.
-func first(findings []Finding) error {
+// Text is the finding on one line, without its place.
+func (f Finding) Text() string {
+	text := f.Problem
+	if f.Field != "" {
+		text = f.Field + ": " + text
+	}
+	if f.Remedy != "" {
+		text += "; " + f.Remedy
+	}
+	return printing(text)
+}
+
+// printing puts a space for every control character: a name in the tree or a key
+// in a file may hold any.
+func printing(text string) string {
+	return strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return ' '
+		}
+		return c
+	}, text)
+}
+
+// findingsError is several findings, a line each.
+type findingsError []Finding
+
+func (e findingsError) Error() string {
+	var lines []string
+	for _, f := range e {
+		lines = append(lines, f.Error())
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (e findingsError) Unwrap() []error {
+	var all []error
+	for _, f := range e {
+		all = append(all, f)
+	}
+	return all
+}
+
+// joined is the error of an overlay with these findings, a line each. No finding
+// is no error, and one is itself.
+func joined(findings []Finding) error {
 	switch len(findings) {
 	case 0:
 		return nil
 	case 1:
 		return findings[0]
 	}
-	return fmt.Errorf("%w (and %d more)", findings[0], len(findings)-1)
+	return findingsError(findings)
 }
 
 // oneLine folds another library's error, which may run over many lines, and

@@ -54,7 +54,7 @@ func (l *Loader) build(v *view, dir string) ([]object, *Finding, error) {
 	case v.refused != nil:
 		m.objects, m.finding = nil, v.refused
 	case err != nil:
-		m.finding = &Finding{File: dir, Problem: "does not build: " + oneLine(err)}
+		m.finding = v.explain(dir, err)
 	}
 	l.used[v.name+dir] = m
 	return m.objects, m.finding, nil
@@ -67,7 +67,7 @@ func kustomize(v filesys.FileSystem, dir string) (objects []object, err error) {
 		// kustomize panics on some nonsense; that must not end what serves the
 		// other overlays.
 		if said := recover(); said != nil {
-			objects, err = nil, fmt.Errorf("kustomize cannot make sense of it: %v", said)
+			objects, err = nil, fmt.Errorf("kustomize panicked: %v", said)
 		}
 	}()
 	// The default options: nothing above the directory of a kustomization.yaml

@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -88,6 +87,7 @@ func (l *Loader) Load(tree fs.FS) ([]Overlay, error) {
 		l.load(tree, &overlays[i])
 	}
 	apart(overlays)
+	renamed(overlays)
 	for i := range overlays {
 		o := &overlays[i]
 		if err := o.Err(); err != nil {
@@ -105,7 +105,16 @@ func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry) []Overlay {
 	var overlays []Overlay
 	isOverlay := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == policyFile })
 	if isOverlay {
-		overlays = append(overlays, Overlay{Overlay: plan.Overlay{Name: l.nameOf(dir), Fleet: l.fleet}, Path: dir, loader: l})
+		o := Overlay{Overlay: plan.Overlay{Name: l.nameOf(dir), Fleet: l.fleet}, Path: dir, loader: l}
+		if o.Name == "." {
+			o.reject(atTop(dir, entries))
+		}
+		overlays = append(overlays, o)
+	} else if name := misnamed(entries); name != "" && dir != l.dir && dir != "." {
+		// It is no overlay yet, and somebody believes that it is one.
+		o := Overlay{Overlay: plan.Overlay{Name: l.nameOf(dir)}, Path: dir, loader: l, misnamed: true}
+		o.reject(Finding{File: path.Join(dir, name), Problem: "is not read: a policy is called " + policyFile, Remedy: "rename it to " + policyFile})
+		overlays = append(overlays, o)
 	}
 	for _, e := range entries {
 		if !e.IsDir() || isOverlay && (e.Name() == templateDir || e.Name() == dispatchDir) {
@@ -123,7 +132,11 @@ func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry) []Overlay {
 			overlays = append(overlays, o)
 			continue
 		}
-		overlays = append(overlays, l.find(tree, below, inside)...)
+		found := l.find(tree, below, inside)
+		if isOverlay {
+			found = slices.DeleteFunc(found, func(o Overlay) bool { return o.misnamed })
+		}
+		overlays = append(overlays, found...)
 	}
 	return overlays
 }
@@ -132,50 +145,11 @@ func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry) []Overlay {
 // further would let a few crafted objects stand for millions of directories.
 const deepest = 4
 
-// pathRule is what the path of an overlay may look like: what every forge, shell
-// and terminal takes as it is.
-var pathRule = regexp.MustCompile(`^[\pL\pN_@+~=,. -]+(/[\pL\pN_@+~=,. -]+)*$`)
-
 func (l *Loader) nameOf(dir string) string {
 	if dir == l.dir || dir == "." {
 		return "."
 	}
 	return strings.TrimPrefix(dir, l.dir+"/")
-}
-
-// apart rejects overlays that lie in one another or share a slug.
-func apart(overlays []Overlay) {
-	slugs := map[string]int{}
-	paths := map[string]int{}
-	for i := range overlays {
-		o := &overlays[i]
-		if !pathRule.MatchString(o.Path) {
-			o.reject(Finding{File: o.Path, Problem: "has a name that muster does not commit to", Remedy: "use letters, digits and -_. in the names of directories"})
-		}
-		if o.Name == "." {
-			o.reject(Finding{File: path.Join(o.Path, policyFile), Problem: "lies in the directory of all overlays", Remedy: "move the overlay to a directory of its own below it"})
-			continue
-		}
-		if first, taken := slugs[o.Slug()]; taken {
-			for _, pair := range [][2]*Overlay{{o, &overlays[first]}, {&overlays[first], o}} {
-				pair[0].reject(Finding{File: pair[0].Path, Problem: fmt.Sprintf("shares the short name %s with %s", o.Slug(), pair[1].Path), Remedy: "rename one of them"})
-			}
-		} else {
-			slugs[o.Slug()] = i
-		}
-		paths[o.Path] = i
-	}
-	for i := range overlays {
-		o := &overlays[i]
-		for above := path.Dir(o.Path); above != "." && above != "/"; above = path.Dir(above) {
-			outer, ok := paths[above]
-			if !ok {
-				continue
-			}
-			o.reject(Finding{File: o.Path, Problem: "lies inside the overlay " + above, Remedy: "move it beside it"})
-			overlays[outer].reject(Finding{File: above, Problem: "has the overlay " + o.Path + " inside it", Remedy: "move that beside it"})
-		}
-	}
 }
 
 // load reads one overlay. An overlay without a valid policy is not built.
@@ -298,8 +272,8 @@ func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d plan.Dispatch
 	if wrong != nil {
 		return d, false, wrong
 	}
-	if of := overlayOf(data); of != o.Slug() {
-		return d, false, &Finding{File: file, Field: "metadata.labels[" + LabelOverlay + "]", Problem: "is " + quote(of) + ": the dispatch is another overlay's", Remedy: "if --overlays is right and no directory was renamed, it is a copy: delete it, for it is the same Job twice"}
+	if of := overlayOf(data); of != o.Slug() && (of != orderedAs(d) || !l.ours(d)) {
+		return d, false, another(file, of) // else renamed looks at it
 	}
 	if o.template == nil {
 		return d, false, nil // suspended; the proof waits until it is not

@@ -23,6 +23,8 @@ type Overlay struct {
 	Path     string
 	loader   *Loader
 	findings []Finding
+	// misnamed: the directory has no policy, but a file that may be meant as one.
+	misnamed bool
 	// template is the Job that the template builds to.
 	template *template
 	// objects are what the overlay builds to without dispatches, stamped what
@@ -42,7 +44,7 @@ type Overlay struct {
 // Err is why the overlay is suspended: a policy or a dispatch that cannot be
 // read, a template or an overlay that does not build. Nothing of such an
 // overlay can be changed. Nil when its files are valid.
-func (o *Overlay) Err() error { return first(o.findings) }
+func (o *Overlay) Err() error { return joined(o.findings) }
 
 func (o *Overlay) reject(findings ...Finding) { o.findings = append(o.findings, findings...) }
 

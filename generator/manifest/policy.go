@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"muster/generator/plan"
 
@@ -24,12 +25,11 @@ const (
 )
 
 // ParsePolicy reads a scaling policy; file is its name for errors, which are
-// a [Finding] and count how many more there are. Fields that are not said have
-// their defaults.
+// findings ([Finding]), a line each. Fields that are not said have their defaults.
 func ParsePolicy(file string, data []byte) (plan.Policy, error) {
 	p, findings := parsePolicy(file, data)
 	if len(findings) > 0 {
-		return plan.Policy{}, first(findings)
+		return plan.Policy{}, joined(findings)
 	}
 	return p, nil
 }
@@ -42,48 +42,17 @@ type policyReader struct {
 	findings []Finding
 }
 
-// specField is one field of spec: read gets the value, and says what is wrong
-// through the reader.
-type specField struct {
-	name string
-	read func(r *policyReader, n *yaml.Node)
-}
-
 // formerWarmIdleTimeout is what 0.2.0 called warmIdleTimeout. Policies that say
 // it stay valid.
 const formerWarmIdleTimeout = "upkeepIdleTimeout"
 
-// specFields lists the fields of spec in the order that documentation uses.
-func specFields() []specField {
-	count := func(name string, least int, into func(p *plan.Policy) *int) specField {
-		return specField{name, func(r *policyReader, n *yaml.Node) { *into(&r.policy) = r.count(n, name, least) }}
-	}
-	span := func(name string, least, most time.Duration, into func(p *plan.Policy) *time.Duration) specField {
-		return specField{name, func(r *policyReader, n *yaml.Node) { *into(&r.policy) = r.span(n, name, least, most) }}
-	}
-	return []specField{
-		{"queue", (*policyReader).queue},
-		{"cluster", (*policyReader).cluster},
-		{"tags", (*policyReader).tags},
-		count("min", 0, func(p *plan.Policy) *int { return &p.Min }),
-		count("max", 0, func(p *plan.Policy) *int { return &p.Max }),
-		count("buffer", 0, func(p *plan.Policy) *int { return &p.Buffer }),
-		{"lookahead", (*policyReader).lookahead},
-		count("maxDispatch", 1, func(p *plan.Policy) *int { return &p.MaxDispatch }),
-		span("lease", time.Minute, 24*time.Hour, func(p *plan.Policy) *time.Duration { return &p.Lease }),
-		span("idleTimeout", 10*time.Second, 24*time.Hour, func(p *plan.Policy) *time.Duration { return &p.IdleTimeout }),
-		span("warmIdleTimeout", time.Minute, 7*24*time.Hour, func(p *plan.Policy) *time.Duration { return &p.WarmIdleTimeout }),
-		count("priority", 0, func(p *plan.Policy) *int { return &p.Priority }),
-		count("maxPerHour", 0, func(p *plan.Policy) *int { return &p.MaxPerHour }),
-		{"paused", (*policyReader).paused},
-		{"schedules", (*policyReader).schedules},
-	}
-}
-
 func parsePolicy(file string, data []byte) (plan.Policy, []Finding) {
-	r := &policyReader{file: file, policy: plan.Policy{
-		MaxDispatch: 100, Lease: 15 * time.Minute, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
-	}}
+	r := &policyReader{file: file}
+	for _, f := range specFields() {
+		if f.preset != nil {
+			f.preset(&r.policy)
+		}
+	}
 	if len(data) > largestPolicy {
 		return plan.Policy{}, []Finding{{File: file, Problem: fmt.Sprintf("is %d bytes and was not read", len(data)), Remedy: fmt.Sprintf("a policy has at most %d", largestPolicy)}}
 	}
@@ -116,7 +85,7 @@ func (r *policyReader) top(top *yaml.Node) {
 		case "apiVersion", "kind", "spec":
 		case "metadata": // nothing reads it; people and tools like to have it
 		default:
-			r.bad(key, key.Value, "is not a field of a policy", "the fields are apiVersion, kind and spec")
+			r.bad(key, key.Value, "is not a field of a policy", didYouMean(key.Value, []string{"apiVersion", "kind", "spec"}, "the fields are apiVersion, kind and spec"))
 		}
 	}
 	for _, want := range [][2]string{{"apiVersion", policyVersion}, {"kind", policyKind}} {
@@ -138,14 +107,14 @@ func (r *policyReader) spec(spec *yaml.Node) {
 		if name == formerWarmIdleTimeout {
 			name = "warmIdleTimeout"
 		}
-		at := slices.IndexFunc(fields, func(f specField) bool { return f.name == name })
+		at := slices.IndexFunc(fields, func(f specField) bool { return f.Name == name })
 		switch {
 		case at < 0:
 			var names []string
 			for _, f := range fields {
-				names = append(names, f.name)
+				names = append(names, f.Name)
 			}
-			r.bad(key, "spec."+key.Value, "is not a field of a policy", "the fields of spec are "+strings.Join(names, ", "))
+			r.bad(key, "spec."+key.Value, "is not a field of a policy", didYouMean(key.Value, names, "the fields of spec are "+strings.Join(names, ", ")))
 		case value.Tag == "!!null":
 			remedy := "write one, or remove the line"
 			if key.Value == "queue" || key.Value == "max" {
@@ -237,7 +206,17 @@ func brief(d time.Duration) string {
 func (r *policyReader) lookahead(n *yaml.Node) {
 	v, err := strconv.ParseFloat(n.Value, 64)
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" && n.Tag != "!!float" || err != nil || math.IsNaN(v) || v < 0 || v > 1 {
-		r.bad(n, "spec.lookahead", shown(n)+" is not a share from 0 to 1", "write 0 to start agents for runnable jobs only, 1 for every waiting job too")
+		remedy := "write 0 to start agents for runnable jobs only, 1 for every waiting job too"
+		said, isPercent := strings.CutSuffix(n.Value, "%")
+		share, err := strconv.ParseFloat(said, 64)
+		switch {
+		case n.Kind != yaml.ScalarNode || err != nil || share < 0 || share > 100:
+		case isPercent || share >= 2:
+			remedy = "write " + strconv.FormatFloat(share/100, 'f', -1, 64)
+		case share <= 1:
+			remedy = "write " + n.Value + ", without quotes"
+		}
+		r.bad(n, "spec.lookahead", shown(n)+" is not a share from 0 to 1", remedy)
 		return
 	}
 	r.policy.Lookahead = math.Abs(v) // -0 is 0
@@ -269,7 +248,7 @@ func (r *policyReader) queue(n *yaml.Node) {
 }
 
 func (r *policyReader) cluster(n *yaml.Node) {
-	bad := n.Kind != yaml.ScalarNode || n.Tag != "!!str" || len(n.Value) > 255 || strings.TrimSpace(n.Value) != n.Value ||
+	bad := n.Kind != yaml.ScalarNode || n.Tag != "!!str" || utf8.RuneCountInString(n.Value) > longestCluster || strings.TrimSpace(n.Value) != n.Value ||
 		strings.ContainsFunc(n.Value, func(c rune) bool { return !unicode.IsPrint(c) })
 	if bad {
 		r.bad(n, "spec.cluster", shown(n)+" is not the name or id of a Buildkite cluster", "write it as a string, in quotes if need be")
@@ -283,7 +262,7 @@ var reservedTags = []string{plan.TagQueue, plan.TagDispatch, plan.TagIndex, plan
 
 // tagText has no comma, which parts tags, and nothing that does not print.
 func tagText(s string) bool {
-	return s != "" && len(s) <= 255 && !strings.ContainsFunc(s, func(c rune) bool {
+	return s != "" && utf8.RuneCountInString(s) <= longestTag && !strings.ContainsFunc(s, func(c rune) bool {
 		return c == ',' || c == unicode.ReplacementChar || unicode.IsSpace(c) || !unicode.IsPrint(c)
 	})
 }
@@ -298,7 +277,7 @@ func (r *policyReader) tags(n *yaml.Node) {
 		at := "spec.tags." + strings.Trim(quote(key.Value), `"`)
 		switch {
 		case slices.ContainsFunc(reservedTags, func(s string) bool { return strings.EqualFold(s, key.Value) }):
-			r.bad(key, at, "is filled in by muster", "take it away; tags of your own go here")
+			r.bad(key, at, "is filled in by muster", "remove it; tags of your own go here")
 		case !tagText(key.Value) || strings.Contains(key.Value, "="):
 			r.bad(key, at, "is not the key of an agent tag", "a key has no comma, no = and no white space")
 		case value.Kind != yaml.ScalarNode || value.Tag != "!!str":

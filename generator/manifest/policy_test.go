@@ -64,9 +64,9 @@ func TestPolicySpec(t *testing.T) {
 	const keys = "a key has 1 to 100 letters (a to z, A to Z), digits, hyphens and underscores"
 	const fields = "the fields of spec are queue, cluster, tags, min, max, buffer, lookahead, maxDispatch, lease, idleTimeout, warmIdleTimeout, priority, maxPerHour, paused, schedules"
 	for _, c := range []struct{ lines, want string }{
-		{`maxx: 5`, `:4: spec.maxx: is not a field of a policy; ` + fields},
+		{`maxx: 5`, `:4: spec.maxx: is not a field of a policy; did you mean max?`}, {`nonsense: 5`, `:4: spec.nonsense: is not a field of a policy; ` + fields},
 		{`"a\nb": 5`, `:4: spec.a b: is not a field of a policy; ` + fields},
-		{`Min: 5`, `:4: spec.Min: is not a field of a policy; ` + fields},
+		{`Min: 5`, `:4: spec.Min: is not a field of a policy; did you mean min?`},
 		{"min: 1\nmin: 2", `:5: says "min" twice; keep one`},
 		{`queue: ../../etc`, `:4: spec.queue: "../../etc" is not the key of a Buildkite queue; ` + keys},
 		{`queue: Prod Größe`, `:4: spec.queue: "Prod Größe" is not the key of a Buildkite queue; ` + keys},
@@ -104,10 +104,10 @@ func TestPolicySpec(t *testing.T) {
 		{`paused: yes`, `:4: spec.paused: "yes" is neither true nor false`},
 		{`tags: [os=linux]`, `:4: spec.tags: a list is not a mapping; write tags as in {os: linux, size: large}`},
 		{"tags:\n    os: linux\n    gpu: 1", `:6: spec.tags.gpu: 1 is not a string; write it in quotes`},
-		{`tags: {queue: other}`, `:4: spec.tags.queue: is filled in by muster; take it away; tags of your own go here`},
-		{`tags: {Dispatch: x}`, `:4: spec.tags.Dispatch: is filled in by muster; take it away; tags of your own go here`},
-		{`tags: {index: "1"}`, `:4: spec.tags.index: is filled in by muster; take it away; tags of your own go here`},
-		{`tags: {overlay: x}`, `:4: spec.tags.overlay: is filled in by muster; take it away; tags of your own go here`},
+		{`tags: {queue: other}`, `:4: spec.tags.queue: is filled in by muster; remove it; tags of your own go here`},
+		{`tags: {Dispatch: x}`, `:4: spec.tags.Dispatch: is filled in by muster; remove it; tags of your own go here`},
+		{`tags: {index: "1"}`, `:4: spec.tags.index: is filled in by muster; remove it; tags of your own go here`},
+		{`tags: {overlay: x}`, `:4: spec.tags.overlay: is filled in by muster; remove it; tags of your own go here`},
 		{`tags: {"a=b": c}`, `:4: spec.tags.a=b: is not the key of an agent tag; a key has no comma, no = and no white space`},
 		{`tags: {"a b": c}`, `:4: spec.tags.a b: is not the key of an agent tag; a key has no comma, no = and no white space`},
 		{`tags: {a: "b,queue=x"}`, `:4: spec.tags.a: "b,queue=x" is not the value of an agent tag; a value has no comma and no white space, and is not empty`},
@@ -117,6 +117,9 @@ func TestPolicySpec(t *testing.T) {
 		{"tags: &x {a: b}", `:4: uses a YAML anchor or alias; write the value out`},
 		{"tags: {<<: {a: b}}", `:4: has a key that is no plain word`},
 		{"max: 1\n  min: [", `:5: is not valid YAML: did not find expected ',' or ']'`},
+		{"lookahead: 50%", `:4: spec.lookahead: "50%" is not a share from 0 to 1; write 0.5`},
+		{"lookahead: 50", `:4: spec.lookahead: 50 is not a share from 0 to 1; write 0.5`},
+		{"lookahead: '0.5'", `:4: spec.lookahead: "0.5" is not a share from 0 to 1; write 0.5, without quotes`},
 		{"max: 1: 2", `:4: is not valid YAML: mapping values are not allowed in this context`},
 		{"max: %2", `:4: is not valid YAML: found character that cannot start any token`},
 	} {
@@ -141,21 +144,22 @@ func TestPolicySpec(t *testing.T) {
 func TestPolicyFile(t *testing.T) {
 	good := header + "spec: {queue: default, max: 50}\n"
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":              {"", `: is empty`},
-		"comments only":      {"# nothing\n", `: is empty`},
-		"a list":             {"- a\n", `:1: is not a YAML mapping; write fields as key: value`},
-		"two documents":      {good + "---\n" + good, `:4: has a second YAML document; keep one, without the line ---`},
-		"bytes":              {"a: \x00\n", `: is not valid YAML: control characters are not allowed`},
-		"no spec":            {header, `: spec: is missing; it has queue and max at least`},
-		"spec is a list":     {header + "spec: []\n", `:3: spec: is not a mapping; it has queue and max at least`},
-		"empty spec":         {header + "spec: {}\n", `:3: spec.queue: is missing; write the key of the Buildkite queue (and 1 more)`},
-		"other version":      {strings.Replace(good, "v1alpha1", "v2", 1), `:1: apiVersion: is "muster.dev/v2"; write apiVersion: muster.dev/v1alpha1`},
-		"other kind":         {strings.Replace(good, "ScalingPolicy", "Job", 1), `:2: kind: is "Job"; write kind: ScalingPolicy`},
-		"no kind":            {strings.Replace(good, "kind: ScalingPolicy\n", "", 1), `: kind: is missing; write kind: ScalingPolicy`},
-		"a field beside":     {good + "status: {}\n", `:4: status: is not a field of a policy; the fields are apiVersion, kind and spec`},
-		"two megabytes":      {good + strings.Repeat("#", 2<<20), `: is 2097236 bytes and was not read; a policy has at most 65536`},
-		"several are broken": {header + "spec: {queue: '', max: no, buffer: -1}\n", `:3: spec.queue: "" is not the key of a Buildkite queue; a key has 1 to 100 letters (a to z, A to Z), digits, hyphens and underscores (and 2 more)`},
-		"nested":             {strings.Repeat("{a: ", 200) + strings.Repeat("}", 200), `:1: is nested too deeply`},
+		"empty":          {"", `: is empty`},
+		"comments only":  {"# nothing\n", `: is empty`},
+		"a list":         {"- a\n", `:1: is not a YAML mapping; write fields as key: value`},
+		"two documents":  {good + "---\n" + good, `:4: has a second YAML document; keep one, without the line ---`},
+		"bytes":          {"a: \x00\n", `: is not valid YAML: control characters are not allowed`},
+		"no spec":        {header, `: spec: is missing; it has queue and max at least`},
+		"spec is a list": {header + "spec: []\n", `:3: spec: is not a mapping; it has queue and max at least`},
+		"empty spec":     {header + "spec: {}\n", ":3: spec.queue: is missing; write the key of the Buildkite queue\nscaling.yaml:3: spec.max: is missing; write the number of agents never passed"},
+		"other version":  {strings.Replace(good, "v1alpha1", "v2", 1), `:1: apiVersion: is "muster.dev/v2"; write apiVersion: muster.dev/v1alpha1`},
+		"other kind":     {strings.Replace(good, "ScalingPolicy", "Job", 1), `:2: kind: is "Job"; write kind: ScalingPolicy`},
+		"no kind":        {strings.Replace(good, "kind: ScalingPolicy\n", "", 1), `: kind: is missing; write kind: ScalingPolicy`},
+		"a field beside": {good + "status: {}\n", `:4: status: is not a field of a policy; the fields are apiVersion, kind and spec`},
+		"two megabytes":  {good + strings.Repeat("#", 2<<20), `: is 2097236 bytes and was not read; a policy has at most 65536`},
+		"several are broken": {header + "spec: {queue: '', max: no, buffer: -1}\n", `:3: spec.queue: "" is not the key of a Buildkite queue; a key has 1 to 100 letters (a to z, A to Z), digits, hyphens and underscores` +
+			"\nscaling.yaml:3: spec.max: \"no\" is not a whole number; write one from 0 to 100000\nscaling.yaml:3: spec.buffer: -1 is too small; write one from 0 to 100000"},
+		"nested": {strings.Repeat("{a: ", 200) + strings.Repeat("}", 200), `:1: is nested too deeply`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParsePolicy("scaling.yaml", []byte(c.text))
@@ -173,8 +177,8 @@ func FuzzPolicy(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := ParsePolicy("scaling.yaml", data)
 		if err != nil {
-			if strings.ContainsAny(err.Error(), "\n\x00\x1b") {
-				t.Errorf("not one plain line: %q", err)
+			if strings.ContainsAny(err.Error(), "\r\x00\x1b") || strings.Contains(err.Error(), "\n\n") {
+				t.Errorf("not plain lines: %q", err)
 			}
 			return
 		}

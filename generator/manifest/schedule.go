@@ -2,12 +2,14 @@ package manifest
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	_ "time/tzdata" // time zones must not depend on what the image holds
 	"unicode"
+	"unicode/utf8"
 
 	"muster/generator/plan"
 
@@ -41,7 +43,7 @@ func (r *policyReader) schedule(item *yaml.Node, at string) {
 	before := len(r.findings)
 	for i := 0; i+1 < len(item.Content); i += 2 {
 		if key := item.Content[i]; !slices.Contains(scheduleFields, key.Value) {
-			r.bad(key, "spec."+at+"."+key.Value, "is not a field of a schedule", "its fields are "+strings.Join(scheduleFields, ", "))
+			r.bad(key, "spec."+at+"."+key.Value, "is not a field of a schedule", didYouMean(key.Value, scheduleFields, "its fields are "+strings.Join(scheduleFields, ", ")))
 		}
 	}
 	s := plan.Schedule{
@@ -96,7 +98,7 @@ func (r *policyReader) scheduleName(item *yaml.Node, at string) string {
 	switch {
 	case n == nil:
 		r.bad(item, "spec."+at+".name", "is missing", "commits call the schedule by it")
-	case n.Kind != yaml.ScalarNode || n.Tag != "!!str" || strings.TrimSpace(n.Value) == "" || len(n.Value) > 60 ||
+	case n.Kind != yaml.ScalarNode || n.Tag != "!!str" || strings.TrimSpace(n.Value) == "" || utf8.RuneCountInString(n.Value) > longestLabel ||
 		strings.ContainsFunc(n.Value, func(c rune) bool { return !unicode.IsPrint(c) }):
 		r.bad(n, "spec."+at+".name", shown(n)+" is not a name", "write a few words on one line")
 	case slices.ContainsFunc(r.policy.Schedules, func(s plan.Schedule) bool { return s.Name == n.Value }):
@@ -123,13 +125,27 @@ func (r *policyReader) days(item *yaml.Node, at string) (days [7]bool) {
 			return strings.EqualFold(d.Value, name) || strings.EqualFold(d.Value, time.Weekday(slices.Index(dayNames, name)).String())
 		})
 		if d.Kind != yaml.ScalarNode || i < 0 {
-			r.bad(d, "spec."+at+".days", shown(d)+" is not a day of the week", remedy)
+			r.bad(d, "spec."+at+".days", shown(d)+" is not a day of the week", nearestDay(d.Value, remedy))
 			continue
 		}
 		days[i] = true
 	}
 	return days
 }
+
+// nearestDay is the remedy for a day that is none, as "Mo" or "wednesd".
+func nearestDay(day, otherwise string) string {
+	for _, name := range dayNames {
+		full := strings.ToLower(time.Weekday(slices.Index(dayNames, name)).String())
+		if said := strings.ToLower(day); len(said) > 1 && (strings.HasPrefix(full, said) || distance(said, full) <= 2) {
+			return "write " + name
+		}
+	}
+	return otherwise
+}
+
+// timeRule is the form of a time of day.
+var timeRule = regexp.MustCompile(`^[0-9]{1,2}:[0-9]{2}$`)
 
 // minute reads a time of day as minutes since midnight.
 func (r *policyReader) minute(item *yaml.Node, at, name string) int {
@@ -138,11 +154,11 @@ func (r *policyReader) minute(item *yaml.Node, at, name string) int {
 		r.bad(item, "spec."+at+"."+name, "is missing", "write a time of day as in 08:00")
 		return 0
 	}
-	hours, minutes, ok := strings.Cut(n.Value, ":")
+	hours, minutes, _ := strings.Cut(n.Value, ":")
 	h, err := strconv.Atoi(hours)
 	m, err2 := strconv.Atoi(minutes)
-	if n.Kind != yaml.ScalarNode || !ok || err != nil || err2 != nil || len(minutes) != 2 || len(hours) > 2 ||
-		h < 0 || m < 0 || m > 59 || h*60+m > 24*60 || name == "from" && h == 24 {
+	if n.Kind != yaml.ScalarNode || !timeRule.MatchString(n.Value) || err != nil || err2 != nil ||
+		m > 59 || h*60+m > 24*60 || name == "from" && h == 24 {
 		r.bad(n, "spec."+at+"."+name, shown(n)+" is not a time of day", "write one from 00:00 to 23:59, or to: 24:00")
 		return 0
 	}

@@ -53,6 +53,11 @@ func TestScheduleErrors(t *testing.T) {
 		{"from: 08:00", "from: 8", `:7: spec.schedules[0].from: 8 is not a time of day; write one from 00:00 to 23:59, or to: 24:00`},
 		{"from: 08:00, ", "", `:7: spec.schedules[0].from: is missing; write a time of day as in 08:00`},
 		{"[mon, Tuesday, WED]", "[mon, Freitag]", `:7: spec.schedules[0].days: "Freitag" is not a day of the week; write days as in [mon, tue, wed, thu, fri]`},
+		{"[mon, Tuesday, WED]", "[Mo]", `:7: spec.schedules[0].days: "Mo" is not a day of the week; write mon`},
+		{"[mon, Tuesday, WED]", "[wednsday]", `:7: spec.schedules[0].days: "wednsday" is not a day of the week; write wed`},
+		{"[mon, Tuesday, WED], from: 08:00, to: '18:30', timeZone: Europe/Berlin", "[mond], from: 08:00, to: '18:30', timeZone: Berlin",
+			`:7: spec.schedules[0].days: "mond" is not a day of the week; write mon` + "\n" +
+				`scaling.yaml:7: spec.schedules[0].timeZone: "Berlin" is not a known time zone; write a name of the IANA time zone database, as in Europe/Berlin or UTC`},
 		{"[mon, Tuesday, WED]", "mon", `:7: spec.schedules[0].days: "mon" is not a list of days; write days as in [mon, tue, wed, thu, fri]`},
 		{"[mon, Tuesday, WED]", "[]", `:7: spec.schedules[0].days: a list is not a list of days; write days as in [mon, tue, wed, thu, fri]`},
 		{"name: office, ", "", `:7: spec.schedules[0].name: is missing; commits call the schedule by it`},

@@ -1,9 +1,11 @@
 package manifest
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
 // view shows a git tree to kustomize: read only, rooted at "/", each file read
@@ -183,7 +186,12 @@ func (v *view) ReadFile(p string) ([]byte, error) {
 func (v *view) vet(name string, data []byte) {
 	var k types.Kustomization
 	if err := k.Unmarshal(data); err != nil {
-		v.refuse(Finding{File: name, Problem: "is not a kustomization: " + oneLine(err)})
+		f := Finding{File: name, Problem: "is not a kustomization: " + oneLine(err)}
+		var any yaml.Node
+		if err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&any); err != nil && !errors.Is(err, io.EOF) {
+			f = *syntax(name, err)
+		}
+		v.refuse(f)
 		return
 	}
 	for _, patch := range inlinePatches(k) {

@@ -34,6 +34,7 @@ type world struct {
 		Paused      bool
 		Invalid     string
 		Fleet       string
+		Former      []string
 		MaxPerHour  int
 		State       State
 		Schedules   []struct {
@@ -97,7 +98,7 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 		if o.MaxDispatch == 0 {
 			o.MaxDispatch = 100
 		}
-		v := Overlay{Name: o.Name, Fleet: o.Fleet, Policy: Policy{Queue: o.Queue, Cluster: o.Cluster, Tags: o.Tags, Min: o.Min, Max: o.Max,
+		v := Overlay{Name: o.Name, Fleet: o.Fleet, Former: o.Former, Policy: Policy{Queue: o.Queue, Cluster: o.Cluster, Tags: o.Tags, Min: o.Min, Max: o.Max,
 			Buffer: o.Buffer, Lookahead: o.Lookahead, MaxDispatch: o.MaxDispatch, Priority: o.Priority, Paused: o.Paused,
 			Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
 		v.State, v.Policy.MaxPerHour = o.State, o.MaxPerHour

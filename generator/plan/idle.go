@@ -87,13 +87,13 @@ func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, supplies
 // long as it could still take any job of it, or, when muster did not start it,
 // the first whose every tag it carries; -1 is none.
 func (q queueReader) creditTo(a Agent) int {
-	_, muster := tagValue(a.Tags, TagOverlay)
+	of, muster := tagValue(a.Tags, TagOverlay)
 	_, fleet := tagValue(a.Tags, TagFleet)
 	for i, needed := range q.tags {
 		if !fleet { // started by nobody's muster, or by one of 0.2.0
 			needed = without(needed, TagFleet)
 		}
-		if !muster {
+		if !muster || slices.Contains(q.overlays[i].Former, of) {
 			needed = without(needed, TagOverlay)
 		}
 		if sameCluster(a.Cluster, q.clusters[i]) && Satisfies(a.Tags, needed) {

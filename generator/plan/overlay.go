@@ -16,6 +16,10 @@ type Overlay struct {
 	// organisation that may have an overlay of the same name; empty where it is
 	// not known, and all agents with the overlay's tag are taken for its own.
 	Fleet string
+	// Former are the slugs that the overlay had before its directory was renamed,
+	// and that no other overlay has: agents that were ordered under them are its
+	// own.
+	Former []string
 	// Policy is what its people ask for.
 	Policy Policy
 	// Dispatches are the manifests in git, ordered by ID.

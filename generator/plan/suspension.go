@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -18,7 +19,8 @@ type Suspension struct {
 	// NextProbe is when an overlay that is backing off may send its next probe;
 	// nil while it is not known what became of the last agents.
 	NextProbe *time.Time `json:"nextProbe,omitempty"`
-	// Finding is what is wrong with the files of an invalid overlay.
+	// Finding is what is wrong with the files of an invalid overlay, a line for
+	// each thing.
 	Finding string `json:"finding,omitempty"`
 }
 
@@ -63,7 +65,7 @@ func (s Suspension) String() string {
 	case PausedInBuildkite:
 		return fmt.Sprintf("paused in Buildkite: queue %q", s.Queue)
 	case Invalid:
-		return "invalid: " + s.Finding
+		return "invalid: " + strings.ReplaceAll(s.Finding, "\n", " | ")
 	case BackingOff:
 		if s.NextProbe == nil {
 			return "backing off: the circuit breaker is open, and what became of the last agents is not known yet"

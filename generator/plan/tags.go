@@ -81,7 +81,7 @@ func (o Overlay) strayed(d Dispatch) bool {
 // owns reports whether an agent with the tags is the overlay's, and whether it is
 // a namesake's: of another fleet that has an overlay of the same name.
 func (o Overlay) owns(tags []string, slug string) (own, namesake bool) {
-	if of, _ := tagValue(tags, TagOverlay); of != slug {
+	if of, _ := tagValue(tags, TagOverlay); of != slug && !slices.Contains(o.Former, of) {
 		return false, false
 	}
 	fleet, said := tagValue(tags, TagFleet)

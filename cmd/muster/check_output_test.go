@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"muster/generator/manifest"
+)
+
+// oddFindings have all that a format must escape.
+func oddFindings() checked {
+	return checked{
+		tree: fstest.MapFS{"overlays/a b/template/kustomization.yaml": {}},
+		dir:  "100%",
+		findings: []manifest.Finding{
+			{File: "overlays/a b/template", Problem: "builds to nothing"},
+			{File: "overlays/x,y:z/scaling.yaml", Line: 7, Field: "spec.max", Problem: "100%\r\n::error::", Remedy: `write "1"`},
+			{File: "overlays/x/dispatches/\x1b\xff.yaml", Problem: "\x00"},
+		},
+		failures: []error{errors.New("50%\n::warning::x")},
+	}
+}
+
+// TestCheckGitHub: one finding is one command, whatever it quotes.
+func TestCheckGitHub(t *testing.T) {
+	var out bytes.Buffer
+	if err := printCheckGitHub(&out, oddFindings()); err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Join([]string{
+		"::error file=100%25/overlays/a b/template/kustomization.yaml,title=muster check::builds to nothing",
+		`::error file=100%25/overlays/x%2Cy%3Az/scaling.yaml,line=7,title=muster check::spec.max: 100%25  ::error::; write "1"`,
+		"::error file=100%25/overlays/x/dispatches/ \ufffd.yaml,title=muster check:: ",
+		"::error title=muster check::50%25%0A::warning::x",
+	}, "\n") + "\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestCheckSARIF compares with a file that the module in testdata/schema holds
+// against the schema of SARIF 2.1.0.
+func TestCheckSARIF(t *testing.T) {
+	var out bytes.Buffer
+	if err := printSARIF(&out, oddFindings()); err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join(top, "testdata", "schema", "testdata", "odd.sarif")
+	if *updateScripts {
+		if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(readText(t, "testdata/schema/testdata/odd.sarif"), out.String()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestBelow: annotations name files from where check was called.
+func TestBelow(t *testing.T) {
+	for dir, want := range map[string]string{".": ".", "fleet": "fleet", "./fleet/": "fleet", "a/../b": "b", "..": ".", "/srv/fleet": "."} {
+		if got := below(dir); got != want {
+			t.Errorf("below(%q) = %q, want %q", dir, got, want)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// explain says in which file and line lies what keeps a directory from building:
+// kustomize's own words name the way to the file and seldom the line.
+func (v *view) explain(dir string, err error) *Finding {
+	text := oneLine(err)
+	files := v.filesRead()
+	for _, name := range files {
+		if !isKustomization(name) && strings.Contains(text, path.Base(name)) {
+			if f := v.brokenObject(name); f != nil {
+				return f
+			}
+		}
+	}
+	if m := patchOfNothing.FindStringSubmatch(text); m != nil {
+		return v.wrongTarget(dir, m[1], m[2])
+	}
+	f := &Finding{File: dir, Problem: "does not build: " + wayThere.ReplaceAllString(text, "")}
+	if m := missingPath.FindStringSubmatch(text); m != nil {
+		f.File, f.Line = v.mentions(dir, m[1])
+	}
+	return f
+}
+
+var (
+	// wayThere is what kustomize puts in front of an error for each directory
+	// on the way to it.
+	wayThere = regexp.MustCompile(`accumulation err='accumulating resources from '[^']*': '[^']*' must resolve to a file': |recursed accumulation of path '[^']*': |accumulating resources: `)
+	// patchOfNothing finds kind and name of the object that a patch is for.
+	patchOfNothing = regexp.MustCompile(`failed to find unique target for patch ([A-Za-z]+)\.\S*/(\S+)\.[^.\s]+$`)
+	missingPath    = regexp.MustCompile(`missing path: "?(/\S+?)"?(?::|$)`)
+)
+
+func isKustomization(name string) bool {
+	return slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name))
+}
+
+// filesRead lists the files of the tree that kustomize read, sorted.
+func (v *view) filesRead() []string {
+	var files []string
+	for name, note := range v.notes {
+		if _, over := v.over[name]; !over && len(note) > len(noteFile) && strings.HasPrefix(note, noteFile) {
+			files = append(files, name)
+		}
+	}
+	slices.Sort(files)
+	return files
+}
+
+// brokenObject says what is wrong with a file that kustomize read as objects: it
+// is no YAML, or says no kind or name. Nil where nothing is.
+func (v *view) brokenObject(name string) *Finding {
+	data, _, err := v.read(name)
+	if err != nil {
+		return nil
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var doc yaml.Node
+		switch err := dec.Decode(&doc); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return syntax(name, err)
+		}
+		if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode || lookup(doc.Content[0], "items") != nil {
+			continue
+		}
+		for _, at := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}} {
+			if scalar(doc.Content[0], at...) == "" {
+				return &Finding{File: name, Line: doc.Content[0].Line, Field: field(at), Problem: "is missing", Remedy: "every object has apiVersion, kind and metadata.name"}
+			}
+		}
+	}
+}
+
+// wrongTarget is the finding of a patch whose object does not exist.
+func (v *view) wrongTarget(dir, kind, name string) *Finding {
+	f := &Finding{Field: "patches", Problem: fmt.Sprintf("there is no %s %s to patch", kind, name)}
+	f.File, f.Line = v.mentions(dir, name)
+	if called := v.called(kind); len(called) > 0 {
+		f.Remedy = fmt.Sprintf("the %s is called %s", kind, strings.Join(called, " or "))
+	} else if kind == "Job" && path.Base(dir) != templateDir {
+		f.Remedy = "patch the agent Job in " + path.Join(dir, templateDir)
+	}
+	return f
+}
+
+// resources lists the files that the kustomizations list as resources.
+func (v *view) resources() []string {
+	var all []string
+	for _, file := range v.filesRead() {
+		data, _, err := v.read(file)
+		var k types.Kustomization
+		if err != nil || !isKustomization(file) || k.Unmarshal(data) != nil {
+			continue
+		}
+		k.FixKustomization()
+		for _, r := range k.Resources {
+			all = append(all, path.Join(path.Dir(file), r))
+		}
+	}
+	return all
+}
+
+// called lists the names of the objects of a kind among the resources.
+func (v *view) called(kind string) []string {
+	var names []string
+	for _, file := range v.resources() {
+		if v.stat(file) != noteFile {
+			continue // a directory, whose own files are among them
+		}
+		data, _, err := v.read(file)
+		if err != nil {
+			continue
+		}
+		object, wrong := parseOne(file, data)
+		if wrong == nil && scalar(object, "kind") == kind {
+			names = append(names, scalar(object, "metadata", "name"))
+		}
+	}
+	return slices.Compact(names)
+}
+
+// definedIn is the file among the resources that an object comes from; otherwise
+// where that is not known, as of a generated one.
+func (v *view) definedIn(x object, otherwise string) string {
+	for _, file := range v.resources() {
+		if v.stat(file) != noteFile {
+			continue
+		}
+		data, _, err := v.read(file)
+		if err != nil {
+			continue
+		}
+		for dec := yaml.NewDecoder(bytes.NewReader(data)); ; {
+			var doc yaml.Node
+			if dec.Decode(&doc) != nil {
+				break
+			}
+			if len(doc.Content) == 1 && scalar(doc.Content[0], "kind") == x.kind && scalar(doc.Content[0], "metadata", "name") == x.name {
+				return file
+			}
+		}
+	}
+	return otherwise
+}
+
+// mentions finds the line that says a word: in the kustomization of the directory
+// itself, or else in another file that was read. Without one it is the directory.
+func (v *view) mentions(dir, word string) (file string, line int) {
+	files := v.filesRead()
+	slices.SortStableFunc(files, func(a, b string) int { return inside(b, dir) - inside(a, dir) })
+	whole := regexp.MustCompile(`(^|[^\w./-])` + regexp.QuoteMeta(word) + `($|[^\w./-])`)
+	for _, name := range files {
+		data, _, err := v.read(name)
+		if err != nil {
+			continue
+		}
+		n := 0
+		for text := range strings.Lines(string(data)) {
+			if n++; !strings.HasPrefix(strings.TrimSpace(text), "#") && whole.MatchString(text) {
+				return name, n
+			}
+		}
+	}
+	return dir, 0
+}
+
+// inside is 1 for a file of the directory, and 0 for others.
+func inside(file, dir string) int {
+	if strings.HasPrefix(file, dir+"/") {
+		return 1
+	}
+	return 0
+}
+
+// patchesOfNothing finds patches of a template whose target selects no object:
+// kustomize leaves them out without a word.
+func patchesOfNothing(tree fs.FS, o *Overlay) []Finding {
+	file := path.Join(o.Path, templateDir, listFile)
+	data, err := fs.ReadFile(tree, file)
+	var k types.Kustomization
+	if err != nil || k.Unmarshal(data) != nil {
+		return nil
+	}
+	v := &view{tree: tree, notes: o.loader.used["template "+path.Join(o.Path, templateDir)].notes}
+	name := scalar(o.template.job, "metadata", "name")
+	jobs := append(v.called("Job"), name) // what it was called before a patch renamed it
+	var findings []Finding
+	for _, p := range k.Patches {
+		if p.Target == nil || selects(p.Target.Kind, "Job") && slices.ContainsFunc(jobs, func(n string) bool { return selects(p.Target.Name, n) }) {
+			continue
+		}
+		word := p.Target.Name
+		if word == "" {
+			word = p.Target.Kind
+		}
+		f := Finding{File: file, Field: "patches", Problem: fmt.Sprintf("the target %s matches nothing, so that kustomize leaves the patch out", strings.TrimSpace(p.Target.Kind+" "+p.Target.Name)), Remedy: "the Job is called " + name}
+		for n, text := range slices.Collect(strings.Lines(string(data))) {
+			if f.Line == 0 && strings.Contains(text, word) && !strings.HasPrefix(strings.TrimSpace(text), "#") {
+				f.Line = n + 1
+			}
+		}
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+// selects reports whether a field of a patch's target, a regular expression that
+// must match the whole, selects a value; an empty one selects all.
+func selects(pattern, value string) bool {
+	whole, err := regexp.Compile("^(?:" + pattern + ")$")
+	return pattern == "" || err == nil && whole.MatchString(value)
+}

@@ -1,0 +1,109 @@
+package manifest
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"muster/generator/plan"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// PolicyField is one field of a policy's spec, as documents say it.
+type PolicyField struct {
+	// Name is its key, Type what it takes, as in "number, 0 to 100000".
+	Name, Type string
+	// Default is its value where it is not said, as YAML; empty where it must be.
+	Default string
+	// Comment stands beside it in the policy that muster init writes, Meaning in
+	// the README's table and in the schema.
+	Comment, Meaning string
+}
+
+// PolicyFields lists the fields of spec in the order that documentation uses.
+func PolicyFields() []PolicyField {
+	var all []PolicyField
+	for _, f := range specFields() {
+		all = append(all, f.PolicyField)
+	}
+	return all
+}
+
+// specField is one field of spec: preset puts the default into a policy; read gets
+// the value, and says what is wrong through the reader; shape is the value's
+// schema.
+type specField struct {
+	PolicyField
+	preset func(p *plan.Policy)
+	read   func(r *policyReader, n *yaml.Node)
+	shape  keywords
+}
+
+// specFields is the one table of the fields: parser, schema and documents are made
+// from it or held against it.
+func specFields() []specField {
+	return []specField{
+		{PolicyField{"queue", "string, 1 to 100 letters, digits, `-`, `_`", "", "key of the Buildkite queue", "key of the Buildkite queue"},
+			nil, (*policyReader).queue, keywords{"type": "string", "pattern": queueRule.String()}},
+		{PolicyField{"cluster", "string", `""`, "name or id of the Buildkite cluster, if the queue's key is in several",
+			"name or id of the Buildkite cluster; needed where several have the queue's key"},
+			nil, (*policyReader).cluster, clusterShape()},
+		{PolicyField{"tags", "map of strings", "{}", "further agent tags, as in {os: linux, size: large}",
+			"further agent tags, as in `{os: linux}`; muster adds queue, dispatch, overlay and index"},
+			nil, (*policyReader).tags, tagsShape()},
+		count("min", 0, 0, "agents kept whatever is pending", "agents kept whatever is pending", func(p *plan.Policy) *int { return &p.Min }),
+		needed(count("max", 0, 0, "agents never passed", "agents never passed, those in flight included", func(p *plan.Policy) *int { return &p.Max })),
+		count("buffer", 0, 0, "agents kept idle, ready for jobs to come", "agents kept idle, beyond those that pending jobs take",
+			func(p *plan.Policy) *int { return &p.Buffer }),
+		{PolicyField{"lookahead", "share, 0 to 1", "0", "share (0 to 1) of upcoming jobs that agents start for early",
+			"share of the jobs behind a `wait` step or a dependency that agents start for early; never of those behind a block step"},
+			nil, (*policyReader).lookahead, keywords{"type": "number", "minimum": 0, "maximum": 1}},
+		count("maxDispatch", 1, 100, "agents one Job orders at most", "agents in one Job; a larger order is cut into several",
+			func(p *plan.Policy) *int { return &p.MaxDispatch }),
+		span("lease", time.Minute, 24*time.Hour, 15*time.Minute, "the time an ordered agent has to start; later it leaves at once",
+			"the time an ordered agent has to start; a later one exits at once. Longer than syncer and node take, shorter than you would wait for a lost one. "+
+				"Above 50m the template's `ttlSecondsAfterFinished` must grow too",
+			func(p *plan.Policy) *time.Duration { return &p.Lease }),
+		span("idleTimeout", 10*time.Second, 24*time.Hour, 5*time.Minute, "how long an agent ordered for a job waits for one",
+			"how long an agent ordered for a job waits for one", func(p *plan.Policy) *time.Duration { return &p.IdleTimeout }),
+		span("warmIdleTimeout", time.Minute, 7*24*time.Hour, time.Hour, "how long an agent kept for min and buffer does",
+			"how long an agent kept for `min` and `buffer` does, before another takes its place. Above some 23h the template's `activeDeadlineSeconds` must grow too",
+			func(p *plan.Policy) *time.Duration { return &p.WarmIdleTimeout }),
+		count("priority", 0, 0, "among overlays of the same queue, the higher is filled first",
+			"among overlays of one queue the higher is filled first, up to its `max`; equal ones share evenly", func(p *plan.Policy) *int { return &p.Priority }),
+		count("maxPerHour", 0, 0, "agents ordered in any hour at most; 0 is no limit",
+			"agents ordered in any hour; 0 is no limit. Remembered in git, so a restart does not reset it", func(p *plan.Policy) *int { return &p.MaxPerHour }),
+		{PolicyField{"paused", "true or false", "false", "true: muster orders nothing here", "`true`: nothing is ordered; what is accounted for still leaves git"},
+			nil, (*policyReader).paused, keywords{"type": "boolean"}},
+		{PolicyField{"schedules", "list", "[]", "other min, max and buffer in windows of the week; see muster's README",
+			"other `min`, `max` and `buffer` in windows of the week"},
+			nil, (*policyReader).schedules, keywords{"type": "array", "items": scheduleShape()}},
+	}
+}
+
+// count is a field that takes a whole number.
+func count(name string, least, preset int, comment, meaning string, into func(p *plan.Policy) *int) specField {
+	return specField{
+		PolicyField{name, fmt.Sprintf("number, %d to %d", least, mostAgents), strconv.Itoa(preset), comment, meaning},
+		func(p *plan.Policy) { *into(p) = preset },
+		func(r *policyReader, n *yaml.Node) { *into(&r.policy) = r.count(n, name, least) },
+		countShape(least),
+	}
+}
+
+// span is a field that takes a length of time.
+func span(name string, least, most, preset time.Duration, comment, meaning string, into func(p *plan.Policy) *time.Duration) specField {
+	return specField{
+		PolicyField{name, fmt.Sprintf("duration, %s to %s", brief(least), brief(most)), brief(preset), comment, meaning},
+		func(p *plan.Policy) { *into(p) = preset },
+		func(r *policyReader, n *yaml.Node) { *into(&r.policy) = r.span(n, name, least, most) },
+		spanShape(least, most),
+	}
+}
+
+// needed makes a field one that must be said.
+func needed(f specField) specField {
+	f.Default = ""
+	return f
+}

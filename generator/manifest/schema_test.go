@@ -1,0 +1,285 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+)
+
+func compiled(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(PolicySchema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("policy.json", document); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("policy.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// accepts reports whether the schema accepts a policy in JSON.
+func accepts(t interface{ Fatal(...any) }, s *jsonschema.Schema, policy []byte) error {
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(policy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Validate(document)
+}
+
+// beyond are the problems that a schema cannot see; see [PolicySchema].
+var beyond = regexp.MustCompile(`is above max|is too (short|long)$|is not in whole seconds|is not a known time zone|is the same as from|is the name of another schedule`)
+
+// values are what the policies of the property are made of: some that are valid,
+// some just outside, some of another type.
+func values() map[string][]any {
+	counts := []any{0, 1, 7, 100000, 100001, -1, 1.5, "7", true, nil, []any{}}
+	spans := []any{"15m", "1m", "59s", "60s", "10s", "9s", "0m", "24h", "25h", "1440m", "1441m", "168h", "169h", "604800s", "604801s", "090s", "+15m", "-15m",
+		"1h30m", "1h90m", "0.5h", ".5h", "1.h", "60000ms", "1500ms", "60000000µs", "60000000μs", "15", "m", "", "15 m", "15M", "1h 30m", 15, nil, "99999999999h", "1h30", "\n15m", "15m\n"}
+	texts := []any{"a", "", "A-_9", "ci eu", " ci", "ci ", "a,b", "a=b", "a\tb", "a\u00a0b", "größe", "日本", "\ufffd", "\x7f", strings.Repeat("q", 60), strings.Repeat("q", 61),
+		strings.Repeat("q", 100), strings.Repeat("q", 101), strings.Repeat("é", 255), strings.Repeat("é", 256), 5, true, nil, []any{"a"}, "a\n", "   ", "null"}
+	return map[string][]any{
+		"queue": texts, "cluster": texts, "min": counts, "max": counts, "buffer": counts, "maxDispatch": counts, "priority": counts, "maxPerHour": counts,
+		"lookahead": {0, 1, 0.5, 1.1, -0.1, 2, "0.5", "50%", true, nil}, "lease": spans, "idleTimeout": spans, "warmIdleTimeout": spans, "upkeepIdleTimeout": spans,
+		"paused": {true, false, "true", 1, nil, "yes"}, "nonsense": {1}, "Queue": {"a"}, "name": texts,
+		"day":      {"mon", "Tuesday", "WED", "ſun", "mond", "", "tues", 1, nil, "sat\n"},
+		"time":     {"08:00", "8:00", "24:00", "23:59", "24:01", "25:00", "8:0", "8:60", "+8:00", "08:+5", "-0:30", "008:00", "0800", "", 800, nil, "08:00\n"},
+		"timeZone": {"UTC", "Europe/Berlin", "Berlin", "Local", "", "../UTC", "Etc/GMT+5", 5, nil, "EST5EDT", "Europe/Berlin\n"},
+		"tagKey":   {"os", "queue", "Queue", "diſpatch", "muster-warm", "index2", "a=b", "a b", "", "größe", strings.Repeat("é", 256), "<<"},
+		"tagValue": texts,
+	}
+}
+
+// drawn makes a policy, mostly of valid values.
+func drawn(t *rapid.T) map[string]any {
+	of := values()
+	draw := func(name string) any {
+		if rapid.IntRange(0, 15).Draw(t, name+"?") > 0 {
+			return of[name][0]
+		}
+		return rapid.SampledFrom(of[name]).Draw(t, name)
+	}
+	some := func(into map[string]any, names ...string) {
+		for _, name := range names {
+			if rapid.IntRange(0, 2).Draw(t, "has "+name) == 0 {
+				into[name] = draw(name)
+			}
+		}
+	}
+	spec := map[string]any{"queue": "q", "max": 50}
+	some(spec, "queue", "cluster", "min", "max", "buffer", "lookahead", "maxDispatch", "lease", "idleTimeout", "warmIdleTimeout", "priority", "maxPerHour", "paused")
+	if rapid.IntRange(0, 9).Draw(t, "odd field") == 0 {
+		some(spec, "nonsense", "Queue", "upkeepIdleTimeout")
+	}
+	if rapid.IntRange(0, 9).Draw(t, "leaves out") == 0 {
+		delete(spec, rapid.SampledFrom([]string{"queue", "max"}).Draw(t, "what"))
+	}
+	if rapid.Bool().Draw(t, "tags") {
+		spec["tags"] = map[string]any{draw("tagKey").(string): draw("tagValue")}
+	}
+	if rapid.Bool().Draw(t, "schedules") {
+		s := map[string]any{"name": "s", "from": draw("time"), "to": "18:00", "timeZone": draw("timeZone")}
+		some(s, "name", "min", "max", "buffer", "nonsense")
+		if rapid.Bool().Draw(t, "to") {
+			s["to"] = draw("time")
+		}
+		if rapid.Bool().Draw(t, "days") {
+			s["days"] = []any{draw("day"), draw("day")}
+		}
+		if rapid.IntRange(0, 5).Draw(t, "incomplete") == 0 {
+			delete(s, rapid.SampledFrom([]string{"name", "from", "to", "timeZone"}).Draw(t, "what"))
+		}
+		spec["schedules"] = rapid.SampledFrom([]any{[]any{s}, []any{s}, []any{s}, []any{s, s}, []any{}, s, []any{nil}, "x"}).Draw(t, "list")
+	}
+	p := map[string]any{"apiVersion": policyVersion, "kind": policyKind, "spec": spec}
+	switch rapid.IntRange(0, 19).Draw(t, "top") {
+	case 0:
+		delete(p, rapid.SampledFrom([]string{"apiVersion", "kind", "spec"}).Draw(t, "what"))
+	case 1:
+		p[rapid.SampledFrom([]string{"apiVersion", "kind", "spec", "metadata", "status"}).Draw(t, "what")] = rapid.SampledFrom([]any{"x", 1, nil, []any{}, map[string]any{"a": "b"}}).Draw(t, "odd")
+	}
+	return p
+}
+
+// TestSchemaIsTheParsers: what the schema refuses the parser refuses; what it
+// accepts the parser accepts, but for the rules that are named.
+func TestSchemaIsTheParsers(t *testing.T) {
+	s := compiled(t)
+	var accepted, refused, except int
+	rapid.Check(t, func(t *rapid.T) {
+		text, err := json.Marshal(drawn(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, findings := parsePolicy("p", text)
+		err = accepts(t, s, text)
+		switch {
+		case err != nil && len(findings) == 0:
+			t.Fatalf("the schema refuses what the parser accepts: %v\n%s", err, text)
+		case err != nil:
+			refused++
+		case len(findings) == 0:
+			accepted++
+		default:
+			except++
+			for _, f := range findings {
+				if !beyond.MatchString(f.Problem) {
+					t.Fatalf("the schema accepts what the parser refuses: %v\n%s", f, text)
+				}
+			}
+		}
+	})
+	if accepted < 5 || refused < 5 {
+		t.Errorf("%d accepted, %d refused, %d beyond a schema: the policies are too much alike", accepted, refused, except)
+	}
+	t.Logf("%d accepted, %d refused, %d beyond a schema", accepted, refused, except)
+}
+
+// TestSchemaValue takes every value alone, where rapid may miss one.
+func TestSchemaValue(t *testing.T) {
+	s := compiled(t)
+	for name, all := range values() {
+		for _, value := range all {
+			spec := map[string]any{"queue": "q", "max": 100000}
+			schedule := map[string]any{"name": "s", "from": "06:00", "to": "18:00", "timeZone": "UTC", "max": 100000}
+			switch name {
+			case "name", "timeZone":
+				schedule[name] = value
+				spec["schedules"] = []any{schedule}
+			case "time":
+				schedule["to"] = value
+				spec["schedules"] = []any{schedule}
+			case "day":
+				schedule["days"] = []any{value}
+				spec["schedules"] = []any{schedule}
+			case "tagKey":
+				spec["tags"] = map[string]any{value.(string): "a"}
+			case "tagValue":
+				spec["tags"] = map[string]any{"a": value}
+			default:
+				spec[name] = value
+			}
+			text, err := json.Marshal(map[string]any{"apiVersion": policyVersion, "kind": policyKind, "spec": spec})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, findings := parsePolicy("p", text)
+			refused := accepts(t, s, text)
+			named := len(findings) > 0 && beyond.MatchString(findings[0].Problem)
+			if (refused == nil) != (len(findings) == 0) && !(refused == nil && named) {
+				t.Errorf("%s: %#v: the schema says %v, the parser %v", name, value, refused, findings)
+			}
+		}
+	}
+}
+
+// TestBetween: the expression of a range is that range.
+func TestBetween(t *testing.T) {
+	for _, c := range [][2]int{{1, 1}, {1, 9}, {1, 24}, {1, 168}, {60, 86400}, {10, 86400}, {60, 604800}, {1, 10080}, {7, 1234}} {
+		pattern := regexp.MustCompile("^" + between(c[0], c[1]) + "$")
+		for n := range c[1] + 2000 {
+			if got, want := pattern.MatchString(fmt.Sprint(n)), n >= c[0] && n <= c[1]; got != want {
+				t.Fatalf("%d to %d: %d matches %s: %t", c[0], c[1], n, pattern, got)
+			}
+		}
+	}
+}
+
+// TestFieldDefaults: what the table calls the default of a field is what a policy
+// has that does not say it.
+func TestFieldDefaults(t *testing.T) {
+	bare, findings := parsePolicy("p", []byte(header+"spec: {queue: q, max: 1}\n"))
+	if len(findings) > 0 {
+		t.Fatal(findings)
+	}
+	for _, f := range PolicyFields() {
+		if f.Default == "" {
+			continue
+		}
+		var value any
+		if err := yaml.Unmarshal([]byte(f.Default), &value); err != nil {
+			t.Errorf("%s: %v", f.Name, err)
+		}
+		said, findings := parsePolicy("p", fmt.Appendf(nil, "%sspec: {queue: q, max: 1, %s: %s}\n", header, f.Name, f.Default))
+		if len(findings) > 0 {
+			t.Errorf("%s: %v", f.Name, findings)
+		}
+		if diff := cmp.Diff(bare, said); diff != "" {
+			t.Errorf("%s is not the default of %s:\n%s", f.Default, f.Name, diff)
+		}
+	}
+}
+
+// TestScheduleFields: the schema has the fields of a schedule that the parser has.
+func TestScheduleFields(t *testing.T) {
+	properties := scheduleShape()["properties"].(keywords)
+	for _, name := range scheduleFields {
+		if properties[name] == nil {
+			t.Errorf("the schema has no %s", name)
+		}
+	}
+	if len(properties) != len(scheduleFields) {
+		t.Errorf("the schema has %d fields, the parser %d", len(properties), len(scheduleFields))
+	}
+}
+
+// TestSchemaFile writes, with -update, what other validators are tried with: the
+// schema, and policies with what is to be said of them.
+func TestSchemaFile(t *testing.T) {
+	type policy struct {
+		YAML    string `json:"yaml"`
+		Refused bool   `json:"refused"`
+	}
+	var policies []policy
+	for _, spec := range []string{
+		"{queue: q, max: 5}", "{queue: q, max: 5, lease: 90s, lookahead: 0.5, tags: {os: linux, größe: L}, paused: true}",
+		"{queue: q, max: 5, cluster: 'ci eu', schedules: [{name: office hours, days: [mon, Tuesday], from: 08:00, to: 18:30, timeZone: Europe/Berlin, min: 2}]}",
+		"{queue: q}", "{queue: q, max: 5, maxx: 7}", "{queue: q, max: '5'}", "{queue: q, max: 100001}", "{queue: q, max: 5, lookahead: 50%}",
+		"{queue: q, max: 5, lease: 1s}", "{queue: q, max: 5, lease: 15}", "{queue: q, max: 5, tags: {Queue: x}}", "{queue: q, max: 5, tags: {a: 'x,y'}}",
+		"{queue: 'a b', max: 5}", "{queue: q, max: 5, cluster: ' ci'}", "{queue: q, max: 5, paused: 'yes'}",
+		"{queue: q, max: 5, schedules: [{name: s, from: 08:00, to: 18:30, timeZone: UTC}]}",
+		"{queue: q, max: 5, schedules: [{name: s, days: [mond], from: 08:00, to: 18:30, timeZone: UTC, max: 9}]}",
+		"{queue: q, max: 5, schedules: [{name: s, from: 08:00, to: 24:30, timeZone: UTC, max: 9}]}",
+	} {
+		text := header + "spec: " + spec + "\n"
+		_, findings := parsePolicy("p", []byte(text))
+		policies = append(policies, policy{text, len(findings) > 0})
+	}
+	text, err := json.MarshalIndent(policies, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join("..", "..", "testdata", "schema", "testdata")
+	for name, want := range map[string][]byte{"scaling.json": PolicySchema(), "policies.json": append(text, '\n')} {
+		file := filepath.Join(dir, name)
+		if flag.Lookup("update").Value.String() == "true" {
+			if err := os.WriteFile(file, want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("%s is behind: run go test -update (-want +got)\n%s", file, diff)
+		}
+	}
+}
