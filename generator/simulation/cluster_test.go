@@ -1,0 +1,58 @@
+package simulation
+
+import (
+	"testing"
+	"time"
+
+	"muster/generator/buildkite/fakebuildkite"
+)
+
+// TestRegistering: pods whose agents Buildkite refuses try again, keep their nodes
+// while they do, and give up when the hook finds their lease over or their Job is
+// deleted.
+func TestRegistering(t *testing.T) {
+	const m = time.Minute
+	// There are three pods and two nodes: the third starts when one of the first
+	// has ended.
+	for _, test := range []struct {
+		name         string
+		away, lease  time.Duration
+		skew         time.Duration
+		noHook       bool
+		deleted      time.Duration // zero: never
+		came, failed int
+	}{
+		{name: "let in", away: 2 * m, lease: 3 * m, came: 3},
+		{name: "let in after the lease", away: 4 * m, lease: 3 * m, failed: 3},
+		{name: "let in after the lease, the clock is slow", away: 4 * m, lease: 3 * m, skew: -2 * m, came: 3},
+		{name: "let in after the lease, no hook", away: 4 * m, lease: 3 * m, noHook: true, came: 2, failed: 1},
+		{name: "started after the lease", lease: 10 * time.Second, failed: 3},
+		{name: "never let in", away: time.Hour, lease: time.Hour, failed: 3},
+		{name: "deleted meanwhile", away: 4 * m, lease: 10 * m, deleted: 3 * m, failed: 3},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var c *Cluster
+			b := fakebuildkite.New(fakebuildkite.Options{OnAgentEnd: func(a fakebuildkite.AgentRecord) { c.AgentEnded(a) }})
+			came, gone := 0, 0
+			c = &Cluster{
+				Buildkite: b, Nodes: 2, Skew: test.skew, NoHook: test.noHook,
+				Fate: func() Fate { return Fate{Boot: 20 * time.Second} },
+				Came: func(*Pod) { came++ }, Gone: func(p *Pod) {
+					if p.Agent == "" {
+						gone++
+					}
+				},
+			}
+			start := b.Now()
+			b.RefuseAgents(start, start.Add(test.away))
+			c.Run(Job{Name: "j", Agents: 3, NotAfter: start.Add(test.lease), IdleTimeout: 5 * time.Second})
+			if test.deleted > 0 {
+				b.At(start.Add(test.deleted), func() { c.Delete("j") })
+			}
+			b.Advance(30 * m)
+			if came != test.came || gone != test.failed || c.Connected() != 0 || c.running != 0 || len(c.trying) != 0 {
+				t.Errorf("%d came and %d gave up, want %d and %d; %d connected, %d on nodes, %d trying", came, gone, test.came, test.failed, c.Connected(), c.running, len(c.trying))
+			}
+		})
+	}
+}
