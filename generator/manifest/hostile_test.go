@@ -21,7 +21,11 @@ func TestHostileFiles(t *testing.T) {
 		"a patch within itself": func(f files) {
 			f["overlays/bad/template/kustomization.yaml"] += "patches: [{patch: 'a: &a [*a]', target: {kind: Job}}]\n"
 		},
-		"a patch that is none":       func(f files) { f["overlays/bad/template/kustomization.yaml"] += "patchesJson6902: [null]\n" },
+		"a patch that is none": func(f files) { f["overlays/bad/template/kustomization.yaml"] += "patchesJson6902: [null]\n" },
+		"a directory in the list's place": func(f files) {
+			delete(f, "overlays/bad/dispatches/kustomization.yaml")
+			f["overlays/bad/dispatches/kustomization.yaml/x"] = ""
+		},
 		"another overlay's dispatch": func(f files) { f["overlays/bad/dispatches/default-00000001.yaml"] = f["dispatch"] },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +53,8 @@ func TestHostileFiles(t *testing.T) {
 }
 
 func TestOddOverlayNames(t *testing.T) {
-	for name, fine := range map[string]bool{"linux/large": true, "Größe 2": true, `team\a`: false, "line\nbreak": false, "esc\x1b]0;": false} {
+	for name, fine := range map[string]bool{"linux/large": true, "Größe 2": true, `team\a`: false, "line\nbreak": false, "esc\x1b]0;": false,
+		".git": false, ".GIT": false, ".git.": false, "git~1": false, "large/.git": false, ".github": true} {
 		tree := sound(t)
 		tree = tree.copy("overlays/default", "overlays/"+name)
 		if strings.Contains(name, "/") {

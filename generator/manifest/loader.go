@@ -24,6 +24,7 @@ import (
 	"sync"
 
 	"muster/generator/plan"
+	"muster/gitops/branch"
 )
 
 // The names inside an overlay.
@@ -149,7 +150,7 @@ func apart(overlays []Overlay) {
 	paths := map[string]int{}
 	for i := range overlays {
 		o := &overlays[i]
-		if !pathRule.MatchString(o.Path) {
+		if !pathRule.MatchString(o.Path) || branch.CheckPath(o.Path) != nil {
 			o.reject(Finding{File: o.Path, Problem: "has a name that muster does not commit to", Remedy: "use letters, digits and -_. in the names of directories"})
 		}
 		if o.Name == "." {
@@ -217,7 +218,10 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 			// kustomize wants one of the three names only.
 			o.surplus = append(o.surplus, file)
 			continue
-		case e.IsDir() && (name == listFile || path.Ext(name) != manifestType):
+		case e.IsDir() && name == listFile:
+			o.reject(Finding{File: file, Problem: "is a directory, where muster writes its list of the dispatches", Remedy: "move it out of " + dispatchDir + "/, or delete it"})
+			continue
+		case e.IsDir() && path.Ext(name) != manifestType:
 			continue
 		case path.Ext(name) == ".yml":
 			o.reject(Finding{File: file, Problem: "was not written by muster, whose files end in .yaml", Remedy: "move it out of dispatches/, or delete it"})
