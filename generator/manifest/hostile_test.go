@@ -18,6 +18,30 @@ func TestHostileFiles(t *testing.T) {
 	for name, change := range map[string]func(files){
 		"a value within itself": func(f files) { f["overlays/bad/template/job.yaml"] = head + "spec: &a {template: {spec: *a}}\n" },
 		"an alias bomb":         func(f files) { f["overlays/bad/template/job.yaml"] = bomb },
+		"an alias bomb by another name": func(f files) {
+			f["overlays/bad/template/kustomization.yaml"] = "resources: [bomb.txt]\n"
+			f["overlays/bad/template/bomb.txt"] = bomb
+		},
+		"an alias bomb that is a patch": func(f files) {
+			f["overlays/bad/template/kustomization.yaml"] += "patches: [{path: x.patch}]\n"
+			f["overlays/bad/template/x.patch"] = bomb
+		},
+		"an alias bomb that is a strategic merge": func(f files) {
+			f["overlays/bad/template/kustomization.yaml"] += "patchesStrategicMerge: [patch]\n"
+			f["overlays/bad/template/patch"] = bomb
+		},
+		"an alias bomb that is a ConfigMap's file too": func(f files) {
+			f["overlays/bad/kustomization.yaml"] += "configMapGenerator: [{name: x, files: [bomb]}]\npatches: [{path: bomb}]\n"
+			f["overlays/bad/bomb"] = bomb
+		},
+		"an alias bomb before what is no YAML": func(f files) {
+			f["overlays/bad/template/kustomization.yaml"] = "resources: [bomb.txt]\n"
+			f["overlays/bad/template/bomb.txt"] = "x: |\n  y\n---\n" + bomb + "---\n{\n"
+		},
+		"an alias bomb in a Kustomization": func(f files) {
+			delete(f, "overlays/bad/template/kustomization.yaml")
+			f["overlays/bad/template/Kustomization"] = "resources: [job.yaml]\n" + strings.TrimPrefix(bomb, head)
+		},
 		"a patch within itself": func(f files) {
 			f["overlays/bad/template/kustomization.yaml"] += "patches: [{patch: 'a: &a [*a]', target: {kind: Job}}]\n"
 		},
@@ -50,6 +74,15 @@ func TestHostileFiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestScriptInConfigMap: what looks like an anchor in a file that kustomize does
+// not parse is none.
+func TestScriptInConfigMap(t *testing.T) {
+	f := sound(t)
+	f["overlays/default/kustomization.yaml"] += "configMapGenerator: [{name: script, namespace: buildkite, files: [run.sh]}]\n"
+	f["overlays/default/run.sh"] = "a: &b *b\n\twait *b &b\n"
+	only(t, NewLoader("overlays"), f.tree())
 }
 
 func TestOddOverlayNames(t *testing.T) {

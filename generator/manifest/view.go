@@ -33,6 +33,10 @@ type view struct {
 	over map[string][]byte
 	hide string
 
+	// values are files that kustomize takes as they are, for a ConfigMap or a
+	// Secret, and parsed those that it reads as YAML; a file may be both.
+	values, parsed map[string]bool
+
 	// notes say what was found under each name that was looked at.
 	notes map[string]string
 	// refused is why the build must not go on: what it says of the tree stays
@@ -165,7 +169,7 @@ func (v *view) ReadFile(p string) ([]byte, error) {
 	name := inTree(p)
 	data, note, err := v.read(name)
 	v.notes[name] = note
-	if err == nil && slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) && anchored(data) {
+	if err == nil && v.mayBeParsed(name) && anchored(data) {
 		v.refuse(noAnchors(name, ""))
 	}
 	if err == nil && slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name)) {
@@ -175,6 +179,24 @@ func (v *view) ReadFile(p string) ([]byte, error) {
 		return nil, *v.refused
 	}
 	return data, err
+}
+
+// mayBeParsed reports whether kustomize may read a file as YAML, which it does
+// whatever the file is called.
+func (v *view) mayBeParsed(name string) bool {
+	return v.parsed[name] || !v.values[name] || slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
+}
+
+// use notes what a file that a kustomization names is for.
+func (v *view) use(name, field string) {
+	if v.values == nil {
+		v.values, v.parsed = map[string]bool{}, map[string]bool{}
+	}
+	if field == "configMapGenerator" || field == "secretGenerator" {
+		v.values[name] = true
+	} else {
+		v.parsed[name] = true
+	}
 }
 
 // vet refuses a kustomization that would fetch or run something, and names the
@@ -207,6 +229,7 @@ func (v *view) vet(name string, data []byte) {
 	dir := path.Dir(name)
 	for _, r := range references(k) {
 		at := path.Join(dir, r.path)
+		v.use(at, r.field)
 		switch {
 		case remote(r.path):
 			v.refuse(Finding{File: name, Field: r.field, Problem: quote(r.path) + " is not in the repository", Remedy: "copy it there: muster fetches nothing, so that a commit says everything"})
