@@ -22,6 +22,7 @@ import (
 	"slices"
 	"time"
 
+	"muster/generator/kustomize"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
@@ -71,6 +72,11 @@ type Config struct {
 	// Fleet tells the fleet repository apart from others of the same Buildkite
 	// organisation, as [FleetTag] makes it; empty where there is only one.
 	Fleet string
+	// Build is how templates are built, optional: without it, in this process. A
+	// build that takes longer than Patience goes on while others are decided on,
+	// and its overlay is suspended meanwhile; without it, all wait.
+	Build    kustomize.Builder
+	Patience time.Duration
 	// DryRun does everything but commit.
 	DryRun bool
 	// Log is optional.
@@ -94,7 +100,11 @@ func New(cfg Config) *Generator {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Generator{cfg: cfg, loader: manifest.NewLoader(cfg.Overlays).InFleet(cfg.Fleet)}
+	loader := manifest.NewLoader(cfg.Overlays).InFleet(cfg.Fleet)
+	if cfg.Build != nil {
+		loader.BuildWith(cfg.Build, cfg.Patience)
+	}
+	return &Generator{cfg: cfg, loader: loader}
 }
 
 // Result is what one tick found and did.
@@ -174,7 +184,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		return Result{}, fmt.Errorf("fleet repository: %w", err)
 	}
 	result := Result{Tip: tip}
-	fleet, err := g.load(tip)
+	fleet, err := g.load(ctx, tip)
 	if err != nil {
 		return result, fmt.Errorf("no overlays can be read below %q of the repository (muster init writes some, --overlays says where they are): %w", g.cfg.Overlays, err)
 	}
@@ -227,9 +237,9 @@ type loaded struct {
 }
 
 // load returns the overlays of the tip.
-func (g *Generator) load(tip branch.Tip) ([]manifest.Overlay, error) {
+func (g *Generator) load(ctx context.Context, tip branch.Tip) ([]manifest.Overlay, error) {
 	if g.loaded.commit != tip.Commit {
-		overlays, err := g.loader.Load(tip.Tree)
+		overlays, err := g.loader.LoadContext(ctx, tip.Tree)
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/generator/buildkite"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 )
 
@@ -34,7 +33,7 @@ queues in Buildkite; with DIR it validates the files in a directory.`,
 				return err
 			}
 			out := cmd.OutOrStdout()
-			findings := manifest.Check(tree, s.git.overlays)
+			findings := s.loader().Check(cmd.Context(), tree)
 			for _, f := range findings {
 				fmt.Fprintln(out, f.Error())
 			}
@@ -114,7 +113,7 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 // checkQueues reads Buildkite as a tick does, and returns what would suspend the
 // overlays: a cluster that does not exist, a queue that is in several.
 func (s *settings) checkQueues(ctx context.Context, client *buildkite.Client, tree fs.FS) ([]error, error) {
-	loaded, err := manifest.NewLoader(s.git.overlays).Load(tree)
+	loaded, err := s.loader().LoadContext(ctx, tree)
 	if err != nil {
 		return nil, nil // the files' own findings say so
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/generator"
+	"muster/generator/kustomize"
 	"muster/gitops/branch"
 )
 
@@ -31,7 +32,12 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if len(os.Args) == 2 && os.Args[1] == buildArgument {
+		kustomize.Serve(os.Stdin, os.Stdout, buildMemory)
+		return
+	}
 	p := program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, clock: wallClock{}, build: thisBuild()}
+	p.executable = thisExecutable()
 	os.Exit(p.run(ctx))
 }
 
@@ -42,6 +48,9 @@ type program struct {
 	stdout, stderr io.Writer
 	clock          generator.Clock
 	build          build // which muster this is
+	// executable is the program's file, which is run again to build templates in;
+	// empty: they are built in this process.
+	executable string
 }
 
 // run runs the command line and returns the exit code.

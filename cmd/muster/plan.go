@@ -34,7 +34,7 @@ there is.`,
 			if !ok {
 				return usage(fmt.Errorf("--output %q: use table, json or yaml", output))
 			}
-			g, err := s.generator(true)
+			g, err := s.generator(true, 0)
 			if err != nil {
 				return err
 			}

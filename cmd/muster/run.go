@@ -27,7 +27,11 @@ commits what is to be done. It ends on SIGINT and SIGTERM.`,
 			if jitter < 0 {
 				return usage(errors.New("--startup-jitter is below zero"))
 			}
-			g, err := s.generator(dryRun)
+			patience := buildPatience
+			if once {
+				patience = 0 // there is no later tick
+			}
+			g, err := s.generator(dryRun, patience)
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"path"
@@ -18,7 +19,13 @@ import (
 // overlays' names; none means OK. Check builds every template and every overlay
 // afresh.
 func Check(tree fs.FS, dir string) []Finding {
-	overlays, err := NewLoader(dir).Load(tree)
+	return NewLoader(dir).Check(context.Background(), tree)
+}
+
+// Check is [Check] with the loader's way to build. It ends with ctx.
+func (l *Loader) Check(ctx context.Context, tree fs.FS) []Finding {
+	dir := l.dir
+	overlays, err := l.LoadContext(ctx, tree)
 	if err != nil {
 		return []Finding{{File: dir, Problem: oneLine(err), Remedy: "muster init writes a first overlay"}}
 	}

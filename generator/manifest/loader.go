@@ -13,6 +13,7 @@ package manifest
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -22,7 +23,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"muster/generator/kustomize"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 )
@@ -52,12 +55,22 @@ type Loader struct {
 	// by path and what stands for the content; see identityKey.
 	valid, seen map[[sha256.Size]byte]plan.Dispatch
 	builds      int
+
+	builder  kustomize.Builder
+	patience time.Duration
+	after    func(time.Duration) <-chan time.Time
+	ctx      context.Context // of the Load that runs
+	// slow are builds that an earlier Load did not wait for, by view and
+	// directory. overran and overrunning are those that took long in the last Load
+	// and in the one that runs.
+	slow                 map[string]*running
+	overran, overrunning map[string]bool
 }
 
 // NewLoader returns a loader for the overlays below directory dir of a fleet
 // repository, as in "overlays".
 func NewLoader(dir string) *Loader {
-	return &Loader{dir: strings.TrimPrefix(path.Clean("/"+dir), "/")}
+	return &Loader{dir: strings.TrimPrefix(path.Clean("/"+dir), "/"), builder: kustomize.Here{}, after: time.After, slow: map[string]*running{}}
 }
 
 // InFleet makes the loader read overlays of a fleet repository that is known by
@@ -72,8 +85,14 @@ func (l *Loader) InFleet(tag string) *Loader {
 // Err and does not affect the others. An error is returned only when the
 // directory itself cannot be read.
 func (l *Loader) Load(tree fs.FS) ([]Overlay, error) {
+	return l.LoadContext(context.Background(), tree)
+}
+
+// LoadContext is Load. It ends with ctx, and what goes on after it does so too.
+func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.ctx, l.overrunning = ctx, map[string]bool{}
 	l.used, l.seen = map[string]*memo{}, map[[sha256.Size]byte]plan.Dispatch{}
 	dir := l.dir
 	if dir == "" {
@@ -86,7 +105,13 @@ func (l *Loader) Load(tree fs.FS) ([]Overlay, error) {
 	overlays := l.find(tree, dir, entries)
 	slices.SortFunc(overlays, func(a, b Overlay) int { return strings.Compare(a.Name, b.Name) })
 	for i := range overlays {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("reading the overlays: %w", ctx.Err())
+		}
 		l.load(tree, &overlays[i])
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("reading the overlays: %w", ctx.Err())
 	}
 	apart(overlays)
 	for i := range overlays {
@@ -95,7 +120,13 @@ func (l *Loader) Load(tree fs.FS) ([]Overlay, error) {
 			o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: err.Error()}
 		}
 	}
-	l.memos, l.valid = l.used, l.seen
+	l.memos, l.valid, l.overran = l.used, l.seen, l.overrunning
+	for key, r := range l.slow {
+		if !l.overrunning[key] { // its files are gone, or are no longer the same
+			r.stop()
+			delete(l.slow, key)
+		}
+	}
 	return overlays, nil
 }
 
@@ -343,41 +374,4 @@ func standIn(d plan.Dispatch) plan.Policy {
 		}
 	}
 	return p
-}
-
-func contentKey(file string, data []byte) [sha256.Size]byte {
-	h := sha256.New()
-	h.Write([]byte(file))
-	h.Write([]byte{0})
-	h.Write(data)
-	return [sha256.Size]byte(h.Sum(nil))
-}
-
-// identityKey is what stands for a file's content where the tree can tell it
-// without reading it, as git can: its entries have a method Identity, whose
-// result is another for every other content. An overlay of ten thousand
-// dispatches is then read once, and not at each commit.
-func identityKey(file string, e fs.DirEntry) (key [sha256.Size]byte, ok bool) {
-	entry, ok := e.(interface{ Identity() string })
-	if !ok || !e.Type().IsRegular() {
-		return key, false
-	}
-	h := sha256.New()
-	h.Write([]byte(file))
-	h.Write([]byte{1})
-	h.Write([]byte(entry.Identity()))
-	return [sha256.Size]byte(h.Sum(nil)), true
-}
-
-// know keeps dispatches that were just written from being read again.
-func (l *Loader) know(written map[[sha256.Size]byte]plan.Dispatch) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.valid == nil {
-		l.valid = written
-		return
-	}
-	for key, d := range written {
-		l.valid[key] = d
-	}
 }

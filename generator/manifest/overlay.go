@@ -147,7 +147,7 @@ func (o *Overlay) proven(objects []object) {
 	var added []object
 	rest := slices.Clone(o.objects)
 	for _, x := range objects {
-		at := slices.IndexFunc(rest, func(y object) bool { return x.kind == y.kind && bytes.Equal(x.yaml, y.yaml) })
+		at := slices.IndexFunc(rest, func(y object) bool { return x.Kind == y.Kind && bytes.Equal(x.YAML, y.YAML) })
 		if at < 0 {
 			added = append(added, x)
 			continue
@@ -155,33 +155,37 @@ func (o *Overlay) proven(objects []object) {
 		rest = slices.Delete(rest, at, at+1)
 	}
 	for _, x := range o.objects {
-		if x.kind == "Job" {
-			o.jobs = append(o.jobs, x.name)
+		if x.Kind == "Job" {
+			o.jobs = append(o.jobs, x.Name)
 		}
 	}
-	at := slices.IndexFunc(added, func(x object) bool { return x.kind == "Job" })
+	at := slices.IndexFunc(added, func(x object) bool { return x.Kind == "Job" })
 	if at < 0 {
 		o.reject(Finding{File: path.Join(o.Path, listFile), Field: "resources", Problem: "the overlay builds without its dispatches", Remedy: "add " + dispatchDir + " to the list, or nothing that muster orders is applied"})
 		return
 	}
-	o.built = added[at].yaml
+	o.built = added[at].YAML
 }
 
 // agentJob is the template's Job as nodes.
 func agentJob(dir string, objects []object) (*yaml.Node, *Finding) {
+	const shown = 5
 	var names []string
-	for _, x := range objects {
+	for _, x := range objects[:min(shown, len(objects))] {
 		names = append(names, x.String())
+	}
+	if more := len(objects) - shown; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
 	}
 	switch {
 	case len(objects) == 0:
 		return nil, &Finding{File: dir, Problem: "builds to nothing", Remedy: "list the agent Job in its resources, as in ../../../base"}
 	case len(objects) > 1:
 		return nil, &Finding{File: dir, Problem: fmt.Sprintf("builds to %d objects (%s), not to one Job", len(objects), strings.Join(names, ", ")), Remedy: "move all but the agent Job beside the overlay's own kustomization.yaml"}
-	case objects[0].kind != "Job" || objects[0].apiVersion != "batch/v1":
-		return nil, &Finding{File: dir, Problem: fmt.Sprintf("builds to the %s (%s), not to a Job", names[0], objects[0].apiVersion), Remedy: "muster orders agents as Jobs of batch/v1: rewrite it as one"}
+	case objects[0].Kind != "Job" || objects[0].APIVersion != "batch/v1":
+		return nil, &Finding{File: dir, Problem: fmt.Sprintf("builds to the %s (%s), not to a Job", names[0], objects[0].APIVersion), Remedy: "muster orders agents as Jobs of batch/v1: rewrite it as one"}
 	}
-	job, wrong := parseOne(dir, objects[0].yaml)
+	job, wrong := parseOne(dir, objects[0].YAML)
 	if wrong != nil {
 		return nil, wrong
 	}

@@ -36,6 +36,8 @@ type view struct {
 	// values are files that kustomize takes as they are, for a ConfigMap or a
 	// Secret, and parsed those that it reads as YAML; a file may be both.
 	values, parsed map[string]bool
+	// size is how many bytes were read.
+	size int
 
 	// notes say what was found under each name that was looked at.
 	notes map[string]string
@@ -44,6 +46,17 @@ type view struct {
 	refused *Finding
 	failed  error
 }
+
+// begin forgets what an earlier build looked at.
+func (v *view) begin() {
+	v.notes, v.refused = map[string]string{}, nil
+	v.values, v.parsed = map[string]bool{}, map[string]bool{}
+	v.size = 0
+}
+
+// mostRead bounds the files that one build reads, in bytes: far more than agents
+// and their ConfigMaps need.
+const mostRead = 4 << 20
 
 // What a note says of a name; of a file that was read, its hash follows.
 const (
@@ -169,7 +182,10 @@ func (v *view) ReadFile(p string) ([]byte, error) {
 	name := inTree(p)
 	data, note, err := v.read(name)
 	v.notes[name] = note
-	if err == nil && v.mayBeParsed(name) && anchored(data) {
+	if v.size += len(data); v.size > mostRead {
+		v.refuse(Finding{File: name, Problem: fmt.Sprintf("is the file with which the build reads more than %d MiB", mostRead>>20), Remedy: "keep large files in the image, or in an overlay or application of their own"})
+	}
+	if v.refused == nil && err == nil && v.mayBeParsed(name) && anchored(data) {
 		v.refuse(noAnchors(name, ""))
 	}
 	if err == nil && slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name)) {
@@ -189,9 +205,6 @@ func (v *view) mayBeParsed(name string) bool {
 
 // use notes what a file that a kustomization names is for.
 func (v *view) use(name, field string) {
-	if v.values == nil {
-		v.values, v.parsed = map[string]bool{}, map[string]bool{}
-	}
 	if field == "configMapGenerator" || field == "secretGenerator" {
 		v.values[name] = true
 	} else {
