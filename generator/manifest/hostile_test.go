@@ -1,9 +1,13 @@
 package manifest
 
 import (
-	"muster/generator/plan"
+	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
+	"testing/fstest"
+
+	"muster/generator/plan"
 )
 
 // TestHostileFiles: a few lines of YAML hold their overlay, and neither end the
@@ -100,3 +104,46 @@ func TestOddOverlayNames(t *testing.T) {
 		}
 	}
 }
+
+// TestCountlessDirectories: a tree in which every directory holds others does not
+// keep the overlays beside it from being read.
+func TestCountlessDirectories(t *testing.T) {
+	f := sound(t)
+	tree := countless{f.tree().(fstest.MapFS)}
+	var fine, wrong int
+	for _, o := range load(t, NewLoader("overlays"), tree) {
+		if o.Err() == nil {
+			fine++
+		} else {
+			wrong++
+		}
+	}
+	if fine != 1 || wrong == 0 || wrong > 10 {
+		t.Errorf("%d overlays are valid and %d invalid", fine, wrong)
+	}
+}
+
+// countless has directories without end below overlays/bomb.
+type countless struct{ fstest.MapFS }
+
+func (c countless) ReadDir(name string) ([]fs.DirEntry, error) {
+	list, err := c.MapFS.ReadDir(name)
+	switch {
+	case name == "overlays":
+		return append(list, directory("bomb")), err
+	case strings.HasPrefix(name, "overlays/bomb"):
+		list = nil
+		for i := range 200 {
+			list = append(list, directory(fmt.Sprint(i)))
+		}
+		return list, nil
+	}
+	return list, err
+}
+
+type directory string
+
+func (d directory) Name() string             { return string(d) }
+func (directory) IsDir() bool                { return true }
+func (directory) Type() fs.FileMode          { return fs.ModeDir }
+func (directory) Info() (fs.FileInfo, error) { return nil, fs.ErrNotExist }

@@ -102,7 +102,7 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 	if err != nil {
 		return nil, fmt.Errorf("reading the overlays: %w", err)
 	}
-	overlays := l.find(tree, dir, entries)
+	overlays := l.find(tree, dir, entries, new(int))
 	slices.SortFunc(overlays, func(a, b Overlay) int { return strings.Compare(a.Name, b.Name) })
 	for i := range overlays {
 		if ctx.Err() != nil {
@@ -129,40 +129,6 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 	}
 	return overlays, nil
 }
-
-// find lists the overlays at and below dir without reading them. It looks
-// below an overlay too, to report one inside another, but not at its template
-// and its dispatches.
-func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry) []Overlay {
-	var overlays []Overlay
-	isOverlay := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == policyFile })
-	if isOverlay {
-		overlays = append(overlays, Overlay{Overlay: plan.Overlay{Name: l.nameOf(dir), Fleet: l.fleet}, Path: dir, loader: l})
-	}
-	for _, e := range entries {
-		if !e.IsDir() || isOverlay && (e.Name() == templateDir || e.Name() == dispatchDir) {
-			continue
-		}
-		below := path.Join(dir, e.Name())
-		if strings.Count(strings.TrimPrefix(below, l.dir+"/"), "/") >= deepest {
-			continue
-		}
-		inside, err := fs.ReadDir(tree, below)
-		if err != nil {
-			// It may hold an overlay: that must not look as if it were gone.
-			o := Overlay{Overlay: plan.Overlay{Name: l.nameOf(below)}, Path: below, loader: l}
-			o.reject(Finding{File: below, Problem: "cannot be read: " + oneLine(err)})
-			overlays = append(overlays, o)
-			continue
-		}
-		overlays = append(overlays, l.find(tree, below, inside)...)
-	}
-	return overlays
-}
-
-// deepest is how many directories an overlay may lie below the first: looking
-// further would let a few crafted objects stand for millions of directories.
-const deepest = 4
 
 // pathRule is what the path of an overlay may look like: what every forge, shell
 // and terminal takes as it is.
