@@ -93,6 +93,10 @@ type Generator struct {
 	register   plan.Registrations
 	lookback   plan.Lookback
 	conditions []condition
+	// refused are the overlays whose acts were refused, by path. Until together
+	// the acts of different overlays are not pushed apart.
+	refused  map[string]refusal
+	together time.Time
 }
 
 // New returns a Generator.
@@ -156,10 +160,11 @@ var ErrRaces = errors.New("another writer was first on every try")
 const tries = 5
 
 // Tick looks once, decides once and commits once. After a lost race it does so
-// again, a few times. An error means that nothing was
-// committed; suspended overlays are no error but are listed in the result.
+// again, a few times. After an error, the acts in the result are those that were
+// committed all the same; suspended overlays are no error but are listed in the result.
 func (g *Generator) Tick(ctx context.Context) (Result, error) {
 	var result Result
+	var done []ledger.Act // by the tries so far: acts may be pushed apart
 	for try := range tries {
 		if err := g.backOff(ctx, try); err != nil {
 			return result, err
@@ -168,6 +173,8 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 		var err error
 		result, err = g.attempt(ctx)
 		result.Races += races
+		done = append(done, result.Acts...)
+		result.Acts = done
 		if !errors.Is(err, branch.ErrMoved) {
 			return result, err
 		}
@@ -193,6 +200,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		result.Suspended = []Suspended{invalid(dir, fmt.Errorf("%s: has no scaling.yaml below it, so that nothing is scaled: muster init writes one, and --overlays says where they are", dir))}
 		return result, nil
 	}
+	fleet = g.withRefused(tip, fleet)
 	result.Warnings = warnings(fleet)
 	overlays := decidable(fleet)
 	if len(overlays) == 0 {
@@ -219,12 +227,14 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	if len(acts) == 0 || g.cfg.DryRun {
 		return result, nil
 	}
-	next, err := g.cfg.Repository.Commit(ctx, tip, acts)
+	next, done, err := g.commit(ctx, tip, acts)
+	result.Tip, result.Acts = next, done
 	if err != nil {
-		result.Acts = nil
 		return result, fmt.Errorf("committing: %w", err)
 	}
-	result.Tip = next
+	if len(done) < len(acts) {
+		result.Suspended = suspended(g.withRefused(tip, fleet), result.Decisions)
+	}
 	return result, nil
 }
 

@@ -24,6 +24,9 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 		if ctx.Err() != nil {
 			return nil
 		}
+		if err != nil && len(result.Acts) > 0 {
+			g.reportActs(result)
+		}
 		var limited interface{ RetryAfter() time.Duration }
 		switch {
 		case errors.As(err, &limited):

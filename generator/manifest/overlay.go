@@ -44,6 +44,13 @@ type Overlay struct {
 // overlay can be changed. Nil when its files are valid.
 func (o *Overlay) Err() error { return first(o.findings) }
 
+// Suspend suspends the overlay as invalid for a problem that its files do not
+// show: its changes cannot be committed.
+func (o *Overlay) Suspend(problem string) {
+	o.reject(Finding{File: o.Path, Problem: problem})
+	o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: o.Err().Error()}
+}
+
 func (o *Overlay) reject(findings ...Finding) { o.findings = append(o.findings, findings...) }
 
 // loadTemplate builds the template, and proves that the overlay builds.
