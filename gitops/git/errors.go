@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"unicode"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -116,11 +117,11 @@ func plain(err error) error {
 }
 
 // oneLine makes text that came from elsewhere fit to be printed: one line of
-// bounded length without control characters.
+// bounded length without control and format characters.
 func oneLine(text string) string {
 	const most = 600
 	text = strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f {
+		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) { // Cf turns text around, or hides it
 			return ' '
 		}
 		return c
