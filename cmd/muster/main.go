@@ -36,7 +36,9 @@ func main() {
 		kustomize.Serve(os.Stdin, os.Stdout, buildMemory)
 		return
 	}
-	p := program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, clock: wallClock{}, build: thisBuild()}
+	hangup := make(chan os.Signal, 1)
+	p := program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, clock: wallClock{wake: hangup}, build: thisBuild()}
+	p.wakeable = func() { signal.Notify(hangup, syscall.SIGHUP) }
 	p.executable = thisExecutable()
 	os.Exit(p.run(ctx))
 }
@@ -48,6 +50,8 @@ type program struct {
 	stdout, stderr io.Writer
 	clock          generator.Clock
 	build          build // which muster this is
+	// wakeable makes SIGHUP end the clock's sleep; nil: it cannot.
+	wakeable func()
 	// executable is the program's file, which is run again to build templates in;
 	// empty: they are built in this process.
 	executable string
@@ -55,6 +59,7 @@ type program struct {
 
 // run runs the command line and returns the exit code.
 func (p program) run(ctx context.Context) int {
+	p.stdout, p.stderr = &printable{to: p.stdout}, &printable{to: p.stderr}
 	root := p.command()
 	root.SetArgs(p.args)
 	root.SetOut(p.stdout)
@@ -127,18 +132,19 @@ func exitCode(err error) int {
 	return exitOutside
 }
 
-// wallClock is the machine's clock.
-type wallClock struct{}
+// wallClock is the machine's clock. What is sent to wake ends a sleep.
+type wallClock struct{ wake <-chan os.Signal }
 
 func (wallClock) Now() time.Time { return time.Now() }
 
-func (wallClock) Sleep(ctx context.Context, d time.Duration) error {
+func (c wallClock) Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-c.wake:
 	case <-timer.C:
-		return nil
 	}
+	return nil
 }
