@@ -58,7 +58,7 @@ func checkOverlay(tree fs.FS, o *Overlay) []Finding {
 		findings = append(findings, Finding{File: file, Field: "resources", Problem: "without dispatches the overlay builds to nothing, and Argo CD refuses to prune an application down to nothing", Remedy: "add one permanent object, as the ConfigMap that muster init writes"})
 	}
 	var before, after map[string]any
-	if yaml.Unmarshal(o.stamped, &before) == nil && yaml.Unmarshal(o.built, &after) == nil && !reflect.DeepEqual(before, after) {
+	if yaml.Unmarshal(o.proof, &before) == nil && yaml.Unmarshal(o.built, &after) == nil && !reflect.DeepEqual(before, after) {
 		fields := transforming(tree, file)
 		at := strings.Join(fields, ", ")
 		findings = append(findings, Finding{File: file, Field: at, Problem: "changes dispatches (" + different(before, after) + "): an edit of it would reach into running Jobs, which Kubernetes refuses, and stop the sync", Remedy: "do it in " + path.Join(o.Path, templateDir) + ", which reaches Jobs to come only"})

@@ -18,6 +18,7 @@ type memo struct {
 	finding *Finding
 	// template is what a template's Job was made into; nil until it was.
 	template *template
+	origin
 }
 
 // running is a build that goes on while the overlays without it are decided on.
@@ -49,18 +50,25 @@ func (l *Loader) BuildWith(b kustomize.Builder, patience time.Duration) *Loader 
 
 // build runs kustomize in directory dir of v. What was built before from the
 // same files is not built again. The finding says why dir does not build; the
-// error, that v could not be read, which says nothing of dir.
-func (l *Loader) build(v *view, dir string) ([]object, *Finding, error) {
+// error, that v could not be read, which says nothing of dir. root is the overlay
+// that it is built for; empty where none can be alike.
+func (l *Loader) build(v *view, root, dir string) ([]object, *Finding, error) {
 	key := v.name + dir
 	if m := l.memos[key]; m != nil && v.unchanged(m.notes) {
 		if v.failed != nil {
 			return nil, nil, v.failed
 		}
 		l.used[key] = m
+		l.share(m)
 		return m.objects, m.finding, nil
 	}
 	if v.failed != nil {
 		return nil, nil, v.failed
+	}
+	from := v.origin(root, dir)
+	if m := l.alike(v, from); m != nil {
+		l.used[key] = m
+		return m.objects, nil, nil
 	}
 	r := l.slow[key]
 	if r == nil {
@@ -69,7 +77,7 @@ func (l *Loader) build(v *view, dir string) ([]object, *Finding, error) {
 			return nil, &Finding{File: dir, Problem: "is not built yet: others that take long are built first"}, nil
 		}
 		l.builds++
-		r = l.start(v, dir)
+		r = l.start(v, dir, from)
 	}
 	_, again := l.slow[key]
 	if !l.await(key, r, again) {
@@ -79,9 +87,10 @@ func (l *Loader) build(v *view, dir string) ([]object, *Finding, error) {
 		return nil, nil, r.err
 	}
 	if again && !v.unchanged(r.memo.notes) { // the files have changed meanwhile
-		return l.build(v, dir)
+		return l.build(v, root, dir)
 	}
 	l.used[key] = r.memo
+	l.share(r.memo)
 	return r.memo.objects, r.memo.finding, nil
 }
 
@@ -123,7 +132,7 @@ func (l *Loader) overrun(key string, r *running) {
 }
 
 // start begins to build a directory.
-func (l *Loader) start(v *view, dir string) *running {
+func (l *Loader) start(v *view, dir string, from origin) *running {
 	v.begin()
 	ctx, stop := context.WithCancel(l.ctx)
 	r := &running{done: make(chan struct{}), stop: stop}
@@ -132,7 +141,11 @@ func (l *Loader) start(v *view, dir string) *running {
 		defer stop()
 		objects, err := l.builder.Build(ctx, v, dir)
 		var failure *kustomize.Failure
-		r.memo = &memo{notes: v.notes, objects: objects}
+		from.parts, from.selects = v.parts, v.selects
+		if v.writesPaths {
+			from.key = ""
+		}
+		r.memo = &memo{notes: v.notes, objects: objects, origin: from}
 		switch {
 		case v.failed != nil:
 			r.err = v.failed

@@ -54,6 +54,8 @@ type Loader struct {
 	// valid are dispatches that were read and proven, by path and content, and
 	// by path and what stands for the content; see identityKey.
 	valid, seen map[[sha256.Size]byte]plan.Dispatch
+	// builtFor are builds of the Load that runs that others may share, by key.
+	builtFor map[string][]*memo
 	builds      int
 
 	builder  kustomize.Builder
@@ -93,6 +95,7 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ctx, l.overrunning = ctx, map[string]bool{}
+	l.builtFor = map[string][]*memo{}
 	l.used, l.seen = map[string]*memo{}, map[[sha256.Size]byte]plan.Dispatch{}
 	dir := l.dir
 	if dir == "" {
@@ -310,7 +313,7 @@ func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d plan.Dispatch
 			path.Join(file, listFile):                list([]string{"dispatch"}),
 			path.Join(file, "dispatch"+manifestType): data,
 		}}
-		if _, wrong, _ := l.build(v, file); wrong != nil { // nothing to read: no error
+		if _, wrong, _ := l.build(v, "", file); wrong != nil { // nothing to read: no error
 			return d, false, &Finding{File: file, Problem: wrong.Problem, Remedy: putRight}
 		}
 		delete(l.used, v.name+file) // remembered by content instead

@@ -25,12 +25,12 @@ type Overlay struct {
 	findings []Finding
 	// template is the Job that the template builds to.
 	template *template
-	// objects are what the overlay builds to without dispatches, stamped what
-	// the proof's dispatch was before the build and built what it was after;
-	// jobs are the names of the overlay's own Jobs.
-	objects        []object
-	stamped, built []byte
-	jobs           []string
+	// objects are what the overlay builds to without dispatches, stamped is a
+	// dispatch of it, proof what the proof's dispatch was before the build and
+	// built what it was after; jobs are the names of the overlay's own Jobs.
+	objects               []object
+	stamped, proof, built []byte
+	jobs                  []string
 	// invalidState is why state.yaml cannot be read.
 	invalidState *Finding
 	// list is dispatches/kustomization.yaml, nil where there is none. surplus
@@ -89,18 +89,33 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 	}
 	hidden := path.Join(o.Path, dispatchDir)
 	empty := &view{name: "empty ", tree: tree, hide: hidden, over: map[string][]byte{path.Join(hidden, listFile): list(nil)}}
-	if o.objects, wrong, err = l.build(empty, o.Path); err != nil || wrong != nil {
+	if o.objects, wrong, err = l.build(empty, o.Path, o.Path); err != nil || wrong != nil {
 		return o.rejectIf(wrong, err)
 	}
+	if o.proof, err = o.anybodys(probe, l.used[empty.name+o.Path]); err != nil {
+		return fmt.Errorf("stamping the template: %w", err)
+	}
 	full := &view{name: "full ", tree: tree, hide: hidden, over: map[string][]byte{
-		path.Join(hidden, listFile): list([]string{probe.ID}), path.Join(hidden, probe.ID+manifestType): o.stamped,
+		path.Join(hidden, listFile): list([]string{"proof"}), path.Join(hidden, "proof"+manifestType): o.proof,
 	}}
-	objects, wrong, err := l.build(full, o.Path)
+	objects, wrong, err := l.build(full, o.Path, o.Path)
 	if err != nil || wrong != nil {
 		return o.rejectIf(wrong, err)
 	}
 	o.proven(objects)
 	return nil
+}
+
+// anybodys is the proof's dispatch as every overlay on the same template has it,
+// so that overlays that are alike share a build; unless the overlay changes
+// objects by their names or labels, and so may change its own dispatches alone.
+func (o *Overlay) anybodys(probe plan.Dispatch, empty *memo) ([]byte, error) {
+	if empty.selects {
+		return o.stamped, nil
+	}
+	probe.ID, probe.Tags = "muster-proof", []string{plan.TagQueue + "=proof"}
+	proof := Overlay{Overlay: plan.Overlay{Name: "proof"}, template: o.template}
+	return proof.stamp(probe)
 }
 
 // unreadable says what keeps dispatches of the template from being read again
@@ -124,7 +139,7 @@ func (l *Loader) buildTemplate(tree fs.FS, o *Overlay) (*Finding, error) {
 	if v.stat(dir) == noteMissing && v.failed == nil {
 		return &Finding{File: dir, Problem: "does not exist", Remedy: "write " + path.Join(dir, listFile) + ", which lists the agent Job, as in ../../../base"}, nil
 	}
-	objects, wrong, err := l.build(v, dir)
+	objects, wrong, err := l.build(v, o.Path, dir)
 	if err != nil || wrong != nil {
 		return wrong, err
 	}

@@ -75,6 +75,7 @@ func suspensions(t *testing.T, l *Loader, ctx context.Context, f files) string {
 // done.
 func TestSlowBuildIsNotWaitedFor(t *testing.T) {
 	f := sound(t).copy("overlays/default", "overlays/slow")
+	f["overlays/slow/template/kustomization.yaml"] += "# like no other\n"
 	b := &slowly{slow: "slow/template"}
 	l := b.loader()
 	const waits = "slow: takes long to build and is not built yet; the other overlays do not wait for it"
@@ -100,6 +101,7 @@ func TestSlowBuildIsNotWaitedFor(t *testing.T) {
 // TestSlowBuildOfFormerFiles: what was built is not used for other files.
 func TestSlowBuildOfFormerFiles(t *testing.T) {
 	f := sound(t).copy("overlays/default", "overlays/slow")
+	f["overlays/slow/template/kustomization.yaml"] += "# like no other\n"
 	b := &slowly{slow: "slow/template"}
 	l := b.loader()
 	suspensions(t, l, t.Context(), f)
@@ -116,7 +118,8 @@ func TestSlowBuildOfFormerFiles(t *testing.T) {
 func TestManySlowBuilds(t *testing.T) {
 	f := sound(t)
 	for i := range 5 {
-		f.copy("overlays/default", fmt.Sprintf("overlays/slow%d", i))
+		name := fmt.Sprintf("overlays/slow%d", i)
+		f.copy("overlays/default", name)[name+"/template/kustomization.yaml"] += "# " + name + "\n"
 	}
 	b := &slowly{slow: "slow"}
 	l := b.loader()
@@ -142,6 +145,7 @@ func TestManySlowBuilds(t *testing.T) {
 // TestRemovedOverlayIsNotBuilt: a build that nothing needs any more ends.
 func TestRemovedOverlayIsNotBuilt(t *testing.T) {
 	f := sound(t).copy("overlays/default", "overlays/slow")
+	f["overlays/slow/template/kustomization.yaml"] += "# like no other\n"
 	b := &slowly{slow: "slow/template"}
 	l := b.loader()
 	suspensions(t, l, t.Context(), f)

@@ -36,6 +36,11 @@ type view struct {
 	// values are files that kustomize takes as they are, for a ConfigMap or a
 	// Secret, and parsed those that it reads as YAML; a file may be both.
 	values, parsed map[string]bool
+	// parts are the elements of all paths that were named. writesPaths says that
+	// what is built has paths in it, and selects that some of it is changed by its
+	// name or labels.
+	parts                map[string]bool
+	writesPaths, selects bool
 	// size is how many bytes were read.
 	size int
 
@@ -51,6 +56,7 @@ type view struct {
 func (v *view) begin() {
 	v.notes, v.refused = map[string]string{}, nil
 	v.values, v.parsed = map[string]bool{}, map[string]bool{}
+	v.parts, v.writesPaths, v.selects = map[string]bool{}, false, false
 	v.size = 0
 }
 
@@ -239,9 +245,14 @@ func (v *view) vet(name string, data []byte) {
 			v.refuse(Finding{File: name, Field: f.name, Problem: "would run a program", Remedy: "muster and the syncer build plain kustomizations only: use resources, components and patches"})
 		}
 	}
+	v.writesPaths = v.writesPaths || len(k.BuildMetadata) > 0
+	v.selects = v.selects || len(k.Patches)+len(k.PatchesJson6902)+len(k.PatchesStrategicMerge)+len(k.Replacements)+len(k.Vars)+len(k.Replicas)+len(k.Configurations) > 0
 	dir := path.Dir(name)
 	for _, r := range references(k) {
 		at := path.Join(dir, r.path)
+		for part := range strings.SplitSeq(r.path, "/") {
+			v.parts[part] = true
+		}
 		v.use(at, r.field)
 		switch {
 		case remote(r.path):
