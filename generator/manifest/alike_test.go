@@ -13,12 +13,14 @@ func TestAlikeOverlaysShareBuilds(t *testing.T) {
 		change func(f files)
 		builds int
 	}{
-		"alike":                       {func(files) {}, 3},
-		"another file":                {func(f files) { f["overlays/b/configmap.yaml"] += "data: {a: b}\n" }, 5},
-		"another template":            {func(f files) { f["overlays/b/template/kustomization.yaml"] += "nameSuffix: -b\n" }, 4},
-		"a reference by name":         {func(f files) { both(f, "template/", "resources: [../../default/template/../../../base]\n") }, 4},
-		"paths in what is built":      {func(f files) { both(f, "", "buildMetadata: [originAnnotations]\n") }, 5},
-		"a patch by an overlay's own": {func(f files) { both(f, "", "patches: [{target: {name: b-.*}, patch: '- {op: add, path: /metadata/labels/x, value: b}'}]\n") }, 4},
+		"alike":                  {func(files) {}, 3},
+		"another file":           {func(f files) { f["overlays/b/configmap.yaml"] += "data: {a: b}\n" }, 5},
+		"another template":       {func(f files) { f["overlays/b/template/kustomization.yaml"] += "nameSuffix: -b\n" }, 4},
+		"a reference by name":    {func(f files) { both(f, "template/", "resources: [../../default/template/../../../base]\n") }, 4},
+		"paths in what is built": {func(f files) { both(f, "", "buildMetadata: [originAnnotations]\n") }, 5},
+		"a patch by an overlay's own": {func(f files) {
+			both(f, "", "patches: [{target: {name: b-.*}, patch: '- {op: add, path: /metadata/labels/x, value: b}'}]\n")
+		}, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := sound(t).copy("overlays/default", "overlays/b")

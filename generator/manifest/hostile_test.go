@@ -10,7 +10,7 @@ import (
 	"muster/generator/plan"
 )
 
-// TestHostileFiles: a few lines of YAML hold their overlay, and neither end the
+// TestHostileFiles: a few lines of YAML suspend their overlay, and neither end the
 // process nor touch the other overlay.
 func TestHostileFiles(t *testing.T) {
 	const head = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: agent}\n"

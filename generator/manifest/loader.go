@@ -56,7 +56,7 @@ type Loader struct {
 	valid, seen map[[sha256.Size]byte]plan.Dispatch
 	// builtFor are builds of the Load that runs that others may share, by key.
 	builtFor map[string][]*memo
-	builds      int
+	builds   int
 
 	builder  kustomize.Builder
 	patience time.Duration

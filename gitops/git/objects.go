@@ -34,8 +34,8 @@ const (
 	// mostKept bounds all files that are kept, in bytes; what is more is fetched
 	// again when it is read.
 	mostKept = 16 << 20
-	// mostHeld bounds the files that are here between two prunings, in bytes.
-	mostHeld = 4 * mostKept
+	// mostHere bounds the files that are here between two prunings, in bytes.
+	mostHere = 4 * mostKept
 	// mostVisited bounds the directories outside readAhead that are kept.
 	mostVisited = 1000
 	// largeDir is the number of entries above which a directory's files are
@@ -85,13 +85,13 @@ func (o *objects) get(h plumbing.Hash) (rawObject, bool) {
 func (o *objects) add(p *pack) (commits map[plumbing.Hash][]byte, err error) {
 	commits = map[plumbing.Hash][]byte{}
 	o.noteLarge(p)
-	held := 0
+	here := 0
 	for _, b := range o.blobs {
-		held += len(b)
+		here += len(b)
 	}
-	if held > mostHeld {
+	if here > mostHere {
 		clear(o.blobs)
-		held = 0
+		here = 0
 	}
 	for h := range p.byHash {
 		raw, ok, err := p.object(h)
@@ -108,7 +108,7 @@ func (o *objects) add(p *pack) (commits map[plumbing.Hash][]byte, err error) {
 			}
 			o.trees[h] = t
 		case plumbing.BlobObject:
-			if held += len(raw.data); held <= mostHeld {
+			if here += len(raw.data); here <= mostHere {
 				o.blobs[h] = raw.data
 			}
 		}
