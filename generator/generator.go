@@ -22,6 +22,7 @@ import (
 	"slices"
 	"time"
 
+	"muster/generator/kustomize"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
@@ -73,6 +74,11 @@ type Config struct {
 	// Fleet tells the fleet repository apart from others of the same Buildkite
 	// organisation, as [FleetTag] makes it; empty where there is only one.
 	Fleet string
+	// Build is how templates are built, optional: without it, in this process. A
+	// build that takes longer than Patience goes on while others are decided on,
+	// and its overlay is suspended meanwhile; without it, all wait.
+	Build    kustomize.Builder
+	Patience time.Duration
 	// DryRun does everything but commit.
 	DryRun bool
 	// Log is optional.
@@ -90,6 +96,10 @@ type Generator struct {
 	lookback   plan.Lookback
 	looks      looks
 	conditions []condition
+	// refused are the overlays whose acts were refused, by path. Until together
+	// the acts of different overlays are not pushed apart.
+	refused  map[string]refusal
+	together time.Time
 }
 
 // New returns a Generator.
@@ -97,7 +107,11 @@ func New(cfg Config) *Generator {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Generator{cfg: cfg, loader: manifest.NewLoader(cfg.Overlays).InFleet(cfg.Fleet)}
+	loader := manifest.NewLoader(cfg.Overlays).InFleet(cfg.Fleet)
+	if cfg.Build != nil {
+		loader.BuildWith(cfg.Build, cfg.Patience)
+	}
+	return &Generator{cfg: cfg, loader: loader}
 }
 
 // Result is what one tick found and did.
@@ -149,11 +163,12 @@ var ErrRaces = errors.New("another writer was first on every try")
 const tries = 5
 
 // Tick looks once, decides once and commits once. After a lost race it does so
-// again, a few times. An error means that nothing was
-// committed; suspended overlays are no error but are listed in the result.
+// again, a few times. After an error, the acts in the result are those that were
+// committed all the same; suspended overlays are no error but are listed in the result.
 func (g *Generator) Tick(ctx context.Context) (Result, error) {
 	var result Result
 	g.looks.last = nil
+	var done []ledger.Act // by the tries so far: acts may be pushed apart
 	for try := range tries {
 		if err := g.backOff(ctx, try); err != nil {
 			return result, err
@@ -162,6 +177,8 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 		var err error
 		result, err = g.attempt(ctx)
 		result.Races += races
+		done = append(done, result.Acts...)
+		result.Acts = done
 		if !errors.Is(err, branch.ErrMoved) {
 			return result, err
 		}
@@ -178,7 +195,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		return Result{}, fmt.Errorf("fleet repository: %w", err)
 	}
 	result := Result{Tip: tip}
-	fleet, err := g.load(tip)
+	fleet, err := g.load(ctx, tip)
 	if err != nil {
 		return result, fmt.Errorf("no overlays can be read below %q of the repository (muster init writes some, --overlays says where they are): %w", g.cfg.Overlays, err)
 	}
@@ -187,6 +204,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		result.Suspended = []Suspended{invalid(dir, fmt.Errorf("%s: has no scaling.yaml below it, so that nothing is scaled: muster init writes one, and --overlays says where they are", dir))}
 		return result, nil
 	}
+	fleet = g.withRefused(tip, fleet)
 	result.Warnings = warnings(fleet)
 	overlays := decidable(fleet)
 	if len(overlays) == 0 {
@@ -214,17 +232,19 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		g.looks.done()
 		return result, nil
 	}
-	next, err := g.cfg.Repository.Commit(ctx, tip, acts)
+	next, done, err := g.commit(ctx, tip, acts)
 	if errors.Is(err, branch.ErrMoved) && !snapshot.Until.IsZero() {
 		g.looks.last = &snapshot // to read again would take minutes
 	} else {
 		g.looks.done()
 	}
+	result.Tip, result.Acts = next, done
 	if err != nil {
-		result.Acts = nil
 		return result, fmt.Errorf("committing: %w", err)
 	}
-	result.Tip = next
+	if len(done) < len(acts) {
+		result.Suspended = suspended(g.withRefused(tip, fleet), result.Decisions)
+	}
 	return result, nil
 }
 
@@ -237,9 +257,9 @@ type loaded struct {
 }
 
 // load returns the overlays of the tip.
-func (g *Generator) load(tip branch.Tip) ([]manifest.Overlay, error) {
+func (g *Generator) load(ctx context.Context, tip branch.Tip) ([]manifest.Overlay, error) {
 	if g.loaded.commit != tip.Commit {
-		overlays, err := g.loader.Load(tip.Tree)
+		overlays, err := g.loader.LoadContext(ctx, tip.Tree)
 		if err != nil {
 			return nil, err
 		}

@@ -27,6 +27,9 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 			}
 			return nil
 		}
+		if err != nil && len(result.Acts) > 0 {
+			g.reportActs(result)
+		}
 		g.reportStretch(err)
 		var limited interface{ RetryAfter() time.Duration }
 		var wait stretched

@@ -10,6 +10,7 @@ import (
 	"path"
 	"time"
 
+	"muster/gitops/branch"
 	"muster/gitops/git"
 )
 
@@ -53,7 +54,7 @@ func (c Config) client() (git.Config, error) {
 		}
 	}
 	overlays := path.Clean(c.Overlays)
-	if err := git.CheckPath(overlays); err != nil {
+	if err := branch.CheckPath(overlays); err != nil {
 		return git.Config{}, fmt.Errorf("the overlays directory: %w", err)
 	}
 	return git.Config{

@@ -13,7 +13,7 @@ type Writer interface {
 	Tip(ctx context.Context) (branch.Tip, error)
 	// Push puts a chain of commits on the tip, all or none, and returns the
 	// new tip. The error is [branch.ErrMoved] when the branch is no longer at
-	// tip, and a [muster/gitops/git.Refused] when the server does not accept the
+	// tip, and a [branch.Refused] when the server does not accept the
 	// commits.
 	Push(ctx context.Context, tip branch.Tip, commits []branch.Draft) (branch.Tip, error)
 }

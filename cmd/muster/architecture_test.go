@@ -81,9 +81,10 @@ func imports() map[string][]string {
 		"cmd/muster":       {"*", "cmd/muster/chart"},
 		"cmd/muster/chart": {},
 
-		"generator":           {"generator/plan", "generator/manifest", "gitops/branch", "gitops/ledger"},
+		"generator":           {"generator/plan", "generator/manifest", "generator/kustomize", "gitops/branch", "gitops/ledger"},
 		"generator/plan":      {},
-		"generator/manifest":  {"generator/plan", "gitops/branch"},
+		"generator/manifest":  {"generator/plan", "generator/kustomize", "gitops/branch"},
+		"generator/kustomize": {},
 		"generator/buildkite": {"generator/plan"},
 		"gitops":              {"gitops/branch", "gitops/git", "gitops/ledger"},
 		"gitops/branch":       {},

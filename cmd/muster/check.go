@@ -8,8 +8,6 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-
-	"muster/generator/manifest"
 )
 
 func (p program) checkCommand() *cobra.Command {
@@ -41,7 +39,7 @@ valid and something outside is not.`,
 			if err != nil {
 				return err
 			}
-			result := checked{tree: tree, dir: ".", findings: manifest.Check(tree, s.git.overlays), failures: failures, build: p.build}
+			result := checked{tree: tree, dir: ".", findings: s.loader().Check(cmd.Context(), tree), failures: failures, build: p.build}
 			if len(args) == 1 {
 				result.dir = below(args[0])
 			}

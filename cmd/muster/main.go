@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/generator"
+	"muster/generator/kustomize"
 	"muster/gitops/branch"
 )
 
@@ -31,10 +32,17 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if len(os.Args) == 2 && os.Args[1] == buildArgument {
+		kustomize.Serve(os.Stdin, os.Stdout, buildMemory)
+		return
+	}
+	hangup := make(chan os.Signal, 1)
 	p := program{
 		args: os.Args[1:], environ: os.Environ(), stdin: os.Stdin, terminal: isTerminal(os.Stdin) && isTerminal(os.Stdout),
-		stdout: os.Stdout, stderr: os.Stderr, clock: wallClock{}, build: thisBuild(),
+		stdout: os.Stdout, stderr: os.Stderr, clock: wallClock{wake: hangup}, build: thisBuild(),
 	}
+	p.wakeable = func() { signal.Notify(hangup, syscall.SIGHUP) }
+	p.executable = thisExecutable()
 	os.Exit(p.run(ctx))
 }
 
@@ -47,10 +55,16 @@ type program struct {
 	stdout, stderr io.Writer
 	clock          generator.Clock
 	build          build // which muster this is
+	// wakeable makes SIGHUP end the clock's sleep; nil: it cannot.
+	wakeable func()
+	// executable is the program's file, which is run again to build templates in;
+	// empty: they are built in this process.
+	executable string
 }
 
 // run runs the command line and returns the exit code.
 func (p program) run(ctx context.Context) int {
+	p.stdout, p.stderr = &printable{to: p.stdout}, &printable{to: p.stderr}
 	root := p.command()
 	root.SetArgs(p.args)
 	root.SetOut(p.stdout)
@@ -138,18 +152,19 @@ func isTerminal(f *os.File) bool {
 	return err != nil || !os.SameFile(info, null)
 }
 
-// wallClock is the machine's clock.
-type wallClock struct{}
+// wallClock is the machine's clock. What is sent to wake ends a sleep.
+type wallClock struct{ wake <-chan os.Signal }
 
 func (wallClock) Now() time.Time { return time.Now() }
 
-func (wallClock) Sleep(ctx context.Context, d time.Duration) error {
+func (c wallClock) Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-c.wake:
 	case <-timer.C:
-		return nil
 	}
+	return nil
 }

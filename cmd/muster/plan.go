@@ -35,7 +35,7 @@ there is.`,
 			if !ok {
 				return usage(fmt.Errorf("--output %q: use table, json or yaml", output))
 			}
-			g, err := s.generator(true)
+			g, err := s.generator(true, 0)
 			if err != nil {
 				return err
 			}
@@ -228,7 +228,7 @@ func printYAML(out io.Writer, r generator.Result) error {
 	if err != nil {
 		return err
 	}
-	text, err := yaml.JSONToYAML(printable(raw))
+	text, err := yaml.JSONToYAML(yamlSafe(raw))
 	if err != nil {
 		return err
 	}
@@ -236,10 +236,10 @@ func printYAML(out io.Writer, r generator.Result) error {
 	return err
 }
 
-// printable escapes in JSON what is valid there and no character of a YAML file
+// yamlSafe escapes in JSON what is valid there and no character of a YAML file
 // (YAML 1.2.2, 5.1): DEL, the C1 controls, and U+FFFE and U+FFFF. Job rules may
 // have any of them.
-func printable(raw []byte) []byte {
+func yamlSafe(raw []byte) []byte {
 	var b bytes.Buffer
 	for _, r := range string(raw) { // what is not UTF-8 becomes U+FFFD
 		if r >= 0x7f && r <= 0x9f || r == 0xfffe || r == 0xffff {

@@ -15,7 +15,8 @@ func (p program) runCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Scale, tick after tick",
 		Long: `run looks at Buildkite and at the fleet repository at each interval, and
-commits what is to be done. It ends on SIGINT and SIGTERM.`,
+commits what is to be done. It ends on SIGINT and SIGTERM, and looks at once on
+SIGHUP.`,
 		Example: `  export BUILDKITE_API_TOKEN=...
   muster run --repo git@example.com:acme/fleet.git --ssh-key-file key \
     --ssh-known-hosts-file known_hosts --buildkite-org acme`,
@@ -28,7 +29,11 @@ commits what is to be done. It ends on SIGINT and SIGTERM.`,
 				return usage(errors.New("--startup-jitter is below zero"))
 			}
 			s.watchToken = true
-			g, err := s.generator(dryRun)
+			patience := buildPatience
+			if once {
+				patience = 0 // there is no later tick
+			}
+			g, err := s.generator(dryRun, patience)
 			if err != nil {
 				return err
 			}
@@ -40,6 +45,9 @@ commits what is to be done. It ends on SIGINT and SIGTERM.`,
 				log.Info("starting", "version", p.build.name(), "commit", p.build.commit, "repository", s.git.shown, "branch", s.git.branch, "overlays", s.git.overlays,
 					"organisation", s.org, "interval", interval, "dry-run", dryRun)
 				defer log.Info("stopped")
+				if p.wakeable != nil {
+					p.wakeable()
+				}
 				return g.Run(cmd.Context(), interval, jitter)
 			}
 			result, err := g.Once(cmd.Context())

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -100,8 +101,8 @@ func (s *settings) token() (func() (string, error), error) {
 	return read, usage(err)
 }
 
-// generator wires the tick.
-func (s *settings) generator(dryRun bool) (*generator.Generator, error) {
+// generator wires the tick. patience is how long overlays wait for a template that takes long to build.
+func (s *settings) generator(dryRun bool, patience time.Duration) (*generator.Generator, error) {
 	log, err := s.logger()
 	if err != nil {
 		return nil, err
@@ -120,6 +121,8 @@ func (s *settings) generator(dryRun bool) (*generator.Generator, error) {
 		Clock:      s.program.clock,
 		Overlays:   s.git.overlays,
 		Fleet:      generator.FleetTag(s.git.repo, s.git.overlays),
+		Build:      s.program.builder(),
+		Patience:   patience,
 		DryRun:     dryRun,
 		Log:        log,
 	}), nil

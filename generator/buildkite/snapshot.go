@@ -85,11 +85,21 @@ func (c *Client) checkClock(at time.Time) error {
 	switch off := at.Sub(c.began).Round(time.Second); {
 	case c.began.IsZero():
 	case off > plan.Grace:
-		return fmt.Errorf("the clock here is %s ahead of Buildkite's: set it right; until then nothing is decided by it", off)
+		return fmt.Errorf("the clock here is %s ahead of Buildkite's: set it right; until then nothing is decided by it", length(off))
 	case off < -plan.Grace-slow:
-		return fmt.Errorf("the clock here is %s behind Buildkite's: set it right; until then nothing is decided by it", -off)
+		return fmt.Errorf("the clock here is %s behind Buildkite's: set it right; until then nothing is decided by it", length(off))
 	}
 	return nil
+}
+
+// length is a difference of two clocks in words. Some are longer than a
+// [time.Duration] can say.
+func length(off time.Duration) string {
+	const year = 365 * 24 * time.Hour
+	if off > year || off < -year {
+		return "more than a year"
+	}
+	return off.Abs().String()
 }
 
 // refused returns an error while a reset is still to come.

@@ -2,6 +2,9 @@ package manifest
 
 import (
 	"bytes"
+	"errors"
+	"io"
+	"regexp"
 
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -13,8 +16,9 @@ func noAnchors(file, field string) Finding {
 	return Finding{File: file, Field: field, Problem: "uses a YAML anchor or alias", Remedy: "write the value out"}
 }
 
-// anchored reports whether any document of a file uses anchors or aliases. What
-// is not YAML does not, as far as it could be read.
+// anchored reports whether any document of a file uses anchors or aliases. A
+// file that is not YAML does when it looks like it: kustomize finds the ends of
+// documents in its own way, so that it may read what does not parse here.
 func anchored(data []byte) bool {
 	if !bytes.ContainsAny(data, "&*") {
 		return false
@@ -22,13 +26,37 @@ func anchored(data []byte) bool {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	for {
 		var doc yaml.Node
-		if dec.Decode(&doc) != nil {
+		err := dec.Decode(&doc)
+		switch {
+		case errors.Is(err, io.EOF):
 			return false
-		}
-		if hasAnchor(&doc, 0) {
+		case err != nil:
+			return looksAnchored(data)
+		case hasAnchor(&doc, 0):
 			return true
 		}
 	}
+}
+
+// mark is an anchor or an alias, as far as a character before and a name behind
+// it tell.
+var mark = regexp.MustCompile(`(?:^|[\s,:\[{-])([&*])([^\s,\[\]{}]+)`)
+
+// looksAnchored reports whether a name stands behind both an & and a *.
+func looksAnchored(data []byte) bool {
+	anchors, aliases := map[string]bool{}, map[string]bool{}
+	for _, m := range mark.FindAllSubmatch(data, -1) {
+		name := string(m[2])
+		if m[1][0] == '&' {
+			anchors[name] = true
+		} else {
+			aliases[name] = true
+		}
+		if anchors[name] && aliases[name] {
+			return true
+		}
+	}
+	return false
 }
 
 func hasAnchor(n *yaml.Node, depth int) bool {

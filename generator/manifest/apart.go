@@ -3,6 +3,7 @@ package manifest
 import (
 	"fmt"
 	"io/fs"
+	"muster/gitops/branch"
 	"path"
 	"regexp"
 	"slices"
@@ -42,7 +43,7 @@ func apart(overlays []Overlay) {
 	paths := map[string]int{}
 	for i := range overlays {
 		o := &overlays[i]
-		if !pathRule.MatchString(o.Path) {
+		if !pathRule.MatchString(o.Path) || branch.CheckPath(o.Path) != nil {
 			o.reject(Finding{File: o.Path, Problem: "has a name that muster does not commit to", Remedy: "use letters, digits and -_. in the names of directories"})
 		}
 		if o.Name == "." {

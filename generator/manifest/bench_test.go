@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/generator/kustomize"
 	"muster/generator/plan"
 )
 
@@ -43,7 +44,9 @@ func BenchmarkStamp(b *testing.B) {
 		stamping += time.Since(start) / 10
 		b.StopTimer()
 		start = time.Now()
-		if _, err := kustomize(&view{tree: fleet(b), notes: map[string]string{}}, "overlays/default/template"); err != nil {
+		v := &view{tree: fleet(b)}
+		v.begin()
+		if _, err := (kustomize.Here{}).Build(b.Context(), v, "overlays/default/template"); err != nil {
 			b.Fatal(err)
 		}
 		building += time.Since(start)

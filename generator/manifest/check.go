@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"path"
@@ -18,7 +19,13 @@ import (
 // overlays' names; none means OK. Check builds every template and every overlay
 // afresh.
 func Check(tree fs.FS, dir string) []Finding {
-	overlays, err := NewLoader(dir).Load(tree)
+	return NewLoader(dir).Check(context.Background(), tree)
+}
+
+// Check is [Check] with the loader's way to build. It ends with ctx.
+func (l *Loader) Check(ctx context.Context, tree fs.FS) []Finding {
+	dir := l.dir
+	overlays, err := l.LoadContext(ctx, tree)
 	if err != nil {
 		return []Finding{{File: dir, Problem: oneLine(err), Remedy: "muster init writes a first overlay"}}
 	}
@@ -57,13 +64,13 @@ func sharedObjects(tree fs.FS, overlays []Overlay) []Finding {
 		}
 		v := &view{tree: tree, hide: path.Join(o.Path, dispatchDir), notes: built.notes}
 		for _, x := range o.objects {
-			object, wrong := parseOne("", x.yaml)
+			object, wrong := parseOne("", x.YAML)
 			if wrong != nil {
 				continue
 			}
-			group, _, _ := strings.Cut(x.apiVersion, "/")
+			group, _, _ := strings.Cut(x.APIVersion, "/")
 			namespace := scalar(object, "metadata", "namespace")
-			key := strings.Join([]string{group, x.kind, namespace, x.name}, "\n")
+			key := strings.Join([]string{group, x.Kind, namespace, x.Name}, "\n")
 			mine := writer{o.Path, v.definedIn(x, path.Join(o.Path, listFile))}
 			other, taken := first[key]
 			switch {
@@ -72,7 +79,7 @@ func sharedObjects(tree fs.FS, overlays []Overlay) []Finding {
 			case other.file != mine.file:
 				findings = append(findings, Finding{
 					File: mine.file, Field: "metadata.name",
-					Problem: fmt.Sprintf("the %s %s is also in %s: two overlays write one object", x.kind, strings.TrimPrefix(namespace+"/"+x.name, "/"), other.file),
+					Problem: fmt.Sprintf("the %s %s is also in %s: two overlays write one object", x.Kind, strings.TrimPrefix(namespace+"/"+x.Name, "/"), other.file),
 					Remedy:  "give each overlay its own, as muster init --overlay does, or keep it in one directory that both list",
 				})
 			}
@@ -92,7 +99,7 @@ func checkOverlay(tree fs.FS, o *Overlay) []Finding {
 		findings = append(findings, Finding{File: file, Field: "resources", Problem: "without dispatches the overlay builds to nothing, and Argo CD refuses to prune an application down to nothing", Remedy: "add one permanent object, as the ConfigMap that muster init writes"})
 	}
 	var before, after map[string]any
-	if yaml.Unmarshal(o.stamped, &before) == nil && yaml.Unmarshal(o.built, &after) == nil && !reflect.DeepEqual(before, after) {
+	if yaml.Unmarshal(o.proof, &before) == nil && yaml.Unmarshal(o.built, &after) == nil && !reflect.DeepEqual(before, after) {
 		fields := transforming(tree, file)
 		at := strings.Join(fields, ", ")
 		findings = append(findings, Finding{File: file, Field: at, Problem: "changes dispatches (" + different(before, after) + "): an edit of it would reach into running Jobs, which Kubernetes refuses, and stop the sync", Remedy: "do it in " + path.Join(o.Path, templateDir) + ", which reaches Jobs to come only"})

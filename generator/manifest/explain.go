@@ -154,7 +154,7 @@ func (v *view) definedIn(x object, otherwise string) string {
 			if dec.Decode(&doc) != nil {
 				break
 			}
-			if len(doc.Content) == 1 && scalar(doc.Content[0], "kind") == x.kind && scalar(doc.Content[0], "metadata", "name") == x.name {
+			if len(doc.Content) == 1 && scalar(doc.Content[0], "kind") == x.Kind && scalar(doc.Content[0], "metadata", "name") == x.Name {
 				return file
 			}
 		}

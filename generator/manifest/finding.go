@@ -88,9 +88,15 @@ func joined(findings []Finding) error {
 }
 
 // oneLine folds another library's error, which may run over many lines, and
-// takes the slash off the absolute paths that kustomize was given.
+// takes the slash off the absolute paths that kustomize was given. It is cut where
+// it is long: kustomize lists every object that it knows.
 func oneLine(err error) string {
-	return strings.ReplaceAll(strings.Join(strings.Fields(err.Error()), " "), "'/", "'")
+	const longest = 600
+	text := strings.ReplaceAll(strings.Join(strings.Fields(err.Error()), " "), "'/", "'")
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
 }
 
 // quote shows a value that a person wrote, cut where it is long.

@@ -1,24 +1,15 @@
 package manifest
 
 import (
-	"fmt"
-	"sync"
+	"context"
+	"errors"
+	"time"
 
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"muster/generator/kustomize"
 )
 
-// kustomizing keeps builds one after the other: kustomize's OpenAPI schema is a
-// variable of its package, and every build sets it.
-var kustomizing sync.Mutex
-
 // object is one object that a build came to.
-type object struct {
-	apiVersion, kind, name string
-	yaml                   []byte
-}
-
-func (o object) String() string { return o.kind + " " + o.name }
+type object = kustomize.Object
 
 // memo is what a build came to, and all it looked at on the way.
 type memo struct {
@@ -27,61 +18,149 @@ type memo struct {
 	finding *Finding
 	// template is what a template's Job was made into; nil until it was.
 	template *template
+	origin
+}
+
+// running is a build that goes on while the overlays without it are decided on.
+type running struct {
+	// done is closed when the build is over. Then memo is what it came to, or err
+	// why it could not be made, which says nothing of the directory.
+	done chan struct{}
+	memo *memo
+	err  error
+	stop context.CancelFunc
+}
+
+func (r *running) over() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// BuildWith makes the loader build with b, which ends builds that take too long.
+// One that takes longer than patience goes on while Load returns: its overlay is
+// suspended until a later Load finds it done. It returns the loader.
+func (l *Loader) BuildWith(b kustomize.Builder, patience time.Duration) *Loader {
+	l.builder, l.patience = b, patience
+	return l
 }
 
 // build runs kustomize in directory dir of v. What was built before from the
 // same files is not built again. The finding says why dir does not build; the
-// error, that v could not be read, which says nothing of dir.
-func (l *Loader) build(v *view, dir string) ([]object, *Finding, error) {
-	if m := l.memos[v.name+dir]; m != nil && v.unchanged(m.notes) {
+// error, that v could not be read, which says nothing of dir. root is the overlay
+// that it is built for; empty where none can be alike.
+func (l *Loader) build(v *view, root, dir string) ([]object, *Finding, error) {
+	key := v.name + dir
+	if m := l.memos[key]; m != nil && v.unchanged(m.notes) {
 		if v.failed != nil {
 			return nil, nil, v.failed
 		}
-		l.used[v.name+dir] = m
+		l.used[key] = m
+		l.share(m)
 		return m.objects, m.finding, nil
 	}
 	if v.failed != nil {
 		return nil, nil, v.failed
 	}
-	v.notes, v.refused = map[string]string{}, nil
-	l.builds++
-	objects, err := kustomize(v, dir)
-	if v.failed != nil {
-		return nil, nil, v.failed
+	from := v.origin(root, dir)
+	if m := l.alike(v, from); m != nil {
+		l.used[key] = m
+		return m.objects, nil, nil
 	}
-	m := &memo{notes: v.notes, objects: objects}
-	switch {
-	case v.refused != nil:
-		m.objects, m.finding = nil, v.refused
-	case err != nil:
-		m.finding = v.explain(dir, err)
+	r := l.slow[key]
+	if r == nil {
+		if len(l.slow) >= mostSlow && l.overran[key] {
+			l.overrunning[key] = true
+			return nil, &Finding{File: dir, Problem: "is not built yet: others that take long are built first"}, nil
+		}
+		l.builds++
+		r = l.start(v, dir, from)
 	}
-	l.used[v.name+dir] = m
-	return m.objects, m.finding, nil
+	_, again := l.slow[key]
+	if !l.await(key, r, again) {
+		return nil, &Finding{File: dir, Problem: "takes long to build and is not built yet; the other overlays do not wait for it"}, nil
+	}
+	if r.err != nil {
+		return nil, nil, r.err
+	}
+	if again && !v.unchanged(r.memo.notes) { // the files have changed meanwhile
+		return l.build(v, root, dir)
+	}
+	l.used[key] = r.memo
+	l.share(r.memo)
+	return r.memo.objects, r.memo.finding, nil
 }
 
-func kustomize(v filesys.FileSystem, dir string) (objects []object, err error) {
-	kustomizing.Lock()
-	defer kustomizing.Unlock()
-	defer func() {
-		// kustomize panics on some nonsense; that must not end what serves the
-		// other overlays.
-		if said := recover(); said != nil {
-			objects, err = nil, fmt.Errorf("kustomize panicked: %v", said)
-		}
-	}()
-	// The default options: nothing above the directory of a kustomization.yaml
-	// but whole other kustomizations, and no plugins.
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(v, "/"+dir)
-	if err != nil {
-		return nil, err
+// mostSlow is how many builds may go on at the same time after a Load.
+const mostSlow = 2
+
+// await waits for a build as long as the loader has patience, and reports
+// whether it is over. One that is not goes on, if not too many do.
+func (l *Loader) await(key string, r *running, again bool) bool {
+	patience := l.patience
+	if len(l.slow) >= mostSlow {
+		patience /= 4
 	}
-	for _, r := range resources.Resources() {
-		text, err := r.AsYAML()
-		if err != nil {
-			return nil, fmt.Errorf("printing %s: %w", r.CurId(), err)
-		}
-		objects = append(objects, object{apiVersion: r.GetApiVersion(), kind: r.GetKind(), name: r.GetName(), yaml: text})
+	if again {
+		patience = 0
 	}
-	return objects, nil
+	if !r.over() && patience > 0 {
+		select {
+		case <-r.done:
+		case <-l.after(patience):
+		}
+	}
+	if !r.over() {
+		l.overrun(key, r)
+		return false
+	}
+	delete(l.slow, key)
+	return true
+}
+
+// overrun notes that a build takes long.
+func (l *Loader) overrun(key string, r *running) {
+	l.overrunning[key] = true
+	if l.slow[key] == nil && len(l.slow) >= mostSlow {
+		r.stop()
+		return
+	}
+	l.slow[key] = r
+}
+
+// start begins to build a directory.
+func (l *Loader) start(v *view, dir string, from origin) *running {
+	v.begin()
+	ctx, stop := context.WithCancel(l.ctx)
+	r := &running{done: make(chan struct{}), stop: stop}
+	build := func() {
+		defer close(r.done)
+		defer stop()
+		objects, err := l.builder.Build(ctx, v, dir)
+		var failure *kustomize.Failure
+		from.parts, from.selects = v.parts, v.selects
+		if v.writesPaths {
+			from.key = ""
+		}
+		r.memo = &memo{notes: v.notes, objects: objects, origin: from}
+		switch {
+		case v.failed != nil:
+			r.err = v.failed
+		case v.refused != nil:
+			r.memo.objects, r.memo.finding = nil, v.refused
+		case errors.As(err, &failure):
+			r.memo.finding = v.explain(dir, failure)
+		default:
+			r.err = err
+		}
+	}
+	if l.patience == 0 {
+		build()
+	} else {
+		go build()
+	}
+	return r
 }

@@ -13,6 +13,7 @@ package manifest
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -21,7 +22,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"muster/generator/kustomize"
 	"muster/generator/plan"
 )
 
@@ -49,13 +52,25 @@ type Loader struct {
 	// valid are dispatches that were read and proven, by path and content, and
 	// by path and what stands for the content; see identityKey.
 	valid, seen map[[sha256.Size]byte]plan.Dispatch
-	builds      int
+	// builtFor are builds of the Load that runs that others may share, by key.
+	builtFor map[string][]*memo
+	builds   int
+
+	builder  kustomize.Builder
+	patience time.Duration
+	after    func(time.Duration) <-chan time.Time
+	ctx      context.Context // of the Load that runs
+	// slow are builds that an earlier Load did not wait for, by view and
+	// directory. overran and overrunning are those that took long in the last Load
+	// and in the one that runs.
+	slow                 map[string]*running
+	overran, overrunning map[string]bool
 }
 
 // NewLoader returns a loader for the overlays below directory dir of a fleet
 // repository, as in "overlays".
 func NewLoader(dir string) *Loader {
-	return &Loader{dir: strings.TrimPrefix(path.Clean("/"+dir), "/")}
+	return &Loader{dir: strings.TrimPrefix(path.Clean("/"+dir), "/"), builder: kustomize.Here{}, after: time.After, slow: map[string]*running{}}
 }
 
 // InFleet makes the loader read overlays of a fleet repository that is known by
@@ -70,8 +85,15 @@ func (l *Loader) InFleet(tag string) *Loader {
 // Err and does not affect the others. An error is returned only when the
 // directory itself cannot be read.
 func (l *Loader) Load(tree fs.FS) ([]Overlay, error) {
+	return l.LoadContext(context.Background(), tree)
+}
+
+// LoadContext is Load. It ends with ctx, and what goes on after it does so too.
+func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.ctx, l.overrunning = ctx, map[string]bool{}
+	l.builtFor = map[string][]*memo{}
 	l.used, l.seen = map[string]*memo{}, map[[sha256.Size]byte]plan.Dispatch{}
 	dir := l.dir
 	if dir == "" {
@@ -81,10 +103,16 @@ func (l *Loader) Load(tree fs.FS) ([]Overlay, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the overlays: %w", err)
 	}
-	overlays := l.find(tree, dir, entries)
+	overlays := l.find(tree, dir, entries, new(int))
 	slices.SortFunc(overlays, func(a, b Overlay) int { return strings.Compare(a.Name, b.Name) })
 	for i := range overlays {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("reading the overlays: %w", ctx.Err())
+		}
 		l.load(tree, &overlays[i])
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("reading the overlays: %w", ctx.Err())
 	}
 	apart(overlays)
 	renamed(overlays)
@@ -94,56 +122,15 @@ func (l *Loader) Load(tree fs.FS) ([]Overlay, error) {
 			o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: err.Error()}
 		}
 	}
-	l.memos, l.valid = l.used, l.seen
+	l.memos, l.valid, l.overran = l.used, l.seen, l.overrunning
+	for key, r := range l.slow {
+		if !l.overrunning[key] { // its files are gone, or are no longer the same
+			r.stop()
+			delete(l.slow, key)
+		}
+	}
 	return overlays, nil
 }
-
-// find lists the overlays at and below dir without reading them. It looks
-// below an overlay too, to report one inside another, but not at its template
-// and its dispatches.
-func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry) []Overlay {
-	var overlays []Overlay
-	isOverlay := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == policyFile })
-	if isOverlay {
-		o := Overlay{Overlay: plan.Overlay{Name: l.nameOf(dir), Fleet: l.fleet}, Path: dir, loader: l}
-		if o.Name == "." {
-			o.reject(atTop(dir, entries))
-		}
-		overlays = append(overlays, o)
-	} else if name := misnamed(entries); name != "" && dir != l.dir && dir != "." {
-		// It is no overlay yet, and somebody believes that it is one.
-		o := Overlay{Overlay: plan.Overlay{Name: l.nameOf(dir)}, Path: dir, loader: l, misnamed: true}
-		o.reject(Finding{File: path.Join(dir, name), Problem: "is not read: a policy is called " + policyFile, Remedy: "rename it to " + policyFile})
-		overlays = append(overlays, o)
-	}
-	for _, e := range entries {
-		if !e.IsDir() || isOverlay && (e.Name() == templateDir || e.Name() == dispatchDir) {
-			continue
-		}
-		below := path.Join(dir, e.Name())
-		if strings.Count(strings.TrimPrefix(below, l.dir+"/"), "/") >= deepest {
-			continue
-		}
-		inside, err := fs.ReadDir(tree, below)
-		if err != nil {
-			// It may hold an overlay: that must not look as if it were gone.
-			o := Overlay{Overlay: plan.Overlay{Name: l.nameOf(below)}, Path: below, loader: l}
-			o.reject(Finding{File: below, Problem: "cannot be read: " + oneLine(err)})
-			overlays = append(overlays, o)
-			continue
-		}
-		found := l.find(tree, below, inside)
-		if isOverlay {
-			found = slices.DeleteFunc(found, func(o Overlay) bool { return o.misnamed })
-		}
-		overlays = append(overlays, found...)
-	}
-	return overlays
-}
-
-// deepest is how many directories an overlay may lie below the first: looking
-// further would let a few crafted objects stand for millions of directories.
-const deepest = 4
 
 func (l *Loader) nameOf(dir string) string {
 	if dir == l.dir || dir == "." {
@@ -191,7 +178,10 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 			// kustomize wants one of the three names only.
 			o.surplus = append(o.surplus, file)
 			continue
-		case e.IsDir() && (name == listFile || path.Ext(name) != manifestType):
+		case e.IsDir() && name == listFile:
+			o.reject(Finding{File: file, Problem: "is a directory, where muster writes its list of the dispatches", Remedy: "move it out of " + dispatchDir + "/, or delete it"})
+			continue
+		case e.IsDir() && path.Ext(name) != manifestType:
 			continue
 		case path.Ext(name) == ".yml":
 			o.reject(Finding{File: file, Problem: "was not written by muster, whose files end in .yaml", Remedy: "move it out of dispatches/, or delete it"})
@@ -283,7 +273,7 @@ func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d plan.Dispatch
 			path.Join(file, listFile):                list([]string{"dispatch"}),
 			path.Join(file, "dispatch"+manifestType): data,
 		}}
-		if _, wrong, _ := l.build(v, file); wrong != nil { // nothing to read: no error
+		if _, wrong, _ := l.build(v, "", file); wrong != nil { // nothing to read: no error
 			return d, false, &Finding{File: file, Problem: wrong.Problem, Remedy: putRight}
 		}
 		delete(l.used, v.name+file) // remembered by content instead
@@ -313,41 +303,4 @@ func standIn(d plan.Dispatch) plan.Policy {
 		}
 	}
 	return p
-}
-
-func contentKey(file string, data []byte) [sha256.Size]byte {
-	h := sha256.New()
-	h.Write([]byte(file))
-	h.Write([]byte{0})
-	h.Write(data)
-	return [sha256.Size]byte(h.Sum(nil))
-}
-
-// identityKey is what stands for a file's content where the tree can tell it
-// without reading it, as git can: its entries have a method Identity, whose
-// result is another for every other content. An overlay of ten thousand
-// dispatches is then read once, and not at each commit.
-func identityKey(file string, e fs.DirEntry) (key [sha256.Size]byte, ok bool) {
-	entry, ok := e.(interface{ Identity() string })
-	if !ok || !e.Type().IsRegular() {
-		return key, false
-	}
-	h := sha256.New()
-	h.Write([]byte(file))
-	h.Write([]byte{1})
-	h.Write([]byte(entry.Identity()))
-	return [sha256.Size]byte(h.Sum(nil)), true
-}
-
-// know keeps dispatches that were just written from being read again.
-func (l *Loader) know(written map[[sha256.Size]byte]plan.Dispatch) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.valid == nil {
-		l.valid = written
-		return
-	}
-	for key, d := range written {
-		l.valid[key] = d
-	}
 }

@@ -27,12 +27,12 @@ type Overlay struct {
 	misnamed bool
 	// template is the Job that the template builds to.
 	template *template
-	// objects are what the overlay builds to without dispatches, stamped what
-	// the proof's dispatch was before the build and built what it was after;
-	// jobs are the names of the overlay's own Jobs.
-	objects        []object
-	stamped, built []byte
-	jobs           []string
+	// objects are what the overlay builds to without dispatches, stamped is a
+	// dispatch of it, proof what the proof's dispatch was before the build and
+	// built what it was after; jobs are the names of the overlay's own Jobs.
+	objects               []object
+	stamped, proof, built []byte
+	jobs                  []string
 	// invalidState is why state.yaml cannot be read.
 	invalidState *Finding
 	// list is dispatches/kustomization.yaml, nil where there is none. surplus
@@ -45,6 +45,13 @@ type Overlay struct {
 // read, a template or an overlay that does not build. Nothing of such an
 // overlay can be changed. Nil when its files are valid.
 func (o *Overlay) Err() error { return joined(o.findings) }
+
+// Suspend suspends the overlay as invalid for a problem that its files do not
+// show: its changes cannot be committed.
+func (o *Overlay) Suspend(problem string) {
+	o.reject(Finding{File: o.Path, Problem: problem})
+	o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: o.Err().Error()}
+}
 
 func (o *Overlay) reject(findings ...Finding) { o.findings = append(o.findings, findings...) }
 
@@ -84,18 +91,33 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 	}
 	hidden := path.Join(o.Path, dispatchDir)
 	empty := &view{name: "empty ", tree: tree, hide: hidden, over: map[string][]byte{path.Join(hidden, listFile): list(nil)}}
-	if o.objects, wrong, err = l.build(empty, o.Path); err != nil || wrong != nil {
+	if o.objects, wrong, err = l.build(empty, o.Path, o.Path); err != nil || wrong != nil {
 		return o.rejectIf(wrong, err)
 	}
+	if o.proof, err = o.anybodys(probe, l.used[empty.name+o.Path]); err != nil {
+		return fmt.Errorf("stamping the template: %w", err)
+	}
 	full := &view{name: "full ", tree: tree, hide: hidden, over: map[string][]byte{
-		path.Join(hidden, listFile): list([]string{probe.ID}), path.Join(hidden, probe.ID+manifestType): o.stamped,
+		path.Join(hidden, listFile): list([]string{"proof"}), path.Join(hidden, "proof"+manifestType): o.proof,
 	}}
-	objects, wrong, err := l.build(full, o.Path)
+	objects, wrong, err := l.build(full, o.Path, o.Path)
 	if err != nil || wrong != nil {
 		return o.rejectIf(wrong, err)
 	}
 	o.proven(objects)
 	return nil
+}
+
+// anybodys is the proof's dispatch as every overlay on the same template has it,
+// so that overlays that are alike share a build; unless the overlay changes
+// objects by their names or labels, and so may change its own dispatches alone.
+func (o *Overlay) anybodys(probe plan.Dispatch, empty *memo) ([]byte, error) {
+	if empty.selects {
+		return o.stamped, nil
+	}
+	probe.ID, probe.Tags = "muster-proof", []string{plan.TagQueue + "=proof"}
+	proof := Overlay{Overlay: plan.Overlay{Name: "proof"}, template: o.template}
+	return proof.stamp(probe)
 }
 
 // unreadable says what keeps dispatches of the template from being read again
@@ -119,7 +141,7 @@ func (l *Loader) buildTemplate(tree fs.FS, o *Overlay) (*Finding, error) {
 	if v.stat(dir) == noteMissing && v.failed == nil {
 		return &Finding{File: dir, Problem: "does not exist", Remedy: "write " + path.Join(dir, listFile) + ", which lists the agent Job, as in ../../../base"}, nil
 	}
-	objects, wrong, err := l.build(v, dir)
+	objects, wrong, err := l.build(v, o.Path, dir)
 	if err != nil || wrong != nil {
 		return wrong, err
 	}
@@ -149,7 +171,7 @@ func (o *Overlay) proven(objects []object) {
 	var added []object
 	rest := slices.Clone(o.objects)
 	for _, x := range objects {
-		at := slices.IndexFunc(rest, func(y object) bool { return x.kind == y.kind && bytes.Equal(x.yaml, y.yaml) })
+		at := slices.IndexFunc(rest, func(y object) bool { return x.Kind == y.Kind && bytes.Equal(x.YAML, y.YAML) })
 		if at < 0 {
 			added = append(added, x)
 			continue
@@ -157,33 +179,37 @@ func (o *Overlay) proven(objects []object) {
 		rest = slices.Delete(rest, at, at+1)
 	}
 	for _, x := range o.objects {
-		if x.kind == "Job" {
-			o.jobs = append(o.jobs, x.name)
+		if x.Kind == "Job" {
+			o.jobs = append(o.jobs, x.Name)
 		}
 	}
-	at := slices.IndexFunc(added, func(x object) bool { return x.kind == "Job" })
+	at := slices.IndexFunc(added, func(x object) bool { return x.Kind == "Job" })
 	if at < 0 {
 		o.reject(Finding{File: path.Join(o.Path, listFile), Field: "resources", Problem: "the overlay builds without its dispatches", Remedy: "add " + dispatchDir + " to the list, or nothing that muster orders is applied"})
 		return
 	}
-	o.built = added[at].yaml
+	o.built = added[at].YAML
 }
 
 // agentJob is the template's Job as nodes.
 func agentJob(dir string, objects []object) (*yaml.Node, *Finding) {
+	const shown = 5
 	var names []string
-	for _, x := range objects {
+	for _, x := range objects[:min(shown, len(objects))] {
 		names = append(names, x.String())
+	}
+	if more := len(objects) - shown; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
 	}
 	switch {
 	case len(objects) == 0:
 		return nil, &Finding{File: dir, Problem: "builds to nothing", Remedy: "list the agent Job in its resources, as in ../../../base"}
 	case len(objects) > 1:
 		return nil, &Finding{File: dir, Problem: fmt.Sprintf("builds to %d objects (%s), not to one Job", len(objects), strings.Join(names, ", ")), Remedy: "move all but the agent Job beside the overlay's own kustomization.yaml"}
-	case objects[0].kind != "Job" || objects[0].apiVersion != "batch/v1":
-		return nil, &Finding{File: dir, Problem: fmt.Sprintf("builds to the %s (%s), not to a Job", names[0], objects[0].apiVersion), Remedy: "muster orders agents as Jobs of batch/v1: rewrite it as one"}
+	case objects[0].Kind != "Job" || objects[0].APIVersion != "batch/v1":
+		return nil, &Finding{File: dir, Problem: fmt.Sprintf("builds to the %s (%s), not to a Job", names[0], objects[0].APIVersion), Remedy: "muster orders agents as Jobs of batch/v1: rewrite it as one"}
 	}
-	job, wrong := parseOne(dir, objects[0].yaml)
+	job, wrong := parseOne(dir, objects[0].YAML)
 	if wrong != nil {
 		return nil, wrong
 	}

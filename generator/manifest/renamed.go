@@ -90,11 +90,11 @@ func renamed(overlays []Overlay) {
 // another now: its permanent ConfigMap says so.
 func (o *Overlay) madeAs() string {
 	for _, x := range o.objects {
-		if x.kind != "ConfigMap" || !strings.HasPrefix(x.name, "muster-") || bytes.Contains(x.yaml, []byte("  overlay: "+o.Slug()+"\n")) {
+		if x.Kind != "ConfigMap" || !strings.HasPrefix(x.Name, "muster-") || bytes.Contains(x.YAML, []byte("  overlay: "+o.Slug()+"\n")) {
 			continue
 		}
-		object, wrong := parseOne("", x.yaml)
-		if wrong == nil && scalar(object, "metadata", "labels", "app.kubernetes.io/managed-by") == "muster" && x.name == "muster-"+scalar(object, "data", "overlay") {
+		object, wrong := parseOne("", x.YAML)
+		if wrong == nil && scalar(object, "metadata", "labels", "app.kubernetes.io/managed-by") == "muster" && x.Name == "muster-"+scalar(object, "data", "overlay") {
 			if made := scalar(object, "data", "overlay"); made != o.Slug() {
 				return made
 			}

@@ -36,6 +36,17 @@ type view struct {
 	over map[string][]byte
 	hide string
 
+	// values are files that kustomize takes as they are, for a ConfigMap or a
+	// Secret, and parsed those that it reads as YAML; a file may be both.
+	values, parsed map[string]bool
+	// parts are the elements of all paths that were named. writesPaths says that
+	// what is built has paths in it, and selects that some of it is changed by its
+	// name or labels.
+	parts                map[string]bool
+	writesPaths, selects bool
+	// size is how many bytes were read.
+	size int
+
 	// notes say what was found under each name that was looked at.
 	notes map[string]string
 	// refused is why the build must not go on: what it says of the tree stays
@@ -43,6 +54,18 @@ type view struct {
 	refused *Finding
 	failed  error
 }
+
+// begin forgets what an earlier build looked at.
+func (v *view) begin() {
+	v.notes, v.refused = map[string]string{}, nil
+	v.values, v.parsed = map[string]bool{}, map[string]bool{}
+	v.parts, v.writesPaths, v.selects = map[string]bool{}, false, false
+	v.size = 0
+}
+
+// mostRead bounds the files that one build reads, in bytes: far more than agents
+// and their ConfigMaps need.
+const mostRead = 4 << 20
 
 // What a note says of a name; of a file that was read, its hash follows.
 const (
@@ -168,7 +191,10 @@ func (v *view) ReadFile(p string) ([]byte, error) {
 	name := inTree(p)
 	data, note, err := v.read(name)
 	v.notes[name] = note
-	if err == nil && slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) && anchored(data) {
+	if v.size += len(data); v.size > mostRead {
+		v.refuse(Finding{File: name, Problem: fmt.Sprintf("is the file with which the build reads more than %d MiB", mostRead>>20), Remedy: "keep large files in the image, or in an overlay or application of their own"})
+	}
+	if v.refused == nil && err == nil && v.mayBeParsed(name) && anchored(data) {
 		v.refuse(noAnchors(name, ""))
 	}
 	if err == nil && slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name)) {
@@ -178,6 +204,21 @@ func (v *view) ReadFile(p string) ([]byte, error) {
 		return nil, *v.refused
 	}
 	return data, err
+}
+
+// mayBeParsed reports whether kustomize may read a file as YAML, which it does
+// whatever the file is called.
+func (v *view) mayBeParsed(name string) bool {
+	return v.parsed[name] || !v.values[name] || slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
+}
+
+// use notes what a file that a kustomization names is for.
+func (v *view) use(name, field string) {
+	if field == "configMapGenerator" || field == "secretGenerator" {
+		v.values[name] = true
+	} else {
+		v.parsed[name] = true
+	}
 }
 
 // vet refuses a kustomization that would fetch or run something, and names the
@@ -212,9 +253,15 @@ func (v *view) vet(name string, data []byte) {
 			v.refuse(Finding{File: name, Field: f.name, Problem: "would run a program", Remedy: "muster and the syncer build plain kustomizations only: use resources, components and patches"})
 		}
 	}
+	v.writesPaths = v.writesPaths || len(k.BuildMetadata) > 0
+	v.selects = v.selects || len(k.Patches)+len(k.PatchesJson6902)+len(k.PatchesStrategicMerge)+len(k.Replacements)+len(k.Vars)+len(k.Replicas)+len(k.Configurations) > 0
 	dir := path.Dir(name)
 	for _, r := range references(k) {
 		at := path.Join(dir, r.path)
+		for part := range strings.SplitSeq(r.path, "/") {
+			v.parts[part] = true
+		}
+		v.use(at, r.field)
 		switch {
 		case remote(r.path):
 			v.refuse(Finding{File: name, Field: r.field, Problem: quote(r.path) + " is not in the repository", Remedy: "copy it there: muster fetches nothing, so that a commit says everything"})

@@ -24,6 +24,21 @@ type Tip struct {
 // again.
 var ErrMoved = errors.New("the branch has moved")
 
+// ErrInvalid says that a draft cannot become a commit: what it changes does not
+// fit the files of the repository, as when a file would have to be where a
+// directory is. Nothing was sent to the server.
+var ErrInvalid = errors.New("the changes do not make a commit")
+
+// Refused says that the server did not accept a push although the branch had
+// not moved: a protected branch, a hook, a quota.
+type Refused struct {
+	// Message is what the server said, in its own words, in one line.
+	Message string
+}
+
+// Error returns the server's words behind this package's.
+func (e *Refused) Error() string { return "the server refused the push: " + e.Message }
+
 // Change is one file written or removed.
 type Change struct {
 	// Path is slash-separated, from the top of the repository.

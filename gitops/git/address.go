@@ -3,6 +3,7 @@ package git
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/transport"
@@ -54,7 +55,30 @@ func (a address) String() string {
 	if a.endpoint.Protocol == "file" {
 		return a.endpoint.Path
 	}
-	return a.endpoint.String()
+	text, _, _ := strings.Cut(a.endpoint.String(), "?")
+	return text
+}
+
+// query are the values of what stands behind a question mark in the address,
+// where some hosts take a token.
+func (a address) query() []string {
+	_, query, _ := strings.Cut(a.endpoint.Path, "?")
+	if query == "" || a.endpoint.Protocol == "file" {
+		return nil
+	}
+	const short = 5 // as in v=1, which would be found all over a text
+	values := []string{query}
+	for pair := range strings.SplitSeq(query, "&") {
+		_, value, _ := strings.Cut(pair, "=")
+		if len(value) <= short {
+			continue
+		}
+		values = append(values, value)
+		if plain, err := url.QueryUnescape(value); err == nil {
+			values = append(values, plain)
+		}
+	}
+	return values
 }
 
 // host is the host's name or address, without the brackets of IPv6.

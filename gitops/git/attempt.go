@@ -114,7 +114,7 @@ func confirmed(report *packp.ReportStatus, ref plumbing.ReferenceName) error {
 }
 
 // refusal returns the error of a push that left the branch where it was: a
-// [Refused] with all of the server's words, if the server answered.
+// [branch.Refused] with all of the server's words, if the server answered.
 func (a attempt) refusal(server *connection) error {
 	if !a.answered {
 		return a.err
@@ -130,5 +130,5 @@ func (a attempt) refusal(server *connection) error {
 		words = append(words, status.Reason)
 	}
 	words = append(words, a.err.Error())
-	return &Refused{Message: server.printable(strings.Join(words, "; "))}
+	return &branch.Refused{Message: server.printable(strings.Join(words, "; "))}
 }

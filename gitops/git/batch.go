@@ -1,6 +1,7 @@
 package git
 
 import (
+	"errors"
 	"fmt"
 	"path"
 
@@ -11,7 +12,7 @@ import (
 type batch struct {
 	store *store
 	wants []plumbing.Hash
-	seen  map[plumbing.Hash]bool
+	seen  map[plumbing.Hash]bool // files, and directories that were gone through
 }
 
 // mostInBatch is how many files are fetched together.
@@ -24,10 +25,24 @@ func (f *treeFS) content(name string, h plumbing.Hash) ([]byte, error) {
 		return raw.data, nil
 	}
 	wants := []plumbing.Hash{h}
+	if err := store.readable(h); err != nil {
+		return nil, err
+	}
 	if store.mode == partial {
 		wants = f.batch(name, h).wants
 	}
-	if err := store.fetchMissing(f.ctx, wants); err != nil {
+	err := store.fetchMissing(f.ctx, wants)
+	if _, here := store.get(h); len(wants) > 1 && (errors.Is(err, errTooMany) || err == nil && !here) {
+		// Together they are too large.
+		err = store.fetchMissing(f.ctx, []plumbing.Hash{h})
+	}
+	if errors.Is(err, errTooMany) {
+		store.large[h] = -1
+	}
+	if large := store.readable(h); large != nil {
+		return nil, large
+	}
+	if err != nil {
 		return nil, err
 	}
 	raw, ok := store.get(h)
@@ -70,7 +85,7 @@ func (b *batch) full() bool { return len(b.wants) >= mostInBatch }
 func (b *batch) add(t *tree, first int) {
 	for i := first; i < t.len() && !b.full(); i++ {
 		h := t.hash(i)
-		if t.isDir(i) || b.seen[h] || readable(t.at(i).mode) != nil {
+		if t.isDir(i) || b.seen[h] || b.store.readable(h) != nil || readable(t.at(i).mode) != nil {
 			continue
 		}
 		if _, here := b.store.get(h); here {
@@ -84,9 +99,10 @@ func (b *batch) add(t *tree, first int) {
 // addBelow adds the files of a directory and of all below it.
 func (b *batch) addBelow(h plumbing.Hash) {
 	t, ok := b.store.trees[h]
-	if !ok || b.full() {
+	if !ok || b.full() || b.seen[h] {
 		return
 	}
+	b.seen[h] = true
 	if t.len() <= largeDir {
 		b.add(t, 0)
 	}

@@ -1,8 +1,12 @@
 package git
 
 import (
+	"fmt"
+	"html"
 	"io"
 	"net/http"
+	"regexp"
+	"strings"
 	"sync"
 )
 
@@ -18,13 +22,39 @@ type bodies struct {
 // RoundTrip passes the request on.
 func (b *bodies) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := b.next.RoundTrip(request)
+	if err == nil {
+		err = webPage(response)
+	}
 	if err == nil && response.Body != nil {
 		response.Body = &drained{ReadCloser: response.Body}
 		b.mu.Lock()
 		b.open = append(b.open, response.Body)
 		b.mu.Unlock()
 	}
-	return response, err
+	if err != nil {
+		return nil, err
+	}
+	return response, nil
+}
+
+// title is a web page's.
+var title = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
+
+// webPage returns an error where a web page came instead of git's answer: a
+// login page, a proxy's, or that of a path that is no repository.
+func webPage(response *http.Response) error {
+	kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
+	if response.StatusCode != http.StatusOK || !strings.EqualFold(strings.TrimSpace(kind), "text/html") {
+		return nil
+	}
+	defer response.Body.Close()
+	const most = 64 << 10
+	page, _ := io.ReadAll(io.LimitReader(response.Body, most))
+	called := ""
+	if m := title.FindSubmatch(page); m != nil {
+		called = fmt.Sprintf(" (%s)", oneLine(html.UnescapeString(string(m[1]))))
+	}
+	return fmt.Errorf("the host answered with a web page%s and not as a git server does: check the address, and whether it asks for a login", called)
 }
 
 func (b *bodies) close() {

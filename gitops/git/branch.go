@@ -49,6 +49,7 @@ func New(c Config) (*Branch, error) {
 	}
 	server := &connection{address: address, credentials: c.Credentials, timeout: c.Timeout, log: c.Log}
 	server.secrets.add(address.password)
+	server.secrets.address = address.query()
 	return &Branch{
 		name:   c.Branch,
 		author: author{name: c.AuthorName, email: c.AuthorEmail, sign: c.Sign},

@@ -110,7 +110,7 @@ func (b *builder) child(old *tree, n *node, path string) ([]edit, error) {
 	var edits []edit
 	if isFile && (n.write || n.remove) {
 		if err := readable(old.at(i).mode); err != nil {
-			return nil, fmt.Errorf("%s %w", path, err)
+			return nil, fmt.Errorf("%w: %s %w", branch.ErrInvalid, path, err)
 		}
 	}
 	file, dir := isFile && !n.remove, isDir
@@ -147,7 +147,7 @@ func (b *builder) child(old *tree, n *node, path string) ([]edit, error) {
 		}
 	}
 	if file && dir {
-		return nil, fmt.Errorf("%s cannot be a file and a directory at once", path)
+		return nil, fmt.Errorf("%w: %s cannot be a file and a directory at once", branch.ErrInvalid, path)
 	}
 	return edits, nil
 }

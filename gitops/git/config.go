@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"muster/gitops/branch"
 )
 
 // Config says which branch of which repository is used, and as whom. URL and
@@ -72,7 +74,7 @@ func (c Config) withDefaults() (Config, error) {
 		if dir == "" {
 			continue
 		}
-		if err := CheckPath(dir); err != nil {
+		if err := branch.CheckPath(dir); err != nil {
 			return c, fmt.Errorf("the directories to read ahead: %w", err)
 		}
 	}

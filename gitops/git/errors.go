@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"unicode"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
+
+	"muster/gitops/branch"
 )
 
 // Errors that a caller may know a remedy for. Their texts say what is wrong, and
@@ -28,16 +31,6 @@ var (
 	ErrEmpty = errors.New("the repository is empty")
 )
 
-// Refused says that the server did not accept a push although the branch had
-// not moved: a protected branch, a hook, a quota.
-type Refused struct {
-	// Message is what the server said, in its own words, in one line.
-	Message string
-}
-
-// Error returns the server's words behind this package's.
-func (e *Refused) Error() string { return "the server refused the push: " + e.Message }
-
 // censored is an error whose text is without secrets. It can be compared with
 // its cause, but shows nothing of it.
 type censored struct {
@@ -52,7 +45,7 @@ func (e *censored) Is(target error) bool { return errors.Is(e.cause, target) }
 
 // As finds a refusal, whose message was censored when it was made.
 func (e *censored) As(target any) bool {
-	refused, ok := target.(**Refused)
+	refused, ok := target.(**branch.Refused)
 	return ok && errors.As(e.cause, refused)
 }
 
@@ -124,11 +117,11 @@ func plain(err error) error {
 }
 
 // oneLine makes text that came from elsewhere fit to be printed: one line of
-// bounded length without control characters.
+// bounded length without control and format characters.
 func oneLine(text string) string {
 	const most = 600
 	text = strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f {
+		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) { // Cf turns text around, or hides it
 			return ' '
 		}
 		return c

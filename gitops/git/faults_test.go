@@ -50,7 +50,7 @@ func TestRefusedCarriesTheServersWords(t *testing.T) {
 			repository := open(t, h.serve(t, r))
 			tip := tipOf(t, repository)
 			_, err := repository.Push(t.Context(), tip, one("a"))
-			var refused *git.Refused
+			var refused *branch.Refused
 			if !errors.As(err, &refused) || errors.Is(err, branch.ErrMoved) {
 				t.Fatalf("Push: %v, want a Refused", err)
 			}
@@ -110,7 +110,7 @@ func TestConnectionLostInTheMiddleOfAPush(t *testing.T) {
 	tip := tipOf(t, repository)
 	b.left.Store(1)
 	_, err := repository.Push(t.Context(), tip, one("a"))
-	var refused *git.Refused
+	var refused *branch.Refused
 	if err == nil || errors.Is(err, branch.ErrMoved) || errors.As(err, &refused) {
 		t.Fatalf("Push: %v, want an error that is neither a race nor a refusal", err)
 	}

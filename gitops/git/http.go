@@ -93,7 +93,25 @@ func (c *connection) openHTTP(ctx context.Context) (*http.Client, *transport.End
 }
 
 // sameOrigin reports whether credentials for one endpoint may be sent to
-// another: the same host, and never from https to http.
+// another: the same host and port, or from http to https where both have their
+// usual ports. Another port may be another person's server.
 func sameOrigin(from, to *transport.Endpoint) bool {
-	return from.Host == to.Host && (from.Protocol == to.Protocol && from.Port == to.Port || from.Protocol == "http" && to.Protocol == "https")
+	if from.Host != to.Host {
+		return false
+	}
+	if from.Protocol == to.Protocol {
+		return port(from) == port(to)
+	}
+	return from.Protocol == "http" && to.Protocol == "https" && port(from) == 80 && port(to) == 443
+}
+
+// port is an endpoint's port; go-git has zero for the usual one.
+func port(e *transport.Endpoint) int {
+	switch {
+	case e.Port != 0:
+		return e.Port
+	case e.Protocol == "https":
+		return 443
+	}
+	return 80
 }

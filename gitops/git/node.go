@@ -20,8 +20,8 @@ type node struct {
 func changeTree(changes []branch.Change) (*node, error) {
 	top := &node{children: map[string]*node{}}
 	for _, c := range changes {
-		if err := CheckPath(c.Path); err != nil {
-			return nil, err
+		if err := branch.CheckPath(c.Path); err != nil {
+			return nil, fmt.Errorf("%w: %w", branch.ErrInvalid, err)
 		}
 		at := top
 		for part := range strings.SplitSeq(c.Path, "/") {
@@ -36,7 +36,7 @@ func changeTree(changes []branch.Change) (*node, error) {
 			at = next
 		}
 		if at.write || at.remove {
-			return nil, fmt.Errorf("path %q is changed twice in one commit", c.Path)
+			return nil, fmt.Errorf("%w: path %q is changed twice in one commit", branch.ErrInvalid, c.Path)
 		}
 		at.write, at.remove, at.content = c.Content != nil, c.Content == nil, c.Content
 	}

@@ -2,6 +2,7 @@ package git
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -21,6 +22,8 @@ type objects struct {
 	base *pack
 	// size is the number of bytes of the blobs after pruning.
 	size int
+	// large are files and trees that are too large to be read, with their size.
+	large map[plumbing.Hash]int64
 	// visited are the directories outside readAhead that were read.
 	visited map[string]bool
 }
@@ -31,6 +34,8 @@ const (
 	// mostKept bounds all files that are kept, in bytes; what is more is fetched
 	// again when it is read.
 	mostKept = 16 << 20
+	// mostHere bounds the files that are here between two prunings, in bytes.
+	mostHere = 4 * mostKept
 	// mostVisited bounds the directories outside readAhead that are kept.
 	mostVisited = 1000
 	// largeDir is the number of entries above which a directory's files are
@@ -47,15 +52,17 @@ func newObjects(readAhead string) objects {
 		readAhead: readAhead,
 		trees:     map[plumbing.Hash]*tree{},
 		blobs:     map[plumbing.Hash][]byte{},
+		large:     map[plumbing.Hash]int64{},
 		visited:   map[string]bool{},
 	}
 }
 
-// clear drops all objects. Which directories were read is still known.
+// clear drops all objects. Which directories were read is still known, and what
+// is too large to be read.
 func (o *objects) clear() {
-	visited := o.visited
+	visited, large := o.visited, o.large
 	*o = newObjects(o.readAhead)
-	o.visited = visited
+	o.visited, o.large = visited, large
 }
 
 // get returns an object that is here.
@@ -77,6 +84,15 @@ func (o *objects) get(h plumbing.Hash) (rawObject, bool) {
 // add keeps the trees and blobs of a pack and returns its commits, raw.
 func (o *objects) add(p *pack) (commits map[plumbing.Hash][]byte, err error) {
 	commits = map[plumbing.Hash][]byte{}
+	o.noteLarge(p)
+	here := 0
+	for _, b := range o.blobs {
+		here += len(b)
+	}
+	if here > mostHere {
+		clear(o.blobs)
+		here = 0
+	}
 	for h := range p.byHash {
 		raw, ok, err := p.object(h)
 		if err != nil || !ok {
@@ -92,24 +108,40 @@ func (o *objects) add(p *pack) (commits map[plumbing.Hash][]byte, err error) {
 			}
 			o.trees[h] = t
 		case plumbing.BlobObject:
-			o.blobs[h] = raw.data
+			if here += len(raw.data); here <= mostHere {
+				o.blobs[h] = raw.data
+			}
 		}
 	}
 	return commits, nil
 }
 
+// noteLarge remembers what of a pack is too large to be read.
+func (o *objects) noteLarge(p *pack) {
+	const most = 10_000
+	if len(o.large)+len(p.large) > most {
+		clear(o.large)
+	}
+	maps.Copy(o.large, p.large)
+}
+
 // prune drops every tree and blob that the tree root does not need.
 func (o *objects) prune(root plumbing.Hash) {
 	kept := newObjects(o.readAhead)
-	o.mark(&kept, root, "")
+	o.mark(&kept, root, "", map[plumbing.Hash]bool{})
 	o.trees, o.blobs, o.size = kept.trees, kept.blobs, kept.size
 }
 
-// mark adds to kept what is needed of the tree h of the directory dir.
-func (o *objects) mark(kept *objects, h plumbing.Hash, dir string) {
+// mark adds to kept what is needed of the tree h of the directory dir. Of equal
+// trees below readAhead, done, it looks at one: a few can stand for millions of
+// directories.
+func (o *objects) mark(kept *objects, h plumbing.Hash, dir string, done map[plumbing.Hash]bool) {
 	t, ok := o.trees[h]
-	if !ok {
+	if !ok || done[h] {
 		return
+	}
+	if o.isAhead(dir) {
+		done[h] = true
 	}
 	kept.trees[h] = t
 	files := o.isAhead(dir) || o.visited[dir]
@@ -121,7 +153,7 @@ func (o *objects) mark(kept *objects, h plumbing.Hash, dir string) {
 		if t.isDir(i) {
 			child := join(dir, string(t.name(i)))
 			if o.isAhead(child) || o.leadsAhead(child) || o.visited[child] {
-				o.mark(kept, t.hash(i), child)
+				o.mark(kept, t.hash(i), child, done)
 			}
 			continue
 		}

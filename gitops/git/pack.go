@@ -2,6 +2,7 @@ package git
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,11 @@ type pack struct {
 	offsets  []int64               // of each entry, ascending
 	byOffset map[int64]int         // entry at an offset
 	byHash   map[plumbing.Hash]int // entry of an object
+	// large are the sizes of objects that are too large to be read, and skip the
+	// entries that are not inflated: those, and deltas that are too large, of
+	// which it is not known what they make.
+	large map[plumbing.Hash]int64
+	skip  map[int]bool
 	// external finds the base of a delta that is not in the pack.
 	external func(plumbing.Hash) (rawObject, bool)
 
@@ -34,11 +40,18 @@ type pack struct {
 // errMissingBase says that an entry is a delta on an object that is not here.
 var errMissingBase = errors.New("the delta's base is missing")
 
+// mostObject is the size in bytes up to which an object is read. Trees of 50,000
+// files and files far larger than any that an overlay needs are below it.
+const mostObject = 4 << 20
+
+// errTooLarge says that an object is larger than what is read.
+var errTooLarge = fmt.Errorf("it is larger than the %d MiB up to which files and directories are read", mostObject>>20)
+
 // indexPack reads a whole packfile and computes the identifiers of its objects.
 // Entries whose base cannot be found are left out: a thin pack also has objects
 // that were not asked for.
 func indexPack(data []byte, external func(plumbing.Hash) (rawObject, bool)) (*pack, error) {
-	p := &pack{data: data, external: external, byOffset: map[int64]int{}, cache: map[int]rawObject{}}
+	p := &pack{data: data, external: external, byOffset: map[int64]int{}, cache: map[int]rawObject{}, large: map[plumbing.Hash]int64{}, skip: map[int]bool{}}
 	scanner := packfile.NewScanner(bytes.NewReader(data))
 	_, count, err := scanner.Header()
 	if err != nil {
@@ -53,7 +66,7 @@ func indexPack(data []byte, external func(plumbing.Hash) (rawObject, bool)) (*pa
 		if err != nil {
 			return nil, fmt.Errorf("reading the pack: %w", err)
 		}
-		if _, _, err := scanner.NextObject(io.Discard); err != nil {
+		if err := p.scan(scanner, i, header); err != nil {
 			return nil, fmt.Errorf("reading the pack: %w", err)
 		}
 		p.offsets = append(p.offsets, header.Offset)
@@ -66,6 +79,24 @@ func indexPack(data []byte, external func(plumbing.Hash) (rawObject, bool)) (*pa
 		return nil, fmt.Errorf("reading the pack: %w", err)
 	}
 	return p, nil
+}
+
+// scan goes past an entry. One that is too large is named on the way, without
+// being kept.
+func (p *pack) scan(scanner *packfile.Scanner, i int, header *packfile.ObjectHeader) error {
+	if header.Length <= mostObject {
+		_, _, err := scanner.NextObject(io.Discard)
+		return err
+	}
+	p.skip[i] = true
+	if header.Type == plumbing.OFSDeltaObject || header.Type == plumbing.REFDeltaObject {
+		_, _, err := scanner.NextObject(io.Discard)
+		return err
+	}
+	hasher := plumbing.NewHasher(header.Type, header.Length)
+	_, _, err := scanner.NextObject(hasher)
+	p.large[hasher.Sum()] = header.Length
+	return err
 }
 
 // name computes the identifier of every entry. A delta may stand before its
@@ -83,6 +114,8 @@ func (p *pack) name() error {
 			switch {
 			case errors.Is(err, errMissingBase):
 				left = append(left, i)
+			case errors.Is(err, errTooLarge):
+				p.skip[i] = true
 			case err != nil:
 				return err
 			default:
@@ -112,6 +145,9 @@ func (p *pack) entry(scanner *packfile.Scanner, i, depth int) (rawObject, error)
 	if o, ok := p.cache[i]; ok {
 		return o, nil
 	}
+	if p.skip[i] {
+		return rawObject{}, errTooLarge
+	}
 	const deepest = 4096 // git's own limit
 	if depth > deepest {
 		return rawObject{}, errors.New("a chain of deltas is too long")
@@ -135,6 +171,9 @@ func (p *pack) entry(scanner *packfile.Scanner, i, depth int) (rawObject, error)
 		if err != nil {
 			return rawObject{}, err
 		}
+		if madeBy(o.data) > mostObject {
+			return rawObject{}, errTooLarge
+		}
 		patched, err := packfile.PatchDelta(on.data, o.data)
 		if err != nil {
 			return rawObject{}, err
@@ -143,6 +182,16 @@ func (p *pack) entry(scanner *packfile.Scanner, i, depth int) (rawObject, error)
 	}
 	p.keep(i, o)
 	return o, nil
+}
+
+// madeBy is the size of what a delta makes, as its second number says.
+func madeBy(delta []byte) uint64 {
+	_, n := binary.Uvarint(delta)
+	if n <= 0 {
+		return 0 // patching refuses it
+	}
+	size, _ := binary.Uvarint(delta[n:])
+	return size
 }
 
 func (p *pack) base(scanner *packfile.Scanner, kind plumbing.ObjectType, offset int64, base plumbing.Hash, depth int) (rawObject, error) {

@@ -14,7 +14,7 @@ import (
 // nothing is pushed and tip is returned.
 //
 // The branch moves only from tip: [branch.ErrMoved] says that another writer
-// was first and nothing was written. A [Refused] says that the server did not
+// was first and nothing was written. A [branch.Refused] says that the server did not
 // accept the commits. After any other error the branch has been read again
 // where that was possible and did not have the commits; success is only ever
 // reported on the server's word.

@@ -10,6 +10,8 @@ import (
 // may show.
 type secrets struct {
 	list []string
+	// address are those in the address, which are never forgotten.
+	address []string
 }
 
 // add makes a secret one that is censored from now on. The last few are
@@ -27,7 +29,7 @@ func (s *secrets) add(secret string) {
 
 // censor replaces every secret in text, also in the forms that a URL gives it.
 func (s *secrets) censor(text string) string {
-	for _, secret := range s.list {
+	for _, secret := range slices.Concat(s.list, s.address) {
 		for _, form := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret), url.UserPassword("", secret).String()[1:]} {
 			text = strings.ReplaceAll(text, form, "[secret]")
 		}

@@ -74,6 +74,7 @@ func (s *store) start(ctx context.Context, session transport.UploadPackSession, 
 	if err != nil {
 		return err
 	}
+	s.noteLarge(s.base)
 	commit, ok, err := s.base.object(head)
 	if err != nil {
 		return fmt.Errorf("reading commit %s: %w", head, err)
@@ -168,7 +169,13 @@ func (s *store) tree(ctx context.Context, h plumbing.Hash) (*tree, error) {
 	}
 	raw, ok := s.get(h)
 	if !ok {
+		if err := s.readable(h); err != nil {
+			return nil, err
+		}
 		if err := s.fetchMissing(ctx, []plumbing.Hash{h}); err != nil {
+			return nil, err
+		}
+		if err := s.readable(h); err != nil {
 			return nil, err
 		}
 		if raw, ok = s.get(h); !ok {
@@ -196,12 +203,26 @@ func (s *store) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error 
 		s.head = plumbing.ZeroHash
 		return s.start(ctx, nil, head)
 	}
-	data, err := s.server.fetch(ctx, nil, request{wants: hashes, filter: exact})
+	const besides = 100 // objects that a server may send unasked
+	data, err := s.server.fetch(ctx, nil, request{wants: hashes, filter: exact, most: uint32(len(hashes)) + besides})
 	if err != nil {
 		return err
 	}
 	_, err = s.takeAll(data)
 	return err
+}
+
+// readable returns why an object cannot be read, as far as that is known: it is
+// too large.
+func (s *store) readable(h plumbing.Hash) error {
+	size, large := s.large[h]
+	switch {
+	case large && size > 0:
+		return fmt.Errorf("%w: it has %d bytes", errTooLarge, size)
+	case large:
+		return errTooLarge
+	}
+	return nil
 }
 
 // adopt makes a commit that was made here, and pushed, the one that is here.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
+
+	"muster/gitops/branch"
 )
 
 // tree is one git tree, kept as its raw bytes, which deltas are made on, with
@@ -145,7 +147,7 @@ func (t *tree) splice(edits []edit) (raw []byte, copies []copied, err error) {
 			start = int(t.entries[i].start)
 		}
 		if start < last {
-			return nil, nil, fmt.Errorf("%q is changed twice in one commit", e.name)
+			return nil, nil, fmt.Errorf("%w: %q is changed twice in one commit", branch.ErrInvalid, e.name)
 		}
 		take(start)
 		last = start

@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-github/v50/github"
 
 	"muster/gitops/branch"
-	"muster/gitops/git"
 )
 
 // Config says which repository is written through the API. Repository, Owner,
@@ -138,7 +137,7 @@ func (w *Writer) entries(ctx context.Context, files *chainFiles, changes []branc
 	var entries []*github.TreeEntry
 	seen := map[string]bool{}
 	for _, c := range changes {
-		if err := git.CheckPath(c.Path); err != nil {
+		if err := branch.CheckPath(c.Path); err != nil {
 			return nil, err
 		}
 		if seen[c.Path] {
@@ -233,7 +232,7 @@ func (w *Writer) move(ctx context.Context, from, to string) error {
 	case from:
 		var answer *github.ErrorResponse
 		if errors.As(err, &answer) && answer.Response != nil && answer.Response.StatusCode < 500 {
-			return &git.Refused{Message: explain(err).Error()}
+			return &branch.Refused{Message: explain(err).Error()}
 		}
 		return explain(err)
 	}

@@ -29,7 +29,7 @@ func dispatchProse(d plan.Decision) string {
 		say("This agent is a probe. More agents are dispatched when it registers and takes a job.")
 	}
 	if d.Schedule != "" {
-		say("Schedule %q is in force: min %d, max %d, buffer %d.", d.Schedule, s.Min, s.Max, s.Buffer)
+		say("Schedule %q is in force: min %d, max %d, buffer %d.", safe(d.Schedule), s.Min, s.Max, s.Buffer)
 	}
 	say("%s.", sentence(demandClause(d)))
 	say("%s.", sentence(supplyClause(s)))

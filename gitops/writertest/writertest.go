@@ -14,7 +14,6 @@ import (
 
 	"muster/gitops"
 	"muster/gitops/branch"
-	"muster/gitops/git"
 	"muster/gitops/gitserver"
 )
 
@@ -229,7 +228,7 @@ func refusal(t *testing.T, h Harness, r gitserver.Repository) {
 	tip := tipOf(t, w)
 	h.Refuse(t, r, "the branch is protected, says the server")
 	_, err := w.Push(t.Context(), tip, []branch.Draft{commit("no", write(dir+"a", "a"))})
-	var refused *git.Refused
+	var refused *branch.Refused
 	if !errors.As(err, &refused) || errors.Is(err, branch.ErrMoved) {
 		t.Fatalf("Push: %v, want a Refused", err)
 	}

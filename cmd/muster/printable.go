@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// printable is a writer that everything goes through that muster prints and logs.
+// Names of branches, words of servers and messages of Buildkite are other
+// people's: what would move a terminal's cursor, colour it, or turn text around is
+// written as an escape, as in \u202e. In JSON, where it can only stand in a string,
+// it means the same as before.
+type printable struct {
+	to io.Writer
+	// begun is the beginning of a character that the last write ended in.
+	begun []byte
+}
+
+// Write implements [io.Writer].
+func (p *printable) Write(text []byte) (int, error) {
+	size := len(text)
+	if len(p.begun) > 0 {
+		text = append(p.begun, text...)
+		p.begun = nil
+	}
+	clean := make([]byte, 0, len(text))
+	for len(text) > 0 {
+		if !utf8.FullRune(text) {
+			p.begun = append([]byte(nil), text...)
+			break
+		}
+		c, n := utf8.DecodeRune(text)
+		switch {
+		case c == utf8.RuneError && n == 1:
+			clean = utf8.AppendRune(clean, utf8.RuneError)
+		case shown(c):
+			clean = append(clean, text[:n]...)
+		case c > 0xffff: // as JSON has it
+			high, low := utf16.EncodeRune(c)
+			clean = fmt.Appendf(clean, `\u%04x\u%04x`, high, low)
+		default:
+			clean = fmt.Appendf(clean, `\u%04x`, c)
+		}
+		text = text[n:]
+	}
+	if _, err := p.to.Write(clean); err != nil {
+		return 0, err
+	}
+	return size, nil
+}
+
+// shown reports whether a terminal shows a character as itself. What joins letters
+// and emoji is a format character too, and is shown.
+func shown(c rune) bool {
+	const nonJoiner, joiner = 0x200c, 0x200d
+	switch {
+	case c == '\n' || c == '\t' || c == nonJoiner || c == joiner:
+		return true
+	case unicode.IsControl(c) || unicode.In(c, unicode.Cf, unicode.Zl, unicode.Zp):
+		return false
+	}
+	return true
+}

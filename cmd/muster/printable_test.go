@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode"
+
+	"muster/generator"
+	"muster/generator/plan"
+)
+
+func TestPrintable(t *testing.T) {
+	const text = "tab\tline\nGröße 👩‍👧 \x1b[31m\u009b31m\u202e\u2066\ufeff\u2028\r\x7f\xff\U000e0041\n"
+	const want = "tab\tline\nGröße 👩‍👧 \\u001b[31m\\u009b31m\\u202e\\u2066\\ufeff\\u2028\\u000d\\u007f\ufffd\\udb40\\udc41\n"
+	for size := range 8 {
+		var out bytes.Buffer
+		p := &printable{to: &out}
+		for rest := []byte(text); len(rest) > 0; {
+			n := min(size+1, len(rest))
+			if written, err := p.Write(rest[:n]); err != nil || written != n {
+				t.Fatal(written, err)
+			}
+			rest = rest[n:]
+		}
+		if out.String() != want {
+			t.Errorf("in pieces of %d: %q, want %q", size+1, out.String(), want)
+		}
+	}
+}
+
+// TestPrintedPlanIsClean: in JSON the escapes mean what was there.
+func TestPrintedPlanIsClean(t *testing.T) {
+	r := generator.Result{Suspended: []generator.Suspended{{Overlay: "a", Why: plan.Suspension{Code: plan.Invalid, Finding: "x\u009by\u202ez\U000e0041"}}}}
+	var out bytes.Buffer
+	if err := printJSON(&printable{to: &out}, r); err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsFunc(out.String(), func(c rune) bool { return unicode.In(c, unicode.Cf) || unicode.IsControl(c) && c != '\n' }) {
+		t.Errorf("%q", out.String())
+	}
+	var read planDocument
+	if err := json.Unmarshal(out.Bytes(), &read); err != nil || read.Suspended[0].Finding != r.Suspended[0].Why.Finding {
+		t.Errorf("read back: %+v, %v", read, err)
+	}
+}

@@ -1,0 +1,162 @@
+package generator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator/manifest"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// refusal is why the acts of one overlay were not committed when those of others
+// were.
+type refusal struct {
+	problem string
+	// files stands for the overlay's files; empty: not known.
+	files string
+	// until is when its acts are tried again although its files are the same.
+	until time.Time
+}
+
+// refusedFor is how long an overlay whose acts were refused is suspended while
+// its files stay the same: what refuses may be put right on the server.
+const refusedFor = 5 * time.Minute
+
+// alone reports whether an error may be about one of several acts: the others
+// could be committed without it.
+func alone(err error) bool {
+	var refused *branch.Refused
+	return errors.As(err, &refused) || errors.Is(err, branch.ErrInvalid)
+}
+
+// commit commits the acts together. When the server refuses that, or they make no
+// commit, those of each overlay are pushed by themselves, and the overlays whose
+// acts are refused are remembered. It returns the new tip and what was
+// committed. The error is that of the last push when nothing could be committed,
+// and any that is not about one overlay.
+func (g *Generator) commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, []ledger.Act, error) {
+	next, err := g.cfg.Repository.Commit(ctx, tip, acts)
+	if err == nil {
+		return next, acts, nil
+	}
+	if !alone(err) {
+		return tip, nil, err
+	}
+	groups := byOverlay(acts)
+	if len(groups) == 1 {
+		return tip, nil, g.remember(tip, acts[0].Path, err, false)
+	}
+	if now := g.cfg.Clock.Now(); now.Before(g.together) && !errors.Is(err, branch.ErrInvalid) {
+		return tip, nil, err // every one was refused not long ago
+	}
+	start := tip
+	failed := map[string]error{}
+	var done []ledger.Act
+	for _, group := range groups {
+		next, err := g.cfg.Repository.Commit(ctx, tip, group)
+		switch {
+		case err == nil:
+			tip, done = next, append(done, group...)
+		case alone(err):
+			failed[group[0].Path] = err
+		default:
+			return tip, done, err
+		}
+	}
+	if len(done) == 0 {
+		g.together = g.cfg.Clock.Now().Add(refusedFor)
+	}
+	for overlay, why := range failed {
+		_ = g.remember(start, overlay, why, len(done) > 0)
+	}
+	if len(done) > 0 || !slices.ContainsFunc(groups, func(group []ledger.Act) bool { return g.refused[group[0].Path].problem == "" }) {
+		err = nil // each is remembered
+	}
+	return tip, done, err
+}
+
+// remember notes that the acts of an overlay were refused. It returns the error
+// where that may not be about the overlay: the server refused it, no others were
+// accepted, and it was not refused alone before.
+func (g *Generator) remember(tip branch.Tip, overlay string, err error, others bool) error {
+	_, before := g.refused[overlay]
+	if !others && !before && !errors.Is(err, branch.ErrInvalid) {
+		return err
+	}
+	problem := "its changes cannot be committed: " + err.Error()
+	var refused *branch.Refused
+	if errors.As(err, &refused) {
+		problem = refused.Error()
+	}
+	if g.refused == nil {
+		g.refused = map[string]refusal{}
+	}
+	g.refused[overlay] = refusal{problem: problem, files: identity(tip.Tree, overlay), until: g.cfg.Clock.Now().Add(refusedFor)}
+	return nil
+}
+
+// withRefused is the fleet with the overlays suspended whose acts were refused.
+func (g *Generator) withRefused(tip branch.Tip, fleet []manifest.Overlay) []manifest.Overlay {
+	if len(g.refused) == 0 {
+		return fleet
+	}
+	now := g.cfg.Clock.Now()
+	fleet = slices.Clone(fleet)
+	there := map[string]bool{}
+	for i := range fleet {
+		o := &fleet[i]
+		r, ok := g.refused[o.Path]
+		if !ok {
+			continue
+		}
+		there[o.Path] = true
+		if identity(tip.Tree, o.Path) != r.files {
+			delete(g.refused, o.Path)
+		} else if now.Before(r.until) {
+			o.Suspend(r.problem)
+		}
+	}
+	for overlay := range g.refused {
+		if !there[overlay] {
+			delete(g.refused, overlay)
+		}
+	}
+	return fleet
+}
+
+// identity stands for all files of a directory, where the tree can tell it
+// without reading them; otherwise it is empty.
+func identity(tree fs.FS, dir string) string {
+	entries, err := fs.ReadDir(tree, path.Dir(dir))
+	if err != nil {
+		return fmt.Sprint(err)
+	}
+	at, ok := slices.BinarySearchFunc(entries, path.Base(dir), func(e fs.DirEntry, name string) int { return strings.Compare(e.Name(), name) })
+	if !ok {
+		return ""
+	}
+	if e, ok := entries[at].(interface{ Identity() string }); ok {
+		return e.Identity()
+	}
+	return ""
+}
+
+// byOverlay are the acts of each overlay, in their order.
+func byOverlay(acts []ledger.Act) [][]ledger.Act {
+	var groups [][]ledger.Act
+	for _, a := range acts {
+		if last := len(groups) - 1; last >= 0 && groups[last][0].Path == a.Path {
+			groups[last] = append(groups[last], a)
+		} else {
+			groups = append(groups, []ledger.Act{a})
+		}
+	}
+	return groups
+}

@@ -1,0 +1,67 @@
+package kustomize
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// message is what the two processes say to each other, one line of JSON each:
+// first which directory to build, then questions about files and their answers,
+// and at last what the build came to.
+type message struct {
+	// Build is the directory to build.
+	Build string `json:",omitempty"`
+	// Ask is what is asked of the file Path: a name of a method.
+	Ask  string `json:",omitempty"`
+	Path string `json:",omitempty"`
+	// Yes, Dir, Name, Data and Err are the answer.
+	Yes  bool   `json:",omitempty"`
+	Dir  string `json:",omitempty"`
+	Name string `json:",omitempty"`
+	Data []byte `json:",omitempty"`
+	Err  string `json:",omitempty"`
+	// Done says that the build is over. With an Err it failed.
+	Done    bool     `json:",omitempty"`
+	Objects []Object `json:",omitempty"`
+}
+
+// mostMessage bounds a message, in bytes: more than any that is valid.
+const mostMessage = 4 * mostOutput
+
+// line is one end of the line between the two processes.
+type line struct {
+	in  *bufio.Reader
+	out io.Writer
+}
+
+func newLine(in io.Reader, out io.Writer) *line { return &line{bufio.NewReader(in), out} }
+
+func (l *line) send(m message) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	_, err = l.out.Write(append(text, '\n'))
+	return err
+}
+
+func (l *line) receive() (message, error) {
+	var m message
+	var text []byte
+	for {
+		part, err := l.in.ReadSlice('\n')
+		text = append(text, part...)
+		if err == nil {
+			break
+		}
+		if err != bufio.ErrBufferFull {
+			return m, err
+		}
+		if len(text) > mostMessage {
+			return m, fmt.Errorf("a message of more than %d bytes", mostMessage)
+		}
+	}
+	return m, json.Unmarshal(text, &m)
+}

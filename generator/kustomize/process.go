@@ -1,0 +1,145 @@
+package kustomize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// Process builds in a process of its own, which it starts when something is to
+// be built and ends when there has been nothing for a while, when a build takes
+// too long, and with the context.
+type Process struct {
+	// Command makes the command that calls [Serve] with standard input and
+	// output and with Memory.
+	Command func() *exec.Cmd
+	// Time bounds a build.
+	Time time.Duration
+	// Memory is how much the process may need, in bytes; for messages.
+	Memory int64
+	// Idle is how long a process is kept for the next build.
+	Idle time.Duration
+
+	mu   sync.Mutex
+	free *worker
+}
+
+// worker is one running process.
+type worker struct {
+	cmd  *exec.Cmd
+	line *line
+	in   io.Closer
+	idle *time.Timer
+}
+
+// Build implements [Builder]. Builds may run at the same time, each in a process
+// of its own.
+func (p *Process) Build(ctx context.Context, files filesys.FileSystem, dir string) ([]Object, error) {
+	bounded, cancel := context.WithTimeout(ctx, p.Time)
+	defer cancel()
+	w, err := p.take()
+	if err != nil {
+		return nil, fmt.Errorf("starting a process to build in: %w", err)
+	}
+	stop := context.AfterFunc(bounded, func() { _ = w.cmd.Process.Kill() })
+	objects, err := w.build(files, dir)
+	if _, failed := isFailure(err); err == nil || failed {
+		if stop() {
+			p.put(w)
+		} else {
+			w.end()
+		}
+		return objects, err
+	}
+	stop()
+	ended := w.end()
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case bounded.Err() != nil:
+		return nil, &Failure{fmt.Sprintf("it takes kustomize more than %s: build fewer and smaller objects", p.Time)}
+	case errors.As(ended, &exit) && exit.ExitCode() == exitMemory:
+		return nil, &Failure{fmt.Sprintf("kustomize needs more than %d MiB of memory for it: build fewer and smaller objects", p.Memory>>20)}
+	case errors.As(ended, &exit) && exit.ExitCode() == exitCrash:
+		return nil, &Failure{"kustomize ends its process on it"}
+	}
+	return nil, fmt.Errorf("the process that runs kustomize ended: %w", errors.Join(err, ended))
+}
+
+// take returns a process that is free, or starts one.
+func (p *Process) take() (*worker, error) {
+	p.mu.Lock()
+	w := p.free
+	p.free = nil
+	p.mu.Unlock()
+	if w != nil && w.idle.Stop() {
+		return w, nil
+	}
+	w = &worker{cmd: p.Command()}
+	in, err := w.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := w.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := w.cmd.Start(); err != nil {
+		return nil, err
+	}
+	w.in, w.line = in, newLine(out, in)
+	return w, nil
+}
+
+// put keeps a process for the next build, for a while.
+func (p *Process) put(w *worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.free != nil {
+		w.end()
+		return
+	}
+	p.free = w
+	w.idle = time.AfterFunc(p.Idle, func() {
+		p.mu.Lock()
+		if p.free == w {
+			p.free = nil
+		}
+		p.mu.Unlock()
+		w.end()
+	})
+}
+
+// end ends the process and waits for it.
+func (w *worker) end() error {
+	_ = w.in.Close()
+	_ = w.cmd.Process.Kill()
+	return w.cmd.Wait()
+}
+
+func (w *worker) build(files filesys.FileSystem, dir string) ([]Object, error) {
+	if err := w.line.send(message{Build: dir}); err != nil {
+		return nil, err
+	}
+	for {
+		m, err := w.line.receive()
+		switch {
+		case err != nil:
+			return nil, err
+		case m.Done && m.Err != "":
+			return nil, &Failure{m.Err}
+		case m.Done:
+			return m.Objects, nil
+		}
+		if err := w.line.send(answer(files, m)); err != nil {
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package manifest
+
+import (
+	"crypto/sha256"
+	"io/fs"
+
+	"muster/generator/plan"
+)
+
+func contentKey(file string, data []byte) [sha256.Size]byte {
+	h := sha256.New()
+	h.Write([]byte(file))
+	h.Write([]byte{0})
+	h.Write(data)
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// identityKey is what stands for a file's content where the tree can tell it
+// without reading it, as git can: its entries have a method Identity, whose
+// result is another for every other content. An overlay of ten thousand
+// dispatches is then read once, and not at each commit.
+func identityKey(file string, e fs.DirEntry) (key [sha256.Size]byte, ok bool) {
+	entry, ok := e.(interface{ Identity() string })
+	if !ok || !e.Type().IsRegular() {
+		return key, false
+	}
+	h := sha256.New()
+	h.Write([]byte(file))
+	h.Write([]byte{1})
+	h.Write([]byte(entry.Identity()))
+	return [sha256.Size]byte(h.Sum(nil)), true
+}
+
+// know keeps dispatches that were just written from being read again.
+func (l *Loader) know(written map[[sha256.Size]byte]plan.Dispatch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.valid == nil {
+		l.valid = written
+		return
+	}
+	for key, d := range written {
+		l.valid[key] = d
+	}
+}

@@ -1,0 +1,190 @@
+package git
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
+)
+
+// TestLargeObjectsAreNotInflated: an object's size is known before it is
+// inflated, and so is what a delta makes.
+func TestLargeObjectsAreNotInflated(t *testing.T) {
+	blob := func(data []byte) newObject {
+		return newObject{hash: nameOf(plumbing.BlobObject, data), rawObject: rawObject{plumbing.BlobObject, data}}
+	}
+	small, large := blob(bytes.Repeat([]byte("x"), 1<<20)), blob(make([]byte, 64<<20))
+	// 64 copies of small.
+	makes := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(len(small.data))), 64<<20)
+	for range 64 {
+		makes = append(makes, 0xc0, 0x10) // copy 1 MiB from the start
+	}
+	delta := newObject{hash: plumbing.Hash{1}, rawObject: large.rawObject, base: small.hash, delta: makes}
+	data, err := writePack([]newObject{small, large, delta}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	p, err := indexPack(data, nil)
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
+		t.Errorf("reading %d bytes took %d MiB", len(data), used>>20)
+	}
+	if p.large[large.hash] != 64<<20 || len(p.large) != 1 || len(p.byHash) != 1 {
+		t.Errorf("large %v, others %v", p.large, p.byHash)
+	}
+	if o, ok, err := p.object(small.hash); !ok || err != nil || !bytes.Equal(o.data, small.data) {
+		t.Errorf("the small object cannot be read: %v", err)
+	}
+}
+
+// TestLargeFileHarmsNoOther: a file that is too large is an error of its own, on
+// every server.
+func TestLargeFileHarmsNoOther(t *testing.T) {
+	noise := make([]byte, 20<<20)
+	random := rand.NewChaCha8([32]byte{})
+	_, _ = random.Read(noise)
+	for _, offer := range []string{"partial", "whole"} {
+		t.Run(offer, func(t *testing.T) {
+			t.Parallel()
+			f := gitserver.NewServer(t, gitserver.Options{})
+			if offer == "whole" {
+				for _, key := range []string{"uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"} {
+					if err := f.Configure(key, "false"); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if _, err := f.Commit("seed", time.Unix(0, 0),
+				branch.Change{Path: "deploy/web/a", Content: []byte("a")}, branch.Change{Path: "deploy/web/b", Content: make([]byte, 50<<20)},
+				branch.Change{Path: "deploy/web/c", Content: noise}, branch.Change{Path: "deploy/web/d", Content: bytes.Repeat([]byte("d"), smallFile+1)},
+			); err != nil {
+				t.Fatal(err)
+			}
+			r, err := New(Config{URL: f.URL(), Branch: "main", ReadAhead: "deploy", AuthorName: "robot", AuthorEmail: "robot@localhost"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				tip, err := r.Tip(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for name, fine := range map[string]bool{"a": true, "b": false, "c": false, "d": true} {
+					_, err := fs.ReadFile(tip.Tree, "deploy/web/"+name)
+					if (err == nil) != fine || err != nil && !strings.Contains(err.Error(), "larger than the 4 MiB") {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+				size := 0
+				for _, b := range r.store.blobs {
+					size += len(b)
+				}
+				if size > 2<<20 {
+					t.Errorf("%d bytes of files are kept", size)
+				}
+				if _, err := r.Push(t.Context(), tip, []branch.Draft{{Message: "add", At: time.Unix(1, 0), Changes: []branch.Change{{Path: "deploy/web/e", Content: []byte("e")}}}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// TestBatchLargerThanItsBound: files that are too large together are read one
+// after the other.
+func TestBatchLargerThanItsBound(t *testing.T) {
+	t.Parallel()
+	f := gitserver.NewServer(t, gitserver.Options{})
+	random := rand.NewChaCha8([32]byte{1})
+	var changes []branch.Change
+	for i := range 6 {
+		noise := make([]byte, 3<<20)
+		_, _ = random.Read(noise)
+		changes = append(changes, branch.Change{Path: fmt.Sprintf("deploy/web/%d", i), Content: noise})
+	}
+	if _, err := f.Commit("seed", time.Unix(0, 0), changes...); err != nil {
+		t.Fatal(err)
+	}
+	r, err := New(Config{URL: f.URL(), Branch: "main", ReadAhead: "deploy", AuthorName: "robot", AuthorEmail: "robot@localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tip, err := r.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range changes {
+		if got, err := fs.ReadFile(tip.Tree, c.Path); err != nil || !bytes.Equal(got, c.Content) {
+			t.Fatalf("%s: %v", c.Path, err)
+		}
+	}
+}
+
+// TestTreeOfManyDirectories: a few objects that stand for millions of
+// directories are gone through once each.
+func TestTreeOfManyDirectories(t *testing.T) {
+	s := &store{objects: newObjects("deploy")}
+	below := entry{mode: filemode.Regular, hash: nameOf(plumbing.BlobObject, nil)}
+	for range 12 {
+		var edits []edit
+		for i := range 10 {
+			e := below
+			e.name = string(rune('a' + i))
+			edits = append(edits, edit{name: e.name, dir: e.mode == filemode.Dir, to: &e})
+		}
+		raw, _, err := (&tree{}).splice(edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := parseTree(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		below = entry{mode: filemode.Dir, hash: nameOf(plumbing.TreeObject, raw)}
+		s.trees[below.hash] = parsed
+	}
+	top := below
+	top.name = "deploy"
+	raw, _, err := (&tree{}).splice([]edit{{name: top.name, dir: true, to: &top}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := nameOf(plumbing.TreeObject, raw)
+	s.trees[root], _ = parseTree(raw)
+	s.prune(root)
+	if len(s.trees) != 13 {
+		t.Errorf("%d trees are kept, want 13", len(s.trees))
+	}
+	b := &batch{store: s, seen: map[plumbing.Hash]bool{}}
+	b.addBelow(below.hash)
+	if len(b.wants) != 1 || slices.Contains(b.wants, plumbing.ZeroHash) {
+		t.Errorf("wants %v", b.wants)
+	}
+}
+
+// TestLargeTree: a directory that is too large is an error of its own.
+func TestLargeTree(t *testing.T) {
+	s := &store{objects: newObjects("")}
+	s.large[plumbing.Hash{1}] = mostObject + 1
+	if _, err := s.tree(t.Context(), plumbing.Hash{1}); !errors.Is(err, errTooLarge) {
+		t.Error(err)
+	}
+}
