@@ -30,7 +30,8 @@ func Check(tree fs.FS, dir string) []Finding {
 		o := &overlays[i]
 		findings = append(findings, o.findings...)
 		if o.template != nil {
-			findings = append(findings, checkJob(o)...)
+			findings = append(findings, o.refused...)
+			findings = append(findings, besides(checkJob(o), o.refused)...)
 			findings = append(findings, checkOverlay(tree, o)...)
 		}
 		if _, changes := o.Repair(); len(changes) > 0 {

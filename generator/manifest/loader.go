@@ -92,6 +92,8 @@ func (l *Loader) Load(tree fs.FS) ([]Overlay, error) {
 		o := &overlays[i]
 		if err := o.Err(); err != nil {
 			o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: err.Error()}
+		} else if err := first(o.refused); err != nil {
+			o.Refused = plan.Suspension{Code: plan.Invalid, Finding: err.Error()}
 		}
 	}
 	l.memos, l.valid = l.used, l.seen

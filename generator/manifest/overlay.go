@@ -23,6 +23,9 @@ type Overlay struct {
 	Path     string
 	loader   *Loader
 	findings []Finding
+	// refused are what the Kubernetes API server would refuse of dispatches to
+	// come. Those that are in git can still be retired.
+	refused []Finding
 	// template is the Job that the template builds to.
 	template *template
 	// objects are what the overlay builds to without dispatches, stamped what
@@ -93,6 +96,7 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 		return o.rejectIf(wrong, err)
 	}
 	o.proven(objects)
+	o.refused = l.refusals(tree, o, probe)
 	return nil
 }
 
@@ -252,6 +256,9 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, err
 	}
 	if len(dispatches) == 0 {
 		return *o, nil, nil
+	}
+	if err := first(o.refused); err != nil {
+		return *o, nil, fmt.Errorf("adding to %s: %w", o.Path, err)
 	}
 	next := *o
 	next.Dispatches = slices.Clone(o.Dispatches)

@@ -58,6 +58,8 @@ func newShare(v Overlay, o Observation) *share {
 	switch {
 	case v.Suspended.Active():
 		s.suspended = v.Suspended
+	case v.Refused.Active():
+		s.suspended = v.Refused
 	case p.Paused:
 		s.suspended = Suspension{Code: Paused}
 	case s.supply.Suspended.Active():

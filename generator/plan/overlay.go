@@ -25,6 +25,9 @@ type Overlay struct {
 	// Suspended says why the overlay is left alone: a template that does not
 	// build, a dispatch that cannot be read. Zero when its files are valid.
 	Suspended Suspension
+	// Refused says why nothing is dispatched although the files can be read: the
+	// Kubernetes API server would refuse the Job. Zero when it would not.
+	Refused Suspension
 }
 
 // Slug is the overlay's name as its agents carry it in their tag "overlay="
