@@ -45,6 +45,9 @@ func describe(a ledger.Act) (slog.Level, string) {
 				return slog.LevelWarn, "retired: " + r.Failure.String()
 			}
 		}
+		if slices.ContainsFunc(a.Decision.Retire, func(r plan.Retirement) bool { return r.Reason == plan.Withdrawn }) {
+			return slog.LevelWarn, "withdrawn: the template changed before an agent came"
+		}
 		return slog.LevelInfo, "retired"
 	}
 	return slog.LevelInfo, "repaired"

@@ -31,6 +31,7 @@ const (
 	policyFile   = "scaling.yaml"
 	templateDir  = "template"
 	dispatchDir  = "dispatches"
+	withdrawnDir = "withdrawn" // in dispatches/
 	listFile     = "kustomization.yaml"
 	stateFile    = "state.yaml"
 	manifestType = ".yaml"
@@ -85,6 +86,7 @@ func (l *Loader) Load(tree fs.FS) ([]Overlay, error) {
 	overlays := l.find(tree, dir, entries)
 	slices.SortFunc(overlays, func(a, b Overlay) int { return strings.Compare(a.Name, b.Name) })
 	for i := range overlays {
+		overlays[i].tree = tree
 		l.load(tree, &overlays[i])
 	}
 	apart(overlays)
@@ -243,6 +245,7 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 			}
 		}
 	}
+	l.loadWithdrawn(tree, o)
 	slices.SortFunc(o.Dispatches, func(a, b plan.Dispatch) int { return strings.Compare(a.ID, b.ID) })
 	for _, d := range o.Dispatches {
 		if slices.Contains(o.jobs, d.ID) {
@@ -276,6 +279,7 @@ func (l *Loader) loadDispatch(tree fs.FS, o *Overlay, file string, e fs.DirEntry
 	if valid {
 		l.seen[key] = d
 	}
+	d.Withdrawn = path.Base(path.Dir(file)) == withdrawnDir
 	o.Dispatches = append(o.Dispatches, d)
 	if o.Policy.Queue == "" {
 		// Its own policy cannot be read; what it has on order must still count

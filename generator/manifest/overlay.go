@@ -22,6 +22,7 @@ type Overlay struct {
 	// Path is its directory, as in "overlays/default".
 	Path     string
 	loader   *Loader
+	tree     fs.FS // that it was loaded from
 	findings []Finding
 	// refused are what the Kubernetes API server would refuse of dispatches to
 	// come. Those that are in git can still be retired.
@@ -76,6 +77,8 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 		ID: o.Slug() + "-proof", Purpose: plan.ForDemand, Agents: 1, IdleTimeout: time.Second,
 		At: time.Unix(0, 0), NotAfter: time.Unix(0, 0),
 	}
+	o.Template = o.template.hash
+	probe.Template = o.Template
 	if o.stamped, err = o.stamp(probe); err != nil {
 		return fmt.Errorf("stamping the template: %w", err)
 	}
@@ -222,7 +225,7 @@ func (o *Overlay) file(name string) string { return path.Join(o.Path, dispatchDi
 
 func (o *Overlay) ids() []string {
 	var ids []string
-	for _, d := range o.Dispatches {
+	for _, d := range o.listed() {
 		ids = append(ids, d.ID)
 	}
 	return ids
@@ -269,6 +272,9 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, err
 		if d.Tags == nil {
 			d.Tags = o.AgentTags()
 		}
+		if d.Template == "" {
+			d.Template = o.Template
+		}
 		at, taken := slices.BinarySearchFunc(next.Dispatches, d.ID, func(x plan.Dispatch, id string) int { return strings.Compare(x.ID, id) })
 		if taken || slices.Contains(o.jobs, d.ID) {
 			return *o, nil, fmt.Errorf("adding to %s: there is a Job %s already", o.Path, d.ID)
@@ -304,8 +310,8 @@ func (o *Overlay) Remove(ids []string) (Overlay, []branch.Change, error) {
 		if at < 0 {
 			return *o, nil, fmt.Errorf("removing from %s: there is no dispatch %s", o.Path, quote(id))
 		}
+		changes = append(changes, branch.Change{Path: o.fileOf(next.Dispatches[at])})
 		next.Dispatches = slices.Delete(next.Dispatches, at, at+1)
-		changes = append(changes, branch.Change{Path: o.file(id + manifestType)})
 	}
 	changes = next.relist(changes)
 	return next, changes, nil

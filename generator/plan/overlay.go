@@ -20,6 +20,9 @@ type Overlay struct {
 	Policy Policy
 	// Dispatches are the manifests in git, ordered by ID.
 	Dispatches []Dispatch
+	// Template stands for the template that dispatches are stamped from now; empty
+	// where it is not known.
+	Template string
 	// State is what was remembered for the next decision.
 	State State
 	// Suspended says why the overlay is left alone: a template that does not
