@@ -6,102 +6,94 @@ import (
 )
 
 // required lists, by type, the fields that Kubernetes does not fill in.
-func required(typ string) []string {
-	return strings.Fields(map[string]string{
-		"JobSpec": "template", "PodTemplateSpec": "spec", "PodSpec": "containers", "Container": "name image",
-		"EnvVar": "name", "Volume": "name", "VolumeMount": "name mountPath", "VolumeDevice": "name devicePath",
-		"ContainerPort": "containerPort", "SecretKeySelector": "name key", "ConfigMapKeySelector": "name key",
-		"ConfigMapEnvSource": "name", "SecretEnvSource": "name", "FileKeySelector": "volumeName path key",
-		"ObjectFieldSelector": "fieldPath", "ResourceFieldSelector": "resource",
-		"SecretVolumeSource": "secretName", "ConfigMapVolumeSource": "name", "SecretProjection": "name", "ConfigMapProjection": "name",
-		"KeyToPath": "key path", "PersistentVolumeClaimVolumeSource": "claimName", "HostPathVolumeSource": "path",
-		"NFSVolumeSource": "server path", "CSIVolumeSource": "driver", "EphemeralVolumeSource": "volumeClaimTemplate",
-		"DownwardAPIVolumeFile": "path", "ServiceAccountTokenProjection": "path", "GitRepoVolumeSource": "repository",
-		"ExecAction": "command", "HTTPGetAction": "port", "TCPSocketAction": "port", "GRPCAction": "port", "HTTPHeader": "name",
-		"SeccompProfile": "type", "AppArmorProfile": "type", "TopologySpreadConstraint": "maxSkew topologyKey whenUnsatisfiable",
-		"PodAffinityTerm": "topologyKey", "NodeSelector": "nodeSelectorTerms", "PreferredSchedulingTerm": "weight", "WeightedPodAffinityTerm": "weight",
-		"PodFailurePolicyRule": "action", "PodFailurePolicyOnExitCodesRequirement": "operator values",
-		"PodFailurePolicyOnPodConditionsPattern": "type", "SuccessPolicy": "rules",
-		"PodOS": "name", "PodResourceClaim": "name", "ResourceClaim": "name",
-		"PodSchedulingGate": "name", "PodReadinessGate": "conditionType", "Sysctl": "name", "HostAlias": "ip",
-		"LabelSelectorRequirement": "key operator", "NodeSelectorRequirement": "key operator", "PodDNSConfigOption": "name",
-		"ContainerResizePolicy": "resourceName restartPolicy", "AWSElasticBlockStoreVolumeSource": "volumeID",
-		"AzureDiskVolumeSource": "diskName diskURI", "AzureFileVolumeSource": "secretName shareName", "CephFSVolumeSource": "monitors",
-		"CinderVolumeSource": "volumeID", "GCEPersistentDiskVolumeSource": "pdName", "GlusterfsVolumeSource": "endpoints path",
-		"ISCSIVolumeSource": "targetPortal iqn", "PhotonPersistentDiskVolumeSource": "pdID", "PortworxVolumeSource": "volumeID",
-		"QuobyteVolumeSource": "registry volume", "RBDVolumeSource": "monitors image", "ScaleIOVolumeSource": "gateway system volumeName",
-		"VsphereVirtualDiskVolumeSource": "volumePath", "FlexVolumeSource": "driver",
-	}[typ])
+var required = map[string]string{
+	"JobSpec": "template", "PodTemplateSpec": "spec", "PodSpec": "containers", "Container": "name image",
+	"EnvVar": "name", "Volume": "name", "VolumeMount": "name mountPath", "VolumeDevice": "name devicePath",
+	"ContainerPort": "containerPort", "SecretKeySelector": "name key", "ConfigMapKeySelector": "name key",
+	"ConfigMapEnvSource": "name", "SecretEnvSource": "name", "FileKeySelector": "volumeName path key",
+	"ObjectFieldSelector": "fieldPath", "ResourceFieldSelector": "resource",
+	"SecretVolumeSource": "secretName", "ConfigMapVolumeSource": "name", "SecretProjection": "name", "ConfigMapProjection": "name",
+	"KeyToPath": "key path", "PersistentVolumeClaimVolumeSource": "claimName", "HostPathVolumeSource": "path",
+	"NFSVolumeSource": "server path", "CSIVolumeSource": "driver", "EphemeralVolumeSource": "volumeClaimTemplate",
+	"DownwardAPIVolumeFile": "path", "ServiceAccountTokenProjection": "path", "GitRepoVolumeSource": "repository",
+	"ExecAction": "command", "HTTPGetAction": "port", "TCPSocketAction": "port", "GRPCAction": "port", "HTTPHeader": "name",
+	"SeccompProfile": "type", "AppArmorProfile": "type", "TopologySpreadConstraint": "maxSkew topologyKey whenUnsatisfiable",
+	"PodAffinityTerm": "topologyKey", "NodeSelector": "nodeSelectorTerms", "PreferredSchedulingTerm": "weight", "WeightedPodAffinityTerm": "weight",
+	"PodFailurePolicyRule": "action", "PodFailurePolicyOnExitCodesRequirement": "operator values",
+	"PodFailurePolicyOnPodConditionsPattern": "type", "SuccessPolicy": "rules",
+	"PodOS": "name", "PodResourceClaim": "name", "ResourceClaim": "name",
+	"PodSchedulingGate": "name", "PodReadinessGate": "conditionType", "Sysctl": "name", "HostAlias": "ip",
+	"LabelSelectorRequirement": "key operator", "NodeSelectorRequirement": "key operator", "PodDNSConfigOption": "name",
+	"ContainerResizePolicy": "resourceName restartPolicy", "AWSElasticBlockStoreVolumeSource": "volumeID",
+	"AzureDiskVolumeSource": "diskName diskURI", "AzureFileVolumeSource": "secretName shareName", "CephFSVolumeSource": "monitors",
+	"CinderVolumeSource": "volumeID", "GCEPersistentDiskVolumeSource": "pdName", "GlusterfsVolumeSource": "endpoints path",
+	"ISCSIVolumeSource": "targetPortal iqn", "PhotonPersistentDiskVolumeSource": "pdID", "PortworxVolumeSource": "volumeID",
+	"QuobyteVolumeSource": "registry volume", "RBDVolumeSource": "monitors image", "ScaleIOVolumeSource": "gateway system volumeName",
+	"VsphereVirtualDiskVolumeSource": "volumePath", "FlexVolumeSource": "driver",
 }
 
 // choices lists the values of a field that has a fixed few. Those that begin with
 // a star take no empty string either.
-func choices(field string) string {
-	return map[string]string{
-		"JobSpec.completionMode": "* Indexed NonIndexed", "JobSpec.podReplacementPolicy": "* Failed TerminatingOrFailed",
-		"PodFailurePolicyRule.action": "Count FailIndex FailJob Ignore", "PodFailurePolicyOnExitCodesRequirement.operator": "In NotIn",
-		"PodFailurePolicyOnPodConditionsPattern.status": "False True Unknown",
-		"PodSpec.dnsPolicy":                             "ClusterFirst ClusterFirstWithHostNet Default None", "PodSpec.preemptionPolicy": "* Never PreemptLowerPriority",
-		"PodOS.name": "linux windows", "Container.imagePullPolicy": "Always IfNotPresent Never", "ImageVolumeSource.pullPolicy": "Always IfNotPresent Never",
-		"Container.terminationMessagePolicy": "FallbackToLogsOnError File", "Container.restartPolicy": "* Always Never OnFailure",
-		"ContainerPort.protocol": "SCTP TCP UDP", "HTTPGetAction.scheme": "HTTP HTTPS",
-		"ContainerResizePolicy.resourceName": "cpu memory", "ContainerResizePolicy.restartPolicy": "NotRequired RestartContainer",
-		"Toleration.operator": "Equal Exists", "Toleration.effect": "NoExecute NoSchedule PreferNoSchedule",
-		"SeccompProfile.type": "Localhost RuntimeDefault Unconfined", "AppArmorProfile.type": "Localhost RuntimeDefault Unconfined",
-		"SecurityContext.procMount": "* Default Unmasked", "PodSecurityContext.fsGroupChangePolicy": "* Always OnRootMismatch",
-		"PodSecurityContext.supplementalGroupsPolicy": "* Merge Strict", "PodSecurityContext.seLinuxChangePolicy": "* MountOption Recursive",
-		"LabelSelectorRequirement.operator": "DoesNotExist Exists In NotIn", "NodeSelectorRequirement.operator": "DoesNotExist Exists Gt In Lt NotIn",
-		"TopologySpreadConstraint.whenUnsatisfiable":  "DoNotSchedule ScheduleAnyway",
-		"TopologySpreadConstraint.nodeAffinityPolicy": "* Honor Ignore", "TopologySpreadConstraint.nodeTaintsPolicy": "* Honor Ignore",
-		"VolumeMount.mountPropagation": "* Bidirectional HostToContainer None", "VolumeMount.recursiveReadOnly": "* Disabled Enabled IfPossible",
-		"HostPathVolumeSource.type": "BlockDevice CharDevice Directory DirectoryOrCreate File FileOrCreate Socket",
-	}[field]
+var choices = map[string]string{
+	"JobSpec.completionMode": "* Indexed NonIndexed", "JobSpec.podReplacementPolicy": "* Failed TerminatingOrFailed",
+	"PodFailurePolicyRule.action": "Count FailIndex FailJob Ignore", "PodFailurePolicyOnExitCodesRequirement.operator": "In NotIn",
+	"PodFailurePolicyOnPodConditionsPattern.status": "False True Unknown",
+	"PodSpec.dnsPolicy":                             "ClusterFirst ClusterFirstWithHostNet Default None", "PodSpec.preemptionPolicy": "* Never PreemptLowerPriority",
+	"PodOS.name": "linux windows", "Container.imagePullPolicy": "Always IfNotPresent Never", "ImageVolumeSource.pullPolicy": "Always IfNotPresent Never",
+	"Container.terminationMessagePolicy": "FallbackToLogsOnError File", "Container.restartPolicy": "* Always Never OnFailure",
+	"ContainerPort.protocol": "SCTP TCP UDP", "HTTPGetAction.scheme": "HTTP HTTPS",
+	"ContainerResizePolicy.resourceName": "cpu memory", "ContainerResizePolicy.restartPolicy": "NotRequired RestartContainer",
+	"Toleration.operator": "Equal Exists", "Toleration.effect": "NoExecute NoSchedule PreferNoSchedule",
+	"SeccompProfile.type": "Localhost RuntimeDefault Unconfined", "AppArmorProfile.type": "Localhost RuntimeDefault Unconfined",
+	"SecurityContext.procMount": "* Default Unmasked", "PodSecurityContext.fsGroupChangePolicy": "* Always OnRootMismatch",
+	"PodSecurityContext.supplementalGroupsPolicy": "* Merge Strict", "PodSecurityContext.seLinuxChangePolicy": "* MountOption Recursive",
+	"LabelSelectorRequirement.operator": "DoesNotExist Exists In NotIn", "NodeSelectorRequirement.operator": "DoesNotExist Exists Gt In Lt NotIn",
+	"TopologySpreadConstraint.whenUnsatisfiable":  "DoNotSchedule ScheduleAnyway",
+	"TopologySpreadConstraint.nodeAffinityPolicy": "* Honor Ignore", "TopologySpreadConstraint.nodeTaintsPolicy": "* Honor Ignore",
+	"VolumeMount.mountPropagation": "* Bidirectional HostToContainer None", "VolumeMount.recursiveReadOnly": "* Disabled Enabled IfPossible",
+	"HostPathVolumeSource.type": "BlockDevice CharDevice Directory DirectoryOrCreate File FileOrCreate Socket",
 }
 
 // limits are the least and the most that a field takes; the most is 0 where it is
 // as large as its type.
-func limits(field string) (least, most int64, ok bool) {
-	const largest, mode, port = 1<<31 - 1, 0o777, 65535
-	r, ok := map[string][2]int64{
-		"JobSpec.parallelism": {}, "JobSpec.completions": {}, "JobSpec.activeDeadlineSeconds": {}, "JobSpec.backoffLimit": {},
-		"JobSpec.ttlSecondsAfterFinished": {}, "JobSpec.backoffLimitPerIndex": {}, "JobSpec.maxFailedIndexes": {}, "SuccessPolicyRule.succeededCount": {},
-		"PodSpec.activeDeadlineSeconds": {1, largest}, "ContainerPort.containerPort": {1, port}, "ContainerPort.hostPort": {0, port},
-		"GRPCAction.port": {1, port}, "HTTPGetAction.port": {1, port}, "TCPSocketAction.port": {1, port},
-		"Probe.initialDelaySeconds": {}, "Probe.timeoutSeconds": {}, "Probe.periodSeconds": {}, "Probe.successThreshold": {}, "Probe.failureThreshold": {},
-		"Probe.terminationGracePeriodSeconds": {1, 0}, "PodSecurityContext.runAsUser": {0, largest}, "PodSecurityContext.runAsGroup": {0, largest},
-		"PodSecurityContext.fsGroup": {0, largest}, "PodSecurityContext.supplementalGroups": {0, largest},
-		"SecurityContext.runAsUser": {0, largest}, "SecurityContext.runAsGroup": {0, largest},
-		"SecretVolumeSource.defaultMode": {0, mode}, "ConfigMapVolumeSource.defaultMode": {0, mode}, "ProjectedVolumeSource.defaultMode": {0, mode},
-		"DownwardAPIVolumeSource.defaultMode": {0, mode}, "KeyToPath.mode": {0, mode}, "DownwardAPIVolumeFile.mode": {0, mode},
-		"PreferredSchedulingTerm.weight": {1, 100}, "WeightedPodAffinityTerm.weight": {1, 100}, "TopologySpreadConstraint.maxSkew": {1, 0},
-		"TopologySpreadConstraint.minDomains": {1, 0}, "ServiceAccountTokenProjection.expirationSeconds": {600, 1 << 32},
-	}[field]
-	return r[0], r[1], ok
+var limits = map[string][2]int64{
+	"JobSpec.parallelism": {}, "JobSpec.completions": {}, "JobSpec.activeDeadlineSeconds": {}, "JobSpec.backoffLimit": {},
+	"JobSpec.ttlSecondsAfterFinished": {}, "JobSpec.backoffLimitPerIndex": {}, "JobSpec.maxFailedIndexes": {}, "SuccessPolicyRule.succeededCount": {},
+	"PodSpec.activeDeadlineSeconds": {1, largest}, "ContainerPort.containerPort": {1, port}, "ContainerPort.hostPort": {0, port},
+	"GRPCAction.port": {1, port}, "HTTPGetAction.port": {1, port}, "TCPSocketAction.port": {1, port},
+	"Probe.initialDelaySeconds": {}, "Probe.timeoutSeconds": {}, "Probe.periodSeconds": {}, "Probe.successThreshold": {}, "Probe.failureThreshold": {},
+	"Probe.terminationGracePeriodSeconds": {1, 0}, "PodSecurityContext.runAsUser": {0, largest}, "PodSecurityContext.runAsGroup": {0, largest},
+	"PodSecurityContext.fsGroup": {0, largest}, "PodSecurityContext.supplementalGroups": {0, largest},
+	"SecurityContext.runAsUser": {0, largest}, "SecurityContext.runAsGroup": {0, largest},
+	"SecretVolumeSource.defaultMode": {0, mode}, "ConfigMapVolumeSource.defaultMode": {0, mode}, "ProjectedVolumeSource.defaultMode": {0, mode},
+	"DownwardAPIVolumeSource.defaultMode": {0, mode}, "KeyToPath.mode": {0, mode}, "DownwardAPIVolumeFile.mode": {0, mode},
+	"PreferredSchedulingTerm.weight": {1, 100}, "WeightedPodAffinityTerm.weight": {1, 100}, "TopologySpreadConstraint.maxSkew": {1, 0},
+	"TopologySpreadConstraint.minDomains": {1, 0}, "ServiceAccountTokenProjection.expirationSeconds": {600, 1 << 32},
 }
+
+const largest, mode, port = 1<<31 - 1, 0o777, 65535
 
 // formats names the format of a field, of each element of a list, or of the keys
 // and values of a mapping; see [formatOf]. Where a star is before it, an empty
 // string is not valid either.
-func formats(field string) string {
-	return map[string]string{
-		"Container.name": "label", "Volume.name": "label", "PodSpec.hostname": "label", "PodSpec.subdomain": "label", "FileKeySelector.volumeName": "label",
-		"PodAffinityTerm.namespaces": "label", "PodSpec.serviceAccountName": "subdomain", "PodSpec.nodeName": "subdomain", "PodSpec.priorityClassName": "subdomain",
-		"PodSpec.runtimeClassName": "* subdomain", "PodSpec.hostnameOverride": "* subdomain", "PodSpec.serviceAccount": "subdomain", "PodResourceClaim.name": "label",
-		"HostAlias.ip": "address", "PodDNSConfig.nameservers": "* address", "PodDNSConfig.searches": "* search", "Sysctl.name": "sysctl", "SecretKeySelector.name": "subdomain", "ConfigMapKeySelector.name": "subdomain",
-		"SecretEnvSource.name": "subdomain", "ConfigMapEnvSource.name": "subdomain", "Toleration.key": "qualified",
-		"PodAffinityTerm.topologyKey": "qualified", "NodeSelectorRequirement.key": "qualified", "LabelSelectorRequirement.key": "qualified",
-		"PodReadinessGate.conditionType": "qualified", "PodSchedulingGate.name": "qualified", "PodFailurePolicyOnPodConditionsPattern.type": "qualified",
-		"SecretKeySelector.key": "key", "ConfigMapKeySelector.key": "key", "FileKeySelector.key": "variable", "EnvVar.name": "variable",
-		"EnvFromSource.prefix": "variable", "ContainerPort.name": "port", "HTTPHeader.name": "header",
-		"HTTPGetAction.port": "port", "TCPSocketAction.port": "port",
-		"ObjectMeta.labels": "labels", "PodSpec.nodeSelector": "labels", "LabelSelector.matchLabels": "labels", "ObjectMeta.annotations": "annotations",
-	}[field]
+var formats = map[string]string{
+	"Container.name": "label", "Volume.name": "label", "PodSpec.hostname": "label", "PodSpec.subdomain": "label", "FileKeySelector.volumeName": "label",
+	"PodAffinityTerm.namespaces": "label", "PodSpec.serviceAccountName": "subdomain", "PodSpec.nodeName": "subdomain", "PodSpec.priorityClassName": "subdomain",
+	"PodSpec.runtimeClassName": "* subdomain", "PodSpec.hostnameOverride": "* subdomain", "PodSpec.serviceAccount": "subdomain", "PodResourceClaim.name": "label",
+	"HostAlias.ip": "address", "PodDNSConfig.nameservers": "* address", "PodDNSConfig.searches": "* search", "Sysctl.name": "sysctl", "SecretKeySelector.name": "subdomain", "ConfigMapKeySelector.name": "subdomain",
+	"SecretEnvSource.name": "subdomain", "ConfigMapEnvSource.name": "subdomain", "Toleration.key": "qualified",
+	"PodAffinityTerm.topologyKey": "qualified", "NodeSelectorRequirement.key": "qualified", "LabelSelectorRequirement.key": "qualified",
+	"PodReadinessGate.conditionType": "qualified", "PodSchedulingGate.name": "qualified", "PodFailurePolicyOnPodConditionsPattern.type": "qualified",
+	"SecretKeySelector.key": "key", "ConfigMapKeySelector.key": "key", "FileKeySelector.key": "variable", "EnvVar.name": "variable",
+	"EnvFromSource.prefix": "variable", "ContainerPort.name": "port", "HTTPHeader.name": "header",
+	"HTTPGetAction.port": "port", "TCPSocketAction.port": "port",
+	"ObjectMeta.labels": "labels", "PodSpec.nodeSelector": "labels", "LabelSelector.matchLabels": "labels", "ObjectMeta.annotations": "annotations",
 }
 
 // rules applies the tables to the fields of a value, and then what a table
 // cannot say.
 func (c *checker) rules(s spot, typ string) {
-	for _, field := range required(typ) {
+	for _, field := range strings.Fields(required[typ]) {
 		if at := s.at(field); at.empty() {
 			c.missing(at)
 		}
@@ -111,13 +103,13 @@ func (c *checker) rules(s spot, typ string) {
 		if !at.set() {
 			continue
 		}
-		c.chosen(at, choices(field))
-		if least, most, ok := limits(field); ok {
+		c.chosen(at, choices[field])
+		if l, ok := limits[field]; ok {
 			for _, x := range append(at.items(), at) {
-				c.within(x, least, most)
+				c.within(x, l[0], l[1])
 			}
 		}
-		c.format(at, formats(field))
+		c.format(at, formats[field])
 	}
 	c.special(s, typ)
 }
