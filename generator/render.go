@@ -1,6 +1,9 @@
 package generator
 
 import (
+	"slices"
+	"strings"
+
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
@@ -106,11 +109,7 @@ func renderOne(o manifest.Overlay, d plan.Decision) ([]ledger.Act, error) {
 		return nil, err
 	}
 	act(ledger.Dispatch, changes)
-	var ids []string
-	for _, r := range d.Retire {
-		ids = append(ids, r.ID)
-	}
-	o, changes, err = o.Remove(ids)
+	o, changes, err = retire(o, d.Retire)
 	if err != nil {
 		return nil, err
 	}
@@ -119,4 +118,32 @@ func renderOne(o manifest.Overlay, d plan.Decision) ([]ledger.Act, error) {
 		acts[last].Changes = append(acts[last].Changes, o.WriteState(d.State)...)
 	}
 	return acts, nil
+}
+
+// retire removes and withdraws dispatches. Where both change a file, the later
+// change stands.
+func retire(o manifest.Overlay, all []plan.Retirement) (manifest.Overlay, []branch.Change, error) {
+	var remove, withdraw []string
+	for _, r := range all {
+		if r.Reason == plan.Withdrawn {
+			withdraw = append(withdraw, r.ID)
+		} else {
+			remove = append(remove, r.ID)
+		}
+	}
+	o, removed, err := o.Remove(remove)
+	if err != nil {
+		return o, nil, err
+	}
+	o, changes, err := o.Withdraw(withdraw)
+	if err != nil {
+		return o, nil, err
+	}
+	for _, c := range removed {
+		if !slices.ContainsFunc(changes, func(x branch.Change) bool { return x.Path == c.Path }) {
+			changes = append(changes, c)
+		}
+	}
+	slices.SortFunc(changes, func(a, b branch.Change) int { return strings.Compare(a.Path, b.Path) })
+	return o, changes, nil
 }

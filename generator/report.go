@@ -43,6 +43,9 @@ func describe(a ledger.Act) (slog.Level, string) {
 		if worst := plan.WorstFailure(a.Decision.Retire); worst != "" {
 			return slog.LevelWarn, "retired, the order failed: " + worst.String()
 		}
+		if slices.ContainsFunc(a.Decision.Retire, func(r plan.Retirement) bool { return r.Reason == plan.Withdrawn }) {
+			return slog.LevelWarn, "withdrawn: the template changed before an agent came"
+		}
 		return slog.LevelInfo, "retired"
 	}
 	return slog.LevelInfo, "repaired"

@@ -37,7 +37,8 @@ func (l *Loader) Check(ctx context.Context, tree fs.FS) []Finding {
 		o := &overlays[i]
 		findings = append(findings, o.findings...)
 		if o.template != nil {
-			findings = append(findings, checkJob(o)...)
+			findings = append(findings, o.refused...)
+			findings = append(findings, besides(checkJob(o), o.refused)...)
 			findings = append(findings, patchesOfNothing(tree, o)...)
 			findings = append(findings, checkOverlay(tree, o)...)
 		}

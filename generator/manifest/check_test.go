@@ -68,7 +68,7 @@ func TestCheck(t *testing.T) {
 		{job, `        argocd.argoproj.io/ignore-resource-updates: "true"` + "\n", "", []string{at + "spec.template.metadata.annotations[argocd.argoproj.io/ignore-resource-updates]: is missing: Argo CD would compare the application at every change of a pod; write argocd.argoproj.io/ignore-resource-updates: true"}},
 		{job, `safe-to-evict: "false"`, `safe-to-evict: "true"`, []string{at + `spec.template.metadata.annotations[cluster-autoscaler.kubernetes.io/safe-to-evict]: is "true": the cluster autoscaler would move a build to save a node; write cluster-autoscaler.kubernetes.io/safe-to-evict: false`}},
 		{job, `do-not-disrupt: "true"`, `do-not-disrupt: "false"`, []string{at + `spec.template.metadata.annotations[karpenter.sh/do-not-disrupt]: is "false": Karpenter would move a build to save a node; write karpenter.sh/do-not-disrupt: true`}},
-		{job, "  completionMode: Indexed\n", "", []string{at + "spec.completionMode: is missing: agents would have no index to be told apart by; write completionMode: Indexed"}},
+		{job, "  completionMode: Indexed\n", "", []string{"base/job.yaml:17: spec.backoffLimitPerIndex: needs completionMode: Indexed: Kubernetes 1.36 refuses that; write completionMode: Indexed", at + "spec.completionMode: is missing: agents would have no index to be told apart by; write completionMode: Indexed"}},
 		{job, "  backoffLimitPerIndex: 0\n", "  backoffLimit: 6\n", []string{
 			at + "spec.backoffLimit: it ends agents that work when others have failed; backoffLimitPerIndex does not; take it away",
 			at + "spec.backoffLimitPerIndex: is missing: a few agents that fail would end all that work; write backoffLimitPerIndex: 0",
@@ -79,8 +79,8 @@ func TestCheck(t *testing.T) {
 			at + "spec.successPolicy: it ends agents that work when others have finished; take it away",
 			at + "spec.maxFailedIndexes: it ends agents that work when others have failed; take it away",
 		}},
-		{job, "  backoffLimitPerIndex: 0\n", "  backoffLimitPerIndex: 0\n  podReplacementPolicy: TerminatingOrFailed\n", []string{at + `spec.podReplacementPolicy: is "TerminatingOrFailed": an agent would be replaced while it still works; write podReplacementPolicy: Failed`}},
-		{job, "restartPolicy: Never", "restartPolicy: OnFailure", []string{at + `spec.template.spec.restartPolicy: is "OnFailure": an agent that fails would start again after its lease was checked; write restartPolicy: Never`}},
+		{job, "  backoffLimitPerIndex: 0\n", "  backoffLimitPerIndex: 0\n  podReplacementPolicy: TerminatingOrFailed\n", []string{`base/job.yaml:19: spec.podReplacementPolicy: is "TerminatingOrFailed" beside a podFailurePolicy: Kubernetes 1.36 refuses that; write podReplacementPolicy: Failed`}},
+		{job, "restartPolicy: Never", "restartPolicy: OnFailure", []string{`base/job.yaml:33: spec.template.spec.restartPolicy: is "OnFailure" beside a podFailurePolicy: Kubernetes 1.36 refuses that; write restartPolicy: Never`}},
 		{job, "type: DisruptionTarget", "type: Other", []string{at + "spec.podFailurePolicy.rules: does not ignore DisruptionTarget: an agent whose node is drained before it starts would count as failed; add a rule {action: Ignore, onPodConditions: [{type: DisruptionTarget}]}"}},
 		{job, "    rules:\n", "    rules:\n      - {action: FailJob, onExitCodes: {operator: In, values: [1]}}\n", []string{at + "spec.podFailurePolicy.rules: has the action FailJob: one agent's failure would end all that work; write FailIndex"}},
 		{job, "  ttlSecondsAfterFinished: 3600\n", "  ttlSecondsAfterFinished: 3600\n  activeDeadlineSeconds: 4500\n", []string{at + "spec.activeDeadlineSeconds: 4500 is too short: it ends agents that work; write more than 4500, which is the lease and the longest idle time-out, and add the longest build"}},
@@ -91,6 +91,8 @@ func TestCheck(t *testing.T) {
 		{job, "metadata.annotations['muster.dev/idle-timeout']", "metadata.name", []string{at + "spec.template.spec: nothing reads the annotation muster.dev/idle-timeout: the agent does not know when to leave, and would stay for ever; give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['muster.dev/idle-timeout']"}},
 		{job, "$(JOB_COMPLETION_INDEX)", "0", []string{at + "spec.template.spec: nothing reads the agent's index: agents of one dispatch could not be told apart; add the tag index=$JOB_COMPLETION_INDEX"}},
 		{job, "          env:\n", "          env:\n            - {name: I, valueFrom: {fieldRef: {fieldPath: \"metadata.annotations['batch.kubernetes.io/job-completion-index']\"}}}\n", nil},
+		{job, "command: [agent,", "command: [agent, $BUILDKITE_AGENT_TOKEN,", []string{at + "spec.template.spec.containers: the command reads BUILDKITE_AGENT_TOKEN, and no variable of that name is set: no agent could register; call the variable with the token BUILDKITE_AGENT_TOKEN"}},
+		{job, "      restartPolicy: Never\n", "      restartPolicy: Never\n      terminationGracePeriodSeconds: -1\n", []string{at + "spec.template.spec.terminationGracePeriodSeconds: -1 is negative: Kubernetes takes it for 1, and a build ends with its node; write how long a build may take to end, as in 3600"}},
 		{own, "configmap.yaml, ", "", []string{"overlays/default/kustomization.yaml: resources: without dispatches the overlay builds to nothing, and Argo CD refuses to prune an application down to nothing; add one permanent object, as the ConfigMap that muster init writes"}},
 		{own, ", dispatches", "", []string{"overlays/default/kustomization.yaml: resources: the overlay builds without its dispatches; add dispatches to the list, or nothing that muster orders is applied"}},
 		{own, "resources:", "namePrefix: a-\nresources:", []string{own + ": namePrefix: changes dispatches (metadata.name): " + reach}},
@@ -149,9 +151,9 @@ func TestFindingFields(t *testing.T) {
 // TestHugeTemplate has a template whose dispatches would be too large to be
 // read again: it must not come to the first of them.
 func TestHugeTemplate(t *testing.T) {
-	const file, at = "base/job.yaml", "    argocd.argoproj.io/sync-options"
+	const file = "base/job.yaml"
 	for size, want := range map[int]int{largestDispatch / 2: 0, largestDispatch: 1} {
-		tree := sound(t).edit(t, file, at, "    big: "+strings.Repeat("x", size)+"\n"+at)
+		tree := sound(t).edit(t, file, "            - {name: TAGS", "            - {name: BIG, value: "+strings.Repeat("x", size)+"}\n            - {name: TAGS")
 		findings := Check(tree.tree(), "overlays")
 		if len(findings) != want {
 			t.Errorf("with %d bytes: %d findings, want %d", size, len(findings), want)

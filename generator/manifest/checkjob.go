@@ -52,6 +52,7 @@ func checkJob(o *Overlay) []Finding {
 	c.times(o)
 	c.failures()
 	c.agent()
+	c.token()
 	return c.findings
 }
 
@@ -139,6 +140,37 @@ func (c *jobChecker) agent() {
 	}
 	if !index {
 		c.bad("nothing reads the agent's index: agents of one dispatch could not be told apart", "add the tag index=$JOB_COMPLETION_INDEX", at...)
+	}
+}
+
+// token looks for the variable that a command takes the agent's token from, and
+// that nothing sets.
+func (c *jobChecker) token() {
+	const name = "BUILDKITE_AGENT_TOKEN"
+	at := []string{"spec", "template", "spec", "containers"}
+	list := lookup(c.job, at...)
+	if list == nil {
+		return
+	}
+	for _, container := range list.Content {
+		used, set := false, lookup(container, "envFrom") != nil
+		for _, field := range []string{"command", "args"} {
+			walk(lookup(container, field), func(n *yaml.Node) {
+				used = used || strings.Contains(n.Value, "$"+name) || strings.Contains(n.Value, "${"+name)
+			})
+		}
+		if env := lookup(container, "env"); env != nil {
+			for _, v := range env.Content {
+				set = set || scalar(v, "name") == name
+			}
+		}
+		if used && !set {
+			c.bad("the command reads "+name+", and no variable of that name is set: no agent could register", "call the variable with the token "+name, at...)
+		}
+	}
+	grace := []string{"spec", "template", "spec", "terminationGracePeriodSeconds"}
+	if n, ok := integer(c.job, grace...); ok && n < 0 {
+		c.bad(fmt.Sprintf("%d is negative: Kubernetes takes it for 1, and a build ends with its node", n), "write how long a build may take to end, as in 3600", grace...)
 	}
 }
 

@@ -80,11 +80,7 @@ func parseDispatch(file string, data []byte) (d plan.Dispatch, wrong *Finding) {
 		d.Tags = slices.Delete(d.Tags, own, own+1)
 	}
 	d.Tags = slices.DeleteFunc(d.Tags, func(tag string) bool { return strings.HasPrefix(tag, plan.TagWarm+"=") })
-	d.Cluster = plan.AnyCluster
-	if lookup(r.job, "metadata", "annotations", AnnotationCluster) != nil {
-		d.Cluster = r.note(AnnotationCluster)
-		r.same(AnnotationCluster)
-	}
+	r.later(&d)
 	for _, key := range []string{AnnotationAgentTags, AnnotationIdleTimeout, AnnotationNotAfter, AnnotationOrderedAt, AnnotationPurpose} {
 		r.same(key)
 	}
@@ -164,6 +160,18 @@ func (r *dispatchReader) strings(at ...string) {
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		r.text(append(slices.Clone(at), n.Content[i].Value)...)
+	}
+}
+
+// later reads what dispatches of 0.2.0 do not say.
+func (r *dispatchReader) later(d *plan.Dispatch) {
+	d.Cluster = plan.AnyCluster
+	if lookup(r.job, "metadata", "annotations", AnnotationCluster) != nil {
+		d.Cluster = r.note(AnnotationCluster)
+		r.same(AnnotationCluster)
+	}
+	if lookup(r.job, "metadata", "annotations", AnnotationTemplate) != nil {
+		d.Template = r.note(AnnotationTemplate)
 	}
 }
 

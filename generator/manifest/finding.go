@@ -60,9 +60,13 @@ func printing(text string) string {
 type findingsError []Finding
 
 func (e findingsError) Error() string {
+	const most = 20
 	var lines []string
-	for _, f := range e {
+	for _, f := range e[:min(most, len(e))] {
 		lines = append(lines, f.Error())
+	}
+	if more := len(e) - most; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(lines, "\n")
 }

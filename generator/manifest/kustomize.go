@@ -18,6 +18,10 @@ type memo struct {
 	finding *Finding
 	// template is what a template's Job was made into; nil until it was.
 	template *template
+	// refused is what the API server would refuse of what an overlay was built to
+	// from the template that judged built; nil where that was not asked.
+	judged  *memo
+	refused []Finding
 	origin
 }
 

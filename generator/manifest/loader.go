@@ -33,6 +33,7 @@ const (
 	policyFile   = "scaling.yaml"
 	templateDir  = "template"
 	dispatchDir  = "dispatches"
+	withdrawnDir = "withdrawn" // in dispatches/
 	listFile     = "kustomization.yaml"
 	stateFile    = "state.yaml"
 	manifestType = ".yaml"
@@ -109,6 +110,7 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("reading the overlays: %w", ctx.Err())
 		}
+		overlays[i].tree = tree
 		l.load(tree, &overlays[i])
 	}
 	if ctx.Err() != nil {
@@ -120,6 +122,8 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 		o := &overlays[i]
 		if err := o.Err(); err != nil {
 			o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: err.Error()}
+		} else if err := joined(o.refused); err != nil {
+			o.Refused = plan.Suspension{Code: plan.Invalid, Finding: err.Error()}
 		}
 	}
 	l.memos, l.valid, l.overran = l.used, l.seen, l.overrunning
@@ -205,6 +209,7 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 			}
 		}
 	}
+	l.loadWithdrawn(tree, o)
 	slices.SortFunc(o.Dispatches, func(a, b plan.Dispatch) int { return strings.Compare(a.ID, b.ID) })
 	for _, d := range o.Dispatches {
 		if slices.Contains(o.jobs, d.ID) {
@@ -238,6 +243,7 @@ func (l *Loader) loadDispatch(tree fs.FS, o *Overlay, file string, e fs.DirEntry
 	if valid {
 		l.seen[key] = d
 	}
+	d.Withdrawn = path.Base(path.Dir(file)) == withdrawnDir
 	o.Dispatches = append(o.Dispatches, d)
 	if o.Policy.Queue == "" {
 		// Its own policy cannot be read; what it has on order must still count

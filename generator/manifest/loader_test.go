@@ -134,7 +134,7 @@ func TestOwnDispatchesNeedNoProof(t *testing.T) {
 		t.Errorf("%d builds, want 3", l.builds)
 	}
 	for i := range orders {
-		orders[i].Tags = []string{"queue=default", "overlay=default"}
+		orders[i].Tags, orders[i].Template = []string{"queue=default", "overlay=default"}, o.Template
 	}
 	if diff := cmp.Diff(orders, o.Dispatches); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -22,9 +22,13 @@ type Overlay struct {
 	// Path is its directory, as in "overlays/default".
 	Path     string
 	loader   *Loader
+	tree     fs.FS // that it was loaded from
 	findings []Finding
 	// misnamed: the directory has no policy, but a file that may be meant as one.
 	misnamed bool
+	// refused are what the Kubernetes API server would refuse of dispatches to
+	// come. Those that are in git can still be retired.
+	refused []Finding
 	// template is the Job that the template builds to.
 	template *template
 	// objects are what the overlay builds to without dispatches, stamped is a
@@ -82,6 +86,8 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 		ID: o.Slug() + "-proof", Purpose: plan.ForDemand, Agents: 1, IdleTimeout: time.Second,
 		At: time.Unix(0, 0), NotAfter: time.Unix(0, 0),
 	}
+	o.Template = o.template.hash
+	probe.Template = o.Template
 	if o.stamped, err = o.stamp(probe); err != nil {
 		return fmt.Errorf("stamping the template: %w", err)
 	}
@@ -105,6 +111,7 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 		return o.rejectIf(wrong, err)
 	}
 	o.proven(objects)
+	o.refused = l.refusals(tree, o, probe)
 	return nil
 }
 
@@ -246,7 +253,7 @@ func (o *Overlay) file(name string) string { return path.Join(o.Path, dispatchDi
 
 func (o *Overlay) ids() []string {
 	var ids []string
-	for _, d := range o.Dispatches {
+	for _, d := range o.listed() {
 		ids = append(ids, d.ID)
 	}
 	return ids
@@ -281,6 +288,9 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, err
 	if len(dispatches) == 0 {
 		return *o, nil, nil
 	}
+	if err := joined(o.refused); err != nil {
+		return *o, nil, fmt.Errorf("adding to %s: %w", o.Path, err)
+	}
 	next := *o
 	next.Dispatches = slices.Clone(o.Dispatches)
 	var changes []branch.Change
@@ -289,6 +299,9 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, err
 		d.At, d.NotAfter = d.At.UTC(), d.NotAfter.UTC()
 		if d.Tags == nil {
 			d.Tags = o.AgentTags()
+		}
+		if d.Template == "" {
+			d.Template = o.Template
 		}
 		at, taken := slices.BinarySearchFunc(next.Dispatches, d.ID, func(x plan.Dispatch, id string) int { return strings.Compare(x.ID, id) })
 		if taken || slices.Contains(o.jobs, d.ID) {
@@ -325,8 +338,8 @@ func (o *Overlay) Remove(ids []string) (Overlay, []branch.Change, error) {
 		if at < 0 {
 			return *o, nil, fmt.Errorf("removing from %s: there is no dispatch %s", o.Path, quote(id))
 		}
+		changes = append(changes, branch.Change{Path: o.fileOf(next.Dispatches[at])})
 		next.Dispatches = slices.Delete(next.Dispatches, at, at+1)
-		changes = append(changes, branch.Change{Path: o.file(id + manifestType)})
 	}
 	changes = next.relist(changes)
 	return next, changes, nil

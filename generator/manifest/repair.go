@@ -91,15 +91,15 @@ func (o *Overlay) listFault() string {
 // namesFault says how the names in the list differ from those of the
 // dispatches; empty: not at all.
 func (o *Overlay) namesFault(named []string) string {
-	if slices.EqualFunc(named, o.Dispatches, func(name string, d plan.Dispatch) bool { return name == d.ID+manifestType }) {
+	if slices.EqualFunc(named, o.listed(), func(name string, d plan.Dispatch) bool { return name == d.ID+manifestType }) {
 		return ""
 	}
 	for _, name := range named {
-		if !slices.ContainsFunc(o.Dispatches, func(d plan.Dispatch) bool { return name == d.ID+manifestType }) {
+		if !slices.ContainsFunc(o.listed(), func(d plan.Dispatch) bool { return name == d.ID+manifestType }) {
 			return fmt.Sprintf("named %s, and there is no such dispatch", quote(name))
 		}
 	}
-	for _, d := range o.Dispatches {
+	for _, d := range o.listed() {
 		if !slices.Contains(named, d.ID+manifestType) {
 			return "did not name " + d.ID + manifestType
 		}

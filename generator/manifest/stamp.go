@@ -2,6 +2,8 @@ package manifest
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"regexp"
@@ -33,6 +35,9 @@ const (
 	// AnnotationCluster is the policy's Buildkite cluster when the dispatch was
 	// ordered; missing in dispatches of 0.2.0.
 	AnnotationCluster = "muster.dev/cluster"
+	// AnnotationTemplate stands for the template that the dispatch was stamped
+	// from. It is on the Job alone; missing in dispatches of 0.2.0.
+	AnnotationTemplate = "muster.dev/template"
 )
 
 // formerWarmPool is what 0.2.0 called the purpose warm-pool.
@@ -81,6 +86,8 @@ type template struct {
 	// pod is the text that the placeholder's line stands for; empty where the
 	// two do not come to the same, and the whole Job is printed each time.
 	pod []byte
+	// hash stands for the whole Job.
+	hash string
 }
 
 // placeholder is the line that stands for the pod in a slim Job. Nothing
@@ -103,6 +110,8 @@ func newTemplate(job *yaml.Node) (*template, error) {
 	if err != nil {
 		return nil, err
 	}
+	sum := sha256.Sum256(whole)
+	t.hash = hex.EncodeToString(sum[:8])
 	// The first two lines are those of "spec:" and "template:".
 	parts := bytes.SplitAfterN(nested, []byte("\n"), 3)
 	if len(parts) == 3 {
@@ -177,6 +186,9 @@ func (o *Overlay) stamp(d plan.Dispatch) ([]byte, error) {
 		if d.Cluster != plan.AnyCluster {
 			set(annotations, AnnotationCluster, "!!str", d.Cluster)
 		}
+	}
+	if d.Template != "" {
+		set(mapping(meta, "annotations"), AnnotationTemplate, "!!str", d.Template)
 	}
 	text, err := o.template.encode(job)
 	if err != nil {

@@ -144,9 +144,12 @@ func (s *share) probe(now time.Time) (why Suspension, probe bool) {
 	return Suspension{}, true
 }
 
-// undecided reports whether any dispatch stays in git, so that it is not known
+// undecided reports whether any dispatch stays in git, if only withdrawn, so that it is not known
 // yet what becomes of it.
-func (s *share) undecided() bool { return len(s.overlay.Dispatches) > len(s.retire) }
+func (s *share) undecided() bool {
+	going := slices.DeleteFunc(slices.Clone(s.retire), func(r Retirement) bool { return r.Reason == Withdrawn })
+	return len(s.overlay.Dispatches) > len(going)
+}
 
 // mayProbe reports whether it is time for a probe.
 func (s *share) mayProbe(now time.Time) bool {

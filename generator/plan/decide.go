@@ -58,6 +58,8 @@ func newShare(v Overlay, o Observation) *share {
 	switch {
 	case v.Suspended.Active():
 		s.suspended = v.Suspended
+	case v.Refused.Active():
+		s.suspended = v.Refused
 	case p.Paused:
 		s.suspended = Suspension{Code: Paused}
 	case s.supply.Suspended.Active():
@@ -93,7 +95,7 @@ func (s *share) decision(tip string, o Observation) Decision {
 	}
 	d.Retire = s.retire
 	for _, r := range d.Retire {
-		d.RetireNow = d.RetireNow || o.At.Sub(r.Since) >= retireWait
+		d.RetireNow = d.RetireNow || o.At.Sub(r.Since) >= retireWait || r.Reason == Withdrawn
 	}
 	d.Closes = s.overlay.State.Breaker.Open() && !s.breaker.Open()
 	d.RetireNow = d.RetireNow || !s.breaker.Equal(s.overlay.State.Breaker)

@@ -33,6 +33,8 @@ type world struct {
 		Priority    int
 		Paused      bool
 		Invalid     string
+		Refused     string
+		Template    string
 		Fleet       string
 		Former      []string
 		MaxPerHour  int
@@ -51,6 +53,9 @@ type world struct {
 			Worked bool     // they had a job
 			Tags   []string // as told; none: those of the policy
 			Warm   bool     // for the warm pool
+			// Template that it was stamped from; Withdrawn: no syncer applies it.
+			Template  string
+			Withdrawn bool
 			// Cluster of the policy that it was ordered by; none: not known.
 			Cluster string
 		}
@@ -102,6 +107,10 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 			Buffer: o.Buffer, Lookahead: o.Lookahead, MaxDispatch: o.MaxDispatch, Priority: o.Priority, Paused: o.Paused,
 			Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
 		v.State, v.Policy.MaxPerHour = o.State, o.MaxPerHour
+		v.Template = o.Template
+		if o.Refused != "" {
+			v.Refused = Suspension{Code: Invalid, Finding: o.Refused}
+		}
 		if o.Invalid != "" {
 			v.Suspended = Suspension{Code: Invalid, Finding: o.Invalid}
 		}
@@ -121,7 +130,7 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 			if d.Cluster == "" {
 				d.Cluster = AnyCluster
 			}
-			v.Dispatches = append(v.Dispatches, Dispatch{ID: d.ID, Agents: d.Agents, At: at, NotAfter: at.Add(lease), Purpose: ForDemand, Tags: d.Tags, Cluster: d.Cluster, IdleTimeout: 5 * time.Minute})
+			v.Dispatches = append(v.Dispatches, Dispatch{ID: d.ID, Agents: d.Agents, At: at, NotAfter: at.Add(lease), Purpose: ForDemand, Tags: d.Tags, Cluster: d.Cluster, IdleTimeout: 5 * time.Minute, Template: d.Template, Withdrawn: d.Withdrawn})
 			if d.Warm {
 				last := &v.Dispatches[len(v.Dispatches)-1]
 				last.Purpose, last.IdleTimeout = ForWarmPool, time.Hour

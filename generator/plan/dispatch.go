@@ -44,6 +44,12 @@ type Dispatch struct {
 	// where that named none; the policy may have changed since. [AnyCluster] where
 	// it is not known.
 	Cluster string
+	// Template stands for the template that it was stamped from; empty where it is
+	// not known, as in dispatches of 0.2.0.
+	Template string
+	// Withdrawn reports that no syncer applies it any more, although its lease is
+	// not over; see [Withdrawn].
+	Withdrawn bool
 }
 
 // AnyCluster stands for the cluster of dispatches of 0.2.0, which do not say it.

@@ -23,6 +23,13 @@ func (d Dispatch) Expired(now time.Time) bool {
 	return now.After(d.NotAfter.Add(Grace))
 }
 
+// Withdrawable reports whether the dispatch has had the time to become a Job, if
+// it can at all: a third of its lease, and five minutes at most, which is as long
+// as Argo CD takes to look at git without a webhook.
+func (d Dispatch) Withdrawable(now time.Time) bool {
+	return !now.Before(d.At.Add(min(d.NotAfter.Sub(d.At)/3, 5*time.Minute)))
+}
+
 // Stale reports whether the dispatch's lease ended so long ago that Buildkite is
 // not asked any more what became of it: muster was away. It is retired without
 // an outcome.

@@ -24,11 +24,17 @@ type Overlay struct {
 	Policy Policy
 	// Dispatches are the manifests in git, ordered by ID.
 	Dispatches []Dispatch
+	// Template stands for the template that dispatches are stamped from now; empty
+	// where it is not known.
+	Template string
 	// State is what was remembered for the next decision.
 	State State
 	// Suspended says why the overlay is left alone: a template that does not
 	// build, a dispatch that cannot be read. Zero when its files are valid.
 	Suspended Suspension
+	// Refused says why nothing is dispatched although the files can be read: the
+	// Kubernetes API server would refuse the Job. Zero when it would not.
+	Refused Suspension
 }
 
 // Slug is the overlay's name as its agents carry it in their tag "overlay="

@@ -17,6 +17,8 @@ type Retirement struct {
 	Since  time.Time    `json:"since"`
 	// Failure is how it failed; empty when it did not.
 	Failure Failure `json:"failure,omitempty"`
+	// Withdrawn reports that it was withdrawn before.
+	Withdrawn bool `json:"withdrawn,omitempty"`
 	// Unknown reports that it neither failed nor showed that what failed before
 	// works again: no job was there for its agents. The breaker stays as it is.
 	Unknown bool `json:"unknown,omitempty"`
@@ -34,6 +36,12 @@ const (
 	AllRegistered RetireReason = "registered"
 	// Expired: the lease is over; indexes that were not seen are lost.
 	Expired RetireReason = "expired"
+	// Withdrawn: nobody of its order has come, and the template has changed since
+	// it was ordered: the syncer may have refused it, and be stopped by it. It is
+	// moved to where no syncer applies it. A Job that was made of it all the same
+	// runs on, so its agents count as in flight until its lease is over, and it is
+	// retired then.
+	Withdrawn RetireReason = "withdrawn"
 )
 
 // WorstFailure returns the failure that most needs a person among dispatches that
@@ -64,7 +72,7 @@ func (s *share) retirements(o Observation) []Retirement {
 // while it must stay.
 func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 	seen := s.supply.Dispatches[d.ID]
-	r = Retirement{ID: d.ID, Agents: d.Agents, Registered: seen.Registered.Below(d.Agents)}
+	r = Retirement{ID: d.ID, Agents: d.Agents, Registered: seen.Registered.Below(d.Agents), Withdrawn: d.Withdrawn}
 	switch {
 	case r.Registered == d.Agents:
 		r.Reason, r.Since = AllRegistered, o.At
@@ -73,6 +81,9 @@ func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 		}
 	case d.Expired(o.At):
 		r.Reason, r.Since = Expired, d.NotAfter.Add(Grace)
+	case s.withdrawable(d, o.At):
+		r.Reason, r.Since, r.Unknown = Withdrawn, o.At, true
+		return r, true
 	default:
 		return r, false
 	}
@@ -83,11 +94,23 @@ func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 	if s.unproven(d, seen, o.At) {
 		return r, false // its agents may yet leave early
 	}
-	if !d.Stale(o.At) {
+	if !d.Stale(o.At) && (!d.Withdrawn || r.Registered > 0) {
 		r.Failure = s.failure(d, r, seen, kept, o.At)
 	}
 	r.Unknown = r.Failure == "" && !s.succeeded(r, seen)
 	return r, true
+}
+
+// withdrawable reports whether a dispatch is to be withdrawn: its template has
+// changed, nobody of its order has come, and it has had its time.
+func (s *share) withdrawable(d Dispatch, now time.Time) bool {
+	if d.Withdrawn || d.Template == "" || s.overlay.Template == "" || d.Template == s.overlay.Template ||
+		s.overlay.Refused.Active() || !d.Withdrawable(now) {
+		return false
+	}
+	return !slices.ContainsFunc(s.overlay.Dispatches, func(x Dispatch) bool {
+		return x.At.Equal(d.At) && !s.supply.Dispatches[x.ID].Registered.IsZero()
+	})
 }
 
 // earlyExit is how soon after all agents of a dispatch have registered the end of
@@ -169,7 +192,7 @@ func (s *share) jobsKeptPending(o Observation, moment time.Time) bool {
 func (s *share) outcomes(now time.Time) []outcome {
 	var all []outcome
 	for _, r := range s.retire {
-		if d := s.dispatch(r.ID); !d.Stale(now) {
+		if d := s.dispatch(r.ID); !d.Stale(now) && r.Reason != Withdrawn {
 			all = append(all, outcome{dispatch: d, failure: r.Failure, success: r.Failure == "" && !r.Unknown})
 		}
 	}

@@ -165,7 +165,7 @@ func strayedSentence(d plan.Decision) string {
 // retireSubject carries the outcome: a dispatch whose agents never came does not
 // look like one whose agents did.
 func retireSubject(all []plan.Retirement) string {
-	agents, registered, unknown := 0, 0, 0
+	agents, registered, unknown, withdrawn := 0, 0, 0, 0
 	failed := map[plan.Failure]int{}
 	for _, r := range all {
 		agents += r.Agents
@@ -173,6 +173,9 @@ func retireSubject(all []plan.Retirement) string {
 		failed[r.Failure]++
 		if stale(r) {
 			unknown++
+		}
+		if r.Reason == plan.Withdrawn {
+			withdrawn++
 		}
 	}
 	its := pick(len(all), "its", "their")
@@ -190,6 +193,8 @@ func retireSubject(all []plan.Retirement) string {
 		return subject + whose(failed[plan.NoJobTaken]) + " took no job"
 	case failed[plan.LeftEarly] > 0:
 		return subject + whose(failed[plan.LeftEarly]) + " left early"
+	case withdrawn == len(all):
+		return subject + its + pick(len(all), " template", " templates") + " changed before an agent came"
 	case unknown == len(all):
 		return subject + its + pick(len(all), " lease", " leases") + " ended long ago"
 	case registered == 0 && agents == 1:
@@ -207,7 +212,7 @@ func retireSubject(all []plan.Retirement) string {
 // stale reports whether a dispatch is so old that Buildkite was not asked for
 // its agents: had it been, no agent would be a failure.
 func stale(r plan.Retirement) bool {
-	return r.Reason == plan.Expired && r.Registered == 0 && r.Failure == ""
+	return r.Reason == plan.Expired && r.Registered == 0 && r.Failure == "" && !r.Withdrawn
 }
 
 func retireProse(d plan.Decision) string {
@@ -215,8 +220,20 @@ func retireProse(d plan.Decision) string {
 	for _, r := range d.Retire {
 		lines = append(lines, wrap(outcomeSentence(r)))
 	}
-	what := pick(len(d.Retire), "The manifest is", "The manifests are")
-	paragraphs := []string{strings.Join(lines, "\n"), wrap(what + " removed from git, so that no syncer runs the Job again. Agents that run are not affected.")}
+	paragraphs := []string{strings.Join(lines, "\n")}
+	withdrawn := 0
+	for _, r := range d.Retire {
+		if r.Reason == plan.Withdrawn {
+			withdrawn++
+		}
+	}
+	if n := len(d.Retire) - withdrawn; n > 0 {
+		what := pick(n, "The manifest is", "The manifests are")
+		paragraphs = append(paragraphs, wrap(what+" removed from git, so that no syncer runs the Job again. Agents that run are not affected."))
+	}
+	if withdrawn > 0 {
+		paragraphs = append(paragraphs, wrap("What is withdrawn lies in dispatches/withdrawn, which no syncer applies, so that a Job which was refused does not stop others. Its agents count as in flight until its lease is over: the Job may have started just before."))
+	}
 	if d.Closes {
 		paragraphs = append(paragraphs, wrap("The circuit breaker closes: the last order did not fail. Agents are dispatched as needed again."))
 	}
@@ -235,6 +252,8 @@ func outcomeSentence(r plan.Retirement) string {
 		return fmt.Sprintf("The agents of %s registered without tags that they were told to carry: they can take none of the jobs that they were dispatched for.", r.ID)
 	case r.Failure == plan.LeftEarly:
 		return fmt.Sprintf("The agents of %s registered and left within minutes, without a job and long before their idle time-out.", r.ID)
+	case r.Reason == plan.Withdrawn:
+		return fmt.Sprintf("%s is withdrawn: the template has changed since it was ordered, and %s.", r.ID, pick(r.Agents, "its one agent has not come", fmt.Sprintf("none of its %d agents has come", r.Agents)))
 	case stale(r):
 		return fmt.Sprintf("The lease of %s ended so long ago that Buildkite was not asked what became of its %s.", r.ID, count(r.Agents, "agent"))
 	case r.Registered == 0:

@@ -1,0 +1,185 @@
+package kubernetes
+
+import "strings"
+
+// job checks what is of the Job as a whole.
+func (c *checker) job(s spot) {
+	meta, spec := s.at("metadata"), s.at("spec")
+	if ns := meta.at("namespace"); ns.text() != "" && !isLabel(ns.text()) {
+		c.badf(ns, formatOf("label").remedy, "%s is not a valid name of a namespace", shown(ns.text()))
+	}
+	last, _ := spec.at("completions").number()
+	if name := meta.at("name"); name.text() != "" && !isLabel(name.text()+"-"+decimal(max(0, last-1))) {
+		c.badf(name, formatOf("label").remedy, "%s is not a valid name: the host name of a pod is this and its index", shown(name.text()))
+	}
+	if prefix := meta.at("generateName"); prefix.text() != "" && !isSubdomain(strings.TrimSuffix(prefix.text(), "-")) {
+		c.badf(prefix, "remove it", "%s is not the beginning of a valid name", shown(prefix.text()))
+	}
+	for _, entry := range meta.at("managedFields").items() {
+		if operation := entry.at("operation"); operation.text() != "Apply" && operation.text() != "Update" {
+			c.bad(operation, "is neither Apply nor Update", "remove managedFields, which Kubernetes writes")
+		}
+	}
+	for _, owner := range meta.at("ownerReferences").items() {
+		for _, f := range []string{"apiVersion", "kind", "name", "uid"} {
+			if owner.at(f).empty() {
+				c.missing(owner.at(f))
+			}
+		}
+	}
+	for _, f := range meta.at("finalizers").items() {
+		if !isQualified(f.text()) || !strings.Contains(f.text(), "/") {
+			c.badf(f, "remove it", "%s is no name with a domain", shown(f.text()))
+		}
+	}
+	if !spec.set() {
+		c.missing(spec)
+		return
+	}
+	c.selector(spec)
+	c.counts(spec)
+	c.failurePolicy(spec)
+	c.successPolicy(spec)
+	pod := spec.at("template", "spec")
+	restart := pod.at("restartPolicy")
+	switch v := restart.text(); {
+	case v == "":
+		c.bad(restart, "is missing, and Kubernetes takes Always, which a Job must not have", "write restartPolicy: Never")
+	case v != "Never" && v != "OnFailure":
+		c.badf(restart, "write restartPolicy: Never", "is %s, which a Job must not have", shown(v))
+	case v != "Never" && spec.at("podFailurePolicy").set():
+		c.badf(restart, "write restartPolicy: Never", "is %s beside a podFailurePolicy", shown(v))
+	}
+	c.pod(pod)
+}
+
+// selector refuses a selector of one's own, and the labels that Kubernetes
+// selects by: it makes both.
+func (c *checker) selector(spec spot) {
+	labels := spec.at("template", "metadata", "labels")
+	if spec.at("manualSelector").isTrue() {
+		if !spec.at("selector").set() {
+			c.missing(spec.at("selector"))
+		}
+		for _, key := range spec.at("selector", "matchLabels").keys() {
+			want := spec.at("selector", "matchLabels", key)
+			if labels.at(key).text() != want.text() {
+				c.bad(want, "is on no pod of the Job", "write the same label in spec.template.metadata.labels, or remove selector and manualSelector")
+			}
+		}
+		return
+	}
+	for _, f := range []string{"matchLabels", "matchExpressions"} {
+		if at := spec.at("selector", f); len(at.keys())+len(at.items()) > 0 {
+			c.bad(at, "is made by Kubernetes", "remove the selector")
+		}
+	}
+	for _, key := range []string{"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"} {
+		if at := labels.at(key); at.set() {
+			c.bad(at, "is made by Kubernetes", "remove it")
+		}
+	}
+}
+
+// counts checks the fields that need completionMode: Indexed.
+func (c *checker) counts(spec spot) {
+	indexed := spec.at("completionMode").text() == "Indexed"
+	completions, counted := spec.at("completions").number()
+	for _, f := range []string{"backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"} {
+		if at := spec.at(f); at.set() && !indexed {
+			c.bad(at, "needs completionMode: Indexed", "write completionMode: Indexed")
+		}
+	}
+	if indexed && !counted {
+		c.missing(spec.at("completions"))
+	}
+	failed := spec.at("maxFailedIndexes")
+	if n, ok := failed.number(); ok {
+		if !spec.at("backoffLimitPerIndex").set() {
+			c.bad(failed, "needs backoffLimitPerIndex", "write backoffLimitPerIndex: 0")
+		}
+		if counted && n > completions {
+			c.badf(failed, "remove it", "is %d, and a dispatch of one agent has one index", n)
+		}
+	}
+	if at := spec.at("managedBy"); at.set() {
+		domain, path, found := strings.Cut(at.text(), "/")
+		if !found || path == "" || !isSubdomain(domain) || len(at.text()) > 63 {
+			c.badf(at, "remove it", "%s is no name with a domain and a slash, of at most 63 characters", shown(at.text()))
+		}
+	}
+	if at := spec.at("podReplacementPolicy"); at.set() && spec.at("podFailurePolicy").set() && at.text() != "Failed" {
+		c.badf(at, "write podReplacementPolicy: Failed", "is %s beside a podFailurePolicy", shown(at.text()))
+	}
+}
+
+// failurePolicy checks the rules of the podFailurePolicy.
+func (c *checker) failurePolicy(spec spot) {
+	names := map[string]bool{}
+	for _, list := range []string{"containers", "initContainers"} {
+		for _, x := range spec.at("template", "spec", list).items() {
+			names[x.at("name").text()] = true
+		}
+	}
+	rules := spec.at("podFailurePolicy", "rules")
+	if n := len(rules.items()); n > 20 {
+		c.badf(rules, "keep 20", "are %d", n)
+	}
+	for _, rule := range rules.items() {
+		if rule.at("action").text() == "FailIndex" && !spec.at("backoffLimitPerIndex").set() {
+			c.bad(rule.at("action"), "is FailIndex, which needs backoffLimitPerIndex", "write backoffLimitPerIndex: 0")
+		}
+		if n := len(rule.at("onPodConditions").items()); n > 20 {
+			c.badf(rule.at("onPodConditions"), "keep 20", "are %d", n)
+		}
+		codes := rule.at("onExitCodes")
+		if name := codes.at("containerName"); name.set() && !names[name.text()] {
+			c.badf(name, "write the name of one", "there is no container %s", shown(name.text()))
+		}
+		c.exitCodes(codes)
+	}
+}
+
+func (c *checker) exitCodes(codes spot) {
+	values := codes.at("values")
+	if n := len(values.items()); n > 255 {
+		c.badf(values, "keep 255", "are %d", n)
+	}
+	last := int64(-1 << 62)
+	for _, x := range values.items() {
+		n, ok := x.number()
+		switch {
+		case !ok:
+			continue
+		case n == 0 && codes.at("operator").text() == "In":
+			c.bad(x, "is 0, which is no failure", "remove it, or write operator: NotIn")
+		case n == last:
+			c.badf(x, "remove it", "%d is there twice", n)
+		case n < last:
+			c.badf(x, "write the values in ascending order", "%d comes after %d", n, last)
+		}
+		last = n
+	}
+}
+
+// successPolicy checks the rules of the successPolicy against one agent, which is
+// the least that a dispatch has.
+func (c *checker) successPolicy(spec spot) {
+	completions, _ := spec.at("completions").number()
+	rules := spec.at("successPolicy", "rules")
+	if n := len(rules.items()); n > 20 {
+		c.badf(rules, "keep 20", "are %d", n)
+	}
+	for _, rule := range rules.items() {
+		count, indexes := rule.at("succeededCount"), rule.at("succeededIndexes")
+		if !count.set() && !indexes.set() {
+			c.bad(rule, "has none of succeededCount or succeededIndexes", "write one of them, or remove the successPolicy")
+		}
+		if n, ok := count.number(); ok && n > completions {
+			c.badf(count, "remove the successPolicy", "is %d, and a dispatch may have one agent", n)
+		}
+		if indexes.set() && indexes.text() != "0" {
+			c.bad(indexes, "names other indexes than 0, and a dispatch may have one agent", "remove the successPolicy")
+		}
+	}
+}

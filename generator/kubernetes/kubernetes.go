@@ -1,0 +1,152 @@
+// Package kubernetes says what a Kubernetes API server refuses of a Job before
+// the Job is sent to one. It knows the types of batch/v1 of one release, which
+// it embeds, and the rules of that release's own validation that a Job's author
+// can break. It holds no Kubernetes code and opens no connection.
+//
+// What it refuses, the API server of that release refuses; testdata/apiserver
+// compares the two. What depends on a cluster (admission, quota, a Secret that
+// is missing) it cannot know.
+package kubernetes
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// Version is the release whose rules these are.
+const Version = "1.36"
+
+// Problem is one thing for which the Job is refused.
+type Problem struct {
+	// Path leads from the Job to the value, or to where it is missing; the
+	// element of a list is written as in "[0]".
+	Path []string
+	// Problem says what is wrong, Remedy what to write instead.
+	Problem, Remedy string
+}
+
+// Validate lists what is wrong with a Job, in the order of its fields. The node
+// is a mapping without aliases.
+func Validate(job *yaml.Node) []Problem {
+	c := &checker{types: types()}
+	top := spot{node: job}
+	c.shape(top, "Job")
+	c.job(top)
+	return c.problems
+}
+
+// checker collects problems.
+type checker struct {
+	types    map[string]map[string]string
+	problems []Problem
+}
+
+// bad notes a problem, unless the value or what it is a part of has one already:
+// what follows from that is no news.
+func (c *checker) bad(at spot, problem, remedy string) {
+	for _, p := range c.problems {
+		if len(p.Path) <= len(at.path) && slices.Equal(p.Path, at.path[:len(p.Path)]) {
+			return
+		}
+	}
+	c.problems = append(c.problems, Problem{Path: at.path, Problem: problem, Remedy: remedy})
+}
+
+func (c *checker) badf(at spot, remedy, format string, args ...any) {
+	c.bad(at, fmt.Sprintf(format, args...), remedy)
+}
+
+// spot is a place in the Job and what stands there: nil where nothing does.
+type spot struct {
+	node *yaml.Node
+	path []string
+}
+
+// at goes down by keys.
+func (s spot) at(keys ...string) spot {
+	for _, key := range keys {
+		s = spot{child(s.node, key), append(slices.Clone(s.path), key)}
+	}
+	return s
+}
+
+func child(n *yaml.Node, key string) *yaml.Node {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// items are the elements of a list.
+func (s spot) items() []spot {
+	if s.node == nil || s.node.Kind != yaml.SequenceNode {
+		return nil
+	}
+	all := make([]spot, len(s.node.Content))
+	for i, n := range s.node.Content {
+		all[i] = spot{n, append(slices.Clone(s.path), fmt.Sprintf("[%d]", i))}
+	}
+	return all
+}
+
+// keys are those of a mapping, as they stand.
+func (s spot) keys() []string {
+	if s.node == nil || s.node.Kind != yaml.MappingNode {
+		return nil
+	}
+	var all []string
+	for i := 0; i+1 < len(s.node.Content); i += 2 {
+		all = append(all, s.node.Content[i].Value)
+	}
+	return all
+}
+
+// set reports whether a value stands here; null is none.
+func (s spot) set() bool { return s.node != nil && s.node.ShortTag() != "!!null" }
+
+// text is the string that stands here, or the number or boolean as it is written.
+func (s spot) text() string {
+	if !s.set() || s.node.Kind != yaml.ScalarNode {
+		return ""
+	}
+	return s.node.Value
+}
+
+// empty reports whether nothing stands here that Kubernetes tells from nothing.
+func (s spot) empty() bool {
+	return !s.set() || s.node.Kind == yaml.ScalarNode && s.node.Value == "" || s.node.Kind == yaml.SequenceNode && len(s.node.Content) == 0
+}
+
+func (s spot) number() (n int64, ok bool) {
+	if !s.set() || s.node.Kind != yaml.ScalarNode {
+		return 0, false
+	}
+	return wholeNumber(s.node)
+}
+
+func (s spot) isTrue() bool { return strings.EqualFold(s.text(), "true") }
+
+// oneOf writes a list of choices: a, b or c.
+func oneOf(choices []string) string {
+	if len(choices) < 2 {
+		return strings.Join(choices, "")
+	}
+	return strings.Join(choices[:len(choices)-1], ", ") + " or " + choices[len(choices)-1]
+}
+
+// shown quotes a value, cut where it is long.
+func shown(s string) string {
+	const longest = 60
+	if len(s) > longest {
+		s = strings.ToValidUTF8(s[:longest], "") + "…"
+	}
+	return fmt.Sprintf("%q", s)
+}

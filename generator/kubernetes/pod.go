@@ -1,0 +1,223 @@
+package kubernetes
+
+import "strings"
+
+// container checks one container by itself.
+func (c *checker) container(s spot) {
+	if image := s.at("image"); strings.TrimSpace(image.text()) != image.text() {
+		c.badf(image, "remove them", "%s has spaces around it, and no pod is made of it", shown(image.text()))
+	}
+	if !s.at("restartPolicyRules").empty() && s.at("restartPolicy").empty() {
+		c.missing(s.at("restartPolicy"))
+	}
+	names := map[string]bool{}
+	for _, p := range s.at("ports").items() {
+		if name := p.at("name"); name.text() != "" {
+			c.unique(name, names, "of another port")
+		}
+	}
+	for _, probe := range []string{"livenessProbe", "startupProbe"} {
+		if n, ok := s.at(probe, "successThreshold").number(); ok && n > 1 {
+			c.badf(s.at(probe, "successThreshold"), "write 1", "is %d", n)
+		}
+	}
+	if at := s.at("readinessProbe", "terminationGracePeriodSeconds"); at.set() {
+		c.bad(at, "is not for a readinessProbe", "remove it")
+	}
+	for _, m := range s.at("volumeMounts").items() {
+		if at := m.at("mountPropagation"); at.text() == "Bidirectional" && !s.at("securityContext", "privileged").isTrue() {
+			c.bad(at, "is Bidirectional in a container that is not privileged", "write HostToContainer, or privileged: true")
+		}
+	}
+	paths := map[string]bool{}
+	for _, m := range s.at("volumeMounts").items() {
+		if at := m.at("mountPath"); at.text() != "" {
+			c.unique(at, paths, "of another volume too")
+		}
+	}
+}
+
+// unique notes a name that was there before.
+func (c *checker) unique(at spot, seen map[string]bool, whose string) {
+	if seen[at.text()] {
+		c.badf(at, "write another", "%s is %s", shown(at.text()), whose)
+	}
+	seen[at.text()] = true
+}
+
+// volume checks that a volume has one source. Which fields are sources, the
+// schema says: all but its name.
+func (c *checker) volume(s spot) {
+	var found []string
+	for _, key := range s.keys() {
+		if key != "name" && s.at(key).set() && c.types["Volume"][key] != "" {
+			found = append(found, key)
+		}
+	}
+	if len(found) > 1 { // none is an emptyDir
+		c.bad(s, "has "+strings.Join(found, " and ")+" together", "keep one of them")
+	}
+	if q, ok := parseQuantity(s.at("emptyDir", "sizeLimit").text()); ok && q.Sign() < 0 {
+		c.bad(s.at("emptyDir", "sizeLimit"), "is negative", quantityRemedy)
+	}
+	for _, source := range s.at("projected", "sources").items() {
+		c.exactlyOne(source, "secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate")
+	}
+}
+
+// pod checks what the parts of a pod are to each other.
+func (c *checker) pod(s spot) {
+	volumes := map[string]bool{}
+	for _, v := range s.at("volumes").items() {
+		if v.at("name").text() != "" {
+			c.unique(v.at("name"), volumes, "the name of another volume")
+		}
+	}
+	claims := map[string]bool{}
+	for _, claim := range s.at("resourceClaims").items() {
+		c.unique(claim.at("name"), claims, "the name of another claim")
+		c.exactlyOne(claim, "resourceClaimName", "resourceClaimTemplateName")
+	}
+	containers := map[string]bool{}
+	for _, list := range []string{"containers", "initContainers"} {
+		for _, x := range s.at(list).items() {
+			if x.at("name").text() != "" {
+				c.unique(x.at("name"), containers, "the name of another container")
+			}
+			c.mounts(x, s.at("volumes"), volumes)
+			for _, claim := range x.at("resources", "claims").items() {
+				if name := claim.at("name"); name.text() != "" && !claims[name.text()] {
+					c.badf(name, "add it to resourceClaims", "there is no claim %s in the pod", shown(name.text()))
+				}
+			}
+			c.handlers(x, s)
+		}
+	}
+	for _, x := range s.at("initContainers").items() {
+		for _, f := range []string{"livenessProbe", "readinessProbe", "startupProbe", "lifecycle"} {
+			if at := x.at(f); at.set() && x.at("restartPolicy").text() != "Always" {
+				c.bad(at, "is not for an init container that ends", "remove it, or write restartPolicy: Always for one that runs beside the agent")
+			}
+		}
+	}
+	if at := s.at("ephemeralContainers"); !at.empty() {
+		c.bad(at, "are for pods that run already", "remove them")
+	}
+	c.network(s)
+	c.policies(s)
+	c.podResources(s)
+}
+
+// mounts checks that the volumes of a container are there.
+func (c *checker) mounts(x, list spot, volumes map[string]bool) {
+	for _, field := range []string{"volumeMounts", "volumeDevices"} {
+		for _, m := range x.at(field).items() {
+			if name := m.at("name"); name.text() != "" && !volumes[name.text()] {
+				c.badf(name, "add a volume of that name, or write one of those that are there", "there is no volume %s in the pod", shown(name.text()))
+			}
+		}
+	}
+	for _, m := range x.at("volumeDevices").items() {
+		for _, v := range list.items() {
+			if v.at("name").text() == m.at("name").text() && !v.at("persistentVolumeClaim").set() && !v.at("ephemeral").set() {
+				c.bad(m.at("name"), "is a volume that is no block device", "write it in volumeMounts, or use a persistentVolumeClaim")
+			}
+		}
+	}
+}
+
+// handlers checks the sleeps of a container against the time it has to end, and
+// what it does when it is resized.
+func (c *checker) handlers(x, pod spot) {
+	grace := int64(30)
+	if n, ok := pod.at("terminationGracePeriodSeconds").number(); ok {
+		grace = n
+	}
+	for _, hook := range []string{"postStart", "preStop"} {
+		at := x.at("lifecycle", hook, "sleep", "seconds")
+		if n, ok := at.number(); ok && (n < 0 || n > grace) {
+			c.badf(at, "write one from 0 to "+decimal(grace)+", which is terminationGracePeriodSeconds", "%d is out of range", n)
+		}
+	}
+	for i, p := range x.at("resizePolicy").items() {
+		if p.at("restartPolicy").text() == "RestartContainer" && pod.at("restartPolicy").text() == "Never" {
+			c.badf(x.at("resizePolicy").items()[i].at("restartPolicy"), "write NotRequired", "is RestartContainer in a pod that never restarts")
+		}
+	}
+}
+
+func (c *checker) network(s spot) {
+	hosts := map[string]bool{}
+	for _, x := range s.at("containers").items() {
+		for _, p := range x.at("ports").items() {
+			host, ok := p.at("hostPort").number()
+			port, _ := p.at("containerPort").number()
+			if s.at("hostNetwork").isTrue() {
+				if ok && host != 0 && host != port {
+					c.badf(p.at("hostPort"), "write "+decimal(port), "is %d, and with hostNetwork it is the containerPort", host)
+				}
+				host, ok = port, true
+			}
+			protocol := p.at("protocol").text()
+			if protocol == "" {
+				protocol = "TCP"
+			}
+			key := protocol + " " + p.at("hostIP").text() + " " + decimal(host)
+			if ok && host != 0 && hosts[key] {
+				c.badf(p, "write another port", "port %d of the node is used twice", host)
+			}
+			hosts[key] = true
+		}
+	}
+	dns := s.at("dnsConfig")
+	if s.at("dnsPolicy").text() == "None" && dns.at("nameservers").empty() {
+		c.bad(dns.at("nameservers"), "are missing, and dnsPolicy is None", "write one, or write dnsPolicy: ClusterFirst")
+	}
+	if n := len(dns.at("nameservers").items()); n > 3 {
+		c.badf(dns.at("nameservers"), "keep three", "are %d", n)
+	}
+}
+
+// policies checks settings of the pod that exclude each other.
+func (c *checker) policies(s spot) {
+	security := s.at("securityContext")
+	if s.at("hostPID").isTrue() && s.at("shareProcessNamespace").isTrue() {
+		c.bad(s.at("shareProcessNamespace"), "is true beside hostPID", "keep one of the two")
+	}
+	if users := s.at("hostUsers"); users.set() && !users.isTrue() {
+		for _, f := range []string{"hostNetwork", "hostPID", "hostIPC"} {
+			if s.at(f).isTrue() {
+				c.bad(s.at(f), "is true beside hostUsers: false", "keep one of the two")
+			}
+		}
+	}
+	names := map[string]bool{}
+	for _, x := range security.at("sysctls").items() {
+		c.unique(x.at("name"), names, "set twice")
+	}
+	spread := map[string]bool{}
+	for _, x := range s.at("topologySpreadConstraints").items() {
+		key := x.at("topologyKey").text() + " " + x.at("whenUnsatisfiable").text()
+		if spread[key] {
+			c.bad(x, "is there twice", "keep one for each topologyKey and whenUnsatisfiable")
+		}
+		spread[key] = true
+		if x.at("minDomains").set() && x.at("whenUnsatisfiable").text() != "DoNotSchedule" {
+			c.bad(x.at("minDomains"), "is for whenUnsatisfiable: DoNotSchedule", "remove it")
+		}
+	}
+	gates := map[string]bool{}
+	for _, x := range s.at("schedulingGates").items() {
+		c.unique(x.at("name"), gates, "there twice")
+	}
+	affinity := s.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+	for _, term := range affinity.items() {
+		for _, x := range term.at("matchExpressions").items() {
+			for _, v := range x.at("values").items() {
+				if !isLabelValue(v.text()) {
+					c.badf(v, formatOf("label-value").remedy, "%s is not a valid value of a label", shown(v.text()))
+				}
+			}
+		}
+	}
+}

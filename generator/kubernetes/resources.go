@@ -1,0 +1,115 @@
+package kubernetes
+
+import (
+	"math/big"
+	"slices"
+	"strings"
+)
+
+// resources checks what a container asks for: names, no negative amounts, and no
+// request above its limit.
+func (c *checker) resources(s spot) {
+	for _, kind := range []string{"limits", "requests"} {
+		c.amounts(s.at(kind))
+	}
+	hugeAlone := false
+	for _, name := range s.at("requests").keys() {
+		c.request(s, name)
+	}
+	for _, name := range append(s.at("requests").keys(), s.at("limits").keys()...) {
+		hugeAlone = hugeAlone || strings.HasPrefix(name, "hugepages-")
+	}
+	for _, kind := range []string{"limits", "requests"} {
+		hugeAlone = hugeAlone && s.at(kind, "cpu").node == nil && s.at(kind, "memory").node == nil
+	}
+	if hugeAlone {
+		c.bad(s, "asks for hugepages alone", "ask for cpu or memory too")
+	}
+}
+
+func nearestResource(name string) string {
+	if r := nearest(name, []string{"cpu", "memory", "ephemeral-storage"}); strings.HasPrefix(r, "nearest") {
+		return r
+	}
+	return "write cpu, memory, ephemeral-storage, or a name with a domain as in nvidia.com/gpu"
+}
+
+// request compares one request with its limit.
+func (c *checker) request(s spot, name string) {
+	request, limit := s.at("requests", name), s.at("limits", name)
+	fixed := strings.Contains(name, "/") && !strings.Contains(name, "kubernetes.io/") || strings.HasPrefix(name, "hugepages-")
+	asked, ok := parseQuantity(request.text())
+	if !ok {
+		return
+	}
+	var most *big.Rat
+	if limit.node != nil && !limit.set() { // null is none at all
+		most, ok = new(big.Rat), true
+	} else if most, ok = parseQuantity(limit.text()); !ok {
+		if fixed && limit.node == nil {
+			c.badf(request, "write the limit "+name+": "+request.text(), "has no limit, and %s is not given without one", name)
+		}
+		return
+	}
+	switch d := asked.Cmp(most); {
+	case d > 0:
+		c.badf(limit, "write "+request.text()+" or more", "the limit of %s is below the request of %s", limit.text(), request.text())
+	case d != 0 && fixed:
+		c.badf(limit, "write "+request.text(), "is %s and the request is %s: of %s both are the same", limit.text(), request.text(), name)
+	}
+}
+
+// amounts checks the names and quantities of a list of resources.
+func (c *checker) amounts(list spot) {
+	for _, name := range list.keys() {
+		at := list.at(name)
+		standard := slices.Contains([]string{"cpu", "memory", "ephemeral-storage"}, name)
+		if !isQualified(name) || !strings.Contains(name, "/") && !standard && !strings.HasPrefix(name, "hugepages-") || strings.HasPrefix(name, "requests.") {
+			c.bad(at, "is no resource of Kubernetes", nearestResource(name))
+		}
+		q, ok := parseQuantity(at.text())
+		switch {
+		case !ok:
+		case q.Sign() < 0:
+			c.badf(at, quantityRemedy, "%s is negative", at.text())
+		case strings.Contains(name, "/") && !strings.Contains(name, "kubernetes.io/") && !q.IsInt():
+			c.badf(at, "write a whole number: it cannot be shared", "is %s", shown(at.text()))
+		}
+	}
+}
+
+// podResources compares what a pod as a whole asks for with its containers.
+func (c *checker) podResources(s spot) {
+	c.amounts(s.at("overhead"))
+	whole := s.at("resources")
+	if claims := whole.at("claims"); claims.set() {
+		c.bad(claims, "are not for the pod as a whole", "write them in a container's resources")
+	}
+	for _, kind := range []string{"limits", "requests"} {
+		for _, name := range whole.at(kind).keys() {
+			at := whole.at(kind, name)
+			if name != "cpu" && name != "memory" && !strings.HasPrefix(name, "hugepages-") {
+				c.bad(at, "is not for the pod as a whole", "write it in a container's resources")
+				continue
+			}
+			most, ok := parseQuantity(at.text())
+			sum := new(big.Rat)
+			for _, x := range s.at("containers").items() {
+				amount, set := parseQuantity(x.at("resources", kind, name).text())
+				if !set && kind == "requests" {
+					amount, set = parseQuantity(x.at("resources", "limits", name).text())
+				}
+				switch {
+				case !set:
+				case kind == "requests":
+					sum.Add(sum, amount)
+				case amount.Cmp(sum) > 0:
+					sum = amount
+				}
+			}
+			if ok && sum.Cmp(most) > 0 {
+				c.badf(at, "write more, or less in the containers", "is %s, and the containers have more", at.text())
+			}
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package kubernetes
+
+import (
+	_ "embed"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// schema is what `go -C testdata/apiserver run ./schema` prints of the OpenAPI
+// document of the release: each type on a line, its fields below it.
+//
+//go:embed job.txt
+var schema string
+
+// types reads the schema: a type's fields, each with its type.
+func types() map[string]map[string]string {
+	all := map[string]map[string]string{}
+	var fields map[string]string
+	for line := range strings.Lines(schema) {
+		line = strings.TrimSuffix(line, "\n")
+		if name, typ, isField := strings.Cut(strings.TrimPrefix(line, " "), " "); strings.HasPrefix(line, " ") && isField {
+			fields[name] = typ
+		} else if line != "" && line[0] != '#' {
+			fields = map[string]string{}
+			all[line] = fields
+		}
+	}
+	return all
+}
+
+// shape checks that a value is of its type, and all below it.
+func (c *checker) shape(s spot, typ string) {
+	if !s.set() {
+		return
+	}
+	if item, ok := strings.CutPrefix(typ, "[]"); ok {
+		if s.node.Kind != yaml.SequenceNode {
+			c.badf(s, "write each element on a line of its own, as in - ...", "is %s, not a list", kindOf(s.node))
+		}
+		for _, x := range s.items() {
+			if _, isObject := c.types[item]; isObject && !x.set() {
+				x.node = &yaml.Node{Kind: yaml.MappingNode} // as Kubernetes reads it
+			}
+			c.shape(x, item)
+		}
+		return
+	}
+	if value, ok := strings.CutPrefix(typ, "map:"); ok {
+		if c.mapping(s) {
+			for _, key := range s.keys() {
+				c.shape(s.at(key), value)
+			}
+		}
+		return
+	}
+	if fields, ok := c.types[typ]; ok {
+		if c.mapping(s) {
+			c.fields(s, typ, fields)
+		}
+		return
+	}
+	c.scalar(s, typ)
+}
+
+func (c *checker) mapping(s spot) bool {
+	if s.node.Kind != yaml.MappingNode {
+		c.badf(s, "write fields as key: value", "is %s, not a mapping", kindOf(s.node))
+		return false
+	}
+	return true
+}
+
+func (c *checker) fields(s spot, typ string, fields map[string]string) {
+	for _, key := range s.keys() {
+		if _, known := fields[key]; !known {
+			c.badf(s.at(key), nearest(key, slices.Sorted(maps.Keys(fields))), "is not a field that Kubernetes %s has here", Version)
+			continue
+		}
+		c.shape(s.at(key), fields[key])
+	}
+	c.rules(s, typ)
+}
+
+// scalar checks a value that is no list and no mapping of fields.
+func (c *checker) scalar(s spot, typ string) {
+	is := func(ok bool, want, remedy string) {
+		if !ok {
+			c.badf(s, remedy, "is %s, not %s", kindOf(s.node), want)
+		}
+	}
+	tag := tagOf(s.node)
+	isNumber := tag == "!!int" || tag == "!!float"
+	switch typ {
+	case "string":
+		is(tag == "!!str", "a string", "put it in quotes")
+	case "boolean":
+		is(tag == "!!bool", "true or false", "write true or false, without quotes")
+	case "int32", "int64":
+		n, whole := wholeNumber(s.node)
+		is(whole, "a whole number", "write a whole number, without quotes or unit")
+		if whole && typ == "int32" && (n > math.MaxInt32 || n < math.MinInt32) {
+			c.badf(s, "write a smaller one", "is larger than Kubernetes takes here")
+		}
+	case "int-or-string":
+		_, whole := wholeNumber(s.node)
+		is(whole || tag == "!!str", "a number or a name", "write a number or a name")
+	case "time":
+		_, err := time.Parse(time.RFC3339, s.node.Value)
+		is(s.node.Kind == yaml.ScalarNode && err == nil, "a time", "write one as in 2026-11-21T02:15:00Z, or remove it")
+	case "quantity":
+		if tag != "!!str" && !isNumber {
+			is(false, "a quantity", quantityRemedy)
+		} else if _, ok := parseQuantity(s.node.Value); !ok {
+			c.badf(s, quantityRemedy, "%s is not a quantity", shown(s.node.Value))
+		}
+	}
+}
+
+// tagOf is the type that Kubernetes reads a scalar as: YAML 1.1, where yes and
+// no, on and off are booleans, and a date is a string.
+func tagOf(n *yaml.Node) string {
+	if n.Kind != yaml.ScalarNode {
+		return ""
+	}
+	tag := n.ShortTag()
+	plain := n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
+	switch {
+	case tag == "!!timestamp":
+		return "!!str"
+	case tag == "!!str" && plain && slices.Contains([]string{"yes", "no", "on", "off"}, strings.ToLower(n.Value)):
+		return "!!bool"
+	}
+	return tag
+}
+
+// kindOf describes what stands where something else is wanted.
+func kindOf(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	switch tagOf(n) {
+	case "!!int", "!!float":
+		return "the number " + n.Value
+	case "!!bool":
+		return "the boolean " + n.Value
+	}
+	return "the string " + shown(n.Value)
+}
+
+// wholeNumber reads a number as Kubernetes does: 3.0 and 1e3 are whole too.
+func wholeNumber(n *yaml.Node) (int64, bool) {
+	switch tagOf(n) {
+	case "!!int":
+		i, err := strconv.ParseInt(n.Value, 0, 64)
+		return i, err == nil
+	case "!!float":
+		f, err := strconv.ParseFloat(n.Value, 64)
+		return int64(f), err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53
+	}
+	return 0, false
+}
+
+// nearest is the remedy for a key that is not among the known ones.
+func nearest(key string, known []string) string {
+	best, least := "", len(key)/3+2
+	for _, k := range known {
+		if d := distance(strings.ToLower(key), strings.ToLower(k)); d < least {
+			best, least = k, d
+		}
+	}
+	switch {
+	case best != "":
+		return "nearest: " + best
+	case len(known) <= 8:
+		return "the fields here are " + strings.Join(known, ", ")
+	}
+	return "remove it, or move it to where it belongs"
+}
+
+// distance counts the letters to change, add or leave out to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,90 @@
+package manifest
+
+import (
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"muster/generator/kubernetes"
+	"muster/generator/plan"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// refusals lists what the Kubernetes API server would refuse of the overlay's
+// dispatches, as muster stamps them and the overlay builds them. It is worked out
+// once for each build of the template and of the overlay.
+func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch) []Finding {
+	template, full := l.used["template "+path.Join(o.Path, templateDir)], l.used["full "+o.Path]
+	if o.built == nil || template == nil || full == nil {
+		return nil
+	}
+	if full.judged == template {
+		return full.refused
+	}
+	job, wrong := parseOne(o.Path, o.built)
+	if wrong != nil {
+		return []Finding{*wrong}
+	}
+	longestNamed(job, probe.ID, o)
+	full.judged, full.refused = template, nil
+	var find *finder
+	for _, p := range kubernetes.Validate(job) {
+		if find == nil {
+			find = newFinder(tree, o, template.notes, full.notes)
+		}
+		f := Finding{Field: fieldOf(p.Path), Problem: p.Problem, Remedy: p.Remedy}
+		if !strings.Contains(f.Problem, "Kubernetes") {
+			f.Problem += ": Kubernetes " + kubernetes.Version + " refuses that"
+		}
+		f.File, f.Line = find.place(job, p.Path)
+		full.refused = append(full.refused, f)
+	}
+	return full.refused
+}
+
+// longestNamed gives the proof's dispatch a name as long as that of the overlay's
+// longest, the index of its last pod included.
+func longestNamed(job *yaml.Node, id string, o *Overlay) {
+	name := lookup(job, "metadata", "name")
+	if name == nil {
+		return
+	}
+	last := strconv.Itoa(max(0, o.Policy.MaxDispatch-1))
+	longest := o.Slug() + "-warm-" + strings.Repeat("0", 8) + strings.Repeat("0", len(last)-1)
+	name.Value = strings.Replace(name.Value, id, longest, 1)
+}
+
+// fieldOf writes a path of package kubernetes as a field.
+func fieldOf(keys []string) string {
+	var b strings.Builder
+	for _, k := range keys {
+		switch {
+		case strings.HasPrefix(k, "["):
+			b.WriteString(k)
+		case strings.ContainsAny(k, "./"):
+			b.WriteString("[" + k + "]")
+		case b.Len() == 0:
+			b.WriteString(k)
+		default:
+			b.WriteString("." + k)
+		}
+	}
+	return b.String()
+}
+
+// besides leaves out the findings on fields that others are about already.
+func besides(findings, others []Finding) []Finding {
+	var rest []Finding
+	for _, f := range findings {
+		known := false
+		for _, x := range others {
+			known = known || f.Field != "" && strings.HasPrefix(x.Field, f.Field)
+		}
+		if !known {
+			rest = append(rest, f)
+		}
+	}
+	return rest
+}

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"muster/generator/kubernetes"
+	"muster/testdata/apiserver/admission"
+
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// refused says whether the API server refuses a Job, and why. Warnings and the
+// restricted Pod Security Standard are no refusal.
+func refused(text []byte) (bool, string) {
+	objects, err := admission.Objects(bytes.NewReader(text))
+	if err != nil {
+		return true, err.Error()
+	}
+	findings, err := admission.Create(objects[0])
+	if err != nil {
+		return true, err.Error()
+	}
+	findings = slices.DeleteFunc(findings, func(f string) bool {
+		return strings.Contains(f, ": warning: ") || strings.Contains(f, ": pod security restricted: ")
+	})
+	return len(findings) > 0, strings.Join(findings, "\n")
+}
+
+// problems is what muster has against the same Job.
+func problems(t *testing.T, text []byte) []kubernetes.Problem {
+	t.Helper()
+	var doc kyaml.Node
+	if err := kyaml.Unmarshal(text, &doc); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return kubernetes.Validate(doc.Content[0])
+}
+
+// types reads the types that muster knows.
+func types(t *testing.T) map[string]map[string]string {
+	t.Helper()
+	data, err := os.ReadFile("../../generator/kubernetes/job.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, name := map[string]map[string]string{}, ""
+	for _, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
+		if field, typ, ok := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(line, " ") && ok {
+			all[name][field] = typ
+		} else if !strings.HasPrefix(line, "#") {
+			name = line
+			all[name] = map[string]string{}
+		}
+	}
+	return all
+}
+
+// mutation is one change of a Job: a value put in some place, or nothing.
+type mutation struct {
+	path  []any // keys and indexes
+	value any   // gone deletes
+}
+
+type goneType struct{}
+
+var gone goneType
+
+func (m mutation) String() string {
+	var b strings.Builder
+	for _, p := range m.path {
+		fmt.Fprintf(&b, ".%v", p)
+	}
+	if m.value == gone {
+		return b.String() + " removed"
+	}
+	return fmt.Sprintf("%s = %#v", b.String(), m.value)
+}
+
+// apply makes the change in a Job.
+func (m mutation) apply(in any) any {
+	if len(m.path) == 0 {
+		return m.value
+	}
+	rest := mutation{m.path[1:], m.value}
+	switch key := m.path[0].(type) {
+	case string:
+		out := maps.Clone(in.(map[string]any))
+		if len(m.path) == 1 && m.value == gone {
+			delete(out, key)
+			return out
+		}
+		out[key] = rest.apply(out[key])
+		return out
+	case int:
+		out := slices.Clone(in.([]any))
+		if len(m.path) == 1 && m.value == gone {
+			return slices.Delete(out, key, key+1)
+		}
+		out[key] = rest.apply(out[key])
+		return out
+	}
+	panic(m.path[0])
+}
+
+// grammar makes mutations of a Job out of its types.
+type grammar struct {
+	types map[string]map[string]string
+	all   []mutation
+}
+
+func (g *grammar) add(path []any, value any) {
+	g.all = append(g.all, mutation{slices.Clone(path), value})
+}
+
+// visit mutates a value that is there, and all below it.
+func (g *grammar) visit(path []any, value any, typ string) {
+	if len(path) > 0 {
+		g.add(path, gone)
+		g.add(path, nil)
+		for _, v := range g.values(typ, 1) {
+			g.add(path, v)
+		}
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		item, isMap := strings.CutPrefix(typ, "map:")
+		fields := g.types[typ]
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			below := fields[key]
+			if isMap {
+				below = item
+			}
+			g.visit(append(slices.Clone(path), key), v[key], below)
+		}
+		if fields == nil {
+			return
+		}
+		g.add(append(slices.Clone(path), "resorces"), "x")
+		for _, key := range slices.Sorted(maps.Keys(fields)) {
+			if _, there := v[key]; !there {
+				for _, x := range g.values(fields[key], 2) {
+					g.add(append(slices.Clone(path), key), x)
+				}
+			}
+		}
+	case []any:
+		for i, x := range v {
+			g.visit(append(slices.Clone(path), i), x, strings.TrimPrefix(typ, "[]"))
+		}
+		if len(v) > 0 {
+			g.add(path, append(slices.Clone(v), v[0])) // twice the same
+		}
+	}
+}
+
+// values are some of a type, right and wrong; depth bounds how far down.
+func (g *grammar) values(typ string, depth int) []any {
+	if item, ok := strings.CutPrefix(typ, "[]"); ok {
+		all := []any{[]any{}, "x", map[string]any{"a": "b"}}
+		for _, v := range g.values(item, depth-1) {
+			all = append(all, []any{v})
+		}
+		return all
+	}
+	if item, ok := strings.CutPrefix(typ, "map:"); ok {
+		all := []any{map[string]any{}, "x", []any{}, map[string]any{"a b": "c"}, map[string]any{"Example.com/x": "c"}, map[string]any{"cpu": "1"}, map[string]any{"cpus": "1"}}
+		for _, v := range g.values(item, 0) {
+			all = append(all, map[string]any{"memory": v}, map[string]any{"example.com/gpu": v})
+		}
+		return all
+	}
+	switch typ {
+	case "string":
+		return []any{"", "x", "X y", "a/b", "../x", "/abs", "Never", "Always", "Exists", "1", 5, true, "Localhost", strings.Repeat("x", 300), "metadata.name", "limits.cpu"}
+	case "boolean":
+		return []any{true, false, "true", 1}
+	case "int32", "int64":
+		return []any{-1, 0, 1, 5, 70000, 3_000_000_000, "1", 1.5, true}
+	case "quantity":
+		return []any{"1", 2, "4 cores", "4Gib", "8Gigs", "-1", "1e3", "1.5", "500m", "0", "", true, "1Ki", "1E"}
+	case "int-or-string":
+		return []any{0, 80, 70000, "http", "80", "UPPER", "", true}
+	case "time":
+		return []any{"2026-11-21T02:15:00Z", "now"}
+	case "any":
+		return []any{map[string]any{}}
+	}
+	all := []any{map[string]any{}, "x", []any{}}
+	if depth <= 0 {
+		return all
+	}
+	for _, field := range slices.Sorted(maps.Keys(g.types[typ])) {
+		for _, v := range g.values(g.types[typ][field], depth-1) {
+			all = append(all, map[string]any{field: v})
+		}
+	}
+	return all
+}
+
+// TestMusterAgrees compares muster with the API server on thousands of Jobs, each
+// the dispatch of the base with one change or two. With -all it tries every
+// change, without it one in five.
+func TestMusterAgrees(t *testing.T) {
+	var job map[string]any
+	if err := yaml.Unmarshal(text(t, dispatch(t, "default-7f3k9c2b", 1)), &job); err != nil {
+		t.Fatal(err)
+	}
+	g := &grammar{types: types(t)}
+	g.visit(nil, job, "Job")
+	g.all = slices.DeleteFunc(g.all, func(m mutation) bool { // that it is a Job of batch/v1 is checked where the template is read
+		return len(m.path) == 1 && (m.path[0] == "apiVersion" || m.path[0] == "kind")
+	})
+	random, counts, excuses := rand.New(rand.NewPCG(1, 2)), map[string]int{}, 0
+	compare := func(change string, job any) {
+		manifest := text(t, job.(map[string]any))
+		no, why := refused(manifest)
+		found := problems(t, manifest)
+		counts[fmt.Sprintf("API server refuses: %t, muster: %t", no, len(found) > 0)]++
+		if no == (len(found) > 0) {
+			return
+		}
+		if excused(why) != "" {
+			excuses++
+			return
+		}
+		t.Errorf("%s\n\tAPI server: %.300s\n\tmuster: %.300s", change, why, fmt.Sprint(found))
+	}
+	for i, m := range g.all {
+		if !*all && i%5 != 0 {
+			continue
+		}
+		changed := m.apply(job)
+		compare(m.String(), changed)
+		if other := g.all[random.IntN(len(g.all))]; i%10 == 0 && !related(m.path, other.path) {
+			compare(m.String()+" and "+other.String(), other.apply(changed))
+		}
+	}
+	t.Logf("%d kinds of changes; %v; %d differ with a reason", len(g.all), counts, excuses)
+}
+
+var all = flag.Bool("all", false, "try every change")
+
+// related reports whether one path is part of the other, or both are elements of
+// one list.
+func related(a, b []any) bool {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			_, index := a[i].(int)
+			return index
+		}
+	}
+	return true
+}
+
+// excused says why muster and the API server may disagree on a change; "" where
+// they may not.
+func excused(why string) string {
+	for _, e := range [][2]string{
+		{"metadata.namespace: Required value", "syncers may fill it in; muster check has a finding of its own"},
+		{"metadata.name: Required value", "muster fills it in"},
+		{"disallowed by cluster policy", "whether containers may be privileged is a flag of the API server"},
+		{"windowsOptions", "options of Windows are not checked: the agent's base is for Linux"},
+		{"hostProcess", "the same"},
+	} {
+		if strings.Contains(why, e[0]) {
+			return e[1]
+		}
+	}
+	return ""
+}
