@@ -697,13 +697,24 @@ func (a *audit) excuses() (n int, text string) {
 			foreign++
 		case x != nil && x.Purpose == plan.ForWarmPool:
 			upkeep++
-		case x != nil && a.servable(j) > 1 && !a.w.alike():
+		case x != nil && a.servable(j) > 1 && (!a.w.alike() || x.toldOther()):
 			mixed++
 		}
 	}
 	n = cancelled + foreign + upkeep + mixed + a.reserved + a.idledPause + a.lookahead + a.loose + a.again + a.late + a.astray[0] + a.swapped
 	return n, fmt.Sprintf("cancelled %d, by others %d, by upkeep %d, by agents of another kind %d, reserved %d, paused %d, ahead %d, unknowable %d, run again %d, late %d, astray %d, swapped %d",
 		cancelled, foreign, upkeep, mixed, a.reserved, a.idledPause, a.lookahead, a.loose, a.again, a.late, a.astray[0], a.swapped)
+}
+
+// toldOther reports whether the agents of an order were told other tags than the
+// policy has when nobody edits it: they can take jobs that the agents of no other
+// overlay could, and may take others in their place.
+func (x *order) toldOther() bool {
+	own := slices.DeleteFunc(slices.Clone(x.Tags), func(t string) bool {
+		key, _, _ := strings.Cut(t, "=")
+		return slices.Contains([]string{"queue", "overlay", "muster"}, key)
+	})
+	return !slices.Equal(own, x.overlay.first)
 }
 
 // servable is how many overlays could serve a job.

@@ -218,7 +218,9 @@ func drawWork(r *rand.Rand) work {
 // conclude lets all troubles end, and demands that everything is put right.
 func (w *world) conclude() {
 	w.heal()
-	w.play(w.since()+1000*time.Hour, func() bool { return w.idle() || len(w.stuck()) > 0 })
+	w.play(w.since()+1000*time.Hour, func() bool {
+		return w.musters[0].ticks%8 == 0 && (len(w.waiting()) == 0 || len(w.stuck()) > 0)
+	})
 	if w.audit.failed {
 		return
 	}
@@ -255,17 +257,25 @@ func (w *world) conclude() {
 	}
 }
 
-// stuck lists the jobs that could have had an agent for half a day without any
-// trouble. (A job that waits for its turn in a concurrency group is not among
-// them, however long the line is: an agent would be of no use to it.)
+// stuck lists the jobs that wait for ever: for six hours without any trouble they
+// could have had an agent, and no other job of their queue was given one either, or
+// they have had one all the while. (A queue that is long because max was low, or a
+// line in a concurrency group, takes as long as it takes.)
 func (w *world) stuck() []string {
+	last := map[string]time.Time{} // when a job of the queue was started
+	queue := func(j fakebuildkite.JobRecord) string { return tagOf(j.Rules, "queue") }
+	for _, j := range w.server.Jobs() {
+		if j.Started.After(last[queue(j)]) {
+			last[queue(j)] = j.Started
+		}
+	}
 	var ids []string
 	for _, j := range w.underWay() {
-		since := j.Runnable
-		if since.Before(w.healed) {
-			since = w.healed
+		times := []time.Time{w.healed, j.Runnable, j.Started}
+		if j.State != "running" {
+			times = append(times, last[queue(j)])
 		}
-		if w.server.Now().Sub(since) > 12*time.Hour {
+		if since := slices.MaxFunc(times, time.Time.Compare); w.server.Now().Sub(since) > 6*time.Hour {
 			ids = append(ids, j.ID+" "+j.State)
 		}
 	}
