@@ -44,7 +44,7 @@ func (c *checker) request(s spot, name string) {
 	}
 	var most *big.Rat
 	if limit.node != nil && !limit.set() { // null is none at all
-		most, ok = new(big.Rat), true
+		most = new(big.Rat)
 	} else if most, ok = parseQuantity(limit.text()); !ok {
 		if fixed && limit.node == nil {
 			c.badf(request, "write the limit "+name+": "+request.text(), "has no limit, and %s is not given without one", name)

@@ -3,6 +3,7 @@ package kustomize
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -56,7 +57,7 @@ func (l *line) receive() (message, error) {
 		if err == nil {
 			break
 		}
-		if err != bufio.ErrBufferFull {
+		if !errors.Is(err, bufio.ErrBufferFull) {
 			return m, err
 		}
 		if len(text) > mostMessage {

@@ -53,7 +53,7 @@ func (p *Process) Build(ctx context.Context, files filesys.FileSystem, dir strin
 		if stop() {
 			p.put(w)
 		} else {
-			w.end()
+			_ = w.end()
 		}
 		return objects, err
 	}
@@ -103,7 +103,7 @@ func (p *Process) put(w *worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.free != nil {
-		w.end()
+		_ = w.end()
 		return
 	}
 	p.free = w
@@ -113,7 +113,7 @@ func (p *Process) put(w *worker) {
 			p.free = nil
 		}
 		p.mu.Unlock()
-		w.end()
+		_ = w.end()
 	})
 }
 
