@@ -34,7 +34,7 @@ func (b *slowly) loader() *Loader {
 }
 
 func (b *slowly) Build(ctx context.Context, files filesys.FileSystem, dir string) ([]kustomize.Object, error) {
-	if b.slow == "" || !strings.Contains(dir, b.slow) {
+	if b.slow == "" || !strings.Contains(dir, b.slow) || b.released() {
 		return kustomize.Here{}.Build(ctx, files, dir)
 	}
 	b.mu.Lock()
@@ -52,6 +52,17 @@ func (b *slowly) Build(ctx context.Context, files filesys.FileSystem, dir string
 		b.ended = append(b.ended, dir)
 		b.mu.Unlock()
 		return nil, ctx.Err()
+	}
+}
+
+// released reports whether the slow builds may go on: one that begins afterwards
+// is not slow, and does not end anybody's patience.
+func (b *slowly) released() bool {
+	select {
+	case <-b.release:
+		return true
+	default:
+		return false
 	}
 }
 
