@@ -268,9 +268,13 @@ func outcomeSentence(r plan.Retirement) string {
 func breakerSentence(b plan.Breaker, now time.Time) string {
 	how := failures(b)
 	if b.At.Equal(now) { // found just now
-		how = fmt.Sprintf("the order of %s failed, number %d in a row", b.Dispatch, b.Failures)
-		if b.Cause == plan.WrongTags {
+		switch {
+		case b.Cause == plan.WrongTags:
 			how = "one order whose agents have the wrong tags is enough for that"
+		case b.Failures > plan.Tolerance:
+			how = fmt.Sprintf("the order of %s failed too", b.Dispatch)
+		default:
+			how = fmt.Sprintf("the order of %s failed, number %d in a row", b.Dispatch, b.Failures)
 		}
 	}
 	if !b.Open() {
@@ -283,7 +287,9 @@ func breakerSentence(b plan.Breaker, now time.Time) string {
 	return fmt.Sprintf("The circuit breaker %s: %s. The next probe, one agent, is sent at %s or later, if an agent is needed then.", state, how, b.NextProbe().UTC().Format(time.RFC3339))
 }
 
-// failures says which failures an overlay's last orders have come to.
+// failures says which failures an overlay's last orders have come to. How many
+// they were is not said once the breaker is open: one order whose agents have the
+// wrong tags opens it as three others do.
 func failures(b plan.Breaker) string {
 	switch {
 	case b.Cause == plan.WrongTags:
@@ -291,7 +297,10 @@ func failures(b plan.Breaker) string {
 	case b.Failures == 1:
 		return fmt.Sprintf("the order of %s failed before this one (%s)", b.Dispatch, b.Cause)
 	}
-	return fmt.Sprintf("%d orders in a row have failed, the last of them that of %s (%s)", b.Failures, b.Dispatch, b.Cause)
+	if b.Open() {
+		return fmt.Sprintf("the last orders have all failed, the latest of them that of %s (%s)", b.Dispatch, b.Cause)
+	}
+	return fmt.Sprintf("%d orders in a row have failed, the latest of them that of %s (%s)", b.Failures, b.Dispatch, b.Cause)
 }
 
 // whereToLook says what a person can find out that muster cannot.
@@ -318,7 +327,7 @@ func repairSubject(a Act) string {
 // repairProse says what was edited by hand, how it is restored, and who may
 // have done it.
 func repairProse(a Act) string {
-	lines := []string{wrap("Files that only muster writes were changed by somebody else, so that muster or the syncer could not read them:")}
+	lines := []string{wrap("Somebody else changed files that only muster writes, and muster or the syncer could not read them:")}
 	faults := a.Faults
 	if len(faults) == 0 {
 		for _, c := range a.Changes {
