@@ -36,7 +36,7 @@ test: tools ## Run every test: vet, the race detector, the API server's validati
 	$(GO) vet ./...
 	@[ -n "$(RACE)" ] || echo "no C compiler: the tests run without the race detector"
 	$(GO) test $(RACE) -shuffle=on ./...
-	$(GO) test ./generator -run Faults -seeds 200
+	$(GO) test ./generator -run Faults -seeds 100
 	$(GO) -C testdata/apiserver test ./...
 	$(GO) -C testdata/schema test ./...
 	$(GO) -C testdata/agent run ./build
@@ -80,7 +80,7 @@ bench: tools ## Measure against git, go-git and the bounds; see docs/performance
 	@printf '%-62s %-7s %12s %10s\n' figure size measured bound; cat $(BENCH_TABLE)
 
 soak: ## Simulate SEEDS days of faults
-	$(GO) test ./generator -run Faults -timeout 0 -seeds $(SEEDS)
+	$(GO) test ./generator -run 'Faults|OneWould|WorldsRead|OrderOfLists' -timeout 0 -seeds $(SEEDS)
 
 cover: tools ## Write coverage.out and print the sum by function
 	$(GO) test -coverprofile coverage.out -coverpkg ./... ./...
