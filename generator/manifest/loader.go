@@ -53,6 +53,12 @@ type Loader struct {
 	// valid are dispatches that were read and proven, by path and content, and
 	// by path and what stands for the content; see identityKey.
 	valid, seen map[[sha256.Size]byte]plan.Dispatch
+	// policies are read policies, by path and content; readable says what keeps an
+	// overlay's dispatches from being read, by all that they are stamped from; and
+	// proofs are the dispatches that stand for those of any overlay on a template.
+	policies remembered[readPolicy]
+	readable remembered[*Finding]
+	proofs   remembered[[]byte]
 	// builtFor are builds of the Load that runs that others may share, by key.
 	builtFor map[string][]*memo
 	builds   int
@@ -96,6 +102,9 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 	l.ctx, l.overrunning = ctx, map[string]bool{}
 	l.builtFor = map[string][]*memo{}
 	l.used, l.seen = map[string]*memo{}, map[[sha256.Size]byte]plan.Dispatch{}
+	l.policies.begin()
+	l.readable.begin()
+	l.proofs.begin()
 	dir := l.dir
 	if dir == "" {
 		dir = "."
@@ -127,6 +136,9 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 		}
 	}
 	l.memos, l.valid, l.overran = l.used, l.seen, l.overrunning
+	l.policies.end()
+	l.readable.end()
+	l.proofs.end()
 	for key, r := range l.slow {
 		if !l.overrunning[key] { // its files are gone, or are no longer the same
 			r.stop()
@@ -154,15 +166,25 @@ func (l *Loader) load(tree fs.FS, o *Overlay) {
 		o.reject(Finding{File: file, Problem: "cannot be read: " + oneLine(err)})
 		return
 	}
-	policy, findings := parsePolicy(file, data)
-	o.reject(findings...)
-	if len(findings) == 0 {
-		o.Policy = policy
+	from := contentKey(file, data)
+	read, _ := l.policies.get(from, func() (readPolicy, error) { // never an error
+		policy, findings := parsePolicy(file, data)
+		return readPolicy{policy, findings}, nil
+	})
+	o.reject(read.findings...)
+	if len(read.findings) == 0 {
+		o.Policy, o.policyKey = read.policy, from
 		if err := l.loadTemplate(tree, o); err != nil {
 			o.reject(Finding{File: o.Path, Problem: "cannot be read: " + oneLine(err)})
 		}
 	}
 	l.loadDispatches(tree, o)
+}
+
+// readPolicy is a policy, or what is wrong with it.
+type readPolicy struct {
+	policy   plan.Policy
+	findings []Finding
 }
 
 // loadDispatches reads the overlay's directory dispatches: its list, and every

@@ -29,14 +29,16 @@ type Overlay struct {
 	// refused are what the Kubernetes API server would refuse of dispatches to
 	// come. Those that are in git can still be retired.
 	refused []Finding
-	// template is the Job that the template builds to.
-	template *template
-	// objects are what the overlay builds to without dispatches, stamped is a
-	// dispatch of it, proof what the proof's dispatch was before the build and
-	// built what it was after; jobs are the names of the overlay's own Jobs.
-	objects               []object
-	stamped, proof, built []byte
-	jobs                  []string
+	// template is the Job that the template builds to. policyKey stands for the
+	// policy and its place.
+	template  *template
+	policyKey key
+	// objects are what the overlay builds to without dispatches, proof
+	// is what the proof's dispatch was before the build and built what it was
+	// after; jobs are the names of the overlay's own Jobs.
+	objects      []object
+	proof, built []byte
+	jobs         []string
 	// invalidState is why state.yaml cannot be read.
 	invalidState *Finding
 	// list is dispatches/kustomization.yaml, nil where there is none. surplus
@@ -88,19 +90,16 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 	}
 	o.Template = o.template.hash
 	probe.Template = o.Template
-	if o.stamped, err = o.stamp(probe); err != nil {
-		return fmt.Errorf("stamping the template: %w", err)
-	}
-	if wrong := o.unreadable(); wrong != nil {
-		o.reject(*wrong)
-		return nil
+	wrong, err = l.readable.get(contentKey(o.Template, o.policyKey[:]), func() (*Finding, error) { return o.unreadable(probe) })
+	if err != nil || wrong != nil {
+		return o.rejectIf(wrong, err)
 	}
 	hidden := path.Join(o.Path, dispatchDir)
 	empty := &view{name: "empty ", tree: tree, hide: hidden, over: map[string][]byte{path.Join(hidden, listFile): list(nil)}}
 	if o.objects, wrong, err = l.build(empty, o.Path, o.Path); err != nil || wrong != nil {
 		return o.rejectIf(wrong, err)
 	}
-	if o.proof, err = o.anybodys(probe, l.used[empty.name+o.Path]); err != nil {
+	if o.proof, err = l.proof(o, probe, l.used[empty.name+o.Path]); err != nil {
 		return fmt.Errorf("stamping the template: %w", err)
 	}
 	full := &view{name: "full ", tree: tree, hide: hidden, over: map[string][]byte{
@@ -115,30 +114,36 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 	return nil
 }
 
-// anybodys is the proof's dispatch as every overlay on the same template has it,
-// so that overlays that are alike share a build; unless the overlay changes
-// objects by their names or labels, and so may change its own dispatches alone.
-func (o *Overlay) anybodys(probe plan.Dispatch, empty *memo) ([]byte, error) {
+// proof is the proof's dispatch as every overlay on the same template has it, so
+// that overlays that are alike share a build; unless the overlay changes objects
+// by their names or labels, and so may change its own dispatches alone.
+func (l *Loader) proof(o *Overlay, probe plan.Dispatch, empty *memo) ([]byte, error) {
 	if empty.selects {
-		return o.stamped, nil
+		return l.proofs.get(contentKey(o.Template, o.policyKey[:]), func() ([]byte, error) { return o.stamp(probe) })
 	}
-	probe.ID, probe.Tags = "muster-proof", []string{plan.TagQueue + "=proof"}
-	proof := Overlay{Overlay: plan.Overlay{Name: "proof"}, template: o.template}
-	return proof.stamp(probe)
+	return l.proofs.get(contentKey(o.Template, nil), func() ([]byte, error) {
+		probe.ID, probe.Tags = "muster-proof", []string{plan.TagQueue + "=proof"}
+		anybody := Overlay{Overlay: plan.Overlay{Name: "proof"}, template: o.template}
+		return anybody.stamp(probe)
+	})
 }
 
 // unreadable says what keeps dispatches of the template from being read again
 // once they are in git; nil if nothing.
-func (o *Overlay) unreadable() *Finding {
+func (o *Overlay) unreadable(probe plan.Dispatch) (*Finding, error) {
 	dir := path.Join(o.Path, templateDir)
+	stamped, err := o.stamp(probe)
+	if err != nil {
+		return nil, fmt.Errorf("stamping the template: %w", err)
+	}
 	const other = 4 << 10 // what other dispatches may have more than this one
-	if len(o.stamped) > largestDispatch-other {
-		return &Finding{File: dir, Problem: fmt.Sprintf("builds to a Job of %d bytes, and a dispatch has at most %d", len(o.stamped), largestDispatch-other), Remedy: "keep large files in a ConfigMap or in the image"}
+	if len(stamped) > largestDispatch-other {
+		return &Finding{File: dir, Problem: fmt.Sprintf("builds to a Job of %d bytes, and a dispatch has at most %d", len(stamped), largestDispatch-other), Remedy: "keep large files in a ConfigMap or in the image"}, nil
 	}
-	if _, wrong := parseDispatch(o.Slug()+"-proof"+manifestType, o.stamped); wrong != nil {
-		return &Finding{File: dir, Field: wrong.Field, Problem: wrong.Problem, Remedy: "Kubernetes takes strings there, and nothing else: quote it, or remove it"}
+	if _, wrong := parseDispatch(o.Slug()+"-proof"+manifestType, stamped); wrong != nil {
+		return &Finding{File: dir, Field: wrong.Field, Problem: wrong.Problem, Remedy: "Kubernetes takes strings there, and nothing else: quote it, or remove it"}, nil
 	}
-	return nil
+	return nil, nil
 }
 
 // buildTemplate builds the template and makes it ready to be stamped.
