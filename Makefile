@@ -28,7 +28,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: help demo build image push release test race apiserver agent schema tools lint fuzz bench soak cover clean
+.PHONY: help demo build image push release image-test test race apiserver agent schema tools lint fuzz bench soak cover clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,10 @@ push: ## Push the image and its SBOMs: make push IMAGE=registry.example.com/must
 
 release: ## Write archives for linux and darwin, with checksums, into bin/release/
 	$(RELEASE) archives $(CURDIR)/bin/release
+
+image-test: image ## Run the image as a container; needs root, and Debian's containerd and runc
+	@command -v containerd runc >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends containerd runc; }
+	$(GO) -C testdata/image test -count=1 ./... -args -image $(CURDIR)/bin/muster-image.tar
 
 test: tools ## Run every test: vet, the race detector, the API server's validation, the published agent
 	$(GO) vet ./...
