@@ -21,16 +21,37 @@ RACE        = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 export PATH := $(CURDIR)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test race apiserver agent schema tools lint fuzz bench soak cover clean
+# When the source was committed: the time of every file that is released.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
+# Where the image goes, as in registry.example.com/muster, and where its source is.
+IMAGE      ?=
+SOURCE_URL ?=
+RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
+
+.PHONY: help demo build image push release image-test test race apiserver agent schema tools lint fuzz bench soak cover clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: build ## Play a morning of builds against a real git repository, on embedded defaults
 	bin/muster demo
 
 build: ## Build bin/muster
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/muster ./cmd/muster
+
+image: ## Write bin/muster-image.tar: linux/amd64 and arm64, the same bytes each time
+	$(RELEASE) $(if $(IMAGE),-name '$(IMAGE)') image $(CURDIR)/bin/muster-image.tar
+
+push: ## Push the image and its SBOMs: make push IMAGE=registry.example.com/muster
+	@[ -n '$(IMAGE)' ] || { echo 'where to? make push IMAGE=registry.example.com/muster'; exit 1; }
+	$(RELEASE) push '$(IMAGE)'
+
+release: ## Write archives for linux and darwin, with checksums, into bin/release/
+	$(RELEASE) archives $(CURDIR)/bin/release
+
+image-test: image ## Run the image as a container; needs root, and Debian's containerd and runc
+	@command -v containerd runc >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends containerd runc; }
+	$(GO) -C testdata/image test -count=1 ./... -args -image $(CURDIR)/bin/muster-image.tar
 
 test: tools ## Run every test: vet, the race detector, the API server's validation, the published agent
 	$(GO) vet ./...
@@ -39,6 +60,7 @@ test: tools ## Run every test: vet, the race detector, the API server's validati
 	$(GO) test ./generator -run Faults -seeds 100
 	$(GO) -C testdata/apiserver test ./...
 	$(GO) -C testdata/schema test ./...
+	$(GO) -C deploy/release test ./...
 	$(GO) -C testdata/agent run ./build
 	$(GO) -C testdata/agent test -parallel 8 ./...
 

@@ -93,6 +93,7 @@ func imports() map[string][]string {
 		"gitops/github":        {"gitops/branch", "gitops/git"},
 		"gitops/ledger":        {"generator/plan", "gitops/branch"},
 		"base":                 {},
+		"deploy":               {},
 		"overlays":             {},
 
 		"generator/buildkite/fakebuildkite": {"generator/plan"},

@@ -31,9 +31,11 @@ func (p program) initCommand() *cobra.Command {
 (the policy of one queue) into a directory. With --queue it writes an overlay for that queue
 instead. Without, it asks for the queue on a terminal, and takes default
 elsewhere. The overlay is called after the queue, or as --overlay says: so a
-queue can have several, as for several clusters. What is there already is left
-as it is.`,
+queue can have several, as for several clusters. With --with-deploy it also
+writes deploy/, by which Argo CD or Flux run muster itself. What is there
+already is left as it is.`,
 		Example: `  muster init fleet
+  muster init fleet --with-deploy
   muster init fleet --queue linux-large
   muster init fleet --queue linux-large --overlay linux-large-eu --cluster ci`,
 		Args: oneDirectory,
@@ -51,6 +53,9 @@ as it is.`,
 				chosen = askQueue(p.stdin, out)
 			}
 			o.queue = cmp.Or(chosen, defaultQueue)
+			if o.withDeploy {
+				o.version = p.build.name()
+			}
 			if err := initialise(out, args[0], o); err != nil {
 				return err
 			}
@@ -63,6 +68,7 @@ as it is.`,
 	c.Flags().StringVar(&o.name, "overlay", "", "name of the overlay, its directory below overlays/; without it, the queue's key")
 	c.Flags().StringVar(&o.cluster, "cluster", "", "name or id of the Buildkite cluster, where several have the queue's key")
 	c.Flags().StringVar(&o.queue, "queue", "", "key of the Buildkite queue that the overlay serves; without it, a terminal is asked, and else it is default")
+	c.Flags().BoolVar(&o.withDeploy, "with-deploy", false, "also write deploy/: muster's own Deployment, for Argo CD and Flux to sync")
 	return c
 }
 
@@ -85,6 +91,12 @@ const defaultQueue = "default"
 const noQueueHint = "\nThe overlay serves the queue default. A new Buildkite organisation has no queue\n" +
 	"of that name: create a self-hosted one there, or give --queue KEY.\n"
 
+// deployHint is printed after deploy/ was written.
+const deployHint = "\nTo run muster itself: edit deploy/base/muster.env, the image in\n" +
+	"deploy/base/kustomization.yaml and the repository in deploy/overlays/argocd or\n" +
+	"deploy/overlays/flux, create the Secrets muster-buildkite and muster-git by hand,\n" +
+	"push, and kubectl apply -k one of these two directories, once.\n"
+
 // askQueue asks for the queue's key; an empty answer, or none, is empty.
 func askQueue(in io.Reader, out io.Writer) string {
 	fmt.Fprintf(out, "Key of the self-hosted Buildkite queue that the overlay serves [%s]: ", defaultQueue)
@@ -96,7 +108,11 @@ func askQueue(in io.Reader, out io.Writer) string {
 }
 
 // newOverlay is what init is asked for. An empty name is the queue's.
-type newOverlay struct{ name, queue, cluster string }
+type newOverlay struct {
+	name, queue, cluster string
+	withDeploy           bool
+	version              string // of the image to deploy
+}
 
 // overlayName is what a name may look like: nothing that a shell, YAML or a branch
 // would take for something else.
@@ -129,6 +145,9 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 		}
 	}
 	fmt.Fprintf(out, "\nNext: edit overlays/%s/scaling.yaml, validate it with\n  muster check %s\ncommit and push.\n", o.name, dir)
+	if o.withDeploy {
+		fmt.Fprint(out, deployHint)
+	}
 	return nil
 }
 

@@ -42,6 +42,26 @@ func TestInitAsks(t *testing.T) {
 	}
 }
 
+// TestDeployedVersion: the image that init writes is of the program's own version,
+// as a tag can say it, in every place that names one.
+func TestDeployedVersion(t *testing.T) {
+	part, err := deployment("v9.8.7+6")
+	if err != nil {
+		t.Fatal(err)
+	}
+	images := 0
+	for name, content := range part.files {
+		text := string(content)
+		images += strings.Count(text, "newName: ")
+		if strings.Count(text, "newName: ") != strings.Count(text, "newTag: v9.8.7-6\n") {
+			t.Errorf("%s:\n%s", name, text)
+		}
+	}
+	if images < 2 {
+		t.Errorf("%d images are named", images)
+	}
+}
+
 // TestNoTerminal: neither a file nor the null device is a terminal.
 func TestNoTerminal(t *testing.T) {
 	for _, name := range []string{os.DevNull, "init_test.go"} {

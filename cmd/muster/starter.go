@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"path"
 	"slices"
+	"strings"
 
 	"muster/base"
+	"muster/deploy"
 	"muster/generator/manifest"
 	"muster/gitops/branch"
 )
@@ -23,8 +26,30 @@ func starterFleet(o newOverlay) ([]directory, error) {
 		return nil, err
 	}
 	agent, err := embedded(base.Files, ".")
+	if err != nil {
+		return nil, err
+	}
 	schema := map[string][]byte{"scaling.json": manifest.PolicySchema()}
-	return []directory{{"base", agent}, {"schema", schema}, {path.Join("overlays", o.name), overlay}}, err
+	parts := []directory{{"base", agent}, {"schema", schema}, {path.Join("overlays", o.name), overlay}}
+	if o.withDeploy {
+		own, err := deployment(o.version)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, own)
+	}
+	return parts, nil
+}
+
+// deployment returns muster's own deployment, with the image of a version.
+func deployment(version string) (directory, error) {
+	files, err := embedded(deploy.Files, ".")
+	for name, content := range files {
+		if path.Base(name) == "kustomization.yaml" {
+			files[name] = bytes.Replace(content, []byte("newTag: "+Version+"\n"), []byte("newTag: "+strings.ReplaceAll(version, "+", "-")+"\n"), 1)
+		}
+	}
+	return directory{"deploy", files}, err
 }
 
 // starterChanges are those that begin a fleet repository with an overlay for the

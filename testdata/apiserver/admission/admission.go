@@ -24,12 +24,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/batch"
-	_ "k8s.io/kubernetes/pkg/apis/batch/install"
-	_ "k8s.io/kubernetes/pkg/apis/core/install"
-	"k8s.io/kubernetes/pkg/registry/batch/job"
-	"k8s.io/kubernetes/pkg/registry/core/configmap"
-	podsecurity "k8s.io/pod-security-admission/api"
-	"k8s.io/pod-security-admission/policy"
 )
 
 // Objects reads a stream of YAML documents and returns the objects as the API
@@ -67,7 +61,7 @@ func Create(object runtime.Object) ([]string, error) {
 	}
 	ctx := request(kind, accessor.GetNamespace())
 	name := kind.Kind + " " + accessor.GetName()
-	if accessor.GetNamespace() == "" {
+	if accessor.GetNamespace() == "" && strategy.NamespaceScoped() {
 		return []string{name + ": metadata.namespace: Required value"}, nil
 	}
 	rest.FillObjectMetaSystemFields(accessor)
@@ -119,30 +113,6 @@ func keepGenerated(object, old runtime.Object) {
 	}
 }
 
-// strategy is what the API server knows about a kind of object.
-type strategy interface {
-	rest.RESTCreateStrategy
-	rest.RESTUpdateStrategy
-}
-
-func strategyOf(object runtime.Object) (schema.GroupVersionKind, strategy, metav1.Object, error) {
-	kinds, _, err := legacyscheme.Scheme.ObjectKinds(object)
-	if err != nil {
-		return schema.GroupVersionKind{}, nil, nil, fmt.Errorf("naming the object's kind: %w", err)
-	}
-	accessor, err := meta.Accessor(object)
-	if err != nil {
-		return schema.GroupVersionKind{}, nil, nil, fmt.Errorf("reading the object's metadata: %w", err)
-	}
-	switch kinds[0].Kind {
-	case "Job":
-		return batchv1.SchemeGroupVersion.WithKind("Job"), job.Strategy, accessor, nil
-	case "ConfigMap":
-		return schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, configmap.Strategy, accessor, nil
-	}
-	return kinds[0], nil, nil, fmt.Errorf("judging %s: only Jobs and ConfigMaps are known here", kinds[0].Kind)
-}
-
 // request is the context of a request for the kind in the namespace.
 func request(kind schema.GroupVersionKind, namespace string) context.Context {
 	ctx := genericapirequest.WithNamespace(context.Background(), namespace)
@@ -171,32 +141,6 @@ func short(message string) string {
 		return message
 	}
 	return message[:head] + " [...] " + message[len(message)-tail:]
-}
-
-// podSecurity holds the pods of a Job against the restricted standard.
-func podSecurity(name string, object runtime.Object) ([]string, error) {
-	kinds, _, err := legacyscheme.Scheme.ObjectKinds(object)
-	if err != nil || kinds[0].Kind != "Job" {
-		return nil, err
-	}
-	var v1 batchv1.Job
-	if err := legacyscheme.Scheme.Convert(object, &v1, nil); err != nil {
-		return nil, fmt.Errorf("converting %s: %w", name, err)
-	}
-	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	if err != nil {
-		return nil, fmt.Errorf("preparing the Pod Security Standards: %w", err)
-	}
-	level := podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}
-	template := v1.Spec.Template
-	var findings []string
-	for _, result := range evaluator.EvaluatePod(level, &template.ObjectMeta, &template.Spec) {
-		if !result.Allowed {
-			findings = append(findings, fmt.Sprintf("%s: pod security restricted: %s: %s",
-				name, result.ForbiddenReason, result.ForbiddenDetail))
-		}
-	}
-	return findings, nil
 }
 
 // empty reports whether a YAML document holds nothing but comments.

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"muster/deploy"
+)
+
+// TestDeployedCommand: the arguments and variables in deploy/ are muster's.
+func TestDeployedCommand(t *testing.T) {
+	looked := 0
+	err := fs.WalkDir(deploy.Files, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(deploy.Files, name)
+		if err != nil {
+			return err
+		}
+		switch {
+		case path.Ext(name) == ".env":
+			looked++
+			checkCommand(t, name, []string{"run"}, strings.Fields(withoutComments(string(text))))
+		case strings.Contains(string(text), "kind: Deployment\n"):
+			for _, c := range containers(t, name, text) {
+				var environ []string
+				for _, e := range c.Env {
+					environ = append(environ, e.Name+"="+e.Value)
+				}
+				if len(c.Args) == 0 { // a patch of the base
+					c.Args = []string{"run"}
+				}
+				looked++
+				checkCommand(t, name, c.Args, environ)
+			}
+		}
+		return nil
+	})
+	if err != nil || looked < 5 {
+		t.Errorf("looked at %d commands, %v", looked, err)
+	}
+}
+
+func withoutComments(text string) string {
+	var all strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "#") {
+			all.WriteString(line)
+		}
+	}
+	return all.String()
+}
+
+// container is what matters here of a container.
+type container struct {
+	Args []string
+	Env  []struct{ Name, Value string }
+}
+
+// containers returns those of a Deployment, or of the patches of one.
+func containers(t *testing.T, name string, text []byte) []container {
+	t.Helper()
+	type deployment struct {
+		Patches []struct{ Patch, Path string }
+		Spec    struct {
+			Template struct {
+				Spec struct{ Containers []container }
+			}
+		}
+	}
+	var d deployment
+	if err := yaml.Unmarshal(text, &d); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+	all := d.Spec.Template.Spec.Containers
+	for _, p := range d.Patches {
+		var inline deployment
+		if err := yaml.Unmarshal([]byte(p.Patch), &inline); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		all = append(all, inline.Spec.Template.Spec.Containers...)
+	}
+	return all
+}
+
+// checkCommand reports arguments and variables that muster does not take.
+func checkCommand(t *testing.T, name string, args, environ []string) {
+	t.Helper()
+	p := program{environ: environ}
+	root := p.command()
+	if err := p.environment(root); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+	command, flags, err := root.Find(args)
+	if err == nil {
+		err = command.ParseFlags(awaited(command, flags))
+	}
+	if err != nil {
+		t.Errorf("%s: muster %q: %v", name, args, err)
+	}
+}
+
+// awaited leaves out --listen until run has it.
+func awaited(run *cobra.Command, flags []string) []string {
+	if run.Flags().Lookup("listen") != nil {
+		return flags
+	}
+	return slices.DeleteFunc(flags, func(a string) bool { return strings.HasPrefix(a, "--listen=") })
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// completions are the shells that muster completes for, and what they call the file.
+var completions = map[string]string{"bash": "muster.bash", "zsh": "_muster", "fish": "muster.fish", "powershell": "muster.ps1"}
+
+// common returns what every archive holds: licence, README and completions. The
+// program that says the completions is built for the machine that this runs on.
+func (r release) common(ctx context.Context) ([]file, error) {
+	var all []file
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
+		content, err := os.ReadFile(filepath.Join(r.source, name))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, file{path: name, mode: 0o644, content: content})
+	}
+	dir, err := os.MkdirTemp("", "muster-release-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	here := filepath.Join(dir, "muster")
+	if err := r.compile(ctx, host(), here); err != nil {
+		return nil, err
+	}
+	for shell, name := range completions {
+		c := exec.CommandContext(ctx, here, "completion", shell)
+		c.Env = []string{}
+		script, err := c.Output()
+		if err != nil {
+			return nil, fmt.Errorf("completions for %s: %w", shell, err)
+		}
+		all = append(all, file{path: "completions/" + name, mode: 0o644, content: script})
+	}
+	return all, nil
+}
+
+// writeArchives writes an archive for each program, and a file of checksums that
+// sha256sum --check reads.
+func (r release) writeArchives(dir string, programs []program, common []file) error {
+	var sums strings.Builder
+	for _, p := range programs {
+		name := fmt.Sprintf("muster_%s_%s_%s", r.version, p.os, p.arch)
+		packed, err := r.archive(name, p, common)
+		if err != nil {
+			return err
+		}
+		if err := create(filepath.Join(dir, name+".tar.gz"), writes(packed)); err != nil {
+			return err
+		}
+		fmt.Fprintf(&sums, "%x  %s.tar.gz\n", sha256.Sum256(packed), name)
+	}
+	fmt.Print(sums.String())
+	return create(filepath.Join(dir, "SHA256SUMS"), writes([]byte(sums.String())))
+}
+
+// archive packs a program, its SBOM and the common files below one directory.
+func (r release) archive(name string, p program, common []file) ([]byte, error) {
+	bom, err := r.sbom(p)
+	if err != nil {
+		return nil, err
+	}
+	files := []file{
+		{path: name + "/muster", mode: 0o755, content: p.file},
+		{path: name + "/muster.cdx.json", mode: 0o644, content: bom},
+	}
+	for _, f := range common {
+		f.path = name + "/" + f.path
+		files = append(files, f)
+	}
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeTar(z, files, r.date); err != nil {
+		return nil, err
+	}
+	err = z.Close()
+	return packed.Bytes(), err
+}
+
+func writes(content []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	}
+}

@@ -1,0 +1,330 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"crypto/x509"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+)
+
+var aRelease = release{
+	source: "../..", version: "v1.2.3+4", commit: "0123456789ab", url: "https://git.example.com/ci/muster",
+	date: time.Date(2026, time.November, 21, 2, 15, 0, 0, time.UTC),
+}
+
+// somePrograms are programs that Go built, though not muster: this test, for
+// every platform alike.
+func somePrograms(t *testing.T, platforms string) []program {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := parsePlatforms(platforms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []program
+	for _, p := range list {
+		all = append(all, program{p, file})
+	}
+	return all
+}
+
+func someImage(t *testing.T) *image {
+	t.Helper()
+	made, err := aRelease.assemble(somePrograms(t, "linux/amd64,linux/arm64"), []byte("the licence"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// unpack reads a tar archive: its headers and contents by name.
+func unpack(t *testing.T, r io.Reader) (map[string]*tar.Header, map[string][]byte) {
+	t.Helper()
+	headers, contents := map[string]*tar.Header{}, map[string][]byte{}
+	for reader := tar.NewReader(r); ; {
+		h, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return headers, contents
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if headers[h.Name] != nil {
+			t.Errorf("%s is in the archive twice", h.Name)
+		}
+		if parent := strings.TrimSuffix(h.Name, "/"); strings.Contains(parent, "/") && headers[parent[:strings.LastIndex(parent, "/")+1]] == nil {
+			t.Errorf("%s comes before its directory", h.Name)
+		}
+		headers[h.Name] = h
+		if contents[h.Name], err = io.ReadAll(reader); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestImage reads an image back from its file, and looks at what is in it.
+func TestImage(t *testing.T) {
+	index := readBack(t, someImage(t))
+	if err := validate.Index(index); err != nil {
+		t.Error(err)
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var platforms []string
+	for _, d := range manifest.Manifests {
+		platforms = append(platforms, d.Platform.String())
+		one, err := index.Image(d.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lookAt(t, one, d.Platform)
+	}
+	if want := []string{"linux/amd64", "linux/arm64"}; !slices.Equal(platforms, want) {
+		t.Errorf("the platforms are %q, want %q", platforms, want)
+	}
+	if !maps.Equal(manifest.Annotations, aRelease.labels()) {
+		t.Errorf("annotations: %v", manifest.Annotations)
+	}
+}
+
+// readBack writes the image into a file and reads it from there.
+func readBack(t *testing.T, made *image) v1.ImageIndex {
+	t.Helper()
+	archive := filepath.Join(t.TempDir(), "new", "image.tar")
+	if err := made.write(archive, "muster:v1.2.3-4", aRelease.date); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	headers, contents := unpack(t, f)
+	dir := t.TempDir()
+	for inside, content := range contents {
+		if !headers[inside].ModTime.Equal(aRelease.date) {
+			t.Errorf("%s is of %s", inside, headers[inside].ModTime)
+		}
+		if strings.HasSuffix(inside, "/") {
+			continue
+		}
+		path := filepath.Join(dir, filepath.FromSlash(inside))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outer, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := outer.IndexManifest()
+	if err != nil || len(manifest.Manifests) != 1 {
+		t.Fatalf("index.json lists %d manifests, %v", len(manifest.Manifests), err)
+	}
+	if got := manifest.Manifests[0].Annotations["io.containerd.image.name"]; got != "muster:v1.2.3-4" {
+		t.Errorf("the image is called %q", got)
+	}
+	index, err := outer.ImageIndex(manifest.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return index
+}
+
+// lookAt checks the image of one platform: configuration, files, certificates, SBOM.
+func lookAt(t *testing.T, one v1.Image, p *v1.Platform) {
+	t.Helper()
+	config, err := one.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.OS != p.OS || config.Architecture != p.Architecture || !config.Created.Equal(aRelease.date) {
+		t.Errorf("%s: the configuration says %s/%s, %s", p, config.OS, config.Architecture, config.Created)
+	}
+	if c := config.Config; c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/usr/bin/muster"}) || c.Cmd != nil || !maps.Equal(c.Labels, aRelease.labels()) {
+		t.Errorf("%s: %+v", p, c)
+	}
+	layers, err := one.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, contents := map[string]string{}, map[string][]byte{}
+	for _, l := range layers {
+		content, err := l.Uncompressed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		headers, files := unpack(t, content)
+		maps.Copy(contents, files)
+		for inside, h := range headers {
+			got[inside] = fmt.Sprintf("%o %d:%d", h.Mode, h.Uid, h.Gid)
+		}
+	}
+	want := map[string]string{
+		"etc/": "755 0:0", "etc/group": "644 0:0", "etc/passwd": "644 0:0", "etc/ssl/": "755 0:0", "etc/ssl/certs/": "755 0:0",
+		"etc/ssl/certs/ca-certificates.crt": "644 0:0",
+		"home/":                             "755 0:0", "home/muster/": "755 65532:65532", "tmp/": "1777 0:0",
+		"usr/": "755 0:0", "usr/bin/": "755 0:0", "usr/bin/muster": "755 0:0",
+		"usr/share/": "755 0:0", "usr/share/doc/": "755 0:0", "usr/share/doc/muster/": "755 0:0", "usr/share/doc/muster/LICENSE": "644 0:0",
+		"usr/share/sbom/": "755 0:0", "usr/share/sbom/muster.cdx.json": "644 0:0",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%s holds %v, want %v", p, got, want)
+	}
+	checkRoots(t, contents[rootsPath])
+	checkSBOM(t, contents[sbomPath], contents[programPath], rootsModule)
+}
+
+// checkRoots: the certificate authorities are those of the list without its
+// conditional ones, and those that sign for Buildkite and GitHub are among them.
+func checkRoots(t *testing.T, text []byte) {
+	t.Helper()
+	want := 0
+	for root := range bundle.Roots() {
+		if root.Constraint == nil {
+			want++
+		}
+	}
+	if got := bytes.Count(text, []byte("BEGIN CERTIFICATE")); got != want || want < 100 {
+		t.Errorf("%d certificate authorities, want %d", got, want)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		t.Error("the certificate authorities cannot be read")
+	}
+	var names []string
+	for _, subject := range pool.Subjects() { //nolint:staticcheck // not the system's pool
+		names = append(names, string(subject))
+	}
+	for _, name := range []string{"Amazon Root CA 1", "ISRG Root X1", "USERTrust ECC Certification Authority"} {
+		if !slices.ContainsFunc(names, func(s string) bool { return strings.Contains(s, name) }) {
+			t.Errorf("%s is missing", name)
+		}
+	}
+}
+
+// checkSBOM: every module of the program is in the SBOM, and what is beside it.
+func checkSBOM(t *testing.T, text, program []byte, beside ...string) {
+	t.Helper()
+	var bom cdx.BOM
+	if err := cdx.NewBOMDecoder(bytes.NewReader(text), cdx.BOMFileFormatJSON).Decode(&bom); err != nil {
+		t.Fatal(err)
+	}
+	if bom.Metadata.Component.Version != aRelease.version {
+		t.Errorf("the SBOM is of version %s", bom.Metadata.Component.Version)
+	}
+	got := map[string]bool{}
+	for _, c := range *bom.Components {
+		got[c.Name] = c.Version != ""
+	}
+	info, err := buildinfo.Read(bytes.NewReader(program))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := append([]string{"std"}, beside...)
+	for _, m := range info.Deps {
+		want = append(want, m.Path)
+	}
+	for _, path := range want {
+		if !got[path] {
+			t.Errorf("the SBOM has no version of %s", path)
+		}
+	}
+}
+
+// TestSameDigest builds muster itself twice, in copies of the source that lie
+// elsewhere and are of other times, and with other settings of the go command.
+func TestSameDigest(t *testing.T) {
+	var digests []string
+	for i, dir := range []string{"one", "another/place"} {
+		r := aRelease
+		r.source = filepath.Join(t.TempDir(), filepath.FromSlash(dir))
+		copySource(t, aRelease.source, r.source, time.Date(2001+i, time.March, 1, 0, 0, 0, 0, time.UTC))
+		t.Setenv("GOFLAGS", []string{"-buildvcs=false", "-race -tags=netgo"}[i])
+		t.Setenv("GOAMD64", []string{"v1", "v3"}[i])
+		programs, err := r.build(t.Context(), []platform{{"linux", host().arch}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := r.assemble(programs, []byte("the licence"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		digest, err := made.index.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		digests = append(digests, digest.String())
+		if !bytes.Contains(programs[0].file, []byte(aRelease.version)) || bytes.Contains(programs[0].file, []byte(r.source)) {
+			t.Error("the program does not hold its version, or holds the place where it was built")
+		}
+	}
+	if digests[0] != digests[1] {
+		t.Errorf("two builds have the digests %s", digests)
+	}
+}
+
+// copySource copies what muster is built from; every file is of the given time.
+func copySource(t *testing.T, from, to string, at time.Time) {
+	t.Helper()
+	for _, part := range []string{"base", "cmd", "deploy", "generator", "gitops", "overlays", "go.mod", "go.sum"} {
+		err := filepath.WalkDir(filepath.Join(from, part), func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			inside, err := filepath.Rel(from, path)
+			target := filepath.Join(to, inside)
+			if err != nil || d.IsDir() {
+				return cmp.Or(err, os.MkdirAll(target, 0o755))
+			}
+			content, err := os.ReadFile(path)
+			return cmp.Or(err, os.WriteFile(target, content, 0o644), os.Chtimes(target, at, at))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRefusals: what cannot be released is said.
+func TestRefusals(t *testing.T) {
+	for args, want := range map[string]string{
+		"image":                                "two arguments are needed",
+		"film x":                               `"film" is neither image`,
+		"-platforms linux image x":             `platform "linux"`,
+		"-date noon image x":                   "-date:",
+		"-source /nowhere image x":             "version.go",
+		"-source ../.. -platforms a/b image x": "building for a/b",
+	} {
+		if err := run(t.Context(), append([]string{"-source", "../.."}, strings.Fields(args)...)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}

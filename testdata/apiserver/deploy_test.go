@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"muster/testdata/apiserver/admission"
+
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// deployments are what there is to build of deploy/, with the number of objects
+// of each kind. The sidecar is built into kustomize-controller.
+var deployments = map[string]map[string]int{
+	"deploy/base":                        own(nil),
+	"deploy/overlays/two-replicas":       own(nil),
+	"deploy/overlays/argocd":             own(map[string]int{"Application": 1}),
+	"deploy/overlays/flux":               own(map[string]int{"GitRepository": 1, "Kustomization": 1}),
+	"deploy/secrets":                     {"Secret": 2},
+	"testdata/apiserver/testdata/syncer": {"ConfigMap": 1, "Deployment": 1},
+}
+
+func own(more map[string]int) map[string]int {
+	all := map[string]int{"Namespace": 1, "ServiceAccount": 1, "ConfigMap": 1, "Deployment": 1, "PodDisruptionBudget": 1, "NetworkPolicy": 1}
+	maps.Copy(all, more)
+	return all
+}
+
+// documents splits YAML.
+func documents(t *testing.T, text []byte) []map[string]any {
+	t.Helper()
+	var all []map[string]any
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
+		var one map[string]any
+		if err := decoder.Decode(&one); err != nil {
+			return all // the end; what is cut short has too few objects
+		}
+		all = append(all, one)
+	}
+}
+
+// definition is that of a custom resource; nil where the kind is none, or none of Flux's.
+func definition(t *testing.T, object map[string]any) []byte {
+	t.Helper()
+	group, _, _ := strings.Cut(object["apiVersion"].(string), "/")
+	if !strings.HasSuffix(group, ".fluxcd.io") {
+		return nil
+	}
+	name := group + "_" + map[string]string{"GitRepository": "gitrepositories", "Kustomization": "kustomizations"}[object["kind"].(string)] + ".yaml"
+	text, err := os.ReadFile(filepath.Join("testdata", "crd", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// findings is what the API server has against an object. It knows no Application.
+func findings(t *testing.T, object map[string]any) []string {
+	t.Helper()
+	if object["kind"] == "Application" {
+		return nil
+	}
+	var all []string
+	var err error
+	if crd := definition(t, object); crd != nil {
+		all, err = admission.Custom(crd, object)
+	} else {
+		all, err = judge(nil, bytes.NewReader(text(t, object)))
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return all
+}
+
+// TestDeployIsAccepted builds all of deploy/ and holds it against the API server.
+func TestDeployIsAccepted(t *testing.T) {
+	for dir, want := range deployments {
+		kinds := map[string]int{}
+		for _, object := range documents(t, build(t, dir)) {
+			kinds[object["kind"].(string)]++
+			for _, f := range findings(t, object) {
+				t.Errorf("%s: %s", dir, f)
+			}
+		}
+		if !maps.Equal(kinds, want) {
+			t.Errorf("%s has %v, want %v", dir, kinds, want)
+		}
+	}
+}
+
+// TestAllOfDeployIsLookedAt: no kustomization of deploy/ is missing in the list.
+// Those in components/ are tested where they are used.
+func TestAllOfDeployIsLookedAt(t *testing.T) {
+	for _, pattern := range []string{"*", "overlays/*"} {
+		found, err := filepath.Glob("../../deploy/" + pattern + "/kustomization.yaml")
+		if err != nil || len(found) < 2 {
+			t.Fatalf("found %q, %v", found, err)
+		}
+		for _, file := range found {
+			dir := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(file)), "../../")
+			if deployments[dir] == nil && dir != "deploy/overlays/sidecar" {
+				t.Errorf("%s is not tested", dir)
+			}
+		}
+	}
+}
+
+// deployed returns the one object of a kind in a directory.
+func deployed(t *testing.T, dir, kind string) map[string]any {
+	t.Helper()
+	for _, object := range documents(t, build(t, dir)) {
+		if object["kind"] == kind {
+			return object
+		}
+	}
+	t.Fatalf("%s has no %s", dir, kind)
+	return nil
+}
+
+// TestDeployFindings: the rules bite on what deploy/ has.
+func TestDeployFindings(t *testing.T) {
+	pod := func(d map[string]any) map[string]any { return at(d, "spec", "template", "spec") }
+	container := func(d map[string]any) map[string]any { return pod(d)["containers"].([]any)[0].(map[string]any) }
+	for _, test := range []struct {
+		kind, want string
+		change     func(object map[string]any)
+	}{
+		{"Deployment", "pod security restricted: runAsUser=0", func(d map[string]any) { at(pod(d), "securityContext")["runAsUser"] = 0 }},
+		{"Deployment", "pod security restricted: unrestricted capabilities", func(d map[string]any) { delete(at(container(d), "securityContext"), "capabilities") }},
+		{"Deployment", "spec.template.spec.containers[0].volumeMounts[0].name", func(d map[string]any) { pod(d)["volumes"] = []any{} }},
+		{"Deployment", "spec.template.metadata.labels", func(d map[string]any) { at(d, "spec", "selector", "matchLabels")["a"] = "b" }},
+		{"Deployment", "containers[0].livenessProbe.httpGet.port", func(d map[string]any) { at(container(d), "livenessProbe", "httpGet")["port"] = "" }},
+		{"PodDisruptionBudget", "spec: Invalid value", func(d map[string]any) { at(d, "spec")["minAvailable"] = 1 }},
+		{"NetworkPolicy", "spec.policyTypes", func(d map[string]any) { at(d, "spec")["policyTypes"] = []any{"In"} }},
+		{"ServiceAccount", "unknown field", func(d map[string]any) { d["automount"] = false }},
+		{"Namespace", "metadata.name", func(d map[string]any) { at(d, "metadata")["name"] = "a b" }},
+		{"ConfigMap", "data[a b]", func(d map[string]any) { at(d, "data")["a b"] = "" }},
+		{"GitRepository", `unknown field "spec.ignored"`, func(d map[string]any) { at(d, "spec")["ignored"] = "" }},
+		{"Kustomization", "spec.interval", func(d map[string]any) { at(d, "spec")["interval"] = "soon" }},
+	} {
+		object := deployed(t, "deploy/overlays/flux", test.kind)
+		test.change(object)
+		if got := strings.Join(findings(t, object), "\n"); !strings.Contains(got, test.want) {
+			t.Errorf("%s: findings %q, want %q", test.kind, got, test.want)
+		}
+	}
+}
+
+// TestNoTokenOfTheCluster: neither muster alone nor the sidecar is given the
+// token of the pod's account. The API server mounts it in containers that have
+// nothing at that path (plugin/pkg/admission/serviceaccount/admission.go,
+// mountServiceAccountToken).
+func TestNoTokenOfTheCluster(t *testing.T) {
+	const path = "/var/run/secrets/kubernetes.io/serviceaccount"
+	if spec := at(deployed(t, "deploy/base", "Deployment"), "spec", "template", "spec"); spec["automountServiceAccountToken"] != false {
+		t.Error("the pod has a token")
+	}
+	spec := at(deployed(t, "testdata/apiserver/testdata/syncer", "Deployment"), "spec", "template", "spec")
+	empty := map[string]bool{}
+	for _, v := range spec["volumes"].([]any) {
+		empty[v.(map[string]any)["name"].(string)] = v.(map[string]any)["emptyDir"] != nil
+	}
+	i := slices.IndexFunc(spec["containers"].([]any), func(c any) bool { return c.(map[string]any)["name"] == "muster" })
+	if i < 0 {
+		t.Fatal("there is no sidecar")
+	}
+	if !slices.ContainsFunc(spec["containers"].([]any)[i].(map[string]any)["volumeMounts"].([]any), func(m any) bool {
+		mount := m.(map[string]any)
+		return mount["mountPath"] == path && mount["readOnly"] == true && empty[mount["name"].(string)]
+	}) {
+		t.Error("the sidecar is given the syncer's token")
+	}
+}
+
+// TestSyncsItself: what Argo CD and Flux are told to sync is the directory that
+// tells them.
+func TestSyncsItself(t *testing.T) {
+	application := deployed(t, "deploy/overlays/argocd", "Application")
+	if got := at(application, "spec", "source")["path"]; got != "deploy/overlays/argocd" {
+		t.Errorf("the Application is of %s", got)
+	}
+	source, kustomization := deployed(t, "deploy/overlays/flux", "GitRepository"), deployed(t, "deploy/overlays/flux", "Kustomization")
+	if got := at(kustomization, "spec")["path"]; got != "./deploy/overlays/flux" {
+		t.Errorf("the Kustomization is of %s", got)
+	}
+	if got := at(kustomization, "spec", "sourceRef")["name"]; got != at(source, "metadata")["name"] {
+		t.Errorf("the Kustomization's source is %s", got)
+	}
+}

@@ -1,0 +1,12 @@
+module muster/testdata/image
+
+go 1.26.0
+
+require muster v0.0.0
+
+require (
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)
+
+replace muster => ../..
