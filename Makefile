@@ -45,7 +45,7 @@ test: tools ## Run every test: vet, the race detector, the API server's validati
 race: tools ## Run the tests with the race detector, ten times in random order
 	$(GO) test -race -shuffle=on -count=10 ./...
 
-apiserver: ## Hold the agent Job against the API server's validation alone
+apiserver: ## Run the agent Job through the API server's validation alone
 	$(GO) -C testdata/apiserver test ./...
 
 agent: ## Run the published buildkite-agent against the simulated Buildkite alone

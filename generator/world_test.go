@@ -53,7 +53,7 @@ type overlay struct {
 	since  time.Duration
 	turns  float64 // agents that the idle time-outs of the warm pool have ended by then, at most
 	broken int     // files of it that a person has broken
-	mended time.Time
+	fixed  time.Time
 }
 
 // policy is scaling.yaml.
