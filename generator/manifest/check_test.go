@@ -1,6 +1,8 @@
 package manifest
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -134,6 +136,18 @@ func TestCheckNothing(t *testing.T) {
 	}
 }
 
+// TestCheckEnded: where the context ends, nothing is known of the files, and
+// nothing is found.
+func TestCheckEnded(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for name, tree := range map[string]files{"a fleet": sound(t), "nothing": {"a": "b"}} {
+		if findings, err := NewLoader("overlays").Check(ended, tree.tree()); !errors.Is(err, context.Canceled) || len(findings) > 0 {
+			t.Errorf("%s: %v, %v", name, findings, err)
+		}
+	}
+}
+
 // TestFindingFields: whoever prints findings as a table has the parts.
 func TestFindingFields(t *testing.T) {
 	tree := sound(t).edit(t, "overlays/default/scaling.yaml", "max: 50", "max: -1")
@@ -178,6 +192,9 @@ func TestCheckSaysWhere(t *testing.T) {
 		{template, "resources:", "patches: [{patch: '{apiVersion: batch/v1, kind: Job, metadata: {name: agnet}}'}]\nresources:", template + ":3: patches: there is no Job agnet to patch; the Job is called agent"},
 		{template, "resources:", "patches:\n- target: {kind: Job, name: agnet}\n  patch: '- {op: add, path: /a, value: b}'\nresources:", template + ":4: patches: the target Job agnet matches nothing, so that kustomize leaves the patch out; the Job is called agent"},
 		{template, "resources:", "patches:\n- target: {kind: Deployment}\n  patch: '- {op: add, path: /a, value: b}'\nresources:", template + ":4: patches: the target Deployment matches nothing, so that kustomize leaves the patch out; the Job is called agent"},
+		{template, "resources:", "patches:\n- target: {group: apps, version: v1}\n  patch: '- {op: add, path: /a, value: b}'\nresources:", template + ":4: patches: the target apps/v1 matches nothing, so that kustomize leaves the patch out; the Job is called agent"},
+		{template, "resources:", "patchesJson6902:\n- target: {group: batch, version: v1, kind: Job, name: agnet}\n  patch: '- {op: add, path: /a, value: b}'\nresources:", template + ":4: patchesJson6902: the target batch/v1 Job agnet matches nothing, so that kustomize leaves the patch out; the Job is called agent"},
+		{template, "resources:", "patchesJson6902:\n- target: {group: batch, version: v1, kind: Job, name: agent}\n  patch: '- {op: add, path: /metadata/labels/a, value: b}'\nresources:", ""},
 		{template, "resources:", "namePrefix: x-\npatches:\n- target: {kind: Job, name: agent}\n  patch: '- {op: add, path: /metadata/labels/a, value: b}'\nresources:", ""},
 		{template, "resources:", "patches:\n- target: {kind: Jo.}\n  patch: '- {op: replace, path: /spec/nothing/here, value: b}'\nresources:", template + ":5: does not build: replace operation does not apply: doc is missing path: /spec/nothing/here: missing value"},
 	} {
