@@ -30,7 +30,18 @@ import (
 
 var updateScripts = flag.Bool("update", false, "write what was printed into the scripts and documents")
 
+// realVariable makes the test's program muster itself, with its clock, its signals
+// and the process that it builds in.
+const realVariable = "TEST_REAL_MUSTER"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(realVariable) != "" || len(os.Args) == 2 && os.Args[1] == buildArgument {
+		if err := os.Unsetenv(realVariable); err != nil {
+			panic(err)
+		}
+		main()
+		return
+	}
 	testscript.Main(m, map[string]func(){"muster": func() { os.Exit(scripted()) }, "ticking": ticking})
 }
 
