@@ -2,6 +2,9 @@
 
 GO         ?= go
 GOLANGCI   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
+# Where the list of known vulnerabilities is; a mirror, or file:// and a directory.
+VULNDB     ?= https://vuln.go.dev
 FUZZTIME   ?= 30s
 SEEDS      ?= 20000
 # What make bench runs on, how often, and where the repositories that it makes
@@ -21,7 +24,7 @@ RACE        = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 export PATH := $(CURDIR)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test race apiserver agent schema tools lint fuzz bench soak cover clean
+.PHONY: help demo build test race apiserver agent schema tools lint vuln sbom fuzz bench soak cover clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +42,7 @@ test: tools ## Run every test: vet, the race detector, the API server's validati
 	$(GO) test ./generator -run Faults -seeds 100
 	$(GO) -C testdata/apiserver test ./...
 	$(GO) -C testdata/schema test ./...
+	$(GO) -C testdata/sbom test ./...
 	$(GO) -C testdata/agent run ./build
 	$(GO) -C testdata/agent test -parallel 8 ./...
 
@@ -62,6 +66,12 @@ tools: ## Build what the tests need and the machine lacks
 lint: ## Check format and style
 	@files=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$files" ] || { echo "not gofmt-ed:"; echo "$$files"; exit 1; }
 	$(GO) run $(GOLANGCI) run
+
+vuln: ## Look for known vulnerabilities that muster reaches; needs a network, and VULNDB
+	$(GO) run $(GOVULNCHECK) -db $(VULNDB) ./...
+
+sbom: build ## Write the bill of materials of bin/muster, bin/muster.cdx.json (CycloneDX)
+	$(GO) -C testdata/sbom run . $(CURDIR)/bin/muster $(CURDIR)/bin/muster.cdx.json
 
 fuzz: ## Fuzz every parser for FUZZTIME each
 	@set -e; $(GO) list ./... | while read -r package; do \
