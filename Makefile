@@ -2,6 +2,9 @@
 
 GO         ?= go
 GOLANGCI   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
+# Where the list of known vulnerabilities is; a mirror, or file:// and a directory.
+VULNDB     ?= https://vuln.go.dev
 FUZZTIME   ?= 30s
 SEEDS      ?= 20000
 # What make bench runs on, how often, and where the repositories that it makes
@@ -28,7 +31,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: help demo build image push release image-test test race apiserver agent schema tools lint fuzz bench soak cover clean
+.PHONY: help demo build image push release image-test test race apiserver agent schema tools lint fuzz bench soak cover vuln sbom clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,13 +64,14 @@ test: tools ## Run every test: vet, the race detector, the API server's validati
 	$(GO) -C testdata/apiserver test ./...
 	$(GO) -C testdata/schema test ./...
 	$(GO) -C deploy/release test ./...
+	$(GO) -C testdata/sbom test ./...
 	$(GO) -C testdata/agent run ./build
 	$(GO) -C testdata/agent test -parallel 8 ./...
 
 race: tools ## Run the tests with the race detector, ten times in random order
 	$(GO) test -race -shuffle=on -count=10 ./...
 
-apiserver: ## Hold the agent Job against the API server's validation alone
+apiserver: ## Run the agent Job through the API server's validation alone
 	$(GO) -C testdata/apiserver test ./...
 
 agent: ## Run the published buildkite-agent against the simulated Buildkite alone
@@ -84,6 +88,12 @@ tools: ## Build what the tests need and the machine lacks
 lint: ## Check format and style
 	@files=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$files" ] || { echo "not gofmt-ed:"; echo "$$files"; exit 1; }
 	$(GO) run $(GOLANGCI) run
+
+vuln: ## Look for known vulnerabilities that muster reaches; needs a network, and VULNDB
+	$(GO) run $(GOVULNCHECK) -db $(VULNDB) ./...
+
+sbom: build ## Write the bill of materials of bin/muster, bin/muster.cdx.json (CycloneDX)
+	$(GO) -C testdata/sbom run . $(CURDIR)/bin/muster $(CURDIR)/bin/muster.cdx.json
 
 fuzz: ## Fuzz every parser for FUZZTIME each
 	@set -e; $(GO) list ./... | while read -r package; do \

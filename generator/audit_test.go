@@ -16,6 +16,7 @@ import (
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/simulation"
+	"muster/gitops/canary"
 	"muster/gitops/ledger"
 )
 
@@ -108,6 +109,9 @@ func (a *audit) pushed(pushed []*commit) {
 	demand, all := map[string]int{}, map[string]int{}
 	for _, c := range pushed {
 		a.commits[c.act.Kind]++
+		if found := canary.Committed(ledger.Message(*c.act, "v0")); len(found) > 0 {
+			a.failf("the commit has %q:\n%s", found, ledger.Message(*c.act, "v0"))
+		}
 		a.checkFiles(c)
 		o := overlays[c.act.Decision.Overlay]
 		if c.act.Kind != ledger.Repair {

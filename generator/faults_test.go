@@ -343,4 +343,4 @@ func (w *world) short() string {
 	return ""
 }
 
-func (w *world) recentlyBroken(o *overlay) bool { return w.server.Now().Sub(o.mended) < 5*time.Minute }
+func (w *world) recentlyBroken(o *overlay) bool { return w.server.Now().Sub(o.fixed) < 5*time.Minute }

@@ -196,7 +196,10 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	}
 	result := Result{Tip: tip}
 	fleet, err := g.load(ctx, tip)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil: // which says nothing of the files
+		return result, fmt.Errorf("reading the overlays: %w", ctx.Err())
+	case err != nil:
 		return result, fmt.Errorf("no overlays can be read below %q of the repository (muster init writes some, --overlays says where they are): %w", g.cfg.Overlays, err)
 	}
 	if len(fleet) == 0 {

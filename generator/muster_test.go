@@ -17,6 +17,7 @@ import (
 	"muster/generator/buildkite"
 	"muster/generator/plan"
 	"muster/gitops/branch"
+	"muster/gitops/canary"
 	"muster/gitops/ledger"
 )
 
@@ -52,15 +53,15 @@ func (w *world) newMuster(i int) *muster {
 func (m *muster) start() {
 	m.killed, m.known = false, map[string]map[int]bool{}
 	client, err := buildkite.New(buildkite.Config{
-		Org: "acme", Token: func() (string, error) { return "test-token", nil },
-		HTTP: troubledTransport{m, m.w.server.Transport()}, PerPage: m.w.perPage,
+		Org: "acme", Token: func() (string, error) { return canary.BuildkiteToken, nil },
+		HTTP: troubledTransport{m, m.w.server.Transport()}, PerPage: m.w.perPage, Log: canary.Log(m.w.audit.fail, nil),
 		Timeout: time.Hour, // the machine's clock is not the world's: a busy machine must change nothing
 	})
 	if err != nil {
 		panic(err)
 	}
 	m.client = client
-	m.generator = generator.New(generator.Config{Repository: m, Buildkite: m, Clock: m, Overlays: "overlays", Fleet: m.fleetTag})
+	m.generator = generator.New(generator.Config{Repository: m, Buildkite: m, Clock: m, Overlays: "overlays", Fleet: m.fleetTag, Log: canary.Log(m.w.audit.fail, nil)})
 }
 
 // tick is one tick of the real Generator.

@@ -262,7 +262,7 @@ func TestUselessAgents(t *testing.T) {
 }
 
 // TestUselessUpkeep: the same for agents that are kept for min and buffer, with
-// no job in sight. Once the template is mended, min and buffer are there again.
+// no job in sight. Once the template is fixed, min and buffer are there again.
 func TestUselessUpkeep(t *testing.T) {
 	s := quietNight()
 	p := &s.overlays[0].spec
@@ -284,7 +284,7 @@ func TestUselessUpkeep(t *testing.T) {
 		}
 	}
 	if spare < 4 {
-		t.Errorf("an hour after the template was mended %d agents are spare\n%s", spare, w.story())
+		t.Errorf("an hour after the template was fixed %d agents are spare\n%s", spare, w.story())
 	}
 }
 
@@ -324,6 +324,6 @@ func TestFailuresInFlight(t *testing.T) {
 	w.at(25*time.Minute, func() { w.overlays[0].kube.broken = false })
 	w.play(45*time.Minute, nil)
 	if stuck := w.waiting(); len(stuck) > 0 {
-		t.Errorf("20 minutes after the image was mended %d jobs wait\n%s", len(stuck), w.story())
+		t.Errorf("20 minutes after the image was fixed %d jobs wait\n%s", len(stuck), w.story())
 	}
 }

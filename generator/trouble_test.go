@@ -238,11 +238,11 @@ func (w *world) breakFor(o *overlay, file, nonsense string) {
 	w.edit("breaks "+file, branch.Change{Path: file, Content: []byte(nonsense)})
 	w.server.At(w.server.Now().Add(time.Duration(w.faults.Int64N(int64(30*time.Minute)))), func() {
 		o.broken--
-		o.mended = w.server.Now()
+		o.fixed = w.server.Now()
 		if path.Base(file) == "scaling.yaml" {
 			before = o.policyText()
 		}
-		w.edit("mends "+file, branch.Change{Path: file, Content: before})
+		w.edit("restores "+file, branch.Change{Path: file, Content: before})
 	})
 }
 

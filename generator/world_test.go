@@ -10,6 +10,7 @@ import (
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
+	"muster/gitops/canary"
 )
 
 // worldStart is a Monday.
@@ -53,7 +54,7 @@ type overlay struct {
 	since  time.Duration
 	turns  float64 // agents that the idle time-outs of the warm pool have ended by then, at most
 	broken int     // files of it that a person has broken
-	mended time.Time
+	fixed  time.Time
 }
 
 // policy is scaling.yaml.
@@ -89,7 +90,7 @@ func (o *overlay) policyText() []byte {
 		p.min, p.max, p.buffer, float64(p.lookahead)/100, p.dispatch, p.priority, p.perHour, p.paused)
 	fmt.Fprintf(&b, "  lease: %s\n  idleTimeout: %s\n  warmIdleTimeout: %s\n", p.lease, p.idle, p.upkeepIdle)
 	if c := p.schedule; c.max > 0 {
-		fmt.Fprintf(&b, "  schedules:\n  - name: busy\n    days: [Mon, Tue, Wed, Thu, Fri, Sat, Sun]\n    from: \"%02d:00\"\n    to: \"%02d:30\"\n    timeZone: Europe/Berlin\n    min: %d\n    max: %d\n    buffer: %d\n",
+		fmt.Fprintf(&b, "  schedules:\n  - name: busy @canary-team fixes acme/x#1\n    days: [Mon, Tue, Wed, Thu, Fri, Sat, Sun]\n    from: \"%02d:00\"\n    to: \"%02d:30\"\n    timeZone: Europe/Berlin\n    min: %d\n    max: %d\n    buffer: %d\n",
 			c.from, (c.from+1)%24, c.min, c.max, c.buffer)
 	}
 	return []byte(b.String())
@@ -179,7 +180,7 @@ func newWorld(s shape, fail func(text string)) *world {
 		shape: s, now: s.rates, foreign: map[string]bool{}, seen: map[string]int{}, pauses: map[string][][2]time.Time{},
 		faults: rand.New(rand.NewPCG(s.seed, 2)), order: rand.New(rand.NewPCG(s.seed, 1000+s.shuffle)),
 	}
-	w.server = fakebuildkite.New(fakebuildkite.Options{Now: worldStart(), UserLimit: s.userLimit, Poll: s.work.poll, CancelTime: s.work.cancelTime, OnAgentEnd: w.agentEnded, BeforeRequest: w.drift})
+	w.server = fakebuildkite.New(fakebuildkite.Options{Token: canary.BuildkiteToken, Now: worldStart(), UserLimit: s.userLimit, Poll: s.work.poll, CancelTime: s.work.cancelTime, OnAgentEnd: w.agentEnded, BeforeRequest: w.drift})
 	if s.inCluster {
 		w.cluster = w.server.AddCluster("ci")
 		for _, key := range append(w.queues(), "other") {

@@ -11,6 +11,7 @@ import (
 	"muster/generator/plan"
 	"muster/gitops"
 	"muster/gitops/branch"
+	"muster/gitops/canary"
 	"muster/gitops/git"
 	"muster/gitops/gitserver"
 	"muster/gitops/ledger"
@@ -56,7 +57,7 @@ func TestDefaults(t *testing.T) {
 // helps against names it.
 func TestErrorsSayWhatToDoWithMuster(t *testing.T) {
 	t.Parallel()
-	f := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: "s3cret"})
+	f := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: canary.GitPassword})
 	empty := gitserver.NewRepository(t)
 	for name, test := range map[string]struct {
 		config gitops.Config

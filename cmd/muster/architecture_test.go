@@ -89,6 +89,7 @@ func imports() map[string][]string {
 		"generator/buildkite":  {"generator/plan"},
 		"gitops":               {"gitops/branch", "gitops/git", "gitops/ledger"},
 		"gitops/branch":        {},
+		"gitops/canary":        {},
 		"gitops/git":           {"gitops/branch"},
 		"gitops/github":        {"gitops/branch", "gitops/git"},
 		"gitops/ledger":        {"generator/plan", "gitops/branch"},

@@ -39,7 +39,11 @@ valid and something outside is not.`,
 			if err != nil {
 				return err
 			}
-			result := checked{tree: tree, dir: ".", findings: s.loader().Check(cmd.Context(), tree), failures: failures, build: p.build}
+			findings, err := s.loader().Check(cmd.Context(), tree)
+			if err != nil {
+				return fmt.Errorf("the files are not checked: %w", err)
+			}
+			result := checked{tree: tree, dir: ".", findings: findings, failures: failures, build: p.build}
 			if len(args) == 1 {
 				result.dir = below(args[0])
 			}

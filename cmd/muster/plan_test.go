@@ -9,6 +9,7 @@ import (
 
 	"muster/generator"
 	"muster/generator/plan"
+	"muster/gitops/canary"
 )
 
 // TestYAMLOfAnyRule: whatever a job asks for, plan prints it, and it reads back
@@ -18,11 +19,14 @@ func TestYAMLOfAnyRule(t *testing.T) {
 	for r := rune(0); r < 0x2100; r++ {
 		rules = append(rules, "a="+string(r)+"b")
 	}
-	rules = append(rules, "a=\ufffd", "a=\ufffe", "a=\uffff", "a=\ufeff", "a=\u2028", "a=😀", `a=\u007f`, "a=\U0010ffff", "a=\U0001fffe")
+	rules = append(rules, "a=\ufffd", "a=\ufffe", "a=\uffff", "a=\ufeff", "a=\u2028", "a=😀", `a=\u007f`, "a=\U0010ffff", "a=\U0001fffe", "a=\U000e0041", "@canary", canary.Words())
 	d := plan.Decision{Observation: plan.Observation{Unmatched: []plan.Unmatched{{Rules: rules, Missing: rules}}}}
 	var out bytes.Buffer
-	if err := printYAML(&out, generator.Result{Decisions: []plan.Decision{d}}); err != nil {
+	if err := printYAML(&printable{to: &out}, generator.Result{Decisions: []plan.Decision{d}}); err != nil {
 		t.Fatal(err)
+	}
+	if found := canary.Printed(out.String()); len(found) > 0 {
+		t.Errorf("found %q", found)
 	}
 	raw, err := yaml.YAMLToJSON(out.Bytes())
 	if err != nil {

@@ -11,11 +11,15 @@ import (
 // printable is a writer that everything goes through that muster prints and logs.
 // Names of branches, words of servers and messages of Buildkite are other
 // people's: what would move a terminal's cursor, colour it, or turn text around is
-// written as an escape, as in \u202e. In JSON, where it can only stand in a string,
-// it means the same as before.
+// written as an escape, as in \u202e. So is the @ of a mention, because logs and
+// alerts are sent on to forges and chats that call whoever is named. In JSON, where
+// it can only stand in a string, it means the same as before.
 type printable struct {
 	to io.Writer
-	// begun is the beginning of a character that the last write ended in.
+	// inWord says that the last character belongs to a word, as in git@example.com.
+	inWord bool
+	// begun is the beginning of a character, or of a mention, that the last write
+	// ended in.
 	begun []byte
 }
 
@@ -28,7 +32,7 @@ func (p *printable) Write(text []byte) (int, error) {
 	}
 	clean := make([]byte, 0, len(text))
 	for len(text) > 0 {
-		if !utf8.FullRune(text) {
+		if !utf8.FullRune(text) || text[0] == '@' && !utf8.FullRune(text[1:]) {
 			p.begun = append([]byte(nil), text...)
 			break
 		}
@@ -36,6 +40,8 @@ func (p *printable) Write(text []byte) (int, error) {
 		switch {
 		case c == utf8.RuneError && n == 1:
 			clean = utf8.AppendRune(clean, utf8.RuneError)
+		case c == '@' && !p.inWord && beginsWord(text[n:]):
+			clean = append(clean, `\u0040`...)
 		case shown(c):
 			clean = append(clean, text[:n]...)
 		case c > 0xffff: // as JSON has it
@@ -44,6 +50,7 @@ func (p *printable) Write(text []byte) (int, error) {
 		default:
 			clean = fmt.Appendf(clean, `\u%04x`, c)
 		}
+		p.inWord = c == '.' || ofWord(c)
 		text = text[n:]
 	}
 	if _, err := p.to.Write(clean); err != nil {
@@ -51,6 +58,13 @@ func (p *printable) Write(text []byte) (int, error) {
 	}
 	return size, nil
 }
+
+func beginsWord(text []byte) bool {
+	c, _ := utf8.DecodeRune(text)
+	return ofWord(c)
+}
+
+func ofWord(c rune) bool { return c == '_' || unicode.IsLetter(c) || unicode.IsNumber(c) }
 
 // shown reports whether a terminal shows a character as itself. What joins letters
 // and emoji is a format character too, and is shown.

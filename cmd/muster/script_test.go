@@ -23,12 +23,25 @@ import (
 	"muster/generator/simulation"
 	"muster/gitops"
 	"muster/gitops/branch"
+	"muster/gitops/canary"
+	"muster/gitops/git"
 	"muster/gitops/gitserver"
 )
 
 var updateScripts = flag.Bool("update", false, "write what was printed into the scripts and documents")
 
+// realVariable makes the test's program muster itself, with its clock, its signals
+// and the process that it builds in.
+const realVariable = "TEST_REAL_MUSTER"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(realVariable) != "" || len(os.Args) == 2 && os.Args[1] == buildArgument {
+		if err := os.Unsetenv(realVariable); err != nil {
+			panic(err)
+		}
+		main()
+		return
+	}
 	testscript.Main(m, map[string]func(){"muster": func() { os.Exit(scripted()) }, "ticking": ticking})
 }
 
@@ -40,7 +53,7 @@ func scripted() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 125
 	}
-	p := program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, clock: stoppedClock{now}}
+	p := program{args: os.Args[1:], environ: os.Environ(), stdout: overheard(os.Stdout), stderr: overheard(os.Stderr), clock: stoppedClock{now}}
 	return p.run(context.Background())
 }
 
@@ -61,6 +74,8 @@ type world struct {
 	api       *httptest.Server
 	cluster   *simulation.Cluster
 	rivals    int // pushes that another writer will forestall
+	deny      int // what the git server answers next; zero: what it should
+	sent      sent
 }
 
 func TestScripts(t *testing.T) {
@@ -82,7 +97,6 @@ func TestScripts(t *testing.T) {
 			env.Setenv("MUSTER_REPO", w.git.URL+"/fleet.git")
 			env.Setenv("MUSTER_BUILDKITE_URL", w.api.URL+"/")
 			env.Setenv("MUSTER_BUILDKITE_ORG", "acme")
-			env.Setenv("BUILDKITE_API_TOKEN", "test-token")
 			for _, who := range []string{"AUTHOR", "COMMITTER"} {
 				env.Setenv("GIT_"+who+"_NAME", "Ada")
 				env.Setenv("GIT_"+who+"_EMAIL", "ada@example.com")
@@ -91,18 +105,19 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
 			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			env.Setenv("GORACE", "atexit_sleep_ms=10") // by default each call waits a second for races to come
-			return nil
+			return w.plant(env)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"build": cmdBuild, "connect": cmdConnect, "advance": cmdAdvance, "sync": cmdSync,
 			"fail": cmdFail, "rival": cmdRival, "password": cmdPassword, "requests": cmdRequests,
 			"publish": cmdPublish, "pausequeue": cmdPauseQueue, "fill": cmdFill, "status": cmdStatus, "documented": cmdDocumented,
+			"deny": cmdDeny, "hook": cmdHook, "hostile": cmdHostile,
 		},
 	})
 }
 
 func newWorld(dir string) (*world, error) {
-	w := &world{buildkite: fakebuildkite.New(fakebuildkite.Options{Now: start.Add(-time.Minute)})}
+	w := &world{buildkite: fakebuildkite.New(fakebuildkite.Options{Now: start.Add(-time.Minute), Token: canary.BuildkiteToken})}
 	var err error
 	if w.repo, err = gitserver.Init(filepath.Join(dir, "srv", "fleet.git")); err != nil {
 		return nil, err
@@ -115,7 +130,7 @@ func newWorld(dir string) (*world, error) {
 		w.buildkite.AddQueue(cluster, key)
 	}
 	w.buildkite.SetDefaultQueue(cluster, "default")
-	w.api = httptest.NewServer(w.buildkite)
+	w.api = httptest.NewServer(w.sent.only("Buildkite", "Buildkite's token", w.buildkite))
 	w.cluster = &simulation.Cluster{Buildkite: w.buildkite, BuildkiteCluster: cluster,
 		Fate: func() simulation.Fate { return simulation.Fate{Boot: 30 * time.Second} }}
 	return w, nil
@@ -123,7 +138,10 @@ func newWorld(dir string) (*world, error) {
 
 // forestall lets another writer be first, as often as the script asked for.
 func (w *world) forestall(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	return w.sent.only("git's host", "the password for git", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if w.denied(rw, r) {
+			return
+		}
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/git-receive-pack") && w.rivals > 0 {
 			w.rivals--
 			if _, err := w.repo.Commit("A rival", start, branch.Change{Path: "rival", Content: fmt.Append(nil, w.rivals)}); err != nil {
@@ -131,7 +149,7 @@ func (w *world) forestall(next http.Handler) http.Handler {
 			}
 		}
 		next.ServeHTTP(rw, r)
-	})
+	}))
 }
 
 func worldOf(ts *testscript.TestScript) *world { return ts.Value("world").(*world) }
@@ -144,7 +162,7 @@ func cmdBuild(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	w := worldOf(ts)
 	w.buildkite.CreateBuild(fakebuildkite.Build{Cluster: w.cluster.BuildkiteCluster,
-		Steps: []fakebuildkite.Step{{Label: "test", Parallelism: count, Duration: duration, Agents: args[2:]}}})
+		Steps: []fakebuildkite.Step{{Label: "test", Parallelism: count, Duration: duration, Agents: hostiles(args[2:])}}})
 }
 
 // cmdConnect connects agents: connect COUNT TAG...
@@ -153,7 +171,7 @@ func cmdConnect(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	w := worldOf(ts)
 	for range count {
-		_, err := w.buildkite.Connect(fakebuildkite.Agent{Cluster: w.cluster.BuildkiteCluster, Tags: args[1:]})
+		_, err := w.buildkite.Connect(fakebuildkite.Agent{Cluster: w.cluster.BuildkiteCluster, Tags: hostiles(args[1:])})
 		ts.Check(err)
 	}
 }
@@ -172,18 +190,11 @@ func cmdAdvance(ts *testscript.TestScript, _ bool, args []string) {
 // cmdSync lets the cluster apply what the branch holds: sync OVERLAY.
 func cmdSync(ts *testscript.TestScript, _ bool, args []string) {
 	w := worldOf(ts)
-	repository, err := gitops.New(gitops.Config{URL: w.git.URL + "/fleet.git"})
+	repository, err := gitops.New(gitops.Config{URL: w.git.URL + "/fleet.git", Credentials: git.Credentials{Password: git.StaticPassword("git", canary.GitPassword)}})
 	ts.Check(err)
 	tip, err := repository.Tip(context.Background())
 	ts.Check(err)
 	ts.Check(w.cluster.Sync(tip.Tree, args[0]))
-}
-
-// cmdFail makes the next requests to Buildkite go wrong: fail PATH STATUS.
-func cmdFail(ts *testscript.TestScript, _ bool, args []string) {
-	status, err := strconv.Atoi(args[1])
-	ts.Check(err)
-	worldOf(ts).buildkite.Fail(fakebuildkite.Fault{Path: args[0], Status: status})
 }
 
 // cmdRival lets another writer be first at the next pushes: rival COUNT.

@@ -15,9 +15,10 @@ import (
 
 	"muster/generator/buildkite"
 	"muster/generator/plan"
+	"muster/gitops/canary"
 )
 
-const secret = "bkua_this-must-never-be-seen"
+const secret = canary.BuildkiteToken
 
 var now = time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
 
@@ -58,6 +59,7 @@ func newClient(t *testing.T, cfg buildkite.Config) *buildkite.Client {
 	if cfg.Token == nil {
 		cfg.Token = token(secret)
 	}
+	cfg.Log = canary.Log(func(text string) { t.Error(text) }, cfg.Log)
 	c, err := buildkite.New(cfg)
 	if err != nil {
 		t.Fatal(err)

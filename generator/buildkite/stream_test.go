@@ -41,7 +41,7 @@ func walk(s *stream) (string, error) {
 	return string(raw), err
 }
 
-// checkStream holds the stream against encoding/json, for one text and one way
+// checkStream compares the stream with encoding/json, for one text and one way
 // of reading it.
 func checkStream(t interface{ Errorf(string, ...any) }, text string, wrap func(io.Reader) io.Reader) {
 	valid := json.Valid([]byte(text))
@@ -64,15 +64,25 @@ func checkStream(t interface{ Errorf(string, ...any) }, text string, wrap func(i
 	if !valid {
 		return
 	}
-	var got, want any
-	if json.Unmarshal([]byte(walked), &got) != nil || json.Unmarshal([]byte(text), &want) != nil {
-		t.Errorf("%q was walked as %q", text, walked)
+	got, err := decoded(walked)
+	want, wanted := decoded(text)
+	if err != nil || wanted != nil {
+		t.Errorf("%q was walked as %q: %v, %v", text, walked, err, wanted)
 	}
 	a, _ := json.Marshal(got)
 	b, _ := json.Marshal(want)
 	if string(a) != string(b) {
 		t.Errorf("%q was walked as %q", text, walked)
 	}
+}
+
+// decoded reads a text, with numbers of any size.
+func decoded(text string) (any, error) {
+	var v any
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	err := d.Decode(&v)
+	return v, err
 }
 
 func whole(r io.Reader) io.Reader { return r }
@@ -83,6 +93,7 @@ var streamSeeds = []string{
 	``, ` `, `null`, `nul`, `nulL`, `true`, `false `, `tru`, `0`, `-0`, `01`, `-`, `1.`, `1.5`, `.5`, `1e5`, `1E+5`, `1e`, `1e-`, `-1.25e-7`, `+1`,
 	`""`, `"a\"b"`, `"\u00e9"`, `"\u00g9"`, `"\x"`, "\"\x01\"", "\"\xff\"", `"abc`, `"\`, `"\u12`, `[]`, `[ ]`, `[,]`, `[1,]`, `[1 2]`, `[1,2] `, `[1]]`, `[1`,
 	`{}`, `{"a":1}`, `{"a" : [1 , {"b":null}] , "c":"d"}`, `{"a"}`, `{"a":}`, `{a:1}`, `{"a":1,}`, `{"a":1 "b":2}`, `{1:2}`, `[1]x`, `{"a\n":1}`, `{"\u0061":1}`,
+	strings.Repeat("4", 309), // more than a float64 holds
 	"\ufeff[]", `[tru]`, `[1.e5]`, "\t\r\n[\n]\n", "[\v]",
 }
 

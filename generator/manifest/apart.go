@@ -34,8 +34,8 @@ func atTop(dir string, entries []fs.DirEntry) Finding {
 }
 
 // pathRule is what the path of an overlay may look like: what every forge, shell
-// and terminal takes as it is.
-var pathRule = regexp.MustCompile(`^[\pL\pN_@+~=,. -]+(/[\pL\pN_@+~=,. -]+)*$`)
+// and terminal takes as it is. An @ would call people by each commit.
+var pathRule = regexp.MustCompile(`^[\pL\pN_+~=,. -]+(/[\pL\pN_+~=,. -]+)*$`)
 
 // apart rejects overlays that lie in one another or share a slug.
 func apart(overlays []Overlay) {

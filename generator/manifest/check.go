@@ -19,18 +19,23 @@ import (
 // overlays' names; none means OK. Check builds every template and every overlay
 // afresh.
 func Check(tree fs.FS, dir string) []Finding {
-	return NewLoader(dir).Check(context.Background(), tree)
+	findings, _ := NewLoader(dir).Check(context.Background(), tree) // which nothing ends
+	return findings
 }
 
-// Check is [Check] with the loader's way to build. It ends with ctx.
-func (l *Loader) Check(ctx context.Context, tree fs.FS) []Finding {
+// Check is [Check] with the loader's way to build. It ends with ctx, whose error
+// is the only one: then nothing is known of the files.
+func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]Finding, error) {
 	dir := l.dir
 	overlays, err := l.LoadContext(ctx, tree)
+	if over := ctx.Err(); over != nil {
+		return nil, over
+	}
 	if err != nil {
-		return []Finding{{File: dir, Problem: oneLine(err), Remedy: "muster init writes a first overlay"}}
+		return []Finding{{File: dir, Problem: oneLine(err), Remedy: "muster init writes a first overlay"}}, nil
 	}
 	if len(overlays) == 0 {
-		return []Finding{{File: dir, Problem: "has no overlay: there is no " + policyFile + " below it", Remedy: "muster init writes one"}}
+		return []Finding{{File: dir, Problem: "has no overlay: there is no " + policyFile + " below it", Remedy: "muster init writes one"}}, nil
 	}
 	var findings []Finding
 	for i := range overlays {
@@ -46,7 +51,7 @@ func (l *Loader) Check(ctx context.Context, tree fs.FS) []Finding {
 			findings = append(findings, Finding{File: o.file(listFile), Problem: "does not list exactly the dispatches beside it", Remedy: "muster restores it with its next commit; until then the syncer may apply nothing of " + o.Path})
 		}
 	}
-	return append(findings, sharedObjects(tree, overlays)...)
+	return append(findings, sharedObjects(tree, overlays)...), nil
 }
 
 // sharedObjects finds objects that two overlays write, each from a file of its

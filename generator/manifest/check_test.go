@@ -1,6 +1,8 @@
 package manifest
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -49,35 +51,35 @@ func TestCheck(t *testing.T) {
 		{job, "    argocd.argoproj.io/sync-options: Prune=false,Delete=false\n", "", []string{at + notes + "sync-options]: is missing: Argo CD would end the agents when their dispatch leaves git; write argocd.argoproj.io/sync-options: Prune=false,Delete=false"}},
 		{job, "Prune=false,Delete=false", "Prune=false", []string{at + notes + `sync-options]: is "Prune=false": Argo CD would end the agents when their dispatch leaves git; write argocd.argoproj.io/sync-options: Prune=false,Delete=false`}},
 		{job, "Prune=false,Delete=false", "'Delete=false, Prune=false, ServerSideApply=true'", nil},
-		{job, "Prune=false,Delete=false", "Prune=false,Delete=false,Replace=true", []string{at + notes + "sync-options]: has Replace=true: Argo CD would delete a running Job to create it again; take that option away"}},
-		{job, "Prune=false,Delete=false", "Prune=false,Delete=false,Force=true", []string{at + notes + "sync-options]: has Force=true: Argo CD would delete a running Job to create it again; take that option away"}},
+		{job, "Prune=false,Delete=false", "Prune=false,Delete=false,Replace=true", []string{at + notes + "sync-options]: has Replace=true: Argo CD would delete a running Job to create it again; remove that option"}},
+		{job, "Prune=false,Delete=false", "Prune=false,Delete=false,Force=true", []string{at + notes + "sync-options]: has Force=true: Argo CD would delete a running Job to create it again; remove that option"}},
 		{job, "    argocd.argoproj.io/compare-options: IgnoreExtraneous\n", "", []string{at + notes + "compare-options]: is missing: Argo CD would show the application out of sync while agents work whose dispatch has left git; write argocd.argoproj.io/compare-options: IgnoreExtraneous"}},
 		{job, `ignore-healthcheck: "true"`, `ignore-healthcheck: "false"`, []string{at + notes + `ignore-healthcheck]: is "false": Argo CD would show the application degraded by every agent that fails; write argocd.argoproj.io/ignore-healthcheck: true`}},
 		{job, "prune: disabled", "prune: enabled", []string{at + `metadata.annotations[kustomize.toolkit.fluxcd.io/prune]: is "enabled": Flux would end the agents when their dispatch leaves git; write kustomize.toolkit.fluxcd.io/prune: disabled`}},
 		{job, "ssa: IfNotPresent", "ssa: Ignore", []string{at + `metadata.annotations[kustomize.toolkit.fluxcd.io/ssa]: is "Ignore": Flux would try to change a running Job; write kustomize.toolkit.fluxcd.io/ssa: IfNotPresent`}},
-		{job, "ssa: IfNotPresent", "ssa: IfNotPresent\n    kustomize.toolkit.fluxcd.io/reconcile: Disabled", []string{at + "metadata.annotations[kustomize.toolkit.fluxcd.io/reconcile]: Flux would never create the Job where it says disabled; take it away"}},
-		{job, "ssa: IfNotPresent", "ssa: IfNotPresent\n    kustomize.toolkit.fluxcd.io/force: enabled", []string{at + "metadata.annotations[kustomize.toolkit.fluxcd.io/force]: Flux would delete a running Job to create it again where it says enabled; take it away"}},
+		{job, "ssa: IfNotPresent", "ssa: IfNotPresent\n    kustomize.toolkit.fluxcd.io/reconcile: Disabled", []string{at + "metadata.annotations[kustomize.toolkit.fluxcd.io/reconcile]: Flux would never create the Job where it says disabled; remove it"}},
+		{job, "ssa: IfNotPresent", "ssa: IfNotPresent\n    kustomize.toolkit.fluxcd.io/force: enabled", []string{at + "metadata.annotations[kustomize.toolkit.fluxcd.io/force]: Flux would delete a running Job to create it again where it says enabled; remove it"}},
 		{job, "ssa: IfNotPresent", "ssa: IfNotPresent\n    kustomize.toolkit.fluxcd.io/force: disabled", nil},
 		{job, "managed-by: muster", "managed-by: hand", []string{at + `metadata.labels[app.kubernetes.io/managed-by]: is "hand": nobody would know whose Job it is; write app.kubernetes.io/managed-by: muster`}},
-		{job, "managed-by: muster", "managed-by: muster\n    app.kubernetes.io/instance: fleet", []string{at + "metadata.labels[app.kubernetes.io/instance]: Argo CD may track by this label and take the Job for its own; take it away"}},
+		{job, "managed-by: muster", "managed-by: muster\n    app.kubernetes.io/instance: fleet", []string{at + "metadata.labels[app.kubernetes.io/instance]: Argo CD may track by this label and take the Job for its own; remove it"}},
 		{job, "managed-by: muster", "managed-by: muster\n    team:", []string{at + "metadata.labels.team: is not a string; Kubernetes takes strings there, and nothing else: quote it, or remove it"}},
-		{job, "    argocd.argoproj.io/sync-options", "    argocd.argoproj.io/hook: Sync\n    argocd.argoproj.io/sync-options", []string{at + notes + "hook]: a hook is run again at every sync, and deleted by it; take it away"}},
-		{job, "    argocd.argoproj.io/sync-options", "    argocd.argoproj.io/sync-wave: \"1\"\n    argocd.argoproj.io/sync-options", []string{at + notes + "sync-wave]: Argo CD would hold back the agents until others have finished; take it away"}},
-		{job, "  name: agent\n", "  name: agent\n  generateName: agent-\n", []string{at + "metadata.generateName: every sync would create the agents again; take it away"}},
+		{job, "    argocd.argoproj.io/sync-options", "    argocd.argoproj.io/hook: Sync\n    argocd.argoproj.io/sync-options", []string{at + notes + "hook]: a hook is run again at every sync, and deleted by it; remove it"}},
+		{job, "    argocd.argoproj.io/sync-options", "    argocd.argoproj.io/sync-wave: \"1\"\n    argocd.argoproj.io/sync-options", []string{at + notes + "sync-wave]: Argo CD would hold back the agents until others have finished; remove it"}},
+		{job, "  name: agent\n", "  name: agent\n  generateName: agent-\n", []string{at + "metadata.generateName: every sync would create the agents again; remove it"}},
 		{job, "  namespace: buildkite\n", "", []string{at + "metadata.namespace: is missing: Flux and Argo CD need it in the file; write the namespace of the agents"}},
 		{job, `        argocd.argoproj.io/ignore-resource-updates: "true"` + "\n", "", []string{at + "spec.template.metadata.annotations[argocd.argoproj.io/ignore-resource-updates]: is missing: Argo CD would compare the application at every change of a pod; write argocd.argoproj.io/ignore-resource-updates: true"}},
 		{job, `safe-to-evict: "false"`, `safe-to-evict: "true"`, []string{at + `spec.template.metadata.annotations[cluster-autoscaler.kubernetes.io/safe-to-evict]: is "true": the cluster autoscaler would move a build to save a node; write cluster-autoscaler.kubernetes.io/safe-to-evict: false`}},
 		{job, `do-not-disrupt: "true"`, `do-not-disrupt: "false"`, []string{at + `spec.template.metadata.annotations[karpenter.sh/do-not-disrupt]: is "false": Karpenter would move a build to save a node; write karpenter.sh/do-not-disrupt: true`}},
 		{job, "  completionMode: Indexed\n", "", []string{"base/job.yaml:17: spec.backoffLimitPerIndex: needs completionMode: Indexed: Kubernetes 1.36 refuses that; write completionMode: Indexed", at + "spec.completionMode: is missing: agents would have no index to be told apart by; write completionMode: Indexed"}},
 		{job, "  backoffLimitPerIndex: 0\n", "  backoffLimit: 6\n", []string{
-			at + "spec.backoffLimit: it ends agents that work when others have failed; backoffLimitPerIndex does not; take it away",
+			at + "spec.backoffLimit: it ends agents that work when others have failed; backoffLimitPerIndex does not; remove it",
 			at + "spec.backoffLimitPerIndex: is missing: a few agents that fail would end all that work; write backoffLimitPerIndex: 0",
 		}},
 		{job, "  backoffLimitPerIndex: 0\n", "  backoffLimitPerIndex: 0\n  maxFailedIndexes: 1\n  suspend: true\n  successPolicy: {rules: [{succeededCount: 1}]}\n  managedBy: x/y\n", []string{
-			at + "spec.suspend: a suspended Job starts no agent; take it away",
-			at + "spec.managedBy: another controller would run the Job by rules muster does not know; take it away",
-			at + "spec.successPolicy: it ends agents that work when others have finished; take it away",
-			at + "spec.maxFailedIndexes: it ends agents that work when others have failed; take it away",
+			at + "spec.suspend: a suspended Job starts no agent; remove it",
+			at + "spec.managedBy: another controller would run the Job by rules muster does not know; remove it",
+			at + "spec.successPolicy: it ends agents that work when others have finished; remove it",
+			at + "spec.maxFailedIndexes: it ends agents that work when others have failed; remove it",
 		}},
 		{job, "  backoffLimitPerIndex: 0\n", "  backoffLimitPerIndex: 0\n  podReplacementPolicy: TerminatingOrFailed\n", []string{`base/job.yaml:19: spec.podReplacementPolicy: is "TerminatingOrFailed" beside a podFailurePolicy: Kubernetes 1.36 refuses that; write podReplacementPolicy: Failed`}},
 		{job, "restartPolicy: Never", "restartPolicy: OnFailure", []string{`base/job.yaml:33: spec.template.spec.restartPolicy: is "OnFailure" beside a podFailurePolicy: Kubernetes 1.36 refuses that; write restartPolicy: Never`}},
@@ -85,7 +87,7 @@ func TestCheck(t *testing.T) {
 		{job, "    rules:\n", "    rules:\n      - {action: FailJob, onExitCodes: {operator: In, values: [1]}}\n", []string{at + "spec.podFailurePolicy.rules: has the action FailJob: one agent's failure would end all that work; write FailIndex"}},
 		{job, "  ttlSecondsAfterFinished: 3600\n", "  ttlSecondsAfterFinished: 3600\n  activeDeadlineSeconds: 4500\n", []string{at + "spec.activeDeadlineSeconds: 4500 is too short: it ends agents that work; write more than 4500, which is the lease and the longest idle time-out, and add the longest build"}},
 		{job, "  ttlSecondsAfterFinished: 3600\n", "  ttlSecondsAfterFinished: 3600\n  activeDeadlineSeconds: 4501\n", nil},
-		{job, "      restartPolicy: Never\n", "      restartPolicy: Never\n      activeDeadlineSeconds: 600\n", []string{at + "spec.template.spec.activeDeadlineSeconds: 600 is too short: it ends agents that work; take it away, or write more than 4500"}},
+		{job, "      restartPolicy: Never\n", "      restartPolicy: Never\n      activeDeadlineSeconds: 600\n", []string{at + "spec.template.spec.activeDeadlineSeconds: 600 is too short: it ends agents that work; remove it, or write more than 4500"}},
 		{job, "metadata.annotations['muster.dev/agent-tags']", "metadata.name", []string{at + "spec.template.spec: nothing reads the annotation muster.dev/agent-tags: the agent has no tags, and would never be counted; give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['muster.dev/agent-tags']"}},
 		{job, "metadata.annotations['muster.dev/not-after']", "metadata.name", []string{at + "spec.template.spec: nothing reads the annotation muster.dev/not-after: the agent does not know its lease, and would come to life after muster has written it off; give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['muster.dev/not-after']"}},
 		{job, "metadata.annotations['muster.dev/idle-timeout']", "metadata.name", []string{at + "spec.template.spec: nothing reads the annotation muster.dev/idle-timeout: the agent does not know when to leave, and would stay for ever; give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['muster.dev/idle-timeout']"}},
@@ -134,6 +136,18 @@ func TestCheckNothing(t *testing.T) {
 	}
 }
 
+// TestCheckEnded: where the context ends, nothing is known of the files, and
+// nothing is found.
+func TestCheckEnded(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for name, tree := range map[string]files{"a fleet": sound(t), "nothing": {"a": "b"}} {
+		if findings, err := NewLoader("overlays").Check(ended, tree.tree()); !errors.Is(err, context.Canceled) || len(findings) > 0 {
+			t.Errorf("%s: %v, %v", name, findings, err)
+		}
+	}
+}
+
 // TestFindingFields: whoever prints findings as a table has the parts.
 func TestFindingFields(t *testing.T) {
 	tree := sound(t).edit(t, "overlays/default/scaling.yaml", "max: 50", "max: -1")
@@ -178,6 +192,9 @@ func TestCheckSaysWhere(t *testing.T) {
 		{template, "resources:", "patches: [{patch: '{apiVersion: batch/v1, kind: Job, metadata: {name: agnet}}'}]\nresources:", template + ":3: patches: there is no Job agnet to patch; the Job is called agent"},
 		{template, "resources:", "patches:\n- target: {kind: Job, name: agnet}\n  patch: '- {op: add, path: /a, value: b}'\nresources:", template + ":4: patches: the target Job agnet matches nothing, so that kustomize leaves the patch out; the Job is called agent"},
 		{template, "resources:", "patches:\n- target: {kind: Deployment}\n  patch: '- {op: add, path: /a, value: b}'\nresources:", template + ":4: patches: the target Deployment matches nothing, so that kustomize leaves the patch out; the Job is called agent"},
+		{template, "resources:", "patches:\n- target: {group: apps, version: v1}\n  patch: '- {op: add, path: /a, value: b}'\nresources:", template + ":4: patches: the target apps/v1 matches nothing, so that kustomize leaves the patch out; the Job is called agent"},
+		{template, "resources:", "patchesJson6902:\n- target: {group: batch, version: v1, kind: Job, name: agnet}\n  patch: '- {op: add, path: /a, value: b}'\nresources:", template + ":4: patchesJson6902: the target batch/v1 Job agnet matches nothing, so that kustomize leaves the patch out; the Job is called agent"},
+		{template, "resources:", "patchesJson6902:\n- target: {group: batch, version: v1, kind: Job, name: agent}\n  patch: '- {op: add, path: /metadata/labels/a, value: b}'\nresources:", ""},
 		{template, "resources:", "namePrefix: x-\npatches:\n- target: {kind: Job, name: agent}\n  patch: '- {op: add, path: /metadata/labels/a, value: b}'\nresources:", ""},
 		{template, "resources:", "patches:\n- target: {kind: Jo.}\n  patch: '- {op: replace, path: /spec/nothing/here, value: b}'\nresources:", template + ":5: does not build: replace operation does not apply: doc is missing path: /spec/nothing/here: missing value"},
 	} {

@@ -37,13 +37,13 @@ func checkJob(o *Overlay) []Finding {
 	for _, never := range forbidden() {
 		n := lookup(c.job, never.at...)
 		if n != nil && !allowed(never.at[len(never.at)-1], n.Value) {
-			c.bad(never.reason, "take it away", never.at...)
+			c.bad(never.reason, "remove it", never.at...)
 		}
 	}
 	sync := annotation("argocd.argoproj.io/sync-options")
 	for _, option := range listOf(scalar(c.job, sync...)) {
 		if option == "Replace=true" || option == "Force=true" {
-			c.bad("has "+option+": Argo CD would delete a running Job to create it again", "take that option away", sync...)
+			c.bad("has "+option+": Argo CD would delete a running Job to create it again", "remove that option", sync...)
 		}
 	}
 	if scalar(c.job, "metadata", "namespace") == "" {
@@ -74,7 +74,7 @@ func (c *jobChecker) times(o *Overlay) {
 	}
 	pod := []string{"spec", "template", "spec", "activeDeadlineSeconds"}
 	if n, ok := integer(c.job, pod...); ok && n <= waits {
-		c.bad(fmt.Sprintf("%d is too short: it ends agents that work", n), fmt.Sprintf("take it away, or write more than %d", waits), pod...)
+		c.bad(fmt.Sprintf("%d is too short: it ends agents that work", n), fmt.Sprintf("remove it, or write more than %d", waits), pod...)
 	}
 }
 

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -204,15 +205,15 @@ func patchesOfNothing(tree fs.FS, o *Overlay) []Finding {
 	name := scalar(o.template.job, "metadata", "name")
 	jobs := append(v.called("Job"), name) // what it was called before a patch renamed it
 	var findings []Finding
-	for _, p := range k.Patches {
-		if p.Target == nil || selects(p.Target.Kind, "Job") && slices.ContainsFunc(jobs, func(n string) bool { return selects(p.Target.Name, n) }) {
+	for i, p := range slices.Concat(k.Patches, k.PatchesJson6902) {
+		if p.Target == nil || selectsJob(p.Target, jobs) {
 			continue
 		}
-		word := p.Target.Name
-		if word == "" {
-			word = p.Target.Kind
+		word := cmp.Or(p.Target.Name, p.Target.Kind, p.Target.Group, p.Target.Version)
+		f := Finding{File: file, Field: "patches", Problem: fmt.Sprintf("the target %s matches nothing, so that kustomize leaves the patch out", targetText(p.Target)), Remedy: "the Job is called " + name}
+		if i >= len(k.Patches) {
+			f.Field = "patchesJson6902"
 		}
-		f := Finding{File: file, Field: "patches", Problem: fmt.Sprintf("the target %s matches nothing, so that kustomize leaves the patch out", strings.TrimSpace(p.Target.Kind+" "+p.Target.Name)), Remedy: "the Job is called " + name}
 		for n, text := range slices.Collect(strings.Lines(string(data))) {
 			if f.Line == 0 && strings.Contains(text, word) && !strings.HasPrefix(strings.TrimSpace(text), "#") {
 				f.Line = n + 1
@@ -221,6 +222,19 @@ func patchesOfNothing(tree fs.FS, o *Overlay) []Finding {
 		findings = append(findings, f)
 	}
 	return findings
+}
+
+// selectsJob reports whether a patch's target selects the template's Job, which
+// has had these names.
+func selectsJob(target *types.Selector, names []string) bool {
+	return selects(target.Group, "batch") && selects(target.Version, "v1") && selects(target.Kind, "Job") &&
+		slices.ContainsFunc(names, func(n string) bool { return selects(target.Name, n) })
+}
+
+// targetText is a patch's target in a few words, as in batch/v1 Job agent.
+func targetText(target *types.Selector) string {
+	version := strings.Trim(target.Group+"/"+target.Version, "/")
+	return strings.Join(slices.DeleteFunc([]string{version, target.Kind, target.Name}, func(s string) bool { return s == "" }), " ")
 }
 
 // selects reports whether a field of a patch's target, a regular expression that

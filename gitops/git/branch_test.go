@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"muster/gitops/branch"
+	"muster/gitops/canary"
 	"muster/gitops/git"
 	"muster/gitops/gitserver"
 )
@@ -30,14 +31,14 @@ type host struct {
 func hosts() []host {
 	return []host{
 		{"http", func(t *testing.T, r gitserver.Repository) git.Config {
-			s, err := gitserver.Serve(filepath.Dir(r.Dir), gitserver.Options{Username: "robot", Password: "s3cret"})
+			s, err := gitserver.Serve(filepath.Dir(r.Dir), gitserver.Options{Username: "robot", Password: canary.GitPassword})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(s.Close)
 			return git.Config{
 				URL:         s.URL + "/" + filepath.Base(r.Dir),
-				Credentials: git.Credentials{Password: git.StaticPassword("robot", "s3cret")},
+				Credentials: git.Credentials{Password: git.StaticPassword("robot", canary.GitPassword)},
 			}
 		}},
 		{"ssh", func(t *testing.T, r gitserver.Repository) git.Config {
@@ -122,6 +123,7 @@ func usual(c git.Config) git.Config {
 
 func open(t testing.TB, c git.Config) *git.Branch {
 	t.Helper()
+	c.Log = canary.Log(func(text string) { t.Error(text) }, c.Log)
 	r, err := git.New(usual(c))
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"muster/gitops/branch"
+	"muster/gitops/canary"
 	"muster/gitops/git"
 	"muster/gitops/gitserver"
 )
@@ -33,12 +34,12 @@ func (c counted) Write(p []byte) (int, error) {
 func TestLongList(t *testing.T) {
 	t.Parallel()
 	var sent atomic.Int64
-	f := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: "s3cret", Wrap: func(next http.Handler) http.Handler {
+	f := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: canary.GitPassword, Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(counted{w, &sent}, r) })
 	}})
 	pullRequests(t, f.Repository, 3000)
 	seed(t, f.Repository, files()...)
-	r := open(t, git.Config{URL: f.URL(), Credentials: git.Credentials{Password: git.StaticPassword("robot", "s3cret")}})
+	r := open(t, git.Config{URL: f.URL(), Credentials: git.Credentials{Password: git.StaticPassword("robot", canary.GitPassword)}})
 	tip := tipOf(t, r)
 	push := func(name string) error { return push(t, r, &tip, name) }
 	if err := push("a"); err != nil {

@@ -1,8 +1,11 @@
 package git
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -27,12 +30,26 @@ func (s *secrets) add(secret string) {
 	s.list = append(s.list, secret)
 }
 
-// censor replaces every secret in text, also in the forms that a URL gives it.
+// censor replaces every secret in text, also in the forms that URLs, headers, JSON
+// and quotes give it.
 func (s *secrets) censor(text string) string {
 	for _, secret := range slices.Concat(s.list, s.address) {
-		for _, form := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret), url.UserPassword("", secret).String()[1:]} {
+		for _, form := range forms(secret) {
 			text = strings.ReplaceAll(text, form, "[secret]")
 		}
 	}
 	return text
 }
+
+// forms are the ways in which a text may write a secret.
+func forms(secret string) []string {
+	inJSON, _ := json.Marshal(secret) // text can always be written
+	return []string{
+		secret, trimmed(strconv.Quote(secret)), trimmed(strconv.QuoteToASCII(secret)), trimmed(string(inJSON)),
+		url.QueryEscape(secret), url.PathEscape(secret), url.UserPassword("", secret).String()[1:],
+		base64.StdEncoding.EncodeToString([]byte(secret)), base64.URLEncoding.EncodeToString([]byte(secret)),
+	}
+}
+
+// trimmed is a quoted text without its quotes.
+func trimmed(quoted string) string { return quoted[1 : len(quoted)-1] }

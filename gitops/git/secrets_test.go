@@ -1,6 +1,8 @@
 package git
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -11,22 +13,29 @@ import (
 // TestSecretsInEveryForm has errors that quote a secret as it is, as a URL
 // writes it, and where a long text is cut.
 func TestSecretsInEveryForm(t *testing.T) {
-	const secret = "p ss/wörd+&"
+	const secret = `p ss/"wörd"+&`
 	address, err := parseAddress("https://example.com/x")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &connection{address: address}
 	c.secrets.add(secret)
+	inJSON, err := json.Marshal(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, text := range map[string]string{
 		"raw":      secret,
 		"query":    url.QueryEscape(secret),
 		"path":     url.PathEscape(secret),
 		"userinfo": url.UserPassword("robot", secret).String(),
+		"quoted":   fmt.Sprintf("%q %+q", secret, secret),
+		"json":     string(inJSON),
+		"base64":   base64.StdEncoding.EncodeToString([]byte(secret)),
 		"cut":      strings.Repeat("x", 595) + secret,
 	} {
 		shown := c.fail("reading", fmt.Errorf("server: %w", errors.New(text))).Error()
-		for _, part := range []string{"p ss", "p+ss", "p%20ss"} {
+		for _, part := range []string{"p ss", "p+ss", "p%20ss", "cCBzc"} {
 			if strings.Contains(shown, part) {
 				t.Errorf("%s: the secret is shown: %s", name, shown)
 			}

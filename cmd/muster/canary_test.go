@@ -1,0 +1,182 @@
+package main
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/gitops/canary"
+)
+
+// Every script has canaries for credentials, in its environment and in files. When
+// it is over, all that muster printed, committed and sent is searched for them, for
+// control characters and for mentions.
+
+// printedVariable names the file that has all that muster printed in a script.
+const printedVariable = "CANARY_PRINTED"
+
+// overheard returns where muster's output goes besides.
+func overheard(out io.Writer) io.Writer {
+	f, err := os.OpenFile(os.Getenv(printedVariable), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return out // not in a script
+	}
+	return io.MultiWriter(out, f)
+}
+
+// plant puts the canaries into a script's environment, and has them looked for.
+func (w *world) plant(env *testscript.Env) error {
+	printed, key := filepath.Join(env.WorkDir, ".printed"), filepath.Join(env.WorkDir, ".key")
+	if err := os.WriteFile(key, []byte("-----BEGIN OPENSSH PRIVATE KEY-----\n"+canary.SSHKey+"\n-----END OPENSSH PRIVATE KEY-----\n"), 0o600); err != nil {
+		return err
+	}
+	w.git.SetPassword(canary.GitPassword)
+	basic := "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("git:"+canary.GitPassword))
+	for name, value := range map[string]string{
+		printedVariable: printed, "BUILDKITE_API_TOKEN": canary.BuildkiteToken, "BUILDKITE_AGENT_TOKEN": canary.AgentToken,
+		"GITHUB_TOKEN": canary.GitHubToken, "MUSTER_GIT_PASSWORD": canary.GitPassword, "MUSTER_SSH_KEY_FILE": key,
+		"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "http.extraHeader", "GIT_CONFIG_VALUE_0": basic, // for git itself
+	} {
+		env.Setenv(name, value)
+	}
+	env.Defer(func() {
+		if err := w.found(printed); err != nil {
+			env.T().Fatal(err)
+		}
+	})
+	return nil
+}
+
+// found returns what got out.
+func (w *world) found(printed string) error {
+	var all []error
+	note := func(where string, found []string) {
+		if len(found) > 0 {
+			all = append(all, fmt.Errorf("%s: %q", where, found))
+		}
+	}
+	text, err := os.ReadFile(printed)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for line := range strings.Lines(string(text)) {
+		note("printed: "+line, canary.Printed(line))
+	}
+	cmd := exec.Command("git", "log", "--all", "--format=%B%x00", "--grep=^Muster: ")
+	cmd.Dir = w.repo.Dir
+	messages, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("git log: %w", err)
+	}
+	for message := range strings.SplitSeq(string(messages), "\x00") {
+		note("committed: "+message, canary.Committed(message))
+	}
+	cmd = exec.Command("git", "log", "--all", "-p", "--format=", "--grep=^Muster: ")
+	cmd.Dir = w.repo.Dir
+	files, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("git log: %w", err)
+	}
+	note("in a file", canary.Leaks(string(files)))
+	w.sent.Lock()
+	defer w.sent.Unlock()
+	note("sent", w.sent.found)
+	return errors.Join(all...)
+}
+
+// sent are credentials that reached a host which they are not for.
+type sent struct {
+	sync.Mutex
+	found []string
+}
+
+// only makes a host that is to see one credential and no other.
+func (s *sent) only(host, own string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		text := r.URL.String()
+		for name, values := range r.Header {
+			text += "\n" + name + ": " + strings.Join(values, "\n")
+		}
+		for _, leak := range canary.Leaks(text) {
+			if !strings.HasPrefix(leak, own+", ") {
+				s.Lock()
+				s.found = append(s.found, host+" got "+leak)
+				s.Unlock()
+			}
+		}
+		next.ServeHTTP(rw, r)
+	})
+}
+
+// hostile puts hostile text where a script writes HOSTILE, and its escaped form,
+// for between double quotes, where it writes HOSTILE-ESCAPED.
+func hostile(text string) string {
+	return strings.NewReplacer("HOSTILE-ESCAPED", canary.Hostile, "HOSTILE", canary.Words()).Replace(text)
+}
+
+func hostiles(texts []string) []string {
+	var all []string
+	for _, text := range texts {
+		all = append(all, hostile(text))
+	}
+	return all
+}
+
+// cmdFail makes the next requests to Buildkite go wrong: fail PATH STATUS
+// [MESSAGE]. In the message, TOKEN is Buildkite's token.
+func cmdFail(ts *testscript.TestScript, _ bool, args []string) {
+	fault := fakebuildkite.Fault{Path: args[0]}
+	_, err := fmt.Sscan(args[1], &fault.Status)
+	ts.Check(err)
+	if len(args) > 2 {
+		fault.Body = `{"message":"` + strings.ReplaceAll(hostile(args[2]), "TOKEN", canary.BuildkiteToken) + `"}`
+	}
+	worldOf(ts).buildkite.Fail(fault)
+}
+
+// cmdDeny makes the git server answer once with a status, and with the request's
+// own credentials and hostile words: deny STATUS.
+func cmdDeny(ts *testscript.TestScript, _ bool, args []string) {
+	_, err := fmt.Sscan(args[0], &worldOf(ts).deny)
+	ts.Check(err)
+}
+
+// denied answers for the git server when a script says so.
+func (w *world) denied(rw http.ResponseWriter, r *http.Request) bool {
+	if w.deny == 0 {
+		return false
+	}
+	_, password, _ := r.BasicAuth()
+	rw.Header().Set("Content-Type", "text/plain")
+	rw.WriteHeader(w.deny)
+	fmt.Fprintf(rw, "%s: %s says %q %s", canary.Words(), r.Header.Get("Authorization"), password, password)
+	w.deny = 0
+	return true
+}
+
+// cmdHook gives the repository a hook that is run at each push, says hostile words
+// and its environment, and ends with a status: hook STATUS.
+func cmdHook(ts *testscript.TestScript, _ bool, args []string) {
+	dir := filepath.Join(worldOf(ts).repo.Dir, "hooks")
+	ts.Check(os.MkdirAll(dir, 0o755))
+	script := "#!/bin/sh\ncat >&2 <<'END'\n" + canary.Words() + "\nEND\nenv >&2\nexit " + args[0] + "\n"
+	ts.Check(os.WriteFile(filepath.Join(dir, "pre-receive"), []byte(script), 0o755))
+}
+
+// cmdHostile replaces HOSTILE in files by hostile words: hostile FILE...
+func cmdHostile(ts *testscript.TestScript, _ bool, args []string) {
+	for _, file := range args {
+		text := hostile(ts.ReadFile(file))
+		ts.Check(os.WriteFile(ts.MkAbs(file), []byte(text), 0o644))
+	}
+}
