@@ -40,6 +40,7 @@ func main() {
 	p := program{
 		args: os.Args[1:], environ: os.Environ(), stdin: os.Stdin, terminal: isTerminal(os.Stdin) && isTerminal(os.Stdout),
 		stdout: os.Stdout, stderr: os.Stderr, clock: wallClock{wake: hangup}, build: thisBuild(),
+		screen: screen{terminal: isTerminal(os.Stdout), progress: isTerminal(os.Stderr)},
 	}
 	p.wakeable = func() { signal.Notify(hangup, syscall.SIGHUP) }
 	p.executable = thisExecutable()
@@ -52,6 +53,7 @@ type program struct {
 	environ        []string
 	stdin          io.Reader
 	terminal       bool // a person reads stdout and can answer on stdin
+	screen         screen
 	stdout, stderr io.Writer
 	clock          generator.Clock
 	build          build // which muster this is
@@ -104,6 +106,9 @@ BUILDKITE_API_TOKEN and MUSTER_GIT_PASSWORD, or from files.`,
 	root.AddCommand(p.initCommand(), p.runCommand(), p.planCommand(), p.checkCommand(), p.schemaCommand(), p.demoCommand(), p.simulateCommand())
 	for _, c := range root.Commands() {
 		check := c.Args
+		if check == nil {
+			check = cobra.ArbitraryArgs
+		}
 		c.Args = func(cmd *cobra.Command, args []string) error { return usage(check(cmd, args)) }
 	}
 	return root
