@@ -19,9 +19,9 @@ import (
 	"muster/generator/plan"
 )
 
-// drawResult is what a tick found of a queue that up to three overlays serve, one
-// of which may be suspended, may be backing off, and may have a limit per hour.
-func drawResult(t *rapid.T) generator.Result {
+// drawQueue is a queue that up to three overlays serve, each of which may be
+// paused, may be backing off, and may have a limit per hour.
+func drawQueue(t *rapid.T) ([]plan.Overlay, plan.Observation) {
 	var overlays []plan.Overlay
 	o := plan.Observation{At: start, Queue: "default"}
 	for i := range rapid.IntRange(1, 3).Draw(t, "overlays") {
@@ -48,7 +48,13 @@ func drawResult(t *rapid.T) generator.Result {
 		}
 		o.Jobs = append(o.Jobs, d)
 	}
+	return overlays, o
+}
+
+// drawResult is what a tick found of such a queue.
+func drawResult(t *rapid.T) generator.Result {
 	r := generator.Result{}
+	overlays, o := drawQueue(t)
 	for _, d := range plan.Decide("c0ffee", overlays, o) {
 		r.Decisions = append(r.Decisions, d)
 		if d.Suspended.Active() {

@@ -37,9 +37,14 @@ func newSettings(p program, c *cobra.Command) *settings {
 	f.StringVar(&s.url, "buildkite-url", "https://api.buildkite.com/", "Buildkite's REST API")
 	f.StringVar(&s.tokenFile, "buildkite-token-file", "", "file with the API access token, read again at each tick; or set "+variableToken)
 	f.BoolVar(&s.countLimited, "count-limited", false, "count jobs that are listed as scheduled without runnable_at: they are presumed limited by concurrency")
-	f.StringVar(&s.logFormat, "log-format", "text", "text or json")
-	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
+	s.addLog(c)
 	return s
+}
+
+// addLog adds the flags of the log.
+func (s *settings) addLog(c *cobra.Command) {
+	c.Flags().StringVar(&s.logFormat, "log-format", "text", "text or json")
+	c.Flags().StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 }
 
 // logger returns the log, which goes to standard error.
