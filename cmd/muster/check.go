@@ -52,6 +52,7 @@ valid and something outside is not.`,
 	s = newSettings(p, c)
 	c.Flags().BoolVar(&offline, "offline", false, "do not use the credentials for git and Buildkite")
 	c.Flags().StringVarP(&output, "output", "o", "text", "text, json, sarif (for code scanning) or github (annotations of GitHub Actions)")
+	oneOf(c, "output", "text", "json", "sarif", "github")
 	return c
 }
 

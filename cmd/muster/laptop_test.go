@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -134,14 +133,13 @@ func agentWith(t *testing.T, keyFile string) (socket string) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket = filepath.Join(dir, "s")
-	ctx, stop := context.WithCancel(context.Background())
-	daemon := exec.CommandContext(ctx, "ssh-agent", "-D", "-a", socket)
+	daemon := exec.Command("ssh-agent", "-D", "-a", socket)
 	out, err := daemon.StdoutPipe()
 	if err == nil {
 		err = daemon.Start()
 	}
 	if err == nil {
-		t.Cleanup(func() { stop(); _ = daemon.Wait() })
+		t.Cleanup(func() { _ = daemon.Process.Kill(); _ = daemon.Wait() })
 		_, err = out.Read(make([]byte, 1)) // it prints its socket once it listens
 	}
 	if err != nil {

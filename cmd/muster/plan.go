@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"slices"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -50,7 +51,7 @@ is nothing to do and 1 when there is.`,
 				if err != nil {
 					return err
 				}
-				if err := show(out, result); err != nil {
+				if err := show(out, withoutTop(result, s.git.overlays)); err != nil {
 					return err
 				}
 				if err := invalidOverlays(result.Suspended); err != nil && !w.on {
@@ -66,6 +67,8 @@ is nothing to do and 1 when there is.`,
 	s = newSettings(p, c)
 	w.addTo(c)
 	c.Flags().StringVarP(&output, "output", "o", "table", "table, wide, json or yaml")
+	oneOf(c, "output", "table", "wide", "json", "yaml")
+	c.ValidArgsFunction = s.git.completion(anyNumber, func(o offered) []string { return o.overlays })
 	return c
 }
 
@@ -77,6 +80,15 @@ func planPrinters() map[string]func(terminal.Output, generator.Result) error {
 		"json":  func(out terminal.Output, r generator.Result) error { return printJSON(out.Text, r) },
 		"yaml":  func(out terminal.Output, r generator.Result) error { return printYAML(out.Text, r) },
 	}
+}
+
+// withoutTop leaves out what is said of the directory of overlays as if it were an
+// overlay, when it holds none.
+func withoutTop(r generator.Result, dir string) generator.Result {
+	r.Suspended = slices.DeleteFunc(slices.Clone(r.Suspended), func(s generator.Suspended) bool {
+		return len(r.Decisions) == 0 && (s.Overlay == "." || s.Overlay == path.Clean(dir))
+	})
+	return r
 }
 
 // only leaves out of a result what is not about the named overlays.
@@ -108,10 +120,11 @@ func only(r generator.Result, names []string, dir string) (generator.Result, err
 // printTable prints what the queues have, the arithmetic of the overlays, and then
 // the difference of the files.
 func printTable(out terminal.Output, r generator.Result, all bool) error {
-	if len(r.Decisions)+len(r.Suspended) > 0 {
-		if err := printSums(out, r, all); err != nil {
-			return err
-		}
+	if len(r.Decisions)+len(r.Suspended) == 0 {
+		return nil
+	}
+	if err := printSums(out, r, all); err != nil {
+		return err
 	}
 	for _, w := range r.Warnings {
 		fmt.Fprintln(out.Text, w.Err)

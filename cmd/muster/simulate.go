@@ -82,6 +82,15 @@ file.`,
 	f.StringVar(&s.jsonFile, "json", "", "file to write the same as JSON to")
 	f.StringVar(&s.chart, "chart", "", "file to write a chart to; its name ends in .svg")
 	s.git.addReading(c)
+	overlays := s.git.completion(anyNumber, func(o offered) []string {
+		for i, name := range o.overlays {
+			o.overlays[i] = s.git.overlays + "/" + name
+		}
+		return o.overlays
+	})
+	if err := c.RegisterFlagCompletionFunc("overlay", overlays); err != nil {
+		panic(err)
+	}
 	return c
 }
 

@@ -19,18 +19,25 @@ func (p program) statusCommand() *cobra.Command {
 	var output string
 	var w watch
 	c := &cobra.Command{
-		Use:   "status [OVERLAY]",
+		Use:   "status [OVERLAY|DISPATCH]",
 		Short: "Show what each overlay has, from git alone",
 		Long: `status reads the fleet repository and nothing else: it needs no token for
 Buildkite, and no flag in a clone of the repository. It prints what each overlay
 has in git, the agents in flight, what the last commit knew of jobs and agents,
 and when that was. With the name of an overlay it prints its dispatches and last
-acts too. What Buildkite says now, muster plan tells. The exit code is 0 also
-when overlays are suspended.`,
+acts too; with that of a dispatch, as a Job's label muster.dev/dispatch has it,
+what is known of that one. What Buildkite says now, muster plan tells. The exit
+code is 0 also when overlays are suspended.`,
 		Example: `  muster status
   muster status default
   muster status -o wide --watch`,
-		Args: cobra.MaximumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("muster status takes one overlay or dispatch: remove %q", args[1])
+			}
+			return nil
+		},
+		ValidArgsFunction: s.git.completion(1, func(o offered) []string { return append(o.overlays, o.dispatches...) }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			show, ok := statusPrinters()[output]
 			if !ok {
@@ -56,6 +63,7 @@ when overlays are suspended.`,
 	s.addLog(c)
 	w.addTo(c)
 	c.Flags().StringVarP(&output, "output", "o", "table", "table, wide, json, yaml or name")
+	oneOf(c, "output", "table", "wide", "json", "yaml", "name")
 	return c
 }
 
@@ -84,15 +92,31 @@ func (s *settings) statusSource() (*statusSource, error) {
 	return &statusSource{repository: repository, loader: s.loader()}, nil
 }
 
-// only keeps the named overlays.
+// only keeps the named overlay, or the named dispatch and its overlay.
 func (f *fleetStatus) only(names []string, dir string) error {
 	var known []string
 	for _, o := range f.Overlays {
 		known = append(known, o.Overlay)
+		if len(names) == 1 && o.onlyDispatch(names[0]) {
+			f.Overlays = []overlayStatus{o}
+			return nil
+		}
 	}
 	chosen, err := chooseOverlays(names, known, dir)
 	f.Overlays = slices.DeleteFunc(f.Overlays, func(o overlayStatus) bool { return !slices.Contains(chosen, o.Overlay) })
 	return err
+}
+
+// onlyDispatch keeps one dispatch and its acts, if there is such a one.
+func (o *overlayStatus) onlyDispatch(id string) bool {
+	other := func(a actStatus) bool { return !slices.Contains(a.Dispatches, id) }
+	dispatches := slices.DeleteFunc(slices.Clone(o.Dispatches), func(d dispatchStatus) bool { return d.ID != id })
+	acts := slices.DeleteFunc(slices.Clone(o.Acts), other)
+	if len(dispatches)+len(acts) == 0 {
+		return false
+	}
+	o.Dispatches, o.Acts = dispatches, acts
+	return true
 }
 
 // statusPrinters are the values of status's --output. whole: one overlay is asked
