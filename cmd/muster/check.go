@@ -35,11 +35,14 @@ valid and something outside is not.`,
 			if len(args) == 1 && cmd.Flags().Changed("repo") {
 				return usage(errors.New("both --repo and a directory are given: check validates one of them"))
 			}
+			p.progress.Doing("reading the fleet repository")
 			tree, failures, err := s.treeToCheck(cmd.Context(), args, offline)
 			if err != nil {
 				return err
 			}
+			p.progress.Doing("building the overlays")
 			result := checked{tree: tree, dir: ".", findings: s.loader().Check(cmd.Context(), tree), failures: failures, build: p.build}
+			p.progress.Done()
 			if len(args) == 1 {
 				result.dir = below(args[0])
 			}
@@ -107,6 +110,7 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 	if err != nil {
 		return nil, nil, err
 	}
+	s.program.progress.Doing("asking git and Buildkite")
 	var failures []error
 	if pushing, ok := repository.(interface{ Writable(context.Context) error }); ok {
 		if err := pushing.Writable(ctx); err != nil {

@@ -61,6 +61,7 @@ func (p program) credentialHelper() git.HelperFunc {
 		environ = append(environ, "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=", "GCM_INTERACTIVE=never")
 	}
 	return func(ctx context.Context, action string) *exec.Cmd {
+		p.progress.Done() // a person may be asked on the same line
 		cmd := exec.CommandContext(ctx, path, "credential", action)
 		cmd.Env = environ
 		if prompts {

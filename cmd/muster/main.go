@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/cmd/muster/terminal"
 	"muster/generator"
 	"muster/generator/kustomize"
 	"muster/gitops/branch"
@@ -54,6 +55,7 @@ type program struct {
 	stdin          io.Reader
 	terminal       bool // a person reads stdout and can answer on stdin
 	screen         screen
+	progress       *terminal.Progress // nil: standard error is no terminal
 	stdout, stderr io.Writer
 	clock          generator.Clock
 	build          build // which muster this is
@@ -66,6 +68,11 @@ type program struct {
 
 // run runs the command line and returns the exit code.
 func (p program) run(ctx context.Context) int {
+	if p.screen.progress {
+		p.progress = terminal.NewProgress(p.stderr, time.Now)
+		defer p.progress.Done()
+		p.stderr = p.progress
+	}
 	p.stdout, p.stderr = &printable{to: p.stdout}, &printable{to: p.stderr}
 	root := p.command()
 	root.SetArgs(p.args)
@@ -76,6 +83,7 @@ func (p program) run(ctx context.Context) int {
 	if err == nil {
 		err = root.ExecuteContext(ctx)
 	}
+	p.progress.Done()
 	if err != nil && !errors.Is(err, errChanges) {
 		fmt.Fprintln(p.stderr, "muster: "+strings.TrimSpace(err.Error()))
 	}

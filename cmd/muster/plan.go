@@ -39,12 +39,14 @@ is nothing to do and 1 when there is.`,
 			if !ok {
 				return usage(fmt.Errorf("--output %q: use table, wide, json or yaml", output))
 			}
+			s.progress = p.progress
 			g, err := s.generator(true, 0)
 			if err != nil {
 				return err
 			}
 			return w.run(cmd.Context(), p, p.output(), func(ctx context.Context, out terminal.Output) error {
 				result, err := g.Whole(ctx)
+				p.progress.Done()
 				if err == nil {
 					result, err = only(result, args, s.git.overlays)
 				}

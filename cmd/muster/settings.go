@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/cmd/muster/terminal"
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/plan"
@@ -25,7 +26,8 @@ type settings struct {
 	org, url, tokenFile string
 	logFormat, logLevel string
 	countLimited        bool
-	watchToken          bool // not a flag: of commands that go on
+	watchToken          bool               // not a flag: of commands that go on
+	progress            *terminal.Progress // of commands that end; nil: none is shown
 }
 
 // newSettings returns settings whose flags are the command's.
@@ -121,8 +123,8 @@ func (s *settings) generator(dryRun bool, patience time.Duration) (*generator.Ge
 		return nil, err
 	}
 	return generator.New(generator.Config{
-		Repository: gitops.Fleet{Writer: writer, Version: s.program.build.String()},
-		Buildkite:  client,
+		Repository: watchedFleet{gitops.Fleet{Writer: writer, Version: s.program.build.String()}, s.progress},
+		Buildkite:  watchedBuildkite{client, s.progress},
 		Clock:      s.program.clock,
 		Overlays:   s.git.overlays,
 		Fleet:      generator.FleetTag(s.git.repo, s.git.overlays),

@@ -122,14 +122,18 @@ func (s *simulate) run(cmd *cobra.Command) error {
 	if err != nil {
 		return usage(err)
 	}
+	s.git.program.progress.Doing("reading the workloads")
 	cases, err := s.cases(cmd, world)
 	if err != nil {
 		return err
 	}
+	progress := s.git.program.progress
+	progress.Doing(fmt.Sprintf("playing %d workloads through %d algorithms", len(cases), len(algorithms)))
 	rows, err := simulation.Compare(cmd.Context(), cases, algorithms, runtime.GOMAXPROCS(0))
 	if err != nil {
 		return err
 	}
+	progress.Done()
 	if err := printComparison(cmd.OutOrStdout(), cases, algorithms, rows); err != nil {
 		return err
 	}

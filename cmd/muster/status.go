@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -48,7 +49,9 @@ code is 0 also when overlays are suspended.`,
 				return err
 			}
 			return w.run(cmd.Context(), p, p.output(), func(ctx context.Context, out terminal.Output) error {
+				p.progress.Doing("reading the fleet repository")
 				f, err := s.git.status(ctx, source)
+				p.progress.Done()
 				if err != nil {
 					return err
 				}
@@ -81,6 +84,7 @@ func (s *settings) statusSource() (*statusSource, error) {
 		return nil, err
 	}
 	if s.git.repo == "" {
+		log = slog.New(slog.DiscardHandler) // what a clone could offer is nobody's concern
 		if s.git.repo, err = topOf("."); err != nil {
 			return nil, usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or call it in a clone"))
 		}
