@@ -31,7 +31,7 @@ func offer(repo, overlays string) offered {
 	if err != nil {
 		return o
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	overlays = path.Clean(overlays)
 	const deepest, most = 8, 5000
 	looked := 0

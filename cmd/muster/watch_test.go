@@ -107,8 +107,8 @@ func TestWatchOnATerminal(t *testing.T) {
 
 // TestWatchEndsAtOnce: what keeps the first look from being made ends the command.
 func TestWatchEndsAtOnce(t *testing.T) {
-	_, p, stdout, stderr := fleetProgram(t, "plan", "defualt", "--watch")
-	if code := p.run(t.Context()); code != exitUsage || stderr.String() != "muster: there is no overlay \"defualt\"; did you mean default?\n" || stdout.Len() > 0 {
+	_, p, stdout, stderr := fleetProgram(t, "plan", "defult", "--watch")
+	if code := p.run(t.Context()); code != exitUsage || stderr.String() != "muster: there is no overlay \"defult\"; did you mean default?\n" || stdout.Len() > 0 {
 		t.Errorf("exit code %d, printed %q and %q", code, stdout, stderr)
 	}
 }
