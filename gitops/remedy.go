@@ -15,8 +15,8 @@ func withRemedy(err error) error {
 		remedy string
 	}{
 		{git.ErrNoAddress, "give --repo a URL or a path"},
-		{git.ErrNoPassword, "give --git-password-file, set MUSTER_GIT_PASSWORD, or give a GitHub App"},
-		{git.ErrNoSSHKey, "give --ssh-key-file"},
+		{git.ErrNoPassword, "give --git-password-file, set MUSTER_GIT_PASSWORD, give a GitHub App, or set up a credential helper of git's"},
+		{git.ErrNoSSHKey, "give --ssh-key-file, or start an ssh-agent"},
 		{git.ErrNoKnownHosts, "give --ssh-known-hosts-file"},
 		{git.ErrEmpty, "muster init writes the files for it"},
 	} {

@@ -35,11 +35,14 @@ valid and something outside is not.`,
 			if len(args) == 1 && cmd.Flags().Changed("repo") {
 				return usage(errors.New("both --repo and a directory are given: check validates one of them"))
 			}
+			p.progress.Doing("reading the fleet repository")
 			tree, failures, err := s.treeToCheck(cmd.Context(), args, offline)
 			if err != nil {
 				return err
 			}
+			p.progress.Doing("building the overlays")
 			findings, err := s.loader().Check(cmd.Context(), tree)
+			p.progress.Done()
 			if err != nil {
 				return fmt.Errorf("the files are not checked: %w", err)
 			}
@@ -56,6 +59,7 @@ valid and something outside is not.`,
 	s = newSettings(p, c)
 	c.Flags().BoolVar(&offline, "offline", false, "do not use the credentials for git and Buildkite")
 	c.Flags().StringVarP(&output, "output", "o", "text", "text, json, sarif (for code scanning) or github (annotations of GitHub Actions)")
+	oneOf(c, "output", "text", "json", "sarif", "github")
 	return c
 }
 
@@ -110,6 +114,7 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 	if err != nil {
 		return nil, nil, err
 	}
+	s.program.progress.Doing("asking git and Buildkite")
 	var failures []error
 	if pushing, ok := repository.(interface{ Writable(context.Context) error }); ok {
 		if err := pushing.Writable(ctx); err != nil {

@@ -69,6 +69,16 @@ already is left as it is.`,
 	c.Flags().StringVar(&o.cluster, "cluster", "", "name or id of the Buildkite cluster, where several have the queue's key")
 	c.Flags().StringVar(&o.queue, "queue", "", "key of the Buildkite queue that the overlay serves; without it, a terminal is asked, and else it is default")
 	c.Flags().BoolVar(&o.withDeploy, "with-deploy", false, "also write deploy/: muster's own Deployment, for Argo CD and Flux to sync")
+	queues := func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		dir := "."
+		if len(args) > 0 {
+			dir = args[0]
+		}
+		return begins(offer(dir, "overlays").queues, begun), cobra.ShellCompDirectiveNoFileComp
+	}
+	if err := c.RegisterFlagCompletionFunc("queue", queues); err != nil {
+		panic(err)
+	}
 	return c
 }
 

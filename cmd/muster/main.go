@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/cmd/muster/terminal"
 	"muster/generator"
 	"muster/generator/kustomize"
 	"muster/gitops/branch"
@@ -40,6 +41,7 @@ func main() {
 	p := program{
 		args: os.Args[1:], environ: os.Environ(), stdin: os.Stdin, terminal: isTerminal(os.Stdin) && isTerminal(os.Stdout),
 		stdout: os.Stdout, stderr: os.Stderr, clock: wallClock{wake: hangup}, build: thisBuild(),
+		screen: screen{terminal: isTerminal(os.Stdout), progress: isTerminal(os.Stderr)},
 	}
 	p.wakeable = func() { signal.Notify(hangup, syscall.SIGHUP) }
 	p.executable = thisExecutable()
@@ -52,6 +54,8 @@ type program struct {
 	environ        []string
 	stdin          io.Reader
 	terminal       bool // a person reads stdout and can answer on stdin
+	screen         screen
+	progress       *terminal.Progress // nil: standard error is no terminal
 	stdout, stderr io.Writer
 	clock          generator.Clock
 	build          build // which muster this is
@@ -64,6 +68,11 @@ type program struct {
 
 // run runs the command line and returns the exit code.
 func (p program) run(ctx context.Context) int {
+	if p.screen.progress {
+		p.progress = terminal.NewProgress(p.stderr, time.Now)
+		defer p.progress.Done()
+		p.stderr = p.progress
+	}
 	p.stdout, p.stderr = &printable{to: p.stdout}, &printable{to: p.stderr}
 	root := p.command()
 	root.SetArgs(p.args)
@@ -74,6 +83,7 @@ func (p program) run(ctx context.Context) int {
 	if err == nil {
 		err = root.ExecuteContext(ctx)
 	}
+	p.progress.Done()
 	if err != nil && !errors.Is(err, errChanges) {
 		fmt.Fprintln(p.stderr, "muster: "+strings.TrimSpace(err.Error()))
 	}
@@ -101,9 +111,12 @@ BUILDKITE_API_TOKEN and MUSTER_GIT_PASSWORD, or from files.`,
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
-	root.AddCommand(p.initCommand(), p.runCommand(), p.planCommand(), p.checkCommand(), p.schemaCommand(), p.demoCommand(), p.simulateCommand())
+	root.AddCommand(p.initCommand(), p.runCommand(), p.planCommand(), p.statusCommand(), p.checkCommand(), p.schemaCommand(), p.demoCommand(), p.simulateCommand(), p.versionCommand(), p.manCommand())
 	for _, c := range root.Commands() {
 		check := c.Args
+		if check == nil {
+			check = cobra.ArbitraryArgs
+		}
 		c.Args = func(cmd *cobra.Command, args []string) error { return usage(check(cmd, args)) }
 	}
 	return root

@@ -51,9 +51,9 @@ func (s *gitSettings) addReading(c *cobra.Command) {
 	f.StringVar(&s.branch, "branch", "main", "the branch that is read and committed to")
 	f.StringVar(&s.overlays, "overlays", "overlays", "the directory of overlays in the repository")
 	f.StringVar(&s.username, "git-username", "git", "user name for https")
-	f.StringVar(&s.passwordFile, "git-password-file", "", "file with the password or token for https, read again for each connection; or set "+variablePassword)
-	f.StringVar(&s.sshKey, "ssh-key-file", "", "private key for ssh, without a passphrase")
-	f.StringVar(&s.sshKnownHosts, "ssh-known-hosts-file", "", "the servers' host keys for ssh")
+	f.StringVar(&s.passwordFile, "git-password-file", "", "file with the password or token for https, read again for each connection; or set "+variablePassword+". Without either git's credential helpers are asked")
+	f.StringVar(&s.sshKey, "ssh-key-file", "", "private key for ssh, without a passphrase; without it the ssh-agent (SSH_AUTH_SOCK) or the first key in ~/.ssh")
+	f.StringVar(&s.sshKnownHosts, "ssh-known-hosts-file", "", "the servers' host keys for ssh; without it ~/.ssh/known_hosts")
 	f.StringVar(&s.caFile, "git-ca-file", "", "further certificate authorities for https, in PEM")
 	f.StringVar(&s.app, "github-app-id", "", "the GitHub App whose tokens are the password for https")
 	f.Int64Var(&s.installation, "github-app-installation", 0, "the App's installation on the repository's owner")
@@ -90,9 +90,7 @@ func (s *gitSettings) repository(log *slog.Logger, app *github.App, sign git.Sig
 	repository, err := gitops.New(gitops.Config{
 		URL: s.repo, Branch: s.branch, Overlays: s.overlays,
 		AuthorName: s.authorName, AuthorEmail: s.authorEmail, Sign: sign, Log: log,
-		Credentials: git.Credentials{
-			Password: password, SSHKeyFile: s.sshKey, SSHKnownHostsFile: s.sshKnownHosts, CAFile: s.caFile,
-		},
+		Credentials: s.credentials(password),
 	})
 	return repository, usage(err)
 }
@@ -124,10 +122,12 @@ func (s *gitSettings) writer(log *slog.Logger) (gitops.Writer, error) {
 	}
 	owner, name, err := ownerAndName(s.repo)
 	switch {
+	case err != nil && app == nil:
+		return nil, usage(fmt.Errorf("%w, and %w", err, errNoApp))
 	case err != nil:
 		return nil, usage(err)
 	case app == nil:
-		return nil, usage(errors.New("--github-commits needs --github-app-id, --github-app-installation and --github-app-key-file"))
+		return nil, usage(fmt.Errorf("--github-commits needs %w", errNoApp))
 	case sign != nil:
 		return nil, usage(errors.New("--github-commits leaves signing to GitHub: remove the --sign flags"))
 	}
@@ -188,18 +188,24 @@ func (s *gitSettings) signer() (git.Signer, error) {
 	return nil, nil
 }
 
+// What --github-commits needs.
+var (
+	errNotGitHub = errors.New("--github-commits needs a --repo on GitHub, as in https://github.com/OWNER/NAME")
+	errNoApp     = errors.New("the App's --github-app-id, --github-app-installation and --github-app-key-file")
+)
+
 // ownerAndName reads a repository's owner and name off its address on GitHub.
 func ownerAndName(repo string) (owner, name string, err error) {
-	path := repo
+	path := "" // of this machine: no repository of GitHub's
 	if u, err := url.Parse(repo); err == nil && u.Host != "" {
 		path = u.Path
-	} else if _, after, ok := strings.Cut(repo, ":"); ok { // git@github.com:owner/name
+	} else if host, after, ok := strings.Cut(repo, ":"); ok && !strings.Contains(host, "/") { // git@github.com:owner/name
 		path = after
 	}
 	path = strings.TrimSuffix(strings.Trim(path, "/"), ".git")
 	owner, name, ok := strings.Cut(path, "/")
 	if !ok || owner == "" || name == "" || strings.Contains(name, "/") {
-		return "", "", errors.New("--github-commits needs a --repo that ends in OWNER/NAME")
+		return "", "", errNotGitHub
 	}
 	return owner, name, nil
 }

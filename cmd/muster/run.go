@@ -32,6 +32,7 @@ SIGHUP.`,
 			patience := buildPatience
 			if once {
 				patience = 0 // there is no later tick
+				s.progress = p.progress
 			}
 			g, err := s.generator(dryRun, patience)
 			if err != nil {

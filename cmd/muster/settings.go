@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/cmd/muster/terminal"
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/plan"
@@ -25,7 +26,8 @@ type settings struct {
 	org, url, tokenFile string
 	logFormat, logLevel string
 	countLimited        bool
-	watchToken          bool // not a flag: of commands that go on
+	watchToken          bool               // not a flag: of commands that go on
+	progress            *terminal.Progress // of commands that end; nil: none is shown
 }
 
 // newSettings returns settings whose flags are the command's.
@@ -37,9 +39,14 @@ func newSettings(p program, c *cobra.Command) *settings {
 	f.StringVar(&s.url, "buildkite-url", "https://api.buildkite.com/", "Buildkite's REST API")
 	f.StringVar(&s.tokenFile, "buildkite-token-file", "", "file with the API access token, read again at each tick; or set "+variableToken)
 	f.BoolVar(&s.countLimited, "count-limited", false, "count jobs that are listed as scheduled without runnable_at: they are presumed limited by concurrency")
-	f.StringVar(&s.logFormat, "log-format", "text", "text or json")
-	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
+	s.addLog(c)
 	return s
+}
+
+// addLog adds the flags of the log.
+func (s *settings) addLog(c *cobra.Command) {
+	c.Flags().StringVar(&s.logFormat, "log-format", "text", "text or json")
+	c.Flags().StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 }
 
 // logger returns the log, which goes to standard error.
@@ -116,8 +123,8 @@ func (s *settings) generator(dryRun bool, patience time.Duration) (*generator.Ge
 		return nil, err
 	}
 	return generator.New(generator.Config{
-		Repository: gitops.Fleet{Writer: writer, Version: s.program.build.String()},
-		Buildkite:  client,
+		Repository: watchedFleet{gitops.Fleet{Writer: writer, Version: s.program.build.String()}, s.progress},
+		Buildkite:  watchedBuildkite{client, s.progress},
 		Clock:      s.program.clock,
 		Overlays:   s.git.overlays,
 		Fleet:      generator.FleetTag(s.git.repo, s.git.overlays),

@@ -82,6 +82,15 @@ file.`,
 	f.StringVar(&s.jsonFile, "json", "", "file to write the same as JSON to")
 	f.StringVar(&s.chart, "chart", "", "file to write a chart to; its name ends in .svg")
 	s.git.addReading(c)
+	overlays := s.git.completion(anyNumber, func(o offered) []string {
+		for i, name := range o.overlays {
+			o.overlays[i] = s.git.overlays + "/" + name
+		}
+		return o.overlays
+	})
+	if err := c.RegisterFlagCompletionFunc("overlay", overlays); err != nil {
+		panic(err)
+	}
 	return c
 }
 
@@ -113,14 +122,18 @@ func (s *simulate) run(cmd *cobra.Command) error {
 	if err != nil {
 		return usage(err)
 	}
+	s.git.program.progress.Doing("reading the workloads")
 	cases, err := s.cases(cmd, world)
 	if err != nil {
 		return err
 	}
+	progress := s.git.program.progress
+	progress.Doing(fmt.Sprintf("playing %d workloads through %d algorithms", len(cases), len(algorithms)))
 	rows, err := simulation.Compare(cmd.Context(), cases, algorithms, runtime.GOMAXPROCS(0))
 	if err != nil {
 		return err
 	}
+	progress.Done()
 	if err := printComparison(cmd.OutOrStdout(), cases, algorithms, rows); err != nil {
 		return err
 	}

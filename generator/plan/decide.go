@@ -10,10 +10,10 @@ import (
 // the new dispatches' names, so that equal input gives equal names and
 // different input does not. The arithmetic is [Formula]:
 //
-//	missing  = max(0, pending - elsewhere + lookahead + buffer - (idle - replacing) - inFlight)
+//	missing  = max(0, pending - elsewhere + lookahead + buffer - (idle - replacing) - inFlight + unusable)
 //	desired  = max(min, current - replacing + missing)
 //	room     = max(0, max - current - stopping), at most leftThisHour
-//	dispatch = min(room, desired - (current - replacing)), 0 while suspended
+//	dispatch = min(room, desired - (current - replacing)), 0 while suspended, 1 for a probe
 //
 // Jobs that several overlays can serve go to the one with the highest priority
 // first, as far as its room reaches, and then to the next; equal priorities

@@ -47,6 +47,10 @@ type Sum struct {
 	// though their lease still runs.
 	Idle     int `json:"idle"`
 	InFlight int `json:"inFlight"`
+	// Unusable of the idle agents and of those in flight can take nothing of what
+	// is missing, or are not counted on because the circuit breaker is open; zero
+	// while nothing is missing.
+	Unusable int `json:"unusable,omitempty"`
 	// Busy agents of the overlay run a job; QueueBusy are all of the queue that
 	// do, whoever started them.
 	Busy      int `json:"busy"`
@@ -62,7 +66,8 @@ type Sum struct {
 	// there is none, and LeftThisHour is how many it still allows.
 	MaxPerHour   int `json:"maxPerHour,omitempty"`
 	LeftThisHour int `json:"leftThisHour,omitempty"`
-	// Min, Max and Buffer are the policy's, or the schedule's.
+	// Min, Max and Buffer are the policy's, or the schedule's. While the circuit
+	// breaker is open Buffer is zero: nothing is ordered for it but a probe.
 	Min    int `json:"min"`
 	Max    int `json:"max"`
 	Buffer int `json:"buffer"`

@@ -171,6 +171,24 @@ func (d *division) serveIdle() {
 	}
 }
 
+// spared is how many idle agents of the overlay's own serve its look-ahead and its
+// buffer, or nothing, once everything is served: one that was to take a job may
+// have left it to an agent that is in flight. Those that are replaced are not
+// among them.
+func (d *division) spared(s *share) int {
+	n := 0
+	for g, group := range d.idle {
+		if group.Replacing || group.Overlay != s.overlay.Name {
+			continue
+		}
+		n += d.flow.free[g]
+		for j := len(d.jobs); j < len(d.flow.want); j++ {
+			n += d.flow.moved[g][j]
+		}
+	}
+	return n
+}
+
 // serveOrdered lets what is dispatched now serve: what min asks for, then room by
 // priority, and evenly where that is equal.
 func (d *division) serveOrdered(now time.Time) {
@@ -251,7 +269,7 @@ func (d *division) conclude(i int, s *share) {
 	m, f := &s.sum, d.flow
 	inFlight, forMin, room := d.number(source{fromInFlight, i}), d.number(source{fromMin, i}), d.number(source{fromRoom, i})
 	lookahead, buffer := d.sinkNumber(sink{toLookahead, i}), d.sinkNumber(sink{toBuffer, i})
-	m.Idle = s.spare
+	m.Idle = m.Replacing + d.spared(s)
 	unserved, served, dispatched := 0, 0, 0
 	for j, group := range d.jobs {
 		if !d.serves(i, j) {
@@ -274,6 +292,12 @@ func (d *division) conclude(i int, s *share) {
 	m.WarmPool = f.moved[forMin][buffer] + f.moved[room][buffer]
 	m.Missing = m.Demand + m.WarmPool + unserved + f.want[lookahead] + f.want[buffer]
 	m.WarmPool += f.free[forMin]
+	if s.breaker.Open() {
+		m.Buffer = 0
+	}
+	if m.Missing > 0 {
+		m.Unusable = m.Missing - (m.Pending - m.Elsewhere + m.Lookahead + m.Buffer - (m.Idle - m.Replacing) - m.InFlight)
+	}
 	m.Dispatch = m.Demand + m.WarmPool
 	m.Desired = max(m.Min, m.Current-m.Replacing+m.Missing)
 	if s.fresh > 0 && m.Dispatch > 0 && f.want[lookahead] == 0 {

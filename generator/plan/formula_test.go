@@ -43,10 +43,7 @@ func TestFormula(t *testing.T) {
 		overlays, snapshot, registrations := w.build(t)
 		for _, o := range Observe(overlays, snapshot, registrations) {
 			for _, d := range Decide("c0ffee", overlays, o) {
-				if d.Probe || d.State.Breaker.Open() {
-					continue // a probe is one agent, whatever is missing
-				}
-				for _, wrong := range againstFormula(t, d, len(o.Overlays) == 1) {
+				for _, wrong := range againstFormula(t, d) {
 					t.Errorf("%s: %s: %s", file, d.Overlay, wrong)
 				}
 				checked++
@@ -63,7 +60,7 @@ func TestFormulaAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		for _, x := range d.decide() {
-			for _, wrong := range againstFormula(t, x, len(d.overlays) == 1) {
+			for _, wrong := range againstFormula(t, x) {
 				t.Fatalf("%s: %s", x.Overlay, wrong)
 			}
 		}
@@ -77,9 +74,8 @@ type fataler interface {
 }
 
 // againstFormula compares a decision's sum with what the formula makes of its
-// terms. Where other overlays or agents that cannot take every job have a part
-// in it, the flow alone says how many are missing.
-func againstFormula(t fataler, d Decision, alone bool) (wrong []string) {
+// terms.
+func againstFormula(t fataler, d Decision) (wrong []string) {
 	text, err := json.Marshal(d.Sum)
 	if err != nil {
 		t.Fatal(err)
@@ -91,18 +87,16 @@ func againstFormula(t fataler, d Decision, alone bool) (wrong []string) {
 	for line := range strings.SplitSeq(strings.TrimSpace(Formula), "\n") {
 		name, rest, _ := strings.Cut(line, " = ")
 		name = strings.TrimSpace(name)
-		rest, exception, _ := strings.Cut(strings.ReplaceAll(rest, ", ", ",\x00"), "),\x00")
-		if exception != "" {
-			rest += ")"
-		}
-		got := evaluate(t, strings.ReplaceAll(rest, "\x00", " "), terms)
+		end := strings.LastIndexByte(rest, ')') + 1
+		rest, exception := rest[:end], strings.TrimPrefix(rest[end:], ", ")
+		got := evaluate(t, rest, terms)
 		switch {
-		case name == "missing" && !alone:
-			continue
 		case exception == "at most leftThisHour" && d.Sum.MaxPerHour > 0:
 			got = min(got, d.Sum.LeftThisHour)
-		case exception == "0 while suspended" && d.Suspended.Active():
+		case exception == "0 while suspended, 1 for a probe" && d.Suspended.Active():
 			got = 0
+		case exception == "0 while suspended, 1 for a probe" && d.Probe:
+			got = 1
 		}
 		if want := terms[name]; got != want {
 			wrong = append(wrong, fmt.Sprintf("%s is %d, the formula %q makes it %d of %s", name, want, line, got, text))

@@ -34,17 +34,13 @@ type attempt struct {
 func (b *Branch) send(ctx context.Context, head plumbing.Hash, objects []newObject) attempt {
 	ctx, cancel := context.WithTimeout(ctx, b.server.timeout)
 	defer cancel()
-	session, err := b.server.openReceive(ctx)
+	// Asked of those who take the push, not of those who serve readers: these
+	// may lag behind.
+	session, adv, err := b.server.advertised(ctx)
 	if err != nil {
 		return attempt{err: err}
 	}
 	defer session.Close()
-	// Asked of those who take the push, not of those who serve readers: these
-	// may lag behind.
-	adv, err := session.AdvertisedReferencesContext(ctx)
-	if err != nil {
-		return attempt{err: err}
-	}
 	at, err := findBranch(adv, b.name)
 	if err != nil {
 		return attempt{err: err}

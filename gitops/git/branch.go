@@ -40,7 +40,7 @@ func New(c Config) (*Branch, error) {
 		return nil, err
 	}
 	if address.endpoint.Protocol == "ssh" {
-		if c.Credentials.SSHKeyFile == "" {
+		if c.Credentials.SSHKeyFile == "" && c.Credentials.SSHAgent == "" {
 			return nil, ErrNoSSHKey
 		}
 		if c.Credentials.SSHKnownHostsFile == "" {

@@ -22,6 +22,8 @@ type connection struct {
 	timeout     time.Duration
 	log         *slog.Logger
 	secrets     secrets
+	login       *login // what the credential helper gave; nil: nothing, or not asked
+	refused     bool   // the server did not take it
 
 	pool     pool
 	endpoint *transport.Endpoint // where http requests go, after redirects; nil: not known
@@ -54,10 +56,33 @@ func (c *connection) openReceive(ctx context.Context) (transport.ReceivePackSess
 	return c.openStream(ctx, transport.ReceivePackServiceName, "")
 }
 
+// advertised begins a session for writing, which the caller closes, and returns what
+// the server offers in it.
+func (c *connection) advertised(ctx context.Context) (session transport.ReceivePackSession, adv *packp.AdvRefs, err error) {
+	err = c.authenticated(ctx, func() error {
+		if session, err = c.openReceive(ctx); err != nil {
+			return err
+		}
+		if adv, err = session.AdvertisedReferencesContext(ctx); err != nil {
+			session.Close()
+		}
+		return err
+	})
+	return session, adv, err
+}
+
 // headOf returns the head of a branch, and the session in which it was read, to
 // be used and closed by the caller. The session is nil where the server was
 // asked for that branch alone.
-func (c *connection) headOf(ctx context.Context, branch string) (plumbing.Hash, transport.UploadPackSession, error) {
+func (c *connection) headOf(ctx context.Context, branch string) (head plumbing.Hash, session transport.UploadPackSession, err error) {
+	err = c.authenticated(ctx, func() error {
+		head, session, err = c.askHead(ctx, branch)
+		return err
+	})
+	return head, session, err
+}
+
+func (c *connection) askHead(ctx context.Context, branch string) (plumbing.Hash, transport.UploadPackSession, error) {
 	if head, ok := c.lsRefs(ctx, branch); ok {
 		return head, nil, nil
 	}

@@ -18,9 +18,15 @@ type Credentials struct {
 	// CAFile has further certificate authorities for https, in PEM, beside
 	// those of the system.
 	CAFile string
+	// Helper is asked for a user name and a password when the server wants one
+	// and Password is nil, as git asks its credential helpers; nil: nobody is.
+	Helper HelperFunc
 	// SSHKeyFile is the private key for ssh, in any form OpenSSH writes,
-	// without a passphrase. Required for ssh.
+	// without a passphrase. For ssh, it or SSHAgent is required.
 	SSHKeyFile string
+	// SSHAgent is the socket of an ssh-agent, whose keys are tried where there is
+	// no SSHKeyFile.
+	SSHAgent string
 	// SSHKnownHostsFile has the server's host keys, in the format of OpenSSH's
 	// known_hosts; it may list several for one host. Required for ssh.
 	SSHKnownHostsFile string

@@ -55,7 +55,7 @@ func (c *connection) fail(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, transport.ErrAuthenticationRequired) && c.credentials.Password == nil && c.address.username == "" {
+	if errors.Is(err, transport.ErrAuthenticationRequired) && c.credentials.Password == nil && c.address.username == "" && !c.refused {
 		err = fmt.Errorf("%w%s", ErrNoPassword, c.rest(err, transport.ErrAuthenticationRequired))
 	}
 	text := fmt.Sprintf("%s %s: %s", doing, c.address, c.explain(err))

@@ -69,6 +69,8 @@ func (c *connection) openHTTP(ctx context.Context) (*http.Client, *transport.End
 		if err != nil {
 			return nil, nil, nil, err
 		}
+	} else if c.login != nil {
+		username, password = c.login.username, c.login.password
 	}
 	c.secrets.add(password)
 	if password != "" {

@@ -21,11 +21,22 @@ const (
 func (s *store) chooseMode() {
 	offers := s.server.caps.Supports
 	if s.mode == partial && (!offers(capability.Filter) || !offers(capability.AllowReachableSHA1InWant)) {
-		s.fallBack(shallow, "the server does not offer partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant)")
+		s.fallBack(shallow, "the server does not offer partial clone ("+s.server.address.enabling()+")")
 	}
 	if s.mode == shallow && !offers(capability.Shallow) {
 		s.fallBack(whole, "the server does not offer shallow clone")
 	}
+}
+
+// enabling says what makes a server offer partial clone: of a repository on this
+// machine, the commands to run.
+func (a address) enabling() string {
+	const filter, named = "uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"
+	if a.endpoint.Protocol != "file" {
+		return filter + " and " + named
+	}
+	set := "git -C " + quoteShell(a.endpoint.Path) + " config "
+	return set + filter + " true && " + set + named + " true"
 }
 
 // fallBack takes a more expensive mode from now on, and logs it with the

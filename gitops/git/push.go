@@ -103,10 +103,9 @@ func (b *Branch) Writable(ctx context.Context) error {
 	defer b.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, b.server.timeout)
 	defer cancel()
-	session, err := b.server.openReceive(ctx)
+	session, _, err := b.server.advertised(ctx)
 	if err == nil {
-		defer session.Close()
-		_, err = session.AdvertisedReferencesContext(ctx)
+		session.Close()
 	}
 	return b.fail("pushing to", err)
 }

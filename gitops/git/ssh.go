@@ -13,6 +13,7 @@ import (
 
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
 )
 
 // openSSH runs a service behind ssh.
@@ -54,10 +55,11 @@ func (c *connection) openSSH(ctx context.Context, service, version string) (*str
 
 // dialSSH logs in. The connection also ends with ctx, until stop is called.
 func (c *connection) dialSSH(ctx context.Context) (client *ssh.Client, stop func() bool, err error) {
-	config, err := c.sshConfig()
+	config, done, err := c.sshConfig(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+	defer done()
 	conn, err := c.dial(ctx, sshPort)
 	if err != nil {
 		return nil, nil, err
@@ -87,10 +89,49 @@ func portOf(conn net.Conn) string {
 	return port
 }
 
-// sshConfig reads the key and the known hosts again each time.
-func (c *connection) sshConfig() (*ssh.ClientConfig, error) {
-	keyFile := c.credentials.SSHKeyFile
-	key, err := os.ReadFile(keyFile)
+// sshConfig reads the key and the known hosts again each time. done is called when
+// the login is over.
+func (c *connection) sshConfig(ctx context.Context) (config *ssh.ClientConfig, done func(), err error) {
+	auth, done, err := c.sshAuth(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	hosts, err := knownhosts.NewDB(c.credentials.SSHKnownHostsFile)
+	if err != nil {
+		done()
+		return nil, nil, fmt.Errorf("reading the known hosts: %w", err)
+	}
+	port := cmp.Or(c.address.endpoint.Port, sshPort)
+	return &ssh.ClientConfig{
+		User:            cmp.Or(c.address.username, "git"),
+		Auth:            []ssh.AuthMethod{auth},
+		HostKeyCallback: hosts.HostKeyCallback(),
+		// Only the kinds of key that the file has for this host: a server offers
+		// one of several, and another kind would look unknown.
+		HostKeyAlgorithms: hosts.HostKeyAlgorithms(net.JoinHostPort(c.address.host(), strconv.Itoa(port))),
+	}, done, nil
+}
+
+// sshAuth is the key of the file, and otherwise those of the agent.
+func (c *connection) sshAuth(ctx context.Context) (method ssh.AuthMethod, done func(), err error) {
+	if c.credentials.SSHKeyFile == "" {
+		var dialer net.Dialer
+		conn, err := dialer.DialContext(ctx, "unix", c.credentials.SSHAgent)
+		if err != nil {
+			return nil, nil, fmt.Errorf("asking the ssh-agent: %w", err)
+		}
+		stop := context.AfterFunc(ctx, func() { conn.Close() })
+		return ssh.PublicKeysCallback(agent.NewClient(conn).Signers), func() { stop(); conn.Close() }, nil
+	}
+	signer, err := readSSHKey(c.credentials.SSHKeyFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	return ssh.PublicKeys(signer), func() {}, nil
+}
+
+func readSSHKey(file string) (ssh.Signer, error) {
+	key, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading the ssh key: %w", err)
 	}
@@ -98,23 +139,11 @@ func (c *connection) sshConfig() (*ssh.ClientConfig, error) {
 	if err != nil {
 		var locked *ssh.PassphraseMissingError
 		if errors.As(err, &locked) {
-			return nil, fmt.Errorf("reading the ssh key %s: it has a passphrase; use a deploy key without one", keyFile)
+			return nil, fmt.Errorf("reading the ssh key %s: it has a passphrase; use a deploy key without one", file)
 		}
-		return nil, fmt.Errorf("reading the ssh key %s: it is not a private key in a format of OpenSSH", keyFile)
+		return nil, fmt.Errorf("reading the ssh key %s: it is not a private key in a format of OpenSSH", file)
 	}
-	hosts, err := knownhosts.NewDB(c.credentials.SSHKnownHostsFile)
-	if err != nil {
-		return nil, fmt.Errorf("reading the known hosts: %w", err)
-	}
-	port := cmp.Or(c.address.endpoint.Port, sshPort)
-	return &ssh.ClientConfig{
-		User:            cmp.Or(c.address.username, "git"),
-		Auth:            []ssh.AuthMethod{ssh.PublicKeys(signer)},
-		HostKeyCallback: hosts.HostKeyCallback(),
-		// Only the kinds of key that the file has for this host: a server offers
-		// one of several, and another kind would look unknown.
-		HostKeyAlgorithms: hosts.HostKeyAlgorithms(net.JoinHostPort(c.address.host(), strconv.Itoa(port))),
-	}, nil
+	return signer, nil
 }
 
 // explainSSH says what can be done about a login that failed.

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"muster/gitops/git"
+)
+
+// credentials are what the flags give, and where they give nothing what git itself
+// would use on a person's machine: the ssh-agent, the first of the usual keys, the
+// known hosts, and the credential helpers.
+func (s *gitSettings) credentials(password git.PasswordFunc) git.Credentials {
+	c := git.Credentials{Password: password, SSHKeyFile: s.sshKey, SSHKnownHostsFile: s.sshKnownHosts, CAFile: s.caFile}
+	if password == nil {
+		c.Helper = s.program.credentialHelper()
+	}
+	home := s.program.variable("HOME")
+	if c.SSHKeyFile == "" {
+		if c.SSHAgent = s.program.variable("SSH_AUTH_SOCK"); c.SSHAgent == "" && home != "" {
+			c.SSHKeyFile = firstFile(filepath.Join(home, ".ssh", "id_ed25519"), filepath.Join(home, ".ssh", "id_ecdsa"), filepath.Join(home, ".ssh", "id_rsa"))
+		}
+	}
+	if c.SSHKnownHostsFile == "" && home != "" {
+		c.SSHKnownHostsFile = firstFile(filepath.Join(home, ".ssh", "known_hosts"), "/etc/ssh/ssh_known_hosts")
+	}
+	return c
+}
+
+// firstFile returns the first file that there is.
+func firstFile(names ...string) string {
+	i := slices.IndexFunc(names, func(name string) bool {
+		info, err := os.Stat(name)
+		return err == nil && info.Mode().IsRegular()
+	})
+	if i < 0 {
+		return ""
+	}
+	return names[i]
+}
+
+// credentialHelper asks git's credential helpers, where the git program is there.
+// Off a terminal nobody is asked for a password: neither by git (git(1),
+// GIT_TERMINAL_PROMPT; an empty GIT_ASKPASS is none) nor by Git Credential Manager.
+// What muster's own secrets are the helpers need not know.
+func (p program) credentialHelper() git.HelperFunc {
+	path, err := exec.LookPath("git")
+	if err != nil {
+		return nil
+	}
+	environ := slices.DeleteFunc(slices.Clone(p.environ), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return name == variableToken || name == variablePassword || name == variableAgentToken
+	})
+	prompts := p.terminal && p.screen.progress
+	if !prompts {
+		environ = append(environ, "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=", "GCM_INTERACTIVE=never")
+	}
+	return func(ctx context.Context, action string) *exec.Cmd {
+		p.progress.Done() // a person may be asked on the same line
+		cmd := exec.CommandContext(ctx, path, "credential", action)
+		cmd.Env = environ
+		if prompts {
+			cmd.Stderr = os.Stderr
+		}
+		return cmd
+	}
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"muster/generator/manifest"
+)
+
+// chooseOverlays returns the names of overlays that arguments ask for, which may
+// begin with the directory of overlays; all of them where none is given. A name
+// that there is not is answered with the nearest.
+func chooseOverlays(args, known []string, dir string) ([]string, error) {
+	if len(args) == 0 {
+		return known, nil
+	}
+	var chosen []string
+	for _, arg := range args {
+		name := strings.TrimPrefix(path.Clean(arg), path.Clean(dir)+"/")
+		if !slices.Contains(known, name) {
+			return nil, usage(fmt.Errorf("there is no overlay %q%s", name, instead(name, known, "it has")))
+		}
+		if !slices.Contains(chosen, name) {
+			chosen = append(chosen, name)
+		}
+	}
+	return chosen, nil
+}
+
+// instead says which name may be meant, and otherwise which there are.
+func instead(name string, known []string, has string) string {
+	const most = 8
+	if near := manifest.Nearest(name, known); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	if len(known) == 0 {
+		return ""
+	}
+	shown := strings.Join(known[:min(most, len(known))], ", ")
+	if more := len(known) - most; more > 0 {
+		shown += fmt.Sprintf(" and %d more", more)
+	}
+	return "; " + has + " " + shown
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"sigs.k8s.io/yaml"
+
+	"muster/generator"
+	"muster/generator/plan"
+)
+
+// planDocument is what -o json and -o yaml print.
+type planDocument struct {
+	APIVersion string          `json:"apiVersion"`
+	Kind       string          `json:"kind"`
+	Tip        string          `json:"tip"`
+	Decisions  []plan.Decision `json:"decisions"`
+	Suspended  []planSuspended `json:"suspended,omitempty"`
+	// Unserved are the queues with pending jobs that no overlay serves.
+	Unserved []plan.Unserved `json:"unserved,omitempty"`
+}
+
+type planSuspended struct {
+	Overlay string `json:"overlay"`
+	plan.Suspension
+	Text string `json:"text"`
+}
+
+func document(r generator.Result) planDocument {
+	d := planDocument{APIVersion: "muster.dev/v1alpha1", Kind: "Plan", Tip: r.Tip.Commit, Decisions: r.Decisions, Unserved: r.Unserved}
+	for _, s := range r.Suspended {
+		d.Suspended = append(d.Suspended, planSuspended{Overlay: s.Overlay, Suspension: s.Why, Text: s.Why.String()})
+	}
+	return d
+}
+
+func printJSON(out io.Writer, r generator.Result) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(document(r))
+}
+
+func printYAML(out io.Writer, r generator.Result) error {
+	raw, err := json.Marshal(document(r))
+	if err != nil {
+		return err
+	}
+	text, err := yaml.JSONToYAML(yamlSafe(raw))
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(text)
+	return err
+}
+
+// yamlSafe escapes in JSON what is valid there and no character of a YAML file
+// (YAML 1.2.2, 5.1): DEL, the C1 controls, and U+FFFE and U+FFFF. Job rules may
+// have any of them.
+func yamlSafe(raw []byte) []byte {
+	var b bytes.Buffer
+	for _, r := range string(raw) { // what is not UTF-8 becomes U+FFFD
+		if r >= 0x7f && r <= 0x9f || r == 0xfffe || r == 0xffff {
+			fmt.Fprintf(&b, "\\u%04x", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes()
+}

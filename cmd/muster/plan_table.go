@@ -1,0 +1,217 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/cmd/muster/terminal"
+	"muster/generator"
+	"muster/generator/plan"
+)
+
+// unknown stands in a table for a figure that is not known or not limited.
+const unknown = "-"
+
+// planColumn is a figure of an overlay's row. Its name in capitals is the term of
+// [plan.Formula].
+type planColumn struct {
+	name  string
+	shown showColumn
+	value func(plan.Decision) int
+	// limited: a value of zero is no limit.
+	limited func(plan.Decision) bool
+}
+
+type showColumn int
+
+const (
+	always    showColumn = iota
+	otherwise            // where it is not zero in every row
+	wide                 // the same, and in a wide table always
+	wideOnly
+)
+
+// planColumns are the figures of a row, in the order of the formula.
+func planColumns() []planColumn {
+	return []planColumn{
+		{name: "PENDING", value: func(d plan.Decision) int { return d.Sum.Pending }},
+		{name: "ELSEWHERE", shown: wide, value: func(d plan.Decision) int { return d.Sum.Elsewhere }},
+		{name: "LOOKAHEAD", shown: wide, value: func(d plan.Decision) int { return d.Sum.Lookahead }},
+		{name: "BUFFER", shown: wide, value: func(d plan.Decision) int { return d.Sum.Buffer }},
+		{name: "IDLE", value: func(d plan.Decision) int { return d.Sum.Idle }},
+		{name: "REPLACING", shown: wide, value: func(d plan.Decision) int { return d.Sum.Replacing }},
+		{name: "IN-FLIGHT", value: func(d plan.Decision) int { return d.Sum.InFlight }},
+		{name: "UNUSABLE", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.Unusable }},
+		{name: "BUSY", value: func(d plan.Decision) int { return d.Sum.Busy }},
+		{name: "STOPPING", shown: wide, value: func(d plan.Decision) int { return d.Sum.Stopping }},
+		{name: "CURRENT", value: func(d plan.Decision) int { return d.Sum.Current }},
+		{name: "MIN", value: func(d plan.Decision) int { return d.Sum.Min }},
+		{name: "MAX", value: func(d plan.Decision) int { return d.Sum.Max }},
+		{name: "LEFT-THIS-HOUR", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.LeftThisHour }, limited: hourly},
+		{name: "MISSING", value: func(d plan.Decision) int { return d.Sum.Missing }},
+		{name: "DESIRED", value: func(d plan.Decision) int { return d.Sum.Desired }},
+		{name: "ROOM", value: func(d plan.Decision) int { return d.Sum.Room }},
+		{name: "DISPATCH", value: func(d plan.Decision) int { return d.Sum.Dispatch }},
+		{name: "DEMAND", shown: wideOnly, value: func(d plan.Decision) int { return d.Sum.Demand }},
+		{name: "WARM-POOL", shown: wideOnly, value: func(d plan.Decision) int { return d.Sum.WarmPool }},
+		{name: "RETIRE", shown: wide, value: func(d plan.Decision) int { return len(d.Retire) }},
+	}
+}
+
+func hourly(d plan.Decision) bool { return d.Sum.MaxPerHour > 0 }
+
+// shared reports whether other overlays serve the queue too.
+func shared(d plan.Decision) bool { return len(d.Observation.Overlays) > 1 }
+
+// chooseColumns leaves out those that are zero throughout and that few decisions
+// turn on.
+func chooseColumns(decisions []plan.Decision, all bool) []planColumn {
+	return slices.DeleteFunc(planColumns(), func(c planColumn) bool {
+		switch {
+		case c.shown == always, all && c.shown >= wide:
+			return false
+		case c.name == "ELSEWHERE" && slices.ContainsFunc(decisions, shared):
+			return false
+		case c.shown == wideOnly:
+			return true
+		case c.limited != nil:
+			return !slices.ContainsFunc(decisions, c.limited)
+		}
+		return !slices.ContainsFunc(decisions, func(d plan.Decision) bool { return c.value(d) != 0 })
+	})
+}
+
+// overlayTable is a row for each overlay: those that are decided on, and those that
+// cannot be, of which no figure is known.
+func overlayTable(r generator.Result, all bool) terminal.Table {
+	t := terminal.Table{Head: []string{"OVERLAY", "QUEUE"}}
+	columns := chooseColumns(r.Decisions, all)
+	for _, c := range columns {
+		t.Head = append(t.Head, c.name)
+	}
+	if t.Head = append(t.Head, "STATE"); all {
+		t.Head = append(t.Head, "REASON")
+	}
+	decided := map[string]plan.Decision{}
+	var names []string
+	for _, d := range r.Decisions {
+		decided[d.Overlay] = d
+		names = append(names, d.Overlay)
+	}
+	why := map[string]plan.Suspension{}
+	for _, s := range r.Suspended {
+		why[s.Overlay] = s.Why
+		if _, ok := decided[s.Overlay]; !ok {
+			names = append(names, s.Overlay)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		d, ok := decided[name]
+		row := []terminal.Cell{{Text: name}, {Text: cmp.Or(d.Queue, unknown)}}
+		for _, c := range columns {
+			text := unknown
+			if ok && (c.limited == nil || c.limited(d)) {
+				text = strconv.Itoa(c.value(d))
+			}
+			row = append(row, terminal.Cell{Text: text})
+		}
+		state, reason := planState(d, why[name])
+		if row = append(row, state); all {
+			row = append(row, terminal.Cell{Text: reason})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// planState says in a word whether agents are dispatched for an overlay, and why
+// not all that are desired.
+func planState(d plan.Decision, why plan.Suspension) (state terminal.Cell, reason string) {
+	short := d.Sum.Desired - (d.Sum.Current - d.Sum.Replacing) - d.Sum.Dispatch
+	switch {
+	case d.Probe:
+		return terminal.Cell{Text: "probing", Style: terminal.Warning}, "the circuit breaker is open: one agent is sent to find out whether agents come again"
+	case why.Active():
+		return stateOf(why.Code), strings.ReplaceAll(why.String(), "\n", " | ")
+	case short > 0 && d.Sum.MaxPerHour > 0 && d.Sum.Room == d.Sum.LeftThisHour:
+		return stateOf(""), fmt.Sprintf("maxPerHour leaves %d more out", short)
+	case short > 0:
+		return stateOf(""), fmt.Sprintf("max leaves %d more out", short)
+	case d.Schedule != "":
+		return stateOf(""), fmt.Sprintf("schedule %q is in force", d.Schedule)
+	}
+	return stateOf(""), unknown
+}
+
+// stateOf is an overlay's state in a table: active, or the reason why it is
+// suspended.
+func stateOf(code plan.SuspensionCode) terminal.Cell {
+	switch code {
+	case "":
+		return terminal.Cell{Text: "active", Style: terminal.Good}
+	case plan.Paused, plan.PausedInBuildkite:
+		return terminal.Cell{Text: string(code), Style: terminal.Warning}
+	}
+	return terminal.Cell{Text: string(code), Style: terminal.Bad}
+}
+
+// queueTable has what is the queues': an overlay's row says what of it the overlay's
+// agents could take.
+func queueTable(decisions []plan.Decision) terminal.Table {
+	t := terminal.Table{Head: []string{"QUEUE", "OVERLAYS", "PENDING", "OLDEST", "UPCOMING", "LIMITED", "BLOCKED", "UNMATCHED", "IDLE", "BUSY"}}
+	byQueue := slices.Clone(decisions)
+	slices.SortStableFunc(byQueue, func(a, b plan.Decision) int { return strings.Compare(a.Queue, b.Queue) })
+	for i, d := range byQueue {
+		if i > 0 && byQueue[i-1].Queue == d.Queue {
+			continue
+		}
+		o := d.Observation
+		var pending, upcoming, limited, blocked, unmatched, idle int
+		var oldest time.Time
+		for _, j := range o.Jobs {
+			pending, upcoming, limited, blocked = pending+j.Pending, upcoming+j.Upcoming, limited+j.Limited, blocked+j.Blocked
+			if j.Oldest != nil && (oldest.IsZero() || j.Oldest.Before(oldest)) {
+				oldest = *j.Oldest
+			}
+		}
+		for _, u := range o.Unmatched {
+			unmatched += u.Jobs
+		}
+		for _, g := range o.Idle {
+			idle += g.Agents
+		}
+		row := []terminal.Cell{{Text: d.Queue}}
+		for _, n := range []int{len(o.Overlays), pending, upcoming, limited, blocked, unmatched, idle, d.Sum.QueueBusy} {
+			row = append(row, terminal.Cell{Text: strconv.Itoa(n)})
+		}
+		age := unknown
+		if !oldest.IsZero() {
+			age = shortAge(o.At.Sub(oldest))
+		}
+		t.Rows = append(t.Rows, slices.Insert(row, 3, terminal.Cell{Text: age}))
+	}
+	return t
+}
+
+// shortAge is a length of time as kubectl writes an age: 45s, 12m, 3h20m, 5d.
+func shortAge(d time.Duration) string {
+	d = max(0, d)
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 10*time.Minute && d%time.Minute >= time.Second:
+		return fmt.Sprintf("%dm%ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 10*time.Hour && int(d.Minutes())%60 > 0:
+		return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours())/24)
+}

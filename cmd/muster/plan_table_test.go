@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"muster/cmd/muster/terminal"
+	"muster/generator"
+	"muster/generator/plan"
+)
+
+// drawQueue is a queue that up to three overlays serve, each of which may be
+// paused, may be backing off, and may have a limit per hour.
+func drawQueue(t *rapid.T) ([]plan.Overlay, plan.Observation) {
+	var overlays []plan.Overlay
+	o := plan.Observation{At: start, Queue: "default"}
+	for i := range rapid.IntRange(1, 3).Draw(t, "overlays") {
+		v := plan.Overlay{Name: fmt.Sprintf("overlay-%d", i)}
+		v.Policy = plan.Policy{
+			Queue: "default", Min: rapid.IntRange(0, 3).Draw(t, "min"), Max: rapid.IntRange(3, 12).Draw(t, "max"), Buffer: rapid.IntRange(0, 2).Draw(t, "buffer"),
+			MaxPerHour: rapid.SampledFrom([]int{0, 4}).Draw(t, "maxPerHour"), MaxDispatch: 100, Lease: time.Hour, IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour,
+			Priority: rapid.IntRange(0, 1).Draw(t, "priority"), Paused: rapid.IntRange(0, 4).Draw(t, "paused") == 0,
+		}
+		if rapid.IntRange(0, 4).Draw(t, "breaker") == 0 {
+			v.State.Breaker = plan.Breaker{Failures: 3, At: start.Add(-time.Duration(rapid.IntRange(0, 2).Draw(t, "minutes")) * time.Minute), Cause: plan.NeverRegistered}
+		} else if n := rapid.IntRange(0, 4).Draw(t, "in flight"); n > 0 {
+			v.Dispatches = []plan.Dispatch{{ID: v.Name + "-1", Agents: n, At: start, NotAfter: start.Add(time.Hour), Purpose: plan.ForDemand}}
+		}
+		overlays = append(overlays, v)
+		busy := rapid.IntRange(0, 3).Draw(t, "busy")
+		o.Overlays = append(o.Overlays, plan.Supply{Overlay: v.Name, Busy: busy, QueueBusy: 9, Own: busy, Stopping: rapid.IntRange(0, 1).Draw(t, "stopping")})
+	}
+	for i := range rapid.IntRange(1, 2).Draw(t, "groups") {
+		serving := o.Overlays[min(i, len(overlays)-1):]
+		d := plan.Demand{Pending: rapid.IntRange(0, 20).Draw(t, "pending")}
+		for _, s := range serving {
+			d.Overlays = append(d.Overlays, s.Overlay)
+		}
+		o.Jobs = append(o.Jobs, d)
+	}
+	return overlays, o
+}
+
+// drawResult is what a tick found of such a queue.
+func drawResult(t *rapid.T) generator.Result {
+	r := generator.Result{}
+	overlays, o := drawQueue(t)
+	for _, d := range plan.Decide("c0ffee", overlays, o) {
+		r.Decisions = append(r.Decisions, d)
+		if d.Suspended.Active() {
+			r.Suspended = append(r.Suspended, generator.Suspended{Overlay: d.Overlay, Why: d.Suspended})
+		}
+	}
+	return r
+}
+
+// TestPrintedRowsAgree evaluates the formula as it is printed on the rows that
+// are printed above it. A column that is left out is zero.
+func TestPrintedRowsAgree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawResult(t)
+		var text bytes.Buffer
+		if err := printSums(terminal.Output{Text: &text}, r, rapid.Bool().Draw(t, "wide")); err != nil {
+			t.Fatal(err)
+		}
+		parts := strings.Split(text.String(), "\n\n")
+		rows := strings.Split(strings.TrimSpace(parts[1]), "\n")
+		head := strings.Fields(rows[0])
+		if len(rows) != len(r.Decisions)+1 {
+			t.Fatalf("%d rows of %d overlays:\n%s", len(rows)-1, len(r.Decisions), &text)
+		}
+		for _, row := range rows[1:] {
+			cells, terms := strings.Fields(row), map[string]int{}
+			for i, name := range head[:slices.Index(head, "STATE")] {
+				terms[term(name)], _ = strconv.Atoi(cells[i])
+			}
+			limited := slices.Contains(head, "LEFT-THIS-HOUR") && cells[slices.Index(head, "LEFT-THIS-HOUR")] != unknown
+			state := cells[slices.Index(head, "STATE")]
+			for line := range strings.SplitSeq(strings.TrimSpace(parts[2]), "\n") {
+				if got, want := printedTerm(t, line, terms, limited, state), terms[strings.Fields(line)[0]]; got != want {
+					t.Fatalf("%q makes it %d, and %d is printed:\n%s", line, got, want, &text)
+				}
+			}
+		}
+	})
+}
+
+// term is a column's name as the formula has it.
+func term(column string) string {
+	first, rest, _ := strings.Cut(strings.ToLower(column), "-")
+	for part := range strings.SplitSeq(rest, "-") {
+		if part != "" {
+			first += strings.ToUpper(part[:1]) + part[1:]
+		}
+	}
+	return first
+}
+
+// printedTerm evaluates a line of the formula on a row.
+func printedTerm(t *rapid.T, line string, terms map[string]int, limited bool, state string) int {
+	_, expression, _ := strings.Cut(line, " = ")
+	end := strings.LastIndexByte(expression, ')') + 1
+	parsed, err := parser.ParseExpr(expression[:end])
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := evaluated(parsed, terms)
+	switch but := expression[end:]; {
+	case strings.Contains(but, "at most leftThisHour") && limited:
+		return min(n, terms["leftThisHour"])
+	case strings.Contains(but, "1 for a probe") && state == "probing":
+		return 1
+	case strings.Contains(but, "0 while suspended") && state != "active":
+		return 0
+	}
+	return n
+}
+
+// evaluated works out an expression of +, -, max and min.
+func evaluated(e ast.Expr, terms map[string]int) int {
+	switch e := e.(type) {
+	case *ast.ParenExpr:
+		return evaluated(e.X, terms)
+	case *ast.Ident:
+		return terms[e.Name]
+	case *ast.BinaryExpr:
+		if e.Op == token.ADD {
+			return evaluated(e.X, terms) + evaluated(e.Y, terms)
+		}
+		return evaluated(e.X, terms) - evaluated(e.Y, terms)
+	case *ast.CallExpr:
+		a, b := evaluated(e.Args[0], terms), evaluated(e.Args[1], terms)
+		if e.Fun.(*ast.Ident).Name == "max" {
+			return max(a, b)
+		}
+		return min(a, b)
+	}
+	return 0 // the only number of the formula
+}
+
+// TestUnreadableOverlayHasNoFigures: of an overlay whose policy cannot be read no
+// figure is known, and none is printed.
+func TestUnreadableOverlayHasNoFigures(t *testing.T) {
+	r := generator.Result{Suspended: []generator.Suspended{{Overlay: "broken", Why: plan.Suspension{Code: plan.Invalid, Finding: "x: y\nz"}}}}
+	var text bytes.Buffer
+	if err := overlayTable(r, true).Write(terminal.Output{Text: &text}); err != nil {
+		t.Fatal(err)
+	}
+	row := strings.Fields(strings.Split(text.String(), "\n")[1])
+	if row[0] != "broken" || slices.ContainsFunc(row[1:], func(cell string) bool { _, err := strconv.Atoi(cell); return err == nil }) {
+		t.Errorf("printed:\n%s", &text)
+	}
+	if !strings.HasSuffix(text.String(), " invalid  invalid: x: y | z\n") {
+		t.Errorf("printed:\n%s", &text)
+	}
+}
+
+// TestShortAge writes ages as kubectl does.
+func TestShortAge(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 119 * time.Second: "119s", 125 * time.Second: "2m5s", 3 * time.Minute: "3m", 61 * time.Minute: "61m",
+		200 * time.Minute: "3h20m", 5 * time.Hour: "5h", 30 * time.Hour: "30h", 50 * time.Hour: "2d",
+	} {
+		if got := shortAge(d); got != want {
+			t.Errorf("%s is %q, want %q", d, got, want)
+		}
+	}
+}

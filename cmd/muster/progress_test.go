@@ -1,0 +1,62 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// awaited is a terminal that tells when a text has appeared on it.
+type awaited struct {
+	text string
+	seen chan struct{}
+
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func (a *awaited) Write(text []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := strings.Contains(a.all.String(), a.text)
+	a.all.Write(text)
+	if !before && strings.Contains(a.all.String(), a.text) {
+		close(a.seen)
+	}
+	return len(text), nil
+}
+
+// TestProgressLine: while Buildkite keeps plan waiting, a terminal says so, and
+// nothing of it stays; what is no terminal gets nothing of the kind.
+func TestProgressLine(t *testing.T) {
+	t.Parallel()
+	w, p, stdout, stderr := fleetProgram(t, "plan")
+	screen := &awaited{text: "reading Buildkite ... ", seen: make(chan struct{})}
+	slow := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		select {
+		case <-screen.seen:
+		case <-r.Context().Done():
+			return
+		}
+		w.buildkite.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(slow.Close)
+	q := p
+	q.environ = append(q.environ, "MUSTER_BUILDKITE_URL="+slow.URL+"/")
+	q.stderr, q.screen.progress = screen, true
+	if code := q.run(t.Context()); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, &screen.all)
+	}
+	const erase = "\r\x1b[K"
+	if all := screen.all.String(); !strings.HasSuffix(all, erase) || strings.Contains(all, "\n") {
+		t.Errorf("the terminal is left with %q", all)
+	}
+	if !strings.Contains(stdout.String(), "Nothing to do.") || strings.Contains(stdout.String(), "\x1b") {
+		t.Errorf("printed %q", stdout)
+	}
+	if code := p.run(t.Context()); code != exitOK || stderr.Len() > 0 {
+		t.Errorf("exit code %d, and what is no terminal got %q", code, stderr)
+	}
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"muster/cmd/muster/terminal"
+	"muster/generator"
+	"muster/generator/plan"
+	"muster/gitops"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// screen says what reads muster's output. The zero value is no terminal.
+type screen struct {
+	// terminal: standard output is one, and progress: standard error is one.
+	terminal, progress bool
+}
+
+// output is where a command prints what may have colours: those that NO_COLOR
+// (no-color.org) and the terminal allow.
+func (p program) output() terminal.Output {
+	var raw io.Writer = p.stdout
+	if clean, ok := p.stdout.(*printable); ok {
+		raw = clean.to
+	}
+	return terminal.Output{
+		Text: p.stdout, Raw: raw,
+		Colour: p.screen.terminal && p.variable("NO_COLOR") == "" && p.variable("TERM") != "dumb",
+	}
+}
+
+// watchedFleet and watchedBuildkite say what a tick waits for.
+type watchedFleet struct {
+	gitops.Fleet
+	progress *terminal.Progress
+}
+
+// Tip is the fleet's. What comes after it is the building of templates.
+func (f watchedFleet) Tip(ctx context.Context) (branch.Tip, error) {
+	f.progress.Doing("reading the fleet repository")
+	defer f.progress.Doing("building the overlays")
+	return f.Fleet.Tip(ctx)
+}
+
+// Commit is the fleet's.
+func (f watchedFleet) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
+	f.progress.Doing("pushing")
+	return f.Fleet.Commit(ctx, tip, acts)
+}
+
+type watchedBuildkite struct {
+	generator.Buildkite
+	progress *terminal.Progress
+}
+
+// Snapshot is Buildkite's.
+func (b watchedBuildkite) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
+	b.progress.Doing("reading Buildkite")
+	return b.Buildkite.Snapshot(ctx, at, since)
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"iter"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"muster/generator/manifest"
+	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// pastActs yields records, the newest first, and counts those that were read.
+func pastActs(read *int, entries ...ledger.Entry) iter.Seq2[ledger.Record, error] {
+	return func(yield func(ledger.Record, error) bool) {
+		for _, e := range entries {
+			*read++
+			r := ledger.Record{Commit: branch.Commit{At: e.At}, Entry: &e}
+			if e.Overlay == "" {
+				r.Entry, r.Damage = nil, &ledger.Damaged{Problem: "edited"}
+			}
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+func dispatchedAt(overlay string, age time.Duration, agents int) ledger.Entry {
+	return ledger.Entry{Overlay: overlay, Kind: ledger.Dispatch, At: start.Add(-age), Agents: agents, Observation: plan.Observation{At: start.Add(-age), Queue: "q"}}
+}
+
+// TestStatusReadsWhatItNeeds: the last hour and each overlay's last act, and no
+// commit more.
+func TestStatusReadsWhatItNeeds(t *testing.T) {
+	overlays := []manifest.Overlay{{Overlay: plan.Overlay{Name: "a"}, Path: "overlays/a"}, {Overlay: plan.Overlay{Name: "b"}, Path: "overlays/b"}}
+	a := func(age time.Duration, agents int) ledger.Entry { return dispatchedAt("overlays/a", age, agents) }
+	retired := a(time.Minute, 50)
+	retired.Kind = ledger.Retire
+	read := 0
+	f, err := readStatus(overlays, "c0ffee", start, pastActs(&read,
+		a(-time.Minute, 1), // made by a clock that is ahead
+		retired, a(4*time.Minute, 2), a(5*time.Minute, 3), ledger.Entry{At: start.Add(-6 * time.Minute)}, a(59*time.Minute, 4), a(time.Hour, 5),
+		dispatchedAt("overlays/b", 2*time.Hour, 6), a(3*time.Hour, 7), a(4*time.Hour, 8)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3}; !slices.Equal(f.Overlays[0].Ordered, want) {
+		t.Errorf("ordered %v, want %v", f.Overlays[0].Ordered, want)
+	}
+	if acts := f.Overlays[1].Acts; len(acts) != 1 || acts[0].Agents != 6 {
+		t.Errorf("the last act of b is not found: %+v", acts)
+	}
+	if read != 9 {
+		t.Errorf("%d commits were read: the first one that is not needed is the 9th", read)
+	}
+	broken := func(yield func(ledger.Record, error) bool) { yield(ledger.Record{}, errors.New("network")) }
+	if _, err := readStatus(overlays, "c0ffee", start, broken); err == nil {
+		t.Error("an error of the history is lost")
+	}
+}
+
+// TestSuspensionFromGit: what the files say goes before what Buildkite said when
+// something was last committed.
+func TestSuspensionFromGit(t *testing.T) {
+	at := start
+	open := plan.Overlay{State: plan.State{Breaker: plan.Breaker{Failures: 3, At: at}}}
+	next := at.Add(time.Minute)
+	in := func(code plan.SuspensionCode) plan.Suspension { return plan.Suspension{Code: code} }
+	last := func(code plan.SuspensionCode) *plan.Decision { return &plan.Decision{Suspended: in(code)} }
+	for name, c := range map[string]struct {
+		overlay plan.Overlay
+		policy  plan.Policy
+		last    *plan.Decision
+		want    plan.Suspension
+	}{
+		"active":                      {},
+		"invalid":                     {overlay: plan.Overlay{Suspended: in(plan.Invalid)}, policy: plan.Policy{Paused: true}, want: in(plan.Invalid)},
+		"refused by the API server":   {overlay: plan.Overlay{Refused: in(plan.Invalid)}, want: in(plan.Invalid)},
+		"paused":                      {overlay: open, policy: plan.Policy{Paused: true}, want: in(plan.Paused)},
+		"paused when last seen":       {last: last(plan.PausedInBuildkite), want: in(plan.PausedInBuildkite)},
+		"no longer paused":            {last: last(plan.Paused)},
+		"breaker closed since":        {last: last(plan.BackingOff)},
+		"breaker open":                {overlay: open, last: last(plan.BackingOff), want: plan.Suspension{Code: plan.BackingOff, NextProbe: &next}},
+		"breaker open, never decided": {overlay: open, want: plan.Suspension{Code: plan.BackingOff, NextProbe: &next}},
+	} {
+		got := suspension(c.overlay, c.policy, c.last)
+		if got.Code != c.want.Code || (got.NextProbe == nil) != (c.want.NextProbe == nil) || got.NextProbe != nil && !got.NextProbe.Equal(*c.want.NextProbe) {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// TestDesiredIsRemade: what status prints as desired, a decision made again with
+// what it ordered in git, is what was decided; but where a circuit breaker is open,
+// for agents in flight do not count there.
+func TestDesiredIsRemade(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		overlays, o := drawQueue(t)
+		for i := range overlays {
+			overlays[i].State = plan.State{}
+		}
+		decided := plan.Decide("c0ffee", overlays, o)
+		for _, d := range decided {
+			for i := range overlays {
+				if overlays[i].Name == d.Overlay {
+					overlays[i].Dispatches = append(overlays[i].Dispatches, d.Dispatch...)
+					overlays[i].State = d.State
+				}
+			}
+		}
+		again := plan.Decide("beef", overlays, o)
+		for i, d := range again {
+			if before := decided[i]; d.Sum.Desired != before.Sum.Desired {
+				t.Fatalf("%s: desired %d, then %d\n%+v\n%+v", d.Overlay, before.Sum.Desired, d.Sum.Desired, before.Sum, d.Sum)
+			}
+		}
+	})
+}
+
+// TestLastHour draws on one scale, and shows the smallest number.
+func TestLastHour(t *testing.T) {
+	for _, c := range []struct {
+		ordered []int
+		most    int
+		want    string
+	}{{[]int{0, 0}, 0, unknown}, {[]int{0, 1, 50, 100}, 100, "·▁▄█ 151"}, {[]int{1, 0}, 1, "█· 1"}} {
+		if got := lastHour(c.ordered, c.most); got != c.want {
+			t.Errorf("%v: %s, want %s", c.ordered, got, c.want)
+		}
+	}
+	if got := cmp.Compare(lastHour([]int{99}, 100), lastHour([]int{1}, 100)); got == 0 {
+		t.Error("one bar for 1 and 99")
+	}
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator/buildkite/fakebuildkite"
+)
+
+// scriptedClock does something at each sleep, and ends the context after the last.
+type scriptedClock struct {
+	stoppedClock
+	at   []func()
+	stop context.CancelFunc
+}
+
+func (c *scriptedClock) Sleep(ctx context.Context, _ time.Duration) error {
+	if len(c.at) == 0 {
+		c.stop()
+		return errors.New("the script is over")
+	}
+	c.at[0]()
+	c.at = c.at[1:]
+	return ctx.Err()
+}
+
+// fleetProgram is a muster before a world with a starter fleet.
+func fleetProgram(t *testing.T, args ...string) (*world, program, *bytes.Buffer, *bytes.Buffer) {
+	t.Helper()
+	w, err := newWorld(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.git.Close)
+	t.Cleanup(w.api.Close)
+	changes, err := starterChanges(func(text []byte) []byte { return text })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.repo.Commit("Begin the fleet", start.Add(-time.Hour), changes...); err != nil {
+		t.Fatal(err)
+	}
+	w.buildkite.AdvanceTo(start)
+	var stdout, stderr bytes.Buffer
+	p := program{args: args, stdout: &stdout, stderr: &stderr, clock: stoppedClock{start}, environ: []string{
+		"MUSTER_REPO=" + w.git.URL + "/fleet.git", "MUSTER_BUILDKITE_URL=" + w.api.URL + "/", "MUSTER_BUILDKITE_ORG=acme", "BUILDKITE_API_TOKEN=test-token",
+	}}
+	return w, p, &stdout, &stderr
+}
+
+func (w *world) addBuild(jobs int) {
+	w.buildkite.CreateBuild(fakebuildkite.Build{Cluster: w.cluster.BuildkiteCluster, Steps: []fakebuildkite.Step{{Label: "test", Parallelism: jobs, Duration: time.Hour}}})
+}
+
+// TestWatch: off a terminal a look is printed when it differs from the one
+// before, and one that fails is reported and followed by others.
+func TestWatch(t *testing.T) {
+	w, p, stdout, stderr := fleetProgram(t, "plan", "--watch")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	p.clock = &scriptedClock{stoppedClock{start}, []func(){
+		func() {}, // nothing changes
+		func() { w.buildkite.Fail(fakebuildkite.Fault{Path: "/agents", Status: 500}) },
+		func() { w.addBuild(2) },
+	}, stop}
+	if code := p.run(ctx); code != exitOK {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if got := regexp.MustCompile(`(?m)^QUEUE `).FindAllString(stdout.String(), -1); len(got) != 2 {
+		t.Errorf("printed %d times, want 2:\n%s", len(got), stdout)
+	}
+	if strings.Count(stderr.String(), "500") != 1 {
+		t.Errorf("the failed look is not reported once:\n%s", stderr)
+	}
+	if strings.Contains(stdout.String(), "\x1b") {
+		t.Error("control sequences go to what is no terminal")
+	}
+}
+
+// TestWatchOnATerminal: each look clears the screen, and NO_COLOR is obeyed.
+func TestWatchOnATerminal(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		_, p, stdout, stderr := fleetProgram(t, "plan", "--watch")
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		p.clock = &scriptedClock{stoppedClock{start}, []func(){func() {}}, stop}
+		p.screen.terminal = true
+		if plain {
+			p.environ = append(p.environ, "NO_COLOR=1")
+		}
+		if code := p.run(ctx); code != exitOK {
+			t.Fatalf("exit code %d: %s", code, stderr)
+		}
+		if got := strings.Count(stdout.String(), "\x1b[2J"); got != 2 {
+			t.Errorf("the screen is cleared %d times, want 2", got)
+		}
+		if coloured := strings.Contains(stdout.String(), "\x1b[32mactive\x1b[0m"); coloured == plain {
+			t.Errorf("NO_COLOR=%t, coloured: %t\n%q", plain, coloured, stdout)
+		}
+	}
+}
+
+// TestWatchEndsAtOnce: what keeps the first look from being made ends the command.
+func TestWatchEndsAtOnce(t *testing.T) {
+	_, p, stdout, stderr := fleetProgram(t, "plan", "defult", "--watch")
+	if code := p.run(t.Context()); code != exitUsage || stderr.String() != "muster: there is no overlay \"defult\"; did you mean default?\n" || stdout.Len() > 0 {
+		t.Errorf("exit code %d, printed %q and %q", code, stdout, stderr)
+	}
+}
