@@ -100,15 +100,15 @@ func checkCommand(t *testing.T, name string, args, environ []string) {
 	}
 	command, flags, err := root.Find(args)
 	if err == nil {
-		err = command.ParseFlags(awaited(command, flags))
+		err = command.ParseFlags(untilListen(command, flags))
 	}
 	if err != nil {
 		t.Errorf("%s: muster %q: %v", name, args, err)
 	}
 }
 
-// awaited leaves out --listen until run has it.
-func awaited(run *cobra.Command, flags []string) []string {
+// untilListen leaves out --listen until run has it.
+func untilListen(run *cobra.Command, flags []string) []string {
 	if run.Flags().Lookup("listen") != nil {
 		return flags
 	}

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 	"sigs.k8s.io/yaml"
 
 	"muster/generator"
@@ -52,8 +54,24 @@ func printYAML(out io.Writer, r generator.Result) error {
 	if err != nil {
 		return err
 	}
-	_, err = out.Write(text)
-	return err
+	var document kyaml.Node
+	if err := kyaml.Unmarshal(text, &document); err != nil {
+		return err
+	}
+	quoteOdd(&document)
+	return kyaml.NewEncoder(out).Encode(&document)
+}
+
+// quoteOdd puts strings between double quotes that have what [printable] escapes:
+// only there an escape means the same as before.
+func quoteOdd(n *kyaml.Node) {
+	odd := func(c rune) bool { return c == '@' || !shown(c) }
+	if n.Kind == kyaml.ScalarNode && strings.ContainsFunc(n.Value, odd) {
+		n.Style = kyaml.DoubleQuotedStyle
+	}
+	for _, below := range n.Content {
+		quoteOdd(below)
+	}
 }
 
 // yamlSafe escapes in JSON what is valid there and no character of a YAML file

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/gitops/canary"
 )
 
 // scriptedClock does something at each sleep, and ends the context after the last.
@@ -48,7 +49,7 @@ func fleetProgram(t *testing.T, args ...string) (*world, program, *bytes.Buffer,
 	w.buildkite.AdvanceTo(start)
 	var stdout, stderr bytes.Buffer
 	p := program{args: args, stdout: &stdout, stderr: &stderr, clock: stoppedClock{start}, environ: []string{
-		"MUSTER_REPO=" + w.git.URL + "/fleet.git", "MUSTER_BUILDKITE_URL=" + w.api.URL + "/", "MUSTER_BUILDKITE_ORG=acme", "BUILDKITE_API_TOKEN=test-token",
+		"MUSTER_REPO=" + w.git.URL + "/fleet.git", "MUSTER_BUILDKITE_URL=" + w.api.URL + "/", "MUSTER_BUILDKITE_ORG=acme", "BUILDKITE_API_TOKEN=" + canary.BuildkiteToken,
 	}}
 	return w, p, &stdout, &stderr
 }
