@@ -69,7 +69,7 @@ func playDemo(ctx context.Context, out, progress io.Writer, dir string, length t
 	if err != nil {
 		return err
 	}
-	git, err := gitserver.Serve(dir, gitserver.Options{})
+	git, err := gitserver.Serve(dir, gitserver.Options{Remember: true})
 	if err != nil {
 		return err
 	}
