@@ -41,6 +41,12 @@ func main() {
 		args: os.Args[1:], environ: os.Environ(), stdin: os.Stdin, terminal: isTerminal(os.Stdin) && isTerminal(os.Stdout),
 		stdout: os.Stdout, stderr: os.Stderr, clock: wallClock{wake: hangup}, build: thisBuild(),
 	}
+	if isTerminal(os.Stderr) {
+		p.screen = os.Stderr
+	}
+	if strings.ContainsRune(os.Args[0], os.PathSeparator) {
+		p.called = shellWord(os.Args[0])
+	}
 	p.wakeable = func() { signal.Notify(hangup, syscall.SIGHUP) }
 	p.executable = thisExecutable()
 	os.Exit(p.run(ctx))
@@ -53,8 +59,12 @@ type program struct {
 	stdin          io.Reader
 	terminal       bool // a person reads stdout and can answer on stdin
 	stdout, stderr io.Writer
-	clock          generator.Clock
-	build          build // which muster this is
+	// screen is the terminal behind stderr, for lines that are written anew; nil
+	// where nobody watches. No words of others go there: it shows what it is sent.
+	screen io.Writer
+	called string // how to call muster again from here; empty: by its name
+	clock  generator.Clock
+	build  build // which muster this is
 	// wakeable makes SIGHUP end the clock's sleep; nil: it cannot.
 	wakeable func()
 	// executable is the program's file, which is run again to build templates in;
