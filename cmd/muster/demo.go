@@ -172,7 +172,7 @@ func (d *demo) note(r generator.Result, err error) {
 
 // advance says how far the morning has come.
 func (d *demo) advance() {
-	now, stats := d.buildkite.Now(), d.buildkite.Stats()
+	now := d.buildkite.Now()
 	inFlight, commits := 0, 0
 	if len(d.ticks) > 0 {
 		for _, x := range d.ticks[len(d.ticks)-1].Decisions {
@@ -182,11 +182,11 @@ func (d *demo) advance() {
 	for _, n := range d.commits {
 		commits += n
 	}
-	const width = 20
+	const width = 16
 	played := now.Sub(demoStart())
 	done := min(width, int(width*played/d.length))
-	d.progress.step(fmt.Sprintf("%s [%s%s] jobs finished %3d, agents in flight %2d, connected %2d, commits %3d",
-		now.Format("15:04"), strings.Repeat("#", done), strings.Repeat(".", width-done), stats.Finished, inFlight, stats.Connected, commits),
+	d.progress.step(fmt.Sprintf("%s [%s%s] %3d jobs finished, %2d agents in flight, %3d commits",
+		now.Format("15:04"), strings.Repeat("#", done), strings.Repeat(".", width-done), d.buildkite.Stats().Finished, inFlight, commits),
 		played%(30*time.Minute) == 0 && (played == 0) == (len(d.ticks) == 0))
 }
 

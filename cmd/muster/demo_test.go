@@ -118,7 +118,7 @@ func TestDemoOnATerminal(t *testing.T) {
 			t.Errorf("the line did not move: %q", rows)
 		}
 		for i, row := range rows {
-			if i == 0 && !strings.HasPrefix(row, "08:00 [....................] jobs finished   0") || len(row) > 100 || row < rows[max(0, i-1)][:5] {
+			if i == 0 && !strings.HasPrefix(row, "08:00 [................]   0 jobs finished") || len(row) > 79 || row < rows[max(0, i-1)][:5] {
 				t.Errorf("row %d is %q, after %q", i, row, rows[max(0, i-1)])
 			}
 		}
