@@ -39,8 +39,20 @@ help: ## List the targets
 demo: build ## Play a morning of builds against a real git repository, on embedded defaults
 	bin/muster demo
 
+# Nothing is heard of go build for a minute or more on a new machine: its list of
+# packages is counted. Whatever else it says is printed, and its exit code kept.
 build: ## Build bin/muster
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/muster ./cmd/muster
+	@echo 'building bin/muster: a minute or two the first time, seconds after that' >&2
+	@total=$$($(GO) list -deps ./cmd/muster | wc -l) && \
+	{ CGO_ENABLED=0 $(GO) build -v -trimpath -ldflags '$(LDFLAGS)' -o bin/muster ./cmd/muster 2>&1; echo "exit $$?"; } | { \
+		begun=0; terminal=; [ -t 2 ] && [ "$$TERM" != dumb ] && terminal=yes; \
+		say() { if [ $$terminal ]; then printf '\r\033[K%s' "$$1" >&2; elif [ $$2 = 0 ]; then echo "$$1" >&2; fi; }; \
+		while IFS= read -r line; do case $$line in \
+			'exit '*) say '' 1; exit $${line#exit } ;; \
+			*[\ :]*) say '' 1; printf '%s\n' "$$line" >&2 ;; \
+			*/cmd/muster) say 'linking' 0 ;; \
+			*) begun=$$((begun + 1)); say "compiling: $$begun of at most $$((total)) packages" $$((begun % 100)) ;; \
+		esac; done; exit 1; }
 
 image: ## Write bin/muster-image.tar: linux/amd64 and arm64, the same bytes each time
 	$(RELEASE) $(if $(IMAGE),-name '$(IMAGE)') image $(CURDIR)/bin/muster-image.tar

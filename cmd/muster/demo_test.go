@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,19 +15,17 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
+	"muster/cmd/muster/terminal"
 	"muster/gitops/gitserver"
 )
 
 // TestEveryCommitBuilds plays an hour and checks out every commit: kustomize's
-// library builds each, and kubectl's every tenth.
+// library builds an overlay of each, and kubectl's of some.
 func TestEveryCommitBuilds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "demo")
-	var out, progress bytes.Buffer
-	if err := playDemo(t.Context(), &out, &progress, dir, time.Hour); err != nil {
-		t.Fatalf("%v\n%s", err, progress.String())
-	}
-	if progress.Len() == 0 {
-		t.Error("no progress was shown")
+	var out, lines bytes.Buffer
+	if err := playDemo(t.Context(), &out, &terminal.Steps{Lines: &lines}, demoSettings{dir: dir, length: time.Hour, called: "muster"}); err != nil {
+		t.Fatalf("%v\n%s", err, lines.String())
 	}
 	repository := gitserver.Repository{Dir: filepath.Join(dir, "fleet.git")}
 	list, err := repository.Git("rev-list", "--reverse", "main")
@@ -35,9 +36,6 @@ func TestEveryCommitBuilds(t *testing.T) {
 	if len(commits) < 10 {
 		t.Fatalf("an hour made %d commits", len(commits))
 	}
-	if log, _ := repository.Git("log", "--oneline"); !strings.Contains(out.String(), log) {
-		t.Error("the demo does not end in the log of its repository")
-	}
 	kubectl, err := exec.LookPath("kubectl")
 	if err != nil {
 		t.Log("kubectl is not on the path: only kustomize's library builds the commits")
@@ -47,11 +45,11 @@ func TestEveryCommitBuilds(t *testing.T) {
 		if _, err := repository.Git("--work-tree="+work, "checkout", "--quiet", "--force", commit, "--", "."); err != nil {
 			t.Fatal(err)
 		}
-		overlay := filepath.Join(work, "overlays", "default")
+		overlay := filepath.Join(work, "overlays", demoQueues[i%len(demoQueues)])
 		if _, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), overlay); err != nil {
 			t.Errorf("commit %d, %s: %v", i, commit, err)
 		}
-		if kubectl != "" && i%10 == 0 {
+		if kubectl != "" && i%9 == 0 {
 			if text, err := exec.Command(kubectl, "kustomize", overlay).CombinedOutput(); err != nil {
 				t.Errorf("commit %d, %s: kubectl kustomize: %v\n%s", i, commit, err, text)
 			}
@@ -68,7 +66,7 @@ func TestDemoTwice(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "demo")
 	var heads []string
 	for range 2 {
-		if err := playDemo(t.Context(), &bytes.Buffer{}, &bytes.Buffer{}, dir, 20*time.Minute); err != nil {
+		if err := playDemo(t.Context(), io.Discard, &terminal.Steps{Lines: io.Discard}, demoSettings{dir: dir, length: 20 * time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 		head, err := gitserver.Repository{Dir: filepath.Join(dir, "fleet.git")}.Head()
@@ -83,8 +81,56 @@ func TestDemoTwice(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := playDemo(t.Context(), &bytes.Buffer{}, &bytes.Buffer{}, dir, time.Minute)
+	err := playDemo(t.Context(), io.Discard, &terminal.Steps{Lines: io.Discard}, demoSettings{dir: dir, length: time.Minute})
 	if exitCode(err) != exitUsage {
 		t.Errorf("a directory that holds something else: %v", err)
+	}
+}
+
+// TestDemoOnATerminal: the line moves from the start on, and is gone at the end,
+// also of a demo that is interrupted.
+func TestDemoOnATerminal(t *testing.T) {
+	for _, interrupted := range []bool{false, true} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		defer interrupt()
+		var rows []string
+		s := &vt100{t: t}
+		s.shown = func(row string) {
+			if row != "" {
+				rows = append(rows, row)
+			}
+			if interrupted && strings.HasPrefix(row, "08:06") {
+				interrupt()
+			}
+		}
+		var out bytes.Buffer
+		dir := filepath.Join(t.TempDir(), "demo")
+		err := playDemo(ctx, &out, &terminal.Steps{Screen: s, Lines: s}, demoSettings{dir: dir, length: 10 * time.Minute})
+		switch {
+		case interrupted && (exitCode(err) != exitOutside || !strings.Contains(err.Error(), "interrupted at 08:06")):
+			t.Errorf("interrupted at 08:06, it ends in %v", err)
+		case interrupted == (out.Len() > 0), !interrupted && err != nil:
+			t.Errorf("interrupted %v: %v, and it printed %q", interrupted, err, out.String())
+		}
+		if s.row != "" || len(s.past) != strings.Count(demoIntroduction, "\n") {
+			t.Errorf("the terminal is left with %q, after %q", s.row, s.past)
+		}
+		if rows = slices.Compact(rows); len(rows) < 12 {
+			t.Errorf("the line did not move: %q", rows)
+		}
+		for i, row := range rows {
+			if i == 0 && !strings.HasPrefix(row, "08:00 [................]   0 jobs finished") || len(row) > 79 || row < rows[max(0, i-1)][:5] {
+				t.Errorf("row %d is %q, after %q", i, row, rows[max(0, i-1)])
+			}
+		}
+	}
+}
+
+// TestShellWord: what the page prints can be pasted.
+func TestShellWord(t *testing.T) {
+	for word, want := range map[string]string{"a/b-c.git": "a/b-c.git", "": "''", "my demo": "'my demo'", "it's": `'it'\''s'`, "$HOME": "'$HOME'"} {
+		if got := shellWord(word); got != want {
+			t.Errorf("%q is quoted as %s, want %s", word, got, want)
+		}
 	}
 }

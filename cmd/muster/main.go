@@ -43,6 +43,12 @@ func main() {
 		stdout: os.Stdout, stderr: os.Stderr, clock: wallClock{wake: hangup}, build: thisBuild(),
 		screen: screen{terminal: isTerminal(os.Stdout), progress: isTerminal(os.Stderr)},
 	}
+	if p.screen.progress {
+		p.screen.steps = os.Stderr
+	}
+	if strings.ContainsRune(os.Args[0], os.PathSeparator) {
+		p.called = shellWord(os.Args[0])
+	}
 	p.wakeable = func() { signal.Notify(hangup, syscall.SIGHUP) }
 	p.executable = thisExecutable()
 	os.Exit(p.run(ctx))
@@ -57,6 +63,7 @@ type program struct {
 	screen         screen
 	progress       *terminal.Progress // nil: standard error is no terminal
 	stdout, stderr io.Writer
+	called         string // how to call muster again from here; empty: by its name
 	clock          generator.Clock
 	build          build // which muster this is
 	// wakeable makes SIGHUP end the clock's sleep; nil: it cannot.

@@ -17,6 +17,9 @@ import (
 type screen struct {
 	// terminal: standard output is one, and progress: standard error is one.
 	terminal, progress bool
+	// steps is the terminal behind standard error, for lines that are written anew;
+	// nil where nobody watches. No words of others go there: it shows what it is sent.
+	steps io.Writer
 }
 
 // output is where a command prints what may have colours: those that NO_COLOR

@@ -110,7 +110,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"build": cmdBuild, "connect": cmdConnect, "advance": cmdAdvance, "sync": cmdSync,
 			"fail": cmdFail, "rival": cmdRival, "password": cmdPassword, "requests": cmdRequests,
-			"publish": cmdPublish, "pausequeue": cmdPauseQueue, "fill": cmdFill, "status": cmdStatus, "documented": cmdDocumented,
+			"publish": cmdPublish, "pausequeue": cmdPauseQueue, "fill": cmdFill, "nameless": cmdNameless, "status": cmdStatus, "documented": cmdDocumented,
 			"deny": cmdDeny, "hook": cmdHook, "hostile": cmdHostile,
 		},
 	})
@@ -239,6 +239,14 @@ func cmdFill(ts *testscript.TestScript, _ bool, args []string) {
 	size, err := strconv.Atoi(args[1])
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Repeat("#", size)), 0o644))
+}
+
+// cmdNameless copies a file without what follows from every byte of the fleet's
+// first commit, the names of commits and dispatches: nameless FROM TO.
+func cmdNameless(ts *testscript.TestScript, _ bool, args []string) {
+	text := regexp.MustCompile(`\b(default|large|warm)-[0-9a-z]{8}\b`).ReplaceAllString(ts.ReadFile(args[0]), "$1-ID")
+	text = regexp.MustCompile(`(commit) [0-9a-f]{7,}`).ReplaceAllString(text, "$1 HASH")
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o644))
 }
 
 // cmdStatus runs muster and expects an exit code: status CODE muster ARGS...

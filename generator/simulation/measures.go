@@ -68,8 +68,8 @@ func (r *run) measures(unserved int) Measures {
 			}
 		}
 	}
-	m.Wait = sumUp(waits)
-	m.Bound = sumUp(r.bound(served))
+	m.Wait = SumUp(waits)
+	m.Bound = SumUp(r.bound(served))
 	return m
 }
 
@@ -94,9 +94,9 @@ func highest(agents []fakebuildkite.AgentRecord) int {
 	return most
 }
 
-// sumUp leaves waits sorted. A percentile is the smallest wait that so many
+// SumUp sums up waits, and leaves them sorted; none are zero. A percentile is the smallest wait that so many
 // percent of the jobs did not exceed.
-func sumUp(waits []time.Duration) Waits {
+func SumUp(waits []time.Duration) Waits {
 	n := len(waits)
 	if n == 0 {
 		return Waits{}

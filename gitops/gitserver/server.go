@@ -25,6 +25,9 @@ type Options struct {
 	// TLS serves https with a certificate of the server's own making; see
 	// [Server.CertificatePEM].
 	TLS bool
+	// Remember answers a read as git did before, while no ref of the repository
+	// has changed: who asks every few seconds does not start git each time.
+	Remember bool
 	// Wrap stands between the network and the repository, to break things.
 	Wrap func(http.Handler) http.Handler
 }
@@ -62,7 +65,11 @@ func Serve(dir string, o Options) (*Server, error) {
 		Stderr: io.Discard,
 		Logger: log.New(io.Discard, "", 0), // clients leave when they like
 	}
-	handler = s.record(s.authenticate(whole(handler)))
+	handler = whole(handler)
+	if o.Remember {
+		handler = remember(root, handler)
+	}
+	handler = s.record(s.authenticate(handler))
 	if o.Wrap != nil {
 		handler = o.Wrap(handler)
 	}

@@ -2,7 +2,9 @@ package gitserver_test
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -45,5 +47,57 @@ func TestServerRefusesAWrongPassword(t *testing.T) {
 	address := strings.Replace(fleet.URL(), "http://", "http://muster:wrong@", 1)
 	if out, err := exec.Command("git", "ls-remote", address).CombinedOutput(); err == nil {
 		t.Errorf("ls-remote with a wrong password succeeded: %s", out)
+	}
+}
+
+// TestRememberedReads: with Remember, a read is answered without git for as long
+// as no ref has changed, however it is changed.
+func TestRememberedReads(t *testing.T) {
+	fleet := gitserver.NewServer(t, gitserver.Options{Remember: true})
+	at := time.Unix(1_700_000_000, 0)
+	commit := func(text string) string {
+		t.Helper()
+		head, err := fleet.Commit("change", at, branch.Change{Path: "file", Content: []byte(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return head
+	}
+	listed := func() string {
+		t.Helper()
+		out, err := exec.Command("git", "ls-remote", fleet.URL(), "refs/heads/main").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, _, _ := strings.Cut(string(out), "\t")
+		return head
+	}
+	for _, text := range []string{"one\n", "two\n"} {
+		if want, got := commit(text), listed(); got != want {
+			t.Errorf("the branch is at %s, and %s is listed", want, got)
+		}
+	}
+	want := listed()
+	if _, err := fleet.Git("pack-refs", "--all"); err != nil {
+		t.Fatal(err)
+	}
+	if got := listed(); got != want {
+		t.Errorf("with packed refs %s is listed, want %s", got, want)
+	}
+	objects := filepath.Join(fleet.Dir, "objects")
+	if err := os.Rename(objects, objects+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if got := listed(); got != want { // git itself would not find a repository
+		t.Errorf("%s is remembered, want %s", got, want)
+	}
+	if err := os.Rename(objects+".away", objects); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fleet.Git("update-ref", "-d", "refs/heads/main"); err != nil {
+		t.Fatal(err)
+	}
+	if got := listed(); got != "" {
+		t.Errorf("the branch is gone, and %s is listed", got)
 	}
 }

@@ -1,0 +1,256 @@
+package chart
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	svg "github.com/ajstarks/svgo/float"
+)
+
+// Timeline is how some quantities went over time, in bands one below the other
+// over one axis. It knows nothing of where its numbers come from: an observer's
+// ticks, a log read back, a simulation.
+type Timeline struct {
+	Title string
+	// Times are when the values were taken, oldest first, evenly spaced or not. A
+	// value holds until the next time; that of the last one is a mark without width.
+	// The axis is in the location of the first.
+	Times []time.Time
+	Bands []Stack
+}
+
+// Stack is a band: areas one upon the other, the first at the bottom, so that
+// their sum shows too. Quantities that add up to nothing belong in bands of their
+// own.
+type Stack struct {
+	Title  string
+	Series []Series
+	// Marks are drawn on a line of their own below the areas; MarksAre says what
+	// they are, in a word or two. Those outside the timeline's times are left out.
+	Marks    []Mark
+	MarksAre string
+}
+
+// Series is one quantity.
+type Series struct {
+	Name string
+	// Values are one for each of the timeline's times. One that is not known is
+	// NaN, and leaves a gap; so does one that is missing at the end.
+	Values []float64
+}
+
+// Mark is something that happened.
+type Mark struct {
+	At time.Time
+	// Label is a number or a short word, drawn where there is room for it.
+	Label string
+	// Text is shown to who points at the mark.
+	Text string
+}
+
+// The measures of a timeline, in pixels. The width is that of all charts.
+const (
+	scaleWidth = 44  // left of the bands
+	legend     = 118 // right of them
+	bandHeight = 132
+	headHeight = 28
+	markHeight = 28
+	markLine   = 10
+	markGap    = 4 // between two labels
+)
+
+// timeline is one on its way to the canvas.
+type timeline struct {
+	*svg.SVG
+	Timeline
+	axis        timeAxis
+	left, right float64
+	bottom      float64 // of the bands
+	// names are those of the series, each once: a quantity has one colour in all
+	// bands.
+	names []string
+}
+
+// SVG draws the timeline.
+func (t Timeline) SVG() []byte {
+	var out bytes.Buffer
+	d := timeline{SVG: svg.New(&out), Timeline: t, left: margin + scaleWidth, right: chartWidth - margin - legend, bottom: header}
+	for _, b := range t.Bands {
+		d.bottom += b.height()
+	}
+	if len(t.Times) > 0 {
+		d.axis = newTimeAxis(t.Times[0], t.Times[len(t.Times)-1], d.right-d.left)
+	}
+	height := d.bottom + axisHeight + margin
+	d.Startview(chartWidth, height, 0, 0, chartWidth, height)
+	d.SVG.Title(t.Title)
+	d.Style("text/css", style+timelineStyle())
+	d.Rect(0, 0, chartWidth, height, `class="page"`)
+	d.Text(margin, 28, t.Title, `class="title"`)
+	d.times()
+	y := float64(header)
+	for _, b := range t.Bands {
+		d.band(y+headHeight, b)
+		d.marks(y+headHeight+bandHeight, b)
+		y += b.height()
+	}
+	d.End()
+	return out.Bytes()
+}
+
+func (b Stack) height() float64 {
+	if len(b.Marks) > 0 {
+		return headHeight + bandHeight + markHeight
+	}
+	return headHeight + bandHeight
+}
+
+// colours are those of the series, in the order in which their names come up: the fill on a
+// light page and on a dark one. Neighbours differ in lightness as well.
+var colours = [][2]string{
+	{"#bc4c00", "#f0883e"}, {"#0969da", "#4493f8"}, {"#afb8c1", "#6e7781"}, {"#8250df", "#a371f7"}, {"#1a7f37", "#3fb950"},
+}
+
+func timelineStyle() string {
+	var light, dark strings.Builder
+	for i, c := range colours {
+		fmt.Fprintf(&light, ".s%d { fill: %s }\n", i, c[0])
+		fmt.Fprintf(&dark, ".s%d { fill: %s }\n", i, c[1])
+	}
+	light.WriteString(".mark { stroke: #1f2328; stroke-width: 1.5 }\n")
+	dark.WriteString(".mark { stroke: #f0f6fc }\n")
+	return light.String() + "@media (prefers-color-scheme: dark) {\n" + dark.String() + "}\n"
+}
+
+// class is how a series is drawn.
+func (d *timeline) class(name string) string {
+	i := slices.Index(d.names, name)
+	if i < 0 {
+		i = len(d.names)
+		d.names = append(d.names, name)
+	}
+	return fmt.Sprintf(`class="s%d"`, i%len(colours))
+}
+
+// times draws the axis of time, with its lines through all bands.
+func (d *timeline) times() {
+	if len(d.Times) == 0 {
+		return
+	}
+	for _, tick := range d.axis.ticks() {
+		x := d.left + d.axis.at(tick.at)
+		d.SVG.Line(x, header+headHeight, x, d.bottom, `class="grid"`)
+		d.Text(x, d.bottom+15, tick.label, `class="small middle"`)
+	}
+	d.Text(d.right+12, d.bottom+15, d.Times[0].Format("2 Jan 2006 MST"), `class="small"`)
+}
+
+// band draws a stack whose upper edge is at y.
+func (d *timeline) band(y float64, b Stack) {
+	d.Text(margin, y-8, b.Title, `class="head"`)
+	sums := make([]float64, len(d.Times))
+	var layers [][2][]float64 // each series' lower and upper edge
+	for _, s := range b.Series {
+		lower := append([]float64(nil), sums...)
+		upper := make([]float64, len(sums))
+		for i := range sums {
+			upper[i] = math.NaN()
+			if i < len(s.Values) && !math.IsNaN(s.Values[i]) {
+				sums[i] += s.Values[i]
+				upper[i] = sums[i]
+			}
+		}
+		layers = append(layers, [2][]float64{lower, upper})
+	}
+	s := newScale(3, bandHeight, Panel{Values: sums})
+	for i := range s.steps + 1 {
+		value, line := float64(i)*s.step, "grid"
+		if i == 0 {
+			line = "axis"
+		}
+		at := y + bandHeight - s.at(value)
+		d.SVG.Line(d.left, at, d.right, at, `class="`+line+`"`)
+		d.Text(d.left-6, at+4, number(value), `class="small end"`)
+	}
+	for i, l := range layers {
+		d.Group(`class="series"`)
+		d.SVG.Title(b.Series[i].Name)
+		if path := d.area(y+bandHeight, s, l[0], l[1]); path != "" {
+			d.Path(path, d.class(b.Series[i].Name))
+		}
+		d.Gend()
+		at := y + bandHeight - 14 - float64(i)*rowHeight // as they lie one upon the other
+		d.Rect(d.right+12, at, barHeight, barHeight, d.class(b.Series[i].Name))
+		d.Text(d.right+12+barHeight+6, at+10, fit(b.Series[i].Name, legend-30))
+	}
+}
+
+// area is the outline between two edges, in steps, one closed path for each run
+// of known values. bottom is where zero is.
+func (d *timeline) area(bottom float64, s scale, lower, upper []float64) string {
+	var path strings.Builder
+	for from := 0; from < len(upper); {
+		if math.IsNaN(upper[from]) {
+			from++
+			continue
+		}
+		to := from
+		for to < len(upper) && !math.IsNaN(upper[to]) {
+			to++
+		}
+		d.closed(&path, bottom, s, lower, upper, from, to)
+		from = to
+	}
+	return path.String()
+}
+
+// closed draws one run of values, from and up to to: along the upper edge and
+// back along the lower.
+func (d *timeline) closed(path *strings.Builder, bottom float64, s scale, lower, upper []float64, from, to int) {
+	x := func(i int) float64 { return d.left + d.axis.at(d.Times[min(i, len(d.Times)-1)]) }
+	y := func(v float64) float64 { return bottom - s.at(v) }
+	fmt.Fprintf(path, "M%s %s", short(x(from)), short(y(upper[from])))
+	for i := from + 1; i < to; i++ {
+		if upper[i] != upper[i-1] {
+			fmt.Fprintf(path, "H%sV%s", short(x(i)), short(y(upper[i])))
+		}
+	}
+	fmt.Fprintf(path, "H%sV%s", short(x(to)), short(y(lower[to-1])))
+	for i := to - 1; i > from; i-- {
+		if lower[i] != lower[i-1] {
+			fmt.Fprintf(path, "H%sV%s", short(x(i)), short(y(lower[i-1])))
+		}
+	}
+	fmt.Fprintf(path, "H%sZ", short(x(from)))
+}
+
+// marks draws what happened, below the areas, from y on down.
+func (d *timeline) marks(y float64, b Stack) {
+	if len(b.Marks) == 0 {
+		return
+	}
+	line, free := y+markHeight-markLine, 0.0
+	for _, m := range b.Marks {
+		if len(d.Times) == 0 || m.At.Before(d.axis.from) || m.At.After(d.axis.to) {
+			continue
+		}
+		x := d.left + d.axis.at(m.At)
+		d.Group(`class="happened"`)
+		d.SVG.Title(m.Text)
+		d.SVG.Line(x, line, x, line+markLine, `class="mark"`)
+		if half := width(m.Label) / 2; x-half > free {
+			d.Text(x, line-4, m.Label, `class="small middle"`)
+			free = x + half + markGap
+		}
+		d.Gend()
+	}
+	d.SVG.Line(d.right+18, line, d.right+18, line+markLine, `class="mark"`)
+	d.Text(d.right+12+barHeight+6, line+9, fit(b.MarksAre, legend-30))
+}
+
+// short is a number of pixels with a decimal at the most.
+func short(v float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") }

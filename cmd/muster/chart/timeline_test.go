@@ -1,0 +1,161 @@
+package chart
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// element is one of an SVG.
+type element struct{ name, class, d string }
+
+// elements are those of an SVG; what is no XML fails the test.
+func elements(t *testing.T, drawn []byte) []element {
+	t.Helper()
+	var all []element
+	for d := xml.NewDecoder(bytes.NewReader(drawn)); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("not XML: %v\n%s", err, drawn)
+		}
+		if start, ok := token.(xml.StartElement); ok {
+			e := element{name: start.Name.Local}
+			for _, a := range start.Attr {
+				switch a.Name.Local {
+				case "class":
+					e.class = a.Value
+				case "d":
+					e.d = a.Value
+				}
+			}
+			all = append(all, e)
+		}
+	}
+}
+
+func eight(minutes ...int) []time.Time {
+	var all []time.Time
+	for _, m := range minutes {
+		all = append(all, time.Date(2026, time.November, 23, 8, m, 0, 0, time.UTC))
+	}
+	return all
+}
+
+// TestTimelineShowsEverything: every series has its area and its name, every mark
+// its line and its text, and a quantity has one colour in all bands.
+func TestTimelineShowsEverything(t *testing.T) {
+	times := eight(0, 10, 20, 40)
+	timeline := Timeline{Title: "A & B", Times: times, Bands: []Stack{
+		{Title: "<jobs>", Series: []Series{{"pending", []float64{0, 3, 1, 0}}}},
+		{Title: "agents", Series: []Series{{"busy", []float64{0, 1, 2, 2}}, {"idle", []float64{1, 1, 0, 0}}},
+			Marks: []Mark{{times[1], "7", "dispatch <7>"}, {times[1], "8", "too close for a label"}, {times[3].Add(time.Minute), "9", "too late"}}, MarksAre: "dispatched"},
+		{Title: "others", Series: []Series{{"pending", []float64{2, 2, 2, 2}}}},
+	}}
+	picture := timeline.SVG()
+	got := texts(t, picture)
+	for _, want := range []string{"A & B", "<jobs>", "agents", "pending", "busy", "idle", "dispatched", "7", "08:00", "08:30", "23 Nov 2026 UTC"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%q is not among the texts %q", want, got)
+		}
+	}
+	for _, unwanted := range []string{"8", "9"} {
+		if slices.Contains(got, unwanted) {
+			t.Errorf("%q has no room, and is drawn", unwanted)
+		}
+	}
+	paths := map[string]int{}
+	marks := 0
+	for _, e := range elements(t, picture) {
+		if e.name == "path" {
+			paths[e.class]++
+		}
+		if e.name == "g" && e.class == "happened" {
+			marks++
+		}
+	}
+	if want := "map[s0:2 s1:1 s2:1]"; fmt.Sprint(paths) != want {
+		t.Errorf("areas by class: %v, want %s", paths, want)
+	}
+	if marks != 2 || !strings.Contains(string(picture), "dispatch &lt;7&gt;") {
+		t.Errorf("%d marks, want 2 with their texts\n%s", marks, picture)
+	}
+	if !bytes.Equal(picture, timeline.SVG()) {
+		t.Error("drawn twice, it is not the same")
+	}
+}
+
+// TestTimelineSteps: a value holds until the next time, one upon the other, and a
+// value that is not known leaves a gap.
+func TestTimelineSteps(t *testing.T) {
+	timeline := Timeline{Times: eight(0, 10, 20, 30, 40), Bands: []Stack{{Series: []Series{
+		{"below", []float64{1, 2, 2, 0, 0}}, {"above", []float64{1, 1, math.NaN(), 3}},
+	}}}}
+	var got []string
+	for _, e := range elements(t, timeline.SVG()) {
+		if e.name == "path" {
+			got = append(got, e.d)
+		}
+	}
+	// From 60 to 986 pixels are 40 minutes; 204 is zero, and 44 pixels are one.
+	want := []string{
+		"M60 160H291.5V116H754.5V204H986V204H60Z",
+		"M60 116H291.5V72H523V116H291.5V160H60Z" + "M754.5 72H986V204H754.5Z",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("areas\n%q, want\n%q", got, want)
+	}
+}
+
+// TestTimelineOfLittle: what has no times, or one, is drawn all the same.
+func TestTimelineOfLittle(t *testing.T) {
+	texts(t, Timeline{}.SVG())
+	one := Stack{Title: "one", Series: []Series{{"a", []float64{1}}, {"none", nil}}, Marks: []Mark{{At: eight(0)[0]}}}
+	texts(t, Timeline{Bands: []Stack{one}}.SVG())
+	picture := Timeline{Times: eight(0), Bands: []Stack{one}}.SVG()
+	texts(t, picture)
+	if bytes.Contains(picture, []byte("NaN")) || bytes.Contains(picture, []byte("Inf")) {
+		t.Errorf("what is drawn has no place:\n%s", picture)
+	}
+}
+
+func TestTimeAxis(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		from   time.Time
+		length time.Duration
+		width  float64
+		want   string
+	}{
+		{eight(0)[0], 4 * time.Hour, 930, "08:00 08:30 09:00 09:30 10:00 10:30 11:00 11:30 12:00"},
+		{eight(7)[0], 20 * time.Second, 300, "08:07:00 08:07:05 08:07:10 08:07:15 08:07:20"},
+		{time.Date(2026, time.November, 23, 21, 0, 0, 0, time.UTC), 9 * time.Hour, 300, "21:00 24 Nov 03:00 06:00"},
+		{time.Date(2026, time.October, 24, 0, 0, 0, 0, berlin), 72 * time.Hour, 300, "24 Oct 25 Oct 26 Oct"}, // a day of 25 hours
+		{eight(0)[0], 200 * day, 300, "18 Jan 15 Mar 10 May"},
+		{eight(0)[0], 0, 300, "08:00:00 08:00:01"},
+	} {
+		var got []string
+		axis := newTimeAxis(test.from, test.from.Add(test.length), test.width)
+		for _, tick := range axis.ticks() {
+			got = append(got, tick.label)
+			if x := axis.at(tick.at); x < 0 || x > test.width {
+				t.Errorf("%s stands at %v of %v", tick.label, x, test.width)
+			}
+		}
+		if text := strings.Join(got, " "); text != test.want {
+			t.Errorf("%s from %s: %q, want %q", test.length, test.from, text, test.want)
+		}
+	}
+}
