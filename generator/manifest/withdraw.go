@@ -45,11 +45,11 @@ func (l *Loader) loadWithdrawn(tree fs.FS, o *Overlay) {
 			continue
 		}
 		file := path.Join(dir, e.Name())
-		if listed := o.listed(); slices.ContainsFunc(listed, func(d plan.Dispatch) bool { return d.ID+manifestType == e.Name() }) {
-			o.reject(Finding{File: file, Problem: "is in " + dispatchDir + " too: the dispatch is there twice", Remedy: "delete the one in " + dir})
-			continue
-		}
+		before := len(o.Dispatches)
 		l.loadDispatch(tree, o, file, e)
+		if len(o.Dispatches) > before {
+			o.oneOf(before, file)
+		}
 	}
 }
 
@@ -72,7 +72,7 @@ func (o *Overlay) Withdraw(ids []string) (Overlay, []branch.Change, error) {
 			return *o, nil, fmt.Errorf("withdrawing from %s: there is no dispatch %s", o.Path, quote(id))
 		}
 		from := o.fileOf(next.Dispatches[at])
-		data, err := fs.ReadFile(o.tree, from)
+		data, err := o.content(from)
 		if err != nil {
 			return *o, nil, fmt.Errorf("withdrawing from %s: %w", o.Path, err)
 		}
