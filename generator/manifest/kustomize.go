@@ -52,6 +52,20 @@ func (l *Loader) BuildWith(b kustomize.Builder, patience time.Duration) *Loader 
 	return l
 }
 
+// WaitWith makes the loader's patience pass as sleep says, which returns after a
+// time or with the context; without it, patience has no end. It returns the loader.
+func (l *Loader) WaitWith(sleep func(context.Context, time.Duration) error) *Loader {
+	l.after = func(ctx context.Context, d time.Duration) <-chan struct{} {
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			_ = sleep(ctx, d)
+		}()
+		return over
+	}
+	return l
+}
+
 // build runs kustomize in directory dir of v. What was built before from the
 // same files is not built again. The finding says why dir does not build; the
 // error, that v could not be read, which says nothing of dir. root is the overlay
@@ -112,10 +126,16 @@ func (l *Loader) await(key string, r *running, again bool) bool {
 		patience = 0
 	}
 	if !r.over() && patience > 0 {
+		ctx, ended := context.WithCancel(l.ctx)
+		var over <-chan struct{}
+		if l.after != nil {
+			over = l.after(ctx, patience)
+		}
 		select {
 		case <-r.done:
-		case <-l.after(patience):
+		case <-over:
 		}
+		ended()
 	}
 	if !r.over() {
 		l.overrun(key, r)
@@ -146,6 +166,7 @@ func (l *Loader) start(v *view, dir string, from origin) *running {
 		objects, err := l.builder.Build(ctx, v, dir)
 		var failure *kustomize.Failure
 		from.parts, from.selects = v.parts, v.selects
+		from.adds = !v.changes && v.listed == 1 && v.lists == 1
 		if v.writesPaths {
 			from.key = ""
 		}

@@ -22,14 +22,14 @@ type slowly struct {
 	ended   []string
 	release chan struct{}
 	// overdue is when patience ends: when a slow build has begun.
-	overdue chan time.Time
+	overdue chan struct{}
 }
 
 // loader is one that builds with b.
 func (b *slowly) loader() *Loader {
-	b.release, b.overdue = make(chan struct{}), make(chan time.Time)
+	b.release, b.overdue = make(chan struct{}), make(chan struct{})
 	l := NewLoader("overlays").BuildWith(b, time.Hour)
-	l.after = func(time.Duration) <-chan time.Time { return b.overdue }
+	l.after = func(context.Context, time.Duration) <-chan struct{} { return b.overdue }
 	return l
 }
 
@@ -41,7 +41,7 @@ func (b *slowly) Build(ctx context.Context, files filesys.FileSystem, dir string
 	b.started = append(b.started, dir)
 	b.mu.Unlock()
 	select {
-	case b.overdue <- time.Time{}:
+	case b.overdue <- struct{}{}:
 	case <-b.release:
 	}
 	select {
