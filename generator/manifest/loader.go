@@ -72,7 +72,11 @@ type Loader struct {
 	// slow are builds that an earlier Load did not wait for, by view and
 	// directory. overran and overrunning are those that took long in the last Load
 	// and in the one that runs.
-	slow                 map[string]*running
+	slow map[string]*running
+	// twoAtOnce: two builds may go on at the same time. ahead are those of the Load
+	// that runs that were begun before their turn.
+	twoAtOnce            bool
+	ahead                map[string]*running
 	overran, overrunning map[string]bool
 }
 
@@ -102,7 +106,7 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ctx, l.overrunning = ctx, map[string]bool{}
-	l.builtFor = map[string][]*memo{}
+	l.builtFor, l.ahead = map[string][]*memo{}, map[string]*running{}
 	l.used, l.seen = map[string]*memo{}, map[[sha256.Size]byte]plan.Dispatch{}
 	l.policies.begin()
 	l.readable.begin()
@@ -122,7 +126,13 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 			return nil, fmt.Errorf("reading the overlays: %w", ctx.Err())
 		}
 		overlays[i].tree = tree
+		if i+1 < len(overlays) {
+			l.buildAhead(tree, &overlays[i+1])
+		}
 		l.load(tree, &overlays[i])
+	}
+	for _, r := range l.ahead { // that nobody came for
+		r.stop()
 	}
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("reading the overlays: %w", ctx.Err())

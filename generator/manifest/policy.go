@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -51,6 +52,9 @@ type policyReader struct {
 // it stay valid.
 const formerWarmIdleTimeout = "upkeepIdleTimeout"
 
+// specTable is [specFields], made once: it holds the fields' shapes for the schema.
+var specTable = sync.OnceValue(specFields)
+
 // zones are time zones by name. A zone is some 20 KB, and policies share them.
 type zones map[string]*time.Location
 
@@ -67,7 +71,7 @@ func (z zones) load(name string) (*time.Location, error) {
 
 func (z zones) parsePolicy(file string, data []byte) (plan.Policy, []Finding) {
 	r := &policyReader{file: file, zones: z}
-	for _, f := range specFields() {
+	for _, f := range specTable() {
 		if f.preset != nil {
 			f.preset(&r.policy)
 		}
@@ -119,7 +123,7 @@ func (r *policyReader) top(top *yaml.Node) {
 }
 
 func (r *policyReader) spec(spec *yaml.Node) {
-	fields := specFields()
+	fields := specTable()
 	for i := 0; i+1 < len(spec.Content); i += 2 {
 		key, value := spec.Content[i], spec.Content[i+1]
 		name := key.Value
