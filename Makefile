@@ -4,6 +4,7 @@ GO         ?= go
 GOLANGCI   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME   ?= 30s
 SEEDS      ?= 20000
+HOSTILE    ?= 1h
 # What make bench runs on, how often, and where the repositories that it makes
 # are kept (empty: in the user's cache).
 BENCH_SIZES ?= small,medium,large
@@ -21,7 +22,7 @@ RACE        = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 export PATH := $(CURDIR)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test race apiserver agent schema tools lint fuzz bench soak cover clean
+.PHONY: help demo build test race apiserver agent schema tools lint fuzz bench soak hostile cover clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +82,9 @@ bench: tools ## Measure against git, go-git and the bounds; see docs/performance
 
 soak: ## Simulate SEEDS days of faults
 	$(GO) test ./generator -run 'Faults|OneWould|WorldsRead|OrderOfLists' -timeout 0 -seeds $(SEEDS)
+
+hostile: ## Read overlays that are made to do harm, for HOSTILE
+	$(GO) test ./cmd/muster -run TestHostileOverlays -timeout 0 -hostile-from $$$$ -hostile-time $(HOSTILE)
 
 cover: tools ## Write coverage.out and print the sum by function
 	$(GO) test -coverprofile coverage.out -coverpkg ./... ./...

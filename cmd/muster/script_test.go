@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/kustomize"
 	"muster/generator/simulation"
 	"muster/gitops"
 	"muster/gitops/branch"
@@ -29,6 +30,10 @@ import (
 var updateScripts = flag.Bool("update", false, "write what was printed into the scripts and documents")
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == buildArgument {
+		kustomize.Serve(os.Stdin, os.Stdout, buildMemory)
+		os.Exit(0)
+	}
 	testscript.Main(m, map[string]func(){"muster": func() { os.Exit(scripted()) }, "ticking": ticking})
 }
 
