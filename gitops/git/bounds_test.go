@@ -212,3 +212,21 @@ func TestNamesThatAreNone(t *testing.T) {
 		t.Errorf("%v, %v; want the directory x", list, err)
 	}
 }
+
+// TestPackWithoutEnd: a pack that is too large to be held is an error that says
+// what to do.
+func TestPackWithoutEnd(t *testing.T) {
+	for most, want := range map[uint32]error{0: errPack, 10: errTooMany} {
+		if _, err := readPack(endless{}, most); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+}
+
+// endless is a pack without objects that goes on for ever.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
