@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -45,15 +44,13 @@ type policyReader struct {
 	policy   plan.Policy
 	lines    []*yaml.Node // where the policy's schedules stand
 	zones    zones
+	fields   []specField // made once for each policy
 	findings []Finding
 }
 
 // formerWarmIdleTimeout is what 0.2.0 called warmIdleTimeout. Policies that say
 // it stay valid.
 const formerWarmIdleTimeout = "upkeepIdleTimeout"
-
-// specTable is [specFields], made once: it holds the fields' shapes for the schema.
-var specTable = sync.OnceValue(specFields)
 
 // zones are time zones by name. A zone is some 20 KB, and policies share them.
 type zones map[string]*time.Location
@@ -70,8 +67,8 @@ func (z zones) load(name string) (*time.Location, error) {
 }
 
 func (z zones) parsePolicy(file string, data []byte) (plan.Policy, []Finding) {
-	r := &policyReader{file: file, zones: z}
-	for _, f := range specTable() {
+	r := &policyReader{file: file, zones: z, fields: specFields()}
+	for _, f := range r.fields {
 		if f.preset != nil {
 			f.preset(&r.policy)
 		}
@@ -123,7 +120,7 @@ func (r *policyReader) top(top *yaml.Node) {
 }
 
 func (r *policyReader) spec(spec *yaml.Node) {
-	fields := specTable()
+	fields := r.fields
 	for i := 0; i+1 < len(spec.Content); i += 2 {
 		key, value := spec.Content[i], spec.Content[i+1]
 		name := key.Value
