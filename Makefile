@@ -7,6 +7,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 VULNDB     ?= https://vuln.go.dev
 FUZZTIME   ?= 30s
 SEEDS      ?= 20000
+HOSTILE    ?= 1h
 # What make bench runs on, how often, and where the repositories that it makes
 # are kept (empty: in the user's cache).
 BENCH_SIZES ?= small,medium,large
@@ -31,7 +32,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: help demo build image push release image-test test race apiserver agent schema tools lint fuzz bench soak cover vuln sbom clean
+.PHONY: help demo build image push release image-test test race apiserver agent schema tools lint fuzz bench soak cover vuln sbom hostile clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -125,6 +126,9 @@ bench: tools ## Measure against git, go-git and the bounds; see docs/performance
 
 soak: ## Simulate SEEDS days of faults
 	$(GO) test ./generator -run 'Faults|OneWould|WorldsRead|OrderOfLists' -timeout 0 -seeds $(SEEDS)
+
+hostile: ## Read overlays that are made to do harm, for HOSTILE
+	$(GO) test ./cmd/muster -run TestHostileOverlays -timeout 0 -hostile-from $$$$ -hostile-time $(HOSTILE)
 
 cover: tools ## Write coverage.out and print the sum by function
 	$(GO) test -coverprofile coverage.out -coverpkg ./... ./...

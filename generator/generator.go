@@ -117,7 +117,7 @@ func New(cfg Config) *Generator {
 	}
 	loader := manifest.NewLoader(cfg.Overlays).InFleet(cfg.Fleet)
 	if cfg.Build != nil {
-		loader.BuildWith(cfg.Build, cfg.Patience)
+		loader.BuildWith(cfg.Build, cfg.Patience).WaitWith(cfg.Clock.Sleep)
 	}
 	return &Generator{cfg: cfg, loader: loader, ordered: map[string]ordered{}}
 }

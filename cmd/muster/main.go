@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -36,6 +37,9 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == buildArgument {
 		kustomize.Serve(os.Stdin, os.Stdout, buildMemory)
 		return
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(programMemory)
 	}
 	hangup := make(chan os.Signal, 1)
 	p := program{

@@ -24,6 +24,7 @@ const (
 // it needs more than that many bytes of memory.
 func Serve(in io.Reader, out io.Writer, memory int64) {
 	debug.SetMemoryLimit(memory * 3 / 4)
+	debug.SetGCPercent(400) // what a build leaves behind is small beside the limit
 	debug.SetMaxStack(int(memory / 4))
 	go watchMemory(memory)
 	// What is not read from in would not show that the other side is gone.

@@ -22,6 +22,9 @@ type origin struct {
 	parts map[string]bool
 	// selects says that the build changes objects by their names or labels.
 	selects bool
+	// adds says that the build lists the directory of dispatches once and changes
+	// nothing: it comes to what it comes to without dispatches, and to these.
+	adds bool
 }
 
 // mostAlike bounds the builds of one key that are compared.
@@ -54,7 +57,7 @@ func (l *Loader) alike(v *view, from origin) *memo {
 			notes[name] = note
 		}
 		if v.unchanged(notes) && v.failed == nil && v.refused == nil {
-			from.parts, from.selects = m.parts, m.selects
+			from.parts, from.selects, from.adds = m.parts, m.selects, m.adds
 			return &memo{notes: notes, objects: m.objects, template: m.template, origin: from}
 		}
 		v.failed, v.refused = nil, nil

@@ -13,10 +13,15 @@ func TestAlikeOverlaysShareBuilds(t *testing.T) {
 		change func(f files)
 		builds int
 	}{
-		"alike":                  {func(files) {}, 3},
-		"another file":           {func(f files) { f["overlays/b/configmap.yaml"] += "data: {a: b}\n" }, 5},
-		"another template":       {func(f files) { f["overlays/b/template/kustomization.yaml"] += "nameSuffix: -b\n" }, 5}, // the proof carries a hash of the template
-		"a reference by name":    {func(f files) { both(f, "template/", "resources: [../../default/template/../../../base]\n") }, 4},
+		"alike":            {func(files) {}, 2},
+		"another file":     {func(f files) { f["overlays/b/configmap.yaml"] += "data: {a: b}\n" }, 3},
+		"another template": {func(f files) { f["overlays/b/template/kustomization.yaml"] += "nameSuffix: -b\n" }, 3},
+		"annotations":      {func(f files) { both(f, "", "commonAnnotations: {a: b}\n") }, 3},
+		"annotations and another template": {func(f files) {
+			both(f, "", "commonAnnotations: {a: b}\n")
+			f["overlays/b/template/kustomization.yaml"] += "nameSuffix: -b\n"
+		}, 5}, // the proof carries a hash of the template
+		"a reference by name":    {func(f files) { both(f, "template/", "resources: [../../default/template/../../../base]\n") }, 3},
 		"paths in what is built": {func(f files) { both(f, "", "buildMetadata: [originAnnotations]\n") }, 5},
 		"a patch by an overlay's own": {func(f files) {
 			both(f, "", "patches: [{target: {name: b-.*}, patch: '- {op: add, path: /metadata/labels/x, value: b}'}]\n")

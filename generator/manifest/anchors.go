@@ -23,6 +23,9 @@ func anchored(data []byte) bool {
 	if !bytes.ContainsAny(data, "&*") {
 		return false
 	}
+	if len(data) > mostParsed {
+		return looksAnchored(data)
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	for {
 		var doc yaml.Node
@@ -42,19 +45,30 @@ func anchored(data []byte) bool {
 // it tell.
 var mark = regexp.MustCompile(`(?:^|[\s,:\[{-])([&*])([^\s,\[\]{}]+)`)
 
-// looksAnchored reports whether a name stands behind both an & and a *.
+// mostParsed is up to how many bytes of a file are parsed in this process to find
+// out what is in it: a parsed file takes a hundred times its size.
+const mostParsed = 128 << 10
+
+// looksAnchored reports whether a name stands behind both an & and a *, or behind
+// so many of them that it is not worth looking on.
 func looksAnchored(data []byte) bool {
+	const most, longest = 10_000, 1000
 	anchors, aliases := map[string]bool{}, map[string]bool{}
-	for _, m := range mark.FindAllSubmatch(data, -1) {
-		name := string(m[2])
-		if m[1][0] == '&' {
+	for len(data) > 0 {
+		m := mark.FindSubmatchIndex(data)
+		if m == nil {
+			return false
+		}
+		name := string(data[m[4]:min(m[5], m[4]+longest)])
+		if data[m[2]] == '&' {
 			anchors[name] = true
 		} else {
 			aliases[name] = true
 		}
-		if anchors[name] && aliases[name] {
+		if anchors[name] && aliases[name] || len(anchors)+len(aliases) > most {
 			return true
 		}
+		data = data[m[5]:]
 	}
 	return false
 }

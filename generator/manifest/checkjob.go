@@ -24,7 +24,7 @@ func (c *jobChecker) bad(problem, remedy string, at ...string) {
 // checkJob validates the template's Job by the contract with Kubernetes, Argo
 // CD, Flux and the agent.
 func checkJob(o *Overlay) []Finding {
-	c := &jobChecker{file: path.Join(o.Path, templateDir), job: o.template.job}
+	c := &jobChecker{file: path.Join(o.Path, templateDir), job: o.template.job()}
 	for _, want := range required() {
 		n := lookup(c.job, want.at...)
 		switch {

@@ -202,7 +202,7 @@ func patchesOfNothing(tree fs.FS, o *Overlay) []Finding {
 		return nil
 	}
 	v := &view{tree: tree, notes: o.loader.used["template "+path.Join(o.Path, templateDir)].notes}
-	name := scalar(o.template.job, "metadata", "name")
+	name := scalar(o.template.job(), "metadata", "name")
 	jobs := append(v.called("Job"), name) // what it was called before a patch renamed it
 	var findings []Finding
 	for i, p := range slices.Concat(k.Patches, k.PatchesJson6902) {

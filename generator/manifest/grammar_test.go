@@ -21,7 +21,7 @@ import (
 // hostileSeeds is how many trees TestHostileTrees makes; more with -hostile.
 var hostileSeeds = flag.Int("hostile", 60, "how many hostile overlays are tried")
 
-const grammarMemory = 96 << 20
+const grammarMemory = 32 << 20
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "serve" {

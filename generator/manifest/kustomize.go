@@ -3,6 +3,8 @@ package manifest
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"path"
 	"time"
 
 	"muster/generator/kustomize"
@@ -33,6 +35,10 @@ type running struct {
 	memo *memo
 	err  error
 	stop context.CancelFunc
+	// key is the same for builds that may be alike.
+	key string
+	// late is closed when patience has ended; nil: it has no end.
+	late <-chan struct{}
 }
 
 func (r *running) over() bool {
@@ -47,8 +53,25 @@ func (r *running) over() bool {
 // BuildWith makes the loader build with b, which ends builds that take too long.
 // One that takes longer than patience goes on while Load returns: its overlay is
 // suspended until a later Load finds it done. It returns the loader.
+// Two builds may go on at the same time.
 func (l *Loader) BuildWith(b kustomize.Builder, patience time.Duration) *Loader {
-	l.builder, l.patience = b, patience
+	l.builder, l.patience, l.twoAtOnce = b, patience, true
+	return l
+}
+
+// WaitWith makes the loader's patience pass as sleep says, which returns after a
+// time or with the context, which is that of the build; without it, patience has no
+// end. It returns the loader.
+func (l *Loader) WaitWith(sleep func(context.Context, time.Duration) error) *Loader {
+	l.after = func(ctx context.Context, d time.Duration) <-chan struct{} {
+		over := make(chan struct{})
+		go func() {
+			if sleep(ctx, d) == nil {
+				close(over)
+			}
+		}()
+		return over
+	}
 	return l
 }
 
@@ -76,6 +99,10 @@ func (l *Loader) build(v *view, root, dir string) ([]object, *Finding, error) {
 	}
 	r := l.slow[key]
 	if r == nil {
+		r = l.ahead[key]
+		delete(l.ahead, key)
+	}
+	if r == nil {
 		if len(l.slow) >= mostSlow && l.overran[key] {
 			l.overrunning[key] = true
 			return nil, &Finding{File: dir, Problem: "is not built yet: others that take long are built first"}, nil
@@ -98,23 +125,17 @@ func (l *Loader) build(v *view, root, dir string) ([]object, *Finding, error) {
 	return r.memo.objects, r.memo.finding, nil
 }
 
-// mostSlow is how many builds may go on at the same time after a Load.
-const mostSlow = 2
+// mostSlow is how many builds may go on after a Load. With it, one more goes on
+// during a Load: what builds is bounded in memory, and so is their number.
+const mostSlow = 1
 
 // await waits for a build as long as the loader has patience, and reports
 // whether it is over. One that is not goes on, if not too many do.
 func (l *Loader) await(key string, r *running, again bool) bool {
-	patience := l.patience
-	if len(l.slow) >= mostSlow {
-		patience /= 4
-	}
-	if again {
-		patience = 0
-	}
-	if !r.over() && patience > 0 {
+	if !again {
 		select {
 		case <-r.done:
-		case <-l.after(patience):
+		case <-r.late:
 		}
 	}
 	if !r.over() {
@@ -139,13 +160,14 @@ func (l *Loader) overrun(key string, r *running) {
 func (l *Loader) start(v *view, dir string, from origin) *running {
 	v.begin()
 	ctx, stop := context.WithCancel(l.ctx)
-	r := &running{done: make(chan struct{}), stop: stop}
+	r := &running{done: make(chan struct{}), stop: stop, key: from.key}
 	build := func() {
 		defer close(r.done)
 		defer stop()
 		objects, err := l.builder.Build(ctx, v, dir)
 		var failure *kustomize.Failure
 		from.parts, from.selects = v.parts, v.selects
+		from.adds = !v.changes && v.listed == 1 && v.lists == 1
 		if v.writesPaths {
 			from.key = ""
 		}
@@ -161,10 +183,50 @@ func (l *Loader) start(v *view, dir string, from origin) *running {
 			r.err = err
 		}
 	}
-	if l.patience == 0 {
-		build()
-	} else {
+	patience := l.patience
+	if len(l.slow) >= mostSlow {
+		patience /= 4
+	}
+	if patience > 0 && l.after != nil {
+		r.late = l.after(ctx, patience)
+	}
+	if l.twoAtOnce {
 		go build()
+	} else {
+		build()
 	}
 	return r
+}
+
+// buildAhead begins to build the template of an overlay that is loaded next, while
+// another is built and read: unless it is known what it comes to, or may soon be.
+func (l *Loader) buildAhead(tree fs.FS, o *Overlay) {
+	if !l.twoAtOnce || len(l.slow) > 0 || len(l.ahead) > 1 || len(o.findings) > 0 {
+		return
+	}
+	file := path.Join(o.Path, policyFile)
+	data, err := fs.ReadFile(tree, file)
+	if err != nil {
+		return
+	}
+	if _, _, wrong := l.policy(file, data); len(wrong) > 0 {
+		return
+	}
+	dir := path.Join(o.Path, templateDir)
+	v := &view{name: "template ", tree: tree}
+	key := v.name + dir
+	if m := l.memos[key]; m != nil && v.unchanged(m.notes) || v.failed != nil {
+		return
+	}
+	from := v.origin(o.Path, dir)
+	if from.key == "" || l.alike(v, from) != nil || v.failed != nil {
+		return
+	}
+	for _, r := range l.ahead {
+		if r.key == from.key {
+			return
+		}
+	}
+	l.builds++
+	l.ahead[key] = l.start(v, dir, from)
 }

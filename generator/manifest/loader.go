@@ -59,25 +59,31 @@ type Loader struct {
 	policies remembered[readPolicy]
 	readable remembered[*Finding]
 	proofs   remembered[[]byte]
+	// zones are the time zones of all policies.
+	zones zones
 	// builtFor are builds of the Load that runs that others may share, by key.
 	builtFor map[string][]*memo
 	builds   int
 
 	builder  kustomize.Builder
 	patience time.Duration
-	after    func(time.Duration) <-chan time.Time
+	after    func(context.Context, time.Duration) <-chan struct{}
 	ctx      context.Context // of the Load that runs
 	// slow are builds that an earlier Load did not wait for, by view and
 	// directory. overran and overrunning are those that took long in the last Load
 	// and in the one that runs.
-	slow                 map[string]*running
+	slow map[string]*running
+	// twoAtOnce: two builds may go on at the same time. ahead are those of the Load
+	// that runs that were begun before their turn.
+	twoAtOnce            bool
+	ahead                map[string]*running
 	overran, overrunning map[string]bool
 }
 
 // NewLoader returns a loader for the overlays below directory dir of a fleet
 // repository, as in "overlays".
 func NewLoader(dir string) *Loader {
-	return &Loader{dir: strings.TrimPrefix(path.Clean("/"+dir), "/"), builder: kustomize.Here{}, after: time.After, slow: map[string]*running{}}
+	return &Loader{dir: strings.TrimPrefix(path.Clean("/"+dir), "/"), builder: kustomize.Here{}, slow: map[string]*running{}, zones: zones{}}
 }
 
 // InFleet makes the loader read overlays of a fleet repository that is known by
@@ -100,7 +106,7 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ctx, l.overrunning = ctx, map[string]bool{}
-	l.builtFor = map[string][]*memo{}
+	l.builtFor, l.ahead = map[string][]*memo{}, map[string]*running{}
 	l.used, l.seen = map[string]*memo{}, map[[sha256.Size]byte]readDispatch{}
 	l.policies.begin()
 	l.readable.begin()
@@ -120,7 +126,13 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 			return nil, fmt.Errorf("reading the overlays: %w", ctx.Err())
 		}
 		overlays[i].tree = tree
+		if i+1 < len(overlays) {
+			l.buildAhead(tree, &overlays[i+1])
+		}
 		l.load(tree, &overlays[i])
+	}
+	for _, r := range l.ahead { // that nobody came for
+		r.stop()
 	}
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("reading the overlays: %w", ctx.Err())
@@ -166,14 +178,10 @@ func (l *Loader) load(tree fs.FS, o *Overlay) {
 		o.reject(Finding{File: file, Problem: "cannot be read: " + oneLine(err)})
 		return
 	}
-	from := contentKey(file, data)
-	read, _ := l.policies.get(from, func() (readPolicy, error) { // never an error
-		policy, findings := parsePolicy(file, data)
-		return readPolicy{policy, findings}, nil
-	})
-	o.reject(read.findings...)
-	if len(read.findings) == 0 {
-		o.Policy, o.policyKey = read.policy, from
+	policy, from, findings := l.policy(file, data)
+	o.reject(findings...)
+	if len(findings) == 0 {
+		o.Policy, o.policyKey = policy, from
 		if err := l.loadTemplate(tree, o); err != nil {
 			o.reject(Finding{File: o.Path, Problem: "cannot be read: " + oneLine(err)})
 		}
@@ -185,6 +193,17 @@ func (l *Loader) load(tree fs.FS, o *Overlay) {
 type readPolicy struct {
 	policy   plan.Policy
 	findings []Finding
+}
+
+// policy reads a policy, unless the last Load has read the same. The key stands for
+// it and its place.
+func (l *Loader) policy(file string, data []byte) (plan.Policy, key, []Finding) {
+	from := contentKey(file, data)
+	p, _ := l.policies.get(from, func() (readPolicy, error) { // never an error
+		policy, findings := l.zones.parsePolicy(file, data)
+		return readPolicy{policy, findings}, nil
+	})
+	return p.policy, from, p.findings
 }
 
 // loadDispatches reads the overlay's directory dispatches: its list, and every

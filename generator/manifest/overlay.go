@@ -33,9 +33,9 @@ type Overlay struct {
 	// policy and its place.
 	template  *template
 	policyKey key
-	// objects are what the overlay builds to without dispatches, proof
-	// is what the proof's dispatch was before the build and built what it was
-	// after; jobs are the names of the overlay's own Jobs.
+	// objects are what the overlay builds to without dispatches, proof is what the
+	// proof's dispatch was before the build and built what it was after, both empty
+	// where it stays as it is; jobs are the names of the overlay's own Jobs.
 	objects      []object
 	proof, built []byte
 	jobs         []string
@@ -65,7 +65,22 @@ func (o *Overlay) Suspend(problem string) {
 	o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: o.Err().Error()}
 }
 
-func (o *Overlay) reject(findings ...Finding) { o.findings = append(o.findings, findings...) }
+// mostFindings bounds what is said of one overlay.
+const mostFindings = 50
+
+func (o *Overlay) reject(findings ...Finding) {
+	o.findings = atMost(o, append(o.findings, findings...))
+}
+
+// atMost cuts a list of findings.
+func atMost(o *Overlay, findings []Finding) []Finding {
+	if len(findings) <= mostFindings {
+		return findings
+	}
+	findings = slices.Clone(findings[:mostFindings])
+	findings[mostFindings-1] = Finding{File: o.Path, Problem: fmt.Sprintf("has more than the %d problems above", mostFindings-1)}
+	return findings
+}
 
 // loadTemplate builds the template, and proves that the overlay builds.
 //
@@ -83,6 +98,10 @@ func (o *Overlay) reject(findings ...Finding) { o.findings = append(o.findings, 
 //     checked; kustomize refuses two resources of one name and looks for
 //     nothing else between Jobs;
 //   - the list that names them is muster's own.
+//
+// An overlay whose kustomizations do nothing but list resources, as that of
+// muster init, is built without a dispatch only: kustomize then adds what it reads
+// as it is. TestAddingIsBuilding compares the two.
 //
 // The proof is remembered by the content of all files it read.
 func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
@@ -105,7 +124,11 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 	if o.objects, wrong, err = l.build(empty, o.Path, o.Path); err != nil || wrong != nil {
 		return o.rejectIf(wrong, err)
 	}
-	if o.proof, err = l.proof(o, probe, l.used[empty.name+o.Path]); err != nil {
+	built := l.used[empty.name+o.Path]
+	if built.adds {
+		return l.added(tree, o, probe, built)
+	}
+	if o.proof, err = l.proof(o, probe, built); err != nil {
 		return fmt.Errorf("stamping the template: %w", err)
 	}
 	full := &view{name: "full ", tree: tree, hide: hidden, over: map[string][]byte{
@@ -116,7 +139,22 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 		return o.rejectIf(wrong, err)
 	}
 	o.proven(objects)
-	o.refused = l.refusals(tree, o, probe)
+	o.refused = l.refusals(tree, o, probe, l.used[full.name+o.Path])
+	return nil
+}
+
+// added is the proof of an overlay that adds its dispatches as they are.
+func (l *Loader) added(tree fs.FS, o *Overlay, probe plan.Dispatch, built *memo) error {
+	var stamped []byte
+	if built.judged != l.used["template "+path.Join(o.Path, templateDir)] {
+		var err error
+		if stamped, err = o.stamp(probe); err != nil {
+			return fmt.Errorf("stamping the template: %w", err)
+		}
+	}
+	o.proven(append(slices.Clone(o.objects), object{APIVersion: "batch/v1", Kind: "Job", YAML: append([]byte{}, stamped...)}))
+	o.refused = l.refusals(tree, o, probe, built)
+	o.built = []byte{}
 	return nil
 }
 
@@ -176,6 +214,7 @@ func (l *Loader) buildTemplate(tree fs.FS, o *Overlay) (*Finding, error) {
 		if built.template, err = newTemplate(job); err != nil {
 			return nil, fmt.Errorf("printing the template: %w", err)
 		}
+		built.objects = nil // the template says it all
 	}
 	o.template = built.template
 	return nil, nil

@@ -16,8 +16,12 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// largestPolicy is the size above which scaling.yaml is not parsed.
-const largestPolicy = 64 << 10
+const (
+	// largestPolicy is the size above which scaling.yaml is not parsed.
+	largestPolicy = 32 << 10
+	// mostSchedules is how many schedules a policy may have.
+	mostSchedules = 100
+)
 
 const (
 	policyVersion = "muster.dev/v1alpha1"
@@ -27,7 +31,7 @@ const (
 // ParsePolicy reads a scaling policy; file is its name for errors, which are
 // findings ([Finding]), a line each. Fields that are not said have their defaults.
 func ParsePolicy(file string, data []byte) (plan.Policy, error) {
-	p, findings := parsePolicy(file, data)
+	p, findings := zones{}.parsePolicy(file, data)
 	if len(findings) > 0 {
 		return plan.Policy{}, joined(findings)
 	}
@@ -39,6 +43,8 @@ type policyReader struct {
 	file     string
 	policy   plan.Policy
 	lines    []*yaml.Node // where the policy's schedules stand
+	zones    zones
+	fields   []specField // made once for each policy
 	findings []Finding
 }
 
@@ -46,9 +52,23 @@ type policyReader struct {
 // it stay valid.
 const formerWarmIdleTimeout = "upkeepIdleTimeout"
 
-func parsePolicy(file string, data []byte) (plan.Policy, []Finding) {
-	r := &policyReader{file: file}
-	for _, f := range specFields() {
+// zones are time zones by name. A zone is some 20 KB, and policies share them.
+type zones map[string]*time.Location
+
+func (z zones) load(name string) (*time.Location, error) {
+	if zone := z[name]; zone != nil {
+		return zone, nil
+	}
+	zone, err := time.LoadLocation(name)
+	if err == nil {
+		z[name] = zone
+	}
+	return zone, err
+}
+
+func (z zones) parsePolicy(file string, data []byte) (plan.Policy, []Finding) {
+	r := &policyReader{file: file, zones: z, fields: specFields()}
+	for _, f := range r.fields {
 		if f.preset != nil {
 			f.preset(&r.policy)
 		}
@@ -100,7 +120,7 @@ func (r *policyReader) top(top *yaml.Node) {
 }
 
 func (r *policyReader) spec(spec *yaml.Node) {
-	fields := specFields()
+	fields := r.fields
 	for i := 0; i+1 < len(spec.Content); i += 2 {
 		key, value := spec.Content[i], spec.Content[i+1]
 		name := key.Value

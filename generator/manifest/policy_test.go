@@ -156,7 +156,7 @@ func TestPolicyFile(t *testing.T) {
 		"other kind":     {strings.Replace(good, "ScalingPolicy", "Job", 1), `:2: kind: is "Job"; write kind: ScalingPolicy`},
 		"no kind":        {strings.Replace(good, "kind: ScalingPolicy\n", "", 1), `: kind: is missing; write kind: ScalingPolicy`},
 		"a field beside": {good + "status: {}\n", `:4: status: is not a field of a policy; the fields are apiVersion, kind and spec`},
-		"two megabytes":  {good + strings.Repeat("#", 2<<20), `: is 2097236 bytes and was not read; a policy has at most 65536`},
+		"two megabytes":  {good + strings.Repeat("#", 2<<20), `: is 2097236 bytes and was not read; a policy has at most 32768`},
 		"several are broken": {header + "spec: {queue: '', max: no, buffer: -1}\n", `:3: spec.queue: "" is not the key of a Buildkite queue; a key has 1 to 100 letters (a to z, A to Z), digits, hyphens and underscores` +
 			"\nscaling.yaml:3: spec.max: \"no\" is not a whole number; write one from 0 to 100000\nscaling.yaml:3: spec.buffer: -1 is too small; write one from 0 to 100000"},
 		"nested": {strings.Repeat("{a: ", 200) + strings.Repeat("}", 200), `:1: is nested too deeply`},
@@ -191,4 +191,37 @@ func FuzzPolicy(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestManySchedules: a policy of thousands of schedules is refused in one line, and
+// time zones are loaded once for all policies.
+func TestManySchedules(t *testing.T) {
+	text := header + "spec:\n  queue: q\n  max: 1\n  schedules:\n"
+	for i := range mostSchedules + 1 {
+		text += fmt.Sprintf("  - {name: s%d, days: [Mon], from: \"00:00\", to: \"01:00\", timeZone: Europe/Berlin, max: 2}\n", i)
+	}
+	if _, err := ParsePolicy("p", []byte(text)); err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "are 101") {
+		t.Error(err)
+	}
+	one := text[:strings.Index(text, "  - {name: s2,")]
+	z := zones{}
+	for range 2 {
+		p, findings := z.parsePolicy("p", []byte(one))
+		if len(findings) > 0 || p.Schedules[0].Zone != p.Schedules[1].Zone || p.Schedules[0].Zone != z["Europe/Berlin"] {
+			t.Errorf("%v: the zones differ", findings)
+		}
+	}
+}
+
+// TestManyFindings: what is said of one overlay has an end.
+func TestManyFindings(t *testing.T) {
+	f := sound(t)
+	f["overlays/default/scaling.yaml"] = header + "spec:\n  queue: q\n  max: 1\n"
+	for i := range 1000 {
+		f["overlays/default/scaling.yaml"] += fmt.Sprintf("  y%d: 1\n", i)
+	}
+	o := load(t, NewLoader("overlays"), f.tree())[0]
+	if n := len(o.findings); n != mostFindings {
+		t.Errorf("%d findings, want %d", n, mostFindings)
+	}
 }

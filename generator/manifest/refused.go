@@ -15,8 +15,8 @@ import (
 // refusals lists what the Kubernetes API server would refuse of the overlay's
 // dispatches, as muster stamps them and the overlay builds them. It is worked out
 // once for each build of the template and of the overlay.
-func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch) []Finding {
-	template, full := l.used["template "+path.Join(o.Path, templateDir)], l.used["full "+o.Path]
+func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, full *memo) []Finding {
+	template := l.used["template "+path.Join(o.Path, templateDir)]
 	if o.built == nil || template == nil || full == nil {
 		return nil
 	}
@@ -40,6 +40,10 @@ func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch) []Finding
 		}
 		f.File, f.Line = find.place(job, p.Path)
 		full.refused = append(full.refused, f)
+		if len(full.refused) > mostFindings {
+			full.refused = atMost(o, full.refused)
+			break
+		}
 	}
 	return full.refused
 }

@@ -28,6 +28,10 @@ func (r *policyReader) schedules(n *yaml.Node) {
 		r.bad(n, "spec.schedules", shown(n)+" is not a list", "write each schedule as - name: ...")
 		return
 	}
+	if len(n.Content) > mostSchedules {
+		r.bad(n, "spec.schedules", fmt.Sprintf("are %d", len(n.Content)), fmt.Sprintf("write at most %d: days with the same hours need one", mostSchedules))
+		return
+	}
 	for i, item := range n.Content {
 		at := fmt.Sprintf("schedules[%d]", i)
 		if item.Kind != yaml.MappingNode {
@@ -172,7 +176,7 @@ func (r *policyReader) zone(item *yaml.Node, at string) *time.Location {
 		r.bad(item, "spec."+at+".timeZone", "is missing", remedy)
 		return nil
 	}
-	zone, err := time.LoadLocation(n.Value)
+	zone, err := r.zones.load(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil || n.Value == "" || n.Value == "Local" {
 		r.bad(n, "spec."+at+".timeZone", shown(n)+" is not a known time zone", remedy)
 		return nil

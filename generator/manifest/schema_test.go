@@ -128,7 +128,7 @@ func TestSchemaIsTheParsers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, findings := parsePolicy("p", text)
+		_, findings := zones{}.parsePolicy("p", text)
 		err = accepts(t, s, text)
 		switch {
 		case err != nil && len(findings) == 0:
@@ -180,7 +180,7 @@ func TestSchemaValue(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, findings := parsePolicy("p", text)
+			_, findings := zones{}.parsePolicy("p", text)
 			refused := accepts(t, s, text)
 			named := len(findings) > 0 && beyond.MatchString(findings[0].Problem)
 			if (refused == nil) != (len(findings) == 0) && !(refused == nil && named) {
@@ -205,7 +205,7 @@ func TestBetween(t *testing.T) {
 // TestFieldDefaults: what the table calls the default of a field is what a policy
 // has that does not say it.
 func TestFieldDefaults(t *testing.T) {
-	bare, findings := parsePolicy("p", []byte(header+"spec: {queue: q, max: 1}\n"))
+	bare, findings := zones{}.parsePolicy("p", []byte(header+"spec: {queue: q, max: 1}\n"))
 	if len(findings) > 0 {
 		t.Fatal(findings)
 	}
@@ -217,7 +217,7 @@ func TestFieldDefaults(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(f.Default), &value); err != nil {
 			t.Errorf("%s: %v", f.Name, err)
 		}
-		said, findings := parsePolicy("p", fmt.Appendf(nil, "%sspec: {queue: q, max: 1, %s: %s}\n", header, f.Name, f.Default))
+		said, findings := zones{}.parsePolicy("p", fmt.Appendf(nil, "%sspec: {queue: q, max: 1, %s: %s}\n", header, f.Name, f.Default))
 		if len(findings) > 0 {
 			t.Errorf("%s: %v", f.Name, findings)
 		}
@@ -259,7 +259,7 @@ func TestSchemaFile(t *testing.T) {
 		"{queue: q, max: 5, schedules: [{name: s, from: 08:00, to: 24:30, timeZone: UTC, max: 9}]}",
 	} {
 		text := header + "spec: " + spec + "\n"
-		_, findings := parsePolicy("p", []byte(text))
+		_, findings := zones{}.parsePolicy("p", []byte(text))
 		policies = append(policies, policy{text, len(findings) > 0})
 	}
 	text, err := json.MarshalIndent(policies, "", "  ")

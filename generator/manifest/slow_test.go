@@ -21,15 +21,21 @@ type slowly struct {
 	started []string
 	ended   []string
 	release chan struct{}
-	// overdue is when patience ends: when a slow build has begun.
-	overdue chan time.Time
+	// overdue is when patience with a build ends, by its context: when it is a slow
+	// one and has begun.
+	overdue map[context.Context]chan struct{}
 }
 
 // loader is one that builds with b.
 func (b *slowly) loader() *Loader {
-	b.release, b.overdue = make(chan struct{}), make(chan time.Time)
+	b.release, b.overdue = make(chan struct{}), map[context.Context]chan struct{}{}
 	l := NewLoader("overlays").BuildWith(b, time.Hour)
-	l.after = func(time.Duration) <-chan time.Time { return b.overdue }
+	l.after = func(ctx context.Context, _ time.Duration) <-chan struct{} {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.overdue[ctx] = make(chan struct{})
+		return b.overdue[ctx]
+	}
 	return l
 }
 
@@ -39,11 +45,8 @@ func (b *slowly) Build(ctx context.Context, files filesys.FileSystem, dir string
 	}
 	b.mu.Lock()
 	b.started = append(b.started, dir)
+	close(b.overdue[ctx])
 	b.mu.Unlock()
-	select {
-	case b.overdue <- time.Time{}:
-	case <-b.release:
-	}
 	select {
 	case <-b.release:
 		return kustomize.Here{}.Build(ctx, files, dir)
@@ -125,7 +128,7 @@ func TestSlowBuildOfFormerFiles(t *testing.T) {
 	}
 }
 
-// TestManySlowBuilds: no more than two go on, and all end with the context.
+// TestManySlowBuilds: no more than one goes on, and all end with the context.
 func TestManySlowBuilds(t *testing.T) {
 	f := sound(t)
 	for i := range 5 {

@@ -84,11 +84,15 @@ func checkDispatch(d plan.Dispatch) error {
 // template is an agent Job that is ready to be stamped. The pod, which is most
 // of it and which no dispatch changes, is printed once.
 type template struct {
-	// job is the whole Job; slim has a placeholder for the pod.
-	job, slim *yaml.Node
-	// pod is the text that the placeholder's line stands for; empty where the
-	// two do not come to the same, and the whole Job is printed each time.
-	pod []byte
+	// text is the whole Job; as nodes it would be twenty times as large.
+	text []byte
+	// slim is the Job with a placeholder for the pod.
+	slim *yaml.Node
+	// pod is the part of the text that the placeholder's line stands for; empty
+	// where the two do not come to the same, and whole, the Job as nodes, is printed
+	// each time.
+	pod   []byte
+	whole *yaml.Node
 	// hash stands for the whole Job.
 	hash string
 }
@@ -98,8 +102,8 @@ type template struct {
 const placeholder = "    spec: muster.dev/pod\n"
 
 func newTemplate(job *yaml.Node) (*template, error) {
-	t := &template{job: job, slim: copied(job)}
 	pod := lookup(job, "spec", "template", "spec")
+	t := &template{slim: without(job, pod)}
 	put(mapping(mapping(t.slim, "spec"), "template"), "spec", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "muster.dev/pod"})
 	nest := func(n *yaml.Node) *yaml.Node {
 		return &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{{Kind: yaml.ScalarNode, Value: "spec"}, n}}
@@ -113,15 +117,18 @@ func newTemplate(job *yaml.Node) (*template, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.text = whole
 	sum := sha256.Sum256(whole)
 	t.hash = hex.EncodeToString(sum[:8])
 	// The first two lines are those of "spec:" and "template:".
 	parts := bytes.SplitAfterN(nested, []byte("\n"), 3)
 	if len(parts) == 3 {
-		t.pod = parts[2]
+		if at := bytes.Index(whole, parts[2]); at >= 0 {
+			t.pod = whole[at:][:len(parts[2])]
+		}
 	}
 	if spliced, err := t.encode(t.slim); err != nil || !bytes.Equal(spliced, whole) {
-		t.pod = nil
+		t.pod, t.whole = nil, job
 	}
 	return t, nil
 }
@@ -129,9 +136,15 @@ func newTemplate(job *yaml.Node) (*template, error) {
 // start is a copy to fill in.
 func (t *template) start() *yaml.Node {
 	if t.pod == nil {
-		return copied(t.job)
+		return copied(t.whole)
 	}
 	return copied(t.slim)
+}
+
+// job is the whole Job as nodes.
+func (t *template) job() *yaml.Node {
+	job, _ := parseOne("", t.text) // printed from nodes: it reads
+	return job
 }
 
 // encode prints a Job that was started from t.

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -44,6 +45,11 @@ type view struct {
 	// name or labels.
 	parts                map[string]bool
 	writesPaths, selects bool
+	// changes says that a kustomization does anything but list resources, and
+	// listed and lists are how often one lists the directory hide and how often the
+	// kustomization in it was read.
+	changes       bool
+	listed, lists int
 	// size is how many bytes were read.
 	size int
 
@@ -60,6 +66,7 @@ func (v *view) begin() {
 	v.notes, v.refused = map[string]string{}, nil
 	v.values, v.parsed = map[string]bool{}, map[string]bool{}
 	v.parts, v.writesPaths, v.selects = map[string]bool{}, false, false
+	v.changes, v.listed, v.lists = false, 0, 0
 	v.size = 0
 }
 
@@ -225,6 +232,10 @@ func (v *view) use(name, field string) {
 // file that is missing where kustomize's own words for it are hard to read. It
 // reads with kustomize's own reader, so that both see the same.
 func (v *view) vet(name string, data []byte) {
+	if len(data) > mostParsed {
+		v.refuse(Finding{File: name, Problem: fmt.Sprintf("has %d bytes, and a kustomization has at most %d", len(data), mostParsed), Remedy: "move patches to files of their own, or list directories"})
+		return
+	}
 	var k types.Kustomization
 	if err := k.Unmarshal(data); err != nil {
 		f := Finding{File: name, Problem: "is not a kustomization: " + oneLine(err)}
@@ -240,6 +251,11 @@ func (v *view) vet(name string, data []byte) {
 			v.refuse(noAnchors(name, "patches"))
 			return
 		}
+	}
+	plain := types.Kustomization{TypeMeta: k.TypeMeta, MetaData: k.MetaData, Resources: k.Resources}
+	v.changes = v.changes || !reflect.DeepEqual(k, plain)
+	if v.hide != "" && name == path.Join(v.hide, listFile) {
+		v.lists++
 	}
 	k.FixKustomization()
 	for _, f := range []struct {
@@ -258,6 +274,9 @@ func (v *view) vet(name string, data []byte) {
 	dir := path.Dir(name)
 	for _, r := range references(k) {
 		at := path.Join(dir, r.path)
+		if v.hide != "" && at == v.hide {
+			v.listed++
+		}
 		for part := range strings.SplitSeq(r.path, "/") {
 			v.parts[part] = true
 		}

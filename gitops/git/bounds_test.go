@@ -188,3 +188,45 @@ func TestLargeTree(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNamesThatAreNone: entries of a tree that no path leads to are not listed: a
+// directory that is called . would hold itself without end. Of two entries of one
+// name, the one that is read is listed.
+func TestNamesThatAreNone(t *testing.T) {
+	s := &store{objects: newObjects("deploy")}
+	content := nameOf(plumbing.BlobObject, nil)
+	dir := nameOf(plumbing.TreeObject, nil)
+	var raw []byte
+	for _, e := range []entry{{".", filemode.Dir, dir}, {"..", filemode.Dir, dir}, {"a/b", filemode.Regular, content}, {"x", filemode.Regular, content}, {"x", filemode.Dir, dir}} {
+		raw = fmt.Appendf(raw, "%o %s\x00%s", uint32(e.mode), e.name, e.hash[:])
+	}
+	root := nameOf(plumbing.TreeObject, raw)
+	parsed, err := parseTree(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.trees[root] = parsed
+	f := &treeFS{branch: &Branch{store: s}, ctx: t.Context(), root: root}
+	list, err := f.ReadDir(".")
+	if err != nil || len(list) != 1 || list[0].Name() != "x" || !list[0].IsDir() {
+		t.Errorf("%v, %v; want the directory x", list, err)
+	}
+}
+
+// TestPackWithoutEnd: a pack that is too large to be held is an error that says
+// what to do.
+func TestPackWithoutEnd(t *testing.T) {
+	for most, want := range map[uint32]error{0: errPack, 10: errTooMany} {
+		if _, err := readPack(endless{}, most); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+}
+
+// endless is a pack without objects that goes on for ever.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}

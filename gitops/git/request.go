@@ -101,8 +101,15 @@ func (c *connection) fetchOnce(ctx context.Context, session transport.UploadPack
 	return data, nil
 }
 
-// mostBytes bounds an answer that may be refused for its size.
-const mostBytes = 16 << 20
+const (
+	// mostBytes bounds an answer that may be refused for its size.
+	mostBytes = 16 << 20
+	// mostPack bounds every other. Reading it takes up to four times as much memory.
+	mostPack = 128 << 20
+)
+
+// errPack says that a server without partial clone has too much to send.
+var errPack = fmt.Errorf("the server sends more than %d MiB, since it cannot send single files: allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant), or give the fleet a repository of its own", mostPack>>20)
 
 // readPack reads a pack, unless its header says that it is too large.
 func readPack(from io.Reader, most uint32) ([]byte, error) {
@@ -113,15 +120,17 @@ func readPack(from io.Reader, most uint32) ([]byte, error) {
 	if count := binary.BigEndian.Uint32(header[8:]); most > 0 && count > most {
 		return nil, fmt.Errorf("%w: %d", errTooMany, count)
 	}
+	bound, tooLarge := int64(mostPack), errPack
 	if most > 0 {
-		from = io.LimitReader(from, mostBytes+1)
+		bound, tooLarge = mostBytes, fmt.Errorf("%w: they have more than %d bytes", errTooMany, mostBytes)
 	}
+	from = io.LimitReader(from, bound+1)
 	data := bytes.NewBuffer(header)
 	if _, err := data.ReadFrom(from); err != nil {
 		return nil, err
 	}
-	if most > 0 && data.Len() > mostBytes {
-		return nil, fmt.Errorf("%w: they have more than %d bytes", errTooMany, mostBytes)
+	if int64(data.Len()) > bound {
+		return nil, tooLarge
 	}
 	return data.Bytes(), nil
 }

@@ -2,6 +2,7 @@ package git
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,7 +62,8 @@ func (f *treeFS) ReadFile(name string) ([]byte, error) {
 }
 
 // ReadDir lists a directory's files and directories in the order of their
-// names.
+// names, each once. An entry whose name is none, which git's own tools do not
+// write, is left out: a directory called . would hold itself.
 func (f *treeFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	f.branch.mu.Lock()
 	defer f.branch.mu.Unlock()
@@ -79,10 +81,20 @@ func (f *treeFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	list := make([]fs.DirEntry, 0, t.len())
 	for i := range t.len() {
 		child := t.at(i)
+		if !isName(child.name) {
+			continue
+		}
 		list = append(list, dirEntry{info{entry: child}, f, path.Join(name, child.name)})
 	}
-	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	return list, nil
+	slices.SortStableFunc(list, func(a, b fs.DirEntry) int { // as lookup has it: directories first
+		return cmp.Or(strings.Compare(a.Name(), b.Name()), cmp.Compare(b.Type()&fs.ModeDir, a.Type()&fs.ModeDir))
+	})
+	return slices.CompactFunc(list, func(a, b fs.DirEntry) bool { return a.Name() == b.Name() }), nil
+}
+
+// isName reports whether an entry of a tree can be reached by its name.
+func isName(name string) bool {
+	return name != "" && name != "." && name != ".." && !strings.Contains(name, "/")
 }
 
 // Stat describes a file or directory. A file's size is that of its content,

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+
+	"muster/gitops/gitserver"
+)
+
+// gitObjects writes git objects as they are, also such as git itself would not
+// make: names that it reserves, two entries of one name, any mode.
+type gitObjects struct {
+	tb    testing.TB
+	bare  gitserver.Repository
+	store *filesystem.Storage
+}
+
+func newGitObjects(tb testing.TB, dir string) gitObjects {
+	bare, err := gitserver.Init(filepath.Join(dir, "fleet.git"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return gitObjects{tb, bare, filesystem.NewStorage(osfs.New(bare.Dir), cache.NewObjectLRU(0))}
+}
+
+func (g gitObjects) write(kind plumbing.ObjectType, content []byte) plumbing.Hash {
+	o := &plumbing.MemoryObject{}
+	o.SetType(kind)
+	_, _ = o.Write(content)
+	h := o.Hash()
+	if g.store.HasEncodedObject(h) == nil {
+		return h
+	}
+	if _, err := g.store.SetEncodedObject(o); err != nil {
+		g.tb.Fatal(err)
+	}
+	return h
+}
+
+func (g gitObjects) blob(content string) plumbing.Hash {
+	return g.write(plumbing.BlobObject, []byte(content))
+}
+
+// leaf is one entry of a git tree: mode in octal, as in "100644".
+type leaf struct {
+	mode, name string
+	hash       plumbing.Hash
+}
+
+const (
+	plainFile    = "100644"
+	gitDirectory = "40000"
+	symlink      = "120000"
+	submodule    = "160000"
+)
+
+// tree writes a directory in git's own order.
+func (g gitObjects) tree(entries ...leaf) plumbing.Hash {
+	key := func(e leaf) string {
+		if e.mode == gitDirectory {
+			return e.name + "/"
+		}
+		return e.name
+	}
+	slices.SortStableFunc(entries, func(a, b leaf) int { return cmp.Compare(key(a), key(b)) })
+	var raw bytes.Buffer
+	for _, e := range entries {
+		fmt.Fprintf(&raw, "%s %s\x00", e.mode, e.name)
+		raw.Write(e.hash[:])
+	}
+	return g.write(plumbing.TreeObject, raw.Bytes())
+}
+
+// directory writes files by their paths below one directory, and other entries in
+// some of its directories.
+func (g gitObjects) directory(files map[string]string, others map[string][]leaf) plumbing.Hash {
+	entries := slices.Clone(others["."])
+	below := map[string]map[string]string{}
+	besides := map[string]map[string][]leaf{}
+	for name, content := range files {
+		first, rest, deeper := strings.Cut(name, "/")
+		switch {
+		case !deeper:
+			entries = append(entries, leaf{plainFile, name, g.blob(content)})
+		case below[first] == nil:
+			below[first] = map[string]string{rest: content}
+		default:
+			below[first][rest] = content
+		}
+	}
+	for dir, list := range others {
+		first, rest, deeper := strings.Cut(dir, "/")
+		if dir == "." {
+			continue
+		}
+		if !deeper {
+			rest = "."
+		}
+		if below[first] == nil {
+			below[first] = map[string]string{}
+		}
+		if besides[first] == nil {
+			besides[first] = map[string][]leaf{}
+		}
+		besides[first][rest] = append(besides[first][rest], list...)
+	}
+	for name, inside := range below {
+		entries = append(entries, leaf{gitDirectory, name, g.directory(inside, besides[name])})
+	}
+	return g.tree(entries...)
+}
+
+// commit makes a tree the head of branch main, on top of what is there.
+func (g gitObjects) commit(root plumbing.Hash) {
+	text := fmt.Sprintf("tree %s\n", root)
+	if head, err := g.bare.Head(); err == nil {
+		text += "parent " + head + "\n"
+	}
+	who := fmt.Sprintf("Somebody <else@example.com> %d +0000\n", start.Unix())
+	h := g.write(plumbing.CommitObject, []byte(text+"author "+who+"committer "+who+"\nedit\n"))
+	if err := os.WriteFile(filepath.Join(g.bare.Dir, "refs", "heads", "main"), []byte(h.String()+"\n"), 0o644); err != nil {
+		g.tb.Fatal(err)
+	}
+}
+
+// entry is what the head has under a name; no hash: nothing.
+func (g gitObjects) entry(path string) plumbing.Hash {
+	out, err := g.bare.Git("rev-parse", "--verify", "--quiet", "refs/heads/main:"+path)
+	if err != nil {
+		return plumbing.ZeroHash
+	}
+	return plumbing.NewHash(strings.TrimSpace(out))
+}
+
+// dispatches are the names of the dispatches of an overlay at the head.
+func (g gitObjects) dispatches(overlay string) []string {
+	out, err := g.bare.Git("ls-tree", "--name-only", "refs/heads/main:overlays/"+overlay+"/dispatches")
+	if err != nil {
+		g.tb.Fatal(err)
+	}
+	return slices.DeleteFunc(strings.Fields(out), func(name string) bool { return !strings.HasPrefix(name, overlay+"-") })
+}

@@ -1,0 +1,388 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"muster/generator"
+	"muster/generator/kustomize"
+	"muster/generator/plan"
+	"muster/gitops"
+	"muster/gitops/ledger"
+)
+
+var (
+	hostileFrom  = flag.Uint64("hostile-from", 9, "the first seed of hostile overlays")
+	hostileSeeds = flag.Uint64("hostile-seeds", 6, "how many hostile overlays are tried")
+	hostileTime  = flag.Duration("hostile-time", 0, "for how long further hostile overlays are tried")
+)
+
+// mostMemory is what the program and the processes that build for it may need
+// together, in bytes.
+const mostMemory = 128 << 20
+
+// soundOverlays are beside each hostile one: by name, one comes before most of
+// them and one after.
+var soundOverlays = []string{"sound-a", "sound-b"}
+
+// hostileWorld is one fleet repository with two sound overlays and a hostile one,
+// and the parts of the program that read and write it, as run wires them. It is
+// their Buildkite and their Clock.
+type hostileWorld struct {
+	t       *testing.T
+	seed    uint64
+	draw    *hostileTree
+	objects gitObjects
+	jobs    []plan.Job
+	log     bytes.Buffer
+	g       *generator.Generator
+	build   *patient
+	served  map[string]int // agents dispatched, by overlay
+	report  []string
+}
+
+func newHostileWorld(t *testing.T, seed uint64, dir string) *hostileWorld {
+	w := &hostileWorld{t: t, seed: seed, objects: newGitObjects(t, dir), served: map[string]int{}}
+	w.draw = &hostileTree{Rand: rand.New(rand.NewPCG(seed, 7)), objects: w.objects}
+	if w.draw.IntN(4) == 0 {
+		w.draw.note("a server without partial clone")
+		w.must(w.objects.bare.Configure("uploadpack.allowFilter", "false"))
+	}
+	w.build = newPatient(t)
+	w.restart()
+	return w
+}
+
+func (w *hostileWorld) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatalf("seed %d: %v", w.seed, err)
+	}
+}
+
+// restart is a new process, which knows nothing.
+func (w *hostileWorld) restart() {
+	repository, err := gitops.New(gitops.Config{URL: w.objects.bare.Dir})
+	w.must(err)
+	w.g = generator.New(generator.Config{
+		Repository: gitops.Fleet{Writer: repository, Version: "test"}, Buildkite: w, Clock: w, Overlays: "overlays",
+		Build: w.build, Patience: buildPatience, Log: slog.New(slog.NewTextHandler(&printable{to: &w.log}, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+}
+
+// Snapshot implements generator.Buildkite: all jobs that ever came wait.
+func (w *hostileWorld) Snapshot(_ context.Context, at, _ time.Time) (plan.Snapshot, error) {
+	return plan.Snapshot{At: at, Jobs: slices.Clone(w.jobs)}, nil
+}
+
+// Now implements generator.Clock.
+func (w *hostileWorld) Now() time.Time { return start }
+
+// Sleep implements generator.Clock. Patience ends once a build of the hostile
+// overlay has taken long, and for no other.
+func (w *hostileWorld) Sleep(ctx context.Context, d time.Duration) error {
+	if d > buildPatience {
+		return ctx.Err()
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.build.late(ctx):
+		return nil
+	}
+}
+
+// publish writes a tree of the overlays: the sound ones as they are at the head.
+func (w *hostileWorld) publish(others ...leaf) {
+	overlays := others
+	for _, name := range soundOverlays {
+		h := w.objects.entry("overlays/" + name)
+		if h.IsZero() {
+			h = w.objects.directory(map[string]string{
+				"scaling.yaml":                  "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  queue: " + name + "\n  max: 1000\n",
+				"kustomization.yaml":            "resources: [configmap.yaml, dispatches]\n",
+				"configmap.yaml":                "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", namespace: buildkite}\n",
+				"template/kustomization.yaml":   "resources: [../../../base]\nnameSuffix: -" + name + "\n",
+				"dispatches/kustomization.yaml": "resources: []\n",
+			}, nil)
+		}
+		overlays = append(overlays, leaf{gitDirectory, name, h})
+	}
+	base, err := os.ReadFile(filepath.Join(top, "base", "job.yaml"))
+	w.must(err)
+	w.objects.commit(w.objects.tree(
+		leaf{gitDirectory, "base", w.objects.directory(map[string]string{"kustomization.yaml": "resources: [job.yaml]\n", "job.yaml": string(base)}, nil)},
+		leaf{gitDirectory, "overlays", w.objects.tree(overlays...)},
+	))
+}
+
+// demand lets one more job wait in the queue of each overlay.
+func (w *hostileWorld) demand() {
+	for _, queue := range append([]string{"bad"}, soundOverlays...) {
+		w.jobs = append(w.jobs, plan.Job{ID: fmt.Sprint(queue, len(w.jobs)), Rules: []string{"queue=" + queue}, State: plan.JobPending, Since: start, URL: "https://buildkite.com/acme/1"})
+	}
+}
+
+// tick ticks, and keeps what was done for the sound overlays.
+func (w *hostileWorld) tick(ctx context.Context) {
+	result, err := w.g.Tick(ctx)
+	for _, a := range result.Acts {
+		if a.Kind == ledger.Dispatch {
+			w.served[a.Decision.Overlay] += a.Decision.Sum.Dispatch
+		}
+	}
+	w.report = w.report[:0]
+	if err != nil {
+		w.report = append(w.report, err.Error())
+	}
+	for _, s := range result.Suspended {
+		w.report = append(w.report, s.Overlay+" is suspended: "+s.Why.String())
+	}
+}
+
+// twoTicks lets jobs come, and wants agents for them within two ticks.
+func (w *hostileWorld) twoTicks(ctx context.Context) {
+	w.t.Helper()
+	before := map[string]int{}
+	for _, name := range soundOverlays {
+		before[name] = w.served[name]
+	}
+	w.demand()
+	w.tick(ctx)
+	w.tick(ctx)
+	for _, name := range soundOverlays {
+		if got := w.served[name] - before[name]; got != 1 {
+			w.fail("%s got %d agents for one job", name, got)
+		}
+		if n := len(w.objects.dispatches(name)); n != w.served[name] {
+			w.fail("%s has %d dispatches in git, want %d", name, n, w.served[name])
+		}
+	}
+}
+
+func (w *hostileWorld) fail(format string, args ...any) {
+	w.t.Helper()
+	w.t.Errorf("seed %d: %s\n%s\n%.3000s", w.seed, fmt.Sprintf(format, args...), strings.Join(w.draw.said, "; "), strings.Join(w.report, "\n"))
+}
+
+// play is one seed: the sound overlays are served beside a hostile one, and a
+// context that ends, ends everything.
+func (w *hostileWorld) play() {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	defer cancel()
+	if w.draw.IntN(2) == 0 {
+		w.publish()
+		w.twoTicks(ctx)
+	}
+	_, bad := w.draw.overlay()
+	w.publish(bad)
+	runtime.GC()
+	peak := watchHeap()
+	w.twoTicks(ctx)
+	if w.draw.IntN(2) == 0 {
+		w.draw.note("another beside it")
+		_, worse := w.draw.overlay()
+		worse.name += "2"
+		w.publish(bad, worse)
+	}
+	if w.draw.IntN(2) == 0 {
+		w.draw.note("restarted")
+		w.restart()
+	}
+	w.twoTicks(ctx)
+	w.endDuring(ctx, cancel)
+	used := peak()
+	if used+hostileProcesses*buildMemory > mostMemory {
+		w.fail("%d MiB of memory, and %d MiB for each of %d processes", used>>20, buildMemory>>20, hostileProcesses)
+	}
+	w.printed()
+	if *hostileTime > 0 {
+		fmt.Fprintf(os.Stderr, "%6d: %3d MiB; %.300s\n", w.seed, used>>20, strings.Join(w.draw.said, "; "))
+	}
+}
+
+// hostileProcesses is how many processes may build at the same time.
+const hostileProcesses = 2
+
+// endDuring ends the context in the middle of a tick, or after it, and waits until
+// nothing goes on: that it does end is what is tested.
+func (w *hostileWorld) endDuring(ctx context.Context, cancel func()) {
+	w.restart()
+	w.build.before(w.draw.IntN(6), cancel)
+	w.tick(ctx)
+	cancel()
+	for goesOn() != "" || children() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// goesOn is the stack of a goroutine that works for muster.
+func goesOn() string {
+	stacks := make([]byte, 1<<20)
+	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		if strings.Contains(stack, "\nmuster/generator") || strings.Contains(stack, "\nmuster/gitops/git.") || strings.Contains(stack, "created by muster/generator") {
+			return stack
+		}
+	}
+	return ""
+}
+
+// children counts the processes that build.
+func children() int {
+	n := 0
+	lists, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, file := range lists {
+		list, _ := os.ReadFile(file)
+		for pid := range strings.FieldsSeq(string(list)) {
+			if args, _ := os.ReadFile("/proc/" + pid + "/cmdline"); bytes.Contains(args, []byte(buildArgument)) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// printed wants nothing in the log and in the commits that moves a terminal.
+func (w *hostileWorld) printed() {
+	for c := range strings.SplitSeq(w.log.String(), "") {
+		if r := []rune(c)[0]; !shown(r) {
+			w.fail("the log has %q", r)
+			break
+		}
+	}
+	log, err := w.objects.bare.Git("log", "--format=%an%ae%B", "--author=muster", "refs/heads/main")
+	w.must(err)
+	for _, r := range log {
+		if !shown(r) {
+			w.fail("the commits have %q: %q", r, log)
+			break
+		}
+	}
+}
+
+// watchHeap watches how large the heap gets, above what it is now, until the
+// function that it returns is called.
+func watchHeap() (stop func() uint64) {
+	const name = "/memory/classes/heap/objects:bytes"
+	sample := []metrics.Sample{{Name: name}}
+	var peak uint64
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			metrics.Read(sample)
+			peak = max(peak, sample[0].Value.Uint64())
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	return func() uint64 {
+		close(done)
+		<-ended
+		return peak
+	}
+}
+
+// patient is the program's builder. It tells when a build of a hostile overlay has
+// taken long: what is sound is always waited for, however slow the machine is.
+type patient struct {
+	kustomize.Builder
+
+	mu    sync.Mutex
+	waits map[context.Context]chan struct{} // by the context of a build
+	count int
+	then  func()
+}
+
+// longBuild is after which time a hostile build is no longer waited for.
+const longBuild = 150 * time.Millisecond
+
+func newPatient(t *testing.T) *patient {
+	executable, err := os.Executable() // this test, which is then the program
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := program{executable: executable}.builder().(*kustomize.Process)
+	p.Idle = 20 * time.Millisecond
+	return &patient{Builder: p, waits: map[context.Context]chan struct{}{}}
+}
+
+// late is closed when a build is no longer waited for.
+func (p *patient) late(ctx context.Context) chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waits[ctx] == nil {
+		p.waits[ctx] = make(chan struct{})
+	}
+	return p.waits[ctx]
+}
+
+// before calls f before the build of that number from now.
+func (p *patient) before(number int, f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count, p.then = number, f
+}
+
+// Build implements [kustomize.Builder].
+func (p *patient) Build(ctx context.Context, files filesys.FileSystem, dir string) ([]kustomize.Object, error) {
+	p.mu.Lock()
+	if p.count--; p.count < 0 && p.then != nil {
+		p.then()
+		p.then = nil
+	}
+	p.mu.Unlock()
+	sound := slices.ContainsFunc(soundOverlays, func(name string) bool { return strings.HasPrefix(dir+"/", "overlays/"+name+"/") })
+	if !sound {
+		timer := time.AfterFunc(longBuild, func() { close(p.late(ctx)) })
+		defer timer.Stop()
+	}
+	return p.Builder.Build(ctx, files, dir)
+}
+
+// tryHostile is one seed.
+func tryHostile(t *testing.T, seed uint64) {
+	dir, err := os.MkdirTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newHostileWorld(t, seed, dir).play()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHostileOverlays: whatever one overlay is made of, those beside it are served
+// within two ticks, with bounded memory, and what goes on ends with the context.
+func TestHostileOverlays(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(programMemory)) // as main does
+	begun := time.Now()
+	for seed := *hostileFrom; seed < *hostileFrom+*hostileSeeds || time.Since(begun) < *hostileTime; seed++ {
+		tryHostile(t, seed)
+	}
+}
+
+// FuzzHostileOverlays is the same for as long as there is time.
+func FuzzHostileOverlays(f *testing.F) {
+	f.Add(uint64(1))
+	f.Fuzz(tryHostile)
+}
