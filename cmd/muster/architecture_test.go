@@ -88,6 +88,8 @@ func imports() map[string][]string {
 		"generator/kubernetes": {},
 		"generator/kustomize":  {},
 		"generator/buildkite":  {"generator/plan"},
+		"generator/status":     {"generator", "generator/plan", "gitops/ledger"},
+		"generator/metrics":    {"generator", "generator/status", "generator/plan", "gitops/ledger"},
 		"gitops":               {"gitops/branch", "gitops/git", "gitops/ledger", "gitops/traffic"},
 		"gitops/branch":        {},
 		"gitops/canary":        {},
