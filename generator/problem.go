@@ -24,11 +24,12 @@ type Problem struct {
 	Since time.Time
 	// more is logged with the line, but the problem is the same when it changes.
 	more []slog.Attr
-	// step is where a tick fails, and news the words of its error, which may change
-	// while it is the same problem; a change is logged, though not often. Empty: it
-	// is a problem of what was read, and no failure.
-	step Step
-	news string
+	// step is where a tick fails, news is its error, and words what of that is not
+	// numbers. They may change while it is the same problem; a change of the words is
+	// logged, though not often. Empty: it is a problem of what was read, and no
+	// failure.
+	step        Step
+	news, words string
 }
 
 // Words are the text, with the error where it is that of a tick that failed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"regexp"
 	"slices"
 	"time"
 )
@@ -80,13 +81,13 @@ func (t *troubles) saw(log *slog.Logger, now time.Time, p Problem) {
 		says, k.again, k.over, k.Since, k.ticks = true, true, time.Time{}, now, 0
 	}
 	quiet := now.Sub(k.said)
-	says = says || k.news != p.news && quiet >= newsEvery || p.step != "" && quiet >= remindEvery
-	k.seen, k.gone, k.more = now, false, p.more
+	says = says || k.words != p.words && quiet >= newsEvery || p.step != "" && quiet >= remindEvery
+	k.seen, k.gone, k.more, k.news = now, false, p.more, p.news
 	k.ticks++
 	if !says {
 		return
 	}
-	k.said, k.news = now, p.news
+	k.said, k.words = now, p.words
 	attrs := append(k.attrs(), k.more...)
 	if k.ticks > 1 {
 		attrs = append(attrs, slog.Time("since", k.Since), slog.Int("ticks", k.ticks))
@@ -133,9 +134,12 @@ func (g *Generator) reportTick(r Result, err error, took time.Duration) {
 	}
 }
 
+// digits are what differs in the words of an error that is the same.
+var digits = regexp.MustCompile(`[0-9]+`)
+
 // failure is the problem that a tick failed in a step.
 func failure(step Step, err error, took time.Duration) Problem {
-	p := Problem{Level: slog.LevelError, Text: "tick failed", Reason: string(step), step: step, news: err.Error()}
+	p := Problem{Level: slog.LevelError, Text: "tick failed", Reason: string(step), step: step, news: err.Error(), words: digits.ReplaceAllString(err.Error(), "0")}
 	var refused limited
 	switch {
 	case errors.Is(err, ErrRaces): // nothing is wrong
