@@ -27,8 +27,8 @@ type Report struct {
 	// Result is what it found and did, and Err why it failed; nil when it did not.
 	Result Result
 	Err    error
-	// Outcome is what became of it, and Failed the step in which it failed, where
-	// the outcome is [Failed].
+	// Outcome is what became of it, and Failed the step in which it came to an end
+	// before its time; empty where it did not.
 	Outcome Outcome
 	Failed  Step
 	// Steps is how long each of its steps took, over all tries.
@@ -168,7 +168,7 @@ func (g *Generator) report(began, ended, next time.Time, r Result, err error) {
 	if g.looks.wait != nil {
 		report.Problems = append(report.Problems, Problem{Level: slog.LevelWarn, Text: stretchedText, Reason: "request-limit", Since: g.looks.waited})
 	}
-	if report.Outcome == Failed {
+	if err != nil && report.Outcome != Waiting {
 		report.Failed = p.failed
 	}
 	g.cfg.Watch.Ended(report)

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/metrics"
@@ -73,9 +71,7 @@ func (e *endpoints) handler() http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, e.status.Snapshot().NotReady(e.clock.Now()))
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(e.metrics.Registry(), promhttp.HandlerOpts{
-		EnableOpenMetrics: true, MaxRequestsInFlight: 4, Timeout: 10 * time.Second,
-	}))
+	mux.Handle("GET /metrics", e.metrics.Handler())
 	return mux
 }
 

@@ -81,9 +81,9 @@ func ofDispatches() []Definition {
 		{Name: "muster_withdrawn_dispatches_total", Type: counter, Labels: overlay, Help: "Dispatches that were moved to where no syncer applies them, before they are retired."},
 		{Name: "muster_never_registered_agents_total", Type: counter, Labels: overlay, Help: "Agents of retired dispatches that never came within the lease."},
 		{Name: "muster_commits_total", Type: counter, Labels: []string{labelOverlay, "act"}, Help: "Commits, one for each act."},
-		{Name: "muster_registration_seconds", Type: histogram, Labels: overlay, buckets: []float64{5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200},
+		{Name: "muster_registration_seconds", Type: histogram, Labels: overlay, buckets: []float64{10, 20, 30, 60, 90, 120, 180, 300, 600},
 			Help: "From the dispatch of an agent to the first look at Buildkite that showed it."},
-		{Name: "muster_start_seconds", Type: histogram, Labels: overlay, buckets: []float64{1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600},
+		{Name: "muster_start_seconds", Type: histogram, Labels: overlay, buckets: []float64{2, 5, 10, 30, 60, 120, 300, 900, 3600},
 			Help: "How long jobs that agents of the overlay ran had been pending when they started, by Buildkite's times."},
 	}
 }

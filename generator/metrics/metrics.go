@@ -4,11 +4,13 @@
 package metrics
 
 import (
+	"net/http"
 	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"muster/generator"
 	"muster/generator/plan"
@@ -78,6 +80,13 @@ func New(snapshot func() status.Snapshot, now func() time.Time) (*Metrics, error
 
 // Registry is where the metrics are gathered from.
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
+
+// Handler serves the metrics, as text or as OpenMetrics, whichever is asked for. It
+// does not compress: that would cost more than gathering them.
+func (m *Metrics) Handler() http.Handler {
+	const together = 4 // scrapes
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, DisableCompression: true, MaxRequestsInFlight: together})
+}
 
 // Began implements [generator.Watcher].
 func (m *Metrics) Began(time.Time) {}

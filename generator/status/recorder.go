@@ -65,12 +65,13 @@ func (r *Recorder) Ended(report generator.Report) {
 		next.Success = report.Ended
 	}
 	recent := 2 * max(r.cfg.Interval, report.Ended.Sub(report.Began))
-	next.Git = before.Git.after(report.Git, recent, report)
+	atBuildkite := report.Failed == generator.StepObserve
+	next.Git = before.Git.after(report.Git, recent, report.Err, !atBuildkite)
 	wait := time.Duration(0)
 	if report.Outcome == generator.Waiting {
 		wait = report.Next.Sub(report.Ended)
 	}
-	next.Buildkite = before.Buildkite.after(report.Buildkite, recent+wait, report)
+	next.Buildkite = before.Buildkite.after(report.Buildkite, recent+wait, report.Err, atBuildkite)
 	if report.Err == nil || len(report.Result.Decisions) > 0 {
 		next.Overlays, next.Queues = overlays(report.Result), queues(report.Result)
 		next.Observed, next.Head = report.Result.Looked.Snapshot.At, report.Result.Tip.Commit
@@ -105,13 +106,14 @@ func tick(r generator.Report, count int) Tick {
 }
 
 // after is the contact after a tick in which the server answered at some time;
-// zero: it did not.
-func (c Contact) after(answered time.Time, recent time.Duration, r generator.Report) Contact {
+// zero: it did not. The error of the tick is its own, or the other's.
+func (c Contact) after(answered time.Time, recent time.Duration, err error, own bool) Contact {
 	if !answered.IsZero() {
 		return Contact{Answered: answered, until: answered.Add(recent)}
 	}
-	if r.Err != nil {
-		c.Problem = r.Err.Error()
+	c.Problem = "it was not asked"
+	if err != nil && own {
+		c.Problem = err.Error()
 	}
 	return c
 }
