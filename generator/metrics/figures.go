@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"muster/generator/plan"
 	"muster/generator/status"
@@ -26,14 +27,16 @@ func (f figures) Describe(chan<- *prometheus.Desc) {}
 // Collect implements [prometheus.Collector].
 func (f figures) Collect(out chan<- prometheus.Metric) {
 	s, now := f.snapshot(), f.now()
+	fresh := s.Fresh(now)
 	put := func(kind prometheus.ValueType, name string, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(f.descs[name], kind, value, labels...)
 	}
+	plain := func(name string, value float64, labels []*dto.LabelPair) { out <- sample{f.descs[name], value, labels} }
 	set := func(name string, value float64, labels ...string) { put(prometheus.GaugeValue, name, value, labels...) }
 	for _, o := range s.Overlays {
-		overlay(set, o, s.Observed, s.Fresh(now))
+		overlay(set, plain, o, s.Observed, fresh)
 	}
-	if s.Fresh(now) {
+	if fresh {
 		queues(set, s.Queues)
 	}
 	for _, service := range s.Services {
@@ -70,18 +73,19 @@ type setter func(name string, value float64, labels ...string)
 
 // overlay sets the gauges of one overlay. Figures that are not fresh are left
 // out: nobody is to take them for those of now.
-func overlay(set setter, o status.Overlay, observed time.Time, fresh bool) {
+func overlay(set setter, plain func(string, float64, []*dto.LabelPair), o status.Overlay, observed time.Time, fresh bool) {
+	labels := []*dto.LabelPair{label(labelOverlay, o.Name)}
 	set("muster_overlay_info", 1, o.Name, o.Queue, o.Cluster)
-	set("muster_live_dispatches", float64(o.Dispatches), o.Name)
-	set("muster_breaker_open", truth(o.Breaker), o.Name)
+	plain("muster_live_dispatches", float64(o.Dispatches), labels)
+	plain("muster_breaker_open", truth(o.Breaker), labels)
 	for _, code := range plan.SuspensionCodes() {
-		set("muster_suspended", truth(o.Suspended.Code == code), o.Name, string(code))
+		plain("muster_suspended", truth(o.Suspended.Code == code), []*dto.LabelPair{labels[0], label(labelReason, string(code))})
 	}
 	if !o.Known {
 		return
 	}
-	set("muster_min_agents", float64(o.Sum.Min), o.Name)
-	set("muster_max_agents", float64(o.Sum.Max), o.Name)
+	plain("muster_min_agents", float64(o.Sum.Min), labels)
+	plain("muster_max_agents", float64(o.Sum.Max), labels)
 	if !fresh {
 		return
 	}
@@ -89,16 +93,35 @@ func overlay(set setter, o status.Overlay, observed time.Time, fresh bool) {
 	if !o.Oldest.IsZero() {
 		age = max(0, observed.Sub(o.Oldest).Seconds())
 	}
-	set("muster_oldest_pending_seconds", age, o.Name)
-	set("muster_pending_jobs", float64(o.Sum.Pending), o.Name)
-	set("muster_in_flight_agents", float64(o.Sum.InFlight), o.Name)
-	set("muster_idle_agents", float64(o.Sum.Idle), o.Name)
-	set("muster_busy_agents", float64(o.Sum.Busy), o.Name)
-	set("muster_stopping_agents", float64(o.Sum.Stopping), o.Name)
-	set("muster_current_agents", float64(o.Sum.Current), o.Name)
-	set("muster_desired_agents", float64(o.Sum.Desired), o.Name)
-	set("muster_missing_agents", float64(o.Sum.Missing), o.Name)
+	plain("muster_oldest_pending_seconds", age, labels)
+	plain("muster_pending_jobs", float64(o.Sum.Pending), labels)
+	plain("muster_in_flight_agents", float64(o.Sum.InFlight), labels)
+	plain("muster_idle_agents", float64(o.Sum.Idle), labels)
+	plain("muster_busy_agents", float64(o.Sum.Busy), labels)
+	plain("muster_stopping_agents", float64(o.Sum.Stopping), labels)
+	plain("muster_current_agents", float64(o.Sum.Current), labels)
+	plain("muster_desired_agents", float64(o.Sum.Desired), labels)
+	plain("muster_missing_agents", float64(o.Sum.Missing), labels)
 }
+
+// sample is a gauge like those of [prometheus.NewConstMetric], whose labels several
+// share: of 50 overlays there are a thousand.
+type sample struct {
+	desc   *prometheus.Desc
+	value  float64
+	labels []*dto.LabelPair // sorted by name
+}
+
+// Desc implements [prometheus.Metric].
+func (s sample) Desc() *prometheus.Desc { return s.desc }
+
+// Write implements [prometheus.Metric].
+func (s sample) Write(out *dto.Metric) error {
+	out.Label, out.Gauge = s.labels, &dto.Gauge{Value: &s.value}
+	return nil
+}
+
+func label(name, value string) *dto.LabelPair { return &dto.LabelPair{Name: &name, Value: &value} }
 
 const (
 	// mostUnserved is how many queues without an overlay have a series: their keys
