@@ -42,7 +42,7 @@ func alone(err error) bool {
 // committed. The error is that of the last push when nothing could be committed,
 // and any that is not about one overlay.
 func (g *Generator) commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, []ledger.Act, error) {
-	next, err := g.cfg.Repository.Commit(ctx, tip, acts)
+	next, err := g.push(ctx, tip, acts)
 	if err == nil {
 		return next, acts, nil
 	}
@@ -60,7 +60,7 @@ func (g *Generator) commit(ctx context.Context, tip branch.Tip, acts []ledger.Ac
 	failed := map[string]error{}
 	var done []ledger.Act
 	for _, group := range groups {
-		next, err := g.cfg.Repository.Commit(ctx, tip, group)
+		next, err := g.push(ctx, tip, group)
 		switch {
 		case err == nil:
 			tip, done = next, append(done, group...)

@@ -88,17 +88,21 @@ type Config struct {
 	Log *slog.Logger
 	// Done is called after each tick of [Generator.Run]; optional.
 	Done func(Result, error)
+	// Watch is told of each tick of [Generator.Run]; optional.
+	Watch Watcher
 }
 
 // Generator runs ticks. It is not safe for concurrent use.
 type Generator struct {
-	cfg        Config
-	loader     *manifest.Loader
-	loaded     loaded
-	register   plan.Registrations
-	lookback   plan.Lookback
-	looks      looks
-	conditions []condition
+	cfg      Config
+	loader   *manifest.Loader
+	loaded   loaded
+	register plan.Registrations
+	lookback plan.Lookback
+	looks    looks
+	troubles troubles
+	progress progress
+	unsure   unsure
 	// refused are the overlays whose acts were refused, by path. Until together
 	// the acts of different overlays are not pushed apart.
 	refused  map[string]refusal
@@ -130,6 +134,9 @@ type Result struct {
 	Decisions []plan.Decision
 	// Acts are the commits written, or that would be written in a dry run.
 	Acts []ledger.Act
+	// Landed are commits of an earlier tick, whose push broke off before the server
+	// said what became of it: they are in git.
+	Landed []ledger.Act
 	// Suspended are the overlays for which nothing is dispatched, by name.
 	Suspended []Suspended
 	// Warnings are files that are ignored; the next repair removes them.
@@ -138,6 +145,8 @@ type Result struct {
 	Unserved []plan.Unserved
 	// Races is how often another writer was first.
 	Races int
+	// Looked is what was decided on.
+	Looked Looked
 }
 
 // Suspended is an overlay for which nothing is dispatched.
@@ -175,9 +184,11 @@ const tries = 5
 // committed all the same; suspended overlays are no error but are listed in the result.
 func (g *Generator) Tick(ctx context.Context) (Result, error) {
 	var result Result
-	g.looks.last = nil
-	var done []ledger.Act // by the tries so far: acts may be pushed apart
+	g.looks.last, g.progress = nil, progress{}
+	defer func() { g.progress.failed = g.progress.step; g.enter("") }()
+	var done, landed []ledger.Act // by the tries so far: acts may be pushed apart
 	for try := range tries {
+		g.enter("")
 		if err := g.backOff(ctx, try); err != nil {
 			return result, err
 		}
@@ -185,24 +196,27 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 		var err error
 		result, err = g.attempt(ctx)
 		result.Races += races
-		done = append(done, result.Acts...)
-		result.Acts = done
+		done, landed = append(done, result.Acts...), append(landed, result.Landed...)
+		result.Acts, result.Landed = done, landed
 		if !errors.Is(err, branch.ErrMoved) {
 			return result, err
 		}
 		result.Races++
-		g.cfg.Log.Info("another writer was first, looking again", "tip", result.Tip.Commit, "try", try+1)
+		g.cfg.Log.Info("another writer was first, looking again", "head", result.Tip.Commit, "try", try+1)
 	}
 	return result, fmt.Errorf("%w (%d)", ErrRaces, tries)
 }
 
 // attempt is the tick itself.
 func (g *Generator) attempt(ctx context.Context) (Result, error) {
+	g.enter(StepTip)
 	tip, err := g.cfg.Repository.Tip(ctx)
+	g.gitAnswered(err)
 	if err != nil {
 		return Result{}, fmt.Errorf("fleet repository: %w", err)
 	}
-	result := Result{Tip: tip}
+	result := Result{Tip: tip, Landed: g.landed(tip)}
+	g.enter(StepLoad)
 	fleet, err := g.load(ctx, tip)
 	switch {
 	case ctx.Err() != nil: // which says nothing of the files
@@ -223,18 +237,16 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		return result, nil
 	}
 	now := g.cfg.Clock.Now().UTC().Truncate(time.Second)
+	g.enter(StepObserve)
 	snapshot, err := g.observe(ctx, now, overlays)
+	g.buildkiteAnswered(err)
 	if err != nil {
 		return result, err
 	}
-	g.lookback.Observed(snapshot.At, overlays)
-	g.register.Note(snapshot)
-	g.register.Reconcile(overlays, snapshot.At)
-	result.Unserved = plan.FindUnserved(overlays, snapshot)
-	for _, o := range plan.Observe(overlays, snapshot, &g.register) {
-		result.Decisions = append(result.Decisions, plan.Decide(tip.Commit, overlays, o)...)
-	}
-	slices.SortFunc(result.Decisions, func(a, b plan.Decision) int { return cmp.Compare(a.Overlay, b.Overlay) })
+	result.Looked = Looked{Overlays: overlays, Snapshot: snapshot}
+	g.enter(StepDecide)
+	g.decide(&result)
+	g.enter(StepRender)
 	acts, failed := render(fleet, result.Decisions)
 	g.suspect(ctx, tip, acts)
 	result.Acts = acts
@@ -243,6 +255,26 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		g.looks.done()
 		return result, nil
 	}
+	g.enter(StepCommit)
+	return g.write(ctx, fleet, result)
+}
+
+// decide makes the decisions on what was looked at.
+func (g *Generator) decide(r *Result) {
+	overlays, snapshot := r.Looked.Overlays, r.Looked.Snapshot
+	g.lookback.Observed(snapshot.At, overlays)
+	g.register.Note(snapshot)
+	g.register.Reconcile(overlays, snapshot.At)
+	r.Unserved = plan.FindUnserved(overlays, snapshot)
+	for _, o := range plan.Observe(overlays, snapshot, &g.register) {
+		r.Decisions = append(r.Decisions, plan.Decide(r.Tip.Commit, overlays, o)...)
+	}
+	slices.SortFunc(r.Decisions, func(a, b plan.Decision) int { return cmp.Compare(a.Overlay, b.Overlay) })
+}
+
+// write commits the acts of a result, and returns it as it is then.
+func (g *Generator) write(ctx context.Context, fleet []manifest.Overlay, result Result) (Result, error) {
+	tip, acts, snapshot := result.Tip, result.Acts, result.Looked.Snapshot
 	next, done, err := g.commit(ctx, tip, acts)
 	g.noteActs(tip, next, done, acts, err)
 	if errors.Is(err, branch.ErrMoved) && !snapshot.Until.IsZero() {

@@ -26,6 +26,8 @@ type looks struct {
 	// stretched is when there was last a wait, and wait what it was.
 	stretched time.Time
 	wait      stretched
+	// waited is since when there have been waits.
+	waited time.Time
 }
 
 // observe reads Buildkite, or goes on reading it. The snapshot may be older than
@@ -124,12 +126,13 @@ func (g *Generator) reportStretch(err error) {
 	switch {
 	case errors.As(err, &wait):
 		if l.wait == nil {
+			l.waited = now
 			requests, perMinute := wait.Stretched()
 			g.cfg.Log.Warn(stretchedText, "reason", "request-limit", "requests", requests, "per-minute", perMinute, "next", wait.RetryAfter().Round(time.Second))
 		}
 		l.stretched, l.wait = now, wait
 	case err == nil && l.wait != nil && now.Sub(l.stretched) >= overAfter:
-		g.cfg.Log.LogAttrs(context.Background(), slog.LevelInfo, "resolved: "+stretchedText, slog.String("reason", "request-limit"))
+		g.cfg.Log.LogAttrs(context.Background(), slog.LevelInfo, "resolved: "+stretchedText, slog.String("reason", "request-limit"), lasted(l.stretched.Sub(l.waited)))
 		l.wait = nil
 	}
 }

@@ -166,12 +166,12 @@ func TestStretchIsReported(t *testing.T) {
 	}
 	want := []string{
 		`level=WARN msg="the time between looks at Buildkite is stretched: they take more requests than half of its limit" reason=request-limit requests=25 per-minute=25 next=1m0s`,
-		`level=INFO msg="resolved: the time between looks at Buildkite is stretched: they take more requests than half of its limit" reason=request-limit`,
+		`level=INFO msg="resolved: the time between looks at Buildkite is stretched: they take more requests than half of its limit" reason=request-limit duration=30m15s`,
 	}
 	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the log says\n%s", strings.Join(lines, "\n"))
 	}
-	if strings.Contains(s.log.String(), "msg=tick") {
+	if strings.Contains(s.log.String(), "tick failed") {
 		t.Error("a reading that waits is no tick that failed")
 	}
 }

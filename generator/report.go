@@ -6,28 +6,35 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"muster/generator/plan"
 	"muster/gitops/ledger"
 )
 
 // reportActs logs one line for each act of a tick.
-func (g *Generator) reportActs(r Result) {
-	if len(r.Acts) == 0 {
-		g.cfg.Log.Debug("nothing to do", "tip", r.Tip.Commit)
-		return
+func (g *Generator) reportActs(r Result, took time.Duration) {
+	for _, a := range r.Landed {
+		g.reportAct(a, slog.String("head", r.Tip.Commit), slog.Bool("late", true))
 	}
 	for _, a := range r.Acts {
-		level, text := describe(a)
-		if g.cfg.DryRun {
-			text = "dry run: " + text
-		}
-		attrs := append(actAttrs(a), slog.String("tip", r.Tip.Commit))
+		attrs := []slog.Attr{slog.String("head", r.Tip.Commit), lasted(took)}
 		if r.Races > 0 {
 			attrs = append(attrs, slog.Int("races", r.Races))
 		}
-		g.cfg.Log.LogAttrs(context.Background(), level, text, attrs...)
+		g.reportAct(a, attrs...)
 	}
+	if len(r.Acts)+len(r.Landed) == 0 {
+		g.cfg.Log.LogAttrs(context.Background(), slog.LevelDebug, "nothing to do", slog.String("head", r.Tip.Commit), lasted(took))
+	}
+}
+
+func (g *Generator) reportAct(a ledger.Act, more ...slog.Attr) {
+	level, text := describe(a)
+	if g.cfg.DryRun {
+		text = "dry run: " + text
+	}
+	g.cfg.Log.LogAttrs(context.Background(), level, text, append(actAttrs(a), more...)...)
 }
 
 // describe says what an act did. A dispatch that failed is a warning from the
@@ -51,28 +58,41 @@ func describe(a ledger.Act) (slog.Level, string) {
 	return slog.LevelInfo, "repaired"
 }
 
+// actAttrs are an act's overlay, queue, reason, agents and dispatches.
 func actAttrs(a ledger.Act) []slog.Attr {
 	d := a.Decision
 	attrs := []slog.Attr{slog.String("overlay", d.Overlay), slog.String("queue", d.Queue)}
-	var ids []string
-	agents := 0
+	var reasons []string
+	reason := func(r string) {
+		if !slices.Contains(reasons, r) {
+			reasons = append(reasons, r)
+		}
+	}
+	registered := 0
 	switch a.Kind {
 	case ledger.Dispatch:
 		for _, x := range d.Dispatch {
-			ids = append(ids, x.ID)
-			agents += x.Agents
+			reason(string(x.Purpose))
 		}
 	case ledger.Retire:
-		registered := 0
 		for _, x := range d.Retire {
-			ids = append(ids, x.ID)
-			agents += x.Agents
+			reason(x.Outcome())
 			registered += x.Registered
 		}
-		attrs = append(attrs, slog.Int("registered", registered))
+	case ledger.Repair:
+		for _, f := range a.Faults {
+			reason(f.File + " " + f.Problem)
+		}
 	}
-	if len(ids) > 0 {
-		attrs = append(attrs, slog.Int("agents", agents), slog.String("dispatch", strings.Join(ids, " ")))
+	if ids, agents := a.Dispatches(); len(ids) > 0 {
+		attrs = append(attrs, slog.Int("agents", agents))
+		if a.Kind == ledger.Retire {
+			attrs = append(attrs, slog.Int("registered", registered))
+		}
+		attrs = append(attrs, slog.String("dispatch", strings.Join(ids, " ")))
+	}
+	if len(reasons) > 0 {
+		attrs = append(attrs, slog.String("reason", strings.Join(reasons, ", ")))
 	}
 	return attrs
 }
@@ -93,113 +113,4 @@ func Summary(acts []ledger.Act) string {
 		}
 	}
 	return strings.Join(words, "; ")
-}
-
-// condition is something that is wrong for as long as it lasts. It is logged
-// when it appears and when it is resolved.
-type condition struct {
-	level   slog.Level
-	text    string
-	overlay string
-	queue   string
-	reason  string
-	// more is logged with the line, but the condition is the same when it changes.
-	more []slog.Attr
-}
-
-func (c condition) attrs() []slog.Attr {
-	var attrs []slog.Attr
-	for _, a := range []slog.Attr{slog.String("overlay", c.overlay), slog.String("queue", c.queue), slog.String("reason", c.reason)} {
-		if a.Value.String() != "" {
-			attrs = append(attrs, a)
-		}
-	}
-	return append(attrs, c.more...)
-}
-
-// in reports whether a condition is among others.
-func (c condition) in(others []condition) bool {
-	return slices.ContainsFunc(others, func(o condition) bool {
-		return o.level == c.level && o.text == c.text && o.overlay == c.overlay && o.queue == c.queue && o.reason == c.reason
-	})
-}
-
-// reportConditions logs one line for each condition that appears, changes or is
-// resolved, and none while it lasts.
-func (g *Generator) reportConditions(r Result) {
-	now := conditions(r)
-	now = append(now, lasting(g.conditions, now, r)...)
-	for _, c := range now {
-		if !c.in(g.conditions) {
-			g.cfg.Log.LogAttrs(context.Background(), c.level, c.text, c.attrs()...)
-		}
-	}
-	for _, c := range g.conditions {
-		if !c.in(now) {
-			g.cfg.Log.LogAttrs(context.Background(), slog.LevelInfo, "resolved: "+c.text, c.attrs()...)
-		}
-	}
-	g.conditions = now
-}
-
-// lasting returns the conditions of before of which this tick could not tell
-// whether they are over: those of queues that were not looked at, and groups of
-// unmatched jobs while a queue has more of them than an observation lists.
-func lasting(before, now []condition, r Result) []condition {
-	listed := map[string]int{}
-	for _, d := range r.Decisions {
-		listed[d.Queue] = len(d.Observation.Unmatched)
-	}
-	return slices.DeleteFunc(slices.Clone(before), func(c condition) bool {
-		unmatched, looked := listed[c.queue]
-		stays := c.queue != "" && c.reason != "unserved" && !looked || c.reason == "unmatched" && unmatched >= plan.MostUnmatched
-		return !stays || c.in(now)
-	})
-}
-
-// conditions lists what is wrong after a tick, each once.
-func conditions(r Result) []condition {
-	var all []condition
-	add := func(c condition) {
-		if !c.in(all) {
-			all = append(all, c)
-		}
-	}
-	for _, s := range r.Suspended {
-		c := condition{level: slog.LevelError, overlay: s.Overlay, reason: string(s.Why.Code), text: "suspended: " + s.Why.String()}
-		if s.Why.Wanted() {
-			c.level = slog.LevelWarn
-		}
-		if s.Why.Code == plan.BackingOff { // one text for as long as the breaker is open
-			c.text = "suspended: backing off: the circuit breaker is open, see the git log"
-		}
-		add(c)
-	}
-	for _, w := range r.Warnings {
-		add(condition{level: slog.LevelWarn, overlay: w.Overlay, reason: "invalid-state", text: w.Err.Error()})
-	}
-	for _, d := range r.Decisions {
-		for _, u := range d.Observation.Unmatched {
-			c := condition{level: slog.LevelWarn, queue: d.Queue, reason: "unmatched", more: []slog.Attr{slog.Int("jobs", u.Jobs), slog.String("example", u.Example)},
-				text: fmt.Sprintf("jobs that no overlay serves: rules %q, missing %q", u.Rules, u.Missing)}
-			if u.Unclustered {
-				c.text = fmt.Sprintf("jobs that no overlay serves: rules %q, in no cluster, and the queue is in one", u.Rules)
-			}
-			add(c)
-		}
-		for _, s := range d.Observation.Overlays {
-			count := func(n int, reason, text string) {
-				if n > 0 {
-					add(condition{level: slog.LevelWarn, overlay: s.Overlay, queue: d.Queue, reason: reason, text: text, more: []slog.Attr{slog.Int("agents", n)}})
-				}
-			}
-			count(s.Strayed, "agents-elsewhere", "agents are in another queue or cluster than the policy says: they count against max until they leave")
-			count(s.Namesakes, "same-name", "another fleet repository has an overlay of this name: its agents are not counted, and commits of both are easily confused")
-		}
-	}
-	for _, u := range r.Unserved {
-		add(condition{level: slog.LevelWarn, queue: u.Queue, reason: "unserved", text: "jobs are pending in a queue that no overlay serves",
-			more: []slog.Attr{slog.Int("jobs", u.Jobs), slog.String("example", u.Example)}})
-	}
-	return all
 }

@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"muster/generator/plan"
 	"slices"
 	"time"
+
+	"muster/generator/plan"
 )
 
 // Run ticks until the context ends, one tick each interval. The first one comes
 // after a random part of the jitter, so that a whole fleet of musters that is
-// restarted at once does not ask at once. A tick that fails is logged and the
+// restarted at once does not ask at once. After a tick that fails the
 // next one starts afresh; when Buildkite asked for quiet, or its limits leave no
 // room, the next tick waits as long as that says and goes on reading.
 func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) error {
@@ -20,37 +21,26 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 	}
 	for {
 		start := g.cfg.Clock.Now()
+		if g.cfg.Watch != nil {
+			g.cfg.Watch.Began(start)
+		}
 		result, err := g.Tick(ctx)
+		end := g.cfg.Clock.Now()
 		if ctx.Err() != nil {
-			if err == nil {
-				g.reportActs(result) // they are in git
-			}
+			g.reportActs(result, end.Sub(start)) // they are in git
 			return nil
 		}
-		if err != nil && len(result.Acts) > 0 {
-			g.reportActs(result)
+		g.reportTick(result, err, end.Sub(start))
+		pause := max(0, interval-end.Sub(start))
+		var wait limited
+		if errors.As(err, &wait) {
+			pause = max(pause, wait.RetryAfter())
 		}
-		g.reportStretch(err)
-		var limited interface{ RetryAfter() time.Duration }
-		var wait stretched
-		switch errors.As(err, &limited); {
-		case errors.As(err, &wait):
-		case limited != nil, errors.Is(err, ErrRaces): // nothing is wrong
-			g.cfg.Log.Warn("tick", "err", err)
-		case err != nil:
-			g.cfg.Log.Error("tick", "err", err)
-		default:
-			g.reportConditions(result)
-			g.reportActs(result)
-		}
+		g.report(start, end, end.Add(pause), result, err)
 		if g.cfg.Done != nil {
 			g.cfg.Done(result, err)
 		}
-		pause := interval - g.cfg.Clock.Now().Sub(start)
-		if limited != nil {
-			pause = max(pause, limited.RetryAfter())
-		}
-		if g.cfg.Clock.Sleep(ctx, max(0, pause)) != nil {
+		if g.cfg.Clock.Sleep(ctx, max(0, pause-g.cfg.Clock.Now().Sub(end))) != nil {
 			return nil
 		}
 	}
@@ -69,12 +59,12 @@ func (g *Generator) backOff(ctx context.Context, try int) error {
 // Once is one whole tick; see [Generator.Whole]. Its error and the overlays with invalid
 // files are for the caller to report.
 func (g *Generator) Once(ctx context.Context) (Result, error) {
+	start := g.cfg.Clock.Now()
 	result, err := g.Whole(ctx)
 	if err == nil {
 		reported := result
 		reported.Suspended = slices.DeleteFunc(slices.Clone(result.Suspended), func(s Suspended) bool { return s.Why.Code == plan.Invalid })
-		g.reportConditions(reported)
-		g.reportActs(result)
+		g.reportTick(reported, nil, g.cfg.Clock.Now().Sub(start))
 	}
 	return result, err
 }

@@ -51,7 +51,7 @@ func (b *bench) generator(change ...func(*generator.Config)) *generator.Generato
 	cfg := generator.Config{
 		Repository: b, Buildkite: b, Clock: b, Overlays: "overlays",
 		Log: slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey || a.Key == "tip" {
+			if a.Key == slog.TimeKey || a.Key == "head" {
 				return slog.Attr{}
 			}
 			return a
@@ -244,7 +244,7 @@ func TestNothingToDo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want := strings.Repeat("level=DEBUG msg=\"nothing to do\"\n", 3); b.log.String() != want || b.commits != 0 {
+	if want := strings.Repeat("level=DEBUG msg=\"nothing to do\" duration=0s\n", 3); b.log.String() != want || b.commits != 0 {
 		t.Errorf("%d pushes, log %q, want %q", b.commits, b.log.String(), want)
 	}
 }
@@ -472,7 +472,7 @@ func TestRunWaits(t *testing.T) {
 	if diff := cmp.Diff(want, starts); diff != "" {
 		t.Errorf("ticks (-want +got):\n%s", diff)
 	}
-	if n := strings.Count(b.log.String(), "level=WARN msg=tick"); n != 1 || strings.Contains(b.log.String(), "level=ERROR") {
+	if n := strings.Count(b.log.String(), "level=WARN msg=\"tick failed\""); n != 1 || strings.Contains(b.log.String(), "level=ERROR") {
 		t.Errorf("%d warnings logged, want 1 and no error: %s", n, b.log.String())
 	}
 }

@@ -38,6 +38,9 @@ type Config struct {
 	Log *slog.Logger
 }
 
+// DefaultTimeout bounds an exchange with the server.
+const DefaultTimeout = git.DefaultTimeout
+
 // baseDir is where a fleet repository keeps what its overlays build on, beside
 // them.
 const baseDir = "base"

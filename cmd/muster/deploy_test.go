@@ -3,11 +3,9 @@ package main
 import (
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
 	"muster/deploy"
@@ -100,17 +98,9 @@ func checkCommand(t *testing.T, name string, args, environ []string) {
 	}
 	command, flags, err := root.Find(args)
 	if err == nil {
-		err = command.ParseFlags(untilListen(command, flags))
+		err = command.ParseFlags(flags)
 	}
 	if err != nil {
 		t.Errorf("%s: muster %q: %v", name, args, err)
 	}
-}
-
-// untilListen leaves out --listen until run has it.
-func untilListen(run *cobra.Command, flags []string) []string {
-	if run.Flags().Lookup("listen") != nil {
-		return flags
-	}
-	return slices.DeleteFunc(flags, func(a string) bool { return strings.HasPrefix(a, "--listen=") })
 }

@@ -40,7 +40,7 @@ is nothing to do and 1 when there is.`,
 				return usage(fmt.Errorf("--output %q: use table, wide, json or yaml", output))
 			}
 			s.progress = p.progress
-			g, err := s.generator(true, 0)
+			g, err := s.generator(true, 0, nil)
 			if err != nil {
 				return err
 			}

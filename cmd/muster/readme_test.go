@@ -121,7 +121,7 @@ func TestLogTable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	variable := regexp.MustCompile(`\.\.\.(/state\.yaml: )?|\b[A-Z]+\b|FILE:LINE: |^tick err="|"`)
+	variable := regexp.MustCompile(`\.\.\.(/state\.yaml: )?|\b[A-Z]+\b|FILE:LINE: |^err="|"`)
 	looked := 0
 	for _, cells := range rows(t, section(t, "### What the log says")) {
 		for _, line := range append(code(cells[0]), code(cells[1])...) {

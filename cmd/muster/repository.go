@@ -4,14 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"muster/gitops"
 	"muster/gitops/git"
 	"muster/gitops/github"
+	"muster/gitops/traffic"
 )
 
 // gitSettings are the flags that say which repository, as whom, and signed how.
@@ -31,6 +34,10 @@ type gitSettings struct {
 
 	// shown is the repository's address without anything secret, once it is known.
 	shown string
+	// traffic counts what is exchanged with the repository once that is made, and
+	// github what is with GitHub's API; nil where it is not used.
+	traffic func() traffic.Stats
+	github  *traffic.Counter
 }
 
 func (s *gitSettings) addTo(c *cobra.Command) {
@@ -116,7 +123,7 @@ func (s *gitSettings) writer(log *slog.Logger) (gitops.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.shown = repository.String()
+	s.shown, s.traffic = repository.String(), repository.Stats
 	if !s.commitThroughGitHub {
 		return repository, nil
 	}
@@ -131,7 +138,7 @@ func (s *gitSettings) writer(log *slog.Logger) (gitops.Writer, error) {
 	case sign != nil:
 		return nil, usage(errors.New("--github-commits leaves signing to GitHub: remove the --sign flags"))
 	}
-	writer, err := github.NewWriter(github.Config{Repository: repository, Owner: owner, Name: name, Branch: s.branch, API: s.githubAPI, Token: app.Token})
+	writer, err := github.NewWriter(github.Config{Repository: repository, Owner: owner, Name: name, Branch: s.branch, API: s.githubAPI, Token: app.Token, Client: app.Client})
 	return writer, usage(err)
 }
 
@@ -147,7 +154,9 @@ func (s *gitSettings) githubApp() (*github.App, error) {
 	case 0:
 		return nil, nil
 	case 3:
-		return &github.App{ID: s.app, Installation: s.installation, PrivateKeyFile: s.appKey, API: s.githubAPI, Now: s.program.clock.Now}, nil
+		s.github = &traffic.Counter{}
+		client := &http.Client{Timeout: time.Minute, Transport: s.github.Transport(http.DefaultTransport)}
+		return &github.App{ID: s.app, Installation: s.installation, PrivateKeyFile: s.appKey, API: s.githubAPI, Now: s.program.clock.Now, Client: client}, nil
 	}
 	return nil, errors.New("a GitHub App takes --github-app-id, --github-app-installation and --github-app-key-file, all three")
 }

@@ -1,67 +1,166 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"muster/generator"
+	"muster/generator/buildkite"
+	"muster/generator/status"
+	"muster/gitops/traffic"
 )
+
+// runFlags are the flags of run alone.
+type runFlags struct {
+	once, dryRun     bool
+	interval, jitter time.Duration
+	listen, pprof    string
+}
+
+func (f *runFlags) check() error {
+	switch {
+	case f.interval < time.Second:
+		return usage(errors.New("--interval is below one second"))
+	case f.jitter < 0:
+		return usage(errors.New("--startup-jitter is below zero"))
+	case f.once && f.listen+f.pprof != "":
+		return usage(errors.New("--once ends after one tick: leave out --listen and --pprof"))
+	case f.listen != "" && f.listen == f.pprof:
+		return usage(errors.New("--pprof needs an address of its own: profiles are not for everybody who may scrape"))
+	}
+	return nil
+}
 
 func (p program) runCommand() *cobra.Command {
 	var s *settings
-	var once, dryRun bool
-	var interval, jitter time.Duration
+	var f runFlags
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Scale, tick after tick",
 		Long: `run looks at Buildkite and at the fleet repository at each interval, and
 commits what is to be done. It ends on SIGINT and SIGTERM, and looks at once on
-SIGHUP.`,
+SIGHUP.
+
+With --listen it serves /healthz, which is ok while ticks go on; /readyz, which is
+ok while git and Buildkite answer and no overlay is invalid, and otherwise says
+what is wrong; and /metrics for Prometheus.`,
 		Example: `  export BUILDKITE_API_TOKEN=...
   muster run --repo git@example.com:acme/fleet.git --ssh-key-file key \
     --ssh-known-hosts-file known_hosts --buildkite-org acme`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if interval < time.Second {
-				return usage(errors.New("--interval is below one second"))
-			}
-			if jitter < 0 {
-				return usage(errors.New("--startup-jitter is below zero"))
+			if err := f.check(); err != nil {
+				return err
 			}
 			s.watchToken = true
-			patience := buildPatience
-			if once {
-				patience = 0 // there is no later tick
+			if f.once {
 				s.progress = p.progress
+				return s.once(cmd.Context(), f)
 			}
-			g, err := s.generator(dryRun, patience)
-			if err != nil {
-				return err
-			}
-			if !once {
-				log, err := s.logger()
-				if err != nil {
-					return err
-				}
-				log.Info("starting", "version", p.build.name(), "commit", p.build.commit, "repository", s.git.shown, "branch", s.git.branch, "overlays", s.git.overlays,
-					"organisation", s.org, "interval", interval, "dry-run", dryRun)
-				defer log.Info("stopped")
-				if p.wakeable != nil {
-					p.wakeable()
-				}
-				return g.Run(cmd.Context(), interval, jitter)
-			}
-			result, err := g.Once(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return invalidOverlays(result.Suspended)
+			return s.run(cmd.Context(), f)
 		},
 	}
 	s = newSettings(p, c)
-	c.Flags().BoolVar(&once, "once", false, "do one tick and end")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "do everything but the push")
-	c.Flags().DurationVar(&interval, "interval", 15*time.Second, "time from tick to tick")
-	c.Flags().DurationVar(&jitter, "startup-jitter", 5*time.Second, "the first tick comes after a random part of this time; not with --once")
+	c.Flags().BoolVar(&f.once, "once", false, "do one tick and end")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "do everything but the push")
+	c.Flags().DurationVar(&f.interval, "interval", 15*time.Second, "time from tick to tick")
+	c.Flags().DurationVar(&f.jitter, "startup-jitter", 5*time.Second, "the first tick comes after a random part of this time; not with --once")
+	c.Flags().StringVar(&f.listen, "listen", "", "serve probes and metrics on this address, as in :8080; empty: not at all")
+	c.Flags().StringVar(&f.pprof, "pprof", "", "serve Go's profiles on this address, as in localhost:6060; empty: not at all")
 	return c
+}
+
+// once does one tick.
+func (s *settings) once(ctx context.Context, f runFlags) error {
+	g, err := s.generator(f.dryRun, 0, nil) // there is no later tick
+	if err != nil {
+		return err
+	}
+	result, err := g.Once(ctx)
+	if err != nil {
+		return err
+	}
+	return invalidOverlays(result.Suspended)
+}
+
+// run ticks until it is told to end.
+func (s *settings) run(ctx context.Context, f runFlags) error {
+	p := s.program
+	log, err := s.logger()
+	if err != nil {
+		return err
+	}
+	var ends *endpoints
+	watch := func(client *buildkite.Client) (generator.Watcher, error) {
+		if f.listen == "" {
+			return nil, nil
+		}
+		if ends, err = newEndpoints(p.clock, s.statusConfig(f, client)); err != nil {
+			return nil, err
+		}
+		return ends.watcher(), nil
+	}
+	g, err := s.generator(f.dryRun, buildPatience, watch)
+	if err != nil {
+		return err
+	}
+	log.Info("starting", "version", p.build.name(), "commit", p.build.commit, "repository", s.git.shown, "branch", s.git.branch, "overlays", s.git.overlays,
+		"organisation", s.org, "interval", f.interval, "dry-run", f.dryRun)
+	defer log.Info("stopped")
+	stop, err := f.serve(ctx, log, ends)
+	defer stop()
+	if err != nil {
+		return usage(err)
+	}
+	if p.wakeable != nil {
+		p.wakeable()
+	}
+	return g.Run(ctx, f.interval, f.jitter)
+}
+
+// statusConfig says what the status is made of.
+func (s *settings) statusConfig(f runFlags, client *buildkite.Client) status.Config {
+	var github func() traffic.Stats
+	if s.git.github != nil {
+		github = s.git.github.Stats
+	}
+	return status.Config{
+		Muster: status.Muster{
+			Version: s.program.build.name(), Commit: s.program.build.commit, Repository: s.git.shown, Branch: s.git.branch,
+			Overlays: s.git.overlays, Organisation: s.org, DryRun: f.dryRun,
+		},
+		Started: s.program.clock.Now(), Interval: f.interval, Longest: longestTick + f.jitter,
+		Services:     services(s.git.traffic, github, client),
+		TokenExpires: func() time.Time { return client.Stats().TokenExpires },
+	}
+}
+
+// serve begins to listen where that is asked for. What it returns ends that.
+func (f *runFlags) serve(ctx context.Context, log *slog.Logger, ends *endpoints) (stop func(), err error) {
+	var all []*serving
+	stop = func() {
+		for _, s := range all {
+			s.stop()
+		}
+	}
+	if ends != nil {
+		s, err := serve(ctx, log, "probes and metrics", f.listen, ends.handler(), 30*time.Second)
+		if err != nil {
+			return stop, err
+		}
+		all = append(all, s)
+	}
+	if f.pprof != "" {
+		const longestProfile = 5 * time.Minute
+		s, err := serve(ctx, log, "profiles", f.pprof, profiles(), longestProfile)
+		if err != nil {
+			return stop, err
+		}
+		all = append(all, s)
+	}
+	return stop, nil
 }

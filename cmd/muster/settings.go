@@ -60,9 +60,20 @@ func (s *settings) logger() (*slog.Logger, error) {
 	case "text":
 		return slog.New(slog.NewTextHandler(s.program.stderr, options)), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(s.program.stderr, options)), nil
+		return slog.New(slog.NewJSONHandler(s.program.stderr, inSeconds(options))), nil
 	}
 	return nil, usage(fmt.Errorf("--log-format %q: use text or json", s.logFormat))
+}
+
+// inSeconds has durations logged as seconds: programs read them.
+func inSeconds(options *slog.HandlerOptions) *slog.HandlerOptions {
+	options.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration {
+			a.Value = slog.Float64Value(a.Value.Duration().Seconds())
+		}
+		return a
+	}
+	return options
 }
 
 // client returns the client for Buildkite.
@@ -108,8 +119,9 @@ func (s *settings) token() (func() (string, error), error) {
 	return read, usage(err)
 }
 
-// generator wires the tick. patience is how long overlays wait for a template that takes long to build.
-func (s *settings) generator(dryRun bool, patience time.Duration) (*generator.Generator, error) {
+// generator wires the tick. patience is how long overlays wait for a template that takes long to build. watch makes
+// what is told of the ticks; nil: nobody is.
+func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*buildkite.Client) (generator.Watcher, error)) (*generator.Generator, error) {
 	log, err := s.logger()
 	if err != nil {
 		return nil, err
@@ -122,6 +134,12 @@ func (s *settings) generator(dryRun bool, patience time.Duration) (*generator.Ge
 	if err != nil {
 		return nil, err
 	}
+	var watcher generator.Watcher
+	if watch != nil {
+		if watcher, err = watch(client); err != nil {
+			return nil, err
+		}
+	}
 	return generator.New(generator.Config{
 		Repository: watchedFleet{gitops.Fleet{Writer: writer, Version: s.program.build.String()}, s.progress},
 		Buildkite:  watchedBuildkite{client, s.progress},
@@ -132,6 +150,7 @@ func (s *settings) generator(dryRun bool, patience time.Duration) (*generator.Ge
 		Patience:   patience,
 		DryRun:     dryRun,
 		Log:        log,
+		Watch:      watcher,
 	}), nil
 }
 

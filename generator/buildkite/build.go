@@ -31,6 +31,8 @@ type keptAgent struct {
 	tags           []string
 	cluster, queue string // by identifier; of an agent whose tags name no queue
 	running        bool
+	started        time.Time // its job; zero: not told
+	waited         time.Duration
 }
 
 // mostKept bounds the jobs and agents of one look: with as many, the machine's
@@ -46,9 +48,9 @@ type buildReader struct {
 	agents []keptAgent
 	home   string // the cluster of the first job that tells it
 	// The jobs of a build were mostly made at one moment.
-	created, runnable lastTime
-	words             map[string]string
-	lists             map[string][]string
+	created, runnable, started lastTime
+	words                      map[string]string
+	lists                      map[string][]string
 }
 
 // mostWords bounds what a buildReader remembers to save memory.
@@ -184,6 +186,10 @@ func (r *buildReader) keepAgent(j *jobRecord) error {
 		return nil
 	}
 	kept := keptAgent{running: running}
+	started, runnable := r.started.of(j.StartedAt), r.runnable.of(j.RunnableAt)
+	if !runnable.IsZero() && !started.Before(runnable) {
+		kept.started, kept.waited = started, started.Sub(runnable)
+	}
 	if connected, ok := r.s.look.agents[string(j.Agent.ID)]; ok {
 		kept.id, kept.name = string(connected.ID), string(connected.Name)
 		if kept.name != string(j.Agent.Name) {

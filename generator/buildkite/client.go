@@ -109,10 +109,16 @@ type Stats struct {
 	Requests, Failures int64
 	// RateLimited counts the answers 429.
 	RateLimited int64
+	// Received is the size of the answers' bodies in bytes, as they are read:
+	// unpacked where they came compressed.
+	Received int64
 	// OddRecords were invalid and left out.
 	OddRecords int64
 	// Org and User are the two limits, as the last answer told them.
 	Org, User Limit
+	// TokenExpires is when the token stops to work; zero when it does not, or that
+	// was not looked at: see [Config].WatchToken.
+	TokenExpires time.Time
 }
 
 // Limit is one rate limit: requests per minute, and how many are left. The zero
@@ -131,6 +137,7 @@ type Client struct {
 	limited   int       // jobs without runnable_at at the last observation
 	sample    []string  // identifiers of some of them
 	watched   time.Time // when the token's expiry was last looked at
+	expiring  time.Time // since when it was said that the token expires soon; zero: it was not
 
 	mu     sync.Mutex
 	stats  Stats
@@ -196,7 +203,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{cfg: cfg}
 	c.http = &http.Client{
-		Transport: &transport{next: cfg.HTTP, note: c.note, biggest: cmp.Or(cfg.biggest, biggestAnswer)},
+		Transport: &transport{next: cfg.HTTP, note: c.note, received: c.received, biggest: cmp.Or(cfg.biggest, biggestAnswer)},
 		// The token goes to the address that was given and nowhere else.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -261,6 +268,13 @@ func (c *Client) note(n notice) {
 	if n.user != (Limit{}) {
 		c.stats.User = n.user
 	}
+}
+
+// received counts what was read of an answer.
+func (c *Client) received(bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Received += bytes
 }
 
 // elapsed is the caller's time, as far as Buildkite's answers to the call under

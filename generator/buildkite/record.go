@@ -115,6 +115,7 @@ type jobRecord struct {
 	Cluster, Queue        bytesOf
 	Rules                 bytesOf // as JSON
 	CreatedAt, RunnableAt bytesOf // as JSON
+	StartedAt             bytesOf // as JSON
 	Retried               flag
 	HasAgent              bool
 	Agent                 struct{ ID, Name, WebURL, Cluster, MetaData bytesOf }
@@ -144,6 +145,8 @@ func (r *jobRecord) read(s *stream) error {
 			return r.CreatedAt.json(s)
 		case "runnable_at":
 			return r.RunnableAt.json(s)
+		case "started_at":
+			return r.StartedAt.json(s)
 		case "agent":
 			return r.readAgent(s)
 		}
@@ -154,7 +157,7 @@ func (r *jobRecord) read(s *stream) error {
 
 func (r *jobRecord) clear() {
 	for _, b := range []*bytesOf{
-		&r.ID, &r.WebURL, &r.Type, &r.State, &r.Cluster, &r.Queue, &r.Rules, &r.CreatedAt, &r.RunnableAt,
+		&r.ID, &r.WebURL, &r.Type, &r.State, &r.Cluster, &r.Queue, &r.Rules, &r.CreatedAt, &r.RunnableAt, &r.StartedAt,
 	} {
 		*b = (*b)[:0]
 	}

@@ -39,7 +39,7 @@ func TestBuildFinishedBetween(t *testing.T) {
 	want := plan.Snapshot{
 		At:        now,
 		Agents:    []plan.Agent{{ID: a, Tags: []string{"dispatch=d", "index=0", "queue=default"}, State: plan.AgentBusy}},
-		Sightings: []plan.Sighting{{Agent: a, Name: "agent-1", Tags: []string{"dispatch=d", "index=0", "queue=default"}}},
+		Sightings: []plan.Sighting{{Agent: a, Name: "agent-1", Tags: []string{"dispatch=d", "index=0", "queue=default"}, Started: now}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("snapshot (-want +got):\n%s", diff)
@@ -65,7 +65,7 @@ func TestJobTakenBetween(t *testing.T) {
 	want := plan.Snapshot{
 		At:        now,
 		Agents:    []plan.Agent{{ID: a, Tags: []string{"queue=default"}, State: plan.AgentIdle, IdleSince: now}},
-		Sightings: []plan.Sighting{{Agent: a, Name: "agent-1", Tags: []string{"queue=default"}, Running: true}},
+		Sightings: []plan.Sighting{{Agent: a, Name: "agent-1", Tags: []string{"queue=default"}, Running: true, Started: now}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("snapshot (-want +got):\n%s", diff)

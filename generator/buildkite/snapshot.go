@@ -217,6 +217,9 @@ func (s *session) sightings(builds []string) []plan.Sighting {
 			sighting := &all[i]
 			sighting.Name = a.name
 			sighting.Running = sighting.Running || a.running
+			if a.started.After(sighting.Started) {
+				sighting.Started, sighting.Waited = a.started, a.waited
+			}
 			if len(sighting.Tags) > 0 {
 				continue
 			}

@@ -74,8 +74,22 @@ func (s *session) watchToken(ctx context.Context, at time.Time) {
 		}
 	}
 	c.watched = at
-	if level, text := token.Expiry(at); level >= slog.LevelWarn {
-		c.cfg.Log.Log(ctx, level, text, "days", daysLeft(token.Expires.Sub(at)))
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	c.stats.TokenExpires = token.Expires
+	c.mu.Unlock()
+	level, text := token.Expiry(at)
+	switch {
+	case level >= slog.LevelWarn:
+		c.cfg.Log.Log(ctx, level, text, "reason", "token-expires", "days", daysLeft(token.Expires.Sub(at)))
+		if c.expiring.IsZero() {
+			c.expiring = at
+		}
+	case !c.expiring.IsZero():
+		c.cfg.Log.Info("resolved: the Buildkite API token expires", "reason", "token-expires", "duration", at.Sub(c.expiring))
+		c.expiring = time.Time{}
 	}
 }
 

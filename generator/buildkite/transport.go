@@ -65,9 +65,10 @@ type notice struct {
 // otherwise ask again by itself for up to 15 minutes, with no regard for the
 // reset and no way to stop it (go-buildkite v3.13.0 buildkite.Client.Do).
 type transport struct {
-	next    http.RoundTripper
-	note    func(notice)
-	biggest int64 // bytes of one answer
+	next     http.RoundTripper
+	note     func(notice)
+	received func(bytes int64)
+	biggest  int64 // bytes of one answer
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -94,7 +95,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if n.failed {
 		most = biggestMessage
 	}
-	response.Body = &bounded{ReadCloser: response.Body, most: most, left: most, refuse: !n.failed}
+	response.Body = &bounded{ReadCloser: response.Body, most: most, left: most, refuse: !n.failed, received: t.received}
 	return response, nil
 }
 
@@ -105,6 +106,17 @@ type bounded struct {
 	most   int64
 	left   int64
 	refuse bool // too much is an error; else it is left unread
+	// received is told what was read when the answer is closed.
+	received func(bytes int64)
+}
+
+// Close implements [io.Closer].
+func (b *bounded) Close() error {
+	if b.received != nil {
+		b.received(b.most - b.left)
+		b.received = nil
+	}
+	return b.ReadCloser.Close()
 }
 
 // Read implements [io.Reader].

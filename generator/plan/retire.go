@@ -24,6 +24,23 @@ type Retirement struct {
 	Unknown bool `json:"unknown,omitempty"`
 }
 
+// Outcome is what became of the dispatch, in a word: its [Failure], or else its
+// [RetireReason].
+func (r Retirement) Outcome() string {
+	if r.Failure != "" {
+		return string(r.Failure)
+	}
+	return string(r.Reason)
+}
+
+// Outcomes are all that [Retirement.Outcome] returns.
+func Outcomes() []string {
+	return []string{
+		string(AllRegistered), string(Expired), string(Withdrawn),
+		string(NeverRegistered), string(NoJobTaken), string(WrongTags), string(LeftEarly),
+	}
+}
+
 // retireWait is how long a retirement waits for another push to ride with.
 const retireWait = 5 * time.Minute
 

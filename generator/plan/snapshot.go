@@ -109,6 +109,11 @@ type Sighting struct {
 	Tags []string
 	// Running reports whether the job still runs.
 	Running bool
+	// Started is when the job started, and Waited how long it had been runnable by
+	// then; both zero where that is not told, or the agent has had several jobs and
+	// this is not the last.
+	Started time.Time
+	Waited  time.Duration
 }
 
 // tags are the agent's tags; where they are not told, its name says of which

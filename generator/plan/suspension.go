@@ -48,6 +48,11 @@ const (
 	AgentsCannotWork SuspensionCode = "agents-cannot-work"
 )
 
+// SuspensionCodes are all reasons for which nothing is dispatched.
+func SuspensionCodes() []SuspensionCode {
+	return []SuspensionCode{Paused, PausedInBuildkite, Invalid, BackingOff, UnknownCluster, UnknownQueue, AmbiguousQueue, AgentsCannotWork}
+}
+
 // Active reports whether there is a reason.
 func (s Suspension) Active() bool { return s.Code != "" }
 

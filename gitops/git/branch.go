@@ -10,6 +10,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 
 	"muster/gitops/branch"
+	"muster/gitops/traffic"
 )
 
 // Branch is one branch of one remote repository. It keeps the commit at its
@@ -60,6 +61,9 @@ func New(c Config) (*Branch, error) {
 
 // String is the repository's address without anything secret.
 func (b *Branch) String() string { return b.server.address.String() }
+
+// Stats returns what was exchanged with the server. It waits for nobody.
+func (b *Branch) Stats() traffic.Stats { return b.server.traffic.Stats() }
 
 // Tip returns the commit at the branch's head and its files. While the
 // head has not moved that is one request. The tree reads lazily, with ctx; it

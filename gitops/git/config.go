@@ -53,7 +53,8 @@ type Config struct {
 }
 
 const (
-	defaultTimeout = 2 * time.Minute
+	// DefaultTimeout is a [Config]'s Timeout where it is zero.
+	DefaultTimeout = 2 * time.Minute
 	// settleTimeout bounds the reading of the branch after a push that failed,
 	// also when the push's own context is over.
 	settleTimeout = 15 * time.Second
@@ -62,7 +63,7 @@ const (
 // withDefaults fills in what was left out and validates the rest.
 func (c Config) withDefaults() (Config, error) {
 	if c.Timeout == 0 {
-		c.Timeout = defaultTimeout
+		c.Timeout = DefaultTimeout
 	}
 	if c.Timeout < 0 {
 		return c, errors.New("the time-out for git must be positive")

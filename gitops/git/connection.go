@@ -12,6 +12,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/transport"
+
+	"muster/gitops/traffic"
 )
 
 // connection is how a repository is reached: where it is, as whom, and what is
@@ -25,6 +27,7 @@ type connection struct {
 	login       *login // what the credential helper gave; nil: nothing, or not asked
 	refused     bool   // the server did not take it
 
+	traffic  traffic.Counter
 	pool     pool
 	endpoint *transport.Endpoint // where http requests go, after redirects; nil: not known
 	caps     *capability.List    // what the server offers for reading; nil: not known

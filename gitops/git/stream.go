@@ -38,13 +38,20 @@ type stream struct {
 // in "version=2"; empty: version 0. Everything the stream does later also ends
 // with ctx.
 func (c *connection) openStream(ctx context.Context, service, version string) (*stream, error) {
+	open := c.openProcess
 	switch c.address.endpoint.Protocol {
 	case "ssh":
-		return c.openSSH(ctx, service, version)
+		open = c.openSSH
 	case "git":
-		return c.openDaemon(ctx, service, version)
+		open = c.openDaemon
 	}
-	return c.openProcess(ctx, service, version)
+	s, err := open(ctx, service, version)
+	c.traffic.Session(err)
+	if err != nil {
+		return nil, err
+	}
+	s.in, s.out = c.traffic.Writer(s.in), c.traffic.Reader(s.out)
+	return s, nil
 }
 
 // versionVariable is where git looks for the versions that a client offers.

@@ -47,6 +47,24 @@ type Act struct {
 	SuspectsUnknown bool
 }
 
+// Dispatches returns the IDs of the dispatches that the act writes or removes, and
+// how many agents they order together. A repair has none.
+func (a Act) Dispatches() (ids []string, agents int) {
+	switch a.Kind {
+	case Dispatch:
+		for _, d := range a.Decision.Dispatch {
+			ids = append(ids, d.ID)
+			agents += d.Agents
+		}
+	case Retire:
+		for _, r := range a.Decision.Retire {
+			ids = append(ids, r.ID)
+			agents += r.Agents
+		}
+	}
+	return ids, agents
+}
+
 // Fault is what was wrong with one of muster's own files.
 type Fault struct {
 	// File is the file's name in the overlay's directory dispatches.

@@ -23,32 +23,38 @@ const (
 // be a loop (buildkite.com/docs/pipelines/configure/skipping). The version is
 // muster's own.
 func Message(act Act, version string) string {
-	d := act.Decision
-	var subject, body string
 	var trailers []string
 	trailer := func(key, value string) { trailers = append(trailers, key+": "+value) }
 	trailer(keyOverlay, act.Path)
 	trailer(keyAct, string(act.Kind))
+	if act.Kind != Repair {
+		ids, agents := act.Dispatches()
+		if act.Kind == Dispatch {
+			agents = act.Decision.Sum.Dispatch
+		}
+		for _, id := range ids {
+			trailer(keyDispatch, id)
+		}
+		trailer(keyAgents, fmt.Sprint(agents))
+	}
+	trailer(keyObservation, encodeObservation(act.Decision.Observation))
+	trailer(keyMuster, version)
+	trailer(keyCI, "[skip ci]")
+	return fmt.Sprintf("%s\n\n%s\n", Text(act), strings.Join(trailers, "\n"))
+}
+
+// Text is what an act's message says to people: the subject, an empty line, and
+// the reasons.
+func Text(act Act) string {
+	d := act.Decision
+	var subject, body string
 	switch act.Kind {
 	case Repair:
 		subject, body = repairSubject(act), repairProse(act)
 	case Dispatch:
 		subject, body = dispatchSubject(d), dispatchProse(d)
-		for _, x := range d.Dispatch {
-			trailer(keyDispatch, x.ID)
-		}
-		trailer(keyAgents, fmt.Sprint(d.Sum.Dispatch))
 	case Retire:
 		subject, body = retireSubject(d.Retire), retireProse(d)
-		agents := 0
-		for _, r := range d.Retire {
-			trailer(keyDispatch, r.ID)
-			agents += r.Agents
-		}
-		trailer(keyAgents, fmt.Sprint(agents))
 	}
-	trailer(keyObservation, encodeObservation(d.Observation))
-	trailer(keyMuster, version)
-	trailer(keyCI, "[skip ci]")
-	return fmt.Sprintf("%s: %s\n\n%s\n\n%s\n", d.Overlay, subject, body, strings.Join(trailers, "\n"))
+	return fmt.Sprintf("%s: %s\n\n%s", d.Overlay, subject, body)
 }

@@ -116,6 +116,10 @@ func (r *reading) sight(j *job) {
 	}
 	sighting := &r.snapshot.Sightings[i]
 	sighting.Running = sighting.Running || running
+	started, runnable := inMilliseconds(j.started), inMilliseconds(j.runnable)
+	if !j.started.IsZero() && !started.Before(runnable) && started.After(sighting.Started) {
+		sighting.Started, sighting.Waited = started, started.Sub(runnable)
+	}
 }
 
 // wants tells what keeps a job from running, if it may run at all.

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+	"time"
+
+	"muster/generator"
+	"muster/generator/buildkite"
+	"muster/generator/metrics"
+	"muster/generator/status"
+	"muster/gitops"
+	"muster/gitops/traffic"
+)
+
+// longestTick is how long a tick may take that is well: a look at Buildkite as old
+// as it may become, and four exchanges with git, each as long as it may take.
+const longestTick = buildkite.LongestLook + 4*gitops.DefaultTimeout
+
+// watchers are told of ticks, one after another.
+type watchers []generator.Watcher
+
+// Began implements [generator.Watcher].
+func (w watchers) Began(at time.Time) {
+	for _, each := range w {
+		each.Began(at)
+	}
+}
+
+// Ended implements [generator.Watcher].
+func (w watchers) Ended(r generator.Report) {
+	for _, each := range w {
+		each.Ended(r)
+	}
+}
+
+// endpoints are what muster serves while it runs.
+type endpoints struct {
+	clock   generator.Clock
+	status  *status.Recorder
+	metrics *metrics.Metrics
+}
+
+func newEndpoints(clock generator.Clock, c status.Config) (*endpoints, error) {
+	e := &endpoints{clock: clock, status: status.NewRecorder(c)}
+	var err error
+	e.metrics, err = metrics.New(e.status.Snapshot, clock.Now)
+	return e, err
+}
+
+// watcher is what keeps the endpoints up to date.
+func (e *endpoints) watcher() generator.Watcher { return watchers{e.status, e.metrics} }
+
+// handler serves probes and metrics.
+func (e *endpoints) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		var problems []string
+		if stuck := e.status.Snapshot().Stuck(e.clock.Now()); stuck != "" {
+			problems = []string{stuck}
+		}
+		answer(w, problems)
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, e.status.Snapshot().NotReady(e.clock.Now()))
+	})
+	mux.Handle("GET /metrics", e.metrics.Handler())
+	return mux
+}
+
+// answer is a probe's: ok, or what is wrong, a line for each thing.
+func answer(w http.ResponseWriter, problems []string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if len(problems) == 0 {
+		_, _ = io.WriteString(w, "ok\n")
+		return
+	}
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_, _ = io.WriteString(w, strings.Join(problems, "\n")+"\n")
+}
+
+// profiles serves the profiles of package pprof.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// serving is one address that is listened on.
+type serving struct {
+	log    *slog.Logger
+	what   string
+	server *http.Server
+	done   chan struct{}
+}
+
+// serve begins to listen on an address and to answer there. An address that
+// cannot be listened on is an error at once.
+func serve(ctx context.Context, log *slog.Logger, what, address string, h http.Handler, write time.Duration) (*serving, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listening for %s: %w", what, err)
+	}
+	s := &serving{log: log, what: what, done: make(chan struct{}), server: &http.Server{
+		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: write, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}}
+	log.Info("listening", "for", what, "address", listener.Addr().String())
+	go func() {
+		defer close(s.done)
+		if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("listening ended", "for", what, "err", err)
+		}
+	}()
+	return s, nil
+}
+
+// stop answers what was asked already, for a few seconds at most, and listens no
+// more.
+func (s *serving) stop() {
+	const patience = 5 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := s.server.Shutdown(ctx); err != nil {
+		s.log.Debug("closing connections", "for", s.what, "err", err)
+		_ = s.server.Close()
+	}
+	<-s.done
+}
+
+// services tells what was exchanged with whom. github may be nil.
+func services(git, github func() traffic.Stats, client *buildkite.Client) func() []status.Service {
+	return func() []status.Service {
+		b := client.Stats()
+		asked := status.Service{Name: "buildkite", Requests: b.Requests, Failures: b.Failures, Received: b.Received}
+		for scope, l := range map[string]buildkite.Limit{"rest": b.Org, "rest_user": b.User} {
+			if l.Limit > 0 {
+				asked.Limits = append(asked.Limits, status.Limit{Scope: scope, Limit: int64(l.Limit), Remaining: int64(l.Remaining)})
+			}
+		}
+		all := []status.Service{asked, service("git", git())}
+		if github != nil {
+			all = append(all, service("github", github()))
+		}
+		return all
+	}
+}
+
+func service(name string, s traffic.Stats) status.Service {
+	of := status.Service{Name: name, Requests: s.Requests, Failures: s.Failures, Sent: s.Sent, Received: s.Received}
+	if s.Limit > 0 {
+		of.Limits = []status.Limit{{Scope: "rest", Limit: s.Limit, Remaining: s.Remaining}}
+	}
+	return of
+}

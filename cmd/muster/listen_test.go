@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator"
+	"muster/generator/plan"
+	"muster/generator/status"
+	"muster/gitops/ledger"
+)
+
+// still is a clock that stands where it is put.
+type still struct{ at *time.Time }
+
+func (s still) Now() time.Time                             { return *s.at }
+func (s still) Sleep(context.Context, time.Duration) error { return nil }
+
+// get asks a handler for a path.
+func get(t *testing.T, h http.Handler, path string, header ...string) (code int, body string) {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, path, http.NoBody)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+// TestProbes: what the probes say from the start on, while all is well, while
+// git is away, while an overlay is invalid, and while a tick hangs.
+func TestProbes(t *testing.T) {
+	now := time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
+	ends, err := newEndpoints(still{&now}, status.Config{Started: now, Interval: 15 * time.Second, Longest: longestTick})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, w := ends.handler(), ends.watcher()
+	check := func(when, path string, code int, body string) {
+		t.Helper()
+		if c, b := get(t, h, path); c != code || b != body {
+			t.Errorf("%s, %s: %d %q, want %d %q", when, path, c, b, code, body)
+		}
+	}
+	tick := func(change func(*generator.Report)) {
+		w.Began(now)
+		r := generator.Report{Began: now, Ended: now, Next: now.Add(15 * time.Second), Git: now, Buildkite: now, Outcome: generator.Unchanged}
+		r.Result.Looked.Snapshot.At = now
+		change(&r)
+		w.Ended(r)
+	}
+	check("at the start", "/healthz", 200, "ok\n")
+	check("at the start", "/readyz", 503, "git has not answered yet\nBuildkite has not answered yet\n")
+	tick(func(*generator.Report) {})
+	check("after a good tick", "/readyz", 200, "ok\n")
+	now = now.Add(30 * time.Second)
+	check("two intervals later", "/readyz", 200, "ok\n")
+	tick(func(r *generator.Report) {
+		r.Outcome, r.Failed, r.Err, r.Git, r.Buildkite = generator.Failed, generator.StepTip, errors.New("fleet repository: no route\nto host"), time.Time{}, time.Time{}
+	})
+	now = now.Add(time.Second)
+	check("without git", "/readyz", 503, "git has not answered for 31s: fleet repository: no route | to host\nBuildkite has not answered for 31s: it was not asked\n")
+	check("without git", "/healthz", 200, "ok\n")
+	tick(func(r *generator.Report) {
+		r.Result.Suspended = []generator.Suspended{{Overlay: "a", Why: plan.Suspension{Code: plan.Invalid, Finding: "overlays/a/scaling.yaml:3: no"}}}
+	})
+	check("with an invalid overlay", "/readyz", 503, "overlay a is invalid: overlays/a/scaling.yaml:3: no\n")
+	w.Began(now)
+	now = now.Add(longestTick + 15*time.Second)
+	check("in a long tick", "/healthz", 200, "ok\n")
+	now = now.Add(time.Second)
+	check("in a tick that hangs", "/healthz", 503, "a tick has been under way for 23m16s; at most 23m15s is well\n")
+	if code, body := get(t, h, "/metrics"); code != 200 || !strings.Contains(body, "\nmuster_ready 0\n") || !strings.Contains(body, `muster_suspended{overlay="a",reason="invalid"} 1`) {
+		t.Errorf("/metrics: %d\n%.2000s", code, body)
+	}
+	if code, _ := get(t, h, "/debug/pprof/"); code != 404 {
+		t.Errorf("profiles are served beside the metrics: %d", code)
+	}
+}
+
+// TestServe: what is served on an address ends with stop, what hangs does not
+// hold it up, and an address that is taken is an error.
+func TestServe(t *testing.T) {
+	var said bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&said, nil))
+	asked := make(chan struct{})
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(asked)
+		_, _ = io.WriteString(w, "here")
+	})
+	s, err := serve(t.Context(), log, "a test", "127.0.0.1:0", h, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(said.String())[1]
+	answer, err := http.Get("http://" + address) //nolint:noctx // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(answer.Body)
+	_ = answer.Body.Close()
+	if string(body) != "here" || err != nil {
+		t.Errorf("%q, %v", body, err)
+	}
+	<-asked
+	if _, err := serve(t.Context(), log, "another", address, h, time.Minute); err == nil || !strings.Contains(err.Error(), "listening for another: ") {
+		t.Errorf("an address that is taken: %v", err)
+	}
+	large, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	large.Header.Set("X-Large", strings.Repeat("x", 64<<10))
+	if answer, err := http.DefaultClient.Do(large); err == nil {
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("a large header: %s", answer.Status)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+	s.stop()
+	if answer, err := http.Get("http://" + address); err == nil { //nolint:noctx // a test
+		_ = answer.Body.Close()
+		t.Error("it is served still")
+	}
+}
+
+// TestExemplars: OpenMetrics has the dispatch's id beside the counter.
+func TestExemplars(t *testing.T) {
+	now := time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
+	ends, err := newEndpoints(still{&now}, status.Config{Started: now, Interval: 15 * time.Second, Longest: longestTick})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := plan.Decision{Overlay: "a", Dispatch: []plan.Dispatch{{ID: "a-7f3k9c2b", Purpose: plan.ForDemand, Agents: 3}}}
+	r := generator.Report{Began: now, Ended: now, Outcome: generator.Committed}
+	r.Result.Acts = []ledger.Act{{Kind: "dispatch", Decision: d}}
+	r.Result.Looked.Overlays = []plan.Overlay{{Name: "a"}}
+	ends.watcher().Ended(r)
+	_, body := get(t, ends.handler(), "/metrics", "Accept", "application/openmetrics-text;version=1.0.0")
+	want := `muster_dispatched_agents_total{overlay="a",purpose="demand"} 3.0 # {dispatch="a-7f3k9c2b"} 3.0`
+	if !strings.Contains(body, want) {
+		t.Errorf("no %s in\n%.3000s", want, body)
+	}
+}
+
+// TestListenFlags: what does not go together.
+func TestListenFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"--once --listen :0":           "--once ends after one tick",
+		"--once --pprof :0":            "--once ends after one tick",
+		"--listen :6060 --pprof :6060": "an address of its own",
+	} {
+		var out bytes.Buffer
+		p := program{args: append([]string{"run"}, strings.Fields(args)...), stdout: io.Discard, stderr: &out}
+		if code := p.run(t.Context()); code != exitUsage || !strings.Contains(out.String(), want) {
+			t.Errorf("run %s: %d %s", args, code, fmt.Sprint(&out))
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package metrics
+
+import (
+	"time"
+
+	"muster/generator"
+	"muster/generator/plan"
+)
+
+// registrations tells which agents have registered since the last look. What had
+// before the first one is not counted: it is not known when. The zero value has
+// seen no look.
+type registrations struct {
+	looked bool
+	seen   map[string]int // agents of each dispatch that is in git
+}
+
+func (r *registrations) note(result generator.Result, came func(overlay, dispatch string, agents int, after time.Duration)) {
+	at := result.Looked.Snapshot.At
+	if at.IsZero() {
+		return
+	}
+	supplies := map[string]plan.Supply{}
+	for _, d := range result.Decisions {
+		for _, s := range d.Observation.Overlays {
+			if s.Overlay == d.Overlay {
+				supplies[d.Overlay] = s
+			}
+		}
+	}
+	seen := map[string]int{}
+	for _, o := range result.Looked.Overlays {
+		for _, d := range o.Dispatches {
+			before := r.seen[d.ID]
+			now := max(before, supplies[o.Name].Dispatches[d.ID].Registered.Below(d.Agents))
+			if r.looked && now > before {
+				came(o.Name, d.ID, now-before, max(0, at.Sub(d.At)))
+			}
+			seen[d.ID] = now
+		}
+	}
+	r.looked, r.seen = true, seen
+}
+
+// starts tells which jobs have started since the last look. The zero value has
+// seen no look.
+type starts struct {
+	from time.Time            // of the first look: what started before is not counted
+	seen map[string]time.Time // when the last job of an agent started
+}
+
+// remembered is how long ago a job may have started that is seen first now: more
+// than the longest look.
+const remembered = time.Hour
+
+func (s *starts) note(result generator.Result, started func(overlay, dispatch string, waited time.Duration)) {
+	look := result.Looked.Snapshot
+	if look.At.IsZero() {
+		return
+	}
+	if s.from.IsZero() {
+		s.from, s.seen = look.At, map[string]time.Time{}
+	}
+	from := s.from
+	if long := look.At.Add(-remembered); long.After(from) {
+		from = long
+	}
+	var owners plan.Owners
+	known := false
+	for _, g := range look.Sightings {
+		if !g.Started.After(from) || s.seen[g.Agent].Equal(g.Started) {
+			continue
+		}
+		s.seen[g.Agent] = g.Started
+		if !known {
+			owners, known = plan.NewOwners(result.Looked.Overlays), true
+		}
+		if overlay, dispatch := owners.Of(g); overlay != "" {
+			started(overlay, dispatch, g.Waited)
+		}
+	}
+	for agent, at := range s.seen {
+		if !at.After(from) {
+			delete(s.seen, agent)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package metrics_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+
+	"muster/generator"
+	"muster/generator/metrics"
+	"muster/generator/plan"
+	"muster/generator/status"
+	"muster/gitops/ledger"
+)
+
+var update = flag.Bool("update", false, "write the table of docs/metrics.md anew")
+
+func start() time.Time { return time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC) }
+
+// full are metrics after a tick in which everything that can be served is there.
+func full(t testing.TB) *metrics.Metrics {
+	t.Helper()
+	return after(t, report("linux/large", "default"))
+}
+
+// after are metrics after one tick.
+func after(t testing.TB, r generator.Report) *metrics.Metrics {
+	t.Helper()
+	recorder := status.NewRecorder(status.Config{
+		Muster: status.Muster{Version: "v1", Commit: "abc"}, Started: start(), Interval: 15 * time.Second, Longest: time.Minute,
+		TokenExpires: func() time.Time { return start().AddDate(0, 0, 9) },
+		Services: func() []status.Service {
+			return []status.Service{{Name: "git", Requests: 7, Failures: 1, Sent: 100, Received: 2000, Limits: []status.Limit{{Scope: "rest", Limit: 50, Remaining: 9}}}}
+		},
+	})
+	m, err := metrics.New(recorder.Snapshot, func() time.Time { return r.Ended })
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder.Began(r.Began)
+	recorder.Ended(r)
+	m.Ended(r)
+	return m
+}
+
+// report is of a tick that found one pending job for each of some overlays, and
+// did something of each kind.
+func report(names ...string) generator.Report {
+	r := generator.Report{
+		Began: start(), Ended: start().Add(time.Second), Next: start().Add(15 * time.Second), Outcome: generator.Committed,
+		Steps: map[generator.Step]time.Duration{generator.StepTip: time.Millisecond}, Git: start(), Buildkite: start(),
+		Problems: []generator.Problem{{Text: "something"}},
+	}
+	r.Result.Looked.Snapshot.At = start()
+	r.Result.Races = 2
+	oldest := start().Add(-90 * time.Second)
+	for _, name := range names {
+		queue := "of-" + name
+		o := plan.Overlay{Name: name, Policy: plan.Policy{Queue: queue, Cluster: "ci"}}
+		r.Result.Looked.Overlays = append(r.Result.Looked.Overlays, o)
+		d := plan.Decision{
+			Overlay: name, Queue: queue, Sum: plan.Sum{Pending: 1, Max: 5, Desired: 2},
+			Observation: plan.Observation{At: start(), Queue: queue, Jobs: []plan.Demand{{Overlays: []string{name}, Pending: 1, Oldest: &oldest}}},
+			Dispatch:    []plan.Dispatch{{ID: plan.Slug(name) + "-1", Purpose: plan.ForDemand, Agents: 2}},
+			Retire:      []plan.Retirement{{ID: plan.Slug(name) + "-0", Agents: 4, Registered: 3, Reason: plan.Expired}, {ID: plan.Slug(name) + "-w", Agents: 1, Reason: plan.Withdrawn}},
+		}
+		r.Result.Decisions = append(r.Result.Decisions, d)
+		for _, kind := range []ledger.Kind{ledger.Dispatch, ledger.Retire} {
+			r.Result.Acts = append(r.Result.Acts, ledger.Act{Kind: kind, Path: "overlays/" + name, Decision: d})
+		}
+	}
+	r.Result.Suspended = []generator.Suspended{{Overlay: names[0], Why: plan.Suspension{Code: plan.Paused}}}
+	return r
+}
+
+func gather(t testing.TB, m *metrics.Metrics) map[string]*dto.MetricFamily {
+	t.Helper()
+	all, err := m.Registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]*dto.MetricFamily{}
+	for _, f := range all {
+		byName[f.GetName()] = f
+	}
+	return byName
+}
+
+// TestDefinitions: what is served is what is defined, with its type, labels and
+// help; nothing of muster's is missing.
+func TestDefinitions(t *testing.T) {
+	served := gather(t, full(t))
+	for _, d := range metrics.Definitions() {
+		f := served[d.Name]
+		if f == nil {
+			t.Errorf("%s is not served", d.Name)
+			continue
+		}
+		labels := []string{}
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			labels = append(labels, l.GetName())
+		}
+		want := slices.Sorted(slices.Values(d.Labels))
+		if kind := strings.ToLower(f.GetType().String()); kind != d.Type || f.GetHelp() != d.Help || !slices.Equal(labels, want) {
+			t.Errorf("%s is served as a %s with the labels %q: %s", d.Name, kind, labels, f.GetHelp())
+		}
+		delete(served, d.Name)
+	}
+	for name := range served {
+		if !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_") {
+			t.Errorf("%s is served and not defined", name)
+		}
+	}
+}
+
+// TestLint: Prometheus' own linter has nothing to say.
+func TestLint(t *testing.T) {
+	problems, err := testutil.GatherAndLint(full(t).Registry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// TestDocs makes the table of docs/metrics.md.
+func TestDocs(t *testing.T) {
+	const begin, end = "<!-- begin: metrics -->\n", "<!-- end: metrics -->\n"
+	var table strings.Builder
+	table.WriteString("| metric | type | labels | meaning |\n|---|---|---|---|\n")
+	for _, d := range metrics.Definitions() {
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", d.Name, d.Type, strings.Join(d.Labels, ", "), d.Help)
+	}
+	file := filepath.Join("..", "..", "docs", "metrics.md")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	got, behind, ok2 := strings.Cut(rest, end)
+	switch {
+	case !ok || !ok2:
+		t.Fatal("docs/metrics.md has no place for the table")
+	case got == table.String():
+	case *update:
+		if err := os.WriteFile(file, []byte(before+begin+table.String()+end+behind), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("docs/metrics.md is behind: run go test ./generator/metrics -update (-docs +want)\n%s", cmp.Diff(got, table.String()))
+	}
+}

@@ -1,0 +1,64 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"muster/generator/plan"
+)
+
+// Stuck says why the loop of ticks is taken to hang; empty while it turns: the
+// tick under way has not taken longer than the longest that is well, or the next
+// one is not overdue by that much.
+func (s Snapshot) Stuck(now time.Time) string {
+	from, doing := s.Started, "no tick has begun since the start"
+	switch t := s.Tick; {
+	case t.Running:
+		from, doing = t.Began, "a tick has been under way"
+	case t.Count > 0:
+		from, doing = t.Next, "the next tick is overdue"
+	}
+	if over := now.Sub(from); over > s.interval+s.longest {
+		return fmt.Sprintf("%s for %s; at most %s is well", doing, over.Round(time.Second), s.interval+s.longest)
+	}
+	return ""
+}
+
+// NotReady lists what stands in the way of scaling, a line for each thing; empty
+// when nothing does. Git and Buildkite must both have answered within two
+// intervals, and no overlay may be invalid. An interval is the time from tick to
+// tick as it is: a tick that takes longer makes it longer.
+func (s Snapshot) NotReady(now time.Time) []string {
+	var all []string
+	all = append(all, s.Git.silent("git", now)...)
+	all = append(all, s.Buildkite.silent("Buildkite", now)...)
+	for _, o := range s.Overlays {
+		if o.Suspended.Code == plan.Invalid {
+			all = append(all, fmt.Sprintf("overlay %s is %s", o.Name, o.Why))
+		}
+	}
+	return all
+}
+
+// Fresh reports whether the figures are those of now: git and Buildkite answer.
+func (s Snapshot) Fresh(now time.Time) bool {
+	return len(s.Git.silent("", now)) == 0 && len(s.Buildkite.silent("", now)) == 0
+}
+
+func (c Contact) silent(name string, now time.Time) []string {
+	if !c.Answered.IsZero() && !now.After(c.until) {
+		return nil
+	}
+	text := name + " has not answered yet"
+	if !c.Answered.IsZero() {
+		text = fmt.Sprintf("%s has not answered for %s", name, now.Sub(c.Answered).Round(time.Second))
+	}
+	if c.Problem != "" {
+		text += ": " + strings.ReplaceAll(c.Problem, "\n", " | ")
+	}
+	return []string{text}
+}
+
+// Interval is the time from tick to tick, as configured.
+func (s Snapshot) Interval() time.Duration { return s.interval }

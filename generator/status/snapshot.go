@@ -1,0 +1,179 @@
+// Package status is what muster knows of itself and its overlays after a tick:
+// one value, from which probes, metrics, the status page and its JSON are made.
+//
+//	Generator.Run ──Report──▶ Recorder ──▶ Snapshot
+package status
+
+import (
+	"time"
+
+	"muster/generator"
+	"muster/generator/plan"
+	"muster/gitops/ledger"
+)
+
+// Snapshot is everything that is known after a tick. It is never changed: every
+// tick makes another one. Its JSON is what /status.json serves.
+type Snapshot struct {
+	// Muster is what runs.
+	Muster Muster `json:"muster"`
+	// Started is when the process started.
+	Started time.Time `json:"started"`
+	// Tick is the last tick, or the one under way.
+	Tick Tick `json:"tick"`
+	// Success is when a tick last ended without an error; zero: none has.
+	Success time.Time `json:"success,omitzero"`
+	// Git and Buildkite say whether each answers.
+	Git       Contact `json:"git"`
+	Buildkite Contact `json:"buildkite"`
+	// Observed is the time of the look at Buildkite that the figures are from;
+	// zero: there was none. Head is the branch's head after that tick.
+	Observed time.Time `json:"observed,omitzero"`
+	Head     string    `json:"head,omitempty"`
+	// Overlays are all overlays by name, and Queues all queues that they serve or
+	// that have jobs which none serves, by key.
+	Overlays []Overlay `json:"overlays"`
+	Queues   []Queue   `json:"queues"`
+	// Decisions are the last that something was done about, the newest first.
+	Decisions []Decision `json:"decisions"`
+	// Problems is all that is wrong, the oldest first.
+	Problems []Problem `json:"problems"`
+	// Services is what was exchanged with whom since the start.
+	Services []Service `json:"services"`
+	// TokenExpires is when the Buildkite API token stops to work; zero: it does
+	// not, or that is not known.
+	TokenExpires time.Time `json:"tokenExpires,omitzero"`
+
+	interval, longest time.Duration
+}
+
+// Muster says which muster runs, and on what.
+type Muster struct {
+	// Version and Commit are the build's; Commit may be empty.
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	// Repository is the fleet repository's address without anything secret.
+	Repository   string `json:"repository"`
+	Branch       string `json:"branch"`
+	Overlays     string `json:"overlays"`
+	Organisation string `json:"organisation"`
+	// DryRun reports that nothing is committed.
+	DryRun bool `json:"dryRun,omitempty"`
+}
+
+// Tick is one tick.
+type Tick struct {
+	// Count is how many have ended.
+	Count int `json:"count"`
+	// Running reports whether one is under way, since Began.
+	Running bool      `json:"running"`
+	Began   time.Time `json:"began,omitzero"`
+	// Ended is when the last one ended, and Next when the next is to begin.
+	Ended time.Time `json:"ended,omitzero"`
+	Next  time.Time `json:"next,omitzero"`
+	// Seconds is how long the last one took, and Steps each of its steps.
+	Seconds float64                    `json:"seconds"`
+	Steps   map[generator.Step]float64 `json:"steps,omitempty"`
+	// Outcome is what became of it; Failed and Error are the step in which it
+	// failed and why.
+	Outcome generator.Outcome `json:"outcome,omitempty"`
+	Failed  generator.Step    `json:"failed,omitempty"`
+	Error   string            `json:"error,omitempty"`
+}
+
+// Contact says whether a server answers.
+type Contact struct {
+	// Answered is when it last did; zero: it has not yet.
+	Answered time.Time `json:"answered,omitzero"`
+	// Problem is the last error that it had a part in; empty once it answers.
+	Problem string `json:"problem,omitempty"`
+	// until is when the answer is no longer taken for a recent one.
+	until time.Time
+}
+
+// Overlay is one overlay. Its figures are those of the decision at the snapshot's
+// Observed, and zero where it could not be decided on.
+type Overlay struct {
+	Name string `json:"name"`
+	// Queue and Cluster are the policy's; Queue is empty where that cannot be read.
+	Queue   string `json:"queue,omitempty"`
+	Cluster string `json:"cluster,omitempty"`
+	// Known reports whether there are figures.
+	Known bool `json:"known"`
+	// Sum is the arithmetic of the decision.
+	Sum plan.Sum `json:"sum"`
+	// Oldest is since when the oldest pending job that it could serve is runnable;
+	// zero: none is pending.
+	Oldest time.Time `json:"oldest,omitzero"`
+	// Schedule is the schedule in force; empty: none.
+	Schedule string `json:"schedule,omitempty"`
+	// Suspended is why nothing is dispatched; its code is empty where nothing
+	// stands in the way. Why says it in words.
+	Suspended plan.Suspension `json:"suspended,omitzero"`
+	Why       string          `json:"why,omitempty"`
+	// Breaker reports that the circuit breaker is open, and Failures how many orders
+	// in a row have failed.
+	Breaker  bool `json:"breaker"`
+	Failures int  `json:"failures,omitempty"`
+	// Dispatches is how many are in git.
+	Dispatches int `json:"dispatches"`
+}
+
+// Queue is one queue.
+type Queue struct {
+	Key string `json:"key"`
+	// Pending is how many of its jobs are pending that some overlay could serve.
+	Pending int `json:"pending"`
+	// Unmatched is how many runnable jobs no overlay can serve, and Groups which.
+	Unmatched int              `json:"unmatched,omitempty"`
+	Groups    []plan.Unmatched `json:"groups,omitempty"`
+	// Served reports whether any overlay is for the queue; Example is the page of a
+	// job where none is.
+	Served  bool   `json:"served"`
+	Example string `json:"example,omitempty"`
+}
+
+// Decision is one that something was done about.
+type Decision struct {
+	At      time.Time   `json:"at"`
+	Overlay string      `json:"overlay"`
+	Queue   string      `json:"queue"`
+	Act     ledger.Kind `json:"act"`
+	// Dispatches are the dispatches that were written or removed, and Agents how
+	// many agents they order.
+	Dispatches []string `json:"dispatches,omitempty"`
+	Agents     int      `json:"agents,omitempty"`
+	// Text is the commit's message without its trailers: what, and why.
+	Text string `json:"text"`
+}
+
+// Problem is something that is wrong.
+type Problem struct {
+	Level   string    `json:"level"`
+	Overlay string    `json:"overlay,omitempty"`
+	Queue   string    `json:"queue,omitempty"`
+	Reason  string    `json:"reason"`
+	Text    string    `json:"text"`
+	Since   time.Time `json:"since"`
+}
+
+// Service is what was exchanged with one server since the start.
+type Service struct {
+	// Name is git, buildkite or github.
+	Name     string `json:"name"`
+	Requests int64  `json:"requests"`
+	Failures int64  `json:"failures"`
+	// Sent and Received are bytes.
+	Sent     int64 `json:"sent"`
+	Received int64 `json:"received"`
+	// Limits are the server's, as it last told them.
+	Limits []Limit `json:"limits,omitempty"`
+}
+
+// Limit is one rate limit: requests in a window of the server's.
+type Limit struct {
+	// Scope tells limits of one server apart, as in "rest" and "rest_user".
+	Scope     string `json:"scope"`
+	Limit     int64  `json:"limit"`
+	Remaining int64  `json:"remaining"`
+}
