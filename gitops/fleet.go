@@ -38,4 +38,16 @@ func (f Fleet) Commits(ctx context.Context, from string, limit branch.Limit) ite
 	return reader.Commits(ctx, from, limit)
 }
 
+// File returns a file as it was at a past commit, where the writer can read it; see
+// [Repository.File].
+func (f Fleet) File(ctx context.Context, commit, name string) ([]byte, error) {
+	reader, ok := f.Writer.(interface {
+		File(ctx context.Context, commit, name string) ([]byte, error)
+	})
+	if !ok {
+		return nil, errNoHistory
+	}
+	return reader.File(ctx, commit, name)
+}
+
 var errNoHistory = errors.New("the history of the branch cannot be read through this writer")

@@ -61,3 +61,9 @@ func (r *Repository) Commits(ctx context.Context, from string, limit branch.Limi
 		}
 	}
 }
+
+// File returns a file as it was at a past commit, as [git.Branch.File] does.
+func (r *Repository) File(ctx context.Context, commit, name string) ([]byte, error) {
+	content, err := r.branch.File(ctx, commit, name)
+	return content, withRemedy(err)
+}

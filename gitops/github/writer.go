@@ -41,6 +41,8 @@ type Reader interface {
 	Tip(ctx context.Context) (branch.Tip, error)
 	// Commits yields the commit from and those before it, the newest first.
 	Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error]
+	// File returns a file as it was at a past commit.
+	File(ctx context.Context, commit, name string) ([]byte, error)
 }
 
 // Writer is a writer of package gitops whose commits are made by GitHub: they carry
@@ -77,6 +79,11 @@ func (w *Writer) Tip(ctx context.Context) (branch.Tip, error) { return w.config.
 // over git.
 func (w *Writer) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
 	return w.config.Repository.Commits(ctx, from, limit)
+}
+
+// File returns a file as it was at a past commit, read over git.
+func (w *Writer) File(ctx context.Context, commit, name string) ([]byte, error) {
+	return w.config.Repository.File(ctx, commit, name)
 }
 
 // Push makes the commits and then moves the branch, which GitHub does only if

@@ -1,0 +1,142 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"muster/gitops/branch"
+)
+
+// File returns a file as it was at a past commit of the branch. Nothing of it is
+// kept. The error is [fs.ErrNotExist] where the commit has no such file; a commit
+// that is no longer in the branch may be refused by the server.
+//
+// Where the server sends single objects by name, that is what is fetched; from any
+// other, the last commits are, with everything in them.
+func (b *Branch) File(ctx context.Context, commit, name string) ([]byte, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	content, err := b.fileAt(ctx, commit, name)
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: b.fail("reading an earlier commit of", err)}
+	}
+	return slices.Clone(content), nil
+}
+
+func (b *Branch) fileAt(ctx context.Context, commit, name string) ([]byte, error) {
+	if !plumbing.IsHash(commit) || branch.CheckPath(name) != nil {
+		return nil, fs.ErrInvalid
+	}
+	if b.store.head.IsZero() {
+		if err := b.refresh(ctx); err != nil {
+			return nil, err
+		}
+	}
+	past, err := b.store.past(ctx, plumbing.NewHash(commit))
+	if err != nil {
+		return nil, err
+	}
+	return past.file(ctx, strings.Split(name, "/"))
+}
+
+// past is an earlier commit, and where its objects come from.
+type past struct {
+	store *store
+	pack  *pack
+	root  plumbing.Hash
+}
+
+// past fetches an earlier commit; where single objects cannot be had, with all of
+// its files.
+func (s *store) past(ctx context.Context, commit plumbing.Hash) (*past, error) {
+	requests := []request{{wants: []plumbing.Hash{commit}, depth: 1, filter: exact}}
+	if s.mode != partial {
+		requests = []request{{wants: []plumbing.Hash{commit}, depth: 1}}
+		for _, deep := range []int{64, 1024} { // commits: most servers send only what branches point at
+			requests = append(requests, request{wants: []plumbing.Hash{s.head}, depth: deep})
+		}
+	}
+	if s.mode == whole {
+		requests = []request{{wants: []plumbing.Hash{s.head}}}
+	}
+	var failed error
+	for _, q := range requests {
+		data, err := s.server.fetch(ctx, nil, q)
+		if errors.Is(err, errNotOurs) {
+			failed = err
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		p, err := indexPack(data, s.get)
+		if err != nil {
+			return nil, err
+		}
+		if raw, ok, err := p.object(commit); err == nil && ok && raw.kind == plumbing.CommitObject {
+			root, err := rootOf(raw.data)
+			return &past{store: s, pack: p, root: root}, err
+		}
+		failed = fmt.Errorf("the server did not send commit %s", commit)
+	}
+	return nil, failed
+}
+
+// file walks down to a file.
+func (p *past) file(ctx context.Context, parts []string) ([]byte, error) {
+	at := p.root
+	for i, part := range parts {
+		raw, err := p.object(ctx, at, plumbing.TreeObject)
+		if err != nil {
+			return nil, err
+		}
+		t, err := parseTree(raw)
+		if err != nil {
+			return nil, err
+		}
+		n, there := t.find(part, i < len(parts)-1)
+		if !there {
+			return nil, fs.ErrNotExist
+		}
+		if err := readable(t.at(n).mode); err != nil {
+			return nil, err
+		}
+		at = t.hash(n)
+	}
+	return p.object(ctx, at, plumbing.BlobObject)
+}
+
+// object returns an object of the commit.
+func (p *past) object(ctx context.Context, h plumbing.Hash, kind plumbing.ObjectType) ([]byte, error) {
+	raw, ok := p.store.get(h)
+	if !ok {
+		var err error
+		if raw, ok, err = p.pack.object(h); err != nil {
+			return nil, err
+		}
+	}
+	if !ok && p.store.mode == partial {
+		const besides = 100 // objects that a server may send unasked
+		data, err := p.store.server.fetch(ctx, nil, request{wants: []plumbing.Hash{h}, filter: exact, most: 1 + besides})
+		if err != nil {
+			return nil, err
+		}
+		fetched, err := indexPack(data, p.store.get)
+		if err != nil {
+			return nil, err
+		}
+		if raw, ok, err = fetched.object(h); err != nil {
+			return nil, err
+		}
+	}
+	if !ok || raw.kind != kind {
+		return nil, fmt.Errorf("the server did not send %s %s", kind, h)
+	}
+	return raw.data, nil
+}
