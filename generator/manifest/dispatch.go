@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// putRight is the remedy for a dispatch that was edited.
-const putRight = "restore the file from git; without it muster orders its agents again, although its Job may still run"
+// putRight is the remedy for a dispatch that cannot be read.
+const putRight = "restore the file from git, as it was in the commit that added it"
 
 // largestDispatch is far above what any template comes to.
 const largestDispatch = 1 << 20
@@ -28,7 +28,14 @@ func ParseDispatch(file string, data []byte) (plan.Dispatch, error) {
 	if err != nil {
 		return plan.Dispatch{}, *err
 	}
-	return d, nil
+	return d.Dispatch, nil
+}
+
+// readDispatch is a dispatch as it was read, and whether it is not as muster wrote
+// it.
+type readDispatch struct {
+	plan.Dispatch
+	edited bool
 }
 
 // dispatchReader keeps the first thing that is wrong.
@@ -38,7 +45,7 @@ type dispatchReader struct {
 	wrong *Finding
 }
 
-func parseDispatch(file string, data []byte) (d plan.Dispatch, wrong *Finding) {
+func parseDispatch(file string, data []byte) (d readDispatch, wrong *Finding) {
 	if len(data) > largestDispatch {
 		return d, &Finding{File: file, Problem: fmt.Sprintf("is %d bytes: no dispatch is", len(data)), Remedy: putRight}
 	}
@@ -80,15 +87,16 @@ func parseDispatch(file string, data []byte) (d plan.Dispatch, wrong *Finding) {
 		d.Tags = slices.Delete(d.Tags, own, own+1)
 	}
 	d.Tags = slices.DeleteFunc(d.Tags, func(tag string) bool { return strings.HasPrefix(tag, plan.TagWarm+"=") })
-	r.later(&d)
+	r.later(&d.Dispatch)
+	d.edited = isEdited(job, data)
 	for _, key := range []string{AnnotationAgentTags, AnnotationIdleTimeout, AnnotationNotAfter, AnnotationOrderedAt, AnnotationPurpose} {
 		r.same(key)
 	}
 	if r.wrong != nil {
-		return plan.Dispatch{}, r.wrong
+		return readDispatch{}, r.wrong
 	}
-	if err := checkDispatch(d); err != nil {
-		return plan.Dispatch{}, &Finding{File: file, Problem: err.Error(), Remedy: putRight}
+	if err := checkDispatch(d.Dispatch); err != nil {
+		return readDispatch{}, &Finding{File: file, Problem: err.Error(), Remedy: putRight}
 	}
 	return d, nil
 }

@@ -3,8 +3,6 @@ package manifest
 import (
 	"crypto/sha256"
 	"io/fs"
-
-	"muster/generator/plan"
 )
 
 func contentKey(file string, data []byte) [sha256.Size]byte {
@@ -32,7 +30,7 @@ func identityKey(file string, e fs.DirEntry) (key [sha256.Size]byte, ok bool) {
 }
 
 // know keeps dispatches that were just written from being read again.
-func (l *Loader) know(written map[[sha256.Size]byte]plan.Dispatch) {
+func (l *Loader) know(written map[[sha256.Size]byte]readDispatch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.valid == nil {

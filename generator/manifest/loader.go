@@ -52,7 +52,7 @@ type Loader struct {
 	memos, used map[string]*memo
 	// valid are dispatches that were read and proven, by path and content, and
 	// by path and what stands for the content; see identityKey.
-	valid, seen map[[sha256.Size]byte]plan.Dispatch
+	valid, seen map[[sha256.Size]byte]readDispatch
 	// policies are read policies, by path and content; readable says what keeps an
 	// overlay's dispatches from being read, by all that they are stamped from; and
 	// proofs are the dispatches that stand for those of any overlay on a template.
@@ -101,7 +101,7 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 	defer l.mu.Unlock()
 	l.ctx, l.overrunning = ctx, map[string]bool{}
 	l.builtFor = map[string][]*memo{}
-	l.used, l.seen = map[string]*memo{}, map[[sha256.Size]byte]plan.Dispatch{}
+	l.used, l.seen = map[string]*memo{}, map[[sha256.Size]byte]readDispatch{}
 	l.policies.begin()
 	l.readable.begin()
 	l.proofs.begin()
@@ -258,6 +258,7 @@ func (l *Loader) loadDispatch(tree fs.FS, o *Overlay, file string, e fs.DirEntry
 			var wrong *Finding
 			if d, valid, wrong = l.dispatch(o, file, data); wrong != nil {
 				o.reject(*wrong)
+				o.edits = append(o.edits, Edit{File: file, Dispatch: rough(idOf(file), data)})
 				return
 			}
 		}
@@ -266,11 +267,14 @@ func (l *Loader) loadDispatch(tree fs.FS, o *Overlay, file string, e fs.DirEntry
 		l.seen[key] = d
 	}
 	d.Withdrawn = path.Base(path.Dir(file)) == withdrawnDir
-	o.Dispatches = append(o.Dispatches, d)
+	if d.edited {
+		o.edits = append(o.edits, Edit{File: file, Dispatch: d.Dispatch, Readable: true})
+	}
+	o.Dispatches = append(o.Dispatches, d.Dispatch)
 	if o.Policy.Queue == "" {
 		// Its own policy cannot be read; what it has on order must still count
 		// where its agents will be.
-		o.Policy = standIn(d)
+		o.Policy = standIn(d.Dispatch)
 	}
 }
 
@@ -285,18 +289,18 @@ func readFile(tree fs.FS, file string, e fs.DirEntry) ([]byte, error) {
 // the overlay has no template. A file that is byte for byte what muster would
 // write today is proven by the proof of the template. Any other was written from
 // an older template or edited since: it is built once, alone.
-func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d plan.Dispatch, proven bool, wrong *Finding) {
+func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d readDispatch, proven bool, wrong *Finding) {
 	d, wrong = parseDispatch(file, data)
 	if wrong != nil {
 		return d, false, wrong
 	}
-	if of := overlayOf(data); of != o.Slug() && (of != orderedAs(d) || !l.ours(d)) {
+	if of := overlayOf(data); of != o.Slug() && (of != orderedAs(d.Dispatch) || !l.ours(d.Dispatch)) {
 		return d, false, another(file, of) // else renamed looks at it
 	}
 	if o.template == nil {
 		return d, false, nil // suspended; the proof waits until it is not
 	}
-	if stamped, err := o.stamp(d); err != nil || !bytes.Equal(stamped, data) {
+	if stamped, err := o.stamp(d.Dispatch); err != nil || !bytes.Equal(stamped, data) {
 		v := &view{name: "alone ", over: map[string][]byte{
 			path.Join(file, listFile):                list([]string{"dispatch"}),
 			path.Join(file, "dispatch"+manifestType): data,

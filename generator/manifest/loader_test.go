@@ -216,7 +216,7 @@ func TestHeld(t *testing.T) {
 			func(f files) {
 				f[stampedFile] = strings.Replace(stamped(t), "        env:\n", "        env: 5\n        more:\n", 1)
 			},
-			`overlays/default/dispatches/default-7f3k9c2b.yaml: does not build: updating name reference in 'spec/template/spec/containers/env/valueFrom/configMapKeyRef/name' field of 'Job.v1.batch/default-7f3k9c2b.buildkite': considering field 'spec/template/spec/containers/env/valueFrom/configMapKeyRef/name' of object Job.v1.batch/default-7f3k9c2b.buildkite: visit traversal on path: [env valueFrom configMapKeyRef name]: expected sequence or mapping node; restore the file from git; without it muster orders its agents again, although its Job may still run`,
+			`overlays/default/dispatches/default-7f3k9c2b.yaml: does not build: updating name reference in 'spec/template/spec/containers/env/valueFrom/configMapKeyRef/name' field of 'Job.v1.batch/default-7f3k9c2b.buildkite': considering field 'spec/template/spec/containers/env/valueFrom/configMapKeyRef/name' of object Job.v1.batch/default-7f3k9c2b.buildkite: visit traversal on path: [env valueFrom configMapKeyRef name]: expected sequence or mapping node; restore the file from git, as it was in the commit that added it`,
 		},
 		"a Job of a dispatch's name": {
 			func(f files) {

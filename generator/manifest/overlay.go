@@ -45,6 +45,12 @@ type Overlay struct {
 	// are files that keep kustomize from reading it.
 	list    []byte
 	surplus []string
+	// edits are dispatches that are not as muster wrote them, and restored what the
+	// next repair does about them.
+	edits    []Edit
+	restored []restored
+	// rewritten is what the last Repair restored, for the acts after it.
+	rewritten []restored
 }
 
 // Err is why the overlay is suspended: a policy or a dispatch that cannot be
@@ -140,8 +146,12 @@ func (o *Overlay) unreadable(probe plan.Dispatch) (*Finding, error) {
 	if len(stamped) > largestDispatch-other {
 		return &Finding{File: dir, Problem: fmt.Sprintf("builds to a Job of %d bytes, and a dispatch has at most %d", len(stamped), largestDispatch-other), Remedy: "keep large files in a ConfigMap or in the image"}, nil
 	}
-	if _, wrong := parseDispatch(o.Slug()+"-proof"+manifestType, stamped); wrong != nil {
+	d, wrong := parseDispatch(o.Slug()+"-proof"+manifestType, stamped)
+	if wrong != nil {
 		return &Finding{File: dir, Field: wrong.Field, Problem: wrong.Problem, Remedy: "Kubernetes takes strings there, and nothing else: quote it, or remove it"}, nil
+	}
+	if d.edited {
+		return &Finding{File: dir, Problem: "has the text " + noDigest + ", which stands for muster's own digest", Remedy: "remove it"}, nil
 	}
 	return nil, nil
 }
@@ -299,7 +309,7 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, err
 	next := *o
 	next.Dispatches = slices.Clone(o.Dispatches)
 	var changes []branch.Change
-	written := map[[32]byte]plan.Dispatch{}
+	written := map[[32]byte]readDispatch{}
 	for _, d := range dispatches {
 		d.At, d.NotAfter = d.At.UTC(), d.NotAfter.UTC()
 		if d.Tags == nil {
@@ -319,7 +329,7 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, err
 		next.Dispatches = slices.Insert(next.Dispatches, at, d)
 		file := o.file(d.ID + manifestType)
 		changes = append(changes, branch.Change{Path: file, Content: content})
-		written[contentKey(file, content)] = d
+		written[contentKey(file, content)] = readDispatch{Dispatch: d}
 	}
 	o.loader.know(written)
 	changes = next.relist(changes)

@@ -29,6 +29,9 @@ func (o *Overlay) Faults() []Fault {
 		return nil
 	}
 	var all []Fault
+	for _, r := range o.restored {
+		all = append(all, Fault{File: r.id + manifestType, Problem: r.problem})
+	}
 	if problem := o.listFault(); problem != "" {
 		all = append(all, Fault{File: listFile, Problem: problem})
 	}
@@ -45,9 +48,9 @@ func (o *Overlay) Faults() []Fault {
 
 // Repair returns the changes that restore dispatches/ after somebody edited it:
 // a list that is missing, broken or names other files than there are, files
-// that keep kustomize from reading it, and an invalid state.yaml. A manifest
-// that was deleted is gone and leaves the list. It returns no changes when
-// nothing is wrong, and none when the overlay is suspended; see [Overlay.Faults].
+// that keep kustomize from reading it, an invalid state.yaml, and the dispatches
+// that [Overlay.Restore] was called for. It returns no changes when nothing is
+// wrong, and none when the overlay is suspended; see [Overlay.Faults].
 func (o *Overlay) Repair() (Overlay, []branch.Change) {
 	if len(o.Faults()) == 0 {
 		return *o, nil
@@ -57,7 +60,11 @@ func (o *Overlay) Repair() (Overlay, []branch.Change) {
 	for _, file := range next.surplus {
 		changes = append(changes, branch.Change{Path: file})
 	}
+	for _, r := range next.restored {
+		changes = append(changes, r.changes...)
+	}
 	next.surplus, next.invalidState = nil, nil
+	next.restored, next.rewritten = nil, next.restored
 	changes = next.relist(changes)
 	return next, changes
 }
@@ -91,15 +98,16 @@ func (o *Overlay) listFault() string {
 // namesFault says how the names in the list differ from those of the
 // dispatches; empty: not at all.
 func (o *Overlay) namesFault(named []string) string {
-	if slices.EqualFunc(named, o.listed(), func(name string, d plan.Dispatch) bool { return name == d.ID+manifestType }) {
+	there := o.inPlace()
+	if slices.EqualFunc(named, there, func(name string, d plan.Dispatch) bool { return name == d.ID+manifestType }) {
 		return ""
 	}
 	for _, name := range named {
-		if !slices.ContainsFunc(o.listed(), func(d plan.Dispatch) bool { return name == d.ID+manifestType }) {
+		if !slices.ContainsFunc(there, func(d plan.Dispatch) bool { return name == d.ID+manifestType }) {
 			return fmt.Sprintf("named %s, and there is no such dispatch", quote(name))
 		}
 	}
-	for _, d := range o.listed() {
+	for _, d := range there {
 		if !slices.Contains(named, d.ID+manifestType) {
 			return "did not name " + d.ID + manifestType
 		}

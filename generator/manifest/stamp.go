@@ -38,6 +38,9 @@ const (
 	// AnnotationTemplate stands for the template that the dispatch was stamped
 	// from. It is on the Job alone; missing in dispatches of 0.2.0.
 	AnnotationTemplate = "muster.dev/template"
+	// AnnotationDigest stands for the whole file, so that an edit is noticed. It is
+	// on the Job alone; missing in dispatches of 0.2.0.
+	AnnotationDigest = "muster.dev/digest"
 )
 
 // formerWarmPool is what 0.2.0 called the purpose warm-pool.
@@ -189,10 +192,14 @@ func (o *Overlay) stamp(d plan.Dispatch) ([]byte, error) {
 	}
 	if d.Template != "" {
 		set(mapping(meta, "annotations"), AnnotationTemplate, "!!str", d.Template)
+		set(mapping(meta, "annotations"), AnnotationDigest, "!!str", noDigest)
 	}
 	text, err := o.template.encode(job)
 	if err != nil {
 		return nil, fmt.Errorf("printing dispatch %s: %w", d.ID, err)
+	}
+	if d.Template != "" {
+		text = seal(text)
 	}
 	return text, nil
 }

@@ -72,7 +72,7 @@ func (o *Overlay) Withdraw(ids []string) (Overlay, []branch.Change, error) {
 			return *o, nil, fmt.Errorf("withdrawing from %s: there is no dispatch %s", o.Path, quote(id))
 		}
 		from := o.fileOf(next.Dispatches[at])
-		data, err := fs.ReadFile(o.tree, from)
+		data, err := o.content(from)
 		if err != nil {
 			return *o, nil, fmt.Errorf("withdrawing from %s: %w", o.Path, err)
 		}

@@ -1,0 +1,142 @@
+package manifest
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator/plan"
+	"muster/gitops/branch"
+)
+
+// Edit is a dispatch in git that is not as muster wrote it.
+type Edit struct {
+	// File is its path in the repository.
+	File string
+	// Dispatch is what it says now. Of one that cannot be read that is its ID, and
+	// its Agents and NotAfter as far as they can be told.
+	plan.Dispatch
+	// Readable reports whether it can be read; if not, the overlay is suspended.
+	Readable bool
+}
+
+// Edits are the dispatches that are not as muster wrote them. Those that can be
+// read are among Dispatches with what they say now.
+func (o *Overlay) Edits() []Edit { return o.edits }
+
+// restored is what a repair does about one dispatch.
+type restored struct {
+	id, problem string
+	changes     []branch.Change
+	// moved: it leaves the syncer's list.
+	moved bool
+}
+
+func idOf(file string) string { return strings.TrimSuffix(path.Base(file), manifestType) }
+
+// Larger is what may come of a dispatch of which two versions were in git. The
+// cluster may have run either: a Job is made from whatever version the syncer saw
+// first, and the number of agents of one that runs can be changed
+// (kubernetes.io/docs/concepts/workloads/controllers/job "Elastic Indexed Jobs"),
+// though nothing else that matters here. No lease is taken to be longer than a
+// policy can say.
+func Larger(d, other plan.Dispatch) plan.Dispatch { return larger(d, other) }
+
+// Original reads a dispatch as it was committed; file is its path. The error is a
+// [Finding], also where it was edited already.
+func Original(file string, data []byte) (plan.Dispatch, error) {
+	d, wrong := parseDispatch(file, data)
+	if wrong != nil {
+		return plan.Dispatch{}, *wrong
+	}
+	if d.edited {
+		return plan.Dispatch{}, Finding{File: file, Problem: "was edited before it was committed"}
+	}
+	return d.Dispatch, nil
+}
+
+// Count lets a dispatch count although the overlay's files do not show it, or show
+// less of it: its agents may come.
+func (o *Overlay) Count(d plan.Dispatch) {
+	o.Dispatches = slices.Clone(o.Dispatches)
+	at, there := slices.BinarySearchFunc(o.Dispatches, d.ID, func(x plan.Dispatch, id string) int { return strings.Compare(x.ID, id) })
+	if there {
+		o.Dispatches[at] = d
+	} else {
+		o.Dispatches = slices.Insert(o.Dispatches, at, d)
+	}
+	if o.Policy.Queue == "" {
+		o.Policy = standIn(d)
+	}
+}
+
+// Restore lets the next Repair put a dispatch back that was edited or, with nil,
+// deleted. It is given as it was committed, and what may come of it: see [Larger].
+// An edited one is written again as it was, unless more may come of the edit. That
+// one, and one that was deleted, is withdrawn: it counts, and no syncer applies it.
+// (To write the smaller number again could end agents that work.)
+func (o *Overlay) Restore(original []byte, counted plan.Dispatch, edit *Edit) error {
+	before, err := Original(o.file(counted.ID+manifestType), original)
+	if err != nil {
+		return err
+	}
+	more := counted.Agents != before.Agents || !counted.NotAfter.Equal(before.NotAfter)
+	if more {
+		if original, err = raised(original, counted); err != nil {
+			return fmt.Errorf("restoring %s: %w", counted.ID, err)
+		}
+	}
+	r := restored{id: counted.ID, problem: "was deleted, and its agents may still come"}
+	withdrawn := edit == nil || edit.Withdrawn || more
+	if edit != nil {
+		r.problem = "was edited: " + difference(before, edit.Dispatch)
+		if r.moved = withdrawn && !edit.Withdrawn; r.moved {
+			r.changes = append(r.changes, branch.Change{Path: edit.File})
+		}
+	}
+	counted.Withdrawn = withdrawn
+	r.changes = append(r.changes, branch.Change{Path: o.fileOf(counted), Content: original})
+	o.restored = append(slices.Clone(o.restored), r)
+	o.Count(counted)
+	return nil
+}
+
+// difference says how an edited dispatch differs from what was ordered.
+func difference(before, after plan.Dispatch) string {
+	var parts []string
+	if before.Agents != after.Agents {
+		parts = append(parts, fmt.Sprintf("it says %d agents, and %d were ordered", after.Agents, before.Agents))
+	}
+	if !before.NotAfter.Equal(after.NotAfter) {
+		parts = append(parts, fmt.Sprintf("its lease ends at %s, and was to end at %s", after.NotAfter.Format(time.RFC3339), before.NotAfter.Format(time.RFC3339)))
+	}
+	if !slices.Equal(before.Tags, after.Tags) {
+		parts = append(parts, "its agents have other tags")
+	}
+	if len(parts) == 0 {
+		return "it is not as muster wrote it"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// inPlace are the dispatches that the list should name before a repair.
+func (o *Overlay) inPlace() []plan.Dispatch {
+	return slices.DeleteFunc(slices.Clone(o.Dispatches), func(d plan.Dispatch) bool {
+		return d.Withdrawn && !slices.ContainsFunc(o.restored, func(r restored) bool { return r.id == d.ID && r.moved })
+	})
+}
+
+// content is a file as the acts so far leave it.
+func (o *Overlay) content(file string) ([]byte, error) {
+	for _, r := range o.rewritten {
+		for _, c := range r.changes {
+			if c.Path == file && c.Content != nil {
+				return c.Content, nil
+			}
+		}
+	}
+	return fs.ReadFile(o.tree, file)
+}
