@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -219,6 +220,42 @@ func (f *fleet) edit(what string, changes ...branch.Change) {
 	if f.seen != nil {
 		f.seen([]*commit{c})
 	}
+}
+
+// commits are the commit from and those before it, as a git client reads them.
+func (f *fleet) commits(from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
+	return func(yield func(branch.Commit, error) bool) {
+		log := f.history()
+		at := slices.IndexFunc(log, func(c *commit) bool { return c.id == from })
+		if at < 0 {
+			yield(branch.Commit{}, errUnreachable)
+			return
+		}
+		n := 0
+		for c := log[at]; c != nil; c = c.parent {
+			if limit.Commits > 0 && n == limit.Commits || c.at.Before(limit.Since) {
+				return
+			}
+			n++
+			x := branch.Commit{ID: c.id, Author: c.who, At: c.at, Message: c.who + "\n"}
+			if c.act != nil {
+				x.Message = ledger.Message(*c.act, "v0")
+			}
+			if !yield(x, nil) {
+				return
+			}
+		}
+	}
+}
+
+// file is a file as it was at a past commit.
+func (f *fleet) file(commitID, name string) ([]byte, error) {
+	for _, c := range f.history() {
+		if c.id == commitID {
+			return c.tree.ReadFile(name)
+		}
+	}
+	return nil, errUnreachable
 }
 
 // Errors that a fleet repository gives when it is in trouble.

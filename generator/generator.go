@@ -40,11 +40,14 @@ type Repository interface {
 }
 
 // History is a [Repository] that can also be read back in time. It is optional:
-// with it, a repair says which commits it may owe itself to.
+// with it, a repair says which commits it may owe itself to, and dispatches that
+// somebody edited or deleted are restored.
 type History interface {
 	// Commits yields the commit from, and those before it, the newest first, as
 	// far as the limit goes. An error is yielded, and ends it.
 	Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error]
+	// File returns a file as it was at a past commit.
+	File(ctx context.Context, commit, name string) ([]byte, error)
 }
 
 // Buildkite says which jobs are pending and which agents are connected.
@@ -100,6 +103,11 @@ type Generator struct {
 	// the acts of different overlays are not pushed apart.
 	refused  map[string]refusal
 	together time.Time
+	// ordered are the dispatches that may still come, by ID; logRead says that those
+	// of the log are among them. answers are what was asked of the log.
+	ordered map[string]ordered
+	logRead bool
+	answers map[string]answer
 }
 
 // New returns a Generator.
@@ -111,7 +119,7 @@ func New(cfg Config) *Generator {
 	if cfg.Build != nil {
 		loader.BuildWith(cfg.Build, cfg.Patience)
 	}
-	return &Generator{cfg: cfg, loader: loader}
+	return &Generator{cfg: cfg, loader: loader, ordered: map[string]ordered{}}
 }
 
 // Result is what one tick found and did.
@@ -207,7 +215,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		result.Suspended = []Suspended{invalid(dir, fmt.Errorf("%s: has no scaling.yaml below it, so that nothing is scaled: muster init writes one, and --overlays says where they are", dir))}
 		return result, nil
 	}
-	fleet = g.withRefused(tip, fleet)
+	fleet = g.withRefused(tip, g.withEdits(ctx, tip, fleet))
 	result.Warnings = warnings(fleet)
 	overlays := decidable(fleet)
 	if len(overlays) == 0 {
@@ -236,6 +244,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		return result, nil
 	}
 	next, done, err := g.commit(ctx, tip, acts)
+	g.noteActs(tip, next, done, acts, err)
 	if errors.Is(err, branch.ErrMoved) && !snapshot.Until.IsZero() {
 		g.looks.last = &snapshot // to read again would take minutes
 	} else {

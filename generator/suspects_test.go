@@ -40,6 +40,10 @@ func (h *historian) Commits(_ context.Context, from string, limit branch.Limit) 
 	}
 }
 
+func (h *historian) File(context.Context, string, string) ([]byte, error) {
+	return nil, errors.New("no file")
+}
+
 // TestRepairNamesItsCause: a repair says which file was at fault, and which
 // commits of others came since muster's last to that overlay.
 func TestRepairNamesItsCause(t *testing.T) {
@@ -82,8 +86,10 @@ func TestRepairNamesItsCause(t *testing.T) {
 				}
 			})
 			tick(t, g)
-			if h.asked != 0 {
-				t.Error("the log was read, and there was nothing to repair")
+			tick(t, g)
+			began := h.asked // a process that begins reads the log once; where it cannot, again
+			if test.err == nil && began > 1 {
+				t.Errorf("the log was read %d times, and there was nothing to repair", began)
 			}
 			b.fleet.edit("a person",
 				branch.Change{Path: "overlays/a/dispatches/kustomization.yaml"},
@@ -103,8 +109,8 @@ func TestRepairNamesItsCause(t *testing.T) {
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			if !test.without && (h.from != at || h.asked != 1 || h.limit.Commits != 50) {
-				t.Errorf("asked %d times from %s for %+v", h.asked, h.from, h.limit)
+			if asked := h.asked - began; !test.without && (h.from != at || test.err == nil && asked != 1 || h.limit.Commits != 50) {
+				t.Errorf("asked %d times from %s for %+v", asked, h.from, h.limit)
 			}
 		})
 	}

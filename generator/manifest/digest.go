@@ -71,19 +71,6 @@ func raised(original []byte, d plan.Dispatch) ([]byte, error) {
 	return seal(text), nil
 }
 
-// larger is what may come of a dispatch of which two versions were in git: the
-// cluster may have run either.
-func larger(d, other plan.Dispatch) plan.Dispatch {
-	d.Agents = max(d.Agents, other.Agents)
-	if end := d.At.Add(longestLease); other.NotAfter.After(end) {
-		other.NotAfter = end
-	}
-	if other.NotAfter.After(d.NotAfter) {
-		d.NotAfter = other.NotAfter
-	}
-	return d
-}
-
 // rough reads what a file that is no dispatch may have made of one all the same:
 // how many agents, until when. Zero where it does not say.
 func rough(id string, data []byte) plan.Dispatch {

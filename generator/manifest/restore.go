@@ -43,7 +43,26 @@ func idOf(file string) string { return strings.TrimSuffix(path.Base(file), manif
 // (kubernetes.io/docs/concepts/workloads/controllers/job "Elastic Indexed Jobs"),
 // though nothing else that matters here. No lease is taken to be longer than a
 // policy can say.
-func Larger(d, other plan.Dispatch) plan.Dispatch { return larger(d, other) }
+func Larger(d, other plan.Dispatch) plan.Dispatch {
+	d.Agents = max(d.Agents, other.Agents)
+	if end := d.At.Add(longestLease); other.NotAfter.After(end) {
+		other.NotAfter = end
+	}
+	if other.NotAfter.After(d.NotAfter) {
+		d.NotAfter = other.NotAfter
+	}
+	return d
+}
+
+// FileOf is where a dispatch of the overlay lies, from the top of the repository.
+func (o *Overlay) FileOf(d plan.Dispatch) string { return o.fileOf(d) }
+
+// Carries reports whether a dispatch was ordered under the overlay's name, or one
+// that it had before.
+func (o *Overlay) Carries(d plan.Dispatch) bool {
+	of := orderedAs(d)
+	return of == o.Slug() || slices.Contains(o.Former, of)
+}
 
 // Original reads a dispatch as it was committed; file is its path. The error is a
 // [Finding], also where it was edited already.
@@ -92,7 +111,7 @@ func (o *Overlay) Restore(original []byte, counted plan.Dispatch, edit *Edit) er
 	r := restored{id: counted.ID, problem: "was deleted, and its agents may still come"}
 	withdrawn := edit == nil || edit.Withdrawn || more
 	if edit != nil {
-		r.problem = "was edited: " + difference(before, edit.Dispatch)
+		r.problem = "was edited (" + difference(before, edit.Dispatch) + ")"
 		if r.moved = withdrawn && !edit.Withdrawn; r.moved {
 			r.changes = append(r.changes, branch.Change{Path: edit.File})
 		}
@@ -108,18 +127,18 @@ func (o *Overlay) Restore(original []byte, counted plan.Dispatch, edit *Edit) er
 func difference(before, after plan.Dispatch) string {
 	var parts []string
 	if before.Agents != after.Agents {
-		parts = append(parts, fmt.Sprintf("it says %d agents, and %d were ordered", after.Agents, before.Agents))
+		parts = append(parts, fmt.Sprintf("agents %d → %d", before.Agents, after.Agents))
 	}
 	if !before.NotAfter.Equal(after.NotAfter) {
-		parts = append(parts, fmt.Sprintf("its lease ends at %s, and was to end at %s", after.NotAfter.Format(time.RFC3339), before.NotAfter.Format(time.RFC3339)))
+		parts = append(parts, fmt.Sprintf("lease %s → %s", before.NotAfter.Format(time.RFC3339), after.NotAfter.Format(time.RFC3339)))
 	}
 	if !slices.Equal(before.Tags, after.Tags) {
-		parts = append(parts, "its agents have other tags")
+		parts = append(parts, "other tags")
 	}
 	if len(parts) == 0 {
-		return "it is not as muster wrote it"
+		return "it was not as muster wrote it"
 	}
-	return strings.Join(parts, "; ")
+	return strings.Join(parts, ", ")
 }
 
 // inPlace are the dispatches that the list should name before a repair.

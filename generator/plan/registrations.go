@@ -98,6 +98,12 @@ func (r *Registrations) Seen(id string) Seen {
 	return s
 }
 
+// All reports whether every agent of a dispatch has been seen.
+func (r *Registrations) All(d Dispatch) bool {
+	e := r.known[d.ID]
+	return e != nil && e.indexes.Below(d.Agents) == d.Agents
+}
+
 // Missing reports whether Buildkite may still tell something new about the
 // dispatch: an index that was not seen, or whether any agent has worked.
 func (r *Registrations) Missing(d Dispatch) bool {

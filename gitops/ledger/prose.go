@@ -318,16 +318,20 @@ func whereToLook(b plan.Breaker) string {
 }
 
 func repairSubject(a Act) string {
-	if len(a.Faults) == 1 {
-		return "repair dispatches/, " + a.Faults[0].File + " was edited by hand"
+	if len(a.Faults) != 1 {
+		return "repair dispatches/"
 	}
-	return "repair dispatches/"
+	how := "edited"
+	if strings.HasPrefix(a.Faults[0].Problem, "was deleted") {
+		how = "deleted"
+	}
+	return "repair dispatches/, " + a.Faults[0].File + " was " + how + " by hand"
 }
 
 // repairProse says what was edited by hand, how it is restored, and who may
 // have done it.
 func repairProse(a Act) string {
-	lines := []string{wrap("Somebody else changed files that only muster writes, and muster or the syncer could not read them:")}
+	lines := []string{wrap("Somebody else changed files that only muster writes:")}
 	faults := a.Faults
 	if len(faults) == 0 {
 		for _, c := range a.Changes {
@@ -343,12 +347,17 @@ func repairProse(a Act) string {
 
 // restored says what the act does with a file that was at fault.
 func restored(a Act, f Fault) string {
+	said := "it is written again"
 	for _, c := range a.Changes {
-		if strings.HasSuffix(c.Path, "/"+f.File) && c.Content == nil {
-			return "it is removed"
+		switch {
+		case !strings.HasSuffix(c.Path, "/"+f.File):
+		case c.Content == nil:
+			said = "it is removed"
+		case path.Base(path.Dir(c.Path)) == "withdrawn":
+			return "it lies in dispatches/withdrawn now: no syncer applies it, and its agents count as in flight until its lease is over, or the file is deleted there because they do not come"
 		}
 	}
-	return "it is written again"
+	return said
 }
 
 // mostSuspects is how many commits of others a repair lists.

@@ -1,0 +1,220 @@
+package generator
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"muster/generator/manifest"
+	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// Somebody may edit or delete what is on order. Its agents may come all the same:
+// the cluster may have made the Job before. So each dispatch that was ever seen
+// counts until its lease is over, all its agents have registered, or muster
+// retired it, whatever becomes of its file. An edit is noticed by the file's own
+// digest, a deletion by what this process remembers, and for a process that has
+// just started by the log.
+
+// ordered is a dispatch that was in git, or that was pushed and may be.
+type ordered struct {
+	plan.Dispatch
+	// overlay and file are where it was, in commit.
+	overlay, file, commit string
+	// tried: its push has not been confirmed, and commit is what it was pushed on.
+	tried bool
+}
+
+// withEdits is the fleet in which what was edited or deleted by hand counts, and is
+// restored by the next repair. Where it is not known what it was, its overlay is
+// suspended.
+func (g *Generator) withEdits(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay) []manifest.Overlay {
+	now := g.cfg.Clock.Now()
+	fleet = slices.Clone(fleet)
+	g.logRead = g.logRead || g.rememberLog(ctx, tip, fleet, now)
+	here := map[string]bool{}
+	for i := range fleet {
+		g.noteIntact(tip, &fleet[i], here)
+	}
+	asked := map[string]bool{}
+	for i := range fleet {
+		o := &fleet[i]
+		for _, e := range o.Edits() {
+			if !here[e.ID] {
+				here[e.ID], asked[e.ID] = true, true
+				g.putBack(ctx, tip, o, &e)
+			}
+		}
+	}
+	g.findDeleted(ctx, tip, fleet, here, asked, now)
+	for id := range g.answers {
+		if !asked[id] {
+			delete(g.answers, id)
+		}
+	}
+	return fleet
+}
+
+// noteIntact remembers the dispatches of an overlay that are as they were written.
+// One that was larger before, as before an edit, counts as that.
+func (g *Generator) noteIntact(tip branch.Tip, o *manifest.Overlay, here map[string]bool) {
+	edited := map[string]bool{}
+	for _, e := range o.Edits() {
+		edited[e.ID] = true
+	}
+	for _, d := range o.Dispatches {
+		if edited[d.ID] {
+			continue
+		}
+		here[d.ID] = true
+		if before, known := g.ordered[d.ID]; known {
+			if more := manifest.Larger(d, before.Dispatch); more.Agents != d.Agents || !more.NotAfter.Equal(d.NotAfter) {
+				d = more
+				o.Count(d)
+			}
+		}
+		g.ordered[d.ID] = ordered{Dispatch: d, overlay: o.Path, file: o.FileOf(d), commit: tip.Commit}
+	}
+}
+
+// putBack lets a dispatch that was edited be restored.
+func (g *Generator) putBack(ctx context.Context, tip branch.Tip, o *manifest.Overlay, e *manifest.Edit) {
+	before, known := g.ordered[e.ID]
+	a := g.original(ctx, tip, e.ID)
+	counted := e.Dispatch
+	switch {
+	case a.err == nil:
+		counted = manifest.Larger(a.dispatch, counted)
+		if known {
+			counted = manifest.Larger(counted, before.Dispatch)
+		}
+	case known:
+		counted = manifest.Larger(before.Dispatch, counted)
+	case !e.Readable:
+		counted = plan.Dispatch{} // nothing is known of it
+	}
+	counted.Withdrawn = e.Withdrawn
+	if counted.Agents > 0 && !counted.NotAfter.IsZero() {
+		o.Count(counted)
+	}
+	if a.err == nil {
+		g.ordered[e.ID] = ordered{Dispatch: counted, overlay: o.Path, file: a.file, commit: a.commit}
+	}
+	if !e.Readable {
+		return // the overlay is suspended already
+	}
+	if a.err == nil {
+		a.err = o.Restore(a.content, counted, e)
+	}
+	if a.err != nil {
+		o.Suspend(fmt.Sprintf("%s was edited, and cannot be restored from the log: %v. Restore the file as it was in the commit that added it; without that commit, delete it when its agents have left", e.File, a.err))
+	}
+}
+
+// findDeleted lets dispatches count that are gone without muster having retired
+// them. What was withdrawn and is deleted is given up: somebody says that its
+// agents do not come.
+func (g *Generator) findDeleted(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, here, asked map[string]bool, now time.Time) {
+	var gone []ordered
+	for id, x := range g.ordered {
+		switch {
+		case here[id]:
+		case x.Withdrawn, x.Expired(now), g.register.All(x.Dispatch), owner(fleet, x) == nil:
+			delete(g.ordered, id)
+		default:
+			gone = append(gone, x)
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
+	slices.SortFunc(gone, func(a, b ordered) int { return a.At.Compare(b.At) })
+	retired, err := g.became(ctx, tip, gone)
+	for _, x := range gone {
+		if err == nil && retired[x.ID] {
+			delete(g.ordered, x.ID)
+			continue
+		}
+		asked[x.ID] = true
+		o := owner(fleet, x)
+		failed := err
+		if err == nil {
+			a := g.original(ctx, tip, x.ID)
+			if failed = a.err; failed == nil {
+				failed = o.Restore(a.content, manifest.Larger(a.dispatch, x.Dispatch), nil)
+			}
+		}
+		if failed != nil {
+			o.Count(x.Dispatch)
+			o.Suspend(fmt.Sprintf("%s is gone, and it cannot be found out why: %v. Its agents may still come until %s: restore the file, or wait until then",
+				x.file, failed, x.NotAfter.Add(plan.Grace).UTC().Format(time.RFC3339)))
+		}
+	}
+}
+
+// owner is the overlay that a dispatch belongs to; nil: it is no more.
+func owner(fleet []manifest.Overlay, x ordered) *manifest.Overlay {
+	for i := range fleet {
+		if fleet[i].Path == x.overlay {
+			return &fleet[i]
+		}
+	}
+	for i := range fleet {
+		if fleet[i].Carries(x.Dispatch) {
+			return &fleet[i]
+		}
+	}
+	return nil
+}
+
+// noteActs remembers what was ordered, and forgets what was retired. A push whose
+// end is not known may have landed.
+func (g *Generator) noteActs(tip, next branch.Tip, done, acts []ledger.Act, err error) {
+	for _, a := range done {
+		for _, d := range a.Decision.Dispatch {
+			if a.Kind == ledger.Dispatch {
+				g.ordered[d.ID] = ordered{Dispatch: d, overlay: a.Path, file: dispatchFile(a.Path, d.ID), commit: next.Commit}
+			}
+		}
+		if a.Kind == ledger.Repair {
+			g.noteWithdrawn(a)
+		}
+		for _, r := range a.Decision.Retire {
+			if a.Kind == ledger.Retire {
+				delete(g.ordered, r.ID)
+			}
+		}
+	}
+	if err == nil || alone(err) {
+		return
+	}
+	for _, a := range acts[len(done):] {
+		for _, d := range a.Decision.Dispatch {
+			if a.Kind == ledger.Dispatch {
+				g.ordered[d.ID] = ordered{Dispatch: d, overlay: a.Path, file: dispatchFile(a.Path, d.ID), commit: tip.Commit, tried: true}
+			}
+		}
+	}
+}
+
+// noteWithdrawn notes what a repair has withdrawn.
+func (g *Generator) noteWithdrawn(a ledger.Act) {
+	for id, x := range g.ordered {
+		x.Withdrawn = true
+		if slices.ContainsFunc(a.Changes, func(c branch.Change) bool { return c.Content != nil && c.Path == withdrawnFile(a.Path, id) }) {
+			g.ordered[id] = x
+		}
+	}
+}
+
+func withdrawnFile(overlay, id string) string {
+	return path.Join(overlay, "dispatches", "withdrawn", id+".yaml")
+}
+
+func dispatchFile(overlay, id string) string {
+	return path.Join(overlay, "dispatches", id+".yaml")
+}

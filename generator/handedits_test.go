@@ -1,0 +1,272 @@
+package generator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator"
+	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// archive is a bench whose repository tells its history.
+type archive struct {
+	*bench
+	asked int
+	lost  error // of every reading of the past
+}
+
+func (a *archive) Commits(_ context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
+	a.asked++
+	if a.lost != nil {
+		return func(yield func(branch.Commit, error) bool) { yield(branch.Commit{}, a.lost) }
+	}
+	return a.fleet.commits(from, limit)
+}
+
+func (a *archive) File(_ context.Context, commit, name string) ([]byte, error) {
+	a.asked++
+	if a.lost != nil {
+		return nil, a.lost
+	}
+	return a.fleet.file(commit, name)
+}
+
+func (a *archive) generator() *generator.Generator {
+	return a.bench.generator(func(c *generator.Config) { c.Repository = a })
+}
+
+// twins are two overlays of one queue, the first of which has five agents in
+// flight for five jobs.
+func twins(t *testing.T) (*archive, *generator.Generator, plan.Dispatch) {
+	t.Helper()
+	b := newBench("a", "b")
+	b.overlays[1].spec.queue = "a"
+	b.overlays[0].spec.priority = 1
+	b.fleet = newFleet(b.Now, files(b.overlays))
+	b.jobs("a", 5)
+	a := &archive{bench: b}
+	g := a.generator()
+	acts := tick(t, g).Acts
+	if got := kinds(acts); got != "a: dispatch 5" {
+		t.Fatalf("began with %q", got)
+	}
+	return a, g, acts[0].Decision.Dispatch[0]
+}
+
+// handEdit is what a person does to a dispatch.
+type handEdit struct {
+	name string
+	// change makes the changes; file is the manifest's path and text what it says.
+	change func(file, text string) []branch.Change
+	want   string // what is done about it
+	fault  string // and what the repair says
+	moved  bool   // to where no syncer applies it
+	agents int    // in flight from then on
+	// suspended: the overlay is, until the person restores the file.
+	suspended bool
+	// unseen: a process that has just started cannot know.
+	unseen bool
+}
+
+func rewrite(old, new string) func(file, text string) []branch.Change {
+	return func(file, text string) []branch.Change {
+		return []branch.Change{{Path: file, Content: []byte(regexp.MustCompile(old).ReplaceAllString(text, new))}}
+	}
+}
+
+const lowered = "(?m)(completions|parallelism): 5$"
+
+func handEdits() []handEdit {
+	other := strings.NewReplacer(".yaml", "x.yaml")
+	return []handEdit{
+		{name: "fewer agents", change: rewrite(lowered, "$1: 1"), want: "a: repair", fault: "was edited (agents 5 → 1)", agents: 5},
+		{name: "more agents", change: rewrite(lowered, "$1: 50"), want: "a: repair", fault: "was edited (agents 5 → 50)", moved: true, agents: 50},
+		{name: "a shorter lease", change: rewrite("T06:10:00Z", "T06:00:00Z"), want: "a: repair", fault: "was edited (lease 2026-01-05T06:10:00Z → 2026-01-05T06:00:00Z)", agents: 5},
+		{name: "a longer lease", change: rewrite("T06:10:00Z", "T06:20:00Z"), want: "a: repair", fault: "was edited (lease 2026-01-05T06:10:00Z → 2026-01-05T06:20:00Z)", moved: true, agents: 5},
+		{name: "other tags", change: rewrite("queue=a,", "queue=a,os=linux,"), want: "a: repair", fault: "was edited (other tags)", agents: 5},
+		{name: "another queue", change: rewrite("queue=a,", "queue=b,"), want: "a: repair", fault: "was edited (other tags)", agents: 5},
+		{name: "another overlay", change: rewrite("overlay=a,", "overlay=z,"), want: "a: repair", fault: "was edited (other tags)", agents: 5},
+		{name: "a comment", change: rewrite("^", "# mine\n"), want: "a: repair", fault: "was edited (it was not as muster wrote it)", agents: 5},
+		{name: "another image", change: rewrite("agent:3", "agent:2"), want: "a: repair", fault: "was edited (it was not as muster wrote it)", agents: 5},
+		{name: "fewer agents, no digest", change: func(file, text string) []branch.Change {
+			return rewrite(lowered, "$1: 1")(file, regexp.MustCompile(`(?m)^ *muster.dev/digest.*\n`).ReplaceAllString(text, ""))
+		}, want: "a: repair", fault: "was edited (agents 5 → 1)", agents: 5},
+		{name: "as one of 0.2.0", change: func(file, text string) []branch.Change {
+			text = regexp.MustCompile(`(?m)^ *muster.dev/(digest|template).*\n`).ReplaceAllString(text, "")
+			return rewrite(lowered, "$1: 1")(file, text)
+		}, agents: 5, unseen: true},
+		{name: "deleted", change: func(file, _ string) []branch.Change { return []branch.Change{{Path: file}} }, want: "a: repair", fault: "was deleted, and its agents may still come", moved: true, agents: 5},
+		{name: "renamed", change: func(file, text string) []branch.Change {
+			return []branch.Change{{Path: file}, {Path: other.Replace(file), Content: []byte(text)}}
+		}, suspended: true, agents: 5},
+		{name: "copied", change: func(file, text string) []branch.Change {
+			return []branch.Change{{Path: other.Replace(file), Content: []byte(text)}}
+		}, suspended: true, agents: 5},
+		{name: "copied with its name", change: func(file, text string) []branch.Change {
+			id := strings.TrimSuffix(file[strings.LastIndexByte(file, '/')+1:], ".yaml")
+			return []branch.Change{{Path: other.Replace(file), Content: []byte(strings.ReplaceAll(text, id, id+"x"))}}
+		}, suspended: true, agents: 10},
+		{name: "unreadable", change: rewrite("(?s).*", "<<<<<<< HEAD\n"), suspended: true, agents: 5},
+		{name: "unreadable, with more agents", change: rewrite("completions: 5", "completions: 9"), suspended: true, agents: 9},
+		{name: "another's", change: rewrite("muster.dev/overlay: a", "muster.dev/overlay: b"), suspended: true, agents: 5},
+	}
+}
+
+// TestHandEdits: whatever a person does to a dispatch, its agents count as in
+// flight until its lease is over, so that no overlay of the queue orders them
+// again. An edit that can be read is undone, and what was deleted lies where it
+// counts and no syncer applies it. A process that has just started does the same.
+func TestHandEdits(t *testing.T) {
+	t.Parallel()
+	for _, e := range handEdits() {
+		for _, restarted := range []bool{false, true} {
+			if restarted && e.unseen {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s/restarted %t", e.name, restarted), func(t *testing.T) {
+				t.Parallel()
+				a, g, d := twins(t)
+				file := dispatches + "/" + d.ID + ".yaml"
+				before := a.at(file)
+				changes := e.change(file, before)
+				if changes[0].Path == file && string(changes[0].Content) == before {
+					t.Fatal("nothing was edited")
+				}
+				a.fleet.edit("a person", changes...)
+				if restarted {
+					g = a.generator()
+				}
+				r := tick(t, g)
+				if got := kinds(r.Acts); got != e.want {
+					t.Fatalf("%q, want %q; suspended %v", got, e.want, r.Suspended)
+				}
+				if e.fault != "" && (len(r.Acts[0].Faults) == 0 || r.Acts[0].Faults[0] != ledger.Fault{File: d.ID + ".yaml", Problem: e.fault}) {
+					t.Errorf("the repair says %q, want %q", r.Acts[0].Faults, e.fault)
+				}
+				if suspended := len(r.Suspended) > 0; suspended != e.suspended {
+					t.Errorf("suspended %v, want %t", r.Suspended, e.suspended)
+				}
+				if got := r.Decisions[0].Sum.InFlight; got != e.agents {
+					t.Errorf("%d in flight, want %d", got, e.agents)
+				}
+				if e.want != "" {
+					restored := a.at(file)
+					if e.moved == (restored == before) || e.moved == (a.at(dispatches+"/withdrawn/"+d.ID+".yaml") == "") || e.moved && restored != "" {
+						t.Errorf("moved %t; the file is\n%s", !e.moved, restored)
+					}
+				}
+				a.stays(t, g, e.agents)
+			})
+		}
+	}
+}
+
+// stays demands that nothing more is done and nothing ordered until the lease is
+// over, and that the jobs are ordered for then.
+func (a *archive) stays(t *testing.T, g *generator.Generator, agents int) {
+	t.Helper()
+	for range 11 {
+		a.now = a.now.Add(time.Minute)
+		r := tick(t, g)
+		if len(r.Acts) > 0 || r.Decisions[0].Sum.InFlight != agents {
+			t.Fatalf("after %s: %q, %d in flight, want %d", a.now.Sub(worldStart()), kinds(r.Acts), r.Decisions[0].Sum.InFlight, agents)
+		}
+	}
+	a.now = a.now.Add(15 * time.Minute)
+	ordered := 0
+	for range 2 { // a withdrawn one first leaves git
+		for _, act := range tick(t, g).Acts {
+			if act.Kind == ledger.Dispatch {
+				ordered += act.Decision.Sum.Dispatch
+			}
+		}
+	}
+	if ordered != 5 {
+		t.Errorf("%d are ordered when the lease is over, want 5", ordered)
+	}
+}
+
+// TestGivenUp: who deletes what is withdrawn says that its agents do not come.
+func TestGivenUp(t *testing.T) {
+	a, g, d := twins(t)
+	a.fleet.edit("a person", branch.Change{Path: dispatches + "/" + d.ID + ".yaml"})
+	tick(t, g)
+	a.fleet.edit("a person", branch.Change{Path: dispatches + "/withdrawn/" + d.ID + ".yaml"})
+	if got := kinds(tick(t, g).Acts); got != "a: dispatch 5" {
+		t.Errorf("%q, want the agents ordered again", got)
+	}
+}
+
+// TestLostHistory: where it is not known what an edited dispatch was, its overlay is
+// suspended, and nothing is ordered elsewhere for its jobs; once it is known, the
+// dispatch is restored.
+func TestLostHistory(t *testing.T) {
+	for _, test := range []struct {
+		change func(file, text string) []branch.Change
+		says   string
+	}{
+		{rewrite(lowered, "$1: 1"), "was edited, and cannot be restored from the log: commit "},
+		{func(file, _ string) []branch.Change { return []branch.Change{{Path: file}} }, "is gone, and it cannot be found out why: no answer. Its agents may still come until 2026-01-05T06:12:00Z"},
+	} {
+		a, g, d := twins(t)
+		file := dispatches + "/" + d.ID + ".yaml"
+		a.fleet.edit("a person", test.change(file, a.at(file))...)
+		a.lost = errors.New("no answer")
+		for range 5 {
+			a.now = a.now.Add(time.Minute)
+			r := tick(t, g)
+			if len(r.Acts) != 0 || len(r.Suspended) != 1 || !strings.Contains(r.Suspended[0].Why.Finding, test.says) || r.Decisions[0].Sum.InFlight != 5 {
+				t.Fatalf("%q, suspended %v, in flight %d", kinds(r.Acts), r.Suspended, r.Decisions[0].Sum.InFlight)
+			}
+		}
+		a.lost = nil
+		a.now = a.now.Add(time.Minute)
+		if r := tick(t, g); kinds(r.Acts) != "a: repair" || len(r.Suspended) != 0 {
+			t.Errorf("once it can be read: %q, suspended %v", kinds(r.Acts), r.Suspended)
+		}
+	}
+}
+
+// TestNoticingIsFree: while nobody edits anything, the log is read once.
+func TestNoticingIsFree(t *testing.T) {
+	a, g, d := twins(t)
+	a.snapshot.Sightings, a.snapshot.Jobs = sightings(d, "a"), nil
+	for range 10 {
+		a.now = a.now.Add(time.Minute)
+		tick(t, g)
+	}
+	if got := len(a.fleet.history()); got != 3 || a.asked != 1 {
+		t.Errorf("%d commits, and the past was read %d times, want once", got, a.asked)
+	}
+}
+
+// TestPutBackAfterRetirement: a person reverts the retirement of a dispatch. Its
+// agents that were seen stay registered, and it is retired again.
+func TestPutBackAfterRetirement(t *testing.T) {
+	a, g, d := twins(t)
+	file := dispatches + "/" + d.ID + ".yaml"
+	content := []byte(a.at(file))
+	a.snapshot.Sightings, a.snapshot.Jobs = sightings(d, "a"), nil
+	a.now = a.now.Add(time.Minute)
+	tick(t, g)
+	a.now = a.now.Add(6 * time.Minute)
+	if got := kinds(tick(t, g).Acts); got != "a: retire 1" {
+		t.Fatalf("%q, want it retired", got)
+	}
+	a.fleet.edit("a person", branch.Change{Path: file, Content: content})
+	if got := kinds(tick(t, g).Acts); got != "a: repair; a: retire 1" {
+		t.Errorf("%q, want it retired again", got)
+	}
+	a.now = a.now.Add(time.Minute)
+	if got := kinds(tick(t, g).Acts); got != "" {
+		t.Errorf("%q after that", got)
+	}
+}

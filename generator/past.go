@@ -1,0 +1,176 @@
+package generator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"muster/generator/manifest"
+	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// answer is what the log says that a dispatch was when it was ordered, or why that
+// is not known.
+type answer struct {
+	dispatch     plan.Dispatch
+	content      []byte
+	file, commit string
+	err          error
+	until        time.Time // an error is asked about again then
+}
+
+// errNotOrdered says that the log has no commit that ordered a dispatch.
+var errNotOrdered = errors.New("no commit of muster's that ordered it is in the log")
+
+const (
+	// originalsDeep is how many commits are searched for the one that ordered a
+	// dispatch.
+	originalsDeep = 2000
+	// becameDeep is how many are searched for what became of one.
+	becameDeep = 1000
+	// startDeep is how many a process that has just started reads.
+	startDeep = 256
+	// askAgain is how long an answer that failed stands.
+	askAgain = time.Minute
+)
+
+// original returns a dispatch as it was ordered.
+func (g *Generator) original(ctx context.Context, tip branch.Tip, id string) answer {
+	now := g.cfg.Clock.Now()
+	if a, ok := g.answers[id]; ok && (a.err == nil || now.Before(a.until)) {
+		return a
+	}
+	a := g.findOriginal(ctx, tip, id)
+	if a.err != nil {
+		a.until = now.Add(askAgain)
+		if errors.Is(a.err, errNotOrdered) {
+			a.until = now.Add(time.Hour)
+		}
+	}
+	if g.answers == nil {
+		g.answers = map[string]answer{}
+	}
+	g.answers[id] = a
+	return a
+}
+
+func (g *Generator) findOriginal(ctx context.Context, tip branch.Tip, id string) answer {
+	history, ok := g.cfg.Repository.(History)
+	if !ok {
+		return answer{err: errNoHistory}
+	}
+	x, known := g.ordered[id]
+	if !known || x.tried {
+		found := false
+		for r, err := range ledger.Read(history.Commits(ctx, tip.Commit, branch.Limit{Commits: originalsDeep})) {
+			if err != nil {
+				return answer{err: err}
+			}
+			if e := r.Entry; e != nil && e.Kind == ledger.Dispatch && slices.Contains(e.Dispatches, id) {
+				x.file, x.commit, found = dispatchFile(e.Overlay, id), e.Commit, true
+				break
+			}
+		}
+		if !found {
+			return answer{err: errNotOrdered}
+		}
+	}
+	content, err := history.File(ctx, x.commit, x.file)
+	if err != nil {
+		return answer{err: fmt.Errorf("commit %.12s: %w", x.commit, err)}
+	}
+	d, err := manifest.Original(x.file, content)
+	return answer{dispatch: d, content: content, file: x.file, commit: x.commit, err: err}
+}
+
+// became says which of the dispatches that are gone muster has retired, or has not
+// pushed at all.
+func (g *Generator) became(ctx context.Context, tip branch.Tip, gone []ordered) (map[string]bool, error) {
+	retired := map[string]bool{}
+	history, ok := g.cfg.Repository.(History)
+	if !ok { // an other writer's retirement cannot be told from a deletion
+		for _, x := range gone {
+			retired[x.ID] = true
+		}
+		return retired, nil
+	}
+	landed, open := map[string]bool{}, map[string]bool{}
+	for _, x := range gone {
+		open[x.commit] = true
+	}
+	for r, err := range ledger.Read(history.Commits(ctx, tip.Commit, branch.Limit{Commits: becameDeep})) {
+		if err != nil {
+			return nil, err
+		}
+		if delete(open, r.Commit.ID); len(open) == 0 {
+			break
+		}
+		if r.Entry == nil {
+			continue
+		}
+		for _, id := range r.Entry.Dispatches {
+			switch r.Entry.Kind {
+			case ledger.Dispatch:
+				landed[id] = true
+			case ledger.Retire:
+				retired[id] = true
+			case ledger.Repair:
+			}
+		}
+	}
+	for _, x := range gone {
+		retired[x.ID] = retired[x.ID] || x.tried && !landed[x.ID]
+	}
+	return retired, nil
+}
+
+// rememberLog finds what was ordered before this process began, is not retired,
+// and is not in git any more. It reads the log once. Until it can be read, what was
+// deleted before is not noticed.
+func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, now time.Time) (read bool) {
+	history, ok := g.cfg.Repository.(History)
+	if !ok {
+		return true
+	}
+	longest := time.Duration(0)
+	here := map[string]bool{}
+	for _, o := range fleet {
+		longest = max(longest, o.Policy.Lease)
+		for _, d := range o.Dispatches {
+			here[d.ID] = true
+		}
+	}
+	since := now.Add(-longest - plan.Grace)
+	for r, err := range ledger.Read(history.Commits(ctx, tip.Commit, branch.Limit{Commits: startDeep, Since: since})) {
+		if err != nil {
+			g.cfg.Log.Debug("the log of the branch cannot be read", "err", err)
+			return false
+		}
+		if r.Entry == nil {
+			continue
+		}
+		for _, id := range r.Entry.Dispatches {
+			if r.Entry.Kind == ledger.Dispatch && !here[id] {
+				g.rememberOne(ctx, history, r.Entry, id)
+			}
+			here[id] = true // what became of it is known
+		}
+	}
+	return true
+}
+
+func (g *Generator) rememberOne(ctx context.Context, history History, e *ledger.Entry, id string) {
+	file := dispatchFile(e.Overlay, id)
+	content, err := history.File(ctx, e.Commit, file)
+	if err != nil {
+		g.cfg.Log.Debug("a dispatch of the log cannot be read", "dispatch", id, "err", err)
+		return
+	}
+	if d, err := manifest.Original(file, content); err == nil {
+		g.ordered[id] = ordered{Dispatch: d, overlay: e.Overlay, file: file, commit: e.Commit}
+	}
+}
