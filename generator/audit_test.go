@@ -1,6 +1,7 @@
 package generator_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -16,6 +17,7 @@ import (
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/simulation"
+	"muster/gitops/branch"
 	"muster/gitops/canary"
 	"muster/gitops/ledger"
 )
@@ -72,7 +74,8 @@ type order struct {
 	overlay *overlay
 	came    map[int]bool
 	agents  map[int]string // the last of each index
-	gone    bool           // withdrawn by a person
+	gone    bool           // given up by a person
+	retired bool           // by a muster
 }
 
 func newAudit(w *world, report func(text string)) *audit {
@@ -159,7 +162,8 @@ func (a *audit) checkFiles(c *commit) {
 	seen := map[string]bool{}
 	dir := c.act.Path + "/dispatches"
 	for _, x := range c.act.Changes {
-		if path.Dir(x.Path) != dir || seen[x.Path] {
+		below := path.Dir(x.Path)
+		if below != dir && below != dir+"/withdrawn" || seen[x.Path] {
 			a.failf("%s of %s writes %s", c.act.Kind, c.act.Path, x.Path)
 		}
 		seen[x.Path] = true
@@ -173,10 +177,25 @@ func (a *audit) checkFiles(c *commit) {
 			a.failf("an order changes the manifest %s", x.Path)
 		case c.act.Kind == ledger.Retire && (!there || x.Content != nil):
 			a.failf("a retirement does more than remove %s (%d bytes before)", x.Path, len(before))
-		case c.act.Kind == ledger.Repair:
+		case c.act.Kind == ledger.Repair && !a.restores(c, x):
 			a.failf("a repair changes the manifest %s", x.Path)
 		}
 	}
+}
+
+// restores reports whether a repair writes a manifest as it was first committed, or
+// moves it to where no syncer applies it.
+func (a *audit) restores(c *commit, x branch.Change) bool {
+	if x.Content == nil {
+		moved := path.Join(path.Dir(x.Path), "withdrawn", path.Base(x.Path))
+		return slices.ContainsFunc(c.act.Changes, func(y branch.Change) bool { return y.Path == moved && y.Content != nil })
+	}
+	for _, past := range a.w.fleet.history() {
+		if first, ok := past.tree.files[x.Path]; ok {
+			return bytes.Equal(first, x.Content)
+		}
+	}
+	return false
 }
 
 // checkOrder holds an order to the policy, as far as muster can know the facts.
@@ -307,7 +326,7 @@ func (a *audit) useful(m *muster, o plan.Overlay, at time.Time) int {
 
 func (a *audit) startingOf(m *muster, o plan.Overlay, at time.Time, of func(plan.Dispatch) bool) int {
 	n := 0
-	for _, x := range o.Dispatches {
+	for _, x := range a.promised(o.Dispatches, a.w.byPath("overlays/"+o.Name)) {
 		if at.After(x.NotAfter.Add(plan.Grace)) || !of(x) {
 			continue
 		}
@@ -454,12 +473,16 @@ func takes(tags, rules []string) bool {
 // checkRetire demands a reason for each manifest that leaves git.
 func (a *audit) checkRetire(m *muster, c *commit, o plan.Overlay) {
 	for _, r := range c.act.Decision.Retire {
-		i := slices.IndexFunc(o.Dispatches, func(x plan.Dispatch) bool { return x.ID == r.ID })
+		all := a.promised(o.Dispatches, a.w.byPath(c.act.Path)) // a repair of the same push may have restored it
+		i := slices.IndexFunc(all, func(x plan.Dispatch) bool { return x.ID == r.ID })
 		if i < 0 {
 			a.failf("%s retires %s, which is not there", o.Name, r.ID)
 			return
 		}
-		x := o.Dispatches[i]
+		x := all[i]
+		if booked := a.dispatches[r.ID]; booked != nil {
+			booked.retired = booked.retired || r.Reason != plan.Withdrawn
+		}
 		if c.act.Decision.At().After(x.NotAfter.Add(plan.Grace)) {
 			continue
 		}
@@ -520,8 +543,8 @@ func (a *audit) book(c *commit) {
 	}
 }
 
-// withdrawn is called before a person takes an order out of git: agents of it
-// that have not come may come all the same.
+// withdrawn is called before a person says that the agents of an order that have not
+// come will not: they may come all the same.
 func (a *audit) withdrawn(o *overlay, id string) {
 	if x := a.dispatches[id]; x != nil && !x.gone {
 		x.gone = true
@@ -640,7 +663,7 @@ func (a *audit) tickDone(m *muster, r generator.Result) {
 		return // a mirror that lags behind, or somebody has been here since
 	}
 	for _, s := range r.Suspended {
-		if o := a.w.byPath("overlays/" + s.Overlay); s.Why.Code == plan.Invalid && o.broken == 0 && !a.w.recentlyBroken(o) {
+		if o := a.w.byPath("overlays/" + s.Overlay); s.Why.Code == plan.Invalid && o.broken == 0 && !strings.Contains(s.Why.Finding, errUnreachable.Error()) && !a.w.recentlyBroken(o) {
 			a.failf("%s: %s is suspended for no reason: %s", m.name, s.Overlay, s.Why)
 		}
 	}

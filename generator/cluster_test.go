@@ -26,6 +26,7 @@ type kube struct {
 	down      bool       // the syncer is
 	broken    bool       // the image never starts
 	onProblem func(text string)
+	tampered  map[string]bool // dispatches that a person has edited
 }
 
 // start lets the syncer look now and every lag from now on.
@@ -44,7 +45,8 @@ func (k *kube) start() {
 func (k *kube) look() {
 	if !k.down {
 		// What people have broken does not build; an edited manifest is muster's doing.
-		if err := k.Sync(k.fleet.head().tree, k.overlay); errors.Is(err, simulation.ErrEdited) {
+		var edited *simulation.EditedError
+		if err := k.Sync(k.fleet.head().tree, k.overlay); errors.As(err, &edited) && !k.tampered[edited.Job] {
 			k.onProblem(err.Error())
 		}
 	}

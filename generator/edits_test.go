@@ -37,6 +37,10 @@ func drawMore(s *shape) {
 	if has("cluster") {
 		s.rates.warmDeaths = 1 + r.IntN(2)
 	}
+	if has("people") {
+		s.rates.tampers = 1 + upTo(r, 15)
+		s.patches = r.IntN(2) == 0
+	}
 	if s.clusters {
 		for _, o := range s.overlays {
 			o.spec.cluster = "ci"
@@ -77,6 +81,7 @@ func (w *world) beginMore() {
 		}
 	})
 	w.work.each(w, r, w.rates.edits, func() func() { return func() { w.editPolicy(r) } })
+	w.beginTampering()
 	w.work.each(w, r, w.rates.fleeting, func() func() {
 		queue := w.queues()[r.IntN(len(w.queues()))]
 		spec := fakebuildkite.Build{Cluster: w.cluster, Steps: []fakebuildkite.Step{{

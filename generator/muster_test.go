@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -170,6 +171,30 @@ func (m *muster) Commit(_ context.Context, tip branch.Tip, acts []ledger.Act) (b
 		return branch.Tip{}, branch.ErrMoved // landed, and somebody else's push on top of it
 	}
 	return c.tip(), nil
+}
+
+// Commits implements generator.History.
+func (m *muster) Commits(_ context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
+	if err := m.past(); err != nil {
+		return func(yield func(branch.Commit, error) bool) { yield(branch.Commit{}, err) }
+	}
+	return m.repo.commits(from, limit)
+}
+
+// File implements generator.History.
+func (m *muster) File(_ context.Context, commit, name string) ([]byte, error) {
+	if err := m.past(); err != nil {
+		return nil, err
+	}
+	return m.repo.file(commit, name)
+}
+
+// past is what may go wrong when the past is read.
+func (m *muster) past() error {
+	if m.w.hit(m.w.now.unreachable) {
+		return errUnreachable
+	}
+	return m.die()
 }
 
 // Snapshot implements generator.Buildkite.

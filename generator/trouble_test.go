@@ -24,6 +24,7 @@ type rates struct {
 	// Each hour.
 	people, pauses, policies, drains, deletions float64
 	edits                                       float64 // of policies while agents live
+	tampers                                     float64 // edits of dispatches
 	refusals, lost                              float64 // times in which agents get no answer
 	fleeting                                    float64 // builds that are cancelled within a minute
 	// Each world.
@@ -170,7 +171,6 @@ func (w *world) meddle() {
 	case 3: // deletes a manifest and leaves the list
 		if len(manifests) > 0 {
 			id := manifests[w.faults.IntN(len(manifests))]
-			w.audit.withdrawn(o, id)
 			w.edit("deletes "+id, branch.Change{Path: file(id + ".yaml")})
 		}
 	case 4:
@@ -202,9 +202,6 @@ func (w *world) revert(c *commit) {
 		content, ok := c.parent.tree.files[x.Path]
 		if !ok {
 			content = nil
-		}
-		if id, isManifest := manifestID(x.Path); isManifest && c.act.Kind == ledger.Dispatch {
-			w.audit.withdrawn(w.byPath(c.act.Path), id)
 		}
 		if strings.HasSuffix(x.Path, "/state.yaml") {
 			w.audit.forget(w.byPath(c.act.Path))

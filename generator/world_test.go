@@ -38,6 +38,7 @@ type shape struct {
 	fleetTag  string   // the tag of the fleet; empty is none
 	namesake  *overlay // of another fleet of the organisation
 	clusters  bool     // Buildkite has a second one, with the same queues
+	patches   bool     // syncers patch Jobs that are there
 }
 
 // overlay is an overlay and what its people ask for now.
@@ -201,11 +202,12 @@ func newWorld(s shape, fail func(text string)) *world {
 		o.edges, o.first = 0, o.tags
 		o.kube = &kube{
 			Cluster: simulation.Cluster{
-				Buildkite: w.server, BuildkiteCluster: w.cluster, Nodes: s.rates.nodes, Skew: s.rates.skew, Came: w.audit.registered,
+				Buildkite: w.server, BuildkiteCluster: w.cluster, Nodes: s.rates.nodes, Skew: s.rates.skew, Came: w.audit.registered, Patches: s.patches,
 			},
 			fleet: w.fleet, overlay: o.path(), random: rand.New(rand.NewPCG(s.seed, 100+uint64(i))),
 			linger: s.linger, lingers: rand.New(rand.NewPCG(s.seed, 200+uint64(i))),
 			lag: s.rates.lag, boot: s.rates.boot, noShow: s.rates.noShow, crash: s.rates.crashPod, onProblem: w.audit.fail,
+			tampered: map[string]bool{},
 		}
 		o.kube.start()
 	}

@@ -40,6 +40,9 @@ type Cluster struct {
 	// Untagged is a tag that agents lose on the way, as when a template
 	// overwrites it.
 	Untagged string
+	// Patches says that the syncer patches Jobs that are there, as Argo CD does; Flux
+	// leaves them as they are (annotation ssa: IfNotPresent of base/job.yaml).
+	Patches bool
 	// NoHook says that the agents' template is without the hook of base/job.yaml
 	// that looks at the lease again before the agent connects, as in 0.2.0.
 	NoHook bool
@@ -76,17 +79,16 @@ type Job struct {
 
 	open int          // indexes that have not ended
 	came map[int]bool // indexes that have registered
+	pods map[int]*Pod // the last of each index
 }
 
 // ErrEdited is returned by [Cluster.Sync] for a manifest that is not what its
-// Job was made from. Kubernetes refuses it: a Job's template is immutable
-// (kubernetes.io/docs/concepts/workloads/controllers/job "Mutable Scheduling
-// Directives").
+// Job was made from, or last patched with. muster never writes such a one.
 var ErrEdited = errors.New("its manifest was edited")
 
 // Sync does what Argo CD and Flux do with a new commit: it creates the Jobs of
-// an overlay that are not there, also those that were, and leaves the others
-// alone. A Job whose manifest has left git stays: base/job.yaml tells both not
+// an overlay that are not there, also those that were. Those that are there it
+// leaves alone, or patches: see Patches and [Cluster.patch]. A Job whose manifest has left git stays: base/job.yaml tells both not
 // to prune it (docs/agent-job.md). An overlay of which something cannot be read
 // does not build, and is left as it is.
 func (c *Cluster) Sync(tree fs.FS, overlay string) error {
@@ -101,6 +103,7 @@ func (c *Cluster) Sync(tree fs.FS, overlay string) error {
 	}
 	var jobs []Job
 	var manifests []string
+	var edited error
 	for _, file := range list.Resources {
 		text, err := fs.ReadFile(tree, path.Join(dir, file))
 		if err != nil {
@@ -114,7 +117,11 @@ func (c *Cluster) Sync(tree fs.FS, overlay string) error {
 			return fmt.Errorf("syncing %s: %s: %w", overlay, file, err)
 		}
 		if before, known := c.created[j.Name]; known && before != string(text) {
-			return fmt.Errorf("syncing %s: %s: %w", overlay, file, ErrEdited)
+			edited = &EditedError{Job: j.Name}
+			if c.jobs[j.Name] != nil {
+				c.patch(j, string(text))
+				continue
+			}
 		}
 		jobs, manifests = append(jobs, j), append(manifests, string(text))
 	}
@@ -122,7 +129,53 @@ func (c *Cluster) Sync(tree fs.FS, overlay string) error {
 		c.Run(j)
 		c.created[j.Name] = manifests[i]
 	}
-	return nil
+	return edited
+}
+
+// EditedError is an [ErrEdited] that names the last Job of which it is true.
+type EditedError struct{ Job string }
+
+// Error says so.
+func (e *EditedError) Error() string { return e.Job + ": " + ErrEdited.Error() }
+
+// Unwrap returns ErrEdited.
+func (e *EditedError) Unwrap() error { return ErrEdited }
+
+// patch is a syncer's patch of a Job that is there. Its pod template is immutable,
+// and an Indexed Job's completions change only together with its parallelism, to
+// the same number: then pods of the highest indexes are ended, or more are made
+// (kubernetes.io/docs/concepts/workloads/controllers/job "Elastic Indexed Jobs").
+// Anything else the API server refuses.
+func (c *Cluster) patch(to Job, text string) {
+	j := c.jobs[to.Name]
+	same := slices.Equal(j.Tags, to.Tags) && j.Priority == to.Priority && j.NotAfter.Equal(to.NotAfter) && j.IdleTimeout == to.IdleTimeout
+	if !c.Patches || !same || j.open == 0 {
+		return
+	}
+	c.created[to.Name] = text
+	from := j.Agents
+	j.Agents = to.Agents
+	for index := to.Agents; index < from; index++ {
+		c.endIndex(j.pods[index])
+	}
+	for index := from; index < to.Agents; index++ {
+		j.open++
+		c.create(j, index)
+	}
+}
+
+// endIndex ends the pod of an index that the Job has no more.
+func (c *Cluster) endIndex(p *Pod) {
+	switch {
+	case p.ended:
+	case p.Agent != "":
+		c.Kill(p)
+	case slices.Contains(c.trying, p):
+		p.stop()
+		c.giveUp(p)
+	default:
+		p.dropped = true
+	}
 }
 
 // readJob reads as much of a Job's manifest as running it takes. The
@@ -173,7 +226,7 @@ func (c *Cluster) Run(j Job) {
 	if c.jobs[j.Name] != nil {
 		return
 	}
-	j.open, j.came = j.Agents, map[int]bool{}
+	j.open, j.came, j.pods = j.Agents, map[int]bool{}, map[int]*Pod{}
 	c.jobs[j.Name], c.created[j.Name] = &j, ""
 	for index := range j.Agents {
 		c.create(&j, index)

@@ -56,6 +56,7 @@ type Pod struct {
 	stop    func() // while the agent tries to register or to connect
 	ended   bool
 	drained bool
+	dropped bool // its index is no more
 }
 
 // Connected counts the pods whose agents are connected.
@@ -67,6 +68,7 @@ func (c *Cluster) Pod(agent string) *Pod { return c.pods[agent] }
 // create makes a pod for an index. It waits where there is no node for it.
 func (c *Cluster) create(j *Job, index int) {
 	p := &Pod{Job: j, Index: index, fate: c.Fate()}
+	j.pods[index] = p
 	if c.Nodes > 0 && c.running >= c.Nodes {
 		c.waiting = append(c.waiting, p)
 		return
@@ -102,7 +104,7 @@ func (c *Cluster) fill() {
 func (c *Cluster) register(p *Pod) {
 	now, j := c.Buildkite.Now(), p.Job
 	late := !j.NotAfter.IsZero() && now.Add(c.Skew).Truncate(time.Second).After(j.NotAfter)
-	if p.fate.NoShow || c.jobs[j.Name] != j || late {
+	if p.fate.NoShow || c.jobs[j.Name] != j || p.dropped || late {
 		c.end(p, true)
 		return
 	}
@@ -199,7 +201,7 @@ func (c *Cluster) end(p *Pod, done bool) {
 	switch {
 	case done:
 		c.finish(p.Job)
-	case c.jobs[p.Job.Name] == p.Job:
+	case c.jobs[p.Job.Name] == p.Job && p.Index < p.Job.Agents:
 		c.create(p.Job, p.Index)
 	}
 	c.fill()
