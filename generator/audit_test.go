@@ -707,7 +707,7 @@ func (a *audit) tick() {
 // from it, withdraws its orders, runs them twice or late.
 func (a *audit) exact() bool {
 	r := a.w.rates
-	return r.people+r.meddle+r.hidden+r.drains+r.deletions+r.crashPod == 0 && r.skew >= -plan.Grace
+	return r.people+r.tampers+r.meddle+r.hidden+r.drains+r.deletions+r.crashPod == 0 && r.skew >= -plan.Grace
 }
 
 // excuses counts the causes for which agents ordered for a job leave without one.

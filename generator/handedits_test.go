@@ -196,12 +196,17 @@ func (a *archive) stays(t *testing.T, g *generator.Generator, agents int) {
 
 // TestGivenUp: who deletes what is withdrawn says that its agents do not come.
 func TestGivenUp(t *testing.T) {
-	a, g, d := twins(t)
-	a.fleet.edit("a person", branch.Change{Path: dispatches + "/" + d.ID + ".yaml"})
-	tick(t, g)
-	a.fleet.edit("a person", branch.Change{Path: dispatches + "/withdrawn/" + d.ID + ".yaml"})
-	if got := kinds(tick(t, g).Acts); got != "a: dispatch 5" {
-		t.Errorf("%q, want the agents ordered again", got)
+	for _, restarted := range []bool{false, true} {
+		a, g, d := twins(t)
+		a.fleet.edit("a person", branch.Change{Path: dispatches + "/" + d.ID + ".yaml"})
+		tick(t, g)
+		a.fleet.edit("a person", branch.Change{Path: dispatches + "/withdrawn/" + d.ID + ".yaml"})
+		if restarted {
+			g = a.generator()
+		}
+		if got := kinds(tick(t, g).Acts); got != "a: dispatch 5" {
+			t.Errorf("restarted %t: %q, want the agents ordered again", restarted, got)
+		}
 	}
 }
 

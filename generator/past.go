@@ -137,7 +137,7 @@ func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []man
 		return true
 	}
 	longest := time.Duration(0)
-	here := map[string]bool{}
+	here, repairs := map[string]bool{}, map[string][]string{}
 	for _, o := range fleet {
 		longest = max(longest, o.Policy.Lease)
 		for _, d := range o.Dispatches {
@@ -145,7 +145,7 @@ func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []man
 		}
 	}
 	since := now.Add(-longest - plan.Grace)
-	for r, err := range ledger.Read(history.Commits(ctx, tip.Commit, branch.Limit{Commits: startDeep, Since: since})) {
+	for r, err := range ledger.Read(history.Commits(ctx, tip.Commit, branch.Limit{Commits: startDeep})) {
 		if err != nil {
 			g.cfg.Log.Debug("the log of the branch cannot be read", "err", err)
 			return false
@@ -153,9 +153,15 @@ func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []man
 		if r.Entry == nil {
 			continue
 		}
+		if r.Entry.At.Before(since) { // by muster's clock; those of others may show anything
+			break
+		}
+		if e := r.Entry; e.Kind == ledger.Repair {
+			repairs[e.Overlay] = append(repairs[e.Overlay], e.Commit)
+		}
 		for _, id := range r.Entry.Dispatches {
 			if r.Entry.Kind == ledger.Dispatch && !here[id] {
-				g.rememberOne(ctx, history, r.Entry, id)
+				g.rememberOne(ctx, history, r.Entry, id, repairs[r.Entry.Overlay])
 			}
 			here[id] = true // what became of it is known
 		}
@@ -163,7 +169,14 @@ func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []man
 	return true
 }
 
-func (g *Generator) rememberOne(ctx context.Context, history History, e *ledger.Entry, id string) {
+// rememberOne remembers a dispatch that is gone, unless one of the repairs since had
+// withdrawn it: then it was given up.
+func (g *Generator) rememberOne(ctx context.Context, history History, e *ledger.Entry, id string, repairs []string) {
+	for _, commit := range repairs {
+		if _, err := history.File(ctx, commit, withdrawnFile(e.Overlay, id)); err == nil {
+			return
+		}
+	}
 	file := dispatchFile(e.Overlay, id)
 	content, err := history.File(ctx, e.Commit, file)
 	if err != nil {
