@@ -17,8 +17,8 @@ import (
 // the cluster may have made the Job before. So each dispatch that was ever seen
 // counts until its lease is over, all its agents have registered, or muster
 // retired it, whatever becomes of its file. An edit is noticed by the file's own
-// digest, a deletion by what this process remembers, and for a process that has
-// just started by the log.
+// digest, a deletion by what this process remembers, and by the log of what others
+// have pushed since it looked, or before it started.
 
 // ordered is a dispatch that was in git, or that was pushed and may be.
 type ordered struct {
@@ -35,7 +35,9 @@ type ordered struct {
 func (g *Generator) withEdits(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay) []manifest.Overlay {
 	now := g.cfg.Clock.Now()
 	fleet = slices.Clone(fleet)
-	g.logRead = g.logRead || g.rememberLog(ctx, tip, fleet, now)
+	if g.scanned != tip.Commit && g.rememberLog(ctx, tip, fleet, now) {
+		g.scanned = tip.Commit
+	}
 	here := map[string]bool{}
 	for i := range fleet {
 		g.noteIntact(tip, &fleet[i], here)
@@ -188,6 +190,9 @@ func (g *Generator) noteActs(tip, next branch.Tip, done, acts []ledger.Act, err 
 				delete(g.ordered, r.ID)
 			}
 		}
+	}
+	if g.scanned == tip.Commit && len(done) > 0 {
+		g.scanned = next.Commit
 	}
 	if err == nil || alone(err) {
 		return

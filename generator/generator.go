@@ -103,10 +103,10 @@ type Generator struct {
 	// the acts of different overlays are not pushed apart.
 	refused  map[string]refusal
 	together time.Time
-	// ordered are the dispatches that may still come, by ID; logRead says that those
-	// of the log are among them. answers are what was asked of the log.
+	// ordered are the dispatches that may still come, by ID; those of the log are among
+	// them as far as the commit scanned. answers are what was asked of the log.
 	ordered map[string]ordered
-	logRead bool
+	scanned string
 	answers map[string]answer
 }
 

@@ -240,7 +240,7 @@ func TestLostHistory(t *testing.T) {
 	}
 }
 
-// TestNoticingIsFree: while nobody edits anything, the log is read once.
+// TestNoticingIsFree: while nobody else pushes anything, the log is read once.
 func TestNoticingIsFree(t *testing.T) {
 	a, g, d := twins(t)
 	a.snapshot.Sightings, a.snapshot.Jobs = sightings(d, "a"), nil
@@ -273,5 +273,50 @@ func TestPutBackAfterRetirement(t *testing.T) {
 	a.now = a.now.Add(time.Minute)
 	if got := kinds(tick(t, g).Acts); got != "" {
 		t.Errorf("%q after that", got)
+	}
+}
+
+// TestUnseenOrder: another muster's order is reverted before this one has seen it.
+func TestUnseenOrder(t *testing.T) {
+	b := newBench("a")
+	a := &archive{bench: b}
+	g := a.generator()
+	tick(t, g)
+	b.jobs("a", 5)
+	d := tick(t, a.generator()).Acts[0].Decision.Dispatch[0]
+	a.fleet.edit("a person", branch.Change{Path: dispatches + "/" + d.ID + ".yaml"}, branch.Change{Path: dispatches + "/kustomization.yaml"})
+	if r := tick(t, g); kinds(r.Acts) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
+		t.Errorf("%q, want a repair and nothing ordered", kinds(r.Acts))
+	}
+}
+
+// TestPutBackTwice: a person reverts their own edit, or deletion, after muster has
+// withdrawn the dispatch. The one of which more may come stays.
+func TestPutBackTwice(t *testing.T) {
+	for name, test := range map[string]struct {
+		agents   string // written first; empty: deleted
+		inFlight int
+		moved    bool // at the end
+	}{
+		"deleted": {"", 5, false},
+		"raised":  {"50", 50, true},
+	} {
+		a, g, d := twins(t)
+		file := dispatches + "/" + d.ID + ".yaml"
+		before := a.at(file)
+		change := branch.Change{Path: file}
+		if test.agents != "" {
+			change = rewrite(lowered, "$1: "+test.agents)(file, before)[0]
+		}
+		a.fleet.edit("a person", change)
+		tick(t, g)
+		a.fleet.edit("a person", branch.Change{Path: file, Content: []byte(before)})
+		r := tick(t, a.generator())
+		if got := kinds(r.Acts); got != "a: repair" || r.Decisions[0].Sum.InFlight != test.inFlight {
+			t.Errorf("%s: %q, %d in flight", name, got, r.Decisions[0].Sum.InFlight)
+		}
+		if moved := a.at(file) == ""; moved != test.moved || moved == (a.at(dispatches+"/withdrawn/"+d.ID+".yaml") == "") {
+			t.Errorf("%s: moved %t, want %t", name, moved, test.moved)
+		}
 	}
 }

@@ -32,7 +32,7 @@ const (
 	originalsDeep = 2000
 	// becameDeep is how many are searched for what became of one.
 	becameDeep = 1000
-	// startDeep is how many a process that has just started reads.
+	// startDeep is how many are searched for what others ordered.
 	startDeep = 256
 	// askAgain is how long an answer that failed stands.
 	askAgain = time.Minute
@@ -128,9 +128,10 @@ func (g *Generator) became(ctx context.Context, tip branch.Tip, gone []ordered) 
 	return retired, nil
 }
 
-// rememberLog finds what was ordered before this process began, is not retired,
-// and is not in git any more. It reads the log once. Until it can be read, what was
-// deleted before is not noticed.
+// rememberLog finds what was ordered by others since the last tip, or before this
+// process began, is not retired, and is not in git any more: a person was faster than
+// this look. It reads nothing where the tip is what this process has left. Until the
+// log can be read, such a deletion is not noticed.
 func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, now time.Time) (read bool) {
 	history, ok := g.cfg.Repository.(History)
 	if !ok {
@@ -150,6 +151,9 @@ func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []man
 			g.cfg.Log.Debug("the log of the branch cannot be read", "err", err)
 			return false
 		}
+		if r.Commit.ID == g.scanned {
+			break
+		}
 		if r.Entry == nil {
 			continue
 		}
@@ -160,13 +164,18 @@ func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []man
 			repairs[e.Overlay] = append(repairs[e.Overlay], e.Commit)
 		}
 		for _, id := range r.Entry.Dispatches {
-			if r.Entry.Kind == ledger.Dispatch && !here[id] {
+			if r.Entry.Kind == ledger.Dispatch && !here[id] && !g.knows(id) {
 				g.rememberOne(ctx, history, r.Entry, id, repairs[r.Entry.Overlay])
 			}
 			here[id] = true // what became of it is known
 		}
 	}
 	return true
+}
+
+func (g *Generator) knows(id string) bool {
+	_, known := g.ordered[id]
+	return known
 }
 
 // rememberOne remembers a dispatch that is gone, unless one of the repairs since had

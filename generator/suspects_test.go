@@ -109,7 +109,7 @@ func TestRepairNamesItsCause(t *testing.T) {
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			if asked := h.asked - began; !test.without && (h.from != at || test.err == nil && asked != 1 || h.limit.Commits != 50) {
+			if asked := h.asked - began; !test.without && (h.from != at || test.err == nil && asked != 2 || h.limit.Commits != 50) {
 				t.Errorf("asked %d times from %s for %+v", asked, h.from, h.limit)
 			}
 		})

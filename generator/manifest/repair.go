@@ -30,7 +30,7 @@ func (o *Overlay) Faults() []Fault {
 	}
 	var all []Fault
 	for _, r := range o.restored {
-		all = append(all, Fault{File: r.id + manifestType, Problem: r.problem})
+		all = append(all, Fault{File: r.file, Problem: r.problem})
 	}
 	if problem := o.listFault(); problem != "" {
 		all = append(all, Fault{File: listFile, Problem: problem})

@@ -29,8 +29,8 @@ func (o *Overlay) Edits() []Edit { return o.edits }
 
 // restored is what a repair does about one dispatch.
 type restored struct {
-	id, problem string
-	changes     []branch.Change
+	id, file, problem string // file in dispatches/
+	changes           []branch.Change
 	// moved: it leaves the syncer's list.
 	moved bool
 }
@@ -108,7 +108,7 @@ func (o *Overlay) Restore(original []byte, counted plan.Dispatch, edit *Edit) er
 			return fmt.Errorf("restoring %s: %w", counted.ID, err)
 		}
 	}
-	r := restored{id: counted.ID, problem: "was deleted, and its agents may still come"}
+	r := restored{id: counted.ID, file: counted.ID + manifestType, problem: "was deleted, and its agents may still come"}
 	withdrawn := edit == nil || edit.Withdrawn || more
 	if edit != nil {
 		r.problem = "was edited (" + difference(before, edit.Dispatch) + ")"
@@ -139,6 +139,33 @@ func difference(before, after plan.Dispatch) string {
 		return "it was not as muster wrote it"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// oneOf settles that the withdrawn dispatch number i, in file, lies among the others
+// too, as when a person reverts their own deletion: the one of which more may come
+// stays. edits is how many files were edited before it was read.
+func (o *Overlay) oneOf(i int, file string, edits int) {
+	w := o.Dispatches[i]
+	at := slices.IndexFunc(o.Dispatches[:i], func(d plan.Dispatch) bool { return d.ID == w.ID })
+	if at < 0 {
+		return
+	}
+	d := o.Dispatches[at]
+	if len(o.edits) > edits || slices.ContainsFunc(o.edits, func(e Edit) bool { return e.ID == w.ID }) {
+		o.Dispatches = o.Dispatches[:i]
+		o.reject(Finding{File: file, Problem: "is in " + dispatchDir + " too, and one of the two was edited", Remedy: "delete the one in " + path.Dir(file)})
+		return
+	}
+	r := restored{id: w.ID, file: path.Join(withdrawnDir, w.ID+manifestType), problem: "was in " + dispatchDir + " too"}
+	if more := Larger(d, w); more.Agents == d.Agents && more.NotAfter.Equal(d.NotAfter) {
+		r.changes = []branch.Change{{Path: file}}
+		o.Dispatches = o.Dispatches[:i]
+	} else {
+		r.file, r.moved, r.problem = w.ID+manifestType, true, "was in "+path.Join(dispatchDir, withdrawnDir)+" too, with more agents or a later lease"
+		r.changes = []branch.Change{{Path: o.file(r.file)}}
+		o.Dispatches = slices.Delete(o.Dispatches, at, at+1)
+	}
+	o.restored = append(o.restored, r)
 }
 
 // inPlace are the dispatches that the list should name before a repair.

@@ -45,11 +45,11 @@ func (l *Loader) loadWithdrawn(tree fs.FS, o *Overlay) {
 			continue
 		}
 		file := path.Join(dir, e.Name())
-		if listed := o.listed(); slices.ContainsFunc(listed, func(d plan.Dispatch) bool { return d.ID+manifestType == e.Name() }) {
-			o.reject(Finding{File: file, Problem: "is in " + dispatchDir + " too: the dispatch is there twice", Remedy: "delete the one in " + dir})
-			continue
-		}
+		before, edits := len(o.Dispatches), len(o.edits)
 		l.loadDispatch(tree, o, file, e)
+		if len(o.Dispatches) > before {
+			o.oneOf(before, file, edits)
+		}
 	}
 }
 

@@ -58,8 +58,15 @@ func TestWithdraw(t *testing.T) {
 		twice[name] = content
 	}
 	twice[stampedFile] = before
-	if err := load(t, NewLoader("overlays"), twice.tree())[0].Err(); err == nil || !strings.Contains(err.Error(), "there twice") {
-		t.Errorf("with the manifest in both places: %v", err)
+	both := load(t, NewLoader("overlays"), twice.tree())[0]
+	faults := both.Faults() // the list first, which does not name it
+	if len(both.Dispatches) != 1 || both.Dispatches[0].Withdrawn || len(faults) != 2 || faults[1] != (Fault{File: "withdrawn/" + d.ID + ".yaml", Problem: "was in dispatches too"}) {
+		t.Errorf("with the manifest in both places: %+v, faults %v", both.Dispatches, faults)
+	}
+	_, changes = both.Repair()
+	twice.apply(changes)
+	if _, there := twice[moved]; there || twice[stampedFile] != before {
+		t.Error("the repair does not leave the one that is applied")
 	}
 	if _, changes, err = o.Remove([]string{d.ID}); err != nil {
 		t.Fatal(err)
