@@ -1,6 +1,7 @@
 package generator_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -295,11 +296,16 @@ func TestUnseenOrder(t *testing.T) {
 func TestPutBackTwice(t *testing.T) {
 	for name, test := range map[string]struct {
 		agents   string // written first; empty: deleted
+		again    string // written then; empty: as it was
 		inFlight int
 		moved    bool // at the end
 	}{
-		"deleted": {"", 5, false},
-		"raised":  {"50", 50, true},
+		"deleted":             {"", "", 5, false},
+		"raised":              {"50", "", 50, true},
+		"raised twice":        {"50", "60", 60, true},
+		"raised, then less":   {"50", "20", 50, true},
+		"deleted and lowered": {"", "1", 5, true},
+		"deleted and raised":  {"", "20", 20, true},
 	} {
 		a, g, d := twins(t)
 		file := dispatches + "/" + d.ID + ".yaml"
@@ -310,7 +316,7 @@ func TestPutBackTwice(t *testing.T) {
 		}
 		a.fleet.edit("a person", change)
 		tick(t, g)
-		a.fleet.edit("a person", branch.Change{Path: file, Content: []byte(before)})
+		a.fleet.edit("a person", rewrite(lowered, "$1: "+cmp.Or(test.again, "5"))(file, before)...)
 		r := tick(t, a.generator())
 		if got := kinds(r.Acts); got != "a: repair" || r.Decisions[0].Sum.InFlight != test.inFlight {
 			t.Errorf("%s: %q, %d in flight", name, got, r.Decisions[0].Sum.InFlight)

@@ -30,7 +30,7 @@ func stamped(tb testing.TB) string {
 // TestDispatchEdited edits what muster wrote. An edit is "old → new", of the
 // first occurrence in the file, or of the second where it begins with 2.
 func TestDispatchEdited(t *testing.T) {
-	const remedy = "; restore the file from git; without it muster orders its agents again, although its Job may still run"
+	const remedy = "; restore the file from git, as it was in the commit that added it"
 	text := stamped(t)
 	for _, c := range []struct{ edit, want string }{
 		{"  name: default-7f3k9c2b → name: other", `:20: is not valid YAML: mapping values are not allowed in this context`},

@@ -118,7 +118,11 @@ func (o *Overlay) Restore(original []byte, counted plan.Dispatch, edit *Edit) er
 	}
 	counted.Withdrawn = withdrawn
 	r.changes = append(r.changes, branch.Change{Path: o.fileOf(counted), Content: original})
-	o.restored = append(slices.Clone(o.restored), r)
+	all := slices.Clone(o.restored)
+	for i, x := range all { // it may have lain in both places
+		all[i].changes = slices.DeleteFunc(slices.Clone(x.changes), func(c branch.Change) bool { return c.Path == o.fileOf(counted) })
+	}
+	o.restored = append(all, r)
 	o.Count(counted)
 	return nil
 }
@@ -143,29 +147,35 @@ func difference(before, after plan.Dispatch) string {
 
 // oneOf settles that the withdrawn dispatch number i, in file, lies among the others
 // too, as when a person reverts their own deletion: the one of which more may come
-// stays. edits is how many files were edited before it was read.
-func (o *Overlay) oneOf(i int, file string, edits int) {
+// stays.
+func (o *Overlay) oneOf(i int, file string) {
 	w := o.Dispatches[i]
 	at := slices.IndexFunc(o.Dispatches[:i], func(d plan.Dispatch) bool { return d.ID == w.ID })
 	if at < 0 {
 		return
 	}
 	d := o.Dispatches[at]
-	if len(o.edits) > edits || slices.ContainsFunc(o.edits, func(e Edit) bool { return e.ID == w.ID }) {
+	r := restored{id: w.ID, file: path.Join(withdrawnDir, w.ID+manifestType), problem: "was in " + dispatchDir + " too"}
+	switch {
+	case covers(d, w):
+		o.Dispatches = o.Dispatches[:i]
+	case covers(w, d):
+		r.file, r.moved, r.problem = w.ID+manifestType, true, "was in "+path.Join(dispatchDir, withdrawnDir)+" too, with more agents or a later lease"
+		file = o.file(r.file)
+		o.Dispatches = slices.Delete(o.Dispatches, at, at+1)
+	default:
 		o.Dispatches = o.Dispatches[:i]
 		o.reject(Finding{File: file, Problem: "is in " + dispatchDir + " too, and one of the two was edited", Remedy: "delete the one in " + path.Dir(file)})
 		return
 	}
-	r := restored{id: w.ID, file: path.Join(withdrawnDir, w.ID+manifestType), problem: "was in " + dispatchDir + " too"}
-	if more := Larger(d, w); more.Agents == d.Agents && more.NotAfter.Equal(d.NotAfter) {
-		r.changes = []branch.Change{{Path: file}}
-		o.Dispatches = o.Dispatches[:i]
-	} else {
-		r.file, r.moved, r.problem = w.ID+manifestType, true, "was in "+path.Join(dispatchDir, withdrawnDir)+" too, with more agents or a later lease"
-		r.changes = []branch.Change{{Path: o.file(r.file)}}
-		o.Dispatches = slices.Delete(o.Dispatches, at, at+1)
-	}
+	r.changes = []branch.Change{{Path: file}}
+	o.edits = slices.DeleteFunc(o.edits, func(e Edit) bool { return e.File == file })
 	o.restored = append(o.restored, r)
+}
+
+// covers reports whether no more may come of the other dispatch than of d.
+func covers(d, other plan.Dispatch) bool {
+	return d.Agents >= other.Agents && !other.NotAfter.After(d.NotAfter)
 }
 
 // inPlace are the dispatches that the list should name before a repair.

@@ -45,10 +45,10 @@ func (l *Loader) loadWithdrawn(tree fs.FS, o *Overlay) {
 			continue
 		}
 		file := path.Join(dir, e.Name())
-		before, edits := len(o.Dispatches), len(o.edits)
+		before := len(o.Dispatches)
 		l.loadDispatch(tree, o, file, e)
 		if len(o.Dispatches) > before {
-			o.oneOf(before, file, edits)
+			o.oneOf(before, file)
 		}
 	}
 }
