@@ -188,7 +188,8 @@ func (a *audit) checkFiles(c *commit) {
 func (a *audit) restores(c *commit, x branch.Change) bool {
 	if x.Content == nil {
 		moved := path.Join(path.Dir(x.Path), "withdrawn", path.Base(x.Path))
-		return slices.ContainsFunc(c.act.Changes, func(y branch.Change) bool { return y.Path == moved && y.Content != nil })
+		return slices.ContainsFunc(c.act.Changes, func(y branch.Change) bool { return y.Path == moved && y.Content != nil }) ||
+			c.parent.tree.files[moved] != nil
 	}
 	for _, past := range a.w.fleet.history() {
 		if first, ok := past.tree.files[x.Path]; ok {

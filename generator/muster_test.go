@@ -141,6 +141,9 @@ func (m *muster) Tip(context.Context) (branch.Tip, error) {
 		head = head.parent // a mirror that lags behind
 	}
 	m.meanwhile()
+	if m != m.w.other {
+		m.w.audit.noticed(head.tree)
+	}
 	return head.tip(), m.die()
 }
 

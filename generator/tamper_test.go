@@ -147,9 +147,35 @@ func (w *world) leave(o *overlay, what string, changes, back []branch.Change) {
 	})
 }
 
-// edited enters what may come of an order that a person has edited.
+// edited enters what may come of an order that a person has edited: no muster has
+// to answer for it before it has seen that.
 func (a *audit) edited(x *order, text string, useless bool) {
-	before := x.Agents
+	most := *x
+	most.raise(text)
+	a.loose += most.Agents - x.Agents
+	if useless {
+		a.loose += most.Agents
+	}
+}
+
+// noticed enters what a muster sees of edits.
+func (a *audit) noticed(t *tree) {
+	for _, x := range a.orders {
+		if x.overlay.kube.tampered[x.ID] && !x.retired {
+			if text, ok := t.files[dispatchPath(x)]; ok {
+				x.raise(string(text))
+			}
+		}
+	}
+}
+
+func dispatchPath(x *order) string { return x.overlay.path() + "/dispatches/" + x.ID + ".yaml" }
+
+// raise makes an order as large as a text of its manifest says.
+func (x *order) raise(text string) {
+	if strings.HasPrefix(text, "<<<<<<<") {
+		return // nobody can read that
+	}
 	for _, m := range agentsField.FindAllString(text, -1) {
 		var n int
 		if _, err := fmt.Sscanf(m[strings.IndexByte(m, ':')+1:], "%d", &n); err == nil {
@@ -160,10 +186,6 @@ func (a *audit) edited(x *order, text string, useless bool) {
 		if t, err := time.Parse(time.RFC3339, m[2]); err == nil && t.After(x.NotAfter) {
 			x.NotAfter = t
 		}
-	}
-	a.loose += x.Agents - before
-	if useless {
-		a.loose += x.Agents
 	}
 }
 
