@@ -104,6 +104,9 @@ func handEdits() []handEdit {
 			text = regexp.MustCompile(`(?m)^ *muster.dev/(digest|template).*\n`).ReplaceAllString(text, "")
 			return rewrite(lowered, "$1: 1")(file, text)
 		}, agents: 5, unseen: true},
+		{name: "fewer agents and their digest", change: func(file, text string) []branch.Change {
+			return []branch.Change{{Path: file, Content: []byte(sealed(setAgents(text, 1)))}}
+		}, agents: 5, unseen: true},
 		{name: "deleted", change: func(file, _ string) []branch.Change { return []branch.Change{{Path: file}} }, want: "a: repair", fault: "was deleted, and its agents may still come", moved: true, agents: 5},
 		{name: "renamed", change: func(file, text string) []branch.Change {
 			return []branch.Change{{Path: file}, {Path: other.Replace(file), Content: []byte(text)}}
