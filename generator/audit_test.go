@@ -76,6 +76,7 @@ type order struct {
 	agents  map[int]string // the last of each index
 	gone    bool           // given up by a person
 	retired bool           // by a muster
+	first   int            // agents, before any edit
 }
 
 func newAudit(w *world, report func(text string)) *audit {
@@ -241,7 +242,7 @@ func (a *audit) checkOrder(m *muster, c *commit, o plan.Overlay) {
 	if p.MaxPerHour > 0 {
 		for _, x := range a.orders {
 			if x.overlay.name == o.Name && x.At.After(d.At().Add(-time.Hour)) && x.At.After(a.forgotAt[x.overlay]) {
-				total += x.Agents
+				total += x.first
 			}
 		}
 		if total > p.MaxPerHour {
@@ -537,7 +538,7 @@ func (a *audit) book(c *commit) {
 	d := c.act.Decision
 	o := a.w.byPath(c.act.Path)
 	for _, x := range d.Dispatch {
-		entry := &order{Dispatch: x, overlay: o, came: map[int]bool{}, agents: map[int]string{}}
+		entry := &order{Dispatch: x, first: x.Agents, overlay: o, came: map[int]bool{}, agents: map[int]string{}}
 		a.dispatches[x.ID] = entry
 		a.orders = append(a.orders, entry)
 	}

@@ -99,7 +99,7 @@ func (g *Generator) putBack(ctx context.Context, tip branch.Tip, o *manifest.Ove
 	case !e.Readable:
 		counted = plan.Dispatch{} // nothing is known of it
 	}
-	counted.Withdrawn = e.Withdrawn
+	counted.Withdrawn = e.Withdrawn || known && before.Withdrawn
 	if counted.Agents > 0 && !counted.NotAfter.IsZero() {
 		o.Count(counted)
 	}

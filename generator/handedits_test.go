@@ -329,3 +329,18 @@ func TestPutBackTwice(t *testing.T) {
 		}
 	}
 }
+
+// TestRepairReverted: a person reverts muster's repair of a dispatch that they had
+// raised. It is withdrawn again, and not applied with the larger number.
+func TestRepairReverted(t *testing.T) {
+	a, g, d := twins(t)
+	file, withdrawn := dispatches+"/"+d.ID+".yaml", dispatches+"/withdrawn/"+d.ID+".yaml"
+	raised := rewrite(lowered, "$1: 50")(file, a.at(file))[0]
+	a.fleet.edit("a person", raised)
+	tick(t, g)
+	tick(t, g) // sees it there
+	a.fleet.edit("a person", raised, branch.Change{Path: withdrawn})
+	if r := tick(t, g); kinds(r.Acts) != "a: repair" || r.Decisions[0].Sum.InFlight != 50 || a.at(file) != "" || a.at(withdrawn) == "" {
+		t.Errorf("%q, %d in flight", kinds(r.Acts), r.Decisions[0].Sum.InFlight)
+	}
+}

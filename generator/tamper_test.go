@@ -143,7 +143,7 @@ func (w *world) leave(o *overlay, what string, changes, back []branch.Change) {
 	w.server.At(w.server.Now().Add(time.Duration(w.faults.Int64N(int64(30*time.Minute)))), func() {
 		o.broken--
 		o.fixed = w.server.Now()
-		w.edit("fixes that", back...)
+		w.edit("corrects that", back...)
 	})
 }
 

@@ -203,6 +203,9 @@ func (w *world) revert(c *commit) {
 		if !ok {
 			content = nil
 		}
+		if id, isManifest := strings.CutSuffix(path.Base(x.Path), ".yaml"); isManifest && x.Content != nil && path.Base(path.Dir(x.Path)) == "withdrawn" {
+			w.audit.withdrawn(w.byPath(c.act.Path), id) // this gives it up
+		}
 		if strings.HasSuffix(x.Path, "/state.yaml") {
 			w.audit.forget(w.byPath(c.act.Path))
 		}

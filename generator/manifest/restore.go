@@ -94,6 +94,7 @@ func (o *Overlay) Count(d plan.Dispatch) {
 
 // Restore lets the next Repair put a dispatch back that was edited or, with nil,
 // deleted. It is given as it was committed, and what may come of it: see [Larger].
+// One that counts as withdrawn stays so.
 // An edited one is written again as it was, unless more may come of the edit. That
 // one, and one that was deleted, is withdrawn: it counts, and no syncer applies it.
 // (To write the smaller number again could end agents that work.)
@@ -109,7 +110,7 @@ func (o *Overlay) Restore(original []byte, counted plan.Dispatch, edit *Edit) er
 		}
 	}
 	r := restored{id: counted.ID, file: counted.ID + manifestType, problem: "was deleted, and its agents may still come"}
-	withdrawn := edit == nil || edit.Withdrawn || more
+	withdrawn := edit == nil || counted.Withdrawn || more
 	if edit != nil {
 		r.problem = "was edited (" + difference(before, edit.Dispatch) + ")"
 		if r.moved = withdrawn && !edit.Withdrawn; r.moved {
