@@ -43,3 +43,46 @@ func TestBreakerAfter(t *testing.T) {
 		}
 	}
 }
+
+func TestBreakersThatSayTheSame(t *testing.T) {
+	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	b := Breaker{Failures: 1, At: at, Dispatch: "d", Cause: NoJobTaken}
+	for other, same := range map[Breaker]bool{
+		b: true, {1, at.In(time.FixedZone("", 3600)), "d", NoJobTaken}: true,
+		{2, at, "d", NoJobTaken}: false, {1, at.Add(time.Second), "d", NoJobTaken}: false, {1, at, "e", NoJobTaken}: false, {1, at, "d", WrongTags}: false,
+	} {
+		if b.Equal(other) != same {
+			t.Errorf("%+v and %+v are the same: %t", b, other, !same)
+		}
+	}
+}
+
+// TestBreakerSaysWhy: the cause is that of the order's failure, wrong tags before
+// all, and what was in flight when the breaker opened is nothing new.
+func TestBreakerSaysWhy(t *testing.T) {
+	t0 := time.Date(2026, 11, 21, 2, 0, 0, 0, time.UTC)
+	now := t0.Add(time.Hour)
+	opened := Breaker{Failures: Tolerance, At: t0, Dispatch: "c", Cause: NoJobTaken}
+	order := func(after time.Duration, failures ...Failure) (all []outcome) {
+		for i, f := range failures {
+			all = append(all, outcome{dispatch: Dispatch{ID: string(rune('m' + i)), At: t0.Add(after)}, failure: f})
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		before, want Breaker
+		retired      []outcome
+	}{
+		"a failure behind what is not known":   {Breaker{}, Breaker{1, now, "n", LeftEarly}, order(0, "", LeftEarly, NoJobTaken)},
+		"wrong tags first":                     {Breaker{}, Breaker{Tolerance, now, "m", WrongTags}, order(0, WrongTags, NoJobTaken)},
+		"wrong tags behind another failure":    {Breaker{}, Breaker{Tolerance, now, "n", WrongTags}, order(0, NoJobTaken, WrongTags)},
+		"in flight when the breaker opened":    {opened, opened, order(-time.Second, NeverRegistered)},
+		"ordered at the moment when it opened": {opened, Breaker{Tolerance + 1, now, "m", NeverRegistered}, order(0, NeverRegistered)},
+		"closed, and ordered before":           {Breaker{Failures: 1, At: t0}, Breaker{2, now, "m", NeverRegistered}, order(-time.Second, NeverRegistered)},
+		"nothing known":                        {opened, opened, order(time.Second, "")},
+	} {
+		if got := c.before.after(c.retired, now); !got.Equal(c.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
