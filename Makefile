@@ -8,6 +8,12 @@ VULNDB     ?= https://vuln.go.dev
 FUZZTIME   ?= 30s
 SEEDS      ?= 20000
 HOSTILE    ?= 1h
+# What make mutants changes, how many changes of each package it tries (0: all),
+# chosen by which seed, and how long a test may take to be run.
+PACKAGES   ?= ./generator/plan ./generator/buildkite ./gitops/...
+SAMPLE     ?= 0
+SEED       ?= 1
+LONGEST    ?= 10s
 # What make bench runs on, how often, and where the repositories that it makes
 # are kept (empty: in the user's cache).
 BENCH_SIZES ?= small,medium,large
@@ -32,7 +38,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: help demo build image push release image-test test race apiserver agent schema tools lint fuzz bench soak cover vuln sbom hostile clean
+.PHONY: help demo build image push release image-test test race apiserver agent schema tools lint fuzz bench soak cover vuln sbom hostile mutants clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -129,6 +135,8 @@ soak: ## Simulate SEEDS days of faults
 
 hostile: ## Read overlays that are made to do harm, for HOSTILE
 	$(GO) test ./cmd/muster -run TestHostileOverlays -timeout 0 -hostile-from $$$$ -hostile-time $(HOSTILE)
+mutants: ## Change PACKAGES in one place at a time, SAMPLE times each, and print what no test of theirs notices
+	$(GO) run ./testdata/mutants -sample $(SAMPLE) -seed $(SEED) -longest $(LONGEST) $(PACKAGES)
 
 cover: tools ## Write coverage.out and print the sum by function
 	$(GO) test -coverprofile coverage.out -coverpkg ./... ./...

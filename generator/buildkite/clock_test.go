@@ -4,7 +4,28 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"muster/generator/plan"
 )
+
+// TestClocksApart: a clock may be off by what the leases allow for, and by two
+// seconds more behind, which are the answer's and those of a Date.
+func TestClocksApart(t *testing.T) {
+	began := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	c := &Client{began: began}
+	for off, want := range map[time.Duration]string{
+		0: "", plan.Grace: "", -plan.Grace - 2*time.Second: "",
+		plan.Grace + time.Second: "ahead", -plan.Grace - 3*time.Second: "behind", 10 * time.Minute: "ahead", -10 * time.Minute: "behind",
+	} {
+		err := c.checkClock(began.Add(off))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("off by %s: %v, want it %q", off, err, want)
+		}
+	}
+	if err := (&Client{}).checkClock(began); err != nil {
+		t.Errorf("where no answer had a Date: %v", err)
+	}
+}
 
 // TestClocksFarApart: a Date that no Duration reaches is said in words.
 func TestClocksFarApart(t *testing.T) {

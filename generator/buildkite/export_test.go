@@ -8,6 +8,12 @@ func WithBiggest(c Config, bytes int64) Config {
 	return c
 }
 
+// Biggest is how many bytes of an answer the client reads.
+func Biggest(c *Client) int64 { return c.http.Transport.(*transport).biggest }
+
+// BiggestAnswer is the bound of a client that is given none.
+const BiggestAnswer = biggestAnswer
+
 // DecodeBuilds reads a page of builds and their jobs, field by field, and keeps
 // nothing of it: what decoding costs.
 func DecodeBuilds(r io.Reader) error {

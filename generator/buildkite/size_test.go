@@ -160,6 +160,13 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestAnswersAreBounded: a client that is given no bound has one.
+func TestAnswersAreBounded(t *testing.T) {
+	if got := buildkite.Biggest(newClient(t, buildkite.Config{})); got != buildkite.BiggestAnswer {
+		t.Errorf("at most %d bytes of an answer are read, want %d", got, buildkite.BiggestAnswer)
+	}
+}
+
 // TestLargeAnswers: an answer of more than the bound is an error, also when it is
 // small on the wire, and takes next to no memory.
 func TestLargeAnswers(t *testing.T) {

@@ -80,6 +80,32 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
+// TestAnchorsByAnyName: what kustomize may parse has no anchors, whatever the file
+// is called and whatever else it is for.
+func TestAnchorsByAnyName(t *testing.T) {
+	for name, change := range map[string]func(f files, name string){
+		"x.yaml": configMapFile, "x.yml": configMapFile, "x.json": configMapFile,
+		"Kustomization": func(f files, name string) {
+			f["overlays/default/"+name] = f["overlays/default/kustomization.yaml"] + anchors
+			delete(f, "overlays/default/kustomization.yaml")
+		},
+	} {
+		f := sound(t)
+		change(f, name)
+		overlays := load(t, NewLoader("overlays"), f.tree())
+		if err := overlays[0].Err(); len(overlays) != 1 || err == nil || !strings.Contains(err.Error(), name+": uses a YAML anchor or alias") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+const anchors = "commonAnnotations: {a: &a x, b: *a}\n"
+
+func configMapFile(f files, name string) {
+	f["overlays/default/kustomization.yaml"] += "configMapGenerator: [{name: x, namespace: buildkite, files: [" + name + "]}]\n"
+	f["overlays/default/"+name] = anchors
+}
+
 // TestScriptInConfigMap: what looks like an anchor in a file that kustomize does
 // not parse is none.
 func TestScriptInConfigMap(t *testing.T) {

@@ -20,6 +20,7 @@ func TestSameOrigin(t *testing.T) {
 		{"http://h/x", "https://h/x", true},
 		{"http://h/x", "https://h:8443/x", false},
 		{"http://h:8080/x", "https://h/x", false},
+		{"https://h:80/x", "http://h:443/x", false},
 	} {
 		from, err := transport.NewEndpoint(c.from)
 		if err != nil {

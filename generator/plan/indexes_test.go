@@ -1,0 +1,28 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestIndexesAreBounded: a tag or a message with an index that no Job can have
+// costs no memory, and what is written is read again.
+func TestIndexesAreBounded(t *testing.T) {
+	var s Indexes
+	for _, i := range []int{-1, MaxIndex, MaxIndex + 63, 1 << 40} {
+		s.Add(i)
+		if s.Has(i) || !s.IsZero() || len(s.words) > 0 {
+			t.Fatalf("%d is taken, into %d words", i, len(s.words))
+		}
+	}
+	for text, fine := range map[string]bool{
+		"": true, "0": true, "0-3,7": true, "99999": true, "0-99999": true,
+		"100000": false, "99999-100000": false, "0-1000000": false, "-1": false, "3-1": false, "1,1": false, "0-3,3": false, "0,": false, "x": false, "1-x": false,
+	} {
+		var read Indexes
+		err := read.UnmarshalText([]byte(text))
+		if (err == nil) != fine || fine && read.String() != text || err != nil && !strings.Contains(err.Error(), "not a range") {
+			t.Errorf("%q is read as %q: %v", text, read, err)
+		}
+	}
+}
