@@ -5,9 +5,11 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -31,6 +33,7 @@ var (
 	hostileFrom  = flag.Uint64("hostile-from", 9, "the first seed of hostile overlays")
 	hostileSeeds = flag.Uint64("hostile-seeds", 6, "how many hostile overlays are tried")
 	hostileTime  = flag.Duration("hostile-time", 0, "for how long further hostile overlays are tried")
+	hostileAlone = flag.Bool("hostile-alone", false, "set by TestHostileOverlays for the process in which it plays them")
 )
 
 // mostMemory is what the program and the processes that build for it may need
@@ -373,16 +376,23 @@ func tryHostile(t *testing.T, seed uint64) {
 
 // TestHostileOverlays: whatever one overlay is made of, those beside it are served
 // within two ticks, with bounded memory, and what goes on ends with the context.
+// It plays in a process of its own: memory and goroutines of other tests are none
+// of an overlay's doing.
 func TestHostileOverlays(t *testing.T) {
+	if !*hostileAlone {
+		alone := []string{"-test.run=^TestHostileOverlays$", "-test.timeout=0", "-hostile-alone", fmt.Sprintf("-hostile-from=%d", *hostileFrom),
+			fmt.Sprintf("-hostile-seeds=%d", *hostileSeeds), fmt.Sprintf("-hostile-time=%s", *hostileTime)}
+		cmd := exec.CommandContext(t.Context(), os.Args[0], alone...)
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, io.MultiWriter(&out, os.Stderr)
+		if err := cmd.Run(); err != nil {
+			t.Errorf("%v\n%s", err, &out)
+		}
+		return
+	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(programMemory)) // as main does
 	begun := time.Now()
 	for seed := *hostileFrom; seed < *hostileFrom+*hostileSeeds || time.Since(begun) < *hostileTime; seed++ {
 		tryHostile(t, seed)
 	}
-}
-
-// FuzzHostileOverlays is the same for as long as there is time.
-func FuzzHostileOverlays(f *testing.F) {
-	f.Add(uint64(1))
-	f.Fuzz(tryHostile)
 }
