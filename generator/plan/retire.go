@@ -111,6 +111,9 @@ func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 	if s.unproven(d, seen, o.At) {
 		return r, false // its agents may yet leave early
 	}
+	if s.untried(seen) {
+		return r, false // its agents may yet take a job
+	}
 	if !d.Stale(o.At) && (!d.Withdrawn || r.Registered > 0) {
 		r.Failure = s.failure(d, r, seen, kept, o.At)
 	}
@@ -150,6 +153,15 @@ func (s *share) watched(d Dispatch) bool {
 func (s *share) unproven(d Dispatch, seen Seen, now time.Time) bool {
 	return s.watched(d) && seen.RegisteredAt != nil && seen.Connected > 0 && !seen.Worked && seen.WrongTags == 0 &&
 		now.Before(seen.RegisteredAt.Add(watchTime(d)))
+}
+
+// untried reports whether agents of a dispatch are there for the first job that
+// comes, of which it has to be known whether they take it: the breaker is open,
+// because others took none. Another probe would tell no more, and would be sent at
+// every tick.
+func (s *share) untried(seen Seen) bool {
+	before := s.overlay.State.Breaker
+	return before.Open() && before.Cause == NoJobTaken && seen.Connected > 0 && !seen.Worked && seen.WrongTags == 0
 }
 
 // failure says how a dispatch failed; empty when it did not.
