@@ -135,6 +135,7 @@ soak: ## Simulate SEEDS days of faults
 
 hostile: ## Read overlays that are made to do harm, for HOSTILE
 	$(GO) test ./cmd/muster -run TestHostileOverlays -timeout 0 -hostile-from $$$$ -hostile-time $(HOSTILE)
+
 mutants: ## Change PACKAGES in one place at a time, SAMPLE times each, and print what no test of theirs notices
 	$(GO) run ./testdata/mutants -sample $(SAMPLE) -seed $(SEED) -longest $(LONGEST) $(PACKAGES)
 

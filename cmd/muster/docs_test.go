@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -165,42 +166,82 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// TestTranscript makes the README's session from the script that is a test:
-// its commands must be in the script, in this order, and what they print is
-// the script's golden output, shortened where it is long.
-func TestTranscript(t *testing.T) {
-	const begin, end = "<!-- begin: transcript of testdata/script/readme.txtar -->", "<!-- end: transcript -->"
-	archive := txtar.Parse([]byte(readText(t, "testdata/script/readme.txtar")))
-	golden := map[string]string{}
-	for _, f := range archive.Files {
-		golden[f.Name] = string(f.Data)
+// TestTranscripts makes the sessions in the documents from the scripts that are
+// tests: their commands must be in the script, in this order, and what they print
+// is the script's golden output, shortened where it is long.
+func TestTranscripts(t *testing.T) {
+	session := regexp.MustCompile(`(?s)(<!-- begin: transcript of (\S+) -->\n)(.*?)(<!-- end: transcript -->\n)`)
+	sessions := map[string]int{}
+	for _, page := range documents(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scripts := map[string]*script{}
+		want := session.ReplaceAllStringFunc(string(text), func(block string) string {
+			m := session.FindStringSubmatch(block)
+			if scripts[m[2]] == nil {
+				scripts[m[2]] = readScript(t, m[2])
+			}
+			sessions[filepath.Base(page)]++
+			return m[1] + scripts[m[2]].session(t, m[3]) + m[4]
+		})
+		switch {
+		case want == string(text):
+		case *updateScripts:
+			if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			t.Errorf("%s is behind: run go test ./cmd/muster -update (-page +want)\n%s", page, cmp.Diff(string(text), want))
+		}
 	}
-	_, rest, _ := strings.Cut(readText(t, "README.md"), begin+"\n")
-	transcript, _, _ := strings.Cut(rest, end+"\n")
-	script := strings.Split(string(archive.Comment), "\n")
-	at, last := 0, ""
+	if want := map[string]int{"README.md": 1, "operations.md": 10}; !reflect.DeepEqual(sessions, want) {
+		t.Errorf("the sessions are %v, want %v", sessions, want)
+	}
+}
+
+// script is a test's commands, of which those before at are used up, and what
+// they print.
+type script struct {
+	name   string
+	lines  []string
+	at     int
+	golden map[string]string
+}
+
+func readScript(t *testing.T, name string) *script {
+	archive := txtar.Parse([]byte(readText(t, name)))
+	s := &script{name: name, lines: strings.Split(string(archive.Comment), "\n"), golden: map[string]string{}}
+	for _, f := range archive.Files {
+		s.golden[f.Name] = string(f.Data)
+	}
+	return s
+}
+
+// session is a session with what its commands print.
+func (s *script) session(t *testing.T, shown string) string {
+	t.Helper()
 	want := "```console\n"
-	for line := range strings.Lines(transcript) {
+	for line := range strings.Lines(shown) {
 		command, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "$ ")
 		if !ok {
 			continue
 		}
-		i := slices.IndexFunc(script[at:], func(s string) bool {
-			return strings.TrimPrefix(strings.TrimPrefix(s, "! "), "exec ") == command
+		i := slices.IndexFunc(s.lines[s.at:], func(run string) bool {
+			run = strings.TrimPrefix(strings.TrimPrefix(run, "! "), "exec ")
+			return run == command || run == "sh -c '"+command+"'"
 		})
 		if i < 0 {
-			t.Fatalf("the script does not run %q after line %d", command, at)
+			t.Fatalf("%s does not run %q after line %d", s.name, command, s.at)
 		}
-		at, last = at+i+1, command
+		s.at += i + 1
 		want += line
-		if file, ok := strings.CutPrefix(script[at], "cmp stdout "); ok {
-			want += shortened(golden[file])
+		if file, ok := strings.CutPrefix(s.lines[s.at], "cmp stdout "); ok {
+			want += shortened(s.golden[strings.TrimPrefix(file, "$WORK/")])
 		}
 	}
-	if !strings.Contains(last, " log ") {
-		t.Errorf("the session ends in %q, not in git log", last)
-	}
-	holdBlock(t, begin, end, want+"```\n")
+	return want + "```\n"
 }
 
 // shortened leaves out all but the beginning of a long output.
