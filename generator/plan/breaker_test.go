@@ -86,3 +86,52 @@ func TestBreakerSaysWhy(t *testing.T) {
 		}
 	}
 }
+
+// TestProbe: a probe goes when it is its time, all that was ordered before has come
+// to an end, and there is something to send it for.
+func TestProbe(t *testing.T) {
+	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	due := Breaker{Failures: Tolerance, At: now.Add(-firstProbe)}
+	early, left := due, due
+	early.At, left.Cause = now, LeftEarly
+	one := Overlay{Dispatches: []Dispatch{{ID: "d"}}}
+	for name, c := range map[string]struct {
+		share  share
+		why    SuspensionCode
+		next   bool // the reason says when
+		demand int
+		warm   int
+	}{
+		"for jobs":           {share{breaker: due, sum: Sum{Missing: 3, Room: 5}}, "", false, 1, 0},
+		"for min":            {share{breaker: due, sum: Sum{Min: 1, Room: 1}}, "", false, 1, 0},
+		"for the buffer":     {share{breaker: due, policy: Policy{Buffer: 2}, spare: 1, sum: Sum{Room: 1}}, "", false, 1, 0},
+		"for one that goes":  {share{breaker: due, policy: Policy{Buffer: 2}, spare: 2, sum: Sum{Replacing: 1, Room: 1}}, "", false, 1, 0},
+		"of the warm pool":   {share{breaker: left, sum: Sum{Missing: 3, Room: 5}}, "", false, 0, 1},
+		"for nothing":        {share{breaker: due, policy: Policy{Buffer: 2}, spare: 2, sum: Sum{Room: 5}}, "", false, 0, 0},
+		"no room":            {share{breaker: due, sum: Sum{Missing: 3}}, "", false, 0, 0},
+		"too early":          {share{breaker: early, sum: Sum{Missing: 3, Room: 5}}, BackingOff, true, 0, 0},
+		"another is there":   {share{breaker: due, overlay: one, sum: Sum{Missing: 3, Room: 5}}, BackingOff, false, 0, 0},
+		"the other is over":  {share{breaker: due, overlay: one, retire: []Retirement{{Reason: Expired}}, sum: Sum{Missing: 3, Room: 5}}, "", false, 1, 0},
+		"one is withdrawn":   {share{breaker: due, overlay: one, retire: []Retirement{{Reason: Withdrawn}}, sum: Sum{Missing: 3, Room: 5}}, BackingOff, false, 0, 0},
+		"early, and another": {share{breaker: early, overlay: one, sum: Sum{Missing: 3, Room: 5}}, BackingOff, false, 0, 0},
+	} {
+		why, probe := c.share.probe(now)
+		sum := c.share.sum
+		if why.Code != c.why || (why.NextProbe != nil) != c.next || probe != (c.demand+c.warm > 0) || sum.Demand != c.demand || sum.WarmPool != c.warm || sum.Dispatch != c.demand+c.warm {
+			t.Errorf("%s: %+v, %t, %d for jobs and %d warm of %d", name, why, probe, sum.Demand, sum.WarmPool, sum.Dispatch)
+		}
+	}
+}
+
+// TestNothingToDo: a decision that retires has something to do, as one that
+// dispatches has.
+func TestNothingToDo(t *testing.T) {
+	for _, c := range []struct {
+		d    Decision
+		want bool
+	}{{Decision{}, true}, {Decision{RetireNow: true}, false}, {Decision{Dispatch: []Dispatch{{}}}, false}} {
+		if got := c.d.Empty(); got != c.want {
+			t.Errorf("%d dispatches, retire now: %t: nothing to do: %t", len(c.d.Dispatch), c.d.RetireNow, got)
+		}
+	}
+}

@@ -1,6 +1,10 @@
 package plan
 
-import "testing"
+import (
+	"slices"
+	"testing"
+	"time"
+)
 
 // TestWildcards: "key=*" and "key=" take any value of key, and nothing else is
 // a wildcard; case counts.
@@ -13,6 +17,18 @@ func TestWildcards(t *testing.T) {
 	} {
 		if got := Satisfies(tags, []string{rule}); got != want {
 			t.Errorf("the rule %q is satisfied: %t, want %t", rule, got, want)
+		}
+	}
+}
+
+// TestPodTags: agents of the warm pool are told how long they may be idle.
+func TestPodTags(t *testing.T) {
+	tags := []string{"queue=q"}
+	for purpose, want := range map[Purpose][]string{
+		ForDemand: {"queue=q", "dispatch=d"}, ForWarmPool: {"queue=q", "dispatch=d", "muster-warm=3600"},
+	} {
+		if got := (Dispatch{ID: "d", Tags: tags, Purpose: purpose, IdleTimeout: time.Hour}).PodTags(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", purpose, got, want)
 		}
 	}
 }
