@@ -368,12 +368,8 @@ func (f *flag) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// moment is a time. set says that there is a value, even one that cannot be
-// read: for runnable_at that alone says that the job is runnable.
-type moment struct {
-	set bool
-	at  time.Time
-}
+// moment is a time; zero where there is none, or none that can be read.
+type moment struct{ at time.Time }
 
 func (m *moment) UnmarshalJSON(raw []byte) error {
 	*m = moment{}
@@ -381,10 +377,6 @@ func (m *moment) UnmarshalJSON(raw []byte) error {
 	if err := s.UnmarshalJSON(raw); err != nil {
 		return err
 	}
-	if raw = bytes.TrimSpace(raw); string(raw) == "null" || string(raw) == `""` || len(raw) == 0 {
-		return nil
-	}
-	m.set = true
 	// The second form is that of the documentation's access tokens and, in
 	// go-buildkite, of events.
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05 MST"} {

@@ -40,6 +40,9 @@ func observations() *rapid.Generator[plan.Observation] {
 	return rapid.Custom(func(t *rapid.T) plan.Observation {
 		n := func(name string) int { return number().Draw(t, name) }
 		o := plan.Observation{At: moment().Draw(t, "at"), Queue: word().Draw(t, "queue")}
+		if until := maybe(t); until != nil {
+			o.Until = *until
+		}
 		for range rapid.IntRange(0, 3).Draw(t, "jobs") {
 			o.Jobs = append(o.Jobs, plan.Demand{Overlays: words().Draw(t, "overlays"), Pending: n("pending"), Fresh: n("fresh"), Newest: maybe(t), Oldest: maybe(t), Upcoming: n("upcoming"), Limited: n("limited"), Blocked: n("blocked")})
 		}
