@@ -7,6 +7,12 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 VULNDB     ?= https://vuln.go.dev
 FUZZTIME   ?= 30s
 SEEDS      ?= 20000
+# What make mutants changes, how many changes of each package it tries (0: all),
+# chosen by which seed, and how long a test may take to be run.
+PACKAGES   ?= ./generator/plan ./generator/buildkite ./gitops/...
+SAMPLE     ?= 0
+SEED       ?= 1
+LONGEST    ?= 10s
 # What make bench runs on, how often, and where the repositories that it makes
 # are kept (empty: in the user's cache).
 BENCH_SIZES ?= small,medium,large
@@ -31,7 +37,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: help demo build image push release image-test test race apiserver agent schema tools lint fuzz bench soak cover vuln sbom clean
+.PHONY: help demo build image push release image-test test race apiserver agent schema tools lint fuzz bench soak mutants cover vuln sbom clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -113,6 +119,9 @@ bench: tools ## Measure against git, go-git and the bounds; see docs/performance
 
 soak: ## Simulate SEEDS days of faults
 	$(GO) test ./generator -run 'Faults|OneWould|WorldsRead|OrderOfLists' -timeout 0 -seeds $(SEEDS)
+
+mutants: ## Change PACKAGES in one place at a time, SAMPLE times each, and print what no test of theirs notices
+	$(GO) run ./testdata/mutants -sample $(SAMPLE) -seed $(SEED) -longest $(LONGEST) $(PACKAGES)
 
 cover: tools ## Write coverage.out and print the sum by function
 	$(GO) test -coverprofile coverage.out -coverpkg ./... ./...
