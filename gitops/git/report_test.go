@@ -80,3 +80,24 @@ func TestRedirectElsewhere(t *testing.T) {
 		t.Errorf("of %d requests there, %d had credentials (%v)", asked.Load(), seen.Load(), err)
 	}
 }
+
+// TestHeaderIsASecret: a server that says back the header that the password came
+// in gives no more away than one that says the password.
+func TestHeaderIsASecret(t *testing.T) {
+	t.Parallel()
+	s := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/git-receive-pack") {
+				http.Error(w, "bad: "+r.Header.Get("Authorization"), http.StatusBadRequest)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}})
+	seed(t, s.Repository, files()...)
+	repository := open(t, git.Config{URL: s.URL(), Credentials: git.Credentials{Password: git.StaticPassword("someone", "s3cret")}})
+	_, err := repository.Push(t.Context(), tipOf(t, repository), one("a"))
+	if err == nil || !strings.Contains(err.Error(), "bad: Basic [secret]") {
+		t.Errorf("the push ends with %v", err)
+	}
+}

@@ -3,7 +3,7 @@
 // always or never holds, a statement that is left out, arithmetic the other way
 // round. What survives is printed: behaviour that nothing holds.
 //
-//	go run ./testdata/mutants [-sample N -seed N] [-longest 20s] [-checks N] [-only breaker.go:115] PACKAGE...
+//	go run ./testdata/mutants [-sample N -seed N] [-longest 20s] [-checks N] [-only PATTERN] PACKAGE...
 //
 // One program per package has nearly all mutants, of which a variable switches one
 // on; those whose operands' types matter are compiled by themselves. Both are built
@@ -23,6 +23,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"syscall"
 )
 
@@ -42,8 +43,11 @@ func work(ctx context.Context) (err error) {
 	flag.Uint64Var(&r.seed, "seed", 1, "the sample's seed")
 	flag.DurationVar(&r.longest, "longest", 0, "leave out tests that take longer; 0 runs all")
 	flag.IntVar(&r.checks, "checks", 100, "draws of each test that draws at random")
-	flag.StringVar(&r.only, "only", "", "try only what is at this `place`: breaker.go:115, or breaker.go:")
+	only := flag.String("only", "", "try only what is at places that this `pattern` matches, as in ^breaker.go:115$")
 	flag.Parse()
+	if r.only, err = regexp.Compile(*only); err != nil {
+		return err
+	}
 	if r.tmp, err = os.MkdirTemp("", "mutants"); err != nil {
 		return err
 	}

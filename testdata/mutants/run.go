@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -43,8 +44,8 @@ type runner struct {
 	longest time.Duration // of one test; zero: any
 	sample  int           // mutants of one package; zero: all
 	seed    uint64
-	checks  int    // draws of each test that draws at random
-	only    string // a part of file:line; empty: any
+	checks  int            // draws of each test that draws at random
+	only    *regexp.Regexp // of file:line
 }
 
 // compile builds the package's tests.
@@ -174,7 +175,7 @@ func (r *runner) try(ctx context.Context, p pkg, binary string, id int, m mutant
 func (r *runner) choose(all []mutant) []int {
 	var places []int
 	for i, m := range all {
-		if strings.Contains(fmt.Sprintf("%s:%d ", m.file, m.line), r.only) {
+		if r.only.MatchString(fmt.Sprintf("%s:%d", m.file, m.line)) {
 			places = append(places, i)
 		}
 	}
