@@ -105,7 +105,7 @@ func TestProbe(t *testing.T) {
 		"for jobs":           {share{breaker: due, sum: Sum{Missing: 3, Room: 5}}, "", false, 1, 0},
 		"for min":            {share{breaker: due, sum: Sum{Min: 1, Room: 1}}, "", false, 1, 0},
 		"for the buffer":     {share{breaker: due, policy: Policy{Buffer: 2}, spare: 1, sum: Sum{Room: 1}}, "", false, 1, 0},
-		"for one that goes":  {share{breaker: due, policy: Policy{Buffer: 2}, spare: 2, sum: Sum{Replacing: 1, Room: 1}}, "", false, 1, 0},
+		"for one that goes":  {share{breaker: due, policy: Policy{Buffer: 2}, spare: 2, sum: Sum{Current: 2, Replacing: 1, Room: 1}}, "", false, 1, 0},
 		"of the warm pool":   {share{breaker: left, sum: Sum{Missing: 3, Room: 5}}, "", false, 0, 1},
 		"for nothing":        {share{breaker: due, policy: Policy{Buffer: 2}, spare: 2, sum: Sum{Room: 5}}, "", false, 0, 0},
 		"no room":            {share{breaker: due, sum: Sum{Missing: 3}}, "", false, 0, 0},

@@ -15,18 +15,21 @@ import (
 // alike whose cluster is one and whose rules are the same, in any order.
 func TestClasses(t *testing.T) {
 	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
-	rules := []string{"queue=default", "queue=", "queue=*", "os=linux", "gpu=a100"}
+	rules := rapid.SampledFrom([][]string{
+		{"queue=default", "os=linux"}, {"os=linux", "queue=default"}, {"os=linux", "queue=default", "os=linux"},
+		{"queue=default"}, {"queue=", "gpu=a100"}, {"gpu=a100", "queue=*"}, {"gpu=a100", "queue=", "queue=default"}, {"os=linux"}, nil,
+	})
 	rapid.Check(t, func(t *rapid.T) {
 		jobs := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Job {
 			since := rapid.SampledFrom([]time.Time{{}, now, now.Add(-time.Minute), now.Add(-time.Hour)})
 			return Job{
 				Cluster: rapid.SampledFrom([]string{"", "c1"}).Draw(t, "cluster"),
-				Rules:   rapid.SliceOfN(rapid.SampledFrom(rules), 0, 3).Draw(t, "rules"),
+				Rules:   rules.Draw(t, "rules"),
 				State:   rapid.SampledFrom([]JobState{JobPending, JobPending, JobUpcoming, JobLimited, JobBlocked}).Draw(t, "state"),
 				Since:   since.Draw(t, "since"), Created: since.Draw(t, "created"),
 				URL: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "URL"),
 			}
-		}), 1, 12).Draw(t, "jobs")
+		}), 1, 20).Draw(t, "jobs")
 		var got []string
 		for key, classes := range classify(jobs) {
 			for _, c := range classes {
@@ -108,6 +111,31 @@ func TestDemandOfClasses(t *testing.T) {
 	}
 }
 
+// TestLookAheadOfClasses: upcoming jobs count that were created after any overlay
+// that could serve them was last dispatched for such, if one of these looks ahead.
+func TestLookAheadOfClasses(t *testing.T) {
+	at := func(s int) time.Time { return time.Date(2026, 11, 21, 2, 15, s, 0, time.UTC) }
+	overlay := func(name string, lookahead float64, s int) Overlay {
+		return Overlay{Name: name, Policy: Policy{Lookahead: lookahead}, State: State{LookedAhead: at(s)}}
+	}
+	ahead, not, other := overlay("ahead", 1, 20), overlay("not", 0, 10), overlay("other", 1, 50)
+	for name, c := range map[string]struct {
+		overlays []Overlay
+		fresh    int
+	}{
+		"the latest counts":         {[]Overlay{ahead, not, other}, 2},
+		"in any order":              {[]Overlay{other, not, ahead}, 2},
+		"nobody looks ahead":        {[]Overlay{not, other}, 0},
+		"another's dispatch counts": {[]Overlay{overlay("ahead", 1, 5), overlay("not", 0, 25)}, 2},
+	} {
+		x := class{overlays: []string{"ahead", "not"}, created: []time.Time{at(10), at(30), at(20), {}}}
+		x.lookAhead(c.overlays)
+		if x.fresh != c.fresh || c.fresh > 0 && !x.newest.Equal(at(30)) {
+			t.Errorf("%s: %d are new, the newest of %s", name, x.fresh, x.newest)
+		}
+	}
+}
+
 // TestNearest: of the overlays, the one that lacks the fewest rules is named.
 func TestNearest(t *testing.T) {
 	rules := []string{"queue=q", "os=linux", "gpu=a100"}
@@ -125,7 +153,7 @@ func TestUnmatchedIsShort(t *testing.T) {
 	var groups []Unmatched
 	for jobs := range 2 * MostUnmatched {
 		long := slices.Repeat([]string{strings.Repeat("x", 119) + "é", strings.Repeat("x", 120)}, 10)
-		groups = append(groups, Unmatched{Jobs: jobs, Rules: long, Missing: long, Example: strings.Repeat("u", 236+jobs)})
+		groups = append(groups, Unmatched{Jobs: jobs, Rules: long, Missing: long, Example: strings.Repeat("u", 232+jobs)})
 	}
 	got := largest(groups)
 	if len(got) != MostUnmatched || got[0].Jobs != 9 {
@@ -137,8 +165,8 @@ func TestUnmatchedIsShort(t *testing.T) {
 				t.Errorf("%d words: %q", len(words), words[:2])
 			}
 		}
-		if (g.Example != "") != (g.Jobs+236 <= 240) {
-			t.Errorf("an example of %d bytes is %q", g.Jobs+236, g.Example)
+		if (g.Example != "") != (g.Jobs+232 <= 240) {
+			t.Errorf("an example of %d bytes is %q", g.Jobs+232, g.Example)
 		}
 	}
 }

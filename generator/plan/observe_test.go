@@ -22,3 +22,32 @@ func TestAgentKnownByItsName(t *testing.T) {
 		t.Errorf("%+v, want one busy agent and no room", d.Sum)
 	}
 }
+
+// TestSuspendedAndOpen: an overlay that is suspended sends no probe, and one that
+// cannot be read retires nothing either.
+func TestSuspendedAndOpen(t *testing.T) {
+	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	old := Dispatch{ID: "default-0000000a", Agents: 1, At: now.Add(-2 * time.Hour), NotAfter: now.Add(-time.Hour), Cluster: AnyCluster}
+	for name, c := range map[string]struct {
+		change func(*Overlay)
+		code   SuspensionCode
+		sent   int
+		retire int
+	}{
+		"neither":           {func(*Overlay) {}, "", 1, 1},
+		"paused":            {func(o *Overlay) { o.Policy.Paused = true }, Paused, 0, 1},
+		"refused":           {func(o *Overlay) { o.Refused = Suspension{Code: Invalid} }, Invalid, 0, 1},
+		"cannot be read":    {func(o *Overlay) { o.Suspended = Suspension{Code: Invalid} }, Invalid, 0, 0},
+		"unread and paused": {func(o *Overlay) { o.Suspended, o.Policy.Paused = Suspension{Code: Invalid}, true }, Invalid, 0, 0},
+	} {
+		overlay := Overlay{Name: "default", Policy: Policy{Queue: "default", Max: 5, MaxDispatch: 5, Lease: lease}, Dispatches: []Dispatch{old},
+			State: State{Breaker: Breaker{Failures: Tolerance, At: now.Add(-time.Hour), Cause: NoJobTaken}}}
+		c.change(&overlay)
+		overlays := []Overlay{overlay}
+		s := Snapshot{At: now, Jobs: []Job{{ID: "j", Rules: []string{"queue=default"}, State: JobPending, Since: now}}}
+		d := Decide("c0ffee", overlays, Observe(overlays, s, &Registrations{})[0])[0]
+		if d.Suspended.Code != c.code || d.Probe != (c.sent > 0) || len(d.Dispatch) != c.sent || len(d.Retire) != c.retire || d.RetireNow != (c.retire > 0) {
+			t.Errorf("%s: %+v, want it %q with %d dispatches and %d retired", name, d, c.code, c.sent, c.retire)
+		}
+	}
+}
