@@ -31,6 +31,7 @@ func TestBreakerAfter(t *testing.T) {
 		{"three orders", 0, []outcome{order(3, NeverRegistered), order(1, NoJobTaken), order(2, NeverRegistered)}, 3},
 		{"one of an order is enough", 2, []outcome{order(1, NeverRegistered), order(1, "")}, 0},
 		{"wrong tags count beside a success", 0, []outcome{order(1, ""), order(1, WrongTags)}, 3},
+		{"wrong tags count before a success", 0, []outcome{order(1, WrongTags), order(1, "")}, 3},
 		{"the later order counts", 2, []outcome{order(2, NeverRegistered), order(1, "")}, 1},
 		{"a success ends it", 5, []outcome{order(1, NeverRegistered), order(2, "")}, 0},
 	} {

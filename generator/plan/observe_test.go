@@ -51,3 +51,36 @@ func TestSuspendedAndOpen(t *testing.T) {
 		}
 	}
 }
+
+// TestOneJobIsLeftToAProbe: where others could serve all jobs, the overlay whose
+// breaker is open would otherwise never be tried again. Nothing is left to one
+// whose time has not come, or whose last probe is still out.
+func TestOneJobIsLeftToAProbe(t *testing.T) {
+	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	probing := Dispatch{ID: "a-0000000a", Agents: 1, At: now.Add(-time.Minute), NotAfter: now.Add(lease), Cluster: AnyCluster}
+	for name, c := range map[string]struct {
+		failed      time.Duration // ago
+		out         []Dispatch
+		max         int
+		open, other int // dispatched by the overlay with the open breaker, and by the other
+	}{
+		"due":       {time.Hour, nil, 5, 1, 2},
+		"no room":   {time.Hour, nil, 0, 0, 3},
+		"too early": {time.Second, nil, 5, 0, 3},
+		"out":       {time.Hour, []Dispatch{probing}, 5, 0, 3},
+	} {
+		overlays := []Overlay{
+			{Name: "a", Policy: Policy{Queue: "default", Priority: 1, Max: c.max, MaxDispatch: 5, Lease: lease}, Dispatches: c.out,
+				State: State{Breaker: Breaker{Failures: Tolerance, At: now.Add(-c.failed), Cause: NoJobTaken}}},
+			{Name: "b", Policy: Policy{Queue: "default", Max: 5, MaxDispatch: 5, Lease: lease}},
+		}
+		s := Snapshot{At: now}
+		for range 3 {
+			s.Jobs = append(s.Jobs, Job{Rules: []string{"queue=default"}, State: JobPending, Since: now})
+		}
+		d := Decide("c0ffee", overlays, Observe(overlays, s, &Registrations{})[0])
+		if d[0].Sum.Dispatch != c.open || d[1].Sum.Dispatch != c.other {
+			t.Errorf("%s: %d and %d agents, want %d and %d", name, d[0].Sum.Dispatch, d[1].Sum.Dispatch, c.open, c.other)
+		}
+	}
+}

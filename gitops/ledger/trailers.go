@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"strings"
-	"unicode"
 )
 
 // trailer is one line "Key: value" of the last paragraph of a message.
@@ -29,10 +28,10 @@ func readTrailers(lines []string) []trailer {
 			// A continuation of the line before it, whose value it belongs to.
 			if len(all) > 0 && all[len(all)-1].key != "" {
 				last := &all[len(all)-1]
-				last.value = strings.TrimSpace(last.value + " " + strings.TrimFunc(line, isSpaceRune))
+				last.value = trim(last.value + " " + trim(line))
 			}
 		case at >= 1:
-			all = append(all, trailer{key: strings.TrimSpace(line[:at]), value: strings.TrimSpace(line[at+1:]), line: i + 1})
+			all = append(all, trailer{key: trim(line[:at]), value: trim(line[at+1:]), line: i + 1})
 		default:
 			all = append(all, trailer{})
 		}
@@ -145,7 +144,8 @@ func blank(line string) bool {
 	return true
 }
 
-// isSpace is C's isspace.
-func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
+// isSpace is git's isspace, which knows fewer characters than C's (ctype.c).
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-func isSpaceRune(c rune) bool { return c < unicode.MaxASCII && isSpace(byte(c)) }
+// trim returns text without the white space around it, as git trims it.
+func trim(text string) string { return strings.Trim(text, " \t\n\r") }

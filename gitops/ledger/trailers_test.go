@@ -47,7 +47,8 @@ func TestTrailersAreGits(t *testing.T) {
 		"Act : retire\n", "Observation: {\"at\":1}\n", "Signed-off-by: A <a@example.com>\n", "(cherry picked from commit 0123)\n", "# a comment\n", "Conflicts:\n",
 		"\tfile.go\n", "-- \n", "Key:\n", ": value\n", "Act=retire\n", "two words: value\n", "ü: value\n", "http://example.com/\n", "CI: [skip ci]\n", "This reverts commit 0123.\n", "> Act: retire\n",
 	}
-	for _, m := range []string{"", "\n", "Act: retire", "x\n\nAct: retire", "\n\nx\n\nAct: retire\n", "x\n\nAct: retire\n\n\n", "x\n\nAct: retire\n  now\n", "\nAct: retire\n# a comment\n  not now\n", "x\nAct: retire\n"} {
+	for _, m := range []string{"", "\n", "Act: retire", "x\n\nAct: retire", "\n\nx\n\nAct: retire\n", "x\n\nAct: retire\n\n\n", "x\n\nAct: retire\n  now\n", "\nAct: retire\n# a comment\n  not now\n", "x\nAct: retire\n",
+		"x\n\nA0-9Zaz: v\n", "x\n\nKey\t: v\n", "x\n\n: v\nAct: retire\n", "x\n\n\t: v\n", "x\n\nAct: retire\n\v\n", "x\n\nAct: retire\n\r\n", "x\n\nAct:\v retire\f\n", "x\n\nAct: retire\n\vnow\n"} {
 		if got, want := ourTrailers(m), gitTrailers(t, m); got != want {
 			t.Errorf("of %q: %q, git has %q", m, got, want)
 		}
