@@ -33,10 +33,10 @@ func endless(t *testing.T) string {
 		fmt.Fprintf(&objects, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\n---\n", i)
 	}
 	patches.WriteString("resources: [objects.yaml]\npatches:\n")
-	for range 4000 {
-		patches.WriteString("- {target: {kind: ConfigMap}, patch: '- {op: add, path: /data, value: {a: b}}'}\n")
+	for range 3000 {
+		patches.WriteString("- {target: {kind: ConfigMap}, path: p}\n")
 	}
-	for name, text := range map[string]string{"objects.yaml": objects.String(), "kustomization.yaml": patches.String()} {
+	for name, text := range map[string]string{"objects.yaml": objects.String(), "p": "[{op: add, path: /data, value: {a: b}}]", "kustomization.yaml": patches.String()} {
 		if err := os.WriteFile(filepath.Join(dir, "overlays/default/template", name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
