@@ -593,11 +593,11 @@ func (a *audit) registered(p *simulation.Pod) {
 	if x.came[p.Index] && !p.Again && a.w.rates.deletions == 0 {
 		a.failf("index %d of %s has come before, and its pod was not replaced", p.Index, p.Job.Name)
 	}
-	a.agents[p.Agent], x.agents[p.Index] = x, p.Agent
-	x.came[p.Index] = true
-	if p.Again {
+	if p.Again || x.came[p.Index] { // its pod was replaced, or its Job deleted and made again
 		a.again++
 	}
+	a.agents[p.Agent], x.agents[p.Index] = x, p.Agent
+	x.came[p.Index] = true
 	if x.overlay.kube.BuildkiteCluster != a.w.cluster {
 		a.astray[kindOf(x)]++
 	}
