@@ -38,7 +38,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: help demo build image push release image-test test race apiserver agent schema tools lint fuzz bench soak cover vuln sbom hostile mutants clean
+.PHONY: help demo build image push release image-test test race apiserver alerts agent schema tools lint fuzz bench soak cover vuln sbom hostile mutants clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,7 @@ test: tools ## Run every test: vet, the race detector, the API server's validati
 	$(GO) test ./generator -run Faults -seeds 100
 	$(GO) -C testdata/apiserver test ./...
 	$(GO) -C testdata/schema test ./...
+	$(GO) -C testdata/prometheus test ./deployed
 	$(GO) -C deploy/release test ./...
 	$(GO) -C testdata/sbom test ./...
 	$(GO) -C testdata/agent run ./build
@@ -92,6 +93,9 @@ race: tools ## Run the tests with the race detector, ten times in random order
 
 apiserver: ## Run the agent Job through the API server's validation alone
 	$(GO) -C testdata/apiserver test ./...
+
+alerts: ## Raise and resolve every alert in Prometheus' own code, and ask all that the dashboard asks
+	$(GO) -C testdata/prometheus test ./...
 
 agent: ## Run the published buildkite-agent against the simulated Buildkite alone
 	$(GO) -C testdata/agent run ./build

@@ -4,8 +4,8 @@ package deploy
 
 import "embed"
 
-// Files holds base/ and overlays/. The placeholders in secrets/ are left out:
+// Files holds base/, components/ and overlays/. The placeholders in secrets/ are left out:
 // in git they would invite real ones.
 //
-//go:embed base overlays
+//go:embed base components overlays
 var Files embed.FS

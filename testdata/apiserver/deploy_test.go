@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,7 +16,8 @@ import (
 )
 
 // deployments are what there is to build of deploy/, with the number of objects
-// of each kind. The sidecar is built into kustomize-controller.
+// of each kind. The sidecar is built into kustomize-controller, the components
+// into the overlay for Argo CD.
 var deployments = map[string]map[string]int{
 	"deploy/base":                        own(nil),
 	"deploy/overlays/two-replicas":       own(nil),
@@ -23,6 +25,9 @@ var deployments = map[string]map[string]int{
 	"deploy/overlays/flux":               own(map[string]int{"GitRepository": 1, "Kustomization": 1}),
 	"deploy/secrets":                     {"Secret": 2},
 	"testdata/apiserver/testdata/syncer": {"ConfigMap": 1, "Deployment": 1},
+	"testdata/apiserver/testdata/monitored": own(map[string]int{
+		"Application": 1, "PodMonitor": 1, "PrometheusRule": 1, "ConfigMap": 2,
+	}),
 }
 
 func own(more map[string]int) map[string]int {
@@ -44,14 +49,17 @@ func documents(t *testing.T, text []byte) []map[string]any {
 	}
 }
 
-// definition is that of a custom resource; nil where the kind is none, or none of Flux's.
+// definition is that of a custom resource of Flux or the Prometheus Operator; nil
+// where the kind is none.
 func definition(t *testing.T, object map[string]any) []byte {
 	t.Helper()
 	group, _, _ := strings.Cut(object["apiVersion"].(string), "/")
-	if !strings.HasSuffix(group, ".fluxcd.io") {
+	if !strings.HasSuffix(group, ".fluxcd.io") && group != "monitoring.coreos.com" {
 		return nil
 	}
-	name := group + "_" + map[string]string{"GitRepository": "gitrepositories", "Kustomization": "kustomizations"}[object["kind"].(string)] + ".yaml"
+	name := group + "_" + map[string]string{
+		"GitRepository": "gitrepositories", "Kustomization": "kustomizations", "PodMonitor": "podmonitors", "PrometheusRule": "prometheusrules",
+	}[object["kind"].(string)] + ".yaml"
 	text, err := os.ReadFile(filepath.Join("testdata", "crd", name))
 	if err != nil {
 		t.Fatal(err)
@@ -94,8 +102,8 @@ func TestDeployIsAccepted(t *testing.T) {
 	}
 }
 
-// TestAllOfDeployIsLookedAt: no kustomization of deploy/ is missing in the list.
-// Those in components/ are tested where they are used.
+// TestAllOfDeployIsLookedAt: no kustomization of deploy/ is missing in the list,
+// nor is a component in those that use them.
 func TestAllOfDeployIsLookedAt(t *testing.T) {
 	for _, pattern := range []string{"*", "overlays/*"} {
 		found, err := filepath.Glob("../../deploy/" + pattern + "/kustomization.yaml")
@@ -107,6 +115,16 @@ func TestAllOfDeployIsLookedAt(t *testing.T) {
 			if deployments[dir] == nil && dir != "deploy/overlays/sidecar" {
 				t.Errorf("%s is not tested", dir)
 			}
+		}
+	}
+	monitored, err := os.ReadFile("testdata/monitored/kustomization.yaml")
+	found, err2 := filepath.Glob("../../deploy/components/*")
+	if err := errors.Join(err, err2); err != nil || len(found) < 3 {
+		t.Fatalf("found %q, %v", found, err)
+	}
+	for _, dir := range found {
+		if !strings.Contains(string(monitored), "../../"+filepath.ToSlash(dir)+"\n") {
+			t.Errorf("%s is not tested", dir)
 		}
 	}
 }
@@ -142,9 +160,18 @@ func TestDeployFindings(t *testing.T) {
 		{"Namespace", "metadata.name", func(d map[string]any) { at(d, "metadata")["name"] = "a b" }},
 		{"ConfigMap", "data[a b]", func(d map[string]any) { at(d, "data")["a b"] = "" }},
 		{"GitRepository", `unknown field "spec.ignored"`, func(d map[string]any) { at(d, "spec")["ignored"] = "" }},
+		{"PodMonitor", "spec.podMetricsEndpoints[0].interval", func(d map[string]any) { at(d, "spec")["podMetricsEndpoints"].([]any)[0].(map[string]any)["interval"] = "soon" }},
+		{"PodMonitor", `unknown field "spec.endpoints"`, func(d map[string]any) { at(d, "spec")["endpoints"] = []any{} }},
+		{"PrometheusRule", "spec.groups[0].rules[0].for", func(d map[string]any) {
+			at(d, "spec")["groups"].([]any)[0].(map[string]any)["rules"].([]any)[0].(map[string]any)["for"] = "long"
+		}},
 		{"Kustomization", "spec.interval", func(d map[string]any) { at(d, "spec")["interval"] = "soon" }},
 	} {
-		object := deployed(t, "deploy/overlays/flux", test.kind)
+		dir := "deploy/overlays/flux"
+		if strings.HasPrefix(test.kind, "P") && test.kind != "PodDisruptionBudget" {
+			dir = "testdata/apiserver/testdata/monitored"
+		}
+		object := deployed(t, dir, test.kind)
 		test.change(object)
 		if got := strings.Join(findings(t, object), "\n"); !strings.Contains(got, test.want) {
 			t.Errorf("%s: findings %q, want %q", test.kind, got, test.want)
@@ -191,5 +218,26 @@ func TestSyncsItself(t *testing.T) {
 	}
 	if got := at(kustomization, "spec", "sourceRef")["name"]; got != at(source, "metadata")["name"] {
 		t.Errorf("the Kustomization's source is %s", got)
+	}
+}
+
+// TestPodMonitorFindsMuster: it selects the pods of the Deployment, by a port that
+// they have, in its own namespace.
+func TestPodMonitorFindsMuster(t *testing.T) {
+	const dir = "testdata/apiserver/testdata/monitored"
+	monitor, deployment := deployed(t, dir, "PodMonitor"), deployed(t, dir, "Deployment")
+	labels := at(deployment, "spec", "template", "metadata", "labels")
+	for key, value := range at(monitor, "spec", "selector", "matchLabels") {
+		if labels[key] != value {
+			t.Errorf("pods have %s=%v, not %v", key, labels[key], value)
+		}
+	}
+	if of, pods := at(monitor, "metadata")["namespace"], at(deployment, "metadata")["namespace"]; of != pods {
+		t.Errorf("it looks in the namespace %v, and the pods are in %v", of, pods)
+	}
+	port := at(monitor, "spec")["podMetricsEndpoints"].([]any)[0].(map[string]any)["port"]
+	container := at(deployment, "spec", "template", "spec")["containers"].([]any)[0].(map[string]any)
+	if !slices.ContainsFunc(container["ports"].([]any), func(p any) bool { return p.(map[string]any)["name"] == port }) {
+		t.Errorf("no container has a port %v", port)
 	}
 }

@@ -1,0 +1,203 @@
+package prometheus_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+	"github.com/prometheus/prometheus/model/timestamp"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/rules"
+	"github.com/prometheus/prometheus/util/teststorage"
+
+	"muster/generator"
+	"muster/generator/metrics"
+	"muster/generator/status"
+	"muster/testdata/prometheus/deployed"
+)
+
+// step is the interval of ticks, scrapes and evaluations.
+const step = time.Minute
+
+// site is a muster with the Prometheus that scrapes it and evaluates the rules.
+// Its ticks are reports that a test writes; everything from there on is real.
+type site struct {
+	now      time.Time
+	recorder *status.Recorder
+	metrics  *metrics.Metrics
+	storage  *teststorage.TestStorage
+	engine   *promql.Engine
+	groups   []*rules.Group
+	served   map[string]labels.Labels // the series of the last scrape
+
+	left    int64     // requests of Buildkite's limit
+	expires time.Time // of the token
+	down    bool      // it does not answer scrapes
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{now: time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC), served: map[string]labels.Labels{}, left: 900}
+	s.expires = s.now.AddDate(0, 1, 0)
+	s.recorder = status.NewRecorder(status.Config{
+		Started: s.now, Interval: step, Longest: 23 * time.Minute, TokenExpires: func() time.Time { return s.expires },
+		Services: func() []status.Service {
+			return []status.Service{{Name: "git", Requests: 7}, {Name: "buildkite", Limits: []status.Limit{{Scope: "rest", Limit: 1000, Remaining: s.left}}}}
+		},
+	})
+	var err error
+	if s.metrics, err = metrics.New(s.recorder.Snapshot, func() time.Time { return s.now }); err != nil {
+		t.Fatal(err)
+	}
+	s.storage, s.engine = teststorage.New(t), promqltest.NewTestEngine(t, false, 0, 100_000)
+	s.loadRules(t)
+	return s
+}
+
+func (s *site) loadRules(t *testing.T) {
+	t.Helper()
+	_, text, err := deployed.Rules()
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := errors.Join(err, os.WriteFile(file, text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	manager := rules.NewManager(&rules.ManagerOptions{
+		QueryFunc: rules.EngineQueryFunc(s.engine, s.storage), Appendable: s.storage, Context: t.Context(), Logger: promslog.NewNopLogger(),
+		NotifyFunc: func(context.Context, string, ...*rules.Alert) {}, Parser: parser.NewParser(parser.Options{}),
+	})
+	groups, errs := manager.LoadGroups(step, labels.EmptyLabels(), "", nil, false, file)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	for _, g := range groups {
+		s.groups = append(s.groups, g)
+		for _, r := range g.AlertingRules() {
+			r.SetRestored(true) // there is nothing to restore
+		}
+	}
+}
+
+// turn is one tick, one scrape and one evaluation. It returns the names of the
+// alerts that are raised, sorted.
+func (s *site) turn(t *testing.T, r generator.Report) []string {
+	t.Helper()
+	s.recorder.Began(r.Began)
+	s.metrics.Began(r.Began)
+	s.recorder.Ended(r)
+	s.metrics.Ended(r)
+	s.now = r.Ended.Add(time.Second)
+	s.scrape(t)
+	var raised []string
+	for _, g := range s.groups {
+		g.Eval(t.Context(), s.now)
+		for _, rule := range g.AlertingRules() {
+			if err := rule.LastError(); err != nil {
+				t.Fatalf("%s: %v", rule.Name(), err)
+			}
+			for _, a := range rule.ActiveAlerts() {
+				a.Annotations.Range(func(l labels.Label) {
+					if strings.Contains(l.Value, "<error") || strings.Contains(l.Value, "<no value>") {
+						t.Fatalf("%s: the %s is %q", rule.Name(), l.Name, l.Value)
+					}
+				})
+				if a.State == rules.StateFiring {
+					raised = append(raised, rule.Name())
+				}
+			}
+		}
+	}
+	slices.Sort(raised)
+	s.now = r.Next
+	return slices.Compact(raised)
+}
+
+// scrape puts what muster serves into the storage, as Prometheus does: with the
+// target's labels, and a mark at the end of series that are gone.
+func (s *site) scrape(t *testing.T) {
+	t.Helper()
+	found := map[string]labels.Labels{}
+	app, at := s.storage.Appender(t.Context()), timestamp.FromTime(s.now)
+	put := func(l labels.Labels, v float64) {
+		if _, err := app.Append(0, l, at, v); err != nil {
+			t.Fatalf("%s: %v", l, err)
+		}
+	}
+	if !s.down {
+		s.read(t, func(l labels.Labels, v float64) {
+			found[l.String()] = l
+			put(l, v)
+		})
+	}
+	for name, l := range s.served {
+		if _, ok := found[name]; !ok {
+			put(l, math.Float64frombits(value.StaleNaN))
+		}
+	}
+	s.served = found
+	if err := app.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read parses what muster serves to Prometheus; those of Go and the process are
+// left out.
+func (s *site) read(t *testing.T, each func(labels.Labels, float64)) {
+	t.Helper()
+	request, answer := httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody), httptest.NewRecorder()
+	request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0")
+	s.metrics.Handler().ServeHTTP(answer, request)
+	p, err := textparse.New(answer.Body.Bytes(), answer.Header().Get("Content-Type"), labels.NewSymbolTable(), textparse.ParserOptions{})
+	if err != nil || answer.Code != http.StatusOK {
+		t.Fatal(answer.Code, err)
+	}
+	for {
+		entry, err := p.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if entry != textparse.EntrySeries {
+			continue
+		}
+		_, _, v := p.Series()
+		var l labels.Labels
+		if p.Labels(&l); !strings.HasPrefix(l.Get(labels.MetricName), "muster_") {
+			continue
+		}
+		b := labels.NewBuilder(l)
+		b.Set("namespace", "muster").Set("pod", "muster-0").Set("job", "muster/muster").Set("instance", "10.0.0.1:8080")
+		each(b.Labels(), v)
+	}
+}
+
+// answers are those to an instant query, without those that are no numbers.
+func (s *site) answers(t *testing.T, expr string) promql.Vector {
+	t.Helper()
+	q, err := s.engine.NewInstantQuery(t.Context(), s.storage, nil, expr, s.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	all, err := q.Exec(t.Context()).Vector()
+	if err != nil {
+		t.Fatalf("%s: %v", expr, err)
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(s promql.Sample) bool { return math.IsNaN(s.F) })
+}
