@@ -205,7 +205,7 @@ func patchesOfNothing(tree fs.FS, o *Overlay) []Finding {
 	name := scalar(o.template.job(), "metadata", "name")
 	jobs := append(v.called("Job"), name) // what it was called before a patch renamed it
 	var findings []Finding
-	for i, p := range slices.Concat(k.Patches, k.PatchesJson6902) {
+	for i, p := range slices.Concat(k.Patches, k.PatchesJson6902) { //nolint:staticcheck // people still write the deprecated one
 		if p.Target == nil || selectsJob(p.Target, jobs) {
 			continue
 		}

@@ -138,7 +138,7 @@ func (s *share) probe(now time.Time) (why Suspension, probe bool) {
 		return Suspension{}, false
 	}
 	s.sum.Dispatch, s.sum.Demand = 1, 1
-	if s.breaker.Cause == LeftEarly { // what has failed is to be tried
+	if s.breaker.Cause == LeftEarly || s.sum.Missing == 0 { // what has failed is to be tried, or only min and buffer ask for it
 		s.sum.Demand, s.sum.WarmPool = 0, 1
 	}
 	return Suspension{}, true

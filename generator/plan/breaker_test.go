@@ -104,9 +104,9 @@ func TestProbe(t *testing.T) {
 		warm   int
 	}{
 		"for jobs":           {share{breaker: due, sum: Sum{Missing: 3, Room: 5}}, "", false, 1, 0},
-		"for min":            {share{breaker: due, sum: Sum{Min: 1, Room: 1}}, "", false, 1, 0},
-		"for the buffer":     {share{breaker: due, policy: Policy{Buffer: 2}, spare: 1, sum: Sum{Room: 1}}, "", false, 1, 0},
-		"for one that goes":  {share{breaker: due, policy: Policy{Buffer: 2}, spare: 2, sum: Sum{Current: 2, Replacing: 1, Room: 1}}, "", false, 1, 0},
+		"for min":            {share{breaker: due, sum: Sum{Min: 1, Room: 1}}, "", false, 0, 1},
+		"for the buffer":     {share{breaker: due, policy: Policy{Buffer: 2}, spare: 1, sum: Sum{Room: 1}}, "", false, 0, 1},
+		"for one that goes":  {share{breaker: due, policy: Policy{Buffer: 2}, spare: 2, sum: Sum{Current: 2, Replacing: 1, Room: 1}}, "", false, 0, 1},
 		"of the warm pool":   {share{breaker: left, sum: Sum{Missing: 3, Room: 5}}, "", false, 0, 1},
 		"for nothing":        {share{breaker: due, policy: Policy{Buffer: 2}, spare: 2, sum: Sum{Room: 5}}, "", false, 0, 0},
 		"no room":            {share{breaker: due, sum: Sum{Missing: 3}}, "", false, 0, 0},
