@@ -281,6 +281,7 @@ func TestCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, block := range inCode.FindAllString(string(text), -1) {
+			block = strings.ReplaceAll(block, "-n muster ", "") // kubectl's namespace
 			for _, m := range regexp.MustCompile(`(?m)(?:^|[\s$`+"`"+`])make ([a-z]+)`).FindAllStringSubmatch(block, -1) {
 				looked++
 				if !regexp.MustCompile(`(?m)^` + m[1] + `:`).MatchString(makefile) {
