@@ -59,7 +59,7 @@
     ctx.lineWidth = ratio;
     ctx.font = `${11 * ratio}px system-ui, sans-serif`;
     ctx.textAlign = "center";
-    let free = bbox.left;
+    let free = 0;
     for (const m of marks) {
       const x = Math.round(u.valToPos(m.at, "x", true));
       if (x < bbox.left || x > bbox.left + bbox.width) continue;
@@ -68,7 +68,7 @@
       ctx.globalAlpha = 1;
       ctx.beginPath(); ctx.moveTo(x - 4 * ratio, bbox.top - 2 * ratio); ctx.lineTo(x + 4 * ratio, bbox.top - 2 * ratio); ctx.lineTo(x, bbox.top + 5 * ratio); ctx.fill();
       const half = ctx.measureText(m.label).width / 2;
-      if (x - half > free) { ctx.fillText(m.label, x, bbox.top - 5 * ratio); free = x + half + 3 * ratio; }
+      if (x - half > free) { ctx.fillText(m.label, x, bbox.top - 7 * ratio); free = x + half + 3 * ratio; }
     }
     ctx.restore();
   };
@@ -94,7 +94,7 @@
     const marked = band.marks.length > 0 || index > 0;
     const options = {
       width: f.figure.clientWidth - 24, height: index ? 200 : 130, tzDate: (s) => uPlot.tzDate(new Date(s * 1000), "Etc/UTC"),
-      padding: [marked ? 18 : 8, 8, 0, 0],
+      padding: [marked ? 22 : 8, 8, 0, 0],
       scales: { x: { time: true }, y: { range: (_u, _min, max) => [0, Math.max(3, Math.ceil((max ?? 0) * 1.08))] } },
       axes: [
         axis({ values: [[3600 * 24, "{D} {MMM}", null, null, null, null, null, null, 1], [3600, "{HH}:{mm}", "\n{D} {MMM}", null, null, null, null, null, 1], [60, "{HH}:{mm}", "\n{D} {MMM}", null, null, null, null, null, 1], [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1]] }),
@@ -120,7 +120,7 @@
     u.root.setAttribute("role", "group");
     u.root.setAttribute("aria-label", `${f.overlay}: ${band.title}`);
     const pointed = element("p", "pointed", "");
-    f.figure.append(pointed);
+    if (marked) f.figure.append(pointed);
     f.pointed.push(pointed);
     return u;
   };
@@ -181,7 +181,7 @@
     const focused = old.contains(document.activeElement) ? document.activeElement : null;
     const again = focused && (focused.closest("details")?.id ?? focused.getAttribute("href"));
     old.innerHTML = fresh.innerHTML;
-    for (const d of old.querySelectorAll("details[id]")) d.open = open.get(d.id) ?? d.open;
+    for (const d of old.querySelectorAll("details[id]")) d.open = open.get(d.id) ?? false;
     if (again && focused !== old) {
       [...old.querySelectorAll("summary, a")].find((e) => (e.closest("details")?.id ?? e.getAttribute("href")) === again)?.focus();
     }
