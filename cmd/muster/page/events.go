@@ -80,7 +80,7 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(time.Time{}) // the server's is that of one request
 	send := func(text string) bool {
-		_ = connection.SetWriteDeadline(time.Now().Add(writeWithin)) // where there is none, as in a test
+		_ = connection.SetWriteDeadline(time.Now().Add(writeWithin)) //nolint:forbidigo // a connection knows no other clock
 		_, err := w.Write([]byte(text))
 		return err == nil && connection.Flush() == nil
 	}

@@ -40,9 +40,9 @@ const (
 const unknown = -1
 
 // point is what was known of an overlay from a time on; until is when it was last seen
-// to be so.
+// to be so. Both are in Unix seconds: there are many points.
 type point struct {
-	at, until time.Time
+	at, until int64
 	values    [quantities]int32
 }
 
@@ -111,7 +111,7 @@ func (h *history) saw(r generator.Report) {
 		}
 	}
 	for name, t := range h.tracks {
-		if n := len(t.points); !seen[name] && n > 0 && !t.points[n-1].at.After(r.Began) {
+		if n := len(t.points); !seen[name] && n > 0 && t.points[n-1].at <= r.Began.Unix() {
 			t.see(r.Began, nothing())
 		}
 	}
@@ -123,10 +123,10 @@ func nothing() [quantities]int32 { return [quantities]int32{unknown, unknown, un
 // see adds what is known at a time.
 func (t *track) see(at time.Time, values [quantities]int32) {
 	if n := len(t.points); n > 0 && t.points[n-1].values == values {
-		t.points[n-1].until = at
+		t.points[n-1].until = at.Unix()
 		return
 	}
-	t.points = append(t.points, point{at: at, until: at, values: values})
+	t.points = append(t.points, point{at: at.Unix(), until: at.Unix(), values: values})
 }
 
 // mark adds a dispatch, once.
@@ -139,10 +139,8 @@ func (t *track) mark(m mark) {
 // forget drops what is older than a time, and overlays of which nothing is left.
 func (h *history) forget(before time.Time) {
 	for name, t := range h.tracks {
-		t.points = slices.DeleteFunc(t.points, func(p point) bool { return p.until.Before(before) })
-		t.marks = slices.DeleteFunc(t.marks, func(m mark) bool { return m.at.Before(before) })
-		t.points = slices.Delete(t.points, 0, max(0, len(t.points)-mostPoints))
-		t.marks = slices.Delete(t.marks, 0, max(0, len(t.marks)-mostMarks))
+		t.points = since(t.points, mostPoints, func(p point) bool { return p.until < before.Unix() })
+		t.marks = since(t.marks, mostMarks, func(m mark) bool { return m.at.Before(before) })
 		gone := !slices.ContainsFunc(t.points, func(p point) bool { return p.values != nothing() })
 		if gone && len(t.marks) == 0 {
 			delete(h.tracks, name)
@@ -150,8 +148,18 @@ func (h *history) forget(before time.Time) {
 	}
 }
 
-// told adds what git tells, in entries of which the newest is the first.
-func (h *history) told(entries []ledger.Entry, since time.Time) {
+// since leaves out the first of what is in order of time: those that are old, and
+// those above a number.
+func since[T any](all []T, most int, old func(T) bool) []T {
+	all = all[max(0, len(all)-most):]
+	for len(all) > 0 && old(all[0]) {
+		all = all[1:]
+	}
+	return all
+}
+
+// told adds what git tells, in entries of which the newest is the first; first is whether it was not asked before.
+func (h *history) told(entries []ledger.Entry, first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.problem = ""
@@ -166,8 +174,8 @@ func (h *history) told(entries []ledger.Entry, since time.Time) {
 	h.past = h.past[:min(len(h.past), mostPast)]
 	for name, old := range replayed.tracks {
 		t := h.track(name)
-		if since.IsZero() { // what came later this process has seen itself
-			old.points = slices.DeleteFunc(old.points, func(p point) bool { return !p.at.Before(h.from) })
+		if first { // what came later this process has seen itself
+			old.points = slices.DeleteFunc(old.points, func(p point) bool { return p.at >= h.from.Unix() })
 			t.points = append(old.points, t.points...)
 		}
 		for _, m := range old.marks {

@@ -38,7 +38,6 @@ type loader struct {
 
 	// What follows belongs to who holds busy.
 	scanned string    // as far as history goes; empty: nothing was read
-	first   time.Time // the tick after which git was first read
 	failed  time.Time // the last reading that failed
 }
 
@@ -89,10 +88,7 @@ func (l *loader) read(head string, now time.Time) {
 			entries = append(entries, *e)
 		}
 	}
-	l.history.told(entries, l.first)
-	if l.first.IsZero() {
-		l.first = now
-	}
+	l.history.told(entries, l.scanned == "")
 	l.scanned = head
 	l.told()
 }

@@ -161,7 +161,7 @@ func (p *Page) json(w http.ResponseWriter, _ *http.Request) { p.answerJSON(w, p.
 // timeline serves that of the overlay in the query.
 func (p *Page) timeline(show func(http.ResponseWriter, chart.Timeline)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		t, ok := p.history.timeline(r.URL.Query().Get("overlay"), p.cfg.Now())
+		t, ok := p.history.timeline(r.URL.Query().Get("overlay"))
 		if !ok {
 			http.Error(w, "nothing is known of such an overlay", http.StatusNotFound)
 			return

@@ -227,7 +227,7 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: %v", c.path, r.Header)
 		}
 	}
-	asked := httptest.NewRequest("GET", "/assets/page.js", http.NoBody)
+	asked := httptest.NewRequest(http.MethodGet, "/assets/page.js", http.NoBody)
 	first := w.ask("GET", "/assets/page.js")
 	_ = first.Body.Close()
 	asked.Header.Set("If-None-Match", first.Header.Get("ETag"))
@@ -337,7 +337,11 @@ func (l jsonLine) String() string {
 func TestHistoryIsBounded(t *testing.T) {
 	w := newWorld(t, nil)
 	for i := range 2 * mostPoints {
-		w.tick(nil, decided("still", w.now, plan.Sum{Pending: 1}), decided("wild", w.now, plan.Sum{Pending: i % 2}), decided(fmt.Sprint("gone-", i/mostPoints), w.now, plan.Sum{}))
+		r := generator.Report{Began: w.now, Ended: w.now}
+		for overlay, n := range map[string]int{"still": 1, "wild": i % 2, fmt.Sprint("gone-", i/mostPoints): 0} {
+			r.Result.Decisions = append(r.Result.Decisions, decided(overlay, w.now, plan.Sum{Pending: n}))
+		}
+		w.history.saw(r)
 		w.now = w.now.Add(30 * time.Second)
 	}
 	if n := len(w.history.tracks["wild"].points); n > mostPoints {
@@ -349,65 +353,4 @@ func TestHistoryIsBounded(t *testing.T) {
 	if w.history.tracks["gone-0"] != nil {
 		t.Error("an overlay that went a day ago is known still")
 	}
-}
-
-// TestEvents: a listener is told of a tick, there are only so many, and all end with
-// the page.
-func TestEvents(t *testing.T) {
-	w := newWorld(t, nil)
-	server := httptest.NewServer(w.mux)
-	defer server.Close()
-	listen := func() *http.Response {
-		r, err := http.Get(server.URL + "/events") //nolint:noctx // a test
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	var open []*http.Response
-	for range mostListeners {
-		r := listen()
-		defer r.Body.Close()
-		if r.StatusCode != 200 {
-			t.Fatal(r.Status)
-		}
-		open = append(open, r)
-	}
-	r := listen()
-	_ = r.Body.Close()
-	if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" {
-		t.Errorf("one too many: %s", r.Status)
-	}
-	w.tick(nil)
-	w.HangUp()
-	for _, r := range open {
-		if said := text(t, r); !strings.HasPrefix(said, "retry: 5000\n\n") {
-			t.Errorf("%q", said)
-		}
-	}
-	if told := text(t, listen()); told != "retry: 5000\n\n" {
-		t.Errorf("after the end: %q", told)
-	}
-}
-
-// TestEventsTell: of a tick after which nothing ends.
-func TestEventsTell(t *testing.T) {
-	w := newWorld(t, nil)
-	server := httptest.NewServer(w.mux)
-	defer server.Close()
-	r, err := http.Get(server.URL + "/events") //nolint:noctx // a test
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	const begins, told = "retry: 5000\n\n", "event: tick\ndata: {}\n\n"
-	said := make([]byte, len(begins)+len(told))
-	if _, err := io.ReadFull(r.Body, said[:len(begins)]); err != nil {
-		t.Fatal(err)
-	}
-	w.tick(nil)
-	if _, err := io.ReadFull(r.Body, said[len(begins):]); err != nil || string(said) != begins+told {
-		t.Errorf("%q, %v", said, err)
-	}
-	w.HangUp()
 }

@@ -10,8 +10,8 @@ import (
 	"muster/cmd/muster/chart"
 )
 
-// timeline is that of one overlay up to now; false: nothing is known of such a one.
-func (h *history) timeline(name string, now time.Time) (chart.Timeline, bool) {
+// timeline is that of one overlay; false: nothing is known of such a one.
+func (h *history) timeline(name string) (chart.Timeline, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.tracks[name]
@@ -20,8 +20,8 @@ func (h *history) timeline(name string, now time.Time) (chart.Timeline, bool) {
 		return line, false
 	}
 	var values [quantities][]float64
-	add := func(at time.Time, p point) {
-		line.Times = append(line.Times, at.UTC())
+	add := func(at int64, p point) {
+		line.Times = append(line.Times, time.Unix(at, 0).UTC())
 		for i, v := range p.values {
 			f := float64(v)
 			if v == unknown {
@@ -33,7 +33,7 @@ func (h *history) timeline(name string, now time.Time) (chart.Timeline, bool) {
 	for _, p := range t.points {
 		add(p.at, p)
 	}
-	if n := len(t.points); n > 0 && t.points[n-1].until.After(t.points[n-1].at) {
+	if n := len(t.points); n > 0 && t.points[n-1].until > t.points[n-1].at {
 		add(t.points[n-1].until, t.points[n-1])
 	}
 	series := func(i int, name string) chart.Series { return chart.Series{Name: name, Values: values[i]} }
