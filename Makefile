@@ -38,7 +38,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: help demo build image push release image-test test race apiserver alerts agent schema tools lint fuzz bench soak cover vuln sbom hostile mutants clean
+.PHONY: help demo build image push release image-test test race apiserver alerts agent schema tools lint fuzz bench soak cover vuln sbom hostile mutants browser clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -136,6 +136,9 @@ bench: tools ## Measure against git, go-git and the bounds; see docs/performance
 
 soak: ## Simulate SEEDS days of faults
 	$(GO) test ./generator -run 'Faults|OneWould|WorldsRead|OrderOfLists' -timeout 0 -seeds $(SEEDS)
+
+browser: ## Try the status page in Chromium, which has to be there; PICTURES is a directory for screenshots
+	$(GO) -C testdata/browser test -count=1 ./... $(if $(PICTURES),-args -pictures $(abspath $(PICTURES)))
 
 hostile: ## Read overlays that are made to do harm, for HOSTILE
 	$(GO) test ./cmd/muster -run TestHostileOverlays -timeout 0 -hostile-from $$$$ -hostile-time $(HOSTILE)

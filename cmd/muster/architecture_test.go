@@ -78,8 +78,9 @@ func reached(packages map[string]listed, from string) []string {
 // demo are here too: they hold no decision, and nothing that decides imports them.
 func imports() map[string][]string {
 	return map[string][]string{
-		"cmd/muster":          {"*", "cmd/muster/chart", "cmd/muster/terminal"},
+		"cmd/muster":          {"*", "cmd/muster/chart", "cmd/muster/page", "cmd/muster/terminal"},
 		"cmd/muster/chart":    {},
+		"cmd/muster/page":     {"cmd/muster/chart", "generator", "generator/plan", "generator/status", "gitops/branch", "gitops/ledger"},
 		"cmd/muster/terminal": {},
 
 		"generator":            {"generator/plan", "generator/manifest", "generator/kustomize", "gitops/branch", "gitops/ledger"},

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/cmd/muster/page"
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/metrics"
@@ -46,19 +47,26 @@ type endpoints struct {
 	clock   generator.Clock
 	status  *status.Recorder
 	metrics *metrics.Metrics
+	page    *page.Page
 }
 
-func newEndpoints(clock generator.Clock, c status.Config) (*endpoints, error) {
+// newEndpoints returns what is served of a muster that has not ticked. commits is the
+// fleet repository's history; nil: none is shown. Close it.
+func newEndpoints(clock generator.Clock, c status.Config, commits page.Commits) (*endpoints, error) {
 	e := &endpoints{clock: clock, status: status.NewRecorder(c)}
+	e.page = page.New(page.Config{
+		Status: e.status.Snapshot, Now: clock.Now, Overlays: c.Muster.Overlays, Commits: commits,
+		Printable: func(w io.Writer) io.Writer { return &printable{to: w} },
+	})
 	var err error
 	e.metrics, err = metrics.New(e.status.Snapshot, clock.Now)
 	return e, err
 }
 
 // watcher is what keeps the endpoints up to date.
-func (e *endpoints) watcher() generator.Watcher { return watchers{e.status, e.metrics} }
+func (e *endpoints) watcher() generator.Watcher { return watchers{e.status, e.metrics, e.page} }
 
-// handler serves probes and metrics.
+// handler serves probes, metrics and the status page.
 func (e *endpoints) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -72,6 +80,7 @@ func (e *endpoints) handler() http.Handler {
 		answer(w, e.status.Snapshot().NotReady(e.clock.Now()))
 	})
 	mux.Handle("GET /metrics", e.metrics.Handler())
+	e.page.AddTo(mux)
 	return mux
 }
 

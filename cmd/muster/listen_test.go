@@ -42,10 +42,11 @@ func get(t *testing.T, h http.Handler, path string, header ...string) (code int,
 // git is away, while an overlay is invalid, and while a tick hangs.
 func TestProbes(t *testing.T) {
 	now := time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
-	ends, err := newEndpoints(still{&now}, status.Config{Started: now, Interval: 15 * time.Second, Longest: longestTick})
+	ends, err := newEndpoints(still{&now}, status.Config{Started: now, Interval: 15 * time.Second, Longest: longestTick}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer ends.page.Close()
 	h, w := ends.handler(), ends.watcher()
 	check := func(when, path string, code int, body string) {
 		t.Helper()
@@ -139,10 +140,11 @@ func TestServe(t *testing.T) {
 // TestExemplars: OpenMetrics has the dispatch's id beside the counter.
 func TestExemplars(t *testing.T) {
 	now := time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
-	ends, err := newEndpoints(still{&now}, status.Config{Started: now, Interval: 15 * time.Second, Longest: longestTick})
+	ends, err := newEndpoints(still{&now}, status.Config{Started: now, Interval: 15 * time.Second, Longest: longestTick}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer ends.page.Close()
 	d := plan.Decision{Overlay: "a", Dispatch: []plan.Dispatch{{ID: "a-7f3k9c2b", Purpose: plan.ForDemand, Agents: 3}}}
 	r := generator.Report{Began: now, Ended: now, Outcome: generator.Committed}
 	r.Result.Acts = []ledger.Act{{Kind: "dispatch", Decision: d}}

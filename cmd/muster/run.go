@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/cmd/muster/page"
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/status"
@@ -45,9 +46,10 @@ func (p program) runCommand() *cobra.Command {
 commits what is to be done. It ends on SIGINT and SIGTERM, and looks at once on
 SIGHUP.
 
-With --listen it serves /healthz, which is ok while ticks go on; /readyz, which is
-ok while git and Buildkite answer and no overlay is invalid, and otherwise says
-what is wrong; and /metrics for Prometheus.`,
+With --listen it serves a status page at /, and what it knows as JSON at
+/status.json; /healthz, which is ok while ticks go on; /readyz, which is ok while
+git and Buildkite answer and no overlay is invalid, and otherwise says what is
+wrong; and /metrics for Prometheus.`,
 		Example: `  export BUILDKITE_API_TOKEN=...
   muster run --repo git@example.com:acme/fleet.git --ssh-key-file key \
     --ssh-known-hosts-file known_hosts --buildkite-org acme`,
@@ -69,7 +71,7 @@ what is wrong; and /metrics for Prometheus.`,
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "do everything but the push")
 	c.Flags().DurationVar(&f.interval, "interval", 15*time.Second, "time from tick to tick")
 	c.Flags().DurationVar(&f.jitter, "startup-jitter", 5*time.Second, "the first tick comes after a random part of this time; not with --once")
-	c.Flags().StringVar(&f.listen, "listen", "", "serve probes and metrics on this address, as in :8080; empty: not at all")
+	c.Flags().StringVar(&f.listen, "listen", "", "serve the status page, probes and metrics on this address, as in :8080; empty: not at all")
 	c.Flags().StringVar(&f.pprof, "pprof", "", "serve Go's profiles on this address, as in localhost:6060; empty: not at all")
 	return c
 }
@@ -95,11 +97,11 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 		return err
 	}
 	var ends *endpoints
-	watch := func(client *buildkite.Client) (generator.Watcher, error) {
+	watch := func(client *buildkite.Client, commits page.Commits) (generator.Watcher, error) {
 		if f.listen == "" {
 			return nil, nil
 		}
-		if ends, err = newEndpoints(p.clock, s.statusConfig(f, client)); err != nil {
+		if ends, err = newEndpoints(p.clock, s.statusConfig(f, client), commits); err != nil {
 			return nil, err
 		}
 		return ends.watcher(), nil
@@ -143,12 +145,16 @@ func (s *settings) statusConfig(f runFlags, client *buildkite.Client) status.Con
 func (f *runFlags) serve(ctx context.Context, log *slog.Logger, ends *endpoints) (stop func(), err error) {
 	var all []*serving
 	stop = func() {
+		if ends != nil {
+			ends.page.HangUp()
+			defer ends.page.Close()
+		}
 		for _, s := range all {
 			s.stop()
 		}
 	}
 	if ends != nil {
-		s, err := serve(ctx, log, "probes and metrics", f.listen, ends.handler(), 30*time.Second)
+		s, err := serve(ctx, log, "the status page, probes and metrics", f.listen, ends.handler(), 30*time.Second)
 		if err != nil {
 			return stop, err
 		}

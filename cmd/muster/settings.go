@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/cmd/muster/page"
 	"muster/cmd/muster/terminal"
 	"muster/generator"
 	"muster/generator/buildkite"
@@ -121,7 +122,7 @@ func (s *settings) token() (func() (string, error), error) {
 
 // generator wires the tick. patience is how long overlays wait for a template that takes long to build. watch makes
 // what is told of the ticks; nil: nobody is.
-func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*buildkite.Client) (generator.Watcher, error)) (*generator.Generator, error) {
+func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*buildkite.Client, page.Commits) (generator.Watcher, error)) (*generator.Generator, error) {
 	log, err := s.logger()
 	if err != nil {
 		return nil, err
@@ -134,14 +135,15 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 	if err != nil {
 		return nil, err
 	}
+	fleet := gitops.Fleet{Writer: writer, Version: s.program.build.String()}
 	var watcher generator.Watcher
 	if watch != nil {
-		if watcher, err = watch(client); err != nil {
+		if watcher, err = watch(client, fleet); err != nil {
 			return nil, err
 		}
 	}
 	return generator.New(generator.Config{
-		Repository: watchedFleet{gitops.Fleet{Writer: writer, Version: s.program.build.String()}, s.progress},
+		Repository: watchedFleet{fleet, s.progress},
 		Buildkite:  watchedBuildkite{client, s.progress},
 		Clock:      s.program.clock,
 		Overlays:   s.git.overlays,

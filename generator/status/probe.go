@@ -30,9 +30,7 @@ func (s Snapshot) Stuck(now time.Time) string {
 // intervals, and no overlay may be invalid. An interval is the time from tick to
 // tick as it is: a tick that takes longer makes it longer.
 func (s Snapshot) NotReady(now time.Time) []string {
-	var all []string
-	all = append(all, s.Git.silent("git", now)...)
-	all = append(all, s.Buildkite.silent("Buildkite", now)...)
+	all := s.Silent(now)
 	for _, o := range s.Overlays {
 		if o.Suspended.Code == plan.Invalid {
 			all = append(all, fmt.Sprintf("overlay %s is %s", o.Name, o.Why))
@@ -41,10 +39,14 @@ func (s Snapshot) NotReady(now time.Time) []string {
 	return all
 }
 
-// Fresh reports whether the figures are those of now: git and Buildkite answer.
-func (s Snapshot) Fresh(now time.Time) bool {
-	return len(s.Git.silent("", now)) == 0 && len(s.Buildkite.silent("", now)) == 0
+// Silent lists which of git and Buildkite have not answered lately, and why, a
+// line for each.
+func (s Snapshot) Silent(now time.Time) []string {
+	return append(s.Git.silent("git", now), s.Buildkite.silent("Buildkite", now)...)
 }
+
+// Fresh reports whether the figures are those of now: git and Buildkite answer.
+func (s Snapshot) Fresh(now time.Time) bool { return len(s.Silent(now)) == 0 }
 
 func (c Contact) silent(name string, now time.Time) []string {
 	if !c.Answered.IsZero() && !now.After(c.until) {

@@ -1,0 +1,9 @@
+package chart
+
+import "embed"
+
+// UPlot is uPlot 1.6.32 as npm publishes it: uPlot.iife.min.js, uPlot.min.css and
+// its LICENSE, in the directory uplot. It draws in a page what has a time axis to zoom into.
+//
+//go:embed uplot
+var UPlot embed.FS

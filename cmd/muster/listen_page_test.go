@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPageOfARun: a muster that has just begun shows what one before it has committed,
+// with the text, tells listeners of ticks, and ends with them still there.
+func TestPageOfARun(t *testing.T) {
+	w, p, _, stderr := fleetProgram(t, "run", "--once")
+	w.addBuild(3)
+	w.buildkite.AdvanceTo(start)
+	if code := p.run(t.Context()); code != exitOK {
+		t.Fatal(code, stderr)
+	}
+	later := start.Add(time.Minute)
+	w.buildkite.AdvanceTo(later)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	read := func(path string) string {
+		t.Helper()
+		address := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(stderr.String())[1]
+		r, err := http.Get("http://" + address + path) //nolint:noctx // a test
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(body)
+	}
+	said := make(chan string, 1)
+	p.args = []string{"run", "--listen", "127.0.0.1:0", "--startup-jitter", "0s"}
+	p.clock = &scriptedClock{stoppedClock{later}, []func(){func() {
+		page := ""
+		until(func() bool { page = read("/"); return strings.Contains(page, "default: dispatch 3 agents") })
+		if !strings.Contains(page, "3 pending − 3 in flight: 0 missing.") || !strings.Contains(page, "3 jobs are pending.") {
+			t.Errorf("%s", page)
+		}
+		if line := read("/timeline.json?overlay=default"); !strings.Contains(line, `"label":"3"`) {
+			t.Errorf("%s", line)
+		}
+		begun := make(chan bool)
+		go func() {
+			address := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(stderr.String())[1]
+			r, err := http.Get("http://" + address + "/events") //nolint:noctx // a test
+			close(begun)
+			if err != nil {
+				said <- err.Error()
+				return
+			}
+			defer r.Body.Close()
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				said <- err.Error()
+				return
+			}
+			said <- string(body)
+		}()
+		<-begun
+	}}, stop}
+	if code := p.run(ctx); code != exitOK {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+	if events := <-said; !strings.HasPrefix(events, "retry: 5000\n\n") {
+		t.Errorf("%q", events)
+	}
+}

@@ -1,0 +1,296 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"muster/generator"
+	"muster/generator/plan"
+	"muster/generator/status"
+	"muster/gitops/ledger"
+)
+
+const (
+	// keptFor is how far back the timeline goes.
+	keptFor = 24 * time.Hour
+	// mostPoints are kept of one overlay; the oldest go first.
+	mostPoints = 3000
+	// mostMarks are kept of one overlay, likewise.
+	mostMarks = 1000
+	// mostPast is how many decisions are kept of those that git tells.
+	mostPast = 50
+)
+
+// The quantities of a point, in the order of its values.
+const (
+	pending = iota
+	busy
+	idle
+	inFlight
+	quantities
+)
+
+// unknown is the value of a quantity that is not known.
+const unknown = -1
+
+// point is what was known of an overlay from a time on; until is when it was last seen
+// to be so. Both are in Unix seconds: there are many points.
+type point struct {
+	at, until int64
+	values    [quantities]int32
+}
+
+// mark is one dispatch commit.
+type mark struct {
+	at     time.Time
+	agents int
+	text   string
+	key    string
+}
+
+// track is what happened to one overlay, the oldest first.
+type track struct {
+	points []point
+	marks  []mark
+}
+
+// history is what the timeline and the list of decisions are made from: what this
+// process has seen, and before that what git tells. It may be used from several
+// goroutines. Times without a change cost nothing.
+type history struct {
+	overlays string // the directory of overlays
+	mu       sync.Mutex
+	tracks   map[string]*track
+	past     []status.Decision // of git, the newest first
+	from     time.Time         // the first tick that was seen; zero: none
+	problem  string            // why git's history is not there; empty: it is
+}
+
+func newHistory(overlays string) *history {
+	return &history{overlays: path.Clean(overlays), tracks: map[string]*track{}, problem: "it has not been read yet"}
+}
+
+func (h *history) track(name string) *track {
+	if h.tracks[name] == nil {
+		h.tracks[name] = &track{}
+	}
+	return h.tracks[name]
+}
+
+// saw adds what a tick has seen and done.
+func (h *history) saw(r generator.Report) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.from.IsZero() {
+		h.from = r.Began
+	}
+	dispatched := map[string]int{}
+	if !r.DryRun && r.Err == nil {
+		for _, a := range slices.Concat(r.Result.Landed, r.Result.Acts) {
+			if a.Kind != ledger.Dispatch {
+				continue
+			}
+			ids, agents := a.Dispatches()
+			subject, _, _ := strings.Cut(ledger.Text(a), "\n")
+			dispatched[a.Decision.Overlay] += agents
+			h.track(a.Decision.Overlay).mark(mark{at: a.Decision.At(), agents: agents, text: subject, key: strings.Join(ids, " ")})
+		}
+	}
+	seen := map[string]bool{}
+	if r.Err == nil {
+		for _, d := range r.Result.Decisions {
+			s := d.Sum
+			seen[d.Overlay] = true
+			h.track(d.Overlay).see(d.At(), [quantities]int32{pending: int32(s.Pending), busy: int32(s.Busy), idle: int32(s.Idle), inFlight: int32(s.InFlight + dispatched[d.Overlay])})
+		}
+	}
+	for name, t := range h.tracks {
+		if n := len(t.points); !seen[name] && n > 0 && t.points[n-1].at <= r.Began.Unix() {
+			t.see(r.Began, nothing())
+		}
+	}
+	h.forget(r.Ended.Add(-keptFor))
+}
+
+func nothing() [quantities]int32 { return [quantities]int32{unknown, unknown, unknown, unknown} }
+
+// see adds what is known at a time.
+func (t *track) see(at time.Time, values [quantities]int32) {
+	if n := len(t.points); n > 0 && t.points[n-1].values == values {
+		t.points[n-1].until = at.Unix()
+		return
+	}
+	t.points = append(t.points, point{at: at.Unix(), until: at.Unix(), values: values})
+}
+
+// mark adds a dispatch, once.
+func (t *track) mark(m mark) {
+	if !slices.ContainsFunc(t.marks, func(x mark) bool { return x.key == m.key }) {
+		t.marks = append(t.marks, m)
+	}
+}
+
+// forget drops what is older than a time, and overlays of which nothing is left.
+func (h *history) forget(before time.Time) {
+	for name, t := range h.tracks {
+		t.points = since(t.points, mostPoints, func(p point) bool { return p.until < before.Unix() })
+		t.marks = since(t.marks, mostMarks, func(m mark) bool { return m.at.Before(before) })
+		gone := !slices.ContainsFunc(t.points, func(p point) bool { return p.values != nothing() })
+		if gone && len(t.marks) == 0 {
+			delete(h.tracks, name)
+		}
+	}
+}
+
+// since leaves out the first of what is in order of time: those that are old, and
+// those above a number.
+func since[T any](all []T, most int, old func(T) bool) []T {
+	all = all[max(0, len(all)-most):]
+	for len(all) > 0 && old(all[0]) {
+		all = all[1:]
+	}
+	return all
+}
+
+// told adds what git tells, in entries of which the newest is the first; first is whether it was not asked before.
+func (h *history) told(entries []ledger.Entry, first bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.problem = ""
+	var past []status.Decision
+	replayed := replay{overlays: h.overlays, tracks: map[string]*track{}, orders: map[string]map[string]int{}}
+	for _, e := range slices.Backward(entries) {
+		replayed.add(e)
+		past = append(past, h.decision(e))
+	}
+	slices.Reverse(past)
+	h.past = slices.Concat(past, h.past)
+	h.past = h.past[:min(len(h.past), mostPast)]
+	for name, old := range replayed.tracks {
+		t := h.track(name)
+		if first { // what came later this process has seen itself
+			old.points = slices.DeleteFunc(old.points, func(p point) bool { return p.at >= h.from.Unix() })
+			t.points = append(old.points, t.points...)
+		}
+		for _, m := range old.marks {
+			t.mark(m)
+		}
+		slices.SortStableFunc(t.marks, func(a, b mark) int { return a.at.Compare(b.at) })
+	}
+}
+
+// name is that of the overlay in a directory.
+func name(overlays, dir string) string { return strings.TrimPrefix(dir, overlays+"/") }
+
+func (h *history) decision(e ledger.Entry) status.Decision {
+	return status.Decision{
+		At: e.Observation.At, Overlay: name(h.overlays, e.Overlay), Queue: e.Observation.Queue, Act: e.Kind,
+		Dispatches: e.Dispatches, Agents: e.Agents, Text: e.Subject + "\n\n" + e.Prose,
+	}
+}
+
+// decisions are the last ones, the newest first: those that this process made, and
+// those that git tells.
+func (h *history) decisions(own []status.Decision, most int) []status.Decision {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := func(d status.Decision) string {
+		return fmt.Sprint(d.At.Unix(), " ", d.Overlay, " ", d.Act, " ", d.Dispatches)
+	}
+	known := map[string]bool{}
+	all := slices.Clone(own)
+	for _, d := range own {
+		known[key(d)] = true
+	}
+	for _, d := range h.past {
+		if !known[key(d)] {
+			known[key(d)] = true
+			all = append(all, d)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b status.Decision) int { return b.At.Compare(a.At) })
+	return all[:min(len(all), most)]
+}
+
+// busiest are the overlays of which something is known, those to which most agents were dispatched first.
+func (h *history) busiest() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	agents := func(name string) (sum int) {
+		for _, m := range h.tracks[name].marks {
+			sum += m.agents
+		}
+		return sum
+	}
+	return slices.SortedFunc(maps.Keys(h.tracks), func(a, b string) int {
+		return cmp.Or(cmp.Compare(agents(b), agents(a)), cmp.Compare(a, b))
+	})
+}
+
+// replay makes tracks of entries, added the oldest first.
+type replay struct {
+	overlays string
+	tracks   map[string]*track
+	// orders are the agents of each dispatch in git, by overlay and ID.
+	orders map[string]map[string]int
+}
+
+func (r *replay) add(e ledger.Entry) {
+	own := name(r.overlays, e.Overlay)
+	if r.orders[own] == nil {
+		r.orders[own] = map[string]int{}
+	}
+	for i, id := range e.Dispatches {
+		switch e.Kind {
+		case ledger.Dispatch: // an entry has the sum alone: dispatches of one order are taken to be alike
+			r.orders[own][id] = e.Agents*(i+1)/len(e.Dispatches) - e.Agents*i/len(e.Dispatches)
+		case ledger.Retire:
+			delete(r.orders[own], id)
+		case ledger.Repair:
+		}
+	}
+	for _, s := range e.Observation.Overlays {
+		if r.tracks[s.Overlay] == nil {
+			r.tracks[s.Overlay] = &track{}
+		}
+		values := observed(e.Observation, s)
+		for id, agents := range r.orders[s.Overlay] {
+			values[inFlight] += int32(agents - s.Dispatches[id].Registered.Below(agents))
+		}
+		if e.BusyUnknown {
+			values[busy] = unknown
+		}
+		r.tracks[s.Overlay].see(e.Observation.At, values)
+	}
+	if t := r.tracks[own]; t != nil && e.Kind == ledger.Dispatch {
+		t.mark(mark{at: e.Observation.At, agents: e.Agents, text: e.Subject, key: strings.Join(e.Dispatches, " ")})
+	}
+}
+
+// observed are the quantities of one overlay in an observation, but for those in
+// flight, of which it says only how many have come.
+func observed(o plan.Observation, s plan.Supply) (values [quantities]int32) {
+	mine := func(i int) bool { return slices.Contains(o.Jobs[i].Overlays, s.Overlay) }
+	for i, j := range o.Jobs {
+		if mine(i) {
+			values[pending] += int32(j.Pending)
+		}
+	}
+	for _, g := range o.Idle {
+		takes := g.Overlay == s.Overlay
+		for i := range o.Jobs {
+			takes = takes || mine(i) && g.Jobs.Has(i)
+		}
+		if takes {
+			values[idle] += int32(g.Agents)
+		}
+	}
+	values[busy] = int32(s.Busy)
+	return values
+}

@@ -1,0 +1,97 @@
+package page
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"muster/generator"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// Commits is a branch's history; [muster/generator.History] has it.
+type Commits interface {
+	Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error]
+}
+
+const (
+	// mostCommits are read at most of the branch's history.
+	mostCommits = 2000
+	// mostEntries of them are taken into the timeline, and of the newest the text is kept.
+	mostEntries = 2000
+	// againAfter is when a reading that failed is tried again.
+	againAfter = time.Minute
+)
+
+// loader reads git's history into the page's: once from the first tick that went
+// well, and again when somebody else has pushed. It reads in a goroutine of its own,
+// one at a time, so that no tick waits for it.
+type loader struct {
+	commits Commits
+	history *history
+	ctx     context.Context //nolint:containedctx // that of the page's life: ticks end before what they begin
+	told    func()
+	busy    chan struct{} // holds a value while a reading goes on
+
+	head string // the branch's after the last tick
+
+	// What follows belongs to who holds busy.
+	scanned string    // as far as history goes; empty: nothing was read
+	failed  time.Time // the last reading that failed
+}
+
+// tick begins a reading where one is needed.
+func (l *loader) tick(r generator.Report) {
+	head := r.Result.Tip.Commit
+	if l.commits == nil || r.Err != nil || head == "" {
+		return
+	}
+	before := l.head
+	l.head = head
+	select {
+	case l.busy <- struct{}{}:
+	default:
+		return // it goes on
+	}
+	own := len(r.Result.Acts) > 0 && r.Result.Races == 0 && l.scanned == before && !r.DryRun
+	if own && l.scanned != "" { // nobody else was there in between
+		l.scanned = head
+	}
+	if head == l.scanned || r.Ended.Sub(l.failed) < againAfter {
+		<-l.busy
+		return
+	}
+	go l.read(head, r.Ended)
+}
+
+// read reads from a commit back to where the last reading began.
+func (l *loader) read(head string, now time.Time) {
+	defer func() { <-l.busy }()
+	var entries []ledger.Entry
+	limit := branch.Limit{Commits: mostCommits, Since: now.Add(-keptFor)}
+	for r, err := range ledger.Read(l.commits.Commits(l.ctx, head, limit)) {
+		if err != nil {
+			l.failed = now
+			l.history.mu.Lock()
+			l.history.problem = err.Error()
+			l.history.mu.Unlock()
+			return
+		}
+		if r.Commit.ID == l.scanned {
+			break
+		}
+		if e := r.Entry; e != nil && len(entries) < mostEntries {
+			if len(entries) >= mostPast {
+				e.Prose = ""
+			}
+			entries = append(entries, *e)
+		}
+	}
+	l.history.told(entries, l.scanned == "")
+	l.scanned = head
+	l.told()
+}
+
+// wait returns when no reading goes on, and lets none begin.
+func (l *loader) wait() { l.busy <- struct{}{} }

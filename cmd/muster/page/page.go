@@ -1,0 +1,208 @@
+// Package page is the status page of muster run: what each overlay has, wants and why,
+// how that went over a day, and what is wrong.
+//
+//	Generator.Run ──Report──▶ Page ──▶ HTML, SVG, JSON, events
+//	git's log ────ledger────▶
+package page
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"muster/cmd/muster/chart"
+	"muster/generator"
+	"muster/generator/status"
+)
+
+// Config is what a [Page] is made of.
+type Config struct {
+	// Status is what is known now, and Now the time.
+	Status func() status.Snapshot
+	Now    func() time.Time
+	// Overlays is the directory of overlays, as in "overlays".
+	Overlays string
+	// Commits is where the timeline before the start comes from; nil: it begins with
+	// the start.
+	Commits Commits
+	// Printable makes a writer through which what other people have named passes; nil:
+	// it passes as it is.
+	Printable func(io.Writer) io.Writer
+}
+
+// Page serves the status page. It is a [generator.Watcher], to be told of a tick
+// after the one that Config.Status comes from.
+type Page struct {
+	cfg     Config
+	history *history
+	load    *loader
+	events  *events
+	end     context.CancelFunc
+}
+
+// New returns a page that has seen no tick. Close it.
+func New(cfg Config) *Page {
+	if cfg.Printable == nil {
+		cfg.Printable = func(w io.Writer) io.Writer { return w }
+	}
+	ctx, end := context.WithCancel(context.Background())
+	p := &Page{cfg: cfg, history: newHistory(cfg.Overlays), events: newEvents(), end: end}
+	p.load = &loader{commits: cfg.Commits, history: p.history, ctx: ctx, told: p.events.tell, busy: make(chan struct{}, 1)}
+	return p
+}
+
+// Began implements [generator.Watcher].
+func (p *Page) Began(time.Time) {}
+
+// Ended implements [generator.Watcher].
+func (p *Page) Ended(r generator.Report) {
+	p.history.saw(r)
+	p.load.tick(r)
+	p.events.tell()
+}
+
+// HangUp ends the streams of events, so that a server can be shut down.
+func (p *Page) HangUp() { p.events.close() }
+
+// Close ends what goes on, and returns when it has ended.
+func (p *Page) Close() {
+	p.HangUp()
+	p.end()
+	p.load.wait()
+}
+
+//go:embed page.html
+var pageHTML string
+
+//go:embed assets
+var assets embed.FS
+
+var pageTemplate = template.Must(template.New("page").Parse(pageHTML))
+
+// policy is the page's Content-Security-Policy: nothing from anywhere else, and
+// nothing that stands in the page itself.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// AddTo adds the page's paths.
+func (p *Page) AddTo(mux *http.ServeMux) {
+	mux.Handle("GET /{$}", secured(http.HandlerFunc(p.html)))
+	mux.Handle("GET /status.json", secured(http.HandlerFunc(p.json)))
+	mux.Handle("GET /timeline.json", secured(p.timeline(func(w http.ResponseWriter, t chart.Timeline) { p.answerJSON(w, marshalled(t)) })))
+	mux.Handle("GET /timeline.svg", secured(p.timeline(p.svg)))
+	mux.Handle("GET /events", secured(p.events))
+	for _, name := range []string{"page.js", "page.css", "icon.svg"} {
+		mux.Handle("GET /assets/"+name, secured(file(assets, "assets/"+name)))
+	}
+	for _, name := range []string{"uPlot.iife.min.js", "uPlot.min.css", "LICENSE"} {
+		mux.Handle("GET /assets/uplot/"+name, secured(file(chart.UPlot, "uplot/"+name)))
+	}
+}
+
+// secured sets the headers that all answers have.
+func secured(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for k, v := range map[string]string{
+			"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-store",
+		} {
+			w.Header().Set(k, v)
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// file serves an embedded file, which browsers ask for again each time, by its digest.
+func file(from embed.FS, name string) http.Handler {
+	content, err := from.ReadFile(name)
+	if err != nil {
+		panic(err) // it is not embedded: no request is needed to see that
+	}
+	sum := sha256.Sum256(content)
+	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-cache")
+		w.Header().Set("ETag", tag)
+		if path.Ext(name) == "" {
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		}
+		http.ServeContent(w, r, path.Base(name), time.Time{}, bytes.NewReader(content))
+	})
+}
+
+// send answers with what is written, made printable.
+func (p *Page) send(w http.ResponseWriter, kind string, write func(io.Writer) error) {
+	var text bytes.Buffer
+	if err := write(p.cfg.Printable(&text)); err != nil {
+		http.Error(w, "the page cannot be made", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", fmt.Sprint(text.Len()))
+	_, _ = w.Write(text.Bytes())
+}
+
+func (p *Page) answerJSON(w http.ResponseWriter, value any) {
+	p.send(w, "application/json", func(to io.Writer) error { return json.NewEncoder(to).Encode(value) })
+}
+
+func (p *Page) json(w http.ResponseWriter, _ *http.Request) { p.answerJSON(w, p.cfg.Status()) }
+
+// timeline serves that of the overlay in the query.
+func (p *Page) timeline(show func(http.ResponseWriter, chart.Timeline)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t, ok := p.history.timeline(r.URL.Query().Get("overlay"))
+		if !ok {
+			http.Error(w, "nothing is known of such an overlay", http.StatusNotFound)
+			return
+		}
+		show(w, t)
+	})
+}
+
+// svg serves a picture. Its style is allowed by its digest: a picture that is opened
+// by itself is a page of its own.
+func (p *Page) svg(w http.ResponseWriter, t chart.Timeline) {
+	t.Title = p.clean(t.Title)
+	for _, b := range t.Bands {
+		for i := range b.Marks {
+			b.Marks[i].Text = p.clean(b.Marks[i].Text)
+		}
+	}
+	picture := t.SVG()
+	_, style, _ := strings.Cut(string(picture), `<style type="text/css">`)
+	style, _, _ = strings.Cut(style, "</style>")
+	style = strings.NewReplacer("<![CDATA[", "", "]]>", "").Replace(style)
+	sum := sha256.Sum256([]byte(style))
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'; frame-ancestors 'none'")
+	w.Header().Set("Content-Type", "image/svg+xml")
+	_, _ = w.Write(picture)
+}
+
+// clean makes a text printable.
+func (p *Page) clean(text string) string {
+	var out bytes.Buffer
+	_, _ = io.WriteString(p.cfg.Printable(&out), text+"\n") // into memory
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// html serves the page itself, with the timelines of all overlays or of the one in
+// the query.
+func (p *Page) html(w http.ResponseWriter, r *http.Request) {
+	v, ok := p.view(r.URL.Query().Get("overlay"))
+	if !ok {
+		http.Error(w, "there is no such overlay", http.StatusNotFound)
+		return
+	}
+	p.send(w, "text/html; charset=utf-8", func(to io.Writer) error { return pageTemplate.Execute(to, v) })
+}

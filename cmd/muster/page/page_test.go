@@ -1,0 +1,356 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"muster/generator"
+	"muster/generator/plan"
+	"muster/generator/status"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// hostile is a name that would be markup, a script, and a character that nobody sees.
+const hostile = "a\"><script>alert(1)</script>'{{.}}\x1b\u202e&amp;"
+
+func begin() time.Time { return time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC) }
+
+// world is a page, and the ticks that it is told of.
+type world struct {
+	*Page
+	now    time.Time
+	status *status.Recorder
+	mux    *http.ServeMux
+}
+
+func newWorld(t *testing.T, commits Commits) *world {
+	t.Helper()
+	w := &world{now: begin(), mux: http.NewServeMux()}
+	w.status = status.NewRecorder(status.Config{
+		Muster: status.Muster{Version: "v1", Repository: "git@example.com:acme/fleet.git", Branch: "main", Overlays: "overlays", Organisation: "acme"}, Started: w.now,
+		Interval: 15 * time.Second, Longest: time.Hour,
+	})
+	w.Page = New(Config{Status: w.status.Snapshot, Now: func() time.Time { return w.now }, Overlays: "overlays", Commits: commits,
+		Printable: func(to io.Writer) io.Writer { return marking{to} }})
+	t.Cleanup(w.Close)
+	w.AddTo(w.mux)
+	return w
+}
+
+// marking shows characters that nobody sees, as the program's writer does.
+type marking struct{ to io.Writer }
+
+func (m marking) Write(text []byte) (int, error) {
+	_, err := io.WriteString(m.to, strings.NewReplacer("\x1b", "(esc)", "\u202e", "(rlo)").Replace(string(text)))
+	return len(text), err
+}
+
+// decided is a decision on an overlay.
+func decided(overlay string, at time.Time, s plan.Sum) plan.Decision {
+	return plan.Decision{Overlay: overlay, Queue: "default", Sum: s, Observation: plan.Observation{
+		At: at, Queue: "default", Jobs: []plan.Demand{{Overlays: []string{overlay}, Pending: s.Pending}},
+		Overlays: []plan.Supply{{Overlay: overlay, Busy: s.Busy}},
+	}}
+}
+
+// tick is one in which overlays were decided on. Those with something to dispatch
+// dispatch it.
+func (w *world) tick(change func(*generator.Report), decisions ...plan.Decision) {
+	r := generator.Report{Began: w.now, Ended: w.now, Next: w.now.Add(15 * time.Second), Git: w.now, Buildkite: w.now, Outcome: generator.Unchanged}
+	r.Result.Tip.Commit, r.Result.Looked.Snapshot.At, r.Result.Decisions = "tip", w.now, decisions
+	for _, d := range decisions {
+		r.Result.Looked.Overlays = append(r.Result.Looked.Overlays, plan.Overlay{Name: d.Overlay, Policy: plan.Policy{Queue: d.Queue}})
+		if d.Sum.Dispatch > 0 {
+			r.Result.Acts = append(r.Result.Acts, dispatch(d))
+		}
+	}
+	if change != nil {
+		change(&r)
+	}
+	w.status.Ended(r)
+	w.Ended(r)
+}
+
+func dispatch(d plan.Decision) ledger.Act {
+	d.Dispatch = []plan.Dispatch{{ID: fmt.Sprintf("a-%08d", d.At().Unix()%100000000), Purpose: plan.ForDemand, Agents: d.Sum.Dispatch}}
+	return ledger.Act{Kind: ledger.Dispatch, Path: "overlays/" + d.Overlay, Decision: d}
+}
+
+func (w *world) ask(method, path string) *http.Response {
+	answer := httptest.NewRecorder()
+	w.mux.ServeHTTP(answer, httptest.NewRequest(method, path, http.NoBody))
+	return answer.Result()
+}
+
+func text(t *testing.T, r *http.Response) string {
+	t.Helper()
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// wellFormed fails unless every element that is opened is closed, in order.
+func wellFormed(t *testing.T, page string) {
+	t.Helper()
+	void := []string{"meta", "link", "img"}
+	var open []string
+	for z := html.NewTokenizer(strings.NewReader(page)); ; {
+		switch z.Next() {
+		case html.ErrorToken:
+			if !errors.Is(z.Err(), io.EOF) || len(open) > 0 {
+				t.Errorf("%v, open: %q", z.Err(), open)
+			}
+			return
+		case html.StartTagToken:
+			tag := z.Token()
+			if !slices.Contains(void, tag.Data) {
+				open = append(open, tag.Data)
+			}
+			for _, a := range tag.Attr {
+				if strings.HasPrefix(a.Key, "on") || a.Key == "style" {
+					t.Errorf("<%s %s=%q>: the policy forbids it", tag.Data, a.Key, a.Val)
+				}
+			}
+		case html.EndTagToken:
+			tag := z.Token()
+			if len(open) == 0 || open[len(open)-1] != tag.Data {
+				t.Fatalf("</%s> closes %q", tag.Data, open)
+			}
+			open = open[:len(open)-1]
+		case html.TextToken, html.CommentToken, html.DoctypeToken, html.SelfClosingTagToken:
+		}
+	}
+}
+
+// TestPageSaysWhatIs: before the first tick, after one, and in trouble; with names
+// that are markup.
+func TestPageSaysWhatIs(t *testing.T) {
+	w := newWorld(t, nil)
+	check := func(when string, words ...string) {
+		t.Helper()
+		page := text(t, w.ask("GET", "/"))
+		wellFormed(t, page)
+		for _, word := range words {
+			if !strings.Contains(page, word) {
+				t.Errorf("%s: no %q in\n%s", when, word, page)
+			}
+		}
+		for _, not := range []string{"<script>", "\x1b", "\u202e", "http://", "https://"} {
+			if strings.Contains(page, not) {
+				t.Errorf("%s: %q in\n%s", when, not, page)
+			}
+		}
+	}
+	check("at the start", "the first tick is not over", "No overlay has been read yet")
+	w.tick(nil, decided("default", w.now, plan.Sum{Pending: 7, Idle: 1, Busy: 4, Current: 5, Max: 20, Missing: 6, Room: 15, Desired: 11, Dispatch: 6}))
+	check("after a tick", ">Nothing.<", "7 pending − 1 idle: 6 missing; 6 dispatched.", `<th scope="row"><a href="?overlay=default#timelines">default</a>`, "default: dispatch 6 agents")
+	w.now = w.now.Add(time.Minute)
+	w.tick(func(r *generator.Report) {
+		r.Err, r.Outcome, r.Failed, r.Git = errors.New("no route"), generator.Failed, generator.StepTip, time.Time{}
+		r.Problems = []generator.Problem{{Level: 8, Overlay: hostile, Queue: hostile, Reason: string(generator.StepTip), Text: "tick failed: " + hostile, Since: begin()}}
+	})
+	check("in trouble", "(2) muster: acme", "for 60 s, since", "What to do:", "git has not answered for 1m0s: no route", "&lt;script&gt;", "(esc)(rlo)")
+}
+
+// TestEveryReasonHasARemedy: of a suspension and of a step that failed.
+func TestEveryReasonHasARemedy(t *testing.T) {
+	for _, c := range plan.SuspensionCodes() {
+		if remedy(string(c)) == "" {
+			t.Errorf("%s: what is to be done?", c)
+		}
+	}
+	for _, s := range generator.Steps() {
+		if remedy(string(s)) == "" {
+			t.Errorf("%s: what is to be done?", s)
+		}
+	}
+}
+
+// TestAnswers: which paths there are, by which methods, and with which headers.
+func TestAnswers(t *testing.T) {
+	w := newWorld(t, nil)
+	w.tick(nil, decided(hostile, w.now, plan.Sum{Pending: 2}))
+	for _, c := range []struct {
+		method, path, kind string
+		code               int
+	}{
+		{"GET", "/", "text/html; charset=utf-8", 200},
+		{"HEAD", "/", "text/html; charset=utf-8", 200},
+		{"GET", "/?overlay=ghost", "text/plain; charset=utf-8", 404},
+		{"GET", "/status.json", "application/json", 200},
+		{"GET", "/timeline.json?overlay=ghost", "text/plain; charset=utf-8", 404},
+		{"GET", "/timeline.svg?overlay=ghost", "text/plain; charset=utf-8", 404},
+		{"HEAD", "/events", "text/event-stream", 200},
+		{"GET", "/assets/page.js", "text/javascript; charset=utf-8", 200},
+		{"GET", "/assets/page.css", "text/css; charset=utf-8", 200},
+		{"GET", "/assets/icon.svg", "image/svg+xml", 200},
+		{"GET", "/assets/uplot/uPlot.iife.min.js", "text/javascript; charset=utf-8", 200},
+		{"GET", "/assets/uplot/LICENSE", "text/plain; charset=utf-8", 200},
+		{"GET", "/assets/", "text/plain; charset=utf-8", 404},
+		{"GET", "/page.html", "text/plain; charset=utf-8", 404},
+		{"POST", "/", "text/plain; charset=utf-8", 405},
+		{"DELETE", "/events", "text/plain; charset=utf-8", 405},
+	} {
+		r := w.ask(c.method, c.path)
+		_ = r.Body.Close()
+		if got := r.Header.Get("Content-Type"); r.StatusCode != c.code || got != c.kind {
+			t.Errorf("%s %s: %d %s, want %d %s", c.method, c.path, r.StatusCode, got, c.code, c.kind)
+		}
+		if c.code != 200 {
+			continue
+		}
+		if p := r.Header.Get("Content-Security-Policy"); !strings.HasPrefix(p, "default-src 'none'; script-src 'self'; style-src 'self'") || strings.Contains(p, "unsafe") {
+			t.Errorf("%s: %s", c.path, p)
+		}
+		caching := "no-store"
+		if strings.HasPrefix(c.path, "/assets/") {
+			caching = "no-cache"
+		}
+		if r.Header.Get("Cache-Control") != caching || r.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %v", c.path, r.Header)
+		}
+	}
+	asked := httptest.NewRequest(http.MethodGet, "/assets/page.js", http.NoBody)
+	first := w.ask("GET", "/assets/page.js")
+	_ = first.Body.Close()
+	asked.Header.Set("If-None-Match", first.Header.Get("ETag"))
+	answer := httptest.NewRecorder()
+	if w.mux.ServeHTTP(answer, asked); answer.Code != http.StatusNotModified {
+		t.Errorf("asked again for a file: %d", answer.Code)
+	}
+}
+
+// TestJSONIsTheSnapshot: /status.json is the value that everything is made from.
+func TestJSONIsTheSnapshot(t *testing.T) {
+	w := newWorld(t, nil)
+	w.tick(nil, decided("default", w.now, plan.Sum{Pending: 7, Dispatch: 6}))
+	want, err := json.Marshal(w.status.Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := text(t, w.ask("GET", "/status.json")); got != string(want)+"\n" {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+// log is a branch's history, the newest first.
+type log []branch.Commit
+
+func (l log) Commits(_ context.Context, _ string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
+	return func(yield func(branch.Commit, error) bool) {
+		for _, c := range l {
+			if c.At.Before(limit.Since) || !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+// TestTimelineFromGit: what was before the start comes from git; in flight is what
+// was dispatched and has not registered; what a tick could not see is a gap.
+func TestTimelineFromGit(t *testing.T) {
+	old := begin().Add(-time.Hour)
+	one := dispatch(decided("default", old, plan.Sum{Pending: 5, Dispatch: 5}))
+	two := dispatch(decided("default", old.Add(time.Minute), plan.Sum{Pending: 2, Busy: 2, Dispatch: 1}))
+	var came plan.Indexes
+	came.Add(0)
+	came.Add(1)
+	two.Decision.Observation.Overlays[0].Dispatches = map[string]plan.Seen{one.Decision.Dispatch[0].ID: {Registered: came}}
+	two.Decision.Observation.Overlays[0].Own = 2
+	git := log{{ID: "tip", At: two.Decision.At(), Message: ledger.Message(two, "v1")}, {ID: "first", At: old, Message: ledger.Message(one, "v1")}}
+	w := newWorld(t, git)
+	w.tick(nil, decided("default", w.now, plan.Sum{Pending: 1, Idle: 3}))
+	w.load.wait()
+	<-w.load.busy
+	w.now = w.now.Add(time.Minute)
+	w.tick(func(r *generator.Report) { r.Err = errors.New("no"); r.Result.Tip.Commit = "" })
+	w.now = w.now.Add(time.Minute)
+	w.tick(nil, decided("default", w.now, plan.Sum{Pending: 1, Idle: 2, Dispatch: 4}))
+	var got jsonLine
+	if err := json.Unmarshal([]byte(text(t, w.ask("GET", "/timeline.json?overlay=default"))), &got); err != nil {
+		t.Fatal(err)
+	}
+	const rows = "pending 5 2 1 - 1; busy 0 2 0 - 0; idle 0 0 3 - 2; in flight 5 4 0 - 4; marks 5 1 4"
+	if got.String() != rows {
+		t.Errorf("%s\nwant\n%s", got, rows)
+	}
+	picture := text(t, w.ask("GET", "/timeline.svg?overlay=default"))
+	if !strings.HasPrefix(picture, "<?xml") || !strings.Contains(picture, "dispatch 5 agents") {
+		t.Errorf("%.500s", picture)
+	}
+	if page := text(t, w.ask("GET", "/")); strings.Count(page, "<details") != 3 {
+		t.Errorf("not three decisions in\n%s", page)
+	}
+}
+
+type jsonLine struct {
+	Bands []struct {
+		Series []struct {
+			Name   string
+			Values []*int
+		}
+		Marks []struct{ Label string }
+	}
+}
+
+func (l jsonLine) String() string {
+	var out bytes.Buffer
+	for _, b := range l.Bands {
+		for _, s := range b.Series {
+			out.WriteString(s.Name)
+			for _, v := range s.Values {
+				if v == nil {
+					out.WriteString(" -")
+				} else {
+					fmt.Fprint(&out, " ", *v)
+				}
+			}
+			out.WriteString("; ")
+		}
+	}
+	out.WriteString("marks")
+	for _, m := range l.Bands[1].Marks {
+		out.WriteString(" " + m.Label)
+	}
+	return out.String()
+}
+
+// TestHistoryIsBounded: what is old is forgotten, also overlays that are gone, and
+// times without a change cost nothing.
+func TestHistoryIsBounded(t *testing.T) {
+	w := newWorld(t, nil)
+	for i := range 2 * mostPoints {
+		r := generator.Report{Began: w.now, Ended: w.now}
+		for overlay, n := range map[string]int{"still": 1, "wild": i % 2, fmt.Sprint("gone-", i/mostPoints): 0} {
+			r.Result.Decisions = append(r.Result.Decisions, decided(overlay, w.now, plan.Sum{Pending: n}))
+		}
+		w.history.saw(r)
+		w.now = w.now.Add(30 * time.Second)
+	}
+	if n := len(w.history.tracks["wild"].points); n > mostPoints {
+		t.Errorf("%d points", n)
+	}
+	if n := len(w.history.tracks["still"].points); n != 1 {
+		t.Errorf("%d points of an overlay that never changes", n)
+	}
+	if w.history.tracks["gone-0"] != nil {
+		t.Error("an overlay that went a day ago is known still")
+	}
+}

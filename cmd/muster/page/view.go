@@ -1,0 +1,199 @@
+package page
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator/plan"
+	"muster/generator/status"
+)
+
+// view is what the template shows.
+type view struct {
+	Status    status.Snapshot
+	Now       time.Time
+	Troubles  []trouble
+	Errors    int
+	Overlays  []overlay
+	Lines     []line
+	Only      string   // the overlay whose timeline is shown; empty: the busiest
+	Names     []string // all overlays with a timeline
+	Unread    string   // why git's history is not in the timelines
+	From      time.Time
+	Decisions []decision
+	Queues    []status.Queue
+}
+
+// overlay is a row of the table.
+type overlay struct {
+	status.Overlay
+	State, Class, Reason string
+	HasLine              bool
+}
+
+// line is one timeline.
+type line struct {
+	Name, Summary string
+}
+
+// decision is one that something was done about.
+type decision struct {
+	status.Decision
+	ID, Subject, Reasons string
+}
+
+const (
+	// mostLines are shown where no overlay is chosen, and mostShown decisions.
+	mostLines, mostShown = 4, 20
+)
+
+// view is what is known now; false: there is no such overlay.
+func (p *Page) view(only string) (view, bool) {
+	s, now := p.cfg.Status(), p.cfg.Now()
+	v := view{Status: s, Now: now, Troubles: troubles(s, now), Only: only, Names: p.history.busiest()}
+	known := only == "" || slices.Contains(v.Names, only)
+	for _, o := range s.Overlays {
+		known = known || o.Name == only
+		v.Overlays = append(v.Overlays, row(o, slices.Contains(v.Names, o.Name)))
+	}
+	for _, t := range v.Troubles {
+		if t.Level == "error" {
+			v.Errors++
+		}
+	}
+	shown := v.Names[:min(mostLines, len(v.Names))]
+	if only != "" {
+		shown = []string{only}
+	}
+	for _, name := range shown {
+		if summary, ok := p.history.summary(name); ok {
+			v.Lines = append(v.Lines, line{name, summary})
+		}
+	}
+	slices.Sort(v.Names)
+	p.history.mu.Lock()
+	v.Unread, v.From = p.history.problem, p.history.from
+	p.history.mu.Unlock()
+	if p.cfg.Commits == nil {
+		v.Unread = ""
+	}
+	for _, d := range p.history.decisions(s.Decisions, mostShown) {
+		subject, reasons, _ := strings.Cut(d.Text, "\n")
+		id := fmt.Sprintf("d%d-%x-%s", d.At.Unix(), d.Overlay, d.Act)
+		v.Decisions = append(v.Decisions, decision{d, id, subject, strings.Trim(reasons, "\n")})
+	}
+	for _, q := range s.Queues {
+		if q.Unmatched > 0 {
+			v.Queues = append(v.Queues, q)
+		}
+	}
+	return v, known
+}
+
+// row is an overlay's.
+func row(o status.Overlay, hasLine bool) overlay {
+	r := overlay{Overlay: o, State: "ready", Class: "good", Reason: why(o.Sum), HasLine: hasLine}
+	switch {
+	case o.Suspended.Active():
+		r.State, r.Class, r.Reason = string(o.Suspended.Code), "bad", o.Why
+		if o.Suspended.Wanted() {
+			r.Class = "warn"
+		}
+	case !o.Known:
+		r.State, r.Class, r.Reason = "unknown", "warn", "It could not be decided on."
+	}
+	return r
+}
+
+// why says in a sentence why an overlay wants what it wants; see [plan.Formula].
+func why(s plan.Sum) string {
+	text := fmt.Sprintf("%d pending", s.Pending)
+	part := func(n int, sign, what string) {
+		if n > 0 {
+			text += fmt.Sprintf(" %s %d %s", sign, n, what)
+		}
+	}
+	part(s.Elsewhere, "−", "left to other overlays")
+	part(s.Lookahead, "+", "upcoming")
+	part(s.Buffer, "+", "buffer")
+	part(s.Idle-s.Replacing, "−", "idle")
+	part(s.InFlight, "−", "in flight")
+	part(s.Unusable, "+", "of them unusable")
+	text += fmt.Sprintf(": %d missing", s.Missing)
+	if s.BelowMin() > s.Missing {
+		text += fmt.Sprintf(", and min %d asks for %d", s.Min, s.BelowMin())
+	}
+	wanted := max(s.Missing, s.BelowMin())
+	switch {
+	case wanted == 0:
+		return text + "."
+	case s.Dispatch >= wanted:
+		return text + fmt.Sprintf("; %d dispatched.", s.Dispatch)
+	case s.MaxPerHour > 0 && s.Room == s.LeftThisHour:
+		return text + fmt.Sprintf("; only %d dispatched: maxPerHour is %d.", s.Dispatch, s.MaxPerHour)
+	}
+	return text + fmt.Sprintf("; only %d dispatched: max is %d.", s.Dispatch, s.Max)
+}
+
+// summary says in words what a timeline shows, for who cannot see it.
+func (h *history) summary(name string) (string, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.tracks[name]
+	if t == nil {
+		return "", false
+	}
+	var most [quantities]int32
+	for _, p := range t.points {
+		for i, v := range p.values {
+			most[i] = max(most[i], v)
+		}
+	}
+	agents := 0
+	for _, m := range t.marks {
+		agents += m.agents
+	}
+	return fmt.Sprintf("%d dispatched in %d commits. At most %d pending, %d busy, %d idle, %d in flight.",
+		agents, len(t.marks), most[pending], most[busy], most[idle], most[inFlight]), true
+}
+
+// stamp is a time as the page writes it.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
+
+// Stamp, Clock and ISO are a time for people, without its day, and for machines.
+func (view) Stamp(t time.Time) string { return stamp(t) }
+
+// Clock implements the above.
+func (view) Clock(t time.Time) string { return t.UTC().Format(time.TimeOnly) }
+
+// ISO implements the above.
+func (view) ISO(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// Age is how long ago a time was, in the largest unit that says something.
+func (v view) Age(t time.Time) string {
+	switch d := v.Now.Sub(t); {
+	case d < 0:
+		return "0 s"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%d days", int(d.Hours()/24))
+	}
+}
+
+// Count is a number with its noun.
+func (view) Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Count64 is the same.
+func (v view) Count64(n int64, noun string) string { return v.Count(int(n), noun) }

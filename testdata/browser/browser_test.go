@@ -1,0 +1,335 @@
+// Package browser tries muster's status page in Chromium.
+package browser
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"muster/cmd/muster/page"
+	"muster/generator"
+	"muster/generator/plan"
+	"muster/generator/status"
+	"muster/gitops/ledger"
+)
+
+var pictures = flag.String("pictures", "", "write screenshots into this directory")
+
+// fleet is a page of a made-up day, and the ticks that it is told of.
+type fleet struct {
+	page   *page.Page
+	status *status.Recorder
+	now    time.Time
+	mu     sync.Mutex // of now
+}
+
+func (f *fleet) clock() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+const hostile = `team/<img src=x onerror=alert(1)>"'`
+
+// newFleet has lived through some hours.
+func newFleet(t *testing.T) (*fleet, string) {
+	t.Helper()
+	f := &fleet{now: time.Date(2026, time.January, 5, 2, 0, 0, 0, time.UTC)}
+	f.status = status.NewRecorder(status.Config{Started: f.now, Interval: 15 * time.Second, Longest: time.Hour,
+		Muster: status.Muster{Version: "v0.3.0", Commit: "0123456789ab", Repository: "git@github.com:acme/fleet.git", Branch: "main", Overlays: "overlays", Organisation: "acme"},
+		Services: func() []status.Service {
+			return []status.Service{{Name: "buildkite", Requests: 1234, Limits: []status.Limit{{Scope: "rest", Limit: 200, Remaining: 187}}}, {Name: "git", Requests: 900, Failures: 1}}
+		}})
+	f.page = page.New(page.Config{Status: f.status.Snapshot, Now: f.clock, Overlays: "overlays"})
+	t.Cleanup(f.page.Close)
+	for i := range 1200 {
+		f.tick(i)
+	}
+	mux := http.NewServeMux()
+	f.page.AddTo(mux)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	t.Cleanup(f.page.HangUp)
+	return f, server.URL
+}
+
+// tick is one of 15 seconds, the i-th.
+func (f *fleet) tick(i int) {
+	now := f.clock()
+	r := generator.Report{Began: now, Ended: now.Add(400 * time.Millisecond), Next: now.Add(15 * time.Second), Git: now, Buildkite: now, Outcome: generator.Unchanged}
+	r.Result.Tip.Commit, r.Result.Looked.Snapshot.At = "tip", now
+	for n, name := range []string{"default", "gpu/large", "macos", hostile} {
+		s := wave(i, n)
+		o := plan.Overlay{Name: name, Policy: plan.Policy{Queue: strings.Split(name, "/")[0], Max: 60}}
+		d := plan.Decision{Overlay: name, Queue: o.Policy.Queue, Sum: s, Observation: plan.Observation{At: now, Queue: o.Policy.Queue, Jobs: []plan.Demand{{Overlays: []string{name}, Pending: s.Pending, Oldest: &now}}}}
+		if s.Dispatch > 0 {
+			d.Dispatch = []plan.Dispatch{{ID: fmt.Sprintf("o%d-%08d", n, i), Purpose: plan.ForDemand, Agents: s.Dispatch}}
+			r.Result.Acts = append(r.Result.Acts, ledger.Act{Kind: ledger.Dispatch, Path: "overlays/" + name, Decision: d})
+			r.Outcome = generator.Committed
+		}
+		r.Result.Looked.Overlays = append(r.Result.Looked.Overlays, o)
+		r.Result.Decisions = append(r.Result.Decisions, d)
+	}
+	r.Result.Suspended = []generator.Suspended{{Overlay: "macos", Why: plan.Suspension{Code: plan.Paused}}, {Overlay: "broken", Why: plan.Suspension{Code: plan.Invalid, Finding: "overlays/broken/scaling.yaml:3: unknown field \"mx\": did you mean \"max\"?"}}}
+	r.Problems = []generator.Problem{
+		{Level: 4, Overlay: "macos", Reason: "paused", Text: "suspended: paused: spec.paused is true", Since: now.Add(-26 * time.Minute)},
+		{Level: 8, Overlay: "broken", Reason: "invalid", Text: "suspended: invalid: overlays/broken/scaling.yaml:3: unknown field \"mx\": did you mean \"max\"?", Since: now.Add(-time.Hour)},
+	}
+	f.status.Ended(r)
+	f.page.Ended(r)
+	f.mu.Lock()
+	f.now = now.Add(15 * time.Second)
+	f.mu.Unlock()
+}
+
+// wave is a made-up load: pushes come every so often, agents a minute later.
+func wave(i, n int) plan.Sum {
+	period := 90 + 37*n
+	at, size := i%period, (7+5*n)*(1+i/period%3)/(1+n%2)
+	s := plan.Sum{Max: 60, Buffer: 2, Idle: 2}
+	switch {
+	case at == 0:
+		s.Pending, s.Missing, s.Desired, s.Dispatch, s.Demand = size, size, size, size, size
+	case at < 5:
+		s.Pending, s.InFlight = size, size
+	case at < 8:
+		s.Pending, s.InFlight, s.Busy = size/2, size/2, size-size/2
+	case at < 50:
+		s.Busy = size - size*(at-8)/42
+		s.Idle += (at - 8) / 12
+	}
+	s.Current = s.Busy + s.Idle + s.InFlight
+	s.Desired, s.Room = max(s.Desired, s.Current), s.Max-s.Current
+	return s
+}
+
+// browser is one Chromium, and what it complained of or asked for.
+type browser struct {
+	ctx   context.Context
+	mu    sync.Mutex
+	wrong []string
+}
+
+// open starts Chromium, which must be there: a test that says nothing is none.
+func open(t *testing.T, origin string) *browser {
+	t.Helper()
+	program := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil && program == "" {
+			program = found
+		}
+	}
+	if program == "" {
+		t.Fatal("there is no chromium on the PATH")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.Flag("font-render-hinting", "none"))
+	allocator, end := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(end)
+	ctx, end := chromedp.NewContext(allocator)
+	t.Cleanup(end)
+	b := &browser{ctx: ctx}
+	chromedp.ListenTarget(ctx, func(event any) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		switch e := event.(type) {
+		case *runtime.EventConsoleAPICalled:
+			b.wrong = append(b.wrong, fmt.Sprintf("console: %s %v", e.Type, e.Args))
+		case *runtime.EventExceptionThrown:
+			b.wrong = append(b.wrong, "exception: "+e.ExceptionDetails.Error())
+		case *log.EventEntryAdded:
+			b.wrong = append(b.wrong, fmt.Sprintf("log: %s %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL))
+		case *network.EventRequestWillBeSent:
+			if !strings.HasPrefix(e.Request.URL, origin+"/") {
+				b.wrong = append(b.wrong, "asked for "+e.Request.URL)
+			}
+		}
+	})
+	return b
+}
+
+func (b *browser) run(t *testing.T, actions ...chromedp.Action) {
+	t.Helper()
+	if err := chromedp.Run(b.ctx, actions...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// quiet fails where the page complained, or asked somebody else.
+func (b *browser) quiet(t *testing.T) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, w := range b.wrong {
+		t.Error(w)
+	}
+	b.wrong = nil
+}
+
+// picture keeps a screenshot of the whole page.
+func (b *browser) picture(t *testing.T, name string) []byte {
+	t.Helper()
+	var shot []byte
+	b.run(t, chromedp.FullScreenshot(&shot, 100))
+	if *pictures != "" {
+		if err := os.WriteFile(filepath.Join(*pictures, name+".png"), shot, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return shot
+}
+
+// scheme is light or dark, without smooth scrolling: a click hits what it aims at.
+func scheme(name string) chromedp.Action {
+	return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}, {Name: "prefers-reduced-motion", Value: "reduce"}})
+}
+
+// painted says how many of a plot's pixels have the colour of a variable of the page's.
+const painted = `((variable) => {
+  const box = document.createElement("canvas").getContext("2d");
+  box.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
+  box.fillRect(0, 0, 1, 1);
+  const want = box.getImageData(0, 0, 1, 1).data;
+  let n = 0;
+  for (const c of document.querySelectorAll("figure canvas")) {
+    const copy = Object.assign(document.createElement("canvas"), { width: c.width, height: c.height }).getContext("2d", { willReadFrequently: true });
+    copy.drawImage(c, 0, 0);
+    const all = copy.getImageData(0, 0, c.width, c.height).data;
+    for (let i = 0; i < all.length; i += 4) if ([0, 1, 2].every((k) => Math.abs(all[i + k] - want[k]) < 3) && all[i + 3] > 250) n++;
+  }
+  return n;
+})`
+
+// TestPage: at the widths of a phone and of a wall, light and dark, the charts are
+// drawn in their colours, nothing is wider than the page, and nobody complains.
+func TestPage(t *testing.T) {
+	_, origin := newFleet(t)
+	b := open(t, origin)
+	for _, c := range []struct {
+		width  int64
+		scheme string
+	}{{390, "light"}, {390, "dark"}, {1920, "light"}, {1920, "dark"}} {
+		name := fmt.Sprintf("page-%d-%s", c.width, c.scheme)
+		b.run(t, log.Enable(), chromedp.EmulateViewport(c.width, 1000), scheme(c.scheme), chromedp.Navigate(origin+"/"),
+			chromedp.WaitVisible(`html[data-drawn="8"] #zoom`, chromedp.ByQuery), chromedp.WaitVisible(`//p[@id="live"][text()="live"]`))
+		b.picture(t, name)
+		for _, variable := range []string{"--s0", "--s1", "--s2", "--s3"} {
+			var n int
+			b.run(t, chromedp.Evaluate(painted+`("`+variable+`")`, &n))
+			if n < 50 {
+				t.Errorf("%s: %d pixels in the colour %s", name, n, variable)
+			}
+		}
+		var page, background string
+		var room, wide int64
+		b.run(t, chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide), chromedp.Evaluate(`document.documentElement.clientWidth`, &room),
+			chromedp.Evaluate(`getComputedStyle(document.body).backgroundColor`, &background), chromedp.OuterHTML("html", &page))
+		if wide > room {
+			t.Errorf("%s: %d pixels wide in a window of %d", name, wide, room)
+		}
+		if dark := background != "rgb(255, 255, 255)"; dark != (c.scheme == "dark") {
+			t.Errorf("%s: the background is %s", name, background)
+		}
+		if strings.Contains(page, "<img src=\"x\"") {
+			t.Errorf("%s: a name became markup", name)
+		}
+		b.quiet(t)
+	}
+}
+
+// TestLive: a tick changes the page without a reload, and what is zoomed into and
+// opened stays; a drag zooms in, a button shows all again; a mark says its text.
+func TestLive(t *testing.T) {
+	f, origin := newFleet(t)
+	b := open(t, origin)
+	var before, after, zoomed, all string
+	var box []float64
+	ticks := func(into *string) chromedp.Action { return chromedp.Text("#foot", into, chromedp.ByQuery) }
+	axis := func(into *string) chromedp.Action {
+		return chromedp.Evaluate(`document.querySelector("#zoom [aria-pressed=true]")?.dataset.hours ?? "dragged"`, into)
+	}
+	b.run(t, log.Enable(), chromedp.EmulateViewport(1280, 1000), scheme("light"), chromedp.Navigate(origin+"/?overlay="+url.QueryEscape("default")),
+		chromedp.WaitVisible(`html[data-drawn="2"] #zoom`, chromedp.ByQuery), chromedp.WaitVisible(`//p[@id="live"][text()="live"]`),
+		chromedp.Click("#decisions details:nth-of-type(2) summary", chromedp.ByQuery), ticks(&before), axis(&all))
+	b.run(t, chromedp.ScrollIntoView("#lines", chromedp.ByQuery), chromedp.Evaluate(`(({ left, top, width, height }) => [left, top, width, height])(document.querySelector(".u-over").getBoundingClientRect())`, &box))
+	mouse := func(kind input.MouseType, part float64) chromedp.Action {
+		e := input.DispatchMouseEvent(kind, box[0]+box[2]*part, box[1]+box[3]/2)
+		if kind != input.MouseMoved {
+			e = e.WithButton(input.Left).WithClickCount(1)
+		}
+		return e
+	}
+	b.run(t, mouse(input.MouseMoved, 0.2), mouse(input.MousePressed, 0.2), mouse(input.MouseMoved, 0.3), mouse(input.MouseMoved, 0.5), mouse(input.MouseReleased, 0.5),
+		chromedp.WaitVisible(`//div[@id="zoom"][not(button[@aria-pressed="true"])]`), axis(&zoomed))
+	f.tick(1200)
+	b.run(t, chromedp.WaitVisible(`//footer[contains(., "1201 ticks")]`), ticks(&after), chromedp.WaitVisible(`//details[2][@open]`))
+	if all != "0" || zoomed != "dragged" || before == after {
+		t.Errorf("zoom %q, then %q; %q, then %q", all, zoomed, before, after)
+	}
+	b.picture(t, "zoomed")
+	b.run(t, axis(&zoomed), chromedp.Click(`#zoom [data-hours="1"]`, chromedp.ByQuery), axis(&all))
+	if zoomed != "dragged" || all != "1" {
+		t.Errorf("zoom after a tick %q, after the button %q", zoomed, all)
+	}
+	point := `(async () => {
+  const over = document.querySelectorAll(".u-over")[1], box = over.getBoundingClientRect();
+  for (let x = 0; x < box.width; x += 3) {
+    over.dispatchEvent(new MouseEvent("mousemove", { bubbles: true, clientX: box.left + x, clientY: box.top + 20, view: window }));
+    await new Promise(requestAnimationFrame);
+    const said = [...document.querySelectorAll(".pointed")].map((p) => p.textContent).join("");
+    if (said) return said;
+  }
+  return "";
+})()`
+	var said string
+	b.run(t, chromedp.Evaluate(point, &said, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	if !strings.Contains(said, "default: dispatch ") {
+		t.Errorf("a mark says %q", said)
+	}
+	b.quiet(t)
+}
+
+// TestWithoutScript: the page reads without one, with pictures in place of charts.
+func TestWithoutScript(t *testing.T) {
+	_, origin := newFleet(t)
+	b := open(t, origin)
+	var loaded bool
+	var page string
+	b.run(t, log.Enable(), emulation.SetScriptExecutionDisabled(true), chromedp.EmulateViewport(1280, 1000), chromedp.Navigate(origin+"/?overlay=default"),
+		chromedp.WaitVisible("figure img", chromedp.ByQuery), chromedp.ScrollIntoView("figure img", chromedp.ByQuery))
+	shot := b.picture(t, "without-script")
+	b.run(t, chromedp.OuterHTML("html", &page), chromedp.Evaluate(`document.querySelector("figure img").naturalWidth > 0`, &loaded))
+	if !loaded || len(shot) == 0 || strings.Contains(page, "<canvas") {
+		t.Errorf("picture loaded: %t\n%s", loaded, page)
+	}
+	b.quiet(t)
+	b.run(t, chromedp.Navigate(origin+"/timeline.svg?overlay=default"))
+	b.picture(t, "svg")
+	b.quiet(t)
+	answer, err := http.Get(origin + "/timeline.svg?overlay=default") //nolint:noctx // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if body, err := io.ReadAll(answer.Body); err != nil || !bytes.Contains(body, []byte("</svg>")) {
+		t.Errorf("%v, %.200s", err, body)
+	}
+}
