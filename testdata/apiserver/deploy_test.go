@@ -160,7 +160,9 @@ func TestDeployFindings(t *testing.T) {
 		{"Namespace", "metadata.name", func(d map[string]any) { at(d, "metadata")["name"] = "a b" }},
 		{"ConfigMap", "data[a b]", func(d map[string]any) { at(d, "data")["a b"] = "" }},
 		{"GitRepository", `unknown field "spec.ignored"`, func(d map[string]any) { at(d, "spec")["ignored"] = "" }},
-		{"PodMonitor", "spec.podMetricsEndpoints[0].interval", func(d map[string]any) { at(d, "spec")["podMetricsEndpoints"].([]any)[0].(map[string]any)["interval"] = "soon" }},
+		{"PodMonitor", "spec.podMetricsEndpoints[0].interval", func(d map[string]any) {
+			at(d, "spec")["podMetricsEndpoints"].([]any)[0].(map[string]any)["interval"] = "soon"
+		}},
 		{"PodMonitor", `unknown field "spec.endpoints"`, func(d map[string]any) { at(d, "spec")["endpoints"] = []any{} }},
 		{"PrometheusRule", "spec.groups[0].rules[0].for", func(d map[string]any) {
 			at(d, "spec")["groups"].([]any)[0].(map[string]any)["rules"].([]any)[0].(map[string]any)["for"] = "long"

@@ -93,7 +93,7 @@ func (s *site) loadRules(t *testing.T) {
 }
 
 // turn is one tick, one scrape and one evaluation. It returns the names of the
-// alerts that are raised, sorted.
+// alerts that are raised, with the service that they are about, sorted.
 func (s *site) turn(t *testing.T, r generator.Report) []string {
 	t.Helper()
 	s.recorder.Began(r.Began)
@@ -116,7 +116,7 @@ func (s *site) turn(t *testing.T, r generator.Report) []string {
 					}
 				})
 				if a.State == rules.StateFiring {
-					raised = append(raised, rule.Name())
+					raised = append(raised, strings.TrimSpace(rule.Name()+" "+a.Labels.Get("service")))
 				}
 			}
 		}
