@@ -180,6 +180,7 @@
     const open = new Map([...old.querySelectorAll("details[id]")].map((d) => [d.id, d.open]));
     const focused = old.contains(document.activeElement) ? document.activeElement : null;
     const again = focused && (focused.closest("details")?.id ?? focused.getAttribute("href"));
+    old.className = fresh.className;
     old.innerHTML = fresh.innerHTML;
     for (const d of old.querySelectorAll("details[id]")) d.open = open.get(d.id) ?? false;
     if (again && focused !== old) {
