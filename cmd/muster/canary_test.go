@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -147,20 +148,21 @@ func cmdFail(ts *testscript.TestScript, _ bool, args []string) {
 // cmdDeny makes the git server answer once with a status, and with the request's
 // own credentials and hostile words: deny STATUS.
 func cmdDeny(ts *testscript.TestScript, _ bool, args []string) {
-	_, err := fmt.Sscan(args[0], &worldOf(ts).deny)
+	status, err := strconv.Atoi(args[0])
 	ts.Check(err)
+	worldOf(ts).deny.Store(int64(status))
 }
 
 // denied answers for the git server when a script says so.
 func (w *world) denied(rw http.ResponseWriter, r *http.Request) bool {
-	if w.deny == 0 {
+	status := w.deny.Swap(0)
+	if status == 0 {
 		return false
 	}
 	_, password, _ := r.BasicAuth()
 	rw.Header().Set("Content-Type", "text/plain")
-	rw.WriteHeader(w.deny)
+	rw.WriteHeader(int(status))
 	fmt.Fprintf(rw, "%s: %s says %q %s", canary.Words(), r.Header.Get("Authorization"), password, password)
-	w.deny = 0
 	return true
 }
 

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,8 +74,8 @@ type world struct {
 	buildkite *fakebuildkite.Server
 	api       *httptest.Server
 	cluster   *simulation.Cluster
-	rivals    int // pushes that another writer will forestall
-	deny      int // what the git server answers next; zero: what it should
+	rivals    atomic.Int64 // pushes that another writer will forestall
+	deny      atomic.Int64 // what the git server answers next; zero: what it should
 	sent      sent
 }
 
@@ -142,9 +143,9 @@ func (w *world) forestall(next http.Handler) http.Handler {
 		if w.denied(rw, r) {
 			return
 		}
-		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/git-receive-pack") && w.rivals > 0 {
-			w.rivals--
-			if _, err := w.repo.Commit("A rival", start, branch.Change{Path: "rival", Content: fmt.Append(nil, w.rivals)}); err != nil {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/git-receive-pack") && w.rivals.Load() > 0 {
+			left := w.rivals.Add(-1)
+			if _, err := w.repo.Commit("A rival", start, branch.Change{Path: "rival", Content: fmt.Append(nil, left)}); err != nil {
 				panic(err)
 			}
 		}
@@ -201,7 +202,7 @@ func cmdSync(ts *testscript.TestScript, _ bool, args []string) {
 func cmdRival(ts *testscript.TestScript, _ bool, args []string) {
 	count, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	worldOf(ts).rivals = count
+	worldOf(ts).rivals.Store(int64(count))
 }
 
 // cmdPassword makes the git server ask for a password: password SECRET.
