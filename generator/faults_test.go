@@ -13,13 +13,10 @@ import (
 	"muster/generator/plan"
 )
 
-// smokeSeeds is how many worlds are played unless told otherwise.
-const smokeSeeds = 12
-
 var (
-	seedCount = flag.Int("seeds", smokeSeeds, "simulated worlds that TestFaults plays; with more, the scenarios play all of theirs too")
-	first     = flag.Uint64("first", 1, "the first of their seeds")
-	oneSeed   = flag.Uint64("seed", 0, "the one seed to play again")
+	seeds   = flag.Int("seeds", 12, "simulated worlds that TestFaults plays")
+	first   = flag.Uint64("first", 1, "the first of their seeds")
+	oneSeed = flag.Uint64("seed", 0, "the one seed to play again")
 )
 
 // themes are what goes wrong; a seed has one.
@@ -38,7 +35,7 @@ func TestFaults(t *testing.T) {
 	for part := range uint64(parts) {
 		t.Run(fmt.Sprint(part), func(t *testing.T) {
 			t.Parallel()
-			for seed := *first + part; seed < *first+uint64(*seedCount) && !t.Failed(); seed += parts {
+			for seed := *first + part; seed < *first+uint64(*seeds) && !t.Failed(); seed += parts {
 				playSeed(t, seed)
 			}
 		})
