@@ -14,7 +14,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"io"
 	"net/http"
 	"path"
@@ -82,13 +81,8 @@ func (p *Page) Close() {
 	p.load.wait()
 }
 
-//go:embed page.html
-var pageHTML string
-
 //go:embed assets
 var assets embed.FS
-
-var pageTemplate = template.Must(template.New("page").Parse(pageHTML))
 
 // policy is the page's Content-Security-Policy: nothing from anywhere else, and
 // nothing that stands in the page itself.
@@ -204,5 +198,5 @@ func (p *Page) html(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is no such overlay", http.StatusNotFound)
 		return
 	}
-	p.send(w, "text/html; charset=utf-8", func(to io.Writer) error { return pageTemplate.Execute(to, v) })
+	p.send(w, "text/html; charset=utf-8", func(to io.Writer) error { return v.document().Render(to) })
 }

@@ -10,7 +10,7 @@ import (
 	"muster/generator/status"
 )
 
-// view is what the template shows.
+// view is what the page shows.
 type view struct {
 	Status    status.Snapshot
 	Now       time.Time
@@ -162,17 +162,8 @@ func (h *history) summary(name string) (string, bool) {
 // stamp is a time as the page writes it.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
-// Stamp, Clock and ISO are a time for people, without its day, and for machines.
-func (view) Stamp(t time.Time) string { return stamp(t) }
-
-// Clock implements the above.
-func (view) Clock(t time.Time) string { return t.UTC().Format(time.TimeOnly) }
-
-// ISO implements the above.
-func (view) ISO(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
-// Age is how long ago a time was, in the largest unit that says something.
-func (v view) Age(t time.Time) string {
+// age is how long ago a time was, in the largest unit that says something.
+func (v view) age(t time.Time) string {
 	switch d := v.Now.Sub(t); {
 	case d < 0:
 		return "0 s"
@@ -186,14 +177,3 @@ func (v view) Age(t time.Time) string {
 		return fmt.Sprintf("%d days", int(d.Hours()/24))
 	}
 }
-
-// Count is a number with its noun.
-func (view) Count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// Count64 is the same.
-func (v view) Count64(n int64, noun string) string { return v.Count(int(n), noun) }

@@ -1,0 +1,318 @@
+package page
+
+import (
+	"fmt"
+	"net/url"
+	"time"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"muster/generator/status"
+)
+
+// The page is written element by element and not by html/template, which calls
+// methods by a name that it only knows at run time, so that the program would have
+// to hold every method of every library. All text and all attributes are escaped by
+// gomponents; a name in an address goes through [overlayQuery].
+
+// live marks what the script replaces when a tick is over.
+func live() g.Node { return g.Attr("data-live") }
+
+// overlayQuery is the query that asks for one overlay.
+func overlayQuery(name string) string { return "?overlay=" + url.QueryEscape(name) }
+
+// document is the whole page.
+func (v view) document() g.Node {
+	title := "muster: " + v.Status.Muster.Organisation
+	if v.Errors > 0 {
+		title = fmt.Sprintf("(%d) %s", v.Errors, title)
+	}
+	return h.Doctype(h.HTML(
+		h.Lang("en"),
+		h.Head(
+			h.Meta(h.Charset("utf-8")),
+			h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
+			h.Meta(h.Name("color-scheme"), h.Content("light dark")),
+			h.TitleEl(g.Text(title)),
+			h.Link(h.Rel("icon"), h.Href("assets/icon.svg"), h.Type("image/svg+xml")),
+			h.Link(h.Rel("stylesheet"), h.Href("assets/uplot/uPlot.min.css")),
+			h.Link(h.Rel("stylesheet"), h.Href("assets/page.css")),
+			h.Script(h.Src("assets/uplot/uPlot.iife.min.js"), h.Defer()),
+			h.Script(h.Src("assets/page.js"), h.Defer()),
+		),
+		h.Body(
+			h.A(h.Class("skip"), h.Href("#overlays"), g.Text("Skip to the overlays")),
+			v.header(),
+			h.Nav(
+				h.Aria("label", "Parts of the page"),
+				h.A(h.Href("#wrong"), g.Text("What is wrong")), g.Text(" "), h.A(h.Href("#overlays"), g.Text("Overlays")), g.Text(" "),
+				h.A(h.Href("#timelines"), g.Text("Timeline")), g.Text(" "), h.A(h.Href("#decisions"), g.Text("Decisions")), g.Text(" "),
+				h.A(h.Href("status.json"), g.Text("JSON")),
+			),
+			h.Main(v.wrong(), v.overlays(), v.timelines(), v.decisions()),
+			v.footer(),
+		),
+	))
+}
+
+func (v view) header() g.Node {
+	m, seen := v.Status.Muster, v.Status.Observed
+	asOf := g.Group{g.Text("Buildkite has not been looked at yet")}
+	if !seen.IsZero() {
+		asOf = g.Group{g.Text("Figures of "), v.time(seen), g.Text(" UTC, " + v.age(seen) + " ago")}
+	}
+	return h.Header(
+		h.H1(g.Text("muster")),
+		h.P(
+			h.ID("summary"), live(),
+			h.Span(h.Class("of"), g.Text(m.Organisation)), g.Text(" · "), h.Span(h.Class("of"), g.Text(m.Repository)), g.Text(", "+m.Branch+":"+m.Overlays),
+			g.If(m.DryRun, g.Group{g.Text(" · "), h.Strong(h.Class("warn"), g.Text("dry run: nothing is committed"))}),
+			g.Text("\n"), h.Span(h.Class("as-of"), asOf),
+		),
+		h.P(h.ID("live"), h.Role("status")),
+	)
+}
+
+// wrong is what is wrong, and what to do.
+func (v view) wrong() g.Node {
+	count := "Nothing."
+	switch {
+	case len(v.Troubles) > 0:
+		count = counted(int64(len(v.Troubles)), "problem")
+	case v.Status.Tick.Count == 0:
+		count = "muster has just begun: the first tick is not over."
+	}
+	return section(
+		"wrong", "What is wrong",
+		h.P(h.ID("count"), h.Role("status"), live(), g.If(len(v.Troubles) == 0 && v.Status.Tick.Count > 0, h.Class("fine")), g.Text(count)),
+		h.Div(h.ID("troubles"), live(), g.If(len(v.Troubles) > 0, h.Ul(h.Class("troubles"), g.Map(v.Troubles, v.trouble)))),
+	)
+}
+
+func (v view) trouble(t trouble) g.Node {
+	return h.Li(
+		h.Class(t.Level),
+		h.P(
+			h.Strong(h.Class("level"), g.Text(t.Level)), g.Text(" "),
+			g.If(t.Overlay != "", g.Group{h.B(g.Text("overlay " + t.Overlay)), g.Text(" ")}),
+			g.If(t.Queue != "", g.Group{h.B(g.Text("queue " + t.Queue)), g.Text(" ")}),
+			h.Span(h.Class("what"), g.Text(t.Text)),
+			g.If(!t.Since.IsZero(), g.Group{g.Text(" "), h.Span(h.Class("since"), g.Text("for "+v.age(t.Since)+", since "), v.time(t.Since))}),
+		),
+		g.If(t.Remedy != "", h.P(h.Class("remedy"), h.B(g.Text("What to do:")), g.Text(" "+t.Remedy))),
+	)
+}
+
+// overlays is the table of overlays, and that of the queues that none serves.
+func (v view) overlays() g.Node {
+	table := h.P(g.Text("No overlay has been read yet."))
+	if len(v.Overlays) > 0 {
+		table = h.Table(
+			h.Caption(g.Text("What each overlay has, what it wants, and why")),
+			heads("Overlay", "State", "#Pending", "#In flight", "#Idle", "#Busy", "#Current", "#Desired", "#Min–max", "Why"),
+			h.TBody(g.Map(v.Overlays, v.overlay)),
+		)
+	}
+	return section(
+		"overlays", "Overlays",
+		scroll("overlay-table", h.Aria("labelledby", "overlays-head"), table),
+		g.If(len(v.Queues) > 0, scroll(
+			"queues", h.Aria("label", "Jobs that no overlay serves"),
+			h.Table(
+				h.Caption(g.Text("Jobs that no overlay serves")),
+				heads("Queue", "#Jobs", "Rules", "Missing"),
+				h.TBody(g.Map(v.Queues, unserved)),
+			),
+		)),
+	)
+}
+
+func (v view) overlay(o overlay) g.Node {
+	name := g.Text(o.Name)
+	if o.HasLine {
+		name = h.A(h.Href(overlayQuery(o.Name)+"#timelines"), name)
+	}
+	queue := "queue " + o.Queue
+	if o.Schedule != "" {
+		queue += ", schedule " + o.Schedule
+	}
+	return h.Tr(
+		h.Th(h.Scope("row"), name, g.If(o.Queue != "", h.Span(h.Class("queue"), g.Text(queue)))),
+		h.Td(h.Span(h.Class("state "+o.Class), g.Text(o.State))),
+		v.figures(o),
+		h.Td(h.Class("why"), g.Text(o.Reason)),
+	)
+}
+
+// figures are the numbers of an overlay's row; dashes where they are not known.
+func (v view) figures(o overlay) g.Group {
+	s := o.Sum
+	texts := []string{
+		fmt.Sprint(s.Pending), fmt.Sprint(s.InFlight), fmt.Sprint(s.Idle), fmt.Sprint(s.Busy), fmt.Sprint(s.Current), fmt.Sprint(s.Desired),
+		fmt.Sprintf("%d–%d", s.Min, s.Max),
+	}
+	var cells g.Group
+	for i, text := range texts {
+		if !o.Known {
+			text = "–"
+		}
+		oldest := o.Known && i == 0 && s.Pending > 0 && !o.Oldest.IsZero()
+		cells = append(cells, h.Td(h.Class("n"), g.Text(text), g.If(oldest, h.Span(h.Class("age"), g.Text("oldest "+v.age(o.Oldest))))))
+	}
+	return cells
+}
+
+// unserved are the rows of a queue: one for each kind of job.
+func unserved(q status.Queue) g.Node {
+	row := func(jobs int, rules, missing g.Node) g.Node {
+		return h.Tr(h.Th(h.Scope("row"), g.Text(q.Key)), h.Td(h.Class("n"), g.Text(fmt.Sprint(jobs))), h.Td(rules), h.Td(missing))
+	}
+	if len(q.Groups) == 0 {
+		return row(q.Unmatched, g.Text("any"), g.Text("an overlay for the queue"))
+	}
+	var rows g.Group
+	for _, group := range q.Groups {
+		missing := g.Node(codes(group.Missing))
+		if group.Unclustered {
+			missing = g.Text("a cluster")
+		}
+		rows = append(rows, row(group.Jobs, codes(group.Rules), missing))
+	}
+	return rows
+}
+
+func (v view) timelines() g.Node {
+	title := "Timeline"
+	if v.Only != "" {
+		title += " of " + v.Only
+	}
+	note := "The last 24 hours, in UTC."
+	if !v.From.IsZero() {
+		note += " Since " + stamp(v.From) + " as each tick saw it; before that as commits tell it, from one to the next."
+	}
+	if v.Unread != "" {
+		note += " The history in git is not in it: " + v.Unread + "."
+	}
+	lines := h.P(g.Text("Nothing is known yet."))
+	if len(v.Lines) > 0 {
+		lines = g.Map(v.Lines, timeline)
+	}
+	return section(
+		"timelines", title,
+		h.P(h.Class("note"), g.Text(note)),
+		g.If(v.Only != "" || len(v.Names) > len(v.Lines), v.choose()),
+		h.Div(
+			h.ID("zoom"), h.Class("zoom"), h.Role("group"), h.Aria("label", "Zoom"), g.Attr("hidden"),
+			h.Button(h.Type("button"), h.Data("hours", "1"), g.Text("1 h")), g.Text(" "), h.Button(h.Type("button"), h.Data("hours", "6"), g.Text("6 h")), g.Text(" "),
+			h.Button(h.Type("button"), h.Data("hours", "0"), h.Aria("pressed", "true"), g.Text("all")), g.Text(" "),
+			h.Span(h.Class("hint"), g.Text("or drag over a chart; a double click shows all")),
+		),
+		h.Div(h.ID("lines"), h.Class("lines"), lines),
+	)
+}
+
+// choose links to the timeline of each overlay.
+func (v view) choose() g.Node {
+	current := func(is bool) g.Node { return g.If(is, h.Aria("current", "page")) }
+	return h.Nav(
+		h.Class("choose"), h.Aria("label", "Timeline of an overlay"),
+		h.A(h.Href("./#timelines"), current(v.Only == ""), g.Text("the busiest")),
+		g.Map(v.Names, func(name string) g.Node {
+			return g.Group{g.Text(" "), h.A(h.Href(overlayQuery(name)+"#timelines"), current(name == v.Only), g.Text(name))}
+		}),
+	)
+}
+
+func timeline(l line) g.Node {
+	return h.Figure(
+		h.Data("overlay", l.Name),
+		h.FigCaption(h.H3(g.Text(l.Name)), h.P(h.Class("summary"), g.Text(l.Summary))),
+		h.Div(h.Class("plain"), h.Img(h.Src("timeline.svg"+overlayQuery(l.Name)), h.Loading("lazy"), h.Alt("Timeline of "+l.Name+": "+l.Summary))),
+	)
+}
+
+func (v view) decisions() g.Node {
+	list := g.Group{h.P(g.Text("None in the last 24 hours."))}
+	if len(v.Decisions) > 0 {
+		list = nil
+	}
+	for i, d := range v.Decisions {
+		list = append(list, h.Details(
+			h.ID(d.ID), g.If(i == 0, g.Attr("open")),
+			h.Summary(v.time(d.At), g.Text(" "), h.Span(h.Class("what"), g.Text(d.Subject))),
+			h.Pre(g.Text(d.Reasons)),
+			g.If(len(d.Dispatches) > 0, h.P(h.Class("ids"), codes(d.Dispatches))),
+		))
+	}
+	return section("decisions", "Last decisions", h.Div(h.ID("decision-list"), live(), list))
+}
+
+func (v view) footer() g.Node {
+	s := v.Status
+	ticks := counted(int64(s.Tick.Count), "tick") + " since " + stamp(s.Started) + " UTC"
+	if s.Tick.Outcome != "" {
+		ticks += ", the last one " + string(s.Tick.Outcome)
+	}
+	if s.Tick.Count > 0 {
+		ticks += fmt.Sprintf(" in %.2f s", s.Tick.Seconds)
+	}
+	ticks += "."
+	for _, service := range s.Services {
+		ticks += " " + service.Name + ": " + counted(service.Requests, "request")
+		if service.Failures > 0 {
+			ticks += fmt.Sprintf(", %d failed", service.Failures)
+		}
+		for _, l := range service.Limits {
+			ticks += fmt.Sprintf(", %d of %d left (%s)", l.Remaining, l.Limit, l.Scope)
+		}
+		ticks += "."
+	}
+	program := "muster " + s.Muster.Version
+	if s.Muster.Commit != "" {
+		program += " (" + s.Muster.Commit + ")"
+	}
+	return h.Footer(
+		h.ID("foot"), live(),
+		h.P(
+			g.Text(ticks+"\n"+program+". "),
+			h.A(h.Href("metrics"), g.Text("Metrics")), g.Text(", "), h.A(h.Href("assets/uplot/LICENSE"), g.Text("uPlot's licence")), g.Text("."),
+		),
+	)
+}
+
+// section is a part of the page with its heading.
+func section(id, title string, content ...g.Node) g.Node {
+	return h.Section(h.ID(id), h.Aria("labelledby", id+"-head"), h.H2(h.ID(id+"-head"), g.Text(title)), g.Group(content))
+}
+
+// scroll is what scrolls by itself where it is too wide.
+func scroll(id string, named, content g.Node) g.Node {
+	return h.Div(h.Class("scroll"), h.Role("region"), named, h.TabIndex("0"), h.ID(id), live(), content)
+}
+
+// heads are the heads of columns; one that begins with # is of numbers.
+func heads(titles ...string) g.Node {
+	return h.THead(h.Tr(g.Map(titles, func(title string) g.Node {
+		if title[0] == '#' {
+			return h.Th(h.Scope("col"), h.Class("n"), g.Text(title[1:]))
+		}
+		return h.Th(h.Scope("col"), g.Text(title))
+	})))
+}
+
+func codes(texts []string) g.Group {
+	return g.Map(texts, func(text string) g.Node { return g.Group{h.Code(g.Text(text)), g.Text(" ")} })
+}
+
+func (v view) time(t time.Time) g.Node {
+	return h.Time(h.DateTime(t.UTC().Format(time.RFC3339)), g.Text(stamp(t)))
+}
+
+// counted is a number with its noun.
+func counted(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
