@@ -273,7 +273,7 @@ func BenchmarkFirstDecision(b *testing.B) {
 			a.buildkite.AdvanceTo(time.Now())
 			begin := time.Now()
 			cmd, log := a.muster(a.binary, "muster", "--once", "--dry-run")
-			a.await(log, "would commit")
+			a.await(log, "dry run: dispatched")
 			own = append(own, float64(time.Since(begin).Microseconds())/1000)
 			a.check(cmd.Wait())
 			begin = time.Now()
@@ -300,7 +300,7 @@ func BenchmarkPeak(b *testing.B) {
 		cmd, log := a.muster(a.binary, "muster", "--interval=1s")
 		var first float64
 		for tick := range 15 {
-			a.await(log, "msg=committed")
+			a.await(log, "msg=dispatched")
 			if tick == 0 {
 				first, _ = a.memory(cmd)
 			}
@@ -424,7 +424,7 @@ func BenchmarkCrowd(b *testing.B) {
 		a.check(err)
 		a.buildkite.AdvanceTo(time.Now())
 		cmd, log := a.muster(a.binary, "muster", "--interval=2s")
-		a.await(log, "msg=committed")
+		a.await(log, "msg=dispatched")
 		peak, _ := a.memory(cmd)
 		a.row("overlay of 10,000 live dispatches: bytes sent by one more", " B", float64(a.pushed.Load()), 2048)
 		a.row("  peak memory", " MB", peak, 0)
