@@ -39,7 +39,9 @@ import (
 //   - left without a job, ordered for a job: somebody else took the job (an
 //     agent that is not muster's, or one kept for upkeep), or it was cancelled
 //     or reserved, or its queue was paused; or it was ordered for a job to come
-//     (look-ahead); or a person withdrew an order that came all the same.
+//     (look-ahead); or a person withdrew an order that came all the same; or the
+//     circuit breaker of its overlay did not count on it any more, another overlay
+//     ordered in its place, and it came all the same.
 //
 // [audit.excuses] counts the causes of the last kind.
 type audit struct {
@@ -65,6 +67,8 @@ type audit struct {
 	late       int
 	astray     [2]int // agents that came with a token of another cluster than the jobs'
 	swapped    int
+	instead    map[string]int // by queue: agents ordered in place of others that may still come
+	doubled    int            // agents that came though others were ordered in their place
 	commits    map[ledger.Kind]int
 }
 
@@ -77,13 +81,14 @@ type order struct {
 	gone    bool           // given up by a person
 	retired bool           // by a muster
 	first   int            // agents, before any edit
+	off     map[int]bool   // indexes that a breaker did not count on, so that others were ordered
 }
 
 func newAudit(w *world, report func(text string)) *audit {
 	return &audit{
 		w: w, report: report, loader: manifest.NewLoader("overlays"),
 		dispatches: map[string]*order{}, agents: map[string]*order{}, revivedAt: map[*overlay]time.Time{},
-		forgotAt: map[*overlay]time.Time{}, blocked: map[*overlay]time.Time{}, commits: map[ledger.Kind]int{},
+		forgotAt: map[*overlay]time.Time{}, blocked: map[*overlay]time.Time{}, commits: map[ledger.Kind]int{}, instead: map[string]int{},
 	}
 }
 
@@ -346,7 +351,7 @@ func (a *audit) startingOf(m *muster, o plan.Overlay, at time.Time, of func(plan
 // shown: runnable, matched, and neither served by an agent that was idle or on
 // its way.
 func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays map[string]plan.Overlay, pushed []*commit) {
-	pending, idle, starting, probes, upkeep, share := 0, 0, 0, 0, 0, 0.0
+	pending, idle, starting, off, probes, upkeep, share := 0, 0, 0, 0, 0, 0, 0.0
 	after := a.load(pushed[len(pushed)-1].tree) // a breaker that opens now counts on nothing any more
 	var serving []server
 	alike := true
@@ -364,6 +369,8 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 		alike = alike && slices.Equal(last.own, serving[0].own) && last.cluster == serving[0].cluster
 		if !o.State.Breaker.Open() && !after[x.name].State.Breaker.Open() {
 			starting += a.useful(m, o, m.snapshot.At)
+		} else if ordered > 0 {
+			off += a.writeOff(m, o)
 		}
 		p, _ := o.Policy.During(m.snapshot.At)
 		share = max(share, p.Lookahead)
@@ -410,15 +417,39 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 		upkeep = all - ordered
 	}
 	most := pending + ahead
+	instead := min(ordered, off)
 	if alike {
 		most = max(0, pending-idle-starting) + ahead
 		// Several overlays may swap what is on its way: one that is starting is
 		// given to its overlay's buffer, and another overlay orders for the job.
 		a.swapped += max(0, ordered-most-probes)
+		instead = max(0, min(ordered-probes, most)-max(0, pending-idle-starting-off)-ahead)
 	}
+	a.instead[queue] = min(a.instead[queue]+instead, off)
 	if all > most+probes+upkeep || ordered > pending+ahead+probes {
 		a.failf("queue %s: %d agents are ordered for %d jobs with %d ahead, %d idle and %d starting; %d in all\n%s", queue, ordered, pending, ahead, idle, starting, all, decisions(pushed))
 	}
+}
+
+// writeOff counts the agents for jobs of an overlay that are in flight and not counted
+// on, because its circuit breaker is open: "In-flight agents of the overlay are not
+// counted on meanwhile, and its share goes to the other overlays of the queue"
+// (docs/design.md, "The decision, per queue"). After orders of which nobody came,
+// nothing in git or Buildkite tells whether those after them will.
+func (a *audit) writeOff(m *muster, o plan.Overlay) (n int) {
+	for _, d := range a.promised(o.Dispatches, a.w.byPath("overlays/"+o.Name)) {
+		x := a.dispatches[d.ID]
+		if x == nil || d.Purpose != plan.ForDemand || d.Cluster != o.Policy.Cluster || m.snapshot.At.After(d.NotAfter.Add(plan.Grace)) {
+			continue
+		}
+		for index := range d.Agents {
+			if !m.known[d.ID][index] && !x.came[index] {
+				x.off[index] = true
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // server is an overlay that serves a queue: its agents' tags, of which some are the
@@ -538,7 +569,7 @@ func (a *audit) book(c *commit) {
 	d := c.act.Decision
 	o := a.w.byPath(c.act.Path)
 	for _, x := range d.Dispatch {
-		entry := &order{Dispatch: x, first: x.Agents, overlay: o, came: map[int]bool{}, agents: map[int]string{}}
+		entry := &order{Dispatch: x, first: x.Agents, overlay: o, came: map[int]bool{}, agents: map[int]string{}, off: map[int]bool{}}
 		a.dispatches[x.ID] = entry
 		a.orders = append(a.orders, entry)
 	}
@@ -596,6 +627,11 @@ func (a *audit) registered(p *simulation.Pod) {
 	if p.Again || x.came[p.Index] { // its pod was replaced, or its Job deleted and made again
 		a.again++
 	}
+	if queue := x.overlay.spec.queue; x.off[p.Index] && a.instead[queue] > 0 {
+		a.instead[queue]--
+		a.doubled++
+	}
+	delete(x.off, p.Index)
 	a.agents[p.Agent], x.agents[p.Index] = x, p.Agent
 	x.came[p.Index] = true
 	if x.overlay.kube.BuildkiteCluster != a.w.cluster {
@@ -733,9 +769,9 @@ func (a *audit) excuses() (n int, text string) {
 			mixed++
 		}
 	}
-	n = cancelled + foreign + upkeep + mixed + a.reserved + a.idledPause + a.lookahead + a.loose + a.again + a.late + a.astray[0] + a.swapped
-	return n, fmt.Sprintf("cancelled %d, by others %d, by upkeep %d, by agents of another kind %d, reserved %d, paused %d, ahead %d, unknowable %d, run again %d, late %d, astray %d, swapped %d",
-		cancelled, foreign, upkeep, mixed, a.reserved, a.idledPause, a.lookahead, a.loose, a.again, a.late, a.astray[0], a.swapped)
+	n = cancelled + foreign + upkeep + mixed + a.reserved + a.idledPause + a.lookahead + a.loose + a.again + a.late + a.astray[0] + a.swapped + a.doubled
+	return n, fmt.Sprintf("cancelled %d, by others %d, by upkeep %d, by agents of another kind %d, reserved %d, paused %d, ahead %d, unknowable %d, run again %d, late %d, astray %d, swapped %d, not counted on %d",
+		cancelled, foreign, upkeep, mixed, a.reserved, a.idledPause, a.lookahead, a.loose, a.again, a.late, a.astray[0], a.swapped, a.doubled)
 }
 
 // toldOther reports whether the agents of an order were told other tags than the
