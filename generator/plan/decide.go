@@ -45,10 +45,11 @@ type share struct {
 	breaker   Breaker // as it is once they are retired
 	sum       Sum
 
-	spare       int       // idle agents that serve no job, those to be replaced among them
-	fresh       int       // the policy's share of the upcoming jobs that nothing was dispatched for
-	newest      time.Time // creation of the newest upcoming job
-	lookedAhead time.Time // the same, if they are all served and agents are dispatched
+	spare       int        // idle agents that serve no job, those to be replaced among them
+	aheadOf     [][]string // of each group of jobs that it looks ahead to, the overlays that could take them
+	fresh       int        // the policy's share of the upcoming jobs that nothing was dispatched for
+	newest      time.Time  // creation of the newest upcoming job
+	lookedAhead time.Time  // the same, if they are all served and agents are dispatched
 }
 
 func newShare(v Overlay, o Observation) *share {

@@ -40,7 +40,8 @@ type Sum struct {
 	Pending int `json:"pending"`
 	// Elsewhere of them are left to other overlays of the queue.
 	Elsewhere int `json:"elsewhere,omitempty"`
-	// Lookahead is the policy's share of the upcoming jobs.
+	// Lookahead is the policy's share of the upcoming jobs, less those that agents of
+	// other overlays are left for.
 	Lookahead int `json:"lookahead,omitempty"`
 	// Idle agents are connected and could take a job of the overlay, whoever
 	// started them. InFlight agents are dispatched here and have not registered,

@@ -133,9 +133,9 @@ func divide(shares []*share, o Observation) {
 			supply[d.number(source{fromInFlight, i})] = s.sum.InFlight
 		}
 	}
-	for i, n := range d.lookAheadAgain(supply, demand) {
-		s := shares[i]
-		s.sum.Lookahead = s.fresh + n
+	again, byOthers := d.lookAheadAgain(supply, demand)
+	for i, s := range shares {
+		s.sum.Lookahead = s.fresh + again[i] - byOthers[i]
 		demand[d.sinkNumber(sink{toLookahead, i})] = s.sum.Lookahead
 	}
 	d.flow = newFlow(supply, demand, d.can)
@@ -231,6 +231,9 @@ func (d *division) lookAhead() {
 			}
 			s.sum.Lookahead += group.Upcoming
 			s.fresh += group.Fresh
+			if group.Upcoming > 0 {
+				s.aheadOf = append(s.aheadOf, group.Overlays)
+			}
 			if group.Newest != nil && group.Newest.After(s.newest) {
 				s.newest = *group.Newest
 			}
@@ -247,21 +250,54 @@ func (d *division) lookAhead() {
 // which agents were dispatched before: of those that are idle or in flight, what
 // jobs and buffers leave. So nothing is dispatched for these jobs again, nor for
 // a buffer in their stead.
-func (d *division) lookAheadAgain(supply, demand []int) []int {
-	again := make([]int, len(d.shares))
+//
+// Of the other upcoming jobs, byOthers are those for which agents of other overlays
+// are left that could take any of them. Such agents came to be left when they were
+// dispatched for jobs that agents of this overlay took.
+func (d *division) lookAheadAgain(supply, demand []int) (again, byOthers []int) {
+	n := len(d.shares)
+	again, byOthers = make([]int, n), make([]int, n)
 	jobs, buffers, end := len(d.jobs), d.sinkNumber(sink{toBuffer, 0}), len(demand)
 	copy(again, demand[jobs:buffers])
-	if !slices.ContainsFunc(again, func(n int) bool { return n > 0 }) {
-		return again
+	if !slices.ContainsFunc(d.shares, func(s *share) bool { return s.sum.Lookahead > 0 }) {
+		return again, byOthers
 	}
 	f := newFlow(slices.Clone(supply), slices.Clone(demand), d.can)
 	for _, sinks := range [][2]int{{0, jobs}, {buffers, end}, {jobs, buffers}} {
 		f.serveAll(0, len(supply), sinks[0], sinks[1])
 	}
-	for i := range again {
+	for i, s := range d.shares {
 		again[i] -= f.want[jobs+i]
+		f.want[jobs+i] = s.fresh
 	}
-	return again
+	f.serveAll(0, len(supply), jobs, buffers)
+	for i, s := range d.shares {
+		byOthers[i] = f.want[jobs+i]
+		for k := range supply {
+			if d.standsIn(k, s) {
+				f.takers[jobs+i] = append(f.takers[jobs+i], int32(k))
+			}
+		}
+	}
+	f.serveAll(0, len(supply), jobs, buffers)
+	for i := range byOthers {
+		byOthers[i] -= f.want[jobs+i]
+	}
+	return again, byOthers
+}
+
+// standsIn reports whether agents of a source are another overlay's, and could take
+// any of the jobs that an overlay looks ahead to.
+func (d *division) standsIn(i int, s *share) bool {
+	from, of := d.source(i), ""
+	switch {
+	case from.kind != fromIdle:
+		of = d.shares[from.index].overlay.Name
+	case !d.idle[from.index].Replacing:
+		of = d.idle[from.index].Overlay
+	}
+	return of != "" && of != s.overlay.Name && len(s.aheadOf) > 0 &&
+		!slices.ContainsFunc(s.aheadOf, func(overlays []string) bool { return !slices.Contains(overlays, of) })
 }
 
 // conclude reads overlay i's sum off the flow.

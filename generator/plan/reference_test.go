@@ -16,6 +16,7 @@ type reference struct {
 	overlays []*refOverlay // in the order in which they fill
 	agents   []*refAgent   // idle ones and those in flight, then those ordered
 	wants    []*refWant
+	others   [][2]int // overlays, and others whose agents may serve their look-ahead
 }
 
 // refOverlay is what is counted of one overlay.
@@ -167,10 +168,9 @@ func (r *reference) decide() {
 		}
 		return 1
 	})
-	again := r.lookAheadAgain(upcoming, before)
-	for i, o := range r.overlays {
-		// "the policy's share of the upcoming jobs"
-		r.ask(wantAhead, i, again[i]+int(o.Policy.Lookahead*float64(upcoming[i]-before[i])))
+	again, byOthers := r.lookAheadAgain(upcoming, before)
+	for i := range r.overlays {
+		r.ask(wantAhead, i, again[i]+r.fresh(i, upcoming, before)-byOthers[i])
 	}
 	for i, o := range r.overlays {
 		r.ask(wantBuffer, i, o.Policy.Buffer)
@@ -189,7 +189,10 @@ func (r *reference) decide() {
 // asks for as many of them as pending jobs and buffers leave, and no more: else
 // the buffer would be filled again instead, and "made again on what it has just
 // ordered, it orders nothing" would not hold.
-func (r *reference) lookAheadAgain(upcoming, before []int) []int {
+//
+// "So do those of another overlay that could take every job that this one looks
+// ahead to": byOthers.
+func (r *reference) lookAheadAgain(upcoming, before []int) (again, byOthers []int) {
 	s := &reference{overlays: r.overlays}
 	for _, a := range r.agents {
 		there := *a
@@ -202,16 +205,61 @@ func (r *reference) lookAheadAgain(upcoming, before []int) []int {
 	}
 	s.employAll()
 	for i, o := range r.overlays {
-		s.ask(wantAhead, i, int(o.Policy.Lookahead*float64(upcoming[i]))-int(o.Policy.Lookahead*float64(upcoming[i]-before[i])))
+		s.ask(wantAhead, i, int(o.Policy.Lookahead*float64(upcoming[i]))-r.fresh(i, upcoming, before))
 	}
 	s.employAll()
-	again := make([]int, len(r.overlays))
-	for _, w := range s.wants {
-		if w.kind == wantAhead && w.by >= 0 {
-			again[w.of]++
+	again = s.servedAhead()
+	s.wants = slices.DeleteFunc(s.wants, func(w *refWant) bool { return w.kind == wantAhead && w.by < 0 })
+	for i := range r.overlays {
+		s.ask(wantAhead, i, r.fresh(i, upcoming, before))
+	}
+	s.employAll()
+	own := s.servedAhead()
+	for i := range r.overlays {
+		for k := range r.overlays {
+			if i != k && r.takesAllAhead(i, k) {
+				s.others = append(s.others, [2]int{i, k})
+			}
 		}
 	}
-	return again
+	s.employAll()
+	byOthers = s.servedAhead()
+	for i := range byOthers {
+		byOthers[i] -= own[i]
+	}
+	return again, byOthers
+}
+
+// fresh is "the policy's share of the upcoming jobs", of those that were not looked
+// ahead to before.
+func (r *reference) fresh(i int, upcoming, before []int) int {
+	return int(r.overlays[i].Policy.Lookahead * float64(upcoming[i]-before[i]))
+}
+
+// servedAhead counts the upcoming jobs that are served, by overlay.
+func (r *reference) servedAhead() []int {
+	n := make([]int, len(r.overlays))
+	for _, w := range r.wants {
+		if w.kind == wantAhead && w.by >= 0 {
+			n[w.of]++
+		}
+	}
+	return n
+}
+
+// takesAllAhead reports whether agents of one overlay could take every job that
+// another looks ahead to.
+func (r *reference) takesAllAhead(of, other int) bool {
+	return !slices.ContainsFunc(r.snapshot.Jobs, func(j Job) bool {
+		return j.State == JobUpcoming && r.looksAhead(j) == of && !r.overlays[other].canTake(j)
+	})
+}
+
+// looksAhead is the overlay that an upcoming job counts for, or -1.
+func (r *reference) looksAhead(j Job) int {
+	return slices.IndexFunc(r.overlays, func(o *refOverlay) bool {
+		return o.canTake(j) && o.Policy.Lookahead > 0 && !o.suspended
+	})
 }
 
 // askForJobs asks for the pending jobs, and counts for each overlay the upcoming
@@ -221,9 +269,7 @@ func (r *reference) askForJobs() (upcoming, before []int) {
 	for k := range r.snapshot.Jobs {
 		j := &r.snapshot.Jobs[k]
 		served := slices.ContainsFunc(r.overlays, func(o *refOverlay) bool { return o.canTake(*j) })
-		ahead := slices.IndexFunc(r.overlays, func(o *refOverlay) bool {
-			return o.canTake(*j) && o.Policy.Lookahead > 0 && !o.suspended
-		})
+		ahead := r.looksAhead(*j)
 		switch {
 		case !served: // "unmatched: never counted"
 		case j.State == JobPending:
@@ -253,6 +299,8 @@ func (r *reference) mayServe(a *refAgent, w *refWant) bool {
 		return false
 	case w.kind == wantJob:
 		return refTakes(a.tags, w.job.Rules) && (a.cluster == "" || a.cluster == w.job.Cluster)
+	case w.kind == wantAhead && slices.Contains(r.others, [2]int{w.of, a.of}):
+		return !a.replacing
 	}
 	return a.of == w.of && !a.replacing
 }
