@@ -405,9 +405,11 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 			idle++
 		}
 	}
+	lookahead := 0
 	for _, c := range pushed {
 		if d := c.act.Decision; c.act.Kind == ledger.Dispatch && d.Queue == queue {
 			upkeep += d.Sum.Replacing
+			lookahead += min(d.Sum.Lookahead, d.Sum.Demand)
 			if d.Probe {
 				probes++
 			}
@@ -419,12 +421,15 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 	most := pending + ahead
 	instead := min(ordered, off)
 	if alike {
-		most = max(0, pending-idle-starting) + ahead
-		// Several overlays may swap what is on its way: one that is starting is
-		// given to its overlay's buffer, and another overlay orders for the job.
-		a.swapped += max(0, ordered-most-probes)
-		instead = max(0, min(ordered-probes, most)-max(0, pending-idle-starting-off)-ahead)
+		unserved, sure := max(0, pending-idle-starting), ordered-probes
+		most = unserved + ahead
+		instead = max(0, min(sure, unserved)-max(0, pending-idle-starting-off))
+		// Several overlays may swap what is on its way: one that is starting is given
+		// to its overlay's look-ahead or buffer, and another overlay orders for the job.
+		lookahead = min(ahead, max(0, sure-unserved))
+		a.swapped += max(0, sure-most)
 	}
+	a.lookahead += lookahead
 	a.instead[queue] = min(a.instead[queue]+instead, off)
 	if all > most+probes+upkeep || ordered > pending+ahead+probes {
 		a.failf("queue %s: %d agents are ordered for %d jobs with %d ahead, %d idle and %d starting; %d in all\n%s", queue, ordered, pending, ahead, idle, starting, all, decisions(pushed))
@@ -573,7 +578,6 @@ func (a *audit) book(c *commit) {
 		a.dispatches[x.ID] = entry
 		a.orders = append(a.orders, entry)
 	}
-	a.lookahead += min(d.Sum.Lookahead, d.Sum.Demand)
 	if i := slices.IndexFunc(a.w.musters, func(m *muster) bool { return m.name == c.who }); i >= 0 {
 		a.loose += a.w.musters[i].hidden
 	}
