@@ -67,8 +67,9 @@ type audit struct {
 	late       int
 	astray     [2]int // agents that came with a token of another cluster than the jobs'
 	swapped    int
-	instead    map[string]int // by queue: agents ordered in place of others that may still come
-	doubled    int            // agents that came though others were ordered in their place
+	upcoming   map[string]bool // jobs that agents may have been ordered for in advance
+	instead    map[string]int  // by queue: agents ordered in place of others that may still come
+	doubled    int             // agents that came though others were ordered in their place
 	commits    map[ledger.Kind]int
 }
 
@@ -88,7 +89,7 @@ func newAudit(w *world, report func(text string)) *audit {
 	return &audit{
 		w: w, report: report, loader: manifest.NewLoader("overlays"),
 		dispatches: map[string]*order{}, agents: map[string]*order{}, revivedAt: map[*overlay]time.Time{},
-		forgotAt: map[*overlay]time.Time{}, blocked: map[*overlay]time.Time{}, commits: map[ledger.Kind]int{}, instead: map[string]int{},
+		forgotAt: map[*overlay]time.Time{}, blocked: map[*overlay]time.Time{}, commits: map[ledger.Kind]int{}, instead: map[string]int{}, upcoming: map[string]bool{},
 	}
 }
 
@@ -388,6 +389,9 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 			pending++
 		case plan.JobUpcoming:
 			waiting++
+			if share > 0 {
+				a.upcoming[j.ID] = true
+			}
 		}
 	}
 	ahead := int(math.Ceil(float64(waiting)*share - 1e-9))
@@ -773,9 +777,10 @@ func (a *audit) excuses() (n int, text string) {
 			mixed++
 		}
 	}
-	n = cancelled + foreign + upkeep + mixed + a.reserved + a.idledPause + a.lookahead + a.loose + a.again + a.late + a.astray[0] + a.swapped + a.doubled
+	ahead := min(a.lookahead, len(a.upcoming)) // "Look-ahead dispatches once for an upcoming job" (docs/design.md)
+	n = cancelled + foreign + upkeep + mixed + a.reserved + a.idledPause + ahead + a.loose + a.again + a.late + a.astray[0] + a.swapped + a.doubled
 	return n, fmt.Sprintf("cancelled %d, by others %d, by upkeep %d, by agents of another kind %d, reserved %d, paused %d, ahead %d, unknowable %d, run again %d, late %d, astray %d, swapped %d, not counted on %d",
-		cancelled, foreign, upkeep, mixed, a.reserved, a.idledPause, a.lookahead, a.loose, a.again, a.late, a.astray[0], a.swapped, a.doubled)
+		cancelled, foreign, upkeep, mixed, a.reserved, a.idledPause, ahead, a.loose, a.again, a.late, a.astray[0], a.swapped, a.doubled)
 }
 
 // toldOther reports whether the agents of an order were told other tags than the
