@@ -219,12 +219,15 @@ func (p *production) pipe() pipe {
 // over reports whether the last build has come and no job is left, for long enough
 // that every dispatch is retired.
 func (p *production) over() bool {
+	since := p.since() - p.length
+	if since < 2*time.Hour {
+		return false
+	}
 	s := p.buildkite.Stats()
-	since := p.buildkite.Now().Sub(p.begin.Add(p.length))
 	if since > 12*time.Hour {
 		p.t.Fatalf("%d of %d jobs are not finished twelve hours after the last build came\n%s", s.Runnable-s.Finished, s.Runnable, p.lastWords())
 	}
-	return since > 2*time.Hour && s.Finished == s.Jobs
+	return s.Finished == s.Jobs
 }
 
 // lastWords are the last lines of muster's log.
@@ -322,7 +325,8 @@ func (c *steppedClock) step(d time.Duration) error {
 	return err
 }
 
-// resident is the memory of muster's process now, or its highest so far, in MiB.
+// resident is a field of muster's process that says how much memory it has, in MiB:
+// proc_pid_status(5).
 func (p *production) resident(field string) float64 {
 	p.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.muster.Process.Pid))

@@ -145,7 +145,7 @@ func busyness(at time.Time) float64 {
 
 // sync lets the cluster apply what the branch holds.
 func (p *production) sync() {
-	p.most = max(p.most, p.buildkite.Stats().Connected)
+	p.most = max(p.most, p.cluster.Connected())
 	if p.stopped {
 		return
 	}
