@@ -7,6 +7,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 VULNDB     ?= https://vuln.go.dev
 FUZZTIME   ?= 30s
 SEEDS      ?= 20000
+DAYS       ?= 30
 HOSTILE    ?= 1h
 # What make mutants changes, how many changes of each package it tries (0: all),
 # chosen by which seed, and how long a test may take to be run.
@@ -38,7 +39,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: help demo build image push release image-test test race apiserver alerts agent schema tools lint fuzz bench soak cover vuln sbom hostile mutants browser clean
+.PHONY: help demo build image push release image-test test race apiserver alerts agent schema tools lint fuzz bench soak faults cover vuln sbom hostile mutants browser clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -134,7 +135,10 @@ bench: tools ## Measure against git, go-git and the bounds; see docs/performance
 	done
 	@printf '%-62s %-7s %12s %10s\n' figure size measured bound; cat $(BENCH_TABLE)
 
-soak: ## Simulate SEEDS days of faults
+soak: ## Play DAYS days of production against muster in a process of its own: memory, metrics, nothing ordered twice
+	$(GO) test ./cmd/muster -run Month -timeout 0 -v -month-days $(DAYS)
+
+faults: ## Simulate SEEDS worlds of faults
 	$(GO) test ./generator -run Faults -timeout 0 -seeds $(SEEDS)
 
 browser: ## Try the status page in Chromium, which has to be there; PICTURES is a directory for screenshots

@@ -43,6 +43,9 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	if begin := os.Getenv(stepVariable); begin != "" {
+		os.Exit(stepped(begin))
+	}
 	testscript.Main(m, map[string]func(){"muster": func() { os.Exit(scripted()) }, "ticking": ticking})
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 )
@@ -16,16 +17,29 @@ import (
 // completions are the shells that muster completes for, and what they call the file.
 var completions = map[string]string{"bash": "muster.bash", "zsh": "_muster", "fish": "muster.fish", "powershell": "muster.ps1"}
 
-// common returns what every archive holds: licence, README and completions. The
-// program that says the completions is built for the machine that this runs on.
-func (r release) common(ctx context.Context) ([]file, error) {
+// thirdParty is the licences of what the program is linked from, which ask to go
+// with it.
+const thirdParty = "docs/third-party.md"
+
+// texts returns files of the source, to be packed into a directory.
+func (r release) texts(dir string, names ...string) ([]file, error) {
 	var all []file
-	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
+	for _, name := range names {
 		content, err := os.ReadFile(filepath.Join(r.source, name))
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, file{path: name, mode: 0o644, content: content})
+		all = append(all, file{path: path.Join(dir, path.Base(name)), mode: 0o644, content: content})
+	}
+	return all, nil
+}
+
+// common returns what every archive holds: licences, README and completions. The
+// program that says the completions is built for the machine that this runs on.
+func (r release) common(ctx context.Context) ([]file, error) {
+	all, err := r.texts("", "LICENSE", "README.md", "CHANGELOG.md", thirdParty)
+	if err != nil {
+		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "muster-release-")
 	if err != nil {

@@ -26,7 +26,9 @@ const user = 65532
 const (
 	programPath = "usr/bin/muster"
 	sbomPath    = "usr/share/sbom/muster.cdx.json"
-	rootsPath   = "etc/ssl/certs/ca-certificates.crt" // the first place where Go looks on Linux
+	// licencesPath is where Debian's policy puts copyright files.
+	licencesPath = "usr/share/doc/muster"
+	rootsPath    = "etc/ssl/certs/ca-certificates.crt" // the first place where Go looks on Linux
 )
 
 // image is an image for several platforms, with an SBOM for each.
@@ -42,7 +44,7 @@ type part struct {
 }
 
 // assemble makes the image of programs for Linux.
-func (r release) assemble(programs []program, license []byte) (*image, error) {
+func (r release) assemble(programs []program, licences []file) (*image, error) {
 	system, err := r.systemLayer()
 	if err != nil {
 		return nil, err
@@ -53,7 +55,7 @@ func (r release) assemble(programs []program, license []byte) (*image, error) {
 	}
 	made := &image{index: mutate.IndexMediaType(empty.Index, types.OCIImageIndex)}
 	for _, p := range programs {
-		one, err := r.assembleOne(p, system, license, certificates)
+		one, err := r.assembleOne(p, system, licences, certificates)
 		if err != nil {
 			return nil, err
 		}
@@ -66,16 +68,15 @@ func (r release) assemble(programs []program, license []byte) (*image, error) {
 	return made, nil
 }
 
-func (r release) assembleOne(p program, system v1.Layer, license []byte, certificates *debug.Module) (part, error) {
+func (r release) assembleOne(p program, system v1.Layer, licences []file, certificates *debug.Module) (part, error) {
 	bom, err := r.sbom(p, certificates)
 	if err != nil {
 		return part{}, err
 	}
-	own, err := r.layer([]file{
+	own, err := r.layer(append([]file{
 		{path: programPath, mode: 0o755, content: p.file},
 		{path: sbomPath, mode: 0o644, content: bom},
-		{path: "usr/share/doc/muster/LICENSE", mode: 0o644, content: license},
-	})
+	}, licences...))
 	if err != nil {
 		return part{}, err
 	}

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -89,11 +88,11 @@ func (r release) image(ctx context.Context, what, where, name string, platforms 
 	if err != nil {
 		return err
 	}
-	license, err := os.ReadFile(filepath.Join(r.source, "LICENSE"))
+	licences, err := r.texts(licencesPath, "LICENSE", thirdParty)
 	if err != nil {
 		return err
 	}
-	made, err := r.assemble(programs, license)
+	made, err := r.assemble(programs, licences)
 	if err != nil {
 		return err
 	}

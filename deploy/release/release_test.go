@@ -55,7 +55,7 @@ func somePrograms(t *testing.T, platforms string) []program {
 
 func someImage(t *testing.T) *image {
 	t.Helper()
-	made, err := aRelease.assemble(somePrograms(t, "linux/amd64,linux/arm64"), []byte("the licence"))
+	made, err := aRelease.assemble(somePrograms(t, "linux/amd64,linux/arm64"), someLicences(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,6 +158,16 @@ func readBack(t *testing.T, made *image) v1.ImageIndex {
 	return index
 }
 
+// someLicences are those that go into an image.
+func someLicences(t *testing.T) []file {
+	t.Helper()
+	all, err := release{source: "../.."}.texts(licencesPath, "LICENSE", thirdParty)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // lookAt checks the image of one platform: configuration, files, certificates, SBOM.
 func lookAt(t *testing.T, one v1.Image, p *v1.Platform) {
 	t.Helper()
@@ -193,7 +203,8 @@ func lookAt(t *testing.T, one v1.Image, p *v1.Platform) {
 		"home/":                             "755 0:0", "home/muster/": "755 65532:65532", "tmp/": "1777 0:0",
 		"usr/": "755 0:0", "usr/bin/": "755 0:0", "usr/bin/muster": "755 0:0",
 		"usr/share/": "755 0:0", "usr/share/doc/": "755 0:0", "usr/share/doc/muster/": "755 0:0", "usr/share/doc/muster/LICENSE": "644 0:0",
-		"usr/share/sbom/": "755 0:0", "usr/share/sbom/muster.cdx.json": "644 0:0",
+		"usr/share/doc/muster/third-party.md": "644 0:0",
+		"usr/share/sbom/":                     "755 0:0", "usr/share/sbom/muster.cdx.json": "644 0:0",
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("%s holds %v, want %v", p, got, want)
@@ -273,7 +284,7 @@ func TestSameDigest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		made, err := r.assemble(programs, []byte("the licence"))
+		made, err := r.assemble(programs, someLicences(t))
 		if err != nil {
 			t.Fatal(err)
 		}

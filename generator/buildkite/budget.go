@@ -75,10 +75,10 @@ func (b *budget) note(at time.Time) {
 
 // wait is how long to wait before so many requests can be sent; zero is not.
 func (b *budget) wait(now time.Time, need, perMinute int) time.Duration {
+	b.sent = slices.DeleteFunc(b.sent, func(t time.Time) bool { return !t.After(now.Add(-time.Minute)) || t.After(now.Add(time.Minute)) })
 	if perMinute <= 0 {
 		return 0
 	}
-	b.sent = slices.DeleteFunc(b.sent, func(t time.Time) bool { return !t.After(now.Add(-time.Minute)) || t.After(now.Add(time.Minute)) })
 	first := len(b.sent) + min(need, perMinute) - perMinute // so many must be a minute old
 	if first <= 0 {
 		return 0

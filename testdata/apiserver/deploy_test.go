@@ -26,7 +26,7 @@ var deployments = map[string]map[string]int{
 	"deploy/secrets":                     {"Secret": 2},
 	"testdata/apiserver/testdata/syncer": {"ConfigMap": 1, "Deployment": 1},
 	"testdata/apiserver/testdata/monitored": own(map[string]int{
-		"Application": 1, "PodMonitor": 1, "PrometheusRule": 1, "ConfigMap": 2,
+		"Application": 1, "PodMonitor": 1, "PrometheusRule": 1, "ConfigMap": 2, "Service": 1,
 	}),
 }
 
@@ -223,23 +223,30 @@ func TestSyncsItself(t *testing.T) {
 	}
 }
 
-// TestPodMonitorFindsMuster: it selects the pods of the Deployment, by a port that
-// they have, in its own namespace.
-func TestPodMonitorFindsMuster(t *testing.T) {
+// TestMusterIsFound: the PodMonitor and the Service select the pods of the Deployment,
+// by a port that they have, in their own namespace.
+func TestMusterIsFound(t *testing.T) {
 	const dir = "testdata/apiserver/testdata/monitored"
-	monitor, deployment := deployed(t, dir, "PodMonitor"), deployed(t, dir, "Deployment")
+	monitor, service, deployment := deployed(t, dir, "PodMonitor"), deployed(t, dir, "Service"), deployed(t, dir, "Deployment")
 	labels := at(deployment, "spec", "template", "metadata", "labels")
-	for key, value := range at(monitor, "spec", "selector", "matchLabels") {
-		if labels[key] != value {
-			t.Errorf("pods have %s=%v, not %v", key, labels[key], value)
-		}
-	}
-	if of, pods := at(monitor, "metadata")["namespace"], at(deployment, "metadata")["namespace"]; of != pods {
-		t.Errorf("it looks in the namespace %v, and the pods are in %v", of, pods)
-	}
-	port := at(monitor, "spec")["podMetricsEndpoints"].([]any)[0].(map[string]any)["port"]
 	container := at(deployment, "spec", "template", "spec")["containers"].([]any)[0].(map[string]any)
-	if !slices.ContainsFunc(container["ports"].([]any), func(p any) bool { return p.(map[string]any)["name"] == port }) {
-		t.Errorf("no container has a port %v", port)
+	for _, by := range []struct {
+		object, selector map[string]any
+		port             any
+	}{
+		{monitor, at(monitor, "spec", "selector", "matchLabels"), at(monitor, "spec")["podMetricsEndpoints"].([]any)[0].(map[string]any)["port"]},
+		{service, at(service, "spec", "selector"), at(service, "spec")["ports"].([]any)[0].(map[string]any)["targetPort"]},
+	} {
+		for key, value := range by.selector {
+			if labels[key] != value {
+				t.Errorf("%s: pods have %s=%v, not %v", by.object["kind"], key, labels[key], value)
+			}
+		}
+		if of, pods := at(by.object, "metadata")["namespace"], at(deployment, "metadata")["namespace"]; of != pods {
+			t.Errorf("the %s is in the namespace %v, and the pods are in %v", by.object["kind"], of, pods)
+		}
+		if !slices.ContainsFunc(container["ports"].([]any), func(p any) bool { return p.(map[string]any)["name"] == by.port }) {
+			t.Errorf("%s: no container has a port %v", by.object["kind"], by.port)
+		}
 	}
 }

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"muster/generator/plan"
+	"muster/generator/simulation"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// TestMonth plays a fleet's production, with a trouble in every hour, against muster in a
+// process of its own. Every job is served; no agent that was ordered for jobs is left
+// without one; and at the end the metrics are what the ledger says. With -month-days, and
+// without the race detector, which needs memory of its own, memory is looked at too.
+func TestMonth(t *testing.T) {
+	if _, err := os.Stat("/proc/self/status"); err != nil {
+		t.Skip("this system has no /proc to read memory from")
+	}
+	t.Parallel()
+	queues, jobs := 3, 6
+	begin, length := simulation.Start().Add(13*time.Hour), 2*time.Hour // of a Monday
+	if *monthDays > 0 {
+		queues, jobs = 20, 60
+		begin, length = simulation.Start(), time.Duration(*monthDays*24*float64(time.Hour))
+	}
+	p := newProduction(t, queues, begin, length, jobs)
+	var memory []float64 // of each day, the most
+	most := 0.0
+	p.every(5*time.Minute, func() {
+		p.scrape() // as Prometheus would
+		most = max(most, p.resident("RssAnon"))
+		if p.since()%(24*time.Hour) == 0 {
+			t.Logf("day %d: %+v, %.1f MiB", len(memory)+1, p.buildkite.Stats(), most)
+			memory = append(memory, most)
+			most = 0
+		}
+	})
+	p.play()
+	want, commits := p.ledger()
+	if diff := cmp.Diff(want, p.metrics()); diff != "" {
+		t.Errorf("metrics (+) are not what the ledger says (-):\n%s", diff)
+	}
+	if len(p.inVain) > 0 {
+		t.Errorf("%d agents were ordered for jobs and had none: %v", len(p.inVain), p.inVain)
+	}
+	memory = append(memory, most)
+	took := p.end()
+	t.Logf("%s: %+v, at most %d agents at once, %d commits, troubles %v", p.since(), p.buildkite.Stats(), p.most, commits, p.troubles)
+	t.Logf("muster: at most %.1f MiB, processor %s, %.2f %% of a core", slices.Max(memory), took, 100*took.Seconds()/p.since().Seconds())
+	if *monthDays > 0 && !raced {
+		p.judge(memory)
+	}
+}
+
+// judge demands that memory is flat and, with every page of the program, under 64 MB.
+// The program's own pages are left out of what was measured: they are those of the test.
+func (p *production) judge(memory []float64) {
+	p.t.Helper()
+	binary := filepath.Join(p.t.TempDir(), "muster")
+	if out, err := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, ".").CombinedOutput(); err != nil { // as make build does
+		p.t.Fatalf("%v\n%s", err, out)
+	}
+	info, err := os.Stat(binary)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	program, bound := float64(info.Size())/(1<<20), 64e6/(1<<20)
+	p.t.Logf("with all of the program: %.1f MiB, of at most %.1f", slices.Max(memory)+program, bound)
+	if slices.Max(memory)+program > bound {
+		p.t.Error("muster needs too much memory")
+	}
+	const week = 7
+	if len(memory) < 3*week {
+		return
+	}
+	first, last := slices.Max(memory[week:2*week]), slices.Max(memory[len(memory)-week:])
+	if last > first*1.1 {
+		p.t.Errorf("memory grows: %.1f MiB in the second week, %.1f in the last", first, last)
+	}
+}
+
+// sample is one line of what is scraped.
+var sample = regexp.MustCompile(`(?m)^(muster_[a-z_]+)\{(.*)\} (\S+)$`)
+
+// sums are what an overlay's commits and its metrics both say.
+type sums struct {
+	// Commits of each kind.
+	Dispatching, Retiring, Repairing float64
+	// Dispatches for jobs and for the warm pool, and all their agents.
+	Dispatched, Warm, Agents float64
+	// Dispatches that were retired, all their agents, and those that never came.
+	Retired, RetiredAgents, Never float64
+	// Dispatches that are in git.
+	Live float64
+}
+
+// metrics reads what is scraped, by overlay. Metrics without an overlay are left out.
+func (p *production) metrics() map[string]sums {
+	p.t.Helper()
+	all := map[string]sums{}
+	for _, m := range sample.FindAllStringSubmatch(p.scrape(), -1) {
+		of := map[string]string{}
+		for _, l := range regexp.MustCompile(`(\w+)="([^"]*)"`).FindAllStringSubmatch(m[2], -1) {
+			of[l[1]] = l[2]
+		}
+		n, err := strconv.ParseFloat(m[3], 64)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		s := all[of["overlay"]]
+		switch m[1] + " " + of["act"] + of["purpose"] {
+		case "muster_commits_total dispatch":
+			s.Dispatching += n
+		case "muster_commits_total retire":
+			s.Retiring += n
+		case "muster_commits_total repair":
+			s.Repairing += n
+		case "muster_dispatches_total demand":
+			s.Dispatched += n
+		case "muster_dispatches_total warm-pool":
+			s.Warm += n
+		case "muster_dispatched_agents_total demand", "muster_dispatched_agents_total warm-pool":
+			s.Agents += n
+		case "muster_retired_dispatches_total ":
+			s.Retired += n
+		case "muster_retired_agents_total ":
+			s.RetiredAgents += n
+		case "muster_never_registered_agents_total ":
+			s.Never += n
+		case "muster_live_dispatches ":
+			s.Live += n
+		default:
+			continue
+		}
+		all[of["overlay"]] = s
+	}
+	return all
+}
+
+// scrape reads the metrics, as text.
+func (p *production) scrape() string {
+	p.t.Helper()
+	if p.address == "" {
+		text, err := os.ReadFile(p.log.Name())
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.address = regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(string(text))[1]
+	}
+	r, err := http.Get("http://" + p.address + "/metrics") //nolint:noctx // a test
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// ledger counts the same from the commits alone, and how many commits there are. It
+// does not see what is left of a dispatch once it is out of git.
+func (p *production) ledger() (all map[string]sums, commits int) {
+	p.t.Helper()
+	tip, err := p.syncer.Tip(p.t.Context())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	all = map[string]sums{"default": {}} // it never orders
+	for _, queue := range p.queues {
+		all[queue] = sums{}
+	}
+	for r, err := range ledger.Read(p.syncer.Commits(p.t.Context(), tip.Commit, branch.Limit{})) {
+		if err != nil || r.Damage != nil {
+			p.t.Fatal(err, r.Damage)
+		}
+		if r.Entry == nil {
+			continue
+		}
+		commits++
+		overlay := strings.TrimPrefix(r.Entry.Overlay, "overlays/")
+		all[overlay] = all[overlay].and(*r.Entry)
+	}
+	return all, commits
+}
+
+// and adds what one commit says.
+func (s sums) and(e ledger.Entry) sums {
+	n, agents := float64(len(e.Dispatches)), float64(e.Agents)
+	switch e.Kind {
+	case ledger.Repair:
+		s.Repairing++
+	case ledger.Dispatch:
+		s.Dispatching++
+		for _, id := range e.Dispatches {
+			if strings.Contains(id, "-warm-") {
+				s.Warm++
+			} else {
+				s.Dispatched++
+			}
+		}
+		s.Agents += agents
+		s.Live += n
+	case ledger.Retire:
+		s.Retiring++
+		s.Retired += n
+		s.RetiredAgents += agents
+		s.Live -= n
+		s.Never += agents
+		for _, x := range e.Observation.Overlays {
+			for _, id := range e.Dispatches {
+				s.Never -= float64(x.Dispatches[id].Registered.Below(plan.MaxIndex))
+			}
+		}
+	}
+	return s
+}

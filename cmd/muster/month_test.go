@@ -1,0 +1,342 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/simulation"
+	"muster/gitops"
+	"muster/gitops/branch"
+	"muster/gitops/canary"
+	"muster/gitops/gitserver"
+)
+
+var monthDays = flag.Float64("month-days", 0, "days of production that TestMonth plays with 20 queues; 0: three hours with 3")
+
+// production is a fleet in use: a muster in a process of its own, which talks
+// HTTP to a git server and to a simulated Buildkite, and whose clock is theirs.
+type production struct {
+	t         *testing.T
+	queues    []string
+	begin     time.Time
+	length    time.Duration // of the time in which builds come
+	jobs      int           // of a build, about
+	buildkite *fakebuildkite.Server
+	cluster   *simulation.Cluster
+	kept      string // the Buildkite cluster
+	repo      gitserver.Repository
+	syncer    *gitops.Repository
+	random    *rand.Rand
+	trouble   atomic.Pointer[trouble] // of the moment
+	synced    string                  // the commit that the cluster has
+	stopped   bool                    // the syncer
+	inVain    []string                // agents for jobs that left without one
+	most      int                     // agents that were connected at once
+	troubles  map[string]int          // how often each began
+
+	muster  *exec.Cmd
+	address string // of its endpoints
+	log     *os.File
+}
+
+func newProduction(t *testing.T, queues int, begin time.Time, length time.Duration, jobs int) *production {
+	t.Helper()
+	p := &production{t: t, begin: begin, length: length, jobs: jobs, random: rand.New(rand.NewPCG(1, uint64(queues))), troubles: map[string]int{}}
+	p.trouble.Store(&trouble{})
+	for i := range queues {
+		p.queues = append(p.queues, fmt.Sprintf("queue-%02d", i))
+	}
+	p.buildkite = fakebuildkite.New(fakebuildkite.Options{Token: canary.BuildkiteToken, Now: p.begin, OnAgentEnd: p.ended})
+	p.kept = p.buildkite.AddCluster("ci")
+	for _, key := range p.queues {
+		p.buildkite.AddQueue(p.kept, key)
+	}
+	fates := simulation.Trouble{}.Fates([2]time.Duration{25 * time.Second, 70 * time.Second}, p.random)
+	p.cluster = &simulation.Cluster{Buildkite: p.buildkite, BuildkiteCluster: p.kept, Fate: func() simulation.Fate {
+		f := fates()
+		f.NoShow = p.random.Float64() < p.trouble.Load().noShow
+		f.Linger = simulation.Streaming.Draw(p.random)
+		return f
+	}}
+	dir := t.TempDir()
+	p.makeRepository(filepath.Join(dir, "srv", "fleet.git"))
+	p.serve(filepath.Join(dir, "srv"), dir)
+	p.schedule()
+	return p
+}
+
+// makeRepository makes a fleet of an overlay for each queue, each of at most 100 agents.
+func (p *production) makeRepository(bare string) {
+	p.t.Helper()
+	var err error
+	if p.repo, err = gitserver.Init(bare); err != nil {
+		p.t.Fatal(err)
+	}
+	// What is played again need not outlive a power failure, and git tidies up when it is told to.
+	for key, value := range map[string]string{"core.fsync": "none", "receive.autogc": "false", "gc.auto": "0"} {
+		if err := p.repo.Configure(key, value); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	changes, err := starterChanges(func(text []byte) []byte { return bytes.Replace(text, []byte("max: 10 "), []byte("max: 0 "), 1) })
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for i, queue := range p.queues {
+		files, err := overlayFiles(newOverlay{name: queue, queue: queue})
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		for name, content := range files {
+			if name == "scaling.yaml" {
+				content = p.policy(content, i)
+			}
+			changes = append(changes, branch.Change{Path: path.Join("overlays", queue, name), Content: content})
+		}
+	}
+	if _, err := p.repo.Commit("Begin the fleet", p.begin.Add(-time.Hour), changes...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// warmEvery is how many overlays there are for each that keeps a warm pool, the first one.
+const warmEvery = 4
+
+// policy is that of the i-th overlay.
+func (p *production) policy(text []byte, i int) []byte {
+	s := strings.Replace(string(text), "max: 10 ", "max: 100 ", 1)
+	if i%warmEvery == 0 {
+		s = strings.Replace(s, "# buffer: 0 ", "buffer: 2   ", 1)
+	}
+	return []byte(s)
+}
+
+// serve starts the servers, the cluster's syncer, and muster.
+func (p *production) serve(served, dir string) {
+	p.t.Helper()
+	git, err := gitserver.Serve(served, gitserver.Options{Remember: true, Wrap: p.disturb})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(git.Close)
+	own, err := gitserver.Serve(served, gitserver.Options{Remember: true}) // its network has no trouble
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(own.Close)
+	if p.syncer, err = gitops.New(gitops.Config{URL: own.URL + "/fleet.git"}); err != nil {
+		p.t.Fatal(err)
+	}
+	api := httptest.NewServer(p.buildkite)
+	p.t.Cleanup(api.Close)
+	if p.log, err = os.Create(filepath.Join(dir, "log")); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = p.log.Close() })
+	program, err := os.Executable()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.muster = exec.Command(program, "run", "--repo", git.URL+"/fleet.git", "--buildkite-org", "acme", "--buildkite-url", api.URL+"/",
+		"--listen", "127.0.0.1:0", "--startup-jitter", "0", "--buildkite-token-file", p.token(dir))
+	p.muster.Env = append(os.Environ(), stepVariable+"="+strconv.FormatInt(p.begin.UnixNano(), 10))
+	p.muster.Stdout, p.muster.Stderr = p.log, p.log
+}
+
+func (p *production) token(dir string) string {
+	file := filepath.Join(dir, "token")
+	if err := os.WriteFile(file, []byte(canary.BuildkiteToken), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	return file
+}
+
+// play lets muster run until the last build has come and everything is served. Time
+// passes while it sleeps, and only then.
+func (p *production) play() {
+	p.t.Helper()
+	asks, told := p.pipe(), p.pipe()
+	p.muster.ExtraFiles = []*os.File{asks.w, told.r}
+	if err := p.muster.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = p.muster.Process.Kill() })
+	if err := errors.Join(asks.w.Close(), told.r.Close()); err != nil {
+		p.t.Fatal(err)
+	}
+	sleeps := bufio.NewScanner(asks.r)
+	for sleeps.Scan() {
+		d, err := strconv.ParseInt(sleeps.Text(), 10, 64)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.buildkite.Advance(time.Duration(d))
+		if p.over() {
+			return
+		}
+		if _, err := fmt.Fprintln(told.w, p.buildkite.Now().UnixNano()); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	p.t.Fatalf("muster has ended: %v\n%s", p.muster.Wait(), p.lastWords())
+}
+
+type pipe struct{ r, w *os.File }
+
+func (p *production) pipe() pipe {
+	p.t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _, _ = r.Close(), w.Close() })
+	return pipe{r, w}
+}
+
+// over reports whether the last build has come and no job is left, for long enough
+// that every dispatch is retired.
+func (p *production) over() bool {
+	since := p.since() - p.length
+	if since < 2*time.Hour {
+		return false
+	}
+	s := p.buildkite.Stats()
+	if since > 12*time.Hour {
+		p.t.Fatalf("%d of %d jobs are not finished twelve hours after the last build came\n%s", s.Runnable-s.Finished, s.Runnable, p.lastWords())
+	}
+	return s.Finished == s.Jobs
+}
+
+// lastWords are the last lines of muster's log.
+func (p *production) lastWords() string {
+	text, err := os.ReadFile(p.log.Name())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-4000):])
+}
+
+// end ends muster, and returns the time of processor that it and its children took.
+func (p *production) end() time.Duration {
+	p.t.Helper()
+	if err := p.muster.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.muster.Wait(); err != nil {
+		p.t.Errorf("muster ended with %v\n%s", err, p.lastWords())
+	}
+	return p.muster.ProcessState.UserTime() + p.muster.ProcessState.SystemTime()
+}
+
+// ended notes an agent that was ordered for jobs and left without one. Where there is a
+// warm pool, its agents may take jobs that others were ordered for, who are its idle
+// ones then: so only overlays without one are looked at.
+func (p *production) ended(a fakebuildkite.AgentRecord) {
+	overlay := a.Name[:len("queue-00")]
+	if a.Jobs == 0 && a.Reason == fakebuildkite.EndedIdle && slices.Index(p.queues, overlay)%warmEvery != 0 {
+		p.inVain = append(p.inVain, p.buildkite.Now().Format(time.DateTime)+" "+a.Name)
+	}
+	p.cluster.AgentEnded(a)
+}
+
+// stepVariable makes a test binary muster with a [steppedClock], which begins at the
+// nanoseconds in it.
+const stepVariable = "MUSTER_TEST_STEPPED"
+
+func stepped(begin string) int {
+	at, err := strconv.ParseInt(begin, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	debug.SetMemoryLimit(programMemory) // as main does
+	clock := &steppedClock{asks: os.NewFile(3, "asks"), told: bufio.NewScanner(os.NewFile(4, "told"))}
+	clock.at.Store(at)
+	if err := os.Unsetenv(stepVariable); err != nil {
+		panic(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	p := program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, clock: clock, executable: executable}
+	return p.run(ctx)
+}
+
+// steppedClock is the clock of a process that another one steps: whoever sleeps says
+// for how long, and goes on when it is told what time it is.
+type steppedClock struct {
+	at    atomic.Int64
+	sleep sync.Mutex // one sleeps at a time
+	asks  io.Writer
+	told  *bufio.Scanner
+}
+
+func (c *steppedClock) Now() time.Time { return time.Unix(0, c.at.Load()).UTC() }
+
+func (c *steppedClock) Sleep(ctx context.Context, d time.Duration) error {
+	c.sleep.Lock()
+	woken := make(chan error, 1)
+	go func() {
+		defer c.sleep.Unlock()
+		woken <- c.step(d)
+	}()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-woken:
+		return err
+	}
+}
+
+func (c *steppedClock) step(d time.Duration) error {
+	if _, err := fmt.Fprintln(c.asks, int64(d)); err != nil {
+		return err
+	}
+	if !c.told.Scan() {
+		return errors.Join(errors.New("nobody says what time it is"), c.told.Err())
+	}
+	at, err := strconv.ParseInt(c.told.Text(), 10, 64)
+	c.at.Store(at)
+	return err
+}
+
+// resident is a field of muster's process that says how much memory it has, in MiB:
+// proc_pid_status(5).
+func (p *production) resident(field string) float64 {
+	p.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.muster.Process.Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	found := regexp.MustCompile(field + `:\s+(\d+) kB`).FindSubmatch(text)
+	if found == nil {
+		p.t.Fatalf("no %s in\n%s", field, text)
+	}
+	kib, _ := strconv.ParseFloat(string(found[1]), 64)
+	return kib / 1024
+}
