@@ -68,7 +68,9 @@ func newShare(v Overlay, o Observation) *share {
 	case s.supply.WrongTags > 0:
 		s.suspended = Suspension{Code: AgentsCannotWork}
 	}
-	s.retire = s.retirements(o)
+	if !v.Suspended.Active() { // else nothing is retired, and so nothing judged
+		s.retire = s.retirements(o)
+	}
 	s.breaker = v.State.Breaker.after(s.outcomes(o.At), o.At)
 	s.sum = Sum{
 		Min: p.Min, Max: p.Max, Buffer: p.Buffer,

@@ -52,6 +52,36 @@ func TestSuspendedAndOpen(t *testing.T) {
 	}
 }
 
+// TestNothingIsJudgedUnread: the orders of an overlay that cannot be read are not
+// retired, so they do not open its circuit breaker either: what it has in flight
+// counts on, as it does after them.
+func TestNothingIsJudgedUnread(t *testing.T) {
+	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		suspended Suspension
+		sent      int
+	}{
+		"read":           {Suspension{}, 7},
+		"cannot be read": {Suspension{Code: Invalid}, 2},
+	} {
+		policy := Policy{Queue: "default", Max: 10, MaxDispatch: 10, Lease: lease}
+		a, b := Overlay{Name: "a", Policy: policy, Suspended: c.suspended}, Overlay{Name: "b", Policy: policy}
+		for i, id := range []string{"a-0000000a", "a-0000000b", "a-0000000c"} { // nobody came
+			at := now.Add(time.Duration(i)*time.Minute - time.Hour)
+			a.Dispatches = append(a.Dispatches, Dispatch{ID: id, Agents: 1, At: at, NotAfter: at.Add(lease), Cluster: AnyCluster})
+		}
+		a.Dispatches = append(a.Dispatches, Dispatch{ID: "a-0000000d", Agents: 5, At: now.Add(-time.Minute), NotAfter: now.Add(lease), Cluster: AnyCluster})
+		s := Snapshot{At: now}
+		for _, id := range []string{"1", "2", "3", "4", "5", "6", "7"} {
+			s.Jobs = append(s.Jobs, Job{ID: id, Rules: []string{"queue=default"}, State: JobPending, Since: now})
+		}
+		overlays := []Overlay{a, b}
+		if got := Decide("c0ffee", overlays, Observe(overlays, s, &Registrations{})[0]); got[1].Sum.Dispatch != c.sent {
+			t.Errorf("%s: the other overlay orders %d, want %d", name, got[1].Sum.Dispatch, c.sent)
+		}
+	}
+}
+
 // TestOneJobIsLeftToAProbe: where others could serve all jobs, the overlay whose
 // breaker is open would otherwise never be tried again. Nothing is left to one
 // whose time has not come, or whose last probe is still out.
