@@ -33,7 +33,7 @@ type ordered struct {
 // restored by the next repair. Where it is not known what it was, its overlay is
 // suspended.
 func (g *Generator) withEdits(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay) []manifest.Overlay {
-	now := g.cfg.Clock.Now()
+	now := g.cfg.Clock.Now().UTC().Truncate(time.Second) // as what is decided: a lease is over for both or for neither
 	fleet = slices.Clone(fleet)
 	if g.scanned != tip.Commit && g.rememberLog(ctx, tip, fleet, now) {
 		g.scanned = tip.Commit

@@ -198,6 +198,17 @@ func (a *archive) stays(t *testing.T, g *generator.Generator, agents int) {
 	}
 }
 
+// TestDeletedAtTheEnd: whether a lease is over is asked at the second at which is
+// decided. A dispatch that is deleted within the last one counts as any other.
+func TestDeletedAtTheEnd(t *testing.T) {
+	a, g, d := twins(t)
+	a.now = d.NotAfter.Add(plan.Grace + time.Second/2)
+	a.fleet.edit("a person", branch.Change{Path: dispatches + "/" + d.ID + ".yaml"})
+	if r := tick(t, g); kinds(r.Acts) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
+		t.Errorf("%q, %d in flight", kinds(r.Acts), r.Decisions[0].Sum.InFlight)
+	}
+}
+
 // TestGivenUp: who deletes what is withdrawn says that its agents do not come.
 func TestGivenUp(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
