@@ -137,15 +137,13 @@ func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []man
 	if !ok {
 		return true
 	}
-	longest := time.Duration(0)
 	here, repairs := map[string]bool{}, map[string][]string{}
 	for _, o := range fleet {
-		longest = max(longest, o.Policy.Lease)
 		for _, d := range o.Dispatches {
 			here[d.ID] = true
 		}
 	}
-	since := now.Add(-longest - plan.Grace)
+	since := now.Add(-manifest.LongestLease - plan.Grace) // whatever the policies say now
 	for r, err := range ledger.Read(history.Commits(ctx, tip.Commit, branch.Limit{Commits: startDeep})) {
 		if err != nil {
 			g.cfg.Log.Debug("the log of the branch cannot be read", "err", err)

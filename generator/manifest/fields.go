@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// longestLease is the longest that a policy may say. The base's activeDeadlineSeconds
+// LongestLease is the longest lease that a policy may say. The base's activeDeadlineSeconds
 // are as long: nothing of a Job comes later.
-const longestLease = 24 * time.Hour
+const LongestLease = 24 * time.Hour
 
 // PolicyField is one field of a policy's spec, as documents say it.
 type PolicyField struct {
@@ -65,7 +65,7 @@ func specFields() []specField {
 			nil, (*policyReader).lookahead, keywords{"type": "number", "minimum": 0, "maximum": 1}},
 		count("maxDispatch", 1, 100, "agents one Job orders at most", "agents in one Job; a larger order is cut into several",
 			func(p *plan.Policy) *int { return &p.MaxDispatch }),
-		span("lease", time.Minute, longestLease, 15*time.Minute, "the time an ordered agent has to start; later it leaves at once",
+		span("lease", time.Minute, LongestLease, 15*time.Minute, "the time an ordered agent has to start; later it leaves at once",
 			"the time an ordered agent has to start; a later one exits at once. Longer than syncer and node take, shorter than you would wait for a lost one. "+
 				"Above 50m the template's `ttlSecondsAfterFinished` must grow too",
 			func(p *plan.Policy) *time.Duration { return &p.Lease }),

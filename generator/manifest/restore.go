@@ -45,7 +45,7 @@ func idOf(file string) string { return strings.TrimSuffix(path.Base(file), manif
 // policy can say.
 func Larger(d, other plan.Dispatch) plan.Dispatch {
 	d.Agents = max(d.Agents, other.Agents)
-	if end := d.At.Add(longestLease); other.NotAfter.After(end) {
+	if end := d.At.Add(LongestLease); other.NotAfter.After(end) {
 		other.NotAfter = end
 	}
 	if other.NotAfter.After(d.NotAfter) {
