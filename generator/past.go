@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"slices"
 	"time"
 
@@ -128,6 +130,22 @@ func (g *Generator) became(ctx context.Context, tip branch.Tip, gone []ordered) 
 	return retired, nil
 }
 
+// pushed is what the log says of the commits since the last look, or of those before
+// this process began.
+type pushed struct {
+	// others are the commits of others, the newest first; after is how many of them
+	// came after a dispatch was ordered, where these commits order it.
+	others []string
+	after  map[string]int
+	// settled are the dispatches of which the log says enough: they are in git, or were
+	// retired, or looked at.
+	settled map[string]bool
+	retired map[string]bool
+	repairs map[string][]string // by overlay
+	// reached: they are all commits since the last look.
+	reached bool
+}
+
 // rememberLog finds what was ordered by others since the last tip, or before this
 // process began, is not retired, and is not in git any more: a person was faster than
 // this look. It reads nothing where the tip is what this process has left. Until the
@@ -137,10 +155,17 @@ func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []man
 	if !ok {
 		return true
 	}
-	here, repairs := map[string]bool{}, map[string][]string{}
-	for _, o := range fleet {
-		for _, d := range o.Dispatches {
-			here[d.ID] = true
+	p := pushed{after: map[string]int{}, settled: map[string]bool{}, retired: map[string]bool{}, repairs: map[string][]string{}}
+	for i := range fleet {
+		for _, d := range fleet[i].Dispatches {
+			p.settled[d.ID] = true
+		}
+	}
+	intact := maps.Clone(p.settled)
+	for i := range fleet {
+		for _, e := range fleet[i].Edits() { // what they were has to be known
+			delete(p.settled, e.ID)
+			delete(intact, e.ID)
 		}
 	}
 	since := now.Add(-manifest.LongestLease - plan.Grace) // whatever the policies say now
@@ -149,24 +174,65 @@ func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []man
 			g.cfg.Log.Debug("the log of the branch cannot be read", "err", err)
 			return false
 		}
-		if r.Commit.ID == g.scanned {
+		if p.reached = r.Commit.ID == g.scanned; p.reached {
 			break
 		}
 		if r.Entry == nil {
+			p.others = append(p.others, r.Commit.ID)
 			continue
 		}
 		if r.Entry.At.Before(since) { // by muster's clock; those of others may show anything
 			break
 		}
-		if e := r.Entry; e.Kind == ledger.Repair {
-			repairs[e.Overlay] = append(repairs[e.Overlay], e.Commit)
-		}
-		for _, id := range r.Entry.Dispatches {
-			if r.Entry.Kind == ledger.Dispatch && !here[id] && !g.knows(id) {
-				g.rememberOne(ctx, history, r.Entry, id, repairs[r.Entry.Overlay])
+		g.rememberEntry(ctx, history, r.Entry, &p)
+	}
+	return g.rememberVersions(ctx, history, &p, intact)
+}
+
+// rememberEntry takes up one commit of a muster.
+func (g *Generator) rememberEntry(ctx context.Context, history History, e *ledger.Entry, p *pushed) {
+	if e.Kind == ledger.Repair {
+		p.repairs[e.Overlay] = append(p.repairs[e.Overlay], e.Commit)
+	}
+	for _, id := range e.Dispatches {
+		switch e.Kind {
+		case ledger.Dispatch:
+			p.after[id] = len(p.others)
+			if !p.settled[id] && !g.knows(id) {
+				g.rememberOne(ctx, history, e, id, p.repairs[e.Overlay])
 			}
-			here[id] = true // what became of it is known
+		case ledger.Retire:
+			p.retired[id] = true
+		case ledger.Repair:
 		}
+		p.settled[id] = true // what became of it is known
+	}
+}
+
+// rememberVersions lets count, of what is on order and not intact at the tip, what
+// others' commits made of it in between: a syncer may have made a Job of any version.
+func (g *Generator) rememberVersions(ctx context.Context, history History, p *pushed, intact map[string]bool) (read bool) {
+	for _, id := range slices.Sorted(maps.Keys(g.ordered)) {
+		x := g.ordered[id]
+		later, ordered := p.after[id]
+		if !ordered && p.reached {
+			later = len(p.others)
+		}
+		if intact[id] || p.retired[id] || x.Withdrawn {
+			continue
+		}
+		for _, commit := range p.others[:later] {
+			content, err := history.File(ctx, commit, x.file)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				g.cfg.Log.Debug("an earlier version of a dispatch cannot be read", "dispatch", id, "err", err)
+				return false
+			}
+			x.Dispatch = manifest.Larger(x.Dispatch, manifest.Rough(id, content))
+		}
+		g.ordered[id] = x
 	}
 	return true
 }

@@ -1,6 +1,7 @@
 package generator_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -44,4 +45,48 @@ func ordered(r generator.Result) int {
 		}
 	}
 	return n
+}
+
+// TestEditsBetweenLooks: of a dispatch that is found edited or deleted, each version
+// that others have committed since it was last seen counts: a syncer may have made
+// a Job of any.
+func TestEditsBetweenLooks(t *testing.T) {
+	raised, longer := rewrite(lowered, "$1: 50"), rewrite("T06:10:00Z", "T06:20:00Z")
+	deleted := func(file, _ string) []branch.Change { return []branch.Change{{Path: file}} }
+	for _, test := range []struct {
+		name   string
+		first  func(file, text string) []branch.Change
+		then   func(file, text string) []branch.Change
+		agents int
+		until  time.Duration // of the lease
+		look   time.Duration // the first after that
+	}{
+		{"raised and deleted", raised, deleted, 50, 10 * time.Minute, 0},
+		{"raised and raised less", raised, rewrite(lowered, "$1: 9"), 50, 10 * time.Minute, 0},
+		{"raised and another lease", raised, longer, 50, 20 * time.Minute, 0},
+		{"longer and deleted", longer, deleted, 5, 20 * time.Minute, 0},
+		{"longer and deleted, seen late", longer, deleted, 5, 20 * time.Minute, 15 * time.Minute},
+		{"unreadable and deleted", rewrite("(?s).*", "<<<<<<< HEAD\n"), deleted, 5, 10 * time.Minute, 0},
+		{"deleted and edited", deleted, rewrite(lowered, "$1: 1"), 5, 10 * time.Minute, 0},
+	} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/restarted %t", test.name, restarted), func(t *testing.T) {
+				a, g, d := twins(t)
+				file := dispatches + "/" + d.ID + ".yaml"
+				text := a.at(file)
+				a.fleet.edit("a person", test.first(file, text)...)
+				a.fleet.edit("a person", branch.Change{Path: "README.md", Content: []byte("Else.\n")})
+				a.fleet.edit("a person", test.then(file, text)...)
+				if restarted {
+					g = a.generator()
+				}
+				for _, after := range []time.Duration{test.look, test.until + time.Minute} {
+					a.now = worldStart().Add(after)
+					if r := tick(t, g); r.Decisions[0].Sum.InFlight != test.agents || ordered(r) > 0 {
+						t.Errorf("after %s: %q with %d in flight, want %d and nothing ordered", after, kinds(r.Acts), r.Decisions[0].Sum.InFlight, test.agents)
+					}
+				}
+			})
+		}
+	}
 }

@@ -71,9 +71,9 @@ func raised(original []byte, d plan.Dispatch) ([]byte, error) {
 	return seal(text), nil
 }
 
-// rough reads what a file that is no dispatch may have made of one all the same:
-// how many agents, until when. Zero where it does not say.
-func rough(id string, data []byte) plan.Dispatch {
+// Rough reads what a file that is no dispatch, or was edited, may have made of one
+// all the same: how many agents, until when. Zero where it does not say.
+func Rough(id string, data []byte) plan.Dispatch {
 	d := plan.Dispatch{ID: id}
 	if len(data) > largestDispatch {
 		return d

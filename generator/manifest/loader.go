@@ -277,7 +277,7 @@ func (l *Loader) loadDispatch(tree fs.FS, o *Overlay, file string, e fs.DirEntry
 			var wrong *Finding
 			if d, valid, wrong = l.dispatch(o, file, data); wrong != nil {
 				o.reject(*wrong)
-				o.edits = append(o.edits, Edit{File: file, Dispatch: rough(idOf(file), data)})
+				o.edits = append(o.edits, Edit{File: file, Dispatch: Rough(idOf(file), data)})
 				return
 			}
 		}
