@@ -175,6 +175,15 @@ func encode(n *yaml.Node) ([]byte, error) {
 // stamp prints the dispatch: the template with its name, its numbers and
 // muster's own labels and annotations filled in, and not a byte else changed.
 func (o *Overlay) stamp(d plan.Dispatch) ([]byte, error) {
+	text, err := o.print(d)
+	if err == nil && d.Template != "" {
+		text = seal(text)
+	}
+	return text, err
+}
+
+// print is stamp with noDigest in the digest's place.
+func (o *Overlay) print(d plan.Dispatch) ([]byte, error) {
 	if err := checkDispatch(d); err != nil {
 		return nil, err
 	}
@@ -210,9 +219,6 @@ func (o *Overlay) stamp(d plan.Dispatch) ([]byte, error) {
 	text, err := o.template.encode(job)
 	if err != nil {
 		return nil, fmt.Errorf("printing dispatch %s: %w", d.ID, err)
-	}
-	if d.Template != "" {
-		text = seal(text)
 	}
 	return text, nil
 }
