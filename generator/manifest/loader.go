@@ -64,6 +64,8 @@ type Loader struct {
 	// builtFor are builds of the Load that runs that others may share, by key.
 	builtFor map[string][]*memo
 	builds   int
+	// anchors is what the Load that runs knows of files.
+	anchors *anchorsOf
 	// said is how many findings the Load that runs has come to.
 	said int
 
@@ -107,7 +109,7 @@ func (l *Loader) Load(tree fs.FS) ([]Overlay, error) {
 func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ctx, l.overrunning, l.said = ctx, map[string]bool{}, 0
+	l.ctx, l.overrunning, l.said, l.anchors = ctx, map[string]bool{}, 0, &anchorsOf{}
 	l.builtFor, l.ahead = map[string][]*memo{}, map[string]*running{}
 	l.used, l.seen = map[string]*memo{}, map[[sha256.Size]byte]readDispatch{}
 	l.policies.begin()
