@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestMarkReplacing: an agent is replaced once it is close to its idle time-out, with
@@ -69,7 +71,10 @@ func TestCountWrongTags(t *testing.T) {
 		"all have come":      {func(_ *Overlay, d *Dispatch, _ *Seen, _ *idleAgent, _ *class) { d.Agents = 1 }, 2, 0},
 		"part of a buffer":   {func(_ *Overlay, _ *Dispatch, _ *Seen, a *idleAgent, _ *class) { a.credit = 0 }, 0, 0},
 		"nobody's dispatch":  {func(_ *Overlay, _ *Dispatch, _ *Seen, a *idleAgent, _ *class) { a.Tags = told }, 0, 0},
-		"one has worked":     {func(_ *Overlay, _ *Dispatch, s *Seen, _ *idleAgent, _ *class) { s.Worked = true }, 0, 0},
+		"the policy lost the tag": {func(_ *Overlay, d *Dispatch, _ *Seen, a *idleAgent, c *class) {
+			d.Tags, a.Tags, c.rules = append([]string{"x=y"}, told...), append([]string{"dispatch=a-1"}, told...), []string{"no=such"}
+		}, 2, 2},
+		"one has worked": {func(_ *Overlay, _ *Dispatch, s *Seen, _ *idleAgent, _ *class) { s.Worked = true }, 0, 0},
 		"a tag was added since": {func(o *Overlay, _ *Dispatch, _ *Seen, _ *idleAgent, _ *class) {
 			o.Policy.Tags = append(o.Policy.Tags, "x=y")
 		}, 0, 0},
@@ -130,5 +135,22 @@ func TestCreditTo(t *testing.T) {
 		if got := q.creditTo(c.agent); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
+	}
+}
+
+// TestKinds: idle agents are given jobs in this order: those that are replaced, those of
+// no buffer, and the others by overlay; alike ones together.
+func TestKinds(t *testing.T) {
+	classes := []*class{{rules: []string{"os=linux"}, pending: 1}, {pending: 0}, {pending: 1, cluster: "x"}}
+	linux := Agent{Tags: []string{"os=linux"}, Cluster: "x"}
+	agents := []idleAgent{{credit: 1}, {credit: 0, Agent: linux}, {credit: 0}, {credit: -1}, {credit: 2, replacing: true}, {credit: 0, Agent: Agent{Cluster: "y"}}, {credit: 0}}
+	all, counts := kinds(agents, classes)
+	var got []string
+	for i, k := range all {
+		got = append(got, fmt.Sprintf("%d of %d, %t: %03b", counts[i], k.credit, k.replacing, k.takes[0]))
+	}
+	want := []string{"1 of 2, true: 100", "1 of -1, false: 100", "1 of 0, false: 000", "2 of 0, false: 100", "1 of 0, false: 101", "1 of 1, false: 100"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
