@@ -303,6 +303,7 @@ type loaded struct {
 // load returns the overlays of the tip.
 func (g *Generator) load(ctx context.Context, tip branch.Tip) ([]manifest.Overlay, error) {
 	if g.loaded.commit != tip.Commit {
+		g.loaded = loaded{} // both together would be megabytes
 		overlays, err := g.loader.LoadContext(ctx, tip.Tree)
 		if err != nil {
 			return nil, err

@@ -15,7 +15,8 @@ import (
 // and its place in the queue count; nothing is done about it.
 func decidable(loaded []manifest.Overlay) []plan.Overlay {
 	var overlays []plan.Overlay
-	for _, o := range loaded {
+	for i := range loaded {
+		o := &loaded[i]
 		if o.Policy.Queue != "" {
 			overlays = append(overlays, o.Overlay)
 		}
@@ -35,9 +36,10 @@ func suspended(loaded []manifest.Overlay, decisions []plan.Decision) []Suspended
 		}
 	}
 	var all []Suspended
-	for _, o := range loaded {
-		if err := o.Err(); err != nil {
-			all = append(all, invalid(o.Name, err))
+	for i := range loaded {
+		o := &loaded[i]
+		if o.Err() != nil {
+			all = append(all, Suspended{Overlay: o.Name, Why: o.Suspended})
 		} else if w := why[o.Name]; w.Active() {
 			all = append(all, Suspended{Overlay: o.Name, Why: w})
 		}
@@ -48,7 +50,8 @@ func suspended(loaded []manifest.Overlay, decisions []plan.Decision) []Suspended
 // warnings lists the overlays whose state.yaml is ignored.
 func warnings(loaded []manifest.Overlay) []Warning {
 	var all []Warning
-	for _, o := range loaded {
+	for i := range loaded {
+		o := &loaded[i]
 		if err := o.InvalidState(); err != nil {
 			all = append(all, Warning{Overlay: o.Name, Err: err})
 		}
@@ -63,9 +66,9 @@ func warnings(loaded []manifest.Overlay) []Warning {
 func render(loaded []manifest.Overlay, decisions []plan.Decision) ([]ledger.Act, []Suspended) {
 	var acts []ledger.Act
 	var failed []Suspended
-	byName := map[string]manifest.Overlay{}
-	for _, o := range loaded {
-		byName[o.Name] = o
+	byName := map[string]*manifest.Overlay{}
+	for i := range loaded {
+		byName[loaded[i].Name] = &loaded[i]
 	}
 	now := false
 	for _, d := range decisions {
@@ -73,7 +76,7 @@ func render(loaded []manifest.Overlay, decisions []plan.Decision) ([]ledger.Act,
 		if o.Err() != nil {
 			continue
 		}
-		rendered, err := renderOne(o, d)
+		rendered, err := renderOne(*o, d)
 		if err != nil {
 			failed = append(failed, invalid(d.Overlay, err))
 			continue

@@ -72,7 +72,7 @@ func sarifRules() []sarifRule {
 	return []sarifRule{
 		{"policy", sarifText{"A scaling.yaml that muster cannot follow"}},
 		{"template", sarifText{"An agent Job whose agents would die, run twice or never come"}},
-		{"dispatch", sarifText{"A file below dispatches/ that muster did not write"}},
+		{"dispatch", sarifText{"A file below dispatches/ that is not as muster wrote it"}},
 		{"overlay", sarifText{"An overlay that the syncer could not apply"}},
 	}
 }

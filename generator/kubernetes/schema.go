@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -18,8 +19,8 @@ import (
 //go:embed job.txt
 var schema string
 
-// types reads the schema: a type's fields, each with its type.
-func types() map[string]map[string]string {
+// types is the schema: a type's fields, each with its type.
+var types = sync.OnceValue(func() map[string]map[string]string {
 	all := map[string]map[string]string{}
 	var fields map[string]string
 	for line := range strings.Lines(schema) {
@@ -32,7 +33,7 @@ func types() map[string]map[string]string {
 		}
 	}
 	return all
-}
+})
 
 // shape checks that a value is of its type, and all below it.
 func (c *checker) shape(s spot, typ string) {

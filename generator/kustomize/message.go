@@ -12,8 +12,10 @@ import (
 // first which directory to build, then questions about files and their answers,
 // and at last what the build came to.
 type message struct {
-	// Build is the directory to build.
-	Build string `json:",omitempty"`
+	// Build is the directory to build. Known are questions that will be asked, with
+	// their answers.
+	Build string    `json:",omitempty"`
+	Known []message `json:",omitempty"`
 	// Ask is what is asked of the file Path: a name of a method.
 	Ask  string `json:",omitempty"`
 	Path string `json:",omitempty"`
@@ -37,7 +39,10 @@ type line struct {
 	out io.Writer
 }
 
-func newLine(in io.Reader, out io.Writer) *line { return &line{bufio.NewReader(in), out} }
+func newLine(in io.Reader, out io.Writer) *line {
+	const most = 64 << 10 // that of a pipe: most messages are read at once
+	return &line{bufio.NewReaderSize(in, most), out}
+}
 
 func (l *line) send(m message) error {
 	text, err := json.Marshal(m)

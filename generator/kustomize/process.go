@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,8 +28,12 @@ type Process struct {
 	Idle time.Duration
 
 	mu   sync.Mutex
-	free *worker
+	free []*worker
 }
+
+// mostFree is how many processes are kept for the next builds: as many as callers
+// build at a time. To start one takes longer than most builds.
+const mostFree = 2
 
 // worker is one running process.
 type worker struct {
@@ -75,14 +80,10 @@ func (p *Process) Build(ctx context.Context, files filesys.FileSystem, dir strin
 
 // take returns a process that is free, or starts one.
 func (p *Process) take() (*worker, error) {
-	p.mu.Lock()
-	w := p.free
-	p.free = nil
-	p.mu.Unlock()
-	if w != nil && w.idle.Stop() {
+	if w := p.takeFree(); w != nil {
 		return w, nil
 	}
-	w = &worker{cmd: p.Command()}
+	w := &worker{cmd: p.Command()}
 	in, err := w.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -98,20 +99,32 @@ func (p *Process) take() (*worker, error) {
 	return w, nil
 }
 
+// takeFree returns a process that is kept; nil: there is none.
+func (p *Process) takeFree() *worker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n := len(p.free); n > 0; n-- {
+		w := p.free[n-1]
+		p.free = p.free[:n-1]
+		if w.idle.Stop() { // else it is being ended
+			return w
+		}
+	}
+	return nil
+}
+
 // put keeps a process for the next build, for a while.
 func (p *Process) put(w *worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.free != nil {
+	if len(p.free) == mostFree {
 		_ = w.end()
 		return
 	}
-	p.free = w
+	p.free = append(p.free, w)
 	w.idle = time.AfterFunc(p.Idle, func() {
 		p.mu.Lock()
-		if p.free == w {
-			p.free = nil
-		}
+		p.free = slices.DeleteFunc(p.free, func(x *worker) bool { return x == w })
 		p.mu.Unlock()
 		_ = w.end()
 	})
@@ -125,7 +138,7 @@ func (w *worker) end() error {
 }
 
 func (w *worker) build(files filesys.FileSystem, dir string) ([]Object, error) {
-	if err := w.line.send(message{Build: dir}); err != nil {
+	if err := w.line.send(message{Build: dir, Known: ahead(files, dir)}); err != nil {
 		return nil, err
 	}
 	for {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"sync"
 
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -39,6 +40,30 @@ func anchored(data []byte) bool {
 			return true
 		}
 	}
+}
+
+// anchorsOf remembers which contents use anchors: overlays share large files. Its
+// zero value is ready.
+type anchorsOf struct {
+	mu    sync.Mutex
+	known map[string]bool // by what stands for the content
+}
+
+func (a *anchorsOf) in(data []byte, note string) bool {
+	if a == nil || !bytes.ContainsAny(data, "&*") {
+		return anchored(data)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	found, known := a.known[note]
+	if !known {
+		found = anchored(data)
+		if a.known == nil {
+			a.known = map[string]bool{}
+		}
+		a.known[note] = found
+	}
+	return found
 }
 
 // mark is an anchor or an alias, as far as a character before and a name behind

@@ -15,7 +15,7 @@ import (
 
 // Check validates the overlays below directory dir of a tree. It finds all that
 // suspends an overlay, and all that does not but makes agents die, run twice or
-// never come, under Argo CD or under Flux. The findings are in the order of the
+// never come, under Argo CD or under Flux, and the dispatches that somebody edited. The findings are in the order of the
 // overlays' names; none means OK. Check builds every template and every overlay
 // afresh.
 func Check(tree fs.FS, dir string) []Finding {
@@ -47,6 +47,7 @@ func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]Finding, error) {
 			findings = append(findings, patchesOfNothing(tree, o)...)
 			findings = append(findings, checkOverlay(tree, o)...)
 		}
+		findings = append(findings, checkEdits(tree, o)...)
 		if _, changes := o.Repair(); len(changes) > 0 {
 			findings = append(findings, Finding{File: o.file(listFile), Problem: "does not list exactly the dispatches beside it", Remedy: "muster restores it with its next commit; until then the syncer may apply nothing of " + o.Path})
 		}

@@ -54,6 +54,11 @@ func parseDispatch(file string, data []byte) (d readDispatch, wrong *Finding) {
 		wrong.Remedy = putRight
 		return d, wrong
 	}
+	return parsedDispatch(file, data, job)
+}
+
+// parsedDispatch is parseDispatch of a file that was parsed.
+func parsedDispatch(file string, data []byte, job *yaml.Node) (d readDispatch, wrong *Finding) {
 	r := &dispatchReader{file: file, job: job}
 	r.is("batch/v1", "apiVersion")
 	r.is("Job", "kind")

@@ -6,28 +6,53 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"muster/generator/plan"
 )
 
-// find lists the overlays at and below dir without reading them. It looks
+// place is a directory that is an overlay, or of which it is to be said why it is
+// none.
+type place struct {
+	dir   string
+	wrong *Finding
+	// misnamed: it has no policy, but a file that may be meant as one. stranger: it is
+	// no overlay of the fleet.
+	misnamed, stranger bool
+}
+
+// find lists the overlays at and below dir without reading them, by name.
+func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry) []Overlay {
+	places := l.places(nil, tree, dir, entries, new(int))
+	overlays := make([]Overlay, len(places)) // thousands of them fill megabytes: no room to grow
+	for i, p := range places {
+		o := &overlays[i]
+		o.Name, o.Path, o.loader, o.misnamed = l.nameOf(p.dir), p.dir, l, p.misnamed
+		if !p.stranger {
+			o.Fleet = l.fleet
+		}
+		if p.wrong != nil {
+			o.reject(*p.wrong)
+		}
+	}
+	slices.SortFunc(overlays, func(a, b Overlay) int { return strings.Compare(a.Name, b.Name) })
+	return overlays
+}
+
+// places adds to all what is at and below dir. It looks
 // below an overlay too, to report one inside another, but not at its template
 // and its dispatches. looked is how many directories it has looked at below the
 // same directory of the first ones.
-func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry, looked *int) []Overlay {
-	var overlays []Overlay
+func (l *Loader) places(all []place, tree fs.FS, dir string, entries []fs.DirEntry, looked *int) []place {
 	isOverlay := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == policyFile })
 	if isOverlay {
-		o := Overlay{Overlay: plan.Overlay{Name: l.nameOf(dir), Fleet: l.fleet}, Path: dir, loader: l}
-		if o.Name == "." {
-			o.reject(atTop(dir, entries))
+		p := place{dir: dir}
+		if l.nameOf(dir) == "." {
+			wrong := atTop(dir, entries)
+			p.wrong = &wrong
 		}
-		overlays = append(overlays, o)
+		all = append(all, p)
 	} else if name := misnamed(entries); name != "" && dir != l.dir && dir != "." {
 		// It is no overlay yet, and somebody believes that it is one.
-		o := Overlay{Overlay: plan.Overlay{Name: l.nameOf(dir)}, Path: dir, loader: l, misnamed: true}
-		o.reject(Finding{File: path.Join(dir, name), Problem: "is not read: a policy is called " + policyFile, Remedy: "rename it to " + policyFile})
-		overlays = append(overlays, o)
+		wrong := Finding{File: path.Join(dir, name), Problem: "is not read: a policy is called " + policyFile, Remedy: "rename it to " + policyFile}
+		all = append(all, place{dir: dir, wrong: &wrong, misnamed: true, stranger: true})
 	}
 	for _, e := range entries {
 		if !e.IsDir() || isOverlay && (e.Name() == templateDir || e.Name() == dispatchDir) {
@@ -41,25 +66,23 @@ func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry, looked *int
 			looked = new(int)
 		}
 		if *looked++; *looked > mostDirs {
-			o := Overlay{Overlay: plan.Overlay{Name: l.nameOf(dir)}, Path: dir, loader: l}
-			o.reject(Finding{File: dir, Problem: fmt.Sprintf("is among more than %d directories in which overlays are looked for", mostDirs), Remedy: "keep what is no overlay elsewhere"})
-			return append(overlays, o)
+			wrong := Finding{File: dir, Problem: fmt.Sprintf("is among more than %d directories in which overlays are looked for", mostDirs), Remedy: "keep what is no overlay elsewhere"}
+			return append(all, place{dir: dir, wrong: &wrong, stranger: true})
 		}
 		inside, err := fs.ReadDir(tree, below)
 		if err != nil {
 			// It may hold an overlay: that must not look as if it were gone.
-			o := Overlay{Overlay: plan.Overlay{Name: l.nameOf(below)}, Path: below, loader: l}
-			o.reject(Finding{File: below, Problem: "cannot be read: " + oneLine(err)})
-			overlays = append(overlays, o)
+			wrong := Finding{File: below, Problem: "cannot be read: " + oneLine(err)}
+			all = append(all, place{dir: below, wrong: &wrong, stranger: true})
 			continue
 		}
-		found := l.find(tree, below, inside, looked)
+		above := len(all)
+		all = l.places(all, tree, below, inside, looked)
 		if isOverlay {
-			found = slices.DeleteFunc(found, func(o Overlay) bool { return o.misnamed })
+			all = append(all[:above], slices.DeleteFunc(all[above:], func(p place) bool { return p.misnamed })...)
 		}
-		overlays = append(overlays, found...)
 	}
-	return overlays
+	return all
 }
 
 // deepest is how many directories an overlay may lie below the first: looking

@@ -56,7 +56,7 @@ type Loader struct {
 	// policies are read policies, by path and content; readable says what keeps an
 	// overlay's dispatches from being read, by all that they are stamped from; and
 	// proofs are the dispatches that stand for those of any overlay on a template.
-	policies remembered[readPolicy]
+	policies remembered[*readPolicy]
 	readable remembered[*Finding]
 	proofs   remembered[[]byte]
 	// zones are the time zones of all policies.
@@ -64,6 +64,10 @@ type Loader struct {
 	// builtFor are builds of the Load that runs that others may share, by key.
 	builtFor map[string][]*memo
 	builds   int
+	// anchors is what the Load that runs knows of files.
+	anchors *anchorsOf
+	// said is how many findings the Load that runs has come to.
+	said int
 
 	builder  kustomize.Builder
 	patience time.Duration
@@ -105,7 +109,7 @@ func (l *Loader) Load(tree fs.FS) ([]Overlay, error) {
 func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ctx, l.overrunning = ctx, map[string]bool{}
+	l.ctx, l.overrunning, l.said, l.anchors = ctx, map[string]bool{}, 0, &anchorsOf{}
 	l.builtFor, l.ahead = map[string][]*memo{}, map[string]*running{}
 	l.used, l.seen = map[string]*memo{}, map[[sha256.Size]byte]readDispatch{}
 	l.policies.begin()
@@ -119,8 +123,7 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 	if err != nil {
 		return nil, fmt.Errorf("reading the overlays: %w", err)
 	}
-	overlays := l.find(tree, dir, entries, new(int))
-	slices.SortFunc(overlays, func(a, b Overlay) int { return strings.Compare(a.Name, b.Name) })
+	overlays := l.find(tree, dir, entries)
 	for i := range overlays {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("reading the overlays: %w", ctx.Err())
@@ -199,9 +202,9 @@ type readPolicy struct {
 // it and its place.
 func (l *Loader) policy(file string, data []byte) (plan.Policy, key, []Finding) {
 	from := contentKey(file, data)
-	p, _ := l.policies.get(from, func() (readPolicy, error) { // never an error
+	p, _ := l.policies.get(from, func() (*readPolicy, error) { // never an error
 		policy, findings := l.zones.parsePolicy(file, data)
-		return readPolicy{policy, findings}, nil
+		return &readPolicy{policy, slices.Clone(findings[:min(len(findings), l.most()+1)])}, nil
 	})
 	return p.policy, from, p.findings
 }

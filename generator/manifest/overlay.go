@@ -65,20 +65,39 @@ func (o *Overlay) Suspend(problem string) {
 	o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: o.Err().Error()}
 }
 
-// mostFindings bounds what is said of one overlay.
-const mostFindings = 50
+// mostFindings bounds what is said of one overlay, and fewFindings where mostSaid
+// was said of others before it: thousands of overlays may be broken.
+const (
+	mostFindings = 50
+	mostSaid     = 5000
+	fewFindings  = 5
+)
 
 func (o *Overlay) reject(findings ...Finding) {
-	o.findings = atMost(o, append(o.findings, findings...))
+	before := len(o.findings)
+	if before > 0 {
+		findings = append(o.findings, findings...)
+	}
+	o.findings = atMost(o, slices.Clip(findings)) // a policy's are remembered, and shared
+	o.loader.said += len(o.findings) - before
+}
+
+// most is how many findings the overlay may have.
+func (l *Loader) most() int {
+	if l.said > mostSaid {
+		return fewFindings
+	}
+	return mostFindings
 }
 
 // atMost cuts a list of findings.
 func atMost(o *Overlay, findings []Finding) []Finding {
-	if len(findings) <= mostFindings {
+	most := o.loader.most()
+	if len(findings) <= most {
 		return findings
 	}
-	findings = slices.Clone(findings[:mostFindings])
-	findings[mostFindings-1] = Finding{File: o.Path, Problem: fmt.Sprintf("has more than the %d problems above", mostFindings-1)}
+	findings = slices.Clone(findings[:most])
+	findings[most-1] = Finding{File: o.Path, Problem: fmt.Sprintf("has more than the %d problems above", most-1)}
 	return findings
 }
 
@@ -115,7 +134,11 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 	}
 	o.Template = o.template.hash
 	probe.Template = o.Template
-	wrong, err = l.readable.get(contentKey(o.Template, o.policyKey[:]), func() (*Finding, error) { return o.unreadable(probe) })
+	var proof proofJob
+	wrong, err = l.readable.get(contentKey(o.Template, o.policyKey[:]), func() (wrong *Finding, err error) {
+		proof, wrong, err = o.unreadable(probe)
+		return wrong, err
+	})
 	if err != nil || wrong != nil {
 		return o.rejectIf(wrong, err)
 	}
@@ -126,7 +149,7 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 	}
 	built := l.used[empty.name+o.Path]
 	if built.adds {
-		return l.added(tree, o, probe, built)
+		return l.added(tree, o, probe, proof, built)
 	}
 	if o.proof, err = l.proof(o, probe, built); err != nil {
 		return fmt.Errorf("stamping the template: %w", err)
@@ -139,21 +162,27 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 		return o.rejectIf(wrong, err)
 	}
 	o.proven(objects)
-	o.refused = l.refusals(tree, o, probe, l.used[full.name+o.Path])
+	o.refused = l.refusals(tree, o, probe, nil, l.used[full.name+o.Path])
 	return nil
 }
 
+// proofJob is the proof's dispatch as it is stamped, and as nodes; empty where it was
+// not needed.
+type proofJob struct {
+	text []byte
+	job  *yaml.Node
+}
+
 // added is the proof of an overlay that adds its dispatches as they are.
-func (l *Loader) added(tree fs.FS, o *Overlay, probe plan.Dispatch, built *memo) error {
-	var stamped []byte
-	if built.judged != l.used["template "+path.Join(o.Path, templateDir)] {
+func (l *Loader) added(tree fs.FS, o *Overlay, probe plan.Dispatch, proof proofJob, built *memo) error {
+	if proof.text == nil && built.judged != l.used["template "+path.Join(o.Path, templateDir)] {
 		var err error
-		if stamped, err = o.stamp(probe); err != nil {
+		if proof.text, err = o.stamp(probe); err != nil {
 			return fmt.Errorf("stamping the template: %w", err)
 		}
 	}
-	o.proven(append(slices.Clone(o.objects), object{APIVersion: "batch/v1", Kind: "Job", YAML: append([]byte{}, stamped...)}))
-	o.refused = l.refusals(tree, o, probe, built)
+	o.proven(append(slices.Clone(o.objects), object{APIVersion: "batch/v1", Kind: "Job", YAML: append([]byte{}, proof.text...)}))
+	o.refused = l.refusals(tree, o, probe, proof.job, built)
 	o.built = []byte{}
 	return nil
 }
@@ -173,25 +202,28 @@ func (l *Loader) proof(o *Overlay, probe plan.Dispatch, empty *memo) ([]byte, er
 }
 
 // unreadable says what keeps dispatches of the template from being read again
-// once they are in git; nil if nothing.
-func (o *Overlay) unreadable(probe plan.Dispatch) (*Finding, error) {
+// once they are in git; nil if nothing. It returns the dispatch that it tried.
+func (o *Overlay) unreadable(probe plan.Dispatch) (proof proofJob, wrong *Finding, err error) {
 	dir := path.Join(o.Path, templateDir)
-	stamped, err := o.stamp(probe)
-	if err != nil {
-		return nil, fmt.Errorf("stamping the template: %w", err)
+	if proof.text, err = o.stamp(probe); err != nil {
+		return proof, nil, fmt.Errorf("stamping the template: %w", err)
 	}
 	const other = 4 << 10 // what other dispatches may have more than this one
-	if len(stamped) > largestDispatch-other {
-		return &Finding{File: dir, Problem: fmt.Sprintf("builds to a Job of %d bytes, and a dispatch has at most %d", len(stamped), largestDispatch-other), Remedy: "keep large files in a ConfigMap or in the image"}, nil
+	if len(proof.text) > largestDispatch-other {
+		return proof, &Finding{File: dir, Problem: fmt.Sprintf("builds to a Job of %d bytes, and a dispatch has at most %d", len(proof.text), largestDispatch-other), Remedy: "keep large files in a ConfigMap or in the image"}, nil
 	}
-	d, wrong := parseDispatch(o.Slug()+"-proof"+manifestType, stamped)
+	file := o.Slug() + "-proof" + manifestType
+	var d readDispatch
+	if proof.job, wrong = parseOne(file, proof.text); wrong == nil {
+		d, wrong = parsedDispatch(file, proof.text, proof.job)
+	}
 	if wrong != nil {
-		return &Finding{File: dir, Field: wrong.Field, Problem: wrong.Problem, Remedy: "Kubernetes takes strings there, and nothing else: quote it, or remove it"}, nil
+		return proof, &Finding{File: dir, Field: wrong.Field, Problem: wrong.Problem, Remedy: "Kubernetes takes strings there, and nothing else: quote it, or remove it"}, nil
 	}
 	if d.edited {
-		return &Finding{File: dir, Problem: "has the text " + noDigest + ", which stands for muster's own digest", Remedy: "remove it"}, nil
+		return proof, &Finding{File: dir, Problem: "has the text " + noDigest + ", which stands for muster's own digest", Remedy: "remove it"}, nil
 	}
-	return nil, nil
+	return proof, nil, nil
 }
 
 // buildTemplate builds the template and makes it ready to be stamped.

@@ -14,8 +14,9 @@ import (
 
 // refusals lists what the Kubernetes API server would refuse of the overlay's
 // dispatches, as muster stamps them and the overlay builds them. It is worked out
-// once for each build of the template and of the overlay.
-func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, full *memo) []Finding {
+// once for each build of the template and of the overlay. job is what it builds to as
+// nodes, where that is known.
+func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml.Node, full *memo) []Finding {
 	template := l.used["template "+path.Join(o.Path, templateDir)]
 	if o.built == nil || template == nil || full == nil {
 		return nil
@@ -23,9 +24,11 @@ func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, full *mem
 	if full.judged == template {
 		return full.refused
 	}
-	job, wrong := parseOne(o.Path, o.built)
-	if wrong != nil {
-		return []Finding{*wrong}
+	if job == nil {
+		var wrong *Finding
+		if job, wrong = parseOne(o.Path, o.built); wrong != nil {
+			return []Finding{*wrong}
+		}
 	}
 	longestNamed(job, probe.ID, o)
 	full.judged, full.refused = template, nil

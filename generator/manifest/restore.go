@@ -130,6 +130,14 @@ func (o *Overlay) Restore(original []byte, counted plan.Dispatch, edit *Edit) er
 
 // difference says how an edited dispatch differs from what was ordered.
 func difference(before, after plan.Dispatch) string {
+	if parts := changes(before, after); len(parts) > 0 {
+		return strings.Join(parts, ", ")
+	}
+	return "it was not as muster wrote it"
+}
+
+// changes are those of the numbers and tags of a dispatch.
+func changes(before, after plan.Dispatch) []string {
 	var parts []string
 	if before.Agents != after.Agents {
 		parts = append(parts, fmt.Sprintf("agents %d → %d", before.Agents, after.Agents))
@@ -140,10 +148,7 @@ func difference(before, after plan.Dispatch) string {
 	if !slices.Equal(before.Tags, after.Tags) {
 		parts = append(parts, "other tags")
 	}
-	if len(parts) == 0 {
-		return "it was not as muster wrote it"
-	}
-	return strings.Join(parts, ", ")
+	return parts
 }
 
 // oneOf settles that the withdrawn dispatch number i, in file, lies among the others

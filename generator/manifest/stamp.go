@@ -86,13 +86,9 @@ func checkDispatch(d plan.Dispatch) error {
 type template struct {
 	// text is the whole Job; as nodes it would be twenty times as large.
 	text []byte
-	// slim is the Job with a placeholder for the pod.
-	slim *yaml.Node
 	// pod is the part of the text that the placeholder's line stands for; empty
-	// where the two do not come to the same, and whole, the Job as nodes, is printed
-	// each time.
-	pod   []byte
-	whole *yaml.Node
+	// where the two do not come to the same, and the whole Job is printed each time.
+	pod []byte
 	// hash stands for the whole Job.
 	hash string
 }
@@ -102,43 +98,51 @@ type template struct {
 const placeholder = "    spec: muster.dev/pod\n"
 
 func newTemplate(job *yaml.Node) (*template, error) {
-	pod := lookup(job, "spec", "template", "spec")
-	t := &template{slim: without(job, pod)}
-	put(mapping(mapping(t.slim, "spec"), "template"), "spec", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "muster.dev/pod"})
-	nest := func(n *yaml.Node) *yaml.Node {
-		return &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{{Kind: yaml.ScalarNode, Value: "spec"}, n}}
-	}
-	above := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{{Kind: yaml.ScalarNode, Value: "template"}, nest(pod)}}
-	nested, err := encode(nest(above))
-	if err != nil {
-		return nil, err
-	}
 	whole, err := encode(job)
 	if err != nil {
 		return nil, err
 	}
-	t.text = whole
 	sum := sha256.Sum256(whole)
-	t.hash = hex.EncodeToString(sum[:8])
-	// The first two lines are those of "spec:" and "template:".
-	parts := bytes.SplitAfterN(nested, []byte("\n"), 3)
-	if len(parts) == 3 {
-		if at := bytes.Index(whole, parts[2]); at >= 0 {
-			t.pod = whole[at:][:len(parts[2])]
-		}
-	}
-	if spliced, err := t.encode(t.slim); err != nil || !bytes.Equal(spliced, whole) {
-		t.pod, t.whole = nil, job
+	t := &template{text: bytes.Clone(whole), hash: hex.EncodeToString(sum[:8])}
+	t.pod = podOf(t.text)
+	if spliced, err := t.encode(t.start()); err != nil || !bytes.Equal(spliced, whole) {
+		t.pod = nil
 	}
 	return t, nil
 }
 
-// start is a copy to fill in.
+// podOf is the part of a printed Job that is its pod, with the line that names it;
+// empty where that does not stand alone.
+func podOf(text []byte) []byte {
+	const head, indent = "    spec:\n", "      "
+	above := bytes.Index(text, []byte("\n  template:\n"))
+	if above < 0 {
+		return nil
+	}
+	from := bytes.Index(text[above:], []byte("\n"+head))
+	if from < 0 {
+		return nil
+	}
+	from += above + 1
+	to := from + len(head)
+	for to < len(text) && (text[to] == '\n' || bytes.HasPrefix(text[to:], []byte(indent))) {
+		_, rest, _ := bytes.Cut(text[to:], []byte("\n"))
+		to = len(text) - len(rest)
+	}
+	return text[from:to]
+}
+
+// start is the Job to fill in, with the placeholder for the pod.
 func (t *template) start() *yaml.Node {
 	if t.pod == nil {
-		return copied(t.whole)
+		return t.job()
 	}
-	return copied(t.slim)
+	before, after, _ := bytes.Cut(t.text, t.pod)
+	slim, wrong := parseOne("", slices.Concat(before, []byte(placeholder), after))
+	if wrong != nil {
+		return t.job() // and then the pod's place is not found
+	}
+	return slim
 }
 
 // job is the whole Job as nodes.
@@ -175,6 +179,15 @@ func encode(n *yaml.Node) ([]byte, error) {
 // stamp prints the dispatch: the template with its name, its numbers and
 // muster's own labels and annotations filled in, and not a byte else changed.
 func (o *Overlay) stamp(d plan.Dispatch) ([]byte, error) {
+	text, err := o.print(d)
+	if err == nil && d.Template != "" {
+		text = seal(text)
+	}
+	return text, err
+}
+
+// print is stamp with noDigest in the digest's place.
+func (o *Overlay) print(d plan.Dispatch) ([]byte, error) {
 	if err := checkDispatch(d); err != nil {
 		return nil, err
 	}
@@ -210,9 +223,6 @@ func (o *Overlay) stamp(d plan.Dispatch) ([]byte, error) {
 	text, err := o.template.encode(job)
 	if err != nil {
 		return nil, fmt.Errorf("printing dispatch %s: %w", d.ID, err)
-	}
-	if d.Template != "" {
-		text = seal(text)
 	}
 	return text, nil
 }

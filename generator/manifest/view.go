@@ -50,6 +50,10 @@ type view struct {
 	// kustomization in it was read.
 	changes       bool
 	listed, lists int
+	// named are what the kustomizations list, by their directories.
+	named map[string][]string
+	// anchors is what is known of contents; nil: nothing.
+	anchors *anchorsOf
 	// size is how many bytes were read.
 	size int
 
@@ -67,6 +71,7 @@ func (v *view) begin() {
 	v.values, v.parsed = map[string]bool{}, map[string]bool{}
 	v.parts, v.writesPaths, v.selects = map[string]bool{}, false, false
 	v.changes, v.listed, v.lists = false, 0, 0
+	v.named = map[string][]string{}
 	v.size = 0
 }
 
@@ -201,7 +206,7 @@ func (v *view) ReadFile(p string) ([]byte, error) {
 	if v.size += len(data); v.size > mostRead {
 		v.refuse(Finding{File: name, Problem: fmt.Sprintf("is the file with which the build reads more than %d MiB", mostRead>>20), Remedy: "keep large files in the image, or in an overlay or application of their own"})
 	}
-	if v.refused == nil && err == nil && v.mayBeParsed(name) && anchored(data) {
+	if v.refused == nil && err == nil && v.mayBeParsed(name) && v.anchors.in(data, note) {
 		v.refuse(noAnchors(name, ""))
 	}
 	if err == nil && slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name)) {
@@ -292,7 +297,13 @@ func (v *view) vet(name string, data []byte) {
 			v.refuse(Finding{File: name, Field: r.field, Problem: quote(r.path) + " is a file of another directory, which kustomize does not read", Remedy: "list that directory, with a kustomization.yaml in it"})
 		}
 	}
+	if v.refused == nil {
+		v.named[dir] = k.Resources
+	}
 }
+
+// Listed implements [kustomize.Lister].
+func (v *view) Listed(dir string) []string { return v.named[dir] }
 
 // reference is a path that a kustomization names.
 type reference struct {

@@ -162,18 +162,11 @@ func put(m *yaml.Node, key string, value *yaml.Node) {
 }
 
 // copied is a deep copy of a tree without aliases.
-func copied(n *yaml.Node) *yaml.Node { return without(n, nil) }
-
-// without is a deep copy of a tree without aliases in which the node left is empty.
-func without(n, left *yaml.Node) *yaml.Node {
+func copied(n *yaml.Node) *yaml.Node {
 	c := *n
-	c.Content = nil
-	if n == left {
-		return &c
-	}
 	c.Content = make([]*yaml.Node, len(n.Content))
 	for i, child := range n.Content {
-		c.Content[i] = without(child, left)
+		c.Content[i] = copied(child)
 	}
 	return &c
 }

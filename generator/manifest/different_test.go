@@ -1,12 +1,18 @@
 package manifest
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"runtime/metrics"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"muster/generator/kustomize"
 )
 
 // apartFleet is a fleet repository of n overlays of which no two templates are
@@ -24,7 +30,7 @@ func apartFleet(tb testing.TB, n int) files {
 kind: Kustomization
 resources: [../../../base]
 patches:
-- target: {kind: Job, name: agent}
+- target: {kind: Job, name: muster-agent}
   patch: |-
     - op: replace
       path: /spec/template/spec/containers/0/image
@@ -35,6 +41,45 @@ patches:
 `, i, i, i)
 	}
 	return f
+}
+
+// TestDifferentOverlays: overlays of which no two templates are alike cost one build
+// each, in two processes that are kept, and each comes to what it comes to alone.
+func TestDifferentOverlays(t *testing.T) {
+	const overlays = 8
+	tree := indexed(apartFleet(t, overlays))
+	builder := hostileBuilder(t).(*kustomize.Process)
+	var started atomic.Int32
+	command := builder.Command
+	builder.Command = func() *exec.Cmd { started.Add(1); return command() }
+	builder.Idle = time.Hour // a slow machine is no reason to start another
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	apart := NewLoader("overlays").BuildWith(builder, 0)
+	together, err := apart.LoadContext(ctx, tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := started.Load(); apart.builds != overlays+1 || n > 2 { // what lists their dispatches is alike
+		t.Errorf("%d builds in %d processes, want %d in 2", apart.builds, n, overlays+1)
+	}
+	here := load(t, NewLoader("overlays"), tree)
+	templates := map[string]bool{}
+	for i, o := range together {
+		if o.Err() != nil || o.refused != nil {
+			t.Fatalf("%s: %v, %v", o.Name, o.Err(), o.refused)
+		}
+		templates[o.Template] = true
+		team := fmt.Sprintf("registry.example.com/team-%d/agent:3.%d", i, i)
+		dispatch, err := o.stamp(order(o.Name+"-00000001", 1))
+		want, wantErr := here[i].stamp(order(o.Name+"-00000001", 1))
+		if err != nil || wantErr != nil || !bytes.Equal(dispatch, want) || !bytes.Contains(dispatch, []byte("image: "+team+"\n")) {
+			t.Errorf("%s: %v, %v, dispatches\n%s", o.Name, err, wantErr, dispatch)
+		}
+	}
+	if len(templates) != overlays {
+		t.Errorf("%d templates for %d overlays", len(templates), overlays)
+	}
 }
 
 // BenchmarkDifferentOverlays reads overlays of which no two templates are alike

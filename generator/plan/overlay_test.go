@@ -1,0 +1,104 @@
+package plan
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSlug: a name that fits is its own slug; any other ends in six digits of its hash
+// and has at most 40 characters.
+func TestSlug(t *testing.T) {
+	x := strings.Repeat("x", 50)
+	for name, want := range map[string]string{ // # stands for the digits
+		"default": "default", "a-z-0-9": "a-z-0-9", x[:40]: x[:40], x[:41]: x[:33] + "-#", "linux/large": "linux-large-#",
+		"A": "a-#", "Z": "z-#", "-a-": "a-#", "a`b{c/d:e@f[g": "a-b-c-d-e-f-g-#", "Größe": "gr--e-#", "ä": "#", "/": "#",
+		"X" + x[:32]: x[:33] + "-#", "X" + x[:33]: x[:33] + "-#", x[:32] + "/y" + x[:20]: x[:32] + "-#",
+	} {
+		got := Slug(name)
+		if !regexp.MustCompile("^"+strings.ReplaceAll(want, "#", "[0-9a-f]{6}")+"$").MatchString(got) || len(got) > 40 {
+			t.Errorf("%s: %s (%d), want %s", name, got, len(got), want)
+		}
+	}
+	if Slug("A") == Slug("a-") || Slug("a/b") == Slug("a.b") {
+		t.Error("two names share a slug")
+	}
+}
+
+// TestWindowOfAnotherDay: a window within a day is that of its days alone, and one that
+// sets everything to nothing is in force too.
+func TestWindowOfAnotherDay(t *testing.T) {
+	saturday, none := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), 0
+	s := Schedule{Name: "s", From: 9 * 60, To: 17 * 60, Zone: time.UTC, Max: &none}
+	s.Days[time.Sunday] = true
+	if s.active(saturday) || !s.active(saturday.AddDate(0, 0, 1)) {
+		t.Error("a window of Sunday is in force on Saturday, or not on Sunday")
+	}
+	if p, name := (Policy{Max: 5, Schedules: []Schedule{s}}).During(saturday.AddDate(0, 0, 1)); p.Max != 0 || name != "s" {
+		t.Errorf("max %d by %q", p.Max, name)
+	}
+}
+
+// TestTagsOfAgents: what an agent's tags say of whose it is, and of how long it waits.
+func TestTagsOfAgents(t *testing.T) {
+	o := Overlay{Name: "a", Policy: Policy{WarmIdleTimeout: time.Hour}, Dispatches: []Dispatch{{ID: "a-1"}}}
+	for tags, want := range map[string]bool{"dispatch=a-1": true, "dispatch=a-2": false, "dispatch=a-1,queue=q": false, "index=1": false, "": false} {
+		if got := o.ordered(strings.Split(tags, ",")); got != want {
+			t.Errorf("%q: ordered %t", tags, got)
+		}
+	}
+	if (Overlay{Dispatches: []Dispatch{{}}}).ordered([]string{"index=1"}) {
+		t.Error("an agent of no dispatch is of one without a name")
+	}
+	for tags, want := range map[string]time.Duration{
+		"muster-warm=60": time.Minute, "muster-warm=0": 0, "muster-warm=-5": 0, "muster-warm=x": 0, "muster-warm=99999999999999999999": 0, "muster-warm=": 0,
+		"dispatch=a-keep-1": time.Hour, "dispatch=a-1": 0, "dispatch=b-keep-1": 0, "": 0,
+	} {
+		got, warm := o.warmTimeout(strings.Split(tags, ","))
+		if warm != (want > 0) || warm && got != want {
+			t.Errorf("%q: %s, of the warm pool: %t", tags, got, warm)
+		}
+	}
+	if v, ok := tagValue([]string{"=v", "o=v"}, "os"); ok {
+		t.Errorf("a tag without a key is that of any: %q", v)
+	}
+	for _, c := range []struct {
+		agent, cluster string
+		same           bool
+	}{{"", "", true}, {"", "x", true}, {"x", "", true}, {"x", "x", true}, {"x", "y", false}} {
+		if got := sameCluster(c.agent, c.cluster); got != c.same {
+			t.Errorf("%q, %q: %t", c.agent, c.cluster, got)
+		}
+	}
+}
+
+// TestUnknownQueue: a queue is unknown when no cluster, no agent and no job has it.
+func TestUnknownQueue(t *testing.T) {
+	others := []Queue{{Key: "other"}}
+	for name, c := range map[string]struct {
+		s    Snapshot
+		want bool
+	}{
+		"no clusters": {Snapshot{}, false},
+		"unknown":     {Snapshot{Queues: others, Agents: []Agent{{Tags: []string{"queue=other"}}}, Jobs: []Job{{Rules: []string{"queue=other"}}}}, true},
+		"a cluster's": {Snapshot{Queues: append(others, Queue{Key: "q"})}, false},
+		"an agent's":  {Snapshot{Queues: others, Agents: []Agent{{Tags: []string{"queue=q"}}}}, false},
+		"a job's":     {Snapshot{Queues: others, Jobs: []Job{{Rules: []string{"queue=q"}}}}, false},
+	} {
+		if got := Unknown("q", c.s); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestWithdrawable: a dispatch has a third of its lease to become a Job, and five
+// minutes at most.
+func TestWithdrawable(t *testing.T) {
+	for lease, want := range map[time.Duration]time.Duration{time.Minute: 20 * time.Second, 15 * time.Minute: 5 * time.Minute, time.Hour: 5 * time.Minute} {
+		d := Dispatch{At: orderedAt, NotAfter: orderedAt.Add(lease)}
+		if d.Withdrawable(orderedAt.Add(want-time.Second)) || !d.Withdrawable(orderedAt.Add(want)) {
+			t.Errorf("a lease of %s: not from %s on", lease, want)
+		}
+	}
+}

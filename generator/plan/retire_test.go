@@ -1,0 +1,182 @@
+package plan
+
+import (
+	"testing"
+	"time"
+)
+
+// TestWorstFailure: of several failures the one that most needs a person is said.
+func TestWorstFailure(t *testing.T) {
+	all := []Retirement{{Reason: Expired, Failure: NeverRegistered}, {Reason: AllRegistered}, {Reason: AllRegistered, Failure: LeftEarly}, {Reason: AllRegistered, Failure: NoJobTaken}, {Reason: AllRegistered, Failure: WrongTags}}
+	for n, want := range []Failure{"", NeverRegistered, NeverRegistered, LeftEarly, NoJobTaken, WrongTags} {
+		if got := WorstFailure(all[:n]); got != want {
+			t.Errorf("of %d: %q, want %q", n, got, want)
+		}
+	}
+	for i, want := range []string{"never-registered", "registered", "left-early", "no-job-taken", "wrong-tags"} {
+		if got := all[i].Outcome(); got != want {
+			t.Errorf("%v: %q, want %q", all[i], got, want)
+		}
+	}
+}
+
+// retired is what becomes of a dispatch of two agents that was ordered half an hour ago.
+type retired struct {
+	overlay  Overlay
+	dispatch Dispatch
+	seen     Seen
+	jobs     []Demand
+	supply   Supply
+}
+
+// TestRetirement: when a dispatch leaves git, and what became of it.
+func TestRetirement(t *testing.T) {
+	now := orderedAt.Add(12 * time.Minute)
+	registered := func(ago time.Duration) *time.Time { at := now.Add(-ago); return &at }
+	waits := func(r *retired) { // a job that could have been taken
+		since := orderedAt
+		r.jobs = []Demand{{Overlays: []string{"a"}, Pending: 1, Oldest: &since}}
+	}
+	warm := func(r *retired) { r.dispatch.Purpose, r.dispatch.IdleTimeout = ForWarmPool, time.Hour }
+	breaker := func(cause Failure, failures int) func(*retired) {
+		return func(r *retired) {
+			r.overlay.State.Breaker = Breaker{Failures: failures, Cause: cause, At: orderedAt.Add(-time.Hour)}
+		}
+	}
+	gone := func(r *retired) { r.seen.Connected = 0 }
+	worked := func(r *retired) { r.seen.Worked = true }
+	lost := func(r *retired) {
+		r.seen.Registered, r.seen.Connected, r.seen.RegisteredAt, r.dispatch.NotAfter = Indexes{}, 0, nil, orderedAt
+	}
+	soon := func(r *retired) { r.seen.RegisteredAt = registered(time.Minute) }
+	const stays = "stays"
+	for name, c := range map[string]struct {
+		changes []func(*retired)
+		want    string // the outcome; with a ? the breaker learns nothing
+	}{
+		"registered":                      {nil, "registered"},
+		"registered, of a breaker":        {[]func(*retired){breaker(NeverRegistered, 1)}, "registered"},
+		"a job waits":                     {[]func(*retired){waits}, stays},
+		"a job waits, and they left":      {[]func(*retired){waits, gone}, "no-job-taken"},
+		"a job waits, and they worked":    {[]func(*retired){waits, gone, worked}, "registered"},
+		"a job waits, and tags are lost":  {[]func(*retired){waits, func(r *retired) { r.seen.WrongTags = 1 }}, "wrong-tags"},
+		"a job waits for another":         {[]func(*retired){waits, gone, func(r *retired) { r.jobs[0].Overlays = []string{"b"} }}, "registered"},
+		"no job waits any more":           {[]func(*retired){waits, gone, func(r *retired) { r.jobs[0].Pending = 0 }}, "registered"},
+		"a job waits, nobody knows since": {[]func(*retired){waits, gone, func(r *retired) { r.jobs[0].Oldest = nil }}, "registered"},
+		"a job came later":                {[]func(*retired){waits, gone, func(r *retired) { since := now; r.jobs[0].Oldest = &since }}, "registered"},
+		"a job waits, queue paused":       {[]func(*retired){waits, gone, func(r *retired) { r.supply.Suspended = Suspension{Code: PausedInBuildkite} }}, "registered"},
+		"a job waits for newer tags":      {[]func(*retired){waits, gone, func(r *retired) { r.overlay.Policy.Tags = []string{"x=y"} }}, "registered"},
+		"nobody came":                     {[]func(*retired){lost, func(r *retired) { r.dispatch.NotAfter = now.Add(-Grace) }}, stays},
+		"nobody came within the lease":    {[]func(*retired){lost}, "never-registered"},
+		"nobody came of a withdrawn one":  {[]func(*retired){lost, func(r *retired) { r.dispatch.Withdrawn = true }}, "expired?"},
+		"one came of a withdrawn one":     {[]func(*retired){waits, gone, func(r *retired) { r.dispatch.Withdrawn = true }}, "no-job-taken"},
+		"long ago":                        {[]func(*retired){lost, func(r *retired) { r.dispatch.NotAfter = now.Add(-61 * time.Minute) }}, "expired?"},
+		"of the warm pool, soon":          {[]func(*retired){warm, soon}, stays},
+		"of the warm pool, later":         {[]func(*retired){warm, func(r *retired) { r.seen.RegisteredAt = registered(earlyExit) }}, "registered"},
+		"of a short warm pool":            {[]func(*retired){warm, soon, func(r *retired) { r.dispatch.IdleTimeout = time.Minute }}, "registered"},
+		"of the warm pool, worked":        {[]func(*retired){warm, soon, worked}, "registered"},
+		"of the warm pool, tags lost":     {[]func(*retired){warm, soon, func(r *retired) { r.seen.WrongTags = 1 }}, "wrong-tags"},
+		"of the warm pool, no time":       {[]func(*retired){warm, func(r *retired) { r.seen.RegisteredAt = nil }}, "registered"},
+		"left early":                      {[]func(*retired){warm, soon, gone}, "left-early"},
+		"left later":                      {[]func(*retired){warm, gone, func(r *retired) { r.seen.RegisteredAt = registered(earlyExit) }}, "registered"},
+		"left early, worked":              {[]func(*retired){warm, soon, gone, worked}, "registered"},
+		"left, nobody knows when":         {[]func(*retired){warm, gone, func(r *retired) { r.seen.RegisteredAt = nil }}, "registered"},
+		"left, for demand":                {[]func(*retired){soon, gone}, "registered"},
+		"a probe for the warm pool":       {[]func(*retired){soon, breaker(LeftEarly, Tolerance)}, stays},
+		"untried":                         {[]func(*retired){breaker(NoJobTaken, Tolerance)}, stays},
+		"untried, breaker closed":         {[]func(*retired){breaker(NoJobTaken, 1)}, "registered?"},
+		"untried, gone":                   {[]func(*retired){breaker(NoJobTaken, Tolerance), gone}, "registered?"},
+		"tried":                           {[]func(*retired){breaker(NoJobTaken, Tolerance), worked}, "registered"},
+		"untried, tags lost":              {[]func(*retired){breaker(NoJobTaken, Tolerance), func(r *retired) { r.seen.WrongTags = 1 }}, "wrong-tags"},
+		"untried, of another cause":       {[]func(*retired){breaker(NeverRegistered, Tolerance)}, "registered"},
+		"tags are right again":            {[]func(*retired){breaker(WrongTags, 1)}, "registered"},
+		"tags are right, and gone":        {[]func(*retired){breaker(WrongTags, 1), gone}, "registered?"},
+		"tags are right, worked":          {[]func(*retired){breaker(WrongTags, 1), gone, worked}, "registered"},
+		"early leavers stay":              {[]func(*retired){breaker(LeftEarly, 1)}, "registered"},
+		"early leavers work":              {[]func(*retired){breaker(LeftEarly, 1), gone, worked}, "registered"},
+		"early leavers left late":         {[]func(*retired){breaker(LeftEarly, 1), gone}, "registered?"},
+	} {
+		d := leased
+		d.Purpose, d.IdleTimeout, d.Tags = ForDemand, 20*time.Minute, []string{"queue=q", "overlay=a"}
+		r := retired{overlay: Overlay{Name: "a", Policy: Policy{Queue: "q"}}, dispatch: d, seen: Seen{Connected: 2, RegisteredAt: registered(10 * time.Minute)}}
+		r.seen.Registered.Add(0)
+		r.seen.Registered.Add(1)
+		for _, change := range c.changes {
+			change(&r)
+		}
+		r.overlay.Dispatches = []Dispatch{r.dispatch}
+		r.supply.Dispatches = map[string]Seen{r.dispatch.ID: r.seen}
+		s := &share{overlay: r.overlay, policy: r.overlay.Policy, supply: r.supply}
+		got := stays
+		if retirement, ok := s.retirement(r.dispatch, Observation{At: now, Jobs: r.jobs}); ok {
+			if got = retirement.Outcome(); retirement.Unknown {
+				got += "?"
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestWithdrawal: a dispatch of another template than the present one is withdrawn,
+// unless somebody of its order has come.
+func TestWithdrawal(t *testing.T) {
+	now := orderedAt.Add(5 * time.Minute)
+	for name, c := range map[string]struct {
+		change func(*Overlay, *Dispatch, map[string]Seen)
+		want   bool
+	}{
+		"another template": {func(*Overlay, *Dispatch, map[string]Seen) {}, true},
+		"the same":         {func(o *Overlay, _ *Dispatch, _ map[string]Seen) { o.Template = "old" }, false},
+		"none now":         {func(o *Overlay, _ *Dispatch, _ map[string]Seen) { o.Template = "" }, false},
+		"none then":        {func(_ *Overlay, d *Dispatch, _ map[string]Seen) { d.Template = "" }, false},
+		"withdrawn":        {func(_ *Overlay, d *Dispatch, _ map[string]Seen) { d.Withdrawn = true }, false},
+		"refused":          {func(o *Overlay, _ *Dispatch, _ map[string]Seen) { o.Refused = Suspension{Code: Invalid} }, false},
+		"too soon": {func(_ *Overlay, d *Dispatch, _ map[string]Seen) {
+			d.At = orderedAt.Add(time.Second)
+			d.NotAfter = d.At.Add(lease)
+		}, false},
+		"one came":         {func(_ *Overlay, d *Dispatch, seen map[string]Seen) { seen[d.ID] = Seen{Registered: indexes(1)} }, false},
+		"one of its order": {func(_ *Overlay, _ *Dispatch, seen map[string]Seen) { seen["twin"] = Seen{Registered: indexes(1)} }, false},
+		"one of another":   {func(_ *Overlay, _ *Dispatch, seen map[string]Seen) { seen["other"] = Seen{Registered: indexes(1)} }, true},
+	} {
+		d := leased
+		d.Template = "old"
+		twin, other := d, d
+		twin.ID, other.ID, other.At = "twin", "other", orderedAt.Add(-time.Second)
+		o := Overlay{Name: "a", Template: "new"}
+		seen := map[string]Seen{}
+		c.change(&o, &d, seen)
+		o.Dispatches = []Dispatch{d, twin, other}
+		if got := (&share{overlay: o, supply: Supply{Dispatches: seen}}).withdrawable(d, now); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func indexes(all ...int) Indexes {
+	var s Indexes
+	for _, i := range all {
+		s.Add(i)
+	}
+	return s
+}
+
+// TestOutcomes: what the breaker is told leaves out what is withdrawn, and what Buildkite
+// was not asked about.
+func TestOutcomes(t *testing.T) {
+	now := orderedAt.Add(2 * time.Hour)
+	stale, fresh := leased, leased
+	fresh.ID, fresh.NotAfter = "a-00000002", now
+	s := &share{overlay: Overlay{Dispatches: []Dispatch{stale, fresh}}}
+	for _, c := range []struct {
+		r    Retirement
+		want int
+	}{{Retirement{ID: fresh.ID, Reason: AllRegistered}, 1}, {Retirement{ID: fresh.ID, Reason: Withdrawn}, 0}, {Retirement{ID: stale.ID, Reason: Expired}, 0}} {
+		s.retire = []Retirement{c.r}
+		if got := s.outcomes(now); len(got) != c.want {
+			t.Errorf("%+v: %d outcomes", c.r, len(got))
+		}
+	}
+}
