@@ -189,8 +189,9 @@ func (h *historyFlags) rows(ctx context.Context, commits iter.Seq2[branch.Commit
 	return c.Rows(ledger.Read(commits))
 }
 
-// readAhead lets commits be read while those before them are looked at.
-func readAhead(commits iter.Seq2[branch.Commit, error]) iter.Seq2[branch.Commit, error] {
+// readAhead lets commits be read while those before them are looked at. cancel is
+// called when no more are wanted, and is to end the reading.
+func readAhead(commits iter.Seq2[branch.Commit, error], cancel func()) iter.Seq2[branch.Commit, error] {
 	type some struct {
 		commits []branch.Commit
 		err     error
@@ -223,6 +224,7 @@ func readAhead(commits iter.Seq2[branch.Commit, error]) iter.Seq2[branch.Commit,
 		}()
 		defer func() {
 			close(stop)
+			cancel()
 			for range read { //nolint:revive // until the reader has ended
 			}
 		}()
@@ -250,7 +252,9 @@ func (h *historyFlags) run(ctx context.Context) error {
 	printer := h.printer(out)
 	printed := 0
 	known := map[string]bool{}
-	for row, err := range h.rows(ctx, readAhead(h.repository.Commits(ctx, "", branch.Limit{})), &count) {
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	for row, err := range h.rows(ctx, readAhead(h.repository.Commits(reading, "", branch.Limit{}), stop), &count) {
 		if err != nil {
 			return err
 		}

@@ -95,7 +95,9 @@ func (f *follower) news(ctx context.Context) (rows []history.Row, commits []stri
 		}
 	}
 	var count history.Count
-	for row, err := range f.rows(ctx, f.fresh(readAhead(f.repository.Commits(ctx, "", branch.Limit{})), &commits), &count) {
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	for row, err := range f.rows(ctx, f.fresh(readAhead(f.repository.Commits(reading, "", branch.Limit{}), stop), &commits), &count) {
 		if err != nil {
 			return nil, nil, err
 		}
