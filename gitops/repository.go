@@ -71,3 +71,10 @@ func (r *Repository) File(ctx context.Context, commit, name string) ([]byte, err
 	content, err := r.branch.File(ctx, commit, name)
 	return content, withRemedy(err)
 }
+
+// Edits says what commits have changed against their parents, as [git.Branch.Edits]
+// does.
+func (r *Repository) Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error) {
+	edits, err := r.branch.Edits(ctx, commits, trees, look)
+	return edits, withRemedy(err)
+}

@@ -90,6 +90,7 @@ func imports() map[string][]string {
 		"generator/kustomize":  {},
 		"generator/buildkite":  {"generator/plan"},
 		"generator/status":     {"generator", "generator/plan", "gitops/ledger"},
+		"generator/history":    {"generator/plan", "generator/manifest", "gitops/branch", "gitops/ledger"},
 		"generator/metrics":    {"generator", "generator/status", "generator/plan", "gitops/ledger"},
 		"gitops":               {"gitops/branch", "gitops/git", "gitops/ledger", "gitops/traffic"},
 		"gitops/branch":        {},

@@ -129,7 +129,7 @@ func TestFlagTable(t *testing.T) {
 			name += ", `-" + r.flag.Shorthand + "`"
 		}
 		value := "`" + r.flag.DefValue + "`"
-		if slices.Contains([]string{"", "0", "false"}, r.flag.DefValue) {
+		if slices.Contains([]string{"", "0", "false", "[]"}, r.flag.DefValue) {
 			value = ""
 		}
 		fmt.Fprintf(&table, "| %s | `%s` | %s | %s | %s |\n", name, variableOf(r.flag), strings.Join(r.of, ", "), value, r.flag.Usage)
@@ -196,7 +196,7 @@ func TestTranscripts(t *testing.T) {
 			t.Errorf("%s is behind: run go test ./cmd/muster -update (-page +want)\n%s", page, cmp.Diff(string(text), want))
 		}
 	}
-	if want := map[string]int{"README.md": 1, "operations.md": 10}; !reflect.DeepEqual(sessions, want) {
+	if want := map[string]int{"README.md": 1, "operations.md": 10, "review.md": 3}; !reflect.DeepEqual(sessions, want) {
 		t.Errorf("the sessions are %v, want %v", sessions, want)
 	}
 }

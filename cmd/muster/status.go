@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -79,17 +78,7 @@ type statusSource struct {
 // statusSource opens the repository; where none is named, the one that the current
 // directory is in.
 func (s *settings) statusSource() (*statusSource, error) {
-	log, err := s.logger()
-	if err != nil {
-		return nil, err
-	}
-	if s.git.repo == "" {
-		log = slog.New(slog.DiscardHandler) // what a clone could offer is nobody's concern
-		if s.git.repo, err = topOf("."); err != nil {
-			return nil, usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or call it in a clone"))
-		}
-	}
-	repository, err := s.git.reader(log)
+	repository, err := s.clone()
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -116,4 +117,14 @@ func dispatchID(v Overlay, purpose Purpose, tip string, at time.Time, n int) str
 		infix = warmInfix
 	}
 	return v.Slug() + infix + base32.NewEncoding(alphabet).EncodeToString(sum[:5])
+}
+
+// idDigits are the digits of a dispatch's name behind its last dash.
+const idDigits = 8
+
+// WarmPoolID reports whether a dispatch of that name was ordered for the warm pool,
+// by muster as it is now or as it was in 0.2.0.
+func WarmPoolID(id string) bool {
+	end := len(id) - idDigits
+	return end > 0 && (strings.HasSuffix(id[:end], warmInfix) || strings.HasSuffix(id[:end], formerWarmInfix))
 }

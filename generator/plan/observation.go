@@ -1,6 +1,9 @@
 package plan
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Observation is a snapshot reduced to what the overlays of one queue need. It
 // travels in the commit message, in a format of package ledger's: with the
@@ -94,6 +97,10 @@ type Supply struct {
 type Seen struct {
 	// Registered are the indexes whose agents have registered.
 	Registered Indexes `json:"registered,omitzero"`
+	// FirstAt is when an index was first known to have registered; nil while none
+	// has, and where the process that looks had not begun by then. Nothing is decided
+	// by it: it is for those who read the ledger.
+	FirstAt *time.Time `json:"firstAt,omitempty"`
 	// RegisteredAt is when all indexes were first known to have registered; nil
 	// while some have not.
 	RegisteredAt *time.Time `json:"registeredAt,omitempty"`
@@ -127,6 +134,27 @@ type Unserved struct {
 	// Jobs is how many pending jobs there are, and Example the page of one.
 	Jobs    int    `json:"jobs"`
 	Example string `json:"example,omitempty"`
+}
+
+// Count returns how many jobs of the observation are pending for the named overlay,
+// and how many agents are idle that are part of it or could take one of its jobs.
+func (o Observation) Count(overlay string) (pending, idle int) {
+	mine := func(i int) bool { return slices.Contains(o.Jobs[i].Overlays, overlay) }
+	for i, j := range o.Jobs {
+		if mine(i) {
+			pending += j.Pending
+		}
+	}
+	for _, g := range o.Idle {
+		takes := g.Overlay == overlay
+		for i := range o.Jobs {
+			takes = takes || g.Jobs.Has(i) && mine(i)
+		}
+		if takes {
+			idle += g.Agents
+		}
+	}
+	return pending, idle
 }
 
 // orderedAt is the time that new dispatches bear.

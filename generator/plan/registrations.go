@@ -12,12 +12,15 @@ import (
 type Registrations struct {
 	known map[string]*entry
 	live  map[string]bool // dispatches in the overlays of the last Reconcile
+	last  time.Time       // the last Reconcile; zero: there was none
 }
 
 // entry is what is known of one dispatch.
 type entry struct {
 	indexes Indexes
 	worked  bool
+	first   time.Time // when the first index was first known; zero: none is, or it is too late to tell
+	late    bool      // nobody had looked when the first one registered
 	settled time.Time // when all indexes were first known
 	absent  int       // how many times in a row Reconcile found it in no overlay
 }
@@ -63,15 +66,25 @@ func (r *Registrations) Reconcile(overlays []Overlay, now time.Time) {
 	for _, o := range overlays {
 		for _, d := range o.Dispatches {
 			live[d.ID] = true
-			if e := r.known[d.ID]; e != nil && e.settled.IsZero() && e.indexes.Below(d.Agents) == d.Agents {
+			e := r.known[d.ID]
+			if e == nil {
+				continue
+			}
+			if e.settled.IsZero() && e.indexes.Below(d.Agents) == d.Agents {
 				e.settled = now.UTC().Truncate(time.Second)
 				if !r.live[d.ID] {
 					e.settled = d.At
 				}
 			}
+			if e.first.IsZero() && !e.late && e.indexes.Below(d.Agents) > 0 {
+				looked := r.live[d.ID] || !r.last.IsZero() && !d.At.Before(r.last)
+				if e.late = !looked; looked {
+					e.first = now.UTC().Truncate(time.Second)
+				}
+			}
 		}
 	}
-	r.live = live
+	r.live, r.last = live, now
 	for id, e := range r.known {
 		switch {
 		case live[id]:
@@ -91,6 +104,10 @@ func (r *Registrations) Seen(id string) Seen {
 		return Seen{}
 	}
 	s := Seen{Registered: Indexes{words: slices.Clone(e.indexes.words)}, Worked: e.worked}
+	if !e.first.IsZero() {
+		first := e.first
+		s.FirstAt = &first
+	}
 	if !e.settled.IsZero() {
 		settled := e.settled
 		s.RegisteredAt = &settled

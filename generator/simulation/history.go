@@ -64,23 +64,11 @@ type history struct {
 }
 
 func (h *history) add(o plan.Observation) {
-	pending, idle := 0, 0
+	pending, idle := o.Count(h.overlay)
 	var oldest *time.Time
 	for _, d := range o.Jobs {
-		if slices.Contains(d.Overlays, h.overlay) {
-			pending += d.Pending
-			if d.Oldest != nil && (oldest == nil || d.Oldest.Before(*oldest)) {
-				oldest = d.Oldest
-			}
-		}
-	}
-	for _, g := range o.Idle {
-		mine := g.Overlay == h.overlay
-		for j, d := range o.Jobs {
-			mine = mine || g.Jobs.Has(j) && slices.Contains(d.Overlays, h.overlay)
-		}
-		if mine {
-			idle += g.Agents
+		if slices.Contains(d.Overlays, h.overlay) && d.Oldest != nil && (oldest == nil || d.Oldest.Before(*oldest)) {
+			oldest = d.Oldest
 		}
 	}
 	came, busy := h.came, 0

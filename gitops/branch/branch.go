@@ -66,12 +66,43 @@ type Commit struct {
 	// it, in hexadecimal. The first commit has no parents, a merge several.
 	ID      string
 	Parents []string
+	// Tree is the identifier of its top directory; empty where the commit is damaged.
+	Tree string
 	// Author and Email are who made the change. Both are anybody's words.
 	Author, Email string
 	// At is when the commit was made, by its committer's clock.
 	At time.Time
 	// Message is the whole commit message.
 	Message string
+}
+
+// Edits are what one commit has changed against its first parent.
+type Edits struct {
+	// Files are the files that are others than before, by path.
+	Files []Edit
+	// More says that there are further ones, which were not looked for.
+	More bool
+	// Unknown says why it is not known what the commit changed, as in a shallow clone
+	// that does not have its parent; nil: it is.
+	Unknown error
+}
+
+// Edit is one file that a commit has changed.
+type Edit struct {
+	// Path is slash-separated, from the top of the repository.
+	Path string
+	// Added and Removed say that the file was not there before, or is not any more.
+	Added, Removed bool
+	// Before and After are its content, where that was asked for and can be read.
+	Before, After []byte
+}
+
+// Look says which files are looked at where commits are compared.
+type Look struct {
+	// Below are the directories whose files are compared.
+	Below []string
+	// Content says of which files the content is wanted; nil: of none.
+	Content func(path string) bool
 }
 
 // Limit says how far back a history is read. The zero value is to its

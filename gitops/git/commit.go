@@ -90,6 +90,9 @@ func readCommit(id plumbing.Hash, raw []byte) *pastCommit {
 	for _, h := range c.parents {
 		c.Parents = append(c.Parents, h.String())
 	}
+	if root, err := rootOf(raw); err == nil {
+		c.Tree = root.String()
+	}
 	for line := range bytes.Lines(header) {
 		key, value, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
 		var who object.Signature

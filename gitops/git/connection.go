@@ -31,6 +31,7 @@ type connection struct {
 	pool     pool
 	endpoint *transport.Endpoint // where http requests go, after redirects; nil: not known
 	caps     *capability.List    // what the server offers for reading; nil: not known
+	local    []string            // settings for a repository of this machine; nil: not known
 	manyRefs bool                // the server has so many refs that listing them is slow
 	failures int                 // how often in a row asking in version 2 has failed
 }

@@ -83,7 +83,9 @@ type history struct {
 	depth int // how many commits deep is here, from head
 	step  int // how many more are fetched next
 	given int // which of the filters the server has turned out to allow
-	ended bool
+	// unnamed says that the server has refused to begin at a commit inside the history.
+	unnamed bool
+	ended   bool
 
 	next  byTime                            // commits whose turn comes
 	page  map[plumbing.Hash][]byte          // raw commits that are here and not yet in next
@@ -170,7 +172,11 @@ func (h *history) fetch(session transport.UploadPackSession) error {
 		if server.caps.Supports(capability.Shallow) {
 			q.depth = h.depth + h.step
 		}
-		if h.depth > 0 {
+		named := h.depth > 0 && h.fromWithin()
+		switch {
+		case named:
+			q.wants, q.depth = h.missing(), h.step
+		case h.depth > 0:
 			q.have = h.head
 			for commit := range h.edge {
 				q.edge = append(q.edge, commit)
@@ -188,13 +194,42 @@ func (h *history) fetch(session transport.UploadPackSession) error {
 		case errors.Is(err, errTooMany):
 			h.step = max(1, h.step/8)
 			continue
+		case errors.Is(err, errNotOurs) && named:
+			h.unnamed = true
+			continue
 		case errors.Is(err, errNotOurs) && h.depth > 0:
 			return fmt.Errorf("the branch has moved while it was read: read it again (%w)", err)
 		case err != nil:
 			return err
 		}
+		if named {
+			q.depth += h.depth
+		}
 		return h.take(data, q.depth)
 	}
+}
+
+// fromWithin reports whether the next page may begin where this one ended. From the
+// head, as other servers want it, they walk over all that was sent before: the time
+// of reading then grows with the square of the history.
+func (h *history) fromWithin() bool {
+	caps := h.branch.server.caps
+	return !h.unnamed && caps.Supports(capability.Shallow) && caps.Supports(capability.AllowReachableSHA1InWant)
+}
+
+// missing are the commits that the next page begins with.
+func (h *history) missing() []plumbing.Hash {
+	var all []plumbing.Hash
+	asked := map[plumbing.Hash]bool{}
+	for _, parents := range h.edge {
+		for _, p := range parents {
+			if !asked[p] {
+				asked[p] = true
+				all = append(all, p)
+			}
+		}
+	}
+	return all
 }
 
 // take keeps the commits of a page, which is so many commits deep; zero: all.

@@ -81,15 +81,26 @@ func indexPack(data []byte, external func(plumbing.Hash) (rawObject, bool)) (*pa
 	return p, nil
 }
 
-// scan goes past an entry. One that is too large is named on the way, without
-// being kept.
+// scan goes past an entry. One that is no delta is named on the way; if it is too
+// large, without being kept.
 func (p *pack) scan(scanner *packfile.Scanner, i int, header *packfile.ObjectHeader) error {
+	delta := header.Type == plumbing.OFSDeltaObject || header.Type == plumbing.REFDeltaObject
+	if header.Length <= mostObject && !delta {
+		content := bytes.NewBuffer(make([]byte, 0, header.Length+1))
+		if _, _, err := scanner.NextObject(content); err != nil {
+			return err
+		}
+		o := rawObject{kind: header.Type, data: content.Bytes()}
+		p.byHash[plumbing.ComputeHash(o.kind, o.data)] = i
+		p.keep(i, o)
+		return nil
+	}
 	if header.Length <= mostObject {
 		_, _, err := scanner.NextObject(io.Discard)
 		return err
 	}
 	p.skip[i] = true
-	if header.Type == plumbing.OFSDeltaObject || header.Type == plumbing.REFDeltaObject {
+	if delta {
 		_, _, err := scanner.NextObject(io.Discard)
 		return err
 	}
@@ -99,13 +110,19 @@ func (p *pack) scan(scanner *packfile.Scanner, i int, header *packfile.ObjectHea
 	return err
 }
 
-// name computes the identifier of every entry. A delta may stand before its
+// name computes the identifiers of the deltas. One may stand before its
 // base, so entries that fail are tried again as long as that helps.
 func (p *pack) name() error {
 	scanner := packfile.NewScanner(bytes.NewReader(p.data))
-	waiting := make([]int, len(p.offsets))
-	for i := range waiting {
-		waiting[i] = i
+	named := make([]bool, len(p.offsets))
+	for _, i := range p.byHash {
+		named[i] = true
+	}
+	var waiting []int
+	for i := range named {
+		if !named[i] {
+			waiting = append(waiting, i)
+		}
 	}
 	for len(waiting) > 0 {
 		var left []int

@@ -3,8 +3,11 @@ package git
 import (
 	"context"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
+
+	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
 // openProcess runs a service of the git binary on a repository of this machine.
@@ -14,7 +17,7 @@ func (c *connection) openProcess(ctx context.Context, service, version string) (
 		return nil, err
 	}
 	running, cancel := context.WithCancel(ctx)
-	cmd := exec.CommandContext(running, git, strings.TrimPrefix(service, "git-"), c.address.endpoint.Path)
+	cmd := exec.CommandContext(running, git, append(slices.Clone(c.offers(ctx, git, service)), strings.TrimPrefix(service, "git-"), c.address.endpoint.Path)...)
 	s := &stream{ctx: ctx, said: &tail{}, abort: cancel}
 	cmd.Stderr = s.said
 	cmd.Env = append(minimal(cmd.Environ()), versionVariable+"="+version)
@@ -30,6 +33,26 @@ func (c *connection) openProcess(ctx context.Context, service, version string) (
 	}
 	s.wait = sync.OnceValue(func() error { defer cancel(); return cmd.Wait() })
 	return s, nil
+}
+
+// offers are settings for a repository of this machine, whose server is this process's
+// own: single objects can be read of it, unless it says itself that they must not.
+func (c *connection) offers(ctx context.Context, git, service string) []string {
+	if service != transport.UploadPackServiceName {
+		return nil
+	}
+	if c.local == nil {
+		c.local = []string{}
+		ask := exec.CommandContext(ctx, git, "-C", c.address.endpoint.Path, "config", "--get-regexp", `^uploadpack\.allow`)
+		ask.Env = minimal(ask.Environ())
+		said, _ := ask.Output() // nothing, where it says nothing
+		for _, key := range []string{"uploadpack.allowfilter", "uploadpack.allowanysha1inwant"} {
+			if !strings.Contains(strings.ToLower(string(said)), key+" ") {
+				c.local = append(c.local, "-c", key+"=true")
+			}
+		}
+	}
+	return c.local
 }
 
 // minimal is what git needs of an environment. The rest, in which tokens and

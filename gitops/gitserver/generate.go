@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Size says how large a generated repository is.
@@ -21,7 +22,12 @@ type Size struct {
 	// Dispatches are how many of the files lie in the directory
 	// overlays/default/dispatches.
 	Dispatches int
+	// Message is what commit i says, counted from 0, the oldest; nil: the same for all.
+	Message func(i int) string
 }
+
+// GeneratedAt is when commit i of a generated repository was made.
+func GeneratedAt(i int) time.Time { return time.Unix(1_600_000_000+60*int64(i), 0).UTC() }
 
 // Generate fills an empty repository with a company's GitOps monorepo of that
 // size, of which the fleet's directories are a small part. The same size
@@ -77,7 +83,11 @@ func (size Size) stream(w io.Writer) {
 		fmt.Fprintf(w, "M 100644 inline %s\ndata %d\n%s\n", path, len(content), content)
 	}
 	commit := func(i int) {
-		fmt.Fprintf(w, "commit refs/heads/main\ncommitter Somebody <somebody@example.com> %d +0000\ndata 5\nwork\n\n", 1_600_000_000+60*i)
+		message := "work\n"
+		if size.Message != nil {
+			message = size.Message(i)
+		}
+		fmt.Fprintf(w, "commit refs/heads/main\ncommitter Somebody <somebody@example.com> %d +0000\ndata %d\n%s\n", GeneratedAt(i).Unix(), len(message), message)
 	}
 	commit(0)
 	file("base/kustomization.yaml", "resources: [job.yaml]\n")

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,13 @@ import (
 // decodeObservation reads a stored observation of any version. busyUnknown says
 // that it does not tell an overlay's own busy agents from the queue's.
 func decodeObservation(text string) (o plan.Observation, busyUnknown bool, err error) {
+	if strings.HasPrefix(text, today) { // as nearly all are: no need to look for the version first
+		var s storedObservation
+		if err := json.Unmarshal([]byte(text), &s); err == nil && s.Version == format {
+			o, err = s.observation()
+			return o, false, cmp.Or(err, timed(o))
+		}
+	}
 	var head struct {
 		Version *int `json:"version"`
 	}
@@ -40,13 +48,21 @@ func decodeObservation(text string) (o plan.Observation, busyUnknown bool, err e
 	default:
 		return o, false, fmt.Errorf("it is of version %d, and this muster reads up to %d: use a newer muster", *head.Version, format)
 	}
-	switch {
-	case err != nil:
+	if err = cmp.Or(err, timed(o)); err != nil {
 		return o, false, err
-	case o.At.IsZero():
-		return o, false, errors.New("it has no time")
 	}
 	return o, busyUnknown, nil
+}
+
+// today is how an observation begins as [encodeObservation] writes it.
+var today = fmt.Sprintf(`{"version":%d,`, format)
+
+// timed returns an error where an observation has no time.
+func timed(o plan.Observation) error {
+	if o.At.IsZero() {
+		return errors.New("it has no time")
+	}
+	return nil
 }
 
 // mostIndexes bounds the indexes of all dispatches of one observation together:

@@ -67,6 +67,7 @@ type (
 	}
 	storedSeen struct {
 		Registered   string     `json:"registered,omitempty"`
+		FirstAt      *time.Time `json:"firstAt,omitempty"`
 		RegisteredAt *time.Time `json:"registeredAt,omitempty"`
 		Worked       bool       `json:"worked,omitempty"`
 		Connected    int        `json:"connected,omitempty"`
@@ -136,7 +137,7 @@ func store(o plan.Observation) storedObservation {
 				supply.Dispatches = map[string]storedSeen{}
 			}
 			supply.Dispatches[id] = storedSeen{
-				Registered: seen.Registered.String(), RegisteredAt: seen.RegisteredAt,
+				Registered: seen.Registered.String(), FirstAt: seen.FirstAt, RegisteredAt: seen.RegisteredAt,
 				Worked: seen.Worked, Connected: seen.Connected, WrongTags: seen.WrongTags,
 			}
 		}
@@ -182,7 +183,7 @@ func (s storedObservation) observation() (plan.Observation, error) {
 				supply.Dispatches = map[string]plan.Seen{}
 			}
 			supply.Dispatches[id] = plan.Seen{
-				Registered: registered, RegisteredAt: seen.RegisteredAt,
+				Registered: registered, FirstAt: seen.FirstAt, RegisteredAt: seen.RegisteredAt,
 				Worked: seen.Worked, Connected: seen.Connected, WrongTags: seen.WrongTags,
 			}
 		}

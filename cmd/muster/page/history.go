@@ -276,21 +276,7 @@ func (r *replay) add(e ledger.Entry) {
 // observed are the quantities of one overlay in an observation, but for those in
 // flight, of which it says only how many have come.
 func observed(o plan.Observation, s plan.Supply) (values [quantities]int32) {
-	mine := func(i int) bool { return slices.Contains(o.Jobs[i].Overlays, s.Overlay) }
-	for i, j := range o.Jobs {
-		if mine(i) {
-			values[pending] += int32(j.Pending)
-		}
-	}
-	for _, g := range o.Idle {
-		takes := g.Overlay == s.Overlay
-		for i := range o.Jobs {
-			takes = takes || mine(i) && g.Jobs.Has(i)
-		}
-		if takes {
-			values[idle] += int32(g.Agents)
-		}
-	}
-	values[busy] = int32(s.Busy)
+	jobs, agents := o.Count(s.Overlay)
+	values[pending], values[idle], values[busy] = int32(jobs), int32(agents), int32(s.Busy)
 	return values
 }

@@ -1,0 +1,338 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/generator/history"
+	"muster/gitops"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// historyFlags are what the flags of muster history ask for.
+type historyFlags struct {
+	settings     *settings
+	since, until string
+	acts         []string
+	author       string
+	by, output   string
+	limit        int
+	follow       bool
+	interval     time.Duration
+
+	filter  history.Filter
+	printer func(historyOutput) historyPrinter
+	// repository is opened once.
+	repository *gitops.Repository
+}
+
+func (p program) historyCommand() *cobra.Command {
+	h := &historyFlags{settings: &settings{program: p, git: gitSettings{program: p}}}
+	git := &h.settings.git
+	c := &cobra.Command{
+		Use:   "history [OVERLAY...]",
+		Short: "Show what was done, why, and what became of it, from git alone",
+		Long: `history prints the audit log, the newest first: each commit of muster's with its
+reason and, of a dispatch, what became of its agents; and in between what people
+changed: policies setting by setting, templates, pauses, reverts, files of
+muster's own. It reads commits and nothing else: no token for Buildkite, and no
+flag in a clone of the repository. Times are in UTC.
+
+OUTCOME is as far as the commits since tell. Agents that have registered are
+counted when their dispatch leaves git; "worked" says that one of them had had a
+job by then. A commit that was muster's and was changed has the act damaged.
+
+--since and --until take a time, as in 2026-11-21T02:15Z or 2026-11-21, or how
+long ago, as in 90m, 24h or 7d.`,
+		Example: `  muster history --since 24h
+  muster history default --act policy,pause,resume,revert
+  muster history --since 7d --by day
+  muster history --follow`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: git.completion(anyNumber, func(o offered) []string { return o.overlays }),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := h.prepare(args); err != nil {
+				return err
+			}
+			if h.follow {
+				return h.runFollow(cmd.Context())
+			}
+			return h.run(cmd.Context())
+		},
+	}
+	git.addReading(c)
+	h.settings.addLog(c)
+	f := c.Flags()
+	f.StringVar(&h.since, "since", "", "leave out what is older: a time, or how long ago, as in 24h or 7d")
+	f.StringVar(&h.until, "until", "", "leave out what is not older: a time, or how long ago")
+	f.StringSliceVar(&h.acts, "act", nil, "acts to show: "+strings.Join(actNames(), ", ")+"; all unless told")
+	f.StringVar(&h.author, "author", "", "show commits of an author: part of a name or an address")
+	f.IntVarP(&h.limit, "limit", "n", 0, "rows to show at most; 0 is all")
+	f.StringVar(&h.by, "by", "", "sum up by day, hour or overlay")
+	f.StringVarP(&h.output, "output", "o", "table", "table, wide, json, yaml or csv")
+	f.BoolVarP(&h.follow, "follow", "f", false, "show the last rows, the oldest first, and then what is committed, as it comes")
+	f.DurationVar(&h.interval, "follow-interval", 15*time.Second, "with --follow, the time from look to look")
+	oneOf(c, "output", "table", "wide", "json", "yaml", "csv")
+	oneOf(c, "by", string(history.Day), string(history.Hour), string(history.Overlay))
+	oneOf(c, "act", actNames()...)
+	return c
+}
+
+func actNames() []string {
+	var names []string
+	for _, a := range history.Acts() {
+		names = append(names, string(a))
+	}
+	return names
+}
+
+// prepare looks at the flags, and opens the repository.
+func (h *historyFlags) prepare(args []string) error {
+	now := h.settings.program.clock.Now()
+	var err error
+	if h.filter.Since, err = moment("since", h.since, now); err != nil {
+		return err
+	}
+	if h.filter.Until, err = moment("until", h.until, now); err != nil {
+		return err
+	}
+	for _, name := range h.acts {
+		if !slices.Contains(actNames(), name) {
+			return usage(fmt.Errorf("--act: there is no act %q%s", name, instead(name, actNames(), "there are")))
+		}
+		h.filter.Acts = append(h.filter.Acts, history.Act(name))
+	}
+	h.filter.Author = h.author
+	for _, arg := range args {
+		h.filter.Overlays = append(h.filter.Overlays, strings.TrimPrefix(path.Clean(arg), path.Clean(h.settings.git.overlays)+"/"))
+	}
+	printers := historyPrinters(h.by)
+	h.printer = printers[h.output]
+	by := history.By(h.by)
+	switch {
+	case h.printer == nil:
+		return usage(fmt.Errorf("--output %q: use table, wide, json, yaml or csv", h.output))
+	case by != "" && by != history.Day && by != history.Hour && by != history.Overlay:
+		return usage(fmt.Errorf("--by %q: use day, hour or overlay", h.by))
+	case h.limit < 0:
+		return usage(fmt.Errorf("--limit %d is below nothing", h.limit))
+	case h.follow && (h.by != "" || h.until != ""):
+		return usage(fmt.Errorf("--follow goes on, and --by and --until end: use one of them"))
+	case h.follow && h.interval < time.Second:
+		return usage(fmt.Errorf("--follow-interval is below one second"))
+	}
+	h.repository, err = h.settings.clone()
+	return err
+}
+
+// ago is a length of time in days or weeks, which Go has not.
+var ago = regexp.MustCompile(`^([0-9]{1,5})([dw])$`)
+
+// moment reads a time, or how long ago one was; zero for an empty text.
+func moment(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if m := ago.FindStringSubmatch(text); m != nil {
+		n, _ := strconv.Atoi(m[1])
+		if m[2] == "w" {
+			n *= 7
+		}
+		return now.Add(-time.Duration(n) * 24 * time.Hour), nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, usage(fmt.Errorf("--%s: %q is neither a time, as in 2026-11-21T02:15Z or 2026-11-21, nor how long ago, as in 90m, 24h or 7d", flag, text))
+}
+
+// clone opens the repository to be read; where none is named, the one that the
+// current directory is in.
+func (s *settings) clone() (*gitops.Repository, error) {
+	log, err := s.logger()
+	if err != nil {
+		return nil, err
+	}
+	if s.git.repo == "" {
+		log = slog.New(slog.DiscardHandler) // what a clone could offer is nobody's concern
+		if s.git.repo, err = topOf("."); err != nil {
+			return nil, usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or call it in a clone"))
+		}
+	}
+	return s.git.reader(log)
+}
+
+// rows makes rows of commits, the newest of which is the first.
+func (h *historyFlags) rows(ctx context.Context, commits iter.Seq2[branch.Commit, error], count *history.Count) iter.Seq2[history.Row, error] {
+	c := history.Config{Overlays: h.settings.git.overlays, Now: h.settings.program.clock.Now(), Since: h.filter.Since, Count: count}
+	if h.filter.People() {
+		c.Edits = func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error) {
+			return h.repository.Edits(ctx, commits, trees, c.Look())
+		}
+	}
+	return c.Rows(ledger.Read(commits))
+}
+
+// readAhead lets commits be read while those before them are looked at. cancel is
+// called when no more are wanted, and is to end the reading.
+func readAhead(commits iter.Seq2[branch.Commit, error], cancel func()) iter.Seq2[branch.Commit, error] {
+	type some struct {
+		commits []branch.Commit
+		err     error
+	}
+	const first, most, ahead = 16, 512, 8
+	return func(yield func(branch.Commit, error) bool) {
+		read, stop := make(chan some, ahead), make(chan struct{})
+		go func() {
+			defer close(read)
+			size := first
+			var s some
+			send := func() bool {
+				select {
+				case read <- s:
+				case <-stop:
+					return false
+				}
+				s, size = some{}, min(2*size, most)
+				return true
+			}
+			for c, err := range commits {
+				if s.err = err; err == nil {
+					s.commits = append(s.commits, c)
+				}
+				if (err != nil || len(s.commits) == size) && !send() {
+					return
+				}
+			}
+			send()
+		}()
+		defer func() {
+			close(stop)
+			cancel()
+			for range read { //nolint:revive // until the reader has ended
+			}
+		}()
+		for s := range read {
+			for _, c := range s.commits {
+				if !yield(c, nil) {
+					return
+				}
+			}
+			if s.err != nil {
+				yield(branch.Commit{}, s.err)
+				return
+			}
+		}
+	}
+}
+
+// run prints the history once.
+func (h *historyFlags) run(ctx context.Context) error {
+	p := h.settings.program
+	p.progress.Doing("reading the history")
+	defer p.progress.Done()
+	var count history.Count
+	out := newHistoryOutput(p)
+	printer := h.printer(out)
+	printed := 0
+	known := map[string]bool{}
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	for row, err := range h.rows(ctx, readAhead(h.repository.Commits(reading, "", branch.Limit{}), stop), &count) {
+		if err != nil {
+			return err
+		}
+		if len(h.filter.Overlays) > 0 && len(known) < mostKnown {
+			known[row.Overlay] = true
+		}
+		if count.Commits%1000 == 0 {
+			p.progress.Doing(fmt.Sprintf("reading the history: %d commits", count.Commits))
+		}
+		if !h.filter.Wants(row) {
+			continue
+		}
+		if err := printer.row(row); err != nil {
+			return err
+		}
+		if printed++; printed == h.limit {
+			break
+		}
+	}
+	p.progress.Done()
+	if err := h.unknownOverlay(known, printed); err != nil {
+		return err
+	}
+	if err := printer.end(count); err != nil {
+		return err
+	}
+	if err := out.flush(); err != nil {
+		return err
+	}
+	h.report(count, printed)
+	return nil
+}
+
+// mostKnown bounds the names that a wrong one is compared with.
+const mostKnown = 10_000
+
+// unknownOverlay is the mistake of a name of which nothing is in the history.
+func (h *historyFlags) unknownOverlay(known map[string]bool, printed int) error {
+	if printed == h.limit && printed > 0 {
+		return nil
+	}
+	for _, name := range h.filter.Overlays {
+		if !known[name] {
+			delete(known, "")
+			all := []string{}
+			for k := range known {
+				all = append(all, k)
+			}
+			slices.Sort(all)
+			return usage(fmt.Errorf("the history that was read has nothing of an overlay %q%s", name, instead(name, all, "it has")))
+		}
+	}
+	return nil
+}
+
+// report says on standard error what the rows do not.
+func (h *historyFlags) report(count history.Count, printed int) {
+	say := func(format string, args ...any) {
+		fmt.Fprintf(h.settings.program.stderr, "muster: "+format+"\n", args...)
+	}
+	if printed == 0 && h.by == "" {
+		say("nothing to show in %s", commits(count.Commits, "", ""))
+	}
+	if count.Damaged > 0 {
+		say("%s muster's and cannot be read: muster history --act damaged", commits(count.Damaged, " was", " were"))
+	}
+	if count.Unknown > 0 {
+		say("%s not be compared with those before: muster history --act unknown", commits(count.Unknown, " can", " can"))
+	}
+	if count.Cut != "" {
+		say("the history ends at %.12s, whose parents this repository does not have: it is a shallow clone (git fetch --unshallow)", count.Cut)
+	}
+}
+
+// commits is a number of commits with a verb.
+func commits(n int, one, many string) string {
+	if n == 1 {
+		return "1 commit" + one
+	}
+	return fmt.Sprintf("%d commits%s", n, many)
+}

@@ -1,0 +1,357 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+	"sigs.k8s.io/yaml"
+
+	"muster/cmd/muster/terminal"
+	"muster/generator/history"
+)
+
+// historyPrinter prints rows as they come.
+type historyPrinter interface {
+	row(r history.Row) error
+	// pause is called where no row comes for a while.
+	pause() error
+	end(count history.Count) error
+}
+
+// historyPrinters are the values of history's --output, of rows or of their digest.
+func historyPrinters(by string) map[string]func(historyOutput) historyPrinter {
+	if by != "" {
+		digest := func(print func(historyOutput, []history.Total, history.Count) error) func(historyOutput) historyPrinter {
+			return func(out historyOutput) historyPrinter {
+				return &digestPrinter{out: out, digest: history.Digest{By: history.By(by)}, print: print}
+			}
+		}
+		table := digest(func(out historyOutput, all []history.Total, _ history.Count) error { return printTotals(out, by, all) })
+		return map[string]func(historyOutput) historyPrinter{
+			"table": table, "wide": table, "json": digest(printTotalsJSON), "yaml": digest(printTotalsYAML),
+			"csv": digest(func(out historyOutput, all []history.Total, _ history.Count) error {
+				return printTotalsCSV(out, by, all)
+			}),
+		}
+	}
+	table := func(wide bool) func(historyOutput) historyPrinter {
+		return func(out historyOutput) historyPrinter {
+			head := []string{"TIME", "OVERLAY", "ACT", "AGENTS", "WHY", "OUTCOME"}
+			if wide {
+				head = []string{"TIME", "OVERLAY", "ACT", "AGENTS", "WHY", "OUTCOME", "BY", "COMMIT", "QUEUE", "DISPATCHES"}
+			}
+			return &tablePrinter{wide: wide, stream: &terminal.Stream{Out: out.Output, Head: head}}
+		}
+	}
+	return map[string]func(historyOutput) historyPrinter{
+		"table": table(false), "wide": table(true),
+		"json": func(out historyOutput) historyPrinter { return &jsonPrinter{out: out} },
+		"yaml": func(out historyOutput) historyPrinter { return &yamlPrinter{out: out} },
+		"csv":  func(out historyOutput) historyPrinter { return &csvPrinter{out: out} },
+	}
+}
+
+// historyOutput gathers what is printed: a system call for each of 100,000 rows takes
+// longer than reading them.
+type historyOutput struct {
+	terminal.Output
+	to *gathered
+}
+
+// gathered writes in large pieces; before each the progress line is removed, where it
+// would be on the same terminal.
+type gathered struct {
+	program program
+	out     terminal.Output
+	text    bytes.Buffer
+}
+
+const gatheredSize = 32 << 10
+
+func (g *gathered) Write(text []byte) (int, error) {
+	g.text.Write(text)
+	if g.text.Len() < gatheredSize {
+		return len(text), nil
+	}
+	return len(text), g.flush()
+}
+
+func (g *gathered) flush() error {
+	if g.text.Len() == 0 {
+		return nil
+	}
+	if g.program.screen.terminal {
+		g.program.progress.Done()
+	}
+	_, err := g.out.Raw.Write(g.text.Bytes())
+	g.text.Reset()
+	return err
+}
+
+func newHistoryOutput(p program) historyOutput {
+	out := p.output()
+	g := &gathered{program: p, out: out}
+	return historyOutput{terminal.Output{Text: &printable{to: g}, Raw: g, Colour: out.Colour}, g}
+}
+
+func (out historyOutput) flush() error { return out.to.flush() }
+
+// tablePrinter prints a table. The first rows are shown as soon as they are there.
+type tablePrinter struct {
+	wide   bool
+	stream *terminal.Stream
+	rows   int
+}
+
+func (p *tablePrinter) row(r history.Row) error {
+	if err := p.stream.Row(historyCells(r, p.wide)); err != nil {
+		return err
+	}
+	if p.rows++; p.rows == 40 {
+		return p.pause()
+	}
+	return nil
+}
+
+func (p *tablePrinter) pause() error {
+	if err := p.stream.Flush(); err != nil {
+		return err
+	}
+	return p.stream.Out.Raw.(*gathered).flush()
+}
+
+func (p *tablePrinter) end(history.Count) error { return p.stream.Flush() }
+
+// mostWhy is how much of a reason a narrow table shows.
+const mostWhy = 72
+
+func historyCells(r history.Row, wide bool) []terminal.Cell {
+	why := oneRow(r.Why)
+	if !r.Act.Own() {
+		why += ", by " + r.By
+	}
+	if text := []rune(why); !wide && len(text) > mostWhy {
+		why = string(text[:mostWhy-1]) + "…"
+	}
+	dash := func(text string) string {
+		if text == "" {
+			return unknown
+		}
+		return text
+	}
+	agents := unknown
+	if r.Act.Own() && r.Act != history.Repair && r.Act != history.Damaged {
+		agents = strconv.Itoa(r.Agents)
+	}
+	style := terminal.Plain
+	switch r.Act {
+	case history.Damaged, history.Unknown:
+		style = terminal.Bad
+	case history.Repair:
+		style = terminal.Warning
+	case history.Retire:
+		style = terminal.Faint
+	case history.Dispatch:
+	default:
+		style = terminal.Good
+	}
+	cells := []terminal.Cell{
+		{Text: r.At.UTC().Format(time.RFC3339), Style: terminal.Faint}, {Text: dash(r.Overlay)}, {Text: string(r.Act), Style: style},
+		{Text: agents}, {Text: why}, outcomeCell(r),
+	}
+	if wide {
+		cells[5].Text = dash(cells[5].Text)
+		for _, text := range []string{r.By, r.Commit[:min(7, len(r.Commit))], r.Queue, strings.Join(r.Dispatches, " ")} {
+			cells = append(cells, terminal.Cell{Text: dash(text)})
+		}
+	}
+	return cells
+}
+
+// outcomeCell is what became of a dispatch, in a few words.
+func outcomeCell(r history.Row) terminal.Cell {
+	o := r.Outcome
+	if o == nil {
+		return terminal.Cell{}
+	}
+	text, style := fmt.Sprintf("%d of %d registered", o.Registered, r.Agents), terminal.Plain
+	switch {
+	case o.State == history.InFlight:
+		text = "in flight, " + text
+	case o.State == history.NotKnown:
+		text = "unknown, " + text
+	case r.Lost() == r.Agents && r.Agents > 0:
+		text, style = fmt.Sprintf("none of %d registered", r.Agents), terminal.Bad
+	case r.Lost() > 0:
+		style = terminal.Warning
+	}
+	switch {
+	case o.FirstAfter != nil:
+		text += fmt.Sprintf(", first after %ds", *o.FirstAfter)
+	case o.AllAfter != nil:
+		text += fmt.Sprintf(", all after %ds", *o.AllAfter)
+	}
+	if o.Worked {
+		text += ", worked"
+	}
+	return terminal.Cell{Text: text, Style: style}
+}
+
+// jsonPrinter prints one document, row by row.
+type jsonPrinter struct {
+	out  historyOutput
+	rows int
+}
+
+const historyHead = "{\n  \"apiVersion\": \"muster.dev/v1alpha1\",\n  \"kind\": \"History\",\n  \"rows\": ["
+
+func (p *jsonPrinter) row(r history.Row) error {
+	before := ",\n    "
+	if p.rows++; p.rows == 1 {
+		before = historyHead + "\n    "
+	}
+	return p.write(before, r, "")
+}
+
+func (p *jsonPrinter) write(before string, value any, after string) error {
+	text, err := json.MarshalIndent(value, "    ", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = p.out.Text.Write([]byte(before + string(text) + after))
+	return err
+}
+
+func (p *jsonPrinter) pause() error { return nil }
+
+func (p *jsonPrinter) end(count history.Count) error {
+	before := "\n  ],\n  \"count\": "
+	if p.rows == 0 {
+		before = historyHead + "],\n  \"count\": "
+	}
+	text, err := json.MarshalIndent(count, "  ", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = p.out.Text.Write([]byte(before + string(text) + "\n}\n"))
+	return err
+}
+
+// yamlPrinter prints one document, row by row.
+type yamlPrinter struct {
+	out  historyOutput
+	rows int
+}
+
+func (p *yamlPrinter) row(r history.Row) error {
+	if p.rows++; p.rows == 1 {
+		if _, err := p.out.Text.Write([]byte("apiVersion: muster.dev/v1alpha1\nkind: History\nrows:\n")); err != nil {
+			return err
+		}
+	}
+	return p.write([]history.Row{r})
+}
+
+func (p *yamlPrinter) write(value any) error {
+	text, err := toYAML(value)
+	if err != nil {
+		return err
+	}
+	_, err = p.out.Text.Write(text)
+	return err
+}
+
+func (p *yamlPrinter) pause() error { return nil }
+
+func (p *yamlPrinter) end(count history.Count) error {
+	if p.rows == 0 {
+		return p.write(map[string]any{"apiVersion": "muster.dev/v1alpha1", "kind": "History", "rows": []string{}, "count": count})
+	}
+	return p.write(map[string]any{"count": count})
+}
+
+// toYAML is a value as its JSON says it, with strings quoted in which something is
+// escaped when it is printed.
+func toYAML(value any) ([]byte, error) {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	text, err := yaml.JSONToYAML(yamlSafe(raw))
+	if err != nil {
+		return nil, err
+	}
+	var document kyaml.Node
+	if err := kyaml.Unmarshal(text, &document); err != nil {
+		return nil, err
+	}
+	quoteOdd(&document)
+	var b bytes.Buffer
+	err = kyaml.NewEncoder(&b).Encode(&document)
+	return b.Bytes(), err
+}
+
+// csvPrinter prints a line with the names of the columns, and one for each row.
+type csvPrinter struct {
+	out  historyOutput
+	rows int
+}
+
+func (p *csvPrinter) row(r history.Row) error {
+	if p.rows++; p.rows == 1 {
+		if err := p.head(); err != nil {
+			return err
+		}
+	}
+	number := func(n *int) string {
+		if n == nil {
+			return ""
+		}
+		return strconv.Itoa(*n)
+	}
+	fields := []string{r.At.UTC().Format(time.RFC3339), r.Overlay, string(r.Act), "", r.Why, "", "", "", "", "", r.By, r.Email, r.Commit, r.Queue, strings.Join(r.Dispatches, " ")}
+	if r.Act == history.Dispatch || r.Act == history.Retire {
+		fields[3] = strconv.Itoa(r.Agents)
+	}
+	if o := r.Outcome; o != nil {
+		fields[5], fields[6], fields[7], fields[8] = string(o.State), strconv.Itoa(o.Registered), number(o.FirstAfter), number(o.AllAfter)
+		fields[9] = strconv.FormatBool(o.Worked)
+	}
+	return writeCSV(p.out, fields)
+}
+
+func (p *csvPrinter) head() error {
+	return writeCSV(p.out, []string{"time", "overlay", "act", "agents", "why", "state", "registered", "firstAfter", "allAfter", "worked", "by", "email", "commit", "queue", "dispatches"})
+}
+
+func (p *csvPrinter) pause() error { return nil }
+
+func (p *csvPrinter) end(history.Count) error {
+	if p.rows == 0 {
+		return p.head()
+	}
+	return nil
+}
+
+// writeCSV writes one line (RFC 4180). Words of others that a spreadsheet would take
+// for a formula get an apostrophe, as spreadsheets themselves write it
+// (owasp.org/www-community/attacks/CSV_Injection).
+func writeCSV(out historyOutput, fields []string) error {
+	for i, f := range fields {
+		if f != "" && strings.ContainsRune("=+-@\t\r", rune(f[0])) {
+			fields[i] = "'" + f
+		}
+	}
+	w := csv.NewWriter(out.Text)
+	if err := w.Write(fields); err != nil {
+		return err
+	}
+	w.Flush()
+	return w.Error()
+}

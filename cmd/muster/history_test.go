@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator/history"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
+)
+
+// TestHistoryFollows: the last rows come first, the oldest on top, then what is
+// committed between two looks, once; a look that fails is reported and followed by
+// others, and so is a branch that is set back or rewritten.
+func TestHistoryFollows(t *testing.T) {
+	w, p, stdout, stderr := fleetProgram(t, "history", "--follow", "-o", "csv")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	policy, err := w.repo.ReadFile("overlays/default/scaling.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := start
+	raise := func(to string) {
+		at = at.Add(time.Minute)
+		text := regexp.MustCompile(`max: [0-9]+`).ReplaceAll(policy, []byte("max: "+to))
+		if _, err := w.repo.Commit("Raise", at, branch.Change{Path: "overlays/default/scaling.yaml", Content: text}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reset := func(to string) {
+		if _, err := w.repo.Git("update-ref", "refs/heads/main", to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.clock = &scriptedClock{stoppedClock{start}, []func(){
+		func() {},
+		func() { raise("11"); raise("12") },
+		func() { w.deny.Store(500) },
+		func() { w.deny.Store(0); raise("13") },
+		func() { reset("main~1") },
+		func() { raise("14") },
+		func() { reset("main~2"); raise("15") },
+	}, stop}
+	if code := p.run(ctx); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	var got []string
+	for line := range strings.Lines(stdout.String()) {
+		fields := strings.Split(line, ",")
+		if fields[2] == "policy" || fields[2] == "create" {
+			got = append(got, fields[2]+" "+fields[4])
+		}
+	}
+	want := []string{`create "queue default`, "policy max 10 -> 11", "policy max 11 -> 12", "policy max 12 -> 13", "policy max 12 -> 14", "policy max 11 -> 15"}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("followed\n%s\nwant\n%s\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"), stderr)
+	}
+	if n := strings.Count(stderr.String(), "the branch was rewritten"); n != 2 || strings.Count(stderr.String(), "500") != 1 {
+		t.Errorf("said %d times that it was rewritten:\n%s", n, stderr)
+	}
+}
+
+// TestReadAhead: all is yielded in order, an error last, and a loop may end before.
+func TestReadAhead(t *testing.T) {
+	broken := errors.New("broken")
+	for _, n := range []int{0, 1, 16, 17, 5000} {
+		for _, fails := range []error{nil, broken} {
+			commits := func(yield func(branch.Commit, error) bool) {
+				for i := range n {
+					if !yield(branch.Commit{ID: fmt.Sprint(i)}, nil) {
+						return
+					}
+				}
+				if fails != nil {
+					yield(branch.Commit{}, fails)
+				}
+			}
+			i := 0
+			var last error
+			for c, err := range readAhead(commits, func() {}) {
+				if last = err; err == nil && c.ID != fmt.Sprint(i) {
+					t.Fatalf("%d commits: number %d is %s", n, i, c.ID)
+				}
+				i++
+			}
+			if want := n + map[bool]int{true: 1}[fails != nil]; i != want || !errors.Is(last, fails) {
+				t.Errorf("%d commits: %d and then %v, want %d", n, i, last, want)
+			}
+			for range readAhead(commits, func() {}) {
+				break
+			}
+		}
+	}
+}
+
+// TestMoment: times, and how long ago.
+func TestMoment(t *testing.T) {
+	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	for text, want := range map[string]string{
+		"90m": "2026-11-21T00:45:00Z", "2d": "2026-11-19T02:15:00Z", "1w": "2026-11-14T02:15:00Z", "0s": "2026-11-21T02:15:00Z",
+		"2026-11-20": "2026-11-20T00:00:00Z", "2026-11-20T03:04": "2026-11-20T03:04:00Z", "2026-11-20T03:04Z": "2026-11-20T03:04:00Z",
+		"2026-11-20T03:04:05+01:00": "2026-11-20T02:04:05Z", "2026-11-20 03:04": "2026-11-20T03:04:00Z",
+	} {
+		if got, err := moment("since", text, now); err != nil || got.UTC().Format(time.RFC3339) != want {
+			t.Errorf("%s is %s, %v; want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"soon", "-5m", "5", "2026-13-01", "999999d", "1y"} {
+		if got, err := moment("since", text, now); err == nil {
+			t.Errorf("%s is %s, want a mistake", text, got)
+		}
+	}
+}
+
+// TestHistoryIsOneDocument: JSON and YAML are whole with no row, with one and with
+// many, and CSV is no formula.
+func TestHistoryIsOneDocument(t *testing.T) {
+	for _, output := range []string{"json", "yaml", "csv"} {
+		for n := range 3 {
+			var text bytes.Buffer
+			p := program{stdout: &printable{to: &text}}
+			out := newHistoryOutput(p)
+			printer := historyPrinters("")[output](out)
+			for range n {
+				if err := printer.row(history.Row{At: start, Act: history.Policy, Why: "max 1 -> 2", By: "=cmd()|x!A1\x1b[2J", Commit: strings.Repeat("a", 40)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(printer.end(history.Count{Commits: n}), out.flush()); err != nil {
+				t.Fatal(err)
+			}
+			if err := wholeDocument(output, text.Bytes(), n); err != nil {
+				t.Errorf("%s with %d rows: %v\n%s", output, n, err, &text)
+			}
+		}
+	}
+}
+
+// BenchmarkHistory reads the history of a fleet of 100,000 commits of muster's, of
+// which one in a hundred is somebody's, out of a repository on this machine: all of
+// it, and up to the first rows.
+func BenchmarkHistory(b *testing.B) {
+	const commits = 100_000
+	r, err := gitserver.Init(b.TempDir() + "/fleet.git")
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := r.Generate(gitserver.Size{Files: 50, Commits: commits, Message: fleetMessage}); err != nil {
+		b.Fatal(err)
+	}
+	for name, args := range map[string][]string{"all": nil, "first": {"-n", "40"}, "digest": {"--by", "day"}, "json": {"-o", "json"}} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				var out, err counted
+				p := program{args: append([]string{"history", "--repo", r.Dir}, args...), stdout: &out, stderr: &err, clock: stoppedClock{gitserver.GeneratedAt(commits)}}
+				if code := p.run(b.Context()); code != exitOK || args == nil && out.lines < commits*99/100 {
+					b.Fatalf("exit code %d, %d lines", code, out.lines)
+				}
+			}
+		})
+	}
+}

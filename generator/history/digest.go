@@ -1,0 +1,120 @@
+package history
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// By is what a digest sums up by.
+type By string
+
+// What a digest can sum up by. Days and hours are those of UTC.
+const (
+	Day     By = "day"
+	Hour    By = "hour"
+	Overlay By = "overlay"
+)
+
+// Total is a line of a digest: what the rows of one day, hour or overlay come to.
+type Total struct {
+	Key string `json:"key"`
+	// Orders are dispatch commits, and Agents what they ordered. Of those Registered
+	// have come and Lost never came; InFlight may come yet, and of NotKnown nothing
+	// is known.
+	Orders     int `json:"orders"`
+	Agents     int `json:"agents"`
+	Registered int `json:"registered"`
+	Lost       int `json:"lost"`
+	InFlight   int `json:"inFlight"`
+	NotKnown   int `json:"notKnown"`
+	// FirstMean and FirstMax are of the orders' seconds to the first agent; nil where
+	// none is known.
+	FirstMean *int `json:"firstMean,omitempty"`
+	FirstMax  *int `json:"firstMax,omitempty"`
+	Retires   int  `json:"retires"`
+	Repairs   int  `json:"repairs"`
+	Damaged   int  `json:"damaged"`
+	// Edits are the rows of people.
+	Edits int `json:"edits"`
+
+	firstSum, firsts int
+}
+
+// Digest sums up rows. The zero value sums up by overlay.
+type Digest struct {
+	By     By
+	totals map[string]*Total
+}
+
+// Add takes a row.
+func (d *Digest) Add(r Row) {
+	key := r.Overlay
+	switch d.By {
+	case Day:
+		key = r.At.UTC().Format("2006-01-02")
+	case Hour:
+		key = r.At.UTC().Format("2006-01-02T15:00Z")
+	case Overlay:
+	}
+	if d.totals == nil {
+		d.totals = map[string]*Total{}
+	}
+	t := d.totals[key]
+	if t == nil {
+		t = &Total{Key: key}
+		d.totals[key] = t
+	}
+	switch r.Act {
+	case Dispatch:
+		t.order(r)
+	case Retire:
+		t.Retires++
+	case Repair:
+		t.Repairs++
+	case Damaged:
+		t.Damaged++
+	default:
+		t.Edits++
+	}
+}
+
+// order adds a dispatch.
+func (t *Total) order(r Row) {
+	t.Orders++
+	t.Agents += r.Agents
+	o := r.Outcome
+	if o == nil {
+		return
+	}
+	t.Registered += o.Registered
+	t.Lost += r.Lost()
+	switch o.State {
+	case InFlight:
+		t.InFlight += r.Agents - o.Registered
+	case NotKnown:
+		t.NotKnown += r.Agents - o.Registered
+	case Retired:
+	}
+	if o.FirstAfter != nil {
+		t.firsts++
+		t.firstSum += *o.FirstAfter
+		mean, most := (t.firstSum+t.firsts/2)/t.firsts, *o.FirstAfter
+		if t.FirstMax != nil {
+			most = max(most, *t.FirstMax)
+		}
+		t.FirstMean, t.FirstMax = &mean, &most
+	}
+}
+
+// Totals are the lines: days and hours the newest first, overlays by name.
+func (d *Digest) Totals() []Total {
+	var all []Total
+	for _, key := range slices.Sorted(maps.Keys(d.totals)) {
+		all = append(all, *d.totals[key])
+	}
+	if d.By == Day || d.By == Hour {
+		slices.SortFunc(all, func(a, b Total) int { return cmp.Compare(b.Key, a.Key) })
+	}
+	return all
+}

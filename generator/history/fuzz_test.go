@@ -1,0 +1,107 @@
+package history_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"muster/generator/history"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// messages are those of every kind that muster writes, and has written.
+func messages(t testing.TB) []string {
+	t.Helper()
+	files, err := filepath.Glob("../../gitops/ledger/testdata/*.txtar")
+	if err != nil || len(files) < 25 {
+		t.Fatalf("%d cases, %v", len(files), err)
+	}
+	var all []string
+	for _, file := range files {
+		a, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, string(a.Files[len(a.Files)-1].Data))
+	}
+	old, err := filepath.Glob("../../gitops/ledger/testdata/v0.2.0/*")
+	if err != nil || len(old) == 0 {
+		t.Fatal("no messages of 0.2.0", err)
+	}
+	for _, file := range old {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range txtar.Parse(text).Files {
+			all = append(all, string(f.Data))
+		}
+		all = append(all, string(text))
+	}
+	return all
+}
+
+// FuzzRows makes rows of commits that anybody may have written: nothing panics, every
+// commit is counted once, and no figure is larger than what it is a part of.
+func FuzzRows(f *testing.F) {
+	for i, m := range messages(f) {
+		f.Add(m, fmt.Sprintf(policyText, 10, 2, false), "overlays/default/scaling.yaml", i%4)
+	}
+	f.Add("Revert \"x\"\n\nThis reverts commit "+strings.Repeat("a", 40)+".\n", "a: [", "base/job.yaml", 1)
+	f.Add("x", "", "overlays/a/dispatches/withdrawn/x.yaml", 2)
+	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, message, policy, path string, parents int) {
+		var commits []branch.Commit
+		for i, m := range []string{message, strings.ReplaceAll(message, ": retire ", ": dispatch "), strings.ReplaceAll(message, "dispatch", "retire"), message} {
+			c := branch.Commit{ID: fmt.Sprintf("%040x", i), Author: "A", At: at.Add(time.Duration(i) * time.Minute), Message: m}
+			for j := range parents & 3 {
+				c.Parents = append(c.Parents, fmt.Sprintf("%040x", i-j-1))
+			}
+			commits = append(commits, c)
+		}
+		var count history.Count
+		c := history.Config{Overlays: "overlays", Now: at, Count: &count, Edits: func(foreign []branch.Commit, trees map[string]string) ([]branch.Edits, error) {
+			var all []branch.Edits
+			for i := range foreign {
+				e := branch.Edits{Files: []branch.Edit{{Path: path, Before: []byte(policy), After: []byte(message), Added: i%3 == 1, Removed: i%3 == 2}}, More: parents > 2}
+				if parents < 0 {
+					e.Unknown = errors.New("it is not here")
+				}
+				all = append(all, e)
+			}
+			return all, nil
+		}}
+		var digest history.Digest
+		orders := map[string]bool{}
+		for row, err := range c.Rows(ledger.Read(newestFirst(commits))) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			digest.Add(row)
+			if len(row.Commit) != 40 || row.At.IsZero() || row.Act == "" || (row.Outcome != nil) != (row.Act == history.Dispatch) {
+				t.Errorf("a row that says nothing: %+v", row)
+			}
+			if o := row.Outcome; o != nil && (o.Registered > row.Agents || o.Registered < 0 || row.Lost() < 0) {
+				t.Errorf("%d of %d registered, %d lost", o.Registered, row.Agents, row.Lost())
+			}
+			if row.Act.Own() {
+				orders[row.Commit] = true
+			}
+		}
+		if count.Commits != len(commits) || count.Muster+count.Damaged+count.Others != len(commits) || len(orders) != count.Muster+count.Damaged {
+			t.Errorf("counted %+v, with %d rows of muster's own", count, len(orders))
+		}
+		for _, x := range digest.Totals() {
+			if x.Registered+x.Lost+x.InFlight+x.NotKnown != x.Agents {
+				t.Errorf("agents that are nowhere: %+v", x)
+			}
+		}
+	})
+}

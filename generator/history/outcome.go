@@ -1,0 +1,153 @@
+package history
+
+import (
+	"strings"
+	"time"
+
+	"muster/generator/plan"
+	"muster/gitops/ledger"
+)
+
+// fate is what the commits read so far, all of them newer, say of one dispatch.
+type fate struct {
+	registered plan.Indexes
+	worked     bool
+	first      time.Time // zero: not known
+	all        time.Time // zero: not known
+	retired    bool
+	unasked    bool
+}
+
+// fates are those of the dispatches whose order has not been read yet. A branch that
+// is in order has as many as are in git at once. One that was tampered with may
+// retire what was never ordered: what is kept is bounded, by forgetting the older half.
+type fates struct{ recent, older map[string]*fate }
+
+// mostFates bounds each half.
+const mostFates = 50_000
+
+// of returns the fate of a dispatch, a new one if nothing was known.
+func (f *fates) of(id string) *fate {
+	if x := f.recent[id]; x != nil {
+		return x
+	}
+	x := f.older[id]
+	if x == nil {
+		x = &fate{}
+	}
+	delete(f.older, id)
+	if f.recent == nil || len(f.recent) >= mostFates {
+		f.recent, f.older = map[string]*fate{}, f.recent
+	}
+	f.recent[id] = x
+	return x
+}
+
+// take returns the fate of a dispatch, and forgets it.
+func (f *fates) take(id string) fate {
+	x := f.recent[id]
+	if x == nil {
+		x = f.older[id]
+	}
+	delete(f.recent, id)
+	delete(f.older, id)
+	if x == nil {
+		return fate{}
+	}
+	return *x
+}
+
+// note adds what an entry says of dispatches: its observation, and what it retires.
+func (f *fates) note(e *ledger.Entry) {
+	for _, s := range e.Observation.Overlays {
+		for id, seen := range s.Dispatches {
+			f.of(id).see(seen)
+		}
+	}
+	if e.Kind != ledger.Retire {
+		return
+	}
+	for _, id := range e.Dispatches {
+		x := f.of(id)
+		if !x.retired {
+			x.retired, x.unasked = true, unasked(e)
+		}
+	}
+}
+
+// unasked reports whether a retirement says that Buildkite was not asked: muster was
+// away when the leases ended.
+func unasked(e *ledger.Entry) bool { return strings.HasSuffix(e.Subject, " ended long ago") }
+
+// see adds what an older commit knew. The newest knows of most registrations; of a
+// time, the commit of a process that had looked all the while.
+func (x *fate) see(s plan.Seen) {
+	if x.registered.IsZero() {
+		x.registered = s.Registered
+	}
+	x.worked = x.worked || s.Worked
+	if s.FirstAt != nil && (x.first.IsZero() || s.FirstAt.Before(x.first)) {
+		x.first = *s.FirstAt
+	}
+	if s.RegisteredAt != nil && s.RegisteredAt.After(x.all) {
+		x.all = *s.RegisteredAt
+	}
+}
+
+// longestLease is the longest that a policy may say, with what comes after it: a
+// dispatch is in flight for no longer.
+const longestLease = 24*time.Hour + plan.Grace
+
+// outcome says what became of an order, and forgets its dispatches. now is when that
+// is asked.
+func (f *fates) outcome(e *ledger.Entry, now time.Time) *Outcome {
+	o := &Outcome{State: Retired}
+	ordered := e.Observation.At
+	if e.Observation.Until.After(ordered) {
+		ordered = e.Observation.Until
+	}
+	var first, all time.Time
+	retired, allKnown := 0, len(e.Dispatches) > 0
+	for _, id := range e.Dispatches {
+		x := f.take(id)
+		// The commit has the sum of its agents alone. An index that no agent of one
+		// order can have is somebody else's.
+		o.Registered += x.registered.Below(e.Agents)
+		o.Worked = o.Worked || x.worked
+		if x.retired {
+			retired++
+		}
+		if x.unasked {
+			o.State = NotKnown
+		}
+		if !x.first.IsZero() && (first.IsZero() || x.first.Before(first)) {
+			first = x.first
+		}
+		// A process that met them when all had come says so as of the order: it is not known.
+		allKnown = allKnown && x.all.After(ordered)
+		if x.all.After(all) {
+			all = x.all
+		}
+	}
+	o.Registered = min(o.Registered, e.Agents)
+	if retired < len(e.Dispatches) {
+		o.State = InFlight
+		if now.Sub(e.At) > longestLease {
+			o.State = NotKnown
+		}
+	}
+	o.FirstAfter = seconds(ordered, first)
+	if allKnown {
+		o.AllAfter = seconds(ordered, all)
+	}
+	return o
+}
+
+// seconds is a time in seconds after another; nil where it is not known.
+func seconds(from, to time.Time) *int {
+	if to.IsZero() || to.Before(from) {
+		return nil
+	}
+	n := int(to.Sub(from) / time.Second)
+	return &n
+}

@@ -1,0 +1,189 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"muster/generator/manifest"
+	"muster/gitops/branch"
+)
+
+// people are the rows of a commit that is not muster's: for each overlay that it
+// touches one for its policy, one for its template, and one for its other files.
+func (m *maker) people(c branch.Commit, edits branch.Edits) []Row {
+	blank := Row{At: c.At, Commit: c.ID, By: c.Author, Email: c.Email}
+	if edits.Unknown != nil {
+		m.Count.Unknown++
+		blank.Act, blank.Why = Unknown, "cannot be said: "+edits.Unknown.Error()
+		return []Row{blank}
+	}
+	merge := len(c.Parents) > 1
+	touched := map[string]*touches{}
+	for _, f := range edits.Files {
+		overlay, kind := m.place(f.Path)
+		if merge && kind == ofDispatches {
+			continue // those of muster's commits, which are rows of their own
+		}
+		if touched[overlay] == nil {
+			touched[overlay] = &touches{}
+		}
+		touched[overlay].add(kind, f)
+	}
+	var rows []Row
+	for _, overlay := range slices.Sorted(maps.Keys(touched)) {
+		for _, row := range touched[overlay].rows(edits.More) {
+			row.At, row.Commit, row.By, row.Email, row.Overlay = c.At, c.ID, c.Author, c.Email, overlay
+			rows = append(rows, row)
+		}
+	}
+	if len(rows) == 0 {
+		m.Count.Elsewhere++
+	}
+	reverted := revertRule.FindStringSubmatch(c.Message)
+	for i := range rows {
+		switch {
+		case merge:
+			rows[i].Act, rows[i].Why = Merge, "brings in: "+rows[i].Why
+		case reverted != nil:
+			rows[i].Act, rows[i].Why = Revert, fmt.Sprintf("undoes %.7s: %s", reverted[1], rows[i].Why)
+		}
+	}
+	return rows
+}
+
+// revertRule finds what git revert says that it has reverted.
+var revertRule = regexp.MustCompile(`(?m)^This reverts commit ([0-9a-f]{40,64})\b`)
+
+// kind is what a file of an overlay is for.
+type kind int
+
+const (
+	ofPolicy kind = iota
+	ofTemplate
+	ofDispatches
+	ofOther
+)
+
+// place says which overlay a file is of, and what it is for. The base is every
+// overlay's template, and of none.
+func (m *maker) place(name string) (overlay string, k kind) {
+	if name == m.base() || strings.HasPrefix(name, m.base()+"/") {
+		return "", ofTemplate
+	}
+	dir := path.Dir(name)
+	for _, x := range []struct {
+		part string
+		kind kind
+	}{{"dispatches", ofDispatches}, {"template", ofTemplate}} {
+		if at := strings.Index(dir+"/", "/"+x.part+"/"); at >= 0 {
+			return m.name(dir[:at]), x.kind
+		}
+	}
+	if path.Base(name) == policyFile {
+		return m.name(dir), ofPolicy
+	}
+	return m.name(dir), ofOther
+}
+
+// touches are the files of one overlay that a commit has changed.
+type touches struct {
+	policy *branch.Edit
+	files  [ofOther + 1][]branch.Edit
+}
+
+func (t *touches) add(k kind, f branch.Edit) {
+	if k == ofPolicy {
+		t.policy = &f
+	}
+	t.files[k] = append(t.files[k], f)
+}
+
+// rows are what a commit did to one overlay, without what is the commit's.
+func (t *touches) rows(more bool) []Row {
+	var rows []Row
+	if t.policy != nil {
+		row := policyRow(*t.policy)
+		if row.Act == Create || row.Act == Delete { // the rest of its files says no more
+			return []Row{row}
+		}
+		rows = append(rows, row)
+	}
+	for _, x := range []struct {
+		kind kind
+		act  Act
+	}{{ofTemplate, Template}, {ofDispatches, Edit}, {ofOther, Edit}} {
+		if files := t.files[x.kind]; len(files) > 0 {
+			rows = append(rows, filesRow(x.act, files, more))
+		}
+	}
+	return rows
+}
+
+// mostNamed are the files that are named in a few words.
+const mostNamed = 3
+
+// filesRow names the files of which nothing else is said.
+func filesRow(act Act, files []branch.Edit, more bool) Row {
+	row := Row{Act: act}
+	var words []string
+	for i, f := range files {
+		sign, verb := "~", "changes "
+		switch {
+		case f.Added:
+			sign, verb = "+", "adds "
+		case f.Removed:
+			sign, verb = "-", "deletes "
+		}
+		row.Files = append(row.Files, sign+f.Path)
+		if i < mostNamed {
+			words = append(words, verb+path.Base(path.Dir(f.Path))+"/"+path.Base(f.Path))
+		}
+	}
+	switch rest := len(files) - mostNamed; {
+	case more:
+		words = append(words, "and many more")
+	case rest > 0:
+		words = append(words, fmt.Sprintf("and %d more", rest))
+	}
+	row.Why = strings.Join(words, ", ")
+	return row
+}
+
+// policyRow says what became of a policy.
+func policyRow(f branch.Edit) Row {
+	before, wasBad := manifest.ParsePolicy(f.Path, f.Before)
+	after, isBad := manifest.ParsePolicy(f.Path, f.After)
+	switch {
+	case f.Removed:
+		return Row{Act: Delete, Why: "the overlay is gone"}
+	case f.Added && isBad != nil:
+		return Row{Act: Create, Why: "its policy is invalid: " + firstLine(isBad)}
+	case f.Added:
+		return Row{Act: Create, Why: fmt.Sprintf("queue %s, max %d", after.Queue, after.Max)}
+	case isBad != nil:
+		return Row{Act: Policy, Why: "is invalid now: " + firstLine(isBad)}
+	case wasBad != nil:
+		return Row{Act: Policy, Why: fmt.Sprintf("is valid again: queue %s, max %d", after.Queue, after.Max)}
+	}
+	row := Row{Act: Policy, Changes: Changes(before, after)}
+	row.Why = sentence(row.Changes)
+	switch {
+	case len(row.Changes) == 0:
+		row.Why = "no setting is changed"
+	case len(row.Changes) == 1 && before.Paused != after.Paused:
+		row.Act = Resume
+		if after.Paused {
+			row.Act = Pause
+		}
+	}
+	return row
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}

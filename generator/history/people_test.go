@@ -1,0 +1,103 @@
+package history_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"muster/generator/history"
+	"muster/generator/manifest"
+	"muster/generator/simulation"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// TestChanges: every field of a policy that differs is said, schedules by their name.
+func TestChanges(t *testing.T) {
+	parse := func(spec string) []byte {
+		return []byte("apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  " + strings.ReplaceAll(spec, "\n", "\n  ") + "\n")
+	}
+	before, err := manifest.ParsePolicy("x", parse("queue: a\nmax: 1\nschedules:\n- {name: day, days: [Mon, Tue], from: \"08:00\", to: \"18:00\", timeZone: Europe/Berlin, max: 9}\n- {name: gone, days: [Sun], from: \"00:00\", to: \"24:00\", timeZone: UTC, min: 1}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := manifest.ParsePolicy("x", parse("queue: b\ncluster: ci\ntags: {os: linux}\nmin: 2\nmax: 30\nbuffer: 3\nlookahead: 0.5\nmaxDispatch: 7\nlease: 1h\nidleTimeout: 90s\nwarmIdleTimeout: 1h30m\npriority: 4\nmaxPerHour: 5\npaused: true\nschedules:\n- {name: day, days: [Mon], from: \"08:00\", to: \"19:30\", timeZone: Europe/Berlin, max: 9, buffer: 1}\n- {name: new, days: [Sat], from: \"10:00\", to: \"11:00\", timeZone: UTC, max: 30}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range history.Changes(before, after) {
+		got = append(got, c.String())
+	}
+	want := []string{
+		"queue a -> b", "cluster none -> ci", "tags none -> os=linux", "min 0 -> 2", "max 1 -> 30", "buffer 0 -> 3", "lookahead 0 -> 0.5", "maxDispatch 100 -> 7",
+		"lease 15m -> 1h", "idleTimeout 5m -> 1m30s", "warmIdleTimeout 1h -> 1h30m", "priority 0 -> 4", "maxPerHour 0 -> 5", "paused false -> true",
+		`schedule "day" days Mon Tue -> Mon`, `schedule "day" to 18:00 -> 19:30`, `schedule "day" buffer none -> 1`,
+		`schedule "gone" Sun 00:00-24:00 UTC min 1 -> none`, `schedule "new" none -> Sat 10:00-11:00 UTC max 30`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the changes are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if len(want)-5 != len(manifest.PolicyFields())-1 { // every field but schedules
+		t.Errorf("a policy has %d fields: this test changes %d of them", len(manifest.PolicyFields()), len(want)-4)
+	}
+	if again := history.Changes(after, after); len(again) > 0 {
+		t.Errorf("a policy differs from itself: %v", again)
+	}
+}
+
+// TestPeople: what a commit does to files is said by what they are for.
+func TestPeople(t *testing.T) {
+	policy := func(max int) []byte { return fmt.Appendf(nil, policyText, max, 0, false) }
+	c := branch.Commit{ID: strings.Repeat("a", 40), Author: "Ada", At: simulation.Start(), Message: "x", Parents: []string{strings.Repeat("b", 40)}}
+	file := func(path string) branch.Edit { return branch.Edit{Path: path} }
+	for what, x := range map[string]struct {
+		edits   branch.Edits
+		message string
+		parents int
+		want    string
+	}{
+		"a policy and its template": {edits: branch.Edits{Files: []branch.Edit{{Path: "overlays/a/b/scaling.yaml", Before: policy(1), After: policy(2)}, file("overlays/a/b/template/x.yaml")}},
+			want: "a/b policy max 1 -> 2; a/b template changes template/x.yaml"},
+		"a comment":           {edits: branch.Edits{Files: []branch.Edit{{Path: "overlays/a/scaling.yaml", Before: policy(1), After: append(policy(1), "# x\n"...)}}}, want: "a policy no setting is changed"},
+		"a policy that broke": {edits: branch.Edits{Files: []branch.Edit{{Path: "overlays/a/scaling.yaml", Before: policy(1), After: []byte("spec: [")}}}, want: "a policy is invalid now: *"},
+		"a policy corrected":  {edits: branch.Edits{Files: []branch.Edit{{Path: "overlays/a/scaling.yaml", Before: []byte("{"), After: policy(3)}}}, want: "a policy is valid again: queue default, max 3"},
+		"an overlay gone":     {edits: branch.Edits{Files: []branch.Edit{{Path: "overlays/a/scaling.yaml", Removed: true, Before: policy(1)}, {Path: "overlays/a/dispatches/x.yaml", Removed: true}}}, want: "a delete the overlay is gone"},
+		"dispatches": {edits: branch.Edits{Files: []branch.Edit{{Path: "overlays/a/dispatches/withdrawn/1.yaml", Removed: true}, {Path: "overlays/a/dispatches/2.yaml", Added: true}, file("overlays/a/dispatches/state.yaml"), file("overlays/a/dispatches/x.yaml")}},
+			want: "a edit deletes withdrawn/1.yaml, adds dispatches/2.yaml, changes dispatches/state.yaml, and 1 more"},
+		"more than is listed": {edits: branch.Edits{Files: []branch.Edit{file("base/job.yaml")}, More: true}, want: " template changes base/job.yaml, and many more"},
+		"a merge": {edits: branch.Edits{Files: []branch.Edit{{Path: "overlays/a/scaling.yaml", Before: policy(1), After: policy(2)}, file("overlays/a/dispatches/x.yaml")}}, parents: 2,
+			want: "a merge brings in: max 1 -> 2"},
+		"a merge of muster's alone": {edits: branch.Edits{Files: []branch.Edit{file("overlays/a/dispatches/x.yaml")}}, parents: 2},
+		"nothing of the fleet":      {},
+		"unknown":                   {edits: branch.Edits{Unknown: errors.New("why")}, want: " unknown cannot be said: why"},
+		"a revert": {edits: branch.Edits{Files: []branch.Edit{file("overlays/a/kustomization.yaml")}}, message: "Revert \"y\"\n\nThis reverts commit " + strings.Repeat("c", 40) + ".\n",
+			want: "a revert undoes ccccccc: changes a/kustomization.yaml"},
+	} {
+		c := c
+		if x.message != "" {
+			c.Message = x.message
+		}
+		if x.parents == 2 {
+			c.Parents = append(slices.Clone(c.Parents), strings.Repeat("d", 40))
+		}
+		var count history.Count
+		config := history.Config{Overlays: "overlays", Count: &count, Edits: func([]branch.Commit, map[string]string) ([]branch.Edits, error) { return []branch.Edits{x.edits}, nil }}
+		var got []string
+		for r, err := range config.Rows(ledger.Read(newestFirst([]branch.Commit{c}))) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, fmt.Sprintf("%s %s %s", r.Overlay, r.Act, r.Why))
+		}
+		text := strings.Join(got, "; ")
+		if prefix, open := strings.CutSuffix(x.want, "*"); text != x.want && (!open || !strings.HasPrefix(text, prefix)) {
+			t.Errorf("%s: %q, want %q", what, text, x.want)
+		}
+		if (count.Elsewhere == 1) != (x.want == "") || (count.Unknown == 1) != (what == "unknown") || count.Cut != c.ID {
+			t.Errorf("%s: counted %+v", what, count)
+		}
+	}
+}

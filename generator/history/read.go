@@ -1,0 +1,280 @@
+package history
+
+import (
+	"fmt"
+	"iter"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// Config says what rows are made of.
+type Config struct {
+	// Overlays is the directory of overlays. The base is beside it.
+	Overlays string
+	// Now is when the history is read: what was ordered longer ago than any lease lasts
+	// is not in flight.
+	Now time.Time
+	// Since is how far back is read; zero is to the beginning. A commit of muster's that
+	// is older ends it: the clocks of people may show anything.
+	Since time.Time
+	// Edits says what commits of people have changed, a value for each of them, below
+	// the directories of [Config.Look]. trees has the trees of other commits near them. Nil
+	// leaves people's commits out.
+	Edits func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error)
+	// Count is told of every commit; nil: nobody is.
+	Count *Count
+}
+
+// Count is how many commits were read, and of whom. The zero value is ready.
+type Count struct {
+	// Commits are all that were read, Muster those of muster's.
+	Commits int `json:"commits"`
+	Muster  int `json:"muster"`
+	// Damaged were muster's and cannot be read.
+	Damaged int `json:"damaged"`
+	// Others are people's, Elsewhere of them touch nothing that muster reads, and
+	// of Unknown it cannot be said what they changed.
+	Others    int `json:"others"`
+	Elsewhere int `json:"elsewhere"`
+	Unknown   int `json:"unknown"`
+	// Cut is the last commit that was read, where it has parents that this repository does
+	// not have: a shallow clone. Empty: the history has no more.
+	Cut string `json:"cut,omitempty"`
+}
+
+// base is the directory beside the overlays that their templates build on.
+func (c Config) base() string { return path.Join(path.Dir(path.Clean(c.Overlays)), "base") }
+
+// Look says which files of people's commits are looked at.
+func (c Config) Look() branch.Look {
+	return branch.Look{
+		Below:   []string{path.Clean(c.Overlays), c.base()},
+		Content: func(name string) bool { return path.Base(name) == policyFile },
+	}
+}
+
+const policyFile = "scaling.yaml"
+
+// name is the name of the overlay in a directory.
+func (c Config) name(dir string) string { return strings.TrimPrefix(dir, path.Clean(c.Overlays)+"/") }
+
+// Rows makes rows of records, in their order, which must be newest first. An error of
+// the records, or of Edits, is yielded and ends it. It may be ended at any time.
+func (c Config) Rows(records iter.Seq2[ledger.Record, error]) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		if c.Count == nil {
+			c.Count = &Count{}
+		}
+		m := &maker{Config: c, most: leastHeld, yield: yield}
+		var last branch.Commit
+		for r, err := range records {
+			if err != nil {
+				if m.release() {
+					yield(Row{}, err)
+				}
+				return
+			}
+			if m.past(r) {
+				last.Parents = nil
+				break
+			}
+			last = r.Commit
+			if !m.add(r) {
+				return
+			}
+		}
+		if len(last.Parents) > 0 {
+			c.Count.Cut = last.ID
+		}
+		m.release()
+	}
+}
+
+// maker makes rows of records. What comes after a commit of people's is held back,
+// until there are enough of those to look at together.
+type maker struct {
+	Config
+	fates fates
+	yield func(Row, error) bool
+
+	old     int // commits in a row that are older than Since
+	most    int // that are held back
+	held    []heldRow
+	foreign []branch.Commit
+	trees   map[string]string
+}
+
+// heldRow is a row, or stands for those of a commit of people's, by its place.
+type heldRow struct {
+	row     Row
+	foreign int // -1: it is the row
+}
+
+// leastHeld and mostHeld are how many rows are held back at first, so that the first
+// ones come soon, and later.
+const leastHeld, mostHeld = 32, 4096
+
+// mostOld are the commits of people in a row after which what is older than Since is
+// believed to be.
+const mostOld = 256
+
+// past reports whether a record, and all that follow, are older than is wanted.
+func (m *maker) past(r ledger.Record) bool {
+	switch {
+	case m.Since.IsZero() || !r.Commit.At.Before(m.Since):
+		m.old = 0
+		return false
+	case r.Entry != nil:
+		return true
+	}
+	m.old++
+	return m.old > mostOld
+}
+
+// add takes the next record, and reports whether more are wanted.
+func (m *maker) add(r ledger.Record) bool {
+	m.Count.Commits++
+	switch {
+	case r.Entry != nil:
+		m.Count.Muster++
+		m.held = append(m.held, heldRow{m.own(r.Entry), -1})
+	case r.Damage != nil:
+		m.Count.Damaged++
+		m.held = append(m.held, heldRow{m.damaged(r), -1})
+	default:
+		m.Count.Others++
+		if m.Edits == nil {
+			return true
+		}
+		m.held = append(m.held, heldRow{foreign: len(m.foreign)})
+		m.foreign = append(m.foreign, r.Commit)
+	}
+	if len(m.foreign) > 0 {
+		if m.trees == nil {
+			m.trees = map[string]string{}
+		}
+		m.trees[r.Commit.ID] = r.Commit.Tree
+	}
+	if len(m.foreign) > 0 && len(m.held) < m.most {
+		return true
+	}
+	return m.release()
+}
+
+// release yields what is held back, and reports whether more is wanted.
+func (m *maker) release() bool {
+	var edits []branch.Edits
+	if len(m.foreign) > 0 {
+		var err error
+		if edits, err = m.Edits(m.foreign, m.trees); err != nil {
+			m.yield(Row{}, err)
+			return false
+		}
+		m.most = min(m.most*2, mostHeld)
+	}
+	for _, h := range m.held {
+		rows := []Row{h.row}
+		if h.foreign >= 0 {
+			rows = m.people(m.foreign[h.foreign], edits[h.foreign])
+		}
+		for _, row := range rows {
+			if !m.yield(row, nil) {
+				return false
+			}
+		}
+	}
+	m.held, m.foreign, m.trees = m.held[:0], nil, nil
+	return true
+}
+
+// own is the row of a commit of muster's.
+func (m *maker) own(e *ledger.Entry) Row {
+	m.fates.note(e)
+	row := Row{
+		At: e.At, Overlay: m.name(e.Overlay), Act: Act(e.Kind), Agents: e.Agents, Dispatches: e.Dispatches,
+		Commit: e.Commit, By: e.Author, Email: e.Email, Queue: e.Observation.Queue, Version: e.Version,
+	}
+	if e.Kind == ledger.Dispatch {
+		row.Outcome = m.fates.outcome(e, m.Now)
+		row.Why = m.reason(e)
+		return row
+	}
+	row.Why = tail(e.Subject)
+	switch {
+	case row.Why == "" && e.Kind == ledger.Retire: // as 0.2.0 wrote them
+		row.Why = registered(e)
+	case row.Why == "":
+		row.Why = "files of muster's were edited"
+	}
+	return row
+}
+
+// registered says what a retirement had found.
+func registered(e *ledger.Entry) string {
+	came := 0
+	for _, s := range e.Observation.Overlays {
+		for _, id := range e.Dispatches {
+			came += s.Dispatches[id].Registered.Below(e.Agents)
+		}
+	}
+	return fmt.Sprintf("%d of %d registered", min(came, e.Agents), e.Agents)
+}
+
+// probeRule is how a subject says that an agent is a probe.
+const probeRule = " as a probe"
+
+// reason says what asked for agents: what the observation has, and what the names of
+// the dispatches tell.
+func (m *maker) reason(e *ledger.Entry) string {
+	pending, idle := e.Observation.Count(m.name(e.Overlay))
+	upcoming := 0
+	for _, j := range e.Observation.Jobs {
+		for _, o := range j.Overlays {
+			if o == m.name(e.Overlay) {
+				upcoming += j.Upcoming
+			}
+		}
+	}
+	var words []string
+	say := func(n int, what string) {
+		if n > 0 {
+			words = append(words, strconv.Itoa(n)+" "+what)
+		}
+	}
+	if strings.HasSuffix(e.Subject, probeRule) {
+		words = append(words, "probe")
+	}
+	say(pending, "pending")
+	say(upcoming, "upcoming")
+	say(idle, "idle")
+	for _, id := range e.Dispatches {
+		if plan.WarmPoolID(id) {
+			words = append(words, "warm pool")
+			break
+		}
+	}
+	if len(words) == 0 {
+		return "nothing pending"
+	}
+	return strings.Join(words, ", ")
+}
+
+// headRule is the beginning of a subject, as in "default: retire 2 dispatches, ".
+var headRule = regexp.MustCompile(`^[^:]+: (?:repair dispatches/|retire [0-9]+ dispatch(?:es)?)(?:, )?`)
+
+// tail is what a subject says beyond the act.
+func tail(subject string) string { return headRule.ReplaceAllString(subject, "") }
+
+// damaged is the row of a commit that was muster's.
+func (m *maker) damaged(r ledger.Record) Row {
+	c := r.Commit
+	overlay, _, _ := strings.Cut(c.Message, ":") // by its subject; a message is damaged only where that can be read
+	return Row{At: c.At, Overlay: strings.TrimSpace(overlay), Act: Damaged, Why: "cannot be read: " + r.Damage.Error(), Commit: c.ID, By: c.Author, Email: c.Email}
+}

@@ -1,0 +1,136 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/generator/plan"
+)
+
+// Changes lists the settings in which two policies differ, in the order in which the
+// README has them, each schedule's after all others.
+func Changes(before, after plan.Policy) []Change {
+	var all []Change
+	was, is := settings(before), settings(after)
+	for i, s := range is {
+		if s.value != was[i].value {
+			all = append(all, Change{Setting: s.name, Before: was[i].value, After: s.value})
+		}
+	}
+	from, to := schedules(before), schedules(after)
+	names := slices.Sorted(maps.Keys(from))
+	for name := range to {
+		if _, both := from[name]; !both {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		a, hadOne := from[name]
+		b, hasOne := to[name]
+		label := "schedule " + strconv.Quote(name)
+		if !hadOne || !hasOne {
+			all = append(all, Change{Setting: label, Before: joined(a), After: joined(b)})
+			continue
+		}
+		for i := range b {
+			if a[i].value != b[i].value {
+				all = append(all, Change{Setting: label + " " + b[i].name, Before: a[i].value, After: b[i].value})
+			}
+		}
+	}
+	return all
+}
+
+// setting is one setting of a policy, as a person would write it; empty is none.
+type setting struct{ name, value string }
+
+func settings(p plan.Policy) []setting {
+	return []setting{
+		{"queue", p.Queue},
+		{"cluster", p.Cluster},
+		{"tags", strings.Join(p.Tags, " ")},
+		{"min", strconv.Itoa(p.Min)},
+		{"max", strconv.Itoa(p.Max)},
+		{"buffer", strconv.Itoa(p.Buffer)},
+		{"lookahead", strconv.FormatFloat(p.Lookahead, 'f', -1, 64)},
+		{"maxDispatch", strconv.Itoa(p.MaxDispatch)},
+		{"lease", span(p.Lease)},
+		{"idleTimeout", span(p.IdleTimeout)},
+		{"warmIdleTimeout", span(p.WarmIdleTimeout)},
+		{"priority", strconv.Itoa(p.Priority)},
+		{"maxPerHour", strconv.Itoa(p.MaxPerHour)},
+		{"paused", strconv.FormatBool(p.Paused)},
+	}
+}
+
+// span is a length of time without its empty parts: 1m, not 1m0s.
+func span(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// schedules are the settings of each schedule, by its name. Of several of one name
+// each further one is counted.
+func schedules(p plan.Policy) map[string][]setting {
+	all := map[string][]setting{}
+	for _, s := range p.Schedules {
+		name := s.Name
+		for n := 2; all[name] != nil; n++ {
+			name = fmt.Sprintf("%s (%d)", s.Name, n)
+		}
+		var days []string
+		for i, on := range s.Days {
+			if on {
+				days = append(days, time.Weekday(i).String()[:3])
+			}
+		}
+		zone := ""
+		if s.Zone != nil {
+			zone = s.Zone.String()
+		}
+		all[name] = []setting{
+			{"days", strings.Join(days, " ")}, {"from", clock(s.From)}, {"to", clock(s.To)}, {"timeZone", zone},
+			{"min", optional(s.Min)}, {"max", optional(s.Max)}, {"buffer", optional(s.Buffer)},
+		}
+	}
+	return all
+}
+
+func clock(minutes int) string { return fmt.Sprintf("%02d:%02d", minutes/60, minutes%60) }
+
+func optional(n *int) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.Itoa(*n)
+}
+
+// joined is a whole schedule in a few words; empty: there is none.
+func joined(all []setting) string {
+	var words []string
+	for _, s := range all {
+		switch {
+		case s.value == "":
+		case s.name == "days", s.name == "timeZone":
+			words = append(words, s.value)
+		case s.name == "to":
+			words[len(words)-1] += "-" + s.value
+		case s.name == "from":
+			words = append(words, s.value)
+		default:
+			words = append(words, s.name+" "+s.value)
+		}
+	}
+	return strings.Join(words, " ")
+}

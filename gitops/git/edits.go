@@ -1,0 +1,382 @@
+package git
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+
+	"muster/gitops/branch"
+)
+
+const (
+	// mostEdits are the files that are listed of one commit.
+	mostEdits = 200
+	// mostWants are the objects that are asked for at once.
+	mostWants = 1000
+	// deepestEdit is how many directories deep is looked.
+	deepestEdit = 16
+	// mostRefused is how many objects a server may refuse before no more are asked for.
+	mostRefused = 16
+	// largestEdit is the size in bytes up to which the content of a file is returned.
+	largestEdit = 64 << 10
+)
+
+// Edits says what commits have changed against their first parents, in the order of
+// the commits. Their trees, level by level, and then the files are fetched for all of
+// them together: some six requests, however many there are. trees has the tree of
+// each commit that is known, by identifier; those of other parents are fetched too.
+// Nothing is kept.
+//
+// A commit that cannot be compared says so in its Edits; the error is of the server.
+func (b *Branch) Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all, err := b.edits(ctx, commits, trees, look)
+	if err != nil {
+		return nil, b.fail("reading earlier commits of", err)
+	}
+	return all, nil
+}
+
+func (b *Branch) edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error) {
+	for _, dir := range look.Below {
+		if err := branch.CheckPath(dir); err != nil {
+			return nil, err
+		}
+	}
+	if b.server.caps != nil {
+		b.store.chooseMode()
+	}
+	if b.server.caps == nil {
+		if err := b.refresh(ctx); err != nil {
+			return nil, err
+		}
+	}
+	from := &objectReader{branch: b, store: b.store, here: map[plumbing.Hash]rawObject{}, named: b.store.mode == partial}
+	c := comparison{ctx: ctx, from: from, look: look, edits: make([]branch.Edits, len(commits))}
+	if err := c.begin(commits, trees); err != nil {
+		return nil, err
+	}
+	for depth := 0; len(c.next) > 0 && depth < deepestEdit; depth++ {
+		if err := c.descend(); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range c.next {
+		c.edits[p.commit].More = true
+	}
+	if err := c.contents(); err != nil {
+		return nil, err
+	}
+	for _, e := range c.edits {
+		slices.SortFunc(e.Files, func(a, b branch.Edit) int { return cmp.Compare(a.Path, b.Path) })
+	}
+	return c.edits, nil
+}
+
+// comparison is one call of Edits.
+type comparison struct {
+	ctx   context.Context
+	from  *objectReader
+	look  branch.Look
+	edits []branch.Edits
+	next  []treePair
+	files []filePair
+}
+
+// treePair are a directory before and after a commit, which differ. Zero is none.
+type treePair struct {
+	commit        int
+	dir           string
+	before, after plumbing.Hash
+}
+
+// filePair are a file before and after a commit; edit is its place in the list.
+type filePair struct {
+	commit, edit  int
+	before, after plumbing.Hash
+}
+
+// begin pairs the trees of the commits with those of their first parents.
+func (c *comparison) begin(commits []branch.Commit, trees map[string]string) error {
+	own := map[string]string{}
+	for _, x := range commits {
+		own[x.ID] = x.Tree
+	}
+	parent := func(x branch.Commit) string { return cmp.Or(own[x.Parents[0]], trees[x.Parents[0]]) }
+	var missing []plumbing.Hash
+	for _, x := range commits {
+		if len(x.Parents) > 0 && parent(x) == "" {
+			missing = append(missing, plumbing.NewHash(x.Parents[0]))
+		}
+	}
+	found, err := c.from.roots(c.ctx, missing)
+	if err != nil {
+		return err
+	}
+	for i, x := range commits {
+		p := treePair{commit: i, after: plumbing.NewHash(x.Tree)}
+		if len(x.Parents) > 0 {
+			p.before = plumbing.NewHash(parent(x))
+			if root, ok := found[plumbing.NewHash(x.Parents[0])]; ok {
+				p.before = root
+			}
+			if p.before.IsZero() {
+				c.edits[i].Unknown = errNoParent
+				continue
+			}
+		}
+		switch {
+		case x.Tree == "":
+			c.edits[i].Unknown = errors.New("the commit is damaged")
+		case p.before != p.after:
+			c.next = append(c.next, p)
+		}
+	}
+	return nil
+}
+
+// errNoParent says why a commit cannot be compared.
+var errNoParent = errors.New("the commit before it is not in this repository, which is a shallow clone")
+
+// descend goes one level down in all commits.
+func (c *comparison) descend() error {
+	var wanted []plumbing.Hash
+	for _, p := range c.next {
+		wanted = append(wanted, p.before, p.after)
+	}
+	if err := c.from.fetch(c.ctx, wanted); err != nil {
+		return err
+	}
+	level := c.next
+	c.next = nil
+	for _, p := range level {
+		if err := c.compare(p); err != nil {
+			c.edits[p.commit].Unknown = cmp.Or(c.edits[p.commit].Unknown, err)
+		}
+	}
+	return nil
+}
+
+// compare finds what differs in one directory.
+func (c *comparison) compare(p treePair) error {
+	before, err := c.from.tree(p.before)
+	if err != nil {
+		return err
+	}
+	after, err := c.from.tree(p.after)
+	if err != nil {
+		return err
+	}
+	for i := range before.len() {
+		e := before.at(i)
+		var now plumbing.Hash
+		if at, there := after.find(e.name, before.isDir(i)); there {
+			now = after.hash(at)
+		}
+		c.differs(p, e.name, before.isDir(i), e.hash, now)
+	}
+	for i := range after.len() {
+		if _, there := before.find(string(after.name(i)), after.isDir(i)); !there {
+			c.differs(p, string(after.name(i)), after.isDir(i), plumbing.ZeroHash, after.hash(i))
+		}
+	}
+	return nil
+}
+
+// differs notes one name of a directory, if its content has changed and it is looked
+// at. A change of the mode alone is none.
+func (c *comparison) differs(p treePair, name string, dir bool, before, after plumbing.Hash) {
+	full := join(p.dir, name)
+	inside := slices.ContainsFunc(c.look.Below, func(top string) bool { return below(full, top) })
+	leads := dir && slices.ContainsFunc(c.look.Below, func(top string) bool { return below(top, full) })
+	list := &c.edits[p.commit]
+	switch {
+	case before == after || !inside && !leads || branch.CheckPath(full) != nil:
+	case dir:
+		c.next = append(c.next, treePair{p.commit, full, before, after})
+	case len(list.Files) == mostEdits:
+		list.More = true
+	default:
+		list.Files = append(list.Files, branch.Edit{Path: full, Added: before.IsZero(), Removed: after.IsZero()})
+		if c.look.Content != nil && c.look.Content(full) {
+			c.files = append(c.files, filePair{p.commit, len(list.Files) - 1, before, after})
+		}
+	}
+}
+
+// contents reads the files that are wanted.
+func (c *comparison) contents() error {
+	var wanted []plumbing.Hash
+	for _, f := range c.files {
+		wanted = append(wanted, f.before, f.after)
+	}
+	if err := c.from.fetch(c.ctx, wanted); err != nil {
+		return err
+	}
+	for _, f := range c.files {
+		e := &c.edits[f.commit].Files[f.edit]
+		e.Before, e.After = c.from.file(f.before), c.from.file(f.after)
+	}
+	return nil
+}
+
+// objectReader reads objects of earlier commits. Where the server sends single ones
+// by name, those alone are fetched; otherwise the last commits, with everything in them.
+type objectReader struct {
+	branch *Branch
+	store  *store
+	named  bool // the server sends single objects
+	here   map[plumbing.Hash]rawObject
+	whole  *pack
+	all    bool // whole has all commits that the server sends
+	// refused is how many objects the server would not send.
+	refused int
+}
+
+// roots returns the trees of commits, as far as the server has them.
+func (r *objectReader) roots(ctx context.Context, commits []plumbing.Hash) (map[plumbing.Hash]plumbing.Hash, error) {
+	if err := r.fetch(ctx, commits); err != nil {
+		return nil, err
+	}
+	found := map[plumbing.Hash]plumbing.Hash{}
+	for _, h := range commits {
+		if o, ok := r.object(h); ok && o.kind == plumbing.CommitObject {
+			if root, err := rootOf(o.data); err == nil {
+				found[h] = root
+			}
+		}
+	}
+	return found, nil
+}
+
+// fetch fetches objects that are not here. One that the server does not send is no
+// error of it.
+func (r *objectReader) fetch(ctx context.Context, hashes []plumbing.Hash) error {
+	var missing []plumbing.Hash
+	asked := map[plumbing.Hash]bool{plumbing.ZeroHash: true}
+	for _, h := range hashes {
+		if _, ok := r.object(h); !ok && !asked[h] {
+			asked[h] = true
+			missing = append(missing, h)
+		}
+	}
+	if !r.named {
+		return r.fetchWhole(ctx, missing)
+	}
+	for some := range slices.Chunk(missing, mostWants) {
+		err := r.fetchNamed(ctx, some)
+		if errors.Is(err, errFilter) {
+			r.named = false
+			return r.fetch(ctx, hashes)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetchNamed fetches single objects. Where the server refuses or has too much to send,
+// half of them at a time are asked for, down to those which cannot be had.
+func (r *objectReader) fetchNamed(ctx context.Context, hashes []plumbing.Hash) error {
+	const besides = 100 // objects that a server may send unasked
+	if r.refused > mostRefused {
+		return nil
+	}
+	q := request{wants: hashes, filter: exact, most: uint32(len(hashes)) + besides}
+	if r.store.server.caps.Supports(capability.Shallow) {
+		q.depth = 1 // of a commit not those before it
+	}
+	data, err := r.store.server.fetch(ctx, nil, q)
+	switch {
+	case (errors.Is(err, errTooMany) || errors.Is(err, errNotOurs)) && len(hashes) > 1:
+		half := len(hashes) / 2
+		if err := r.fetchNamed(ctx, hashes[:half]); err != nil {
+			return err
+		}
+		return r.fetchNamed(ctx, hashes[half:])
+	case errors.Is(err, errTooMany), errors.Is(err, errNotOurs):
+		r.refused++
+		return nil
+	case err != nil:
+		return err
+	}
+	p, err := indexPack(data, r.object)
+	if err != nil {
+		return err
+	}
+	for h := range p.byHash {
+		if o, ok, err := p.object(h); err == nil && ok {
+			r.here[h] = o
+		}
+	}
+	return nil
+}
+
+// fetchWhole fetches ever more of the last commits, until they have the objects.
+func (r *objectReader) fetchWhole(ctx context.Context, missing []plumbing.Hash) error {
+	if r.store.head.IsZero() && len(missing) > 0 {
+		if err := r.branch.refresh(ctx); err != nil {
+			return err
+		}
+	}
+	for _, deep := range []int{64, 1024, 0} {
+		if len(missing) == 0 || r.all {
+			return nil
+		}
+		q := request{wants: []plumbing.Hash{r.store.head}, depth: deep}
+		if !r.store.server.caps.Supports(capability.Shallow) {
+			q.depth = 0
+		}
+		data, err := r.store.server.fetch(ctx, nil, q)
+		if err != nil {
+			return err
+		}
+		if r.whole, err = indexPack(data, nil); err != nil {
+			return err
+		}
+		r.all = q.depth == 0
+		missing = slices.DeleteFunc(missing, func(h plumbing.Hash) bool { _, ok := r.whole.byHash[h]; return ok })
+	}
+	return nil
+}
+
+func (r *objectReader) object(h plumbing.Hash) (rawObject, bool) {
+	if o, ok := r.here[h]; ok {
+		return o, true
+	}
+	if r.whole != nil {
+		if o, ok, err := r.whole.object(h); err == nil && ok {
+			return o, true
+		}
+	}
+	return rawObject{}, false
+}
+
+// tree returns a directory; an empty one for the zero hash.
+func (r *objectReader) tree(h plumbing.Hash) (*tree, error) {
+	if h.IsZero() {
+		return parseTree(nil)
+	}
+	o, ok := r.object(h)
+	if !ok || o.kind != plumbing.TreeObject {
+		return nil, fmt.Errorf("the server did not send tree %s", h)
+	}
+	return parseTree(o.data)
+}
+
+// file returns the content of a file; nil where it is not here or too large.
+func (r *objectReader) file(h plumbing.Hash) []byte {
+	o, ok := r.object(h)
+	if !ok || o.kind != plumbing.BlobObject || len(o.data) > largestEdit {
+		return nil
+	}
+	return bytes.Clone(o.data)
+}
