@@ -77,7 +77,7 @@ func comparisonTable(t *testing.T, args ...string) string {
 		t.Fatalf("building without the race detector: %v\n%s", err, out)
 	}
 	c := exec.Command(binary, append([]string{"simulate"}, args...)...)
-	c.Env = []string{}
+	c.Env = []string{"GOGC=400"} // much is made and little kept
 	var stderr bytes.Buffer
 	c.Stderr = &stderr
 	table, err := c.Output()
