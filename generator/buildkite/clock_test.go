@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"muster/generator/plan"
 )
 
 // TestClocksApart: a clock may be off by what the leases allow for, and by two
@@ -14,8 +12,8 @@ func TestClocksApart(t *testing.T) {
 	began := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	c := &Client{began: began}
 	for off, want := range map[time.Duration]string{
-		0: "", plan.Grace: "", -plan.Grace - 2*time.Second: "",
-		plan.Grace + time.Second: "ahead", -plan.Grace - 3*time.Second: "behind", 10 * time.Minute: "ahead", -10 * time.Minute: "behind",
+		0: "", time.Minute: "", -62 * time.Second: "",
+		61 * time.Second: "ahead", -63 * time.Second: "behind", 10 * time.Minute: "ahead", -10 * time.Minute: "behind",
 	} {
 		err := c.checkClock(began.Add(off))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -84,9 +84,9 @@ func (c *Client) checkClock(at time.Time) error {
 	const slow = 2 * time.Second // Date has whole seconds, and the answer takes time
 	switch off := at.Sub(c.began).Round(time.Second); {
 	case c.began.IsZero():
-	case off > plan.Grace:
+	case off > plan.ClocksApart:
 		return fmt.Errorf("the clock here is %s ahead of Buildkite's: set it right; until then nothing is decided by it", length(off))
-	case off < -plan.Grace-slow:
+	case off < -plan.ClocksApart-slow:
 		return fmt.Errorf("the clock here is %s behind Buildkite's: set it right; until then nothing is decided by it", length(off))
 	}
 	return nil

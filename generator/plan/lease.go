@@ -9,6 +9,10 @@ import "time"
 // lease and the grace are over). Only registered agents that are connected, and
 // agents in flight, are counted on.
 
+// ClocksApart is how far muster's clock may be off Buildkite's: what is further off
+// decides nothing. Kubernetes' nodes are taken to be as exact.
+const ClocksApart = time.Minute
+
 // Grace is how long after its lease an index that was not seen is presumed
 // lost: a minute for clocks that differ, and one for what follows the agent's
 // last look at the lease.
@@ -16,7 +20,7 @@ import "time"
 // An agent looks at its lease when it starts and, once it is registered, again
 // before it connects (base/job.yaml). Connecting is then tried for up to 45 s
 // (buildkite-agent 3.138.2, ten times every five seconds).
-const Grace = 2 * time.Minute
+const Grace = ClocksApart + time.Minute
 
 // Expired reports whether no agent of the dispatch can start any more.
 func (d Dispatch) Expired(now time.Time) bool {
