@@ -72,10 +72,11 @@ func (o Overlay) outdated(d Dispatch) bool {
 	return o.strayed(d) || d.Tags != nil && !Satisfies(d.Tags, without(o.AgentTags(), TagFleet))
 }
 
-// strayed reports whether the policy has been given another cluster since the
-// dispatch was ordered: its agents serve the old one.
+// strayed reports whether the policy has been given another queue or cluster since
+// the dispatch was ordered: its agents serve the old one.
 func (o Overlay) strayed(d Dispatch) bool {
-	return d.Cluster != AnyCluster && d.Cluster != o.Policy.Cluster
+	queue, told := tagValue(d.Tags, TagQueue)
+	return told && queue != o.Policy.Queue || d.Cluster != AnyCluster && d.Cluster != o.Policy.Cluster
 }
 
 // owns reports whether an agent with the tags is the overlay's, and whether it is
