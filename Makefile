@@ -2,6 +2,8 @@
 
 GO         ?= go
 GOLANGCI   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+# The modules of their own that make lint looks at; see CONTRIBUTING.
+LINTED     := deploy/release testdata/agent testdata/browser testdata/image testdata/sbom testdata/schema
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # Where the list of known vulnerabilities is; a mirror, or file:// and a directory.
 VULNDB     ?= https://vuln.go.dev
@@ -112,6 +114,7 @@ tools: ## Build what the tests need and the machine lacks
 lint: ## Check format and style
 	@files=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$files" ] || { echo "not gofmt-ed:"; echo "$$files"; exit 1; }
 	$(GO) run $(GOLANGCI) run
+	@set -e; for module in $(LINTED); do echo "$$module"; (cd $$module && $(GO) run $(GOLANGCI) run ./...); done
 
 vuln: ## Look for known vulnerabilities that muster reaches; needs a network, and VULNDB
 	$(GO) run $(GOVULNCHECK) -db $(VULNDB) ./...

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -110,4 +111,40 @@ func quote(s string) string {
 		s = strings.ToValidUTF8(s[:longest], "") + "…"
 	}
 	return fmt.Sprintf("%q", s)
+}
+
+// mostFindings bounds what is said of one overlay, and fewFindings where mostSaid
+// was said of others before it: thousands of overlays may be broken.
+const (
+	mostFindings = 50
+	mostSaid     = 5000
+	fewFindings  = 5
+)
+
+func (o *Overlay) reject(findings ...Finding) {
+	before := len(o.findings)
+	if before > 0 {
+		findings = append(o.findings, findings...)
+	}
+	o.findings = atMost(o, slices.Clip(findings)) // a policy's are remembered, and shared
+	o.loader.said += len(o.findings) - before
+}
+
+// most is how many findings the overlay may have.
+func (l *Loader) most() int {
+	if l.said > mostSaid {
+		return fewFindings
+	}
+	return mostFindings
+}
+
+// atMost cuts a list of findings.
+func atMost(o *Overlay, findings []Finding) []Finding {
+	most := o.loader.most()
+	if len(findings) <= most {
+		return findings
+	}
+	findings = slices.Clone(findings[:most])
+	findings[most-1] = Finding{File: o.Path, Problem: fmt.Sprintf("has more than the %d problems above", most-1)}
+	return findings
 }

@@ -1,0 +1,60 @@
+package plan
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestAsOfJobs: agents are what they were when the jobs were read.
+func TestAsOfJobs(t *testing.T) {
+	dispatched := []string{"dispatch=a-1", "index=0"}
+	s := Snapshot{At: orderedAt,
+		Agents: []Agent{
+			{ID: "idle", State: AgentIdle}, {ID: "took a job", State: AgentIdle}, {ID: "had a job", State: AgentIdle}, {ID: "stopping", State: AgentStopping},
+			{ID: "leaves", State: AgentIdle, Tags: dispatched, LastJobFinished: orderedAt.Add(-longestLinger + time.Second)},
+			{ID: "stayed", State: AgentIdle, Tags: dispatched, LastJobFinished: orderedAt.Add(-longestLinger)},
+			{ID: "new", State: AgentIdle, Tags: dispatched},
+			{ID: "nobody's", State: AgentIdle, LastJobFinished: orderedAt.Add(-time.Second)},
+		},
+		Sightings: []Sighting{
+			{Agent: "took a job", Running: true}, {Agent: "stopping", Running: true}, {Agent: "had a job"}, {Agent: "came", Name: "a-1-3", Running: true},
+			{Agent: "came", Name: "a-1-3", Running: true}, {Agent: "came and left", Name: "a-1-4"},
+		}}
+	list := func(s Snapshot) (all []string) {
+		for _, a := range asOfJobs(s) {
+			all = append(all, fmt.Sprintf("%s: %v %s", a.ID, a.State, a.Cluster))
+		}
+		return all
+	}
+	want := []string{
+		fmt.Sprintf("idle: %v ", AgentIdle), fmt.Sprintf("took a job: %v ", AgentBusy), fmt.Sprintf("had a job: %v ", AgentIdle), fmt.Sprintf("stopping: %v ", AgentStopping),
+		fmt.Sprintf("leaves: %v ", AgentStopping), fmt.Sprintf("stayed: %v ", AgentIdle), fmt.Sprintf("new: %v ", AgentIdle), fmt.Sprintf("nobody's: %v ", AgentIdle), fmt.Sprintf("came: %v ", AgentBusy),
+	}
+	if diff := cmp.Diff(want, list(s)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	clustered := Snapshot{At: orderedAt, Agents: []Agent{{ID: "a", State: AgentIdle, Cluster: "x"}, {ID: "b", State: AgentIdle}}}
+	if diff := cmp.Diff([]string{fmt.Sprintf("a: %v x", AgentIdle), fmt.Sprintf("b: %v %s", AgentIdle, unclustered)}, list(clustered)); diff != "" {
+		t.Errorf("in clusters (-want +got)\n%s", diff)
+	}
+}
+
+// TestFindUnserved: the queues with pending jobs that no overlay serves, with how many
+// and the first of them.
+func TestFindUnserved(t *testing.T) {
+	job := func(queue, url string, state JobState, more ...string) Job {
+		return Job{ID: url, Rules: append([]string{"queue=" + queue}, more...), State: state, URL: url, Since: orderedAt}
+	}
+	s := Snapshot{At: orderedAt, Jobs: []Job{
+		job("served", "s1", JobPending), job("served", "s2", JobPending, "os=none"), job("z", "z2", JobPending), job("z", "z1", JobPending, "os=linux"), job("z", "z3", JobUpcoming),
+		job("b", "b1", JobPending), job("later", "l1", JobUpcoming), job("*", "any", JobPending), job("*", "none", JobPending, "os=none"),
+	}}
+	got := FindUnserved([]Overlay{{Name: "a", Policy: Policy{Queue: "served"}}}, s)
+	want := []Unserved{{"*", 1, "none"}, {"b", 1, "b1"}, {"z", 2, "z1"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
