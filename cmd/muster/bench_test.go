@@ -440,6 +440,11 @@ func BenchmarkOthers(b *testing.B) {
 	}{
 		{"muster/generator/manifest", "^BenchmarkStamp$", "x-of-build", "stamping one Job / building its template", " x", 1, 0.1},
 		{"muster/generator/plan", "^BenchmarkDecide$/^overlays=50$/^jobs=100000$", "ns/op", "decision over 100,000 jobs and 50 overlays", " ms", 1e6, 0},
+		{"muster/generator/plan", "^BenchmarkGrowth$/^chain$/^ruleSets=300$", "ns/op", "decision over 300 rule sets and 450 idle agents", " ms", 1e6, 100},
+		{"muster/generator/plan", "^BenchmarkGrowth$/^cross$/^ruleSets=1000$", "ns/op", "decision over 20 overlays of max 1,000 and 1,000 rule sets", " ms", 1e6, 100},
+		{"muster/generator/buildkite", "^BenchmarkTenThousandBuilds$", "beyond-ms", "a tick over 10,000 builds, beyond decoding them", " ms", 1, 100},
+		{"muster/generator/metrics", "^BenchmarkScrape$/^text$", "ns/op", "a scrape of 50 overlays", " ms", 1e6, 5},
+		{"muster/generator/metrics", "^BenchmarkIdleTick$", "cpu-ms/op", "what the endpoint adds to an idle tick", " ms of CPU", 1, 1},
 	} {
 		out, err := exec.Command("go", "test", "-run", "^$", "-bench", x.bench, "-benchtime", "20x", x.pkg).CombinedOutput()
 		if err != nil {
