@@ -31,7 +31,7 @@ type Problem struct {
 // Validate lists what is wrong with a Job, in the order of its fields. The node
 // is a mapping without aliases.
 func Validate(job *yaml.Node) []Problem {
-	c := &checker{types: types()}
+	c := &checker{types: types}
 	top := spot{node: job}
 	c.shape(top, "Job")
 	c.job(top)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -20,7 +19,9 @@ import (
 var schema string
 
 // types is the schema: a type's fields, each with its type.
-var types = sync.OnceValue(func() map[string]map[string]string {
+var types = readSchema()
+
+func readSchema() map[string]map[string]string {
 	all := map[string]map[string]string{}
 	var fields map[string]string
 	for line := range strings.Lines(schema) {
@@ -33,7 +34,7 @@ var types = sync.OnceValue(func() map[string]map[string]string {
 		}
 	}
 	return all
-})
+}
 
 // shape checks that a value is of its type, and all below it.
 func (c *checker) shape(s spot, typ string) {
