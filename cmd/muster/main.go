@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"muster/cmd/muster/terminal"
 	"muster/generator"
@@ -96,9 +98,33 @@ func (p program) run(ctx context.Context) int {
 	}
 	p.progress.Done()
 	if err != nil && !errors.Is(err, errChanges) {
-		fmt.Fprintln(p.stderr, "muster: "+strings.TrimSpace(err.Error()))
+		p.sayWhy(strings.TrimSpace(err.Error()))
 	}
 	return exitCode(err)
+}
+
+// endedText is what the log says when run ends with an error.
+const endedText = "muster ends with an error"
+
+// sayWhy says the error that muster ends with: in the log where that is JSON, for
+// what collects it reads nothing else, and otherwise as text.
+func (p program) sayWhy(text string) {
+	if p.logsJSON() {
+		slog.New(jsonLog(p.stderr, slog.LevelError)).Error(endedText, "err", strings.ReplaceAll(text, lineStart, "\n"))
+		return
+	}
+	fmt.Fprintln(p.stderr, "muster: "+text)
+}
+
+// logsJSON reports whether this is run with a log in JSON, also where the command
+// line has mistakes.
+func (p program) logsJSON() bool {
+	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.ParseErrorsAllowlist.UnknownFlags = true
+	format := f.String("log-format", p.variable(prefix+"LOG_FORMAT"), "")
+	_ = f.Parse(p.args)
+	return f.Arg(0) == "run" && *format == "json"
 }
 
 func (p program) command() *cobra.Command {

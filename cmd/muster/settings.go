@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -56,25 +57,23 @@ func (s *settings) logger() (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
 		return nil, usage(fmt.Errorf("--log-level %q: use debug, info, warn or error", s.logLevel))
 	}
-	options := &slog.HandlerOptions{Level: level}
 	switch s.logFormat {
 	case "text":
-		return slog.New(slog.NewTextHandler(s.program.stderr, options)), nil
+		return slog.New(slog.NewTextHandler(s.program.stderr, &slog.HandlerOptions{Level: level})), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(s.program.stderr, inSeconds(options))), nil
+		return slog.New(jsonLog(s.program.stderr, level)), nil
 	}
 	return nil, usage(fmt.Errorf("--log-format %q: use text or json", s.logFormat))
 }
 
-// inSeconds has durations logged as seconds: programs read them.
-func inSeconds(options *slog.HandlerOptions) *slog.HandlerOptions {
-	options.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
+// jsonLog is the log as JSON, with durations as seconds: programs read them.
+func jsonLog(w io.Writer, level slog.Level) slog.Handler {
+	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Value.Kind() == slog.KindDuration {
 			a.Value = slog.Float64Value(a.Value.Duration().Seconds())
 		}
 		return a
-	}
-	return options
+	}})
 }
 
 // client returns the client for Buildkite.
@@ -156,6 +155,9 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 	}), nil
 }
 
+// lineStart parts the lines of an error that has several.
+const lineStart = "\nmuster: "
+
 // invalidOverlays turns the overlays with invalid files into one error, a line
 // each; nil when there is none.
 func invalidOverlays(suspended []generator.Suspended) error {
@@ -168,5 +170,5 @@ func invalidOverlays(suspended []generator.Suspended) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	return usage(errors.New(strings.Join(lines, "\nmuster: ")))
+	return usage(errors.New(strings.Join(lines, lineStart)))
 }
