@@ -120,6 +120,9 @@ func problems(r Result) []Problem {
 			count(s.Namesakes, "same-name", "another fleet repository has an overlay of this name: its agents are not counted, and commits of both are easily confused")
 		}
 	}
+	if unread := r.Looked.Snapshot.Unread; unread != "" {
+		add(Problem{Level: slog.LevelWarn, Reason: "unread", Text: unread})
+	}
 	for _, u := range r.Unserved {
 		add(Problem{Level: slog.LevelWarn, Queue: u.Queue, Reason: "unserved", Text: "jobs are pending in a queue that no overlay serves",
 			more: []slog.Attr{slog.Int("jobs", u.Jobs), slog.String("example", u.Example)}})

@@ -31,6 +31,9 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 	if err != nil {
 		return append(findings, err)
 	}
+	if snapshot.Unread != "" {
+		log.Warn(snapshot.Unread)
+	}
 	findings = append(findings, checkQueues(s.overlays(tree), snapshot)...)
 	return append(findings, compareLimited(ctx, client, log, token, snapshot)...)
 }

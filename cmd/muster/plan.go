@@ -148,6 +148,9 @@ func printTable(out terminal.Output, r generator.Result, all bool) error {
 		}
 	}
 	printUnmatched(out.Text, r)
+	if unread := r.Looked.Snapshot.Unread; unread != "" {
+		fmt.Fprintln(out.Text, unread)
+	}
 	valid := slices.ContainsFunc(r.Decisions, func(d plan.Decision) bool { return !invalid[d.Overlay] })
 	switch {
 	case len(r.Acts) > 0 || len(invalid) > 0 && !valid:

@@ -23,6 +23,8 @@ type planDocument struct {
 	Suspended  []planSuspended `json:"suspended,omitempty"`
 	// Unserved are the queues with pending jobs that no overlay serves.
 	Unserved []plan.Unserved `json:"unserved,omitempty"`
+	// Unread is what could not be read of Buildkite, and is not needed to decide.
+	Unread string `json:"unread,omitempty"`
 }
 
 type planSuspended struct {
@@ -32,7 +34,7 @@ type planSuspended struct {
 }
 
 func document(r generator.Result) planDocument {
-	d := planDocument{APIVersion: "muster.dev/v1alpha1", Kind: "Plan", Tip: r.Tip.Commit, Decisions: r.Decisions, Unserved: r.Unserved}
+	d := planDocument{APIVersion: "muster.dev/v1alpha1", Kind: "Plan", Tip: r.Tip.Commit, Decisions: r.Decisions, Unserved: r.Unserved, Unread: r.Looked.Snapshot.Unread}
 	for _, s := range r.Suspended {
 		d.Suspended = append(d.Suspended, planSuspended{Overlay: s.Overlay, Suspension: s.Why, Text: s.Why.String()})
 	}

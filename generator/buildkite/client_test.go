@@ -305,13 +305,13 @@ func TestManyClusters(t *testing.T) {
 
 func TestNoClusters(t *testing.T) {
 	for _, test := range []struct {
-		name  string
-		fault *fakebuildkite.Fault
-		log   string
+		name   string
+		fault  *fakebuildkite.Fault
+		unread string // for half an hour, and then no more
 	}{
-		{"scope missing", &fakebuildkite.Fault{Path: "/clusters", Status: 403, Times: -1}, "give the token the scope read_clusters"},
-		{"not enabled", &fakebuildkite.Fault{Path: "/clusters", Status: 404, Times: -1}, "clusters cannot be read"},
-		{"none", nil, "the organisation has no clusters"},
+		{"scope missing", &fakebuildkite.Fault{Path: "/clusters", Status: 403, Times: 3}, "give the token the scope read_clusters if there are any: "},
+		{"not enabled", &fakebuildkite.Fault{Path: "/clusters", Status: 404, Times: 3}, "clusters cannot be read: "},
+		{"none", nil, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			asked := 0
@@ -328,16 +328,22 @@ func TestNoClusters(t *testing.T) {
 			c := newClient(t, buildkite.Config{HTTP: s.Transport(), Log: slog.New(slog.NewTextHandler(&log, nil))})
 			for range 60 {
 				got := observe(t, c, s.Now(), time.Time{})
+				if !strings.Contains(got.Unread, test.unread) || test.unread == "" && got.Unread != "" {
+					t.Fatalf("unread: %q, want %q", got.Unread, test.unread)
+				}
 				if len(got.Jobs) != 1 || got.Jobs[0].Rules[1] != "queue=default" || len(got.Queues) != 0 {
 					t.Fatalf("got %+v", got)
 				}
 				s.Advance(30 * time.Second)
 			}
-			if n := strings.Count(log.String(), test.log); n != 1 {
+			if unread := observe(t, c, s.Now(), time.Time{}).Unread; unread != "" {
+				t.Errorf("unread when it can be read again: %q", unread)
+			}
+			if n := strings.Count(log.String(), "the organisation has no clusters"); n != 1 {
 				t.Errorf("said %d times, want once:\n%s", n, &log)
 			}
-			if test.fault != nil && asked != 3 {
-				t.Errorf("asked for clusters %d times in half an hour, want 3", asked)
+			if test.fault != nil && asked != 4 {
+				t.Errorf("asked for clusters %d times in half an hour, want 4 with both ends", asked)
 			}
 		})
 	}

@@ -29,7 +29,7 @@ const defaultQueue = "default"
 // be read.
 type clusters struct {
 	read     time.Time // when, by the caller's clock; zero: never
-	absent   bool
+	unread   string    // why they cannot be read, and what to do; empty: they can
 	list     []plan.Queue
 	requests int
 	queues   map[string]string // queue's identifier → key
@@ -45,7 +45,7 @@ func (k *clusters) due(at time.Time) bool {
 	if k.read.IsZero() || at.Before(k.read) {
 		return true
 	}
-	if k.absent {
+	if k.unread != "" {
 		return at.Sub(k.read) >= absentFor
 	}
 	return at.Sub(k.read) >= max(freshFor, time.Duration(k.requests)*perRequest)

@@ -224,11 +224,12 @@ func (s *session) readBuilds(ctx context.Context, query url.Values, each func(*r
 // readClusters reads the clusters when they are due, or when something observed
 // names one that is not known (docs apis/rest_api/clusters.md "List clusters").
 // Unclustered organisations have none, and a token without read_clusters cannot
-// see them: both are said once, and everything else still works.
+// see them: the one is said once, the other with each snapshot, and everything
+// else still works.
 func (s *session) readClusters(ctx context.Context) error {
 	l, k := s.look, &s.client.clusters
 	if l.list == nil {
-		if !k.due(l.begun) && (k.absent || !k.unexplained(l.unnamed())) {
+		if !k.due(l.begun) && (k.unread != "" || !k.unexplained(l.unnamed())) {
 			l.fresh, l.found = nil, nil
 			return nil
 		}
@@ -238,11 +239,8 @@ func (s *session) readClusters(ctx context.Context) error {
 	err := readAll(ctx, s, "cluster", l.list, func(r clusterRecord) { l.found = append(l.found, r) })
 	switch {
 	case absent(err):
-		s.client.once("no clusters", func() {
-			s.client.cfg.Log.Warn("clusters cannot be read: paused queues and default queues other than "+
-				defaultQueue+" are not known; give the token the scope read_clusters if there are any", "reason", err)
-		})
-		l.fresh, l.found = &clusters{read: l.begun, absent: true}, nil
+		l.fresh, l.found = &clusters{read: l.begun, unread: "clusters cannot be read: paused queues and default queues other than " +
+			defaultQueue + " are not known; give the token the scope read_clusters if there are any: " + err.Error()}, nil
 	case err != nil:
 		return err
 	case len(l.found) == 0:

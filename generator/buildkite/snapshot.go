@@ -129,7 +129,7 @@ func (s *session) path(rest string) string {
 // snapshot reduces what was read. It asks nothing.
 func (s *session) snapshot(at time.Time) plan.Snapshot {
 	c, l := s.client, s.look
-	snapshot := plan.Snapshot{At: l.begun, Queues: c.clusters.snapshot()}
+	snapshot := plan.Snapshot{At: l.begun, Queues: c.clusters.snapshot(), Unread: c.clusters.unread}
 	if l.calls > 1 {
 		snapshot.Until = at
 	}

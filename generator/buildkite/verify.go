@@ -10,7 +10,7 @@ import (
 // Verify checks, with two requests, that the token is good, that it has the
 // scopes, and that it may see the organisation, and returns what Buildkite tells
 // about it. A token without read_clusters does for an organisation without
-// clusters: that is logged, and no error.
+// clusters: snapshots tell of it ([plan.Snapshot].Unread), and it is no error.
 //
 // It keeps no memory of a 429, for it is told no time.
 func (c *Client) Verify(ctx context.Context) (Token, error) {
@@ -34,9 +34,6 @@ func (c *Client) Verify(ctx context.Context) (Token, error) {
 	}
 	if len(missing) > 0 {
 		return token, fmt.Errorf("the Buildkite API token lacks %s: %s", strings.Join(missing, " and "), makeToken)
-	}
-	if !token.May("read_clusters") {
-		c.cfg.Log.Warn("the Buildkite API token lacks read_clusters: paused queues cannot be seen")
 	}
 	_, err = s.get(ctx, s.path("agents")+"?per_page=1", func(st *stream) error { return wholeList(st, st.skip) })
 	var answered *syntaxError

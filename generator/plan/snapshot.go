@@ -7,7 +7,8 @@ import (
 )
 
 // Snapshot is what Buildkite said at one moment, in muster's own words. It is
-// complete: a reader that could not read everything returns an error instead.
+// complete but for what Unread names: otherwise a reader that could not read
+// everything returns an error instead.
 // The order of its slices carries no meaning.
 type Snapshot struct {
 	// At is when the reading began, by muster's clock.
@@ -25,6 +26,9 @@ type Snapshot struct {
 	Sightings []Sighting
 	// Queues are the cluster queues that the reader could name.
 	Queues []Queue
+	// Unread says what muster can do without and could not read, why, and what to
+	// do; empty: nothing.
+	Unread string
 }
 
 // Agent is one connected Buildkite agent.

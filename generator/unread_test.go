@@ -1,0 +1,56 @@
+package generator_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator"
+)
+
+// ended is told of ticks that have ended.
+type ended func(generator.Report)
+
+func (ended) Began(time.Time)            {}
+func (e ended) Ended(r generator.Report) { e(r) }
+
+// TestUnreadIsAProblem: what cannot be read of Buildkite is among the problems for
+// as long as that lasts, also while a tick fails, and is logged when it begins and
+// when it is over.
+func TestUnreadIsAProblem(t *testing.T) {
+	const text = "clusters cannot be read: no scope"
+	b := newBench("a")
+	b.snapshot.Unread = text
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var shown []bool
+	g := b.generator(func(c *generator.Config) {
+		c.Watch = ended(func(r generator.Report) {
+			is := false
+			for _, p := range r.Problems {
+				is = is || p.Words() == text && p.Reason == "unread"
+			}
+			shown = append(shown, is)
+			switch len(shown) {
+			case 2:
+				b.err = context.DeadlineExceeded
+			case 3:
+				b.err, b.snapshot.Unread = nil, ""
+			case 4:
+				stop()
+			}
+		})
+	})
+	if err := g.Run(ctx, 15*time.Second, 0); err != nil {
+		t.Fatal(err)
+	}
+	if len(shown) != 4 || !shown[0] || !shown[1] || !shown[2] || shown[3] {
+		t.Errorf("among the problems of each tick: %v", shown)
+	}
+	for _, want := range []string{`level=WARN msg="` + text + `" reason=unread`, `level=INFO msg="resolved: ` + text + `" reason=unread duration=45s`} {
+		if n := strings.Count(b.log.String(), want); n != 1 {
+			t.Errorf("%d lines %s, want one:\n%s", n, want, b.log.String())
+		}
+	}
+}
