@@ -221,6 +221,15 @@ func suspension(o plan.Overlay, now plan.Policy, last *plan.Decision) plan.Suspe
 	return plan.Suspension{}
 }
 
+// isOverlays is an error where the directory of overlays is one overlay itself, and
+// holds no others.
+func isOverlays(all []manifest.Overlay) error {
+	if len(all) == 1 && all[0].Name == "." {
+		return usage(all[0].Err())
+	}
+	return nil
+}
+
 // status reads the fleet repository as it is now.
 func (s *gitSettings) status(ctx context.Context, f *statusSource) (fleetStatus, error) {
 	tip, err := f.repository.Tip(ctx)
@@ -230,6 +239,9 @@ func (s *gitSettings) status(ctx context.Context, f *statusSource) (fleetStatus,
 	overlays, err := f.loader.LoadContext(ctx, tip.Tree)
 	if err != nil {
 		return fleetStatus{}, usage(fmt.Errorf("no overlays can be read below %q of the repository (--overlays says where they are): %w", path.Clean(s.overlays), err))
+	}
+	if err := isOverlays(overlays); err != nil {
+		return fleetStatus{}, err
 	}
 	now := s.program.clock.Now().UTC().Truncate(time.Second)
 	log := ledger.Read(f.repository.Commits(ctx, tip.Commit, branch.Limit{Commits: mostStatusCommits}))
