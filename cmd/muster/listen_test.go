@@ -157,6 +157,67 @@ func TestExemplars(t *testing.T) {
 	}
 }
 
+// TestExemplarsOfHistograms: so have the bucket of an agent that came, and of a job
+// that started.
+func TestExemplarsOfHistograms(t *testing.T) {
+	now := time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
+	ends, err := newEndpoints(still{&now}, status.Config{Started: now, Interval: 15 * time.Second, Longest: longestTick}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ends.page.Close()
+	d := plan.Dispatch{ID: "a-7f3k9c2b", Agents: 3, At: now.Add(-10 * time.Second)}
+	tick := func(seen plan.Seen, sightings ...plan.Sighting) {
+		r := generator.Report{Began: now, Ended: now, Outcome: generator.Unchanged}
+		r.Result.Looked.Overlays = []plan.Overlay{{Name: "a", Dispatches: []plan.Dispatch{d}}}
+		r.Result.Looked.Snapshot = plan.Snapshot{At: now, Sightings: sightings}
+		supply := plan.Supply{Overlay: "a", Dispatches: map[string]plan.Seen{d.ID: seen}}
+		r.Result.Decisions = []plan.Decision{{Overlay: "a", Observation: plan.Observation{At: now, Overlays: []plan.Supply{supply}}}}
+		ends.watcher().Ended(r)
+	}
+	tick(plan.Seen{})
+	now = now.Add(15 * time.Second)
+	var came plan.Seen
+	came.Registered.Add(0)
+	tick(came, plan.Sighting{Agent: "1", Name: d.ID + "-0", Started: now.Add(-time.Second), Waited: 7 * time.Second})
+	_, body := get(t, ends.handler(), "/metrics", "Accept", "application/openmetrics-text;version=1.0.0")
+	for _, want := range []string{
+		`muster_registration_seconds_bucket{overlay="a",le="30.0"} 1 # {dispatch="a-7f3k9c2b"} 25.0`,
+		`muster_start_seconds_bucket{overlay="a",le="10.0"} 1 # {dispatch="a-7f3k9c2b"} 7.0`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %s in\n%.3000s", want, body)
+		}
+	}
+}
+
+// TestProfiles: profiles are served on the address that is given for them, where
+// nothing else is.
+func TestProfiles(t *testing.T) {
+	var said bytes.Buffer
+	stop, err := (&runFlags{pprof: "127.0.0.1:0"}).serve(t.Context(), slog.New(slog.NewTextHandler(&said, nil)), nil)
+	defer stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	address := regexp.MustCompile(`for=profiles address=(\S+)`).FindStringSubmatch(said.String())[1]
+	for path, want := range map[string]int{
+		"/debug/pprof/": http.StatusOK, "/debug/pprof/heap": http.StatusOK, "/debug/pprof/goroutine?debug=1": http.StatusOK, "/debug/pprof/cmdline": http.StatusOK,
+		"/debug/pprof/symbol": http.StatusOK, "/debug/pprof/nothing": http.StatusNotFound,
+		"/metrics": http.StatusNotFound, "/healthz": http.StatusNotFound, "/": http.StatusNotFound,
+	} {
+		answer, err := http.Get("http://" + address + path) //nolint:noctx // a test
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%s: %s, want %d", path, answer.Status, want)
+		}
+	}
+}
+
 // TestListenFlags: what does not go together.
 func TestListenFlags(t *testing.T) {
 	for args, want := range map[string]string{

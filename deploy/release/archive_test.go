@@ -60,3 +60,36 @@ func TestArchives(t *testing.T) {
 		t.Errorf("SHA256SUMS is\n%s\nwant\n%s", sums, &want)
 	}
 }
+
+// TestCommon: every archive holds the licences and texts of the source as they are,
+// and a completion for each shell, which the program itself has said.
+func TestCommon(t *testing.T) {
+	all, err := aRelease.common(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := map[string]string{"LICENSE": "LICENSE", "README.md": "README.md", "CHANGELOG.md": "CHANGELOG.md", "third-party.md": "docs/third-party.md"}
+	scripts := map[string]string{
+		"completions/muster.bash": "__start_muster", "completions/_muster": "#compdef muster",
+		"completions/muster.fish": "complete -c muster", "completions/muster.ps1": "Register-ArgumentCompleter -CommandName 'muster'",
+	}
+	for _, f := range all {
+		if f.mode != 0o644 {
+			t.Errorf("%s has the mode %o", f.path, f.mode)
+		}
+		if source := sources[f.path]; source != "" {
+			if want, err := os.ReadFile(filepath.Join(aRelease.source, source)); err != nil || !bytes.Equal(f.content, want) {
+				t.Errorf("%s is not that of the source, %v", f.path, err)
+			}
+			delete(sources, f.path)
+			continue
+		}
+		if want := scripts[f.path]; want == "" || !bytes.Contains(f.content, []byte(want)) {
+			t.Errorf("%s is not expected, or has no %q", f.path, want)
+		}
+		delete(scripts, f.path)
+	}
+	if len(sources)+len(scripts) > 0 {
+		t.Errorf("missing: %v %v", sources, scripts)
+	}
+}
