@@ -16,14 +16,10 @@ import (
 	"runtime/metrics"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"sigs.k8s.io/kustomize/kyaml/filesys"
-
 	"muster/generator"
-	"muster/generator/kustomize"
 	"muster/generator/plan"
 	"muster/gitops"
 	"muster/gitops/ledger"
@@ -308,63 +304,6 @@ func watchHeap() (stop func() uint64) {
 		<-ended
 		return peak
 	}
-}
-
-// patient is the program's builder. It tells when a build of a hostile overlay has
-// taken long: what is sound is always waited for, however slow the machine is.
-type patient struct {
-	kustomize.Builder
-
-	mu    sync.Mutex
-	waits map[context.Context]chan struct{} // by the context of a build
-	count int
-	then  func()
-}
-
-// longBuild is after which time a hostile build is no longer waited for.
-const longBuild = 150 * time.Millisecond
-
-func newPatient(t *testing.T) *patient {
-	executable, err := os.Executable() // this test, which is then the program
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := program{executable: executable}.builder().(*kustomize.Process)
-	p.Idle = 20 * time.Millisecond
-	return &patient{Builder: p, waits: map[context.Context]chan struct{}{}}
-}
-
-// late is closed when a build is no longer waited for.
-func (p *patient) late(ctx context.Context) chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.waits[ctx] == nil {
-		p.waits[ctx] = make(chan struct{})
-	}
-	return p.waits[ctx]
-}
-
-// before calls f before the build of that number from now.
-func (p *patient) before(number int, f func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.count, p.then = number, f
-}
-
-// Build implements [kustomize.Builder].
-func (p *patient) Build(ctx context.Context, files filesys.FileSystem, dir string) ([]kustomize.Object, error) {
-	p.mu.Lock()
-	if p.count--; p.count < 0 && p.then != nil {
-		p.then()
-		p.then = nil
-	}
-	p.mu.Unlock()
-	sound := slices.ContainsFunc(soundOverlays, func(name string) bool { return strings.HasPrefix(dir+"/", "overlays/"+name+"/") })
-	if !sound {
-		timer := time.AfterFunc(longBuild, func() { close(p.late(ctx)) })
-		defer timer.Stop()
-	}
-	return p.Builder.Build(ctx, files, dir)
 }
 
 // tryHostile is one seed.
