@@ -124,7 +124,7 @@ func problems(r Result) []Problem {
 		add(Problem{Level: slog.LevelWarn, Reason: "unread", Text: unread})
 	}
 	for _, u := range r.Unserved {
-		add(Problem{Level: slog.LevelWarn, Queue: u.Queue, Reason: "unserved", Text: "jobs are pending in a queue that no overlay serves",
+		add(Problem{Level: slog.LevelWarn, Queue: u.Queue, Reason: "unserved", Text: "jobs are pending in a queue that no overlay serves" + u.Where(),
 			more: []slog.Attr{slog.Int("jobs", u.Jobs), slog.String("example", u.Example)}})
 	}
 	return all

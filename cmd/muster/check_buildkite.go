@@ -81,7 +81,7 @@ func checkQueues(overlays []plan.Overlay, snapshot plan.Snapshot) []error {
 			}
 		}
 		if plan.Unknown(o.Queue, snapshot) {
-			findings = append(findings, fmt.Errorf("queue %q: no cluster has it, and no agent and no job is in it; is its key right? "+
+			findings = append(findings, fmt.Errorf("queue %q: no cluster has it, no agent is in it, and no job outside the clusters; is its key right? "+
 				"(A new organisation has no queue called default: its default queue is linux-small, for hosted agents)", o.Queue))
 		}
 	}

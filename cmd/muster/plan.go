@@ -207,7 +207,7 @@ func printUnmatched(out io.Writer, r generator.Result) {
 		}
 	}
 	for _, u := range r.Unserved {
-		fmt.Fprintf(out, "queue %s: %d jobs are pending and no overlay serves the queue, as %q\n", u.Queue, u.Jobs, u.Example)
+		fmt.Fprintf(out, "queue %s%s: %d jobs are pending and no overlay serves the queue, as %q\n", u.Queue, u.Where(), u.Jobs, u.Example)
 	}
 }
 

@@ -53,7 +53,7 @@ func TestFindUnserved(t *testing.T) {
 		job("b", "b1", JobPending), job("later", "l1", JobUpcoming), job("*", "any", JobPending), job("*", "none", JobPending, "os=none"),
 	}}
 	got := FindUnserved([]Overlay{{Name: "a", Policy: Policy{Queue: "served"}}}, s)
-	want := []Unserved{{"*", 1, "none"}, {"b", 1, "b1"}, {"z", 2, "z1"}}
+	want := []Unserved{{Queue: "*", Jobs: 1, Example: "none"}, {Queue: "b", Jobs: 1, Example: "b1"}, {Queue: "z", Jobs: 2, Example: "z1"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

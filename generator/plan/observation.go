@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -131,9 +132,21 @@ type Unserved struct {
 	// Queue is its key, or "*" for jobs that ask for any queue and match no
 	// overlay.
 	Queue string `json:"queue"`
+	// Cluster is the name of the jobs' Buildkite cluster, or its identifier where the
+	// name is not known; empty for jobs in none.
+	Cluster string `json:"cluster,omitempty"`
 	// Jobs is how many pending jobs there are, and Example the page of one.
 	Jobs    int    `json:"jobs"`
 	Example string `json:"example,omitempty"`
+}
+
+// Where says which cluster the queue is in, as in ` in the cluster "ci"`; empty
+// where it is in none.
+func (u Unserved) Where() string {
+	if u.Cluster == "" {
+		return ""
+	}
+	return fmt.Sprintf(" in the cluster %q", u.Cluster)
 }
 
 // Count returns how many jobs of the observation are pending for the named overlay,

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -37,28 +38,37 @@ func Observe(overlays []Overlay, s Snapshot, r *Registrations) []Observation {
 // first queue that has an overlay for them.
 const anyQueue = "*"
 
-// FindUnserved lists the queues with pending jobs that no overlay serves, by key.
+// FindUnserved lists the queues with pending jobs that no overlay serves, by key and
+// cluster. A queue of the same key in another cluster is another queue: that an
+// overlay serves one says nothing of the other.
 func FindUnserved(overlays []Overlay, s Snapshot) []Unserved {
 	readers := newReaders(overlays, s)
-	var all []Unserved
+	names := map[string]string{}
+	for _, q := range s.Queues {
+		names[q.Cluster] = cmp.Or(q.ClusterName, q.Cluster)
+	}
+	byCluster := map[[2]string]*Unserved{}
 	for key, classes := range classify(s.Jobs) {
-		served := slices.ContainsFunc(readers, func(q queueReader) bool { return q.key == key })
-		u := Unserved{Queue: key}
 		for _, c := range classes {
-			served := served || key == anyQueue && slices.ContainsFunc(readers, func(q queueReader) bool { return len(q.serving(c)) > 0 })
-			if served || c.pending == 0 {
+			if c.pending == 0 || slices.ContainsFunc(readers, func(q queueReader) bool { return q.answersFor(key, c) }) {
 				continue
+			}
+			in := [2]string{key, c.cluster}
+			u := byCluster[in]
+			if u == nil {
+				u = &Unserved{Queue: key, Cluster: cmp.Or(names[c.cluster], c.cluster)}
+				byCluster[in] = u
 			}
 			u.Jobs += c.pending
 			if u.Example == "" || c.example != "" && c.example < u.Example {
 				u.Example = c.example
 			}
 		}
-		if u.Jobs > 0 {
-			all = append(all, u)
-		}
 	}
-	slices.SortFunc(all, func(a, b Unserved) int { return cmp.Compare(a.Queue, b.Queue) })
+	var all []Unserved
+	for _, in := range slices.SortedFunc(maps.Keys(byCluster), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		all = append(all, *byCluster[in])
+	}
 	return all
 }
 
@@ -186,6 +196,26 @@ func (q queueReader) reaches(i int, c *class) bool {
 	return (in == "" || in == c.cluster) && (c.cluster != "" || !q.clustered)
 }
 
+// inCluster returns the tags of the overlays whose agents are in the cluster of a
+// class.
+func (q queueReader) inCluster(c *class) (tags [][]string) {
+	for i := range q.overlays {
+		if q.reaches(i, c) {
+			tags = append(tags, q.tags[i])
+		}
+	}
+	return tags
+}
+
+// answersFor reports whether the jobs of a class, which ask for the queue of a
+// key, are in the queue's observation: as demand or as unmatched.
+func (q queueReader) answersFor(key string, c *class) bool {
+	if key == anyQueue {
+		return len(q.serving(c)) > 0
+	}
+	return q.key == key && (c.cluster == "" || len(q.inCluster(c)) > 0)
+}
+
 func (q queueReader) read(classes []*class, agents []Agent) Observation {
 	o := Observation{At: q.snapshot.At.UTC().Truncate(time.Second), Queue: q.key}
 	if !q.snapshot.Until.IsZero() {
@@ -219,15 +249,10 @@ func (q queueReader) read(classes []*class, agents []Agent) Observation {
 	return o
 }
 
-// unmatched says why no overlay of the queue serves a class; false where that is
-// no business of theirs, as with the jobs of another cluster.
+// unmatched says why no overlay of the queue serves a class; false where nothing
+// is pending, and for the jobs of another cluster, which [FindUnserved] lists.
 func (q queueReader) unmatched(c *class) (u Unmatched, ok bool) {
-	var inCluster [][]string
-	for i := range q.overlays {
-		if q.reaches(i, c) {
-			inCluster = append(inCluster, q.tags[i])
-		}
-	}
+	inCluster := q.inCluster(c)
 	u = Unmatched{Rules: c.rules, Jobs: c.pending, Example: c.example}
 	switch {
 	case c.pending == 0:

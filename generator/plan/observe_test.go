@@ -3,6 +3,8 @@ package plan
 import (
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestAgentKnownByItsName: an agent that came between the reading of agents and
@@ -111,6 +113,45 @@ func TestOneJobIsLeftToAProbe(t *testing.T) {
 		d := Decide("c0ffee", overlays, Observe(overlays, s, &Registrations{})[0])
 		if d[0].Sum.Dispatch != c.open || d[1].Sum.Dispatch != c.other {
 			t.Errorf("%s: %d and %d agents, want %d and %d", name, d[0].Sum.Dispatch, d[1].Sum.Dispatch, c.open, c.other)
+		}
+	}
+}
+
+// TestUnservedByCluster: a queue of the same key in another cluster is another
+// queue. What waits in it, and no overlay is there for, is listed with the cluster;
+// what an overlay is there for, or what its queue lists as unmatched, is not.
+func TestUnservedByCluster(t *testing.T) {
+	queues := []Queue{{Cluster: "c1", ClusterName: "one", Key: "default"}, {Cluster: "c2", ClusterName: "two", Key: "default"},
+		{Cluster: "c3", ClusterName: "three", Key: "other"}}
+	in := func(cluster, queue string) Job {
+		return Job{Cluster: cluster, Rules: []string{"queue=" + queue}, State: JobPending, URL: cluster + "/" + queue}
+	}
+	two := Unserved{Queue: "default", Cluster: "two", Jobs: 1, Example: "c2/default"}
+	for name, c := range map[string]struct {
+		clusters []string // one overlay of the queue default for each
+		queues   []Queue
+		jobs     []Job
+		want     []Unserved
+	}{
+		"of the overlay's cluster":        {[]string{"one"}, queues, []Job{in("c1", "default")}, nil},
+		"of another":                      {[]string{"one"}, queues, []Job{in("c1", "default"), in("c2", "default")}, []Unserved{two}},
+		"by identifier":                   {[]string{"c1"}, queues, []Job{in("c2", "default")}, []Unserved{two}},
+		"of the other overlay's":          {[]string{"one", "two"}, queues, []Job{in("c1", "default"), in("c2", "default")}, nil},
+		"the overlay names none":          {[]string{""}, queues[:1], []Job{in("c1", "default"), in("c2", "default")}, []Unserved{{Queue: "default", Cluster: "c2", Jobs: 1, Example: "c2/default"}}},
+		"nobody knows which":              {[]string{""}, queues, []Job{in("c1", "default"), in("c2", "default")}, nil}, // it is suspended as ambiguous
+		"no clusters":                     {[]string{""}, nil, []Job{in("", "default"), in("c2", "default")}, nil},
+		"in none, which is unmatched":     {[]string{"one"}, queues, []Job{in("", "default")}, nil},
+		"of a queue that nobody is for":   {[]string{"one"}, queues, []Job{in("c3", "other"), in("c1", "other"), in("", "other")}, []Unserved{{Queue: "other", Jobs: 1, Example: "/other"}, {Queue: "other", Cluster: "one", Jobs: 1, Example: "c1/other"}, {Queue: "other", Cluster: "three", Jobs: 1, Example: "c3/other"}}},
+		"of any queue":                    {[]string{"one"}, queues, []Job{in("c1", "*"), in("c2", "*")}, []Unserved{{Queue: "*", Cluster: "two", Jobs: 1, Example: "c2/*"}}},
+		"several, and the first of them":  {[]string{"one"}, queues, []Job{in("c2", "default"), {Cluster: "c2", Rules: []string{"queue=default", "os=linux"}, State: JobPending, URL: "c2/a"}}, []Unserved{{Queue: "default", Cluster: "two", Jobs: 2, Example: "c2/a"}}},
+		"of another, and nothing pending": {[]string{"one"}, queues, []Job{{Cluster: "c2", Rules: []string{"queue=default"}, State: JobBlocked}}, nil},
+	} {
+		var overlays []Overlay
+		for _, cluster := range c.clusters {
+			overlays = append(overlays, Overlay{Name: "o" + cluster, Policy: Policy{Queue: "default", Cluster: cluster, Max: 10}})
+		}
+		if diff := cmp.Diff(c.want, FindUnserved(overlays, Snapshot{Queues: c.queues, Jobs: c.jobs})); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", name, diff)
 		}
 	}
 }

@@ -73,18 +73,21 @@ func TestTagsOfAgents(t *testing.T) {
 	}
 }
 
-// TestUnknownQueue: a queue is unknown when no cluster, no agent and no job has it.
+// TestUnknownQueue: a queue is unknown when no cluster, no agent and no job outside
+// the clusters has it.
 func TestUnknownQueue(t *testing.T) {
 	others := []Queue{{Key: "other"}}
 	for name, c := range map[string]struct {
 		s    Snapshot
 		want bool
 	}{
-		"no clusters": {Snapshot{}, false},
-		"unknown":     {Snapshot{Queues: others, Agents: []Agent{{Tags: []string{"queue=other"}}}, Jobs: []Job{{Rules: []string{"queue=other"}}}}, true},
-		"a cluster's": {Snapshot{Queues: append(others, Queue{Key: "q"})}, false},
-		"an agent's":  {Snapshot{Queues: others, Agents: []Agent{{Tags: []string{"queue=q"}}}}, false},
-		"a job's":     {Snapshot{Queues: others, Jobs: []Job{{Rules: []string{"queue=q"}}}}, false},
+		"no clusters":            {Snapshot{}, false},
+		"unknown":                {Snapshot{Queues: others, Agents: []Agent{{Tags: []string{"queue=other"}}}, Jobs: []Job{{Rules: []string{"queue=other"}}}}, true},
+		"a cluster's":            {Snapshot{Queues: append(others, Queue{Key: "q"})}, false},
+		"an agent's":             {Snapshot{Queues: others, Agents: []Agent{{Tags: []string{"queue=q"}}}}, false},
+		"a job's":                {Snapshot{Queues: others, Jobs: []Job{{Rules: []string{"queue=q"}}}}, false},
+		"a wish":                 {Snapshot{Queues: others, Jobs: []Job{{Cluster: "c", Rules: []string{"queue=q"}}}}, true},
+		"a wish, and an agent's": {Snapshot{Queues: others, Agents: []Agent{{Cluster: "c", Tags: []string{"queue=q"}}}, Jobs: []Job{{Cluster: "c", Rules: []string{"queue=q"}}}}, false},
 	} {
 		if got := Unknown("q", c.s); got != c.want {
 			t.Errorf("%s: %t", name, got)

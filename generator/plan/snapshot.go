@@ -145,11 +145,13 @@ type Queue struct {
 
 // Unknown reports whether nothing in Buildkite has to do with a queue: no
 // cluster has it, although there are clusters, and no agent and no job is in
-// it. A queue outside the clusters is known by its agents and jobs alone.
+// it. A queue outside the clusters is known by its agents and jobs alone. A job
+// that is in a cluster is no proof of it: whoever writes a step may ask for a
+// queue that its cluster does not have, and no agent can register there.
 func Unknown(queue string, s Snapshot) bool {
 	tag := TagQueue + "=" + queue
 	return len(s.Queues) > 0 &&
 		!slices.ContainsFunc(s.Queues, func(q Queue) bool { return q.Key == queue }) &&
 		!slices.ContainsFunc(s.Agents, func(a Agent) bool { return carries(a.Tags, tag) }) &&
-		!slices.ContainsFunc(s.Jobs, func(j Job) bool { return slices.Contains(j.Rules, tag) })
+		!slices.ContainsFunc(s.Jobs, func(j Job) bool { return j.Cluster == "" && slices.Contains(j.Rules, tag) })
 }

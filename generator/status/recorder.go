@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -183,8 +184,10 @@ func queues(r generator.Result) []Queue {
 		if byKey[u.Queue] == nil {
 			byKey[u.Queue] = &Queue{Key: u.Queue}
 		}
-		byKey[u.Queue].Unmatched += u.Jobs
-		byKey[u.Queue].Example = u.Example
+		q := byKey[u.Queue]
+		q.Unmatched += u.Jobs
+		q.Unserved = append(q.Unserved, u)
+		q.Example = cmp.Or(q.Example, u.Example)
 	}
 	var all []Queue
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {

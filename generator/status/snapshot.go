@@ -127,8 +127,11 @@ type Queue struct {
 	// Unmatched is how many runnable jobs no overlay can serve, and Groups which.
 	Unmatched int              `json:"unmatched,omitempty"`
 	Groups    []plan.Unmatched `json:"groups,omitempty"`
-	// Served reports whether any overlay is for the queue; Example is the page of a
-	// job where none is.
+	// Unserved are those of Unmatched that are in a cluster in which no overlay is for
+	// the queue, by cluster.
+	Unserved []plan.Unserved `json:"unserved,omitempty"`
+	// Served reports whether any overlay is for the queue, in whatever cluster; Example
+	// is the page of a job where none is.
 	Served  bool   `json:"served"`
 	Example string `json:"example,omitempty"`
 }

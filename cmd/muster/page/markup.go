@@ -168,10 +168,10 @@ func unserved(q status.Queue) g.Node {
 	row := func(jobs int, rules, missing g.Node) g.Node {
 		return h.Tr(h.Th(h.Scope("row"), g.Text(q.Key)), h.Td(h.Class("n"), g.Text(fmt.Sprint(jobs))), h.Td(rules), h.Td(missing))
 	}
-	if len(q.Groups) == 0 {
-		return row(q.Unmatched, g.Text("any"), g.Text("an overlay for the queue"))
-	}
 	var rows g.Group
+	for _, u := range q.Unserved {
+		rows = append(rows, row(u.Jobs, g.Text("any"), g.Text("an overlay for the queue"+u.Where())))
+	}
 	for _, group := range q.Groups {
 		missing := g.Node(codes(group.Missing))
 		if group.Unclustered {

@@ -167,6 +167,17 @@ func TestPageSaysWhatIs(t *testing.T) {
 		r.Problems = []generator.Problem{{Level: 8, Overlay: hostile, Queue: hostile, Reason: string(generator.StepTip), Text: "tick failed: " + hostile, Since: begin()}}
 	})
 	check("in trouble", "(2) muster: acme", "for 60 s, since", "What to do:", "git has not answered for 1m0s: no route", "&lt;script&gt;", "(esc)(rlo)")
+	w.now = w.now.Add(time.Minute)
+	unmatched := decided("default", w.now, plan.Sum{})
+	unmatched.Observation.Unmatched = []plan.Unmatched{{Rules: []string{"os=plan9"}, Missing: []string{"os=plan9"}, Jobs: 3}}
+	w.tick(func(r *generator.Report) {
+		r.Result.Unserved = []plan.Unserved{{Queue: "default", Cluster: "two", Jobs: 4}, {Queue: "gpu", Jobs: 5}}
+	}, unmatched)
+	jobs := func(queue string, n int, rules, missing string) string {
+		return fmt.Sprintf(`<th scope="row">%s</th><td class="n">%d</td><td>%s</td><td>%s</td>`, queue, n, rules, missing)
+	}
+	check("of jobs that nobody serves", jobs("default", 3, "<code>os=plan9</code> ", "<code>os=plan9</code> "),
+		jobs("default", 4, "any", "an overlay for the queue in the cluster &#34;two&#34;"), jobs("gpu", 5, "any", "an overlay for the queue"))
 }
 
 // TestEveryReasonHasARemedy: of a suspension and of a step that failed.

@@ -37,7 +37,7 @@ func remedy(reason string) string {
 	case "unmatched":
 		return "Correct the rules in the step's agents, or add the missing tag to an overlay of that queue (muster init --overlay)."
 	case "unserved":
-		return "Correct the queue in the step's agents, or make an overlay for the queue (muster init --overlay). Other agents may serve it: then this is well."
+		return "Correct the queue in the step's agents, or make an overlay for the queue in that cluster (muster init --overlay). Other agents may serve it: then this is well."
 	case "agents-elsewhere":
 		return "Nothing, if the policy was just edited: they leave by themselves."
 	case "same-name":

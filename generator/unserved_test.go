@@ -1,0 +1,46 @@
+package generator_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator"
+	"muster/generator/plan"
+)
+
+// TestUnservedOfEachCluster: the log names each cluster in which jobs wait in a queue
+// that no overlay is for, although an overlay serves a queue of that key elsewhere, and
+// says of each when it is over.
+func TestUnservedOfEachCluster(t *testing.T) {
+	b := newBench("a")
+	b.snapshot.Queues = []plan.Queue{{Cluster: "c1", ClusterName: "one", Key: "a"}}
+	for _, cluster := range []string{"c1", "c2", "c3"} {
+		b.snapshot.Jobs = append(b.snapshot.Jobs, plan.Job{ID: cluster, Cluster: cluster, Rules: []string{"queue=a"}, State: plan.JobPending})
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ticks := 0
+	g := b.generator(func(c *generator.Config) {
+		c.Done = func(generator.Result, error) {
+			switch ticks++; ticks {
+			case 2:
+				b.snapshot.Jobs = b.snapshot.Jobs[:2]
+			case 3:
+				stop()
+			}
+		}
+	})
+	if err := g.Run(ctx, 15*time.Second, 0); err != nil {
+		t.Fatal(err)
+	}
+	const text = `"jobs are pending in a queue that no overlay serves in the cluster \"`
+	for line, want := range map[string]int{
+		"level=WARN msg=" + text + `c1\""`: 0, "level=WARN msg=" + text + `c2\""`: 1, "level=WARN msg=" + text + `c3\""`: 1,
+		strings.Replace("level=INFO msg="+text, `"jobs`, `"resolved: jobs`, 1) + `c3\""`: 1, "resolved": 1,
+	} {
+		if n := strings.Count(b.log.String(), line); n != want {
+			t.Errorf("%d lines have %s, want %d:\n%s", n, line, want, b.log.String())
+		}
+	}
+}
