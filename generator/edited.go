@@ -35,6 +35,8 @@ type ordered struct {
 func (g *Generator) withEdits(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay) []manifest.Overlay {
 	now := g.cfg.Clock.Now().UTC().Truncate(time.Second) // as what is decided: a lease is over for both or for neither
 	fleet = slices.Clone(fleet)
+	g.orders = nil
+	defer func() { g.orders = nil }()
 	if g.scanned != tip.Commit && g.rememberLog(ctx, tip, fleet, now) {
 		g.scanned = tip.Commit
 	}

@@ -112,6 +112,7 @@ type Generator struct {
 	ordered map[string]ordered
 	scanned string
 	answers map[string]answer
+	orders  *orders // during a look
 }
 
 // New returns a Generator.

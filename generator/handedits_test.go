@@ -268,6 +268,30 @@ func TestNoticingIsFree(t *testing.T) {
 	}
 }
 
+// TestStrangersCostOneReading: however many manifests lie in an overlay that no commit
+// of muster's has ordered, the log is read once for all of them.
+func TestStrangersCostOneReading(t *testing.T) {
+	a, g, d := twins(t)
+	file := dispatches + "/" + d.ID + ".yaml"
+	var changes []branch.Change
+	for i := range 30 {
+		id := fmt.Sprintf("a-strange%c", 'a'+i%26)
+		if i >= 26 {
+			id = fmt.Sprintf("a-foreign%c", 'a'+i%26)
+		}
+		content := strings.ReplaceAll(a.at(file), d.ID, id)
+		changes = append(changes, branch.Change{Path: dispatches + "/" + id + ".yaml", Content: []byte(strings.ReplaceAll(content, ": 5\n", ": 4\n"))})
+	}
+	a.fleet.edit("a person", changes...)
+	before := a.asked
+	if r := tick(t, g); len(r.Suspended) != 1 {
+		t.Fatalf("suspended %v", r.Suspended)
+	}
+	if asked := a.asked - before; asked > 3 { // what is new in it, what was ordered, who may have edited
+		t.Errorf("the past was read %d times", asked)
+	}
+}
+
 // TestPutBackAfterRetirement: a person reverts the retirement of a dispatch. Its
 // agents that were seen stay registered, and it is retired again.
 func TestPutBackAfterRetirement(t *testing.T) {

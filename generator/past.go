@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,18 +68,11 @@ func (g *Generator) findOriginal(ctx context.Context, tip branch.Tip, id string)
 	}
 	x, known := g.ordered[id]
 	if !known || x.tried {
-		found := false
-		for r, err := range ledger.Read(history.Commits(ctx, tip.Commit, branch.Limit{Commits: originalsDeep})) {
-			if err != nil {
-				return answer{err: err}
-			}
-			if e := r.Entry; e != nil && e.Kind == ledger.Dispatch && slices.Contains(e.Dispatches, id) {
-				x.file, x.commit, found = dispatchFile(e.Overlay, id), e.Commit, true
-				break
-			}
+		if g.orders == nil {
+			g.orders = readOrders(ctx, history, tip)
 		}
-		if !found {
-			return answer{err: errNotOrdered}
+		if x, known = g.orders.of[id]; !known {
+			return answer{err: cmp.Or(g.orders.err, errNotOrdered)}
 		}
 	}
 	content, err := history.File(ctx, x.commit, x.file)
@@ -87,6 +81,32 @@ func (g *Generator) findOriginal(ctx context.Context, tip branch.Tip, id string)
 	}
 	d, err := manifest.Original(x.file, content)
 	return answer{dispatch: d, content: content, file: x.file, commit: x.commit, err: err}
+}
+
+// orders are where the log of the tip has each order: its file and commit. It is read
+// once in a look, however many dispatches are in it that nobody knows.
+type orders struct {
+	of  map[string]ordered
+	err error // reading came to an end before its time
+}
+
+func readOrders(ctx context.Context, history History, tip branch.Tip) *orders {
+	all := &orders{of: map[string]ordered{}}
+	for r, err := range ledger.Read(history.Commits(ctx, tip.Commit, branch.Limit{Commits: originalsDeep})) {
+		if err != nil {
+			all.err = err
+			break
+		}
+		if r.Entry == nil || r.Entry.Kind != ledger.Dispatch {
+			continue
+		}
+		for _, id := range r.Entry.Dispatches {
+			if _, later := all.of[id]; !later {
+				all.of[id] = ordered{file: dispatchFile(r.Entry.Overlay, id), commit: r.Entry.Commit}
+			}
+		}
+	}
+	return all
 }
 
 // became says which of the dispatches that are gone muster has retired, or has not
