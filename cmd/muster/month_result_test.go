@@ -70,7 +70,9 @@ func TestMonth(t *testing.T) {
 func (p *production) judge(memory []float64) {
 	p.t.Helper()
 	binary := filepath.Join(p.t.TempDir(), "muster")
-	if out, err := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, ".").CombinedOutput(); err != nil { // as make build does
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, ".") // as make build does
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
 		p.t.Fatalf("%v\n%s", err, out)
 	}
 	info, err := os.Stat(binary)
