@@ -61,6 +61,7 @@ func checkJob(tree fs.FS, o *Overlay) []Finding {
 	c.failures()
 	c.agent()
 	c.token()
+	c.hook()
 	return c.findings
 }
 
@@ -179,6 +180,33 @@ func (c *jobChecker) token() {
 	grace := []string{"spec", "template", "spec", "terminationGracePeriodSeconds"}
 	if n, ok := integer(c.job, grace...); ok && n < 0 {
 		c.bad(fmt.Sprintf("%d is negative: Kubernetes takes it for 1, and a build ends with its node", n), "write how long a build may take to end, as in 3600", grace...)
+	}
+}
+
+// hook looks for the hook that ends an agent which registers after its lease, and
+// which the base has since 0.3. An image that brings its own is not known here: the
+// name in a comment of the command says so.
+func (c *jobChecker) hook() {
+	const name = "agent-startup"
+	at := []string{"spec", "template", "spec", "containers"}
+	list := lookup(c.job, at...)
+	if list == nil {
+		return
+	}
+	for i, container := range list.Content {
+		starts, has := "", false
+		for _, field := range []string{"command", "args"} {
+			walk(lookup(container, field), nil, func(n *yaml.Node, _ []string) {
+				if strings.Contains(n.Value, "buildkite-agent-entrypoint start") || strings.Contains(n.Value, "buildkite-agent start") {
+					starts = field
+				}
+				has = has || strings.Contains(n.Value, name)
+			})
+		}
+		if starts != "" && !has {
+			c.bad("the base lacks the hook "+name+": an agent that registers late connects after its lease, when another was ordered in its place",
+				"copy the command of the base that muster init writes; where the image has the hook, say "+name+" in a comment of the command", below(at, nth(i), starts)...)
+		}
 	}
 }
 
