@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -14,6 +15,64 @@ func parse(t testing.TB, text []byte) *yaml.Node {
 		t.Fatal(err)
 	}
 	return doc.Content[0]
+}
+
+// TestVolumes has what was met of volumes and affinity that passed here and that
+// the API server refuses: one problem each, at this place.
+func TestVolumes(t *testing.T) {
+	text, err := os.ReadFile("../../base/job.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := func(metadata, spec string) string {
+		return "volumes: [{name: v, ephemeral: {volumeClaimTemplate: {metadata: {" + metadata + "}, spec: {" + spec + "}}}}]"
+	}
+	const (
+		modes = "accessModes: [ReadWriteOnce]"
+		size  = "resources: {requests: {storage: 1Gi}}"
+		sound = modes + ", " + size
+	)
+	const in = "volumes [0] ephemeral volumeClaimTemplate "
+	affinity := func(term string) string {
+		return "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, " + term + "}]}}"
+	}
+	for pod, want := range map[string]string{
+		claim("", sound): "",
+		claim("labels: {a: b}", sound+", storageClassName: fast, volumeMode: Block"): "",
+		claim("", "accessModes: [Nope], "+size):                                      in + "spec accessModes [0]",
+		claim("", size):                                                              in + "spec accessModes",
+		claim("", modes):                                                             in + "spec resources requests storage",
+		claim("", modes+", resources: {requests: {storage: 0}}"):                     in + "spec resources requests storage",
+		claim("", sound+", storageClassName: A_B"):                                   in + "spec storageClassName",
+		claim("", sound+", volumeMode: Nope"):                                        in + "spec volumeMode",
+		claim("name: x", sound):                                                      in + "metadata name",
+		"volumes: [{name: v, projected: {sources: [{secret: {name: a, items: [{key: k, path: x}]}}, {configMap: {name: b, items: [{key: k, path: x}]}}]}}]": "volumes [0] projected sources [1] configMap items [0] path",
+		"volumes: [{name: v, csi: {driver: A_B}}]":                   "volumes [0] csi driver",
+		"volumes: [{name: v, nfs: {server: a, path: b}}]":            "volumes [0] nfs path",
+		"volumes: [{name: v, iscsi: {targetPortal: a, iqn: b}}]":     "volumes [0] iscsi iqn",
+		"volumes: [{name: v, azureDisk: {diskName: a, diskURI: b}}]": "volumes [0] azureDisk diskURI",
+		"volumes: [{name: v, fc: {fsType: ext4}}]":                   "volumes [0] fc targetWWNs",
+		"volumes: [{name: v, emptyDir: {medium: n}}]":                "volumes [0] emptyDir medium",
+		affinity("matchLabelKeys: [a]"):                              "affinity podAffinity requiredDuringSchedulingIgnoredDuringExecution [0] matchLabelKeys",
+		affinity("matchLabelKeys: [a], labelSelector: {}"):           "",
+		"affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: a, operator: In, values: [b]}]}]}}}": "affinity nodeAffinity requiredDuringSchedulingIgnoredDuringExecution nodeSelectorTerms [0] matchFields [0] key",
+	} {
+		job := parse(t, text)
+		spec := spot{node: job}.at("spec", "template", "spec").node
+		added := parse(t, []byte(pod))
+		if strings.HasPrefix(pod, "volumes") { // which the base's mounts are of
+			spec.Content[len(spec.Content)-1].Content = append(added.Content[1].Content, spec.Content[len(spec.Content)-1].Content...)
+		} else {
+			spec.Content = append(added.Content, spec.Content...)
+		}
+		var got []string
+		for _, p := range Validate(job) {
+			got = append(got, strings.Join(p.Path[3:], " "))
+		}
+		if strings.Join(got, "; ") != want {
+			t.Errorf("%s: problems at %q, want %q", pod, got, want)
+		}
+	}
 }
 
 // TestBase: the base that muster init writes is valid.

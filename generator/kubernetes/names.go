@@ -43,6 +43,8 @@ func formatOf(name string) format {
 		return format{isAddress, "write an IP address as in 10.9.8.7"}
 	case "search":
 		return format{isSearch, "write a domain as in svc.cluster.local"}
+	case "driver":
+		return format{func(s string) bool { return len(s) <= 63 && isSubdomain(strings.ToLower(s)) }, "use at most 63 letters, digits, dashes and dots, a letter or digit at both ends"}
 	case "sysctl":
 		return format{func(s string) bool { return len(s) <= 253 && sysctlRule.MatchString(s) }, "write a name as in net.core.somaxconn"}
 	}

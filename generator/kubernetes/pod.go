@@ -57,11 +57,11 @@ func (c *checker) volume(s spot) {
 	if len(found) > 1 { // none is an emptyDir
 		c.bad(s, "has "+strings.Join(found, " and ")+" together", "keep one of them")
 	}
+	if x := s.at("iscsi"); x.at("initiatorName").set() && len(s.at("name").text()+":"+x.at("targetPortal").text()) > 64 { // validateVolumeSource
+		c.bad(x.at("targetPortal"), "is longer than 64 characters, with the volume's name and a colon before it", "remove initiatorName, or write shorter ones")
+	}
 	if q, ok := parseQuantity(s.at("emptyDir", "sizeLimit").text()); ok && q.Sign() < 0 {
 		c.bad(s.at("emptyDir", "sizeLimit"), "is negative", quantityRemedy)
-	}
-	for _, source := range s.at("projected", "sources").items() {
-		c.exactlyOne(source, "secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate")
 	}
 }
 

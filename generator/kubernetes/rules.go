@@ -18,7 +18,7 @@ var required = map[string]string{
 	"DownwardAPIVolumeFile": "path", "ServiceAccountTokenProjection": "path", "GitRepoVolumeSource": "repository",
 	"ExecAction": "command", "HTTPGetAction": "port", "TCPSocketAction": "port", "GRPCAction": "port", "HTTPHeader": "name",
 	"SeccompProfile": "type", "AppArmorProfile": "type", "TopologySpreadConstraint": "maxSkew topologyKey whenUnsatisfiable",
-	"PodAffinityTerm": "topologyKey", "NodeSelector": "nodeSelectorTerms", "PreferredSchedulingTerm": "weight", "WeightedPodAffinityTerm": "weight",
+	"PodAffinityTerm": "topologyKey", "NodeSelector": "nodeSelectorTerms", "PreferredSchedulingTerm": "weight", "WeightedPodAffinityTerm": "weight podAffinityTerm",
 	"PodFailurePolicyRule": "action", "PodFailurePolicyOnExitCodesRequirement": "operator values",
 	"PodFailurePolicyOnPodConditionsPattern": "type", "SuccessPolicy": "rules",
 	"PodOS": "name", "PodResourceClaim": "name", "ResourceClaim": "name",
@@ -30,6 +30,7 @@ var required = map[string]string{
 	"ISCSIVolumeSource": "targetPortal iqn", "PhotonPersistentDiskVolumeSource": "pdID", "PortworxVolumeSource": "volumeID",
 	"QuobyteVolumeSource": "registry volume", "RBDVolumeSource": "monitors image", "ScaleIOVolumeSource": "gateway system volumeName",
 	"VsphereVirtualDiskVolumeSource": "volumePath", "FlexVolumeSource": "driver",
+	"PersistentVolumeClaimTemplate": "spec", "TypedLocalObjectReference": "name kind", "TypedObjectReference": "name kind", "StorageOSVolumeSource": "volumeName",
 }
 
 // choices lists the values of a field that has a fixed few. Those that begin with
@@ -51,7 +52,9 @@ var choices = map[string]string{
 	"TopologySpreadConstraint.whenUnsatisfiable":  "DoNotSchedule ScheduleAnyway",
 	"TopologySpreadConstraint.nodeAffinityPolicy": "* Honor Ignore", "TopologySpreadConstraint.nodeTaintsPolicy": "* Honor Ignore",
 	"VolumeMount.mountPropagation": "* Bidirectional HostToContainer None", "VolumeMount.recursiveReadOnly": "* Disabled Enabled IfPossible",
-	"HostPathVolumeSource.type": "BlockDevice CharDevice Directory DirectoryOrCreate File FileOrCreate Socket",
+	"PersistentVolumeClaimSpec.volumeMode": "* Block Filesystem", "AzureDiskVolumeSource.cachingMode": "* None ReadOnly ReadWrite",
+	"AzureDiskVolumeSource.kind": "* Dedicated Managed Shared",
+	"HostPathVolumeSource.type":  "BlockDevice CharDevice Directory DirectoryOrCreate File FileOrCreate Socket",
 }
 
 // limits are the least and the most that a field takes; the most is 0 where it is
@@ -68,6 +71,7 @@ var limits = map[string][2]int64{
 	"SecretVolumeSource.defaultMode": {0, mode}, "ConfigMapVolumeSource.defaultMode": {0, mode}, "ProjectedVolumeSource.defaultMode": {0, mode},
 	"DownwardAPIVolumeSource.defaultMode": {0, mode}, "KeyToPath.mode": {0, mode}, "DownwardAPIVolumeFile.mode": {0, mode},
 	"PreferredSchedulingTerm.weight": {1, 100}, "WeightedPodAffinityTerm.weight": {1, 100}, "TopologySpreadConstraint.maxSkew": {1, 0},
+	"ISCSIVolumeSource.lun": {0, 255}, "AWSElasticBlockStoreVolumeSource.partition": {0, 255}, "GCEPersistentDiskVolumeSource.partition": {0, 255},
 	"TopologySpreadConstraint.minDomains": {1, 0}, "ServiceAccountTokenProjection.expirationSeconds": {600, 1 << 32},
 }
 
@@ -78,7 +82,7 @@ const largest, mode, port = 1<<31 - 1, 0o777, 65535
 // string is not valid either.
 var formats = map[string]string{
 	"Container.name": "label", "Volume.name": "label", "PodSpec.hostname": "label", "PodSpec.subdomain": "label", "FileKeySelector.volumeName": "label",
-	"PodAffinityTerm.namespaces": "label", "PodSpec.serviceAccountName": "subdomain", "PodSpec.nodeName": "subdomain", "PodSpec.priorityClassName": "subdomain",
+	"PodAffinityTerm.namespaces": "* label", "PodSpec.serviceAccountName": "subdomain", "PodSpec.nodeName": "subdomain", "PodSpec.priorityClassName": "subdomain",
 	"PodSpec.runtimeClassName": "* subdomain", "PodSpec.hostnameOverride": "* subdomain", "PodSpec.serviceAccount": "subdomain", "PodResourceClaim.name": "label",
 	"HostAlias.ip": "address", "PodDNSConfig.nameservers": "* address", "PodDNSConfig.searches": "* search", "Sysctl.name": "sysctl", "SecretKeySelector.name": "subdomain", "ConfigMapKeySelector.name": "subdomain",
 	"SecretEnvSource.name": "subdomain", "ConfigMapEnvSource.name": "subdomain", "Toleration.key": "qualified",
@@ -86,7 +90,10 @@ var formats = map[string]string{
 	"PodReadinessGate.conditionType": "qualified", "PodSchedulingGate.name": "qualified", "PodFailurePolicyOnPodConditionsPattern.type": "qualified",
 	"SecretKeySelector.key": "key", "ConfigMapKeySelector.key": "key", "FileKeySelector.key": "variable", "EnvVar.name": "variable",
 	"EnvFromSource.prefix": "variable", "ContainerPort.name": "port", "HTTPHeader.name": "header",
-	"HTTPGetAction.port": "port", "TCPSocketAction.port": "port",
+	"HTTPGetAction.port": "port", "TCPSocketAction.port": "port", "CSIVolumeSource.driver": "driver",
+	"PersistentVolumeClaimSpec.storageClassName": "subdomain", "PersistentVolumeClaimSpec.volumeAttributesClassName": "subdomain",
+	"TypedLocalObjectReference.apiGroup": "subdomain", "TypedObjectReference.apiGroup": "subdomain", "TypedObjectReference.namespace": "label",
+	"StorageOSVolumeSource.volumeName": "label", "StorageOSVolumeSource.volumeNamespace": "label",
 	"ObjectMeta.labels": "labels", "PodSpec.nodeSelector": "labels", "LabelSelector.matchLabels": "labels", "ObjectMeta.annotations": "annotations",
 }
 
@@ -169,6 +176,11 @@ func (c *checker) format(at spot, name string) {
 	}
 	name, filled := strings.CutPrefix(name, "* ")
 	f := formatOf(name)
+	for _, x := range at.items() {
+		if filled && !x.set() {
+			c.bad(x, "is empty", f.remedy)
+		}
+	}
 	for _, x := range append(at.items(), at) {
 		if x.text() == "" && !filled || !x.set() || tagOf(x.node) != "!!str" {
 			continue

@@ -125,7 +125,7 @@ func (c *checker) scalar(s spot, typ string) {
 }
 
 // tagOf is the type that Kubernetes reads a scalar as: YAML 1.1, where yes and
-// no, on and off are booleans, and a date is a string.
+// no, y and n, on and off are booleans, and a date is a string.
 func tagOf(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode {
 		return ""
@@ -135,7 +135,7 @@ func tagOf(n *yaml.Node) string {
 	switch {
 	case tag == "!!timestamp":
 		return "!!str"
-	case tag == "!!str" && plain && slices.Contains([]string{"yes", "no", "on", "off"}, strings.ToLower(n.Value)):
+	case tag == "!!str" && plain && slices.Contains([]string{"yes", "no", "y", "n", "on", "off"}, strings.ToLower(n.Value)):
 		return "!!bool"
 	}
 	return tag

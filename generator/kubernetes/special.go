@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,6 +64,12 @@ func (c *checker) special(s spot, typ string) {
 		c.requirement(s)
 	case "PodFailurePolicyRule":
 		c.exactlyOne(s, "onExitCodes", "onPodConditions")
+	case "PodAffinityTerm", "TopologySpreadConstraint":
+		c.affinityTerm(s)
+	case "NodeSelectorTerm":
+		c.nodeFields(s)
+	default:
+		c.volumeSource(s, typ)
 	}
 }
 
@@ -137,7 +144,9 @@ func (c *checker) resourceRef(s spot, file bool) {
 		if name == "cpu" {
 			allowed = []string{"1m", "1"}
 		}
-		if !slices.ContainsFunc(allowed, func(a string) bool { x, _ := parseQuantity(a); return x.Cmp(q) == 0 }) {
+		// Kubernetes compares how it would write them, and it keeps an exponent.
+		exponent := q.Cmp(big.NewRat(1, 1)) != 0 && strings.ContainsAny(strings.TrimRight(divisor.text(), "E"), "eE") && !strings.HasSuffix(divisor.text(), "i")
+		if exponent || !slices.ContainsFunc(allowed, func(a string) bool { x, _ := parseQuantity(a); return x.Cmp(q) == 0 }) {
 			c.badf(divisor, "write "+oneOf(allowed), "is %s", shown(divisor.text()))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"sigs.k8s.io/kustomize/api/types"
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 	"sigs.k8s.io/yaml"
 )
 
@@ -43,7 +44,7 @@ func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]Finding, error) {
 		findings = append(findings, o.findings...)
 		if o.template != nil {
 			findings = append(findings, o.refused...)
-			findings = append(findings, besides(checkJob(o), o.refused)...)
+			findings = append(findings, besides(checkJob(tree, o), o.refused)...)
 			findings = append(findings, patchesOfNothing(tree, o)...)
 			findings = append(findings, checkOverlay(tree, o)...)
 		}
@@ -60,7 +61,10 @@ func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]Finding, error) {
 // take the object from the other, and pruning one overlay would delete it. A file
 // that both list is shared on purpose, as by overlays of several clusters.
 func sharedObjects(tree fs.FS, overlays []Overlay) []Finding {
-	type writer struct{ overlay, file string }
+	type writer struct {
+		overlay, file string
+		line          int
+	}
 	first := map[string]writer{}
 	var findings []Finding
 	for i := range overlays {
@@ -78,14 +82,18 @@ func sharedObjects(tree fs.FS, overlays []Overlay) []Finding {
 			group, _, _ := strings.Cut(x.APIVersion, "/")
 			namespace := scalar(object, "metadata", "namespace")
 			key := strings.Join([]string{group, x.Kind, namespace, x.Name}, "\n")
-			mine := writer{o.Path, v.definedIn(x, path.Join(o.Path, listFile))}
+			mine := writer{o.Path, "", 0}
+			if mine.file, mine.line = v.definedIn(x); mine.file == "" {
+				mine.file = path.Join(o.Path, listFile)
+				mine.line = lineOf(tree, mine.file, strings.ToLower(x.Kind[:1])+x.Kind[1:]+"Generator")
+			}
 			other, taken := first[key]
 			switch {
 			case !taken:
 				first[key] = mine
 			case other.file != mine.file:
 				findings = append(findings, Finding{
-					File: mine.file, Field: "metadata.name",
+					File: mine.file, Line: mine.line, Field: "metadata.name",
 					Problem: fmt.Sprintf("the %s %s is also in %s: two overlays write one object", x.Kind, strings.TrimPrefix(namespace+"/"+x.Name, "/"), other.file),
 					Remedy:  "give each overlay its own, as muster init --overlay does, or keep it in one directory that both list",
 				})
@@ -103,15 +111,33 @@ func checkOverlay(tree fs.FS, o *Overlay) []Finding {
 	file := path.Join(o.Path, listFile)
 	var findings []Finding
 	if len(o.objects) == 0 {
-		findings = append(findings, Finding{File: file, Field: "resources", Problem: "without dispatches the overlay builds to nothing, and Argo CD refuses to prune an application down to nothing", Remedy: "add one permanent object, as the ConfigMap that muster init writes"})
+		findings = append(findings, Finding{File: file, Line: lineOf(tree, file, "resources"), Field: "resources", Problem: "without dispatches the overlay builds to nothing, and Argo CD refuses to prune an application down to nothing", Remedy: "add one permanent object, as the ConfigMap that muster init writes"})
 	}
 	var before, after map[string]any
 	if yaml.Unmarshal(o.proof, &before) == nil && yaml.Unmarshal(o.built, &after) == nil && !reflect.DeepEqual(before, after) {
 		fields := transforming(tree, file)
 		at := strings.Join(fields, ", ")
-		findings = append(findings, Finding{File: file, Field: at, Problem: "changes dispatches (" + different(before, after) + "): an edit of it would reach into running Jobs, which Kubernetes refuses, and stop the sync", Remedy: "do it in " + path.Join(o.Path, templateDir) + ", which reaches Jobs to come only"})
+		findings = append(findings, Finding{File: file, Line: lineOf(tree, file, fields...), Field: at, Problem: "changes dispatches (" + different(before, after) + "): an edit of it would reach into running Jobs, which Kubernetes refuses, and stop the sync", Remedy: "do it in " + path.Join(o.Path, templateDir) + ", which reaches Jobs to come only"})
 	}
 	return findings
+}
+
+// lineOf is the line of the first of the fields that a kustomization says; 0 where
+// it says none. What was once spelled otherwise begins alike, as patchesJson6902.
+func lineOf(tree fs.FS, file string, fields ...string) int {
+	data, err := fs.ReadFile(tree, file)
+	var doc kyaml.Node
+	if err != nil || kyaml.Unmarshal(data, &doc) != nil || len(doc.Content) != 1 {
+		return 0
+	}
+	for _, name := range fields {
+		for i := 0; i+1 < len(doc.Content[0].Content); i += 2 {
+			if key := doc.Content[0].Content[i]; strings.HasPrefix(key.Value, name) {
+				return key.Line
+			}
+		}
+	}
+	return 0
 }
 
 // transforming lists the fields of a kustomization that can change what it

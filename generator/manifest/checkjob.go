@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -12,19 +13,26 @@ import (
 
 // jobChecker collects what is wrong with one template.
 type jobChecker struct {
-	file     string
+	tree     fs.FS
+	overlay  *Overlay
 	job      *yaml.Node
+	find     *finder // nil until something was found
 	findings []Finding
 }
 
 func (c *jobChecker) bad(problem, remedy string, at ...string) {
-	c.findings = append(c.findings, Finding{File: c.file, Field: field(at), Problem: problem, Remedy: remedy})
+	if c.find == nil {
+		c.find = newFinder(c.tree, c.overlay, c.overlay.loader.used["template "+path.Join(c.overlay.Path, templateDir)].notes)
+	}
+	f := Finding{Field: fieldOf(at), Problem: problem, Remedy: remedy}
+	f.File, f.Line = c.find.place(c.job, at)
+	c.findings = append(c.findings, f)
 }
 
 // checkJob validates the template's Job by the contract with Kubernetes, Argo
 // CD, Flux and the agent.
-func checkJob(o *Overlay) []Finding {
-	c := &jobChecker{file: path.Join(o.Path, templateDir), job: o.template.job()}
+func checkJob(tree fs.FS, o *Overlay) []Finding {
+	c := &jobChecker{tree: tree, overlay: o, job: o.template.job()}
 	for _, want := range required() {
 		n := lookup(c.job, want.at...)
 		switch {
@@ -53,6 +61,7 @@ func checkJob(o *Overlay) []Finding {
 	c.failures()
 	c.agent()
 	c.token()
+	c.hook()
 	return c.findings
 }
 
@@ -93,10 +102,10 @@ func (c *jobChecker) failures() {
 	rules := lookup(c.job, at...)
 	ignores := false
 	if rules != nil && rules.Kind == yaml.SequenceNode {
-		for _, rule := range rules.Content {
+		for i, rule := range rules.Content {
 			action := scalar(rule, "action")
 			if action == "FailJob" {
-				c.bad("has the action FailJob: one agent's failure would end all that work", "write FailIndex", at...)
+				c.bad("is FailJob: one agent's failure would end all that work", "write FailIndex", below(at, nth(i), "action")...)
 			}
 			conditions := lookup(rule, "onPodConditions")
 			ignores = ignores || action == "Ignore" && conditions != nil && slices.ContainsFunc(conditions.Content, func(n *yaml.Node) bool {
@@ -114,20 +123,20 @@ func (c *jobChecker) failures() {
 func (c *jobChecker) agent() {
 	at := []string{"spec", "template", "spec"}
 	pod := lookup(c.job, at...)
-	reads, index := map[string]bool{}, false
-	walk(pod, func(n *yaml.Node) {
+	reads, indexed := map[string]bool{}, false
+	walk(pod, at, func(n *yaml.Node, way []string) {
 		if scalar(n, "name") == "BUILDKITE_AGENT_QUEUE" {
 			c.bad("sets BUILDKITE_AGENT_QUEUE: the queue is among the agent's tags, and an agent that is given it twice ends at once (\"Queue must be present in only one of\")",
-				"remove the variable: the queue is spec.queue of scaling.yaml", at...)
+				"remove the variable: the queue is spec.queue of scaling.yaml", way...)
 		}
 		if ref := scalar(n, "fieldRef", "fieldPath"); ref != "" {
 			key := strings.TrimSuffix(strings.TrimPrefix(ref, "metadata.annotations['"), "']")
 			reads[key] = true
-			index = index || strings.HasSuffix(key, "job-completion-index")
+			indexed = indexed || strings.HasSuffix(key, "job-completion-index")
 			// The whole map, as a file of a downwardAPI volume.
 			reads["all"] = reads["all"] || ref == "metadata.annotations"
 		}
-		index = index || n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "JOB_COMPLETION_INDEX")
+		indexed = indexed || n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "JOB_COMPLETION_INDEX")
 	})
 	for _, want := range [][2]string{
 		{AnnotationAgentTags, "the agent has no tags, and would never be counted"},
@@ -138,7 +147,7 @@ func (c *jobChecker) agent() {
 			c.bad("nothing reads the annotation "+want[0]+": "+want[1], fmt.Sprintf("give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['%s']", want[0]), at...)
 		}
 	}
-	if !index {
+	if !indexed {
 		c.bad("nothing reads the agent's index: agents of one dispatch could not be told apart", "add the tag index=$JOB_COMPLETION_INDEX", at...)
 	}
 }
@@ -152,10 +161,10 @@ func (c *jobChecker) token() {
 	if list == nil {
 		return
 	}
-	for _, container := range list.Content {
+	for i, container := range list.Content {
 		used, set := false, lookup(container, "envFrom") != nil
 		for _, field := range []string{"command", "args"} {
-			walk(lookup(container, field), func(n *yaml.Node) {
+			walk(lookup(container, field), nil, func(n *yaml.Node, _ []string) {
 				used = used || strings.Contains(n.Value, "$"+name) || strings.Contains(n.Value, "${"+name)
 			})
 		}
@@ -165,7 +174,7 @@ func (c *jobChecker) token() {
 			}
 		}
 		if used && !set {
-			c.bad("the command reads "+name+", and no variable of that name is set: no agent could register", "call the variable with the token "+name, at...)
+			c.bad("the command reads "+name+", and no variable of that name is set: no agent could register", "call the variable with the token "+name, below(at, nth(i), "env")...)
 		}
 	}
 	grace := []string{"spec", "template", "spec", "terminationGracePeriodSeconds"}
@@ -174,13 +183,51 @@ func (c *jobChecker) token() {
 	}
 }
 
-// walk visits n and all below it.
-func walk(n *yaml.Node, visit func(*yaml.Node)) {
+// hook looks for the hook that ends an agent which registers after its lease, and
+// which the base has since 0.3. An image that brings its own is not known here: the
+// name in a comment of the command says so.
+func (c *jobChecker) hook() {
+	const name = "agent-startup"
+	at := []string{"spec", "template", "spec", "containers"}
+	list := lookup(c.job, at...)
+	if list == nil {
+		return
+	}
+	for i, container := range list.Content {
+		starts, has := "", false
+		for _, field := range []string{"command", "args"} {
+			walk(lookup(container, field), nil, func(n *yaml.Node, _ []string) {
+				if strings.Contains(n.Value, "buildkite-agent-entrypoint start") || strings.Contains(n.Value, "buildkite-agent start") {
+					starts = field
+				}
+				has = has || strings.Contains(n.Value, name)
+			})
+		}
+		if starts != "" && !has {
+			c.bad("the base lacks the hook "+name+": an agent that registers late connects after its lease, when another was ordered in its place",
+				"copy the command of the base that muster init writes; where the image has the hook, say "+name+" in a comment of the command", below(at, nth(i), starts)...)
+		}
+	}
+}
+
+// walk visits n, which is at a path, and all below it.
+func walk(n *yaml.Node, at []string, visit func(n *yaml.Node, at []string)) {
 	if n == nil {
 		return
 	}
-	visit(n)
-	for _, child := range n.Content {
-		walk(child, visit)
+	visit(n, at)
+	for i, child := range n.Content {
+		switch {
+		case n.Kind == yaml.SequenceNode:
+			walk(child, below(at, nth(i)), visit)
+		case i%2 == 1:
+			walk(child, below(at, n.Content[i-1].Value), visit)
+		}
 	}
 }
+
+// below is the path of what is below another.
+func below(at []string, keys ...string) []string { return slices.Concat(at, keys) }
+
+// nth is an element of a list in a path.
+func nth(i int) string { return fmt.Sprintf("[%d]", i) }

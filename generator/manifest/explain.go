@@ -29,6 +29,11 @@ func (v *view) explain(dir string, err error) *Finding {
 			}
 		}
 	}
+	if saidTwice.MatchString(text) {
+		if f := v.duplicateKey(files); f != nil {
+			return f
+		}
+	}
 	if m := patchOfNothing.FindStringSubmatch(text); m != nil {
 		return v.wrongTarget(dir, m[1], m[2])
 	}
@@ -45,7 +50,10 @@ var (
 	wayThere = regexp.MustCompile(`accumulation err='accumulating resources from '[^']*': '[^']*' must resolve to a file': |recursed accumulation of path '[^']*': |accumulating resources: `)
 	// patchOfNothing finds kind and name of the object that a patch is for.
 	patchOfNothing = regexp.MustCompile(`failed to find unique target for patch ([A-Za-z]+)\.\S*/(\S+)\.[^.\s]+$`)
-	missingPath    = regexp.MustCompile(`missing path: "?(/\S+?)"?(?::|$)`)
+	// saidTwice is what kustomize says of a key that is there twice, by the lines of
+	// its own text, and of a patch that it cannot read.
+	saidTwice   = regexp.MustCompile(`already defined at line|unable to parse SM or JSON patch`)
+	missingPath = regexp.MustCompile(`missing path: "?(/\S+?)"?(?::|$)`)
 )
 
 func isKustomization(name string) bool {
@@ -89,6 +97,53 @@ func (v *view) brokenObject(name string) *Finding {
 			}
 		}
 	}
+}
+
+// duplicateKey says which of the files, or of the patches in them, says a key twice.
+func (v *view) duplicateKey(files []string) *Finding {
+	for _, name := range files {
+		data, _, err := v.read(name)
+		if err != nil || len(data) > mostParsed {
+			continue
+		}
+		texts := []inlineText{{text: string(data)}}
+		if isKustomization(name) {
+			var doc yaml.Node
+			if yaml.Unmarshal(data, &doc) != nil || len(doc.Content) != 1 {
+				continue
+			}
+			texts = inlineTexts(doc.Content[0])
+		}
+		for _, t := range texts {
+			for dec := yaml.NewDecoder(strings.NewReader(t.text)); ; {
+				var doc yaml.Node
+				if dec.Decode(&doc) != nil {
+					break
+				}
+				if key := duplicate(&doc); key != nil {
+					return &Finding{File: name, Line: t.above + key.Line, Problem: fmt.Sprintf("says %s twice", quote(key.Value)), Remedy: "keep one"}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// duplicate is the first key below n that is there a second time.
+func duplicate(n *yaml.Node) *yaml.Node {
+	seen := map[string]bool{}
+	for i, x := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && x.Kind == yaml.ScalarNode {
+			if seen[x.Value] {
+				return x
+			}
+			seen[x.Value] = true
+		}
+		if key := duplicate(x); key != nil {
+			return key
+		}
+	}
+	return nil
 }
 
 // wrongTarget is the finding of a patch whose object does not exist.
@@ -139,9 +194,9 @@ func (v *view) called(kind string) []string {
 	return slices.Compact(names)
 }
 
-// definedIn is the file among the resources that an object comes from; otherwise
-// where that is not known, as of a generated one.
-func (v *view) definedIn(x object, otherwise string) string {
+// definedIn is the file among the resources that an object comes from, and the line
+// of its name; empty where that is not known, as of a generated one.
+func (v *view) definedIn(x object) (file string, line int) {
 	for _, file := range v.resources() {
 		if v.stat(file) != noteFile {
 			continue
@@ -156,11 +211,11 @@ func (v *view) definedIn(x object, otherwise string) string {
 				break
 			}
 			if len(doc.Content) == 1 && scalar(doc.Content[0], "kind") == x.Kind && scalar(doc.Content[0], "metadata", "name") == x.Name {
-				return file
+				return file, lookup(doc.Content[0], "metadata", "name").Line
 			}
 		}
 	}
-	return otherwise
+	return "", 0
 }
 
 // mentions finds the line that says a word: in the kustomization of the directory

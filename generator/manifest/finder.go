@@ -75,8 +75,15 @@ func (f *finder) add(file string, data []byte, above int, patch bool) {
 	}
 }
 
-// kustomization takes the patches that a kustomization holds, and its settings.
-func (f *finder) kustomization(file string, k *yaml.Node) {
+// inlineText is a patch that a kustomization holds itself, and the lines before it.
+type inlineText struct {
+	text  string
+	above int
+}
+
+// inlineTexts lists the patches that a kustomization holds itself.
+func inlineTexts(k *yaml.Node) []inlineText {
+	var all []inlineText
 	inline := func(n *yaml.Node) {
 		if n == nil || n.Kind != yaml.ScalarNode {
 			return
@@ -85,7 +92,7 @@ func (f *finder) kustomization(file string, k *yaml.Node) {
 		if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 			above++
 		}
-		f.add(file, []byte(n.Value), above, true)
+		all = append(all, inlineText{n.Value, above})
 	}
 	for _, field := range []string{"patches", "patchesJson6902", "patchesStrategicMerge"} {
 		if list := lookup(k, field); list != nil {
@@ -94,6 +101,14 @@ func (f *finder) kustomization(file string, k *yaml.Node) {
 				inline(lookup(p, "patch"))
 			}
 		}
+	}
+	return all
+}
+
+// kustomization takes the patches that a kustomization holds, and its settings.
+func (f *finder) kustomization(file string, k *yaml.Node) {
+	for _, t := range inlineTexts(k) {
+		f.add(file, []byte(t.text), t.above, true)
 	}
 	setting := func(n *yaml.Node, at ...string) {
 		if n != nil {

@@ -14,8 +14,7 @@ import (
 type Finding struct {
 	// File is the file or directory at fault, from the top of the repository.
 	File string
-	// Line counts from 1; 0 where it is not known, as in a template, whose
-	// fields come out of several files.
+	// Line counts from 1; 0 where it is not known, or the whole file is at fault.
 	Line int
 	// Field is the field's path, as in "spec.max"; empty where the whole file
 	// is at fault.

@@ -196,7 +196,7 @@ func TestHeld(t *testing.T) {
 		},
 		"dispatches not listed": {
 			func(f files) { f.edit(t, at+"kustomization.yaml", ", dispatches]", "]") },
-			`overlays/default/kustomization.yaml: resources: the overlay builds without its dispatches; add dispatches to the list, or nothing that muster orders is applied`,
+			`overlays/default/kustomization.yaml:3: resources: the overlay builds without its dispatches; add dispatches to the list, or nothing that muster orders is applied`,
 		},
 		"the overlay does not build": {
 			func(f files) { delete(f, at+"configmap.yaml") },

@@ -242,7 +242,8 @@ func (o *Overlay) proven(objects []object) {
 	}
 	at := slices.IndexFunc(added, func(x object) bool { return x.Kind == "Job" })
 	if at < 0 {
-		o.reject(Finding{File: path.Join(o.Path, listFile), Field: "resources", Problem: "the overlay builds without its dispatches", Remedy: "add " + dispatchDir + " to the list, or nothing that muster orders is applied"})
+		file := path.Join(o.Path, listFile)
+		o.reject(Finding{File: file, Line: lineOf(o.tree, file, "resources"), Field: "resources", Problem: "the overlay builds without its dispatches", Remedy: "add " + dispatchDir + " to the list, or nothing that muster orders is applied"})
 		return
 	}
 	o.built = added[at].YAML
