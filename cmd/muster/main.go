@@ -104,7 +104,7 @@ func (p program) run(ctx context.Context) int {
 }
 
 // endedText is what the log says when run ends with an error.
-const endedText = "muster ends with an error"
+const endedText = "the process ends with an error"
 
 // sayWhy says the error that muster ends with: in the log where that is JSON, for
 // what collects it reads nothing else, and otherwise as text.
