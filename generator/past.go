@@ -83,8 +83,8 @@ func (g *Generator) findOriginal(ctx context.Context, tip branch.Tip, id string)
 	return answer{dispatch: d, content: content, file: x.file, commit: x.commit, err: err}
 }
 
-// orders are where the log of the tip has each order: its file and commit. It is read
-// once in a look, however many dispatches are in it that nobody knows.
+// orders are the file and the commit of each order in the log of the tip. The log is
+// read once in a look, however many unknown dispatches the overlays hold.
 type orders struct {
 	of  map[string]ordered
 	err error // reading came to an end before its time

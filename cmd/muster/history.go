@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -126,7 +127,7 @@ func (h *historyFlags) prepare(args []string) error {
 	case by != "" && by != history.Day && by != history.Hour && by != history.Overlay:
 		return usage(fmt.Errorf("--by %q: use day, hour or overlay", h.by))
 	case h.limit < 0:
-		return usage(fmt.Errorf("--limit %d is below nothing", h.limit))
+		return usage(fmt.Errorf("--limit %d is below zero", h.limit))
 	case h.follow && (h.by != "" || h.until != ""):
 		return usage(fmt.Errorf("--follow goes on, and --by and --until end: use one of them"))
 	case h.follow && h.interval < time.Second:
@@ -299,11 +300,7 @@ func (h *historyFlags) unknownOverlay(known map[string]bool, printed int) error 
 	for _, name := range h.filter.Overlays {
 		if !known[name] {
 			delete(known, "")
-			all := []string{}
-			for k := range known {
-				all = append(all, k)
-			}
-			slices.Sort(all)
+			all := slices.Sorted(maps.Keys(known))
 			return usage(fmt.Errorf("the history that was read has nothing of an overlay %q%s", name, instead(name, all, "it has")))
 		}
 	}

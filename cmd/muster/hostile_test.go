@@ -328,7 +328,8 @@ func TestHostileOverlays(t *testing.T) {
 			fmt.Sprintf("-hostile-seeds=%d", *hostileSeeds), fmt.Sprintf("-hostile-time=%s", *hostileTime)}
 		cmd := exec.CommandContext(t.Context(), os.Args[0], alone...)
 		var out bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, io.MultiWriter(&out, os.Stderr)
+		both := io.MultiWriter(&out, os.Stderr)
+		cmd.Stdout, cmd.Stderr = both, both // one writer for both, so that one writes at a time
 		if err := cmd.Run(); err != nil {
 			t.Errorf("%v\n%s", err, &out)
 		}

@@ -276,29 +276,36 @@ func (v *view) vet(name string, data []byte) {
 	}
 	v.writesPaths = v.writesPaths || len(k.BuildMetadata) > 0
 	v.selects = v.selects || len(k.Patches)+len(k.PatchesJson6902)+len(k.PatchesStrategicMerge)+len(k.Replacements)+len(k.Vars)+len(k.Replicas)+len(k.Configurations) > 0
-	dir := path.Dir(name)
 	for _, r := range references(k) {
-		at := path.Join(dir, r.path)
-		if v.hide != "" && at == v.hide {
-			v.listed++
-		}
-		for part := range strings.SplitSeq(r.path, "/") {
-			v.parts[part] = true
-		}
-		v.use(at, r.field)
-		switch {
-		case remote(r.path):
-			v.refuse(Finding{File: name, Field: r.field, Problem: quote(r.path) + " is not in the repository", Remedy: "copy it there: muster fetches nothing, so that a commit says everything"})
-		case r.must && !path.IsAbs(r.path) && (at == ".." || strings.HasPrefix(at, "../")):
-			v.refuse(Finding{File: name, Field: r.field, Problem: quote(r.path) + " is above the top of the repository"})
-		case r.must && !path.IsAbs(r.path) && !v.Exists(at):
-			v.refuse(Finding{File: name, Field: r.field, Problem: fmt.Sprintf("%s does not exist: there is no %s in the repository", quote(r.path), at)})
-		case r.must && !path.IsAbs(r.path) && dir != "." && !strings.HasPrefix(at, dir+"/") && !v.IsDir(at):
-			v.refuse(Finding{File: name, Field: r.field, Problem: quote(r.path) + " is a file of another directory, which kustomize does not read", Remedy: "list that directory, with a kustomization.yaml in it"})
-		}
+		v.vetReference(name, r)
 	}
 	if v.refused == nil {
-		v.named[dir] = k.Resources
+		v.named[path.Dir(name)] = k.Resources
+	}
+}
+
+// vetReference notes a path that the kustomization called name refers to, and refuses
+// one that cannot be read.
+func (v *view) vetReference(name string, r reference) {
+	dir := path.Dir(name)
+	at := path.Join(dir, r.path)
+	if v.hide != "" && at == v.hide {
+		v.listed++
+	}
+	for part := range strings.SplitSeq(r.path, "/") {
+		v.parts[part] = true
+	}
+	v.use(at, r.field)
+	switch {
+	case remote(r.path):
+		v.refuse(Finding{File: name, Field: r.field, Problem: quote(r.path) + " is not in the repository", Remedy: "copy it there: muster fetches nothing, so that a commit says everything"})
+	case !r.must || path.IsAbs(r.path):
+	case at == ".." || strings.HasPrefix(at, "../"):
+		v.refuse(Finding{File: name, Field: r.field, Problem: quote(r.path) + " is above the top of the repository"})
+	case !v.Exists(at):
+		v.refuse(Finding{File: name, Field: r.field, Problem: fmt.Sprintf("%s does not exist: there is no %s in the repository", quote(r.path), at)})
+	case dir != "." && !strings.HasPrefix(at, dir+"/") && !v.IsDir(at):
+		v.refuse(Finding{File: name, Field: r.field, Problem: quote(r.path) + " is a file of another directory, which kustomize does not read", Remedy: "list that directory, with a kustomization.yaml in it"})
 	}
 }
 
