@@ -164,11 +164,11 @@ func (s *simulate) check() error {
 	case s.sync < time.Second:
 		return errors.New("--sync is below one second")
 	case s.jitter < 0:
-		return errors.New("--sync-jitter is below nothing")
+		return errors.New("--sync-jitter is below zero")
 	case s.bootMin < 0 || s.bootMax < s.bootMin:
 		return fmt.Errorf("--boot-min %s and --boot-max %s: the first must not be the longer", s.bootMin, s.bootMax)
 	case s.nodes < 0:
-		return fmt.Errorf("--nodes %d is below nothing", s.nodes)
+		return fmt.Errorf("--nodes %d is below zero", s.nodes)
 	case !(s.noShow >= 0 && s.noShow <= 1):
 		return fmt.Errorf("--no-show %v: use 0 to 1", s.noShow)
 	case s.chart != "" && filepath.Ext(s.chart) != ".svg":

@@ -156,7 +156,7 @@ func TestSimulateUsage(t *testing.T) {
 		{"--hours 0", "--hours 0: use 1 to"},
 		{"--interval 1ms", "--interval is below one second"},
 		{"--boot-min 2m --boot-max 1m", "--boot-min 2m0s"},
-		{"--nodes -1", "--nodes -1 is below nothing"},
+		{"--nodes -1", "--nodes -1 is below zero"},
 		{"--no-show NaN", "--no-show NaN: use 0 to 1"},
 		{"--chart chart.png", "must end in .svg"},
 		{"--policy " + policy, "spec.max"},
