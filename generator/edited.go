@@ -31,14 +31,14 @@ type ordered struct {
 
 // withEdits is the fleet in which what was edited or deleted by hand counts, and is
 // restored by the next repair. Where it is not known what it was, its overlay is
-// suspended.
-func (g *Generator) withEdits(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay) []manifest.Overlay {
+// suspended. The error is that of [Generator.readLog].
+func (g *Generator) withEdits(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay) ([]manifest.Overlay, error) {
 	now := g.cfg.Clock.Now().UTC().Truncate(time.Second) // as what is decided: a lease is over for both or for neither
 	fleet = slices.Clone(fleet)
 	g.orders = nil
 	defer func() { g.orders = nil }()
-	if g.scanned != tip.Commit && g.rememberLog(ctx, tip, fleet, now) {
-		g.scanned = tip.Commit
+	if err := g.readLog(ctx, tip, fleet, now); err != nil {
+		return nil, err
 	}
 	here := map[string]bool{}
 	for i := range fleet {
@@ -60,7 +60,7 @@ func (g *Generator) withEdits(ctx context.Context, tip branch.Tip, fleet []manif
 			delete(g.answers, id)
 		}
 	}
-	return fleet
+	return fleet, nil
 }
 
 // noteIntact remembers the dispatches of an overlay that are as they were written.

@@ -108,11 +108,13 @@ type Generator struct {
 	refused  map[string]refusal
 	together time.Time
 	// ordered are the dispatches that may still come, by ID; those of the log are among
-	// them as far as the commit scanned. answers are what was asked of the log.
-	ordered map[string]ordered
-	scanned string
-	answers map[string]answer
-	orders  *orders // during a look
+	// them as far as the commit scanned; since unreadSince the log cannot be read.
+	// answers are what was asked of it.
+	ordered     map[string]ordered
+	scanned     string
+	unreadSince time.Time
+	answers     map[string]answer
+	orders      *orders // during a look
 }
 
 // New returns a Generator.
@@ -230,7 +232,10 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		result.Suspended = []Suspended{invalid(dir, fmt.Errorf("%s: has no scaling.yaml below it, so that nothing is scaled: muster init writes one, and --overlays says where they are", dir))}
 		return result, nil
 	}
-	fleet = g.withRefused(tip, g.withEdits(ctx, tip, fleet))
+	if fleet, err = g.withEdits(ctx, tip, fleet); err != nil {
+		return result, err
+	}
+	fleet = g.withRefused(tip, fleet)
 	result.Warnings = warnings(fleet)
 	overlays := decidable(fleet)
 	if len(overlays) == 0 {

@@ -20,13 +20,14 @@ import (
 // archive is a bench whose repository tells its history.
 type archive struct {
 	*bench
-	asked int
-	lost  error // of every reading of the past
+	asked     int
+	lost      error // of every reading of the past
+	onlyFiles bool  // the list of commits is not lost
 }
 
 func (a *archive) Commits(_ context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
 	a.asked++
-	if a.lost != nil {
+	if a.lost != nil && !a.onlyFiles {
 		return func(yield func(branch.Commit, error) bool) { yield(branch.Commit{}, a.lost) }
 	}
 	return a.fleet.commits(from, limit)
@@ -242,6 +243,12 @@ func TestLostHistory(t *testing.T) {
 		a.lost = errors.New("no answer")
 		for range 5 {
 			a.now = a.now.Add(time.Minute)
+			if _, err := g.Tick(t.Context()); !errors.Is(err, a.lost) {
+				t.Fatalf("%v, want a tick that fails", err)
+			}
+		}
+		for range 3 {
+			a.now = a.now.Add(time.Minute)
 			r := tick(t, g)
 			if len(r.Acts) != 0 || len(r.Suspended) != 1 || !strings.Contains(r.Suspended[0].Why.Finding, test.says) || r.Decisions[0].Sum.InFlight != 5 {
 				t.Fatalf("%q, suspended %v, in flight %d", kinds(r.Acts), r.Suspended, r.Decisions[0].Sum.InFlight)
@@ -326,6 +333,34 @@ func TestUnseenOrder(t *testing.T) {
 	a.fleet.edit("a person", branch.Change{Path: dispatches + "/" + d.ID + ".yaml"}, branch.Change{Path: dispatches + "/kustomization.yaml"})
 	if r := tick(t, g); kinds(r.Acts) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
 		t.Errorf("%q, want a repair and nothing ordered", kinds(r.Acts))
+	}
+}
+
+// TestUnreadLog: another muster's order is reverted before this one has seen it, and
+// the log cannot be read, or its commits cannot. Who cannot know of the order orders
+// nothing; but not for ever.
+func TestUnreadLog(t *testing.T) {
+	for _, only := range []bool{false, true} {
+		a := &archive{bench: newBench("a"), onlyFiles: only}
+		g := a.generator()
+		tick(t, g)
+		a.jobs("a", 5)
+		d := tick(t, a.generator()).Acts[0].Decision.Dispatch[0]
+		a.fleet.edit("a person", branch.Change{Path: dispatches + "/" + d.ID + ".yaml"}, branch.Change{Path: dispatches + "/kustomization.yaml"})
+		a.lost = errors.New("no answer")
+		for range 5 {
+			if r, err := g.Tick(t.Context()); err == nil || !strings.Contains(err.Error(), "what was pushed since the last look: ") || len(r.Acts) > 0 {
+				t.Fatalf("%q and %v, want a tick that fails", kinds(r.Acts), err)
+			}
+			a.now = a.now.Add(time.Minute)
+		}
+		if r, err := a.generator().Tick(t.Context()); err == nil {
+			t.Errorf("a new process does %q, want a tick that fails", kinds(r.Acts))
+		}
+		a.lost = nil
+		if r := tick(t, g); kinds(r.Acts) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
+			t.Errorf("once it can be read: %q, want a repair and nothing ordered", kinds(r.Acts))
+		}
 	}
 }
 

@@ -39,6 +39,10 @@ const (
 	startDeep = 256
 	// askAgain is how long an answer that failed stands.
 	askAgain = time.Minute
+	// logPatience is how long ticks fail because the log of what others have pushed
+	// cannot be read. A server that is away for a while is back by then; a log that
+	// nobody can read must not end the ordering of agents.
+	logPatience = 5 * time.Minute
 )
 
 // original returns a dispatch as it was ordered.
@@ -166,14 +170,36 @@ type pushed struct {
 	reached bool
 }
 
+// readLog takes up what was pushed since the last look, or before this process began.
+// To decide without it could order again what another muster has ordered and a person
+// has just taken back. So the tick fails where the log cannot be read, until that has
+// lasted for logPatience.
+func (g *Generator) readLog(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, now time.Time) error {
+	if g.scanned == tip.Commit {
+		return nil
+	}
+	err := g.rememberLog(ctx, tip, fleet, now)
+	if err == nil {
+		g.scanned, g.unreadSince = tip.Commit, time.Time{}
+		return nil
+	}
+	if g.unreadSince.IsZero() {
+		g.unreadSince = now
+	}
+	if ctx.Err() == nil && now.Sub(g.unreadSince) >= logPatience {
+		g.cfg.Log.Warn("the log of the branch cannot be read: what others have ordered and is deleted again does not count", "since", g.unreadSince, "err", err)
+		return nil
+	}
+	return fmt.Errorf("fleet repository: what was pushed since the last look: %w", err)
+}
+
 // rememberLog finds what was ordered by others since the last tip, or before this
 // process began, is not retired, and is not in git any more: a person was faster than
-// this look. It reads nothing where the tip is what this process has left. Until the
-// log can be read, such a deletion is not noticed.
-func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, now time.Time) (read bool) {
+// this look. It reads nothing where the tip is what this process has left.
+func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, now time.Time) error {
 	history, ok := g.cfg.Repository.(History)
 	if !ok {
-		return true
+		return nil
 	}
 	p := pushed{after: map[string]int{}, settled: map[string]bool{}, retired: map[string]bool{}, repairs: map[string][]string{}}
 	for i := range fleet {
@@ -191,8 +217,7 @@ func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []man
 	since := now.Add(-manifest.LongestLease - plan.Grace) // whatever the policies say now
 	for r, err := range ledger.Read(history.Commits(ctx, tip.Commit, branch.Limit{Commits: startDeep})) {
 		if err != nil {
-			g.cfg.Log.Debug("the log of the branch cannot be read", "err", err)
-			return false
+			return err
 		}
 		if p.reached = r.Commit.ID == g.scanned; p.reached {
 			break
@@ -204,13 +229,15 @@ func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []man
 		if r.Entry.At.Before(since) { // by muster's clock; those of others may show anything
 			break
 		}
-		g.rememberEntry(ctx, history, r.Entry, &p)
+		if err := g.rememberEntry(ctx, history, r.Entry, &p); err != nil {
+			return err
+		}
 	}
 	return g.rememberVersions(ctx, history, &p, intact)
 }
 
 // rememberEntry takes up one commit of a muster.
-func (g *Generator) rememberEntry(ctx context.Context, history History, e *ledger.Entry, p *pushed) {
+func (g *Generator) rememberEntry(ctx context.Context, history History, e *ledger.Entry, p *pushed) error {
 	if e.Kind == ledger.Repair {
 		p.repairs[e.Overlay] = append(p.repairs[e.Overlay], e.Commit)
 	}
@@ -219,7 +246,9 @@ func (g *Generator) rememberEntry(ctx context.Context, history History, e *ledge
 		case ledger.Dispatch:
 			p.after[id] = len(p.others)
 			if !p.settled[id] && !g.knows(id) {
-				g.rememberOne(ctx, history, e, id, p.repairs[e.Overlay])
+				if err := g.rememberOne(ctx, history, e, id, p.repairs[e.Overlay]); err != nil {
+					return err
+				}
 			}
 		case ledger.Retire:
 			p.retired[id] = true
@@ -227,11 +256,12 @@ func (g *Generator) rememberEntry(ctx context.Context, history History, e *ledge
 		}
 		p.settled[id] = true // what became of it is known
 	}
+	return nil
 }
 
 // rememberVersions lets count, of what is on order and not intact at the tip, what
 // others' commits made of it in between: a syncer may have made a Job of any version.
-func (g *Generator) rememberVersions(ctx context.Context, history History, p *pushed, intact map[string]bool) (read bool) {
+func (g *Generator) rememberVersions(ctx context.Context, history History, p *pushed, intact map[string]bool) error {
 	for _, id := range slices.Sorted(maps.Keys(g.ordered)) {
 		x := g.ordered[id]
 		later, ordered := p.after[id]
@@ -247,14 +277,13 @@ func (g *Generator) rememberVersions(ctx context.Context, history History, p *pu
 				continue
 			}
 			if err != nil {
-				g.cfg.Log.Debug("an earlier version of a dispatch cannot be read", "dispatch", id, "err", err)
-				return false
+				return fmt.Errorf("dispatch %s as it was in commit %.12s: %w", id, commit, err)
 			}
 			x.Dispatch = manifest.Larger(x.Dispatch, manifest.Rough(id, content))
 		}
 		g.ordered[id] = x
 	}
-	return true
+	return nil
 }
 
 func (g *Generator) knows(id string) bool {
@@ -264,19 +293,27 @@ func (g *Generator) knows(id string) bool {
 
 // rememberOne remembers a dispatch that is gone, unless one of the repairs since had
 // withdrawn it: then it was given up.
-func (g *Generator) rememberOne(ctx context.Context, history History, e *ledger.Entry, id string, repairs []string) {
+func (g *Generator) rememberOne(ctx context.Context, history History, e *ledger.Entry, id string, repairs []string) error {
 	for _, commit := range repairs {
-		if _, err := history.File(ctx, commit, withdrawnFile(e.Overlay, id)); err == nil {
-			return
+		_, err := history.File(ctx, commit, withdrawnFile(e.Overlay, id))
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("what commit %.12s withdrew: %w", commit, err)
 		}
 	}
 	file := dispatchFile(e.Overlay, id)
 	content, err := history.File(ctx, e.Commit, file)
+	if errors.Is(err, fs.ErrNotExist) { // the commit's message says what it did not do
+		g.cfg.Log.Debug("a dispatch of the log is not in its commit", "dispatch", id, "commit", e.Commit)
+		return nil
+	}
 	if err != nil {
-		g.cfg.Log.Debug("a dispatch of the log cannot be read", "dispatch", id, "err", err)
-		return
+		return fmt.Errorf("dispatch %s of commit %.12s: %w", id, e.Commit, err)
 	}
 	if d, err := manifest.Original(file, content); err == nil {
 		g.ordered[id] = ordered{Dispatch: d, overlay: e.Overlay, file: file, commit: e.Commit}
 	}
+	return nil
 }
