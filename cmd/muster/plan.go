@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"time"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
@@ -132,6 +133,9 @@ func printTable(out terminal.Output, r generator.Result, all bool) error {
 		fmt.Fprintln(out.Text, w.Err)
 	}
 	for _, d := range r.Decisions {
+		if d.OverriddenUntil != nil {
+			fmt.Fprintf(out.Text, "%s: an override is in force until %s\n", d.Overlay, d.OverriddenUntil.Format(time.RFC3339))
+		}
 		if d.Schedule != "" {
 			fmt.Fprintf(out.Text, "%s: schedule %q is in force\n", d.Overlay, d.Schedule)
 		}

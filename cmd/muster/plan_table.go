@@ -142,6 +142,8 @@ func planState(d plan.Decision, why plan.Suspension) (state terminal.Cell, reaso
 		return stateOf(""), fmt.Sprintf("maxPerHour leaves %d more out", short)
 	case short > 0:
 		return stateOf(""), fmt.Sprintf("max leaves %d more out", short)
+	case d.OverriddenUntil != nil:
+		return stateOf(""), "an override is in force until " + d.OverriddenUntil.Format(time.RFC3339)
 	case d.Schedule != "":
 		return stateOf(""), fmt.Sprintf("schedule %q is in force", d.Schedule)
 	}

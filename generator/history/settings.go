@@ -12,8 +12,14 @@ import (
 )
 
 // Changes lists the settings in which two policies differ, in the order in which the
-// README has them, each schedule's after all others.
+// README has them, then each schedule's and each override's.
 func Changes(before, after plan.Policy) []Change {
+	all := settingChanges(before, after)
+	all = append(all, listChanges(schedules(before), schedules(after), func(name string) string { return "schedule " + strconv.Quote(name) })...)
+	return append(all, listChanges(overrides(before), overrides(after), func(until string) string { return "override until " + until })...)
+}
+
+func settingChanges(before, after plan.Policy) []Change {
 	var all []Change
 	was, is := settings(before), settings(after)
 	for i, s := range is {
@@ -21,7 +27,12 @@ func Changes(before, after plan.Policy) []Change {
 			all = append(all, Change{Setting: s.name, Before: was[i].value, After: s.value})
 		}
 	}
-	from, to := schedules(before), schedules(after)
+	return all
+}
+
+// listChanges compares what two lists have by name.
+func listChanges(from, to map[string][]setting, label func(name string) string) []Change {
+	var all []Change
 	names := slices.Sorted(maps.Keys(from))
 	for name := range to {
 		if _, both := from[name]; !both {
@@ -32,14 +43,13 @@ func Changes(before, after plan.Policy) []Change {
 	for _, name := range names {
 		a, hadOne := from[name]
 		b, hasOne := to[name]
-		label := "schedule " + strconv.Quote(name)
 		if !hadOne || !hasOne {
-			all = append(all, Change{Setting: label, Before: joined(a), After: joined(b)})
+			all = append(all, Change{Setting: label(name), Before: joined(a), After: joined(b)})
 			continue
 		}
 		for i := range b {
 			if a[i].value != b[i].value {
-				all = append(all, Change{Setting: label + " " + b[i].name, Before: a[i].value, After: b[i].value})
+				all = append(all, Change{Setting: label(name) + " " + b[i].name, Before: a[i].value, After: b[i].value})
 			}
 		}
 	}
@@ -107,6 +117,25 @@ func schedules(p plan.Policy) map[string][]setting {
 	return all
 }
 
+// overrides are the settings of each override, by when it ends. Of several that end
+// together each further one is counted.
+func overrides(p plan.Policy) map[string][]setting {
+	all := map[string][]setting{}
+	for _, o := range p.Overrides {
+		until := o.Until.UTC().Format(time.RFC3339)
+		name := until
+		for n := 2; all[name] != nil; n++ {
+			name = fmt.Sprintf("%s (%d)", until, n)
+		}
+		paused := ""
+		if o.Paused {
+			paused = "true"
+		}
+		all[name] = []setting{{"min", optional(o.Min)}, {"max", optional(o.Max)}, {"buffer", optional(o.Buffer)}, {"maxPerHour", optional(o.MaxPerHour)}, {"paused", paused}}
+	}
+	return all
+}
+
 func clock(minutes int) string { return fmt.Sprintf("%02d:%02d", minutes/60, minutes%60) }
 
 func optional(n *int) string {
@@ -116,7 +145,7 @@ func optional(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// joined is a whole schedule in a few words; empty: there is none.
+// joined is a whole schedule or override in a few words; empty: there is none.
 func joined(all []setting) string {
 	var words []string
 	for _, s := range all {

@@ -83,6 +83,9 @@ func specFields() []specField {
 		{PolicyField{"schedules", "list", "[]", "other min, max and buffer in windows of the week; see muster's README",
 			"other `min`, `max` and `buffer` in windows of the week"},
 			nil, (*policyReader).schedules, keywords{"type": "array", "items": scheduleShape()}},
+		{PolicyField{"overrides", "list", "[]", "other min, max, buffer, maxPerHour or paused until a moment; above schedules",
+			"other `min`, `max`, `buffer`, `maxPerHour` or `paused: true` until a moment; above schedules"},
+			nil, (*policyReader).overrides, keywords{"type": "array", "maxItems": mostOverrides, "items": overrideShape()}},
 	}
 }
 

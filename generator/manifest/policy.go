@@ -21,6 +21,8 @@ const (
 	largestPolicy = 32 << 10
 	// mostSchedules is how many schedules a policy may have.
 	mostSchedules = 100
+	// mostOverrides is how many overrides it may have, those that are over among them.
+	mostOverrides = 20
 )
 
 const (
@@ -43,6 +45,7 @@ type policyReader struct {
 	file     string
 	policy   plan.Policy
 	lines    []*yaml.Node // where the policy's schedules stand
+	ends     []*yaml.Node // and its overrides
 	zones    zones
 	fields   []specField // made once for each policy
 	findings []Finding
@@ -155,6 +158,7 @@ func (r *policyReader) spec(spec *yaml.Node) {
 	}
 	if len(r.findings) == 0 {
 		r.checkSchedules()
+		r.checkOverrides()
 	}
 }
 

@@ -91,7 +91,7 @@ func newShare(v Overlay, o Observation) *share {
 }
 
 func (s *share) decision(tip string, o Observation) Decision {
-	d := Decision{Overlay: s.overlay.Name, Queue: o.Queue, Suspended: s.suspended, Schedule: s.schedule, Observation: o}
+	d := Decision{Overlay: s.overlay.Name, Queue: o.Queue, Suspended: s.suspended, Schedule: s.schedule, OverriddenUntil: s.overlay.Policy.OverriddenUntil(o.At), Observation: o}
 	if s.overlay.Suspended.Active() {
 		d.Sum = s.sum
 		return d

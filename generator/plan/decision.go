@@ -15,6 +15,9 @@ type Decision struct {
 	Suspended Suspension `json:"suspended,omitzero"`
 	// Schedule names the schedule that is in force; empty when none is.
 	Schedule string `json:"schedule,omitempty"`
+	// OverriddenUntil is when an override of the policy that is in force ends; nil
+	// when none is.
+	OverriddenUntil *time.Time `json:"overriddenUntil,omitempty"`
 	// Closes reports whether the breaker was open and no longer is.
 	Closes bool `json:"closes,omitempty"`
 	// Probe reports whether the breaker is open and the order is a probe.

@@ -34,6 +34,8 @@ type Policy struct {
 	MaxPerHour int
 	// Schedules change Min, Max and Buffer in named windows.
 	Schedules []Schedule
+	// Overrides change Min, Max, Buffer, MaxPerHour and Paused until a moment each.
+	Overrides []Override
 	// Paused stops ordering. Dispatches are still retired: that ends no agent,
 	// and a manifest left in git past its Job's TTL would be run again.
 	Paused bool

@@ -37,8 +37,15 @@ func (s Schedule) active(t time.Time) bool {
 
 // During returns the policy as it is at t, and the name of the schedule that
 // made it so, if any did. Of several windows that hold t the largest wins: the
-// one with the highest max, then min, then buffer, then the first.
+// one with the highest max, then min, then buffer, then the first. Overrides are
+// above schedules; see [Policy.OverriddenUntil].
 func (p Policy) During(t time.Time) (Policy, string) {
+	p, name := p.scheduled(t)
+	return p.override(t), name
+}
+
+// scheduled returns the policy with the schedule that is in force.
+func (p Policy) scheduled(t time.Time) (Policy, string) {
 	var largest Policy
 	var name string
 	for _, s := range p.Schedules {

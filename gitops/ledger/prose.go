@@ -31,6 +31,9 @@ func dispatchProse(d plan.Decision) string {
 	if d.Schedule != "" {
 		say("Schedule %q is in force: min %d, max %d, buffer %d.", safe(d.Schedule), s.Min, s.Max, s.Buffer)
 	}
+	if d.OverriddenUntil != nil {
+		say("An override is in force until %s: min %d, max %d, buffer %d.", d.OverriddenUntil.Format(time.RFC3339), s.Min, s.Max, s.Buffer)
+	}
 	say("%s.", sentence(demandClause(d)))
 	say("%s.", sentence(supplyClause(s)))
 	if s.BelowMin() > s.Missing {

@@ -1,0 +1,117 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator/plan"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// overrideFields lists the fields of an override in the order that documentation uses.
+var overrideFields = []string{"until", "min", "max", "buffer", "maxPerHour", "paused"}
+
+func (r *policyReader) overrides(n *yaml.Node) {
+	if n.Kind != yaml.SequenceNode {
+		r.bad(n, "spec.overrides", shown(n)+" is not a list", "write each override as - until: ...")
+		return
+	}
+	if len(n.Content) > mostOverrides {
+		r.bad(n, "spec.overrides", fmt.Sprintf("are %d", len(n.Content)), fmt.Sprintf("write at most %d: remove those that are over", mostOverrides))
+		return
+	}
+	for i, item := range n.Content {
+		at := fmt.Sprintf("overrides[%d]", i)
+		if item.Kind != yaml.MappingNode {
+			r.bad(item, "spec."+at, shown(item)+" is not a mapping", "its fields are "+strings.Join(overrideFields, ", "))
+			continue
+		}
+		r.override(item, at)
+	}
+}
+
+// override reads one override, and keeps it when nothing is wrong with it.
+func (r *policyReader) override(item *yaml.Node, at string) {
+	before := len(r.findings)
+	for i := 0; i+1 < len(item.Content); i += 2 {
+		if key := item.Content[i]; !slices.Contains(overrideFields, key.Value) {
+			r.bad(key, "spec."+at+"."+key.Value, "is not a field of an override", didYouMean(key.Value, overrideFields, "its fields are "+strings.Join(overrideFields, ", ")))
+		}
+	}
+	o := plan.Override{Until: r.moment(item, at)}
+	for _, field := range []struct {
+		name string
+		into **int
+	}{{"min", &o.Min}, {"max", &o.Max}, {"buffer", &o.Buffer}, {"maxPerHour", &o.MaxPerHour}} {
+		if v := lookup(item, field.name); v != nil {
+			count := r.count(v, at+"."+field.name, 0)
+			*field.into = &count
+		}
+	}
+	if v := lookup(item, "paused"); v != nil {
+		if o.Paused = v.Kind == yaml.ScalarNode && v.Tag == "!!bool" && strings.EqualFold(v.Value, "true"); !o.Paused {
+			r.bad(v, "spec."+at+".paused", shown(v)+" is not true", "an override can pause, and not end a pause: spec.paused does")
+		}
+	}
+	if o.Min == nil && o.Max == nil && o.Buffer == nil && o.MaxPerHour == nil && !o.Paused {
+		r.bad(item, "spec."+at, "changes nothing", "give it min, max, buffer, maxPerHour or paused")
+	}
+	if len(r.findings) == before {
+		r.policy.Overrides = append(r.policy.Overrides, o)
+		r.ends = append(r.ends, item)
+	}
+}
+
+// moment reads when an override ends.
+func (r *policyReader) moment(item *yaml.Node, at string) time.Time {
+	n := lookup(item, "until")
+	remedy := "write a moment with its time zone, as in 2026-11-21T18:00:00Z or 2026-11-21T18:00:00+01:00"
+	if n == nil {
+		r.bad(item, "spec."+at+".until", "is missing", remedy)
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil || t.Year() < 1 || t.Nanosecond() != 0 {
+		r.bad(n, "spec."+at+".until", shown(n)+" is not a moment", remedy)
+		return time.Time{}
+	}
+	return t
+}
+
+// checkOverrides looks at what each override makes of the policy, once all of it is
+// read. A lower max lowers min with it; a min that it names itself must fit.
+func (r *policyReader) checkOverrides() {
+	for i, o := range r.policy.Overrides {
+		high := r.policy.Max
+		if o.Max != nil {
+			high = *o.Max
+		}
+		if o.Min != nil && *o.Min > high {
+			r.bad(r.ends[i], "spec.overrides", fmt.Sprintf("until %s min %d is above max %d", o.Until.Format(time.RFC3339), *o.Min, high), "give the override a max or a min that fits")
+		}
+	}
+}
+
+// overrideShape has the fields of an override, as overrideFields lists them.
+func overrideShape() keywords {
+	agents := func(meaning string) keywords {
+		shape := countShape(0)
+		shape["description"] = meaning + " until then"
+		return shape
+	}
+	properties := keywords{
+		"until": keywords{"type": "string", "pattern": `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2})$`,
+			"description": "the moment at which it ends, with its time zone, as in 2026-11-21T18:00:00Z"},
+		"min": agents("agents kept"), "max": agents("agents never passed"), "buffer": agents("agents kept idle"),
+		"maxPerHour": agents("agents ordered in any hour; 0 is no limit,"),
+		"paused":     keywords{"const": true, "description": "nothing is ordered until then"},
+	}
+	var one []keywords
+	for _, name := range overrideFields[1:] {
+		one = append(one, keywords{"required": []string{name}})
+	}
+	return keywords{"type": "object", "additionalProperties": false, "required": []string{"until"}, "anyOf": one, "properties": properties}
+}
