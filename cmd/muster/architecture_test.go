@@ -86,6 +86,7 @@ func imports() map[string][]string {
 		"generator/buildkite":  {"generator/plan"},
 		"generator/status":     {"generator", "generator/plan", "gitops/ledger"},
 		"generator/history":    {"generator/plan", "generator/manifest", "gitops/branch", "gitops/ledger"},
+		"generator/manual":     {"generator/history", "generator/manifest", "generator/plan", "gitops/branch", "gitops/ledger"},
 		"generator/metrics":    {"generator", "generator/status", "generator/plan", "gitops/ledger"},
 		"gitops":               {"gitops/branch", "gitops/git", "gitops/ledger", "gitops/traffic"},
 		"gitops/branch":        {},

@@ -288,7 +288,7 @@ func TestCommands(t *testing.T) {
 					t.Errorf("%s: the Makefile has no %s", page, m[1])
 				}
 			}
-			for _, m := range regexp.MustCompile("(?m)(?:^|[\\s$`])muster ([a-z]+)([^#&|;`\n]*)").FindAllStringSubmatch(block, -1) {
+			for _, m := range regexp.MustCompile("(?m)(?:^|[\\s$`])muster ([a-z]+(?:-[a-z]+)*)([^#&|;$`\n]*)").FindAllStringSubmatch(block, -1) {
 				looked++
 				command := find((program{}).command(), m[1])
 				if command == nil {

@@ -155,12 +155,20 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly} {
-		if at, err := time.Parse(layout, text); err == nil {
-			return at, nil
-		}
+	if at, ok := readTime(text); ok {
+		return at, nil
 	}
 	return time.Time{}, usage(fmt.Errorf("--%s: %q is neither a time, as in 2026-11-21T02:15Z or 2026-11-21, nor how long ago, as in 90m, 24h or 7d", flag, text))
+}
+
+// readTime reads a time; without a zone it is in UTC.
+func readTime(text string) (time.Time, bool) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, true
+		}
+	}
+	return time.Time{}, false
 }
 
 // clone opens the repository to be read; where none is named, the one that the

@@ -135,6 +135,9 @@ func historyCells(r history.Row, wide bool) []terminal.Cell {
 	why := oneRow(r.Why)
 	if !r.Act.Own() {
 		why += ", by " + r.By
+		if r.Reason != "" {
+			why += ": " + r.Reason
+		}
 	}
 	if text := []rune(why); !wide && len(text) > mostWhy {
 		why = string(text[:mostWhy-1]) + "…"

@@ -43,19 +43,24 @@ func firstFile(names ...string) string {
 	return names[i]
 }
 
+// childEnviron is the environment for programs of the person's own, which need not
+// know what muster's secrets are.
+func (p program) childEnviron() []string {
+	return slices.DeleteFunc(slices.Clone(p.environ), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return name == variableToken || name == variablePassword || name == variableAgentToken
+	})
+}
+
 // credentialHelper asks git's credential helpers, where the git program is there.
 // Off a terminal nobody is asked for a password: neither by git (git(1),
 // GIT_TERMINAL_PROMPT; an empty GIT_ASKPASS is none) nor by Git Credential Manager.
-// What muster's own secrets are the helpers need not know.
 func (p program) credentialHelper() git.HelperFunc {
 	path, err := exec.LookPath("git")
 	if err != nil {
 		return nil
 	}
-	environ := slices.DeleteFunc(slices.Clone(p.environ), func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return name == variableToken || name == variablePassword || name == variableAgentToken
-	})
+	environ := p.childEnviron()
 	prompts := p.terminal && p.screen.progress
 	if !prompts {
 		environ = append(environ, "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=", "GCM_INTERACTIVE=never")

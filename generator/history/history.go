@@ -63,6 +63,8 @@ type Row struct {
 	Agents int `json:"agents,omitempty"`
 	// Why is the reason, or what was changed, in a few words.
 	Why string `json:"why"`
+	// Reason is what a person gives as the reason; empty: nothing.
+	Reason string `json:"reason,omitempty"`
 	// Outcome is what became of a dispatch; nil for every other act.
 	Outcome *Outcome `json:"outcome,omitempty"`
 	// Changes are the settings of a policy that were changed.

@@ -43,8 +43,10 @@ func (m *maker) people(c branch.Commit, edits branch.Edits) []Row {
 	if len(rows) == 0 {
 		m.Count.Elsewhere++
 	}
+	reason := reasonOf(c.Message)
 	reverted := revertRule.FindStringSubmatch(c.Message)
 	for i := range rows {
+		rows[i].Reason = reason
 		switch {
 		case merge:
 			rows[i].Act, rows[i].Why = Merge, "brings in: "+rows[i].Why

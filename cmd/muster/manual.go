@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"muster/generator/manifest"
+	"muster/generator/manual"
+	"muster/gitops"
+	"muster/gitops/branch"
+)
+
+// manualFlags are what the commands share by which a person changes the fleet
+// repository: pause, resume, set, cancel, close-breaker and revert.
+type manualFlags struct {
+	settings    *settings
+	reason      string
+	yes, dryRun bool
+}
+
+func (p program) manualFlags() *manualFlags {
+	return &manualFlags{settings: &settings{program: p, git: gitSettings{program: p}}}
+}
+
+// manualFooter is what is said of all these commands.
+const manualFooter = `
+
+It is one commit in your own name, made on the branch as it is: when somebody
+else pushes first, it is made again. Without --repo it is pushed to where the
+clone that you are in was cloned from, with the credentials that git has. It is
+shown first, and asked about on a terminal.`
+
+func (m *manualFlags) addTo(c *cobra.Command) {
+	c.Long += manualFooter
+	git := &m.settings.git
+	git.addReading(c)
+	m.settings.addLog(c)
+	f := c.Flags()
+	f.StringVar(&git.authorName, "author-name", "", "author and committer of the commit; without it git's user.name")
+	f.StringVar(&git.authorEmail, "author-email", "", "their address; without it git's user.email")
+	f.StringVar(&git.signGPG, "sign-gpg-key-file", "", "sign commits with this OpenPGP private key, as gpg --armor --export-secret-keys writes it")
+	f.StringVar(&git.signPassphrase, "sign-gpg-passphrase-file", "", "file with that key's passphrase")
+	f.StringVar(&git.signSSH, "sign-ssh-key-file", "", "sign commits with this ssh private key")
+	f.StringVarP(&m.reason, "reason", "m", "", "why, for the commit and the audit log")
+	f.BoolVarP(&m.yes, "yes", "y", false, "do not ask")
+	f.BoolVar(&m.dryRun, "dry-run", false, "show what would be committed, and stop")
+}
+
+// fleetNow is the fleet as a command finds it.
+type fleetNow struct {
+	tip      branch.Tip
+	overlays []manifest.Overlay
+	now      time.Time
+	reader   *gitops.Repository
+}
+
+// overlay returns the overlay that an argument names.
+func (f *fleetNow) overlay(arg, dir string) (*manifest.Overlay, error) {
+	var names []string
+	for _, o := range f.overlays {
+		names = append(names, o.Name)
+	}
+	chosen, err := chooseOverlays([]string{arg}, names, dir)
+	if err != nil {
+		return nil, err
+	}
+	return &f.overlays[slices.Index(names, chosen[0])], nil
+}
+
+// run makes an edit of the fleet as it is, shows it, and pushes it once it is agreed to.
+func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleetNow) (manual.Edit, error)) error {
+	p := m.settings.program
+	repository, err := m.open()
+	if err != nil {
+		return err
+	}
+	var agreed manual.Edit
+	const tries = 5
+	for try := 1; ; try++ {
+		at := &fleetNow{now: p.clock.Now(), reader: repository}
+		e, err := m.look(ctx, at, edit)
+		if err != nil {
+			return err
+		}
+		switch {
+		case try > 1 && !e.Same(agreed):
+			return fmt.Errorf("somebody else pushed meanwhile, and it would be another change now: call it again (%w)", branch.ErrMoved)
+		case try == 1:
+			if proceed, err := m.agree(at, e); !proceed {
+				return err
+			}
+			agreed = e
+		}
+		next, err := repository.Push(ctx, at.tip, []branch.Draft{{Message: e.Message(m.reason), At: at.now, Changes: e.Changes}})
+		if errors.Is(err, branch.ErrMoved) && try < tries {
+			continue
+		}
+		if err != nil {
+			return m.explained(err)
+		}
+		fmt.Fprintf(p.stdout, "pushed %.7s to %s\n", next.Commit, m.settings.git.branch)
+		return nil
+	}
+}
+
+func (m *manualFlags) look(ctx context.Context, at *fleetNow, edit func(context.Context, *fleetNow) (manual.Edit, error)) (manual.Edit, error) {
+	m.settings.program.progress.Doing("reading " + at.reader.String())
+	defer m.settings.program.progress.Done()
+	var err error
+	if at.tip, err = at.reader.Tip(ctx); err != nil {
+		return manual.Edit{}, err
+	}
+	if at.overlays, err = m.settings.loader().LoadContext(ctx, at.tip.Tree); err != nil {
+		return manual.Edit{}, fmt.Errorf("no overlays can be read below %q of the repository: %w", m.settings.git.overlays, err)
+	}
+	return edit(ctx, at)
+}
+
+// agree shows an edit, and asks where somebody can answer. False: it is not pushed.
+func (m *manualFlags) agree(at *fleetNow, e manual.Edit) (bool, error) {
+	p := m.settings.program
+	if len(e.Changes) == 0 {
+		for _, note := range e.Notes {
+			fmt.Fprintln(p.stdout, note)
+		}
+		fmt.Fprintln(p.stdout, "nothing to do")
+		return false, nil
+	}
+	fmt.Fprintln(p.stdout, e.Subject)
+	for _, line := range e.Says {
+		fmt.Fprintln(p.stdout, "  "+line)
+	}
+	fmt.Fprintln(p.stdout)
+	for _, c := range e.Changes {
+		before, err := fs.ReadFile(at.tip.Tree, c.Path)
+		from, to := "a/"+c.Path, "b/"+c.Path
+		if err != nil {
+			from = "/dev/null"
+		}
+		if c.Content == nil {
+			to = "/dev/null"
+		}
+		if path.Base(path.Dir(c.Path)) == "withdrawn" || c.Content == nil && path.Base(path.Dir(c.Path)) == "dispatches" { // it is moved
+			fmt.Fprintf(p.stdout, "diff %s %s\n", from, to)
+			continue
+		}
+		_, _ = p.stdout.Write(diff.Diff(from, before, to, c.Content))
+	}
+	for i, note := range e.Notes {
+		if i == 0 {
+			fmt.Fprintln(p.stdout)
+		}
+		fmt.Fprintln(p.stdout, note)
+	}
+	if m.dryRun || m.yes {
+		return m.yes && !m.dryRun, nil
+	}
+	if !p.terminal {
+		return false, usage(errors.New("nobody can be asked here: give --yes to push it, or --dry-run to look"))
+	}
+	git := &m.settings.git
+	fmt.Fprintf(p.stdout, "\nPush this to %s of %s as %s <%s>? [y/N] ", git.branch, at.reader, git.authorName, git.authorEmail)
+	answer, _ := bufio.NewReader(p.stdin).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		fmt.Fprintln(p.stdout, "not pushed")
+		return false, nil
+	}
+	return true, nil
+}
+
+// explained adds to a refusal what can be done about it.
+func (m *manualFlags) explained(err error) error {
+	var refused *branch.Refused
+	if errors.As(err, &refused) {
+		return fmt.Errorf("%w (where the branch takes no pushes of yours: --dry-run shows the change, for a pull request)", err)
+	}
+	return err
+}
+
+// open opens the repository, as the person that git knows.
+func (m *manualFlags) open() (*gitops.Repository, error) {
+	git := &m.settings.git
+	log, err := m.settings.logger()
+	if err != nil {
+		return nil, err
+	}
+	top := ""
+	if git.repo == "" {
+		if top, err = topOf("."); err != nil {
+			return nil, usage(errors.New("which repository? give --repo, set MUSTER_REPO, or call it in a clone"))
+		}
+		if git.repo = m.asked(top, "remote", "get-url", "origin"); git.repo == "" {
+			return nil, usage(fmt.Errorf("which repository? %s has no remote origin: give --repo", top))
+		}
+		if strings.HasPrefix(git.repo, ".") {
+			git.repo = path.Join(top, git.repo)
+		}
+	}
+	if m := identRule.FindStringSubmatch(m.asked(top, "-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")); m != nil {
+		git.authorName, git.authorEmail = cmp.Or(git.authorName, m[1]), cmp.Or(git.authorEmail, m[2])
+	}
+	if git.authorName == "" || git.authorEmail == "" {
+		return nil, usage(errors.New("in whose name? set git's user.name and user.email, or give --author-name and --author-email"))
+	}
+	app, err := git.githubApp()
+	if err != nil {
+		return nil, usage(err)
+	}
+	sign, err := git.signer()
+	if err != nil {
+		return nil, usage(err)
+	}
+	return git.repository(log, app, sign)
+}
+
+// identRule is how git says who somebody is: git-var(1).
+var identRule = regexp.MustCompile(`^(.+) <([^<>]+)> [0-9]+ [+-][0-9]+$`)
+
+// asked is what the git program answers, in one line; empty where it is not there or
+// has no answer.
+func (m *manualFlags) asked(dir string, args ...string) string {
+	program, err := exec.LookPath("git")
+	if err != nil {
+		return ""
+	}
+	c := exec.Command(program, args...)
+	c.Dir, c.Env = dir, m.settings.program.childEnviron()
+	out, err := c.Output()
+	if err != nil {
+		return ""
+	}
+	return string(bytes.TrimSpace(out))
+}

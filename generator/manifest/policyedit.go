@@ -1,0 +1,217 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/generator/plan"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// PolicyEdit is what a person wants changed in a policy. The zero value changes
+// nothing.
+type PolicyEdit struct {
+	// Set are the values of fields of spec, as YAML writes them, by their names.
+	Set map[string]string
+	// Overrides replace those of the policy where Override is true; none remove the
+	// field.
+	Override  bool
+	Overrides []plan.Override
+}
+
+// EditPolicy returns the text of a policy with an edit. Every line that it does not
+// concern stays as it is, comments too: people review the difference. A field that is
+// shown behind # is said in that place. The error names a field that cannot be set
+// this way, a value that is not valid, as a [Finding], or a text that has to be edited
+// by hand.
+func EditPolicy(file string, text []byte, edit PolicyEdit) ([]byte, error) {
+	if _, err := ParsePolicy(file, text); err != nil {
+		return nil, err
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	if last := len(lines) - 1; lines[last] == "" {
+		lines = lines[:last]
+	} else {
+		lines[last] += "\n"
+	}
+	names := slices.Sorted(func(yield func(string) bool) {
+		for name := range edit.Set {
+			if !yield(name) {
+				return
+			}
+		}
+	})
+	for _, name := range names {
+		var err error
+		if lines, err = setField(file, lines, name, edit.Set[name]); err != nil {
+			return nil, err
+		}
+	}
+	if edit.Override {
+		var err error
+		if lines, err = setOverrides(file, lines, edit.Overrides); err != nil {
+			return nil, err
+		}
+	}
+	after := []byte(strings.Join(lines, ""))
+	if _, err := ParsePolicy(file, after); err != nil {
+		return nil, err
+	}
+	return after, nil
+}
+
+// Settable are the fields of spec that [EditPolicy] sets.
+func Settable() []string {
+	return []string{"min", "max", "buffer", "lookahead", "maxDispatch", "lease", "idleTimeout", "warmIdleTimeout", "priority", "maxPerHour", "paused"}
+}
+
+// errByHand says that the text of a policy is written in a way that only people edit.
+var errByHand = errors.New("is not written as a block, a field a line: edit it by hand")
+
+// block finds the spec of a policy in its lines, which must be written as a block.
+func block(file string, lines []string) (spec *yaml.Node, indent string, err error) {
+	top, wrong := parseOne(file, []byte(strings.Join(lines, "")))
+	if wrong != nil {
+		return nil, "", *wrong
+	}
+	spec = lookup(top, "spec")
+	if spec == nil || spec.Kind != yaml.MappingNode || spec.Style&yaml.FlowStyle != 0 || len(spec.Content) == 0 {
+		return nil, "", Finding{File: file, Field: "spec", Problem: errByHand.Error()}
+	}
+	return spec, strings.Repeat(" ", spec.Content[0].Column-1), nil
+}
+
+// scalarText is what a value may look like that is set: it needs no quotes.
+var scalarText = regexp.MustCompile(`^[A-Za-z0-9.+-]+$`)
+
+// setField gives one field another value.
+func setField(file string, lines []string, name, value string) ([]string, error) {
+	if !slices.Contains(Settable(), name) {
+		return nil, fmt.Errorf("%s: cannot be set this way%s", name, didYouMeanField(name))
+	}
+	if !scalarText.MatchString(value) {
+		return nil, Finding{File: file, Field: "spec." + name, Problem: quote(value) + " is not a value of it"}
+	}
+	spec, indent, err := block(file, lines)
+	if err != nil {
+		return nil, err
+	}
+	for i := 0; i+1 < len(spec.Content); i += 2 {
+		key, old := spec.Content[i], spec.Content[i+1]
+		if key.Value != name && (key.Value != formerWarmIdleTimeout || name != "warmIdleTimeout") {
+			continue
+		}
+		line := lines[old.Line-1]
+		written, rest := line[:old.Column-1], line[old.Column-1:]
+		was := regexp.MustCompile(`^("[^"]*"|'[^']*'|[^\s#]+)`).FindString(rest)
+		if old.Kind != yaml.ScalarNode || old.Line != key.Line || was == "" || old.Anchor != "" {
+			return nil, Finding{File: file, Line: key.Line, Field: "spec." + name, Problem: errByHand.Error()}
+		}
+		lines[old.Line-1] = written + value + aligned(rest[len(was):], len(was)-len(value))
+		return lines, nil
+	}
+	return insertField(lines, spec, indent, name, value), nil
+}
+
+// aligned keeps a comment where it stands, as far as there is room.
+func aligned(rest string, more int) string {
+	comment := strings.TrimLeft(rest, " ")
+	if !strings.HasPrefix(comment, "#") {
+		return rest
+	}
+	return strings.Repeat(" ", max(1, len(rest)-len(comment)+more)) + comment
+}
+
+func didYouMeanField(name string) string {
+	return "; " + didYouMean(name, Settable(), "what can be is "+strings.Join(Settable(), ", "))
+}
+
+// insertField says a field that the policy does not: where it is shown behind #, or at
+// the end.
+func insertField(lines []string, spec *yaml.Node, indent, name, value string) []string {
+	shown := regexp.MustCompile(`^` + indent + `# ` + regexp.QuoteMeta(name) + `: *(\S+)( .*)?$`)
+	first := spec.Content[0].Line - 1
+	for i := first; i < len(lines); i++ {
+		m := shown.FindStringSubmatch(strings.TrimRight(lines[i], "\r\n"))
+		if m == nil {
+			continue
+		}
+		said := indent + name + ": " + value
+		if comment := strings.TrimLeft(m[2], " "); strings.HasPrefix(comment, "#") {
+			column := len(strings.TrimRight(lines[i], "\r\n")) - len(comment)
+			said += strings.Repeat(" ", max(1, column-len(said))) + comment
+		}
+		lines[i] = said + "\n"
+		return lines
+	}
+	return slices.Insert(lines, lastLine(spec), indent+name+": "+value+"\n")
+}
+
+// lastLine is the line of the last thing in a node; a text of several lines is none
+// that a policy has.
+func lastLine(n *yaml.Node) int {
+	last := n.Line
+	for _, x := range n.Content {
+		last = max(last, lastLine(x))
+	}
+	return last
+}
+
+// setOverrides replaces the list of overrides.
+func setOverrides(file string, lines []string, all []plan.Override) ([]string, error) {
+	spec, indent, err := block(file, lines)
+	if err != nil {
+		return nil, err
+	}
+	var text []string
+	if len(all) > 0 {
+		text = append(text, indent+"overrides:\n")
+	}
+	for _, o := range all {
+		text = append(text, indent+"  - "+overrideText(o)+"\n")
+	}
+	for i := 0; i+1 < len(spec.Content); i += 2 {
+		if spec.Content[i].Value != "overrides" {
+			continue
+		}
+		from, to := spec.Content[i].Line-1, lastLine(spec.Content[i+1])
+		if spec.Content[i+1].Style&yaml.FlowStyle != 0 && from+1 != to {
+			return nil, Finding{File: file, Line: from + 1, Field: "spec.overrides", Problem: errByHand.Error()}
+		}
+		return slices.Replace(lines, from, to, text...), nil
+	}
+	if len(text) == 0 {
+		return lines, nil
+	}
+	shown := []byte(indent + "# overrides: ")
+	for i := spec.Content[0].Line - 1; i < len(lines); i++ {
+		if bytes.HasPrefix([]byte(lines[i]), shown) {
+			return slices.Replace(lines, i, i+1, text...), nil
+		}
+	}
+	return slices.Insert(lines, lastLine(spec), text...), nil
+}
+
+// overrideText is one override on one line.
+func overrideText(o plan.Override) string {
+	words := []string{"until: " + strconv.Quote(o.Until.UTC().Format(time.RFC3339))}
+	for _, x := range []struct {
+		name  string
+		value *int
+	}{{"min", o.Min}, {"max", o.Max}, {"buffer", o.Buffer}, {"maxPerHour", o.MaxPerHour}} {
+		if x.value != nil {
+			words = append(words, x.name+": "+strconv.Itoa(*x.value))
+		}
+	}
+	if o.Paused {
+		words = append(words, "paused: true")
+	}
+	return "{" + strings.Join(words, ", ") + "}"
+}

@@ -1,0 +1,163 @@
+package manifest
+
+import (
+	"maps"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"muster/generator/plan"
+)
+
+func starterPolicy(t interface{ Fatal(...any) }) string {
+	text, err := os.ReadFile("../../overlays/default/scaling.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestEditPolicy: what is edited is one line of the difference, and comments stay.
+func TestEditPolicy(t *testing.T) {
+	number := func(n int) *int { return &n }
+	end := time.Date(2026, 11, 21, 18, 0, 0, 0, time.UTC)
+	starter := starterPolicy(t)
+	minimal := header + "spec:\n  queue: q # the one\n  max: \"10\"\n"
+	minimal = strings.Replace(minimal, `"10"`, "10", 1)
+	overridden := minimal + "  # before\n  overrides:\n    - until: 2026-11-21T18:00:00Z\n      max: 3\n  # after\n  min: 1\n"
+	for _, c := range []struct {
+		name, text string
+		edit       PolicyEdit
+		was, is    []string // lines
+	}{
+		{"a value", starter, PolicyEdit{Set: map[string]string{"max": "4000"}}, []string{"  max: 10                   # agents never passed"}, []string{"  max: 4000                 # agents never passed"}},
+		{"one behind #", starter, PolicyEdit{Set: map[string]string{"paused": "true"}}, []string{"  # paused: false           # true: muster orders nothing here"}, []string{"  paused: true              # true: muster orders nothing here"}},
+		{"one that is not there", minimal, PolicyEdit{Set: map[string]string{"buffer": "2"}}, nil, []string{"  buffer: 2"}},
+		{"overrides behind #", starter, PolicyEdit{Override: true, Overrides: []plan.Override{{Until: end, Max: number(40), Paused: true}}},
+			[]string{"  # overrides: []           # other min, max, buffer, maxPerHour or paused until a moment; above schedules"},
+			[]string{"  overrides:", `    - {until: "2026-11-21T18:00:00Z", max: 40, paused: true}`}},
+		{"overrides that are not there", minimal, PolicyEdit{Override: true, Overrides: []plan.Override{{Until: end, MaxPerHour: number(0)}}}, nil,
+			[]string{"  overrides:", `    - {until: "2026-11-21T18:00:00Z", maxPerHour: 0}`}},
+		{"other overrides", overridden, PolicyEdit{Override: true, Overrides: []plan.Override{{Until: end, Buffer: number(1)}}},
+			[]string{"    - until: 2026-11-21T18:00:00Z", "      max: 3"}, []string{`    - {until: "2026-11-21T18:00:00Z", buffer: 1}`}},
+		{"no overrides", overridden, PolicyEdit{Override: true}, []string{"  overrides:", "    - until: 2026-11-21T18:00:00Z", "      max: 3"}, nil},
+		{"no overrides where there are none", minimal, PolicyEdit{Override: true}, nil, nil},
+		{"without a last line end", strings.TrimSuffix(minimal, "\n"), PolicyEdit{Set: map[string]string{"min": "1"}}, nil, []string{"  min: 1"}},
+	} {
+		got, err := EditPolicy("scaling.yaml", []byte(c.text), c.edit)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		was, is := lineDifference(c.text, string(got))
+		if diff := cmp.Diff([2][]string{c.was, c.is}, [2][]string{was, is}, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", c.name, diff)
+		}
+	}
+}
+
+// lineDifference are the lines that are only in one of two texts.
+func lineDifference(a, b string) (was, is []string) {
+	count := map[string]int{}
+	for l := range strings.Lines(b) {
+		count[strings.TrimRight(l, "\n")]++
+	}
+	for l := range strings.Lines(a) {
+		if l = strings.TrimRight(l, "\n"); count[l] > 0 {
+			count[l]--
+		} else {
+			was = append(was, l)
+		}
+	}
+	for l := range strings.Lines(b) {
+		if l = strings.TrimRight(l, "\n"); count[l] > 0 {
+			count[l]--
+			is = append(is, l)
+		}
+	}
+	return was, is
+}
+
+// TestEditPolicyRefuses: what cannot be set this way, or is not valid, is said.
+func TestEditPolicyRefuses(t *testing.T) {
+	starter := starterPolicy(t)
+	flow := header + "spec: {queue: q, max: 1}\n"
+	for _, c := range []struct {
+		text string
+		set  map[string]string
+		want string
+	}{
+		{starter, map[string]string{"max": "lots"}, `scaling.yaml:13: spec.max: "lots" is not a whole number; write one from 0 to 100000`},
+		{starter, map[string]string{"min": "11"}, `scaling.yaml:12: spec.min: 11 is above max, which is 10; raise max or lower min`},
+		{starter, map[string]string{"max": "4\n  min: 2"}, `scaling.yaml: spec.max: "4\n  min: 2" is not a value of it`},
+		{starter, map[string]string{"queue": "other"}, "queue: cannot be set this way; what can be is min, max, *"},
+		{starter, map[string]string{"maximum": "1"}, "maximum: cannot be set this way; did you mean max?"},
+		{flow, map[string]string{"max": "2"}, "scaling.yaml: spec: is not written as a block, a field a line: edit it by hand"},
+		{"spec: [", map[string]string{"max": "2"}, "scaling.yaml*"},
+	} {
+		_, err := EditPolicy("scaling.yaml", []byte(c.text), PolicyEdit{Set: c.set})
+		prefix, open := strings.CutSuffix(c.want, "*")
+		if err == nil || err.Error() != c.want && !(open && strings.HasPrefix(err.Error(), prefix)) {
+			t.Errorf("%v: %v\nwant %s", c.set, err, c.want)
+		}
+	}
+}
+
+// TestEditPolicySets: whatever is set, in whatever text, the policy is the one before
+// with that.
+func TestEditPolicySets(t *testing.T) {
+	texts := []string{
+		starterPolicy(t),
+		header + "spec:\n  queue: q\n  max: 10\n",
+		header + "spec:\n    # why\n    max:   10   # ten\n    queue: \"q\"\n    schedules:\n    - {name: x, from: \"08:00\", to: \"09:00\", timeZone: UTC, buffer: 1}\n    min: 1\n    # paused: false\n",
+		strings.ReplaceAll(header+"spec:\n  overrides: [{until: \"2026-11-21T18:00:00Z\", max: 4}]\n  queue: q\n  max: 10\n  tags:\n    os: linux\n", "\n", "\r\n"),
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.SampledFrom(texts).Draw(t, "text")
+		want, err := ParsePolicy("scaling.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		edit := PolicyEdit{Set: map[string]string{}, Override: rapid.Bool().Draw(t, "override")}
+		for _, x := range []struct {
+			name string
+			to   *int
+		}{{"max", &want.Max}, {"buffer", &want.Buffer}, {"maxPerHour", &want.MaxPerHour}, {"priority", &want.Priority}} {
+			if rapid.Bool().Draw(t, x.name) {
+				*x.to = rapid.IntRange(1, 99999).Draw(t, x.name+"'s value")
+				edit.Set[x.name] = strconv.Itoa(*x.to)
+			}
+		}
+		if rapid.Bool().Draw(t, "paused") {
+			want.Paused = rapid.Bool().Draw(t, "paused's value")
+			edit.Set["paused"] = strconv.FormatBool(want.Paused)
+		}
+		if edit.Override {
+			want.Overrides = nil
+			for range rapid.IntRange(0, 3).Draw(t, "overrides") {
+				n := rapid.IntRange(0, 9).Draw(t, "number")
+				o := plan.Override{Until: time.Unix(rapid.Int64Range(0, 1<<32).Draw(t, "until"), 0).UTC(), Buffer: &n, Paused: rapid.Bool().Draw(t, "pauses")}
+				want.Overrides = append(want.Overrides, o)
+			}
+			edit.Overrides = want.Overrides
+		}
+		after, err := EditPolicy("scaling.yaml", []byte(text), PolicyEdit{Set: maps.Clone(edit.Set), Override: edit.Override, Overrides: edit.Overrides})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		got, err := ParsePolicy("scaling.yaml", after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("the policy is\n%+v\nwant\n%+v\n%s", got, want, after)
+		}
+	})
+}

@@ -1,0 +1,76 @@
+package manual
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"muster/generator/manifest"
+	"muster/generator/plan"
+)
+
+// Cancel takes dispatches of one overlay back: their manifests go where no syncer
+// applies them. Their agents count until the lease is over, for the cluster may have
+// started them.
+func Cancel(o *manifest.Overlay, ids []string, now time.Time) (Edit, error) {
+	var todo []string
+	agents := 0
+	var until time.Time
+	var e Edit
+	for _, id := range ids {
+		at := slices.IndexFunc(o.Dispatches, func(d plan.Dispatch) bool { return d.ID == id })
+		if at < 0 {
+			return Edit{}, fmt.Errorf("%s has no dispatch %q", o.Name, id)
+		}
+		d := o.Dispatches[at]
+		if d.Withdrawn {
+			e.Notes = append(e.Notes, id+" is taken back already.")
+			continue
+		}
+		todo, agents = append(todo, id), agents+d.Agents
+		e.Says = append(e.Says, fmt.Sprintf("%s of %s, ordered at %s", id, count(d.Agents, "agent"), d.At.UTC().Format(time.RFC3339)))
+		if end := d.NotAfter.Add(plan.Grace); end.After(until) {
+			until = end
+		}
+	}
+	if len(todo) == 0 {
+		return e, nil
+	}
+	_, changes, err := o.Withdraw(todo)
+	if err != nil {
+		return Edit{}, err
+	}
+	e.Changes = changes
+	if len(todo) == 1 {
+		e.Subject = fmt.Sprintf("%s: cancel dispatch %s", o.Name, todo[0])
+	} else {
+		e.Subject = fmt.Sprintf("%s: cancel %d dispatches", o.Name, len(todo))
+	}
+	e.Notes = append(e.Notes,
+		"The syncer removes the Job and all its pods, if it prunes: an agent of it that works now is ended in the middle of its job.",
+		fmt.Sprintf("The cluster may have started some of them by now: they count as in flight until they register or %s, so that nothing is ordered twice.", until.UTC().Format(time.RFC3339)),
+		"Jobs that still wait are ordered for after that. To have nothing ordered: muster pause "+o.Name+".")
+	return e, nil
+}
+
+// CloseBreaker closes the circuit breaker of an overlay, as when its cause has gone:
+// the next tick orders as if no order had failed.
+func CloseBreaker(o *manifest.Overlay) (Edit, error) {
+	if err := o.Err(); err != nil {
+		return Edit{}, err
+	}
+	b := o.State.Breaker
+	if b.Equal(plan.Breaker{}) {
+		return Edit{Notes: []string{"The circuit breaker of " + o.Name + " is closed, and no order has failed."}}, nil
+	}
+	state := o.State
+	state.Breaker = plan.Breaker{}
+	e := Edit{Subject: o.Name + ": close the circuit breaker", Changes: o.WriteState(state)}
+	open := "open"
+	if !b.Open() {
+		open = "closed"
+	}
+	e.Says = []string{fmt.Sprintf("It was %s after %s, the last of which was %s (%s).", open, count(b.Failures, "failed order"), b.Dispatch, b.Cause)}
+	e.Notes = []string{"The next tick orders for all that waits. If the cause is still there, " + count(plan.Tolerance, "failed order") + " in a row open it again."}
+	return e, nil
+}

@@ -1,0 +1,165 @@
+package manual
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/generator/history"
+	"muster/generator/manifest"
+	"muster/generator/plan"
+	"muster/gitops/branch"
+)
+
+// policyFile is an overlay's policy.
+const policyFile = "scaling.yaml"
+
+// setting is one of the settings that an override has.
+type setting struct {
+	name string
+	in   func(o *plan.Override) **int
+}
+
+func overridable() []setting {
+	return []setting{
+		{"min", func(o *plan.Override) **int { return &o.Min }},
+		{"max", func(o *plan.Override) **int { return &o.Max }},
+		{"buffer", func(o *plan.Override) **int { return &o.Buffer }},
+		{"maxPerHour", func(o *plan.Override) **int { return &o.MaxPerHour }},
+	}
+}
+
+// Set changes settings of an overlay's policy, given as the YAML that is behind their
+// names. With until they are in force until then, as an override; without, for good,
+// and overrides of the same settings end. The error names a setting that cannot be
+// set, or a value that is not valid.
+func Set(tree fs.FS, o *manifest.Overlay, values map[string]string, until, now time.Time) (Edit, error) {
+	if len(values) == 0 {
+		return Edit{}, errors.New("nothing is set: give NAME=VALUE, as in max=40")
+	}
+	names := slices.Sorted(maps.Keys(values))
+	var words []string
+	for _, name := range names {
+		words = append(words, name+" "+values[name])
+	}
+	subject := "set " + strings.Join(words, ", ")
+	if until.IsZero() {
+		return change(tree, o, subject, manifest.PolicyEdit{Set: values, Override: len(o.Policy.Overrides) > 0, Overrides: without(o.Policy.Overrides, now, names)}, now)
+	}
+	mine := plan.Override{Until: until}
+	for _, name := range names {
+		at := slices.IndexFunc(overridable(), func(s setting) bool { return s.name == name })
+		if at < 0 {
+			return Edit{}, fmt.Errorf("%s: cannot be set for a while: what can is min, max, buffer and maxPerHour", name)
+		}
+		n, err := strconv.Atoi(values[name])
+		if err != nil {
+			return Edit{}, fmt.Errorf("%s=%s: %q is not a whole number", name, values[name], values[name])
+		}
+		*overridable()[at].in(&mine) = &n
+	}
+	subject += " until " + until.UTC().Format(time.RFC3339)
+	return change(tree, o, subject, manifest.PolicyEdit{Override: true, Overrides: append(without(o.Policy.Overrides, now, names), mine)}, now)
+}
+
+// pausing is the name under which without drops pauses.
+const pausing = "paused"
+
+// Pause stops ordering for an overlay: until a moment, or for good where that is zero.
+func Pause(tree fs.FS, o *manifest.Overlay, until, now time.Time) (Edit, error) {
+	edit := manifest.PolicyEdit{Set: map[string]string{pausing: "true"}}
+	subject := "pause"
+	if !until.IsZero() {
+		edit = manifest.PolicyEdit{Override: true, Overrides: append(without(o.Policy.Overrides, now, []string{pausing}), plan.Override{Until: until, Paused: true})}
+		subject += " until " + until.UTC().Format(time.RFC3339)
+	}
+	e, err := change(tree, o, subject, edit, now)
+	if err == nil && len(e.Changes) > 0 {
+		inFlight := 0
+		for _, d := range o.Dispatches {
+			if !d.Expired(now) {
+				inFlight += d.Agents
+			}
+		}
+		e.Notes = append(e.Notes, "Nothing is ordered here any more. Agents that work or wait for a job go on, and so do those that were ordered and have not come: muster cancel takes such an order back.")
+		if inFlight > 0 {
+			e.Notes = append(e.Notes, fmt.Sprintf("Orders of %s have a lease that goes on.", count(inFlight, "agent")))
+		}
+	}
+	return e, err
+}
+
+// Resume lets muster order for an overlay again: it ends a pause for good, and those
+// until a moment.
+func Resume(tree fs.FS, o *manifest.Overlay, now time.Time) (Edit, error) {
+	if during, _ := o.Policy.During(now); !during.Paused {
+		return Edit{Notes: []string{o.Name + " is not paused in git."}}, nil
+	}
+	edit := manifest.PolicyEdit{Override: true, Overrides: without(o.Policy.Overrides, now, []string{pausing})}
+	if o.Policy.Paused {
+		edit.Set = map[string]string{pausing: "false"}
+	}
+	return change(tree, o, "resume", edit, now)
+}
+
+// without are the overrides that are in force or will be, without what they say of
+// some settings.
+func without(all []plan.Override, now time.Time, names []string) []plan.Override {
+	var kept []plan.Override
+	for _, o := range all {
+		if !now.Before(o.Until) {
+			continue
+		}
+		o.Paused = o.Paused && !slices.Contains(names, pausing)
+		rest := o.Paused
+		for _, s := range overridable() {
+			if slices.Contains(names, s.name) {
+				*s.in(&o) = nil
+			}
+			rest = rest || *s.in(&o) != nil
+		}
+		if rest {
+			kept = append(kept, o)
+		}
+	}
+	return kept
+}
+
+// change edits the policy of an overlay.
+func change(tree fs.FS, o *manifest.Overlay, subject string, edit manifest.PolicyEdit, now time.Time) (Edit, error) {
+	file := path.Join(o.Path, policyFile)
+	before, err := fs.ReadFile(tree, file)
+	if err != nil {
+		return Edit{}, err
+	}
+	after, err := manifest.EditPolicy(file, before, edit)
+	if err != nil {
+		return Edit{}, err
+	}
+	was, err := manifest.ParsePolicy(file, before)
+	if err != nil {
+		return Edit{}, err
+	}
+	is, err := manifest.ParsePolicy(file, after)
+	if err != nil {
+		return Edit{}, err
+	}
+	changes := history.Changes(was, is)
+	if len(changes) == 0 {
+		return Edit{Notes: []string{file + " says that already."}}, nil
+	}
+	e := Edit{Subject: o.Name + ": " + subject, Changes: []branch.Change{{Path: file, Content: after}}}
+	for _, c := range changes {
+		e.Says = append(e.Says, c.String())
+	}
+	if _, name := is.During(now); name != "" && !edit.Override {
+		e.Notes = append(e.Notes, fmt.Sprintf("The schedule %q is in force: what it says of min, max and buffer stays above this.", name))
+	}
+	return e, nil
+}

@@ -1,0 +1,172 @@
+package manual
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator/manifest"
+	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// Past is a commit that is to be taken back.
+type Past struct {
+	Commit branch.Commit
+	// Edits are what it changed, with the content before and after.
+	Edits branch.Edits
+	// Entry is what muster says of it, where it is one of its commits; nil otherwise.
+	Entry *ledger.Entry
+	// Since are muster's orders after it, the newest first.
+	Since []ledger.Entry
+}
+
+// Revert takes a commit back on the fleet as it is now, commits in between or not. Of
+// an order that is what [Cancel] does. A retirement and a repair cannot be taken back,
+// and the error says why; nor can what somebody has changed again since.
+func Revert(tree fs.FS, fleet []manifest.Overlay, p Past, now time.Time) (Edit, error) {
+	if p.Entry != nil {
+		return revertOwn(fleet, p, now)
+	}
+	if len(p.Commit.Parents) != 1 {
+		return Edit{}, fmt.Errorf("%.7s is a merge or the first commit: revert one of the commits that it brought in", p.Commit.ID)
+	}
+	if p.Edits.Unknown != nil {
+		return Edit{}, fmt.Errorf("what %.7s changed cannot be said: %w", p.Commit.ID, p.Edits.Unknown)
+	}
+	if p.Edits.More {
+		return Edit{}, fmt.Errorf("%.7s changes more files than are looked at: use git revert", p.Commit.ID)
+	}
+	if len(p.Edits.Files) == 0 {
+		return Edit{}, fmt.Errorf("%.7s changes nothing that muster reads: use git revert", p.Commit.ID)
+	}
+	e := Edit{Subject: fmt.Sprintf("Revert %q", subject(p.Commit.Message)), Says: []string{"This reverts commit " + p.Commit.ID + "."}}
+	for _, f := range p.Edits.Files {
+		c, err := back(tree, f)
+		if err != nil {
+			return Edit{}, err
+		}
+		if c == nil {
+			e.Notes = append(e.Notes, f.Path+" is as it was before already.")
+			continue
+		}
+		e.Changes = append(e.Changes, *c)
+	}
+	if len(e.Changes) == 0 {
+		return Edit{Notes: e.Notes}, nil
+	}
+	e.Notes = append(e.Notes, notUndone(fleet, p, now)...)
+	return e, nil
+}
+
+// subject is a message's first line.
+func subject(message string) string {
+	line, _, _ := strings.Cut(strings.TrimLeft(message, "\n"), "\n")
+	return strings.TrimSpace(line)
+}
+
+// revertOwn takes one of muster's own commits back.
+func revertOwn(fleet []manifest.Overlay, p Past, now time.Time) (Edit, error) {
+	at := slices.IndexFunc(fleet, func(o manifest.Overlay) bool { return o.Path == p.Entry.Overlay })
+	switch {
+	case p.Entry.Kind == ledger.Retire:
+		return Edit{}, fmt.Errorf("%.7s is a retirement: with the manifests back, the syncer would start agents for orders that are over. muster orders for whatever waits by itself", p.Commit.ID)
+	case p.Entry.Kind == ledger.Repair:
+		return Edit{}, fmt.Errorf("%.7s is a repair of muster's own files, and the next tick would make it again. To say that agents of a withdrawn dispatch do not come, delete its file in dispatches/withdrawn", p.Commit.ID)
+	case at < 0:
+		return Edit{}, fmt.Errorf("%.7s was for %s, which is no more", p.Commit.ID, p.Entry.Overlay)
+	}
+	o := &fleet[at]
+	var left []string
+	var notes []string
+	for _, id := range p.Entry.Dispatches {
+		if slices.ContainsFunc(o.Dispatches, func(d plan.Dispatch) bool { return d.ID == id }) {
+			left = append(left, id)
+		} else {
+			notes = append(notes, id+" has left git: what came of it is in muster history.")
+		}
+	}
+	if len(left) == 0 {
+		return Edit{Notes: notes}, nil
+	}
+	e, err := Cancel(o, left, now)
+	if err != nil {
+		return Edit{}, err
+	}
+	e.Notes = append(notes, e.Notes...)
+	if len(e.Changes) > 0 {
+		e.Says = append(e.Says, "This reverts commit "+p.Commit.ID+".")
+	}
+	return e, nil
+}
+
+// back is how one file becomes what it was before, with what others have changed in
+// it since; nil: it is that already.
+func back(tree fs.FS, f branch.Edit) (*branch.Change, error) {
+	if path.Base(path.Dir(f.Path)) == "dispatches" || path.Base(path.Dir(f.Path)) == "withdrawn" {
+		return nil, fmt.Errorf("%s is muster's own, which repairs such files by itself: see muster history, muster cancel and muster close-breaker", f.Path)
+	}
+	now, err := fs.ReadFile(tree, f.Path)
+	gone := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !gone {
+		return nil, err
+	}
+	switch {
+	case f.Added && gone, f.Removed && !gone && string(now) == string(f.Before):
+		return nil, nil
+	case f.Removed && gone:
+		return &branch.Change{Path: f.Path, Content: f.Before}, nil
+	case f.Added && string(now) == string(f.After):
+		return &branch.Change{Path: f.Path}, nil
+	case f.Added, f.Removed, gone:
+		return nil, fmt.Errorf("%s was changed again since: nobody but you can say what it should be. Use git revert", f.Path)
+	}
+	if f.Before == nil || f.After == nil {
+		return nil, fmt.Errorf("%s is too large to be looked at: use git revert", f.Path)
+	}
+	merged, ok := merge(string(f.After), string(now), string(f.Before))
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("the same lines of %s were changed again since: nobody but you can say what they should be. Use git revert", f.Path)
+	case merged == string(now):
+		return nil, nil
+	}
+	if path.Base(f.Path) == policyFile {
+		if _, err := manifest.ParsePolicy(f.Path, []byte(merged)); err != nil {
+			return nil, fmt.Errorf("with that taken back the policy would not be valid: %w", err)
+		}
+	}
+	return &branch.Change{Path: f.Path, Content: []byte(merged)}, nil
+}
+
+// notUndone says what a revert leaves as it is: the agents that were ordered meanwhile.
+func notUndone(fleet []manifest.Overlay, p Past, now time.Time) []string {
+	concerns := func(overlay string) bool {
+		return slices.ContainsFunc(p.Edits.Files, func(f branch.Edit) bool {
+			return strings.HasPrefix(f.Path, overlay+"/") || !slices.ContainsFunc(fleet, func(o manifest.Overlay) bool { return strings.HasPrefix(f.Path, o.Path+"/") })
+		})
+	}
+	agents := 0
+	var live []string
+	for _, e := range p.Since {
+		if e.Kind != ledger.Dispatch || !concerns(e.Overlay) {
+			continue
+		}
+		for i := range fleet {
+			for _, d := range fleet[i].Dispatches {
+				if slices.Contains(e.Dispatches, d.ID) && !d.Withdrawn {
+					agents, live = agents+d.Agents, append(live, d.ID)
+				}
+			}
+		}
+	}
+	if len(live) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("Not undone: %s that %s ordered since, in %s. muster cancel takes an order back.", count(agents, "agent"), map[bool]string{true: "was", false: "were"}[agents == 1], strings.Join(live, ", "))}
+}
