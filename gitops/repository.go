@@ -48,6 +48,12 @@ func (r *Repository) Push(ctx context.Context, tip branch.Tip, commits []branch.
 	return next, withRemedy(err)
 }
 
+// Propose puts a chain of commits on tip into a new branch, as [git.Branch.Propose] does.
+func (r *Repository) Propose(ctx context.Context, tip branch.Tip, commits []branch.Draft, name string) (commit, said string, err error) {
+	commit, said, err = r.branch.Propose(ctx, tip, commits, name)
+	return commit, said, withRemedy(err)
+}
+
 // Writable reports whether the server would let this user push at all. A nil
 // error does not promise that a protected branch or a hook lets a commit pass.
 func (r *Repository) Writable(ctx context.Context) error {

@@ -30,6 +30,7 @@ type manualFlags struct {
 	settings    *settings
 	reason      string
 	yes, dryRun bool
+	pr          bool
 }
 
 func (p program) manualFlags() *manualFlags {
@@ -56,6 +57,7 @@ func (m *manualFlags) addTo(c *cobra.Command) {
 	f.StringVar(&git.signPassphrase, "sign-gpg-passphrase-file", "", "file with that key's passphrase")
 	f.StringVar(&git.signSSH, "sign-ssh-key-file", "", "sign commits with this ssh private key")
 	f.StringVarP(&m.reason, "reason", "m", "", "why, for the commit and the audit log")
+	f.BoolVar(&m.pr, "pr", false, "push to a new branch, and open a pull request: on GitHub with the App, GH_TOKEN or GITHUB_TOKEN")
 	f.BoolVarP(&m.yes, "yes", "y", false, "do not ask")
 	f.BoolVar(&m.dryRun, "dry-run", false, "show what would be committed, and stop")
 }
@@ -103,14 +105,16 @@ func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleet
 			if proceed, err := m.agree(at, e); !proceed {
 				return err
 			}
-			agreed = e
+			if agreed = e; m.pr {
+				return m.propose(ctx, at, e)
+			}
 		}
 		next, err := repository.Push(ctx, at.tip, []branch.Draft{{Message: e.Message(m.reason), At: at.now, Changes: e.Changes}})
 		if errors.Is(err, branch.ErrMoved) && try < tries {
 			continue
 		}
 		if err != nil {
-			return m.explained(err)
+			return explained(err)
 		}
 		fmt.Fprintf(p.stdout, "pushed %.7s to %s\n", next.Commit, m.settings.git.branch)
 		return nil
@@ -173,22 +177,17 @@ func (m *manualFlags) agree(at *fleetNow, e manual.Edit) (bool, error) {
 		return false, usage(errors.New("nobody can be asked here: give --yes to push it, or --dry-run to look"))
 	}
 	git := &m.settings.git
-	fmt.Fprintf(p.stdout, "\nPush this to %s of %s as %s <%s>? [y/N] ", git.branch, at.reader, git.authorName, git.authorEmail)
+	to := git.branch
+	if m.pr {
+		to = "a new branch, for a pull request into " + git.branch + ","
+	}
+	fmt.Fprintf(p.stdout, "\nPush this to %s of %s as %s <%s>? [y/N] ", to, at.reader, git.authorName, git.authorEmail)
 	answer, _ := bufio.NewReader(p.stdin).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		fmt.Fprintln(p.stdout, "not pushed")
 		return false, nil
 	}
 	return true, nil
-}
-
-// explained adds to a refusal what can be done about it.
-func (m *manualFlags) explained(err error) error {
-	var refused *branch.Refused
-	if errors.As(err, &refused) {
-		return fmt.Errorf("%w (where the branch takes no pushes of yours: --dry-run shows the change, for a pull request)", err)
-	}
-	return err
 }
 
 // open opens the repository, as the person that git knows.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -29,9 +30,15 @@ type attempt struct {
 	said string
 }
 
-// send pushes objects and moves the branch to head, if it still is at the
-// commit that is in the store.
-func (b *Branch) send(ctx context.Context, head plumbing.Hash, objects []newObject) attempt {
+// target is the branch that a push moves, and where it must be; zero: it must not be
+// there.
+type target struct {
+	name string
+	old  plumbing.Hash
+}
+
+// send pushes objects and moves a branch to head, if it still is where it must be.
+func (b *Branch) send(ctx context.Context, to target, head plumbing.Hash, objects []newObject) attempt {
 	ctx, cancel := context.WithTimeout(ctx, b.server.timeout)
 	defer cancel()
 	// Asked of those who take the push, not of those who serve readers: these
@@ -41,13 +48,8 @@ func (b *Branch) send(ctx context.Context, head plumbing.Hash, objects []newObje
 		return attempt{err: err}
 	}
 	defer session.Close()
-	at, err := findBranch(adv, b.name)
-	if err != nil {
+	if err := b.stillAt(adv, to); err != nil {
 		return attempt{err: err}
-	}
-	if at != b.store.head {
-		b.seen = at
-		return attempt{err: branch.ErrMoved}
 	}
 	if !adv.Capabilities.Supports(capability.ReportStatus) {
 		return attempt{err: errors.New("the server does not report what became of a push (report-status), which is required")}
@@ -58,8 +60,8 @@ func (b *Branch) send(ctx context.Context, head plumbing.Hash, objects []newObje
 	}
 	said := &tail{}
 	request := updateRequest(adv.Capabilities, said)
-	ref := plumbing.NewBranchReferenceName(b.name)
-	request.Commands = []*packp.Command{{Name: ref, Old: b.store.head, New: head}}
+	ref := plumbing.NewBranchReferenceName(to.name)
+	request.Commands = []*packp.Command{{Name: ref, Old: to.old, New: head}}
 	request.Packfile = io.NopCloser(bytes.NewReader(data))
 	report, err := session.ReceivePack(ctx, request)
 	err = plain(err)
@@ -67,6 +69,23 @@ func (b *Branch) send(ctx context.Context, head plumbing.Hash, objects []newObje
 		err = confirmed(report, ref)
 	}
 	return attempt{err: err, sent: true, answered: err != nil && isAnswer(report, err), said: said.String()}
+}
+
+// stillAt returns an error where a branch is not where a push expects it.
+func (b *Branch) stillAt(adv *packp.AdvRefs, to target) error {
+	at, err := findBranch(adv, to.name)
+	switch {
+	case to.old.IsZero() && err == nil:
+		return fmt.Errorf("the branch %s is there already", to.name)
+	case to.old.IsZero():
+		return nil
+	case err != nil:
+		return err
+	case at != to.old:
+		b.seen = at
+		return branch.ErrMoved
+	}
+	return nil
 }
 
 // noThin is the capability of a server that takes no deltas on what it has.

@@ -56,7 +56,7 @@ func (b *Branch) Push(ctx context.Context, tip branch.Tip, commits []branch.Draf
 // move moves the branch to head, whose objects it sends, and returns where the
 // branch is then: at head, or at a later commit of another writer.
 func (b *Branch) move(ctx context.Context, head plumbing.Hash, objects []newObject) (plumbing.Hash, error) {
-	result := b.send(ctx, head, objects)
+	result := b.send(ctx, target{b.name, b.store.head}, head, objects)
 	if result.err == nil {
 		return head, nil
 	}
@@ -93,6 +93,31 @@ func (b *Branch) look(ctx context.Context) (plumbing.Hash, error) {
 		session.Close()
 	}
 	return head, err
+}
+
+// Propose puts a chain of commits on tip into a new branch, for people to review, and
+// returns the last of them and what the server said besides, as where to open a pull
+// request. The error says where there is such a branch already; a [branch.Refused]
+// says that the server did not accept the commits.
+func (b *Branch) Propose(ctx context.Context, tip branch.Tip, commits []branch.Draft, name string) (commit, said string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := plumbing.NewBranchReferenceName(name).Validate(); err != nil {
+		return "", "", b.fail("pushing to", fmt.Errorf("the branch %q: %w", name, err))
+	}
+	if b.store.head.IsZero() || tip.Commit != b.store.head.String() {
+		return "", "", b.fail("pushing to", fmt.Errorf("%w: it is no longer at %.12s", branch.ErrMoved, tip.Commit))
+	}
+	made := newBuilder(ctx, b.store, b.author)
+	head, _, err := made.chain(commits)
+	if err != nil {
+		return "", "", b.fail("writing a commit for", err)
+	}
+	result := b.send(ctx, target{name: name}, head, made.list)
+	if result.err != nil {
+		return "", "", b.fail("pushing to", result.refusal(b.server))
+	}
+	return head.String(), b.server.printable(result.said), nil
 }
 
 // Writable reports whether the server would let this user push at all: it is

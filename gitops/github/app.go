@@ -198,11 +198,20 @@ func explain(err error) error {
 	status := answer.Response.StatusCode
 	switch wait := answer.Response.Header.Get("Retry-After"); {
 	case (status == http.StatusForbidden || status == http.StatusTooManyRequests) && wait != "":
-		return fmt.Errorf("GitHub asks to wait %s seconds (%d: %s)", wait, status, said)
+		return answered{fmt.Sprintf("GitHub asks to wait %s seconds (%d: %s)", wait, status, said), answer}
 	case status == http.StatusUnauthorized:
-		return fmt.Errorf("GitHub does not accept the token or key (401: %s)", said)
+		return answered{fmt.Sprintf("GitHub does not accept the token or key (401: %s)", said), answer}
 	case status == http.StatusNotFound:
-		return fmt.Errorf("not found, or the App has no access (404: %s)", said)
+		return answered{fmt.Sprintf("not found, or the App has no access (404: %s)", said), answer}
 	}
-	return fmt.Errorf("%d: %s", status, said)
+	return answered{fmt.Sprintf("%d: %s", status, said), answer}
 }
+
+// answered is what GitHub answered, in one line of ours.
+type answered struct {
+	text string
+	err  *github.ErrorResponse
+}
+
+func (a answered) Error() string { return a.text }
+func (a answered) Unwrap() error { return a.err }

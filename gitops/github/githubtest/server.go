@@ -50,6 +50,7 @@ type Server struct {
 	drop   bool
 	// moving lets one reference move at a time.
 	moving sync.Mutex
+	pulls
 }
 
 // Owner and Name are the repository's.
@@ -83,6 +84,15 @@ func Serve(r gitserver.Repository, dir string, now func() time.Time) (*Server, e
 		"GET /git/ref/heads/{branch}":    s.getRef,
 		"PATCH /git/refs/heads/{branch}": s.updateRef,
 		"GET /compare/{base}":            s.compare,
+
+		"POST /pulls":                     s.openPull,
+		"GET /pulls":                      s.listPulls,
+		"GET /pulls/{number}":             s.getPull,
+		"GET /issues/{number}/comments":   s.listComments,
+		"POST /issues/{number}/comments":  s.createComment,
+		"PATCH /issues/comments/{number}": s.editComment,
+		"POST /check-runs":                s.createCheck,
+		"PATCH /check-runs/{number}":      s.updateCheck,
 	} {
 		method, path, _ := strings.Cut(pattern, " ")
 		mux.HandleFunc(method+" /repos/"+Owner+"/"+Name+path, s.authorized(answer))
@@ -129,7 +139,7 @@ func (s *Server) Valid(token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	until, ok := s.tokens[token]
-	return ok && s.now().Before(until)
+	return ok && s.now().Before(until) || token == PersonalToken
 }
 
 type problem struct {
@@ -151,6 +161,9 @@ func (s *Server) authorized(answer func(*http.Request) (int, any, error)) http.H
 			reply(w, http.StatusUnauthorized, map[string]string{"message": "Bad credentials"})
 			return
 		}
+		if s.limited(w) {
+			return
+		}
 		status, body, err := answer(r)
 		if err != nil {
 			var p problem
@@ -159,6 +172,12 @@ func (s *Server) authorized(answer func(*http.Request) (int, any, error)) http.H
 			}
 			reply(w, p.status, map[string]string{"message": p.message})
 			return
+		}
+		if l, ok := body.(linked); ok {
+			if l.link != "" {
+				w.Header().Set("Link", l.link)
+			}
+			body = l.body
 		}
 		reply(w, status, body)
 	}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"muster/gitops/branch"
+	"muster/gitops/github/githubtest"
+	"muster/gitops/gitserver"
+)
+
+// manualFleet is a fleet on a git server beside GitHub's API.
+func manualFleet(t *testing.T) (*gitserver.Server, gitserver.Repository, *githubtest.Server) {
+	t.Helper()
+	dir := t.TempDir()
+	r, err := gitserver.Init(filepath.Join(dir, githubtest.Owner, githubtest.Name+".git"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy, err := os.ReadFile(filepath.Join(top, "overlays", "default", "scaling.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Commit("Begin\n", start, branch.Change{Path: "overlays/default/scaling.yaml", Content: policy}); err != nil {
+		t.Fatal(err)
+	}
+	server, err := gitserver.Serve(dir, gitserver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	api, err := githubtest.Serve(r, t.TempDir(), stoppedClock{start}.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(api.Close)
+	return server, r, api
+}
+
+// TestManualAsks: a person at a terminal is shown the commit and asked, and nothing is
+// pushed without a yes.
+func TestManualAsks(t *testing.T) {
+	server, r, _ := manualFleet(t)
+	for _, test := range []struct {
+		answer string
+		pushed bool
+	}{{"", false}, {"\n", false}, {"n\n", false}, {"no way\n", false}, {"y\n", true}, {"YES\n", true}} {
+		before, err := r.Git("rev-parse", "main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		max := map[string]string{"y\n": "31", "YES\n": "32"}[test.answer]
+		if max == "" {
+			max = "30"
+		}
+		var out, errs bytes.Buffer
+		p := program{args: []string{"set", "default", "max=" + max, "--repo", server.URL + "/acme/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com"},
+			stdin: strings.NewReader(test.answer), terminal: true, stdout: &out, stderr: &errs, clock: stoppedClock{start}}
+		if code := p.run(t.Context()); code != exitOK {
+			t.Fatalf("%q: exit code %d: %s", test.answer, code, errs.String())
+		}
+		if want := "Push this to main of " + server.URL + "/acme/fleet.git as Ada <ada\\u0040example.com>? [y/N] "; !strings.Contains(out.String(), want) && !strings.Contains(out.String(), strings.ReplaceAll(want, "\\u0040", "@")) {
+			t.Errorf("%q: it does not ask:\n%s", test.answer, out.String())
+		}
+		after, err := r.Git("rev-parse", "main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pushed := before != after; pushed != test.pushed || pushed == strings.Contains(out.String(), "not pushed") {
+			t.Errorf("%q: pushed %t:\n%s", test.answer, pushed, out.String())
+		}
+	}
+}
+
+// TestManualPullRequest: --pr makes a branch and a pull request on GitHub of the commit,
+// and leaves the branch alone.
+func TestManualPullRequest(t *testing.T) {
+	server, r, api := manualFleet(t)
+	reason := "the registry is down"
+	run := func(environ ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		p := program{args: []string{"pause", "default", "--reason", reason, "--pr", "--yes", "--github-api-url", api.URL, "--repo", server.URL + "/acme/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com"},
+			environ: environ, stdout: &out, stderr: &errs, clock: stoppedClock{start}}
+		if code := p.run(t.Context()); code != exitOK {
+			t.Fatalf("exit code %d: %s", code, errs.String())
+		}
+		return out.String()
+	}
+	if out := run("GITHUB_TOKEN=" + githubtest.PersonalToken); !strings.HasSuffix(out, "https://github.com/acme/fleet/pull/1\n") {
+		t.Errorf("it prints\n%s", out)
+	}
+	said := api.Pull(1)
+	for _, want := range []string{"muster/default--pause", " -> main: default: pause\n", "paused false -> true", "Reason: the registry is down", "Nothing is ordered here any more."} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the pull request lacks %q:\n%s", want, said)
+		}
+	}
+	if n, err := r.Git("rev-list", "--count", "main"); err != nil || strings.TrimSpace(n) != "1" {
+		t.Errorf("main has %s commits, %v", n, err)
+	}
+	if out, err := r.Git("for-each-ref", "--format=%(authorname): %(subject)", "refs/heads/muster"); err != nil || out != "Ada: default: pause\n" {
+		t.Errorf("the branch has %q, %v", out, err)
+	}
+	// For another reason, and without a token: another branch, and what to do with it.
+	reason = "it still is"
+	if out := run(); !strings.Contains(out, "into main there (on GitHub muster does, with GITHUB_TOKEN or the App)\n") {
+		t.Errorf("without a token it prints\n%s", out)
+	}
+}

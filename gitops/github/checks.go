@@ -1,0 +1,84 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/google/go-github/v50/github"
+)
+
+// ErrNoChecks says that the token may not write checks: only Apps may, and workflows
+// with checks: write, not people.
+var ErrNoChecks = errors.New("the token may not write checks, which only a GitHub App or a workflow with \"checks: write\" may")
+
+// Annotation is a remark at a line of a file.
+type Annotation struct {
+	Path string
+	// Line is counted from 1; zero is the whole file.
+	Line int
+	// Failure reports whether it makes the check fail; it is a warning otherwise.
+	Failure bool
+	Text    string
+}
+
+// Check is what a check of a commit says.
+type Check struct {
+	// Name is what the check is called, and Title its result in a few words.
+	Name, Title string
+	// Summary is Markdown.
+	Summary     string
+	Failed      bool
+	Annotations []Annotation
+}
+
+// mostAnnotations is how many GitHub takes in one request (docs.github.com/rest/checks/runs:
+// "limits the number of annotations to a maximum of 50 per API request").
+const mostAnnotations = 50
+
+// Check writes a check of a commit, and returns its page. [ErrNoChecks] says that the
+// token may not.
+func (p *Pulls) Check(ctx context.Context, commit string, c Check) (url string, err error) {
+	conclusion := "success"
+	if c.Failed {
+		conclusion = "failure"
+	}
+	summary := c.Summary
+	if len(summary) > longestComment {
+		summary = summary[:longestComment]
+	}
+	output := func(from int) *github.CheckRunOutput {
+		o := &github.CheckRunOutput{Title: &c.Title, Summary: &summary}
+		for _, a := range c.Annotations[from:min(from+mostAnnotations, len(c.Annotations))] {
+			level, line := "warning", max(1, a.Line)
+			if a.Failure {
+				level = "failure"
+			}
+			o.Annotations = append(o.Annotations, &github.CheckRunAnnotation{Path: &a.Path, StartLine: &line, EndLine: &line, AnnotationLevel: &level, Message: &a.Text})
+		}
+		return o
+	}
+	var made *github.CheckRun
+	status := "completed"
+	err = p.do(ctx, func() (response *github.Response, err error) {
+		made, response, err = p.client.Checks.CreateCheckRun(ctx, p.Owner, p.Name, github.CreateCheckRunOptions{
+			Name: c.Name, HeadSHA: commit, Status: &status, Conclusion: &conclusion, Output: output(0),
+		})
+		return response, err
+	})
+	var said *github.ErrorResponse
+	if errors.As(err, &said) && (said.Response.StatusCode == http.StatusForbidden || said.Response.StatusCode == http.StatusNotFound) {
+		return "", fmt.Errorf("%w (%w)", ErrNoChecks, err)
+	}
+	for from := mostAnnotations; err == nil && from < len(c.Annotations); from += mostAnnotations {
+		err = p.do(ctx, func() (*github.Response, error) {
+			_, response, err := p.client.Checks.UpdateCheckRun(ctx, p.Owner, p.Name, made.GetID(), github.UpdateCheckRunOptions{Name: c.Name, Output: output(from)})
+			return response, err
+		})
+	}
+	if err != nil {
+		return "", fmt.Errorf("writing the check %q of commit %.12s: %w", c.Name, commit, err)
+	}
+	return made.GetHTMLURL(), nil
+}

@@ -1,0 +1,357 @@
+package githubtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// PersonalToken is a person's token: it may write pull requests and comments, and no
+// checks (docs.github.com/rest/checks/runs: "To create a check run, you must use a
+// GitHub App").
+const PersonalToken = "github_pat_person"
+
+// pulls are the pull requests of the repository, their comments, and checks.
+type pulls struct {
+	pull     []*pull
+	comments []*comment
+	checks   []*Check
+	limits   []Limit
+	writes   int
+}
+
+type pull struct {
+	number            int
+	head, base, title string
+	body              string
+	closed            bool
+}
+
+type comment struct {
+	id, pull int
+	body     string
+}
+
+// Check is a check run.
+type Check struct {
+	ID         int    `json:"id"`
+	Name       string `json:"name"`
+	HeadSHA    string `json:"head_sha"`
+	Conclusion string `json:"conclusion"`
+	Output     struct {
+		Title, Summary string
+		Annotations    []map[string]any
+	} `json:"output"`
+	URL string `json:"html_url"`
+}
+
+// Limit is an answer that refuses a request.
+type Limit struct {
+	Status int
+	Header map[string]string
+	Words  string
+}
+
+// LimitNext makes the server refuse the next requests, one with each of these.
+func (s *Server) LimitNext(limits ...Limit) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.limits = append(s.limits, limits...)
+}
+
+// Comments are the bodies of a pull request's comments, in their order.
+func (s *Server) Comments(number int) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []string
+	for _, c := range s.comments {
+		if c.pull == number {
+			all = append(all, c.body)
+		}
+	}
+	return all
+}
+
+// Say lets somebody else comment.
+func (s *Server) Say(number int, body string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.comments = append(s.comments, &comment{len(s.comments) + 1, number, body})
+}
+
+// Checks are the check runs, in their order.
+func (s *Server) Checks() []Check {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []Check
+	for _, c := range s.checks {
+		all = append(all, *c)
+	}
+	return all
+}
+
+// Writes is how many comments, pull requests and checks were written.
+func (s *Server) Writes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writes
+}
+
+// AddPull opens a pull request, and returns its number. ClosePull closes it.
+func (s *Server) AddPull(head, base string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pull = append(s.pull, &pull{number: len(s.pull) + 1, head: head, base: base})
+	return len(s.pull)
+}
+
+// ClosePull closes a pull request.
+func (s *Server) ClosePull(number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pull[number-1].closed = true
+}
+
+// Pull is what a pull request says: head and base, title and body.
+func (s *Server) Pull(number int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.pull[number-1]
+	return fmt.Sprintf("%s -> %s: %s\n\n%s", p.head, p.base, p.title, p.body)
+}
+
+// limited answers with the next limit, if there is one.
+func (s *Server) limited(w http.ResponseWriter) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.limits) == 0 {
+		return false
+	}
+	l := s.limits[0]
+	s.limits = s.limits[1:]
+	for name, value := range l.Header {
+		w.Header().Set(name, value)
+	}
+	reply(w, l.Status, map[string]string{"message": l.Words, "documentation_url": "https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api"})
+	return true
+}
+
+func (s *Server) pullJSON(p *pull) (map[string]any, error) {
+	sha, err := s.git("rev-parse", "--verify", "--quiet", "refs/heads/"+p.head)
+	if err != nil {
+		return nil, problem{http.StatusUnprocessableEntity, "Validation Failed"}
+	}
+	state := "open"
+	if p.closed {
+		state = "closed"
+	}
+	return map[string]any{"number": p.number, "state": state, "title": p.title, "body": p.body, "html_url": fmt.Sprintf("https://github.com/%s/%s/pull/%d", Owner, Name, p.number),
+		"head": map[string]string{"ref": p.head, "sha": sha}, "base": map[string]string{"ref": p.base}}, nil
+}
+
+func (s *Server) openPull(r *http.Request) (int, any, error) {
+	var ask struct{ Title, Head, Base, Body string }
+	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
+		return 0, nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.pull {
+		if p.head == ask.Head && p.base == ask.Base && !p.closed {
+			return 0, nil, problem{http.StatusUnprocessableEntity, "A pull request already exists for " + Owner + ":" + ask.Head + "."}
+		}
+	}
+	p := &pull{number: len(s.pull) + 1, head: ask.Head, base: ask.Base, title: ask.Title, body: ask.Body}
+	body, err := s.pullJSON(p)
+	if err == nil {
+		s.pull, s.writes = append(s.pull, p), s.writes+1
+	}
+	return http.StatusCreated, body, err
+}
+
+func (s *Server) listPulls(r *http.Request) (int, any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := []map[string]any{}
+	for _, p := range s.pull {
+		if !p.closed && r.FormValue("head") == Owner+":"+p.head && r.FormValue("base") == p.base {
+			body, err := s.pullJSON(p)
+			if err != nil {
+				return 0, nil, err
+			}
+			all = append(all, body)
+		}
+	}
+	return http.StatusOK, all, nil
+}
+
+// numbered is the pull request of a path.
+func (s *Server) numbered(r *http.Request) (*pull, error) {
+	n, err := strconv.Atoi(r.PathValue("number"))
+	if err != nil || n < 1 || n > len(s.pull) {
+		return nil, problem{http.StatusNotFound, "Not Found"}
+	}
+	return s.pull[n-1], nil
+}
+
+func (s *Server) getPull(r *http.Request) (int, any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, err := s.numbered(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	body, err := s.pullJSON(p)
+	return http.StatusOK, body, err
+}
+
+func commentJSON(c *comment) map[string]any {
+	return map[string]any{"id": c.id, "body": c.body, "html_url": fmt.Sprintf("https://github.com/%s/%s/pull/%d#issuecomment-%d", Owner, Name, c.pull, c.id)}
+}
+
+// listComments gives a hundred at most, though more are asked for: docs.github.com/rest/issues/comments.
+func (s *Server) listComments(r *http.Request) (int, any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, err := s.numbered(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	all := []map[string]any{}
+	for _, c := range s.comments {
+		if c.pull == p.number {
+			all = append(all, commentJSON(c))
+		}
+	}
+	size, page := 30, 1
+	if n, err := strconv.Atoi(r.FormValue("per_page")); err == nil && n > 0 {
+		size = min(n, 100)
+	}
+	if n, err := strconv.Atoi(r.FormValue("page")); err == nil && n > 0 {
+		page = n
+	}
+	from := min((page-1)*size, len(all))
+	to := min(from+size, len(all))
+	var link string
+	if to < len(all) {
+		link = fmt.Sprintf(`<%s?page=%d&per_page=%d>; rel="next"`, strings.TrimSuffix(s.URL, "/")+r.URL.Path, page+1, size)
+	}
+	return http.StatusOK, linked{all[from:to], link}, nil
+}
+
+// linked is an answer with a Link header.
+type linked struct {
+	body any
+	link string
+}
+
+// bodyOf reads the body of a comment. GitHub takes 65,536 characters.
+func bodyOf(r *http.Request) (string, error) {
+	var ask struct{ Body string }
+	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
+		return "", err
+	}
+	switch {
+	case ask.Body == "":
+		return "", problem{http.StatusUnprocessableEntity, "Validation Failed: body can't be blank"}
+	case len(ask.Body) > 65_536:
+		return "", problem{http.StatusUnprocessableEntity, "Validation Failed: body is too long (maximum is 65536 characters)"}
+	}
+	return ask.Body, nil
+}
+
+func (s *Server) createComment(r *http.Request) (int, any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, err := s.numbered(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	body, err := bodyOf(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	c := &comment{len(s.comments) + 1, p.number, body}
+	s.comments, s.writes = append(s.comments, c), s.writes+1
+	return http.StatusCreated, commentJSON(c), nil
+}
+
+func (s *Server) editComment(r *http.Request) (int, any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := strconv.Atoi(r.PathValue("number"))
+	if err != nil || n < 1 || n > len(s.comments) {
+		return 0, nil, problem{http.StatusNotFound, "Not Found"}
+	}
+	body, err := bodyOf(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	s.comments[n-1].body = body
+	s.writes++
+	return http.StatusOK, commentJSON(s.comments[n-1]), nil
+}
+
+// mayCheck refuses what is no App's token.
+func mayCheck(r *http.Request) error {
+	if strings.HasSuffix(r.Header.Get("Authorization"), " "+PersonalToken) {
+		return problem{http.StatusForbidden, "Resource not accessible by personal access token"}
+	}
+	return nil
+}
+
+func (s *Server) createCheck(r *http.Request) (int, any, error) {
+	if err := mayCheck(r); err != nil {
+		return 0, nil, err
+	}
+	c := &Check{}
+	if err := json.NewDecoder(r.Body).Decode(c); err != nil {
+		return 0, nil, err
+	}
+	if _, err := s.git("cat-file", "-e", c.HeadSHA+"^{commit}"); err != nil {
+		return 0, nil, problem{http.StatusUnprocessableEntity, "No commit found for SHA: " + c.HeadSHA}
+	}
+	if err := tooMany(c); err != nil {
+		return 0, nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.ID = len(s.checks) + 1
+	c.URL = fmt.Sprintf("https://github.com/%s/%s/runs/%d", Owner, Name, c.ID)
+	s.checks, s.writes = append(s.checks, c), s.writes+1
+	return http.StatusCreated, c, nil
+}
+
+// tooMany refuses more annotations than GitHub takes in one request.
+func tooMany(c *Check) error {
+	if len(c.Output.Annotations) > 50 {
+		return problem{http.StatusUnprocessableEntity, "Invalid request. No more than 50 items are allowed"}
+	}
+	return nil
+}
+
+// updateCheck adds annotations to those that are there, as GitHub does.
+func (s *Server) updateCheck(r *http.Request) (int, any, error) {
+	if err := mayCheck(r); err != nil {
+		return 0, nil, err
+	}
+	update := &Check{}
+	if err := json.NewDecoder(r.Body).Decode(update); err != nil {
+		return 0, nil, err
+	}
+	if err := tooMany(update); err != nil {
+		return 0, nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := strconv.Atoi(r.PathValue("number"))
+	if err != nil || n < 1 || n > len(s.checks) {
+		return 0, nil, problem{http.StatusNotFound, "Not Found"}
+	}
+	c := s.checks[n-1]
+	c.Output.Annotations = append(c.Output.Annotations, update.Output.Annotations...)
+	s.writes++
+	return http.StatusOK, c, nil
+}

@@ -1,0 +1,206 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/go-github/v50/github"
+)
+
+// PullsConfig says whose pull requests are meant. All but API and Client is required.
+type PullsConfig struct {
+	Owner, Name string
+	// API is the address of GitHub's API; empty means https://api.github.com/.
+	API string
+	// Token returns a token: of an App, of a workflow, or of a person.
+	Token func(context.Context) (string, error)
+	// Client makes the requests; nil means one with a time-out of a minute.
+	Client *http.Client
+	// Now is the clock, and Sleep waits, until the context ends.
+	Now   func() time.Time
+	Sleep func(ctx context.Context, d time.Duration) error
+}
+
+// Pulls are the pull requests of one repository. It is used by one goroutine at a time.
+type Pulls struct {
+	PullsConfig
+	client *github.Client
+}
+
+// NewPulls checks the configuration. It connects to nothing.
+func NewPulls(c PullsConfig) (*Pulls, error) {
+	if c.Owner == "" || c.Name == "" || c.Token == nil || c.Now == nil || c.Sleep == nil {
+		return nil, errors.New("pull requests on GitHub need the repository's owner and name, a token and a clock")
+	}
+	client, err := newClient(c.API, c.Client, c.Token)
+	if err != nil {
+		return nil, err
+	}
+	return &Pulls{PullsConfig: c, client: client}, nil
+}
+
+const (
+	// longestWait is how long a limit of GitHub's is waited for, and mostWaits how often.
+	longestWait, mostWaits = 5 * time.Minute, 3
+	// secondaryWait is what GitHub wants at least where it says no time
+	// (docs.github.com/rest, "Rate limits for the REST API": "wait for at least one minute").
+	secondaryWait = time.Minute
+)
+
+// do makes a request, and again after a limit that is over soon. What a request makes
+// is not made by one that was refused for a limit.
+func (p *Pulls) do(ctx context.Context, request func() (*github.Response, error)) error {
+	for waits := 0; ; waits++ {
+		response, err := request()
+		if err == nil {
+			return nil
+		}
+		wait, limited := p.limit(response, err)
+		if !limited || waits == mostWaits {
+			return explain(err)
+		}
+		if wait > longestWait {
+			return fmt.Errorf("GitHub asks to wait until %s: %w", p.Now().Add(wait).UTC().Format(time.RFC3339), explain(err))
+		}
+		if err := p.Sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// limit reports whether a request met one of GitHub's limits, and how long to wait.
+// go-github v50 knows the secondary limits by a page that GitHub has renamed since, so
+// they are told by status and words.
+func (p *Pulls) limit(response *github.Response, err error) (time.Duration, bool) {
+	var primary *github.RateLimitError
+	var abuse *github.AbuseRateLimitError
+	switch {
+	case errors.As(err, &primary):
+		return max(time.Second, primary.Rate.Reset.Sub(p.Now())+time.Second), true
+	case errors.As(err, &abuse) && abuse.RetryAfter != nil:
+		return *abuse.RetryAfter, true
+	case response == nil || response.Response == nil:
+		return 0, false
+	}
+	status := response.StatusCode
+	if status != http.StatusForbidden && status != http.StatusTooManyRequests {
+		return 0, false
+	}
+	if after, parseErr := time.ParseDuration(response.Header.Get("Retry-After") + "s"); parseErr == nil && after >= 0 {
+		return max(time.Second, after), true
+	}
+	return secondaryWait, status == http.StatusTooManyRequests || strings.Contains(strings.ToLower(err.Error()), "rate limit")
+}
+
+// Pull is a pull request as far as muster needs it.
+type Pull struct {
+	Number int
+	// URL is its page, Base the branch that it is to be merged into, Head its last commit.
+	URL, Base, Head string
+	// Open reports whether it is neither merged nor closed.
+	Open bool
+}
+
+// Get reads a pull request.
+func (p *Pulls) Get(ctx context.Context, number int) (Pull, error) {
+	var got *github.PullRequest
+	err := p.do(ctx, func() (response *github.Response, err error) {
+		got, response, err = p.client.PullRequests.Get(ctx, p.Owner, p.Name, number)
+		return response, err
+	})
+	if err != nil {
+		return Pull{}, fmt.Errorf("reading pull request %d: %w", number, err)
+	}
+	return Pull{Number: number, URL: got.GetHTMLURL(), Base: got.GetBase().GetRef(), Head: got.GetHead().GetSHA(), Open: got.GetState() == "open"}, nil
+}
+
+// Open opens a pull request from one branch of the repository into another. Where
+// there is one already, that is returned.
+func (p *Pulls) Open(ctx context.Context, head, base, title, body string) (Pull, error) {
+	var made *github.PullRequest
+	err := p.do(ctx, func() (response *github.Response, err error) {
+		made, response, err = p.client.PullRequests.Create(ctx, p.Owner, p.Name, &github.NewPullRequest{Title: &title, Head: &head, Base: &base, Body: &body})
+		return response, err
+	})
+	if err == nil {
+		return Pull{Number: made.GetNumber(), URL: made.GetHTMLURL(), Base: base, Head: made.GetHead().GetSHA(), Open: true}, nil
+	}
+	if !strings.Contains(err.Error(), "already exists") {
+		return Pull{}, fmt.Errorf("opening a pull request for %s: %w", head, err)
+	}
+	var found []*github.PullRequest
+	listErr := p.do(ctx, func() (response *github.Response, err error) {
+		found, response, err = p.client.PullRequests.List(ctx, p.Owner, p.Name, &github.PullRequestListOptions{Head: p.Owner + ":" + head, Base: base})
+		return response, err
+	})
+	if listErr != nil || len(found) == 0 {
+		return Pull{}, fmt.Errorf("opening a pull request for %s: %w", head, err)
+	}
+	return Pull{Number: found[0].GetNumber(), URL: found[0].GetHTMLURL(), Base: base, Head: found[0].GetHead().GetSHA(), Open: true}, nil
+}
+
+// longestComment is the length of a comment in bytes that GitHub takes (65,536
+// characters), less some.
+const longestComment = 65_000
+
+// Comment keeps one comment of a pull request up to date: that which begins with the
+// marker, an HTML comment that nobody sees. It is written where there is none, and
+// left alone where it says the same. changed reports whether something was written.
+func (p *Pulls) Comment(ctx context.Context, number int, marker, text string) (url string, changed bool, err error) {
+	body := marker + "\n" + text
+	if len(body) > longestComment {
+		body = strings.ToValidUTF8(body[:longestComment], "") + "\n\n(cut: GitHub takes no longer comments)\n"
+	}
+	old, err := p.comment(ctx, number, marker)
+	if err != nil {
+		return "", false, fmt.Errorf("reading the comments of pull request %d: %w", number, err)
+	}
+	if old != nil && strings.TrimRight(strings.ReplaceAll(old.GetBody(), "\r\n", "\n"), "\n") == strings.TrimRight(body, "\n") {
+		return old.GetHTMLURL(), false, nil
+	}
+	var made *github.IssueComment
+	err = p.do(ctx, func() (response *github.Response, err error) {
+		if old == nil {
+			made, response, err = p.client.Issues.CreateComment(ctx, p.Owner, p.Name, number, &github.IssueComment{Body: &body})
+		} else {
+			made, response, err = p.client.Issues.EditComment(ctx, p.Owner, p.Name, old.GetID(), &github.IssueComment{Body: &body})
+		}
+		return response, err
+	})
+	if err != nil {
+		return "", false, fmt.Errorf("commenting on pull request %d: %w", number, err)
+	}
+	return made.GetHTMLURL(), true, nil
+}
+
+// comment finds the comment that begins with a marker; nil: there is none.
+func (p *Pulls) comment(ctx context.Context, number int, marker string) (*github.IssueComment, error) {
+	options := &github.IssueListCommentsOptions{ListOptions: github.ListOptions{PerPage: 100}}
+	for {
+		var page []*github.IssueComment
+		var next int
+		err := p.do(ctx, func() (response *github.Response, err error) {
+			page, response, err = p.client.Issues.ListComments(ctx, p.Owner, p.Name, number, options)
+			if response != nil {
+				next = response.NextPage
+			}
+			return response, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range page {
+			if strings.HasPrefix(c.GetBody(), marker) {
+				return c, nil
+			}
+		}
+		if next == 0 {
+			return nil, nil
+		}
+		options.Page = next
+	}
+}
