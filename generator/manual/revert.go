@@ -60,7 +60,7 @@ func Revert(tree fs.FS, fleet []manifest.Overlay, p Past, now time.Time) (Edit, 
 	if len(e.Changes) == 0 {
 		return Edit{Notes: e.Notes}, nil
 	}
-	e.Notes = append(e.Notes, notUndone(fleet, p, now)...)
+	e.Notes = append(e.Notes, notUndone(fleet, p)...)
 	return e, nil
 }
 
@@ -145,7 +145,7 @@ func back(tree fs.FS, f branch.Edit) (*branch.Change, error) {
 }
 
 // notUndone says what a revert leaves as it is: the agents that were ordered meanwhile.
-func notUndone(fleet []manifest.Overlay, p Past, now time.Time) []string {
+func notUndone(fleet []manifest.Overlay, p Past) []string {
 	concerns := func(overlay string) bool {
 		return slices.ContainsFunc(p.Edits.Files, func(f branch.Edit) bool {
 			return strings.HasPrefix(f.Path, overlay+"/") || !slices.ContainsFunc(fleet, func(o manifest.Overlay) bool { return strings.HasPrefix(f.Path, o.Path+"/") })
