@@ -78,6 +78,12 @@ func (r *Repository) File(ctx context.Context, commit, name string) ([]byte, err
 	return content, withRemedy(err)
 }
 
+// Past returns the files as they were at a past commit, as [git.Branch.Past] does.
+func (r *Repository) Past(ctx context.Context, commit string, dirs []string) (branch.Tip, error) {
+	tip, err := r.branch.Past(ctx, commit, dirs)
+	return tip, withRemedy(err)
+}
+
 // Edits says what commits have changed against their parents, as [git.Branch.Edits]
 // does.
 func (r *Repository) Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error) {

@@ -20,7 +20,7 @@ const mostInBatch = 1000
 
 // content returns a file, and fetches with it what is likely to be read next.
 func (f *treeFS) content(name string, h plumbing.Hash) ([]byte, error) {
-	store := f.branch.store
+	store := f.store
 	if raw, ok := store.get(h); ok {
 		return raw.data, nil
 	}
@@ -56,7 +56,7 @@ func (f *treeFS) content(name string, h plumbing.Hash) ([]byte, error) {
 // and, below the directory that is read ahead, of all that is there, without
 // those of directories too large for that.
 func (f *treeFS) batch(name string, h plumbing.Hash) *batch {
-	store := f.branch.store
+	store := f.store
 	b := &batch{store: store, wants: []plumbing.Hash{h}, seen: map[plumbing.Hash]bool{h: true}}
 	ahead := store.isAhead(name)
 	if e, err := f.find("read", path.Dir(name)); err == nil {

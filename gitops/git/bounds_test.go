@@ -206,7 +206,7 @@ func TestNamesThatAreNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.trees[root] = parsed
-	f := &treeFS{branch: &Branch{store: s}, ctx: t.Context(), root: root}
+	f := &treeFS{branch: &Branch{store: s}, store: s, ctx: t.Context(), root: root}
 	list, err := f.ReadDir(".")
 	if err != nil || len(list) != 1 || list[0].Name() != "x" || !list[0].IsDir() {
 		t.Errorf("%v, %v; want the directory x", list, err)

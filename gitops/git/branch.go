@@ -85,7 +85,7 @@ func (b *Branch) Tip(ctx context.Context) (branch.Tip, error) {
 
 // tip returns the commit in the store, as callers see it.
 func (b *Branch) tip(ctx context.Context) branch.Tip {
-	return branch.Tip{Commit: b.store.head.String(), Tree: &treeFS{branch: b, ctx: ctx, root: b.store.root}}
+	return branch.Tip{Commit: b.store.head.String(), Tree: &treeFS{branch: b, store: b.store, ctx: ctx, root: b.store.root}}
 }
 
 // refresh brings the store to the branch's head.

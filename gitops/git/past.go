@@ -45,6 +45,53 @@ func (b *Branch) fileAt(ctx context.Context, commit, name string) ([]byte, error
 	return past.file(ctx, strings.Split(name, "/"))
 }
 
+// Past returns the files as they were at a past commit of the branch, to be read
+// lazily with ctx as those of [Branch.Tip] are. What is in dirs is fetched together,
+// the rest when it is read. Nothing of it is kept beyond the tip that is returned, and
+// that of the branch stays as it is. A commit that is no longer in the branch may be
+// refused by the server.
+func (b *Branch) Past(ctx context.Context, commit string, dirs []string) (branch.Tip, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, err := b.storeAt(ctx, commit, dirs)
+	if err != nil {
+		return branch.Tip{}, b.fail("reading an earlier commit of", err)
+	}
+	return branch.Tip{Commit: commit, Tree: &treeFS{branch: b, store: s, ctx: ctx, root: s.root}}, nil
+}
+
+// storeAt fetches an earlier commit into a store of its own.
+func (b *Branch) storeAt(ctx context.Context, commit string, dirs []string) (*store, error) {
+	if !plumbing.IsHash(commit) {
+		return nil, fmt.Errorf("%.60q is not the identifier of a commit", commit)
+	}
+	for _, dir := range dirs {
+		if err := branch.CheckPath(dir); err != nil {
+			return nil, err
+		}
+	}
+	if b.server.caps != nil {
+		b.store.chooseMode()
+	}
+	if b.server.caps == nil || b.store.mode != partial && b.store.head.IsZero() {
+		if err := b.refresh(ctx); err != nil {
+			return nil, err
+		}
+	}
+	head := plumbing.NewHash(commit)
+	s := &store{server: b.server, mode: b.store.mode, noLimit: b.store.noLimit, noDepth: b.store.noDepth, readFirst: dirs, objects: newObjects("")}
+	if s.mode == partial {
+		return s, s.startPartial(ctx, nil, head)
+	}
+	p, err := b.store.past(ctx, head)
+	if err != nil {
+		return nil, err
+	}
+	s.head, s.root, s.base = head, p.root, p.pack
+	s.noteLarge(p.pack)
+	return s, nil
+}
+
 // past is an earlier commit, and where its objects come from.
 type past struct {
 	store *store

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/google/go-cmp/cmp"
+
 	"muster/gitops/git"
 	"muster/gitops/gitserver"
 )
@@ -47,4 +50,78 @@ func TestPastFile(t *testing.T) {
 			t.Errorf("of the head: %q, %v", got, err)
 		}
 	})
+}
+
+// TestPastTree reads whole trees of earlier commits, from every server, before and
+// after the head's is read, which stays as it is.
+func TestPastTree(t *testing.T) {
+	t.Parallel()
+	contract(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+		past(t, r, 120)
+		out, err := r.Git("rev-list", "--first-parent", "main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		commits := strings.Fields(out)
+		b := open(t, c)
+		for i := range 2 {
+			for _, back := range []int{0, 50, 100} {
+				old, err := b.Past(t.Context(), commits[back], []string{"f", "nowhere"})
+				if err != nil || old.Commit != commits[back] {
+					t.Fatal(old.Commit, err)
+				}
+				if diff := cmp.Diff(filesAt(t, r, commits[back]), filesOf(t, old.Tree)); diff != "" {
+					t.Errorf("%d commits back, reading %d (-git +got)\n%s", back, i, diff)
+				}
+			}
+			tip, err := b.Tip(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(filesAt(t, r, commits[0]), filesOf(t, tip.Tree)); diff != "" {
+				t.Errorf("the head (-git +got)\n%s", diff)
+			}
+		}
+		for _, bad := range []string{"main", strings.Repeat("1", 40), ""} {
+			if tip, err := b.Past(t.Context(), bad, nil); err == nil {
+				t.Errorf("%q: %v, want an error", bad, tip)
+			}
+		}
+		if _, err := b.Past(t.Context(), commits[0], []string{"../x"}); err == nil {
+			t.Error("a directory outside: want an error")
+		}
+	})
+}
+
+// filesAt are the files of a commit and the hashes of their content, as git has them.
+func filesAt(t *testing.T, r gitserver.Repository, commit string) map[string]string {
+	t.Helper()
+	out, err := r.Git("ls-tree", "-r", commit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for line := range strings.Lines(out) {
+		words := strings.Fields(line) // mode, kind, hash, name
+		all[words[3]] = words[2]
+	}
+	return all
+}
+
+// filesOf reads all of a tree.
+func filesOf(t *testing.T, tree fs.FS) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(tree, name)
+		all[name] = plumbing.ComputeHash(plumbing.BlobObject, content).String()
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }

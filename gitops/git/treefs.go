@@ -22,6 +22,7 @@ import (
 // listed, and reading one is an error that says what it is.
 type treeFS struct {
 	branch *Branch
+	store  *store // the branch's own, or that of an earlier commit
 	ctx    context.Context
 	root   plumbing.Hash
 }
@@ -166,8 +167,8 @@ func (f *treeFS) dir(name string, h plumbing.Hash) (*tree, error) {
 	if name == "." {
 		name = ""
 	}
-	f.branch.store.visit(name)
-	t, err := f.branch.store.tree(f.ctx, h)
+	f.store.visit(name)
+	t, err := f.store.tree(f.ctx, h)
 	if err != nil {
 		return nil, f.branch.fail("reading", err)
 	}
