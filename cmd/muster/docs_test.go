@@ -170,7 +170,7 @@ func TestVariables(t *testing.T) {
 // tests: their commands must be in the script, in this order, and what they print
 // is the script's golden output, shortened where it is long.
 func TestTranscripts(t *testing.T) {
-	session := regexp.MustCompile(`(?s)(<!-- begin: transcript of (\S+) -->\n)(.*?)(<!-- end: transcript -->\n)`)
+	session := regexp.MustCompile(`(?s)(<!-- begin: (?:whole )?transcript of (\S+) -->\n)(.*?)(<!-- end: transcript -->\n)`)
 	sessions := map[string]int{}
 	for _, page := range documents(t) {
 		text, err := os.ReadFile(page)
@@ -184,7 +184,7 @@ func TestTranscripts(t *testing.T) {
 				scripts[m[2]] = readScript(t, m[2])
 			}
 			sessions[filepath.Base(page)]++
-			return m[1] + scripts[m[2]].session(t, m[3]) + m[4]
+			return m[1] + scripts[m[2]].session(t, m[3], strings.Contains(m[1], " whole ")) + m[4]
 		})
 		switch {
 		case want == string(text):
@@ -196,7 +196,7 @@ func TestTranscripts(t *testing.T) {
 			t.Errorf("%s is behind: run go test ./cmd/muster -update (-page +want)\n%s", page, cmp.Diff(string(text), want))
 		}
 	}
-	if want := map[string]int{"README.md": 1, "operations.md": 10, "review.md": 3}; !reflect.DeepEqual(sessions, want) {
+	if want := map[string]int{"README.md": 1, "operations.md": 10, "review.md": 4}; !reflect.DeepEqual(sessions, want) {
 		t.Errorf("the sessions are %v, want %v", sessions, want)
 	}
 }
@@ -219,10 +219,10 @@ func readScript(t *testing.T, name string) *script {
 	return s
 }
 
-// session is a session with what its commands print.
-func (s *script) session(t *testing.T, shown string) string {
+// session is a session with what its commands print, or the beginning of it.
+func (s *script) session(t *testing.T, shown string, whole bool) string {
 	t.Helper()
-	want := "```console\n"
+	want := ""
 	for line := range strings.Lines(shown) {
 		command, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "$ ")
 		if !ok {
@@ -238,10 +238,18 @@ func (s *script) session(t *testing.T, shown string) string {
 		s.at += i + 1
 		want += line
 		if file, ok := strings.CutPrefix(s.lines[s.at], "cmp stdout "); ok {
-			want += shortened(s.golden[strings.TrimPrefix(file, "$WORK/")])
+			output := s.golden[strings.TrimPrefix(file, "$WORK/")]
+			if !whole {
+				output = shortened(output)
+			}
+			want += output
 		}
 	}
-	return want + "```\n"
+	fence := "```"
+	for strings.Contains(want, fence) {
+		fence += "`"
+	}
+	return fence + "console\n" + want + fence + "\n"
 }
 
 // shortened leaves out all but the beginning of a long output.

@@ -26,6 +26,10 @@ type Measures struct {
 	Agents, InVain, NoShows int
 	// Idle is the time that all agents together waited for work.
 	Idle time.Duration
+	// Connected is the time that all agents together were connected, and ByHour that of
+	// each hour of the run.
+	Connected time.Duration
+	ByHour    []time.Duration
 	// Commits is how many commits were made; see [Act].
 	Commits int
 	// Unserved jobs had not started when the run ended.
@@ -52,6 +56,7 @@ func (r *run) measures(unserved int) Measures {
 		Agents: stats.Agents, InVain: stats.InVain, NoShows: r.noShows, Idle: stats.Idle,
 		Commits: r.commits, Unserved: unserved, Highest: highest(r.buildkite.Agents()),
 	}
+	m.Connected, m.ByHour = connected(r.buildkite.Agents(), r.start, r.buildkite.Now())
 	mine := r.overlay.AgentTags()
 	var served []fakebuildkite.JobRecord
 	var waits []time.Duration
@@ -71,6 +76,28 @@ func (r *run) measures(unserved int) Measures {
 	m.Wait = SumUp(waits)
 	m.Bound = SumUp(r.bound(served))
 	return m
+}
+
+// connected sums up how long agents were there, by the hour since the start.
+func connected(agents []fakebuildkite.AgentRecord, start, now time.Time) (all time.Duration, byHour []time.Duration) {
+	byHour = make([]time.Duration, int(now.Sub(start)/time.Hour)+1)
+	for _, a := range agents {
+		end := a.Ended
+		if end.IsZero() {
+			end = now
+		}
+		all += end.Sub(a.Connected)
+		for from := a.Connected; from.Before(end); {
+			hour := int(from.Sub(start) / time.Hour)
+			to := start.Add(time.Duration(hour+1) * time.Hour)
+			if end.Before(to) {
+				to = end
+			}
+			byHour[hour] += to.Sub(from)
+			from = to
+		}
+	}
+	return all, byHour
 }
 
 // highest counts the agents that were there at once.

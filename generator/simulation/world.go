@@ -81,6 +81,7 @@ func (w World) fates() func() Fate {
 // run is one algorithm in one world with one workload.
 type run struct {
 	world     World
+	start     time.Time
 	algorithm Algorithm
 	buildkite *fakebuildkite.Server
 	cluster   Cluster
@@ -133,7 +134,7 @@ func Play(w World, workload Workload, algorithm Algorithm, observe func(Act)) Me
 func newRun(w World, algorithm Algorithm, start time.Time) *run {
 	w.Policy.Cluster = "" // whatever it is called, this is the one
 	r := &run{
-		world: w, algorithm: algorithm,
+		world: w, start: start, algorithm: algorithm,
 		overlay: plan.Overlay{Name: "default", Policy: w.Policy},
 		sync:    w.random(streamSync), ticks: w.random(streamTicks),
 	}

@@ -30,7 +30,8 @@ type Config struct {
 	// URL is the repository's address in any form git accepts: https, http,
 	// ssh and git URLs, user@host:path, file URLs, and plain paths.
 	URL string
-	// Branch is the name of the branch, with or without refs/heads/.
+	// Branch is the name of the branch, with or without refs/heads/. HEAD is what the
+	// repository has checked out, to be read alone.
 	Branch string
 	// ReadAhead is a directory that is fetched, with everything below it,
 	// before it is read, and kept as long as the branch has it. Everything else

@@ -108,8 +108,15 @@ func (c *connection) askHead(ctx context.Context, branch string) (plumbing.Hash,
 	return head, session, nil
 }
 
+// checkedOut is the name of what a clone has checked out, branch or not: CI leaves
+// clones without a branch.
+const checkedOut = "HEAD"
+
 // findBranch returns the head of a branch among the refs that a server lists.
 func findBranch(adv *packp.AdvRefs, branch string) (plumbing.Hash, error) {
+	if branch == checkedOut && adv.Head != nil {
+		return *adv.Head, nil
+	}
 	if head, ok := adv.References["refs/heads/"+branch]; ok {
 		return head, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/google/go-github/v50/github"
 )
@@ -46,7 +47,7 @@ func (p *Pulls) Check(ctx context.Context, commit string, c Check) (url string, 
 	}
 	summary := c.Summary
 	if len(summary) > longestComment {
-		summary = summary[:longestComment]
+		summary = strings.ToValidUTF8(summary[:longestComment], "")
 	}
 	output := func(from int) *github.CheckRunOutput {
 		o := &github.CheckRunOutput{Title: &c.Title, Summary: &summary}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/generator/manifest"
+	"muster/generator/plan"
+	"muster/generator/preview"
+	"muster/gitops"
+	"muster/gitops/branch"
+	"muster/gitops/github"
+	"muster/gitops/ledger"
+)
+
+// previewFlags are what the flags of muster preview ask for.
+type previewFlags struct {
+	settings   *settings
+	base, head string
+	days       int
+	pull       int
+	githubRepo string
+
+	repository *gitops.Repository
+}
+
+func (p program) previewCommand() *cobra.Command {
+	v := &previewFlags{settings: &settings{program: p, git: gitSettings{program: p}}}
+	git := &v.settings.git
+	c := &cobra.Command{
+		Use:   "preview",
+		Short: "Say what a change of policies, templates or the base would do",
+		Long: `preview compares two commits of the clone that it is called in, as those of a pull
+request, and says in Markdown which settings change, how the agents' Job changes,
+what check finds, and what the new policies would have done with the jobs of the
+last days, as the fleet's own commits tell of them. It needs no token for
+Buildkite.
+
+The clone needs the history of those days: a shallow one has less, and it is said.
+--github-pr keeps one comment of that pull request up to date, and writes a check
+with the findings at their lines, with the App's flags, or with GH_TOKEN or
+GITHUB_TOKEN. docs/ci.md has the steps for GitHub Actions and Buildkite.`,
+		Example: `  muster preview --base origin/main
+  muster preview --base origin/main --github-pr 12`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context()) },
+	}
+	f := c.Flags()
+	f.StringVar(&v.base, "base", "origin/main", "what it is to be merged into: compared is where the head parted from it")
+	f.StringVar(&v.head, "head", "HEAD", "what is to be merged")
+	f.StringVar(&git.repo, "repo", "", "a clone on this machine; without it the one that the current directory is in")
+	f.StringVar(&git.overlays, "overlays", "overlays", "the directory of overlays in the repository")
+	f.IntVar(&v.days, "days", 7, "how many days of the past are played; 0 plays none")
+	f.IntVar(&v.pull, "github-pr", 0, "comment on this pull request on GitHub, and write a check")
+	f.StringVar(&v.githubRepo, "github-repo", "", "the repository on GitHub, as OWNER/NAME; without it the clone's remote origin says")
+	f.StringVar(&git.app, "github-app-id", "", "the GitHub App that comments")
+	f.Int64Var(&git.installation, "github-app-installation", 0, "the App's installation on the repository's owner")
+	f.StringVar(&git.appKey, "github-app-key-file", "", "the App's private key, in PEM")
+	f.StringVar(&git.githubAPI, "github-api-url", "https://api.github.com/", "GitHub's API")
+	return c
+}
+
+func (v *previewFlags) run(ctx context.Context) error {
+	if v.days < 0 || v.days > 90 {
+		return usage(fmt.Errorf("--days %d: use 0 to 90", v.days))
+	}
+	if v.pull < 0 {
+		return usage(fmt.Errorf("--github-pr %d is no number of a pull request", v.pull))
+	}
+	base, head, err := v.open()
+	if err != nil {
+		return err
+	}
+	progress := v.settings.program.progress
+	progress.Doing("comparing the two commits")
+	report, err := v.report(ctx, base, head)
+	progress.Done()
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(v.settings.program.stdout, report.Markdown())
+	if v.pull == 0 {
+		return nil
+	}
+	return v.post(ctx, report)
+}
+
+// open opens the clone, and finds the two commits.
+func (v *previewFlags) open() (base, head string, err error) {
+	git := &v.settings.git
+	where := git.repo
+	if where == "" {
+		where = "."
+	}
+	if info, err := os.Stat(where); err != nil || !info.IsDir() {
+		return "", "", usage(fmt.Errorf("--repo %s is no clone on this machine, which preview compares two commits of", where))
+	}
+	top, err := topOf(where)
+	if err != nil {
+		return "", "", usage(err)
+	}
+	git.repo, git.branch = top, "HEAD"
+	m := &manualFlags{settings: v.settings}
+	if head = m.asked(top, "rev-parse", "--verify", "--quiet", "--end-of-options", v.head+"^{commit}"); head == "" {
+		return "", "", usage(fmt.Errorf("--head %s: there is no such commit in %s", v.head, top))
+	}
+	into := m.asked(top, "rev-parse", "--verify", "--quiet", "--end-of-options", v.base+"^{commit}")
+	if into == "" {
+		return "", "", usage(fmt.Errorf("--base %s: there is no such commit in %s; fetch it, or name another", v.base, top))
+	}
+	if base = m.asked(top, "merge-base", into, head); base == "" {
+		return "", "", usage(fmt.Errorf("%s and %s have no commit in common here: fetch more of the history (git fetch --unshallow)", v.base, v.head))
+	}
+	if v.githubRepo == "" {
+		v.githubRepo = m.asked(top, "remote", "get-url", "origin")
+	} else if strings.Count(v.githubRepo, "/") == 1 {
+		v.githubRepo = "https://github.com/" + v.githubRepo
+	}
+	v.repository, err = git.reader(slog.New(slog.DiscardHandler))
+	return base, head, err
+}
+
+// report compares the two commits, and plays the past.
+func (v *previewFlags) report(ctx context.Context, base, head string) (preview.Report, error) {
+	r := preview.Report{Base: base, Head: head}
+	dir := path.Clean(v.settings.git.overlays)
+	dirs := []string{dir, path.Join(path.Dir(dir), "base")}
+	var fleets [2][]manifest.Overlay
+	var findings [2][]manifest.Finding
+	for i, commit := range []string{base, head} {
+		tip, err := v.repository.Past(ctx, commit, dirs)
+		if err != nil {
+			return r, err
+		}
+		loader := v.settings.loader()
+		if fleets[i], err = loader.LoadContext(ctx, tip.Tree); err != nil && i == 1 {
+			return r, fmt.Errorf("the overlays of %.7s cannot be read: %w", commit, err)
+		}
+		if findings[i], err = loader.Check(ctx, tip.Tree); err != nil {
+			return r, err
+		}
+	}
+	r.Changes, r.Findings = preview.Compare(fleets[0], fleets[1]), findings[1]
+	known := map[string]bool{}
+	for _, f := range findings[0] {
+		known[f.File+"\n"+f.Text()] = true
+	}
+	r.New = func(f manifest.Finding) bool { return !known[f.File+"\n"+f.Text()] }
+	return r, v.play(ctx, &r, fleets[1])
+}
+
+// play plays the past of the overlays that change.
+func (v *previewFlags) play(ctx context.Context, r *preview.Report, fleet []manifest.Overlay) error {
+	if v.days == 0 || len(r.Changes) == 0 {
+		return nil
+	}
+	v.settings.program.progress.Doing("reading the history")
+	since := v.settings.program.clock.Now().Add(-time.Duration(v.days) * 24 * time.Hour)
+	observed := map[string][]plan.Observation{}
+	for x, err := range ledger.Read(v.repository.Commits(ctx, r.Base, branch.Limit{Since: since})) {
+		if err != nil {
+			return fmt.Errorf("reading the history before %.7s: %w", r.Base, err)
+		}
+		if x.Entry != nil { // what is damaged tells nothing
+			name := strings.TrimPrefix(x.Entry.Overlay, path.Clean(v.settings.git.overlays)+"/")
+			observed[name] = append(observed[name], x.Entry.Observation)
+		}
+	}
+	for i := range r.Changes {
+		c := &r.Changes[i]
+		v.settings.program.progress.Doing("playing " + c.Overlay)
+		shared := slices.ContainsFunc(fleet, func(o manifest.Overlay) bool {
+			return o.Name != c.Overlay && o.Policy.Queue == c.Queue && c.Queue != ""
+		})
+		if err := c.Play(ctx, observed[c.Overlay], shared); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// previewMarker begins the comment of a pull request.
+const previewMarker = "<!-- muster preview -->"
+
+// post keeps the comment of the pull request up to date, and writes a check.
+func (v *previewFlags) post(ctx context.Context, r preview.Report) error {
+	out := v.settings.program.stderr
+	v.settings.git.repo = v.githubRepo
+	pulls, err := v.settings.git.pulls()
+	switch {
+	case err != nil:
+		return err
+	case pulls == nil:
+		return usage(errors.New("--github-pr needs a repository on GitHub (--github-repo OWNER/NAME) and a token: GH_TOKEN, GITHUB_TOKEN, or the App's flags"))
+	}
+	pull, err := pulls.Get(ctx, v.pull)
+	if err != nil {
+		return err
+	}
+	if !pull.Open {
+		fmt.Fprintf(out, "pull request %d is closed: nothing is written\n", v.pull)
+		return nil
+	}
+	url, changed, err := pulls.Comment(ctx, v.pull, previewMarker, r.Markdown())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s %s\n", map[bool]string{true: "wrote", false: "nothing new in"}[changed], url)
+	return v.check(ctx, pulls, pull, r)
+}
+
+// check writes the findings as a check of the pull request's last commit.
+func (v *previewFlags) check(ctx context.Context, pulls *github.Pulls, pull github.Pull, r preview.Report) error {
+	c := github.Check{Name: "muster", Title: "nothing wrong", Summary: r.Markdown(), Failed: len(r.Findings) > 0}
+	if c.Failed {
+		c.Title = findingsError(len(r.Findings)).Error()
+	}
+	for _, f := range r.Findings {
+		c.Annotations = append(c.Annotations, github.Annotation{Path: f.File, Line: f.Line, Failure: true, Text: f.Text()})
+	}
+	url, err := pulls.Check(ctx, pull.Head, c)
+	if errors.Is(err, github.ErrNoChecks) {
+		fmt.Fprintf(v.settings.program.stderr, "no check is written: %v\n", err)
+		return nil
+	}
+	if err == nil {
+		fmt.Fprintln(v.settings.program.stderr, "wrote "+url)
+	}
+	return err
+}

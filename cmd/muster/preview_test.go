@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"muster/gitops/github/githubtest"
+)
+
+// TestPreviewOnGitHub: a pull request has one comment and a check for each of its last
+// commits; with a person's token it has no check, and where it is closed, nothing.
+func TestPreviewOnGitHub(t *testing.T) {
+	server, r, api := manualFleet(t)
+	clone := filepath.Join(t.TempDir(), "clone")
+	git := func(args ...string) {
+		t.Helper()
+		c := exec.Command("git", args...)
+		c.Dir = filepath.Dir(clone)
+		if len(args) > 0 && args[0] != "clone" {
+			c.Dir = clone
+		}
+		c.Env = append(c.Environ(), "GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	edit := func(from, to string) {
+		t.Helper()
+		c := exec.Command("sed", "-i", "s/"+from+"/"+to+"/", filepath.Join(clone, "overlays/default/scaling.yaml"))
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatal(err, string(out))
+		}
+		git("commit", "--quiet", "--all", "--message", "Change max")
+		git("push", "--quiet", "origin", "HEAD:raise")
+	}
+	git("clone", "--quiet", server.URL+"/acme/fleet.git", clone)
+	git("checkout", "--quiet", "-b", "raise")
+	edit("max: 10 ", "max: 40 ")
+	n := api.AddPull("raise", "main")
+	run := func(want int, said string, environ ...string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		args := []string{"preview", "--repo", clone, "--github-pr", "1", "--github-repo", server.URL + "/acme/fleet.git", "--github-api-url", api.URL}
+		if len(environ) == 0 {
+			args = append(args, "--github-app-id", api.AppID, "--github-app-installation", "42", "--github-app-key-file", api.KeyFile)
+		}
+		p := program{args: args, environ: environ, stdout: &out, stderr: &errs, clock: stoppedClock{start}}
+		if code := p.run(t.Context()); code != want || !strings.Contains(errs.String(), said) {
+			t.Fatalf("exit code %d, want %d; it says\n%swant %q", code, want, errs.String(), said)
+		}
+	}
+	run(exitOK, "wrote https://github.com/acme/fleet/pull/1#issuecomment-1\nwrote https://github.com/acme/fleet/runs/1\n")
+	if got := api.Comments(n); len(got) != 1 || !strings.HasPrefix(got[0], previewMarker+"\n## What this does to the agents\n") || !strings.Contains(got[0], "| `max` | `10` | `40` |") {
+		t.Errorf("the comments are %q", got)
+	}
+	head, err := r.Git("rev-parse", "raise")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The fleet of this test has no template: that is a finding, and a policy to annotate is there.
+	if got := api.Checks(); len(got) != 1 || got[0].HeadSHA != strings.TrimSpace(head) || got[0].Conclusion != "failure" || len(got[0].Output.Annotations) == 0 {
+		t.Errorf("the checks are %+v", got)
+	}
+	run(exitOK, "nothing new in https://github.com/acme/fleet/pull/1#issuecomment-1\n")
+	edit("max: 40 ", "max: lots ")
+	run(exitOK, "wrote https://github.com/acme/fleet/pull/1#issuecomment-1\nno check is written: ", "GH_TOKEN="+githubtest.PersonalToken)
+	if got := api.Comments(n); len(got) != 1 || !strings.Contains(got[0], "It would be suspended") {
+		t.Errorf("the comments are %q", got)
+	}
+	run(exitOutside, "does not accept the token or key (401: Bad credentials)", "GITHUB_TOKEN=ghs_old")
+	api.ClosePull(n)
+	run(exitOK, "pull request 1 is closed: nothing is written\n", "GITHUB_TOKEN="+githubtest.PersonalToken)
+}

@@ -1,0 +1,271 @@
+package preview
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"muster/generator/manifest"
+	"muster/generator/simulation"
+)
+
+// Report is what a pull request would do.
+type Report struct {
+	// Base and Head are the commits that were compared.
+	Base, Head string
+	Changes    []Change
+	// Findings are what is wrong with the files at the head, and New says which of them
+	// were not at the base.
+	Findings []manifest.Finding
+	New      func(manifest.Finding) bool
+}
+
+const (
+	// mostSettings and mostJobLines are what is shown of one overlay; a comment has its
+	// limits.
+	mostSettings, mostJobLines = 40, 200
+	// mostFindings are shown of all.
+	mostFindings = 50
+)
+
+// Markdown is the report, as a comment of a pull request has it. What stands in files
+// is in code, where a forge sees no mention, link or markup.
+func (r Report) Markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "## What this does to the agents\n\n%s to %s\n", code(short(r.Base)), code(short(r.Head)))
+	if len(r.Changes) == 0 {
+		b.WriteString("\nNo policy, template or base is changed: muster goes on as before.\n")
+	}
+	shown := map[string]string{}
+	for _, group := range grouped(r.Changes) {
+		group.markdown(&b, shown)
+	}
+	r.findings(&b)
+	return b.String()
+}
+
+func short(commit string) string { return commit[:min(7, len(commit))] }
+
+func (r Report) findings(b *strings.Builder) {
+	if len(r.Findings) == 0 {
+		b.WriteString("\n`muster check` finds nothing wrong.\n")
+		return
+	}
+	fmt.Fprintf(b, "\n### %s\n\n", count(len(r.Findings), "finding"))
+	for i, f := range r.Findings {
+		if i == mostFindings {
+			fmt.Fprintf(b, "- and %d more\n", len(r.Findings)-i)
+			break
+		}
+		fresh := ""
+		if r.New != nil && r.New(f) {
+			fresh = " **new**"
+		}
+		fmt.Fprintf(b, "-%s %s\n", fresh, code(f.Error()))
+	}
+}
+
+// group are overlays of which the same is to be said, as where the base changes.
+type group struct {
+	overlays []string
+	Change
+}
+
+// grouped puts overlays together that change in the same way and were not played.
+func grouped(changes []Change) []group {
+	var all []group
+next:
+	for _, c := range changes {
+		for i := range all {
+			if g := &all[i]; g.Kind == Changed && c.Kind == Changed && g.Replay == nil && c.Replay == nil && g.NotPlayed == c.NotPlayed &&
+				g.Invalid == c.Invalid && fmt.Sprint(g.Settings) == fmt.Sprint(c.Settings) && sameJob(g.Change, c) {
+				g.overlays = append(g.overlays, c.Overlay)
+				continue next
+			}
+		}
+		all = append(all, group{[]string{c.Overlay}, c})
+	}
+	return all
+}
+
+// sameJob reports whether two Jobs change alike: only the lines that are removed or
+// added count, for names stand in those around them.
+func sameJob(a, b Change) bool { return changedLines(a.Job) == changedLines(b.Job) }
+
+func changedLines(text string) string {
+	var kept strings.Builder
+	for line := range strings.Lines(text) {
+		if (line[0] == '+' || line[0] == '-') && !strings.HasPrefix(line, "+++ ") && !strings.HasPrefix(line, "--- ") {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
+}
+
+// markdown writes what is to be said of a group. shown has the Jobs that were shown, and
+// of which overlay.
+func (g group) markdown(b *strings.Builder, shown map[string]string) {
+	var names []string
+	for _, name := range g.overlays {
+		names = append(names, code(name))
+	}
+	switch n := len(names); {
+	case n == 1:
+		fmt.Fprintf(b, "\n### Overlay %s\n", names[0])
+	default:
+		fmt.Fprintf(b, "\n### %d overlays: %s\n", n, strings.Join(names, ", "))
+	}
+	switch g.Kind {
+	case Added:
+		fmt.Fprintf(b, "\nIt is new: queue %s, at most %s.\n", code(g.Queue), count(g.After.Max, "agent"))
+	case Removed:
+		b.WriteString("\nIt is removed. Its Jobs go with it, if the syncer prunes: agents that work now are ended in the middle of their jobs. Pause it first, and remove it when its agents have left.\n")
+	case Changed:
+	}
+	if g.Invalid != "" {
+		fmt.Fprintf(b, "\n**It would be suspended: nothing is ordered for it.**\n\n%s\n", fenced("text", g.Invalid))
+	}
+	g.settings(b)
+	switch before, same := shown[changedLines(g.Job)]; {
+	case g.Job == "":
+	case same:
+		fmt.Fprintf(b, "\nThe agents' Job changes as that of %s.\n", code(before))
+	default:
+		shown[changedLines(g.Job)] = g.overlays[0]
+		lines := strings.SplitAfter(g.Job, "\n")
+		text := strings.Join(lines[:min(len(lines), mostJobLines)], "")
+		fmt.Fprintf(b, "\n<details><summary>The agents' Job changes, from the next order on</summary>\n\n%s\n</details>\n", fenced("diff", text))
+	}
+	switch {
+	case g.Replay != nil:
+		g.Replay.markdown(b)
+	case g.NotPlayed != "":
+		fmt.Fprintf(b, "\nWhat it would have done is not known. %s\n", g.NotPlayed)
+	}
+}
+
+func (g group) settings(b *strings.Builder) {
+	if len(g.Settings) == 0 {
+		return
+	}
+	b.WriteString("\n| setting | before | after |\n|---|---|---|\n")
+	for i, s := range g.Settings {
+		if i == mostSettings {
+			fmt.Fprintf(b, "| and %d more | | |\n", len(g.Settings)-i)
+			break
+		}
+		fmt.Fprintf(b, "| %s | %s | %s |\n", code(s.Setting), code(s.Before), code(s.After))
+	}
+}
+
+// markdown is a table of what both policies would have done, and a chart.
+func (r Replay) markdown(b *strings.Builder) {
+	const day = "2006-01-02 15:04"
+	fmt.Fprintf(b, "\n**What it would have done** with the %s from %s to %s (UTC), as this fleet's own commits tell of them. Both policies are played in one simulated world, with the same syncer and nodes.", count(r.After.Jobs, "job"), r.From.UTC().Format(day), r.To.UTC().Format(day))
+	if r.Alone {
+		b.WriteString(" Other overlays serve the queue too: they are not played.")
+	}
+	b.WriteString("\n\n| | before | after | |\n|---|---:|---:|---:|\n")
+	seconds := func(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }
+	x, y := r.Before, r.After
+	for _, row := range []struct {
+		name         string
+		before, then string
+		was, is      float64
+	}{
+		{"mean wait of a job", seconds(x.Wait.Mean), seconds(y.Wait.Mean), x.Wait.Mean.Seconds(), y.Wait.Mean.Seconds()},
+		{"95 % wait at most", seconds(x.Wait.P95), seconds(y.Wait.P95), x.Wait.P95.Seconds(), y.Wait.P95.Seconds()},
+		{"longest wait", seconds(x.Wait.Max), seconds(y.Wait.Max), x.Wait.Max.Seconds(), y.Wait.Max.Seconds()},
+		{"pod-hours", fmt.Sprintf("%.1f", x.Connected.Hours()), fmt.Sprintf("%.1f", y.Connected.Hours()), x.Connected.Hours(), y.Connected.Hours()},
+		{"agents", fmt.Sprint(x.Agents), fmt.Sprint(y.Agents), float64(x.Agents), float64(y.Agents)},
+		{"agents in vain", fmt.Sprint(x.InVain), fmt.Sprint(y.InVain), float64(x.InVain), float64(y.InVain)},
+		{"most agents at once", fmt.Sprint(x.Highest), fmt.Sprint(y.Highest), float64(x.Highest), float64(y.Highest)},
+		{"commits", fmt.Sprint(x.Commits), fmt.Sprint(y.Commits), float64(x.Commits), float64(y.Commits)},
+		{"jobs never served", fmt.Sprint(x.Unserved), fmt.Sprint(y.Unserved), float64(x.Unserved), float64(y.Unserved)},
+	} {
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", row.name, row.before, row.then, difference(row.was, row.is))
+	}
+	fmt.Fprintf(b, "\n%s", fenced("text", chart(x, y)))
+}
+
+// difference is how much a figure grows, in per cent; empty where it does not.
+func difference(was, is float64) string {
+	switch {
+	case was == is:
+		return ""
+	case was == 0:
+		return "new"
+	case (is-was)/was*100 < 0.5 && (is-was)/was*100 > -0.5:
+		return ""
+	}
+	return fmt.Sprintf("%+.0f %%", (is-was)/was*100)
+}
+
+// chartWidth is how many bars a chart has at most.
+const chartWidth = 56
+
+// chart draws the agents that were there on average, over time, both on one scale.
+func chart(before, after simulation.Measures) string {
+	hours := max(len(before.ByHour), len(after.ByHour))
+	each := (hours + chartWidth - 1) / chartWidth
+	var most float64
+	bars := func(m simulation.Measures) []float64 {
+		var all []float64
+		for from := 0; from < hours; from += each {
+			var sum time.Duration
+			for i := from; i < min(from+each, len(m.ByHour)); i++ {
+				sum += m.ByHour[i]
+			}
+			mean := sum.Hours() / float64(each)
+			all, most = append(all, mean), max(most, mean)
+		}
+		return all
+	}
+	was, is := bars(before), bars(after)
+	draw := func(values []float64) string {
+		levels := []rune(" ▁▂▃▄▅▆▇█")
+		var text strings.Builder
+		for _, v := range values {
+			level := 0
+			if v > 0 && most > 0 {
+				level = max(1, int(v/most*float64(len(levels)-1)+0.5))
+			}
+			text.WriteRune(levels[level])
+		}
+		return text.String()
+	}
+	return fmt.Sprintf("agents, on average of %s each; the highest bar is %.1f\nbefore |%s|\nafter  |%s|\n", count(each, "hour"), most, draw(was), draw(is))
+}
+
+// code is a text of others on one line, between as many backticks as it needs
+// (spec.commonmark.org, "Code spans"). A bar would end a cell of a table.
+func code(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if text == "" {
+		return ""
+	}
+	fence := "`"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	if strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
+		text = " " + text + " "
+	}
+	return fence + strings.ReplaceAll(text, "|", `\|`) + fence
+}
+
+// fenced is a text of others in a block that it cannot end.
+func fenced(language, text string) string {
+	fence := "```"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	return fence + language + "\n" + strings.TrimRight(text, "\n") + "\n" + fence + "\n"
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
