@@ -151,6 +151,7 @@ func printTable(out terminal.Output, r generator.Result, all bool) error {
 			fmt.Fprintf(out.Text, "%s: suspended: %s\n", s.Overlay, s.Why)
 		}
 	}
+	printElsewhere(out.Text, r)
 	printUnmatched(out.Text, r)
 	if unread := r.Looked.Snapshot.Unread; unread != "" {
 		fmt.Fprintln(out.Text, unread)
@@ -189,6 +190,24 @@ func printSums(out terminal.Output, r generator.Result, all bool) error {
 	return nil
 }
 
+// printElsewhere says of each overlay which agents with its tag are of no use to it: those
+// that are where its policy no longer is, and those of another fleet.
+func printElsewhere(out io.Writer, r generator.Result) {
+	for _, d := range r.Decisions {
+		for _, s := range d.Observation.Overlays {
+			if s.Overlay != d.Overlay {
+				continue
+			}
+			if s.Strayed > 0 {
+				fmt.Fprintf(out, "%s: %d agents are in another queue or cluster than the policy says; they count against max until they leave\n", s.Overlay, s.Strayed)
+			}
+			if s.Namesakes > 0 {
+				fmt.Fprintf(out, "%s: another fleet repository has an overlay of this name; its %d agents are not counted, and commits of both are easily confused\n", s.Overlay, s.Namesakes)
+			}
+		}
+	}
+}
+
 // printUnmatched names the jobs that no overlay serves, once for each queue.
 func printUnmatched(out io.Writer, r generator.Result) {
 	said := map[string]bool{}
@@ -203,11 +222,6 @@ func printUnmatched(out io.Writer, r generator.Result) {
 				missing = "they are in no cluster, and the queue is in one"
 			}
 			fmt.Fprintf(out, "queue %s: no overlay serves %d jobs with the rules %q: %s, as %q\n", d.Queue, u.Jobs, u.Rules, missing, u.Example)
-		}
-		for _, s := range d.Observation.Overlays {
-			if s.Strayed > 0 {
-				fmt.Fprintf(out, "%s: %d agents are in another queue or cluster than the policy says; they count against max until they leave\n", s.Overlay, s.Strayed)
-			}
 		}
 	}
 	for _, u := range r.Unserved {
