@@ -108,17 +108,13 @@ func (c *Client) jobStates(ctx context.Context) (map[string]string, error) {
 	request.Header.Set("Authorization", "Bearer "+s.token)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "muster")
-	var answer struct {
-		Errors []struct{ Message string }
-		Data   struct {
-			Organization *struct {
-				Jobs struct {
-					Edges []struct{ Node struct{ UUID, State string } }
-				}
-			}
-		}
-	}
-	if _, err := s.api.Do(request, &answer); err != nil {
+	var answer graphQLAnswer
+	_, err = s.api.Do(request, sink{answer.read, s.window, cancel})
+	var syntax *syntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return nil, fmt.Errorf("asking GraphQL: %w", syntax)
+	case err != nil:
 		return nil, s.explain(err, "graphql")
 	}
 	switch {
@@ -132,4 +128,29 @@ func (c *Client) jobStates(ctx context.Context) (map[string]string, error) {
 		states[e.Node.UUID] = strings.ToUpper(e.Node.State)
 	}
 	return states, nil
+}
+
+// graphQLAnswer is what GraphQL answers to [limitedQuery].
+type graphQLAnswer struct {
+	Errors []struct{ Message string }
+	Data   struct {
+		Organization *struct {
+			Jobs struct {
+				Edges []struct{ Node struct{ UUID, State string } }
+			}
+		}
+	}
+}
+
+// read reads the answer, which is one value of [biggestValue] at most: 500 jobs are
+// some 40 KiB.
+func (a *graphQLAnswer) read(st *stream) error {
+	raw, err := st.raw()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, a); err != nil {
+		return &syntaxError{"the answer is not what was asked for"}
+	}
+	return st.finish()
 }
