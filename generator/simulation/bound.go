@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"slices"
+	"sort"
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
@@ -63,12 +64,13 @@ const (
 	agentGone
 )
 
-// order starts an agent for each job that the tick hears of.
+// order starts an agent for each job that the tick hears of. The syncer sees it at its
+// next look: one at the moment of the tick came first; see [Play].
 func (b *ideal) order(tick time.Time) {
 	for b.asked < len(b.jobs) && b.alive < b.most && !b.jobs[b.asked].Runnable.After(tick) {
 		b.asked++
 		b.alive++
-		i, _ := slices.BinarySearchFunc(b.syncs, tick, time.Time.Compare)
+		i := sort.Search(len(b.syncs), func(i int) bool { return b.syncs[i].After(tick) })
 		if i < len(b.syncs) {
 			heap.Push(&b.events, happening{b.syncs[i], podMade})
 		}

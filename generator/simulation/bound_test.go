@@ -1,0 +1,20 @@
+package simulation
+
+import (
+	"testing"
+	"time"
+)
+
+// TestBoundOfEqualTimes: a syncer that looks at the very moment of a tick does not see
+// what that tick commits; in [Play] it looks first. So the bound is what muster reaches
+// with a syncer that keeps time with the ticks, too.
+func TestBoundOfEqualTimes(t *testing.T) {
+	for _, sync := range []time.Duration{15 * time.Second, 20 * time.Second, 30 * time.Second} {
+		w := DefaultWorld()
+		w.Sync, w.Jitter = sync, 0
+		m := Play(w, loadNamed(t, "steady").Generate(1, 8*time.Hour), algorithm(t, "muster"), nil)
+		if m.InVain != 0 || m.Wait != m.Bound {
+			t.Errorf("a look every %s: waits of %+v, and the bound is %+v", sync, m.Wait, m.Bound)
+		}
+	}
+}
