@@ -9,6 +9,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 VULNDB     ?= https://vuln.go.dev
 FUZZTIME   ?= 30s
 SEEDS      ?= 20000
+CHECKS     ?= 100000
 DAYS       ?= 30
 HOSTILE    ?= 1h
 # What make mutants changes, how many changes of each package it tries (0: all),
@@ -41,7 +42,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: help demo build image push release image-test test race apiserver alerts agent schema tools lint fuzz bench soak faults cover vuln sbom hostile mutants browser clean
+.PHONY: help demo build image push release image-test test race apiserver alerts agent schema tools lint fuzz bench soak faults reference cover vuln sbom hostile mutants browser clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -143,6 +144,9 @@ soak: ## Play DAYS days of production against muster in a process of its own: me
 
 faults: ## Simulate SEEDS worlds of faults
 	$(GO) test ./generator -run Faults -timeout 0 -seeds $(SEEDS)
+
+reference: ## Compare decisions on CHECKS random queues with those of a second, brute-force program
+	$(GO) test ./generator/plan -run 'Reference' -count=1 -timeout 0 -v -rapid.checks=$(CHECKS)
 
 browser: ## Try the status page in Chromium, which has to be there; PICTURES is a directory for screenshots
 	$(GO) -C testdata/browser test -count=1 ./... $(if $(PICTURES),-args -pictures $(abspath $(PICTURES)))
