@@ -242,6 +242,36 @@ func TestTwoFleets(t *testing.T) {
 	}
 }
 
+// TestAnyQueueElsewhere: jobs of any queue get the first queue's agents up to its max,
+// and the other queue's where that is full or paused, each one agent. In 0.2.0 they got
+// none, and later those of the first queue alone.
+func TestAnyQueueElsewhere(t *testing.T) {
+	t.Parallel()
+	for _, paused := range []bool{false, true} {
+		w := attacked(t, func(s *shape, p *policy) {
+			p.max, p.paused = 4, paused
+			other := overlay{name: "b", spec: *p}
+			other.spec.queue, other.spec.max, other.spec.paused = "other", 20, false
+			s.overlays = append(s.overlays, &other)
+		})
+		w.server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=*"}, Parallelism: 10, Duration: 30 * time.Minute}}})
+		w.play(20*time.Minute, nil)
+		want := []int{4, 6}
+		if paused {
+			want = []int{10}
+		}
+		running := 0
+		for _, j := range w.server.Jobs() {
+			if j.State == "running" {
+				running++
+			}
+		}
+		if got := w.sizes(); !slices.Equal(got, want) || running != 10 {
+			t.Errorf("paused %t: ordered %v, want %v; %d jobs run, want 10\n%s", paused, got, want, running, w.story())
+		}
+	}
+}
+
 // TestProbesWithoutAJob: agents take no job three times, and then no job is there
 // whenever a probe is up. Of that nothing is learnt: there are three full orders and
 // then probes. In 0.2.0 the breaker closed each time: 1, 29, 1, 29.

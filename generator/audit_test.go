@@ -509,7 +509,10 @@ func decisions(pushed []*commit) string {
 
 // takes reports whether an agent with the tags takes a job with the rules.
 func takes(tags, rules []string) bool {
-	return !slices.ContainsFunc(rules, func(rule string) bool { return !slices.Contains(tags, rule) })
+	return !slices.ContainsFunc(rules, func(rule string) bool {
+		key, wild := strings.CutSuffix(rule, "*")
+		return !slices.Contains(tags, rule) && !(wild && slices.ContainsFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, key) }))
+	})
 }
 
 // checkRetire demands a reason for each manifest that leaves git.

@@ -177,7 +177,7 @@ func queueTable(decisions []plan.Decision) terminal.Table {
 		var oldest time.Time
 		for _, j := range o.Jobs {
 			pending, upcoming, limited, blocked = pending+j.Pending, upcoming+j.Upcoming, limited+j.Limited, blocked+j.Blocked
-			if j.Oldest != nil && (oldest.IsZero() || j.Oldest.Before(oldest)) {
+			if j.Pending > 0 && j.Oldest != nil && (oldest.IsZero() || j.Oldest.Before(oldest)) {
 				oldest = *j.Oldest
 			}
 		}

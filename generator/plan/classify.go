@@ -12,6 +12,8 @@ type class struct {
 	cluster                             string
 	rules                               []string
 	pending, upcoming, limited, blocked int
+	away                                int         // pending jobs of any queue that count for another
+	lookedAhead                         time.Time   // of jobs of any queue: by an overlay of another, too
 	created                             []time.Time // of the upcoming jobs
 	fresh                               int         // upcoming jobs that nothing was dispatched for
 	newest                              time.Time   // of the upcoming jobs
@@ -105,7 +107,7 @@ func merge(classes []*class) []*class {
 // for a job once and idled out are not dispatched for it again. A job whose
 // creation is not known counts.
 func (c *class) lookAhead(overlays []Overlay) {
-	var before time.Time
+	before := c.lookedAhead
 	ahead := false
 	for _, o := range overlays {
 		if !slices.Contains(c.overlays, o.Name) {
@@ -177,21 +179,17 @@ func largest(groups []Unmatched) []Unmatched {
 // serve, and says of each kind of idle agents which groups it can take. Kinds
 // that are of no use are left out.
 func group(classes []*class, idle []kind, counts []int, overlays []Overlay) ([]Demand, []IdleAgents) {
-	type likeness struct{ overlays, takers string }
-	byLikeness := map[likeness]*Demand{}
-	takersOf := func(j int) string {
-		takers := make([]byte, len(idle))
-		for k := range idle {
-			takers[k] = '0' + idle[k].takes[j/8]>>(j%8)&1
-		}
-		return string(takers)
+	type likeness struct {
+		overlays, takers string
+		away             bool // none of them counts here, and so neither does their age
 	}
+	byLikeness := map[likeness]*Demand{}
 	var order []likeness
 	of := make([]likeness, len(classes))
 	for j, c := range classes {
-		of[j] = likeness{overlays: strings.Join(c.overlays, "\x00")}
+		of[j] = likeness{overlays: strings.Join(c.overlays, "\x00"), away: c.pending == 0 && c.away > 0}
 		if c.pending > 0 {
-			of[j].takers = takersOf(j)
+			of[j].takers = takers(idle, j)
 		}
 		d := byLikeness[of[j]]
 		if d == nil {
@@ -202,7 +200,7 @@ func group(classes []*class, idle []kind, counts []int, overlays []Overlay) ([]D
 		d.add(c)
 	}
 	slices.SortFunc(order, func(a, b likeness) int {
-		return cmp.Or(slices.Compare(byLikeness[a].Overlays, byLikeness[b].Overlays), cmp.Compare(a.takers, b.takers))
+		return cmp.Or(slices.Compare(byLikeness[a].Overlays, byLikeness[b].Overlays), cmp.Compare(a.takers, b.takers), cmp.Compare(b2i(a.away), b2i(b.away)))
 	})
 	var jobs []Demand
 	takes := make([]Indexes, len(idle))
@@ -229,6 +227,22 @@ func group(classes []*class, idle []kind, counts []int, overlays []Overlay) ([]D
 	return jobs, agents
 }
 
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// takers says of each kind of idle agents whether it can take a class: '0' or '1'.
+func takers(idle []kind, class int) string {
+	all := make([]byte, len(idle))
+	for k := range idle {
+		all[k] = '0' + idle[k].takes[class/8]>>(class%8)&1
+	}
+	return string(all)
+}
+
 // alike reports whether two groups differ in their number only.
 func (g IdleAgents) alike(other IdleAgents) bool {
 	return g.Overlay == other.Overlay && g.Replacing == other.Replacing && g.Jobs.String() == other.Jobs.String()
@@ -236,6 +250,7 @@ func (g IdleAgents) alike(other IdleAgents) bool {
 
 func (d *Demand) add(c *class) {
 	d.Pending += c.pending
+	d.Away += c.away
 	d.Upcoming += c.upcoming
 	d.Fresh += c.fresh
 	d.Limited += c.limited

@@ -130,7 +130,7 @@ func divide(shares []*share, o Observation) {
 		if !s.breaker.Open() { // else nothing is expected of it, and nothing asked
 			demand[d.sinkNumber(sink{toLookahead, i})] = s.sum.Lookahead - s.fresh
 			demand[d.sinkNumber(sink{toBuffer, i})] = s.sum.Buffer
-			supply[d.number(source{fromInFlight, i})] = s.sum.InFlight
+			supply[d.number(source{fromInFlight, i})] = s.expected()
 		}
 	}
 	again, byOthers := d.lookAheadAgain(supply, demand)
@@ -194,17 +194,7 @@ func (d *division) spared(s *share) int {
 func (d *division) serveOrdered(now time.Time) {
 	n := len(d.shares)
 	for i, s := range d.shares {
-		switch {
-		case s.suspended.Active():
-		case s.breaker.Open():
-			if s.mayProbe(now) { // its turn: one job is left to the probe
-				d.flow.free[d.number(source{fromRoom, i})] = min(1, s.sum.Room)
-			}
-		default:
-			forMin := min(s.sum.BelowMin(), s.sum.Room)
-			d.flow.free[d.number(source{fromMin, i})] = forMin
-			d.flow.free[d.number(source{fromRoom, i})] = s.sum.Room - forMin
-		}
+		d.flow.free[d.number(source{fromMin, i})], d.flow.free[d.number(source{fromRoom, i})] = s.mayDispatch(now)
 	}
 	has := make([]int, n)
 	for i, s := range d.shares {
@@ -221,12 +211,41 @@ func (d *division) serveOrdered(now time.Time) {
 	}
 }
 
+// mayDispatch is how many agents an overlay may dispatch now: those that min asks for
+// in any case, and those beyond, up to max.
+func (s *share) mayDispatch(now time.Time) (forMin, room int) {
+	switch {
+	case s.suspended.Active():
+	case s.breaker.Open():
+		if s.mayProbe(now) { // its turn: one job is left to the probe
+			room = min(1, s.sum.Room)
+		}
+	default:
+		forMin = min(s.sum.BelowMin(), s.sum.Room)
+		room = s.sum.Room - forMin
+	}
+	return forMin, room
+}
+
+// expected is how many agents in flight are counted on: none while the breaker is open.
+func (s *share) expected() int {
+	if s.breaker.Open() {
+		return 0
+	}
+	return s.sum.InFlight
+}
+
+// looksAhead reports whether agents may be dispatched for upcoming jobs.
+func (s *share) looksAhead() bool {
+	return s.policy.Lookahead > 0 && !s.suspended.Active() && !s.breaker.Open()
+}
+
 // lookAhead gives the upcoming jobs to the overlays that look ahead to them, the
 // first of those that could serve them.
 func (d *division) lookAhead() {
 	for _, group := range d.jobs {
 		for _, s := range d.shares {
-			if s.suspended.Active() || s.breaker.Open() || s.policy.Lookahead == 0 || !slices.Contains(group.Overlays, s.overlay.Name) {
+			if !s.looksAhead() || !slices.Contains(group.Overlays, s.overlay.Name) {
 				continue
 			}
 			s.sum.Lookahead += group.Upcoming

@@ -50,7 +50,7 @@ func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, supplies
 	useless := map[string][]idleAgent{} // by dispatch
 	for _, a := range idle {
 		if id, ok := tagValue(a.Tags, TagDispatch); ok && a.credit < 0 && !slices.ContainsFunc(classes, func(c *class) bool {
-			return c.pending > 0 && sameCluster(a.Cluster, c.cluster) && Satisfies(a.Tags, c.rules)
+			return c.pending+c.away > 0 && sameCluster(a.Cluster, c.cluster) && Satisfies(a.Tags, c.rules)
 		}) {
 			useless[id] = append(useless[id], a)
 		}

@@ -37,7 +37,11 @@ type Demand struct {
 	Overlays []string `json:"overlays"`
 	// Pending jobs are runnable and have no agent.
 	Pending int `json:"pending,omitempty"`
-	// Oldest is since when the longest pending job has been runnable.
+	// Away jobs are pending and ask for any queue, and count for another that could
+	// serve them. They are no demand here, but agents that take none have failed.
+	Away int `json:"away,omitempty"`
+	// Oldest is since when the longest pending job has been runnable, Away ones
+	// included.
 	Oldest *time.Time `json:"oldest,omitempty"`
 	// Upcoming jobs become runnable when others finish. Fresh of them were
 	// created after the last dispatch for upcoming jobs of each of the overlays,

@@ -20,23 +20,16 @@ func Observe(overlays []Overlay, s Snapshot, r *Registrations) []Observation {
 		}
 	}
 	readers := newReaders(overlays, s)
-	for _, c := range jobs[anyQueue] {
-		if i := slices.IndexFunc(readers, func(q queueReader) bool { return len(q.serving(c)) > 0 }); i >= 0 {
-			jobs[readers[i].key] = append(jobs[readers[i].key], c)
-		}
+	for i := range readers {
+		readers[i].registrations, readers[i].connected = r, connected
 	}
+	placeAnyQueue(readers, jobs, agents)
 	observations := make([]Observation, len(readers))
 	for i, q := range readers {
-		q.registrations, q.connected = r, connected
-		observations[i] = q.read(jobs[q.key], agents)
+		observations[i] = q.look(jobs[q.key], agents).observation(q.overlays)
 	}
 	return observations
 }
-
-// anyQueue is the key of jobs that ask for any queue: queue=* takes every agent
-// (docs agent/cli/reference/start.md, "Agent targeting"). They count for the
-// first queue that has an overlay for them.
-const anyQueue = "*"
 
 // FindUnserved lists the queues with pending jobs that no overlay serves, by key and
 // cluster. A queue of the same key in another cluster is another queue: that an
@@ -216,7 +209,22 @@ func (q queueReader) answersFor(key string, c *class) bool {
 	return q.key == key && (c.cluster == "" || len(q.inCluster(c)) > 0)
 }
 
-func (q queueReader) read(classes []*class, agents []Agent) Observation {
+// reading is what was read of one queue, before it is grouped.
+type reading struct {
+	rest   Observation // without jobs and idle agents
+	served []*class
+	kinds  []kind // of idle agents
+	counts []int
+}
+
+// observation groups what was read.
+func (r reading) observation(overlays []Overlay) Observation {
+	o := r.rest
+	o.Jobs, o.Idle = group(r.served, r.kinds, r.counts, overlays)
+	return o
+}
+
+func (q queueReader) look(classes []*class, agents []Agent) reading {
 	o := Observation{At: q.snapshot.At.UTC().Truncate(time.Second), Queue: q.key}
 	if !q.snapshot.Until.IsZero() {
 		o.Until = q.snapshot.Until.UTC().Truncate(time.Second)
@@ -242,11 +250,11 @@ func (q queueReader) read(classes []*class, agents []Agent) Observation {
 	}
 	q.markReplacing(idle)
 	q.countWrongTags(idle, served, supplies)
-	alike, counts := kinds(idle, served)
-	o.Jobs, o.Idle = group(served, alike, counts, q.overlays)
 	slices.SortFunc(supplies, func(a, b Supply) int { return cmp.Compare(a.Overlay, b.Overlay) })
 	o.Overlays = supplies
-	return o
+	r := reading{rest: o, served: served}
+	r.kinds, r.counts = kinds(idle, served)
+	return r
 }
 
 // unmatched says why no overlay of the queue serves a class; false where nothing

@@ -212,7 +212,7 @@ func (s *share) dispatch(id string) Dispatch {
 // pending since before the moment, with nothing but the agents to stop them.
 func (s *share) jobsKeptPending(o Observation, moment time.Time) bool {
 	return !s.supply.Suspended.Active() && slices.ContainsFunc(o.Jobs, func(d Demand) bool {
-		return d.Pending > 0 && d.Oldest != nil && d.Oldest.Before(moment) && slices.Contains(d.Overlays, s.overlay.Name)
+		return d.Pending+d.Away > 0 && d.Oldest != nil && d.Oldest.Before(moment) && slices.Contains(d.Overlays, s.overlay.Name)
 	})
 }
 

@@ -67,7 +67,7 @@ func (h *history) add(o plan.Observation) {
 	pending, idle := o.Count(h.overlay)
 	var oldest *time.Time
 	for _, d := range o.Jobs {
-		if slices.Contains(d.Overlays, h.overlay) && d.Oldest != nil && (oldest == nil || d.Oldest.Before(*oldest)) {
+		if d.Pending > 0 && slices.Contains(d.Overlays, h.overlay) && d.Oldest != nil && (oldest == nil || d.Oldest.Before(*oldest)) {
 			oldest = d.Oldest
 		}
 	}

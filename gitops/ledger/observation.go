@@ -33,6 +33,7 @@ type (
 	storedDemand struct {
 		Overlays []string   `json:"overlays"`
 		Pending  int        `json:"pending,omitempty"`
+		Away     int        `json:"away,omitempty"`
 		Oldest   *time.Time `json:"oldest,omitempty"`
 		Upcoming int        `json:"upcoming,omitempty"`
 		Fresh    int        `json:"fresh,omitempty"`

@@ -44,7 +44,7 @@ func observations() *rapid.Generator[plan.Observation] {
 			o.Until = *until
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "jobs") {
-			o.Jobs = append(o.Jobs, plan.Demand{Overlays: words().Draw(t, "overlays"), Pending: n("pending"), Fresh: n("fresh"), Newest: maybe(t), Oldest: maybe(t), Upcoming: n("upcoming"), Limited: n("limited"), Blocked: n("blocked")})
+			o.Jobs = append(o.Jobs, plan.Demand{Overlays: words().Draw(t, "overlays"), Pending: n("pending"), Away: n("away"), Fresh: n("fresh"), Newest: maybe(t), Oldest: maybe(t), Upcoming: n("upcoming"), Limited: n("limited"), Blocked: n("blocked")})
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "idle") {
 			g := plan.IdleAgents{Agents: n("agents"), Overlay: word().Draw(t, "of"), Replacing: rapid.Bool().Draw(t, "replacing")}

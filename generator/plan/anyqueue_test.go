@@ -1,0 +1,299 @@
+package plan
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// roaming are jobs that ask for any queue.
+func roaming(n int, more ...string) (all []Job) {
+	for i := range n {
+		all = append(all, Job{ID: fmt.Sprint("any-", more, i), Rules: append([]string{"queue=*"}, more...), State: JobPending, Since: orderedAt.Add(-time.Hour)})
+	}
+	return all
+}
+
+// ofQueue is an overlay of a queue of its own, of the same name.
+func ofQueue(name string, changes ...func(*Overlay)) Overlay {
+	o := Overlay{Name: name, Policy: Policy{Queue: name, Max: 10, MaxDispatch: 100, Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
+	for _, change := range changes {
+		change(&o)
+	}
+	return o
+}
+
+// sums are the decisions' sums by overlay, "pending/dispatched", and how many jobs are
+// pending elsewhere.
+func sums(overlays []Overlay, s Snapshot) (text []string) {
+	var r Registrations
+	r.Note(s)
+	r.Reconcile(overlays, s.At)
+	for _, o := range Observe(overlays, s, &r) {
+		away := 0
+		for _, j := range o.Jobs {
+			away += j.Away
+		}
+		for _, d := range Decide("c0ffee", overlays, o) {
+			text = append(text, fmt.Sprintf("%s %d/%d", d.Overlay, d.Sum.Pending, d.Sum.Dispatch))
+		}
+		text[len(text)-1] += fmt.Sprintf(" (%d)", away)
+	}
+	return text
+}
+
+// TestAnyQueue: jobs that ask for any queue are counted where an overlay can serve
+// them now: first where an agent is idle, then where one is in flight, then where
+// there is room, and each once.
+func TestAnyQueue(t *testing.T) {
+	most := func(n int) func(*Overlay) { return func(o *Overlay) { o.Policy.Max = n } }
+	paused := func(o *Overlay) { o.Policy.Paused = true }
+	invalid := func(o *Overlay) { o.Suspended = Suspension{Code: Invalid} }
+	failing := func(ago time.Duration) func(*Overlay) {
+		return func(o *Overlay) {
+			o.State.Breaker = Breaker{Failures: Tolerance, At: orderedAt.Add(-ago), Cause: NeverRegistered}
+		}
+	}
+	inFlight := func(n int) func(*Overlay) {
+		return func(o *Overlay) {
+			o.Dispatches = []Dispatch{{ID: o.Name + "-0000000a", Agents: n, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Purpose: ForDemand, Cluster: AnyCluster}}
+		}
+	}
+	idle := func(queue string, n int, tags ...string) (all []Agent) {
+		for i := range n {
+			all = append(all, Agent{ID: fmt.Sprint(queue, i), Tags: append([]string{"queue=" + queue}, tags...), State: AgentIdle})
+		}
+		return all
+	}
+	own := Job{ID: "own", Rules: []string{"queue=a"}, State: JobPending, Since: orderedAt}
+	gpu := func(o *Overlay) { o.Policy.Tags = []string{"gpu=a100"} }
+	for name, c := range map[string]struct {
+		a, b   Overlay
+		jobs   []Job
+		agents []Agent
+		queues []Queue
+		want   []string
+	}{
+		"the first has room":        {ofQueue("a"), ofQueue("b"), roaming(3), nil, nil, []string{"a 3/3 (0)", "b 0/0 (3)"}},
+		"the first is paused":       {ofQueue("a", paused), ofQueue("b"), roaming(3), nil, nil, []string{"a 0/0 (3)", "b 3/3 (0)"}},
+		"paused in Buildkite":       {ofQueue("a"), ofQueue("b"), roaming(3), nil, []Queue{{Cluster: "c1", Key: "a", Paused: true}, {Cluster: "c1", Key: "b"}}, []string{"a 0/0 (3)", "b 3/3 (0)"}},
+		"the first is invalid":      {ofQueue("a", invalid), ofQueue("b"), roaming(3), nil, nil, []string{"a 0/0 (3)", "b 3/3 (0)"}},
+		"the first is small":        {ofQueue("a", most(2)), ofQueue("b"), roaming(3), nil, nil, []string{"a 2/2 (1)", "b 1/1 (2)"}},
+		"the first has own jobs":    {ofQueue("a", most(2)), ofQueue("b"), append(roaming(3), own), nil, nil, []string{"a 2/2 (2)", "b 2/2 (1)"}},
+		"its breaker is open":       {ofQueue("a", failing(time.Second)), ofQueue("b"), roaming(3), nil, nil, []string{"a 0/0 (3)", "b 3/3 (0)"}},
+		"it is time for a probe":    {ofQueue("a", failing(time.Hour)), ofQueue("b"), roaming(3), nil, nil, []string{"a 1/1 (2)", "b 2/2 (1)"}},
+		"in flight, and full":       {ofQueue("a", most(3), inFlight(3)), ofQueue("b"), roaming(3), nil, nil, []string{"a 3/0 (0)", "b 0/0 (3)"}},
+		"in flight for own jobs":    {ofQueue("a", most(1), inFlight(1)), ofQueue("b"), append(roaming(1), own), nil, nil, []string{"a 1/0 (1)", "b 1/1 (0)"}},
+		"in flight at the second":   {ofQueue("a"), ofQueue("b", inFlight(2)), roaming(3), nil, nil, []string{"a 1/1 (2)", "b 2/0 (1)"}},
+		"paused, and in flight":     {ofQueue("a", paused, inFlight(2)), ofQueue("b"), roaming(3), nil, nil, []string{"a 2/0 (1)", "b 1/1 (2)"}},
+		"idle at the second":        {ofQueue("a"), ofQueue("b"), roaming(3), idle("b", 2), nil, []string{"a 1/1 (2)", "b 2/0 (1)"}},
+		"idle, and missing a rule":  {ofQueue("a", gpu), ofQueue("b", gpu), roaming(1, "gpu=*"), idle("b", 2), nil, []string{"a 1/1 (0)", "b 0/0 (1)"}},
+		"min of the second":         {ofQueue("a"), ofQueue("b", func(o *Overlay) { o.Policy.Min = 2 }), roaming(3), nil, nil, []string{"a 1/1 (2)", "b 2/2 (1)"}},
+		"nobody has room":           {ofQueue("a", most(0)), ofQueue("b", most(1)), roaming(3), nil, nil, []string{"a 2/0 (1)", "b 1/1 (2)"}},
+		"nobody has, one is paused": {ofQueue("a", paused), ofQueue("b", most(1)), roaming(3), nil, nil, []string{"a 0/0 (3)", "b 3/1 (0)"}},
+		"all are paused":            {ofQueue("a", paused), ofQueue("b", paused), roaming(3), nil, nil, []string{"a 3/0 (0)", "b 0/0 (3)"}},
+		"the picky first":           {ofQueue("a", most(2), gpu), ofQueue("b", most(2)), append(roaming(2), roaming(2, "gpu=a100")...), nil, nil, []string{"a 2/2 (2)", "b 2/2 (0)"}},
+		"only the second can":       {ofQueue("a"), ofQueue("b", gpu), roaming(2, "gpu=a100"), nil, nil, []string{"a 0/0 (0)", "b 2/2 (0)"}},
+	} {
+		for i := range c.jobs {
+			if c.queues != nil {
+				c.jobs[i].Cluster = c.queues[0].Cluster
+			}
+		}
+		if got := sums([]Overlay{c.a, c.b}, Snapshot{At: orderedAt, Jobs: c.jobs, Agents: c.agents, Queues: c.queues}); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestAnyQueueUpcoming: upcoming jobs of any queue count for the first queue where an
+// overlay looks ahead to them, and what any overlay remembers of them counts. Limited
+// and blocked ones are counted once.
+func TestAnyQueueUpcoming(t *testing.T) {
+	var jobs []Job
+	for i, state := range []JobState{JobUpcoming, JobUpcoming, JobLimited, JobBlocked} {
+		jobs = append(jobs, Job{ID: fmt.Sprint(i), Rules: []string{"queue=*"}, State: state, Created: orderedAt.Add(-time.Minute)})
+	}
+	ahead := func(o *Overlay) { o.Policy.Lookahead = 1 }
+	paused := func(o *Overlay) { o.Policy.Paused = true }
+	before := func(o *Overlay) { o.State.LookedAhead = orderedAt }
+	for name, c := range map[string]struct {
+		a, b    Overlay
+		ordered [2]int
+		counted int // the queue that counts them
+	}{
+		"the first":               {ofQueue("a", ahead), ofQueue("b", ahead), [2]int{2, 0}, 0},
+		"only the second looks":   {ofQueue("a"), ofQueue("b", ahead), [2]int{0, 2}, 1},
+		"the first is paused":     {ofQueue("a", ahead, paused), ofQueue("b", ahead), [2]int{0, 2}, 1},
+		"nobody looks":            {ofQueue("a"), ofQueue("b"), [2]int{0, 0}, 0},
+		"dispatched for before":   {ofQueue("a", ahead, before), ofQueue("b", ahead), [2]int{0, 0}, 0},
+		"before, and then paused": {ofQueue("a", ahead, before, paused), ofQueue("b", ahead), [2]int{0, 0}, 1},
+	} {
+		overlays := []Overlay{c.a, c.b}
+		for i, o := range Observe(overlays, Snapshot{At: orderedAt, Jobs: jobs}, &Registrations{}) {
+			var upcoming, limited, blocked int
+			for _, j := range o.Jobs {
+				upcoming, limited, blocked = upcoming+j.Upcoming, limited+j.Limited, blocked+j.Blocked
+			}
+			want := [3]int{}
+			if i == c.counted {
+				want = [3]int{2, 1, 1}
+			}
+			if got := [3]int{upcoming, limited, blocked}; got != want {
+				t.Errorf("%s: queue %s has %v upcoming, limited and blocked, want %v", name, o.Queue, got, want)
+			}
+			if d := Decide("c0ffee", overlays, o)[0]; d.Sum.Dispatch != c.ordered[i] {
+				t.Errorf("%s: %s dispatches %d, want %d", name, d.Overlay, d.Sum.Dispatch, c.ordered[i])
+			}
+		}
+	}
+}
+
+// TestAnyQueueIsJudged: agents that all left without a job, although a job of any queue
+// waited all the while, have failed, although it is counted elsewhere.
+func TestAnyQueueIsJudged(t *testing.T) {
+	at := orderedAt.Add(-5 * time.Minute)
+	d := Dispatch{ID: "b-0000000a", Agents: 1, At: at, NotAfter: at.Add(lease), Purpose: ForDemand, Cluster: AnyCluster, IdleTimeout: time.Minute}
+	overlays := []Overlay{ofQueue("a"), ofQueue("b", func(o *Overlay) { o.Dispatches = []Dispatch{d} })}
+	var r Registrations
+	r.Reconcile(overlays, at)
+	r.Note(came(d.ID, "0"))
+	r.Reconcile(overlays, at.Add(time.Minute))
+	s := Snapshot{At: orderedAt, Jobs: roaming(1)}
+	got := Decide("c0ffee", overlays, Observe(overlays, s, &r)[1])[0]
+	if len(got.Retire) != 1 || got.Retire[0].Failure != NoJobTaken {
+		t.Errorf("retired %+v, want it failed: %s", got.Retire, NoJobTaken)
+	}
+}
+
+// drawQueues draws queues of one overlay each, jobs of them and of any queue.
+func drawQueues(t *rapid.T) ([]Overlay, Snapshot) {
+	up := func(most int, what string) int { return rapid.IntRange(0, most).Draw(t, what) }
+	tags := rapid.SampledFrom([][]string{nil, {"os=linux"}, {"gpu=a100", "os=linux"}})
+	s := Snapshot{At: orderedAt}
+	var overlays []Overlay
+	for i := range 1 + up(3, "queues") {
+		o := ofQueue(string(rune('a'+i)), func(o *Overlay) {
+			o.Policy.Max, o.Policy.Tags, o.Policy.Paused = up(4, "max"), tags.Draw(t, "tags"), up(4, "paused") == 0
+			if n := up(3, "in flight"); n > 0 {
+				o.Dispatches = []Dispatch{{ID: o.Name + "-0000000a", Agents: n, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Purpose: ForDemand, Cluster: AnyCluster}}
+			}
+		})
+		overlays = append(overlays, o)
+		for k := range up(2, "idle") {
+			s.Agents = append(s.Agents, Agent{ID: fmt.Sprint(o.Name, k), State: AgentIdle, Tags: append([]string{"queue=" + o.Name}, tags.Draw(t, "agent's tags")...)})
+		}
+	}
+	for i := range up(9, "jobs") {
+		queue := rapid.SampledFrom([]string{"*", "*", "*", "a", "b", "c", "d"}).Draw(t, "queue")
+		s.Jobs = append(s.Jobs, Job{ID: fmt.Sprint(i), Rules: append([]string{"queue=" + queue}, tags.Draw(t, "rules")...), State: JobPending, Since: orderedAt})
+	}
+	return overlays, s
+}
+
+// TestAnyQueueReference: as many jobs are served as can be, of all queues together; each
+// is counted in one queue; and made again on what was ordered, nothing is. What can
+// be is found agent by agent and job by job.
+func TestAnyQueueReference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		overlays, s := drawQueues(t)
+		var r Registrations
+		observations := Observe(overlays, s, &r)
+		listed := s
+		listed.Jobs, listed.Agents = rapid.Permutation(s.Jobs).Draw(t, "listed jobs"), rapid.Permutation(s.Agents).Draw(t, "listed agents")
+		if again := Observe(rapid.Permutation(overlays).Draw(t, "listed overlays"), listed, &r); !reflect.DeepEqual(again, observations) {
+			t.Fatalf("%+v, and listed another way\n%+v", observations, again)
+		}
+		pending, unserved := 0, 0
+		for k, o := range observations {
+			for _, d := range Decide("c0ffee", overlays, o) {
+				pending += d.Sum.Pending
+				unserved += d.Sum.Missing - d.Sum.Dispatch
+				overlays[k].Dispatches = append(overlays[k].Dispatches, d.Dispatch...)
+			}
+		}
+		var agents []func(Job) bool
+		for _, a := range s.Agents {
+			for _, o := range overlays { // an agent counts for jobs that an overlay of its queue serves
+				if slices.Contains(a.Tags, "queue="+o.Policy.Queue) {
+					agents = append(agents, func(j Job) bool { return refTakes(a.Tags, j.Rules) && refTakes(o.AgentTags(), j.Rules) })
+				}
+			}
+		}
+		for _, o := range overlays {
+			there := 0
+			for _, d := range o.Dispatches {
+				if d.At.Before(orderedAt) {
+					there += d.Agents
+				}
+			}
+			if !o.Policy.Paused {
+				there = max(there, o.Policy.Max)
+			}
+			for range there {
+				agents = append(agents, func(j Job) bool { return refTakes(o.AgentTags(), j.Rules) })
+			}
+		}
+		jobs := slices.DeleteFunc(slices.Clone(s.Jobs), func(j Job) bool {
+			return !slices.ContainsFunc(overlays, func(o Overlay) bool { return refTakes(o.AgentTags(), j.Rules) })
+		})
+		if pending != len(jobs) {
+			t.Fatalf("%d jobs are counted of %d\n%+v", pending, len(jobs), observations)
+		}
+		if want := len(jobs) - matched(agents, jobs); unserved != want {
+			t.Fatalf("%d jobs are not served, and %d need not be\n%+v", unserved, want, observations)
+		}
+		for _, o := range Observe(overlays, s, &r) {
+			for _, d := range Decide("c0ffee", overlays, o) {
+				if !d.Empty() {
+					t.Fatalf("decided again on what was just ordered: %+v", d)
+				}
+			}
+		}
+	})
+}
+
+// matched is how many jobs can have an agent each.
+func matched(agents []func(Job) bool, jobs []Job) (n int) {
+	by := make([]int, len(jobs))
+	for j := range by {
+		by[j] = -1
+	}
+	for i := range agents {
+		tried := make([]bool, len(jobs))
+		var find func(i int) bool
+		find = func(i int) bool {
+			for j := range jobs {
+				if tried[j] || !agents[i](jobs[j]) {
+					continue
+				}
+				tried[j] = true
+				if by[j] < 0 || find(by[j]) {
+					by[j] = i
+					return true
+				}
+			}
+			return false
+		}
+		if find(i) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestAnyQueueAge: the age of a job that counts for another queue is not that of this
+// queue's own.
+func TestAnyQueueAge(t *testing.T) {
+	own := Job{ID: "own", Rules: []string{"queue=b"}, State: JobPending, Since: orderedAt.Add(-time.Minute)}
+	overlays := []Overlay{ofQueue("a"), ofQueue("b")}
+	for _, j := range Observe(overlays, Snapshot{At: orderedAt, Jobs: append(roaming(1), own)}, &Registrations{})[1].Jobs {
+		if j.Pending > 0 && !j.Oldest.Equal(own.Since) {
+			t.Errorf("the oldest job that is pending is of %s, want %s", j.Oldest, own.Since)
+		}
+	}
+}
