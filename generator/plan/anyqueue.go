@@ -57,9 +57,9 @@ type placement struct {
 type placeQueue struct {
 	key    string
 	shares []*share
-	kinds  []kind // of idle agents
-	counts []int
-	first  int // its first source of idle agents
+	kinds  []kind // of idle agents, and then of those in flight with other tags
+	counts []int  // of idle agents
+	others []otherTags
 }
 
 // placeDemand is what is asked for by classes that are alike to every agent here.
@@ -71,7 +71,7 @@ type placeDemand struct {
 // placeMay says who of a queue may serve a demand; zero is nobody.
 type placeMay struct {
 	overlays []string
-	idle     string // of each kind of idle agents, whether: '0' or '1'
+	kinds    string // of each kind of agents, whether: '0' or '1'
 }
 
 func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*class, agents []Agent) *placement {
@@ -94,14 +94,14 @@ func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*cl
 			all = append(all, &one)
 		}
 		look := q.look(all, agents)
-		queue := placeQueue{key: q.key, kinds: look.kinds, counts: look.counts}
+		queue := placeQueue{key: q.key, kinds: look.kinds, counts: look.counts, others: look.others}
 		o := look.observation(q.overlays)
 		for _, v := range q.overlays {
 			queue.shares = append(queue.shares, newShare(v, o))
 		}
 		p.queues = append(p.queues, queue)
 		for j, c := range look.served {
-			m := placeMay{overlays: c.overlays, idle: takers(look.kinds, j)}
+			m := placeMay{overlays: c.overlays, kinds: takers(look.kinds, j)}
 			if n, ok := from[c]; ok {
 				may[n][i] = m
 			} else if c.pending > 0 {
@@ -125,7 +125,7 @@ func (p *placement) demand(alike map[string]int, may []placeMay, pending int) in
 	var key strings.Builder
 	for i, m := range may {
 		if len(m.overlays) > 0 {
-			key.WriteString(strconv.Itoa(i) + "\x00" + strings.Join(m.overlays, "\x00") + "\x00" + m.idle + "\x01")
+			key.WriteString(strconv.Itoa(i) + "\x00" + strings.Join(m.overlays, "\x00") + "\x00" + m.kinds + "\x01")
 		}
 	}
 	j, ok := alike[key.String()]
@@ -141,8 +141,8 @@ func (p *placement) demand(alike map[string]int, may []placeMay, pending int) in
 // placeSource is a node of the flow that agents come from.
 type placeSource struct {
 	queue  int
-	idle   int    // kind of idle agents, or -1
-	share  *share // whose agents they are, if they are not idle
+	kind   int    // of idle agents or of those with other tags, or -1
+	share  *share // whose agents they are, if they are of no kind
 	agents int
 }
 
@@ -151,16 +151,14 @@ func (p *placement) serve(own int, now time.Time) {
 	var stages [4][]placeSource // idle, in flight, for min, room
 	for i, q := range p.queues {
 		for k, n := range q.counts {
-			stages[0] = append(stages[0], placeSource{queue: i, idle: k, agents: n})
+			stages[0] = append(stages[0], placeSource{queue: i, kind: k, agents: n})
 		}
 		for _, s := range q.shares {
 			forMin, room := s.mayDispatch(now)
-			for stage, n := range []int{1: s.expected(), 2: forMin, 3: room} {
-				if stage > 0 {
-					stages[stage] = append(stages[stage], placeSource{queue: i, idle: -1, share: s, agents: n})
-				}
-			}
+			stages[2] = append(stages[2], placeSource{queue: i, kind: -1, share: s, agents: forMin})
+			stages[3] = append(stages[3], placeSource{queue: i, kind: -1, share: s, agents: room})
 		}
+		stages[1] = append(stages[1], q.flying(i)...)
 	}
 	sources := slices.Concat(stages[:]...)
 	supply, want := make([]int, len(sources)), make([]int, len(p.demands))
@@ -170,8 +168,8 @@ func (p *placement) serve(own int, now time.Time) {
 	f := newFlow(supply, want, func(i, j int) bool {
 		from := sources[i]
 		m := p.demands[j].may[from.queue]
-		if from.idle >= 0 {
-			return len(m.overlays) > 0 && m.idle[from.idle] == '1'
+		if from.kind >= 0 {
+			return len(m.overlays) > 0 && m.kinds[from.kind] == '1'
 		}
 		return slices.Contains(m.overlays, from.share.overlay.Name)
 	})
@@ -191,6 +189,18 @@ func (p *placement) serve(own int, now time.Time) {
 		}
 		p.left[j][p.fallback(j)] += f.want[j]
 	}
+}
+
+// flying are the queue's agents in flight.
+func (q placeQueue) flying(queue int) (all []placeSource) {
+	for _, x := range flights(q.shares) {
+		from := placeSource{queue: queue, kind: -1, share: q.shares[x.share], agents: x.agents}
+		if x.other != nil {
+			from.kind = len(q.counts) + slices.IndexFunc(q.others, func(o otherTags) bool { return o.dispatch == x.dispatch })
+		}
+		all = append(all, from)
+	}
+	return all
 }
 
 // fallback is the queue that counts what nobody can serve now: the first of which an

@@ -176,9 +176,8 @@ func largest(groups []Unmatched) []Unmatched {
 }
 
 // group joins the classes that the same overlays and the same idle agents can
-// serve, and says of each kind of idle agents which groups it can take. Kinds
-// that are of no use are left out.
-func group(classes []*class, idle []kind, counts []int, overlays []Overlay) ([]Demand, []IdleAgents) {
+// serve, and says of each kind of agents which groups it can take.
+func group(classes []*class, idle []kind) ([]Demand, []Indexes) {
 	type likeness struct {
 		overlays, takers string
 		away             bool // none of them counts here, and so neither does their age
@@ -212,7 +211,12 @@ func group(classes []*class, idle []kind, counts []int, overlays []Overlay) ([]D
 			}
 		}
 	}
-	var agents []IdleAgents
+	return jobs, takes
+}
+
+// groupIdle joins kinds of idle agents that take the same groups of jobs. Those that
+// are of no use are left out.
+func groupIdle(idle []kind, counts []int, takes []Indexes, overlays []Overlay) (agents []IdleAgents) {
 	for k, n := range counts {
 		g := IdleAgents{Agents: n, Replacing: idle[k].replacing, Jobs: takes[k]}
 		if idle[k].credit >= 0 {
@@ -224,7 +228,7 @@ func group(classes []*class, idle []kind, counts []int, overlays []Overlay) ([]D
 			agents = append(agents, g)
 		}
 	}
-	return jobs, agents
+	return agents
 }
 
 func b2i(b bool) int {
@@ -234,7 +238,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// takers says of each kind of idle agents whether it can take a class: '0' or '1'.
+// takers says of each kind of agents whether it can take a class: '0' or '1'.
 func takers(idle []kind, class int) string {
 	all := make([]byte, len(idle))
 	for k := range idle {

@@ -44,6 +44,7 @@ type share struct {
 	retire    []Retirement
 	breaker   Breaker // as it is once they are retired
 	sum       Sum
+	otherTags []otherFlight // in flight, but of other use than those that are dispatched now
 
 	spare       int        // idle agents that serve no job, those to be replaced among them
 	aheadOf     [][]string // of each group of jobs that it looks ahead to, the overlays that could take them
@@ -79,6 +80,7 @@ func newShare(v Overlay, o Observation) *share {
 	}
 	var strayed int
 	s.sum.InFlight, strayed = s.inFlight(o.At)
+	s.otherTags = s.otherFlights()
 	s.sum.Stopping += strayed
 	s.sum.Current = s.supply.Own + s.sum.InFlight
 	s.sum.Room = max(0, p.Max-s.sum.Current-s.sum.Stopping)
@@ -109,4 +111,33 @@ func (s *share) decision(tip string, o Observation) Decision {
 	d.Dispatch = s.order(tip, o.orderedAt())
 	d.State = s.state(o.orderedAt())
 	return d
+}
+
+// mayDispatch is how many agents an overlay may dispatch now: those that min asks for
+// in any case, and those beyond, up to max.
+func (s *share) mayDispatch(now time.Time) (forMin, room int) {
+	switch {
+	case s.suspended.Active():
+	case s.breaker.Open():
+		if s.mayProbe(now) { // its turn: one job is left to the probe
+			room = min(1, s.sum.Room)
+		}
+	default:
+		forMin = min(s.sum.BelowMin(), s.sum.Room)
+		room = s.sum.Room - forMin
+	}
+	return forMin, room
+}
+
+// expected is how many agents in flight are counted on: none while the breaker is open.
+func (s *share) expected() int {
+	if s.breaker.Open() {
+		return 0
+	}
+	return s.sum.InFlight
+}
+
+// looksAhead reports whether agents may be dispatched for upcoming jobs.
+func (s *share) looksAhead() bool {
+	return s.policy.Lookahead > 0 && !s.suspended.Active() && !s.breaker.Open()
 }

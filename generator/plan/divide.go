@@ -19,13 +19,14 @@ type division struct {
 	shares []*share
 	jobs   []Demand
 	idle   []IdleAgents
+	flying []flight
 	flow   *flow
 }
 
 // source is a node of the flow that agents come from.
 type source struct {
 	kind  sourceKind
-	index int // of the group of idle agents, or of the overlay among the shares
+	index int // of the group of idle agents or of those in flight, or of the overlay among the shares
 }
 
 type sourceKind int
@@ -51,13 +52,16 @@ const (
 	toBuffer                    // an overlay's buffer
 )
 
-// number returns the flow's number of a source: the groups of idle agents, then
-// the other kinds, each by overlay.
+// number returns the flow's number of a source: the groups of idle agents, those in
+// flight, then the other kinds, each by overlay.
 func (d *division) number(s source) int {
-	if s.kind == fromIdle {
+	switch s.kind {
+	case fromIdle:
 		return s.index
+	case fromInFlight:
+		return len(d.idle) + s.index
 	}
-	return len(d.idle) + int(s.kind-fromInFlight)*len(d.shares) + s.index
+	return len(d.idle) + len(d.flying) + int(s.kind-fromMin)*len(d.shares) + s.index
 }
 
 // source is the reverse of number.
@@ -65,8 +69,11 @@ func (d *division) source(i int) source {
 	if i < len(d.idle) {
 		return source{fromIdle, i}
 	}
-	i -= len(d.idle)
-	return source{fromInFlight + sourceKind(i/len(d.shares)), i % len(d.shares)}
+	if i -= len(d.idle); i < len(d.flying) {
+		return source{fromInFlight, i}
+	}
+	i -= len(d.flying)
+	return source{fromMin + sourceKind(i/len(d.shares)), i % len(d.shares)}
 }
 
 // sinkNumber returns the flow's number of a sink: the groups of jobs, then
@@ -102,10 +109,22 @@ func (d *division) can(i, j int) bool {
 	case from.kind == fromIdle:
 		g := d.idle[from.index]
 		return !g.Replacing && g.Overlay == d.shares[to.index].overlay.Name
-	case to.kind == toJobs:
-		return d.serves(from.index, to.index)
 	}
-	return from.index == to.index
+	share := from.index
+	if from.kind == fromInFlight {
+		x := d.flying[from.index]
+		share = x.share
+		switch {
+		case x.other != nil && to.kind == toJobs:
+			return x.other.Jobs.Has(to.index)
+		case x.other != nil && !x.other.Spare:
+			return false
+		}
+	}
+	if to.kind == toJobs {
+		return d.serves(share, to.index)
+	}
+	return share == to.index
 }
 
 // serves reports whether agents of an overlay can take a group of jobs.
@@ -115,9 +134,9 @@ func (d *division) serves(overlay, jobs int) bool {
 
 // divide runs the flow, and writes each overlay's part of it into its sum.
 func divide(shares []*share, o Observation) {
-	d := &division{shares: shares, jobs: o.Jobs, idle: o.Idle}
+	d := &division{shares: shares, jobs: o.Jobs, idle: o.Idle, flying: flights(shares)}
 	n := len(shares)
-	supply := make([]int, len(d.idle)+3*n)
+	supply := make([]int, len(d.idle)+len(d.flying)+2*n)
 	demand := make([]int, len(d.jobs)+2*n)
 	for g, group := range d.idle {
 		supply[g] = group.Agents
@@ -130,8 +149,10 @@ func divide(shares []*share, o Observation) {
 		if !s.breaker.Open() { // else nothing is expected of it, and nothing asked
 			demand[d.sinkNumber(sink{toLookahead, i})] = s.sum.Lookahead - s.fresh
 			demand[d.sinkNumber(sink{toBuffer, i})] = s.sum.Buffer
-			supply[d.number(source{fromInFlight, i})] = s.expected()
 		}
+	}
+	for k, x := range d.flying {
+		supply[d.number(source{fromInFlight, k})] = x.agents
 	}
 	again, byOthers := d.lookAheadAgain(supply, demand)
 	for i, s := range shares {
@@ -140,7 +161,7 @@ func divide(shares []*share, o Observation) {
 	}
 	d.flow = newFlow(supply, demand, d.can)
 	d.serveIdle()
-	d.flow.serveAll(d.number(source{fromInFlight, 0}), d.number(source{fromInFlight, n}), 0, len(demand))
+	d.flow.serveAll(len(d.idle), len(d.idle)+len(d.flying), 0, len(demand))
 	d.serveOrdered(o.At)
 	for i, s := range shares {
 		d.conclude(i, s)
@@ -209,35 +230,6 @@ func (d *division) serveOrdered(now time.Time) {
 		d.flow.serveEvenly(d.number(source{fromRoom, first}), d.number(source{fromRoom, last}), func(i int) int { return has[d.source(i).index] })
 		first = last
 	}
-}
-
-// mayDispatch is how many agents an overlay may dispatch now: those that min asks for
-// in any case, and those beyond, up to max.
-func (s *share) mayDispatch(now time.Time) (forMin, room int) {
-	switch {
-	case s.suspended.Active():
-	case s.breaker.Open():
-		if s.mayProbe(now) { // its turn: one job is left to the probe
-			room = min(1, s.sum.Room)
-		}
-	default:
-		forMin = min(s.sum.BelowMin(), s.sum.Room)
-		room = s.sum.Room - forMin
-	}
-	return forMin, room
-}
-
-// expected is how many agents in flight are counted on: none while the breaker is open.
-func (s *share) expected() int {
-	if s.breaker.Open() {
-		return 0
-	}
-	return s.sum.InFlight
-}
-
-// looksAhead reports whether agents may be dispatched for upcoming jobs.
-func (s *share) looksAhead() bool {
-	return s.policy.Lookahead > 0 && !s.suspended.Active() && !s.breaker.Open()
 }
 
 // lookAhead gives the upcoming jobs to the overlays that look ahead to them, the
@@ -310,6 +302,10 @@ func (d *division) lookAheadAgain(supply, demand []int) (again, byOthers []int) 
 func (d *division) standsIn(i int, s *share) bool {
 	from, of := d.source(i), ""
 	switch {
+	case from.kind == fromInFlight:
+		if x := d.flying[from.index]; x.other == nil || x.other.Spare {
+			of = d.shares[x.share].overlay.Name
+		}
 	case from.kind != fromIdle:
 		of = d.shares[from.index].overlay.Name
 	case !d.idle[from.index].Replacing:
@@ -322,7 +318,7 @@ func (d *division) standsIn(i int, s *share) bool {
 // conclude reads overlay i's sum off the flow.
 func (d *division) conclude(i int, s *share) {
 	m, f := &s.sum, d.flow
-	inFlight, forMin, room := d.number(source{fromInFlight, i}), d.number(source{fromMin, i}), d.number(source{fromRoom, i})
+	forMin, room := d.number(source{fromMin, i}), d.number(source{fromRoom, i})
 	lookahead, buffer := d.sinkNumber(sink{toLookahead, i}), d.sinkNumber(sink{toBuffer, i})
 	m.Idle = m.Replacing + d.spared(s)
 	unserved, served, dispatched := 0, 0, 0
@@ -338,7 +334,11 @@ func (d *division) conclude(i int, s *share) {
 		m.Idle += idle
 		m.Elsewhere += group.Pending - idle
 		unserved += f.want[j]
-		served += f.moved[inFlight][j]
+		for k, x := range d.flying {
+			if x.share == i {
+				served += f.moved[d.number(source{fromInFlight, k})][j]
+			}
+		}
 		dispatched += f.moved[forMin][j] + f.moved[room][j]
 	}
 	m.Elsewhere -= unserved + served + dispatched

@@ -96,6 +96,18 @@ type Supply struct {
 	// Dispatches is what Buildkite has seen of each dispatch in git. One of
 	// which nothing was seen is left out.
 	Dispatches map[string]Seen `json:"dispatches,omitempty"`
+	// OtherTags are dispatches whose agents were told other tags than the policy has
+	// now, and are of other use while they are in flight; nil: there are none.
+	OtherTags map[string]OtherTags `json:"otherTags,omitempty"`
+}
+
+// OtherTags says of what use agents of a dispatch will be.
+type OtherTags struct {
+	// Jobs are the groups of Observation.Jobs that they can take, by index.
+	Jobs Indexes `json:"jobs,omitzero"`
+	// Spare reports whether they can stand in for agents that are dispatched now,
+	// so that look-ahead and buffer count on them.
+	Spare bool `json:"spare,omitempty"`
 }
 
 // Seen is what Buildkite has seen of one dispatch, now or before.

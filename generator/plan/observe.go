@@ -213,14 +213,23 @@ func (q queueReader) answersFor(key string, c *class) bool {
 type reading struct {
 	rest   Observation // without jobs and idle agents
 	served []*class
-	kinds  []kind // of idle agents
-	counts []int
+	kinds  []kind // of idle agents, and then of the others
+	counts []int  // of idle agents
+	others []otherTags
 }
 
 // observation groups what was read.
 func (r reading) observation(overlays []Overlay) Observation {
 	o := r.rest
-	o.Jobs, o.Idle = group(r.served, r.kinds, r.counts, overlays)
+	jobs, takes := group(r.served, r.kinds)
+	o.Jobs, o.Idle = jobs, groupIdle(r.kinds, r.counts, takes, overlays)
+	for n, x := range r.others {
+		i := slices.IndexFunc(o.Overlays, func(s Supply) bool { return s.Overlay == overlays[x.overlay].Name })
+		if o.Overlays[i].OtherTags == nil {
+			o.Overlays[i].OtherTags = map[string]OtherTags{}
+		}
+		o.Overlays[i].OtherTags[x.dispatch] = OtherTags{Jobs: takes[len(r.counts)+n], Spare: x.spare}
+	}
 	return o
 }
 
@@ -254,6 +263,10 @@ func (q queueReader) look(classes []*class, agents []Agent) reading {
 	o.Overlays = supplies
 	r := reading{rest: o, served: served}
 	r.kinds, r.counts = kinds(idle, served)
+	r.others = q.otherTags(served, supplies, o.At)
+	for _, x := range r.others {
+		r.kinds = append(r.kinds, kind{takes: x.takes})
+	}
 	return r
 }
 

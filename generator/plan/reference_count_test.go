@@ -94,7 +94,17 @@ func (r *reference) countInFlight() {
 				default:
 					o.current++
 					o.inFlight++
-					r.agents = append(r.agents, &refAgent{tags: o.tags(), cluster: o.cluster, of: i})
+					// "Agents in flight count with the tags that their dispatch was given", and
+					// an idle agent "is part of its own overlay's look-ahead and buffer while it
+					// has all its tags".
+					agent := &refAgent{tags: o.tags(), cluster: o.cluster, of: i}
+					if d.Tags != nil {
+						agent.tags = d.Tags
+					}
+					if !refTakes(agent.tags, o.tags()) {
+						agent.of = -1
+					}
+					r.agents = append(r.agents, agent)
 				}
 			}
 		}

@@ -50,8 +50,12 @@ func drawSmall(t *rapid.T) drawn {
 		}
 		for k := range max(0, up(4, "dispatches")-2) {
 			at := ago("age", 1, 10, 16, 18)
+			var told []string // nil stands for the policy's
+			if chance(1, "other tags") {
+				told = append([]string{"queue=default", "overlay=" + o.Name}, tags.Draw(t, "dispatch's tags")...)
+			}
 			o.Dispatches = append(o.Dispatches, Dispatch{ID: fmt.Sprintf("%s-%d", o.Name, k), Purpose: ForDemand, Agents: 1 + up(2, "agents"),
-				At: at, NotAfter: at.Add(lease), Cluster: rapid.SampledFrom([]string{p.Cluster, p.Cluster, AnyCluster, "former"}).Draw(t, "dispatch's cluster")})
+				Tags: told, At: at, NotAfter: at.Add(lease), Cluster: rapid.SampledFrom([]string{p.Cluster, p.Cluster, AnyCluster, "former"}).Draw(t, "dispatch's cluster")})
 		}
 		if chance(15, "invalid") {
 			o.Suspended = Suspension{Code: Invalid}
@@ -120,7 +124,7 @@ func (d drawn) String() string {
 		p := o.Policy
 		fmt.Fprintf(&b, "overlay %s cluster=%q fleet=%q %v min %d max %d buffer %d lookahead %v priority %d suspended %v perHour %d ordered %v lookedAhead %v\n", o.Name, p.Cluster, o.Fleet, p.Tags, p.Min, p.Max, p.Buffer, p.Lookahead, p.Priority, p.Paused || o.Suspended.Active(), p.MaxPerHour, o.State.Ordered, o.State.LookedAhead.Format("15:04"))
 		for _, x := range o.Dispatches {
-			fmt.Fprintf(&b, "  dispatch %s agents %d age %v cluster %q\n", x.ID, x.Agents, d.snapshot.At.Sub(x.At), x.Cluster)
+			fmt.Fprintf(&b, "  dispatch %s agents %d age %v cluster %q tags %q\n", x.ID, x.Agents, d.snapshot.At.Sub(x.At), x.Cluster, x.Tags)
 		}
 	}
 	for _, a := range d.snapshot.Agents {

@@ -58,6 +58,11 @@ type (
 		Strayed    int                   `json:"strayed,omitempty"`
 		Namesakes  int                   `json:"namesakes,omitempty"`
 		Dispatches map[string]storedSeen `json:"dispatches,omitempty"`
+		OtherTags  map[string]storedTags `json:"otherTags,omitempty"`
+	}
+	storedTags struct {
+		Jobs  string `json:"jobs,omitempty"`
+		Spare bool   `json:"spare,omitempty"`
 	}
 	storedSuspension struct {
 		Code      string     `json:"code"`
@@ -142,6 +147,12 @@ func store(o plan.Observation) storedObservation {
 				Worked: seen.Worked, Connected: seen.Connected, WrongTags: seen.WrongTags,
 			}
 		}
+		for id, x := range x.OtherTags {
+			if supply.OtherTags == nil {
+				supply.OtherTags = map[string]storedTags{}
+			}
+			supply.OtherTags[id] = storedTags{Jobs: x.Jobs.String(), Spare: x.Spare}
+		}
 		s.Overlays = append(s.Overlays, supply)
 	}
 	for _, u := range o.Unmatched {
@@ -187,6 +198,16 @@ func (s storedObservation) observation() (plan.Observation, error) {
 				Registered: registered, FirstAt: seen.FirstAt, RegisteredAt: seen.RegisteredAt,
 				Worked: seen.Worked, Connected: seen.Connected, WrongTags: seen.WrongTags,
 			}
+		}
+		for id, x := range x.OtherTags {
+			jobs, err := readIndexes(x.Jobs, &budget)
+			if err != nil {
+				return o, fmt.Errorf("dispatch %q: %w", id, err)
+			}
+			if supply.OtherTags == nil {
+				supply.OtherTags = map[string]plan.OtherTags{}
+			}
+			supply.OtherTags[id] = plan.OtherTags{Jobs: jobs, Spare: x.Spare}
 		}
 		o.Overlays = append(o.Overlays, supply)
 	}

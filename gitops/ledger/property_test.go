@@ -68,6 +68,16 @@ func observations() *rapid.Generator[plan.Observation] {
 				}
 				s.Dispatches[fmt.Sprint(word().Draw(t, "id"), i)] = seen
 			}
+			for range rapid.IntRange(0, 2).Draw(t, "other tags") {
+				if s.OtherTags == nil {
+					s.OtherTags = map[string]plan.OtherTags{}
+				}
+				var jobs plan.Indexes
+				for _, j := range rapid.SliceOf(rapid.IntRange(0, 9)).Draw(t, "takes") {
+					jobs.Add(j)
+				}
+				s.OtherTags[word().Draw(t, "id")] = plan.OtherTags{Jobs: jobs, Spare: rapid.Bool().Draw(t, "spare")}
+			}
 			o.Overlays = append(o.Overlays, s)
 		}
 		for range rapid.IntRange(0, 2).Draw(t, "unmatched") {
