@@ -131,6 +131,28 @@ func TestLookaheadBehindALongStep(t *testing.T) {
 	}
 }
 
+// TestLookaheadWithoutRoom: the same where max leaves room for 5 at a time: each of the
+// 20 jobs is looked ahead to once, in four orders, and then no more. When a part was not
+// remembered, the same 5 were ordered again whenever they had idled out, 50 in the hour.
+func TestLookaheadWithoutRoom(t *testing.T) {
+	t.Parallel()
+	for _, perHour := range []int{0, 6} {
+		w := attacked(t, func(_ *shape, p *policy) { p.lookahead, p.max, p.perHour, p.idle = 100, 6, perHour, 2*time.Minute })
+		step := fakebuildkite.Step{Agents: []string{"queue=default"}, Duration: 4 * time.Hour}
+		after := step
+		after.Parallelism, after.Duration = 20, time.Minute
+		w.server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{step, {Type: fakebuildkite.Wait}, after}})
+		w.play(235*time.Minute, nil)
+		if n := w.audit.total(); n != 1+20 {
+			t.Errorf("maxPerHour %d: %d agents are ordered in four hours: %v, want 1 and 20", perHour, n, w.sizes())
+		}
+		w.play(12*time.Hour, nil)
+		if len(w.waiting()) > 0 {
+			t.Errorf("maxPerHour %d: waiting %v", perHour, w.waiting())
+		}
+	}
+}
+
 // TestWarmTimeoutEdited: an edit of warmIdleTimeout reaches the agents ordered from
 // then on. With min 10, that is at most 10 in the hour after it went from 4h to
 // 10m (0.2.0: 140), and min holds throughout after it went from 10m to 4h (0.2.0:

@@ -27,7 +27,13 @@ type stateDocument struct {
 	Breaker    *breakerState   `json:"breaker,omitempty"`
 	Ordered    []orderedAgents `json:"ordered,omitempty"`
 	// LookedAhead came with 0.3.0.
-	LookedAhead time.Time `json:"lookedAhead,omitzero"`
+	LookedAhead time.Time    `json:"lookedAhead,omitzero"`
+	InPart      *inPartState `json:"lookedAheadInPart,omitempty"`
+}
+
+type inPartState struct {
+	Until  time.Time `json:"until"`
+	Agents int       `json:"agents"`
 }
 
 type breakerState struct {
@@ -83,6 +89,12 @@ func readState(file string, data []byte) (plan.State, *Finding) {
 		}
 		state.Breaker = plan.Breaker{Failures: b.Failures, At: b.At, Dispatch: b.Dispatch, Cause: cause}
 	}
+	if p := doc.InPart; p != nil {
+		if p.Agents < 1 || p.Until.IsZero() {
+			return wrong("it has looked ahead in part without agents or without a time")
+		}
+		state.InPart = plan.InPart{Until: p.Until, Agents: p.Agents}
+	}
 	for _, o := range doc.Ordered {
 		if o.Agents < 1 || o.At.IsZero() {
 			return wrong("it has an order without agents or without a time")
@@ -103,6 +115,9 @@ func (o *Overlay) WriteState(s plan.State) []branch.Change {
 		doc := stateDocument{APIVersion: policyVersion, Kind: stateKind, LookedAhead: s.LookedAhead}
 		if b := s.Breaker; !b.Equal(plan.Breaker{}) {
 			doc.Breaker = &breakerState{Failures: b.Failures, At: b.At, Dispatch: b.Dispatch, Cause: string(b.Cause)}
+		}
+		if p := s.InPart; p.Agents > 0 {
+			doc.InPart = &inPartState{Until: p.Until, Agents: p.Agents}
 		}
 		for _, x := range s.Ordered {
 			doc.Ordered = append(doc.Ordered, orderedAgents{At: x.At, Agents: x.Agents})

@@ -19,6 +19,7 @@ func TestStateIsReadAgain(t *testing.T) {
 		Breaker:     plan.Breaker{Failures: 4, At: at, Dispatch: "default-7f3k9c2b", Cause: plan.NoJobTaken},
 		Ordered:     []plan.Ordered{{At: at.Add(-time.Hour), Agents: 3}, {At: at, Agents: 12}},
 		LookedAhead: at.Add(-time.Minute),
+		InPart:      plan.InPart{Until: at, Agents: 5},
 	}
 	tree := sound(t)
 	overlay := load(t, NewLoader("overlays"), tree.tree())[0]
@@ -47,7 +48,7 @@ func TestInvalidState(t *testing.T) {
 	const head = "apiVersion: muster.dev/v1alpha1\nkind: OverlayState\n"
 	for _, text := range []string{
 		"", "nonsense", "[1]", head + "mood: bad\n", head + "breaker: {failures: -1}\n", head + "breaker: {failures: 3}\n", head + "breaker: {at: soon}\n",
-		head + "ordered: [{at: 2026-11-21T02:15:00Z, agents: -3}]\n", "kind: OverlayState\n", head + head, strings.Repeat("#", 2<<20),
+		head + "ordered: [{at: 2026-11-21T02:15:00Z, agents: -3}]\n", head + "lookedAheadInPart: {agents: 5}\n", head + "lookedAheadInPart: {until: 2026-11-21T02:15:00Z, agents: 0}\n", "kind: OverlayState\n", head + head, strings.Repeat("#", 2<<20),
 	} {
 		tree := sound(t)
 		tree[stateOf] = text

@@ -12,11 +12,12 @@ type class struct {
 	cluster                             string
 	rules                               []string
 	pending, upcoming, limited, blocked int
-	away                                int         // pending jobs of any queue that count for another
-	lookedAhead                         time.Time   // of jobs of any queue: by an overlay of another, too
-	created                             []time.Time // of the upcoming jobs
-	fresh                               int         // upcoming jobs that nothing was dispatched for
-	newest                              time.Time   // of the upcoming jobs
+	away                                int            // pending jobs of any queue that count for another
+	lookedAhead                         time.Time      // of jobs of any queue: by an overlay of another, too
+	created                             []time.Time    // of the upcoming jobs
+	fresh                               int            // upcoming jobs that nothing was dispatched for
+	inPart                              map[string]int // of fresh, those that an overlay may have dispatched for
+	newest                              time.Time      // of the upcoming jobs
 	oldest                              time.Time
 	example                             string
 	overlays                            []string
@@ -124,10 +125,24 @@ func (c *class) lookAhead(overlays []Overlay) {
 	for _, at := range c.created {
 		if at.IsZero() || at.After(before) {
 			c.fresh++
+			c.noteInPart(at, overlays)
 		}
 		if at.After(c.newest) {
 			c.newest = at
 		}
+	}
+}
+
+// noteInPart counts a fresh job for each overlay that may have dispatched for it.
+func (c *class) noteInPart(created time.Time, overlays []Overlay) {
+	for _, o := range overlays {
+		if created.IsZero() || created.After(o.State.InPart.Until) || !slices.Contains(c.overlays, o.Name) {
+			continue
+		}
+		if c.inPart == nil {
+			c.inPart = map[string]int{}
+		}
+		c.inPart[o.Name]++
 	}
 }
 
@@ -257,6 +272,12 @@ func (d *Demand) add(c *class) {
 	d.Away += c.away
 	d.Upcoming += c.upcoming
 	d.Fresh += c.fresh
+	for name, n := range c.inPart {
+		if d.InPart == nil {
+			d.InPart = map[string]int{}
+		}
+		d.InPart[name] += n
+	}
 	d.Limited += c.limited
 	d.Blocked += c.blocked
 	if at := c.oldest.UTC().Truncate(time.Second); !c.oldest.IsZero() && (d.Oldest == nil || at.Before(*d.Oldest)) {

@@ -50,7 +50,9 @@ type share struct {
 	aheadOf     [][]string // of each group of jobs that it looks ahead to, the overlays that could take them
 	fresh       int        // the policy's share of the upcoming jobs that nothing was dispatched for
 	newest      time.Time  // creation of the newest upcoming job
-	lookedAhead time.Time  // the same, if they are all served and agents are dispatched
+	covered     int        // of the policy's share of those since, agents that were dispatched for some
+	lookedAhead time.Time  // creation of the newest, if they are all served and agents are dispatched
+	inPart      InPart     // what is to be remembered where agents are dispatched for some
 }
 
 func newShare(v Overlay, o Observation) *share {

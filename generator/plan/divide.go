@@ -242,6 +242,7 @@ func (d *division) lookAhead() {
 			}
 			s.sum.Lookahead += group.Upcoming
 			s.fresh += group.Fresh
+			s.covered += group.InPart[s.overlay.Name]
 			if group.Upcoming > 0 {
 				s.aheadOf = append(s.aheadOf, group.Overlays)
 			}
@@ -253,7 +254,8 @@ func (d *division) lookAhead() {
 	}
 	for _, s := range d.shares {
 		share := func(n int) int { return int(s.policy.Lookahead*float64(n) + 1e-9) }
-		s.sum.Lookahead, s.fresh = share(s.sum.Lookahead), share(s.fresh)
+		s.sum.Lookahead, s.covered = share(s.sum.Lookahead), min(share(s.covered), s.overlay.State.InPart.Agents)
+		s.fresh = share(s.fresh) - s.covered
 	}
 }
 
@@ -355,7 +357,10 @@ func (d *division) conclude(i int, s *share) {
 	}
 	m.Dispatch = m.Demand + m.WarmPool
 	m.Desired = max(m.Min, m.Current-m.Replacing+m.Missing)
-	if s.fresh > 0 && m.Dispatch > 0 && f.want[lookahead] == 0 {
+	switch {
+	case s.fresh > 0 && m.Dispatch > 0 && f.want[lookahead] == 0:
 		s.lookedAhead = s.newest
+	case ahead > 0:
+		s.inPart = InPart{Until: s.newest, Agents: s.covered + ahead}
 	}
 }

@@ -49,6 +49,9 @@ type Demand struct {
 	Upcoming int        `json:"upcoming,omitempty"`
 	Fresh    int        `json:"fresh,omitempty"`
 	Newest   *time.Time `json:"newest,omitempty"`
+	// InPart are those of Fresh that were created by the time until which an overlay
+	// has dispatched for some, by overlay; see [State.InPart]. Nil: none.
+	InPart map[string]int `json:"inPart,omitempty"`
 	// Limited and Blocked jobs are no demand: no agent would help them. They
 	// are counted to explain why nothing is dispatched for them.
 	Limited int `json:"limited,omitempty"`

@@ -48,6 +48,9 @@ func drawSmall(t *rapid.T) drawn {
 		if p.Lookahead > 0 && chance(1, "looked ahead before") {
 			o.State.LookedAhead = ago("lookedAhead", 20, 8, 3)
 		}
+		if p.Lookahead > 0 && chance(1, "in part") {
+			o.State.InPart = InPart{Until: ago("until", 15, 5, 1), Agents: 1 + up(3, "agents in part")}
+		}
 		for k := range max(0, up(4, "dispatches")-2) {
 			at := ago("age", 1, 10, 16, 18)
 			var told []string // nil stands for the policy's
@@ -122,7 +125,7 @@ func (d drawn) String() string {
 	var b strings.Builder
 	for _, o := range d.overlays {
 		p := o.Policy
-		fmt.Fprintf(&b, "overlay %s cluster=%q fleet=%q %v min %d max %d buffer %d lookahead %v priority %d suspended %v perHour %d ordered %v lookedAhead %v\n", o.Name, p.Cluster, o.Fleet, p.Tags, p.Min, p.Max, p.Buffer, p.Lookahead, p.Priority, p.Paused || o.Suspended.Active(), p.MaxPerHour, o.State.Ordered, o.State.LookedAhead.Format("15:04"))
+		fmt.Fprintf(&b, "overlay %s cluster=%q fleet=%q %v min %d max %d buffer %d lookahead %v priority %d suspended %v perHour %d ordered %v lookedAhead %v in part %v\n", o.Name, p.Cluster, o.Fleet, p.Tags, p.Min, p.Max, p.Buffer, p.Lookahead, p.Priority, p.Paused || o.Suspended.Active(), p.MaxPerHour, o.State.Ordered, o.State.LookedAhead.Format("15:04"), o.State.InPart)
 		for _, x := range o.Dispatches {
 			fmt.Fprintf(&b, "  dispatch %s agents %d age %v cluster %q tags %q\n", x.ID, x.Agents, d.snapshot.At.Sub(x.At), x.Cluster, x.Tags)
 		}

@@ -230,12 +230,6 @@ func (r *reference) lookAheadAgain(upcoming, before []int) (again, byOthers []in
 	return again, byOthers
 }
 
-// fresh is "the policy's share of the upcoming jobs", of those that were not looked
-// ahead to before.
-func (r *reference) fresh(i int, upcoming, before []int) int {
-	return int(r.overlays[i].Policy.Lookahead * float64(upcoming[i]-before[i]))
-}
-
 // servedAhead counts the upcoming jobs that are served, by overlay.
 func (r *reference) servedAhead() []int {
 	n := make([]int, len(r.overlays))
@@ -276,8 +270,7 @@ func (r *reference) askForJobs() (upcoming, before []int) {
 			r.wants = append(r.wants, &refWant{kind: wantJob, job: j, by: -1})
 		case j.State == JobUpcoming && ahead >= 0:
 			upcoming[ahead]++
-			// "`state.yaml` remembers the creation of the newest job that was looked ahead to"
-			if slices.ContainsFunc(r.overlays, func(o *refOverlay) bool { return o.canTake(*j) && !j.Created.After(o.State.LookedAhead) }) {
+			if r.lookedAhead(*j) {
 				before[ahead]++
 			}
 		default: // "Limited, blocked, platform-limited, reserved jobs are not demand."

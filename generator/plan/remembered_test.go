@@ -157,7 +157,8 @@ func TestStateEqual(t *testing.T) {
 	}
 	for name, change := range map[string]func(*State){
 		"breaker": func(s *State) { s.Breaker.Failures++ }, "look-ahead": func(s *State) { s.LookedAhead = orderedAt.Add(1) },
-		"agents": func(s *State) { s.Ordered[1].Agents++ }, "time": func(s *State) { s.Ordered[1].At = orderedAt.Add(1) }, "fewer": func(s *State) { s.Ordered = s.Ordered[:1] },
+		"agents": func(s *State) { s.Ordered[1].Agents++ }, "time": func(s *State) { s.Ordered[1].At = orderedAt.Add(1) }, "in part": func(s *State) { s.InPart.Agents++ }, "until": func(s *State) { s.InPart.Until = orderedAt },
+		"fewer": func(s *State) { s.Ordered = s.Ordered[:1] },
 	} {
 		other := one()
 		change(&other)

@@ -17,11 +17,23 @@ type State struct {
 	// LookedAhead is when the newest upcoming job was created that agents were
 	// dispatched for; zero where the policy does not look ahead.
 	LookedAhead time.Time `json:"lookedAhead,omitzero"`
+	// InPart is what was dispatched for some of the upcoming jobs that were created
+	// since, because there was no room for all; zero: nothing.
+	InPart InPart `json:"lookedAheadInPart,omitzero"`
+}
+
+// InPart is how many agents were dispatched for some of the upcoming jobs.
+type InPart struct {
+	// Until is when the newest of these jobs was created.
+	Until time.Time `json:"until"`
+	// Agents are those dispatched; at most what the jobs that are left ask for counts.
+	Agents int `json:"agents"`
 }
 
 // Equal reports whether two states say the same.
 func (s State) Equal(other State) bool {
-	return s.Breaker.Equal(other.Breaker) && s.LookedAhead.Equal(other.LookedAhead) && slices.EqualFunc(s.Ordered, other.Ordered, func(a, b Ordered) bool {
+	return s.Breaker.Equal(other.Breaker) && s.LookedAhead.Equal(other.LookedAhead) &&
+		s.InPart.Until.Equal(other.InPart.Until) && s.InPart.Agents == other.InPart.Agents && slices.EqualFunc(s.Ordered, other.Ordered, func(a, b Ordered) bool {
 		return a.At.Equal(b.At) && a.Agents == b.Agents
 	})
 }
@@ -53,9 +65,15 @@ func (s *share) state(now time.Time) State {
 		}
 	}
 	if s.policy.Lookahead > 0 {
-		next.LookedAhead = s.overlay.State.LookedAhead
+		next.LookedAhead, next.InPart = s.overlay.State.LookedAhead, s.overlay.State.InPart
+		if s.inPart.Agents > 0 {
+			next.InPart = s.inPart
+		}
 		if s.lookedAhead.After(next.LookedAhead) {
 			next.LookedAhead = s.lookedAhead
+		}
+		if !next.InPart.Until.After(next.LookedAhead) {
+			next.InPart = InPart{}
 		}
 	}
 	return next

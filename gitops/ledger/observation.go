@@ -31,15 +31,16 @@ type (
 		Unmatched []storedUnmatched `json:"unmatched,omitempty"`
 	}
 	storedDemand struct {
-		Overlays []string   `json:"overlays"`
-		Pending  int        `json:"pending,omitempty"`
-		Away     int        `json:"away,omitempty"`
-		Oldest   *time.Time `json:"oldest,omitempty"`
-		Upcoming int        `json:"upcoming,omitempty"`
-		Fresh    int        `json:"fresh,omitempty"`
-		Newest   *time.Time `json:"newest,omitempty"`
-		Limited  int        `json:"limited,omitempty"`
-		Blocked  int        `json:"blocked,omitempty"`
+		Overlays []string       `json:"overlays"`
+		Pending  int            `json:"pending,omitempty"`
+		Away     int            `json:"away,omitempty"`
+		Oldest   *time.Time     `json:"oldest,omitempty"`
+		Upcoming int            `json:"upcoming,omitempty"`
+		Fresh    int            `json:"fresh,omitempty"`
+		Newest   *time.Time     `json:"newest,omitempty"`
+		InPart   map[string]int `json:"inPart,omitempty"`
+		Limited  int            `json:"limited,omitempty"`
+		Blocked  int            `json:"blocked,omitempty"`
 	}
 	storedIdle struct {
 		Agents    int    `json:"agents"`

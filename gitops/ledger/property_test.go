@@ -44,7 +44,11 @@ func observations() *rapid.Generator[plan.Observation] {
 			o.Until = *until
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "jobs") {
-			o.Jobs = append(o.Jobs, plan.Demand{Overlays: words().Draw(t, "overlays"), Pending: n("pending"), Away: n("away"), Fresh: n("fresh"), Newest: maybe(t), Oldest: maybe(t), Upcoming: n("upcoming"), Limited: n("limited"), Blocked: n("blocked")})
+			var part map[string]int
+			if rapid.Bool().Draw(t, "in part") {
+				part = map[string]int{word().Draw(t, "overlay in part"): n("jobs in part")}
+			}
+			o.Jobs = append(o.Jobs, plan.Demand{InPart: part, Overlays: words().Draw(t, "overlays"), Pending: n("pending"), Away: n("away"), Fresh: n("fresh"), Newest: maybe(t), Oldest: maybe(t), Upcoming: n("upcoming"), Limited: n("limited"), Blocked: n("blocked")})
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "idle") {
 			g := plan.IdleAgents{Agents: n("agents"), Overlay: word().Draw(t, "of"), Replacing: rapid.Bool().Draw(t, "replacing")}
