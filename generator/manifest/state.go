@@ -41,7 +41,12 @@ type breakerState struct {
 	At       time.Time `json:"at"`
 	Dispatch string    `json:"dispatch,omitempty"`
 	Cause    string    `json:"cause,omitempty"`
+	// LastedSeconds came with 0.3.0.
+	LastedSeconds int `json:"lastedSeconds,omitempty"`
 }
+
+// mostSeconds bounds how long agents can have lasted: a day, as all times of policies.
+const mostSeconds = 24 * 60 * 60
 
 type orderedAgents struct {
 	At     time.Time `json:"at"`
@@ -84,10 +89,10 @@ func readState(file string, data []byte) (plan.State, *Finding) {
 	state := plan.State{LookedAhead: doc.LookedAhead}
 	if b := doc.Breaker; b != nil {
 		cause, known := causes()[b.Cause]
-		if b.Failures < 0 || b.Failures > 0 == b.At.IsZero() || !known {
-			return wrong("its breaker has failures without a time, or an unknown cause")
+		if b.Failures < 0 || b.Failures > 0 == b.At.IsZero() || !known || b.LastedSeconds < 0 || b.LastedSeconds > mostSeconds {
+			return wrong("its breaker has failures without a time, an unknown cause, or seconds that cannot be")
 		}
-		state.Breaker = plan.Breaker{Failures: b.Failures, At: b.At, Dispatch: b.Dispatch, Cause: cause}
+		state.Breaker = plan.Breaker{Failures: b.Failures, At: b.At, Dispatch: b.Dispatch, Cause: cause, LastedSeconds: b.LastedSeconds}
 	}
 	if p := doc.InPart; p != nil {
 		if p.Agents < 1 || p.Until.IsZero() {
@@ -114,7 +119,7 @@ func (o *Overlay) WriteState(s plan.State) []branch.Change {
 	if !s.Equal(plan.State{}) {
 		doc := stateDocument{APIVersion: policyVersion, Kind: stateKind, LookedAhead: s.LookedAhead}
 		if b := s.Breaker; !b.Equal(plan.Breaker{}) {
-			doc.Breaker = &breakerState{Failures: b.Failures, At: b.At, Dispatch: b.Dispatch, Cause: string(b.Cause)}
+			doc.Breaker = &breakerState{Failures: b.Failures, At: b.At, Dispatch: b.Dispatch, Cause: string(b.Cause), LastedSeconds: b.LastedSeconds}
 		}
 		if p := s.InPart; p.Agents > 0 {
 			doc.InPart = &inPartState{Until: p.Until, Agents: p.Agents}

@@ -16,7 +16,7 @@ const stateOf = "overlays/default/dispatches/state.yaml"
 func TestStateIsReadAgain(t *testing.T) {
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	state := plan.State{
-		Breaker:     plan.Breaker{Failures: 4, At: at, Dispatch: "default-7f3k9c2b", Cause: plan.NoJobTaken},
+		Breaker:     plan.Breaker{Failures: 4, At: at, Dispatch: "default-7f3k9c2b", Cause: plan.LeftEarly, LastedSeconds: 1260},
 		Ordered:     []plan.Ordered{{At: at.Add(-time.Hour), Agents: 3}, {At: at, Agents: 12}},
 		LookedAhead: at.Add(-time.Minute),
 		InPart:      plan.InPart{Until: at, Agents: 5},
@@ -47,7 +47,7 @@ func TestStateIsReadAgain(t *testing.T) {
 func TestInvalidState(t *testing.T) {
 	const head = "apiVersion: muster.dev/v1alpha1\nkind: OverlayState\n"
 	for _, text := range []string{
-		"", "nonsense", "[1]", head + "mood: bad\n", head + "breaker: {failures: -1}\n", head + "breaker: {failures: 3}\n", head + "breaker: {at: soon}\n",
+		"", "nonsense", "[1]", head + "mood: bad\n", head + "breaker: {failures: -1}\n", head + "breaker: {failures: 3}\n", head + "breaker: {at: soon}\n", head + "breaker: {failures: 3, at: 2026-11-21T02:15:00Z, lastedSeconds: -1}\n",
 		head + "ordered: [{at: 2026-11-21T02:15:00Z, agents: -3}]\n", head + "lookedAheadInPart: {agents: 5}\n", head + "lookedAheadInPart: {until: 2026-11-21T02:15:00Z, agents: 0}\n", "kind: OverlayState\n", head + head, strings.Repeat("#", 2<<20),
 	} {
 		tree := sound(t)

@@ -16,6 +16,10 @@ type Breaker struct {
 	At       time.Time `json:"at,omitzero"`
 	Dispatch string    `json:"dispatch,omitempty"`
 	Cause    Failure   `json:"cause,omitempty"`
+	// LastedSeconds is how long after they came its agents were gone, where they left
+	// early: a probe has to be there for longer. Zero where they did not, or it is not
+	// known.
+	LastedSeconds int `json:"lastedSeconds,omitempty"`
 }
 
 // Failure is how a dispatch failed; empty is not at all.
@@ -31,8 +35,8 @@ const (
 	// WrongTags: agents registered without a tag that they were told to carry.
 	// One such order is enough to open the breaker.
 	WrongTags Failure = "wrong-tags"
-	// LeftEarly: every agent of the warm pool left without a job within minutes,
-	// long before its idle time-out.
+	// LeftEarly: every agent of the warm pool that came left without a job, long
+	// before its idle time-out.
 	LeftEarly Failure = "left-early"
 )
 
@@ -61,7 +65,7 @@ const (
 
 // Equal reports whether two breakers say the same.
 func (b Breaker) Equal(other Breaker) bool {
-	return b.Failures == other.Failures && b.At.Equal(other.At) && b.Dispatch == other.Dispatch && b.Cause == other.Cause
+	return b.Failures == other.Failures && b.At.Equal(other.At) && b.Dispatch == other.Dispatch && b.Cause == other.Cause && b.LastedSeconds == other.LastedSeconds
 }
 
 // Open reports whether the overlay gets probes only.
@@ -81,6 +85,7 @@ type outcome struct {
 	dispatch Dispatch
 	failure  Failure
 	success  bool
+	lasted   time.Duration // of its agents, until now
 }
 
 // after returns the breaker after these dispatches were retired. Dispatches
@@ -118,6 +123,9 @@ func (b Breaker) afterOrder(order []outcome, now time.Time) Breaker {
 		return b
 	}
 	next := Breaker{Failures: b.Failures + 1, At: now, Dispatch: order[failed].dispatch.ID, Cause: order[failed].failure}
+	if next.Cause == LeftEarly {
+		next.LastedSeconds = int(order[failed].lasted / time.Second)
+	}
 	if next.Cause == WrongTags { // what is ordered next would be the same
 		next.Failures = max(next.Failures, Tolerance)
 	}

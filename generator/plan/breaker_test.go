@@ -49,8 +49,9 @@ func TestBreakersThatSayTheSame(t *testing.T) {
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	b := Breaker{Failures: 1, At: at, Dispatch: "d", Cause: NoJobTaken}
 	for other, same := range map[Breaker]bool{
-		b: true, {1, at.In(time.FixedZone("", 3600)), "d", NoJobTaken}: true,
-		{2, at, "d", NoJobTaken}: false, {1, at.Add(time.Second), "d", NoJobTaken}: false, {1, at, "e", NoJobTaken}: false, {1, at, "d", WrongTags}: false,
+		b: true, {1, at.In(time.FixedZone("", 3600)), "d", NoJobTaken, 0}: true,
+		{2, at, "d", NoJobTaken, 0}: false, {1, at.Add(time.Second), "d", NoJobTaken, 0}: false, {1, at, "e", NoJobTaken, 0}: false, {1, at, "d", WrongTags, 0}: false,
+		{1, at, "d", NoJobTaken, 7}: false,
 	} {
 		if b.Equal(other) != same {
 			t.Errorf("%+v and %+v are the same: %t", b, other, !same)
@@ -74,12 +75,12 @@ func TestBreakerSaysWhy(t *testing.T) {
 		before, want Breaker
 		retired      []outcome
 	}{
-		"a failure behind what is not known":   {Breaker{}, Breaker{1, now, "n", LeftEarly}, order(0, "", LeftEarly, NoJobTaken)},
-		"wrong tags first":                     {Breaker{}, Breaker{Tolerance, now, "m", WrongTags}, order(0, WrongTags, NoJobTaken)},
-		"wrong tags behind another failure":    {Breaker{}, Breaker{Tolerance, now, "n", WrongTags}, order(0, NoJobTaken, WrongTags)},
+		"a failure behind what is not known":   {Breaker{}, Breaker{Failures: 1, At: now, Dispatch: "n", Cause: LeftEarly}, order(0, "", LeftEarly, NoJobTaken)},
+		"wrong tags first":                     {Breaker{}, Breaker{Failures: Tolerance, At: now, Dispatch: "m", Cause: WrongTags}, order(0, WrongTags, NoJobTaken)},
+		"wrong tags behind another failure":    {Breaker{}, Breaker{Failures: Tolerance, At: now, Dispatch: "n", Cause: WrongTags}, order(0, NoJobTaken, WrongTags)},
 		"in flight when the breaker opened":    {opened, opened, order(-time.Second, NeverRegistered)},
-		"ordered at the moment when it opened": {opened, Breaker{Tolerance + 1, now, "m", NeverRegistered}, order(0, NeverRegistered)},
-		"closed, and ordered before":           {Breaker{Failures: 1, At: t0}, Breaker{2, now, "m", NeverRegistered}, order(-time.Second, NeverRegistered)},
+		"ordered at the moment when it opened": {opened, Breaker{Failures: Tolerance + 1, At: now, Dispatch: "m", Cause: NeverRegistered}, order(0, NeverRegistered)},
+		"closed, and ordered before":           {Breaker{Failures: 1, At: t0}, Breaker{Failures: 2, At: now, Dispatch: "m", Cause: NeverRegistered}, order(-time.Second, NeverRegistered)},
 		"nothing known":                        {opened, opened, order(time.Second, "")},
 	} {
 		if got := c.before.after(c.retired, now); !got.Equal(c.want) {
@@ -133,6 +134,17 @@ func TestNothingToDo(t *testing.T) {
 	}{{Decision{}, true}, {Decision{RetireNow: true}, false}, {Decision{Dispatch: []Dispatch{{}}}, false}} {
 		if got := c.d.Empty(); got != c.want {
 			t.Errorf("%d dispatches, retire now: %t: nothing to do: %t", len(c.d.Dispatch), c.d.RetireNow, got)
+		}
+	}
+}
+
+// TestEarlyLeaversAreTimed: how long those lasted that left early is remembered, and of
+// no other failure.
+func TestEarlyLeaversAreTimed(t *testing.T) {
+	for failure, want := range map[Failure]int{LeftEarly: 1200, NeverRegistered: 0, NoJobTaken: 0, WrongTags: 0} {
+		order := []outcome{{dispatch: Dispatch{ID: "d"}, failure: failure, lasted: 20 * time.Minute}}
+		if got := (Breaker{Failures: 1, LastedSeconds: 7}).after(order, orderedAt); got.LastedSeconds != want {
+			t.Errorf("%s: %d seconds are remembered, want %d", failure, got.LastedSeconds, want)
 		}
 	}
 }

@@ -135,13 +135,58 @@ func (s *share) withdrawable(d Dispatch, now time.Time) bool {
 
 // earlyExit is how soon after all agents of a dispatch have registered the end of
 // all of them is a failure, and how long agents of the warm pool are watched before
-// they count as a success. One that dies without a word is listed as connected for
-// three to four minutes more (docs agent/lifecycle.md, "Troubleshooting").
-const earlyExit = 5 * time.Minute
+// they count as a success, at most. What dies later is ordered no more often than an
+// open breaker would send a probe for it.
+const earlyExit = lastProbe
+
+// shortWatch is how long they are watched beyond what else there is to wait for: the
+// end of the lease, or the time in which those of a failed order were gone. An agent
+// that dies without a word is listed as connected for three to four minutes more
+// (docs agent/lifecycle.md, "Troubleshooting").
+const shortWatch = 5 * time.Minute
 
 // watchTime is earlyExit, or half of an idle time-out that is about as short: until
-// then an agent that is well cannot have left idle.
-func watchTime(d Dispatch) time.Duration { return min(earlyExit, d.IdleTimeout/2) }
+// then an agent that is well cannot have left idle. Of a probe it has to be known
+// soon, so that it is watched for little longer than those lasted that failed; and
+// so it is where others of its order have worked.
+func (s *share) watchTime(d Dispatch) time.Duration {
+	watch := min(earlyExit, d.IdleTimeout/2)
+	if b := s.overlay.State.Breaker; b.Open() {
+		watch = min(watch, time.Duration(b.LastedSeconds)*time.Second+shortWatch)
+	}
+	if slices.ContainsFunc(s.overlay.Dispatches, func(x Dispatch) bool {
+		return x.At.Equal(d.At) && s.supply.Dispatches[x.ID].Worked
+	}) {
+		watch = min(watch, shortWatch)
+	}
+	return watch
+}
+
+// watchedUntil is until when the end of all agents that came is too early; zero where
+// that is not known. A dispatch is not kept in git for it much longer than its lease.
+// Where some never came, it is the lease that the others waited for, and none of them
+// can have idled out before its time-out, counted from the order.
+func (s *share) watchedUntil(d Dispatch, seen Seen, now time.Time) time.Time {
+	over := d.NotAfter.Add(Grace)
+	var until, most time.Time
+	switch {
+	case seen.RegisteredAt != nil:
+		until, most = seen.RegisteredAt.Add(s.watchTime(d)), later(over, *seen.RegisteredAt).Add(shortWatch)
+	case d.Expired(now) && seen.Registered.Below(d.Agents) < d.Agents:
+		until, most = over.Add(min(s.watchTime(d), shortWatch)), d.At.Add(d.IdleTimeout)
+	}
+	if most.Before(until) {
+		return most
+	}
+	return until
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
 
 // watched reports whether the agents of a dispatch are there to stay: those of
 // the warm pool, and a probe for them.
@@ -151,8 +196,7 @@ func (s *share) watched(d Dispatch) bool {
 
 // unproven reports whether the agents of a dispatch have to be watched longer.
 func (s *share) unproven(d Dispatch, seen Seen, now time.Time) bool {
-	return s.watched(d) && seen.RegisteredAt != nil && seen.Connected > 0 && !seen.Worked && seen.WrongTags == 0 &&
-		now.Before(seen.RegisteredAt.Add(watchTime(d)))
+	return s.watched(d) && seen.Connected > 0 && !seen.Worked && seen.WrongTags == 0 && now.Before(s.watchedUntil(d, seen, now))
 }
 
 // untried reports whether agents of a dispatch are there for the first job that
@@ -173,8 +217,7 @@ func (s *share) failure(d Dispatch, r Retirement, seen Seen, kept bool, now time
 		return NeverRegistered
 	case kept:
 		return NoJobTaken
-	case s.watched(d) && !seen.Worked && seen.Connected == 0 && seen.RegisteredAt != nil &&
-		now.Before(seen.RegisteredAt.Add(watchTime(d))):
+	case s.watched(d) && !seen.Worked && seen.Connected == 0 && now.Before(s.watchedUntil(d, seen, now)):
 		return LeftEarly
 	}
 	return ""
@@ -222,8 +265,18 @@ func (s *share) outcomes(now time.Time) []outcome {
 	var all []outcome
 	for _, r := range s.retire {
 		if d := s.dispatch(r.ID); !d.Stale(now) && r.Reason != Withdrawn {
-			all = append(all, outcome{dispatch: d, failure: r.Failure, success: r.Failure == "" && !r.Unknown})
+			all = append(all, outcome{dispatch: d, failure: r.Failure, success: r.Failure == "" && !r.Unknown, lasted: s.lasted(d, now)})
 		}
 	}
 	return all
+}
+
+// lasted is how long ago agents of a dispatch came first, as far as is known, and at most
+// as long as they are watched.
+func (s *share) lasted(d Dispatch, now time.Time) time.Duration {
+	from, seen := d.At, s.supply.Dispatches[d.ID]
+	if seen.FirstAt != nil {
+		from = *seen.FirstAt
+	}
+	return max(0, min(now.Sub(from), earlyExit))
 }

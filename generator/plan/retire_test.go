@@ -48,6 +48,13 @@ func TestRetirement(t *testing.T) {
 	lost := func(r *retired) {
 		r.seen.Registered, r.seen.Connected, r.seen.RegisteredAt, r.dispatch.NotAfter = Indexes{}, 0, nil, orderedAt
 	}
+	part := func(r *retired) { // one of two has not come, and its lease is over
+		r.seen.Registered, r.seen.Connected, r.seen.RegisteredAt = indexes(0), 1, nil
+		r.dispatch.NotAfter = now.Add(-Grace - time.Second)
+	}
+	lived := func(d time.Duration) func(*retired) { // those before it
+		return func(r *retired) { r.overlay.State.Breaker.LastedSeconds = int(d / time.Second) }
+	}
 	soon := func(r *retired) { r.seen.RegisteredAt = registered(time.Minute) }
 	const stays = "stays"
 	for name, c := range map[string]struct {
@@ -79,6 +86,23 @@ func TestRetirement(t *testing.T) {
 		"of the warm pool, no time":       {[]func(*retired){warm, func(r *retired) { r.seen.RegisteredAt = nil }}, "registered"},
 		"left early":                      {[]func(*retired){warm, soon, gone}, "left-early"},
 		"left later":                      {[]func(*retired){warm, gone, func(r *retired) { r.seen.RegisteredAt = registered(earlyExit) }}, "registered"},
+		"left late, and early enough":     {[]func(*retired){warm, gone, func(r *retired) { r.seen.RegisteredAt = registered(29 * time.Minute) }}, "left-early"},
+		"half of a short time-out":        {[]func(*retired){warm, soon, gone, func(r *retired) { r.dispatch.IdleTimeout = 2 * time.Minute }}, "registered"},
+		"left, and the lease is over":     {[]func(*retired){warm, gone, func(r *retired) { r.dispatch.NotAfter = now.Add(-shortWatch - Grace) }}, "registered"},
+		"left, and it was over just now":  {[]func(*retired){warm, gone, func(r *retired) { r.dispatch.NotAfter = now.Add(-shortWatch - Grace + time.Second) }}, "left-early"},
+		"left soon after a late coming":   {[]func(*retired){warm, soon, gone, func(r *retired) { r.dispatch.NotAfter = now.Add(-shortWatch - Grace) }}, "left-early"},
+		"a probe of another cause":        {[]func(*retired){warm, breaker(NeverRegistered, Tolerance)}, "registered"},
+		"one never came":                  {[]func(*retired){warm, part}, stays},
+		"one never came, one left":        {[]func(*retired){warm, part, gone}, "left-early"},
+		"one never came, one worked":      {[]func(*retired){warm, part, worked}, "expired"},
+		"one never came, idled out":       {[]func(*retired){warm, part, gone, func(r *retired) { r.dispatch.IdleTimeout = 12 * time.Minute }}, "expired"},
+		"one never came, watched":         {[]func(*retired){warm, part, func(r *retired) { r.dispatch.NotAfter = now.Add(-shortWatch - Grace) }}, "expired"},
+		"one may come":                    {[]func(*retired){warm, part, gone, func(r *retired) { r.dispatch.NotAfter = now }}, stays},
+		"one never came, for demand":      {[]func(*retired){part, gone}, "expired"},
+		"a probe that lives long enough":  {[]func(*retired){warm, breaker(LeftEarly, Tolerance), lived(4 * time.Minute)}, "registered"},
+		"a probe that does not yet":       {[]func(*retired){warm, breaker(LeftEarly, Tolerance), lived(6 * time.Minute)}, stays},
+		"a probe that worked":             {[]func(*retired){warm, worked, breaker(LeftEarly, Tolerance), lived(6 * time.Minute)}, "registered"},
+		"an order after one failure":      {[]func(*retired){warm, breaker(LeftEarly, 1), lived(time.Minute)}, stays},
 		"left early, worked":              {[]func(*retired){warm, soon, gone, worked}, "registered"},
 		"left, nobody knows when":         {[]func(*retired){warm, gone, func(r *retired) { r.seen.RegisteredAt = nil }}, "registered"},
 		"left, for demand":                {[]func(*retired){soon, gone}, "registered"},
