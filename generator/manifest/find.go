@@ -54,12 +54,20 @@ func (l *Loader) places(all []place, tree fs.FS, dir string, entries []fs.DirEnt
 		wrong := Finding{File: path.Join(dir, name), Problem: "is not read: a policy is called " + policyFile, Remedy: "rename it to " + policyFile}
 		all = append(all, place{dir: dir, wrong: &wrong, misnamed: true, stranger: true})
 	}
+	long := false
 	for _, e := range entries {
 		if !e.IsDir() || isOverlay && (e.Name() == templateDir || e.Name() == dispatchDir) {
 			continue
 		}
 		below := path.Join(dir, e.Name())
 		if strings.Count(strings.TrimPrefix(below, l.dir+"/"), "/") >= deepest {
+			continue
+		}
+		if len(l.nameOf(below)) > longestPath {
+			if !long && !isOverlay {
+				long = true
+				all = append(all, tooLong(dir, e.Name()))
+			}
 			continue
 		}
 		if dir == l.dir || dir == "." && l.dir == "" {
@@ -83,6 +91,20 @@ func (l *Loader) places(all []place, tree fs.FS, dir string, entries []fs.DirEnt
 		}
 	}
 	return all
+}
+
+// longestPath is the length in bytes up to which the path of an overlay, below the
+// directory of all, is read. No file system has longer names, and one long name may
+// be in the paths of thousands of overlays, each of which says its own several times.
+const longestPath = 255
+
+// tooLong stands for the directories in dir whose paths are too long. The name of the
+// first says which, cut: each of thousands may be megabytes long.
+func tooLong(dir, name string) place {
+	const shown = 40
+	name = strings.Clone(strings.ToValidUTF8(name[:min(len(name), shown)], "") + "…")
+	wrong := Finding{File: path.Join(dir, name), Problem: fmt.Sprintf("has a path of more than %d bytes, and is not read", longestPath), Remedy: "give it a shorter name"}
+	return place{dir: path.Join(dir, name), wrong: &wrong, stranger: true}
 }
 
 // deepest is how many directories an overlay may lie below the first: looking
