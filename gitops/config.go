@@ -33,6 +33,8 @@ type Config struct {
 	Sign git.Signer
 	// Timeout bounds each exchange with the server; zero means two minutes.
 	Timeout time.Duration
+	// TempDir is a directory for temporary files, as [git.Config] has it; empty: none.
+	TempDir string
 	// Log is told once about each way in which reading is more expensive than
 	// it could be; nil discards.
 	Log *slog.Logger
@@ -70,6 +72,7 @@ func (c Config) client() (git.Config, error) {
 		Credentials: c.Credentials,
 		Sign:        c.Sign,
 		Timeout:     c.Timeout,
+		TempDir:     c.TempDir,
 		Log:         c.Log,
 	}, nil
 }

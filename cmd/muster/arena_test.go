@@ -43,14 +43,20 @@ var arenaSizes = map[string]gitserver.Size{
 	"large":  {Files: 100_000, Commits: 100_000, Dispatches: 10_000},
 }
 
-// inArenas runs a benchmark in an arena of each size.
-func inArenas(b *testing.B, run func(a *arena)) {
-	binary := filepath.Join(b.TempDir(), "muster")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, ".") // as make build does
+// shipped builds the program as make build does.
+func shipped(b *testing.B) (binary string) {
+	binary = filepath.Join(b.TempDir(), "muster")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, ".")
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("building muster: %v\n%s", err, out)
 	}
+	return binary
+}
+
+// inArenas runs a benchmark in an arena of each size.
+func inArenas(b *testing.B, run func(a *arena)) {
+	binary := shipped(b)
 	for size := range strings.SplitSeq(*benchSizes, ",") {
 		b.Run("size="+size, func(b *testing.B) {
 			a := &arena{b: b, size: size, binary: binary}
@@ -86,6 +92,12 @@ func (a *arena) open() {
 	_, err = a.repo.GitInput(fmt.Appendf(nil, "commit refs/heads/main\ncommitter Else <else@example.com> %d +0000\ndata 5\nmove\n\nfrom %s\n"+
 		"R overlays/default/dispatches overlays/shared/dispatches\nD overlays/default\nD base\n\n", start.Add(-time.Hour).Unix(), head), "fast-import", "--quiet")
 	a.check(err)
+	a.serve(root)
+}
+
+// serve puts into the repository the overlay that muster init writes, and serves all
+// of root.
+func (a *arena) serve(root string) {
 	changes, err := starterChanges(func(policy []byte) []byte {
 		return bytes.Replace(policy, []byte("max: 10 "), []byte("max: 20000 "), 1)
 	})

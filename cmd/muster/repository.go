@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -96,7 +97,7 @@ func (s *gitSettings) repository(log *slog.Logger, app *github.App, sign git.Sig
 	}
 	repository, err := gitops.New(gitops.Config{
 		URL: s.repo, Branch: s.branch, Overlays: s.overlays,
-		AuthorName: s.authorName, AuthorEmail: s.authorEmail, Sign: sign, Log: log,
+		AuthorName: s.authorName, AuthorEmail: s.authorEmail, Sign: sign, Log: log, TempDir: os.TempDir(),
 		Credentials: s.credentials(password),
 	})
 	return repository, usage(err)

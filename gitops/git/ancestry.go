@@ -13,14 +13,15 @@ func (s *store) contains(ctx context.Context, head, commit plumbing.Hash) (bool,
 	if s.mode == partial {
 		q.filter = exact
 	}
-	data, err := s.server.fetch(ctx, nil, q)
+	answer, err := s.server.fetch(ctx, nil, q)
 	if err != nil {
 		return false, err
 	}
-	p, err := indexPack(data, s.get)
+	p, err := indexPack(ctx, answer, s.get)
 	if err != nil {
 		return false, err
 	}
+	defer p.close()
 	for at := head; at != commit; {
 		raw, ok, err := p.object(at)
 		if err != nil || !ok {

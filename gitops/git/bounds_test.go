@@ -39,7 +39,7 @@ func TestLargeObjectsAreNotInflated(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	p, err := indexPack(data, nil)
+	p, err := indexPack(t.Context(), came(data), nil)
 	runtime.ReadMemStats(&after)
 	if err != nil {
 		t.Fatal(err)
@@ -47,8 +47,8 @@ func TestLargeObjectsAreNotInflated(t *testing.T) {
 	if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
 		t.Errorf("reading %d bytes took %d MiB", len(data), used>>20)
 	}
-	if p.large[large.hash] != 64<<20 || len(p.large) != 1 || len(p.byHash) != 1 {
-		t.Errorf("large %v, others %v", p.large, p.byHash)
+	if others := slices.Collect(p.all()); p.large[large.hash] != 64<<20 || len(p.large) != 1 || len(others) != 1 {
+		t.Errorf("large %v, others %v", p.large, others)
 	}
 	if o, ok, err := p.object(small.hash); !ok || err != nil || !bytes.Equal(o.data, small.data) {
 		t.Errorf("the small object cannot be read: %v", err)
@@ -217,7 +217,7 @@ func TestNamesThatAreNone(t *testing.T) {
 // what to do.
 func TestPackWithoutEnd(t *testing.T) {
 	for most, want := range map[uint32]error{0: errPack, 10: errTooMany} {
-		if _, err := readPack(endless{}, most); !errors.Is(err, want) {
+		if _, err := (&connection{}).readPack(endless{}, most); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}

@@ -48,7 +48,7 @@ func New(c Config) (*Branch, error) {
 			return nil, ErrNoKnownHosts
 		}
 	}
-	server := &connection{address: address, credentials: c.Credentials, timeout: c.Timeout, log: c.Log}
+	server := &connection{address: address, credentials: c.Credentials, timeout: c.Timeout, tempDir: c.TempDir, log: c.Log}
 	server.secrets.add(address.password)
 	server.secrets.address = address.query()
 	return &Branch{

@@ -48,6 +48,10 @@ type Config struct {
 	Sign Signer
 	// Timeout bounds each exchange with the server; zero means two minutes.
 	Timeout time.Duration
+	// TempDir is a directory in which what the server sends is kept while it is in use,
+	// in a file without a name, where it is larger than 4 MiB. Empty, or where no file
+	// can be made, it is kept in memory: up to 128 MiB of a server without partial clone.
+	TempDir string
 	// Log is told once about each way in which reading is more expensive than
 	// it could be; nil discards.
 	Log *slog.Logger

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -23,6 +24,7 @@ type connection struct {
 	credentials Credentials
 	timeout     time.Duration
 	log         *slog.Logger
+	tempDir     string // where large packs are kept; empty: in memory
 	secrets     secrets
 	login       *login // what the credential helper gave; nil: nothing, or not asked
 	refused     bool   // the server did not take it
@@ -34,6 +36,7 @@ type connection struct {
 	local    []string            // settings for a repository of this machine; nil: not known
 	manyRefs bool                // the server has so many refs that listing them is slow
 	failures int                 // how often in a row asking in version 2 has failed
+	noPlace  sync.Once           // it was said that large packs are kept in memory
 }
 
 // reset forgets where requests were redirected to, so that the next session

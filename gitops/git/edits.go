@@ -59,6 +59,7 @@ func (b *Branch) edits(ctx context.Context, commits []branch.Commit, trees map[s
 		}
 	}
 	from := &objectReader{branch: b, store: b.store, here: map[plumbing.Hash]rawObject{}, named: b.store.mode == partial}
+	defer func() { from.whole.close() }()
 	c := comparison{ctx: ctx, from: from, look: look, edits: make([]branch.Edits, len(commits))}
 	if err := c.begin(commits, trees); err != nil {
 		return nil, err
@@ -294,7 +295,7 @@ func (r *objectReader) fetchNamed(ctx context.Context, hashes []plumbing.Hash) e
 	if r.store.server.caps.Supports(capability.Shallow) {
 		q.depth = 1 // of a commit not those before it
 	}
-	data, err := r.store.server.fetch(ctx, nil, q)
+	answer, err := r.store.server.fetch(ctx, nil, q)
 	switch {
 	case (errors.Is(err, errTooMany) || errors.Is(err, errNotOurs)) && len(hashes) > 1:
 		half := len(hashes) / 2
@@ -308,11 +309,12 @@ func (r *objectReader) fetchNamed(ctx context.Context, hashes []plumbing.Hash) e
 	case err != nil:
 		return err
 	}
-	p, err := indexPack(data, r.object)
+	p, err := indexPack(ctx, answer, r.object)
 	if err != nil {
 		return err
 	}
-	for h := range p.byHash {
+	defer p.close()
+	for h := range p.all() {
 		if o, ok, err := p.object(h); err == nil && ok {
 			r.here[h] = o
 		}
@@ -335,15 +337,16 @@ func (r *objectReader) fetchWhole(ctx context.Context, missing []plumbing.Hash) 
 		if !r.store.server.caps.Supports(capability.Shallow) {
 			q.depth = 0
 		}
-		data, err := r.store.server.fetch(ctx, nil, q)
+		answer, err := r.store.server.fetch(ctx, nil, q)
 		if err != nil {
 			return err
 		}
-		if r.whole, err = indexPack(data, nil); err != nil {
+		r.whole.close()
+		if r.whole, err = indexPack(ctx, answer, nil); err != nil {
 			return err
 		}
 		r.all = q.depth == 0
-		missing = slices.DeleteFunc(missing, func(h plumbing.Hash) bool { _, ok := r.whole.byHash[h]; return ok })
+		missing = slices.DeleteFunc(missing, func(h plumbing.Hash) bool { _, ok := r.whole.names.find(h); return ok })
 	}
 	return nil
 }

@@ -60,17 +60,17 @@ func (s *store) fetchAhead(ctx context.Context, root plumbing.Hash) error {
 		return nil
 	}
 	const many = 4000
-	data, err := s.server.fetch(ctx, nil, request{wants: trees, filter: s.smallFiles(), most: many})
+	answer, err := s.server.fetch(ctx, nil, request{wants: trees, filter: s.smallFiles(), most: many})
 	if errors.Is(err, errFilter) {
 		s.noLimit = true
 	}
 	if errors.Is(err, errFilter) || errors.Is(err, errTooMany) {
-		data, err = s.server.fetch(ctx, nil, request{wants: trees, filter: "blob:none"})
+		answer, err = s.server.fetch(ctx, nil, request{wants: trees, filter: "blob:none"})
 	}
 	if err != nil {
 		return err
 	}
-	_, err = s.takeAll(data)
+	_, err = s.takeAll(ctx, answer)
 	return err
 }
 

@@ -185,7 +185,7 @@ func (h *history) fetch(session transport.UploadPackSession) error {
 		if q.filter == exact && h.step > 1 {
 			q.most = mostInPage
 		}
-		data, err := server.fetch(h.ctx, session, q)
+		answer, err := server.fetch(h.ctx, session, q)
 		session = nil
 		switch {
 		case errors.Is(err, errFilter) && h.given < len(filters())-1:
@@ -205,7 +205,7 @@ func (h *history) fetch(session transport.UploadPackSession) error {
 		if named {
 			q.depth += h.depth
 		}
-		return h.take(data, q.depth)
+		return h.take(answer, q.depth)
 	}
 }
 
@@ -233,13 +233,14 @@ func (h *history) missing() []plumbing.Hash {
 }
 
 // take keeps the commits of a page, which is so many commits deep; zero: all.
-func (h *history) take(data []byte, depth int) error {
-	p, err := indexPack(data, h.branch.store.get)
+func (h *history) take(answer *download, depth int) error {
+	p, err := indexPack(h.ctx, answer, h.branch.store.get)
 	if err != nil {
 		return err
 	}
+	defer p.close()
 	before := len(h.known)
-	for id := range p.byHash {
+	for id := range p.all() {
 		o, ok, err := p.object(id)
 		if err != nil {
 			return err
@@ -261,9 +262,9 @@ func (h *history) take(data []byte, depth int) error {
 	h.ended = depth == 0 || len(h.edge) == 0 || len(h.known) == before
 	h.depth = depth
 	switch {
-	case len(data) < smallPage:
+	case answer.size < smallPage:
 		h.step = min(h.step*4, largestPage)
-	case len(data) > largePage:
+	case answer.size > largePage:
 		h.step = max(1, h.step/4)
 	}
 	return nil

@@ -20,8 +20,9 @@ type objects struct {
 	// base is the pack that a server sent whole because it cannot send
 	// single objects; nil with partial clone.
 	base *pack
-	// size is the number of bytes of the blobs after pruning.
-	size int
+	// size is the number of bytes of the blobs after pruning, and treeSize those that
+	// the trees take.
+	size, treeSize int
 	// large are files and trees that are too large to be read, with their size.
 	large map[plumbing.Hash]int64
 	// visited are the directories outside readAhead that were read.
@@ -35,7 +36,10 @@ const (
 	// again when it is read.
 	mostKept = 16 << 20
 	// mostHere bounds the files that are here between two prunings, in bytes.
-	mostHere = 4 * mostKept
+	mostHere = 2 * mostKept
+	// mostTrees bounds the trees that are here, in bytes; what is more is fetched or
+	// inflated again when it is read.
+	mostTrees = 16 << 20
 	// mostVisited bounds the directories outside readAhead that are kept.
 	mostVisited = 1000
 	// largeDir is the number of entries above which a directory's files are
@@ -61,6 +65,7 @@ func newObjects(readAhead string) objects {
 // is too large to be read.
 func (o *objects) clear() {
 	visited, large := o.visited, o.large
+	o.base.close()
 	*o = newObjects(o.readAhead)
 	o.visited, o.large = visited, large
 }
@@ -93,7 +98,7 @@ func (o *objects) add(p *pack) (commits map[plumbing.Hash][]byte, err error) {
 		clear(o.blobs)
 		here = 0
 	}
-	for h := range p.byHash {
+	for h := range p.all() {
 		raw, ok, err := p.object(h)
 		if err != nil || !ok {
 			return nil, fmt.Errorf("reading the pack: %w", err)
@@ -106,7 +111,7 @@ func (o *objects) add(p *pack) (commits map[plumbing.Hash][]byte, err error) {
 			if err != nil {
 				return nil, err
 			}
-			o.trees[h] = t
+			o.addTree(h, t)
 		case plumbing.BlobObject:
 			if here += len(raw.data); here <= mostHere {
 				o.blobs[h] = raw.data
@@ -114,6 +119,19 @@ func (o *objects) add(p *pack) (commits map[plumbing.Hash][]byte, err error) {
 		}
 	}
 	return commits, nil
+}
+
+// addTree keeps a tree. Where all of them would be too large, it drops the others: a
+// few directories of a hundred thousand names come to more than all else.
+func (o *objects) addTree(h plumbing.Hash, t *tree) {
+	if _, here := o.trees[h]; here {
+		return
+	}
+	if o.treeSize += t.size(); o.treeSize > mostTrees {
+		clear(o.trees)
+		o.treeSize = t.size()
+	}
+	o.trees[h] = t
 }
 
 // noteLarge remembers what of a pack is too large to be read.
@@ -129,7 +147,7 @@ func (o *objects) noteLarge(p *pack) {
 func (o *objects) prune(root plumbing.Hash) {
 	kept := newObjects(o.readAhead)
 	o.mark(&kept, root, "", map[plumbing.Hash]bool{})
-	o.trees, o.blobs, o.size = kept.trees, kept.blobs, kept.size
+	o.trees, o.blobs, o.size, o.treeSize = kept.trees, kept.blobs, kept.size, kept.treeSize
 }
 
 // mark adds to kept what is needed of the tree h of the directory dir. Of equal
@@ -143,7 +161,9 @@ func (o *objects) mark(kept *objects, h plumbing.Hash, dir string, done map[plum
 	if o.isAhead(dir) {
 		done[h] = true
 	}
-	kept.trees[h] = t
+	if kept.treeSize+t.size() <= mostTrees {
+		kept.addTree(h, t)
+	}
 	files := o.isAhead(dir) || o.visited[dir]
 	most := t.len()
 	if most > largeDir && o.isAhead(dir) {

@@ -157,6 +157,11 @@ func TestFileBesideAnother(t *testing.T) {
 	}
 }
 
+// came is a pack that has come.
+func came(data []byte) *download {
+	return &download{ReaderAt: bytes.NewReader(data), size: int64(len(data))}
+}
+
 func TestPackRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		external := rawObject{plumbing.TreeObject, rawTree(drawTree(t, 20))}
@@ -178,7 +183,7 @@ func TestPackRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := indexPack(data, func(plumbing.Hash) (rawObject, bool) { return external, true })
+			p, err := indexPack(t.Context(), came(data), func(plumbing.Hash) (rawObject, bool) { return external, true })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -198,11 +203,11 @@ func FuzzIndexPack(f *testing.F) {
 	}
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := indexPack(data, nil)
+		p, err := indexPack(t.Context(), came(data), nil)
 		if err != nil {
 			return
 		}
-		for h := range p.byHash {
+		for h := range p.all() {
 			if _, ok, err := p.object(h); !ok || err != nil {
 				t.Errorf("an object that was indexed cannot be read: %v", err)
 			}

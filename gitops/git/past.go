@@ -42,6 +42,7 @@ func (b *Branch) fileAt(ctx context.Context, commit, name string) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
+	defer past.pack.close()
 	return past.file(ctx, strings.Split(name, "/"))
 }
 
@@ -114,7 +115,7 @@ func (s *store) past(ctx context.Context, commit plumbing.Hash) (*past, error) {
 	}
 	var failed error
 	for _, q := range requests {
-		data, err := s.server.fetch(ctx, nil, q)
+		answer, err := s.server.fetch(ctx, nil, q)
 		if errors.Is(err, errNotOurs) {
 			failed = err
 			continue
@@ -122,7 +123,7 @@ func (s *store) past(ctx context.Context, commit plumbing.Hash) (*past, error) {
 		if err != nil {
 			return nil, err
 		}
-		p, err := indexPack(data, s.get)
+		p, err := indexPack(ctx, answer, s.get)
 		if err != nil {
 			return nil, err
 		}
@@ -130,6 +131,7 @@ func (s *store) past(ctx context.Context, commit plumbing.Hash) (*past, error) {
 			root, err := rootOf(raw.data)
 			return &past{store: s, pack: p, root: root}, err
 		}
+		p.close()
 		failed = fmt.Errorf("the server did not send commit %s", commit)
 	}
 	return nil, failed
@@ -170,14 +172,15 @@ func (p *past) object(ctx context.Context, h plumbing.Hash, kind plumbing.Object
 	}
 	if !ok && p.store.mode == partial {
 		const besides = 100 // objects that a server may send unasked
-		data, err := p.store.server.fetch(ctx, nil, request{wants: []plumbing.Hash{h}, filter: exact, most: 1 + besides})
+		answer, err := p.store.server.fetch(ctx, nil, request{wants: []plumbing.Hash{h}, filter: exact, most: 1 + besides})
 		if err != nil {
 			return nil, err
 		}
-		fetched, err := indexPack(data, p.store.get)
+		fetched, err := indexPack(ctx, answer, p.store.get)
 		if err != nil {
 			return nil, err
 		}
+		defer fetched.close()
 		if raw, ok, err = fetched.object(h); err != nil {
 			return nil, err
 		}

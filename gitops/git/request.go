@@ -1,9 +1,7 @@
 package git
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -53,11 +51,12 @@ var (
 // refer to.
 const exact = packp.Filter("tree:0")
 
-// fetch sends one request and returns the pack that answers it. session is an
+// fetch sends one request and returns the pack that answers it, which the caller
+// closes. session is an
 // open one to use, or nil. An answer that breaks off is asked for once more:
 // reading changes nothing, and servers and proxies end connections that they
 // have kept for long.
-func (c *connection) fetch(ctx context.Context, session transport.UploadPackSession, q request) ([]byte, error) {
+func (c *connection) fetch(ctx context.Context, session transport.UploadPackSession, q request) (*download, error) {
 	data, err := c.fetchOnce(ctx, session, q)
 	if ctx.Err() == nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)) {
 		return c.fetchOnce(ctx, nil, q)
@@ -65,7 +64,7 @@ func (c *connection) fetch(ctx context.Context, session transport.UploadPackSess
 	return data, err
 }
 
-func (c *connection) fetchOnce(ctx context.Context, session transport.UploadPackSession, q request) ([]byte, error) {
+func (c *connection) fetchOnce(ctx context.Context, session transport.UploadPackSession, q request) (*download, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	if session == nil {
@@ -91,7 +90,7 @@ func (c *connection) fetchOnce(ctx context.Context, session transport.UploadPack
 	case c.caps.Supports(capability.Sideband):
 		from = sideband.NewDemuxer(sideband.Sideband, response)
 	}
-	data, err := readPack(from, q.most)
+	data, err := c.readPack(from, q.most)
 	if err != nil {
 		if s, ok := session.(*stream); ok {
 			err = s.explainWith(err)
@@ -99,40 +98,6 @@ func (c *connection) fetchOnce(ctx context.Context, session transport.UploadPack
 		return nil, recognise(err)
 	}
 	return data, nil
-}
-
-const (
-	// mostBytes bounds an answer that may be refused for its size.
-	mostBytes = 16 << 20
-	// mostPack bounds every other. Reading it takes up to four times as much memory.
-	mostPack = 128 << 20
-)
-
-// errPack says that a server without partial clone has too much to send.
-var errPack = fmt.Errorf("the server sends more than %d MiB, since it cannot send single files: allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant), or give the fleet a repository of its own", mostPack>>20)
-
-// readPack reads a pack, unless its header says that it is too large.
-func readPack(from io.Reader, most uint32) ([]byte, error) {
-	header := make([]byte, 12) // "PACK", the version, the number of objects
-	if _, err := io.ReadFull(from, header); err != nil {
-		return nil, err
-	}
-	if count := binary.BigEndian.Uint32(header[8:]); most > 0 && count > most {
-		return nil, fmt.Errorf("%w: %d", errTooMany, count)
-	}
-	bound, tooLarge := int64(mostPack), errPack
-	if most > 0 {
-		bound, tooLarge = mostBytes, fmt.Errorf("%w: they have more than %d bytes", errTooMany, mostBytes)
-	}
-	from = io.LimitReader(from, bound+1)
-	data := bytes.NewBuffer(header)
-	if _, err := data.ReadFrom(from); err != nil {
-		return nil, err
-	}
-	if int64(data.Len()) > bound {
-		return nil, tooLarge
-	}
-	return data.Bytes(), nil
 }
 
 // uploadRequest is the request as go-git writes it.

@@ -30,6 +30,7 @@ type store struct {
 // reset drops everything, so that the next update begins anew.
 func (s *store) reset() {
 	s.head, s.root = plumbing.ZeroHash, plumbing.ZeroHash
+	s.base.close()
 	s.objects = newObjects(s.readAhead)
 }
 
@@ -66,11 +67,11 @@ func (s *store) start(ctx context.Context, session transport.UploadPackSession, 
 	if s.mode == shallow {
 		q.depth = 1
 	}
-	data, err := s.server.fetch(ctx, session, q)
+	answer, err := s.server.fetch(ctx, session, q)
 	if err != nil {
 		return err
 	}
-	s.base, err = indexPack(data, nil)
+	s.base, err = indexPack(ctx, answer, nil)
 	if err != nil {
 		return err
 	}
@@ -106,16 +107,16 @@ func (s *store) fetchChanges(ctx context.Context, session transport.UploadPackSe
 // returns the raw commit. A server that refuses the filter is asked once more
 // with another, and that is remembered in refused.
 func (s *store) fetchCommit(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash, q request, refused *bool, other packp.Filter) ([]byte, error) {
-	data, err := s.server.fetch(ctx, session, q)
+	answer, err := s.server.fetch(ctx, session, q)
 	if errors.Is(err, errFilter) && !*refused {
 		*refused = true
 		q.filter = other
-		data, err = s.server.fetch(ctx, nil, q)
+		answer, err = s.server.fetch(ctx, nil, q)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return s.take(data, head)
+	return s.take(ctx, answer, head)
 }
 
 // since adds to a request that the objects of the commit that is here are not
@@ -141,8 +142,8 @@ func (s *store) moveTo(head plumbing.Hash, commit []byte) error {
 }
 
 // take keeps the objects of a pack and returns one of its commits.
-func (s *store) take(data []byte, head plumbing.Hash) ([]byte, error) {
-	commits, err := s.takeAll(data)
+func (s *store) take(ctx context.Context, answer *download, head plumbing.Hash) ([]byte, error) {
+	commits, err := s.takeAll(ctx, answer)
 	if err != nil {
 		return nil, err
 	}
@@ -154,11 +155,12 @@ func (s *store) take(data []byte, head plumbing.Hash) ([]byte, error) {
 }
 
 // takeAll keeps the objects of a pack and returns its commits, raw.
-func (s *store) takeAll(data []byte) (map[plumbing.Hash][]byte, error) {
-	p, err := indexPack(data, s.get)
+func (s *store) takeAll(ctx context.Context, answer *download) (map[plumbing.Hash][]byte, error) {
+	p, err := indexPack(ctx, answer, s.get)
 	if err != nil {
 		return nil, err
 	}
+	defer p.close()
 	return s.add(p)
 }
 
@@ -189,7 +191,7 @@ func (s *store) tree(ctx context.Context, h plumbing.Hash) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.trees[h] = t
+	s.addTree(h, t)
 	return t, nil
 }
 
@@ -204,11 +206,11 @@ func (s *store) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error 
 		return s.start(ctx, nil, head)
 	}
 	const besides = 100 // objects that a server may send unasked
-	data, err := s.server.fetch(ctx, nil, request{wants: hashes, filter: exact, most: uint32(len(hashes)) + besides})
+	answer, err := s.server.fetch(ctx, nil, request{wants: hashes, filter: exact, most: uint32(len(hashes)) + besides})
 	if err != nil {
 		return err
 	}
-	_, err = s.takeAll(data)
+	_, err = s.takeAll(ctx, answer)
 	return err
 }
 
@@ -228,7 +230,7 @@ func (s *store) readable(h plumbing.Hash) error {
 // adopt makes a commit that was made here, and pushed, the one that is here.
 func (s *store) adopt(b *builder, head, root plumbing.Hash) {
 	for h, t := range b.fresh {
-		s.trees[h] = t
+		s.addTree(h, t)
 	}
 	for h, content := range b.files {
 		s.blobs[h] = content

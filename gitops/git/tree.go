@@ -56,6 +56,9 @@ func parseTree(raw []byte) (*tree, error) {
 
 func (t *tree) len() int { return len(t.entries) }
 
+// size is how much memory it takes, in bytes.
+func (t *tree) size() int { return len(t.raw) + 12*cap(t.entries) }
+
 func (t *tree) name(i int) []byte { return t.raw[t.entries[i].name:t.entries[i].end] }
 
 // isDir reads the mode's first digits; some old tools padded it with a zero.

@@ -1,0 +1,181 @@
+package git
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// download is a packfile as it came from the server: in memory while it is small,
+// otherwise in a file that has no name, of which nothing is left when the process
+// ends, however it does.
+type download struct {
+	io.ReaderAt
+	size int64
+	file *os.File // nil: in memory
+}
+
+// close gives back what it takes. It is not read after that.
+func (d *download) close() {
+	if d != nil && d.file != nil {
+		_ = d.file.Close()
+	}
+}
+
+const (
+	// smallPack is the size in bytes up to which a pack is kept in memory.
+	smallPack = 4 << 20
+	// mostBytes bounds an answer that may be refused for its size.
+	mostBytes = 16 << 20
+	// mostPack bounds every other.
+	mostPack = 128 << 20
+	// mostEntries bounds the objects of every answer: each takes 32 bytes of memory.
+	mostEntries = 1 << 20
+)
+
+// errPack says that a server without partial clone has too much to send.
+var errPack = fmt.Errorf("the server sends more than %d MiB or %d objects, since it cannot send single files: allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant), or give the fleet a repository of its own", mostPack>>20, mostEntries)
+
+// readPack takes in a pack as it comes, unless its header says that it has more than
+// most objects; zero: as many as can be indexed.
+func (c *connection) readPack(from io.Reader, most uint32) (*download, error) {
+	header := make([]byte, 12) // "PACK", the version, the number of objects
+	if _, err := io.ReadFull(from, header); err != nil {
+		return nil, err
+	}
+	bound, tooLarge := int64(mostPack), errPack
+	if most > 0 {
+		bound, tooLarge = mostBytes, fmt.Errorf("%w: they have more than %d bytes", errTooMany, mostBytes)
+	}
+	switch count := binary.BigEndian.Uint32(header[8:]); {
+	case most > 0 && count > most:
+		return nil, fmt.Errorf("%w: %d", errTooMany, count)
+	case count > mostEntries:
+		return nil, tooLarge
+	}
+	s := &spool{connection: c}
+	_, _ = s.Write(header) // to memory
+	_, err := io.Copy(s, io.LimitReader(from, bound+1-s.size))
+	if err == nil && s.size > bound {
+		err = tooLarge
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s.download(), nil
+}
+
+// spool takes a pack: what is small into memory, and anything else into a file.
+type spool struct {
+	connection *connection
+	chunks     chunks
+	file       *os.File
+	size       int64
+	refused    bool // there is no place for a file
+}
+
+func (s *spool) close() {
+	if s.file != nil {
+		_ = s.file.Close()
+	}
+}
+
+func (s *spool) download() *download {
+	if s.file != nil {
+		return &download{ReaderAt: s.file, size: s.size, file: s.file}
+	}
+	return &download{ReaderAt: s.chunks, size: s.size}
+}
+
+// Write implements [io.Writer].
+func (s *spool) Write(p []byte) (int, error) {
+	if s.file == nil && s.size+int64(len(p)) > smallPack && !s.refused {
+		if err := s.spill(); err != nil {
+			return 0, err
+		}
+	}
+	s.size += int64(len(p))
+	if s.file == nil {
+		s.chunks = s.chunks.add(p)
+		return len(p), nil
+	}
+	n, err := s.file.Write(p)
+	if err != nil {
+		return n, keeping(err)
+	}
+	return n, nil
+}
+
+// spill moves what is here into a file. Where none can be made, the pack stays in
+// memory.
+func (s *spool) spill() error {
+	c := s.connection
+	if c.tempDir == "" {
+		s.refused = true
+		return nil
+	}
+	file, err := os.CreateTemp(c.tempDir, "muster-pack-")
+	if err != nil {
+		s.refused = true
+		c.noPlace.Do(func() {
+			c.log.Warn("keeping what the server sends in memory, since no temporary file can be made: mount a writable directory, or name one in TMPDIR", "repository", c.address.String(), "reason", c.printable(err.Error()))
+		})
+		return nil
+	}
+	_ = os.Remove(file.Name())
+	s.file = file
+	for _, chunk := range s.chunks {
+		if _, err := file.Write(chunk); err != nil {
+			return keeping(err)
+		}
+	}
+	s.chunks = nil
+	return nil
+}
+
+func keeping(err error) error {
+	return fmt.Errorf("keeping what the server sends in a temporary file: %w", err)
+}
+
+// chunks are bytes that can grow without being copied. All but the last have the
+// same size.
+type chunks [][]byte
+
+const chunkSize = 64 << 10
+
+func (c chunks) add(p []byte) chunks {
+	for len(p) > 0 {
+		last := len(c) - 1
+		switch {
+		case last < 0: // most packs are small: the first grows
+			c = append(c, nil)
+			continue
+		case len(c[last]) == chunkSize:
+			c = append(c, make([]byte, 0, chunkSize))
+			continue
+		}
+		n := min(len(p), chunkSize-len(c[last]))
+		c[last] = append(c[last], p[:n]...)
+		p = p[n:]
+	}
+	return c
+}
+
+// ReadAt implements [io.ReaderAt].
+func (c chunks) ReadAt(p []byte, at int64) (n int, err error) {
+	if at < 0 {
+		return 0, errors.New("read before the beginning")
+	}
+	for n < len(p) {
+		i, from := int(at/chunkSize), int(at%chunkSize)
+		if i >= len(c) || from >= len(c[i]) {
+			return n, io.EOF
+		}
+		m := copy(p[n:], c[i][from:])
+		n, at = n+m, at+int64(m)
+	}
+	return n, nil
+}

@@ -1,0 +1,213 @@
+package git
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
+)
+
+// peakHeap is how much the heap grows while f runs, in bytes, garbage aside.
+func peakHeap(f func()) uint64 {
+	defer debug.SetGCPercent(debug.SetGCPercent(5))
+	runtime.GC()
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	read := func() uint64 {
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
+	before := read()
+	peak := before
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			peak = max(peak, read())
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	f()
+	close(done)
+	<-ended
+	return peak - before
+}
+
+func noise(size int) []byte {
+	content := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(content)
+	return content
+}
+
+// TestWholePackIsNotInMemory: of a server that sends whole commits only, what lies
+// beside the overlays takes no memory, and leaves no file.
+func TestWholePackIsNotInMemory(t *testing.T) {
+	repository := gitserver.NewRepository(t)
+	for _, key := range []string{"uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"} {
+		if err := repository.Configure(key, "false"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := repository.Commit("seed", time.Unix(0, 0), branch.Change{Path: "deploy/web/a", Content: []byte("a")}, branch.Change{Path: "noise", Content: noise(60 << 20)}); err != nil {
+		t.Fatal(err)
+	}
+	temp := t.TempDir()
+	r, err := New(Config{URL: repository.Dir, Branch: "main", ReadAhead: "deploy", TempDir: temp})
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := peakHeap(func() {
+		tip, err := r.Tip(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if content, err := fs.ReadFile(tip.Tree, "deploy/web/a"); err != nil || string(content) != "a" {
+			t.Errorf("%q, %v", content, err)
+		}
+	})
+	if used > 16<<20 {
+		t.Errorf("reading a commit of 60 MiB takes %d MiB of memory", used>>20)
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("temporary files have names: %v, %v", left, err)
+	}
+}
+
+// TestNoPlaceForTemporaryFiles: where none can be made, packs are kept in memory, in
+// which they take their size, and that is said once.
+func TestNoPlaceForTemporaryFiles(t *testing.T) {
+	var log bytes.Buffer
+	where, err := parseAddress("https://git.example.com/fleet.git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &connection{address: where, tempDir: filepath.Join(t.TempDir(), "none"), log: slog.New(slog.NewTextHandler(&log, nil))}
+	content := append([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x01"), noise(20<<20)...)
+	used := peakHeap(func() {
+		for range 2 {
+			got, err := c.readPack(bytes.NewReader(content), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same, err := io.ReadAll(io.NewSectionReader(got, 0, got.size))
+			if err != nil || !bytes.Equal(same, content) {
+				t.Errorf("what is kept is not what came: %v", err)
+			}
+			got.close()
+		}
+	})
+	if used > 150<<20 { // io.ReadAll takes most of it
+		t.Errorf("%d MiB", used>>20)
+	}
+	if n := strings.Count(log.String(), "mount a writable directory"); n != 1 {
+		t.Errorf("it is said %d times:\n%s", n, &log)
+	}
+}
+
+// TestManyObjects: a pack of more objects than can be indexed is refused by its
+// header.
+func TestManyObjects(t *testing.T) {
+	for _, most := range []uint32{0, 1 << 30} {
+		header := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), mostEntries+1)
+		if _, err := (&connection{}).readPack(bytes.NewReader(header), most); err == nil {
+			t.Errorf("at most %d: it is read", most)
+		}
+	}
+}
+
+// TestLongChainOfDeltas: of a chain of deltas one is in memory at a time. Here each
+// stands before what it is made on.
+func TestLongChainOfDeltas(t *testing.T) {
+	const long, size = 100, 1 << 20
+	base := newObject{rawObject: rawObject{plumbing.BlobObject, bytes.Repeat([]byte{0}, size)}}
+	base.hash = nameOf(base.kind, base.data)
+	chain := []newObject{base}
+	for i := range long {
+		content := bytes.Repeat([]byte{byte(i + 1)}, size)
+		chain = append(chain, newObject{hash: nameOf(base.kind, content), rawObject: rawObject{base.kind, content},
+			base: chain[i].hash, delta: deltaOf(chain[i].data, content, nil)})
+	}
+	data, err := writePack(chain, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := indexPack(t.Context(), came(data), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := chain[long]
+	used := peakHeap(func() {
+		clear(p.cache)
+		if o, ok, err := p.object(last.hash); err != nil || !ok || !bytes.Equal(o.data, last.data) {
+			t.Errorf("the last of the chain: %v, %v", ok, err)
+		}
+	})
+	if used > 16<<20 {
+		t.Errorf("%d MiB for a chain of %d MiB", used>>20, long*size>>20)
+	}
+}
+
+// TestWideTrees: directories of megabytes are not all in memory at once, and can be
+// read all the same.
+func TestWideTrees(t *testing.T) {
+	repository := gitserver.NewRepository(t)
+	git := func(input string, args ...string) string {
+		out, err := repository.GitInput([]byte(input), args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(out)
+	}
+	git("", "config", "pack.window", "0") // to look for deltas takes git half a minute
+	const dirs, files = 12, 9_000
+	blob := git("x", "hash-object", "-w", "--stdin")
+	var deploy strings.Builder
+	for dir := range dirs {
+		var wide strings.Builder
+		for file := range files {
+			fmt.Fprintf(&wide, "100644 blob %s\t%02d%s%06d\n", blob, dir, strings.Repeat("n", 380), file)
+		}
+		fmt.Fprintf(&deploy, "040000 tree %s\td%02d\n", git(wide.String(), "mktree"), dir)
+	}
+	root := git("040000 tree "+git(deploy.String(), "mktree")+"\tdeploy\n", "mktree")
+	git("", "update-ref", "refs/heads/main", git("wide", "-c", "user.name=Else", "-c", "user.email=else@example.com", "commit-tree", root))
+	r, err := New(Config{URL: repository.Dir, Branch: "main", ReadAhead: "deploy", TempDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := peakHeap(func() {
+		for range 2 {
+			tip, err := r.Tip(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for dir := range dirs {
+				if list, err := fs.ReadDir(tip.Tree, fmt.Sprintf("deploy/d%02d", dir)); err != nil || len(list) != files {
+					t.Errorf("%d entries, %v", len(list), err)
+				}
+			}
+		}
+	})
+	if used > 2*mostTrees {
+		t.Errorf("%d MiB for %d directories of %d files", used>>20, dirs, files)
+	}
+}
