@@ -55,18 +55,15 @@ func (l *Loader) places(all []place, tree fs.FS, dir string, entries []fs.DirEnt
 		all = append(all, place{dir: dir, wrong: &wrong, misnamed: true, stranger: true})
 	}
 	long := false
-	for _, e := range entries {
-		if !e.IsDir() || isOverlay && (e.Name() == templateDir || e.Name() == dispatchDir) {
-			continue
-		}
-		below := path.Join(dir, e.Name())
+	for _, name := range directories(entries, isOverlay) {
+		below := path.Join(dir, name)
 		if strings.Count(strings.TrimPrefix(below, l.dir+"/"), "/") >= deepest {
 			continue
 		}
 		if len(l.nameOf(below)) > longestPath {
 			if !long && !isOverlay {
 				long = true
-				all = append(all, tooLong(dir, e.Name()))
+				all = append(all, tooLong(dir, name))
 			}
 			continue
 		}
@@ -91,6 +88,19 @@ func (l *Loader) places(all []place, tree fs.FS, dir string, entries []fs.DirEnt
 		}
 	}
 	return all
+}
+
+// directories are the names of those in which overlays are looked for. The entries
+// are not kept while that is done: those of a few directories within each other may
+// be half a million.
+func directories(entries []fs.DirEntry, isOverlay bool) []string {
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() && !(isOverlay && (e.Name() == templateDir || e.Name() == dispatchDir)) {
+			names = append(names, e.Name())
+		}
+	}
+	return names
 }
 
 // longestPath is the length in bytes up to which the path of an overlay, below the
