@@ -32,6 +32,7 @@ func (f *treeFS) content(name string, h plumbing.Hash) ([]byte, error) {
 		wants = f.batch(name, h).wants
 	}
 	err := store.fetchMissing(f.ctx, wants)
+	store.adapt(len(wants), err)
 	if _, here := store.get(h); len(wants) > 1 && (errors.Is(err, errTooMany) || err == nil && !here) {
 		// Together they are too large.
 		err = store.fetchMissing(f.ctx, []plumbing.Hash{h})
@@ -79,7 +80,22 @@ func (f *treeFS) batch(name string, h plumbing.Hash) *batch {
 	return b
 }
 
-func (b *batch) full() bool { return len(b.wants) >= mostInBatch }
+func (b *batch) full() bool { return len(b.wants) >= mostInBatch>>b.store.fewer }
+
+// adapt makes the next batch smaller than one that was too large to be sent, and
+// larger again than one that was not: each file of a directory of large ones would
+// otherwise be asked for twice, together with all others and alone.
+func (s *store) adapt(wants int, err error) {
+	switch {
+	case errors.Is(err, errTooMany) && wants > 1:
+		for mostInBatch>>s.fewer >= wants {
+			s.fewer++
+		}
+		s.fewer++
+	case err == nil && s.fewer > 0 && wants >= mostInBatch>>s.fewer:
+		s.fewer--
+	}
+}
 
 // add adds the files of one directory from its entry first onward.
 func (b *batch) add(t *tree, first int) {

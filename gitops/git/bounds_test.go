@@ -138,6 +138,30 @@ func TestBatchLargerThanItsBound(t *testing.T) {
 	}
 }
 
+// TestBatchesOfLargeFiles: of many files that are too large together, each is not
+// asked for with all others again.
+func TestBatchesOfLargeFiles(t *testing.T) {
+	s := &store{objects: newObjects("")}
+	const files, fit = 100, 5 // as many as the server sends at once
+	asked := 0
+	for read := 0; read < files; {
+		b := &batch{store: s, seen: map[plumbing.Hash]bool{}}
+		for ; len(b.wants) < files-read && !b.full(); b.wants = append(b.wants, plumbing.ZeroHash) {
+		}
+		asked += len(b.wants)
+		if len(b.wants) <= fit {
+			s.adapt(len(b.wants), nil)
+			read += len(b.wants)
+		} else {
+			s.adapt(len(b.wants), errTooMany)
+			asked, read = asked+1, read+1 // alone
+		}
+	}
+	if asked > 4*files {
+		t.Errorf("%d files are asked for %d times", files, asked)
+	}
+}
+
 // TestTreeOfManyDirectories: a few objects that stand for millions of
 // directories are gone through once each.
 func TestTreeOfManyDirectories(t *testing.T) {

@@ -21,6 +21,7 @@ type store struct {
 	mode    mode
 	noLimit bool // the server refuses the filter by size
 	noDepth bool // the server refuses the filter by depth
+	fewer   int  // how often the number of files that are fetched together is halved
 
 	head plumbing.Hash // the commit that the objects are of; zero: none
 	root plumbing.Hash // its tree
