@@ -93,7 +93,7 @@ func (h *hostileTree) many() string {
 
 // content is a file of any kind.
 func (h *hostileTree) content() string {
-	switch h.IntN(16) {
+	switch h.IntN(18) {
 	case 0, 1:
 		return h.job()
 	case 2, 3:
@@ -120,12 +120,23 @@ func (h *hostileTree) content() string {
 		return h.policy()
 	case 14:
 		return h.dispatch()
+	case 15:
+		return h.noise(8 << 20)
 	}
 	text := []byte(h.one(h.job(), h.policy(), h.kustomization(), h.dispatch()))
 	for range 1 + h.IntN(8) {
 		text[h.IntN(len(text))] = byte(h.IntN(256))
 	}
 	return string(text)
+}
+
+// noise is content that no compression makes smaller.
+func (h *hostileTree) noise(most int) string {
+	content := make([]byte, h.IntN(most))
+	for i := range content {
+		content[i] = byte(h.Uint32())
+	}
+	return string(content)
 }
 
 func (h *hostileTree) file() string {

@@ -35,7 +35,7 @@ func (h *hostileTree) name() string {
 func (h *hostileTree) overlay() (string, leaf) {
 	name := h.name()
 	h.note("called %.40q", name)
-	switch h.IntN(14) {
+	switch h.IntN(16) {
 	case 0:
 		h.note("a link")
 		return name, leaf{symlink, name, h.objects.blob(h.one("sound-a", "/etc", "../..", ".", strings.Repeat("../", 2000)))}
@@ -49,6 +49,8 @@ func (h *hostileTree) overlay() (string, leaf) {
 		return name, leaf{gitDirectory, name, h.deep()}
 	case 4:
 		return name, leaf{gitDirectory, name, h.wide()}
+	case 5:
+		return name, leaf{gitDirectory, name, h.wideInWide()}
 	}
 	h.plain()
 	for range 1 + h.IntN(4) {
@@ -80,9 +82,9 @@ func (h *hostileTree) deep() plumbing.Hash {
 
 // wide is a directory of thousands of entries.
 func (h *hostileTree) wide() plumbing.Hash {
-	n := 1 + h.IntN(20_000)
+	n, padding := 1+h.IntN(20_000), strings.Repeat("n", h.IntN(200)*h.IntN(2))
 	what := h.one("files", "directories", "overlays")
-	h.note("%d %s", n, what)
+	h.note("%d %s of %d letters", n, what, 7+len(padding))
 	content := h.objects.blob(h.policy())
 	inside := h.objects.tree(leaf{plainFile, "scaling.yaml", content})
 	if what == "directories" {
@@ -91,15 +93,29 @@ func (h *hostileTree) wide() plumbing.Hash {
 	var entries []leaf
 	for i := range n {
 		if what == "files" {
-			entries = append(entries, leaf{plainFile, fmt.Sprintf("f%06d.yaml", i), content})
+			entries = append(entries, leaf{plainFile, fmt.Sprintf("f%s%06d.yaml", padding, i), content})
 		} else {
-			entries = append(entries, leaf{gitDirectory, fmt.Sprintf("d%06d", i), inside})
+			entries = append(entries, leaf{gitDirectory, fmt.Sprintf("d%s%06d", padding, i), inside})
 		}
 	}
 	if h.IntN(2) == 0 {
 		entries = append(entries, leaf{plainFile, "scaling.yaml", content})
 	}
 	return h.objects.tree(entries...)
+}
+
+// wideInWide are directories of thousands of entries, beside each other and within
+// each other.
+func (h *hostileTree) wideInWide() plumbing.Hash {
+	at := h.wide()
+	for range 1 + h.IntN(4) {
+		entries := []leaf{{gitDirectory, "inside", at}}
+		for i := range h.IntN(8) {
+			entries = append(entries, leaf{gitDirectory, fmt.Sprintf("beside%d", i), h.wide()})
+		}
+		at = h.objects.tree(entries...)
+	}
+	return at
 }
 
 // plain is an overlay that is valid.
@@ -119,7 +135,7 @@ func (h *hostileTree) spoil() {
 		"dispatches/kustomization.yaml", "dispatches/kustomization.yml", "dispatches/Kustomization", "dispatches/state.yaml", "dispatches/bad-00000001.yaml", "dispatches/sound-a-00000001.yaml", "dispatches/x.yml",
 		"dispatches/\x1b.yaml", "dispatches/.yaml", "dispatches/withdrawn/bad-00000002.yaml", "dispatches/withdrawn/kustomization.yaml", "inner/scaling.yaml", "a/b/c/d/e/scaling.yaml", "scaling.yml", "Scaling.yaml", ".git/config", "\u202e.yaml"}
 	name := names[h.IntN(len(names))]
-	switch h.IntN(12) {
+	switch h.IntN(13) {
 	case 0:
 		h.note("%q is a directory", name)
 		delete(h.files, name)
@@ -156,6 +172,12 @@ func (h *hostileTree) spoil() {
 	case 10:
 		h.note("a dispatch of somebody's")
 		h.files[h.one("dispatches/bad-00000001.yaml", "dispatches/sound-a-00000001.yaml", "dispatches/withdrawn/bad-00000002.yaml", "dispatches/state.yaml")] = h.one(h.dispatch(), h.content(), h.state())
+	case 11:
+		n := 1 + h.IntN(12)
+		h.note("noise in %d files", n)
+		for i := range n {
+			h.files[h.one("", "template/", "dispatches/")+fmt.Sprintf("noise%d.yaml", i)] = h.noise(3 << 20)
+		}
 	default:
 		h.files[name] = h.content()
 		h.note("%q has %d bytes, %.20q", name, len(h.files[name]), h.files[name])

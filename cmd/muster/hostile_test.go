@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 	"slices"
 	"strings"
 	"testing"
@@ -31,10 +30,6 @@ var (
 	hostileTime  = flag.Duration("hostile-time", 0, "for how long further hostile overlays are tried")
 	hostileAlone = flag.Bool("hostile-alone", false, "set by TestHostileOverlays for the process in which it plays them")
 )
-
-// mostMemory is what the program and the processes that build for it may need
-// together, in bytes.
-const mostMemory = 128 << 20
 
 // soundOverlays are beside each hostile one: by name, one comes before most of
 // them and one after.
@@ -77,7 +72,7 @@ func (w *hostileWorld) must(err error) {
 
 // restart is a new process, which knows nothing.
 func (w *hostileWorld) restart() {
-	repository, err := gitops.New(gitops.Config{URL: w.objects.bare.Dir})
+	repository, err := gitops.New(gitops.Config{URL: w.objects.bare.Dir, TempDir: filepath.Dir(w.objects.bare.Dir)})
 	w.must(err)
 	w.g = generator.New(generator.Config{
 		Repository: gitops.Fleet{Writer: repository, Version: "test"}, Buildkite: w, Clock: w, Overlays: "overlays",
@@ -199,8 +194,7 @@ func (w *hostileWorld) play() {
 	}
 	w.draw.files, w.draw.others = nil, nil // written: what they take is none of muster's memory
 	w.publish(bad)
-	runtime.GC()
-	peak := watchHeap()
+	peak := watchMemory()
 	w.twoTicks(ctx)
 	if len(both) > 1 {
 		w.publish(both...)
@@ -211,13 +205,16 @@ func (w *hostileWorld) play() {
 	}
 	w.twoTicks(ctx)
 	w.endDuring(ctx, cancel)
-	used := peak()
-	if used+hostileProcesses*buildMemory > mostMemory {
-		w.fail("%d MiB of memory, and %d MiB for each of %d processes", used>>20, buildMemory>>20, hostileProcesses)
+	heap, own, all := peak()
+	if heap+hostileProcesses*buildMemory > mostMemory {
+		w.fail("%d MiB of memory, and %d MiB for each of %d processes", heap>>20, buildMemory>>20, hostileProcesses)
+	}
+	if all > mostMemory {
+		w.fail("%d MiB are resident, and %d MiB with the processes that build", own>>20, all>>20)
 	}
 	w.printed()
 	if *hostileTime > 0 {
-		fmt.Fprintf(os.Stderr, "%6d: %3d MiB; %.300s\n", w.seed, used>>20, strings.Join(w.draw.said, "; "))
+		fmt.Fprintf(os.Stderr, "%6d: %3d MiB, resident %3d and %3d; %.300s\n", w.seed, heap>>20, own>>20, all>>20, strings.Join(w.draw.said, "; "))
 	}
 }
 
@@ -231,7 +228,7 @@ func (w *hostileWorld) endDuring(ctx context.Context, cancel func()) {
 	w.build.before(w.draw.IntN(6), cancel)
 	w.tick(ctx)
 	cancel()
-	for goesOn() != "" || children() > 0 {
+	for goesOn() != "" || len(builders()) > 0 {
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -245,21 +242,6 @@ func goesOn() string {
 		}
 	}
 	return ""
-}
-
-// children counts the processes that build.
-func children() int {
-	n := 0
-	lists, _ := filepath.Glob("/proc/self/task/*/children")
-	for _, file := range lists {
-		list, _ := os.ReadFile(file)
-		for pid := range strings.FieldsSeq(string(list)) {
-			if args, _ := os.ReadFile("/proc/" + pid + "/cmdline"); bytes.Contains(args, []byte(buildArgument)) {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // printed wants nothing in the log and in the commits that moves a terminal.
@@ -277,32 +259,6 @@ func (w *hostileWorld) printed() {
 			w.fail("the commits have %q: %q", r, log)
 			break
 		}
-	}
-}
-
-// watchHeap watches how large the heap gets until the function that it returns is
-// called.
-func watchHeap() (stop func() uint64) {
-	const name = "/memory/classes/heap/objects:bytes"
-	sample := []metrics.Sample{{Name: name}}
-	var peak uint64
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			metrics.Read(sample)
-			peak = max(peak, sample[0].Value.Uint64())
-			select {
-			case <-done:
-				return
-			case <-time.After(time.Millisecond):
-			}
-		}
-	}()
-	return func() uint64 {
-		close(done)
-		<-ended
-		return peak
 	}
 }
 

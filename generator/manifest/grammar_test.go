@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path"
 	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +23,12 @@ import (
 // hostileSeeds is how many trees TestHostileTrees makes; more with -hostile.
 var hostileSeeds = flag.Int("hostile", 60, "how many hostile overlays are tried")
 
-const grammarMemory = 32 << 20
+// grammarMemory is what a process that builds may need, and hereMemory what is left of
+// 128 MiB beside two of them, in bytes.
+const (
+	grammarMemory = 32 << 20
+	hereMemory    = 128<<20 - 2*grammarMemory
+)
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "serve" {
@@ -56,7 +63,7 @@ func (g grammar) bomb() string {
 // content is a file of any kind.
 func (g grammar) content() string {
 	const job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: agent, namespace: buildkite}\nspec:\n  template:\n    spec:\n      restartPolicy: Never\n      containers: [{name: agent, image: x}]\n"
-	switch g.IntN(14) {
+	switch g.IntN(15) {
 	case 0, 1, 2:
 		return job
 	case 3, 4:
@@ -85,6 +92,12 @@ func (g grammar) content() string {
 		return g.one("", "\n", "null\n", "[]\n", "- 7\n", "\xff\xfe", "\ufeff", "{}", "!!binary x\n", "!!python/object x\n", "<<: {a: b}\n", "a: 1\na: 2\n")
 	case 12:
 		return g.kustomization()
+	case 13: // noise
+		noise := make([]byte, g.IntN(5<<20))
+		for i := range noise {
+			noise[i] = byte(g.Uint32())
+		}
+		return string(noise)
 	}
 	text := []byte(job)
 	for range 1 + g.IntN(4) {
@@ -180,6 +193,7 @@ func tryHostile(t *testing.T, b kustomize.Builder, seed uint64) {
 	t.Helper()
 	f := hostileTree(t, seed)
 	tree := indexed(f)
+	peak := watchHeap()
 	overlays, err := NewLoader("overlays").BuildWith(b, 0).Load(tree)
 	if err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
@@ -212,10 +226,40 @@ func tryHostile(t *testing.T, b kustomize.Builder, seed uint64) {
 	if !good {
 		t.Errorf("seed %d: the valid overlay is suspended", seed)
 	}
-	var memory runtime.MemStats
-	runtime.ReadMemStats(&memory)
-	if memory.HeapAlloc > 512<<20 {
-		t.Errorf("seed %d: %d MiB", seed, memory.HeapAlloc>>20)
+	if used := peak(); used > hereMemory {
+		t.Errorf("seed %d: %d MiB of memory, and %d MiB for each process that builds", seed, used>>20, grammarMemory>>20)
+	}
+}
+
+// watchHeap watches by how much the heap grows until the function that it returns is
+// called. What the fuzzer and the tree itself take is none of it.
+func watchHeap() (stop func() uint64) {
+	runtime.GC()
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	read := func() uint64 {
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
+	before := read()
+	limit := debug.SetMemoryLimit(int64(before) + hereMemory) // as the program does
+	peak := before
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			peak = max(peak, read())
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	return func() uint64 {
+		close(done)
+		<-ended
+		debug.SetMemoryLimit(limit)
+		return peak - before
 	}
 }
 
