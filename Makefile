@@ -152,7 +152,7 @@ browser: ## Try the status page in Chromium, which has to be there; PICTURES is 
 	$(GO) -C testdata/browser test -count=1 ./... $(if $(PICTURES),-args -pictures $(abspath $(PICTURES)))
 
 hostile: ## Read overlays that are made to do harm, for HOSTILE
-	$(GO) test ./cmd/muster -run TestHostileOverlays -timeout 0 -hostile-from $$$$ -hostile-time $(HOSTILE)
+	$(GO) test -v ./cmd/muster -run TestHostileOverlays -timeout 0 -hostile-from $$$$ -hostile-time $(HOSTILE)
 
 mutants: ## Change PACKAGES in one place at a time, SAMPLE times each, and print what no test of theirs notices
 	$(GO) run ./testdata/mutants -sample $(SAMPLE) -seed $(SEED) -longest $(LONGEST) $(PACKAGES)
