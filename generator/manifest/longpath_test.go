@@ -2,8 +2,10 @@ package manifest
 
 import (
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 // TestLongPaths: the path of an overlay has a bound, and what lies beside a longer
@@ -49,3 +51,40 @@ func TestLongNameOfMany(t *testing.T) {
 		t.Errorf("%d bytes are said of a directory with a long name", said)
 	}
 }
+
+// TestWideDirectoriesInOneAnother: while a directory is looked into, the entries of
+// those above it take no memory.
+func TestWideDirectoriesInOneAnother(t *testing.T) {
+	tree := wide{sound(t).tree().(fstest.MapFS)}
+	peak := watchHeap()
+	load(t, NewLoader("overlays"), tree)
+	if used := peak(); used > 40<<20 {
+		t.Errorf("%d MiB", used>>20)
+	}
+}
+
+// wide has below overlays/bomb directories within each other, each with 100,000 files
+// of 100 bytes of memory.
+type wide struct{ fstest.MapFS }
+
+func (w wide) ReadDir(name string) ([]fs.DirEntry, error) {
+	list, err := w.MapFS.ReadDir(name)
+	switch {
+	case name == "overlays":
+		return append(list, directory("bomb")), err
+	case strings.HasPrefix(name, "overlays/bomb"):
+		list = []fs.DirEntry{directory("in")}
+		for i := range 100_000 {
+			list = append(list, plainFile(fmt.Sprintf("%084d", i)))
+		}
+		return list, nil
+	}
+	return list, err
+}
+
+type plainFile string
+
+func (f plainFile) Name() string             { return string(f) }
+func (plainFile) IsDir() bool                { return false }
+func (plainFile) Type() fs.FileMode          { return 0 }
+func (plainFile) Info() (fs.FileInfo, error) { return nil, fs.ErrNotExist }
