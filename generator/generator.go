@@ -237,7 +237,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	}
 	fleet = g.withRefused(tip, fleet)
 	result.Warnings = warnings(fleet)
-	overlays := decidable(fleet)
+	overlays := manifest.Decidable(fleet)
 	if len(overlays) == 0 {
 		result.Suspended = suspended(fleet, nil)
 		return result, nil

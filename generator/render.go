@@ -10,20 +10,6 @@ import (
 	"muster/gitops/ledger"
 )
 
-// decidable returns the overlays that can be decided on. One whose policy can be
-// read takes part even when another of its files is invalid, because its agents
-// and its place in the queue count; nothing is done about it.
-func decidable(loaded []manifest.Overlay) []plan.Overlay {
-	var overlays []plan.Overlay
-	for i := range loaded {
-		o := &loaded[i]
-		if o.Policy.Queue != "" {
-			overlays = append(overlays, o.Overlay)
-		}
-	}
-	return overlays
-}
-
 // suspended lists the overlays for which nothing is dispatched: those that are
 // invalid, and those whose decision says so.
 func suspended(loaded []manifest.Overlay, decisions []plan.Decision) []Suspended {

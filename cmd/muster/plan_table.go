@@ -132,16 +132,14 @@ func overlayTable(r generator.Result, all bool) terminal.Table {
 // planState says in a word whether agents are dispatched for an overlay, and why
 // not all that are desired.
 func planState(d plan.Decision, why plan.Suspension) (state terminal.Cell, reason string) {
-	short := d.Sum.Desired - (d.Sum.Current - d.Sum.Replacing) - d.Sum.Dispatch
+	limits := d.Limits()
 	switch {
 	case d.Probe:
 		return terminal.Cell{Text: "probing", Style: terminal.Warning}, "the circuit breaker is open: one agent is sent to find out whether agents come again"
 	case why.Active():
 		return stateOf(why.Code), strings.ReplaceAll(why.String(), "\n", " | ")
-	case short > 0 && d.Sum.MaxPerHour > 0 && d.Sum.Room == d.Sum.LeftThisHour:
-		return stateOf(""), fmt.Sprintf("maxPerHour leaves %d more out", short)
-	case short > 0:
-		return stateOf(""), fmt.Sprintf("max leaves %d more out", short)
+	case len(limits) > 0:
+		return stateOf(""), fmt.Sprintf("%s leaves %d more out", limits[0].Name, limits[0].Agents)
 	case d.OverriddenUntil != nil:
 		return stateOf(""), "an override is in force until " + d.OverriddenUntil.Format(time.RFC3339)
 	case d.Schedule != "":
