@@ -238,6 +238,9 @@ func (f *fleet) commits(from string, limit branch.Limit) iter.Seq2[branch.Commit
 			}
 			n++
 			x := branch.Commit{ID: c.id, Author: c.who, At: c.at, Message: c.who + "\n"}
+			if c.parent != nil {
+				x.Parents = []string{c.parent.id}
+			}
 			if c.act != nil {
 				x.Message = ledger.Message(*c.act, "v0")
 			}

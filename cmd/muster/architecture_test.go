@@ -88,6 +88,7 @@ func imports() map[string][]string {
 		"generator/history":    {"generator/plan", "generator/manifest", "gitops/branch", "gitops/ledger"},
 		"generator/manual":     {"generator/history", "generator/manifest", "generator/plan", "gitops/branch", "gitops/ledger"},
 		"generator/preview":    {"generator/history", "generator/manifest", "generator/plan", "generator/simulation"},
+		"generator/replay":     {"generator/plan", "generator/manifest", "gitops/ledger"},
 		"generator/metrics":    {"generator", "generator/status", "generator/plan", "gitops/ledger"},
 		"gitops":               {"gitops/branch", "gitops/git", "gitops/ledger", "gitops/traffic"},
 		"gitops/branch":        {},

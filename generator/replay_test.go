@@ -1,0 +1,99 @@
+package generator_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"testing"
+
+	"muster/generator/manifest"
+	"muster/generator/plan"
+	"muster/generator/replay"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// again makes every decision of a world's history again, from its commits alone. It
+// calls each with what was decided in truth.
+func (w *world) again(t *testing.T, each func(c *commit, r replay.Result)) {
+	t.Helper()
+	log := w.fleet.history()
+	commits := map[string]*commit{}
+	for _, c := range log {
+		commits[c.id] = c
+	}
+	config := replay.Config{Overlays: "overlays", Loader: manifest.NewLoader("overlays").InFleet(w.fleetTag), Tree: func(_ context.Context, id string, _ []string) (fs.FS, error) {
+		return commits[id].tree, nil
+	}}
+	end := func(p replay.Push) {
+		for i, r := range p.Records {
+			result, err := config.Decide(t.Context(), p, i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			each(commits[r.Commit.ID], result)
+		}
+	}
+	var p replay.Push
+	for r, err := range ledger.Read(w.fleet.commits(log[len(log)-1].id, branch.Limit{})) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !p.Add(r) {
+			end(p)
+			p = replay.Push{}
+			p.Add(r)
+		}
+	}
+	end(p)
+}
+
+// sameDecision reports whether two decisions order and retire the same by the same
+// arithmetic, and remember the same.
+func sameDecision(t *testing.T, a, b plan.Decision) bool {
+	t.Helper()
+	text := func(d plan.Decision) []byte {
+		d.Observation = plan.Observation{}
+		text, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	return bytes.Equal(text(a), text(b))
+}
+
+// TestDecidedAgain: what was decided in worlds without trouble is decided again from
+// the commits alone, figure by figure. In worlds with every trouble all but a few are,
+// and of an order it is said when it does not follow from its commit.
+func TestDecidedAgain(t *testing.T) {
+	t.Parallel()
+	for seed := *first; seed < *first+uint64(*seeds); seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			s := drawShape(seed)
+			w := newWorld(s, func(string) {}) // TestFaults looks at that
+			w.play(s.length, nil)
+			same, other := 0, 0
+			w.again(t, func(c *commit, r replay.Result) {
+				switch {
+				case sameDecision(t, r.Decision, c.act.Decision) && len(r.Differences) == 0 && (!r.Reworded || c.act.Kind == ledger.Repair):
+					same++
+				case s.theme == "plain":
+					t.Errorf("%s %s %s: %v", c.at, c.act.Decision.Overlay, c.act.Kind, r.Differences)
+				default:
+					other++
+					if len(r.Differences) == 0 && !r.Reworded && c.act.Kind == ledger.Dispatch {
+						t.Errorf("%s %s: %+v, again %+v, and nothing is said", c.at, c.act.Decision.Overlay, c.act.Decision.Sum, r.Decision.Sum)
+					}
+				}
+			})
+			t.Logf("%s: %d of %d commits are decided again", s.theme, same, same+other)
+			if other > same/10 {
+				t.Errorf("%d of %d commits are not decided again", other, same+other)
+			}
+		})
+	}
+}
