@@ -79,13 +79,13 @@ func TestDecidedAgain(t *testing.T) {
 			same, other := 0, 0
 			w.again(t, func(c *commit, r replay.Result) {
 				switch {
-				case sameDecision(t, r.Decision, c.act.Decision) && len(r.Differences) == 0 && (!r.Reworded || c.act.Kind == ledger.Repair):
+				case sameDecision(t, r.Decision, c.act.Decision) && len(r.Differences) == 0 && !r.Doubtful:
 					same++
 				case s.theme == "plain":
 					t.Errorf("%s %s %s: %v", c.at, c.act.Decision.Overlay, c.act.Kind, r.Differences)
 				default:
 					other++
-					if len(r.Differences) == 0 && !r.Reworded && c.act.Kind == ledger.Dispatch {
+					if len(r.Differences) == 0 && !r.Doubtful && c.act.Kind == ledger.Dispatch {
 						t.Errorf("%s %s: %+v, again %+v, and nothing is said", c.at, c.act.Decision.Overlay, c.act.Decision.Sum, r.Decision.Sum)
 					}
 				}

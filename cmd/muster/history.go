@@ -54,8 +54,8 @@ OUTCOME is as far as the commits since tell. Agents that have registered are
 counted when their dispatch leaves git; "worked" says that one of them had had a
 job by then. A commit that was muster's and was changed has the act damaged.
 
---since and --until take a time, as in 2026-11-21T02:15Z or 2026-11-21, or how
-long ago, as in 90m, 24h or 7d.`,
+--since and --until take a time, as in 2026-11-21T02:15Z, 2026-11-21 or 09:40,
+which is the last time that it was so late, or how long ago, as in 90m or 7d.`,
 		Example: `  muster history --since 24h
   muster history default --act policy,pause,resume,revert
   muster history --since 7d --by day
@@ -140,7 +140,8 @@ func (h *historyFlags) prepare(args []string) error {
 // ago is a length of time in days or weeks, which Go has not.
 var ago = regexp.MustCompile(`^([0-9]{1,5})([dw])$`)
 
-// moment reads a time, or how long ago one was; zero for an empty text.
+// moment reads a time, or how long ago one was; zero for an empty text. It is in UTC
+// unless it says otherwise.
 func moment(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -156,6 +157,14 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 		return now.Add(-d), nil
 	}
 	if at, ok := readTime(text); ok {
+		return at, nil
+	}
+	if clock, err := time.Parse("15:04", text); err == nil { // the last time that it was so late
+		today := now.UTC().Truncate(24 * time.Hour)
+		at := today.Add(time.Duration(clock.Hour())*time.Hour + time.Duration(clock.Minute())*time.Minute)
+		if at.After(now) {
+			at = at.Add(-24 * time.Hour)
+		}
 		return at, nil
 	}
 	return time.Time{}, usage(fmt.Errorf("--%s: %q is neither a time, as in 2026-11-21T02:15Z or 2026-11-21, nor how long ago, as in 90m, 24h or 7d", flag, text))

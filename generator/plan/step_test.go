@@ -72,7 +72,9 @@ func againstSteps(d Decision) string {
 			return s.Name + " does not add up"
 		}
 		words := strings.FieldsFunc(lines[i], func(c rune) bool { return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z') })
-		has := func(name string) bool { return name == "" || strings.Contains(" "+strings.Join(words, " ")+" ", " "+name+" ") }
+		has := func(name string) bool {
+			return name == "" || strings.Contains(" "+strings.Join(words, " ")+" ", " "+name+" ")
+		}
 		if words[0] != s.Name {
 			return s.Name + " stands where the formula has " + words[0]
 		}

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -47,12 +48,19 @@ func (p *Push) Add(r ledger.Record) bool {
 	if n := len(p.Records); n > 0 {
 		last := p.Records[n-1]
 		same := last.Entry.Observation.At.Equal(r.Entry.Observation.At) && last.Entry.Observation.Until.Equal(r.Entry.Observation.Until)
-		if !same || last.Entry.Version != r.Entry.Version || len(last.Commit.Parents) == 0 || last.Commit.Parents[0] != r.Commit.ID {
+		if !same || last.Entry.Version != r.Entry.Version || len(last.Commit.Parents) == 0 || last.Commit.Parents[0] != r.Commit.ID || p.otherLook(r.Entry) {
 			return false
 		}
 	}
 	p.Records = append(p.Records, r)
 	return true
+}
+
+// otherLook reports whether an entry goes by another look than those of its queue: two
+// musters may look in one second.
+func (p *Push) otherLook(e *ledger.Entry) bool {
+	i := slices.IndexFunc(p.Records, func(r ledger.Record) bool { return r.Entry.Observation.Queue == e.Observation.Queue })
+	return i >= 0 && !reflect.DeepEqual(p.Records[i].Entry.Observation, e.Observation)
 }
 
 // Result is a decision made again.
@@ -70,10 +78,11 @@ type Result struct {
 	// Differences say how the commit is another than the decision, a clause for each;
 	// none where it follows from what git has.
 	Differences []string
-	// Reworded says that the reasons in the commit's message are others than this muster
-	// writes for the decision: another version wrote them, or it went by something that
-	// git does not have. A repair's are not compared.
-	Reworded bool
+	// Doubtful says that the commit follows, but that not all figures are confirmed: the
+	// reasons in the message are others than this muster writes for the decision, or the
+	// tick ordered another number of agents. Another version decided, or it went by
+	// something that git does not have. The reasons of a repair are not compared.
+	Doubtful bool
 }
 
 // Decide makes the decision of one commit of a push again. Several ticks of one second
@@ -87,7 +96,7 @@ func (c Config) Decide(ctx context.Context, p Push, commit int) (Result, error) 
 			return Result{Differences: []string{"no commit comes before it, so that there was no overlay to decide on"}}, nil
 		}
 		r, err := c.decideOn(ctx, p.Records[:last+1], e)
-		if err != nil || len(r.Differences) == 0 && !r.Reworded {
+		if err != nil || len(r.Differences) == 0 && !r.Doubtful {
 			return r, err
 		}
 		if last == len(p.Records)-1 || len(r.Differences) < len(best.Differences) {
@@ -124,8 +133,7 @@ func (c Config) decideOn(ctx context.Context, push []ledger.Record, e *ledger.En
 		if d.Overlay == name {
 			r.Decision = d
 			r.Differences = differences(e, d)
-			said := strings.TrimSpace(e.Subject + "\n\n" + e.Prose)
-			r.Reworded = e.Kind != ledger.Repair && said != strings.TrimSpace(ledger.Text(ledger.Act{Kind: e.Kind, Path: e.Overlay, Decision: d}))
+			r.Doubtful = ordered(push, e.Overlay) != d.Sum.Dispatch || e.Kind != ledger.Repair && said(e) != text(e, d)
 			return r, nil
 		}
 	}
@@ -133,8 +141,26 @@ func (c Config) decideOn(ctx context.Context, push []ledger.Record, e *ledger.En
 	return r, nil
 }
 
-// Load reads overlays by their names as they were at a commit, and returns its files, as
-// in a [Result], and those of them that are there.
+// ordered is how many agents a push orders for an overlay.
+func ordered(push []ledger.Record, overlay string) int {
+	n := 0
+	for _, x := range push {
+		if x.Entry.Overlay == overlay && x.Entry.Kind == ledger.Dispatch {
+			n += x.Entry.Agents
+		}
+	}
+	return n
+}
+
+// said is what a commit says to people, and text what this muster says of a decision.
+func said(e *ledger.Entry) string { return strings.TrimSpace(e.Subject + "\n\n" + e.Prose) }
+
+func text(e *ledger.Entry, d plan.Decision) string {
+	return strings.TrimSpace(ledger.Text(ledger.Act{Kind: e.Kind, Path: e.Overlay, Decision: d}))
+}
+
+// Load reads overlays by their names as they were at a commit, all where none is named. It
+// returns its files, as in a [Result], and those of the overlays that are there.
 func (c Config) Load(ctx context.Context, commit string, names []string) (fs.FS, []manifest.Overlay, error) {
 	return c.load(ctx, commit, names, nil)
 }
@@ -145,9 +171,17 @@ func (c Config) load(ctx context.Context, commit string, names []string, instead
 	for _, name := range names {
 		dirs = append(dirs, path.Join(c.Overlays, name))
 	}
-	tree, err := c.Tree(ctx, commit, append(dirs, c.base()))
+	ahead := append(slices.Clone(dirs), c.base())
+	if len(names) == 0 {
+		ahead = append(ahead, path.Clean(c.Overlays))
+	}
+	tree, err := c.Tree(ctx, commit, ahead)
 	if err != nil {
 		return nil, nil, err
+	}
+	if len(names) == 0 {
+		overlays, err := c.Loader.LoadContext(ctx, tree)
+		return tree, overlays, err
 	}
 	f := files{tree: tree, top: path.Clean(c.Overlays), dirs: dirs, instead: map[string]fs.FS{}}
 	for dir, commit := range instead {

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"muster/generator"
+	"muster/generator/explanation"
+	"muster/gitops"
+	"muster/gitops/branch"
+)
+
+// explainFlags are what the flags of muster explain ask for.
+type explainFlags struct {
+	settings *settings
+	at       string
+	output   string
+}
+
+func (p program) explainCommand() *cobra.Command {
+	e := &explainFlags{settings: &settings{program: p, git: gitSettings{program: p}}}
+	git := &e.settings.git
+	c := &cobra.Command{
+		Use:   "explain [COMMIT|DISPATCH|OVERLAY|JOB]",
+		Short: "Show why there are this many agents and not more, from git alone",
+		Long: `explain answers why. Of a commit or a dispatch: the arithmetic that it was
+decided by, made again from the commit's parent and its trailers; what limited
+it; jobs that do not count, and why; the policy in force and who wrote it; what
+became of it. Without a name it explains muster's last commit.
+
+Of an overlay, at the moment --at or now: why nothing was done, from the commits
+around it. Where git does not tell, it says so: muster writes nothing down when
+it does nothing. --at without a name is about every overlay.
+
+Of a job of Buildkite's, by its page or identifier, with --at the time since
+which it could run: the order that was made for it, and what its wait was made of.
+
+It reads git and nothing else: no token for Buildkite, and no flag in a clone of
+the repository. Times are in UTC. --at takes a time, as in 2026-11-21T02:15Z or
+09:40, which is the last time that it was so late, or how long ago, as in 90m.`,
+		Example: `  muster explain
+  muster explain 3f2c1ab
+  muster explain default --at 09:40
+  muster explain default-x3vyrzrm -o json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("muster explain takes one commit, dispatch, overlay or job: remove %q", args[1])
+			}
+			return nil
+		},
+		ValidArgsFunction: git.completion(1, func(o offered) []string { return append(o.overlays, o.dispatches...) }),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := ""
+			if len(args) > 0 {
+				name = args[0]
+			}
+			return e.run(cmd.Context(), name)
+		},
+	}
+	git.addReading(c)
+	e.settings.addLog(c)
+	f := c.Flags()
+	f.StringVar(&e.at, "at", "", "the moment that is asked about: a time, or how long ago, as in 09:40 or 90m")
+	f.StringVarP(&e.output, "output", "o", "text", "text, json or yaml")
+	oneOf(c, "output", "text", "json", "yaml")
+	return c
+}
+
+// run answers one question.
+func (e *explainFlags) run(ctx context.Context, name string) error {
+	p, git := e.settings.program, &e.settings.git
+	show, ok := explainPrinters()[e.output]
+	if !ok {
+		return usage(fmt.Errorf("--output %q: use text, json or yaml", e.output))
+	}
+	at, err := moment("at", e.at, p.clock.Now())
+	if err != nil {
+		return err
+	}
+	repository, err := e.settings.clone()
+	if err != nil {
+		return err
+	}
+	p.progress.Doing("reading the history")
+	defer p.progress.Done()
+	config := explanation.Config{
+		Repository: readingAhead{repository}, Overlays: git.overlays, Now: p.clock.Now(),
+		Loader: e.settings.loader().InFleet(generator.FleetTag(git.repo, git.overlays)),
+		Doing:  func(n int) { p.progress.Doing(fmt.Sprintf("reading the history: %d commits", n)) },
+	}
+	all, err := config.Explain(ctx, explanation.Question{Name: name, At: at})
+	if err != nil {
+		return explainMistake(err)
+	}
+	p.progress.Done()
+	return show(p.output(), all)
+}
+
+// explainMistake tells mistakes in the question from what failed outside.
+func explainMistake(err error) error {
+	var unknown *explanation.Unknown
+	var before *explanation.Before
+	switch {
+	case errors.As(err, &unknown):
+		return usage(fmt.Errorf("%w%s", err, instead(unknown.Name, unknown.Known, "it has the overlays")))
+	case errors.As(err, &before), errors.Is(err, explanation.ErrOwnTime):
+		return usage(err)
+	}
+	return err
+}
+
+// readingAhead reads commits while those before them are looked at.
+type readingAhead struct{ *gitops.Repository }
+
+func (r readingAhead) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
+	return func(yield func(branch.Commit, error) bool) {
+		reading, stop := context.WithCancel(ctx)
+		defer stop()
+		readAhead(r.Repository.Commits(reading, from, limit), stop)(yield)
+	}
+}
+
+// explanations is what -o json and -o yaml print.
+type explanations struct {
+	APIVersion   string                    `json:"apiVersion"`
+	Kind         string                    `json:"kind"`
+	Explanations []explanation.Explanation `json:"explanations"`
+}

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/cmd/muster/terminal"
+	"muster/generator/explanation"
+	"muster/generator/history"
+	"muster/generator/plan"
+)
+
+// explainPrinters are the values of explain's --output.
+func explainPrinters() map[string]func(terminal.Output, []explanation.Explanation) error {
+	document := func(all []explanation.Explanation) explanations {
+		return explanations{APIVersion: "muster.dev/v1alpha1", Kind: "Explanations", Explanations: all}
+	}
+	return map[string]func(terminal.Output, []explanation.Explanation) error{
+		"text": printExplanations,
+		"json": func(out terminal.Output, all []explanation.Explanation) error {
+			e := json.NewEncoder(out.Text)
+			e.SetIndent("", "  ")
+			return e.Encode(document(all))
+		},
+		"yaml": func(out terminal.Output, all []explanation.Explanation) error {
+			text, err := toYAML(document(all))
+			if err != nil {
+				return err
+			}
+			_, err = out.Text.Write(text)
+			return err
+		},
+	}
+}
+
+func printExplanations(out terminal.Output, all []explanation.Explanation) error {
+	for i, x := range all {
+		if i > 0 {
+			fmt.Fprintln(out.Text)
+		}
+		p := explainPrinter{out: out}
+		p.explanation(x)
+		if p.err != nil {
+			return p.err
+		}
+	}
+	return nil
+}
+
+// explainPrinter prints one explanation for people. It keeps the first error.
+type explainPrinter struct {
+	out terminal.Output
+	err error
+}
+
+func (p *explainPrinter) line(format string, args ...any) {
+	if _, err := fmt.Fprintf(p.out.Text, strings.TrimRight(format, " ")+"\n", args...); p.err == nil {
+		p.err = err
+	}
+}
+
+// head begins a part.
+func (p *explainPrinter) head(text string) {
+	p.line("")
+	if err := (terminal.Table{Head: []string{text}}).Write(p.out); p.err == nil {
+		p.err = err
+	}
+}
+
+func (p *explainPrinter) explanation(x explanation.Explanation) {
+	if err := (terminal.Table{Head: []string{oneRow(x.Subject)}}).Write(p.out); p.err == nil {
+		p.err = err
+	}
+	if under := underSubject(x); under != "" {
+		p.line("%s", under)
+	}
+	for _, note := range x.Notes {
+		p.hanging("NOTE: ", note)
+	}
+	if len(x.Why) > 0 {
+		p.head("WHY")
+		for _, why := range x.Why {
+			p.hanging("  ", why)
+		}
+	}
+	p.steps(x)
+	if len(x.NotMore) > 0 {
+		p.head("WHY NOT MORE")
+		for _, why := range x.NotMore {
+			p.hanging("  ", why)
+		}
+	}
+	if len(x.Uncounted) > 0 {
+		p.head("NOT COUNTED")
+		for _, u := range x.Uncounted {
+			p.hanging("  ", fmt.Sprintf("%d %s", u.Count, u.Why))
+		}
+	}
+	if len(x.InFlight) > 0 {
+		p.head("IN FLIGHT")
+		for _, d := range x.InFlight {
+			p.line("  %s: %d agents of %s may come until %s", d.ID, d.Agents, clockTime(d.Ordered), clockTime(d.NotAfter))
+		}
+	}
+	p.policy(x.Policy)
+	if len(x.Timeline) > 0 {
+		p.head("WHEN")
+		p.timeline(x.Timeline)
+	}
+	if x.Commit != nil && x.Commit.Outcome != nil {
+		p.head("WHAT BECAME OF IT")
+		p.line("  %s", outcomeCell(*x.Commit).Text)
+	}
+}
+
+// underSubject is the line below the first: when, by whom, on what.
+func underSubject(x explanation.Explanation) string {
+	if x.Commit == nil && x.DecidedOn != "" {
+		look := "no look at Buildkite before it is in git"
+		if !x.Look.IsZero() {
+			look = fmt.Sprintf("the last look at Buildkite in git is of %s, %s before", clockTime(x.Look), x.At.Sub(x.Look).Round(time.Second))
+		}
+		return fmt.Sprintf("the newest commit was %.7s; %s", x.DecidedOn, look)
+	}
+	var words []string
+	if !x.At.IsZero() {
+		words = append(words, "at "+clockTime(x.At))
+	}
+	if c := x.Commit; c != nil {
+		words = append(words, fmt.Sprintf("commit %.7s by %s", c.Commit, oneRow(c.By)))
+		if c.Version != "" {
+			words = append(words, "decided by version "+c.Version)
+		}
+	}
+	if x.DecidedOn != "" {
+		words[len(words)-1] += fmt.Sprintf(" on the files of commit %.7s", x.DecidedOn)
+	}
+	return strings.Join(words, ", ")
+}
+
+func clockTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// steps prints the arithmetic, a line for each of the formula.
+func (p *explainPrinter) steps(x explanation.Explanation) {
+	if len(x.Steps) == 0 {
+		return
+	}
+	switch {
+	case x.Commit == nil:
+		p.head("HOW MANY, BY THE LAST LOOK")
+	case x.Commit.Act == history.Dispatch:
+		p.head("HOW MANY")
+	default:
+		p.head("HOW MANY AGENTS WERE WANTED THEN")
+	}
+	for _, s := range x.Steps {
+		var terms strings.Builder
+		for _, t := range s.Terms {
+			switch {
+			case t.Value == 0 && !alwaysShown(t.Name):
+				continue
+			case terms.Len() == 0:
+				fmt.Fprintf(&terms, "%d", t.Value)
+			case t.Value < 0 || takenAway(s.Name, t.Name):
+				fmt.Fprintf(&terms, " - %d", -t.Value)
+			default:
+				fmt.Fprintf(&terms, " + %d", t.Value)
+			}
+			terms.WriteString(" " + termText(s.Name, t.Name))
+		}
+		terms.WriteString(boundText(s))
+		switch {
+		case s.Name != "dispatch" || s.Value == 0:
+		case x.Commit == nil:
+			terms.WriteString("; had it looked then")
+		case x.Commit.Act != history.Dispatch:
+			terms.WriteString("; in another commit of the same tick")
+		}
+		p.hanging(fmt.Sprintf("  %-8s %4d = ", s.Name, s.Value), terms.String())
+	}
+}
+
+// alwaysShown are the terms that say something also when they are zero.
+func alwaysShown(term string) bool {
+	return slices.Contains([]string{"pending", "idle", "inFlight", "current", "missing", "max", "desired"}, term)
+}
+
+// takenAway are the terms that a step takes away, also when they are zero.
+func takenAway(step, term string) bool {
+	return step == "missing" && (term == "idle" || term == "inFlight") || step != "desired" && term == "current"
+}
+
+// termText says in words what a term of a step is.
+func termText(step, term string) string {
+	switch term {
+	case "pending":
+		return "jobs pending"
+	case "elsewhere":
+		return "of them left to other overlays"
+	case "lookahead":
+		return "upcoming jobs by lookahead"
+	case "buffer":
+		return "for the buffer"
+	case "idle":
+		return "agents idle"
+	case "replacing":
+		return "of the idle, which leave soon"
+	case "inFlight":
+		return "agents in flight"
+	case "unusable":
+		return "of these agents, which can take none of the jobs"
+	case "current":
+		if step == "desired" {
+			return "agents it has, those in flight included"
+		}
+		return "it has"
+	case "stopping":
+		return "that are stopping"
+	}
+	return term
+}
+
+// boundText says what a step was held to, where that changed it.
+func boundText(s plan.Step) string {
+	var text string
+	for _, b := range s.Bit() {
+		switch {
+		case b.Name == "suspended":
+			text = "; none while it is suspended"
+		case b.Name == "probe":
+			text = "; one as a probe"
+		case b.Name == "leftThisHour":
+			text = fmt.Sprintf("; no more than the %d that maxPerHour leaves in this hour", b.Value)
+		case b.Name == "room":
+			text = "; no more than there is room for"
+		case b.Name == "":
+			text = "; not below zero"
+		default:
+			text = fmt.Sprintf("; no less than %s %d", b.Name, b.Value)
+		}
+	}
+	return text
+}
+
+// policy prints the policy in force, and who wrote it.
+func (p *explainPrinter) policy(x *explanation.Policy) {
+	if x == nil {
+		return
+	}
+	p.head("POLICY IN FORCE")
+	var settings []string
+	for _, s := range x.Settings {
+		settings = append(settings, s.Setting+" "+s.After)
+	}
+	p.hanging("  ", x.File+": "+strings.Join(settings, ", "))
+	if x.Schedule != "" {
+		p.line("  its schedule %q was in force", x.Schedule)
+	}
+	if x.OverriddenUntil != nil {
+		p.line("  an override of it was in force, until %s", clockTime(*x.OverriddenUntil))
+	}
+	for i, row := range x.Changes {
+		what := "before that"
+		if i == 0 {
+			what = "last changed"
+		}
+		p.hanging("  ", fmt.Sprintf("%s at %s by %s, in commit %.7s: %s", what, clockTime(row.At), row.By, row.Commit, row.Why))
+	}
+}
+
+// timeline prints what happened when, and how long after the first.
+func (p *explainPrinter) timeline(all []explanation.Event) {
+	for i, e := range all {
+		after := ""
+		if d := e.At.Sub(all[0].At); i > 0 && d > 0 {
+			after = "+" + d.Round(time.Second).String()
+		}
+		p.line("  %s  %8s  %s", clockTime(e.At), after, oneRow(e.What))
+	}
+}
+
+// explainWidth is where lines of explanations break.
+const explainWidth = 100
+
+// hanging prints text in lines, of which the first begins with a head and the others are
+// as far to the right.
+func (p *explainPrinter) hanging(head, text string) {
+	line := head
+	for i, word := range strings.Fields(text) {
+		if i > 0 && len([]rune(line))+1+len([]rune(word)) > explainWidth {
+			p.line("%s", line)
+			line = strings.Repeat(" ", len([]rune(head))) + word
+			continue
+		}
+		if i > 0 {
+			line += " "
+		}
+		line += word
+	}
+	p.line("%s", line)
+}

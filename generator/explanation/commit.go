@@ -1,0 +1,219 @@
+package explanation
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator/history"
+	"muster/generator/plan"
+	"muster/generator/replay"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// found explains a commit.
+func (c Config) found(ctx context.Context, f found) ([]Explanation, error) {
+	switch {
+	case f.record.Entry != nil:
+		x, err := c.own(ctx, f)
+		return []Explanation{x}, err
+	case f.record.Damage != nil:
+		return []Explanation{{
+			Subject: fmt.Sprintf("commit %.7s was muster's and cannot be read", f.record.Commit.ID), At: f.record.Commit.At, Overlay: f.row.Overlay, Commit: f.row,
+			Why: []string{
+				fmt.Sprintf("Its message was changed, or was never muster's: %s.", f.record.Damage),
+				"So nothing can be said of what it decided. What it did to files, git show tells; by whom, its author says, and only a signature proves.",
+			},
+		}}, nil
+	}
+	return c.foreign(ctx, f.record)
+}
+
+// foreign explains a commit of people's: what it changed, for each overlay.
+func (c Config) foreign(ctx context.Context, r ledger.Record) ([]Explanation, error) {
+	subject := fmt.Sprintf("commit %.7s is not muster's", r.Commit.ID)
+	rows, err := c.edits(ctx, func(yield func(ledger.Record, error) bool) { yield(r, nil) })
+	if err != nil {
+		return nil, err
+	}
+	var all []Explanation
+	for _, row := range rows {
+		who := "every overlay"
+		if row.Overlay != "" {
+			who = "the overlay " + row.Overlay
+		}
+		why := fmt.Sprintf("%s changed %s: %s.", row.By, who, row.Why)
+		if row.Act == history.Unknown {
+			why = fmt.Sprintf("It is %s's. What it changed %s.", row.By, row.Why)
+		}
+		all = append(all, Explanation{Subject: subject, At: row.At, Overlay: row.Overlay, Commit: &row, Why: []string{why,
+			"muster decides by it from the next tick on: muster history shows what followed."}})
+	}
+	if len(all) == 0 {
+		all = []Explanation{{Subject: subject, At: r.Commit.At, Why: []string{
+			fmt.Sprintf("It is %s's, and changes nothing that muster reads: no policy, no template and no dispatch.", r.Commit.Author)}}}
+	}
+	return all, nil
+}
+
+// edits are the rows of people's commits.
+func (c Config) edits(ctx context.Context, records iter.Seq2[ledger.Record, error]) ([]history.Row, error) {
+	rows := history.Config{Overlays: c.Overlays, Now: c.Now}
+	rows.Edits = func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error) {
+		return c.Repository.Edits(ctx, commits, trees, rows.Look())
+	}
+	var all []history.Row
+	for row, err := range rows.Rows(records) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, row)
+	}
+	return all, nil
+}
+
+// own explains a commit of muster's.
+func (c Config) own(ctx context.Context, f found) (Explanation, error) {
+	e := f.record.Entry
+	x := Explanation{Subject: e.Subject, At: e.At, Overlay: f.row.Overlay, Queue: e.Observation.Queue, Commit: f.row, Look: e.Observation.At}
+	if e.Kind == ledger.Dispatch {
+		x.Timeline = timeline(e, f.row)
+	} else {
+		x.Why = paragraphs(e.Prose)
+	}
+	r, err := c.replay().Decide(ctx, f.push, f.at)
+	switch {
+	case ctx.Err() != nil:
+		return x, ctx.Err()
+	case err != nil:
+		x.unread(e, fmt.Sprintf("Its decision cannot be made again, and this is what its message says: the files of commit %.7s, which it was decided on, cannot be read. A shallow clone lacks them (git fetch --unshallow). %v", r.Base, err))
+		return x, nil
+	}
+	x.DecidedOn = r.Base
+	x.judge(e, r)
+	if r.Overlay == nil || r.Decision.Overlay == "" {
+		return x, nil
+	}
+	d, follows := r.Decision, len(r.Differences) == 0
+	x.Uncounted = uncounted(d, r.Overlay.Policy.Lookahead)
+	if follows {
+		x.Steps, x.Limits = d.Steps(), d.Limits()
+	}
+	if e.Kind == ledger.Dispatch && follows {
+		x.NotMore = notMore(d)
+		if d.Probe {
+			x.Why = append(x.Why, fmt.Sprintf("The circuit breaker is open (%s, last of %s): one agent is sent as a probe, and more when it works.", d.State.Breaker.Cause, d.State.Breaker.Dispatch))
+		}
+	}
+	x.Policy, err = c.policy(ctx, r.Base, r.Overlay, d, limiting(x.Limits))
+	if err != nil {
+		x.Notes = append(x.Notes, "Who wrote the policy cannot be read: "+err.Error()+".")
+	}
+	if by := x.Policy.setBy(limiting(x.Limits)); by != "" && len(x.NotMore) > 0 {
+		x.NotMore[0] += " " + by
+	}
+	return x, ctx.Err()
+}
+
+// judge says whether the commit follows from the decision made again.
+func (x *Explanation) judge(e *ledger.Entry, r replay.Result) {
+	switch {
+	case len(r.Differences) > 0:
+		x.unread(e, fmt.Sprintf("This commit does not follow from its parent: %s. Somebody changed it, another version decided (%s), or muster went by something that git does not have, as an edit that it remembered. This is what its message says.",
+			strings.Join(r.Differences, "; "), e.Version))
+	case r.Doubtful:
+		x.unread(e, fmt.Sprintf("Made again, the decision is the same, but its figures are not all those of the tick: another version decided (%s), or muster went by something that git does not have. The reasons are those of the message.", e.Version))
+	}
+}
+
+// unread lets the message speak where the decision cannot be made again.
+func (x *Explanation) unread(e *ledger.Entry, note string) {
+	x.Notes = append(x.Notes, note)
+	if len(x.Why) == 0 {
+		x.Why = paragraphs(e.Prose)
+	}
+}
+
+// paragraphs are those of a message, their lines joined where they are prose.
+func paragraphs(prose string) []string {
+	var all []string
+	for p := range strings.SplitSeq(prose, "\n\n") {
+		lines := strings.Split(p, "\n")
+		for i, line := range lines {
+			if i > 0 && !strings.HasPrefix(line, "  ") {
+				lines[i-1], lines[i] = "", lines[i-1]+" "+line
+			}
+		}
+		for _, line := range slices.DeleteFunc(lines, func(line string) bool { return strings.TrimSpace(line) == "" }) {
+			all = append(all, strings.TrimSpace(line))
+		}
+	}
+	return all
+}
+
+// notMore says why no more agents were dispatched.
+func notMore(d plan.Decision) []string {
+	var all []string
+	for _, l := range d.Limits() {
+		switch s := d.Sum; l.Name {
+		case "max":
+			all = append(all, fmt.Sprintf("max is %d, and the overlay has %d already: %s left out.", s.Max, s.Current+s.Stopping, count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
+		case "maxPerHour":
+			all = append(all, fmt.Sprintf("maxPerHour is %d, of which %d were left in this hour: %s left out.", s.MaxPerHour, s.LeftThisHour, count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
+		case "probe":
+			all = append(all, fmt.Sprintf("The circuit breaker is open, so only one agent is sent: %s left out.", count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
+		default:
+			all = append(all, fmt.Sprintf("It is suspended, %s: %s left out.", d.Suspended, count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
+		}
+	}
+	if len(all) == 0 {
+		all = []string{"No limit was met: it is as many as jobs, min and buffer asked for."}
+	}
+	return all
+}
+
+// limiting is the field of the policy that limited the agents most; empty: none did.
+func limiting(limits []plan.Limit) string {
+	if len(limits) == 0 {
+		return ""
+	}
+	switch limits[0].Name {
+	case "max", "maxPerHour", string(plan.Paused):
+		return limits[0].Name
+	}
+	return ""
+}
+
+// timeline is what the wait of the jobs of an order was made of.
+func timeline(e *ledger.Entry, row *history.Row) []Event {
+	name, o := row.Overlay, e.Observation
+	var all []Event
+	say := func(at time.Time, format string, args ...any) {
+		all = append(all, Event{At: at.UTC(), What: fmt.Sprintf(format, args...)})
+	}
+	ordered := o.At
+	if pending, since := oldest(o, name); since != nil {
+		say(*since.Oldest, "the oldest of %s became runnable", count(pending, "pending job"))
+	}
+	say(o.At, "Buildkite was looked at")
+	if o.Until.After(o.At) {
+		ordered = o.Until
+		say(o.Until, "the look, which took several ticks, was complete")
+	}
+	say(e.At, "%s ordered, in this commit", count(e.Agents, "agent")+pick(e.Agents, " was", " were"))
+	if out := row.Outcome; out != nil {
+		after := func(n *int) time.Time { return ordered.Add(time.Duration(*n) * time.Second) }
+		if out.FirstAfter != nil {
+			say(after(out.FirstAfter), "the first agent was known to have registered")
+		}
+		if out.AllAfter != nil {
+			say(after(out.AllAfter), "all of them were")
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Event) int { return a.At.Compare(b.At) })
+	return all
+}

@@ -1,0 +1,148 @@
+// Package explanation says why a fleet has the agents that it has: of a commit why it
+// orders as many and not more, of a moment why nothing was done, of a job which order
+// was for it. It knows what git knows and nothing else. A decision is explained by making
+// it again (package replay), so its figures are those that were decided with.
+//
+//	Question ──Config.Explain──▶ []Explanation
+package explanation
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"muster/generator/history"
+	"muster/generator/manifest"
+	"muster/generator/plan"
+	"muster/generator/replay"
+	"muster/gitops/branch"
+)
+
+// Repository is what is read.
+type Repository interface {
+	// Commits yields the commit from, or the head if that is empty, and those before it,
+	// the newest first.
+	Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error]
+	// Edits says what commits have changed.
+	Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error)
+	// Past returns the files of a past commit; those in dirs will be read.
+	Past(ctx context.Context, commit string, dirs []string) (branch.Tip, error)
+}
+
+// Config says what is read, and when. All fields but Doing are needed.
+type Config struct {
+	Repository Repository
+	// Overlays is the directory of overlays, as in "overlays".
+	Overlays string
+	// Loader reads the overlays.
+	Loader *manifest.Loader
+	// Now is when it is asked.
+	Now time.Time
+	// Doing is told how many commits were read; nil: nobody is.
+	Doing func(commits int)
+}
+
+// Question is what is asked. The zero value asks for muster's last commit.
+type Question struct {
+	// Name is a commit, by its identifier or the beginning of one, HEAD, a dispatch, an
+	// overlay, or a job of Buildkite's by its page or identifier; empty with a moment: every
+	// overlay.
+	Name string
+	// At is the moment that is asked about; zero is now. A commit has its own.
+	At time.Time
+}
+
+// Explanation is the answer. What is not known of it is left out.
+type Explanation struct {
+	// Subject is what it is about, in one line.
+	Subject string `json:"subject"`
+	// At is the time of the commit, or the moment.
+	At      time.Time `json:"at,omitzero"`
+	Overlay string    `json:"overlay,omitempty"`
+	Queue   string    `json:"queue,omitempty"`
+	// Commit is the commit as the audit log has it, with its outcome; nil for a moment.
+	Commit *history.Row `json:"commit,omitempty"`
+	// DecidedOn is the commit whose files were decided on.
+	DecidedOn string `json:"decidedOn,omitempty"`
+	// Look is when Buildkite was last looked at, as far as git knows.
+	Look time.Time `json:"look,omitzero"`
+	// Why is the answer, in sentences.
+	Why []string `json:"why,omitempty"`
+	// Steps are the arithmetic.
+	Steps []plan.Step `json:"steps,omitempty"`
+	// Limits are what left agents out, and NotMore the same in sentences.
+	Limits  []plan.Limit `json:"limits,omitempty"`
+	NotMore []string     `json:"notMore,omitempty"`
+	// Uncounted are jobs and agents that were there and are not in the arithmetic.
+	Uncounted []Uncounted `json:"uncounted,omitempty"`
+	Policy    *Policy     `json:"policy,omitempty"`
+	// Timeline is what is known of when things happened, in their order.
+	Timeline []Event `json:"timeline,omitempty"`
+	// InFlight are the dispatches that were in git at a moment and whose agents could still
+	// come.
+	InFlight []InFlight `json:"inFlight,omitempty"`
+	// Notes are what the reader should know of the answer itself.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Uncounted are jobs or agents that are not in the arithmetic, and why.
+type Uncounted struct {
+	Count int    `json:"count"`
+	Why   string `json:"why"`
+}
+
+// Policy is the policy that was in force.
+type Policy struct {
+	// File is where it is, and Settings what it says, as far as it is about numbers.
+	File     string           `json:"file"`
+	Settings []history.Change `json:"settings,omitempty"`
+	// Schedule names the schedule in force; empty: none is.
+	Schedule string `json:"schedule,omitempty"`
+	// OverriddenUntil is when an override that was in force ends; nil: none was.
+	OverriddenUntil *time.Time `json:"overriddenUntil,omitempty"`
+	// Changes are the commits that made it so, the newest first: its last change, and that
+	// of the setting which limited the agents.
+	Changes []history.Row `json:"changes,omitempty"`
+}
+
+// Event is something that happened.
+type Event struct {
+	At   time.Time `json:"at"`
+	What string    `json:"what"`
+}
+
+// InFlight is a dispatch whose agents could still come.
+type InFlight struct {
+	ID string `json:"id"`
+	// Agents are those that had not registered at the last look.
+	Agents   int       `json:"agents"`
+	Ordered  time.Time `json:"ordered"`
+	NotAfter time.Time `json:"notAfter"`
+}
+
+// Unknown says that nothing is called so.
+type Unknown struct {
+	// Name was asked for. Known are the names of overlays, as far as they were met.
+	Name  string
+	Known []string
+}
+
+// Error says what was looked for.
+func (u *Unknown) Error() string {
+	if u.Name == "" {
+		return "there is no commit of muster's in the history"
+	}
+	return fmt.Sprintf("%q is no commit, dispatch or overlay in the history that was read", u.Name)
+}
+
+func (c Config) replay() replay.Config {
+	return replay.Config{Overlays: c.Overlays, Loader: c.Loader, Tree: c.tree}
+}
+
+// doing tells how far the reading is.
+func (c Config) doing(commits int) {
+	if c.Doing != nil && commits%1000 == 0 {
+		c.Doing(commits)
+	}
+}

@@ -1,0 +1,148 @@
+package explanation
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"muster/generator/history"
+	"muster/generator/replay"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// Forms of names. What Buildkite calls a job: its page ends in #UUID, and an address of
+// its API has it in the path.
+var (
+	commitRule   = regexp.MustCompile(`^[0-9a-f]{4,64}$`)
+	dispatchRule = regexp.MustCompile(`^[a-z0-9-]+-[0-9a-hjkmnp-tv-z]{8}$`)
+	jobRule      = regexp.MustCompile(`^(https?://.*|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$`)
+)
+
+// Explain answers a question, as a rule with one explanation: with one of each overlay
+// where none is named, and of a commit of people's. The error is an [Unknown] where
+// there is nothing of the name.
+func (c Config) Explain(ctx context.Context, q Question) ([]Explanation, error) {
+	name := strings.TrimSuffix(q.Name, "/")
+	switch {
+	case jobRule.MatchString(name):
+		return c.job(ctx, name, q.At)
+	case name == "" && !q.At.IsZero():
+		return c.moments(ctx, "", q.At)
+	case name == "" || name == "HEAD" || commitRule.MatchString(name) || dispatchRule.MatchString(name):
+		f, err := c.find(ctx, name)
+		if err == nil && q.At.IsZero() {
+			return c.found(ctx, f)
+		}
+		var unknown *Unknown
+		if err == nil {
+			return nil, ErrOwnTime
+		}
+		if !errors.As(err, &unknown) || name == "" || name == "HEAD" {
+			return nil, err
+		}
+	}
+	return c.moments(ctx, c.replay().Name(name), q.At)
+}
+
+// ErrOwnTime says that a moment was given for a commit, which has its own time.
+var ErrOwnTime = errors.New("a commit and a dispatch have their own time: leave --at out, or name an overlay")
+
+// found is a commit that was looked for.
+type found struct {
+	record ledger.Record
+	// row is its line of the audit log; nil: it is not muster's.
+	row *history.Row
+	// push are the commits of the same tick, and at is its place there.
+	push replay.Push
+	at   int
+}
+
+// search reads the log until it has what is looked for.
+type search struct {
+	name string
+	found
+	known map[string]bool // overlays
+	read  int
+}
+
+// mostKnown bounds the names that a wrong one is compared with.
+const mostKnown = 10_000
+
+// is reports whether a record is what is looked for.
+func (s *search) is(r ledger.Record) bool {
+	switch {
+	case s.name == "":
+		return r.Entry != nil
+	case s.name == "HEAD":
+		return true
+	case commitRule.MatchString(s.name) && strings.HasPrefix(r.Commit.ID, s.name):
+		return true
+	}
+	return r.Entry != nil && r.Entry.Kind == ledger.Dispatch && slices.Contains(r.Entry.Dispatches, s.name)
+}
+
+// find reads the log, the newest first, until it has the commit that has the name, or
+// that ordered the dispatch of the name.
+func (c Config) find(ctx context.Context, name string) (found, error) {
+	s := search{name: name, known: map[string]bool{}}
+	next, stop := iter.Pull2(ledger.Read(c.Repository.Commits(ctx, "", branch.Limit{})))
+	defer stop()
+	var failed error
+	records := func(yield func(ledger.Record, error) bool) {
+		for s.record.Commit.ID == "" {
+			r, err, more := next()
+			if failed = err; err != nil || !more {
+				return
+			}
+			s.read++
+			c.doing(s.read)
+			if r.Entry != nil && len(s.known) < mostKnown {
+				s.known[c.replay().Name(r.Entry.Overlay)] = true
+			}
+			if !s.push.Add(r) {
+				s.push = replay.Push{}
+				s.push.Add(r)
+			}
+			if s.is(r) {
+				s.record, s.at = r, len(s.push.Records)-1
+			}
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+	rows := history.Config{Overlays: c.Overlays, Now: c.Now}
+	for row, err := range rows.Rows(records) {
+		if err != nil {
+			return found{}, err
+		}
+		if row.Commit == s.record.Commit.ID {
+			s.row = &row
+		}
+	}
+	for failed == nil && s.record.Entry != nil {
+		r, err, more := next()
+		if failed = err; err != nil || !more || !s.push.Add(r) {
+			break
+		}
+	}
+	switch {
+	case failed != nil:
+		return found{}, failed
+	case s.record.Commit.ID == "":
+		return found{}, &Unknown{Name: name, Known: slices.Sorted(maps.Keys(s.known))}
+	}
+	return s.found, nil
+}
+
+// tree are the files of a past commit.
+func (c Config) tree(ctx context.Context, commit string, dirs []string) (fs.FS, error) {
+	tip, err := c.Repository.Past(ctx, commit, dirs)
+	return tip.Tree, err
+}

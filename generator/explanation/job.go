@@ -1,0 +1,125 @@
+package explanation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator/history"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// jobID is what tells a job of Buildkite's from others: the part of its page behind the
+// last # or /, or the identifier itself.
+func jobID(name string) string {
+	return strings.ToLower(name[strings.LastIndexAny(name, "#/")+1:])
+}
+
+// order is a commit that ordered agents when a job may have been waiting.
+type order struct {
+	entry *ledger.Entry
+	row   *history.Row
+}
+
+// job explains the wait of a job of Buildkite's. Git has numbers of jobs and not their
+// names, but for one example of those that no overlay serves. With the time since which
+// the job could run, it tells the order that was made for what waited then.
+func (c Config) job(ctx context.Context, name string, at time.Time) ([]Explanation, error) {
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	read, older := 0, 0
+	entries := map[string]*ledger.Entry{}
+	records := func(yield func(ledger.Record, error) bool) {
+		for r, err := range ledger.Read(c.Repository.Commits(reading, "", branch.Limit{})) {
+			read++
+			c.doing(read)
+			if err == nil && r.Entry != nil {
+				entries[r.Commit.ID] = r.Entry
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+	orders := map[string]order{}
+	rows := history.Config{Overlays: c.Overlays, Now: c.Now}
+	for row, err := range rows.Rows(records) {
+		if err != nil {
+			return nil, err
+		}
+		e := entries[row.Commit]
+		delete(entries, row.Commit)
+		if e == nil {
+			continue
+		}
+		if x, ok := unmatchedJob(name, e); ok {
+			return []Explanation{x}, nil
+		}
+		if row.At.Before(at) {
+			if older++; older > deepBefore {
+				break
+			}
+		} else if _, d := oldest(e.Observation, row.Overlay); row.Act == history.Dispatch && !at.IsZero() && d != nil && d.Oldest.Before(at.Add(time.Second)) {
+			orders[row.Overlay] = order{e, &row}
+		}
+	}
+	return served(name, at, orders), ctx.Err()
+}
+
+// unmatchedJob explains a job that an observation has as one that no overlay serves.
+func unmatchedJob(name string, e *ledger.Entry) (Explanation, bool) {
+	id := jobID(name)
+	for _, u := range e.Observation.Unmatched {
+		if u.Example == "" || jobID(u.Example) != id {
+			continue
+		}
+		why := fmt.Sprintf("No overlay serves it: none has all of its rules %s, and the nearest lacks %s.", quoted(u.Rules), quoted(u.Missing))
+		if u.Unclustered {
+			why = fmt.Sprintf("No overlay serves it: its rules are %s, it is in no Buildkite cluster, and the queue is in one.", quoted(u.Rules))
+		}
+		return Explanation{Subject: "job " + name + ": no agent is ordered for it", At: e.At, Queue: e.Observation.Queue, Look: e.Observation.At, Why: []string{
+			why, fmt.Sprintf("Commit %.7s of %s has that. Change the step's agent query rules, or an overlay's queue, cluster or tags.", e.Commit, e.At.UTC().Format(time.RFC3339)),
+		}}, true
+	}
+	return Explanation{}, false
+}
+
+// served explains which orders a job may have been served by.
+func served(name string, at time.Time, orders map[string]order) []Explanation {
+	subject := "job " + name
+	if at.IsZero() {
+		return []Explanation{{Subject: subject + ": git does not have it", Why: []string{
+			"muster's commits count jobs, and do not name them.",
+			"If an agent has taken it: the job's page in Buildkite shows the agent, whose tag dispatch= is the order. Ask for that one: muster explain DISPATCH.",
+			"If it is waiting, or to see what its wait was made of: its runnable_at in Buildkite's API is since when it could run. Ask with that: muster explain JOB --at TIME.",
+		}}}
+	}
+	at = at.UTC()
+	var all []Explanation
+	for _, overlay := range slices.Sorted(maps.Keys(orders)) {
+		x := orders[overlay]
+		events := append(timeline(x.entry, x.row), Event{At: at, What: "this job became runnable, as you say"})
+		slices.SortStableFunc(events, func(a, b Event) int { return a.At.Compare(b.At) })
+		why := []string{fmt.Sprintf("The first order of %s that was made when jobs waited which had been runnable since then: commit %.7s. If the job matches the overlay's rules, it was ordered for it and for those beside it.", overlay, x.row.Commit)}
+		if pending, _ := oldest(x.entry.Observation, overlay); pending > x.entry.Agents {
+			why = append(why, fmt.Sprintf("It ordered %s for %s: what they left was served by later orders, or by agents that became free. muster explain %.7s says why not more.", count(x.entry.Agents, "agent"), count(pending, "pending job"), x.row.Commit))
+		}
+		why = append(why, "Which of the agents took which job git does not know: the job's page in Buildkite shows its agent, whose tag dispatch= is the order. An agent that was there already may have been faster.")
+		all = append(all, Explanation{
+			Subject: fmt.Sprintf("job %s: %s of %s", name, strings.Join(x.entry.Dispatches, " "), overlay),
+			At:      at, Overlay: overlay, Queue: x.row.Queue, Commit: x.row, Look: x.entry.Observation.At, Timeline: events,
+			Why: why,
+		})
+	}
+	if len(all) == 0 {
+		all = []Explanation{{Subject: subject + ": no order was made for it", At: at, Why: []string{
+			"No order since then was made while jobs waited that had been runnable for as long. Agents that were there took it, or it is waiting still, or no overlay serves it.",
+			fmt.Sprintf("Why nothing was ordered at that moment: muster explain OVERLAY --at %s.", at.Format(time.RFC3339)),
+		}}}
+	}
+	return all
+}

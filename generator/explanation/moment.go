@@ -1,0 +1,213 @@
+package explanation
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"muster/generator/history"
+	"muster/generator/manifest"
+	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// past is what the log tells of the time around a moment.
+type past struct {
+	// at is the commit that was the newest at the moment; empty: there was none.
+	at string
+	// before and after are the nearest looks at each queue, and last and next the nearest
+	// commits of each overlay.
+	before, after map[string]*ledger.Entry
+	last, next    map[string]*history.Row
+}
+
+// deepBefore is how many commits before a moment are read in search of the last look at
+// each queue that there is.
+const deepBefore = 5000
+
+// around reads the log from its head to some way before a moment: until it has met a
+// commit of each overlay that is wanted; none are all.
+func (c Config) around(ctx context.Context, at time.Time, want string) (*past, error) {
+	p := &past{before: map[string]*ledger.Entry{}, after: map[string]*ledger.Entry{}, last: map[string]*history.Row{}, next: map[string]*history.Row{}}
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	entries, read, older := map[string]*ledger.Entry{}, 0, 0
+	records := func(yield func(ledger.Record, error) bool) {
+		for r, err := range ledger.Read(c.Repository.Commits(reading, "", branch.Limit{})) {
+			if read++; err == nil {
+				c.doing(read)
+				if r.Entry != nil {
+					entries[r.Commit.ID] = r.Entry
+				}
+				if !r.Commit.At.After(at) {
+					if older++; p.at == "" {
+						p.at = r.Commit.ID
+					}
+				}
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+	rows := history.Config{Overlays: c.Overlays, Now: c.Now}
+	for row, err := range rows.Rows(records) {
+		if err != nil {
+			return nil, err
+		}
+		e := entries[row.Commit]
+		delete(entries, row.Commit)
+		p.note(&row, e, at)
+		_, done := p.last[want]
+		if want != "" && done && row.At.Before(at) || older > deepBefore {
+			break
+		}
+	}
+	return p, ctx.Err()
+}
+
+// note takes up one commit of muster's.
+func (p *past) note(row *history.Row, e *ledger.Entry, at time.Time) {
+	if e == nil { // damaged
+		return
+	}
+	if row.At.After(at) {
+		p.after[row.Queue], p.next[row.Overlay] = e, row
+		return
+	}
+	if p.before[row.Queue] == nil {
+		p.before[row.Queue] = e
+	}
+	if last := p.last[row.Overlay]; last == nil || row.At.Equal(at) && row.Act == history.Dispatch { // of one tick the order
+		p.last[row.Overlay] = row
+	}
+}
+
+// moments explains why nothing was done for an overlay, or for each if none is named,
+// at a moment. Where something was done then, that is explained.
+func (c Config) moments(ctx context.Context, name string, at time.Time) ([]Explanation, error) {
+	if at.IsZero() {
+		at = c.Now
+	}
+	at = at.UTC().Truncate(time.Second)
+	p, err := c.around(ctx, at, name)
+	if err != nil {
+		return nil, err
+	}
+	if p.at == "" {
+		return nil, &Before{At: at}
+	}
+	_, overlays, err := c.replay().Load(ctx, p.at, names(name, p))
+	if err != nil {
+		return nil, err
+	}
+	if name != "" && !slices.ContainsFunc(overlays, func(o manifest.Overlay) bool { return o.Name == name }) {
+		return c.absent(ctx, name, at, p)
+	}
+	var all []Explanation
+	for i := range overlays {
+		if name != "" && overlays[i].Name != name {
+			continue
+		}
+		x, err := c.moment(ctx, &overlays[i], overlays, at, p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, x)
+	}
+	return all, nil
+}
+
+// Before says that a moment is before the first commit that was read.
+type Before struct{ At time.Time }
+
+// Error says so.
+func (b *Before) Error() string {
+	return fmt.Sprintf("no commit is as old as %s: the history that is here begins later", b.At.Format(time.RFC3339))
+}
+
+// names are the overlays that are read: one, with those that serve its queue with it as
+// far as the log knows; none are all.
+func names(name string, p *past) []string {
+	if name == "" {
+		return nil
+	}
+	all := []string{name}
+	for _, looks := range []map[string]*ledger.Entry{p.before, p.after} {
+		for _, e := range looks {
+			mine := slices.ContainsFunc(e.Observation.Overlays, func(s plan.Supply) bool { return s.Overlay == name })
+			for _, s := range e.Observation.Overlays {
+				if mine && fs.ValidPath(s.Overlay) && s.Overlay != "." {
+					all = append(all, s.Overlay)
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// absent explains an overlay that was not there, where the log knows it.
+func (c Config) absent(ctx context.Context, name string, at time.Time, p *past) ([]Explanation, error) {
+	x := Explanation{Subject: fmt.Sprintf("%s at %s: there was no such overlay", name, at.Format(time.RFC3339)), At: at, Overlay: name,
+		Why: []string{fmt.Sprintf("Commit %.7s, the newest at that moment, has no policy of it.", p.at)}}
+	switch next, last := p.next[name], p.last[name]; {
+	case next != nil:
+		x.Timeline = []Event{{At: next.At, What: fmt.Sprintf("muster's first commit to it after that: %s, commit %.7s", next.Act, next.Commit)}}
+	case last != nil:
+		x.Timeline = []Event{{At: last.At, What: fmt.Sprintf("muster's last commit to it before that: %s, commit %.7s", last.Act, last.Commit)}}
+	default:
+		_, overlays, err := c.replay().Load(ctx, p.at, nil)
+		if err != nil {
+			return nil, err
+		}
+		unknown := &Unknown{Name: name}
+		for i := range overlays {
+			unknown.Known = append(unknown.Known, overlays[i].Name)
+		}
+		return nil, unknown
+	}
+	return []Explanation{x}, nil
+}
+
+// moment explains one overlay at a moment.
+func (c Config) moment(ctx context.Context, o *manifest.Overlay, all []manifest.Overlay, at time.Time, p *past) (Explanation, error) {
+	m := situation{overlay: o, at: at, before: p.before[o.Policy.Queue], after: p.after[o.Policy.Queue]}
+	m.decide(p.at, all)
+	x := Explanation{Subject: fmt.Sprintf("%s at %s: why nothing was done", o.Name, at.Format(time.RFC3339)), At: at, Overlay: o.Name, Queue: o.Policy.Queue, DecidedOn: p.at}
+	if last := p.last[o.Name]; last != nil && last.At.Equal(at) {
+		f, err := c.find(ctx, last.Commit)
+		if err != nil {
+			return x, err
+		}
+		return c.own(ctx, f)
+	}
+	if m.before != nil {
+		x.Look = m.before.Observation.At
+		x.Steps = m.decision.Steps()
+		x.Limits = m.decision.Limits()
+		x.Uncounted = uncounted(m.decision, o.Policy.Lookahead)
+	}
+	x.Why = m.why()
+	x.InFlight = m.inFlight()
+	x.Timeline = m.timeline(p)
+	var err error
+	limit := limiting(x.Limits)
+	if m.decision.Suspended.Code == plan.Paused {
+		limit = string(plan.Paused)
+	} else if limit == "" && m.full() {
+		limit = "max"
+	}
+	if o.Policy.Queue != "" {
+		if x.Policy, err = c.policy(ctx, p.at, o, m.decision, limit); err != nil {
+			x.Notes = append(x.Notes, "Who wrote the policy cannot be read: "+err.Error()+".")
+		}
+		if by := x.Policy.setBy(limit); by != "" {
+			x.Why[0] += " " + by
+		}
+	}
+	return x, ctx.Err()
+}

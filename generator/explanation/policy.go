@@ -1,0 +1,103 @@
+package explanation
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator/history"
+	"muster/generator/manifest"
+	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// policy is the policy of an overlay as it was at a commit, and who wrote it. limit is
+// the field that limited the agents; empty: none did.
+func (c Config) policy(ctx context.Context, commit string, o *manifest.Overlay, d plan.Decision, limit string) (*Policy, error) {
+	p := &Policy{File: path.Join(o.Path, "scaling.yaml"), Schedule: d.Schedule, OverriddenUntil: d.OverriddenUntil}
+	for _, s := range history.Changes(plan.Policy{}, o.Policy) {
+		if name, _, _ := strings.Cut(s.Setting, " "); slices.Contains(shownSettings(), name) {
+			p.Settings = append(p.Settings, history.Change{Setting: s.Setting, After: s.After})
+		}
+	}
+	var err error
+	p.Changes, err = c.wrote(ctx, commit, o.Path, limit)
+	return p, err
+}
+
+// setBy says who set a setting to what it is; empty where that is not known.
+func (p *Policy) setBy(setting string) string {
+	for _, row := range p.Changes {
+		at := row.At.UTC().Format(time.RFC3339)
+		for _, x := range row.Changes {
+			if x.Setting == setting && row.Act != history.Merge {
+				return fmt.Sprintf("That was %s's change at %s, in commit %.7s: %s.", row.By, at, row.Commit, x)
+			}
+		}
+		if setting != "" && row.Act == history.Create {
+			return fmt.Sprintf("%s has been so since %s created the overlay at %s, in commit %.7s.", setting, row.By, at, row.Commit)
+		}
+	}
+	return ""
+}
+
+// shownSettings are the settings that numbers of agents turn on.
+func shownSettings() []string {
+	return []string{"queue", "cluster", "min", "max", "buffer", "lookahead", "maxDispatch", "maxPerHour", "priority", "paused", "schedule", "override"}
+}
+
+// wrote finds who made a policy what it is at a commit: its last change, and that of the
+// setting called limit. Of a merge, the change that it brought in is told too.
+func (c Config) wrote(ctx context.Context, commit, dir, limit string) ([]history.Row, error) {
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	rows := history.Config{Overlays: c.Overlays, Now: c.Now}
+	rows.Edits = func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error) {
+		look := rows.Look()
+		look.Below = []string{dir} // the others are not asked for
+		return c.Repository.Edits(reading, commits, trees, look)
+	}
+	var all []history.Row
+	written, set := false, limit == ""
+	for row, err := range rows.Rows(c.people(c.Repository.Commits(reading, commit, branch.Limit{}))) {
+		switch {
+		case err != nil:
+			return all, err
+		case row.Act == history.Unknown: // a shallow clone ends here
+			return all, nil
+		case row.Overlay != c.replay().Name(dir) || row.Act.Own() || len(row.Files) > 0: // another file's, or damaged
+			continue
+		}
+		sets := row.Act == history.Create || row.Act == history.Policy && len(row.Changes) == 0 ||
+			slices.ContainsFunc(row.Changes, func(x history.Change) bool { return x.Setting == limit })
+		if !written || !set && sets {
+			all = append(all, row)
+		}
+		if row.Act != history.Merge {
+			written, set = true, set || sets
+		}
+		if written && set {
+			break
+		}
+	}
+	return all, nil
+}
+
+// people leaves only the commits of people's.
+func (c Config) people(commits iter.Seq2[branch.Commit, error]) iter.Seq2[ledger.Record, error] {
+	return func(yield func(ledger.Record, error) bool) {
+		n := 0
+		for r, err := range ledger.Read(commits) {
+			n++
+			c.doing(n)
+			if (err != nil || r.Entry == nil) && !yield(r, err) {
+				return
+			}
+		}
+	}
+}

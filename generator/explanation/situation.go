@@ -1,0 +1,174 @@
+package explanation
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"muster/generator/history"
+	"muster/generator/manifest"
+	"muster/generator/plan"
+	"muster/gitops/ledger"
+)
+
+// situation is an overlay at a moment at which nothing was done.
+type situation struct {
+	overlay *manifest.Overlay
+	at      time.Time
+	// before and after are the nearest looks at its queue that git knows; nil: none.
+	before, after *ledger.Entry
+	// decision is what the files of the moment make of the last look.
+	decision plan.Decision
+}
+
+// decide makes the decision of the moment, on what was last known of Buildkite. What the
+// last look led to is among the files, so that it is not ordered again.
+func (m *situation) decide(commit string, all []manifest.Overlay) {
+	o := plan.Observation{Queue: m.overlay.Policy.Queue}
+	if m.before != nil {
+		o = m.before.Observation
+	}
+	o.At, o.Until = m.at, time.Time{}
+	for _, d := range plan.Decide(commit, manifest.Decidable(all), o) {
+		if d.Overlay == m.overlay.Name {
+			m.decision = d
+		}
+	}
+}
+
+// full reports whether no agent more was allowed.
+func (m *situation) full() bool {
+	s := m.decision.Sum
+	return s.Current+s.Stopping >= s.Max
+}
+
+// waiting returns since when the oldest job had been runnable that was pending at the
+// moment and still was at the next look, and how many were pending by then; zero: there
+// is none that git knows.
+func (m *situation) waiting() (since time.Time, pending int) {
+	if m.after == nil {
+		return time.Time{}, 0
+	}
+	n, d := oldest(m.after.Observation, m.overlay.Name)
+	if d == nil || d.Oldest.After(m.at) {
+		return time.Time{}, n
+	}
+	return *d.Oldest, n
+}
+
+// why is the answer: what stood in the way, then whether jobs were waiting at all.
+func (m *situation) why() []string {
+	reason, sure := m.reason()
+	all := append([]string{reason}, m.demand()...)
+	if since, _ := m.waiting(); !sure && !since.IsZero() {
+		all = append(all, "Why they were not seen earlier git does not tell: muster writes nothing down when it does nothing. It looks only once in an interval; or it did not run, or Buildkite or git did not answer. Its log and its metrics know.")
+	}
+	return all
+}
+
+// reason is what stood in the way of more agents, and whether that is known to have been
+// so at the moment, and not only at the last look.
+func (m *situation) reason() (text string, sure bool) {
+	d, s := m.decision, m.decision.Sum
+	switch code := d.Suspended.Code; {
+	case m.overlay.Err() != nil:
+		return "Its files were invalid, so nothing was dispatched: " + m.overlay.Suspended.Finding + ".", true
+	case code == plan.Paused && !m.overlay.Policy.Paused && d.OverriddenUntil != nil:
+		return fmt.Sprintf("It was paused by an override of its policy, until %s.", d.OverriddenUntil.UTC().Format(time.RFC3339)), true
+	case code == plan.Paused:
+		return "It was paused: its policy says paused: true.", true
+	case code == plan.BackingOff:
+		b := m.overlay.State.Breaker
+		when := fmt.Sprintf("The next probe was due at %s.", b.NextProbe().UTC().Format(time.RFC3339))
+		if d.Suspended.NextProbe == nil {
+			when = "What became of the last agents was not known yet, so no probe was due."
+		}
+		return fmt.Sprintf("The circuit breaker was open, so only one agent at a time is sent as a probe: the last orders failed (%s), the latest of them %s. %s", b.Cause, b.Dispatch, when), true
+	case d.Suspended.Active() && m.before == nil:
+		return fmt.Sprintf("Nothing is dispatched for it: %s.", d.Suspended), true
+	case d.Suspended.Active():
+		return fmt.Sprintf("When muster last looked, nothing could be dispatched for it: %s.", d.Suspended), false
+	case m.full() && s.Max == 0:
+		return "Its policy has max 0: no agent is allowed.", true
+	case m.full():
+		return fmt.Sprintf("It had as many agents as max allows: %d of %d (%d connected at the last look, %d in flight).", s.Current+s.Stopping, s.Max, s.Current+s.Stopping-s.InFlight, s.InFlight), true
+	case s.MaxPerHour > 0 && s.LeftThisHour == 0:
+		return fmt.Sprintf("maxPerHour was used up: %d agents had been ordered in the hour before.", s.MaxPerHour), true
+	case m.before == nil:
+		return "Git has no look at its queue before this moment: muster had done nothing for it yet.", false
+	case s.Dispatch > 0:
+		return fmt.Sprintf("By the last look and the files of the moment, %d would have been dispatched. muster had not looked since they came to be so, or could not.", s.Dispatch), false
+	case s.Pending > 0 && s.InFlight > 0:
+		return fmt.Sprintf("Enough agents were on their way: %d in flight and %d idle, for %s, as far as the last look knew.", s.InFlight, s.Idle, count(s.Pending, "pending job")), false
+	case s.Pending > 0:
+		return fmt.Sprintf("When muster last looked, %s had %s or were left to other overlays.", count(s.Pending, "pending job"), count(s.Idle, "idle agent")), false
+	}
+	return "When muster last looked, no job was pending that its agents can take.", false
+}
+
+// demand says whether jobs were waiting at the moment, by the next look.
+func (m *situation) demand() []string {
+	since, pending := m.waiting()
+	if m.after == nil {
+		return []string{"No later look is in git. Whether jobs are waiting now, muster plan tells."}
+	}
+	look := m.after.Observation.At.UTC().Format(time.RFC3339)
+	switch _, d := oldest(m.after.Observation, m.overlay.Name); {
+	case !since.IsZero():
+		return []string{fmt.Sprintf("Jobs were waiting: of the %d pending at the next look, at %s, the oldest had been runnable since %s.", pending, look, since.UTC().Format(time.RFC3339))}
+	case d != nil:
+		return []string{fmt.Sprintf("It is not known that a job was waiting: those pending at the next look, at %s, had all become runnable later, from %s on.", look, d.Oldest.UTC().Format(time.RFC3339))}
+	}
+	return []string{fmt.Sprintf("It is not known that a job was waiting: at the next look, at %s, none was pending.", look)}
+}
+
+// inFlight are the dispatches in git whose agents could still come.
+func (m *situation) inFlight() []InFlight {
+	var seen map[string]plan.Seen
+	if m.before != nil {
+		for _, s := range m.before.Observation.Overlays {
+			if s.Overlay == m.overlay.Name {
+				seen = s.Dispatches
+			}
+		}
+	}
+	var all []InFlight
+	for _, d := range m.overlay.Dispatches {
+		if n := d.Agents - seen[d.ID].Registered.Below(d.Agents); n > 0 && !d.Expired(m.at) {
+			all = append(all, InFlight{ID: d.ID, Agents: n, Ordered: d.At.UTC(), NotAfter: d.NotAfter.UTC()})
+		}
+	}
+	return all
+}
+
+// timeline is what is known around the moment.
+func (m *situation) timeline(p *past) []Event {
+	var all []Event
+	act := func(row *history.Row, which string) {
+		if row != nil {
+			what := string(row.Act)
+			if row.Agents > 0 {
+				what += " " + count(row.Agents, "agent")
+			}
+			all = append(all, Event{At: row.At.UTC(), What: fmt.Sprintf("%s act: %s (%s), commit %.7s", which, what, row.Why, row.Commit)})
+		}
+	}
+	if last := p.last[m.overlay.Name]; m.before != nil && (last == nil || m.before.Commit != last.Commit) {
+		act(last, "its last")
+		all = append(all, Event{At: m.before.Observation.At.UTC(), What: fmt.Sprintf("the last look at its queue, in commit %.7s", m.before.Commit)})
+	} else {
+		act(last, "its last look and")
+	}
+	if since, _ := m.waiting(); !since.IsZero() {
+		all = append(all, Event{At: since.UTC(), What: "a job became runnable that was still pending at the next look"})
+	}
+	all = append(all, Event{At: m.at, What: "the moment"})
+	if next := p.next[m.overlay.Name]; m.after != nil && (next == nil || m.after.Commit != next.Commit) {
+		all = append(all, Event{At: m.after.Observation.At.UTC(), What: fmt.Sprintf("the next look at its queue, in commit %.7s", m.after.Commit)})
+		act(next, "its next")
+	} else {
+		act(next, "its next look and")
+	}
+	slices.SortStableFunc(all, func(a, b Event) int { return a.At.Compare(b.At) })
+	return all
+}

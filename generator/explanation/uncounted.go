@@ -1,0 +1,87 @@
+package explanation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"muster/generator/plan"
+)
+
+// uncounted lists what was there and is not in an overlay's arithmetic.
+func uncounted(d plan.Decision, lookahead float64) []Uncounted {
+	var all []Uncounted
+	say := func(n int, format string, args ...any) {
+		if n > 0 {
+			all = append(all, Uncounted{Count: n, Why: fmt.Sprintf(format, args...)})
+		}
+	}
+	var limited, blocked, upcoming, foreign int
+	for _, j := range d.Observation.Jobs {
+		if !slices.Contains(j.Overlays, d.Overlay) {
+			foreign += j.Pending
+			continue
+		}
+		limited, blocked, upcoming = limited+j.Limited, blocked+j.Blocked, upcoming+j.Upcoming
+	}
+	say(limited, "%s limited: a concurrency group, a plan's limit or a reservation. No agent would help", pick(limited, "job is", "jobs are"))
+	say(blocked, "%s blocked: behind a block step that nobody has released", pick(blocked, "job is", "jobs are"))
+	if upcoming -= d.Sum.Lookahead; lookahead == 0 {
+		say(upcoming, "%s upcoming: behind a wait step or a dependency, and the policy has no lookahead", pick(upcoming, "job is", "jobs are"))
+	} else {
+		say(upcoming, "%s upcoming, and not in the lookahead of %v", pick(upcoming, "job is", "jobs are"), lookahead)
+	}
+	say(foreign, "%s pending that only other overlays' agents can take", pick(foreign, "job is", "jobs are"))
+	for _, u := range d.Observation.Unmatched {
+		why := fmt.Sprintf("no overlay has all of the rules %s; the nearest lacks %s", quoted(u.Rules), quoted(u.Missing))
+		if u.Unclustered {
+			why = fmt.Sprintf("with the rules %s, they are in no cluster, and the queue is in one", quoted(u.Rules))
+		}
+		if u.Example != "" {
+			why += ", as " + u.Example
+		}
+		say(u.Jobs, "%s unmatched: %s", pick(u.Jobs, "job is", "jobs are"), why)
+	}
+	for _, s := range d.Observation.Overlays {
+		if s.Overlay != d.Overlay {
+			continue
+		}
+		say(s.Strayed, "%s in another queue or cluster than the policy says, as after an edit: they count against max until they leave", pick(s.Strayed, "agent is", "agents are"))
+		say(s.WrongTags, "%s registered without tags that the order told them to carry", pick(s.WrongTags, "agent has", "agents have"))
+		say(s.Namesakes, "%s another fleet's that has an overlay of the same name", pick(s.Namesakes, "agent is", "agents are"))
+	}
+	return all
+}
+
+// oldest says how many jobs were pending for an overlay, and since when the oldest had
+// been runnable; nil where that is not told.
+func oldest(o plan.Observation, overlay string) (pending int, since *plan.Demand) {
+	for _, j := range o.Jobs {
+		if j.Pending == 0 || !slices.Contains(j.Overlays, overlay) {
+			continue
+		}
+		pending += j.Pending
+		if j.Oldest != nil && (since == nil || j.Oldest.Before(*since.Oldest)) {
+			since = &j
+		}
+	}
+	return pending, since
+}
+
+// count says a number of things, as in "1 agent" and "2 agents".
+func count(n int, noun string) string { return fmt.Sprintf("%d %s", n, pick(n, noun, noun+"s")) }
+
+func pick(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+func quoted(words []string) string {
+	q := make([]string, len(words))
+	for i, w := range words {
+		q[i] = fmt.Sprintf("%q", w)
+	}
+	return strings.Join(q, " ")
+}
