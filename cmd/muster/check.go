@@ -99,6 +99,9 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 	if err != nil {
 		return nil, nil, err
 	}
+	if _, err := s.git.style(); err != nil {
+		return nil, nil, err
+	}
 	repository, err := s.git.writer(log)
 	if err != nil {
 		return nil, nil, err

@@ -32,6 +32,7 @@ type gitSettings struct {
 	app, appKey, githubAPI  string
 	installation            int64
 	commitThroughGitHub     bool
+	message                 messageSettings
 
 	// shown is the repository's address without anything secret, once it is known.
 	shown string
@@ -49,6 +50,7 @@ func (s *gitSettings) addTo(c *cobra.Command) {
 	f.StringVar(&s.signGPG, "sign-gpg-key-file", "", "sign commits with this OpenPGP private key, as gpg --armor --export-secret-keys writes it")
 	f.StringVar(&s.signPassphrase, "sign-gpg-passphrase-file", "", "file with that key's passphrase")
 	f.StringVar(&s.signSSH, "sign-ssh-key-file", "", "sign commits with this ssh private key")
+	s.message.addTo(c)
 	f.BoolVar(&s.commitThroughGitHub, "github-commits", false, "commit through GitHub's API, so that GitHub signs the commits as the App's; needs the App")
 }
 

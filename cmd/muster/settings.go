@@ -134,7 +134,11 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 	if err != nil {
 		return nil, err
 	}
-	fleet := gitops.Fleet{Writer: writer, Version: s.program.build.String()}
+	style, err := s.git.style()
+	if err != nil {
+		return nil, err
+	}
+	fleet := gitops.Fleet{Writer: writer, Version: s.program.build.String(), Style: style}
 	var watcher generator.Watcher
 	if watch != nil {
 		if watcher, err = watch(client, fleet); err != nil {

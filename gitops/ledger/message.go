@@ -18,11 +18,12 @@ const (
 
 // Message renders the commit message of an act: a subject with its outcome, the
 // reasons with their arithmetic, and trailers that hold every input of the
-// decision which is not in the parent's tree. The last trailer keeps Buildkite,
-// GitHub and GitLab from building the commit: a build per scaling decision would
-// be a loop (buildkite.com/docs/pipelines/configure/skipping). The version is
-// muster's own.
-func Message(act Act, version string) string {
+// decision which is not in the parent's tree. The last trailer keeps CI from
+// building the commit. The version is muster's own.
+func Message(act Act, version string) string { return Style{}.Message(act, version) }
+
+// Message renders the commit message of an act as [Message] does, in this style.
+func (s Style) Message(act Act, version string) string {
 	var trailers []string
 	trailer := func(key, value string) { trailers = append(trailers, key+": "+value) }
 	trailer(keyOverlay, act.Path)
@@ -39,8 +40,8 @@ func Message(act Act, version string) string {
 	}
 	trailer(keyObservation, encodeObservation(act.Decision.Observation))
 	trailer(keyMuster, version)
-	trailer(keyCI, "[skip ci]")
-	return fmt.Sprintf("%s\n\n%s\n", Text(act), strings.Join(trailers, "\n"))
+	trailers = append(trailers, s.trailers()...)
+	return fmt.Sprintf("%s\n\n%s\n", s.text(act, version), strings.Join(trailers, "\n"))
 }
 
 // Text is what an act's message says to people: the subject, an empty line, and

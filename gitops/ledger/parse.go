@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -73,7 +74,8 @@ const (
 // Parse reads a commit message. The error is [ErrForeign] when it is not one of
 // muster's, and a [Damaged] when it was. A message is muster's when
 //
-//   - its first line is of the form "OVERLAY: VERB ...", with a verb of muster's,
+//   - its first line is of the form "OVERLAY: VERB ...", with a verb of muster's, or has
+//     that behind other words of a [Style],
 //   - its trailers, which are in the last paragraph as git finds them, name
 //     that overlay, and at least one more of muster's trailers is among them,
 //   - and the act in them is that of the verb.
@@ -93,12 +95,11 @@ func Parse(message string) (Entry, error) {
 	if first == len(lines) {
 		return Entry{}, ErrForeign
 	}
-	name, verb, ok := splitSubject(lines[first])
-	if !ok {
+	if !subjectRule.MatchString(lines[first]) || quoting.MatchString(lines[first]) {
 		return Entry{}, ErrForeign
 	}
 	found := readTrailers(lines)
-	if !claims(found, name, verb) {
+	if !claims(found, lines[first]) {
 		return Entry{}, ErrForeign
 	}
 	r := reader{trailers: found}
@@ -111,34 +112,56 @@ func Parse(message string) (Entry, error) {
 	return e, nil
 }
 
-// subjectRule is the first line of a message of muster's.
-var subjectRule = regexp.MustCompile(`^([^:]+): (repair|dispatch|retire) `)
-
-// splitSubject takes the overlay's name and the verb off the first line.
-func splitSubject(line string) (name string, verb Kind, ok bool) {
-	found := subjectRule.FindStringSubmatch(line)
-	if found == nil {
-		return "", "", false
-	}
-	return found[1], Kind(found[2]), true
-}
+// subjectRule is what the first line of a message of muster's has in it, and quoting
+// what begins one that quotes another's, as git writes it.
+var (
+	subjectRule = regexp.MustCompile(`: (repair|dispatch|retire) `)
+	quoting     = regexp.MustCompile(`^(Revert|Reapply) "|^(fixup|squash|amend)! `)
+)
 
 // claims reports whether the trailers are of a message of muster's, with such a
 // first line.
-func claims(trailers []trailer, name string, verb Kind) bool {
-	own, overlay, act := 0, false, true
+func claims(trailers []trailer, subject string) bool {
+	own := 0
+	var overlays, acts []string
 	for _, t := range trailers {
 		switch t.key {
 		case keyOverlay:
-			overlay = overlay || t.value == name || strings.HasSuffix(t.value, "/"+name)
+			overlays = append(overlays, t.value)
 		case keyAct:
 			own++
-			act = act && (Kind(t.value) == verb || !isKind(t.value))
+			acts = append(acts, t.value)
 		case keyObservation, keyMuster:
 			own++
 		}
 	}
-	return overlay && act && own > 0
+	return own > 0 && slices.ContainsFunc(overlays, func(overlay string) bool {
+		return says(subject, overlay, func(verb string) bool {
+			return !slices.ContainsFunc(acts, func(act string) bool { return isKind(act) && act != verb })
+		})
+	})
+}
+
+// says reports whether a first line has an overlay and an act of it that is accepted.
+func says(subject, overlay string, accepted func(verb string) bool) bool {
+	return slices.ContainsFunc(subjectRule.FindAllStringSubmatchIndex(subject, -1), func(at []int) bool {
+		return accepted(subject[at[2]:at[3]]) && names(subject[:at[0]], overlay)
+	})
+}
+
+// names reports whether text ends with an overlay's name, as a word of its own. The name
+// is its directory, or the last parts of that.
+func names(text, overlay string) bool {
+	for name := overlay; ; {
+		if before, ok := strings.CutSuffix(text, name); ok && (before == "" || strings.ContainsAny(before[len(before)-1:], " ([{<|")) {
+			return true
+		}
+		_, rest, more := strings.Cut(name, "/")
+		if !more {
+			return false
+		}
+		name = rest
+	}
 }
 
 func isKind(s string) bool { return Kind(s) == Repair || Kind(s) == Dispatch || Kind(s) == Retire }

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"muster/gitops/ledger"
+)
+
+// messageSettings are the flags that say how commit messages are written.
+type messageSettings struct {
+	template   string
+	signOff    bool
+	coAuthors  []string
+	skipMarker string
+}
+
+// plainMarker is the skip marker unless told.
+const plainMarker = "[skip ci]"
+
+func (m *messageSettings) addTo(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&m.template, "message-template-file", "", "template of the commit messages, in the language of Go's text/template; the trailers stay: docs/operations.md")
+	f.BoolVar(&m.signOff, "sign-off", false, "sign commits off (Signed-off-by) as their author")
+	f.StringArrayVar(&m.coAuthors, "co-author", nil, "write Co-authored-by into commits, as \"Name <address>\"; may be given several times")
+	f.StringVar(&m.skipMarker, "skip-marker", plainMarker, "what keeps CI from building commits; empty leaves it out")
+}
+
+// style is how messages are written. Mistakes in it are the user's to fix.
+func (s *gitSettings) style() (ledger.Style, error) {
+	m := s.message
+	style := ledger.Style{CoAuthors: m.coAuthors, NoSkip: m.skipMarker == ""}
+	if m.skipMarker != plainMarker {
+		style.Skip = m.skipMarker
+	}
+	if m.signOff {
+		style.SignOff = fmt.Sprintf("%s <%s>", s.authorName, s.authorEmail)
+	}
+	if err := style.Check(); err != nil {
+		return style, usage(err)
+	}
+	if m.template == "" {
+		return style, nil
+	}
+	text, err := os.ReadFile(m.template)
+	if err != nil {
+		return style, usage(fmt.Errorf("--message-template-file: %w", err))
+	}
+	if style.Template, err = ledger.ParseTemplate(string(text)); err != nil {
+		return style, usage(fmt.Errorf("--message-template-file %s: %w", m.template, err))
+	}
+	return style, nil
+}
