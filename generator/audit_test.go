@@ -327,9 +327,16 @@ func (a *audit) starting(m *muster, o plan.Overlay, at time.Time) int {
 	return a.startingOf(m, o, at, func(plan.Dispatch) bool { return true })
 }
 
-// useful counts those of them that will come to the cluster that the policy names.
+// useful counts those of them that will come to the cluster that the policy names, and
+// take its jobs: an agent has the tags that it was ordered with, whatever the policy
+// says since (docs/design.md, "The decision, per queue").
 func (a *audit) useful(m *muster, o plan.Overlay, at time.Time) int {
-	return a.startingOf(m, o, at, func(x plan.Dispatch) bool { return x.Cluster == o.Policy.Cluster })
+	own := o.AgentTags()
+	return a.startingOf(m, o, at, func(x plan.Dispatch) bool {
+		return x.Cluster == o.Policy.Cluster && (len(x.Tags) == 0 || slices.Equal(x.Tags, own) || !slices.ContainsFunc(m.snapshot.Jobs, func(j plan.Job) bool {
+			return j.State == plan.JobPending && takes(own, j.Rules) && !takes(x.Tags, j.Rules)
+		}))
+	})
 }
 
 func (a *audit) startingOf(m *muster, o plan.Overlay, at time.Time, of func(plan.Dispatch) bool) int {
