@@ -211,6 +211,10 @@ func (v *previewFlags) post(ctx context.Context, r preview.Report) error {
 		return nil
 	}
 	url, changed, err := pulls.Comment(ctx, v.pull, previewMarker, r.Markdown())
+	if errors.Is(err, github.ErrReadOnly) { // else no pull request from a fork could pass
+		fmt.Fprintf(out, "nothing is written: %v\n", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

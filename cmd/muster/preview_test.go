@@ -70,6 +70,8 @@ func TestPreviewOnGitHub(t *testing.T) {
 	if got := api.Comments(n); len(got) != 1 || !strings.Contains(got[0], "It would be suspended") {
 		t.Errorf("the comments are %q", got)
 	}
+	edit("max: lots ", "max: 50 ")
+	run(exitOK, "nothing is written: commenting on pull request 1: the token may not write here, as with a pull request from a fork (403: Resource not accessible by integration)\n", "GITHUB_TOKEN="+githubtest.ForkToken)
 	run(exitOutside, "does not accept the token or key (401: Bad credentials)", "GITHUB_TOKEN=ghs_old")
 	api.ClosePull(n)
 	run(exitOK, "pull request 1 is closed: nothing is written\n", "GITHUB_TOKEN="+githubtest.PersonalToken)

@@ -143,6 +143,16 @@ func (p *Pulls) Open(ctx context.Context, head, base, title, body string) (Pull,
 	return Pull{Number: found[0].GetNumber(), URL: found[0].GetHTMLURL(), Base: base, Head: found[0].GetHead().GetSHA(), Open: true}, nil
 }
 
+// ErrReadOnly says that the token may read and not write, as that of a workflow for a
+// pull request from a fork.
+var ErrReadOnly = errors.New("the token may not write here, as with a pull request from a fork")
+
+// readOnly reports whether an error says that a token may not write.
+func readOnly(err error) bool {
+	var said *github.ErrorResponse
+	return errors.As(err, &said) && said.Response.StatusCode == http.StatusForbidden
+}
+
 // longestComment is the length of a comment in bytes that GitHub takes (65,536
 // characters), less some.
 const longestComment = 65_000
@@ -150,6 +160,7 @@ const longestComment = 65_000
 // Comment keeps one comment of a pull request up to date: that which begins with the
 // marker, an HTML comment that nobody sees. It is written where there is none, and
 // left alone where it says the same. changed reports whether something was written.
+// [ErrReadOnly] says that the token may not.
 func (p *Pulls) Comment(ctx context.Context, number int, marker, text string) (url string, changed bool, err error) {
 	body := marker + "\n" + text
 	if len(body) > longestComment {
@@ -171,6 +182,9 @@ func (p *Pulls) Comment(ctx context.Context, number int, marker, text string) (u
 		}
 		return response, err
 	})
+	if readOnly(err) {
+		err = fmt.Errorf("%w (%w)", ErrReadOnly, err)
+	}
 	if err != nil {
 		return "", false, fmt.Errorf("commenting on pull request %d: %w", number, err)
 	}

@@ -13,6 +13,11 @@ import (
 // GitHub App").
 const PersonalToken = "github_pat_person"
 
+// ForkToken is that of a workflow for a pull request from a fork: it may read
+// (docs.github.com/actions, "Events that trigger workflows": "GITHUB_TOKEN has read-only
+// permissions in pull requests from forked repositories").
+const ForkToken = "ghs_fork"
+
 // pulls are the pull requests of the repository, their comments, and checks.
 type pulls struct {
 	pull     []*pull
@@ -152,6 +157,9 @@ func (s *Server) pullJSON(p *pull) (map[string]any, error) {
 }
 
 func (s *Server) openPull(r *http.Request) (int, any, error) {
+	if err := mayWrite(r); err != nil {
+		return 0, nil, err
+	}
 	var ask struct{ Title, Head, Base, Body string }
 	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
 		return 0, nil, err
@@ -263,6 +271,9 @@ func bodyOf(r *http.Request) (string, error) {
 }
 
 func (s *Server) createComment(r *http.Request) (int, any, error) {
+	if err := mayWrite(r); err != nil {
+		return 0, nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p, err := s.numbered(r)
@@ -279,6 +290,9 @@ func (s *Server) createComment(r *http.Request) (int, any, error) {
 }
 
 func (s *Server) editComment(r *http.Request) (int, any, error) {
+	if err := mayWrite(r); err != nil {
+		return 0, nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, err := strconv.Atoi(r.PathValue("number"))
@@ -294,12 +308,20 @@ func (s *Server) editComment(r *http.Request) (int, any, error) {
 	return http.StatusOK, commentJSON(s.comments[n-1]), nil
 }
 
+// mayWrite refuses a token that may read alone.
+func mayWrite(r *http.Request) error {
+	if strings.HasSuffix(r.Header.Get("Authorization"), " "+ForkToken) {
+		return problem{http.StatusForbidden, "Resource not accessible by integration"}
+	}
+	return nil
+}
+
 // mayCheck refuses what is no App's token.
 func mayCheck(r *http.Request) error {
 	if strings.HasSuffix(r.Header.Get("Authorization"), " "+PersonalToken) {
 		return problem{http.StatusForbidden, "Resource not accessible by personal access token"}
 	}
-	return nil
+	return mayWrite(r)
 }
 
 func (s *Server) createCheck(r *http.Request) (int, any, error) {

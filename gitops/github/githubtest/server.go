@@ -59,10 +59,13 @@ const (
 	Name  = "fleet"
 )
 
+// appKey is the key of every server's App: to make one takes a second on a busy machine.
+var appKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
+
 // Serve answers for a repository until Close; the App's key is written into
 // dir. now is the clock that tokens and proofs are judged by.
 func Serve(r gitserver.Repository, dir string, now func() time.Time) (*Server, error) {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	key, err := appKey()
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +142,7 @@ func (s *Server) Valid(token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	until, ok := s.tokens[token]
-	return ok && s.now().Before(until) || token == PersonalToken
+	return ok && s.now().Before(until) || token == PersonalToken || token == ForkToken
 }
 
 type problem struct {
