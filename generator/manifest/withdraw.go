@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 
 	"muster/generator/plan"
 	"muster/gitops/branch"
@@ -60,6 +61,22 @@ func (o *Overlay) Withdraw(ids []string) (Overlay, []branch.Change, error) {
 	if err := o.Err(); err != nil {
 		return *o, nil, fmt.Errorf("withdrawing from %s: %w", o.Path, err)
 	}
+	return o.withdraw(ids)
+}
+
+// TakeBack is Withdraw for a person: it goes too where the policy or the template is
+// invalid, which may be why somebody wants an order back. It refuses where a file in
+// dispatches/ cannot be read.
+func (o *Overlay) TakeBack(ids []string) (Overlay, []branch.Change, error) {
+	for _, f := range o.findings {
+		if strings.HasPrefix(f.File, path.Join(o.Path, dispatchDir)+"/") {
+			return *o, nil, fmt.Errorf("withdrawing from %s: %w", o.Path, f)
+		}
+	}
+	return o.withdraw(ids)
+}
+
+func (o *Overlay) withdraw(ids []string) (Overlay, []branch.Change, error) {
 	if len(ids) == 0 {
 		return *o, nil, nil
 	}

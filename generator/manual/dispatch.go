@@ -36,7 +36,7 @@ func Cancel(o *manifest.Overlay, ids []string, now time.Time) (Edit, error) {
 	if len(todo) == 0 {
 		return e, nil
 	}
-	_, changes, err := o.Withdraw(todo)
+	_, changes, err := o.TakeBack(todo)
 	if err != nil {
 		return Edit{}, err
 	}
