@@ -113,6 +113,7 @@ type Generator struct {
 	ordered     map[string]ordered
 	scanned     string
 	unreadSince time.Time
+	files       map[string]pastFile // read in tries that failed later
 	answers     map[string]answer
 	orders      *orders // during a look
 }

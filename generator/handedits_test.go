@@ -23,6 +23,8 @@ type archive struct {
 	asked     int
 	lost      error // of every reading of the past
 	onlyFiles bool  // the list of commits is not lost
+	// everyThird of the readings of files is lost.
+	everyThird bool
 }
 
 func (a *archive) Commits(_ context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
@@ -35,7 +37,7 @@ func (a *archive) Commits(_ context.Context, from string, limit branch.Limit) it
 
 func (a *archive) File(_ context.Context, commit, name string) ([]byte, error) {
 	a.asked++
-	if a.lost != nil {
+	if a.lost != nil && (!a.everyThird || a.asked%3 == 0) {
 		return nil, a.lost
 	}
 	return a.fleet.file(commit, name)
@@ -241,14 +243,13 @@ func TestLostHistory(t *testing.T) {
 		file := dispatches + "/" + d.ID + ".yaml"
 		a.fleet.edit("a person", test.change(file, a.at(file))...)
 		a.lost = errors.New("no answer")
-		for range 5 {
-			a.now = a.now.Add(time.Minute)
+		for range 10 {
 			if _, err := g.Tick(t.Context()); !errors.Is(err, a.lost) {
 				t.Fatalf("%v, want a tick that fails", err)
 			}
+			a.now = a.now.Add(time.Minute)
 		}
 		for range 3 {
-			a.now = a.now.Add(time.Minute)
 			r := tick(t, g)
 			if len(r.Acts) != 0 || len(r.Suspended) != 1 || !strings.Contains(r.Suspended[0].Why.Finding, test.says) || r.Decisions[0].Sum.InFlight != 5 {
 				t.Fatalf("%q, suspended %v, in flight %d", kinds(r.Acts), r.Suspended, r.Decisions[0].Sum.InFlight)
@@ -361,6 +362,39 @@ func TestUnreadLog(t *testing.T) {
 		if r := tick(t, g); kinds(r.Acts) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
 			t.Errorf("once it can be read: %q, want a repair and nothing ordered", kinds(r.Acts))
 		}
+	}
+}
+
+// TestLogIsReadByAndBy: where every third reading of the past cannot be read, each try
+// goes on where the one before it ended.
+func TestLogIsReadByAndBy(t *testing.T) {
+	a := &archive{bench: newBench("a"), onlyFiles: true}
+	g := a.generator()
+	tick(t, g)
+	a.jobs("a", 5)
+	var changes []branch.Change
+	for _, act := range tick(t, a.generator()).Acts {
+		for _, c := range act.Changes {
+			changes = append(changes, branch.Change{Path: c.Path})
+		}
+	}
+	a.fleet.edit("a person", changes...)
+	for range 3 { // each is a version of the deleted dispatch, which is to be read
+		a.fleet.edit("a person", branch.Change{Path: "notes.txt", Content: fmt.Append(nil, len(a.fleet.history()))})
+	}
+	a.everyThird, a.lost = true, errors.New("no answer")
+	for failed := 0; ; failed++ {
+		r, err := g.Tick(t.Context())
+		if err == nil {
+			if failed == 0 || r.Decisions[0].Sum.InFlight != 5 {
+				t.Errorf("after %d tries that failed %d agents are in flight, want 5", failed, r.Decisions[0].Sum.InFlight)
+			}
+			return
+		}
+		if failed == 8 {
+			t.Fatalf("it is not read: %v", err)
+		}
+		a.now = a.now.Add(30 * time.Second)
 	}
 }
 

@@ -39,10 +39,12 @@ const (
 	startDeep = 256
 	// askAgain is how long an answer that failed stands.
 	askAgain = time.Minute
-	// logPatience is how long ticks fail because the log of what others have pushed
-	// cannot be read. A server that is away for a while is back by then; a log that
-	// nobody can read must not end the ordering of agents.
-	logPatience = 5 * time.Minute
+	// logPatience is how long ticks fail because nothing more of what others have pushed
+	// can be read. A server that is away for a while is back by then; a log that nobody
+	// can read must not end the ordering of agents.
+	logPatience = 10 * time.Minute
+	// mostKept and largestKept bound the files that are kept from try to try.
+	mostKept, largestKept = 1000, 64 << 10
 )
 
 // original returns a dispatch as it was ordered.
@@ -178,12 +180,13 @@ func (g *Generator) readLog(ctx context.Context, tip branch.Tip, fleet []manifes
 	if g.scanned == tip.Commit {
 		return nil
 	}
+	before := len(g.files)
 	err := g.rememberLog(ctx, tip, fleet, now)
 	if err == nil {
-		g.scanned, g.unreadSince = tip.Commit, time.Time{}
+		g.scanned, g.unreadSince, g.files = tip.Commit, time.Time{}, nil
 		return nil
 	}
-	if g.unreadSince.IsZero() {
+	if g.unreadSince.IsZero() || len(g.files) > before { // it goes on
 		g.unreadSince = now
 	}
 	if ctx.Err() == nil && now.Sub(g.unreadSince) >= logPatience {
@@ -191,6 +194,29 @@ func (g *Generator) readLog(ctx context.Context, tip branch.Tip, fleet []manifes
 		return nil
 	}
 	return fmt.Errorf("fleet repository: what was pushed since the last look: %w", err)
+}
+
+// pastFile is a file as it was at a past commit, or that it was not there.
+type pastFile struct {
+	content []byte
+	err     error
+}
+
+// file reads a file of a past commit. What was read is kept until the log is read to
+// its end: where one request in ten fails, no try would otherwise come through.
+func (g *Generator) file(ctx context.Context, history History, commit, name string) ([]byte, error) {
+	key := commit + ":" + name
+	if f, ok := g.files[key]; ok {
+		return f.content, f.err
+	}
+	content, err := history.File(ctx, commit, name)
+	if gone := errors.Is(err, fs.ErrNotExist); (err == nil || gone) && len(content) <= largestKept && len(g.files) < mostKept {
+		if g.files == nil {
+			g.files = map[string]pastFile{}
+		}
+		g.files[key] = pastFile{content, err}
+	}
+	return content, err
 }
 
 // rememberLog finds what was ordered by others since the last tip, or before this
@@ -272,7 +298,7 @@ func (g *Generator) rememberVersions(ctx context.Context, history History, p *pu
 			continue
 		}
 		for _, commit := range p.others[:later] {
-			content, err := history.File(ctx, commit, x.file)
+			content, err := g.file(ctx, history, commit, x.file)
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
@@ -295,7 +321,7 @@ func (g *Generator) knows(id string) bool {
 // withdrawn it: then it was given up.
 func (g *Generator) rememberOne(ctx context.Context, history History, e *ledger.Entry, id string, repairs []string) error {
 	for _, commit := range repairs {
-		_, err := history.File(ctx, commit, withdrawnFile(e.Overlay, id))
+		_, err := g.file(ctx, history, commit, withdrawnFile(e.Overlay, id))
 		if err == nil {
 			return nil
 		}
@@ -304,7 +330,7 @@ func (g *Generator) rememberOne(ctx context.Context, history History, e *ledger.
 		}
 	}
 	file := dispatchFile(e.Overlay, id)
-	content, err := history.File(ctx, e.Commit, file)
+	content, err := g.file(ctx, history, e.Commit, file)
 	if errors.Is(err, fs.ErrNotExist) { // the commit's message says what it did not do
 		g.cfg.Log.Debug("a dispatch of the log is not in its commit", "dispatch", id, "commit", e.Commit)
 		return nil

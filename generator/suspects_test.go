@@ -90,7 +90,7 @@ func TestRepairNamesItsCause(t *testing.T) {
 				if _, err := g.Tick(t.Context()); !errors.Is(err, test.err) {
 					t.Fatalf("%v, want %v", err, test.err)
 				}
-				b.now = b.now.Add(5 * time.Minute)
+				b.now = b.now.Add(10 * time.Minute)
 			}
 			tick(t, g)
 			tick(t, g)
