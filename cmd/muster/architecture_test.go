@@ -75,7 +75,7 @@ func imports() map[string][]string {
 	return map[string][]string{
 		"cmd/muster":          {"*", "cmd/muster/chart", "cmd/muster/page", "cmd/muster/terminal"},
 		"cmd/muster/chart":    {},
-		"cmd/muster/page":     {"cmd/muster/chart", "generator", "generator/plan", "generator/status", "gitops/branch", "gitops/ledger"},
+		"cmd/muster/page":     {"cmd/muster/chart", "generator", "generator/history", "generator/plan", "generator/status", "gitops/branch", "gitops/ledger"},
 		"cmd/muster/terminal": {},
 
 		"generator":             {"generator/plan", "generator/manifest", "generator/kustomize", "gitops/branch", "gitops/ledger"},
@@ -87,7 +87,8 @@ func imports() map[string][]string {
 		"generator/status":      {"generator", "generator/plan", "gitops/ledger"},
 		"generator/history":     {"generator/plan", "generator/manifest", "gitops/branch", "gitops/ledger"},
 		"generator/manual":      {"generator/history", "generator/manifest", "generator/plan", "gitops/branch", "gitops/ledger"},
-		"generator/preview":     {"generator/history", "generator/manifest", "generator/plan", "generator/simulation"},
+		"generator/markdown":    {},
+		"generator/preview":     {"generator/history", "generator/manifest", "generator/markdown", "generator/plan", "generator/simulation"},
 		"generator/replay":      {"generator/plan", "generator/manifest", "gitops/ledger"},
 		"generator/explanation": {"generator/plan", "generator/manifest", "generator/history", "generator/replay", "gitops/branch", "gitops/ledger"},
 		"generator/metrics":     {"generator", "generator/status", "generator/plan", "gitops/ledger"},
@@ -103,6 +104,7 @@ func imports() map[string][]string {
 		"overlays":              {},
 
 		"generator/buildkite/fakebuildkite": {"generator/plan"},
+		"generator/markdown/markdowntest":   {},
 		"generator/simulation":              {"generator/plan", "generator/manifest", "generator/buildkite/fakebuildkite"},
 		"gitops/github/githubtest":          {"gitops/gitserver"},
 		"gitops/gitserver":                  {"gitops/branch"},

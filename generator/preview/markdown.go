@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/generator/manifest"
+	"muster/generator/markdown"
 	"muster/generator/simulation"
 )
 
@@ -32,7 +33,7 @@ const (
 // is in code, where a forge sees no mention, link or markup.
 func (r Report) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "## What this does to the agents\n\n%s to %s\n", code(short(r.Base)), code(short(r.Head)))
+	fmt.Fprintf(&b, "## What this does to the agents\n\n%s to %s\n", markdown.Code(short(r.Base)), markdown.Code(short(r.Head)))
 	if len(r.Changes) == 0 {
 		b.WriteString("\nNo policy, template or base is changed: muster goes on as before.\n")
 	}
@@ -61,7 +62,7 @@ func (r Report) findings(b *strings.Builder) {
 		if r.New != nil && r.New(f) {
 			fresh = " **new**"
 		}
-		fmt.Fprintf(b, "-%s %s\n", fresh, code(f.Error()))
+		fmt.Fprintf(b, "-%s %s\n", fresh, markdown.Code(f.Error()))
 	}
 }
 
@@ -107,7 +108,7 @@ func changedLines(text string) string {
 func (g group) markdown(b *strings.Builder, shown map[string]string) {
 	var names []string
 	for _, name := range g.overlays {
-		names = append(names, code(name))
+		names = append(names, markdown.Code(name))
 	}
 	switch n := len(names); {
 	case n == 1:
@@ -117,24 +118,24 @@ func (g group) markdown(b *strings.Builder, shown map[string]string) {
 	}
 	switch g.Kind {
 	case Added:
-		fmt.Fprintf(b, "\nIt is new: queue %s, at most %s.\n", code(g.Queue), count(g.After.Max, "agent"))
+		fmt.Fprintf(b, "\nIt is new: queue %s, at most %s.\n", markdown.Code(g.Queue), count(g.After.Max, "agent"))
 	case Removed:
 		b.WriteString("\nIt is removed. Its Jobs go with it, if the syncer prunes: agents that work now are ended in the middle of their jobs. Pause it first, and remove it when its agents have left.\n")
 	case Changed:
 	}
 	if g.Invalid != "" {
-		fmt.Fprintf(b, "\n**It would be suspended: nothing is ordered for it.**\n\n%s\n", fenced("text", g.Invalid))
+		fmt.Fprintf(b, "\n**It would be suspended: nothing is ordered for it.**\n\n%s\n", markdown.Fenced("text", g.Invalid))
 	}
 	g.settings(b)
 	switch before, same := shown[changedLines(g.Job)]; {
 	case g.Job == "":
 	case same:
-		fmt.Fprintf(b, "\nThe agents' Job changes as that of %s.\n", code(before))
+		fmt.Fprintf(b, "\nThe agents' Job changes as that of %s.\n", markdown.Code(before))
 	default:
 		shown[changedLines(g.Job)] = g.overlays[0]
 		lines := strings.SplitAfter(g.Job, "\n")
 		text := strings.Join(lines[:min(len(lines), mostJobLines)], "")
-		fmt.Fprintf(b, "\n<details><summary>The agents' Job changes, from the next order on</summary>\n\n%s\n</details>\n", fenced("diff", text))
+		fmt.Fprintf(b, "\n<details><summary>The agents' Job changes, from the next order on</summary>\n\n%s\n</details>\n", markdown.Fenced("diff", text))
 	}
 	switch {
 	case g.Replay != nil:
@@ -154,7 +155,7 @@ func (g group) settings(b *strings.Builder) {
 			fmt.Fprintf(b, "| and %d more | | |\n", len(g.Settings)-i)
 			break
 		}
-		fmt.Fprintf(b, "| %s | %s | %s |\n", code(s.Setting), code(s.Before), code(s.After))
+		fmt.Fprintf(b, "| %s | %s | %s |\n", markdown.Code(s.Setting), markdown.Code(s.Before), markdown.Code(s.After))
 	}
 }
 
@@ -185,7 +186,7 @@ func (r Replay) markdown(b *strings.Builder) {
 	} {
 		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", row.name, row.before, row.then, difference(row.was, row.is))
 	}
-	fmt.Fprintf(b, "\n%s", fenced("text", chart(x, y)))
+	fmt.Fprintf(b, "\n%s", markdown.Fenced("text", chart(x, y)))
 }
 
 // difference is how much a figure grows, in per cent; empty where it does not.
@@ -235,32 +236,6 @@ func chart(before, after simulation.Measures) string {
 		return text.String()
 	}
 	return fmt.Sprintf("agents, on average of %s each; the highest bar is %.1f\nbefore |%s|\nafter  |%s|\n", count(each, "hour"), most, draw(was), draw(is))
-}
-
-// code is a text of others on one line, between as many backticks as it needs
-// (spec.commonmark.org, "Code spans"). A bar would end a cell of a table.
-func code(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if text == "" {
-		return ""
-	}
-	fence := "`"
-	for strings.Contains(text, fence) {
-		fence += "`"
-	}
-	if strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
-		text = " " + text + " "
-	}
-	return fence + strings.ReplaceAll(text, "|", `\|`) + fence
-}
-
-// fenced is a text of others in a block that it cannot end.
-func fenced(language, text string) string {
-	fence := "```"
-	for strings.Contains(text, fence) {
-		fence += "`"
-	}
-	return fence + language + "\n" + strings.TrimRight(text, "\n") + "\n" + fence + "\n"
 }
 
 func count(n int, noun string) string {

@@ -9,55 +9,9 @@ import (
 
 	"muster/generator/history"
 	"muster/generator/manifest"
+	"muster/generator/markdown/markdowntest"
 	"muster/generator/simulation"
 )
-
-// outside is what is left of Markdown without code: blocks, then spans
-// (spec.commonmark.org: a span ends at as many backticks as it began with).
-func outside(text string) string {
-	var left strings.Builder
-	fence := ""
-	for line := range strings.Lines(text) {
-		ticks := line[:len(line)-len(strings.TrimLeft(line, "`"))]
-		switch {
-		case fence != "":
-			if strings.TrimRight(line, "\n") == fence {
-				fence = ""
-			}
-		case len(ticks) >= 3 && !strings.Contains(line[len(ticks):], "`"):
-			fence = ticks
-		default:
-			for line != "" {
-				at := strings.IndexByte(line, '`')
-				if at < 0 {
-					left.WriteString(line)
-					break
-				}
-				left.WriteString(line[:at])
-				rest := strings.TrimLeft(line[at:], "`")
-				open := line[at : len(line)-len(rest)]
-				line = after(rest, open)
-			}
-		}
-	}
-	return left.String()
-}
-
-// after is what comes behind the next run of just as many backticks.
-func after(text, open string) string {
-	for text != "" {
-		at := strings.IndexByte(text, '`')
-		if at < 0 {
-			return ""
-		}
-		rest := strings.TrimLeft(text[at:], "`")
-		if len(text)-at-len(rest) == len(open) {
-			return rest
-		}
-		text = rest
-	}
-	return ""
-}
 
 // TestWordsOfOthersAreCode: whatever stands in files, nothing of it is outside of code,
 // where a forge would make a mention or markup of it.
@@ -72,7 +26,7 @@ func TestWordsOfOthersAreCode(t *testing.T) {
 				Job: "-" + text("job"), Invalid: text("invalid")}, {Overlay: text("another"), Kind: Added, Queue: text("its queue")}},
 			Findings: []manifest.Finding{{File: text("file"), Problem: text("problem")}}}
 		md := r.Markdown()
-		if left := outside(md); strings.Contains(left, "canary") || strings.Contains(left, "<b>") {
+		if left := markdowntest.Outside(md); strings.Contains(left, "canary") || strings.Contains(left, "<b>") {
 			t.Fatalf("outside of code there is\n%s\nof\n%s", left, md)
 		}
 	})
