@@ -50,6 +50,8 @@ type Mark struct {
 	Label string
 	// Text is shown to who points at the mark.
 	Text string
+	// Link is the address within the page of what says more, as in "#a"; empty: none.
+	Link string
 }
 
 // The measures of a timeline, in pixels. The width is that of all charts.

@@ -7,3 +7,9 @@ import "embed"
 //
 //go:embed uplot
 var UPlot embed.FS
+
+// Script draws a [Timeline] with uPlot, after which it stands in a page. It offers
+// timelines, whose functions are said in it.
+//
+//go:embed timeline.js
+var Script []byte

@@ -39,6 +39,7 @@ func (v view) document() g.Node {
 			h.Link(h.Rel("stylesheet"), h.Href("assets/uplot/uPlot.min.css")),
 			h.Link(h.Rel("stylesheet"), h.Href("assets/page.css")),
 			h.Script(h.Src("assets/uplot/uPlot.iife.min.js"), h.Defer()),
+			h.Script(h.Src("assets/timeline.js"), h.Defer()),
 			h.Script(h.Src("assets/page.js"), h.Defer()),
 		),
 		h.Body(

@@ -92,12 +92,13 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 func (p *Page) AddTo(mux *http.ServeMux) {
 	mux.Handle("GET /{$}", secured(http.HandlerFunc(p.html)))
 	mux.Handle("GET /status.json", secured(http.HandlerFunc(p.json)))
-	mux.Handle("GET /timeline.json", secured(p.timeline(func(w http.ResponseWriter, t chart.Timeline) { p.answerJSON(w, marshalled(t)) })))
+	mux.Handle("GET /timeline.json", secured(p.timeline(func(w http.ResponseWriter, t chart.Timeline) { p.answerJSON(w, t) })))
 	mux.Handle("GET /timeline.svg", secured(p.timeline(p.svg)))
 	mux.Handle("GET /events", secured(p.events))
 	for _, name := range []string{"page.js", "page.css", "icon.svg"} {
 		mux.Handle("GET /assets/"+name, secured(file(assets, "assets/"+name)))
 	}
+	mux.Handle("GET /assets/timeline.js", secured(served("timeline.js", chart.Script)))
 	for _, name := range []string{"uPlot.iife.min.js", "uPlot.min.css", "LICENSE"} {
 		mux.Handle("GET /assets/uplot/"+name, secured(file(chart.UPlot, "uplot/"+name)))
 	}
@@ -116,12 +117,17 @@ func secured(h http.Handler) http.Handler {
 	})
 }
 
-// file serves an embedded file, which browsers ask for again each time, by its digest.
+// file serves an embedded file; see [served].
 func file(from embed.FS, name string) http.Handler {
 	content, err := from.ReadFile(name)
 	if err != nil {
 		panic(err) // it is not embedded: no request is needed to see that
 	}
+	return served(name, content)
+}
+
+// served serves a content, which browsers ask for again each time, by its digest.
+func served(name string, content []byte) http.Handler {
 	sum := sha256.Sum256(content)
 	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -210,6 +210,7 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/timeline.svg?overlay=ghost", "text/plain; charset=utf-8", 404},
 		{"HEAD", "/events", "text/event-stream", 200},
 		{"GET", "/assets/page.js", "text/javascript; charset=utf-8", 200},
+		{"GET", "/assets/timeline.js", "text/javascript; charset=utf-8", 200},
 		{"GET", "/assets/page.css", "text/css; charset=utf-8", 200},
 		{"GET", "/assets/icon.svg", "image/svg+xml", 200},
 		{"GET", "/assets/uplot/uPlot.iife.min.js", "text/javascript; charset=utf-8", 200},
