@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"muster/generator"
-	"muster/generator/plan"
+	audit "muster/generator/history"
 	"muster/generator/status"
 	"muster/gitops/ledger"
 )
@@ -164,7 +164,7 @@ func (h *history) told(entries []ledger.Entry, first bool) {
 	defer h.mu.Unlock()
 	h.problem = ""
 	var past []status.Decision
-	replayed := replay{overlays: h.overlays, tracks: map[string]*track{}, orders: map[string]map[string]int{}}
+	replayed := replay{Replay: audit.Replay{Overlays: h.overlays}, tracks: map[string]*track{}}
 	for _, e := range slices.Backward(entries) {
 		replayed.add(e)
 		past = append(past, h.decision(e))
@@ -235,48 +235,18 @@ func (h *history) busiest() []string {
 
 // replay makes tracks of entries, added the oldest first.
 type replay struct {
-	overlays string
-	tracks   map[string]*track
-	// orders are the agents of each dispatch in git, by overlay and ID.
-	orders map[string]map[string]int
+	audit.Replay
+	tracks map[string]*track
 }
 
 func (r *replay) add(e ledger.Entry) {
-	own := name(r.overlays, e.Overlay)
-	if r.orders[own] == nil {
-		r.orders[own] = map[string]int{}
-	}
-	for i, id := range e.Dispatches {
-		switch e.Kind {
-		case ledger.Dispatch: // an entry has the sum alone: dispatches of one order are taken to be alike
-			r.orders[own][id] = e.Agents*(i+1)/len(e.Dispatches) - e.Agents*i/len(e.Dispatches)
-		case ledger.Retire:
-			delete(r.orders[own], id)
-		case ledger.Repair:
-		}
-	}
-	for _, s := range e.Observation.Overlays {
+	r.Add(e, func(s audit.Sample) {
 		if r.tracks[s.Overlay] == nil {
 			r.tracks[s.Overlay] = &track{}
 		}
-		values := observed(e.Observation, s)
-		for id, agents := range r.orders[s.Overlay] {
-			values[inFlight] += int32(agents - s.Dispatches[id].Registered.Below(agents))
-		}
-		if e.BusyUnknown {
-			values[busy] = unknown
-		}
-		r.tracks[s.Overlay].see(e.Observation.At, values)
-	}
-	if t := r.tracks[own]; t != nil && e.Kind == ledger.Dispatch {
+		r.tracks[s.Overlay].see(s.At, [quantities]int32{pending: int32(s.Pending), busy: int32(s.Busy), idle: int32(s.Idle), inFlight: int32(s.InFlight)})
+	})
+	if t := r.tracks[name(r.Overlays, e.Overlay)]; t != nil && e.Kind == ledger.Dispatch {
 		t.mark(mark{at: e.Observation.At, agents: e.Agents, text: e.Subject, key: strings.Join(e.Dispatches, " ")})
 	}
-}
-
-// observed are the quantities of one overlay in an observation, but for those in
-// flight, of which it says only how many have come.
-func observed(o plan.Observation, s plan.Supply) (values [quantities]int32) {
-	jobs, agents := o.Count(s.Overlay)
-	values[pending], values[idle], values[busy] = int32(jobs), int32(agents), int32(s.Busy)
-	return values
 }
