@@ -75,7 +75,7 @@ func imports() map[string][]string {
 	return map[string][]string{
 		"cmd/muster":          {"*", "cmd/muster/chart", "cmd/muster/page", "cmd/muster/terminal"},
 		"cmd/muster/chart":    {},
-		"cmd/muster/page":     {"cmd/muster/chart", "generator", "generator/history", "generator/plan", "generator/status", "gitops/branch", "gitops/ledger"},
+		"cmd/muster/page":     {"cmd/muster/chart", "generator", "generator/history", "generator/plan", "generator/report", "generator/status", "gitops/branch", "gitops/ledger"},
 		"cmd/muster/terminal": {},
 
 		"generator":             {"generator/plan", "generator/manifest", "generator/kustomize", "gitops/branch", "gitops/ledger"},
@@ -91,6 +91,7 @@ func imports() map[string][]string {
 		"generator/preview":     {"generator/history", "generator/manifest", "generator/markdown", "generator/plan", "generator/simulation"},
 		"generator/replay":      {"generator/plan", "generator/manifest", "gitops/ledger"},
 		"generator/explanation": {"generator/plan", "generator/manifest", "generator/history", "generator/replay", "gitops/branch", "gitops/ledger"},
+		"generator/report":      {"generator/history", "generator/markdown", "gitops/branch", "gitops/ledger"},
 		"generator/metrics":     {"generator", "generator/status", "generator/plan", "gitops/ledger"},
 		"gitops":                {"gitops/branch", "gitops/git", "gitops/ledger", "gitops/traffic"},
 		"gitops/branch":         {},

@@ -109,6 +109,9 @@ type Outcome struct {
 	// Worked reports whether any of them is known to have had a job. Not how many: a
 	// dispatch leaves git when its agents have come, and they work after that.
 	Worked bool `json:"worked,omitempty"`
+	// InVain is how many had come and were gone at the retirement, of dispatches of
+	// which no agent is known to have had a job. There may be more: they leave later.
+	InVain int `json:"inVain,omitempty"`
 }
 
 // Lost is how many agents of a dispatch never came.

@@ -16,6 +16,7 @@ type fate struct {
 	all        time.Time // zero: not known
 	retired    bool
 	unasked    bool
+	left       plan.Indexes // had registered, and were gone at the retirement without a job
 }
 
 // fates are those of the dispatches whose order has not been read yet. A branch that
@@ -70,9 +71,20 @@ func (f *fates) note(e *ledger.Entry) {
 	for _, id := range e.Dispatches {
 		x := f.of(id)
 		if !x.retired {
-			x.retired, x.unasked = true, unasked(e)
+			x.retired, x.unasked, x.left = true, unasked(e), left(e, id)
 		}
 	}
+}
+
+// left are the agents of a retired dispatch that had come and were gone, when none of
+// them is known to have had a job.
+func left(e *ledger.Entry, id string) plan.Indexes {
+	for _, s := range e.Observation.Overlays {
+		if seen, ok := s.Dispatches[id]; ok && !seen.Worked && seen.Connected == 0 {
+			return seen.Registered
+		}
+	}
+	return plan.Indexes{}
 }
 
 // unasked reports whether a retirement says that Buildkite was not asked: muster was
@@ -114,6 +126,9 @@ func (f *fates) outcome(e *ledger.Entry, now time.Time) *Outcome {
 		// order can have is somebody else's.
 		o.Registered += x.registered.Below(e.Agents)
 		o.Worked = o.Worked || x.worked
+		if !x.worked {
+			o.InVain += x.left.Below(e.Agents)
+		}
 		if x.retired {
 			retired++
 		}
@@ -129,7 +144,7 @@ func (f *fates) outcome(e *ledger.Entry, now time.Time) *Outcome {
 			all = x.all
 		}
 	}
-	o.Registered = min(o.Registered, e.Agents)
+	o.Registered, o.InVain = min(o.Registered, e.Agents), min(o.InVain, e.Agents)
 	if retired < len(e.Dispatches) {
 		o.State = InFlight
 		if now.Sub(e.At) > longestLease {

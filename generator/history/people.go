@@ -82,13 +82,13 @@ func (m *maker) place(name string) (overlay string, k kind) {
 		kind kind
 	}{{"dispatches", ofDispatches}, {"template", ofTemplate}} {
 		if at := strings.Index(dir+"/", "/"+x.part+"/"); at >= 0 {
-			return m.name(dir[:at]), x.kind
+			return m.Name(dir[:at]), x.kind
 		}
 	}
 	if path.Base(name) == policyFile {
-		return m.name(dir), ofPolicy
+		return m.Name(dir), ofPolicy
 	}
-	return m.name(dir), ofOther
+	return m.Name(dir), ofOther
 }
 
 // touches are the files of one overlay that a commit has changed.

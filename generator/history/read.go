@@ -62,8 +62,8 @@ func (c Config) Look() branch.Look {
 
 const policyFile = "scaling.yaml"
 
-// name is the name of the overlay in a directory.
-func (c Config) name(dir string) string { return strings.TrimPrefix(dir, path.Clean(c.Overlays)+"/") }
+// Name is the name of the overlay in a directory.
+func (c Config) Name(dir string) string { return strings.TrimPrefix(dir, path.Clean(c.Overlays)+"/") }
 
 // Rows makes rows of records, in their order, which must be newest first. An error of
 // the records, or of Edits, is yielded and ends it. It may be ended at any time.
@@ -198,7 +198,7 @@ func (m *maker) release() bool {
 func (m *maker) own(e *ledger.Entry) Row {
 	m.fates.note(e)
 	row := Row{
-		At: e.At, Overlay: m.name(e.Overlay), Act: Act(e.Kind), Agents: e.Agents, Dispatches: e.Dispatches,
+		At: e.At, Overlay: m.Name(e.Overlay), Act: Act(e.Kind), Agents: e.Agents, Dispatches: e.Dispatches,
 		Commit: e.Commit, By: e.Author, Email: e.Email, Queue: e.Observation.Queue, Version: e.Version,
 	}
 	if e.Kind == ledger.Dispatch {
@@ -233,11 +233,11 @@ const probeRule = " as a probe"
 // reason says what asked for agents: what the observation has, and what the names of
 // the dispatches tell.
 func (m *maker) reason(e *ledger.Entry) string {
-	pending, idle := e.Observation.Count(m.name(e.Overlay))
+	pending, idle := e.Observation.Count(m.Name(e.Overlay))
 	upcoming := 0
 	for _, j := range e.Observation.Jobs {
 		for _, o := range j.Overlays {
-			if o == m.name(e.Overlay) {
+			if o == m.Name(e.Overlay) {
 				upcoming += j.Upcoming
 			}
 		}

@@ -1,0 +1,149 @@
+package history_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"muster/generator/history"
+	"muster/generator/report"
+	"muster/generator/simulation"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// reported makes a report of the day.
+func (d *day) reported(from, to time.Time) report.Report {
+	c := report.Config{Overlays: "overlays", From: from, To: to, Now: d.buildkite.Now(), Edits: func(commits []branch.Commit, _ map[string]string) ([]branch.Edits, error) {
+		var all []branch.Edits
+		for _, x := range commits {
+			all = append(all, d.edits[x.ID])
+		}
+		return all, nil
+	}}
+	r, err := c.Read(ledger.Read(newestFirst(d.commits)))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return r
+}
+
+// connected is how long agents were there between two moments.
+func (d *day) connected(from, to time.Time) (all time.Duration) {
+	for _, a := range d.buildkite.Agents() {
+		begin, end := a.Connected, a.Ended
+		if end.IsZero() || end.After(to) {
+			end = to
+		}
+		if begin.Before(from) {
+			begin = from
+		}
+		all += max(0, end.Sub(begin))
+	}
+	return all
+}
+
+// waited is how long the oldest pending job had waited at a moment.
+func (d *day) waited(at time.Time) (most time.Duration) {
+	for _, j := range d.buildkite.Jobs() {
+		if !j.Runnable.IsZero() && !j.Runnable.After(at) && (j.Started.IsZero() || j.Started.After(at)) {
+			most = max(most, at.Sub(j.Runnable))
+		}
+	}
+	return most
+}
+
+// TestReportOfADay plays days and compares each figure of their reports with what
+// truly happened: those that are exact, and those that are bounds.
+func TestReportOfADay(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		d := newDay(t, seed+1)
+		d.play()
+		begin := simulation.Start()
+		for _, x := range [][2]time.Duration{{0, 26 * time.Hour}, {6 * time.Hour, 18*time.Hour + 7*time.Second}, {22 * time.Hour, 25 * time.Hour}} {
+			d.compareReport(fmt.Sprint("seed ", seed+1, " ", x), begin.Add(x[0]), begin.Add(x[1]))
+		}
+	}
+}
+
+func (d *day) compareReport(label string, from, to time.Time) {
+	r := d.reported(from, to)
+	if len(r.Overlays) != 1 {
+		d.t.Fatalf("%s: %d overlays", label, len(r.Overlays))
+	}
+	o := r.Overlays[0]
+	var agents, came, inVain int
+	var wait time.Duration
+	for _, c := range d.commits {
+		if !c.At.Before(from) && c.At.Before(to) && c.Author == "muster" {
+			wait = max(wait, d.waited(c.At))
+		}
+	}
+	records := d.buildkite.Agents()
+	for id, x := range d.orders {
+		if x.At.Before(from) || !x.At.Before(to) {
+			continue
+		}
+		agents += x.Agents
+		came += len(x.came)
+		for _, a := range records {
+			if slices.Contains(a.Tags, "dispatch="+id) && a.Jobs == 0 && a.Job == "" && !a.Ended.IsZero() {
+				inVain++
+			}
+		}
+	}
+	if o.Agents != agents || o.Registered != came || o.Lost+o.InFlight != agents-came || o.Wait != wait {
+		d.t.Errorf("%s: %d agents, %d came, %d never, %d in flight, longest wait %s; want %d, %d, %s", label, o.Agents, o.Registered, o.Lost, o.InFlight, o.Wait, agents, came, wait)
+	}
+	if o.InVain.Least > inVain || o.InVain.Most < inVain {
+		d.t.Errorf("%s: in vain %+v, truly %d", label, o.InVain, inVain)
+	}
+	if truly := d.connected(o.Since, o.Until); o.Since.IsZero() || o.Connected.Least > truly || o.Connected.Most < truly {
+		d.t.Errorf("%s: connected %+v from %s to %s, truly %s", label, o.Connected, o.Since, o.Until, truly)
+	} else if about := (o.Connected.Least + o.Connected.Most) / 2; (about - truly).Abs() > truly/10 { // docs/review.md says so
+		d.t.Errorf("%s: connected about %s, truly %s", label, about, truly)
+	}
+	d.compareDays(label, r, o)
+}
+
+// compareDays holds the days to the overlay's sums, and each to what happened.
+func (d *day) compareDays(label string, r report.Report, o report.Overlay) {
+	var sum report.Figures
+	for _, day := range r.Days {
+		from, to := day.At, day.At.Add(24*time.Hour)
+		if from.Before(o.Since) {
+			from = o.Since
+		}
+		if to.After(o.Until) {
+			to = o.Until
+		}
+		if truly := d.connected(from, to); day.Connected.Least > truly || day.Connected.Most < truly {
+			d.t.Errorf("%s: on %s connected %+v, truly %s", label, day.At, day.Connected, truly)
+		}
+		sum.Agents += day.Agents
+		sum.Connected.Least += day.Connected.Least
+		sum.Connected.Most += day.Connected.Most
+		sum.Wait = max(sum.Wait, day.Wait)
+		sum.InVain.Least += day.InVain.Least
+		sum.InVain.Most += day.InVain.Most
+	}
+	if sum.Agents != o.Agents || sum.Connected != o.Connected || sum.Wait != o.Wait || sum.InVain != o.InVain {
+		d.t.Errorf("%s: the days come to %+v, the overlay to %+v", label, sum, o.Figures)
+	}
+	acts := 0
+	for _, e := range r.Edits {
+		if e.Act.Own() {
+			d.t.Errorf("%s: an edit of people is %s", label, e.Act)
+		}
+	}
+	for _, a := range r.Acts {
+		if a.Act == history.Dispatch {
+			acts++
+		}
+	}
+	if r.LeftOut.Acts == 0 && (acts != o.Orders || len(o.Marks) != o.Orders) {
+		d.t.Errorf("%s: %d orders are listed and %d marked of %d", label, acts, len(o.Marks), o.Orders)
+	}
+}

@@ -1,0 +1,81 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"muster/generator/markdown"
+)
+
+// Title is what the report is of.
+func (r Report) Title() string {
+	return "Agents from " + stamp(r.From) + " to " + stamp(r.To) + " (UTC)"
+}
+
+// Source says in a sentence or two where the figures come from, and what is not in them.
+func (r Report) Source() string {
+	text := fmt.Sprintf("From %d commits alone, %d of them muster's. A commit tells what was known when it was made; between two commits nothing is known.", r.Count.Commits, r.Count.Muster)
+	if r.Cut {
+		text += " There are more than are kept: the report begins with the oldest that is."
+	}
+	if r.Count.Cut != "" {
+		text += fmt.Sprintf(" The history ends at %.12s: it is a shallow clone.", r.Count.Cut)
+	}
+	if n := r.Count.Damaged; n > 0 {
+		text += fmt.Sprintf(" Of muster's commits %d cannot be read.", n)
+	}
+	if n := r.Count.Unknown; n > 0 {
+		text += fmt.Sprintf(" What %d of people's commits changed cannot be said.", n)
+	}
+	return text
+}
+
+// Markdown is the report as a digest to paste. The words of others are in code, where a
+// forge sees no mention, link or markup.
+func (r Report) Markdown(p Price) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "## %s\n\n%s\n", r.Title(), r.Source())
+	for _, t := range r.Tables(p) {
+		t.markdown(&b)
+	}
+	return b.String()
+}
+
+func (t Table) markdown(b *strings.Builder) {
+	fmt.Fprintf(b, "\n### %s\n\n", t.Title)
+	if len(t.Rows) == 0 {
+		b.WriteString("Nothing.\n")
+		return
+	}
+	rule := "|"
+	for _, c := range t.Columns {
+		b.WriteString("| " + c.Title + " ")
+		if c.Number {
+			rule += "---:|"
+		} else {
+			rule += "---|"
+		}
+	}
+	b.WriteString("|\n" + rule + "\n")
+	for _, row := range t.Rows {
+		markdownRow(b, row)
+	}
+	if t.Total != nil {
+		markdownRow(b, t.Total)
+	}
+	if t.LeftOut > 0 {
+		fmt.Fprintf(b, "\nAnd %d more.\n", t.LeftOut)
+	}
+	fmt.Fprintf(b, "\n%s\n", t.Note)
+}
+
+func markdownRow(b *strings.Builder, row []Cell) {
+	for _, c := range row {
+		text := c.Text
+		if c.Foreign {
+			text = markdown.Code(text)
+		}
+		b.WriteString("| " + text + " ")
+	}
+	b.WriteString("|\n")
+}

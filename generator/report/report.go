@@ -1,0 +1,334 @@
+// Package report sums up what a fleet's commits tell of a stretch of time: what was
+// ordered and what came of it, how long jobs waited, and how long agents were there.
+// Between two commits nothing is known, so that some figures are bounds: docs/review.md,
+// "What did yesterday cost?", defines each of them.
+package report
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator/history"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// Config says what is reported.
+type Config struct {
+	// Overlays is the directory of overlays.
+	Overlays string
+	// From and To are the time that is reported, From included; zero for To is up to the
+	// newest commit. Now is when it is made.
+	From, To, Now time.Time
+	// Names are the overlays; none are all.
+	Names []string
+	// Edits says what people's commits have changed; see [history.Config].
+	Edits func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error)
+	// MostEntries bounds the commits of muster's that are kept; zero is 50,000.
+	MostEntries int
+}
+
+// Lookback is how much longer ago reading begins than what is reported: an order is in
+// flight for no longer, and the first figures need the commit before them.
+const Lookback = 25 * time.Hour
+
+// What a report has at most; see [Report.LeftOut].
+const (
+	mostEntries = 50_000
+	mostActs    = 400
+	mostEdits   = 200
+	mostHours   = 10
+	mostText    = 1500
+	mostNames   = 10_000
+)
+
+// Report is what a stretch of time came to.
+type Report struct {
+	// From and To are the time that is reported.
+	From, To time.Time
+	// Overlays have those with most agents ordered first.
+	Overlays []Overlay
+	// Days are all overlays together, the newest first.
+	Days []Day
+	// Hours are those of UTC in which most agents were ordered, the busiest first.
+	Hours []history.Total
+	// Acts are muster's, and Edits people's, the newest first.
+	Acts  []Act
+	Edits []history.Row
+	// LeftOut are the acts and the edits that are not listed; both are counted in the
+	// figures.
+	LeftOut struct{ Acts, Edits int }
+	// Cut says that commits were left out of all figures: the oldest, of so many that
+	// they are not kept. From is then the time of the oldest that was.
+	Cut bool
+	// Names are all overlays that the commits tell of, at most 10,000 of them.
+	Names []string
+	// Count is of the commits that were read.
+	Count history.Count
+}
+
+// Act is one commit of muster's.
+type Act struct {
+	history.Row
+	// Text is its subject and its reasons.
+	Text string
+}
+
+// Overlay is what an overlay's commits came to.
+type Overlay struct {
+	Name string
+	Figures
+	// Samples are what the commits of its queue tell, the oldest first. The first may be
+	// before the time that is reported.
+	Samples []history.Sample
+	// Since and Until are the first and the last commit between which something is
+	// known of its agents, within the time that is reported; both zero: nothing is.
+	Since, Until time.Time
+	// Marks are its orders, the oldest first.
+	Marks []Mark
+	// Probes are agents ordered while the circuit breaker was open, and Open is how long
+	// it was at least: from the first to the last probe between two ordinary orders.
+	Probes int
+	Open   time.Duration
+}
+
+// Mark is an order.
+type Mark struct {
+	At      time.Time
+	Agents  int
+	Commit  string
+	Subject string
+}
+
+// Figures are what can be summed up.
+type Figures struct {
+	history.Total
+	// Connected is the time that agents were connected, all together.
+	Connected Range
+	// Wait is the longest that a pending job is known to have waited: there may have
+	// been longer ones.
+	Wait time.Duration
+	// InVain are agents that came and left without a job.
+	InVain Bounds
+}
+
+// Range is a time that is known to lie between two others.
+type Range struct{ Least, Most time.Duration }
+
+// Bounds are a number that is known to lie between two others.
+type Bounds struct{ Least, Most int }
+
+// Day is what one day of UTC came to.
+type Day struct {
+	At time.Time
+	Figures
+}
+
+// Read makes a report of records, which are newest first.
+func (c Config) Read(records iter.Seq2[ledger.Record, error]) (Report, error) {
+	if c.MostEntries == 0 {
+		c.MostEntries = mostEntries
+	}
+	m := &maker{Config: c, report: Report{From: c.From, To: c.To}, overlays: map[string]*Overlay{}, days: map[time.Time]*Day{}}
+	h := history.Config{Overlays: c.Overlays, Now: c.Now, Since: c.From.Add(-Lookback), Edits: c.Edits, Count: &m.report.Count}
+	m.filter, m.known = history.Filter{Overlays: c.Names}, map[string]bool{}
+	for row, err := range h.Rows(m.keep(records)) {
+		if err != nil {
+			return Report{}, err
+		}
+		m.row(row)
+	}
+	m.replay()
+	if m.To.IsZero() {
+		m.report.To = c.Now
+	}
+	return m.finish(), nil
+}
+
+// maker gathers what a report has.
+type maker struct {
+	Config
+	report   Report
+	filter   history.Filter
+	known    map[string]bool // names of overlays
+	entries  []ledger.Entry  // the newest first
+	texts    map[string]string
+	overlays map[string]*Overlay
+	days     map[time.Time]*Day
+	hours    history.Digest
+	byName   history.Digest
+	byDay    history.Digest
+	orders   []history.Row // the newest first
+}
+
+// keep passes records on, and keeps the entries among them.
+func (m *maker) keep(records iter.Seq2[ledger.Record, error]) iter.Seq2[ledger.Record, error] {
+	return func(yield func(ledger.Record, error) bool) {
+		m.texts = map[string]string{}
+		for r, err := range records {
+			if r.Entry != nil {
+				if len(m.entries) == m.MostEntries {
+					m.report.Cut = true
+					return
+				}
+				m.add(*r.Entry)
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// add keeps what is needed of an entry.
+func (m *maker) add(e ledger.Entry) {
+	if m.within(e.At) && m.wants(history.Config{Overlays: m.Overlays}.Name(e.Overlay)) && len(m.texts) < mostActs {
+		m.texts[e.Commit] = shorten(strings.TrimSpace(e.Subject + "\n\n" + e.Prose))
+	}
+	e.Prose, e.Observation.Unmatched = "", nil
+	m.entries = append(m.entries, e)
+	if at := e.At; len(m.entries) == m.MostEntries && at.After(m.report.From) {
+		m.report.From = at
+	}
+}
+
+func shorten(text string) string {
+	if len(text) <= mostText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:mostText], "") + " ..."
+}
+
+func (m *maker) within(at time.Time) bool {
+	return !at.Before(m.report.From) && (m.To.IsZero() || at.Before(m.To))
+}
+
+// wants reports whether an overlay is reported.
+func (m *maker) wants(name string) bool { return len(m.Names) == 0 || slices.Contains(m.Names, name) }
+
+// row counts a row.
+func (m *maker) row(r history.Row) {
+	m.know(r.Overlay)
+	if !m.within(r.At) || !m.filter.Wants(r) {
+		return
+	}
+	m.hours.By, m.byName.By, m.byDay.By = history.Hour, history.Overlay, history.Day
+	m.hours.Add(r)
+	m.byDay.Add(r)
+	day := m.day(r.At)
+	if r.Overlay != "" {
+		m.byName.Add(r)
+		o := m.overlay(r.Overlay)
+		if r.Act == history.Dispatch {
+			m.order(o, r)
+			inVain(&o.InVain, r)
+			inVain(&day.InVain, r)
+		}
+	}
+	switch {
+	case !r.Act.Own():
+		if m.report.Edits = append(m.report.Edits, r); len(m.report.Edits) > mostEdits {
+			m.report.Edits = m.report.Edits[:mostEdits]
+			m.report.LeftOut.Edits++
+		}
+	case len(m.report.Acts) == mostActs:
+		m.report.LeftOut.Acts++
+	default:
+		m.report.Acts = append(m.report.Acts, Act{r, cmp.Or(m.texts[r.Commit], r.Why)})
+	}
+}
+
+// know keeps the name of an overlay.
+func (m *maker) know(name string) {
+	if name != "" && len(m.known) < mostNames {
+		m.known[name] = true
+	}
+}
+
+// inVain adds the agents of an order that had no job: at the least those that had
+// left without one when it was retired, at the most all that came but for one, where
+// one is known to have had a job.
+func inVain(b *Bounds, r history.Row) {
+	o := r.Outcome
+	b.Least += o.InVain
+	b.Most += o.Registered
+	if o.Worked && o.Registered > 0 {
+		b.Most--
+	}
+}
+
+func (m *maker) order(o *Overlay, r history.Row) {
+	if strings.HasPrefix(r.Why, "probe") {
+		o.Probes += r.Agents
+	}
+	m.orders = append(m.orders, r)
+}
+
+func (m *maker) overlay(name string) *Overlay {
+	if m.overlays[name] == nil {
+		m.overlays[name] = &Overlay{Name: name}
+	}
+	return m.overlays[name]
+}
+
+func (m *maker) day(at time.Time) *Day {
+	at = at.UTC().Truncate(24 * time.Hour)
+	if m.days[at] == nil {
+		m.days[at] = &Day{At: at}
+	}
+	return m.days[at]
+}
+
+// finish puts everything in order.
+func (m *maker) finish() Report {
+	for _, t := range m.byName.Totals() {
+		m.overlay(t.Key).Total = t
+	}
+	for _, t := range m.byDay.Totals() {
+		at, _ := time.Parse(time.DateOnly, t.Key)
+		m.day(at).Total = t
+	}
+	m.marks()
+	r := m.report
+	r.Names = slices.Sorted(maps.Keys(m.known))
+	for _, o := range m.overlays {
+		r.Overlays = append(r.Overlays, *o)
+	}
+	slices.SortFunc(r.Overlays, func(a, b Overlay) int {
+		return cmp.Or(cmp.Compare(b.Agents, a.Agents), strings.Compare(a.Name, b.Name))
+	})
+	for _, at := range slices.SortedFunc(maps.Keys(m.days), func(a, b time.Time) int { return b.Compare(a) }) {
+		r.Days = append(r.Days, *m.days[at])
+	}
+	for _, t := range m.hours.Totals() {
+		if t.Agents > 0 {
+			r.Hours = append(r.Hours, t)
+		}
+	}
+	slices.SortStableFunc(r.Hours, func(a, b history.Total) int { return cmp.Compare(b.Agents, a.Agents) })
+	r.Hours = r.Hours[:min(len(r.Hours), mostHours)]
+	return r
+}
+
+// marks goes through the orders, the oldest first.
+func (m *maker) marks() {
+	first := map[string]time.Time{} // of the probes in a row
+	last := map[string]time.Time{}
+	for _, r := range slices.Backward(m.orders) {
+		o := m.overlay(r.Overlay)
+		o.Marks = append(o.Marks, Mark{At: r.At, Agents: r.Agents, Commit: r.Commit, Subject: r.Why})
+		if !strings.HasPrefix(r.Why, "probe") {
+			delete(first, o.Name)
+			continue
+		}
+		if first[o.Name].IsZero() {
+			first[o.Name], last[o.Name] = r.At, r.At
+		}
+		o.Open += max(0, r.At.Sub(last[o.Name]))
+		last[o.Name] = r.At
+	}
+}

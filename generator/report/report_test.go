@@ -1,0 +1,178 @@
+package report
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"muster/generator/history"
+	"muster/generator/markdown/markdowntest"
+	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+var begin = time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
+
+// log is one of a fleet, written the oldest first.
+type log []ledger.Record
+
+func (l *log) add(e ledger.Entry) {
+	e.Commit, e.Overlay, e.At = fmt.Sprintf("%040x", len(*l)+1), "overlays/"+e.Overlay, e.Observation.At
+	*l = append(*l, ledger.Record{Commit: branch.Commit{ID: e.Commit, At: e.At}, Entry: &e})
+}
+
+// saw is an entry of so many connected agents, a dispatch of whose indexes came.
+func saw(kind ledger.Kind, at time.Duration, connected int, id string, came ...int) ledger.Entry {
+	s := plan.Supply{Overlay: "a", Own: connected, Dispatches: map[string]plan.Seen{}}
+	var seen plan.Seen
+	for _, i := range came {
+		seen.Registered.Add(i)
+	}
+	if len(came) > 0 {
+		s.Dispatches[id] = seen
+	}
+	return ledger.Entry{Overlay: "a", Kind: kind, Dispatches: []string{id}, Agents: 4, Observation: plan.Observation{At: begin.Add(at), Overlays: []plan.Supply{s}}}
+}
+
+func (l log) read(t *testing.T, c Config) Report {
+	t.Helper()
+	c.Overlays, c.Now = "overlays", begin.Add(72*time.Hour)
+	r, err := c.Read(iter.Seq2[ledger.Record, error](func(yield func(ledger.Record, error) bool) {
+		for _, x := range slices.Backward(l) {
+			if !yield(x, nil) {
+				return
+			}
+		}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestConnected: what the bounds of the time of connected agents are made of, across
+// midnight, and cut to what is reported.
+func TestConnected(t *testing.T) {
+	var l log
+	l.add(saw(ledger.Dispatch, 22*time.Hour, 10, "x"))
+	l.add(saw(ledger.Retire, 26*time.Hour, 8, "x", 0, 1, 2, 3)) // of the ten at least four stayed, and four came
+	l.add(saw(ledger.Dispatch, 27*time.Hour, 0, "y"))
+	for _, c := range []struct {
+		name        string
+		from, to    time.Duration
+		least, most time.Duration
+		days        []Range
+	}{
+		{"all", 0, 0, 16 * time.Hour, 64 * time.Hour, []Range{{8 * time.Hour, 36 * time.Hour}, {8 * time.Hour, 28 * time.Hour}}},
+		{"from between two", 25 * time.Hour, 0, 4 * time.Hour, 22 * time.Hour, []Range{{4 * time.Hour, 22 * time.Hour}}},
+		{"until between two", 0, 23 * time.Hour, 4 * time.Hour, 14 * time.Hour, []Range{{4 * time.Hour, 14 * time.Hour}}},
+	} {
+		config := Config{From: begin.Add(c.from)}
+		if c.to > 0 {
+			config.To = begin.Add(c.to)
+		}
+		r := l.read(t, config)
+		if got, want := r.Overlays[0].Connected, (Range{c.least, c.most}); got != want {
+			t.Errorf("%s: %v, want %v", c.name, got, want)
+		}
+		var days []Range
+		for _, d := range r.Days {
+			days = append(days, d.Connected)
+		}
+		if !slices.Equal(days, c.days) {
+			t.Errorf("%s: days %v, want %v", c.name, days, c.days)
+		}
+	}
+}
+
+// TestInVain: agents that were gone at the retirement without a job came in vain; of an
+// order that worked all but one may have.
+func TestInVain(t *testing.T) {
+	var l log
+	l.add(saw(ledger.Dispatch, time.Hour, 0, "x"))
+	l.add(saw(ledger.Retire, 2*time.Hour, 0, "x", 0, 1, 2))
+	l.add(saw(ledger.Dispatch, 3*time.Hour, 0, "y"))
+	e := saw(ledger.Retire, 4*time.Hour, 2, "y", 0, 1, 2, 3)
+	seen := e.Observation.Overlays[0].Dispatches["y"]
+	seen.Worked, seen.Connected = true, 2
+	e.Observation.Overlays[0].Dispatches["y"] = seen
+	l.add(e)
+	r := l.read(t, Config{From: begin})
+	if o := r.Overlays[0]; o.InVain != (Bounds{3, 6}) || o.Lost != 1 || o.Registered != 7 {
+		t.Errorf("%+v", o.Figures)
+	}
+}
+
+// TestBreaker: probes are counted, and the breaker is open from the first to the last of
+// those in a row.
+func TestBreaker(t *testing.T) {
+	var l log
+	for i, minute := range []int{0, 10, 12, 16, 30, 50} {
+		e := saw(ledger.Dispatch, time.Duration(minute)*time.Minute, 0, fmt.Sprint("x", i))
+		e.Agents, e.Subject = 1, "a: dispatch 1 agent"
+		if i != 0 && i != 4 {
+			e.Subject += " as a probe"
+		}
+		l.add(e)
+	}
+	o := l.read(t, Config{From: begin}).Overlays[0]
+	if o.Probes != 4 || o.Open != 6*time.Minute || len(o.Marks) != 6 || !o.Marks[0].At.Equal(begin) {
+		t.Errorf("%d probes, open for %s, %v", o.Probes, o.Open, o.Marks)
+	}
+}
+
+// TestWait: the oldest pending job's age as a commit saw it, of the overlay's own jobs.
+func TestWait(t *testing.T) {
+	var l log
+	e := saw(ledger.Dispatch, time.Hour, 0, "x")
+	old, older := e.Observation.At.Add(-3*time.Minute), e.Observation.At.Add(-time.Hour)
+	e.Observation.Jobs = []plan.Demand{{Overlays: []string{"a"}, Pending: 1, Oldest: &old}, {Overlays: []string{"b"}, Pending: 1, Oldest: &older}}
+	l.add(e)
+	r := l.read(t, Config{From: begin})
+	if got := r.Overlays[0].Wait; got != 3*time.Minute || r.Days[0].Wait != got {
+		t.Errorf("waited %s", got)
+	}
+}
+
+// TestBounds: what is not listed is counted all the same, and said; what is not kept
+// moves the beginning.
+func TestBounds(t *testing.T) {
+	var l log
+	for i := range mostActs + 10 {
+		l.add(saw(ledger.Dispatch, time.Duration(i)*time.Minute, 0, fmt.Sprint("x", i)))
+	}
+	r := l.read(t, Config{From: begin})
+	if len(r.Acts) != mostActs || r.LeftOut.Acts != 10 || r.Overlays[0].Orders != mostActs+10 || r.Cut {
+		t.Errorf("%d acts, %d left out, %d orders, cut %t", len(r.Acts), r.LeftOut.Acts, r.Overlays[0].Orders, r.Cut)
+	}
+	r = l.read(t, Config{From: begin, MostEntries: 7})
+	if !r.Cut || r.Overlays[0].Orders != 7 || !r.From.Equal(begin.Add((mostActs+3)*time.Minute)) || !strings.Contains(r.Source(), "There are more than are kept") {
+		t.Errorf("cut %t, %d orders from %s", r.Cut, r.Overlays[0].Orders, r.From)
+	}
+	if r = l.read(t, Config{From: begin, Names: []string{"b"}}); len(r.Overlays) != 0 || !slices.Equal(r.Names, []string{"a"}) {
+		t.Errorf("%d overlays of %q", len(r.Overlays), r.Names)
+	}
+}
+
+// TestWordsOfOthersAreCode: nothing that others wrote is outside of code in a digest.
+func TestWordsOfOthersAreCode(t *testing.T) {
+	word := rapid.SampledFrom([]string{"@canary", "`", "``", "```", "|", "\n", " ", "<b>", "[x](y)", "# h", "a", "~~~", "\\"})
+	rapid.Check(t, func(t *rapid.T) {
+		text := func(label string) string {
+			return strings.Join(rapid.SliceOfN(word, 1, 8).Draw(t, label), "") + "@canary"
+		}
+		name := text("name")
+		r := Report{From: begin, To: begin.Add(time.Hour), Overlays: []Overlay{{Name: name}, {Name: text("other")}},
+			Edits: []history.Row{{At: begin, Act: history.Policy, Overlay: name, Why: text("why"), By: text("by"), Reason: text("reason")}}}
+		md := r.Markdown(Price{PerHour: 1, Currency: "EUR"})
+		if left := markdowntest.Outside(md); strings.Contains(left, "canary") || strings.Contains(left, "<b>") {
+			t.Fatalf("outside of code there is\n%s\nof\n%s", left, md)
+		}
+	})
+}

@@ -1,0 +1,291 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"muster/generator/history"
+)
+
+// Price is what an hour of a pod costs. The zero value is not known: no costs are shown.
+type Price struct {
+	// PerHour is in Currency, which is a word, as in "EUR"; empty: none is shown.
+	PerHour  float64
+	Currency string
+}
+
+// Table is one of a report.
+type Table struct {
+	// ID is a word that no other table of the report has.
+	ID, Title string
+	// Note says what the figures are and what they cannot tell.
+	Note    string
+	Columns []Column
+	Rows    [][]Cell
+	// Total are the sums of the rows; nil: there is no such row.
+	Total []Cell
+	// LeftOut rows are not shown.
+	LeftOut int
+}
+
+// Column is the head of one; those of numbers stand to the right.
+type Column struct {
+	Title  string
+	Number bool
+}
+
+// Cell is a text; Foreign says that it has words of others.
+type Cell struct {
+	Text    string
+	Foreign bool
+}
+
+// mostRows are the overlays and the days that a table shows.
+const mostRows = 200
+
+// Tables are the figures, as a page and a digest show them.
+func (r Report) Tables(p Price) []Table {
+	return []Table{r.agents(), r.hours(p), r.days(p), r.waits(), r.busiest(), r.edits()}
+}
+
+// field is a column, and what stands in it for some figures; total says that it can be
+// summed up.
+type field struct {
+	title string
+	text  func(Figures) string
+	total bool
+}
+
+func number(title string, value func(Figures) int) field {
+	return field{title, func(f Figures) string { return strconv.Itoa(value(f)) }, true}
+}
+
+func seconds(title string, value func(Figures) *int) field {
+	return field{title: title, text: func(f Figures) string {
+		if v := value(f); v != nil {
+			return span(time.Duration(*v) * time.Second)
+		}
+		return "-"
+	}}
+}
+
+var (
+	orders  = number("orders", func(f Figures) int { return f.Orders })
+	ordered = number("agents", func(f Figures) int { return f.Agents })
+	came    = number("registered", func(f Figures) int { return f.Registered })
+	never   = number("never came", func(f Figures) int { return f.Lost })
+	waited  = field{title: "longest wait, at least", text: func(f Figures) string { return span(f.Wait) }}
+)
+
+// connected are the columns of pod-hours and of what they cost.
+func connected(p Price) []field {
+	hours := func(title string, of func(Range) time.Duration) field {
+		return field{title, func(f Figures) string { return fmt.Sprintf("%.1f", of(f.Connected).Hours()) }, true}
+	}
+	about := func(x Range) time.Duration { return (x.Least + x.Most) / 2 }
+	least, most := func(x Range) time.Duration { return x.Least }, func(x Range) time.Duration { return x.Most }
+	all := []field{hours("pod-hours, about", about), hours("pod-hours, at least", least), hours("pod-hours, at most", most)}
+	if p.PerHour == 0 {
+		return all
+	}
+	cost := func(title string, of func(Range) time.Duration) field {
+		return field{title, func(f Figures) string { return fmt.Sprintf("%.2f", of(f.Connected).Hours()*p.PerHour) }, true}
+	}
+	name := "cost"
+	if p.Currency != "" {
+		name += " in " + p.Currency
+	}
+	return append(all, cost(name+", about", about), cost("cost, at least", least), cost("cost, at most", most))
+}
+
+// head are the columns of a table whose first is a name.
+func head(first string, fields []field) []Column {
+	columns := []Column{{Title: first}}
+	for _, f := range fields {
+		columns = append(columns, Column{f.title, true})
+	}
+	return columns
+}
+
+// line is a row of figures.
+func line(name Cell, f Figures, fields []field) []Cell {
+	row := []Cell{name}
+	for _, x := range fields {
+		row = append(row, Cell{Text: x.text(f)})
+	}
+	return row
+}
+
+// byOverlay is a table with a row for each overlay.
+func (r Report) byOverlay(t Table, fields []field, more ...func(Overlay) string) Table {
+	var sum Figures
+	for i, o := range r.Overlays {
+		sum.add(o.Figures)
+		if i >= mostRows {
+			t.LeftOut++
+			continue
+		}
+		row := line(Cell{o.Name, true}, o.Figures, fields)
+		for _, text := range more {
+			row = append(row, Cell{Text: text(o)})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	if len(r.Overlays) > 1 {
+		t.Total = []Cell{{Text: "all"}}
+		for _, f := range fields {
+			text := ""
+			if f.total {
+				text = f.text(sum)
+			}
+			t.Total = append(t.Total, Cell{Text: text})
+		}
+		for range more {
+			t.Total = append(t.Total, Cell{})
+		}
+	}
+	return t
+}
+
+// add sums up what can be.
+func (f *Figures) add(x Figures) {
+	f.Orders += x.Orders
+	f.Agents += x.Agents
+	f.Registered += x.Registered
+	f.Lost += x.Lost
+	f.InFlight += x.InFlight
+	f.NotKnown += x.NotKnown
+	f.Connected.Least += x.Connected.Least
+	f.Connected.Most += x.Connected.Most
+	f.InVain.Least += x.InVain.Least
+	f.InVain.Most += x.InVain.Most
+}
+
+func (r Report) agents() Table {
+	fields := []field{
+		orders, ordered, came, never,
+		number("in flight", func(f Figures) int { return f.InFlight }),
+		number("not known", func(f Figures) int { return f.NotKnown }),
+		number("in vain, at least", func(f Figures) int { return f.InVain.Least }),
+		number("in vain, at most", func(f Figures) int { return f.InVain.Most }),
+	}
+	return r.byOverlay(Table{
+		ID: "agents", Title: "What was ordered, and what came of it", Columns: head("overlay", fields),
+		Note: "In vain are agents that came and left without a job: at least those that were gone when their order left git; at most all that came, less one for each order that worked, since agents work on after that.",
+	}, fields)
+}
+
+func (r Report) hours(p Price) Table {
+	fields := connected(p)
+	t := Table{
+		ID: "pod-hours", Title: "Pod-hours", Columns: append(head("overlay", fields), Column{"known from", false}, Column{"until", false}),
+		Note: "The time that agents were connected, between the first and the last commit that tell of them. From one commit to the next, at least those were there that the second tells of and that have not registered in between; at most those that the first tells of, and those that registered. About is the middle of the two. The time that a pod needs to start and to end is not in them.",
+	}
+	if p.PerHour > 0 {
+		t.Title += " and cost"
+		t.Note += fmt.Sprintf(" A pod-hour costs %s.", p)
+	}
+	moment := func(at time.Time) string {
+		if at.IsZero() {
+			return "-"
+		}
+		return stamp(at)
+	}
+	return r.byOverlay(t, fields, func(o Overlay) string { return moment(o.Since) }, func(o Overlay) string { return moment(o.Until) })
+}
+
+// String is the price, as in "0.04 EUR".
+func (p Price) String() string {
+	text := strconv.FormatFloat(p.PerHour, 'f', -1, 64)
+	if p.Currency != "" {
+		text += " " + p.Currency
+	}
+	return text
+}
+
+func (r Report) days(p Price) Table {
+	fields := append([]field{orders, ordered, came, never, waited}, connected(p)...)
+	t := Table{ID: "days", Title: "Day by day", Note: "Days are those of UTC. An order counts on the day on which it was made.", Columns: head("day", fields)}
+	for i, d := range r.Days {
+		if i >= mostRows {
+			t.LeftOut++
+			continue
+		}
+		t.Rows = append(t.Rows, line(Cell{Text: d.At.Format(time.DateOnly)}, d.Figures, fields))
+	}
+	return t
+}
+
+func (r Report) waits() Table {
+	fields := []field{
+		waited,
+		seconds("first agent after, mean", func(f Figures) *int { return f.FirstMean }),
+		seconds("first agent after, longest", func(f Figures) *int { return f.FirstMax }),
+	}
+	t := Table{
+		ID: "waits", Title: "Waits and the circuit breaker", Columns: append(head("overlay", fields), Column{"probes", true}, Column{"breaker open, at least", true}),
+		Note: "The longest wait is the greatest age of a pending job that a commit saw: others may have waited for longer, unseen. The first agent is counted from the order to the look at Buildkite that met it. An open breaker shows by its probes alone: it is counted from the first to the last.",
+	}
+	return r.byOverlay(t, fields, func(o Overlay) string { return strconv.Itoa(o.Probes) }, func(o Overlay) string { return span(o.Open) })
+}
+
+func (r Report) busiest() Table {
+	fields := []field{orders, ordered, came, never}
+	t := Table{ID: "busiest", Title: "Busiest hours", Note: "Hours of UTC in which most agents were ordered.", Columns: head("hour", fields)}
+	for _, x := range r.Hours {
+		at, _ := time.Parse("2006-01-02T15:04Z", x.Key)
+		t.Rows = append(t.Rows, line(Cell{Text: stamp(at)}, Figures{Total: x}, fields))
+	}
+	return t
+}
+
+func (r Report) edits() Table {
+	t := Table{ID: "people", Title: "What people changed", Note: "An author is what a commit says; only signatures prove it.", LeftOut: r.LeftOut.Edits}
+	for _, title := range []string{"time", "overlay", "act", "what", "by", "reason"} {
+		t.Columns = append(t.Columns, Column{Title: title})
+	}
+	for _, e := range r.Edits {
+		t.Rows = append(t.Rows, []Cell{{Text: stamp(e.At)}, {orAll(e.Overlay), e.Overlay != ""}, {Text: string(e.Act)}, {e.Why, true}, {e.By, true}, {e.Reason, true}})
+	}
+	return t
+}
+
+func orAll(overlay string) string {
+	if overlay == "" {
+		return "all"
+	}
+	return overlay
+}
+
+// stamp is a time as reports write it, in UTC.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") }
+
+// span is a length of time in its two largest units.
+func span(d time.Duration) string {
+	switch d = d.Round(time.Second); {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%d days %d h", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}
+
+// Outcome says in a few words what came of an order, and of another act nothing.
+func (a Act) Outcome() string {
+	o := a.Row.Outcome
+	if o == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%d of %d registered", o.Registered, a.Agents)
+	if o.State != history.Retired {
+		text = string(o.State) + ", " + text
+	}
+	if o.Worked {
+		text += ", worked"
+	}
+	return text
+}
