@@ -148,7 +148,7 @@ faults: ## Simulate SEEDS worlds of faults
 reference: ## Compare decisions on CHECKS random queues with those of a second, brute-force program
 	$(GO) test ./generator/plan -run 'Reference' -count=1 -timeout 0 -v -rapid.checks=$(CHECKS)
 
-browser: ## Try the status page in Chromium, which has to be there; PICTURES is a directory for screenshots
+browser: ## Try the status page and a report in Chromium, which has to be there; PICTURES is a directory for screenshots
 	$(GO) -C testdata/browser test -count=1 ./... $(if $(PICTURES),-args -pictures $(abspath $(PICTURES)))
 
 hostile: ## Read overlays that are made to do harm, for HOSTILE

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -132,7 +133,7 @@ func (r Report) byOverlay(t Table, fields []field, more ...func(Overlay) string)
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	if len(r.Overlays) > 1 {
+	if len(r.Overlays) > 1 && slices.ContainsFunc(fields, func(f field) bool { return f.total }) {
 		t.Total = []Cell{{Text: "all"}}
 		for _, f := range fields {
 			text := ""

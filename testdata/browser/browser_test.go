@@ -1,4 +1,4 @@
-// Package browser tries muster's status page in Chromium.
+// Package browser tries muster's status page and its reports in Chromium.
 package browser
 
 import (
@@ -158,7 +158,7 @@ func open(t *testing.T, origin string) *browser {
 		case *log.EventEntryAdded:
 			b.wrong = append(b.wrong, fmt.Sprintf("log: %s %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL))
 		case *network.EventRequestWillBeSent:
-			if !strings.HasPrefix(e.Request.URL, origin+"/") {
+			if !strings.HasPrefix(e.Request.URL, origin+"/") && !strings.HasPrefix(e.Request.URL, "data:") {
 				b.wrong = append(b.wrong, "asked for "+e.Request.URL)
 			}
 		}
@@ -255,6 +255,18 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// pointed moves the mouse over a chart of agents until a mark says its text.
+const pointed = `(async () => {
+  const over = document.querySelectorAll(".u-over")[1], box = over.getBoundingClientRect();
+  for (let x = 0; x < box.width; x += 3) {
+    over.dispatchEvent(new MouseEvent("mousemove", { bubbles: true, clientX: box.left + x, clientY: box.top + 20, view: window }));
+    await new Promise(requestAnimationFrame);
+    const said = [...document.querySelectorAll(".pointed")].map((p) => p.textContent).join("");
+    if (said) return said;
+  }
+  return "";
+})()`
+
 // TestLive: a tick changes the page without a reload, and what is zoomed into and
 // opened stays; a drag zooms in, a button shows all again; a mark says its text.
 func TestLive(t *testing.T) {
@@ -289,18 +301,8 @@ func TestLive(t *testing.T) {
 	if zoomed != "dragged" || all != "1" {
 		t.Errorf("zoom after a tick %q, after the button %q", zoomed, all)
 	}
-	point := `(async () => {
-  const over = document.querySelectorAll(".u-over")[1], box = over.getBoundingClientRect();
-  for (let x = 0; x < box.width; x += 3) {
-    over.dispatchEvent(new MouseEvent("mousemove", { bubbles: true, clientX: box.left + x, clientY: box.top + 20, view: window }));
-    await new Promise(requestAnimationFrame);
-    const said = [...document.querySelectorAll(".pointed")].map((p) => p.textContent).join("");
-    if (said) return said;
-  }
-  return "";
-})()`
 	var said string
-	b.run(t, chromedp.Evaluate(point, &said, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	b.run(t, chromedp.Evaluate(pointed, &said, awaited))
 	if !strings.Contains(said, "default: dispatch ") {
 		t.Errorf("a mark says %q", said)
 	}

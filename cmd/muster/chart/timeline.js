@@ -57,13 +57,16 @@ const timelines = (() => {
     ctx.lineWidth = ratio;
     ctx.font = `${11 * ratio}px system-ui, sans-serif`;
     ctx.textAlign = "center";
-    let free = 0;
+    let free = 0, line = -Infinity; // where there is room for the next label, and the last line
     for (const m of marks) {
       const x = Math.round(u.valToPos(m.at, "x", true));
       if (x < bbox.left || x > bbox.left + bbox.width) continue;
-      ctx.globalAlpha = 0.35;
-      ctx.beginPath(); ctx.moveTo(x, bbox.top); ctx.lineTo(x, bbox.top + bbox.height); ctx.stroke();
-      ctx.globalAlpha = 1;
+      if (x - line >= 4 * ratio) {
+        line = x;
+        ctx.globalAlpha = 0.35;
+        ctx.beginPath(); ctx.moveTo(x, bbox.top); ctx.lineTo(x, bbox.top + bbox.height); ctx.stroke();
+        ctx.globalAlpha = 1;
+      }
       ctx.beginPath(); ctx.moveTo(x - 4 * ratio, bbox.top - 2 * ratio); ctx.lineTo(x + 4 * ratio, bbox.top - 2 * ratio); ctx.lineTo(x, bbox.top + 5 * ratio); ctx.fill();
       const half = ctx.measureText(m.label).width / 2;
       if (x - half > free) { ctx.fillText(m.label, x, bbox.top - 7 * ratio); free = x + half + 3 * ratio; }
@@ -97,11 +100,11 @@ const timelines = (() => {
       padding: [stacked ? 22 : 8, 8, 0, 0],
       scales: { x: { time: true }, y: { range: (_u, _min, max) => [0, Math.max(3, Math.ceil((max ?? 0) * 1.08))] } },
       axes: [
-        axis({ values: [[3600 * 24, "{D} {MMM}", null, null, null, null, null, null, 1], [3600, "{HH}:{mm}", "\n{D} {MMM}", null, null, null, null, null, 1], [60, "{HH}:{mm}", "\n{D} {MMM}", null, null, null, null, null, 1], [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1]] }),
+        axis({ values: [[3600 * 24, "{D} {MMM}", null, null, null, null, null, null, 1], [3600, "{HH}:{mm}", "\n{D} {MMM}", null, "\n{D} {MMM}", null, null, null, 1], [60, "{HH}:{mm}", "\n{D} {MMM}", null, "\n{D} {MMM}", null, null, null, 1], [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1]] }),
         axis({ size: 44, incrs: [1, 2, 5].flatMap((n) => [n, n * 10, n * 100, n * 1000, n * 10000]).sort((a, b) => a - b) }),
       ],
       cursor: { sync: { key: "muster" }, drag: { x: true, y: false } },
-      series: [{ value: (u, v) => (v == null ? "now" : uPlot.fmtDate("{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}")(uPlot.tzDate(new Date(v * 1000), "Etc/UTC"))), label: "UTC" }, ...series.reverse()],
+      series: [{ value: (u, v) => (v == null ? f.figure.dataset.end ?? "now" : uPlot.fmtDate("{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}")(uPlot.tzDate(new Date(v * 1000), "Etc/UTC"))), label: "UTC" }, ...series.reverse()],
       hooks: {
         draw: [(u) => drawMarks(u, f.timeline.bands[index].marks)],
         setCursor: [(u) => { pointAt(u, f, index); }],

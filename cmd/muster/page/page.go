@@ -3,6 +3,8 @@
 //
 //	Generator.Run ──Report──▶ Page ──▶ HTML, SVG, JSON, events
 //	git's log ────ledger────▶
+//
+// And the page that muster report writes, of the same parts: [WriteReport].
 package page
 
 import (

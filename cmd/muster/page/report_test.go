@@ -1,0 +1,82 @@
+package page
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	audit "muster/generator/history"
+	"muster/generator/report"
+)
+
+// TestThin: of many samples the highest values stay, what was known at the end of a
+// stretch too, and no more points than are asked for.
+func TestThin(t *testing.T) {
+	from := time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
+	samples := []audit.Sample{{At: from.Add(-time.Hour), Busy: 1}}
+	for i := range 3000 {
+		s := audit.Sample{At: from.Add(time.Duration(i) * time.Minute), Busy: i % 7}
+		if i == 1234 {
+			s.Busy, s.Oldest = 99, s.At.Add(-5*time.Minute)
+		}
+		if i > 2000 {
+			continue // nothing more is known
+		}
+		samples = append(samples, s)
+	}
+	to := from.Add(3000 * time.Minute)
+	all := thin(samples, from, to, 100)
+	most, oldest := 0.0, 0.0
+	for i, d := range all {
+		if i > 0 && !d.at.After(all[i-1].at) {
+			t.Errorf("point %d is at %s, after %s", i, d.at, all[i-1].at)
+		}
+		most, oldest = max(most, d.values[busy]), max(oldest, d.values[quantities])
+	}
+	if len(all) > 100 || len(all) < 20 || most != 99 || oldest != 5 || !all[0].at.Equal(from) {
+		t.Errorf("%d points from %s, at most %v busy, oldest %v min", len(all), all[0].at, most, oldest)
+	}
+	if got := thin(samples[:3], from, to, 100); len(got) != 3 {
+		t.Errorf("%d points of 3 samples", len(got))
+	}
+	if got := thin([]audit.Sample{{At: from, Busy: -1}}, from, to, 100); !math.IsNaN(got[0].values[busy]) {
+		t.Errorf("what is not known is %v", got[0].values[busy])
+	}
+}
+
+// TestWriteReport: a report is bounded, and says what is left out; a name is text in the
+// page, in the data, and in the picture.
+func TestWriteReport(t *testing.T) {
+	at := time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
+	r := report.Report{From: at, To: at.Add(time.Hour)}
+	for i := range mostCharts + 3 {
+		o := report.Overlay{Name: fmt.Sprint(hostile, i), Samples: []audit.Sample{{At: at, Pending: 1}, {At: at.Add(time.Minute)}}}
+		o.Marks = []report.Mark{{At: at, Agents: 3, Commit: "c0ffee", Subject: "</script><script>alert(1)</script>"}}
+		r.Overlays = append(r.Overlays, o)
+	}
+	r.LeftOut.Acts = 5
+	r.Acts = []report.Act{{Row: audit.Row{At: at, Act: audit.Dispatch, Agents: 3, Commit: "c0ffee", Outcome: &audit.Outcome{State: audit.InFlight}}, Text: hostile + "\n\nWhy: " + hostile}}
+	var page bytes.Buffer
+	if err := WriteReport(&page, r, report.Price{}, func(w io.Writer) io.Writer { return w }); err != nil {
+		t.Fatal(err)
+	}
+	text := page.String()
+	for _, want := range []string{"3 more overlays are in the tables alone.", "5 more are in the figures and not listed", "in flight, 0 of 3 registered", `id="cc0ffee"`, `"link":"#cc0ffee"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q", want)
+		}
+	}
+	if n := strings.Count(text, "<figure"); n != mostCharts {
+		t.Errorf("%d charts", n)
+	}
+	if n := strings.Count(text, "<script"); n != 4 {
+		t.Errorf("%d scripts, want the data and three", n)
+	}
+	if strings.Contains(text, `src="http`) {
+		t.Error("the page asks for something")
+	}
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/cmd/muster/page"
+	"muster/generator/history"
+	"muster/generator/report"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// reportFlags are what the flags of muster report ask for.
+type reportFlags struct {
+	settings     *settings
+	since, until string
+	out, output  string
+	price        report.Price
+}
+
+// longestReport is the longest time that is reported.
+const longestReport = 366 * 24 * time.Hour
+
+func (p program) reportCommand() *cobra.Command {
+	r := &reportFlags{settings: &settings{program: p, git: gitSettings{program: p}}}
+	git := &r.settings.git
+	c := &cobra.Command{
+		Use:   "report [OVERLAY...]",
+		Short: "Write a page of what was ordered, waited for and paid, from git alone",
+		Long: `report writes one HTML file that needs nothing else: of each overlay the jobs and
+agents over time with every order marked, waits, pod-hours, agents that never came
+or came in vain, busiest hours, and what people changed. -o md writes the figures as
+Markdown, to paste as a weekly digest. It reads commits and nothing else: no token
+for Buildkite, and no flag in a clone of the repository. Times are in UTC.
+
+Between two commits nothing is known: some figures are bounds, and their titles
+say so. docs/review.md defines each.
+
+--since and --until take a time, as in 2026-11-21T02:15Z or 2026-11-21, or how
+long ago, as in 90m, 24h or 7d.`,
+		Example: `  muster report --out report.html
+  muster report default --since 24h --price 0.04 --currency EUR --out report.html
+  muster report -o md`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: git.completion(anyNumber, func(o offered) []string { return o.overlays }),
+		RunE:              func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args) },
+	}
+	git.addReading(c)
+	r.settings.addLog(c)
+	f := c.Flags()
+	f.StringVar(&r.since, "since", "7d", "where the report begins: a time, or how long ago, as in 24h or 7d")
+	f.StringVar(&r.until, "until", "", "where it ends: a time, or how long ago; now unless told")
+	f.StringVarP(&r.output, "output", "o", "html", "html or md")
+	f.StringVar(&r.out, "out", "", "the file to write; standard output unless told")
+	f.Float64Var(&r.price.PerHour, "price", 0, "what an hour of a pod costs; 0 shows no costs")
+	f.StringVar(&r.price.Currency, "currency", "", "the currency of --price, as in EUR")
+	oneOf(c, "output", "html", "md")
+	return c
+}
+
+// currencyRule is a word, or a sign of a currency.
+var currencyRule = regexp.MustCompile(`^[\p{L}\p{Sc}]{0,12}$`)
+
+// config looks at the flags.
+func (r *reportFlags) config(args []string) (report.Config, error) {
+	now := r.settings.program.clock.Now()
+	c := report.Config{Overlays: r.settings.git.overlays, Now: now}
+	var err error
+	if c.From, err = moment("since", r.since, now); err != nil {
+		return c, err
+	}
+	if c.To, err = moment("until", r.until, now); err != nil {
+		return c, err
+	}
+	end := c.To
+	if end.IsZero() {
+		end = now
+	}
+	for _, arg := range args {
+		c.Names = append(c.Names, strings.TrimPrefix(path.Clean(arg), path.Clean(c.Overlays)+"/"))
+	}
+	switch p := r.price.PerHour; {
+	case r.output != "html" && r.output != "md":
+		return c, usage(fmt.Errorf("--output %q: use html or md", r.output))
+	case c.From.IsZero():
+		return c, usage(errors.New("--since is empty: say where the report begins"))
+	case !c.From.Before(end):
+		return c, usage(errors.New("--since is not before --until"))
+	case end.Sub(c.From) > longestReport:
+		return c, usage(errors.New("--since is more than 366 days before --until: a report is of a year at most"))
+	case p < 0 || math.IsNaN(p) || math.IsInf(p, 0):
+		return c, usage(fmt.Errorf("--price %v is no price", p))
+	case !currencyRule.MatchString(r.price.Currency):
+		return c, usage(fmt.Errorf("--currency %q is not a word, as in EUR", r.price.Currency))
+	}
+	return c, nil
+}
+
+func (r *reportFlags) run(ctx context.Context, args []string) error {
+	c, err := r.config(args)
+	if err != nil {
+		return err
+	}
+	repository, err := r.settings.clone()
+	if err != nil {
+		return err
+	}
+	look := history.Config{Overlays: c.Overlays}.Look()
+	c.Edits = func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error) {
+		return repository.Edits(ctx, commits, trees, look)
+	}
+	progress := r.settings.program.progress
+	progress.Doing("reading the history")
+	defer progress.Done()
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	made, err := c.Read(ledger.Read(readAhead(repository.Commits(reading, "", branch.Limit{}), stop)))
+	if err != nil {
+		return err
+	}
+	for _, name := range c.Names {
+		if !slices.Contains(made.Names, name) {
+			return usage(fmt.Errorf("the history that was read has nothing of an overlay %q%s", name, instead(name, made.Names, "it has")))
+		}
+	}
+	progress.Done()
+	return r.write(made)
+}
+
+// write writes the report to where it is asked for.
+func (r *reportFlags) write(made report.Report) error {
+	p := r.settings.program
+	var text bytes.Buffer
+	if r.output == "md" {
+		_, _ = io.WriteString(&printable{to: &text}, made.Markdown(r.price)) // into memory
+	} else if err := page.WriteReport(&text, made, r.price, func(w io.Writer) io.Writer { return &printable{to: w} }); err != nil {
+		return err
+	}
+	if r.out == "" {
+		_, err := p.output().Raw.Write(text.Bytes())
+		return err
+	}
+	if err := os.WriteFile(r.out, text.Bytes(), 0o666); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stderr, "muster: wrote %s, %d KB\n", r.out, (text.Len()+1023)/1024)
+	return nil
+}
