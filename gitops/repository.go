@@ -90,3 +90,9 @@ func (r *Repository) Edits(ctx context.Context, commits []branch.Commit, trees m
 	edits, err := r.branch.Edits(ctx, commits, trees, look)
 	return edits, withRemedy(err)
 }
+
+// Archive returns a reader of many past commits, as [git.Branch.Archive] does.
+func (r *Repository) Archive(ctx context.Context) (*git.Archive, error) {
+	a, err := r.branch.Archive(ctx)
+	return a, withRemedy(err)
+}

@@ -1,0 +1,374 @@
+package git
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+
+	"muster/gitops/branch"
+)
+
+// Archive reads the files of many past commits, one after the other: what they have in
+// common is read once. It keeps a bounded part of what it has read, and nothing of the
+// branch is changed by it. Close ends it.
+//
+// A repository of this machine is read by one process of git's, and what it does not
+// have, as a clone that is shallow or partial, is [branch.ErrMissing]. From a server
+// objects are fetched, together where [Archive.Ahead] is told what will be read; one that
+// does not send single objects is asked for the whole history.
+type Archive struct {
+	branch *Branch // that the trees lock
+	store  *store
+	local  *catFile // nil: a server is asked
+	roots  map[plumbing.Hash]plumbing.Hash
+}
+
+const (
+	// mostRoots bounds the commits whose trees are remembered.
+	mostRoots = 50_000
+	// mostDifferences and deepestDifference bound what two commits differ in.
+	mostDifferences   = 10_000
+	deepestDifference = 64
+)
+
+// Archive returns a reader of the branch's past. Several of a repository of this machine
+// work side by side; those of a server take turns.
+func (b *Branch) Archive(ctx context.Context) (*Archive, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := &Archive{branch: b, roots: map[plumbing.Hash]plumbing.Hash{}}
+	if b.server.address.endpoint.Protocol == "file" {
+		server := &connection{address: b.server.address, log: b.server.log}
+		a.local = &catFile{dir: server.address.endpoint.Path}
+		a.branch = &Branch{name: b.name, server: server}
+		a.store = &store{server: server, mode: whole, objects: newObjects(""), local: a.local}
+		a.branch.store = a.store
+		return a, nil
+	}
+	if b.server.caps == nil || b.store.head.IsZero() {
+		if err := b.refresh(ctx); err != nil {
+			return nil, b.fail("reading", err)
+		}
+	}
+	b.store.chooseMode()
+	a.store = &store{server: b.server, mode: b.store.mode, noLimit: b.store.noLimit, noDepth: b.store.noDepth, objects: newObjects("")}
+	if a.store.mode == partial {
+		return a, nil
+	}
+	answer, err := b.server.fetch(ctx, nil, request{wants: []plumbing.Hash{b.store.head}})
+	if err == nil {
+		a.store.base, err = indexPack(ctx, answer, nil)
+	}
+	if err != nil {
+		return nil, b.fail("reading the history of", err)
+	}
+	a.store.noteLarge(a.store.base)
+	a.store.complete = true
+	return a, nil
+}
+
+// Close ends what the archive has begun. Its trees cannot be read any more.
+func (a *Archive) Close() {
+	a.branch.mu.Lock()
+	defer a.branch.mu.Unlock()
+	if a.local != nil {
+		a.local.close()
+	}
+	a.store.base.close()
+	a.store.base = nil
+}
+
+// Know takes up which trees commits have, so that they need not be read for it.
+func (a *Archive) Know(commits []branch.Commit) {
+	a.branch.mu.Lock()
+	defer a.branch.mu.Unlock()
+	for _, c := range commits {
+		if plumbing.IsHash(c.Tree) && plumbing.IsHash(c.ID) {
+			a.note(plumbing.NewHash(c.ID), plumbing.NewHash(c.Tree))
+		}
+	}
+}
+
+func (a *Archive) note(commit, root plumbing.Hash) {
+	if len(a.roots) >= mostRoots {
+		clear(a.roots)
+	}
+	a.roots[commit] = root
+}
+
+// Tree returns the files of a commit, to be read lazily with ctx as those of
+// [Branch.Tip] are.
+func (a *Archive) Tree(ctx context.Context, commit string) (fs.FS, error) {
+	a.branch.mu.Lock()
+	defer a.branch.mu.Unlock()
+	root, err := a.root(ctx, commit)
+	if err != nil {
+		return nil, a.branch.fail("reading an earlier commit of", err)
+	}
+	return &treeFS{branch: a.branch, store: a.store, ctx: ctx, root: root}, nil
+}
+
+// root is the top tree of a commit.
+func (a *Archive) root(ctx context.Context, commit string) (plumbing.Hash, error) {
+	if !plumbing.IsHash(commit) {
+		return plumbing.ZeroHash, fmt.Errorf("%.60q is not the identifier of a commit", commit)
+	}
+	h := plumbing.NewHash(commit)
+	if root, ok := a.roots[h]; ok {
+		return root, nil
+	}
+	raw, err := a.commit(ctx, h)
+	if err != nil {
+		return plumbing.ZeroHash, err
+	}
+	root, err := rootOf(raw)
+	if err == nil {
+		a.note(h, root)
+	}
+	return root, err
+}
+
+// commit returns a raw commit.
+func (a *Archive) commit(ctx context.Context, h plumbing.Hash) ([]byte, error) {
+	var o rawObject
+	var err error
+	switch {
+	case a.local != nil:
+		o, err = a.local.object(ctx, h)
+	case a.store.mode == partial:
+		var all map[plumbing.Hash][]byte
+		all, err = a.store.fetchPast(ctx, []plumbing.Hash{h})
+		o = rawObject{plumbing.CommitObject, all[h]}
+	default:
+		o, _ = a.store.get(h)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case o.data == nil || o.kind != plumbing.CommitObject:
+		return nil, fmt.Errorf("commit %s: %w", h, branch.ErrMissing)
+	}
+	return o.data, nil
+}
+
+// Ahead fetches the files below some directories of commits, all together, where a
+// server is asked; otherwise nothing needs to be done ahead.
+func (a *Archive) Ahead(ctx context.Context, commits []string, dirs []string) error {
+	if a.local != nil || a.store.mode != partial {
+		return nil
+	}
+	a.branch.mu.Lock()
+	defer a.branch.mu.Unlock()
+	if err := a.ahead(ctx, commits, dirs); err != nil {
+		return a.branch.fail("reading earlier commits of", err)
+	}
+	return nil
+}
+
+func (a *Archive) ahead(ctx context.Context, commits []string, dirs []string) error {
+	var unknown []plumbing.Hash
+	for _, c := range commits {
+		if h := plumbing.NewHash(c); a.roots[h].IsZero() {
+			unknown = append(unknown, h)
+		}
+	}
+	raw, err := a.store.fetchPast(ctx, unknown)
+	if err != nil {
+		return err
+	}
+	for h, data := range raw {
+		if root, err := rootOf(data); err == nil {
+			a.note(h, root)
+		}
+	}
+	seen := map[plumbing.Hash]bool{plumbing.ZeroHash: true}
+	level := map[plumbing.Hash]string{} // directories by their trees
+	for _, c := range commits {
+		level[a.roots[plumbing.NewHash(c)]] = ""
+	}
+	for depth := 0; len(level) > 0 && depth < deepestDifference; depth++ {
+		if level, err = a.aheadLevel(ctx, level, dirs, seen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// aheadLevel fetches trees, and the files in them that are asked for. It returns the
+// trees below that are wanted.
+func (a *Archive) aheadLevel(ctx context.Context, level map[plumbing.Hash]string, dirs []string, seen map[plumbing.Hash]bool) (map[plumbing.Hash]string, error) {
+	var trees, files []plumbing.Hash
+	for h := range level {
+		trees = append(trees, h)
+	}
+	if _, err := a.store.fetchPast(ctx, trees); err != nil {
+		return nil, err
+	}
+	next := map[plumbing.Hash]string{}
+	for h, dir := range level {
+		t, here := a.store.trees[h]
+		if !here || seen[h] {
+			continue
+		}
+		seen[h] = true
+		for i := range t.len() {
+			name := join(dir, string(t.name(i)))
+			inside := slices.ContainsFunc(dirs, func(top string) bool { return below(name, top) })
+			leads := slices.ContainsFunc(dirs, func(top string) bool { return below(top, name) })
+			switch {
+			case t.isDir(i) && (inside || leads):
+				next[t.hash(i)] = name
+			case inside && readable(t.at(i).mode) == nil:
+				files = append(files, t.hash(i))
+			}
+		}
+	}
+	_, err := a.store.fetchPast(ctx, files)
+	return next, err
+}
+
+// fetchPast fetches what is not here of some objects of earlier commits. It returns
+// the commits among them, raw. What the server does not send is no error.
+func (s *store) fetchPast(ctx context.Context, hashes []plumbing.Hash) (map[plumbing.Hash][]byte, error) {
+	all := map[plumbing.Hash][]byte{}
+	asked := map[plumbing.Hash]bool{plumbing.ZeroHash: true}
+	var missing []plumbing.Hash
+	for _, h := range hashes {
+		if _, here := s.get(h); !here && !asked[h] && s.readable(h) == nil {
+			asked[h] = true
+			missing = append(missing, h)
+		}
+	}
+	for some := range slices.Chunk(missing, mostWants) {
+		const besides = 100 // objects that a server may send unasked
+		answer, err := s.server.fetch(ctx, nil, request{wants: some, filter: exact, depth: 1, most: uint32(len(some)) + besides})
+		if errors.Is(err, errTooMany) || errors.Is(err, errNotOurs) {
+			continue // each is asked for again when it is read
+		}
+		if err != nil {
+			return nil, err
+		}
+		commits, err := s.takeAll(ctx, answer)
+		if err != nil {
+			return nil, err
+		}
+		for h, raw := range commits {
+			all[h] = raw
+		}
+	}
+	return all, nil
+}
+
+// Differences are the files that are others in one commit than in another one, by path,
+// the first 10,000 of them. A top that is not empty is a directory, and what is not below
+// it is left out. A name that no file can have is quoted, and is no path then. The error is [branch.ErrDamaged] where
+// a tree of the second commit has a name twice.
+func (a *Archive) Differences(ctx context.Context, before, after, top string) ([]branch.Difference, error) {
+	a.branch.mu.Lock()
+	defer a.branch.mu.Unlock()
+	from, err := a.root(ctx, before)
+	if err != nil {
+		return nil, a.branch.fail("reading an earlier commit of", err)
+	}
+	to, err := a.root(ctx, after)
+	if err != nil {
+		return nil, a.branch.fail("reading an earlier commit of", err)
+	}
+	d := differing{ctx: ctx, store: a.store, top: top}
+	if err := d.compare("", from, to, 0); err != nil {
+		return nil, a.branch.fail("comparing earlier commits of", err)
+	}
+	slices.SortFunc(d.all, func(a, b branch.Difference) int { return strings.Compare(a.Path, b.Path) })
+	return d.all, nil
+}
+
+// differing is one comparison of two trees.
+type differing struct {
+	ctx   context.Context
+	store *store
+	top   string
+	all   []branch.Difference
+}
+
+// compare compares a directory; the zero hash is one that is not there.
+func (d *differing) compare(dir string, before, after plumbing.Hash, depth int) error {
+	from, err := d.tree(before)
+	if err != nil {
+		return err
+	}
+	to, err := d.tree(after)
+	if err != nil {
+		return err
+	}
+	for i := 1; i < to.len(); i++ {
+		if compareNames(to.name(i-1), to.isDir(i-1), to.name(i), to.isDir(i)) >= 0 {
+			return fmt.Errorf("%w: the names in directory %q are not in order", branch.ErrDamaged, dir)
+		}
+	}
+	for i := range from.len() {
+		e, now := from.at(i), entry{}
+		if at, there := to.find(e.name, from.isDir(i)); there {
+			now = to.at(at)
+		}
+		if err := d.entry(dir, e, now, from.isDir(i), depth); err != nil {
+			return err
+		}
+	}
+	for i := range to.len() {
+		if _, there := from.find(string(to.name(i)), to.isDir(i)); !there {
+			if err := d.entry(dir, entry{}, to.at(i), to.isDir(i), depth); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// entry compares one name, which is a directory in both, or in neither.
+func (d *differing) entry(dir string, before, after entry, isDir bool, depth int) error {
+	name := cmp.Or(before.name, after.name)
+	if !isName(name) {
+		name = strconv.Quote(name)
+	}
+	name = join(dir, name)
+	inside := d.top == "" || below(name, d.top)
+	switch {
+	case before.hash == after.hash && before.mode == after.mode, !inside && !(isDir && below(d.top, name)), len(d.all) >= mostDifferences:
+		return nil
+	case isDir && depth < deepestDifference:
+		return d.compare(name, before.hash, after.hash, depth+1)
+	}
+	d.all = append(d.all, branch.Difference{Path: name, Before: blob(before), After: blob(after)})
+	return nil
+}
+
+func (d *differing) tree(h plumbing.Hash) (*tree, error) {
+	if h.IsZero() {
+		return parseTree(nil)
+	}
+	return d.store.tree(d.ctx, h)
+}
+
+func blob(e entry) branch.Blob {
+	if e.hash.IsZero() {
+		return branch.Blob{}
+	}
+	mode := e.mode
+	if mode == filemode.Deprecated {
+		mode = filemode.Regular
+	}
+	return branch.Blob{ID: e.hash.String(), Mode: uint32(mode)}
+}
+
+// BlobID is the identifier that git gives a file of this content.
+func BlobID(content []byte) string {
+	return plumbing.ComputeHash(plumbing.BlobObject, content).String()
+}

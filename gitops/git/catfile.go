@@ -1,0 +1,153 @@
+package git
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"muster/gitops/branch"
+)
+
+// catFile reads objects of a repository of this machine, by one process of git's that
+// begins with the first of them. It is not safe for concurrent use.
+type catFile struct {
+	dir  string
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Reader
+	said *tail
+}
+
+// start begins the process. Replacements (git-replace) would show other objects than
+// those of the name, and a partial clone would ask its server for each object.
+func (c *catFile) start() error {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		return err
+	}
+	c.said = &tail{}
+	c.cmd = exec.Command(git, "-C", c.dir, "cat-file", "--batch")
+	c.cmd.Stderr = c.said
+	c.cmd.Env = append(minimal(c.cmd.Environ()), "GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1")
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	c.out = bufio.NewReaderSize(out, 64<<10)
+	return c.cmd.Start()
+}
+
+// object returns an object. Its name is that of its content: it is computed again. The
+// error is [branch.ErrMissing] where it is not here.
+func (c *catFile) object(ctx context.Context, h plumbing.Hash) (rawObject, error) {
+	if err := ctx.Err(); err != nil {
+		return rawObject{}, err
+	}
+	if c.cmd == nil {
+		if err := c.start(); err != nil {
+			c.cmd = nil
+			return rawObject{}, err
+		}
+	}
+	o, err := c.ask(h)
+	if err != nil && !errors.Is(err, branch.ErrMissing) && !errors.Is(err, errTooLarge) {
+		c.close() // what comes next of it may be anything
+	}
+	return o, err
+}
+
+func (c *catFile) ask(h plumbing.Hash) (rawObject, error) {
+	if _, err := fmt.Fprintln(c.in, h); err != nil {
+		return rawObject{}, c.ended(err)
+	}
+	line, err := c.out.ReadString('\n')
+	if err != nil {
+		return rawObject{}, c.ended(err)
+	}
+	words := strings.Fields(line)
+	if len(words) == 2 && words[1] == "missing" {
+		return rawObject{}, fmt.Errorf("object %s: %w", h, branch.ErrMissing)
+	}
+	if len(words) != 3 || words[0] != h.String() {
+		return rawObject{}, fmt.Errorf("git cat-file says %.80q of object %s", line, h)
+	}
+	kind, kindErr := plumbing.ParseObjectType(words[1])
+	size, sizeErr := strconv.ParseInt(words[2], 10, 64)
+	if kindErr != nil || sizeErr != nil || size < 0 {
+		return rawObject{}, fmt.Errorf("git cat-file says %.80q of object %s", line, h)
+	}
+	if size > mostObject {
+		if _, err := io.CopyN(io.Discard, c.out, size+1); err != nil {
+			return rawObject{}, c.ended(err)
+		}
+		return rawObject{}, fmt.Errorf("%w: it has %d bytes", errTooLarge, size)
+	}
+	data := make([]byte, size+1)
+	if _, err := io.ReadFull(c.out, data); err != nil {
+		return rawObject{}, c.ended(err)
+	}
+	data = data[:size:size]
+	if plumbing.ComputeHash(kind, data) != h {
+		return rawObject{}, fmt.Errorf("object %s is damaged: git fsck says more", h)
+	}
+	return rawObject{kind, data}, nil
+}
+
+// ended is the error of a process that has ended by itself.
+func (c *catFile) ended(err error) error {
+	_ = c.cmd.Wait()
+	if said := strings.TrimSpace(c.said.String()); said != "" {
+		return errors.New(said)
+	}
+	return fmt.Errorf("git cat-file has ended: %w", err)
+}
+
+func (c *catFile) close() {
+	if c.cmd == nil {
+		return
+	}
+	_ = c.in.Close()
+	_, _ = io.Copy(io.Discard, c.out)
+	_ = c.cmd.Wait()
+	c.cmd = nil
+}
+
+// takeLocal keeps objects of a repository of this machine.
+func (s *store) takeLocal(ctx context.Context, hashes []plumbing.Hash) error {
+	for _, h := range hashes {
+		o, err := s.local.object(ctx, h)
+		if errors.Is(err, errTooLarge) {
+			s.large[h] = mostObject + 1
+		}
+		if err != nil {
+			return err
+		}
+		switch o.kind {
+		case plumbing.TreeObject:
+			t, err := parseTree(o.data)
+			if err != nil {
+				return err
+			}
+			s.addTree(h, t)
+		case plumbing.BlobObject:
+			if s.size += len(o.data); s.size > mostKept {
+				clear(s.blobs)
+				s.size = len(o.data)
+			}
+			s.blobs[h] = o.data
+		default:
+			return fmt.Errorf("object %s is a %s", h, o.kind)
+		}
+	}
+	return nil
+}
