@@ -62,7 +62,7 @@ func render(loaded []manifest.Overlay, decisions []plan.Decision) ([]ledger.Act,
 		if o.Err() != nil {
 			continue
 		}
-		rendered, err := renderOne(*o, d)
+		rendered, err := Render(*o, d)
 		if err != nil {
 			failed = append(failed, invalid(d.Overlay, err))
 			continue
@@ -78,9 +78,11 @@ func render(loaded []manifest.Overlay, decisions []plan.Decision) ([]ledger.Act,
 	return acts, failed
 }
 
-// renderOne renders the acts of one overlay, each starting from what the one
-// before it leaves.
-func renderOne(o manifest.Overlay, d plan.Decision) ([]ledger.Act, error) {
+// Render renders the acts of one overlay, each starting from what the one before it
+// leaves: a repair, an order and a retirement, as far as there is something to do. The
+// decision is one about the overlay. The error says why it cannot be rendered, as where the
+// overlay's files are not valid.
+func Render(o manifest.Overlay, d plan.Decision) ([]ledger.Act, error) {
 	var acts []ledger.Act
 	act := func(kind ledger.Kind, changes []branch.Change) {
 		if len(changes) > 0 {

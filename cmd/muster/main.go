@@ -27,7 +27,7 @@ import (
 // Exit codes. They are part of what users script against; see README.md.
 const (
 	exitOK      = 0 // done, or nothing to do
-	exitChanges = 1 // plan: there is something to do; nothing else uses it
+	exitChanges = 1 // plan: there is something to do; verify: commits do not follow; nothing else uses it
 	exitUsage   = 2 // wrong usage, or an invalid configuration
 	exitOutside = 3 // something outside failed: git, Buildkite, the network
 	exitRaces   = 4 // run --once: another writer was first on every try
@@ -97,7 +97,7 @@ func (p program) run(ctx context.Context) int {
 		err = root.ExecuteContext(ctx)
 	}
 	p.progress.Done()
-	if err != nil && !errors.Is(err, errChanges) {
+	if err != nil && !errors.Is(err, errChanges) && !errors.Is(err, errUnverified) {
 		p.sayWhy(strings.TrimSpace(err.Error()))
 	}
 	return exitCode(err)
@@ -148,7 +148,7 @@ BUILDKITE_API_TOKEN and MUSTER_GIT_PASSWORD, or from files.`,
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
-	root.AddCommand(p.initCommand(), p.runCommand(), p.planCommand(), p.statusCommand(), p.historyCommand(), p.reportCommand(), p.explainCommand(), p.pauseCommand(), p.resumeCommand(), p.setCommand(), p.cancelCommand(), p.closeBreakerCommand(), p.revertCommand(), p.previewCommand(), p.checkCommand(), p.schemaCommand(), p.demoCommand(), p.simulateCommand(), p.versionCommand(), p.manCommand())
+	root.AddCommand(p.initCommand(), p.runCommand(), p.planCommand(), p.statusCommand(), p.historyCommand(), p.reportCommand(), p.explainCommand(), p.verifyCommand(), p.pauseCommand(), p.resumeCommand(), p.setCommand(), p.cancelCommand(), p.closeBreakerCommand(), p.revertCommand(), p.previewCommand(), p.checkCommand(), p.schemaCommand(), p.demoCommand(), p.simulateCommand(), p.versionCommand(), p.manCommand())
 	for _, c := range root.Commands() {
 		check := c.Args
 		if check == nil {
@@ -181,7 +181,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errChanges):
+	case errors.Is(err, errChanges), errors.Is(err, errUnverified):
 		return exitChanges
 	case errors.As(err, &mistake), errors.Is(err, fs.ErrNotExist):
 		return exitUsage

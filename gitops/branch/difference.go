@@ -6,6 +6,9 @@ import "errors"
 // or a partial clone does not.
 var ErrMissing = errors.New("this repository does not have it")
 
+// ErrUnread says that something of the past could not be read now: the server is away.
+var ErrUnread = errors.New("it cannot be read now")
+
 // ErrDamaged says that a tree of the repository is not as git writes it.
 var ErrDamaged = errors.New("the repository is damaged")
 

@@ -49,7 +49,7 @@ func (b *Branch) Archive(ctx context.Context) (*Archive, error) {
 		server := &connection{address: b.server.address, log: b.server.log}
 		a.local = &catFile{dir: server.address.endpoint.Path}
 		a.branch = &Branch{name: b.name, server: server}
-		a.store = &store{server: server, mode: whole, objects: newObjects(""), local: a.local}
+		a.store = &store{server: server, mode: whole, objects: newObjects(""), archive: a}
 		a.branch.store = a.store
 		return a, nil
 	}
@@ -59,7 +59,7 @@ func (b *Branch) Archive(ctx context.Context) (*Archive, error) {
 		}
 	}
 	b.store.chooseMode()
-	a.store = &store{server: b.server, mode: b.store.mode, noLimit: b.store.noLimit, noDepth: b.store.noDepth, objects: newObjects("")}
+	a.store = &store{server: b.server, mode: b.store.mode, noLimit: b.store.noLimit, noDepth: b.store.noDepth, objects: newObjects(""), archive: a}
 	if a.store.mode == partial {
 		return a, nil
 	}
@@ -71,7 +71,6 @@ func (b *Branch) Archive(ctx context.Context) (*Archive, error) {
 		return nil, b.fail("reading the history of", err)
 	}
 	a.store.noteLarge(a.store.base)
-	a.store.complete = true
 	return a, nil
 }
 
@@ -250,6 +249,9 @@ func (s *store) fetchPast(ctx context.Context, hashes []plumbing.Hash) (map[plum
 	for some := range slices.Chunk(missing, mostWants) {
 		const besides = 100 // objects that a server may send unasked
 		answer, err := s.server.fetch(ctx, nil, request{wants: some, filter: exact, depth: 1, most: uint32(len(some)) + besides})
+		if errors.Is(err, errTooMany) && len(hashes) == 1 {
+			return nil, err
+		}
 		if errors.Is(err, errTooMany) || errors.Is(err, errNotOurs) {
 			continue // each is asked for again when it is read
 		}
@@ -265,6 +267,28 @@ func (s *store) fetchPast(ctx context.Context, hashes []plumbing.Hash) (map[plum
 		}
 	}
 	return all, nil
+}
+
+// fetchMissing fetches what a tree needs. What the repository does not have and what
+// cannot be read now are told from a file that is too large, which is so for everybody.
+func (a *Archive) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error {
+	var err error
+	switch {
+	case a.local != nil:
+		err = a.takeLocal(ctx, hashes)
+	case a.store.mode == partial:
+		_, err = a.store.fetchPast(ctx, hashes)
+	}
+	switch {
+	case errors.Is(err, errTooLarge), errors.Is(err, errTooMany), errors.Is(err, branch.ErrMissing):
+		return err
+	case err != nil:
+		return fmt.Errorf("%w: %w", branch.ErrUnread, err)
+	}
+	if _, here := a.store.get(hashes[0]); !here && a.store.readable(hashes[0]) == nil {
+		return fmt.Errorf("object %s: %w", hashes[0], branch.ErrMissing)
+	}
+	return nil
 }
 
 // Differences are the files that are others in one commit than in another one, by path,

@@ -123,9 +123,10 @@ func (c *catFile) close() {
 }
 
 // takeLocal keeps objects of a repository of this machine.
-func (s *store) takeLocal(ctx context.Context, hashes []plumbing.Hash) error {
+func (a *Archive) takeLocal(ctx context.Context, hashes []plumbing.Hash) error {
+	s := a.store
 	for _, h := range hashes {
-		o, err := s.local.object(ctx, h)
+		o, err := a.local.object(ctx, h)
 		if errors.Is(err, errTooLarge) {
 			s.large[h] = mostObject + 1
 		}

@@ -8,8 +8,6 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
-
-	"muster/gitops/branch"
 )
 
 // store is what is here of the repository: the objects of one commit, as far
@@ -29,10 +27,8 @@ type store struct {
 	root plumbing.Hash // its tree
 	objects
 
-	// Of the store of an [Archive]: local reads a repository of this machine, and complete
-	// says that base has all that there is.
-	local    *catFile
-	complete bool
+	// archive is the [Archive] whose store it is; nil: it is a branch's.
+	archive *Archive
 }
 
 // reset drops everything, so that the next update begins anew.
@@ -207,11 +203,8 @@ func (s *store) tree(ctx context.Context, h plumbing.Hash) (*tree, error) {
 // asked for the whole commit again: that happens when something changed in a
 // directory that was not in use.
 func (s *store) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error {
-	switch {
-	case s.local != nil:
-		return s.takeLocal(ctx, hashes)
-	case s.complete:
-		return fmt.Errorf("object %s: %w", hashes[0], branch.ErrMissing)
+	if s.archive != nil {
+		return s.archive.fetchMissing(ctx, hashes)
 	}
 	if s.mode != partial {
 		head := s.head

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/generator"
+	"muster/generator/verification"
+	"muster/gitops"
+	"muster/gitops/branch"
+	"muster/gitops/git"
+	"muster/gitops/ledger"
+)
+
+// verifyFlags are what the flags of muster verify ask for.
+type verifyFlags struct {
+	settings                *settings
+	since, output           string
+	all, strict, signatures bool
+	count                   verification.Count
+}
+
+func (p program) verifyCommand() *cobra.Command {
+	v := &verifyFlags{settings: &settings{program: p, git: gitSettings{program: p}}}
+	git := &v.settings.git
+	c := &cobra.Command{
+		Use:   "verify [RANGE]",
+		Short: "Make every commit of muster's again and compare, byte for byte",
+		Long: `verify decides every commit of muster's again, from its parent and its trailers,
+renders it again, and compares the files byte for byte and the trailers one by
+one. What a message says to people is not compared. It prints the commits that
+do not follow, and commits in which people changed muster's files:
+
+  by-hand        its trailers follow, and its files are not those of the decision
+  forged         its trailers do not follow, or it changes what such an act does not
+  damaged        it was muster's and cannot be read
+  other-version  another version made it, and this one would make it otherwise
+  unknown        this repository does not have what it was decided on
+  people         somebody changed muster's files, in a commit of their own
+
+The first three are failures: it ends with exit code 1. With --strict the next
+two are too. Of a repair it is checked that it changes muster's own files alone.
+
+RANGE is as git has it: A..B is what is in B and not in A, A.. goes to the head
+of the branch, and B alone is everything up to B. Without it, it is the branch.
+In a clone A and B are whatever git knows, otherwise identifiers of commits.
+
+It reads git and nothing else: no token for Buildkite, and no flag in a clone of
+the repository. --signatures needs a clone, whose git and whose keys are asked.`,
+		Example: `  muster verify
+  muster verify --since 7d
+  muster verify origin/main..HEAD --strict
+  muster verify --signatures -o json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("muster verify takes one range: remove %q", args[1])
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return v.run(cmd.Context(), strings.Join(args, ""))
+		},
+	}
+	git.addReading(c)
+	v.settings.addLog(c)
+	f := c.Flags()
+	f.StringVar(&v.since, "since", "", "leave out what is older: a time, or how long ago, as in 24h or 7d")
+	f.StringVarP(&v.output, "output", "o", "text", "text or json")
+	f.BoolVar(&v.all, "all", false, "print the commits that follow, too")
+	f.BoolVar(&v.strict, "strict", false, "fail also for what cannot be made again: other versions, and what a shallow clone does not have")
+	f.BoolVar(&v.signatures, "signatures", false, "ask git for the signature of each commit of muster's, and fail where it is not good; needs a clone")
+	oneOf(c, "output", "text", "json")
+	return c
+}
+
+// errUnverified is how verify says that commits do not follow.
+var errUnverified = errors.New("there are commits that do not follow")
+
+// run verifies a range.
+func (v *verifyFlags) run(ctx context.Context, text string) error {
+	p := v.settings.program
+	printer := verifyPrinters(p)[v.output]
+	if printer == nil {
+		return usage(fmt.Errorf("--output %q: use text or json", v.output))
+	}
+	repository, err := v.settings.clone()
+	if err != nil {
+		return err
+	}
+	p.progress.Doing("reading the history")
+	defer p.progress.Done()
+	from, config, err := v.config(ctx, repository, text)
+	if err != nil {
+		return err
+	}
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	log := ledger.Read(readAhead(repository.Commits(reading, from, branch.Limit{}), stop))
+	for f, err := range config.Verify(ctx, log) {
+		if err != nil {
+			return err
+		}
+		if v.count.Muster%100 == 0 {
+			p.progress.Doing(fmt.Sprintf("verifying: %d commits of muster's", v.count.Muster))
+		}
+		if v.all || f.Failed() || f.Verdict != verification.Follows && f.Verdict != verification.Repair {
+			if err := printer.finding(f); err != nil {
+				return err
+			}
+		}
+	}
+	p.progress.Done()
+	if err := printer.end(config, v.count); err != nil {
+		return err
+	}
+	return v.result(config, text)
+}
+
+// result says on standard error what the findings do not, and returns how it ends.
+func (v *verifyFlags) result(config verification.Config, text string) error {
+	say := func(format string, args ...any) {
+		fmt.Fprintf(v.settings.program.stderr, "muster: "+format+"\n", args...)
+	}
+	if v.count.Cut != "" {
+		say("the history ends at %.12s, whose parents this repository does not have: it is a shallow clone (git fetch --unshallow)", v.count.Cut)
+	}
+	if config.Until != "" && !v.count.Reached {
+		return usage(fmt.Errorf("%q: the first is no commit of the history of the second, which was verified whole", text))
+	}
+	unsure := v.count.Verdicts[verification.OtherVersion] + v.count.Verdicts[verification.Unknown]
+	if v.count.Failed > 0 || v.strict && (unsure > 0 || v.count.Cut != "" && config.Since.IsZero()) {
+		return errUnverified
+	}
+	return nil
+}
+
+// config is what is verified. from is the newest commit; empty: the branch's head.
+func (v *verifyFlags) config(ctx context.Context, repository *gitops.Repository, text string) (from string, c verification.Config, err error) {
+	s := v.settings
+	clone := isClone(s.git.repo)
+	c = verification.Config{
+		Overlays: s.git.overlays, Version: s.program.build.String(), Loader: s.loader,
+		Workers: runtime.GOMAXPROCS(0), Count: &v.count,
+		Files: func(ctx context.Context) (verification.Files, error) {
+			a, err := repository.Archive(ctx)
+			return archived{a}, err
+		},
+	}
+	if !clone {
+		const manyTogether = 256 // each time is some requests
+		c.Together = manyTogether
+		c.Fleet = generator.FleetTag(s.git.repo, s.git.overlays)
+	}
+	if c.Since, err = moment("since", v.since, s.program.clock.Now()); err != nil {
+		return "", c, err
+	}
+	if v.signatures {
+		if !clone {
+			return "", c, usage(errors.New("--signatures needs a clone, whose git and whose keys are asked: call it in one"))
+		}
+		c.Signatures = s.signatures
+	}
+	until, from, err := splitRange(text)
+	if err != nil {
+		return "", c, err
+	}
+	if c.Until, err = v.resolve(ctx, repository, until); err != nil {
+		return "", c, err
+	}
+	from, err = v.resolve(ctx, repository, from)
+	return from, c, err
+}
+
+// splitRange takes a range apart: what it leaves out, and the newest that it has; empty
+// is none, and the head of the branch.
+func splitRange(text string) (until, from string, err error) {
+	before, after, two := strings.Cut(text, "..")
+	switch {
+	case !two:
+		return "", text, nil
+	case strings.HasPrefix(after, "."):
+		return "", "", usage(fmt.Errorf("%q: a range has two dots, as in A..B", text))
+	case before == "" || strings.Contains(after, ".."):
+		return "", "", usage(fmt.Errorf("%q is no range: use A..B, A.. or B", text))
+	}
+	return before, after, nil
+}
+
+// isClone reports whether a repository is a directory of this machine.
+func isClone(repo string) bool {
+	info, err := os.Stat(strings.TrimPrefix(repo, "file://"))
+	return err == nil && info.IsDir()
+}
+
+// identifier is that of a commit, or its beginning.
+var identifier = regexp.MustCompile(`^[0-9a-f]{4,40}$`)
+
+// resolve finds the commit of a name; nothing for an empty one.
+func (v *verifyFlags) resolve(ctx context.Context, repository *gitops.Repository, name string) (string, error) {
+	const whole = 40
+	switch {
+	case name == "":
+		return "", nil
+	case isClone(v.settings.git.repo):
+		asked := &manualFlags{settings: v.settings}
+		dir := strings.TrimPrefix(v.settings.git.repo, "file://")
+		if commit := asked.asked(dir, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}"); commit != "" {
+			return commit, nil
+		}
+		return "", usage(fmt.Errorf("git knows no commit %q here", name))
+	case len(name) == whole && identifier.MatchString(name):
+		return name, nil
+	case !identifier.MatchString(name):
+		return "", usage(fmt.Errorf("%q: without a clone name a commit by its identifier", name))
+	}
+	for c, err := range repository.Commits(ctx, "", branch.Limit{}) {
+		if err != nil {
+			return "", err
+		}
+		if strings.HasPrefix(c.ID, name) {
+			return c.ID, nil
+		}
+	}
+	return "", usage(fmt.Errorf("the branch has no commit %s", name))
+}
+
+// archived lets commits be verified out of the repository's past.
+type archived struct{ *git.Archive }
+
+// Ahead implements [verification.Files].
+func (a archived) Ahead(ctx context.Context, commits []branch.Commit, dirs []string) error {
+	a.Know(commits)
+	var all []string
+	for _, c := range commits {
+		all = append(append(all, c.ID), c.Parents...)
+	}
+	return a.Archive.Ahead(ctx, all, dirs)
+}
+
+// ID implements [verification.Files].
+func (archived) ID(content []byte) string { return git.BlobID(content) }

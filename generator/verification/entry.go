@@ -1,0 +1,195 @@
+package verification
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"muster/generator"
+	"muster/generator/replay"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// entry verifies one commit of muster's. The error is one of reading.
+func (w *worker) entry(ctx context.Context, p replay.Push, at int) (Finding, error) {
+	r := &p.Records[at]
+	f := w.finding(r)
+	if len(r.Commit.Parents) == 0 {
+		f.Verdict, f.Why = Forged, []string{"no commit comes before it, so that there was nothing to decide on"}
+		return f, nil
+	}
+	changed, err := w.files.Differences(ctx, r.Commit.Parents[0], r.Commit.ID, "")
+	switch {
+	case errors.Is(err, branch.ErrDamaged):
+		f.Verdict, f.Why = Damaged, []string{err.Error()}
+		return f, nil
+	case err == nil:
+		if f.Why = w.outside(r.Entry, changed); len(f.Why) > 0 {
+			f.Verdict = Forged
+			return f, nil
+		}
+		if r.Entry.Kind == ledger.Repair {
+			f.Verdict = Repair
+			return f, nil
+		}
+		err = w.again(ctx, p, at, changed, &f)
+	}
+	if unread(err) {
+		f.Verdict, f.Why, f.Notes = Unknown, []string{"it cannot be decided again: " + branch.ErrMissing.Error()}, nil
+		return f, nil
+	}
+	if !f.Verdict.Failed() || r.Entry.Version == w.Version {
+		return f, err
+	}
+	if why := w.claims(r.Entry, changed); len(why) > 0 {
+		f.Verdict, f.Why = Forged, why
+		return f, err
+	}
+	f.Verdict = OtherVersion
+	return f, err
+}
+
+// outside says what a commit changes that no act of muster's changes.
+func (w *worker) outside(e *ledger.Entry, changed []branch.Difference) []string {
+	if !strings.HasPrefix(e.Overlay, path.Clean(w.Overlays)+"/") && path.Clean(w.Overlays) != "." {
+		return []string{fmt.Sprintf("its overlay %s is not below %s", e.Overlay, path.Clean(w.Overlays))}
+	}
+	own := path.Join(e.Overlay, dispatches) + "/"
+	var files []string
+	for _, d := range changed {
+		if !strings.HasPrefix(d.Path, own) {
+			files = append(files, d.Path)
+		}
+	}
+	if len(files) > 0 {
+		return []string{fmt.Sprintf("it changes %s, outside of %s", some(files), own)}
+	}
+	return nil
+}
+
+// claims says what a commit of any version cannot be: one that changes other dispatches
+// than those that it names.
+func (w *worker) claims(e *ledger.Entry, changed []branch.Difference) []string {
+	own := path.Join(e.Overlay, dispatches)
+	var files []string
+	for _, d := range changed {
+		name := strings.TrimPrefix(d.Path, own+"/")
+		id := strings.TrimSuffix(path.Base(name), ".yaml")
+		plain := d.After.ID == "" || d.After.Mode == branch.PlainFile || d.After.Mode == d.Before.Mode
+		switch {
+		case plain && (name == "kustomization.yaml" || name == "state.yaml"):
+		case plain && e.Kind == ledger.Dispatch && d.Before.ID == "" && name == id+".yaml" && slices.Contains(e.Dispatches, id):
+		case plain && e.Kind == ledger.Retire && slices.Contains(e.Dispatches, id) && (d.After.ID == "" || name == "withdrawn/"+id+".yaml"):
+		default:
+			files = append(files, d.Path)
+		}
+	}
+	if len(files) > 0 {
+		return []string{fmt.Sprintf("it changes %s, which its trailers do not name", some(files))}
+	}
+	return nil
+}
+
+// again makes a commit again and compares.
+func (w *worker) again(ctx context.Context, p replay.Push, at int, changed []branch.Difference, f *Finding) error {
+	r := &p.Records[at]
+	e := r.Entry
+	fleet, err := w.fleetOf(ctx, r)
+	if err != nil {
+		return err
+	}
+	w.fleet, f.Fleet = fleet, fleet
+	var gone error // what could not be read of the files
+	config := replay.Config{Overlays: w.Overlays, Loader: w.loader(e.Observation.Queue, fleet), Tree: func(ctx context.Context, commit string, _ []string) (fs.FS, error) {
+		tree, err := w.files.Tree(ctx, commit)
+		return watched{tree, &gone}, err
+	}}
+	result, err := config.Decide(ctx, p, at)
+	if err != nil {
+		return err
+	}
+	if gone != nil {
+		return gone
+	}
+	f.Verdict, f.Why = Forged, result.Differences
+	if len(result.Differences) > 0 {
+		return nil
+	}
+	acts, err := generator.Render(*result.Overlay, result.Decision)
+	if err != nil {
+		if gone != nil {
+			return gone
+		}
+		f.Why = []string{"made again, it cannot be written: " + err.Error()}
+		return nil
+	}
+	i := slices.IndexFunc(acts, func(a ledger.Act) bool { return a.Kind == e.Kind })
+	if i < 0 {
+		f.Why = []string{fmt.Sprintf("made again, the decision has nothing to %s", e.Kind)}
+		return nil
+	}
+	if keys := ledger.Differing(r.Commit.Message, acts[i], e.Version); len(keys) > 0 {
+		f.Why = []string{"made again, it has other trailers: " + strings.Join(keys, ", ")}
+		return nil
+	}
+	files, err := w.compare(ctx, r, acts[i], changed)
+	if err != nil {
+		return err
+	}
+	if len(files) > 0 {
+		f.Verdict, f.Why = ByHand, []string{"its files are not those of its decision: " + some(files)}
+		return nil
+	}
+	f.Verdict = Follows
+	if said := strings.TrimSpace(e.Subject + "\n\n" + e.Prose); said != strings.TrimSpace(ledger.Text(acts[i])) {
+		f.Notes = append(f.Notes, "it gives its reasons in other words than this muster")
+	}
+	return nil
+}
+
+// compare names the files of a commit that are not those of an act, byte for byte.
+func (w *worker) compare(ctx context.Context, r *ledger.Record, a ledger.Act, changed []branch.Difference) ([]string, error) {
+	wanted := map[string][]byte{}
+	for _, c := range a.Changes {
+		wanted[c.Path] = c.Content
+	}
+	var files []string
+	for _, d := range changed {
+		content, known := wanted[d.Path]
+		delete(wanted, d.Path)
+		is := branch.Blob{}
+		if content != nil {
+			is = branch.Blob{ID: w.files.ID(content), Mode: branch.PlainFile}
+			if d.Before.ID != "" {
+				is.Mode = d.Before.Mode
+			}
+		}
+		if !known || is != d.After {
+			files = append(files, d.Path)
+		}
+	}
+	if len(wanted) == 0 {
+		return files, nil
+	}
+	tree, err := w.files.Tree(ctx, r.Commit.ID) // the rest must have been so before
+	if err != nil {
+		return nil, err
+	}
+	for name, content := range wanted {
+		text, err := fs.ReadFile(tree, name)
+		if unread(err) {
+			return nil, err
+		}
+		if (err == nil) != (content != nil) || !bytes.Equal(text, content) {
+			files = append(files, name)
+		}
+	}
+	slices.Sort(files)
+	return files, nil
+}

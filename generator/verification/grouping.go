@@ -1,0 +1,110 @@
+package verification
+
+import (
+	"time"
+
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// grouping makes units of records, and knows where the range ends.
+type grouping struct {
+	since time.Time
+	count *Count
+	// left are commits whose turn comes and that the range leaves out, as their parents
+	// are; wanted are those that it does not.
+	left, wanted map[string]bool
+	bounded      bool // the range leaves something out
+	ended        bool
+	open         unit
+	last         *branch.Commit
+}
+
+func newGrouping(until string, since time.Time, count *Count) *grouping {
+	g := &grouping{since: since, count: count, left: map[string]bool{}, wanted: map[string]bool{}, bounded: until != ""}
+	if g.bounded {
+		g.left[until] = true
+	}
+	return g
+}
+
+// leaves reports whether the range leaves a commit out, which is one that was left out
+// already or comes before one.
+func (g *grouping) leaves(c *branch.Commit) bool {
+	if !g.bounded {
+		return false
+	}
+	left := g.left[c.ID]
+	delete(g.left, c.ID)
+	delete(g.wanted, c.ID)
+	for _, parent := range c.Parents {
+		switch {
+		case left:
+			g.left[parent] = true
+			delete(g.wanted, parent)
+		case !g.left[parent]:
+			g.wanted[parent] = true
+		}
+	}
+	g.count.Reached = g.count.Reached || left
+	return left
+}
+
+// add takes the next record, and reports whether more are wanted.
+func (g *grouping) add(r ledger.Record, unit func(unit)) bool {
+	if g.ended { // what is further back says what the last push was decided on
+		return g.extend(r)
+	}
+	if g.leaves(&r.Commit) {
+		g.ended = len(g.wanted) == 0
+		return g.extend(r) || !g.ended
+	}
+	if r.Entry != nil && r.Commit.At.Before(g.since) {
+		g.ended = true
+		return g.extend(r)
+	}
+	g.last = &r.Commit
+	old := r.Commit.At.Before(g.since) // by somebody's clock: the reading goes on
+	if !old {
+		g.count.Commits++
+	}
+	if r.Entry == nil {
+		records := g.open.push.Records
+		if n := len(records); n > 0 && len(records[n-1].Commit.Parents) > 0 && records[n-1].Commit.Parents[0] == r.Commit.ID {
+			g.close(unit)
+		}
+		if !old {
+			unit(ofOthers(r))
+		}
+		return true
+	}
+	if !g.open.push.Add(r) {
+		g.close(unit)
+		g.open.push.Add(r)
+	}
+	g.open.wanted++
+	return true
+}
+
+// extend takes a record that is not in the range, if the open push began there.
+func (g *grouping) extend(r ledger.Record) bool {
+	return len(g.open.push.Records) > 0 && g.open.push.Add(r)
+}
+
+func ofOthers(r ledger.Record) unit { return unit{other: &r} }
+
+// close ends the open push.
+func (g *grouping) close(done func(unit)) {
+	if len(g.open.push.Records) > 0 {
+		done(g.open)
+	}
+	g.open = unit{}
+}
+
+// end takes up what is left. A log that ends at a commit with parents is cut off there.
+func (g *grouping) end(done func(unit)) {
+	g.close(done)
+	if g.last != nil && !g.ended && len(g.last.Parents) > 0 {
+		g.count.Cut = g.last.ID
+	}
+}

@@ -1,0 +1,191 @@
+// Package verification decides every commit of muster's again, renders it again, and
+// compares it byte for byte with what is in git.
+//
+//	log ──Config.Verify──▶ Findings, one for each commit that is muster's or touches its files
+//
+// The decision is made by [muster/generator/replay], and its files by
+// [generator.Render], as they were then. What a message says to people is not compared.
+package verification
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"time"
+
+	"muster/generator/manifest"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// Verdict is what is found of a commit.
+type Verdict string
+
+const (
+	// Follows: made again from its parent and its trailers, the commit is the same.
+	Follows Verdict = "follows"
+	// Repair: a repair of muster's own directory. It changes nothing else; what it went by
+	// is not in git, and its files are not compared.
+	Repair Verdict = "repair"
+	// ByHand: the trailers follow, and the files are others than those of the decision.
+	ByHand Verdict = "by-hand"
+	// Forged: the trailers do not follow, or it changes what such an act does not.
+	Forged Verdict = "forged"
+	// Damaged: it was muster's and cannot be read.
+	Damaged Verdict = "damaged"
+	// OtherVersion: another version made it, and this one makes it otherwise.
+	OtherVersion Verdict = "other-version"
+	// Unknown: the repository does not have what it was decided on.
+	Unknown Verdict = "unknown"
+	// People: somebody changed muster's files in a commit of their own.
+	People Verdict = "people"
+)
+
+// Failed reports whether a commit with the verdict is one of muster's that does not
+// follow.
+func (v Verdict) Failed() bool { return v == ByHand || v == Forged || v == Damaged }
+
+// Confirmed reports whether a commit with the verdict was made again, or is nobody's
+// claim to be muster's. A repair is confirmed as far as it can be.
+func (v Verdict) Confirmed() bool { return v == Follows || v == Repair || v == People }
+
+// Finding is what is found of one commit.
+type Finding struct {
+	// Commit is its identifier, Author and Email who wrote it by its own words, and At when.
+	Commit string    `json:"commit"`
+	Author string    `json:"author"`
+	Email  string    `json:"email"`
+	At     time.Time `json:"at"`
+	// Overlay is the overlay's name and Act what was done; empty where it is not known.
+	Overlay string      `json:"overlay,omitempty"`
+	Act     ledger.Kind `json:"act,omitempty"`
+	// Version is the version of muster that it names, and Fleet the tag of its fleet that
+	// its agents carry; empty where there is none.
+	Version string  `json:"version,omitempty"`
+	Fleet   string  `json:"fleet,omitempty"`
+	Verdict Verdict `json:"verdict"`
+	// Why says what does not follow, or what is not known, a clause for each.
+	Why []string `json:"why,omitempty"`
+	// Notes say what is another and no reason to doubt the commit, as other words.
+	Notes []string `json:"notes,omitempty"`
+	// Signature is what git says of it; empty where nobody asked.
+	Signature Signature `json:"signature,omitempty"`
+}
+
+// Failed reports whether the commit is one of muster's that does not follow, or whose
+// signature was asked for and is not good.
+func (f *Finding) Failed() bool {
+	muster := f.Verdict != People
+	return f.Verdict.Failed() || muster && f.Signature != "" && f.Signature != Good
+}
+
+// Signature is what git says of a commit's signature.
+type Signature string
+
+const (
+	// Good is a signature by a key that the clone trusts.
+	Good Signature = "good"
+	// Untrusted is one that is right, by a key that nobody vouches for.
+	Untrusted Signature = "untrusted"
+	// Bad does not fit the commit.
+	Bad Signature = "bad"
+	// Expired, Revoked: the signature or its key is.
+	Expired Signature = "expired"
+	// Revoked is by a key that was revoked.
+	Revoked Signature = "revoked"
+	// NoKey cannot be checked for want of the key.
+	NoKey Signature = "no-key"
+	// Unsigned is a commit without a signature.
+	Unsigned Signature = "unsigned"
+)
+
+// Files are the files of past commits. Nobody shares them: each worker has its own.
+type Files interface {
+	// Ahead is told of commits whose files will be read, and of directories.
+	Ahead(ctx context.Context, commits []branch.Commit, dirs []string) error
+	// Tree returns the files of a commit. Its error, and those of what is read of it, are
+	// [branch.ErrMissing] where the repository does not have them.
+	Tree(ctx context.Context, commit string) (fs.FS, error)
+	// Differences are the files below a directory that a commit has otherwise than one
+	// before it; empty is the top.
+	Differences(ctx context.Context, before, after, top string) ([]branch.Difference, error)
+	// ID is the identifier of a file's content, as in differences.
+	ID(content []byte) string
+	// Close ends the reading.
+	Close()
+}
+
+// Config says what is verified, and how. Fields are needed unless they say otherwise.
+type Config struct {
+	// Overlays is the directory of overlays, as in "overlays".
+	Overlays string
+	// Version is this muster's, as it stands in the trailers.
+	Version string
+	// Fleet is the tag of the fleet; empty: it is not known, and that of the newest order is
+	// what the others are compared with.
+	Fleet string
+	// Loader makes what reads overlays, and Files what reads commits: each worker calls them.
+	Loader func() *manifest.Loader
+	Files  func(ctx context.Context) (Files, error)
+	// Workers is how many commits are verified at a time; Together is how many are given to
+	// one, and zero is 64.
+	Workers, Together int
+	// Until is a commit before which the range ends, and Since leaves out commits made
+	// before it; the zero values are no limit.
+	Until string
+	Since time.Time
+	// Signatures says what git says of commits' signatures; nil: nobody asks.
+	Signatures func(ctx context.Context, commits []string) (map[string]Signature, error)
+	// Count is counted up while findings are yielded.
+	Count *Count
+}
+
+// Count is how many commits there were of each kind.
+type Count struct {
+	// Commits is how many were read, and Muster how many of them are muster's.
+	Commits int `json:"commits"`
+	Muster  int `json:"muster"`
+	// Verdicts are how many have each verdict.
+	Verdicts map[Verdict]int `json:"verdicts"`
+	// OtherWords are those that follow and say it in other words.
+	OtherWords int `json:"otherWords"`
+	// Fleets are how many orders have agents with each fleet's tag.
+	Fleets map[string]int `json:"fleets,omitempty"`
+	// Unproven are those whose signature is not good.
+	Unproven int `json:"unproven,omitempty"`
+	// Failed are all that failed.
+	Failed int `json:"failed"`
+	// Cut is the commit at which a shallow clone ends; empty: it does not.
+	Cut string `json:"cut,omitempty"`
+	// Reached says that the commit before which the range ends was found.
+	Reached bool `json:"-"`
+}
+
+// mostFleets bounds the tags that are counted: anybody may write any.
+const mostFleets = 100
+
+// add counts a finding.
+func (c *Count) add(f *Finding) {
+	if c.Verdicts == nil {
+		c.Verdicts, c.Fleets = map[Verdict]int{}, map[string]int{}
+	}
+	c.Verdicts[f.Verdict]++
+	if f.Verdict != People {
+		c.Muster++
+	}
+	if _, known := c.Fleets[f.Fleet]; f.Act == ledger.Dispatch && (known || len(c.Fleets) < mostFleets) {
+		c.Fleets[f.Fleet]++
+	}
+	if f.Verdict == Follows && len(f.Notes) > 0 {
+		c.OtherWords++
+	}
+	if f.Signature != "" && f.Signature != Good && f.Verdict != People {
+		c.Unproven++
+	}
+	if f.Failed() {
+		c.Failed++
+	}
+}
+
+// unread reports whether an error is about what the repository does not have.
+func unread(err error) bool { return errors.Is(err, branch.ErrMissing) }

@@ -1,0 +1,153 @@
+package verification
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+
+	"muster/generator/replay"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// unit is what is verified together: the commits of one push, or one of somebody else.
+type unit struct {
+	push replay.Push
+	// wanted is how many of the push's commits are in the range; the rest says what they were
+	// decided on.
+	wanted int
+	other  *ledger.Record // nil: it is a push
+}
+
+// commits are the unit's.
+func (u *unit) commits() []branch.Commit {
+	if u.other != nil {
+		return []branch.Commit{u.other.Commit}
+	}
+	var all []branch.Commit
+	for _, r := range u.push.Records {
+		all = append(all, r.Commit)
+	}
+	return all
+}
+
+// job is some units, and what becomes of them.
+type job struct {
+	units []unit
+	size  int
+	done  chan struct{} // closed when the rest is set
+	found []Finding
+	err   error
+}
+
+// Verify yields a finding for each commit of a log that is muster's or changes muster's
+// files, in the order of the log, which is newest first. Those of others are only
+// counted. Several are verified at a time, and no more are kept than that takes. An
+// error of reading is yielded, and ends it.
+func (c Config) Verify(ctx context.Context, log iter.Seq2[ledger.Record, error]) iter.Seq2[Finding, error] {
+	return func(yield func(Finding, error) bool) {
+		ctx, stop := context.WithCancel(ctx)
+		workers := max(c.Workers, 1)
+		todo, order := make(chan *job), make(chan *job, 2*workers)
+		var group sync.WaitGroup
+		defer group.Wait()
+		defer stop()
+		for range workers {
+			group.Go(func() { c.work(ctx, todo) })
+		}
+		var read error
+		group.Go(func() {
+			defer close(order)
+			defer close(todo)
+			read = c.read(ctx, log, todo, order)
+		})
+		reference := c.Fleet
+		for j := range order {
+			<-j.done
+			for i := range j.found {
+				f := &j.found[i]
+				c.compareFleet(&reference, f)
+				c.Count.add(f)
+				if !yield(*f, nil) {
+					return
+				}
+			}
+			if j.err != nil {
+				yield(Finding{}, j.err)
+				return
+			}
+		}
+		if read != nil {
+			yield(Finding{}, read)
+		}
+	}
+}
+
+// compareFleet notes where an order is another fleet's than the newest.
+func (c Config) compareFleet(reference *string, f *Finding) {
+	if f.Act != ledger.Dispatch || f.Verdict != Follows {
+		return
+	}
+	if *reference == "" {
+		*reference = f.Fleet
+	}
+	if f.Fleet != *reference {
+		f.Notes = append(f.Notes, fmt.Sprintf("its agents carry the fleet tag %q, and others %q: the repository has moved, or another muster wrote it", f.Fleet, *reference))
+	}
+}
+
+// read makes jobs of a log.
+func (c Config) read(ctx context.Context, log iter.Seq2[ledger.Record, error], todo, order chan<- *job) error {
+	j := &job{done: make(chan struct{})}
+	flush := func() bool {
+		if len(j.units) == 0 {
+			return true
+		}
+		for _, to := range []chan<- *job{order, todo} { // whoever is waited for is worked on
+			select {
+			case to <- j:
+			case <-ctx.Done():
+				return false
+			}
+		}
+		j = &job{done: make(chan struct{})}
+		return true
+	}
+	g := newGrouping(c.Until, c.Since, c.Count)
+	for r, err := range log {
+		if err != nil {
+			return err
+		}
+		more := g.add(r, func(u unit) {
+			j.units, j.size = append(j.units, u), j.size+max(1, len(u.push.Records))
+		})
+		if !more {
+			break
+		}
+		if j.size >= cmp.Or(c.Together, together) && !flush() {
+			return ctx.Err()
+		}
+	}
+	g.end(func(u unit) { j.units = append(j.units, u) })
+	flush()
+	return ctx.Err()
+}
+
+// together is how many commits one worker is given at a time.
+const together = 64
+
+// work verifies jobs until there are no more.
+func (c Config) work(ctx context.Context, todo <-chan *job) {
+	w := &worker{Config: c, loaders: map[string]*loaderOf{}}
+	defer func() {
+		if w.files != nil {
+			w.files.Close()
+		}
+	}()
+	for j := range todo {
+		j.err = w.job(ctx, j)
+		close(j.done)
+	}
+}

@@ -1,0 +1,220 @@
+package verification
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"muster/generator/manifest"
+	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// worker verifies one job after the other.
+type worker struct {
+	Config
+	files   Files // nil: not yet opened
+	loaders map[string]*loaderOf
+	uses    int
+	fleet   string // that of the last order
+}
+
+// loaderOf is the loader of one queue's overlays: what a loader has built it forgets when
+// it reads others.
+type loaderOf struct {
+	*manifest.Loader
+	used int
+}
+
+// mostLoaders bounds the loaders of one worker.
+const mostLoaders = 16
+
+// loader returns the loader for a queue's overlays in a fleet of the tag.
+func (w *worker) loader(queue, fleet string) *manifest.Loader {
+	key := fleet + "\n" + queue
+	l := w.loaders[key]
+	if l == nil {
+		if len(w.loaders) >= mostLoaders {
+			oldest := ""
+			for k, x := range w.loaders {
+				if oldest == "" || x.used < w.loaders[oldest].used {
+					oldest = k
+				}
+			}
+			delete(w.loaders, oldest)
+		}
+		l = &loaderOf{Loader: w.Loader().InFleet(fleet)}
+		w.loaders[key] = l
+	}
+	w.uses++
+	l.used = w.uses
+	return l.Loader
+}
+
+func (w *worker) job(ctx context.Context, j *job) error {
+	if w.files == nil {
+		var err error
+		if w.files, err = w.Files(ctx); err != nil {
+			return err
+		}
+	}
+	var commits []branch.Commit
+	for i := range j.units {
+		commits = append(commits, j.units[i].commits()...)
+	}
+	top := path.Clean(w.Overlays)
+	if err := w.files.Ahead(ctx, commits, []string{top, path.Join(path.Dir(top), "base")}); err != nil {
+		return err
+	}
+	for i := range j.units {
+		u := &j.units[i]
+		if u.other != nil {
+			f, err := w.others(ctx, u.other)
+			if err != nil {
+				return err
+			}
+			if f != nil {
+				j.found = append(j.found, *f)
+			}
+			continue
+		}
+		for at := range u.wanted {
+			f, err := w.entry(ctx, u.push, at)
+			if err != nil {
+				return err
+			}
+			j.found = append(j.found, f)
+		}
+	}
+	return w.sign(ctx, j.found)
+}
+
+// sign asks for signatures, where that is wanted.
+func (w *worker) sign(ctx context.Context, found []Finding) error {
+	if w.Signatures == nil || len(found) == 0 {
+		return nil
+	}
+	var commits []string
+	for _, f := range found {
+		commits = append(commits, f.Commit)
+	}
+	all, err := w.Signatures(ctx, commits)
+	for i := range found {
+		found[i].Signature = all[found[i].Commit]
+	}
+	return err
+}
+
+// finding is what is known of a record without looking at files.
+func (w *worker) finding(r *ledger.Record) Finding {
+	f := Finding{Commit: r.Commit.ID, Author: r.Commit.Author, Email: r.Commit.Email, At: r.Commit.At}
+	if e := r.Entry; e != nil {
+		f.Overlay, f.Act, f.Version = strings.TrimPrefix(e.Overlay, path.Clean(w.Overlays)+"/"), e.Kind, e.Version
+	}
+	return f
+}
+
+// others looks at a commit that is not muster's, or can no longer be read as such. It
+// returns nil where there is nothing to be said of it.
+func (w *worker) others(ctx context.Context, r *ledger.Record) (*Finding, error) {
+	f := w.finding(r)
+	if r.Damage != nil {
+		f.Verdict, f.Why = Damaged, []string{"its message cannot be read: " + r.Damage.Error()}
+		return &f, nil
+	}
+	var touched []string
+	for i, parent := range r.Commit.Parents {
+		files, added, err := w.touches(ctx, parent, r.Commit.ID)
+		if unread(err) {
+			return nil, nil // the log says where the clone ends
+		}
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			touched = files
+		} else { // of a merge, what neither side has
+			touched = slices.DeleteFunc(touched, func(file string) bool { return !slices.Contains(files, file) })
+		}
+		if len(touched) == 0 || added && len(r.Commit.Parents) == 1 {
+			return nil, nil
+		}
+	}
+	if len(touched) == 0 {
+		return nil, nil
+	}
+	dir, _, _ := strings.Cut(touched[0], "/"+dispatches+"/")
+	f.Verdict, f.Overlay = People, strings.TrimPrefix(dir, path.Clean(w.Overlays)+"/")
+	f.Why = []string{"changes " + some(touched)}
+	return &f, nil
+}
+
+// dispatches is the directory of an overlay that is muster's.
+const dispatches = "dispatches"
+
+// touches are the files of muster's that are others than in a commit before. added says
+// that they are empty lists of overlays that are new.
+func (w *worker) touches(ctx context.Context, before, after string) (files []string, added bool, err error) {
+	all, err := w.files.Differences(ctx, before, after, path.Clean(w.Overlays))
+	added = true
+	for _, d := range all {
+		dir, name, inside := strings.Cut(d.Path, "/"+dispatches+"/")
+		if !inside {
+			continue
+		}
+		files = append(files, d.Path)
+		policy := slices.ContainsFunc(all, func(x branch.Difference) bool { return x.Path == dir+"/scaling.yaml" && x.Before.ID == "" })
+		added = added && policy && name == "kustomization.yaml" && d.Before.ID == ""
+	}
+	return files, added, err
+}
+
+// some names the first of files.
+func some(files []string) string {
+	const most = 3
+	if more := len(files) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(files[:most], ", "), more)
+	}
+	return strings.Join(files, ", ")
+}
+
+// fleetOf is the tag of the fleet that agents of a commit carry: it is the writer's, who
+// knew the repository by another address. A retirement has that of what it removes.
+func (w *worker) fleetOf(ctx context.Context, r *ledger.Record) (string, error) {
+	e, from := r.Entry, r.Commit.ID
+	if e.Kind != ledger.Dispatch {
+		from = r.Commit.Parents[0]
+	}
+	tree, err := w.files.Tree(ctx, from)
+	if err != nil {
+		return "", err
+	}
+	for _, id := range e.Dispatches {
+		for _, dir := range []string{dispatches, dispatches + "/withdrawn"} {
+			file := path.Join(e.Overlay, dir, id+".yaml")
+			text, err := fs.ReadFile(tree, file)
+			if unread(err) {
+				return "", err
+			}
+			if err != nil {
+				continue
+			}
+			d, err := manifest.ParseDispatch(file, text)
+			if err != nil {
+				continue
+			}
+			tag := ""
+			for _, t := range d.Tags {
+				if of, is := strings.CutPrefix(t, plan.TagFleet+"="); is {
+					tag = of
+				}
+			}
+			return tag, nil
+		}
+	}
+	return w.fleet, nil
+}

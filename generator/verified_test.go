@@ -1,0 +1,162 @@
+package generator_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator/manifest"
+	"muster/generator/verification"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// anyLog is a log in which anybody may have written anything, the newest first.
+type anyLog struct {
+	commits []branch.Commit
+	trees   map[string]*tree
+}
+
+// logOf is a world's own.
+func logOf(t testing.TB, w *world) anyLog {
+	t.Helper()
+	l := anyLog{trees: map[string]*tree{}}
+	for c, err := range w.fleet.commits(w.fleet.head().id, branch.Limit{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.commits = append(l.commits, c)
+	}
+	for _, c := range w.fleet.history() {
+		l.trees[c.id] = c.tree
+	}
+	return l
+}
+
+// then is the log with one more commit, on its newest.
+func (l anyLog) then(c branch.Commit, changes ...branch.Change) anyLog {
+	next := anyLog{commits: slices.Clone(l.commits), trees: maps.Clone(l.trees)}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%+v %+v", c, changes))
+	c.ID, c.Parents = hex.EncodeToString(sum[:20]), []string{l.commits[0].ID}
+	next.trees[c.ID] = l.trees[l.commits[0].ID].with(changes)
+	next.commits = slices.Insert(next.commits, 0, c)
+	return next
+}
+
+// Ahead implements verification.Files.
+func (anyLog) Ahead(context.Context, []branch.Commit, []string) error { return nil }
+
+// Tree implements verification.Files.
+func (l anyLog) Tree(_ context.Context, id string) (fs.FS, error) {
+	if found := l.trees[id]; found != nil {
+		return found, nil
+	}
+	return nil, fmt.Errorf("commit %s: %w", id, branch.ErrMissing)
+}
+
+// Differences implements verification.Files.
+func (l anyLog) Differences(_ context.Context, before, after, top string) ([]branch.Difference, error) {
+	from, to := l.trees[before], l.trees[after]
+	if from == nil || to == nil {
+		return nil, branch.ErrMissing
+	}
+	names := maps.Clone(from.files)
+	maps.Copy(names, to.files)
+	var all []branch.Difference
+	blob := func(t *tree, name string) branch.Blob {
+		if text, there := t.files[name]; there {
+			return branch.Blob{ID: l.ID(text), Mode: branch.PlainFile}
+		}
+		return branch.Blob{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		a, b := blob(from, name), blob(to, name)
+		if a != b && (top == "" || strings.HasPrefix(name, top+"/")) {
+			all = append(all, branch.Difference{Path: name, Before: a, After: b})
+		}
+	}
+	return all, nil
+}
+
+// ID implements verification.Files.
+func (anyLog) ID(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(content)) }
+
+// Close implements verification.Files.
+func (anyLog) Close() {}
+
+// verify returns what is found of each commit, by its identifier.
+func (l anyLog) verify(t testing.TB, change func(*verification.Config)) (map[string]verification.Finding, verification.Count) {
+	t.Helper()
+	var count verification.Count
+	c := verification.Config{
+		Overlays: "overlays", Version: "v0", Workers: 3, Together: 5, Count: &count,
+		Loader: func() *manifest.Loader { return manifest.NewLoader("overlays") },
+		Files:  func(context.Context) (verification.Files, error) { return l, nil },
+	}
+	if change != nil {
+		change(&c)
+	}
+	var log iter.Seq2[branch.Commit, error] = func(yield func(branch.Commit, error) bool) {
+		for _, x := range l.commits {
+			if !yield(x, nil) {
+				return
+			}
+		}
+	}
+	found := map[string]verification.Finding{}
+	for f, err := range c.Verify(t.Context(), ledger.Read(log)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, twice := found[f.Commit]; twice {
+			t.Errorf("%s is found twice", f.Commit)
+		}
+		found[f.Commit] = f
+	}
+	return found, count
+}
+
+// TestVerified: of simulated worlds without trouble every commit is made again byte for
+// byte. With every trouble all are but those few that went by what git does not have.
+func TestVerified(t *testing.T) {
+	t.Parallel()
+	for seed := *first; seed < *first+uint64(*seeds); seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			s := drawShape(seed)
+			s.length = min(s.length, 2*time.Hour)
+			w := newWorld(s, func(string) {})
+			w.play(s.length, nil)
+			l := logOf(t, w)
+			found, count := l.verify(t, nil)
+			muster, other := 0, 0
+			for _, c := range w.fleet.history() {
+				f, there := found[c.id]
+				switch {
+				case c.act == nil && there && f.Verdict != verification.People:
+					t.Errorf("%s is a person's, and is %+v", c.id, f)
+				case c.act == nil:
+				case f.Verdict == verification.Follows || f.Verdict == verification.Repair && c.act.Kind == ledger.Repair:
+					muster++
+				case s.theme == "plain":
+					t.Errorf("%s %s %s: %+v", c.at, c.act.Decision.Overlay, c.act.Kind, f)
+				default:
+					other++
+					t.Logf("%s %s %s: %s %v", c.at, c.act.Decision.Overlay, c.act.Kind, f.Verdict, f.Why)
+				}
+			}
+			t.Logf("%s: %d of %d commits verify: %+v", s.theme, muster, muster+other, count)
+			if other > muster/10 || count.Muster != muster+other || count.Commits != len(l.commits) {
+				t.Errorf("%d of %d commits do not verify, and counted were %+v", other, muster+other, count)
+			}
+		})
+	}
+}
