@@ -92,12 +92,11 @@ func (anyLog) ID(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256
 // Close implements verification.Files.
 func (anyLog) Close() {}
 
-// verify returns what is found of each commit, by its identifier.
-func (l anyLog) verify(t testing.TB, change func(*verification.Config)) (map[string]verification.Finding, verification.Count) {
+// each calls f with what is found.
+func (l anyLog) each(t testing.TB, change func(*verification.Config), count *verification.Count, f func(verification.Finding)) {
 	t.Helper()
-	var count verification.Count
 	c := verification.Config{
-		Overlays: "overlays", Version: "v0", Workers: 3, Together: 5, Count: &count,
+		Overlays: "overlays", Version: "v0", Workers: 3, Together: 5, Count: count,
 		Loader: func() *manifest.Loader { return manifest.NewLoader("overlays") },
 		Files:  func(context.Context) (verification.Files, error) { return l, nil },
 	}
@@ -111,16 +110,25 @@ func (l anyLog) verify(t testing.TB, change func(*verification.Config)) (map[str
 			}
 		}
 	}
-	found := map[string]verification.Finding{}
-	for f, err := range c.Verify(t.Context(), ledger.Read(log)) {
+	for found, err := range c.Verify(t.Context(), ledger.Read(log)) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		f(found)
+	}
+}
+
+// verify returns what is found of each commit, by its identifier.
+func (l anyLog) verify(t testing.TB, change func(*verification.Config)) (map[string]verification.Finding, verification.Count) {
+	t.Helper()
+	var count verification.Count
+	found := map[string]verification.Finding{}
+	l.each(t, change, &count, func(f verification.Finding) {
 		if _, twice := found[f.Commit]; twice {
-			t.Errorf("%s is found twice", f.Commit)
+			t.Errorf("%s is found twice: %+v", f.Commit, f)
 		}
 		found[f.Commit] = f
-	}
+	})
 	return found, count
 }
 

@@ -36,13 +36,18 @@ func (w *worker) entry(ctx context.Context, p replay.Push, at int) (Finding, err
 		}
 		if r.Entry.Kind == ledger.Repair {
 			f.Verdict = Repair
+			f.restores = written(r.Entry, changed)
 			return f, nil
 		}
 		err = w.again(ctx, p, at, changed, &f)
 	}
 	if unread(err) {
 		f.Verdict, f.Why, f.Notes = Unknown, []string{"it cannot be decided again: " + branch.ErrMissing.Error()}, nil
+		f.orders = r.Entry.Dispatches
 		return f, nil
+	}
+	if !f.Verdict.Failed() && r.Entry.Kind == ledger.Dispatch {
+		f.orders = r.Entry.Dispatches
 	}
 	if !f.Verdict.Failed() || r.Entry.Version == w.Version {
 		return f, err
@@ -52,6 +57,9 @@ func (w *worker) entry(ctx context.Context, p replay.Push, at int) (Finding, err
 		return f, err
 	}
 	f.Verdict = OtherVersion
+	if r.Entry.Kind == ledger.Dispatch {
+		f.orders = r.Entry.Dispatches
+	}
 	return f, err
 }
 
@@ -71,6 +79,19 @@ func (w *worker) outside(e *ledger.Entry, changed []branch.Difference) []string 
 		return []string{fmt.Sprintf("it changes %s, outside of %s", some(files), own)}
 	}
 	return nil
+}
+
+// written are the dispatches that a repair writes. They were ordered before.
+func written(e *ledger.Entry, changed []branch.Difference) []string {
+	own := path.Join(e.Overlay, dispatches)
+	var ids []string
+	for _, d := range changed {
+		name := strings.TrimPrefix(strings.TrimPrefix(d.Path, own+"/"), "withdrawn/")
+		if id, is := strings.CutSuffix(name, ".yaml"); is && d.After.ID != "" && name != "kustomization.yaml" && name != "state.yaml" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // claims says what a commit of any version cannot be: one that changes other dispatches
@@ -110,7 +131,8 @@ func (w *worker) again(ctx context.Context, p replay.Push, at int, changed []bra
 		tree, err := w.files.Tree(ctx, commit)
 		return watched{tree, &gone}, err
 	}}
-	result, err := config.Decide(ctx, p, at)
+	// What was pushed after it says nothing of it, and may be anybody's.
+	result, err := config.Decide(ctx, replay.Push{Records: p.Records[at:]}, 0)
 	if err != nil {
 		return err
 	}

@@ -70,6 +70,8 @@ type Finding struct {
 	Notes []string `json:"notes,omitempty"`
 	// Signature is what git says of it; empty where nobody asked.
 	Signature Signature `json:"signature,omitempty"`
+	// restores are the dispatches that a repair writes, and orders those that an order did.
+	restores, orders []string
 }
 
 // Failed reports whether the commit is one of muster's that does not follow, or whose
@@ -183,6 +185,16 @@ func (c *Count) add(f *Finding) {
 		c.Unproven++
 	}
 	if f.Failed() {
+		c.Failed++
+	}
+}
+
+// move counts a repair as what it turned out to be.
+func (c *Count) move(f *Finding) {
+	failed := f.Signature != "" && f.Signature != Good // is counted already
+	c.Verdicts[Repair]--
+	c.Verdicts[f.Verdict]++
+	if !failed {
 		c.Failed++
 	}
 }
