@@ -22,22 +22,22 @@ import (
 type Verdict string
 
 const (
-	// Follows: made again from its parent and its trailers, the commit is the same.
+	// Follows is found where made again from its parent and its trailers, the commit is the same.
 	Follows Verdict = "follows"
-	// Repair: a repair of muster's own directory. It changes nothing else; what it went by
+	// Repair is found where it is a repair of muster's own directory, which changes nothing else; what it went by
 	// is not in git, and its files are not compared.
 	Repair Verdict = "repair"
-	// ByHand: the trailers follow, and the files are others than those of the decision.
+	// ByHand is found where the trailers follow, and the files are others than those of the decision.
 	ByHand Verdict = "by-hand"
-	// Forged: the trailers do not follow, or it changes what such an act does not.
+	// Forged is found where the trailers do not follow, or it changes what such an act does not.
 	Forged Verdict = "forged"
-	// Damaged: it was muster's and cannot be read.
+	// Damaged is found where it was muster's and cannot be read.
 	Damaged Verdict = "damaged"
-	// OtherVersion: another version made it, and this one makes it otherwise.
+	// OtherVersion is found where another version made it, and this one makes it otherwise.
 	OtherVersion Verdict = "other-version"
-	// Unknown: the repository does not have what it was decided on.
+	// Unknown is found where the repository does not have what it was decided on.
 	Unknown Verdict = "unknown"
-	// People: somebody changed muster's files in a commit of their own.
+	// People is found where somebody changed muster's files in a commit of their own.
 	People Verdict = "people"
 )
 
@@ -91,7 +91,7 @@ const (
 	Untrusted Signature = "untrusted"
 	// Bad does not fit the commit.
 	Bad Signature = "bad"
-	// Expired, Revoked: the signature or its key is.
+	// Expired is a signature that is expired, or whose key is.
 	Expired Signature = "expired"
 	// Revoked is by a key that was revoked.
 	Revoked Signature = "revoked"
