@@ -175,7 +175,7 @@ func TestHugeTemplate(t *testing.T) {
 			t.Errorf("with %d bytes: %d findings, want %d", size, len(findings), want)
 		}
 		for _, f := range findings {
-			if f.File != "overlays/default/template" || !strings.HasPrefix(f.Problem, "builds to a Job of 10") {
+			if f.File != "overlays/default/template" || !strings.HasPrefix(f.Problem, "builds to a Job of 13") {
 				t.Errorf("with %d bytes: %.200s", size, f)
 			}
 		}

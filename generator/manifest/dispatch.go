@@ -16,8 +16,9 @@ import (
 // putRight is the remedy for a dispatch that cannot be read.
 const putRight = "restore the file from git, as it was in the commit that added it"
 
-// largestDispatch is far above what any template comes to.
-const largestDispatch = 1 << 20
+// largestDispatch is the size of a dispatch in bytes at most, far above what any
+// template comes to. A larger file is none, whatever it says.
+const largestDispatch = 128 << 10
 
 // ParseDispatch reads a dispatch as muster wrote it; file is its path in the
 // repository. It is strict about what muster wrote (the name, the numbers, its
@@ -47,7 +48,7 @@ type dispatchReader struct {
 
 func parseDispatch(file string, data []byte) (d readDispatch, wrong *Finding) {
 	if len(data) > largestDispatch {
-		return d, &Finding{File: file, Problem: fmt.Sprintf("is %d bytes: no dispatch is", len(data)), Remedy: putRight}
+		return d, &Finding{File: file, Problem: fmt.Sprintf("has %d bytes: a dispatch has at most %d", len(data), largestDispatch), Remedy: putRight}
 	}
 	job, wrong := parseOne(file, data)
 	if wrong != nil {

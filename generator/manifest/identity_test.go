@@ -88,3 +88,48 @@ func TestKnownDispatchesAreNotRead(t *testing.T) {
 		t.Error("a copied dispatch is taken for one of its own")
 	}
 }
+
+// TestNoDispatchIsReadOnce: what can be no dispatch, as a file that is too large, is
+// named at each Load, and read at the first only. Its agents count as far as it says.
+func TestNoDispatchIsReadOnce(t *testing.T) {
+	const dir = "overlays/default/" + dispatchDir + "/"
+	files, l := sound(t), NewLoader("overlays")
+	for i := range 3 {
+		files[fmt.Sprint(dir, "large", i, manifestType)] = strings.Repeat("#", largestDispatch+1)
+	}
+	files[dir+"none.yaml"] = "spec: {completions: 7}"
+	files[dir+withdrawnDir+"/other.yaml"] = "no: {dispatch"
+	want := []string{
+		dir + "large0.yaml: has 131073 bytes: a dispatch has at most 131072; " + putRight,
+		dir + "large1.yaml: has 131073 bytes: a dispatch has at most 131072; " + putRight,
+		dir + "large2.yaml: has 131073 bytes: a dispatch has at most 131072; " + putRight,
+		dir + "none.yaml: apiVersion: is missing; " + putRight,
+		dir + withdrawnDir + "/other.yaml:2: is not valid YAML: did not find expected ',' or '}'; " + putRight,
+	}
+	for n, read := range []int{6, 1, 1} { // the list is read each time
+		tree := &identified{FS: files.tree()}
+		o := load(t, l, tree)[0]
+		if len(tree.read) != read {
+			t.Errorf("load %d: read %q", n, tree.read)
+		}
+		var got []string
+		for _, f := range o.findings {
+			got = append(got, f.Error())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("load %d: findings (-want +got)\n%s", n, diff)
+		}
+		agents := 0
+		for _, e := range o.Edits() {
+			agents += e.Agents
+		}
+		if len(o.Edits()) != len(want) || agents != 7 {
+			t.Errorf("load %d: %d edits, %d agents", n, len(o.Edits()), agents)
+		}
+	}
+	files[dir+"large0.yaml"] += "#"
+	tree := &identified{FS: files.tree()}
+	if o := load(t, l, tree)[0]; len(tree.read) != 2 || !strings.Contains(o.Err().Error(), "131074 bytes") {
+		t.Errorf("another file: read %q: %v", tree.read, o.Err())
+	}
+}

@@ -3,6 +3,8 @@ package manifest
 import (
 	"crypto/sha256"
 	"io/fs"
+
+	"muster/generator/plan"
 )
 
 func contentKey(file string, data []byte) [sha256.Size]byte {
@@ -27,6 +29,19 @@ func identityKey(file string, e fs.DirEntry) (key [sha256.Size]byte, ok bool) {
 	h.Write([]byte{1})
 	h.Write([]byte(entry.Identity()))
 	return [sha256.Size]byte(h.Sum(nil)), true
+}
+
+// noDispatch says why a file below dispatches/ is no dispatch, and what it may have made
+// of one all the same.
+type noDispatch struct {
+	wrong *Finding
+	rough plan.Dispatch
+}
+
+// holds rejects an overlay for such a file.
+func (o *Overlay) holds(file string, no noDispatch) {
+	o.reject(*no.wrong)
+	o.edits = append(o.edits, Edit{File: file, Dispatch: no.rough})
 }
 
 // know keeps dispatches that were just written from being read again.

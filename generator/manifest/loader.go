@@ -53,6 +53,9 @@ type Loader struct {
 	// valid are dispatches that were read and proven, by path and content, and
 	// by path and what stands for the content; see identityKey.
 	valid, seen map[[sha256.Size]byte]readDispatch
+	// noDispatches are files that are none, whatever stands around them, by path and
+	// what stands for the content: they are not read again.
+	noDispatches remembered[noDispatch]
 	// policies are read policies, by path and content; readable says what keeps an
 	// overlay's dispatches from being read, by all that they are stamped from; and
 	// proofs are the dispatches that stand for those of any overlay on a template.
@@ -115,6 +118,7 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 	l.policies.begin()
 	l.readable.begin()
 	l.proofs.begin()
+	l.noDispatches.begin()
 	dir := l.dir
 	if dir == "" {
 		dir = "."
@@ -154,6 +158,7 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 	l.policies.end()
 	l.readable.end()
 	l.proofs.end()
+	l.noDispatches.end()
 	for key, r := range l.slow {
 		if !l.overrunning[key] { // its files are gone, or are no longer the same
 			r.stop()
@@ -266,6 +271,10 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 func (l *Loader) loadDispatch(tree fs.FS, o *Overlay, file string, e fs.DirEntry) {
 	key, known := identityKey(file, e)
 	d, valid := l.valid[key]
+	if no, ok := l.noDispatches.known(key); known && ok {
+		o.holds(file, no)
+		return
+	}
 	if !known || !valid {
 		data, err := readFile(tree, file, e)
 		if err != nil {
@@ -279,8 +288,11 @@ func (l *Loader) loadDispatch(tree fs.FS, o *Overlay, file string, e fs.DirEntry
 		if d, valid = l.valid[content]; !valid {
 			var wrong *Finding
 			if d, valid, wrong = l.dispatch(o, file, data); wrong != nil {
-				o.reject(*wrong)
-				o.edits = append(o.edits, Edit{File: file, Dispatch: Rough(idOf(file), data)})
+				no := noDispatch{wrong, Rough(idOf(file), data)}
+				if _, never := parseDispatch(file, data); known && never != nil {
+					l.noDispatches.now[key] = no
+				}
+				o.holds(file, no)
 				return
 			}
 		}

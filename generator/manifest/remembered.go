@@ -31,3 +31,15 @@ func (r *remembered[V]) get(k key, find func() (V, error)) (V, error) {
 	r.now[k] = v
 	return v, nil
 }
+
+// known is what k came to in this Load or the last one; false: nothing is remembered
+// of it.
+func (r *remembered[V]) known(k key) (v V, ok bool) {
+	if v, ok = r.now[k]; ok {
+		return v, true
+	}
+	if v, ok = r.last[k]; ok {
+		r.now[k] = v
+	}
+	return v, ok
+}
