@@ -66,11 +66,8 @@ func (m *manualFlags) propose(ctx context.Context, at *fleetNow, e manual.Edit) 
 		fmt.Fprintf(p.stdout, "open a pull request of %s into %s there (on GitHub muster does, with GITHUB_TOKEN or the App)\n", name, git.branch)
 		return nil
 	}
-	text := strings.Join(append(append([]string{}, e.Says...), e.Notes...), "\n\n")
-	if m.reason != "" {
-		text += "\n\nReason: " + m.reason
-	}
-	pull, err := pulls.Open(ctx, name, git.branch, e.Subject, text)
+	title, text := e.Proposal(m.reason)
+	pull, err := pulls.Open(ctx, name, git.branch, title, text)
 	if err != nil {
 		return fmt.Errorf("%w (the commit is in the branch %s)", err, name)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"muster/generator/history"
 	"muster/gitops/branch"
+	"muster/gitops/ledger"
 )
 
 // Edit is one commit that a person asks for.
@@ -26,15 +27,34 @@ type Edit struct {
 }
 
 // Message is the commit message. The reason, which may be empty, is one line of it.
+// Whoever typed or wrote its words, it calls nobody and closes no issue.
 func (e Edit) Message(reason string) string {
-	text := e.Subject + "\n"
+	text := ledger.Plain(e.Subject) + "\n"
 	if len(e.Says) > 0 {
-		text += "\n" + strings.Join(e.Says, "\n") + "\n"
+		text += "\n" + strings.Join(plain(e.Says), "\n") + "\n"
 	}
-	if reason = strings.Join(strings.Fields(reason), " "); reason != "" {
+	if reason = ledger.Plain(reason); reason != "" {
 		text += "\n" + history.ReasonTrailer + ": " + reason + "\n"
 	}
 	return text
+}
+
+// Proposal is the title and the text of a pull request with the edit, by the rules of
+// [Edit.Message].
+func (e Edit) Proposal(reason string) (title, text string) {
+	text = strings.Join(plain(slices.Concat(e.Says, e.Notes)), "\n\n")
+	if reason = ledger.Plain(reason); reason != "" {
+		text += "\n\n" + history.ReasonTrailer + ": " + reason
+	}
+	return ledger.Plain(e.Subject), text
+}
+
+func plain(lines []string) []string {
+	var all []string
+	for _, line := range lines {
+		all = append(all, ledger.Plain(line))
+	}
+	return all
 }
 
 // Same reports whether two edits do the same in the same words.

@@ -48,11 +48,10 @@ func quoted(words []string) string {
 // ticket is an issue behind a word that closes it, as "Fixes PROJ-12".
 var ticket = regexp.MustCompile(`(?i)((?:close[sd]?|fix(?:es|ed)?|resolve[sd]?):? +[a-z][a-z0-9_]*)-([0-9])`)
 
-// safe makes a line of somebody else's fit to stand in a message, unquoted: no
-// control character, no mention, no reference to an issue that the commit would
-// close, not too long. What is left is nearly what they wrote.
-func safe(text string) string {
-	const most = 100
+// Plain makes words of somebody's fit to stand in a message, on one line and
+// unquoted: no control character, no mention, no reference to an issue that the
+// commit would close. What is left is nearly what they wrote.
+func Plain(text string) string {
 	text = strings.Map(func(c rune) rune {
 		if c == utf8.RuneError || !unicode.IsPrint(c) {
 			return ' '
@@ -61,7 +60,13 @@ func safe(text string) string {
 	}, text)
 	text = strings.NewReplacer("@", "(at)", "#", "no. ", "://", ":").Replace(text)
 	text = ticket.ReplaceAllString(text, "$1 $2")
-	text = strings.Join(strings.Fields(text), " ")
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// safe is a line of somebody else's, made [Plain] and not too long.
+func safe(text string) string {
+	const most = 100
+	text = Plain(text)
 	if utf8.RuneCountInString(text) > most {
 		text = string([]rune(text)[:most]) + "…"
 	}

@@ -1,0 +1,31 @@
+package manual
+
+import (
+	"strings"
+	"testing"
+
+	"muster/gitops/canary"
+)
+
+// TestWordsOfOthers: whatever a person types, and whatever the commit says that is
+// taken back, a message and a pull request have no control character, call nobody and
+// close no issue. A reason is one line, and whole.
+func TestWordsOfOthers(t *testing.T) {
+	e := Edit{Subject: `Revert "` + canary.Words() + `"`, Says: []string{"a", canary.Words()}, Notes: []string{canary.Words()}}
+	reason := canary.Words() + "\nOverlay: overlays/default\r\nAct: dispatch, Fixes PROJ-12 " + strings.Repeat("long ", 100) + "end"
+	title, text := e.Proposal(reason)
+	for name, words := range map[string]string{"message": e.Message(reason), "title": title, "text": text} {
+		if found := canary.Committed(words); len(found) > 0 || strings.Contains(words, "PROJ-12") {
+			t.Errorf("%s: %q in\n%s", name, found, words)
+		}
+		if name != "title" && !strings.HasSuffix(strings.TrimSpace(words), "long end") {
+			t.Errorf("%s: the reason is cut:\n%s", name, words)
+		}
+		if strings.Contains(words, "\nOverlay:") || strings.Contains(words, "\nAct:") {
+			t.Errorf("%s: the reason makes a trailer of its own:\n%s", name, words)
+		}
+	}
+	if got, want := (Edit{Subject: "a: pause", Says: []string{"paused false -> true"}}).Message("the registry is down"), "a: pause\n\npaused false -> true\n\nReason: the registry is down\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
