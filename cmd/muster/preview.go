@@ -229,7 +229,7 @@ func (v *previewFlags) check(ctx context.Context, pulls *github.Pulls, pull gith
 		c.Title = findingsError(len(r.Findings)).Error()
 	}
 	for _, f := range r.Findings {
-		c.Annotations = append(c.Annotations, github.Annotation{Path: f.File, Line: f.Line, Failure: true, Text: f.Text()})
+		c.Annotations = append(c.Annotations, github.Annotation{Path: f.File, Line: f.Line, Failure: true, Text: shownAs(f.Text())})
 	}
 	url, err := pulls.Check(ctx, pull.Head, c)
 	if errors.Is(err, github.ErrNoChecks) {

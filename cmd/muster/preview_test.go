@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"muster/gitops/canary"
 	"muster/gitops/github/githubtest"
 )
 
@@ -70,7 +72,25 @@ func TestPreviewOnGitHub(t *testing.T) {
 	if got := api.Comments(n); len(got) != 1 || !strings.Contains(got[0], "It would be suspended") {
 		t.Errorf("the comments are %q", got)
 	}
-	edit("max: lots ", "max: 50 ")
+	edit("max: lots ", `max: "`+"\u202e\u200b"+` @canary-team" `)
+	run(exitOK, "wrote https://github.com/acme/fleet/pull/1#issuecomment-1\nwrote ")
+	last := api.Checks()[len(api.Checks())-1]
+	said := []string{api.Comments(n)[0], last.Output.Title, last.Output.Summary}
+	for _, a := range last.Output.Annotations {
+		said = append(said, fmt.Sprint(a["message"]))
+		if found := canary.Printed(said[len(said)-1]); len(found) > 0 {
+			t.Errorf("%q in the annotation %v", found, a)
+		}
+	}
+	for _, text := range said { // Markdown: mentions are in code
+		if found := canary.Controls(text); len(found) > 0 {
+			t.Errorf("%q in %q", found, text)
+		}
+	}
+	if !strings.Contains(said[0], "canary-team") || !strings.Contains(strings.Join(said[3:], ""), "canary-team") {
+		t.Errorf("what was looked for is not there: %q", said)
+	}
+	edit("max: .* ", "max: 50 ")
 	run(exitOK, "nothing is written: commenting on pull request 1: the token may not write here, as with a pull request from a fork (403: Resource not accessible by integration)\n", "GITHUB_TOKEN="+githubtest.ForkToken)
 	run(exitOutside, "does not accept the token or key (401: Bad credentials)", "GITHUB_TOKEN=ghs_old")
 	api.ClosePull(n)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -57,6 +58,14 @@ func (p *printable) Write(text []byte) (int, error) {
 		return 0, err
 	}
 	return size, nil
+}
+
+// shownAs is a text as [printable] writes it.
+func shownAs(text string) string {
+	var out strings.Builder
+	p := printable{to: &out}
+	_, _ = p.Write([]byte(text + "\n")) // into memory; what it ends in is written too
+	return strings.TrimSuffix(out.String(), "\n")
 }
 
 func beginsWord(text []byte) bool {

@@ -2,13 +2,17 @@
 // neither markup, nor a mention, nor a link of them.
 package markdown
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
 
 // Code is a text of others on one line, between as many backticks as it needs
 // (spec.commonmark.org, "Code spans"). A bar would end a cell of a table. It is empty
 // for a text without a visible character.
 func Code(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
+	text = shown(strings.Join(strings.Fields(text), " "))
 	if text == "" {
 		return ""
 	}
@@ -25,9 +29,26 @@ func Code(text string) string {
 // Fenced is a text of others in a block that it cannot end. language is the block's,
 // as in "text".
 func Fenced(language, text string) string {
+	text = shown(text)
 	fence := "```"
 	for strings.Contains(text, fence) {
 		fence += "`"
 	}
 	return fence + language + "\n" + strings.TrimRight(text, "\n") + "\n" + fence + "\n"
+}
+
+// shown is a text with what nobody would see in it, as characters that turn text around,
+// written as an escape.
+func shown(text string) string {
+	const nonJoiner, joiner = 0x200c, 0x200d // of letters and emoji
+	var b strings.Builder
+	for _, c := range strings.ToValidUTF8(text, "\ufffd") {
+		switch {
+		case c == '\n' || c == '\t' || c == nonJoiner || c == joiner || unicode.IsGraphic(c) && !unicode.In(c, unicode.Zl, unicode.Zp):
+			b.WriteRune(c)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, c)
+		}
+	}
+	return b.String()
 }

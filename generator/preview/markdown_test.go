@@ -11,12 +11,13 @@ import (
 	"muster/generator/manifest"
 	"muster/generator/markdown/markdowntest"
 	"muster/generator/simulation"
+	"muster/gitops/canary"
 )
 
 // TestWordsOfOthersAreCode: whatever stands in files, nothing of it is outside of code,
-// where a forge would make a mention or markup of it.
+// where a forge would make a mention or markup of it, and no character is hidden.
 func TestWordsOfOthersAreCode(t *testing.T) {
-	word := rapid.SampledFrom([]string{"@canary", "`", "``", "```", "|", "\n", " ", "<b>", "[x](y)", "# h", "a", "~~~", "\\"})
+	word := rapid.SampledFrom([]string{"@canary", "`", "``", "```", "|", "\n", " ", "<b>", "[x](y)", "# h", "a", "~~~", "\\", canary.Words(), "\xff"})
 	rapid.Check(t, func(t *rapid.T) {
 		text := func(label string) string {
 			return strings.Join(rapid.SliceOfN(word, 1, 8).Draw(t, label), "") + "@canary"
@@ -28,6 +29,9 @@ func TestWordsOfOthersAreCode(t *testing.T) {
 		md := r.Markdown()
 		if left := markdowntest.Outside(md); strings.Contains(left, "canary") || strings.Contains(left, "<b>") {
 			t.Fatalf("outside of code there is\n%s\nof\n%s", left, md)
+		}
+		if found := canary.Controls(md); len(found) > 0 {
+			t.Fatalf("%q in\n%s", found, md)
 		}
 	})
 }
