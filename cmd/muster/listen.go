@@ -79,7 +79,7 @@ func (e *endpoints) handler() http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, e.status.Snapshot().NotReady(e.clock.Now()))
 	})
-	mux.Handle("GET /metrics", e.metrics.Handler())
+	mux.Handle("GET /metrics", e.metrics.Handler(shownAs))
 	e.page.AddTo(mux)
 	return mux
 }
@@ -94,7 +94,7 @@ func answer(w http.ResponseWriter, problems []string) {
 		return
 	}
 	w.WriteHeader(http.StatusServiceUnavailable)
-	_, _ = io.WriteString(w, strings.Join(problems, "\n")+"\n")
+	_, _ = io.WriteString(&printable{to: w}, strings.Join(problems, "\n")+"\n")
 }
 
 // profiles serves the profiles of package pprof.

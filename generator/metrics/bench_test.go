@@ -79,7 +79,7 @@ func BenchmarkIdleTick(b *testing.B) {
 func BenchmarkScrape(b *testing.B) {
 	r := fifty()
 	m := after(b, r)
-	h := m.Handler()
+	h := m.Handler(nil)
 	for name, accept := range map[string]string{ // as Prometheus 3 sends it, with exemplars and without
 		"openmetrics": "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
 		"text":        "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.4,*/*;q=0.1",

@@ -82,10 +82,16 @@ func New(snapshot func() status.Snapshot, now func() time.Time) (*Metrics, error
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
 // Handler serves the metrics, as text or as OpenMetrics, whichever is asked for. It
-// does not compress: that would cost more than gathering them.
-func (m *Metrics) Handler() http.Handler {
+// does not compress: that would cost more than gathering them. The values of labels
+// are shown as that function says, which is asked about those that are not plain; nil:
+// as they are.
+func (m *Metrics) Handler(shown func(string) string) http.Handler {
 	const together = 4 // scrapes
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, DisableCompression: true, MaxRequestsInFlight: together})
+	var from prometheus.Gatherer = m.registry
+	if shown != nil {
+		from = labelled{m.registry, shown}
+	}
+	return promhttp.HandlerFor(from, promhttp.HandlerOpts{EnableOpenMetrics: true, DisableCompression: true, MaxRequestsInFlight: together})
 }
 
 // Began implements [generator.Watcher].

@@ -160,7 +160,7 @@ func (s *site) read(t *testing.T, each func(labels.Labels, float64)) {
 	t.Helper()
 	request, answer := httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody), httptest.NewRecorder()
 	request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0")
-	s.metrics.Handler().ServeHTTP(answer, request)
+	s.metrics.Handler(nil).ServeHTTP(answer, request)
 	p, err := textparse.New(answer.Body.Bytes(), answer.Header().Get("Content-Type"), labels.NewSymbolTable(), textparse.ParserOptions{})
 	if err != nil || answer.Code != http.StatusOK {
 		t.Fatal(answer.Code, err)

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/gitops/branch"
+	"muster/gitops/canary"
+)
+
+// TestPagesSayNothingHostile: whoever can write what muster reads writes hostile words,
+// and what run --listen serves has them, and none of what they are to do.
+func TestPagesSayNothingHostile(t *testing.T) {
+	w, p, _, _ := fleetProgram(t, "run", "--listen", "127.0.0.1:0", "--startup-jitter", "0s")
+	policy := func(queue, more string) []byte {
+		return []byte("apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  queue: \"" + queue + "\"\n  max: 20\n" + more)
+	}
+	named := `  schedules: [{name: "fixes acme/canary#1 @canary-team", from: 00:00, to: 24:00, timeZone: UTC, min: 6}]` + "\n"
+	if _, err := w.repo.Commit(canary.Words(), start.Add(-time.Hour),
+		branch.Change{Path: "overlays/default/scaling.yaml", Content: policy("default", named)},
+		branch.Change{Path: "overlays/odd/scaling.yaml", Content: policy("x", "  \""+canary.Hostile+"\": 1\n")},
+		branch.Change{Path: "overlays/queue/scaling.yaml", Content: policy(canary.Hostile, "")},
+		branch.Change{Path: "overlays/@canary-team/scaling.yaml", Content: policy("default", "")},
+		branch.Change{Path: "overlays/" + strings.ReplaceAll(canary.Words(), "/", "-") + "/scaling.yaml", Content: policy("default", "")},
+	); err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range []string{"queue=default", "queue=" + canary.Words()} {
+		w.buildkite.CreateBuild(fakebuildkite.Build{Cluster: w.cluster.BuildkiteCluster,
+			Steps: []fakebuildkite.Step{{Label: canary.Words(), Parallelism: 2, Duration: time.Hour, Agents: []string{rule, "os=" + canary.Words()}}}})
+	}
+	w.addBuild(2)
+	if _, err := w.buildkite.Connect(fakebuildkite.Agent{Cluster: w.cluster.BuildkiteCluster, Name: canary.Words(), Tags: []string{"queue=default", "name=" + canary.Words()}}); err != nil {
+		t.Fatal(err)
+	}
+	w.buildkite.AdvanceTo(start)
+	var stderr bytes.Buffer
+	p.stderr = &stderr
+	looked := 0
+	look := func() { // between two ticks: the log is not written to
+		_, address, _ := strings.Cut(stderr.String(), "address=")
+		address, _, _ = strings.Cut(address, "\n")
+		for _, path := range []string{"/", "/?overlay=default", "/status.json", "/metrics", "/healthz", "/readyz", "/timeline.json?overlay=default", "/timeline.svg?overlay=default", "/?overlay=%40canary-team", "/nothing@canary"} {
+			r, err := http.Get("http://" + address + path) //nolint:noctx // a test
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			text, err := io.ReadAll(r.Body)
+			_ = r.Body.Close()
+			if err != nil {
+				t.Error(err)
+			}
+			looked++
+			found := canary.Printed(strings.ReplaceAll(string(text), "@media ", "")) // a style sheet's rule
+			if slices.Sort(found); len(found) > 0 {
+				t.Errorf("%s has %q:\n%s", path, slices.Compact(found), text)
+			}
+			if sees := strings.Contains(string(text), "canary-team"); !sees && slices.Contains([]string{"/", "/status.json", "/metrics", "/readyz"}, path) {
+				t.Errorf("%s has none of what is looked for:\n%s", path, text)
+			}
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	p.clock = &scriptedClock{stoppedClock{start}, []func(){look, func() {
+		w.buildkite.Fail(fakebuildkite.Fault{Path: "/builds", Status: 500, Body: `{"message":"` + canary.Hostile + canary.BuildkiteToken + `"}`})
+	}, look}, stop}
+	if code := p.run(ctx); code != exitOK || looked != 20 {
+		t.Errorf("exit code %d, %d pages\n%s", code, looked, &stderr)
+	}
+}
