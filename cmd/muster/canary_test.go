@@ -73,7 +73,7 @@ func (w *world) found(printed string) error {
 	for line := range strings.Lines(string(text)) {
 		note("printed: "+line, canary.Printed(line))
 	}
-	cmd := exec.Command("git", "log", "--all", "--format=%B%x00", "--grep=^Muster: ")
+	cmd := exec.Command("git", "log", "--all", "--format=%B%x00", "--grep=^Muster: ", "--grep=^Reason: ")
 	cmd.Dir = w.repo.Dir
 	messages, err := cmd.Output()
 	if err != nil {
@@ -82,7 +82,7 @@ func (w *world) found(printed string) error {
 	for message := range strings.SplitSeq(string(messages), "\x00") {
 		note("committed: "+message, canary.Committed(message))
 	}
-	cmd = exec.Command("git", "log", "--all", "-p", "--format=", "--grep=^Muster: ")
+	cmd = exec.Command("git", "log", "--all", "-p", "--format=", "--grep=^Muster: ", "--grep=^Reason: ")
 	cmd.Dir = w.repo.Dir
 	files, err := cmd.Output()
 	if err != nil {
@@ -180,5 +180,17 @@ func cmdHostile(ts *testscript.TestScript, _ bool, args []string) {
 	for _, file := range args {
 		text := hostile(ts.ReadFile(file))
 		ts.Check(os.WriteFile(ts.MkAbs(file), []byte(text), 0o644))
+	}
+}
+
+// cmdCanaries looks for canaries in files that muster wrote: canaries FILE... A style
+// sheet has rules that look like mentions.
+func cmdCanaries(ts *testscript.TestScript, _ bool, args []string) {
+	for _, file := range args {
+		for line := range strings.Lines(ts.ReadFile(file)) {
+			if found := canary.Printed(strings.TrimPrefix(line, "@media ")); len(found) > 0 {
+				ts.Fatalf("%s has %q: %q", file, found, line)
+			}
+		}
 	}
 }

@@ -115,7 +115,7 @@ func TestScripts(t *testing.T) {
 			"build": cmdBuild, "connect": cmdConnect, "advance": cmdAdvance, "sync": cmdSync,
 			"fail": cmdFail, "rival": cmdRival, "password": cmdPassword, "requests": cmdRequests,
 			"publish": cmdPublish, "pausequeue": cmdPauseQueue, "fill": cmdFill, "nameless": cmdNameless, "status": cmdStatus, "documented": cmdDocumented,
-			"deny": cmdDeny, "hook": cmdHook, "hostile": cmdHostile,
+			"deny": cmdDeny, "hook": cmdHook, "hostile": cmdHostile, "canaries": cmdCanaries,
 		},
 	})
 }

@@ -225,7 +225,7 @@ func (s *simulate) cases(cmd *cobra.Command, world simulation.World) ([]simulati
 			return nil, usage(err)
 		}
 		defer in.Close()
-		workload, err := simulation.ReadCSV(filepath.Base(s.csv), in, world.Policy.Queue)
+		workload, err := simulation.ReadCSV(shownAs(filepath.Base(s.csv)), in, world.Policy.Queue)
 		if err != nil {
 			return nil, usage(fmt.Errorf("%s: %w", s.csv, err))
 		}

@@ -52,7 +52,7 @@ func (s *simulate) rebuilt(ctx context.Context, world simulation.World) (simulat
 	if s.policy == "" && h.policy != nil {
 		world.Policy = *h.policy
 	}
-	name := strings.TrimSuffix(filepath.Base(s.git.repo), ".git")
+	name := shownAs(strings.TrimSuffix(filepath.Base(s.git.repo), ".git"))
 	load, err := simulation.Rebuild(cmp.Or(name, "history"), strings.TrimPrefix(s.overlay, s.git.overlays+"/"), h.observed)
 	if err != nil {
 		return none, usage(fmt.Errorf("%s: %w", s.overlay, err))
