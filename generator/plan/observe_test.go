@@ -155,3 +155,17 @@ func TestUnservedByCluster(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingWaitsUnmatched: what no overlay can serve is reported while it is pending,
+// and not while it waits for something else, or runs.
+func TestNothingWaitsUnmatched(t *testing.T) {
+	overlays := []Overlay{{Name: "default", Policy: Policy{Queue: "default", Max: 5}}}
+	rules := []string{"queue=default", "os=mac"}
+	pending := []Unmatched{{Rules: []string{"os=mac", "queue=default"}, Jobs: 1, Missing: []string{"os=mac"}}}
+	for state, want := range map[JobState][]Unmatched{JobPending: pending, JobUpcoming: nil, JobLimited: nil, JobBlocked: nil} {
+		got := Observe(overlays, Snapshot{Jobs: []Job{{ID: "j", Rules: rules, State: state}}}, &Registrations{})[0].Unmatched
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%v: (-want +got)\n%s", state, diff)
+		}
+	}
+}

@@ -48,7 +48,10 @@ func TestTrailersAreGits(t *testing.T) {
 		"\tfile.go\n", "-- \n", "Key:\n", ": value\n", "Act=retire\n", "two words: value\n", "ü: value\n", "http://example.com/\n", "CI: [skip ci]\n", "This reverts commit 0123.\n", "> Act: retire\n",
 	}
 	for _, m := range []string{"", "\n", "Act: retire", "x\n\nAct: retire", "\n\nx\n\nAct: retire\n", "x\n\nAct: retire\n\n\n", "x\n\nAct: retire\n  now\n", "\nAct: retire\n# a comment\n  not now\n", "x\nAct: retire\n",
-		"x\n\nA0-9Zaz: v\n", "x\n\nKey\t: v\n", "x\n\n: v\nAct: retire\n", "x\n\n\t: v\n", "x\n\nAct: retire\n\v\n", "x\n\nAct: retire\n\r\n", "x\n\nAct:\v retire\f\n", "x\n\nAct: retire\n\vnow\n"} {
+		"x\n\nA0-9Zaz: v\n", "x\n\nKey\t: v\n", "x\n\n: v\nAct: retire\n", "x\n\n\t: v\n", "x\n\nAct: retire\n\v\n", "x\n\nAct: retire\n\r\n", "x\n\nAct:\v retire\f\n", "x\n\nAct: retire\n\vnow\n",
+		// What git ignores at the end: comments, and a list of conflicts, which has to have a line end.
+		"x\n\nAct: retire\n\n# a comment\n", "x\n\nAct: retire\n\nConflicts:\n\tfile.go\n", "x\n\nAct: retire\n\nConflicts:\n\tfile.go\n# a comment\n\n", "x\n\nAct: retire\n\nConflicts:",
+		"x\n\nAct: retire\n\n\tfile.go\n", "x\n\nAct: retire\nConflicts:\n\tfile.go\n\n# a comment\n\tfile.go\n", "x\n\nAct: retire\n\nConflicts:\nprose\n\tfile.go\n"} {
 		if got, want := ourTrailers(m), gitTrailers(t, m); got != want {
 			t.Errorf("of %q: %q, git has %q", m, got, want)
 		}

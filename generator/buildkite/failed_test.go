@@ -1,0 +1,57 @@
+package buildkite_test
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"testing"
+
+	"muster/generator/buildkite"
+	"muster/generator/buildkite/fakebuildkite"
+)
+
+// brokenTransport is a network that is down.
+type brokenTransport struct{}
+
+func (brokenTransport) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("the network is down")
+}
+
+// TestFailedRequestsAreCounted: a request that no good answer came to has failed, and
+// only one that was limited has been limited.
+func TestFailedRequestsAreCounted(t *testing.T) {
+	for status, limited := range map[int]int64{http.StatusBadRequest: 0, http.StatusNotFound: 0, http.StatusInternalServerError: 0, http.StatusTooManyRequests: 1} {
+		s := fakebuildkite.New(fakebuildkite.Options{Token: secret})
+		s.Fail(fakebuildkite.Fault{Path: "/access-token", Status: status})
+		c := newClient(t, buildkite.Config{HTTP: s.Transport()})
+		if token, err := c.Verify(t.Context()); err == nil || len(token.Scopes) > 0 {
+			t.Errorf("%d: a token with %q: %v", status, token.Scopes, err)
+		}
+		if got := c.Stats(); got.Requests != 1 || got.Failures != 1 || got.RateLimited != limited {
+			t.Errorf("%d: %+v", status, got)
+		}
+	}
+	c := newClient(t, buildkite.Config{HTTP: brokenTransport{}})
+	_, err := c.Verify(t.Context())
+	checkError(t, "no network", err, "the network is down")
+	if got := c.Stats(); got.Failures != got.Requests || got.Requests == 0 || got.RateLimited != 0 {
+		t.Errorf("no network: %+v", got)
+	}
+	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Scopes: []string{"read_agents", "read_builds"}})
+	c = newClient(t, buildkite.Config{HTTP: s.Transport()})
+	token, err := c.Verify(t.Context())
+	if got := c.Stats(); err != nil || got.Requests != 2 || got.Failures != 0 || !slices.Equal(token.Scopes, []string{"read_agents", "read_builds"}) {
+		t.Errorf("all is well: %+v, %+v, %v", got, token, err)
+	}
+}
+
+// TestTokenIsNotAnObject: what answers when the token is looked up, and not with one
+// whole object, is not Buildkite.
+func TestTokenIsNotAnObject(t *testing.T) {
+	for name, body := range map[string]string{"a list": "[]", "a text": `"x"`, "cut": `{"scopes":["read_agents","read_builds"]`, "two": `{"scopes":["read_agents","read_builds"]}{}`} {
+		s := fakebuildkite.New(fakebuildkite.Options{Token: secret})
+		s.Fail(fakebuildkite.Fault{Path: "/access-token", Body: body})
+		_, err := newClient(t, buildkite.Config{HTTP: s.Transport()}).Verify(t.Context())
+		checkError(t, name, err, "not as Buildkite does")
+	}
+}

@@ -1,0 +1,31 @@
+package git
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestQuery: what stands behind a question mark of an address is a secret, whole and
+// by its values, in both forms. Short ones are not: they would be found all over a
+// text. In a path it is part of a name.
+func TestQuery(t *testing.T) {
+	for raw, want := range map[string][]string{
+		"https://example.com/fleet":                   nil,
+		"https://example.com/fleet?":                  nil,
+		"https://example.com/fleet?token=s3%20cret":   {"token=s3%20cret", "s3%20cret", "s3 cret"},
+		"https://example.com/fleet?v=12345&t=123456":  {"v=12345&t=123456", "123456", "123456"},
+		"https://example.com/fleet?flag&t=%zz1234567": {"flag&t=%zz1234567", "%zz1234567"},
+		"/srv/fleet?token=s3%20cret":                  nil,
+		"file:///srv/fleet?token=s3%20cret":           nil,
+	} {
+		a, err := parseAddress(raw)
+		if err != nil {
+			t.Errorf("%s: %v", raw, err)
+			continue
+		}
+		if diff := cmp.Diff(want, a.query()); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", raw, diff)
+		}
+	}
+}
