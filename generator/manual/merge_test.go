@@ -13,21 +13,23 @@ import (
 )
 
 // TestMergeAsGit: what is merged is what git merges, and what git calls a conflict is one.
+// Lines that are there several times are left out: which of them was changed is a guess,
+// and git may guess otherwise.
 func TestMergeAsGit(t *testing.T) {
 	dir := t.TempDir()
-	line := rapid.SampledFrom([]string{"a\n", "b\n", "c\n", "d\n", "e\n", "f\n"})
+	line := rapid.SampledFrom([]string{"a\n", "b\n", "c\n", "d\n", "e\n", "f\n", "g\n", "h\n", "i\n", "j\n", "k\n", "l\n"})
 	merged := 0
 	rapid.Check(t, func(t *rapid.T) {
-		base := rapid.SliceOfN(line, 1, 12).Draw(t, "base")
+		base := rapid.SliceOfNDistinct(line, 1, 12, rapid.ID[string]).Draw(t, "base")
 		edited := func(label string) string {
 			lines := append([]string{}, base...)
 			for range rapid.IntRange(0, 2).Draw(t, label) {
 				at := rapid.IntRange(0, len(lines)-1).Draw(t, "at")
 				switch rapid.IntRange(0, 2).Draw(t, "what") {
 				case 0:
-					lines[at] = label + strconv.Itoa(at) + "\n"
+					lines[at] = label + strconv.Itoa(len(lines)) + strconv.Itoa(at) + "\n"
 				case 1:
-					lines[at] += label + "\n"
+					lines[at] += label + strconv.Itoa(at) + "\n"
 				default:
 					if len(lines) > 1 {
 						lines = append(lines[:at:at], lines[at+1:]...)
