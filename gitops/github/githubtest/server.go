@@ -59,13 +59,10 @@ const (
 	Name  = "fleet"
 )
 
-// appKey is the key of every server's App: to make one takes a second on a busy machine.
-var appKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
-
 // Serve answers for a repository until Close; the App's key is written into
 // dir. now is the clock that tokens and proofs are judged by.
 func Serve(r gitserver.Repository, dir string, now func() time.Time) (*Server, error) {
-	key, err := appKey()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		return nil, err
 	}
