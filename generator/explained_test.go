@@ -93,7 +93,7 @@ func (w *world) explain(t *testing.T, a readback, q explanation.Question) []expl
 // decided and what became of it in truth; of each moment, what was in git then.
 func TestExplained(t *testing.T) {
 	t.Parallel()
-	for seed := *first; seed < *first+uint64(*seeds); seed++ {
+	for seed := *first; seed < *first+uint64(*replays); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			s := drawShape(seed)

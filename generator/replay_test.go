@@ -70,7 +70,7 @@ func sameDecision(t *testing.T, a, b plan.Decision) bool {
 // and of an order it is said when it does not follow from its commit.
 func TestDecidedAgain(t *testing.T) {
 	t.Parallel()
-	for seed := *first; seed < *first+uint64(*seeds); seed++ {
+	for seed := *first; seed < *first+uint64(*replays); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			s := drawShape(seed)

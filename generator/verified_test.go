@@ -136,7 +136,7 @@ func (l anyLog) verify(t testing.TB, change func(*verification.Config)) (map[str
 // byte. With every trouble all are but those few that went by what git does not have.
 func TestVerified(t *testing.T) {
 	t.Parallel()
-	for seed := *first; seed < *first+uint64(*seeds); seed++ {
+	for seed := *first; seed < *first+uint64(*replays); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			s := drawShape(seed)
