@@ -88,7 +88,7 @@ func imports() map[string][]string {
 		"generator/history":      {"generator/plan", "generator/manifest", "gitops/branch", "gitops/ledger"},
 		"generator/manual":       {"generator/history", "generator/manifest", "generator/plan", "gitops/branch", "gitops/ledger"},
 		"generator/markdown":     {},
-		"generator/preview":      {"generator/history", "generator/manifest", "generator/markdown", "generator/plan", "generator/simulation"},
+		"generator/preview":      {"generator/history", "generator/manifest", "generator/markdown", "generator/plan", "generator/simulation", "gitops/ledger"},
 		"generator/replay":       {"generator/plan", "generator/manifest", "gitops/ledger"},
 		"generator/explanation":  {"generator/plan", "generator/manifest", "generator/history", "generator/replay", "gitops/branch", "gitops/ledger"},
 		"generator/verification": {"generator", "generator/plan", "generator/manifest", "generator/replay", "gitops/branch", "gitops/ledger"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"os/exec"
@@ -50,6 +51,22 @@ func (p program) childEnviron() []string {
 		name, _, _ := strings.Cut(entry, "=")
 		return name == variableToken || name == variablePassword || name == variableAgentToken
 	})
+}
+
+// asked is what the git program answers in a directory, in one line; empty where git is
+// not there or has no answer.
+func (p program) asked(dir string, args ...string) string {
+	path, err := exec.LookPath("git")
+	if err != nil {
+		return ""
+	}
+	c := exec.Command(path, args...)
+	c.Dir, c.Env = dir, p.childEnviron()
+	out, err := c.Output()
+	if err != nil {
+		return ""
+	}
+	return string(bytes.TrimSpace(out))
 }
 
 // credentialHelper asks git's credential helpers, where the git program is there.

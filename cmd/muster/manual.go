@@ -2,13 +2,11 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os/exec"
 	"path"
 	"regexp"
 	"slices"
@@ -202,14 +200,14 @@ func (m *manualFlags) open() (*gitops.Repository, error) {
 		if top, err = topOf("."); err != nil {
 			return nil, usage(errors.New("which repository? give --repo, set MUSTER_REPO, or call it in a clone"))
 		}
-		if git.repo = m.asked(top, "remote", "get-url", "origin"); git.repo == "" {
+		if git.repo = m.settings.program.asked(top, "remote", "get-url", "origin"); git.repo == "" {
 			return nil, usage(fmt.Errorf("which repository? %s has no remote origin: give --repo", top))
 		}
 		if strings.HasPrefix(git.repo, ".") {
 			git.repo = path.Join(top, git.repo)
 		}
 	}
-	if m := identRule.FindStringSubmatch(m.asked(top, "-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")); m != nil {
+	if m := identRule.FindStringSubmatch(m.settings.program.asked(top, "-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")); m != nil {
 		git.authorName, git.authorEmail = cmp.Or(git.authorName, m[1]), cmp.Or(git.authorEmail, m[2])
 	}
 	if git.authorName == "" || git.authorEmail == "" {
@@ -228,19 +226,3 @@ func (m *manualFlags) open() (*gitops.Repository, error) {
 
 // identRule is how git says who somebody is: git-var(1).
 var identRule = regexp.MustCompile(`^(.+) <([^<>]+)> [0-9]+ [+-][0-9]+$`)
-
-// asked is what the git program answers, in one line; empty where it is not there or
-// has no answer.
-func (m *manualFlags) asked(dir string, args ...string) string {
-	program, err := exec.LookPath("git")
-	if err != nil {
-		return ""
-	}
-	c := exec.Command(program, args...)
-	c.Dir, c.Env = dir, m.settings.program.childEnviron()
-	out, err := c.Output()
-	if err != nil {
-		return ""
-	}
-	return string(bytes.TrimSpace(out))
-}

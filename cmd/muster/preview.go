@@ -109,19 +109,19 @@ func (v *previewFlags) open() (base, head string, err error) {
 		return "", "", usage(err)
 	}
 	git.repo, git.branch = top, "HEAD"
-	m := &manualFlags{settings: v.settings}
-	if head = m.asked(top, "rev-parse", "--verify", "--quiet", "--end-of-options", v.head+"^{commit}"); head == "" {
+	asked := v.settings.program.asked
+	if head = asked(top, "rev-parse", "--verify", "--quiet", "--end-of-options", v.head+"^{commit}"); head == "" {
 		return "", "", usage(fmt.Errorf("--head %s: there is no such commit in %s", v.head, top))
 	}
-	into := m.asked(top, "rev-parse", "--verify", "--quiet", "--end-of-options", v.base+"^{commit}")
+	into := asked(top, "rev-parse", "--verify", "--quiet", "--end-of-options", v.base+"^{commit}")
 	if into == "" {
 		return "", "", usage(fmt.Errorf("--base %s: there is no such commit in %s; fetch it, or name another", v.base, top))
 	}
-	if base = m.asked(top, "merge-base", into, head); base == "" {
+	if base = asked(top, "merge-base", into, head); base == "" {
 		return "", "", usage(fmt.Errorf("%s and %s have no commit in common here: fetch more of the history (git fetch --unshallow)", v.base, v.head))
 	}
 	if v.githubRepo == "" {
-		v.githubRepo = m.asked(top, "remote", "get-url", "origin")
+		v.githubRepo = asked(top, "remote", "get-url", "origin")
 	} else if strings.Count(v.githubRepo, "/") == 1 {
 		v.githubRepo = "https://github.com/" + v.githubRepo
 	}

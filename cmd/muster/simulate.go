@@ -61,6 +61,22 @@ file.`,
 			return s.run(cmd)
 		},
 	}
+	s.addFlags(c)
+	s.git.addReading(c)
+	overlays := s.git.completion(anyNumber, func(o offered) []string {
+		for i, name := range o.overlays {
+			o.overlays[i] = s.git.overlays + "/" + name
+		}
+		return o.overlays
+	})
+	if err := c.RegisterFlagCompletionFunc("overlay", overlays); err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// addFlags adds the flags that say what is played and what is written.
+func (s *simulate) addFlags(c *cobra.Command) {
 	w := simulation.DefaultWorld()
 	f := c.Flags()
 	f.StringSliceVar(&s.workloads, "workload", nil, "workloads to generate: "+strings.Join(workloadNames(), ", ")+"; all unless told")
@@ -81,17 +97,6 @@ file.`,
 	f.Float64Var(&s.noShow, "no-show", 0, "share of the pods whose agent never registers, 0 to 1")
 	f.StringVar(&s.jsonFile, "json", "", "file to write the same as JSON to")
 	f.StringVar(&s.chart, "chart", "", "file to write a chart to; its name ends in .svg")
-	s.git.addReading(c)
-	overlays := s.git.completion(anyNumber, func(o offered) []string {
-		for i, name := range o.overlays {
-			o.overlays[i] = s.git.overlays + "/" + name
-		}
-		return o.overlays
-	})
-	if err := c.RegisterFlagCompletionFunc("overlay", overlays); err != nil {
-		panic(err)
-	}
-	return c
 }
 
 func workloadNames() []string {

@@ -210,9 +210,8 @@ func (v *verifyFlags) resolve(ctx context.Context, repository *gitops.Repository
 	case name == "":
 		return "", nil
 	case isClone(v.settings.git.repo):
-		asked := &manualFlags{settings: v.settings}
 		dir := strings.TrimPrefix(v.settings.git.repo, "file://")
-		if commit := asked.asked(dir, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}"); commit != "" {
+		if commit := v.settings.program.asked(dir, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}"); commit != "" {
 			return commit, nil
 		}
 		return "", usage(fmt.Errorf("git knows no commit %q here", name))

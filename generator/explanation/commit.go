@@ -161,13 +161,13 @@ func notMore(d plan.Decision) []string {
 	for _, l := range d.Limits() {
 		switch s := d.Sum; l.Name {
 		case "max":
-			all = append(all, fmt.Sprintf("max is %d, and the overlay has %d already: %s left out.", s.Max, s.Current+s.Stopping, count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
+			all = append(all, fmt.Sprintf("max is %d, and the overlay has %d already: %s left out.", s.Max, s.Current+s.Stopping, ledger.Count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
 		case "maxPerHour":
-			all = append(all, fmt.Sprintf("maxPerHour is %d, of which %d were left in this hour: %s left out.", s.MaxPerHour, s.LeftThisHour, count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
+			all = append(all, fmt.Sprintf("maxPerHour is %d, of which %d were left in this hour: %s left out.", s.MaxPerHour, s.LeftThisHour, ledger.Count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
 		case "probe":
-			all = append(all, fmt.Sprintf("The circuit breaker is open, so only one agent is sent: %s left out.", count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
+			all = append(all, fmt.Sprintf("The circuit breaker is open, so only one agent is sent: %s left out.", ledger.Count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
 		default:
-			all = append(all, fmt.Sprintf("It is suspended, %s: %s left out.", d.Suspended, count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
+			all = append(all, fmt.Sprintf("It is suspended, %s: %s left out.", d.Suspended, ledger.Count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
 		}
 	}
 	if len(all) == 0 {
@@ -197,14 +197,14 @@ func timeline(e *ledger.Entry, row *history.Row) []Event {
 	}
 	ordered := o.At
 	if pending, since := oldest(o, name); since != nil {
-		say(*since.Oldest, "the oldest of %s became runnable", count(pending, "pending job"))
+		say(*since.Oldest, "the oldest of %s became runnable", ledger.Count(pending, "pending job"))
 	}
 	say(o.At, "Buildkite was looked at")
 	if o.Until.After(o.At) {
 		ordered = o.Until
 		say(o.Until, "the look, which took several ticks, was complete")
 	}
-	say(e.At, "%s ordered, in this commit", count(e.Agents, "agent")+pick(e.Agents, " was", " were"))
+	say(e.At, "%s ordered, in this commit", ledger.Count(e.Agents, "agent")+pick(e.Agents, " was", " were"))
 	if out := row.Outcome; out != nil {
 		after := func(n *int) time.Time { return ordered.Add(time.Duration(*n) * time.Second) }
 		if out.FirstAfter != nil {

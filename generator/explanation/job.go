@@ -106,7 +106,7 @@ func served(name string, at time.Time, orders map[string]order) []Explanation {
 		slices.SortStableFunc(events, func(a, b Event) int { return a.At.Compare(b.At) })
 		why := []string{fmt.Sprintf("The first order of %s that was made when jobs waited which had been runnable since then: commit %.7s. If the job matches the overlay's rules, it was ordered for it and for those beside it.", overlay, x.row.Commit)}
 		if pending, _ := oldest(x.entry.Observation, overlay); pending > x.entry.Agents {
-			why = append(why, fmt.Sprintf("It ordered %s for %s: what they left was served by later orders, or by agents that became free. muster explain %.7s says why not more.", count(x.entry.Agents, "agent"), count(pending, "pending job"), x.row.Commit))
+			why = append(why, fmt.Sprintf("It ordered %s for %s: what they left was served by later orders, or by agents that became free. muster explain %.7s says why not more.", ledger.Count(x.entry.Agents, "agent"), ledger.Count(pending, "pending job"), x.row.Commit))
 		}
 		why = append(why, "Which of the agents took which job git does not know: the job's page in Buildkite shows its agent, whose tag dispatch= is the order. An agent that was there already may have been faster.")
 		all = append(all, Explanation{

@@ -99,9 +99,9 @@ func (m *situation) reason() (text string, sure bool) {
 	case s.Dispatch > 0:
 		return fmt.Sprintf("By the last look and the files of the moment, %d would have been dispatched. muster had not looked since they came to be so, or could not.", s.Dispatch), false
 	case s.Pending > 0 && s.InFlight > 0:
-		return fmt.Sprintf("Enough agents were on their way: %d in flight and %d idle, for %s, as far as the last look knew.", s.InFlight, s.Idle, count(s.Pending, "pending job")), false
+		return fmt.Sprintf("Enough agents were on their way: %d in flight and %d idle, for %s, as far as the last look knew.", s.InFlight, s.Idle, ledger.Count(s.Pending, "pending job")), false
 	case s.Pending > 0:
-		return fmt.Sprintf("When muster last looked, %s had %s or were left to other overlays.", count(s.Pending, "pending job"), count(s.Idle, "idle agent")), false
+		return fmt.Sprintf("When muster last looked, %s had %s or were left to other overlays.", ledger.Count(s.Pending, "pending job"), ledger.Count(s.Idle, "idle agent")), false
 	}
 	return "When muster last looked, no job was pending that its agents can take.", false
 }
@@ -148,7 +148,7 @@ func (m *situation) timeline(p *past) []Event {
 		if row != nil {
 			what := string(row.Act)
 			if row.Agents > 0 {
-				what += " " + count(row.Agents, "agent")
+				what += " " + ledger.Count(row.Agents, "agent")
 			}
 			all = append(all, Event{At: row.At.UTC(), What: fmt.Sprintf("%s act: %s (%s), commit %.7s", which, what, row.Why, row.Commit)})
 		}

@@ -68,9 +68,6 @@ func oldest(o plan.Observation, overlay string) (pending int, since *plan.Demand
 	return pending, since
 }
 
-// count says a number of things, as in "1 agent" and "2 agents".
-func count(n int, noun string) string { return fmt.Sprintf("%d %s", n, pick(n, noun, noun+"s")) }
-
 func pick(n int, one, many string) string {
 	if n == 1 {
 		return one

@@ -89,7 +89,7 @@ func left(e *ledger.Entry, id string) plan.Indexes {
 
 // unasked reports whether a retirement says that Buildkite was not asked: muster was
 // away when the leases ended.
-func unasked(e *ledger.Entry) bool { return strings.HasSuffix(e.Subject, " ended long ago") }
+func unasked(e *ledger.Entry) bool { return strings.HasSuffix(e.Summary, " ended long ago") }
 
 // see adds what an older commit knew. The newest knows of most registrations; of a
 // time, the commit of a process that had looked all the while.

@@ -206,7 +206,7 @@ func (m *maker) own(e *ledger.Entry) Row {
 		row.Why = m.reason(e)
 		return row
 	}
-	row.Why = tail(e.Subject)
+	row.Why = tail(e.Summary)
 	switch {
 	case row.Why == "" && e.Kind == ledger.Retire: // as 0.2.0 wrote them
 		row.Why = registered(e)
@@ -227,7 +227,7 @@ func registered(e *ledger.Entry) string {
 	return fmt.Sprintf("%d of %d registered", min(came, e.Agents), e.Agents)
 }
 
-// probeRule is how a subject says that an agent is a probe.
+// probeRule is how a summary says that an agent is a probe.
 const probeRule = " as a probe"
 
 // reason says what asked for agents: what the observation has, and what the names of
@@ -248,7 +248,7 @@ func (m *maker) reason(e *ledger.Entry) string {
 			words = append(words, strconv.Itoa(n)+" "+what)
 		}
 	}
-	if strings.HasSuffix(e.Subject, probeRule) {
+	if strings.HasSuffix(e.Summary, probeRule) {
 		words = append(words, "probe")
 	}
 	say(pending, "pending")
@@ -266,11 +266,11 @@ func (m *maker) reason(e *ledger.Entry) string {
 	return strings.Join(words, ", ")
 }
 
-// headRule is the beginning of a subject, as in "default: retire 2 dispatches, ".
-var headRule = regexp.MustCompile(`^[^:]+: (?:repair dispatches/|retire [0-9]+ dispatch(?:es)?)(?:, )?`)
+// headRule is the beginning of a summary, as in "retire 2 dispatches, ".
+var headRule = regexp.MustCompile(`^(?:repair dispatches/|retire [0-9]+ dispatch(?:es)?)(?:, )?`)
 
-// tail is what a subject says beyond the act.
-func tail(subject string) string { return headRule.ReplaceAllString(subject, "") }
+// tail is what a summary says beyond the act.
+func tail(summary string) string { return headRule.ReplaceAllString(summary, "") }
 
 // damaged is the row of a commit that was muster's.
 func (m *maker) damaged(r ledger.Record) Row {

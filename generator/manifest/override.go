@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,42 +14,17 @@ import (
 var overrideFields = []string{"until", "min", "max", "buffer", "maxPerHour", "paused"}
 
 func (r *policyReader) overrides(n *yaml.Node) {
-	if n.Kind != yaml.SequenceNode {
-		r.bad(n, "spec.overrides", shown(n)+" is not a list", "write each override as - until: ...")
-		return
-	}
-	if len(n.Content) > mostOverrides {
-		r.bad(n, "spec.overrides", fmt.Sprintf("are %d", len(n.Content)), fmt.Sprintf("write at most %d: remove those that are over", mostOverrides))
-		return
-	}
-	for i, item := range n.Content {
-		at := fmt.Sprintf("overrides[%d]", i)
-		if item.Kind != yaml.MappingNode {
-			r.bad(item, "spec."+at, shown(item)+" is not a mapping", "its fields are "+strings.Join(overrideFields, ", "))
-			continue
-		}
-		r.override(item, at)
-	}
+	r.entries(n, entries{
+		field: "overrides", one: "an override", fields: overrideFields,
+		form: "write each override as - until: ...",
+		most: mostOverrides, fewer: "remove those that are over",
+	}, r.override)
 }
 
 // override reads one override, and keeps it when nothing is wrong with it.
-func (r *policyReader) override(item *yaml.Node, at string) {
-	before := len(r.findings)
-	for i := 0; i+1 < len(item.Content); i += 2 {
-		if key := item.Content[i]; !slices.Contains(overrideFields, key.Value) {
-			r.bad(key, "spec."+at+"."+key.Value, "is not a field of an override", didYouMean(key.Value, overrideFields, "its fields are "+strings.Join(overrideFields, ", ")))
-		}
-	}
+func (r *policyReader) override(item *yaml.Node, at string, sound func() bool) {
 	o := plan.Override{Until: r.moment(item, at)}
-	for _, field := range []struct {
-		name string
-		into **int
-	}{{"min", &o.Min}, {"max", &o.Max}, {"buffer", &o.Buffer}, {"maxPerHour", &o.MaxPerHour}} {
-		if v := lookup(item, field.name); v != nil {
-			count := r.count(v, at+"."+field.name, 0)
-			*field.into = &count
-		}
-	}
+	r.counts(item, at, []namedCount{{"min", &o.Min}, {"max", &o.Max}, {"buffer", &o.Buffer}, {"maxPerHour", &o.MaxPerHour}})
 	if v := lookup(item, "paused"); v != nil {
 		if o.Paused = v.Kind == yaml.ScalarNode && v.Tag == "!!bool" && strings.EqualFold(v.Value, "true"); !o.Paused {
 			r.bad(v, "spec."+at+".paused", shown(v)+" is not true", "an override can pause, and not end a pause: spec.paused does")
@@ -59,7 +33,7 @@ func (r *policyReader) override(item *yaml.Node, at string) {
 	if o.Min == nil && o.Max == nil && o.Buffer == nil && o.MaxPerHour == nil && !o.Paused {
 		r.bad(item, "spec."+at, "changes nothing", "give it min, max, buffer, maxPerHour or paused")
 	}
-	if len(r.findings) == before {
+	if sound() {
 		r.policy.Overrides = append(r.policy.Overrides, o)
 		r.ends = append(r.ends, item)
 	}

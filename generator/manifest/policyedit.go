@@ -1,9 +1,8 @@
 package manifest
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -41,14 +40,7 @@ func EditPolicy(file string, text []byte, edit PolicyEdit) ([]byte, error) {
 	} else {
 		lines[last] += "\n"
 	}
-	names := slices.Sorted(func(yield func(string) bool) {
-		for name := range edit.Set {
-			if !yield(name) {
-				return
-			}
-		}
-	})
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(edit.Set)) {
 		var err error
 		if lines, err = setField(file, lines, name, edit.Set[name]); err != nil {
 			return nil, err
@@ -72,8 +64,8 @@ func Settable() []string {
 	return []string{"min", "max", "buffer", "lookahead", "maxDispatch", "lease", "idleTimeout", "warmIdleTimeout", "priority", "maxPerHour", "paused"}
 }
 
-// errByHand says that the text of a policy is written in a way that only people edit.
-var errByHand = errors.New("is not written as a block, a field a line: edit it by hand")
+// byHand says that the text of a policy is written in a way that only people edit.
+const byHand = "is not written as a block, a field a line: edit it by hand"
 
 // block finds the spec of a policy in its lines, which must be written as a block.
 func block(file string, lines []string) (spec *yaml.Node, indent string, err error) {
@@ -83,7 +75,7 @@ func block(file string, lines []string) (spec *yaml.Node, indent string, err err
 	}
 	spec = lookup(top, "spec")
 	if spec == nil || spec.Kind != yaml.MappingNode || spec.Style&yaml.FlowStyle != 0 || len(spec.Content) == 0 {
-		return nil, "", Finding{File: file, Field: "spec", Problem: errByHand.Error()}
+		return nil, "", Finding{File: file, Field: "spec", Problem: byHand}
 	}
 	return spec, strings.Repeat(" ", spec.Content[0].Column-1), nil
 }
@@ -94,7 +86,7 @@ var scalarText = regexp.MustCompile(`^[A-Za-z0-9.+-]+$`)
 // setField gives one field another value.
 func setField(file string, lines []string, name, value string) ([]string, error) {
 	if !slices.Contains(Settable(), name) {
-		return nil, fmt.Errorf("%s: cannot be set this way%s", name, didYouMeanField(name))
+		return nil, fmt.Errorf("%s: cannot be set this way; %s", name, didYouMean(name, Settable(), "what can be is "+strings.Join(Settable(), ", ")))
 	}
 	if !scalarText.MatchString(value) {
 		return nil, Finding{File: file, Field: "spec." + name, Problem: quote(value) + " is not a value of it"}
@@ -112,7 +104,7 @@ func setField(file string, lines []string, name, value string) ([]string, error)
 		written, rest := line[:old.Column-1], line[old.Column-1:]
 		was := regexp.MustCompile(`^("[^"]*"|'[^']*'|[^\s#]+)`).FindString(rest)
 		if old.Kind != yaml.ScalarNode || old.Line != key.Line || was == "" || old.Anchor != "" {
-			return nil, Finding{File: file, Line: key.Line, Field: "spec." + name, Problem: errByHand.Error()}
+			return nil, Finding{File: file, Line: key.Line, Field: "spec." + name, Problem: byHand}
 		}
 		lines[old.Line-1] = written + value + aligned(rest[len(was):], len(was)-len(value))
 		return lines, nil
@@ -127,10 +119,6 @@ func aligned(rest string, more int) string {
 		return rest
 	}
 	return strings.Repeat(" ", max(1, len(rest)-len(comment)+more)) + comment
-}
-
-func didYouMeanField(name string) string {
-	return "; " + didYouMean(name, Settable(), "what can be is "+strings.Join(Settable(), ", "))
 }
 
 // insertField says a field that the policy does not: where it is shown behind #, or at
@@ -183,16 +171,15 @@ func setOverrides(file string, lines []string, all []plan.Override) ([]string, e
 		}
 		from, to := spec.Content[i].Line-1, lastLine(spec.Content[i+1])
 		if spec.Content[i+1].Style&yaml.FlowStyle != 0 && from+1 != to {
-			return nil, Finding{File: file, Line: from + 1, Field: "spec.overrides", Problem: errByHand.Error()}
+			return nil, Finding{File: file, Line: from + 1, Field: "spec.overrides", Problem: byHand}
 		}
 		return slices.Replace(lines, from, to, text...), nil
 	}
 	if len(text) == 0 {
 		return lines, nil
 	}
-	shown := []byte(indent + "# overrides: ")
 	for i := spec.Content[0].Line - 1; i < len(lines); i++ {
-		if bytes.HasPrefix([]byte(lines[i]), shown) {
+		if strings.HasPrefix(lines[i], indent+"# overrides: ") {
 			return slices.Replace(lines, i, i+1, text...), nil
 		}
 	}

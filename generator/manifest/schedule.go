@@ -24,32 +24,15 @@ var scheduleFields = []string{"name", "days", "from", "to", "timeZone", "min", "
 var dayNames = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
 func (r *policyReader) schedules(n *yaml.Node) {
-	if n.Kind != yaml.SequenceNode {
-		r.bad(n, "spec.schedules", shown(n)+" is not a list", "write each schedule as - name: ...")
-		return
-	}
-	if len(n.Content) > mostSchedules {
-		r.bad(n, "spec.schedules", fmt.Sprintf("are %d", len(n.Content)), fmt.Sprintf("write at most %d: days with the same hours need one", mostSchedules))
-		return
-	}
-	for i, item := range n.Content {
-		at := fmt.Sprintf("schedules[%d]", i)
-		if item.Kind != yaml.MappingNode {
-			r.bad(item, "spec."+at, shown(item)+" is not a mapping", "its fields are "+strings.Join(scheduleFields, ", "))
-			continue
-		}
-		r.schedule(item, at)
-	}
+	r.entries(n, entries{
+		field: "schedules", one: "a schedule", fields: scheduleFields,
+		form: "write each schedule as - name: ...",
+		most: mostSchedules, fewer: "days with the same hours need one",
+	}, r.schedule)
 }
 
 // schedule reads one schedule, and keeps it when nothing is wrong with it.
-func (r *policyReader) schedule(item *yaml.Node, at string) {
-	before := len(r.findings)
-	for i := 0; i+1 < len(item.Content); i += 2 {
-		if key := item.Content[i]; !slices.Contains(scheduleFields, key.Value) {
-			r.bad(key, "spec."+at+"."+key.Value, "is not a field of a schedule", didYouMean(key.Value, scheduleFields, "its fields are "+strings.Join(scheduleFields, ", ")))
-		}
-	}
+func (r *policyReader) schedule(item *yaml.Node, at string, sound func() bool) {
 	s := plan.Schedule{
 		Name: r.scheduleName(item, at),
 		Days: r.days(item, at),
@@ -57,19 +40,11 @@ func (r *policyReader) schedule(item *yaml.Node, at string) {
 		To:   r.minute(item, at, "to"),
 		Zone: r.zone(item, at),
 	}
-	for _, field := range []struct {
-		name string
-		into **int
-	}{{"min", &s.Min}, {"max", &s.Max}, {"buffer", &s.Buffer}} {
-		if v := lookup(item, field.name); v != nil {
-			count := r.count(v, at+"."+field.name, 0)
-			*field.into = &count
-		}
-	}
+	r.counts(item, at, []namedCount{{"min", &s.Min}, {"max", &s.Max}, {"buffer", &s.Buffer}})
 	if s.Min == nil && s.Max == nil && s.Buffer == nil {
 		r.bad(item, "spec."+at, "changes nothing", "give it min, max or buffer")
 	}
-	if len(r.findings) > before {
+	if !sound() {
 		return
 	}
 	if s.From == s.To {

@@ -7,6 +7,7 @@ import (
 
 	"muster/generator/manifest"
 	"muster/generator/plan"
+	"muster/gitops/ledger"
 )
 
 // Cancel takes dispatches of one overlay back: their manifests go where no syncer
@@ -28,7 +29,7 @@ func Cancel(o *manifest.Overlay, ids []string, now time.Time) (Edit, error) {
 			continue
 		}
 		todo, agents = append(todo, id), agents+d.Agents
-		e.Says = append(e.Says, fmt.Sprintf("%s of %s, ordered at %s", id, count(d.Agents, "agent"), d.At.UTC().Format(time.RFC3339)))
+		e.Says = append(e.Says, fmt.Sprintf("%s of %s, ordered at %s", id, ledger.Count(d.Agents, "agent"), d.At.UTC().Format(time.RFC3339)))
 		if end := d.NotAfter.Add(plan.Grace); end.After(until) {
 			until = end
 		}
@@ -70,7 +71,7 @@ func CloseBreaker(o *manifest.Overlay) (Edit, error) {
 	if !b.Open() {
 		open = "closed"
 	}
-	e.Says = []string{fmt.Sprintf("It was %s after %s, the last of which was %s (%s).", open, count(b.Failures, "failed order"), b.Dispatch, b.Cause)}
-	e.Notes = []string{"The next tick orders for all that waits. If the cause is still there, " + count(plan.Tolerance, "failed order") + " in a row open it again."}
+	e.Says = []string{fmt.Sprintf("It was %s after %s, the last of which was %s (%s).", open, ledger.Count(b.Failures, "failed order"), b.Dispatch, b.Cause)}
+	e.Notes = []string{"The next tick orders for all that waits. If the cause is still there, " + ledger.Count(plan.Tolerance, "failed order") + " in a row open it again."}
 	return e, nil
 }

@@ -4,7 +4,6 @@
 package manual
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -60,11 +59,4 @@ func plain(lines []string) []string {
 // Same reports whether two edits do the same in the same words.
 func (e Edit) Same(other Edit) bool {
 	return e.Subject == other.Subject && slices.Equal(e.Says, other.Says)
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

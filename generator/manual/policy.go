@@ -15,6 +15,7 @@ import (
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
+	"muster/gitops/ledger"
 )
 
 // policyFile is an overlay's policy.
@@ -89,7 +90,7 @@ func Pause(tree fs.FS, o *manifest.Overlay, until, now time.Time) (Edit, error) 
 		}
 		e.Notes = append(e.Notes, "Nothing is ordered here any more. Agents that work or wait for a job go on, and so do those that were ordered and have not come: muster cancel takes such an order back.")
 		if inFlight > 0 {
-			e.Notes = append(e.Notes, fmt.Sprintf("Orders of %s have a lease that goes on.", count(inFlight, "agent")))
+			e.Notes = append(e.Notes, fmt.Sprintf("Orders of %s have a lease that goes on.", ledger.Count(inFlight, "agent")))
 		}
 	}
 	return e, err

@@ -21,11 +21,10 @@ func (p Policy) override(t time.Time) Policy {
 		if !t.Before(o.Until) {
 			continue
 		}
-		for _, x := range []struct{ from, to *int }{{o.Min, &p.Min}, {o.Max, &p.Max}, {o.Buffer, &p.Buffer}, {o.MaxPerHour, &p.MaxPerHour}} {
-			if x.from != nil {
-				*x.to = *x.from
-			}
-		}
+		replace(&p.Min, o.Min)
+		replace(&p.Max, o.Max)
+		replace(&p.Buffer, o.Buffer)
+		replace(&p.MaxPerHour, o.MaxPerHour)
 		p.Paused = p.Paused || o.Paused
 	}
 	p.Min = min(p.Min, p.Max) // a max that is lowered for an hour need not say min too

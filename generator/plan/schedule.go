@@ -65,13 +65,15 @@ func (p Policy) scheduled(t time.Time) (Policy, string) {
 
 // apply returns the policy with what the schedule says.
 func (s Schedule) apply(p Policy) Policy {
-	for _, x := range []struct {
-		from *int
-		to   *int
-	}{{s.Min, &p.Min}, {s.Max, &p.Max}, {s.Buffer, &p.Buffer}} {
-		if x.from != nil {
-			*x.to = *x.from
-		}
-	}
+	replace(&p.Min, s.Min)
+	replace(&p.Max, s.Max)
+	replace(&p.Buffer, s.Buffer)
 	return p
+}
+
+// replace sets a number to another where one is given; nil keeps it.
+func replace(number, by *int) {
+	if by != nil {
+		*number = *by
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"muster/generator/manifest"
 	"muster/generator/markdown"
 	"muster/generator/simulation"
+	"muster/gitops/ledger"
 )
 
 // Report is what a pull request would do.
@@ -52,7 +53,7 @@ func (r Report) findings(b *strings.Builder) {
 		b.WriteString("\n`muster check` finds nothing wrong.\n")
 		return
 	}
-	fmt.Fprintf(b, "\n### %s\n\n", count(len(r.Findings), "finding"))
+	fmt.Fprintf(b, "\n### %s\n\n", ledger.Count(len(r.Findings), "finding"))
 	for i, f := range r.Findings {
 		if i == mostFindings {
 			fmt.Fprintf(b, "- and %d more\n", len(r.Findings)-i)
@@ -118,7 +119,7 @@ func (g group) markdown(b *strings.Builder, shown map[string]string) {
 	}
 	switch g.Kind {
 	case Added:
-		fmt.Fprintf(b, "\nIt is new: queue %s, at most %s.\n", markdown.Code(g.Queue), count(g.After.Max, "agent"))
+		fmt.Fprintf(b, "\nIt is new: queue %s, at most %s.\n", markdown.Code(g.Queue), ledger.Count(g.After.Max, "agent"))
 	case Removed:
 		b.WriteString("\nIt is removed. Its Jobs go with it, if the syncer prunes: agents that work now are ended in the middle of their jobs. Pause it first, and remove it when its agents have left.\n")
 	case Changed:
@@ -162,7 +163,7 @@ func (g group) settings(b *strings.Builder) {
 // markdown is a table of what both policies would have done, and a chart.
 func (r Replay) markdown(b *strings.Builder) {
 	const day = "2006-01-02 15:04"
-	fmt.Fprintf(b, "\n**What it would have done** with the %s from %s to %s (UTC), as this fleet's own commits tell of them. Both policies are played in one simulated world, with the same syncer and nodes.", count(r.After.Jobs, "job"), r.From.UTC().Format(day), r.To.UTC().Format(day))
+	fmt.Fprintf(b, "\n**What it would have done** with the %s from %s to %s (UTC), as this fleet's own commits tell of them. Both policies are played in one simulated world, with the same syncer and nodes.", ledger.Count(r.After.Jobs, "job"), r.From.UTC().Format(day), r.To.UTC().Format(day))
 	if r.Alone {
 		b.WriteString(" Other overlays serve the queue too: they are not played.")
 	}
@@ -235,12 +236,5 @@ func chart(before, after simulation.Measures) string {
 		}
 		return text.String()
 	}
-	return fmt.Sprintf("agents, on average of %s each; the highest bar is %.1f\nbefore |%s|\nafter  |%s|\n", count(each, "hour"), most, draw(was), draw(is))
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("agents, on average of %s each; the highest bar is %.1f\nbefore |%s|\nafter  |%s|\n", ledger.Count(each, "hour"), most, draw(was), draw(is))
 }

@@ -115,9 +115,9 @@ func TestBreaker(t *testing.T) {
 	var l log
 	for i, minute := range []int{0, 10, 12, 16, 30, 50} {
 		e := saw(ledger.Dispatch, time.Duration(minute)*time.Minute, 0, fmt.Sprint("x", i))
-		e.Agents, e.Subject = 1, "a: dispatch 1 agent"
+		e.Agents, e.Summary = 1, "dispatch 1 agent"
 		if i != 0 && i != 4 {
-			e.Subject += " as a probe"
+			e.Summary += " as a probe"
 		}
 		l.add(e)
 	}

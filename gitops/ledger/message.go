@@ -13,6 +13,7 @@ const (
 	keyAgents      = "Agents"
 	keyObservation = "Observation"
 	keyMuster      = "Muster"
+	keySummary     = "Summary" // where a template's subject does not say it
 	keyCI          = "CI"
 )
 
@@ -40,22 +41,40 @@ func (s Style) Message(act Act, version string) string {
 	}
 	trailer(keyObservation, encodeObservation(act.Decision.Observation))
 	trailer(keyMuster, version)
+	text := s.text(act, version)
+	subject, _, _ := strings.Cut(text, "\n")
+	if own := summary(act); summaryIn(subject, act.Path) != own {
+		trailer(keySummary, own)
+	}
 	trailers = append(trailers, s.trailers()...)
-	return fmt.Sprintf("%s\n\n%s\n", s.text(act, version), strings.Join(trailers, "\n"))
+	return fmt.Sprintf("%s\n\n%s\n", text, strings.Join(trailers, "\n"))
 }
 
 // Text is what an act's message says to people: the subject, an empty line, and
 // the reasons.
 func Text(act Act) string {
 	d := act.Decision
-	var subject, body string
+	var body string
 	switch act.Kind {
 	case Repair:
-		subject, body = repairSubject(act), repairProse(act)
+		body = repairProse(act)
 	case Dispatch:
-		subject, body = dispatchSubject(d), dispatchProse(d)
+		body = dispatchProse(d)
 	case Retire:
-		subject, body = retireSubject(d.Retire), retireProse(d)
+		body = retireProse(d)
 	}
-	return fmt.Sprintf("%s: %s\n\n%s", d.Overlay, subject, body)
+	return fmt.Sprintf("%s: %s\n\n%s", d.Overlay, summary(act), body)
+}
+
+// summary says what was done, as the subject does behind the overlay's name.
+func summary(act Act) string {
+	switch act.Kind {
+	case Repair:
+		return repairSubject(act)
+	case Dispatch:
+		return dispatchSubject(act.Decision)
+	case Retire:
+		return retireSubject(act.Decision.Retire)
+	}
+	return ""
 }

@@ -41,6 +41,9 @@ type Entry struct {
 	// Subject is the first line of the message, and Prose the reasons, as they
 	// were written for people. Neither is made to be taken apart.
 	Subject, Prose string
+	// Summary is what was done in muster's own words, as in "dispatch 1 agent as a
+	// probe", also where a [Template] made the subject.
+	Summary string
 }
 
 // ErrForeign says that a message is not one of muster's.
@@ -108,6 +111,9 @@ func Parse(message string) (Entry, error) {
 		return Entry{}, r.wrong
 	}
 	e.Subject = lines[first]
+	if e.Summary == "" {
+		e.Summary = summaryIn(e.Subject, e.Overlay)
+	}
 	e.Prose = prose(lines[first+1 : found[0].line-1])
 	return e, nil
 }
@@ -147,6 +153,17 @@ func says(subject, overlay string, accepted func(verb string) bool) bool {
 	return slices.ContainsFunc(subjectRule.FindAllStringSubmatchIndex(subject, -1), func(at []int) bool {
 		return accepted(subject[at[2]:at[3]]) && names(subject[:at[0]], overlay)
 	})
+}
+
+// summaryIn is what a first line says of an overlay's act, to the line's end; empty when
+// it has none.
+func summaryIn(subject, overlay string) string {
+	for _, at := range subjectRule.FindAllStringSubmatchIndex(subject, -1) {
+		if names(subject[:at[0]], overlay) {
+			return subject[at[2]:]
+		}
+	}
+	return ""
 }
 
 // names reports whether text ends with an overlay's name, as a word of its own. The name
@@ -213,6 +230,12 @@ func (r *reader) entry() Entry {
 	t = r.one(keyMuster)
 	if e.Version = t.value; r.wrong == nil && (e.Version == "" || !printable(e.Version)) {
 		r.fail(t.line, "%s: %.80q is no version", keyMuster, t.value)
+	}
+	if slices.ContainsFunc(r.trailers, func(t trailer) bool { return t.key == keySummary }) {
+		t = r.one(keySummary)
+		if e.Summary = t.value; r.wrong == nil && (!strings.HasPrefix(e.Summary, string(e.Kind)+" ") || !printable(e.Summary)) {
+			r.fail(t.line, "%s: %.80q is no summary of a %s", keySummary, t.value, e.Kind)
+		}
 	}
 	return e
 }

@@ -45,6 +45,8 @@ func wantEntry(t failer, message string, act ledger.Act, version string) {
 			want.Agents += r.Agents
 		}
 	}
+	subject, _, _ := strings.Cut(message, "\n")
+	_, want.Summary, _ = strings.Cut(subject, ": ")
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(ledger.Entry{}, "Subject", "Prose"), cmpopts.EquateEmpty(), cmp.Comparer(sameIndexes)); diff != "" {
 		t.Errorf("read back (-want +got):\n%s\n%s", diff, message)
 	}

@@ -17,7 +17,7 @@ func dispatchSubject(d plan.Decision) string {
 	if d.Probe {
 		return "dispatch 1 agent as a probe"
 	}
-	return "dispatch " + count(d.Sum.Dispatch, "agent")
+	return "dispatch " + Count(d.Sum.Dispatch, "agent")
 }
 
 func dispatchProse(d plan.Decision) string {
@@ -37,7 +37,7 @@ func dispatchProse(d plan.Decision) string {
 	say("%s.", sentence(demandClause(d)))
 	say("%s.", sentence(supplyClause(s)))
 	if s.BelowMin() > s.Missing {
-		say("The minimum of %d asks for %s.", s.Min, count(s.BelowMin(), "agent"))
+		say("The minimum of %d asks for %s.", s.Min, Count(s.BelowMin(), "agent"))
 	}
 	if s.Busy > 0 || s.QueueBusy > 0 {
 		say("%s", busySentence(s))
@@ -47,12 +47,12 @@ func dispatchProse(d plan.Decision) string {
 		say("%s", strayed)
 	}
 	if s.MaxPerHour > 0 {
-		say("At most %s may be dispatched in an hour: %d of them %s left.", count(s.MaxPerHour, "agent"), s.LeftThisHour, pick(s.LeftThisHour, "was", "were"))
+		say("At most %s may be dispatched in an hour: %d of them %s left.", Count(s.MaxPerHour, "agent"), s.LeftThisHour, pick(s.LeftThisHour, "was", "were"))
 	}
 	if wanted := max(s.Missing, s.BelowMin()); wanted > s.Dispatch {
-		say("%s%s needed, but only %d%s dispatched.", sentence(count(wanted, "agent")), are(wanted), s.Dispatch, are(s.Dispatch))
+		say("%s%s needed, but only %d%s dispatched.", sentence(Count(wanted, "agent")), are(wanted), s.Dispatch, are(s.Dispatch))
 	}
-	switch jobs := count(len(d.Dispatch), "Job"); {
+	switch jobs := Count(len(d.Dispatch), "Job"); {
 	case s.Demand > 0 && s.WarmPool > 0:
 		say("%d%s for jobs and %d%s for the warm pool, in %s.", s.Demand, are(s.Demand), s.WarmPool, are(s.WarmPool), jobs)
 	case len(d.Dispatch) > 1:
@@ -60,10 +60,10 @@ func dispatchProse(d plan.Decision) string {
 	}
 	for _, u := range d.Observation.Unmatched {
 		if u.Unclustered {
-			say("%s unmatched: the jobs with the rules %s are in no cluster, and the queue is in one.", sentence(count(u.Jobs, "job"))+are(u.Jobs), quoted(u.Rules))
+			say("%s unmatched: the jobs with the rules %s are in no cluster, and the queue is in one.", sentence(Count(u.Jobs, "job"))+are(u.Jobs), quoted(u.Rules))
 			continue
 		}
-		say("%s unmatched: no overlay has all of the rules %s. The nearest one lacks %s.", sentence(count(u.Jobs, "job"))+are(u.Jobs), quoted(u.Rules), quoted(u.Missing))
+		say("%s unmatched: no overlay has all of the rules %s. The nearest one lacks %s.", sentence(Count(u.Jobs, "job"))+are(u.Jobs), quoted(u.Rules), quoted(u.Missing))
 	}
 	return wrap(strings.Join(text, " "))
 }
@@ -71,12 +71,12 @@ func dispatchProse(d plan.Decision) string {
 // demandClause says what asks for agents, as in "14 jobs are pending".
 func demandClause(d plan.Decision) string {
 	s := d.Sum
-	demand := count(s.Pending, "job") + are(s.Pending) + " pending"
+	demand := Count(s.Pending, "job") + are(s.Pending) + " pending"
 	if s.Elsewhere > 0 {
 		demand += fmt.Sprintf(", and %d of them%s left to %s", s.Elsewhere, are(s.Elsewhere), others(d))
 	}
 	if s.Lookahead > 0 {
-		demand += "; look-ahead adds " + count(s.Lookahead, "upcoming job")
+		demand += "; look-ahead adds " + Count(s.Lookahead, "upcoming job")
 	}
 	return demand
 }
@@ -113,10 +113,10 @@ func supplyClause(s plan.Sum) string {
 		if s.InFlight == 0 {
 			inFlight = "none is"
 		}
-		supply = count(s.Idle, "agent") + are(s.Idle) + " idle and " + inFlight + " in flight"
+		supply = Count(s.Idle, "agent") + are(s.Idle) + " idle and " + inFlight + " in flight"
 	}
 	if s.Replacing > 0 {
-		supply += fmt.Sprintf(", but %s close to the idle time-out of the warm pool and %s not count", count(s.Replacing, "idle agent")+are(s.Replacing), pick(s.Replacing, "does", "do"))
+		supply += fmt.Sprintf(", but %s close to the idle time-out of the warm pool and %s not count", Count(s.Replacing, "idle agent")+are(s.Replacing), pick(s.Replacing, "does", "do"))
 	}
 	missing := s.Pending - s.Elsewhere + s.Lookahead - (s.Idle - s.Replacing) - s.InFlight
 	if missing > 0 {
@@ -135,16 +135,16 @@ func supplyClause(s plan.Sum) string {
 func busySentence(s plan.Sum) string {
 	switch {
 	case s.QueueBusy <= s.Busy:
-		return fmt.Sprintf("%s of this overlay%s busy.", sentence(count(s.Busy, "agent")), are(s.Busy))
+		return fmt.Sprintf("%s of this overlay%s busy.", sentence(Count(s.Busy, "agent")), are(s.Busy))
 	case s.Busy == 0:
-		return fmt.Sprintf("%s of the queue%s busy, none of them of this overlay.", sentence(count(s.QueueBusy, "agent")), are(s.QueueBusy))
+		return fmt.Sprintf("%s of the queue%s busy, none of them of this overlay.", sentence(Count(s.QueueBusy, "agent")), are(s.QueueBusy))
 	}
-	return fmt.Sprintf("%s of the queue%s busy, %d of them of this overlay.", sentence(count(s.QueueBusy, "agent")), are(s.QueueBusy), s.Busy)
+	return fmt.Sprintf("%s of the queue%s busy, %d of them of this overlay.", sentence(Count(s.QueueBusy, "agent")), are(s.QueueBusy), s.Busy)
 }
 
 // roomSentence says what max leaves room for.
 func roomSentence(s plan.Sum) string {
-	current := count(s.Current, "agent") + ", those in flight included"
+	current := Count(s.Current, "agent") + ", those in flight included"
 	if s.Current == 0 {
 		current = "no agent yet"
 	}
@@ -159,7 +159,7 @@ func roomSentence(s plan.Sum) string {
 func strayedSentence(d plan.Decision) string {
 	for _, s := range d.Observation.Overlays {
 		if s.Overlay == d.Overlay && s.Strayed > 0 {
-			return fmt.Sprintf("%s in another queue or cluster than the policy says, and %s as stopping.", sentence(count(s.Strayed, "agent"))+are(s.Strayed), pick(s.Strayed, "counts", "count"))
+			return fmt.Sprintf("%s in another queue or cluster than the policy says, and %s as stopping.", sentence(Count(s.Strayed, "agent"))+are(s.Strayed), pick(s.Strayed, "counts", "count"))
 		}
 	}
 	return ""
@@ -188,7 +188,7 @@ func retireSubject(all []plan.Retirement) string {
 		}
 		return fmt.Sprintf("the agents of %d of them", n)
 	}
-	subject := "retire " + count(len(all), "dispatch") + ", "
+	subject := "retire " + Count(len(all), "dispatch") + ", "
 	switch {
 	case failed[plan.WrongTags] > 0: // what needs a person most
 		return subject + whose(failed[plan.WrongTags]) + " have the wrong tags"
@@ -203,13 +203,13 @@ func retireSubject(all []plan.Retirement) string {
 	case registered == 0 && agents == 1:
 		return subject + its + " agent did not come"
 	case registered == 0:
-		return subject + "none of " + its + " " + count(agents, "agent") + " came"
+		return subject + "none of " + its + " " + Count(agents, "agent") + " came"
 	case registered == agents && agents == 1:
 		return subject + its + " agent registered"
 	case registered == agents:
-		return subject + "all " + count(agents, "agent") + " registered"
+		return subject + "all " + Count(agents, "agent") + " registered"
 	}
-	return subject + fmt.Sprintf("%d of %s %s registered", registered, its, count(agents, "agent"))
+	return subject + fmt.Sprintf("%d of %s %s registered", registered, its, Count(agents, "agent"))
 }
 
 // stale reports whether a dispatch is so old that Buildkite was not asked for
@@ -258,13 +258,13 @@ func outcomeSentence(r plan.Retirement) string {
 	case r.Reason == plan.Withdrawn:
 		return fmt.Sprintf("%s is withdrawn: the template has changed since it was ordered, and %s.", r.ID, pick(r.Agents, "its one agent has not come", fmt.Sprintf("none of its %d agents has come", r.Agents)))
 	case stale(r):
-		return fmt.Sprintf("The lease of %s ended so long ago that Buildkite was not asked what became of its %s.", r.ID, count(r.Agents, "agent"))
+		return fmt.Sprintf("The lease of %s ended so long ago that Buildkite was not asked what became of its %s.", r.ID, Count(r.Agents, "agent"))
 	case r.Registered == 0:
 		return fmt.Sprintf("The lease of %s is over: %s.", r.ID, pick(r.Agents, "its one agent did not register", fmt.Sprintf("none of its %d agents registered", r.Agents)))
 	case r.Reason == plan.AllRegistered:
 		return fmt.Sprintf("%s has started: %s registered.", r.ID, pick(r.Agents, "its one agent", fmt.Sprintf("all its %d agents", r.Agents)))
 	}
-	return fmt.Sprintf("The lease of %s is over: %d of its %s registered.", r.ID, r.Registered, count(r.Agents, "agent"))
+	return fmt.Sprintf("The lease of %s is over: %d of its %s registered.", r.ID, r.Registered, Count(r.Agents, "agent"))
 }
 
 // breakerSentence says how far failures in a row have come, and what follows.

@@ -39,9 +39,9 @@ func TestStyle(t *testing.T) {
 		subject, prose  string
 		trailers, never string
 	}{
-		{"conventional", ledger.Style{Template: parse("ci({{.Queue}}): {{.Overlay}}: {{.What}}\n\n{{.Reasons}}")}, "ci(large): linux: dispatch 7 agents", "7 jobs are pending. ", "CI: [skip ci]\n", ""},
-		{"without reasons", ledger.Style{Template: parse("{{.Overlay}}: {{.Act}} {{.Agents}}{{if .Probe}} as a probe{{end}}")}, "linux: dispatch 7", "", "CI: [skip ci]\n", "pending."},
-		{"lists", ledger.Style{Template: parse("[{{.Overlay}}: {{.What}}]\n{{range .Dispatches -}}\n- {{.}}\n{{end}}for {{join .Dispatches \" and \"}}")}, "[linux: dispatch 7 agents]", "- linux-a\n- linux-b\nfor linux-a and linux-b", "", ""},
+		{"conventional", ledger.Style{Template: parse("ci({{.Queue}}): {{.Overlay}}: {{.What}}\n\n{{.Reasons}}")}, "ci(large): linux: dispatch 7 agents", "7 jobs are pending. ", "Muster: v1\nCI: [skip ci]\n", "Summary:"},
+		{"without reasons", ledger.Style{Template: parse("{{.Overlay}}: {{.Act}} {{.Agents}}{{if .Probe}} as a probe{{end}}")}, "linux: dispatch 7", "", "Summary: dispatch 7 agents\nCI: [skip ci]\n", "pending."},
+		{"lists", ledger.Style{Template: parse("[{{.Overlay}}: {{.What}}]\n{{range .Dispatches -}}\n- {{.}}\n{{end}}for {{join .Dispatches \" and \"}}")}, "[linux: dispatch 7 agents]", "- linux-a\n- linux-b\nfor linux-a and linux-b", "Summary: dispatch 7 agents\nCI: [skip ci]\n", ""},
 		{"people", ledger.Style{SignOff: "Ada <ada@example.com>", CoAuthors: []string{"Bob <bob@example.com>", "Eve <eve@example.com>"}, Skip: "skip-checks:true"}, "linux: dispatch 7 agents", "7 jobs are pending. ",
 			"Signed-off-by: Ada <ada@example.com>\nCo-authored-by: Bob <bob@example.com>\nCo-authored-by: Eve <eve@example.com>\nCI: skip-checks:true\n", "[skip ci]"},
 		{"no marker", ledger.Style{NoSkip: true}, "linux: dispatch 7 agents", "7 jobs are pending. ", "Muster: v1\n", "CI:"},
@@ -57,6 +57,9 @@ func TestStyle(t *testing.T) {
 		}
 		if e.Subject != c.subject || !strings.HasPrefix(e.Prose, c.prose) || e.Agents != 7 || len(e.Dispatches) != 2 || !cmp.Equal(e.Observation, styledAct().Decision.Observation) {
 			t.Errorf("%s is read as %q, %q, %d agents", c.name, e.Subject, e.Prose, e.Agents)
+		}
+		if e.Summary != "dispatch 7 agents" {
+			t.Errorf("%s: what was done is read as %q", c.name, e.Summary)
 		}
 		if !strings.HasSuffix(message, c.trailers) || c.never != "" && strings.Contains(message, c.never) {
 			t.Errorf("%s ends otherwise, or has %q:\n%s", c.name, c.never, message)
@@ -129,4 +132,21 @@ func FuzzTemplate(f *testing.F) {
 			t.Errorf("%q makes\n%s\nwhich is read as %d agents, %v", text, message, e.Agents, err)
 		}
 	})
+}
+
+// TestSummaryForged: a summary that is not the act's own differs.
+func TestSummaryForged(t *testing.T) {
+	t.Parallel()
+	x, err := ledger.ParseTemplate("{{.Overlay}}: {{.Act}} them")
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := ledger.Style{Template: x}.Message(styledAct(), "v1")
+	if got := ledger.Differing(message, styledAct(), "v1"); len(got) > 0 {
+		t.Errorf("%q differ in\n%s", got, message)
+	}
+	forged := strings.Replace(message, "Summary: dispatch 7 agents", "Summary: dispatch 1 agent as a probe", 1)
+	if got := ledger.Differing(forged, styledAct(), "v1"); !cmp.Equal(got, []string{"Summary"}) {
+		t.Errorf("%q differ in\n%s", got, forged)
+	}
 }

@@ -25,8 +25,8 @@ type value struct {
 // templateFields are the fields of a template, by name.
 func templateFields(act Act, version string) map[string]value {
 	d := act.Decision
-	subject, prose, _ := strings.Cut(Text(act), "\n\n")
-	_, what, _ := strings.Cut(subject, ": ")
+	_, prose, _ := strings.Cut(Text(act), "\n\n")
+	what := summary(act)
 	ids, agents := act.Dispatches()
 	if act.Kind == Dispatch {
 		agents = d.Sum.Dispatch

@@ -49,9 +49,10 @@ func TestMessagesOf020(t *testing.T) {
 				agents, _ = strconv.Atoi(all[0])
 			}
 			subject, prose, _ := strings.Cut(head, "\n\n")
+			_, summary, _ := strings.Cut(subject, ": ")
 			want := ledger.Entry{
 				Overlay: values["Overlay"][0], Kind: ledger.Kind(values["Act"][0]), Dispatches: values["Dispatch"], Agents: agents,
-				Version: "v0.2.0", BusyUnknown: true, Subject: subject, Prose: strings.TrimSpace(prose), Observation: got.Observation,
+				Version: "v0.2.0", BusyUnknown: true, Subject: subject, Summary: summary, Prose: strings.TrimSpace(prose), Observation: got.Observation,
 			}
 			if diff := cmp.Diff(want, got, cmp.Comparer(sameIndexes)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)

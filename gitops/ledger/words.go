@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// count says a number of things, as in "no agent", "1 agent" and "2 agents".
-func count(n int, noun string) string {
+// Count says a number of things, as in "no agent", "1 agent" and "2 agents".
+func Count(n int, noun string) string {
 	switch {
 	case n == 0:
 		return "no " + noun
