@@ -70,37 +70,66 @@ func (c *catFile) ask(h plumbing.Hash) (rawObject, error) {
 	if _, err := fmt.Fprintln(c.in, h); err != nil {
 		return rawObject{}, c.ended(err)
 	}
-	line, err := c.out.ReadString('\n')
-	if err != nil {
+	name, o, err := readObject(c.out)
+	switch {
+	case errors.Is(err, errAnswer):
+		return rawObject{}, err
+	case name != h && (err == nil || name != plumbing.ZeroHash):
+		return rawObject{}, fmt.Errorf("%w object %s in place of %s", errAnswer, name, h)
+	case errors.Is(err, branch.ErrMissing), errors.Is(err, errTooLarge), errors.Is(err, errObject):
+		return rawObject{}, err
+	case err != nil:
 		return rawObject{}, c.ended(err)
 	}
-	words := strings.Fields(line)
-	if len(words) == 2 && words[1] == "missing" {
-		return rawObject{}, fmt.Errorf("object %s: %w", h, branch.ErrMissing)
+	return o, nil
+}
+
+var (
+	// errAnswer says that git cat-file answers in another way than it should.
+	errAnswer = errors.New("git cat-file says")
+	// errObject says that an object is not what its name says.
+	errObject = errors.New("git fsck says more")
+)
+
+// readObject reads one answer of git cat-file --batch: an object and its name, which is
+// that of its content and is computed again. Beside errAnswer and errObject, the error is
+// [branch.ErrMissing] or errTooLarge, or that of reading.
+func readObject(from *bufio.Reader) (plumbing.Hash, rawObject, error) {
+	line, err := from.ReadString('\n')
+	if err != nil {
+		return plumbing.ZeroHash, rawObject{}, err
 	}
-	if len(words) != 3 || words[0] != h.String() {
-		return rawObject{}, fmt.Errorf("git cat-file says %.80q of object %s", line, h)
+	words := strings.Fields(line)
+	if len(words) < 2 || !plumbing.IsHash(words[0]) {
+		return plumbing.ZeroHash, rawObject{}, fmt.Errorf("%w %.80q", errAnswer, line)
+	}
+	name := plumbing.NewHash(words[0])
+	if len(words) == 2 && words[1] == "missing" {
+		return name, rawObject{}, fmt.Errorf("object %s: %w", name, branch.ErrMissing)
+	}
+	if len(words) != 3 {
+		return name, rawObject{}, fmt.Errorf("%w %.80q", errAnswer, line)
 	}
 	kind, kindErr := plumbing.ParseObjectType(words[1])
 	size, sizeErr := strconv.ParseInt(words[2], 10, 64)
 	if kindErr != nil || sizeErr != nil || size < 0 {
-		return rawObject{}, fmt.Errorf("git cat-file says %.80q of object %s", line, h)
+		return name, rawObject{}, fmt.Errorf("%w %.80q", errAnswer, line)
 	}
 	if size > mostObject {
-		if _, err := io.CopyN(io.Discard, c.out, size+1); err != nil {
-			return rawObject{}, c.ended(err)
+		if _, err := io.CopyN(io.Discard, from, size+1); err != nil {
+			return name, rawObject{}, err
 		}
-		return rawObject{}, fmt.Errorf("%w: it has %d bytes", errTooLarge, size)
+		return name, rawObject{}, fmt.Errorf("%w: it has %d bytes", errTooLarge, size)
 	}
 	data := make([]byte, size+1)
-	if _, err := io.ReadFull(c.out, data); err != nil {
-		return rawObject{}, c.ended(err)
+	if _, err := io.ReadFull(from, data); err != nil {
+		return name, rawObject{}, err
 	}
 	data = data[:size:size]
-	if plumbing.ComputeHash(kind, data) != h {
-		return rawObject{}, fmt.Errorf("object %s is damaged: git fsck says more", h)
+	if plumbing.ComputeHash(kind, data) != name {
+		return name, rawObject{}, fmt.Errorf("object %s is damaged: %w", name, errObject)
 	}
-	return rawObject{kind, data}, nil
+	return name, rawObject{kind, data}, nil
 }
 
 // ended is the error of a process that has ended by itself.

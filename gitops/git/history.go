@@ -31,6 +31,10 @@ const mostCommits = 2_000_000
 // the branch has moved meanwhile.
 func (b *Branch) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
 	return func(yield func(branch.Commit, error) bool) {
+		if b.server.address.endpoint.Protocol == "file" {
+			b.localHistory(ctx, from, limit, yield)
+			return
+		}
 		h := &history{branch: b, ctx: ctx, step: firstPage, page: map[plumbing.Hash][]byte{}, known: map[plumbing.Hash]bool{}, edge: map[plumbing.Hash][]plumbing.Hash{}}
 		if limit.Commits > 0 {
 			h.step = min(h.step, limit.Commits)
@@ -56,6 +60,44 @@ func (b *Branch) Commits(ctx context.Context, from string, limit branch.Limit) i
 			yield(branch.Commit{}, b.fail("reading the history of", err))
 		}
 	}
+}
+
+// localHistory yields the commits of a repository of this machine.
+func (b *Branch) localHistory(ctx context.Context, from string, limit branch.Limit, yield func(branch.Commit, error) bool) {
+	fail := func(err error) { yield(branch.Commit{}, b.fail("reading the history of", err)) }
+	head, err := b.startOf(ctx, from)
+	if err != nil {
+		fail(err)
+		return
+	}
+	for c, err := range localCommits(ctx, b.server.address.endpoint.Path, head, limit.Commits) {
+		if err != nil {
+			fail(err)
+			return
+		}
+		if c.At.Before(limit.Since) || !yield(c.Commit, nil) {
+			return
+		}
+	}
+}
+
+// startOf is the commit at which a history begins: the branch's head, unless it is named.
+func (b *Branch) startOf(ctx context.Context, from string) (plumbing.Hash, error) {
+	if from != "" {
+		if !plumbing.IsHash(from) {
+			return plumbing.ZeroHash, fmt.Errorf("%.60q is not the identifier of a commit", from)
+		}
+		return plumbing.NewHash(from), nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, b.server.timeout)
+	defer cancel()
+	head, session, err := b.server.headOf(ctx, b.name)
+	if session != nil {
+		session.Close()
+	}
+	return head, err
 }
 
 const (

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -244,5 +246,67 @@ func TestHistoryOfLargeCommits(t *testing.T) {
 	}
 	if n != commits {
 		t.Errorf("%d commits, want %d", n, commits)
+	}
+}
+
+// TestHistoryOfThisMachine: a repository's own history is read whatever replaces or
+// damages it, and an end of git's is an error, not the end of the history.
+func TestHistoryOfThisMachine(t *testing.T) {
+	t.Parallel()
+	r, err := gitserver.Init(t.TempDir() + "/fleet.git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	past(t, r, 30)
+	b := open(t, git.Config{URL: r.Dir})
+	want := listed(t, b, "", branch.Limit{})
+	if len(want) != 33 {
+		t.Fatalf("%d commits", len(want))
+	}
+	id := func(i int) string { return strings.Split(want[i], "|")[0] }
+	if _, err := r.Git("replace", id(5), id(20)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, listed(t, b, "", branch.Limit{})); diff != "" {
+		t.Errorf("with a replacement (-want +got)\n%s", diff)
+	}
+	if got := listed(t, b, id(10), branch.Limit{Commits: 2}); len(got) != 2 || got[0] != want[10] {
+		t.Errorf("two from within are\n%s", strings.Join(got, "\n"))
+	}
+	for from, says := range map[string]string{strings.Repeat("1", 40): "bad object 1111111", "nonsense": "is not the identifier"} {
+		n := 0
+		for _, err = range b.Commits(t.Context(), from, branch.Limit{}) {
+			n++
+		}
+		if n != 1 || err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("from %s: %d yielded, %v; want %q", from, n, err, says)
+		}
+	}
+	// Loose, a commit can be taken away.
+	packs, err := filepath.Glob(r.Dir + "/objects/pack/*.pack")
+	if err != nil || len(packs) != 1 {
+		t.Fatal(packs, err)
+	}
+	pack, err := os.ReadFile(packs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"pack", "idx"} {
+		if err := os.Remove(strings.TrimSuffix(packs[0], "pack") + name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.GitInput(pack, "unpack-objects", "-q"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(fmt.Sprintf("%s/objects/%s/%s", r.Dir, id(12)[:2], id(12)[2:])); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, err = range b.Commits(t.Context(), "", branch.Limit{}) {
+		n++
+	}
+	if n > 13 || err == nil || !strings.Contains(err.Error(), id(12)) {
+		t.Errorf("without %s: %d yielded, %v", id(12), n, err)
 	}
 }
