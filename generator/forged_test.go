@@ -133,22 +133,6 @@ func TestForged(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
-	t.Run("a repair that orders", func(t *testing.T) {
-		id := "mine-7f3k9c2b"
-		message := fmt.Sprintf("%s: repair dispatches/\n\nOverlay: %s\nAct: repair\n%s", strings.TrimPrefix(e.Overlay, dir), e.Overlay, order.Message[strings.Index(order.Message, "Observation: "):])
-		file := branch.Change{Path: e.Overlay + "/dispatches/" + id + ".yaml", Content: []byte(strings.ReplaceAll(text, e.Dispatches[0], id))}
-		log := l.then(branch.Commit{Message: message, At: order.At}, file)
-		var found []verification.Finding
-		var count verification.Count
-		log.each(t, nil, &count, func(f verification.Finding) {
-			if f.Commit == log.commits[0].ID {
-				found = append(found, f)
-			}
-		})
-		if len(found) != 2 || found[1].Verdict != verification.Forged || count.Failed != 1 || count.Verdicts[verification.Repair] != 0 {
-			t.Errorf("got %+v, %+v", found, count)
-		}
-	})
 	t.Run("by another version", func(t *testing.T) {
 		_, count := l.verify(t, func(c *verification.Config) { c.Version = "v1" })
 		if count.Muster == 0 || count.Verdicts[verification.Follows] != count.Muster {

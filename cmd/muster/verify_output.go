@@ -90,7 +90,7 @@ func verifyNotes(c verification.Config, count verification.Count) []string {
 			notes = append(notes, fmt.Sprintf(format, args...))
 		}
 	}
-	add(count.Verdicts[verification.Repair], "repair: it changes muster's own files alone; which ones is not compared")
+	add(count.Verdicts[verification.Repair], "repair: it puts back what was ordered, and changes muster's own files alone")
 	add(count.OtherWords, "%d of those that follow have notes, as reasons in other words: --all shows them", count.OtherWords)
 	add(count.Verdicts[verification.OtherVersion], "other-version: this is %s, and makes them otherwise; that is no failure unless --strict is given", c.Version)
 	add(count.Unproven, "%d of muster's commits have no good signature", count.Unproven)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Version is the version of this source.
-const Version = "v0.2.0"
+// Version is the version of this source: that of the next release, until it is released.
+const Version = "v0.3.0-dev"
 
 // linkedVersion and linkedCommit are set by the linker: see the Makefile.
 var linkedVersion, linkedCommit string

@@ -71,6 +71,22 @@ func raised(original []byte, d plan.Dispatch) ([]byte, error) {
 	return seal(text), nil
 }
 
+// Raised reports whether a text is an order as muster wrote it, with as many agents and
+// as late an end of its lease, or more of either: see [Overlay.Restore]. The file is the
+// order's path.
+func Raised(file string, text, order []byte) bool {
+	d, err := ParseDispatch(file, text)
+	if err != nil {
+		return false
+	}
+	before, err := Original(file, order)
+	if err != nil || d.Agents < before.Agents || d.NotAfter.Before(before.NotAfter) {
+		return false
+	}
+	want, err := raised(order, d)
+	return err == nil && bytes.Equal(text, want)
+}
+
 // Rough reads what a file that is no dispatch, or was edited, may have made of one
 // all the same: how many agents, until when. Zero where it does not say.
 func Rough(id string, data []byte) plan.Dispatch {

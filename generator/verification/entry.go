@@ -36,20 +36,22 @@ func (w *worker) entry(ctx context.Context, p replay.Push, at int) (Finding, err
 		}
 		if r.Entry.Kind == ledger.Repair {
 			f.Verdict = Repair
-			f.restores = written(r.Entry, changed)
-			return f, nil
+			if err = w.repair(ctx, r, changed, &f); err == nil && f.Verdict == Repair {
+				f.restores = written(r.Commit.ID, r.Entry.Overlay, changed)
+			}
+			break
 		}
 		err = w.again(ctx, p, at, changed, &f)
 	}
 	if unread(err) {
 		f.Verdict, f.Why, f.Notes = Unknown, []string{"it cannot be decided again: " + branch.ErrMissing.Error()}, nil
-		f.orders = r.Entry.Dispatches
+		f.orders = ordered(r, changed)
 		return f, nil
 	}
 	if !f.Verdict.Failed() && r.Entry.Kind == ledger.Dispatch {
-		f.orders = r.Entry.Dispatches
+		f.orders = ordered(r, changed)
 	}
-	if !f.Verdict.Failed() || r.Entry.Version == w.Version {
+	if same := r.Entry.Version == w.Version && !r.Entry.BusyUnknown; !f.Verdict.Failed() || same {
 		return f, err
 	}
 	if why := w.claims(r.Entry, changed); len(why) > 0 {
@@ -58,9 +60,49 @@ func (w *worker) entry(ctx context.Context, p replay.Push, at int) (Finding, err
 	}
 	f.Verdict = OtherVersion
 	if r.Entry.Kind == ledger.Dispatch {
-		f.orders = r.Entry.Dispatches
+		f.orders = ordered(r, changed)
 	}
 	return f, err
+}
+
+// ordered are the dispatches that an order writes, also where what it changes could not be
+// read.
+func ordered(r *ledger.Record, changed []branch.Difference) []dispatchFile {
+	files := written(r.Commit.ID, r.Entry.Overlay, changed)
+	var all []dispatchFile
+	for _, id := range r.Entry.Dispatches {
+		d := dispatchFile{id: id, commit: r.Commit.ID}
+		if at := slices.IndexFunc(files, func(x dispatchFile) bool { return x.id == id }); at >= 0 {
+			d = files[at]
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// repair looks at what a repair leaves: nothing that another would have to put right.
+// What it writes of dispatches is compared with the orders, further back.
+func (w *worker) repair(ctx context.Context, r *ledger.Record, changed []branch.Difference, f *Finding) error {
+	e := r.Entry
+	for _, d := range changed {
+		if path.Base(d.Path) == "state.yaml" && d.After.ID != "" {
+			f.Verdict, f.Why = Forged, []string{"it writes " + d.Path + ", which a repair only deletes"}
+			return nil
+		}
+	}
+	config := replay.Config{Overlays: w.Overlays, Loader: w.loader(e.Observation.Queue, w.fleet), Tree: func(ctx context.Context, commit string, _ []string) (fs.FS, error) {
+		return w.files.Tree(ctx, commit)
+	}}
+	_, overlays, err := config.Load(ctx, r.Commit.ID, []string{f.Overlay})
+	if err != nil {
+		return err
+	}
+	for _, o := range overlays {
+		if faults := o.Faults(); len(faults) > 0 {
+			f.Verdict, f.Why = Forged, []string{fmt.Sprintf("it leaves %s as muster does not: it %s", faults[0].File, faults[0].Problem)}
+		}
+	}
+	return nil
 }
 
 // outside says what a commit changes that no act of muster's changes.
@@ -79,19 +121,6 @@ func (w *worker) outside(e *ledger.Entry, changed []branch.Difference) []string 
 		return []string{fmt.Sprintf("it changes %s, outside of %s", some(files), own)}
 	}
 	return nil
-}
-
-// written are the dispatches that a repair writes. They were ordered before.
-func written(e *ledger.Entry, changed []branch.Difference) []string {
-	own := path.Join(e.Overlay, dispatches)
-	var ids []string
-	for _, d := range changed {
-		name := strings.TrimPrefix(strings.TrimPrefix(d.Path, own+"/"), "withdrawn/")
-		if id, is := strings.CutSuffix(name, ".yaml"); is && d.After.ID != "" && name != "kustomization.yaml" && name != "state.yaml" {
-			ids = append(ids, id)
-		}
-	}
-	return ids
 }
 
 // claims says what a commit of any version cannot be: one that changes other dispatches

@@ -1,47 +1,143 @@
 package verification
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
+
+	"muster/generator/manifest"
+	"muster/gitops/branch"
 )
 
-// restored holds the dispatches that repairs have written until the orders of them are
-// found, which are further back in the log.
-type restored map[string]Finding
+// dispatchFile is a dispatch as a commit writes it.
+type dispatchFile struct {
+	id, commit string
+	// path and blob are where, and what, git calls its content; empty: not known.
+	path, blob string
+}
+
+// withdrawn reports whether no syncer applies the file.
+func (d dispatchFile) withdrawn() bool { return path.Base(path.Dir(d.path)) == "withdrawn" }
+
+// restored holds what repairs have written until the orders of it are found, which are
+// further back in the log, and the repairs of which that was not what was ordered.
+type restored struct {
+	config Config
+	files  Files                     // nil: not yet opened; it is seldom needed
+	open   map[string][]dispatchFile // by the dispatch
+	by     map[string]Finding        // by the repair's commit
+	other  map[string][]string       // what a repair writes otherwise than it was ordered
+}
 
 // mostRestored bounds them.
 const mostRestored = 10_000
 
+func newRestored(c Config) *restored {
+	return &restored{config: c, open: map[string][]dispatchFile{}, by: map[string]Finding{}, other: map[string][]string{}}
+}
+
 // note takes up one finding.
-func (r restored) note(f *Finding) {
-	for _, id := range f.orders {
-		delete(r, id)
-	}
-	for _, id := range f.restores {
-		if len(r) < mostRestored {
-			r[id] = *f
+func (r *restored) note(ctx context.Context, f *Finding) error {
+	for _, order := range f.orders {
+		for _, d := range r.open[order.id] {
+			same, err := r.same(ctx, d, order)
+			if err != nil {
+				return err
+			}
+			if !same {
+				r.other[d.commit] = append(r.other[d.commit], fmt.Sprintf("%s otherwise than commit %.7s ordered it", d.id, order.commit))
+			}
 		}
+		delete(r.open, order.id)
+	}
+	for _, d := range f.restores {
+		if len(r.open) < mostRestored {
+			r.open[d.id] = append(r.open[d.id], d)
+			r.by[d.commit] = *f
+		}
+	}
+	return nil
+}
+
+// same reports whether a repair writes what was ordered. What a syncer applies is
+// that byte for byte; what it does not may have more agents and a later lease, as a
+// person had written into it: the cluster may have seen that.
+func (r *restored) same(ctx context.Context, repair, order dispatchFile) (bool, error) {
+	if order.blob == "" || repair.blob == order.blob {
+		return true, nil
+	}
+	if !repair.withdrawn() {
+		return false, nil
+	}
+	if r.files == nil {
+		var err error
+		if r.files, err = r.config.Files(ctx); err != nil {
+			return false, err
+		}
+	}
+	var texts [2][]byte
+	for i, d := range []dispatchFile{repair, order} {
+		tree, err := r.files.Tree(ctx, d.commit)
+		if err == nil {
+			texts[i], err = fs.ReadFile(tree, d.path)
+		}
+		if unread(err) {
+			return true, nil // it cannot be said
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+	}
+	return manifest.Raised(order.path, texts[0], texts[1]), nil
+}
+
+func (r *restored) close() {
+	if r.files != nil {
+		r.files.Close()
 	}
 }
 
-// forged are the repairs that write what nobody has ordered: another finding of commits
-// that were taken for repairs.
-func (r restored) forged() []Finding {
-	ids := map[string][]string{}
-	found := map[string]Finding{}
-	for _, id := range slices.Sorted(maps.Keys(r)) {
-		f := r[id]
-		ids[f.Commit] = append(ids[f.Commit], id)
-		found[f.Commit] = f
+// forged are the repairs that write what nobody has ordered, or otherwise: another finding
+// of commits that were taken for repairs. whole reports whether the whole log was read:
+// otherwise an order may be further back.
+func (r *restored) forged(whole bool) []Finding {
+	unordered := map[string][]string{}
+	for _, id := range slices.Sorted(maps.Keys(r.open)) {
+		for _, d := range r.open[id] {
+			unordered[d.commit] = append(unordered[d.commit], id)
+		}
 	}
 	var all []Finding
-	for _, commit := range slices.Sorted(maps.Keys(found)) {
-		f := found[commit]
-		f.Verdict, f.restores = Forged, nil
-		f.Why = []string{fmt.Sprintf("it writes %s, which no commit before it has ordered", strings.Join(ids[commit], ", "))}
-		all = append(all, f)
+	for _, commit := range slices.Sorted(maps.Keys(r.by)) {
+		f := r.by[commit]
+		f.Verdict, f.restores, f.Why = Forged, nil, nil
+		if whole && len(unordered[commit]) > 0 {
+			f.Why = append(f.Why, fmt.Sprintf("it writes %s, which no commit before it has ordered", strings.Join(unordered[commit], ", ")))
+		}
+		for _, what := range r.other[commit] {
+			f.Why = append(f.Why, "it writes "+what)
+		}
+		if len(f.Why) > 0 {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// written are the dispatches that a commit writes.
+func written(commit, overlay string, changed []branch.Difference) []dispatchFile {
+	own := path.Join(overlay, dispatches)
+	var all []dispatchFile
+	for _, d := range changed {
+		name := strings.TrimPrefix(strings.TrimPrefix(d.Path, own+"/"), "withdrawn/")
+		if id, is := strings.CutSuffix(name, ".yaml"); is && d.After.ID != "" && name != "kustomization.yaml" && name != "state.yaml" {
+			all = append(all, dispatchFile{id: id, commit: commit, path: d.Path, blob: d.After.ID})
+		}
 	}
 	return all
 }

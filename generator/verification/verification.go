@@ -24,8 +24,9 @@ type Verdict string
 const (
 	// Follows is found where made again from its parent and its trailers, the commit is the same.
 	Follows Verdict = "follows"
-	// Repair is found where it is a repair of muster's own directory, which changes nothing else; what it went by
-	// is not in git, and its files are not compared.
+	// Repair is found where it is a repair of muster's own directory, which changes nothing
+	// else and leaves nothing to be repaired; the dispatches that it writes are those that
+	// were ordered. What it went by is not in git.
 	Repair Verdict = "repair"
 	// ByHand is found where the trailers follow, and the files are others than those of the decision.
 	ByHand Verdict = "by-hand"
@@ -71,7 +72,7 @@ type Finding struct {
 	// Signature is what git says of it; empty where nobody asked.
 	Signature Signature `json:"signature,omitempty"`
 	// restores are the dispatches that a repair writes, and orders those that an order did.
-	restores, orders []string
+	restores, orders []dispatchFile
 }
 
 // Failed reports whether the commit is one of muster's that does not follow, or whose

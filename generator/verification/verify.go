@@ -44,8 +44,10 @@ type job struct {
 
 // Verify yields a finding for each commit of a log that is muster's or changes muster's
 // files, in the order of the log, which is newest first. Those of others are only
-// counted. A repair that writes what nobody has ordered has another finding at the end, where the whole log was read. Several are verified at a time, and no more are kept than that takes. An
-// error of reading is yielded, and ends it.
+// counted. A repair that writes what nobody has ordered, or otherwise than it was ordered,
+// has another finding at the end; the first only where the whole log was read. Several are
+// verified at a time, and no more are kept than that takes. An error of reading is
+// yielded, and ends it.
 func (c Config) Verify(ctx context.Context, log iter.Seq2[ledger.Record, error]) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
@@ -63,14 +65,18 @@ func (c Config) Verify(ctx context.Context, log iter.Seq2[ledger.Record, error])
 			defer close(todo)
 			read = c.read(ctx, log, todo, order)
 		})
-		reference, repairs := c.Fleet, restored{}
+		reference, repairs := c.Fleet, newRestored(c)
+		defer repairs.close()
 		for j := range order {
 			<-j.done
 			for i := range j.found {
 				f := &j.found[i]
 				c.compareFleet(&reference, f)
 				c.Count.add(f)
-				repairs.note(f)
+				if err := repairs.note(ctx, f); err != nil {
+					yield(Finding{}, err)
+					return
+				}
 				if !yield(*f, nil) {
 					return
 				}
@@ -84,10 +90,7 @@ func (c Config) Verify(ctx context.Context, log iter.Seq2[ledger.Record, error])
 			yield(Finding{}, read)
 			return
 		}
-		if c.Until != "" || !c.Since.IsZero() || c.Count.Cut != "" {
-			return // the orders may be further back
-		}
-		for _, f := range repairs.forged() {
+		for _, f := range repairs.forged(c.Until == "" && c.Since.IsZero() && c.Count.Cut == "") {
 			c.Count.move(&f)
 			if !yield(f, nil) {
 				return
