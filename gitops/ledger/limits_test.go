@@ -1,0 +1,68 @@
+package ledger_test
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator/plan"
+	"muster/gitops/ledger"
+)
+
+// hostLimits are what git hosts do with long messages, in bytes. GitHub documents no
+// limit for a commit that is pushed (go-gitea/gitea pull request 39269 found none below
+// 10 MB).
+var hostLimits = map[string]int{
+	// A longer message is not shown: GitLab's lib/gitlab/git/commit.rb,
+	// MAX_COMMIT_MESSAGE_DISPLAY_SIZE.
+	"GitLab shows": 10 << 20,
+	// What one write of GitHub's API may take is not documented; muster's own parser
+	// reads no more.
+	"muster reads": 4 << 20,
+}
+
+// TestLargestMessage: the message of an act in a fleet as large as any that muster
+// promises to hold, 10,000 dispatches and 300 sets of rules, is within what hosts show, is
+// read back, and git finds its trailers.
+func TestLargestMessage(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	seen := map[string]plan.Seen{}
+	var retired []plan.Retirement
+	var registered plan.Indexes
+	for i := range 100 {
+		registered.Add(i)
+	}
+	for i := range 10_000 {
+		id := fmt.Sprintf("linux-large-%08d", i)
+		seen[id] = plan.Seen{Registered: registered, FirstAt: &at, RegisteredAt: &at, Worked: true, Connected: 100}
+		if i < 1000 {
+			retired = append(retired, plan.Retirement{ID: id, Agents: 100, Registered: 100, Reason: plan.AllRegistered})
+		}
+	}
+	var jobs []plan.Demand
+	for i := range 300 {
+		jobs = append(jobs, plan.Demand{Overlays: []string{"linux-large", fmt.Sprintf("overlay-%03d", i)}, Pending: 1000, Oldest: &at, Upcoming: 1000})
+	}
+	act := ledger.Act{Kind: ledger.Retire, Path: "overlays/linux-large", Decision: plan.Decision{Overlay: "linux-large", Queue: "large", Retire: retired,
+		Observation: plan.Observation{At: at, Queue: "large", Jobs: jobs, Overlays: []plan.Supply{{Overlay: "linux-large", Dispatches: seen}}}}}
+	message := ledger.Message(act, "v1")
+	for what, most := range hostLimits {
+		if len(message) > most {
+			t.Errorf("the message has %d bytes, and %s at most %d", len(message), what, most)
+		}
+	}
+	e, err := ledger.Parse(message)
+	if err != nil || len(e.Dispatches) != len(retired) || len(e.Observation.Overlays[0].Dispatches) != len(seen) {
+		t.Fatalf("%v: %d dispatches are retired, and %d observed", err, len(e.Dispatches), len(e.Observation.Overlays[0].Dispatches))
+	}
+	git := exec.Command("git", "interpret-trailers", "--parse", "--no-divider")
+	git.Stdin = strings.NewReader(message)
+	out, err := git.Output()
+	if want := message[strings.LastIndex(message, "\n\n")+2:]; err != nil || string(out) != want {
+		t.Errorf("git finds %d bytes of trailers, %v; want %d", len(out), err, len(want))
+	}
+	t.Logf("%d bytes", len(message))
+}
