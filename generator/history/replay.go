@@ -36,12 +36,56 @@ type Sample struct {
 type Replay struct {
 	// Overlays is the directory of overlays.
 	Overlays string
-	// orders are the dispatches in git, by overlay and ID.
-	orders map[string]map[string]*order
+	overlays map[string]*inGit // by name
+}
+
+// inGit is what is in git of one overlay's orders.
+type inGit struct {
+	orders   map[string]*order // by ID
+	inFlight int               // of all orders
+	// met is how many agents have come of dispatches that the newest observation has and
+	// that are not in git as an entry ordered them: they are older than the first entry,
+	// edited, or have left git.
+	met map[string]int
 }
 
 // order is a dispatch in git: its agents, and how many of them have come.
 type order struct{ agents, came int }
+
+func (o *order) inFlight() int {
+	if o == nil {
+		return 0
+	}
+	return max(0, o.agents-o.came)
+}
+
+// set lets an order count as it is now; nil: it has left git.
+func (g *inGit) set(id string, o *order) {
+	g.inFlight += o.inFlight() - g.orders[id].inFlight()
+	if o == nil {
+		delete(g.orders, id)
+		return
+	}
+	g.orders[id] = o
+}
+
+// come takes up how many agents of each dispatch have come, and returns how many have
+// since the observation before.
+func (g *inGit) come(dispatches map[string]plan.Seen) (since int) {
+	met := map[string]int{}
+	for id, seen := range dispatches {
+		came := seen.Registered.Below(plan.MaxIndex)
+		if x := g.orders[id]; x != nil {
+			since += max(0, came-x.came)
+			g.set(id, &order{x.agents, max(came, x.came)})
+			continue
+		}
+		met[id] = max(came, g.met[id])
+		since += met[id] - g.met[id]
+	}
+	g.met = met
+	return since
+}
 
 // Add takes the next entry, the oldest first, and yields a sample of each overlay of
 // its queue.
@@ -49,7 +93,7 @@ func (r *Replay) Add(e ledger.Entry, yield func(Sample)) {
 	own := strings.TrimPrefix(e.Overlay, path.Clean(r.Overlays)+"/")
 	if e.Kind == ledger.Dispatch {
 		for i, id := range e.Dispatches { // an entry has the sum alone: dispatches of one order are taken to be alike
-			r.of(own)[id] = &order{agents: e.Agents*(i+1)/len(e.Dispatches) - e.Agents*i/len(e.Dispatches)}
+			r.of(own).set(id, &order{agents: e.Agents*(i+1)/len(e.Dispatches) - e.Agents*i/len(e.Dispatches)})
 		}
 	}
 	for _, s := range e.Observation.Overlays {
@@ -57,41 +101,33 @@ func (r *Replay) Add(e ledger.Entry, yield func(Sample)) {
 		if e.BusyUnknown {
 			sample.Busy = -1
 		}
-		orders := r.of(s.Overlay)
-		for id, seen := range s.Dispatches {
-			x := orders[id]
-			if x == nil { // ordered before the first entry, or edited
-				x = &order{}
-				orders[id] = x
-			}
-			if came := seen.Registered.Below(plan.MaxIndex); came > x.came {
-				sample.Came += came - x.came
-				x.came = came
-			}
-		}
+		overlay := r.of(s.Overlay)
+		sample.Came = overlay.come(s.Dispatches)
 		if e.Kind == ledger.Retire && s.Overlay == own {
 			for _, id := range e.Dispatches {
-				if x := orders[id]; x != nil && unasked(&e) {
-					sample.Unasked += max(0, x.agents-x.came)
+				x := overlay.orders[id]
+				if unasked(&e) {
+					sample.Unasked += x.inFlight()
 				}
-				delete(orders, id)
+				if x != nil {
+					overlay.met[id] = x.came
+				}
+				overlay.set(id, nil)
 			}
 		}
-		for _, x := range orders {
-			sample.InFlight += max(0, x.agents-x.came)
-		}
+		sample.InFlight = overlay.inFlight
 		yield(sample)
 	}
 }
 
-func (r *Replay) of(overlay string) map[string]*order {
-	if r.orders == nil {
-		r.orders = map[string]map[string]*order{}
+func (r *Replay) of(overlay string) *inGit {
+	if r.overlays == nil {
+		r.overlays = map[string]*inGit{}
 	}
-	if r.orders[overlay] == nil {
-		r.orders[overlay] = map[string]*order{}
+	if r.overlays[overlay] == nil {
+		r.overlays[overlay] = &inGit{orders: map[string]*order{}}
 	}
-	return r.orders[overlay]
+	return r.overlays[overlay]
 }
 
 // observed is what an observation has of an overlay, but for those in flight.

@@ -1,0 +1,42 @@
+package history
+
+import (
+	"fmt"
+	"testing"
+
+	"muster/generator/plan"
+	"muster/gitops/ledger"
+)
+
+// TestReplayForgets: what has left git is not kept, also where later observations have it
+// still; a year of commits has many. And agents that come count once.
+func TestReplayForgets(t *testing.T) {
+	t.Parallel()
+	r := Replay{Overlays: "overlays"}
+	id := func(i int) string { return fmt.Sprint("a-", i) }
+	came := 0
+	for i := range 1000 {
+		var both plan.Indexes
+		both.Add(0)
+		both.Add(1)
+		seen := map[string]plan.Seen{id(i - 1): {Registered: both}, id(i - 2): {Registered: both}}
+		for _, e := range []ledger.Entry{
+			{Kind: ledger.Dispatch, Dispatches: []string{id(i)}, Agents: 2, Observation: plan.Observation{Overlays: []plan.Supply{{Overlay: "a", Dispatches: seen}}}},
+			{Kind: ledger.Retire, Dispatches: []string{id(i - 1)}, Observation: plan.Observation{Overlays: []plan.Supply{{Overlay: "a", Dispatches: seen}}}},
+		} {
+			e.Overlay = "overlays/a"
+			r.Add(e, func(s Sample) {
+				came += s.Came
+				if s.InFlight != 2 {
+					t.Fatalf("%s of order %d: %d in flight", e.Kind, i, s.InFlight)
+				}
+			})
+		}
+	}
+	if a := r.overlays["a"]; len(a.orders) != 1 || len(a.met) > 2 {
+		t.Errorf("%d orders are kept, and %d that were met", len(a.orders), len(a.met))
+	}
+	if want := 2 * 1001; came != want {
+		t.Errorf("%d agents came, want %d", came, want)
+	}
+}
