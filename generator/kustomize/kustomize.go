@@ -51,6 +51,13 @@ func (f *Failure) Error() string { return f.Text }
 // mostOutput bounds what a build comes to, in bytes.
 const mostOutput = 4 << 20
 
+// What the text of a [Failure] begins with where a build comes to more bytes than it
+// may, and ends with where it was stopped by any limit.
+const (
+	TooLarge = "it comes to more than"
+	Smaller  = "build fewer and smaller objects"
+)
+
 // building keeps builds of one process one after the other: kustomize's OpenAPI
 // schema is a variable of its package, and every build sets it.
 var building sync.Mutex
@@ -82,7 +89,7 @@ func (Here) Build(_ context.Context, files filesys.FileSystem, dir string) (obje
 			return nil, &Failure{fmt.Sprintf("printing %s: %v", r.CurId(), err)}
 		}
 		if size += len(text); size > mostOutput {
-			return nil, &Failure{fmt.Sprintf("it comes to more than %d MiB", mostOutput>>20)}
+			return nil, &Failure{fmt.Sprintf("%s %d MiB: %s", TooLarge, mostOutput>>20, Smaller)}
 		}
 		objects = append(objects, Object{APIVersion: r.GetApiVersion(), Kind: r.GetKind(), Name: r.GetName(), YAML: text})
 	}

@@ -69,9 +69,9 @@ func (p *Process) Build(ctx context.Context, files filesys.FileSystem, dir strin
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case bounded.Err() != nil:
-		return nil, &Failure{fmt.Sprintf("it takes kustomize more than %s: build fewer and smaller objects", p.Time)}
+		return nil, &Failure{fmt.Sprintf("it takes kustomize more than %s: %s", p.Time, Smaller)}
 	case errors.As(ended, &exit) && exit.ExitCode() == exitMemory:
-		return nil, &Failure{fmt.Sprintf("kustomize needs more than %d MiB of memory for it: build fewer and smaller objects", p.Memory>>20)}
+		return nil, &Failure{fmt.Sprintf("kustomize needs more than %d MiB of memory for it: %s", p.Memory>>20, Smaller)}
 	case errors.As(ended, &exit) && exit.ExitCode() == exitCrash:
 		return nil, &Failure{"kustomize ends its process on it"}
 	}

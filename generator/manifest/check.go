@@ -126,8 +126,16 @@ func checkOverlay(tree fs.FS, o *Overlay) []Finding {
 // it says none. What was once spelled otherwise begins alike, as patchesJson6902.
 func lineOf(tree fs.FS, file string, fields ...string) int {
 	data, err := fs.ReadFile(tree, file)
+	if err != nil {
+		return 0
+	}
+	return lineAmong(data, fields...)
+}
+
+// lineAmong is lineOf a kustomization's text.
+func lineAmong(kustomization []byte, fields ...string) int {
 	var doc kyaml.Node
-	if err != nil || kyaml.Unmarshal(data, &doc) != nil || len(doc.Content) != 1 {
+	if kyaml.Unmarshal(kustomization, &doc) != nil || len(doc.Content) != 1 {
 		return 0
 	}
 	for _, name := range fields {

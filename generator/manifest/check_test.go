@@ -30,7 +30,6 @@ func TestCheckSound(t *testing.T) {
 func TestCheck(t *testing.T) {
 	const (
 		job, config, own = "base/job.yaml", "overlays/default/scaling.yaml", "overlays/default/kustomization.yaml"
-		at               = "overlays/default/template: "
 		notes            = "metadata.annotations[argocd.argoproj.io/"
 		over             = "; do it in overlays/default/template, which reaches Jobs to come only"
 		reach            = "an edit of it would reach into running Jobs, which Kubernetes refuses, and stop the sync" + over
@@ -43,7 +42,7 @@ func TestCheck(t *testing.T) {
 			"overlays/default/scaling.yaml:6: spec.buffer: -1 is too small; write one from 0 to 100000",
 			"overlays/default/scaling.yaml:7: spec.lease: 1s is too short; write one from 1m to 24h",
 		}},
-		{job, "kind: Job", "kind: CronJob", []string{at + "builds to the CronJob agent (batch/v1), not to a Job; muster orders agents as Jobs of batch/v1: rewrite it as one"}},
+		{job, "kind: Job", "kind: CronJob", []string{"base/job.yaml:2: overlays/default/template builds to the CronJob agent (batch/v1), not to a Job; muster orders agents as Jobs of batch/v1: rewrite it as one"}},
 		{job, "  ttlSecondsAfterFinished: 3600\n", "", []string{"base/job.yaml:14: spec.ttlSecondsAfterFinished: is missing: ended Jobs would stay for ever; write 3600 or more: a Job that is deleted while it is in git is run again"}},
 		{job, "ttlSecondsAfterFinished: 3600", "ttlSecondsAfterFinished: 60", []string{"base/job.yaml:25: spec.ttlSecondsAfterFinished: 60 is too short: a Job that is deleted while it is in git is run again; write 3600 or more: an hour, and the lease with ten minutes to spare"}},
 		{config, "max: 50", "max: 50\n  lease: 51m", []string{"base/job.yaml:25: spec.ttlSecondsAfterFinished: 3600 is too short: a Job that is deleted while it is in git is run again; write 3660 or more: an hour, and the lease with ten minutes to spare"}},
@@ -62,7 +61,7 @@ func TestCheck(t *testing.T) {
 		{job, "ssa: IfNotPresent", "ssa: IfNotPresent\n    kustomize.toolkit.fluxcd.io/force: disabled", nil},
 		{job, "managed-by: muster", "managed-by: hand", []string{`base/job.yaml:7: metadata.labels[app.kubernetes.io/managed-by]: is "hand": nobody would know whose Job it is; write app.kubernetes.io/managed-by: muster`}},
 		{job, "managed-by: muster", "managed-by: muster\n    app.kubernetes.io/instance: fleet", []string{"base/job.yaml:8: metadata.labels[app.kubernetes.io/instance]: Argo CD may track by this label and take the Job for its own; remove it"}},
-		{job, "managed-by: muster", "managed-by: muster\n    team:", []string{at + "metadata.labels.team: is not a string; Kubernetes takes strings there, and nothing else: quote it, or remove it"}},
+		{job, "managed-by: muster", "managed-by: muster\n    team:", []string{"base/job.yaml:8: metadata.labels.team: is not a string; Kubernetes takes strings there, and nothing else: quote it, or remove it"}},
 		{job, "    argocd.argoproj.io/sync-options", "    argocd.argoproj.io/hook: Sync\n    argocd.argoproj.io/sync-options", []string{"base/job.yaml:9: " + notes + "hook]: a hook is run again at every sync, and deleted by it; remove it"}},
 		{job, "    argocd.argoproj.io/sync-options", "    argocd.argoproj.io/sync-wave: \"1\"\n    argocd.argoproj.io/sync-options", []string{"base/job.yaml:9: " + notes + "sync-wave]: Argo CD would hold back the agents until others have finished; remove it"}},
 		{job, "  name: agent\n", "  name: agent\n  generateName: agent-\n", []string{"base/job.yaml:5: metadata.generateName: every sync would create the agents again; remove it"}},
@@ -175,7 +174,7 @@ func TestHugeTemplate(t *testing.T) {
 			t.Errorf("with %d bytes: %d findings, want %d", size, len(findings), want)
 		}
 		for _, f := range findings {
-			if f.File != "overlays/default/template" || !strings.HasPrefix(f.Problem, "builds to a Job of 13") {
+			if f.File != file || f.Line != 1 || !strings.HasPrefix(f.Problem, "overlays/default/template builds to a Job of 13") {
 				t.Errorf("with %d bytes: %.200s", size, f)
 			}
 		}
@@ -202,7 +201,7 @@ func TestCheckSaysWhere(t *testing.T) {
 		{template, "resources:", "patchesJson6902:\n- target: {group: batch, version: v1, kind: Job, name: agnet}\n  patch: '- {op: add, path: /a, value: b}'\nresources:", template + ":4: patchesJson6902: the target batch/v1 Job agnet matches nothing, so that kustomize leaves the patch out; the Job is called agent"},
 		{template, "resources:", "patchesJson6902:\n- target: {group: batch, version: v1, kind: Job, name: agent}\n  patch: '- {op: add, path: /metadata/labels/a, value: b}'\nresources:", ""},
 		{template, "resources:", "namePrefix: x-\npatches:\n- target: {kind: Job, name: agent}\n  patch: '- {op: add, path: /metadata/labels/a, value: b}'\nresources:", ""},
-		{template, "resources:", "patches:\n- target: {kind: Jo.}\n  patch: '- {op: replace, path: /spec/nothing/here, value: b}'\nresources:", template + ":5: does not build: replace operation does not apply: doc is missing path: /spec/nothing/here: missing value"},
+		{template, "resources:", "patches:\n- target: {kind: Jo.}\n  patch: '- {op: replace, path: /spec/nothing/here, value: b}'\nresources:", template + ":5: does not build: replace operation does not apply: doc is missing path: /spec/nothing/here: missing value; put right what kustomize names: kustomize build overlays/default/template says the same"},
 	} {
 		tree := sound(t).edit(t, c.file, c.old, c.new)
 		var got []string

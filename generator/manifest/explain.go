@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"muster/generator/kustomize"
+
 	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -37,7 +39,13 @@ func (v *view) explain(dir string, err error) *Finding {
 	if m := patchOfNothing.FindStringSubmatch(text); m != nil {
 		return v.wrongTarget(dir, m[1], m[2])
 	}
-	f := &Finding{File: dir, Problem: "does not build: " + wayThere.ReplaceAllString(text, "")}
+	f := &Finding{Problem: "does not build: " + wayThere.ReplaceAllString(text, ""), Remedy: "put right what kustomize names: kustomize build " + dir + " says the same"}
+	if problem, stopped := strings.CutSuffix(f.Problem, ": "+kustomize.Smaller); stopped {
+		f.Problem, f.Remedy = problem, kustomize.Smaller
+	}
+	if f.File, f.Line = v.kustomizationOf(dir); strings.Contains(text, kustomize.TooLarge) {
+		f.File, f.Line = v.largest(dir)
+	}
 	if m := missingPath.FindStringSubmatch(text); m != nil {
 		f.File, f.Line = v.mentions(dir, m[1])
 	}
@@ -197,25 +205,11 @@ func (v *view) called(kind string) []string {
 // definedIn is the file among the resources that an object comes from, and the line
 // of its name; empty where that is not known, as of a generated one.
 func (v *view) definedIn(x object) (file string, line int) {
-	for _, file := range v.resources() {
-		if v.stat(file) != noteFile {
-			continue
-		}
-		data, _, err := v.read(file)
-		if err != nil {
-			continue
-		}
-		for dec := yaml.NewDecoder(bytes.NewReader(data)); ; {
-			var doc yaml.Node
-			if dec.Decode(&doc) != nil {
-				break
-			}
-			if len(doc.Content) == 1 && scalar(doc.Content[0], "kind") == x.Kind && scalar(doc.Content[0], "metadata", "name") == x.Name {
-				return file, lookup(doc.Content[0], "metadata", "name").Line
-			}
-		}
+	file, doc := v.document(x)
+	if doc == nil || scalar(doc, "metadata", "name") != x.Name {
+		return "", 0
 	}
-	return "", 0
+	return file, lookup(doc, "metadata", "name").Line
 }
 
 // mentions finds the line that says a word: in the kustomization of the directory

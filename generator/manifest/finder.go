@@ -17,9 +17,12 @@ import (
 // from. It looks into the files that the builds read: the Job itself, patches, and
 // what a kustomization says of names, labels and annotations.
 type finder struct {
-	fallback string // the directory to name where no line is found
-	overlay  string
-	sources  []source
+	// fallback is the kustomization of the template and its line, to name where no
+	// other line is found.
+	fallback     string
+	fallbackLine int
+	overlay      string
+	sources      []source
 }
 
 // source is a part of a Job, or a list of JSON patch operations.
@@ -31,9 +34,10 @@ type source struct {
 	setting []string
 }
 
-// newFinder reads the files that were looked at in builds.
+// newFinder reads the files that were looked at in builds, first in the template's.
 func newFinder(tree fs.FS, o *Overlay, notes ...map[string]string) *finder {
-	f := &finder{fallback: path.Join(o.Path, templateDir), overlay: o.Path}
+	f := &finder{overlay: o.Path}
+	f.fallback, f.fallbackLine = (&view{tree: tree, notes: notes[0]}).kustomizationOf(path.Join(o.Path, templateDir))
 	read := map[string]bool{}
 	for _, n := range notes {
 		for name, note := range n {
@@ -133,8 +137,8 @@ func (f *finder) kustomization(file string, k *yaml.Node) {
 }
 
 // place is the file and line of a field of the built Job, or of what is nearest
-// above it where the field is nowhere; without a line where even that is not
-// known.
+// above it where the field is nowhere; of the template's kustomization where even that
+// is not known.
 func (f *finder) place(job *yaml.Node, at []string) (file string, line int) {
 	best := -1
 	for _, s := range f.sources {
@@ -157,7 +161,7 @@ func (f *finder) place(job *yaml.Node, at []string) (file string, line int) {
 		}
 	}
 	if best < 8 {
-		return f.fallback, 0
+		return f.fallback, f.fallbackLine
 	}
 	return file, line
 }

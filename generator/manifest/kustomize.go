@@ -20,6 +20,10 @@ type memo struct {
 	finding *Finding
 	// template is what a template's Job was made into; nil until it was.
 	template *template
+	// noJob is why the template builds to no agent Job. placed is what unplaced, a
+	// finding on what is stamped from it, is with its file and line.
+	noJob            *Finding
+	unplaced, placed *Finding
 	// refused is what the API server would refuse of what an overlay was built to
 	// from the template that judged built; nil where that was not asked.
 	judged  *memo

@@ -154,25 +154,25 @@ func TestHeld(t *testing.T) {
 				f[at+"template/kustomization.yaml"] = "resources: [../../../base, ../configmap]\n"
 				f[at+"configmap/kustomization.yaml"] = "configMapGenerator: [{name: x, literals: [url=https://example.org]}]\n"
 			},
-			`overlays/default/template: builds to 2 objects (Job agent, ConfigMap x-bb7b2h2f64), not to one Job; move all but the agent Job beside the overlay's own kustomization.yaml`,
+			`overlays/default/configmap/kustomization.yaml:1: overlays/default/template builds to 2 objects (Job agent, ConfigMap x-bb7b2h2f64), not to one Job; move all but the agent Job beside the overlay's own kustomization.yaml`,
 		},
 		"a Deployment": {
 			func(f files) {
 				f[at+"template/kustomization.yaml"] = "resources: [d.yaml]\n"
 				f[at+"template/d.yaml"] = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: agent}\n"
 			},
-			`overlays/default/template: builds to the Deployment agent (apps/v1), not to a Job; muster orders agents as Jobs of batch/v1: rewrite it as one`,
+			`overlays/default/template/d.yaml:2: overlays/default/template builds to the Deployment agent (apps/v1), not to a Job; muster orders agents as Jobs of batch/v1: rewrite it as one`,
 		},
 		"nothing": {
 			func(f files) { f[at+"template/kustomization.yaml"] = "resources: []\n" },
-			`overlays/default/template: builds to nothing; list the agent Job in its resources, as in ../../../base`,
+			`overlays/default/template/kustomization.yaml:1: overlays/default/template builds to nothing; list the agent Job in its resources, as in ../../../base`,
 		},
 		"a Job without a pod": {
 			func(f files) {
 				f[at+"template/kustomization.yaml"] = "resources: [d.yaml]\n"
 				f[at+"template/d.yaml"] = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: agent}\n"
 			},
-			`overlays/default/template: spec.template.spec: is missing: the Job has no pod`,
+			`overlays/default/template/d.yaml:1: spec.template.spec: is missing: the Job has no pod; write the agent's pod there, as in the base that muster init writes`,
 		},
 		"no template": {
 			func(f files) { delete(f, at+"template/kustomization.yaml") },

@@ -103,6 +103,9 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 		proof, wrong, err = o.unreadable(probe)
 		return wrong, err
 	})
+	if err == nil && wrong != nil {
+		wrong = l.placed(tree, o, wrong)
+	}
 	if err != nil || wrong != nil {
 		return o.rejectIf(wrong, err)
 	}
@@ -165,57 +168,6 @@ func (l *Loader) proof(o *Overlay, probe plan.Dispatch, empty *memo) ([]byte, er
 	})
 }
 
-// unreadable says what keeps dispatches of the template from being read again
-// once they are in git; nil if nothing. It returns the dispatch that it tried.
-func (o *Overlay) unreadable(probe plan.Dispatch) (proof proofJob, wrong *Finding, err error) {
-	dir := path.Join(o.Path, templateDir)
-	if proof.text, err = o.stamp(probe); err != nil {
-		return proof, nil, fmt.Errorf("stamping the template: %w", err)
-	}
-	const other = 4 << 10 // what other dispatches may have more than this one
-	if len(proof.text) > largestDispatch-other {
-		return proof, &Finding{File: dir, Problem: fmt.Sprintf("builds to a Job of %d bytes, and a dispatch has at most %d", len(proof.text), largestDispatch-other), Remedy: "keep large files in a ConfigMap or in the image"}, nil
-	}
-	file := o.Slug() + "-proof" + manifestType
-	var d readDispatch
-	if proof.job, wrong = parseOne(file, proof.text); wrong == nil {
-		d, wrong = parsedDispatch(file, proof.text, proof.job)
-	}
-	if wrong != nil {
-		return proof, &Finding{File: dir, Field: wrong.Field, Problem: wrong.Problem, Remedy: "Kubernetes takes strings there, and nothing else: quote it, or remove it"}, nil
-	}
-	if d.edited {
-		return proof, &Finding{File: dir, Problem: "has the text " + noDigest + ", which stands for muster's own digest", Remedy: "remove it"}, nil
-	}
-	return proof, nil, nil
-}
-
-// buildTemplate builds the template and makes it ready to be stamped.
-func (l *Loader) buildTemplate(tree fs.FS, o *Overlay) (*Finding, error) {
-	dir := path.Join(o.Path, templateDir)
-	v := &view{name: "template ", tree: tree}
-	if v.stat(dir) == noteMissing && v.failed == nil {
-		return &Finding{File: dir, Problem: "does not exist", Remedy: "write " + path.Join(dir, listFile) + ", which lists the agent Job, as in ../../../base"}, nil
-	}
-	objects, wrong, err := l.build(v, o.Path, dir)
-	if err != nil || wrong != nil {
-		return wrong, err
-	}
-	built := l.used[v.name+dir]
-	if built.template == nil {
-		job, wrong := agentJob(dir, objects)
-		if wrong != nil {
-			return wrong, nil
-		}
-		if built.template, err = newTemplate(job); err != nil {
-			return nil, fmt.Errorf("printing the template: %w", err)
-		}
-		built.objects = nil // the template says it all
-	}
-	o.template = built.template
-	return nil, nil
-}
-
 func (o *Overlay) rejectIf(wrong *Finding, err error) error {
 	if wrong != nil {
 		o.reject(*wrong)
@@ -247,35 +199,6 @@ func (o *Overlay) proven(objects []object) {
 		return
 	}
 	o.built = added[at].YAML
-}
-
-// agentJob is the template's Job as nodes.
-func agentJob(dir string, objects []object) (*yaml.Node, *Finding) {
-	const shown = 5
-	var names []string
-	for _, x := range objects[:min(shown, len(objects))] {
-		names = append(names, x.String())
-	}
-	if more := len(objects) - shown; more > 0 {
-		names = append(names, fmt.Sprintf("and %d more", more))
-	}
-	switch {
-	case len(objects) == 0:
-		return nil, &Finding{File: dir, Problem: "builds to nothing", Remedy: "list the agent Job in its resources, as in ../../../base"}
-	case len(objects) > 1:
-		return nil, &Finding{File: dir, Problem: fmt.Sprintf("builds to %d objects (%s), not to one Job", len(objects), strings.Join(names, ", ")), Remedy: "move all but the agent Job beside the overlay's own kustomization.yaml"}
-	case objects[0].Kind != "Job" || objects[0].APIVersion != "batch/v1":
-		return nil, &Finding{File: dir, Problem: fmt.Sprintf("builds to the %s (%s), not to a Job", names[0], objects[0].APIVersion), Remedy: "muster orders agents as Jobs of batch/v1: rewrite it as one"}
-	}
-	job, wrong := parseOne(dir, objects[0].YAML)
-	if wrong != nil {
-		return nil, wrong
-	}
-	pod := lookup(job, "spec", "template", "spec")
-	if pod == nil || pod.Kind != yaml.MappingNode {
-		return nil, &Finding{File: dir, Field: "spec.template.spec", Problem: "is missing: the Job has no pod"}
-	}
-	return job, nil
 }
 
 // listHeader is the comment on the list, word for word as muster init has it.

@@ -204,7 +204,7 @@ func (v *view) ReadFile(p string) ([]byte, error) {
 	data, note, err := v.read(name)
 	v.notes[name] = note
 	if v.size += len(data); v.size > mostRead {
-		v.refuse(Finding{File: name, Problem: fmt.Sprintf("is the file with which the build reads more than %d MiB", mostRead>>20), Remedy: "keep large files in the image, or in an overlay or application of their own"})
+		v.refuse(Finding{File: name, Line: 1, Problem: fmt.Sprintf("is the file with which the build reads more than %d MiB", mostRead>>20), Remedy: "keep large files in the image, or in an overlay or application of their own"})
 	}
 	if v.refused == nil && err == nil && v.mayBeParsed(name) && v.anchors.in(data, note) {
 		v.refuse(noAnchors(name, ""))
@@ -238,7 +238,7 @@ func (v *view) use(name, field string) {
 // reads with kustomize's own reader, so that both see the same.
 func (v *view) vet(name string, data []byte) {
 	if len(data) > mostParsed {
-		v.refuse(Finding{File: name, Problem: fmt.Sprintf("has %d bytes, and a kustomization has at most %d", len(data), mostParsed), Remedy: "move patches to files of their own, or list directories"})
+		v.refuse(Finding{File: name, Line: 1, Problem: fmt.Sprintf("has %d bytes, and a kustomization has at most %d", len(data), mostParsed), Remedy: "move patches to files of their own, or list directories"})
 		return
 	}
 	var k types.Kustomization
