@@ -135,7 +135,7 @@ func (h *hostileTree) spoil() {
 		"dispatches/kustomization.yaml", "dispatches/kustomization.yml", "dispatches/Kustomization", "dispatches/state.yaml", "dispatches/bad-00000001.yaml", "dispatches/sound-a-00000001.yaml", "dispatches/x.yml",
 		"dispatches/\x1b.yaml", "dispatches/.yaml", "dispatches/withdrawn/bad-00000002.yaml", "dispatches/withdrawn/kustomization.yaml", "inner/scaling.yaml", "a/b/c/d/e/scaling.yaml", "scaling.yml", "Scaling.yaml", ".git/config", "\u202e.yaml"}
 	name := names[h.IntN(len(names))]
-	switch h.IntN(13) {
+	switch h.IntN(14) {
 	case 0:
 		h.note("%q is a directory", name)
 		delete(h.files, name)
@@ -178,9 +178,24 @@ func (h *hostileTree) spoil() {
 		for i := range n {
 			h.files[h.one("", "template/", "dispatches/")+fmt.Sprintf("noise%d.yaml", i)] = h.noise(3 << 20)
 		}
+	case 12:
+		h.heap()
 	default:
 		h.files[name] = h.content()
 		h.note("%q has %d bytes, %.20q", name, len(h.files[name]), h.files[name])
+	}
+}
+
+// heap is more in dispatches/ than a fleet has on order: thousands of files, each as
+// large as the largest dispatch, of which some have the same content.
+func (h *hostileTree) heap() {
+	n, different := 1+h.IntN(10_000), 1+h.IntN(2000)
+	begins := h.one("", "#", "- ", h.dispatch())
+	h.note("%d files of 128 KiB in dispatches, %d different: %.10q", n, min(n, different), begins)
+	for i := range n {
+		content := fmt.Sprintf("%s# %d\n", begins, i%different)
+		content += strings.Repeat("x", 128<<10-len(content))
+		h.other(fmt.Sprintf("%sheap-%08d.yaml", h.one("dispatches/", "dispatches/", "dispatches/withdrawn/"), i), plainFile, h.objects.blob(content))
 	}
 }
 

@@ -32,11 +32,13 @@ func ParseDispatch(file string, data []byte) (plan.Dispatch, error) {
 	return d.Dispatch, nil
 }
 
-// readDispatch is a dispatch as it was read, and whether it is not as muster wrote
-// it.
+// readDispatch is a dispatch as it was read.
 type readDispatch struct {
 	plan.Dispatch
-	edited bool
+	// edited: it is not as muster wrote it. proven: kustomize can read it too, which is
+	// not known where its overlay has no template.
+	edited, proven bool
+	size           int // of its file, in bytes
 }
 
 // dispatchReader keeps the first thing that is wrong.

@@ -36,6 +36,7 @@ func identityKey(file string, e fs.DirEntry) (key [sha256.Size]byte, ok bool) {
 type noDispatch struct {
 	wrong *Finding
 	rough plan.Dispatch
+	size  int // of the file, in bytes
 }
 
 // holds rejects an overlay for such a file.

@@ -50,8 +50,8 @@ type Loader struct {
 	// memos are what the builds of the last Load came to, and used those of
 	// the one that runs: what is not used in a Load is forgotten.
 	memos, used map[string]*memo
-	// valid are dispatches that were read and proven, by path and content, and
-	// by path and what stands for the content; see identityKey.
+	// valid are dispatches that were read, by path and content, and by path and what
+	// stands for the content; see identityKey.
 	valid, seen map[[sha256.Size]byte]readDispatch
 	// noDispatches are files that are none, whatever stands around them, by path and
 	// what stands for the content: they are not read again.
@@ -259,6 +259,7 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 		}
 	}
 	l.loadWithdrawn(tree, o)
+	o.holdsMuch()
 	slices.SortFunc(o.Dispatches, func(a, b plan.Dispatch) int { return strings.Compare(a.ID, b.ID) })
 	for _, d := range o.Dispatches {
 		if slices.Contains(o.jobs, d.ID) {
@@ -271,11 +272,16 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 func (l *Loader) loadDispatch(tree fs.FS, o *Overlay, file string, e fs.DirEntry) {
 	key, known := identityKey(file, e)
 	d, valid := l.valid[key]
+	valid = valid && (d.proven || o.template == nil)
 	if no, ok := l.noDispatches.known(key); known && ok {
+		o.size += no.size
 		o.holds(file, no)
 		return
 	}
 	if !known || !valid {
+		if o.tooMuch(file) {
+			return
+		}
 		data, err := readFile(tree, file, e)
 		if err != nil {
 			o.reject(Finding{File: file, Problem: "cannot be read: " + oneLine(err)})
@@ -285,21 +291,23 @@ func (l *Loader) loadDispatch(tree fs.FS, o *Overlay, file string, e fs.DirEntry
 		if !known {
 			key = content
 		}
-		if d, valid = l.valid[content]; !valid {
+		if d, valid = l.valid[content]; !valid || !d.proven && o.template != nil {
 			var wrong *Finding
-			if d, valid, wrong = l.dispatch(o, file, data); wrong != nil {
-				no := noDispatch{wrong, Rough(idOf(file), data)}
-				if _, never := parseDispatch(file, data); known && never != nil {
+			var never bool
+			if d, never, wrong = l.dispatch(o, file, data); wrong != nil {
+				no := noDispatch{wrong, Rough(idOf(file), data), len(data)}
+				if known && never {
 					l.noDispatches.now[key] = no
 				}
+				o.size += no.size
 				o.holds(file, no)
 				return
 			}
 		}
+		d.size = len(data)
 	}
-	if valid {
-		l.seen[key] = d
-	}
+	l.seen[key] = d
+	o.size += d.size
 	d.Withdrawn = path.Base(path.Dir(file)) == withdrawnDir
 	if d.edited {
 		o.edits = append(o.edits, Edit{File: file, Dispatch: d.Dispatch, Readable: true})
@@ -323,10 +331,11 @@ func readFile(tree fs.FS, file string, e fs.DirEntry) ([]byte, error) {
 // the overlay has no template. A file that is byte for byte what muster would
 // write today is proven by the proof of the template. Any other was written from
 // an older template or edited since: it is built once, alone.
-func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d readDispatch, proven bool, wrong *Finding) {
+// never says that the file is none, whatever stands around it.
+func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d readDispatch, never bool, wrong *Finding) {
 	d, wrong = parseDispatch(file, data)
 	if wrong != nil {
-		return d, false, wrong
+		return d, true, wrong
 	}
 	if of := overlayOf(data); of != o.Slug() && (of != orderedAs(d.Dispatch) || !l.ours(d.Dispatch)) {
 		return d, false, another(file, of) // else renamed looks at it
@@ -344,7 +353,8 @@ func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d readDispatch,
 		}
 		delete(l.used, v.name+file) // remembered by content instead
 	}
-	return d, true, nil
+	d.proven = true
+	return d, false, nil
 }
 
 // overlayOf is the slug of the overlay that a dispatch was ordered for.

@@ -45,6 +45,10 @@ type Overlay struct {
 	// are files that keep kustomize from reading it.
 	list    []byte
 	surplus []string
+	// size is how many bytes of dispatches/ were read, now or before, and unread are the
+	// files that were not, since those before them come to too much.
+	size   int
+	unread []string
 	// edits are dispatches that are not as muster wrote them, and restored what the
 	// next repair does about them.
 	edits    []Edit
@@ -268,7 +272,7 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, err
 	next := *o
 	next.Dispatches = slices.Clone(o.Dispatches)
 	var changes []branch.Change
-	written := map[[32]byte]readDispatch{}
+	written, size := map[[32]byte]readDispatch{}, 0
 	for _, d := range dispatches {
 		d.At, d.NotAfter = d.At.UTC(), d.NotAfter.UTC()
 		if d.Tags == nil {
@@ -288,7 +292,10 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, err
 		next.Dispatches = slices.Insert(next.Dispatches, at, d)
 		file := o.file(d.ID + manifestType)
 		changes = append(changes, branch.Change{Path: file, Content: content})
-		written[contentKey(file, content)] = readDispatch{Dispatch: d}
+		written[contentKey(file, content)] = readDispatch{Dispatch: d, proven: true}
+		if size += len(content); size > largestOrder {
+			return *o, nil, fmt.Errorf("adding to %s: the order comes to more than %d MiB of dispatches: raise maxDispatch, or keep large files of the template in a ConfigMap or in the image", o.Path, largestOrder>>20)
+		}
 	}
 	o.loader.know(written)
 	changes = next.relist(changes)
