@@ -241,7 +241,7 @@ func TestNamesThatAreNone(t *testing.T) {
 // what to do.
 func TestPackWithoutEnd(t *testing.T) {
 	for most, want := range map[uint32]error{0: errPack, 10: errTooMany} {
-		if _, err := (&connection{}).readPack(endless{}, most); !errors.Is(err, want) {
+		if _, err := (&connection{tempDir: t.TempDir()}).readPack(endless{}, most); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}

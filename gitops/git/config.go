@@ -50,7 +50,8 @@ type Config struct {
 	Timeout time.Duration
 	// TempDir is a directory in which what the server sends is kept while it is in use,
 	// in a file without a name, where it is larger than 4 MiB. Empty, or where no file
-	// can be made, it is kept in memory: up to 128 MiB of a server without partial clone.
+	// can be made, it is kept in memory, and of a server without partial clone more than
+	// 32 MiB are refused.
 	TempDir string
 	// Log is told once about each way in which reading is more expensive than
 	// it could be; nil discards.

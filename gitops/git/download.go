@@ -31,12 +31,19 @@ const (
 	mostBytes = 16 << 20
 	// mostPack bounds every other.
 	mostPack = 128 << 20
+	// mostInMemory bounds a pack for which there is no place but memory. There are two
+	// when a process begins, the commit's and that of the log, beside 64 MiB for the
+	// processes that build.
+	mostInMemory = 32 << 20
 	// mostEntries bounds the objects of every answer: each takes 32 bytes of memory.
 	mostEntries = 1 << 20
 )
 
 // errPack says that a server without partial clone has too much to send.
 var errPack = fmt.Errorf("the server sends more than %d MiB or %d objects, since it cannot send single files: allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant), or give the fleet a repository of its own", mostPack>>20, mostEntries)
+
+// errNoPlace says the same of one for whose pack there is no place on a disk.
+var errNoPlace = fmt.Errorf("the server sends more than %d MiB, since it cannot send single files, and no temporary file can be made, so that it would be kept in memory: mount a writable directory at /tmp, or name one in TMPDIR; or allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant)", mostInMemory>>20)
 
 // readPack takes in a pack as it comes, unless its header says that it has more than
 // most objects; zero: as many as can be indexed.
@@ -97,6 +104,9 @@ func (s *spool) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
+	if s.file == nil && s.size+int64(len(p)) > mostInMemory {
+		return 0, errNoPlace
+	}
 	s.size += int64(len(p))
 	if s.file == nil {
 		s.chunks = s.chunks.add(p)
@@ -110,7 +120,8 @@ func (s *spool) Write(p []byte) (int, error) {
 }
 
 // spill moves what is here into a file. Where none can be made, the pack stays in
-// memory.
+// memory, as far as there is room: to be refused with the setting's name is better than
+// to be killed for memory, again and again.
 func (s *spool) spill() error {
 	c := s.connection
 	if c.tempDir == "" {
@@ -121,7 +132,7 @@ func (s *spool) spill() error {
 	if err != nil {
 		s.refused = true
 		c.noPlace.Do(func() {
-			c.log.Warn("keeping what the server sends in memory, since no temporary file can be made: mount a writable directory, or name one in TMPDIR", "repository", c.address.String(), "reason", c.printable(err.Error()))
+			c.log.Warn("keeping what the server sends in memory, since no temporary file can be made: mount a writable directory at /tmp, or name one in TMPDIR", "repository", c.address.String(), "reason", c.printable(err.Error()))
 		})
 		return nil
 	}

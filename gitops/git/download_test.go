@@ -3,6 +3,7 @@ package git
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -118,8 +119,19 @@ func TestNoPlaceForTemporaryFiles(t *testing.T) {
 	if used > 150<<20 { // io.ReadAll takes most of it
 		t.Errorf("%d MiB", used>>20)
 	}
-	if n := strings.Count(log.String(), "mount a writable directory"); n != 1 {
+	if n := strings.Count(log.String(), "mount a writable directory at /tmp, or name one in TMPDIR"); n != 1 {
 		t.Errorf("it is said %d times:\n%s", n, &log)
+	}
+	for _, dir := range []string{"", c.tempDir} {
+		c.tempDir = dir
+		used = peakHeap(func() {
+			if _, err := c.readPack(io.MultiReader(bytes.NewReader(content), endless{}), 0); !errors.Is(err, errNoPlace) || !strings.Contains(err.Error(), "TMPDIR") {
+				t.Errorf("a pack that has no place in memory: %v", err)
+			}
+		})
+		if used > mostInMemory+16<<20 {
+			t.Errorf("%d MiB before it is refused", used>>20)
+		}
 	}
 }
 

@@ -207,6 +207,29 @@ func TestNoTokenOfTheCluster(t *testing.T) {
 	}
 }
 
+// TestPlaceForTemporaryFiles: muster alone and the sidecar can write to /tmp, without
+// which what a git server without partial clone sends would be in memory.
+func TestPlaceForTemporaryFiles(t *testing.T) {
+	for _, dir := range []string{"deploy/base", "testdata/apiserver/testdata/syncer"} {
+		spec := at(deployed(t, dir, "Deployment"), "spec", "template", "spec")
+		volumes := map[any]any{}
+		for _, v := range spec["volumes"].([]any) {
+			volumes[v.(map[string]any)["name"]] = v.(map[string]any)["emptyDir"]
+		}
+		place := false
+		for _, c := range spec["containers"].([]any) {
+			mounts, _ := c.(map[string]any)["volumeMounts"].([]any)
+			for _, m := range mounts {
+				mount := m.(map[string]any)
+				place = place || c.(map[string]any)["name"] == "muster" && mount["mountPath"] == "/tmp" && mount["readOnly"] == nil && volumes[mount["name"]] != nil
+			}
+		}
+		if !place {
+			t.Errorf("%s: muster has no emptyDir at /tmp", dir)
+		}
+	}
+}
+
 // TestSyncsItself: what Argo CD and Flux are told to sync is the directory that
 // tells them.
 func TestSyncsItself(t *testing.T) {
