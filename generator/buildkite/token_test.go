@@ -2,6 +2,7 @@ package buildkite_test
 
 import (
 	"bytes"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -39,7 +40,85 @@ func TestWatchToken(t *testing.T) {
 			t.Errorf("the log does not say %q:\n%s", want, &log)
 		}
 	}
+	if expires := c.Stats().TokenExpires; !expires.Equal(now.Add(20*24*time.Hour + time.Hour)) {
+		t.Errorf("the token expires at %s", expires)
+	}
 	// Where that cannot be read, all else goes on.
 	s.Fail(fakebuildkite.Fault{Path: "/access-token", Status: 404, Times: -1})
 	observe(t, newClient(t, buildkite.Config{HTTP: s.Transport(), WatchToken: true}), s.Now(), time.Time{})
+}
+
+// TestWatchTokenClockSetBack: a clock that was set back by days does not keep the token
+// from being looked at until it has caught up.
+func TestWatchTokenClockSetBack(t *testing.T) {
+	asked := 0
+	w := &weighed{}
+	c := newClient(t, buildkite.Config{HTTP: w, WatchToken: true})
+	for _, at := range []time.Time{now, now.Add(time.Hour), now.Add(-5 * 24 * time.Hour)} {
+		s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: at, BeforeRequest: func(r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/access-token") {
+				asked++
+			}
+		}})
+		w.RoundTripper = s.Transport()
+		observe(t, c, at, time.Time{})
+	}
+	if asked != 2 {
+		t.Errorf("asked %d times, want 2", asked)
+	}
+}
+
+// TestExpiry: how urgent the end of a token is, to the instant.
+func TestExpiry(t *testing.T) {
+	for _, c := range []struct {
+		expires time.Time
+		level   slog.Level
+		text    string
+	}{
+		{time.Time{}, slog.LevelDebug, ""},
+		{now.Add(buildkite.ExpiryWarning), slog.LevelDebug, ""},
+		{now.Add(buildkite.ExpiryWarning - 1), slog.LevelWarn, "the Buildkite API token expires in 13 days, at "},
+		{now.Add(buildkite.ExpiryError), slog.LevelWarn, "the Buildkite API token expires in 2 days, at "},
+		{now.Add(buildkite.ExpiryError - 1), slog.LevelError, "the Buildkite API token expires in 1 day, at "},
+		{now.Add(24*time.Hour - 1), slog.LevelError, "the Buildkite API token expires in less than a day, at "},
+		{now.Add(1), slog.LevelError, "the Buildkite API token expires in less than a day, at "},
+		{now, slog.LevelError, "the Buildkite API token expired at "},
+		{now.Add(-time.Hour), slog.LevelError, "the Buildkite API token expired at "},
+	} {
+		level, text := buildkite.Token{Expires: c.expires}.Expiry(now)
+		if level != c.level || !strings.HasPrefix(text, c.text) || (text == "") != (c.text == "") {
+			t.Errorf("%s after now: %s, %q", c.expires.Sub(now), level, text)
+		}
+	}
+}
+
+// weighed counts what a server's answers hold.
+type weighed struct {
+	http.RoundTripper
+	bytes int64
+}
+
+func (w *weighed) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := w.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(response.Body)
+	w.bytes += int64(len(content))
+	response.Body = io.NopCloser(bytes.NewReader(content))
+	return response, err
+}
+
+// TestReceived: what was read of answers is counted.
+func TestReceived(t *testing.T) {
+	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
+	w := &weighed{RoundTripper: s.Transport()}
+	c := newClient(t, buildkite.Config{HTTP: w})
+	for range 2 {
+		observe(t, c, s.Now(), time.Time{})
+		if got := c.Stats().Received; got != w.bytes || got == 0 {
+			t.Errorf("%d bytes are counted of %d", got, w.bytes)
+		}
+		s.Advance(time.Minute)
+	}
 }
