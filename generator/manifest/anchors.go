@@ -12,9 +12,28 @@ import (
 )
 
 // noAnchors refuses YAML anchors and aliases: kustomize expands them, and a few
-// lines can stand for more than any machine has memory for, or for themselves.
-func noAnchors(file, field string) Finding {
-	return Finding{File: file, Field: field, Problem: "uses a YAML anchor or alias", Remedy: "write the value out"}
+// lines can stand for more than any machine has memory for, or for themselves. The
+// line is that of the first in the file.
+func noAnchors(file, field string, data []byte) Finding {
+	return Finding{File: file, Line: anchorLine(data), Field: field, Problem: "uses a YAML anchor or alias", Remedy: "write the value out"}
+}
+
+// anchorLine is the line of the first anchor or alias of a file, or of what looks like
+// one where the file is large, is no YAML, or has it in a text.
+func anchorLine(data []byte) int {
+	for dec := yaml.NewDecoder(bytes.NewReader(data)); len(data) <= mostParsed; {
+		var doc yaml.Node
+		if dec.Decode(&doc) != nil {
+			break
+		}
+		if n := firstAnchor(&doc, 0); n != nil {
+			return n.Line
+		}
+	}
+	if m := mark.FindSubmatchIndex(data); m != nil {
+		return 1 + bytes.Count(data[:m[2]], []byte("\n"))
+	}
+	return 1
 }
 
 // anchored reports whether any document of a file uses anchors or aliases. A
@@ -98,16 +117,20 @@ func looksAnchored(data []byte) bool {
 	return false
 }
 
-func hasAnchor(n *yaml.Node, depth int) bool {
+func hasAnchor(n *yaml.Node, depth int) bool { return firstAnchor(n, depth) != nil }
+
+// firstAnchor is the first node with an anchor, or that is an alias or too deep to look
+// at.
+func firstAnchor(n *yaml.Node, depth int) *yaml.Node {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" || depth > 1000 {
-		return true
+		return n
 	}
 	for _, c := range n.Content {
-		if hasAnchor(c, depth+1) {
-			return true
+		if found := firstAnchor(c, depth+1); found != nil {
+			return found
 		}
 	}
-	return false
+	return nil
 }
 
 // inlinePatches are the patches that a kustomization holds itself.

@@ -217,17 +217,13 @@ func (v *view) definedIn(x object) (file string, line int) {
 func (v *view) mentions(dir, word string) (file string, line int) {
 	files := v.filesRead()
 	slices.SortStableFunc(files, func(a, b string) int { return inside(b, dir) - inside(a, dir) })
-	whole := regexp.MustCompile(`(^|[^\w./-])` + regexp.QuoteMeta(word) + `($|[^\w./-])`)
 	for _, name := range files {
 		data, _, err := v.read(name)
 		if err != nil {
 			continue
 		}
-		n := 0
-		for text := range strings.Lines(string(data)) {
-			if n++; !strings.HasPrefix(strings.TrimSpace(text), "#") && whole.MatchString(text) {
-				return name, n
-			}
+		if n := mentionedIn(data, word); n > 0 {
+			return name, n
 		}
 	}
 	return dir, 0

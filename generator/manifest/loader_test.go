@@ -180,19 +180,19 @@ func TestHeld(t *testing.T) {
 		},
 		"a missing base": {
 			func(f files) { f[at+"template/kustomization.yaml"] = "resources: [../../base]\n" },
-			`overlays/default/template/kustomization.yaml: resources: "../../base" does not exist: there is no overlays/base in the repository`,
+			`overlays/default/template/kustomization.yaml:1: resources: "../../base" does not exist: there is no overlays/base in the repository; correct the path, or add what it names`,
 		},
 		"a base above the repository": {
 			func(f files) { f[at+"template/kustomization.yaml"] = "resources: [../../../../base]\n" },
-			`overlays/default/template/kustomization.yaml: resources: "../../../../base" is above the top of the repository`,
+			`overlays/default/template/kustomization.yaml:1: resources: "../../../../base" is above the top of the repository; copy it into the repository: muster and the syncer see nothing else`,
 		},
 		"a file of another directory": {
 			func(f files) { f[at+"template/kustomization.yaml"] = "resources: [../../../base/job.yaml]\n" },
-			`overlays/default/template/kustomization.yaml: resources: "../../../base/job.yaml" is a file of another directory, which kustomize does not read; list that directory, with a kustomization.yaml in it`,
+			`overlays/default/template/kustomization.yaml:1: resources: "../../../base/job.yaml" is a file of another directory, which kustomize does not read; list that directory, with a kustomization.yaml in it`,
 		},
 		"an unknown field": {
 			func(f files) { f[at+"template/kustomization.yaml"] = "resource: [../../../base]\n" },
-			`overlays/default/template/kustomization.yaml: is not a kustomization: invalid Kustomization: json: unknown field "resource"`,
+			`overlays/default/template/kustomization.yaml:1: is not a kustomization: invalid Kustomization: json: unknown field "resource"; correct or remove what kustomize does not know`,
 		},
 		"dispatches not listed": {
 			func(f files) { f.edit(t, at+"kustomization.yaml", ", dispatches]", "]") },
@@ -200,7 +200,7 @@ func TestHeld(t *testing.T) {
 		},
 		"the overlay does not build": {
 			func(f files) { delete(f, at+"configmap.yaml") },
-			`overlays/default/kustomization.yaml: resources: "configmap.yaml" does not exist: there is no overlays/default/configmap.yaml in the repository`,
+			`overlays/default/kustomization.yaml:3: resources: "configmap.yaml" does not exist: there is no overlays/default/configmap.yaml in the repository; correct the path, or add what it names`,
 		},
 		"a patch without its Job": {
 			func(f files) {

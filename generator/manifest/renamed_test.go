@@ -37,7 +37,7 @@ func TestRenamed(t *testing.T) {
 		"not renamed": {ordered(), map[string]overlay{"default": {nil, 1, ""}}},
 		"renamed":     {move(ordered(), "overlays/default", "overlays/linux"), map[string]overlay{"linux": {[]string{"default"}, 1, ""}}},
 		"renamed into a directory": {move(ordered(), "overlays/default", "overlays/eu/linux"),
-			map[string]overlay{"eu/linux": {[]string{"default"}, 1, `overlays/eu/linux/template/kustomization.yaml: resources: "../../../base" does not exist: there is no overlays/base in the repository`}}},
+			map[string]overlay{"eu/linux": {[]string{"default"}, 1, `overlays/eu/linux/template/kustomization.yaml:3: resources: "../../../base" does not exist: there is no overlays/base in the repository; correct the path, or add what it names`}}},
 		"copied": {ordered().copy("overlays/default", "overlays/linux"),
 			map[string]overlay{"default": {nil, 1, ""}, "linux": {nil, 0, "overlays/linux/dispatches/" + was}}},
 		"copied, and the policy of the first is gone wrong": {

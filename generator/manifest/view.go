@@ -207,7 +207,7 @@ func (v *view) ReadFile(p string) ([]byte, error) {
 		v.refuse(Finding{File: name, Line: 1, Problem: fmt.Sprintf("is the file with which the build reads more than %d MiB", mostRead>>20), Remedy: "keep large files in the image, or in an overlay or application of their own"})
 	}
 	if v.refused == nil && err == nil && v.mayBeParsed(name) && v.anchors.in(data, note) {
-		v.refuse(noAnchors(name, ""))
+		v.refuse(noAnchors(name, "", data))
 	}
 	if err == nil && slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name)) {
 		v.vet(name, data)
@@ -243,7 +243,10 @@ func (v *view) vet(name string, data []byte) {
 	}
 	var k types.Kustomization
 	if err := k.Unmarshal(data); err != nil {
-		f := Finding{File: name, Problem: "is not a kustomization: " + oneLine(err)}
+		f := Finding{File: name, Line: 1, Problem: "is not a kustomization: " + oneLine(err), Remedy: "correct or remove what kustomize does not know"}
+		if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
+			f.Line = max(1, lineAmong(data, m[1]))
+		}
 		var any yaml.Node
 		if err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&any); err != nil && !errors.Is(err, io.EOF) {
 			f = *syntax(name, err)
@@ -253,7 +256,7 @@ func (v *view) vet(name string, data []byte) {
 	}
 	for _, patch := range inlinePatches(k) {
 		if anchored([]byte(patch)) {
-			v.refuse(noAnchors(name, "patches"))
+			v.refuse(noAnchors(name, "patches", data))
 			return
 		}
 	}
@@ -271,22 +274,25 @@ func (v *view) vet(name string, data []byte) {
 		{"generators", len(k.Generators) > 0}, {"transformers", len(k.Transformers) > 0}, {"validators", len(k.Validators) > 0},
 	} {
 		if f.used {
-			v.refuse(Finding{File: name, Field: f.name, Problem: "would run a program", Remedy: "muster and the syncer build plain kustomizations only: use resources, components and patches"})
+			v.refuseIn(data, "", Finding{File: name, Field: f.name, Problem: "would run a program", Remedy: "muster and the syncer build plain kustomizations only: use resources, components and patches"})
 		}
 	}
 	v.writesPaths = v.writesPaths || len(k.BuildMetadata) > 0
 	v.selects = v.selects || len(k.Patches)+len(k.PatchesJson6902)+len(k.PatchesStrategicMerge)+len(k.Replacements)+len(k.Vars)+len(k.Replicas)+len(k.Configurations) > 0
 	for _, r := range references(k) {
-		v.vetReference(name, r)
+		v.vetReference(name, data, r)
 	}
 	if v.refused == nil {
 		v.named[path.Dir(name)] = k.Resources
 	}
 }
 
+// unknownField is what kustomize says of a field that it does not know.
+var unknownField = regexp.MustCompile(`unknown field "([^"]+)"`)
+
 // vetReference notes a path that the kustomization called name refers to, and refuses
 // one that cannot be read.
-func (v *view) vetReference(name string, r reference) {
+func (v *view) vetReference(name string, data []byte, r reference) {
 	dir := path.Dir(name)
 	at := path.Join(dir, r.path)
 	if v.hide != "" && at == v.hide {
@@ -298,14 +304,14 @@ func (v *view) vetReference(name string, r reference) {
 	v.use(at, r.field)
 	switch {
 	case remote(r.path):
-		v.refuse(Finding{File: name, Field: r.field, Problem: quote(r.path) + " is not in the repository", Remedy: "copy it there: muster fetches nothing, so that a commit says everything"})
+		v.refuseIn(data, r.path, Finding{File: name, Field: r.field, Problem: quote(r.path) + " is not in the repository", Remedy: "copy it there: muster fetches nothing, so that a commit says everything"})
 	case !r.must || path.IsAbs(r.path):
 	case at == ".." || strings.HasPrefix(at, "../"):
-		v.refuse(Finding{File: name, Field: r.field, Problem: quote(r.path) + " is above the top of the repository"})
+		v.refuseIn(data, r.path, Finding{File: name, Field: r.field, Problem: quote(r.path) + " is above the top of the repository", Remedy: "copy it into the repository: muster and the syncer see nothing else"})
 	case !v.Exists(at):
-		v.refuse(Finding{File: name, Field: r.field, Problem: fmt.Sprintf("%s does not exist: there is no %s in the repository", quote(r.path), at)})
+		v.refuseIn(data, r.path, Finding{File: name, Field: r.field, Problem: fmt.Sprintf("%s does not exist: there is no %s in the repository", quote(r.path), at), Remedy: "correct the path, or add what it names"})
 	case dir != "." && !strings.HasPrefix(at, dir+"/") && !v.IsDir(at):
-		v.refuse(Finding{File: name, Field: r.field, Problem: quote(r.path) + " is a file of another directory, which kustomize does not read", Remedy: "list that directory, with a kustomization.yaml in it"})
+		v.refuseIn(data, r.path, Finding{File: name, Field: r.field, Problem: quote(r.path) + " is a file of another directory, which kustomize does not read", Remedy: "list that directory, with a kustomization.yaml in it"})
 	}
 }
 

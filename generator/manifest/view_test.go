@@ -54,7 +54,7 @@ func TestNothingIsFetched(t *testing.T) {
 			tree = sound(t)
 			tree[overlay] = text + "\n"
 			got = append(got, fmt.Sprint(load(t, NewLoader("overlays"), tree.tree())[0].Err()))
-			if diff := cmp.Diff([]string{"base/kustomization.yaml: " + want, template + ": " + want, overlay + ": " + want}, got); diff != "" {
+			if diff := cmp.Diff([]string{"base/kustomization.yaml:1: " + want, template + ":1: " + want, overlay + ":1: " + want}, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})

@@ -2,12 +2,38 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"path"
+	"regexp"
 	"strings"
 
 	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
+
+// refuseIn is refuse, at the line of a kustomization that says a word, or else that of the
+// finding's field.
+func (v *view) refuseIn(kustomization []byte, word string, f Finding) {
+	if v.refused == nil {
+		f.Line = cmp.Or(mentionedIn(kustomization, word), lineAmong(kustomization, f.Field), 1)
+		v.refuse(f)
+	}
+}
+
+// mentionedIn is the first line of a text that says a word, comments aside; 0: none does.
+func mentionedIn(text []byte, word string) int {
+	if word == "" {
+		return 0
+	}
+	whole := regexp.MustCompile(`(^|[^\w./-])` + regexp.QuoteMeta(word) + `($|[^\w./-])`)
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		if n++; !strings.HasPrefix(strings.TrimSpace(line), "#") && whole.MatchString(line) {
+			return n
+		}
+	}
+	return 0
+}
 
 // kustomizationOf is the kustomization of a directory, and the line of its resources or
 // of its first field: the place to name where no other line is known, as of an object

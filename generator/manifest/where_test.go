@@ -46,7 +46,13 @@ func TestTemplateFindingsHaveLines(t *testing.T) {
 		"the mark of a digest": {func(f files) {
 			f.edit(t, job, "    argocd.argoproj.io/sync", "    a/b: "+noDigest+"\n    argocd.argoproj.io/sync")
 		}, job + ":9: " + at + "has the text " + noDigest + ", which stands for muster's own digest; remove it"},
-		"a key that is no word": {func(f files) { f.edit(t, job, "      restartPolicy", "      ? [a]\n      : b\n      restartPolicy") }, kust + `:3: does not build: printing Job.v1.batch/agent.buildkite: yaml: invalid map key: []interface {}{"a"}; put right what kustomize names: kustomize build overlays/default/template says the same`},
+		"a key that is no word":         {func(f files) { f.edit(t, job, "      restartPolicy", "      ? [a]\n      : b\n      restartPolicy") }, kust + `:3: does not build: printing Job.v1.batch/agent.buildkite: yaml: invalid map key: []interface {}{"a"}; put right what kustomize names: kustomize build overlays/default/template says the same`},
+		"a base that is not there":      {func(f files) { f.edit(t, kust, "[../../../base]", "\n  # ../../../bases\n  - ../../../bases") }, kust + `:5: resources: "../../../bases" does not exist: there is no bases in the repository; correct the path, or add what it names`},
+		"a file that a generator names": {func(f files) { f[kust] += "configMapGenerator:\n  - name: x\n    files:\n      - key=none.txt\n" }, kust + `:7: configMapGenerator: "none.txt" does not exist: there is no overlays/default/template/none.txt in the repository; correct the path, or add what it names`},
+		"a field that is none":          {func(f files) { f[kust] += "patch: []\n" }, kust + `:4: is not a kustomization: invalid Kustomization: json: unknown field "patch"; correct or remove what kustomize does not know`},
+		"a field that runs a program":   {func(f files) { f[kust] += "generators: [x.yaml]\n" }, kust + ":4: generators: would run a program; muster and the syncer build plain kustomizations only: use resources, components and patches"},
+		"an alias":                      {func(f files) { f.edit(t, job, "type: DisruptionTarget", "type: &x DisruptionTarget") }, job + ":23: uses a YAML anchor or alias; write the value out"},
+		"an alias in a patch":           {func(f files) { f[kust] += "patches:\n  - target: {kind: Job}\n    patch: |-\n      a: &x b\n" }, kust + ":7: patches: uses a YAML anchor or alias; write the value out"},
 		"more than a build may come to": {func(f files) {
 			f[kust] += "configMapGenerator: [{name: large, files: [small.bin, large.bin]}]\n"
 			f["overlays/default/template/small.bin"] = strings.Repeat("\xff", 1<<20)
