@@ -3,7 +3,7 @@
 GO         ?= go
 GOLANGCI   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # The modules of their own that make lint looks at; see CONTRIBUTING.
-LINTED     := deploy/release testdata/agent testdata/browser testdata/image testdata/sbom testdata/schema
+LINTED     := deploy/release testdata/agent testdata/apiserver testdata/browser testdata/image testdata/prometheus testdata/sbom testdata/schema
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # Where the list of known vulnerabilities is; a mirror, or file:// and a directory.
 VULNDB     ?= https://vuln.go.dev

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
@@ -178,7 +179,7 @@ func (s *site) read(t *testing.T, each func(labels.Labels, float64)) {
 		}
 		_, _, v := p.Series()
 		var l labels.Labels
-		if p.Labels(&l); !strings.HasPrefix(l.Get(labels.MetricName), "muster_") {
+		if p.Labels(&l); !strings.HasPrefix(l.Get(model.MetricNameLabel), "muster_") {
 			continue
 		}
 		b := labels.NewBuilder(l)

@@ -16,11 +16,13 @@ import (
 
 func main() {
 	text, err := render()
+	if err == nil {
+		_, err = os.Stdout.WriteString(text)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "schema:", err)
 		os.Exit(1)
 	}
-	os.Stdout.WriteString(text)
 }
 
 // property is what the document says of one field.

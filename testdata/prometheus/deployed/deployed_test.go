@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"muster/generator/metrics"
@@ -50,7 +49,7 @@ func strangers(t *testing.T, expr string) []string {
 			}
 			of = append(of, served[v.Name]...)
 			for _, m := range v.LabelMatchers {
-				if m.Name != labels.MetricName && !slices.Contains(served[v.Name], m.Name) {
+				if m.Name != model.MetricNameLabel && !slices.Contains(served[v.Name], m.Name) {
 					all = append(all, v.Name+" by "+m.Name)
 				}
 			}
