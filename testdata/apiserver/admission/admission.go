@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,11 +27,16 @@ import (
 	"k8s.io/kubernetes/pkg/apis/batch"
 )
 
+// strict decodes as the API server does where it is told to refuse unknown and
+// duplicate fields. It is made once: that takes longer than what it does.
+var strict = sync.OnceValue(func() runtime.Decoder {
+	return serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict).UniversalDecoder()
+})
+
 // Objects reads a stream of YAML documents and returns the objects as the API
 // server holds them: decoded strictly, defaulted and converted. Unknown and
 // duplicate fields are errors. Documents that hold nothing are left out.
 func Objects(stream io.Reader) ([]runtime.Object, error) {
-	codecs := serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict)
 	reader := yaml.NewYAMLReader(bufio.NewReader(stream))
 	var objects []runtime.Object
 	for n := 1; ; n++ {
@@ -44,7 +50,7 @@ func Objects(stream io.Reader) ([]runtime.Object, error) {
 		if empty(text) {
 			continue
 		}
-		object, _, err := codecs.UniversalDecoder().Decode(text, nil, nil)
+		object, _, err := strict().Decode(text, nil, nil)
 		if err != nil {
 			return nil, fmt.Errorf("decoding document %d: %w", n, err)
 		}
