@@ -2,9 +2,11 @@ package buildkite_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"testing"
+	"testing/iotest"
 
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
@@ -54,4 +56,26 @@ func TestTokenIsNotAnObject(t *testing.T) {
 		_, err := newClient(t, buildkite.Config{HTTP: s.Transport()}).Verify(t.Context())
 		checkError(t, name, err, "not as Buildkite does")
 	}
+}
+
+// TestTokenHalfRead: an answer that breaks off says why, and not that it is none of
+// Buildkite's; what is wrong with the list of agents is said of that.
+func TestTokenHalfRead(t *testing.T) {
+	s := fakebuildkite.New(fakebuildkite.Options{Token: secret})
+	_, err := newClient(t, buildkite.Config{HTTP: broken{s.Transport()}}).Verify(t.Context())
+	checkError(t, "a connection that breaks", err, "the connection is gone")
+	s.Fail(fakebuildkite.Fault{Path: "/agents", Body: "{}"})
+	_, err = newClient(t, buildkite.Config{HTTP: s.Transport()}).Verify(t.Context())
+	checkError(t, "agents", err, "listing agents: ")
+}
+
+// broken is a network on which each answer breaks off before its first byte.
+type broken struct{ http.RoundTripper }
+
+func (b broken) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		response.Body = io.NopCloser(iotest.ErrReader(errors.New("the connection is gone")))
+	}
+	return response, err
 }

@@ -68,6 +68,49 @@ func TestWatchTokenClockSetBack(t *testing.T) {
 	}
 }
 
+// TestWatchTokenAsksAgain: a token's end that could not be read, since too much was asked,
+// is asked for at the next look, and one that Buildkite does not tell a day later.
+func TestWatchTokenAsksAgain(t *testing.T) {
+	for status, want := range map[int]int{http.StatusTooManyRequests: 2, http.StatusNotFound: 1} {
+		asked := 0
+		s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, TokenExpires: now.Add(time.Hour), BeforeRequest: func(r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/access-token") {
+				asked++
+			}
+		}})
+		s.Fail(fakebuildkite.Fault{Path: "/access-token", Status: status})
+		var log bytes.Buffer
+		c := newClient(t, buildkite.Config{HTTP: s.Transport(), WatchToken: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		for range 3 {
+			_, _ = c.Snapshot(t.Context(), s.Now(), time.Time{}) // the first may be refused
+			s.Advance(5 * time.Minute)
+		}
+		told := strings.Contains(log.String(), "expires in less than a day")
+		if asked != want || told != (want > 1) || c.Stats().TokenExpires.IsZero() == told {
+			t.Errorf("after %d: asked %d times, want %d:\n%s", status, asked, want, &log)
+		}
+	}
+}
+
+// TestWatchTokenResolved: that a token which was about to end has been replaced is said
+// once, and since when it was said.
+func TestWatchTokenResolved(t *testing.T) {
+	var log bytes.Buffer
+	w := &weighed{}
+	c := newClient(t, buildkite.Config{HTTP: w, WatchToken: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	for day, left := range []int{20, 5, 4, 30, 29} {
+		at := now.AddDate(0, 0, day)
+		w.RoundTripper = fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: at, TokenExpires: at.AddDate(0, 0, left)}).Transport()
+		observe(t, c, at, time.Time{})
+	}
+	if n := strings.Count(log.String(), "expires in "); n != 2 {
+		t.Errorf("warned %d times:\n%s", n, &log)
+	}
+	if n := strings.Count(log.String(), "resolved: the Buildkite API token expires"); n != 1 || !strings.Contains(log.String(), "duration=48h0m0s") {
+		t.Errorf("resolved %d times:\n%s", n, &log)
+	}
+}
+
 // TestExpiry: how urgent the end of a token is, to the instant.
 func TestExpiry(t *testing.T) {
 	for _, c := range []struct {
