@@ -98,15 +98,19 @@ func TestWatchTokenResolved(t *testing.T) {
 	var log bytes.Buffer
 	w := &weighed{}
 	c := newClient(t, buildkite.Config{HTTP: w, WatchToken: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	for day, left := range []int{20, 5, 4, 30, 29} {
+	for day, left := range []int{20, 5, 4, 3, 30, 29} {
 		at := now.AddDate(0, 0, day)
-		w.RoundTripper = fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: at, TokenExpires: at.AddDate(0, 0, left)}).Transport()
+		s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: at, TokenExpires: at.AddDate(0, 0, left)})
+		if left == 3 { // not told: what was known stands
+			s.Fail(fakebuildkite.Fault{Path: "/access-token", Status: http.StatusNotFound})
+		}
+		w.RoundTripper = s.Transport()
 		observe(t, c, at, time.Time{})
 	}
 	if n := strings.Count(log.String(), "expires in "); n != 2 {
 		t.Errorf("warned %d times:\n%s", n, &log)
 	}
-	if n := strings.Count(log.String(), "resolved: the Buildkite API token expires"); n != 1 || !strings.Contains(log.String(), "duration=48h0m0s") {
+	if n := strings.Count(log.String(), "resolved: the Buildkite API token expires"); n != 1 || !strings.Contains(log.String(), "duration=72h0m0s") {
 		t.Errorf("resolved %d times:\n%s", n, &log)
 	}
 }
