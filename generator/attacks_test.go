@@ -10,6 +10,7 @@ import (
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
 	"muster/generator/simulation"
+	"muster/generator/unraced"
 	"muster/gitops/ledger"
 )
 
@@ -135,6 +136,7 @@ func TestLookaheadBehindALongStep(t *testing.T) {
 // 20 jobs is looked ahead to once, in four orders, and then no more. When a part was not
 // remembered, the same 5 were ordered again whenever they had idled out, 50 in the hour.
 func TestLookaheadWithoutRoom(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	for _, perHour := range []int{0, 6} {
 		w := attacked(t, func(_ *shape, p *policy) { p.lookahead, p.max, p.perHour, p.idle = 100, 6, perHour, 2*time.Minute })
@@ -324,6 +326,7 @@ func TestProbesWithoutAJob(t *testing.T) {
 // TestNetworkTroubles: a world whose network is bad does refuse requests, and does
 // change between two pages of one list.
 func TestNetworkTroubles(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	w := attacked(t, func(s *shape, p *policy) {
 		s.http, s.perPage, s.rates.limited, s.rates.drift = true, 2, 0.02, 2*time.Second

@@ -14,6 +14,7 @@ import (
 	"muster/generator/explanation"
 	"muster/generator/manifest"
 	"muster/generator/plan"
+	"muster/generator/unraced"
 	"muster/gitops/branch"
 	"muster/gitops/ledger"
 )
@@ -92,6 +93,7 @@ func (w *world) explain(t *testing.T, a readback, q explanation.Question) []expl
 // TestExplained: in simulated worlds, what is explained of each order is what was
 // decided and what became of it in truth; of each moment, what was in git then.
 func TestExplained(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	for seed := *first; seed < *first+uint64(*replays); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

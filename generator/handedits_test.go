@@ -13,6 +13,7 @@ import (
 
 	"muster/generator"
 	"muster/generator/plan"
+	"muster/generator/unraced"
 	"muster/gitops/branch"
 	"muster/gitops/ledger"
 )
@@ -132,6 +133,7 @@ func handEdits() []handEdit {
 // again. An edit that can be read is undone, and what was deleted lies where it
 // counts and no syncer applies it. A process that has just started does the same.
 func TestHandEdits(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	for _, e := range handEdits() {
 		for _, restarted := range []bool{false, true} {

@@ -10,6 +10,7 @@ import (
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/plan"
+	"muster/generator/unraced"
 	"muster/gitops/branch"
 )
 
@@ -180,6 +181,7 @@ func TestStretchIsReported(t *testing.T) {
 // muster and by two: pages of three, with six requests a minute for each. What
 // must hold in every world holds: nothing is ordered twice.
 func TestWorldsReadSlowly(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	for _, seed := range []uint64{7, 14, 21, 28, 35, 42} {
 		s := drawShape(seed)

@@ -16,6 +16,7 @@ import (
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/metrics"
 	"muster/generator/status"
+	"muster/generator/unraced"
 	"muster/gitops/ledger"
 )
 
@@ -204,6 +205,7 @@ func (v *watched) counted(t *testing.T) map[string]float64 {
 // TestMetricsAreTheLedgers plays hours with faults of every kind that leave the
 // process alive, and compares what was counted with what is in git.
 func TestMetricsAreTheLedgers(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	sums := map[string]float64{}
 	for _, seed := range []uint64{1, 2, 3} {

@@ -15,6 +15,7 @@ import (
 
 	"muster/generator"
 	"muster/generator/plan"
+	"muster/generator/unraced"
 	"muster/gitops/branch"
 )
 
@@ -70,6 +71,7 @@ func runAway(t *testing.T, a away, length, interval time.Duration, v *watched) *
 // was seen before, readiness is down within two intervals and stays so, the loop
 // counts as alive, old figures are not served; and one tick makes it whole.
 func TestAwayForADay(t *testing.T) {
+	unraced.Only(t)
 	const interval = 15 * time.Second
 	for name, set := range map[string]func(a *away, away func(time.Time) error){
 		"git":       func(a *away, err func(time.Time) error) { a.git = err },
@@ -167,6 +169,7 @@ func parse(t *testing.T, log io.Reader) []map[string]any {
 // over and over, and files come and go; no line is logged often, every trouble
 // that began is over in the end, and every line of an act has its attributes.
 func TestADayOfTrouble(t *testing.T) {
+	unraced.Only(t)
 	a := away{bench: newBench("a", "b")}
 	r := rand.New(rand.NewPCG(7, 7))
 	flaky := func(what string) func(time.Time) error {

@@ -11,6 +11,7 @@ import (
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/replay"
+	"muster/generator/unraced"
 	"muster/gitops/branch"
 	"muster/gitops/ledger"
 )
@@ -69,6 +70,7 @@ func sameDecision(t *testing.T, a, b plan.Decision) bool {
 // the commits alone, figure by figure. In worlds with every trouble all but a few are,
 // and of an order it is said when it does not follow from its commit.
 func TestDecidedAgain(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	for seed := *first; seed < *first+uint64(*replays); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/unraced"
 	"muster/gitops/ledger"
 )
 
@@ -47,6 +48,7 @@ func (w *world) ordered() []string {
 // TestManyOrderWhatOneWould: two or five musters on one repository order
 // exactly what one would, tick for tick, whoever of them is first.
 func TestManyOrderWhatOneWould(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	for _, seed := range scenarioSeeds() {
 		one := playPlain(t, plainShape(seed)).ordered()
@@ -67,6 +69,7 @@ func TestManyOrderWhatOneWould(t *testing.T) {
 // TestTurnsOrderWhatOneWould: musters that take turns order what one would that
 // looks as often as all of them.
 func TestTurnsOrderWhatOneWould(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	for _, seed := range scenarioSeeds() {
 		s := plainShape(seed)
@@ -83,6 +86,7 @@ func TestTurnsOrderWhatOneWould(t *testing.T) {
 // TestOrderOfListsChangesNothing: the same world listed in other orders gives
 // the same commits, byte for byte.
 func TestOrderOfListsChangesNothing(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	for _, seed := range append(scenarioSeeds(), 13, 20) {
 		var tips [2]string
@@ -114,6 +118,7 @@ func quietNight() shape {
 // the floor holds through every relief; so it does when the process is killed
 // now and then.
 func TestQuietNight(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	for _, kill := range []float64{0, 0.001} {
 		s := quietNight()
@@ -167,6 +172,7 @@ func breakerWorld(t *testing.T, http bool) *world {
 // minute after the failure and later twice as long each time, up to half an
 // hour. A tick after the first probe is of use, all is as it was.
 func TestBreaker(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	const m = time.Minute
 	for name, test := range map[string]struct {
@@ -256,6 +262,7 @@ func TestUselessAgents(t *testing.T) {
 // TestUselessUpkeep: the same for agents that are kept for min and buffer, with
 // no job in sight. Once the template is fixed, min and buffer are there again.
 func TestUselessUpkeep(t *testing.T) {
+	unraced.Only(t)
 	s := quietNight()
 	p := &s.overlays[0].spec
 	p.min, p.buffer, p.max, p.lease = 5, 5, 100, 5*time.Minute
@@ -283,6 +290,7 @@ func TestUselessUpkeep(t *testing.T) {
 // TestAgentsOfAnotherCluster: agents whose token is of another Buildkite cluster
 // than the policy's are still the overlay's, and max bounds them.
 func TestAgentsOfAnotherCluster(t *testing.T) {
+	unraced.Only(t)
 	s := quietNight()
 	s.inCluster = true
 	p := &s.overlays[0].spec
@@ -303,6 +311,7 @@ func TestAgentsOfAnotherCluster(t *testing.T) {
 // TestFailuresInFlight: orders that were under way when the breaker opened do
 // not put off the first probe for half an hour.
 func TestFailuresInFlight(t *testing.T) {
+	unraced.Only(t)
 	s := quietNight()
 	p := &s.overlays[0].spec
 	p.min, p.buffer = 0, 0

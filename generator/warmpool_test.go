@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"muster/generator/plan"
+	"muster/generator/unraced"
 )
 
 // TestWarmPoolDiesLater: agents kept for min that die 8 or 14 minutes after they came,
@@ -12,6 +13,7 @@ import (
 // back within an hour and a half after they live again. When they were watched for
 // five minutes only, no breaker opened, and min was ordered again and again.
 func TestWarmPoolDiesLater(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	for _, age := range []time.Duration{8 * time.Minute, 14 * time.Minute} {
 		w := attacked(t, func(_ *shape, p *policy) { p.min, p.max = 10, 100 })
@@ -35,6 +37,7 @@ func TestWarmPoolDiesLater(t *testing.T) {
 // as they were told, without ever having had a job, have not left early, whatever
 // that time is and although some of the orders do not come whole.
 func TestWarmPoolIdlesOut(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	for _, idle := range []time.Duration{time.Minute, 10 * time.Minute, 20 * time.Minute, time.Hour, 4 * time.Hour} {
 		w := attacked(t, func(s *shape, p *policy) {

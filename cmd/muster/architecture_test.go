@@ -107,6 +107,7 @@ func imports() map[string][]string {
 
 		"generator/buildkite/fakebuildkite": {"generator/plan"},
 		"generator/markdown/markdowntest":   {},
+		"generator/unraced":                 {},
 		"generator/simulation":              {"generator/plan", "generator/manifest", "generator/buildkite/fakebuildkite"},
 		"gitops/github/githubtest":          {"gitops/gitserver"},
 		"gitops/gitserver":                  {"gitops/branch"},

@@ -14,6 +14,7 @@ import (
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
+	"muster/generator/unraced"
 )
 
 // organisation is a simulated Buildkite that tells how it was asked.
@@ -77,6 +78,9 @@ func (o *organisation) look(t *testing.T, c *buildkite.Client, since time.Time) 
 func TestManyPages(t *testing.T) {
 	for _, pages := range []int{1, 20, 60, 200} {
 		t.Run(fmt.Sprint(pages), func(t *testing.T) {
+			if pages > 60 {
+				unraced.Only(t)
+			}
 			o := newOrganisation(fakebuildkite.Options{UserLimit: 50, OrgLimit: 200})
 			o.latency = 300 * time.Millisecond
 			for range pages * 100 {

@@ -12,6 +12,7 @@ import (
 
 	"muster/generator/buildkite"
 	"muster/generator/plan"
+	"muster/generator/unraced"
 )
 
 // mayGraphQL is a token that may ask GraphQL.
@@ -20,6 +21,7 @@ var mayGraphQL = buildkite.Token{Scopes: []string{"graphql"}}
 // TestLargeGraphQLAnswers: what GraphQL answers is about 500 jobs at most. More than
 // 1 MiB is an error, also when it is small on the wire, and the rest is not read.
 func TestLargeGraphQLAnswers(t *testing.T) {
+	unraced.Only(t)
 	const size = 256 << 20
 	text := func(head, filler string) io.Reader {
 		return io.LimitReader(io.MultiReader(strings.NewReader(head), &repeated{text: strings.Repeat(filler, 1<<10)}), size)

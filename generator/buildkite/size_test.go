@@ -17,6 +17,7 @@ import (
 
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/unraced"
 )
 
 // bulk writes pages of builds as they are read, so that they take no memory. It
@@ -128,6 +129,7 @@ func largeJob(b []byte, build, job int) []byte {
 // TestMemory: a hundred builds of a thousand jobs, a page of 133 MiB, are read in
 // less than 64 MB of memory, and nothing of that is kept.
 func TestMemory(t *testing.T) {
+	unraced.Only(t)
 	heap := func() uint64 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
@@ -170,6 +172,7 @@ func TestAnswersAreBounded(t *testing.T) {
 // TestLargeAnswers: an answer of more than the bound is an error, also when it is
 // small on the wire, and takes next to no memory.
 func TestLargeAnswers(t *testing.T) {
+	unraced.Only(t)
 	const most, size = 64 << 20, 128 << 20 // 640 MiB take too long with the race detector
 	endless := func(text string) io.Reader { return io.LimitReader(&repeated{text: strings.Repeat(text, 1<<16)}, size) }
 	for name, body := range map[string]func(w http.ResponseWriter){
@@ -258,6 +261,7 @@ func (c counter) Write(p []byte) (int, error) {
 
 // TestTooManyJobs: what is kept of a look has a bound of its own.
 func TestTooManyJobs(t *testing.T) {
+	unraced.Only(t)
 	api := &bulk{builds: 200, jobs: 4000, perPage: 100, job: func(b []byte, build, job int) []byte {
 		return fmt.Appendf(b, `{"id":"%d-%d","type":"script","state":"waiting"}`, build, job)
 	}}

@@ -9,6 +9,7 @@ import (
 	"muster/generator/history"
 	"muster/generator/report"
 	"muster/generator/simulation"
+	"muster/generator/unraced"
 	"muster/gitops/branch"
 	"muster/gitops/ledger"
 )
@@ -57,6 +58,7 @@ func (d *day) waited(at time.Time) (most time.Duration) {
 // TestReportOfADay plays days and compares each figure of their reports with what
 // truly happened: those that are exact, and those that are bounds.
 func TestReportOfADay(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	for seed := range uint64(3) {
 		d := newDay(t, seed+1)

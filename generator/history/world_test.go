@@ -14,6 +14,7 @@ import (
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/simulation"
+	"muster/generator/unraced"
 	"muster/gitops/branch"
 	"muster/gitops/ledger"
 )
@@ -193,6 +194,7 @@ func newestFirst(commits []branch.Commit) iter.Seq2[branch.Commit, error] {
 
 // TestADay plays a day, and compares every figure of its history with what happened.
 func TestADay(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	d := newDay(t, 1)
 	d.play()

@@ -8,6 +8,7 @@ import (
 
 	"muster/generator/plan"
 	"muster/generator/simulation"
+	"muster/generator/unraced"
 	"muster/gitops/ledger"
 )
 
@@ -35,6 +36,7 @@ func record(t *testing.T, workload string, seed uint64) (simulation.Workload, []
 // TestHistoryRoundTrip: what muster's commits tell rebuilds how many jobs came,
 // and when, and how long they kept agents busy, near enough.
 func TestHistoryRoundTrip(t *testing.T) {
+	unraced.Only(t)
 	for _, workload := range []string{"steady", "bursts"} {
 		load, messages := record(t, workload, 5)
 		var observed []plan.Observation

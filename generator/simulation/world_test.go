@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/generator/plan"
+	"muster/generator/unraced"
 )
 
 // loadNamed returns one of [Loads].
@@ -46,6 +47,7 @@ func play(t *testing.T, seed uint64, hours int, workload, name string) Measures 
 // TestBounds: every algorithm serves every job it can, with an agent each, and
 // within max; and none that started no agent in vain was faster than the bound.
 func TestBounds(t *testing.T) {
+	unraced.Only(t)
 	for _, g := range Loads() {
 		for _, a := range Algorithms() {
 			t.Run(g.Name+"/"+a.Name, func(t *testing.T) {
@@ -74,6 +76,7 @@ func TestBounds(t *testing.T) {
 // world where nothing dies, whatever jobs come, and reaches the bound where they
 // are served in the order in which they come.
 func TestMusterIsExact(t *testing.T) {
+	unraced.Only(t)
 	for _, workload := range []string{"steady", "diurnal", "bursts", "flaky", "limited", "unsatisfiable"} {
 		for seed := range uint64(2) {
 			m := play(t, seed, 8, workload, "muster")
@@ -93,6 +96,7 @@ func TestMusterIsExact(t *testing.T) {
 // bound is the same, since it knows no lingering, and the waits keep it. (Max must
 // not bind: agents that linger count against it.)
 func TestLingering(t *testing.T) {
+	unraced.Only(t)
 	for _, workload := range []string{"steady", "diurnal", "bursts"} {
 		var want Measures
 		for i, linger := range []Linger{Streaming, Polling, OldStreaming} {
@@ -119,6 +123,7 @@ func TestLingering(t *testing.T) {
 // TestSteady holds what is promised for steady runs, against the plain loop in
 // the same run.
 func TestSteady(t *testing.T) {
+	unraced.Only(t)
 	for seed := range uint64(2) {
 		muster, plain := play(t, seed, 24, "steady", "muster"), play(t, seed, 24, "steady", "plain")
 		if float64(muster.Wait.P95) > 1.05*float64(muster.Bound.P95) {
@@ -136,6 +141,7 @@ func TestSteady(t *testing.T) {
 // TestDemandAsked: what no agent can serve makes the algorithms that read
 // nothing but a queue's numbers order without end, and muster not at all.
 func TestDemandAsked(t *testing.T) {
+	unraced.Only(t)
 	for _, workload := range []string{"limited", "unsatisfiable"} {
 		for _, name := range []string{"plain", "keda-accurate", "keda-default", "agent-scaler"} {
 			if m := play(t, 1, 8, workload, name); m.InVain == 0 {
@@ -147,6 +153,7 @@ func TestDemandAsked(t *testing.T) {
 
 // TestBuffer: a buffer buys waiting time with idle agents.
 func TestBuffer(t *testing.T) {
+	unraced.Only(t)
 	bare, buffered := play(t, 1, 12, "steady", "muster"), play(t, 1, 12, "steady", "muster-buffer")
 	if buffered.Wait.Mean*2 > bare.Wait.Mean || buffered.Idle <= bare.Idle {
 		t.Errorf("a buffer of four took the mean wait from %v to %v, idle %v to %v", bare.Wait.Mean, buffered.Wait.Mean, bare.Idle, buffered.Idle)
@@ -183,6 +190,7 @@ func TestSameSeed(t *testing.T) {
 // TestSameChances: whatever the algorithm, the jobs, the ticks and the looks of
 // the syncer are the same, and so is the bound.
 func TestSameChances(t *testing.T) {
+	unraced.Only(t)
 	want := play(t, 2, 4, "steady", "muster")
 	for _, a := range Algorithms() {
 		got := play(t, 2, 4, "steady", a.Name)
@@ -211,6 +219,7 @@ func TestOneJob(t *testing.T) {
 
 // TestTrouble: what goes wrong goes wrong as often as it is told to.
 func TestTrouble(t *testing.T) {
+	unraced.Only(t)
 	w := DefaultWorld()
 	w.Trouble = Trouble{NoShow: 0.2, Lost: 0.2, LostWithin: time.Minute, Nodes: 12}
 	workload := loadNamed(t, "steady").Generate(1, 12*time.Hour)

@@ -1,0 +1,5 @@
+//go:build race && !raceall
+
+package unraced
+
+const raced = true
