@@ -180,11 +180,9 @@ func TestNoKubernetesClient(t *testing.T) {
 // of every library in: twenty megabytes, of which much is resident.
 func TestUnusedMethodsAreLeftOut(t *testing.T) {
 	t.Parallel()
-	binary := filepath.Join(t.TempDir(), "muster")
-	build := exec.Command("go", "build", "-trimpath", "-o", binary, ".")
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building muster: %v\n%s", err, out)
+	binary, err := built()
+	if err != nil {
+		t.Fatal(err)
 	}
 	symbols, err := exec.Command("go", "tool", "nm", binary).Output()
 	if err != nil {

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	if begin := os.Getenv(stepVariable); begin != "" {
 		os.Exit(stepped(begin))
 	}
-	testscript.Main(m, map[string]func(){"muster": func() { os.Exit(scripted()) }, "ticking": ticking})
+	testscript.Main(tidy{m}, map[string]func(){"muster": func() { os.Exit(scripted()) }, "ticking": ticking})
 }
 
 // scripted is muster as the scripts call it: the program itself, but at the
