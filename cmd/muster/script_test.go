@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/simulation"
+	"muster/generator/unraced"
 	"muster/gitops"
 	"muster/gitops/branch"
 	"muster/gitops/canary"
@@ -82,9 +84,38 @@ type world struct {
 	sent      sent
 }
 
-func TestScripts(t *testing.T) {
+// racedScripts are those whose commands work in several goroutines of their own, or
+// answer while they work: these are run with the race detector.
+var racedScripts = []string{"history", "operations", "preview", "report", "run", "status", "verify"}
+
+// TestScripts runs the scripts of what works in several goroutines.
+func TestScripts(t *testing.T) { runScripts(t, true) }
+
+// TestUnracedScripts runs all others. Most of what they take with the race detector is
+// that hundreds of programs start with it.
+func TestUnracedScripts(t *testing.T) {
+	unraced.Only(t)
+	runScripts(t, false)
+}
+
+func runScripts(t *testing.T, raced bool) {
+	all, err := filepath.Glob(filepath.Join("..", "..", "testdata", "script", "*.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	files := slices.DeleteFunc(all, func(file string) bool {
+		of := slices.Contains(racedScripts, strings.TrimSuffix(filepath.Base(file), ".txtar"))
+		if of {
+			found++
+		}
+		return of != raced
+	})
+	if found != len(racedScripts) {
+		t.Errorf("%d of the scripts %q are there", found, racedScripts)
+	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("..", "..", "testdata", "script"),
+		Files:               files,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       *updateScripts,

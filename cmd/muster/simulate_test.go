@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/generator/simulation"
+	"muster/generator/unraced"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 	"muster/gitops/ledger"
@@ -172,6 +173,7 @@ func TestSimulateUsage(t *testing.T) {
 // TestSimulateHistory records a day in a real repository and plays it again,
 // with the overlay's policy and with another.
 func TestSimulateHistory(t *testing.T) {
+	unraced.Only(t)
 	repository, err := gitserver.Init(filepath.Join(t.TempDir(), "fleet.git"))
 	if err != nil {
 		t.Fatal(err)
