@@ -32,9 +32,10 @@ LDFLAGS     = -s -w -X main.linkedVersion=$(VERSION) -X main.linkedCommit=$(COMM
 # The race detector needs a C compiler. Where there is none, go env says so.
 RACE        = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # Packages with tests that make test leaves to a run without it: generator/unraced.
-# Of cmd/muster, which has few of them, the tests are named.
-UNRACED    := ./generator/buildkite ./generator/history ./generator/simulation
-UNRACED_MUSTER := ^TestUnracedScripts|^TestSimulateHistory$$|^TestHostileOverlays
+# Of packages with few of them, the tests are named; some measure memory.
+UNRACED    := ./generator/history ./generator/simulation
+UNRACED_SOME := ./cmd/muster ./generator/buildkite ./generator/manifest ./gitops/git
+UNRACED_TESTS := UnracedScripts|SimulateHistory$$|Hostile|^TestMemory$$|ManyPages|Large|TooMany|Between$$|AddingIsBuilding|Countless|CheckManyEdits|LongChain|WideTrees|WholePack
 # Tools that the tests need and the machine may lack are built into bin/.
 export PATH := $(CURDIR)/bin:$(PATH)
 
@@ -88,7 +89,7 @@ test: tools ## Run every test: vet, the race detector, the API server's validati
 	@[ -n "$(RACE)" ] || echo "no C compiler: the tests run without the race detector"
 	$(GO) test $(RACE) -vet=off -shuffle=on -timeout 30m ./...
 	$(if $(RACE),GOGC=400 $(GO) test -vet=off -shuffle=on $(UNRACED))
-	$(if $(RACE),$(GO) test -vet=off -shuffle=on ./cmd/muster -run '$(UNRACED_MUSTER)')
+	$(if $(RACE),$(GO) test -vet=off -shuffle=on -run '$(UNRACED_TESTS)' $(UNRACED_SOME))
 	GOGC=400 $(GO) test -vet=off -shuffle=on ./generator -seeds 200
 	$(GO) -C testdata/apiserver test ./...
 	$(GO) -C testdata/schema test ./...

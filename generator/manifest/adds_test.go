@@ -10,11 +10,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"muster/generator/plan"
+	"muster/generator/unraced"
 )
 
 // TestAddingIsBuilding: where an overlay is not built with a dispatch, because it
 // does nothing but list it, a build would come to the same.
 func TestAddingIsBuilding(t *testing.T) {
+	unraced.Only(t)
 	compared, b := 0, hostileBuilder(t)
 	for seed := range uint64(60) {
 		f := sound(t)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/generator/plan"
+	"muster/generator/unraced"
 )
 
 // ordered is the sound fleet repository with one dispatch of five agents, as the
@@ -105,6 +106,7 @@ func TestCheckEditsWithdrawn(t *testing.T) {
 
 // TestCheckManyEdits: they are bounded, as all findings of an overlay are.
 func TestCheckManyEdits(t *testing.T) {
+	unraced.Only(t)
 	f, text := ordered(t)
 	var ids []string
 	for i := range mostFindings + 10 {

@@ -17,6 +17,7 @@ import (
 
 	"muster/generator/kustomize"
 	"muster/generator/plan"
+	"muster/generator/unraced"
 	"muster/gitops/branch"
 )
 
@@ -275,6 +276,9 @@ func hostileBuilder(tb testing.TB) kustomize.Builder {
 func TestHostileTrees(t *testing.T) {
 	b := hostileBuilder(t)
 	for seed := range *hostileSeeds {
+		if seed == 15 { // so many show goroutines that meet
+			unraced.Only(t)
+		}
 		tryHostile(t, b, uint64(seed))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 
 	"muster/generator/plan"
+	"muster/generator/unraced"
 )
 
 // TestHostileFiles: a few lines of YAML suspend their overlay, and neither end the
@@ -135,6 +136,7 @@ func TestOddOverlayNames(t *testing.T) {
 // TestCountlessDirectories: a tree in which every directory holds others does not
 // keep the overlays beside it from being read.
 func TestCountlessDirectories(t *testing.T) {
+	unraced.Only(t)
 	f := sound(t)
 	tree := countless{f.tree().(fstest.MapFS)}
 	var fine, wrong int

@@ -16,6 +16,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
+
+	"muster/generator/unraced"
 )
 
 func compiled(t *testing.T) *jsonschema.Schema {
@@ -192,6 +194,7 @@ func TestSchemaValue(t *testing.T) {
 
 // TestBetween: the expression of a range is that range.
 func TestBetween(t *testing.T) {
+	unraced.Only(t)
 	for _, c := range [][2]int{{1, 1}, {1, 9}, {1, 24}, {1, 168}, {60, 86400}, {10, 86400}, {60, 604800}, {1, 10080}, {7, 1234}} {
 		pattern := regexp.MustCompile("^" + between(c[0], c[1]) + "$")
 		for n := range c[1] + 2000 {

@@ -16,6 +16,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 
+	"muster/generator/unraced"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 )
@@ -23,6 +24,7 @@ import (
 // TestLargeObjectsAreNotInflated: an object's size is known before it is
 // inflated, and so is what a delta makes.
 func TestLargeObjectsAreNotInflated(t *testing.T) {
+	unraced.Only(t)
 	blob := func(data []byte) newObject {
 		return newObject{hash: nameOf(plumbing.BlobObject, data), rawObject: rawObject{plumbing.BlobObject, data}}
 	}
@@ -58,6 +60,7 @@ func TestLargeObjectsAreNotInflated(t *testing.T) {
 // TestLargeFileHarmsNoOther: a file that is too large is an error of its own, on
 // every server.
 func TestLargeFileHarmsNoOther(t *testing.T) {
+	unraced.Only(t)
 	noise := make([]byte, 20<<20)
 	random := rand.NewChaCha8([32]byte{})
 	_, _ = random.Read(noise)
@@ -111,6 +114,7 @@ func TestLargeFileHarmsNoOther(t *testing.T) {
 // TestBatchLargerThanItsBound: files that are too large together are read one
 // after the other.
 func TestBatchLargerThanItsBound(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	f := gitserver.NewServer(t, gitserver.Options{})
 	random := rand.NewChaCha8([32]byte{1})

@@ -20,6 +20,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"muster/generator/unraced"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 )
@@ -62,6 +63,7 @@ func noise(size int) []byte {
 // TestWholePackIsNotInMemory: of a server that sends whole commits only, what lies
 // beside the overlays takes no memory, and leaves no file.
 func TestWholePackIsNotInMemory(t *testing.T) {
+	unraced.Only(t)
 	repository := gitserver.NewRepository(t)
 	for _, key := range []string{"uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"} {
 		if err := repository.Configure(key, "false"); err != nil {
@@ -149,6 +151,7 @@ func TestManyObjects(t *testing.T) {
 // TestLongChainOfDeltas: of a chain of deltas one is in memory at a time. Here each
 // stands before what it is made on.
 func TestLongChainOfDeltas(t *testing.T) {
+	unraced.Only(t)
 	const long, size = 100, 1 << 20
 	base := newObject{rawObject: rawObject{plumbing.BlobObject, bytes.Repeat([]byte{0}, size)}}
 	base.hash = nameOf(base.kind, base.data)
@@ -181,6 +184,7 @@ func TestLongChainOfDeltas(t *testing.T) {
 // TestWideTrees: directories of megabytes are not all in memory at once, and can be
 // read all the same.
 func TestWideTrees(t *testing.T) {
+	unraced.Only(t)
 	repository := gitserver.NewRepository(t)
 	git := func(input string, args ...string) string {
 		out, err := repository.GitInput([]byte(input), args...)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"muster/generator/unraced"
 	"muster/gitops/branch"
 	"muster/gitops/git"
 	"muster/gitops/gitserver"
@@ -215,6 +216,7 @@ func TestHistoryCutOff(t *testing.T) {
 
 // TestHistoryOfLargeCommits: pages get smaller when commits are large.
 func TestHistoryOfLargeCommits(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	r := gitserver.NewRepository(t)
 	var stream bytes.Buffer

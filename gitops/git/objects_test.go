@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/generator/unraced"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 )
@@ -14,6 +15,7 @@ import (
 // TestLargeDirectoryIsNotKept reads every file of a directory that is larger
 // than what is worth keeping, and looks at what is kept.
 func TestLargeDirectoryIsNotKept(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	const many = 4200 // more than is read ahead at the start
 	const dir = "deploy/web/jobs"
