@@ -14,8 +14,8 @@ import (
 const (
 	// buildArgument is what that process is called with.
 	buildArgument = "build-on-standard-input"
-	// programMemory is what this process may have before its garbage is collected at
-	// all costs. With two builds at a time, it is 128 MiB in all.
+	// programMemory is what muster run may have before its garbage is collected at all
+	// costs. With two builds at a time, it is 128 MiB in all.
 	programMemory = 64 << 20
 	// buildMemory and buildTime are what one build may take: many times what any
 	// template needs, on a machine that is ten times slower.

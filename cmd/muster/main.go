@@ -40,9 +40,6 @@ func main() {
 		kustomize.Serve(os.Stdin, os.Stdout, buildMemory)
 		return
 	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(programMemory)
-	}
 	hangup := make(chan os.Signal, 1)
 	p := program{
 		args: os.Args[1:], environ: os.Environ(), stdin: os.Stdin, terminal: isTerminal(os.Stdin) && isTerminal(os.Stdout),
@@ -56,6 +53,11 @@ func main() {
 		p.called = shellWord(os.Args[0])
 	}
 	p.wakeable = func() { signal.Notify(hangup, syscall.SIGHUP) }
+	p.boundMemory = func() {
+		if os.Getenv("GOMEMLIMIT") == "" {
+			debug.SetMemoryLimit(programMemory)
+		}
+	}
 	p.executable = thisExecutable()
 	os.Exit(p.run(ctx))
 }
@@ -74,6 +76,10 @@ type program struct {
 	build          build // which muster this is
 	// wakeable makes SIGHUP end the clock's sleep; nil: it cannot.
 	wakeable func()
+	// boundMemory keeps what muster run takes near programMemory; nil: nothing does. On a
+	// laptop, what reads a long history or plays a simulation may take more: at that bound
+	// it would collect garbage for most of its time.
+	boundMemory func()
 	// executable is the program's file, which is run again to build templates in;
 	// empty: they are built in this process.
 	executable string

@@ -55,6 +55,9 @@ wrong; and /metrics for Prometheus.`,
     --ssh-known-hosts-file known_hosts --buildkite-org acme`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if p.boundMemory != nil {
+				p.boundMemory()
+			}
 			if err := f.check(); err != nil {
 				return err
 			}
