@@ -17,6 +17,8 @@ type bodies struct {
 	next http.RoundTripper
 	mu   sync.Mutex
 	open []io.ReadCloser
+	// offered is the advertisement of this session; nil: there was none.
+	offered *offered
 }
 
 // RoundTrip passes the request on.
@@ -26,6 +28,7 @@ func (b *bodies) RoundTrip(request *http.Request) (*http.Response, error) {
 		err = webPage(response)
 	}
 	if err == nil && response.Body != nil {
+		b.note(request, response)
 		response.Body = &drained{ReadCloser: response.Body}
 		b.mu.Lock()
 		b.open = append(b.open, response.Body)

@@ -196,70 +196,87 @@ func listing(t testing.TB, r gitserver.Repository, commit string) string {
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	contract(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
-		head := seed(t, r, files()...)
-		repository := open(t, c)
-		tip := tipOf(t, repository)
-		if tip.Commit != head {
-			t.Fatalf("tip is %s, want %s", tip.Commit, head)
-		}
-		wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings\n")
-		wantFile(t, tip.Tree, "deploy/linux/large/settings.yaml", "large\n")
-		wantFile(t, tip.Tree, "base/job.yaml", "job\n")
+	contract(t, keepsTheContract)
+}
 
-		// One push of two commits.
-		tip, err := repository.Push(t.Context(), tip, []branch.Draft{
-			{Message: "add\n", At: at, Changes: []branch.Change{
-				write("deploy/web/jobs/a.yaml", "a\n"),
-				write("deploy/web/jobs/kustomization.yaml", "resources: [a.yaml]\n"),
-			}},
-			{Message: "remove\n", At: at, Changes: []branch.Change{
-				remove("deploy/web/jobs/a.yaml"),
-				write("deploy/linux/large/jobs/b.yaml", "b\n"),
-			}},
+// TestContractOfStrictHosts: a host that refuses what git's own server lets pass is
+// read and written all the same.
+func TestContractOfStrictHosts(t *testing.T) {
+	t.Parallel()
+	for name, s := range strictHosts() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := gitserver.NewRepository(t)
+			keepsTheContract(t, r, serveStrict(t, r, s))
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if now, _ := r.Head(); now != tip.Commit {
-			t.Errorf("the branch is at %s, Push returned %s", now, tip.Commit)
-		}
-		wantFile(t, tip.Tree, "deploy/linux/large/jobs/b.yaml", "b\n")
-		if _, err := fs.Stat(tip.Tree, "deploy/web/jobs/a.yaml"); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("the removed file: %v", err)
-		}
-		if out, err := r.Git("log", "--format=%an <%ae> %cI %s", "main"); err != nil ||
-			!strings.HasPrefix(out, "robot <robot@localhost> 2026-11-21T02:15:00+00:00 remove\nrobot <robot@localhost> 2026-11-21T02:15:00+00:00 add\n") {
-			t.Errorf("log = %s, %v", out, err)
-		}
+	}
+}
 
-		// Somebody else writes; inside and outside the deploy.
-		seed(t, r, write("deploy/web/settings.yaml", "settings 2\n"), write("base/job.yaml", "job 2\n"), write("apps/web/deploy.yaml", "web 2\n"))
-		if _, err := repository.Push(t.Context(), tip, []branch.Draft{{Message: "late", At: at, Changes: []branch.Change{write("deploy/x", "x")}}}); !errors.Is(err, branch.ErrMoved) {
-			t.Fatalf("a lost race: %v, want ErrMoved", err)
-		}
-		tip = tipOf(t, repository)
-		wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings 2\n")
-		wantFile(t, tip.Tree, "base/job.yaml", "job 2\n")
-		wantFile(t, tip.Tree, "base/kustomization.yaml", "base\n")
-		wantFile(t, tip.Tree, "apps/web/deploy.yaml", "web 2\n")
-		tip, err = repository.Push(t.Context(), tip, []branch.Draft{{Message: "again", At: at, Changes: []branch.Change{write("deploy/x", "x")}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+// keepsTheContract reads, writes, loses a race, and meets a force push.
+func keepsTheContract(t *testing.T, r gitserver.Repository, c git.Config) {
+	t.Helper()
+	head := seed(t, r, files()...)
+	repository := open(t, c)
+	tip := tipOf(t, repository)
+	if tip.Commit != head {
+		t.Fatalf("tip is %s, want %s", tip.Commit, head)
+	}
+	wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings\n")
+	wantFile(t, tip.Tree, "deploy/linux/large/settings.yaml", "large\n")
+	wantFile(t, tip.Tree, "base/job.yaml", "job\n")
 
-		// The branch is forced back: everything is read afresh.
-		if _, err := r.Git("update-ref", "refs/heads/main", head); err != nil {
-			t.Fatal(err)
-		}
-		tip = tipOf(t, repository)
-		if tip.Commit != head {
-			t.Errorf("after a force push: %s, want %s", tip.Commit, head)
-		}
-		wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings\n")
-		wantFile(t, tip.Tree, "base/job.yaml", "job\n")
-		fsck(t, r)
+	// One push of two commits.
+	tip, err := repository.Push(t.Context(), tip, []branch.Draft{
+		{Message: "add\n", At: at, Changes: []branch.Change{
+			write("deploy/web/jobs/a.yaml", "a\n"),
+			write("deploy/web/jobs/kustomization.yaml", "resources: [a.yaml]\n"),
+		}},
+		{Message: "remove\n", At: at, Changes: []branch.Change{
+			remove("deploy/web/jobs/a.yaml"),
+			write("deploy/linux/large/jobs/b.yaml", "b\n"),
+		}},
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, _ := r.Head(); now != tip.Commit {
+		t.Errorf("the branch is at %s, Push returned %s", now, tip.Commit)
+	}
+	wantFile(t, tip.Tree, "deploy/linux/large/jobs/b.yaml", "b\n")
+	if _, err := fs.Stat(tip.Tree, "deploy/web/jobs/a.yaml"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the removed file: %v", err)
+	}
+	if out, err := r.Git("log", "--format=%an <%ae> %cI %s", "main"); err != nil ||
+		!strings.HasPrefix(out, "robot <robot@localhost> 2026-11-21T02:15:00+00:00 remove\nrobot <robot@localhost> 2026-11-21T02:15:00+00:00 add\n") {
+		t.Errorf("log = %s, %v", out, err)
+	}
+
+	// Somebody else writes; inside and outside the deploy.
+	seed(t, r, write("deploy/web/settings.yaml", "settings 2\n"), write("base/job.yaml", "job 2\n"), write("apps/web/deploy.yaml", "web 2\n"))
+	if _, err := repository.Push(t.Context(), tip, []branch.Draft{{Message: "late", At: at, Changes: []branch.Change{write("deploy/x", "x")}}}); !errors.Is(err, branch.ErrMoved) {
+		t.Fatalf("a lost race: %v, want ErrMoved", err)
+	}
+	tip = tipOf(t, repository)
+	wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings 2\n")
+	wantFile(t, tip.Tree, "base/job.yaml", "job 2\n")
+	wantFile(t, tip.Tree, "base/kustomization.yaml", "base\n")
+	wantFile(t, tip.Tree, "apps/web/deploy.yaml", "web 2\n")
+	tip, err = repository.Push(t.Context(), tip, []branch.Draft{{Message: "again", At: at, Changes: []branch.Change{write("deploy/x", "x")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// The branch is forced back: everything is read afresh.
+	if _, err := r.Git("update-ref", "refs/heads/main", head); err != nil {
+		t.Fatal(err)
+	}
+	tip = tipOf(t, repository)
+	if tip.Commit != head {
+		t.Errorf("after a force push: %s, want %s", tip.Commit, head)
+	}
+	wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings\n")
+	wantFile(t, tip.Tree, "base/job.yaml", "job\n")
+	fsck(t, r)
 }
 
 // push writes one file, and moves the tip when that succeeds.

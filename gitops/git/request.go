@@ -123,10 +123,10 @@ func (c *connection) uploadRequest(q request) *packp.UploadPackRequest {
 			u.Shallows = append(u.Shallows, q.have)
 		}
 		// Without thin-pack a server does not take a shallow commit for
-		// something to make deltas on, and sends every tree again. go-git
-		// leaves the capability out because its own stores want whole packs.
-		if len(q.edge) == 0 {
-			_ = u.Capabilities.Set(capability.ThinPack)
+		// something to make deltas on, and sends every tree again. Those that all
+		// of the edge come before are not here.
+		if len(q.edge) > 0 {
+			u.Capabilities.Delete(capability.ThinPack)
 		}
 	}
 	return u

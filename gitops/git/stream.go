@@ -72,7 +72,6 @@ func (s *stream) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, e
 	if err := adv.Decode(s.out); err != nil && !errors.Is(err, packp.ErrEmptyAdvRefs) {
 		return nil, s.explain(err)
 	}
-	transport.FilterUnsupportedCapabilities(adv.Capabilities)
 	s.adv = adv
 	return adv, nil
 }
