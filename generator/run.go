@@ -13,8 +13,8 @@ import (
 // Run ticks until the context ends, one tick each interval. The first one comes
 // after a random part of the jitter, so that a whole fleet of musters that is
 // restarted at once does not ask at once. After a tick that fails the
-// next one starts afresh; when Buildkite asked for quiet, or its limits leave no
-// room, the next tick waits as long as that says and goes on reading.
+// next one starts afresh; when Buildkite or the git host asked for quiet, or Buildkite's
+// limits leave no room, the next tick waits as long as that says and goes on reading.
 func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) error {
 	if jitter > 0 && g.cfg.Clock.Sleep(ctx, rand.N(jitter)) != nil {
 		return nil

@@ -477,6 +477,47 @@ func TestRunWaits(t *testing.T) {
 	}
 }
 
+// held is a repository whose host asks to wait, once.
+type held struct {
+	generator.Repository
+	asked *int
+}
+
+type hostLimit struct{}
+
+func (hostLimit) Error() string             { return "the git host asks to wait 50s (429 Too Many Requests)" }
+func (hostLimit) RetryAfter() time.Duration { return 50 * time.Second }
+
+// Tip implements [generator.Repository].
+func (h held) Tip(ctx context.Context) (branch.Tip, error) {
+	if *h.asked++; *h.asked == 1 {
+		return branch.Tip{}, fmt.Errorf("reading: %w", hostLimit{})
+	}
+	return h.Repository.Tip(ctx)
+}
+
+// TestRunWaitsForTheGitHost: a host that asks to wait is not asked again before.
+func TestRunWaitsForTheGitHost(t *testing.T) {
+	b := newBench("a")
+	ctx, stop := context.WithCancel(t.Context())
+	var starts []time.Duration
+	asked := 0
+	g := b.generator(func(c *generator.Config) {
+		c.Repository = held{c.Repository, &asked}
+		c.Done = func(generator.Result, error) {
+			if starts = append(starts, b.now.Sub(worldStart())); len(starts) == 2 {
+				stop()
+			}
+		}
+	})
+	if err := g.Run(ctx, 15*time.Second, 0); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]time.Duration{0, 50 * time.Second}, starts); diff != "" || asked != 2 || strings.Contains(b.log.String(), "level=ERROR") {
+		t.Errorf("asked %d times; ticks (-want +got):\n%s\n%s", asked, diff, b.log.String())
+	}
+}
+
 // TestRunJitter: the first tick waits a part of the jitter.
 func TestRunJitter(t *testing.T) {
 	b := newBench("a")

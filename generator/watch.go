@@ -54,7 +54,7 @@ const (
 	// Waiting: the look at Buildkite takes more requests than may be sent now, and
 	// goes on with the next tick. Nothing is wrong.
 	Waiting Outcome = "waiting"
-	// Limited: Buildkite's rate limit is used up.
+	// Limited: Buildkite, or the host of the repository, asks not to be asked for a while.
 	Limited Outcome = "limited"
 	// Raced: another writer was first on every try.
 	Raced Outcome = "raced"

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/transport"
-	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 
 	"muster/gitops/branch"
 )
@@ -68,6 +68,10 @@ func (b *Branch) send(ctx context.Context, to target, head plumbing.Hash, object
 	if err == nil {
 		err = confirmed(report, ref)
 	}
+	var a *answer
+	if errors.As(err, &a) && a.status == http.StatusTooManyRequests {
+		return attempt{err: err} // it was counted, and not looked at
+	}
 	return attempt{err: err, sent: true, answered: err != nil && isAnswer(report, err), said: said.String()}
 }
 
@@ -108,9 +112,9 @@ func isAnswer(report *packp.ReportStatus, err error) bool {
 	if report != nil && report.Error() != nil || errors.Is(err, transport.ErrAuthorizationFailed) {
 		return true
 	}
-	var status *githttp.Err
-	if errors.As(err, &status) {
-		return status.StatusCode() >= 400 && status.StatusCode() < 500
+	var a *answer
+	if errors.As(err, &a) {
+		return a.status < 500 && !a.limits()
 	}
 	// The sideband's channel for errors, by which a server ends everything.
 	return strings.HasPrefix(err.Error(), "unexpected error: ")
@@ -140,10 +144,11 @@ func (a attempt) refusal(server *connection) error {
 			words = append(words, line)
 		}
 	}
-	var status *githttp.Err
-	if errors.As(a.err, &status) {
-		words = append(words, status.Reason)
+	var said *answer
+	if errors.As(a.err, &said) {
+		words = append(words, said.Error())
+	} else {
+		words = append(words, a.err.Error())
 	}
-	words = append(words, a.err.Error())
 	return &branch.Refused{Message: server.printable(strings.Join(words, "; "))}
 }

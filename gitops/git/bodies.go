@@ -2,10 +2,8 @@ package git
 
 import (
 	"fmt"
-	"html"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync"
 )
@@ -15,8 +13,10 @@ import (
 // that its connection can be used again.
 type bodies struct {
 	next http.RoundTripper
-	mu   sync.Mutex
-	open []io.ReadCloser
+	// censor takes secrets out of what the host says, before that is cut.
+	censor func(string) string
+	mu     sync.Mutex
+	open   []io.ReadCloser
 	// offered is the advertisement of this session; nil: there was none.
 	offered *offered
 }
@@ -25,7 +25,10 @@ type bodies struct {
 func (b *bodies) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := b.next.RoundTrip(request)
 	if err == nil {
-		err = webPage(response)
+		err = webPage(response, b.censor)
+	}
+	if err == nil {
+		err = refused(response, b.censor)
 	}
 	if err == nil && response.Body != nil {
 		b.note(request, response)
@@ -40,22 +43,16 @@ func (b *bodies) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// title is a web page's.
-var title = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
-
 // webPage returns an error where a web page came instead of git's answer: a
 // login page, a proxy's, or that of a path that is no repository.
-func webPage(response *http.Response) error {
+func webPage(response *http.Response, censor func(string) string) error {
 	kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
 	if response.StatusCode != http.StatusOK || !strings.EqualFold(strings.TrimSpace(kind), "text/html") {
 		return nil
 	}
-	defer response.Body.Close()
-	const most = 64 << 10
-	page, _ := io.ReadAll(io.LimitReader(response.Body, most))
-	called := ""
-	if m := title.FindSubmatch(page); m != nil {
-		called = fmt.Sprintf(" (%s)", oneLine(html.UnescapeString(string(m[1]))))
+	called := wordsOf(response.Body, censor)
+	if called != "" {
+		called = " (" + called + ")"
 	}
 	return fmt.Errorf("the host answered with a web page%s and not as a git server does: check the address, and whether it asks for a login", called)
 }

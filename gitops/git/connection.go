@@ -35,8 +35,11 @@ type connection struct {
 	caps     *capability.List    // what the server offers for reading; nil: not known
 	local    []string            // settings for a repository of this machine; nil: not known
 	manyRefs bool                // the server has so many refs that listing them is slow
-	failures int                 // how often in a row asking in version 2 has failed
-	noPlace  sync.Once           // it was said that large packs are kept in memory
+	// alwaysThin says that the server insists on thin-pack, also where no deltas are
+	// wanted on what is here.
+	alwaysThin bool
+	failures   int       // how often in a row asking in version 2 has failed
+	noPlace    sync.Once // it was said that large packs are kept in memory
 }
 
 // reset forgets where requests were redirected to, so that the next session
@@ -73,7 +76,7 @@ func (c *connection) advertised(ctx context.Context) (session transport.ReceiveP
 		if adv, err = session.AdvertisedReferencesContext(ctx); err != nil {
 			session.Close()
 		}
-		return err
+		return plain(err)
 	})
 	return session, adv, err
 }
@@ -100,7 +103,7 @@ func (c *connection) askHead(ctx context.Context, branch string) (plumbing.Hash,
 	adv, err := session.AdvertisedReferencesContext(ctx)
 	if err != nil {
 		session.Close()
-		return plumbing.ZeroHash, nil, err
+		return plumbing.ZeroHash, nil, plain(err)
 	}
 	head, err := findBranch(adv, branch)
 	if err != nil {

@@ -59,7 +59,11 @@ func (c *connection) fail(doing string, err error) error {
 		err = fmt.Errorf("%w%s", ErrNoPassword, c.rest(err, transport.ErrAuthenticationRequired))
 	}
 	text := fmt.Sprintf("%s %s: %s", doing, c.address, c.explain(err))
-	return &censored{text: c.secrets.censor(text), cause: err}
+	said := &censored{text: c.secrets.censor(text), cause: err}
+	if wait := waitOf(err); wait > 0 {
+		return held{said, wait}
+	}
+	return said
 }
 
 // explain says in one line what is wrong and what can be done about it.
@@ -102,16 +106,20 @@ func (c *connection) rest(err, cause error) string {
 // printable makes text that came from elsewhere fit to be shown.
 func (c *connection) printable(text string) string { return oneLine(c.secrets.censor(text)) }
 
-// plain removes go-git's wrapping from an error, which hides what is in it from
-// [errors.Is].
+// plain removes the wrapping of go-git and net/http from an error, which hides what is
+// in it from [errors.Is].
 func plain(err error) error {
 	var unexpected *plumbing.UnexpectedError
-	if errors.As(err, &unexpected) {
-		return unexpected.Err
-	}
 	var permanent *plumbing.PermanentError
-	if errors.As(err, &permanent) {
-		return permanent.Err
+	switch {
+	case errors.As(err, &unexpected):
+		err = unexpected.Err
+	case errors.As(err, &permanent):
+		err = permanent.Err
+	}
+	var a *answer
+	if errors.As(err, &a) { // net/http repeats the address
+		return a
 	}
 	return err
 }

@@ -61,11 +61,9 @@ func (s *store) fetchAhead(ctx context.Context, root plumbing.Hash) error {
 	}
 	const many = 4000
 	answer, err := s.server.fetch(ctx, nil, request{wants: trees, filter: s.smallFiles(), most: many})
-	if errors.Is(err, errFilter) {
-		s.noLimit = true
-	}
-	if errors.Is(err, errFilter) || errors.Is(err, errTooMany) {
+	if refused := errors.Is(err, errFilter); refused || errors.Is(err, errTooMany) {
 		answer, err = s.server.fetch(ctx, nil, request{wants: trees, filter: "blob:none"})
+		s.noLimit = s.noLimit || refused && err == nil
 	}
 	if err != nil {
 		return err

@@ -1,9 +1,18 @@
 package git_test
 
 import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/http"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"muster/gitops/branch"
 	"muster/gitops/git"
 	"muster/gitops/gitserver"
 )
@@ -14,6 +23,7 @@ func strictHosts() map[string]gitserver.Strict {
 		"Azure DevOps": gitserver.AzureDevOps(),
 		"CodeCommit":   gitserver.CodeCommit(),
 		"Dulwich":      gitserver.Dulwich(),
+		"no filter":    gitserver.NoFilter(),
 	}
 }
 
@@ -26,4 +36,162 @@ func serveStrict(t *testing.T, r gitserver.Repository, s gitserver.Strict) git.C
 	}
 	t.Cleanup(server.Close)
 	return git.Config{URL: server.URL + "/" + filepath.Base(r.Dir)}
+}
+
+// TestHistoryOfStrictHosts reads more than a page of it.
+func TestHistoryOfStrictHosts(t *testing.T) {
+	t.Parallel()
+	for name, s := range strictHosts() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := gitserver.NewRepository(t)
+			past(t, r, 100)
+			if got := listed(t, open(t, serveStrict(t, r, s)), "", branch.Limit{}); len(got) != 110 {
+				t.Errorf("the history has %d commits, want 110", len(got))
+			}
+		})
+	}
+}
+
+// saying is a host that gives one answer to some requests, after a number of them.
+type saying struct {
+	gitserver.Said
+	// to is how the path of these requests ends.
+	to string
+	// asked counts them.
+	asked atomic.Int32
+}
+
+func (s *saying) wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, s.to) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		s.asked.Add(1)
+		s.Write(w)
+	})
+}
+
+// TestWordsOfStatuses: a host that answers with a status says why, and the error has it.
+func TestWordsOfStatuses(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		said gitserver.Said
+		want string
+	}{
+		// TF401027 and the form of the answer: Azure DevOps Services REST API, "Errors".
+		"Azure DevOps": {gitserver.Said{Status: 400, Type: "application/json", Words: `{"$id":"1","innerException":null,"message":"TF401027: You need the Git 'GenericContribute' permission","typeKey":"GitNeedsPermissionException"}`},
+			"400 Bad Request: TF401027: You need the Git 'GenericContribute' permission"},
+		// nginx, ngx_http_special_response.c.
+		"a proxy": {gitserver.Said{Status: 502, Type: "text/html", Words: "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"},
+			"the git host answers with 502 Bad Gateway"},
+		"a page without a title": {gitserver.Said{Status: 500, Type: "text/html", Words: "<p>out of <b>disk</b><script>track()</script></p>"}, "500 Internal Server Error: out of disk"},
+		// Bitbucket Data Center REST API, "Errors & Validation".
+		"Bitbucket": {gitserver.Said{Status: 409, Type: "application/json", Words: `{"errors":[{"context":null,"message":"The repository is read-only","exceptionName":null}]}`},
+			"409 Conflict: The repository is read-only"},
+		"forbidden":        {gitserver.Said{Status: 403, Type: "text/html", Words: "<html><title>IP address not allowed</title></html>"}, ": IP address not allowed"},
+		"payment required": {gitserver.Said{Status: 402, Words: "\x1b[31mThe plan\u202e is over\n"}, "402 Payment Required: The plan is over"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, path := range []string{"/git-upload-pack", "/git-receive-pack"} {
+				host := &saying{Said: test.said, to: path}
+				f := gitserver.NewServer(t, gitserver.Options{Wrap: host.wrap})
+				head := seed(t, f.Repository, files()...)
+				repository := open(t, git.Config{URL: f.URL()})
+				tip, err := repository.Tip(t.Context())
+				if path == "/git-receive-pack" {
+					_, err = repository.Push(t.Context(), tip, one("a"))
+				}
+				if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), path) {
+					t.Errorf("%s: %v, want %q", path, err, test.want)
+				}
+				if now, _ := f.Head(); now != head {
+					t.Error("the branch moved")
+				}
+			}
+		})
+	}
+}
+
+// TestRetryAfter: a host that asks to wait is quoted, is no refusal of the commits, and
+// tells for how long.
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		said gitserver.Said
+		want time.Duration
+	}{
+		// RFC 6585, 4; GitLab: docs.gitlab.com, "Rate limits", "Retry-After".
+		"seconds": {gitserver.Said{Status: 429, RetryAfter: "40", Words: "Retry later"}, 40 * time.Second},
+		"nothing": {gitserver.Said{Status: 429, Words: "Retry later"}, time.Minute},
+		// RFC 9110, 10.2.3, with 503.
+		"overloaded": {gitserver.Said{Status: 503, RetryAfter: "7"}, 7 * time.Second},
+		// docs.github.com/rest, "Rate limits for the REST API": 403 or 429.
+		"forbidden": {gitserver.Said{Status: 403, RetryAfter: "60", Words: "You have exceeded a secondary rate limit"}, time.Minute},
+		"too long":  {gitserver.Said{Status: 429, RetryAfter: "864000"}, time.Hour},
+		"a date":    {gitserver.Said{Status: 429, RetryAfter: "Fri, 31 Dec 2999 23:59:59 GMT"}, time.Hour},
+		"bad":       {gitserver.Said{Status: 429, RetryAfter: "soon"}, time.Minute},
+	} {
+		paths := []string{"/info/refs"}
+		if name == "seconds" {
+			paths = []string{"/info/refs", "/git-upload-pack", "/git-receive-pack"}
+		}
+		for _, path := range paths {
+			t.Run(name+path, func(t *testing.T) {
+				t.Parallel()
+				host := &saying{Said: test.said, to: path}
+				f := gitserver.NewServer(t, gitserver.Options{Wrap: host.wrap})
+				seed(t, f.Repository, files()...)
+				repository := open(t, git.Config{URL: f.URL()})
+				tip, err := repository.Tip(t.Context())
+				if path == "/git-receive-pack" {
+					_, err = repository.Push(t.Context(), tip, one("a"))
+				}
+				var wait interface{ RetryAfter() time.Duration }
+				var refused *branch.Refused
+				if !errors.As(err, &wait) || wait.RetryAfter() != test.want || errors.As(err, &refused) {
+					t.Fatalf("%v, want to wait %s", err, test.want)
+				}
+				for _, word := range []string{"asks to wait " + test.want.String(), strconv.Itoa(test.said.Status), test.said.Words} {
+					if !strings.Contains(err.Error(), word) {
+						t.Errorf("%q is missing: %v", word, err)
+					}
+				}
+				if asked := host.asked.Load(); asked != 1 {
+					t.Errorf("the host was asked %d times", asked)
+				}
+			})
+		}
+	}
+}
+
+// TestAStatusThatIsNotAboutTheFilter: a host that is in trouble for a while is not
+// asked for more than before when it is over.
+func TestAStatusThatIsNotAboutTheFilter(t *testing.T) {
+	t.Parallel()
+	var broken atomic.Bool
+	f := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
+		host := &saying{Said: gitserver.Said{Status: 500}, to: "/git-upload-pack"}
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if broken.Load() {
+				host.wrap(next).ServeHTTP(w, r)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}})
+	seed(t, f.Repository, files()...)
+	var log bytes.Buffer
+	repository := open(t, git.Config{URL: f.URL(), Log: slog.New(slog.NewTextHandler(&log, nil))})
+	broken.Store(true)
+	if _, err := repository.Tip(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	broken.Store(false)
+	tipOf(t, repository)
+	if strings.Contains(log.String(), "whole") {
+		t.Errorf("it says\n%s", log.String())
+	}
 }

@@ -84,7 +84,7 @@ func (c *connection) openHTTP(ctx context.Context) (*http.Client, *transport.End
 		endpoint := *c.address.endpoint
 		c.endpoint = &endpoint
 	}
-	client := &http.Client{Transport: &bodies{next: c.traffic.Transport(pool)}}
+	client := &http.Client{Transport: &bodies{next: c.traffic.Transport(pool), censor: c.secrets.censor}}
 	if password == "" && username == "" || !sameOrigin(c.address.endpoint, c.endpoint) {
 		return client, c.endpoint, nil, nil
 	}

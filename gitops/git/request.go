@@ -58,6 +58,10 @@ const exact = packp.Filter("tree:0")
 // have kept for long.
 func (c *connection) fetch(ctx context.Context, session transport.UploadPackSession, q request) (*download, error) {
 	data, err := c.fetchOnce(ctx, session, q)
+	if err != nil && !c.alwaysThin && strings.Contains(err.Error(), "thin-pack") {
+		c.alwaysThin = true
+		data, err = c.fetchOnce(ctx, nil, q)
+	}
 	if ctx.Err() == nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)) {
 		return c.fetchOnce(ctx, nil, q)
 	}
@@ -77,7 +81,7 @@ func (c *connection) fetchOnce(ctx context.Context, session transport.UploadPack
 	}
 	response, err := session.UploadPack(ctx, c.uploadRequest(q))
 	if err != nil {
-		return nil, recognise(plain(err))
+		return nil, recognise(plain(err), q)
 	}
 	defer response.Close()
 	if !q.have.IsZero() && len(response.ACKs) == 0 {
@@ -95,7 +99,7 @@ func (c *connection) fetchOnce(ctx context.Context, session transport.UploadPack
 		if s, ok := session.(*stream); ok {
 			err = s.explainWith(err)
 		}
-		return nil, recognise(err)
+		return nil, recognise(err, q)
 	}
 	return data, nil
 }
@@ -125,7 +129,7 @@ func (c *connection) uploadRequest(q request) *packp.UploadPackRequest {
 		// Without thin-pack a server does not take a shallow commit for
 		// something to make deltas on, and sends every tree again. Those that all
 		// of the edge come before are not here.
-		if len(q.edge) > 0 {
+		if len(q.edge) > 0 && !c.alwaysThin {
 			u.Capabilities.Delete(capability.ThinPack)
 		}
 	}
@@ -133,14 +137,20 @@ func (c *connection) uploadRequest(q request) *packp.UploadPackRequest {
 }
 
 // recognise makes errFilter and errNotOurs of the refusals that another request
-// can avoid.
-func recognise(err error) error {
+// can avoid. A status that refuses a request with a filter may be about the filter:
+// who asks without it finds out.
+func recognise(err error, q request) error {
 	text := err.Error()
+	var a *answer
 	switch {
+	case strings.Contains(text, "thin-pack"):
+		return err
 	case strings.Contains(text, "filter"):
-		return fmt.Errorf("%w: %s", errFilter, text)
+		return fmt.Errorf("%w: %w", errFilter, err)
 	case strings.Contains(text, "not our ref"):
-		return fmt.Errorf("%w: %s", errNotOurs, text)
+		return fmt.Errorf("%w: %w", errNotOurs, err)
+	case q.filter != "" && errors.As(err, &a) && a.refusesRequest():
+		return fmt.Errorf("%w: %w", errFilter, err)
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
@@ -59,21 +60,25 @@ func (s *store) update(ctx context.Context, session transport.UploadPackSession,
 // start fetches a head when nothing is here.
 func (s *store) start(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
 	s.chooseMode()
+	var refused error
 	if s.mode == partial {
-		err := s.startPartial(ctx, session, head)
-		if !errors.Is(err, errFilter) && !errors.Is(err, errNotOurs) {
-			return err
+		refused = s.startPartial(ctx, session, head)
+		if !errors.Is(refused, errFilter) && !errors.Is(refused, errNotOurs) {
+			return refused
 		}
 		session = nil
-		s.fallBack(shallow, err.Error())
 	}
 	q := request{wants: []plumbing.Hash{head}}
-	if s.mode == shallow {
+	if s.server.caps.Supports(capability.Shallow) {
 		q.depth = 1
 	}
 	answer, err := s.server.fetch(ctx, session, q)
 	if err != nil {
 		return err
+	}
+	if refused != nil { // and without it the server does not refuse
+		s.fallBack(shallow, refused.Error())
+		s.chooseMode()
 	}
 	s.base, err = indexPack(ctx, answer, nil)
 	if err != nil {
@@ -113,9 +118,9 @@ func (s *store) fetchChanges(ctx context.Context, session transport.UploadPackSe
 func (s *store) fetchCommit(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash, q request, refused *bool, other packp.Filter) ([]byte, error) {
 	answer, err := s.server.fetch(ctx, session, q)
 	if errors.Is(err, errFilter) && !*refused {
-		*refused = true
 		q.filter = other
 		answer, err = s.server.fetch(ctx, nil, q)
+		*refused = err == nil // a status may have been about something else
 	}
 	if err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ func remedy(reason string) string {
 	case "request-limit":
 		return "Nothing: figures are older than an interval for a while. A longer --interval leaves Buildkite's limit to others."
 	case string(generator.Limited):
-		return "Nothing: muster waits for Buildkite's limit. If it lasts, find out who else uses the organisation's limit."
+		return "Nothing: muster waits as Buildkite, GitHub or the git host asks; the error names it. If it lasts, find out who else uses that limit."
 	case string(generator.Raced):
 		return "Nothing, if it is over soon. Otherwise somebody pushes to the branch without end."
 	case string(generator.StepTip), string(generator.StepCommit):

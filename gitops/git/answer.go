@@ -1,0 +1,169 @@
+package git
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// answer is what a host said in place of git's answer: a status, and its words.
+type answer struct {
+	status int
+	// words are in one line; empty: it said nothing that can be read.
+	words string
+	// wait is for how long the host does not want to be asked; zero: it does not say.
+	wait time.Duration
+}
+
+const (
+	// usualWait is for how long a host is left alone that answers 429 without
+	// Retry-After. GitHub wants a minute at least (docs.github.com/rest, "Rate limits for
+	// the REST API").
+	usualWait = time.Minute
+	// longestWait bounds what Retry-After may ask: a wrong clock or a typing error
+	// there must not stop a fleet for a day.
+	longestWait = time.Hour
+)
+
+// Error says it in one line.
+func (a *answer) Error() string {
+	said := strings.TrimSpace(fmt.Sprintf("%d %s", a.status, http.StatusText(a.status)))
+	if a.words != "" && !strings.EqualFold(a.words, said) && !strings.EqualFold(a.words, http.StatusText(a.status)) {
+		said += ": " + a.words
+	}
+	if a.wait > 0 {
+		return fmt.Sprintf("the git host asks to wait %s (%s)", a.wait, said)
+	}
+	return "the git host answers with " + said
+}
+
+// limits reports whether it refuses for the number of requests, and for nothing in this
+// one.
+func (a *answer) limits() bool { return a.status == http.StatusTooManyRequests || a.wait > 0 }
+
+// refusesRequest reports whether the same request would be refused again, as far as a
+// status tells: not where it is the number of requests, who asks, or a proxy that does
+// not reach the server.
+func (a *answer) refusesRequest() bool {
+	switch a.status {
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return false
+	}
+	return !a.limits()
+}
+
+// refused returns the error of a response with a status of failure; nil where it has
+// none, or one that go-git tells: there the body becomes the words alone.
+func refused(response *http.Response, censor func(string) string) error {
+	if response.StatusCode < http.StatusBadRequest {
+		return nil
+	}
+	a := &answer{status: response.StatusCode, words: wordsOf(response.Body, censor), wait: retryAfter(response.Header)}
+	switch a.status {
+	case http.StatusTooManyRequests:
+		if a.wait == 0 {
+			a.wait = usualWait
+		}
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
+		if a.wait == 0 {
+			response.Body = io.NopCloser(strings.NewReader(a.words))
+			return nil
+		}
+	}
+	return a
+}
+
+// retryAfter is the header's value, which is in seconds or a date (RFC 9110, 10.2.3). A
+// date counts from the answer's own, so that no clock here matters.
+func retryAfter(header http.Header) time.Duration {
+	value := header.Get("Retry-After")
+	var wait time.Duration
+	if seconds, err := strconv.Atoi(value); err == nil {
+		wait = time.Duration(min(max(0, seconds), int(longestWait/time.Second))) * time.Second
+	} else if until, err := http.ParseTime(value); err == nil {
+		if now, err := http.ParseTime(header.Get("Date")); err == nil {
+			wait = until.Sub(now)
+		}
+	}
+	return min(max(0, wait), longestWait)
+}
+
+var (
+	// title is a web page's.
+	title = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
+	// colour is a sequence that a terminal obeys.
+	colour = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]`)
+	// unread are the parts of a page that are no text, and its tags.
+	unread = regexp.MustCompile(`(?is)<(script|style)[^>]*>.*?</(script|style)>|<!--.*?-->|<[^>]*>`)
+)
+
+// wordsOf reads and closes a body, and is what it says, in one line: of a page its
+// title, or its text where it has none; of JSON its message.
+func wordsOf(body io.ReadCloser, censor func(string) string) string {
+	const most = 64 << 10
+	page, _ := io.ReadAll(io.LimitReader(body, most))
+	_ = body.Close()
+	text := strings.TrimSpace(colour.ReplaceAllString(censor(string(page)), ""))
+	switch {
+	case strings.HasPrefix(text, "<"):
+		if m := title.FindStringSubmatch(text); m != nil && strings.TrimSpace(m[1]) != "" {
+			text = m[1]
+		}
+		text = html.UnescapeString(unread.ReplaceAllString(text, " "))
+	case strings.HasPrefix(text, "{"):
+		if message := messageOf([]byte(text)); message != "" {
+			text = message
+		}
+	}
+	return oneLine(censor(text))
+}
+
+// messageOf finds the message in JSON, as Azure DevOps and Gitea ("message"), Bitbucket
+// ("error" with a "message", or "errors" of them) and GitLab ("error") write it.
+func messageOf(body []byte) string {
+	var said struct {
+		Message string
+		Error   json.RawMessage
+		Errors  []struct{ Message string }
+	}
+	if json.Unmarshal(body, &said) != nil {
+		return ""
+	}
+	if said.Message == "" && len(said.Errors) > 0 {
+		said.Message = said.Errors[0].Message
+	}
+	if said.Message == "" && json.Unmarshal(said.Error, &said.Message) != nil {
+		var inner struct{ Message string }
+		_ = json.Unmarshal(said.Error, &inner)
+		said.Message = inner.Message
+	}
+	return said.Message
+}
+
+// held is an error of a host that asks to wait.
+type held struct {
+	*censored
+	wait time.Duration
+}
+
+// RetryAfter is how long not to ask, by which a caller knows the error.
+func (e held) RetryAfter() time.Duration { return e.wait }
+
+// Unwrap is the error itself.
+func (e held) Unwrap() error { return e.censored }
+
+// waitOf is how long a host asked to be left alone; zero: it did not.
+func waitOf(err error) time.Duration {
+	var a *answer
+	if errors.As(err, &a) {
+		return a.wait
+	}
+	return 0
+}
