@@ -97,10 +97,14 @@ func (s *gitSettings) repository(log *slog.Logger, app *github.App, sign git.Sig
 	if err != nil {
 		return nil, usage(err)
 	}
+	credentials := s.credentials(password)
+	if app != nil {
+		credentials.Refused = app.Refused
+	}
 	repository, err := gitops.New(gitops.Config{
 		URL: s.repo, Branch: s.branch, Overlays: s.overlays,
 		AuthorName: s.authorName, AuthorEmail: s.authorEmail, Sign: sign, Log: log, TempDir: os.TempDir(),
-		Credentials: s.credentials(password),
+		Credentials: credentials,
 	})
 	return repository, usage(err)
 }
@@ -141,7 +145,7 @@ func (s *gitSettings) writer(log *slog.Logger) (gitops.Writer, error) {
 	case sign != nil:
 		return nil, usage(errors.New("--github-commits leaves signing to GitHub: remove the --sign flags"))
 	}
-	writer, err := github.NewWriter(github.Config{Repository: repository, Owner: owner, Name: name, Branch: s.branch, API: s.githubAPI, Token: app.Token, Client: app.Client})
+	writer, err := github.NewWriter(github.Config{Repository: repository, Owner: owner, Name: name, Branch: s.branch, API: s.githubAPI, Token: app.Token, Refused: app.Refused, MayWrite: app.MayWrite, Client: app.Client, Log: log})
 	return writer, usage(err)
 }
 

@@ -28,6 +28,7 @@ type connection struct {
 	secrets     secrets
 	login       *login // what the credential helper gave; nil: nothing, or not asked
 	refused     bool   // the server did not take it
+	sent        string // the password of the last session
 
 	traffic  traffic.Counter
 	pool     pool

@@ -15,6 +15,10 @@ type Credentials struct {
 	// Password is asked for the user name and the password or token of http
 	// and https; nil means those in the URL, or none.
 	Password PasswordFunc
+	// Refused is told of a password of Password's that the server does not take, and
+	// reports whether another may be had by now: then what was asked is asked again,
+	// once. Nil: none can.
+	Refused func(password string) bool
 	// CAFile has further certificate authorities for https, in PEM, beside
 	// those of the system.
 	CAFile string

@@ -33,6 +33,9 @@ type login struct {
 // told what became of it.
 func (c *connection) authenticated(ctx context.Context, do func() error) error {
 	err := do()
+	if errors.Is(err, transport.ErrAuthenticationRequired) && c.credentials.Password != nil && c.credentials.Refused != nil && c.credentials.Refused(c.sent) {
+		return do()
+	}
 	if c.credentials.Helper == nil || c.credentials.Password != nil || !c.overHTTP() {
 		return err
 	}

@@ -72,6 +72,7 @@ func (c *connection) openHTTP(ctx context.Context) (*http.Client, *transport.End
 	} else if c.login != nil {
 		username, password = c.login.username, c.login.password
 	}
+	c.sent = password
 	c.secrets.add(password)
 	if password != "" {
 		c.secrets.add(base64.StdEncoding.EncodeToString([]byte(username + ":" + password)))

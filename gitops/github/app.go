@@ -4,6 +4,7 @@
 package github
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/rand"
@@ -16,13 +17,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/google/go-github/v50/github"
 
 	"muster/gitops/git"
 )
@@ -48,6 +46,8 @@ type App struct {
 	mu    sync.Mutex
 	token string
 	until time.Time
+	// contents is what the token may do with files: read or write; empty: nothing.
+	contents string
 }
 
 // fresh is how long a token must last to be given out: longer than anything
@@ -70,7 +70,7 @@ func (a *App) Token(ctx context.Context) (string, error) {
 	if a.token != "" && a.Now().Add(fresh).Before(a.until) {
 		return a.token, nil
 	}
-	client, err := newClient(a.API, a.Client, func(context.Context) (string, error) { return a.identity() })
+	client, err := newClient(a.API, a.Client, tokens{get: func(context.Context) (string, error) { return a.identity() }})
 	if err != nil {
 		return "", fmt.Errorf("getting a token for the GitHub App: %w", err)
 	}
@@ -81,8 +81,35 @@ func (a *App) Token(ctx context.Context) (string, error) {
 	if token.GetToken() == "" || token.ExpiresAt == nil {
 		return "", errors.New("getting a token for the GitHub App: GitHub's answer has none")
 	}
-	a.token, a.until = token.GetToken(), token.ExpiresAt.Time
+	a.token, a.until, a.contents = token.GetToken(), token.ExpiresAt.Time, token.GetPermissions().GetContents()
 	return a.token, nil
+}
+
+// Refused is told of a token that GitHub does not take: it may have been revoked before
+// its end. It is not given out again. The result reports whether another can be had.
+func (a *App) Refused(token string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if token == a.token {
+		a.token = ""
+	}
+	return true
+}
+
+// MayWrite reports whether the installation may write the contents of its
+// repositories, as GitHub says with each token (docs.github.com/rest/apps, "Create an
+// installation access token for an app": permissions). A nil error does not promise
+// that the App is installed on this one, or that its branch is not protected.
+func (a *App) MayWrite(ctx context.Context) error {
+	if _, err := a.Token(ctx); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.contents != "write" {
+		return fmt.Errorf("the GitHub App %s may not write (permission contents: %s): give it \"Contents: Read and write\", and let the owner of the repository accept that", a.ID, cmp.Or(a.contents, "none"))
+	}
+	return nil
 }
 
 // identity is a JSON web token by which the App proves who it is, signed with
@@ -133,85 +160,3 @@ func readKey(file string) (*rsa.PrivateKey, error) {
 	}
 	return nil, fmt.Errorf("reading the GitHub App's key: %s has no RSA key", file)
 }
-
-// newClient returns a client of the API that asks for its token at each
-// request.
-func newClient(api string, base *http.Client, token func(context.Context) (string, error)) (*github.Client, error) {
-	if base == nil {
-		base = &http.Client{Timeout: time.Minute}
-	}
-	next := base.Transport
-	if next == nil {
-		next = http.DefaultTransport
-	}
-	client := github.NewClient(&http.Client{
-		Timeout:   base.Timeout,
-		Transport: bearer{next: next, token: token},
-		// A token must not follow to another host; GitHub's API moves nobody.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	})
-	if api == "" {
-		return client, nil
-	}
-	address, err := url.Parse(api)
-	if err != nil || address.Host == "" || address.User != nil {
-		return nil, errors.New("the address of GitHub's API is not a URL, as in https://github.example.com/api/v3/")
-	}
-	if !strings.HasSuffix(address.Path, "/") {
-		address.Path += "/"
-	}
-	client.BaseURL = address
-	return client, nil
-}
-
-type bearer struct {
-	next  http.RoundTripper
-	token func(context.Context) (string, error)
-}
-
-// RoundTrip adds the token.
-func (b bearer) RoundTrip(request *http.Request) (*http.Response, error) {
-	token, err := b.token(request.Context())
-	if err != nil {
-		return nil, err
-	}
-	request = request.Clone(request.Context())
-	request.Header.Set("Authorization", "Bearer "+token)
-	return b.next.RoundTrip(request)
-}
-
-// explain says in one line what GitHub answered. go-github knows GitHub's
-// limits on content by a page that has since been renamed, so they are told
-// by the status.
-func explain(err error) error {
-	var answer *github.ErrorResponse
-	if !errors.As(err, &answer) || answer.Response == nil {
-		return err
-	}
-	said := answer.Message
-	for _, e := range answer.Errors {
-		if e.Message != "" {
-			said += "; " + e.Message
-		}
-	}
-	said = strings.Join(strings.Fields(said), " ")
-	status := answer.Response.StatusCode
-	switch wait := answer.Response.Header.Get("Retry-After"); {
-	case (status == http.StatusForbidden || status == http.StatusTooManyRequests) && wait != "":
-		return answered{fmt.Sprintf("GitHub asks to wait %s seconds (%d: %s)", wait, status, said), answer}
-	case status == http.StatusUnauthorized:
-		return answered{fmt.Sprintf("GitHub does not accept the token or key (401: %s)", said), answer}
-	case status == http.StatusNotFound:
-		return answered{fmt.Sprintf("not found, or the App has no access (404: %s)", said), answer}
-	}
-	return answered{fmt.Sprintf("%d: %s", status, said), answer}
-}
-
-// answered is what GitHub answered, in one line of ours.
-type answered struct {
-	text string
-	err  *github.ErrorResponse
-}
-
-func (a answered) Error() string { return a.text }
-func (a answered) Unwrap() error { return a.err }

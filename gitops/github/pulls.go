@@ -36,7 +36,7 @@ func NewPulls(c PullsConfig) (*Pulls, error) {
 	if c.Owner == "" || c.Name == "" || c.Token == nil || c.Now == nil || c.Sleep == nil {
 		return nil, errors.New("pull requests on GitHub need the repository's owner and name, a token and a clock")
 	}
-	client, err := newClient(c.API, c.Client, c.Token)
+	client, err := newClient(c.API, c.Client, tokens{get: c.Token})
 	if err != nil {
 		return nil, err
 	}

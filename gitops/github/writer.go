@@ -1,16 +1,17 @@
 package github
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-github/v50/github"
@@ -31,8 +32,15 @@ type Config struct {
 	API string
 	// Token returns a token that may write the repository's contents.
 	Token func(context.Context) (string, error)
+	// Refused is told of a token that GitHub does not take, and reports whether Token may
+	// have another; nil: it has none.
+	Refused func(token string) bool
+	// MayWrite reports whether the token may write; nil: nobody knows.
+	MayWrite func(context.Context) error
 	// Client makes the requests; nil means one with a time-out of a minute.
 	Client *http.Client
+	// Log is told once when GitHub does not sign the commits; nil discards.
+	Log *slog.Logger
 }
 
 // Reader is a branch that is read over git.
@@ -54,6 +62,10 @@ type Writer struct {
 	// head and root are the last commit written here and its tree, which
 	// saves asking for it.
 	head, root string
+	// id is the repository's in GraphQL; empty: not known.
+	id string
+	// unsigned says that the log was told that GitHub does not sign the commits.
+	unsigned bool
 }
 
 // NewWriter checks the configuration and returns a writer. It connects to
@@ -65,7 +77,10 @@ func NewWriter(c Config) (*Writer, error) {
 	if c.Branch == "" {
 		c.Branch = "main"
 	}
-	client, err := newClient(c.API, c.Client, c.Token)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	client, err := newClient(c.API, c.Client, tokens{get: c.Token, refused: c.Refused})
 	if err != nil {
 		return nil, err
 	}
@@ -86,9 +101,17 @@ func (w *Writer) File(ctx context.Context, commit, name string) ([]byte, error) 
 	return w.config.Repository.File(ctx, commit, name)
 }
 
-// Push makes the commits and then moves the branch, which GitHub does only if
-// they descend from its head: all or none, as
-// [git.Branch.Push] does it.
+// Writable reports whether the App may write files at all, as far as that is known. A
+// nil error does not promise that a protected branch lets a commit pass.
+func (w *Writer) Writable(ctx context.Context) error {
+	if w.config.MayWrite == nil {
+		return nil
+	}
+	return w.config.MayWrite(ctx)
+}
+
+// Push makes the commits and then moves the branch, which GitHub does only if it is
+// still at the tip: all or none, as [git.Branch.Push] does it.
 func (w *Writer) Push(ctx context.Context, tip branch.Tip, commits []branch.Draft) (branch.Tip, error) {
 	head, root := tip.Commit, w.root
 	if tip.Commit != w.head {
@@ -135,7 +158,19 @@ func (w *Writer) commit(ctx context.Context, files *chainFiles, parent, root str
 	if err != nil {
 		return parent, root, explain(err)
 	}
+	w.noteSigned(made)
 	return made.GetSHA(), tree.GetSHA(), nil
+}
+
+// noteSigned tells the log, once, that GitHub does not sign what is made here, as the
+// answer to a new commit says (docs.github.com/rest/git/commits: verification).
+func (w *Writer) noteSigned(made *github.Commit) {
+	v := made.GetVerification()
+	if w.unsigned || v.GetVerified() {
+		return
+	}
+	w.unsigned = true
+	w.config.Log.Warn("GitHub does not sign the commits", "commit", made.GetSHA(), "reason", cmp.Or(v.GetReason(), "it does not say"))
 }
 
 // entries are the changes as the API wants them. Removing what is not there
@@ -212,41 +247,4 @@ func (f *chainFiles) mode(path string) (mode string, exists bool, err error) {
 		return "100755", true, nil
 	}
 	return "100644", !touched || there, nil
-}
-
-// settleTimeout bounds the look at the branch after a failed move.
-const settleTimeout = 15 * time.Second
-
-// move moves the branch from one commit to another. When GitHub says no, or
-// nothing, the branch is read: it tells what really became of it.
-func (w *Writer) move(ctx context.Context, from, to string) error {
-	ref := "refs/heads/" + w.config.Branch
-	_, _, err := w.client.Git.UpdateRef(ctx, w.config.Owner, w.config.Name, &github.Reference{
-		Ref: &ref, Object: &github.GitObject{SHA: &to},
-	}, false)
-	if err == nil {
-		return nil
-	}
-	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
-	defer cancel()
-	now, _, readErr := w.client.Git.GetRef(look, w.config.Owner, w.config.Name, ref)
-	if readErr != nil {
-		return fmt.Errorf("%w (whether the commits are in the branch could not be read: %w)", explain(err), explain(readErr))
-	}
-	switch now.GetObject().GetSHA() {
-	case to:
-		return nil
-	case from:
-		var answer *github.ErrorResponse
-		if errors.As(err, &answer) && answer.Response != nil && answer.Response.StatusCode < 500 {
-			return &branch.Refused{Message: explain(err).Error()}
-		}
-		return explain(err)
-	}
-	// Others may have built on the commits already.
-	compared, _, readErr := w.client.Repositories.CompareCommits(look, w.config.Owner, w.config.Name, to, w.config.Branch, nil)
-	if readErr == nil && compared.GetStatus() == "ahead" {
-		return nil
-	}
-	return fmt.Errorf("%w: %w", branch.ErrMoved, explain(err))
 }

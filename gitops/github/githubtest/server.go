@@ -48,6 +48,7 @@ type Server struct {
 	issued int
 	refuse string
 	drop   bool
+	set    settings
 	// moving lets one reference move at a time.
 	moving sync.Mutex
 	pulls
@@ -77,13 +78,12 @@ func Serve(r gitserver.Repository, dir string, now func() time.Time) (*Server, e
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /app/installations/{id}/access_tokens", s.issue)
 	for pattern, answer := range map[string]func(*http.Request) (int, any, error){
-		"GET /git/commits/{sha}":         s.getCommit,
-		"POST /git/commits":              s.createCommit,
-		"POST /git/trees":                s.createTree,
-		"POST /git/blobs":                s.createBlob,
-		"GET /git/ref/heads/{branch}":    s.getRef,
-		"PATCH /git/refs/heads/{branch}": s.updateRef,
-		"GET /compare/{base}":            s.compare,
+		"GET /git/commits/{sha}":      s.getCommit,
+		"POST /git/commits":           s.createCommit,
+		"POST /git/trees":             s.createTree,
+		"POST /git/blobs":             s.createBlob,
+		"GET /git/ref/heads/{branch}": s.getRef,
+		"GET /compare/{base}":         s.compare,
 
 		"POST /pulls":                     s.openPull,
 		"GET /pulls":                      s.listPulls,
@@ -95,8 +95,10 @@ func Serve(r gitserver.Repository, dir string, now func() time.Time) (*Server, e
 		"PATCH /check-runs/{number}":      s.updateCheck,
 	} {
 		method, path, _ := strings.Cut(pattern, " ")
-		mux.HandleFunc(method+" /repos/"+Owner+"/"+Name+path, s.authorized(answer))
+		mux.HandleFunc(method+" /repos/"+Owner+"/"+Name+path, s.renamed(s.authorized(answer)))
+		mux.HandleFunc(method+" /repositories/"+repositoryID+path, s.authorized(answer))
 	}
+	mux.HandleFunc("POST /graphql", s.authorized(s.graphQL))
 	s.http = httptest.NewServer(mux)
 	s.URL = s.http.URL + "/"
 	return s, nil
@@ -198,7 +200,7 @@ func (s *Server) issue(w http.ResponseWriter, r *http.Request) {
 	s.issued++
 	token, until := fmt.Sprintf("ghs_token%d", s.issued), s.now().Add(time.Hour)
 	s.tokens[token] = until
-	reply(w, http.StatusCreated, map[string]any{"token": token, "expires_at": until.UTC().Format(time.RFC3339)})
+	reply(w, http.StatusCreated, map[string]any{"token": token, "expires_at": until.UTC().Format(time.RFC3339), "permissions": s.set.permissions()})
 }
 
 func (s *Server) proven(jwt string) error {
@@ -273,7 +275,13 @@ func (s *Server) createCommit(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	body, err := s.commit(strings.TrimSpace(sha))
-	return http.StatusCreated, body, err
+	if err != nil {
+		return 0, nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	body["verification"] = s.set.verification()
+	return http.StatusCreated, body, nil
 }
 
 func (s *Server) createBlob(r *http.Request) (int, any, error) {
@@ -361,40 +369,6 @@ func (s *Server) getRef(r *http.Request) (int, any, error) {
 
 func ref(branch, sha string) map[string]any {
 	return map[string]any{"ref": "refs/heads/" + branch, "object": map[string]string{"type": "commit", "sha": sha}}
-}
-
-func (s *Server) updateRef(r *http.Request) (int, any, error) {
-	var ask struct {
-		SHA   string
-		Force bool
-	}
-	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
-		return 0, nil, err
-	}
-	s.mu.Lock()
-	refuse, drop := s.refuse, s.drop
-	s.drop = false
-	s.mu.Unlock()
-	if refuse != "" {
-		return 0, nil, problem{http.StatusUnprocessableEntity, refuse}
-	}
-	s.moving.Lock()
-	defer s.moving.Unlock()
-	name := "refs/heads/" + r.PathValue("branch")
-	old, err := s.git("rev-parse", "--verify", "--quiet", name)
-	if err != nil {
-		return 0, nil, problem{http.StatusUnprocessableEntity, "Reference does not exist"}
-	}
-	if _, err := s.git("merge-base", "--is-ancestor", old, ask.SHA); err != nil || ask.Force {
-		return 0, nil, problem{http.StatusUnprocessableEntity, "Update is not a fast forward"}
-	}
-	if _, err := s.git("update-ref", name, ask.SHA, old); err != nil {
-		return 0, nil, problem{http.StatusUnprocessableEntity, "Update is not a fast forward"}
-	}
-	if drop {
-		panic(http.ErrAbortHandler)
-	}
-	return http.StatusOK, ref(r.PathValue("branch"), ask.SHA), nil
 }
 
 func (s *Server) compare(r *http.Request) (int, any, error) {

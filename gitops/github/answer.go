@@ -1,0 +1,107 @@
+package github
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/go-github/v50/github"
+)
+
+// explain says in one line what GitHub answered. go-github knows GitHub's
+// limits on content by a page that has since been renamed, so they are told
+// by the status.
+func explain(err error) error {
+	wait, limited := limitOf(err)
+	var answer *github.ErrorResponse
+	if !errors.As(err, &answer) || answer.Response == nil {
+		if limited {
+			return held{answered{err.Error(), err}, wait}
+		}
+		return err
+	}
+	said := answer.Message
+	for _, e := range answer.Errors {
+		if e.Message != "" {
+			said += "; " + e.Message
+		}
+	}
+	said = strings.Join(strings.Fields(said), " ")
+	status := answer.Response.StatusCode
+	switch {
+	case limited:
+		return held{answered{fmt.Sprintf("GitHub asks to wait %s (%d: %s)", wait, status, said), err}, wait}
+	case status == http.StatusUnauthorized:
+		return answered{fmt.Sprintf("GitHub does not accept the token or key (401: %s)", said), err}
+	case status == http.StatusNotFound:
+		return answered{fmt.Sprintf("not found, or the App has no access (404: %s)", said), err}
+	}
+	return answered{fmt.Sprintf("%d: %s", status, said), err}
+}
+
+// answered is what GitHub answered, in one line of ours.
+type answered struct {
+	text string
+	err  error
+}
+
+func (a answered) Error() string { return a.text }
+func (a answered) Unwrap() error { return a.err }
+
+// held is an answer that asks to wait.
+type held struct {
+	answered
+	wait time.Duration
+}
+
+// RetryAfter is how long not to ask, by which a caller knows the error.
+func (h held) RetryAfter() time.Duration { return h.wait }
+
+// longestHeld bounds what a limit may ask: GitHub's windows are an hour.
+const longestHeld = time.Hour
+
+// limitOf reports whether a request met one of GitHub's limits, and how long to wait:
+// as Retry-After says, else until the window's end where nothing is left of it, and
+// else a minute (docs.github.com/rest, "Rate limits for the REST API", "Exceeding the
+// rate limit"). Dates count from the answer's own.
+func limitOf(err error) (time.Duration, bool) {
+	var primary *github.RateLimitError
+	var abuse *github.AbuseRateLimitError
+	var answer *github.ErrorResponse
+	var response *http.Response
+	switch {
+	case errors.As(err, &primary):
+		response = primary.Response
+	case errors.As(err, &abuse):
+		response = abuse.Response
+	case errors.As(err, &answer) && answer.Response != nil:
+		response = answer.Response
+		status, after := response.StatusCode, response.Header.Get("Retry-After")
+		words := strings.ToLower(answer.Message)
+		if status != http.StatusTooManyRequests && (status != http.StatusForbidden || after == "" && !strings.Contains(words, "rate limit")) {
+			return 0, false
+		}
+	default:
+		return 0, false
+	}
+	return heldFor(response), true
+}
+
+// heldFor is how long a response that limits wants not to be asked.
+func heldFor(response *http.Response) time.Duration {
+	if response == nil {
+		return secondaryWait
+	}
+	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds >= 0 {
+		return min(max(time.Second, time.Duration(min(seconds, int(longestHeld/time.Second)))*time.Second), longestHeld)
+	}
+	reset, err := strconv.ParseInt(response.Header.Get("X-RateLimit-Reset"), 10, 64)
+	now, dateErr := http.ParseTime(response.Header.Get("Date"))
+	if err == nil && dateErr == nil && response.Header.Get("X-RateLimit-Remaining") == "0" {
+		return min(max(time.Second, time.Unix(reset, 0).Sub(now)+time.Second), longestHeld)
+	}
+	return secondaryWait
+}

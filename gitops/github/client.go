@@ -1,0 +1,120 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/go-github/v50/github"
+)
+
+// tokens are what a client proves itself with.
+type tokens struct {
+	// get returns one that is valid now.
+	get func(context.Context) (string, error)
+	// refused is told of one that GitHub does not take, and reports whether another can
+	// be had; nil: none can.
+	refused func(token string) bool
+}
+
+// newClient returns a client of the API that asks for its token at each
+// request.
+func newClient(api string, base *http.Client, t tokens) (*github.Client, error) {
+	if base == nil {
+		base = &http.Client{Timeout: time.Minute}
+	}
+	next := base.Transport
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	client := github.NewClient(&http.Client{
+		Timeout:   base.Timeout,
+		Transport: bearer{next: next, tokens: t},
+		// What may be followed, [follow] has followed.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	})
+	if api == "" {
+		return client, nil
+	}
+	address, err := url.Parse(api)
+	if err != nil || address.Host == "" || address.User != nil {
+		return nil, errors.New("the address of GitHub's API is not a URL, as in https://github.example.com/api/v3/")
+	}
+	if !strings.HasSuffix(address.Path, "/") {
+		address.Path += "/"
+	}
+	client.BaseURL = address
+	return client, nil
+}
+
+// bearer adds the token to requests.
+type bearer struct {
+	next http.RoundTripper
+	tokens
+}
+
+// RoundTrip adds the token. One that GitHub does not take, as after it was revoked, is
+// replaced, once.
+func (b bearer) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Body != nil {
+		defer request.Body.Close() // each try has a copy
+	}
+	for again := true; ; again = false {
+		token, err := b.get(request.Context())
+		if err != nil {
+			return nil, err
+		}
+		asked, err := repeat(request, request.URL)
+		if err != nil {
+			return nil, err
+		}
+		asked.Header.Set("Authorization", "Bearer "+token)
+		response, err := follow(b.next, asked)
+		if err != nil || response.StatusCode != http.StatusUnauthorized || !again || b.refused == nil || !b.refused(token) {
+			return response, err
+		}
+		_ = response.Body.Close()
+	}
+}
+
+// follow makes a request, and where the answer says that what it names has moved on the
+// same host, as after a rename, makes it there, as it was: docs.github.com/rest,
+// "Best practices for using the REST API", "Follow redirects". The token goes to no
+// other host.
+func follow(next http.RoundTripper, request *http.Request) (*http.Response, error) {
+	const most = 3
+	for n := 0; ; n++ {
+		response, err := next.RoundTrip(request)
+		if err != nil {
+			return nil, err
+		}
+		switch response.StatusCode {
+		case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		default:
+			return response, nil
+		}
+		to, err := response.Location()
+		if err != nil || n == most || to.Scheme != request.URL.Scheme || to.Host != request.URL.Host {
+			return response, nil
+		}
+		if request, err = repeat(request, to); err != nil {
+			return response, nil
+		}
+		_ = response.Body.Close()
+	}
+}
+
+// repeat is the same request to an address, with its body from the beginning.
+func repeat(request *http.Request, to *url.URL) (*http.Request, error) {
+	again := request.Clone(request.Context())
+	again.URL, again.Host = to, to.Host
+	if request.GetBody == nil {
+		return again, nil
+	}
+	var err error
+	again.Body, err = request.GetBody()
+	return again, err
+}

@@ -1,0 +1,275 @@
+package github_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/gitops"
+	"muster/gitops/branch"
+	"muster/gitops/git"
+	"muster/gitops/github"
+	"muster/gitops/github/githubtest"
+	"muster/gitops/gitserver"
+)
+
+// TestBranchThatIsSetBack: a commit does not bring back what somebody has taken out of
+// the branch meanwhile.
+func TestBranchThatIsSetBack(t *testing.T) {
+	t.Parallel()
+	r, c := seeded(t), newClock()
+	s := serve(t, r, c)
+	w := writer(t, r, s, app(s, c))
+	first, err := w.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tip, err := w.Push(t.Context(), first, commit("a", []byte("a")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Git("update-ref", "refs/heads/main", first.Commit); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Push(t.Context(), tip, commit("b", []byte("b"))); !errors.Is(err, branch.ErrMoved) {
+		t.Errorf("Push: %v, want ErrMoved", err)
+	}
+	if head, _ := r.Head(); head != first.Commit {
+		t.Errorf("the branch is at %s, want %s", head, first.Commit)
+	}
+	if tip, err = w.Tip(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Push(t.Context(), tip, commit("b", []byte("b"))); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLimitsOfGitHub: an answer that limits says for how long, is no refusal of the
+// commits, and is not followed by another request.
+func TestLimitsOfGitHub(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		limit githubtest.Limit
+		want  time.Duration
+	}{
+		// docs.github.com/rest, "Rate limits for the REST API", "Exceeding the rate limit".
+		"Retry-After": {githubtest.Limit{Status: 403, Header: map[string]string{"Retry-After": "90"}, Words: "You have exceeded a secondary rate limit"}, 90 * time.Second},
+		"no time":     {githubtest.Limit{Status: 403, Words: "You have exceeded a secondary rate limit"}, time.Minute},
+		"429":         {githubtest.Limit{Status: 429, Words: "Too many requests"}, time.Minute},
+		"reset": {githubtest.Limit{Status: 403, Header: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1763692240", "Date": "Fri, 21 Nov 2025 02:30:00 GMT"},
+			Words: "API rate limit exceeded for installation ID 42"}, 41 * time.Second},
+		"too long": {githubtest.Limit{Status: 429, Header: map[string]string{"Retry-After": "86400"}, Words: "Too many requests"}, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, c := seeded(t), newClock()
+			s := serve(t, r, c)
+			w := writer(t, r, s, app(s, c))
+			tip, err := w.Tip(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.LimitNext(test.limit)
+			_, err = w.Push(t.Context(), tip, commit("a", []byte("a")))
+			var wait interface{ RetryAfter() time.Duration }
+			var refused *branch.Refused
+			if !errors.As(err, &wait) || wait.RetryAfter() != test.want || errors.As(err, &refused) {
+				t.Fatalf("%v, want to wait %s", err, test.want)
+			}
+			if !strings.Contains(err.Error(), test.limit.Words) {
+				t.Errorf("GitHub's words are missing: %v", err)
+			}
+		})
+	}
+}
+
+// TestLimitInGraphQL: the branch's move is limited with a status of 200, and is not
+// looked for then.
+func TestLimitInGraphQL(t *testing.T) {
+	t.Parallel()
+	r, c := seeded(t), newClock()
+	s := serve(t, r, c)
+	w := writer(t, r, s, app(s, c))
+	tip, err := w.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// docs.github.com/graphql, "Rate limits and query limits for the GraphQL API".
+	s.Refuse("API rate limit exceeded for installation ID 42.")
+	_, err = w.Push(t.Context(), tip, commit("a", []byte("a")))
+	var wait interface{ RetryAfter() time.Duration }
+	if !errors.As(err, &wait) || wait.RetryAfter() != time.Minute {
+		t.Errorf("%v, want to wait a minute", err)
+	}
+}
+
+// TestRevokedToken: a token that ends before its time is replaced at its first refusal,
+// for the API and for git.
+func TestRevokedToken(t *testing.T) {
+	t.Parallel()
+	r, c := seeded(t), newClock()
+	s := serve(t, r, c)
+	a := app(s, c)
+	repository := overGit(t, r, s, a)
+	w, err := github.NewWriter(github.Config{Repository: repository, Owner: githubtest.Owner, Name: githubtest.Name, API: s.URL, Token: a.Token, Refused: a.Refused})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tip, err := w.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Revoke()
+	if _, err := w.Push(t.Context(), tip, commit("a", []byte("a"))); err != nil {
+		t.Fatalf("Push with a revoked token: %v", err)
+	}
+	s.Revoke()
+	if _, err := repository.Tip(t.Context()); err != nil {
+		t.Errorf("Tip with a revoked token: %v", err)
+	}
+	if s.Issued() != 3 {
+		t.Errorf("%d tokens were issued, want 3", s.Issued())
+	}
+	s.Revoke()
+	if err := repository.Writable(t.Context()); err != nil {
+		t.Errorf("Writable with a revoked token: %v", err)
+	}
+}
+
+// overGit is the repository over git, whose passwords are the App's tokens.
+func overGit(t *testing.T, r gitserver.Repository, s *githubtest.Server, a *github.App) *gitops.Repository {
+	t.Helper()
+	host, err := gitserver.Serve(filepath.Dir(r.Dir), gitserver.Options{Wrap: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+			if _, token, _ := request.BasicAuth(); !s.Valid(token) {
+				w.Header().Set("WWW-Authenticate", `Basic realm="GitHub"`)
+				http.Error(w, "Invalid username or token.", http.StatusUnauthorized)
+				return
+			}
+			next.ServeHTTP(w, request)
+		})
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(host.Close)
+	repository, err := gitops.New(gitops.Config{URL: host.URL + "/fleet.git", Credentials: git.Credentials{Password: a.Password(), Refused: a.Refused}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return repository
+}
+
+// TestRenamedRepository: requests are made again where GitHub says that the repository
+// is now.
+func TestRenamedRepository(t *testing.T) {
+	t.Parallel()
+	r, c := seeded(t), newClock()
+	s := serve(t, r, c)
+	w := writer(t, r, s, app(s, c))
+	tip, err := w.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Rename()
+	if _, err := w.Push(t.Context(), tip, commit("a", []byte("a"))); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.ReadFile("overlays/a"); err != nil || string(got) != "a" {
+		t.Errorf("content = %q, %v", got, err)
+	}
+}
+
+// TestMovedToAnotherHost: no token goes to another host.
+func TestMovedToAnotherHost(t *testing.T) {
+	t.Parallel()
+	r, c := seeded(t), newClock()
+	s := serve(t, r, c)
+	asked := 0
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	t.Cleanup(other.Close)
+	here := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusMovedPermanently)
+	}))
+	t.Cleanup(here.Close)
+	repository, err := gitops.New(gitops.Config{URL: r.Dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := github.NewWriter(github.Config{Repository: repository, Owner: githubtest.Owner, Name: githubtest.Name, API: here.URL, Token: app(s, c).Token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tip, err := w.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Push(t.Context(), tip, commit("a", []byte("a"))); err == nil || asked > 0 {
+		t.Errorf("the other host was asked %d times: %v", asked, err)
+	}
+}
+
+// TestMayWrite: an App that may only read is told before it has something to commit.
+func TestMayWrite(t *testing.T) {
+	t.Parallel()
+	r, c := seeded(t), newClock()
+	s := serve(t, r, c)
+	for contents, want := range map[string]string{"write": "", "read": "may not write (permission contents: read)", "none": "may not write (permission contents: none)"} {
+		s.Permit(contents)
+		a := app(s, c)
+		w, err := github.NewWriter(github.Config{Repository: overGit(t, r, s, a), Owner: githubtest.Owner, Name: githubtest.Name, API: s.URL, Token: a.Token, MayWrite: a.MayWrite})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Writable(t.Context()); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("an App that may %s: %v", contents, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := app(s, c).MayWrite(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("MayWrite with a context that is over: %v", err)
+	}
+}
+
+// TestUnsignedCommitsAreSaid: where GitHub does not sign what is made through its API,
+// the log says so, once.
+func TestUnsignedCommitsAreSaid(t *testing.T) {
+	t.Parallel()
+	r, c := seeded(t), newClock()
+	s := serve(t, r, c)
+	var log bytes.Buffer
+	a := app(s, c)
+	repository, err := gitops.New(gitops.Config{URL: r.Dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := github.NewWriter(github.Config{Repository: repository, Owner: githubtest.Owner, Name: githubtest.Name, API: s.URL, Token: a.Token, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tip, err := w.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tip, err = w.Push(t.Context(), tip, commit("a", []byte("a"))); err != nil || log.Len() > 0 {
+		t.Fatalf("%v; of a signed commit the log says %s", err, log.String())
+	}
+	s.LeaveUnsigned()
+	for _, name := range []string{"b", "c"} {
+		if tip, err = w.Push(t.Context(), tip, commit(name, []byte(name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := strings.Count(log.String(), `msg="GitHub does not sign the commits"`); n != 1 || !strings.Contains(log.String(), "reason=unsigned") {
+		t.Errorf("said %d times: %s", n, log.String())
+	}
+}

@@ -1,0 +1,122 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/go-github/v50/github"
+
+	"muster/gitops/branch"
+)
+
+// settleTimeout bounds the look at the branch after a failed move.
+const settleTimeout = 15 * time.Second
+
+// move moves the branch from one commit to another. When GitHub says no, or
+// nothing, the branch is read: it tells what really became of it.
+func (w *Writer) move(ctx context.Context, from, to string) error {
+	err := w.swap(ctx, from, to)
+	var wait held
+	if err == nil || errors.As(err, &wait) {
+		return err // one that was counted was not looked at
+	}
+	ref := "refs/heads/" + w.config.Branch
+	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	now, _, readErr := w.client.Git.GetRef(look, w.config.Owner, w.config.Name, ref)
+	if readErr != nil {
+		return fmt.Errorf("%w (whether the commits are in the branch could not be read: %w)", err, explain(readErr))
+	}
+	switch now.GetObject().GetSHA() {
+	case to:
+		return nil
+	case from:
+		var said refusal
+		var answer *github.ErrorResponse
+		if errors.As(err, &said) || errors.As(err, &answer) && answer.Response != nil && answer.Response.StatusCode < 500 {
+			return &branch.Refused{Message: err.Error()}
+		}
+		return err
+	}
+	// Others may have built on the commits already.
+	compared, _, readErr := w.client.Repositories.CompareCommits(look, w.config.Owner, w.config.Name, to, w.config.Branch, nil)
+	if readErr == nil && compared.GetStatus() == "ahead" {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", branch.ErrMoved, err)
+}
+
+// The questions to GraphQL. The REST API moves a branch to any commit that descends
+// from where it is, and so also over a branch that was set back meanwhile. updateRefs
+// compares: "RefUpdate.beforeOid specifies that the given reference needs to point to
+// the given value before performing any updates" (docs.github.com/graphql/reference,
+// Git, updateRefs).
+const (
+	askID = `query($owner: String!, $name: String!) { repository(owner: $owner, name: $name) { id } }`
+	swap  = `mutation($input: UpdateRefsInput!) { updateRefs(input: $input) { clientMutationId } }`
+)
+
+// swap moves the branch if it is where it must be.
+func (w *Writer) swap(ctx context.Context, from, to string) error {
+	if w.id == "" {
+		var found struct{ Repository struct{ ID string } }
+		if err := w.ask(ctx, askID, map[string]any{"owner": w.config.Owner, "name": w.config.Name}, &found); err != nil {
+			return err
+		}
+		w.id = found.Repository.ID
+	}
+	update := map[string]any{"name": "refs/heads/" + w.config.Branch, "beforeOid": from, "afterOid": to, "force": false}
+	err := w.ask(ctx, swap, map[string]any{"input": map[string]any{"repositoryId": w.id, "refUpdates": []any{update}}}, nil)
+	if err != nil {
+		w.id = "" // it may be another repository's by now
+	}
+	return err
+}
+
+// refusal is what GraphQL says in place of data, in one line.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// ask asks GraphQL. data may be nil.
+func (w *Writer) ask(ctx context.Context, question string, variables map[string]any, data any) error {
+	request, err := w.client.NewRequest(http.MethodPost, graphQL(w.client.BaseURL), map[string]any{"query": question, "variables": variables})
+	if err != nil {
+		return err
+	}
+	answer := struct {
+		Data   any
+		Errors []struct{ Type, Message string }
+	}{Data: data}
+	response, err := w.client.Do(ctx, request, &answer)
+	if err != nil {
+		return explain(err)
+	}
+	var words []string
+	for _, e := range answer.Errors {
+		words = append(words, strings.Join(strings.Fields(e.Message), " "))
+		// "The response status will still be 200" (docs.github.com/graphql, "Rate limits
+		// and query limits for the GraphQL API", "Exceeding the rate limit").
+		if e.Type == "RATE_LIMITED" || strings.Contains(strings.ToLower(e.Message), "rate limit") {
+			wait := heldFor(response.Response)
+			return held{answered{fmt.Sprintf("GitHub asks to wait %s (%s)", wait, e.Message), nil}, wait}
+		}
+	}
+	if len(words) > 0 {
+		return refusal(strings.Join(words, "; "))
+	}
+	return nil
+}
+
+// graphQL is the address of GraphQL beside that of the REST API: on GitHub Enterprise
+// Server /api/graphql and /api/v3/.
+func graphQL(rest *url.URL) string {
+	address := *rest
+	address.Path = strings.TrimSuffix(address.Path, "v3/") + "graphql"
+	return address.String()
+}
