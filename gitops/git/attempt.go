@@ -139,10 +139,8 @@ func (a attempt) refusal(server *connection) error {
 		return a.err
 	}
 	var words []string
-	for line := range strings.SplitSeq(strings.ReplaceAll(a.said, "\r", "\n"), "\n") {
-		if line = strings.TrimSpace(line); line != "" {
-			words = append(words, line)
-		}
+	if a.said != "" {
+		words = append(words, lastLines(a.said))
 	}
 	var said *answer
 	if errors.As(a.err, &said) {

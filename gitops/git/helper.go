@@ -33,6 +33,9 @@ type login struct {
 // told what became of it.
 func (c *connection) authenticated(ctx context.Context, do func() error) error {
 	err := do()
+	if errors.Is(err, transport.ErrAuthenticationRequired) && c.endpoint != nil && !sameOrigin(c.address.endpoint, c.endpoint) {
+		return fmt.Errorf("the address leads to %s, which asks for a user name and a password (401), and those for one host are not sent to another: use that address", address{endpoint: c.endpoint})
+	}
 	if errors.Is(err, transport.ErrAuthenticationRequired) && c.credentials.Password != nil && c.credentials.Refused != nil && c.credentials.Refused(c.sent) {
 		return do()
 	}

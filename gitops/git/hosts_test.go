@@ -2,15 +2,23 @@ package git_test
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/skeema/knownhosts"
+	"golang.org/x/crypto/ssh"
 
 	"muster/gitops/branch"
 	"muster/gitops/git"
@@ -193,5 +201,94 @@ func TestAStatusThatIsNotAboutTheFilter(t *testing.T) {
 	tipOf(t, repository)
 	if strings.Contains(log.String(), "whole") {
 		t.Errorf("it says\n%s", log.String())
+	}
+}
+
+// TestRefusalAfterNoise: of what a server prints the reason is told, and not its
+// progress, its banner or the prefix before them.
+func TestRefusalAfterNoise(t *testing.T) {
+	t.Parallel()
+	r := gitserver.NewRepository(t)
+	seed(t, r, files()...)
+	// The prefix and the empty lines: GitLab, lib/gitlab/git_access.rb and gitlab-shell. The
+	// progress: JGit, BatchingProgressMonitor.
+	hook(t, r, "pre-receive", `{
+printf 'Resolving deltas:  50%% (1/2)\rResolving deltas: 100%% (2/2)\r\n'
+for i in $(seq 100); do echo "Welcome to the git server of acme, where line $i says nothing at all"; done
+printf 'remote: \nremote: ========================================\nremote: \n\nremote: remote: GitLab: \033[31mthe branch is protected\033[0m\nremote: \n'
+} >&2
+exit 1
+`)
+	repository := open(t, git.Config{URL: r.Dir})
+	_, err := repository.Push(t.Context(), tipOf(t, repository), one("a"))
+	var refused *branch.Refused
+	if !errors.As(err, &refused) || !strings.Contains(refused.Message, "line 100 says nothing at all; GitLab: the branch is protected; ") {
+		t.Fatalf("Push: %v, want the reason", err)
+	}
+	for _, noise := range []string{"Resolving", "remote:", "===", "; ;", "line 1 "} {
+		if strings.Contains(refused.Message, noise) {
+			t.Errorf("%q is in %s", noise, refused.Message)
+		}
+	}
+}
+
+// TestRedirectToAHostThatAsks: the address is what is wrong, and not the password, which
+// that host has not seen.
+func TestRedirectToAHostThatAsks(t *testing.T) {
+	t.Parallel()
+	there := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: "s3cret"})
+	seed(t, there.Repository, files()...)
+	here := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, there.Server.URL+r.URL.RequestURI(), http.StatusMovedPermanently)
+	}))
+	t.Cleanup(here.Close)
+	for name, c := range map[string]git.Credentials{"a password": {Password: git.StaticPassword("robot", "s3cret")}, "none": {}} {
+		_, err := open(t, git.Config{URL: here.URL + "/fleet.git", Credentials: c}).Tip(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "the address leads to "+there.URL()+",") || !strings.Contains(err.Error(), "use that address") {
+			t.Errorf("with %s: %v", name, err)
+		}
+	}
+}
+
+// TestRedirectToALogin: a host that sends who is not logged in to a page says which.
+func TestRedirectToALogin(t *testing.T) {
+	t.Parallel()
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/users/sign_in" { // GitLab's
+			http.Redirect(w, r, "/users/sign_in", http.StatusFound)
+			return
+		}
+		gitserver.Said{Status: http.StatusOK, Type: "text/html; charset=utf-8", Words: "<!DOCTYPE html><title>Sign in · GitLab</title>"}.Write(w)
+	}))
+	t.Cleanup(host.Close)
+	_, err := open(t, git.Config{URL: host.URL + "/fleet.git"}).Tip(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "a web page (Sign in · GitLab)") {
+		t.Error(err)
+	}
+}
+
+// TestAnotherKindOfHostKey: the host has other keys than those that are known.
+func TestAnotherKindOfHostKey(t *testing.T) {
+	t.Parallel()
+	s, err := gitserver.ServeSSH(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := ssh.NewPublicKey(&key.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := filepath.Join(t.TempDir(), "known_hosts")
+	if err := os.WriteFile(known, []byte(knownhosts.Line([]string{s.Address}, public)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = open(t, git.Config{URL: s.URL(gitserver.NewRepository(t)), Credentials: git.Credentials{SSHKeyFile: s.KeyFile, SSHKnownHostsFile: known}}).Tip(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "none of a kind that the host has: add the output of ssh-keyscan") {
+		t.Error(err)
 	}
 }

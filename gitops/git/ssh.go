@@ -153,6 +153,8 @@ func explainSSH(err error, host string) error {
 		return fmt.Errorf("the host key of %s is not the one in the known hosts file: if the server changed it, replace its line there: %w", host, err)
 	case knownhosts.IsHostUnknown(err):
 		return fmt.Errorf("the host key of %s is unknown: add the output of ssh-keyscan, once checked, to the known hosts file: %w", host, err)
+	case strings.Contains(err.Error(), "no common algorithm for host key"):
+		return fmt.Errorf("the known hosts file has keys of %s, and none of a kind that the host has: add the output of ssh-keyscan, once checked: %w", host, err)
 	case strings.Contains(err.Error(), "unable to authenticate"):
 		return fmt.Errorf("the server does not accept the ssh key: add its public half to the repository as a key that may write: %w", err)
 	}

@@ -86,7 +86,7 @@ func (s *stream) explain(err error) error {
 		s.abort()
 		_ = s.wait()
 	}
-	said := strings.TrimSpace(s.said.String())
+	said := lastLines(s.said.String())
 	if line != nil {
 		said = strings.TrimSpace(line.Text)
 	}
@@ -107,7 +107,7 @@ func (s *stream) explainWith(err error) error {
 	if over := s.ctx.Err(); over != nil {
 		return fmt.Errorf("%w: %w", over, err)
 	}
-	if said := strings.TrimSpace(s.said.String()); said != "" {
+	if said := lastLines(s.said.String()); said != "" {
 		return fmt.Errorf("%w: %s", err, said)
 	}
 	return err
