@@ -179,19 +179,25 @@ var errNoHistory = errors.New("the repository does not tell its history")
 // ErrRaces is returned by a tick that lost the race on every try.
 var ErrRaces = errors.New("another writer was first on every try")
 
-// tries is how often one tick looks before it gives up: after as many lost races
-// somebody else is at work, and the next tick is not far.
-const tries = 5
+const (
+	// tries is how often one tick tries before it gives up, where that takes long, and
+	// mostTries where it does not: one who pushes ten times a second loses against one of
+	// several short tries. After that, the next tick is not far.
+	tries, mostTries = 5, 16
+	// patience is what takes long, from the first lost race on.
+	patience = 4 * time.Second
+)
 
 // Tick looks once, decides once and commits once. After a lost race it does so
 // again, a few times. After an error, the acts in the result are those that were
 // committed all the same; suspended overlays are no error but are listed in the result.
 func (g *Generator) Tick(ctx context.Context) (Result, error) {
 	var result Result
-	g.looks.last, g.progress = nil, progress{}
+	g.looks.last, g.looks.races, g.progress = nil, 0, progress{}
 	defer func() { g.progress.failed = g.progress.step; g.enter("") }()
 	var done, landed []ledger.Act // by the tries so far: acts may be pushed apart
-	for try := range tries {
+	var lost time.Time            // the first race
+	for try := 0; ; try++ {
 		g.enter("")
 		if err := g.backOff(ctx, try); err != nil {
 			return result, err
@@ -206,9 +212,21 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 			return result, err
 		}
 		result.Races++
-		g.cfg.Log.Info("another writer was first, looking again", "head", result.Tip.Commit, "try", try+1)
+		now := g.cfg.Clock.Now()
+		if try == 0 {
+			lost = now
+		}
+		g.looks.lost(now)
+		if try+1 == mostTries || try+1 >= tries && now.Sub(lost) >= patience {
+			g.looks.forget()
+			return result, fmt.Errorf("%w (%d)", ErrRaces, try+1)
+		}
+		level := slog.LevelInfo
+		if try >= tries {
+			level = slog.LevelDebug
+		}
+		g.cfg.Log.Log(ctx, level, "another writer was first, looking again", "head", result.Tip.Commit, "try", try+1)
 	}
-	return result, fmt.Errorf("%w (%d)", ErrRaces, tries)
 }
 
 // attempt is the tick itself.
@@ -284,8 +302,8 @@ func (g *Generator) write(ctx context.Context, fleet []manifest.Overlay, result 
 	tip, acts, snapshot := result.Tip, result.Acts, result.Looked.Snapshot
 	next, done, err := g.commit(ctx, tip, acts)
 	g.noteActs(tip, next, done, acts, err)
-	if errors.Is(err, branch.ErrMoved) && !snapshot.Until.IsZero() {
-		g.looks.last = &snapshot // to read again would take minutes
+	if errors.Is(err, branch.ErrMoved) {
+		g.looks.last = &snapshot
 	} else {
 		g.looks.done()
 	}

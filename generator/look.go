@@ -21,8 +21,10 @@ type beginning struct {
 // ticks. The zero value is ready.
 type looks struct {
 	begun []beginning
-	// last is a spread reading whose decision lost the race of its commit.
-	last *plan.Snapshot
+	// last is a reading whose decision lost the race of its commit, and races how many
+	// this tick has lost.
+	last  *plan.Snapshot
+	races int
 	// stretched is when there was last a wait, and wait what it was.
 	stretched time.Time
 	wait      stretched
@@ -55,6 +57,28 @@ func (g *Generator) observe(ctx context.Context, now time.Time, overlays []plan.
 		g.cfg.Log.Debug("a dispatch has left git while Buildkite was read: reading it again", "begun", snapshot.At)
 	}
 	return plan.Snapshot{}, errors.New("observing Buildkite: dispatches leave git faster than Buildkite can be read")
+}
+
+// freshLook is how old a reading may be of which a decision is made again, where to read
+// again would not take minutes.
+const freshLook = 5 * time.Second
+
+// lost notes a lost race, and forgets the reading where it is better made again: after
+// the first race, when the reading takes one request more than the rest of a tick, and
+// when it is no longer fresh. A second race says that somebody pushes without a pause:
+// between a tip and a push to it there is then no time for Buildkite.
+func (l *looks) lost(now time.Time) {
+	if l.races++; l.last != nil && (l.races < 2 || now.Sub(l.last.At) > freshLook) {
+		l.forget()
+	}
+}
+
+// forget drops a reading that is not made again, where that is not one of minutes.
+func (l *looks) forget() {
+	if l.last != nil && l.last.Until.IsZero() {
+		l.last = nil
+		l.done()
+	}
 }
 
 // begin notes what is in git, in case a reading begins now.

@@ -47,12 +47,13 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 }
 
 // backOff waits before a tick looks again: not at all before the first two
-// looks, then a random time that doubles, so that several writers drift apart.
+// looks, then a random time that doubles up to a bound, so that several writers drift
+// apart.
 func (g *Generator) backOff(ctx context.Context, try int) error {
 	if try < 2 {
 		return nil
 	}
-	longest := 100 * time.Millisecond << min(try-2, 6)
+	longest := 100 * time.Millisecond << min(try-2, 2)
 	return g.cfg.Clock.Sleep(ctx, rand.N(longest))
 }
 

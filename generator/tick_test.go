@@ -163,23 +163,40 @@ func TestLostRaceLooksAgain(t *testing.T) {
 	}
 }
 
-// TestEveryRaceLost: a tick gives up after five tries, waiting longer and
-// longer from the third on.
+// TestEveryRaceLost: a tick gives up after 16 tries, or fewer that take four seconds
+// together, waiting longer and longer from the third on, and no longer than 0.4 s.
 func TestEveryRaceLost(t *testing.T) {
 	b := newBench("a")
 	b.jobs("a", 3)
 	b.onCommit = func(branch.Tip) error { return fmt.Errorf("pushing: %w", branch.ErrMoved) }
+	start := b.now
 	r, err := b.generator().Tick(t.Context())
-	if !errors.Is(err, generator.ErrRaces) || r.Races != 5 || b.commits != 5 || len(r.Acts) != 0 {
+	if !errors.Is(err, generator.ErrRaces) || r.Races < 5 || b.commits != r.Races || len(r.Acts) != 0 {
 		t.Errorf("%v after %d races, %d tried, acts %v", err, r.Races, b.commits, r.Acts)
 	}
-	if len(b.slept) != 3 {
+	if len(b.slept) != r.Races-2 {
 		t.Errorf("slept %v", b.slept)
 	}
 	for i, d := range b.slept {
-		if longest := 100 * time.Millisecond << i; d < 0 || d >= longest {
+		if longest := 100 * time.Millisecond << min(i, 2); d < 0 || d >= longest {
 			t.Errorf("the wait number %d is %s, want less than %s", i, d, longest)
 		}
+	}
+	if took := b.now.Sub(start); r.Races > 16 || r.Races < 16 && took < 4*time.Second || took > 4400*time.Millisecond {
+		t.Errorf("%d races took %s", r.Races, took)
+	}
+}
+
+// TestSlowRacesLost: where a try takes seconds, five are enough.
+func TestSlowRacesLost(t *testing.T) {
+	b := newBench("a")
+	b.jobs("a", 3)
+	b.onCommit = func(branch.Tip) error {
+		b.now = b.now.Add(2 * time.Second)
+		return branch.ErrMoved
+	}
+	if r, err := b.generator().Tick(t.Context()); !errors.Is(err, generator.ErrRaces) || r.Races != 5 {
+		t.Errorf("%v after %d races", err, r.Races)
 	}
 }
 

@@ -1,0 +1,102 @@
+package generator_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator"
+	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// busy is a bench on which everything takes time, and on whose branch a rival pushes
+// without a pause.
+type busy struct {
+	*bench
+	every time.Duration
+	next  time.Time
+	n     int
+}
+
+// pass lets time pass, and the rival push.
+func (b *busy) pass(d time.Duration) {
+	end := b.now.Add(d)
+	for !b.next.After(end) {
+		b.now, b.next = b.next, b.next.Add(b.every)
+		b.n++
+		b.fleet.edit("a rival", branch.Change{Path: "elsewhere.txt", Content: fmt.Append(nil, b.n)})
+	}
+	b.now = end
+}
+
+// Sleep implements [generator.Clock].
+func (b *busy) Sleep(ctx context.Context, d time.Duration) error {
+	b.pass(d)
+	return ctx.Err()
+}
+
+// Tip implements [generator.Repository]. It takes as long as the fetch of a small change
+// does, and Commit as long as a push to a repository of 10,000 files does
+// (docs/performance.md).
+func (b *busy) Tip(context.Context) (branch.Tip, error) {
+	head := b.fleet.head().tip()
+	b.pass(10 * time.Millisecond)
+	return head, nil
+}
+
+// Commit implements [generator.Repository].
+func (b *busy) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
+	b.pass(27 * time.Millisecond)
+	return b.bench.Commit(ctx, tip, acts)
+}
+
+// Snapshot implements [generator.Buildkite]: two requests over a long line.
+func (b *busy) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
+	s, err := b.bench.Snapshot(ctx, at, since)
+	b.pass(300 * time.Millisecond)
+	return s, err
+}
+
+// TestRivalWithoutPause: against one who pushes ten times a second for a minute, a
+// commit lands at least every five seconds, and nothing is an error.
+func TestRivalWithoutPause(t *testing.T) {
+	b := &busy{bench: newBench("a"), every: 100 * time.Millisecond}
+	b.overlays[0].spec.max = 1000
+	b.fleet.edit("a person", branch.Change{Path: "overlays/a/scaling.yaml", Content: b.overlays[0].policyText()})
+	start := b.now
+	b.next = start
+	ctx, stop := context.WithCancel(t.Context())
+	g := b.generator(func(c *generator.Config) {
+		c.Repository, c.Buildkite, c.Clock = b, b, b
+		c.Done = func(generator.Result, error) {
+			if b.jobs("a", 1); b.now.Sub(start) > time.Minute {
+				stop()
+			}
+		}
+	})
+	b.jobs("a", 1)
+	if err := g.Run(ctx, time.Second, 0); err != nil {
+		t.Fatal(err)
+	}
+	last, landed := start, 0
+	for _, c := range b.fleet.history() {
+		if c.who != "muster" {
+			continue
+		}
+		if landed++; c.at.Sub(last) > 5*time.Second {
+			t.Errorf("nothing landed between %s and %s", last.Sub(start), c.at.Sub(start))
+		}
+		last = c.at
+	}
+	if b.now.Sub(last) > 5*time.Second {
+		t.Errorf("nothing landed after %s", last.Sub(start))
+	}
+	if strings.Contains(b.log.String(), "level=ERROR") || b.n < 600 {
+		t.Errorf("of %d pushes of the rival's the log says\n%s", b.n, b.log.String())
+	}
+	t.Logf("%d commits beside %d of the rival's", landed, b.n)
+}
