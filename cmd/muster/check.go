@@ -20,9 +20,10 @@ func (p program) checkCommand() *cobra.Command {
 		Long: `check reads policies, templates and dispatches, builds every overlay, and
 prints what is wrong and what to write instead. With --repo it validates the
 branch, the credentials for git and Buildkite, the key to sign with, and the
-queues in Buildkite; with DIR it validates the files in a directory, and needs
-no credentials. The exit code is 2 when files are invalid, and 3 when they are
-valid and something outside is not.`,
+queues in Buildkite. Whether protection of the branch or a hook of the git host
+refuses a commit is not asked: the first push shows it. With DIR it validates the
+files in a directory, and needs no credentials. The exit code is 2 when files
+are invalid, and 3 when they are valid and something outside is not.`,
 		Example: `  muster check fleet
   muster check . -o github
   muster check --repo https://git.example.com/fleet.git --buildkite-org acme`,
@@ -122,6 +123,8 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 	if pushing, ok := repository.(interface{ Writable(context.Context) error }); ok {
 		if err := pushing.Writable(ctx); err != nil {
 			failures = append(failures, err)
+		} else {
+			log.Info("whether the git host accepts a commit on this branch was not asked, only whether this user may push: protection and hooks show with the first push", "branch", s.git.branch)
 		}
 	}
 	return tip.Tree, append(failures, s.checkBuildkite(ctx, client, log, tip.Tree)...), nil
