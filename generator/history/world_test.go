@@ -23,6 +23,9 @@ import (
 // its policy, some agents never come. It keeps its own books of what truly happened.
 type day struct {
 	t         *testing.T
+	days      int
+	jobs      []fakebuildkite.JobRecord   // when all is over
+	agents    []fakebuildkite.AgentRecord // likewise
 	buildkite *fakebuildkite.Server
 	cluster   *simulation.Cluster
 	muster    simulation.Muster
@@ -49,9 +52,9 @@ type books struct{ orders, agents, retires, edits int }
 
 const policyText = "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  queue: default\n  max: %d\n  buffer: %d\n  paused: %t\n  maxDispatch: 5\n"
 
-// newDay is a day of a seed.
-func newDay(t *testing.T, seed uint64) *day {
-	d := &day{t: t, edits: map[string]branch.Edits{}, orders: map[string]*order{}, overlay: plan.Overlay{Name: "default"}}
+// newDay is a day of a seed, or several.
+func newDay(t *testing.T, seed uint64, days int) *day {
+	d := &day{t: t, days: days, edits: map[string]branch.Edits{}, orders: map[string]*order{}, overlay: plan.Overlay{Name: "default"}}
 	random := rand.New(rand.NewPCG(seed, 1))
 	d.buildkite = fakebuildkite.New(fakebuildkite.Options{Now: simulation.Start(), OnAgentEnd: func(a fakebuildkite.AgentRecord) { d.cluster.AgentEnded(a) }})
 	home := d.buildkite.AddCluster("ci")
@@ -64,7 +67,7 @@ func newDay(t *testing.T, seed uint64) *day {
 			d.orders[p.Job.Name].came = append(d.orders[p.Job.Name].came, d.buildkite.Now())
 		},
 	}
-	for minute := range 24 * 60 {
+	for minute := range days * 24 * 60 {
 		if random.IntN(6) > 0 {
 			continue
 		}
@@ -74,21 +77,26 @@ func newDay(t *testing.T, seed uint64) *day {
 	return d
 }
 
-// play plays the day, and the hours after it.
+// length is that of the days, and hours after them.
+func (d *day) length() time.Duration { return time.Duration(d.days)*24*time.Hour + 2*time.Hour }
+
+// play plays the days, and the hours after them.
 func (d *day) play() {
 	d.edit("Ada", fmt.Sprintf(policyText, 10, 0, false), "Begin")
-	end := simulation.Start().Add(24 * time.Hour)
-	for at := simulation.Start(); at.Before(end.Add(2 * time.Hour)); at = at.Add(15 * time.Second) {
+	for at := simulation.Start(); at.Before(simulation.Start().Add(d.length())); at = at.Add(15 * time.Second) {
 		d.buildkite.AdvanceTo(at)
-		switch at.Sub(simulation.Start()) {
-		case 8 * time.Hour:
-			d.edit("Ada", fmt.Sprintf(policyText, 40, 2, false), "Raise max for the day")
-		case 12 * time.Hour:
-			d.edit("Bob", fmt.Sprintf(policyText, 40, 2, true), "Pause")
-		case 12*time.Hour + 30*time.Minute:
-			d.edit("Bob", fmt.Sprintf(policyText, 40, 2, false), "Revert \"Pause\"\n\nThis reverts commit "+d.commits[len(d.commits)-1].ID+".")
-		case 24 * time.Hour:
-			d.edit("Ada", fmt.Sprintf(policyText, 40, 2, true), "Close for the night")
+		since := at.Sub(simulation.Start())
+		max := 40 + int(since/(24*time.Hour))
+		switch hour := since % (24 * time.Hour); {
+		case since == time.Duration(d.days)*24*time.Hour:
+			d.edit("Ada", fmt.Sprintf(policyText, max-1, 2, true), "Close for the night")
+		case since > time.Duration(d.days)*24*time.Hour:
+		case hour == 8*time.Hour:
+			d.edit("Ada", fmt.Sprintf(policyText, max, 2, false), "Raise max for the day")
+		case hour == 12*time.Hour:
+			d.edit("Bob", fmt.Sprintf(policyText, max, 2, true), "Pause")
+		case hour == 12*time.Hour+30*time.Minute:
+			d.edit("Bob", fmt.Sprintf(policyText, max, 2, false), "Revert \"Pause\"\n\nThis reverts commit "+d.commits[len(d.commits)-1].ID+".")
 		}
 		d.tick(at)
 		if at.Unix()%30 == 0 {
@@ -99,6 +107,7 @@ func (d *day) play() {
 			}
 		}
 	}
+	d.jobs, d.agents = d.buildkite.Jobs(), d.buildkite.Agents()
 }
 
 func (d *day) commit(author, message string, at time.Time) string {
@@ -144,6 +153,10 @@ func (d *day) tick(at time.Time) {
 	for _, id := range act.Retire {
 		d.orders[id].retired = true
 	}
+	d.overlay.Dispatches = slices.DeleteFunc(slices.Concat(d.overlay.Dispatches, act.Order), func(x plan.Dispatch) bool { return slices.Contains(act.Retire, x.ID) })
+	if len(act.Retire) == 0 {
+		return
+	}
 	for _, r := range d.buildkite.Agents() {
 		for _, id := range act.Retire {
 			if slices.Contains(r.Tags, "dispatch="+id) && (r.Jobs > 0 || r.Job != "") {
@@ -151,7 +164,6 @@ func (d *day) tick(at time.Time) {
 			}
 		}
 	}
-	d.overlay.Dispatches = slices.DeleteFunc(slices.Concat(d.overlay.Dispatches, act.Order), func(x plan.Dispatch) bool { return slices.Contains(act.Retire, x.ID) })
 	slices.SortFunc(d.overlay.Dispatches, func(a, b plan.Dispatch) int { return strings.Compare(a.ID, b.ID) })
 	d.overlay.State = act.State
 }
@@ -192,11 +204,12 @@ func newestFirst(commits []branch.Commit) iter.Seq2[branch.Commit, error] {
 	}
 }
 
-// TestADay plays a day, and compares every figure of its history with what happened.
-func TestADay(t *testing.T) {
+// TestAWeek plays a week, and compares every figure of its history and of its report with
+// what happened.
+func TestAWeek(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
-	d := newDay(t, 1)
+	d := newDay(t, 1, 7)
 	d.play()
 	rows, count := d.read()
 	if want := (history.Count{Commits: len(d.commits), Muster: d.books.orders + d.books.retires, Others: d.books.edits}); count != want {
@@ -209,6 +222,7 @@ func TestADay(t *testing.T) {
 	}
 	d.compareTotal(digest)
 	d.compareEdits(rows)
+	d.compareReports("the week")
 	var lost, worked int
 	for _, x := range d.orders {
 		lost += x.Agents - len(x.came)
@@ -275,7 +289,7 @@ func (d *day) compareTotal(digest history.Digest) {
 		came += len(x.came)
 		agents += x.Agents
 	}
-	if connected := len(d.buildkite.Agents()); came != connected || agents != d.books.agents {
+	if connected := len(d.agents); came != connected || agents != d.books.agents {
 		d.t.Fatalf("the books are wrong: %d came, Buildkite has seen %d; %d and %d agents", came, connected, agents, d.books.agents)
 	}
 	all := digest.Totals()
@@ -297,19 +311,24 @@ func (d *day) compareEdits(rows []history.Row) {
 			got = append(got, fmt.Sprintf("%s %s %s: %s", r.At.Format("02 15:04"), r.By, r.Act, r.Why))
 		}
 	}
-	var pause string
+	var pauses []string
 	for _, c := range d.commits {
 		if c.Message == "Pause\n" {
-			pause = c.ID[:7]
+			pauses = append(pauses, c.ID[:7])
 		}
 	}
-	want := []string{
-		"05 00:00 Ada create: queue default, max 10",
-		"05 08:00 Ada policy: max 10 -> 40, buffer 0 -> 2",
-		"05 12:00 Bob pause: paused false -> true",
-		"05 12:30 Bob revert: undoes " + pause + ": paused true -> false",
-		"06 00:00 Ada pause: paused false -> true",
+	want := []string{"05 00:00 Ada create: queue default, max 10"}
+	for i, pause := range pauses {
+		morning := fmt.Sprintf("max %d -> %d", 39+i, 40+i)
+		if i == 0 {
+			morning = "max 10 -> 40, buffer 0 -> 2"
+		}
+		want = append(want,
+			fmt.Sprintf("%02d 08:00 Ada policy: %s", 5+i, morning),
+			fmt.Sprintf("%02d 12:00 Bob pause: paused false -> true", 5+i),
+			fmt.Sprintf("%02d 12:30 Bob revert: undoes %s: paused true -> false", 5+i, pause))
 	}
+	want = append(want, fmt.Sprintf("%02d 00:00 Ada pause: paused false -> true", 5+d.days))
 	if !slices.Equal(got, want) {
 		d.t.Errorf("people did\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
