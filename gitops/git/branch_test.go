@@ -95,9 +95,21 @@ func pullRequests(t *testing.T, r gitserver.Repository, n int) {
 // with a long list of refs, and against one of them with everything that
 // servers offer or refuse.
 func contract(t *testing.T, test func(t *testing.T, r gitserver.Repository, c git.Config)) {
+	contractWith(t, []string{"partial", "shallow", "long list"}, test)
+}
+
+// contractOfThePast is contract for what reads commits by their names: how the head is
+// found in a long list is the same to it on every server.
+func contractOfThePast(t *testing.T, test func(t *testing.T, r gitserver.Repository, c git.Config)) {
+	contractWith(t, []string{"partial", "shallow"}, test)
+}
+
+// contractWith runs a test against every server that offers each of some clones, and
+// against one of them with every clone.
+func contractWith(t *testing.T, everywhere []string, test func(t *testing.T, r gitserver.Repository, c git.Config)) {
 	for _, h := range hosts() {
 		for name, offer := range clones() {
-			if h.name != "http" && name != "partial" && name != "shallow" && name != "long list" {
+			if h.name != "http" && !slices.Contains(everywhere, name) {
 				continue
 			}
 			t.Run(h.name+"/"+name, func(t *testing.T) {

@@ -113,7 +113,7 @@ func sameCommits(t *testing.T, what string, got, want []string) {
 // TestHistory reads a history of several pages, with merges, from every server.
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	contract(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+	contractOfThePast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 400)
 		b := open(t, c)
 		all := gitLog(t, r, "main")
