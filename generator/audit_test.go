@@ -492,12 +492,13 @@ func spent(x plan.Agent) bool {
 	return tagOf(x.Tags, "dispatch") != "" && !x.LastJobFinished.IsZero()
 }
 
-// own counts an overlay's agents as a muster knows them.
+// own counts an overlay's agents as a muster knows them, but for those that another
+// queue has: an edit of their manifest made them so.
 func (a *audit) own(m *muster, o plan.Overlay) int {
 	n := a.useful(m, o, m.snapshot.At)
 	cluster := a.w.clusterOf(o.Policy)
 	for _, x := range m.snapshot.Agents {
-		if x.State != plan.AgentStopping && m.owns(x.Tags, o.Slug()) && !spent(x) && (cluster == "" || x.Cluster == cluster) {
+		if x.State != plan.AgentStopping && m.owns(x.Tags, o.Slug()) && takes(x.Tags, []string{"queue=" + o.Policy.Queue}) && !spent(x) && (cluster == "" || x.Cluster == cluster) {
 			n++
 		}
 	}
@@ -527,6 +528,11 @@ func (a *audit) checkRetire(m *muster, c *commit, o plan.Overlay) {
 	for _, r := range c.act.Decision.Retire {
 		all := a.promised(o.Dispatches, a.w.byPath(c.act.Path)) // a repair of the same push may have restored it
 		i := slices.IndexFunc(all, func(x plan.Dispatch) bool { return x.ID == r.ID })
+		if _, again := c.parent.tree.files[withdrawnPath(c.act.Path, r.ID)]; i < 0 && again {
+			// A person has taken back what another muster had withdrawn. This one saw neither,
+			// and let it count once more: it orders less for that, and not more.
+			continue
+		}
 		if i < 0 {
 			a.failf("%s retires %s, which is not there", o.Name, r.ID)
 			return

@@ -36,7 +36,10 @@ func TestFaults(t *testing.T) {
 	for part := range uint64(parts) {
 		t.Run(fmt.Sprint(part), func(t *testing.T) {
 			t.Parallel()
-			for seed := *first + part; seed < *first+uint64(*seeds) && !t.Failed(); seed += parts {
+			for seed := *first + part; seed < *first+uint64(*seeds); seed += parts {
+				if t.Failed() {
+					t.Fatalf("seed %d and each eighth after it up to %d were not played", seed, *first+uint64(*seeds)-1)
+				}
 				playSeed(t, seed)
 			}
 		})

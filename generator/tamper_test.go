@@ -169,6 +169,8 @@ func (a *audit) noticed(t *tree) {
 	}
 }
 
+func withdrawnPath(overlay, id string) string { return overlay + "/dispatches/withdrawn/" + id + ".yaml" }
+
 func dispatchPath(x *order) string { return x.overlay.path() + "/dispatches/" + x.ID + ".yaml" }
 
 // raise makes an order as large as a text of its manifest says.

@@ -42,6 +42,30 @@ func TestAsOfJobs(t *testing.T) {
 	}
 }
 
+// TestCameAndHadAJob: an agent that came while a long look went on, and has had its job
+// by its end, is connected for a while, and counts against max.
+func TestCameAndHadAJob(t *testing.T) {
+	tags := []string{"queue=default", "dispatch=a-1", "index=4"}
+	for _, c := range []struct {
+		name    string
+		tags    []string
+		started time.Duration // after the agents were read
+		took    time.Duration // the whole look
+		counts  bool
+	}{
+		{"in between", tags, 10 * time.Second, time.Minute, true},
+		{"before the agents were read", tags, 0, time.Minute, false},
+		{"long before the end", tags, time.Second, longestLinger + time.Second, false},
+		{"nobody's", tags[:1], 10 * time.Second, time.Minute, false},
+	} {
+		s := Snapshot{At: orderedAt, Until: orderedAt.Add(c.took), Sightings: []Sighting{{Agent: "x", Tags: c.tags, Started: orderedAt.Add(c.started)}}}
+		all := asOfJobs(s)
+		if counts := len(all) == 1 && all[0].State == AgentStopping; counts != c.counts || len(all) > 1 {
+			t.Errorf("%s: %+v, want %t", c.name, all, c.counts)
+		}
+	}
+}
+
 // TestFindUnserved: the queues with pending jobs that no overlay serves, with how many
 // and the first of them.
 func TestFindUnserved(t *testing.T) {

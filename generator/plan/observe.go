@@ -88,8 +88,8 @@ func inOrder(a, b Overlay) int {
 const unclustered = "-"
 
 // asOfJobs returns the agents as they were when the jobs were read: one that was
-// read as idle and has a job by then is busy, and one that came in between and
-// has a job is there.
+// read as idle and has a job by then is busy, one that came in between and has a job
+// is there, and one that came and has had its job by then may not have left.
 func asOfJobs(s Snapshot) []Agent {
 	working := map[string]bool{}
 	for _, g := range s.Sightings {
@@ -113,10 +113,22 @@ func asOfJobs(s Snapshot) []Agent {
 			agents[i].State = AgentStopping
 		}
 	}
+	end := s.At
+	if !s.Until.IsZero() {
+		end = s.Until
+	}
 	for _, g := range s.Sightings {
-		if g.Running && !listed[g.Agent] { // it came after the agents were read
+		if listed[g.Agent] { // otherwise it came after the agents were read, or left before
+			continue
+		}
+		x := Agent{ID: g.Agent, Tags: g.tags(), State: AgentBusy}
+		_, own := tagValue(x.Tags, TagDispatch)
+		if !g.Running {
+			x.State = AgentStopping
+		}
+		if g.Running || own && g.Started.After(s.At) && end.Sub(g.Started) < longestLinger {
 			listed[g.Agent] = true
-			agents = append(agents, Agent{ID: g.Agent, Tags: g.tags(), State: AgentBusy})
+			agents = append(agents, x)
 		}
 	}
 	return agents
