@@ -1,12 +1,9 @@
 package git
 
 import (
-	"encoding/base64"
-	"encoding/json"
-	"net/url"
 	"slices"
-	"strconv"
-	"strings"
+
+	"muster/gitops/secret"
 )
 
 // secrets are the passwords and tokens in use, which neither errors nor logs
@@ -19,37 +16,18 @@ type secrets struct {
 
 // add makes a secret one that is censored from now on. The last few are
 // enough: an error speaks of the connection it came from.
-func (s *secrets) add(secret string) {
+func (s *secrets) add(text string) {
 	const most = 8
-	if secret == "" || slices.Contains(s.list, secret) {
+	if text == "" || slices.Contains(s.list, text) {
 		return
 	}
 	if len(s.list) == most {
 		s.list = s.list[1:]
 	}
-	s.list = append(s.list, secret)
+	s.list = append(s.list, text)
 }
 
-// censor replaces every secret in text, also in the forms that URLs, headers, JSON
-// and quotes give it.
+// censor replaces every secret in text; see [secret.Censor].
 func (s *secrets) censor(text string) string {
-	for _, secret := range slices.Concat(s.list, s.address) {
-		for _, form := range forms(secret) {
-			text = strings.ReplaceAll(text, form, "[secret]")
-		}
-	}
-	return text
+	return secret.Censor(text, slices.Concat(s.list, s.address)...)
 }
-
-// forms are the ways in which a text may write a secret.
-func forms(secret string) []string {
-	inJSON, _ := json.Marshal(secret) // text can always be written
-	return []string{
-		secret, trimmed(strconv.Quote(secret)), trimmed(strconv.QuoteToASCII(secret)), trimmed(string(inJSON)),
-		url.QueryEscape(secret), url.PathEscape(secret), url.UserPassword("", secret).String()[1:],
-		base64.StdEncoding.EncodeToString([]byte(secret)), base64.URLEncoding.EncodeToString([]byte(secret)),
-	}
-}
-
-// trimmed is a quoted text without its quotes.
-func trimmed(quoted string) string { return quoted[1 : len(quoted)-1] }

@@ -1,0 +1,29 @@
+package secret_test
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+
+	"muster/gitops/canary"
+	"muster/gitops/secret"
+)
+
+// TestCensor: nothing is left of a secret, in whatever form a server repeats it.
+func TestCensor(t *testing.T) {
+	t.Parallel()
+	for name, s := range canary.Secrets() {
+		inJSON, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join([]string{s, string(inJSON), url.QueryEscape(s), url.PathEscape(s)}, " and ")
+		if leaks := canary.Leaks(secret.Censor("it said "+text, "", s)); len(leaks) > 0 {
+			t.Errorf("%s: %q", name, leaks)
+		}
+	}
+	if got := secret.Censor("unchanged", ""); got != "unchanged" {
+		t.Errorf("an empty secret changes the text: %q", got)
+	}
+}
