@@ -3,7 +3,7 @@
 GO         ?= go
 GOLANGCI   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # The modules of their own that make lint looks at; see CONTRIBUTING.
-LINTED     := deploy/release testdata/agent testdata/apiserver testdata/browser testdata/image testdata/prometheus testdata/sbom testdata/schema
+LINTED     := deploy/release testdata/agent testdata/apiserver testdata/browser testdata/image testdata/prometheus testdata/sbom testdata/schema testdata/webhooks
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # Where the list of known vulnerabilities is; a mirror, or file:// and a directory.
 VULNDB     ?= https://vuln.go.dev
@@ -96,6 +96,7 @@ test: tools ## Run every test: vet, the race detector, the API server's validati
 	$(GO) -C testdata/prometheus test ./deployed
 	$(GO) -C deploy/release test ./...
 	$(GO) -C testdata/sbom test ./...
+	$(GO) -C testdata/webhooks test ./...
 	$(GO) -C testdata/agent run ./build
 	$(GO) -C testdata/agent test -parallel 8 ./...
 

@@ -99,6 +99,7 @@ func imports() map[string][]string {
 		"gitops/canary":          {},
 		"gitops/traffic":         {},
 		"gitops/git":             {"gitops/branch", "gitops/secret", "gitops/traffic"},
+		"gitops/notice":          {"gitops/branch", "gitops/secret"},
 		"gitops/secret":          {},
 		"gitops/github":          {"gitops/branch", "gitops/git"},
 		"gitops/ledger":          {"generator/plan", "gitops/branch"},
