@@ -45,6 +45,10 @@ func (p program) environment(root *cobra.Command) error {
 			if !ok {
 				return
 			}
+			if list, ok := f.Value.(pflag.SliceValue); ok && f.Value.Type() == "stringArray" {
+				_ = list.Replace([]string{value}) // to set it would have the command line add to it
+				return
+			}
 			if err := f.Value.Set(value); err != nil && failed == nil {
 				failed = fmt.Errorf("environment variable %s: %q is not %s", name, value, expected(f.Value.Type()))
 			}
