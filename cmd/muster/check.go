@@ -19,11 +19,12 @@ func (p program) checkCommand() *cobra.Command {
 		Short: "Validate the fleet repository",
 		Long: `check reads policies, templates and dispatches, builds every overlay, and
 prints what is wrong and what to write instead. With --repo it validates the
-branch, the credentials for git and Buildkite, the key to sign with, and the
-queues in Buildkite. Whether protection of the branch or a hook of the git host
-refuses a commit is not asked: the first push shows it. With DIR it validates the
-files in a directory, and needs no credentials. The exit code is 2 when files
-are invalid, and 3 when they are valid and something outside is not.`,
+branch, the credentials for git and Buildkite, the key to sign with, the queues
+in Buildkite, and the receivers of --notify. Whether protection of the branch or
+a hook of the git host refuses a commit is not asked: the first push shows it.
+With DIR it validates the files in a directory, and needs no credentials. The
+exit code is 2 when files are invalid, and 3 when they are valid and something
+outside is not.`,
 		Example: `  muster check fleet
   muster check . -o github
   muster check --repo https://git.example.com/fleet.git --buildkite-org acme`,
@@ -58,7 +59,8 @@ are invalid, and 3 when they are valid and something outside is not.`,
 		},
 	}
 	s = newSettings(p, c)
-	c.Flags().BoolVar(&offline, "offline", false, "do not use the credentials for git and Buildkite")
+	s.notify.addTo(c)
+	c.Flags().BoolVar(&offline, "offline", false, "do not use the credentials for git and Buildkite, and ask no receiver")
 	c.Flags().StringVarP(&output, "output", "o", "text", "text, json, sarif (for code scanning) or github (annotations of GitHub Actions)")
 	oneOf(c, "output", "text", "json", "sarif", "github")
 	return c
@@ -114,6 +116,9 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 	if offline {
 		return tip.Tree, nil, nil
 	}
+	if err := s.makeNotifier(log); err != nil {
+		return nil, nil, err
+	}
 	client, err := s.client(log)
 	if err != nil {
 		return nil, nil, err
@@ -127,5 +132,6 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 			log.Info("whether the git host accepts a commit on this branch was not asked, only whether this user may push: protection and hooks show with the first push", "branch", s.git.branch)
 		}
 	}
-	return tip.Tree, append(failures, s.checkBuildkite(ctx, client, log, tip.Tree)...), nil
+	failures = append(failures, s.checkBuildkite(ctx, client, log, tip.Tree)...)
+	return tip.Tree, append(failures, s.checkReceivers(ctx)...), nil
 }

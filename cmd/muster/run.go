@@ -70,6 +70,7 @@ wrong; and /metrics for Prometheus.`,
 		},
 	}
 	s = newSettings(p, c)
+	s.notify.addTo(c)
 	c.Flags().BoolVar(&f.once, "once", false, "do one tick and end")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "do everything but the push")
 	c.Flags().DurationVar(&f.interval, "interval", 15*time.Second, "time from tick to tick")
@@ -85,6 +86,7 @@ func (s *settings) once(ctx context.Context, f runFlags) error {
 	if err != nil {
 		return err
 	}
+	defer s.startNotifier(ctx)()
 	result, err := g.Once(ctx)
 	if err != nil {
 		return err
@@ -121,6 +123,7 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 	if err != nil {
 		return usage(err)
 	}
+	defer s.startNotifier(ctx)()
 	if p.wakeable != nil {
 		p.wakeable()
 	}
@@ -139,6 +142,7 @@ func (s *settings) statusConfig(f runFlags, client *buildkite.Client) status.Con
 			Overlays: s.git.overlays, Organisation: s.org, DryRun: f.dryRun,
 		},
 		Started: s.program.clock.Now(), Interval: f.interval, Longest: longestTick + f.jitter,
+		Receivers:    s.receivers(),
 		Services:     services(s.git.traffic, github, client),
 		TokenExpires: func() time.Time { return client.Stats().TokenExpires },
 	}

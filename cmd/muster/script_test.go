@@ -81,12 +81,13 @@ type world struct {
 	cluster   *simulation.Cluster
 	rivals    atomic.Int64 // pushes that another writer will forestall
 	deny      atomic.Int64 // what the git server answers next; zero: what it should
+	syncers   *syncers
 	sent      sent
 }
 
 // racedScripts are those whose commands work in several goroutines of their own, or
 // answer while they work: these are run with the race detector.
-var racedScripts = []string{"history", "operations", "preview", "report", "run", "status", "verify"}
+var racedScripts = []string{"history", "notify", "operations", "preview", "report", "run", "status", "verify"}
 
 // TestScripts runs the scripts of what works in several goroutines.
 func TestScripts(t *testing.T) { runScripts(t, true) }
@@ -126,6 +127,8 @@ func runScripts(t *testing.T, raced bool) {
 			}
 			env.Defer(w.git.Close)
 			env.Defer(w.api.Close)
+			w.syncers = newSyncers()
+			env.Defer(w.syncers.close)
 			env.Values["world"] = w
 			env.Setenv("FAKE_NOW", start.Format(time.RFC3339))
 			env.Setenv("REPO", w.git.URL+"/fleet.git")
@@ -137,6 +140,8 @@ func runScripts(t *testing.T, raced bool) {
 			env.Setenv("MUSTER_REPO", w.git.URL+"/fleet.git")
 			env.Setenv("MUSTER_BUILDKITE_URL", w.api.URL+"/")
 			env.Setenv("MUSTER_BUILDKITE_ORG", "acme")
+			env.Setenv("FLUX_RECEIVER", w.syncers.flux.URL+"/hook/0123")
+			env.Setenv("ARGOCD", w.syncers.argocd.URL)
 			for _, who := range []string{"AUTHOR", "COMMITTER"} {
 				env.Setenv("GIT_"+who+"_NAME", "Ada")
 				env.Setenv("GIT_"+who+"_EMAIL", "ada@example.com")
@@ -151,7 +156,7 @@ func runScripts(t *testing.T, raced bool) {
 			"build": cmdBuild, "connect": cmdConnect, "advance": cmdAdvance, "sync": cmdSync,
 			"fail": cmdFail, "rival": cmdRival, "password": cmdPassword, "requests": cmdRequests,
 			"publish": cmdPublish, "pausequeue": cmdPauseQueue, "fill": cmdFill, "nameless": cmdNameless, "status": cmdStatus, "documented": cmdDocumented,
-			"deny": cmdDeny, "hook": cmdHook, "hostile": cmdHostile, "canaries": cmdCanaries,
+			"deny": cmdDeny, "hook": cmdHook, "hostile": cmdHostile, "canaries": cmdCanaries, "notified": cmdNotified,
 		},
 	})
 }

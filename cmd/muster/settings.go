@@ -22,7 +22,8 @@ import (
 // settings are the flags that say which repository and which Buildkite, and as
 // whom.
 type settings struct {
-	git gitSettings
+	git    gitSettings
+	notify notifySettings
 
 	program             program
 	org, url, tokenFile string
@@ -138,6 +139,9 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 	if err != nil {
 		return nil, err
 	}
+	if err := s.makeNotifier(log); err != nil {
+		return nil, err
+	}
 	fleet := gitops.Fleet{Writer: writer, Version: s.program.build.String(), Style: style}
 	var watcher generator.Watcher
 	if watch != nil {
@@ -146,7 +150,7 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 		}
 	}
 	return generator.New(generator.Config{
-		Repository: watchedFleet{fleet, s.progress},
+		Repository: s.told(watchedFleet{fleet, s.progress}),
 		Buildkite:  watchedBuildkite{client, s.progress},
 		Clock:      s.program.clock,
 		Overlays:   s.git.overlays,

@@ -33,6 +33,7 @@ const (
 	labelOutcome = "outcome"
 	labelService = "service"
 	labelStep    = "step"
+	labelWho     = "receiver"
 )
 
 // Definitions are all metrics of muster's own, by name.
@@ -103,6 +104,8 @@ func ofMuster() []Definition {
 		{Name: "muster_received_bytes_total", Type: counter, Labels: service, Help: "Bytes of content that were received, unpacked."},
 		{Name: "muster_rate_limit_requests", Type: gauge, Labels: limit, Help: "Requests that the server allows in its window, as it last said."},
 		{Name: "muster_rate_limit_remaining_requests", Type: gauge, Labels: limit, Help: "Requests that were left in the window, as the server last said."},
+		{Name: "muster_notifications_total", Type: counter, Labels: []string{labelWho, "result"}, Help: "Pushes by what became of telling a receiver: told, failed, or merged into a later one that was told."},
+		{Name: "muster_last_notification_seconds", Type: gauge, Labels: []string{labelWho}, Help: "From the last push that a receiver was told of to its answer; 0 where there was none."},
 		{Name: "muster_buildkite_token_expiry_timestamp_seconds", Type: gauge, Help: "When the Buildkite API token expires; absent where it does not, or that is not known."},
 		{Name: "muster_last_success_timestamp_seconds", Type: gauge, Help: "When a tick last ended without an error; 0 where none has."},
 		{Name: "muster_last_answer_timestamp_seconds", Type: gauge, Labels: service, Help: "When git and Buildkite last answered; 0 where they have not."},

@@ -51,6 +51,12 @@ func (f figures) Collect(out chan<- prometheus.Metric) {
 			set("muster_rate_limit_remaining_requests", float64(l.Remaining), service.Name, l.Scope)
 		}
 	}
+	for _, r := range s.Receivers {
+		for result, value := range map[string]int64{"told": r.Told, "failed": r.Failed, "merged": r.Merged} {
+			put(prometheus.CounterValue, "muster_notifications_total", float64(value), r.Name, result)
+		}
+		set("muster_last_notification_seconds", r.Seconds, r.Name)
+	}
 	if !s.TokenExpires.IsZero() {
 		set("muster_buildkite_token_expiry_timestamp_seconds", stamp(s.TokenExpires))
 	}

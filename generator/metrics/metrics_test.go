@@ -37,6 +37,7 @@ func after(t testing.TB, r generator.Report) *metrics.Metrics {
 	recorder := status.NewRecorder(status.Config{
 		Muster: status.Muster{Version: "v1", Commit: "abc"}, Started: start(), Interval: 15 * time.Second, Longest: time.Minute,
 		TokenExpires: func() time.Time { return start().AddDate(0, 0, 9) },
+		Receivers:    func() []status.Receiver { return []status.Receiver{{Name: "flux", Told: 3, Seconds: 0.2}} },
 		Services: func() []status.Service {
 			return []status.Service{{Name: "git", Requests: 7, Failures: 1, Sent: 100, Received: 2000, Limits: []status.Limit{{Scope: "rest", Limit: 50, Remaining: 9}}}}
 		},

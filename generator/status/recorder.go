@@ -22,10 +22,12 @@ type Config struct {
 	// that is well.
 	Interval, Longest time.Duration
 	// Services says what was exchanged with whom, and TokenExpires when the
-	// Buildkite API token stops to work; both are asked after every tick, and
+	// Buildkite API token stops to work; they are asked after every tick, and
 	// optional.
 	Services     func() []Service
 	TokenExpires func() time.Time
+	// Receivers says which syncers were told of pushes; optional.
+	Receivers func() []Receiver
 }
 
 // mostDecisions is how many decisions a snapshot lists.
@@ -86,6 +88,9 @@ func (r *Recorder) Ended(report generator.Report) {
 func (r *Recorder) ask(s *Snapshot) {
 	if r.cfg.Services != nil {
 		s.Services = r.cfg.Services()
+	}
+	if r.cfg.Receivers != nil {
+		s.Receivers = r.cfg.Receivers()
 	}
 	if r.cfg.TokenExpires != nil {
 		s.TokenExpires = r.cfg.TokenExpires()

@@ -40,6 +40,8 @@ type Snapshot struct {
 	Problems []Problem `json:"problems"`
 	// Services is what was exchanged with whom since the start.
 	Services []Service `json:"services"`
+	// Receivers are those that are told of pushes.
+	Receivers []Receiver `json:"receivers,omitempty"`
 	// TokenExpires is when the Buildkite API token stops to work; zero: it does
 	// not, or that is not known.
 	TokenExpires time.Time `json:"tokenExpires,omitzero"`
@@ -179,4 +181,18 @@ type Limit struct {
 	Scope     string `json:"scope"`
 	Limit     int64  `json:"limit"`
 	Remaining int64  `json:"remaining"`
+}
+
+// Receiver is one that is told of pushes. Every push that is not under way is one of
+// Told, Failed and Merged.
+type Receiver struct {
+	Name string `json:"name"`
+	// Told is how many pushes it was told of, Failed of how many it could not be told, and
+	// Merged how many were told as a part of a later one, since the start.
+	Told   int64 `json:"told"`
+	Failed int64 `json:"failed"`
+	Merged int64 `json:"merged"`
+	// Seconds is how long the last one took that it was told of, from the push to the
+	// answer; zero where there was none.
+	Seconds float64 `json:"seconds"`
 }
