@@ -207,6 +207,7 @@ func (s *Server) endAgent(a *agent, state, reason string) {
 	a.encoded = nil
 	if i := slices.Index(s.connected, a); i >= 0 {
 		s.connected = slices.Delete(s.connected, i, i+1)
+		s.tellAgent("agent."+state, a)
 	}
 	if s.opts.OnAgentEnd != nil {
 		record := s.agentRecord(a)
@@ -239,6 +240,7 @@ func (s *Server) StopAgent(id string) {
 		}
 		a.state = "stopping"
 		a.encoded = nil
+		s.tellAgent("agent.stopping", a)
 		a.wake()
 	})
 }

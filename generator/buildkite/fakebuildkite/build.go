@@ -238,6 +238,7 @@ func (s *Server) Unblock(buildID string) bool {
 		}
 		released = true
 		s.reopen(b)
+		s.tellJob("job.activated", b.barriers[b.stage])
 		s.pass(b)
 	})
 	return released

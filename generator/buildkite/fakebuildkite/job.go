@@ -158,6 +158,9 @@ func (s *Server) enterPlan(j *job) {
 func (s *Server) makeRunnable(j *job) {
 	j.runnable = s.now
 	s.set(j, stateScheduled)
+	// "A command step job is in a scheduled state and is waiting to run on an agent":
+	// docs apis/webhooks/pipelines/job_events.md.
+	s.tellJob("job.scheduled", j)
 	s.dispatchJob(j)
 }
 
@@ -212,6 +215,7 @@ func (s *Server) begin(b *build) {
 func (s *Server) startJob(j *job, a *agent) {
 	j.started = s.now
 	s.set(j, stateRunning)
+	s.tellJob("job.started", j)
 	if a.remote != nil {
 		return
 	}
@@ -249,6 +253,7 @@ func (s *Server) endJob(j *job, passed bool) {
 func (s *Server) conclude(j *job, state string) {
 	j.finished = s.now
 	s.set(j, state)
+	s.tellJob("job.finished", j)
 	j.build.open--
 	s.leaveGroups(j)
 }

@@ -110,6 +110,8 @@ type Server struct {
 	faults  []*Fault
 	odd     map[string][]string
 	windows [2]window
+
+	webhooks []*Webhook
 }
 
 // New returns a simulated Buildkite with an organisation and nothing in it.

@@ -237,5 +237,6 @@ func (s *Server) connectAgent(a *agent) {
 	a.state, a.connect = "connected", s.now
 	s.agents = append(s.agents, a)
 	s.connected = append(s.connected, a)
+	s.tellAgent("agent.connected", a)
 	s.enterIdle(a)
 }
