@@ -2,6 +2,7 @@ package buildkite
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -42,11 +43,22 @@ type budget struct {
 	last time.Time
 	cost int
 	took int // by the last
+	// least is what the cheaper of the last two took; dearest is the most that one of
+	// the last minutes did, which began at dearestAt: the clusters are read once a minute.
+	least, dearest int
+	dearestAt      time.Time
 }
 
 // done notes what a reading took.
 func (b *budget) done(requests int) {
+	b.least = requests
+	if b.took > 0 {
+		b.least = min(requests, b.took)
+	}
 	b.cost, b.took = max(requests, b.took), requests
+	if requests >= b.dearest || b.last.Sub(b.dearestAt) > 2*time.Minute {
+		b.dearest, b.dearestAt = requests, b.last
+	}
 }
 
 // tightFor is how long after a wait the readings stay spread evenly.
@@ -94,6 +106,28 @@ func (b *budget) begin(now time.Time, perMinute int) time.Duration {
 	if perMinute > 0 && b.cost > 0 && now.Before(b.tight) && !now.Before(b.last) {
 		every := time.Minute / time.Duration(max(1, perMinute/b.cost))
 		wait = max(wait, b.last.Add(every).Sub(now))
+	}
+	return wait
+}
+
+// never is longer than anybody waits.
+const never = time.Duration(math.MaxInt64)
+
+// spare is how long to wait until a reading beside those of each interval can begin:
+// until it leaves what these need, of which the first begins an interval after it.
+// [never] is that they need it all.
+func (b *budget) spare(now time.Time, interval time.Duration, perMinute int) time.Duration {
+	wait := b.begin(now, perMinute)
+	if perMinute <= 0 || interval <= 0 {
+		return wait
+	}
+	need := max(1, b.cost, b.dearest)
+	for at := time.Duration(0); at < time.Minute; at += interval {
+		if need > perMinute {
+			return never
+		}
+		wait = max(wait, b.wait(now, need, perMinute)-at)
+		need += max(1, b.least)
 	}
 	return wait
 }

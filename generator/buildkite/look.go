@@ -98,6 +98,14 @@ func (c *Client) perMinute() int {
 	return allowed(stats.Org, stats.User)
 }
 
+// Spare is how long to wait until a reading beside those of each interval can begin, so
+// that none of them has to wait for Buildkite's limit: what a caller asks that is told of
+// something. Zero is now, and where the limit is not known; where the limit stretches the
+// interval already, it is longer than anybody waits.
+func (c *Client) Spare(now time.Time, interval time.Duration) time.Duration {
+	return c.wait(func(b *budget, perMinute int) time.Duration { return b.spare(now, interval, perMinute) })
+}
+
 // withBudget calls f with the budget, under the lock.
 func (c *Client) withBudget(f func(*budget)) {
 	c.mu.Lock()
