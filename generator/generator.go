@@ -88,6 +88,8 @@ type Config struct {
 	Log *slog.Logger
 	// Done is called after each tick of [Generator.Run]; optional.
 	Done func(Result, error)
+	// Wake ends the pauses of [Generator.Run] early; optional.
+	Wake *Wake
 	// Watch is told of each tick of [Generator.Run]; optional.
 	Watch Watcher
 }

@@ -10,16 +10,19 @@ import (
 	"muster/generator/plan"
 )
 
-// Run ticks until the context ends, one tick each interval. The first one comes
-// after a random part of the jitter, so that a whole fleet of musters that is
-// restarted at once does not ask at once. After a tick that fails the
-// next one starts afresh; when Buildkite or the git host asked for quiet, or Buildkite's
-// limits leave no room, the next tick waits as long as that says and goes on reading.
+// Run ticks until the context ends, one tick each interval, and where there is a
+// [Wake] when it is called. The first one comes after a random part of the jitter,
+// so that a whole fleet of musters that is restarted at once does not ask at once.
+// After a tick that fails the next one starts afresh; when Buildkite or the git host
+// asked for quiet, or Buildkite's limits leave no room, the next tick waits as long as
+// that says and goes on reading.
 func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) error {
 	if jitter > 0 && g.cfg.Clock.Sleep(ctx, rand.N(jitter)) != nil {
 		return nil
 	}
+	cause, deferred := CauseStart, false
 	for {
+		g.cfg.Wake.drop()
 		start := g.cfg.Clock.Now()
 		if g.cfg.Watch != nil {
 			g.cfg.Watch.Began(start)
@@ -36,11 +39,13 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 		if errors.As(err, &wait) {
 			pause = max(pause, wait.RetryAfter())
 		}
-		g.report(start, end, end.Add(pause), result, err)
+		g.report(Report{Began: start, Ended: end, Next: end.Add(pause), Cause: cause, Deferred: deferred, Result: result, Err: err})
 		if g.cfg.Done != nil {
 			g.cfg.Done(result, err)
 		}
-		if g.cfg.Clock.Sleep(ctx, max(0, pause-g.cfg.Clock.Now().Sub(end))) != nil {
+		pause = max(0, pause-g.cfg.Clock.Now().Sub(end))
+		failed := err != nil
+		if cause, deferred, err = g.rest(ctx, start, pause, interval, !failed); err != nil {
 			return nil
 		}
 	}

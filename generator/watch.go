@@ -24,6 +24,10 @@ type Report struct {
 	// Began and Ended are when the tick began and ended, and Next is when the
 	// next one is to begin.
 	Began, Ended, Next time.Time
+	// Cause is what it began for. Deferred reports that a webhook called before, and
+	// that the look waited for Buildkite's request limit.
+	Cause    Cause
+	Deferred bool
 	// Result is what it found and did, and Err why it failed; nil when it did not.
 	Result Result
 	Err    error
@@ -155,20 +159,19 @@ func outcomeOf(r Result, err error) Outcome {
 	return Unchanged
 }
 
-// report tells the watcher of a tick that has ended.
-func (g *Generator) report(began, ended, next time.Time, r Result, err error) {
+// report tells the watcher of a tick that has ended: what is known of it by the loop,
+// and by the tick itself.
+func (g *Generator) report(report Report) {
 	if g.cfg.Watch == nil {
 		return
 	}
 	p := g.progress
-	report := Report{
-		Began: began, Ended: ended, Next: next, Result: r, Err: err, Outcome: outcomeOf(r, err),
-		Steps: p.took, Git: p.git, Buildkite: p.buildkite, DryRun: g.cfg.DryRun, Problems: g.troubles.current(),
-	}
+	report.Outcome = outcomeOf(report.Result, report.Err)
+	report.Steps, report.Git, report.Buildkite, report.DryRun, report.Problems = p.took, p.git, p.buildkite, g.cfg.DryRun, g.troubles.current()
 	if g.looks.wait != nil {
 		report.Problems = append(report.Problems, Problem{Level: slog.LevelWarn, Text: stretchedText, Reason: "request-limit", Since: g.looks.waited})
 	}
-	if err != nil && report.Outcome != Waiting {
+	if report.Err != nil && report.Outcome != Waiting {
 		report.Failed = p.failed
 	}
 	g.cfg.Watch.Ended(report)

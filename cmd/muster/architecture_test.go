@@ -92,6 +92,7 @@ func imports() map[string][]string {
 		"generator/replay":       {"generator/plan", "generator/manifest", "gitops/ledger"},
 		"generator/explanation":  {"generator/plan", "generator/manifest", "generator/history", "generator/replay", "gitops/branch", "gitops/ledger"},
 		"generator/verification": {"generator", "generator/plan", "generator/manifest", "generator/replay", "gitops/branch", "gitops/ledger"},
+		"generator/webhook":      {"generator"},
 		"generator/report":       {"generator/history", "generator/markdown", "gitops/branch", "gitops/ledger"},
 		"generator/metrics":      {"generator", "generator/status", "generator/plan", "gitops/ledger"},
 		"gitops":                 {"gitops/branch", "gitops/git", "gitops/ledger", "gitops/traffic"},

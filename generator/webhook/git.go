@@ -1,0 +1,113 @@
+package webhook
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator"
+)
+
+// host is how one kind of git host sends its events.
+type host struct {
+	source Source
+	// event is the header that names the event, and push the one that matters; empty:
+	// each does.
+	event, push string
+	// signature is the header with HMAC-SHA256 of the body in hexadecimal, behind
+	// prefix; empty: token is the header with the secret as it is.
+	signature, prefix, token string
+	// repeats reports that two events may be alike to the letter, so that one that was
+	// seen is no replay.
+	repeats bool
+}
+
+// hosts are the kinds of git host, by the header that tells them. Gitea comes before
+// GitHub, because it sends GitHub's headers too.
+func hosts() []host {
+	return []host{
+		// go-gitea/gitea services/webhook/deliver.go.
+		{source: Gitea, event: "X-Gitea-Event", push: "push", signature: "X-Gitea-Signature"},
+		// docs.gitlab.com/user/project/integrations/webhooks: the secret token is sent as it is.
+		{source: GitLab, event: "X-Gitlab-Event", push: "Push Hook", token: "X-Gitlab-Token"},
+		// docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries.
+		{source: GitHub, event: "X-GitHub-Event", push: "push", signature: "X-Hub-Signature-256", prefix: "sha256="},
+	}
+}
+
+// hostOf tells a git host by its headers. What is none of those that are known signs as
+// Flux's generic-hmac wants it (fluxcd/notification-controller docs/spec/v1/receivers.md),
+// with sha256 alone.
+func hostOf(header http.Header) host {
+	all := hosts()
+	if i := slices.IndexFunc(all, func(h host) bool { return header.Get(h.event) != "" }); i >= 0 {
+		return all[i]
+	}
+	return host{source: Generic, signature: "X-Signature", prefix: "sha256=", repeats: true}
+}
+
+// git judges an event of a git host. Its age is not known: no host signs the time.
+func (r *Receiver) git(h host, header http.Header, body, secret []byte) Result {
+	sum := digest(secret, body)
+	given, prefixed := strings.CutPrefix(header.Get(h.signature), h.prefix)
+	known := prefixed && equalDigest(sum, given)
+	if h.token != "" {
+		known = equalToken(secret, header.Get(h.token))
+	}
+	switch {
+	case !known:
+		return Forged
+	case h.event != "" && header.Get(h.event) != h.push:
+		return Ignored // a ping, or what the branch does not change by
+	case h.token == "" && !h.repeats && !r.isNew(sum):
+		return Replayed
+	}
+	var push struct {
+		Ref   string `json:"ref"`
+		After string `json:"after"`
+	}
+	if err := json.Unmarshal(body, &push); err != nil && h.source != Generic {
+		return Malformed // as a form, which is GitHub's default: application/json is wanted
+	}
+	if push.Ref != "" && push.Ref != "refs/heads/"+r.cfg.Branch || r.own(push.After) {
+		return Ignored
+	}
+	return r.call(generator.CauseGit)
+}
+
+// own reports whether a push need not be looked at: it left the branch as the last tick
+// did. While a tick goes on, that is not known yet, and told by its end.
+func (r *Receiver) own(after string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.ticking || after == "" {
+		return after != "" && after == r.head
+	}
+	const most = 16 // of which one is not muster's
+	if len(r.pushed) < most && !slices.Contains(r.pushed, after) {
+		r.pushed = append(r.pushed, after)
+	}
+	return true
+}
+
+// Began implements [generator.Watcher].
+func (r *Receiver) Began(time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ticking, r.pushed = true, nil
+}
+
+// Ended implements [generator.Watcher].
+func (r *Receiver) Ended(report generator.Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if head := report.Result.Tip.Commit; head != "" {
+		r.head = head
+	}
+	if slices.ContainsFunc(r.pushed, func(after string) bool { return after != r.head }) {
+		r.call(generator.CauseGit)
+	}
+	r.ticking, r.pushed = false, nil
+}

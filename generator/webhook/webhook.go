@@ -1,0 +1,226 @@
+// Package webhook is told by Buildkite and by git hosts that something has happened,
+// and calls the loop of ticks. It decides nothing: what is true is what the next tick
+// reads. So whoever knows the secret can at most have muster look sooner, as often as
+// [generator.Wake] allows, and an event that gets lost costs the rest of an interval.
+//
+// What a request says is used when its sender has shown to know the secret, and then
+// only to leave out what cannot matter: another organisation or branch, a job that
+// needs no agent, muster's own push.
+package webhook
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"muster/generator"
+)
+
+// The bounds of a request.
+const (
+	// MaxBody is how many bytes a body may have.
+	MaxBody = 1 << 20
+	// MaxAge is how far the signed time of a request may be from the clock's, either way:
+	// Buildkite's own example (buildkite/docs
+	// pages/apis/webhooks/_defending_against_replay_attacks.md).
+	MaxAge = 5 * time.Minute
+	// together is how many requests are answered at the same time.
+	together = 8
+)
+
+// The paths that are served.
+const (
+	BuildkitePath = "/webhooks/buildkite"
+	GitPath       = "/webhooks/git"
+)
+
+// Source is who sends an event.
+type Source string
+
+// The sources.
+const (
+	Buildkite Source = "buildkite"
+	GitHub    Source = "github"
+	GitLab    Source = "gitlab"
+	Gitea     Source = "gitea"
+	// Generic is anybody who signs as Flux's receivers of the type generic-hmac want it.
+	Generic Source = "generic"
+)
+
+// Sources are all sources, those of git last.
+func Sources() []Source { return []Source{Buildkite, GitHub, GitLab, Gitea, Generic} }
+
+// Result is what became of a request.
+type Result string
+
+// The results.
+const (
+	// Called: it called the loop.
+	Called Result = "called"
+	// Ignored: it cannot matter to the next decision, as a ping. What is pushed while a
+	// tick goes on is judged again at its end.
+	Ignored Result = "ignored"
+	// Forged: whoever sent it does not know the secret.
+	Forged Result = "forged"
+	// Outdated: its signed time is too far from the clock's.
+	Outdated Result = "outdated"
+	// Replayed: it came before.
+	Replayed Result = "replayed"
+	// Malformed: it is signed, and no JSON.
+	Malformed Result = "malformed"
+	// Oversized: its body is larger than [MaxBody].
+	Oversized Result = "oversized"
+	// Busy: too many others were being answered.
+	Busy Result = "busy"
+	// Failed: the secret or the body could not be read.
+	Failed Result = "failed"
+)
+
+// Results are all results.
+func Results() []Result {
+	return []Result{Called, Ignored, Forged, Outdated, Replayed, Malformed, Oversized, Busy, Failed}
+}
+
+// status is what a sender is answered.
+func (r Result) status() int {
+	switch r {
+	case Called, Ignored:
+		return http.StatusOK
+	case Forged, Outdated:
+		return http.StatusUnauthorized
+	case Replayed:
+		return http.StatusConflict
+	case Malformed:
+		return http.StatusBadRequest
+	case Oversized:
+		return http.StatusRequestEntityTooLarge
+	}
+	return http.StatusServiceUnavailable
+}
+
+// Config is what a [Receiver] is made of. Now is needed.
+type Config struct {
+	// BuildkiteSecret and GitSecret return the secrets; they are asked for each request.
+	// nil: that path is not served.
+	BuildkiteSecret, GitSecret func() ([]byte, error)
+	// Organisation is the slug whose events matter, and Branch the branch whose pushes do.
+	Organisation, Branch string
+	// Now is the time.
+	Now func() time.Time
+	// Log takes what keeps a path from being served, and each request at the level debug.
+	Log *slog.Logger
+	// Count is told of each request, from several goroutines; optional.
+	Count func(Source, Result)
+}
+
+// Receiver serves the webhooks. It is safe for concurrent use, and a
+// [generator.Watcher], by which it knows muster's own pushes.
+type Receiver struct {
+	cfg   Config
+	calls chan generator.Cause
+	slots chan struct{}
+
+	mu      sync.Mutex
+	seen    seen
+	unread  map[string]bool // paths whose secret cannot be read
+	ticking bool
+	head    string   // the branch's head after the last tick
+	pushed  []string // heads that were pushed while one goes on
+}
+
+// New returns a receiver that has been told nothing.
+func New(cfg Config) *Receiver {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Receiver{cfg: cfg, calls: make(chan generator.Cause, 1), slots: make(chan struct{}, together), unread: map[string]bool{}}
+}
+
+// Calls is for [generator.Wake].
+func (r *Receiver) Calls() <-chan generator.Cause { return r.calls }
+
+// AddTo adds the paths that have a secret.
+func (r *Receiver) AddTo(mux *http.ServeMux) {
+	if r.cfg.BuildkiteSecret != nil {
+		mux.HandleFunc("POST "+BuildkitePath, func(w http.ResponseWriter, q *http.Request) {
+			r.serve(w, q, Buildkite, r.cfg.BuildkiteSecret, r.buildkite)
+		})
+	}
+	if r.cfg.GitSecret != nil {
+		mux.HandleFunc("POST "+GitPath, func(w http.ResponseWriter, q *http.Request) {
+			host := hostOf(q.Header)
+			r.serve(w, q, host.source, r.cfg.GitSecret, func(header http.Header, body, secret []byte) Result {
+				return r.git(host, header, body, secret)
+			})
+		})
+	}
+}
+
+// call calls the loop, unless a call is waiting for it already.
+func (r *Receiver) call(cause generator.Cause) Result {
+	select {
+	case r.calls <- cause:
+	default:
+	}
+	return Called
+}
+
+// serve reads a request within its bounds and has it judged. Each request that reaches
+// the judge costs one digest of its body, whether its sender knows the secret or not.
+func (r *Receiver) serve(w http.ResponseWriter, q *http.Request, from Source, secret func() ([]byte, error), judge func(http.Header, []byte, []byte) Result) {
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	default:
+		r.answer(w, from, Busy)
+		return
+	}
+	key, err := secret()
+	if err == nil && len(key) == 0 {
+		err = errors.New("it is empty") // and everybody knows it
+	}
+	r.noteSecret(q.URL.Path, err)
+	if err != nil {
+		r.answer(w, from, Failed)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, MaxBody))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		r.answer(w, from, Oversized)
+	case err != nil:
+		r.answer(w, from, Failed)
+	default:
+		r.answer(w, from, judge(q.Header, body, key))
+	}
+}
+
+// answer counts a request and tells its sender the result, and no more.
+func (r *Receiver) answer(w http.ResponseWriter, from Source, result Result) {
+	if r.cfg.Count != nil {
+		r.cfg.Count(from, result)
+	}
+	r.cfg.Log.Debug("webhook", "source", from, "result", result)
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(result.status())
+	_, _ = io.WriteString(w, string(result)+"\n")
+}
+
+// noteSecret logs when a secret cannot be read, and when it can again.
+func (r *Receiver) noteSecret(path string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	const text = "webhooks are refused: their secret cannot be read"
+	switch {
+	case err != nil && !r.unread[path]:
+		r.cfg.Log.Error(text, "path", path, "err", err)
+	case err == nil && r.unread[path]:
+		r.cfg.Log.Info("resolved: "+text, "path", path)
+	}
+	r.unread[path] = err != nil
+}
