@@ -12,6 +12,7 @@ import (
 
 func (p program) checkCommand() *cobra.Command {
 	var s *settings
+	var hooks webhookFlags
 	var offline bool
 	var output string
 	c := &cobra.Command{
@@ -19,12 +20,12 @@ func (p program) checkCommand() *cobra.Command {
 		Short: "Validate the fleet repository",
 		Long: `check reads policies, templates and dispatches, builds every overlay, and
 prints what is wrong and what to write instead. With --repo it validates the
-branch, the credentials for git and Buildkite, the key to sign with, the queues
-in Buildkite, and the receivers of --notify. Whether protection of the branch or
-a hook of the git host refuses a commit is not asked: the first push shows it.
-With DIR it validates the files in a directory, and needs no credentials. The
-exit code is 2 when files are invalid, and 3 when they are valid and something
-outside is not.`,
+branch, the credentials for git and Buildkite, the key to sign with, the secrets
+of webhooks, the queues in Buildkite, and the receivers of --notify. Whether
+protection of the branch or a hook of the git host refuses a commit is not asked:
+the first push shows it. With DIR it validates the files in a directory, and needs
+no credentials. The exit code is 2 when files are invalid, and 3 when they are
+valid and something outside is not.`,
 		Example: `  muster check fleet
   muster check . -o github
   muster check --repo https://git.example.com/fleet.git --buildkite-org acme`,
@@ -41,6 +42,9 @@ outside is not.`,
 			tree, failures, err := s.treeToCheck(cmd.Context(), args, offline)
 			if err != nil {
 				return err
+			}
+			if len(args) == 0 && !offline {
+				failures = append(failures, hooks.unreadable()...)
 			}
 			p.progress.Doing("building the overlays")
 			findings, err := s.loader().Check(cmd.Context(), tree)
@@ -60,6 +64,7 @@ outside is not.`,
 	}
 	s = newSettings(p, c)
 	s.notify.addTo(c)
+	hooks.addTo(c)
 	c.Flags().BoolVar(&offline, "offline", false, "do not use the credentials for git and Buildkite, and ask no receiver")
 	c.Flags().StringVarP(&output, "output", "o", "text", "text, json, sarif (for code scanning) or github (annotations of GitHub Actions)")
 	oneOf(c, "output", "text", "json", "sarif", "github")

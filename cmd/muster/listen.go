@@ -17,6 +17,7 @@ import (
 	"muster/generator/buildkite"
 	"muster/generator/metrics"
 	"muster/generator/status"
+	"muster/generator/webhook"
 	"muster/gitops"
 	"muster/gitops/traffic"
 )
@@ -48,6 +49,7 @@ type endpoints struct {
 	status  *status.Recorder
 	metrics *metrics.Metrics
 	page    *page.Page
+	hooks   *webhook.Receiver // nil: none are served
 }
 
 // newEndpoints returns what is served of a muster that has not ticked. commits is the
@@ -64,9 +66,15 @@ func newEndpoints(clock generator.Clock, c status.Config, commits page.Commits) 
 }
 
 // watcher is what keeps the endpoints up to date.
-func (e *endpoints) watcher() generator.Watcher { return watchers{e.status, e.metrics, e.page} }
+func (e *endpoints) watcher() generator.Watcher {
+	all := watchers{e.status, e.metrics, e.page}
+	if e.hooks != nil {
+		all = append(all, e.hooks)
+	}
+	return all
+}
 
-// handler serves probes, metrics and the status page.
+// handler serves probes, metrics, the status page and webhooks.
 func (e *endpoints) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -81,6 +89,9 @@ func (e *endpoints) handler() http.Handler {
 	})
 	mux.Handle("GET /metrics", e.metrics.Handler(shownAs))
 	e.page.AddTo(mux)
+	if e.hooks != nil {
+		e.hooks.AddTo(mux)
+	}
 	return mux
 }
 

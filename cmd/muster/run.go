@@ -20,6 +20,7 @@ type runFlags struct {
 	once, dryRun     bool
 	interval, jitter time.Duration
 	listen, pprof    string
+	webhooks         webhookFlags
 }
 
 func (f *runFlags) check() error {
@@ -30,6 +31,10 @@ func (f *runFlags) check() error {
 		return usage(errors.New("--startup-jitter is below zero"))
 	case f.once && f.listen+f.pprof != "":
 		return usage(errors.New("--once ends after one tick: leave out --listen and --pprof"))
+	case f.listen == "" && f.webhooks.given() && !f.once:
+		return usage(errors.New("webhooks are served on the address of --listen: give one"))
+	case f.webhooks.interval < time.Second:
+		return usage(errors.New("--webhook-interval is below one second"))
 	case f.listen != "" && f.listen == f.pprof:
 		return usage(errors.New("--pprof needs an address of its own: profiles are not for everybody who may scrape"))
 	}
@@ -49,7 +54,8 @@ SIGHUP.
 With --listen it serves a status page at /, and what it knows as JSON at
 /status.json; /healthz, which is ok while ticks go on; /readyz, which is ok while
 git and Buildkite answer and no overlay is invalid, and otherwise says what is
-wrong; and /metrics for Prometheus.`,
+wrong; and /metrics for Prometheus. With their secrets it serves
+/webhooks/buildkite and /webhooks/git too: what they are told has it look at once.`,
 		Example: `  export BUILDKITE_API_TOKEN=...
   muster run --repo git@example.com:acme/fleet.git --ssh-key-file key \
     --ssh-known-hosts-file known_hosts --buildkite-org acme`,
@@ -76,6 +82,8 @@ wrong; and /metrics for Prometheus.`,
 	c.Flags().DurationVar(&f.interval, "interval", 15*time.Second, "time from tick to tick")
 	c.Flags().DurationVar(&f.jitter, "startup-jitter", 5*time.Second, "the first tick comes after a random part of this time; not with --once")
 	c.Flags().StringVar(&f.listen, "listen", "", "serve the status page, probes and metrics on this address, as in :8080; empty: not at all")
+	f.webhooks.addTo(c)
+	c.Flags().DurationVar(&f.webhooks.interval, "webhook-interval", 3*time.Second, "least time from tick to tick where webhooks begin them")
 	c.Flags().StringVar(&f.pprof, "pprof", "", "serve Go's profiles on this address, as in localhost:6060; empty: not at all")
 	return c
 }
@@ -102,14 +110,15 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 		return err
 	}
 	var ends *endpoints
-	watch := func(client *buildkite.Client, commits page.Commits) (generator.Watcher, error) {
+	watch := func(client *buildkite.Client, commits page.Commits) (generator.Watcher, *generator.Wake, error) {
 		if f.listen == "" {
-			return nil, nil
+			return nil, nil, nil
 		}
 		if ends, err = newEndpoints(p.clock, s.statusConfig(f, client), commits); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return ends.watcher(), nil
+		wake, err := s.webhooks(f.webhooks, ends, client, log)
+		return ends.watcher(), wake, err
 	}
 	g, err := s.generator(f.dryRun, buildPatience, watch)
 	if err != nil {
@@ -161,7 +170,11 @@ func (f *runFlags) serve(ctx context.Context, log *slog.Logger, ends *endpoints)
 		}
 	}
 	if ends != nil {
-		s, err := serve(ctx, log, "the status page, probes and metrics", f.listen, ends.handler(), 30*time.Second)
+		what := "the status page, probes and metrics"
+		if ends.hooks != nil {
+			what = "the status page, probes, metrics and webhooks"
+		}
+		s, err := serve(ctx, log, what, f.listen, ends.handler(), 30*time.Second)
 		if err != nil {
 			return stop, err
 		}

@@ -106,23 +106,26 @@ func (s *settings) token() (func() (string, error), error) {
 	case s.tokenFile == "":
 		return func() (string, error) { return fixed, nil }, nil
 	}
-	read := func() (string, error) {
-		text, err := os.ReadFile(s.tokenFile)
-		if err != nil {
-			return "", fmt.Errorf("reading Buildkite's token: %w", err)
-		}
-		if token := strings.TrimSpace(string(text)); token != "" {
-			return token, nil
-		}
-		return "", fmt.Errorf("reading Buildkite's token: %s is empty", s.tokenFile)
-	}
+	read := func() (string, error) { return readSecret("Buildkite's token", s.tokenFile) }
 	_, err := read()
 	return read, usage(err)
 }
 
+// readSecret reads a file with a secret, without the space around it.
+func readSecret(what, file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", what, err)
+	}
+	if secret := strings.TrimSpace(string(text)); secret != "" {
+		return secret, nil
+	}
+	return "", fmt.Errorf("reading %s: %s is empty", what, file)
+}
+
 // generator wires the tick. patience is how long overlays wait for a template that takes long to build. watch makes
-// what is told of the ticks; nil: nobody is.
-func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*buildkite.Client, page.Commits) (generator.Watcher, error)) (*generator.Generator, error) {
+// what is told of the ticks, and what begins them early; nil: nobody and nothing is.
+func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*buildkite.Client, page.Commits) (generator.Watcher, *generator.Wake, error)) (*generator.Generator, error) {
 	log, err := s.logger()
 	if err != nil {
 		return nil, err
@@ -144,8 +147,9 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 	}
 	fleet := gitops.Fleet{Writer: writer, Version: s.program.build.String(), Style: style}
 	var watcher generator.Watcher
+	var wake *generator.Wake
 	if watch != nil {
-		if watcher, err = watch(client, fleet); err != nil {
+		if watcher, wake, err = watch(client, fleet); err != nil {
 			return nil, err
 		}
 	}
@@ -160,6 +164,7 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 		DryRun:     dryRun,
 		Log:        log,
 		Watch:      watcher,
+		Wake:       wake,
 	}), nil
 }
 

@@ -27,6 +27,7 @@ type Metrics struct {
 	withdrawn, never, commits                      *prometheus.CounterVec
 	registration, start                            *prometheus.HistogramVec
 	ticks, failures, races                         *prometheus.CounterVec
+	wakes, deferred, webhooks                      *prometheus.CounterVec
 	tick, step                                     *prometheus.HistogramVec
 
 	known         map[string]bool // overlays that have series
@@ -53,6 +54,7 @@ func New(snapshot func() status.Snapshot, now func() time.Time) (*Metrics, error
 		withdrawn: count("muster_withdrawn_dispatches_total"), never: count("muster_never_registered_agents_total"),
 		commits: count("muster_commits_total"), registration: spread("muster_registration_seconds"), start: spread("muster_start_seconds"),
 		ticks: count("muster_ticks_total"), failures: count("muster_tick_failures_total"), races: count("muster_push_races_total"),
+		wakes: count("muster_wakes_total"), deferred: count("muster_wakes_deferred_total"), webhooks: count("muster_webhooks_total"),
 		tick: spread("muster_tick_seconds"), step: spread("muster_tick_step_seconds"),
 		known: map[string]bool{},
 	}
@@ -63,11 +65,15 @@ func New(snapshot func() status.Snapshot, now func() time.Time) (*Metrics, error
 		m.failures.WithLabelValues(string(s))
 		m.step.WithLabelValues(string(s))
 	}
+	for _, c := range generator.Causes() {
+		m.wakes.WithLabelValues(string(c))
+	}
 	m.races.WithLabelValues()
+	m.deferred.WithLabelValues()
 	m.tick.WithLabelValues()
 	for _, c := range []prometheus.Collector{
 		m.dispatches, m.dispatched, m.retired, m.retiredAgents, m.withdrawn, m.never, m.commits, m.registration, m.start,
-		m.ticks, m.failures, m.races, m.tick, m.step,
+		m.ticks, m.failures, m.races, m.wakes, m.deferred, m.webhooks, m.tick, m.step,
 		figures{snapshot: snapshot, now: now, descs: descs, goVersion: runtime.Version()},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
@@ -94,6 +100,12 @@ func (m *Metrics) Handler(shown func(string) string) http.Handler {
 	return promhttp.HandlerFor(from, promhttp.HandlerOpts{EnableOpenMetrics: true, DisableCompression: true, MaxRequestsInFlight: together})
 }
 
+// Webhooks adds requests to a webhook, by their source and by what became of them. None
+// begins the series. It may be called from several goroutines.
+func (m *Metrics) Webhooks(source, result string, n int) {
+	m.webhooks.WithLabelValues(source, result).Add(float64(n))
+}
+
 // Began implements [generator.Watcher].
 func (m *Metrics) Began(time.Time) {}
 
@@ -104,6 +116,10 @@ func (m *Metrics) Ended(r generator.Report) {
 		m.failures.WithLabelValues(string(r.Failed)).Inc()
 	}
 	m.races.WithLabelValues().Add(float64(r.Result.Races))
+	m.wakes.WithLabelValues(string(r.Cause)).Inc()
+	if r.Deferred {
+		m.deferred.WithLabelValues().Inc()
+	}
 	m.tick.WithLabelValues().Observe(r.Ended.Sub(r.Began).Seconds())
 	for step, took := range r.Steps {
 		m.step.WithLabelValues(string(step)).Observe(took.Seconds())

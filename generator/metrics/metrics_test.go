@@ -28,7 +28,9 @@ func start() time.Time { return time.Date(2026, time.January, 5, 8, 0, 0, 0, tim
 // full are metrics after a tick in which everything that can be served is there.
 func full(t testing.TB) *metrics.Metrics {
 	t.Helper()
-	return after(t, report("linux/large", "default"))
+	m := after(t, report("linux/large", "default"))
+	m.Webhooks("buildkite", "called", 1)
+	return m
 }
 
 // after are metrics after one tick.
@@ -56,7 +58,7 @@ func after(t testing.TB, r generator.Report) *metrics.Metrics {
 // did something of each kind.
 func report(names ...string) generator.Report {
 	r := generator.Report{
-		Began: start(), Ended: start().Add(time.Second), Next: start().Add(15 * time.Second), Outcome: generator.Committed,
+		Began: start(), Ended: start().Add(time.Second), Next: start().Add(15 * time.Second), Outcome: generator.Committed, Cause: generator.CauseStart,
 		Steps: map[generator.Step]time.Duration{generator.StepTip: time.Millisecond}, Git: start(), Buildkite: start(),
 		Problems: []generator.Problem{{Text: "something"}},
 	}
