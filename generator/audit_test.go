@@ -262,11 +262,15 @@ func (m *muster) owns(tags []string, slug string) bool {
 	return tagOf(tags, "overlay") == slug && tagOf(tags, "muster") == m.fleetTag
 }
 
-// unlisted counts an overlay's agents that run a job and are not in the list.
+// unlisted counts an overlay's agents that are not in the list: those that run a job, and
+// those that came and had theirs since the list, less than 90 seconds before the end of
+// the look, and may linger.
 func (m *muster) unlisted(slug string) int {
 	s, n := m.snapshot, 0
+	end := later(s.At, s.Until)
 	for _, g := range s.Sightings {
-		if g.Running && m.owns(g.Tags, slug) && !slices.ContainsFunc(s.Agents, func(x plan.Agent) bool { return x.ID == g.Agent }) {
+		lately := g.Started.After(s.At) && end.Sub(g.Started) < 90*time.Second
+		if (g.Running || lately) && m.owns(g.Tags, slug) && !slices.ContainsFunc(s.Agents, func(x plan.Agent) bool { return x.ID == g.Agent }) {
 			n++
 		}
 	}
