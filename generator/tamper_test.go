@@ -169,7 +169,9 @@ func (a *audit) noticed(t *tree) {
 	}
 }
 
-func withdrawnPath(overlay, id string) string { return overlay + "/dispatches/withdrawn/" + id + ".yaml" }
+func withdrawnPath(overlay, id string) string {
+	return overlay + "/dispatches/withdrawn/" + id + ".yaml"
+}
 
 func dispatchPath(x *order) string { return x.overlay.path() + "/dispatches/" + x.ID + ".yaml" }
 
