@@ -31,7 +31,7 @@ COMMIT     ?= $(shell git describe --always --abbrev=12 --exclude '*' --dirty 2>
 LDFLAGS     = -s -w -X main.linkedVersion=$(VERSION) -X main.linkedCommit=$(COMMIT)
 # The race detector needs a C compiler. Where there is none, go env says so.
 RACE        = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
-# Packages with tests that make test leaves to a run without it: generator/unraced.
+# Packages with tests that make test leaves to a run without it: gitops/unraced.
 # Of packages with few of them, the tests are named; some measure memory.
 UNRACED    := ./generator/history ./generator/simulation
 UNRACED_SOME := ./cmd/muster ./generator/buildkite ./generator/manifest ./gitops/git

@@ -10,8 +10,8 @@ import (
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
 	"muster/generator/simulation"
-	"muster/generator/unraced"
 	"muster/gitops/ledger"
+	"muster/gitops/unraced"
 )
 
 // The cases of this file broke muster 0.2.0; each says by which figures.

@@ -14,9 +14,9 @@ import (
 	"muster/generator/explanation"
 	"muster/generator/manifest"
 	"muster/generator/plan"
-	"muster/generator/unraced"
 	"muster/gitops/branch"
 	"muster/gitops/ledger"
+	"muster/gitops/unraced"
 )
 
 // readback is a fleet repository as those read it who look back.

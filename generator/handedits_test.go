@@ -13,9 +13,9 @@ import (
 
 	"muster/generator"
 	"muster/generator/plan"
-	"muster/generator/unraced"
 	"muster/gitops/branch"
 	"muster/gitops/ledger"
+	"muster/gitops/unraced"
 )
 
 // archive is a bench whose repository tells its history.

@@ -10,8 +10,8 @@ import (
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/plan"
-	"muster/generator/unraced"
 	"muster/gitops/branch"
+	"muster/gitops/unraced"
 )
 
 // slow is a bench whose readings of Buildkite take so many calls that wait

@@ -16,8 +16,8 @@ import (
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/metrics"
 	"muster/generator/status"
-	"muster/generator/unraced"
 	"muster/gitops/ledger"
+	"muster/gitops/unraced"
 )
 
 // running is the clock of a muster in a world, for [generator.Generator.Run].

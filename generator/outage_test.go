@@ -15,8 +15,8 @@ import (
 
 	"muster/generator"
 	"muster/generator/plan"
-	"muster/generator/unraced"
 	"muster/gitops/branch"
+	"muster/gitops/unraced"
 )
 
 // away is a bench whose git or Buildkite is away at times.

@@ -11,9 +11,9 @@ import (
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/replay"
-	"muster/generator/unraced"
 	"muster/gitops/branch"
 	"muster/gitops/ledger"
+	"muster/gitops/unraced"
 )
 
 // again makes every decision of a world's history again, from its commits alone. It

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/generator/unraced"
 	"muster/gitops/ledger"
+	"muster/gitops/unraced"
 )
 
 // scenarioSeeds are worlds for tests that play one several times.

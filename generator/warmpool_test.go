@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"muster/generator/plan"
-	"muster/generator/unraced"
+	"muster/gitops/unraced"
 )
 
 // TestWarmPoolDiesLater: agents kept for min that die 8 or 14 minutes after they came,

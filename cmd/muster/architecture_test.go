@@ -110,7 +110,7 @@ func imports() map[string][]string {
 
 		"generator/buildkite/fakebuildkite": {"generator/plan"},
 		"generator/markdown/markdowntest":   {},
-		"generator/unraced":                 {},
+		"gitops/unraced":                    {},
 		"generator/simulation":              {"generator/plan", "generator/manifest", "generator/buildkite/fakebuildkite"},
 		"gitops/github/githubtest":          {"gitops/gitserver"},
 		"gitops/gitserver":                  {"gitops/branch"},

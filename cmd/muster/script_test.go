@@ -23,12 +23,12 @@ import (
 
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/simulation"
-	"muster/generator/unraced"
 	"muster/gitops"
 	"muster/gitops/branch"
 	"muster/gitops/canary"
 	"muster/gitops/git"
 	"muster/gitops/gitserver"
+	"muster/gitops/unraced"
 )
 
 var updateScripts = flag.Bool("update", false, "write what was printed into the scripts and documents")

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,16 +21,7 @@ import (
 // is a day: what orders is the webhook, or the test does not end.
 func TestWebhooksOfARun(t *testing.T) {
 	t.Parallel()
-	w, _, _, _ := fleetProgram(t)
-	now := fakebuildkite.New(fakebuildkite.Options{Now: time.Now(), Token: canary.BuildkiteToken})
-	w.cluster.BuildkiteCluster = now.AddCluster("ci")
-	now.AddQueue(w.cluster.BuildkiteCluster, "default")
-	w.buildkite = now
-	api := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		now.AdvanceTo(time.Now()) // the program has the machine's clock
-		now.ServeHTTP(rw, r)
-	}))
-	t.Cleanup(api.Close)
+	k := thisClock(t)
 	file := filepath.Join(t.TempDir(), "secret")
 	write := func(secret string) {
 		t.Helper()
@@ -41,24 +30,9 @@ func TestWebhooksOfARun(t *testing.T) {
 		}
 	}
 	write("one")
-	p := started(t, []string{"MUSTER_REPO=" + w.git.URL + "/fleet.git", "MUSTER_BUILDKITE_ORG=acme", "MUSTER_BUILDKITE_URL=" + api.URL + "/",
-		"BUILDKITE_API_TOKEN=" + canary.BuildkiteToken, "MUSTER_BUILDKITE_WEBHOOK_SECRET_FILE=" + file},
-		"run", "--interval", "24h", "--startup-jitter", "0s", "--listen", "127.0.0.1:0", "--git-webhook-secret-file", file, "--log-level", "debug")
-	ended := make(chan error, 1)
-	go func() { ended <- p.Wait() }()
-	says := func(text string) {
-		t.Helper()
-		until(func() bool {
-			select {
-			case err := <-ended:
-				t.Fatalf("it has ended: %v, and had not said %q:\n%s", err, text, p.text())
-			default:
-			}
-			return strings.Contains(p.text(), text)
-		})
-	}
-	says("nothing to do")
-	address := "http://" + regexp.MustCompile(`webhooks" address=(\S+)`).FindStringSubmatch(p.text())[1]
+	k.start([]string{"MUSTER_BUILDKITE_WEBHOOK_SECRET_FILE=" + file}, "--listen", "127.0.0.1:0", "--git-webhook-secret-file", file, "--log-level", "debug")
+	k.says("nothing to do")
+	address := "http://" + regexp.MustCompile(`webhooks" address=(\S+)`).FindStringSubmatch(k.process.text())[1]
 	ask := func(r *http.Request) string {
 		t.Helper()
 		r.URL.Scheme, r.URL.Host = "http", strings.TrimPrefix(address, "http://")
@@ -74,16 +48,16 @@ func TestWebhooksOfARun(t *testing.T) {
 		return string(body)
 	}
 	webhook := func(secret string) {
-		now.AddWebhook(fakebuildkite.Webhook{Token: secret, Deliver: func(r *http.Request) { ask(r) }})
+		k.buildkite.AddWebhook(fakebuildkite.Webhook{Token: secret, Deliver: func(r *http.Request) { ask(r) }})
 	}
-	now.AdvanceTo(time.Now())
+	k.buildkite.AdvanceTo(time.Now())
 	webhook("one")
-	w.addBuild(3)
-	says("agents=3")
+	k.addBuild(3)
+	k.says("agents=3")
 	write("two")
 	webhook("two")
-	w.addBuild(5)
-	says("agents=5")
+	k.addBuild(5)
+	k.says("agents=5")
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/metrics", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
@@ -95,12 +69,7 @@ func TestWebhooksOfARun(t *testing.T) {
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ended; err != nil {
-		t.Errorf("%v\n%s", err, p.text())
-	}
+	k.stop()
 }
 
 // TestWebhookFlags: what does not go together, and secrets that cannot be read.

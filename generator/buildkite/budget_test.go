@@ -14,7 +14,7 @@ import (
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
-	"muster/generator/unraced"
+	"muster/gitops/unraced"
 )
 
 // organisation is a simulated Buildkite that tells how it was asked.

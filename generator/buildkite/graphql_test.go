@@ -12,7 +12,7 @@ import (
 
 	"muster/generator/buildkite"
 	"muster/generator/plan"
-	"muster/generator/unraced"
+	"muster/gitops/unraced"
 )
 
 // mayGraphQL is a token that may ask GraphQL.

@@ -17,7 +17,7 @@ import (
 
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/generator/unraced"
+	"muster/gitops/unraced"
 )
 
 // bulk writes pages of builds as they are read, so that they take no memory. It

@@ -9,9 +9,9 @@ import (
 	"muster/generator/history"
 	"muster/generator/report"
 	"muster/generator/simulation"
-	"muster/generator/unraced"
 	"muster/gitops/branch"
 	"muster/gitops/ledger"
+	"muster/gitops/unraced"
 )
 
 // reported makes a report of the day.

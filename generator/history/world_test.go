@@ -14,9 +14,9 @@ import (
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/simulation"
-	"muster/generator/unraced"
 	"muster/gitops/branch"
 	"muster/gitops/ledger"
+	"muster/gitops/unraced"
 )
 
 // day is a simulated day of one overlay: muster decides every 15 seconds, people edit

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"muster/generator/plan"
-	"muster/generator/unraced"
+	"muster/gitops/unraced"
 )
 
 // TestAddingIsBuilding: where an overlay is not built with a dispatch, because it

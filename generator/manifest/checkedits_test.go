@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"muster/generator/plan"
-	"muster/generator/unraced"
+	"muster/gitops/unraced"
 )
 
 // ordered is the sound fleet repository with one dispatch of five agents, as the

@@ -17,8 +17,8 @@ import (
 
 	"muster/generator/kustomize"
 	"muster/generator/plan"
-	"muster/generator/unraced"
 	"muster/gitops/branch"
+	"muster/gitops/unraced"
 )
 
 // hostileSeeds is how many trees TestHostileTrees makes; more with -hostile.

@@ -9,7 +9,7 @@ import (
 	"testing/fstest"
 
 	"muster/generator/plan"
-	"muster/generator/unraced"
+	"muster/gitops/unraced"
 )
 
 // TestHostileFiles: a few lines of YAML suspend their overlay, and neither end the

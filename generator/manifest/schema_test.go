@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
-	"muster/generator/unraced"
+	"muster/gitops/unraced"
 )
 
 func compiled(t *testing.T) *jsonschema.Schema {

@@ -287,7 +287,7 @@ func (v *view) vet(name string, data []byte) {
 	}
 }
 
-// unknownField is what kustomize says of a field that it does not know.
+// unknownField matches kustomize's error for a field that it does not know.
 var unknownField = regexp.MustCompile(`unknown field "([^"]+)"`)
 
 // vetReference notes a path that the kustomization called name refers to, and refuses

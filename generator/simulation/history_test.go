@@ -8,8 +8,8 @@ import (
 
 	"muster/generator/plan"
 	"muster/generator/simulation"
-	"muster/generator/unraced"
 	"muster/gitops/ledger"
+	"muster/gitops/unraced"
 )
 
 // record plays muster and returns the messages of its commits.

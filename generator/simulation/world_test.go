@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/generator/plan"
-	"muster/generator/unraced"
+	"muster/gitops/unraced"
 )
 
 // loadNamed returns one of [Loads].

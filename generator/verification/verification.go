@@ -69,7 +69,7 @@ type Finding struct {
 	Why []string `json:"why,omitempty"`
 	// Notes say what is another and no reason to doubt the commit, as other words.
 	Notes []string `json:"notes,omitempty"`
-	// Signature is what git says of it; empty where nobody asked.
+	// Signature is git's verdict on the commit's signature; empty where nobody asked.
 	Signature Signature `json:"signature,omitempty"`
 	// restores are the dispatches that a repair writes, and orders those that an order did.
 	restores, orders []dispatchFile
@@ -82,7 +82,7 @@ func (f *Finding) Failed() bool {
 	return f.Verdict.Failed() || muster && f.Signature != "" && f.Signature != Good
 }
 
-// Signature is what git says of a commit's signature.
+// Signature is git's verdict on a commit's signature.
 type Signature string
 
 const (
@@ -137,7 +137,7 @@ type Config struct {
 	// before it; the zero values are no limit.
 	Until string
 	Since time.Time
-	// Signatures says what git says of commits' signatures; nil: nobody asks.
+	// Signatures asks git about commits' signatures; nil: nobody does.
 	Signatures func(ctx context.Context, commits []string) (map[string]Signature, error)
 	// Count is counted up while findings are yielded.
 	Count *Count

@@ -117,10 +117,10 @@ func (a *Archive) Tree(ctx context.Context, commit string) (fs.FS, error) {
 
 // root is the top tree of a commit.
 func (a *Archive) root(ctx context.Context, commit string) (plumbing.Hash, error) {
-	if !plumbing.IsHash(commit) {
-		return plumbing.ZeroHash, fmt.Errorf("%.60q is not the identifier of a commit", commit)
+	h, err := parseCommit(commit)
+	if err != nil {
+		return plumbing.ZeroHash, err
 	}
-	h := plumbing.NewHash(commit)
 	if root, ok := a.roots[h]; ok {
 		return root, nil
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 
-	"muster/generator/unraced"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
+	"muster/gitops/unraced"
 )
 
 // TestLargeObjectsAreNotInflated: an object's size is known before it is

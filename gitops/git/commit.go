@@ -76,6 +76,14 @@ func parentOf(commit []byte) (plumbing.Hash, bool) {
 	return plumbing.NewHash(string(header[at+len(line):][:size])), true
 }
 
+// parseCommit reads the identifier of a commit.
+func parseCommit(id string) (plumbing.Hash, error) {
+	if !plumbing.IsHash(id) {
+		return plumbing.ZeroHash, fmt.Errorf("%.60q is not the identifier of a commit", id)
+	}
+	return plumbing.NewHash(id), nil
+}
+
 // pastCommit is a commit of the history.
 type pastCommit struct {
 	branch.Commit

@@ -20,9 +20,9 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
-	"muster/generator/unraced"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
+	"muster/gitops/unraced"
 )
 
 // peakHeap is how much the heap grows while f runs, in bytes, garbage aside.

@@ -84,10 +84,7 @@ func (b *Branch) localHistory(ctx context.Context, from string, limit branch.Lim
 // startOf is the commit at which a history begins: the branch's head, unless it is named.
 func (b *Branch) startOf(ctx context.Context, from string) (plumbing.Hash, error) {
 	if from != "" {
-		if !plumbing.IsHash(from) {
-			return plumbing.ZeroHash, fmt.Errorf("%.60q is not the identifier of a commit", from)
-		}
-		return plumbing.NewHash(from), nil
+		return parseCommit(from)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,10 +151,10 @@ func (h *history) begin(from string) error {
 		}
 	}
 	if from != "" {
-		if !plumbing.IsHash(from) {
-			return fmt.Errorf("%.60q is not the identifier of a commit", from)
+		var err error
+		if h.head, err = parseCommit(from); err != nil {
+			return err
 		}
-		h.head = plumbing.NewHash(from)
 	}
 	if !b.server.caps.Supports(capability.Filter) {
 		h.given = len(filters()) - 1

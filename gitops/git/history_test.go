@@ -13,10 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"muster/generator/unraced"
 	"muster/gitops/branch"
 	"muster/gitops/git"
 	"muster/gitops/gitserver"
+	"muster/gitops/unraced"
 )
 
 // past writes a history of n commits onto main, a minute apart, each with a
@@ -284,7 +284,7 @@ func TestHistoryOfThisMachine(t *testing.T) {
 			t.Errorf("from %s: %d yielded, %v; want %q", from, n, err, says)
 		}
 	}
-	// Loose, a commit can be taken away.
+	// As a file of its own, a commit can be deleted.
 	packs, err := filepath.Glob(r.Dir + "/objects/pack/*.pack")
 	if err != nil || len(packs) != 1 {
 		t.Fatal(packs, err)

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"muster/generator/unraced"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
+	"muster/gitops/unraced"
 )
 
 // TestLargeDirectoryIsNotKept reads every file of a directory that is larger

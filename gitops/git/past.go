@@ -63,8 +63,9 @@ func (b *Branch) Past(ctx context.Context, commit string, dirs []string) (branch
 
 // storeAt fetches an earlier commit into a store of its own.
 func (b *Branch) storeAt(ctx context.Context, commit string, dirs []string) (*store, error) {
-	if !plumbing.IsHash(commit) {
-		return nil, fmt.Errorf("%.60q is not the identifier of a commit", commit)
+	head, err := parseCommit(commit)
+	if err != nil {
+		return nil, err
 	}
 	for _, dir := range dirs {
 		if err := branch.CheckPath(dir); err != nil {
@@ -79,7 +80,6 @@ func (b *Branch) storeAt(ctx context.Context, commit string, dirs []string) (*st
 			return nil, err
 		}
 	}
-	head := plumbing.NewHash(commit)
 	s := &store{server: b.server, mode: b.store.mode, noLimit: b.store.noLimit, noDepth: b.store.noDepth, readFirst: dirs, objects: newObjects("")}
 	if s.mode == partial {
 		return s, s.startPartial(ctx, nil, head)

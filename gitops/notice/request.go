@@ -168,7 +168,7 @@ func (p post) send(ctx context.Context, push Push) error {
 func (p post) do(ctx context.Context, method string, made event, secrets []string) error {
 	request, err := http.NewRequestWithContext(ctx, method, p.URL, bytes.NewReader(made.body))
 	if err != nil {
-		return errors.New("the url is none")
+		return errors.New("its url cannot be read: write it as https://HOST/PATH")
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "muster")

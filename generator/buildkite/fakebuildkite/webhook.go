@@ -2,6 +2,7 @@ package fakebuildkite
 
 import (
 	"bytes"
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -104,7 +105,7 @@ func (s *Server) send(w *Webhook, event string, body map[string]any) {
 // HMAC-SHA256 of "TIMESTAMP.BODY", in hexadecimal (docs
 // apis/webhooks/_verifying_hmac_signatures.md).
 func webhookRequest(event string, body []byte, token string, plain bool, at time.Time) *http.Request {
-	r, err := http.NewRequest(http.MethodPost, "http://webhook.invalid/webhooks/buildkite", bytes.NewReader(body)) //nolint:noctx // nobody ends it
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://webhook.invalid/webhooks/buildkite", bytes.NewReader(body))
 	if err != nil {
 		panic(fmt.Sprintf("fakebuildkite: %v", err))
 	}
