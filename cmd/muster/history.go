@@ -51,8 +51,8 @@ muster's own. It reads commits and nothing else: no token for Buildkite, and no
 flag in a clone of the repository. Times are in UTC.
 
 OUTCOME is as far as the commits since tell. Agents that have registered are
-counted when their dispatch leaves git; "worked" says that one of them had had a
-job by then. A commit that was muster's and was changed has the act damaged.
+counted when their dispatch leaves git, and so are those that had had a job by
+then: others work after that, so there may be more. A commit that was muster's and was changed has the act damaged.
 
 --since and --until take a time, as in 2026-11-21T02:15Z, 2026-11-21 or 09:40,
 which is the last time that it was so late, or how long ago, as in 90m or 7d.`,

@@ -7,6 +7,7 @@
 package history
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
@@ -106,12 +107,28 @@ type Outcome struct {
 	// were known to have registered; nil where that is not told.
 	FirstAfter *int `json:"firstAfter,omitempty"`
 	AllAfter   *int `json:"allAfter,omitempty"`
-	// Worked reports whether any of them is known to have had a job. Not how many: a
-	// dispatch leaves git when its agents have come, and they work after that.
+	// Worked reports whether any of them is known to have had a job, and HadJob how many
+	// are, at least: a dispatch leaves git when its agents have come, and others work after
+	// that. HadJob is 0 where 0.2.0 wrote the commits, which did not count.
 	Worked bool `json:"worked,omitempty"`
+	HadJob int  `json:"hadJob,omitempty"`
 	// InVain is how many had come and were gone at the retirement, of dispatches of
 	// which no agent is known to have had a job. There may be more: they leave later.
 	InVain int `json:"inVain,omitempty"`
+}
+
+// WhoWorked says in a few words how many are known to have had a job; empty where nobody
+// is.
+func (o Outcome) WhoWorked() string {
+	switch {
+	case o.HadJob > 0 && o.HadJob == o.Registered:
+		return "all had a job"
+	case o.HadJob > 0:
+		return fmt.Sprintf("at least %d had a job", o.HadJob)
+	case o.Worked:
+		return "worked"
+	}
+	return ""
 }
 
 // Lost is how many agents of a dispatch never came.

@@ -12,6 +12,7 @@ import (
 type fate struct {
 	registered plan.Indexes
 	worked     bool
+	hadJob     int
 	first      time.Time // zero: not known
 	all        time.Time // zero: not known
 	retired    bool
@@ -98,6 +99,7 @@ func (x *fate) see(s plan.Seen) {
 		x.registered = s.Registered
 	}
 	x.worked = x.worked || s.Worked
+	x.hadJob = max(x.hadJob, s.HadJob)
 	if s.FirstAt != nil && (x.first.IsZero() || s.FirstAt.Before(x.first)) {
 		x.first = *s.FirstAt
 	}
@@ -126,6 +128,7 @@ func (f *fates) outcome(e *ledger.Entry, now time.Time) *Outcome {
 		// order can have is somebody else's.
 		o.Registered += x.registered.Below(e.Agents)
 		o.Worked = o.Worked || x.worked
+		o.HadJob += min(x.hadJob, x.registered.Below(e.Agents))
 		if !x.worked {
 			o.InVain += x.left.Below(e.Agents)
 		}
@@ -144,7 +147,7 @@ func (f *fates) outcome(e *ledger.Entry, now time.Time) *Outcome {
 			all = x.all
 		}
 	}
-	o.Registered, o.InVain = min(o.Registered, e.Agents), min(o.InVain, e.Agents)
+	o.Registered, o.InVain, o.HadJob = min(o.Registered, e.Agents), min(o.InVain, e.Agents), min(o.HadJob, e.Agents)
 	if retired < len(e.Dispatches) {
 		o.State = InFlight
 		if now.Sub(e.At) > longestLease {

@@ -43,7 +43,7 @@ type day struct {
 type order struct {
 	plan.Dispatch
 	came    []time.Time
-	worked  bool // by the time that it was retired
+	worked  int // agents that had had a job by the time that it was retired
 	retired bool
 }
 
@@ -160,7 +160,7 @@ func (d *day) tick(at time.Time) {
 	for _, r := range d.buildkite.Agents() {
 		for _, id := range act.Retire {
 			if slices.Contains(r.Tags, "dispatch="+id) && (r.Jobs > 0 || r.Job != "") {
-				d.orders[id].worked = true
+				d.orders[id].worked++
 			}
 		}
 	}
@@ -226,7 +226,7 @@ func TestAWeek(t *testing.T) {
 	var lost, worked int
 	for _, x := range d.orders {
 		lost += x.Agents - len(x.came)
-		if x.worked {
+		if x.worked > 0 {
 			worked++
 		}
 	}
@@ -242,12 +242,12 @@ func (d *day) compare(row history.Row) {
 	}
 	var agents, came int
 	var first, last time.Time
-	worked, retired := false, true
+	worked, retired := 0, true
 	for _, id := range row.Dispatches {
 		x := d.orders[id]
 		agents += x.Agents
 		came += len(x.came)
-		worked, retired = worked || x.worked, retired && x.retired
+		worked, retired = worked+x.worked, retired && x.retired
 		for _, at := range x.came {
 			if first.IsZero() || at.Before(first) {
 				first = at
@@ -257,7 +257,7 @@ func (d *day) compare(row history.Row) {
 			}
 		}
 	}
-	want := history.Outcome{State: history.Retired, Registered: came, Worked: worked}
+	want := history.Outcome{State: history.Retired, Registered: came, Worked: worked > 0, HadJob: worked}
 	after := func(at time.Time) *int { n := int(d.noticed(at).Sub(row.At) / time.Second); return &n }
 	if came > 0 {
 		want.FirstAfter = after(first)
@@ -280,7 +280,7 @@ func text(o history.Outcome) string {
 		}
 		return fmt.Sprint(*n)
 	}
-	return fmt.Sprintf("%s, %d registered, first %s, all %s, worked %t", o.State, o.Registered, number(o.FirstAfter), number(o.AllAfter), o.Worked)
+	return fmt.Sprintf("%s, %d registered, first %s, all %s, worked %t, %d had a job", o.State, o.Registered, number(o.FirstAfter), number(o.AllAfter), o.Worked, o.HadJob)
 }
 
 func (d *day) compareTotal(digest history.Digest) {

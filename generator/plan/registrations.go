@@ -18,7 +18,7 @@ type Registrations struct {
 // entry is what is known of one dispatch.
 type entry struct {
 	indexes Indexes
-	worked  bool
+	worked  Indexes   // had a job
 	first   time.Time // when the first index was first known; zero: none is, or it is too late to tell
 	late    bool      // nobody had looked when the first one registered
 	settled time.Time // when all indexes were first known
@@ -53,7 +53,9 @@ func (r *Registrations) note(tags []string, worked bool) {
 		r.known[id] = &entry{}
 	}
 	r.known[id].indexes.Add(index)
-	r.known[id].worked = r.known[id].worked || worked
+	if worked {
+		r.known[id].worked.Add(index)
+	}
 }
 
 // Reconcile brings the register in line with the overlays of the tip: it notes which
@@ -103,7 +105,8 @@ func (r *Registrations) Seen(id string) Seen {
 	if e == nil {
 		return Seen{}
 	}
-	s := Seen{Registered: Indexes{words: slices.Clone(e.indexes.words)}, Worked: e.worked}
+	hadJob := e.worked.Below(MaxIndex)
+	s := Seen{Registered: Indexes{words: slices.Clone(e.indexes.words)}, Worked: hadJob > 0, HadJob: hadJob}
 	if !e.first.IsZero() {
 		first := e.first
 		s.FirstAt = &first
@@ -125,5 +128,5 @@ func (r *Registrations) All(d Dispatch) bool {
 // dispatch: an index that was not seen, or whether any agent has worked.
 func (r *Registrations) Missing(d Dispatch) bool {
 	e := r.known[d.ID]
-	return e == nil || !e.worked || e.indexes.Below(d.Agents) < d.Agents
+	return e == nil || e.worked.IsZero() || e.indexes.Below(d.Agents) < d.Agents
 }

@@ -250,13 +250,13 @@ func (m *maker) know(name string) {
 }
 
 // inVain adds the agents of an order that had no job: at the least those that had
-// left without one when it was retired, at the most all that came but for one, where
-// one is known to have had a job.
+// left without one when it was retired, at the most all that came, less those that are
+// known to have had one. 0.2.0 said only that one had.
 func inVain(b *Bounds, r history.Row) {
 	o := r.Outcome
 	b.Least += o.InVain
-	b.Most += o.Registered
-	if o.Worked && o.Registered > 0 {
+	b.Most += o.Registered - o.HadJob
+	if o.Worked && o.HadJob == 0 && o.Registered > 0 {
 		b.Most--
 	}
 }

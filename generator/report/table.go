@@ -173,7 +173,7 @@ func (r Report) agents() Table {
 	}
 	return r.byOverlay(Table{
 		ID: "agents", Title: "What was ordered, and what came of it", Columns: head("overlay", fields),
-		Note: "In vain are agents that came and left without a job: at least those that were gone when their order left git; at most all that came, less one for each order that worked, since agents work on after that.",
+		Note: "In vain are agents that came and left without a job: at least those that were gone when their order left git; at most all that came, less those that had had a job by then, since others work after that.",
 	}, fields)
 }
 
@@ -285,8 +285,8 @@ func (a Act) Outcome() string {
 	if o.State != history.Retired {
 		text = string(o.State) + ", " + text
 	}
-	if o.Worked {
-		text += ", worked"
+	if worked := o.WhoWorked(); worked != "" {
+		text += ", " + worked
 	}
 	return text
 }

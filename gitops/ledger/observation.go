@@ -77,6 +77,7 @@ type (
 		FirstAt      *time.Time `json:"firstAt,omitempty"`
 		RegisteredAt *time.Time `json:"registeredAt,omitempty"`
 		Worked       bool       `json:"worked,omitempty"`
+		HadJob       int        `json:"hadJob,omitempty"`
 		Connected    int        `json:"connected,omitempty"`
 		WrongTags    int        `json:"wrongTags,omitempty"`
 	}
@@ -145,7 +146,7 @@ func store(o plan.Observation) storedObservation {
 			}
 			supply.Dispatches[id] = storedSeen{
 				Registered: seen.Registered.String(), FirstAt: seen.FirstAt, RegisteredAt: seen.RegisteredAt,
-				Worked: seen.Worked, Connected: seen.Connected, WrongTags: seen.WrongTags,
+				Worked: seen.Worked, HadJob: seen.HadJob, Connected: seen.Connected, WrongTags: seen.WrongTags,
 			}
 		}
 		for id, x := range x.OtherTags {
@@ -197,7 +198,7 @@ func (s storedObservation) observation() (plan.Observation, error) {
 			}
 			supply.Dispatches[id] = plan.Seen{
 				Registered: registered, FirstAt: seen.FirstAt, RegisteredAt: seen.RegisteredAt,
-				Worked: seen.Worked, Connected: seen.Connected, WrongTags: seen.WrongTags,
+				Worked: seen.Worked, HadJob: seen.HadJob, Connected: seen.Connected, WrongTags: seen.WrongTags,
 			}
 		}
 		for id, x := range x.OtherTags {
