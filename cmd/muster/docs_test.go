@@ -32,21 +32,27 @@ func readText(t *testing.T, name string) string {
 // should be, and with -update puts it right.
 func holdBlock(t *testing.T, begin, end, want string) {
 	t.Helper()
-	text := readText(t, "README.md")
+	holdBlockOf(t, "README.md", begin, end, want)
+}
+
+// holdBlockOf does so for a file.
+func holdBlockOf(t *testing.T, file, begin, end, want string) {
+	t.Helper()
+	text := readText(t, file)
 	before, rest, ok := strings.Cut(text, begin+"\n")
 	got, after, ok2 := strings.Cut(rest, end+"\n")
 	if !ok || !ok2 {
-		t.Fatalf("README.md has no %s ... %s", begin, end)
+		t.Fatalf("%s has no %s ... %s", file, begin, end)
 	}
 	switch {
 	case got == want:
 	case *updateScripts:
 		text = before + begin + "\n" + want + end + "\n" + after
-		if err := os.WriteFile(filepath.Join(top, "README.md"), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(top, file), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("README.md is behind: run go test ./cmd/muster -update (-README +want)\n%s", cmp.Diff(got, want))
+		t.Errorf("%s is behind: run go test ./cmd/muster -update (-it +want)\n%s", file, cmp.Diff(got, want))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,10 +33,11 @@ func (p program) initCommand() *cobra.Command {
 instead. Without, it asks for the queue on a terminal, and takes default
 elsewhere. The overlay is called after the queue, or as --overlay says: so a
 queue can have several, as for several clusters. With --with-deploy it also
-writes deploy/, by which Argo CD or Flux run muster itself. What is there
-already is left as it is.`,
+writes deploy/, by which Argo CD or Flux run muster itself, and with --syncer
+syncer/, by which that one applies the overlay. What is there already is left
+as it is.`,
 		Example: `  muster init fleet
-  muster init fleet --with-deploy
+  muster init fleet --syncer flux --with-deploy
   muster init fleet --queue linux-large
   muster init fleet --queue linux-large --overlay linux-large-eu --cluster ci`,
 		Args: oneDirectory,
@@ -43,10 +45,13 @@ already is left as it is.`,
 			if args[0] == "" {
 				return usage(errors.New("the directory's name is empty: is a variable of the shell not set?"))
 			}
-			for _, name := range []string{"queue", "overlay", "cluster"} {
+			for _, name := range []string{"queue", "overlay", "cluster", "syncer"} {
 				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
 					return usage(fmt.Errorf("--%s is empty: is a variable of the shell not set?", name))
 				}
+			}
+			if o.syncer != "" && !slices.Contains(knownSyncers, o.syncer) {
+				return usage(fmt.Errorf("--syncer %q: use %s", o.syncer, strings.Join(knownSyncers, " or ")))
 			}
 			out, chosen := cmd.OutOrStdout(), o.queue
 			if chosen == "" && p.terminal {
@@ -69,6 +74,7 @@ already is left as it is.`,
 	c.Flags().StringVar(&o.cluster, "cluster", "", "name or id of the Buildkite cluster, where several have the queue's key")
 	c.Flags().StringVar(&o.queue, "queue", "", "key of the Buildkite queue that the overlay serves; without it, a terminal is asked, and else it is default")
 	c.Flags().BoolVar(&o.withDeploy, "with-deploy", false, "also write deploy/: muster's own Deployment, for Argo CD and Flux to sync")
+	c.Flags().StringVar(&o.syncer, "syncer", "", "also write syncer/: what this one has to be told of the overlay, argocd or flux")
 	queues := func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		dir := "."
 		if len(args) > 0 {
@@ -77,6 +83,9 @@ already is left as it is.`,
 		return begins(offer(dir, "overlays").queues, begun), cobra.ShellCompDirectiveNoFileComp
 	}
 	if err := c.RegisterFlagCompletionFunc("queue", queues); err != nil {
+		panic(err)
+	}
+	if err := c.RegisterFlagCompletionFunc("syncer", cobra.FixedCompletions(knownSyncers, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err)
 	}
 	return c
@@ -120,6 +129,7 @@ func askQueue(in io.Reader, out io.Writer) string {
 // newOverlay is what init is asked for. An empty name is the queue's.
 type newOverlay struct {
 	name, queue, cluster string
+	syncer               string // one of knownSyncers; empty: none
 	withDeploy           bool
 	version              string // of the image to deploy
 }
@@ -154,7 +164,15 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 			fmt.Fprintf(out, "%s is there already: left as it is\n", part.path)
 		}
 	}
+	if o.syncer != "" {
+		if err := writeSyncer(out, dir, o.syncer, o.name); err != nil {
+			return err
+		}
+	}
 	fmt.Fprintf(out, "\nNext: edit overlays/%s/scaling.yaml, validate it with\n  muster check %s\ncommit and push.\n", o.name, dir)
+	if o.syncer != "" {
+		fmt.Fprint(out, strings.ReplaceAll(syncerHints[o.syncer], "NAME", plan.Slug(o.name)))
+	}
 	if o.withDeploy {
 		fmt.Fprint(out, deployHint)
 	}

@@ -1,5 +1,7 @@
-// Package webhooks holds what muster tells Argo CD against the library with which Argo CD
-// reads it (argo-cd, util/webhook/webhook.go, imports go-playground/webhooks v6).
+// Package webhooks holds what muster tells syncers against their own code: what it sends
+// Argo CD against the library with which Argo CD reads it (argo-cd, util/webhook/webhook.go,
+// imports go-playground/webhooks v6), and what muster init writes for Flux against
+// Flux's types.
 package webhooks
 
 import (
