@@ -17,7 +17,7 @@ func (s *settings) signatures(ctx context.Context, commits []string) (map[string
 	if err != nil {
 		return nil, err
 	}
-	c := exec.CommandContext(ctx, program, "log", "--no-walk=unsorted", "--stdin", "--no-show-signature", "--format=%H %G?")
+	c := exec.CommandContext(ctx, program, "-c", "safe.bareRepository=all", "log", "--no-walk=unsorted", "--stdin", "--no-show-signature", "--format=%H %G?")
 	c.Dir = strings.TrimPrefix(s.git.repo, "file://")
 	c.Env = append(s.program.childEnviron(), "GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1")
 	c.Stdin = strings.NewReader(strings.Join(commits, "\n") + "\n")

@@ -158,3 +158,27 @@ func TestArchiveMissing(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestExplicitBareRepositories: a bare repository that is named is read where git is told
+// to use none that it comes upon.
+func TestExplicitBareRepositories(t *testing.T) {
+	settings := filepath.Join(t.TempDir(), "gitconfig")
+	if err := os.WriteFile(settings, []byte("[safe]\n\tbareRepository = explicit\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := gitserver.Init(t.TempDir() + "/fleet.git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	past(t, r, 3)
+	t.Setenv("GIT_CONFIG_GLOBAL", settings)
+	c := git.Config{URL: r.Dir}
+	commits := listed(t, open(t, c), "", branch.Limit{})
+	if len(commits) == 0 {
+		t.Fatal("no history")
+	}
+	newest, _, _ := strings.Cut(commits[0], "|")
+	if _, err := archive(t, c).Tree(t.Context(), newest); err != nil {
+		t.Error(err)
+	}
+}

@@ -33,7 +33,7 @@ func (c *catFile) start() error {
 		return err
 	}
 	c.said = &tail{}
-	c.cmd = exec.Command(git, "-C", c.dir, "cat-file", "--batch")
+	c.cmd = exec.Command(git, inside(c.dir, "cat-file", "--batch")...)
 	c.cmd.Stderr = c.said
 	c.cmd.Env = append(minimal(c.cmd.Environ()), "GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1")
 	if c.in, err = c.cmd.StdinPipe(); err != nil {

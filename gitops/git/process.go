@@ -43,7 +43,7 @@ func (c *connection) offers(ctx context.Context, git, service string) []string {
 	}
 	if c.local == nil {
 		c.local = []string{}
-		ask := exec.CommandContext(ctx, git, "-C", c.address.endpoint.Path, "config", "--get-regexp", `^uploadpack\.allow`)
+		ask := exec.CommandContext(ctx, git, inside(c.address.endpoint.Path, "config", "--get-regexp", `^uploadpack\.allow`)...)
 		ask.Env = minimal(ask.Environ())
 		said, _ := ask.Output() // nothing, where it says nothing
 		for _, key := range []string{"uploadpack.allowfilter", "uploadpack.allowanysha1inwant"} {
@@ -53,6 +53,13 @@ func (c *connection) offers(ctx context.Context, git, service string) []string {
 		}
 	}
 	return c.local
+}
+
+// inside are arguments by which git works in a repository of this machine. That one is
+// named, so safe.bareRepository=explicit is obeyed, though git cannot tell
+// (git-config(1): with it, only --git-dir and GIT_DIR count as explicit).
+func inside(dir string, args ...string) []string {
+	return append([]string{"-c", "safe.bareRepository=all", "-C", dir}, args...)
 }
 
 // minimal is what git needs of an environment. The rest, in which tokens and

@@ -69,7 +69,7 @@ func (w *walk) start(ctx context.Context, from plumbing.Hash, most int) error {
 		return err
 	}
 	command := func(args ...string) *exec.Cmd {
-		c := exec.CommandContext(ctx, git, append([]string{"-C", w.dir}, args...)...)
+		c := exec.CommandContext(ctx, git, inside(w.dir, args...)...)
 		c.Stderr = &w.said
 		c.Env = append(minimal(c.Environ()), "GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_GRAFT_FILE="+os.DevNull)
 		return c
