@@ -54,8 +54,8 @@ func (r *Repository) Propose(ctx context.Context, tip branch.Tip, commits []bran
 	return commit, said, withRemedy(err)
 }
 
-// Writable reports whether the server would let this user push at all. A nil
-// error does not promise that a protected branch or a hook lets a commit pass.
+// Writable asks the server whether it would let this user move the branch, as
+// [git.Branch.Writable] does.
 func (r *Repository) Writable(ctx context.Context) error {
 	return withRemedy(r.branch.Writable(ctx))
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"muster/gitops/branch"
 )
 
 func (p program) checkCommand() *cobra.Command {
@@ -21,9 +23,10 @@ func (p program) checkCommand() *cobra.Command {
 		Long: `check reads policies, templates and dispatches, builds every overlay, and
 prints what is wrong and what to write instead. With --repo it validates the
 branch, the credentials for git and Buildkite, the key to sign with, the secrets
-of webhooks, the queues in Buildkite, and the receivers of --notify. Whether
-protection of the branch or a hook of the git host refuses a commit is not asked:
-the first push shows it. With DIR it validates the files in a directory, and needs
+of webhooks, the queues in Buildkite, and the receivers of --notify. Whether the git
+host's rules let this user push to the branch is asked by a push that changes nothing;
+a host that does not tell is named, and so is --github-commits. What rules say of a
+commit itself, as of its signature, the first push shows. With DIR it validates the files in a directory, and needs
 no credentials. The exit code is 2 when files are invalid, and 3 when they are
 valid and something outside is not.`,
 		Example: `  muster check fleet
@@ -131,10 +134,11 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 	s.program.progress.Doing("asking git and Buildkite")
 	var failures []error
 	if pushing, ok := repository.(interface{ Writable(context.Context) error }); ok {
-		if err := pushing.Writable(ctx); err != nil {
+		switch err := pushing.Writable(ctx); {
+		case errors.Is(err, branch.ErrUnproven):
+			log.Info("this user may push; whether the rules of this branch let a commit pass is not known before the first push", "branch", s.git.branch, "reason", err)
+		case err != nil:
 			failures = append(failures, err)
-		} else {
-			log.Info("whether the git host accepts a commit on this branch was not asked, only whether this user may push: protection and hooks show with the first push", "branch", s.git.branch)
 		}
 	}
 	failures = append(failures, s.checkBuildkite(ctx, client, log, tip.Tree)...)

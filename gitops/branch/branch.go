@@ -19,6 +19,10 @@ type Tip struct {
 	Tree fs.FS
 }
 
+// ErrUnproven says that a git host may be pushed to, and does not tell without a push
+// whether its rules let a commit pass.
+var ErrUnproven = errors.New("the git host does not tell")
+
 // ErrMoved says that the branch was no longer at the tip that was given:
 // another writer was first and nothing was written. Read the new tip and try
 // again.

@@ -119,18 +119,3 @@ func (b *Branch) Propose(ctx context.Context, tip branch.Tip, commits []branch.D
 	}
 	return head.String(), b.server.printable(result.said), nil
 }
-
-// Writable reports whether the server would let this user push at all: it is
-// asked for what comes before every push. A nil error does not promise that a
-// protected branch or a hook lets a commit pass.
-func (b *Branch) Writable(ctx context.Context) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, b.server.timeout)
-	defer cancel()
-	session, _, err := b.server.advertised(ctx)
-	if err == nil {
-		session.Close()
-	}
-	return b.fail("pushing to", err)
-}

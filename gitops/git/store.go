@@ -24,8 +24,9 @@ type store struct {
 	noDepth bool // the server refuses the filter by depth
 	fewer   int  // how often the number of files that are fetched together is halved
 
-	head plumbing.Hash // the commit that the objects are of; zero: none
-	root plumbing.Hash // its tree
+	head  plumbing.Hash // the commit that the objects are of; zero: none
+	root  plumbing.Hash // its tree
+	prior plumbing.Hash // a commit before it; zero: it is the first
 	objects
 
 	// archive is the [Archive] whose store it is; nil: it is a branch's.
@@ -34,7 +35,7 @@ type store struct {
 
 // reset drops everything, so that the next update begins anew.
 func (s *store) reset() {
-	s.head, s.root = plumbing.ZeroHash, plumbing.ZeroHash
+	s.head, s.root, s.prior = plumbing.ZeroHash, plumbing.ZeroHash, plumbing.ZeroHash
 	s.base.close()
 	s.objects = newObjects(s.readAhead)
 }
@@ -144,6 +145,7 @@ func (s *store) moveTo(head plumbing.Hash, commit []byte) error {
 	}
 	first := s.head.IsZero()
 	s.head, s.root = head, root
+	s.prior, _ = parentOf(commit)
 	if !first {
 		s.prune(root)
 	}
@@ -247,6 +249,6 @@ func (s *store) adopt(b *builder, head, root plumbing.Hash) {
 	for h, content := range b.files {
 		s.blobs[h] = content
 	}
-	s.head, s.root = head, root
+	s.head, s.root, s.prior = head, root, s.head
 	s.prune(root)
 }

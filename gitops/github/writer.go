@@ -101,13 +101,16 @@ func (w *Writer) File(ctx context.Context, commit, name string) ([]byte, error) 
 	return w.config.Repository.File(ctx, commit, name)
 }
 
-// Writable reports whether the App may write files at all, as far as that is known. A
-// nil error does not promise that a protected branch lets a commit pass.
+// Writable reports whether the App may write files at all, as far as that is known.
+// [branch.ErrUnproven] says that it may, and whether a protected branch lets a commit pass
+// is not asked: nothing in the API judges a push that is not made.
 func (w *Writer) Writable(ctx context.Context) error {
-	if w.config.MayWrite == nil {
-		return nil
+	if w.config.MayWrite != nil {
+		if err := w.config.MayWrite(ctx); err != nil {
+			return err
+		}
 	}
-	return w.config.MayWrite(ctx)
+	return branch.ErrUnproven
 }
 
 // Push makes the commits and then moves the branch, which GitHub does only if it is
