@@ -201,7 +201,7 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 	var lost time.Time            // the first race
 	for try := 0; ; try++ {
 		g.enter("")
-		if err := g.backOff(ctx, try); err != nil {
+		if err := BackOff(ctx, g.cfg.Clock, try); err != nil {
 			return result, err
 		}
 		races := result.Races

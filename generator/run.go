@@ -51,15 +51,15 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 	}
 }
 
-// backOff waits before a tick looks again: not at all before the first two
-// looks, then a random time that doubles up to a bound, so that several writers drift
-// apart.
-func (g *Generator) backOff(ctx context.Context, try int) error {
-	if try < 2 {
+// BackOff waits before a branch is read again, after so many lost races: not at all after
+// the first, then a random time that doubles up to 0.4 s, so that several writers drift
+// apart. Its error is that of the context.
+func BackOff(ctx context.Context, clock Clock, lost int) error {
+	if lost < 2 {
 		return nil
 	}
-	longest := 100 * time.Millisecond << min(try-2, 2)
-	return g.cfg.Clock.Sleep(ctx, rand.N(longest))
+	longest := 100 * time.Millisecond << min(lost-2, 2)
+	return clock.Sleep(ctx, rand.N(longest))
 }
 
 // Once is one whole tick; see [Generator.Whole]. Its error and the overlays with invalid

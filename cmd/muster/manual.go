@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"muster/generator"
 	"muster/generator/manifest"
 	"muster/generator/manual"
 	"muster/gitops"
@@ -89,8 +90,11 @@ func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleet
 		return err
 	}
 	var agreed manual.Edit
-	const tries = 5
+	const tries = 16 // one who pushes without a pause comes between a few
 	for try := 1; ; try++ {
+		if err := generator.BackOff(ctx, p.clock, try-1); err != nil {
+			return err
+		}
 		at := &fleetNow{now: p.clock.Now(), reader: repository}
 		e, err := m.look(ctx, at, edit)
 		if err != nil {
