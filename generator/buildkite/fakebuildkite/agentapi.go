@@ -73,6 +73,9 @@ func (c call) decode(into any) { _ = json.Unmarshal(c.body, into) }
 func (s *Server) answerAgent(r *http.Request, body []byte) answer {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Token ")
 	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/v3/"), "/")
+	if path[0] == "metrics" || path[0] == "stacks" {
+		return s.answerPublic(r, token, path, body)
+	}
 	if route := r.Method + " " + path[0]; route == "POST register" || route == "POST connect" {
 		if s.refusesAgents() {
 			return message(http.StatusServiceUnavailable, "Service Unavailable")

@@ -51,6 +51,7 @@ type job struct {
 	encoded []byte
 	url     string // its page, once somebody asked
 	log     []byte // what a real agent has sent
+	notes   []Note // by stacks, on its page
 }
 
 func (s *Server) newJob(b *build, step *Step, part int) *job {

@@ -69,6 +69,17 @@ type Options struct {
 	AgentInterval time.Duration
 	// NoStreaming lets real agents poll.
 	NoStreaming bool
+	// MetricsPoll is how often the metrics may be asked for, as their answers say, in
+	// whole seconds; zero means ten, negative says nothing. What Buildkite says is not
+	// documented.
+	MetricsPoll time.Duration
+	// MetricsAge is for how long an answer of the metrics is given again, though things
+	// have changed; zero counts anew each time. How old Buildkite's are is not documented.
+	MetricsAge time.Duration
+	// StackPaused has the Stacks API say whether a queue is paused as paused, as
+	// buildkite/stacksapi 1.0.2 reads it, and not as dispatch_paused, as docs
+	// apis/agent_api/stacks.md has it.
+	StackPaused bool
 	// OnAgentEnd is called when an agent has left, for whatever reason, at the
 	// simulated moment it left. It may call the server.
 	OnAgentEnd func(AgentRecord)
@@ -112,6 +123,9 @@ type Server struct {
 	windows [2]window
 
 	webhooks []*Webhook
+
+	counted map[*cluster]counted // the last metrics
+	stacks  map[string]*stack
 }
 
 // New returns a simulated Buildkite with an organisation and nothing in it.
@@ -145,6 +159,8 @@ func New(opts Options) *Server {
 		agentByID: map[string]*agent{},
 		tokens:    map[string]*cluster{},
 		odd:       map[string][]string{},
+		counted:   map[*cluster]counted{},
+		stacks:    map[string]*stack{},
 	}
 	if opts.PlanConcurrency > 0 {
 		s.plan = &group{limit: opts.PlanConcurrency, eager: true}

@@ -1,0 +1,318 @@
+package fakebuildkite
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// The Stacks API, as far as it tells which jobs are scheduled and takes notifications
+// (docs apis/agent_api/stacks.md, all of what follows where nothing else is named).
+
+const (
+	// mostStacks are allowed in an organisation: docs platform/limits.md.
+	mostStacks = 30
+	// mostListed jobs are in one answer; how many where none are asked for is not
+	// documented.
+	mostListed, someListed = 1000, 100
+	// mostNotes are on one job's page, each of so many characters, and mostTogether in
+	// one request; none is taken for a job that has long finished.
+	mostNotes, mostDetail, mostTogether = 100, 256, 1000
+	notesUntil                          = 300 * time.Second
+)
+
+// stack is one that has registered.
+type stack struct {
+	id, key, kind, queue string
+	cluster              *cluster
+	metadata             map[string]string
+	asked                map[string][]time.Time // by scope, within the last second
+}
+
+// Note is what a stack said on a job's page.
+type Note struct {
+	Stack, Detail string
+	At            time.Time
+}
+
+// Notes returns what stacks have said on a job's page, the oldest first.
+func (s *Server) Notes(job string) []Note {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if j := s.jobByID[job]; j != nil {
+		return slices.Clone(j.notes)
+	}
+	return nil
+}
+
+func (s *Server) answerStack(r *http.Request, c *cluster, path []string, body []byte) answer {
+	if r.Method == http.MethodPost && len(path) == 1 && path[0] == "register" {
+		return s.registerStack(c, body)
+	}
+	if len(path) != 2 {
+		return message(http.StatusNotFound, "Not Found")
+	}
+	k := s.stacks[path[0]]
+	if k == nil || k.cluster != c {
+		return message(http.StatusNotFound, "Stack not found")
+	}
+	switch r.Method + " " + path[1] {
+	case "GET scheduled-jobs":
+		return s.limited(k, "list-scheduled-jobs", 10, func() answer { return s.scheduledJobs(r, c) })
+	case "POST notifications":
+		return s.limited(k, "stack-notification", 200, func() answer { return s.takeNotes(k, body) })
+	case "POST deregister":
+		return s.limited(k, "default", 10, func() answer {
+			delete(s.stacks, k.key)
+			return answer{status: http.StatusNoContent}
+		})
+	}
+	return message(http.StatusNotFound, "Not Found")
+}
+
+// limited counts a request against its limit: so many in a sliding second, for each
+// stack and scope.
+func (s *Server) limited(k *stack, scope string, limit int, then func() answer) answer {
+	k.asked[scope] = slices.DeleteFunc(k.asked[scope], func(t time.Time) bool { return !t.After(s.now.Add(-time.Second)) })
+	used := len(k.asked[scope]) + 1
+	var a answer
+	if used > limit {
+		a = answer{status: http.StatusTooManyRequests, body: encode(map[string]any{
+			"message": "You have exceeded your API rate limit. Please wait 1 seconds before making more requests.",
+			"scope":   scope, "limit": limit, "current": used, "reset": 1,
+		})}
+	} else {
+		k.asked[scope] = append(k.asked[scope], s.now)
+		a = then()
+	}
+	a.header = http.Header{
+		"Ratelimit-Scope": {scope}, "Ratelimit-Limit": {strconv.Itoa(limit)},
+		"Ratelimit-Remaining": {strconv.Itoa(max(0, limit-used))}, "Ratelimit-Reset": {"1"},
+	}
+	return a
+}
+
+// stackKey: alphanumeric characters, underscores and dashes, 80 bytes at most.
+var stackKey = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
+
+func (s *Server) registerStack(c *cluster, body []byte) answer {
+	var request struct {
+		Key      string            `json:"key"`
+		Type     string            `json:"type"`
+		Queue    string            `json:"queue_key"`
+		Metadata map[string]string `json:"metadata"`
+	}
+	if err := json.Unmarshal(body, &request); err != nil {
+		return message(http.StatusBadRequest, "the registration is no JSON")
+	}
+	switch {
+	case !stackKey.MatchString(request.Key):
+		return message(http.StatusUnprocessableEntity, "key is invalid")
+	case !slices.Contains([]string{"kubernetes", "elastic", "custom"}, request.Type):
+		return message(http.StatusUnprocessableEntity, "type is invalid")
+	case request.Queue == "" || request.Metadata == nil:
+		return message(http.StatusUnprocessableEntity, "queue_key and metadata are required")
+	}
+	q := c.stackQueue(request.Queue)
+	if q == nil {
+		return message(http.StatusNotFound, "Queue not found")
+	}
+	k, status := s.stacks[request.Key], http.StatusOK
+	switch {
+	case k != nil && k.cluster != c:
+		return message(http.StatusUnprocessableEntity, "key is taken")
+	case k == nil && len(s.stacks) >= mostStacks:
+		return message(http.StatusForbidden, "Stack limit exceeded")
+	case k == nil:
+		k, status = &stack{id: s.id('5'), key: request.Key, cluster: c, asked: map[string][]time.Time{}}, http.StatusCreated
+		s.stacks[request.Key] = k
+	}
+	k.kind, k.queue, k.metadata = request.Type, q.key, request.Metadata
+	return answer{status: status, body: encode(map[string]any{
+		"id": k.id, "key": k.key, "type": k.kind, "cluster_queue_key": k.queue, "metadata": k.metadata, "state": "connected",
+	})}
+}
+
+// stackQueue is a self-hosted queue of the cluster by its key, __default__ for its default
+// one; nil where there is none.
+func (c *cluster) stackQueue(key string) *queue {
+	q := c.byKey[key]
+	if key == "__default__" {
+		q = c.def
+	}
+	if c.id == "" || q == nil || q.id == "" || q.hosted { // stacks are for queues of clusters
+		return nil
+	}
+	return q
+}
+
+type stackJob struct {
+	ID        string         `json:"id"`
+	Priority  int            `json:"priority"`
+	Rules     []string       `json:"agent_query_rules"`
+	Scheduled any            `json:"scheduled_at"`
+	Pipeline  map[string]any `json:"pipeline"`
+	Build     map[string]any `json:"build"`
+	Step      map[string]any `json:"step"`
+}
+
+// scheduledJobs lists the jobs of a queue that can run now, by scheduled_at. Whether
+// those are among them that ask for any queue is not documented: here they are not.
+// A job that a stack has reserved is none.
+func (s *Server) scheduledJobs(r *http.Request, c *cluster) answer {
+	query := r.URL.Query()
+	q := c.stackQueue(query.Get("queue_key"))
+	if q == nil {
+		return message(http.StatusNotFound, "Queue not found")
+	}
+	limit := someListed
+	if raw := query.Get("limit"); raw != "" {
+		n, err := strconv.Atoi(raw)
+		if err != nil || n <= 0 {
+			return message(http.StatusBadRequest, "limit must be a positive integer")
+		}
+		limit = min(n, mostListed)
+	}
+	after, err := cursorOf(query.Get("after"))
+	if err != nil {
+		return message(http.StatusBadRequest, "after is invalid")
+	}
+	var waiting []*job
+	for _, b := range s.active {
+		for _, j := range b.jobs {
+			if j.queue == q && j.state == stateScheduled && after.before(j) {
+				waiting = append(waiting, j)
+			}
+		}
+	}
+	slices.SortFunc(waiting, func(x, y *job) int {
+		if place(x).before(y) {
+			return -1
+		}
+		return 1
+	})
+	jobs := []stackJob{}
+	for _, j := range waiting[:min(limit, len(waiting))] {
+		jobs = append(jobs, j.forStack())
+	}
+	var cursor any
+	if len(jobs) > 0 {
+		cursor = place(waiting[len(jobs)-1]).String()
+	}
+	paused := "dispatch_paused"
+	if s.opts.StackPaused {
+		paused = "paused"
+	}
+	return answer{status: http.StatusOK, body: encode(map[string]any{
+		"jobs": jobs, "cluster_queue": map[string]any{"id": q.id, paused: q.paused},
+		"page_info": map[string]any{"has_next_page": len(waiting) > len(jobs), "end_cursor": cursor},
+	})}
+}
+
+func (j *job) forStack() stackJob {
+	var key any // null where the step has none
+	if j.step.Key != "" {
+		key = j.step.Key
+	}
+	return stackJob{
+		ID: j.id, Priority: j.step.Priority, Rules: append([]string{}, j.step.Agents...), Scheduled: stamp(j.scheduled),
+		Pipeline: map[string]any{"slug": j.build.spec.Pipeline, "uuid": nil},
+		Build:    map[string]any{"number": j.build.number, "branch": j.build.spec.Branch, "uuid": j.build.id},
+		Step:     map[string]any{"key": key},
+	}
+}
+
+// cursor is a place in a list of jobs.
+type cursor struct {
+	at  int64
+	seq uint64
+}
+
+func place(j *job) cursor { return cursor{j.scheduled.UnixNano(), j.seq} }
+
+func (c cursor) before(j *job) bool {
+	p := place(j)
+	return p.at > c.at || p.at == c.at && p.seq > c.seq
+}
+
+func (c cursor) String() string {
+	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%d %d", c.at, c.seq))
+}
+
+func cursorOf(text string) (c cursor, err error) {
+	if text == "" {
+		return c, nil
+	}
+	raw, err := base64.StdEncoding.DecodeString(text)
+	if err == nil {
+		_, err = fmt.Sscanf(string(raw), "%d %d", &c.at, &c.seq)
+	}
+	return c, err
+}
+
+// takeNotes takes those notifications that are valid, and says what is wrong with the
+// others. The words of what is wrong are this package's own, but for the two that the
+// documentation shows.
+func (s *Server) takeNotes(k *stack, body []byte) answer {
+	var request struct {
+		Notifications []struct {
+			Job    string `json:"job_uuid"`
+			Detail string `json:"detail"`
+			At     string `json:"timestamp"`
+		} `json:"notifications"`
+	}
+	if err := json.Unmarshal(body, &request); err != nil || request.Notifications == nil {
+		return message(http.StatusBadRequest, "notifications is not an array")
+	}
+	if len(request.Notifications) > mostTogether {
+		return message(http.StatusUnprocessableEntity, "too many notifications")
+	}
+	wrong := map[string][]int{}
+	for i, n := range request.Notifications {
+		j, at := s.jobByID[n.Job], s.now
+		var err error
+		if n.At != "" {
+			at, err = time.Parse(time.RFC3339, n.At)
+		}
+		why := ""
+		switch {
+		case j == nil || j.build.cluster != k.cluster:
+			why = "job not found"
+		case n.Detail == "":
+			why = "detail is required"
+		case utf8.RuneCountInString(n.Detail) > mostDetail:
+			why = "detail is too long"
+		case err != nil || at.After(s.now) || at.Before(j.created.Truncate(time.Second)):
+			why = "timestamp is invalid"
+		case !j.finished.IsZero() && s.now.Sub(j.finished) > notesUntil:
+			why = "job has finished"
+		case len(j.notes) >= mostNotes:
+			why = "job stack notification count exceeded"
+		default:
+			j.notes = append(j.notes, Note{Stack: k.key, Detail: n.Detail, At: at})
+			continue
+		}
+		wrong[why] = append(wrong[why], i)
+	}
+	errs := []map[string]any{}
+	for _, why := range sortedKeys(wrong) {
+		errs = append(errs, map[string]any{"error": why, "indexes": wrong[why]})
+	}
+	return answer{status: http.StatusOK, body: encode(map[string]any{"errors": errs})}
+}
+
+func sortedKeys(m map[string][]int) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, strings.Compare)
+	return keys
+}
