@@ -46,6 +46,7 @@ func drawMore(s *shape) {
 			o.spec.cluster = "ci"
 		}
 	}
+	s.gate = drawGate(s.seed)
 }
 
 // home is the Buildkite cluster that policies name where nobody edits them.

@@ -72,6 +72,9 @@ type Config struct {
 	Repository Repository
 	Buildkite  Buildkite
 	Clock      Clock
+	// Gate is asked before each look at Buildkite, and may have it left out; optional:
+	// no look is left out.
+	Gate Gate
 	// Overlays is the directory of overlays, as in "overlays".
 	Overlays string
 	// Fleet tells the fleet repository apart from others of the same Buildkite
@@ -102,6 +105,7 @@ type Generator struct {
 	register plan.Registrations
 	lookback plan.Lookback
 	looks    looks
+	gate     gate
 	troubles troubles
 	progress progress
 	unsure   unsure
@@ -153,6 +157,11 @@ type Result struct {
 	Races int
 	// Looked is what was decided on.
 	Looked Looked
+	// LeftOut reports that there was no look: Looked is what the last one saw, and the
+	// gate tells of nothing since. Gate is why no look can be left out now; nil: it can,
+	// or there is no gate.
+	LeftOut bool
+	Gate    error
 }
 
 // Suspended is an overlay for which nothing is dispatched.
@@ -265,9 +274,13 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	}
 	now := g.cfg.Clock.Now().UTC().Truncate(time.Second)
 	g.enter(StepObserve)
+	if g.leavesOut(ctx, now, fleet, &result) {
+		return result, nil
+	}
 	snapshot, err := g.observe(ctx, now, overlays)
 	g.buildkiteAnswered(err)
 	if err != nil {
+		g.gate.look = plan.Snapshot{}
 		return result, err
 	}
 	result.Looked = Looked{Overlays: overlays, Snapshot: snapshot}
@@ -292,7 +305,14 @@ func (g *Generator) decide(r *Result) {
 	g.lookback.Observed(snapshot.At, overlays)
 	g.register.Note(snapshot)
 	g.register.Reconcile(overlays, snapshot.At)
-	r.Unserved = plan.FindUnserved(overlays, snapshot)
+	g.conclude(r)
+	g.looked(r)
+}
+
+// conclude makes the decisions, and remembers nothing.
+func (g *Generator) conclude(r *Result) {
+	overlays, snapshot := r.Looked.Overlays, r.Looked.Snapshot
+	r.Unserved, r.Decisions = plan.FindUnserved(overlays, snapshot), nil
 	for _, o := range plan.Observe(overlays, snapshot, &g.register) {
 		r.Decisions = append(r.Decisions, plan.Decide(r.Tip.Commit, overlays, o)...)
 	}

@@ -62,7 +62,7 @@ func (m *muster) start() {
 		panic(err)
 	}
 	m.client = client
-	m.generator = generator.New(generator.Config{Repository: m, Buildkite: m, Clock: m, Overlays: "overlays", Fleet: m.fleetTag, Log: canary.Log(m.w.audit.fail, nil)})
+	m.generator = generator.New(generator.Config{Repository: m, Buildkite: m, Clock: m, Gate: m.gate(), Overlays: "overlays", Fleet: m.fleetTag, Log: canary.Log(m.w.audit.fail, nil)})
 }
 
 // tick is one tick of the real Generator.
@@ -87,6 +87,7 @@ func (m *muster) tick() {
 	default:
 		m.good = m.w.server.Now()
 		m.w.audit.tickDone(m, result)
+		m.w.audit.leftOut(m, result)
 	}
 }
 

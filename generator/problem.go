@@ -123,6 +123,9 @@ func problems(r Result) []Problem {
 	if unread := r.Looked.Snapshot.Unread; unread != "" {
 		add(Problem{Level: slog.LevelWarn, Reason: "unread", Text: unread})
 	}
+	if r.Gate != nil {
+		add(gateProblem(r.Gate))
+	}
 	for _, u := range r.Unserved {
 		add(Problem{Level: slog.LevelWarn, Queue: u.Queue, Reason: "unserved", Text: "jobs are pending in a queue that no overlay serves" + u.Where(),
 			more: []slog.Attr{slog.Int("jobs", u.Jobs), slog.String("example", u.Example)}})

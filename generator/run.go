@@ -22,7 +22,9 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 	}
 	cause, deferred := CauseStart, false
 	for {
-		g.cfg.Wake.drop()
+		if g.cfg.Wake.drop() || cause != CauseInterval && cause != CauseMetrics {
+			g.gate.called = true
+		}
 		start := g.cfg.Clock.Now()
 		if g.cfg.Watch != nil {
 			g.cfg.Watch.Began(start)

@@ -19,11 +19,13 @@ const (
 	// CauseBuildkite and CauseGit: a webhook told of something.
 	CauseBuildkite Cause = "buildkite"
 	CauseGit       Cause = "git"
+	// CauseMetrics: Buildkite's metrics tell of jobs that have come; see [Gate].
+	CauseMetrics Cause = "metrics"
 )
 
 // Causes are all causes of ticks.
 func Causes() []Cause {
-	return []Cause{CauseStart, CauseInterval, CauseSignal, CauseBuildkite, CauseGit}
+	return []Cause{CauseStart, CauseInterval, CauseSignal, CauseBuildkite, CauseGit, CauseMetrics}
 }
 
 // Wake lets the pause between two ticks end early. Polling goes on as it is: whatever
@@ -34,22 +36,26 @@ type Wake struct {
 	// holds when a tick begins is seen by that tick, and dropped.
 	Calls <-chan Cause
 	// Gather is how long to wait after a call for others that come with it, and Every
-	// the least time from the beginning of a tick to that of one that a call brings.
+	// the least time from the beginning of a tick to that of one that a call brings. It
+	// is also the time from one question at the [Gate] to the next, where there is one.
 	Gather, Every time.Duration
 	// Spare is how long to wait, from a moment on, until a look at Buildkite can begin
 	// that leaves its limit to those of each interval; optional: no time at all.
 	Spare func(now time.Time, interval time.Duration) time.Duration
 }
 
-// drop forgets the calls of which the tick that begins sees all there is.
-func (w *Wake) drop() {
+// drop forgets the calls of which the tick that begins sees all there is, and reports
+// whether there were any.
+func (w *Wake) drop() (any bool) {
 	for w != nil {
 		select {
 		case <-w.Calls:
+			any = true
 		default:
-			return
+			return any
 		}
 	}
+	return any
 }
 
 // rest lets the pause between two ticks pass, of which the last began at some time, and
@@ -61,7 +67,7 @@ func (g *Generator) rest(ctx context.Context, began time.Time, pause, interval t
 		err = clock.Sleep(ctx, pause)
 		return g.unasked(until), false, err
 	}
-	if cause, err = g.sleepUntilCalled(ctx, pause); err != nil || cause == "" {
+	if cause, err = g.sleepUntilTold(ctx, until); err != nil || cause == "" {
 		return g.unasked(until), false, err
 	}
 	now := clock.Now()
@@ -70,7 +76,7 @@ func (g *Generator) rest(ctx context.Context, began time.Time, pause, interval t
 	if w.Spare != nil && wait < left {
 		spare := w.Spare(now.Add(wait), interval)
 		if deferred = spare > 0; deferred {
-			g.cfg.Log.Debug("a webhook's look waits: Buildkite's request limit is for those of the interval", "cause", cause, "wait", min(spare, left-wait))
+			g.cfg.Log.Debug("a look waits that something called for: Buildkite's request limit is for those of the interval", "cause", cause, "wait", min(spare, left-wait))
 		}
 		wait += min(spare, left-wait)
 	}
@@ -86,6 +92,30 @@ func (g *Generator) unasked(until time.Time) Cause {
 		return CauseSignal
 	}
 	return CauseInterval
+}
+
+// sleepUntilTold sleeps until a moment, or until there is a call or the gate tells of
+// jobs that have come, which it returns.
+func (g *Generator) sleepUntilTold(ctx context.Context, until time.Time) (Cause, error) {
+	for {
+		now := g.cfg.Clock.Now()
+		left := until.Sub(now)
+		length := left
+		if g.cfg.Gate != nil && g.cfg.Wake.Every > 0 {
+			length = min(left, g.cfg.Wake.Every)
+		}
+		cause, err := g.sleepUntilCalled(ctx, length)
+		if cause != "" {
+			g.gate.called = true
+		}
+		signal := g.cfg.Clock.Now().Before(now.Add(length))
+		if err != nil || cause != "" || signal || length == left {
+			return cause, err
+		}
+		if g.jobsHaveCome(ctx) {
+			return CauseMetrics, nil
+		}
+	}
 }
 
 // sleepUntilCalled sleeps for so long, or until there is a call, which it returns.

@@ -41,11 +41,15 @@ func (w *world) plant(env *testscript.Env) error {
 	if err := os.WriteFile(key, []byte("-----BEGIN OPENSSH PRIVATE KEY-----\n"+canary.SSHKey+"\n-----END OPENSSH PRIVATE KEY-----\n"), 0o600); err != nil {
 		return err
 	}
+	agent := filepath.Join(env.WorkDir, ".agent-token")
+	if err := os.WriteFile(agent, []byte(canary.AgentToken+"\n"), 0o600); err != nil {
+		return err
+	}
 	w.git.SetPassword(canary.GitPassword)
 	basic := "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("git:"+canary.GitPassword))
 	for name, value := range map[string]string{
 		printedVariable: printed, "BUILDKITE_API_TOKEN": canary.BuildkiteToken, "BUILDKITE_AGENT_TOKEN": canary.AgentToken,
-		"GITHUB_TOKEN": canary.GitHubToken, "MUSTER_GIT_PASSWORD": canary.GitPassword, "MUSTER_SSH_KEY_FILE": key,
+		"GITHUB_TOKEN": canary.GitHubToken, "MUSTER_GIT_PASSWORD": canary.GitPassword, "MUSTER_SSH_KEY_FILE": key, "AGENT_TOKEN_FILE": agent,
 		"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "http.extraHeader", "GIT_CONFIG_VALUE_0": basic, // for git itself
 	} {
 		env.Setenv(name, value)

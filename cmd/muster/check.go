@@ -23,7 +23,7 @@ func (p program) checkCommand() *cobra.Command {
 		Long: `check reads policies, templates and dispatches, builds every overlay, and
 prints what is wrong and what to write instead. With --repo it validates the
 branch, the credentials for git and Buildkite, the key to sign with, the secrets
-of webhooks, the queues in Buildkite, and the receivers of --notify. Whether the git
+of webhooks, the queues in Buildkite, its metrics, and the receivers of --notify. Whether the git
 host's rules let this user push to the branch is asked by a push that changes nothing;
 a host that does not tell is named, and so is --github-commits. What rules say of a
 commit itself, as of its signature, the first push shows. With DIR it validates the files in a directory, and needs
@@ -68,6 +68,7 @@ valid and something outside is not.`,
 	s = newSettings(p, c)
 	s.notify.addTo(c)
 	hooks.addTo(c)
+	s.agent.addTo(c)
 	c.Flags().BoolVar(&offline, "offline", false, "do not use the credentials for git and Buildkite, and ask no receiver")
 	c.Flags().StringVarP(&output, "output", "o", "text", "text, json, sarif (for code scanning) or github (annotations of GitHub Actions)")
 	oneOf(c, "output", "text", "json", "sarif", "github")

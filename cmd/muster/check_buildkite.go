@@ -34,7 +34,9 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 	if snapshot.Unread != "" {
 		log.Warn(snapshot.Unread)
 	}
-	findings = append(findings, checkQueues(s.overlays(tree), snapshot)...)
+	overlays := s.overlays(tree)
+	findings = append(findings, checkQueues(overlays, snapshot)...)
+	findings = append(findings, s.checkGate(ctx, log, overlays, snapshot)...)
 	return append(findings, compareLimited(ctx, client, log, token, snapshot)...)
 }
 

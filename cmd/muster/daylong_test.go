@@ -26,9 +26,10 @@ type daylong struct {
 func thisClock(t *testing.T) daylong {
 	t.Helper()
 	w, _, _, _ := fleetProgram(t)
-	w.buildkite = fakebuildkite.New(fakebuildkite.Options{Now: time.Now(), Token: canary.BuildkiteToken})
+	w.buildkite = fakebuildkite.New(fakebuildkite.Options{Now: time.Now(), Token: canary.BuildkiteToken, MetricsPoll: -1})
 	w.cluster.BuildkiteCluster = w.buildkite.AddCluster("ci")
 	w.buildkite.AddQueue(w.cluster.BuildkiteCluster, "default")
+	w.buildkite.AddAgentToken(w.cluster.BuildkiteCluster, canary.AgentToken)
 	w.api = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.buildkite.AdvanceTo(time.Now())
 		w.buildkite.ServeHTTP(rw, r)

@@ -22,6 +22,7 @@ func TestErrorsAreJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.api.Close)
+	t.Cleanup(w.agents.Close)
 	t.Cleanup(w.git.Close)
 	policy := branch.Change{Path: "overlays/a/scaling.yaml", Content: []byte("kind: ScalingPolicy\nspec: {maximum: 1, queue: 7}\n")}
 	if _, err := w.repo.Commit("A fleet", start, policy); err != nil {

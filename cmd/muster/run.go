@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -77,13 +78,14 @@ wrong; and /metrics for Prometheus. With their secrets it serves
 	}
 	s = newSettings(p, c)
 	s.notify.addTo(c)
+	s.agent.addTo(c)
 	c.Flags().BoolVar(&f.once, "once", false, "do one tick and end")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "do everything but the push")
 	c.Flags().DurationVar(&f.interval, "interval", 15*time.Second, "time from tick to tick")
 	c.Flags().DurationVar(&f.jitter, "startup-jitter", 5*time.Second, "the first tick comes after a random part of this time; not with --once")
 	c.Flags().StringVar(&f.listen, "listen", "", "serve the status page, probes and metrics on this address, as in :8080; empty: not at all")
 	f.webhooks.addTo(c)
-	c.Flags().DurationVar(&f.webhooks.interval, "webhook-interval", 3*time.Second, "least time from tick to tick where webhooks begin them")
+	c.Flags().DurationVar(&f.webhooks.interval, "webhook-interval", 3*time.Second, "least time from tick to tick where webhooks or Buildkite's metrics begin them, and between two questions for the metrics")
 	c.Flags().StringVar(&f.pprof, "pprof", "", "serve Go's profiles on this address, as in localhost:6060; empty: not at all")
 	return c
 }
@@ -109,16 +111,23 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := s.useGate(log); err != nil {
+		return err
+	}
 	var ends *endpoints
 	watch := func(client *buildkite.Client, commits page.Commits) (generator.Watcher, *generator.Wake, error) {
+		var wake *generator.Wake
+		if s.gate != nil {
+			wake = &generator.Wake{Every: f.webhooks.interval, Spare: client.Spare}
+		}
 		if f.listen == "" {
-			return nil, nil, nil
+			return nil, wake, nil
 		}
 		if ends, err = newEndpoints(p.clock, s.statusConfig(f, client), commits); err != nil {
 			return nil, nil, err
 		}
-		wake, err := s.webhooks(f.webhooks, ends, client, log)
-		return ends.watcher(), wake, err
+		hooks, err := s.webhooks(f.webhooks, ends, client, log)
+		return ends.watcher(), cmp.Or(hooks, wake), err
 	}
 	g, err := s.generator(f.dryRun, buildPatience, watch)
 	if err != nil {
@@ -152,7 +161,7 @@ func (s *settings) statusConfig(f runFlags, client *buildkite.Client) status.Con
 		},
 		Started: s.program.clock.Now(), Interval: f.interval, Longest: longestTick + f.jitter,
 		Receivers:    s.receivers(),
-		Services:     services(s.git.traffic, github, client),
+		Services:     services(s.git.traffic, github, client, s.gate),
 		TokenExpires: func() time.Time { return client.Stats().TokenExpires },
 	}
 }

@@ -78,6 +78,7 @@ type world struct {
 	repo      gitserver.Repository
 	buildkite *fakebuildkite.Server
 	api       *httptest.Server
+	agents    *httptest.Server // the Agent API
 	cluster   *simulation.Cluster
 	rivals    atomic.Int64 // pushes that another writer will forestall
 	deny      atomic.Int64 // what the git server answers next; zero: what it should
@@ -127,6 +128,7 @@ func runScripts(t *testing.T, raced bool) {
 			}
 			env.Defer(w.git.Close)
 			env.Defer(w.api.Close)
+			env.Defer(w.agents.Close)
 			w.syncers = newSyncers()
 			env.Defer(w.syncers.close)
 			env.Values["world"] = w
@@ -140,6 +142,7 @@ func runScripts(t *testing.T, raced bool) {
 			env.Setenv("MUSTER_REPO", w.git.URL+"/fleet.git")
 			env.Setenv("MUSTER_BUILDKITE_URL", w.api.URL+"/")
 			env.Setenv("MUSTER_BUILDKITE_ORG", "acme")
+			env.Setenv("MUSTER_AGENT_ENDPOINT", w.agents.URL+"/v3/")
 			env.Setenv("FLUX_RECEIVER", w.syncers.flux.URL+"/hook/0123")
 			env.Setenv("ARGOCD", w.syncers.argocd.URL)
 			for _, who := range []string{"AUTHOR", "COMMITTER"} {
@@ -176,6 +179,9 @@ func newWorld(dir string) (*world, error) {
 	}
 	w.buildkite.SetDefaultQueue(cluster, "default")
 	w.api = httptest.NewServer(w.sent.only("Buildkite", "Buildkite's token", w.buildkite))
+	w.buildkite.AddAgentToken(cluster, canary.AgentToken)
+	w.buildkite.AddAgentToken("", "bkct_elsewhere")
+	w.agents = httptest.NewServer(w.sent.only("the Agent API", "the agents' token", w.buildkite))
 	w.cluster = &simulation.Cluster{Buildkite: w.buildkite, BuildkiteCluster: cluster,
 		Fate: func() simulation.Fate { return simulation.Fate{Boot: 30 * time.Second} }}
 	return w, nil

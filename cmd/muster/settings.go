@@ -24,6 +24,8 @@ import (
 type settings struct {
 	git    gitSettings
 	notify notifySettings
+	agent  agentSettings
+	gate   *buildkite.Metrics // nil: no look is left out
 
 	program             program
 	org, url, tokenFile string
@@ -157,6 +159,7 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 		Repository: s.told(watchedFleet{fleet, s.progress}),
 		Buildkite:  watchedBuildkite{client, s.progress},
 		Clock:      s.program.clock,
+		Gate:       s.gateOf(),
 		Overlays:   s.git.overlays,
 		Fleet:      generator.FleetTag(s.git.repo, s.git.overlays),
 		Build:      s.program.builder(),

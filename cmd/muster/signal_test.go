@@ -126,6 +126,7 @@ func TestTerminatedWhileBuilding(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.api.Close)
+	t.Cleanup(w.agents.Close)
 	t.Cleanup(w.git.Close)
 	var changes []branch.Change
 	if err := walkFiles(os.DirFS(dir), func(path string, content []byte) {

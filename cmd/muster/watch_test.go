@@ -39,6 +39,7 @@ func fleetProgram(t *testing.T, args ...string) (*world, program, *bytes.Buffer,
 	}
 	t.Cleanup(w.git.Close)
 	t.Cleanup(w.api.Close)
+	t.Cleanup(w.agents.Close)
 	changes, err := starterChanges(func(text []byte) []byte { return text })
 	if err != nil {
 		t.Fatal(err)

@@ -84,8 +84,11 @@ func (s *session) explainStatus(status int, message, path string) error {
 }
 
 // clean makes one line of what a server said, without the token.
-func (s *session) clean(text string) string {
-	text = strings.ReplaceAll(text, s.token, "[token]")
+func (s *session) clean(text string) string { return cleaned(text, s.token) }
+
+// cleaned is a line of what a server said, without a token.
+func cleaned(text, token string) string {
+	text = strings.ReplaceAll(text, token, "[token]")
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/generator"
+	"muster/generator/buildkite"
+	"muster/generator/plan"
+)
+
+// agentSettings are the flags that say with which agent tokens Buildkite's Agent API is
+// asked.
+type agentSettings struct {
+	files []string // one for each Buildkite cluster; none: it is not asked
+	url   string
+}
+
+func (a *agentSettings) addTo(c *cobra.Command) {
+	c.Flags().StringArrayVar(&a.files, "agent-token-file", nil, "file with an agent token of the queues' Buildkite cluster, read again for each request: while its metrics show nothing, looks are left out; may be given several times, or with several parted by blanks")
+	c.Flags().StringVar(&a.url, "agent-endpoint", buildkite.DefaultAgentURL, "Buildkite's Agent API")
+}
+
+// tokens are what reads each of the tokens.
+func (a *agentSettings) tokens() []func() (string, error) {
+	var all []func() (string, error)
+	for _, value := range a.files {
+		for file := range strings.FieldsSeq(value) {
+			all = append(all, func() (string, error) { return readSecret("the agent token", file) })
+		}
+	}
+	return all
+}
+
+// metrics returns what asks for the metrics; nil where no agent token is given.
+func (s *settings) metrics(log *slog.Logger) (*buildkite.Metrics, error) {
+	tokens := s.agent.tokens()
+	if len(tokens) == 0 {
+		return nil, nil
+	}
+	for _, read := range tokens {
+		if _, err := read(); err != nil {
+			return nil, usage(err)
+		}
+	}
+	m, err := buildkite.NewMetrics(buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log})
+	return m, usage(err)
+}
+
+// useGate has a generator ask the metrics before each look; where no agent token is given,
+// it does not.
+func (s *settings) useGate(log *slog.Logger) error {
+	m, err := s.metrics(log)
+	if m != nil {
+		s.gate = m
+	}
+	return err
+}
+
+// gateOf is the gate of a generator; nil: there is none.
+func (s *settings) gateOf() generator.Gate {
+	if s.gate == nil {
+		return nil
+	}
+	return s.gate
+}
+
+// checkGate returns what keeps looks from being left out, where agent tokens are given.
+func (s *settings) checkGate(ctx context.Context, log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snapshot) []error {
+	m, err := s.metrics(log)
+	if err != nil {
+		return []error{err}
+	}
+	if m == nil {
+		return nil
+	}
+	counts, err := m.Counts(ctx, s.program.clock.Now())
+	if err != nil {
+		return []error{fmt.Errorf("asking for Buildkite's metrics: %w", err)}
+	}
+	if snapshot.Unread != "" {
+		return []error{errors.New("Buildkite's metrics: in which clusters the queues are cannot be read, so that no look is left out: give the API token the scope read_clusters")}
+	}
+	var findings []error
+	for _, o := range overlays {
+		if cluster, told := o.Home(snapshot); told && !counts.Cover(cluster) {
+			findings = append(findings, fmt.Errorf("%s: no agent token is of %s, so that no look is left out: %s", o.Name, inCluster(cluster), "give one with --agent-token-file"))
+		}
+	}
+	if len(findings) == 0 {
+		quiet := counts.ShowNothing(overlays, snapshot)
+		log.Info("Buildkite's metrics can be asked before each look", "clusters", len(counts.Clusters), "nothing-there", quiet)
+	}
+	return findings
+}
+
+// inCluster is a cluster in words.
+func inCluster(name string) string {
+	if name == "" {
+		return "the agents outside the clusters"
+	}
+	return fmt.Sprintf("the cluster %q", name)
+}

@@ -1,0 +1,209 @@
+package buildkite
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// DefaultAgentURL is Buildkite's own Agent API (docs apis/agent_api.md).
+const DefaultAgentURL = "https://agent.buildkite.com/v3/"
+
+// AgentConfig is what a client of the public part of the Agent API is made of. Org and
+// Tokens are needed.
+type AgentConfig struct {
+	// Org is the organisation's slug: a token of another is an error.
+	Org string
+	// URL is the API's address; empty means [DefaultAgentURL].
+	URL string
+	// Tokens return an agent token each, one for each Buildkite cluster. They are called
+	// for each request, so that a token can be replaced without a restart.
+	Tokens []func() (string, error)
+	// Timeout is the longest that one request may take; zero means five seconds.
+	Timeout time.Duration
+	// Log takes what is worth knowing; nil means nowhere.
+	Log *slog.Logger
+	// HTTP makes the requests; nil means a transport of the client's own.
+	HTTP http.RoundTripper
+}
+
+// agentAPI asks the Agent API. It is safe for concurrent use.
+type agentAPI struct {
+	cfg  AgentConfig
+	http *http.Client
+
+	mu    sync.Mutex
+	stats Stats
+}
+
+func newAgentAPI(cfg AgentConfig) (*agentAPI, error) {
+	if !slug.MatchString(cfg.Org) {
+		return nil, fmt.Errorf("the Buildkite organisation %q is not a slug: write it as in buildkite.com/SLUG", cfg.Org)
+	}
+	if len(cfg.Tokens) == 0 {
+		return nil, errors.New("an agent token is needed")
+	}
+	cfg.URL = cmp.Or(cfg.URL, DefaultAgentURL)
+	u, err := url.Parse(cfg.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("the address of Buildkite's Agent API is not one: write it as in " + DefaultAgentURL)
+	}
+	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v3") + "/v3/"
+	cfg.URL = u.String()
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 5 * time.Second
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.HTTP == nil {
+		cfg.HTTP = ownTransport()
+	}
+	return &agentAPI{cfg: cfg, http: &http.Client{
+		Transport: cfg.HTTP,
+		// The token goes to the address that was given and nowhere else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// Stats returns the counters. Limits are not among them: these are told for single
+// endpoints.
+func (a *agentAPI) Stats() Stats {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stats
+}
+
+// agentToken reads a token.
+func agentToken(read func() (string, error)) (string, error) {
+	token, err := read()
+	if err != nil {
+		return "", fmt.Errorf("reading the agent token: %w", err)
+	}
+	if token = strings.TrimSpace(token); token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", errors.New("the agent token is empty, or has blanks or control characters: " + whereAgentTokens)
+	}
+	return token, nil
+}
+
+// whereAgentTokens is where a token that works is found.
+const whereAgentTokens = "agent tokens are on the page of the Buildkite cluster, under Agent Tokens"
+
+// biggestSmall is more than any answer but a list's.
+const biggestSmall = 1 << 20
+
+// ask makes one request and reads the answer as JSON. A path has no slash before it; body
+// is nil where there is none to send.
+func (a *agentAPI) ask(ctx context.Context, method, path, token string, body, into any, most int64) (http.Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
+	defer cancel()
+	var content io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		content = bytes.NewReader(raw)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, a.cfg.URL+path, content)
+	if err != nil {
+		return nil, errors.New("asking the Agent API: its address is not one")
+	}
+	request.Header.Set("Authorization", "Token "+token)
+	request.Header.Set("Accept", "application/json")
+	request.Header.Set("User-Agent", "muster")
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	response, err := a.http.Do(request)
+	if err != nil {
+		a.count(0, true, false)
+		var wrapped *url.Error // repeats the whole address
+		if errors.As(err, &wrapped) {
+			err = wrapped.Err
+		}
+		return nil, fmt.Errorf("asking %s: %w", what(path), hide(err, token))
+	}
+	defer func() { _ = response.Body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(response.Body, most+1))
+	a.count(len(raw), err != nil || response.StatusCode >= http.StatusMultipleChoices, response.StatusCode == http.StatusTooManyRequests)
+	switch {
+	case response.StatusCode >= http.StatusMultipleChoices:
+		return response.Header, a.refused(response, raw, path, token)
+	case err != nil:
+		return response.Header, fmt.Errorf("reading %s: %w", what(path), hide(err, token))
+	case int64(len(raw)) > most:
+		return response.Header, fmt.Errorf("the answer to %s is larger than %d MiB", what(path), most>>20)
+	}
+	if into != nil {
+		if err := json.Unmarshal(raw, into); err != nil {
+			return response.Header, fmt.Errorf("the answer to %s is not what was asked for", what(path))
+		}
+	}
+	return response.Header, nil
+}
+
+func (a *agentAPI) count(received int, failed, limited bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stats.Requests++
+	a.stats.Received += int64(received)
+	if failed {
+		a.stats.Failures++
+	}
+	if limited {
+		a.stats.RateLimited++
+	}
+}
+
+// agentRefusal is an answer that is not a good one.
+type agentRefusal struct {
+	status int
+	text   string
+	reset  time.Duration // zero: it does not say
+}
+
+func (e *agentRefusal) Error() string { return e.text }
+
+// refused is the error of an answer that is not a good one. A token that is not known is
+// refused with 401 (docs apis/agent_api/stacks.md "Error responses").
+func (a *agentAPI) refused(response *http.Response, raw []byte, path, token string) error {
+	e := &agentRefusal{status: response.StatusCode}
+	for _, name := range []string{"Retry-After", "RateLimit-Reset"} {
+		if n, err := strconv.Atoi(response.Header.Get(name)); err == nil {
+			e.reset = max(e.reset, seconds(n))
+		}
+	}
+	if e.status == http.StatusUnauthorized {
+		e.text = "Buildkite does not accept the agent token (401): " + whereAgentTokens
+		return e
+	}
+	var said struct {
+		Message string `json:"message"`
+	}
+	_ = json.Unmarshal(raw, &said) // what is no JSON says nothing
+	e.text = fmt.Sprintf("Buildkite answers %s with %d %s", what(path), e.status, http.StatusText(e.status))
+	if text := cleaned(said.Message, token); text != "" {
+		e.text += ": " + text
+	}
+	return e
+}
+
+// hide keeps a token out of an error.
+func hide(err error, token string) error {
+	if strings.Contains(err.Error(), token) {
+		return errors.New(cleaned(err.Error(), token))
+	}
+	return err
+}

@@ -1,0 +1,163 @@
+package buildkite_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"muster/generator/buildkite"
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/plan"
+	"muster/gitops/canary"
+)
+
+func fixedToken(token string) func() (string, error) {
+	return func() (string, error) { return token, nil }
+}
+
+func newMetrics(t *testing.T, s *fakebuildkite.Server, tokens ...string) *buildkite.Metrics {
+	t.Helper()
+	cfg := buildkite.AgentConfig{Org: "acme", HTTP: s.Transport(), Log: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil))}
+	for _, token := range tokens {
+		cfg.Tokens = append(cfg.Tokens, fixedToken(token))
+	}
+	m, err := buildkite.NewMetrics(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// twoClusters is an organisation with two clusters, an agent token for each.
+func twoClusters(opts fakebuildkite.Options) (s *fakebuildkite.Server, ci, gpu string) {
+	opts.Now, opts.Token = now, secret
+	s = fakebuildkite.New(opts)
+	ci, gpu = s.AddCluster("ci"), s.AddCluster("gpu")
+	s.AddQueue(ci, "default")
+	s.AddQueue(gpu, "large")
+	s.AddAgentToken(ci, canary.AgentToken)
+	s.AddAgentToken(gpu, "bkct_gpu")
+	return s, ci, gpu
+}
+
+// TestCounts: the metrics of each token's cluster, and each once.
+func TestCounts(t *testing.T) {
+	s, ci, gpu := twoClusters(fakebuildkite.Options{})
+	s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{
+		{Agents: []string{"queue=default"}, Parallelism: 3, ConcurrencyGroup: "one", Concurrency: 1}, {Agents: []string{"queue=default"}},
+		{Type: fakebuildkite.Wait}, {Agents: []string{"queue=default"}},
+	}})
+	if _, err := s.Connect(fakebuildkite.Agent{Cluster: gpu, Tags: []string{"queue=large"}}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := newMetrics(t, s, canary.AgentToken, "bkct_gpu", canary.AgentToken).Counts(t.Context(), now)
+	want := plan.Counts{At: now, Clusters: []plan.ClusterCounts{
+		{Cluster: "ci", Queues: map[string]plan.QueueCounts{"default": {Scheduled: 4, Waiting: 1}}, Total: plan.QueueCounts{Scheduled: 4, Waiting: 1}},
+		{Cluster: "gpu", Queues: map[string]plan.QueueCounts{"large": {Agents: 1}}, Total: plan.QueueCounts{Agents: 1}},
+	}}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}
+
+// TestPollDuration: the metrics are asked for no more often than Buildkite says, and
+// after a failure once a minute, or when it says.
+func TestPollDuration(t *testing.T) {
+	s, _, _ := twoClusters(fakebuildkite.Options{MetricsPoll: 20 * time.Second})
+	m := newMetrics(t, s, canary.AgentToken)
+	at := func(after time.Duration) (time.Time, error) {
+		s.AdvanceTo(now.Add(after))
+		c, err := m.Counts(t.Context(), now.Add(after))
+		return c.At, err
+	}
+	for _, c := range []struct{ at, from time.Duration }{{0, 0}, {19 * time.Second, 0}, {20 * time.Second, 20 * time.Second}, {39 * time.Second, 20 * time.Second}} {
+		if from, err := at(c.at); err != nil || !from.Equal(now.Add(c.from)) {
+			t.Errorf("after %s: %s, %v", c.at, from.Sub(now), err)
+		}
+	}
+	s.Fail(fakebuildkite.Fault{Path: "/v3/metrics", Status: http.StatusServiceUnavailable})
+	s.Fail(fakebuildkite.Fault{Path: "/v3/metrics", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"90"}}})
+	for _, c := range []struct {
+		at   time.Duration
+		want string
+	}{
+		{40 * time.Second, "503"}, {99 * time.Second, "503"}, {100 * time.Second, "429"}, {189 * time.Second, "429"}, {190 * time.Second, ""},
+	} {
+		from, err := at(c.at)
+		if c.want == "" && (err != nil || !from.Equal(now.Add(c.at))) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("after %s: %s, %v", c.at, from.Sub(now), err)
+		}
+	}
+	if stats := m.Stats(); stats.Requests != 5 || stats.Failures != 2 || stats.RateLimited != 1 || stats.Received == 0 {
+		t.Errorf("%+v", stats)
+	}
+}
+
+// TestNoCounts: what is no answer to go by is an error, and no error has a token in it.
+func TestNoCounts(t *testing.T) {
+	good := `{"agents":{"total":0},"jobs":{"total":0},"organization":{"slug":"acme"}}`
+	for name, c := range map[string]struct {
+		fault fakebuildkite.Fault
+		at    time.Duration // muster's clock, off Buildkite's
+		want  string
+	}{
+		"nothing in it":        {fault: fakebuildkite.Fault{Body: "{}"}, want: "lacks the totals"},
+		"a message":            {fault: fakebuildkite.Fault{Body: `{"message":"hello"}`}, want: "lacks the totals"},
+		"without organisation": {fault: fakebuildkite.Fault{Body: strings.Replace(good, "acme", "", 1)}, want: "lacks the totals"},
+		"another organisation": {fault: fakebuildkite.Fault{Body: strings.Replace(good, "acme", "evil "+canary.AgentToken, 1)}, want: `of the organisation "evil [token]", not of "acme"`},
+		"a list":               {fault: fakebuildkite.Fault{Body: "[]"}, want: "not what was asked for"},
+		"half":                 {fault: fakebuildkite.Fault{Half: true}, want: "unexpected EOF"},
+		"large":                {fault: fakebuildkite.Fault{Body: `"` + strings.Repeat("x", 1<<20) + `"`}, want: "larger than 1 MiB"},
+		"a redirect":           {fault: fakebuildkite.Fault{Status: http.StatusFound, Header: http.Header{"Location": {"https://evil.example/"}}}, want: "302"},
+		"refused":              {fault: fakebuildkite.Fault{Status: http.StatusUnauthorized}, want: "does not accept the agent token (401)"},
+		"words":                {fault: fakebuildkite.Fault{Status: http.StatusInternalServerError, Body: `{"message":"` + canary.AgentToken + ` is bad"}`}, want: "500 Internal Server Error: [token] is bad"},
+		"a clock ahead":        {fault: fakebuildkite.Fault{Body: good}, at: 61 * time.Second, want: "off Buildkite's"},
+		"a clock behind":       {fault: fakebuildkite.Fault{Body: good}, at: -61 * time.Second, want: "off Buildkite's"},
+	} {
+		s, _, _ := twoClusters(fakebuildkite.Options{})
+		s.Fail(c.fault)
+		counts, err := newMetrics(t, s, canary.AgentToken).Counts(t.Context(), now.Add(c.at))
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), canary.AgentToken) || !counts.At.IsZero() {
+			t.Errorf("%s: %+v, %v", name, counts, err)
+		}
+	}
+}
+
+// TestAgentTokens: what cannot be a token is an error before it is sent, and so is one
+// that cannot be read.
+func TestAgentTokens(t *testing.T) {
+	s, _, _ := twoClusters(fakebuildkite.Options{})
+	for _, token := range []string{"", " \n", "two words", "x\x00"} {
+		m := newMetrics(t, s, token)
+		if _, err := m.Counts(t.Context(), now); err == nil || m.Stats().Requests != 0 {
+			t.Errorf("%q: %v", token, err)
+		}
+	}
+	gone := errors.New("gone")
+	m, err := buildkite.NewMetrics(buildkite.AgentConfig{Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){func() (string, error) { return "", gone }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Counts(t.Context(), now); !errors.Is(err, gone) {
+		t.Error(err)
+	}
+}
+
+// TestAgentConfig: what the client cannot be made of.
+func TestAgentConfig(t *testing.T) {
+	token := []func() (string, error){fixedToken("x")}
+	for _, c := range []buildkite.AgentConfig{
+		{Org: "a/b", Tokens: token}, {Org: "acme"}, {Org: "acme", Tokens: token, URL: "agent.buildkite.com"},
+		{Org: "acme", Tokens: token, URL: "https://user@agent.buildkite.com/"}, {Org: "acme", Tokens: token, URL: "https://agent.buildkite.com/?x"},
+	} {
+		if _, err := buildkite.NewMetrics(c); err == nil {
+			t.Errorf("%+v", c)
+		}
+	}
+}

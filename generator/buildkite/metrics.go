@@ -1,0 +1,138 @@
+package buildkite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"muster/generator/plan"
+)
+
+// Metrics asks Buildkite how many jobs and agents there are: one request for each token.
+// It is safe for concurrent use.
+type Metrics struct {
+	*agentAPI
+
+	asking sync.Mutex // guards what follows
+	last   plan.Counts
+	err    error
+	next   time.Time // not asked before
+}
+
+// NewMetrics returns metrics that have not been asked for.
+func NewMetrics(cfg AgentConfig) (*Metrics, error) {
+	api, err := newAgentAPI(cfg)
+	return &Metrics{agentAPI: api}, err
+}
+
+// The bounds of what Buildkite may say of how often it wants to be asked.
+const longestPoll = time.Hour
+
+// afterFailure is how long the metrics are not asked for after they could not be had.
+const afterFailure = time.Minute
+
+// pollHeader says how often the metrics may be asked for, in whole seconds
+// (buildkite/buildkite-agent-metrics collector/collector.go, PollDurationHeader).
+const pollHeader = "Buildkite-Agent-Metrics-Poll-Duration"
+
+// Counts asks for what there is, or returns what there was, or the error there was, where
+// Buildkite is not to be asked again yet: before the time that its answer named, and for a
+// minute after a failure. At is the caller's time.
+func (m *Metrics) Counts(ctx context.Context, at time.Time) (plan.Counts, error) {
+	m.asking.Lock()
+	defer m.asking.Unlock()
+	if at.Before(m.next) && m.next.Sub(at) <= longestPoll {
+		return m.last, m.err
+	}
+	counts, poll := plan.Counts{At: at}, time.Duration(0)
+	for _, read := range m.cfg.Tokens {
+		one, wait, err := m.ofToken(ctx, at, read)
+		if err != nil {
+			var refusal *agentRefusal
+			if wait = afterFailure; errors.As(err, &refusal) {
+				wait = max(wait, min(refusal.reset, longestPoll))
+			}
+			m.last, m.err, m.next = plan.Counts{}, err, at.Add(wait)
+			return m.last, m.err
+		}
+		poll = max(poll, wait)
+		if !slices.ContainsFunc(counts.Clusters, func(k plan.ClusterCounts) bool { return k.Cluster == one.Cluster }) {
+			counts.Clusters = append(counts.Clusters, one)
+		}
+	}
+	m.last, m.err, m.next = counts, nil, at.Add(min(poll, longestPoll))
+	return counts, nil
+}
+
+// metricsRecord is an answer of the metrics (docs apis/agent_api/metrics.md). The
+// cluster's name is in no sample there; buildkite-agent-metrics reads it. Without its
+// totals an answer is not one: it would say that there is nothing.
+type metricsRecord struct {
+	Agents struct {
+		Total  *int `json:"total"`
+		Queues map[string]struct {
+			Total int `json:"total"`
+		} `json:"queues"`
+	} `json:"agents"`
+	Jobs struct {
+		jobsRecord
+		Total  *int                  `json:"total"`
+		Queues map[string]jobsRecord `json:"queues"`
+	} `json:"jobs"`
+	Organization struct {
+		Slug string `json:"slug"`
+	} `json:"organization"`
+	Cluster struct {
+		Name string `json:"name"`
+	} `json:"cluster"`
+}
+
+type jobsRecord struct {
+	Scheduled int `json:"scheduled"`
+	Running   int `json:"running"`
+	Waiting   int `json:"waiting"`
+}
+
+// ofToken asks for the metrics of a token's cluster, and says how long not to ask again.
+func (m *Metrics) ofToken(ctx context.Context, at time.Time, read func() (string, error)) (plan.ClusterCounts, time.Duration, error) {
+	var counts plan.ClusterCounts
+	token, err := agentToken(read)
+	if err != nil {
+		return counts, 0, err
+	}
+	var r metricsRecord
+	header, err := m.ask(ctx, http.MethodGet, "metrics", token, nil, &r, biggestSmall)
+	if err != nil {
+		return counts, 0, err
+	}
+	date, _ := http.ParseTime(header.Get("Date")) // zero where there is none
+	switch {
+	case r.Agents.Total == nil || r.Jobs.Total == nil || r.Organization.Slug == "":
+		return counts, 0, errors.New("the answer to metrics lacks the totals or the organisation")
+	case r.Organization.Slug != m.cfg.Org:
+		return counts, 0, fmt.Errorf("the agent token is of the organisation %q, not of %q", cleaned(r.Organization.Slug, token), m.cfg.Org)
+	case !date.IsZero() && at.Sub(date).Abs() > plan.ClocksApart:
+		return counts, 0, fmt.Errorf("the clock here is more than %s off Buildkite's", plan.ClocksApart)
+	}
+	counts = plan.ClusterCounts{Cluster: r.Cluster.Name, Queues: map[string]plan.QueueCounts{}}
+	counts.Total = r.Jobs.counts(*r.Agents.Total)
+	for key, jobs := range r.Jobs.Queues {
+		counts.Queues[key] = jobs.counts(0)
+	}
+	for key, agents := range r.Agents.Queues {
+		q := counts.Queues[key]
+		q.Agents = agents.Total
+		counts.Queues[key] = q
+	}
+	poll, _ := strconv.Atoi(header.Get(pollHeader)) // zero where it says nothing
+	return counts, seconds(poll), nil
+}
+
+func (j jobsRecord) counts(agents int) plan.QueueCounts {
+	return plan.QueueCounts{Scheduled: j.Scheduled, Running: j.Running, Waiting: j.Waiting, Agents: agents}
+}
