@@ -47,6 +47,7 @@ func drawMore(s *shape) {
 		}
 	}
 	s.gate = drawGate(s.seed)
+	s.stacks = drawStacks(s)
 }
 
 // home is the Buildkite cluster that policies name where nobody edits them.

@@ -143,3 +143,43 @@ func TestGateWorlds(t *testing.T) {
 	}
 	t.Logf("%d looks were left out", out)
 }
+
+// drawStacks draws whether the Stacks API tells the jobs of a world, from dice of its own.
+// It is for queues of clusters.
+func drawStacks(s *shape) bool {
+	r := rand.New(rand.NewPCG(s.seed, 11))
+	return r.IntN(3) == 0 && s.http && s.inCluster && !s.clusters
+}
+
+// stacks is what tells the jobs of a process; nil: REST does.
+func (m *muster) stacks() *buildkite.Stacks {
+	if !m.w.stacks {
+		return nil
+	}
+	stacks, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-of-the-world", AgentConfig: buildkite.AgentConfig{
+		Org: "acme", Tokens: []func() (string, error){func() (string, error) { return canary.AgentToken, nil }},
+		HTTP: troubledTransport{m, m.w.server.Transport()}, Timeout: time.Hour, Log: canary.Log(m.w.audit.fail, nil),
+	}})
+	if err != nil {
+		panic(err)
+	}
+	return stacks
+}
+
+// TestStackWorlds plays worlds of every theme in which the Stacks API tells the jobs, and
+// holds them to what every world must hold.
+func TestStackWorlds(t *testing.T) {
+	for seed := range uint64(14) {
+		s := drawShape(seed + 1)
+		s.http, s.inCluster, s.clusters, s.stacks, s.length = true, true, false, true, min(s.length, time.Hour)
+		for _, o := range s.overlays {
+			o.spec.cluster, o.spec.lookahead = "", 0
+		}
+		w := newWorld(s, func(text string) { t.Errorf("seed %d (%s): %s", seed+1, s.theme, text) })
+		w.play(s.length, nil)
+		w.conclude()
+		if w.audit.total() == 0 && w.server.Stats().Runnable > 0 {
+			t.Errorf("seed %d: nothing was ordered", seed+1)
+		}
+	}
+}

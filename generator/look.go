@@ -45,6 +45,9 @@ func (g *Generator) observe(ctx context.Context, now time.Time, overlays []plan.
 			return *last, nil
 		}
 	}
+	if of, ok := g.cfg.Buildkite.(interface{ Serve(queues []string) }); ok {
+		of.Serve(queuesOf(overlays))
+	}
 	for range 2 {
 		since := g.lookback.Since(now, overlays, &g.register)
 		snapshot, err := g.cfg.Buildkite.Snapshot(ctx, now, since)
@@ -57,6 +60,15 @@ func (g *Generator) observe(ctx context.Context, now time.Time, overlays []plan.
 		g.cfg.Log.Debug("a dispatch has left git while Buildkite was read: reading it again", "begun", snapshot.At)
 	}
 	return plan.Snapshot{}, errors.New("observing Buildkite: dispatches leave git faster than Buildkite can be read")
+}
+
+// queuesOf are the keys of the queues that overlays serve.
+func queuesOf(overlays []plan.Overlay) []string {
+	var keys []string
+	for _, o := range overlays {
+		keys = append(keys, o.Policy.Queue)
+	}
+	return keys
 }
 
 // freshLook is how old a reading may be of which a decision is made again, where to read

@@ -55,7 +55,7 @@ func (m *muster) start() {
 	m.killed, m.known = false, map[string]map[int]bool{}
 	client, err := buildkite.New(buildkite.Config{
 		Org: "acme", Token: func() (string, error) { return canary.BuildkiteToken, nil },
-		HTTP: troubledTransport{m, m.w.server.Transport()}, PerPage: m.w.perPage, Log: canary.Log(m.w.audit.fail, nil),
+		HTTP: troubledTransport{m, m.w.server.Transport()}, PerPage: m.w.perPage, Stacks: m.stacks(), Log: canary.Log(m.w.audit.fail, nil),
 		Timeout: time.Hour, // the machine's clock is not the world's: a busy machine must change nothing
 	})
 	if err != nil {
@@ -200,6 +200,9 @@ func (m *muster) past() error {
 	}
 	return m.die()
 }
+
+// Serve tells the client which queues there are.
+func (m *muster) Serve(queues []string) { m.client.Serve(queues) }
 
 // Snapshot implements generator.Buildkite.
 func (m *muster) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {

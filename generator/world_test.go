@@ -40,6 +40,7 @@ type shape struct {
 	clusters  bool     // Buildkite has a second one, with the same queues
 	patches   bool     // syncers patch Jobs that are there
 	gate      gateShape
+	stacks    bool // the Stacks API tells the jobs
 }
 
 // overlay is an overlay and what its people ask for now.

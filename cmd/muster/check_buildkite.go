@@ -27,6 +27,12 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 	case slog.LevelWarn:
 		log.Warn(text)
 	}
+	overlays := s.overlays(tree)
+	var queues []string
+	for _, o := range overlays {
+		queues = append(queues, o.Policy.Queue)
+	}
+	client.Serve(queues)
 	snapshot, err := s.snapshot(ctx, client, log)
 	if err != nil {
 		return append(findings, err)
@@ -34,7 +40,6 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 	if snapshot.Unread != "" {
 		log.Warn(snapshot.Unread)
 	}
-	overlays := s.overlays(tree)
 	findings = append(findings, checkQueues(overlays, snapshot)...)
 	findings = append(findings, s.checkGate(ctx, log, overlays, snapshot)...)
 	return append(findings, compareLimited(ctx, client, log, token, snapshot)...)

@@ -17,13 +17,17 @@ import (
 // agentSettings are the flags that say with which agent tokens Buildkite's Agent API is
 // asked.
 type agentSettings struct {
-	files []string // one for each Buildkite cluster; none: it is not asked
-	url   string
+	files  []string // one for each Buildkite cluster; none: it is not asked
+	url    string
+	source string            // of jobs
+	stacks *buildkite.Stacks // nil: REST tells the jobs
 }
 
 func (a *agentSettings) addTo(c *cobra.Command) {
-	c.Flags().StringArrayVar(&a.files, "agent-token-file", nil, "file with an agent token of the queues' Buildkite cluster, read again for each request: while its metrics show nothing, looks are left out; may be given several times, or with several parted by blanks")
+	c.Flags().StringArrayVar(&a.files, "agent-token-file", nil, "file with an agent token of the queues' Buildkite cluster, read again for each request: while its metrics show nothing, run leaves looks out; may be given several times, or with several parted by blanks")
 	c.Flags().StringVar(&a.url, "agent-endpoint", buildkite.DefaultAgentURL, "Buildkite's Agent API")
+	c.Flags().StringVar(&a.source, "source", "rest", "what tells which jobs are pending: rest, or stacks, the Stacks API, with --agent-token-file")
+	oneOf(c, "source", "rest", "stacks")
 }
 
 // tokens are what reads each of the tokens.
@@ -50,6 +54,47 @@ func (s *settings) metrics(log *slog.Logger) (*buildkite.Metrics, error) {
 	}
 	m, err := buildkite.NewMetrics(buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log})
 	return m, usage(err)
+}
+
+// makeStacks makes what tells the jobs, where that is not REST.
+func (s *settings) makeStacks(log *slog.Logger) error {
+	switch s.agent.source {
+	case "", "rest":
+		return nil
+	case "stacks":
+	default:
+		return usage(fmt.Errorf("--source %q: use rest or stacks", s.agent.source))
+	}
+	tokens := s.agent.tokens()
+	if len(tokens) == 0 {
+		return usage(errors.New("--source stacks: which agent token? give --agent-token-file"))
+	}
+	for _, read := range tokens {
+		if _, err := read(); err != nil {
+			return usage(err)
+		}
+	}
+	var err error
+	s.agent.stacks, err = buildkite.NewStacks(buildkite.StacksConfig{
+		Key:         "muster-" + generator.FleetTag(s.git.repo, s.git.overlays),
+		AgentConfig: buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log, Timeout: buildkite.DefaultTimeout},
+	})
+	return usage(err)
+}
+
+// agentAPI are the counters of all that was asked of the Agent API; false: nothing is.
+func (s *settings) agentAPI() (all buildkite.Stats, asked bool) {
+	add := func(x buildkite.Stats) {
+		all.Requests, all.Failures, all.Received = all.Requests+x.Requests, all.Failures+x.Failures, all.Received+x.Received
+		asked = true
+	}
+	if s.gate != nil {
+		add(s.gate.Stats())
+	}
+	if s.agent.stacks != nil {
+		add(s.agent.stacks.Stats())
+	}
+	return all, asked
 }
 
 // useGate has a generator ask the metrics before each look; where no agent token is given,
@@ -84,7 +129,7 @@ func (s *settings) checkGate(ctx context.Context, log *slog.Logger, overlays []p
 		return []error{fmt.Errorf("asking for Buildkite's metrics: %w", err)}
 	}
 	if snapshot.Unread != "" {
-		return []error{errors.New("Buildkite's metrics: in which clusters the queues are cannot be read, so that no look is left out: give the API token the scope read_clusters")}
+		return []error{errors.New("Buildkite's metrics: no look is left out: " + snapshot.Unread)}
 	}
 	var findings []error
 	for _, o := range overlays {

@@ -162,8 +162,8 @@ func (s *serving) stop() {
 	<-s.done
 }
 
-// services tells what was exchanged with whom. github and gate may be nil.
-func services(git, github func() traffic.Stats, client *buildkite.Client, gate *buildkite.Metrics) func() []status.Service {
+// services tells what was exchanged with whom. github may be nil.
+func services(git, github func() traffic.Stats, client *buildkite.Client, agentAPI func() (buildkite.Stats, bool)) func() []status.Service {
 	return func() []status.Service {
 		b := client.Stats()
 		asked := status.Service{Name: "buildkite", Requests: b.Requests, Failures: b.Failures, Received: b.Received}
@@ -173,8 +173,7 @@ func services(git, github func() traffic.Stats, client *buildkite.Client, gate *
 			}
 		}
 		all := []status.Service{asked, service("git", git())}
-		if gate != nil {
-			a := gate.Stats()
+		if a, asked := agentAPI(); asked {
 			all = append(all, status.Service{Name: "buildkite-agent", Requests: a.Requests, Failures: a.Failures, Received: a.Received})
 		}
 		if github != nil {

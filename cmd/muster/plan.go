@@ -68,6 +68,7 @@ is nothing to do and 1 when there is.`,
 		},
 	}
 	s = newSettings(p, c)
+	s.agent.addTo(c)
 	w.addTo(c)
 	c.Flags().StringVarP(&output, "output", "o", "table", "table, wide, json or yaml")
 	oneOf(c, "output", "table", "wide", "json", "yaml")

@@ -59,6 +59,13 @@ type watchedBuildkite struct {
 	progress *terminal.Progress
 }
 
+// Serve is Buildkite's.
+func (b watchedBuildkite) Serve(queues []string) {
+	if of, ok := b.Buildkite.(interface{ Serve([]string) }); ok {
+		of.Serve(queues)
+	}
+}
+
 // Snapshot is Buildkite's.
 func (b watchedBuildkite) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
 	b.progress.Doing("reading Buildkite")

@@ -88,8 +88,11 @@ func (s *settings) client(log *slog.Logger) (*buildkite.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.makeStacks(log); err != nil {
+		return nil, err
+	}
 	client, err := buildkite.New(buildkite.Config{
-		Org: s.org, URL: s.url, Token: token, Log: log, CountLimited: s.countLimited, WatchToken: s.watchToken,
+		Org: s.org, URL: s.url, Token: token, Log: log, CountLimited: s.countLimited, WatchToken: s.watchToken, Stacks: s.agent.stacks,
 	})
 	return client, usage(err)
 }

@@ -95,6 +95,10 @@ type Config struct {
 	// WatchToken has the client look, once a day, when the token expires, and log
 	// it from [ExpiryWarning] on. It costs a request a day.
 	WatchToken bool
+	// Stacks tells which jobs can run, in place of REST's builds; nil: REST does. Builds
+	// are then read only while agents are awaited, for who came and worked. See
+	// [Client.Serve].
+	Stacks *Stacks
 	// Log takes what is worth knowing; nil means nowhere.
 	Log *slog.Logger
 	// HTTP makes the requests; nil means a transport of the client's own.
@@ -138,6 +142,7 @@ type Client struct {
 	sample    []string  // identifiers of some of them
 	watched   time.Time // when the token's expiry was last looked at
 	expiring  time.Time // since when it was said that the token expires soon; zero: it was not
+	serves    []string  // queues whose jobs are wanted of the Stacks API
 
 	mu     sync.Mutex
 	stats  Stats

@@ -31,6 +31,8 @@ type look struct {
 	builds map[string]*readBuild
 	kept   int // jobs and agents in builds
 
+	stacks stackReading // of a client with a [Stacks]
+
 	fresh *clusters // being read
 	found []clusterRecord
 }
@@ -44,6 +46,7 @@ const (
 	readFinished
 	readClusters
 	readQueues
+	readStacks
 	wholeLook
 )
 
@@ -129,13 +132,15 @@ func (s *session) read(ctx context.Context) error {
 		case readAgents:
 			err = named("listing agents", s.readAgents(ctx))
 		case readActive:
-			err = named("listing builds", s.readBuilds(ctx, url.Values{"state[]": underWay}, func(b *readBuild) { b.active = true }))
+			err = named("listing builds", s.readActive(ctx))
 		case readFinished:
 			err = named("listing builds", s.readFinished(ctx))
 		case readClusters:
 			err = named("listing clusters", s.readClusters(ctx))
 		case readQueues:
 			err = named("listing clusters", s.readQueues(ctx))
+		case readStacks:
+			err = named("listing scheduled jobs", s.readStacks(ctx))
 		}
 		if err != nil {
 			return err
@@ -186,6 +191,15 @@ func (s *session) readAgents(ctx context.Context) error {
 
 // underWay are the states of builds whose jobs may want agents.
 var underWay = []string{"scheduled", "running", "failing"}
+
+// readActive reads the builds under way. Where the Stacks API tells the jobs, they are read
+// while agents are awaited: what these have had is told nowhere else.
+func (s *session) readActive(ctx context.Context) error {
+	if s.client.cfg.Stacks != nil && s.look.since.IsZero() {
+		return nil
+	}
+	return s.readBuilds(ctx, url.Values{"state[]": underWay}, func(b *readBuild) { b.active = true })
+}
 
 func (s *session) readFinished(ctx context.Context) error {
 	if s.look.since.IsZero() {

@@ -144,6 +144,12 @@ func (s *session) snapshot(at time.Time) plan.Snapshot {
 		}
 	}
 	builds := sorted(l.builds)
+	snapshot.Sightings = s.sightings(builds)
+	if c.cfg.Stacks != nil {
+		snapshot.Jobs, snapshot.Queues = s.stackJobs(), s.stackQueues(snapshot.Queues)
+		snapshot.Unread = joined(snapshot.Unread, s.unlisted())
+		return snapshot
+	}
 	jobs := 0
 	for _, b := range l.builds {
 		jobs += len(b.jobs)
@@ -160,7 +166,6 @@ func (s *session) snapshot(at time.Time) plan.Snapshot {
 	if len(snapshot.Jobs) == 0 {
 		snapshot.Jobs = nil
 	}
-	snapshot.Sightings = s.sightings(builds)
 	s.reportLimited(limited)
 	return snapshot
 }

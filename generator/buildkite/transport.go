@@ -13,7 +13,7 @@ import (
 // client sends none until then.
 type RateLimited struct {
 	// Scope is the limit that was reached: "rest" is the organisation's,
-	// "rest_user" that of the token's user.
+	// "rest_user" that of the token's user, "list-scheduled-jobs" that of a stack.
 	Scope string
 	// Reset is how long to wait, from the moment of asking.
 	Reset time.Duration
@@ -22,8 +22,11 @@ type RateLimited struct {
 // Error implements error.
 func (e *RateLimited) Error() string {
 	whose := "the organisation's"
-	if e.Scope == scopeUser {
+	switch e.Scope {
+	case scopeUser:
 		whose = "the token's user's"
+	case scopeStack:
+		whose = "the stack's"
 	}
 	return fmt.Sprintf("%s Buildkite rate limit (%s) is used up: asking again in %s",
 		whose, e.Scope, e.Reset.Round(time.Second))
@@ -35,6 +38,9 @@ func (e *RateLimited) RetryAfter() time.Duration { return e.Reset }
 const (
 	scopeOrg  = "rest"
 	scopeUser = "rest_user"
+	// scopeStack is that of the Stacks API's list: ten requests a second (docs
+	// apis/agent_api/stacks.md "Rate limiting").
+	scopeStack = "list-scheduled-jobs"
 )
 
 // The bounds of a believable reset. Windows last a minute (docs

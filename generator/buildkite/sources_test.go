@@ -1,0 +1,264 @@
+package buildkite_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator/buildkite"
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/plan"
+	"muster/gitops/canary"
+)
+
+// sources are the ways to learn of jobs. What a test says of one holds for both.
+var sources = []string{"rest", "stacks"}
+
+// sourceClient returns a client that learns of jobs in some way, with the agent tokens of
+// both clusters.
+func sourceClient(t *testing.T, s *fakebuildkite.Server, source string) *buildkite.Client {
+	t.Helper()
+	cfg := buildkite.Config{HTTP: s.Transport()}
+	if source == "stacks" {
+		stacks, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", AgentConfig: buildkite.AgentConfig{
+			Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){fixedToken(canary.AgentToken), fixedToken("bkct_gpu")},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Stacks = stacks
+	}
+	c := newClient(t, cfg)
+	c.Serve([]string{"default", "large"})
+	return c
+}
+
+// served are overlays of the queues of both clusters.
+func served() []plan.Overlay {
+	return []plan.Overlay{
+		{Name: "a", Policy: plan.Policy{Queue: "default", Max: 10, MaxDispatch: 10, Lease: time.Minute, Tags: []string{"os=linux"}}},
+		{Name: "b", Policy: plan.Policy{Queue: "large", Max: 10, MaxDispatch: 10, Lease: time.Minute}},
+	}
+}
+
+// TestSources: whatever source is asked, the same agents are ordered, and for the same
+// reasons none.
+func TestSources(t *testing.T) {
+	job := func(rules ...string) fakebuildkite.Step {
+		return fakebuildkite.Step{Agents: rules, Duration: time.Hour}
+	}
+	build := func(steps ...fakebuildkite.Step) func(*fakebuildkite.Server, string, string) {
+		return func(s *fakebuildkite.Server, ci, _ string) {
+			s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: steps})
+		}
+	}
+	limited := job("queue=default")
+	limited.Parallelism, limited.ConcurrencyGroup, limited.Concurrency = 4, "deploy", 1
+	many := job("queue=default")
+	many.Parallelism = 7
+	for name, c := range map[string]struct {
+		world func(s *fakebuildkite.Server, ci, gpu string)
+		want  string // pending, missing and dispatched agents of each overlay
+	}{
+		"nothing":          {func(*fakebuildkite.Server, string, string) {}, "a 0 0 0, b 0 0 0"},
+		"jobs":             {build(many, job("queue=default", "os=linux")), "a 8 8 8, b 0 0 0"},
+		"without a queue":  {build(job(), job("os=linux"), job("*")), "a 3 3 3, b 0 0 0"},
+		"wildcards":        {build(job("queue=default", "os=*")), "a 1 1 1, b 0 0 0"},
+		"unmatched":        {build(job("queue=default", "os=plan9")), "a 0 0 0, b 0 0 0"},
+		"limited":          {build(limited), "a 1 1 1, b 0 0 0"},
+		"behind a step":    {build(job("queue=default"), fakebuildkite.Step{Type: fakebuildkite.Wait}, job("queue=default")), "a 1 1 1, b 0 0 0"},
+		"behind a block":   {build(fakebuildkite.Step{Type: fakebuildkite.Block}, job("queue=default")), "a 0 0 0, b 0 0 0"},
+		"more than max":    {build(many, many), "a 14 14 10, b 0 0 0"},
+		"of another queue": {build(job("queue=other")), "a 0 0 0, b 0 0 0"},
+		"of two clusters": {func(s *fakebuildkite.Server, ci, gpu string) {
+			build(many)(s, ci, "")
+			build(job("queue=large"))(s, gpu, "")
+		}, "a 7 7 7, b 1 1 1"},
+		"a wrong cluster's": {func(s *fakebuildkite.Server, _, gpu string) { build(job("queue=default"))(s, gpu, "") }, "a 0 0 0, b 0 0 0"},
+		"reserved": {func(s *fakebuildkite.Server, ci, _ string) {
+			build(many)(s, ci, "")
+			s.Reserve(s.Jobs()[0].ID)
+		}, "a 6 6 6, b 0 0 0"},
+		"paused": {func(s *fakebuildkite.Server, ci, _ string) {
+			build(many)(s, ci, "")
+			s.PauseQueue(ci, "default")
+		}, "a 7 7 0, b 0 0 0"},
+		"with an idle agent": {func(s *fakebuildkite.Server, ci, _ string) {
+			build(job("queue=default", "os=linux"), many)(s, ci, "")
+			s.PauseQueue(ci, "default")
+			connectTo(t, s, ci, "os=linux")
+			s.ResumeQueue(ci, "default")
+			connectTo(t, s, ci, "os=windows")
+		}, "a 6 6 6, b 0 0 0"},
+		"cancelled": {func(s *fakebuildkite.Server, ci, _ string) {
+			s.CancelBuild(s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{many}}))
+		}, "a 0 0 0, b 0 0 0"},
+	} {
+		for _, source := range sources {
+			s, ci, gpu := twoClusters(fakebuildkite.Options{})
+			s.AddQueue(ci, "other")
+			c.world(s, ci, gpu)
+			if got := decided(observe(t, sourceClient(t, s, source), now, time.Time{})); got != c.want {
+				t.Errorf("%s, %s: %s, want %s", name, source, got, c.want)
+			}
+		}
+	}
+}
+
+func connectTo(t *testing.T, s *fakebuildkite.Server, cluster string, tags ...string) {
+	t.Helper()
+	if _, err := s.Connect(fakebuildkite.Agent{Cluster: cluster, Tags: append([]string{"queue=default"}, tags...)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// decided is what is decided on a snapshot.
+func decided(s plan.Snapshot) string {
+	var all []string
+	for _, o := range plan.Observe(served(), s, &plan.Registrations{}) {
+		for _, d := range plan.Decide("tip", served(), o) {
+			all = append(all, fmt.Sprint(d.Overlay, " ", d.Sum.Pending, " ", d.Sum.Missing, " ", d.Sum.Dispatch))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// TestSourceFailures: whatever source is asked, an answer that is missing or is none
+// decides nothing, and no token is in the error.
+func TestSourceFailures(t *testing.T) {
+	for _, source := range sources {
+		path, own := "/builds", secret
+		if source == "stacks" {
+			path, own = "/scheduled-jobs", canary.AgentToken
+		}
+		for name, f := range map[string]fakebuildkite.Fault{
+			"500": {Status: http.StatusInternalServerError, Body: `{"message":"` + own + `"}`}, "401": {Status: http.StatusUnauthorized}, "503": {Status: http.StatusServiceUnavailable},
+			"half": {Half: true}, "no list": {Body: "{}"}, "no JSON": {Body: "<html>"}, "a limit": {Status: http.StatusTooManyRequests},
+		} {
+			s, ci, _ := twoClusters(fakebuildkite.Options{})
+			s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{}}})
+			f.Path = path
+			s.Fail(f)
+			c := sourceClient(t, s, source)
+			_, err := c.Snapshot(t.Context(), now, time.Time{})
+			if err == nil || strings.Contains(err.Error(), own) {
+				t.Errorf("%s, %s: %v", source, name, err)
+			}
+			s.Advance(2 * time.Minute)
+			if got := decided(observe(t, c, now.Add(2*time.Minute), time.Time{})); got != "a 1 1 1, b 0 0 0" {
+				t.Errorf("%s after %s: %s", source, name, got)
+			}
+		}
+	}
+}
+
+// TestStackRequests: a look with the Stacks API asks REST for agents and, once a minute,
+// for clusters, and for builds only while agents are awaited.
+func TestStackRequests(t *testing.T) {
+	asked := map[string]int{}
+	s, ci, _ := twoClusters(fakebuildkite.Options{BeforeRequest: func(r *http.Request) {
+		asked[r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]]++
+	}})
+	s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{}}})
+	c := sourceClient(t, s, "stacks")
+	for i, since := range []time.Time{{}, {}, now.Add(-time.Hour)} {
+		at := now.Add(time.Duration(i) * 10 * time.Second)
+		s.AdvanceTo(at)
+		observe(t, c, at, since)
+	}
+	want := map[string]int{"agents": 3, "builds": 2, "clusters": 1, "queues": 2, "register": 6, "scheduled-jobs": 10}
+	delete(asked, "access-token")
+	if fmt.Sprint(asked) != fmt.Sprint(want) {
+		t.Errorf("asked %v, want %v", asked, want)
+	}
+}
+
+// TestStackPages: more jobs than a page has, each once, and when each was first listed.
+func TestStackPages(t *testing.T) {
+	s, ci, _ := twoClusters(fakebuildkite.Options{})
+	for range 5 {
+		s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{Parallelism: 500}}})
+	}
+	c := sourceClient(t, s, "stacks")
+	first := observe(t, c, now, time.Time{})
+	s.Advance(time.Minute)
+	s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{}}})
+	again := observe(t, c, now.Add(time.Minute), time.Time{})
+	ids, later := map[string]bool{}, 0
+	for _, j := range again.Jobs {
+		ids[j.ID] = true
+		if j.Since.Equal(now.Add(time.Minute)) {
+			later++
+		}
+	}
+	if len(first.Jobs) != 2500 || len(ids) != 2501 || later != 1 || first.Jobs[0].URL == "" {
+		t.Errorf("%d jobs, then %d, %d of them new", len(first.Jobs), len(ids), later)
+	}
+}
+
+// TestStackPaused: a queue is paused by either name, and without the scope for clusters
+// its jobs are no demand.
+func TestStackPaused(t *testing.T) {
+	for _, opts := range []fakebuildkite.Options{{}, {StackPaused: true}, {Scopes: []string{"read_agents", "read_builds"}}, {StackPaused: true, Scopes: []string{"read_agents", "read_builds"}}} {
+		s, ci, _ := twoClusters(opts)
+		s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{Parallelism: 3}}})
+		c := sourceClient(t, s, "stacks")
+		before := decided(observe(t, c, now, time.Time{}))
+		s.PauseQueue(ci, "default")
+		s.Advance(15 * time.Second)
+		after := decided(observe(t, c, now.Add(15*time.Second), time.Time{}))
+		if before != "a 3 3 3, b 0 0 0" || !slices.Contains([]string{"a 3 3 0, b 0 0 0", "a 0 0 0, b 0 0 0"}, after) {
+			t.Errorf("%+v: %s, then %s", opts.StackPaused, before, after)
+		}
+	}
+}
+
+// TestStackLimits: a stack's own limit is waited for, and the reading goes on; an
+// organisation with too many stacks is an error that says so.
+func TestStackLimits(t *testing.T) {
+	s, _, _ := twoClusters(fakebuildkite.Options{})
+	c := sourceClient(t, s, "stacks")
+	observe(t, c, now, time.Time{})
+	s.Fail(fakebuildkite.Fault{Path: "scheduled-jobs", Status: http.StatusTooManyRequests, Header: http.Header{"RateLimit-Reset": {"1"}}})
+	s.Advance(15 * time.Second)
+	_, err := c.Snapshot(t.Context(), now.Add(15*time.Second), time.Time{})
+	if err == nil || !strings.Contains(err.Error(), "the stack's Buildkite rate limit (list-scheduled-jobs)") {
+		t.Error(err)
+	}
+	full, _, _ := twoClusters(fakebuildkite.Options{})
+	full.Fail(fakebuildkite.Fault{Path: "register", Status: http.StatusForbidden})
+	if _, err := sourceClient(t, full, "stacks").Snapshot(t.Context(), now, time.Time{}); err == nil || !strings.Contains(err.Error(), "an organisation may have 30") {
+		t.Error(err)
+	}
+}
+
+// TestStackQueues: a queue of no token's cluster is said to be missing; one that is made
+// is found within a minute, and a stack that Buildkite has forgotten is registered again.
+func TestStackQueues(t *testing.T) {
+	s, ci, _ := twoClusters(fakebuildkite.Options{})
+	c := sourceClient(t, s, "stacks")
+	c.Serve([]string{"default", "late"})
+	if got := observe(t, c, now, time.Time{}); !strings.Contains(got.Unread, "has the queue late") {
+		t.Errorf("%q", got.Unread)
+	}
+	s.AddQueue(ci, "late")
+	s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{Agents: []string{"queue=late"}}}})
+	public := func(request string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://agent.example/v3/stacks/"+request, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Token "+canary.AgentToken)
+		if _, err := s.Transport().RoundTrip(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	public("muster-test-1/deregister")
+	s.Advance(time.Minute)
+	if got := observe(t, c, now.Add(time.Minute), time.Time{}); got.Unread != "" || len(got.Jobs) != 1 {
+		t.Errorf("%q, %d jobs", got.Unread, len(got.Jobs))
+	}
+}

@@ -1,0 +1,332 @@
+package buildkite
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/generator/plan"
+)
+
+// StacksConfig is what a client of the Stacks API is made of (docs
+// apis/agent_api/stacks.md). All is needed that [AgentConfig] needs, and Key.
+type StacksConfig struct {
+	AgentConfig
+	// Key tells this stack from others of the organisation: letters, digits, dashes and
+	// underscores, 70 at most. There may be 30 stacks (docs platform/limits.md), and each
+	// token makes one; a muster that starts again takes its own over.
+	Key string
+}
+
+// Stacks reads the jobs that can run from the Stacks API, with agent tokens alone. Unlike
+// those of REST they are runnable beyond doubt, and take no requests of REST's limit;
+// jobs that wait for other steps are not among them. It is used by one [Client].
+type Stacks struct {
+	*agentAPI
+	clusters []*stackCluster
+	seen     map[string]time.Time // when a job was first listed
+}
+
+// stackCluster is the stack of one token, in the token's cluster.
+type stackCluster struct {
+	token      func() (string, error)
+	key        string
+	registered bool
+	absent     map[string]time.Time // queues that the cluster did not have, and when
+}
+
+// NewStacks returns a client that has asked nothing.
+func NewStacks(cfg StacksConfig) (*Stacks, error) {
+	api, err := newAgentAPI(cfg.AgentConfig)
+	if err != nil {
+		return nil, err
+	}
+	if !slug.MatchString(cfg.Key) || len(cfg.Key) > 70 {
+		return nil, fmt.Errorf("the key %q of the stack is none", cfg.Key)
+	}
+	k := &Stacks{agentAPI: api, seen: map[string]time.Time{}}
+	for i, token := range cfg.Tokens {
+		k.clusters = append(k.clusters, &stackCluster{token: token, key: fmt.Sprintf("%s-%d", cfg.Key, i+1), absent: map[string]time.Time{}})
+	}
+	return k, nil
+}
+
+// stackReading is what the Stacks API said of some queues.
+type stackReading struct {
+	done   map[string]bool // by cluster and queue
+	jobs   []stackJob
+	paused map[string]bool // by the queue's identifier
+	found  map[string]bool // queues, by key
+}
+
+// stackJob is a job that can run, in the queue that it was asked for with.
+type stackJob struct {
+	scheduledRecord
+	queueID, queue string
+}
+
+// scheduledPage is a page of scheduled jobs. Of a paused queue docs
+// apis/agent_api/stacks.md has dispatch_paused, buildkite/stacksapi 1.0.2
+// scheduled_jobs.go reads paused.
+type scheduledPage struct {
+	Jobs  *[]scheduledRecord `json:"jobs"`
+	Queue struct {
+		ID             text `json:"id"`
+		DispatchPaused flag `json:"dispatch_paused"`
+		Paused         flag `json:"paused"`
+	} `json:"cluster_queue"`
+	Page struct {
+		More   flag `json:"has_next_page"`
+		Cursor text `json:"end_cursor"`
+	} `json:"page_info"`
+}
+
+type scheduledRecord struct {
+	ID        text   `json:"id"`
+	Rules     texts  `json:"agent_query_rules"`
+	Scheduled moment `json:"scheduled_at"`
+	Pipeline  struct {
+		Slug text `json:"slug"`
+	} `json:"pipeline"`
+	Build struct {
+		Number json.RawMessage `json:"number"`
+	} `json:"build"`
+}
+
+const (
+	// jobsPerPage is the most that one answer has, and mostStackPages what is read of
+	// one queue: as many jobs as [mostKept].
+	jobsPerPage    = 1000
+	mostStackPages = mostKept / jobsPerPage
+	// biggestList is more than any page of jobs: each has some hundred bytes, and its
+	// rules.
+	biggestList = 64 << 20
+	// absentQueue is for how long a queue is not asked for that a cluster did not have.
+	absentQueue = time.Minute
+)
+
+// read asks each cluster for each queue. What was read stays in the reading, so that one
+// that is refused for a moment goes on.
+func (k *Stacks) read(ctx context.Context, at time.Time, queues []string, into *stackReading) error {
+	if into.done == nil {
+		into.done, into.paused, into.found = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	}
+	for _, c := range k.clusters {
+		token, err := agentToken(c.token)
+		if err != nil {
+			return err
+		}
+		for _, queue := range queues {
+			id := c.key + " " + queue
+			if into.done[id] || at.Sub(c.absent[queue]).Abs() < absentQueue {
+				continue
+			}
+			if err := k.readQueue(ctx, c, token, queues, queue, into); err != nil {
+				return err
+			}
+			into.done[id] = true
+			if into.found[id] {
+				delete(c.absent, queue)
+			} else {
+				c.absent[queue] = at
+			}
+		}
+	}
+	return nil
+}
+
+// readQueue reads the jobs of one queue of one cluster, where the cluster has it.
+func (k *Stacks) readQueue(ctx context.Context, c *stackCluster, token string, queues []string, queue string, into *stackReading) error {
+	var jobs []stackJob
+	after := ""
+	for range mostStackPages {
+		page, there, err := k.page(ctx, c, token, queues, queue, after)
+		switch {
+		case err != nil:
+			return fmt.Errorf("queue %s: %w", queue, err)
+		case !there:
+			return nil
+		case page.Jobs == nil:
+			return fmt.Errorf("queue %s: the answer has no list of jobs", queue)
+		}
+		for _, r := range *page.Jobs {
+			jobs = append(jobs, stackJob{r, string(page.Queue.ID), queue})
+		}
+		if !page.Page.More {
+			into.jobs = append(into.jobs, jobs...)
+			into.paused[string(page.Queue.ID)] = bool(page.Queue.DispatchPaused) || bool(page.Queue.Paused)
+			into.found[queue], into.found[c.key+" "+queue] = true, true
+			return nil
+		}
+		if after = string(page.Page.Cursor); after == "" {
+			return fmt.Errorf("queue %s: the answer names no next page that can be followed", queue)
+		}
+	}
+	return fmt.Errorf("queue %s: the list goes on after %d pages", queue, mostStackPages)
+}
+
+// page reads one page; false where the cluster does not have the queue. The stack is
+// registered where that is needed: Buildkite may have forgotten it.
+func (k *Stacks) page(ctx context.Context, c *stackCluster, token string, queues []string, queue, after string) (p scheduledPage, there bool, err error) {
+	query := url.Values{"queue_key": {queue}, "limit": {strconv.Itoa(jobsPerPage)}}
+	if after != "" {
+		query.Set("after", after)
+	}
+	for try := range 2 {
+		if !c.registered {
+			if there, err = k.register(ctx, c, token, queues); err != nil || !there {
+				return p, false, err
+			}
+		}
+		p = scheduledPage{}
+		_, err = k.ask(ctx, http.MethodGet, "stacks/"+c.key+"/scheduled-jobs?"+query.Encode(), token, nil, &p, biggestList)
+		var refusal *agentRefusal
+		switch {
+		case err == nil:
+			return p, true, nil
+		case !errors.As(err, &refusal) || refusal.status != http.StatusNotFound:
+			return p, false, limitedStack(err)
+		case try == 0:
+			c.registered = false // it is the stack that is not known, or the queue
+		}
+	}
+	return p, false, nil
+}
+
+// limitedStack is the error of a request that was refused because of the limit of its
+// endpoint as one that a look waits for.
+func limitedStack(err error) error {
+	var refusal *agentRefusal
+	if errors.As(err, &refusal) && refusal.status == http.StatusTooManyRequests {
+		return &RateLimited{Scope: scopeStack, Reset: max(refusal.reset, shortestReset)}
+	}
+	return err
+}
+
+// register makes the stack known, for one of the queues that the cluster has; false: it has
+// none of them. What queue a stack names is not enforced.
+func (k *Stacks) register(ctx context.Context, c *stackCluster, token string, queues []string) (bool, error) {
+	for _, queue := range queues {
+		_, err := k.ask(ctx, http.MethodPost, "stacks/register", token, map[string]any{
+			"key": c.key, "type": "custom", "queue_key": queue, "metadata": map[string]string{"name": "muster"},
+		}, nil, biggestSmall)
+		var refusal *agentRefusal
+		switch {
+		case err == nil:
+			c.registered = true
+			return true, nil
+		case errors.As(err, &refusal) && refusal.status == http.StatusNotFound:
+		case errors.As(err, &refusal) && refusal.status == http.StatusForbidden:
+			return false, fmt.Errorf("registering a stack: %w: an organisation may have 30; see docs/buildkite.md", err)
+		default:
+			return false, fmt.Errorf("registering a stack: %w", limitedStack(err))
+		}
+	}
+	return false, nil
+}
+
+// Serve says which queues the jobs are wanted of, by key: with a [Stacks], which is asked
+// for each queue, no others are read.
+func (c *Client) Serve(queues []string) {
+	c.observing.Lock()
+	defer c.observing.Unlock()
+	c.serves = slices.Compact(slices.Sorted(slices.Values(queues)))
+}
+
+// readStacks reads the jobs that can run, last of all: after the agents, as all jobs
+// are, and when the clusters of the queues are known.
+func (s *session) readStacks(ctx context.Context) error {
+	c := s.client
+	if c.cfg.Stacks == nil {
+		return nil
+	}
+	return c.cfg.Stacks.read(ctx, s.look.begun, c.serves, &s.look.stacks)
+}
+
+// stackJobs are the jobs that were read of the Stacks API. A job's queue is in the cluster
+// that REST says, where it can be read. Where it cannot, jobs of a paused queue are limited:
+// no agent would help them.
+func (s *session) stackJobs() []plan.Job {
+	c, l := s.client, s.look
+	k := c.cfg.Stacks
+	jobs := make([]plan.Job, 0, len(l.stacks.jobs))
+	seen := make(map[string]time.Time, len(l.stacks.jobs))
+	odd := s.odd("scheduled job")
+	for i := range l.stacks.jobs {
+		r := &l.stacks.jobs[i]
+		id := string(r.ID)
+		if id == "" {
+			odd("it has no id")
+			continue
+		}
+		if _, twice := seen[id]; twice {
+			continue
+		}
+		seen[id] = l.begun
+		if before, ok := k.seen[id]; ok && before.Before(l.begun) {
+			seen[id] = before
+		}
+		job := plan.Job{
+			ID: id, Cluster: c.clusters.homes[r.queueID], State: plan.JobPending, Created: r.Scheduled.at,
+			URL: fmt.Sprintf("https://buildkite.com/%s/%s/builds/%s#%s", c.cfg.Org, url.PathEscape(string(r.Pipeline.Slug)), url.PathEscape(string(r.Build.Number)), url.PathEscape(id)),
+		}
+		// When a job was scheduled is told, not since when nothing limits it any more: it
+		// is runnable at least since it was first listed.
+		if job.Since = seen[id]; r.Scheduled.at.After(job.Since) {
+			job.Since = r.Scheduled.at
+		}
+		for _, rule := range r.Rules {
+			if rule != "*" {
+				job.Rules = append(job.Rules, rule)
+			}
+		}
+		if !hasQueue(job.Rules) {
+			job.Rules = append(job.Rules, "queue="+r.queue)
+		}
+		if c.clusters.unread != "" && l.stacks.paused[r.queueID] {
+			job.State, job.Since = plan.JobLimited, time.Time{}
+		}
+		jobs = append(jobs, job)
+	}
+	k.seen = seen
+	return jobs
+}
+
+// stackQueues are the queues as the Stacks API says whether they are paused, which is newer
+// than what REST said.
+func (s *session) stackQueues(queues []plan.Queue) []plan.Queue {
+	c := s.client
+	for id, paused := range s.look.stacks.paused {
+		for i := range queues {
+			if queues[i].Key == c.clusters.queues[id] && queues[i].Cluster == c.clusters.homes[id] {
+				queues[i].Paused = paused
+			}
+		}
+	}
+	return queues
+}
+
+// unlisted says which queues no token's cluster has: their jobs are not seen.
+func (s *session) unlisted() string {
+	missing := slices.DeleteFunc(slices.Clone(s.client.serves), func(q string) bool { return s.look.stacks.found[q] })
+	if len(missing) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("no cluster of the agent tokens has the queue %s: its jobs are not seen; give an agent token of its cluster with --agent-token-file", strings.Join(missing, ", "))
+}
+
+// joined is two texts, each of which may be empty.
+func joined(a, b string) string {
+	if a != "" && b != "" {
+		return a + "; " + b
+	}
+	return cmp.Or(a, b)
+}
