@@ -57,29 +57,34 @@ func (s *settings) metrics(log *slog.Logger) (*buildkite.Metrics, error) {
 }
 
 // makeStacks makes what tells the jobs, where that is not REST.
-func (s *settings) makeStacks(log *slog.Logger) error {
+func (s *settings) makeStacks(log *slog.Logger) (err error) {
 	switch s.agent.source {
 	case "", "rest":
 		return nil
 	case "stacks":
-	default:
-		return usage(fmt.Errorf("--source %q: use rest or stacks", s.agent.source))
+		s.agent.stacks, err = s.stacksFor("--source stacks", log)
+		return err
 	}
+	return usage(fmt.Errorf("--source %q: use rest or stacks", s.agent.source))
+}
+
+// stacksFor returns a client of the Stacks API for a flag that needs one. All are one stack
+// for each token.
+func (s *settings) stacksFor(flag string, log *slog.Logger) (*buildkite.Stacks, error) {
 	tokens := s.agent.tokens()
 	if len(tokens) == 0 {
-		return usage(errors.New("--source stacks: which agent token? give --agent-token-file"))
+		return nil, usage(errors.New(flag + ": which agent token? give --agent-token-file"))
 	}
 	for _, read := range tokens {
 		if _, err := read(); err != nil {
-			return usage(err)
+			return nil, usage(err)
 		}
 	}
-	var err error
-	s.agent.stacks, err = buildkite.NewStacks(buildkite.StacksConfig{
+	k, err := buildkite.NewStacks(buildkite.StacksConfig{
 		Key:         "muster-" + generator.FleetTag(s.git.repo, s.git.overlays),
 		AgentConfig: buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log, Timeout: buildkite.DefaultTimeout},
 	})
-	return usage(err)
+	return k, usage(err)
 }
 
 // agentAPI are the counters of all that was asked of the Agent API; false: nothing is.
@@ -93,6 +98,9 @@ func (s *settings) agentAPI() (all buildkite.Stats, asked bool) {
 	}
 	if s.agent.stacks != nil {
 		add(s.agent.stacks.Stats())
+	}
+	if s.pages != nil {
+		add(s.pages.stacks.Stats())
 	}
 	return all, asked
 }

@@ -19,6 +19,7 @@ import (
 // runFlags are the flags of run alone.
 type runFlags struct {
 	once, dryRun     bool
+	sayOnJobs        bool
 	interval, jitter time.Duration
 	listen, pprof    string
 	webhooks         webhookFlags
@@ -32,6 +33,8 @@ func (f *runFlags) check() error {
 		return usage(errors.New("--startup-jitter is below zero"))
 	case f.once && f.listen+f.pprof != "":
 		return usage(errors.New("--once ends after one tick: leave out --listen and --pprof"))
+	case f.once && f.sayOnJobs:
+		return usage(errors.New("--once ends after one tick: leave out --say-on-jobs"))
 	case f.listen == "" && f.webhooks.given() && !f.once:
 		return usage(errors.New("webhooks are served on the address of --listen: give one"))
 	case f.webhooks.interval < time.Second:
@@ -86,6 +89,7 @@ wrong; and /metrics for Prometheus. With their secrets it serves
 	c.Flags().StringVar(&f.listen, "listen", "", "serve the status page, probes and metrics on this address, as in :8080; empty: not at all")
 	f.webhooks.addTo(c)
 	c.Flags().DurationVar(&f.webhooks.interval, "webhook-interval", 3*time.Second, "least time from tick to tick where webhooks or Buildkite's metrics begin them, and between two questions for the metrics")
+	c.Flags().BoolVar(&f.sayOnJobs, "say-on-jobs", false, "say on jobs' pages which dispatch was ordered for jobs like them, with --agent-token-file")
 	c.Flags().StringVar(&f.pprof, "pprof", "", "serve Go's profiles on this address, as in localhost:6060; empty: not at all")
 	return c
 }
@@ -115,19 +119,30 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 		return err
 	}
 	var ends *endpoints
+	if f.sayOnJobs {
+		stacks, err := s.stacksFor("--say-on-jobs", log)
+		if err != nil {
+			return err
+		}
+		s.pages = newJobPages(stacks, log, p.clock.Now, func(result string, n int) {
+			if ends != nil {
+				ends.metrics.JobNotes(result, n)
+			}
+		})
+	}
 	watch := func(client *buildkite.Client, commits page.Commits) (generator.Watcher, *generator.Wake, error) {
 		var wake *generator.Wake
 		if s.gate != nil {
 			wake = &generator.Wake{Every: f.webhooks.interval, Spare: client.Spare}
 		}
 		if f.listen == "" {
-			return nil, wake, nil
+			return s.alsoPages(nil), wake, nil
 		}
 		if ends, err = newEndpoints(p.clock, s.statusConfig(f, client), commits); err != nil {
 			return nil, nil, err
 		}
 		hooks, err := s.webhooks(f.webhooks, ends, client, log)
-		return ends.watcher(), cmp.Or(hooks, wake), err
+		return s.alsoPages(ends.watcher()), cmp.Or(hooks, wake), err
 	}
 	g, err := s.generator(f.dryRun, buildPatience, watch)
 	if err != nil {
@@ -145,6 +160,9 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 		return usage(err)
 	}
 	defer s.startNotifier(ctx)()
+	if s.pages != nil {
+		defer s.pages.start(ctx)()
+	}
 	if p.wakeable != nil {
 		p.wakeable()
 	}

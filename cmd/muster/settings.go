@@ -26,6 +26,7 @@ type settings struct {
 	notify notifySettings
 	agent  agentSettings
 	gate   *buildkite.Metrics // nil: no look is left out
+	pages  *jobPages          // nil: nothing is said on jobs' pages
 
 	program             program
 	org, url, tokenFile string

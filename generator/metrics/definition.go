@@ -101,6 +101,7 @@ func ofMuster() []Definition {
 		{Name: "muster_wakes_total", Type: counter, Labels: []string{"cause"}, Help: "Ticks by what began them: the start, the interval, a signal, a webhook of Buildkite or git, or Buildkite's metrics."},
 		{Name: "muster_wakes_deferred_total", Type: counter, Help: "Ticks before which a look waited that a webhook or the metrics called for, because Buildkite's request limit left only those of the interval."},
 		{Name: "muster_looks_left_out_total", Type: counter, Help: "Ticks without a look at Buildkite, because its metrics showed nothing; none without an agent token."},
+		{Name: "muster_job_notes_total", Type: counter, Labels: []string{"result"}, Help: "Lines for jobs' pages that say which dispatch was ordered, by result: said or failed; absent without --say-on-jobs."},
 		{Name: "muster_webhooks_total", Type: counter, Labels: []string{"source", "result"}, Help: "Requests to webhooks by what became of them; absent where none is served."},
 		{Name: "muster_requests_total", Type: counter, Labels: service, Help: "Requests that were sent; to git over ssh, sessions."},
 		{Name: "muster_request_failures_total", Type: counter, Labels: service, Help: "Those without a good answer."},

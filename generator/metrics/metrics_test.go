@@ -30,6 +30,7 @@ func full(t testing.TB) *metrics.Metrics {
 	t.Helper()
 	m := after(t, report("linux/large", "default"))
 	m.Webhooks("buildkite", "called", 1)
+	m.JobNotes("said", 1)
 	return m
 }
 

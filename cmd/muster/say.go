@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"muster/generator"
+	"muster/generator/buildkite"
+	"muster/generator/plan"
+	"muster/gitops/ledger"
+)
+
+// jobPages says on jobs' pages which dispatch was ordered for jobs like them. It is told
+// of ticks, which do not wait for it, and nothing depends on it: what cannot be said is
+// dropped, and counted.
+type jobPages struct {
+	stacks *buildkite.Stacks
+	log    *slog.Logger
+	now    func() time.Time
+	count  func(result string, n int)
+
+	told   map[string]string // by job, the dispatch that its page has
+	waits  chan saying
+	closed chan struct{}
+	silent time.Time // until then nothing is said: the last could not be
+}
+
+// saying is what is to be said of one tick.
+type saying struct {
+	queues []string
+	notes  []buildkite.JobNote
+}
+
+// The results of what was to be said on a job's page.
+const (
+	noteSaid   = "said"
+	noteFailed = "failed"
+)
+
+// mostSayings wait at a time, and silence is how long nothing is said after a failure.
+const (
+	mostSayings = 10
+	silence     = time.Minute
+)
+
+// newJobPages returns one that says nothing before it is started.
+func newJobPages(stacks *buildkite.Stacks, log *slog.Logger, now func() time.Time, count func(string, int)) *jobPages {
+	return &jobPages{stacks: stacks, log: log, now: now, count: count, told: map[string]string{}, waits: make(chan saying, mostSayings), closed: make(chan struct{})}
+}
+
+// Began implements [generator.Watcher].
+func (p *jobPages) Began(time.Time) {}
+
+// Ended implements [generator.Watcher].
+func (p *jobPages) Ended(r generator.Report) {
+	if r.DryRun || r.Result.LeftOut || r.Result.Looked.Snapshot.At.IsZero() {
+		return
+	}
+	overlays, snapshot := r.Result.Looked.Overlays, r.Result.Looked.Snapshot
+	live, queues := map[string]bool{}, []string{}
+	for _, o := range overlays {
+		queues = append(queues, o.Policy.Queue)
+		for _, d := range o.Dispatches {
+			live[d.ID] = true
+		}
+	}
+	told := map[string]string{}
+	for _, j := range snapshot.Jobs {
+		if id := p.told[j.ID]; live[id] { // its agents may come yet
+			told[j.ID] = id
+		}
+	}
+	p.told = told
+	s := saying{queues: queues}
+	for _, a := range append(r.Result.Landed[:len(r.Result.Landed):len(r.Result.Landed)], r.Result.Acts...) {
+		if a.Kind != ledger.Dispatch {
+			continue
+		}
+		for _, d := range a.Decision.Dispatch {
+			if d.Purpose != plan.ForDemand {
+				continue
+			}
+			for _, j := range plan.JobsFor(overlays, snapshot, a.Decision.Overlay, d.Agents, func(id string) bool { return p.told[id] != "" }) {
+				p.told[j.ID] = d.ID
+				s.notes = append(s.notes, buildkite.JobNote{Job: j.ID, Text: fmt.Sprintf(
+					"muster ordered agents for jobs like this one at %s UTC: dispatch %s of overlay %s", d.At.UTC().Format("15:04:05"), d.ID, a.Decision.Overlay)})
+			}
+		}
+	}
+	if len(s.notes) == 0 {
+		return
+	}
+	select {
+	case p.waits <- s:
+	default:
+		p.count(noteFailed, len(s.notes))
+	}
+}
+
+// start lets it speak until the context ends. What it returns ends it, too.
+func (p *jobPages) start(ctx context.Context) (stop func()) {
+	ctx, end := context.WithCancel(ctx)
+	go func() {
+		defer close(p.closed)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case s := <-p.waits:
+				p.say(ctx, s)
+			}
+		}
+	}()
+	return func() {
+		end()
+		<-p.closed
+	}
+}
+
+func (p *jobPages) say(ctx context.Context, s saying) {
+	if p.now().Before(p.silent) {
+		p.count(noteFailed, len(s.notes))
+		return
+	}
+	said, err := p.stacks.Say(ctx, s.queues, s.notes)
+	p.count(noteSaid, said)
+	p.count(noteFailed, len(s.notes)-said)
+	if err != nil && ctx.Err() == nil {
+		p.silent = p.now().Add(silence)
+		p.log.Warn("jobs' pages are not told of dispatches", "err", err)
+	}
+}
+
+// alsoPages is a watcher beside which jobs' pages are told, where that is asked for.
+func (s *settings) alsoPages(w generator.Watcher) generator.Watcher {
+	switch {
+	case s.pages == nil:
+		return w
+	case w == nil:
+		return s.pages
+	}
+	s.pages.count(noteSaid, 0) // begins the series
+	s.pages.count(noteFailed, 0)
+	return watchers{w, s.pages}
+}

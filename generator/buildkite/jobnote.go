@@ -1,0 +1,86 @@
+package buildkite
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+)
+
+// JobNote is a line on a job's page.
+type JobNote struct {
+	// Job is the job's identifier.
+	Job string
+	// Text is what it says, cut to 256 characters (docs apis/agent_api/stacks.md "Create
+	// stack notifications").
+	Text string
+}
+
+const (
+	// longestNote is how many characters a line has at most, and notesTogether how many
+	// lines one request has.
+	longestNote   = 256
+	notesTogether = 1000
+)
+
+// Say puts lines on jobs' pages, and says how many are there. Queues are some that the
+// clusters of the tokens may have: a stack is registered with one. Which cluster a job is
+// in need not be known: what one does not take, the next is asked for.
+func (k *Stacks) Say(ctx context.Context, queues []string, notes []JobNote) (said int, err error) {
+	for _, c := range k.clusters {
+		var left []JobNote
+		for some := range slices.Chunk(notes, notesTogether) {
+			refused, err := k.say(ctx, c, queues, some)
+			if err != nil {
+				return said, err
+			}
+			said += len(some) - len(refused)
+			left = append(left, refused...)
+		}
+		if notes = left; len(notes) == 0 {
+			break
+		}
+	}
+	return said, nil
+}
+
+// say sends one request to one cluster, and returns the lines that were not taken.
+func (k *Stacks) say(ctx context.Context, c *stackCluster, queues []string, notes []JobNote) ([]JobNote, error) {
+	token, err := agentToken(c.token)
+	if err != nil {
+		return nil, err
+	}
+	if !c.registered {
+		if there, err := k.register(ctx, c, token, queues); err != nil || !there {
+			return notes, err
+		}
+	}
+	type note struct {
+		Job    string `json:"job_uuid"`
+		Detail string `json:"detail"`
+	}
+	sent := make([]note, len(notes))
+	for i, n := range notes {
+		text := []rune(n.Text)
+		sent[i] = note{n.Job, string(text[:min(longestNote, len(text))])}
+	}
+	var answer struct {
+		Errors []struct {
+			Indexes []int `json:"indexes"`
+		} `json:"errors"`
+	}
+	if _, err := k.ask(ctx, http.MethodPost, "stacks/"+c.key+"/notifications", token, map[string]any{"notifications": sent}, &answer, biggestSmall); err != nil {
+		c.registered = false // it may be that it is not known any more
+		return nil, fmt.Errorf("writing on jobs' pages: %w", err)
+	}
+	var refused []JobNote
+	for i, n := range notes {
+		for _, e := range answer.Errors {
+			if slices.Contains(e.Indexes, i) {
+				refused = append(refused, n)
+				break
+			}
+		}
+	}
+	return refused, nil
+}
