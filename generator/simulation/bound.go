@@ -12,19 +12,24 @@ import (
 
 // bound returns how long the jobs of a run would have waited under a scaler
 // that knows everything and may do one thing only: start one agent for each job,
-// at the first tick that hears of it, in the order in which jobs became
-// runnable. It has the run's own ticks, looks of the syncer, boot times (the
-// n-th agent's is the n-th pod's), job durations, max and number of nodes, and
-// nothing of its goes wrong. A scaler that starts no agent before it has heard
-// of a job for it cannot be faster. One that starts more agents than jobs can:
-// what it started in vain is waiting when the next job comes.
+// at the first tick that hears of it. Buildkite hands its agents out in its own
+// order: of the jobs that are runnable the one of the highest priority, of those
+// the one scheduled first. It has the run's own ticks, looks of the syncer, boot
+// times (the n-th agent's is the n-th pod's), job durations, max and number of
+// nodes, and nothing of its goes wrong. A scaler that starts no agent before it has
+// heard of a job for it cannot be faster on average. One that starts more agents
+// than jobs can: what it started in vain is waiting when the next job comes.
 func (r *run) bound(jobs []fakebuildkite.JobRecord) []time.Duration {
 	slices.SortStableFunc(jobs, func(a, b fakebuildkite.JobRecord) int { return a.Runnable.Compare(b.Runnable) })
 	fates := r.world.fates()
 	b := ideal{
-		jobs: jobs, syncs: r.synced, most: r.world.Policy.Max, nodes: r.world.Trouble.Nodes,
+		jobs: jobs, applied: r.applied, most: r.world.Policy.Max, nodes: r.world.Trouble.Nodes,
 		boot: func() time.Duration { return fates().Boot },
 	}
+	for i, j := range jobs {
+		b.events = append(b.events, happening{j.Runnable, jobRunnable, i})
+	}
+	heap.Init(&b.events)
 	for _, tick := range r.looked {
 		b.until(tick)
 		b.order(tick)
@@ -33,46 +38,58 @@ func (r *run) bound(jobs []fakebuildkite.JobRecord) []time.Duration {
 	return b.waits
 }
 
+// applied is when the cluster does what a tick has committed: at the syncer's next
+// look. One at the moment of the tick came first; see [Play]. False is never.
+func (r *run) applied(tick time.Time) (time.Time, bool) {
+	i := sort.Search(len(r.synced), func(i int) bool { return r.synced[i].After(tick) })
+	if i == len(r.synced) {
+		return time.Time{}, false
+	}
+	return r.synced[i], true
+}
+
 var endOfTime = time.Unix(1<<40, 0)
 
 // ideal is the scaler of the bound at work.
 type ideal struct {
-	jobs  []fakebuildkite.JobRecord // by when they became runnable
-	syncs []time.Time
-	most  int // agents at once
-	nodes int // pods at once; zero is no limit
-	boot  func() time.Duration
+	jobs    []fakebuildkite.JobRecord // by when they became runnable
+	applied func(tick time.Time) (time.Time, bool)
+	most    int // agents at once
+	nodes   int // pods at once; zero is no limit
+	boot    func() time.Duration
 
 	asked   int // jobs that an agent was ordered for
-	served  int // jobs that have an agent
 	alive   int // agents ordered and not gone
 	running int // of them, those with a node
 	queued  int // of them, those that wait for one
-	idle    []time.Time
+	idle    int // of them, those that wait for a job
+	waiting served
 	events  happenings
 	waits   []time.Duration
 }
 
+// happening is what falls due in the bound; job is the one that becomes runnable.
 type happening struct {
 	at   time.Time
 	kind int
+	job  int
 }
 
 const (
-	podMade = iota
+	jobRunnable = iota
+	podMade
 	agentUp
 	agentGone
 )
 
-// order starts an agent for each job that the tick hears of. The syncer sees it at its
-// next look: one at the moment of the tick came first; see [Play].
+// order starts an agent for each job that the tick hears of.
 func (b *ideal) order(tick time.Time) {
+	at, ever := b.applied(tick)
 	for b.asked < len(b.jobs) && b.alive < b.most && !b.jobs[b.asked].Runnable.After(tick) {
 		b.asked++
 		b.alive++
-		i := sort.Search(len(b.syncs), func(i int) bool { return b.syncs[i].After(tick) })
-		if i < len(b.syncs) {
-			heap.Push(&b.events, happening{b.syncs[i], podMade})
+		if ever {
+			heap.Push(&b.events, happening{at: at, kind: podMade})
 		}
 	}
 }
@@ -82,10 +99,12 @@ func (b *ideal) until(t time.Time) {
 	for len(b.events) > 0 && !b.events[0].at.After(t) {
 		e := heap.Pop(&b.events).(happening)
 		switch e.kind {
+		case jobRunnable:
+			heap.Push(&b.waiting, b.jobs[e.job])
 		case podMade:
 			b.queued++
 		case agentUp:
-			b.idle = append(b.idle, e.at)
+			b.idle++
 		case agentGone:
 			b.alive--
 			b.running--
@@ -93,32 +112,41 @@ func (b *ideal) until(t time.Time) {
 		for b.queued > 0 && (b.nodes == 0 || b.running < b.nodes) {
 			b.queued--
 			b.running++
-			heap.Push(&b.events, happening{e.at.Add(b.boot()), agentUp})
+			heap.Push(&b.events, happening{at: e.at.Add(b.boot()), kind: agentUp})
 		}
-		for len(b.idle) > 0 && b.served < len(b.jobs) {
-			b.serve()
+		for b.idle > 0 && len(b.waiting) > 0 {
+			b.serve(e.at)
 		}
 	}
 }
 
-// serve gives the next job to the agent that has been up longest.
-func (b *ideal) serve() {
-	j := b.jobs[b.served]
-	start := b.idle[0]
-	if j.Runnable.After(start) {
-		start = j.Runnable
-	}
-	b.idle = b.idle[1:]
-	b.served++
-	b.waits = append(b.waits, start.Sub(j.Runnable))
+// serve gives an agent the job that Buildkite dispatches first.
+func (b *ideal) serve(at time.Time) {
+	j := heap.Pop(&b.waiting).(fakebuildkite.JobRecord)
+	b.idle--
+	b.waits = append(b.waits, at.Sub(j.Runnable))
 	duration := time.Duration(0)
 	if !j.Finished.IsZero() {
 		duration = j.Finished.Sub(j.Started)
 	}
-	heap.Push(&b.events, happening{start.Add(duration), agentGone})
+	heap.Push(&b.events, happening{at: at.Add(duration), kind: agentGone})
 }
 
-// happenings is a heap: earliest first, then pods made, agents up, agents gone.
+// served is a heap of runnable jobs, in Buildkite's order.
+type served []fakebuildkite.JobRecord
+
+func (s served) Len() int           { return len(s) }
+func (s served) Less(i, j int) bool { return s[i].Before(s[j]) }
+func (s served) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
+func (s *served) Push(x any)        { *s = append(*s, x.(fakebuildkite.JobRecord)) }
+func (s *served) Pop() any {
+	old := *s
+	last := old[len(old)-1]
+	*s = old[:len(old)-1]
+	return last
+}
+
+// happenings is a heap: earliest first, then by kind.
 type happenings []happening
 
 func (h happenings) Len() int { return len(h) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // cluster is one Buildkite cluster: agents and jobs never cross its border
@@ -244,13 +245,18 @@ func (b *bucket) head() *job {
 // the older scheduled_at, then the order of upload (docs
 // pipelines/configure/workflows/job_priority.md "Job dispatch precedence").
 func (j *job) before(k *job) bool {
-	if j.step.Priority != k.step.Priority {
-		return j.step.Priority > k.step.Priority
+	return first(j.step.Priority, k.step.Priority, j.scheduled, k.scheduled, j.seq, k.seq)
+}
+
+// first is the order of dispatch of two jobs, by what they are told apart by.
+func first(priority, otherPriority int, scheduled, otherScheduled time.Time, seq, otherSeq uint64) bool {
+	if priority != otherPriority {
+		return priority > otherPriority
 	}
-	if !j.scheduled.Equal(k.scheduled) {
-		return j.scheduled.Before(k.scheduled)
+	if !scheduled.Equal(otherScheduled) {
+		return scheduled.Before(otherScheduled)
 	}
-	return j.seq < k.seq
+	return seq < otherSeq
 }
 
 // waitingJob is a job in a bucket; stale once the job's stamp has moved on.

@@ -19,7 +19,16 @@ type JobRecord struct {
 	// Agent is the identifier of the agent that took it.
 	Agent string
 
-	Created, Runnable, Started, Finished time.Time
+	// Scheduled is what dispatch goes by, after the priority: see [JobRecord.Before].
+	Created, Scheduled, Runnable, Started, Finished time.Time
+
+	seq uint64
+}
+
+// Before reports whether the job is dispatched before another of its queue where both are
+// runnable (docs pipelines/configure/workflows/job_priority.md "Job dispatch precedence").
+func (r JobRecord) Before(other JobRecord) bool {
+	return first(r.Priority, other.Priority, r.Scheduled, other.Scheduled, r.seq, other.seq)
 }
 
 // AgentRecord is what became of one agent.
@@ -121,7 +130,8 @@ func jobRecord(j *job) JobRecord {
 		ID: j.id, Build: j.build.id, Pipeline: j.build.spec.Pipeline, Step: j.step.Key,
 		Cluster: j.build.cluster.id, Rules: slices.Clone(j.match), State: j.state,
 		Attempt: j.attempt, Priority: j.step.Priority,
-		Created: j.created, Runnable: j.runnable, Started: j.started, Finished: j.finished,
+		Created: j.created, Scheduled: j.scheduled, Runnable: j.runnable, Started: j.started, Finished: j.finished,
+		seq: j.seq,
 	}
 	if j.agent != nil {
 		r.Agent = j.agent.id
