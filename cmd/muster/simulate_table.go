@@ -22,6 +22,9 @@ func printComparison(out io.Writer, cases []simulation.Case, algorithms []simula
 		if n := rows[0].Unmatched; n > 0 {
 			fmt.Fprintf(out, ", and %d that no agent matches", n)
 		}
+		if n := rows[0].Cancelled; n > 0 {
+			fmt.Fprintf(out, ", and %d cancelled while they waited under %s", n, rows[0].Algorithm)
+		}
 		if c.About != "" {
 			fmt.Fprintf(out, " (%s)", c.About)
 		}
@@ -82,6 +85,7 @@ type algorithmEntry struct {
 	Source    string      `json:"source"`
 	Jobs      int         `json:"jobs"`
 	Unmatched int         `json:"unmatched"`
+	Cancelled int         `json:"cancelled"`
 	Wait      waitsEntry  `json:"wait"`
 	Bound     boundsEntry `json:"bound"`
 	Agents    int         `json:"agents"`
@@ -124,7 +128,7 @@ func comparisonJSON(cases []simulation.Case, algorithms []simulation.Named, rows
 		for j, a := range algorithms {
 			r := rows[i*len(algorithms)+j]
 			e.Results = append(e.Results, algorithmEntry{
-				Algorithm: a.Name, Source: a.Source, Jobs: r.Jobs, Unmatched: r.Unmatched,
+				Algorithm: a.Name, Source: a.Source, Jobs: r.Jobs, Unmatched: r.Unmatched, Cancelled: r.Cancelled,
 				Wait: entry(r.Wait), Bound: boundsEntry{entry(r.Bound), r.Jobs}, Agents: r.Agents, InVain: r.InVain,
 				NoShows: r.NoShows, IdleHours: r.Idle.Hours(), Commits: r.Commits, Unserved: r.Unserved,
 			})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,8 +24,12 @@ import (
 //	fails     how many attempts fail before one passes; optional, 0
 //	group     concurrency group; optional
 //	limit     how many jobs of the group may run at once; optional, 1
+//	build     name of the build that the jobs belong to; optional, one of their own
+//	stage     jobs of a stage wait until those of the earlier ones of their build have
+//	          passed, as behind a wait step; optional, 1
+//	cancel    how long after at the build is cancelled, if it is not over; optional, never
 //
-// Where times are dates, the first hour that holds a job is the start. The
+// The time of a build is that of its first row; the others may leave it out. Where times are dates, the first hour that holds a job is the start. The
 // queue is the one that rules name, or queue. An error names the first bad row;
 // the row of the column names is 1.
 func ReadCSV(name string, in io.Reader, queue string) (Workload, error) {
@@ -41,7 +46,7 @@ func ReadCSV(name string, in io.Reader, queue string) (Workload, error) {
 	if err != nil {
 		return Workload{}, fmt.Errorf("row 1: %w", err)
 	}
-	c := csvReader{columns: columns, queue: queue}
+	c := csvReader{columns: columns, queue: queue, named: map[string]*csvBuild{}}
 	for row := 2; ; row++ {
 		record, err := r.Read()
 		if errors.Is(err, io.EOF) {
@@ -54,14 +59,14 @@ func ReadCSV(name string, in io.Reader, queue string) (Workload, error) {
 			return Workload{}, fmt.Errorf("row %d: %w", row, err)
 		}
 	}
-	if len(c.arrivals) == 0 {
+	if len(c.builds) == 0 {
 		return Workload{}, errors.New("row 2: there is no job")
 	}
 	return c.workload(name), nil
 }
 
 func readHeader(header []string) (map[string]int, error) {
-	known := []string{"at", "duration", "count", "rules", "fails", "group", "limit"}
+	known := []string{"at", "duration", "count", "rules", "fails", "group", "limit", "build", "stage", "cancel"}
 	columns := map[string]int{}
 	for i, name := range header {
 		name = strings.TrimPrefix(strings.TrimSpace(name), "\ufeff")
@@ -83,11 +88,18 @@ func readHeader(header []string) (map[string]int, error) {
 
 // csvReader collects rows.
 type csvReader struct {
-	columns  map[string]int
-	queue    string
-	dated    bool
-	first    time.Time // where times are dates
-	arrivals []Arrival
+	columns map[string]int
+	queue   string
+	dated   bool
+	first   time.Time // where times are dates
+	builds  []*csvBuild
+	named   map[string]*csvBuild
+}
+
+// csvBuild is one build; a row without the name of one is a build of its own.
+type csvBuild struct {
+	at, cancel time.Duration
+	stages     map[int][]fakebuildkite.Step
 }
 
 func (c *csvReader) row(record []string) error {
@@ -97,13 +109,31 @@ func (c *csvReader) row(record []string) error {
 		}
 		return ""
 	}
-	at, err := c.at(field("at"))
+	step, err := c.step(field)
 	if err != nil {
 		return err
 	}
-	step := fakebuildkite.Step{ConcurrencyGroup: field("group")}
-	if step.Duration, err = span("duration", field("duration")); err != nil {
+	stage, err := number("stage", field("stage"), 1, 1000)
+	if err != nil {
 		return err
+	}
+	if stage > 1 && field("build") == "" {
+		return fmt.Errorf("stage: %d of which build? The row names none", stage)
+	}
+	b, err := c.build(field)
+	if err != nil {
+		return err
+	}
+	b.stages[stage] = append(b.stages[stage], step)
+	return nil
+}
+
+// step reads what a row says of its jobs.
+func (c *csvReader) step(field func(string) string) (fakebuildkite.Step, error) {
+	step := fakebuildkite.Step{ConcurrencyGroup: field("group")}
+	var err error
+	if step.Duration, err = span("duration", field("duration")); err != nil {
+		return step, err
 	}
 	for _, n := range []struct {
 		name        string
@@ -111,28 +141,73 @@ func (c *csvReader) row(record []string) error {
 		into        *int
 	}{{"count", 1, 4000, &step.Parallelism}, {"fails", 0, 100, &step.Fail}, {"limit", 1, 1e6, &step.Concurrency}} {
 		if *n.into, err = number(n.name, field(n.name), n.least, n.most); err != nil {
-			return err
+			return step, err
 		}
 	}
 	step.Retries = max(retries, step.Fail)
 	for _, rule := range strings.Fields(field("rules")) {
 		if key, value, ok := strings.Cut(rule, "="); !ok || key == "" || value == "" {
-			return fmt.Errorf("rules: %q is not key=value", rule)
+			return step, fmt.Errorf("rules: %q is not key=value", rule)
 		}
 		step.Agents = append(step.Agents, rule)
 	}
 	if !slices.ContainsFunc(step.Agents, func(rule string) bool { return strings.HasPrefix(rule, "queue=") }) {
 		step.Agents = append(step.Agents, "queue="+c.queue)
 	}
-	c.arrivals = append(c.arrivals, Arrival{At: at, Build: fakebuildkite.Build{Steps: []fakebuildkite.Step{step}}})
-	return nil
+	return step, nil
+}
+
+// build returns the build that a row is of.
+func (c *csvReader) build(field func(string) string) (*csvBuild, error) {
+	name := field("build")
+	b := c.named[name]
+	if b == nil || field("at") != "" {
+		at, err := c.at(field("at"))
+		switch {
+		case err != nil:
+			return nil, err
+		case b == nil:
+			b = &csvBuild{at: at, stages: map[int][]fakebuildkite.Step{}}
+			c.builds = append(c.builds, b)
+		case at != b.at:
+			return nil, fmt.Errorf("at: %q is not the time of build %q that the first of its rows has", field("at"), name)
+		}
+	}
+	if text := field("cancel"); text != "" {
+		cancel, err := span("cancel", text)
+		switch {
+		case err != nil:
+			return nil, err
+		case cancel == 0:
+			return nil, errors.New("cancel: a build cannot be cancelled as it comes")
+		case b.cancel > 0 && cancel != b.cancel:
+			return nil, fmt.Errorf("cancel: %q is not what an earlier row of build %q says", text, name)
+		}
+		b.cancel = cancel
+	}
+	if name != "" {
+		c.named[name] = b
+	}
+	return b, nil
+}
+
+// steps are those of a build, with a wait step between two stages.
+func (b *csvBuild) steps() []fakebuildkite.Step {
+	var steps []fakebuildkite.Step
+	for i, stage := range slices.Sorted(maps.Keys(b.stages)) {
+		if i > 0 {
+			steps = append(steps, fakebuildkite.Step{Type: fakebuildkite.Wait})
+		}
+		steps = append(steps, b.stages[stage]...)
+	}
+	return steps
 }
 
 // at reads a time as so long after a start, which is settled later for dates.
 func (c *csvReader) at(text string) (time.Duration, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	dated := err == nil
-	if len(c.arrivals) > 0 && dated != c.dated {
+	if len(c.builds) > 0 && dated != c.dated {
 		return 0, fmt.Errorf("at: %q: the rows before this one write times the other way", text)
 	}
 	c.dated = dated
@@ -176,18 +251,20 @@ func number(name, text string, least, most int) (int, error) {
 
 func (c *csvReader) workload(name string) Workload {
 	var start time.Time
+	var shift time.Duration
 	if c.dated {
-		earliest := c.arrivals[0].At
-		for _, a := range c.arrivals {
-			earliest = min(earliest, a.At)
+		earliest := c.builds[0].at
+		for _, b := range c.builds {
+			earliest = min(earliest, b.at)
 		}
 		start = c.first.Add(earliest).Truncate(time.Hour).UTC()
-		shift := start.Sub(c.first)
-		for i := range c.arrivals {
-			c.arrivals[i].At -= shift
-		}
+		shift = start.Sub(c.first)
 	}
-	slices.SortStableFunc(c.arrivals, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
-	last := c.arrivals[len(c.arrivals)-1].At
-	return Workload{Name: name, Start: start, Length: last + time.Minute, Arrivals: c.arrivals}
+	var arrivals []Arrival
+	for _, b := range c.builds {
+		arrivals = append(arrivals, Arrival{At: b.at - shift, Cancel: b.cancel, Build: fakebuildkite.Build{Steps: b.steps()}})
+	}
+	slices.SortStableFunc(arrivals, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
+	last := arrivals[len(arrivals)-1].At
+	return Workload{Name: name, Start: start, Length: last + time.Minute, Arrivals: arrivals}
 }

@@ -42,11 +42,50 @@ func TestReadCSV(t *testing.T) {
 	}
 }
 
+// TestCSVBuilds: rows of one build, in stages, and builds that are cancelled.
+func TestCSVBuilds(t *testing.T) {
+	got, err := ReadCSV("jobs", strings.NewReader(`build,stage,at,duration,count,cancel
+a,2,10,60,1,
+a,1,,30,2,
+b,,40,1h,1,10s
+,,20,5,1,
+c,,50,1h,1,30m
+`), "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func(d time.Duration, n int) fakebuildkite.Step {
+		return fakebuildkite.Step{Duration: d, Parallelism: n, Retries: 2, Concurrency: 1, Agents: []string{"queue=default"}}
+	}
+	build := func(steps ...fakebuildkite.Step) fakebuildkite.Build { return fakebuildkite.Build{Steps: steps} }
+	want := Workload{Name: "jobs", Length: 110 * time.Second, Arrivals: []Arrival{
+		{At: 10 * time.Second, Build: build(step(30*time.Second, 2), fakebuildkite.Step{Type: fakebuildkite.Wait}, step(time.Minute, 1))},
+		{At: 20 * time.Second, Build: build(step(5*time.Second, 1))},
+		{At: 40 * time.Second, Cancel: 10 * time.Second, Build: build(step(time.Hour, 1))},
+		{At: 50 * time.Second, Cancel: 30 * time.Minute, Build: build(step(time.Hour, 1))},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("workload (-want +got):\n%s", diff)
+	}
+	m := Play(DefaultWorld(), got, &Muster{}, nil)
+	if m.Jobs != 5 || m.Cancelled != 1 || m.Unserved != 0 {
+		t.Errorf("%d jobs, %d cancelled while they waited, %d never served; want 5, 1 and none", m.Jobs, m.Cancelled, m.Unserved)
+	}
+	if m.Connected > time.Hour {
+		t.Errorf("agents were connected for %s: the job that was cancelled while it ran went on", m.Connected)
+	}
+}
+
 func TestBadCSV(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"empty", "", "row 1: the file is empty"},
 		{"unknown column", "at,duration,colour\n", `row 1: column "colour" is not known`},
 		{"missing column", "at,count\n", `row 1: column "duration" is missing`},
+		{"stage of no build", "at,duration,stage\n1,2,2\n", "row 2: stage: 2 of which build?"},
+		{"two times", "at,duration,build\n1,2,a\n2,2,a\n", `row 3: at: "2" is not the time of build "a"`},
+		{"two cancellations", "at,duration,build,cancel\n1,2,a,5\n,2,a,6\n", `row 3: cancel: "6" is not what an earlier row of build "a" says`},
+		{"cancelled at once", "at,duration,cancel\n1,2,0\n", "row 2: cancel: a build cannot be"},
+		{"no time", "at,duration,build\n,2,a\n", "row 2: at is missing"},
 		{"column twice", "at,at,duration\n", `row 1: column "at" is there twice`},
 		{"no jobs", "at,duration\n", "row 2: there is no job"},
 		{"time", "at,duration\n0,60\nnoon,60\n", `row 3: at: "noon" is neither`},

@@ -16,8 +16,9 @@ type Waits struct {
 // Measures are what one run came to.
 type Measures struct {
 	// Jobs are those that became runnable and that the agents match, retries
-	// included. Unmatched are those that no agent could ever take.
-	Jobs, Unmatched int
+	// included. Unmatched are those that no agent could ever take, and Cancelled
+	// those that were cancelled while they waited for one: they are not among Jobs.
+	Jobs, Unmatched, Cancelled int
 	// Wait is of the jobs that were served, Bound what it would have been at
 	// the earliest: see [bound].
 	Wait, Bound Waits
@@ -43,7 +44,7 @@ func (r *run) unserved() int {
 	n := 0
 	mine := r.overlay.AgentTags()
 	for _, j := range r.buildkite.Jobs() {
-		if !j.Runnable.IsZero() && j.Started.IsZero() && plan.Satisfies(mine, j.Rules) {
+		if !j.Runnable.IsZero() && j.Started.IsZero() && j.Finished.IsZero() && plan.Satisfies(mine, j.Rules) {
 			n++
 		}
 	}
@@ -65,6 +66,8 @@ func (r *run) measures(unserved int) Measures {
 		case j.Runnable.IsZero():
 		case !plan.Satisfies(mine, j.Rules):
 			m.Unmatched++
+		case j.Started.IsZero() && !j.Finished.IsZero():
+			m.Cancelled++
 		default:
 			m.Jobs++
 			if !j.Started.IsZero() {

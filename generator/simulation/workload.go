@@ -23,10 +23,11 @@ type Workload struct {
 	Arrivals []Arrival
 }
 
-// Arrival is one build that comes At so long after the start.
+// Arrival is one build that comes At so long after the start. It is cancelled when it
+// is Cancel old, unless it is over then; zero is never.
 type Arrival struct {
-	At    time.Duration
-	Build fakebuildkite.Build
+	At, Cancel time.Duration
+	Build      fakebuildkite.Build
 }
 
 // Jobs counts the command steps' jobs of all builds, without retries.

@@ -114,7 +114,10 @@ func Play(w World, workload Workload, algorithm Algorithm, observe func(Act)) Me
 		r.buildkite.At(start.Add(a.At), func() {
 			b := a.Build
 			b.Cluster = r.cluster.BuildkiteCluster
-			r.buildkite.CreateBuild(b)
+			id := r.buildkite.CreateBuild(b)
+			if a.Cancel > 0 {
+				r.buildkite.At(start.Add(a.At+a.Cancel), func() { r.buildkite.CancelBuild(id) })
+			}
 		})
 	}
 	end := start.Add(workload.Length)
