@@ -120,7 +120,7 @@ func (k work) build(w *world, r *rand.Rand, queue string) func() {
 // reserve lets another scaler take the build's runnable jobs, for a while.
 func (w *world) reserve(build string, wait time.Duration) {
 	for _, j := range w.server.Jobs() {
-		if j.Build == build && w.server.Reserve(j.ID) {
+		if j.Build == build && w.server.Reserve(j.ID, 0) {
 			w.audit.reserved++
 			w.server.At(w.server.Now().Add(wait), func() { w.server.Unreserve(j.ID) })
 		}

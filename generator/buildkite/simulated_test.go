@@ -236,7 +236,7 @@ func play(t *testing.T, r *rand.Rand, s *fakebuildkite.Server, cluster string) {
 		}
 	}
 	if jobs := s.Jobs(); len(jobs) > 0 {
-		s.Reserve(jobs[r.IntN(len(jobs))].ID)
+		s.Reserve(jobs[r.IntN(len(jobs))].ID, 0)
 	}
 	s.Advance(time.Duration(r.IntN(60)) * time.Second)
 }

@@ -22,6 +22,11 @@ type Agent struct {
 	IdleTimeout time.Duration
 	// AfterJob is --disconnect-after-job.
 	AfterJob bool
+	// Acquire is --acquire-job: the agent takes this job, whatever its rules and
+	// whoever has reserved it, and none else. It leaves when the job has finished, and
+	// at once where the job is not to be had (exit code 27; buildkite/agent
+	// core/client.go, AcquireJob).
+	Acquire string
 	// Linger is how long an agent with AfterJob stays connected, without a job,
 	// when it has finished its one. It takes nothing more: it says so with
 	// ignore_agent_in_dispatches when it finishes the job. Zero leaves at once,
@@ -49,6 +54,8 @@ const (
 	EndedIdle = "idle"
 	// EndedStopped was told to stop.
 	EndedStopped = "stopped"
+	// EndedRejected was to acquire a job that was not to be had.
+	EndedRejected = "rejected"
 	// EndedLost was not heard of for too long.
 	EndedLost = "lost"
 )
@@ -84,7 +91,7 @@ type agent struct {
 
 // mayWork reports whether the agent would take a job now.
 func (a *agent) mayWork() bool {
-	return a.state == "connected" && a.job == nil && !a.silent && !a.paused && !a.spent
+	return a.state == "connected" && a.job == nil && !a.silent && !a.paused && !a.spent && a.spec.Acquire == ""
 }
 
 // before reports whether a is given work before b: higher priority, then the
@@ -122,6 +129,19 @@ func (s *Server) enterIdle(a *agent) {
 	}
 	s.dispatchAgent(a)
 	s.startIdleTimeout(a)
+}
+
+// acquire gives an agent the job that it was started for.
+func (s *Server) acquire(a *agent) {
+	if a.state != "connected" || a.silent {
+		return
+	}
+	j := s.jobByID[a.spec.Acquire]
+	if j == nil || j.state != stateScheduled && j.state != stateReserved {
+		s.endAgent(a, "disconnected", EndedRejected)
+		return
+	}
+	s.assign(j, a)
 }
 
 // startIdleTimeout begins an idle agent's idle time-out, from now on.
@@ -168,7 +188,7 @@ func (s *Server) freeAgent(j *job, passed bool) {
 		if a.remote == nil { // a real agent says when it goes
 			s.endAgent(a, "stopped", EndedStopped)
 		}
-	case a.spec.AfterJob:
+	case a.spec.AfterJob || a.spec.Acquire != "":
 		s.linger(a)
 	default:
 		s.enterIdle(a)

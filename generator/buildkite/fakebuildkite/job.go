@@ -39,6 +39,8 @@ type job struct {
 	match   []string // the rules, the default queue's among them
 	queue   *queue
 	stamp   int
+	// reservation counts how often the job was reserved.
+	reservation int
 
 	created, scheduled, runnable, started, finished time.Time
 
@@ -340,6 +342,10 @@ func (s *Server) cancelJob(j *job) {
 		s.conclude(j, stateCanceled)
 		a.job = nil
 		a.wake()
+		if a.spec.Acquire != "" {
+			s.endAgent(a, "disconnected", EndedRejected)
+			return
+		}
 		s.enterIdle(a)
 	case stateRunning:
 		s.set(j, stateCanceling)
@@ -361,24 +367,40 @@ func (s *Server) cancelJob(j *job) {
 }
 
 // Reserve lets a stack take a runnable job out of dispatch; it reports whether
-// the job was runnable (docs apis/agent_api/stacks.md).
-func (s *Server) Reserve(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j := s.jobByID[id]
-	if j == nil || j.state != stateScheduled {
-		return false
-	}
-	s.set(j, stateReserved)
-	return true
+// the job was runnable (docs apis/agent_api/stacks.md). When the reservation expires,
+// dispatch has the job again; zero is never.
+func (s *Server) Reserve(id string, expiry time.Duration) (reserved bool) {
+	s.do(func() {
+		j := s.jobByID[id]
+		if j == nil || j.state != stateScheduled {
+			return
+		}
+		reserved = true
+		s.set(j, stateReserved)
+		j.reservation++
+		if n := j.reservation; expiry > 0 {
+			s.schedule(s.now.Add(expiry), func() {
+				if j.reservation == n {
+					s.unreserve(j)
+				}
+			})
+		}
+	})
+	return reserved
 }
 
 // Unreserve gives a reserved job back to dispatch.
 func (s *Server) Unreserve(id string) {
 	s.do(func() {
-		if j := s.jobByID[id]; j != nil && j.state == stateReserved {
-			s.set(j, stateScheduled)
-			s.dispatchJob(j)
+		if j := s.jobByID[id]; j != nil {
+			s.unreserve(j)
 		}
 	})
+}
+
+func (s *Server) unreserve(j *job) {
+	if j.state == stateReserved {
+		s.set(j, stateScheduled)
+		s.dispatchJob(j)
+	}
 }

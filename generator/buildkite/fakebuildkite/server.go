@@ -83,6 +83,9 @@ type Options struct {
 	// OnAgentEnd is called when an agent has left, for whatever reason, at the
 	// simulated moment it left. It may call the server.
 	OnAgentEnd func(AgentRecord)
+	// OnEvent is called with the name of each event that a webhook could tell, at its
+	// simulated moment. It may call the server.
+	OnEvent func(event string)
 	// BeforeRequest is called before each HTTP request is served. It may call
 	// the server: that is how a test lets the world change between two pages.
 	BeforeRequest func(*http.Request)

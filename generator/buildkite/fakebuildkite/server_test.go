@@ -391,7 +391,7 @@ func TestReserve(t *testing.T) {
 	s := newServer()
 	s.CreateBuild(build{Steps: []step{{}}})
 	id := s.Jobs()[0].ID
-	if !s.Reserve(id) || s.Reserve(id) {
+	if !s.Reserve(id, 0) || s.Reserve(id, 0) {
 		t.Error("a job is reserved once")
 	}
 	connect(t, s, agent{})

@@ -119,7 +119,7 @@ func happen(r *rand.Rand, s *fakebuildkite.Server, home string) {
 		j := jobs[r.IntN(len(jobs))].ID
 		switch r.IntN(6) {
 		case 0:
-			s.Reserve(j)
+			s.Reserve(j, 0)
 		case 1:
 			s.Unreserve(j)
 		case 2:

@@ -239,4 +239,7 @@ func (s *Server) connectAgent(a *agent) {
 	s.connected = append(s.connected, a)
 	s.tellAgent("agent.connected", a)
 	s.enterIdle(a)
+	if a.spec.Acquire != "" {
+		s.schedule(s.now, func() { s.acquire(a) }) // once it is known that it has connected
+	}
 }

@@ -125,6 +125,7 @@ func webhookRequest(event string, body []byte, token string, plain bool, at time
 // The job is as REST has it. Of the build, which of its fields are sent is not
 // documented: the jobs are left out here.
 func (s *Server) tellJob(event string, j *job) {
+	s.onEvent(event)
 	if len(s.webhooks) == 0 {
 		return
 	}
@@ -145,6 +146,7 @@ func (s *Server) tellJob(event string, j *job) {
 // apis/webhooks/pipelines/agent_events.md). Its url is that of docs
 // apis/rest_api/agents.md.
 func (s *Server) tellAgent(event string, a *agent) {
+	s.onEvent(event)
 	if len(s.webhooks) == 0 {
 		return
 	}
@@ -154,4 +156,10 @@ func (s *Server) tellAgent(event string, a *agent) {
 			URL string `json:"url"`
 		}{s.agentRecordJSON(a), "https://api.buildkite.com/v2/organizations/" + s.opts.Org + "/agents/" + a.id}}
 	})
+}
+
+func (s *Server) onEvent(event string) {
+	if s.opts.OnEvent != nil {
+		s.after = append(s.after, func() { s.opts.OnEvent(event) })
+	}
 }
