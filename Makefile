@@ -12,6 +12,8 @@ SEEDS      ?= 20000
 CHECKS     ?= 100000
 DAYS       ?= 30
 HOSTILE    ?= 1h
+# The workloads of docs/scaling-quality.md: those of kinds that real organisations have, and a few that show one thing each.
+QUALITY    := steady,unsatisfiable,rough,merge-queue,time-zones,fan,short-busy,short-calm,long,cancelled,herd,weekend,tags,groups,cron,chains
 # What make mutants changes, how many changes of each package it tries (0: all),
 # chosen by which seed, and how long a test may take to be run.
 PACKAGES   ?= ./generator/plan ./generator/buildkite ./gitops/...
@@ -47,7 +49,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: help demo build image push release image-test test race apiserver alerts agent schema tools lint fuzz bench soak faults reference cover vuln sbom hostile mutants browser clean
+.PHONY: help demo build image push release image-test test race apiserver alerts agent schema tools lint fuzz bench soak faults quality reference cover vuln sbom hostile mutants browser clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -152,6 +154,12 @@ soak: ## Play DAYS days of production against muster in a process of its own: me
 
 faults: ## Simulate SEEDS worlds of faults
 	$(GO) test ./generator -run Faults -timeout 0 -seeds $(SEEDS)
+
+quality: build ## Play every workload through every algorithm, and write docs/scaling-quality.*
+	GOGC=400 bin/muster simulate --workload $(QUALITY) --json docs/scaling-quality.json >docs/scaling-quality.txt
+	GOGC=400 bin/muster simulate --requests 50 --workload short-busy --algorithms muster,muster-told >docs/scaling-quality-requests.txt
+	bin/muster simulate --workload time-zones --algorithms muster,muster-told-buffer-4,elastic-ci-stack,agent-stack-k8s --chart-day docs/scaling-quality-day.svg >/dev/null
+	$(GO) test ./cmd/muster -run ScalingQuality -update
 
 reference: ## Compare decisions on CHECKS random queues with those of a second, brute-force program
 	$(GO) test ./generator/plan -run 'Reference' -count=1 -timeout 0 -v -rapid.checks=$(CHECKS)

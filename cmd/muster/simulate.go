@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/generator/buildkite"
+	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/manifest"
 	"muster/generator/simulation"
 )
@@ -26,9 +28,11 @@ type simulate struct {
 	hours                  int
 	interval, sync, jitter time.Duration
 	bootMin, bootMax       time.Duration
-	nodes                  int
+	syncer                 string
+	synced                 func(flag string) bool // whether it is given
+	nodes, requests        int
 	noShow                 float64
-	jsonFile, chart        string
+	jsonFile, chart, day   string
 }
 
 func (p program) simulateCommand() *cobra.Command {
@@ -87,16 +91,28 @@ func (s *simulate) addFlags(c *cobra.Command) {
 	f.StringVar(&s.overlay, "overlay", "overlays/default", "with --history, the overlay's directory in that repository")
 	f.StringVar(&s.policy, "policy", "", "scaling policy, as in scaling.yaml; others than muster take its max and idle time-out")
 	f.Uint64Var(&s.seed, "seed", w.Seed, "makes all that is left to chance: the same seed gives the same bytes")
-	f.IntVar(&s.hours, "hours", 24, "how long jobs of generated workloads come")
+	f.IntVar(&s.hours, "hours", 0, "how long jobs of generated workloads come; 0 is each workload's own time, a day for most")
 	f.DurationVar(&s.interval, "interval", w.Interval, "time from tick to tick")
 	f.DurationVar(&s.sync, "sync", w.Sync, "time from one look of the syncer at the repository to the next, at least")
 	f.DurationVar(&s.jitter, "sync-jitter", w.Jitter, "what may be added to it")
+	f.StringVar(&s.syncer, "syncer", "", "how the syncer is set up: "+strings.Join(syncerNames(), ", ")+"; --sync and --sync-jitter change it")
+	f.IntVar(&s.requests, "requests", 0, "how many requests a minute Buildkite allows muster, as 50: its looks are then read by its own client, which takes longer to play; 0 is no limit")
 	f.DurationVar(&s.bootMin, "boot-min", w.Boot[0], "shortest time from a pod's creation to its agent's registration")
 	f.DurationVar(&s.bootMax, "boot-max", w.Boot[1], "longest such time")
 	f.IntVar(&s.nodes, "nodes", 0, "how many agents there are nodes for at once; 0 is as many as are asked for")
 	f.Float64Var(&s.noShow, "no-show", 0, "share of the pods whose agent never registers, 0 to 1")
 	f.StringVar(&s.jsonFile, "json", "", "file to write the same as JSON to")
-	f.StringVar(&s.chart, "chart", "", "file to write a chart to; its name ends in .svg")
+	f.StringVar(&s.chart, "chart", "", "file to write a chart to, of waits against cost; its name ends in .svg")
+	f.StringVar(&s.day, "chart-day", "", "file to write a chart to, of the first workload over time; its name ends in .svg")
+	s.synced = f.Changed
+}
+
+func syncerNames() []string {
+	var names []string
+	for _, s := range simulation.Syncers() {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 func workloadNames() []string {
@@ -142,17 +158,30 @@ func (s *simulate) run(cmd *cobra.Command) error {
 	if err := printComparison(cmd.OutOrStdout(), cases, algorithms, rows); err != nil {
 		return err
 	}
-	if s.jsonFile != "" {
-		text, err := comparisonJSON(cases, algorithms, rows)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(s.jsonFile, text, 0o666); err != nil {
-			return err
-		}
+	return s.write(cases, algorithms, rows)
+}
+
+// write writes the files that are asked for.
+func (s *simulate) write(cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
+	d := compared(cases, algorithms, rows)
+	text, err := d.json()
+	if err != nil {
+		return err
 	}
-	if s.chart != "" {
-		return os.WriteFile(s.chart, comparisonChart(cases, algorithms, rows), 0o666)
+	for _, file := range []struct {
+		name    string
+		content func() []byte
+	}{
+		{s.jsonFile, func() []byte { return text }},
+		{s.chart, d.chart},
+		{s.day, func() []byte { return dayChart(cases[0], algorithms, rows) }},
+	} {
+		if file.name == "" {
+			continue
+		}
+		if err := os.WriteFile(file.name, file.content(), 0o666); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -162,8 +191,8 @@ func (s *simulate) check() error {
 	switch {
 	case s.csv != "" && s.history != "", (s.csv != "" || s.history != "") && len(s.workloads) > 0:
 		return errors.New("--workload, --csv and --history each say what to play: use one of them")
-	case s.hours < 1 || s.hours > 24*31:
-		return fmt.Errorf("--hours %d: use 1 to %d", s.hours, 24*31)
+	case s.hours < 0 || s.hours > 24*31:
+		return fmt.Errorf("--hours %d: use 1 to %d, or 0 for each workload's own", s.hours, 24*31)
 	case s.interval < time.Second:
 		return errors.New("--interval is below one second")
 	case s.sync < time.Second:
@@ -172,12 +201,18 @@ func (s *simulate) check() error {
 		return errors.New("--sync-jitter is below zero")
 	case s.bootMin < 0 || s.bootMax < s.bootMin:
 		return fmt.Errorf("--boot-min %s and --boot-max %s: the first must not be the longer", s.bootMin, s.bootMax)
+	case s.syncer != "" && !slices.Contains(syncerNames(), s.syncer):
+		return fmt.Errorf("--syncer %s: use one of %s", s.syncer, strings.Join(syncerNames(), ", "))
+	case s.requests < 0:
+		return fmt.Errorf("--requests %d is below zero", s.requests)
 	case s.nodes < 0:
 		return fmt.Errorf("--nodes %d is below zero", s.nodes)
 	case !(s.noShow >= 0 && s.noShow <= 1):
 		return fmt.Errorf("--no-show %v: use 0 to 1", s.noShow)
 	case s.chart != "" && filepath.Ext(s.chart) != ".svg":
 		return fmt.Errorf("--chart %s: the file's name must end in .svg", s.chart)
+	case s.day != "" && filepath.Ext(s.day) != ".svg":
+		return fmt.Errorf("--chart-day %s: the file's name must end in .svg", s.day)
 	}
 	return nil
 }
@@ -207,7 +242,21 @@ func choose[T any](flag string, names []string, all []T, name func(T) string) ([
 // world is the default world with what the flags change.
 func (s *simulate) world() (simulation.World, error) {
 	w := simulation.DefaultWorld()
-	w.Seed, w.Interval, w.Sync, w.Jitter = s.seed, s.interval, s.sync, s.jitter
+	w.Seed, w.Interval = s.seed, s.interval
+	for _, syncer := range simulation.Syncers() {
+		if syncer.Name == s.syncer {
+			syncer.Use(&w)
+		}
+	}
+	if s.syncer == "" || s.synced("sync") {
+		w.Sync = s.sync
+	}
+	if s.syncer == "" || s.synced("sync-jitter") {
+		w.Jitter = s.jitter
+	}
+	if s.requests > 0 {
+		w.Requests, w.Client = s.requests, simulatedClient
+	}
 	w.Boot = [2]time.Duration{s.bootMin, s.bootMax}
 	w.Trouble.Nodes, w.Trouble.NoShow = s.nodes, s.noShow
 	if s.policy == "" {
@@ -219,6 +268,17 @@ func (s *simulate) world() (simulation.World, error) {
 	}
 	w.Policy, err = manifest.ParsePolicy(s.policy, text)
 	return w, err
+}
+
+// simulatedClient reads a simulated Buildkite as muster reads Buildkite.
+func simulatedClient(server *fakebuildkite.Server) simulation.Client {
+	client, err := buildkite.New(buildkite.Config{
+		Org: "acme", Token: func() (string, error) { return "test-token", nil }, HTTP: server.Transport(),
+	})
+	if err != nil {
+		panic(err) // nothing of it is anybody's to say
+	}
+	return client
 }
 
 // cases are the workloads to play, each in its world.

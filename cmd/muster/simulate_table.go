@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -11,42 +12,70 @@ import (
 )
 
 // printComparison prints a table for each workload: the lower bounds first, and
-// then a line for each algorithm.
+// then a line for each algorithm. A last one sums up where there are several.
 func printComparison(out io.Writer, cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
+	width := len("lower bound")
+	for _, a := range algorithms {
+		width = max(width, len(a.Name))
+	}
 	for i, c := range cases {
 		rows := rows[i*len(algorithms):][:len(algorithms)]
 		if i > 0 {
 			fmt.Fprintln(out)
 		}
-		fmt.Fprintf(out, "%s: %d jobs", c.Workload.Name, rows[0].Jobs)
-		if n := rows[0].Unmatched; n > 0 {
-			fmt.Fprintf(out, ", and %d that no agent matches", n)
-		}
-		if n := rows[0].Cancelled; n > 0 {
-			fmt.Fprintf(out, ", and %d cancelled while they waited under %s", n, rows[0].Algorithm)
-		}
-		if c.About != "" {
-			fmt.Fprintf(out, " (%s)", c.About)
-		}
-		fmt.Fprint(out, "\n\n")
+		printHead(out, c, rows[0])
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(w, "\tMEAN WAIT\tP50\tP95\tMAX\tAGENTS\tIN VAIN\tIDLE HOURS\tCOMMITS\tNEVER SERVED\t")
-		width := len("lower bound")
-		for _, a := range algorithms {
-			width = max(width, len(a.Name))
-		}
+		fmt.Fprintln(w, "\tTHROUGH\tMEAN WAIT\tP50\tP95\tMAX\tAGENTS\tIN VAIN\tIDLE HOURS\tPOD-MIN/JOB\tCOMMITS\tNEVER SERVED\t")
 		b := rows[0].Bound
-		fmt.Fprintf(w, "%-*s\t%s\t%s\t%s\t%s\t%d\t0\t0.0\t-\t0\t\n", width, "lower bound", seconds(b.Mean), seconds(b.P50), seconds(b.P95), seconds(b.Max), rows[0].Jobs)
-		for _, r := range rows {
-			fmt.Fprintf(w, "%-*s\t%s\t%s\t%s\t%s\t%d\t%d\t%.1f\t%d\t%d\t\n", width, r.Algorithm,
+		fmt.Fprintf(w, "%-*s\t\t%s\t%s\t%s\t%s\t%d\t0\t0.0\t\t-\t0\t\n", width, "lower bound", seconds(b.Mean), seconds(b.P50), seconds(b.P95), seconds(b.Max), rows[0].Jobs)
+		for j, r := range rows {
+			fmt.Fprintf(w, "%-*s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%.1f\t%.2f\t%d\t%d\t\n", width, r.Algorithm, algorithms[j].Transport,
 				seconds(r.Wait.Mean), seconds(r.Wait.P50), seconds(r.Wait.P95), seconds(r.Wait.Max),
-				r.Agents, r.InVain, r.Idle.Hours(), r.Commits, r.Unserved)
+				r.Agents, r.InVain, r.Idle.Hours(), r.PodsPerJob().Minutes(), r.Commits, r.Unserved)
 		}
 		if err := w.Flush(); err != nil {
 			return err
 		}
 	}
+	if len(cases) > 1 && algorithms[0].Name == "muster" {
+		return printSummary(out, cases, algorithms, rows)
+	}
 	return nil
+}
+
+// printHead says what a workload is.
+func printHead(out io.Writer, c simulation.Case, first simulation.Row) {
+	fmt.Fprintf(out, "%s: %d jobs", c.Workload.Name, first.Jobs)
+	if n := first.Unmatched; n > 0 {
+		fmt.Fprintf(out, ", and %d that no agent matches", n)
+	}
+	if n := first.Cancelled; n > 0 {
+		fmt.Fprintf(out, ", and %d cancelled while they waited under %s", n, first.Algorithm)
+	}
+	if c.About != "" {
+		fmt.Fprintf(out, " (%s)", c.About)
+	}
+	fmt.Fprint(out, "\n\n")
+}
+
+// printSummary has a line for each workload: muster's default policy beside the bound, and
+// whom no policy of muster's reaches.
+func printSummary(out io.Writer, cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
+	fmt.Fprint(out, "\nsummary: muster's default policy, and whose shorter p95 no policy of muster's reaches for as few pod-hours\n\n")
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "  WORKLOAD\tBOUND P95\tMUSTER P95\tRATIO\tIN VAIN\tPOD-MIN/JOB\tNOT REACHED BY ANY POLICY")
+	for i, c := range cases {
+		rows := rows[i*len(algorithms):][:len(algorithms)]
+		r, ratio, better := rows[0], "-", "none"
+		if r.Bound.P95 > 0 {
+			ratio = fmt.Sprintf("%.2f", float64(r.Wait.P95)/float64(r.Bound.P95))
+		}
+		if names := simulation.Unreached(algorithms, rows); len(names) > 0 {
+			better = strings.Join(names, ", ")
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%d\t%.2f\t%s\n", c.Workload.Name, seconds(r.Bound.P95), seconds(r.Wait.P95), ratio, r.InVain, r.PodsPerJob().Minutes(), better)
+	}
+	return w.Flush()
 }
 
 // seconds is a wait to a tenth of a second.
@@ -66,6 +95,8 @@ type worldDocument struct {
 	Interval float64 `json:"intervalSeconds"`
 	Sync     float64 `json:"syncSeconds"`
 	Jitter   float64 `json:"syncJitterSeconds"`
+	Told     float64 `json:"syncToldSeconds"`
+	Requests int     `json:"requestsPerMinute"`
 	BootMin  float64 `json:"bootMinSeconds"`
 	BootMax  float64 `json:"bootMaxSeconds"`
 	Max      int     `json:"max"`
@@ -83,6 +114,7 @@ type workloadEntry struct {
 type algorithmEntry struct {
 	Algorithm string      `json:"algorithm"`
 	Source    string      `json:"source"`
+	Through   string      `json:"through"`
 	Jobs      int         `json:"jobs"`
 	Unmatched int         `json:"unmatched"`
 	Cancelled int         `json:"cancelled"`
@@ -92,6 +124,7 @@ type algorithmEntry struct {
 	InVain    int         `json:"inVain"`
 	NoShows   int         `json:"noShows"`
 	IdleHours float64     `json:"idleHours"`
+	PodHours  float64     `json:"podHours"`
 	Commits   int         `json:"commits"`
 	Unserved  int         `json:"neverServed"`
 }
@@ -114,12 +147,13 @@ func entry(w simulation.Waits) waitsEntry {
 	return waitsEntry{s(w.Mean), s(w.P50), s(w.P95), s(w.Max)}
 }
 
-func comparisonJSON(cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) ([]byte, error) {
+// compared is what a run came to, as --json writes it and charts show it.
+func compared(cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) comparison {
 	w := cases[0].World
 	d := comparison{
 		APIVersion: "muster.dev/v1alpha1", Kind: "Simulation", Seed: w.Seed,
 		World: worldDocument{
-			w.Interval.Seconds(), w.Sync.Seconds(), w.Jitter.Seconds(), w.Boot[0].Seconds(), w.Boot[1].Seconds(),
+			w.Interval.Seconds(), w.Sync.Seconds(), w.Jitter.Seconds(), w.Told.Seconds(), w.Requests, w.Boot[0].Seconds(), w.Boot[1].Seconds(),
 			w.Policy.Max, w.Policy.Min, w.Policy.Buffer,
 		},
 	}
@@ -128,13 +162,17 @@ func comparisonJSON(cases []simulation.Case, algorithms []simulation.Named, rows
 		for j, a := range algorithms {
 			r := rows[i*len(algorithms)+j]
 			e.Results = append(e.Results, algorithmEntry{
-				Algorithm: a.Name, Source: a.Source, Jobs: r.Jobs, Unmatched: r.Unmatched, Cancelled: r.Cancelled,
+				Algorithm: a.Name, Source: a.Source, Through: a.Transport, Jobs: r.Jobs, Unmatched: r.Unmatched, Cancelled: r.Cancelled,
 				Wait: entry(r.Wait), Bound: boundsEntry{entry(r.Bound), r.Jobs}, Agents: r.Agents, InVain: r.InVain,
-				NoShows: r.NoShows, IdleHours: r.Idle.Hours(), Commits: r.Commits, Unserved: r.Unserved,
+				NoShows: r.NoShows, IdleHours: r.Idle.Hours(), PodHours: r.Pods.Hours(), Commits: r.Commits, Unserved: r.Unserved,
 			})
 		}
 		d.Workloads = append(d.Workloads, e)
 	}
+	return d
+}
+
+func (d comparison) json() ([]byte, error) {
 	text, err := json.MarshalIndent(d, "", "  ")
 	return append(text, '\n'), err
 }

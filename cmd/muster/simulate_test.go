@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,36 +31,58 @@ func simulated(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// TestScalingQuality holds the page's table and chart against what the command
-// prints and draws; -update writes them. Under the race detector, where the run
-// would take a minute, it is a program built without that draws them.
+// sampled are the workloads of docs/scaling-quality.md that a test plays again.
+var sampled = []string{"cron", "chains"}
+
+// TestScalingQuality holds the page's summary and chart against the run that is kept beside
+// it, and that run against what the command makes of a few of its workloads; make quality
+// plays all of them, which takes minutes, and -update writes page and chart of it.
 func TestScalingQuality(t *testing.T) {
-	page := filepath.Join("..", "..", "docs", "scaling-quality.md")
-	chart := filepath.Join("..", "..", "docs", "scaling-quality.svg")
-	fresh := filepath.Join(t.TempDir(), "scaling-quality.svg")
-	table := comparisonTable(t, "--chart", fresh)
-	text, err := os.ReadFile(page)
-	if err != nil {
+	kept := func(ending string) string { return filepath.Join("..", "..", "docs", "scaling-quality"+ending) }
+	read := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	var all, some comparison
+	if err := json.Unmarshal([]byte(read(kept(".json"))), &all); err != nil {
 		t.Fatal(err)
 	}
-	drawn, err := os.ReadFile(fresh)
-	if err != nil {
-		t.Fatal(err)
+	text := read(kept(".txt"))
+	_, summary, ok := strings.Cut(text, "\nsummary:")
+	if !ok {
+		t.Fatal("docs/scaling-quality.txt has no summary")
 	}
-	want := withTable(t, string(text), table)
-	if *updateScripts {
-		for name, content := range map[string]string{page: want, chart: string(drawn)} {
-			if err := os.WriteFile(name, []byte(content), 0o666); err != nil {
+	page := withTable(t, read(kept(".md")), "muster simulate", "summary:"+summary)
+	page = withTable(t, page, "muster simulate --requests 50", read(kept("-requests.txt")))
+	for name, want := range map[string]string{kept(".md"): page, kept(".svg"): string(all.chart())} {
+		if *updateScripts {
+			if err := os.WriteFile(name, []byte(want), 0o666); err != nil {
 				t.Fatal(err)
 			}
+		} else if diff := cmp.Diff(want, read(name)); diff != "" {
+			t.Errorf("%s is not that of the run beside it; run this test with -update (-want +got):\n%s", name, diff)
 		}
+	}
+	if *updateScripts {
 		return
 	}
-	if diff := cmp.Diff(want, string(text)); diff != "" {
-		t.Errorf("%s is not what the command prints; run this test with -update (-want +got):\n%s", page, diff)
+	fresh := filepath.Join(t.TempDir(), "fresh.json")
+	table := comparisonTable(t, "--workload", strings.Join(sampled, ","), "--json", fresh)
+	if err := json.Unmarshal([]byte(read(fresh)), &some); err != nil {
+		t.Fatal(err)
 	}
-	if old, err := os.ReadFile(chart); err != nil || !bytes.Equal(old, drawn) {
-		t.Errorf("%s is not what the command draws (%v); run this test with -update", chart, err)
+	sections, _, _ := strings.Cut(table, "\nsummary:")
+	for _, section := range strings.Split(sections, "\n\n") {
+		if !strings.Contains(text, strings.TrimSpace(section)) {
+			t.Errorf("docs/scaling-quality.txt is not what the command prints; run make quality. It prints:\n%s", section)
+		}
+	}
+	all.Workloads = slices.DeleteFunc(all.Workloads, func(w workloadEntry) bool { return !slices.Contains(sampled, w.Name) })
+	if diff := cmp.Diff(all, some); diff != "" {
+		t.Errorf("docs/scaling-quality.json is not what the command writes; run make quality (-kept +fresh):\n%s", diff)
 	}
 }
 
@@ -88,10 +111,10 @@ func comparisonTable(t *testing.T, args ...string) string {
 	return string(table)
 }
 
-// withTable puts the table where the page has a place for it.
-func withTable(t *testing.T, page, table string) string {
+// withTable puts what a command prints where the page has a place for it.
+func withTable(t *testing.T, page, command, table string) string {
 	t.Helper()
-	const begin, end = "<!-- begin: muster simulate -->\n", "<!-- end: muster simulate -->"
+	begin, end := "<!-- begin: "+command+" -->\n", "<!-- end: "+command+" -->"
 	head, rest, ok := strings.Cut(page, begin)
 	_, tail, closed := strings.Cut(rest, end)
 	if !ok || !closed {
@@ -137,6 +160,35 @@ func TestSimulateJSON(t *testing.T) {
 	}
 }
 
+// TestSimulateSyncers: the syncers differ as their times do, flags change them, and
+// Buildkite's limit is kept to where there is one.
+func TestSimulateSyncers(t *testing.T) {
+	p95 := func(args ...string) float64 {
+		t.Helper()
+		name := filepath.Join(t.TempDir(), "s.json")
+		code, _, stderr := simulated(t, append([]string{"--workload", "short-calm", "--algorithms", "muster", "--hours", "1", "--json", name}, args...)...)
+		if code != exitOK {
+			t.Fatalf("exit code %d: %s", code, stderr)
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d comparison
+		if err := json.Unmarshal(text, &d); err != nil {
+			t.Fatal(err)
+		}
+		return d.Workloads[0].Results[0].Wait.P95
+	}
+	argocd, flux, told, changed := p95("--syncer", "argocd"), p95("--syncer", "flux"), p95("--syncer", "told"), p95("--syncer", "argocd", "--sync", "60s", "--sync-jitter", "0")
+	if argocd <= flux || flux <= told || changed != flux {
+		t.Errorf("p95 waits of %v with Argo CD, %v with Flux, %v told, and %v with Argo CD as Flux is set up", argocd, flux, told, changed)
+	}
+	if all, limited := p95(), p95("--requests", "20"); limited <= all {
+		t.Errorf("a p95 wait of %v without a limit of requests, and %v with one of 20 a minute", all, limited)
+	}
+}
+
 func TestSimulateUsage(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -154,12 +206,15 @@ func TestSimulateUsage(t *testing.T) {
 		{"--csv " + dir + "/none.csv", "no such file"},
 		{"--workload stormy", "--workload stormy: use some of steady, diurnal"},
 		{"--algorithms magic", "--algorithms magic: use some of muster,"},
-		{"--hours 0", "--hours 0: use 1 to"},
+		{"--hours -1", "--hours -1: use 1 to"},
+		{"--syncer jenkins", "--syncer jenkins: use one of argocd, flux, told"},
+		{"--requests -1", "--requests -1 is below zero"},
 		{"--interval 1ms", "--interval is below one second"},
 		{"--boot-min 2m --boot-max 1m", "--boot-min 2m0s"},
 		{"--nodes -1", "--nodes -1 is below zero"},
 		{"--no-show NaN", "--no-show NaN: use 0 to 1"},
 		{"--chart chart.png", "must end in .svg"},
+		{"--chart-day chart.png", "must end in .svg"},
 		{"--policy " + policy, "spec.max"},
 		{"--history " + dir, "opening " + dir},
 	} {

@@ -2,7 +2,7 @@ package simulation
 
 import (
 	"fmt"
-	"slices"
+	"strings"
 	"time"
 
 	"muster/generator/plan"
@@ -26,6 +26,11 @@ type Act struct {
 	State plan.State
 	// Decision is why, where the algorithm is muster's.
 	Decision *plan.Decision
+	// Life is how the agents of the order live.
+	Life Life
+	// Err is why the algorithm could not look; nothing is done then. It may say for how
+	// long to wait, with the method RetryAfter.
+	Err error
 	// Commits is how many commits it takes; for an algorithm that does not
 	// commit, how many times it acts on the cluster.
 	Commits int
@@ -41,6 +46,12 @@ type View struct {
 	Overlay plan.Overlay
 	// Snapshot reads Buildkite, as generator.Buildkite does.
 	Snapshot func(since time.Time) plan.Snapshot
+	// Look is Snapshot as the program reads it: within Buildkite's request limit, where
+	// the world has one.
+	Look func(since time.Time) (plan.Snapshot, error)
+	// Reserve takes a runnable job out of Buildkite's dispatch for so long, and reports
+	// whether it was there to be taken.
+	Reserve func(job string, expiry time.Duration) bool
 	// Pods is what the cluster knows.
 	Pods Pods
 }
@@ -68,8 +79,9 @@ func (v View) Metrics() Metrics {
 	var m Metrics
 	s := v.Snapshot(time.Time{})
 	queue := plan.TagQueue + "=" + v.Overlay.Policy.Queue
+	of := []string{queue}
 	for i := range s.Jobs {
-		if !slices.Contains(s.Jobs[i].Rules, queue) {
+		if !ofQueue(of, s.Jobs[i].Rules) {
 			continue
 		}
 		switch s.Jobs[i].State {
@@ -80,11 +92,21 @@ func (v View) Metrics() Metrics {
 		}
 	}
 	for _, a := range s.Agents {
-		if a.State == plan.AgentBusy && slices.Contains(a.Tags, queue) {
+		if a.State == plan.AgentBusy && plan.Satisfies(a.Tags, of) {
 			m.Running++
 		}
 	}
 	return m
+}
+
+// ofQueue reports whether what rules say of the queue is satisfied by its tag.
+func ofQueue(tag, rules []string) bool {
+	for i, rule := range rules {
+		if strings.HasPrefix(rule, plan.TagQueue+"=") && !plan.Satisfies(tag, rules[i:i+1]) {
+			return false
+		}
+	}
+	return true
 }
 
 // order is the act of starting n agents, as far as max leaves room: all
@@ -98,29 +120,6 @@ func (v View) order(n int) Act {
 		ID: fmt.Sprintf("%s-%s", v.Overlay.Slug(), v.Tip), Purpose: plan.ForDemand, Agents: n,
 		At: v.At, IdleTimeout: v.Overlay.Policy.IdleTimeout,
 	}}}
-}
-
-// Named is an algorithm with its name and where its rule was published.
-type Named struct {
-	Name   string
-	Source string
-	New    func() Algorithm
-}
-
-// Algorithms are all that can be compared, muster's first.
-func Algorithms() []Named {
-	rule := func(f ruleFunc) func() Algorithm { return func() Algorithm { return f } }
-	return []Named{
-		{"muster", "generator/plan", func() Algorithm { return &Muster{} }},
-		{"muster-buffer", "generator/plan, with a buffer of four agents", func() Algorithm { return &Muster{Buffer: 4} }},
-		{"plain", "sourcegraph/sourcegraph-public-snapshot issue #32843", rule(plainLoop)},
-		{"plain-cooldown", "sourcegraph/devx-scratch 2022/stateless-agents/log.snb.md", rule(cooledLoop)},
-		{"keda-default", "kedacore/keda pkg/scaling/executor/scale_jobs.go", rule(kedaDefault)},
-		{"keda-accurate", "kedacore/keda pkg/scaling/executor/scale_jobs.go, pull request #7417", rule(kedaAccurate)},
-		{"keda-eager", "kedacore/keda pkg/scaling/executor/scale_jobs.go", rule(kedaEager)},
-		{"agent-scaler", "buildkite/buildkite-agent-scaler scaler/scaling_calculator.go", rule(agentScaler)},
-		{"job-per-job", "buildkite/agent-stack-k8s internal/controller", rule(jobPerJob)},
-	}
 }
 
 // ruleFunc is an algorithm that remembers nothing: how many agents to start.

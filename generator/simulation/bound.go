@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"slices"
-	"sort"
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
@@ -36,16 +35,6 @@ func (r *run) bound(jobs []fakebuildkite.JobRecord) []time.Duration {
 	}
 	b.until(endOfTime)
 	return b.waits
-}
-
-// applied is when the cluster does what a tick has committed: at the syncer's next
-// look. One at the moment of the tick came first; see [Play]. False is never.
-func (r *run) applied(tick time.Time) (time.Time, bool) {
-	i := sort.Search(len(r.synced), func(i int) bool { return r.synced[i].After(tick) })
-	if i == len(r.synced) {
-		return time.Time{}, false
-	}
-	return r.synced[i], true
 }
 
 var endOfTime = time.Unix(1<<40, 0)

@@ -76,6 +76,8 @@ type Job struct {
 	// TTL is how long the Job stays after its last index has ended; zero is for
 	// ever (kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished).
 	TTL time.Duration
+	// Life is how the agents live, where they are not those of base/job.yaml.
+	Life Life
 
 	open int          // indexes that have not ended
 	came map[int]bool // indexes that have registered

@@ -27,10 +27,16 @@ type Measures struct {
 	Agents, InVain, NoShows int
 	// Idle is the time that all agents together waited for work.
 	Idle time.Duration
+	// Pods is the time that all pods together had a node, from their creation on: what
+	// they cost.
+	Pods time.Duration
 	// Connected is the time that all agents together were connected, and ByHour that of
 	// each hour of the run.
 	Connected time.Duration
 	ByHour    []time.Duration
+	// WaitByHour is the wait that 95 % of the jobs did not exceed which became runnable in
+	// each hour of the run.
+	WaitByHour []time.Duration
 	// Commits is how many commits were made; see [Act].
 	Commits int
 	// Unserved jobs had not started when the run ended.
@@ -54,7 +60,7 @@ func (r *run) unserved() int {
 func (r *run) measures(unserved int) Measures {
 	stats := r.buildkite.Stats()
 	m := Measures{
-		Agents: stats.Agents, InVain: stats.InVain, NoShows: r.noShows, Idle: stats.Idle,
+		Agents: stats.Agents, InVain: stats.InVain, NoShows: r.noShows, Idle: stats.Idle, Pods: r.podTime,
 		Commits: r.commits, Unserved: unserved, Highest: highest(r.buildkite.Agents()),
 	}
 	m.Connected, m.ByHour = connected(r.buildkite.Agents(), r.start, r.buildkite.Now())
@@ -76,6 +82,7 @@ func (r *run) measures(unserved int) Measures {
 			}
 		}
 	}
+	m.WaitByHour = waitByHour(served, r.start, len(m.ByHour))
 	m.Wait = SumUp(waits)
 	m.Bound = SumUp(r.bound(served))
 	return m
@@ -101,6 +108,20 @@ func connected(agents []fakebuildkite.AgentRecord, start, now time.Time) (all ti
 		}
 	}
 	return all, byHour
+}
+
+// waitByHour is the 95th percentile of the waits of each hour's jobs.
+func waitByHour(jobs []fakebuildkite.JobRecord, start time.Time, hours int) []time.Duration {
+	waits := make([][]time.Duration, hours)
+	for _, j := range jobs {
+		hour := int(j.Runnable.Sub(start) / time.Hour)
+		waits[hour] = append(waits[hour], j.Started.Sub(j.Runnable))
+	}
+	p95 := make([]time.Duration, hours)
+	for i, w := range waits {
+		p95[i] = SumUp(w).P95
+	}
+	return p95
 }
 
 // highest counts the agents that were there at once.

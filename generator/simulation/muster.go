@@ -10,25 +10,21 @@ import (
 // generator.Generator calls them, on what the world's repository and Buildkite
 // say. The zero value is ready.
 type Muster struct {
-	// Buffer, when it is not zero, replaces the policy's.
-	Buffer int
-
 	register plan.Registrations
 	lookback plan.Lookback
 }
 
 // Tick implements [Algorithm].
 func (m *Muster) Tick(v View) Act {
-	if m.Buffer > 0 {
-		v.Overlay.Policy.Buffer = m.Buffer
-	}
 	overlays := []plan.Overlay{v.Overlay}
 	now := v.At.UTC().Truncate(time.Second)
-	snapshot := v.Snapshot(m.lookback.Since(now, overlays, &m.register))
-	snapshot.At = now
-	m.lookback.Observed(now, overlays)
+	snapshot, err := v.Look(m.lookback.Since(now, overlays, &m.register))
+	if err != nil {
+		return Act{Err: err}
+	}
+	m.lookback.Observed(snapshot.At, overlays)
 	m.register.Note(snapshot)
-	m.register.Reconcile(overlays, now)
+	m.register.Reconcile(overlays, snapshot.At)
 	for _, o := range plan.Observe(overlays, snapshot, &m.register) {
 		for _, d := range plan.Decide(v.Tip, overlays, o) {
 			return act(d)

@@ -53,7 +53,8 @@ type Pod struct {
 	Again bool
 
 	fate    Fate
-	stop    func() // while the agent tries to register or to connect
+	since   time.Time // when it had a node; zero: it has none
+	stop    func()    // while the agent tries to register or to connect
 	ended   bool
 	drained bool
 	dropped bool // its index is no more
@@ -78,6 +79,7 @@ func (c *Cluster) create(j *Job, index int) {
 
 func (c *Cluster) schedule(p *Pod) {
 	c.running++
+	p.since = c.Buildkite.Now()
 	c.Buildkite.At(c.Buildkite.Now().Add(p.fate.Boot), func() { c.register(p) })
 }
 
@@ -116,6 +118,7 @@ func (c *Cluster) register(p *Pod) {
 		},
 		NotAfter: j.NotAfter, Skew: c.Skew,
 	}
+	j.Life.shape(&start.Agent, p.Index)
 	if c.NoHook {
 		start.NotAfter = time.Time{}
 	}

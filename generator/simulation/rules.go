@@ -1,11 +1,5 @@
 package simulation
 
-import (
-	"time"
-
-	"muster/generator/plan"
-)
-
 // plainLoop starts as many agents as jobs are scheduled, at every tick, as the
 // original proposal says: sourcegraph/sourcegraph-public-snapshot issue #32843,
 // "a new Job per tick with completions = parallelism = queued jobs". Nothing of
@@ -56,30 +50,4 @@ func kedaAccurate(v View) int {
 func kedaEager(v View) int {
 	length, most := v.Metrics().Scheduled, v.Overlay.Policy.Max
 	return min(most-v.Pods.Alive-v.Pods.Starting, min(length, most))
-}
-
-// agentScaler sets the desired size of an Auto Scaling Group to scheduled plus
-// running jobs, one agent to an instance, and lets instances leave by
-// themselves: buildkite/buildkite-agent-scaler scaler/scaling_calculator.go and
-// scaler.go, with scale-in disabled and no buffer, as its README advises. The
-// group starts what is missing to its size; instances that boot count.
-func agentScaler(v View) int {
-	m := v.Metrics()
-	return m.Scheduled + m.Running - v.Pods.Alive
-}
-
-// jobPerJob starts one Kubernetes Job for each runnable Buildkite job that its
-// agents match, and another one when a pod has died: the rule of
-// buildkite/agent-stack-k8s, internal/controller. It is exact as long as the
-// cluster can be asked, and so the bound for exactness.
-func jobPerJob(v View) int {
-	s := v.Snapshot(time.Time{})
-	tags := v.Overlay.AgentTags()
-	runnable := 0
-	for i := range s.Jobs {
-		if s.Jobs[i].State == plan.JobPending && plan.Satisfies(tags, s.Jobs[i].Rules) {
-			runnable++
-		}
-	}
-	return runnable - v.Pods.Starting
 }

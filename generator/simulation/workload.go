@@ -46,13 +46,22 @@ func (w Workload) Jobs() int {
 // Load is a kind of workload that can be generated.
 type Load struct {
 	Name, About string
-	generate    func(g *generation)
+	// Length is how long builds come, unless somebody says otherwise; zero is a day.
+	Length   time.Duration
+	generate func(g *generation)
+	// tags are those of the policy that the jobs are meant for.
+	tags []string
+	// start is when it begins; zero is [Start].
+	start time.Time
 	// rough says that the workload comes with a world full of troubles.
 	rough bool
 }
 
 // Loads are the workloads that are known by name.
-func Loads() []Load {
+func Loads() []Load { return append(plainLoads(), modelled()...) }
+
+// plainLoads show one thing each.
+func plainLoads() []Load {
 	return []Load{
 		{Name: "steady", About: "a job every 20 seconds on average, day and night", generate: steady},
 		{Name: "diurnal", About: "builds with a wait step, few at night and many around three in the afternoon", generate: diurnal},
@@ -64,17 +73,21 @@ func Loads() []Load {
 	}
 }
 
-// Generate makes the workload of a seed and a length.
+// Generate makes the workload of a seed and a length; zero is the load's own.
 func (l Load) Generate(seed uint64, length time.Duration) Workload {
+	length = cmp.Or(length, l.Length, 24*time.Hour)
 	g := &generation{random: rand.New(rand.NewPCG(seed, streamJobs)), length: length}
 	l.generate(g)
 	slices.SortStableFunc(g.arrivals, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
-	return Workload{Name: l.Name, Length: length, Arrivals: g.arrivals}
+	return Workload{Name: l.Name, Start: l.start, Length: length, Arrivals: g.arrivals}
 }
 
-// World returns the world that the workload is meant for: w itself, or w with
-// troubles, as far as it does not have its own.
+// World returns the world that the workload is meant for: w itself, or w with the tags
+// that the jobs ask for, or with troubles, as far as it does not have its own.
 func (l Load) World(w World) World {
+	if len(l.tags) > 0 && len(w.Policy.Tags) == 0 {
+		w.Policy.Tags = l.tags
+	}
 	if !l.rough {
 		return w
 	}

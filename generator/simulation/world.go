@@ -19,8 +19,18 @@ type World struct {
 	// Interval is the time from tick to tick.
 	Interval time.Duration
 	// Sync is the time from one look of the syncer at the repository to the
-	// next, and Jitter what may be added to each.
-	Sync, Jitter time.Duration
+	// next, and Jitter what may be added to each. Told, when it is not zero, is how
+	// long after a push the syncer has applied it, because it is told of it.
+	Sync, Jitter, Told time.Duration
+	// Direct says that there is no syncer: what is ordered is made at once, by an
+	// algorithm that talks to its cluster itself.
+	Direct bool
+	// Woken is the least time from tick to tick where webhooks begin them; zero is that
+	// none does.
+	Woken time.Duration
+	// Stateless says that the algorithm decides by what it sees alone, so that ticks
+	// between which nothing has happened are left out.
+	Stateless bool
 	// Boot is the shortest and longest time from a pod's creation to its
 	// agent's registration.
 	Boot [2]time.Duration
@@ -31,6 +41,10 @@ type World struct {
 	// BuildkiteFails and PushFails are the shares of ticks that cannot read
 	// Buildkite, or cannot push what they decided.
 	BuildkiteFails, PushFails float64
+	// Client reads Buildkite for muster, as the program does, within Requests a minute;
+	// nil reads it in process, without a limit. Rivals ask other interfaces.
+	Client   func(*fakebuildkite.Server) Client
+	Requests int
 	// Seed makes all that is left to chance: the same for every algorithm.
 	Seed uint64
 }
@@ -95,10 +109,17 @@ type run struct {
 	lastUp   int           // its pods that have registered or come to their end
 	commits  int
 	noShows  int
+	podTime  time.Duration   // of all pods that have ended, from when they had a node
+	lives    map[string]Life // of the agents of orders that the cluster has not made
 	// looked are the times of ticks that went through, and synced those of the
 	// syncer's looks.
 	looked, synced []time.Time
 	observe        func(Act)
+
+	client Client
+	called time.Time     // when something was told since the last tick; zero: nothing
+	pause  time.Duration // to the next tick, unless it is woken
+	failed bool          // the last tick, which nobody shortens the wait after
 }
 
 // Play runs an algorithm through a workload. Observe, when it is not nil, is
@@ -121,16 +142,21 @@ func Play(w World, workload Workload, algorithm Algorithm, observe func(Act)) Me
 		})
 	}
 	end := start.Add(workload.Length)
-	r.nextSync()
-	for at := start; ; at = at.Add(w.Interval) {
+	if !w.Direct {
+		r.nextSync()
+	}
+	for at := start; ; at = r.next(at) {
+		quiet := w.Stateless && r.quiet(at)
 		r.buildkite.AdvanceTo(at)
 		if !at.Before(end) && (!at.Before(end.Add(drain)) || r.done()) {
 			break
 		}
-		r.tick(at)
+		if !quiet {
+			r.tick(at)
+		}
 	}
 	unserved := r.unserved()
-	r.buildkite.Advance(max(w.Policy.IdleTimeout, w.Policy.WarmIdleTimeout) + w.Linger[1] + w.Trouble.NodeTime[1] + w.Boot[1] + time.Minute)
+	r.buildkite.Advance(max(w.Policy.IdleTimeout, w.Policy.WarmIdleTimeout, stackIdle) + w.Linger[1] + w.Trouble.NodeTime[1] + w.Boot[1] + time.Minute)
 	return r.measures(unserved)
 }
 
@@ -139,27 +165,19 @@ func newRun(w World, algorithm Algorithm, start time.Time) *run {
 	r := &run{
 		world: w, start: start, algorithm: algorithm,
 		overlay: plan.Overlay{Name: "default", Policy: w.Policy},
-		sync:    w.random(streamSync), ticks: w.random(streamTicks),
+		sync:    w.random(streamSync), ticks: w.random(streamTicks), lives: map[string]Life{},
 	}
-	r.buildkite = fakebuildkite.New(fakebuildkite.Options{Now: start, OnAgentEnd: func(a fakebuildkite.AgentRecord) { r.cluster.AgentEnded(a) }})
+	r.buildkite = fakebuildkite.New(fakebuildkite.Options{
+		Now: start, OnAgentEnd: func(a fakebuildkite.AgentRecord) { r.cluster.AgentEnded(a) }, OnEvent: r.told, UserLimit: w.Requests,
+	})
 	home := r.buildkite.AddCluster("ci")
 	r.buildkite.AddQueue(home, w.Policy.Queue)
 	r.buildkite.SetDefaultQueue(home, w.Policy.Queue)
 	r.cluster = Cluster{Buildkite: r.buildkite, BuildkiteCluster: home, Fate: w.fates(), Nodes: w.Trouble.Nodes, Came: r.came, Gone: r.gone}
-	return r
-}
-
-// nextSync lets the syncer look again after its time.
-func (r *run) nextSync() {
-	wait := r.world.Sync
-	if r.world.Jitter > 0 {
-		wait += time.Duration(r.sync.Int64N(int64(r.world.Jitter)))
+	if w.Client != nil {
+		r.client = w.Client(r.buildkite)
 	}
-	r.buildkite.At(r.buildkite.Now().Add(max(wait, time.Second)), func() {
-		r.synced = append(r.synced, r.buildkite.Now())
-		r.apply()
-		r.nextSync()
-	})
+	return r
 }
 
 // apply creates the Jobs of manifests that are new to the cluster. A manifest
@@ -186,8 +204,9 @@ func (r *run) create(d plan.Dispatch) {
 	r.starting += d.Agents
 	r.cluster.Run(Job{
 		Name: d.ID, Agents: d.Agents, NotAfter: d.NotAfter, IdleTimeout: d.IdleTimeout,
-		Tags: append(r.overlay.AgentTags(), plan.TagDispatch+"="+d.ID),
+		Tags: append(r.overlay.AgentTags(), plan.TagDispatch+"="+d.ID), Life: r.lives[d.ID],
 	})
+	delete(r.lives, d.ID)
 }
 
 // came and gone keep count of what the cluster knows.
@@ -198,6 +217,9 @@ func (r *run) came(p *Pod) {
 
 func (r *run) gone(p *Pod) {
 	r.alive--
+	if !p.since.IsZero() {
+		r.podTime += r.buildkite.Now().Sub(p.since)
+	}
 	if p.Agent == "" {
 		r.starting--
 		r.noShows++
@@ -213,15 +235,21 @@ func (r *run) up(p *Pod) {
 
 // tick lets the algorithm look and act, unless something fails.
 func (r *run) tick(at time.Time) {
+	r.called, r.pause, r.failed = time.Time{}, r.world.Interval, true
 	blind := r.ticks.Float64() < r.world.BuildkiteFails
-	pushFails := r.ticks.Float64() < r.world.PushFails
+	pushFails := r.ticks.Float64() < r.world.PushFails && !r.world.Direct
 	if blind {
 		return
 	}
 	act := r.algorithm.Tick(r.view(at))
+	if act.Err != nil {
+		r.wait(act.Err)
+		return
+	}
 	if pushFails {
 		return
 	}
+	r.failed = false
 	r.looked = append(r.looked, at)
 	if act.Commits == 0 {
 		return
@@ -232,13 +260,20 @@ func (r *run) tick(at time.Time) {
 	})
 	slices.SortFunc(r.overlay.Dispatches, func(a, b plan.Dispatch) int { return cmp.Compare(a.ID, b.ID) })
 	r.overlay.State = act.State
+	for _, d := range act.Order {
+		r.lives[d.ID] = act.Life
+	}
+	r.pushed()
 	if r.observe != nil {
 		r.observe(act)
 	}
 }
 
 func (r *run) view(at time.Time) View {
-	v := View{At: at, Tip: fmt.Sprintf("%08x", len(r.looked)), Overlay: r.overlay, Snapshot: r.buildkite.Snapshot}
+	v := View{
+		At: at, Tip: fmt.Sprintf("%08x", len(r.looked)), Overlay: r.overlay, Snapshot: r.buildkite.Snapshot,
+		Look: func(since time.Time) (plan.Snapshot, error) { return r.look(at, since) }, Reserve: r.buildkite.Reserve,
+	}
 	v.Pods.Alive, v.Pods.Starting = r.pods()
 	v.Pods.LastUp = 1
 	if r.last.Agents > 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,47 +25,65 @@ func loadNamed(t *testing.T, name string) Load {
 	return all[i]
 }
 
-// algorithm returns the named algorithm, new.
-func algorithm(t *testing.T, name string) Algorithm {
+// algorithmNamed returns one of [Algorithms].
+func algorithmNamed(t *testing.T, name string) Named {
 	t.Helper()
 	all := Algorithms()
 	i := slices.IndexFunc(all, func(a Named) bool { return a.Name == name })
 	if i < 0 {
 		t.Fatalf("no algorithm %q", name)
 	}
-	return all[i].New()
+	return all[i]
 }
 
-// play runs some hours of a generated workload.
+// algorithm returns the named algorithm, new.
+func algorithm(t *testing.T, name string) Algorithm {
+	t.Helper()
+	return algorithmNamed(t, name).New()
+}
+
+// play runs some hours of a generated workload, in the algorithm's own transport.
 func play(t *testing.T, seed uint64, hours int, workload, name string) Measures {
 	t.Helper()
 	w := DefaultWorld()
 	w.Seed = seed
-	g := loadNamed(t, workload)
-	return Play(g.World(w), g.Generate(seed, time.Duration(hours)*time.Hour), algorithm(t, name), nil)
+	g, a := loadNamed(t, workload), algorithmNamed(t, name)
+	return Play(a.In(g.World(w)), g.Generate(seed, time.Duration(hours)*time.Hour), a.New(), nil)
 }
 
-// TestBounds: every algorithm serves every job it can, with an agent each, and
-// within max; and none that started no agent in vain was faster than the bound.
+// TestBounds: every algorithm serves every job it can, with an agent each unless they
+// stay, and within max; and none that started one agent for each job and none in vain was
+// faster than the bound.
 func TestBounds(t *testing.T) {
 	unraced.Only(t)
-	for _, g := range Loads() {
-		for _, a := range Algorithms() {
+	for i, g := range Loads() {
+		for j, a := range Algorithms() {
+			hours := 3
+			other := a.Name != "muster" && a.Name != "muster-buffer" && (a.Policy || a.Transport != ThroughGit)
+			if other || i >= len(plainLoads()) {
+				// A sample: the same rules are played above, in muster's transport. make quality
+				// plays all, and those of thousands of jobs.
+				if hours = 1; (i+j)%12 != 0 || g.Name == "herd" || g.Name == "short-busy" {
+					continue
+				}
+			}
 			t.Run(g.Name+"/"+a.Name, func(t *testing.T) {
 				seed := uint64(len(g.Name) + 7*len(a.Name))
-				m := play(t, seed, 3, g.Name, a.Name)
+				m := play(t, seed, hours, g.Name, a.Name)
 				if m.Unserved != 0 {
 					t.Errorf("seed %d: %d jobs were never served", seed, m.Unserved)
 				}
-				if m.Agents < m.Jobs {
+				if m.Agents < m.Jobs && !strings.HasPrefix(a.Name, "elastic") { // its agents stay
 					t.Errorf("seed %d: %d agents for %d jobs", seed, m.Agents, m.Jobs)
 				}
 				if most := DefaultWorld().Policy.Max; m.Highest > most {
 					t.Errorf("seed %d: %d agents at once, and max is %d", seed, m.Highest, most)
 				}
-				// An agent that dies idle or is bought for a retry before the
+				// agent-stack-k8s starts jobs in an order of its own, short before long where
+				// max binds. keda-eager orders more than there are jobs, and those that come
+				// next may take all of it. An agent that dies idle or is bought for a retry before the
 				// retry is there makes a rough run faster without one in vain.
-				if m.InVain == 0 && !g.rough && m.Wait.Mean < m.Bound.Mean {
+				if m.InVain == 0 && m.Agents == m.Jobs && !g.rough && !strings.HasPrefix(a.Name, "agent-stack") && a.Name != "keda-eager" && m.Wait.Mean < m.Bound.Mean {
 					t.Errorf("seed %d: waits of %v on average beat the bound, %v", seed, m.Wait.Mean, m.Bound.Mean)
 				}
 			})
@@ -105,7 +124,7 @@ func TestLingering(t *testing.T) {
 			if got.Highest >= w.Policy.Max {
 				t.Errorf("%s: %d agents at once: max binds", workload, got.Highest)
 			}
-			got.Highest, got.Connected, got.ByHour = 0, 0, nil // lingering is time
+			got.Highest, got.Connected, got.Pods, got.ByHour = 0, 0, 0, nil // lingering is time
 			if i == 0 {
 				want = got
 			}
@@ -124,7 +143,7 @@ func TestLingering(t *testing.T) {
 func TestSteady(t *testing.T) {
 	unraced.Only(t)
 	for seed := range uint64(2) {
-		muster, plain := play(t, seed, 24, "steady", "muster"), play(t, seed, 24, "steady", "plain")
+		muster, plain := play(t, seed, 24, "steady", "muster"), play(t, seed, 24, "steady", "plain-git")
 		if float64(muster.Wait.P95) > 1.05*float64(muster.Bound.P95) {
 			t.Errorf("seed %d: muster's p95 wait is %v, the bound %v", seed, muster.Wait.P95, muster.Bound.P95)
 		}
@@ -142,7 +161,7 @@ func TestSteady(t *testing.T) {
 func TestDemandAsked(t *testing.T) {
 	unraced.Only(t)
 	for _, workload := range []string{"limited", "unsatisfiable"} {
-		for _, name := range []string{"plain", "keda-accurate", "keda-default", "agent-scaler"} {
+		for _, name := range []string{"plain-git", "keda-accurate-git", "keda-default", "elastic-ci-stack"} {
 			if m := play(t, 1, 8, workload, name); m.InVain == 0 {
 				t.Errorf("%s: %s started no agent in vain", workload, name)
 			}
@@ -167,7 +186,7 @@ func TestSameSeed(t *testing.T) {
 			w, g := DefaultWorld(), loadNamed(t, "rough")
 			w.Seed = seed
 			var acts []string
-			m := Play(g.World(w), g.Generate(seed, time.Hour), a.New(), func(act Act) {
+			m := Play(a.In(g.World(w)), g.Generate(seed, time.Hour), a.New(), func(act Act) {
 				acts = append(acts, fmt.Sprint(act.Order, act.Retire))
 			})
 			return m, acts
@@ -186,12 +205,15 @@ func TestSameSeed(t *testing.T) {
 	}
 }
 
-// TestSameChances: whatever the algorithm, the jobs, the ticks and the looks of
+// TestSameChances: whatever the algorithm, in muster's transport the jobs, the ticks and the looks of
 // the syncer are the same, and so is the bound.
 func TestSameChances(t *testing.T) {
 	unraced.Only(t)
 	want := play(t, 2, 4, "steady", "muster")
 	for _, a := range Algorithms() {
+		if a.Name != "muster-buffer" && (a.Policy || a.Transport != ThroughGit) {
+			continue // its ticks are others
+		}
 		got := play(t, 2, 4, "steady", a.Name)
 		if got.Bound != want.Bound || got.Jobs != want.Jobs {
 			t.Errorf("%s: bound %v of %d jobs, muster's %v of %d", a.Name, got.Bound, got.Jobs, want.Bound, want.Jobs)
@@ -222,7 +244,7 @@ func TestTrouble(t *testing.T) {
 	w := DefaultWorld()
 	w.Trouble = Trouble{NoShow: 0.2, Lost: 0.2, LostWithin: time.Minute, Nodes: 12}
 	workload := loadNamed(t, "steady").Generate(1, 12*time.Hour)
-	m := Play(w, workload, algorithm(t, "job-per-job"), nil)
+	m := Play(w, workload, algorithm(t, "arc"), nil)
 	if share := float64(m.NoShows) / float64(m.NoShows+m.Agents); share < 0.15 || share > 0.25 {
 		t.Errorf("%.0f%% of the pods never registered, want about 20%%", 100*share)
 	}
@@ -280,11 +302,13 @@ func TestRules(t *testing.T) {
 		{"keda-accurate", 18, 0, 0, 3, Pods{Alive: 7, Starting: 4}, 13},
 		{"keda-eager", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4}, 8},
 		{"keda-eager", 6, 2, 0, 3, Pods{Alive: 11, Starting: 4}, 5},
-		{"agent-scaler", 6, 2, 5, 3, Pods{Alive: 7, Starting: 4}, 4},
-		{"job-per-job", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4}, 1},
+		{"elastic-ci-stack", 6, 2, 5, 3, Pods{Alive: 7, Starting: 4}, 4},
+		{"agent-stack-k8s", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4}, 5},
+		{"agent-stack-k8s", 18, 0, 0, 3, Pods{Alive: 7, Starting: 4}, 13},
+		{"arc", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4}, 1},
 	} {
 		v := View{Overlay: plan.Overlay{Name: "default", Policy: plan.Policy{Queue: "default", Max: 20}}, Pods: test.pods,
-			Snapshot: jobs(test.scheduled, test.limited, test.waiting, test.running)}
+			Snapshot: jobs(test.scheduled, test.limited, test.waiting, test.running), Reserve: func(string, time.Duration) bool { return true }}
 		got := 0
 		for _, d := range algorithm(t, test.name).Tick(v).Order {
 			got += d.Agents

@@ -2,7 +2,6 @@ package chart
 
 import (
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -19,9 +18,9 @@ const tickWidth = 36
 
 // newScale makes the scale of a panel: up to its largest value or least, in
 // steps of 1, 2 or 5 and zeros, as many as there is room for, at most five.
-func newScale(least, width float64, p Panel) scale {
+func newScale(least, width float64, values ...float64) scale {
 	highest := least
-	for _, v := range slices.Concat(p.Values, p.Line) {
+	for _, v := range values {
 		highest = max(highest, v)
 	}
 	if highest == 0 {

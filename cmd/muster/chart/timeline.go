@@ -168,7 +168,7 @@ func (d *timeline) band(y float64, b Stack) {
 		}
 		layers = append(layers, [2][]float64{lower, upper})
 	}
-	s := newScale(3, bandHeight, Panel{Values: sums})
+	s := newScale(3, bandHeight, sums...)
 	for i := range s.steps + 1 {
 		value, line := float64(i)*s.step, "grid"
 		if i == 0 {

@@ -5,9 +5,10 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 	"testing"
+
+	svg "github.com/ajstarks/svgo/float"
 )
 
 // texts are the texts of an SVG; what is no XML fails the test.
@@ -33,35 +34,52 @@ func texts(t *testing.T, drawn []byte) []string {
 	}
 }
 
-// TestEverythingIsNamed: what a chart shows stands in it as text, whatever the
-// names are.
+// TestEverythingIsNamed: what a chart shows stands in it as text, whatever the names are.
 func TestEverythingIsNamed(t *testing.T) {
-	b := Bars{
-		Title: "A & B", Columns: []string{"one", strings.Repeat("long", 40)}, Names: []string{"<muster>", "other"}, Marked: 1,
-		Keys: [2]string{"ours", "theirs"},
-		Bands: []Band{{Title: "wait", Unit: "s", Line: "the bound", Panels: []Panel{
-			{Values: []float64{88.3, 0}, Line: []float64{50, 50}}, {Values: []float64{0.04, 12345}},
-		}}},
+	p := Panels{
+		Title: "A & B", Keys: [3]string{"ours", "theirs", "bound"}, X: "cost", Y: "wait",
+		Panels: []Panel{
+			{Title: "<one>", Line: 88, Points: []Point{
+				{"<muster>", 4.2, 88, true}, {"same", 4.2, 88, true}, {"dear", 40, 12, true}, {"rival", 4.5, 60, false}, {"slow", 4.5, 5000, false},
+			}},
+			{Title: "two"},
+			{Title: "three", Points: []Point{{"nothing", 0, 0, false}}},
+		},
 	}
-	got := texts(t, b.SVG())
-	for _, want := range []string{"A & B", "one", "<muster>", "other", "ours", "theirs", "wait", "the bound", "88", "0", "<0.1", "12345", "100 s"} {
-		if !slices.Contains(got, want) {
+	got := strings.Join(texts(t, p.SVG()), "|")
+	for _, want := range []string{"A & B", "ours", "theirs", "bound", "cost", "wait", "<one>", "<muster>, same", "dear", "rival", "slow ↑5000", "two", "nothing"} {
+		if !strings.Contains(got, want) {
 			t.Errorf("%q is not among the texts %q", want, got)
 		}
 	}
-	if slices.Contains(got, b.Columns[1]) {
-		t.Error("a name that is too long is not shortened")
-	}
-	if !bytes.Equal(b.SVG(), b.SVG()) {
+	if !bytes.Equal(p.SVG(), p.SVG()) {
 		t.Error("drawn twice, it is not the same")
 	}
 }
 
-// TestNothingToShow: a chart without numbers is one all the same.
-func TestNothingToShow(t *testing.T) {
-	texts(t, Bars{}.SVG())
-	texts(t, Bars{Columns: []string{"a"}, Names: []string{"b"}, Bands: []Band{{Panels: []Panel{{Values: []float64{0}}}}}}.SVG())
+// TestLabelsApart: labels stand beside their points and upon nothing, however near the
+// points are to each other.
+func TestLabelsApart(t *testing.T) {
+	var panel Panel
+	for i := range 16 {
+		panel.Points = append(panel.Points, Point{Name: strings.Repeat("m", 5+i), X: 4 + float64(i%4)/5, Y: 60 + float64(i)*2, Marked: i%2 == 0})
+	}
+	p := newPlot(svg.New(io.Discard), 100, 100, 320, panel)
+	p.draw("x", "y")
+	if len(p.taken) != 2*len(p.spots) {
+		t.Errorf("%d spots, and %d places for dots and labels", len(p.spots), len(p.taken))
+	}
+	for i, a := range p.taken[len(p.spots):] {
+		for j, b := range p.taken {
+			if len(p.spots)+i != j && a.meets(b) {
+				t.Errorf("label %d meets what is at %+v", i, b)
+			}
+		}
+	}
 }
+
+// TestNothingToShow: a chart without numbers is one all the same.
+func TestNothingToShow(t *testing.T) { texts(t, Panels{}.SVG()) }
 
 func TestScale(t *testing.T) {
 	for _, test := range []struct {
@@ -79,7 +97,7 @@ func TestScale(t *testing.T) {
 		{0, 0, 92, 0.5, 2},
 		{3, 0, 1, 5, 1},
 	} {
-		s := newScale(test.least, test.width, Panel{Values: []float64{test.highest}})
+		s := newScale(test.least, test.width, test.highest)
 		if s.step != test.step || s.steps != test.steps {
 			t.Errorf("%v, at least %v, on %v: %d steps of %v, want %d of %v", test.highest, test.least, test.width, s.steps, s.step, test.steps, test.step)
 		}

@@ -1,0 +1,76 @@
+package simulation
+
+import "time"
+
+// Named is an algorithm in its transport, with its name and where its rule was published.
+type Named struct {
+	Name   string
+	Source string
+	// Transport says in a word or two how its orders become pods.
+	Transport string
+	New       func() Algorithm
+	// World, when it is not nil, makes of a world the one that the algorithm has around
+	// it: its transport, and with a policy of muster's that policy.
+	World func(*World)
+	// Policy says that it is muster with one of its policies.
+	Policy bool
+}
+
+// In returns the world that the algorithm has around it.
+func (n Named) In(w World) World {
+	if n.World != nil {
+		n.World(&w)
+	}
+	return w
+}
+
+// Algorithms are all that can be compared, muster's first.
+func Algorithms() []Named {
+	all := policies()
+	for _, r := range rivals() {
+		all = append(all, r.own(), r.throughGit())
+	}
+	return all
+}
+
+// The transports.
+const (
+	// ThroughGit is by commits that a syncer finds when it looks.
+	ThroughGit = "git"
+	// toldOfGit is by commits of which the syncer is told, after webhooks.
+	toldOfGit = "git, told"
+	// direct is by the cluster's own API.
+	direct = "direct"
+)
+
+// woken is the least time between ticks that webhooks begin: muster run --webhook-interval.
+const woken = 3 * time.Second
+
+// policies are muster with the policies that are compared, each a line; the first is the
+// default. A policy is a change of the world's, and so are the syncer and the webhooks.
+func policies() []Named {
+	policy := func(name, about, transport string, change func(*World)) Named {
+		return Named{name, "generator/plan, " + about, transport, func() Algorithm { return &Muster{} }, change, true}
+	}
+	tell := func(w *World) { syncer("told").Use(w); w.Woken = woken }
+	return []Named{
+		policy("muster", "the default policy", ThroughGit, nil),
+		policy("muster-buffer", "buffer: 4", ThroughGit, func(w *World) { w.Policy.Buffer = 4 }),
+		policy("muster-argocd", "Argo CD as it is installed", ThroughGit, func(w *World) { syncer("argocd").Use(w) }),
+		policy("muster-flux", "Flux with an interval of a minute", ThroughGit, func(w *World) { syncer("flux").Use(w) }),
+		policy("muster-told", "webhooks, and a syncer that is told", toldOfGit, tell),
+		policy("muster-told-ahead", "the same, lookahead: 1", toldOfGit, func(w *World) { tell(w); w.Policy.Lookahead = 1 }),
+		policy("muster-told-buffer-1", "the same, buffer: 1", toldOfGit, func(w *World) { tell(w); w.Policy.Buffer = 1 }),
+		policy("muster-told-buffer-4", "the same, buffer: 4", toldOfGit, func(w *World) { tell(w); w.Policy.Buffer = 4 }),
+	}
+}
+
+// syncer returns one of [Syncers].
+func syncer(name string) Syncer {
+	for _, s := range Syncers() {
+		if s.Name == name {
+			return s
+		}
+	}
+	panic("simulation: no syncer " + name)
+}

@@ -1,0 +1,179 @@
+package simulation
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"muster/generator/buildkite/fakebuildkite"
+)
+
+// Loads of the kinds that real organisations have. What they are made of is invented;
+// nothing of muster was tuned on them.
+
+// modelled are the loads of that kind.
+func modelled() []Load {
+	return []Load{
+		{Name: "merge-queue", About: "a pulse of twelve builds of nine jobs each half hour by day, and a few between", generate: mergeQueue},
+		{Name: "time-zones", About: "three offices, each with its own working day and lunch", generate: timeZones},
+		{Name: "fan", About: "one job, then forty at once, then one, twelve times an hour by day", generate: fan},
+		{Name: "short-busy", About: "five jobs a second of half a minute each, for half an hour", Length: 30 * time.Minute, generate: shortJobs(200 * time.Millisecond)},
+		{Name: "short-calm", About: "a job of half a minute every two seconds, for four hours", Length: 4 * time.Hour, generate: shortJobs(2 * time.Second)},
+		{Name: "long", About: "jobs of 40 minutes to two hours, one every ten minutes", generate: long},
+		{Name: "cancelled", About: "builds that the next push cancels, a third of them", generate: cancelled},
+		{Name: "herd", About: "five thousand jobs at once into a quiet queue", Length: 12 * time.Hour, generate: herd},
+		{Name: "weekend", About: "a Saturday and a Sunday with little, and a Monday", Length: 72 * time.Hour, generate: weekend, start: Start().AddDate(0, 0, -2)},
+		{Name: "tags", About: "jobs with many different rules, one in twenty for agents of others, gone five minutes later", generate: tagged, tags: []string{"os=linux", "arch=amd64", "size=large", "docker=true", "zone=a"}},
+		{Name: "groups", About: "steady, and builds whose deployments share concurrency groups of one to three", generate: groups},
+		{Name: "cron", About: "sixty jobs on the hour, ten each quarter, and little between", generate: cron},
+		{Name: "chains", About: "builds of twelve steps, each after the one before", generate: chains},
+	}
+}
+
+// office is how busy people are at an hour of the day, 0 to 1: from nine to six, with lunch.
+func office(hour float64) float64 {
+	hour = math.Mod(hour+48, 24)
+	bell := func(middle, width float64) float64 { return math.Exp(-math.Pow((hour-middle)/width, 2)) }
+	return min(1, bell(11, 1.6)+bell(15.5, 2))
+}
+
+// thinned calls f as poisson does, and leaves out as many as a share of the time says.
+func (g *generation) thinned(every time.Duration, share func(hour float64) float64, f func(at time.Duration)) {
+	g.poisson(every, func(at time.Duration) {
+		if g.random.Float64() < share(at.Hours()) {
+			f(at)
+		}
+	})
+}
+
+func (g *generation) job(at time.Duration) { g.add(at, fakebuildkite.Step{Duration: g.some()}) }
+
+// within is a duration between two others.
+func (g *generation) within(least, most time.Duration) time.Duration {
+	return (least + time.Duration(g.random.Int64N(int64(most-least)))).Truncate(time.Second)
+}
+
+func wait() fakebuildkite.Step { return fakebuildkite.Step{Type: fakebuildkite.Wait} }
+
+func mergeQueue(g *generation) {
+	for at := 8 * time.Hour; at < g.length; at += 30 * time.Minute {
+		if hour := math.Mod(at.Hours(), 24); hour < 8 || hour >= 20 {
+			continue
+		}
+		pulse := at + g.exponential(3*time.Minute)
+		for range 12 {
+			g.add(pulse+g.exponential(2*time.Second),
+				fakebuildkite.Step{Parallelism: 8, Duration: g.some()}, wait(), fakebuildkite.Step{Duration: g.some()})
+		}
+	}
+	g.thinned(2*time.Minute, office, g.job)
+}
+
+func timeZones(g *generation) {
+	for _, ahead := range []float64{10, 1, -8} { // Sydney, Berlin, San Francisco, from Greenwich
+		g.thinned(30*time.Second, func(hour float64) float64 { return office(hour + ahead) }, func(at time.Duration) {
+			g.add(at, fakebuildkite.Step{Duration: g.some()}, fakebuildkite.Step{Parallelism: 1 + g.random.IntN(4), Duration: g.some()})
+		})
+	}
+}
+
+func fan(g *generation) {
+	g.thinned(5*time.Minute, office, func(at time.Duration) {
+		g.add(at, fakebuildkite.Step{Duration: g.within(time.Minute, 3*time.Minute)}, wait(),
+			fakebuildkite.Step{Parallelism: 40, Duration: g.some()}, wait(), fakebuildkite.Step{Duration: g.within(30*time.Second, 2*time.Minute)})
+	})
+}
+
+func shortJobs(every time.Duration) func(*generation) {
+	return func(g *generation) {
+		g.poisson(every, func(at time.Duration) {
+			g.add(at, fakebuildkite.Step{Duration: g.within(15*time.Second, 45*time.Second)})
+		})
+	}
+}
+
+func long(g *generation) {
+	g.poisson(10*time.Minute, func(at time.Duration) {
+		g.add(at, fakebuildkite.Step{Duration: g.within(40*time.Minute, 2*time.Hour)})
+	})
+}
+
+func cancelled(g *generation) {
+	g.thinned(20*time.Second, office, func(at time.Duration) {
+		g.add(at, fakebuildkite.Step{Parallelism: 3, Duration: g.some()}, wait(), fakebuildkite.Step{Duration: g.some()})
+		if g.random.IntN(3) == 0 {
+			g.arrivals[len(g.arrivals)-1].Cancel = time.Second + g.exponential(90*time.Second)
+		}
+	})
+}
+
+func herd(g *generation) {
+	g.poisson(5*time.Minute, g.job)
+	at := g.length / 3
+	for range 100 {
+		g.add(at+g.exponential(5*time.Second), fakebuildkite.Step{Parallelism: 50, Duration: g.some()})
+	}
+}
+
+func weekend(g *generation) {
+	g.thinned(20*time.Second, func(hour float64) float64 {
+		if hour < 48 {
+			return 0.02
+		}
+		return 0.03 + 0.97*office(hour)
+	}, func(at time.Duration) {
+		g.add(at, fakebuildkite.Step{Parallelism: 1 + g.random.IntN(3), Duration: g.some()})
+	})
+}
+
+func tagged(g *generation) {
+	asks := [][]string{
+		nil, {"os=linux"}, {"os=linux", "arch=amd64"}, {"docker=true"}, {"size=large"}, {"os=*"}, {"zone=a", "docker=*"},
+		{"os=linux", "arch=amd64", "size=large", "docker=true"}, {"arch=amd64", "zone=*"},
+	}
+	others := [][]string{{"os=macos"}, {"arch=arm64"}, {"size=small", "os=linux"}}
+	g.poisson(steadily, func(at time.Duration) {
+		if g.random.IntN(20) == 0 { // those agents' scaler takes its time
+			g.add(at, fakebuildkite.Step{Duration: g.some(), Agents: others[g.random.IntN(len(others))]})
+			g.arrivals[len(g.arrivals)-1].Cancel = 5 * time.Minute
+			return
+		}
+		g.add(at, fakebuildkite.Step{Duration: g.some(), Agents: asks[g.random.IntN(len(asks))]})
+	})
+}
+
+func groups(g *generation) {
+	g.poisson(2*steadily, g.job)
+	g.thinned(3*time.Minute, office, func(at time.Duration) {
+		n := g.random.IntN(6)
+		g.add(at, fakebuildkite.Step{Parallelism: 2, Duration: g.some()}, wait(), fakebuildkite.Step{
+			Parallelism: 4, Duration: g.within(time.Minute, 3*time.Minute), ConcurrencyGroup: fmt.Sprintf("deploy-%d", n), Concurrency: 1 + n%3,
+		})
+	})
+}
+
+func cron(g *generation) {
+	for at := time.Duration(0); at < g.length; at += 15 * time.Minute {
+		n := 10
+		if at%time.Hour == 0 {
+			n = 60
+		}
+		for range n {
+			g.add(at+g.exponential(time.Second), fakebuildkite.Step{Duration: g.some()})
+		}
+	}
+	g.poisson(6*time.Minute, g.job)
+}
+
+func chains(g *generation) {
+	g.thinned(2*time.Minute, office, func(at time.Duration) {
+		var steps []fakebuildkite.Step
+		for i := range 12 {
+			if i > 0 {
+				steps = append(steps, wait())
+			}
+			steps = append(steps, fakebuildkite.Step{Duration: g.within(time.Minute, 5*time.Minute)})
+		}
+		g.add(at, steps...)
+	})
+}

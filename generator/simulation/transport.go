@@ -1,0 +1,148 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"sort"
+	"time"
+
+	"muster/generator/plan"
+)
+
+// What lies between an algorithm and the pods: when it looks, and when the cluster does
+// what it has decided.
+
+// Client reads Buildkite as the program does; [buildkite.Client] is one.
+type Client interface {
+	// Snapshot reads, or goes on reading; an error with the method RetryAfter says for
+	// how long not to.
+	Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error)
+	// Spare is how long to wait until a look beside those of each interval can begin.
+	Spare(now time.Time, interval time.Duration) time.Duration
+}
+
+// Syncer is what turns commits into pods, as its people set it up.
+type Syncer struct {
+	// Name is what it is called.
+	Name string
+	// Source says where its times are from.
+	Source string
+	// Sync, Jitter and Told are those of [World].
+	Sync, Jitter, Told time.Duration
+}
+
+// Syncers are those that are known by name.
+func Syncers() []Syncer {
+	return []Syncer{
+		{"argocd", "Argo CD 3: timeout.reconciliation 120s and its jitter, 60s", 2 * time.Minute, time.Minute, 0},
+		{"flux", "Flux: a GitRepository with interval 1m", time.Minute, 0, 0},
+		{"told", "Flux's Receiver or Argo CD's webhook, by muster run --notify", time.Minute, 0, 3 * time.Second},
+	}
+}
+
+// Use gives a world the syncer.
+func (s Syncer) Use(w *World) { w.Sync, w.Jitter, w.Told = s.Sync, s.Jitter, s.Told }
+
+// gather is how long muster waits after a webhook for others that come with it:
+// cmd/muster/webhooks.go.
+const gather = 250 * time.Millisecond
+
+// told notes an event that a webhook tells. All but job.started wake muster: see
+// generator/webhook.
+func (r *run) told(event string) {
+	if event != "job.started" && r.called.IsZero() {
+		r.called = r.buildkite.Now()
+	}
+}
+
+// next is when the tick after one at a time comes, and lets the world go on until it is
+// known: the pause is over, or a webhook wakes muster; see generator.Wake.
+func (r *run) next(at time.Time) time.Time {
+	due := at.Add(r.pause)
+	if r.world.Woken == 0 || r.failed {
+		return due
+	}
+	for r.called.IsZero() {
+		event, ok := r.buildkite.Next()
+		if !ok || !event.Before(due) {
+			return due
+		}
+		r.buildkite.AdvanceTo(event)
+	}
+	woken := r.called.Add(gather)
+	if least := at.Add(r.world.Woken); woken.Before(least) {
+		woken = least
+	}
+	if r.client != nil && woken.Before(due) {
+		woken = woken.Add(min(r.client.Spare(woken, r.world.Interval), due.Sub(woken)))
+	}
+	if woken.Before(due) {
+		return woken
+	}
+	return due
+}
+
+// quiet reports whether nothing happens up to a time.
+func (r *run) quiet(at time.Time) bool {
+	event, ok := r.buildkite.Next()
+	return len(r.looked) > 0 && (!ok || event.After(at))
+}
+
+// look reads Buildkite for muster.
+func (r *run) look(at, since time.Time) (plan.Snapshot, error) {
+	now := at.UTC().Truncate(time.Second)
+	if r.client == nil {
+		s := r.buildkite.Snapshot(since)
+		s.At = now
+		return s, nil
+	}
+	return r.client.Snapshot(context.Background(), now, since)
+}
+
+// wait puts the next tick off as an error says.
+func (r *run) wait(err error) {
+	var limited interface{ RetryAfter() time.Duration }
+	if errors.As(err, &limited) {
+		r.pause = max(r.pause, limited.RetryAfter())
+	}
+}
+
+// nextSync lets the syncer look again after its time.
+func (r *run) nextSync() {
+	wait := r.world.Sync
+	if r.world.Jitter > 0 {
+		wait += time.Duration(r.sync.Int64N(int64(r.world.Jitter)))
+	}
+	r.buildkite.At(r.buildkite.Now().Add(max(wait, time.Second)), func() {
+		r.synced = append(r.synced, r.buildkite.Now())
+		r.apply()
+		r.nextSync()
+	})
+}
+
+// pushed lets what was decided take effect at once, or tells the syncer of it.
+func (r *run) pushed() {
+	switch {
+	case r.world.Direct:
+		r.apply()
+	case r.world.Told > 0:
+		r.buildkite.At(r.buildkite.Now().Add(r.world.Told), r.apply)
+	}
+}
+
+// applied is when the cluster does what a tick has committed: at the syncer's next
+// look, or when it has been told. A look at the moment of the tick came first; see
+// [Play]. False is never.
+func (r *run) applied(tick time.Time) (time.Time, bool) {
+	if r.world.Direct {
+		return tick, true
+	}
+	i := sort.Search(len(r.synced), func(i int) bool { return r.synced[i].After(tick) })
+	if told := tick.Add(r.world.Told); r.world.Told > 0 && (i == len(r.synced) || told.Before(r.synced[i])) {
+		return told, true
+	}
+	if i == len(r.synced) {
+		return time.Time{}, false
+	}
+	return r.synced[i], true
+}
