@@ -73,6 +73,8 @@ type Job struct {
 	NotAfter time.Time
 	// IdleTimeout is how long each agent waits for a job.
 	IdleTimeout time.Duration
+	// Uptime is for how long each agent takes jobs; zero: it takes one.
+	Uptime time.Duration
 	// TTL is how long the Job stays after its last index has ended; zero is for
 	// ever (kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished).
 	TTL time.Duration
@@ -150,7 +152,7 @@ func (e *EditedError) Unwrap() error { return ErrEdited }
 // Anything else the API server refuses.
 func (c *Cluster) patch(to Job, text string) {
 	j := c.jobs[to.Name]
-	same := slices.Equal(j.Tags, to.Tags) && j.Priority == to.Priority && j.NotAfter.Equal(to.NotAfter) && j.IdleTimeout == to.IdleTimeout
+	same := slices.Equal(j.Tags, to.Tags) && j.Priority == to.Priority && j.NotAfter.Equal(to.NotAfter) && j.IdleTimeout == to.IdleTimeout && j.Uptime == to.Uptime
 	if !c.Patches || !same || j.open == 0 {
 		return
 	}
@@ -209,6 +211,12 @@ func readJob(text []byte) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
+	uptime := 0
+	if said, ok := annotations["muster.dev/uptime"]; ok {
+		if uptime, err = strconv.Atoi(said); err != nil {
+			return Job{}, err
+		}
+	}
 	priority := 2
 	if annotations["muster.dev/purpose"] == "warm-pool" {
 		priority = 1
@@ -216,7 +224,7 @@ func readJob(text []byte) (Job, error) {
 	return Job{
 		Name: m.Metadata.Name, Agents: m.Spec.Completions, Tags: strings.Split(annotations["muster.dev/agent-tags"], ","),
 		Priority: priority, NotAfter: notAfter, IdleTimeout: time.Duration(idle) * time.Second,
-		TTL: time.Duration(m.Spec.TTLSecondsAfterFinished) * time.Second,
+		Uptime: time.Duration(uptime) * time.Second, TTL: time.Duration(m.Spec.TTLSecondsAfterFinished) * time.Second,
 	}, nil
 }
 

@@ -1,7 +1,9 @@
 package simulation
 
 import (
+	"fmt"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
@@ -54,5 +56,42 @@ func TestRegistering(t *testing.T) {
 				t.Errorf("%d came and %d gave up, want %d and %d; %d connected, %d on nodes, %d trying", came, gone, test.came, test.failed, c.Connected(), c.running, len(c.trying))
 			}
 		})
+	}
+}
+
+// TestAgentsStay: the agent of a manifest that says an uptime takes jobs until it has
+// been idle for long enough, or its uptime is over; another takes one.
+func TestAgentsStay(t *testing.T) {
+	const manifest = `apiVersion: batch/v1
+kind: Job
+metadata: {name: j}
+spec:
+  completions: 1
+  template:
+    metadata:
+      annotations:
+        muster.dev/not-after: "2100-01-01T00:00:00Z"
+        muster.dev/idle-timeout: "60"
+        muster.dev/agent-tags: queue=default
+%s`
+	for uptime, jobs := range map[string]int{"": 1, "1800": 3, "90": 2} {
+		if uptime != "" {
+			uptime = fmt.Sprintf("        muster.dev/uptime: %q\n", uptime)
+		}
+		var c *Cluster
+		b := fakebuildkite.New(fakebuildkite.Options{OnAgentEnd: func(a fakebuildkite.AgentRecord) { c.AgentEnded(a) }})
+		c = &Cluster{Buildkite: b, Fate: func() Fate { return Fate{} }}
+		tree := fstest.MapFS{
+			"o/dispatches/kustomization.yaml": {Data: []byte("resources: [j.yaml]")},
+			"o/dispatches/j.yaml":             {Data: fmt.Appendf(nil, manifest, uptime)},
+		}
+		if err := c.Sync(tree, "o"); err != nil {
+			t.Fatal(err)
+		}
+		b.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=default"}, Parallelism: 3, Duration: time.Minute}}})
+		b.Advance(10 * time.Minute)
+		if got := b.Agents(); len(got) != 1 || got[0].Jobs != jobs || c.Connected() != 0 {
+			t.Errorf("with %q: %+v, want one agent of %d jobs that has left", uptime, got, jobs)
+		}
 	}
 }

@@ -100,9 +100,10 @@ func (c *Cluster) fill() {
 }
 
 // register does what the command of base/job.yaml does: past the lease, to the
-// second, it leaves; otherwise it starts an agent for one job, whose hook looks
-// at the lease again before it connects. An agent tries again while Buildkite is
-// away, and exits where it is refused for good; see [fakebuildkite.Server.Start].
+// second, it leaves; otherwise it starts an agent for one job, or for the jobs of an
+// uptime, whose hook looks at the lease again before it connects. An agent tries again
+// while Buildkite is away, and exits where it is refused for good; see
+// [fakebuildkite.Server.Start].
 func (c *Cluster) register(p *Pod) {
 	now, j := c.Buildkite.Now(), p.Job
 	late := !j.NotAfter.IsZero() && now.Add(c.Skew).Truncate(time.Second).After(j.NotAfter)
@@ -114,7 +115,7 @@ func (c *Cluster) register(p *Pod) {
 	start := fakebuildkite.Start{
 		Agent: fakebuildkite.Agent{
 			Name: fmt.Sprintf("%s-%d", j.Name, p.Index), Cluster: c.BuildkiteCluster, Tags: append(tags, fmt.Sprintf("index=%d", p.Index)),
-			Priority: j.Priority, AfterJob: true, IdleTimeout: j.IdleTimeout, Linger: p.fate.Linger,
+			Priority: j.Priority, AfterJob: j.Uptime == 0, Uptime: j.Uptime, IdleTimeout: j.IdleTimeout, Linger: p.fate.Linger,
 		},
 		NotAfter: j.NotAfter, Skew: c.Skew,
 	}

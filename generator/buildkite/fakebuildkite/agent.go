@@ -27,6 +27,12 @@ type Agent struct {
 	// at once where the job is not to be had (exit code 27; buildkite/agent
 	// core/client.go, AcquireJob).
 	Acquire string
+	// Uptime is --disconnect-after-uptime: so long after it connected the agent
+	// leaves, or when its job is over; zero means never. Read and run with
+	// buildkite-agent 3.138.2 (agent/agent_worker_action.go, docs/agent-job.md):
+	// the time runs from when it connected, an idle agent leaves at once, and one that
+	// is paused and has no job when it is resumed.
+	Uptime time.Duration
 	// Linger is how long an agent with AfterJob stays connected, without a job,
 	// when it has finished its one. It takes nothing more: it says so with
 	// ignore_agent_in_dispatches when it finishes the job. Zero leaves at once,
@@ -52,6 +58,8 @@ const (
 	EndedAfterJob = "job"
 	// EndedIdle left because no job came.
 	EndedIdle = "idle"
+	// EndedUptime left because it had been there for long enough.
+	EndedUptime = "uptime"
 	// EndedStopped was told to stop.
 	EndedStopped = "stopped"
 	// EndedRejected was to acquire a job that was not to be had.
@@ -72,6 +80,7 @@ type agent struct {
 	state   string // never_connected, connected, stopping, disconnected, stopped, lost
 	silent  bool   // its process is gone, and Buildkite does not know yet
 	spent   bool   // it has had its one job, and takes no other
+	old     bool   // its uptime is over: it takes no other job
 	paused  bool
 	remote  *remote // set when a real agent is behind it
 	job     *job
@@ -91,7 +100,7 @@ type agent struct {
 
 // mayWork reports whether the agent would take a job now.
 func (a *agent) mayWork() bool {
-	return a.state == "connected" && a.job == nil && !a.silent && !a.paused && !a.spent && a.spec.Acquire == ""
+	return a.state == "connected" && a.job == nil && !a.silent && !a.paused && !a.spent && a.spec.Acquire == "" && !a.old
 }
 
 // before reports whether a is given work before b: higher priority, then the
@@ -190,9 +199,24 @@ func (s *Server) freeAgent(j *job, passed bool) {
 		}
 	case a.spec.AfterJob || a.spec.Acquire != "":
 		s.linger(a)
+	case a.old:
+		s.endAgent(a, "disconnected", EndedUptime)
 	default:
 		s.enterIdle(a)
 	}
+}
+
+// startUptime begins the uptime of an agent that has connected.
+func (s *Server) startUptime(a *agent) {
+	if a.spec.Uptime <= 0 {
+		return
+	}
+	s.schedule(s.now.Add(a.spec.Uptime), func() {
+		a.old = true
+		if a.job == nil && !a.spent && !a.silent && !a.paused && a.state == "connected" {
+			s.endAgent(a, "disconnected", EndedUptime)
+		}
+	})
 }
 
 // linger lets an agent that has had its one job stay connected for a while. A

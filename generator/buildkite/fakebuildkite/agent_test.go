@@ -71,6 +71,25 @@ func TestAgentEnds(t *testing.T) {
 		{"lost, and noticed a minute later", agent{}, func(s *fakebuildkite.Server, id string) {
 			s.At(start.Add(time.Second), func() { s.LoseAgent(id) })
 		}, "lost", 0, 4 * time.Minute},
+		{"stays for two jobs", agent{IdleTimeout: time.Minute, Uptime: 3 * time.Hour}, func(s *fakebuildkite.Server, _ string) {
+			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Parallelism: 2}}})
+		}, "idle", 2, 2*time.Hour + time.Minute},
+		{"too old for another job", agent{IdleTimeout: time.Minute, Uptime: 90 * time.Minute}, func(s *fakebuildkite.Server, _ string) {
+			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Parallelism: 3}}})
+		}, "uptime", 2, 2 * time.Hour},
+		{"old while it is idle", agent{IdleTimeout: 2 * time.Hour, Uptime: 90 * time.Minute}, nil, "uptime", 0, 90 * time.Minute},
+		{"old while it is paused", agent{Uptime: time.Hour}, func(s *fakebuildkite.Server, id string) {
+			s.PauseAgent(id)
+			s.At(start.Add(2*time.Hour), func() { s.ResumeAgent(id) })
+		}, "uptime", 0, 2 * time.Hour},
+		{"old and paused during its job", agent{Uptime: time.Hour}, func(s *fakebuildkite.Server, id string) {
+			s.CreateBuild(build{Steps: []step{{Duration: 2 * time.Hour, Parallelism: 2}}})
+			s.PauseAgent(id)
+		}, "uptime", 1, 2 * time.Hour},
+		{"stopped before it is old", agent{Uptime: time.Hour}, func(s *fakebuildkite.Server, id string) {
+			s.CreateBuild(build{Steps: []step{{Duration: 2 * time.Hour}}})
+			s.At(start.Add(time.Minute), func() { s.StopAgent(id) })
+		}, "stopped", 1, 2 * time.Hour},
 		{"paused during its job", agent{AfterJob: true}, func(s *fakebuildkite.Server, id string) {
 			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Parallelism: 2}}})
 			s.PauseAgent(id)

@@ -50,8 +50,8 @@ func (s *Server) PauseAgent(id string) {
 }
 
 // ResumeAgent undoes [Server.PauseAgent]. An agent that has had its one job
-// leaves then, and one that waits for it begins a fresh idle time-out: run with
-// buildkite-agent 3.138.2, see docs/agent-job.md. (The page above says that an
+// leaves then, so does one whose uptime is over, and one that waits for a job begins a
+// fresh idle time-out: run with buildkite-agent 3.138.2, see docs/agent-job.md. (The page above says that an
 // idle ephemeral agent leaves, which only the first of the two does.)
 func (s *Server) ResumeAgent(id string) {
 	s.do(func() {
@@ -66,6 +66,8 @@ func (s *Server) ResumeAgent(id string) {
 		case a.job != nil || a.remote != nil && a.spent:
 		case a.spent:
 			s.endAgent(a, "disconnected", EndedAfterJob)
+		case a.old:
+			s.endAgent(a, "disconnected", EndedUptime)
 		default:
 			s.dispatchAgent(a)
 			s.startIdleTimeout(a)

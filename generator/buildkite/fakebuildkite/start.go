@@ -242,4 +242,5 @@ func (s *Server) connectAgent(a *agent) {
 	if a.spec.Acquire != "" {
 		s.schedule(s.now, func() { s.acquire(a) }) // once it is known that it has connected
 	}
+	s.startUptime(a)
 }
