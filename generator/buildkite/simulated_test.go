@@ -38,7 +38,7 @@ func TestBuildFinishedBetween(t *testing.T) {
 	got := observe(t, newClient(t, buildkite.Config{HTTP: s.Transport()}), now, now)
 	want := plan.Snapshot{
 		At:        now,
-		Agents:    []plan.Agent{{ID: a, Tags: []string{"dispatch=d", "index=0", "queue=default"}, State: plan.AgentBusy}},
+		Agents:    []plan.Agent{{ID: a, Tags: []string{"dispatch=d", "index=0", "queue=default"}, State: plan.AgentBusy, Connected: now}},
 		Sightings: []plan.Sighting{{Agent: a, Name: "agent-1", Tags: []string{"dispatch=d", "index=0", "queue=default"}, Started: now}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -64,7 +64,7 @@ func TestJobTakenBetween(t *testing.T) {
 	got := observe(t, newClient(t, buildkite.Config{HTTP: s.Transport()}), now, time.Time{})
 	want := plan.Snapshot{
 		At:        now,
-		Agents:    []plan.Agent{{ID: a, Tags: []string{"queue=default"}, State: plan.AgentIdle, IdleSince: now}},
+		Agents:    []plan.Agent{{ID: a, Tags: []string{"queue=default"}, State: plan.AgentIdle, Connected: now, IdleSince: now}},
 		Sightings: []plan.Sighting{{Agent: a, Name: "agent-1", Tags: []string{"queue=default"}, Running: true, Started: now}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -139,7 +139,7 @@ func (s *session) snapshot(at time.Time) plan.Snapshot {
 			cluster, _ := place(string(r.WebURL), string(r.Cluster))
 			snapshot.Agents = append(snapshot.Agents, plan.Agent{
 				ID: id, Cluster: cluster, Tags: s.tagsOf(&r), State: state,
-				IdleSince: idleSince(&r, state), LastJobFinished: r.LastJob.at,
+				Connected: connected(&r), IdleSince: idleSince(&r, state), LastJobFinished: r.LastJob.at,
 			})
 		}
 	}
@@ -282,19 +282,24 @@ func (s *session) odd(kind string) func(why string) {
 
 // idleSince is when an idle agent connected or finished its last job, whichever
 // is later (docs apis/rest_api/agents.md, connected_at and last_job_finished_at).
-// An agent that says only when it registered connected soon after that.
 func idleSince(r *agentRecord, state plan.AgentState) time.Time {
 	if state != plan.AgentIdle {
 		return time.Time{}
 	}
-	since := r.Connected.at
-	if since.IsZero() {
-		since = r.Created.at
-	}
+	since := connected(r)
 	if r.LastJob.at.After(since) {
 		since = r.LastJob.at
 	}
 	return since
+}
+
+// connected is when an agent connected. One that says only when it registered
+// connected soon after that.
+func connected(r *agentRecord) time.Time {
+	if r.Connected.at.IsZero() {
+		return r.Created.at
+	}
+	return r.Connected.at
 }
 
 // agentState tells what an agent is doing; false when it is not there. An agent

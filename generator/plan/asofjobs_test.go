@@ -24,7 +24,7 @@ func TestAsOfJobs(t *testing.T) {
 			{Agent: "came", Name: "a-1-3", Running: true}, {Agent: "came and left", Name: "a-1-4"},
 		}}
 	list := func(s Snapshot) (all []string) {
-		for _, a := range asOfJobs(s) {
+		for _, a := range asOfJobs(s, nil) {
 			all = append(all, fmt.Sprintf("%s: %v %s", a.ID, a.State, a.Cluster))
 		}
 		return all
@@ -59,10 +59,72 @@ func TestCameAndHadAJob(t *testing.T) {
 		{"nobody's", tags[:1], 10 * time.Second, time.Minute, false},
 	} {
 		s := Snapshot{At: orderedAt, Until: orderedAt.Add(c.took), Sightings: []Sighting{{Agent: "x", Tags: c.tags, Started: orderedAt.Add(c.started)}}}
-		all := asOfJobs(s)
+		all := asOfJobs(s, nil)
 		if counts := len(all) == 1 && all[0].State == AgentStopping; counts != c.counts || len(all) > 1 {
 			t.Errorf("%s: %+v, want %t", c.name, all, c.counts)
 		}
+	}
+}
+
+// TestAgentsThatStay: an agent that takes more than one job is idle at once when it has
+// had one, until its uptime is over; its own, whatever the policy says by now.
+func TestAgentsThatStay(t *testing.T) {
+	const uptime = 30 * time.Minute
+	stays := []string{"queue=default", "dispatch=a-1", "index=0", "muster-uptime=1800"}
+	for _, c := range []struct {
+		name      string
+		tags      []string
+		state     AgentState
+		connected time.Duration // before the look; zero: not known
+		want      AgentState
+	}{
+		{"had a job", stays, AgentIdle, time.Minute, AgentIdle},
+		{"its uptime is over", stays, AgentIdle, uptime, AgentStopping},
+		{"a second less", stays, AgentIdle, uptime - time.Second, AgentIdle},
+		{"it works beyond its uptime", stays, AgentBusy, uptime, AgentBusy},
+		{"nobody knows since when it is there", stays, AgentIdle, 0, AgentIdle},
+		{"told nonsense", []string{"dispatch=a-1", "muster-uptime=soon"}, AgentIdle, time.Minute, AgentStopping},
+		{"told nothing", stays[:3], AgentIdle, uptime, AgentStopping},
+	} {
+		a := Agent{ID: "x", Tags: c.tags, State: c.state, LastJobFinished: orderedAt.Add(-time.Second)}
+		if c.connected > 0 {
+			a.Connected = orderedAt.Add(-c.connected)
+		}
+		if got := asOfJobs(Snapshot{At: orderedAt, Agents: []Agent{a}}, nil); len(got) != 1 || got[0].State != c.want {
+			t.Errorf("%s: %+v, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// TestCameAndStays: an agent that came while a long look went on, and has had a job by
+// its end, waits for another for as long as nobody sees that it has left.
+func TestCameAndStays(t *testing.T) {
+	tags := []string{"queue=default", "dispatch=a-1", "index=4", "muster-uptime=1800"}
+	for _, c := range []struct {
+		name    string
+		g       Sighting
+		staying bool // of a dispatch in git whose agents stay
+		want    AgentState
+	}{
+		{"idle", Sighting{Tags: tags}, true, AgentIdle},
+		{"idle, and its dispatch has gone", Sighting{Tags: tags}, false, AgentIdle},
+		{"known by its name", Sighting{Name: "a-1-4"}, true, AgentStopping},
+		{"known by its name, for one job", Sighting{Name: "a-1-4"}, false, ""},
+		{"running", Sighting{Name: "a-1-4", Running: true}, true, AgentBusy},
+	} {
+		c.g.Agent, c.g.Started = "x", orderedAt.Add(time.Second)
+		s := Snapshot{At: orderedAt, Until: orderedAt.Add(10 * time.Minute), Sightings: []Sighting{c.g}}
+		var got AgentState
+		for _, a := range asOfJobs(s, map[string]bool{"a-1": c.staying}) {
+			got = a.State
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	overlays := []Overlay{{Dispatches: []Dispatch{{ID: "a-1", Uptime: time.Minute}, {ID: "a-2"}}}}
+	if got := staying(overlays); !got["a-1"] || got["a-2"] {
+		t.Errorf("staying are %v", got)
 	}
 }
 

@@ -38,6 +38,7 @@ type world struct {
 		Fleet       string
 		Former      []string
 		MaxPerHour  int
+		Reuse       struct{ Idle, Uptime string }
 		State       State
 		Schedules   []struct {
 			Name, Zone       string
@@ -56,6 +57,7 @@ type world struct {
 			// Template that it was stamped from; Withdrawn: no syncer applies it.
 			Template  string
 			Withdrawn bool
+			Uptime    string // its agents stay for so long
 			// Cluster of the policy that it was ordered by; none: not known.
 			Cluster string
 		}
@@ -67,6 +69,7 @@ type world struct {
 		Count   int
 		Idle    string // since it waits for a job
 		Had     string // since it finished its last job
+		Age     string // since it connected
 	}
 	Jobs []struct {
 		Rules   []string
@@ -108,6 +111,9 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 			Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
 		v.State, v.Policy.MaxPerHour = o.State, o.MaxPerHour
 		v.Template = o.Template
+		if o.Reuse.Uptime != "" {
+			v.Policy.Reuse = Reuse{Idle: w.Now.Sub(age(o.Reuse.Idle)), Uptime: w.Now.Sub(age(o.Reuse.Uptime))}
+		}
 		if o.Refused != "" {
 			v.Refused = Suspension{Code: Invalid, Finding: o.Refused}
 		}
@@ -131,6 +137,9 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 				d.Cluster = AnyCluster
 			}
 			v.Dispatches = append(v.Dispatches, Dispatch{ID: d.ID, Agents: d.Agents, At: at, NotAfter: at.Add(lease), Purpose: ForDemand, Tags: d.Tags, Cluster: d.Cluster, IdleTimeout: 5 * time.Minute, Template: d.Template, Withdrawn: d.Withdrawn})
+			if d.Uptime != "" {
+				v.Dispatches[len(v.Dispatches)-1].Uptime = w.Now.Sub(age(d.Uptime))
+			}
 			if d.Warm {
 				last := &v.Dispatches[len(v.Dispatches)-1]
 				last.Purpose, last.IdleTimeout = ForWarmPool, time.Hour
@@ -153,12 +162,15 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 		if a.Idle != "" {
 			idleSince = age(a.Idle)
 		}
-		var had time.Time
+		var had, connected time.Time
+		if a.Age != "" {
+			connected = age(a.Age)
+		}
 		if a.Had != "" {
 			had = age(a.Had)
 		}
 		for n := range max(1, a.Count) {
-			s.Agents = append(s.Agents, Agent{ID: fmt.Sprintf("agent-%d-%d", i, n), Tags: a.Tags, Cluster: a.Cluster, State: a.State, IdleSince: idleSince, LastJobFinished: had})
+			s.Agents = append(s.Agents, Agent{ID: fmt.Sprintf("agent-%d-%d", i, n), Tags: a.Tags, Cluster: a.Cluster, State: a.State, Connected: connected, IdleSince: idleSince, LastJobFinished: had})
 		}
 	}
 	for i, j := range w.Jobs {

@@ -63,8 +63,9 @@ type Sum struct {
 	// further ones that take no more jobs.
 	Current  int `json:"current"`
 	Stopping int `json:"stopping,omitempty"`
-	// Replacing of the idle agents are close to their idle time-out: they count
-	// neither for min nor for buffer, so that others are up when they leave.
+	// Replacing of the idle agents are close to their idle time-out or uptime, or made
+	// from an older template: they count neither for min nor for buffer, so that others
+	// are up when they leave.
 	Replacing int `json:"replacing,omitempty"`
 	// MaxPerHour is the policy's limit of agents ordered in an hour, zero when
 	// there is none, and LeftThisHour is how many it still allows.

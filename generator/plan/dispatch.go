@@ -37,6 +37,9 @@ type Dispatch struct {
 	NotAfter time.Time
 	// IdleTimeout is how long each agent waits for a job.
 	IdleTimeout time.Duration
+	// Uptime is for how long each agent takes jobs, from when it connected; zero: it
+	// takes one.
+	Uptime time.Duration
 	// Tags are the tags that its agents were told to carry, without those for
 	// the dispatch and the index; see [Overlay.AgentTags]. The policy may have
 	// changed since. Nil stands for those of the policy.
@@ -57,17 +60,42 @@ type Dispatch struct {
 const AnyCluster = "*"
 
 // PodTags are all the tags that its agents are told to carry but for the index:
-// Tags, the dispatch, and for the warm pool the idle time-out.
+// Tags, the dispatch, for the warm pool the idle time-out, and [Dispatch.StayTags].
 func (d Dispatch) PodTags() []string {
 	tags := append(slices.Clone(d.Tags), TagDispatch+"="+d.ID)
 	if d.Purpose == ForWarmPool {
 		tags = append(tags, fmt.Sprintf("%s=%d", TagWarm, int64(d.IdleTimeout/time.Second)))
 	}
+	return append(tags, d.StayTags()...)
+}
+
+// StayTags are the tags of agents that take more than one job, by which they are
+// judged for as long as they live: their uptime, and the template that they were
+// made from where that is known. None where they take one.
+func (d Dispatch) StayTags() (tags []string) {
+	if d.Uptime > 0 {
+		tags = append(tags, fmt.Sprintf("%s=%d", TagUptime, int64(d.Uptime/time.Second)))
+		if d.Template != "" {
+			tags = append(tags, TagTemplate+"="+d.Template)
+		}
+	}
 	return tags
 }
 
-// MarshalJSON writes the idle time-out in words, as in "5m0s".
+// longestIdle is how long each agent may be there without a job.
+func (d Dispatch) longestIdle() time.Duration {
+	if d.Uptime > 0 {
+		return min(d.IdleTimeout, d.Uptime)
+	}
+	return d.IdleTimeout
+}
+
+// MarshalJSON writes the idle time-out and the uptime in words, as in "5m0s".
 func (d Dispatch) MarshalJSON() ([]byte, error) {
+	uptime := ""
+	if d.Uptime > 0 {
+		uptime = d.Uptime.String()
+	}
 	return json.Marshal(struct {
 		ID          string    `json:"id"`
 		Purpose     Purpose   `json:"purpose"`
@@ -75,9 +103,10 @@ func (d Dispatch) MarshalJSON() ([]byte, error) {
 		At          time.Time `json:"at"`
 		NotAfter    time.Time `json:"notAfter"`
 		IdleTimeout string    `json:"idleTimeout"`
+		Uptime      string    `json:"uptime,omitempty"`
 		Tags        []string  `json:"tags"`
 		Cluster     string    `json:"cluster,omitempty"`
-	}{d.ID, d.Purpose, d.Agents, d.At, d.NotAfter, d.IdleTimeout.String(), d.Tags, d.Cluster})
+	}{d.ID, d.Purpose, d.Agents, d.At, d.NotAfter, d.IdleTimeout.String(), uptime, d.Tags, d.Cluster})
 }
 
 // order cuts the agents into dispatches.
@@ -91,11 +120,11 @@ func (s *share) order(tip string, at time.Time) []Dispatch {
 			agents -= n
 			all = append(all, Dispatch{
 				ID: dispatchID(s.overlay, purpose, tip, at, len(all)), Purpose: purpose, Agents: n,
-				At: at, NotAfter: at.Add(p.Lease), IdleTimeout: idle, Tags: tags, Cluster: p.Cluster,
+				At: at, NotAfter: at.Add(p.Lease), IdleTimeout: idle, Uptime: p.Reuse.Uptime, Tags: tags, Cluster: p.Cluster,
 			})
 		}
 	}
-	cut(ForDemand, s.sum.Demand, p.IdleTimeout)
+	cut(ForDemand, s.sum.Demand, p.DemandIdleTimeout())
 	cut(ForWarmPool, s.sum.WarmPool, p.WarmIdleTimeout)
 	return all
 }

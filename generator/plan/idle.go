@@ -10,7 +10,7 @@ import (
 type idleAgent struct {
 	Agent
 	credit    int  // the overlay whose look-ahead and buffer it is part of, or -1
-	replacing bool // it is about to run into its idle time-out
+	replacing bool // it is about to leave, or others are to take its place
 }
 
 // markReplacing marks the warm pool agents that are to be replaced. As soon as the
@@ -18,24 +18,32 @@ type idleAgent struct {
 // it above an hour, half of it below ten minutes), so are all that follow it
 // within a sixth of that time-out: one order replaces them together, and the
 // new agents are up before the old ones leave. The time-out is the one that the
-// agent was given; the policy may say another by now.
+// agent was given; the policy may say another by now. The end of its uptime counts
+// like that of its time-out, where it comes first.
+//
+// Agents that stay and were made from an older template are to be replaced, too.
 func (q queueReader) markReplacing(idle []idleAgent) {
 	for i, o := range q.overlays {
 		left := func(a idleAgent) (left, timeout time.Duration, ok bool) {
 			timeout, warm := o.warmTimeout(a.Tags)
-			return a.IdleSince.Add(timeout).Sub(q.snapshot.At), timeout, warm && a.credit == i && !a.IdleSince.IsZero()
+			left = a.IdleSince.Add(timeout).Sub(q.snapshot.At)
+			if uptime, stays := uptimeOf(a.Tags); stays && !a.Connected.IsZero() {
+				timeout = min(timeout, uptime)
+				left = min(left, a.Connected.Add(uptime).Sub(q.snapshot.At))
+			}
+			return left, timeout, warm && a.credit == i && !a.IdleSince.IsZero()
 		}
 		due, first, last := false, time.Duration(0), time.Duration(0)
 		for _, a := range idle {
 			left, timeout, ok := left(a)
 			lead := max(timeout/12, min(5*time.Minute, timeout/2))
-			if ok && left <= lead && (!due || left < first) {
+			if ok && left <= lead && (!due || left < first || left == first && left+timeout/6 > last) {
 				due, first, last = true, left, left+timeout/6
 			}
 		}
 		for k := range idle {
 			left, _, ok := left(idle[k])
-			idle[k].replacing = idle[k].replacing || due && ok && left <= last
+			idle[k].replacing = idle[k].replacing || due && ok && left <= last || idle[k].credit == i && o.outgrown(idle[k].Tags)
 		}
 	}
 }

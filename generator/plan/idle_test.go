@@ -50,6 +50,45 @@ func TestMarkReplacing(t *testing.T) {
 	}
 }
 
+// TestReplaceAgentsThatStay: those of the warm pool are replaced before their uptime is
+// over, and all that were made from an older template are. None is for what is not
+// known, or cannot be made.
+func TestReplaceAgentsThatStay(t *testing.T) {
+	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	const uptime = 30 * time.Minute
+	for name, c := range map[string]struct {
+		tags      []string
+		connected time.Duration // before now; negative: not known
+		idle      time.Duration // it waits for a job
+		overlay   Overlay
+		want      bool
+	}{
+		"its uptime ends":                 {[]string{"muster-warm=3600", "muster-uptime=1800"}, uptime - 5*time.Minute, time.Minute, Overlay{}, true},
+		"a little later":                  {[]string{"muster-warm=3600", "muster-uptime=1800"}, uptime - 5*time.Minute - time.Second, time.Minute, Overlay{}, false},
+		"its idle time-out comes first":   {[]string{"muster-warm=3600", "muster-uptime=7200"}, time.Hour, 55 * time.Minute, Overlay{}, true},
+		"nobody knows since when":         {[]string{"muster-warm=3600", "muster-uptime=1800"}, -1, 40 * time.Minute, Overlay{}, false},
+		"ordered for jobs":                {[]string{"muster-uptime=1800"}, uptime - time.Second, time.Minute, Overlay{}, false},
+		"an older template":               {[]string{"muster-uptime=1800", "muster-template=old"}, time.Minute, time.Minute, Overlay{Template: "new"}, true},
+		"the template of now":             {[]string{"muster-uptime=1800", "muster-template=new"}, time.Minute, time.Minute, Overlay{Template: "new"}, false},
+		"a template that is not known":    {[]string{"muster-uptime=1800", "muster-template=old"}, time.Minute, time.Minute, Overlay{}, false},
+		"made before it was said":         {[]string{"muster-uptime=1800"}, time.Minute, time.Minute, Overlay{Template: "new"}, false},
+		"nothing is made of the new one":  {[]string{"muster-uptime=1800", "muster-template=old"}, time.Minute, time.Minute, Overlay{Template: "new", Refused: Suspension{Code: Invalid}}, false},
+		"close to its end by neither one": {[]string{"muster-warm=3600", "muster-uptime=3600"}, time.Minute, time.Minute, Overlay{}, false},
+	} {
+		a := idleAgent{Agent: Agent{Tags: c.tags, IdleSince: now.Add(-c.idle)}}
+		if c.connected >= 0 {
+			a.Connected = now.Add(-c.connected)
+		}
+		other := a
+		other.credit = -1
+		idle := []idleAgent{a, other}
+		queueReader{overlays: []Overlay{c.overlay}, snapshot: Snapshot{At: now}}.markReplacing(idle)
+		if idle[0].replacing != c.want || idle[1].replacing {
+			t.Errorf("%s: it is replaced: %t, and one of no overlay %t", name, idle[0].replacing, idle[1].replacing)
+		}
+	}
+}
+
 // TestCountWrongTags: agents that came without a tag that they were told to carry, and
 // are of no other use, are counted while others of their dispatch are still to come.
 func TestCountWrongTags(t *testing.T) {

@@ -65,8 +65,8 @@ type IdleAgents struct {
 	// Overlay is the overlay whose look-ahead and buffer they are part of: their
 	// own, or the first that they could stand in for; empty when there is none.
 	Overlay string `json:"overlay,omitempty"`
-	// Replacing reports whether they are close to their idle time-out, so that
-	// they serve pending jobs only.
+	// Replacing reports whether they are close to their idle time-out or uptime, or
+	// made from an older template, so that they serve pending jobs only.
 	Replacing bool `json:"replacing,omitempty"`
 	// Jobs are the groups of Observation.Jobs that they can take, by index.
 	Jobs Indexes `json:"jobs,omitzero"`
@@ -88,6 +88,8 @@ type Supply struct {
 	QueueBusy int `json:"queueBusy,omitempty"`
 	// Own agents carry the overlay's tag and are connected, idle or busy.
 	Own int `json:"own,omitempty"`
+	// Staying of them take more than one job.
+	Staying int `json:"staying,omitempty"`
 	// Stopping agents carry the overlay's tag too, but take no more jobs.
 	Stopping int `json:"stopping,omitempty"`
 	// Strayed agents carry it and are in another queue or cluster than the

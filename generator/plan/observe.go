@@ -12,7 +12,7 @@ import (
 // seen before; they should have noted this snapshot already.
 func Observe(overlays []Overlay, s Snapshot, r *Registrations) []Observation {
 	jobs := classify(s.Jobs)
-	agents := asOfJobs(s)
+	agents := asOfJobs(s, staying(overlays))
 	connected := map[string]int{}
 	for _, a := range agents {
 		if id, ok := tagValue(a.Tags, TagDispatch); ok {
@@ -81,70 +81,6 @@ func byQueue(overlays []Overlay) map[string][]Overlay {
 // inOrder orders overlays as they are filled: higher priority first, then by name.
 func inOrder(a, b Overlay) int {
 	return cmp.Or(cmp.Compare(b.Policy.Priority, a.Policy.Priority), cmp.Compare(a.Name, b.Name))
-}
-
-// unclustered is the cluster of an agent that is in none, once others of the
-// same list say theirs: it can take no cluster's jobs.
-const unclustered = "-"
-
-// asOfJobs returns the agents as they were when the jobs were read: one that was
-// read as idle and has a job by then is busy, one that came in between and has a job
-// is there, and one that came and has had its job by then may not have left.
-func asOfJobs(s Snapshot) []Agent {
-	working := map[string]bool{}
-	for _, g := range s.Sightings {
-		if g.Running {
-			working[g.Agent] = true
-		}
-	}
-	agents := slices.Clone(s.Agents)
-	listed := map[string]bool{}
-	clustered := slices.ContainsFunc(agents, func(a Agent) bool { return a.Cluster != "" })
-	for i := range agents {
-		listed[agents[i].ID] = true
-		if clustered && agents[i].Cluster == "" {
-			agents[i].Cluster = unclustered
-		}
-		switch {
-		case agents[i].State != AgentIdle:
-		case working[agents[i].ID]:
-			agents[i].State = AgentBusy
-		case lingers(agents[i], s.At):
-			agents[i].State = AgentStopping
-		}
-	}
-	end := s.At
-	if !s.Until.IsZero() {
-		end = s.Until
-	}
-	for _, g := range s.Sightings {
-		if listed[g.Agent] { // otherwise it came after the agents were read, or left before
-			continue
-		}
-		x := Agent{ID: g.Agent, Tags: g.tags(), State: AgentBusy}
-		_, own := tagValue(x.Tags, TagDispatch)
-		if !g.Running {
-			x.State = AgentStopping
-		}
-		if g.Running || own && g.Started.After(s.At) && end.Sub(g.Started) < longestLinger {
-			listed[g.Agent] = true
-			agents = append(agents, x)
-		}
-	}
-	return agents
-}
-
-// longestLinger is how long an agent that has finished its one job may stay
-// connected: 57 to 60 s were seen when streaming with versions 3.122 to 3.127
-// (buildkite/agent pull request #3994), 2 to 9 s when polling with 3.138.
-const longestLinger = 90 * time.Second
-
-// lingers reports whether an agent of muster's has had its one job and is about
-// to leave. It is listed as connected without a job, but takes no other. One
-// that stays longer was told by its template to take more jobs.
-func lingers(a Agent, now time.Time) bool {
-	_, own := tagValue(a.Tags, TagDispatch)
-	return own && !a.LastJobFinished.IsZero() && now.Sub(a.LastJobFinished) < longestLinger
 }
 
 // queueReader makes the observation of one queue.
@@ -369,6 +305,9 @@ func (q queueReader) countAgents(agents []Agent, supplies []Supply) []idleAgent 
 				counts = counts || here // it takes nothing, and its dispatch is judged by that
 			case own:
 				supplies[i].Own++
+				if _, stays := uptimeOf(a.Tags); stays {
+					supplies[i].Staying++
+				}
 				if a.State == AgentBusy {
 					supplies[i].Busy++
 				}

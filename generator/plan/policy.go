@@ -27,6 +27,8 @@ type Policy struct {
 	// IdleTimeout is how long an agent ordered for a job waits for one, and
 	// WarmIdleTimeout how long an agent kept for Min and Buffer does.
 	IdleTimeout, WarmIdleTimeout time.Duration
+	// Reuse lets agents take more than one job; zero: each takes one.
+	Reuse Reuse
 	// Priority orders the overlays that serve one queue: higher first.
 	Priority int
 	// MaxPerHour is the number of agents ordered in any hour that is never
@@ -39,4 +41,23 @@ type Policy struct {
 	// Paused stops ordering. Dispatches are still retired: that ends no agent,
 	// and a manifest left in git past its Job's TTL would be run again.
 	Paused bool
+}
+
+// Reuse is for how long agents stay for further jobs. The zero value is not at all.
+type Reuse struct {
+	// Idle is how long an agent ordered for a job waits for one, each time; those of
+	// the warm pool have WarmIdleTimeout for that. Uptime is for how long an agent
+	// takes jobs in all, from when it connected: what it has then it finishes.
+	Idle, Uptime time.Duration
+}
+
+// On reports whether agents stay.
+func (r Reuse) On() bool { return r.Uptime > 0 }
+
+// DemandIdleTimeout is how long an agent ordered for a job waits for one.
+func (p Policy) DemandIdleTimeout() time.Duration {
+	if p.Reuse.On() {
+		return p.Reuse.Idle
+	}
+	return p.IdleTimeout
 }

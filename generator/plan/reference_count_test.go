@@ -46,14 +46,34 @@ func (r *reference) standsIn(a Agent) int {
 	})
 }
 
+// uptimeLeft is for how long an agent that stays takes jobs: "By when it connected, and
+// `muster-uptime`; where Buildkite does not tell when, as idle until it has left".
+func (r *reference) uptimeLeft(a Agent) (left time.Duration, stays bool) {
+	for _, t := range a.Tags {
+		var seconds int
+		if n, _ := fmt.Sscanf(t, "muster-uptime=%d", &seconds); n == 1 {
+			if a.Connected.IsZero() {
+				return time.Hour * 24 * 365, true
+			}
+			return time.Duration(seconds)*time.Second - r.snapshot.At.Sub(a.Connected), true
+		}
+	}
+	return 0, false
+}
+
 // leaves is how long an agent of the warm pool still waits for a job: it has
-// "`muster-warm=<seconds>`, its idle time-out".
+// "`muster-warm=<seconds>`, its idle time-out", "or [...] its uptime where that ends
+// before".
 func (r *reference) leaves(o *refOverlay, a Agent) (left, timeout time.Duration, warm bool) {
 	for _, t := range a.Tags {
 		var seconds int
 		if n, _ := fmt.Sscanf(t, "muster-warm=%d", &seconds); n == 1 && o.owns(a) && o.here(a) && r.idle(a) {
 			timeout = time.Duration(seconds) * time.Second
-			return timeout - r.snapshot.At.Sub(a.IdleSince), timeout, true
+			left = timeout - r.snapshot.At.Sub(a.IdleSince)
+			if ends, stays := r.uptimeLeft(a); stays && !a.Connected.IsZero() {
+				left, timeout = min(left, ends), 30*time.Minute // all have this uptime
+			}
+			return left, timeout, true
 		}
 	}
 	return 0, 0, false
@@ -61,16 +81,21 @@ func (r *reference) leaves(o *refOverlay, a Agent) (left, timeout time.Duration,
 
 // replacing: "when the first of an overlay is within five minutes of its idle
 // time-out, it and those that follow within a sixth of that time-out are counted
-// neither for min nor for buffer".
+// neither for min nor for buffer". So is one that stays and "is idle, and its template is
+// not that of now".
 func (r *reference) replacing(o *refOverlay, a Agent) bool {
-	left, timeout, warm := r.leaves(o, a)
-	first := left
+	old := refTakes(a.Tags, []string{"muster-template=*"}) && o.Template != "" && !slices.Contains(a.Tags, "muster-template="+o.Template)
+	if old && r.idle(a) && o.here(a) && refTakes(a.Tags, o.tags()) {
+		return true
+	}
+	left, _, warm := r.leaves(o, a)
+	first, after := left, time.Duration(0)
 	for _, other := range r.snapshot.Agents {
-		if left, _, warm := r.leaves(o, other); warm {
-			first = min(first, left)
+		if left, timeout, warm := r.leaves(o, other); warm && (left < first || left == first && timeout/6 > after) {
+			first, after = left, timeout/6
 		}
 	}
-	return warm && first <= 5*time.Minute && left <= first+timeout/6
+	return warm && first <= 5*time.Minute && left <= first+after
 }
 
 // countInFlight: "Σ over dispatches within lease (agents − registered)".

@@ -38,6 +38,9 @@ func drawSmall(t *rapid.T) drawn {
 			Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour, Paused: chance(6, "paused"),
 		}
 		o := Overlay{Name: string(rune('a' + i)), Policy: p}
+		if chance(3, "template") {
+			o.Template = "new"
+		}
 		if chance(4, "fleet") {
 			o.Fleet = "ours"
 		}
@@ -117,6 +120,15 @@ func (d drawn) drawAgent(t *rapid.T, i int, cluster string, tags []string) Agent
 		}
 		a.Tags = slices.Concat(o.AgentTags(), []string{fmt.Sprintf("dispatch=%s-%d", o.Name, up(1, "of")), fmt.Sprint("index=", up(2, "index"))})
 	}
+	if up(3, "stays") == 0 {
+		a.Tags = append(a.Tags, "muster-uptime=1800")
+		if n := up(2, "template"); n > 0 {
+			a.Tags = append(a.Tags, "muster-template="+[]string{"old", "new"}[n-1])
+		}
+		if minutes := rapid.SampledFrom([]int{0, 1, 10, 20, 24, 25, 26, 30, 40}).Draw(t, "connected"); minutes > 0 {
+			a.Connected = now.Add(-time.Duration(minutes) * time.Minute)
+		}
+	}
 	return a
 }
 
@@ -125,13 +137,13 @@ func (d drawn) String() string {
 	var b strings.Builder
 	for _, o := range d.overlays {
 		p := o.Policy
-		fmt.Fprintf(&b, "overlay %s cluster=%q fleet=%q %v min %d max %d buffer %d lookahead %v priority %d suspended %v perHour %d ordered %v lookedAhead %v in part %v\n", o.Name, p.Cluster, o.Fleet, p.Tags, p.Min, p.Max, p.Buffer, p.Lookahead, p.Priority, p.Paused || o.Suspended.Active(), p.MaxPerHour, o.State.Ordered, o.State.LookedAhead.Format("15:04"), o.State.InPart)
+		fmt.Fprintf(&b, "overlay %s cluster=%q fleet=%q template %q %v min %d max %d buffer %d lookahead %v priority %d suspended %v perHour %d ordered %v lookedAhead %v in part %v\n", o.Name, p.Cluster, o.Fleet, o.Template, p.Tags, p.Min, p.Max, p.Buffer, p.Lookahead, p.Priority, p.Paused || o.Suspended.Active(), p.MaxPerHour, o.State.Ordered, o.State.LookedAhead.Format("15:04"), o.State.InPart)
 		for _, x := range o.Dispatches {
 			fmt.Fprintf(&b, "  dispatch %s agents %d age %v cluster %q tags %q\n", x.ID, x.Agents, d.snapshot.At.Sub(x.At), x.Cluster, x.Tags)
 		}
 	}
 	for _, a := range d.snapshot.Agents {
-		fmt.Fprintf(&b, "agent %s %s %q %v idle %v had %v\n", a.ID, a.State, a.Cluster, a.Tags, a.IdleSince.Format("15:04"), a.LastJobFinished.Format("15:04"))
+		fmt.Fprintf(&b, "agent %s %s %q %v connected %v idle %v had %v\n", a.ID, a.State, a.Cluster, a.Tags, a.Connected.Format("15:04"), a.IdleSince.Format("15:04"), a.LastJobFinished.Format("15:04"))
 	}
 	for _, j := range d.snapshot.Jobs {
 		fmt.Fprintf(&b, "job %s %q %v created %v\n", j.State, j.Cluster, j.Rules, j.Created.Format("15:04"))

@@ -146,10 +146,14 @@ func (r *reference) runs(a Agent) bool {
 }
 
 // stops: "Stopping agents are no supply, but still count against max. So does an
-// agent of muster's for 90 seconds after its job".
+// agent of muster's for 90 seconds after its job"; an agent that stays "has finished a
+// job: idle, at once", and "is idle, and its uptime is over: stopping".
 func (r *reference) stops(a Agent) bool {
-	lingers := refTakes(a.Tags, []string{"overlay=*"}) && !a.LastJobFinished.IsZero() && r.snapshot.At.Sub(a.LastJobFinished) < 90*time.Second
-	return a.State == AgentStopping || a.State == AgentIdle && !r.runs(a) && lingers
+	leaves := refTakes(a.Tags, []string{"overlay=*"}) && !a.LastJobFinished.IsZero() && r.snapshot.At.Sub(a.LastJobFinished) < 90*time.Second
+	if left, stays := r.uptimeLeft(a); stays {
+		leaves = left <= 0
+	}
+	return a.State == AgentStopping || a.State == AgentIdle && !r.runs(a) && leaves
 }
 
 func (r *reference) idle(a Agent) bool { return a.State == AgentIdle && !r.runs(a) && !r.stops(a) }

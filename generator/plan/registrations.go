@@ -29,7 +29,8 @@ type entry struct {
 // from the jobs they ran.
 func (r *Registrations) Note(s Snapshot) {
 	for _, a := range s.Agents {
-		r.note(a.Tags, a.State == AgentBusy)
+		_, stays := uptimeOf(a.Tags)
+		r.note(a.Tags, a.State == AgentBusy || stays && !a.LastJobFinished.IsZero())
 	}
 	for _, g := range s.Sightings {
 		r.note(g.tags(), true)

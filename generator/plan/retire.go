@@ -150,7 +150,7 @@ const shortWatch = 5 * time.Minute
 // soon, so that it is watched for little longer than those lasted that failed; and
 // so it is where others of its order have worked.
 func (s *share) watchTime(d Dispatch) time.Duration {
-	watch := min(earlyExit, d.IdleTimeout/2)
+	watch := min(earlyExit, d.longestIdle()/2)
 	if b := s.overlay.State.Breaker; b.Open() {
 		watch = min(watch, time.Duration(b.LastedSeconds)*time.Second+shortWatch)
 	}
@@ -173,7 +173,7 @@ func (s *share) watchedUntil(d Dispatch, seen Seen, now time.Time) time.Time {
 	case seen.RegisteredAt != nil:
 		until, most = seen.RegisteredAt.Add(s.watchTime(d)), later(over, *seen.RegisteredAt).Add(shortWatch)
 	case d.Expired(now) && seen.Registered.Below(d.Agents) < d.Agents:
-		until, most = over.Add(min(s.watchTime(d), shortWatch)), d.At.Add(d.IdleTimeout)
+		until, most = over.Add(min(s.watchTime(d), shortWatch)), d.At.Add(d.longestIdle())
 	}
 	if most.Before(until) {
 		return most

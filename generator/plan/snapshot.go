@@ -43,11 +43,14 @@ type Agent struct {
 	Tags []string
 	// State is what the agent is doing.
 	State AgentState
+	// Connected is when it connected, or registered where no more is told; zero when
+	// unknown.
+	Connected time.Time
 	// IdleSince is when an idle agent connected, or finished its last job; zero
 	// when unknown.
 	IdleSince time.Time
 	// LastJobFinished is when the agent finished its last job; zero when it has
-	// finished none, or that is not known. An agent that leaves after one job
+	// finished none, or that is not known. An agent that leaves after its job
 	// is still listed as idle for a while, and takes nothing more.
 	LastJobFinished time.Time
 }

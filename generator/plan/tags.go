@@ -20,6 +20,11 @@ const (
 	// seconds. It is told to the agent, because the manifest leaves git while the
 	// agent lives, and the policy may be edited.
 	TagWarm = "muster-warm"
+	// TagUptime is carried by agents that take more than one job: their uptime in
+	// seconds; and TagTemplate, which stands for the template that they were made
+	// from. Both are told to the agent as TagWarm is.
+	TagUptime   = "muster-uptime"
+	TagTemplate = "muster-template"
 )
 
 // tagValue returns the value of the first tag with the key.
@@ -108,6 +113,22 @@ func (o Overlay) warmTimeout(tags []string) (time.Duration, bool) {
 	}
 	id, _ := tagValue(tags, TagDispatch)
 	return o.Policy.WarmIdleTimeout, strings.HasPrefix(id, o.Slug()+formerWarmInfix)
+}
+
+// uptimeOf returns for how long an agent takes jobs; false when it takes one, or
+// nobody told it.
+func uptimeOf(tags []string) (time.Duration, bool) {
+	text, _ := tagValue(tags, TagUptime)
+	seconds, err := strconv.Atoi(text)
+	return time.Duration(seconds) * time.Second, err == nil && seconds > 0
+}
+
+// outgrown reports whether an agent that stays was made from another template than
+// the overlay has now. Where nothing could be made from that one, or it is not known,
+// none was.
+func (o Overlay) outgrown(tags []string) bool {
+	made, told := tagValue(tags, TagTemplate)
+	return told && o.Template != "" && made != o.Template && !o.Refused.Active()
 }
 
 func without(tags []string, key string) []string {

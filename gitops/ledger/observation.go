@@ -55,6 +55,7 @@ type (
 		Busy       int                   `json:"busy,omitempty"`
 		QueueBusy  int                   `json:"queueBusy,omitempty"`
 		Own        int                   `json:"own,omitempty"`
+		Staying    int                   `json:"staying,omitempty"`
 		Stopping   int                   `json:"stopping,omitempty"`
 		Strayed    int                   `json:"strayed,omitempty"`
 		Namesakes  int                   `json:"namesakes,omitempty"`
@@ -135,7 +136,7 @@ func store(o plan.Observation) storedObservation {
 	for _, x := range o.Overlays {
 		supply := storedSupply{
 			Overlay: x.Overlay, WrongTags: x.WrongTags, Busy: x.Busy, QueueBusy: x.QueueBusy,
-			Own: x.Own, Stopping: x.Stopping, Strayed: x.Strayed, Namesakes: x.Namesakes,
+			Own: x.Own, Staying: x.Staying, Stopping: x.Stopping, Strayed: x.Strayed, Namesakes: x.Namesakes,
 		}
 		if y := x.Suspended; y != (plan.Suspension{}) {
 			supply.Suspended = &storedSuspension{Code: string(y.Code), Queue: y.Queue, Cluster: y.Cluster, NextProbe: y.NextProbe, Finding: y.Finding}
@@ -183,7 +184,7 @@ func (s storedObservation) observation() (plan.Observation, error) {
 	for _, x := range s.Overlays {
 		supply := plan.Supply{
 			Overlay: x.Overlay, WrongTags: x.WrongTags, Busy: x.Busy, QueueBusy: x.QueueBusy,
-			Own: x.Own, Stopping: x.Stopping, Strayed: x.Strayed, Namesakes: x.Namesakes,
+			Own: x.Own, Staying: x.Staying, Stopping: x.Stopping, Strayed: x.Strayed, Namesakes: x.Namesakes,
 		}
 		if y := x.Suspended; y != nil {
 			supply.Suspended = plan.Suspension{Code: plan.SuspensionCode(y.Code), Queue: y.Queue, Cluster: y.Cluster, NextProbe: y.NextProbe, Finding: y.Finding}

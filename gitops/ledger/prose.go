@@ -35,7 +35,7 @@ func dispatchProse(d plan.Decision) string {
 		say("An override is in force until %s: min %d, max %d, buffer %d.", d.OverriddenUntil.Format(time.RFC3339), s.Min, s.Max, s.Buffer)
 	}
 	say("%s.", sentence(demandClause(d)))
-	say("%s.", sentence(supplyClause(s)))
+	say("%s.", sentence(supplyClause(d)))
 	if s.BelowMin() > s.Missing {
 		say("The minimum of %d asks for %s.", s.Min, Count(s.BelowMin(), "agent"))
 	}
@@ -57,6 +57,9 @@ func dispatchProse(d plan.Decision) string {
 		say("%d%s for jobs and %d%s for the warm pool, in %s.", s.Demand, are(s.Demand), s.WarmPool, are(s.WarmPool), jobs)
 	case len(d.Dispatch) > 1:
 		say("They are dispatched in %s, because maxDispatch limits the agents of one Job.", jobs)
+	}
+	if stays := staysSentence(d); stays != "" {
+		say("%s", stays)
 	}
 	for _, u := range d.Observation.Unmatched {
 		if u.Unclustered {
@@ -106,7 +109,8 @@ func others(d plan.Decision) string {
 
 // supplyClause says who is there to take the jobs and how many are missing, as
 // in "2 agents are idle and none is in flight, so 3 are missing".
-func supplyClause(s plan.Sum) string {
+func supplyClause(d plan.Decision) string {
+	s := d.Sum
 	supply := "no agent is idle or in flight"
 	if s.Idle > 0 || s.InFlight > 0 {
 		inFlight := fmt.Sprintf("%d%s", s.InFlight, are(s.InFlight))
@@ -116,7 +120,11 @@ func supplyClause(s plan.Sum) string {
 		supply = Count(s.Idle, "agent") + are(s.Idle) + " idle and " + inFlight + " in flight"
 	}
 	if s.Replacing > 0 {
-		supply += fmt.Sprintf(", but %s close to the idle time-out of the warm pool and %s not count", Count(s.Replacing, "idle agent")+are(s.Replacing), pick(s.Replacing, "does", "do"))
+		why := "close to the idle time-out of the warm pool"
+		if staying(d) > 0 {
+			why = "close to the idle time-out or the uptime, or of an older template,"
+		}
+		supply += fmt.Sprintf(", but %s %s and %s not count", Count(s.Replacing, "idle agent")+are(s.Replacing), why, pick(s.Replacing, "does", "do"))
 	}
 	missing := s.Pending - s.Elsewhere + s.Lookahead - (s.Idle - s.Replacing) - s.InFlight
 	if missing > 0 {

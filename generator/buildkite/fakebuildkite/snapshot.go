@@ -46,7 +46,7 @@ func (s *Server) Snapshot(since time.Time) plan.Snapshot {
 
 // seen is the agent as the list of agents shows it.
 func (a *agent) seen() plan.Agent {
-	seen := plan.Agent{ID: a.id, Cluster: a.cluster.id, Tags: a.tags, State: plan.AgentIdle}
+	seen := plan.Agent{ID: a.id, Cluster: a.cluster.id, Tags: a.tags, State: plan.AgentIdle, Connected: inMilliseconds(a.connect)}
 	if !a.lastJob.IsZero() {
 		seen.LastJobFinished = inMilliseconds(a.lastJob)
 	}

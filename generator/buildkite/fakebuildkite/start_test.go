@@ -163,7 +163,7 @@ func TestLinger(t *testing.T) {
 	s.Advance(time.Minute + time.Second)
 	wantStates(t, s, "passed scheduled")
 	want := []plan.Agent{{
-		ID: id, Tags: []string{"queue=default"}, State: plan.AgentIdle,
+		ID: id, Tags: []string{"queue=default"}, State: plan.AgentIdle, Connected: start,
 		IdleSince: start.Add(time.Minute), LastJobFinished: start.Add(time.Minute),
 	}}
 	if diff := cmp.Diff(want, s.Snapshot(time.Time{}).Agents); diff != "" {
