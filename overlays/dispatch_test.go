@@ -30,7 +30,7 @@ func TestDispatchCarriesWhatTheAgentReads(t *testing.T) {
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	_, changes, err := loaded[0].Add([]plan.Dispatch{{
 		ID: "default-7f3k9c2b", Purpose: plan.ForDemand, Agents: 12,
-		At: at, NotAfter: at.Add(15 * time.Minute), IdleTimeout: 5 * time.Minute,
+		At: at, NotAfter: at.Add(15 * time.Minute), IdleTimeout: 5 * time.Minute, Uptime: 30 * time.Minute,
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -64,8 +64,8 @@ func TestDispatchCarriesWhatTheAgentReads(t *testing.T) {
 			t.Errorf("the agent reads annotation %s, which the dispatch does not carry", key)
 		}
 	}
-	if read != 4 {
-		t.Errorf("the agent reads %d annotations, want 4", read)
+	if read != 5 {
+		t.Errorf("the agent reads %d annotations, want 5", read)
 	}
 }
 

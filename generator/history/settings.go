@@ -72,10 +72,19 @@ func settings(p plan.Policy) []setting {
 		{"lease", span(p.Lease)},
 		{"idleTimeout", span(p.IdleTimeout)},
 		{"warmIdleTimeout", span(p.WarmIdleTimeout)},
+		{"reuse", reuse(p.Reuse)},
 		{"priority", strconv.Itoa(p.Priority)},
 		{"maxPerHour", strconv.Itoa(p.MaxPerHour)},
 		{"paused", strconv.FormatBool(p.Paused)},
 	}
+}
+
+// reuse is what a policy says of agents that stay; nothing where they do not.
+func reuse(r plan.Reuse) string {
+	if !r.On() {
+		return ""
+	}
+	return "idle " + span(r.Idle) + " uptime " + span(r.Uptime)
 }
 
 // span is a length of time without its empty parts: 1m, not 1m0s.

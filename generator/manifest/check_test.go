@@ -3,6 +3,7 @@ package manifest
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -86,6 +87,7 @@ func TestCheck(t *testing.T) {
 		{job, "    rules:\n", "    rules:\n      - {action: FailJob, onExitCodes: {operator: In, values: [1]}}\n", []string{"base/job.yaml:21: spec.podFailurePolicy.rules[0].action: is FailJob: one agent's failure would end all that work; write FailIndex"}},
 		{job, "  ttlSecondsAfterFinished: 3600\n", "  ttlSecondsAfterFinished: 3600\n  activeDeadlineSeconds: 4500\n", []string{"base/job.yaml:26: spec.activeDeadlineSeconds: 4500 is too short: it ends agents that work; write more than 4500, which is the lease and the longest idle time-out, and add the longest build"}},
 		{job, "  ttlSecondsAfterFinished: 3600\n", "  ttlSecondsAfterFinished: 3600\n  activeDeadlineSeconds: 4501\n", nil},
+		{config, "max: 50", "max: 50\n  reuse: {idle: 1m, uptime: 30m}", []string{"base/job.yaml:32: spec.template.spec: nothing reads the annotation muster.dev/uptime: each agent would leave after one job, though spec.reuse of scaling.yaml lets it stay; copy the command and the variables of the base that muster init writes"}},
 		{job, "      restartPolicy: Never\n", "      restartPolicy: Never\n      activeDeadlineSeconds: 600\n", []string{"base/job.yaml:34: spec.template.spec.activeDeadlineSeconds: 600 is too short: it ends agents that work; remove it, or write more than 4500"}},
 		{job, "metadata.annotations['muster.dev/agent-tags']", "metadata.name", []string{"base/job.yaml:32: spec.template.spec: nothing reads the annotation muster.dev/agent-tags: the agent has no tags, and would never be counted; give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['muster.dev/agent-tags']"}},
 		{job, "metadata.annotations['muster.dev/not-after']", "metadata.name", []string{"base/job.yaml:32: spec.template.spec: nothing reads the annotation muster.dev/not-after: the agent does not know its lease, and would come to life after muster has written it off; give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['muster.dev/not-after']"}},
@@ -210,6 +212,37 @@ func TestCheckSaysWhere(t *testing.T) {
 		}
 		if strings.Join(got, "\n") != c.want {
 			t.Errorf("%s: %q → %q: got\n  %s\nwant\n  %s", c.file, c.old, c.new, strings.Join(got, "\n  "), c.want)
+		}
+	}
+}
+
+// TestCheckReuse: the base that muster init writes lets agents stay, for as long as its
+// deadline does.
+func TestCheckReuse(t *testing.T) {
+	const config, deadline = "overlays/default/scaling.yaml", "base/job.yaml:47: spec.activeDeadlineSeconds: 86400 is too short: it ends agents that work; write more than "
+	for uptime, want := range map[string]string{
+		"30m": "", "23h44m": "",
+		"23h45m": deadline + "86400, which is the lease and the uptime, and add the longest build",
+		"48h":    deadline + "173700, which is the lease and the uptime, and add the longest build",
+	} {
+		tree := files{}
+		if err := fs.WalkDir(fleet(t), ".", func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := fs.ReadFile(fleet(t), name)
+			tree[name] = string(text)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		tree = tree.edit(t, config, "# reuse: {} ", "reuse: {idle: 1m, uptime: "+uptime+"} ")
+		got := ""
+		for _, f := range Check(tree.tree(), "overlays") {
+			got += f.Error()
+		}
+		if got != want {
+			t.Errorf("uptime %s: %s\nwant %s", uptime, got, want)
 		}
 	}
 }

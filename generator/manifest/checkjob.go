@@ -77,9 +77,12 @@ func (c *jobChecker) times(o *Overlay) {
 		c.bad(fmt.Sprintf("%d is too short: %s", n, why), fmt.Sprintf("write %d or more: an hour, and the lease with ten minutes to spare", least), ttl...)
 	}
 	deadline := []string{"spec", "activeDeadlineSeconds"}
-	waits := lease + int(max(o.Policy.IdleTimeout, o.Policy.WarmIdleTimeout)/time.Second)
+	waits, what := lease+int(max(o.Policy.IdleTimeout, o.Policy.WarmIdleTimeout)/time.Second), "longest idle time-out"
+	if reuse := o.Policy.Reuse; reuse.On() {
+		waits, what = lease+int(reuse.Uptime/time.Second), "uptime"
+	}
 	if n, ok := integer(c.job, deadline...); ok && n <= waits {
-		c.bad(fmt.Sprintf("%d is too short: it ends agents that work", n), fmt.Sprintf("write more than %d, which is the lease and the longest idle time-out, and add the longest build", waits), deadline...)
+		c.bad(fmt.Sprintf("%d is too short: it ends agents that work", n), fmt.Sprintf("write more than %d, which is the lease and the %s, and add the longest build", waits, what), deadline...)
 	}
 	pod := []string{"spec", "template", "spec", "activeDeadlineSeconds"}
 	if n, ok := integer(c.job, pod...); ok && n <= waits {
@@ -146,6 +149,10 @@ func (c *jobChecker) agent() {
 		if !reads[want[0]] && !reads["all"] {
 			c.bad("nothing reads the annotation "+want[0]+": "+want[1], fmt.Sprintf("give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['%s']", want[0]), at...)
 		}
+	}
+	if c.overlay.Policy.Reuse.On() && !reads[AnnotationUptime] && !reads["all"] {
+		c.bad("nothing reads the annotation "+AnnotationUptime+": each agent would leave after one job, though spec.reuse of scaling.yaml lets it stay",
+			"copy the command and the variables of the base that muster init writes", at...)
 	}
 	if !indexed {
 		c.bad("nothing reads the agent's index: agents of one dispatch could not be told apart", "add the tag index=$JOB_COMPLETION_INDEX", at...)

@@ -94,7 +94,10 @@ func parsedDispatch(file string, data []byte, job *yaml.Node) (d readDispatch, w
 	} else {
 		d.Tags = slices.Delete(d.Tags, own, own+1)
 	}
-	d.Tags = slices.DeleteFunc(d.Tags, func(tag string) bool { return strings.HasPrefix(tag, plan.TagWarm+"=") })
+	d.Tags = slices.DeleteFunc(d.Tags, func(tag string) bool {
+		key, _, _ := strings.Cut(tag, "=")
+		return slices.Contains([]string{plan.TagWarm, plan.TagUptime, plan.TagTemplate}, key)
+	})
 	r.later(&d.Dispatch)
 	d.edited = isEdited(job, data)
 	for _, key := range []string{AnnotationAgentTags, AnnotationIdleTimeout, AnnotationNotAfter, AnnotationOrderedAt, AnnotationPurpose} {
@@ -179,7 +182,7 @@ func (r *dispatchReader) strings(at ...string) {
 	}
 }
 
-// later reads what dispatches of 0.2.0 do not say.
+// later reads what dispatches of 0.2.0 do not say, and what only some say.
 func (r *dispatchReader) later(d *plan.Dispatch) {
 	d.Cluster = plan.AnyCluster
 	if lookup(r.job, "metadata", "annotations", AnnotationCluster) != nil {
@@ -188,6 +191,10 @@ func (r *dispatchReader) later(d *plan.Dispatch) {
 	}
 	if lookup(r.job, "metadata", "annotations", AnnotationTemplate) != nil {
 		d.Template = r.note(AnnotationTemplate)
+	}
+	if lookup(r.job, "metadata", "annotations", AnnotationUptime) != nil {
+		d.Uptime = r.seconds(AnnotationUptime)
+		r.same(AnnotationUptime)
 	}
 }
 

@@ -100,6 +100,8 @@ func orders() *rapid.Generator[plan.Dispatch] {
 			At:          at,
 			NotAfter:    at.Add(time.Duration(rapid.IntRange(0, 86400).Draw(t, "lease")) * time.Second),
 			IdleTimeout: time.Duration(rapid.IntRange(1, 1_000_000).Draw(t, "idle")) * time.Second,
+			Uptime:      time.Duration(max(0, rapid.IntRange(-1_000_000, 1_000_000).Draw(t, "uptime"))) * time.Second,
+			Template:    rapid.SampledFrom([]string{"", "0f1ee75a0f1ee75a"}).Draw(t, "template"),
 			Cluster:     rapid.SampledFrom([]string{plan.AnyCluster, "", "ci"}).Draw(t, "cluster"),
 		}
 	})
@@ -230,6 +232,7 @@ func TestAddRefuses(t *testing.T) {
 		{with(func(d *plan.Dispatch) { d.At = d.At.Add(time.Millisecond) }), "dispatch default-bbbbbbbb: its times are not whole seconds"},
 		{with(func(d *plan.Dispatch) { d.NotAfter = d.At.Add(-time.Second) }), "dispatch default-bbbbbbbb: ordered at 2026-11-21 02:15:00 +0000 UTC, lease until 2026-11-21 02:14:59 +0000 UTC"},
 		{with(func(d *plan.Dispatch) { d.IdleTimeout = 0 }), "dispatch default-bbbbbbbb: an idle time-out of 0s is not one second or more in whole seconds"},
+		{with(func(d *plan.Dispatch) { d.Uptime = time.Minute + time.Millisecond }), "dispatch default-bbbbbbbb: an uptime of 1m0.001s is not in whole seconds"},
 	} {
 		next, changes, err := o.Add([]plan.Dispatch{order("default-cccccccc", 1), c.d})
 		if got := fmt.Sprint(err); got != adding+c.want {

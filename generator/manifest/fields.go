@@ -74,6 +74,11 @@ func specFields() []specField {
 		span("warmIdleTimeout", time.Minute, 7*24*time.Hour, time.Hour, "how long an agent kept for min and buffer does",
 			"how long an agent kept for `min` and `buffer` does, before another takes its place. Above some 23h the template's `activeDeadlineSeconds` must grow too",
 			func(p *plan.Policy) *time.Duration { return &p.WarmIdleTimeout }),
+		{PolicyField{"reuse", reuseType(), "{}", "agents that take more than one job, as in {idle: 1m, uptime: 30m}; see muster's docs/agent-job.md first",
+			"lets agents take more than one job, as in `{idle: 1m, uptime: 30m}`: builds then share a pod. One that was ordered for a job leaves when none has come for `idle`, " +
+				"one of `min` and `buffer` after `warmIdleTimeout`, and any after `uptime`, once its job is over. docs/agent-job.md says what that means for builds. " +
+				"Above some 23h of uptime the template's `activeDeadlineSeconds` must grow too"},
+			nil, (*policyReader).reuse, reuseShape()},
 		count("priority", 0, 0, "among overlays of the same queue, the higher is filled first",
 			"among overlays of one queue the higher is filled first, up to its `max`; equal ones share evenly", func(p *plan.Policy) *int { return &p.Priority }),
 		count("maxPerHour", 0, 0, "agents ordered in any hour at most; 0 is no limit",

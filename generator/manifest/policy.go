@@ -282,7 +282,7 @@ func (r *policyReader) cluster(n *yaml.Node) {
 }
 
 // reservedTags are those that muster and the agent Job fill in.
-var reservedTags = []string{plan.TagQueue, plan.TagDispatch, plan.TagIndex, plan.TagOverlay, plan.TagFleet, plan.TagWarm}
+var reservedTags = []string{plan.TagQueue, plan.TagDispatch, plan.TagIndex, plan.TagOverlay, plan.TagFleet, plan.TagWarm, plan.TagUptime, plan.TagTemplate}
 
 // tagText has no comma, which parts tags, and nothing that does not print.
 func tagText(s string) bool {

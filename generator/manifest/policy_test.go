@@ -41,6 +41,7 @@ spec:
   lease: 20m
   idleTimeout: 90s
   warmIdleTimeout: 1h30m
+  reuse: {idle: 1m, uptime: 30m}
   priority: 7
   paused: true
 `))
@@ -51,6 +52,7 @@ spec:
 		Queue: "Linux_amd64-1", Cluster: "My cluster", Tags: []string{"os=linux", "size=large", "team:ci=1"},
 		Min: 3, Max: 100_000, Buffer: 2, Lookahead: 0.25, MaxDispatch: 10,
 		Lease: 20 * time.Minute, IdleTimeout: 90 * time.Second, WarmIdleTimeout: 90 * time.Minute,
+		Reuse:    plan.Reuse{Idle: time.Minute, Uptime: 30 * time.Minute},
 		Priority: 7, Paused: true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -62,7 +64,7 @@ spec:
 // and following of the file; queue and max are there unless the case has them.
 func TestPolicySpec(t *testing.T) {
 	const keys = "a key has 1 to 100 letters (a to z, A to Z), digits, hyphens and underscores"
-	const fields = "the fields of spec are queue, cluster, tags, min, max, buffer, lookahead, maxDispatch, lease, idleTimeout, warmIdleTimeout, priority, maxPerHour, paused, schedules, overrides"
+	const fields = "the fields of spec are queue, cluster, tags, min, max, buffer, lookahead, maxDispatch, lease, idleTimeout, warmIdleTimeout, reuse, priority, maxPerHour, paused, schedules, overrides"
 	for _, c := range []struct{ lines, want string }{
 		{`maxx: 5`, `:4: spec.maxx: is not a field of a policy; did you mean max?`}, {`nonsense: 5`, `:4: spec.nonsense: is not a field of a policy; ` + fields},
 		{`"a\nb": 5`, `:4: spec.a b: is not a field of a policy; ` + fields},
@@ -99,6 +101,15 @@ func TestPolicySpec(t *testing.T) {
 		{`lease: 90.5s`, `:4: spec.lease: 90.5s is not in whole seconds; write one from 1m to 24h`},
 		{`idleTimeout: 9s`, `:4: spec.idleTimeout: 9s is too short; write one from 10s to 24h`},
 		{`warmIdleTimeout: 169h`, `:4: spec.warmIdleTimeout: 169h is too long; write one from 1m to 168h`},
+		{`reuse: 30m`, `:4: spec.reuse: "30m" is not a mapping; write both, as in {idle: 1m, uptime: 30m}`},
+		{`reuse: true`, `:4: spec.reuse: true is not a mapping; write both, as in {idle: 1m, uptime: 30m}`},
+		{`reuse: {idle: 1m}`, `:4: spec.reuse.uptime: is missing; write both, as in {idle: 1m, uptime: 30m}`},
+		{"reuse:\n    uptime: 30m", `:5: spec.reuse.idle: is missing; write both, as in {idle: 1m, uptime: 30m}`},
+		{`reuse: {idle: 1m, uptimes: 30m}`, `:4: spec.reuse.uptimes: is not a field of reuse; did you mean uptime?`},
+		{"reuse:\n    idle: 9s\n    uptime: 30m", `:5: spec.reuse.idle: 9s is too short; write one from 10s to 24h`},
+		{"reuse:\n    idle: 1m\n    uptime: 169h", `:6: spec.reuse.uptime: 169h is too long; write one from 1m to 168h`},
+		{"reuse:\n    idle: 30m\n    uptime: 30m", `:5: spec.reuse.idle: 30m is not below uptime, which is 30m; raise uptime or lower idle`},
+		{`tags: {muster-uptime: "60"}`, `:4: spec.tags.muster-uptime: is filled in by muster; remove it; tags of your own go here`},
 		{`maxPerHour: -1`, `:4: spec.maxPerHour: -1 is too small; write one from 0 to 100000`},
 		{`paused: "true"`, `:4: spec.paused: "true" is neither true nor false`},
 		{`paused: yes`, `:4: spec.paused: "yes" is neither true nor false`},

@@ -20,6 +20,7 @@ type keywords = map[string]any
 // but for what a schema cannot say:
 //
 //   - min above max, also while a schedule is in force;
+//   - an idle time of reuse that is not below its uptime;
 //   - a duration outside of its range or not in whole seconds, unless it has one
 //     unit and no fraction; and one of 290 years;
 //   - schedules of one name, with an empty window, or in a time zone that does not exist;

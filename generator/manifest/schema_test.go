@@ -47,7 +47,7 @@ func accepts(t interface{ Fatal(...any) }, s *jsonschema.Schema, policy []byte) 
 }
 
 // beyond are the problems that a schema cannot see; see [PolicySchema].
-var beyond = regexp.MustCompile(`is above max|is too (short|long)$|is not in whole seconds|is not a known time zone|is the same as from|is the name of another schedule`)
+var beyond = regexp.MustCompile(`is above max|is not below uptime|is too (short|long)$|is not in whole seconds|is not a known time zone|is the same as from|is the name of another schedule`)
 
 // values are what the policies of the property are made of: some that are valid,
 // some just outside, some of another type.
@@ -60,6 +60,9 @@ func values() map[string][]any {
 	return map[string][]any{
 		"queue": texts, "cluster": texts, "min": counts, "max": counts, "buffer": counts, "maxDispatch": counts, "priority": counts, "maxPerHour": counts,
 		"lookahead": {0, 1, 0.5, 1.1, -0.1, 2, "0.5", "50%", true, nil}, "lease": spans, "idleTimeout": spans, "warmIdleTimeout": spans, "upkeepIdleTimeout": spans,
+		"reuse": {map[string]any{"idle": "1m", "uptime": "30m"}, map[string]any{}, map[string]any{"idle": "1m"}, map[string]any{"uptime": "30m"}, map[string]any{"idle": "9s", "uptime": "30m"},
+			map[string]any{"idle": "30m", "uptime": "1m"}, map[string]any{"idle": "1m", "uptime": "169h"}, map[string]any{"idle": 1, "uptime": "1h"}, map[string]any{"idle": "1m", "uptime": nil},
+			map[string]any{"idle": "1m", "uptime": "30m", "jobs": 3}, []any{}, "30m", true, nil},
 		"paused": {true, false, "true", 1, nil, "yes"}, "nonsense": {1}, "Queue": {"a"}, "name": texts,
 		"day":      {"mon", "Tuesday", "WED", "ſun", "mond", "", "tues", 1, nil, "sat\n"},
 		"time":     {"08:00", "8:00", "24:00", "23:59", "24:01", "25:00", "8:0", "8:60", "+8:00", "08:+5", "-0:30", "008:00", "0800", "", 800, nil, "08:00\n"},
@@ -86,7 +89,7 @@ func drawn(t *rapid.T) map[string]any {
 		}
 	}
 	spec := map[string]any{"queue": "q", "max": 50}
-	some(spec, "queue", "cluster", "min", "max", "buffer", "lookahead", "maxDispatch", "lease", "idleTimeout", "warmIdleTimeout", "priority", "maxPerHour", "paused")
+	some(spec, "queue", "cluster", "min", "max", "buffer", "lookahead", "maxDispatch", "lease", "idleTimeout", "warmIdleTimeout", "reuse", "priority", "maxPerHour", "paused")
 	if rapid.IntRange(0, 9).Draw(t, "odd field") == 0 {
 		some(spec, "nonsense", "Queue", "upkeepIdleTimeout")
 	}
@@ -254,6 +257,7 @@ func TestSchemaFile(t *testing.T) {
 	for _, spec := range []string{
 		"{queue: q, max: 5}", "{queue: q, max: 5, lease: 90s, lookahead: 0.5, tags: {os: linux, größe: L}, paused: true}",
 		"{queue: q, max: 5, cluster: 'ci eu', schedules: [{name: office hours, days: [mon, Tuesday], from: 08:00, to: 18:30, timeZone: Europe/Berlin, min: 2}]}",
+		"{queue: q, max: 5, reuse: {idle: 1m, uptime: 30m}}", "{queue: q, max: 5, reuse: {idle: 1m}}",
 		"{queue: q}", "{queue: q, max: 5, maxx: 7}", "{queue: q, max: '5'}", "{queue: q, max: 100001}", "{queue: q, max: 5, lookahead: 50%}",
 		"{queue: q, max: 5, lease: 1s}", "{queue: q, max: 5, lease: 15}", "{queue: q, max: 5, tags: {Queue: x}}", "{queue: q, max: 5, tags: {a: 'x,y'}}",
 		"{queue: 'a b', max: 5}", "{queue: q, max: 5, cluster: ' ci'}", "{queue: q, max: 5, paused: 'yes'}",

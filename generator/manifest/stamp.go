@@ -26,6 +26,8 @@ const (
 	AnnotationAgentTags = "muster.dev/agent-tags"
 	// AnnotationIdleTimeout is in whole seconds.
 	AnnotationIdleTimeout = "muster.dev/idle-timeout"
+	// AnnotationUptime is in whole seconds; missing where agents take one job.
+	AnnotationUptime = "muster.dev/uptime"
 	// AnnotationNotAfter and AnnotationOrderedAt are times as in
 	// 2026-11-21T02:15:00Z: always UTC, always to the second.
 	AnnotationNotAfter  = "muster.dev/not-after"
@@ -77,6 +79,8 @@ func checkDispatch(d plan.Dispatch) error {
 		return fmt.Errorf("dispatch %s: ordered at %s, lease until %s", d.ID, d.At, d.NotAfter)
 	case d.IdleTimeout < time.Second || d.IdleTimeout != d.IdleTimeout.Truncate(time.Second):
 		return fmt.Errorf("dispatch %s: an idle time-out of %s is not one second or more in whole seconds", d.ID, d.IdleTimeout)
+	case d.Uptime < 0 || d.Uptime != d.Uptime.Truncate(time.Second):
+		return fmt.Errorf("dispatch %s: an uptime of %s is not in whole seconds", d.ID, d.Uptime)
 	}
 	return nil
 }
@@ -209,6 +213,9 @@ func (o *Overlay) print(d plan.Dispatch) ([]byte, error) {
 		set(labels, LabelOverlay, "!!str", slug)
 		set(annotations, AnnotationAgentTags, "!!str", told)
 		set(annotations, AnnotationIdleTimeout, "!!str", strconv.FormatInt(int64(d.IdleTimeout/time.Second), 10))
+		if d.Uptime > 0 {
+			set(annotations, AnnotationUptime, "!!str", strconv.FormatInt(int64(d.Uptime/time.Second), 10))
+		}
 		set(annotations, AnnotationNotAfter, "!!str", d.NotAfter.UTC().Format(time.RFC3339))
 		set(annotations, AnnotationOrderedAt, "!!str", d.At.UTC().Format(time.RFC3339))
 		set(annotations, AnnotationPurpose, "!!str", string(d.Purpose))

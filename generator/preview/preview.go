@@ -126,7 +126,7 @@ func example(o *manifest.Overlay) ([]byte, error) {
 		return nil, err
 	}
 	p := o.Policy
-	d := plan.Dispatch{ID: o.Slug() + "-example", Purpose: plan.ForDemand, Agents: 1, At: exampleTime, NotAfter: exampleTime.Add(p.Lease), IdleTimeout: p.IdleTimeout, Cluster: p.Cluster}
+	d := plan.Dispatch{ID: o.Slug() + "-example", Purpose: plan.ForDemand, Agents: 1, At: exampleTime, NotAfter: exampleTime.Add(p.Lease), IdleTimeout: p.DemandIdleTimeout(), Uptime: p.Reuse.Uptime, Cluster: p.Cluster}
 	_, changes, err := o.Add([]plan.Dispatch{d})
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func example(o *manifest.Overlay) ([]byte, error) {
 		var kept []byte
 		for line := range strings.Lines(string(c.Content)) {
 			if name := strings.TrimSpace(line); !strings.HasPrefix(name, "muster.dev/digest:") && !strings.HasPrefix(name, "muster.dev/template:") {
-				kept = append(kept, line...)
+				kept = append(kept, strings.Replace(line, ","+plan.TagTemplate+"="+o.Template, "", 1)...)
 			}
 		}
 		return kept, nil

@@ -1,0 +1,77 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator/plan"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// The bounds of what reuse says. The longest uptime is that of warmIdleTimeout: what
+// an agent is there for, the base's activeDeadlineSeconds have to cover.
+const (
+	leastReuseIdle, mostReuseIdle     = 10 * time.Second, 24 * time.Hour
+	leastReuseUptime, mostReuseUptime = time.Minute, 7 * 24 * time.Hour
+)
+
+// reuseFields are the fields of reuse, in the order of the documentation.
+var reuseFields = []string{"idle", "uptime"}
+
+// reuseType is what the field takes, as documents say it.
+func reuseType() string {
+	return fmt.Sprintf("map: `idle` (duration, %s to %s) and `uptime` (%s to %s), or neither",
+		brief(leastReuseIdle), brief(mostReuseIdle), brief(leastReuseUptime), brief(mostReuseUptime))
+}
+
+// reuse reads for how long agents stay. An empty mapping says that they do not, as no
+// field does.
+func (r *policyReader) reuse(n *yaml.Node) {
+	const form = "write both, as in {idle: 1m, uptime: 30m}"
+	if n.Kind != yaml.MappingNode {
+		r.bad(n, "spec.reuse", shown(n)+" is not a mapping", form)
+		return
+	}
+	before := len(r.findings)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if key := n.Content[i]; !slices.Contains(reuseFields, key.Value) {
+			r.bad(key, "spec.reuse."+key.Value, "is not a field of reuse", didYouMean(key.Value, reuseFields, "its fields are "+strings.Join(reuseFields, " and ")))
+		}
+	}
+	idle, uptime := lookup(n, "idle"), lookup(n, "uptime")
+	var said plan.Reuse
+	switch {
+	case len(r.findings) > before || idle == nil && uptime == nil:
+		return
+	case idle == nil:
+		r.bad(n, "spec.reuse.idle", "is missing", form)
+	case uptime == nil:
+		r.bad(n, "spec.reuse.uptime", "is missing", form)
+	default:
+		said.Idle = r.span(idle, "reuse.idle", leastReuseIdle, mostReuseIdle)
+		said.Uptime = r.span(uptime, "reuse.uptime", leastReuseUptime, mostReuseUptime)
+	}
+	if len(r.findings) > before {
+		return
+	}
+	if said.Idle >= said.Uptime {
+		r.bad(idle, "spec.reuse.idle", fmt.Sprintf("%s is not below uptime, which is %s", brief(said.Idle), brief(said.Uptime)), "raise uptime or lower idle")
+		return
+	}
+	r.policy.Reuse = said
+}
+
+// reuseShape has the fields of reuse, as reuseFields lists them.
+func reuseShape() keywords {
+	idle, uptime := spanShape(leastReuseIdle, mostReuseIdle), spanShape(leastReuseUptime, mostReuseUptime)
+	idle["description"] = "how long an agent ordered for a job waits for one, each time"
+	uptime["description"] = "for how long an agent takes jobs in all; what it has then it finishes"
+	return keywords{
+		"type": "object", "additionalProperties": false,
+		"dependencies": keywords{"idle": []string{"uptime"}, "uptime": []string{"idle"}},
+		"properties":   keywords{"idle": idle, "uptime": uptime},
+	}
+}
