@@ -14,7 +14,7 @@ import (
 // World is everything around an algorithm but the jobs.
 type World struct {
 	// Policy is what is asked for. Every algorithm is held to its Max, its
-	// agents wait for its IdleTimeout; the rest is muster's alone.
+	// agents wait for its IdleTimeout and take one job; the rest is muster's alone.
 	Policy plan.Policy
 	// Interval is the time from tick to tick.
 	Interval time.Duration
@@ -156,7 +156,7 @@ func Play(w World, workload Workload, algorithm Algorithm, observe func(Act)) Me
 		}
 	}
 	unserved := r.unserved()
-	r.buildkite.Advance(max(w.Policy.IdleTimeout, w.Policy.WarmIdleTimeout, stackIdle) + w.Linger[1] + w.Trouble.NodeTime[1] + w.Boot[1] + time.Minute)
+	r.buildkite.Advance(max(w.Policy.DemandIdleTimeout(), w.Policy.IdleTimeout, w.Policy.WarmIdleTimeout, stackIdle) + w.Linger[1] + w.Trouble.NodeTime[1] + w.Boot[1] + time.Minute)
 	return r.measures(unserved)
 }
 
@@ -203,8 +203,8 @@ func (r *run) create(d plan.Dispatch) {
 	r.alive += d.Agents
 	r.starting += d.Agents
 	r.cluster.Run(Job{
-		Name: d.ID, Agents: d.Agents, NotAfter: d.NotAfter, IdleTimeout: d.IdleTimeout,
-		Tags: append(r.overlay.AgentTags(), plan.TagDispatch+"="+d.ID), Life: r.lives[d.ID],
+		Name: d.ID, Agents: d.Agents, NotAfter: d.NotAfter, IdleTimeout: d.IdleTimeout, Uptime: d.Uptime,
+		Tags: append(append(r.overlay.AgentTags(), plan.TagDispatch+"="+d.ID), d.StayTags()...), Life: r.lives[d.ID],
 	})
 	delete(r.lives, d.ID)
 }
