@@ -65,6 +65,7 @@ type options struct {
 	queue    string        // empty: the policy's
 	lease    time.Duration // zero: an hour
 	idle     time.Duration // zero: an hour
+	uptime   time.Duration // zero: it takes one job
 	env      []string      // what an owner adds
 	dispatch string
 }
@@ -112,7 +113,7 @@ func (w *world) start(o options) *pod {
 	now := time.Now().Truncate(time.Second) // as a dispatch has it
 	overlay, text := w.order(plan.Dispatch{
 		ID: o.dispatch, Purpose: plan.ForDemand, Agents: 1,
-		At: now.Add(-time.Hour), NotAfter: now.Add(o.lease), IdleTimeout: o.idle,
+		At: now.Add(-time.Hour), NotAfter: now.Add(o.lease), IdleTimeout: o.idle, Uptime: o.uptime,
 	})
 	p.overlay = overlay
 	var j job
