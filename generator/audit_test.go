@@ -7,6 +7,7 @@ import (
 	"math"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,17 +28,19 @@ import (
 // truly happened, none of which it learns from muster's own arithmetic.
 //
 // The books on agents. Each agent ordered is one index of a dispatch. In the
-// end it has worked (one job at most), or it was lost: it never came, or it
-// left without a job. As an agent takes one job at most, the agents that have
+// end it has worked (one job, or several where its dispatch lets it stay), or it
+// was lost: it never came, or it left without a job. The agents that have
 // worked are never more than the jobs that became runnable; so "ordered no more
 // than jobs, upkeep and losses" says that every loss has a cause outside:
 //
 //   - never came: its pod did not start, its order was reverted, the syncer was
 //     down, there was no node; the lease ran out. The cluster knows each.
 //   - left without a job, ordered for upkeep: that is upkeep, at most min and
-//     buffer once for each idle time-out (less the time of the relief).
+//     buffer once for each idle time-out (less the time of the relief), and once for
+//     each job after which an agent that stays was idle again: another was kept for it.
 //   - left without a job, ordered for a job: somebody else took the job (an
-//     agent that is not muster's, or one kept for upkeep), or it was cancelled
+//     agent that is not muster's, one kept for upkeep, or one that stays and has had
+//     another before), or it was cancelled
 //     or reserved, or its queue was paused; or it was ordered for a job to come
 //     (look-ahead); or a person withdrew an order that came all the same; or the
 //     circuit breaker of its overlay did not count on it any more, another overlay
@@ -263,13 +266,14 @@ func (m *muster) owns(tags []string, slug string) bool {
 }
 
 // unlisted counts an overlay's agents that are not in the list: those that run a job, and
-// those that came and had theirs since the list, less than 90 seconds before the end of
-// the look, and may linger.
+// those that came and had theirs since the list and may linger, less than 90 seconds
+// before the end of the look, or stay.
 func (m *muster) unlisted(slug string) int {
 	s, n := m.snapshot, 0
 	end := later(s.At, s.Until)
 	for _, g := range s.Sightings {
-		lately := g.Started.After(s.At) && end.Sub(g.Started) < 90*time.Second
+		stays := tagOf(g.Tags, "muster-uptime") != ""
+		lately := g.Started.After(s.At) && (stays || end.Sub(g.Started) < 90*time.Second)
 		if (g.Running || lately) && m.owns(g.Tags, slug) && !slices.ContainsFunc(s.Agents, func(x plan.Agent) bool { return x.ID == g.Agent }) {
 			n++
 		}
@@ -411,7 +415,7 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 		running[g.Agent] = running[g.Agent] || g.Running
 	}
 	for _, x := range m.snapshot.Agents {
-		if x.State != plan.AgentIdle || running[x.ID] || spent(x) {
+		if x.State != plan.AgentIdle || running[x.ID] || spent(x, m.snapshot.At) {
 			continue
 		}
 		if slices.ContainsFunc(serving, func(s server) bool {
@@ -490,9 +494,12 @@ func (w *world) clusterOf(p plan.Policy) string {
 	return ""
 }
 
-// spent reports whether an agent that a muster has ordered has had its one job:
-// it lingers, and takes no other.
-func spent(x plan.Agent) bool {
+// spent reports whether an agent that a muster has ordered has had its one job, or, where
+// it stays, its uptime: it lingers, and takes no other.
+func spent(x plan.Agent, at time.Time) bool {
+	if seconds, err := strconv.Atoi(tagOf(x.Tags, "muster-uptime")); err == nil {
+		return at.Sub(x.Connected) >= time.Duration(seconds)*time.Second
+	}
 	return tagOf(x.Tags, "dispatch") != "" && !x.LastJobFinished.IsZero()
 }
 
@@ -502,7 +509,7 @@ func (a *audit) own(m *muster, o plan.Overlay) int {
 	n := a.useful(m, o, m.snapshot.At)
 	cluster := a.w.clusterOf(o.Policy)
 	for _, x := range m.snapshot.Agents {
-		if x.State != plan.AgentStopping && m.owns(x.Tags, o.Slug()) && takes(x.Tags, []string{"queue=" + o.Policy.Queue}) && !spent(x) && (cluster == "" || x.Cluster == cluster) {
+		if x.State != plan.AgentStopping && m.owns(x.Tags, o.Slug()) && takes(x.Tags, []string{"queue=" + o.Policy.Queue}) && !(x.State == plan.AgentIdle && spent(x, m.snapshot.At)) && (cluster == "" || x.Cluster == cluster) {
 			n++
 		}
 	}
@@ -545,6 +552,10 @@ func (a *audit) checkRetire(m *muster, c *commit, o plan.Overlay) {
 		if booked := a.dispatches[r.ID]; booked != nil {
 			booked.retired = booked.retired || r.Reason != plan.Withdrawn
 		}
+		if r.Reason == plan.Withdrawn {
+			a.checkWithdrawal(m, o, x)
+			continue
+		}
 		if c.act.Decision.At().After(x.NotAfter.Add(plan.Grace)) {
 			continue
 		}
@@ -553,6 +564,19 @@ func (a *audit) checkRetire(m *muster, c *commit, o plan.Overlay) {
 				a.failf("%s retires %s, though index %d was never seen and may still come", o.Name, r.ID, index)
 			}
 		}
+	}
+}
+
+// checkWithdrawal demands that nobody of an order that is withdrawn has come, and that
+// its template has changed.
+func (a *audit) checkWithdrawal(m *muster, o plan.Overlay, x plan.Dispatch) {
+	for _, other := range o.Dispatches {
+		if other.At.Equal(x.At) && len(m.known[other.ID]) > 0 {
+			a.failf("%s withdraws %s, though agents of %s have come", o.Name, x.ID, other.ID)
+		}
+	}
+	if x.Template == o.Template {
+		a.failf("%s withdraws %s, whose template has not changed", o.Name, x.ID)
 	}
 }
 
@@ -704,7 +728,7 @@ func (a *audit) left(r fakebuildkite.AgentRecord) {
 	switch {
 	case r.Jobs > 0 || r.Job != "":
 		a.worked[kind]++
-	case r.Reason == fakebuildkite.EndedIdle:
+	case r.Reason == fakebuildkite.EndedIdle || r.Reason == fakebuildkite.EndedUptime:
 		a.idled[kind]++
 		if kind == 0 && a.pausedBetween(x.overlay.spec.queue, r.Connected, r.Ended) {
 			a.idledPause++
@@ -782,8 +806,11 @@ func (a *audit) exact() bool {
 // excuses counts the causes for which agents ordered for a job leave without one.
 func (a *audit) excuses() (n int, text string) {
 	jobs := a.w.server.Jobs()
-	cancelled, foreign, upkeep, mixed := 0, 0, 0, 0
+	cancelled, foreign, upkeep, mixed, more := 0, 0, 0, 0, 0
+	had := map[string]bool{} // agents
 	for _, j := range jobs {
+		again := had[j.Agent]
+		had[j.Agent] = true
 		switch x := a.agents[j.Agent]; {
 		case j.Agent == "":
 			if j.State == "canceled" && !j.Runnable.IsZero() {
@@ -791,6 +818,8 @@ func (a *audit) excuses() (n int, text string) {
 			}
 		case a.w.foreign[j.Agent]:
 			foreign++
+		case x != nil && again:
+			more++
 		case x != nil && x.Purpose == plan.ForWarmPool:
 			upkeep++
 		case x != nil && a.servable(j) > 1 && (!a.w.alike() || x.toldOther()):
@@ -798,9 +827,19 @@ func (a *audit) excuses() (n int, text string) {
 		}
 	}
 	ahead := min(a.lookahead, len(a.upcoming)) // "Look-ahead dispatches once for an upcoming job" (docs/design.md)
-	n = cancelled + foreign + upkeep + mixed + a.reserved + a.idledPause + ahead + a.loose + a.again + a.late + a.astray[0] + a.swapped + a.doubled
-	return n, fmt.Sprintf("cancelled %d, by others %d, by upkeep %d, by agents of another kind %d, reserved %d, paused %d, ahead %d, unknowable %d, run again %d, late %d, astray %d, swapped %d, not counted on %d",
-		cancelled, foreign, upkeep, mixed, a.reserved, a.idledPause, ahead, a.loose, a.again, a.late, a.astray[0], a.swapped, a.doubled)
+	n = cancelled + foreign + upkeep + more + mixed + a.reserved + a.idledPause + ahead + a.loose + a.again + a.late + a.astray[0] + a.swapped + a.doubled
+	return n, fmt.Sprintf("cancelled %d, by others %d, by upkeep %d, by agents that stay %d, by agents of another kind %d, reserved %d, paused %d, ahead %d, unknowable %d, run again %d, late %d, astray %d, swapped %d, not counted on %d",
+		cancelled, foreign, upkeep, more, mixed, a.reserved, a.idledPause, ahead, a.loose, a.again, a.late, a.astray[0], a.swapped, a.doubled)
+}
+
+// cameBack counts the jobs after which an agent that stays may have waited for another.
+func (a *audit) cameBack() (n int) {
+	for _, j := range a.w.server.Jobs() {
+		if x := a.agents[j.Agent]; x != nil && x.Uptime > 0 && !j.Finished.IsZero() {
+			n++
+		}
+	}
+	return n
 }
 
 // toldOther reports whether the agents of an order were told other tags than the

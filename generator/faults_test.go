@@ -106,6 +106,7 @@ func drawShape(seed uint64) shape {
 	}
 	if s.theme == "plain" {
 		drawMore(&s)
+		drawReuse(&s)
 		return s
 	}
 	all := s.theme == "everything"
@@ -126,6 +127,7 @@ func drawShape(seed uint64) shape {
 		s.work.foreign, s.work.reserved, s.work.cancelled = float64(r.IntN(6)), 0.1, 0.2
 	}
 	drawMore(&s)
+	drawReuse(&s)
 	return s
 }
 
@@ -241,7 +243,7 @@ func (w *world) conclude() {
 	if w.audit.idled[0] > excused {
 		w.audit.failf("%d agents that were ordered for jobs left without one, %d are excused: %s", w.audit.idled[0], excused, why)
 	}
-	most := w.audit.loose + w.audit.again + w.audit.late + w.audit.astray[1]
+	most := w.audit.loose + w.audit.again + w.audit.late + w.audit.astray[1] + w.audit.cameBack()
 	for _, o := range w.overlays {
 		most += o.least*(1+o.edges) + int(o.turns+o.turnsUntil(w.since()))
 	}

@@ -25,6 +25,7 @@ type rates struct {
 	people, pauses, policies, drains, deletions float64
 	edits                                       float64 // of policies while agents live
 	tampers                                     float64 // edits of dispatches
+	reuses, templates                           float64 // edits of reuse, and of the base
 	refusals, lost                              float64 // times in which agents get no answer
 	fleeting                                    float64 // builds that are cancelled within a minute
 	// Each world.
@@ -71,6 +72,7 @@ func (w *world) beginTroubles() {
 		window(w.rates.outage, func(k *kube, on bool) { w.trace("%s: syncer down %t", k.overlay, on); k.down = on })
 	}
 	w.beginMore()
+	w.beginReuse()
 	for range w.rates.brokenImages {
 		window(time.Duration(r.Int64N(int64(2*time.Hour))), func(k *kube, on bool) { w.trace("%s: image broken %t", k.overlay, on); k.broken = on })
 	}

@@ -67,6 +67,7 @@ type policy struct {
 	lookahead                                     int // percent
 	lease, idle, upkeepIdle                       time.Duration
 	paused                                        bool
+	reuse                                         reuse
 	schedule                                      schedule
 }
 
@@ -92,6 +93,9 @@ func (o *overlay) policyText() []byte {
 	fmt.Fprintf(&b, "  min: %d\n  max: %d\n  buffer: %d\n  lookahead: %.2f\n  maxDispatch: %d\n  priority: %d\n  maxPerHour: %d\n  paused: %t\n",
 		p.min, p.max, p.buffer, float64(p.lookahead)/100, p.dispatch, p.priority, p.perHour, p.paused)
 	fmt.Fprintf(&b, "  lease: %s\n  idleTimeout: %s\n  warmIdleTimeout: %s\n", p.lease, p.idle, p.upkeepIdle)
+	if p.reuse.uptime > 0 {
+		fmt.Fprintf(&b, "  reuse: {idle: %s, uptime: %s}\n", p.reuse.idle, p.reuse.uptime)
+	}
 	if c := p.schedule; c.max > 0 {
 		fmt.Fprintf(&b, "  schedules:\n  - name: busy @canary-team fixes acme/x#1\n    days: [Mon, Tue, Wed, Thu, Fri, Sat, Sun]\n    from: \"%02d:00\"\n    to: \"%02d:30\"\n    timeZone: Europe/Berlin\n    min: %d\n    max: %d\n    buffer: %d\n",
 			c.from, (c.from+1)%24, c.min, c.max, c.buffer)
@@ -116,6 +120,9 @@ func (o *overlay) turnsUntil(now time.Duration) float64 {
 	idle := o.before.upkeepIdle
 	if idle == 0 {
 		return 0
+	}
+	if o.before.reuse.uptime > 0 {
+		idle = min(idle, o.before.reuse.uptime)
 	}
 	lead := max(idle/12, min(5*time.Minute, idle/2)) + idle/6
 	kept := max(o.before.min+o.before.buffer, o.before.schedule.min+o.before.schedule.buffer)
