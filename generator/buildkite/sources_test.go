@@ -80,7 +80,7 @@ func TestSources(t *testing.T) {
 		"a wrong cluster's": {func(s *fakebuildkite.Server, _, gpu string) { build(job("queue=default"))(s, gpu, "") }, "a 0 0 0, b 0 0 0"},
 		"reserved": {func(s *fakebuildkite.Server, ci, _ string) {
 			build(many)(s, ci, "")
-			s.Reserve(s.Jobs()[0].ID)
+			s.Reserve(s.Jobs()[0].ID, 0)
 		}, "a 6 6 6, b 0 0 0"},
 		"paused": {func(s *fakebuildkite.Server, ci, _ string) {
 			build(many)(s, ci, "")
