@@ -1,6 +1,10 @@
 package simulation
 
-import "time"
+import (
+	"time"
+
+	"muster/generator/plan"
+)
 
 // Named is an algorithm in its transport, with its name and where its rule was published.
 type Named struct {
@@ -62,7 +66,16 @@ func policies() []Named {
 		policy("muster-told-ahead", "the same, lookahead: 1", toldOfGit, func(w *World) { tell(w); w.Policy.Lookahead = 1 }),
 		policy("muster-told-buffer-1", "the same, buffer: 1", toldOfGit, func(w *World) { tell(w); w.Policy.Buffer = 1 }),
 		policy("muster-told-buffer-4", "the same, buffer: 4", toldOfGit, func(w *World) { tell(w); w.Policy.Buffer = 4 }),
+		policy("muster-reuse", "reuse: {idle: 1m, uptime: 30m}", ThroughGit, stay(time.Minute, 30*time.Minute)),
+		policy("muster-told-reuse", "the same, webhooks, and a syncer that is told", toldOfGit, func(w *World) { tell(w); stay(time.Minute, 30*time.Minute)(w) }),
+		policy("muster-told-reuse-5m", "the same, reuse: {idle: 5m, uptime: 2h}", toldOfGit, func(w *World) { tell(w); stay(5*time.Minute, 2*time.Hour)(w) }),
+		policy("muster-told-reuse-10m", "the same, reuse: {idle: 10m, uptime: 4h}", toldOfGit, func(w *World) { tell(w); stay(10*time.Minute, 4*time.Hour)(w) }),
 	}
+}
+
+// stay lets agents take jobs until none came for idle, and for uptime at most.
+func stay(idle, uptime time.Duration) func(*World) {
+	return func(w *World) { w.Policy.Reuse = plan.Reuse{Idle: idle, Uptime: uptime} }
 }
 
 // syncer returns one of [Syncers].
