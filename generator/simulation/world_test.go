@@ -73,7 +73,8 @@ func TestBounds(t *testing.T) {
 				if m.Unserved != 0 {
 					t.Errorf("seed %d: %d jobs were never served", seed, m.Unserved)
 				}
-				if m.Agents < m.Jobs && !strings.HasPrefix(a.Name, "elastic") { // its agents stay
+				stay := strings.HasPrefix(a.Name, "elastic") || a.In(DefaultWorld()).Policy.Reuse.On()
+				if m.Agents < m.Jobs && !stay {
 					t.Errorf("seed %d: %d agents for %d jobs", seed, m.Agents, m.Jobs)
 				}
 				if most := DefaultWorld().Policy.Max; m.Highest > most {
