@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +32,7 @@ func wholeDocument(output string, text []byte, rows int) error {
 		if err != nil {
 			return err
 		}
-		if len(lines) != rows+1 || rows > 0 && !strings.HasPrefix(lines[1][10], "'=cmd") {
+		if len(lines) != rows+1 || rows > 0 && !strings.HasPrefix(lines[1][slices.Index(lines[0], "by")], "'=cmd") {
 			return fmt.Errorf("%d lines, %q", len(lines), lines)
 		}
 		return nil
