@@ -132,7 +132,8 @@ func (d *day) edit(author, text, message string) {
 
 func (d *day) tick(at time.Time) {
 	d.ticks = append(d.ticks, at)
-	act := d.muster.Tick(simulation.View{At: at, Tip: d.commits[len(d.commits)-1].ID, Overlay: d.overlay, Snapshot: d.buildkite.Snapshot})
+	look := func(since time.Time) (plan.Snapshot, error) { return d.buildkite.Snapshot(since), nil }
+	act := d.muster.Tick(simulation.View{At: at, Tip: d.commits[len(d.commits)-1].ID, Overlay: d.overlay, Look: look})
 	if act.Commits == 0 {
 		return
 	}
