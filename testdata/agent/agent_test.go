@@ -134,8 +134,9 @@ func TestLingers(t *testing.T) {
 	if want := (counts{Stopping: 1, Registered: 1, Worked: true}); counted != want {
 		t.Errorf("muster counts an agent that lingers as %+v, want %+v", counted, want)
 	}
+	connected := w.Agents()[0].Connected.UTC().Truncate(time.Millisecond)
 	want := []plan.Agent{{
-		ID: id, Cluster: w.cluster, State: plan.AgentIdle, IdleSince: finished, LastJobFinished: finished,
+		ID: id, Cluster: w.cluster, State: plan.AgentIdle, Connected: connected, IdleSince: finished, LastJobFinished: finished,
 		Tags: []string{"queue=default", "overlay=default", "dispatch=default-7f3k9c2b", "index=0"},
 	}}
 	if !reflect.DeepEqual(snapshot.Agents, want) {
