@@ -23,12 +23,11 @@ func (p program) checkCommand() *cobra.Command {
 		Long: `check reads policies, templates and dispatches, builds every overlay, and
 prints what is wrong and what to write instead. With --repo it validates the
 branch, the credentials for git and Buildkite, the key to sign with, the secrets
-of webhooks, the queues in Buildkite, its metrics, and the receivers of --notify. Whether the git
-host's rules let this user push to the branch is asked by a push that changes nothing;
-a host that does not tell is named, and so is --github-commits. What rules say of a
-commit itself, as of its signature, the first push shows. With DIR it validates the files in a directory, and needs
-no credentials. The exit code is 2 when files are invalid, and 3 when they are
-valid and something outside is not.`,
+of webhooks, the queues in Buildkite, its metrics, and the receivers of --notify.
+Whether the branch's rules let this user push is asked by a push that changes
+nothing, where the git host tells; what they require of a commit, the first push
+shows. With DIR it validates the files in a directory, and needs no credentials. The
+exit code is 2 for invalid files, and 3 when something outside of them is wrong.`,
 		Example: `  muster check fleet
   muster check . -o github
   muster check --repo https://git.example.com/fleet.git --buildkite-org acme`,

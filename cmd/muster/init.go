@@ -34,8 +34,7 @@ instead. Without, it asks for the queue on a terminal, and takes default
 elsewhere. The overlay is called after the queue, or as --overlay says: so a
 queue can have several, as for several clusters. With --with-deploy it also
 writes deploy/, by which Argo CD or Flux run muster itself, and with --syncer
-syncer/, by which that one applies the overlay. What is there already is left
-as it is.`,
+syncer/, by which that one applies the overlay. What is there is left as it is.`,
 		Example: `  muster init fleet
   muster init fleet --syncer flux --with-deploy
   muster init fleet --queue linux-large
@@ -45,13 +44,8 @@ as it is.`,
 			if args[0] == "" {
 				return usage(errors.New("the directory's name is empty: is a variable of the shell not set?"))
 			}
-			for _, name := range []string{"queue", "overlay", "cluster", "syncer"} {
-				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
-					return usage(fmt.Errorf("--%s is empty: is a variable of the shell not set?", name))
-				}
-			}
-			if o.syncer != "" && !slices.Contains(knownSyncers, o.syncer) {
-				return usage(fmt.Errorf("--syncer %q: use %s", o.syncer, strings.Join(knownSyncers, " or ")))
+			if err := o.validate(cmd); err != nil {
+				return err
 			}
 			out, chosen := cmd.OutOrStdout(), o.queue
 			if chosen == "" && p.terminal {
@@ -89,6 +83,19 @@ as it is.`,
 		panic(err)
 	}
 	return c
+}
+
+// validate refuses flags that are given and empty, and a syncer that is not known.
+func (o newOverlay) validate(cmd *cobra.Command) error {
+	for _, name := range []string{"queue", "overlay", "cluster", "syncer"} {
+		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+			return usage(fmt.Errorf("--%s is empty: is a variable of the shell not set?", name))
+		}
+	}
+	if o.syncer != "" && !slices.Contains(knownSyncers, o.syncer) {
+		return usage(fmt.Errorf("--syncer %q: use %s", o.syncer, strings.Join(knownSyncers, " or ")))
+	}
+	return nil
 }
 
 // oneDirectory refuses anything but one argument.

@@ -24,8 +24,8 @@ import (
 //
 // A [branch.Refused] has the words of a server that would not. [branch.ErrUnproven] says
 // that the server may be pushed to, and does not tell whether its rules let a commit pass:
-// another program than git may compare first, and a branch of one commit has none before it. What rules say of a commit itself, of its
-// signature for instance, shows with the first push.
+// another program than git may compare first, and a branch of one commit has none before
+// it. What rules require of a commit itself, as a signature, shows with the first push.
 func (b *Branch) Writable(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
