@@ -276,7 +276,7 @@ func simulatedClient(server *fakebuildkite.Server) simulation.Client {
 		Org: "acme", Token: func() (string, error) { return "test-token", nil }, HTTP: server.Transport(),
 	})
 	if err != nil {
-		panic(err) // nothing of it is anybody's to say
+		panic(err) // its settings are constants
 	}
 	return client
 }

@@ -34,7 +34,7 @@ func simulated(t *testing.T, args ...string) (code int, stdout, stderr string) {
 // sampled are the workloads of docs/scaling-quality.md that a test plays again.
 var sampled = []string{"cron", "chains"}
 
-// TestScalingQuality holds the page's summary and chart against the run that is kept beside
+// TestScalingQuality compares the page's summary and chart with the run that is kept beside
 // it, and that run against what the command makes of a few of its workloads; make quality
 // plays all of them, which takes minutes, and -update writes page and chart of it.
 func TestScalingQuality(t *testing.T) {

@@ -30,7 +30,7 @@ func NewMetrics(cfg AgentConfig) (*Metrics, error) {
 	return &Metrics{agentAPI: api}, err
 }
 
-// The bounds of what Buildkite may say of how often it wants to be asked.
+// longestPoll is the longest pause between two requests that Buildkite can ask for.
 const longestPoll = time.Hour
 
 // afterFailure is how long the metrics are not asked for after they could not be had.

@@ -14,7 +14,7 @@ import (
 	"muster/gitops/canary"
 )
 
-// sources are the ways to learn of jobs. What a test says of one holds for both.
+// sources are the ways to learn of jobs. Each test runs with both.
 var sources = []string{"rest", "stacks"}
 
 // sourceClient returns a client that learns of jobs in some way, with the agent tokens of

@@ -79,7 +79,7 @@ func settings(p plan.Policy) []setting {
 	}
 }
 
-// reuse is what a policy says of agents that stay; nothing where they do not.
+// reuse is the policy's setting in words; empty where agents take one job.
 func reuse(r plan.Reuse) string {
 	if !r.On() {
 		return ""

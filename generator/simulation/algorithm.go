@@ -99,7 +99,7 @@ func (v View) Metrics() Metrics {
 	return m
 }
 
-// ofQueue reports whether what rules say of the queue is satisfied by its tag.
+// ofQueue reports whether the queue's tag satisfies the rules about the queue.
 func ofQueue(tag, rules []string) bool {
 	for i, rule := range rules {
 		if strings.HasPrefix(rule, plan.TagQueue+"=") && !plan.Satisfies(tag, rules[i:i+1]) {
