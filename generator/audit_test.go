@@ -53,6 +53,7 @@ type audit struct {
 	mute   bool // nothing is reported
 	report func(text string)
 	loader *manifest.Loader
+	loaded [2]loadedTree // the last ones
 
 	dispatches map[string]*order
 	agents     map[string]*order // by agent
@@ -122,8 +123,8 @@ func (a *audit) pushed(pushed []*commit) {
 	demand, all := map[string]int{}, map[string]int{}
 	for _, c := range pushed {
 		a.commits[c.act.Kind]++
-		if found := canary.Committed(ledger.Message(*c.act, "v0")); len(found) > 0 {
-			a.failf("the commit has %q:\n%s", found, ledger.Message(*c.act, "v0"))
+		if found := canary.Committed(c.message()); len(found) > 0 {
+			a.failf("the commit has %q:\n%s", found, c.message())
 		}
 		a.checkFiles(c)
 		o := overlays[c.act.Decision.Overlay]
@@ -155,13 +156,31 @@ func (a *audit) pushed(pushed []*commit) {
 	a.checkTree(pushed[len(pushed)-1].tree, pushed)
 }
 
-func (a *audit) load(t *tree) map[string]plan.Overlay {
-	loaded, err := a.loader.Load(t)
+// loadAll reads the overlays of a tree. The last ones are kept: a push is looked at before
+// and after, and what is after one is before the next.
+func (a *audit) loadAll(t *tree) []manifest.Overlay {
+	for _, l := range a.loaded {
+		if l.tree == t {
+			return l.overlays
+		}
+	}
+	overlays, err := a.loader.Load(t)
 	if err != nil {
 		a.failf("the tip cannot be loaded: %v", err)
 	}
+	a.loaded[0], a.loaded[1] = a.loaded[1], loadedTree{t, overlays}
+	return overlays
+}
+
+// loadedTree are the overlays of a tree.
+type loadedTree struct {
+	tree     *tree
+	overlays []manifest.Overlay
+}
+
+func (a *audit) load(t *tree) map[string]plan.Overlay {
 	overlays := map[string]plan.Overlay{}
-	for _, o := range loaded {
+	for _, o := range a.loadAll(t) {
 		overlays[o.Name] = o.Overlay
 	}
 	return overlays
@@ -582,11 +601,7 @@ func (a *audit) checkWithdrawal(m *muster, o plan.Overlay, x plan.Dispatch) {
 
 // checkTree demands that the tip is sound wherever no person has broken it.
 func (a *audit) checkTree(t *tree, pushed []*commit) {
-	loaded, err := a.loader.Load(t)
-	if err != nil {
-		a.failf("the tip cannot be loaded: %v", err)
-		return
-	}
+	loaded := a.loadAll(t)
 	for i, o := range loaded {
 		x := a.w.byPath(o.Path)
 		if err := loaded[i].Err(); err != nil {

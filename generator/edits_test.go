@@ -47,7 +47,8 @@ func drawMore(s *shape) {
 		}
 	}
 	s.gate = drawGate(s.seed)
-	s.stacks = drawStacks(s)
+	drawStacks(s)
+	drawHooks(s)
 }
 
 // home is the Buildkite cluster that policies name where nobody edits them.

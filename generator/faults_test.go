@@ -36,31 +36,37 @@ func TestFaults(t *testing.T) {
 	for part := range uint64(parts) {
 		t.Run(fmt.Sprint(part), func(t *testing.T) {
 			t.Parallel()
+			seen := map[string]int{}
 			for seed := *first + part; seed < *first+uint64(*seeds); seed += parts {
 				if t.Failed() {
 					t.Fatalf("seed %d and each eighth after it up to %d were not played", seed, *first+uint64(*seeds)-1)
 				}
-				playSeed(t, seed)
+				for what, n := range playSeed(t, seed) {
+					seen[what] += n
+				}
 			}
+			t.Logf("came about: %v", seen)
 		})
 	}
 }
 
-func playSeed(t *testing.T, seed uint64) {
+// playSeed plays a world, and returns how often what came about.
+func playSeed(t *testing.T, seed uint64) map[string]int {
 	s := drawShape(seed)
 	var w *world
 	w = newWorld(s, func(text string) { t.Errorf("seed %d (%s): %s\n%s", seed, s.theme, text, w.story()) })
 	w.play(s.length, nil)
 	w.conclude()
 	if testing.Verbose() && *oneSeed != 0 {
-		t.Logf("%s\n%s", w.story(), w.sums())
+		t.Logf("%s\n%s\n%v", w.story(), w.sums(), w.seen)
 	}
+	return w.seen
 }
 
 // story is what happened last.
 func (w *world) story() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "world: %d musters, every %s, http %t, clusters %t\n", len(w.musters), w.every, w.http, w.inCluster)
+	fmt.Fprintf(&b, "world: %d musters, every %s, http %t, clusters %t, stacks %t, gate %+v, webhooks %+v\n", len(w.musters), w.every, w.http, w.inCluster, w.stacks, w.gate, w.hooks)
 	for _, o := range w.overlays {
 		fmt.Fprintf(&b, "overlay %s %v: %+v\n", o.name, o.tags, o.spec)
 	}

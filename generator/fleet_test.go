@@ -147,6 +147,14 @@ type commit struct {
 	at     time.Time
 	who    string
 	act    *ledger.Act // nil where a person made it
+	text   *sync.Once  // guards what follows
+	said   string
+}
+
+// message is that of a commit of muster's: made once, for it is read again and again.
+func (c *commit) message() string {
+	c.text.Do(func() { c.said = ledger.Message(*c.act, "v0") })
+	return c.said
 }
 
 func (c *commit) tip() branch.Tip { return branch.Tip{Commit: c.id, Tree: c.tree} }
@@ -162,7 +170,7 @@ type fleet struct {
 }
 
 func newFleet(now func() time.Time, files map[string][]byte) *fleet {
-	first := &commit{id: strings.Repeat("0", 40), tree: newTree(files), at: now(), who: "a person"}
+	first := &commit{id: strings.Repeat("0", 40), tree: newTree(files), at: now(), who: "a person", text: &sync.Once{}}
 	return &fleet{log: []*commit{first}, now: now}
 }
 
@@ -208,7 +216,7 @@ func (f *fleet) next(parent *commit, who string, changes []branch.Change) *commi
 		fmt.Fprintln(h, c.Path, c.Content == nil, len(c.Content))
 		h.Write(c.Content)
 	}
-	return &commit{id: hex.EncodeToString(h.Sum(nil))[:40], parent: parent, tree: parent.tree.with(changes), at: f.now(), who: who}
+	return &commit{id: hex.EncodeToString(h.Sum(nil))[:40], parent: parent, tree: parent.tree.with(changes), at: f.now(), who: who, text: &sync.Once{}}
 }
 
 // edit is a person's commit on whatever the tip is.
@@ -242,7 +250,7 @@ func (f *fleet) commits(from string, limit branch.Limit) iter.Seq2[branch.Commit
 				x.Parents = []string{c.parent.id}
 			}
 			if c.act != nil {
-				x.Message = ledger.Message(*c.act, "v0")
+				x.Message = c.message()
 			}
 			if !yield(x, nil) {
 				return

@@ -144,11 +144,12 @@ func TestGateWorlds(t *testing.T) {
 	t.Logf("%d looks were left out", out)
 }
 
-// drawStacks draws whether the Stacks API tells the jobs of a world, from dice of its own.
-// It is for queues of clusters.
-func drawStacks(s *shape) bool {
+// drawStacks lets the Stacks API tell the jobs of a fifth of the worlds, from dice of its
+// own. It is for queues of clusters, and asked by the real client alone.
+func drawStacks(s *shape) {
 	r := rand.New(rand.NewPCG(s.seed, 11))
-	return r.IntN(3) == 0 && s.http && s.inCluster && !s.clusters
+	s.stacks = s.inCluster && !s.clusters && r.IntN(12) < 5
+	s.http = s.http || s.stacks
 }
 
 // stacks is what tells the jobs of a process; nil: REST does.

@@ -40,6 +40,7 @@ type muster struct {
 	good      time.Time               // of its last tick without an error
 	ticks     int
 	page      string // the agents there were at the last page of their list
+	*loop            // nil: the world has its tick called
 }
 
 func (w *world) newMuster(i int) *muster {
@@ -62,7 +63,9 @@ func (m *muster) start() {
 		panic(err)
 	}
 	m.client = client
-	m.generator = generator.New(generator.Config{Repository: m, Buildkite: m, Clock: m, Gate: m.gate(), Overlays: "overlays", Fleet: m.fleetTag, Log: canary.Log(m.w.audit.fail, nil)})
+	cfg := generator.Config{Repository: m, Buildkite: m, Clock: m, Gate: m.gate(), Overlays: "overlays", Fleet: m.fleetTag, Log: canary.Log(m.w.audit.fail, nil)}
+	m.beginLoop(&cfg)
+	m.generator = generator.New(cfg)
 }
 
 // tick is one tick of the real Generator.
@@ -70,11 +73,19 @@ func (m *muster) tick() {
 	if m.ticking {
 		return
 	}
+	if m.loop != nil {
+		m.interrupt()
+		return
+	}
 	m.ticking = true
 	defer func() { m.ticking = false }()
 	m.ticks++
 	m.hidden = 0
-	result, err := m.generator.Tick(context.Background())
+	m.ticked(m.generator.Tick(context.Background()))
+}
+
+// ticked is called when a tick has ended.
+func (m *muster) ticked(result generator.Result, err error) {
 	switch {
 	case m.killed:
 		m.w.trace("%s: killed, starts again", m.name)
@@ -96,7 +107,10 @@ func (m *muster) Now() time.Time { return m.w.server.Now() }
 
 // Sleep implements generator.Clock. How long a back-off takes is the
 // generator's own dice; here, the seed's.
-func (m *muster) Sleep(context.Context, time.Duration) error {
+func (m *muster) Sleep(ctx context.Context, d time.Duration) error {
+	if m.loop != nil && !m.ticking {
+		return m.pause(ctx, d)
+	}
 	if m.w.instant {
 		return nil
 	}
@@ -305,6 +319,9 @@ func (t troubledTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	t.m.turnPage(r)
+	if response.StatusCode == http.StatusTooManyRequests && w.hooks.on && len(w.musters) == 1 && w.rates.kill == 0 {
+		w.audit.failf("%s asks Buildkite more often than it allows", t.m.name)
+	}
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, err

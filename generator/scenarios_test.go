@@ -21,6 +21,7 @@ func scenarioSeeds() []uint64 { return []uint64{7, 28, 35} }
 func plainShape(seed uint64) shape {
 	s := drawShape(seed)
 	s.length = min(s.length, 30*time.Minute)
+	s.noLoops, s.hooks, s.stacks = true, hookShape{}, false // of one stack's limit all musters have a part
 	s.rates = rates{lag: s.rates.lag, boot: [2]time.Duration{s.rates.boot[0], s.rates.boot[0]}}
 	return s
 }

@@ -41,6 +41,8 @@ type shape struct {
 	patches   bool     // syncers patch Jobs that are there
 	gate      gateShape
 	stacks    bool // the Stacks API tells the jobs
+	hooks     hookShape
+	noLoops   bool // ticks come at set times alone, as several musters must share them
 }
 
 // overlay is an overlay and what its people ask for now.
@@ -182,6 +184,7 @@ type world struct {
 	foreign map[string]bool
 	healed  time.Time
 	gated   *rand.Rand                // dice of the gate's troubles
+	hooked  *rand.Rand                // dice of the webhooks' troubles
 	seen    map[string]int            // how often troubles came about, by name
 	pauses  map[string][][2]time.Time // of queues; an open one ends in zero
 }
@@ -207,7 +210,10 @@ func newWorld(s shape, fail func(text string)) *world {
 	w.beginGate()
 	w.fleet = newFleet(w.server.Now, files(s.overlays))
 	w.audit = newAudit(w, fail)
-	w.fleet.seen = w.audit.pushed
+	w.fleet.seen = func(pushed []*commit) {
+		w.audit.pushed(pushed)
+		w.tellPush(pushed)
+	}
 	for i, o := range s.overlays {
 		o.note(0)
 		o.edges, o.first = 0, o.tags
@@ -226,6 +232,7 @@ func newWorld(s shape, fail func(text string)) *world {
 		w.musters = append(w.musters, w.newMuster(i))
 	}
 	w.addNamesake()
+	w.beginHooks()
 	s.work.begin(w)
 	w.beginTroubles()
 	return w
@@ -274,12 +281,12 @@ func (w *world) edit(what string, changes ...branch.Change) {
 
 // play lets the musters tick until the end, or until done says so.
 func (w *world) play(until time.Duration, done func() bool) {
+	if w.looped() {
+		w.playLoops(until, done)
+		return
+	}
 	for {
-		all := w.musters
-		if w.other != nil {
-			all = append(slices.Clone(all), w.other)
-		}
-		next := slices.MinFunc(all, func(a, b *muster) int { return a.next.Compare(b.next) })
+		next := w.nextMuster()
 		if next.next.Sub(worldStart()) >= until {
 			w.server.AdvanceTo(worldStart().Add(until))
 			return
@@ -295,4 +302,13 @@ func (w *world) play(until time.Duration, done func() bool) {
 			return
 		}
 	}
+}
+
+// nextMuster is the one that does something next.
+func (w *world) nextMuster() *muster {
+	all := w.musters
+	if w.other != nil {
+		all = append(slices.Clone(all), w.other)
+	}
+	return slices.MinFunc(all, func(a, b *muster) int { return a.next.Compare(b.next) })
 }
