@@ -38,6 +38,11 @@ func (g *Generator) withEdits(ctx context.Context, tip branch.Tip, fleet []manif
 	g.orders = nil
 	defer func() { g.orders = nil }()
 	if err := g.readLog(ctx, tip, fleet, now); err != nil {
+		for i := range fleet {
+			for _, e := range fleet[i].Edits() {
+				g.noteEdit(e.Dispatch, e.Readable)
+			}
+		}
 		return nil, err
 	}
 	here := map[string]bool{}
@@ -107,6 +112,8 @@ func (g *Generator) putBack(ctx context.Context, tip branch.Tip, o *manifest.Ove
 	}
 	if a.err == nil {
 		g.ordered[e.ID] = ordered{Dispatch: counted, overlay: o.Path, file: a.file, commit: a.commit}
+	} else {
+		g.noteEdit(e.Dispatch, e.Readable)
 	}
 	if !e.Readable {
 		return // the overlay is suspended already
@@ -116,6 +123,15 @@ func (g *Generator) putBack(ctx context.Context, tip branch.Tip, o *manifest.Ove
 	}
 	if a.err != nil {
 		o.Suspend(fmt.Sprintf("%s was edited, and cannot be restored from the log: %v. Restore the file as it was in the commit that added it; without that commit, delete it when its agents have left", e.File, a.err))
+	}
+}
+
+// noteEdit lets an edit of what this process knows count when it is undone to the letter
+// before the log can be read: a syncer may have made the larger Job.
+func (g *Generator) noteEdit(d plan.Dispatch, readable bool) {
+	if x, known := g.ordered[d.ID]; known && readable {
+		x.Dispatch = manifest.Larger(x.Dispatch, d)
+		g.ordered[d.ID] = x
 	}
 }
 
