@@ -27,6 +27,9 @@ const (
 	tries       = 3
 	longestTry  = 5 * time.Second
 	longestTold = 10 * time.Second // all tries and the pauses between them
+	// lastWords is how long is still told after the context has ended: what was pushed just
+	// before. Kubernetes waits 30 seconds before it kills.
+	lastWords = 3 * time.Second
 )
 
 // patience is how long one try may take, and all of them with the pauses between them.
@@ -67,10 +70,13 @@ func New(cfg Config) (*Notifier, error) {
 	return n, nil
 }
 
-// Start begins to tell. It ends with the context: what is not told by then is not told.
+// Start begins to tell. It ends three seconds after the context: what is not told by then
+// is not told. [Notifier.Close] ends it as soon as nothing is left to tell.
 func (n *Notifier) Start(ctx context.Context) {
+	telling, end := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() { time.AfterFunc(lastWords, end) })
 	for _, t := range n.tellers {
-		n.running.Go(func() { t.run(ctx) })
+		n.running.Go(func() { t.run(telling) })
 	}
 }
 

@@ -46,6 +46,23 @@ func TestTold(t *testing.T) {
 	n.Close()
 }
 
+// TestToldAfterTheEnd: a push that landed just before the end, as by SIGTERM, is told
+// before the notifier closes.
+func TestToldAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	a := newSyncer(t, canary.GitPassword, nil)
+	_, logger := newLog(t)
+	n := notifier(t, logger, flux(t, a))
+	ctx, end := context.WithCancel(t.Context())
+	n.Start(ctx)
+	end()
+	n.Landed(push(1))
+	n.Close()
+	if got := a.requests(); len(got) != 1 || after(t, got[0]) != push(1).After {
+		t.Errorf("it was sent %v", got)
+	}
+}
+
 // TestLatestWins: a receiver that is slow is told of the newest head next, with the
 // files of all that it was not told of, and another one waits for none of that.
 func TestLatestWins(t *testing.T) {
@@ -213,7 +230,7 @@ func TestNewestIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestHangs: one that does not answer ends with the context, whatever it does. Nothing
+// TestHangs: one that does not answer ends soon after the context, whatever it does. Nothing
 // that lands waits for it.
 func TestHangs(t *testing.T) {
 	t.Parallel()
