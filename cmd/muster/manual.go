@@ -49,6 +49,7 @@ func (m *manualFlags) addTo(c *cobra.Command) {
 	git := &m.settings.git
 	git.addReading(c)
 	m.settings.addLog(c)
+	m.settings.notify.addTo(c)
 	f := c.Flags()
 	f.StringVar(&git.authorName, "author-name", "", "author and committer of the commit; without it git's user.name")
 	f.StringVar(&git.authorEmail, "author-email", "", "their address; without it git's user.email")
@@ -89,6 +90,7 @@ func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleet
 	if err != nil {
 		return err
 	}
+	defer m.settings.startNotifier(ctx)()
 	var agreed manual.Edit
 	const tries = 16 // one who pushes without a pause comes between a few
 	for try := 1; ; try++ {
@@ -119,6 +121,7 @@ func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleet
 			return explained(err)
 		}
 		fmt.Fprintf(p.stdout, "pushed %.7s to %s\n", next.Commit, m.settings.git.branch)
+		m.settings.landed(at.tip, next, e.Changes)
 		return nil
 	}
 }
@@ -225,7 +228,11 @@ func (m *manualFlags) open() (*gitops.Repository, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	return git.repository(log, app, sign)
+	repository, err := git.repository(log, app, sign)
+	if err != nil {
+		return nil, err
+	}
+	return repository, m.settings.makeNotifier(log)
 }
 
 // identRule is how git says who somebody is: git-var(1).

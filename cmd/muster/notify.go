@@ -84,6 +84,14 @@ func (s *settings) receivers() func() []status.Receiver {
 	}
 }
 
+// landed has the receivers told of a push of a person's.
+func (s *settings) landed(before, after branch.Tip, changes []branch.Change) {
+	if s.notify.notifier != nil {
+		l := notice.Landing{Landed: s.notify.notifier.Landed}
+		l.Pushed(before.Commit, after.Commit, changes, nil)
+	}
+}
+
 // told is the repository of a tick whose pushes the receivers are told of.
 func (s *settings) told(fleet watchedFleet) generator.Repository {
 	if s.notify.notifier == nil {
