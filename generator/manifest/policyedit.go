@@ -61,7 +61,7 @@ func EditPolicy(file string, text []byte, edit PolicyEdit) ([]byte, error) {
 
 // Settable are the fields of spec that [EditPolicy] sets.
 func Settable() []string {
-	return []string{"min", "max", "buffer", "lookahead", "maxDispatch", "lease", "idleTimeout", "warmIdleTimeout", "priority", "maxPerHour", "paused"}
+	return []string{"min", "max", "buffer", "lookahead", "maxDispatch", "lease", "idleTimeout", "warmIdleTimeout", "priority", "maxPerHour", reuseName, "paused"}
 }
 
 // byHand says that the text of a policy is written in a way that only people edit.
@@ -87,6 +87,9 @@ var scalarText = regexp.MustCompile(`^[A-Za-z0-9.+-]+$`)
 func setField(file string, lines []string, name, value string) ([]string, error) {
 	if !slices.Contains(Settable(), name) {
 		return nil, fmt.Errorf("%s: cannot be set this way; %s", name, didYouMean(name, Settable(), "what can be is "+strings.Join(Settable(), ", ")))
+	}
+	if name == reuseName {
+		return setReuse(file, lines, value)
 	}
 	if !scalarText.MatchString(value) {
 		return nil, Finding{File: file, Field: "spec." + name, Problem: quote(value) + " is not a value of it"}
