@@ -1,0 +1,90 @@
+package main
+
+import (
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"muster/deploy"
+)
+
+// mounts is what matters here of a pod: its Secrets, and where they are mounted.
+type mounts struct {
+	Spec struct {
+		Template struct {
+			Spec struct {
+				Containers []struct {
+					VolumeMounts []struct{ Name, MountPath string }
+				}
+				Volumes []struct {
+					Name   string
+					Secret struct {
+						SecretName string
+						Optional   bool
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestDeployedSecrets: each file that muster.env names, behind # too, is of a Secret that
+// the pod mounts. But for the two that muster cannot do without, a Secret may be missing,
+// and what it is for is behind #. What is behind # can be taken as it is.
+func TestDeployedSecrets(t *testing.T) {
+	for env, pod := range map[string]string{"base/muster.env": "base/deployment.yaml", "overlays/sidecar/muster.env": "overlays/sidecar/sidecar.yaml"} {
+		text, err := fs.ReadFile(deploy.Files, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifest, err := fs.ReadFile(deploy.Files, pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m mounts
+		if err := yaml.Unmarshal(manifest, &m); err != nil {
+			t.Fatalf("%s: %v", pod, err)
+		}
+		shown := regexp.MustCompile(`(?m)^# (MUSTER_\w+=\S+)$`).ReplaceAllString(string(text), "$1")
+		checkCommand(t, env, []string{"run"}, strings.Fields(withoutComments(shown)))
+		named, needed := secretDirs(shown), secretDirs(withoutComments(string(text)))
+		var mounted []string
+		for _, v := range m.Spec.Template.Spec.Volumes {
+			if v.Secret.SecretName == "" {
+				continue
+			}
+			for _, at := range m.Spec.Template.Spec.Containers[0].VolumeMounts {
+				if at.Name != v.Name {
+					continue
+				}
+				mounted = append(mounted, at.MountPath)
+				if v.Secret.Optional == slices.Contains(needed, at.MountPath) {
+					t.Errorf("%s: the Secret %s is optional %t, and muster.env needs %v", pod, v.Secret.SecretName, v.Secret.Optional, needed)
+				}
+			}
+		}
+		if slices.Sort(mounted); !slices.Equal(mounted, named) {
+			t.Errorf("%s mounts %v, and %s names %v", pod, mounted, env, named)
+		}
+		for _, want := range []string{"MUSTER_AGENT_TOKEN_FILE", "MUSTER_BUILDKITE_WEBHOOK_SECRET_FILE", "MUSTER_GIT_WEBHOOK_SECRET_FILE", "MUSTER_NOTIFY"} {
+			if !strings.Contains(string(text), "\n# "+want+"=") {
+				t.Errorf("%s does not show %s", env, want)
+			}
+		}
+	}
+}
+
+// secretDirs are the directories of the files below /secrets that a text names, sorted.
+func secretDirs(text string) []string {
+	var all []string
+	for _, file := range regexp.MustCompile(`/secrets/[\w/-]+`).FindAllString(text, -1) {
+		all = append(all, path.Dir(file))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
