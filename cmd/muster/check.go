@@ -15,7 +15,7 @@ import (
 func (p program) checkCommand() *cobra.Command {
 	var s *settings
 	var hooks webhookFlags
-	var offline bool
+	var offline, sayOnJobs bool
 	var output string
 	c := &cobra.Command{
 		Use:   "check [DIR]",
@@ -23,7 +23,8 @@ func (p program) checkCommand() *cobra.Command {
 		Long: `check reads policies, templates and dispatches, builds every overlay, and
 prints what is wrong and what to write instead. With --repo it validates the
 branch, the credentials for git and Buildkite, the key to sign with, the secrets
-of webhooks, the queues in Buildkite, its metrics, and the receivers of --notify.
+of webhooks, the queues in Buildkite, its metrics, the receivers of --notify, and
+with --say-on-jobs whether lines can be written on jobs' pages.
 Whether the branch's rules let this user push is asked by a push that changes
 nothing, where the git host tells; what they require of a commit, the first push
 shows. With DIR it validates the files in a directory, and needs no credentials. The
@@ -48,6 +49,13 @@ exit code is 2 for invalid files, and 3 when something outside of them is wrong.
 			if len(args) == 0 && !offline {
 				failures = append(failures, hooks.unreadable()...)
 			}
+			if sayOnJobs && len(args) == 0 && !offline {
+				found, err := s.checkPages(cmd.Context(), tree)
+				if err != nil {
+					return err
+				}
+				failures = append(failures, found...)
+			}
 			p.progress.Doing("building the overlays")
 			findings, err := s.loader().Check(cmd.Context(), tree)
 			p.progress.Done()
@@ -68,6 +76,7 @@ exit code is 2 for invalid files, and 3 when something outside of them is wrong.
 	s.notify.addTo(c)
 	hooks.addTo(c)
 	s.agent.addTo(c)
+	c.Flags().BoolVar(&sayOnJobs, "say-on-jobs", false, "try whether run --say-on-jobs can write on jobs' pages, with --agent-token-file; it writes nothing there")
 	c.Flags().BoolVar(&offline, "offline", false, "do not use the credentials for git and Buildkite, and ask no receiver")
 	c.Flags().StringVarP(&output, "output", "o", "text", "text, json, sarif (for code scanning) or github (annotations of GitHub Actions)")
 	oneOf(c, "output", "text", "json", "sarif", "github")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"time"
 
@@ -131,6 +132,28 @@ func (p *jobPages) say(ctx context.Context, s saying) {
 		p.silent = p.now().Add(silence)
 		p.log.Warn("jobs' pages are not told of dispatches", "err", err)
 	}
+}
+
+// checkPages returns what keeps muster from writing on jobs' pages. What only a line there
+// can show, the log says. The error is one of the flags.
+func (s *settings) checkPages(ctx context.Context, tree fs.FS) ([]error, error) {
+	log, err := s.logger()
+	if err != nil {
+		return nil, err
+	}
+	stacks, err := s.stacksFor("--say-on-jobs", log)
+	if err != nil {
+		return nil, err
+	}
+	var queues []string
+	for _, o := range s.overlays(tree) {
+		queues = append(queues, o.Policy.Queue)
+	}
+	if err := stacks.MaySay(ctx, queues); err != nil {
+		return []error{err}, nil
+	}
+	log.Info("the agent tokens may write on jobs' pages; that a page shows the line only a job can show")
+	return nil, nil
 }
 
 // alsoPages is a watcher beside which jobs' pages are told, where that is asked for.

@@ -2,6 +2,7 @@ package buildkite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -83,4 +84,57 @@ func (k *Stacks) say(ctx context.Context, c *stackCluster, queues []string, note
 		}
 	}
 	return refused, nil
+}
+
+// nobodys is the identifier of a job that there is not.
+const nobodys = "00000000-0000-4000-8000-000000000000"
+
+// MaySay tries whether lines can be put on jobs' pages, for which it sends one to a job
+// that there is not: Buildkite answers which lines it does not take. A stack that it has
+// to register for that is removed again. Queues are as for [Stacks.Say]. That a page
+// shows a line, it does not prove.
+func (k *Stacks) MaySay(ctx context.Context, queues []string) error {
+	found := false
+	for _, c := range k.clusters {
+		there, err := k.maySay(ctx, c, queues)
+		if err != nil {
+			return err
+		}
+		found = found || there
+	}
+	if !found {
+		return errors.New("writing on jobs' pages: no cluster of the agent tokens has a queue of an overlay")
+	}
+	return nil
+}
+
+// maySay tries one cluster, and reports whether it has one of the queues.
+func (k *Stacks) maySay(ctx context.Context, c *stackCluster, queues []string) (there bool, err error) {
+	try := func() error {
+		refused, err := k.say(ctx, c, queues, []JobNote{{Job: nobodys, Text: "muster check"}})
+		if err == nil && len(refused) == 0 {
+			return errors.New("Buildkite took a line for a job that there is not")
+		}
+		return err
+	}
+	was := c.registered
+	c.registered = true // which a muster that runs may have done
+	var refusal *agentRefusal
+	if err = try(); !errors.As(err, &refusal) || refusal.status != http.StatusNotFound {
+		c.registered = was && err == nil
+		return err == nil, err
+	}
+	token, err := agentToken(c.token)
+	if err != nil {
+		return false, err
+	}
+	if there, err = k.register(ctx, c, token, queues); err != nil || !there {
+		return false, err
+	}
+	err = try()
+	c.registered = false
+	if _, failed := k.ask(ctx, http.MethodPost, "stacks/"+c.key+"/deregister", token, map[string]any{}, nil, biggestSmall); failed != nil {
+		err = errors.Join(err, fmt.Errorf("removing the stack %s, which was registered to try: %w", c.key, failed))
+	}
+	return true, err
 }

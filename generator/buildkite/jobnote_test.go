@@ -40,3 +40,47 @@ func TestSay(t *testing.T) {
 		t.Errorf("%d, %v", said, err)
 	}
 }
+
+// TestMaySay: what a check tries leaves neither a line nor a stack, but for a stack that
+// was there, and says who may not.
+func TestMaySay(t *testing.T) {
+	s, ci, _ := twoClusters(fakebuildkite.Options{})
+	s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{}}})
+	stacks := func(tokens ...string) *buildkite.Stacks {
+		var all []func() (string, error)
+		for _, token := range tokens {
+			all = append(all, fixedToken(token))
+		}
+		k, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", AgentConfig: buildkite.AgentConfig{Org: "acme", HTTP: s.Transport(), Tokens: all}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	queues, job := []string{"default", "large"}, s.Jobs()[0].ID
+	for range 2 {
+		if err := stacks(canary.AgentToken, "bkct_gpu").MaySay(t.Context(), queues); err != nil || len(s.Stacks()) != 0 || len(s.Notes(job)) != 0 {
+			t.Errorf("%v, stacks %v", err, s.Stacks())
+		}
+	}
+	for _, c := range []struct {
+		token string
+		queue string
+		want  string
+	}{{"bkct_stranger", "default", "401"}, {canary.AgentToken, "elsewhere", "no cluster of the agent tokens has a queue of an overlay"}} {
+		if err := stacks(c.token).MaySay(t.Context(), []string{c.queue}); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.token) {
+			t.Errorf("%s: %v", c.queue, err)
+		}
+	}
+	running := stacks(canary.AgentToken)
+	if _, err := running.Say(t.Context(), queues, []buildkite.JobNote{{Job: job, Text: "one"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := stacks(canary.AgentToken).MaySay(t.Context(), queues); err != nil || len(s.Stacks()) != 1 || len(s.Notes(job)) != 1 {
+		t.Errorf("beside one that runs: %v, stacks %v, lines %v", err, s.Stacks(), s.Notes(job))
+	}
+	s.Fail(fakebuildkite.Fault{Path: "notifications", Status: http.StatusForbidden})
+	if err := stacks(canary.AgentToken).MaySay(t.Context(), queues); err == nil || !strings.Contains(err.Error(), "403") {
+		t.Errorf("refused: %v", err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -40,6 +41,13 @@ type stack struct {
 type Note struct {
 	Stack, Detail string
 	At            time.Time
+}
+
+// Stacks returns the keys of the stacks that are registered, sorted.
+func (s *Server) Stacks() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.stacks))
 }
 
 // Notes returns what stacks have said on a job's page, the oldest first.
