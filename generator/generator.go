@@ -24,6 +24,7 @@ import (
 
 	"muster/generator/kustomize"
 	"muster/generator/manifest"
+	"muster/generator/pace"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 	"muster/gitops/ledger"
@@ -106,6 +107,7 @@ type Generator struct {
 	lookback plan.Lookback
 	looks    looks
 	gate     gate
+	pace     pace.Pace // of ticks that calls bring
 	troubles troubles
 	progress progress
 	unsure   unsure
@@ -133,7 +135,11 @@ func New(cfg Config) *Generator {
 	if cfg.Build != nil {
 		loader.BuildWith(cfg.Build, cfg.Patience).WaitWith(cfg.Clock.Sleep)
 	}
-	return &Generator{cfg: cfg, loader: loader, ordered: map[string]ordered{}}
+	g := &Generator{cfg: cfg, loader: loader, ordered: map[string]ordered{}}
+	if cfg.Wake != nil {
+		g.pace.Every = cfg.Wake.Every
+	}
+	return g
 }
 
 // Result is what one tick found and did.

@@ -35,9 +35,10 @@ type Wake struct {
 	// Calls tells that something may have changed, and by whom that is known. What it
 	// holds when a tick begins is seen by that tick, and dropped.
 	Calls <-chan Cause
-	// Gather is how long to wait after a call for others that come with it, and Every
-	// the least time from the beginning of a tick to that of one that a call brings. It
-	// is also the time from one question at the [Gate] to the next, where there is one.
+	// Gather is how long to wait after a call for others that come with it. Every is the
+	// mean time between ticks that calls bring, of which a few may be closer; see
+	// [muster/generator/pace.Pace]. It is also the time from one question at the [Gate] to the next, where
+	// there is one.
 	Gather, Every time.Duration
 	// Spare is how long to wait, from a moment on, until a look at Buildkite can begin
 	// that leaves its limit to those of each interval; optional: no time at all.
@@ -72,7 +73,7 @@ func (g *Generator) rest(ctx context.Context, began time.Time, pause, interval t
 	}
 	now := clock.Now()
 	left := until.Sub(now)
-	wait := max(w.Gather, w.Every-now.Sub(began), 0)
+	wait := max(w.Gather, g.pace.Wait(now, began))
 	if w.Spare != nil && wait < left {
 		spare := w.Spare(now.Add(wait), interval)
 		if deferred = spare > 0; deferred {
@@ -82,6 +83,8 @@ func (g *Generator) rest(ctx context.Context, began time.Time, pause, interval t
 	}
 	if wait >= left {
 		wait, cause = left, CauseInterval
+	} else {
+		g.pace.Began(now.Add(wait))
 	}
 	return cause, deferred, clock.Sleep(ctx, max(wait, 0))
 }

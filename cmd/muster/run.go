@@ -88,7 +88,7 @@ wrong; and /metrics for Prometheus. With their secrets it serves
 	c.Flags().DurationVar(&f.jitter, "startup-jitter", 5*time.Second, "the first tick comes after a random part of this time; not with --once")
 	c.Flags().StringVar(&f.listen, "listen", "", "serve the status page, probes and metrics on this address, as in :8080; empty: not at all")
 	f.webhooks.addTo(c)
-	c.Flags().DurationVar(&f.webhooks.interval, "webhook-interval", 3*time.Second, "least time from tick to tick where webhooks or Buildkite's metrics begin them, and between two questions for the metrics")
+	c.Flags().DurationVar(&f.webhooks.interval, "webhook-interval", 3*time.Second, "mean time from tick to tick where webhooks or Buildkite's metrics begin them, a few of which may be a second apart, and between two questions for the metrics")
 	c.Flags().BoolVar(&f.sayOnJobs, "say-on-jobs", false, "say on jobs' pages which dispatch was ordered for jobs like them, with --agent-token-file")
 	c.Flags().StringVar(&f.pprof, "pprof", "", "serve Go's profiles on this address, as in localhost:6060; empty: not at all")
 	return c

@@ -47,7 +47,7 @@ const (
 	direct = "direct"
 )
 
-// woken is the least time between ticks that webhooks begin: muster run --webhook-interval.
+// woken is the mean time between ticks that webhooks begin: muster run --webhook-interval.
 const woken = 3 * time.Second
 
 // policies are muster with the policies that are compared, each a line; the first is the

@@ -96,18 +96,18 @@ func TestSyncers(t *testing.T) {
 }
 
 // TestWoken: a webhook begins a tick a quarter of a second after an event, and no sooner
-// than three seconds after the tick before.
+// than a second after the tick before.
 func TestWoken(t *testing.T) {
 	w := DefaultWorld()
 	w.Boot = [2]time.Duration{30 * time.Second, 30 * time.Second}
 	w.Told, w.Woken = 3*time.Second, woken
 	load := Workload{Length: time.Hour}
-	for _, at := range []time.Duration{16 * time.Second, 17 * time.Second} {
+	for _, at := range []time.Duration{15500 * time.Millisecond, 15600 * time.Millisecond} {
 		load.Arrivals = append(load.Arrivals, Arrival{At: at, Build: fakebuildkite.Build{Steps: []fakebuildkite.Step{{Duration: time.Minute}}}})
 	}
 	m := Play(w, load, &Muster{}, nil)
-	// The ticks at 0 and 15s saw none; then 18s, of both.
-	if want := 35 * time.Second; m.Wait.Max != want || m.Wait != m.Bound {
+	// The ticks at 0 and 15s saw none; then 16s, of both.
+	if want := 33500 * time.Millisecond; m.Wait.Max != want || m.Wait != m.Bound {
 		t.Errorf("waits of %+v, a bound of %+v, want %s at most", m.Wait, m.Bound, want)
 	}
 }

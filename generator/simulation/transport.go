@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"slices"
 	"sort"
 	"time"
 
@@ -69,14 +70,12 @@ func (r *run) next(at time.Time) time.Time {
 		}
 		r.buildkite.AdvanceTo(event)
 	}
-	woken := r.called.Add(gather)
-	if least := at.Add(r.world.Woken); woken.Before(least) {
-		woken = least
-	}
+	woken := r.called.Add(max(gather, r.pace.Wait(r.called, at)))
 	if r.client != nil && woken.Before(due) {
 		woken = woken.Add(min(r.client.Spare(woken, r.world.Interval), due.Sub(woken)))
 	}
 	if woken.Before(due) {
+		r.pace.Began(woken)
 		return woken
 	}
 	return due
@@ -125,8 +124,9 @@ func (r *run) pushed() {
 	switch {
 	case r.world.Direct:
 		r.apply()
-	case r.world.Told > 0:
-		r.buildkite.At(r.buildkite.Now().Add(r.world.Told), r.apply)
+	case r.world.Told > 0: // it fetches what is there now
+		pushed := slices.Clone(r.overlay.Dispatches)
+		r.buildkite.At(r.buildkite.Now().Add(r.world.Told), func() { r.applyUpTo(pushed) })
 	}
 }
 

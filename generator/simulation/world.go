@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/pace"
 	"muster/generator/plan"
 )
 
@@ -25,8 +26,8 @@ type World struct {
 	// Direct says that there is no syncer: what is ordered is made at once, by an
 	// algorithm that talks to its cluster itself.
 	Direct bool
-	// Woken is the least time from tick to tick where webhooks begin them; zero is that
-	// none does.
+	// Woken is the mean time between ticks that webhooks begin, of which a few may be
+	// closer; see [pace.Pace]. Zero is that they begin none.
 	Woken time.Duration
 	// Stateless says that the algorithm decides by what it sees alone, so that ticks
 	// between which nothing has happened are left out.
@@ -119,6 +120,7 @@ type run struct {
 	client Client
 	called time.Time     // when something was told since the last tick; zero: nothing
 	pause  time.Duration // to the next tick, unless it is woken
+	pace   pace.Pace     // of ticks that webhooks begin
 	failed bool          // the last tick, which nobody shortens the wait after
 }
 
@@ -165,7 +167,7 @@ func newRun(w World, algorithm Algorithm, start time.Time) *run {
 	r := &run{
 		world: w, start: start, algorithm: algorithm,
 		overlay: plan.Overlay{Name: "default", Policy: w.Policy},
-		sync:    w.random(streamSync), ticks: w.random(streamTicks), lives: map[string]Life{},
+		pace:    pace.Pace{Every: w.Woken}, sync: w.random(streamSync), ticks: w.random(streamTicks), lives: map[string]Life{},
 	}
 	r.buildkite = fakebuildkite.New(fakebuildkite.Options{
 		Now: start, OnAgentEnd: func(a fakebuildkite.AgentRecord) { r.cluster.AgentEnded(a) }, OnEvent: r.told, UserLimit: w.Requests,
@@ -180,19 +182,21 @@ func newRun(w World, algorithm Algorithm, start time.Time) *run {
 	return r
 }
 
-// apply creates the Jobs of manifests that are new to the cluster. A manifest
-// without a lease belongs to an algorithm that keeps none: it is done with.
-func (r *run) apply() {
-	kept := r.overlay.Dispatches[:0:0]
-	for _, d := range r.overlay.Dispatches {
+// apply creates the Jobs of manifests that are new to the cluster.
+func (r *run) apply() { r.applyUpTo(r.overlay.Dispatches) }
+
+// applyUpTo does so with what was in git at an earlier moment, since when nothing can have
+// left that was not applied. A manifest without a lease belongs to an algorithm that keeps
+// none: it is done with.
+func (r *run) applyUpTo(then []plan.Dispatch) {
+	for _, d := range then {
 		if !r.cluster.Created(d.ID) {
 			r.create(d)
 		}
-		if !d.NotAfter.IsZero() {
-			kept = append(kept, d)
-		}
 	}
-	r.overlay.Dispatches = kept
+	r.overlay.Dispatches = slices.DeleteFunc(slices.Clone(r.overlay.Dispatches), func(d plan.Dispatch) bool {
+		return d.NotAfter.IsZero() && r.cluster.Created(d.ID)
+	})
 }
 
 // create runs a Job. All agents have one priority, whoever ordered them and
