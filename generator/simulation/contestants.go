@@ -47,8 +47,8 @@ const (
 	direct = "direct"
 )
 
-// woken is the mean time between ticks that webhooks begin: muster run --webhook-interval.
-const woken = 3 * time.Second
+// WebhookInterval is the mean time between ticks that webhooks begin: muster run --webhook-interval.
+const WebhookInterval = 3 * time.Second
 
 // policies are muster with the policies that are compared, each a line; the first is the
 // default. A policy is a change of the world's, and so are the syncer and the webhooks.
@@ -56,7 +56,6 @@ func policies() []Named {
 	policy := func(name, about, transport string, change func(*World)) Named {
 		return Named{name, "generator/plan, " + about, transport, func() Algorithm { return &Muster{} }, change, true}
 	}
-	tell := func(w *World) { syncer("told").Use(w); w.Woken = woken }
 	return []Named{
 		policy("muster", "the default policy", ThroughGit, nil),
 		policy("muster-buffer", "buffer: 4", ThroughGit, func(w *World) { w.Policy.Buffer = 4 }),
@@ -66,12 +65,28 @@ func policies() []Named {
 		policy("muster-told-ahead", "the same, lookahead: 1", toldOfGit, func(w *World) { tell(w); w.Policy.Lookahead = 1 }),
 		policy("muster-told-buffer-1", "the same, buffer: 1", toldOfGit, func(w *World) { tell(w); w.Policy.Buffer = 1 }),
 		policy("muster-told-buffer-4", "the same, buffer: 4", toldOfGit, func(w *World) { tell(w); w.Policy.Buffer = 4 }),
+		policy(Advised, "what muster advise proposes, from another day's commits", toldOfGit, advised),
+		policy("muster-told-ahead-reuse-5s", "lookahead: 1, reuse: {idle: 5s, uptime: 30m}", toldOfGit, func(w *World) { tell(w); stay(5*time.Second, 30*time.Minute)(w); w.Policy.Lookahead = 1 }),
 		policy("muster-reuse", "reuse: {idle: 1m, uptime: 30m}", ThroughGit, stay(time.Minute, 30*time.Minute)),
 		policy("muster-told-reuse", "the same, webhooks, and a syncer that is told", toldOfGit, func(w *World) { tell(w); stay(time.Minute, 30*time.Minute)(w) }),
 		policy("muster-told-reuse-5m", "the same, reuse: {idle: 5m, uptime: 2h}", toldOfGit, func(w *World) { tell(w); stay(5*time.Minute, 2*time.Hour)(w) }),
 		policy("muster-told-reuse-10m", "the same, reuse: {idle: 10m, uptime: 4h}", toldOfGit, func(w *World) { tell(w); stay(10*time.Minute, 4*time.Hour)(w) }),
 	}
 }
+
+// Advised is the name of the policy that muster advise proposes.
+const Advised = "muster-advised"
+
+// advised gives muster what is proposed for it, where something is.
+func advised(w *World) {
+	tell(w)
+	if w.Advised != nil {
+		w.Policy = *w.Advised
+	}
+}
+
+// tell gives muster webhooks, and a syncer that is told of pushes.
+func tell(w *World) { syncer("told").Use(w); w.Woken = WebhookInterval }
 
 // stay lets agents take jobs until none came for idle, and for uptime at most.
 func stay(idle, uptime time.Duration) func(*World) {

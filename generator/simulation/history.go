@@ -1,8 +1,8 @@
 package simulation
 
 import (
-	"cmp"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -18,9 +18,10 @@ import (
 //
 // between two commits, spread evenly from the earlier commit, or from the
 // oldest pending job when that came after it. What happened between two
-// commits without a trace in the second is not known; neither is how long a job
-// ran: all get the same time, such that as many agents are busy on average as
-// were. Jobs that were limited, blocked or matched by no agent are left out.
+// commits without a trace in the second is not known; neither is how long each job
+// ran: as many agents are busy on average as were, and single jobs are spread around
+// that as the exponential distribution has it, which of all with that mean assumes least. Jobs
+// that were limited, blocked or matched by no agent are left out.
 func Rebuild(name, overlay string, observed []plan.Observation) (Workload, error) {
 	observed = slices.Clone(observed)
 	slices.SortStableFunc(observed, func(a, b plan.Observation) int { return a.At.Compare(b.At) })
@@ -34,18 +35,26 @@ func Rebuild(name, overlay string, observed []plan.Observation) (Workload, error
 	if len(h.arrivals) == 0 {
 		return Workload{}, errors.New("in what was observed no job ever came")
 	}
-	duration := time.Minute
-	if mean := h.busy / time.Duration(len(h.arrivals)); mean > 0 {
-		duration = mean.Round(time.Second)
+	mean := time.Minute
+	if busy := h.busy / time.Duration(len(h.arrivals)); busy > 0 {
+		mean = busy
 	}
 	l := Workload{Name: name, Start: h.start, Length: h.last.Sub(h.start) + time.Minute}
-	for _, at := range h.arrivals {
+	slices.Sort(h.arrivals)
+	for i, at := range h.arrivals {
 		l.Arrivals = append(l.Arrivals, Arrival{At: at, Build: fakebuildkite.Build{
-			Steps: []fakebuildkite.Step{{Duration: duration, Retries: retries}},
+			Steps: []fakebuildkite.Step{{Duration: spread(mean, i), Retries: retries}},
 		}})
 	}
-	slices.SortStableFunc(l.Arrivals, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
 	return l, nil
+}
+
+// spread is the n-th of durations that are spread evenly over the exponential distribution
+// of that mean: multiples of the golden ratio, of which only what is behind the point is
+// taken, leave no gaps.
+func spread(mean time.Duration, n int) time.Duration {
+	_, part := math.Modf(float64(n+1) * math.Phi)
+	return max(time.Second, time.Duration(-math.Log(1-part)*float64(mean)).Round(time.Second))
 }
 
 // history goes through observations in time.

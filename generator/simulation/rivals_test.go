@@ -100,7 +100,7 @@ func TestSyncers(t *testing.T) {
 func TestWoken(t *testing.T) {
 	w := DefaultWorld()
 	w.Boot = [2]time.Duration{30 * time.Second, 30 * time.Second}
-	w.Told, w.Woken = 3*time.Second, woken
+	w.Told, w.Woken = 3*time.Second, WebhookInterval
 	load := Workload{Length: time.Hour}
 	for _, at := range []time.Duration{15500 * time.Millisecond, 15600 * time.Millisecond} {
 		load.Arrivals = append(load.Arrivals, Arrival{At: at, Build: fakebuildkite.Build{Steps: []fakebuildkite.Step{{Duration: time.Minute}}}})

@@ -21,6 +21,8 @@ type Workload struct {
 	Length time.Duration
 	// Arrivals are the builds, by time.
 	Arrivals []Arrival
+	// Again makes the workload of another seed; nil where there is none.
+	Again func(seed uint64) Workload
 }
 
 // Arrival is one build that comes At so long after the start. It is cancelled when it
@@ -79,7 +81,8 @@ func (l Load) Generate(seed uint64, length time.Duration) Workload {
 	g := &generation{random: rand.New(rand.NewPCG(seed, streamJobs)), length: length}
 	l.generate(g)
 	slices.SortStableFunc(g.arrivals, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
-	return Workload{Name: l.Name, Start: l.start, Length: length, Arrivals: g.arrivals}
+	again := func(seed uint64) Workload { return l.Generate(seed, length) }
+	return Workload{Name: l.Name, Start: l.start, Length: length, Arrivals: g.arrivals, Again: again}
 }
 
 // World returns the world that the workload is meant for: w itself, or w with the tags

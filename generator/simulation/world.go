@@ -46,6 +46,9 @@ type World struct {
 	// nil reads it in process, without a limit. Rivals ask other interfaces.
 	Client   func(*fakebuildkite.Server) Client
 	Requests int
+	// Advised is the policy that muster advise proposes, of what came on another day; nil
+	// where it proposes none.
+	Advised *plan.Policy
 	// Seed makes all that is left to chance: the same for every algorithm.
 	Seed uint64
 }

@@ -84,7 +84,8 @@ func TestBounds(t *testing.T) {
 				// max binds. keda-eager orders more than there are jobs, and those that come
 				// next may take all of it. An agent that dies idle or is bought for a retry before the
 				// retry is there makes a rough run faster without one in vain.
-				if m.InVain == 0 && m.Agents == m.Jobs && !g.rough && !strings.HasPrefix(a.Name, "agent-stack") && a.Name != "keda-eager" && m.Wait.Mean < m.Bound.Mean {
+				early := a.In(DefaultWorld()).Policy.Lookahead > 0 || m.Unmatched > 0 && !a.Policy
+				if m.InVain == 0 && m.Agents == m.Jobs && !early && !g.rough && !strings.HasPrefix(a.Name, "agent-stack") && a.Name != "keda-eager" && m.Wait.Mean < m.Bound.Mean {
 					t.Errorf("seed %d: waits of %v on average beat the bound, %v", seed, m.Wait.Mean, m.Bound.Mean)
 				}
 			})
