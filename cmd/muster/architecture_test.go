@@ -83,6 +83,7 @@ func imports() map[string][]string {
 		"generator/manifest":     {"generator/plan", "generator/kubernetes", "generator/kustomize", "gitops/branch"},
 		"generator/kubernetes":   {},
 		"generator/kustomize":    {},
+		"generator/advice":       {"generator/history", "generator/plan", "generator/simulation"},
 		"generator/buildkite":    {"generator/plan"},
 		"generator/status":       {"generator", "generator/plan", "gitops/ledger"},
 		"generator/history":      {"generator/plan", "generator/manifest", "gitops/branch", "gitops/ledger"},

@@ -154,7 +154,7 @@ BUILDKITE_API_TOKEN and MUSTER_GIT_PASSWORD, or from files.`,
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
-	root.AddCommand(p.initCommand(), p.runCommand(), p.planCommand(), p.statusCommand(), p.historyCommand(), p.reportCommand(), p.explainCommand(), p.verifyCommand(), p.pauseCommand(), p.resumeCommand(), p.setCommand(), p.cancelCommand(), p.closeBreakerCommand(), p.revertCommand(), p.previewCommand(), p.checkCommand(), p.schemaCommand(), p.demoCommand(), p.simulateCommand(), p.versionCommand(), p.manCommand())
+	root.AddCommand(p.initCommand(), p.runCommand(), p.planCommand(), p.statusCommand(), p.historyCommand(), p.reportCommand(), p.explainCommand(), p.verifyCommand(), p.pauseCommand(), p.resumeCommand(), p.setCommand(), p.cancelCommand(), p.closeBreakerCommand(), p.revertCommand(), p.previewCommand(), p.adviseCommand(), p.checkCommand(), p.schemaCommand(), p.demoCommand(), p.simulateCommand(), p.versionCommand(), p.manCommand())
 	for _, c := range root.Commands() {
 		check := c.Args
 		if check == nil {

@@ -149,6 +149,10 @@ func (s *simulate) run(cmd *cobra.Command) error {
 		return err
 	}
 	progress := s.git.program.progress
+	progress.Doing("looking for the policies that muster advise would propose")
+	if err := s.advise(cmd.Context(), cases, algorithms); err != nil {
+		return err
+	}
 	progress.Doing(fmt.Sprintf("playing %d workloads through %d algorithms", len(cases), len(algorithms)))
 	rows, err := simulation.Compare(cmd.Context(), cases, algorithms, runtime.GOMAXPROCS(0))
 	if err != nil {

@@ -69,9 +69,9 @@ func settings(p plan.Policy) []setting {
 		{"buffer", strconv.Itoa(p.Buffer)},
 		{"lookahead", strconv.FormatFloat(p.Lookahead, 'f', -1, 64)},
 		{"maxDispatch", strconv.Itoa(p.MaxDispatch)},
-		{"lease", span(p.Lease)},
-		{"idleTimeout", span(p.IdleTimeout)},
-		{"warmIdleTimeout", span(p.WarmIdleTimeout)},
+		{"lease", Span(p.Lease)},
+		{"idleTimeout", Span(p.IdleTimeout)},
+		{"warmIdleTimeout", Span(p.WarmIdleTimeout)},
 		{"reuse", reuse(p.Reuse)},
 		{"priority", strconv.Itoa(p.Priority)},
 		{"maxPerHour", strconv.Itoa(p.MaxPerHour)},
@@ -84,11 +84,11 @@ func reuse(r plan.Reuse) string {
 	if !r.On() {
 		return ""
 	}
-	return "idle " + span(r.Idle) + " uptime " + span(r.Uptime)
+	return "idle " + Span(r.Idle) + " uptime " + Span(r.Uptime)
 }
 
-// span is a length of time without its empty parts: 1m, not 1m0s.
-func span(d time.Duration) string {
+// Span is a length of time without its empty parts: 1m, not 1m0s.
+func Span(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")

@@ -11,10 +11,12 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// The bounds of what reuse says. The longest uptime is that of warmIdleTimeout: what
+// The bounds of what reuse says. With the shortest idle an agent takes what is there when
+// its job is over and leaves otherwise, as soon as it has asked (one that polls: at its
+// next ping, some 10 seconds later). The longest uptime is that of warmIdleTimeout: what
 // an agent is there for, the base's activeDeadlineSeconds have to cover.
 const (
-	leastReuseIdle, mostReuseIdle     = 10 * time.Second, 24 * time.Hour
+	leastReuseIdle, mostReuseIdle     = 5 * time.Second, 24 * time.Hour
 	leastReuseUptime, mostReuseUptime = time.Minute, 7 * 24 * time.Hour
 )
 

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"muster/generator/advice"
+	"muster/generator/manifest"
+	"muster/generator/plan"
+	"muster/generator/simulation"
+	"muster/gitops"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+)
+
+// adviseFlags are what the flags of muster advise ask for.
+type adviseFlags struct {
+	settings         *settings
+	since            string
+	more             float64
+	reuse, webhooks  bool
+	syncer           string
+	bootMin, bootMax time.Duration
+
+	repository *gitops.Repository
+}
+
+func (p program) adviseCommand() *cobra.Command {
+	a := &adviseFlags{settings: &settings{program: p, git: gitSettings{program: p}}}
+	git := &a.settings.git
+	w := simulation.DefaultWorld()
+	c := &cobra.Command{
+		Use:   "advise [OVERLAY...]",
+		Short: "Propose policies that would have served the last weeks' jobs sooner",
+		Long: `advise plays the jobs of the last two weeks, as the fleet's own commits tell of
+them, with the policy of each overlay and with some dozen others, in simulated time,
+and shows those of which no other is both sooner and cheaper. It proposes the one
+with the shortest p95 wait that costs no more pod time than today's, as a difference
+to read and to commit by hand. It changes nothing.
+
+What the commits tell is an estimate (docs/scaling-quality.md, "Your own load"): how
+long single jobs ran and what they depended on is not known. Look at the next
+weeks with muster report. Agents that take several jobs shorten waits most, and let
+builds share a pod: they are proposed where the policy has them, or with --reuse
+(docs/agent-job.md, "Agents that stay").`,
+		Example: `  muster advise
+  muster advise linux --reuse --more 0.1
+  muster advise --syncer told --webhooks`,
+		ValidArgsFunction: git.completion(anyNumber, func(o offered) []string { return o.overlays }),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args) },
+	}
+	git.addReading(c)
+	a.settings.addLog(c)
+	f := c.Flags()
+	f.StringVar(&a.since, "since", "14d", "play the jobs since then: a time, or how long ago, as in 7d")
+	f.Float64Var(&a.more, "more", 0, "share of today's pod time that a proposal may cost beyond it, as 0.1; below zero it has to cost less")
+	f.BoolVar(&a.reuse, "reuse", false, "propose agents that take several jobs, too")
+	f.StringVar(&a.syncer, "syncer", "", "how the syncer is set up: "+strings.Join(syncerNames(), ", ")+"; it looks every 20 to 30s unless told")
+	f.BoolVar(&a.webhooks, "webhooks", false, "muster is told by Buildkite's webhooks")
+	f.DurationVar(&a.bootMin, "boot-min", w.Boot[0], "shortest time from a pod's creation to its agent's registration")
+	f.DurationVar(&a.bootMax, "boot-max", w.Boot[1], "longest such time")
+	oneOf(c, "syncer", syncerNames()...)
+	return c
+}
+
+// check looks at the flags that can be wrong by themselves.
+func (a *adviseFlags) check() error {
+	switch {
+	case !(a.more > -1 && a.more <= 10):
+		return fmt.Errorf("--more %v: use a share from -1 to 10, as 0.1 for a tenth", a.more)
+	case a.bootMin < 0 || a.bootMax < a.bootMin:
+		return fmt.Errorf("--boot-min %s and --boot-max %s: the first must not be the longer", a.bootMin, a.bootMax)
+	case a.syncer != "" && !slices.Contains(syncerNames(), a.syncer):
+		return fmt.Errorf("--syncer %s: use one of %s", a.syncer, strings.Join(syncerNames(), ", "))
+	}
+	return nil
+}
+
+func (a *adviseFlags) run(ctx context.Context, args []string) error {
+	if err := a.check(); err != nil {
+		return usage(err)
+	}
+	p := a.settings.program
+	since, err := moment("since", a.since, p.clock.Now())
+	if err != nil {
+		return err
+	}
+	if a.repository, err = a.settings.clone(); err != nil {
+		return err
+	}
+	defer p.progress.Done()
+	p.progress.Doing("reading " + a.repository.String())
+	tip, err := a.repository.Tip(ctx)
+	if err != nil {
+		return err
+	}
+	overlays, err := a.settings.loader().LoadContext(ctx, tip.Tree)
+	if err != nil {
+		return fmt.Errorf("no overlays can be read below %q of the repository: %w", a.settings.git.overlays, err)
+	}
+	var names []string
+	for _, o := range overlays {
+		names = append(names, o.Name)
+	}
+	chosen, err := chooseOverlays(args, names, a.settings.git.overlays)
+	if err != nil {
+		return err
+	}
+	observed, err := a.observed(ctx, tip.Commit, since)
+	if err != nil {
+		return err
+	}
+	for i, name := range chosen {
+		if i > 0 {
+			fmt.Fprintln(p.stdout)
+		}
+		o := &overlays[slices.Index(names, name)]
+		if err := a.advise(ctx, tip, o, overlays, observed[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// observed is what commits tell of each overlay, by its name.
+func (a *adviseFlags) observed(ctx context.Context, head string, since time.Time) (map[string][]plan.Observation, error) {
+	all := map[string][]plan.Observation{}
+	dir := path.Clean(a.settings.git.overlays) + "/"
+	for r, err := range ledger.Read(a.repository.Commits(ctx, head, branch.Limit{Since: since})) {
+		if err != nil {
+			return nil, fmt.Errorf("reading the history of %s: %w", a.repository, err)
+		}
+		if r.Entry != nil { // what is damaged tells nothing
+			name := strings.TrimPrefix(r.Entry.Overlay, dir)
+			all[name] = append(all[name], r.Entry.Observation)
+		}
+	}
+	return all, nil
+}
+
+// advise looks for a policy of one overlay, and prints what it found.
+func (a *adviseFlags) advise(ctx context.Context, tip branch.Tip, o *manifest.Overlay, fleet []manifest.Overlay, observed []plan.Observation) error {
+	p := a.settings.program
+	load, err := simulation.Rebuild(o.Name, o.Name, observed)
+	switch {
+	case o.Policy.Lease == 0: // every policy that can be read has one
+		fmt.Fprintf(p.stdout, "%s: its policy is invalid: muster check says why\n", o.Name)
+		return nil
+	case err != nil:
+		fmt.Fprintf(p.stdout, "%s: nothing can be played: %v since %s\n", o.Name, err, a.since)
+		return nil
+	}
+	p.progress.Doing("playing " + o.Name)
+	answer, err := advice.Find(ctx, advice.Question{
+		Policy: o.Policy, World: a.world(), Workload: load, More: a.more, Reuse: a.reuse, Workers: runtime.GOMAXPROCS(0),
+	})
+	p.progress.Done()
+	if err != nil {
+		return fmt.Errorf("playing %s: %w", o.Name, err)
+	}
+	if err := printAdvice(p.stdout, o.Name, load, answer); err != nil {
+		return err
+	}
+	for _, other := range fleet {
+		if other.Name != o.Name && other.Policy.Queue == o.Policy.Queue {
+			fmt.Fprintf(p.stdout, "Others serve the queue %s too, as %s: it was played as if it were alone.\n", o.Policy.Queue, other.Name)
+			break
+		}
+	}
+	if !a.reuse && !o.Policy.Reuse.On() {
+		fmt.Fprintln(p.stdout, "Agents that take several jobs were not played: --reuse does.")
+	}
+	if answer.Proposed == nil {
+		return nil
+	}
+	file := path.Join(o.Path, "scaling.yaml")
+	before, err := fs.ReadFile(tip.Tree, file)
+	if err != nil {
+		return err
+	}
+	after, err := manifest.EditPolicy(file, before, manifest.PolicyEdit{Set: answer.Proposed.Values()})
+	if err != nil {
+		fmt.Fprintf(p.stdout, "The file has to be edited by hand: %v\n", err)
+		return nil
+	}
+	fmt.Fprintln(p.stdout)
+	_, err = p.stdout.Write(diff.Diff("a/"+file, before, "b/"+file, after))
+	return err
+}
+
+// world is what the flags say of the fleet's surroundings.
+func (a *adviseFlags) world() simulation.World {
+	w := simulation.DefaultWorld()
+	for _, s := range simulation.Syncers() {
+		if s.Name == a.syncer {
+			s.Use(&w)
+		}
+	}
+	if a.webhooks {
+		w.Woken = simulation.WebhookInterval
+	}
+	w.Boot = [2]time.Duration{a.bootMin, a.bootMax}
+	return w
+}

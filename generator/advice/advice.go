@@ -1,0 +1,159 @@
+// Package advice looks for policies that would have served an overlay's own jobs sooner,
+// or for less: it plays them in simulated time, and says which are on the frontier of wait
+// and cost.
+package advice
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"muster/generator/history"
+	"muster/generator/plan"
+	"muster/generator/simulation"
+)
+
+// Question is what is asked for.
+type Question struct {
+	// Policy is that of today. Its queue, max, tags and schedules stay as they are.
+	Policy plan.Policy
+	// World is everything around muster, its syncer and webhooks among it; its policy is
+	// not used.
+	World simulation.World
+	// Workload are the jobs that are played.
+	Workload simulation.Workload
+	// More is how much more pod time a proposal may cost than today's policy, as a share
+	// of it: 0.1 is a tenth. Below zero it has to cost less.
+	More float64
+	// Reuse lets agents that take several jobs be proposed where today's take one: builds
+	// then share a pod, which people choose.
+	Reuse bool
+	// Workers is how many policies are played at once; below one is one.
+	Workers int
+}
+
+// Option is one policy, and what it makes of the jobs.
+type Option struct {
+	Policy plan.Policy
+	// Changes are the settings in which it is not today's.
+	Changes []history.Change
+	simulation.Measures
+}
+
+// Answer is what was found.
+type Answer struct {
+	// Today is the policy of today.
+	Today Option
+	// Frontier are the options of which no other has both a p95 as short and a cost as
+	// low, by p95, the longest first. Today's is among them where it is one.
+	Frontier []Option
+	// Proposed is the one of them with the shortest p95 that costs no more than is
+	// allowed; nil where that is today's, or no better.
+	Proposed *Option
+	// Played is how many policies were.
+	Played int
+}
+
+// Find plays policies: those that keep no agents, and of those that are on the frontier
+// what is with more and more agents kept. Its error is that of the context.
+func Find(ctx context.Context, q Question) (Answer, error) {
+	today := q.play(Option{Policy: q.Policy})
+	if err := ctx.Err(); err != nil {
+		return Answer{}, err
+	}
+	all := append(q.playAll(ctx, q.bases(), today), today)
+	kept := q.playAll(ctx, q.kept(frontier(all)), today)
+	all = append(all, kept...)
+	a := Answer{Today: today, Frontier: frontier(all), Played: len(all)}
+	a.Proposed = q.propose(a)
+	return a, ctx.Err()
+}
+
+// playAll plays lists of policies, several at once.
+func (q Question) playAll(ctx context.Context, lists [][]Option, today Option) (all []Option) {
+	played := make([][]Option, len(lists))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range max(1, q.Workers) {
+		wg.Go(func() {
+			for i := range next {
+				played[i] = q.climb(ctx, lists[i], today)
+			}
+		})
+	}
+	for i := range lists {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(next)
+	wg.Wait()
+	return slices.Concat(played...)
+}
+
+// play plays one policy.
+func (q Question) play(o Option) Option {
+	w := q.World
+	w.Policy = o.Policy
+	o.Measures = simulation.Play(w, q.Workload, &simulation.Muster{}, nil)
+	return o
+}
+
+// dear is how many times the pod time of what is allowed a policy may cost before those
+// that keep still more agents are not played.
+const dear = 1.5
+
+// climb plays policies of which each keeps more agents than the one before, until they
+// cost too much or nothing waits any more.
+func (q Question) climb(ctx context.Context, list []Option, today Option) (played []Option) {
+	limit := time.Duration(dear * (1 + q.More) * float64(today.Pods))
+	for _, o := range list {
+		if ctx.Err() != nil {
+			return played
+		}
+		o = q.play(o)
+		played = append(played, o)
+		if o.Pods > limit || o.Wait.P95 == 0 {
+			break
+		}
+	}
+	return played
+}
+
+// frontier keeps the options that no other beats, by p95.
+func frontier(all []Option) (kept []Option) {
+	all = slices.DeleteFunc(slices.Clone(all), func(o Option) bool { return o.Unserved > 0 })
+	slices.SortStableFunc(all, func(a, b Option) int {
+		return cmp.Or(cmp.Compare(a.Wait.P95, b.Wait.P95), cmp.Compare(a.Pods, b.Pods), cmp.Compare(a.Wait.Mean, b.Wait.Mean), cmp.Compare(len(a.Changes), len(b.Changes)))
+	})
+	for _, o := range all {
+		if len(kept) == 0 || o.Pods < kept[len(kept)-1].Pods {
+			kept = append(kept, o)
+		}
+	}
+	slices.Reverse(kept)
+	return kept
+}
+
+// propose chooses of the frontier what has the shortest p95 at the allowed cost, and is
+// better than today's in one of the two by what cannot be mistaken for chance.
+func (q Question) propose(a Answer) *Option {
+	const clearly = 0.97
+	limit := time.Duration((1 + q.More) * float64(a.Today.Pods))
+	for i := len(a.Frontier) - 1; i >= 0; i-- {
+		o := &a.Frontier[i]
+		if o.Pods > limit {
+			continue
+		}
+		sooner := a.Today.Unserved > 0 || float64(o.Wait.P95) < clearly*float64(a.Today.Wait.P95)
+		cheaper := o.Wait.P95 <= a.Today.Wait.P95 && float64(o.Pods) < clearly*float64(a.Today.Pods)
+		if len(o.Changes) > 0 && (sooner || cheaper) {
+			return o
+		}
+		return nil
+	}
+	return nil
+}
