@@ -17,7 +17,9 @@ func stays() []plan.Reuse {
 	return []plan.Reuse{
 		{Idle: 5 * time.Second, Uptime: 30 * time.Minute},
 		{Idle: 15 * time.Second, Uptime: 30 * time.Minute},
+		{Idle: 30 * time.Second, Uptime: 30 * time.Minute},
 		{Idle: time.Minute, Uptime: 30 * time.Minute},
+		{Idle: 2 * time.Minute, Uptime: time.Hour},
 		{Idle: 5 * time.Minute, Uptime: 2 * time.Hour},
 		{Idle: 10 * time.Minute, Uptime: 4 * time.Hour},
 	}
