@@ -97,8 +97,8 @@ func (q Question) options(policies ...plan.Policy) (all []Option) {
 	return all
 }
 
-// Values are the fields of spec in which an option's policy is not today's, as YAML writes
-// them.
+// Values are the fields of spec in which an option's policy is not today's, as
+// manifest.EditPolicy takes them.
 func (o Option) Values() map[string]string {
 	values := map[string]string{}
 	for _, c := range o.Changes {
@@ -110,10 +110,10 @@ func (o Option) Values() map[string]string {
 	return values
 }
 
-// reuse is written as policies have it.
+// reuse is said as in muster set.
 func reuse(r plan.Reuse) string {
 	if !r.On() {
-		return "{}"
+		return "none"
 	}
-	return fmt.Sprintf("{idle: %s, uptime: %s}", history.Span(r.Idle), history.Span(r.Uptime))
+	return fmt.Sprintf("idle:%s,uptime:%s", history.Span(r.Idle), history.Span(r.Uptime))
 }
