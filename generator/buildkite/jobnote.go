@@ -113,7 +113,7 @@ func (k *Stacks) maySay(ctx context.Context, c *stackCluster, queues []string) (
 	try := func() error {
 		refused, err := k.say(ctx, c, queues, []JobNote{{Job: nobodys, Text: "muster check"}})
 		if err == nil && len(refused) == 0 {
-			return errors.New("Buildkite took a line for a job that there is not")
+			return errors.New("a line was taken for a job that there is not")
 		}
 		return err
 	}
