@@ -342,6 +342,13 @@ func (w *world) short() string {
 				}
 			}
 		}
+		if p.reuse.uptime > 0 && busy+idle+w.audit.coming(o) >= p.max {
+			// Agents that stay are replaced before their uptime is over as far as max leaves
+			// room: "though still against max" (docs/design.md, "The decision, per queue").
+			// Without room one is ordered when another has left, and is missed while it is in
+			// flight: here all that max allows is there or in flight.
+			continue
+		}
 		if busy+idle < p.min {
 			return fmt.Sprintf("%s has %d agents, min is %d", o.name, busy+idle, p.min)
 		}

@@ -63,3 +63,13 @@ func (w *world) editTemplate(tag int) {
 	text := strings.Replace(agentJob, "buildkite/agent:3", fmt.Sprintf("buildkite/agent:3.%d", tag), 1)
 	w.edit("edits the base", branch.Change{Path: "base/job.yaml", Content: []byte(text)})
 }
+
+// coming counts the agents of an overlay that are in flight.
+func (a *audit) coming(o *overlay) (n int) {
+	for _, x := range a.orders {
+		if x.overlay == o && !x.retired && !x.gone && !a.w.server.Now().After(x.NotAfter) {
+			n += x.Agents - len(x.came)
+		}
+	}
+	return n
+}
