@@ -169,7 +169,7 @@ func (p *explainPrinter) steps(x explanation.Explanation) {
 			default:
 				fmt.Fprintf(&terms, " + %d", t.Value)
 			}
-			terms.WriteString(" " + termText(s.Name, t.Name))
+			terms.WriteString(" " + termText(s, t))
 		}
 		terms.WriteString(boundText(s))
 		switch {
@@ -194,8 +194,8 @@ func takenAway(step, term string) bool {
 }
 
 // termText says in words what a term of a step is.
-func termText(step, term string) string {
-	switch term {
+func termText(s plan.Step, t plan.Term) string {
+	switch t.Name {
 	case "pending":
 		return "jobs pending"
 	case "elsewhere":
@@ -207,20 +207,26 @@ func termText(step, term string) string {
 	case "idle":
 		return "agents idle"
 	case "replacing":
-		return "of the idle, which leave soon"
+		switch s.Late {
+		case 0:
+			return "of the idle, which leave soon"
+		case max(t.Value, -t.Value):
+			return "of those in flight, which are late"
+		}
+		return fmt.Sprintf("of them, %d in flight and late, the others idle and leaving soon", s.Late)
 	case "inFlight":
 		return "agents in flight"
 	case "unusable":
 		return "of these agents, which can take none of the jobs"
 	case "current":
-		if step == "desired" {
+		if s.Name == "desired" {
 			return "agents it has, those in flight included"
 		}
 		return "it has"
 	case "stopping":
 		return "that are stopping"
 	}
-	return term
+	return t.Name
 }
 
 // boundText says what a step was held to, where that changed it.

@@ -45,6 +45,7 @@ func planColumns() []planColumn {
 		{name: "IDLE", value: func(d plan.Decision) int { return d.Sum.Idle }},
 		{name: "REPLACING", shown: wide, value: func(d plan.Decision) int { return d.Sum.Replacing }},
 		{name: "IN-FLIGHT", value: func(d plan.Decision) int { return d.Sum.InFlight }},
+		{name: "LATE", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.Late }},
 		{name: "UNUSABLE", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.Unusable }},
 		{name: "BUSY", value: func(d plan.Decision) int { return d.Sum.Busy }},
 		{name: "STOPPING", shown: wide, value: func(d plan.Decision) int { return d.Sum.Stopping }},

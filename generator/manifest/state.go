@@ -29,6 +29,9 @@ type stateDocument struct {
 	// LookedAhead came with 0.3.0.
 	LookedAhead time.Time    `json:"lookedAhead,omitzero"`
 	InPart      *inPartState `json:"lookedAheadInPart,omitempty"`
+	// Boots are how many agents took how many seconds, in the text form of [plan.Boots].
+	Boots    plan.Boots `json:"boots,omitzero"`
+	ServedAt time.Time  `json:"servedAt,omitzero"`
 }
 
 type inPartState struct {
@@ -86,7 +89,7 @@ func readState(file string, data []byte) (plan.State, *Finding) {
 	if doc.APIVersion != policyVersion || doc.Kind != stateKind {
 		return wrong(fmt.Sprintf("its kind is %s of %s, not %s of %s", quote(doc.Kind), quote(doc.APIVersion), stateKind, policyVersion))
 	}
-	state := plan.State{LookedAhead: doc.LookedAhead}
+	state := plan.State{LookedAhead: doc.LookedAhead, Boots: doc.Boots, ServedAt: doc.ServedAt}
 	if b := doc.Breaker; b != nil {
 		cause, known := causes()[b.Cause]
 		if b.Failures < 0 || b.Failures > 0 == b.At.IsZero() || !known || b.LastedSeconds < 0 || b.LastedSeconds > mostSeconds {
@@ -117,7 +120,7 @@ func (o *Overlay) WriteState(s plan.State) []branch.Change {
 	}
 	change := branch.Change{Path: o.file(stateFile)}
 	if !s.Equal(plan.State{}) {
-		doc := stateDocument{APIVersion: policyVersion, Kind: stateKind, LookedAhead: s.LookedAhead}
+		doc := stateDocument{APIVersion: policyVersion, Kind: stateKind, LookedAhead: s.LookedAhead, Boots: s.Boots, ServedAt: s.ServedAt}
 		if b := s.Breaker; !b.Equal(plan.Breaker{}) {
 			doc.Breaker = &breakerState{Failures: b.Failures, At: b.At, Dispatch: b.Dispatch, Cause: string(b.Cause), LastedSeconds: b.LastedSeconds}
 		}

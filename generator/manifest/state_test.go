@@ -20,7 +20,10 @@ func TestStateIsReadAgain(t *testing.T) {
 		Ordered:     []plan.Ordered{{At: at.Add(-time.Hour), Agents: 3}, {At: at, Agents: 12}},
 		LookedAhead: at.Add(-time.Minute),
 		InPart:      plan.InPart{Until: at, Agents: 5},
+		ServedAt:    at.Add(-time.Second),
 	}
+	state.Boots.Add(40*time.Second, 7)
+	state.Boots.Add(3*time.Minute, 1)
 	tree := sound(t)
 	overlay := load(t, NewLoader("overlays"), tree.tree())[0]
 	changes := overlay.WriteState(state)
@@ -48,7 +51,7 @@ func TestInvalidState(t *testing.T) {
 	const head = "apiVersion: muster.dev/v1alpha1\nkind: OverlayState\n"
 	for _, text := range []string{
 		"", "nonsense", "[1]", head + "mood: bad\n", head + "breaker: {failures: -1}\n", head + "breaker: {failures: 3}\n", head + "breaker: {at: soon}\n", head + "breaker: {failures: 3, at: 2026-11-21T02:15:00Z, lastedSeconds: -1}\n",
-		head + "ordered: [{at: 2026-11-21T02:15:00Z, agents: -3}]\n", head + "lookedAheadInPart: {agents: 5}\n", head + "lookedAheadInPart: {until: 2026-11-21T02:15:00Z, agents: 0}\n", "kind: OverlayState\n", head + head, strings.Repeat("#", 2<<20),
+		head + "ordered: [{at: 2026-11-21T02:15:00Z, agents: -3}]\n", head + "lookedAheadInPart: {agents: 5}\n", head + "lookedAheadInPart: {until: 2026-11-21T02:15:00Z, agents: 0}\n", head + "boots: 45\n", head + "boots: 46:1 30:2\n", head + "boots: [46]\n", head + "boots: 46:0\n", head + "servedAt: soon\n", "kind: OverlayState\n", head + head, strings.Repeat("#", 2<<20),
 	} {
 		tree := sound(t)
 		tree[stateOf] = text

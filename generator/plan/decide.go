@@ -45,6 +45,11 @@ type share struct {
 	breaker   Breaker // as it is once they are retired
 	sum       Sum
 	otherTags []otherFlight // in flight, but of other use than those that are dispatched now
+	// boots and lastServed are what is known once they are retired; see learn. late are the
+	// agents in flight that are not counted on, by dispatch; see giveUp.
+	boots      Boots
+	lastServed time.Time
+	late       map[string]int
 
 	spare       int        // idle agents that serve no job, those to be replaced among them
 	aheadOf     [][]string // of each group of jobs that it looks ahead to, the overlays that could take them
@@ -75,6 +80,7 @@ func newShare(v Overlay, o Observation) *share {
 		s.retire = s.retirements(o)
 	}
 	s.breaker = v.State.Breaker.after(s.outcomes(o.At), o.At)
+	s.learn()
 	s.sum = Sum{
 		Min: p.Min, Max: p.Max, Buffer: p.Buffer,
 		Busy: s.supply.Busy, QueueBusy: s.supply.QueueBusy,
@@ -84,6 +90,7 @@ func newShare(v Overlay, o Observation) *share {
 	s.sum.InFlight, strayed = s.inFlight(o.At)
 	s.otherTags = s.otherFlights()
 	s.sum.Stopping += strayed
+	s.giveUp(o.At)
 	s.sum.Current = s.supply.Own + s.sum.InFlight
 	s.sum.Room = max(0, p.Max-s.sum.Current-s.sum.Stopping)
 	if p.MaxPerHour > 0 {
@@ -131,12 +138,13 @@ func (s *share) mayDispatch(now time.Time) (forMin, room int) {
 	return forMin, room
 }
 
-// expected is how many agents in flight are counted on: none while the breaker is open.
+// expected is how many agents in flight are counted on: none while the breaker is open,
+// and not all that are late.
 func (s *share) expected() int {
 	if s.breaker.Open() {
 		return 0
 	}
-	return s.sum.InFlight
+	return s.sum.InFlight - s.sum.Late
 }
 
 // looksAhead reports whether agents may be dispatched for upcoming jobs.

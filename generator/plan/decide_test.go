@@ -38,6 +38,7 @@ type world struct {
 		Fleet       string
 		Former      []string
 		MaxPerHour  int
+		Auto        bool // lease: auto
 		Reuse       struct{ Idle, Uptime string }
 		State       State
 		Schedules   []struct {
@@ -109,7 +110,7 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 		v := Overlay{Name: o.Name, Fleet: o.Fleet, Former: o.Former, Policy: Policy{Queue: o.Queue, Cluster: o.Cluster, Tags: o.Tags, Min: o.Min, Max: o.Max,
 			Buffer: o.Buffer, Lookahead: o.Lookahead, MaxDispatch: o.MaxDispatch, Priority: o.Priority, Paused: o.Paused,
 			Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
-		v.State, v.Policy.MaxPerHour = o.State, o.MaxPerHour
+		v.State, v.Policy.MaxPerHour, v.Policy.LeaseAuto = o.State, o.MaxPerHour, o.Auto
 		v.Template = o.Template
 		if o.Reuse.Uptime != "" {
 			v.Policy.Reuse = Reuse{Idle: w.Now.Sub(age(o.Reuse.Idle)), Uptime: w.Now.Sub(age(o.Reuse.Uptime))}
@@ -150,7 +151,7 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 			}
 			for i := range d.Agents {
 				if seen.Has(i) {
-					register.note([]string{"dispatch=" + d.ID, fmt.Sprintf("index=%d", i)}, d.Worked)
+					register.note([]string{"dispatch=" + d.ID, fmt.Sprintf("index=%d", i)}, d.Worked, time.Time{}, time.Time{})
 				}
 			}
 		}

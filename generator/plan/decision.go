@@ -65,8 +65,13 @@ type Sum struct {
 	Stopping int `json:"stopping,omitempty"`
 	// Replacing of the idle agents are close to their idle time-out or uptime, or made
 	// from an older template: they count neither for min nor for buffer, so that others
-	// are up when they leave.
+	// are up when they leave. Late agents are among them.
 	Replacing int `json:"replacing,omitempty"`
+	// Late of the agents in flight should have registered long ago: they count for
+	// nothing but against max. LateAfter is from when on agents are late, in seconds
+	// after their order; zero where none is.
+	Late      int `json:"late,omitempty"`
+	LateAfter int `json:"lateAfterSeconds,omitempty"`
 	// MaxPerHour is the policy's limit of agents ordered in an hour, zero when
 	// there is none, and LeftThisHour is how many it still allows.
 	MaxPerHour   int `json:"maxPerHour,omitempty"`

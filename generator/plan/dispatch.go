@@ -120,7 +120,7 @@ func (s *share) order(tip string, at time.Time) []Dispatch {
 			agents -= n
 			all = append(all, Dispatch{
 				ID: dispatchID(s.overlay, purpose, tip, at, len(all)), Purpose: purpose, Agents: n,
-				At: at, NotAfter: at.Add(p.Lease), IdleTimeout: idle, Uptime: p.Reuse.Uptime, Tags: tags, Cluster: p.Cluster,
+				At: at, NotAfter: at.Add(s.lease()), IdleTimeout: idle, Uptime: p.Reuse.Uptime, Tags: tags, Cluster: p.Cluster,
 			})
 		}
 	}

@@ -322,7 +322,7 @@ func (d *division) conclude(i int, s *share) {
 	m, f := &s.sum, d.flow
 	forMin, room := d.number(source{fromMin, i}), d.number(source{fromRoom, i})
 	lookahead, buffer := d.sinkNumber(sink{toLookahead, i}), d.sinkNumber(sink{toBuffer, i})
-	m.Idle = m.Replacing + d.spared(s)
+	m.Idle = m.Replacing - m.Late + d.spared(s)
 	unserved, served, dispatched := 0, 0, 0
 	for j, group := range d.jobs {
 		if !d.serves(i, j) {

@@ -126,6 +126,9 @@ type Seen struct {
 	// RegisteredAt is when all indexes were first known to have registered; nil
 	// while some have not.
 	RegisteredAt *time.Time `json:"registeredAt,omitempty"`
+	// Boots are how long those that registered took since the order, where the
+	// overlay's lease goes by it.
+	Boots Boots `json:"boots,omitzero"`
 	// Worked reports whether any of the agents has had a job.
 	Worked bool `json:"worked,omitempty"`
 	// HadJob is how many of the agents are known to have had a job; 0 where Worked was

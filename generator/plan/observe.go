@@ -270,6 +270,9 @@ func (q queueReader) seen(o Overlay) map[string]Seen {
 	for _, d := range o.Dispatches {
 		s := q.registrations.Seen(d.ID)
 		s.Connected = q.connected[d.ID]
+		if o.Policy.LeaseAuto {
+			s.Boots = q.registrations.Boots(d)
+		}
 		if !s.Registered.IsZero() {
 			known[d.ID] = s
 		}

@@ -62,7 +62,7 @@ func flights(shares []*share) []flight {
 	}
 	for i, s := range shares {
 		for _, x := range s.otherTags {
-			n := x.agents
+			n := x.agents - s.late[x.dispatch]
 			if s.breaker.Open() {
 				n = 0
 			}

@@ -24,6 +24,9 @@ type Policy struct {
 	MaxDispatch int
 	// Lease is the time in which a dispatch's agents may start.
 	Lease time.Duration
+	// LeaseAuto says that the lease goes by how long boots take, and Lease is only what
+	// it is until enough of them are known; late agents are given up then too.
+	LeaseAuto bool
 	// IdleTimeout is how long an agent ordered for a job waits for one, and
 	// WarmIdleTimeout how long an agent kept for Min and Buffer does.
 	IdleTimeout, WarmIdleTimeout time.Duration

@@ -32,6 +32,7 @@ func draw(t *rapid.T) drawn {
 		}
 		p.Max = p.Min + rapid.IntRange(0, 20).Draw(t, "max")
 		o := Overlay{Name: name, Policy: p}
+		drawBoots(t, &o, now)
 		for k := range rapid.IntRange(0, 3).Draw(t, "dispatches") {
 			at := now.Add(-time.Duration(rapid.IntRange(1, 20).Draw(t, "age")) * time.Minute)
 			o.Dispatches = append(o.Dispatches, Dispatch{ID: fmt.Sprintf("%s-%d", name, k), Agents: rapid.IntRange(1, 5).Draw(t, "agents"), At: at, NotAfter: at.Add(lease)})
@@ -101,7 +102,7 @@ func TestWhatIsOrderedIsNotOrderedAgain(t *testing.T) {
 		for _, x := range d.decide() {
 			i := slices.IndexFunc(d.overlays, func(o Overlay) bool { return o.Name == x.Overlay })
 			kept := slices.DeleteFunc(slices.Clone(d.overlays[i].Dispatches), func(k Dispatch) bool {
-				return x.RetireNow && slices.ContainsFunc(x.Retire, func(r Retirement) bool { return r.ID == k.ID })
+				return !x.Empty() && slices.ContainsFunc(x.Retire, func(r Retirement) bool { return r.ID == k.ID })
 			})
 			d.overlays[i].Dispatches = append(kept, x.Dispatch...)
 			if !x.Empty() {
@@ -188,7 +189,7 @@ func TestEveryJobIsServed(t *testing.T) {
 			}
 			for _, x := range decisions {
 				if slices.Contains(demand.Overlays, x.Overlay) {
-					supply += x.Sum.InFlight + x.Sum.Demand
+					supply += x.Sum.InFlight - x.Sum.Late + x.Sum.Demand
 				}
 			}
 			if supply < demand.Pending {

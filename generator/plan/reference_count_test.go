@@ -101,6 +101,7 @@ func (r *reference) replacing(o *refOverlay, a Agent) bool {
 // countInFlight: "Σ over dispatches within lease (agents − registered)".
 func (r *reference) countInFlight() {
 	for i, o := range r.overlays {
+		late := r.late(o)
 		for _, d := range o.Dispatches {
 			// "muster presumes an index lost two minutes after that"
 			if r.snapshot.At.After(d.NotAfter.Add(2 * time.Minute)) {
@@ -119,6 +120,11 @@ func (r *reference) countInFlight() {
 				default:
 					o.current++
 					o.inFlight++
+					if late[d.ID] > 0 { // "neither for jobs and look-ahead nor for min and buffer, but against `max`"
+						late[d.ID]--
+						o.replacing++
+						continue
+					}
 					// "Agents in flight count with the tags that their dispatch was given", and
 					// an idle agent "is part of its own overlay's look-ahead and buffer while it
 					// has all its tags".

@@ -38,6 +38,7 @@ func drawSmall(t *rapid.T) drawn {
 			Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour, Paused: chance(6, "paused"),
 		}
 		o := Overlay{Name: string(rune('a' + i)), Policy: p}
+		drawBoots(t, &o, now)
 		if chance(3, "template") {
 			o.Template = "new"
 		}
@@ -138,6 +139,7 @@ func (d drawn) String() string {
 	for _, o := range d.overlays {
 		p := o.Policy
 		fmt.Fprintf(&b, "overlay %s cluster=%q fleet=%q template %q %v min %d max %d buffer %d lookahead %v priority %d suspended %v perHour %d ordered %v lookedAhead %v in part %v\n", o.Name, p.Cluster, o.Fleet, o.Template, p.Tags, p.Min, p.Max, p.Buffer, p.Lookahead, p.Priority, p.Paused || o.Suspended.Active(), p.MaxPerHour, o.State.Ordered, o.State.LookedAhead.Format("15:04"), o.State.InPart)
+		fmt.Fprintf(&b, "  lease auto %v boots %q served %v\n", p.LeaseAuto, o.State.Boots, o.State.ServedAt.Format("15:04"))
 		for _, x := range o.Dispatches {
 			fmt.Fprintf(&b, "  dispatch %s agents %d age %v cluster %q tags %q\n", x.ID, x.Agents, d.snapshot.At.Sub(x.At), x.Cluster, x.Tags)
 		}

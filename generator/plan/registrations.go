@@ -18,26 +18,28 @@ type Registrations struct {
 // entry is what is known of one dispatch.
 type entry struct {
 	indexes Indexes
-	worked  Indexes   // had a job
-	first   time.Time // when the first index was first known; zero: none is, or it is too late to tell
-	late    bool      // nobody had looked when the first one registered
-	settled time.Time // when all indexes were first known
-	absent  int       // how many times in a row Reconcile found it in no overlay
+	worked  Indexes           // had a job
+	came    map[int]time.Time // when an index registered, as far as is known
+	first   time.Time         // when the first index was first known; zero: none is, or it is too late to tell
+	late    bool              // nobody had looked when the first one registered
+	settled time.Time         // when all indexes were first known
+	absent  int               // how many times in a row Reconcile found it in no overlay
 }
 
 // Note adds every agent the snapshot shows: the connected ones, and those known
 // from the jobs they ran.
 func (r *Registrations) Note(s Snapshot) {
+	end := later(s.At, s.Until)
 	for _, a := range s.Agents {
 		_, stays := uptimeOf(a.Tags)
-		r.note(a.Tags, a.State == AgentBusy || stays && !a.LastJobFinished.IsZero())
+		r.note(a.Tags, a.State == AgentBusy || stays && !a.LastJobFinished.IsZero(), a.Connected, end)
 	}
 	for _, g := range s.Sightings {
-		r.note(g.tags(), true)
+		r.note(g.tags(), true, g.Started, end)
 	}
 }
 
-func (r *Registrations) note(tags []string, worked bool) {
+func (r *Registrations) note(tags []string, worked bool, told, look time.Time) {
 	id, ok := tagValue(tags, TagDispatch)
 	if !ok {
 		return
@@ -54,6 +56,7 @@ func (r *Registrations) note(tags []string, worked bool) {
 		r.known[id] = &entry{}
 	}
 	r.known[id].indexes.Add(index)
+	r.known[id].noteCame(index, r.cameAt(id, told, look))
 	if worked {
 		r.known[id].worked.Add(index)
 	}

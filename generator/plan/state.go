@@ -20,6 +20,11 @@ type State struct {
 	// InPart is what was dispatched for some of the upcoming jobs that were created
 	// since, because there was no room for all; zero: nothing.
 	InPart InPart `json:"lookedAheadInPart,omitzero"`
+	// Boots are how long the latest agents took from their order to their registration,
+	// and ServedAt is when the newest retired order was made of which at least half came;
+	// kept only where the lease goes by them.
+	Boots    Boots     `json:"boots,omitzero"`
+	ServedAt time.Time `json:"servedAt,omitzero"`
 }
 
 // InPart is how many agents were dispatched for some of the upcoming jobs.
@@ -32,7 +37,7 @@ type InPart struct {
 
 // Equal reports whether two states say the same.
 func (s State) Equal(other State) bool {
-	return s.Breaker.Equal(other.Breaker) && s.LookedAhead.Equal(other.LookedAhead) &&
+	return s.Breaker.Equal(other.Breaker) && s.Boots.Equal(other.Boots) && s.ServedAt.Equal(other.ServedAt) && s.LookedAhead.Equal(other.LookedAhead) &&
 		s.InPart.Until.Equal(other.InPart.Until) && s.InPart.Agents == other.InPart.Agents && slices.EqualFunc(s.Ordered, other.Ordered, func(a, b Ordered) bool {
 		return a.At.Equal(b.At) && a.Agents == b.Agents
 	})
@@ -57,7 +62,7 @@ func (s State) lastHour(now time.Time) (recent []Ordered, agents int) {
 
 // state is what is to be remembered once the decision is carried out.
 func (s *share) state(now time.Time) State {
-	next := State{Breaker: s.breaker}
+	next := State{Breaker: s.breaker, Boots: s.boots, ServedAt: s.lastServed}
 	if s.policy.MaxPerHour > 0 {
 		next.Ordered, _ = s.overlay.State.lastHour(now)
 		if s.sum.Dispatch > 0 {

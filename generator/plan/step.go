@@ -10,6 +10,9 @@ type Step struct {
 	Terms []Term `json:"terms"`
 	// Bounds are what the sum is then held to, one after the other; most have no effect.
 	Bounds []Bound `json:"bounds,omitempty"`
+	// Late is how many of those that the term replacing counts are late agents in flight;
+	// the others are idle.
+	Late int `json:"late,omitempty"`
 }
 
 // Term is one of the figures that a step adds up. Its Value is below zero where it is
@@ -85,6 +88,7 @@ func (d Decision) Steps() []Step {
 	case d.Probe:
 		dispatch.Bounds = append(dispatch.Bounds, Bound{Name: "probe", Value: 1}, Bound{Name: "probe", Value: 1, Least: true})
 	}
+	missing.Late, desired.Late, dispatch.Late = s.Late, s.Late, s.Late
 	return []Step{missing, desired, room, dispatch}
 }
 

@@ -77,6 +77,7 @@ type (
 		Registered   string     `json:"registered,omitempty"`
 		FirstAt      *time.Time `json:"firstAt,omitempty"`
 		RegisteredAt *time.Time `json:"registeredAt,omitempty"`
+		Boots        plan.Boots `json:"boots,omitzero"`
 		Worked       bool       `json:"worked,omitempty"`
 		HadJob       int        `json:"hadJob,omitempty"`
 		Connected    int        `json:"connected,omitempty"`
@@ -146,7 +147,7 @@ func store(o plan.Observation) storedObservation {
 				supply.Dispatches = map[string]storedSeen{}
 			}
 			supply.Dispatches[id] = storedSeen{
-				Registered: seen.Registered.String(), FirstAt: seen.FirstAt, RegisteredAt: seen.RegisteredAt,
+				Registered: seen.Registered.String(), FirstAt: seen.FirstAt, RegisteredAt: seen.RegisteredAt, Boots: seen.Boots,
 				Worked: seen.Worked, HadJob: seen.HadJob, Connected: seen.Connected, WrongTags: seen.WrongTags,
 			}
 		}
@@ -198,7 +199,7 @@ func (s storedObservation) observation() (plan.Observation, error) {
 				supply.Dispatches = map[string]plan.Seen{}
 			}
 			supply.Dispatches[id] = plan.Seen{
-				Registered: registered, FirstAt: seen.FirstAt, RegisteredAt: seen.RegisteredAt,
+				Registered: registered, FirstAt: seen.FirstAt, RegisteredAt: seen.RegisteredAt, Boots: seen.Boots,
 				Worked: seen.Worked, HadJob: seen.HadJob, Connected: seen.Connected, WrongTags: seen.WrongTags,
 			}
 		}

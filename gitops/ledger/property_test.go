@@ -70,6 +70,9 @@ func observations() *rapid.Generator[plan.Observation] {
 				for _, index := range rapid.SliceOf(rapid.IntRange(0, 300)).Draw(t, "registered") {
 					seen.Registered.Add(index)
 				}
+				for _, seconds := range rapid.SliceOf(rapid.IntRange(0, 2000)).Draw(t, "boots") {
+					seen.Boots.Add(time.Duration(seconds)*time.Second, 1+seconds%3)
+				}
 				s.Dispatches[fmt.Sprint(word().Draw(t, "id"), i)] = seen
 			}
 			for range rapid.IntRange(0, 2).Draw(t, "other tags") {
@@ -109,7 +112,7 @@ func acts() *rapid.Generator[ledger.Act] {
 			d.Retire = append(d.Retire, plan.Retirement{ID: id, Agents: n("agents"), Registered: n("registered"), Failure: failure.Draw(t, "failure"), Reason: rapid.SampledFrom([]plan.RetireReason{plan.Expired, plan.AllRegistered}).Draw(t, "reason")})
 		}
 		d.Sum = plan.Sum{Pending: n("pending"), Elsewhere: n("elsewhere"), Lookahead: n("lookahead"), Idle: n("idle"), InFlight: n("in flight"), Busy: n("busy"), QueueBusy: n("queue busy"), Current: n("current"),
-			Stopping: n("stopping"), Replacing: n("replacing"), MaxPerHour: n("per hour"), Min: n("min"), Max: n("max"), Buffer: n("buffer"), Missing: n("missing"), Dispatch: n("dispatch"), Demand: n("demand"), WarmPool: n("warm pool")}
+			Stopping: n("stopping"), Replacing: n("replacing"), Late: n("late"), LateAfter: n("late after"), MaxPerHour: n("per hour"), Min: n("min"), Max: n("max"), Buffer: n("buffer"), Missing: n("missing"), Dispatch: n("dispatch"), Demand: n("demand"), WarmPool: n("warm pool")}
 		d.State.Breaker = plan.Breaker{Failures: n("failures"), At: moment().Draw(t, "failed at"), Dispatch: "x-0", Cause: failure.Draw(t, "cause")}
 		a.Changes = []branch.Change{{Path: a.Path + "/dispatches/state.yaml"}}
 		for range rapid.IntRange(0, 2).Draw(t, "faults") {

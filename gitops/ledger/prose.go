@@ -119,13 +119,14 @@ func supplyClause(d plan.Decision) string {
 		}
 		supply = Count(s.Idle, "agent") + are(s.Idle) + " idle and " + inFlight + " in flight"
 	}
-	if s.Replacing > 0 {
+	if leaving := s.Replacing - s.Late; leaving > 0 {
 		why := "close to the idle time-out of the warm pool"
 		if staying(d) > 0 {
 			why = "close to the idle time-out or the uptime, or of an older template,"
 		}
-		supply += fmt.Sprintf(", but %s %s and %s not count", Count(s.Replacing, "idle agent")+are(s.Replacing), why, pick(s.Replacing, "does", "do"))
+		supply += fmt.Sprintf(", but %s %s and %s not count", Count(leaving, "idle agent")+are(leaving), why, pick(leaving, "does", "do"))
 	}
+	supply += lateClause(s)
 	missing := s.Pending - s.Elsewhere + s.Lookahead - (s.Idle - s.Replacing) - s.InFlight
 	if missing > 0 {
 		supply += fmt.Sprintf(", so %d%s missing", missing, are(missing))

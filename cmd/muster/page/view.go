@@ -118,8 +118,9 @@ func why(s plan.Sum) string {
 	part(s.Elsewhere, "−", "left to other overlays")
 	part(s.Lookahead, "+", "upcoming")
 	part(s.Buffer, "+", "buffer")
-	part(s.Idle-s.Replacing, "−", "idle")
+	part(s.Idle-(s.Replacing-s.Late), "−", "idle")
 	part(s.InFlight, "−", "in flight")
+	part(s.Late, "+", "of them late")
 	part(s.Unusable, "+", "of them unusable")
 	text += fmt.Sprintf(": %d missing", s.Missing)
 	if s.BelowMin() > s.Missing {
