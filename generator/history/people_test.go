@@ -44,6 +44,11 @@ func TestChanges(t *testing.T) {
 	if len(want)-7 != len(manifest.PolicyFields())-2 { // every field but schedules and overrides
 		t.Errorf("a policy has %d fields: this test changes %d of them", len(manifest.PolicyFields()), len(want)-5)
 	}
+	auto := before
+	auto.LeaseAuto = true
+	if got := history.Changes(before, auto); len(got) != 1 || got[0].String() != "lease 15m -> auto" {
+		t.Errorf("a lease that goes by boots: %v", got)
+	}
 	if again := history.Changes(after, after); len(again) > 0 {
 		t.Errorf("a policy differs from itself: %v", again)
 	}

@@ -69,7 +69,7 @@ func settings(p plan.Policy) []setting {
 		{"buffer", strconv.Itoa(p.Buffer)},
 		{"lookahead", strconv.FormatFloat(p.Lookahead, 'f', -1, 64)},
 		{"maxDispatch", strconv.Itoa(p.MaxDispatch)},
-		{"lease", Span(p.Lease)},
+		{"lease", lease(p)},
 		{"idleTimeout", Span(p.IdleTimeout)},
 		{"warmIdleTimeout", Span(p.WarmIdleTimeout)},
 		{"reuse", reuse(p.Reuse)},
@@ -77,6 +77,14 @@ func settings(p plan.Policy) []setting {
 		{"maxPerHour", strconv.Itoa(p.MaxPerHour)},
 		{"paused", strconv.FormatBool(p.Paused)},
 	}
+}
+
+// lease is the policy's setting, as a person would write it.
+func lease(p plan.Policy) string {
+	if p.LeaseAuto {
+		return "auto"
+	}
+	return Span(p.Lease)
 }
 
 // reuse is the policy's setting in words; empty where agents take one job.

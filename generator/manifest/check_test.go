@@ -41,7 +41,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{config, "max: 50", "max: 50\n  buffer: -1\n  lease: 1s", []string{
 			"overlays/default/scaling.yaml:6: spec.buffer: -1 is too small; write one from 0 to 100000",
-			"overlays/default/scaling.yaml:7: spec.lease: 1s is too short; write one from 1m to 24h",
+			"overlays/default/scaling.yaml:7: spec.lease: 1s is too short; write one from 1m to 24h, or auto",
 		}},
 		{job, "kind: Job", "kind: CronJob", []string{"base/job.yaml:2: overlays/default/template builds to the CronJob agent (batch/v1), not to a Job; muster orders agents as Jobs of batch/v1: rewrite it as one"}},
 		{job, "  ttlSecondsAfterFinished: 3600\n", "", []string{"base/job.yaml:14: spec.ttlSecondsAfterFinished: is missing: ended Jobs would stay for ever; write 3600 or more: a Job that is deleted while it is in git is run again"}},
@@ -236,7 +236,7 @@ func TestCheckReuse(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		tree = tree.edit(t, config, "# reuse: {} ", "reuse: {idle: 1m, uptime: "+uptime+"} ")
+		tree = tree.edit(t, config, "# reuse: {} ", "reuse: {idle: 1m, uptime: "+uptime+"} ").edit(t, config, "lease: auto", "lease: 15m")
 		got := ""
 		for _, f := range Check(tree.tree(), "overlays") {
 			got += f.Error()

@@ -104,7 +104,11 @@ func (o *Overlay) unedited(e Edit, job *yaml.Node) (*yaml.Node, plan.Dispatch) {
 // noDigest in the digest's place.
 func (o *Overlay) unsealed(d plan.Dispatch, job *yaml.Node) [][]byte {
 	var texts [][]byte
-	for _, lease := range []time.Time{d.NotAfter, d.At.Add(o.Policy.Lease)} {
+	leases := []time.Time{d.NotAfter}
+	for _, lease := range leasesOf(o.Policy) {
+		leases = append(leases, d.At.Add(lease))
+	}
+	for _, lease := range leases {
 		file := copied(job)
 		for _, m := range []*yaml.Node{mapping(file, "metadata"), mapping(mapping(mapping(file, "spec"), "template"), "metadata")} {
 			set(mapping(m, "annotations"), AnnotationNotAfter, "!!str", lease.UTC().Format(time.RFC3339))

@@ -67,7 +67,7 @@ func checkJob(tree fs.FS, o *Overlay) []Finding {
 
 func (c *jobChecker) times(o *Overlay) {
 	const hour = 3600
-	lease := int(o.Policy.Lease / time.Second)
+	lease := int(longestOf(o.Policy) / time.Second)
 	least := max(hour, lease+600)
 	ttl := []string{"spec", "ttlSecondsAfterFinished"}
 	why := "a Job that is deleted while it is in git is run again"

@@ -65,10 +65,7 @@ func specFields() []specField {
 			nil, (*policyReader).lookahead, keywords{"type": "number", "minimum": 0, "maximum": 1}},
 		count("maxDispatch", 1, 100, "agents one Job orders at most", "agents in one Job; a larger order is cut into several",
 			func(p *plan.Policy) *int { return &p.MaxDispatch }),
-		span("lease", time.Minute, LongestLease, 15*time.Minute, "the time an ordered agent has to start; later it leaves at once",
-			"the time an ordered agent has to start; a later one exits at once. Longer than syncer and node take, shorter than you would wait for a lost one. "+
-				"Above 50m the template's `ttlSecondsAfterFinished` must grow too",
-			func(p *plan.Policy) *time.Duration { return &p.Lease }),
+		leaseField(),
 		span("idleTimeout", 10*time.Second, 24*time.Hour, 5*time.Minute, "how long an agent ordered for a job waits for one",
 			"how long an agent ordered for a job waits for one", func(p *plan.Policy) *time.Duration { return &p.IdleTimeout }),
 		span("warmIdleTimeout", time.Minute, 7*24*time.Hour, time.Hour, "how long an agent kept for min and buffer does",

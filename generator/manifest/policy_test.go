@@ -27,6 +27,16 @@ func TestPolicyDefaults(t *testing.T) {
 	}
 }
 
+// A lease that goes by boots is 15 minutes until they are known.
+func TestPolicyLeaseAuto(t *testing.T) {
+	for _, text := range []string{"auto", `"auto"`} {
+		got, err := ParsePolicy("scaling.yaml", []byte(header+"spec: {queue: default, max: 50, lease: "+text+"}\n"))
+		if err != nil || !got.LeaseAuto || got.Lease != 15*time.Minute {
+			t.Errorf("%s: auto %t, lease %s: %v", text, got.LeaseAuto, got.Lease, err)
+		}
+	}
+}
+
 func TestPolicyInFull(t *testing.T) {
 	got, err := ParsePolicy("scaling.yaml", []byte(header+`metadata: {name: for people only}
 spec:
@@ -93,13 +103,14 @@ func TestPolicySpec(t *testing.T) {
 		{`lookahead: 1.5`, `:4: spec.lookahead: 1.5 is not a share from 0 to 1; write 0 to start agents for runnable jobs only, 1 for every waiting job too`},
 		{`lookahead: -0.1`, `:4: spec.lookahead: -0.1 is not a share from 0 to 1; write 0 to start agents for runnable jobs only, 1 for every waiting job too`},
 		{`lookahead: .nan`, `:4: spec.lookahead: .nan is not a share from 0 to 1; write 0 to start agents for runnable jobs only, 1 for every waiting job too`},
-		{`lease: 15`, `:4: spec.lease: 15 is not a duration as in 90s, 15m or 1h30m; write one from 1m to 24h`},
-		{`lease: soon`, `:4: spec.lease: "soon" is not a duration as in 90s, 15m or 1h30m; write one from 1m to 24h`},
-		{`lease: 59s`, `:4: spec.lease: 59s is too short; write one from 1m to 24h`},
-		{`lease: -15m`, `:4: spec.lease: -15m is too short; write one from 1m to 24h`},
-		{`lease: 24h1s`, `:4: spec.lease: 24h1s is too long; write one from 1m to 24h`},
-		{`lease: 90.5s`, `:4: spec.lease: 90.5s is not in whole seconds; write one from 1m to 24h`},
-		{`idleTimeout: 9s`, `:4: spec.idleTimeout: 4s is too short; write one from 5s to 24h`},
+		{`lease: 15`, `:4: spec.lease: 15 is not a duration as in 90s, 15m or 1h30m; write one from 1m to 24h, or auto`},
+		{`lease: Auto`, `:4: spec.lease: "Auto" is not a duration as in 90s, 15m or 1h30m; write one from 1m to 24h, or auto`},
+		{`lease: soon`, `:4: spec.lease: "soon" is not a duration as in 90s, 15m or 1h30m; write one from 1m to 24h, or auto`},
+		{`lease: 59s`, `:4: spec.lease: 59s is too short; write one from 1m to 24h, or auto`},
+		{`lease: -15m`, `:4: spec.lease: -15m is too short; write one from 1m to 24h, or auto`},
+		{`lease: 24h1s`, `:4: spec.lease: 24h1s is too long; write one from 1m to 24h, or auto`},
+		{`lease: 90.5s`, `:4: spec.lease: 90.5s is not in whole seconds; write one from 1m to 24h, or auto`},
+		{`idleTimeout: 9s`, `:4: spec.idleTimeout: 9s is too short; write one from 10s to 24h`},
 		{`warmIdleTimeout: 169h`, `:4: spec.warmIdleTimeout: 169h is too long; write one from 1m to 168h`},
 		{`reuse: 30m`, `:4: spec.reuse: "30m" is not a mapping; write both, as in {idle: 1m, uptime: 30m}`},
 		{`reuse: true`, `:4: spec.reuse: true is not a mapping; write both, as in {idle: 1m, uptime: 30m}`},

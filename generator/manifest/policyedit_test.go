@@ -153,6 +153,14 @@ func TestEditPolicySets(t *testing.T) {
 			want.Paused = rapid.Bool().Draw(t, "paused's value")
 			edit.Set["paused"] = strconv.FormatBool(want.Paused)
 		}
+		if rapid.Bool().Draw(t, "lease") {
+			want.LeaseAuto, want.Lease = true, 15*time.Minute
+			edit.Set["lease"] = "auto"
+			if rapid.Bool().Draw(t, "fixed") {
+				want.LeaseAuto, want.Lease = false, time.Hour
+				edit.Set["lease"] = "1h0m0s"
+			}
+		}
 		if edit.Override {
 			want.Overrides = nil
 			for range rapid.IntRange(0, 3).Draw(t, "overrides") {
