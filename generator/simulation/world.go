@@ -51,6 +51,9 @@ type World struct {
 	Advised *plan.Policy
 	// Seed makes all that is left to chance: the same for every algorithm.
 	Seed uint64
+
+	// plan, when it is not nil, plans what happens at moments of a run: tests do.
+	plan func(*run)
 }
 
 // DefaultWorld is a world without trouble: a tick every 15 seconds, a syncer
@@ -125,6 +128,7 @@ type run struct {
 	pause  time.Duration // to the next tick, unless it is woken
 	pace   pace.Pace     // of ticks that webhooks begin
 	failed bool          // the last tick, which nobody shortens the wait after
+	down   bool          // the syncer: it applies nothing
 }
 
 // Play runs an algorithm through a workload. Observe, when it is not nil, is
@@ -182,6 +186,9 @@ func newRun(w World, algorithm Algorithm, start time.Time) *run {
 	if w.Client != nil {
 		r.client = w.Client(r.buildkite)
 	}
+	if w.plan != nil {
+		w.plan(r)
+	}
 	return r
 }
 
@@ -192,6 +199,9 @@ func (r *run) apply() { r.applyUpTo(r.overlay.Dispatches) }
 // left that was not applied. A manifest without a lease belongs to an algorithm that keeps
 // none: it is done with.
 func (r *run) applyUpTo(then []plan.Dispatch) {
+	if r.down {
+		return
+	}
 	for _, d := range then {
 		if !r.cluster.Created(d.ID) {
 			r.create(d)
