@@ -44,7 +44,8 @@ import (
 //     or reserved, or its queue was paused; or it was ordered for a job to come
 //     (look-ahead); or a person withdrew an order that came all the same; or the
 //     circuit breaker of its overlay did not count on it any more, another overlay
-//     ordered in its place, and it came all the same.
+//     ordered in its place, and it came all the same; or it was late, and so others were
+//     ordered.
 //
 // [audit.excuses] counts the causes of the last kind.
 type audit struct {
@@ -74,6 +75,7 @@ type audit struct {
 	upcoming   map[string]bool // jobs that agents may have been ordered for in advance
 	instead    map[string]int  // by queue: agents ordered in place of others that may still come
 	doubled    int             // agents that came though others were ordered in their place
+	overdue    int             // the same, because they were late
 	commits    map[ledger.Kind]int
 }
 
@@ -87,6 +89,7 @@ type order struct {
 	retired bool           // by a muster
 	first   int            // agents, before any edit
 	off     map[int]bool   // indexes that a breaker did not count on, so that others were ordered
+	given   int            // agents that were late, so that others may have been ordered
 }
 
 func newAudit(w *world, report func(text string)) *audit {
@@ -358,12 +361,17 @@ func (a *audit) starting(m *muster, o plan.Overlay, at time.Time) int {
 // take its jobs: an agent has the tags that it was ordered with, whatever the policy
 // says since (docs/design.md, "The decision, per queue").
 func (a *audit) useful(m *muster, o plan.Overlay, at time.Time) int {
+	return a.startingOf(m, o, at, a.ofUse(m, o))
+}
+
+// ofUse reports whether agents of a dispatch are.
+func (a *audit) ofUse(m *muster, o plan.Overlay) func(plan.Dispatch) bool {
 	own := o.AgentTags()
-	return a.startingOf(m, o, at, func(x plan.Dispatch) bool {
+	return func(x plan.Dispatch) bool {
 		return x.Cluster == o.Policy.Cluster && (len(x.Tags) == 0 || slices.Equal(x.Tags, own) || !slices.ContainsFunc(m.snapshot.Jobs, func(j plan.Job) bool {
 			return j.State == plan.JobPending && takes(own, j.Rules) && !takes(x.Tags, j.Rules)
 		}))
-	})
+	}
 }
 
 func (a *audit) startingOf(m *muster, o plan.Overlay, at time.Time, of func(plan.Dispatch) bool) int {
@@ -402,14 +410,16 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 		serving = append(serving, server{o.AgentTags(), o.Policy.Tags, a.w.clusterOf(o.Policy)})
 		last := serving[len(serving)-1]
 		alike = alike && slices.Equal(last.own, serving[0].own) && last.cluster == serving[0].cluster
+		late := 0
 		if !o.State.Breaker.Open() && !after[x.name].State.Breaker.Open() {
-			starting += a.useful(m, o, m.snapshot.At)
+			late = a.giveUp(m, o, after[x.name].State)
+			starting += a.useful(m, o, m.snapshot.At) - late
 		} else if ordered > 0 {
 			off += a.writeOff(m, o)
 		}
 		p, _ := o.Policy.During(m.snapshot.At)
 		share = max(share, p.Lookahead)
-		upkeep += p.Buffer + max(0, p.Min-a.own(m, o))
+		upkeep += p.Buffer + max(0, p.Min-a.own(m, o)+late)
 	}
 	waiting := 0
 	for _, j := range m.snapshot.Jobs {
@@ -699,6 +709,10 @@ func (a *audit) registered(p *simulation.Pod) {
 		a.doubled++
 	}
 	delete(x.off, p.Index)
+	if !x.came[p.Index] && x.given > 0 {
+		x.given--
+		a.overdue++
+	}
 	a.agents[p.Agent], x.agents[p.Index] = x, p.Agent
 	x.came[p.Index] = true
 	if x.overlay.kube.BuildkiteCluster != a.w.cluster {
@@ -842,9 +856,9 @@ func (a *audit) excuses() (n int, text string) {
 		}
 	}
 	ahead := min(a.lookahead, len(a.upcoming)) // "Look-ahead dispatches once for an upcoming job" (docs/design.md)
-	n = cancelled + foreign + upkeep + more + mixed + a.reserved + a.idledPause + ahead + a.loose + a.again + a.late + a.astray[0] + a.swapped + a.doubled
-	return n, fmt.Sprintf("cancelled %d, by others %d, by upkeep %d, by agents that stay %d, by agents of another kind %d, reserved %d, paused %d, ahead %d, unknowable %d, run again %d, late %d, astray %d, swapped %d, not counted on %d",
-		cancelled, foreign, upkeep, more, mixed, a.reserved, a.idledPause, ahead, a.loose, a.again, a.late, a.astray[0], a.swapped, a.doubled)
+	n = cancelled + foreign + upkeep + more + mixed + a.reserved + a.idledPause + ahead + a.loose + a.again + a.late + a.astray[0] + a.swapped + a.doubled + a.overdue
+	return n, fmt.Sprintf("cancelled %d, by others %d, by upkeep %d, by agents that stay %d, by agents of another kind %d, reserved %d, paused %d, ahead %d, unknowable %d, run again %d, late %d, astray %d, swapped %d, not counted on %d, given up %d",
+		cancelled, foreign, upkeep, more, mixed, a.reserved, a.idledPause, ahead, a.loose, a.again, a.late, a.astray[0], a.swapped, a.doubled, a.overdue)
 }
 
 // cameBack counts the jobs after which an agent that stays may have waited for another.

@@ -70,6 +70,7 @@ type policy struct {
 	lease, idle, upkeepIdle                       time.Duration
 	paused                                        bool
 	reuse                                         reuse
+	auto                                          bool // the lease goes by boots
 	schedule                                      schedule
 }
 
@@ -94,7 +95,7 @@ func (o *overlay) policyText() []byte {
 	}
 	fmt.Fprintf(&b, "  min: %d\n  max: %d\n  buffer: %d\n  lookahead: %.2f\n  maxDispatch: %d\n  priority: %d\n  maxPerHour: %d\n  paused: %t\n",
 		p.min, p.max, p.buffer, float64(p.lookahead)/100, p.dispatch, p.priority, p.perHour, p.paused)
-	fmt.Fprintf(&b, "  lease: %s\n  idleTimeout: %s\n  warmIdleTimeout: %s\n", p.lease, p.idle, p.upkeepIdle)
+	fmt.Fprintf(&b, "  lease: %s\n  idleTimeout: %s\n  warmIdleTimeout: %s\n", p.leaseText(), p.idle, p.upkeepIdle)
 	if p.reuse.uptime > 0 {
 		fmt.Fprintf(&b, "  reuse: {idle: %s, uptime: %s}\n", p.reuse.idle, p.reuse.uptime)
 	}

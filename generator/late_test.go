@@ -1,0 +1,147 @@
+package generator_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator/plan"
+	"muster/gitops/branch"
+)
+
+// drawAuto lets the lease of a third of the overlays go by boots, from dice of its own.
+func drawAuto(s *shape) {
+	r := rand.New(rand.NewPCG(s.seed, 12))
+	for _, o := range s.overlays {
+		o.spec.auto = r.IntN(3) == 0
+	}
+	if people := s.theme == "people" || s.theme == "everything"; people && r.IntN(3) == 0 {
+		s.rates.autos = upTo(r, 4)
+	}
+}
+
+// beginAuto plans what people edit of it.
+func (w *world) beginAuto() {
+	r := rand.New(rand.NewPCG(w.seed, 13))
+	w.work.each(w, r, w.rates.autos, func() func() {
+		return func() {
+			o := w.overlays[r.IntN(len(w.overlays))]
+			o.spec.auto = !o.spec.auto
+			o.note(w.since())
+			if o.broken == 0 { // else who restores it writes what it says then
+				w.edit(fmt.Sprintf("policy of %s: %+v", o.name, o.spec), branch.Change{Path: o.path() + "/scaling.yaml", Content: o.policyText()})
+			}
+		}
+	})
+}
+
+// leaseText is the lease as scaling.yaml says it.
+func (p policy) leaseText() string {
+	if p.auto {
+		return "auto"
+	}
+	return p.lease.String()
+}
+
+// lateAfter is from when on agents are late by what a state has learned: "From twice the
+// 99th percentile after its order on, a minute at least" (docs/design.md, "Late agents").
+// Zero: less than 20 boots are known.
+func lateAfter(s plan.State) time.Duration {
+	var took []int
+	for _, part := range strings.Fields(s.Boots.String()) {
+		var seconds, agents int
+		fmt.Sscanf(part, "%d:%d", &seconds, &agents)
+		took = append(took, slices.Repeat([]int{seconds}, agents)...)
+	}
+	if len(took) < 20 {
+		return 0
+	}
+	slices.Sort(took)
+	return max(time.Minute, 2*time.Duration(took[(99*len(took)+99)/100-1])*time.Second)
+}
+
+// notCountedOn is how many agents of each dispatch are late and not counted on, at most, by
+// what a muster knew and by the states before and after its push.
+func (a *audit) notCountedOn(m *muster, o plan.Overlay, after plan.State) map[string]int {
+	late := lateAfter(after)
+	if first := lateAfter(o.State); late == 0 || first > 0 && first < late {
+		late = first
+	}
+	all := map[string]int{}
+	if !o.Policy.LeaseAuto || late == 0 {
+		return all
+	}
+	dispatches := a.promised(o.Dispatches, a.w.byPath("overlays/"+o.Name))
+	slices.SortStableFunc(dispatches, func(x, y plan.Dispatch) int { return x.At.Compare(y.At) })
+	came := func(at time.Time) (known, agents int) {
+		for _, d := range dispatches {
+			if d.At.Equal(at) {
+				known, agents = known+min(d.Agents, len(m.known[d.ID])), agents+d.Agents
+			}
+		}
+		return known, agents
+	}
+	open := func(d plan.Dispatch) int { // that may still come
+		if m.snapshot.At.After(d.NotAfter.Add(plan.Grace)) {
+			return 0
+		}
+		return d.Agents - min(d.Agents, len(m.known[d.ID]))
+	}
+	one := 1
+	for i := 0; i < len(dispatches); {
+		at, n := dispatches[i].At, 0
+		for _, d := range dispatches {
+			if d.At.Equal(at) {
+				n += open(d)
+			}
+		}
+		switch age := m.snapshot.At.Truncate(time.Second).Sub(at); {
+		case age < late:
+			n = 0
+		case age < late*3/2:
+			n = (n + 1) / 2
+		}
+		served := !o.State.ServedAt.Before(at) || !after.ServedAt.Before(at) || slices.ContainsFunc(dispatches, func(d plan.Dispatch) bool {
+			known, agents := came(d.At)
+			return !d.At.Before(at) && 2*known >= agents
+		})
+		if !served {
+			n = min(n, one)
+			one -= n
+		}
+		for ; i < len(dispatches) && dispatches[i].At.Equal(at); i++ {
+			d := dispatches[i]
+			all[d.ID] = min(n, open(d))
+			n -= all[d.ID]
+		}
+	}
+	return all
+}
+
+// giveUp enters the agents that are not counted on because they are late, and returns how
+// many of them would be of use. What is ordered in their stead is one too many for each that
+// comes after all.
+func (a *audit) giveUp(m *muster, o plan.Overlay, after plan.State) (useful int) {
+	of := a.ofUse(m, o)
+	late := a.notCountedOn(m, o, after)
+	for _, d := range a.promised(o.Dispatches, a.w.byPath("overlays/"+o.Name)) {
+		n := late[d.ID]
+		if n == 0 {
+			continue
+		}
+		if of(d) {
+			useful += n
+		}
+		if x := a.dispatches[d.ID]; x != nil && x.given < n {
+			x.given = n
+			for index := range x.came {
+				if !m.known[d.ID][index] {
+					a.overdue++
+				}
+			}
+		}
+	}
+	return useful
+}

@@ -1,0 +1,82 @@
+package generator_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator/verification"
+	"muster/gitops/ledger"
+	"muster/gitops/unraced"
+)
+
+// lossy is a world in which one pod of ten never comes up, for an overlay with a lease of
+// 15 minutes or one that goes by boots.
+func lossy(t *testing.T, auto bool, change func(*shape)) *world {
+	t.Helper()
+	s := quietNight()
+	s.seed, s.length, s.every = 5, 5*time.Hour, 30*time.Second
+	p := &s.overlays[0].spec
+	p.min, p.buffer, p.auto = 0, 0, auto
+	s.work = work{builds: 30, job: 2 * time.Minute}
+	s.rates.noShow = 0.1
+	if change != nil {
+		change(&s)
+	}
+	w := playPlain(t, s)
+	w.conclude()
+	return w
+}
+
+// longestWait is that of the jobs that came in the second half of the world.
+func (w *world) longestWait() (longest time.Duration) {
+	for _, j := range w.server.Jobs() {
+		if !j.Started.IsZero() && j.Runnable.After(worldStart().Add(w.length/2)) {
+			longest = max(longest, j.Started.Sub(j.Runnable))
+		}
+	}
+	return longest
+}
+
+// givenUp counts the orders that were made because others are late.
+func (w *world) givenUp() (n int) {
+	for _, c := range w.fleet.history() {
+		if c.act != nil && c.act.Kind == ledger.Dispatch && c.act.Decision.Sum.Late > 0 && strings.Contains(strings.Join(strings.Fields(ledger.Message(*c.act, "v0")), " "), " late, more than ") {
+			n++
+		}
+	}
+	return n
+}
+
+// TestLateAgents: agents that never come are ordered again before their lease is over, also
+// by a muster that is killed again and again, and every commit verifies. A fixed lease
+// learns nothing.
+func TestLateAgents(t *testing.T) {
+	unraced.Only(t)
+	t.Parallel()
+	fixed := lossy(t, false, nil)
+	for name, test := range map[string]func(*shape){
+		"":       nil,
+		"killed": func(s *shape) { s.rates.kill = 0.02 },
+		"two":    func(s *shape) { s.musters, s.stagger = 2, 15*time.Second },
+	} {
+		auto := lossy(t, true, test)
+		if auto.givenUp() < 3 || auto.longestWait() > fixed.longestWait()/2 {
+			t.Errorf("%s: %d orders because of late agents; the longest wait is %s, with a fixed lease %s", name, auto.givenUp(), auto.longestWait(), fixed.longestWait())
+		}
+		if state := string(auto.fleet.head().tree.files["overlays/a/dispatches/state.yaml"]); !strings.Contains(state, "\nboots: ") || !strings.Contains(state, "\nservedAt: ") {
+			t.Errorf("%s: state.yaml is\n%s", name, state)
+		}
+		found, _ := logOf(t, auto).verify(t, nil)
+		for id, f := range found {
+			if f.Verdict != verification.Follows && f.Verdict != verification.People {
+				t.Errorf("%s: %s: %+v", name, id, f)
+			}
+		}
+	}
+	for _, c := range fixed.fleet.history() {
+		if c.act != nil && (strings.Contains(ledger.Message(*c.act, "v0"), "boots") || c.act.Decision.Sum.Late > 0) {
+			t.Fatalf("a fixed lease: %s", ledger.Message(*c.act, "v0"))
+		}
+	}
+}
