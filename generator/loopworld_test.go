@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/pace"
 	"muster/generator/webhook"
 )
 
@@ -23,11 +24,12 @@ type loop struct {
 
 	receiver      *webhook.Receiver // nil where there are no webhooks
 	seen          map[string]time.Time
-	down          bool  // the process is, until it starts again
-	called        bool  // a call waits to be seen
-	callable      bool  // a call ends the sleep
-	calls, seenBy calls // since the last tick began, and those that it sees
-	interrupted   bool  // by the world
+	down          bool        // the process is, until it starts again
+	called        bool        // a call waits to be seen
+	callable      bool        // a call ends the sleep
+	calls, seenBy calls       // since the last tick began, and those that it sees
+	paced         []time.Time // ticks of this process that calls brought
+	interrupted   bool        // by the world
 	last          generator.Report
 }
 
@@ -175,6 +177,7 @@ func (a *audit) loopTicked(m *muster, r generator.Report) {
 	w, last := a.w, m.last
 	w.seen["tick "+string(r.Cause)]++
 	if r.Cause == generator.CauseStart || last.Began.IsZero() {
+		m.paced = nil
 		return
 	}
 	webhook := r.Cause == generator.CauseBuildkite || r.Cause == generator.CauseGit
@@ -184,8 +187,8 @@ func (a *audit) loopTicked(m *muster, r generator.Report) {
 	if m.interrupted {
 		return
 	}
-	if early := webhook || r.Cause == generator.CauseMetrics; early && r.Began.Sub(last.Began) < w.hooks.every {
-		a.failf("%s ticks for %s %s after its last tick began", m.name, r.Cause, r.Began.Sub(last.Began))
+	if webhook || r.Cause == generator.CauseMetrics {
+		a.paced(m, r, last.Began)
 	}
 	if last.Err != nil && r.Began.Before(last.Next) {
 		a.failf("%s ticks for %s at %s: the last tick failed, and the next was due at %s", m.name, r.Cause, r.Began, last.Next)
@@ -199,6 +202,19 @@ func (a *audit) loopTicked(m *muster, r generator.Report) {
 	}
 	if r.Began.After(later(due, last.Ended)) {
 		a.failf("%s ticks for %s at %s, which was due at %s: %d calls, the first at %s", m.name, r.Cause, r.Began, due, m.seenBy.n, m.seenBy.first)
+	}
+}
+
+// paced holds a tick that a call brought to the rules of package pace: a second after the
+// last one at the earliest, and of six such ticks the last one at least the mean time
+// after the first.
+func (a *audit) paced(m *muster, r generator.Report, last time.Time) {
+	if r.Began.Sub(last) < min(pace.Closest, a.w.hooks.every) {
+		a.failf("%s ticks for %s %s after its last tick began", m.name, r.Cause, r.Began.Sub(last))
+	}
+	m.paced = append(m.paced, r.Began)
+	if n := len(m.paced) - 6; n >= 0 && r.Began.Sub(m.paced[n]) < a.w.hooks.every {
+		a.failf("%s ticks for %s, the sixth that was called for within %s", m.name, r.Cause, r.Began.Sub(m.paced[n]))
 	}
 }
 
