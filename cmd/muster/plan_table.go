@@ -175,7 +175,7 @@ func queueTable(decisions []plan.Decision) terminal.Table {
 		var pending, upcoming, limited, blocked, unmatched, idle int
 		var oldest time.Time
 		for _, j := range o.Jobs {
-			pending, upcoming, limited, blocked = pending+j.Pending, upcoming+j.Upcoming, limited+j.Limited, blocked+j.Blocked
+			pending, upcoming, limited, blocked = pending+j.Pending, upcoming+j.Upcoming+j.Later, limited+j.Limited, blocked+j.Blocked
 			if j.Pending > 0 && j.Oldest != nil && (oldest.IsZero() || j.Oldest.Before(oldest)) {
 				oldest = *j.Oldest
 			}

@@ -31,6 +31,11 @@ func uncounted(d plan.Decision, lookahead float64) []Uncounted {
 	} else {
 		say(upcoming, "%s upcoming, and not in the lookahead of %v", pick(upcoming, "job is", "jobs are"), lookahead)
 	}
+	for _, j := range d.Observation.Jobs {
+		if j.Later > 0 && slices.Contains(j.Overlays, d.Overlay) {
+			say(j.Later, "%s", laterWhy(j))
+		}
+	}
 	say(foreign, "%s pending that only other overlays' agents can take", pick(foreign, "job is", "jobs are"))
 	for _, u := range d.Observation.Unmatched {
 		why := fmt.Sprintf("no overlay has all of the rules %s; the nearest lacks %s", quoted(u.Rules), quoted(u.Missing))
@@ -51,6 +56,15 @@ func uncounted(d plan.Decision, lookahead float64) []Uncounted {
 		say(s.Namesakes, "%s another fleet's that has an overlay of the same name", pick(s.Namesakes, "agent is", "agents are"))
 	}
 	return all
+}
+
+// laterWhy says of upcoming jobs that they are due later than agents take to come.
+func laterWhy(j plan.Demand) string {
+	text := pick(j.Later, "upcoming job is", "upcoming jobs are") + fmt.Sprintf(" due later than %ds from now, by how long their builds' steps took lately", j.Within)
+	if j.Soonest != nil {
+		text += ": the first at " + j.Soonest.Format("15:04:05")
+	}
+	return text
 }
 
 // oldest says how many jobs were pending for an overlay, and since when the oldest had

@@ -32,6 +32,7 @@ type stateDocument struct {
 	// Boots are how many agents took how many seconds, in the text form of [plan.Boots].
 	Boots    plan.Boots `json:"boots,omitzero"`
 	ServedAt time.Time  `json:"servedAt,omitzero"`
+	AheadOf     []aheadState `json:"aheadOf,omitempty"`
 }
 
 type inPartState struct {
@@ -103,6 +104,11 @@ func readState(file string, data []byte) (plan.State, *Finding) {
 		}
 		state.InPart = plan.InPart{Until: p.Until, Agents: p.Agents}
 	}
+	aheadOf, ok := readAheadOf(doc.AheadOf)
+	if !ok {
+		return wrong("it has looked ahead to stages without a name, without agents or without a time")
+	}
+	state.AheadOf = aheadOf
 	for _, o := range doc.Ordered {
 		if o.Agents < 1 || o.At.IsZero() {
 			return wrong("it has an order without agents or without a time")
@@ -127,6 +133,7 @@ func (o *Overlay) WriteState(s plan.State) []branch.Change {
 		if p := s.InPart; p.Agents > 0 {
 			doc.InPart = &inPartState{Until: p.Until, Agents: p.Agents}
 		}
+		doc.AheadOf = writeAheadOf(s.AheadOf)
 		for _, x := range s.Ordered {
 			doc.Ordered = append(doc.Ordered, orderedAgents{At: x.At, Agents: x.Agents})
 		}

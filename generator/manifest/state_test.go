@@ -21,6 +21,7 @@ func TestStateIsReadAgain(t *testing.T) {
 		LookedAhead: at.Add(-time.Minute),
 		InPart:      plan.InPart{Until: at, Agents: 5},
 		ServedAt:    at.Add(-time.Second),
+		AheadOf:     []plan.AheadOf{{Stage: "c12370e7e629", Agents: 40, At: at}, {Stage: "13e126aa7d93", Agents: 1, At: at}},
 	}
 	state.Boots.Add(40*time.Second, 7)
 	state.Boots.Add(3*time.Minute, 1)
@@ -51,7 +52,8 @@ func TestInvalidState(t *testing.T) {
 	const head = "apiVersion: muster.dev/v1alpha1\nkind: OverlayState\n"
 	for _, text := range []string{
 		"", "nonsense", "[1]", head + "mood: bad\n", head + "breaker: {failures: -1}\n", head + "breaker: {failures: 3}\n", head + "breaker: {at: soon}\n", head + "breaker: {failures: 3, at: 2026-11-21T02:15:00Z, lastedSeconds: -1}\n",
-		head + "ordered: [{at: 2026-11-21T02:15:00Z, agents: -3}]\n", head + "lookedAheadInPart: {agents: 5}\n", head + "lookedAheadInPart: {until: 2026-11-21T02:15:00Z, agents: 0}\n", head + "boots: 45\n", head + "boots: 46:1 30:2\n", head + "boots: [46]\n", head + "boots: 46:0\n", head + "servedAt: soon\n", "kind: OverlayState\n", head + head, strings.Repeat("#", 2<<20),
+		head + "ordered: [{at: 2026-11-21T02:15:00Z, agents: -3}]\n", head + "lookedAheadInPart: {agents: 5}\n", head + "lookedAheadInPart: {until: 2026-11-21T02:15:00Z, agents: 0}\n", head + "boots: 45\n", head + "boots: 46:1 30:2\n", head + "boots: [46]\n", head + "boots: 46:0\n", head + "servedAt: soon\n", "kind: OverlayState\n", head + head,
+		head + "aheadOf: [{agents: 1, at: 2026-11-21T02:15:00Z}]\n", head + "aheadOf: [{stage: a, at: 2026-11-21T02:15:00Z}]\n", head + "aheadOf: [{stage: a, agents: 1}]\n", strings.Repeat("#", 2<<20),
 	} {
 		tree := sound(t)
 		tree[stateOf] = text

@@ -235,9 +235,14 @@ func (p *placement) place(n int, c *class, jobs map[string][]*class) {
 	j := p.of[n]
 	ahead := p.looking(j)
 	var lookedAhead time.Time
+	memory := remembered{}
 	for i, q := range p.queues {
 		for _, s := range q.shares {
-			if at := s.overlay.State.LookedAhead; slices.Contains(p.demands[j].may[i].overlays, s.overlay.Name) && at.After(lookedAhead) {
+			if !slices.Contains(p.demands[j].may[i].overlays, s.overlay.Name) {
+				continue
+			}
+			memory.add(s.overlay.State.AheadOf)
+			if at := s.overlay.State.LookedAhead; at.After(lookedAhead) {
 				lookedAhead = at
 			}
 		}
@@ -250,13 +255,14 @@ func (p *placement) place(n int, c *class, jobs map[string][]*class) {
 		part := *c
 		part.pending = min(pending, p.left[j][i])
 		part.away = c.pending - part.pending
-		part.lookedAhead = lookedAhead
+		part.lookedAhead, part.elsewhere = lookedAhead, memory
 		pending -= part.pending
 		p.left[j][i] -= part.pending
 		if i != ahead {
 			part.upcoming, part.limited, part.blocked, part.created = 0, 0, 0, nil
+			part.countElsewhere(p.demands[j].may[i].overlays, q.shares)
 		}
-		if part.pending+part.away+part.upcoming+part.limited+part.blocked > 0 {
+		if part.pending+part.away+part.upcoming+part.limited+part.blocked+len(part.staged) > 0 {
 			jobs[q.key] = append(jobs[q.key], &part)
 		}
 	}

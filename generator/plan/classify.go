@@ -12,9 +12,16 @@ type class struct {
 	cluster                             string
 	rules                               []string
 	pending, upcoming, limited, blocked int
-	away                                int            // pending jobs of any queue that count for another
-	lookedAhead                         time.Time      // of jobs of any queue: by an overlay of another, too
-	created                             []time.Time    // of the upcoming jobs
+	away                                int               // pending jobs of any queue that count for another
+	lookedAhead                         time.Time         // of jobs of any queue: by an overlay of another, too
+	created                             []time.Time       // of the upcoming jobs; but for those of stages
+	staged                              map[string]staged // upcoming jobs that become runnable together, by stage
+	stages                              []Stage           // of these, what is looked ahead to; see findStages
+	counted                             bool              // the upcoming jobs count for another queue
+	elsewhere                           remembered        // of jobs of any queue: by overlays of all
+	notYet                              int               // upcoming jobs that are due later than within
+	within                              time.Duration
+	soonest                             time.Time
 	fresh                               int            // upcoming jobs that nothing was dispatched for
 	inPart                              map[string]int // of fresh, those that an overlay may have dispatched for
 	newest                              time.Time      // of the upcoming jobs
@@ -66,8 +73,7 @@ func (c *class) add(j *Job) {
 			c.example = j.URL
 		}
 	case JobUpcoming:
-		c.upcoming++
-		c.created = append(c.created, j.Created)
+		c.addUpcoming(j)
 	case JobLimited:
 		c.limited++
 	case JobBlocked:
@@ -89,6 +95,7 @@ func merge(classes []*class) []*class {
 			last.limited += c.limited
 			last.blocked += c.blocked
 			last.created = append(last.created, c.created...)
+			last.mergeStaged(c)
 			if last.oldest.IsZero() || !c.oldest.IsZero() && c.oldest.Before(last.oldest) {
 				last.oldest = c.oldest
 			}
@@ -107,7 +114,8 @@ func merge(classes []*class) []*class {
 // looked ahead to them while the first was suspended. Agents that were dispatched
 // for a job once and idled out are not dispatched for it again. A job whose
 // creation is not known counts.
-func (c *class) lookAhead(overlays []Overlay) {
+func (c *class) lookAhead(overlays []Overlay, now time.Time) {
+	c.findStages(overlays, now)
 	before := c.lookedAhead
 	ahead := false
 	for _, o := range overlays {
@@ -278,6 +286,7 @@ func (d *Demand) add(c *class) {
 		}
 		d.InPart[name] += n
 	}
+	d.addStages(c)
 	d.Limited += c.limited
 	d.Blocked += c.blocked
 	if at := c.oldest.UTC().Truncate(time.Second); !c.oldest.IsZero() && (d.Oldest == nil || at.Before(*d.Oldest)) {

@@ -129,7 +129,7 @@ func TestLookAheadOfClasses(t *testing.T) {
 		"another's dispatch counts": {[]Overlay{overlay("ahead", 1, 5), overlay("not", 0, 25)}, 2},
 	} {
 		x := class{overlays: []string{"ahead", "not"}, created: []time.Time{at(10), at(30), at(20), {}}}
-		x.lookAhead(c.overlays)
+		x.lookAhead(c.overlays, at(0))
 		if x.fresh != c.fresh || c.fresh > 0 && !x.newest.Equal(at(30)) {
 			t.Errorf("%s: %d are new, the newest of %s", name, x.fresh, x.newest)
 		}

@@ -128,7 +128,7 @@ func (c Counts) More(overlays []Overlay, before Counts) bool {
 // Buildkite: no job that wants an agent or will, no agent of whatever use, nothing that
 // Buildkite keeps from being dispatched.
 func (o Observation) ShowsNothing() bool {
-	jobs := slices.ContainsFunc(o.Jobs, func(d Demand) bool { return d.Pending+d.Away+d.Upcoming+d.Limited > 0 })
+	jobs := slices.ContainsFunc(o.Jobs, func(d Demand) bool { return d.Pending+d.Away+d.Upcoming+d.Later+d.Limited > 0 })
 	agents := slices.ContainsFunc(o.Overlays, func(s Supply) bool {
 		return s.Own+s.Busy+s.QueueBusy+s.Stopping+s.Namesakes+s.WrongTags > 0 || s.Suspended.Active() || len(s.Dispatches) > 0
 	})

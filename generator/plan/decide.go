@@ -58,6 +58,8 @@ type share struct {
 	covered     int        // of the policy's share of those since, agents that were dispatched for some
 	lookedAhead time.Time  // creation of the newest, if they are all served and agents are dispatched
 	inPart      InPart     // what is to be remembered where agents are dispatched for some
+	ahead       []ahead    // stages that it looks ahead to
+	remembers   []AheadOf  // what is to be remembered of stages
 }
 
 func newShare(v Overlay, o Observation) *share {

@@ -144,7 +144,7 @@ func divide(shares []*share, o Observation) {
 	for j, group := range d.jobs {
 		demand[j] = group.Pending
 	}
-	d.lookAhead()
+	d.lookAhead(o.At)
 	for i, s := range shares {
 		if !s.breaker.Open() { // else nothing is expected of it, and nothing asked
 			demand[d.sinkNumber(sink{toLookahead, i})] = s.sum.Lookahead - s.fresh
@@ -164,7 +164,7 @@ func divide(shares []*share, o Observation) {
 	d.flow.serveAll(len(d.idle), len(d.idle)+len(d.flying), 0, len(demand))
 	d.serveOrdered(o.At)
 	for i, s := range shares {
-		d.conclude(i, s)
+		d.conclude(i, s, o.orderedAt())
 	}
 }
 
@@ -234,13 +234,17 @@ func (d *division) serveOrdered(now time.Time) {
 
 // lookAhead gives the upcoming jobs to the overlays that look ahead to them, the
 // first of those that could serve them.
-func (d *division) lookAhead() {
+func (d *division) lookAhead(now time.Time) {
 	for _, group := range d.jobs {
+		for _, s := range d.shares {
+			s.keepStages(group)
+		}
 		for _, s := range d.shares {
 			if !s.looksAhead() || !slices.Contains(group.Overlays, s.overlay.Name) {
 				continue
 			}
-			s.sum.Lookahead += group.Upcoming
+			s.lookAheadTo(group, now)
+			s.sum.Lookahead += group.Upcoming - group.known()
 			s.fresh += group.Fresh
 			s.covered += group.InPart[s.overlay.Name]
 			if group.Upcoming > 0 {
@@ -256,6 +260,8 @@ func (d *division) lookAhead() {
 		share := func(n int) int { return int(s.policy.Lookahead*float64(n) + 1e-9) }
 		s.sum.Lookahead, s.covered = share(s.sum.Lookahead), min(share(s.covered), s.overlay.State.InPart.Agents)
 		s.fresh = share(s.fresh) - s.covered
+		jobs, wants := s.stageSums()
+		s.sum.Lookahead, s.fresh = s.sum.Lookahead+jobs, s.fresh+wants
 	}
 }
 
@@ -276,12 +282,17 @@ func (d *division) lookAheadAgain(supply, demand []int) (again, byOthers []int) 
 		return again, byOthers
 	}
 	f := newFlow(slices.Clone(supply), slices.Clone(demand), d.can)
-	for _, sinks := range [][2]int{{0, jobs}, {buffers, end}, {jobs, buffers}} {
-		f.serveAll(0, len(supply), sinks[0], sinks[1])
+	for i, s := range d.shares {
+		f.want[jobs+i] = s.held()
 	}
+	f.serveAll(0, len(supply), 0, buffers)
+	f.serveAll(0, len(supply), buffers, end)
+	left := slices.Clone(f.want[jobs:buffers])
+	copy(f.want[jobs:buffers], again)
+	f.serveAll(0, len(supply), jobs, buffers)
 	for i, s := range d.shares {
 		again[i] -= f.want[jobs+i]
-		f.want[jobs+i] = s.fresh
+		f.want[jobs+i] = s.fresh - s.held() + left[i]
 	}
 	f.serveAll(0, len(supply), jobs, buffers)
 	for i, s := range d.shares {
@@ -318,7 +329,7 @@ func (d *division) standsIn(i int, s *share) bool {
 }
 
 // conclude reads overlay i's sum off the flow.
-func (d *division) conclude(i int, s *share) {
+func (d *division) conclude(i int, s *share, now time.Time) {
 	m, f := &s.sum, d.flow
 	forMin, room := d.number(source{fromMin, i}), d.number(source{fromRoom, i})
 	lookahead, buffer := d.sinkNumber(sink{toLookahead, i}), d.sinkNumber(sink{toBuffer, i})
@@ -357,6 +368,7 @@ func (d *division) conclude(i int, s *share) {
 	}
 	m.Dispatch = m.Demand + m.WarmPool
 	m.Desired = max(m.Min, m.Current-m.Replacing+m.Missing)
+	ahead = s.rememberStages(ahead, now)
 	switch {
 	case s.fresh > 0 && m.Dispatch > 0 && f.want[lookahead] == 0:
 		s.lookedAhead = s.newest

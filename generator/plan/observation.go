@@ -52,6 +52,13 @@ type Demand struct {
 	// InPart are those of Fresh that were created by the time until which an overlay
 	// has dispatched for some, by overlay; see [State.InPart]. Nil: none.
 	InPart map[string]int `json:"inPart,omitempty"`
+	// Stages are those of Upcoming whose moment is known and has nearly come, the first
+	// due first. They are not among Fresh. Later are further jobs, no demand yet:
+	// Soonest of them is due later than Within seconds from now.
+	Stages  []Stage    `json:"stages,omitempty"`
+	Later   int        `json:"later,omitempty"`
+	Within  int        `json:"within,omitempty"`
+	Soonest *time.Time `json:"soonest,omitempty"`
 	// Limited and Blocked jobs are no demand: no agent would help them. They
 	// are counted to explain why nothing is dispatched for them.
 	Limited int `json:"limited,omitempty"`

@@ -194,12 +194,13 @@ func (q queueReader) look(classes []*class, agents []Agent) reading {
 	for _, c := range classes {
 		c.overlays = q.serving(c)
 		if len(c.overlays) > 0 {
-			c.lookAhead(q.overlays)
+			c.lookAhead(q.overlays, q.snapshot.At)
 			served = append(served, c)
 		} else if u, ok := q.unmatched(c); ok {
 			o.Unmatched = append(o.Unmatched, u)
 		}
 	}
+	boundStages(served)
 	o.Unmatched = largest(o.Unmatched)
 	idle := q.countAgents(agents, supplies)
 	for i := range idle {

@@ -85,6 +85,7 @@ func drawSmall(t *rapid.T) drawn {
 		if chance(9, "any queue") {
 			j.Rules[0] = "queue=*"
 		}
+		d.drawMoment(t, &j)
 		d.snapshot.Jobs = append(d.snapshot.Jobs, j)
 	}
 	return d
@@ -138,7 +139,7 @@ func (d drawn) String() string {
 	var b strings.Builder
 	for _, o := range d.overlays {
 		p := o.Policy
-		fmt.Fprintf(&b, "overlay %s cluster=%q fleet=%q template %q %v min %d max %d buffer %d lookahead %v priority %d suspended %v perHour %d ordered %v lookedAhead %v in part %v\n", o.Name, p.Cluster, o.Fleet, o.Template, p.Tags, p.Min, p.Max, p.Buffer, p.Lookahead, p.Priority, p.Paused || o.Suspended.Active(), p.MaxPerHour, o.State.Ordered, o.State.LookedAhead.Format("15:04"), o.State.InPart)
+		fmt.Fprintf(&b, "overlay %s cluster=%q fleet=%q template %q %v min %d max %d buffer %d lookahead %v priority %d suspended %v perHour %d ordered %v lookedAhead %v in part %v ahead of %v\n", o.Name, p.Cluster, o.Fleet, o.Template, p.Tags, p.Min, p.Max, p.Buffer, p.Lookahead, p.Priority, p.Paused || o.Suspended.Active(), p.MaxPerHour, o.State.Ordered, o.State.LookedAhead.Format("15:04"), o.State.InPart, o.State.AheadOf)
 		fmt.Fprintf(&b, "  lease auto %v boots %q served %v\n", p.LeaseAuto, o.State.Boots, o.State.ServedAt.Format("15:04"))
 		for _, x := range o.Dispatches {
 			fmt.Fprintf(&b, "  dispatch %s agents %d age %v cluster %q tags %q\n", x.ID, x.Agents, d.snapshot.At.Sub(x.At), x.Cluster, x.Tags)
@@ -148,7 +149,7 @@ func (d drawn) String() string {
 		fmt.Fprintf(&b, "agent %s %s %q %v connected %v idle %v had %v\n", a.ID, a.State, a.Cluster, a.Tags, a.Connected.Format("15:04"), a.IdleSince.Format("15:04"), a.LastJobFinished.Format("15:04"))
 	}
 	for _, j := range d.snapshot.Jobs {
-		fmt.Fprintf(&b, "job %s %q %v created %v\n", j.State, j.Cluster, j.Rules, j.Created.Format("15:04"))
+		fmt.Fprintf(&b, "job %s %q %v created %v stage %q due in %v\n", j.State, j.Cluster, j.Rules, j.Created.Format("15:04"), j.Stage, j.Due.Sub(d.snapshot.At))
 	}
 	fmt.Fprintf(&b, "queues %v running %v\n", d.snapshot.Queues, d.snapshot.Sightings)
 	return b.String()

@@ -188,52 +188,6 @@ func (r *reference) decide() {
 	r.order()
 }
 
-// lookAheadAgain: "Look-ahead dispatches once for an upcoming job: [...] Idle agents
-// and those in flight serve it all the same." So what was looked ahead to before
-// asks for as many of them as pending jobs and buffers leave, and no more: else
-// the buffer would be filled again instead, and "made again on what it has just
-// ordered, it orders nothing" would not hold.
-//
-// "So do those of another overlay that could take every job that this one looks
-// ahead to": byOthers.
-func (r *reference) lookAheadAgain(upcoming, before []int) (again, byOthers []int) {
-	s := &reference{overlays: r.overlays}
-	for _, a := range r.agents {
-		there := *a
-		s.agents = append(s.agents, &there)
-	}
-	s.askAgain(r, wantJob)
-	s.employAll()
-	for i, o := range r.overlays {
-		s.ask(wantBuffer, i, o.Policy.Buffer)
-	}
-	s.employAll()
-	for i, o := range r.overlays {
-		s.ask(wantAhead, i, int(o.Policy.Lookahead*float64(upcoming[i]))-r.fresh(i, upcoming, before))
-	}
-	s.employAll()
-	again = s.servedAhead()
-	s.wants = slices.DeleteFunc(s.wants, func(w *refWant) bool { return w.kind == wantAhead && w.by < 0 })
-	for i := range r.overlays {
-		s.ask(wantAhead, i, r.fresh(i, upcoming, before))
-	}
-	s.employAll()
-	own := s.servedAhead()
-	for i := range r.overlays {
-		for k := range r.overlays {
-			if i != k && r.takesAllAhead(i, k) {
-				s.others = append(s.others, [2]int{i, k})
-			}
-		}
-	}
-	s.employAll()
-	byOthers = s.servedAhead()
-	for i := range byOthers {
-		byOthers[i] -= own[i]
-	}
-	return again, byOthers
-}
-
 // servedAhead counts the upcoming jobs that are served, by overlay.
 func (r *reference) servedAhead() []int {
 	n := make([]int, len(r.overlays))
@@ -249,7 +203,7 @@ func (r *reference) servedAhead() []int {
 // another looks ahead to.
 func (r *reference) takesAllAhead(of, other int) bool {
 	return !slices.ContainsFunc(r.snapshot.Jobs, func(j Job) bool {
-		return j.State == JobUpcoming && r.looksAhead(j) == of && !r.overlays[other].canTake(j)
+		return j.State == JobUpcoming && r.looksAhead(j) == of && r.moment(j) != momentLater && !r.overlays[other].canTake(j)
 	})
 }
 
@@ -272,6 +226,7 @@ func (r *reference) askForJobs() (upcoming, before []int) {
 		case !served: // "unmatched: never counted"
 		case j.State == JobPending:
 			r.wants = append(r.wants, &refWant{kind: wantJob, job: j, by: -1})
+		case j.State == JobUpcoming && ahead >= 0 && r.moment(*j) != momentUnknown:
 		case j.State == JobUpcoming && ahead >= 0:
 			upcoming[ahead]++
 			if r.lookedAhead(*j) {

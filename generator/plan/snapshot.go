@@ -84,6 +84,11 @@ type Job struct {
 	Created time.Time
 	// Since is when the job became runnable; zero unless State is JobPending.
 	Since time.Time
+	// Due is the earliest moment at which an upcoming job is predicted to become
+	// runnable; zero: nothing is known of that. Stage names the jobs that become runnable
+	// when it does; empty where the reader tells nothing of moments.
+	Due   time.Time
+	Stage string
 	// URL is the job's page, for reports.
 	URL string
 }

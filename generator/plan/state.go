@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -25,6 +26,9 @@ type State struct {
 	// kept only where the lease goes by them.
 	Boots    Boots     `json:"boots,omitzero"`
 	ServedAt time.Time `json:"servedAt,omitzero"`
+	// AheadOf is what was dispatched for stages of upcoming jobs whose moment was known,
+	// for as long as they are upcoming.
+	AheadOf []AheadOf `json:"aheadOf,omitempty"`
 }
 
 // InPart is how many agents were dispatched for some of the upcoming jobs.
@@ -40,7 +44,7 @@ func (s State) Equal(other State) bool {
 	return s.Breaker.Equal(other.Breaker) && s.Boots.Equal(other.Boots) && s.ServedAt.Equal(other.ServedAt) && s.LookedAhead.Equal(other.LookedAhead) &&
 		s.InPart.Until.Equal(other.InPart.Until) && s.InPart.Agents == other.InPart.Agents && slices.EqualFunc(s.Ordered, other.Ordered, func(a, b Ordered) bool {
 		return a.At.Equal(b.At) && a.Agents == b.Agents
-	})
+	}) && slices.EqualFunc(s.AheadOf, other.AheadOf, AheadOf.Equal)
 }
 
 // Ordered is a number of agents ordered at one moment.
@@ -80,6 +84,8 @@ func (s *share) state(now time.Time) State {
 		if !next.InPart.Until.After(next.LookedAhead) {
 			next.InPart = InPart{}
 		}
+		next.AheadOf = s.remembers
+		slices.SortFunc(next.AheadOf, func(a, b AheadOf) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Stage, b.Stage)) })
 	}
 	return next
 }

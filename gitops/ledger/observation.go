@@ -39,6 +39,10 @@ type (
 		Fresh    int            `json:"fresh,omitempty"`
 		Newest   *time.Time     `json:"newest,omitempty"`
 		InPart   map[string]int `json:"inPart,omitempty"`
+		Stages   []storedStage  `json:"stages,omitempty"`
+		Later    int            `json:"later,omitempty"`
+		Within   int            `json:"within,omitempty"`
+		Soonest  *time.Time     `json:"soonest,omitempty"`
 		Limited  int            `json:"limited,omitempty"`
 		Blocked  int            `json:"blocked,omitempty"`
 	}
@@ -129,7 +133,7 @@ func store(o plan.Observation) storedObservation {
 		s.Until = &o.Until
 	}
 	for _, d := range o.Jobs {
-		s.Jobs = append(s.Jobs, storedDemand(d))
+		s.Jobs = append(s.Jobs, storeDemand(d))
 	}
 	for _, g := range o.Idle {
 		s.Idle = append(s.Idle, storedIdle{Agents: g.Agents, Overlay: g.Overlay, Replacing: g.Replacing, Jobs: g.Jobs.String()})
@@ -173,7 +177,7 @@ func (s storedObservation) observation() (plan.Observation, error) {
 		o.Until = *s.Until
 	}
 	for _, d := range s.Jobs {
-		o.Jobs = append(o.Jobs, plan.Demand(d))
+		o.Jobs = append(o.Jobs, d.demand())
 	}
 	for _, g := range s.Idle {
 		jobs, err := readIndexes(g.Jobs, &budget)

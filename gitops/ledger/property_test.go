@@ -48,7 +48,11 @@ func observations() *rapid.Generator[plan.Observation] {
 			if rapid.Bool().Draw(t, "in part") {
 				part = map[string]int{word().Draw(t, "overlay in part"): n("jobs in part")}
 			}
-			o.Jobs = append(o.Jobs, plan.Demand{InPart: part, Overlays: words().Draw(t, "overlays"), Pending: n("pending"), Away: n("away"), Fresh: n("fresh"), Newest: maybe(t), Oldest: maybe(t), Upcoming: n("upcoming"), Limited: n("limited"), Blocked: n("blocked")})
+			var stages []plan.Stage
+			for range rapid.IntRange(0, 2).Draw(t, "stages") {
+				stages = append(stages, plan.Stage{Name: word().Draw(t, "stage"), Due: maybe(t), Jobs: n("jobs of the stage"), Ordered: n("ordered"), Since: maybe(t)})
+			}
+			o.Jobs = append(o.Jobs, plan.Demand{Stages: stages, Later: n("later"), Within: n("within"), Soonest: maybe(t), InPart: part, Overlays: words().Draw(t, "overlays"), Pending: n("pending"), Away: n("away"), Fresh: n("fresh"), Newest: maybe(t), Oldest: maybe(t), Upcoming: n("upcoming"), Limited: n("limited"), Blocked: n("blocked")})
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "idle") {
 			g := plan.IdleAgents{Agents: n("agents"), Overlay: word().Draw(t, "of"), Replacing: rapid.Bool().Draw(t, "replacing")}

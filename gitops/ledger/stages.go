@@ -1,0 +1,42 @@
+package ledger
+
+import (
+	"time"
+
+	"muster/generator/plan"
+)
+
+// storedStage is a [plan.Stage].
+type storedStage struct {
+	Name    string     `json:"name"`
+	Due     *time.Time `json:"due,omitempty"`
+	Jobs    int        `json:"jobs,omitempty"`
+	Ordered int        `json:"ordered,omitempty"`
+	Since   *time.Time `json:"since,omitempty"`
+}
+
+// storeDemand makes the stored form of a group of jobs.
+func storeDemand(d plan.Demand) storedDemand {
+	s := storedDemand{
+		Overlays: d.Overlays, Pending: d.Pending, Away: d.Away, Oldest: d.Oldest,
+		Upcoming: d.Upcoming, Fresh: d.Fresh, Newest: d.Newest, InPart: d.InPart,
+		Later: d.Later, Within: d.Within, Soonest: d.Soonest, Limited: d.Limited, Blocked: d.Blocked,
+	}
+	for _, x := range d.Stages {
+		s.Stages = append(s.Stages, storedStage{Name: x.Name, Due: x.Due, Jobs: x.Jobs, Ordered: x.Ordered, Since: x.Since})
+	}
+	return s
+}
+
+// demand is the reverse of storeDemand.
+func (s storedDemand) demand() plan.Demand {
+	d := plan.Demand{
+		Overlays: s.Overlays, Pending: s.Pending, Away: s.Away, Oldest: s.Oldest,
+		Upcoming: s.Upcoming, Fresh: s.Fresh, Newest: s.Newest, InPart: s.InPart,
+		Later: s.Later, Within: s.Within, Soonest: s.Soonest, Limited: s.Limited, Blocked: s.Blocked,
+	}
+	for _, x := range s.Stages {
+		d.Stages = append(d.Stages, plan.Stage{Name: x.Name, Due: x.Due, Jobs: x.Jobs, Ordered: x.Ordered, Since: x.Since})
+	}
+	return d
+}
