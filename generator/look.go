@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"muster/generator/plan"
@@ -47,6 +48,9 @@ func (g *Generator) observe(ctx context.Context, now time.Time, overlays []plan.
 	}
 	if of, ok := g.cfg.Buildkite.(interface{ Serve(queues []string) }); ok {
 		of.Serve(queuesOf(overlays))
+	}
+	if of, ok := g.cfg.Buildkite.(interface{ Forecast(on bool) }); ok {
+		of.Forecast(slices.ContainsFunc(overlays, func(o plan.Overlay) bool { return o.Policy.Lookahead > 0 }))
 	}
 	for range 2 {
 		since := g.lookback.Since(now, overlays, &g.register)

@@ -16,6 +16,7 @@ import (
 
 	"muster/generator"
 	"muster/generator/buildkite"
+	"muster/generator/buildkite/steptime"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 	"muster/gitops/canary"
@@ -31,7 +32,8 @@ type muster struct {
 	fleetTag  string // its fleet's tag
 	generator *generator.Generator
 	client    *buildkite.Client
-	next      time.Time // of its ticks
+	times     *steptime.Times // what it has learned of steps where it is shown a snapshot in process
+	next      time.Time       // of its ticks
 	ticking   bool
 	killed    bool
 	snapshot  plan.Snapshot           // the last that it was shown
@@ -62,7 +64,7 @@ func (m *muster) start() {
 	if err != nil {
 		panic(err)
 	}
-	m.client = client
+	m.client, m.times = client, nil
 	cfg := generator.Config{Repository: m, Buildkite: m, Clock: m, Gate: m.gate(), Overlays: "overlays", Fleet: m.fleetTag, Log: canary.Log(m.w.audit.fail, nil)}
 	m.beginLoop(&cfg)
 	m.generator = generator.New(cfg)
@@ -218,6 +220,17 @@ func (m *muster) past() error {
 // Serve tells the client which queues there are.
 func (m *muster) Serve(queues []string) { m.client.Serve(queues) }
 
+// Forecast tells the client, or has what stands for it, learn how long steps take.
+func (m *muster) Forecast(on bool) {
+	m.client.Forecast(on)
+	switch {
+	case !on:
+		m.times = nil
+	case m.times == nil:
+		m.times = &steptime.Times{}
+	}
+}
+
 // Snapshot implements generator.Buildkite.
 func (m *muster) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
 	if err := m.die(); err != nil {
@@ -234,7 +247,7 @@ func (m *muster) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapsh
 		if m.w.hit(m.w.now.broken) {
 			return s, errors.New("Buildkite answers 500")
 		}
-		s = m.w.server.Snapshot(since)
+		s = m.w.server.Foresee(m.times, since)
 		s.At = at
 		s.Agents = m.hide(s.Agents)
 	}

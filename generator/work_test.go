@@ -1,6 +1,7 @@
 package generator_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -109,6 +110,11 @@ func (k work) build(w *world, r *rand.Rand, queue string) func() {
 		after = func() { w.server.At(w.server.Now().Add(later/2), func() { w.server.CancelBuild(id) }) }
 	case pick(k.reserved):
 		after = func() { w.server.At(w.server.Now().Add(later/20), func() { w.reserve(id, later) }) }
+	}
+	if step.Parallelism%2 == 0 { // how long the others take is never known
+		for i := range steps {
+			steps[i].Label = fmt.Sprintf("step %d of %d for %s", i, len(steps), queue)
+		}
 	}
 	spec := fakebuildkite.Build{Cluster: w.cluster, Steps: steps}
 	return func() {

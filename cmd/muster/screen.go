@@ -66,6 +66,13 @@ func (b watchedBuildkite) Serve(queues []string) {
 	}
 }
 
+// Forecast is Buildkite's.
+func (b watchedBuildkite) Forecast(on bool) {
+	if of, ok := b.Buildkite.(interface{ Forecast(on bool) }); ok {
+		of.Forecast(on)
+	}
+}
+
 // Snapshot is Buildkite's.
 func (b watchedBuildkite) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
 	b.progress.Doing("reading Buildkite")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"muster/generator/buildkite/steptime"
 	"muster/generator/plan"
 )
 
@@ -16,6 +17,7 @@ type readBuild struct {
 	active bool
 	jobs   []keptJob
 	agents []keptAgent
+	timed  *steptime.Build // all of its jobs, where some are upcoming; nil: not wanted
 }
 
 // keptJob is a job that may want an agent. Its rules and its cluster are as they
@@ -23,6 +25,7 @@ type readBuild struct {
 type keptJob struct {
 	plan.Job
 	queue string // by identifier
+	place int    // among the build's jobs that are timed
 }
 
 // keptAgent is the agent that a job has or had.
@@ -48,9 +51,10 @@ type buildReader struct {
 	agents []keptAgent
 	home   string // the cluster of the first job that tells it
 	// The jobs of a build were mostly made at one moment.
-	created, runnable, started lastTime
-	words                      map[string]string
-	lists                      map[string][]string
+	created, runnable, started, finished lastTime
+	timed                                []steptime.Job // of the build under way
+	words                                map[string]string
+	lists                                map[string][]string
 }
 
 // mostWords bounds what a buildReader remembers to save memory.
@@ -97,7 +101,7 @@ func (r *buildReader) read(st *stream) (id text, b *readBuild, why string, err e
 	b.state, b.cluster = r.word([]byte(state)), cmp.Or(b.cluster, r.home)
 	b.jobs = append([]keptJob(nil), r.jobs...)
 	b.agents = append([]keptAgent(nil), r.agents...)
-	return id, b, "", nil
+	return id, b, "", r.learn(id, b)
 }
 
 func (r *buildReader) readPipeline(st *stream, b *readBuild) error {
@@ -117,7 +121,8 @@ func (r *buildReader) readPipeline(st *stream, b *readBuild) error {
 func (r *buildReader) readJobs(st *stream) (listed bool, err error) {
 	clear(r.jobs)
 	clear(r.agents)
-	r.jobs, r.agents, r.home = r.jobs[:0], r.agents[:0], ""
+	r.jobs, r.agents, r.home, r.timed = r.jobs[:0], r.agents[:0], "", r.timed[:0]
+	r.job.timing.on = r.s.client.times != nil
 	odd := r.s.odd("job")
 	behind := false // an unreleased block step stands before, in the build's order
 	return st.list(func() error {
@@ -132,6 +137,7 @@ func (r *buildReader) readJobs(st *stream) (listed bool, err error) {
 		if r.home == "" {
 			r.home = r.word(j.Cluster)
 		}
+		r.time(j)
 		if string(j.Type) == "manual" && !released(string(j.State)) {
 			behind = true
 		}
@@ -165,7 +171,7 @@ func (r *buildReader) keepJob(j *jobRecord, state plan.JobState) error {
 	if id != string(j.ID) {
 		id = string(j.ID)
 	}
-	kept := keptJob{queue: r.word(j.Queue), Job: plan.Job{
+	kept := keptJob{queue: r.word(j.Queue), place: len(r.timed) - 1, Job: plan.Job{
 		ID: id, URL: url, Cluster: r.word(j.Cluster), Rules: rules, State: state, Created: r.created.of(j.CreatedAt),
 	}}
 	if state == plan.JobPending || state == noRunnableAt {

@@ -62,6 +62,8 @@ import (
 	"sync"
 	"time"
 
+	"muster/generator/buildkite/steptime"
+
 	buildkite "github.com/buildkite/go-buildkite/v3/buildkite"
 )
 
@@ -137,12 +139,14 @@ type Client struct {
 
 	observing sync.Mutex // held for a whole observation: guards what follows
 	clusters  clusters
-	look      *look     // under way; nil: none
-	limited   int       // jobs without runnable_at at the last observation
-	sample    []string  // identifiers of some of them
-	watched   time.Time // when the token's expiry was last looked at
-	expiring  time.Time // since when it was said that the token expires soon; zero: it was not
-	serves    []string  // queues whose jobs are wanted of the Stacks API
+	look      *look           // under way; nil: none
+	limited   int             // jobs without runnable_at at the last observation
+	sample    []string        // identifiers of some of them
+	watched   time.Time       // when the token's expiry was last looked at
+	expiring  time.Time       // since when it was said that the token expires soon; zero: it was not
+	serves    []string        // queues whose jobs are wanted of the Stacks API
+	times     *steptime.Times // nil: nobody looks ahead
+	warm      bool            // builds of the last day were read for them
 
 	mu     sync.Mutex
 	stats  Stats

@@ -44,6 +44,7 @@ const (
 	readAgents phase = iota
 	readActive
 	readFinished
+	readPast
 	readClusters
 	readQueues
 	readStacks
@@ -135,6 +136,8 @@ func (s *session) read(ctx context.Context) error {
 			err = named("listing builds", s.readActive(ctx))
 		case readFinished:
 			err = named("listing builds", s.readFinished(ctx))
+		case readPast:
+			err = named("listing builds", s.readPast(ctx))
 		case readClusters:
 			err = named("listing clusters", s.readClusters(ctx))
 		case readQueues:

@@ -118,6 +118,7 @@ type jobRecord struct {
 	StartedAt             bytesOf // as JSON
 	Retried               flag
 	HasAgent              bool
+	timing                jobTiming
 	Agent                 struct{ ID, Name, WebURL, Cluster, MetaData bytesOf }
 }
 
@@ -150,12 +151,13 @@ func (r *jobRecord) read(s *stream) error {
 		case "agent":
 			return r.readAgent(s)
 		}
-		return s.skip()
+		return r.timing.read(name, s)
 	})
 	return err
 }
 
 func (r *jobRecord) clear() {
+	r.timing.clear()
 	for _, b := range []*bytesOf{
 		&r.ID, &r.WebURL, &r.Type, &r.State, &r.Cluster, &r.Queue, &r.Rules, &r.CreatedAt, &r.RunnableAt, &r.StartedAt,
 	} {

@@ -158,6 +158,7 @@ func (s *session) snapshot(at time.Time) plan.Snapshot {
 		snapshot.Jobs = make([]plan.Job, 0, jobs)
 	}
 	var limited []plan.Job
+	c.looked()
 	for _, id := range builds {
 		if b := l.builds[id]; b.active {
 			snapshot.Jobs = s.jobs(snapshot.Jobs, b, &limited)
@@ -174,9 +175,13 @@ func (s *session) snapshot(at time.Time) plan.Snapshot {
 // as scheduled and have no runnable_at.
 func (s *session) jobs(jobs []plan.Job, b *readBuild, limited *[]plan.Job) []plan.Job {
 	k := &s.client.clusters
+	moments := s.foresee(b)
 	for i := range b.jobs {
 		j := &b.jobs[i]
 		job := j.Job
+		if job.State == plan.JobUpcoming {
+			job.Due, job.Stage = moments[j.place].Due, moments[j.place].Stage
+		}
 		job.Cluster = k.home(j, b)
 		job.Rules = k.rules(j, job.Cluster)
 		if job.State == noRunnableAt {

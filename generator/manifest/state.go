@@ -30,9 +30,9 @@ type stateDocument struct {
 	LookedAhead time.Time    `json:"lookedAhead,omitzero"`
 	InPart      *inPartState `json:"lookedAheadInPart,omitempty"`
 	// Boots are how many agents took how many seconds, in the text form of [plan.Boots].
-	Boots    plan.Boots `json:"boots,omitzero"`
-	ServedAt time.Time  `json:"servedAt,omitzero"`
-	AheadOf     []aheadState `json:"aheadOf,omitempty"`
+	Boots    plan.Boots   `json:"boots,omitzero"`
+	ServedAt time.Time    `json:"servedAt,omitzero"`
+	AheadOf  []aheadState `json:"aheadOf,omitempty"`
 }
 
 type inPartState struct {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"muster/generator/buildkite/steptime"
 	"muster/generator/plan"
 )
 
@@ -16,13 +17,17 @@ import (
 func (s *Server) Snapshot(since time.Time) plan.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.snapshot(nil, since)
+}
+
+func (s *Server) snapshot(times *steptime.Times, since time.Time) plan.Snapshot {
 	snapshot := plan.Snapshot{At: s.now, Agents: make([]plan.Agent, 0, len(s.connected))}
 	for _, a := range s.connected {
 		snapshot.Agents = append(snapshot.Agents, a.seen())
 	}
 	snapshot.Jobs = make([]plan.Job, 0, len(s.active))
 	snapshot.Sightings = make([]plan.Sighting, 0, len(s.connected))
-	r := reading{snapshot: &snapshot, org: s.opts.Org, sighted: make(map[*agent]int, len(s.connected))}
+	r := reading{snapshot: &snapshot, org: s.opts.Org, sighted: make(map[*agent]int, len(s.connected)), times: times, server: s}
 	for _, b := range s.active {
 		if b.state == "scheduled" || b.state == "running" || b.state == "failing" {
 			r.build(b, true)
@@ -36,6 +41,7 @@ func (s *Server) Snapshot(since time.Time) plan.Snapshot {
 			}
 		}
 	}
+	r.tell()
 	for _, c := range s.clusters {
 		for _, q := range c.queues {
 			snapshot.Queues = append(snapshot.Queues, plan.Queue{Cluster: c.id, ClusterName: c.name, Key: q.key, Paused: q.paused, Hosted: q.hosted})
@@ -73,10 +79,14 @@ type reading struct {
 	snapshot *plan.Snapshot
 	org      string
 	sighted  map[*agent]int // where in the snapshot's sightings
+	times    *steptime.Times
+	server   *Server
+	foreseen []foreseen
 }
 
 // build reads one build; the jobs of an active one may want agents.
 func (r *reading) build(b *build, active bool) {
+	defer r.foresee(b, len(r.snapshot.Jobs))
 	blocked := false // a block step that was not released stands before
 	for _, j := range b.jobs {
 		if j.step.Type == Block {

@@ -1,0 +1,111 @@
+package fakebuildkite
+
+import (
+	"net/url"
+	"time"
+
+	"muster/generator/buildkite/steptime"
+	"muster/generator/plan"
+)
+
+// Foresee returns a [Server.Snapshot] that says when upcoming jobs are due, as a reader of
+// the HTTP API does that learns from each snapshot; what it has learned is its own.
+func (s *Server) Foresee(times *steptime.Times, since time.Time) plan.Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.snapshot(times, since)
+}
+
+// past has a reader that has seen nothing learn from a page of the builds of the last day.
+func (s *Server) past(times *steptime.Times) {
+	const page = 100
+	builds, _ := s.listBuilds(url.Values{"finished_from": {s.now.Add(-24 * time.Hour).UTC().Format(time.RFC3339)}})
+	for _, b := range builds[:min(page, len(builds))] {
+		build := steptime.Build{ID: steptime.ID([]byte(b.id))}
+		for _, j := range b.jobs {
+			if !j.retried {
+				build.Jobs = append(build.Jobs, j.timed())
+			}
+		}
+		times.Learn(build)
+	}
+}
+
+// foreseen is a build with upcoming jobs, and where in the snapshot they are.
+type foreseen struct {
+	build steptime.Build
+	jobs  map[int]int
+}
+
+// foresee gives the upcoming jobs of a snapshot their moments: those of a build that was
+// read, from the snapshot's jobs from on.
+func (r *reading) foresee(b *build, from int) {
+	if r.times == nil {
+		return
+	}
+	f := foreseen{build: steptime.Build{ID: steptime.ID([]byte(b.id))}, jobs: map[int]int{}}
+	for _, j := range b.jobs {
+		if from < len(r.snapshot.Jobs) && r.snapshot.Jobs[from].ID == j.id {
+			if r.snapshot.Jobs[from].State == plan.JobUpcoming {
+				f.jobs[len(f.build.Jobs)] = from
+			}
+			from++
+		}
+		f.build.Jobs = append(f.build.Jobs, j.timed())
+	}
+	r.times.Learn(f.build)
+	if len(f.jobs) > 0 {
+		r.foreseen = append(r.foreseen, f)
+	}
+}
+
+// timed is what a reader of the API makes of a job for that.
+func (j *job) timed() steptime.Job {
+	key := j.step.Key
+	if key == "" {
+		key = j.step.Label
+	}
+	t := steptime.Job{
+		Step:     steptime.Key([]byte(j.build.spec.Pipeline), []byte(key)),
+		Upcoming: j.state == stateWaiting,
+		Created:  orZero(j.created), Runnable: orZero(j.runnable), Started: orZero(j.started), Finished: orZero(j.finished),
+	}
+	switch j.state {
+	case statePassed, stateUnblocked:
+		t.Over, t.Passed = true, true
+	case stateFailed:
+		t.Over, t.Passed = true, j.step.SoftFail
+	case stateCanceled, stateWaitingFailed, stateBlockedFailed:
+		t.Over = true
+	}
+	if j.step.Type == Wait || j.step.Type == Block {
+		t.Barrier, t.Step = steptime.ID([]byte(j.id)), 0
+	}
+	return t
+}
+
+// orZero is a time as exact as the API writes it, or none.
+func orZero(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return inMilliseconds(t)
+}
+
+// tell writes the moments into the snapshot, once all builds were read.
+func (r *reading) tell() {
+	if r.times == nil {
+		return
+	}
+	if r.times.Cold() {
+		r.server.past(r.times)
+	}
+	r.times.Looked(r.snapshot.At)
+	for _, f := range r.foreseen {
+		for _, p := range r.times.Predict(f.build, r.snapshot.At) {
+			if i, ok := f.jobs[p.Job]; ok {
+				r.snapshot.Jobs[i].Due, r.snapshot.Jobs[i].Stage = p.Due, p.Stage
+			}
+		}
+	}
+}

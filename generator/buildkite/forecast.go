@@ -1,0 +1,159 @@
+package buildkite
+
+import (
+	"bytes"
+	"context"
+	"net/url"
+	"time"
+
+	"muster/generator/buildkite/steptime"
+	"muster/generator/plan"
+)
+
+// Forecast says whether upcoming jobs are to have their moments: from the next snapshot on
+// the client learns how long steps take. Off, which it is at first, it forgets that.
+func (c *Client) Forecast(on bool) {
+	c.observing.Lock()
+	defer c.observing.Unlock()
+	switch {
+	case !on || c.cfg.Stacks != nil: // which tells of no upcoming jobs
+		c.times, c.warm = nil, false
+	case c.times == nil:
+		c.times = &steptime.Times{}
+	}
+}
+
+// jobTiming is what of a job tells how long its step takes: fields of docs
+// apis/rest_api/builds.md "Job data model". Names are of no other use.
+type jobTiming struct {
+	on         bool
+	Key, Name  bytesOf
+	FinishedAt bytesOf // as JSON
+	SoftFailed flag
+}
+
+// read reads a field that nothing else needs.
+func (t *jobTiming) read(name []byte, s *stream) error {
+	if t.on {
+		switch string(name) {
+		case "step_key":
+			return t.Key.text(s)
+		case "name": // of a step that has a label, that
+			return t.Name.text(s)
+		case "finished_at":
+			return t.FinishedAt.json(s)
+		case "soft_failed":
+			return s.into(&t.SoftFailed)
+		}
+	}
+	return s.skip()
+}
+
+func (t *jobTiming) clear() {
+	t.Key, t.Name, t.FinishedAt, t.SoftFailed = t.Key[:0], t.Name[:0], t.FinishedAt[:0], false
+}
+
+// time adds a job to those of its build.
+func (r *buildReader) time(j *jobRecord) {
+	if r.s.client.times == nil {
+		return
+	}
+	state := string(j.State)
+	t := steptime.Job{
+		Upcoming: state == "waiting", Over: ended(state),
+		Created: r.created.of(j.CreatedAt), Runnable: r.runnable.of(j.RunnableAt),
+		Started: r.started.of(j.StartedAt), Finished: r.finished.of(j.timing.FinishedAt),
+	}
+	switch state {
+	case "passed", "finished", "broken", "skipped": // the last two were left out
+		t.Passed = true
+	case "failed":
+		t.Passed = bool(j.timing.SoftFailed)
+	}
+	switch string(j.Type) {
+	case "waiter", "manual":
+		t.Barrier, t.Over = steptime.ID(j.ID), released(state)
+	default:
+		step := j.timing.Key
+		if len(step) == 0 {
+			step = j.timing.Name
+		}
+		if pipeline, _, ok := bytes.Cut(j.WebURL, []byte("/builds/")); ok {
+			t.Step = steptime.Key(pipeline[bytes.LastIndexByte(pipeline, '/')+1:], step)
+		}
+	}
+	r.timed = append(r.timed, t)
+}
+
+// learn learns from a build that was read, and keeps what tells when its upcoming jobs can
+// run.
+func (r *buildReader) learn(id text, b *readBuild) error {
+	times := r.s.client.times
+	if times == nil {
+		return nil
+	}
+	build := steptime.Build{ID: steptime.ID([]byte(id)), Jobs: r.timed}
+	times.Learn(build)
+	for _, j := range b.jobs {
+		if j.State == plan.JobUpcoming {
+			build.Jobs = append([]steptime.Job(nil), r.timed...)
+			b.timed = &build
+			return r.s.keep(len(r.timed))
+		}
+	}
+	return nil
+}
+
+// pastPage is how far back the page of finished builds goes that a client reads at first.
+const pastPage = 24 * time.Hour
+
+// readPast reads, once, one page of the builds that finished last, so that the steps of most
+// builds are known at once: one request. That it cannot be read is no harm.
+func (s *session) readPast(ctx context.Context) error {
+	c := s.client
+	if c.times == nil || c.warm {
+		return nil
+	}
+	l := &listing{path: s.path("builds"), query: url.Values{
+		"finished_from":    {s.look.begun.Add(-pastPage).UTC().Format(time.RFC3339)},
+		"exclude_pipeline": {"true"},
+	}}
+	kept := s.look.kept
+	_, err := s.readPage(ctx, l, func(st *stream) (string, error) {
+		id, _, _, err := s.reader.read(st)
+		s.look.kept = kept // nothing is
+		return string(id), err
+	})
+	if waits(err) {
+		return err
+	}
+	if err != nil {
+		c.cfg.Log.Info("the builds of the last day cannot be read: how long steps take is learned from those to come", "error", err)
+	}
+	c.warm = true
+	return nil
+}
+
+// foresee returns what is known of the moments of upcoming jobs of a build, by their place
+// among its jobs.
+func (s *session) foresee(b *readBuild) map[int]steptime.Prediction {
+	if b.timed == nil || s.client.times == nil {
+		return nil
+	}
+	all := map[int]steptime.Prediction{}
+	for _, p := range s.client.times.Predict(*b.timed, s.look.begun) {
+		all[p.Job] = p
+	}
+	return all
+}
+
+// looked ends a look for what was learned.
+func (c *Client) looked() {
+	if c.times == nil {
+		return
+	}
+	c.mu.Lock()
+	now := c.elapsed()
+	c.mu.Unlock()
+	c.times.Looked(now)
+}

@@ -1,0 +1,142 @@
+package buildkite_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"muster/generator/buildkite"
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/buildkite/steptime"
+	"muster/generator/plan"
+)
+
+// moments are what is said of upcoming jobs.
+func moments(s plan.Snapshot) map[string]string {
+	all := map[string]string{}
+	for _, j := range s.Jobs {
+		if j.State == plan.JobUpcoming || !j.Due.IsZero() || j.Stage != "" {
+			all[j.ID] = fmt.Sprint(j.Due, j.Stage)
+		}
+	}
+	return all
+}
+
+// playChain lets a build of several stages come, and agents for it.
+func playChain(t *testing.T, r *rand.Rand, s *fakebuildkite.Server, cluster string) {
+	step := func(name string) fakebuildkite.Step {
+		x := fakebuildkite.Step{Label: name, Duration: time.Duration(60+r.IntN(240)) * time.Second, Parallelism: 1 + r.IntN(2), Agents: []string{"queue=fast"}}
+		switch r.IntN(6) {
+		case 0:
+			x.Key = name + "-key"
+		case 1:
+			x.Label = ""
+		case 2:
+			x.Fail, x.Retries = r.IntN(2), r.IntN(2)
+		case 3:
+			x.Fail, x.SoftFail = 1, true
+		}
+		return x
+	}
+	wait := fakebuildkite.Step{Type: []fakebuildkite.StepType{fakebuildkite.Wait, fakebuildkite.Wait, fakebuildkite.Block}[r.IntN(3)]}
+	id := s.CreateBuild(fakebuildkite.Build{Pipeline: []string{"app", "lib"}[r.IntN(2)], Cluster: cluster, Steps: []fakebuildkite.Step{
+		step("build"), step("lint"), wait, step("test"), {Type: fakebuildkite.Trigger, Label: "other", Duration: time.Minute}, {Type: fakebuildkite.Wait}, step("deploy"),
+	}})
+	if r.IntN(2) == 0 {
+		s.At(s.Now().Add(5*time.Minute), func() { s.Unblock(id) })
+	}
+	for range 1 + r.IntN(5) {
+		if _, err := s.Connect(fakebuildkite.Agent{Cluster: cluster, Tags: []string{"queue=fast"}, AfterJob: true, IdleTimeout: 20 * time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Advance(time.Duration(r.IntN(180)) * time.Second)
+}
+
+// TestForecast: what the client says of upcoming jobs is what the simulator says that
+// learns in its stead, at each moment of seeded worlds; many are known.
+func TestForecast(t *testing.T) {
+	known := 0
+	for seed := range uint64(6) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, Poll: 5 * time.Second})
+		cluster := s.AddCluster("one")
+		s.AddQueue(cluster, "fast")
+		for range 8 { // before the client looks
+			playChain(t, r, s, cluster)
+		}
+		c := newClient(t, buildkite.Config{HTTP: s.Transport()})
+		c.Forecast(true)
+		times := &steptime.Times{}
+		for range 60 {
+			playChain(t, r, s, cluster)
+			var since time.Time
+			if r.IntN(2) == 0 {
+				since = s.Now().Add(-10 * time.Minute)
+			}
+			want, got := s.Foresee(times, since), observe(t, c, s.Now(), since)
+			if diff := cmp.Diff(moments(want), moments(got)); diff != "" {
+				t.Fatalf("seed %d: at %s (-simulator +client):\n%s", seed, s.Now(), diff)
+			}
+			for _, j := range got.Jobs {
+				if !j.Due.IsZero() {
+					known++
+				}
+			}
+		}
+		c.Forecast(false)
+		for id, m := range moments(observe(t, c, s.Now(), time.Time{})) {
+			if m != fmt.Sprint(time.Time{}, "") {
+				t.Fatalf("seed %d: of job %s %s is said where nobody looks ahead", seed, id, m)
+			}
+		}
+	}
+	if known < 100 {
+		t.Errorf("of %d jobs something was known", known)
+	}
+}
+
+// TestForecastRequests: to learn how long steps take is one request, once; and where it is
+// refused, none is sent in its stead, and nothing is lost.
+func TestForecastRequests(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		past := 0
+		s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
+			if strings.Contains(r.URL.RawQuery, "finished_from") {
+				past++
+			}
+		}})
+		if refused {
+			s.Fail(fakebuildkite.Fault{Path: "finished_from", Status: http.StatusInternalServerError, Times: -1})
+		}
+		for range 300 {
+			s.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Label: "a", Duration: time.Second}}})
+			if _, err := s.Connect(fakebuildkite.Agent{AfterJob: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Advance(time.Minute)
+		off, on := newClient(t, buildkite.Config{HTTP: s.Transport()}), newClient(t, buildkite.Config{HTTP: s.Transport()})
+		on.Forecast(true)
+		for range 5 {
+			observe(t, off, s.Now(), time.Time{})
+			if past != 0 {
+				t.Fatal("builds of the past are read where nobody looks ahead")
+			}
+			s.Advance(15 * time.Second)
+		}
+		for range 5 {
+			on.Forecast(true)
+			observe(t, on, s.Now(), time.Time{})
+			s.Advance(15 * time.Second)
+		}
+		if more := on.Stats().Requests - off.Stats().Requests; past != 1 || more != 1 {
+			t.Errorf("refused %t: %d requests are sent for the past, %d more in all", refused, past, more)
+		}
+	}
+}

@@ -1,0 +1,230 @@
+// Package steptime learns from builds how long their steps take, and predicts from
+// that when jobs behind a wait step can run. It does no I/O and reads no clock.
+package steptime
+
+import (
+	"cmp"
+	"hash/fnv"
+	"slices"
+	"time"
+)
+
+const (
+	// mostSamples is how many builds tell of one step: the last.
+	mostSamples = 20
+	// mostSteps is how many steps are remembered. Whoever may write a pipeline may make
+	// step names: of more, those that ended longest ago are forgotten.
+	mostSteps = 10_000
+	// early is the share of the builds that were as fast as what is predicted. An agent
+	// that comes early waits, a job whose agent comes late does: the prediction is
+	// rather early.
+	early = 0.4
+	// apart is how much later than a step was learned a job must have been made for its
+	// moment to be told, by two clocks.
+	apart = time.Minute
+)
+
+// Key names a step of a pipeline, by its key or else its label. Zero is a step that has
+// neither: nothing is known of it.
+func Key(pipeline, step []byte) uint64 {
+	if len(step) == 0 {
+		return 0
+	}
+	return max(1, hash(pipeline, step))
+}
+
+// hash is short and the same in each process.
+func hash(parts ...[]byte) uint64 {
+	h := fnv.New64a()
+	for _, p := range parts {
+		_, _ = h.Write(p)
+		_, _ = h.Write([]byte{0})
+	}
+	return h.Sum64()
+}
+
+// ID is an identifier of Buildkite's in short.
+func ID(id []byte) uint64 { return max(1, hash(id)) }
+
+// Build is what is listed of one build's jobs, in the build's order.
+type Build struct {
+	// ID is the build's [ID].
+	ID   uint64
+	Jobs []Job
+}
+
+// Job is one job of a build, whoever runs it.
+type Job struct {
+	// Step is its [Key]. Copies of a step have the same.
+	Step uint64
+	// Barrier is the [ID] of a wait or a block step, which holds back what follows; zero:
+	// it is another.
+	Barrier uint64
+	// Upcoming says that it waits for others; Over that it has ended, and Passed that
+	// the build could go on.
+	Upcoming, Over, Passed bool
+	// Created, Runnable, Started and Finished are zero where that has not come.
+	Created, Runnable, Started, Finished time.Time
+}
+
+// began is when it began to run; a job that needs no agent may not say. Zero: it has not.
+func (j *Job) began() time.Time {
+	if j.Started.IsZero() {
+		return j.Runnable
+	}
+	return j.Started
+}
+
+// Times are what was learned. The zero value has learned nothing. Nothing is kept
+// beyond the process: it learns anew. It is not safe for concurrent use.
+type Times struct {
+	steps  map[uint64]*step
+	looked bool
+}
+
+// step is what is known of one.
+type step struct {
+	newest uint32  // end of the newest job, in seconds
+	length history // how long its jobs took
+	lag    history // how long after they were made they could run, where no wait step told that
+}
+
+// Learn takes what ended jobs of a build tell. It may be told the same again.
+func (t *Times) Learn(b Build) {
+	var before, end time.Time // ends of the jobs before the last barrier, and of all
+	for i := range b.Jobs {
+		j := &b.Jobs[i]
+		if j.Barrier != 0 {
+			before = end
+			continue
+		}
+		end = latest(end, j.Finished)
+		if j.Step == 0 || !j.Over || !j.Passed {
+			continue
+		}
+		finished, took := j.Finished, time.Duration(0)
+		if finished.IsZero() { // it was left out
+			finished = j.Created
+		}
+		if began := j.began(); !began.IsZero() {
+			took = finished.Sub(began)
+		}
+		s := t.step(j.Step)
+		s.newest = max(s.newest, seconds(finished))
+		s.length.add(uint32(b.ID), finished, took)
+		const instant = time.Second
+		switch {
+		case j.Runnable.IsZero():
+		case before.IsZero() && j.Runnable.Sub(j.Created) > instant, j.Runnable.Add(instant).Before(before):
+			s.lag.add(uint32(b.ID), finished, j.Runnable.Sub(j.Created))
+		}
+	}
+}
+
+// step returns a step, which may be new.
+func (t *Times) step(key uint64) *step {
+	s := t.steps[key]
+	if s == nil {
+		if t.steps == nil {
+			t.steps = map[uint64]*step{}
+		}
+		if len(t.steps) >= mostSteps {
+			t.forget()
+		}
+		s = &step{}
+		t.steps[key] = s
+	}
+	return s
+}
+
+// forget drops a tenth of the steps, those that ended longest ago.
+func (t *Times) forget() {
+	ends := make([]uint32, 0, len(t.steps))
+	for _, s := range t.steps {
+		ends = append(ends, s.newest)
+	}
+	slices.Sort(ends)
+	most := len(ends)/10 + 1
+	last := ends[most-1]
+	for key, s := range t.steps {
+		if s.newest <= last && most > 0 {
+			delete(t.steps, key)
+			most--
+		}
+	}
+}
+
+// Cold reports whether no look has ended yet.
+func (t *Times) Cold() bool { return !t.looked }
+
+// Looked ends a look: what it has learned holds for jobs that are made from now on. A job
+// of which nothing could be told once is not told of later either: agents may have been
+// ordered for it. What the first look of a process learns was known since it happened.
+func (t *Times) Looked(now time.Time) {
+	for _, s := range t.steps {
+		for _, h := range []*history{&s.length, &s.lag} {
+			switch {
+			case len(h.samples) == 0 || !h.since.IsZero():
+			case t.looked:
+				h.since = now
+			default:
+				h.since = time.Unix(int64(h.samples[0].finished), 0).UTC()
+			}
+		}
+	}
+	t.looked = true
+}
+
+// history are times of one step, by the end of the job: the longest of each build.
+type history struct {
+	since   time.Time // when the first was learned; zero: by the look under way
+	samples []sample
+}
+
+// sample is of a build, by half of its [ID].
+type sample struct{ build, finished, milliseconds uint32 }
+
+func seconds(t time.Time) uint32 { return uint32(max(0, t.Unix())) }
+
+// add adds a job, or has it stand for its build if it took longer than the others.
+func (h *history) add(build uint32, finished time.Time, took time.Duration) {
+	const longest = 30 * 24 * time.Hour
+	x := sample{build, seconds(finished), uint32(min(max(took, 0), longest) / time.Millisecond)}
+	if i := slices.IndexFunc(h.samples, func(y sample) bool { return y.build == build }); i >= 0 {
+		known := h.samples[i]
+		if x.milliseconds <= known.milliseconds && x.finished <= known.finished {
+			return
+		}
+		x.milliseconds, x.finished = max(x.milliseconds, known.milliseconds), max(x.finished, known.finished)
+		h.samples = slices.Delete(h.samples, i, i+1)
+	}
+	at, _ := slices.BinarySearchFunc(h.samples, x, func(a, b sample) int {
+		return cmp.Or(cmp.Compare(a.finished, b.finished), cmp.Compare(a.build, b.build))
+	})
+	if len(h.samples) == mostSamples {
+		if at == 0 {
+			return
+		}
+		h.samples = slices.Delete(h.samples, 0, 1)
+		at--
+	}
+	h.samples = slices.Insert(h.samples, at, x)
+}
+
+// left is how much longer one takes that has taken so long: by the samples that took
+// longer. Nothing where none did.
+func (h *history) left(elapsed time.Duration) time.Duration {
+	var longer [mostSamples]time.Duration
+	n := 0
+	for _, x := range h.samples {
+		if took := time.Duration(x.milliseconds) * time.Millisecond; took > elapsed {
+			longer[n] = took
+			n++
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	slices.Sort(longer[:n])
+	return longer[int(early*float64(n))] - elapsed
+}
