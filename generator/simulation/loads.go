@@ -27,6 +27,7 @@ func modelled() []Load {
 		{Name: "groups", About: "steady, and builds whose deployments share concurrency groups of one to three", generate: groups},
 		{Name: "cron", About: "sixty jobs on the hour, ten each quarter, and little between", generate: cron},
 		{Name: "chains", About: "builds of twelve steps, each after the one before", generate: chains},
+		{Name: "long-chains", About: "builds of 24 steps of ten to thirty minutes, each about as long in every build", Length: 120 * time.Hour, generate: longChains},
 	}
 }
 
@@ -175,5 +176,23 @@ func chains(g *generation) {
 			steps = append(steps, fakebuildkite.Step{Duration: g.within(time.Minute, 5*time.Minute)})
 		}
 		g.add(at, steps...)
+	})
+}
+
+func longChains(g *generation) {
+	const steps = 24
+	var usual [steps]time.Duration
+	for i := range usual {
+		usual[i] = g.within(10*time.Minute, 30*time.Minute)
+	}
+	g.thinned(20*time.Minute, office, func(at time.Duration) {
+		var all []fakebuildkite.Step
+		for i, usual := range usual {
+			if i > 0 {
+				all = append(all, wait())
+			}
+			all = append(all, fakebuildkite.Step{Duration: g.within(usual*19/20, usual*21/20)})
+		}
+		g.add(at, all...)
 	})
 }

@@ -91,9 +91,12 @@ func (r *run) quiet(at time.Time) bool {
 func (r *run) look(at, since time.Time) (plan.Snapshot, error) {
 	now := at.UTC().Truncate(time.Second)
 	if r.client == nil {
-		s := r.buildkite.Snapshot(since)
+		s := r.buildkite.Foresee(r.times, since)
 		s.At = now
 		return s, nil
+	}
+	if of, ok := r.client.(interface{ Forecast(on bool) }); ok {
+		of.Forecast(r.times != nil)
 	}
 	return r.client.Snapshot(context.Background(), now, since)
 }

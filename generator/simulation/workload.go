@@ -117,6 +117,9 @@ const retries = 2
 func (g *generation) add(at time.Duration, steps ...fakebuildkite.Step) {
 	for i := range steps {
 		steps[i].Retries = retries
+		if steps[i].Label == "" {
+			steps[i].Label = fmt.Sprintf("step %d", i+1)
+		}
 	}
 	g.arrivals = append(g.arrivals, Arrival{At: at, Build: fakebuildkite.Build{Steps: steps}})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/buildkite/steptime"
 	"muster/generator/pace"
 	"muster/generator/plan"
 )
@@ -124,11 +125,12 @@ type run struct {
 	observe        func(Act)
 
 	client Client
-	called time.Time     // when something was told since the last tick; zero: nothing
-	pause  time.Duration // to the next tick, unless it is woken
-	pace   pace.Pace     // of ticks that webhooks begin
-	failed bool          // the last tick, which nobody shortens the wait after
-	down   bool          // the syncer: it applies nothing
+	times  *steptime.Times // what muster has learned of steps; nil: it does not look ahead
+	called time.Time       // when something was told since the last tick; zero: nothing
+	pause  time.Duration   // to the next tick, unless it is woken
+	pace   pace.Pace       // of ticks that webhooks begin
+	failed bool            // the last tick, which nobody shortens the wait after
+	down   bool            // the syncer: it applies nothing
 }
 
 // Play runs an algorithm through a workload. Observe, when it is not nil, is
@@ -183,6 +185,9 @@ func newRun(w World, algorithm Algorithm, start time.Time) *run {
 	r.buildkite.AddQueue(home, w.Policy.Queue)
 	r.buildkite.SetDefaultQueue(home, w.Policy.Queue)
 	r.cluster = Cluster{Buildkite: r.buildkite, BuildkiteCluster: home, Fate: w.fates(), Nodes: w.Trouble.Nodes, Came: r.came, Gone: r.gone}
+	if w.Policy.Lookahead > 0 {
+		r.times = &steptime.Times{}
+	}
 	if w.Client != nil {
 		r.client = w.Client(r.buildkite)
 	}
