@@ -11,12 +11,21 @@ import (
 )
 
 // bootAndTransport is how long an agent takes from the decision to its first job, near
-// enough: 8 seconds until a tick, 13 until the syncer has seen the commit, 48 of boot
+// enough, where nothing is learned: 8 seconds until a tick, 13 until the syncer has seen the commit, 48 of boot
 // were measured on average, and a little more.
 const bootAndTransport = 75 * time.Second
 
-// lead is how long before a job can run an agent is ordered for it.
-func lead(Overlay) time.Duration { return bootAndTransport }
+// lead is how long before a job can run an agent is ordered for it: as long as nine of ten
+// of the overlay's agents took, where that is learned, and a tick.
+func lead(v Overlay) time.Duration {
+	if v.Policy.LeaseAuto && v.State.Boots.Known() {
+		return v.State.Boots.Within(90) + tickTime
+	}
+	return bootAndTransport
+}
+
+// tickTime is how long it takes on average until a tick sees what has come.
+const tickTime = 8 * time.Second
 
 // mostStages is how many stages of one queue are looked ahead to at once, and so how
 // many are remembered. For the jobs of more, agents are ordered when they can run.
