@@ -105,8 +105,14 @@ func Render(o manifest.Overlay, d plan.Decision) ([]ledger.Act, error) {
 		return nil, err
 	}
 	act(ledger.Retire, changes)
-	if last := len(acts) - 1; last >= 0 && !d.State.Equal(o.State) {
-		acts[last].Changes = append(acts[last].Changes, o.WriteState(d.State)...)
+	if last := len(acts) - 1; last >= 0 {
+		state := d.State
+		if acts[last].Kind == ledger.Repair { // which restores, and writes nothing new
+			state.Warm = o.State.Warm
+		}
+		if !state.Equal(o.State) {
+			acts[last].Changes = append(acts[last].Changes, o.WriteState(state)...)
+		}
 	}
 	return acts, nil
 }

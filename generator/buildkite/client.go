@@ -138,6 +138,7 @@ type Client struct {
 	http *http.Client
 
 	observing sync.Mutex // held for a whole observation: guards what follows
+	listTaken bool
 	clusters  clusters
 	look      *look           // under way; nil: none
 	limited   int             // jobs without runnable_at at the last observation

@@ -51,6 +51,7 @@ type agentRecord struct {
 	// HasJob: the agent has a job, in the state JobState.
 	HasJob   bool
 	JobState text
+	JobID    text
 }
 
 func (r *agentRecord) read(s *stream) error {
@@ -85,10 +86,13 @@ func (r *agentRecord) read(s *stream) error {
 }
 
 func (r *agentRecord) readJob(s *stream) (err error) {
-	r.JobState = ""
+	r.JobState, r.JobID = "", ""
 	r.HasJob, err = s.object(func(name []byte) error {
-		if string(name) == "state" {
+		switch string(name) {
+		case "state":
 			return s.into(&r.JobState)
+		case "id":
+			return s.into(&r.JobID)
 		}
 		return s.skip()
 	})

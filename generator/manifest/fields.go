@@ -76,6 +76,10 @@ func specFields() []specField {
 				"one of `min` and `buffer` after `warmIdleTimeout`, and any after `uptime`, once its job is over. docs/agent-job.md says what that means for builds. " +
 				"Above some 23h of uptime the template's `activeDeadlineSeconds` must grow too"},
 			nil, (*policyReader).reuse, reuseShape()},
+		{PolicyField{"warm", warmType(), "{}", "agents kept idle for jobs that a forecast expects, as in {wait: 10s, share: 0.95, idleHours: 40}",
+			"keeps agents idle for jobs that a forecast expects, as in `{wait: 10s, share: 0.95, idleHours: 40}`: so many that this share of an average day's jobs waits no longer than that, " +
+				"as far as so many hours of waiting agents a day reach. It learns by itself, from the second day on, and `buffer` is kept in any case; see docs/operations.md"},
+			nil, (*policyReader).warm, warmShape()},
 		count("priority", 0, 0, "among overlays of the same queue, the higher is filled first",
 			"among overlays of one queue the higher is filled first, up to its `max`; equal ones share evenly", func(p *plan.Policy) *int { return &p.Priority }),
 		count("maxPerHour", 0, 0, "agents ordered in any hour at most; 0 is no limit",

@@ -1,6 +1,10 @@
 package plan
 
-import "time"
+import (
+	"time"
+
+	"muster/generator/forecast"
+)
 
 // Decision is what to do about one overlay, and why. Everything that muster
 // says of it (commit message, log line, metrics, table, JSON) is printed from
@@ -22,6 +26,9 @@ type Decision struct {
 	Closes bool `json:"closes,omitempty"`
 	// Probe reports whether the breaker is open and the order is a probe.
 	Probe bool `json:"probe,omitempty"`
+	// Forecast is what the forecast keeps, which is part of Sum.Buffer; nil: the policy has
+	// none, or an override says another buffer.
+	Forecast *forecast.Forecast `json:"forecast,omitempty"`
 	// Sum is the arithmetic.
 	Sum Sum `json:"sum"`
 	// Dispatch are the dispatches to write, those for demand first.
@@ -76,7 +83,8 @@ type Sum struct {
 	// there is none, and LeftThisHour is how many it still allows.
 	MaxPerHour   int `json:"maxPerHour,omitempty"`
 	LeftThisHour int `json:"leftThisHour,omitempty"`
-	// Min, Max and Buffer are the policy's, or the schedule's. While the circuit
+	// Min, Max and Buffer are the policy's, or the schedule's; Buffer is the forecast's where
+	// that keeps more. While the circuit
 	// breaker is open Buffer is zero: nothing is ordered for it but a probe.
 	Min    int `json:"min"`
 	Max    int `json:"max"`

@@ -125,7 +125,9 @@ func (s *share) order(tip string, at time.Time) []Dispatch {
 		}
 	}
 	cut(ForDemand, s.sum.Demand, p.DemandIdleTimeout())
-	cut(ForWarmPool, s.sum.WarmPool, p.WarmIdleTimeout)
+	foreseen, wanted := s.forecastOrder(at)
+	cut(ForWarmPool, s.sum.WarmPool-foreseen, p.WarmIdleTimeout)
+	cut(ForWarmPool, foreseen, wanted)
 	return all
 }
 

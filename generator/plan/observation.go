@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"muster/generator/forecast"
 )
 
 // Observation is a snapshot reduced to what the overlays of one queue need. It
@@ -111,6 +113,9 @@ type Supply struct {
 	// OtherTags are dispatches whose agents were told other tags than the policy has
 	// now, and are of other use while they are in flight; nil: there are none.
 	OtherTags map[string]OtherTags `json:"otherTags,omitempty"`
+	// Arrivals are the jobs that came since the state's last record; zero where the policy
+	// has no forecast.
+	Arrivals forecast.Count `json:"arrivals,omitzero"`
 }
 
 // OtherTags says of what use agents of a dispatch will be.

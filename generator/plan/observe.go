@@ -189,6 +189,9 @@ func (q queueReader) look(classes []*class, agents []Agent) reading {
 	supplies := make([]Supply, len(q.overlays))
 	for i, overlay := range q.overlays {
 		supplies[i] = Supply{Overlay: overlay.Name, Suspended: q.suspended[i], Dispatches: q.seen(overlay)}
+		if overlay.Policy.Warm.On() {
+			supplies[i].Arrivals = q.registrations.arrivals.since(overlay, o.At)
+		}
 	}
 	var served []*class
 	for _, c := range classes {

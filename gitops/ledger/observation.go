@@ -65,6 +65,7 @@ type (
 		Namesakes  int                   `json:"namesakes,omitempty"`
 		Dispatches map[string]storedSeen `json:"dispatches,omitempty"`
 		OtherTags  map[string]storedTags `json:"otherTags,omitempty"`
+		Arrivals   *storedArrivals       `json:"arrivals,omitempty"`
 	}
 	storedTags struct {
 		Jobs  string `json:"jobs,omitempty"`
@@ -143,6 +144,7 @@ func store(o plan.Observation) storedObservation {
 			Overlay: x.Overlay, WrongTags: x.WrongTags, Busy: x.Busy, QueueBusy: x.QueueBusy,
 			Own: x.Own, Staying: x.Staying, Stopping: x.Stopping, Strayed: x.Strayed, Namesakes: x.Namesakes,
 		}
+		supply.Arrivals = storeArrivals(x.Arrivals)
 		if y := x.Suspended; y != (plan.Suspension{}) {
 			supply.Suspended = &storedSuspension{Code: string(y.Code), Queue: y.Queue, Cluster: y.Cluster, NextProbe: y.NextProbe, Finding: y.Finding}
 		}
@@ -191,6 +193,7 @@ func (s storedObservation) observation() (plan.Observation, error) {
 			Overlay: x.Overlay, WrongTags: x.WrongTags, Busy: x.Busy, QueueBusy: x.QueueBusy,
 			Own: x.Own, Staying: x.Staying, Stopping: x.Stopping, Strayed: x.Strayed, Namesakes: x.Namesakes,
 		}
+		supply.Arrivals = x.Arrivals.count()
 		if y := x.Suspended; y != nil {
 			supply.Suspended = plan.Suspension{Code: plan.SuspensionCode(y.Code), Queue: y.Queue, Cluster: y.Cluster, NextProbe: y.NextProbe, Finding: y.Finding}
 		}
