@@ -55,6 +55,9 @@ type audit struct {
 	report func(text string)
 	loader *manifest.Loader
 	loaded [2]loadedTree // the last ones
+	// foretold are agents of the warm pool that were ordered where there is a forecast: each
+	// may leave idle.
+	foretold int
 
 	dispatches map[string]*order
 	agents     map[string]*order // by agent
@@ -139,6 +142,9 @@ func (a *audit) pushed(pushed []*commit) {
 		}
 		switch c.act.Kind {
 		case ledger.Dispatch:
+			if c.act.Decision.Forecast != nil {
+				a.foretold += c.act.Decision.Sum.WarmPool
+			}
 			a.checkOrder(m, c, o)
 			demand[o.Policy.Queue] += c.act.Decision.Sum.Demand
 			all[o.Policy.Queue] += c.act.Decision.Sum.Dispatch
@@ -419,7 +425,7 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 		}
 		p, _ := o.Policy.During(m.snapshot.At)
 		share = max(share, p.Lookahead)
-		upkeep += p.Buffer + max(0, p.Min-a.own(m, o)+late)
+		upkeep += max(p.Buffer, foreseen(pushed, x.name)) + max(0, p.Min-a.own(m, o)+late)
 	}
 	waiting := 0
 	for _, j := range m.snapshot.Jobs {

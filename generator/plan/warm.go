@@ -29,8 +29,14 @@ func (w Warm) aim(lead time.Duration) forecast.Aim {
 // 19 of 20 do not exceed in the simulated world.
 const ordinaryLead = 90 * time.Second
 
-// lead is how long agents of the overlay take to come.
-func (s *share) lead() time.Duration { return ordinaryLead }
+// lead is how long agents of the overlay take to come: nearly all, where that is learned,
+// and a tick.
+func (s *share) lead() time.Duration {
+	if s.boots.Known() {
+		return s.boots.Within(95) + tickTime
+	}
+	return ordinaryLead
+}
 
 // The idle time-outs of agents that a forecast keeps: as long as they are wanted.
 const (
