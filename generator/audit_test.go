@@ -402,6 +402,7 @@ func (a *audit) startingOf(m *muster, o plan.Overlay, at time.Time, of func(plan
 func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays map[string]plan.Overlay, pushed []*commit) {
 	pending, idle, starting, off, probes, upkeep, share := 0, 0, 0, 0, 0, 0, 0.0
 	after := a.load(pushed[len(pushed)-1].tree) // a breaker that opens now counts on nothing any more
+	keep := foreseen(pushed, overlays)
 	var serving []server
 	alike := true
 	for _, x := range a.w.overlays {
@@ -425,7 +426,7 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 		}
 		p, _ := o.Policy.During(m.snapshot.At)
 		share = max(share, p.Lookahead)
-		upkeep += max(p.Buffer, foreseen(pushed, x.name)) + max(0, p.Min-a.own(m, o)+late)
+		upkeep += max(p.Buffer, keep[x.name]) + max(0, p.Min-a.own(m, o)+late)
 	}
 	waiting := 0
 	for _, j := range m.snapshot.Jobs {

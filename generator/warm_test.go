@@ -2,7 +2,9 @@ package generator_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"muster/generator/forecast"
@@ -89,15 +91,22 @@ func (w *world) editWarm(r *rand.Rand) {
 	}
 }
 
-// foreseen is how many agents the decisions of a push keep for an overlay because of its
-// forecast. How many these should be, no book can say but the forecast's own: it is held to
-// its bounds in package forecast, and made again from git in TestVerified.
-func foreseen(pushed []*commit, overlay string) int {
-	n := 0
+// foreseen is how many agents are kept for each overlay because of its forecast, by the
+// decisions of a push and those that came to nothing: what one keeps, another one orders
+// jobs' agents for. How many these should be, no book can say but the forecast's own: it is
+// held to its bounds in package forecast, and made again from git in TestVerified.
+func foreseen(pushed []*commit, overlays map[string]plan.Overlay) map[string]int {
+	keep := map[string]int{}
+	if !slices.ContainsFunc(slices.Collect(maps.Values(overlays)), func(o plan.Overlay) bool { return o.Policy.Warm.On() }) {
+		return keep
+	}
+	all := slices.Collect(maps.Values(overlays))
 	for _, c := range pushed {
-		if d := c.act.Decision; d.Overlay == overlay && d.Forecast != nil {
-			n = max(n, d.Forecast.Keep)
+		for _, d := range plan.Decide("", all, c.act.Decision.Observation) {
+			if d.Forecast != nil {
+				keep[d.Overlay] = max(keep[d.Overlay], d.Forecast.Keep)
+			}
 		}
 	}
-	return n
+	return keep
 }
