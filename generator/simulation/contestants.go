@@ -60,6 +60,7 @@ func policies() []Named {
 		policy("muster", "the default policy", ThroughGit, nil),
 		policy("muster-buffer", "buffer: 4", ThroughGit, func(w *World) { w.Policy.Buffer = 4 }),
 		policy("muster-argocd", "Argo CD as it is installed", ThroughGit, func(w *World) { syncer("argocd").Use(w) }),
+		policy("muster-auto", "lease: auto", ThroughGit, func(w *World) { w.Policy.LeaseAuto = true }),
 		policy("muster-flux", "Flux with an interval of a minute", ThroughGit, func(w *World) { syncer("flux").Use(w) }),
 		policy("muster-told", "webhooks, and a syncer that is told", toldOfGit, tell),
 		policy("muster-told-ahead", "the same, lookahead: 1", toldOfGit, func(w *World) { tell(w); w.Policy.Lookahead = 1 }),
