@@ -7,8 +7,13 @@ import (
 	"muster/generator/simulation"
 )
 
-// anotherDay is added to a seed for the day from whose commits a policy is advised.
-const anotherDay = 1000
+// anotherDay is added to a seed for the day from whose commits a policy is advised, and
+// moreForAnother is how much more a proposal may cost on that day: agents that stay are
+// proposed in steps, of which most cost less.
+const (
+	anotherDay     = 1000
+	moreForAnother = 0.05
+)
 
 // ForAnotherDay is the policy that would have been proposed on another day: the workload
 // is made again with another seed and played with the world's policy, what its commits
@@ -31,7 +36,7 @@ func ForAnotherDay(ctx context.Context, c simulation.Case, told simulation.World
 		return nil, nil // nothing came
 	}
 	told.Seed = w.Seed
-	answer, err := Find(ctx, Question{Policy: c.World.Policy, World: told, Workload: load, Reuse: true})
+	answer, err := Find(ctx, Question{Policy: c.World.Policy, World: told, Workload: load, Reuse: true, More: moreForAnother})
 	if err != nil || answer.Proposed == nil {
 		return nil, err
 	}

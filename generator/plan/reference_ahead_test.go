@@ -2,6 +2,7 @@ package plan
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -36,12 +37,34 @@ const (
 	momentDue
 )
 
-// moment: a job "is looked ahead to once it is due within boot and transport, 75 seconds",
+// lead: "75 seconds, or where the lease goes by boots what nine of ten took, and a tick", the
+// longest of the overlays that look ahead to the job.
+func (r *reference) lead(j Job) (longest time.Duration) {
+	for _, o := range r.overlays {
+		if o.Policy.Lookahead == 0 || !o.canTake(j) {
+			continue
+		}
+		lead := 75 * time.Second
+		var seconds []int
+		for _, part := range strings.Fields(o.State.Boots.String()) {
+			var took, agents int
+			fmt.Sscanf(part, "%d:%d", &took, &agents)
+			seconds = append(seconds, slices.Repeat([]int{took}, agents)...)
+		}
+		if o.Policy.LeaseAuto && len(seconds) >= 20 {
+			lead = time.Duration(seconds[(90*len(seconds)+99)/100-1]+8) * time.Second
+		}
+		longest = max(longest, lead)
+	}
+	return longest
+}
+
+// moment: a job "is looked ahead to once it is due within boot and transport",
 // and "once agents were dispatched for a stage, it stays due".
 func (r *reference) moment(j Job) int {
 	agents, _ := r.dispatchedFor(j)
 	switch {
-	case j.Stage != "" && agents > 0, !j.Due.IsZero() && j.Due.Sub(r.snapshot.At) <= 75*time.Second:
+	case j.Stage != "" && agents > 0, !j.Due.IsZero() && j.Due.Sub(r.snapshot.At) <= r.lead(j):
 		return momentDue
 	case j.Due.IsZero():
 		return momentUnknown
