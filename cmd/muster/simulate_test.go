@@ -112,7 +112,7 @@ func TestAdvisedIsPlayed(t *testing.T) {
 	if code != exitOK || told < 0 || advised < 0 {
 		t.Fatalf("exit code %d: %s%s", code, table, stderr)
 	}
-	agents := func(row string) string { return strings.Fields(row)[8] }
+	agents := func(row string) string { return strings.Fields(row)[7] }
 	if agents(rows[told]) == agents(rows[advised]) {
 		t.Errorf("agents that stay are not fewer:\n%s", table)
 	}
