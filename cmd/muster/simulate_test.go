@@ -107,8 +107,8 @@ func learning(algorithm string) bool {
 func TestAdvisedIsPlayed(t *testing.T) {
 	code, table, stderr := simulated(t, "--workload", "short-calm", "--hours", "1", "--algorithms", "muster,muster-told,muster-advised")
 	rows := strings.Split(table, "\n")
-	told := slices.IndexFunc(rows, func(r string) bool { return strings.HasPrefix(r, "muster-told ") })
-	advised := slices.IndexFunc(rows, func(r string) bool { return strings.HasPrefix(r, "muster-advised ") })
+	told := slices.IndexFunc(rows, func(r string) bool { return strings.HasPrefix(r, "  muster-told ") })
+	advised := slices.IndexFunc(rows, func(r string) bool { return strings.HasPrefix(r, "  muster-advised ") })
 	if code != exitOK || told < 0 || advised < 0 {
 		t.Fatalf("exit code %d: %s%s", code, table, stderr)
 	}
