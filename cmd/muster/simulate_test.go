@@ -105,7 +105,7 @@ func learning(algorithm string) bool {
 
 // TestAdvisedIsPlayed: what muster advise proposes is played beside the others, in its world.
 func TestAdvisedIsPlayed(t *testing.T) {
-	code, table, stderr := simulated(t, "--workload", "short-calm", "--hours", "1", "--algorithms", "muster,muster-told,muster-advised")
+	code, table, stderr := simulated(t, "--workload", "steady", "--hours", "1", "--algorithms", "muster,muster-told,muster-advised")
 	rows := strings.Split(table, "\n")
 	told := slices.IndexFunc(rows, func(r string) bool { return strings.HasPrefix(r, "  muster-told ") })
 	advised := slices.IndexFunc(rows, func(r string) bool { return strings.HasPrefix(r, "  muster-advised ") })

@@ -10,6 +10,7 @@ import (
 	"muster/generator/advice"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/simulation"
+	"muster/gitops/unraced"
 )
 
 // question is about the hours of a generated workload, with the default policy.
@@ -64,6 +65,7 @@ func TestFrontier(t *testing.T) {
 // TestProposal: it is sooner and costs no more than is allowed; the more is allowed, the
 // sooner it is. Agents that take several jobs are proposed where that is allowed.
 func TestProposal(t *testing.T) {
+	unraced.Only(t)
 	q := question(t, "steady", 1)
 	if a := find(t, q); a.Proposed != nil {
 		t.Errorf("one agent for one job, and no pod more: %v cannot be better", a.Proposed.Changes)
@@ -121,6 +123,7 @@ func TestCanceled(t *testing.T) {
 // TestForAnotherDay: what is proposed of one day's commits serves another day sooner, for
 // no more than a twentieth beyond its pod time; and a workload of one day only has none.
 func TestForAnotherDay(t *testing.T) {
+	unraced.Only(t)
 	q := question(t, "short-calm", 1)
 	c := simulation.Case{World: q.World, Workload: q.Workload}
 	p, err := advice.ForAnotherDay(t.Context(), c, q.World)
