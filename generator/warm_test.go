@@ -103,8 +103,8 @@ func foreseen(pushed []*commit, overlays map[string]plan.Overlay) map[string]int
 	all := slices.Collect(maps.Values(overlays))
 	for _, c := range pushed {
 		for _, d := range plan.Decide("", all, c.act.Decision.Observation) {
-			if d.Forecast != nil {
-				keep[d.Overlay] = max(keep[d.Overlay], d.Forecast.Keep)
+			if overlays[d.Overlay].Policy.Warm.On() { // a suspended one keeps what is on its way, too
+				keep[d.Overlay] = max(keep[d.Overlay], d.Sum.Buffer)
 			}
 		}
 	}
