@@ -627,11 +627,11 @@ func (a *audit) checkTree(t *tree, pushed []*commit) {
 			}
 			continue
 		}
-		if err := loaded[i].InvalidState(); err != nil {
-			a.failf("%s: after a push: %v", o.Name, err)
-		}
 		if a.w.now.unreachable > 0 && !slices.ContainsFunc(pushed, func(c *commit) bool { return c.act.Path == o.Path }) {
 			continue // it may be suspended, because the log cannot be read
+		}
+		if err := loaded[i].InvalidState(); err != nil {
+			a.failf("%s: after a push: %v", o.Name, err)
 		}
 		var list struct{ Resources []string }
 		if err := yaml.Unmarshal(t.files[o.Path+"/dispatches/kustomization.yaml"], &list); err != nil {
