@@ -19,7 +19,6 @@ import (
 	"muster/generator/simulation"
 	"muster/gitops"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // adviseFlags are what the flags of muster advise ask for.
@@ -77,12 +76,8 @@ func (a *adviseFlags) check() error {
 	switch {
 	case !(a.more > -1 && a.more <= 10):
 		return fmt.Errorf("--more %v: use a share from -1 to 10, as 0.1 for a tenth", a.more)
-	case a.bootMin < 0 || a.bootMax < a.bootMin:
-		return fmt.Errorf("--boot-min %s and --boot-max %s: the first must not be the longer", a.bootMin, a.bootMax)
-	case a.syncer != "" && !slices.Contains(syncerNames(), a.syncer):
-		return fmt.Errorf("--syncer %s: use one of %s", a.syncer, strings.Join(syncerNames(), ", "))
 	}
-	return nil
+	return checkSurroundings(a.syncer, a.bootMin, a.bootMax)
 }
 
 func (a *adviseFlags) run(ctx context.Context, args []string) error {
@@ -115,7 +110,8 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	observed, err := a.observed(ctx, tip.Commit, since)
+	observed, err := observations(ctx, a.repository, tip.Commit, since, a.settings.git.overlays)
+	p.progress.Done()
 	if err != nil {
 		return err
 	}
@@ -129,22 +125,6 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 		}
 	}
 	return nil
-}
-
-// observed is what commits tell of each overlay, by its name.
-func (a *adviseFlags) observed(ctx context.Context, head string, since time.Time) (map[string][]plan.Observation, error) {
-	all := map[string][]plan.Observation{}
-	dir := path.Clean(a.settings.git.overlays) + "/"
-	for r, err := range ledger.Read(a.repository.Commits(ctx, head, branch.Limit{Since: since})) {
-		if err != nil {
-			return nil, fmt.Errorf("reading the history of %s: %w", a.repository, err)
-		}
-		if r.Entry != nil { // what is damaged tells nothing
-			name := strings.TrimPrefix(r.Entry.Overlay, dir)
-			all[name] = append(all[name], r.Entry.Observation)
-		}
-	}
-	return all, nil
 }
 
 // advise looks for a policy of one overlay, and prints what it found.
@@ -197,7 +177,7 @@ func (a *adviseFlags) advise(ctx context.Context, tip branch.Tip, o *manifest.Ov
 	return err
 }
 
-// world is what the flags say of the fleet's surroundings.
+// world is the one that the flags describe.
 func (a *adviseFlags) world() simulation.World {
 	w := simulation.DefaultWorld()
 	for _, s := range simulation.Syncers() {

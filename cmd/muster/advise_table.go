@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -14,18 +15,14 @@ import (
 // printAdvice prints what an overlay's jobs were, the policies on the frontier, and the
 // proposal.
 func printAdvice(out io.Writer, overlay string, load simulation.Workload, a advice.Answer) error {
-	fmt.Fprintf(out, "%s: %s of %s to %s, played with %s\n\n", overlay, ledger.Count(len(load.Arrivals), "job"),
-		load.Start.Format("2006-01-02"), load.Start.Add(load.Length).Format("2006-01-02"), plural(a.Played, "policy", "policies"))
+	fmt.Fprintf(out, "%s: %s of %s to %s, policies played: %d\n\n", overlay, ledger.Count(len(load.Arrivals), "job"),
+		load.Start.Format("2006-01-02"), load.Start.Add(load.Length).Format("2006-01-02"), a.Played)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "  P95 WAIT\tMEAN WAIT\tPOD-HOURS\tAGENTS\tIN VAIN\tCHANGES")
 	line := func(o advice.Option) {
 		fmt.Fprintf(w, "  %s\t%s\t%.1f\t%d\t%d\t%s\n", seconds(o.Wait.P95), seconds(o.Wait.Mean), o.Pods.Hours(), o.Agents, o.InVain, changed(o))
 	}
-	listed := false
-	for _, o := range a.Frontier {
-		listed = listed || len(o.Changes) == 0
-	}
-	if !listed {
+	if !slices.ContainsFunc(a.Frontier, func(o advice.Option) bool { return len(o.Changes) == 0 }) {
 		line(a.Today)
 	}
 	for _, o := range a.Frontier {
@@ -56,12 +53,4 @@ func changed(o advice.Option) string {
 		all = append(all, c.Setting+": "+values[c.Setting])
 	}
 	return strings.Join(all, ", ")
-}
-
-// plural counts with the words that are given.
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

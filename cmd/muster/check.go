@@ -12,11 +12,16 @@ import (
 	"muster/gitops/branch"
 )
 
+// checkFlags are what the flags of muster check ask for.
+type checkFlags struct {
+	settings           *settings
+	hooks              webhookFlags
+	offline, sayOnJobs bool
+	output             string
+}
+
 func (p program) checkCommand() *cobra.Command {
-	var s *settings
-	var hooks webhookFlags
-	var offline, sayOnJobs bool
-	var output string
+	k := &checkFlags{}
 	c := &cobra.Command{
 		Use:   "check [DIR]",
 		Short: "Validate the fleet repository",
@@ -33,54 +38,57 @@ exit code is 2 for invalid files, and 3 when something outside of them is wrong.
   muster check . -o github
   muster check --repo https://git.example.com/fleet.git --buildkite-org acme`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			show, ok := checkPrinters()[output]
-			if !ok {
-				return usage(fmt.Errorf("--output %q: use text, json, sarif or github", output))
-			}
-			if len(args) == 1 && cmd.Flags().Changed("repo") {
-				return usage(errors.New("both --repo and a directory are given: check validates one of them"))
-			}
-			p.progress.Doing("reading the fleet repository")
-			tree, failures, err := s.treeToCheck(cmd.Context(), args, offline)
-			if err != nil {
-				return err
-			}
-			if len(args) == 0 && !offline {
-				failures = append(failures, hooks.unreadable()...)
-			}
-			if sayOnJobs && len(args) == 0 && !offline {
-				found, err := s.checkPages(cmd.Context(), tree)
-				if err != nil {
-					return err
-				}
-				failures = append(failures, found...)
-			}
-			p.progress.Doing("building the overlays")
-			findings, err := s.loader().Check(cmd.Context(), tree)
-			p.progress.Done()
-			if err != nil {
-				return fmt.Errorf("the files are not checked: %w", err)
-			}
-			result := checked{tree: tree, dir: ".", findings: findings, failures: failures, build: p.build}
-			if len(args) == 1 {
-				result.dir = below(args[0])
-			}
-			if err := show(cmd.OutOrStdout(), result); err != nil {
-				return err
-			}
-			return result.err()
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return k.run(cmd, args) },
 	}
-	s = newSettings(p, c)
-	s.notify.addTo(c)
-	hooks.addTo(c)
-	s.agent.addTo(c)
-	c.Flags().BoolVar(&sayOnJobs, "say-on-jobs", false, "try whether run --say-on-jobs can write on jobs' pages, with --agent-token-file; it writes nothing there")
-	c.Flags().BoolVar(&offline, "offline", false, "do not use the credentials for git and Buildkite, and ask no receiver")
-	c.Flags().StringVarP(&output, "output", "o", "text", "text, json, sarif (for code scanning) or github (annotations of GitHub Actions)")
+	k.settings = newSettings(p, c)
+	k.settings.notify.addTo(c)
+	k.hooks.addTo(c)
+	k.settings.agent.addTo(c)
+	c.Flags().BoolVar(&k.sayOnJobs, "say-on-jobs", false, "try whether run --say-on-jobs can write on jobs' pages, with --agent-token-file; it writes nothing there")
+	c.Flags().BoolVar(&k.offline, "offline", false, "do not use the credentials for git and Buildkite, and ask no receiver")
+	c.Flags().StringVarP(&k.output, "output", "o", "text", "text, json, sarif (for code scanning) or github (annotations of GitHub Actions)")
 	oneOf(c, "output", "text", "json", "sarif", "github")
 	return c
+}
+
+func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
+	s, p := k.settings, k.settings.program
+	show, ok := checkPrinters()[k.output]
+	if !ok {
+		return usage(fmt.Errorf("--output %q: use text, json, sarif or github", k.output))
+	}
+	if len(args) == 1 && cmd.Flags().Changed("repo") {
+		return usage(errors.New("both --repo and a directory are given: check validates one of them"))
+	}
+	p.progress.Doing("reading the fleet repository")
+	tree, failures, err := s.treeToCheck(cmd.Context(), args, k.offline)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 && !k.offline {
+		failures = append(failures, k.hooks.unreadable()...)
+		if k.sayOnJobs {
+			found, err := s.checkPages(cmd.Context(), tree)
+			if err != nil {
+				return err
+			}
+			failures = append(failures, found...)
+		}
+	}
+	p.progress.Doing("building the overlays")
+	findings, err := s.loader().Check(cmd.Context(), tree)
+	p.progress.Done()
+	if err != nil {
+		return fmt.Errorf("the files are not checked: %w", err)
+	}
+	result := checked{tree: tree, dir: ".", findings: findings, failures: failures, build: p.build}
+	if len(args) == 1 {
+		result.dir = below(args[0])
+	}
+	if err := show(cmd.OutOrStdout(), result); err != nil {
+		return err
+	}
+	return result.err()
 }
 
 // err decides the exit code: invalid files are the user's to fix.

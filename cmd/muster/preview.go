@@ -14,12 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/generator/manifest"
-	"muster/generator/plan"
 	"muster/generator/preview"
 	"muster/gitops"
-	"muster/gitops/branch"
 	"muster/gitops/github"
-	"muster/gitops/ledger"
 )
 
 // previewFlags are what the flags of muster preview ask for.
@@ -165,15 +162,9 @@ func (v *previewFlags) play(ctx context.Context, r *preview.Report, fleet []mani
 	}
 	v.settings.program.progress.Doing("reading the history")
 	since := v.settings.program.clock.Now().Add(-time.Duration(v.days) * 24 * time.Hour)
-	observed := map[string][]plan.Observation{}
-	for x, err := range ledger.Read(v.repository.Commits(ctx, r.Base, branch.Limit{Since: since})) {
-		if err != nil {
-			return fmt.Errorf("reading the history before %.7s: %w", r.Base, err)
-		}
-		if x.Entry != nil { // what is damaged tells nothing
-			name := strings.TrimPrefix(x.Entry.Overlay, path.Clean(v.settings.git.overlays)+"/")
-			observed[name] = append(observed[name], x.Entry.Observation)
-		}
+	observed, err := observations(ctx, v.repository, r.Base, since, v.settings.git.overlays)
+	if err != nil {
+		return err
 	}
 	for i := range r.Changes {
 		c := &r.Changes[i]

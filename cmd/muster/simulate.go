@@ -149,7 +149,6 @@ func (s *simulate) run(cmd *cobra.Command) error {
 		return err
 	}
 	progress := s.git.program.progress
-	progress.Doing("looking for the policies that muster advise would propose")
 	if err := s.advise(cmd.Context(), cases, algorithms); err != nil {
 		return err
 	}
@@ -203,10 +202,6 @@ func (s *simulate) check() error {
 		return errors.New("--sync is below one second")
 	case s.jitter < 0:
 		return errors.New("--sync-jitter is below zero")
-	case s.bootMin < 0 || s.bootMax < s.bootMin:
-		return fmt.Errorf("--boot-min %s and --boot-max %s: the first must not be the longer", s.bootMin, s.bootMax)
-	case s.syncer != "" && !slices.Contains(syncerNames(), s.syncer):
-		return fmt.Errorf("--syncer %s: use one of %s", s.syncer, strings.Join(syncerNames(), ", "))
 	case s.requests < 0:
 		return fmt.Errorf("--requests %d is below zero", s.requests)
 	case s.nodes < 0:
@@ -217,6 +212,17 @@ func (s *simulate) check() error {
 		return fmt.Errorf("--chart %s: the file's name must end in .svg", s.chart)
 	case s.day != "" && filepath.Ext(s.day) != ".svg":
 		return fmt.Errorf("--chart-day %s: the file's name must end in .svg", s.day)
+	}
+	return checkSurroundings(s.syncer, s.bootMin, s.bootMax)
+}
+
+// checkSurroundings looks at what flags say of a simulated syncer and of boots.
+func checkSurroundings(syncer string, bootMin, bootMax time.Duration) error {
+	switch {
+	case bootMin < 0 || bootMax < bootMin:
+		return fmt.Errorf("--boot-min %s and --boot-max %s: the first must not be the longer", bootMin, bootMax)
+	case syncer != "" && !slices.Contains(syncerNames(), syncer):
+		return fmt.Errorf("--syncer %s: use one of %s", syncer, strings.Join(syncerNames(), ", "))
 	}
 	return nil
 }

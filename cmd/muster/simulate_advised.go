@@ -17,6 +17,7 @@ func (s *simulate) advise(ctx context.Context, cases []simulation.Case, algorith
 	if at < 0 {
 		return nil
 	}
+	s.git.program.progress.Doing("looking for the policies that muster advise would propose")
 	errs := make([]error, len(cases))
 	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var wg sync.WaitGroup

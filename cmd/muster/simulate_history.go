@@ -9,13 +9,16 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/simulation"
+	"muster/gitops"
 	"muster/gitops/branch"
 	"muster/gitops/ledger"
 )
@@ -98,6 +101,22 @@ func (s *simulate) readHistory(ctx context.Context, log *slog.Logger) (recorded,
 	}
 	h.others = slices.Sorted(maps.Keys(others))
 	return h, nil
+}
+
+// observations are what muster's commits up to a head tell of each overlay, by its name;
+// what is damaged tells nothing. Dir is the directory of overlays.
+func observations(ctx context.Context, repository *gitops.Repository, head string, since time.Time, dir string) (map[string][]plan.Observation, error) {
+	all := map[string][]plan.Observation{}
+	for r, err := range ledger.Read(repository.Commits(ctx, head, branch.Limit{Since: since})) {
+		if err != nil {
+			return nil, fmt.Errorf("reading the history before %.7s: %w", head, err)
+		}
+		if r.Entry != nil {
+			name := strings.TrimPrefix(r.Entry.Overlay, path.Clean(dir)+"/")
+			all[name] = append(all[name], r.Entry.Observation)
+		}
+	}
+	return all, nil
 }
 
 // policyAt reads the overlay's policy at a commit; nil when there is none.

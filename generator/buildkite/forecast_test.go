@@ -58,7 +58,7 @@ func playChain(t *testing.T, r *rand.Rand, s *fakebuildkite.Server, cluster stri
 	s.Advance(time.Duration(r.IntN(180)) * time.Second)
 }
 
-// TestForecast: what the client says of upcoming jobs is what the simulator says that
+// TestForecast: the client foresees the same moments for upcoming jobs as the simulator that
 // learns in its stead, at each moment of seeded worlds; many are known.
 func TestForecast(t *testing.T) {
 	known := 0

@@ -58,7 +58,7 @@ func uncounted(d plan.Decision, lookahead float64) []Uncounted {
 	return all
 }
 
-// laterWhy says of upcoming jobs that they are due later than agents take to come.
+// laterWhy is why upcoming jobs are not counted that are due later than agents take to come.
 func laterWhy(j plan.Demand) string {
 	text := pick(j.Later, "upcoming job is", "upcoming jobs are") + fmt.Sprintf(" due later than %ds from now, by how long their builds' steps took lately", j.Within)
 	if j.Soonest != nil {

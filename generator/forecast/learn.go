@@ -54,7 +54,7 @@ func (p Profile) After(c Count, now time.Time) Profile {
 func (p *Profile) skip(to time.Time) {
 	if !p.Until.IsZero() {
 		for range min(int(to.Sub(p.Until)/time.Minute), 24*60) {
-			p.Jobs, p.Expected = lately59(p.Jobs), lately59(p.Expected)
+			p.Jobs, p.Expected = faded(p.Jobs), faded(p.Expected)
 			p.Lately = append(p.Lately[1:], 0)
 		}
 		if slot(p.Until) != slot(to) || to.Sub(p.Until) >= slotMinutes*time.Minute {
@@ -67,13 +67,13 @@ func (p *Profile) skip(to time.Time) {
 	p.Until = to
 }
 
-// lately59 is what is left of a number a minute later.
-func lately59(n int) int { return n * 59 / 60 }
+// faded is what is left of a number a minute later.
+func faded(n int) int { return n * 59 / 60 }
 
 // learn notes the jobs of one minute.
 func (p *Profile) learn(at time.Time, jobs int) {
 	expected, average := p.expected(at), p.average(at)
-	p.Jobs, p.Expected = lately59(p.Jobs)+1000*jobs, lately59(p.Expected)+expected
+	p.Jobs, p.Expected = faded(p.Jobs)+1000*jobs, faded(p.Expected)+expected
 	p.Lately = append(p.Lately[1:], jobs)
 	m := at.Minute()
 	unexpected := 10 * jobs // of a kind of day that was never seen: as if all came one by one

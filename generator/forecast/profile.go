@@ -59,8 +59,8 @@ type Part struct {
 	Minutes, Jobs, Expected int
 }
 
-// Zero reports whether nothing was learned.
-func (p Profile) Zero() bool { return p.Equal(Profile{}) }
+// IsZero reports whether nothing was learned.
+func (p Profile) IsZero() bool { return p.Equal(Profile{}) }
 
 // Equal reports whether two profiles say the same.
 func (p Profile) Equal(o Profile) bool {

@@ -33,28 +33,13 @@ func reuseType() string {
 // field does.
 func (r *policyReader) reuse(n *yaml.Node) {
 	const form = "write both, as in {idle: 1m, uptime: 30m}"
-	if n.Kind != yaml.MappingNode {
-		r.bad(n, "spec.reuse", shown(n)+" is not a mapping", form)
+	if !r.all(n, "reuse", reuseFields, form) {
 		return
 	}
-	before := len(r.findings)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if key := n.Content[i]; !slices.Contains(reuseFields, key.Value) {
-			r.bad(key, "spec.reuse."+key.Value, "is not a field of reuse", didYouMean(key.Value, reuseFields, "its fields are "+strings.Join(reuseFields, " and ")))
-		}
-	}
-	idle, uptime := lookup(n, "idle"), lookup(n, "uptime")
-	var said plan.Reuse
-	switch {
-	case len(r.findings) > before || idle == nil && uptime == nil:
-		return
-	case idle == nil:
-		r.bad(n, "spec.reuse.idle", "is missing", form)
-	case uptime == nil:
-		r.bad(n, "spec.reuse.uptime", "is missing", form)
-	default:
-		said.Idle = r.span(idle, "reuse.idle", leastReuseIdle, mostReuseIdle)
-		said.Uptime = r.span(uptime, "reuse.uptime", leastReuseUptime, mostReuseUptime)
+	before, idle := len(r.findings), lookup(n, "idle")
+	said := plan.Reuse{
+		Idle:   r.span(idle, "reuse.idle", leastReuseIdle, mostReuseIdle),
+		Uptime: r.span(lookup(n, "uptime"), "reuse.uptime", leastReuseUptime, mostReuseUptime),
 	}
 	if len(r.findings) > before {
 		return
@@ -64,6 +49,30 @@ func (r *policyReader) reuse(n *yaml.Node) {
 		return
 	}
 	r.policy.Reuse = said
+}
+
+// all reports whether a mapping has all of its fields, and adds findings where it is none,
+// has others, or lacks some. False without a finding: it is empty.
+func (r *policyReader) all(n *yaml.Node, name string, fields []string, form string) bool {
+	if n.Kind != yaml.MappingNode {
+		r.bad(n, "spec."+name, shown(n)+" is not a mapping", form)
+		return false
+	}
+	before, last := len(r.findings), len(fields)-1
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if key := n.Content[i]; !slices.Contains(fields, key.Value) {
+			r.bad(key, "spec."+name+"."+key.Value, "is not a field of "+name, didYouMean(key.Value, fields, "its fields are "+strings.Join(fields[:last], ", ")+" and "+fields[last]))
+		}
+	}
+	if len(r.findings) > before || len(n.Content) == 0 {
+		return false
+	}
+	for _, field := range fields {
+		if lookup(n, field) == nil {
+			r.bad(n, "spec."+name+"."+field, "is missing", form)
+		}
+	}
+	return len(r.findings) == before
 }
 
 // reuseShape has the fields of reuse, as reuseFields lists them.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"muster/generator/forecast"
@@ -34,27 +33,10 @@ func warmType() string {
 // field does.
 func (r *policyReader) warm(n *yaml.Node) {
 	const form = "write all three, as in {wait: 10s, share: 0.95, idleHours: 40}"
-	if n.Kind != yaml.MappingNode {
-		r.bad(n, "spec.warm", shown(n)+" is not a mapping", form)
+	if !r.all(n, "warm", warmFields, form) {
 		return
 	}
 	before := len(r.findings)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if key := n.Content[i]; !slices.Contains(warmFields, key.Value) {
-			r.bad(key, "spec.warm."+key.Value, "is not a field of warm", didYouMean(key.Value, warmFields, "its fields are "+strings.Join(warmFields[:2], ", ")+" and "+warmFields[2]))
-		}
-	}
-	if len(r.findings) > before || len(n.Content) == 0 {
-		return
-	}
-	for _, name := range warmFields {
-		if lookup(n, name) == nil {
-			r.bad(n, "spec.warm."+name, "is missing", form)
-		}
-	}
-	if len(r.findings) > before {
-		return
-	}
 	said := plan.Warm{
 		Wait:      r.span(lookup(n, "wait"), "warm.wait", leastWarmWait, mostWarmWait),
 		Share:     r.warmShare(lookup(n, "share")),
@@ -117,7 +99,7 @@ type warmPlan struct {
 
 // learned is what state.yaml is to say of a profile; nil where nothing was learned.
 func learned(p forecast.Profile) *warmState {
-	if p.Zero() {
+	if p.IsZero() {
 		return nil
 	}
 	s := &warmState{

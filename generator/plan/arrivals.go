@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -13,13 +14,13 @@ import (
 // what the state in git does not have yet: a restart loses what came since the last
 // commit. The zero value is empty and ready.
 type arrivals struct {
-	looked time.Time             // the last look
-	known  map[string]time.Time  // jobs, by ID, and when a look last listed them
-	counts map[string]*countdown // by overlay
+	looked time.Time            // the last look
+	known  map[string]time.Time // jobs, by ID, and when a look last listed them
+	counts map[string]*counted  // by overlay
 }
 
-// countdown is what was counted of one overlay.
-type countdown struct {
+// counted is what was counted of one overlay.
+type counted struct {
 	from time.Time // the first minute that was seen from its beginning
 	jobs []int
 }
@@ -47,7 +48,7 @@ func (r *Registrations) Arrived(overlays []Overlay, s Snapshot) {
 	}
 	at := s.At.UTC()
 	if a.known == nil {
-		a.known, a.counts = map[string]time.Time{}, map[string]*countdown{}
+		a.known, a.counts = map[string]time.Time{}, map[string]*counted{}
 	}
 	a.begin(foreseen, at)
 	claims := newClaims(foreseen, s)
@@ -87,11 +88,11 @@ func (r *Registrations) Arrived(overlays []Overlay, s Snapshot) {
 
 // begin makes counts for the overlays that have a forecast, and drops those of others.
 func (a *arrivals) begin(overlays []Overlay, at time.Time) {
-	counts := map[string]*countdown{}
+	counts := map[string]*counted{}
 	for _, o := range overlays {
 		c := a.counts[o.Name]
 		if c == nil {
-			c = &countdown{from: at.Add(time.Minute - 1).Truncate(time.Minute)}
+			c = &counted{from: at.Add(time.Minute - 1).Truncate(time.Minute)}
 		}
 		counts[o.Name] = c
 	}
@@ -100,17 +101,17 @@ func (a *arrivals) begin(overlays []Overlay, at time.Time) {
 
 // add counts a job in the minute in which it became runnable, and not before the last look,
 // up to which everything may be in git.
-func (c *countdown) add(since, looked, at time.Time) {
+func (c *counted) add(since, looked, at time.Time) {
 	if since.Before(looked) {
 		since = looked
 	}
 	if since.After(at) {
 		since = at
 	}
-	i := int(since.Truncate(time.Minute).Sub(c.from) / time.Minute)
 	if since.Before(c.from) {
 		return
 	}
+	i := int(since.Sub(c.from) / time.Minute)
 	for len(c.jobs) <= i {
 		c.jobs = append(c.jobs, 0)
 	}
@@ -145,10 +146,7 @@ func (a *arrivals) since(o Overlay, now time.Time) forecast.Count {
 func foreseen(overlays []Overlay) []Overlay {
 	all := slices.DeleteFunc(slices.Clone(overlays), func(o Overlay) bool { return !o.Policy.Warm.On() })
 	slices.SortFunc(all, func(a, b Overlay) int {
-		if byQueue := strings.Compare(a.Policy.Queue, b.Policy.Queue); byQueue != 0 {
-			return byQueue
-		}
-		return inOrder(a, b)
+		return cmp.Or(cmp.Compare(a.Policy.Queue, b.Policy.Queue), inOrder(a, b))
 	})
 	return all
 }

@@ -287,11 +287,7 @@ func (s *share) lookAheadTo(group Demand, now time.Time) {
 // portion is the policy's share of a stage's jobs, which may be one. What is left of an agent
 // is one for as many stages as the share says: their names choose them.
 func portion(lookahead float64, s Stage) int {
-	digits := []byte("0")
-	if len(s.Name) > 0 {
-		digits = []byte(s.Name)
-	}
-	chance := sha256.Sum256(digits)
+	chance := sha256.Sum256([]byte(s.Name))
 	return int(lookahead*float64(s.Jobs) + float64(chance[0])/256 + 1e-9)
 }
 

@@ -46,7 +46,7 @@ func TestForecastIsBuffer(t *testing.T) {
 	if idle := d.Dispatch[0].IdleTimeout; idle < shortestWarmIdle || idle > 5*time.Minute {
 		t.Errorf("agents for a pulse have an idle time-out of %s", idle)
 	}
-	if d.State.Warm.Zero() {
+	if d.State.Warm.IsZero() {
 		t.Error("what was learned is forgotten")
 	}
 	for name, c := range map[string]struct {

@@ -16,7 +16,7 @@ type Prediction struct {
 	Stage string
 }
 
-// Predict says of the upcoming jobs of a build when they can run. Behind a wait step that
+// Predict returns when the upcoming jobs of a build can run. Behind a wait step that
 // is when all jobs before it have ended. How long a job will wait for an agent is not
 // known: one that has not started counts from now, or from when it can run. A job that
 // no wait step holds back waits for others by depends_on, which REST does not tell: it is
