@@ -1,6 +1,7 @@
 package githubtest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -87,43 +88,68 @@ type refUpdate struct {
 	Force                     bool
 }
 
-// graphQL answers the two questions that muster asks. It takes no others.
+// graphQL answers the questions that muster asks. It takes no others.
 func (s *Server) graphQL(r *http.Request) (int, any, error) {
 	var ask struct {
 		Query     string
 		Variables struct {
-			Owner, Name string
-			Input       struct {
-				RepositoryID string
-				RefUpdates   []refUpdate
-			}
+			Owner, Name, Ref string
+			Input            json.RawMessage
 		}
 	}
 	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
 		return 0, nil, err
 	}
-	refused := func(kind, words string) (int, any, error) {
-		return http.StatusOK, map[string]any{"data": nil, "errors": []map[string]string{{"type": kind, "message": words}}}, nil
-	}
 	switch v := ask.Variables; {
-	case strings.Contains(ask.Query, "repository(owner: $owner, name: $name) { id }"):
+	case strings.Contains(ask.Query, "repository(owner: $owner, name: $name) { id"):
 		// A renamed repository is found by its old name, as everywhere.
 		if v.Owner != Owner || v.Name != Name {
-			return refused("NOT_FOUND", fmt.Sprintf("Could not resolve to a Repository with the name '%s/%s'.", v.Owner, v.Name))
+			return refusedBy("NOT_FOUND", fmt.Sprintf("Could not resolve to a Repository with the name '%s/%s'.", v.Owner, v.Name))
 		}
-		return http.StatusOK, map[string]any{"data": map[string]any{"repository": map[string]string{"id": nodeID}}}, nil
+		var ref any // null: there is none of that name
+		if v.Ref == "refs/heads/main" {
+			ref = map[string]string{"id": refID}
+		}
+		return http.StatusOK, map[string]any{"data": map[string]any{"repository": map[string]any{"id": nodeID, "ref": ref}}}, nil
 	case strings.Contains(ask.Query, "updateRefs(input: $input)"):
-		if v.Input.RepositoryID != nodeID {
-			return refused("NOT_FOUND", fmt.Sprintf("Could not resolve to a node with the global id of '%s'", v.Input.RepositoryID))
+		s.count("updateRefs")
+		return s.updateRefs(v.Input)
+	case strings.Contains(ask.Query, "createCommitOnBranch(input: $input)"):
+		s.count("createCommitOnBranch")
+		var in CommitInput
+		strict := json.NewDecoder(bytes.NewReader(v.Input))
+		strict.DisallowUnknownFields() // GraphQL takes no field that the input has not, as a mode or an author
+		if err := strict.Decode(&in); err != nil {
+			return refusedBy("INVALID", err.Error())
 		}
-		for _, u := range v.Input.RefUpdates { // one at a time is all that is asked for
-			if words := s.updateRef(u); words != "" {
-				return refused("UNPROCESSABLE", words)
-			}
-		}
-		return http.StatusOK, map[string]any{"data": map[string]any{"updateRefs": map[string]any{"clientMutationId": nil}}}, nil
+		return s.appendCommit(in)
 	}
 	return 0, nil, problem{http.StatusBadRequest, "Problems parsing the question"}
+}
+
+// refusedBy is an answer without data.
+func refusedBy(kind, words string) (int, any, error) {
+	return http.StatusOK, map[string]any{"data": nil, "errors": []graphQLError{{Type: kind, Message: words}}}, nil
+}
+
+// updateRefs moves refs.
+func (s *Server) updateRefs(input []byte) (int, any, error) {
+	var in struct {
+		RepositoryID string
+		RefUpdates   []refUpdate
+	}
+	if err := json.Unmarshal(input, &in); err != nil {
+		return 0, nil, err
+	}
+	if in.RepositoryID != nodeID {
+		return refusedBy("NOT_FOUND", fmt.Sprintf("Could not resolve to a node with the global id of '%s'", in.RepositoryID))
+	}
+	for _, u := range in.RefUpdates { // one at a time is all that is asked for
+		if words := s.updateRef(u); words != "" {
+			return refusedBy("UNPROCESSABLE", words)
+		}
+	}
+	return http.StatusOK, map[string]any{"data": map[string]any{"updateRefs": map[string]any{"clientMutationId": nil}}}, nil
 }
 
 // updateRef moves a ref, or says why not. "RefUpdate.beforeOid specifies that the given

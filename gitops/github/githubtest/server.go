@@ -14,10 +14,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -47,8 +48,15 @@ type Server struct {
 	tokens map[string]time.Time
 	issued int
 	refuse string
-	drop   bool
-	set    settings
+	// drop loses the next answer, and dropBefore the next request.
+	drop, dropBefore bool
+	// after is called after the next commit on a branch, before its answer is lost.
+	after func()
+	// most bounds the files and bytes of one tree or commit; zero: nothing does.
+	most, mostBytes int
+	// made counts what was written by path; see Made.
+	made map[string]int
+	set  settings
 	// moving lets one reference move at a time.
 	moving sync.Mutex
 	pulls
@@ -69,7 +77,7 @@ func Serve(r gitserver.Repository, dir string, now func() time.Time) (*Server, e
 	}
 	s := &Server{
 		AppID: "4711", Installation: 42, KeyFile: filepath.Join(dir, "app.pem"),
-		repository: r, dir: dir, key: key, now: now, tokens: map[string]time.Time{},
+		repository: r, dir: dir, key: key, now: now, tokens: map[string]time.Time{}, made: map[string]int{},
 	}
 	block := &pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}
 	if err := os.WriteFile(s.KeyFile, pem.EncodeToMemory(block), 0o600); err != nil {
@@ -122,6 +130,51 @@ func (s *Server) DropNext() {
 	s.drop = true
 }
 
+// LoseNext makes the server close the connection before it has written the next commit
+// on a branch.
+func (s *Server) LoseNext() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropBefore = true
+}
+
+// AfterNext lets others act when the next commit should be made on a branch, and loses the
+// answer. Whether it was made is for made to say.
+func (s *Server) AfterNext(made bool, act func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.after, s.drop, s.dropBefore = act, made, !made
+}
+
+// Bound makes the server refuse trees and commits of more files, or bytes, in one request.
+// GitHub documents no bound; its users met one from some 200 files or 2.5 MB on
+// (codesandbox/codesandbox-client, issue 8614; ir-engine/ir-engine, pull request 647).
+func (s *Server) Bound(files, bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.most, s.mostBytes = files, bytes
+}
+
+func (s *Server) count(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made[what]++
+}
+
+func (s *Server) tooLarge(files, bytes int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most > 0 && files > s.most || s.mostBytes > 0 && bytes > s.mostBytes
+}
+
+// Made is what was asked to be written so far, by the mutation or the end of the path, as
+// in "createCommitOnBranch": 2, "trees": 1, refused requests included.
+func (s *Server) Made() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.made)
+}
+
 // Revoke makes every token bad that was given out.
 func (s *Server) Revoke() {
 	s.mu.Lock()
@@ -165,6 +218,9 @@ func (s *Server) authorized(answer func(*http.Request) (int, any, error)) http.H
 		}
 		if s.limited(w) {
 			return
+		}
+		if r.Method != http.MethodGet && r.URL.Path != "/graphql" {
+			s.count(path.Base(r.URL.Path))
 		}
 		status, body, err := answer(r)
 		if err != nil {
@@ -233,149 +289,4 @@ func (s *Server) proven(jwt string) error {
 		return fmt.Errorf("'Expiration time' claim ('exp') is too far in the future, or the token is not the App's")
 	}
 	return nil
-}
-
-func (s *Server) git(args ...string) (string, error) {
-	out, err := s.repository.Git(args...)
-	return strings.TrimSpace(out), err
-}
-
-func (s *Server) commit(sha string) (map[string]any, error) {
-	tree, err := s.git("rev-parse", "--verify", "--quiet", sha+"^{tree}")
-	if err != nil {
-		return nil, problem{http.StatusNotFound, "Not Found"}
-	}
-	return map[string]any{"sha": sha, "tree": map[string]string{"sha": tree}}, nil
-}
-
-func (s *Server) getCommit(r *http.Request) (int, any, error) {
-	body, err := s.commit(r.PathValue("sha"))
-	return http.StatusOK, body, err
-}
-
-func (s *Server) createCommit(r *http.Request) (int, any, error) {
-	var ask struct {
-		Message, Tree     string
-		Parents           []string
-		Author, Committer any
-	}
-	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
-		return 0, nil, err
-	}
-	if ask.Author != nil || ask.Committer != nil {
-		return 0, nil, problem{http.StatusUnprocessableEntity, "a commit with an author of its own is not verified"}
-	}
-	raw := fmt.Sprintf("tree %s\n", ask.Tree)
-	for _, p := range ask.Parents {
-		raw += fmt.Sprintf("parent %s\n", p)
-	}
-	raw += fmt.Sprintf("author muster[bot] <4711+muster[bot]@users.noreply.github.com> %[1]d +0000\ncommitter GitHub <noreply@github.com> %[1]d +0000\n\n%[2]s", s.now().Unix(), ask.Message)
-	sha, err := s.repository.GitInput([]byte(raw), "hash-object", "-t", "commit", "-w", "--stdin")
-	if err != nil {
-		return 0, nil, err
-	}
-	body, err := s.commit(strings.TrimSpace(sha))
-	if err != nil {
-		return 0, nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	body["verification"] = s.set.verification()
-	return http.StatusCreated, body, nil
-}
-
-func (s *Server) createBlob(r *http.Request) (int, any, error) {
-	var ask struct{ Content, Encoding string }
-	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
-		return 0, nil, err
-	}
-	content := []byte(ask.Content)
-	if ask.Encoding == "base64" {
-		var err error
-		if content, err = base64.StdEncoding.DecodeString(ask.Content); err != nil {
-			return 0, nil, err
-		}
-	}
-	sha, err := s.repository.GitInput(content, "hash-object", "-w", "--stdin")
-	return http.StatusCreated, map[string]string{"sha": strings.TrimSpace(sha)}, err
-}
-
-func (s *Server) createTree(r *http.Request) (int, any, error) {
-	var ask struct {
-		BaseTree string `json:"base_tree"`
-		Tree     []treeEntry
-	}
-	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
-		return 0, nil, err
-	}
-	var lines strings.Builder
-	for _, e := range ask.Tree {
-		line, err := s.indexLine(ask.BaseTree, e)
-		if err != nil {
-			return 0, nil, err
-		}
-		lines.WriteString(line)
-	}
-	index, err := os.CreateTemp(s.dir, "index")
-	if err != nil {
-		return 0, nil, err
-	}
-	_ = index.Close()
-	defer os.Remove(index.Name())
-	sha := ""
-	for _, args := range [][]string{{"read-tree", ask.BaseTree}, {"update-index", "--index-info"}, {"write-tree"}} {
-		cmd := exec.Command("git", args...)
-		cmd.Dir, cmd.Env = s.repository.Dir, append(cmd.Environ(), "GIT_INDEX_FILE="+index.Name())
-		cmd.Stdin = strings.NewReader(lines.String())
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			return 0, nil, problem{http.StatusUnprocessableEntity, "GitRPC::BadObjectState: " + string(out)}
-		}
-		sha = strings.TrimSpace(string(out))
-	}
-	return http.StatusCreated, map[string]string{"sha": sha}, nil
-}
-
-// treeEntry is one file of a tree to be made: with its content, or that of a
-// blob, or neither, which removes it.
-type treeEntry struct {
-	Path, Mode string
-	SHA        *string
-	Content    *string
-}
-
-// indexLine is an entry as git update-index --index-info reads it.
-func (s *Server) indexLine(base string, e treeEntry) (string, error) {
-	switch {
-	case e.Content != nil:
-		out, err := s.repository.GitInput([]byte(*e.Content), "hash-object", "-w", "--stdin")
-		return fmt.Sprintf("%s %s\t%s\n", e.Mode, strings.TrimSpace(out), e.Path), err
-	case e.SHA != nil:
-		return fmt.Sprintf("%s %s\t%s\n", e.Mode, *e.SHA, e.Path), nil
-	}
-	if _, err := s.git("rev-parse", "--verify", "--quiet", base+":"+e.Path); err != nil {
-		return "", problem{http.StatusUnprocessableEntity, "GitRPC::BadObjectState"}
-	}
-	return fmt.Sprintf("0 %s\t%s\n", strings.Repeat("0", 40), e.Path), nil
-}
-
-func (s *Server) getRef(r *http.Request) (int, any, error) {
-	sha, err := s.git("rev-parse", "--verify", "--quiet", "refs/heads/"+r.PathValue("branch"))
-	if err != nil {
-		return 0, nil, problem{http.StatusNotFound, "Not Found"}
-	}
-	return http.StatusOK, ref(r.PathValue("branch"), sha), nil
-}
-
-func ref(branch, sha string) map[string]any {
-	return map[string]any{"ref": "refs/heads/" + branch, "object": map[string]string{"type": "commit", "sha": sha}}
-}
-
-func (s *Server) compare(r *http.Request) (int, any, error) {
-	base, head, _ := strings.Cut(r.PathValue("base"), "...")
-	status := "diverged"
-	if _, err := s.git("merge-base", "--is-ancestor", base, head); err == nil {
-		status = "ahead"
-	}
-	return http.StatusOK, map[string]string{"status": status}, nil
 }

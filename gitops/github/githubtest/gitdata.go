@@ -1,0 +1,173 @@
+package githubtest
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"strings"
+)
+
+func (s *Server) git(args ...string) (string, error) {
+	out, err := s.repository.Git(args...)
+	return strings.TrimSpace(out), err
+}
+
+// gitIndex runs git with an index of its own and an input.
+func (s *Server) gitIndex(index, input string, args ...string) (string, error) {
+	cmd := exec.Command("git", args...)
+	cmd.Dir, cmd.Env = s.repository.Dir, append(cmd.Environ(), "GIT_INDEX_FILE="+index)
+	cmd.Stdin = strings.NewReader(input)
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+func (s *Server) commit(sha string) (map[string]any, error) {
+	tree, err := s.git("rev-parse", "--verify", "--quiet", sha+"^{tree}")
+	if err != nil {
+		return nil, problem{http.StatusNotFound, "Not Found"}
+	}
+	return map[string]any{"sha": sha, "tree": map[string]string{"sha": tree}}, nil
+}
+
+func (s *Server) getCommit(r *http.Request) (int, any, error) {
+	body, err := s.commit(r.PathValue("sha"))
+	return http.StatusOK, body, err
+}
+
+func (s *Server) createCommit(r *http.Request) (int, any, error) {
+	var ask struct {
+		Message, Tree     string
+		Parents           []string
+		Author, Committer any
+	}
+	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
+		return 0, nil, err
+	}
+	if ask.Author != nil || ask.Committer != nil {
+		return 0, nil, problem{http.StatusUnprocessableEntity, "a commit with an author of its own is not verified"}
+	}
+	sha, err := s.writeCommit(ask.Tree, ask.Parents, ask.Message)
+	if err != nil {
+		return 0, nil, err
+	}
+	body, err := s.commit(sha)
+	if err != nil {
+		return 0, nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	body["verification"] = s.set.verification()
+	return http.StatusCreated, body, nil
+}
+
+func (s *Server) createBlob(r *http.Request) (int, any, error) {
+	var ask struct{ Content, Encoding string }
+	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
+		return 0, nil, err
+	}
+	content := []byte(ask.Content)
+	if ask.Encoding == "base64" {
+		var err error
+		if content, err = base64.StdEncoding.DecodeString(ask.Content); err != nil {
+			return 0, nil, err
+		}
+	}
+	sha, err := s.repository.GitInput(content, "hash-object", "-w", "--stdin")
+	return http.StatusCreated, map[string]string{"sha": strings.TrimSpace(sha)}, err
+}
+
+func (s *Server) createTree(r *http.Request) (int, any, error) {
+	var ask struct {
+		BaseTree string `json:"base_tree"`
+		Tree     []treeEntry
+	}
+	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
+		return 0, nil, err
+	}
+	var lines strings.Builder
+	size := 0
+	for _, e := range ask.Tree {
+		if e.Content != nil {
+			size += len(*e.Content)
+		}
+		line, err := s.indexLine(ask.BaseTree, e)
+		if err != nil {
+			return 0, nil, err
+		}
+		lines.WriteString(line)
+	}
+	if s.tooLarge(len(ask.Tree), size) {
+		// GitHub's words (googleapis/code-suggester, issue 397; qoomon/actions--create-commit, issue 90).
+		return 0, nil, problem{http.StatusUnprocessableEntity, "Sorry, your request timed out.  It's likely that your input was too large to process.  Consider building the tree incrementally, or building the commits you need in a local clone of the repository and then pushing them to GitHub."}
+	}
+	sha, err := s.writeTree(ask.BaseTree, lines.String())
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusCreated, map[string]string{"sha": sha}, nil
+}
+
+// treeEntry is one file of a tree to be made: with its content, or that of a
+// blob, or neither, which removes it.
+type treeEntry struct {
+	Path, Mode string
+	SHA        *string
+	Content    *string
+}
+
+// indexLine is an entry as git update-index --index-info reads it.
+func (s *Server) indexLine(base string, e treeEntry) (string, error) {
+	switch {
+	case e.Content != nil:
+		out, err := s.repository.GitInput([]byte(*e.Content), "hash-object", "-w", "--stdin")
+		return fmt.Sprintf("%s %s\t%s\n", e.Mode, strings.TrimSpace(out), e.Path), err
+	case e.SHA != nil:
+		return fmt.Sprintf("%s %s\t%s\n", e.Mode, *e.SHA, e.Path), nil
+	}
+	if _, err := s.git("rev-parse", "--verify", "--quiet", base+":"+e.Path); err != nil {
+		return "", problem{http.StatusUnprocessableEntity, "GitRPC::BadObjectState"}
+	}
+	return fmt.Sprintf("0 %s\t%s\n", strings.Repeat("0", 40), e.Path), nil
+}
+
+func (s *Server) getRef(r *http.Request) (int, any, error) {
+	sha, err := s.git("rev-parse", "--verify", "--quiet", "refs/heads/"+r.PathValue("branch"))
+	if err != nil {
+		return 0, nil, problem{http.StatusNotFound, "Not Found"}
+	}
+	return http.StatusOK, ref(r.PathValue("branch"), sha), nil
+}
+
+func ref(branch, sha string) map[string]any {
+	return map[string]any{"ref": "refs/heads/" + branch, "object": map[string]string{"type": "commit", "sha": sha}}
+}
+
+// compare says how two commits lie to each other, and gives those between them, the
+// oldest first and at most 250 (docs.github.com/rest/commits/commits, "Compare two commits").
+func (s *Server) compare(r *http.Request) (int, any, error) {
+	base, head, _ := strings.Cut(r.PathValue("base"), "...")
+	status := "diverged"
+	if _, err := s.git("merge-base", "--is-ancestor", base, head); err == nil {
+		status = "ahead"
+	}
+	list, err := s.git("rev-list", "--reverse", "--parents", base+".."+head)
+	if err != nil {
+		return 0, nil, problem{http.StatusNotFound, "Not Found"}
+	}
+	commits := []map[string]any{}
+	for line := range strings.Lines(list) {
+		ids := strings.Fields(line)
+		message, err := s.repository.Git("show", "--no-patch", "--format=%B", ids[0])
+		if err != nil || len(commits) == 250 {
+			break
+		}
+		parents := []map[string]string{}
+		for _, id := range ids[1:] {
+			parents = append(parents, map[string]string{"sha": id})
+		}
+		commits = append(commits, map[string]any{"sha": ids[0], "commit": map[string]any{"message": strings.TrimRight(message, "\n")}, "parents": parents})
+	}
+	return http.StatusOK, map[string]any{"status": status, "commits": commits}, nil
+}
