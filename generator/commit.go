@@ -42,6 +42,9 @@ func alone(err error) bool {
 // committed. The error is that of the last push when nothing could be committed,
 // and any that is not about one overlay.
 func (g *Generator) commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, []ledger.Act, error) {
+	if g.singly() {
+		return g.commitSingly(ctx, tip, acts)
+	}
 	next, err := g.push(ctx, tip, acts)
 	if err == nil {
 		return next, acts, nil
@@ -70,16 +73,27 @@ func (g *Generator) commit(ctx context.Context, tip branch.Tip, acts []ledger.Ac
 			return tip, done, err
 		}
 	}
-	if len(done) == 0 {
+	return tip, done, g.settle(start, failed, len(groups), len(done) > 0, err)
+}
+
+// settle remembers the overlays whose acts were refused, by the reason, of so many that
+// had acts. It returns err, or none where each is remembered or others were committed.
+func (g *Generator) settle(tip branch.Tip, failed map[string]error, overlays int, others bool, err error) error {
+	if !others && overlays > 1 {
 		g.together = g.cfg.Clock.Now().Add(refusedFor)
 	}
 	for overlay, why := range failed {
-		_ = g.remember(start, overlay, why, len(done) > 0)
+		_ = g.remember(tip, overlay, why, others)
 	}
-	if len(done) > 0 || !slices.ContainsFunc(groups, func(group []ledger.Act) bool { return g.refused[group[0].Path].problem == "" }) {
-		err = nil // each is remembered
+	if others {
+		return nil
 	}
-	return tip, done, err
+	for overlay := range failed {
+		if g.refused[overlay].problem == "" {
+			return err
+		}
+	}
+	return nil
 }
 
 // remember notes that the acts of an overlay were refused. It returns the error

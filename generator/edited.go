@@ -215,7 +215,10 @@ func (g *Generator) noteActs(tip, next branch.Tip, done, acts []ledger.Act, err 
 	if err == nil || alone(err) {
 		return
 	}
-	for _, a := range acts[len(done):] {
+	for _, a := range acts {
+		if slices.ContainsFunc(done, func(d ledger.Act) bool { return d.Path == a.Path && d.Kind == a.Kind }) {
+			continue
+		}
 		for _, d := range a.Decision.Dispatch {
 			if a.Kind == ledger.Dispatch {
 				g.ordered[d.ID] = ordered{Dispatch: d, overlay: a.Path, file: dispatchFile(a.Path, d.ID), commit: tip.Commit, tried: true}

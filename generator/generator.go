@@ -30,7 +30,8 @@ import (
 	"muster/gitops/ledger"
 )
 
-// Repository is the fleet repository.
+// Repository is the fleet repository. Where it also has a method Singly() bool, which
+// returns true, acts are committed one by one.
 type Repository interface {
 	// Tip returns the branch's head and its tree.
 	Tip(ctx context.Context) (branch.Tip, error)
@@ -115,6 +116,9 @@ type Generator struct {
 	// the acts of different overlays are not pushed apart.
 	refused  map[string]refusal
 	together time.Time
+	// left is the overlay whose turn it is, where acts are pushed one by one; empty: the
+	// first's.
+	left string
 	// ordered are the dispatches that may still come, by ID; those of the log are among
 	// them as far as the commit scanned; since unreadSince the log cannot be read.
 	// answers are what was asked of it.
@@ -328,7 +332,7 @@ func (g *Generator) conclude(r *Result) {
 
 // write commits the acts of a result, and returns it as it is then.
 func (g *Generator) write(ctx context.Context, fleet []manifest.Overlay, result Result) (Result, error) {
-	tip, acts, snapshot := result.Tip, result.Acts, result.Looked.Snapshot
+	tip, acts, snapshot := result.Tip, g.inTurn(result.Acts), result.Looked.Snapshot
 	next, done, err := g.commit(ctx, tip, acts)
 	g.noteActs(tip, next, done, acts, err)
 	if errors.Is(err, branch.ErrMoved) {

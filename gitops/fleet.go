@@ -28,6 +28,13 @@ func (f Fleet) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (b
 	return f.Push(ctx, tip, commits)
 }
 
+// Singly reports whether the acts of a tick are committed one by one, because the writer
+// pays less for that.
+func (f Fleet) Singly() bool {
+	w, ok := f.Writer.(interface{ Singly() bool })
+	return ok && w.Singly()
+}
+
 // Commits yields the commit from and those before it, the newest first, where
 // the writer can read them; see [Repository.Commits].
 func (f Fleet) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {

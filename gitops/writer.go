@@ -7,7 +7,8 @@ import (
 )
 
 // Writer is a branch that commits can be put on. A [Repository] is one, and so
-// is a [muster/gitops/github.Writer].
+// is a [muster/gitops/github.Writer]. One that also has a method Singly() bool, which
+// returns true, pays for each commit and not for each push: see [Fleet.Singly].
 type Writer interface {
 	// Tip returns the branch's head and its tree.
 	Tip(ctx context.Context) (branch.Tip, error)
