@@ -145,7 +145,7 @@ func (s *gitSettings) writer(log *slog.Logger) (gitops.Writer, error) {
 	case sign != nil:
 		return nil, usage(errors.New("--github-commits leaves signing to GitHub: remove the --sign flags"))
 	}
-	writer, err := github.NewWriter(github.Config{Repository: repository, Owner: owner, Name: name, Branch: s.branch, API: s.githubAPI, Token: app.Token, Refused: app.Refused, MayWrite: app.MayWrite, Client: app.Client, Log: log})
+	writer, err := github.NewWriter(github.Config{Repository: repository, Owner: owner, Name: name, Branch: s.branch, API: s.githubAPI, Token: app.Token, Refused: app.Refused, MayWrite: app.MayWrite, Client: app.Client, Now: s.program.clock.Now, Log: log})
 	return writer, usage(err)
 }
 

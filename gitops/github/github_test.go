@@ -59,7 +59,7 @@ func writer(t *testing.T, r gitserver.Repository, s *githubtest.Server, a *githu
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := github.NewWriter(github.Config{Repository: repository, Owner: githubtest.Owner, Name: githubtest.Name, API: s.URL, Token: a.Token})
+	w, err := github.NewWriter(github.Config{Repository: repository, Owner: githubtest.Owner, Name: githubtest.Name, API: s.URL, Token: a.Token, Now: a.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

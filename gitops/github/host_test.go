@@ -119,7 +119,7 @@ func TestRevokedToken(t *testing.T) {
 	s := serve(t, r, c)
 	a := app(s, c)
 	repository := overGit(t, r, s, a)
-	w, err := github.NewWriter(github.Config{Repository: repository, Owner: githubtest.Owner, Name: githubtest.Name, API: s.URL, Token: a.Token, Refused: a.Refused})
+	w, err := github.NewWriter(github.Config{Repository: repository, Owner: githubtest.Owner, Name: githubtest.Name, API: s.URL, Now: c.Now, Token: a.Token, Refused: a.Refused})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestMovedToAnotherHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := github.NewWriter(github.Config{Repository: repository, Owner: githubtest.Owner, Name: githubtest.Name, API: here.URL, Token: app(s, c).Token})
+	w, err := github.NewWriter(github.Config{Repository: repository, Owner: githubtest.Owner, Name: githubtest.Name, API: here.URL, Now: c.Now, Token: app(s, c).Token})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestMayWrite(t *testing.T) {
 	for contents, want := range map[string]string{"write": "", "read": "may not write (permission contents: read)", "none": "may not write (permission contents: none)"} {
 		s.Permit(contents)
 		a := app(s, c)
-		w, err := github.NewWriter(github.Config{Repository: overGit(t, r, s, a), Owner: githubtest.Owner, Name: githubtest.Name, API: s.URL, Token: a.Token, MayWrite: a.MayWrite})
+		w, err := github.NewWriter(github.Config{Repository: overGit(t, r, s, a), Owner: githubtest.Owner, Name: githubtest.Name, API: s.URL, Now: c.Now, Token: a.Token, MayWrite: a.MayWrite})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +253,7 @@ func TestUnsignedCommitsAreSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := github.NewWriter(github.Config{Repository: repository, Owner: githubtest.Owner, Name: githubtest.Name, API: s.URL, Token: a.Token, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	w, err := github.NewWriter(github.Config{Repository: repository, Owner: githubtest.Owner, Name: githubtest.Name, API: s.URL, Now: c.Now, Token: a.Token, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,8 +265,8 @@ func TestUnsignedCommitsAreSaid(t *testing.T) {
 		t.Fatalf("%v; of a signed commit the log says %s", err, log.String())
 	}
 	s.LeaveUnsigned()
-	for _, name := range []string{"b", "c"} {
-		if tip, err = w.Push(t.Context(), tip, commit(name, []byte(name))); err != nil {
+	for _, drafts := range [][]branch.Draft{commit("b", []byte("b")), append(commit("c", []byte("c")), commit("d", []byte("d"))...)} {
+		if tip, err = w.Push(t.Context(), tip, drafts); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -21,34 +21,49 @@ const settleTimeout = 15 * time.Second
 // nothing, the branch is read: it tells what really became of it.
 func (w *Writer) move(ctx context.Context, from, to string) error {
 	err := w.swap(ctx, from, to)
-	var wait held
-	if err == nil || errors.As(err, &wait) {
-		return err // one that was counted was not looked at
+	if err == nil {
+		return nil
 	}
-	ref := "refs/heads/" + w.config.Branch
+	_, err = w.settle(ctx, from, err, func(since *github.CommitsComparison) string {
+		for _, c := range since.Commits {
+			if c.GetSHA() == to {
+				return to
+			}
+		}
+		return ""
+	})
+	return err
+}
+
+// settle tells what became of a request that should move the branch away from a commit,
+// and failed with err. Others may have built on it already: ours finds the new commit
+// among those since then, the oldest first, and returns its identifier, or nothing.
+func (w *Writer) settle(ctx context.Context, from string, err error, ours func(since *github.CommitsComparison) string) (string, error) {
+	var wait held
+	if errors.As(err, &wait) {
+		return "", err // one that was counted was not looked at
+	}
 	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	now, _, readErr := w.client.Git.GetRef(look, w.config.Owner, w.config.Name, ref)
+	now, _, readErr := w.client.Git.GetRef(look, w.config.Owner, w.config.Name, "refs/heads/"+w.config.Branch)
 	if readErr != nil {
-		return fmt.Errorf("%w (whether the commits are in the branch could not be read: %w)", err, explain(readErr))
+		return "", fmt.Errorf("%w (whether the commits are in the branch could not be read: %w)", err, explain(readErr))
 	}
-	switch now.GetObject().GetSHA() {
-	case to:
-		return nil
-	case from:
+	if now.GetObject().GetSHA() == from {
 		var said refusal
 		var answer *github.ErrorResponse
 		if errors.As(err, &said) || errors.As(err, &answer) && answer.Response != nil && answer.Response.StatusCode < 500 {
-			return &branch.Refused{Message: err.Error()}
+			return "", &branch.Refused{Message: err.Error()}
 		}
-		return err
+		return "", err
 	}
-	// Others may have built on the commits already.
-	compared, _, readErr := w.client.Repositories.CompareCommits(look, w.config.Owner, w.config.Name, to, w.config.Branch, nil)
+	compared, _, readErr := w.client.Repositories.CompareCommits(look, w.config.Owner, w.config.Name, from, now.GetObject().GetSHA(), nil)
 	if readErr == nil && compared.GetStatus() == "ahead" {
-		return nil
+		if commit := ours(compared); commit != "" {
+			return commit, nil
+		}
 	}
-	return fmt.Errorf("%w: %w", branch.ErrMoved, err)
+	return "", fmt.Errorf("%w: %w", branch.ErrMoved, err)
 }
 
 // The questions to GraphQL. The REST API moves a branch to any commit that descends
@@ -57,31 +72,54 @@ func (w *Writer) move(ctx context.Context, from, to string) error {
 // the given value before performing any updates" (docs.github.com/graphql/reference,
 // Git, updateRefs).
 const (
-	askID = `query($owner: String!, $name: String!) { repository(owner: $owner, name: $name) { id } }`
-	swap  = `mutation($input: UpdateRefsInput!) { updateRefs(input: $input) { clientMutationId } }`
+	askIDs = `query($owner: String!, $name: String!, $ref: String!) { repository(owner: $owner, name: $name) { id ref(qualifiedName: $ref) { id } } }`
+	swap   = `mutation($input: UpdateRefsInput!) { updateRefs(input: $input) { clientMutationId } }`
 )
+
+// nodeIDs are the identifiers of the repository and of its branch in GraphQL; the zero
+// value: not known.
+type nodeIDs struct{ repository, ref string }
+
+// identify asks for the identifiers, once.
+func (w *Writer) identify(ctx context.Context) error {
+	if w.ids != (nodeIDs{}) {
+		return nil
+	}
+	var found struct {
+		Repository struct {
+			ID  string
+			Ref struct{ ID string }
+		}
+	}
+	ref := "refs/heads/" + w.config.Branch
+	if err := w.ask(ctx, askIDs, map[string]any{"owner": w.config.Owner, "name": w.config.Name, "ref": ref}, &found); err != nil {
+		return err
+	}
+	if found.Repository.Ref.ID == "" {
+		return fmt.Errorf("GitHub's %s/%s has no branch %s", w.config.Owner, w.config.Name, w.config.Branch)
+	}
+	w.ids = nodeIDs{found.Repository.ID, found.Repository.Ref.ID}
+	return nil
+}
 
 // swap moves the branch if it is where it must be.
 func (w *Writer) swap(ctx context.Context, from, to string) error {
-	if w.id == "" {
-		var found struct{ Repository struct{ ID string } }
-		if err := w.ask(ctx, askID, map[string]any{"owner": w.config.Owner, "name": w.config.Name}, &found); err != nil {
-			return err
-		}
-		w.id = found.Repository.ID
+	if err := w.identify(ctx); err != nil {
+		return err
 	}
 	update := map[string]any{"name": "refs/heads/" + w.config.Branch, "beforeOid": from, "afterOid": to, "force": false}
-	err := w.ask(ctx, swap, map[string]any{"input": map[string]any{"repositoryId": w.id, "refUpdates": []any{update}}}, nil)
+	err := w.ask(ctx, swap, map[string]any{"input": map[string]any{"repositoryId": w.ids.repository, "refUpdates": []any{update}}}, nil)
 	if err != nil {
-		w.id = "" // it may be another repository's by now
+		w.ids = nodeIDs{} // it may be another repository's by now
 	}
 	return err
 }
 
-// refusal is what GraphQL says in place of data, in one line.
-type refusal string
+// refusal is what GraphQL says in place of data, in one line, and the type of its first
+// error.
+type refusal struct{ kind, words string }
 
-func (r refusal) Error() string { return string(r) }
+func (r refusal) Error() string { return r.words }
 
 // ask asks GraphQL. data may be nil.
 func (w *Writer) ask(ctx context.Context, question string, variables map[string]any, data any) error {
@@ -108,7 +146,7 @@ func (w *Writer) ask(ctx context.Context, question string, variables map[string]
 		}
 	}
 	if len(words) > 0 {
-		return refusal(strings.Join(words, "; "))
+		return refusal{answer.Errors[0].Type, strings.Join(words, "; ")}
 	}
 	return nil
 }

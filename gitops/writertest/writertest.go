@@ -50,6 +50,7 @@ func Run(t *testing.T, h Harness) {
 		"lost race": lostRace,
 		"writers":   writers,
 		"refusal":   refusal,
+		"many":      many,
 		"paths":     paths,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,6 +244,28 @@ func refusal(t *testing.T, h Harness, r gitserver.Repository) {
 	}
 	if head(t, r) != tip.Commit {
 		t.Error("the branch moved")
+	}
+}
+
+// many files are written and removed in one commit each, some of which are no text.
+func many(t *testing.T, h Harness, r gitserver.Repository) {
+	w := h.Open(t, r)
+	var there, gone []branch.Change
+	for i := range 170 { // more than GitHub's API takes in one request
+		name := fmt.Sprintf("%sm%03d", dir, i)
+		there, gone = append(there, write(name, fmt.Sprint(i))), append(gone, branch.Change{Path: name})
+	}
+	there[7].Content = []byte("\xff\x00")
+	tip := push(t, w, tipOf(t, w), commit("many", there...))
+	if got, err := r.ReadFile(there[7].Path); err != nil || string(got) != "\xff\x00" {
+		t.Errorf("what is no text became %q, %v", got, err)
+	}
+	push(t, w, tip, commit("gone", append(gone, write(dir+"left", "x"))...))
+	if out, err := r.Git("diff", "--name-only", "main~2", "main"); err != nil || strings.TrimSpace(out) != dir+"left" {
+		t.Errorf("the two commits leave %q (%v)", out, err)
+	}
+	if got := subjects(t, r); got != "seed many gone" {
+		t.Errorf("the log is %q", got)
 	}
 }
 

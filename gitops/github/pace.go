@@ -1,0 +1,63 @@
+package github
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// GitHub's limits on what is written: "no more than 80 content-generating requests per
+// minute and no more than 500 content-generating requests per hour"
+// (docs.github.com/rest, "Rate limits for the REST API", "About secondary rate limits").
+const (
+	writesPerMinute, writesPerHour = 80, 500
+	// burst is how much may be written at once. What is over comes back one by one, as
+	// often as GitHub recommends to push: "The recommended maximum limit is 6 pushes per
+	// minute per repository" (docs.github.com/repositories, "Repository limits"). So no
+	// minute has more than 74 writes, and no hour more than 428, which leaves some to
+	// others with the same App.
+	burst    = 68
+	comeBack = time.Minute / 6
+)
+
+// pace keeps what is written below GitHub's limits, so that a peak is spread over the
+// hour: without it, the 500 of an hour could be gone in seven minutes, and nothing could
+// be ordered for the rest of it. What others with the same App write is not known to it.
+type pace struct {
+	now func() time.Time
+	// full is when all of the burst is there again.
+	full time.Time
+}
+
+// take takes some writes, or says when they can be had. What is more than a whole burst is
+// taken from what comes back later.
+func (p *pace) take(writes int) error {
+	now := p.now()
+	if p.full.Before(now) {
+		p.full = now
+	}
+	full := p.full.Add(time.Duration(writes) * comeBack)
+	enough := p.full.Add(time.Duration(min(writes, burst)) * comeBack)
+	if wait := enough.Sub(now) - burst*comeBack; wait > 0 {
+		wait = (wait + time.Second - 1).Truncate(time.Second)
+		return held{answered{fmt.Sprintf("waiting %s to stay below GitHub's limits (%d writes a minute, %d an hour)", wait, writesPerMinute, writesPerHour), nil}, wait}
+	}
+	p.full = full
+	return nil
+}
+
+// empty leaves nothing of the burst: GitHub limits, and so others have taken it.
+func (p *pace) empty() {
+	if least := p.now().Add(burst * comeBack); p.full.Before(least) {
+		p.full = least
+	}
+}
+
+// limited notes an answer that limits.
+func (w *Writer) limited(err error) error {
+	var wait held
+	if errors.As(err, &wait) {
+		w.pace.empty()
+	}
+	return err
+}

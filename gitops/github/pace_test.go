@@ -1,0 +1,184 @@
+package github_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"muster/gitops/branch"
+	"muster/gitops/github"
+	"muster/gitops/github/githubtest"
+)
+
+// paper is a branch of which only the head is kept, and GitHub's API for it: what limits
+// needs no files.
+type paper struct {
+	head string
+	made int
+}
+
+func (p *paper) Tip(context.Context) (branch.Tip, error) {
+	return branch.Tip{Commit: p.head, Tree: fstest.MapFS{}}, nil
+}
+
+func (p *paper) Commits(context.Context, string, branch.Limit) iter.Seq2[branch.Commit, error] {
+	return nil
+}
+
+func (p *paper) File(context.Context, string, string) ([]byte, error) {
+	return nil, errors.ErrUnsupported
+}
+
+func (p *paper) Past(context.Context, string, []string) (branch.Tip, error) {
+	return branch.Tip{}, errors.ErrUnsupported
+}
+
+func (p *paper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var ask struct {
+		Query     string
+		Variables struct{ Input githubtest.CommitInput }
+	}
+	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if !strings.HasPrefix(ask.Query, "mutation") {
+		fmt.Fprint(w, `{"data": {"repository": {"id": "R", "ref": {"id": "REF"}}}}`)
+		return
+	}
+	if ask.Variables.Input.ExpectedHeadOid != p.head {
+		fmt.Fprint(w, `{"errors": [{"type": "STALE_DATA", "message": "Expected branch to point to another commit"}]}`)
+		return
+	}
+	p.made++
+	p.head = fmt.Sprintf("%040d", p.made)
+	fmt.Fprintf(w, `{"data": {"createCommitOnBranch": {"commit": {"oid": %q, "signature": {"isValid": true}}}}}`, p.head)
+}
+
+// limitedWriter is a writer through a server that limits.
+func limitedWriter(t *testing.T, c *clock) (*github.Writer, *githubtest.Limiter) {
+	t.Helper()
+	p := &paper{head: strings.Repeat("0", 40)}
+	limiter := &githubtest.Limiter{Now: c.Now}
+	server := httptest.NewServer(limiter.Wrap(p))
+	t.Cleanup(server.Close)
+	w, err := github.NewWriter(github.Config{Repository: p, Owner: "acme", Name: "fleet", API: server.URL, Now: c.Now,
+		Token: func(context.Context) (string, error) { return "ghs_1", nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, limiter
+}
+
+// land pushes one act, waiting as it is told, and returns how often it was.
+func land(t *testing.T, w *github.Writer, c *clock, n int) (waits int) {
+	t.Helper()
+	for {
+		tip, err := w.Tip(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.Push(t.Context(), tip, commit(fmt.Sprint("act-", n), []byte("x")))
+		var wait interface{ RetryAfter() time.Duration }
+		if !errors.As(err, &wait) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			return waits
+		}
+		waits++
+		c.advance(wait.RetryAfter())
+	}
+}
+
+// TestFourThousandActsADay: 4,000 acts of a day, a half of them in four bursts of ten
+// minutes, all land with one write each, and GitHub refuses none of them.
+func TestFourThousandActsADay(t *testing.T) {
+	t.Parallel()
+	const acts = 4000
+	c := newClock()
+	w, limiter := limitedWriter(t, c)
+	start, dice := c.Now(), rand.New(rand.NewPCG(14, 2))
+	var due []time.Duration
+	for i := range acts {
+		if at := time.Duration(dice.Int64N(int64(24 * time.Hour))); i%2 == 0 {
+			due = append(due, at)
+		} else {
+			due = append(due, time.Duration(dice.IntN(4)*5)*time.Hour+time.Duration(dice.Int64N(int64(10*time.Minute))))
+		}
+	}
+	slices.Sort(due)
+	var longest time.Duration
+	for i, at := range due {
+		if early := start.Add(at).Sub(c.Now()); early > 0 {
+			c.advance(early)
+		}
+		land(t, w, c, i)
+		longest = max(longest, c.Now().Sub(start.Add(at)))
+	}
+	took := c.Now().Sub(start)
+	t.Logf("%d acts in %d writes, the last after %s; an act waited %s at most", acts, limiter.Writes(), took.Round(time.Minute), longest.Round(time.Second))
+	if limiter.Writes() != acts || limiter.Refused() > 0 || limiter.Early() > 0 {
+		t.Errorf("%d writes, %d requests refused, %d of them early; want %d, 0 and 0", limiter.Writes(), limiter.Refused(), limiter.Early(), acts)
+	}
+	if took > 24*time.Hour {
+		t.Errorf("the acts of a day took %s", took)
+	}
+}
+
+// TestOthersWithTheSameApp: where somebody else takes most of what GitHub lets write, it
+// refuses, and is not asked again before the time that it told; every act lands.
+func TestOthersWithTheSameApp(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	w, limiter := limitedWriter(t, c)
+	const acts = 500
+	for i := range acts {
+		limiter.Spend()
+		limiter.Spend()
+		land(t, w, c, i)
+	}
+	t.Logf("%d requests refused", limiter.Refused())
+	if limiter.Writes() != acts || limiter.Refused() == 0 || limiter.Early() > 0 {
+		t.Errorf("%d writes, %d requests refused, %d of them early; want %d, some and 0", limiter.Writes(), limiter.Refused(), limiter.Early(), acts)
+	}
+}
+
+// TestPace: a burst is free, what follows comes one by one, and the error says why.
+func TestPace(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	w, limiter := limitedWriter(t, c)
+	n := 0
+	for ; land(t, w, c, n) == 0; n++ {
+	}
+	if n < 60 || n >= githubtest.MinuteContent {
+		t.Errorf("%d acts at once, want almost %d", n, githubtest.MinuteContent)
+	}
+	tip, err := w.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err = w.Push(t.Context(), tip, commit("a", []byte("a"))); err != nil {
+			break
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), "to stay below GitHub's limits (80 writes a minute, 500 an hour)") {
+		t.Errorf("it says %v", err)
+	}
+	if limiter.Refused() > 0 {
+		t.Errorf("GitHub refused %d requests", limiter.Refused())
+	}
+}

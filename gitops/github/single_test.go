@@ -1,0 +1,275 @@
+package github_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/github/githubtest"
+	"muster/gitops/gitserver"
+	"muster/gitops/ledger"
+)
+
+// made renders what a server was asked to write, as in "1 commits, 2 trees".
+func made(s *githubtest.Server) string {
+	var all []string
+	counts := s.Made()
+	for _, what := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, fmt.Sprintf("%d %s", counts[what], what))
+	}
+	return strings.Join(all, ", ")
+}
+
+func file(name, content string) branch.Change {
+	return branch.Change{Path: "overlays/" + name, Content: []byte(content)}
+}
+
+// executable puts an executable file into the repository.
+func executable(t *testing.T, r gitserver.Repository) {
+	t.Helper()
+	stream := "commit refs/heads/main\ncommitter a <a@example.com> 1700000000 +0000\ndata 4\nmode\nfrom refs/heads/main^0\nM 100755 inline overlays/run\ndata 1\nx\n"
+	if _, err := r.GitInput([]byte(stream), "fast-import", "--quiet"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWhichWay: what createCommitOnBranch can express is one request that writes, and what
+// it cannot goes by trees; what changes nothing is not sent.
+func TestWhichWay(t *testing.T) {
+	t.Parallel()
+	many := func(n int) []branch.Change {
+		var all []branch.Change
+		for i := range n {
+			all = append(all, file(fmt.Sprintf("many/%03d", i), "x"))
+		}
+		return all
+	}
+	one := func(message string, changes ...branch.Change) []branch.Draft {
+		return []branch.Draft{{Message: message, Changes: changes}}
+	}
+	const single, trees = "1 createCommitOnBranch", "1 commits, 1 trees, 1 updateRefs"
+	for name, c := range map[string]struct {
+		drafts []branch.Draft
+		want   string
+	}{
+		"an act":                     {one("a: dispatch 1\n\nwhy\n\nAct: dispatch\n", file("a", "a"), file("default/scaling.yaml", "y")), single},
+		"a removal":                  {one("a\n", branch.Change{Path: "overlays/default/scaling.yaml"}), single},
+		"what is no text":            {one("a\n", file("a", "\xff\x00")), single},
+		"a message without newline":  {one("a", file("a", "a")), single},
+		"an executable file removed": {one("a\n", branch.Change{Path: "overlays/run"}), single},
+		"150 files":                  {one("a\n", many(150)...), single},
+		"others that change nothing": {append(one("none\n", file("run", "x")), one("a\n", file("a", "a"), file("run", "x"))...), single},
+
+		"an executable file":        {one("a\n", file("run", "y")), trees},
+		"a message of two lines":    {one("a\nb\n", file("a", "a")), trees},
+		"space around the words":    {one("a \n\nb\n", file("a", "a")), trees},
+		"no words":                  {one("\n", file("a", "a")), trees},
+		"151 files":                 {one("a\n", many(151)...), "1 commits, 2 trees, 1 updateRefs"},
+		"more than fits at once":    {one("a\n", file("a", strings.Repeat("x", 1_500_000)), file("b", strings.Repeat("y", 1_500_000))), "1 commits, 2 trees, 1 updateRefs"},
+		"two acts":                  {append(one("a\n", file("a", "a")), one("b\n", file("b", "b"))...), "2 commits, 2 trees, 1 updateRefs"},
+		"trees and what is no text": {one("a\n", file("run", "\xff")), "1 blobs, 1 commits, 1 trees, 1 updateRefs"},
+
+		"nothing":               {one("a\n", file("default/scaling.yaml", "x"), branch.Change{Path: "overlays/none"}), ""},
+		"the same in the chain": {append(one("a\n", file("a", "a")), one("b\n", file("a", "a"))...), single},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, c2 := seeded(t), newClock()
+			executable(t, r)
+			s := serve(t, r, c2)
+			w := writer(t, r, s, app(s, c2))
+			tip, err := w.Tip(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tip, err = w.Push(t.Context(), tip, c.drafts); err != nil {
+				t.Fatal(err)
+			}
+			if got := made(s); got != c.want {
+				t.Errorf("it wrote %q, want %q", got, c.want)
+			}
+			if head, err := r.Head(); err != nil || head != tip.Commit {
+				t.Errorf("the branch is at %s, Push returned %s (%v)", head, tip.Commit, err)
+			}
+			last := c.drafts[len(c.drafts)-1]
+			if message, err := r.Git("log", "-1", "--format=%B"); c.want != "" && strings.TrimSpace(last.Message) != "" && name != "the same in the chain" && (err != nil || strings.TrimSpace(message) != strings.TrimSpace(last.Message)) {
+				t.Errorf("the message is %q, want %q (%v)", message, last.Message, err)
+			}
+			for _, change := range last.Changes {
+				got, err := r.ReadFile(change.Path)
+				if change.Content != nil && (err != nil || string(got) != string(change.Content)) || change.Content == nil && err == nil {
+					t.Errorf("%s has %.20q, want %.20q (%v)", change.Path, got, change.Content, err)
+				}
+			}
+			if out, err := r.Git("fsck", "--strict", "--full"); err != nil {
+				t.Errorf("fsck: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// TestActIsReadBack: what GitHub makes of a message is read as the act that it was. Its
+// time is GitHub's; that of the decision is in the trailers.
+func TestActIsReadBack(t *testing.T) {
+	t.Parallel()
+	r, c := seeded(t), newClock()
+	s := serve(t, r, c)
+	w := writer(t, r, s, app(s, c))
+	tip, err := w.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := c.Now()
+	act := ledger.Act{Kind: ledger.Dispatch, Path: "overlays/default", Decision: plan.Decision{
+		Overlay: "default", Queue: "default", Dispatch: []plan.Dispatch{{ID: "default-1", Agents: 2}}, Sum: plan.Sum{Dispatch: 2}, Observation: plan.Observation{At: at, Queue: "default"},
+	}}
+	message := ledger.Message(act, "v1")
+	c.advance(time.Minute)
+	if tip, err = w.Push(t.Context(), tip, []branch.Draft{{Message: message, At: at, Changes: []branch.Change{file("a", "a")}}}); err != nil {
+		t.Fatal(err)
+	}
+	for commit, err := range w.Commits(t.Context(), tip.Commit, branch.Limit{Commits: 1}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, wantErr := ledger.Parse(message)
+		got, err := ledger.Parse(commit.Message)
+		if err != nil || wantErr != nil || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) || !got.Observation.At.Equal(at) {
+			t.Errorf("read as %+v (%v), want %+v (%v)", got, err, want, wantErr)
+		}
+		if !commit.At.Equal(c.Now()) {
+			t.Errorf("the commit is of %s, want GitHub's %s", commit.At, c.Now())
+		}
+	}
+}
+
+// TestLargeActIsCut: what is more than GitHub takes at once goes in parts, and is one
+// commit. What makes none is told before anything is sent.
+func TestLargeActIsCut(t *testing.T) {
+	t.Parallel()
+	r, c := seeded(t), newClock()
+	var there, gone []branch.Change
+	for i := range 400 {
+		name := fmt.Sprintf("d/%04d.yaml", i)
+		there, gone = append(there, file(name, "kind: Job\n")), append(gone, branch.Change{Path: "overlays/" + name})
+	}
+	if _, err := r.Commit("many\n", c.Now(), there...); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, r, c)
+	s.Bound(200, 2_500_000)
+	w := writer(t, r, s, app(s, c))
+	tip, err := w.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = w.Push(t.Context(), tip, []branch.Draft{{Message: "retire 400\n", Changes: append(gone, file("d", "now a file"))}}); !errors.Is(err, branch.ErrInvalid) {
+		t.Errorf("Push: %v, want ErrInvalid", err)
+	}
+	if _, err = w.Push(t.Context(), tip, []branch.Draft{{Message: "retire 400\n", Changes: append(gone, file("left", "x"))}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := made(s); got != "1 commits, 3 trees, 1 updateRefs" {
+		t.Errorf("it wrote %s", got)
+	}
+	if out, err := r.Git("diff", "--shortstat", "main~1", "main"); err != nil || !strings.Contains(out, "401 files changed, 1 insertion(+), 400 deletions(-)") {
+		t.Errorf("the commit is %s (%v)", out, err)
+	}
+}
+
+// TestAnswerLostBeforeTheCommit: a request that never came is neither a lost race nor a
+// refusal, and nothing is in the branch.
+func TestAnswerLostBeforeTheCommit(t *testing.T) {
+	t.Parallel()
+	r, c := seeded(t), newClock()
+	s := serve(t, r, c)
+	w := writer(t, r, s, app(s, c))
+	tip, err := w.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.LoseNext()
+	_, err = w.Push(t.Context(), tip, commit("a", []byte("a")))
+	var refused *branch.Refused
+	if err == nil || errors.Is(err, branch.ErrMoved) || errors.As(err, &refused) {
+		t.Errorf("Push: %v", err)
+	}
+	if head, _ := r.Head(); head != tip.Commit {
+		t.Error("the branch moved")
+	}
+	if _, err := w.Push(t.Context(), tip, commit("a", []byte("a"))); err != nil {
+		t.Errorf("again: %v", err)
+	}
+}
+
+// TestAnswerLostAndBuiltOn: others have built on a commit whose answer was lost: it is
+// found among theirs, and is what Push returns.
+func TestAnswerLostAndBuiltOn(t *testing.T) {
+	t.Parallel()
+	for name, mine := range map[string]bool{"ours": true, "another's": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, c := seeded(t), newClock()
+			s := serve(t, r, c)
+			w := writer(t, r, s, app(s, c))
+			tip, err := w.Tip(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.AfterNext(mine, func() {
+				if _, err := r.Commit("theirs", c.Now(), file("theirs", "x")); err != nil {
+					t.Error(err)
+				}
+			})
+			got, err := w.Push(t.Context(), tip, commit("a", []byte("a")))
+			if !mine {
+				if !errors.Is(err, branch.ErrMoved) {
+					t.Errorf("Push: %v, want ErrMoved", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want, err := r.Git("rev-parse", "main~1"); err != nil || strings.TrimSpace(want) != got.Commit {
+				t.Errorf("Push returned %s, want %s (%v)", got.Commit, want, err)
+			}
+		})
+	}
+}
+
+// TestLimitOfACommit: a limit that meets the one request is waited for, and the pace
+// after it is slow.
+func TestLimitOfACommit(t *testing.T) {
+	t.Parallel()
+	r, c := seeded(t), newClock()
+	s := serve(t, r, c)
+	w := writer(t, r, s, app(s, c))
+	tip, err := w.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tip, err = w.Push(t.Context(), tip, commit("a", []byte("a"))); err != nil {
+		t.Fatal(err)
+	}
+	s.LimitNext(githubtest.Limit{Status: http.StatusForbidden, Header: map[string]string{"Retry-After": "61"}, Words: "You have exceeded a secondary rate limit"})
+	_, err = w.Push(t.Context(), tip, commit("b", []byte("b")))
+	var wait interface{ RetryAfter() time.Duration }
+	if !errors.As(err, &wait) || wait.RetryAfter() != 61*time.Second {
+		t.Errorf("%v, want to wait 61 s", err)
+	}
+	if _, err = w.Push(t.Context(), tip, commit("b", []byte("b"))); !errors.As(err, &wait) || !strings.Contains(err.Error(), "to stay below GitHub's limits") {
+		t.Errorf("at once again: %v", err)
+	}
+	c.advance(61 * time.Second)
+	if _, err = w.Push(t.Context(), tip, commit("b", []byte("b"))); err != nil {
+		t.Error(err)
+	}
+}
