@@ -19,6 +19,8 @@ type Config struct {
 	// URL is the repository's address in any form git accepts: https, http,
 	// ssh and git URLs, user@host:path, file URLs, and plain paths.
 	URL string
+	// PushURL is where pushes go, where that is elsewhere; empty: to URL.
+	PushURL string
 	// Branch is the branch that is read and written; empty means main.
 	Branch string
 	// Overlays is the directory that is read ahead, with everything below it;
@@ -64,6 +66,7 @@ func (c Config) client() (git.Config, error) {
 	}
 	return git.Config{
 		URL:         c.URL,
+		PushURL:     c.PushURL,
 		Branch:      c.Branch,
 		ReadAhead:   overlays,
 		ReadFirst:   []string{path.Join(path.Dir(overlays), baseDir)},

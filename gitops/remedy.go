@@ -18,6 +18,7 @@ func withRemedy(err error) error {
 		{git.ErrNoPassword, "give --git-password-file, set MUSTER_GIT_PASSWORD, give a GitHub App, or set up a credential helper of git's"},
 		{git.ErrNoSSHKey, "give --ssh-key-file, or start an ssh-agent"},
 		{git.ErrNoKnownHosts, "give --ssh-known-hosts-file"},
+		{git.ErrUnknownHost, "leave out --ssh-key-file and --ssh-known-hosts-file where ssh is installed, or give the host's own name"},
 		{git.ErrEmpty, "muster init writes the files for it"},
 	} {
 		if errors.Is(err, known.cause) {

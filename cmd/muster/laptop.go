@@ -13,14 +13,21 @@ import (
 )
 
 // credentials are what the flags give, and where they give nothing what git itself
-// would use on a person's machine: the ssh-agent, the first of the usual keys, the
-// known hosts, and the credential helpers.
-func (s *gitSettings) credentials(password git.PasswordFunc) git.Credentials {
+// would use on a person's machine: the netrc file, the credential helpers, and the ssh
+// program with all that it is set up to use. Where there is no such program, that is
+// the ssh-agent, or the first of the usual keys, and the known hosts.
+func (s *gitSettings) credentials(password git.PasswordFunc, addresses ...string) git.Credentials {
 	c := git.Credentials{Password: password, SSHKeyFile: s.sshKey, SSHKnownHostsFile: s.sshKnownHosts, CAFile: s.caFile}
 	if password == nil {
 		c.Helper = s.program.credentialHelper()
 	}
 	home := s.program.variable("HOME")
+	if password == nil && home != "" {
+		c.NetrcFile = filepath.Join(home, ".netrc")
+	}
+	if c.SSHKeyFile == "" && c.SSHKnownHostsFile == "" && slices.ContainsFunc(addresses, overSSH) {
+		c.SSHProgram = s.program.sshProgram()
+	}
 	if c.SSHKeyFile == "" {
 		if c.SSHAgent = s.program.variable("SSH_AUTH_SOCK"); c.SSHAgent == "" && home != "" {
 			c.SSHKeyFile = firstFile(filepath.Join(home, ".ssh", "id_ed25519"), filepath.Join(home, ".ssh", "id_ecdsa"), filepath.Join(home, ".ssh", "id_rsa"))
@@ -56,7 +63,12 @@ func (p program) childEnviron() []string {
 // asked is what the git program answers in a directory, in one line; empty where git is
 // not there or has no answer.
 func (p program) asked(dir string, args ...string) string {
-	path, err := exec.LookPath("git")
+	return p.answer("git", dir, args...)
+}
+
+// answer is what a program prints, in one line; empty where it is not there or fails.
+func (p program) answer(name, dir string, args ...string) string {
+	path, err := exec.LookPath(name)
 	if err != nil {
 		return ""
 	}
@@ -77,8 +89,7 @@ func (p program) credentialHelper() git.HelperFunc {
 	if err != nil {
 		return nil
 	}
-	environ := p.childEnviron()
-	prompts := p.terminal && p.screen.progress
+	environ, prompts := p.childEnviron(), p.prompts()
 	if !prompts {
 		environ = append(environ, "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=", "GCM_INTERACTIVE=never")
 	}
@@ -91,4 +102,30 @@ func (p program) credentialHelper() git.HelperFunc {
 		}
 		return cmd
 	}
+}
+
+// prompts reports whether a person may be asked for a password.
+func (p program) prompts() bool { return p.terminal && p.screen.progress }
+
+// insteadOf are the addresses that git would read and push to, of which the second may be
+// empty: where the git program is there, its settings url.BASE.insteadOf and
+// pushInsteadOf put others in the place of what an address begins with (git-config(1)).
+func (p program) insteadOf(address string) (read, push string) {
+	const fetches, pushes = ".insteadof", ".pushinsteadof"
+	read = address
+	longest := map[string]int{}
+	for entry := range strings.SplitSeq(p.asked("", "config", "-z", "--get-regexp", `^url\..*insteadof$`), "\x00") {
+		key, begins, _ := strings.Cut(entry, "\n")
+		base, ok := strings.CutPrefix(key, "url.")
+		rest, found := strings.CutPrefix(address, begins)
+		if !ok || !found {
+			continue
+		}
+		if base, ok := strings.CutSuffix(base, pushes); ok && len(begins) > longest[pushes] {
+			push, longest[pushes] = base+rest, len(begins)
+		} else if base, ok := strings.CutSuffix(base, fetches); ok && len(begins) > longest[fetches] {
+			read, longest[fetches] = base+rest, len(begins)
+		}
+	}
+	return read, push
 }

@@ -81,8 +81,22 @@ func TestAskpassOnATerminal(t *testing.T) {
 	}
 }
 
-// TestStatusOverSSH: with the real ssh-agent, and with a key in the usual place,
-// no flag is needed.
+// gitAlone is a PATH without ssh.
+func gitAlone(t *testing.T) {
+	t.Helper()
+	path, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(path, filepath.Join(dir, "git")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+}
+
+// TestStatusOverSSH: where there is no ssh program, with the real ssh-agent and with a
+// key in the usual place no flag is needed.
 func TestStatusOverSSH(t *testing.T) {
 	server, err := gitserver.ServeSSH(t.TempDir())
 	if err != nil {
@@ -116,10 +130,12 @@ func TestStatusOverSSH(t *testing.T) {
 			t.Errorf("%s: exit code %d, printed %q and %q", how, code, stdout, stderr)
 		}
 	}
+	agent := agentWith(t, server.KeyFile)
+	gitAlone(t)
 	if code := p.run(t.Context()); code != exitUsage || !strings.Contains(stderr.String(), "give --ssh-key-file, or start an ssh-agent") {
 		t.Errorf("without any key: exit code %d, %s", code, stderr)
 	}
-	run("agent", "SSH_AUTH_SOCK="+agentWith(t, server.KeyFile))
+	run("agent", "SSH_AUTH_SOCK="+agent)
 	copyFile(server.KeyFile, filepath.Join(ssh, "id_ed25519"))
 	run("key in ~/.ssh")
 }

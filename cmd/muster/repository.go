@@ -61,8 +61,8 @@ func (s *gitSettings) addReading(c *cobra.Command) {
 	f.StringVar(&s.branch, "branch", "main", "the branch that is read and committed to")
 	f.StringVar(&s.overlays, "overlays", "overlays", "the directory of overlays in the repository")
 	f.StringVar(&s.username, "git-username", "git", "user name for https")
-	f.StringVar(&s.passwordFile, "git-password-file", "", "file with the password or token for https, read again for each connection; or set "+variablePassword+". Without either git's credential helpers are asked")
-	f.StringVar(&s.sshKey, "ssh-key-file", "", "private key for ssh, without a passphrase; without it the ssh-agent (SSH_AUTH_SOCK) or the first key in ~/.ssh")
+	f.StringVar(&s.passwordFile, "git-password-file", "", "file with the password or token for https, read again for each connection; or set "+variablePassword+". Without either ~/.netrc and git's credential helpers are asked")
+	f.StringVar(&s.sshKey, "ssh-key-file", "", "private key for ssh, without a passphrase; without both ssh flags the ssh program is used as git does, or else the ssh-agent (SSH_AUTH_SOCK) or the first key in ~/.ssh")
 	f.StringVar(&s.sshKnownHosts, "ssh-known-hosts-file", "", "the servers' host keys for ssh; without it ~/.ssh/known_hosts")
 	f.StringVar(&s.caFile, "git-ca-file", "", "further certificate authorities for https, in PEM")
 	f.StringVar(&s.app, "github-app-id", "", "the GitHub App whose tokens are the password for https")
@@ -97,12 +97,16 @@ func (s *gitSettings) repository(log *slog.Logger, app *github.App, sign git.Sig
 	if err != nil {
 		return nil, usage(err)
 	}
-	credentials := s.credentials(password)
+	read, push := s.program.insteadOf(s.repo)
+	credentials := s.credentials(password, read, push)
 	if app != nil {
 		credentials.Refused = app.Refused
 	}
+	if unused := s.unusedSSHConfig(read); unused != "" {
+		log.Warn(unused)
+	}
 	repository, err := gitops.New(gitops.Config{
-		URL: s.repo, Branch: s.branch, Overlays: s.overlays,
+		URL: read, PushURL: push, Branch: s.branch, Overlays: s.overlays,
 		AuthorName: s.authorName, AuthorEmail: s.authorEmail, Sign: sign, Log: log, TempDir: os.TempDir(),
 		Credentials: credentials,
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 
 	"muster/gitops/branch"
+	"muster/gitops/traffic"
 )
 
 // Archive reads the files of many past commits, one after the other: what they have in
@@ -46,7 +47,7 @@ func (b *Branch) Archive(ctx context.Context) (*Archive, error) {
 	defer b.mu.Unlock()
 	a := &Archive{branch: b, roots: map[plumbing.Hash]plumbing.Hash{}}
 	if b.server.address.endpoint.Protocol == "file" {
-		server := &connection{address: b.server.address, log: b.server.log}
+		server := &connection{address: b.server.address, log: b.server.log, traffic: &traffic.Counter{}}
 		a.local = &catFile{dir: server.address.endpoint.Path}
 		a.branch = &Branch{name: b.name, server: server}
 		a.store = &store{server: server, mode: whole, objects: newObjects(""), archive: a}

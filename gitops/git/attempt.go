@@ -39,11 +39,11 @@ type target struct {
 
 // send pushes objects and moves a branch to head, if it still is where it must be.
 func (b *Branch) send(ctx context.Context, to target, head plumbing.Hash, objects []newObject) attempt {
-	ctx, cancel := context.WithTimeout(ctx, b.server.timeout)
+	ctx, cancel := context.WithTimeout(ctx, b.taker.timeout)
 	defer cancel()
 	// Asked of those who take the push, not of those who serve readers: these
 	// may lag behind.
-	session, adv, err := b.server.advertised(ctx)
+	session, adv, err := b.taker.advertised(ctx)
 	if err != nil {
 		return attempt{err: err}
 	}

@@ -22,6 +22,7 @@ type Branch struct {
 
 	mu     sync.Mutex // locked while the fields below are used
 	server *connection
+	taker  *connection // of pushes; mostly the server
 	store  *store
 	// seen is the head as a push that was not first has found it; zero: none.
 	// The next refresh begins there.
@@ -32,15 +33,37 @@ type Branch struct {
 // to anything. Its errors include [ErrNoAddress], [ErrNoSSHKey] and
 // [ErrNoKnownHosts].
 func New(c Config) (*Branch, error) {
-	address, err := parseAddress(c.URL)
+	c, err := c.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	c, err = c.withDefaults()
+	server, err := c.connect(c.URL)
 	if err != nil {
 		return nil, err
 	}
-	if address.endpoint.Protocol == "ssh" {
+	taker := server
+	if c.PushURL != "" && c.PushURL != c.URL {
+		if taker, err = c.connect(c.PushURL); err != nil {
+			return nil, err
+		}
+		taker.traffic = server.traffic
+	}
+	return &Branch{
+		name:   c.Branch,
+		author: author{name: c.AuthorName, email: c.AuthorEmail, sign: c.Sign},
+		server: server,
+		taker:  taker,
+		store:  &store{server: server, readFirst: c.ReadFirst, objects: newObjects(c.ReadAhead)},
+	}, nil
+}
+
+// connect checks what an address needs, and connects to nothing yet.
+func (c Config) connect(url string) (*connection, error) {
+	address, err := parseAddress(url)
+	if err != nil {
+		return nil, err
+	}
+	if address.endpoint.Protocol == "ssh" && c.Credentials.SSHProgram == nil {
 		if c.Credentials.SSHKeyFile == "" && c.Credentials.SSHAgent == "" {
 			return nil, ErrNoSSHKey
 		}
@@ -48,15 +71,10 @@ func New(c Config) (*Branch, error) {
 			return nil, ErrNoKnownHosts
 		}
 	}
-	server := &connection{address: address, credentials: c.Credentials, timeout: c.Timeout, tempDir: c.TempDir, log: c.Log}
+	server := &connection{address: address, credentials: c.Credentials, timeout: c.Timeout, tempDir: c.TempDir, log: c.Log, traffic: &traffic.Counter{}}
 	server.secrets.add(address.password)
 	server.secrets.address = address.query()
-	return &Branch{
-		name:   c.Branch,
-		author: author{name: c.AuthorName, email: c.AuthorEmail, sign: c.Sign},
-		server: server,
-		store:  &store{server: server, readFirst: c.ReadFirst, objects: newObjects(c.ReadAhead)},
-	}, nil
+	return server, nil
 }
 
 // String is the repository's address without anything secret.
@@ -116,6 +134,7 @@ func (b *Branch) refresh(ctx context.Context) error {
 func (b *Branch) reset() {
 	b.seen = plumbing.ZeroHash
 	b.server.reset()
+	b.taker.reset()
 	b.store.reset()
 }
 
@@ -126,3 +145,6 @@ func (b *Branch) fail(doing string, err error) error {
 	}
 	return b.server.fail(doing, err)
 }
+
+// failPush is how an error of a push leaves a Branch.
+func (b *Branch) failPush(err error) error { return b.taker.fail("pushing to", err) }

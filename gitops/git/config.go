@@ -30,6 +30,8 @@ type Config struct {
 	// URL is the repository's address in any form git accepts: https, http,
 	// ssh and git URLs, user@host:path, file URLs, and plain paths.
 	URL string
+	// PushURL is where pushes go; empty: to URL.
+	PushURL string
 	// Branch is the name of the branch, with or without refs/heads/. HEAD is what the
 	// repository has checked out, to be read alone.
 	Branch string

@@ -26,11 +26,12 @@ type connection struct {
 	log         *slog.Logger
 	tempDir     string // where large packs are kept; empty: in memory
 	secrets     secrets
-	login       *login // what the credential helper gave; nil: nothing, or not asked
-	refused     bool   // the server did not take it
+	login       *login // what the netrc file or the credential helper gave; nil: nothing, or not asked
+	wrong       *login // what the file gave, and the server did not take
+	refused     bool   // the server did not take what one of them gave
 	sent        string // the password of the last session
 
-	traffic  traffic.Counter
+	traffic  *traffic.Counter
 	pool     pool
 	endpoint *transport.Endpoint // where http requests go, after redirects; nil: not known
 	caps     *capability.List    // what the server offers for reading; nil: not known

@@ -22,17 +22,26 @@ type Credentials struct {
 	// CAFile has further certificate authorities for https, in PEM, beside
 	// those of the system.
 	CAFile string
-	// Helper is asked for a user name and a password when the server wants one
-	// and Password is nil, as git asks its credential helpers; nil: nobody is.
+	// NetrcFile is where a user name and a password are looked for when the server wants
+	// one and Password is nil, in the format of curl's netrc; empty, or no file: nowhere.
+	NetrcFile string
+	// Helper is asked for a user name and a password when the server wants one,
+	// Password is nil and NetrcFile has none that it takes, as git asks its credential
+	// helpers; nil: nobody is.
 	Helper HelperFunc
+	// SSHProgram reaches hosts over ssh in place of this package, with the user's own
+	// settings, keys and known hosts; nil: this package does, with the fields below.
+	SSHProgram SSHFunc
 	// SSHKeyFile is the private key for ssh, in any form OpenSSH writes,
-	// without a passphrase. For ssh, it or SSHAgent is required.
+	// without a passphrase. Where the same name with -cert.pub is a certificate for it, as
+	// OpenSSH has it, that is offered too. For ssh, it, SSHAgent or SSHProgram is required.
 	SSHKeyFile string
 	// SSHAgent is the socket of an ssh-agent, whose keys are tried where there is
 	// no SSHKeyFile.
 	SSHAgent string
 	// SSHKnownHostsFile has the server's host keys, in the format of OpenSSH's
-	// known_hosts; it may list several for one host. Required for ssh.
+	// known_hosts; it may list several for one host, and authorities that certify
+	// them. Required for ssh without SSHProgram.
 	SSHKnownHostsFile string
 }
 

@@ -24,6 +24,9 @@ var (
 	ErrNoSSHKey = errors.New("a repository over ssh needs a private key")
 	// ErrNoKnownHosts says that a configuration has no host keys for ssh.
 	ErrNoKnownHosts = errors.New("a repository over ssh needs the server's host keys")
+	// ErrUnknownHost says that a host for ssh has no address. It may be a name that only
+	// ~/.ssh/config knows, which this package does not read.
+	ErrUnknownHost = errors.New("a name that only ~/.ssh/config knows is known to the ssh program alone, which is not in use")
 	// ErrNoPassword says that the server asks for a password, and that the
 	// configuration has none.
 	ErrNoPassword = errors.New("the server asks for a user name and a password (401), and none was given")

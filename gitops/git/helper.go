@@ -19,18 +19,19 @@ import (
 // caller's.
 type HelperFunc func(ctx context.Context, action string) *exec.Cmd
 
-// login is what a helper gave.
+// login is what a helper gave, or the netrc file.
 type login struct {
 	username, password string
-	// description is what it gave, to be approved or rejected.
+	// description is what a helper gave, to be approved or rejected; empty: it is the
+	// file's.
 	description string
 	approved    bool
 }
 
 // authenticated does something that begins with a question to the server. Where
-// that wants a password and none was configured, the helper is asked, as git does:
-// only then, and again when the server no longer takes what it gave. The helper is
-// told what became of it.
+// that wants a password and none was configured, the netrc file is read and then the
+// helper asked, as git does: only then, and again when the server no longer takes what
+// they gave. The helper is told what became of it.
 func (c *connection) authenticated(ctx context.Context, do func() error) error {
 	err := do()
 	if errors.Is(err, transport.ErrAuthenticationRequired) && c.endpoint != nil && !sameOrigin(c.address.endpoint, c.endpoint) {
@@ -39,20 +40,21 @@ func (c *connection) authenticated(ctx context.Context, do func() error) error {
 	if errors.Is(err, transport.ErrAuthenticationRequired) && c.credentials.Password != nil && c.credentials.Refused != nil && c.credentials.Refused(c.sent) {
 		return do()
 	}
-	if c.credentials.Helper == nil || c.credentials.Password != nil || !c.overHTTP() {
+	if c.credentials.Password != nil || !c.overHTTP() {
 		return err
 	}
-	if errors.Is(err, transport.ErrAuthenticationRequired) {
-		c.reject(ctx)
-		if c.login = c.fill(ctx); c.login == nil {
-			return err
+	for _, ask := range []func(context.Context) *login{c.netrc, c.fill} {
+		if !errors.Is(err, transport.ErrAuthenticationRequired) {
+			break
 		}
-		err = do()
+		c.reject(ctx)
+		if c.login = ask(ctx); c.login != nil {
+			err = do()
+		}
 	}
 	switch {
 	case errors.Is(err, transport.ErrAuthenticationRequired):
 		c.reject(ctx)
-		c.refused = true
 	case err == nil && c.login != nil && !c.login.approved:
 		c.login.approved = true
 		c.tell(ctx, "approve", c.login.description)
@@ -60,8 +62,11 @@ func (c *connection) authenticated(ctx context.Context, do func() error) error {
 	return err
 }
 
-// fill asks the helper; nil when it has nothing.
+// fill asks the helper; nil when there is none, or it has nothing.
 func (c *connection) fill(ctx context.Context) *login {
+	if c.credentials.Helper == nil {
+		return nil
+	}
 	e := c.address.endpoint
 	host := e.Host
 	if e.Port != 0 {
@@ -88,12 +93,17 @@ func (c *connection) fill(ctx context.Context) *login {
 	return given
 }
 
-// reject tells the helper that what it gave is of no use, and forgets it.
+// reject forgets what is of no use, and tells the helper if it gave it.
 func (c *connection) reject(ctx context.Context) {
-	if c.login != nil {
+	switch {
+	case c.login == nil:
+		return
+	case c.login.description == "":
+		c.wrong = c.login
+	default:
 		c.tell(ctx, "reject", c.login.description)
-		c.login = nil
 	}
+	c.login, c.refused = nil, true
 }
 
 // tell runs the helper. One that fails has nothing to say: what the server said

@@ -25,7 +25,7 @@ func (b *Branch) Push(ctx context.Context, tip branch.Tip, commits []branch.Draf
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.store.head.IsZero() || tip.Commit != b.store.head.String() {
-		return branch.Tip{}, b.fail("pushing to", fmt.Errorf("%w: it is no longer at %.12s", branch.ErrMoved, tip.Commit))
+		return branch.Tip{}, b.failPush(fmt.Errorf("%w: it is no longer at %.12s", branch.ErrMoved, tip.Commit))
 	}
 	b.seen = plumbing.ZeroHash
 	made := newBuilder(ctx, b.store, b.author)
@@ -38,7 +38,7 @@ func (b *Branch) Push(ctx context.Context, tip branch.Tip, commits []branch.Draf
 	}
 	at, err := b.move(ctx, head, made.list)
 	if err != nil {
-		return branch.Tip{}, b.fail("pushing to", err)
+		return branch.Tip{}, b.failPush(err)
 	}
 	if at == head {
 		b.store.adopt(made, head, root)
@@ -77,7 +77,7 @@ func (b *Branch) move(ctx context.Context, head plumbing.Hash, objects []newObje
 	case head:
 		return head, nil
 	case b.store.head:
-		return plumbing.ZeroHash, result.refusal(b.server)
+		return plumbing.ZeroHash, result.refusal(b.taker)
 	}
 	if in, err := b.store.contains(ctx, at, head); in && err == nil {
 		return at, nil
@@ -103,10 +103,10 @@ func (b *Branch) Propose(ctx context.Context, tip branch.Tip, commits []branch.D
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := plumbing.NewBranchReferenceName(name).Validate(); err != nil {
-		return "", "", b.fail("pushing to", fmt.Errorf("the branch %q: %w", name, err))
+		return "", "", b.failPush(fmt.Errorf("the branch %q: %w", name, err))
 	}
 	if b.store.head.IsZero() || tip.Commit != b.store.head.String() {
-		return "", "", b.fail("pushing to", fmt.Errorf("%w: it is no longer at %.12s", branch.ErrMoved, tip.Commit))
+		return "", "", b.failPush(fmt.Errorf("%w: it is no longer at %.12s", branch.ErrMoved, tip.Commit))
 	}
 	made := newBuilder(ctx, b.store, b.author)
 	head, _, err := made.chain(commits)
@@ -115,7 +115,7 @@ func (b *Branch) Propose(ctx context.Context, tip branch.Tip, commits []branch.D
 	}
 	result := b.send(ctx, target{name: name}, head, made.list)
 	if result.err != nil {
-		return "", "", b.fail("pushing to", result.refusal(b.server))
+		return "", "", b.failPush(result.refusal(b.taker))
 	}
 	return head.String(), b.server.printable(result.said), nil
 }

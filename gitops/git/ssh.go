@@ -18,6 +18,9 @@ import (
 
 // openSSH runs a service behind ssh.
 func (c *connection) openSSH(ctx context.Context, service, version string) (*stream, error) {
+	if c.credentials.SSHProgram != nil {
+		return c.openSSHProgram(ctx, service, version)
+	}
 	client, stop, err := c.dialSSH(ctx)
 	if err != nil {
 		return nil, err
@@ -62,6 +65,10 @@ func (c *connection) dialSSH(ctx context.Context) (client *ssh.Client, stop func
 	defer done()
 	conn, err := c.dial(ctx, sshPort)
 	if err != nil {
+		var unknown *net.DNSError
+		if errors.As(err, &unknown) {
+			return nil, nil, fmt.Errorf("%w: %w", err, ErrUnknownHost)
+		}
 		return nil, nil, err
 	}
 	stop = context.AfterFunc(ctx, func() { conn.Close() })
@@ -127,7 +134,29 @@ func (c *connection) sshAuth(ctx context.Context) (method ssh.AuthMethod, done f
 	if err != nil {
 		return nil, nil, err
 	}
-	return ssh.PublicKeys(signer), func() {}, nil
+	return ssh.PublicKeys(signers(signer, c.credentials.SSHKeyFile)...), func() {}, nil
+}
+
+// signers are the key, and before it the certificate for it that is beside its file, as
+// OpenSSH has it (ssh(1), -i).
+func signers(key ssh.Signer, file string) []ssh.Signer {
+	text, err := os.ReadFile(file + "-cert.pub")
+	if err != nil {
+		return []ssh.Signer{key}
+	}
+	public, _, _, _, err := ssh.ParseAuthorizedKey(text)
+	if err != nil {
+		return []ssh.Signer{key}
+	}
+	certificate, ok := public.(*ssh.Certificate)
+	if !ok {
+		return []ssh.Signer{key}
+	}
+	certified, err := ssh.NewCertSigner(certificate, key)
+	if err != nil { // it is for another key
+		return []ssh.Signer{key}
+	}
+	return []ssh.Signer{certified, key}
 }
 
 func readSSHKey(file string) (ssh.Signer, error) {
@@ -153,6 +182,8 @@ func explainSSH(err error, host string) error {
 		return fmt.Errorf("the host key of %s is not the one in the known hosts file: if the server changed it, replace its line there: %w", host, err)
 	case knownhosts.IsHostUnknown(err):
 		return fmt.Errorf("the host key of %s is unknown: add the output of ssh-keyscan, once checked, to the known hosts file: %w", host, err)
+	case strings.Contains(err.Error(), "no authorities for hostname"):
+		return fmt.Errorf("no authority in the known hosts file has certified the host key of %s: add the line @cert-authority HOST KEY with that of its authority, or the output of ssh-keyscan, once checked: %w", host, err)
 	case strings.Contains(err.Error(), "no common algorithm for host key"):
 		return fmt.Errorf("the known hosts file has keys of %s, and none of a kind that the host has: add the output of ssh-keyscan, once checked: %w", host, err)
 	case strings.Contains(err.Error(), "unable to authenticate"):

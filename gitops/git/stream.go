@@ -23,15 +23,17 @@ import (
 // for ever), reads the user's ssh configuration, and drops what the server
 // says on its standard error.
 type stream struct {
-	ctx    context.Context
-	in     io.WriteCloser
-	out    io.Reader
-	said   *tail
-	wait   func() error // waits for the other side to end
-	abort  func()       // makes it end
-	adv    *packp.AdvRefs
-	ran    bool
-	closed bool
+	ctx   context.Context
+	in    io.WriteCloser
+	out   io.Reader
+	said  *tail
+	wait  func() error // waits for the other side to end
+	abort func()       // makes it end
+	// program is what else than the server may have said something; empty: nothing.
+	program string
+	adv     *packp.AdvRefs
+	ran     bool
+	closed  bool
 }
 
 // openStream connects to service, and offers it a version of the protocol, as
@@ -97,7 +99,11 @@ func (s *stream) explain(err error) error {
 		}
 	}
 	if said != "" {
-		return fmt.Errorf("the server says: %s", said)
+		who := "the server"
+		if s.program != "" {
+			who = s.program
+		}
+		return fmt.Errorf("%s says: %s", who, said)
 	}
 	return err
 }

@@ -33,14 +33,14 @@ func (b *Branch) Writable(ctx context.Context) error {
 		b.reset()
 		return b.fail("reading", err)
 	}
-	return b.fail("pushing to", b.tryMove(ctx))
+	return b.failPush(b.tryMove(ctx))
 }
 
 // tryMove asks for the branch to be moved to where it is, from where it was.
 func (b *Branch) tryMove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.server.timeout)
 	defer cancel()
-	session, adv, err := b.server.advertised(ctx)
+	session, adv, err := b.taker.advertised(ctx)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (b *Branch) tryMove(ctx context.Context) error {
 	case comparesOnly(err):
 		return branch.ErrUnproven
 	case isAnswer(report, err):
-		return attempt{err: err, answered: true, said: said.String()}.refusal(b.server)
+		return attempt{err: err, answered: true, said: said.String()}.refusal(b.taker)
 	}
 	return err
 }

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"muster/gitops/gitserver"
+)
+
+// TestStatusWithTheSSHProgram: a host that only the person's configuration of ssh knows is
+// read without a flag, and with one it is said what to write.
+func TestStatusWithTheSSHProgram(t *testing.T) {
+	server, err := gitserver.ServeSSH(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	w, p, stdout, stderr := fleetProgram(t, "status", "-o", "name")
+	home, environ := laptop(t, "[url \"ssh://git@fleet.inside"+filepath.Dir(w.repo.Dir)+"/\"]\n\tinsteadOf = our:\n")
+	host, port, _ := net.SplitHostPort(server.Address)
+	config := filepath.Join(home, "config")
+	text := fmt.Sprintf("Host fleet.inside\n  HostName %s\n  Port %s\n  IdentityFile %s\n  UserKnownHostsFile %s\n", host, port, server.KeyFile, server.KnownHostsFile)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.environ = append(append(p.environ, environ...), "MUSTER_REPO=our:"+filepath.Base(w.repo.Dir), "GIT_SSH_COMMAND=ssh -F "+config)
+	if code := p.run(t.Context()); code != exitOK || stdout.String() != "overlays/default\n" {
+		t.Errorf("exit code %d, printed %q and %q", code, stdout, stderr)
+	}
+	stderr.Reset()
+	p.environ = append(p.environ, "MUSTER_SSH_KEY_FILE="+server.KeyFile, "MUSTER_SSH_KNOWN_HOSTS_FILE="+server.KnownHostsFile)
+	if code := p.run(t.Context()); code != exitOutside || !strings.Contains(stderr.String(), "leave out --ssh-key-file and --ssh-known-hosts-file") {
+		t.Errorf("with flags: exit code %d, %s", code, stderr)
+	}
+}
+
+// TestSSHProgramAsksNobody off a terminal, and gets none of muster's secrets.
+func TestSSHProgramAsksNobody(t *testing.T) {
+	_, p, _, _ := fleetProgram(t, "status")
+	for name, variable := range map[string]string{"ssh": "A=b", "a command": "GIT_SSH_COMMAND=ssh -4"} {
+		q := p
+		q.environ = append(slices.Clone(p.environ), variable)
+		cmd := q.sshProgram()(context.Background(), "host", "git-upload-pack 'x'")
+		if !slices.Contains(cmd.Args, "BatchMode=yes") {
+			t.Errorf("%s: %q asks", name, cmd.Args)
+		}
+		if slices.ContainsFunc(cmd.Env, func(entry string) bool { return strings.HasPrefix(entry, variableToken+"=") }) {
+			t.Errorf("%s gets Buildkite's token", name)
+		}
+		q.terminal, q.screen.progress = true, true
+		if cmd := q.sshProgram()(context.Background(), "host"); slices.Contains(cmd.Args, "BatchMode=yes") {
+			t.Errorf("%s: %q does not ask at a terminal", name, cmd.Args)
+		}
+	}
+}
+
+// TestUnusedSSHConfig: what the person's configuration says of a host is told where it
+// is not used.
+func TestUnusedSSHConfig(t *testing.T) {
+	home, dir := t.TempDir(), t.TempDir()
+	config := filepath.Join(home, "config")
+	if err := os.WriteFile(config, []byte("Host git.inside\n  ProxyJump bastion\nHost short\n  HostName git.example.com\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// OpenSSH finds the home directory by itself, so the test's own is given to it.
+	script := "#!/bin/sh\nPATH=" + os.Getenv("PATH") + " exec ssh -F " + config + ` "$@"` + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+	s := &gitSettings{sshKey: "key"}
+	for address, want := range map[string]string{
+		"ssh://git@git.inside/fleet.git":       "ssh is set up to reach git.inside by proxyjump bastion,",
+		"git@short:fleet.git":                  "ssh is set up to reach short by hostname git.example.com,",
+		"ssh://git@git.example.com/fleet.git":  "",
+		"https://git.inside/fleet.git":         "",
+		"/srv/fleet.git":                       "",
+		"ssh://-oProxyCommand=x/fleet.git":     "",
+		"git@git.example.com:22/fleet:old.git": "",
+	} {
+		if got := s.unusedSSHConfig(address); !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+			t.Errorf("%s: %q, want %q", address, got, want)
+		}
+	}
+	s.sshKey = ""
+	if got := s.unusedSSHConfig("git@short:fleet.git"); got != "" {
+		t.Errorf("where it is used: %q", got)
+	}
+}
+
+// TestInsteadOf gives what git itself gives.
+func TestInsteadOf(t *testing.T) {
+	_, p, _, _ := fleetProgram(t, "status")
+	home, environ := laptop(t, `[url "https://git.example.com/"]
+	insteadOf = our:
+	insteadOf = https://old.example.com/
+[url "https://git.example.com/team/"]
+	insteadOf = our:team-
+[url "ssh://git@git.example.com/"]
+	pushInsteadOf = https://git.example.com/
+	pushInsteadOf = our:
+[url "https://Me:x=y@git.example.com/"]
+	insteadOf = mine:
+`)
+	p.environ = append(p.environ, environ...)
+	clone := filepath.Join(home, "clone")
+	if p.answer("git", "", "init", "-q", clone); p.answer("git", clone, "rev-parse", "--git-dir") == "" {
+		t.Fatal("no clone")
+	}
+	for _, address := range []string{"our:fleet.git", "our:team-a.git", "https://old.example.com/a.git", "https://git.example.com/a.git", "mine:a", "/srv/fleet.git", "https://other.example.com/a"} {
+		p.answer("git", clone, "config", "remote.x.url", address)
+		wantRead, wantPush := p.answer("git", clone, "remote", "get-url", "x"), p.answer("git", clone, "remote", "get-url", "--push", "x")
+		read, push := p.insteadOf(address)
+		if push == "" {
+			push = read
+		}
+		if read != wantRead || push != wantPush || wantRead == "" {
+			t.Errorf("%s: %q and %q, git has %q and %q", address, read, push, wantRead, wantPush)
+		}
+	}
+	t.Setenv("PATH", t.TempDir())
+	if read, push := p.insteadOf("our:fleet.git"); read != "our:fleet.git" || push != "" {
+		t.Errorf("without git: %q and %q", read, push)
+	}
+}
+
+// TestStatusWithNetrc: a file that curl and git read is enough.
+func TestStatusWithNetrc(t *testing.T) {
+	w, p, stdout, stderr := fleetProgram(t, "status", "-o", "name")
+	w.git.SetPassword("hunter2")
+	home, environ := laptop(t, "")
+	if err := os.WriteFile(filepath.Join(home, ".netrc"), []byte("machine 127.0.0.1 login git password hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.environ = append(p.environ, environ...)
+	if code := p.run(t.Context()); code != exitOK || stdout.String() != "overlays/default\n" {
+		t.Errorf("exit code %d, printed %q and %q", code, stdout, stderr)
+	}
+}
