@@ -28,6 +28,10 @@ type attempt struct {
 	answered bool
 	// said is what the server said besides, over several lines.
 	said string
+	// unnamed says that the server does not name its program, so that its word that it
+	// moved the branch is not enough: Dulwich gives it to one who was not first too
+	// (dulwich 0.21, server.py, _apply_pack).
+	unnamed bool
 }
 
 // target is the branch that a push moves, and where it must be; zero: it must not be
@@ -72,7 +76,7 @@ func (b *Branch) send(ctx context.Context, to target, head plumbing.Hash, object
 	if errors.As(err, &a) && a.status == http.StatusTooManyRequests {
 		return attempt{err: err} // it was counted, and not looked at
 	}
-	return attempt{err: err, sent: true, answered: err != nil && isAnswer(report, err), said: said.String()}
+	return attempt{err: err, sent: true, answered: err != nil && isAnswer(report, err), said: said.String(), unnamed: !adv.Capabilities.Supports(capability.Agent)}
 }
 
 // stillAt returns an error where a branch is not where a push expects it.

@@ -113,21 +113,41 @@ func (b *Branch) refresh(ctx context.Context) error {
 	if !seen.IsZero() && b.server.overHTTP() {
 		// A lost race has just shown it: no need to ask again. (Over anything
 		// else asking costs nothing, as a fetch begins with it.)
-		return b.store.update(ctx, nil, seen)
+		err := b.store.update(ctx, nil, seen)
+		var a *answer
+		if !errors.As(err, &a) || !a.refusesRequest() {
+			return err
+		}
 	}
+	// Some hosts send what a branch is at, and nothing that it was at when a client read
+	// it a moment ago (Dulwich): where it has moved meanwhile, it is read again.
+	const reads = 3
+	for read := 1; ; read++ {
+		head, err := b.readHead(ctx)
+		if err == nil || read == reads || ctx.Err() != nil || head.IsZero() || waitOf(err) > 0 {
+			return err
+		}
+		if at, failed := b.look(ctx); failed != nil || at == head {
+			return err
+		}
+	}
+}
+
+// readHead brings the store to the branch's head, and returns that as far as it is known.
+func (b *Branch) readHead(ctx context.Context) (plumbing.Hash, error) {
 	bounded, cancel := context.WithTimeout(ctx, b.server.timeout)
 	defer cancel()
 	head, session, err := b.server.headOf(bounded, b.name)
 	if err != nil {
-		return err
+		return plumbing.ZeroHash, err
 	}
 	if session != nil {
 		defer session.Close()
 	}
 	if head == b.store.head {
-		return nil
+		return head, nil
 	}
-	return b.store.update(ctx, session, head)
+	return head, b.store.update(ctx, session, head)
 }
 
 // reset forgets everything that was read, so that the next Tip starts over.

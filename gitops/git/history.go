@@ -57,6 +57,9 @@ func (b *Branch) Commits(ctx context.Context, from string, limit branch.Limit) i
 			}
 		}
 		if err != nil {
+			b.mu.Lock()
+			err = b.moved(ctx, err)
+			b.mu.Unlock()
 			yield(branch.Commit{}, b.fail("reading the history of", err))
 		}
 	}

@@ -215,7 +215,7 @@ func TestRefusalAfterNoise(t *testing.T) {
 	hook(t, r, "pre-receive", `{
 printf 'Resolving deltas:  50%% (1/2)\rResolving deltas: 100%% (2/2)\r\n'
 for i in $(seq 100); do echo "Welcome to the git server of acme, where line $i says nothing at all"; done
-printf 'remote: \nremote: ========================================\nremote: \n\nremote: remote: GitLab: \033[31mthe branch is protected\033[0m\nremote: \n'
+printf 'remote: \nremote: ========================================\nremote: \n\nremote: remote: GitLab: \033[31mthe branch is protected\033[0m\nremote: \nerror:\n'
 } >&2
 exit 1
 `)
@@ -225,7 +225,7 @@ exit 1
 	if !errors.As(err, &refused) || !strings.Contains(refused.Message, "line 100 says nothing at all; GitLab: the branch is protected; ") {
 		t.Fatalf("Push: %v, want the reason", err)
 	}
-	for _, noise := range []string{"Resolving", "remote:", "===", "; ;", "line 1 "} {
+	for _, noise := range []string{"Resolving", "remote:", "error:;", "===", "; ;", "line 1 "} {
 		if strings.Contains(refused.Message, noise) {
 			t.Errorf("%q is in %s", noise, refused.Message)
 		}

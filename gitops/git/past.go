@@ -40,7 +40,7 @@ func (b *Branch) fileAt(ctx context.Context, commit, name string) ([]byte, error
 	}
 	past, err := b.store.past(ctx, plumbing.NewHash(commit))
 	if err != nil {
-		return nil, err
+		return nil, b.moved(ctx, err)
 	}
 	defer past.pack.close()
 	return past.file(ctx, strings.Split(name, "/"))
@@ -86,11 +86,24 @@ func (b *Branch) storeAt(ctx context.Context, commit string, dirs []string) (*st
 	}
 	p, err := b.store.past(ctx, head)
 	if err != nil {
-		return nil, err
+		return nil, b.moved(ctx, err)
 	}
 	s.head, s.root, s.base = head, p.root, p.pack
 	s.noteLarge(p.pack)
 	return s, nil
+}
+
+// moved makes [branch.ErrMoved] of a status by which a host refused what the branch was at,
+// where it has moved since: some send nothing else than what it is at (Dulwich).
+func (b *Branch) moved(ctx context.Context, err error) error {
+	var a *answer
+	if !errors.As(err, &a) || !a.refusesRequest() {
+		return err
+	}
+	if at, failed := b.look(ctx); failed != nil || at == b.store.head {
+		return err
+	}
+	return fmt.Errorf("%w: %w", branch.ErrMoved, err)
 }
 
 // past is an earlier commit, and where its objects come from.
@@ -115,15 +128,16 @@ func (s *store) past(ctx context.Context, commit plumbing.Hash) (*past, error) {
 	}
 	var failed error
 	for _, q := range requests {
-		answer, err := s.server.fetch(ctx, nil, q)
-		if errors.Is(err, errNotOurs) {
-			failed = err
+		pack, err := s.server.fetch(ctx, nil, q)
+		var a *answer
+		if errors.Is(err, errNotOurs) || q.wants[0] != s.head && errors.As(err, &a) && a.refusesRequest() {
+			failed = err // some say so by a status (Dulwich)
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		p, err := indexPack(ctx, answer, s.get)
+		p, err := indexPack(ctx, pack, s.get)
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package git
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -57,10 +58,12 @@ func (b *Branch) Push(ctx context.Context, tip branch.Tip, commits []branch.Draf
 // branch is then: at head, or at a later commit of another writer.
 func (b *Branch) move(ctx context.Context, head plumbing.Hash, objects []newObject) (plumbing.Hash, error) {
 	result := b.send(ctx, target{b.name, b.store.head}, head, objects)
-	if result.err == nil {
+	switch {
+	case result.err == nil && !result.unnamed:
 		return head, nil
-	}
-	if !result.sent {
+	case result.err == nil:
+		result.err = errors.New("the server said that it moved the branch, and did not")
+	case !result.sent:
 		return plumbing.ZeroHash, result.err
 	}
 	// The server may have moved the branch before the error: only the branch

@@ -47,8 +47,9 @@ var (
 	// progress is a count that git writes over and over in one line, as in "Resolving
 	// deltas:  50% (1/2)" and "Counting objects: 5, done." (git, progress.c).
 	progress = regexp.MustCompile(`^[A-Za-z]+ing [a-z]+: +([0-9]+% \([0-9]+/[0-9]+\).*|[0-9]+(, done\.)?)$`)
-	// silent is a line of rules, stars and blanks.
-	silent = regexp.MustCompile(`^[^\pL\pN]*$`)
+	// silent is a line of rules, stars and blanks, or git's prefix of a line without a word
+	// (Gitea prints such lines around its own).
+	silent = regexp.MustCompile(`^((error|fatal|warning):)?[^\pL\pN]*$`)
 )
 
 // spoken is what a line says at last, after what was written over; empty: nothing.

@@ -88,6 +88,9 @@ func (s *Server) Close() {
 	s.http.Close()
 }
 
+// CloseConnections ends every connection, as a server does that is started again.
+func (s *Server) CloseConnections() { s.http.CloseClientConnections() }
+
 // SetPassword changes what the server asks for from the next request on.
 func (s *Server) SetPassword(password string) {
 	s.mu.Lock()

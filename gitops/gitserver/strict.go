@@ -26,6 +26,9 @@ type Strict struct {
 	// Filter is what it says to a filter that its own list of capabilities offers; the
 	// zero value: it filters.
 	Filter Said
+	// Upload and Receive stand before the server where it is asked for objects and given
+	// a push; nil: nothing does.
+	Upload, Receive func(w http.ResponseWriter, r *http.Request, next http.Handler)
 }
 
 // Said is an answer in place of git's.
@@ -81,6 +84,8 @@ func (s Strict) Wrap(next http.Handler) http.Handler {
 			s.advertise(w, r, next)
 		case strings.HasSuffix(r.URL.Path, "/git-upload-pack"):
 			s.send(w, r, next)
+		case strings.HasSuffix(r.URL.Path, "/git-receive-pack") && s.Receive != nil:
+			s.Receive(w, r, next)
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -94,7 +99,10 @@ func (s Strict) advertise(w http.ResponseWriter, r *http.Request, next http.Hand
 	body := answer.Body.Bytes()
 	if line, at, ok := capabilityLine(body); ok {
 		name, caps, _ := strings.Cut(line, "\x00")
-		kept := slices.DeleteFunc(strings.Fields(caps), func(c string) bool { return slices.Contains(s.Hides, c) })
+		kept := slices.DeleteFunc(strings.Fields(caps), func(c string) bool {
+			named, _, _ := strings.Cut(c, "=")
+			return slices.Contains(s.Hides, named)
+		})
 		body = slices.Concat(body[:at], packet(name+"\x00"+strings.Join(kept, " ")+"\n"), body[at+4+len(line):])
 	}
 	for name, values := range answer.Header() {
@@ -134,6 +142,10 @@ func (s Strict) send(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	}
 	if s.Filter.Status != 0 && bytes.Contains(body, []byte("filter ")) {
 		s.Filter.Write(w)
+		return
+	}
+	if s.Upload != nil {
+		s.Upload(w, again(r, body), next)
 		return
 	}
 	next.ServeHTTP(w, again(r, body))

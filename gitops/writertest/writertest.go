@@ -19,6 +19,8 @@ import (
 
 // Harness is a kind of writer.
 type Harness struct {
+	// New makes an empty repository; nil makes one of git's own on disk.
+	New func(t *testing.T) gitserver.Repository
 	// Open returns a new writer on the branch main of a repository.
 	Open func(t *testing.T, r gitserver.Repository) gitops.Writer
 	// Refuse makes the server refuse every push to the repository from now on,
@@ -55,7 +57,7 @@ func Run(t *testing.T, h Harness) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := gitserver.NewRepository(t)
+			r := h.repository(t)
 			seed(t, r, write("base/job.yaml", "job\n"), write("overlays/default/scaling.yaml", "policy\n"), write(dir+"kustomization.yaml", "resources: []\n"))
 			test(t, h, r)
 			if out, err := r.Git("fsck", "--strict", "--full"); err != nil {
@@ -63,6 +65,13 @@ func Run(t *testing.T, h Harness) {
 			}
 		})
 	}
+}
+
+func (h Harness) repository(t *testing.T) gitserver.Repository {
+	if h.New != nil {
+		return h.New(t)
+	}
+	return gitserver.NewRepository(t)
 }
 
 func seed(t *testing.T, r gitserver.Repository, changes ...branch.Change) {
