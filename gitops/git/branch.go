@@ -118,6 +118,7 @@ func (b *Branch) refresh(ctx context.Context) error {
 		if !errors.As(err, &a) || !a.refusesRequest() {
 			return err
 		}
+		b.store.reset() // what was here is incomplete
 	}
 	// Some hosts send what a branch is at, and nothing that it was at when a client read
 	// it a moment ago (Dulwich): where it has moved meanwhile, it is read again.
@@ -130,6 +131,7 @@ func (b *Branch) refresh(ctx context.Context) error {
 		if at, failed := b.look(ctx); failed != nil || at == head {
 			return err
 		}
+		b.store.reset()
 	}
 }
 
