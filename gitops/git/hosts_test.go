@@ -27,7 +27,10 @@ import (
 
 // strictHosts are servers that refuse what git's own lets pass.
 func strictHosts() map[string]gitserver.Strict {
+	silent := gitserver.Dulwich() // behind a server that keeps its words, as waitress does
+	silent.Refusal.Words = "Internal Server Error"
 	return map[string]gitserver.Strict{
+		"a silent one": silent,
 		"Azure DevOps": gitserver.AzureDevOps(),
 		"CodeCommit":   gitserver.CodeCommit(),
 		"Dulwich":      gitserver.Dulwich(),

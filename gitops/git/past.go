@@ -97,7 +97,7 @@ func (b *Branch) storeAt(ctx context.Context, commit string, dirs []string) (*st
 // where it has moved since: some send nothing else than what it is at (Dulwich).
 func (b *Branch) moved(ctx context.Context, err error) error {
 	var a *answer
-	if !errors.As(err, &a) || !a.refusesRequest() {
+	if !errors.As(err, &a) || !a.refusesRequest() || b.store.head.IsZero() {
 		return err
 	}
 	if at, failed := b.look(ctx); failed != nil || at == b.store.head {

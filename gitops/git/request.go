@@ -58,9 +58,13 @@ const exact = packp.Filter("tree:0")
 // have kept for long.
 func (c *connection) fetch(ctx context.Context, session transport.UploadPackSession, q request) (*download, error) {
 	data, err := c.fetchOnce(ctx, session, q)
-	if err != nil && !c.alwaysThin && strings.Contains(err.Error(), "thin-pack") {
+	var a *answer
+	// It was left out of this request. Some say that it is missing, others a status alone.
+	refused := len(q.edge) > 0 && errors.As(err, &a) && a.refusesRequest()
+	if err != nil && !c.alwaysThin && (refused || strings.Contains(err.Error(), "thin-pack")) {
 		c.alwaysThin = true
 		data, err = c.fetchOnce(ctx, nil, q)
+		c.alwaysThin = err == nil
 	}
 	if ctx.Err() == nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)) {
 		return c.fetchOnce(ctx, nil, q)
