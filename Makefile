@@ -3,7 +3,7 @@
 GO         ?= go
 GOLANGCI   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # The modules of their own that make lint looks at; see CONTRIBUTING.
-LINTED     := deploy/release testdata/agent testdata/apiserver testdata/browser testdata/image testdata/prometheus testdata/sbom testdata/schema testdata/webhooks
+LINTED     := deploy/release testdata/agent testdata/apiserver testdata/browser testdata/hosts testdata/image testdata/prometheus testdata/sbom testdata/schema testdata/webhooks
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # Where the list of known vulnerabilities is; a mirror, or file:// and a directory.
 VULNDB     ?= https://vuln.go.dev
@@ -49,7 +49,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: help demo build image push release image-test test race apiserver alerts agent schema tools lint fuzz bench soak faults quality reference cover vuln sbom hostile mutants browser clean
+.PHONY: help demo build image push release image-test test race apiserver alerts agent schema tools lint fuzz bench soak faults quality reference cover vuln sbom hostile mutants browser hosts clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -166,6 +166,11 @@ reference: ## Compare decisions on CHECKS random queues with those of a second, 
 
 browser: ## Try the status page and a report in Chromium, which has to be there; PICTURES is a directory for screenshots
 	$(GO) -C testdata/browser test -count=1 ./... $(if $(PICTURES),-args -pictures $(abspath $(PICTURES)))
+
+hosts: build ## Run muster against Dulwich, JGit, gitolite and Gitea, installed or built on demand; writes docs/git-hosts.md
+	testdata/hosts/install
+	$(GO) -C testdata/hosts run ./build
+	$(GO) -C testdata/hosts test -count=1 -v -timeout 60m . -args -rival 1m -write $(CURDIR)/docs/git-hosts.md $(if $(WITHOUT),-without '$(WITHOUT)')
 
 hostile: ## Read overlays that are made to do harm, for HOSTILE
 	$(GO) test -v ./cmd/muster -run TestHostileOverlays -timeout 0 -hostile-from $$$$ -hostile-time $(HOSTILE)

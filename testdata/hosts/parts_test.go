@@ -1,0 +1,283 @@
+package hosts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"muster/generator"
+	"muster/gitops"
+	"muster/gitops/branch"
+)
+
+// writable is the question that check asks: it leaves no trace, and those who may not
+// write are found out, where the host has such users.
+func (y *story) writable() {
+	head, refs := y.head(), y.refs()
+	switch err := y.repo.Writable(y.t.Context()); {
+	case errors.Is(err, branch.ErrUnproven):
+		y.row.proves = "user"
+	case err != nil:
+		y.t.Errorf("who may write: %v", err)
+	default:
+		y.row.proves = "user and branch"
+	}
+	for who, c := range map[string]*gitops.Config{"who may only read": y.place.reader, "whom the branch's rules keep off": y.place.kept} {
+		if c == nil {
+			continue
+		}
+		if err := open(y.t, *c).Writable(y.t.Context()); err == nil || errors.Is(err, branch.ErrUnproven) {
+			y.t.Errorf("%s: %v", who, err)
+		} else {
+			y.t.Logf("%s: %v", who, err)
+		}
+	}
+	if y.head() != head || y.refs() != refs {
+		y.t.Errorf("the question left a trace: %s, was %s", y.refs(), refs)
+	}
+}
+
+// refs are all that the repository has, and what they were before.
+func (y *story) refs() string {
+	y.t.Helper()
+	refs, err := y.place.Git("for-each-ref")
+	must(y.t, err)
+	log, _ := y.place.Git("reflog", "show", "main") // a bare repository has none, usually
+	return refs + log
+}
+
+// twentyTicks orders something in each, and measures them.
+func (y *story) twentyTicks() {
+	head := y.head()
+	var took []time.Duration
+	var pushes int64
+	for range 20 {
+		y.build(1)
+		before, began := y.repo.Stats(), time.Now()
+		result := y.tick(3 * time.Minute)
+		if len(result.Acts) == 0 {
+			continue
+		}
+		after := y.repo.Stats()
+		took = append(took, time.Since(began))
+		pushes++
+		y.row.requests += after.Requests - before.Requests
+		y.row.sent += after.Sent - before.Sent
+		y.row.received += after.Received - before.Received
+	}
+	if pushes == 0 {
+		y.t.Fatal("nothing was committed")
+	}
+	out, err := y.place.Git("rev-list", "--count", head+"..main")
+	must(y.t, err)
+	if got := strings.TrimSpace(out); got == "0" {
+		y.t.Error("no commits")
+	}
+	slices.Sort(took)
+	y.row.pushes, y.row.took = pushes, took[len(took)/2]
+}
+
+// rival is another writer, who pushes ten times a second through the same host: muster's
+// commits land, and nothing is an error.
+func (y *story) rival() {
+	other := open(y.t, y.place.config)
+	ctx, stop := context.WithCancel(y.t.Context())
+	defer stop()
+	began := time.Now()
+	var running sync.WaitGroup
+	var theirs int
+	running.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			tip, err := other.Tip(ctx)
+			if err == nil {
+				name := fmt.Sprintf("notes/%d", i)
+				_, err = other.Push(ctx, tip, []branch.Draft{{Message: "note\n", At: time.Now(), Changes: []branch.Change{{Path: name, Content: []byte(name)}}}})
+			}
+			if err == nil {
+				theirs++
+			} else if !errors.Is(err, branch.ErrMoved) && ctx.Err() == nil {
+				y.t.Logf("the rival: %v", err) // who is not muster's, and tries again
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+	last := time.Now()
+	y.onTick = func(result generator.Result) {
+		must(y.t, y.cluster.Sync(result.Tip.Tree, "overlays/default"))
+		if len(result.Acts) > 0 {
+			y.row.landed++
+			y.row.gap = max(y.row.gap, time.Since(last))
+			last = time.Now()
+		}
+		y.build(1)
+		if y.row.landed > 0 && time.Since(began) > *rivalTime { // a slow host has longer
+			stop()
+		}
+	}
+	must(y.t, y.ticks.Run(ctx, time.Second, 0))
+	y.onTick = nil
+	running.Wait()
+	y.row.gap = max(y.row.gap, time.Since(last))
+	y.row.theirs = theirs
+	if y.row.landed == 0 || theirs == 0 {
+		y.t.Errorf("%d commits of muster's beside %d of the rival's", y.row.landed, theirs)
+	}
+	if strings.Contains(y.log.String(), "level=ERROR") {
+		y.t.Errorf("the log says\n%s", y.log.String())
+	}
+	y.t.Logf("%d commits beside %d, at most %s apart", y.row.landed, theirs, y.row.gap)
+}
+
+// protection refuses a push by the host's own rules, or by a rule that stands for them:
+// the host's words are told, and nothing is written until it ends.
+func (y *story) protection() {
+	const words = "the branch is protected, says the host"
+	want := "protected"
+	if y.place.protect != nil {
+		y.place.protect(y.t)
+		y.row.protection = "the host's own"
+	} else {
+		y.place.refuse(y.t, words)
+		want, y.row.protection = words, "a hook"
+	}
+	if y.place.kept != nil {
+		y.row.protection = "the host's own"
+	}
+	head := y.head()
+	y.build(2)
+	_, err := y.ticks.Tick(y.t.Context())
+	var refused *branch.Refused
+	if !errors.As(err, &refused) || !strings.Contains(refused.Message, want) {
+		y.t.Errorf("the tick: %v", err)
+	}
+	y.t.Logf("a push: %v", err)
+	err = y.repo.Writable(y.t.Context())
+	if y.row.proves == "user and branch" && !errors.As(err, &refused) {
+		y.t.Errorf("the question: %v", err)
+	}
+	y.t.Logf("the question: %v", err)
+	if y.head() != head {
+		y.t.Error("the branch moved")
+	}
+	if y.place.protect != nil {
+		y.place.free(y.t)
+	} else {
+		y.place.refuse(y.t, "")
+	}
+	y.world.Advance(10 * time.Minute) // those that were refused are pushed apart for a while
+	y.tick(time.Minute)
+	if y.head() == head {
+		y.t.Error("nothing is written after it")
+	}
+}
+
+// signatures are kept by the host, verify, and are shown where the host shows them.
+func (y *story) signatures() {
+	c := y.place.config
+	c.AuthorName, c.AuthorEmail = "alice", "alice@example.com"
+	dir := y.t.TempDir()
+	signs := newSigner(y.t, dir)
+	c.Sign = signs.sign
+	if s, ok := y.server.(interface {
+		trust(t *testing.T, public string)
+	}); ok {
+		s.trust(y.t, signs.public)
+	}
+	y.muster(c)
+	head := y.head()
+	y.build(2)
+	y.tick(time.Minute)
+	if y.head() == head {
+		y.t.Fatal("nothing was committed")
+	}
+	cmd := exec.Command("git", "-C", y.place.Dir, "verify-commit", y.head())
+	cmd.Env = append(cmd.Environ(), "GNUPGHOME="+filepath.Join(dir, "gnupg"))
+	output(y.t, cmd)
+	y.row.verifies = "kept"
+	if y.place.verified != nil {
+		if !y.place.verified(y.t, y.head()) {
+			y.t.Error("the host does not show the commit as verified")
+		}
+		y.row.verifies = "shown as verified"
+	}
+	y.muster(y.place.config)
+}
+
+// restart kills the host while it has a push in its hands: the tick fails, or tells the
+// truth, and afterwards each order is in git once.
+func (y *story) restart() {
+	y.build(2)
+	y.place.hold(y.t)
+	ctx, stop := context.WithCancel(y.t.Context())
+	defer stop()
+	done := make(chan error, 1)
+	go func() {
+		_, err := y.ticks.Tick(ctx)
+		done <- err
+	}()
+	for !y.place.held() {
+		select {
+		case err := <-done:
+			y.t.Fatalf("the tick ended before the host had the push: %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	y.server.restart(y.t)
+	err := <-done
+	y.t.Logf("the push: %v", err)
+	y.place.letGo(y.t)
+	y.tick(time.Minute)
+	y.tick(time.Minute)
+	added, err := y.place.Git("log", "--diff-filter=A", "--format=", "--name-only", "main", "--", "overlays/default/dispatches/default-*")
+	must(y.t, err)
+	seen := map[string]bool{}
+	for name := range strings.FieldsSeq(added) {
+		if seen[name] {
+			y.t.Errorf("%s is ordered twice", name)
+		}
+		seen[name] = true
+	}
+	if len(seen) == 0 {
+		y.t.Error("no order is found")
+	}
+}
+
+// rename gives the repository another name: muster goes on under the old one, as far as
+// the host leads it.
+func (y *story) rename() {
+	if y.place.rename == nil {
+		y.row.renames = "has no way"
+		return
+	}
+	y.place.rename(y.t)
+	_, err := y.repo.Tip(y.t.Context())
+	if err != nil {
+		y.row.renames = "said: " + err.Error()
+		return
+	}
+	y.place.Dir = strings.TrimSuffix(y.place.Dir, ".git") + "-renamed.git"
+	y.build(2)
+	head := y.head()
+	y.tick(time.Minute)
+	if y.head() == head {
+		y.t.Error("nothing was committed")
+	}
+	y.row.renames = "followed"
+}
+
+// whole looks at all that was written.
+func (y *story) whole() {
+	if strings.HasPrefix(y.row.renames, "said: ") {
+		y.place.Dir = strings.TrimSuffix(y.place.Dir, ".git") + "-renamed.git"
+	}
+	if out, err := y.place.Git("fsck", "--strict", "--full"); err != nil {
+		y.t.Errorf("fsck: %v\n%s", err, out)
+	}
+}
