@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,7 +93,7 @@ func (y *story) rival() {
 	defer stop()
 	began := time.Now()
 	var running sync.WaitGroup
-	var theirs int
+	var theirs atomic.Int64
 	running.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
 			tip, err := other.Tip(ctx)
@@ -101,7 +102,7 @@ func (y *story) rival() {
 				_, err = other.Push(ctx, tip, []branch.Draft{{Message: "note\n", At: time.Now(), Changes: []branch.Change{{Path: name, Content: []byte(name)}}}})
 			}
 			if err == nil {
-				theirs++
+				theirs.Add(1)
 			} else if !errors.Is(err, branch.ErrMoved) && ctx.Err() == nil {
 				y.t.Logf("the rival: %v", err) // who is not muster's, and tries again
 			}
@@ -117,7 +118,7 @@ func (y *story) rival() {
 			last = time.Now()
 		}
 		y.build(1)
-		if y.row.landed > 0 && time.Since(began) > *rivalTime { // a slow host has longer
+		if y.row.landed > 0 && theirs.Load() > 0 && time.Since(began) > *rivalTime { // a slow host has longer
 			stop()
 		}
 	}
@@ -125,14 +126,14 @@ func (y *story) rival() {
 	y.onTick = nil
 	running.Wait()
 	y.row.gap = max(y.row.gap, time.Since(last))
-	y.row.theirs = theirs
-	if y.row.landed == 0 || theirs == 0 {
-		y.t.Errorf("%d commits of muster's beside %d of the rival's", y.row.landed, theirs)
+	y.row.theirs = int(theirs.Load())
+	if y.row.landed == 0 || y.row.theirs == 0 {
+		y.t.Errorf("%d commits of muster's beside %d of the rival's", y.row.landed, y.row.theirs)
 	}
 	if strings.Contains(y.log.String(), "level=ERROR") {
 		y.t.Errorf("the log says\n%s", y.log.String())
 	}
-	y.t.Logf("%d commits beside %d, at most %s apart", y.row.landed, theirs, y.row.gap)
+	y.t.Logf("%d commits beside %d, at most %s apart", y.row.landed, y.row.theirs, y.row.gap)
 }
 
 // protection refuses a push by the host's own rules, or by a rule that stands for them:
