@@ -80,6 +80,9 @@ type Options struct {
 	// buildkite/stacksapi 1.0.2 reads it, and not as dispatch_paused, as docs
 	// apis/agent_api/stacks.md has it.
 	StackPaused bool
+	// RESTStates has the Stacks API say passed or failed of a job that has finished, as
+	// buildkite/stacksapi get_job_states_test.go has it, and not finished.
+	RESTStates bool
 	// OnAgentEnd is called when an agent has left, for whatever reason, at the
 	// simulated moment it left. It may call the server.
 	OnAgentEnd func(AgentRecord)

@@ -64,14 +64,16 @@ func (s *Server) answerStack(r *http.Request, c *cluster, path []string, body []
 	if r.Method == http.MethodPost && len(path) == 1 && path[0] == "register" {
 		return s.registerStack(c, body)
 	}
-	if len(path) != 2 {
+	if len(path) < 2 {
 		return message(http.StatusNotFound, "Not Found")
 	}
 	k := s.stacks[path[0]]
 	if k == nil || k.cluster != c {
 		return message(http.StatusNotFound, "Stack not found")
 	}
-	switch r.Method + " " + path[1] {
+	switch r.Method + " " + strings.Join(path[1:], "/") {
+	case "POST jobs/get-states":
+		return s.limited(k, "batch-load-job-states", 20, func() answer { return s.jobStates(c, body) })
 	case "GET scheduled-jobs":
 		return s.limited(k, "list-scheduled-jobs", 10, func() answer { return s.scheduledJobs(r, c) })
 	case "POST notifications":
