@@ -35,8 +35,8 @@ type QueueCounts struct {
 	// Waiting jobs stand behind other steps, block steps too
 	// (buildkite/buildkite-agent-scaler issue 199).
 	Waiting int
-	// Agents are connected.
-	Agents int
+	// Agents are connected, and Idle of them have no job.
+	Agents, Idle int
 }
 
 // ShowNothing reports whether the counts say that a look at Buildkite would show no job

@@ -32,9 +32,16 @@ type entry struct {
 // from the jobs they ran.
 func (r *Registrations) Note(s Snapshot) {
 	end := later(s.At, s.Until)
+	if s.Inferred {
+		end = time.Time{} // nor is known when they came
+	}
 	for _, a := range s.Agents {
 		_, stays := uptimeOf(a.Tags)
-		r.note(a.Tags, a.State == AgentBusy || stays && !a.LastJobFinished.IsZero(), a.Connected, end)
+		told := a.Connected
+		if s.Inferred {
+			told = time.Time{}
+		}
+		r.note(a.Tags, a.State == AgentBusy || stays && !a.LastJobFinished.IsZero(), told, end)
 	}
 	for _, g := range s.Sightings {
 		r.note(g.tags(), true, g.Started, end)

@@ -30,6 +30,11 @@ type Snapshot struct {
 	Taken []Job
 	// Queues are the cluster queues that the reader could name.
 	Queues []Queue
+	// Counted is what a reader tells that sees no agents; nil: it lists them. [Inference]
+	// makes Agents and Sightings of it, and then Inferred is set: when they came, what
+	// became of them and whose they are is not known.
+	Counted  *Counted
+	Inferred bool
 	// Unread says what muster can do without and could not read, why, and what to
 	// do; empty: nothing.
 	Unread string
