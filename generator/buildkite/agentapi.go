@@ -103,22 +103,28 @@ const whereAgentTokens = "agent tokens are on the page of the Buildkite cluster,
 // biggestSmall is more than any answer but a list's.
 const biggestSmall = 1 << 20
 
+// answered is what an answer says beside its body.
+type answered struct {
+	status int
+	header http.Header
+}
+
 // ask makes one request and reads the answer as JSON. A path has no slash before it; body
 // is nil where there is none to send.
-func (a *agentAPI) ask(ctx context.Context, method, path, token string, body, into any, most int64) (http.Header, error) {
+func (a *agentAPI) ask(ctx context.Context, method, path, token string, body, into any, most int64) (answered, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
 	var content io.Reader
 	if body != nil {
 		raw, err := json.Marshal(body)
 		if err != nil {
-			return nil, err
+			return answered{}, err
 		}
 		content = bytes.NewReader(raw)
 	}
 	request, err := http.NewRequestWithContext(ctx, method, a.cfg.URL+path, content)
 	if err != nil {
-		return nil, errors.New("asking the Agent API: its address is not one")
+		return answered{}, errors.New("asking the Agent API: its address is not one")
 	}
 	request.Header.Set("Authorization", "Token "+token)
 	request.Header.Set("Accept", "application/json")
@@ -133,25 +139,26 @@ func (a *agentAPI) ask(ctx context.Context, method, path, token string, body, in
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}
-		return nil, fmt.Errorf("asking %s: %w", what(path), hide(err, token))
+		return answered{}, fmt.Errorf("asking %s: %w", what(path), hide(err, token))
 	}
 	defer func() { _ = response.Body.Close() }()
+	said := answered{response.StatusCode, response.Header}
 	raw, err := io.ReadAll(io.LimitReader(response.Body, most+1))
 	a.count(len(raw), err != nil || response.StatusCode >= http.StatusMultipleChoices, response.StatusCode == http.StatusTooManyRequests)
 	switch {
 	case response.StatusCode >= http.StatusMultipleChoices:
-		return response.Header, a.refused(response, raw, path, token)
+		return said, a.refused(response, raw, path, token)
 	case err != nil:
-		return response.Header, fmt.Errorf("reading %s: %w", what(path), hide(err, token))
+		return said, fmt.Errorf("reading %s: %w", what(path), hide(err, token))
 	case int64(len(raw)) > most:
-		return response.Header, fmt.Errorf("the answer to %s is larger than %d MiB", what(path), most>>20)
+		return said, fmt.Errorf("the answer to %s is larger than %d MiB", what(path), most>>20)
 	}
 	if into != nil {
 		if err := json.Unmarshal(raw, into); err != nil {
-			return response.Header, fmt.Errorf("the answer to %s is not what was asked for", what(path))
+			return said, fmt.Errorf("the answer to %s is not what was asked for", what(path))
 		}
 	}
-	return response.Header, nil
+	return said, nil
 }
 
 func (a *agentAPI) count(received int, failed, limited bool) {

@@ -1,5 +1,5 @@
-// Package buildkite reads what Buildkite needs, through its REST API, and
-// reduces it to a [plan.Snapshot].
+// Package buildkite reads what Buildkite needs, through its REST API or with
+// agent tokens alone, and reduces it to a [plan.Snapshot].
 //
 // One observation is this straight line:
 //
@@ -73,15 +73,20 @@ const DefaultURL = buildkite.DefaultBaseURL
 // DefaultTimeout is the longest that one request may take.
 const DefaultTimeout = 30 * time.Second
 
-// Config is what a [Client] is made of. Org and Token are needed.
+// Config is what a [Client] is made of. Org and Token are needed; Stacks and Metrics do in
+// place of Token.
 type Config struct {
 	// Org is the organisation's slug, as in buildkite.com/ORG.
 	Org string
 	// URL is the API's address; empty means [DefaultURL].
 	URL string
 	// Token returns the API access token. It is called for each observation,
-	// so that a token can be replaced without a restart.
+	// so that a token can be replaced without a restart. Nil: there is none, and REST is
+	// not asked; what agents there are is then told by Metrics alone, see [plan.Counted].
 	Token func() (string, error)
+	// Metrics tell how many agents there are where there is no Token; of the same agent
+	// tokens as Stacks, in their order.
+	Metrics *Metrics
 	// Timeout is the longest that one request may take; zero means
 	// [DefaultTimeout].
 	Timeout time.Duration
@@ -146,6 +151,7 @@ type Client struct {
 	watched   time.Time       // when the token's expiry was last looked at
 	expiring  time.Time       // since when it was said that the token expires soon; zero: it was not
 	serves    []string        // queues whose jobs are wanted of the Stacks API
+	alone     *aloneLook      // under way without an API token; nil: none
 	times     *steptime.Times // nil: nobody looks ahead
 	warm      bool            // builds of the last day were read for them
 
@@ -188,8 +194,8 @@ func New(cfg Config) (*Client, error) {
 	if !slug.MatchString(cfg.Org) {
 		return nil, fmt.Errorf("the Buildkite organisation %q is not a slug: write it as in buildkite.com/SLUG", cfg.Org)
 	}
-	if cfg.Token == nil {
-		return nil, errors.New("a Buildkite API token is needed")
+	if err := cfg.checkTokens(); err != nil {
+		return nil, err
 	}
 	if cfg.PerPage < 0 || cfg.PerPage > 100 {
 		return nil, fmt.Errorf("%d records a page: Buildkite serves 1 to 100", cfg.PerPage)
@@ -212,6 +218,9 @@ func New(cfg Config) (*Client, error) {
 		cfg.HTTP = ownTransport()
 	}
 	c := &Client{cfg: cfg}
+	if c.Alone() {
+		cfg.Metrics.need()
+	}
 	c.http = &http.Client{
 		Transport: &transport{next: cfg.HTTP, note: c.note, received: c.received, biggest: cmp.Or(cfg.biggest, biggestAnswer)},
 		// The token goes to the address that was given and nowhere else.
@@ -236,15 +245,6 @@ func baseURL(address string) (string, error) {
 	// Buildkite's documentation shows the version as part of the address.
 	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v2") + "/"
 	return u.String(), nil
-}
-
-// ownTransport is the default transport with a place of its own for idle
-// connections.
-func ownTransport() http.RoundTripper {
-	if t, ok := http.DefaultTransport.(*http.Transport); ok {
-		return t.Clone()
-	}
-	return http.DefaultTransport
 }
 
 // Stats returns the counters.

@@ -132,9 +132,5 @@ func (k *Stacks) maySay(ctx context.Context, c *stackCluster, queues []string) (
 		return false, err
 	}
 	err = try()
-	c.registered = false
-	if _, failed := k.ask(ctx, http.MethodPost, "stacks/"+c.key+"/deregister", token, map[string]any{}, nil, biggestSmall); failed != nil {
-		err = errors.Join(err, fmt.Errorf("removing the stack %s, which was registered to try: %w", c.key, failed))
-	}
-	return true, err
+	return true, errors.Join(err, k.deregister(ctx, c, token))
 }

@@ -20,8 +20,10 @@ type Metrics struct {
 
 	asking sync.Mutex // guards what follows
 	last   plan.Counts
+	names  []string // of the clusters, by token; nil: not known
 	err    error
 	next   time.Time // not asked before
+	needed bool      // nothing is decided without them
 }
 
 // NewMetrics returns metrics that have not been asked for.
@@ -33,8 +35,12 @@ func NewMetrics(cfg AgentConfig) (*Metrics, error) {
 // longestPoll is the longest pause between two requests that Buildkite can ask for.
 const longestPoll = time.Hour
 
-// afterFailure is how long the metrics are not asked for after they could not be had.
-const afterFailure = time.Minute
+// afterFailure is how long the metrics are not asked for after they could not be had, and
+// soonAfterFailure where they are needed.
+const (
+	afterFailure     = time.Minute
+	soonAfterFailure = 5 * time.Second
+)
 
 // pollHeader says how often the metrics may be asked for, in whole seconds
 // (buildkite/buildkite-agent-metrics collector/collector.go, PollDurationHeader).
@@ -42,7 +48,7 @@ const pollHeader = "Buildkite-Agent-Metrics-Poll-Duration"
 
 // Counts asks for what there is, or returns what there was, or the error there was, where
 // Buildkite is not to be asked again yet: before the time that its answer named, and for a
-// minute after a failure. At is the caller's time.
+// minute after a failure, or less where a [Client] cannot do without. At is the caller's time.
 func (m *Metrics) Counts(ctx context.Context, at time.Time) (plan.Counts, error) {
 	m.asking.Lock()
 	defer m.asking.Unlock()
@@ -50,23 +56,42 @@ func (m *Metrics) Counts(ctx context.Context, at time.Time) (plan.Counts, error)
 		return m.last, m.err
 	}
 	counts, poll := plan.Counts{At: at}, time.Duration(0)
+	var names []string
 	for _, read := range m.cfg.Tokens {
 		one, wait, err := m.ofToken(ctx, at, read)
 		if err != nil {
 			var refusal *agentRefusal
-			if wait = afterFailure; errors.As(err, &refusal) {
+			if wait = afterFailure; m.needed {
+				wait = soonAfterFailure
+			}
+			if errors.As(err, &refusal) {
 				wait = max(wait, min(refusal.reset, longestPoll))
 			}
 			m.last, m.err, m.next = plan.Counts{}, err, at.Add(wait)
 			return m.last, m.err
 		}
-		poll = max(poll, wait)
+		poll, names = max(poll, wait), append(names, one.Cluster)
 		if !slices.ContainsFunc(counts.Clusters, func(k plan.ClusterCounts) bool { return k.Cluster == one.Cluster }) {
 			counts.Clusters = append(counts.Clusters, one)
 		}
 	}
-	m.last, m.err, m.next = counts, nil, at.Add(min(poll, longestPoll))
+	m.last, m.names, m.err, m.next = counts, names, nil, at.Add(min(poll, longestPoll))
 	return counts, nil
+}
+
+// need has the metrics be asked for again soon after a failure.
+func (m *Metrics) need() {
+	m.asking.Lock()
+	defer m.asking.Unlock()
+	m.needed = true
+}
+
+// clusters are the names of the tokens' clusters as the last counts told them; nil before
+// there were any.
+func (m *Metrics) clusters() []string {
+	m.asking.Lock()
+	defer m.asking.Unlock()
+	return m.names
 }
 
 // metricsRecord is an answer of the metrics (docs apis/agent_api/metrics.md). The
@@ -76,6 +101,7 @@ type metricsRecord struct {
 	Agents struct {
 		Total  *int `json:"total"`
 		Queues map[string]struct {
+			Idle  int `json:"idle"`
 			Total int `json:"total"`
 		} `json:"queues"`
 	} `json:"agents"`
@@ -106,11 +132,11 @@ func (m *Metrics) ofToken(ctx context.Context, at time.Time, read func() (string
 		return counts, 0, err
 	}
 	var r metricsRecord
-	header, err := m.ask(ctx, http.MethodGet, "metrics", token, nil, &r, biggestSmall)
+	said, err := m.ask(ctx, http.MethodGet, "metrics", token, nil, &r, biggestSmall)
 	if err != nil {
 		return counts, 0, err
 	}
-	date, _ := http.ParseTime(header.Get("Date")) // zero where there is none
+	date, _ := http.ParseTime(said.header.Get("Date")) // zero where there is none
 	switch {
 	case r.Agents.Total == nil || r.Jobs.Total == nil || r.Organization.Slug == "":
 		return counts, 0, errors.New("the answer to metrics lacks the totals or the organisation")
@@ -126,10 +152,10 @@ func (m *Metrics) ofToken(ctx context.Context, at time.Time, read func() (string
 	}
 	for key, agents := range r.Agents.Queues {
 		q := counts.Queues[key]
-		q.Agents = agents.Total
+		q.Agents, q.Idle = agents.Total, agents.Idle
 		counts.Queues[key] = q
 	}
-	poll, _ := strconv.Atoi(header.Get(pollHeader)) // zero where it says nothing
+	poll, _ := strconv.Atoi(said.header.Get(pollHeader)) // zero where it says nothing
 	return counts, seconds(poll), nil
 }
 

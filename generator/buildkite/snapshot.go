@@ -33,6 +33,9 @@ func (c *Client) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapsh
 	if err := c.refused(at); err != nil {
 		return plan.Snapshot{}, err
 	}
+	if c.Alone() {
+		return c.snapshotAlone(ctx, at)
+	}
 	s, err := c.open()
 	if err != nil {
 		return plan.Snapshot{}, err

@@ -14,24 +14,35 @@ import (
 	"muster/gitops/canary"
 )
 
-// sources are the ways to learn of jobs. Each test runs with both.
-var sources = []string{"rest", "stacks"}
+// sources are the ways to learn of jobs and agents: with an API token, with agent tokens
+// beside it, and with agent tokens alone. Each test runs with all.
+var sources = []string{"rest", "stacks", "alone"}
 
 // sourceClient returns a client that learns of jobs in some way, with the agent tokens of
 // both clusters.
 func sourceClient(t *testing.T, s *fakebuildkite.Server, source string) *buildkite.Client {
 	t.Helper()
 	cfg := buildkite.Config{HTTP: s.Transport()}
-	if source == "stacks" {
-		stacks, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", AgentConfig: buildkite.AgentConfig{
-			Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){fixedToken(canary.AgentToken), fixedToken("bkct_gpu")},
-		}})
-		if err != nil {
+	agents := buildkite.AgentConfig{Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){fixedToken(canary.AgentToken), fixedToken("bkct_gpu")}}
+	var err error
+	if source != "rest" {
+		if cfg.Stacks, err = buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", AgentConfig: agents}); err != nil {
 			t.Fatal(err)
 		}
-		cfg.Stacks = stacks
 	}
-	c := newClient(t, cfg)
+	if source != "alone" {
+		c := newClient(t, cfg)
+		c.Serve([]string{"default", "large"})
+		return c
+	}
+	if cfg.Metrics, err = buildkite.NewMetrics(agents); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Org, cfg.Log = "acme", canary.Log(func(text string) { t.Error(text) }, nil)
+	c, err := buildkite.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
 	c.Serve([]string{"default", "large"})
 	return c
 }
@@ -118,6 +129,7 @@ func connectTo(t *testing.T, s *fakebuildkite.Server, cluster string, tags ...st
 // decided is what is decided on a snapshot.
 func decided(s plan.Snapshot) string {
 	var all []string
+	s = new(plan.Inference).Infer(served(), s)
 	for _, o := range plan.Observe(served(), s, &plan.Registrations{}) {
 		for _, d := range plan.Decide("tip", served(), o) {
 			all = append(all, fmt.Sprint(d.Overlay, " ", d.Sum.Pending, " ", d.Sum.Missing, " ", d.Sum.Dispatch))
@@ -131,7 +143,7 @@ func decided(s plan.Snapshot) string {
 func TestSourceFailures(t *testing.T) {
 	for _, source := range sources {
 		path, own := "/builds", secret
-		if source == "stacks" {
+		if source != "rest" {
 			path, own = "/scheduled-jobs", canary.AgentToken
 		}
 		for name, f := range map[string]fakebuildkite.Fault{

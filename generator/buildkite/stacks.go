@@ -40,7 +40,9 @@ type stackCluster struct {
 	token      func() (string, error)
 	key        string
 	registered bool
-	absent     map[string]time.Time // queues that the cluster did not have, and when
+	absent     map[string]time.Time  // queues that the cluster did not have, and when
+	created    bool                  // by this process
+	jobs       map[string]*listedJob // those that were listed, where somebody follows them
 }
 
 // NewStacks returns a client that has asked nothing.
@@ -54,7 +56,9 @@ func NewStacks(cfg StacksConfig) (*Stacks, error) {
 	}
 	k := &Stacks{agentAPI: api, seen: map[string]time.Time{}}
 	for i, token := range cfg.Tokens {
-		k.clusters = append(k.clusters, &stackCluster{token: token, key: fmt.Sprintf("%s-%d", cfg.Key, i+1), absent: map[string]time.Time{}})
+		k.clusters = append(k.clusters, &stackCluster{
+			token: token, key: fmt.Sprintf("%s-%d", cfg.Key, i+1), absent: map[string]time.Time{}, jobs: map[string]*listedJob{},
+		})
 	}
 	return k, nil
 }
@@ -65,11 +69,19 @@ type stackReading struct {
 	jobs   []stackJob
 	paused map[string]bool // by the queue's identifier
 	found  map[string]bool // queues, by key
+	queues []stackQueue
+}
+
+// stackQueue is a queue that was read.
+type stackQueue struct {
+	of      *stackCluster
+	id, key string
 }
 
 // stackJob is a job that can run, in the queue that it was asked for with.
 type stackJob struct {
 	scheduledRecord
+	of             *stackCluster
 	queueID, queue string
 }
 
@@ -158,12 +170,13 @@ func (k *Stacks) readQueue(ctx context.Context, c *stackCluster, token string, q
 			return fmt.Errorf("queue %s: the answer has no list of jobs", queue)
 		}
 		for _, r := range *page.Jobs {
-			jobs = append(jobs, stackJob{r, string(page.Queue.ID), queue})
+			jobs = append(jobs, stackJob{r, c, string(page.Queue.ID), queue})
 		}
 		if !page.Page.More {
 			into.jobs = append(into.jobs, jobs...)
 			into.paused[string(page.Queue.ID)] = bool(page.Queue.DispatchPaused) || bool(page.Queue.Paused)
 			into.found[queue], into.found[c.key+" "+queue] = true, true
+			into.queues = append(into.queues, stackQueue{c, string(page.Queue.ID), queue})
 			return nil
 		}
 		if after = string(page.Page.Cursor); after == "" {
@@ -215,13 +228,13 @@ func limitedStack(err error) error {
 // none of them. What queue a stack names is not enforced.
 func (k *Stacks) register(ctx context.Context, c *stackCluster, token string, queues []string) (bool, error) {
 	for _, queue := range queues {
-		_, err := k.ask(ctx, http.MethodPost, "stacks/register", token, map[string]any{
+		said, err := k.ask(ctx, http.MethodPost, "stacks/register", token, map[string]any{
 			"key": c.key, "type": "custom", "queue_key": queue, "metadata": map[string]string{"name": "muster"},
 		}, nil, biggestSmall)
 		var refusal *agentRefusal
 		switch {
 		case err == nil:
-			c.registered = true
+			c.registered, c.created = true, c.created || said.status == http.StatusCreated
 			return true, nil
 		case errors.As(err, &refusal) && refusal.status == http.StatusNotFound:
 		case errors.As(err, &refusal) && refusal.status == http.StatusForbidden:

@@ -190,3 +190,12 @@ func seconds(n int) time.Duration {
 	}
 	return time.Duration(min(n, int(longestReset/time.Second))) * time.Second
 }
+
+// ownTransport is the default transport with a place of its own for idle
+// connections.
+func ownTransport() http.RoundTripper {
+	if t, ok := http.DefaultTransport.(*http.Transport); ok {
+		return t.Clone()
+	}
+	return http.DefaultTransport
+}
