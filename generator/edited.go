@@ -155,12 +155,13 @@ func (g *Generator) findDeleted(ctx context.Context, tip branch.Tip, fleet []man
 	slices.SortFunc(gone, func(a, b ordered) int { return a.At.Compare(b.At) })
 	retired, err := g.became(ctx, tip, gone)
 	for _, x := range gone {
+		o := owner(fleet, x)
 		if err == nil && retired[x.ID] {
 			delete(g.ordered, x.ID)
+			g.inference.Retired(o.Name, x.Dispatch)
 			continue
 		}
 		asked[x.ID] = true
-		o := owner(fleet, x)
 		failed := err
 		if err == nil {
 			a := g.original(ctx, tip, x.ID)

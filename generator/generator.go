@@ -101,17 +101,18 @@ type Config struct {
 
 // Generator runs ticks. It is not safe for concurrent use.
 type Generator struct {
-	cfg      Config
-	loader   *manifest.Loader
-	loaded   loaded
-	register plan.Registrations
-	lookback plan.Lookback
-	looks    looks
-	gate     gate
-	pace     pace.Pace // of ticks that calls bring
-	troubles troubles
-	progress progress
-	unsure   unsure
+	cfg       Config
+	loader    *manifest.Loader
+	loaded    loaded
+	register  plan.Registrations
+	inference plan.Inference // where nobody lists agents
+	lookback  plan.Lookback
+	looks     looks
+	gate      gate
+	pace      pace.Pace // of ticks that calls bring
+	troubles  troubles
+	progress  progress
+	unsure    unsure
 	// refused are the overlays whose acts were refused, by path. Until together
 	// the acts of different overlays are not pushed apart.
 	refused  map[string]refusal
@@ -275,7 +276,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	if fleet, err = g.withEdits(ctx, tip, fleet); err != nil {
 		return result, err
 	}
-	fleet = g.withRefused(tip, fleet)
+	fleet = g.withShared(g.withRefused(tip, fleet))
 	result.Warnings = warnings(fleet)
 	overlays := manifest.Decidable(fleet)
 	if len(overlays) == 0 {

@@ -61,6 +61,7 @@ func (g *Generator) observe(ctx context.Context, now time.Time, overlays []plan.
 		if err != nil {
 			return plan.Snapshot{}, fmt.Errorf("observing Buildkite: %w", err)
 		}
+		snapshot = g.inference.Infer(overlays, snapshot)
 		if snapshot.Until.IsZero() || g.looks.covers(snapshot.At, overlays) {
 			return snapshot, nil
 		}

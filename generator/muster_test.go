@@ -57,7 +57,7 @@ func (w *world) newMuster(i int) *muster {
 func (m *muster) start() {
 	m.killed, m.known = false, map[string]map[int]bool{}
 	client, err := buildkite.New(buildkite.Config{
-		Org: "acme", Token: func() (string, error) { return canary.BuildkiteToken, nil },
+		Org: "acme", Token: m.token(), Metrics: m.counter(),
 		HTTP: troubledTransport{m, m.w.server.Transport()}, PerPage: m.w.perPage, Stacks: m.stacks(), Log: canary.Log(m.w.audit.fail, nil),
 		Timeout: time.Hour, // the machine's clock is not the world's: a busy machine must change nothing
 	})
@@ -100,6 +100,7 @@ func (m *muster) ticked(result generator.Result, err error) {
 	default:
 		m.good = m.w.server.Now()
 		m.w.audit.tickDone(m, result)
+		m.w.audit.inferred(m, result)
 		m.w.audit.leftOut(m, result)
 	}
 }

@@ -271,6 +271,9 @@ func (g *Generator) rememberEntry(ctx context.Context, history History, e *ledge
 		switch e.Kind {
 		case ledger.Dispatch:
 			p.after[id] = len(p.others)
+			if p.retired[id] {
+				g.unseen(ctx, history, e, id)
+			}
 			if !p.settled[id] && !g.knows(id) {
 				if err := g.rememberOne(ctx, history, e, id, p.repairs[e.Overlay]); err != nil {
 					return err

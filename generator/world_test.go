@@ -42,6 +42,7 @@ type shape struct {
 	patches   bool     // syncers patch Jobs that are there
 	gate      gateShape
 	stacks    bool // the Stacks API tells the jobs
+	alone     bool // there is no API token beside
 	hooks     hookShape
 	noLoops   bool // ticks come at set times alone, as several musters must share them
 }

@@ -10,8 +10,9 @@ import (
 // generator.Generator calls them, on what the world's repository and Buildkite
 // say. The zero value is ready.
 type Muster struct {
-	register plan.Registrations
-	lookback plan.Lookback
+	register  plan.Registrations
+	lookback  plan.Lookback
+	inference plan.Inference // where the world's client lists no agents
 }
 
 // Tick implements [Algorithm].
@@ -22,6 +23,7 @@ func (m *Muster) Tick(v View) Act {
 	if err != nil {
 		return Act{Err: err}
 	}
+	snapshot = m.inference.Infer(overlays, snapshot)
 	m.lookback.Observed(snapshot.At, overlays)
 	m.register.Note(snapshot)
 	m.register.Reconcile(overlays, snapshot.At)

@@ -22,6 +22,9 @@ type Client interface {
 	Spare(now time.Time, interval time.Duration) time.Duration
 }
 
+// AgentToken is an agent token of the world's Buildkite cluster, for clients that ask with one.
+const AgentToken = "bkct_simulated"
+
 // Syncer is what turns commits into pods, as its people set it up.
 type Syncer struct {
 	// Name is what it is called.
@@ -97,6 +100,9 @@ func (r *run) look(at, since time.Time) (plan.Snapshot, error) {
 	}
 	if of, ok := r.client.(interface{ Forecast(on bool) }); ok {
 		of.Forecast(r.times != nil)
+	}
+	if of, ok := r.client.(interface{ Serve(queues []string) }); ok {
+		of.Serve([]string{r.overlay.Policy.Queue})
 	}
 	return r.client.Snapshot(context.Background(), now, since)
 }

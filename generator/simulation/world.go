@@ -195,6 +195,7 @@ func newRun(w World, algorithm Algorithm, start time.Time) *run {
 	})
 	r.buildkite.ListTaken(w.Policy.Warm.On())
 	home := r.buildkite.AddCluster("ci")
+	r.buildkite.AddAgentToken(home, AgentToken)
 	r.buildkite.AddQueue(home, w.Policy.Queue)
 	r.buildkite.SetDefaultQueue(home, w.Policy.Queue)
 	r.cluster = Cluster{Buildkite: r.buildkite, BuildkiteCluster: home, Fate: w.fates(), Nodes: w.Trouble.Nodes, Came: r.came, Gone: r.gone}
