@@ -16,6 +16,10 @@ import (
 // checkBuildkite returns what Buildkite says against the token and the overlays.
 // What is no finding, as a token that expires in a week, is logged.
 func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client, log *slog.Logger, tree fs.FS) []error {
+	defer s.leave(ctx)
+	if client.Alone() {
+		return s.checkAlone(ctx, client, log, tree)
+	}
 	token, err := client.Verify(ctx)
 	if err != nil {
 		return []error{err}
@@ -28,11 +32,7 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 		log.Warn(text)
 	}
 	overlays := s.overlays(tree)
-	var queues []string
-	for _, o := range overlays {
-		queues = append(queues, o.Policy.Queue)
-	}
-	client.Serve(queues)
+	client.Serve(queuesOf(overlays))
 	snapshot, err := s.snapshot(ctx, client, log)
 	if err != nil {
 		return append(findings, err)

@@ -20,13 +20,17 @@ type agentSettings struct {
 	files  []string // one for each Buildkite cluster; none: it is not asked
 	url    string
 	source string            // of jobs
+	key    string            // of the stack; empty: made of the repository
 	stacks *buildkite.Stacks // nil: REST tells the jobs
+	// counter counts agents where there is no API token; nil: there is one.
+	counter *buildkite.Metrics
 }
 
 func (a *agentSettings) addTo(c *cobra.Command) {
 	c.Flags().StringArrayVar(&a.files, "agent-token-file", nil, "file with an agent token of the queues' Buildkite cluster, read again for each request: while its metrics show nothing, run leaves looks out; may be given several times, or with several parted by blanks")
 	c.Flags().StringVar(&a.url, "agent-endpoint", buildkite.DefaultAgentURL, "Buildkite's Agent API")
-	c.Flags().StringVar(&a.source, "source", "rest", "what tells which jobs are pending: rest, or stacks, the Stacks API, with --agent-token-file")
+	c.Flags().StringVar(&a.source, "source", "rest", "what tells which jobs are pending: rest, or stacks, the Stacks API, with --agent-token-file. With stacks an API token is not needed, and then agents are counted and not seen")
+	c.Flags().StringVar(&a.key, "stack-key", "", "key of the stack in Buildkite, for a muster beside another of the same repository, with which it shares a limit; empty: made of --repo and --overlays")
 	oneOf(c, "source", "rest", "stacks")
 }
 
@@ -56,37 +60,6 @@ func (s *settings) metrics(log *slog.Logger) (*buildkite.Metrics, error) {
 	return m, usage(err)
 }
 
-// makeStacks makes what tells the jobs, where that is not REST.
-func (s *settings) makeStacks(log *slog.Logger) (err error) {
-	switch s.agent.source {
-	case "", "rest":
-		return nil
-	case "stacks":
-		s.agent.stacks, err = s.stacksFor("--source stacks", log)
-		return err
-	}
-	return usage(fmt.Errorf("--source %q: use rest or stacks", s.agent.source))
-}
-
-// stacksFor returns a client of the Stacks API for a flag that needs one. All are one stack
-// for each token.
-func (s *settings) stacksFor(flag string, log *slog.Logger) (*buildkite.Stacks, error) {
-	tokens := s.agent.tokens()
-	if len(tokens) == 0 {
-		return nil, usage(errors.New(flag + ": which agent token? give --agent-token-file"))
-	}
-	for _, read := range tokens {
-		if _, err := read(); err != nil {
-			return nil, usage(err)
-		}
-	}
-	k, err := buildkite.NewStacks(buildkite.StacksConfig{
-		Key:         "muster-" + generator.FleetTag(s.git.repo, s.git.overlays),
-		AgentConfig: buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log, Timeout: buildkite.DefaultTimeout},
-	})
-	return k, usage(err)
-}
-
 // agentAPI are the counters of all that was asked of the Agent API; false: nothing is.
 func (s *settings) agentAPI() (all buildkite.Stats, asked bool) {
 	add := func(x buildkite.Stats) {
@@ -101,6 +74,9 @@ func (s *settings) agentAPI() (all buildkite.Stats, asked bool) {
 	}
 	if s.pages != nil {
 		add(s.pages.stacks.Stats())
+	}
+	if s.agent.counter != nil && s.agent.counter != s.gate {
+		add(s.agent.counter.Stats())
 	}
 	return all, asked
 }

@@ -45,6 +45,7 @@ is nothing to do and 1 when there is.`,
 			if err != nil {
 				return err
 			}
+			defer s.leave(cmd.Context())
 			return w.run(cmd.Context(), p, p.output(), func(ctx context.Context, out terminal.Output) error {
 				result, err := g.Whole(ctx)
 				p.progress.Done()

@@ -150,9 +150,7 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 	}
 	log.Info("starting", "version", p.build.name(), "commit", p.build.commit, "repository", s.git.shown, "branch", s.git.branch, "overlays", s.git.overlays,
 		"organisation", s.org, "interval", f.interval, "dry-run", f.dryRun)
-	if s.agent.stacks != nil {
-		log.Warn("jobs come from the Stacks API: those that wait for other steps are not seen, so that look-ahead orders nothing, nor those of queues that no overlay serves", "source", s.agent.source)
-	}
+	s.warnOfSource(log)
 	defer log.Info("stopped")
 	stop, err := f.serve(ctx, log, ends)
 	defer stop()

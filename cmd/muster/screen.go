@@ -73,6 +73,12 @@ func (b watchedBuildkite) Forecast(on bool) {
 	}
 }
 
+// Alone is Buildkite's.
+func (b watchedBuildkite) Alone() bool {
+	of, ok := b.Buildkite.(interface{ Alone() bool })
+	return ok && of.Alone()
+}
+
 // Snapshot is Buildkite's.
 func (b watchedBuildkite) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
 	b.progress.Doing("reading Buildkite")

@@ -159,7 +159,7 @@ func runScripts(t *testing.T, raced bool) {
 			"build": cmdBuild, "connect": cmdConnect, "advance": cmdAdvance, "sync": cmdSync,
 			"fail": cmdFail, "rival": cmdRival, "password": cmdPassword, "requests": cmdRequests,
 			"publish": cmdPublish, "pausequeue": cmdPauseQueue, "fill": cmdFill, "nameless": cmdNameless, "status": cmdStatus, "documented": cmdDocumented,
-			"deny": cmdDeny, "hook": cmdHook, "hostile": cmdHostile, "canaries": cmdCanaries, "notified": cmdNotified,
+			"deny": cmdDeny, "hook": cmdHook, "hostile": cmdHostile, "canaries": cmdCanaries, "notified": cmdNotified, "stacks": cmdStacks,
 		},
 	})
 }
@@ -265,6 +265,11 @@ func cmdRequests(ts *testscript.TestScript, _ bool, _ []string) {
 	for _, r := range worldOf(ts).git.Requests() {
 		fmt.Fprintln(ts.Stdout(), r)
 	}
+}
+
+// cmdStacks prints the stacks that are registered in Buildkite.
+func cmdStacks(ts *testscript.TestScript, _ bool, _ []string) {
+	fmt.Fprintln(ts.Stdout(), worldOf(ts).buildkite.Stacks())
 }
 
 // cmdPublish commits a directory's files to the branch, whole: publish DIR.

@@ -85,16 +85,23 @@ func (s *settings) client(log *slog.Logger) (*buildkite.Client, error) {
 	if s.org == "" {
 		return nil, usage(errors.New("which organisation? give --buildkite-org or set MUSTER_BUILDKITE_ORG"))
 	}
-	token, err := s.token()
-	if err != nil {
-		return nil, err
+	cfg := buildkite.Config{Org: s.org, URL: s.url, Log: log, CountLimited: s.countLimited, WatchToken: s.watchToken}
+	var err error
+	if !s.alone() {
+		if cfg.Token, err = s.token(); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.makeStacks(log); err != nil {
 		return nil, err
 	}
-	client, err := buildkite.New(buildkite.Config{
-		Org: s.org, URL: s.url, Token: token, Log: log, CountLimited: s.countLimited, WatchToken: s.watchToken, Stacks: s.agent.stacks,
-	})
+	if s.alone() {
+		if err := s.makeCounter(log); err != nil {
+			return nil, err
+		}
+	}
+	cfg.Stacks, cfg.Metrics = s.agent.stacks, s.agent.counter
+	client, err := buildkite.New(cfg)
 	return client, usage(err)
 }
 
