@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"muster/cmd/muster/terminal"
-	"muster/generator"
+	"muster/generator/buildkite"
 	"muster/generator/plan"
 	"muster/gitops"
 	"muster/gitops/branch"
@@ -54,33 +54,15 @@ func (f watchedFleet) Commit(ctx context.Context, tip branch.Tip, acts []ledger.
 	return f.Fleet.Commit(ctx, tip, acts)
 }
 
+// watchedBuildkite has all methods of the client: the generator asks for some that not
+// every Buildkite has.
 type watchedBuildkite struct {
-	generator.Buildkite
+	*buildkite.Client
 	progress *terminal.Progress
-}
-
-// Serve is Buildkite's.
-func (b watchedBuildkite) Serve(queues []string) {
-	if of, ok := b.Buildkite.(interface{ Serve([]string) }); ok {
-		of.Serve(queues)
-	}
-}
-
-// Forecast is Buildkite's.
-func (b watchedBuildkite) Forecast(on bool) {
-	if of, ok := b.Buildkite.(interface{ Forecast(on bool) }); ok {
-		of.Forecast(on)
-	}
-}
-
-// Alone is Buildkite's.
-func (b watchedBuildkite) Alone() bool {
-	of, ok := b.Buildkite.(interface{ Alone() bool })
-	return ok && of.Alone()
 }
 
 // Snapshot is Buildkite's.
 func (b watchedBuildkite) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
 	b.progress.Doing("reading Buildkite")
-	return b.Buildkite.Snapshot(ctx, at, since)
+	return b.Client.Snapshot(ctx, at, since)
 }

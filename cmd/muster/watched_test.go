@@ -1,0 +1,24 @@
+package main
+
+import (
+	"reflect"
+	"testing"
+
+	"muster/generator/buildkite"
+)
+
+// TestWatchedBuildkiteIsWhole: the generator asks Buildkite for methods that not every one
+// has. What stands between them in the program has all that the client has: without
+// ListTaken a forecast learned of half the jobs.
+func TestWatchedBuildkiteIsWhole(t *testing.T) {
+	watched, client := reflect.TypeFor[watchedBuildkite](), reflect.TypeFor[*buildkite.Client]()
+	for i := range client.NumMethod() {
+		m := client.Method(i)
+		if got, ok := watched.MethodByName(m.Name); !ok || got.Type.NumIn() != m.Type.NumIn() {
+			t.Errorf("the program's Buildkite has no %s", m.Name)
+		}
+	}
+	if client.NumMethod() < 4 {
+		t.Errorf("the client has %d methods", client.NumMethod())
+	}
+}
