@@ -241,6 +241,7 @@ func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []man
 		}
 	}
 	since := now.Add(-manifest.LongestLease - plan.Grace) // whatever the policies say now
+	line := tip.Commit                                    // what comes next where each commit has one before it
 	for r, err := range ledger.Read(history.Commits(ctx, tip.Commit, branch.Limit{Commits: startDeep})) {
 		if err != nil {
 			return err
@@ -248,18 +249,32 @@ func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []man
 		if p.reached = r.Commit.ID == g.scanned; p.reached {
 			break
 		}
-		if r.Entry == nil {
+		switch {
+		case r.Entry == nil:
 			p.others = append(p.others, r.Commit.ID)
-			continue
+		case r.Entry.At.Before(since): // by muster's clock; those of others may show anything
+			return g.rememberVersions(ctx, history, &p, intact)
+		default:
+			if err := g.rememberEntry(ctx, history, r.Entry, &p); err != nil {
+				return err
+			}
 		}
-		if r.Entry.At.Before(since) { // by muster's clock; those of others may show anything
+		// A commit more may be a request more, beside those who push all the time.
+		if line = before(line, r.Commit); line != "" && line == g.scanned {
+			p.reached = true
 			break
-		}
-		if err := g.rememberEntry(ctx, history, r.Entry, &p); err != nil {
-			return err
 		}
 	}
 	return g.rememberVersions(ctx, history, &p, intact)
+}
+
+// before is the one commit before a commit that was next in line; empty where it was not,
+// or has none or several before it.
+func before(line string, c branch.Commit) string {
+	if c.ID != line || len(c.Parents) != 1 {
+		return ""
+	}
+	return c.Parents[0]
 }
 
 // rememberEntry takes up one commit of a muster.

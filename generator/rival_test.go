@@ -3,6 +3,7 @@ package generator_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -99,4 +100,42 @@ func TestRivalWithoutPause(t *testing.T) {
 		t.Errorf("of %d pushes of the rival's the log says\n%s", b.n, b.log.String())
 	}
 	t.Logf("%d commits beside %d of the rival's", landed, b.n)
+}
+
+// counting counts the commits that are read of an archive.
+type counting struct {
+	*archive
+	read int
+}
+
+// Commits implements [generator.History].
+func (c *counting) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
+	return func(yield func(branch.Commit, error) bool) {
+		for commit, err := range c.archive.Commits(ctx, from, limit) {
+			c.read++
+			if !yield(commit, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestOnlyWhatCame: of the log a tick reads what came since the last one, and not one
+// commit more, which may be one request more: who pushes all the time would be faster
+// every time.
+func TestOnlyWhatCame(t *testing.T) {
+	c := &counting{archive: &archive{bench: newBench("a")}}
+	g := c.bench.generator(func(cfg *generator.Config) { cfg.Repository = c })
+	c.jobs("a", 1)
+	tick(t, g)
+	for n := range 3 {
+		c.read = 0
+		for i := range n {
+			c.fleet.edit("a rival", branch.Change{Path: "elsewhere.txt", Content: fmt.Append(nil, n, i)})
+		}
+		tick(t, g)
+		if c.read != n {
+			t.Errorf("%d commits came, and %d were read", n, c.read)
+		}
+	}
 }

@@ -162,11 +162,32 @@ func (h *history) begin(from string) error {
 	if !b.server.caps.Supports(capability.Filter) {
 		h.given = len(filters()) - 1
 	}
-	if err := h.fetch(session); err != nil {
-		return err
+	if h.head == b.store.head {
+		h.add(b.store.came)
+	}
+	if !h.known[h.head] {
+		if err := h.fetch(session); err != nil {
+			return err
+		}
 	}
 	h.enqueue(h.head)
 	return nil
+}
+
+// add keeps commits that are new to it.
+func (h *history) add(commits map[plumbing.Hash][]byte) {
+	for id, raw := range commits {
+		if !h.known[id] {
+			h.known[id] = true
+			h.page[id] = slices.Clone(raw)
+			h.edge[id] = parentsOf(raw)
+		}
+	}
+	for id, parents := range h.edge {
+		if h.edge[id] = slices.DeleteFunc(parents, func(parent plumbing.Hash) bool { return h.known[parent] }); len(h.edge[id]) == 0 {
+			delete(h.edge, id)
+		}
+	}
 }
 
 // follow puts the parents of a commit in line, and fetches what is needed.
@@ -282,22 +303,17 @@ func (h *history) take(answer *download, depth int) error {
 	}
 	defer p.close()
 	before := len(h.known)
+	commits := map[plumbing.Hash][]byte{}
 	for id := range p.all() {
 		o, ok, err := p.object(id)
 		if err != nil {
 			return err
 		}
-		if ok && o.kind == plumbing.CommitObject && !h.known[id] {
-			h.known[id] = true
-			h.page[id] = slices.Clone(o.data)
-			h.edge[id] = parentsOf(o.data)
+		if ok && o.kind == plumbing.CommitObject {
+			commits[id] = o.data
 		}
 	}
-	for id, parents := range h.edge {
-		if h.edge[id] = slices.DeleteFunc(parents, func(parent plumbing.Hash) bool { return h.known[parent] }); len(h.edge[id]) == 0 {
-			delete(h.edge, id)
-		}
-	}
+	h.add(commits)
 	if !h.known[h.head] {
 		return fmt.Errorf("the server did not send commit %s", h.head)
 	}

@@ -312,3 +312,35 @@ func TestHistoryOfThisMachine(t *testing.T) {
 		t.Errorf("without %s: %d yielded, %v", id(12), n, err)
 	}
 }
+
+// TestHistoryOfWhatJustCame: the commits that came with a new head are not asked for again,
+// so that who loses races reads what others pushed without a request more.
+func TestHistoryOfWhatJustCame(t *testing.T) {
+	t.Parallel()
+	contractOfThePast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+		past(t, r, 100)
+		b := open(t, c)
+		old := tipOf(t, b)
+		for i := range 3 {
+			if _, err := r.Commit("a rival", time.Unix(1_800_000_000+int64(i), 0), branch.Change{Path: "elsewhere.txt", Content: fmt.Append(nil, i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tip := tipOf(t, b)
+		asked := b.Stats().Requests
+		var between []string
+		for commit, err := range b.Commits(t.Context(), tip.Commit, branch.Limit{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			between = append(between, commit.ID)
+			if commit.Parents[0] == old.Commit {
+				break
+			}
+		}
+		if requests := b.Stats().Requests - asked; len(between) != 3 || requests != 0 {
+			t.Errorf("%d commits between the heads were read with %d requests", len(between), requests)
+		}
+		sameCommits(t, "all", listed(t, b, tip.Commit, branch.Limit{}), gitLog(t, r, "main"))
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -27,6 +28,9 @@ type store struct {
 	head  plumbing.Hash // the commit that the objects are of; zero: none
 	root  plumbing.Hash // its tree
 	prior plumbing.Hash // a commit before it; zero: it is the first
+	// came are the raw commits that came when the head was read: it, and those between it
+	// and the one that was here before, where they are few.
+	came map[plumbing.Hash][]byte
 	objects
 
 	// archive is the [Archive] whose store it is; nil: it is a branch's.
@@ -35,7 +39,7 @@ type store struct {
 
 // reset drops everything, so that the next update begins anew.
 func (s *store) reset() {
-	s.head, s.root, s.prior = plumbing.ZeroHash, plumbing.ZeroHash, plumbing.ZeroHash
+	s.head, s.root, s.prior, s.came = plumbing.ZeroHash, plumbing.ZeroHash, plumbing.ZeroHash, nil
 	s.base.close()
 	s.objects = newObjects(s.readAhead)
 }
@@ -146,6 +150,9 @@ func (s *store) moveTo(head plumbing.Hash, commit []byte) error {
 	first := s.head.IsZero()
 	s.head, s.root = head, root
 	s.prior, _ = parentOf(commit)
+	if s.came[head] == nil {
+		s.came = map[plumbing.Hash][]byte{head: slices.Clone(commit)}
+	}
 	if !first {
 		s.prune(root)
 	}
@@ -162,7 +169,22 @@ func (s *store) take(ctx context.Context, answer *download, head plumbing.Hash) 
 	if !ok {
 		return nil, fmt.Errorf("the server did not send commit %s", head)
 	}
+	s.came = nil
+	if size(commits) <= mostCame && len(commits) < firstPage {
+		s.came = commits
+	}
 	return commit, nil
+}
+
+// mostCame bounds the commits that are kept of an answer, in bytes.
+const mostCame = 256 << 10
+
+func size(objects map[plumbing.Hash][]byte) int {
+	n := 0
+	for _, raw := range objects {
+		n += len(raw)
+	}
+	return n
 }
 
 // takeAll keeps the objects of a pack and returns its commits, raw.
@@ -249,6 +271,6 @@ func (s *store) adopt(b *builder, head, root plumbing.Hash) {
 	for h, content := range b.files {
 		s.blobs[h] = content
 	}
-	s.head, s.root, s.prior = head, root, s.head
+	s.head, s.root, s.prior, s.came = head, root, s.head, nil
 	s.prune(root)
 }
