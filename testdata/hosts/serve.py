@@ -16,8 +16,16 @@ ROOT = sys.argv[1]
 
 
 class Directory(Backend):
+    """Each request opens its repository, and one is served at a time: what the one before
+    has open is closed, or a thousand requests are the end of the server's descriptors."""
+
+    last = None
+
     def open_repository(self, path):
-        return Repo(os.path.join(ROOT, path.strip("/")))
+        if self.last is not None:
+            self.last.close()
+        self.last = Repo(os.path.join(ROOT, path.strip("/")))
+        return self.last
 
 
 class Receive(ReceivePackHandler):
@@ -48,5 +56,6 @@ waitress.serve(
     ),
     host="127.0.0.1",
     port=int(sys.argv[2]),
+    asyncore_use_poll=True,  # select knows no descriptor above 1023
     threads=1,  # two pushes at once end in a FileLocked, and status 500
 )
