@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
@@ -54,9 +55,29 @@ func (b *Branch) Push(ctx context.Context, tip branch.Tip, commits []branch.Draf
 	return b.tip(ctx), nil
 }
 
+// A branch that somebody else holds locked is about to move, mostly: it is tried again.
+const (
+	lockTries = 6
+	lockPause = 500 * time.Millisecond
+)
+
 // move moves the branch to head, whose objects it sends, and returns where the
 // branch is then: at head, or at a later commit of another writer.
 func (b *Branch) move(ctx context.Context, head plumbing.Hash, objects []newObject) (plumbing.Hash, error) {
+	for try := 1; ; try++ {
+		at, err := b.moveOnce(ctx, head, objects)
+		if try == lockTries || errors.Is(err, branch.ErrMoved) || !isLocked(err) {
+			return at, err
+		}
+		select {
+		case <-ctx.Done():
+			return at, err
+		case <-time.After(lockPause):
+		}
+	}
+}
+
+func (b *Branch) moveOnce(ctx context.Context, head plumbing.Hash, objects []newObject) (plumbing.Hash, error) {
 	result := b.send(ctx, target{b.name, b.store.head}, head, objects)
 	switch {
 	case result.err == nil && !result.unnamed:

@@ -82,12 +82,22 @@ func (b *Branch) tryMove(ctx context.Context) error {
 
 // compared is what servers say of a branch that is not where a push expects it: git
 // (builtin/receive-pack.c, refs.c), JGit (ReceivePack.java) and go-git (receive_pack.go).
-var compared = regexp.MustCompile(`failed to update ref|incorrect old value|cannot lock ref|reference .*(has changed|already exists)|invalid old id|lock failure|transaction failed|non-fast-forward|stale info`)
+var compared = regexp.MustCompile(`failed to update ref|incorrect old value|cannot lock ref|failed to lock|reference .*(has changed|already exists)|invalid old id|lock failure|transaction failed|non-fast-forward|stale info`)
 
 // comparesOnly reports whether a push failed for nothing but where the branch is.
 func comparesOnly(err error) bool {
 	var a *answer
 	return !errors.As(err, &a) && compared.MatchString(strings.ToLower(err.Error()))
+}
+
+// locked is what servers say of a branch that they cannot lock, or have just failed to move:
+// JGit (ReceiveCommand.java), git (refs/files-backend.c, and builtin/receive-pack.c to 2.49).
+var locked = regexp.MustCompile(`failed to lock|cannot lock ref|lock failure|failed to update ref`)
+
+// isLocked reports whether a push failed for nothing but a lock.
+func isLocked(err error) bool {
+	var a *answer
+	return err != nil && !errors.As(err, &a) && locked.MatchString(strings.ToLower(err.Error()))
 }
 
 // isGit reports whether it is git itself that takes pushes, by the agent that it says
