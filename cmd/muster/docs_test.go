@@ -296,7 +296,7 @@ func TestCommands(t *testing.T) {
 		}
 		for _, block := range inCode.FindAllString(string(text), -1) {
 			block = strings.ReplaceAll(block, "-n muster ", "") // kubectl's namespace
-			for _, m := range regexp.MustCompile(`(?m)(?:^|[\s$`+"`"+`])make ([a-z]+)`).FindAllStringSubmatch(block, -1) {
+			for _, m := range regexp.MustCompile(`(?m)(?:^|[\s$`+"`"+`])make ([a-z0-9-]+)`).FindAllStringSubmatch(block, -1) {
 				looked++
 				if !regexp.MustCompile(`(?m)^` + m[1] + `:`).MatchString(makefile) {
 					t.Errorf("%s: the Makefile has no %s", page, m[1])
