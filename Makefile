@@ -3,7 +3,7 @@
 GO         ?= go
 GOLANGCI   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # The modules of their own that make lint looks at; see CONTRIBUTING.
-LINTED     := deploy/release testdata/agent testdata/apiserver testdata/browser testdata/hosts testdata/image testdata/prometheus testdata/sbom testdata/schema testdata/webhooks
+LINTED     := deploy/release testdata/agent testdata/apiserver testdata/browser testdata/e2e testdata/hosts testdata/image testdata/prometheus testdata/sbom testdata/schema testdata/webhooks
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # Where the list of known vulnerabilities is; a mirror, or file:// and a directory.
 VULNDB     ?= https://vuln.go.dev
@@ -12,6 +12,9 @@ SEEDS      ?= 20000
 CHECKS     ?= 100000
 DAYS       ?= 30
 HOSTILE    ?= 1h
+# The versions that make e2e runs with (empty: the current ones), and for how long make e2e-long kills parts.
+VERSIONS   ?=
+CHAOS      ?= 1h
 # The workloads of docs/scaling-quality.md: those of kinds that real organisations have, and a few that show one thing each.
 QUALITY    := steady,unsatisfiable,rough,merge-queue,time-zones,fan,short-busy,short-calm,long,cancelled,herd,weekend,tags,groups,cron,chains
 # What make mutants changes, how many changes of each package it tries (0: all),
@@ -49,10 +52,10 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: help demo build image push release image-test test race apiserver alerts agent schema tools lint fuzz bench soak faults quality reference cover vuln sbom hostile mutants browser hosts clean
+.PHONY: help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint fuzz bench soak faults quality reference cover vuln sbom hostile mutants browser hosts clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: build ## Play a morning of builds against a real git repository, on embedded defaults
 	bin/muster demo
@@ -99,6 +102,8 @@ test: tools ## Run every test: vet, the race detector, the API server's validati
 	$(GO) -C deploy/release test ./...
 	$(GO) -C testdata/sbom test ./...
 	$(GO) -C testdata/webhooks test ./...
+	$(GO) -C testdata/e2e vet ./...
+	$(GO) -C testdata/e2e test ./record
 	$(GO) -C testdata/agent run ./build
 	$(GO) -C testdata/agent test -parallel 8 ./...
 
@@ -114,6 +119,27 @@ alerts: ## Raise and resolve every alert in Prometheus' own code, and ask all th
 agent: ## Run the published buildkite-agent against the simulated Buildkite alone
 	$(GO) -C testdata/agent run ./build
 	$(GO) -C testdata/agent test -count=1 -parallel 8 ./...
+
+# The whole run writes the table of docs/syncers.md; parts of it do not. Without root
+# there is no real node, and what is missing has to be installed by hand.
+E2E = cd testdata/e2e && $(GO) test -count=1 -timeout $(1) -v -run '$(2)' . -args -versions '$(VERSIONS)'
+
+e2e: e2e-packages ## Run muster with real Kubernetes, Flux and Argo CD: RUN=name, VERSIONS=previous; see testdata/e2e/README.md
+	$(call E2E,90m,$(or $(RUN),^Test[^C])) $(if $(RUN)$(VERSIONS),,-table tried)
+
+e2e-flux: e2e-packages ## Run it with Flux alone
+	$(call E2E,90m,$(or $(RUN),^Test[^C])) -syncers flux
+
+e2e-argocd: e2e-packages ## Run it with Argo CD alone
+	$(call E2E,90m,$(or $(RUN),^Test[^C])) -syncers argocd
+
+e2e-long: e2e-packages ## Two clusters of which one goes away, and everything killed at random for CHAOS, chosen by SEED
+	$(call E2E,0,$(or $(RUN),^TestC)) -chaos '$(CHAOS)' -seed '$(SEED)' $(if $(RUN)$(VERSIONS),,-table long)
+
+e2e-packages:
+	@missing=; for program in redis-server tini containerd runc /usr/lib/cni/bridge /bin/busybox ip; do command -v $$program >/dev/null || missing=yes; done; \
+	if [ "$$missing" ] && [ "$$(id -u)" = 0 ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+		redis-server tini containerd runc containernetworking-plugins busybox-static iproute2; fi
 
 schema: ## Try the policy's schema in ajv and the YAML language server; needs npm and a network
 	npm install --prefix testdata/schema --ignore-scripts --no-package-lock --no-audit --no-fund

@@ -1,0 +1,215 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/testdata/e2e/process"
+)
+
+var (
+	chaosFor  = flag.Duration("chaos", 10*time.Minute, "for how long TestChaos kills")
+	chaosSeed = flag.Uint64("seed", 1, "what TestChaos kills and when")
+)
+
+// TestChaos kills syncers, the control plane and muster, and takes git and Buildkite
+// away, at random, and starts them again: nothing runs twice, nobody is killed, all
+// settles.
+func TestChaos(t *testing.T) {
+	w := shared.world
+	w.startPulse(t)
+	random := rand.New(rand.NewPCG(*chaosSeed, 0))
+	var fleet []*overlay
+	for _, name := range syncers() {
+		for i := range 3 {
+			fleet = append(fleet, w.addOverlay(t, fmt.Sprintf("chaos-%d", i), w.syncers[name], options{policy: map[string]string{"lease": "3m"}}))
+		}
+	}
+	c := &chaos{world: w, t: t, random: random, killed: map[string]int{}}
+	end := time.Now().Add(*chaosFor)
+	nextKill, nextJobs := time.Now().Add(5*time.Second), time.Now()
+	jobs := 0
+	for time.Now().Before(end) {
+		time.Sleep(200 * time.Millisecond)
+		c.revive()
+		if time.Now().After(nextKill) {
+			c.kill()
+			nextKill = time.Now().Add(time.Duration(5+random.IntN(20)) * time.Second)
+		}
+		if time.Now().After(nextJobs) {
+			jobs += c.work(fleet[random.IntN(len(fleet))])
+			nextJobs = time.Now().Add(time.Duration(5+random.IntN(15)) * time.Second)
+		}
+	}
+	c.peace()
+	say("killed, or away, in %s: %v; %d jobs", *chaosFor, c.killed, jobs)
+	for _, v := range fleet {
+		v.until("every job has passed", func() error {
+			for state, n := range v.counts() {
+				if state != "passed" {
+					return fmt.Errorf("%d are %s", n, state)
+				}
+			}
+			return nil
+		})
+		v.leavesGit()
+		v.isWell()
+		v.accountLoosely()
+	}
+	for _, name := range syncers() {
+		results.note(t, fmt.Sprintf("Syncers, control plane, git, Buildkite and muster killed at random for %s (seed %d, %d kills, %d jobs): nothing runs twice, nobody is killed, all settles",
+			*chaosFor, *chaosSeed, sum(c.killed), jobs), name)
+	}
+}
+
+func sum(counts map[string]int) int {
+	total := 0
+	for n := range maps.Values(counts) {
+		total += n
+	}
+	return total
+}
+
+// chaos kills and revives.
+type chaos struct {
+	*world
+	t      *testing.T
+	random *rand.Rand
+	killed map[string]int
+	due    []revival
+}
+
+type revival struct {
+	at    time.Time
+	what  string
+	start func() error
+}
+
+// targets are what can be killed, by name.
+func (c *chaos) targets() map[string]*process.Process {
+	all := map[string]*process.Process{"muster": c.muster}
+	for name, p := range c.cluster.processes {
+		all[name] = p
+	}
+	for _, s := range c.syncers {
+		maps.Copy(all, s.parts())
+	}
+	return all
+}
+
+func (c *chaos) isDown(name string) bool {
+	return slices.ContainsFunc(c.due, func(r revival) bool { return r.what == name })
+}
+
+// kill kills one thing, and says when it is back.
+func (c *chaos) kill() {
+	targets := c.targets()
+	names := append(slices.Sorted(maps.Keys(targets)), "git", "buildkite", "muster", "muster")
+	name := names[c.random.IntN(len(names))]
+	down := time.Duration(c.random.IntN(30)) * time.Second
+	if c.isDown(name) {
+		return
+	}
+	c.killed[name]++
+	say("chaos: %s for %s", name, down)
+	r := revival{at: time.Now().Add(down), what: name}
+	switch name {
+	case "git":
+		c.git.away.Store(true)
+		r.start = func() error { c.git.away.Store(false); return nil }
+	case "buildkite":
+		c.buildkite.goAway()
+		r.start = func() error { c.buildkite.comeBack(); return nil }
+	default:
+		targets[name].Kill()
+		r.start = targets[name].Start
+	}
+	c.due = append(c.due, r)
+}
+
+// revive starts what is due, and what has ended by itself, as a kubelet does.
+func (c *chaos) revive() {
+	c.due = slices.DeleteFunc(c.due, func(r revival) bool {
+		if time.Now().Before(r.at) {
+			return false
+		}
+		if err := r.start(); err != nil {
+			c.t.Fatal(err)
+		}
+		return true
+	})
+	for name, p := range c.targets() {
+		if err := p.Died(); err != nil {
+			said, _, _ := strings.Cut(err.Error(), "\n")
+			say("chaos: %s, and is started again", said)
+			c.killed[name+", by itself"]++
+			if err := p.Start(); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// peace starts everything.
+func (c *chaos) peace() {
+	for _, r := range c.due {
+		if err := r.start(); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.due = nil
+	c.revive()
+}
+
+// work adds some jobs to a queue.
+func (c *chaos) work(v *overlay) int {
+	n := 1 + c.random.IntN(3)
+	seconds := 1 + c.random.IntN(20)
+	v.buildkite.CreateBuild(fakebuildkite.Build{Cluster: v.buildkite.cluster, Steps: []fakebuildkite.Step{{
+		Parallelism: n, Agents: []string{"queue=" + v.name}, Command: fmt.Sprintf("sleep %d", seconds),
+	}}})
+	return n
+}
+
+// accountLoosely is account where answers were lost on the way: every Job came at most
+// once, no index registered twice, nobody was killed, no job ran twice.
+func (v *overlay) accountLoosely() {
+	v.t.Helper()
+	known := map[string]bool{}
+	for _, r := range v.dispatches() {
+		for _, name := range r.Dispatches {
+			known[name] = true
+		}
+	}
+	for name, lives := range v.events.jobsOf(v.name) {
+		if len(lives) != 1 || !known[name] {
+			v.t.Errorf("%s: the cluster had %d Jobs %s; in the ledger: %v", v.name, len(lives), name, known[name])
+		}
+		indexes := map[string]int{}
+		for _, a := range v.buildkite.agentsOf(name) {
+			for _, tag := range a.Tags {
+				if strings.HasPrefix(tag, "index=") {
+					indexes[tag]++
+				}
+			}
+		}
+		for tag, n := range indexes {
+			if n > 1 {
+				v.t.Errorf("%s: %d agents connected as %s of %s", v.name, n, tag, name)
+			}
+		}
+	}
+	v.nobodyKilled()
+	for _, j := range v.buildkite.jobsOf(v.name) {
+		if j.Attempt > 0 || j.State == "failed" {
+			v.t.Errorf("%s: job %s is %s in attempt %d", v.name, j.ID, j.State, j.Attempt)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+)
+
+// TestTold: muster tells the syncer of each push, by Flux's Receiver and by the webhook
+// of Argo CD's API server. From the commit to the Job and to its pod, nothing else going
+// on.
+func TestTold(t *testing.T) {
+	for _, name := range syncers() {
+		t.Run(name, func(t *testing.T) {
+			w := shared.world
+			const promise = "Told of each push (Receiver; webhook of the API server), the syncer makes the Job within seconds"
+			defer func() { results.note(t, promise, name) }()
+			v := w.addOverlay(t, "told", w.syncers[name], options{})
+			var toJob, toRunning []time.Duration
+			for i := range 7 {
+				v.build(1)
+				v.runs(i + 1)
+			}
+			for dispatch, lives := range v.events.jobsOf(v.name) {
+				pushed, known := w.git.pushedAt(dispatch)
+				if !known || len(lives) != 1 {
+					t.Fatalf("%s was pushed: %v; its Jobs are %+v", dispatch, known, lives)
+				}
+				toJob = append(toJob, lives[0].Added.Sub(pushed))
+				toRunning = append(toRunning, lives[0].Running.Sub(pushed))
+			}
+			results.measured("commit to Job, told of each push", name, spread(toJob))
+			results.measured("commit to a running pod (image there, the agent's own start left out)", name, spread(toRunning))
+			v.open()
+			v.passes(7)
+			v.complete()
+			v.account()
+		})
+	}
+}

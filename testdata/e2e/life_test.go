@@ -1,0 +1,326 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"muster/testdata/e2e/kube"
+	"muster/testdata/e2e/node"
+)
+
+// both runs a test with each syncer, side by side with all others.
+func both(t *testing.T, promise string, f func(t *testing.T, w *world, s syncer)) {
+	t.Helper()
+	for _, name := range syncers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			defer func() { results.note(t, promise, name) }()
+			f(t, shared.world, shared.world.syncers[name])
+		})
+	}
+}
+
+// isWell waits until the syncer says that all is as it should be.
+func (v *overlay) isWell() {
+	v.t.Helper()
+	v.until("the syncer is content", func() error {
+		ok, words, err := v.syncer.status(v.ctx, v.name)
+		if err != nil || !ok {
+			return fmt.Errorf("%s %w", words, err)
+		}
+		return nil
+	})
+}
+
+// complete waits until all Jobs of the overlay have ended, none of them as failed.
+func (v *overlay) complete() {
+	v.t.Helper()
+	v.until("its Jobs are complete", func() error {
+		for name, lives := range v.events.jobsOf(v.name) {
+			for _, j := range lives {
+				if j.Finished.IsZero() {
+					return fmt.Errorf("%s has not ended", name)
+				}
+				if j.Failed {
+					v.t.Fatalf("the Job %s has failed", name)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// TestAll are the tests that go on side by side, each with overlays of its own.
+func TestAll(t *testing.T) {
+	shared.world.startPulse(t)
+	for _, test := range []struct {
+		name string
+		run  func(t *testing.T)
+	}{
+		{"Life", testLife}, {"Edits", testEdits}, {"Failures", testFailures}, {"Deleted", testDeleted}, {"LeftInGit", testLeftInGit},
+		{"Eviction", testEviction}, {"Refused", testRefused}, {"Corrected", testCorrected}, {"Namespace", testNamespace}, {"OldWays", testOldWays},
+		{"NodeLost", testNodeLost}, {"Reuse", testReuse}, {"Clock", testClock},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t)
+		})
+	}
+}
+
+func testLife(t *testing.T) {
+	both(t, "From a job to an agent that has finished, and a Job that its TTL has deleted: the ledger, the cluster's events and Buildkite agree, Job by Job. "+
+		"Retired while agents work; the overlay down to nothing; never made again", func(t *testing.T, w *world, s syncer) {
+		v := w.addOverlay(t, "life", s, options{})
+		v.build(3)
+		v.runs(3)
+		v.leavesGit()
+		v.isWell()
+		v.nobodyKilled()
+		// The syncer applies a later commit, in which the running Job is not.
+		v.build(1)
+		v.runs(4)
+		v.nobodyKilled()
+		v.open()
+		v.passes(4)
+		v.complete()
+		v.leavesGit()
+		v.synced()
+		v.expire()
+		v.isWell()
+		// And another one, in which there are no Jobs of before.
+		v.build(2)
+		v.passes(6)
+		v.complete()
+		v.account()
+	})
+}
+
+func testEdits(t *testing.T) {
+	both(t, "Base and template edited while agents run: later dispatches only, no error of an immutable field", func(t *testing.T, w *world, s syncer) {
+		// A base of its own, or all that others have ordered would be withdrawn.
+		base := "base-" + s.name()
+		if err := w.git.edit("copy the base", func(dir string) error {
+			return os.CopyFS(filepath.Join(dir, base), os.DirFS(filepath.Join(dir, "base")))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		v := w.addOverlay(t, "edits", s, options{base: base})
+		v.build(1)
+		v.runs(1)
+		v.must(w.git.edit("edit base and template of "+v.name, func(dir string) error {
+			path := filepath.Join(dir, base, "job.yaml")
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			label := "    app.kubernetes.io/managed-by: muster\n"
+			if err := os.WriteFile(path, []byte(strings.Replace(string(text), label, label+"    e2e.muster.dev/edited: \"yes\"\n", 1)), 0o644); err != nil {
+				return err
+			}
+			return v.setTemplate(dir, options{base: base, patch: `
+- op: add
+  path: /spec/template/spec/containers/0/env/-
+  value: {name: EDITED, value: "yes"}
+`})
+		}))
+		v.build(1)
+		v.runs(2)
+		v.isWell()
+		v.nobodyKilled()
+		var edited []bool
+		for name := range v.events.jobsOf(v.name) {
+			var raw json.RawMessage
+			v.must(w.cluster.Get(w.ctx, kube.Path("batch/v1", "jobs", v.namespace, name), &raw))
+			edited = append(edited, strings.Contains(string(raw), `"EDITED"`) && strings.Contains(string(raw), `"e2e.muster.dev/edited"`))
+		}
+		if len(edited) != 2 || edited[0] == edited[1] {
+			t.Errorf("of two Jobs one has the edited template: got %v", edited)
+		}
+		v.open()
+		v.passes(2)
+		v.complete()
+		v.leavesGit()
+		v.isWell()
+		v.account()
+	})
+}
+
+func testFailures(t *testing.T) {
+	both(t, "Two of four agents exit with 1: the others work on, and what failed is ordered anew once its lease is over", func(t *testing.T, w *world, s syncer) {
+		v := w.addOverlay(t, "failures", s, options{policy: map[string]string{"lease": "1m"}})
+		w.agents.failIndexes(v.name, 1, 3)
+		v.build(4)
+		v.runs(2)
+		v.until("two pods have failed", func() error {
+			failed := 0
+			for _, p := range v.events.podsOf(v.name) {
+				if p.Phase == "Failed" {
+					failed++
+				}
+			}
+			if failed < 2 {
+				return fmt.Errorf("%d have", failed)
+			}
+			return nil
+		})
+		w.agents.failIndexes(v.name)
+		v.isWell()
+		v.runs(4)
+		v.isWell()
+		v.open()
+		v.passes(4)
+		v.leavesGit()
+		v.account()
+	})
+}
+
+func testDeleted(t *testing.T) {
+	both(t, "Application (with its finalizer) or Kustomization deleted: running Jobs are left alone, in git or not", func(t *testing.T, w *world, s syncer) {
+		v := w.addOverlay(t, "deleted", s, options{})
+		v.build(1)
+		v.runs(1)
+		v.leavesGit()
+		v.build(1)
+		v.runs(2)
+		if s.name() == "argocd" {
+			v.must(w.cluster.Merge(w.ctx, s.object(v.name), map[string]any{"metadata": map[string]any{"finalizers": []string{"resources-finalizer.argocd.argoproj.io"}}}))
+		}
+		v.must(w.cluster.Delete(w.ctx, s.object(v.name), nil))
+		v.until("the syncer's object has gone", func() error {
+			err := w.cluster.Get(w.ctx, s.object(v.name), nil)
+			if kube.Missing(err) {
+				return nil
+			}
+			return fmt.Errorf("it is there: %w", err)
+		})
+		v.nobodyKilled()
+		v.open()
+		v.passes(2)
+		v.complete()
+		v.account()
+	})
+}
+
+func testLeftInGit(t *testing.T) {
+	both(t, "Left in git past its TTL: the syncer makes the Job again, and its pods end at once by the lease", func(t *testing.T, w *world, s syncer) {
+		v := w.addOverlay(t, "left", s, options{policy: map[string]string{"lease": "1m"}})
+		release := w.agents.hold(v.name)
+		v.build(2)
+		v.until("it is dispatched", func() error {
+			if len(w.git.live(v.name)) == 0 {
+				return errors.New("nothing is in git")
+			}
+			return nil
+		})
+		// An invalid policy suspends its overlay: nothing is retired.
+		v.rewritePolicy("break", func(text string) string { return text + nonsense })
+		release()
+		v.runs(2)
+		v.open()
+		v.passes(2)
+		v.complete()
+		orders := v.dispatches()
+		agents := len(v.buildkite.agentsOf(orders[0].Dispatches[0]))
+		v.until("the lease is over", func() error { return over(orders[0].At, 65) })
+		v.expire()
+		v.must(w.git.edit("an unrelated commit for "+v.name, func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "note-"+v.name), []byte("x"), 0o644)
+		}))
+		v.until("the Job is there again and has ended", func() error {
+			lives := v.events.jobsOf(v.name)[orders[0].Dispatches[0]]
+			for _, j := range lives {
+				if j.Finished.IsZero() {
+					return fmt.Errorf("not ended: %+v", j)
+				}
+			}
+			if len(lives) < 2 {
+				return fmt.Errorf("it has lived %d times", len(lives))
+			}
+			return nil
+		})
+		if now := len(v.buildkite.agentsOf(orders[0].Dispatches[0])); now != agents {
+			t.Errorf("%d agents had registered before, %d after the Job was made again", agents, now)
+		}
+		for _, j := range v.events.jobsOf(v.name)[orders[0].Dispatches[0]] {
+			if j.Failed {
+				t.Errorf("the Job has failed: %+v", j)
+			}
+		}
+		v.nobodyKilled()
+		v.rewritePolicy("mend", func(text string) string { return strings.Replace(text, nonsense, "", 1) })
+		v.leavesGit()
+		v.isWell()
+	})
+}
+
+// nonsense makes a policy invalid.
+const nonsense = "nonsense: true\n"
+
+// rewritePolicy commits another text of the overlay's policy.
+func (v *overlay) rewritePolicy(verb string, change func(string) string) {
+	v.t.Helper()
+	v.must(v.git.edit(verb+" the policy of "+v.name, func(dir string) error {
+		path := filepath.Join(dir, "overlays", v.name, "scaling.yaml")
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(path, []byte(change(string(text))), 0o644)
+	}))
+}
+
+func testEviction(t *testing.T) {
+	both(t, "Evicted: an agent with a job finishes it; one that its node ends is replaced, and counts as no failure", func(t *testing.T, w *world, s syncer) {
+		v := w.addOverlay(t, "eviction", s, options{})
+		v.expectKills = func(k node.Killed) bool { return k.Disrupted }
+		v.build(2)
+		v.runs(2)
+		pods := v.events.podsOf(v.name)
+		// The first with the grace that its template says, the second with none.
+		evict := func(pod string, options map[string]any) {
+			body := map[string]any{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": map[string]any{"name": pod, "namespace": v.namespace}}
+			if options != nil {
+				body["deleteOptions"] = options
+			}
+			v.must(w.cluster.Post(w.ctx, kube.Path("v1", "pods", v.namespace, pod)+"/eviction", body))
+		}
+		evict(pods[0].Name, nil)
+		evict(pods[1].Name, map[string]any{"gracePeriodSeconds": 1})
+		v.until("the second pod is replaced", func() error {
+			all := v.events.podsOf(v.name)
+			running := 0
+			for _, p := range all {
+				if p.Phase == "Running" {
+					running++
+				}
+			}
+			if len(all) != 3 || running != 2 {
+				return fmt.Errorf("%d pods, %d run", len(all), running)
+			}
+			return nil
+		})
+		v.open()
+		v.until("the first job has passed", func() error {
+			if c := v.counts(); c["passed"] < 1 {
+				return fmt.Errorf("jobs are %v", c)
+			}
+			return nil
+		})
+		for name, lives := range v.events.jobsOf(v.name) {
+			if len(lives) != 1 || lives[0].FailedPods > 0 || lives[0].Failed {
+				t.Errorf("%s: %+v", name, lives)
+			}
+		}
+		if killed := v.events.killedOf(v.name); len(killed) != 2 {
+			t.Errorf("%d pods were ended, want the two that were evicted", len(killed))
+		}
+		v.nobodyKilled()
+		v.isWell()
+	})
+}

@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"muster/testdata/e2e/programs"
+)
+
+var (
+	withSyncers  = flag.String("syncers", "flux,argocd", "the syncers to try")
+	versionsFlag = flag.String("versions", "", "the set of versions: NAME.mod beside each go.mod of build/; empty: the current ones")
+	buildOnly    = flag.Bool("build-only", false, "build what is missing, and run nothing")
+	tableFlag    = flag.String("table", "", "the section of docs/syncers.md, tried or long, to write from what was seen, if all of it held")
+	keepFlag     = flag.Bool("keep", false, "keep the folder of logs and data, also where all passed")
+)
+
+// suite is what all tests share: one machine, one cluster, one fleet.
+type suite struct {
+	root     string // of the repository
+	dir      string // temporary, with logs
+	logs     string
+	programs map[string]programs.Built
+	muster   string
+	agent    string
+	world    *world
+}
+
+var shared *suite
+
+func syncers() []string { return strings.Split(*withSyncers, ",") }
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Scenarios wait for others' intervals, more than for processors.
+	if err := flag.Set("test.parallel", "24"); err != nil {
+		panic(err)
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	began := time.Now()
+	s, err := prepare(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		return 1
+	}
+	say("built, or found, in %s", time.Since(began).Round(time.Second))
+	if *buildOnly {
+		return 0
+	}
+	if s.world, err = newWorld(ctx, s); err != nil {
+		fmt.Fprintf(os.Stderr, "e2e: %v\nlogs are in %s\n", err, s.logs)
+		return 1
+	}
+	shared = s
+	say("cluster, %s, git, Buildkite and muster are up; logs are in %s", *withSyncers, s.logs)
+	began = time.Now()
+	code := m.Run()
+	s.world.close()
+	say("tests took %s", time.Since(began).Round(time.Second))
+	if code != 0 || *keepFlag {
+		say("logs of every process are in %s", s.logs)
+	} else {
+		os.RemoveAll(s.dir)
+	}
+	if code == 0 && *tableFlag != "" {
+		if err := results.write(s); err != nil {
+			fmt.Fprintln(os.Stderr, "e2e:", err)
+			return 1
+		}
+	}
+	return code
+}
+
+// needed are the programs that the chosen syncers need.
+func needed() []string {
+	names := []string{"controlplane"}
+	if slices.Contains(syncers(), "flux") {
+		names = append(names, "kustomize-controller", "source-controller", "notification-controller")
+	}
+	if slices.Contains(syncers(), "argocd") {
+		names = append(names, "argocd", "kustomize")
+	}
+	if noContainers() == nil {
+		names = append(names, "kubelet")
+	}
+	return names
+}
+
+// prepare builds what is missing: muster, the agent, the cluster's programs.
+func prepare(ctx context.Context) (*suite, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	s := &suite{root: filepath.Dir(filepath.Dir(here))}
+	builder := programs.Builder{
+		Suite: here, Cache: filepath.Join(s.root, "bin", "e2e"), Versions: *versionsFlag,
+		Say: os.Stderr, Now: time.Now, Environ: os.Environ(),
+	}
+	if s.programs, err = builder.Build(ctx, needed()...); err != nil {
+		return nil, err
+	}
+	if s.dir, err = os.MkdirTemp("", "muster-e2e-"); err != nil {
+		return nil, err
+	}
+	s.logs = filepath.Join(s.dir, "logs")
+	if err := os.MkdirAll(s.logs, 0o755); err != nil {
+		return nil, err
+	}
+	s.muster = filepath.Join(s.dir, "muster")
+	if _, err := goRun(ctx, s.root, "build", "-trimpath", "-o", s.muster, "./cmd/muster"); err != nil {
+		return nil, err
+	}
+	out, err := goRun(ctx, filepath.Join(s.root, "testdata", "agent"), "run", "./build")
+	s.agent = strings.TrimSpace(out)
+	return s, err
+}
+
+func goRun(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.Output()
+	if err != nil {
+		var said []byte
+		if exit, ok := err.(*exec.ExitError); ok {
+			said = exit.Stderr
+		}
+		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, said)
+	}
+	return string(out), nil
+}
+
+func say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%s e2e: "+format+"\n", append([]any{time.Now().UTC().Format("15:04:05")}, args...)...)
+}

@@ -1,0 +1,192 @@
+package e2e
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/testdata/e2e/kube"
+	"muster/testdata/e2e/node"
+)
+
+// overlay is one overlay of the fleet, with a queue of its own, and its syncer.
+type overlay struct {
+	*world
+	t           *testing.T
+	name        string
+	syncer      syncer
+	namespace   string
+	expectKills func(node.Killed) bool // kills that the test is about; nil: none
+	gate        string                 // jobs wait for this file
+}
+
+// options are how an overlay differs from what init writes.
+type options struct {
+	policy    map[string]string // settings, as in "lease": "1m"
+	patch     string            // a patch of the template's Job, in YAML
+	namespace string            // empty: buildkite
+	base      string            // empty: base, as init wrote it
+}
+
+// addOverlay makes an overlay as a user does: init wrote it before muster began, so what
+// is left is to edit the policy, to push, and to apply what init wrote for the syncer.
+func (w *world) addOverlay(t *testing.T, scenario string, s syncer, o options) *overlay {
+	t.Helper()
+	v := &overlay{world: w, t: t, name: scenario + "-" + s.name(), syncer: s, namespace: "buildkite", gate: filepath.Join(w.suite.dir, "gate-"+scenario+"-"+s.name())}
+	if o.namespace != "" {
+		v.namespace = o.namespace
+		v.must(w.cluster.addNamespace(w.ctx, o.namespace))
+	}
+	if !slices.Contains(scenarios, scenario) {
+		t.Fatalf("the overlay %s is not among the scenarios", scenario)
+	}
+	if len(o.policy) > 0 || o.patch != "" || o.namespace != "" || o.base != "" {
+		v.must(w.git.edit("edit overlay "+v.name, func(dir string) error {
+			if err := v.setPolicy(dir, o.policy); err != nil {
+				return err
+			}
+			return v.setTemplate(dir, o)
+		}))
+	}
+	text, err := os.ReadFile(filepath.Join(w.git.clone, "syncer", "agents-"+v.name+".yaml"))
+	v.must(err)
+	v.must(w.cluster.Apply(w.ctx, string(text)))
+	v.applied()
+	t.Cleanup(v.logs)
+	return v
+}
+
+// applied waits until the syncer has applied what stays of the overlay.
+func (v *overlay) applied() {
+	v.t.Helper()
+	v.until("it is applied", func() error {
+		return v.cluster.Get(v.ctx, kube.Path("v1", "configmaps", "buildkite", "muster-"+v.name), nil)
+	})
+}
+
+// setPolicy writes settings into the policy that init wrote.
+func (v *overlay) setPolicy(dir string, settings map[string]string) error {
+	path := filepath.Join(dir, "overlays", v.name, "scaling.yaml")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(string(text), "\n")
+	for name, value := range settings {
+		found := false
+		for i, line := range lines {
+			bare := strings.TrimPrefix(strings.TrimSpace(line), "# ")
+			if strings.HasPrefix(bare, name+":") {
+				lines[i], found = "  "+name+": "+value, true
+			}
+		}
+		if !found {
+			return fmt.Errorf("the policy that init writes has no %s", name)
+		}
+	}
+	return os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o644)
+}
+
+// setTemplate writes the template with a patch.
+func (v *overlay) setTemplate(dir string, o options) error {
+	if o.patch == "" && o.namespace == "" && o.base == "" {
+		return nil
+	}
+	text := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n  - ../../../" + cmp.Or(o.base, "base") + "\n"
+	if o.namespace != "" {
+		text += "namespace: " + o.namespace + "\n"
+	}
+	if o.patch != "" {
+		text += "patches:\n  - target: {kind: Job}\n    patch: |-\n"
+		for line := range strings.Lines(strings.Trim(o.patch, "\n")) {
+			text += "      " + line
+		}
+		text += "\n"
+	}
+	return os.WriteFile(filepath.Join(dir, "overlays", v.name, "template", "kustomization.yaml"), []byte(text), 0o644)
+}
+
+func (v *overlay) must(err error) {
+	v.t.Helper()
+	if err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// until waits for what must come; the patience only ends a test that would hang.
+func (v *overlay) until(what string, check func() error) {
+	v.t.Helper()
+	if err := eventually(v.ctx, 20*time.Minute, v.name+": "+what, check); err != nil {
+		_, words, _ := v.syncer.status(v.ctx, v.name)
+		v.t.Fatalf("%v\nthe syncer says: %s", err, words)
+	}
+}
+
+// logs names the logs of a test that has failed, and says what has died.
+func (v *overlay) logs() {
+	if !v.t.Failed() {
+		return
+	}
+	v.t.Logf("the logs of all processes are in %s", v.suite.logs)
+	for _, p := range v.processes() {
+		if err := p.Died(); err != nil {
+			v.t.Log(err)
+		}
+	}
+	out, _ := exec.Command(v.suite.muster, "history", v.name, "--repo", v.git.url).CombinedOutput()
+	v.t.Logf("the ledger of %s:\n%s", v.name, out)
+	for name, lives := range v.events.jobsOf(v.name) {
+		for _, j := range lives {
+			v.t.Logf("Job %s: %+v", name, j)
+		}
+	}
+}
+
+// build adds jobs to the overlay's queue. They run until open.
+func (v *overlay) build(jobs int) string {
+	return v.buildkite.CreateBuild(fakebuildkite.Build{Cluster: v.buildkite.cluster, Steps: []fakebuildkite.Step{{
+		Parallelism: jobs, Agents: []string{"queue=" + v.name},
+		Command: "until [ -e " + v.gate + " ]; do sleep 0.2; done", Duration: 2 * time.Second,
+	}}})
+}
+
+// open lets the jobs end.
+func (v *overlay) open() { v.must(os.WriteFile(v.gate, nil, 0o644)) }
+
+// counts are the jobs of the overlay's queue by state.
+func (v *overlay) counts() map[string]int {
+	counts := map[string]int{}
+	for _, j := range v.buildkite.jobsOf(v.name) {
+		counts[j.State]++
+	}
+	return counts
+}
+
+// runs waits until so many jobs run.
+func (v *overlay) runs(jobs int) {
+	v.t.Helper()
+	v.until(fmt.Sprintf("%d jobs run", jobs), func() error {
+		if c := v.counts(); c["running"] != jobs {
+			return fmt.Errorf("jobs are %v", c)
+		}
+		return nil
+	})
+}
+
+// passes waits until so many jobs have passed.
+func (v *overlay) passes(jobs int) {
+	v.t.Helper()
+	v.until(fmt.Sprintf("%d jobs have passed", jobs), func() error {
+		if c := v.counts(); c["passed"] != jobs {
+			return fmt.Errorf("jobs are %v", c)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,115 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/testdata/e2e/kube"
+	"muster/testdata/e2e/node"
+)
+
+// inContainer is what a job looks at: it fails where something is not as the base says.
+const inContainer = `[ "$(id -u)" = 1000 ]
+if touch /written 2>/dev/null; then echo "the root can be written to"; exit 1; fi
+touch /tmp/written "$HOME/written"
+[ -z "${BUILDKITE_AGENT_TOKEN:-}" ]
+if cat /proc/1/environ | tr '\\0' '\\n' | grep -q TOKEN=bkct; then echo "the token is in the environment of process 1"; exit 1; fi
+[ ! -e /var/run/secrets/kubernetes.io ]
+sleep 20
+`
+
+// onRealNode has an overlay's pods be small, and be on the real node.
+const onRealNode = `
+- op: add
+  path: /spec/template/spec/nodeSelector/kubernetes.io~1hostname
+  value: ` + realNodeName + `
+- op: add
+  path: /spec/template/spec/tolerations
+  value: [{key: ` + node.ReservedTaint + `, operator: Exists}]
+- op: replace
+  path: /spec/template/spec/containers/0/resources
+  value: {requests: {cpu: 50m, memory: 128Mi, ephemeral-storage: 100Mi}, limits: {memory: 512Mi, ephemeral-storage: 1Gi}}
+- op: replace
+  path: /spec/template/spec/containers/0/readinessProbe/periodSeconds
+  value: 2`
+
+// TestRealNode: kubelet, containerd and runc run the dispatches as containers.
+func TestRealNode(t *testing.T) {
+	if err := noContainers(); err != nil {
+		t.Skipf("no containers on this machine: %v", err)
+	}
+	w := shared.world
+	w.startPulse(t)
+	if _, err := w.realNode(); err != nil {
+		t.Fatal(err)
+	}
+	url, err := w.buildkite.listen(bridgeAddress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results.ran("a real node for `TestRealNode` and `TestDeployed`: kubelet " + w.suite.programs["kubelet"].Version + ", Debian's containerd, runc and CNI, the published agent in an image of busybox")
+	both(t, "A real node: user 1000, read-only root, Secret, downward API, no token in the environment of process 1, readiness probe; "+
+		"evicted with a job, the agent finishes it", func(t *testing.T, w *world, s syncer) {
+		v := w.addOverlay(t, "real", s, options{patch: onRealNode + `
+- op: add
+  path: /spec/template/spec/containers/0/env/-
+  value: {name: BUILDKITE_AGENT_ENDPOINT, value: "` + url + `/v3"}
+`})
+		v.expectKills = func(k node.Killed) bool { return k.Disrupted }
+		build := func(jobs int) {
+			v.buildkite.CreateBuild(fakebuildkite.Build{Cluster: v.buildkite.cluster, Steps: []fakebuildkite.Step{{
+				Parallelism: jobs, Agents: []string{"queue=" + v.name}, Command: inContainer,
+			}}})
+		}
+		build(2)
+		v.runs(2)
+		v.until("its pods are ready", func() error {
+			if pods := v.events.podsOf(v.name); !slices.ContainsFunc(pods, func(p seenPod) bool { return p.Ready }) {
+				return fmt.Errorf("none is: %+v", pods)
+			}
+			return nil
+		})
+		v.leavesGit()
+		v.nobodyKilled()
+		v.passesInContainers(2)
+		v.complete()
+		build(1)
+		v.runs(1)
+		for _, p := range v.events.podsOf(v.name) {
+			if p.Phase == "Running" {
+				v.must(w.cluster.Post(w.ctx, kube.Path("v1", "pods", v.namespace, p.Name)+"/eviction", map[string]any{
+					"apiVersion": "policy/v1", "kind": "Eviction", "metadata": map[string]any{"name": p.Name, "namespace": v.namespace},
+				}))
+			}
+		}
+		v.passesInContainers(3)
+		v.complete()
+		v.leavesGit()
+		v.synced()
+		v.expire()
+		v.account()
+		if killed := v.events.killedOf(v.name); len(killed) != 1 {
+			t.Errorf("%d pods were ended while they ran, want the one that was evicted", len(killed))
+		}
+	})
+}
+
+// passesInContainers waits until so many jobs have passed; of one that fails it prints
+// what it said.
+func (v *overlay) passesInContainers(jobs int) {
+	v.t.Helper()
+	v.until(fmt.Sprintf("%d jobs have passed", jobs), func() error {
+		for _, j := range v.buildkite.jobsOf(v.name) {
+			if j.State == "failed" {
+				v.t.Fatalf("a job has failed and said:\n%s", strings.ReplaceAll(v.buildkite.JobLog(j.ID), "\r", ""))
+			}
+		}
+		if c := v.counts(); c["passed"] != jobs {
+			return fmt.Errorf("jobs are %v", c)
+		}
+		return nil
+	})
+}

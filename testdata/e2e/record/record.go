@@ -1,0 +1,153 @@
+// Package record keeps what the suite has seen in docs/syncers.md: promise by
+// promise, with the versions, the date, and a sum of what was tried, so that a change
+// of it is noticed.
+package record
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Page is the document, from the top of the repository.
+const Page = "docs/syncers.md"
+
+// Tried are the directories whose files the suite tries: the agent Job, the overlay
+// that init writes, and what syncers are told.
+var Tried = []string{"base", "overlays/default", "deploy/syncers"}
+
+// The sections of the page that are written: what each whole run tries, and what takes
+// longer and is run by itself.
+const (
+	Whole = "tried"
+	Long  = "long"
+)
+
+// markers are the lines around a section.
+func markers(section string) (begin, end []byte) {
+	return []byte("<!-- begin: " + section + " -->\n"), []byte("<!-- end: " + section + " -->\n")
+}
+
+// Sum is made from the names and contents of what is tried, Go's files left out.
+func Sum(root fs.FS) (string, error) {
+	sum := sha256.New()
+	for _, dir := range Tried {
+		err := fs.WalkDir(root, dir, func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || path.Ext(name) == ".go" {
+				return err
+			}
+			content, err := fs.ReadFile(root, name)
+			fmt.Fprintf(sum, "%s %d\n", name, len(content))
+			sum.Write(content)
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16], nil
+}
+
+// Run is one run of the suite.
+type Run struct {
+	// Date is the day, as in 2026-11-22. Sum is of what was tried.
+	Date, Sum string
+	// Versions are lines: of the cluster, of each syncer, of the agent, of how pods ran.
+	Versions []string
+	// Syncers are the columns.
+	Syncers []string
+	// Promises are what held, in the order of the page.
+	Promises []Promise
+	// Figures are what was measured.
+	Figures []Figure
+}
+
+// Promise is a row: a sentence, its test, and which syncers it held with.
+type Promise struct {
+	Text, Test string
+	Held       map[string]bool
+}
+
+// Figure is a row: what was measured, by syncer.
+type Figure struct {
+	Text   string
+	Values map[string]string
+}
+
+// Markdown is the part of the page between the markers.
+func (r Run) Markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Tried on %s, of base, overlay and settings `%s`, with:\n\n", r.Date, r.Sum)
+	for _, v := range r.Versions {
+		fmt.Fprintf(&b, "- %s\n", v)
+	}
+	titles := map[string]string{"flux": "Flux", "argocd": "Argo CD"}
+	header := func(first ...string) {
+		rule := "|"
+		b.WriteString("\n|")
+		for _, title := range first {
+			fmt.Fprintf(&b, " %s |", title)
+			rule += "---|"
+		}
+		for _, s := range r.Syncers {
+			fmt.Fprintf(&b, " %s |", titles[s])
+			rule += "---|"
+		}
+		b.WriteString("\n" + rule + "\n")
+	}
+	header("promise", "test")
+	for _, p := range r.Promises {
+		fmt.Fprintf(&b, "| %s | `%s` |", p.Text, p.Test)
+		for _, s := range r.Syncers {
+			held := "not tried"
+			if value, tried := p.Held[s]; tried {
+				held = map[bool]string{true: "holds", false: "**does not hold**"}[value]
+			}
+			fmt.Fprintf(&b, " %s |", held)
+		}
+		b.WriteString("\n")
+	}
+	if len(r.Figures) > 0 {
+		header("measured")
+	}
+	for _, f := range r.Figures {
+		fmt.Fprintf(&b, "| %s |", f.Text)
+		for _, s := range r.Syncers {
+			fmt.Fprintf(&b, " %s |", f.Values[s])
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// errNoMarkers says that the page has no place for the table.
+var errNoMarkers = errors.New(Page + " lacks the lines around the table, or the table")
+
+// Replace puts a run's table into a section of the page.
+func Replace(page []byte, section string, r Run) ([]byte, error) {
+	begin, end := markers(section)
+	before, rest, found := bytes.Cut(page, begin)
+	_, after, ended := bytes.Cut(rest, end)
+	if !found || !ended {
+		return nil, errNoMarkers
+	}
+	return slices.Concat(before, begin, []byte(r.Markdown()), end, after), nil
+}
+
+// Of returns the sum that a section's table is of.
+func Of(page []byte, section string) (string, error) {
+	begin, _ := markers(section)
+	_, rest, found := bytes.Cut(page, begin)
+	_, rest, of := bytes.Cut(rest, []byte("settings `"))
+	sum, _, ended := bytes.Cut(rest, []byte("`"))
+	if !found || !of || !ended {
+		return "", errNoMarkers
+	}
+	return string(sum), nil
+}

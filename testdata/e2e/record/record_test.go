@@ -1,0 +1,88 @@
+package record
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+const root = "../../.."
+
+// TestTableIsOfThisBase: what was tried is what is here.
+func TestTableIsOfThisBase(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, Page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried, err := Of(page, Whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := Sum(os.DirFS(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tried != now {
+		t.Errorf("%s is of %s, and the files of %s are now %s: run make e2e, which writes the table", Page, tried, strings.Join(Tried, ", "), now)
+	}
+}
+
+// TestSumSeesChanges: each file counts, its name too.
+func TestSumSeesChanges(t *testing.T) {
+	files := func() fstest.MapFS {
+		return fstest.MapFS{
+			"base/job.yaml": {Data: []byte("a")}, "overlays/default/scaling.yaml": {Data: []byte("b")},
+			"deploy/syncers/flux/overlay.yaml": {Data: []byte("c")}, "base/embed.go": {Data: []byte("d")},
+		}
+	}
+	first, err := Sum(files())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		change func(fstest.MapFS)
+		same   bool
+	}{
+		{func(fs fstest.MapFS) { fs["base/job.yaml"] = &fstest.MapFile{Data: []byte("x")} }, false},
+		{func(fs fstest.MapFS) { fs["base/more.yaml"] = &fstest.MapFile{} }, false},
+		{func(fs fstest.MapFS) {
+			delete(fs, "deploy/syncers/flux/overlay.yaml")
+			fs["deploy/syncers/x"] = &fstest.MapFile{}
+		}, false},
+		{func(fs fstest.MapFS) { fs["base/embed.go"] = &fstest.MapFile{Data: []byte("x")} }, true},
+	} {
+		fs := files()
+		c.change(fs)
+		if sum, err := Sum(fs); err != nil || (sum == first) != c.same {
+			t.Errorf("the sum is %s, %v; before it was %s", sum, err, first)
+		}
+	}
+}
+
+// TestReplace: the table is between the markers, and says of what it is.
+func TestReplace(t *testing.T) {
+	run := Run{
+		Date: "2026-11-22", Sum: "abc", Syncers: []string{"flux", "argocd"}, Versions: []string{"Kubernetes"},
+		Promises: []Promise{{Text: "p", Test: "T", Held: map[string]bool{"flux": true}}},
+		Figures:  []Figure{{Text: "f", Values: map[string]string{"flux": "1 s", "argocd": "2 s"}}},
+	}
+	begin, end := markers(Whole)
+	page, err := Replace(slices.Concat([]byte("before\n"), begin, []byte("old\n"), end, []byte("after\n")), Whole, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"before\n", "| p | `T` | holds | not tried |", "| f | 1 s | 2 s |", string(end) + "after\n"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+	if sum, err := Of(page, Whole); sum != "abc" || err != nil {
+		t.Errorf("the page is of %q, %v", sum, err)
+	}
+	if _, err := Replace([]byte("no markers"), Whole, run); err == nil {
+		t.Error("a page without markers was taken")
+	}
+}
