@@ -1,0 +1,143 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"muster/generator/buildkite/fakebuildkite"
+)
+
+// TestClusters: one queue, an overlay for each of two clusters, each with a Flux of
+// its own, and one muster that can reach neither. Work goes to the preferred one, spills
+// over where that is full or away, and comes back.
+func TestClusters(t *testing.T) {
+	if !slices.Contains(syncers(), "flux") {
+		t.Skip("the second cluster has Flux, which was not chosen")
+	}
+	const promise = "Two clusters, one muster, credentials for neither: work spills over by priority and where one is away, and comes back"
+	defer func() { results.note(t, promise, "flux") }()
+	w := shared.world
+	w.startPulse(t)
+	near := w.addOverlay(t, "two", w.syncers["flux"], options{policy: map[string]string{"lease": "1m"}})
+	far := w.addSecond(t, near)
+	queue := near.name
+	run := func(jobs int, gate string) {
+		w.buildkite.CreateBuild(fakebuildkite.Build{Cluster: w.buildkite.cluster, Steps: []fakebuildkite.Step{{
+			Parallelism: jobs, Agents: []string{"queue=" + queue}, Command: "until [ -e " + gate + " ]; do sleep 0.2; done",
+		}}})
+	}
+	// The preferred one takes two, and the rest spills over.
+	run(3, near.gate)
+	near.runs(3)
+	if n, f := agentsOrdered(near), agentsOrdered(far); n != 1 || f != 2 {
+		t.Errorf("of 3 agents %d are on the cluster that is preferred and takes 2, and %d on the other", f, n)
+	}
+	near.open()
+	near.passes(3)
+	// It is away: what is ordered of it does not come, and the other one takes over.
+	api := far.cluster.processes["kube-apiserver"]
+	api.Kill()
+	away := time.Now()
+	run(1, near.gate)
+	near.until("its overlay backs off, and the other one takes over", func() error {
+		if c := near.counts(); c["passed"] != 4 {
+			return fmt.Errorf("jobs are %v", c)
+		}
+		return nil
+	})
+	results.measured("a cluster away, lease 1m: until a job that waited for it has passed on the other", "flux", fmt.Sprintf("%.0f s", time.Since(away).Seconds()))
+	if err := api.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// It is back: once its overlay's breaker lets it, it is preferred again.
+	ordered := agentsOrdered(far)
+	jobs := 4
+	near.until("the preferred cluster is used again", func() error {
+		near.passes(jobs)
+		run(1, near.gate)
+		jobs++
+		near.passes(jobs)
+		for _, a := range w.buildkite.Agents() {
+			if slices.Contains(a.Tags, "overlay="+far.name) && a.Connected.After(away) {
+				return nil
+			}
+		}
+		time.Sleep(5 * time.Second)
+		return fmt.Errorf("%d agents were ordered of it before, %d now", ordered, agentsOrdered(far))
+	})
+	onceEach(t, near, far)
+}
+
+// onceEach: every Job of the two overlays of a queue has lived once, every job has run
+// once, and nobody was killed.
+func onceEach(t *testing.T, overlays ...*overlay) {
+	t.Helper()
+	for _, v := range overlays {
+		v.nobodyKilled()
+		for name, lives := range v.events.jobsOf(v.name) {
+			if len(lives) != 1 {
+				t.Errorf("the Job %s has lived %d times", name, len(lives))
+			}
+		}
+	}
+	for _, j := range overlays[0].buildkite.jobsOf(overlays[0].name) {
+		if j.Attempt > 0 || j.State == "failed" {
+			t.Errorf("job %s is %s in attempt %d", j.ID, j.State, j.Attempt)
+		}
+	}
+}
+
+func agentsOrdered(v *overlay) int {
+	v.t.Helper()
+	agents := 0
+	for _, r := range v.dispatches() {
+		agents += r.Agents
+	}
+	return agents
+}
+
+// addSecond starts a second cluster with a Flux of its own, and an overlay for it of the
+// same queue, which is preferred and takes two agents.
+func (w *world) addSecond(t *testing.T, beside *overlay) *overlay {
+	t.Helper()
+	second := *w
+	var err error
+	if second.cluster, err = startCluster(w.ctx, w.suite, "second"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(second.cluster.close)
+	v := &overlay{world: &second, t: t, name: "two-far", namespace: "buildkite", gate: beside.gate}
+	t.Cleanup(v.logs)
+	v.must(second.cluster.addNamespace(w.ctx, "buildkite"))
+	second.events = watchEvents(w.ctx, second.cluster)
+	second.node, err = second.cluster.addNode(w.ctx, "far", false, w.agents, second.events.kill)
+	v.must(err)
+	t.Cleanup(second.node.Stop)
+	f, err := startFlux(w.ctx, w.suite, second.cluster, "second-")
+	v.must(err)
+	t.Cleanup(func() {
+		for _, p := range f.processes {
+			p.Kill()
+		}
+	})
+	v.syncer = f
+	v.must(w.git.edit("an overlay for the second cluster", func(dir string) error {
+		if err := w.init(dir, beside.name, "flux", "--overlay", v.name); err != nil {
+			return err
+		}
+		return v.setPolicy(dir, map[string]string{"lease": "1m", "max": "2", "priority": "10"})
+	}))
+	_, err = f.introduce(w.ctx, w.git.clone)
+	v.must(err)
+	v.must(f.has(w))
+	w.onPush(t, func() { _ = f.refresh(w.ctx, "") })
+	text, err := os.ReadFile(filepath.Join(w.git.clone, "syncer", "agents-"+v.name+".yaml"))
+	v.must(err)
+	v.must(second.cluster.Apply(w.ctx, string(text)))
+	v.applied()
+	return v
+}
