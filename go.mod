@@ -27,7 +27,10 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require github.com/sergi/go-diff v1.4.0
+require (
+	github.com/sergi/go-diff v1.4.0
+	golang.org/x/time v0.15.0
+)
 
 require (
 	dario.cat/mergo v1.0.0 // indirect

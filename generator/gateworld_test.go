@@ -12,6 +12,7 @@ import (
 	"muster/generator/buildkite"
 	"muster/generator/plan"
 	"muster/gitops/canary"
+	"muster/gitops/unraced"
 )
 
 // gateShape is what the gate of a world is like. The zero value is none.
@@ -121,6 +122,7 @@ func (a *audit) leftOut(m *muster, r generator.Result) {
 // TestGateWorlds plays worlds whose gate is honest, late, failing and wrong, little work
 // between long quiet times, and holds them to what every world must hold.
 func TestGateWorlds(t *testing.T) {
+	unraced.Only(t)
 	out := 0
 	for _, g := range []gateShape{
 		{on: true, poll: -1}, {on: true, poll: 10 * time.Second}, {on: true, poll: -1, age: 3 * time.Minute},
@@ -170,6 +172,7 @@ func (m *muster) stacks() *buildkite.Stacks {
 // TestStackWorlds plays worlds of every theme in which the Stacks API tells the jobs, and
 // holds them to what every world must hold.
 func TestStackWorlds(t *testing.T) {
+	unraced.Only(t)
 	for seed := range uint64(14) {
 		s := drawShape(seed + 1)
 		s.http, s.inCluster, s.clusters, s.stacks, s.length = true, true, false, true, min(s.length, time.Hour)

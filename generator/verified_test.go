@@ -17,6 +17,7 @@ import (
 	"muster/generator/verification"
 	"muster/gitops/branch"
 	"muster/gitops/ledger"
+	"muster/gitops/unraced"
 )
 
 // anyLog is a log in which anybody may have written anything, the newest first.
@@ -135,6 +136,7 @@ func (l anyLog) verify(t testing.TB, change func(*verification.Config)) (map[str
 // TestVerified: of simulated worlds without trouble every commit is made again byte for
 // byte. With every trouble all are but those few that went by what git does not have.
 func TestVerified(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	for seed := *first; seed < *first+uint64(*replays); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

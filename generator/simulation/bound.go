@@ -23,7 +23,7 @@ func (r *run) bound(jobs []fakebuildkite.JobRecord) []time.Duration {
 	fates := r.world.fates()
 	b := ideal{
 		jobs: jobs, applied: r.applied, most: r.world.Policy.Max, nodes: r.world.Trouble.Nodes,
-		boot: func() time.Duration { return fates().Boot },
+		boot: func() time.Duration { return fates().Boot }, made: making(r.world.Makers),
 	}
 	for i, j := range jobs {
 		b.events = append(b.events, happening{j.Runnable, jobRunnable, i})
@@ -46,6 +46,7 @@ type ideal struct {
 	most    int // agents at once
 	nodes   int // pods at once; zero is no limit
 	boot    func() time.Duration
+	made    func(at time.Time) time.Duration // how long it takes to make the next pod
 
 	asked   int // jobs that an agent was ordered for
 	alive   int // agents ordered and not gone
@@ -78,7 +79,7 @@ func (b *ideal) order(tick time.Time) {
 		b.asked++
 		b.alive++
 		if ever {
-			heap.Push(&b.events, happening{at: at, kind: podMade})
+			heap.Push(&b.events, happening{at: at.Add(b.made(at)), kind: podMade})
 		}
 	}
 }

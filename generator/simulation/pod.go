@@ -11,6 +11,8 @@ import (
 
 // Fate is what will become of a pod, settled when it is created.
 type Fate struct {
+	// Made is the time from the Job's creation to the pod's.
+	Made time.Duration
 	// Boot is the time from having a node to the first attempt to register.
 	Boot time.Duration
 	// NoShow says that the agent never registers.
@@ -66,10 +68,19 @@ func (c *Cluster) Connected() int { return len(c.pods) }
 // Pod returns the pod of a connected agent, or nil.
 func (c *Cluster) Pod(agent string) *Pod { return c.pods[agent] }
 
-// create makes a pod for an index. It waits where there is no node for it.
+// create makes a pod for an index, when those who make pods have come to it.
 func (c *Cluster) create(j *Job, index int) {
 	p := &Pod{Job: j, Index: index, fate: c.Fate()}
 	j.pods[index] = p
+	if p.fate.Made > 0 {
+		c.Buildkite.At(c.Buildkite.Now().Add(p.fate.Made), func() { c.place(p) })
+		return
+	}
+	c.place(p)
+}
+
+// place gives a pod a node. It waits where there is none for it.
+func (c *Cluster) place(p *Pod) {
 	if c.Nodes > 0 && c.running >= c.Nodes {
 		c.waiting = append(c.waiting, p)
 		return

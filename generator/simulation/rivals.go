@@ -15,12 +15,14 @@ type rival struct {
 	interval time.Duration
 	// stateless says that it decides by what it sees alone.
 	stateless bool
-	make      func() Algorithm
+	// makers make its pods in its own transport.
+	makers []Maker
+	make   func() Algorithm
 }
 
 func (r rival) own() Named {
 	return Named{Name: r.name, Source: r.source, Transport: direct, New: r.make, World: func(w *World) {
-		w.Direct, w.Stateless, w.Client = true, r.stateless, nil
+		w.Direct, w.Stateless, w.Makers, w.Client = true, r.stateless, r.makers, nil
 		if r.interval > 0 {
 			w.Interval = r.interval
 		}
@@ -38,15 +40,17 @@ const kedaInterval = 30 * time.Second
 func rivals() []rival {
 	rule := func(f ruleFunc) func() Algorithm { return func() Algorithm { return f } }
 	const scaleJobs = "kedacore/keda pkg/scaling/executor/scale_jobs.go"
+	oneJob, jobForEach := []Maker{jobController(1)}, jobController(2)
+	keda := []Maker{kedaOperator, jobForEach}
 	return []rival{
-		{"plain", "sourcegraph/sourcegraph-public-snapshot issue #32843", 0, false, rule(plainLoop)},
-		{"plain-cooldown", "sourcegraph/devx-scratch 2022/stateless-agents/log.snb.md", 0, false, rule(cooledLoop)},
-		{"keda-default", scaleJobs, kedaInterval, false, rule(kedaDefault)},
-		{"keda-accurate", scaleJobs + ", pull request #7417", kedaInterval, false, rule(kedaAccurate)},
-		{"keda-eager", scaleJobs, kedaInterval, false, rule(kedaEager)},
-		{"elastic-ci-stack", "buildkite/elastic-ci-stack-for-aws templates/aws-stack.yml, buildkite/buildkite-agent-scaler scaler", stackInterval, false, func() Algorithm { return &elasticStack{} }},
-		{"agent-stack-k8s", "buildkite/agent-stack-k8s internal/controller", time.Second, true, func() Algorithm { return agentStack{} }},
-		{"arc", "actions/actions-runner-controller cmd/ghalistener/scaler/scaler.go", time.Second, true, rule(runnerController)},
+		{"plain", "sourcegraph/sourcegraph-public-snapshot issue #32843", 0, false, oneJob, rule(plainLoop)},
+		{"plain-cooldown", "sourcegraph/devx-scratch 2022/stateless-agents/log.snb.md", 0, false, oneJob, rule(cooledLoop)},
+		{"keda-default", scaleJobs, kedaInterval, false, keda, rule(kedaDefault)},
+		{"keda-accurate", scaleJobs + ", pull request #7417", kedaInterval, false, keda, rule(kedaAccurate)},
+		{"keda-eager", scaleJobs, kedaInterval, false, keda, rule(kedaEager)},
+		{"elastic-ci-stack", "buildkite/elastic-ci-stack-for-aws templates/aws-stack.yml, buildkite/buildkite-agent-scaler scaler", stackInterval, false, nil, func() Algorithm { return &elasticStack{} }},
+		{"agent-stack-k8s", "buildkite/agent-stack-k8s internal/controller", time.Second, true, []Maker{agentStackController, jobForEach}, func() Algorithm { return agentStack{} }},
+		{"arc", "actions/actions-runner-controller cmd/ghalistener/scaler/scaler.go", time.Second, true, []Maker{runnerSetController}, rule(runnerController)},
 	}
 }
 

@@ -33,6 +33,9 @@ type World struct {
 	// Stateless says that the algorithm decides by what it sees alone, so that ticks
 	// between which nothing has happened are left out.
 	Stateless bool
+	// Makers are the controllers that make pods of what is ordered, each from what the one
+	// before it made. None is that they are there at once.
+	Makers []Maker
 	// Boot is the shortest and longest time from a pod's creation to its
 	// agent's registration.
 	Boot [2]time.Duration
@@ -61,8 +64,8 @@ type World struct {
 }
 
 // DefaultWorld is a world without trouble: a tick every 15 seconds, a syncer
-// that looks every 20 to 30, and agents that are up 25 to 70 seconds after
-// their pod was made.
+// that looks every 20 to 30, Kubernetes' Job controller, and agents that are up 25 to 70
+// seconds after their pod was made.
 func DefaultWorld() World {
 	return World{
 		Policy: plan.Policy{
@@ -70,7 +73,7 @@ func DefaultWorld() World {
 			IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
 		},
 		Interval: 15 * time.Second, Sync: 20 * time.Second, Jitter: 10 * time.Second,
-		Boot: [2]time.Duration{25 * time.Second, 70 * time.Second}, Seed: 1,
+		Makers: []Maker{jobController(1)}, Boot: [2]time.Duration{25 * time.Second, 70 * time.Second}, Seed: 1,
 	}
 }
 
@@ -92,6 +95,17 @@ const (
 )
 
 func (w World) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(w.Seed, stream)) }
+
+// madeFates are those of the pods, in the order in which they are created, with how long it
+// takes to make each of what was ordered now.
+func (w World) madeFates(now func() time.Time) func() Fate {
+	fate, made := w.fates(), making(w.Makers)
+	return func() Fate {
+		f := fate()
+		f.Made = made(now())
+		return f
+	}
+}
 
 // fates are those of the pods, in the order in which they are created.
 func (w World) fates() func() Fate {
@@ -198,7 +212,7 @@ func newRun(w World, algorithm Algorithm, start time.Time) *run {
 	r.buildkite.AddAgentToken(home, AgentToken)
 	r.buildkite.AddQueue(home, w.Policy.Queue)
 	r.buildkite.SetDefaultQueue(home, w.Policy.Queue)
-	r.cluster = Cluster{Buildkite: r.buildkite, BuildkiteCluster: home, Fate: w.fates(), Nodes: w.Trouble.Nodes, Came: r.came, Gone: r.gone}
+	r.cluster = Cluster{Buildkite: r.buildkite, BuildkiteCluster: home, Fate: w.madeFates(r.buildkite.Now), Nodes: w.Trouble.Nodes, Came: r.came, Gone: r.gone}
 	if w.Policy.Lookahead > 0 {
 		r.times = &steptime.Times{}
 	}
