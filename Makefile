@@ -39,8 +39,8 @@ RACE        = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # Packages with tests that make test leaves to a run without it: gitops/unraced.
 # Of packages with few of them, the tests are named; some measure memory.
 UNRACED    := ./generator/advice ./generator/history ./generator/simulation
-UNRACED_SOME := ./cmd/muster ./generator ./generator/buildkite ./generator/buildkite/steptime ./generator/manifest ./gitops/git
-UNRACED_TESTS := UnracedScripts|SimulateHistory$$|Hostile|^TestMemory$$|ManyPages|Large|TooMany|Between$$|AddingIsBuilding|Countless|CheckManyEdits|LongChain|WideTrees|WholePack|ManySteps|DayOnGitHub
+UNRACED_SOME := ./cmd/muster ./generator/buildkite ./generator/buildkite/steptime ./generator/manifest ./gitops/git
+UNRACED_TESTS := UnracedScripts|ScalingQuality|AdvisedIsPlayed|SimulateJSON|SimulateSyncers|SimulateHistory$$|Hostile|^TestMemory$$|ManyPages|Large|TooMany|Between$$|AddingIsBuilding|Countless|CheckManyEdits|LongChain|WideTrees|WholePack|ManySteps
 # Tools that the tests need and the machine may lack are built into bin/.
 export PATH := $(CURDIR)/bin:$(PATH)
 

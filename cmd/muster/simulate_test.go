@@ -38,6 +38,7 @@ var sampled = []string{"cron", "chains"}
 // it, and that run against what the command makes of a few of its workloads; make quality
 // plays all of them, which takes minutes, and -update writes page and chart of it.
 func TestScalingQuality(t *testing.T) {
+	unraced.Only(t)
 	kept := func(ending string) string { return filepath.Join("..", "..", "docs", "scaling-quality"+ending) }
 	read := func(name string) string {
 		text, err := os.ReadFile(name)
@@ -105,6 +106,7 @@ func learning(algorithm string) bool {
 
 // TestAdvisedIsPlayed: what muster advise proposes is played beside the others, in its world.
 func TestAdvisedIsPlayed(t *testing.T) {
+	unraced.Only(t)
 	code, table, stderr := simulated(t, "--workload", "steady", "--hours", "1", "--algorithms", "muster,muster-told,muster-advised")
 	rows := strings.Split(table, "\n")
 	told := slices.IndexFunc(rows, func(r string) bool { return strings.HasPrefix(r, "  muster-told ") })
@@ -157,6 +159,7 @@ func withTable(t *testing.T, page, command, table string) string {
 
 // TestSimulateJSON: the file says what the table says, and twice the same.
 func TestSimulateJSON(t *testing.T) {
+	unraced.Only(t)
 	var files [2]string
 	for i := range files {
 		name := filepath.Join(t.TempDir(), "s.json")
@@ -195,6 +198,7 @@ func TestSimulateJSON(t *testing.T) {
 // TestSimulateSyncers: the syncers differ as their times do, flags change them, and
 // Buildkite's limit is kept to where there is one.
 func TestSimulateSyncers(t *testing.T) {
+	unraced.Only(t)
 	p95 := func(args ...string) float64 {
 		t.Helper()
 		name := filepath.Join(t.TempDir(), "s.json")
