@@ -29,7 +29,7 @@ type Forecast struct {
 	Days int `json:"days"`
 	// Worth is the probability with which the last agent that is kept has to be needed, on
 	// the whole day; Share of an average day's jobs find one then, and agents wait for
-	// IdleHours of it.
+	// IdleHours today, of which some may be over.
 	Worth     float64 `json:"worth"`
 	Share     float64 `json:"share"`
 	IdleHours float64 `json:"idleHours"`
@@ -39,7 +39,8 @@ type Forecast struct {
 type Forecaster struct {
 	profile  Profile
 	window   time.Duration
-	coming   int // jobs of the minute under way
+	spent    bool // today's idle hours
+	coming   int  // jobs of the minute under way
 	chances  map[[2]int]arrivals
 	midnight time.Time
 	first    int // of the minutes that were read, counted from midnight
@@ -62,7 +63,7 @@ const around = 15
 func (p Profile) For(now time.Time, aim Aim, c Count) *Forecaster {
 	now = now.UTC()
 	return &Forecaster{
-		profile: p, window: max(aim.Lead-aim.Wait, 0), chances: map[[2]int]arrivals{},
+		profile: p, window: max(aim.Lead-aim.Wait, 0), spent: p.idleHours() >= float64(aim.IdleHours), chances: map[[2]int]arrivals{},
 		coming:   c.Jobs.at(int(now.Truncate(time.Minute).Sub(c.From.UTC().Truncate(time.Minute)) / time.Minute)),
 		midnight: time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC),
 	}

@@ -158,7 +158,7 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%.2f of the jobs are to find an agent, and %.3f do", share, got)
 		}
 		q.Plan.Worth++
-		if got, _ := p.day(at, aim).with(q.Plan.Worth); got >= share {
+		if got, _ := p.day(at, aim, 0).with(q.Plan.Worth); got >= share {
 			t.Errorf("a share of %.2f is reached with agents that are worth more", share)
 		}
 	}

@@ -10,6 +10,9 @@ type Count struct {
 	From time.Time `json:"from"`
 	// Jobs are those of each minute; zeros at the end may be left out.
 	Jobs Series `json:"jobs"`
+	// Idle are the agents that waited for a job in each minute; zeros at the end may be left
+	// out.
+	Idle Series `json:"idle"`
 }
 
 // longestCount is how far back a count is learned from.
@@ -44,7 +47,9 @@ func (p Profile) After(c Count, now time.Time) Profile {
 	}
 	first := c.From.UTC().Truncate(time.Minute)
 	for at := from; at.Before(end); at = at.Add(time.Minute) {
-		p.learn(at, min(c.Jobs.at(int(at.Sub(first)/time.Minute)), mostJobs))
+		i := int(at.Sub(first) / time.Minute)
+		p.Idle = min(p.Idle+min(c.Idle.at(i), mostJobs), largestNumber)
+		p.learn(at, min(c.Jobs.at(i), mostJobs))
 	}
 	p.Until = end
 	return p
@@ -129,5 +134,5 @@ func (p *Profile) endDay(at time.Time) {
 		}
 		*days = min(*days+1, mostDays)
 	}
-	p.Day = Part{}
+	p.Day, p.Idle = Part{}, 0
 }

@@ -34,6 +34,9 @@ type Profile struct {
 	Jobs, Expected int
 	// Slot and Day are the five minutes and the day that are under way.
 	Slot, Day Part
+	// Idle are the minutes that agents waited for jobs on the day that is under way, all
+	// together.
+	Idle int
 	// Plan is how much an agent has to be worth, as it was worked out for an hour.
 	Plan Plan
 }
@@ -44,7 +47,8 @@ type Plan struct {
 	Hour time.Time
 	// Worth is with how many thousandths of probability the last agent that is kept has to
 	// be needed, on the whole day. Share is how many thousandths of an average day's jobs
-	// find an agent then, and IdleHours the tenths of hours that agents wait for jobs.
+	// find an agent then, and IdleHours the tenths of hours that agents wait for jobs today:
+	// those that they did, and those to come.
 	Worth, Share, IdleHours int
 }
 
@@ -67,7 +71,7 @@ func (p Profile) Equal(o Profile) bool {
 	return p.Until.Equal(o.Until) && p.Workdays == o.Workdays && p.WeekendDays == o.WeekendDays &&
 		p.Workday.equal(o.Workday) && p.Weekend.equal(o.Weekend) && p.Weekdays.equal(o.Weekdays) &&
 		p.Minutes.equal(o.Minutes) && p.Spread.equal(o.Spread) && p.Lately.equal(o.Lately) &&
-		p.Jobs == o.Jobs && p.Expected == o.Expected && p.Slot == o.Slot && p.Day == o.Day && p.Plan.equal(o.Plan)
+		p.Jobs == o.Jobs && p.Expected == o.Expected && p.Slot == o.Slot && p.Day == o.Day && p.Idle == o.Idle && p.Plan.equal(o.Plan)
 }
 
 // clone is a copy of full size, that shares nothing.

@@ -19,7 +19,7 @@ func (p Profile) Valid() bool {
 		return false
 	}
 	const largest = 60 * largestNumber
-	whole := Series{p.Workdays, p.WeekendDays, p.Slot.Minutes, p.Slot.Jobs, p.Day.Minutes, p.Day.Jobs, p.Plan.Share, p.Plan.IdleHours}
+	whole := Series{p.Workdays, p.WeekendDays, p.Slot.Minutes, p.Slot.Jobs, p.Day.Minutes, p.Day.Jobs, p.Idle, p.Plan.Share, p.Plan.IdleHours}
 	return whole.within(largestNumber) && Series{p.Jobs, p.Expected, p.Slot.Expected, p.Day.Expected}.within(largest) &&
 		p.Workdays <= mostDays && p.WeekendDays <= mostDays && p.Slot.Minutes <= slotMinutes && p.Day.Minutes <= 24*60 && p.Weekdays.within(300) &&
 		p.Plan.Worth >= 0 && p.Plan.Worth <= 1000 && p.Until.Equal(p.Until.Truncate(time.Minute)) && p.Plan.Hour.Equal(p.Plan.Hour.Truncate(time.Hour)) &&

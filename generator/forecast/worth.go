@@ -3,9 +3,9 @@ package forecast
 import "time"
 
 // Planned is the profile with the plan of the hour: the highest probability with which Share
-// of an average week's jobs find an agent, and not below that with which agents wait for
-// IdleHours on a day like this. So an hour of waiting is worth the same on every day, and
-// few are spent on a quiet one.
+// of an average week's jobs find an agent, and not below that with which agents wait, on
+// the rest of a day like this, for what is left of today's IdleHours. So an hour of waiting
+// is worth the same on every day, and few are spent on a quiet one.
 func (p Profile) Planned(now time.Time, aim Aim) Profile {
 	now = now.UTC()
 	hour := now.Truncate(time.Hour)
@@ -16,14 +16,16 @@ func (p Profile) Planned(now time.Time, aim Aim) Profile {
 	if aim.Lead <= aim.Wait || p.Days(now) == 0 {
 		return p
 	}
-	today := p.day(now, aim)
+	today, rest := p.day(now, aim, 0), p.day(now, aim, 60*now.Hour())
 	week := today.times(daysOf(now))
 	for at, day := now, time.Duration(1); day < weekdays && daysOf(at) == daysOf(now); day++ { // to the other kind
 		if at = now.Add(24 * day * time.Hour); daysOf(at) != daysOf(now) && p.Days(at) > 0 {
-			week = week.and(p.day(at, aim).times(daysOf(at)))
+			week = week.and(p.day(at, aim, 0).times(daysOf(at)))
 		}
 	}
-	p.Plan.choose(today, week, aim)
+	p.Plan.choose(rest, week, aim, p.idleHours())
+	share, _ := today.with(p.Plan.Worth)
+	p.Plan.Share = int(float64(share * 1000))
 	return p
 }
 
@@ -35,12 +37,17 @@ func daysOf(at time.Time) int {
 	return 5
 }
 
-// choose finds the probability that suits a week, and a day of it.
-func (p *Plan) choose(today, week day, aim Aim) {
+// idleHours are those that agents waited for jobs today.
+func (p *Profile) idleHours() float64 { return float64(p.Idle) / 60 }
+
+// choose finds the probability that suits a week, and the rest of a day of it of whose idle
+// hours some are spent.
+func (p *Plan) choose(rest, week day, aim Aim, spent float64) {
+	left := float64(aim.IdleHours) - spent
 	low, high := 1, 1000 // too many or enough are kept, or it cannot be lower; too few
 	for high-low > 1 {
 		worth := (low + high) / 2
-		if _, idle := today.with(worth); idle > float64(aim.IdleHours) {
+		if _, idle := rest.with(worth); idle > left {
 			low = worth
 		} else if share, _ := week.with(worth); share >= aim.Share {
 			low = worth
@@ -49,12 +56,12 @@ func (p *Plan) choose(today, week day, aim Aim) {
 		}
 	}
 	p.Worth = low
-	share, idle := today.with(low)
-	if idle > float64(aim.IdleHours) {
+	_, idle := rest.with(low)
+	if idle > left {
 		p.Worth = high
-		share, idle = today.with(high)
+		_, idle = rest.with(high)
 	}
-	p.Share, p.IdleHours = int(float64(share*1000)), int(float64(idle*10))
+	p.IdleHours = int(float64((spent + idle) * 10))
 }
 
 // day is an average day, minute by minute, those that are alike together.
@@ -73,15 +80,15 @@ type kindOfMinute struct {
 	onTheWay float64
 }
 
-// day is an average day of the kind of a time.
-func (p Profile) day(at time.Time, aim Aim) day {
+// day is an average day of the kind of a time, from one of its minutes on.
+func (p Profile) day(at time.Time, aim Aim, from int) day {
 	f := p.For(at, aim, Count{})
-	f.read(0, 24*60)
+	f.read(from, 24*60)
 	var d day
 	const most = 0.6 // of the lead, which hardly any agent exceeds: how long most take
 	onTheWay := min(most*aim.Lead.Seconds()/f.window.Seconds(), 1)
 	index := map[[3]int]int{}
-	for i := range 24 * 60 {
+	for i := from; i < 24*60; i++ {
 		s := f.from(i * 60)
 		if s.jobs == 0 {
 			continue
@@ -142,7 +149,7 @@ func (f *Forecaster) At(at time.Time, busy int) Forecast {
 	at = at.UTC()
 	from := at.Truncate(slotMinutes * time.Minute)
 	r := Forecast{From: from, To: from.Add(slotMinutes * time.Minute), Days: f.profile.Days(at), Window: f.window.String()}
-	if f.profile.Plan.Worth == 0 {
+	if f.profile.Plan.Worth == 0 || f.spent {
 		return r
 	}
 	second := int(at.Sub(f.midnight) / time.Second)

@@ -87,6 +87,7 @@ type warmState struct {
 	Expected    int             `json:"expected,omitempty"`
 	Slot        forecast.Series `json:"slot,omitempty"`
 	Day         forecast.Series `json:"day,omitempty"`
+	Idle        int             `json:"idle,omitempty"`
 	Plan        *warmPlan       `json:"plan,omitempty"`
 }
 
@@ -105,7 +106,7 @@ func learned(p forecast.Profile) *warmState {
 	s := &warmState{
 		Until: p.Until, Workdays: p.Workdays, WeekendDays: p.WeekendDays, Workday: p.Workday, Weekend: p.Weekend,
 		Weekdays: p.Weekdays, Minutes: p.Minutes, Spread: p.Spread, Lately: p.Lately, Jobs: p.Jobs, Expected: p.Expected,
-		Slot: forecast.Series{p.Slot.Minutes, p.Slot.Jobs, p.Slot.Expected}, Day: forecast.Series{p.Day.Minutes, p.Day.Jobs, p.Day.Expected},
+		Slot: forecast.Series{p.Slot.Minutes, p.Slot.Jobs, p.Slot.Expected}, Day: forecast.Series{p.Day.Minutes, p.Day.Jobs, p.Day.Expected}, Idle: p.Idle,
 	}
 	if !p.Plan.Hour.IsZero() {
 		plan := warmPlan(p.Plan)
@@ -124,7 +125,7 @@ func (s *warmState) profile() (forecast.Profile, error) {
 	p := forecast.Profile{
 		Until: s.Until, Workdays: s.Workdays, WeekendDays: s.WeekendDays, Workday: s.Workday, Weekend: s.Weekend,
 		Weekdays: s.Weekdays, Minutes: s.Minutes, Spread: s.Spread, Lately: s.Lately, Jobs: s.Jobs, Expected: s.Expected,
-		Slot: part(s.Slot), Day: part(s.Day),
+		Slot: part(s.Slot), Day: part(s.Day), Idle: s.Idle,
 	}
 	if s.Plan != nil {
 		p.Plan = forecast.Plan(*s.Plan)

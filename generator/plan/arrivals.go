@@ -23,6 +23,7 @@ type arrivals struct {
 type counted struct {
 	from time.Time // the first minute that was seen from its beginning
 	jobs []int
+	idle []int // agents that waited for a job
 }
 
 const (
@@ -52,6 +53,7 @@ func (r *Registrations) Arrived(overlays []Overlay, s Snapshot) {
 	}
 	a.begin(foreseen, at)
 	claims := newClaims(foreseen, s)
+	a.waited(claims.owners, s.Agents, at)
 	listed := func(id string, since time.Time, taken bool, overlay func() string) {
 		_, known := a.known[id]
 		a.known[id] = at
@@ -86,6 +88,23 @@ func (r *Registrations) Arrived(overlays []Overlay, s Snapshot) {
 	a.looked = at
 }
 
+// waited counts the agents that wait for a job, for the minutes since the last look.
+func (a *arrivals) waited(owners Owners, agents []Agent, at time.Time) {
+	idle := map[string]int{}
+	for _, x := range agents {
+		if x.State == AgentIdle {
+			name, _ := owners.Of(Sighting{Agent: x.ID, Tags: x.Tags})
+			idle[name]++
+		}
+	}
+	for name, c := range a.counts {
+		for n := int(at.Sub(c.from)/time.Minute) + 1; at.After(c.from) && len(c.idle) < n; {
+			c.idle = append(c.idle, idle[name])
+		}
+		c.forget()
+	}
+}
+
 // begin makes counts for the overlays that have a forecast, and drops those of others.
 func (a *arrivals) begin(overlays []Overlay, at time.Time) {
 	counts := map[string]*counted{}
@@ -116,8 +135,14 @@ func (c *counted) add(since, looked, at time.Time) {
 		c.jobs = append(c.jobs, 0)
 	}
 	c.jobs[i]++
-	if more := len(c.jobs) - longestArrivals; more > 0 {
-		c.jobs = slices.Delete(c.jobs, 0, more)
+	c.forget()
+}
+
+// forget drops the minutes that are too long ago.
+func (c *counted) forget() {
+	if more := max(len(c.jobs), len(c.idle)) - longestArrivals; more > 0 {
+		c.jobs = slices.Delete(c.jobs, 0, min(more, len(c.jobs)))
+		c.idle = slices.Delete(c.idle, 0, min(more, len(c.idle)))
 		c.from = c.from.Add(time.Duration(more) * time.Minute)
 	}
 }
@@ -128,18 +153,24 @@ func (a *arrivals) since(o Overlay, now time.Time) forecast.Count {
 	if c == nil || now.Before(c.from) {
 		return forecast.Count{}
 	}
-	from, jobs := c.from, c.jobs
+	from, jobs, idle := c.from, c.jobs, c.idle
 	if until := o.State.Warm.Until.UTC(); until.After(from) {
 		skip := int(until.Sub(from) / time.Minute)
-		from, jobs = from.Add(time.Duration(skip)*time.Minute), jobs[min(skip, len(jobs)):]
+		from = from.Add(time.Duration(skip) * time.Minute)
+		jobs, idle = jobs[min(skip, len(jobs)):], idle[min(skip, len(idle)):]
 	}
 	if now.Before(from) {
 		return forecast.Count{}
 	}
-	for len(jobs) > 0 && jobs[len(jobs)-1] == 0 {
-		jobs = jobs[:len(jobs)-1]
+	return forecast.Count{From: from, Jobs: counts(jobs), Idle: counts(idle)}
+}
+
+// counts is a copy without the zeros at the end.
+func counts(n []int) forecast.Series {
+	for len(n) > 0 && n[len(n)-1] == 0 {
+		n = n[:len(n)-1]
 	}
-	return forecast.Count{From: from, Jobs: append(forecast.Series(nil), jobs...)}
+	return append(forecast.Series(nil), n...)
 }
 
 // foreseen are the overlays whose policy has a forecast, as they are filled.

@@ -12,6 +12,7 @@ import (
 type storedArrivals struct {
 	From time.Time       `json:"from"`
 	Jobs forecast.Series `json:"jobs,omitempty"`
+	Idle forecast.Series `json:"idle,omitempty"`
 }
 
 // storeArrivals makes the stored form; nil where nothing was counted.
