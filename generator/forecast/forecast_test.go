@@ -180,3 +180,68 @@ func TestFreed(t *testing.T) {
 		t.Errorf("without agents that stay %+v, with 50 of them %+v", none, all)
 	}
 }
+
+// TestSpent: a day's idle hours are its own. Once agents have waited for that long, nothing
+// is kept until midnight, in UTC; and while they wait longer than was expected, less is
+// kept on the rest of the day.
+func TestSpent(t *testing.T) {
+	aim := Aim{Wait: 10 * time.Second, Share: 0.99, IdleHours: 20, Lead: 90 * time.Second}
+	midnight := monday().AddDate(0, 0, 7)
+	after := func(hours, idle int) (Profile, time.Time) {
+		p := learnt(5, steadily)
+		at := midnight.Add(time.Duration(hours) * time.Hour)
+		c := Count{From: midnight}
+		r := rand.New(rand.NewPCG(2, 2))
+		for i := range hours * 60 {
+			c.Jobs = append(c.Jobs, steadily(midnight.Add(time.Duration(i)*time.Minute), r))
+			c.Idle = append(c.Idle, idle)
+		}
+		return p.After(c, at), at
+	}
+	p, at := after(12, 0)
+	saved := keeps(p, at, aim).Keep
+	p, at = after(12, 1)
+	some := keeps(p, at, aim)
+	if p.Idle != 12*60 || some.Keep == 0 || some.Keep >= saved {
+		t.Errorf("after %d minutes of waiting %d agents are kept, and %d after none", p.Idle, some.Keep, saved)
+	}
+	if some.IdleHours < 12 || some.IdleHours > 20 {
+		t.Errorf("agents are to wait %v hours today, of which 12 are over, and 20 are the most", some.IdleHours)
+	}
+	p, at = after(12, 2)
+	if f := keeps(p, at, aim); f.Keep != 0 {
+		t.Errorf("%d agents are kept when 24 of 20 hours are spent", f.Keep)
+	}
+	p, at = after(24, 2)
+	if f := keeps(p, at, aim); p.Idle != 0 || f.Keep == 0 {
+		t.Errorf("the next day begins with %d minutes of waiting and keeps %d agents", p.Idle, f.Keep)
+	}
+}
+
+// TestFewJobs: where few jobs come, no five minutes of the day tell apart from those around,
+// and are not learned as if they did; a pulse is not spread over those around.
+func TestFewJobs(t *testing.T) {
+	rare := func(_ time.Time, r *rand.Rand) int { return r.IntN(10) / 9 } // one in ten minutes
+	p := learnt(5, rare)
+	const come = 500 // thousandths in five minutes
+	off := func(n int) int {
+		if n < come/2 || n > come*2 {
+			return 1
+		}
+		return 0
+	}
+	learned, seen := 0, 0
+	for i := range daySlots {
+		learned, seen = learned+off(p.Workday.smooth(i, 5)), seen+off(100*p.Workday.at(i))
+	}
+	if 10*learned > seen {
+		t.Errorf("%d five minutes of the day are learned as twice or half as busy as they are, by chance %d were", learned, seen)
+	}
+	pulses := learnt(5, hourly)
+	for minute, want := range map[int]int{59: 60000, 7: 0} {
+		at := monday().AddDate(0, 0, 7).Add(10*time.Hour + time.Duration(minute+1)*time.Minute)
+		if got := pulses.expected(at); got < want*9/10 || got > max(want*11/10, 500) {
+			t.Errorf("%d thousandths of jobs are expected at %s, want some %d: a pulse is not spread over the minutes around", got, at.Format("15:04"), want)
+		}
+	}
+}

@@ -18,6 +18,9 @@ type Count struct {
 // longestCount is how far back a count is learned from.
 const longestCount = longestSeries * time.Minute
 
+// fullDays is of how many days what is learned of one is an average, about.
+const fullDays = 5
+
 // mostDays is how many days are counted.
 const mostDays = 99
 
@@ -109,7 +112,7 @@ func (s *Part) add(jobs, expected int) {
 func (p *Profile) endSlot(at time.Time) {
 	if p.Slot.Minutes == slotMinutes {
 		slots, days := p.kind(at)
-		n := min(*days+1, 5)
+		n := min(*days+1, fullDays)
 		was, is := (*slots)[slot(at)], 10*p.Slot.Jobs
 		(*slots)[slot(at)] = (was*(n-1) + is + n/2) / n
 		if is == 0 {

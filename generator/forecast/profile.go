@@ -98,11 +98,11 @@ func (p Profile) Days(at time.Time) int {
 
 // average is how many thousandths of jobs come in a minute on an average day of its kind.
 func (p *Profile) average(at time.Time) int {
-	slots, _ := p.kind(at)
+	slots, days := p.kind(at)
 	minute := at.Minute()
 	first := minute - minute%slotMinutes
 	const even = 5 // tenths of a job: where little came, all minutes are alike
-	return slots.at(slot(at)) * 100 * (p.Minutes.at(minute) + even) / (p.Minutes.sum(first, first+slotMinutes) + slotMinutes*even)
+	return slots.smooth(slot(at), min(*days, fullDays)) * (p.Minutes.at(minute) + even) / (p.Minutes.sum(first, first+slotMinutes) + slotMinutes*even)
 }
 
 // expected is how many thousandths of jobs come in a minute, by the time alone.
@@ -116,3 +116,31 @@ func (p *Profile) expected(at time.Time) int {
 
 // slot is which five minutes of the day a time is in.
 func slot(at time.Time) int { return (at.Hour()*60 + at.Minute()) / slotMinutes }
+
+// smooth is how many thousandths of jobs come in five minutes of the day: where days had few
+// then, it is the average of those around that are alike, as far as chance goes, until they
+// had enough together to tell.
+func (s Series) smooth(i, days int) int {
+	const enough, widest = 16, 12 // jobs; five minutes to each side
+	days = max(days, 1)
+	sum, n := s.at(i), 1
+	for left, right, d := true, true, 1; d <= widest && sum*days < 10*enough && (left || right); d++ {
+		if left = left && s.alike(sum/n, i-d, days); left {
+			sum, n = sum+s.at(i-d), n+1
+		}
+		if right = right && s.alike(sum/n, i+d, days); right {
+			sum, n = sum+s.at(i+d), n+1
+		}
+	}
+	return 100 * sum / n
+}
+
+// alike reports whether number i, tenths of what some days had on average, may differ from
+// a mean by chance: by at most three times the root of what both come to.
+func (s Series) alike(mean, i, days int) bool {
+	if i < 0 || i >= daySlots {
+		return false
+	}
+	off, both := (s.at(i)-mean)*days, (s.at(i)+mean)*days
+	return off*off <= 9*10*(both+10)
+}

@@ -98,7 +98,7 @@ func (a *arrivals) waited(owners Owners, agents []Agent, at time.Time) {
 		}
 	}
 	for name, c := range a.counts {
-		for n := int(at.Sub(c.from)/time.Minute) + 1; at.After(c.from) && len(c.idle) < n; {
+		for n := int(at.Sub(c.from)/time.Minute) + 1; !at.Before(c.from) && len(c.idle) < n; {
 			c.idle = append(c.idle, idle[name])
 		}
 		c.forget()

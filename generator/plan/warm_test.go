@@ -168,3 +168,30 @@ func TestArrivalsOfState(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitingIsCounted: agents of an overlay that wait for a job count in each minute, those
+// of other overlays and those at work do not.
+func TestWaitingIsCounted(t *testing.T) {
+	o, other := warmOverlay("a"), warmOverlay("b")
+	o.State, other.State = State{}, State{}
+	other.Policy.Queue = "other"
+	l := &looker{overlays: []Overlay{o, other}}
+	agent := func(of Overlay, id string, state AgentState) Agent {
+		x := Agent{ID: id, Tags: append(of.AgentTags(), "dispatch="+of.Name+"-1", "index=0"), State: state}
+		if state == AgentBusy {
+			x.Job = id
+		}
+		return x
+	}
+	start := noon()
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	l.look(at(0), nil, nil)
+	l.look(at(65), nil, nil, agent(o, "1", AgentIdle), agent(o, "2", AgentIdle), agent(o, "3", AgentBusy), agent(other, "4", AgentIdle))
+	l.look(at(125), nil, nil, agent(o, "1", AgentBusy), agent(o, "2", AgentIdle))
+	counts := l.look(at(185), nil, nil)
+	for name, want := range map[string]string{"a": "0 2 1", "b": "0 1"} {
+		if got := counts[name].Idle.String(); got != want {
+			t.Errorf("%s: %q agents waited in the minutes from %s on, want %q", name, got, counts[name].From, want)
+		}
+	}
+}
