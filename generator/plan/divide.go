@@ -287,7 +287,7 @@ func (d *division) lookAheadAgain(supply, demand []int) (again, byOthers []int) 
 	}
 	f.serveAll(0, len(supply), 0, buffers)
 	f.serveAll(0, len(supply), buffers, end)
-	left := slices.Clone(f.want[jobs:buffers])
+	left := d.leftToOthers(f, jobs, buffers)
 	copy(f.want[jobs:buffers], again)
 	f.serveAll(0, len(supply), jobs, buffers)
 	for i, s := range d.shares {
@@ -295,19 +295,45 @@ func (d *division) lookAheadAgain(supply, demand []int) (again, byOthers []int) 
 		f.want[jobs+i] = s.fresh - s.held() + left[i]
 	}
 	f.serveAll(0, len(supply), jobs, buffers)
-	for i, s := range d.shares {
-		byOthers[i] = f.want[jobs+i]
-		for k := range supply {
-			if d.standsIn(k, s) {
-				f.takers[jobs+i] = append(f.takers[jobs+i], int32(k))
-			}
-		}
-	}
+	copy(byOthers, f.want[jobs:buffers])
+	d.letStandIn(f, jobs)
 	f.serveAll(0, len(supply), jobs, buffers)
 	for i := range byOthers {
 		byOthers[i] -= f.want[jobs+i]
 	}
 	return again, byOthers
+}
+
+// leftToOthers is how many agents look-ahead asks for again, by overlay, that its own do
+// not serve: there are none, or their buffer needs them, and those of another overlay
+// stand in. So what was dispatched for a buffer is there for it at the next look.
+func (d *division) leftToOthers(served *flow, jobs, buffers int) []int {
+	left := slices.Clone(served.want[jobs:buffers])
+	if !slices.ContainsFunc(served.want[buffers:], func(n int) bool { return n > 0 }) {
+		return left
+	}
+	f := served.clone()
+	d.letStandIn(f, jobs)
+	f.serveAll(0, len(f.free), buffers, len(f.want))
+	for i, s := range d.shares {
+		for k := range f.free {
+			if f.moved[k][jobs+i] > 0 && d.standsIn(k, s) {
+				left[i] += f.moved[k][jobs+i]
+			}
+		}
+	}
+	return left
+}
+
+// letStandIn lets agents of other overlays serve look-ahead; see standsIn.
+func (d *division) letStandIn(f *flow, jobs int) {
+	for i, s := range d.shares {
+		for k := range f.free {
+			if d.standsIn(k, s) {
+				f.takers[jobs+i] = append(f.takers[jobs+i], int32(k))
+			}
+		}
+	}
 }
 
 // standsIn reports whether agents of a source are another overlay's, and could take

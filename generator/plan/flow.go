@@ -37,6 +37,22 @@ func newFlow(supply, demand []int, can func(i, j int) bool) *flow {
 	return f
 }
 
+// clone returns a flow of its own with all that is served.
+func (f *flow) clone() *flow {
+	c := &flow{
+		free: slices.Clone(f.free), want: slices.Clone(f.want),
+		moved: slices.Clone(f.moved), takers: slices.Clone(f.takers), serves: slices.Clone(f.serves),
+		search: search{seen: make([]int, len(f.want)), from: make([]step, len(f.want)), reached: make([]int, len(f.free)), at: make([]int32, len(f.free))},
+	}
+	for i := range c.moved {
+		c.moved[i], c.serves[i] = slices.Clone(f.moved[i]), slices.Clone(f.serves[i])
+	}
+	for j := range c.takers {
+		c.takers[j] = slices.Clone(f.takers[j])
+	}
+	return c
+}
+
 // search is what one sink can get, and from where: a tree of sinks, each of
 // which would be served by the source that serves the next one now. It stays
 // good while agents are handed out along it, because that opens no new way from

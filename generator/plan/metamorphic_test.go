@@ -56,11 +56,12 @@ func TestSmallFleetsAreStable(t *testing.T) {
 		if other, _ := json.Marshal(listed.decide()); string(one) != string(other) {
 			t.Fatalf("listed one way:\n%s\nlisted another:\n%s", one, other)
 		}
-		elsewhere := false
+		elsewhere, before := false, map[string]Decision{}
 		for _, x := range first {
 			// Look-ahead that is served because another overlay dispatches is not
 			// remembered: an overlay that dispatches nothing has no commit to say it in.
 			elsewhere = elsewhere || x.Sum.Lookahead > 0 && x.Sum.Dispatch == 0 && ordered(first) > 0
+			before[x.Overlay] = x
 			i := slices.IndexFunc(d.overlays, func(o Overlay) bool { return o.Name == x.Overlay })
 			d.overlays[i].Dispatches = append(d.overlays[i].Dispatches, x.Dispatch...)
 			if !x.Empty() {
@@ -68,7 +69,11 @@ func TestSmallFleetsAreStable(t *testing.T) {
 			}
 		}
 		for _, x := range d.decide() {
-			if x.Sum.Dispatch > 0 && !elsewhere {
+			// Upcoming jobs whose agents idled out are not ordered for, and served by what
+			// is there: what was ordered just now may serve them, and be missed where it
+			// was meant to be.
+			again := max(0, x.Sum.Lookahead-before[x.Overlay].Sum.Lookahead)
+			if x.Sum.Dispatch > again && !elsewhere {
 				t.Fatalf("decided again from what was just decided, %s dispatches %d more\n%s", x.Overlay, x.Sum.Dispatch, d)
 			}
 		}
