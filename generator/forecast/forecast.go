@@ -33,6 +33,8 @@ type Forecast struct {
 	Worth     float64 `json:"worth"`
 	Share     float64 `json:"share"`
 	IdleHours float64 `json:"idleHours"`
+	// Spent says that agents have waited for as long as they may today: none are kept.
+	Spent bool `json:"spent,omitempty"`
 }
 
 // Forecaster forecasts one day. The zero value keeps nothing.

@@ -209,7 +209,7 @@ func TestSpent(t *testing.T) {
 		t.Errorf("agents are to wait %v hours today, of which 12 are over, and 20 are the most", some.IdleHours)
 	}
 	p, at = after(12, 2)
-	if f := keeps(p, at, aim); f.Keep != 0 {
+	if f := keeps(p, at, aim); f.Keep != 0 || !f.Spent || f.IdleHours != 24 {
 		t.Errorf("%d agents are kept when 24 of 20 hours are spent", f.Keep)
 	}
 	p, at = after(24, 2)

@@ -149,7 +149,11 @@ func (f *Forecaster) At(at time.Time, busy int) Forecast {
 	at = at.UTC()
 	from := at.Truncate(slotMinutes * time.Minute)
 	r := Forecast{From: from, To: from.Add(slotMinutes * time.Minute), Days: f.profile.Days(at), Window: f.window.String()}
-	if f.profile.Plan.Worth == 0 || f.spent {
+	if f.spent && r.Days > 0 {
+		r.Spent, r.IdleHours = true, f.profile.idleHours()
+		return r
+	}
+	if f.profile.Plan.Worth == 0 {
 		return r
 	}
 	second := int(at.Sub(f.midnight) / time.Second)

@@ -52,7 +52,11 @@ func TestForecastSentence(t *testing.T) {
 	d.Forecast.Days, d.Forecast.Keep, d.Forecast.Jobs, d.Forecast.Free = 5, 59, 59.89, 2
 	d.Forecast.Worth, d.Forecast.Share, d.Forecast.IdleHours = 0.506, 0.951, 18
 	if got, want := ForecastSentence(d), "The forecast for 09:55 to 10:00 UTC keeps 59: some 59.9 jobs come in 1m20s then, by 5 workdays that were seen and by the last hour, "+
-		"beside 2 agents that become free by then; the last of them is needed with a probability of 51 % or more, which takes some 18 idle hours a day for 95 % of the jobs."; got != want {
+		"beside 2 agents that become free by then; the last of them is needed with a probability of 51 % or more, which takes some 18 idle hours today for 95 % of the jobs."; got != want {
 		t.Errorf("on a workday:\n%s\nwant\n%s", got, want)
+	}
+	d.Forecast = &forecast.Forecast{From: monday, To: monday.Add(5 * time.Minute), Window: "1m20s", Days: 5, IdleHours: 40.3, Spent: true}
+	if got, want := ForecastSentence(d), "The forecast keeps no agent until midnight, UTC: agents waited for jobs for 40 hours today, which is what idleHours allows."; got != want {
+		t.Errorf("when the hours are spent:\n%s\nwant\n%s", got, want)
 	}
 }
