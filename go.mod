@@ -29,7 +29,7 @@ require (
 
 require (
 	github.com/sergi/go-diff v1.4.0
-	golang.org/x/time v0.15.0
+	golang.org/x/time v0.14.0
 )
 
 require (
