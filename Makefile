@@ -52,7 +52,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint fuzz bench soak faults quality reference cover vuln sbom hostile mutants browser hosts clean
+.PHONY: unraced unraced-some seeds nested agent-cached help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint fuzz bench soak faults quality reference cover vuln sbom hostile mutants browser hosts clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,9 +93,19 @@ test: tools ## Run every test: vet, the race detector, the API server's validati
 	$(GO) vet ./...
 	@[ -n "$(RACE)" ] || echo "no C compiler: the tests run without the race detector"
 	$(GO) test $(RACE) -trimpath -vet=off -shuffle=on -timeout 30m ./...
-	$(if $(RACE),GOGC=400 $(GO) test -vet=off -shuffle=on $(UNRACED))
-	$(if $(RACE),$(GO) test -vet=off -shuffle=on -run '$(UNRACED_TESTS)' $(UNRACED_SOME))
+	@$(MAKE) --no-print-directory -j2 -Otarget $(if $(RACE),unraced unraced-some) seeds nested agent-cached
+
+# Parts of make test, two at a time.
+unraced:
+	GOGC=400 $(GO) test -vet=off -shuffle=on $(UNRACED)
+
+unraced-some:
+	$(GO) test -vet=off -shuffle=on -run '$(UNRACED_TESTS)' $(UNRACED_SOME)
+
+seeds:
 	GOGC=400 $(GO) test -vet=off -shuffle=on ./generator -seeds 200
+
+nested:
 	$(GO) -C testdata/apiserver test ./...
 	$(GO) -C testdata/schema test ./...
 	$(GO) -C testdata/prometheus test ./deployed
@@ -104,6 +114,8 @@ test: tools ## Run every test: vet, the race detector, the API server's validati
 	$(GO) -C testdata/webhooks test ./...
 	$(GO) -C testdata/e2e vet ./...
 	$(GO) -C testdata/e2e test ./record
+
+agent-cached:
 	$(GO) -C testdata/agent run ./build
 	$(GO) -C testdata/agent test -parallel 8 ./...
 
