@@ -66,7 +66,7 @@ func (c *connection) fetch(ctx context.Context, session transport.UploadPackSess
 		data, err = c.fetchOnce(ctx, nil, q)
 		c.alwaysThin = err == nil
 	}
-	if ctx.Err() == nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)) {
+	if ctx.Err() == nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)) {
 		return c.fetchOnce(ctx, nil, q)
 	}
 	return data, err
