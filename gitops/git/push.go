@@ -66,7 +66,7 @@ const (
 func (b *Branch) move(ctx context.Context, head plumbing.Hash, objects []newObject) (plumbing.Hash, error) {
 	for try := 1; ; try++ {
 		at, err := b.moveOnce(ctx, head, objects)
-		if try == lockTries || errors.Is(err, branch.ErrMoved) || !isLocked(err) {
+		if try == lockTries || !isLocked(err) {
 			return at, err
 		}
 		select {

@@ -94,10 +94,10 @@ func comparesOnly(err error) bool {
 // JGit (ReceiveCommand.java), git (refs/files-backend.c, and builtin/receive-pack.c to 2.49).
 var locked = regexp.MustCompile(`failed to lock|cannot lock ref|lock failure|failed to update ref`)
 
-// isLocked reports whether a push failed for nothing but a lock.
+// isLocked reports whether a push left the branch where it was for nothing but a lock.
 func isLocked(err error) bool {
-	var a *answer
-	return err != nil && !errors.As(err, &a) && locked.MatchString(strings.ToLower(err.Error()))
+	var refused *branch.Refused
+	return errors.As(err, &refused) && locked.MatchString(strings.ToLower(refused.Message))
 }
 
 // isGit reports whether it is git itself that takes pushes, by the agent that it says
