@@ -42,16 +42,8 @@ type graphQLError struct {
 // authenticated user. This mutation creates a commit whose parent is the HEAD of the
 // provided branch and also updates that branch to point to the new commit".
 func (s *Server) appendCommit(in CommitInput) (int, any, error) {
-	refused := func(kind, words string) (int, any, error) {
-		return http.StatusOK, map[string]any{"data": map[string]any{"createCommitOnBranch": nil},
-			"errors": []graphQLError{{kind, []string{"createCommitOnBranch"}, words}}}, nil
-	}
-	byName := in.Branch.RepositoryNameWithOwner == Owner+"/"+Name && strings.TrimPrefix(in.Branch.BranchName, "refs/heads/") == "main"
-	switch {
-	case in.Branch.ID != "" && in.Branch.ID != refID, in.Branch.ID == "" && !byName:
-		return refused("NOT_FOUND", "Could not resolve to a branch.")
-	case in.Message.Headline == "" || strings.Contains(in.Message.Headline, "\n"):
-		return refused("UNPROCESSABLE", "A commit message headline is one line.") // GitHub's words are not known
+	if kind, words := in.problem(); words != "" {
+		return refusedAppend(kind, words)
 	}
 	s.mu.Lock()
 	refuse, drop, dropBefore, after, unsigned := s.refuse, s.drop, s.dropBefore, s.after, s.set.unsigned
@@ -72,28 +64,22 @@ func (s *Server) appendCommit(in CommitInput) (int, any, error) {
 	}
 	if in.ExpectedHeadOid != head {
 		// The type and the words are what its users saw, with the status 200 (donaldgifford/repo-guardian, INV-0022, "Spike 1").
-		return refused("STALE_DATA", fmt.Sprintf("Expected branch to point to %q but it did not.  Pull and try again.", in.ExpectedHeadOid))
+		return refusedAppend("STALE_DATA", fmt.Sprintf("Expected branch to point to %q but it did not.  Pull and try again.", in.ExpectedHeadOid))
 	}
 	if refuse != "" {
-		return refused("UNPROCESSABLE", refuse)
+		return refusedAppend("UNPROCESSABLE", refuse)
 	}
 	tree, kind, words := s.changed(head, in)
 	if words != "" {
-		return refused(kind, words)
+		return refusedAppend(kind, words)
 	}
-	// How the parts are joined is not documented, and was not tried on GitHub: this is how a
-	// message is written, less the newline at its end, which GitHub may or may not add.
-	message := in.Message.Headline
-	if in.Message.Body != "" {
-		message += "\n\n" + in.Message.Body
-	}
-	sha, err := s.writeCommit(tree, []string{head}, message)
+	sha, err := s.writeCommit(tree, []string{head}, in.message())
 	if err != nil {
 		return 0, nil, err
 	}
 	if _, err := s.git("update-ref", "refs/heads/main", sha, head); err != nil {
 		// The words of a race that firstsun-dev/git-files-sync saw; their type is not known.
-		return refused("UNPROCESSABLE", fmt.Sprintf("Ref refs/heads/main is at %s but expected %s", sha, head))
+		return refusedAppend("UNPROCESSABLE", fmt.Sprintf("Ref refs/heads/main is at %s but expected %s", sha, head))
 	}
 	after()
 	if drop {
@@ -104,6 +90,34 @@ func (s *Server) appendCommit(in CommitInput) (int, any, error) {
 		commit["signature"] = nil
 	}
 	return http.StatusOK, map[string]any{"data": map[string]any{"createCommitOnBranch": map[string]any{"commit": commit}}}, nil
+}
+
+// refusedAppend is the answer where no commit was made.
+func refusedAppend(kind, words string) (int, any, error) {
+	return http.StatusOK, map[string]any{"data": map[string]any{"createCommitOnBranch": nil},
+		"errors": []graphQLError{{kind, []string{"createCommitOnBranch"}, words}}}, nil
+}
+
+// problem is what is wrong with the input whatever the branch is at; no words: nothing.
+func (in CommitInput) problem() (kind, words string) {
+	byName := in.Branch.RepositoryNameWithOwner == Owner+"/"+Name && strings.TrimPrefix(in.Branch.BranchName, "refs/heads/") == "main"
+	switch {
+	case in.Branch.ID != "" && in.Branch.ID != refID, in.Branch.ID == "" && !byName:
+		return "NOT_FOUND", "Could not resolve to a branch."
+	case in.Message.Headline == "" || strings.Contains(in.Message.Headline, "\n"):
+		return "UNPROCESSABLE", "A commit message headline is one line." // GitHub's words are not known
+	}
+	return "", ""
+}
+
+// message is the commit's. How the parts are joined is not documented, and was not tried on
+// GitHub: this is how a message is written, less the newline at its end, which GitHub may or
+// may not add.
+func (in CommitInput) message() string {
+	if in.Message.Body == "" {
+		return in.Message.Headline
+	}
+	return in.Message.Headline + "\n\n" + in.Message.Body
 }
 
 // changed makes the tree of a commit, or says why not.
