@@ -177,7 +177,7 @@ func dispatchPath(x *order) string { return x.overlay.path() + "/dispatches/" + 
 
 // raise makes an order as large as a text of its manifest says.
 func (x *order) raise(text string) {
-	if strings.HasPrefix(text, "<<<<<<<") {
+	if strings.Contains(text, "<<<<<<<") { // also below a comment that was written since
 		return // nobody can read that
 	}
 	for _, m := range agentsField.FindAllString(text, -1) {
