@@ -19,8 +19,11 @@ import (
 const Page = "docs/syncers.md"
 
 // Tried are the directories whose files the suite tries: the agent Job, the overlay
-// that init writes, and what syncers are told.
-var Tried = []string{"base", "overlays/default", "deploy/syncers"}
+// that init writes, muster's own deployment, and what syncers are told.
+var Tried = []string{"base", "overlays/default", "deploy"}
+
+// untried are directories of those with what the suite does not apply: a program.
+var untried = []string{"deploy/release"}
 
 // The sections of the page that are written: what each whole run tries, and what takes
 // longer and is run by itself.
@@ -39,6 +42,9 @@ func Sum(root fs.FS) (string, error) {
 	sum := sha256.New()
 	for _, dir := range Tried {
 		err := fs.WalkDir(root, dir, func(name string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() && slices.Contains(untried, name) {
+				return fs.SkipDir
+			}
 			if err != nil || entry.IsDir() || path.Ext(name) == ".go" {
 				return err
 			}
@@ -83,7 +89,7 @@ type Figure struct {
 // Markdown is the part of the page between the markers.
 func (r Run) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Tried on %s, of base, overlay and settings `%s`, with:\n\n", r.Date, r.Sum)
+	fmt.Fprintf(&b, "Tried on %s, of base, overlay, deployment and settings `%s`, with:\n\n", r.Date, r.Sum)
 	for _, v := range r.Versions {
 		fmt.Fprintf(&b, "- %s\n", v)
 	}

@@ -36,6 +36,7 @@ func TestSumSeesChanges(t *testing.T) {
 		return fstest.MapFS{
 			"base/job.yaml": {Data: []byte("a")}, "overlays/default/scaling.yaml": {Data: []byte("b")},
 			"deploy/syncers/flux/overlay.yaml": {Data: []byte("c")}, "base/embed.go": {Data: []byte("d")},
+			"deploy/base/deployment.yaml": {Data: []byte("e")}, "deploy/release/go.mod": {Data: []byte("f")},
 		}
 	}
 	first, err := Sum(files())
@@ -52,6 +53,9 @@ func TestSumSeesChanges(t *testing.T) {
 			delete(fs, "deploy/syncers/flux/overlay.yaml")
 			fs["deploy/syncers/x"] = &fstest.MapFile{}
 		}, false},
+		{func(fs fstest.MapFS) { fs["deploy/base/deployment.yaml"] = &fstest.MapFile{Data: []byte("x")} }, false},
+		{func(fs fstest.MapFS) { fs["deploy/components/service/service.yaml"] = &fstest.MapFile{} }, false},
+		{func(fs fstest.MapFS) { fs["deploy/release/go.mod"] = &fstest.MapFile{Data: []byte("x")} }, true},
 		{func(fs fstest.MapFS) { fs["base/embed.go"] = &fstest.MapFile{Data: []byte("x")} }, true},
 	} {
 		fs := files()
