@@ -146,6 +146,17 @@ func Replace(page []byte, section string, r Run) ([]byte, error) {
 	return slices.Concat(before, begin, []byte(r.Markdown()), end, after), nil
 }
 
+// Block returns the YAML between two markers of a page: what it tells its reader to apply.
+func Block(page []byte, name string) ([]byte, error) {
+	begin, end := markers(name)
+	_, rest, found := bytes.Cut(page, slices.Concat(begin, []byte("```yaml\n")))
+	text, _, ended := bytes.Cut(rest, slices.Concat([]byte("```\n"), end))
+	if !found || !ended {
+		return nil, fmt.Errorf("the page has no block %q", name)
+	}
+	return text, nil
+}
+
 // Of returns the sum that a section's table is of.
 func Of(page []byte, section string) (string, error) {
 	begin, _ := markers(section)

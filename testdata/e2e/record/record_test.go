@@ -1,12 +1,16 @@
 package record
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"sigs.k8s.io/yaml"
 )
 
 const root = "../../.."
@@ -63,6 +67,45 @@ func TestSumSeesChanges(t *testing.T) {
 		if sum, err := Sum(fs); err != nil || (sum == first) != c.same {
 			t.Errorf("the sum is %s, %v; before it was %s", sum, err, first)
 		}
+	}
+}
+
+// TestApplicationSet: the ApplicationSet that the docs tell makes Applications as init
+// writes them, but for the overlay's name.
+func TestApplicationSet(t *testing.T) {
+	type application struct {
+		Metadata map[string]any `json:"metadata"`
+		Spec     map[string]any `json:"spec"`
+	}
+	var set struct {
+		Spec struct {
+			Template application `json:"template"`
+		} `json:"spec"`
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs/agent-job.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := Block(page, "applicationset")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.ReplaceAll(text, []byte("{{.path.path}}"), []byte("overlays/default"))
+	text = bytes.ReplaceAll(text, []byte("{{.path.basenameNormalized}}"), []byte("default"))
+	if err := yaml.Unmarshal(text, &set); err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.ReadFile(filepath.Join(root, "deploy/syncers/argocd/overlay.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want application
+	if err := yaml.Unmarshal(written, &want); err != nil {
+		t.Fatal(err)
+	}
+	delete(want.Metadata, "namespace") // that of the ApplicationSet
+	if got := set.Spec.Template; !reflect.DeepEqual(got, want) {
+		t.Errorf("the ApplicationSet makes %v, and init writes %v", got, want)
 	}
 }
 
