@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -62,15 +63,20 @@ type Condition struct {
 	Reason string `json:"reason"`
 }
 
+// Reason is why a condition is true; empty where it is not.
+func (s Status) Reason(condition string) string {
+	for _, c := range s.Conditions {
+		if c.Type == condition && c.Status == "True" {
+			return c.Reason
+		}
+	}
+	return ""
+}
+
 // Disrupted says that the pod was evicted, preempted or drained: its end counts as no
 // failure.
 func (p Pod) Disrupted() bool {
-	for _, c := range p.Status.Conditions {
-		if c.Type == "DisruptionTarget" && c.Status == "True" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Status.Conditions, func(c Condition) bool { return c.Type == "DisruptionTarget" && c.Status == "True" })
 }
 
 // environment is what the container's process is given, with Secrets as secret

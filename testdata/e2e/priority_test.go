@@ -1,0 +1,200 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/testdata/e2e/kube"
+	"muster/testdata/e2e/node"
+)
+
+// priorities are the classes of agents and of others, whose pods come first.
+const priorities = `
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: e2e-agents}
+value: 100
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: e2e-others}
+value: 1000
+`
+
+func testPreemption(t *testing.T) {
+	both(t, "Preempted by a pod of a higher priority class: an agent finishes its job in its grace. One whose grace is too short is replaced and counts as no failure; "+
+		"the replacement takes the job's next attempt, and nothing is ordered for it", func(t *testing.T, w *world, s syncer) {
+		must := func(err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(w.cluster.Apply(w.ctx, priorities))
+		// A node of their own, which two pods fill.
+		full := "full-" + s.name()
+		n, err := node.Start(w.ctx, node.Config{Name: full, Client: w.cluster.Client, Runner: w.agents, Now: time.Now, OnKill: w.events.kill, Reserved: true, Pods: 2})
+		must(err)
+		t.Cleanup(n.Stop)
+		patch := `
+- op: add
+  path: /spec/template/spec/priorityClassName
+  value: e2e-agents
+- op: add
+  path: /spec/template/spec/nodeSelector/kubernetes.io~1hostname
+  value: ` + full + `
+- op: add
+  path: /spec/template/spec/tolerations
+  value: [{key: ` + node.ReservedTaint + `, operator: Exists}]
+`
+		v := w.addOverlay(t, "priority", s, options{patch: patch})
+		v.expectKills = func(k node.Killed) bool { return k.Disrupted }
+		v.finishesInItsGrace(full)
+		v.must(w.git.edit("shorten the grace of "+v.name, func(dir string) error {
+			return v.setTemplate(dir, options{patch: patch + "- op: replace\n  path: /spec/template/spec/terminationGracePeriodSeconds\n  value: 2\n"})
+		}))
+		v.must(os.Remove(v.gate))
+		v.isReplaced(full)
+		v.ordersNothingTwice()
+		for name, lives := range v.events.jobsOf(v.name) {
+			if len(lives) != 1 || lives[0].FailedPods > 0 || lives[0].Failed {
+				t.Errorf("%s: %+v", name, lives)
+			}
+		}
+		v.leavesGit()
+		v.isWell()
+		v.nobodyKilled()
+	})
+}
+
+// finishesInItsGrace: two agents fill the node, and one of them is preempted. It has
+// the hour that the base says, and ends when its job does.
+func (v *overlay) finishesInItsGrace(full string) {
+	v.t.Helper()
+	v.build(2)
+	v.runs(2)
+	other := v.addOther(full)
+	killed := v.preempted(1)
+	if grace := killed[0].Pod.Metadata.DeletionGracePeriodSeconds; grace == nil || *grace != 3600 {
+		v.t.Errorf("the preempted agent has a grace of %v, want that of the base", grace)
+	}
+	v.runs(2)
+	v.open()
+	v.passes(2)
+	v.complete()
+	v.until("the other pod has its place", func() error { return v.otherRuns(other) })
+	if pods := v.events.podsOf(v.name); len(pods) != 2 {
+		v.t.Errorf("there have been %d pods, want none more than the two that finished their jobs", len(pods))
+	}
+	v.must(v.cluster.Delete(v.ctx, other, nil))
+}
+
+// isReplaced: the preempted agent has no time to finish. Its job is lost to Buildkite
+// and tried again, as the step asks for; the pod that replaces it is an agent once it
+// has room.
+func (v *overlay) isReplaced(full string) {
+	v.t.Helper()
+	v.buildkite.CreateBuild(fakebuildkite.Build{Cluster: v.buildkite.cluster, Steps: []fakebuildkite.Step{{
+		Parallelism: 2, Retries: 1, Agents: []string{"queue=" + v.name}, Command: "until [ -e " + v.gate + " ]; do sleep 0.2; done",
+	}}})
+	v.runs(2)
+	other := v.addOther(full)
+	v.preempted(2)
+	v.until("the other pod has its place, and a pod waits for room", func() error {
+		if pods := v.events.podsOf(v.name); len(pods) != 5 {
+			return fmt.Errorf("there have been %d pods", len(pods))
+		}
+		return v.otherRuns(other)
+	})
+	v.must(v.cluster.Delete(v.ctx, other, nil))
+	v.until("the job is tried again", func() error {
+		for _, j := range v.buildkite.jobsOf(v.name) {
+			if j.Attempt == 1 && j.State == "running" {
+				return nil
+			}
+		}
+		return fmt.Errorf("jobs are %v", v.counts())
+	})
+	v.open()
+	v.passes(4)
+	v.complete()
+	if c := v.counts(); c["failed"] != 1 || len(v.buildkite.jobsOf(v.name)) != 5 {
+		v.t.Errorf("jobs are %v, want four passed and the lost attempt", c)
+	}
+	if pods := v.events.podsOf(v.name); len(pods) != 5 {
+		v.t.Errorf("there have been %d pods, want one for each job and the replacement", len(pods))
+	}
+}
+
+// ordersNothingTwice: an agent was ordered for each job, and none for the next attempt of
+// one, unless that waited before the replacement was an agent.
+func (v *overlay) ordersNothingTwice() {
+	v.t.Helper()
+	var retried fakebuildkite.JobRecord
+	for _, j := range v.buildkite.jobsOf(v.name) {
+		if j.Attempt == 1 {
+			retried = j
+		}
+	}
+	ordered, most := 0, 4
+	for _, r := range v.dispatches() {
+		ordered += r.Agents
+		// Two pods, and the replacement of one.
+		if agents := v.buildkite.agentsOf(r.Dispatches[0]); len(agents) > r.Agents && agents[r.Agents].Connected.After(retried.Scheduled) {
+			most = 5
+		}
+	}
+	if ordered < 4 || ordered > most {
+		v.t.Errorf("%d agents were ordered for four jobs, of which one was tried again, want 4, and %d at most", ordered, most)
+	}
+}
+
+// addOther makes a pod that comes before agents, on a node, and returns its path.
+func (v *overlay) addOther(on string) string {
+	v.t.Helper()
+	name := fmt.Sprintf("other-%s-%d", v.name, len(v.events.killedOf(v.name)))
+	v.until("the pod is taken", func() error {
+		return v.cluster.Post(v.ctx, kube.Path("v1", "pods", "default", ""), map[string]any{
+			"metadata": map[string]any{"name": name},
+			"spec": map[string]any{
+				"priorityClassName": "e2e-others", "nodeSelector": map[string]string{"kubernetes.io/hostname": on},
+				"tolerations":                   []map[string]any{{"key": node.ReservedTaint, "operator": "Exists"}},
+				"terminationGracePeriodSeconds": 1, "automountServiceAccountToken": false, "restartPolicy": "Never",
+				"containers": []map[string]any{{"name": "other", "image": "other", "command": []string{"sleep", "86400"}}},
+			},
+		})
+	})
+	return kube.Path("v1", "pods", "default", name)
+}
+
+// otherRuns is an error until the pod at a path runs.
+func (v *overlay) otherRuns(path string) error {
+	var pod node.Pod
+	if err := v.cluster.Get(v.ctx, path, &pod); err != nil {
+		return err
+	}
+	if pod.Status.Phase != "Running" {
+		return fmt.Errorf("it is %s", pod.Status.Phase)
+	}
+	return nil
+}
+
+// preempted waits until so many pods of the overlay were preempted, and returns them.
+func (v *overlay) preempted(want int) []node.Killed {
+	v.t.Helper()
+	var killed []node.Killed
+	v.until(fmt.Sprintf("%d of its pods were preempted", want), func() error {
+		if killed = v.events.killedOf(v.name); len(killed) != want {
+			return fmt.Errorf("%d were", len(killed))
+		}
+		return nil
+	})
+	for _, k := range killed {
+		if reason := k.Pod.Status.Reason("DisruptionTarget"); reason != "PreemptionByScheduler" {
+			v.t.Errorf("%s was ended for %q, want preemption", k.Pod.Metadata.Name, reason)
+		}
+	}
+	return killed
+}
