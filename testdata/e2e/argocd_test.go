@@ -41,7 +41,7 @@ func (a *argoCD) notify() string {
 func startArgoCD(ctx context.Context, s *suite, c *cluster) (*argoCD, error) {
 	a := &argoCD{suite: s, cluster: c, processes: map[string]*process.Process{}}
 	program := s.programs["argocd"]
-	if err := c.applyFiles(ctx, filepath.Join(program.Dir, "crds", "*.yaml")); err != nil {
+	if err := c.define(ctx, filepath.Join(program.Dir, "crds", "*.yaml")); err != nil {
 		return nil, err
 	}
 	if err := a.configure(ctx); err != nil {

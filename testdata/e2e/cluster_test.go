@@ -197,6 +197,58 @@ func eventually(ctx context.Context, patience time.Duration, what string, check 
 	}
 }
 
+// define applies definitions of kinds, and waits until the API server serves them: a
+// controller that begins before that ends at once.
+func (c *cluster) define(ctx context.Context, patterns ...string) error {
+	if err := c.applyFiles(ctx, patterns...); err != nil {
+		return err
+	}
+	var all struct {
+		Items []struct {
+			Spec struct {
+				Group    string
+				Names    struct{ Plural string }
+				Versions []struct {
+					Name   string
+					Served bool
+				}
+			} `json:"spec"`
+		} `json:"items"`
+	}
+	if err := c.Get(ctx, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &all); err != nil {
+		return err
+	}
+	for _, d := range all.Items {
+		for _, v := range d.Spec.Versions {
+			if !v.Served {
+				continue
+			}
+			kind := d.Spec.Group + "/" + v.Name
+			if err := eventually(ctx, time.Minute, kind+" "+d.Spec.Names.Plural+" are served", func() error { return c.serves(ctx, kind, d.Spec.Names.Plural) }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// serves is an error until the API server has a resource, and says so to those that ask
+// what it has.
+func (c *cluster) serves(ctx context.Context, version, plural string) error {
+	var known struct {
+		Resources []struct{ Name string } `json:"resources"`
+	}
+	if err := errors.Join(c.Get(ctx, kube.Path(version, plural, "", "")+"?limit=1", nil), c.Get(ctx, "/apis/"+version, &known)); err != nil {
+		return err
+	}
+	for _, r := range known.Resources {
+		if r.Name == plural {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not among %v", plural, known.Resources)
+}
+
 // applyFiles applies what folders have, in order of name.
 func (c *cluster) applyFiles(ctx context.Context, patterns ...string) error {
 	for _, pattern := range patterns {

@@ -73,10 +73,12 @@ func (f *flux) object(overlay string) string {
 // startFlux starts the three; the prefix tells their logs and folders from others'.
 func startFlux(ctx context.Context, s *suite, c *cluster, prefix string) (*flux, error) {
 	f := &flux{suite: s, cluster: c, processes: map[string]*process.Process{}}
+	var kinds []string
 	for _, program := range []string{"source-controller", "kustomize-controller", "notification-controller"} {
-		if err := c.applyFiles(ctx, filepath.Join(s.programs[program].Dir, "crds", "*.yaml")); err != nil {
-			return nil, err
-		}
+		kinds = append(kinds, filepath.Join(s.programs[program].Dir, "crds", "*.yaml"))
+	}
+	if err := c.define(ctx, kinds...); err != nil {
+		return nil, err
 	}
 	if err := c.addPlainNamespace(ctx, "flux-system"); err != nil {
 		return nil, err
