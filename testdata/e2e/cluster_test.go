@@ -73,6 +73,8 @@ func startCluster(ctx context.Context, s *suite, name string) (*cluster, error) 
 	shared := []string{"--kubeconfig=" + c.kubeconfig, "--leader-elect=false", "--kube-api-qps=500", "--kube-api-burst=1000"}
 	if err := c.start(s, "kube-controller-manager", "kube-controller-manager", append(shared, "--secure-port=0", "--use-service-account-credentials=false",
 		"--service-account-private-key-file="+file("accounts.key"), "--node-monitor-grace-period=45s", "--node-monitor-period=2s",
+		// How soon a namespace is looked at again that pods kept: half their grace, or this.
+		"--namespace-sync-period=10s",
 		"--concurrent-job-syncs=20", "--concurrent-gc-syncs=40",
 		"--controllers=job-controller,ttl-after-finished-controller,garbage-collector-controller,namespace-controller,serviceaccount-controller,"+
 			"cronjob-controller,resourcequota-controller,node-lifecycle-controller,taint-eviction-controller,pod-garbage-collector-controller,disruption-controller,deployment-controller,replicaset-controller")...); err != nil {
