@@ -55,8 +55,10 @@ func (v *overlay) complete() {
 	})
 }
 
-// TestAll are the tests that go on side by side, each with overlays of its own.
+// TestAll are the tests that go on side by side, each with overlays of its own. They go
+// on beside those of the real node, too.
 func TestAll(t *testing.T) {
+	t.Parallel()
 	shared.world.startPulse(t)
 	for _, test := range []struct {
 		name string

@@ -38,6 +38,7 @@ const onRealNode = `
 
 // TestRealNode: kubelet, containerd and runc run the dispatches as containers.
 func TestRealNode(t *testing.T) {
+	t.Parallel()
 	if err := noContainers(); err != nil {
 		t.Skipf("no containers on this machine: %v", err)
 	}

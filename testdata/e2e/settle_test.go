@@ -39,9 +39,14 @@ func (p *pulse) beat() {
 	}
 }
 
+// starting is held while the pulse is made: tests begin side by side.
+var starting sync.Mutex
+
 // startPulse makes the pulse's overlay.
 func (w *world) startPulse(t *testing.T) {
 	t.Helper()
+	starting.Lock()
+	defer starting.Unlock()
 	if w.pulse != nil {
 		return
 	}
