@@ -88,7 +88,7 @@ func startArgoCD(ctx context.Context, s *suite, c *cluster) (*argoCD, error) {
 		"--staticassets="+home); err != nil {
 		return nil, err
 	}
-	return a, eventually(ctx, 2*time.Minute, "Argo CD's API server answers", func() error {
+	return a, eventually(ctx, 5*time.Minute, "Argo CD's API server answers", func() error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+"/healthz", nil)
 		if err != nil {
 			return err

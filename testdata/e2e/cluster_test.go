@@ -67,7 +67,7 @@ func startCluster(ctx context.Context, s *suite, name string) (*cluster, error) 
 		"--max-requests-inflight=0", "--max-mutating-requests-inflight=0", "--enable-priority-and-fairness=false"); err != nil {
 		return nil, err
 	}
-	if err := c.waitReady(ctx, time.Minute); err != nil {
+	if err := c.waitReady(ctx, 5*time.Minute); err != nil {
 		return nil, err
 	}
 	shared := []string{"--kubeconfig=" + c.kubeconfig, "--leader-elect=false", "--kube-api-qps=500", "--kube-api-burst=1000"}
@@ -226,7 +226,7 @@ func (c *cluster) define(ctx context.Context, patterns ...string) error {
 				continue
 			}
 			kind := d.Spec.Group + "/" + v.Name
-			if err := eventually(ctx, time.Minute, kind+" "+d.Spec.Names.Plural+" are served", func() error { return c.serves(ctx, kind, d.Spec.Names.Plural) }); err != nil {
+			if err := eventually(ctx, 5*time.Minute, kind+" "+d.Spec.Names.Plural+" are served", func() error { return c.serves(ctx, kind, d.Spec.Names.Plural) }); err != nil {
 				return err
 			}
 		}

@@ -130,7 +130,7 @@ func (f *flux) introduce(ctx context.Context, fleet string) (string, error) {
 			WebhookPath string `json:"webhookPath"`
 		} `json:"status"`
 	}
-	err = eventually(ctx, time.Minute, "the Receiver has a path", func() error {
+	err = eventually(ctx, 5*time.Minute, "the Receiver has a path", func() error {
 		path := kube.Path("notification.toolkit.fluxcd.io/v1", "receivers", "flux-system", "muster")
 		if err := f.cluster.Get(ctx, path, &receiver); err != nil || receiver.Status.WebhookPath == "" {
 			return fmt.Errorf("no path: %w", err)
