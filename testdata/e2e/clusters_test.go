@@ -11,18 +11,21 @@ import (
 	"muster/generator/buildkite/fakebuildkite"
 )
 
-// TestClusters: one queue, an overlay for each of two clusters, each with a Flux of
-// its own, and one muster that can reach neither. Work goes to the preferred one, spills
-// over where that is full or away, and comes back.
+// TestClusters: one queue, an overlay for each of two clusters, and one muster that can
+// reach neither. Work goes to the preferred one, spills over where that is full or away,
+// and comes back. The first cluster has the syncer that is tried, and the preferred one,
+// which goes away, a Flux of its own.
 func TestClusters(t *testing.T) {
 	if !slices.Contains(syncers(), "flux") {
 		t.Skip("the second cluster has Flux, which was not chosen")
 	}
-	const promise = "Two clusters, one muster, credentials for neither: work spills over by priority and where one is away, and comes back"
-	defer func() { results.note(t, promise, "flux") }()
-	w := shared.world
-	w.startPulse(t)
-	near := w.addOverlay(t, "two", w.syncers["flux"], options{policy: map[string]string{"lease": "1m"}})
+	shared.world.startPulse(t)
+	both(t, "Two clusters, one muster, credentials for neither: work spills over by priority and where one is away, and comes back. "+
+		"The one that goes away has Flux, the other one the syncer of the column", twoClusters)
+}
+
+func twoClusters(t *testing.T, w *world, s syncer) {
+	near := w.addOverlay(t, "two", s, options{policy: map[string]string{"lease": "1m"}})
 	far := w.addSecond(t, near)
 	queue := near.name
 	run := func(jobs int, gate string) {
@@ -49,7 +52,7 @@ func TestClusters(t *testing.T) {
 		}
 		return nil
 	})
-	results.measured("a cluster away, lease 1m: until a job that waited for it has passed on the other", "flux", fmt.Sprintf("%.0f s", time.Since(away).Seconds()))
+	results.measured("a cluster away, lease 1m: until a job that waited for it has passed on the other", s.name(), fmt.Sprintf("%.0f s", time.Since(away).Seconds()))
 	if err := api.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -106,18 +109,19 @@ func (w *world) addSecond(t *testing.T, beside *overlay) *overlay {
 	t.Helper()
 	second := *w
 	var err error
-	if second.cluster, err = startCluster(w.ctx, w.suite, "second"); err != nil {
+	name := "second-" + beside.syncer.name()
+	if second.cluster, err = startCluster(w.ctx, w.suite, name); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(second.cluster.close)
-	v := &overlay{world: &second, t: t, name: "two-far", namespace: "buildkite", gate: beside.gate}
+	v := &overlay{world: &second, t: t, name: "two-far-" + beside.syncer.name(), namespace: "buildkite", gate: beside.gate}
 	t.Cleanup(v.logs)
 	v.must(second.cluster.addNamespace(w.ctx, "buildkite"))
 	second.events = watchEvents(w.ctx, second.cluster)
 	second.node, err = second.cluster.addNode(w.ctx, "far", false, w.agents, second.events.kill)
 	v.must(err)
 	t.Cleanup(second.node.Stop)
-	f, err := startFlux(w.ctx, w.suite, second.cluster, "second-")
+	f, err := startFlux(w.ctx, w.suite, second.cluster, name+"-")
 	v.must(err)
 	t.Cleanup(func() {
 		for _, p := range f.processes {
