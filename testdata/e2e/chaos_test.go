@@ -134,8 +134,9 @@ func (c *chaos) kill() {
 	c.due = append(c.due, r)
 }
 
-// revive starts what is due, and what has ended by itself, as a kubelet does.
-func (c *chaos) revive() {
+// revive starts what is due, and what has ended by itself, as a kubelet does. It reports
+// whether anything was started.
+func (c *chaos) revive() (started bool) {
 	c.due = slices.DeleteFunc(c.due, func(r revival) bool {
 		if time.Now().Before(r.at) {
 			return false
@@ -143,6 +144,7 @@ func (c *chaos) revive() {
 		if err := r.start(); err != nil {
 			c.t.Fatal(err)
 		}
+		started = true
 		return true
 	})
 	for name, p := range c.targets() {
@@ -153,19 +155,23 @@ func (c *chaos) revive() {
 			if err := p.Start(); err != nil {
 				c.t.Fatal(err)
 			}
+			started = true
 		}
 	}
+	return started
 }
 
-// peace starts everything.
+// peace starts everything, and returns when all has stayed up for a minute: a part may
+// end by itself because another one that it needs has just begun to start.
 func (c *chaos) peace() {
-	for _, r := range c.due {
-		if err := r.start(); err != nil {
-			c.t.Fatal(err)
+	for i := range c.due {
+		c.due[i].at = time.Now()
+	}
+	for since := time.Now(); time.Since(since) < time.Minute; time.Sleep(200 * time.Millisecond) {
+		if c.revive() {
+			since = time.Now()
 		}
 	}
-	c.due = nil
-	c.revive()
 }
 
 // work adds some jobs to a queue.
