@@ -86,7 +86,7 @@ func (g *Generator) leavesOut(ctx context.Context, now time.Time, fleet []manife
 	if slices.ContainsFunc(left.Decisions, func(d plan.Decision) bool { return !d.Observation.ShowsNothing() }) {
 		return false
 	}
-	acts, failed := render(fleet, left.Decisions)
+	acts, failed := render(fleet, left.Decisions, g.singly())
 	if len(acts)+len(failed) > 0 {
 		return false
 	}

@@ -298,7 +298,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	g.enter(StepDecide)
 	g.decide(&result)
 	g.enter(StepRender)
-	acts, failed := render(fleet, result.Decisions)
+	acts, failed := render(fleet, result.Decisions, g.singly())
 	g.suspect(ctx, tip, acts)
 	result.Acts = acts
 	result.Suspended = append(suspended(fleet, result.Decisions), failed...)

@@ -48,8 +48,8 @@ func warnings(loaded []manifest.Overlay) []Warning {
 // render turns decisions into acts: for each overlay a repair, an order and a
 // retirement, as far as there is something to do. Retirements that can wait are
 // left out where nothing else is pushed. An overlay that cannot be rendered is
-// suspended.
-func render(loaded []manifest.Overlay, decisions []plan.Decision) ([]ledger.Act, []Suspended) {
+// suspended. singly says that they are pushed one by one.
+func render(loaded []manifest.Overlay, decisions []plan.Decision, singly bool) ([]ledger.Act, []Suspended) {
 	var acts []ledger.Act
 	var failed []Suspended
 	byName := map[string]*manifest.Overlay{}
@@ -62,7 +62,7 @@ func render(loaded []manifest.Overlay, decisions []plan.Decision) ([]ledger.Act,
 		if o.Err() != nil {
 			continue
 		}
-		rendered, err := Render(*o, d)
+		rendered, err := renderOne(*o, d, singly)
 		if err != nil {
 			failed = append(failed, invalid(d.Overlay, err))
 			continue
@@ -81,8 +81,20 @@ func render(loaded []manifest.Overlay, decisions []plan.Decision) ([]ledger.Act,
 // Render renders the acts of one overlay, each starting from what the one before it
 // leaves: a repair, an order and a retirement, as far as there is something to do. The
 // decision is one about the overlay. The error says why it cannot be rendered, as where the
-// overlay's files are not valid.
+// overlay's files are not valid. They are pushed together: the last has what is to be
+// remembered.
 func Render(o manifest.Overlay, d plan.Decision) ([]ledger.Act, error) {
+	return renderOne(o, d, false)
+}
+
+// RenderSingly is Render for acts that are pushed one by one: each of them leaves what is
+// right where no other follows. An order has what is to be remembered of it, and the
+// retirement after it the rest.
+func RenderSingly(o manifest.Overlay, d plan.Decision) ([]ledger.Act, error) {
+	return renderOne(o, d, true)
+}
+
+func renderOne(o manifest.Overlay, d plan.Decision, singly bool) ([]ledger.Act, error) {
 	var acts []ledger.Act
 	act := func(kind ledger.Kind, changes []branch.Change) {
 		if len(changes) > 0 {
@@ -100,6 +112,12 @@ func Render(o manifest.Overlay, d plan.Decision) ([]ledger.Act, error) {
 		return nil, err
 	}
 	act(ledger.Dispatch, changes)
+	if singly && len(changes) > 0 && len(d.Retire) > 0 {
+		last := &acts[len(acts)-1]
+		state := d.Ordered(o.State)
+		last.Changes = append(last.Changes, o.WriteState(state)...)
+		o.State = state
+	}
 	o, changes, err = retire(o, d.Retire)
 	if err != nil {
 		return nil, err

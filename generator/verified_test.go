@@ -29,14 +29,20 @@ type anyLog struct {
 // logOf is a world's own.
 func logOf(t testing.TB, w *world) anyLog {
 	t.Helper()
+	return logOfFleet(t, w.fleet)
+}
+
+// logOfFleet is a fleet's.
+func logOfFleet(t testing.TB, fleet *fleet) anyLog {
+	t.Helper()
 	l := anyLog{trees: map[string]*tree{}}
-	for c, err := range w.fleet.commits(w.fleet.head().id, branch.Limit{}) {
+	for c, err := range fleet.commits(fleet.head().id, branch.Limit{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		l.commits = append(l.commits, c)
 	}
-	for _, c := range w.fleet.history() {
+	for _, c := range fleet.history() {
 		l.trees[c.id] = c.tree
 	}
 	return l

@@ -93,3 +93,11 @@ func (s *share) state(now time.Time) State {
 	}
 	return next
 }
+
+// Ordered is what is to be remembered of the state before once the decision's order is in
+// git and its retirements are not: they are judged again.
+func (d Decision) Ordered(before State) State {
+	next := d.State
+	next.Breaker, next.Boots, next.ServedAt = before.Breaker, before.Boots, before.ServedAt
+	return next
+}

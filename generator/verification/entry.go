@@ -190,6 +190,15 @@ func (w *worker) again(ctx context.Context, p replay.Push, at int, changed []bra
 		return nil
 	}
 	files, err := w.compare(ctx, r, acts[i], changed)
+	if err == nil && len(files) > 0 { // unless it was pushed without those that follow it
+		var others []string
+		if acts, err = generator.RenderSingly(*result.Overlay, result.Decision); err == nil {
+			others, err = w.compare(ctx, r, acts[i], changed)
+		}
+		if len(others) == 0 {
+			files = nil
+		}
+	}
 	if err != nil {
 		return err
 	}
