@@ -2,6 +2,7 @@ package generator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -31,13 +32,18 @@ type ordered struct {
 
 // withEdits is the fleet in which what was edited or deleted by hand counts, and is
 // restored by the next repair. Where it is not known what it was, its overlay is
-// suspended. The error is that of [Generator.readLog].
+// suspended. The error is that of [Generator.readLog], or [branch.ErrMoved] where another
+// writer was faster than the log could be read.
 func (g *Generator) withEdits(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay) ([]manifest.Overlay, error) {
 	now := g.cfg.Clock.Now().UTC().Truncate(time.Second) // as what is decided: a lease is over for both or for neither
 	fleet = slices.Clone(fleet)
 	g.orders = nil
 	defer func() { g.orders = nil }()
-	if err := g.readLog(ctx, tip, fleet, now); err != nil {
+	err := g.readLog(ctx, tip, fleet, now)
+	if err == nil {
+		err = g.findEdits(ctx, tip, fleet, now)
+	}
+	if err != nil {
 		for i := range fleet {
 			for _, e := range fleet[i].Edits() {
 				g.noteEdit(e.Dispatch, e.Readable)
@@ -45,6 +51,11 @@ func (g *Generator) withEdits(ctx context.Context, tip branch.Tip, fleet []manif
 		}
 		return nil, err
 	}
+	return fleet, nil
+}
+
+// findEdits lets what was edited or deleted count, as withEdits has it.
+func (g *Generator) findEdits(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, now time.Time) error {
 	here := map[string]bool{}
 	for i := range fleet {
 		g.noteIntact(tip, &fleet[i], here)
@@ -55,17 +66,21 @@ func (g *Generator) withEdits(ctx context.Context, tip branch.Tip, fleet []manif
 		for _, e := range o.Edits() {
 			if !here[e.ID] {
 				here[e.ID], asked[e.ID] = true, true
-				g.putBack(ctx, tip, o, &e)
+				if err := g.putBack(ctx, tip, o, &e); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	g.findDeleted(ctx, tip, fleet, here, asked, now)
+	if err := g.findDeleted(ctx, tip, fleet, here, asked, now); err != nil {
+		return err
+	}
 	for id := range g.answers {
 		if !asked[id] {
 			delete(g.answers, id)
 		}
 	}
-	return fleet, nil
+	return nil
 }
 
 // noteIntact remembers the dispatches of an overlay that are as they were written.
@@ -91,9 +106,12 @@ func (g *Generator) noteIntact(tip branch.Tip, o *manifest.Overlay, here map[str
 }
 
 // putBack lets a dispatch that was edited be restored.
-func (g *Generator) putBack(ctx context.Context, tip branch.Tip, o *manifest.Overlay, e *manifest.Edit) {
+func (g *Generator) putBack(ctx context.Context, tip branch.Tip, o *manifest.Overlay, e *manifest.Edit) error {
 	before, known := g.ordered[e.ID]
 	a := g.original(ctx, tip, e.ID)
+	if errors.Is(a.err, branch.ErrMoved) {
+		return a.err
+	}
 	counted := e.Dispatch
 	switch {
 	case a.err == nil:
@@ -116,7 +134,7 @@ func (g *Generator) putBack(ctx context.Context, tip branch.Tip, o *manifest.Ove
 		g.noteEdit(e.Dispatch, e.Readable)
 	}
 	if !e.Readable {
-		return // the overlay is suspended already
+		return nil // the overlay is suspended already
 	}
 	if a.err == nil {
 		a.err = o.Restore(a.content, counted, e)
@@ -124,6 +142,7 @@ func (g *Generator) putBack(ctx context.Context, tip branch.Tip, o *manifest.Ove
 	if a.err != nil {
 		o.Suspend(fmt.Sprintf("%s was edited, and cannot be restored from the log: %v. Restore the file as it was in the commit that added it; without that commit, delete it when its agents have left", e.File, a.err))
 	}
+	return nil
 }
 
 // noteEdit lets an edit of what this process knows count when it is undone to the letter
@@ -138,7 +157,7 @@ func (g *Generator) noteEdit(d plan.Dispatch, readable bool) {
 // findDeleted lets dispatches count that are gone without muster having retired
 // them. What was withdrawn and is deleted is given up: somebody says that its
 // agents do not come.
-func (g *Generator) findDeleted(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, here, asked map[string]bool, now time.Time) {
+func (g *Generator) findDeleted(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, here, asked map[string]bool, now time.Time) error {
 	var gone []ordered
 	for id, x := range g.ordered {
 		switch {
@@ -150,10 +169,13 @@ func (g *Generator) findDeleted(ctx context.Context, tip branch.Tip, fleet []man
 		}
 	}
 	if len(gone) == 0 {
-		return
+		return nil
 	}
 	slices.SortFunc(gone, func(a, b ordered) int { return a.At.Compare(b.At) })
 	retired, err := g.became(ctx, tip, gone)
+	if errors.Is(err, branch.ErrMoved) {
+		return fmt.Errorf("fleet repository: what became of %s: %w", gone[0].file, err)
+	}
 	for _, x := range gone {
 		o := owner(fleet, x)
 		if err == nil && retired[x.ID] {
@@ -165,7 +187,10 @@ func (g *Generator) findDeleted(ctx context.Context, tip branch.Tip, fleet []man
 		failed := err
 		if err == nil {
 			a := g.original(ctx, tip, x.ID)
-			if failed = a.err; failed == nil {
+			if failed = a.err; errors.Is(failed, branch.ErrMoved) {
+				return failed
+			}
+			if failed == nil {
 				failed = o.Restore(a.content, manifest.Larger(a.dispatch, x.Dispatch), nil)
 			}
 		}
@@ -175,6 +200,7 @@ func (g *Generator) findDeleted(ctx context.Context, tip branch.Tip, fleet []man
 				x.file, failed, x.NotAfter.Add(plan.Grace).UTC().Format(time.RFC3339)))
 		}
 	}
+	return nil
 }
 
 // owner is the overlay that a dispatch belongs to; nil: it is no more.

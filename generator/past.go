@@ -54,6 +54,9 @@ func (g *Generator) original(ctx context.Context, tip branch.Tip, id string) ans
 		return a
 	}
 	a := g.findOriginal(ctx, tip, id)
+	if errors.Is(a.err, branch.ErrMoved) {
+		return a // which says nothing of the dispatch
+	}
 	if a.err != nil {
 		a.until = now.Add(askAgain)
 		if errors.Is(a.err, errNotOrdered) {

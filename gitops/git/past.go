@@ -93,11 +93,13 @@ func (b *Branch) storeAt(ctx context.Context, commit string, dirs []string) (*st
 	return s, nil
 }
 
-// moved makes [branch.ErrMoved] of a status by which a host refused what the branch was at,
-// where it has moved since: some send nothing else than what it is at (Dulwich).
+// moved makes [branch.ErrMoved] of words or a status by which a host refused what the
+// branch was at, where it has moved since: some send nothing else than what it is at, as
+// git does unless it is told to, and Dulwich, which says so by a status.
 func (b *Branch) moved(ctx context.Context, err error) error {
 	var a *answer
-	if !errors.As(err, &a) || !a.refusesRequest() || b.store.head.IsZero() {
+	refused := errors.Is(err, errNotOurs) || errors.As(err, &a) && a.refusesRequest()
+	if !refused || b.store.head.IsZero() {
 		return err
 	}
 	if at, failed := b.look(ctx); failed != nil || at == b.store.head {
