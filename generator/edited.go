@@ -239,7 +239,7 @@ func (g *Generator) noteActs(tip, next branch.Tip, done, acts []ledger.Act, err 
 	if g.scanned == tip.Commit && len(done) > 0 {
 		g.scanned = next.Commit
 	}
-	if err == nil || alone(err) {
+	if err == nil || alone(err) || nothingWritten(err) {
 		return
 	}
 	for _, a := range acts {

@@ -27,10 +27,16 @@ func (g *Generator) push(ctx context.Context, tip branch.Tip, acts []ledger.Act)
 	switch {
 	case err == nil:
 		g.unsure = unsure{} // the branch was where an earlier push would have moved it from
-	case !alone(err) && !errors.Is(err, branch.ErrMoved):
+	case !alone(err) && !nothingWritten(err):
 		g.unsure = unsure{tip: tip.Commit, acts: acts}
 	}
 	return next, err
+}
+
+// nothingWritten reports whether a push was not first, and it is known that nothing of it
+// was written.
+func nothingWritten(err error) bool {
+	return errors.Is(err, branch.ErrMoved) && !errors.Is(err, branch.ErrUnsettled)
 }
 
 // landed returns the acts of the push that broke off, once the branch shows that

@@ -28,6 +28,10 @@ var ErrUnproven = errors.New("the git host does not tell")
 // again.
 var ErrMoved = errors.New("the branch has moved")
 
+// ErrUnsettled says, beside [ErrMoved], that it could not be found out whether the commits
+// are in the branch all the same: they may have been written before another writer's.
+var ErrUnsettled = errors.New("whether the commits are in the branch could not be read")
+
 // ErrInvalid says that a draft cannot become a commit: what it changes does not
 // fit the files of the repository, as when a file would have to be where a
 // directory is. Nothing was sent to the server.

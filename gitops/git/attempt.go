@@ -26,6 +26,8 @@ type attempt struct {
 	// answered says that err is the server's answer, and not that of a
 	// connection that was lost.
 	answered bool
+	// denied says that the server's report names the branch as not moved.
+	denied bool
 	// said is what the server said besides, over several lines.
 	said string
 	// unnamed says that the server does not name its program, so that its word that it
@@ -69,6 +71,7 @@ func (b *Branch) send(ctx context.Context, to target, head plumbing.Hash, object
 	request.Packfile = io.NopCloser(bytes.NewReader(data))
 	report, err := session.ReceivePack(ctx, request)
 	err = plain(err)
+	denied := report != nil && report.UnpackStatus == "ok" && report.Error() != nil
 	if err == nil {
 		err = confirmed(report, ref)
 	}
@@ -76,7 +79,7 @@ func (b *Branch) send(ctx context.Context, to target, head plumbing.Hash, object
 	if errors.As(err, &a) && a.status == http.StatusTooManyRequests {
 		return attempt{err: err} // it was counted, and not looked at
 	}
-	return attempt{err: err, sent: true, answered: err != nil && isAnswer(report, err), said: said.String(), unnamed: !adv.Capabilities.Supports(capability.Agent)}
+	return attempt{err: err, sent: true, answered: err != nil && isAnswer(report, err), denied: denied, said: said.String(), unnamed: !adv.Capabilities.Supports(capability.Agent)}
 }
 
 // stillAt returns an error where a branch is not where a push expects it.

@@ -16,7 +16,7 @@ import (
 // nothing is pushed and tip is returned.
 //
 // The branch moves only from tip: [branch.ErrMoved] says that another writer
-// was first and nothing was written. A [branch.Refused] says that the server did not
+// was first and nothing was written, unless [branch.ErrUnsettled] is beside it. A [branch.Refused] says that the server did not
 // accept the commits. After any other error the branch has been read again
 // where that was possible and did not have the commits; success is only ever
 // reported on the server's word.
@@ -103,10 +103,16 @@ func (b *Branch) moveOnce(ctx context.Context, head plumbing.Hash, objects []new
 	case b.store.head:
 		return plumbing.ZeroHash, result.refusal(b.taker)
 	}
-	if in, err := b.store.contains(ctx, at, head); in && err == nil {
+	b.seen = at
+	if result.denied {
+		return plumbing.ZeroHash, fmt.Errorf("%w: %w", branch.ErrMoved, result.err)
+	}
+	switch in, err := b.store.contains(ctx, at, head); {
+	case err != nil:
+		return plumbing.ZeroHash, fmt.Errorf("%w: %w (%w: %s)", branch.ErrMoved, result.err, branch.ErrUnsettled, b.server.printable(err.Error()))
+	case in:
 		return at, nil
 	}
-	b.seen = at
 	return plumbing.ZeroHash, fmt.Errorf("%w: %w", branch.ErrMoved, result.err)
 }
 

@@ -23,7 +23,10 @@ type store struct {
 	mode    mode
 	noLimit bool // the server refuses the filter by size
 	noDepth bool // the server refuses the filter by depth
-	fewer   int  // how often the number of files that are fetched together is halved
+	// noChanges: the server refuses a request for the changes since a commit, and sends the
+	// commit.
+	noChanges bool
+	fewer     int // how often the number of files that are fetched together is halved
 
 	head  plumbing.Hash // the commit that the objects are of; zero: none
 	root  plumbing.Hash // its tree
@@ -53,13 +56,22 @@ func (s *store) update(ctx context.Context, session transport.UploadPackSession,
 	if s.head.IsZero() {
 		return s.start(ctx, session, head)
 	}
+	if s.noChanges {
+		s.clear()
+		return s.start(ctx, session, head)
+	}
 	err := s.fetchChanges(ctx, session, head)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	s.server.log.Debug("fetching the changes failed, fetching the commit anew", "reason", s.server.printable(err.Error()))
 	s.clear()
-	return s.start(ctx, nil, head)
+	var a *answer
+	refused := errors.As(err, &a) && a.refusesRequest()
+	if err = s.start(ctx, nil, head); err == nil {
+		s.noChanges = refused
+	}
+	return err
 }
 
 // start fetches a head when nothing is here.

@@ -63,6 +63,9 @@ func (w *Writer) settle(ctx context.Context, from string, err error, ours func(s
 			return commit, nil
 		}
 	}
+	if readErr != nil {
+		err = fmt.Errorf("%w (%w: %w)", err, branch.ErrUnsettled, explain(readErr))
+	}
 	return "", fmt.Errorf("%w: %w", branch.ErrMoved, err)
 }
 
