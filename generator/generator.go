@@ -31,7 +31,8 @@ import (
 )
 
 // Repository is the fleet repository. Where it also has a method Singly() bool, which
-// returns true, acts are committed one by one.
+// returns true, acts are committed one by one; where it has a method Largest() (files,
+// bytes int), no act is larger than that unless it is a repair; zero: any size.
 type Repository interface {
 	// Tip returns the branch's head and its tree.
 	Tip(ctx context.Context) (branch.Tip, error)
@@ -120,6 +121,8 @@ type Generator struct {
 	// left is the overlay whose turn it is, where acts are pushed one by one; empty: the
 	// first's.
 	left string
+	// most is how many dispatches one act may add or remove, by overlay; nil: any number.
+	most map[string]int
 	// ordered are the dispatches that may still come, by ID; those of the log are among
 	// them as far as the commit scanned; since unreadSince the log cannot be read.
 	// answers are what was asked of it.
@@ -283,6 +286,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		result.Suspended = suspended(fleet, nil)
 		return result, nil
 	}
+	g.most = g.mostJobs(fleet)
 	now := g.cfg.Clock.Now().UTC().Truncate(time.Second)
 	g.enter(StepObserve)
 	if g.leavesOut(ctx, now, fleet, &result) {
@@ -326,6 +330,9 @@ func (g *Generator) conclude(r *Result) {
 	overlays, snapshot := r.Looked.Overlays, r.Looked.Snapshot
 	r.Unserved, r.Decisions = plan.FindUnserved(overlays, snapshot), nil
 	for _, o := range plan.Observe(overlays, snapshot, &g.register) {
+		for i := range o.Overlays {
+			o.Overlays[i].MostJobs = g.most[o.Overlays[i].Overlay]
+		}
 		r.Decisions = append(r.Decisions, plan.Decide(r.Tip.Commit, overlays, o)...)
 	}
 	slices.SortFunc(r.Decisions, func(a, b plan.Decision) int { return cmp.Compare(a.Overlay, b.Overlay) })

@@ -219,6 +219,23 @@ func (g throughGitHub) Commit(ctx context.Context, tip branch.Tip, acts []ledger
 
 func (g throughGitHub) Singly() bool { return g.fleet.Singly() }
 
+func (g throughGitHub) Largest() (files, bytes int) { return g.fleet.Largest() }
+
+// onGitHub is a fleet in memory that is written through an API of GitHub's, whose only
+// request that writes is a commit of plain files.
+func onGitHub(t *testing.T, b *bench) (throughGitHub, *githubtest.Limiter) {
+	t.Helper()
+	limiter := &githubtest.Limiter{Now: b.Now}
+	server := httptest.NewServer(limiter.Wrap(graphQL{b.fleet}))
+	t.Cleanup(server.Close)
+	w, err := github.NewWriter(github.Config{Repository: reader{remote{b.fleet, "muster"}}, Owner: "acme", Name: "fleet", API: server.URL, Now: b.Now,
+		Token: func(context.Context) (string, error) { return "ghs_1", nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return throughGitHub{remote{b.fleet, "muster"}, gitops.Fleet{Writer: w, Version: "v0"}}, limiter
+}
+
 // TestDayOnGitHub: a day that has 4,000 acts where nothing limits, in peaks beyond what
 // GitHub lets anybody write in an hour. Through its API, each costs one request, none is
 // refused, no overlay waits long, and every job gets its agent.
@@ -228,15 +245,8 @@ func TestDayOnGitHub(t *testing.T) {
 	free := newDay()
 	wanted, unlimited := free.play(t, remote{free.fleet, "muster"})
 	d := newDay()
-	limiter := &githubtest.Limiter{Now: d.Now}
-	server := httptest.NewServer(limiter.Wrap(graphQL{d.fleet}))
-	t.Cleanup(server.Close)
-	w, err := github.NewWriter(github.Config{Repository: reader{remote{d.fleet, "muster"}}, Owner: "acme", Name: "fleet", API: server.URL, Now: d.Now,
-		Token: func(context.Context) (string, error) { return "ghs_1", nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	acts, longest := d.play(t, throughGitHub{remote{d.fleet, "muster"}, gitops.Fleet{Writer: w, Version: "v0"}})
+	repository, limiter := onGitHub(t, d.bench)
+	acts, longest := d.play(t, repository)
 	peak := mostInAnHour(free.fleet)
 	t.Logf("%d jobs: %d acts where nothing limits, %d in an hour at most; on GitHub %d in %d writes, %d in an hour at most, and a job waits %s at most for its order",
 		d.came, wanted, peak, acts, limiter.Writes(), mostInAnHour(d.fleet), longest)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"muster/generator/manifest"
 	"muster/gitops/branch"
 	"muster/gitops/ledger"
 )
@@ -58,4 +59,30 @@ func (g *Generator) inTurn(acts []ledger.Act) []ledger.Act {
 		return acts
 	}
 	return slices.Concat(acts[at:], acts[:at])
+}
+
+// mostJobs is how many dispatches one act may add or remove, by overlay; nil: the
+// repository takes any number.
+func (g *Generator) mostJobs(fleet []manifest.Overlay) map[string]int {
+	r, ok := g.cfg.Repository.(interface{ Largest() (files, bytes int) })
+	if !ok {
+		return nil
+	}
+	files, size := r.Largest()
+	if files == 0 {
+		return nil
+	}
+	const (
+		besides = 2 // the list of dispatches, and what is to be remembered
+		least   = 3 // so that there is one for each purpose
+	)
+	most := map[string]int{}
+	for i := range fleet {
+		n := files - besides
+		if one := fleet[i].DispatchBytes(); one > 0 {
+			n = min(n, size*3/4/one) // a quarter is for the rest
+		}
+		most[fleet[i].Name] = max(n, least)
+	}
+	return most
 }

@@ -35,6 +35,15 @@ func (f Fleet) Singly() bool {
 	return ok && w.Singly()
 }
 
+// Largest is how many files and bytes one act may change at most, because the writer pays
+// more for a larger one; zero: any number.
+func (f Fleet) Largest() (files, bytes int) {
+	if w, ok := f.Writer.(interface{ Largest() (files, bytes int) }); ok {
+		return w.Largest()
+	}
+	return 0, 0
+}
+
 // Commits yields the commit from and those before it, the newest first, where
 // the writer can read them; see [Repository.Commits].
 func (f Fleet) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {

@@ -8,7 +8,9 @@ import (
 
 // Writer is a branch that commits can be put on. A [Repository] is one, and so
 // is a [muster/gitops/github.Writer]. One that also has a method Singly() bool, which
-// returns true, pays for each commit and not for each push: see [Fleet.Singly].
+// returns true, pays for each commit and not for each push: see [Fleet.Singly]. One that
+// has a method Largest() (files, bytes int) says what one commit may change: see
+// [Fleet.Largest].
 type Writer interface {
 	// Tip returns the branch's head and its tree.
 	Tip(ctx context.Context) (branch.Tip, error)

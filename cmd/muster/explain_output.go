@@ -240,6 +240,8 @@ func boundText(s plan.Step) string {
 			text = "; one as a probe"
 		case b.Name == "leftThisHour":
 			text = fmt.Sprintf("; no more than the %d that maxPerHour leaves in this hour", b.Value)
+		case b.Name == "mostAtOnce":
+			text = fmt.Sprintf("; no more than the %d that one commit orders", b.Value)
 		case b.Name == "room":
 			text = "; no more than there is room for"
 		case b.Name == "":

@@ -167,6 +167,8 @@ func notMore(d plan.Decision) []string {
 			all = append(all, fmt.Sprintf("max is %d, and the overlay has %d already: %s left out.", s.Max, s.Current+s.Stopping, ledger.Count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
 		case "maxPerHour":
 			all = append(all, fmt.Sprintf("maxPerHour is %d, of which %d were left in this hour: %s left out.", s.MaxPerHour, s.LeftThisHour, ledger.Count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
+		case "commit":
+			all = append(all, fmt.Sprintf("One commit orders %d agents at most: %s left to the next.", s.MostAtOnce, ledger.Count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
 		case "probe":
 			all = append(all, fmt.Sprintf("The circuit breaker is open, so only one agent is sent: %s left out.", ledger.Count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
 		default:

@@ -180,6 +180,15 @@ func encode(n *yaml.Node) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// DispatchBytes is how large a dispatch of the template is at most; zero: it is not known.
+func (o *Overlay) DispatchBytes() int {
+	const stamped = 4 << 10
+	if o.template == nil {
+		return 0
+	}
+	return len(o.template.text) + stamped
+}
+
 // stamp prints the dispatch: the template with its name, its numbers and
 // muster's own labels and annotations filled in, and not a byte else changed.
 func (o *Overlay) stamp(d plan.Dispatch) ([]byte, error) {

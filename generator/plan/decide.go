@@ -85,7 +85,7 @@ func newShare(v Overlay, o Observation) *share {
 		s.suspended = Suspension{Code: AgentsCannotWork}
 	}
 	if !v.Suspended.Active() { // else nothing is retired, and so nothing judged
-		s.retire = s.retirements(o)
+		s.retire = s.inOneCommit(s.retirements(o))
 	}
 	s.breaker = v.State.Breaker.after(s.outcomes(o.At), o.At)
 	s.learn()
@@ -105,6 +105,9 @@ func newShare(v Overlay, o Observation) *share {
 		_, ordered := v.State.lastHour(o.At)
 		s.sum.MaxPerHour, s.sum.LeftThisHour = p.MaxPerHour, max(0, p.MaxPerHour-ordered)
 		s.sum.Room = min(s.sum.Room, s.sum.LeftThisHour)
+	}
+	if most := s.mostAtOnce(); most > 0 && most < s.sum.Room {
+		s.sum.MostAtOnce, s.sum.Room = most, most
 	}
 	s.foresee(o)
 	return s

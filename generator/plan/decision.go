@@ -83,6 +83,9 @@ type Sum struct {
 	// there is none, and LeftThisHour is how many it still allows.
 	MaxPerHour   int `json:"maxPerHour,omitempty"`
 	LeftThisHour int `json:"leftThisHour,omitempty"`
+	// MostAtOnce is how many agents one commit orders at most, where that is less than there
+	// is room for otherwise; zero: it is not.
+	MostAtOnce int `json:"mostAtOnce,omitempty"`
 	// Min, Max and Buffer are the policy's, or the schedule's; Buffer is the forecast's where
 	// that keeps more. While the circuit
 	// breaker is open Buffer is zero: nothing is ordered for it but a probe.
@@ -91,7 +94,7 @@ type Sum struct {
 	Buffer int `json:"buffer"`
 	// Missing is how many agents jobs and buffer ask for beyond those that are
 	// idle or in flight. Desired is how many the overlay should have in all.
-	// Room is how many more max and the limit per hour allow.
+	// Room is how many more max, the limit per hour and one commit allow.
 	Missing int `json:"missing"`
 	Desired int `json:"desired"`
 	Room    int `json:"room"`

@@ -113,6 +113,9 @@ type Supply struct {
 	// OtherTags are dispatches whose agents were told other tags than the policy has
 	// now, and are of other use while they are in flight; nil: there are none.
 	OtherTags map[string]OtherTags `json:"otherTags,omitempty"`
+	// MostJobs is how many dispatches one commit adds or removes at most, because the git
+	// host takes no larger one; zero: any number.
+	MostJobs int `json:"mostJobs,omitempty"`
 	// Arrivals are the jobs that came since the state's last record; zero where the policy
 	// has no forecast.
 	Arrivals forecast.Count `json:"arrivals,omitzero"`

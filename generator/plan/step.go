@@ -1,5 +1,10 @@
 package plan
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Step is one line of [Formula] with the figures of a decision: what a figure is the
 // sum of, and what bounds it.
 type Step struct {
@@ -79,6 +84,9 @@ func (d Decision) Steps() []Step {
 	if s.MaxPerHour > 0 {
 		room.Bounds = append(room.Bounds, Bound{Name: "leftThisHour", Value: s.LeftThisHour})
 	}
+	if s.MostAtOnce > 0 {
+		room.Bounds = append(room.Bounds, Bound{Name: "mostAtOnce", Value: s.MostAtOnce})
+	}
 	dispatch := Step{Name: "dispatch", Value: s.Dispatch, Terms: []Term{
 		{"desired", s.Desired}, {"current", -s.Current}, {"replacing", s.Replacing},
 	}, Bounds: []Bound{{Name: "room", Value: s.Room}}}
@@ -94,8 +102,8 @@ func (d Decision) Steps() []Step {
 
 // Limit is what kept a decision from dispatching all that was wanted.
 type Limit struct {
-	// Name is the policy's field, "max" or "maxPerHour"; "probe"; or the code of the
-	// suspension.
+	// Name is the policy's field, "max" or "maxPerHour"; "probe"; "commit" where one takes
+	// no more; or the code of the suspension.
 	Name string `json:"name"`
 	// Agents is how many it alone left out.
 	Agents int `json:"agents"`
@@ -115,15 +123,18 @@ func (d Decision) Limits() []Limit {
 		return []Limit{{Name: "probe", Agents: wanted - s.Dispatch}}
 	}
 	var all []Limit
-	if byMax := wanted - max(0, s.Max-s.Current-s.Stopping); byMax > 0 {
-		all = append(all, Limit{Name: "max", Agents: byMax})
-	}
-	if byHour := wanted - s.LeftThisHour; s.MaxPerHour > 0 && byHour > 0 {
-		hourly := Limit{Name: "maxPerHour", Agents: byHour}
-		if len(all) > 0 && all[0].Agents > byHour {
-			return append(all, hourly)
+	add := func(name string, agents int) {
+		if agents > 0 {
+			all = append(all, Limit{Name: name, Agents: agents})
 		}
-		all = append([]Limit{hourly}, all...)
 	}
+	if s.MostAtOnce > 0 {
+		add("commit", wanted-s.MostAtOnce)
+	}
+	if s.MaxPerHour > 0 {
+		add("maxPerHour", wanted-s.LeftThisHour)
+	}
+	add("max", wanted-max(0, s.Max-s.Current-s.Stopping))
+	slices.SortStableFunc(all, func(a, b Limit) int { return cmp.Compare(b.Agents, a.Agents) })
 	return all
 }

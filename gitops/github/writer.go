@@ -133,6 +133,10 @@ func (w *Writer) Push(ctx context.Context, tip branch.Tip, commits []branch.Draf
 // that writes then, and two and the share of a third where they are pushed together.
 func (w *Writer) Singly() bool { return true }
 
+// Largest is how many files and bytes one commit may change, so that it is one request
+// that writes.
+func (w *Writer) Largest() (files, bytes int) { return mostFiles, mostBytes }
+
 // landed returns the tip after a push: the commit that was made, though others may have
 // built on it already.
 func (w *Writer) landed(ctx context.Context, commit string) (branch.Tip, error) {

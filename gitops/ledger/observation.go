@@ -63,6 +63,7 @@ type (
 		Stopping   int                   `json:"stopping,omitempty"`
 		Strayed    int                   `json:"strayed,omitempty"`
 		Namesakes  int                   `json:"namesakes,omitempty"`
+		MostJobs   int                   `json:"mostJobs,omitempty"`
 		Dispatches map[string]storedSeen `json:"dispatches,omitempty"`
 		OtherTags  map[string]storedTags `json:"otherTags,omitempty"`
 		Arrivals   *storedArrivals       `json:"arrivals,omitempty"`
@@ -143,6 +144,7 @@ func store(o plan.Observation) storedObservation {
 		supply := storedSupply{
 			Overlay: x.Overlay, WrongTags: x.WrongTags, Busy: x.Busy, QueueBusy: x.QueueBusy,
 			Own: x.Own, Staying: x.Staying, Stopping: x.Stopping, Strayed: x.Strayed, Namesakes: x.Namesakes,
+			MostJobs: x.MostJobs,
 		}
 		supply.Arrivals = storeArrivals(x.Arrivals)
 		if y := x.Suspended; y != (plan.Suspension{}) {
@@ -192,6 +194,7 @@ func (s storedObservation) observation() (plan.Observation, error) {
 		supply := plan.Supply{
 			Overlay: x.Overlay, WrongTags: x.WrongTags, Busy: x.Busy, QueueBusy: x.QueueBusy,
 			Own: x.Own, Staying: x.Staying, Stopping: x.Stopping, Strayed: x.Strayed, Namesakes: x.Namesakes,
+			MostJobs: x.MostJobs,
 		}
 		supply.Arrivals = x.Arrivals.count()
 		if y := x.Suspended; y != nil {

@@ -52,6 +52,9 @@ func dispatchProse(d plan.Decision) string {
 	if s.MaxPerHour > 0 {
 		say("At most %s may be dispatched in an hour: %d of them %s left.", Count(s.MaxPerHour, "agent"), s.LeftThisHour, pick(s.LeftThisHour, "was", "were"))
 	}
+	if s.MostAtOnce > 0 {
+		say("One commit orders at most %s, because the git host takes no more files at once: what is left is decided again after it.", Count(s.MostAtOnce, "agent"))
+	}
 	if wanted := max(s.Missing, s.BelowMin()); wanted > s.Dispatch {
 		say("%s%s needed, but only %d%s dispatched.", sentence(Count(wanted, "agent")), are(wanted), s.Dispatch, are(s.Dispatch))
 	}

@@ -132,6 +132,8 @@ func why(s plan.Sum) string {
 		return text + "."
 	case s.Dispatch >= wanted:
 		return text + fmt.Sprintf("; %d dispatched.", s.Dispatch)
+	case s.MostAtOnce > 0:
+		return text + fmt.Sprintf("; only %d dispatched: one commit orders no more.", s.Dispatch)
 	case s.MaxPerHour > 0 && s.Room == s.LeftThisHour:
 		return text + fmt.Sprintf("; only %d dispatched: maxPerHour is %d.", s.Dispatch, s.MaxPerHour)
 	}

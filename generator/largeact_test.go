@@ -1,0 +1,57 @@
+package generator_test
+
+import (
+	"testing"
+	"time"
+
+	"muster/generator"
+	"muster/generator/plan"
+	"muster/generator/verification"
+	"muster/gitops/ledger"
+)
+
+// TestLargeActsOnGitHub: an order and a retirement of 400 dispatches are each cut into
+// acts that GitHub takes in one request that writes, and every act is what its decision
+// says.
+func TestLargeActsOnGitHub(t *testing.T) {
+	const jobs = 400
+	b := newBench("a")
+	b.overlays[0].spec.max, b.overlays[0].spec.dispatch = 1000, 1
+	b.fleet = newFleet(b.Now, files(b.overlays))
+	b.jobs("a", jobs)
+	repository, limiter := onGitHub(t, b)
+	g := b.generator(func(c *generator.Config) { c.Repository = repository })
+	acts, agents, retired := 0, 0, 0
+	var ordered []plan.Dispatch
+	for range 15 {
+		r := tick(t, g)
+		acts += len(r.Acts)
+		for _, a := range r.Acts {
+			ids, n := a.Dispatches()
+			if a.Kind == ledger.Retire {
+				retired += len(ids)
+				continue
+			}
+			agents += n
+			ordered = append(ordered, a.Decision.Dispatch...)
+		}
+		if b.now = b.now.Add(time.Minute); agents == jobs && len(b.snapshot.Jobs) > 0 { // all come
+			b.snapshot.Jobs = nil
+			for _, d := range ordered {
+				b.snapshot.Sightings = append(b.snapshot.Sightings, sightings(d, "a")...)
+			}
+		}
+	}
+	if agents != jobs || retired != jobs || limiter.Writes() != acts || acts != 6 {
+		t.Errorf("%d acts in %d writes order %d agents and retire %d dispatches, want 6 for %d", acts, limiter.Writes(), agents, retired, jobs)
+	}
+	found, count := logOfFleet(t, b.fleet).verify(t, nil)
+	for id, f := range found {
+		if f.Verdict != verification.Follows {
+			t.Errorf("%s: %s %v", id, f.Verdict, f.Why)
+		}
+	}
+	if count.Muster != acts {
+		t.Errorf("%d commits are muster's, want %d", count.Muster, acts)
+	}
+}
