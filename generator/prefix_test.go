@@ -22,13 +22,13 @@ type cutShort struct {
 
 func newCutShort(t *testing.T) *cutShort {
 	t.Helper()
-	s, g := newSingle(func(ledger.Act) error { return nil }, "a", "b")
+	s, _ := newSingle(func(ledger.Act) error { return nil }, "a", "b")
 	for _, o := range s.overlays {
 		o.spec.perHour, o.spec.lookahead = 3, 100
 	}
 	s.fleet = newFleet(s.Now, files(s.overlays))
 	c := &cutShort{single: s, left: -1}
-	g = s.generator(func(cfg *generator.Config) { cfg.Repository = c })
+	g := s.generator(func(cfg *generator.Config) { cfg.Repository = c })
 	first := tick(t, g)
 	if got := kinds(first.Acts); got != "a: dispatch 2; b: dispatch 2" {
 		t.Fatalf("began with %q", got)

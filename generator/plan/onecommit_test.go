@@ -28,13 +28,12 @@ func TestRetiredInOneCommit(t *testing.T) {
 	} {
 		s := share{supply: Supply{MostJobs: c.most}}
 		var all []Retirement
-		minute := start
 		for _, r := range c.orders {
 			if r == 'w' {
 				all[len(all)-1].Reason = Withdrawn
 				continue
 			}
-			minute = start.Add(time.Duration(r-'0') * time.Minute)
+			minute := start.Add(time.Duration(r-'0') * time.Minute)
 			id := fmt.Sprint(len(all))
 			s.overlay.Dispatches = append(s.overlay.Dispatches, Dispatch{ID: id, At: minute})
 			all = append(all, Retirement{ID: id, Reason: Expired})
