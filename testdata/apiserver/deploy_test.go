@@ -237,12 +237,30 @@ func TestSyncsItself(t *testing.T) {
 	if got := at(application, "spec", "source")["path"]; got != "deploy/overlays/argocd" {
 		t.Errorf("the Application is of %s", got)
 	}
+	// Argo CD looks at no other directories for what is new.
+	looked := strings.Split(at(application, "metadata", "annotations")["argocd.argoproj.io/manifest-generate-paths"].(string), ";")
+	for _, dir := range []string{".", "../../base", "../../components", "../two-replicas"} {
+		if !slices.Contains(looked, dir) {
+			t.Errorf("an edit of %s is not rolled out: %q", dir, looked)
+		}
+	}
 	source, kustomization := deployed(t, "deploy/overlays/flux", "GitRepository"), deployed(t, "deploy/overlays/flux", "Kustomization")
 	if got := at(kustomization, "spec")["path"]; got != "./deploy/overlays/flux" {
 		t.Errorf("the Kustomization is of %s", got)
 	}
 	if got := at(kustomization, "spec", "sourceRef")["name"]; got != at(source, "metadata")["name"] {
 		t.Errorf("the Kustomization's source is %s", got)
+	}
+}
+
+// TestNamespaceIsKept: a syncer that is told no more of muster takes it away, but not
+// the namespace, with which the Secrets would go that people have made.
+func TestNamespaceIsKept(t *testing.T) {
+	for _, dir := range []string{"deploy/base", "deploy/overlays/argocd", "deploy/overlays/flux", "deploy/overlays/two-replicas"} {
+		annotations, _ := at(deployed(t, dir, "Namespace"), "metadata")["annotations"].(map[string]any)
+		if annotations["kustomize.toolkit.fluxcd.io/prune"] != "disabled" || annotations["argocd.argoproj.io/sync-options"] != "Prune=false,Delete=false" {
+			t.Errorf("%s: the namespace's annotations are %v", dir, annotations)
+		}
 	}
 }
 
