@@ -149,9 +149,9 @@ e2e-long: e2e-packages ## Two clusters of which one goes away, and everything ki
 	$(call E2E,0,$(or $(RUN),^TestC)) -chaos '$(CHAOS)' -seed '$(SEED)' $(if $(RUN)$(VERSIONS),,-table long)
 
 e2e-packages:
-	@missing=; for program in redis-server tini containerd runc /usr/lib/cni/bridge /bin/busybox ip; do command -v $$program >/dev/null || missing=yes; done; \
+	@missing=; for program in redis-server tini containerd runc /usr/lib/cni/bridge /bin/busybox ip faketime; do command -v $$program >/dev/null || missing=yes; done; \
 	if [ "$$missing" ] && [ "$$(id -u)" = 0 ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-		redis-server tini containerd runc containernetworking-plugins busybox-static iproute2; fi
+		redis-server tini containerd runc containernetworking-plugins busybox-static iproute2 faketime; fi
 
 schema: ## Try the policy's schema in ajv and the YAML language server; needs npm and a network
 	npm install --prefix testdata/schema --ignore-scripts --no-package-lock --no-audit --no-fund

@@ -48,23 +48,20 @@ type deployment struct {
 func newDeployment(t *testing.T, w *world) *deployment {
 	t.Helper()
 	d := &deployment{world: w}
-	real, err := w.realNode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	real := withNodes(t, 1)[0]
 	archive := filepath.Join(w.suite.dir, "muster-image.tar")
-	_, err = goRun(w.ctx, filepath.Join(w.suite.root, "deploy", "release"), "run", ".", "-source", "../..", "-name", "registry.example.com/muster", "-platforms", "linux/amd64", "image", archive)
+	_, err := goRun(w.ctx, filepath.Join(w.suite.root, "deploy", "release"), "run", ".", "-source", "../..", "-name", "registry.example.com/muster", "-platforms", "linux/amd64", "image", archive)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := real.load(w.ctx, archive); err != nil {
 		t.Fatal(err)
 	}
-	var noGit, noAPI error
+	d.api = w.realBuildkite
+	var noGit error
 	d.git, noGit = w.git.listen(bridgeAddress)
-	d.api, noAPI = w.buildkite.listen(bridgeAddress)
 	certificate, unread := os.ReadFile(w.buildkite.certificate)
-	if err := errors.Join(noGit, noAPI, unread); err != nil {
+	if err := errors.Join(noGit, unread); err != nil {
 		t.Fatal(err)
 	}
 	d.secrets = map[string]map[string]string{

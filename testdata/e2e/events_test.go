@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -108,7 +109,7 @@ func (e *events) pod(event kube.Event) {
 	}
 	p.Phase, p.Ready = o.Status.Phase, p.Ready || slices.ContainsFunc(o.Status.Conditions, func(c node.Condition) bool { return c.Type == "Ready" && c.Status == "True" })
 	// Of a real node the API server is the only witness.
-	if o.Spec.NodeName == realNodeName && o.Metadata.DeletionTimestamp != nil && p.Phase == "Running" && !p.killed {
+	if strings.HasPrefix(o.Spec.NodeName, realNodeName) && o.Metadata.DeletionTimestamp != nil && p.Phase == "Running" && !p.killed {
 		p.killed = true
 		e.killed = append(e.killed, node.Killed{Pod: o, At: now, Disrupted: o.Disrupted()})
 	}

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,12 +10,15 @@ import (
 	"strings"
 	"time"
 
-	"muster/testdata/e2e/archive"
+	"muster/testdata/e2e/node"
 	"muster/testdata/e2e/process"
 )
 
 // realNode is a kubelet with containerd, runc and a bridge: containers on this machine.
 type realNode struct {
+	name       string
+	bridge     string
+	network    string // the first three numbers of its pods' addresses
 	suite      *suite
 	cluster    *cluster
 	dir        string
@@ -27,10 +29,18 @@ type realNode struct {
 }
 
 const (
-	realNodeName = "real"
-	bridge       = "e2e-muster0"
-	// The node's own address on the bridge: pods reach Buildkite there.
-	bridgeAddress = "10.213.77.1"
+	realNodeName = "real" // of the first; the others' names begin with it
+	// The label of all of them.
+	realNodeLabel = "e2e.muster.dev/real"
+)
+
+var (
+	// firstNetwork is the third number of the addresses of the first node's pods; the
+	// second node has the next one. Suites that run beside each other have others.
+	firstNetwork = 100 + os.Getpid()%70*2
+	// bridgeAddress is the first node's own on its bridge: pods of all reach git and
+	// Buildkite there.
+	bridgeAddress = fmt.Sprintf("10.213.%d.1", firstNetwork)
 )
 
 // noContainers says why this machine runs no containers; nil: it does.
@@ -38,43 +48,59 @@ func noContainers() error {
 	if os.Getuid() != 0 {
 		return errors.New("not root")
 	}
-	for _, program := range []string{"containerd", "runc", "ctr", "ip", "/usr/lib/cni/bridge", "/bin/busybox", "/usr/bin/tini-static"} {
+	for _, program := range []string{"containerd", "runc", "ctr", "ip", "/usr/lib/cni/bridge", "/bin/busybox", "tini", "ldd"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return err
 		}
 	}
-	return nil
+	_, err := os.Stat(fakeTime)
+	return err
 }
 
-// realNode is the machine's, which is started once.
-func (w *world) realNode() (*realNode, error) {
-	if w.real != nil {
-		return w.real, nil
+// realNodes are so many nodes of this machine, which are started once.
+func (w *world) realNodes(count int) ([]*realNode, error) {
+	for i := len(w.real); i < count; i++ {
+		n := &realNode{
+			name: realNodeName, bridge: fmt.Sprintf("e2e-muster%d", firstNetwork+i), network: fmt.Sprintf("10.213.%d", firstNetwork+i),
+			suite: w.suite, cluster: w.cluster, buildkite: w.buildkite,
+		}
+		if i > 0 {
+			n.name += fmt.Sprintf("-%d", i+1)
+		}
+		w.real = append(w.real, n)
+		if err := n.start(w.ctx); err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			continue
+		}
+		var err error
+		if w.realBuildkite, err = w.buildkite.listen(bridgeAddress); err != nil {
+			return nil, err
+		}
+		results.ran("real nodes for `TestRealNode` and `TestDeployed`: kubelet " + w.suite.programs["kubelet"].Version + ", Debian's containerd, runc and CNI; the image of the published agent as its Dockerfile says, on Debian's programs")
 	}
-	var err error
-	w.real, err = startRealNode(w.ctx, w.suite, w.cluster, w.buildkite)
-	return w.real, err
+	return w.real[:count], nil
 }
 
-// startRealNode starts one, with the images that pods ask for.
-func startRealNode(ctx context.Context, s *suite, c *cluster, b *buildkite) (*realNode, error) {
-	n := &realNode{suite: s, cluster: c, buildkite: b}
+// start starts it, with the images that pods ask for.
+func (n *realNode) start(ctx context.Context) error {
 	// Below /var/lib: sockets have short paths.
 	dir, err := os.MkdirTemp("/var/lib", "muster-e2e-")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	n.dir, n.socket = dir, filepath.Join(dir, "containerd.sock")
-	if err := n.network(ctx); err != nil {
-		return n, err
+	if err := n.addBridge(ctx); err != nil {
+		return err
 	}
 	if err := n.startContainerd(ctx); err != nil {
-		return n, err
+		return err
 	}
 	if err := n.images(ctx); err != nil {
-		return n, err
+		return err
 	}
-	return n, n.startKubelet(ctx)
+	return n.startKubelet(ctx)
 }
 
 func (n *realNode) write(name, text string) error {
@@ -90,15 +116,15 @@ func runProgram(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// network makes the bridge and says how pods are put on it.
-func (n *realNode) network(ctx context.Context) error {
-	_ = runProgram(ctx, "ip", "link", "delete", bridge)
+// addBridge makes the bridge and says how pods are put on it.
+func (n *realNode) addBridge(ctx context.Context) error {
+	_ = runProgram(ctx, "ip", "link", "delete", n.bridge)
 	return errors.Join(
-		runProgram(ctx, "ip", "link", "add", bridge, "type", "bridge"),
-		runProgram(ctx, "ip", "address", "add", bridgeAddress+"/24", "dev", bridge),
-		runProgram(ctx, "ip", "link", "set", bridge, "up"),
-		n.write("cni/10-bridge.conflist", `{"cniVersion": "0.4.0", "name": "e2e", "plugins": [{"type": "bridge", "bridge": "`+bridge+`", "isGateway": true, "ipMasq": false,
-  "ipam": {"type": "host-local", "dataDir": "`+n.dir+`/addresses", "ranges": [[{"subnet": "10.213.77.0/24", "gateway": "`+bridgeAddress+`"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}`),
+		runProgram(ctx, "ip", "link", "add", n.bridge, "type", "bridge"),
+		runProgram(ctx, "ip", "address", "add", n.network+".1/24", "dev", n.bridge),
+		runProgram(ctx, "ip", "link", "set", n.bridge, "up"),
+		n.write("cni/10-bridge.conflist", `{"cniVersion": "0.4.0", "name": "e2e", "plugins": [{"type": "bridge", "bridge": "`+n.bridge+`", "isGateway": true, "ipMasq": false,
+  "ipam": {"type": "host-local", "dataDir": "`+n.dir+`/addresses", "ranges": [[{"subnet": "`+n.network+`.0/24", "gateway": "`+n.network+`.1"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}`),
 	)
 }
 
@@ -123,68 +149,18 @@ state = "` + n.dir + `/run"
 	}
 	var err error
 	n.containerd, err = process.Start(n.suite.logs, process.Command{
-		Name: "containerd", Path: "containerd", Args: []string{"--config", filepath.Join(n.dir, "config.toml")}, Env: os.Environ(), Dir: n.dir,
+		Name: n.name + "-containerd", Path: "containerd", Args: []string{"--config", filepath.Join(n.dir, "config.toml")}, Env: os.Environ(), Dir: n.dir,
 	})
 	if err != nil {
 		return err
 	}
+	return n.containerdAnswers(ctx)
+}
+
+func (n *realNode) containerdAnswers(ctx context.Context) error {
 	return eventually(ctx, time.Minute, "containerd answers", func() error {
 		return runProgram(ctx, "ctr", "--address", n.socket, "version")
 	})
-}
-
-// images imports the agent's image under the name that the base says, and the one that
-// holds a pod's network.
-func (n *realNode) images(ctx context.Context) error {
-	read := func(path string) []byte {
-		content, err := os.ReadFile(path)
-		if err != nil {
-			panic(err)
-		}
-		return content
-	}
-	links := map[string]string{}
-	for _, name := range strings.Fields("sh date tr mkdir cat chmod sleep env id touch rm printf test [ ls echo true false uname hostname") {
-		links["bin/"+name] = "busybox"
-	}
-	base, err := os.ReadFile(filepath.Join(n.suite.root, "base", "job.yaml"))
-	if err != nil {
-		return err
-	}
-	_, name, _ := bytes.Cut(base, []byte("image: "))
-	name, _, _ = bytes.Cut(name, []byte("\n"))
-	busybox := read("/bin/busybox")
-	for _, image := range []archive.Image{
-		{Name: "e2e.local/pause:1", Files: map[string][]byte{"bin/busybox": busybox}, Command: []string{"/bin/busybox", "sleep", "1000000000"}},
-		{
-			Name: string(name), Links: links, Folders: []string{"tmp", "home/ubuntu"},
-			Files: map[string][]byte{
-				"bin/busybox": busybox, "usr/bin/tini": read("/usr/bin/tini-static"), "usr/local/bin/buildkite-agent": read(n.suite.agent),
-				"usr/local/bin/buildkite-agent-entrypoint": []byte("#!/bin/sh\nset -eu\nexec tini -g -- buildkite-agent \"$@\"\n"),
-				"etc/passwd":                  []byte("root:x:0:0::/root:/bin/sh\nubuntu:x:1000:1000::/home/ubuntu:/bin/sh\n"),
-				"etc/ssl/certs/buildkite.pem": read(n.buildkite.certificate),
-			},
-			Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "SSL_CERT_FILE=/etc/ssl/certs/buildkite.pem", "BUILDKITE_SHELL=/bin/sh -e -c"},
-		},
-	} {
-		path := filepath.Join(n.dir, "image.tar")
-		file, err := os.Create(path)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(image.Write(file), file.Close()); err != nil {
-			return err
-		}
-		if err := n.load(ctx, path); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// load imports an image.
-func (n *realNode) load(ctx context.Context, archive string) error {
-	return runProgram(ctx, "ctr", "--address", n.socket, "--namespace", "k8s.io", "images", "import", "--snapshotter", "native", archive)
 }
 
 func (n *realNode) startKubelet(ctx context.Context) error {
@@ -210,43 +186,85 @@ resolvConf: ""
 localStorageCapacityIsolation: true
 evictionHard: {memory.available: "0%%", nodefs.available: "0%%", nodefs.inodesFree: "0%%", imagefs.available: "0%%"}
 registerWithTaints: [{key: e2e.muster.dev/reserved, effect: NoSchedule}]
-podLogsDir: %s/pods
+podLogsDir: %s
 nodeStatusUpdateFrequency: 5s
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
-`, ports[0], n.socket, n.suite.logs)
+`, ports[0], n.socket, filepath.Join(n.suite.logs, n.name+"-pods"))
 	if err := n.write("kubelet.yaml", config); err != nil {
 		return err
 	}
 	n.kubelet, err = process.Start(n.suite.logs, process.Command{
-		Name: "kubelet", Path: n.suite.programs["kubelet"].Path, Dir: n.dir, Env: os.Environ(),
+		Name: n.name + "-kubelet", Path: n.suite.programs["kubelet"].Path, Dir: n.dir, Env: os.Environ(),
 		Args: []string{
 			"--config=" + filepath.Join(n.dir, "kubelet.yaml"), "--kubeconfig=" + n.cluster.kubeconfig, "--root-dir=" + filepath.Join(n.dir, "kubelet"),
-			"--cert-dir=" + filepath.Join(n.dir, "kubelet-certificates"), "--hostname-override=" + realNodeName, "--node-ip=" + bridgeAddress,
+			"--cert-dir=" + filepath.Join(n.dir, "kubelet-certificates"), "--hostname-override=" + n.name, "--node-ip=" + n.network + ".1",
+			"--node-labels=" + realNodeLabel + "=yes",
 		},
 	})
 	if err != nil {
 		return err
 	}
-	return eventually(ctx, 2*time.Minute, "the node is ready", func() error {
+	return n.isReady(ctx)
+}
+
+// isReady waits until the node is ready.
+func (n *realNode) isReady(ctx context.Context) error {
+	return eventually(ctx, 2*time.Minute, "the node "+n.name+" is ready", func() error {
 		if err := n.kubelet.Died(); err != nil {
 			return err
 		}
-		var object struct {
-			Status struct {
-				Conditions []struct{ Type, Status, Message string } `json:"conditions"`
-			} `json:"status"`
+		if status, err := n.cluster.readiness(ctx, n.name); status != "True" {
+			return fmt.Errorf("it is %q: %w", status, err)
 		}
-		if err := n.cluster.Get(ctx, "/api/v1/nodes/"+realNodeName, &object); err != nil {
-			return err
-		}
-		for _, c := range object.Status.Conditions {
-			if c.Type == "Ready" && c.Status == "True" {
-				return nil
-			}
-		}
-		return fmt.Errorf("its conditions are %v", object.Status.Conditions)
+		return nil
 	})
+}
+
+// readiness is what a node's condition Ready says: True, False, or Unknown where
+// nothing was heard of it.
+func (c *cluster) readiness(ctx context.Context, name string) (string, error) {
+	var object struct {
+		Status node.Status `json:"status"`
+	}
+	if err := c.Get(ctx, "/api/v1/nodes/"+name, &object); err != nil {
+		return "", err
+	}
+	for _, c := range object.Status.Conditions {
+		if c.Type == "Ready" {
+			return c.Status, nil
+		}
+	}
+	return "", nil
+}
+
+// cordon keeps new pods off the node, or lets them come again.
+func (n *realNode) cordon(ctx context.Context, off bool) error {
+	return n.cluster.Merge(ctx, "/api/v1/nodes/"+n.name, map[string]any{"spec": map[string]any{"unschedulable": off}})
+}
+
+// lose lets the machine die, as far as anybody can tell: containers and those who
+// watch over them end without a word, and nothing is heard of the node any more.
+func (n *realNode) lose() {
+	n.kubelet.Kill()
+	n.containerd.Kill()
+	for _, pid := range process.Find("containerd-shim", n.socket) {
+		process.KillTree(pid)
+	}
+}
+
+// comeBack starts it again, with what was on its disk.
+func (n *realNode) comeBack(ctx context.Context) error {
+	if err := n.containerd.Start(); err != nil {
+		return err
+	}
+	if err := n.containerdAnswers(ctx); err != nil {
+		return err
+	}
+	if err := n.kubelet.Start(); err != nil {
+		return err
+	}
+	return n.isReady(ctx)
 }
 
 // close ends containers, kubelet and containerd, and takes mounts and bridge away.
@@ -271,7 +289,7 @@ func (n *realNode) close() {
 			_ = runProgram(ctx, "umount", "--lazy", fields[1])
 		}
 	}
-	_ = runProgram(ctx, "ip", "link", "delete", bridge)
+	_ = runProgram(ctx, "ip", "link", "delete", n.bridge)
 	// What is still mounted is not this test's to remove.
 	if mounts, err := os.ReadFile("/proc/self/mounts"); err == nil && !strings.Contains(string(mounts), n.dir+"/") {
 		os.RemoveAll(n.dir)

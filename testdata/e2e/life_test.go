@@ -285,15 +285,8 @@ func testEviction(t *testing.T) {
 		v.runs(2)
 		pods := v.events.podsOf(v.name)
 		// The first with the grace that its template says, the second with none.
-		evict := func(pod string, options map[string]any) {
-			body := map[string]any{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": map[string]any{"name": pod, "namespace": v.namespace}}
-			if options != nil {
-				body["deleteOptions"] = options
-			}
-			v.must(w.cluster.Post(w.ctx, kube.Path("v1", "pods", v.namespace, pod)+"/eviction", body))
-		}
-		evict(pods[0].Name, nil)
-		evict(pods[1].Name, map[string]any{"gracePeriodSeconds": 1})
+		v.must(w.cluster.evict(w.ctx, v.namespace, pods[0].Name, nil))
+		v.must(w.cluster.evict(w.ctx, v.namespace, pods[1].Name, map[string]any{"gracePeriodSeconds": 1}))
 		v.until("the second pod is replaced", func() error {
 			all := v.events.podsOf(v.name)
 			running := 0

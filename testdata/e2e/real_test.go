@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/testdata/e2e/kube"
 	"muster/testdata/e2e/node"
 )
 
@@ -21,11 +20,12 @@ if cat /proc/1/environ | tr '\\0' '\\n' | grep -q TOKEN=bkct; then echo "the tok
 sleep 20
 `
 
-// onRealNode has an overlay's pods be small, and be on the real node.
-const onRealNode = `
+// onRealNode has an overlay's pods be small, and be on real nodes.
+func onRealNode(w *world) string {
+	return `
 - op: add
-  path: /spec/template/spec/nodeSelector/kubernetes.io~1hostname
-  value: ` + realNodeName + `
+  path: /spec/template/spec/nodeSelector/` + strings.ReplaceAll(realNodeLabel, "/", "~1") + `
+  value: "yes"
 - op: add
   path: /spec/template/spec/tolerations
   value: [{key: ` + node.ReservedTaint + `, operator: Exists}]
@@ -34,31 +34,52 @@ const onRealNode = `
   value: {requests: {cpu: 50m, memory: 128Mi, ephemeral-storage: 100Mi}, limits: {memory: 512Mi, ephemeral-storage: 1Gi}}
 - op: replace
   path: /spec/template/spec/containers/0/readinessProbe/periodSeconds
-  value: 2`
+  value: 2
+- op: add
+  path: /spec/template/spec/containers/0/env/-
+  value: {name: BUILDKITE_AGENT_ENDPOINT, value: "` + w.realBuildkite + `/v3"}`
+}
 
-// TestRealNode: kubelet, containerd and runc run the dispatches as containers.
-func TestRealNode(t *testing.T) {
-	t.Parallel()
+// withNodes starts so many real nodes, and keeps pods off further ones until the test
+// ends.
+func withNodes(t *testing.T, count int) []*realNode {
+	t.Helper()
 	if err := noContainers(); err != nil {
 		t.Skipf("no containers on this machine: %v", err)
 	}
 	w := shared.world
 	w.startPulse(t)
-	if _, err := w.realNode(); err != nil {
-		t.Fatal(err)
-	}
-	url, err := w.buildkite.listen(bridgeAddress)
+	nodes, err := w.realNodes(count)
 	if err != nil {
 		t.Fatal(err)
 	}
-	results.ran("a real node for `TestRealNode` and `TestDeployed`: kubelet " + w.suite.programs["kubelet"].Version + ", Debian's containerd, runc and CNI, the published agent in an image of busybox")
+	for i, n := range w.real {
+		if err := n.cordon(w.ctx, i >= count); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return nodes
+}
+
+// TestRealNode: kubelet, containerd and runc run the dispatches as containers. One
+// after the other: they share the nodes.
+func TestRealNode(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		run  func(t *testing.T)
+	}{
+		{"Works", testRealWorks}, {"Drained", testRealDrained}, {"Dies", testRealDies}, {"OtherTime", testRealOtherTime},
+	} {
+		t.Run(test.name, test.run)
+	}
+}
+
+func testRealWorks(t *testing.T) {
+	withNodes(t, 1)
 	both(t, "A real node: user 1000, read-only root, Secret, downward API, no token in the environment of process 1, readiness probe; "+
 		"evicted with a job, the agent finishes it", func(t *testing.T, w *world, s syncer) {
-		v := w.addOverlay(t, "real", s, options{patch: onRealNode + `
-- op: add
-  path: /spec/template/spec/containers/0/env/-
-  value: {name: BUILDKITE_AGENT_ENDPOINT, value: "` + url + `/v3"}
-`})
+		v := w.addOverlay(t, "real", s, options{patch: onRealNode(w)})
 		v.expectKills = func(k node.Killed) bool { return k.Disrupted }
 		build := func(jobs int) {
 			v.buildkite.CreateBuild(fakebuildkite.Build{Cluster: v.buildkite.cluster, Steps: []fakebuildkite.Step{{
@@ -81,9 +102,7 @@ func TestRealNode(t *testing.T) {
 		v.runs(1)
 		for _, p := range v.events.podsOf(v.name) {
 			if p.Phase == "Running" {
-				v.must(w.cluster.Post(w.ctx, kube.Path("v1", "pods", v.namespace, p.Name)+"/eviction", map[string]any{
-					"apiVersion": "policy/v1", "kind": "Eviction", "metadata": map[string]any{"name": p.Name, "namespace": v.namespace},
-				}))
+				v.must(w.cluster.evict(w.ctx, v.namespace, p.Name, nil))
 			}
 		}
 		v.passesInContainers(3)

@@ -35,7 +35,7 @@ var results table
 func (r *table) note(t *testing.T, promise, syncer string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	test := strings.TrimSuffix(t.Name(), "/"+syncer)
+	test := strings.Replace(t.Name(), "/"+syncer, "", 1)
 	i := slices.IndexFunc(r.promises, func(p record.Promise) bool { return p.Test == test })
 	if i < 0 {
 		i = len(r.promises)
@@ -96,7 +96,7 @@ func (r *table) write(s *suite) error {
 func rank(test string) int {
 	for i, part := range []string{
 		"/Life", "/LeftInGit", "/Edits", "/Failures", "/Refused/policy", "/Refused/webhook", "/Refused/quota", "/Corrected", "/Namespace", "/Eviction", "/Preemption", "/NodeLost",
-		"/Deleted", "/ApplicationSet", "/Reuse", "/Clock", "RealNode", "Deployed", "Clusters", "Told", "Crowd", "Chaos", "/OldWays/parallelism", "/OldWays/template", "/OldWays/pruned", "/OldWays/backoff",
+		"/Deleted", "/ApplicationSet", "/Reuse", "/Clock", "RealNode/Works", "RealNode/Drained", "RealNode/Dies", "RealNode/OtherTime", "Deployed", "Clusters", "Told", "Crowd", "Chaos", "/OldWays/parallelism", "/OldWays/template", "/OldWays/pruned", "/OldWays/backoff",
 	} {
 		if strings.Contains(test, part) {
 			return i

@@ -29,7 +29,9 @@ type world struct {
 	syncers   map[string]syncer
 	muster    *process.Process
 	pulse     *pulse
-	real      *realNode
+	real      []*realNode
+
+	realBuildkite string // where pods of real nodes reach Buildkite
 }
 
 func newWorld(ctx context.Context, s *suite) (*world, error) {
@@ -80,6 +82,7 @@ func newWorld(ctx context.Context, s *suite) (*world, error) {
 var scenarios = []string{
 	"pulse", "life", "edits", "failures", "deleted", "left", "eviction", "corrected", "namespace", "told", "node", "priority", "reuse", "clock-fast", "clock-slow",
 	"policy", "policy-beside", "webhook", "webhook-beside", "quota", "quota-beside", "many", "two", "real", "deployed", "chaos-0", "chaos-1", "chaos-2",
+	"drain", "crash", "date-fast", "date-slow",
 }
 
 // introduce makes the fleet repository, as init writes it.
@@ -169,8 +172,8 @@ func (w *world) close() {
 	if w.muster != nil {
 		w.muster.Kill()
 	}
-	if w.real != nil {
-		w.real.close()
+	for _, n := range w.real {
+		n.close()
 	}
 	if w.node != nil {
 		w.node.Stop()

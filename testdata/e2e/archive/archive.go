@@ -19,12 +19,17 @@ type Image struct {
 	// Name is how a pod asks for it.
 	Name string
 	// Files are programs and others by their paths, without a leading slash. Links are
-	// symbolic links: path to target. Folders can be written to by everybody.
+	// symbolic links: path to target. Folders are others than those that files lie in,
+	// with their modes; all is of root.
 	Files   map[string][]byte
 	Links   map[string]string
-	Folders []string
-	// Env and Command are the image's own.
-	Env, Command []string
+	Folders map[string]int64
+	// Env, Entrypoint and Command are the image's own; User is who runs it, empty: root.
+	Env, Entrypoint, Command []string
+	User                     string
+	// Volumes are paths where a container has a folder of its own, with what the image
+	// has there.
+	Volumes []string
 }
 
 // Write writes the archive (image-spec: image-layout.md, config.md, manifest.md).
@@ -33,8 +38,13 @@ func (i Image) Write(out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	volumes := map[string]any{}
+	for _, path := range i.Volumes {
+		volumes[path] = map[string]any{}
+	}
 	config := encode(map[string]any{
-		"architecture": "amd64", "os": "linux", "config": map[string]any{"Env": i.Env, "Cmd": i.Command},
+		"architecture": "amd64", "os": "linux",
+		"config": map[string]any{"Env": i.Env, "Entrypoint": i.Entrypoint, "Cmd": i.Command, "User": i.User, "Volumes": volumes},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{digest(layer)}},
 	})
 	manifest := encode(map[string]any{
@@ -78,8 +88,8 @@ func (i Image) layer() ([]byte, error) {
 		}
 		return layer.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: mode})
 	}
-	for _, name := range i.Folders {
-		if err := folder(name, 0o1777); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(i.Folders)) {
+		if err := folder(name, i.Folders[name]); err != nil {
 			return nil, err
 		}
 	}

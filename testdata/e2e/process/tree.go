@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -42,4 +43,25 @@ func tree(pid int) []int {
 		all = append(all, children[all[i]]...)
 	}
 	return all
+}
+
+// Find are the processes whose command line has all of some words in it, as in the
+// name of a program and a folder that is the test's own.
+func Find(words ...string) []int {
+	var found []int
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if !slices.ContainsFunc(words, func(word string) bool { return !bytes.Contains(line, []byte(word)) }) {
+			found = append(found, pid)
+		}
+	}
+	return found
 }
