@@ -77,7 +77,7 @@ func startCluster(ctx context.Context, s *suite, name string) (*cluster, error) 
 		"--namespace-sync-period=10s",
 		"--concurrent-job-syncs=20", "--concurrent-gc-syncs=40",
 		"--controllers=job-controller,ttl-after-finished-controller,garbage-collector-controller,namespace-controller,serviceaccount-controller,"+
-			"cronjob-controller,resourcequota-controller,node-lifecycle-controller,taint-eviction-controller,pod-garbage-collector-controller,disruption-controller,deployment-controller,replicaset-controller")...); err != nil {
+			"cronjob-controller,resourcequota-controller,node-lifecycle-controller,taint-eviction-controller,pod-garbage-collector-controller,disruption-controller,deployment-controller,replicaset-controller,statefulset-controller")...); err != nil {
 		return nil, err
 	}
 	return c, c.start(s, "kube-scheduler", "kube-scheduler", append(shared, "--secure-port=0")...)

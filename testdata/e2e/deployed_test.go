@@ -15,49 +15,36 @@ import (
 )
 
 // TestDeployed: muster itself runs as deploy/ says, from the image that make image
-// writes, on the real node, applied by the same syncer from the same repository.
+// writes, on real nodes, applied by the same syncer from the same repository.
 func TestDeployed(t *testing.T) {
-	if err := noContainers(); err != nil {
-		t.Skipf("no containers on this machine: %v", err)
-	}
+	nodes := withNodes(t, 2)
 	w := shared.world
-	w.startPulse(t)
 	w.muster.Stop(10 * time.Second)
 	defer func() {
 		if err := w.muster.Start(); err != nil {
 			t.Fatal(err)
 		}
 	}()
-	d := newDeployment(t, w)
+	d := newDeployment(t, w, nodes)
 	for _, name := range syncers() {
-		t.Run(name, func(t *testing.T) {
-			const promise = "muster in a pod of `deploy/`, applied by the same syncer: it serves, is restarted by an edit of `muster.env`, and by the loss of its pod"
-			defer func() { results.note(t, promise, name) }()
-			d.serves(t, w.syncers[name])
-		})
+		t.Run(name, func(t *testing.T) { d.all(t, w.syncers[name]) })
 	}
 }
 
 // deployment is muster in the cluster.
 type deployment struct {
 	*world
-	git, api string
-	secrets  map[string]map[string]string
+	nodes   []*realNode
+	git     string
+	secrets map[string]map[string]string
 }
 
-func newDeployment(t *testing.T, w *world) *deployment {
+func newDeployment(t *testing.T, w *world, nodes []*realNode) *deployment {
 	t.Helper()
-	d := &deployment{world: w}
-	real := withNodes(t, 1)[0]
-	archive := filepath.Join(w.suite.dir, "muster-image.tar")
-	_, err := goRun(w.ctx, filepath.Join(w.suite.root, "deploy", "release"), "run", ".", "-source", "../..", "-name", "registry.example.com/muster", "-platforms", "linux/amd64", "image", archive)
-	if err != nil {
+	d := &deployment{world: w, nodes: nodes}
+	if err := d.makeImage(); err != nil {
 		t.Fatal(err)
 	}
-	if err := real.load(w.ctx, archive); err != nil {
-		t.Fatal(err)
-	}
-	d.api = w.realBuildkite
 	var noGit error
 	d.git, noGit = w.git.listen(bridgeAddress)
 	certificate, unread := os.ReadFile(w.buildkite.certificate)
@@ -70,158 +57,252 @@ func newDeployment(t *testing.T, w *world) *deployment {
 	return d
 }
 
-// prepare makes the namespace and the Secrets, by hand as docs/deploy.md says. A
-// Kustomization that was deleted has taken both with it.
-func (d *deployment) prepare(v *overlay) {
+// makeImage makes muster's image as make image does, and gives it to the nodes. The
+// arguments are of the command, as in -version.
+func (d *deployment) makeImage(more ...string) error {
+	archive := filepath.Join(d.suite.dir, "muster-image.tar")
+	args := append([]string{"run", ".", "-source", "../..", "-name", "registry.example.com/muster", "-platforms", "linux/amd64"}, more...)
+	if _, err := goRun(d.ctx, filepath.Join(d.suite.root, "deploy", "release"), append(args, "image", archive)...); err != nil {
+		return err
+	}
+	for _, n := range d.nodes {
+		if err := n.load(d.ctx, archive); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// all are the promises with a syncer, one after the other, of one overlay.
+func (d *deployment) all(t *testing.T, s syncer) {
+	v := d.addOverlay(t, "deployed", s, options{policy: map[string]string{"max": "30"}})
+	d.onPush(t, func() { _ = s.refresh(d.ctx, v.name) })
+	for _, phase := range []struct {
+		name, promise string
+		try           func(v *overlay)
+	}{
+		{"Works", "muster in a pod of `deploy/`, applied by the same syncer: it serves, is restarted by an edit of `muster.env`, and by the loss of its pod", d.works},
+		{"Upgraded", "The image's tag edited in git: the syncer rolls the new muster out, which goes on with the same history", d.upgraded},
+		{"TwoReplicas", "`overlays/two-replicas` on two real nodes: either works while the other is away, no job gets two agents, no push undoes another, an edit of that directory is rolled out", d.twoReplicas},
+		{"Removed", "Kustomization or Application (with its finalizer) of `deploy/` deleted: the namespace and its Secrets stay, agents work on", d.removed},
+		{"Sidecar", "`overlays/sidecar` in the syncer's own manifest, as published, with a stand-in for its image: muster works beside it, without the token of its account", d.sidecar},
+	} {
+		ok := t.Run(phase.name, func(t *testing.T) {
+			defer func() { results.note(t, phase.promise, s.name()) }()
+			here := *v
+			here.t = t
+			t.Cleanup(here.logs)
+			phase.try(&here)
+		})
+		if !ok {
+			return
+		}
+	}
+}
+
+// another adds a job and waits until it runs, beside those that ran before.
+func (d *deployment) another(v *overlay) {
 	v.t.Helper()
-	v.until("its namespace is there", func() error {
-		var namespace struct {
-			Status struct{ Phase string } `json:"status"`
+	running := v.counts()["running"]
+	v.build(1)
+	v.runs(running + 1)
+	v.nobodyKilled()
+}
+
+// works deploys muster, and lets it work.
+func (d *deployment) works(v *overlay) {
+	d.prepare(v, "muster")
+	d.begin(v)
+	d.introduce(v)
+	d.another(v)
+	first := d.pod(v, "")
+	d.edit(v, "deploy/base/muster.env", "MUSTER_INTERVAL=2s", "MUSTER_INTERVAL=3s")
+	second := d.pod(v, first)
+	d.another(v)
+	v.must(v.cluster.Delete(v.ctx, kube.Path("v1", "pods", "muster", second), nil))
+	d.pod(v, second)
+	d.another(v)
+}
+
+// upgraded gives it an image of another version.
+func (d *deployment) upgraded(v *overlay) {
+	const version = "v0.999.0-e2e"
+	v.must(d.makeImage("-version", version))
+	before := v.ledger()
+	old := d.pod(v, "")
+	path := filepath.Join(d.world.git.clone, "deploy", "base", "kustomization.yaml")
+	text, err := os.ReadFile(path)
+	v.must(err)
+	_, tag, _ := bytes.Cut(text, []byte("newTag: "))
+	tag, _, _ = bytes.Cut(tag, []byte("\n"))
+	d.edit(v, "deploy/base/kustomization.yaml", "newTag: "+string(tag), "newTag: "+version)
+	d.pod(v, old)
+	pods := d.pods(v, "muster")
+	if image := pods[0].Spec.Containers[0].Image; !strings.HasSuffix(image, ":"+version) {
+		v.t.Errorf("the pod's image is %s", image)
+	}
+	if metrics := d.metrics(v, pods[0]); !strings.Contains(metrics, `version="`+version+`"`) {
+		v.t.Errorf("it does not call itself %s:\n%s", version, metrics)
+	}
+	d.another(v)
+	after := v.ledger()
+	for i, r := range before {
+		if i >= len(after) || after[i].At != r.At || after[i].Act != r.Act {
+			v.t.Fatalf("row %d of the history was %+v, and the history is now %+v", i, r, after)
 		}
-		err := v.cluster.Get(v.ctx, "/api/v1/namespaces/muster", &namespace)
-		if kube.Missing(err) {
-			return v.cluster.addPlainNamespace(v.ctx, "muster")
+	}
+	if len(after) == len(before) {
+		v.t.Error("the new muster has ordered nothing")
+	}
+}
+
+// removed deletes what the syncer was told of deploy/.
+func (d *deployment) removed(v *overlay) {
+	if v.syncer.name() == "argocd" {
+		finalizer := map[string]any{"metadata": map[string]any{"finalizers": []string{"resources-finalizer.argocd.argoproj.io"}}}
+		v.must(v.cluster.Merge(v.ctx, d.object(v), finalizer))
+	}
+	v.must(v.cluster.Delete(v.ctx, d.object(v), nil))
+	gone := func() error {
+		if err := v.cluster.Get(v.ctx, kube.Path("apps/v1", "deployments", "muster", "muster"), nil); !kube.Missing(err) {
+			return fmt.Errorf("its Deployment is there: %w", err)
 		}
-		if err != nil || namespace.Status.Phase != "Active" {
-			return fmt.Errorf("it is %q: %w", namespace.Status.Phase, err)
+		if pods := d.pods(v, "muster"); len(pods) > 0 {
+			return fmt.Errorf("%d pods are there", len(pods))
+		}
+		return nil
+	}
+	if v.syncer.name() == "argocd" {
+		// Argo CD first waits for what is being deleted, and the Application, which is among
+		// its own resources, is, as soon as Argo CD has seen that: muster has mostly gone
+		// then. docs/deploy.md says to end the waiting by hand.
+		if err := eventually(v.ctx, time.Minute, "Argo CD has taken muster away", gone); err != nil {
+			v.t.Log(err)
+		}
+		v.must(v.cluster.Merge(v.ctx, d.object(v), map[string]any{"metadata": map[string]any{"finalizers": nil}}))
+		v.must(v.cluster.Delete(v.ctx, kube.Path("apps/v1", "deployments", "muster", "muster"), nil))
+	}
+	v.until("muster has gone", gone)
+	v.until("what the syncer was told has gone", func() error {
+		if err := v.cluster.Get(v.ctx, d.object(v), nil); !kube.Missing(err) {
+			return fmt.Errorf("%s is there: %w", d.object(v), err)
 		}
 		return nil
 	})
+	var namespace struct {
+		Status struct{ Phase string } `json:"status"`
+	}
+	if err := v.cluster.Get(v.ctx, "/api/v1/namespaces/muster", &namespace); err != nil || namespace.Status.Phase != "Active" {
+		v.t.Errorf("the namespace is %q, %v", namespace.Status.Phase, err)
+	}
+	for name := range d.secrets {
+		if err := v.cluster.Get(v.ctx, kube.Path("v1", "secrets", "muster", name), nil); err != nil {
+			v.t.Errorf("the Secret %s: %v", name, err)
+		}
+	}
+	running := v.counts()["running"]
+	v.nobodyKilled()
+	v.open()
+	v.passes(running)
+	v.complete()
+	v.account()
+}
+
+// prepare makes a namespace and the Secrets, by hand as docs/deploy.md says.
+func (d *deployment) prepare(v *overlay, namespace string) {
+	v.t.Helper()
+	v.must(v.cluster.addPlainNamespace(v.ctx, namespace))
 	for name, content := range d.secrets {
 		secret := map[string]any{"metadata": map[string]any{"name": name}, "stringData": content}
-		if err := v.cluster.Post(v.ctx, kube.Path("v1", "secrets", "muster", ""), secret); err != nil && !kube.Exists(err) {
+		if err := v.cluster.Post(v.ctx, kube.Path("v1", "secrets", namespace, ""), secret); err != nil && !kube.Exists(err) {
 			v.t.Fatal(err)
 		}
 	}
 }
 
-// serves deploys it with a syncer, and lets it work.
-func (d *deployment) serves(t *testing.T, s syncer) {
-	v := d.addOverlay(t, "deployed", s, options{})
-	d.onPush(t, func() { _ = s.refresh(d.ctx, v.name) })
-	d.prepare(v)
-	d.configure(v, "2s")
-	object := d.introduce(v)
-	v.build(1)
-	v.runs(1)
-	first := d.pod(v, "")
-	d.configure(v, "3s")
-	d.refresh(v)
-	second := d.pod(v, first)
-	v.build(1)
-	v.runs(2)
-	v.must(v.cluster.Delete(v.ctx, kube.Path("v1", "pods", "muster", second), nil))
-	d.pod(v, second)
-	v.build(1)
-	v.runs(3)
-	v.nobodyKilled()
-	v.open()
-	v.passes(3)
-	v.complete()
-	v.account()
-	v.must(v.cluster.Delete(v.ctx, object, nil))
-	v.must(v.cluster.Delete(v.ctx, kube.Path("apps/v1", "deployments", "muster", "muster"), nil))
-	v.until("its pods have gone", func() error {
-		if pods := d.pods(v); len(pods) > 0 {
-			return fmt.Errorf("%v are there", pods)
-		}
-		return nil
-	})
+// settings is muster.env.
+func (d *deployment) settings() string {
+	return strings.Join([]string{
+		"MUSTER_REPO=" + d.git, "MUSTER_BUILDKITE_ORG=acme", "MUSTER_BUILDKITE_TOKEN_FILE=/secrets/buildkite/token",
+		"MUSTER_BUILDKITE_URL=" + d.realBuildkite + "/", "SSL_CERT_FILE=/secrets/buildkite/authorities", "MUSTER_INTERVAL=2s", "",
+	}, "\n")
 }
 
-// configure writes deploy/ as init does, and edits what its words say has to be.
-func (d *deployment) configure(v *overlay, interval string) {
+// onRealNodes are lines of a kustomization: pods are on real nodes.
+const onRealNodes = `
+patches:
+  - target: {kind: Deployment|StatefulSet}
+    patch: |-
+      - op: add
+        path: /spec/template/spec/tolerations
+        value: [{key: ` + node.ReservedTaint + `, operator: Exists}]
+      - op: add
+        path: /spec/template/spec/nodeSelector
+        value: {` + realNodeLabel + `: "yes"}
+`
+
+// begin writes deploy/ as init does, and edits what its words say has to be.
+func (d *deployment) begin(v *overlay) {
 	v.t.Helper()
 	v.must(d.world.git.edit("deploy muster by "+v.syncer.name(), func(dir string) error {
-		if err := d.init(dir, v.name, v.syncer.name(), "--with-deploy"); err != nil {
+		if err := errors.Join(os.RemoveAll(filepath.Join(dir, "deploy")), d.init(dir, v.name, v.syncer.name(), "--with-deploy")); err != nil {
 			return err
 		}
-		env := strings.Join([]string{
-			"MUSTER_REPO=" + d.git, "MUSTER_BUILDKITE_ORG=acme", "MUSTER_BUILDKITE_TOKEN_FILE=/secrets/buildkite/token",
-			"MUSTER_BUILDKITE_URL=" + d.api + "/", "SSL_CERT_FILE=/secrets/buildkite/authorities", "MUSTER_INTERVAL=" + interval, "",
-		}, "\n")
 		overlay := filepath.Join(dir, "deploy", "overlays", v.syncer.name())
-		patch := "\npatches:\n  - target: {kind: Deployment}\n    patch: |-\n      - op: add\n        path: /spec/template/spec/tolerations\n        value: [{key: " +
-			node.ReservedTaint + ", operator: Exists}]\n      - op: add\n        path: /spec/template/spec/nodeSelector\n        value: {kubernetes.io/hostname: " + realNodeName + "}\n"
 		path := filepath.Join(overlay, "kustomization.yaml")
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		if !bytes.Contains(text, []byte("patches:")) {
-			text = append(text, patch...)
-		}
-		for _, name := range []string{"sync.yaml", "application.yaml"} {
-			file := filepath.Join(overlay, name)
-			if content, err := os.ReadFile(file); err == nil {
-				content = bytes.ReplaceAll(content, []byte("https://git.example.com/ci/fleet.git"), []byte(d.world.git.url))
-				if err := os.WriteFile(file, content, 0o644); err != nil {
-					return err
-				}
-			}
-		}
-		return errors.Join(os.WriteFile(path, text, 0o644), os.WriteFile(filepath.Join(dir, "deploy", "base", "muster.env"), []byte(env), 0o644))
+		return errors.Join(
+			os.WriteFile(path, append(text, onRealNodes...), 0o644),
+			os.WriteFile(filepath.Join(dir, "deploy", "base", "muster.env"), []byte(d.settings()), 0o644),
+			replaceIn(filepath.Join(overlay, d.syncFile(v)), "https://git.example.com/ci/fleet.git", d.world.git.url),
+		)
 	}))
 }
 
-// introduce tells the syncer of deploy/, and returns the path of what it was told.
-func (d *deployment) introduce(v *overlay) string {
-	v.t.Helper()
-	file, object := "sync.yaml", kube.Path("kustomize.toolkit.fluxcd.io/v1", "kustomizations", "flux-system", "muster")
-	if v.syncer.name() == "argocd" {
-		file, object = "application.yaml", kube.Path("argoproj.io/v1alpha1", "applications", "argocd", "muster")
+// replaceIn replaces a text in a file, which has to be there.
+func replaceIn(path, before, after string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
 	}
-	text, err := os.ReadFile(filepath.Join(d.world.git.clone, "deploy", "overlays", v.syncer.name(), file))
+	if !bytes.Contains(text, []byte(before)) {
+		return fmt.Errorf("%s has no %q", path, before)
+	}
+	return os.WriteFile(path, bytes.ReplaceAll(text, []byte(before), []byte(after)), 0o644)
+}
+
+// edit commits a change of a file, and has the syncer look, as the git host's own
+// webhook does.
+func (d *deployment) edit(v *overlay, path, before, after string) {
+	v.t.Helper()
+	v.must(d.world.git.edit("edit "+path, func(dir string) error { return replaceIn(filepath.Join(dir, path), before, after) }))
+	object := kube.Path("source.toolkit.fluxcd.io/v1", "gitrepositories", "flux-system", "muster")
+	request := annotated("reconcile.fluxcd.io/requestedAt", time.Now().Format(time.RFC3339Nano))
+	if v.syncer.name() == "argocd" {
+		object, request = d.object(v), annotated("argocd.argoproj.io/refresh", "normal")
+	}
+	v.must(v.cluster.Merge(v.ctx, object, request))
+}
+
+func (d *deployment) syncFile(v *overlay) string {
+	return map[string]string{"flux": "sync.yaml", "argocd": "application.yaml"}[v.syncer.name()]
+}
+
+// object is the path of what the syncer is told of deploy/.
+func (d *deployment) object(v *overlay) string {
+	if v.syncer.name() == "argocd" {
+		return kube.Path("argoproj.io/v1alpha1", "applications", "argocd", "muster")
+	}
+	return kube.Path("kustomize.toolkit.fluxcd.io/v1", "kustomizations", "flux-system", "muster")
+}
+
+// introduce tells the syncer of deploy/.
+func (d *deployment) introduce(v *overlay) {
+	v.t.Helper()
+	text, err := os.ReadFile(filepath.Join(d.world.git.clone, "deploy", "overlays", v.syncer.name(), d.syncFile(v)))
 	v.must(err)
 	v.must(v.cluster.Apply(v.ctx, string(text)))
-	return object
-}
-
-// refresh has the syncer look at deploy/, as the git host's own webhook does.
-func (d *deployment) refresh(v *overlay) {
-	v.t.Helper()
-	path, name := kube.Path("source.toolkit.fluxcd.io/v1", "gitrepositories", "flux-system", "muster"), "reconcile.fluxcd.io/requestedAt"
-	if v.syncer.name() == "argocd" {
-		path, name = kube.Path("argoproj.io/v1alpha1", "applications", "argocd", "muster"), "argocd.argoproj.io/refresh"
-	}
-	v.must(v.cluster.Merge(v.ctx, path, annotated(name, "normal")))
-}
-
-// pods are muster's.
-func (d *deployment) pods(v *overlay) []string {
-	var all struct {
-		Items []node.Pod `json:"items"`
-	}
-	v.must(v.cluster.Get(v.ctx, kube.Path("v1", "pods", "muster", ""), &all))
-	var names []string
-	for _, p := range all.Items {
-		names = append(names, p.Metadata.Name)
-	}
-	return names
-}
-
-// pod waits until one pod of muster's runs and is ready, which is not the one that was
-// there before, and returns its name.
-func (d *deployment) pod(v *overlay, before string) string {
-	v.t.Helper()
-	name := ""
-	v.until("muster's pod is ready", func() error {
-		var all struct {
-			Items []node.Pod `json:"items"`
-		}
-		if err := v.cluster.Get(v.ctx, kube.Path("v1", "pods", "muster", ""), &all); err != nil {
-			return err
-		}
-		if len(all.Items) != 1 || all.Items[0].Metadata.Name == before || all.Items[0].Metadata.DeletionTimestamp != nil {
-			return fmt.Errorf("%d pods are there", len(all.Items))
-		}
-		for _, c := range all.Items[0].Status.Conditions {
-			if c.Type == "Ready" && c.Status == "True" {
-				name = all.Items[0].Metadata.Name
-				return nil
-			}
-		}
-		return fmt.Errorf("%s is not ready: %+v", all.Items[0].Metadata.Name, all.Items[0].Status.Conditions)
-	})
-	return name
 }

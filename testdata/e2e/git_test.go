@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,7 @@ type gitHost struct {
 	mu     sync.Mutex
 	pushes sync.Mutex
 	pushed map[string]time.Time // by dispatch
+	heads  []string             // each that main was pushed to
 }
 
 func startGit(dir, muster string) (*gitHost, error) {
@@ -99,6 +101,7 @@ func (g *gitHost) note(before, after string, at time.Time) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.heads = append(g.heads, after)
 	for line := range strings.Lines(out) {
 		status, path, _ := strings.Cut(strings.TrimSpace(line), "\t")
 		if status == "A" && strings.Contains(path, "/dispatches/") && !strings.Contains(path, "/withdrawn/") {
@@ -112,6 +115,13 @@ func (g *gitHost) pushedAt(dispatch string) (time.Time, bool) {
 	defer g.mu.Unlock()
 	at, ok := g.pushed[dispatch]
 	return at, ok
+}
+
+// allHeads are the commits that main has been at, but for the first.
+func (g *gitHost) allHeads() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.heads)
 }
 
 func (g *gitHost) inClone(args ...string) error {

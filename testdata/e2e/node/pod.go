@@ -53,6 +53,7 @@ type Container struct {
 // Status is a pod's.
 type Status struct {
 	Phase      string      `json:"phase"`
+	PodIP      string      `json:"podIP"`
 	Conditions []Condition `json:"conditions"`
 }
 
