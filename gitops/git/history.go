@@ -58,7 +58,7 @@ func (b *Branch) Commits(ctx context.Context, from string, limit branch.Limit) i
 		}
 		if err != nil {
 			b.mu.Lock()
-			err = b.moved(ctx, err)
+			err = b.moved(ctx, b.store.head, err)
 			b.mu.Unlock()
 			yield(branch.Commit{}, b.fail("reading the history of", err))
 		}

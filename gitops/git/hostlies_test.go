@@ -110,4 +110,14 @@ func TestThePastOfAHostThatRefusesByStatus(t *testing.T) {
 			t.Errorf("the history of a branch that has moved: %v", err)
 		}
 	}
+	// A directory that was not in use, in which something has changed: its commit is read again.
+	for _, name := range []string{"notes/1", "notes/2"} {
+		seed(t, r, write(name, name))
+		tipOf(t, b)
+	}
+	tip := tipOf(t, b)
+	moves = true
+	if _, err := b.Push(t.Context(), tip, []branch.Draft{{Message: "note\n", At: at, Changes: []branch.Change{write("notes/3", "x")}}}); !errors.Is(err, branch.ErrMoved) {
+		t.Errorf("a commit on a branch that has moved: %v", err)
+	}
 }

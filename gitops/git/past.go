@@ -40,7 +40,7 @@ func (b *Branch) fileAt(ctx context.Context, commit, name string) ([]byte, error
 	}
 	past, err := b.store.past(ctx, plumbing.NewHash(commit))
 	if err != nil {
-		return nil, b.moved(ctx, err)
+		return nil, b.moved(ctx, b.store.head, err)
 	}
 	defer past.pack.close()
 	return past.file(ctx, strings.Split(name, "/"))
@@ -86,7 +86,7 @@ func (b *Branch) storeAt(ctx context.Context, commit string, dirs []string) (*st
 	}
 	p, err := b.store.past(ctx, head)
 	if err != nil {
-		return nil, b.moved(ctx, err)
+		return nil, b.moved(ctx, b.store.head, err)
 	}
 	s.head, s.root, s.base = head, p.root, p.pack
 	s.noteLarge(p.pack)
@@ -94,15 +94,15 @@ func (b *Branch) storeAt(ctx context.Context, commit string, dirs []string) (*st
 }
 
 // moved makes [branch.ErrMoved] of words or a status by which a host refused what the
-// branch was at, where it has moved since: some send nothing else than what it is at, as
+// branch was at, here, where it has moved since: some send nothing else than what it is at, as
 // git does unless it is told to, and Dulwich, which says so by a status.
-func (b *Branch) moved(ctx context.Context, err error) error {
+func (b *Branch) moved(ctx context.Context, here plumbing.Hash, err error) error {
 	var a *answer
 	refused := errors.Is(err, errNotOurs) || errors.As(err, &a) && a.refusesRequest()
-	if !refused || b.store.head.IsZero() {
+	if !refused || here.IsZero() {
 		return err
 	}
-	if at, failed := b.look(ctx); failed != nil || at == b.store.head {
+	if at, failed := b.look(ctx); failed != nil || at == here {
 		return err
 	}
 	return fmt.Errorf("%w: %w", branch.ErrMoved, err)

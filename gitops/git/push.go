@@ -30,10 +30,10 @@ func (b *Branch) Push(ctx context.Context, tip branch.Tip, commits []branch.Draf
 		return branch.Tip{}, b.failPush(fmt.Errorf("%w: it is no longer at %.12s", branch.ErrMoved, tip.Commit))
 	}
 	b.seen = plumbing.ZeroHash
-	made := newBuilder(ctx, b.store, b.author)
+	here, made := b.store.head, newBuilder(ctx, b.store, b.author)
 	head, root, err := made.chain(commits)
 	if err != nil {
-		return branch.Tip{}, b.fail("writing a commit for", err)
+		return branch.Tip{}, b.fail("writing a commit for", b.moved(ctx, here, err))
 	}
 	if head == b.store.head {
 		return b.tip(ctx), nil
