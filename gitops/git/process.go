@@ -19,8 +19,14 @@ func (c *connection) openProcess(ctx context.Context, service, version string) (
 	running, cancel := context.WithCancel(ctx)
 	cmd := exec.CommandContext(running, git, append(slices.Clone(c.offers(ctx, git, service)), strings.TrimPrefix(service, "git-"), c.address.endpoint.Path)...)
 	s := &stream{ctx: ctx, said: &tail{}, abort: cancel}
-	cmd.Stderr = s.said
 	cmd.Env = append(minimal(cmd.Environ()), versionVariable+"="+version)
+	return s.run(cmd)
+}
+
+// run starts the program that is the stream's other end. The stream ends it.
+func (s *stream) run(cmd *exec.Cmd) (*stream, error) {
+	cmd.Stderr = s.said
+	var err error
 	if s.in, err = cmd.StdinPipe(); err == nil {
 		s.out, err = cmd.StdoutPipe()
 	}
@@ -28,10 +34,10 @@ func (c *connection) openProcess(ctx context.Context, service, version string) (
 		err = cmd.Start()
 	}
 	if err != nil {
-		cancel()
+		s.abort()
 		return nil, err
 	}
-	s.wait = sync.OnceValue(func() error { defer cancel(); return cmd.Wait() })
+	s.wait = sync.OnceValue(func() error { defer s.abort(); return cmd.Wait() })
 	return s, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -36,20 +35,7 @@ func (c *connection) openSSHProgram(ctx context.Context, service, version string
 	cmd.Env = append(cmd.Environ(), versionVariable+"="+version)
 	cmd.WaitDelay = leftBehind
 	s := &stream{ctx: ctx, said: &tail{}, abort: cancel, program: "ssh"}
-	cmd.Stderr = s.said
-	var err error
-	if s.in, err = cmd.StdinPipe(); err == nil {
-		s.out, err = cmd.StdoutPipe()
-	}
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	s.wait = sync.OnceValue(func() error { defer cancel(); return cmd.Wait() })
-	return s, nil
+	return s.run(cmd)
 }
 
 // leftBehind is how long is waited for what ssh leaves running, as a connection that
