@@ -340,6 +340,36 @@ func TestRequests(t *testing.T) {
 	fsck(t, f.Repository)
 }
 
+// TestRequestsAfterALongChain: of a chain whose directories are together more than is kept,
+// those of its last commit are, so that the next push reads nothing.
+func TestRequestsAfterALongChain(t *testing.T) {
+	t.Parallel()
+	const inDirectory, inChain = 3_000, 30 // of 0.8 MB each, and 16 MB are kept
+	f := gitserver.NewServer(t, gitserver.Options{})
+	var all []branch.Change
+	for i := range inDirectory {
+		all = append(all, write(fmt.Sprintf("deploy/web/jobs/%0240d", i), "job"))
+	}
+	seed(t, f.Repository, append(all, files()...)...)
+	r := open(t, git.Config{URL: f.URL()})
+	tip := tipOf(t, r)
+	var chain []branch.Draft
+	for i := range inChain {
+		chain = append(chain, one(fmt.Sprint("in-chain-", i))...)
+	}
+	tip, err := r.Push(t.Context(), tip, chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Requests()
+	if err := push(t, r, &tip, "next"); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.Requests(); len(got) != 2 {
+		t.Errorf("%d requests, want 2:\n%s", len(got), strings.Join(got, "\n"))
+	}
+}
+
 func TestFallBackIsSaidOnce(t *testing.T) {
 	t.Parallel()
 	f := gitserver.NewServer(t, gitserver.Options{})

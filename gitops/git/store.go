@@ -277,12 +277,26 @@ func (s *store) readable(h plumbing.Hash) error {
 
 // adopt makes a commit that was made here, and pushed, the one that is here.
 func (s *store) adopt(b *builder, head, root plumbing.Hash) {
-	for h, t := range b.fresh {
-		s.addTree(h, t)
-	}
+	s.adoptTree(b, root)
 	for h, content := range b.files {
 		s.blobs[h] = content
 	}
 	s.head, s.root, s.prior, s.came = head, root, s.head, nil
 	s.prune(root)
+}
+
+// adoptTree keeps what the builder has made of a tree: of a long chain of commits only
+// what the last of them has, for all of them can be more than is kept.
+func (s *store) adoptTree(b *builder, h plumbing.Hash) {
+	t, made := b.fresh[h]
+	if !made {
+		return
+	}
+	delete(b.fresh, h)
+	s.addTree(h, t)
+	for i := range t.len() {
+		if t.isDir(i) {
+			s.adoptTree(b, t.hash(i))
+		}
+	}
 }
