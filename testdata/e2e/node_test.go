@@ -39,7 +39,11 @@ func testNodeLost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(again.Stop)
+		t.Cleanup(func() {
+			if err := again.Remove(w.ctx); err != nil {
+				t.Error(err)
+			}
+		})
 		orders := v.dispatches()
 		v.until("they are agents", func() error {
 			if agents := v.buildkite.agentsOf(orders[0].Dispatches[0]); len(agents) != 4 {

@@ -37,7 +37,11 @@ func testPreemption(t *testing.T) {
 		full := "full-" + s.name()
 		n, err := node.Start(w.ctx, node.Config{Name: full, Client: w.cluster.Client, Runner: w.agents, Now: time.Now, OnKill: w.events.kill, Reserved: true, Pods: 2})
 		must(err)
-		t.Cleanup(n.Stop)
+		t.Cleanup(func() {
+			if err := n.Remove(w.ctx); err != nil {
+				t.Error(err)
+			}
+		})
 		patch := `
 - op: add
   path: /spec/template/spec/priorityClassName

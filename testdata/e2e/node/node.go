@@ -104,6 +104,15 @@ func (n *Node) Stop() {
 	n.work.Wait()
 }
 
+// Remove stops the node and takes it out of the cluster. A node that is left there and not
+// ready keeps the pods of others where they are: with more than half of the nodes not ready,
+// a small cluster evicts nothing (kubernetes.io/docs/concepts/architecture/nodes, "Rate
+// limits on eviction").
+func (n *Node) Remove(ctx context.Context) error {
+	n.Stop()
+	return n.Client.Delete(ctx, "/api/v1/nodes/"+n.Name, nil)
+}
+
 // Lose lets the node die: its processes end without a word, and nothing is heard of
 // it any more.
 func (n *Node) Lose() {
