@@ -208,7 +208,7 @@ func (v *overlay) accountLoosely() {
 		}
 		for tag, n := range indexes {
 			if n > 1 {
-				v.t.Errorf("%s: %d agents connected as %s of %s", v.name, n, tag, name)
+				v.t.Errorf("%s: %d agents connected as %s of %s: agents %+v, pods %+v", v.name, n, tag, name, v.buildkite.agentsOf(name), v.events.podsOf(v.name))
 			}
 		}
 	}
