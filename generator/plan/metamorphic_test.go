@@ -70,7 +70,7 @@ func TestSmallFleetsAreStable(t *testing.T) {
 		}
 		// Upcoming jobs whose agents idled out are not ordered for, and served by what
 		// is there: what was ordered just now may serve them, and be missed where it
-		// was meant to be, which may be the buffer of another overlay.
+		// was meant to be, which may be in another overlay.
 		again := 0
 		second := d.decide()
 		for _, x := range second {

@@ -189,16 +189,7 @@ func (w *worker) again(ctx context.Context, p replay.Push, at int, changed []bra
 		f.Why = []string{"made again, it has other trailers: " + strings.Join(keys, ", ")}
 		return nil
 	}
-	files, err := w.compare(ctx, r, acts[i], changed)
-	if err == nil && len(files) > 0 { // unless it was pushed without those that follow it
-		var others []string
-		if acts, err = generator.RenderSingly(*result.Overlay, result.Decision); err == nil {
-			others, err = w.compare(ctx, r, acts[i], changed)
-		}
-		if len(others) == 0 {
-			files = nil
-		}
-	}
+	files, err := w.compareEither(ctx, r, result, acts, i, changed)
 	if err != nil {
 		return err
 	}
@@ -211,6 +202,23 @@ func (w *worker) again(ctx context.Context, p replay.Push, at int, changed []bra
 		f.Notes = append(f.Notes, "it gives its reasons in other words than this muster")
 	}
 	return nil
+}
+
+// compareEither names the files of a commit that are not those of act i of a decision,
+// whether it was pushed together with the acts that follow it or by itself.
+func (w *worker) compareEither(ctx context.Context, r *ledger.Record, result replay.Result, together []ledger.Act, i int, changed []branch.Difference) ([]string, error) {
+	files, err := w.compare(ctx, r, together[i], changed)
+	if err != nil || len(files) == 0 {
+		return nil, err
+	}
+	singly, err := generator.RenderSingly(*result.Overlay, result.Decision)
+	if err != nil {
+		return nil, err
+	}
+	if others, err := w.compare(ctx, r, singly[i], changed); err != nil || len(others) == 0 {
+		return nil, err
+	}
+	return files, nil
 }
 
 // compare names the files of a commit that are not those of an act, byte for byte.

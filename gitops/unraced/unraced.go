@@ -6,8 +6,7 @@ package unraced
 import "testing"
 
 // Only leaves a test to the run without the race detector: where that is in the
-// program, the test is skipped. make test plays each package with such a test once
-// more without it. The build tag raceall, as of make race, skips nothing.
+// program, the test is skipped, and make test plays it without. The build tag raceall, as of make race, skips nothing.
 func Only(t testing.TB) {
 	t.Helper()
 	if raced {
