@@ -21,6 +21,8 @@ type kube struct {
 	noShow    float64          // share of pods that never come up
 	crash     float64          // share of agents that die without a word
 	warmDies  time.Duration    // after connecting, agents of the warm pool die; zero is never
+	twin      float64          // share of pods whose index has a second one
+	twins     *rand.Rand       // draws which
 	linger    simulation.Linger
 	lingers   *rand.Rand // draws how long each agent lingers
 	down      bool       // the syncer is
@@ -64,6 +66,11 @@ func (k *kube) fate() simulation.Fate {
 	if k.lingers != nil {
 		f.Linger = k.linger.Draw(k.lingers)
 	}
+	if k.twins != nil {
+		if twin, seen := k.twins.Float64(), k.twins.Int64N(int64(3*time.Minute)); twin < k.twin {
+			f.Twin = 1 + time.Duration(seen)
+		}
+	}
 	return f
 }
 
@@ -85,7 +92,7 @@ func (k *kube) came(p *simulation.Pod) {
 
 // heal ends every trouble.
 func (k *kube) heal() {
-	k.down, k.broken, k.noShow, k.crash, k.warmDies, k.Untagged, k.Skew = false, false, 0, 0, 0, "", 0
+	k.down, k.broken, k.noShow, k.crash, k.twin, k.warmDies, k.Untagged, k.Skew = false, false, 0, 0, 0, 0, "", 0
 	k.SetNodes(0)
 	k.boot[1] = min(k.boot[1], k.boot[0]+time.Minute)
 }

@@ -41,6 +41,9 @@ func drawMore(s *shape) {
 		s.rates.tampers = 1 + upTo(r, 15)
 		s.patches = r.IntN(2) == 0
 	}
+	if has("cluster") {
+		s.rates.twin = upTo(r, 0.2)
+	}
 	if s.clusters {
 		for _, o := range s.overlays {
 			o.spec.cluster = "ci"

@@ -35,6 +35,7 @@ type rates struct {
 	warmDeaths            int // times in which agents of the warm pool die at once
 	outage                time.Duration
 	noShow, crashPod      float64
+	twin                  float64 // indexes that get two pods
 	nodes                 int
 	skew, lag             time.Duration
 	boot                  [2]time.Duration

@@ -235,6 +235,7 @@ func newWorld(s shape, fail func(text string)) *world {
 			},
 			fleet: w.fleet, overlay: o.path(), random: rand.New(rand.NewPCG(s.seed, 100+uint64(i))),
 			linger: s.linger, lingers: rand.New(rand.NewPCG(s.seed, 200+uint64(i))),
+			twin: s.rates.twin, twins: rand.New(rand.NewPCG(s.seed, 300+uint64(i))),
 			lag: s.rates.lag, boot: s.rates.boot, noShow: s.rates.noShow, crash: s.rates.crashPod, onProblem: w.audit.fail,
 			tampered: map[string]bool{},
 		}

@@ -170,10 +170,17 @@ func (c *Cluster) patch(to Job, text string) {
 
 // endIndex ends the pod of an index that the Job has no more.
 func (c *Cluster) endIndex(p *Pod) {
+	if p.Agent != "" {
+		c.Kill(p)
+		return
+	}
+	c.drop(p)
+}
+
+// drop ends a pod whose agent has not connected.
+func (c *Cluster) drop(p *Pod) {
 	switch {
 	case p.ended:
-	case p.Agent != "":
-		c.Kill(p)
 	case slices.Contains(c.trying, p):
 		p.stop()
 		c.giveUp(p)

@@ -95,3 +95,34 @@ spec:
 		}
 	}
 }
+
+// TestTwins: an index with two pods has two agents, each may take a job, and the Job
+// controller lets the second one finish its own; the Job ends with its indexes.
+func TestTwins(t *testing.T) {
+	const m = time.Minute
+	for _, test := range []struct {
+		name      string
+		twin, job time.Duration
+		agents    int
+	}{
+		{"seen before it starts", time.Second, m, 1},
+		{"seen while it works", 90 * time.Second, 10 * m, 2},
+		{"seen when the first has ended", time.Hour, m, 2},
+	} {
+		var c *Cluster
+		b := fakebuildkite.New(fakebuildkite.Options{OnAgentEnd: func(a fakebuildkite.AgentRecord) { c.AgentEnded(a) }})
+		c = &Cluster{Buildkite: b, Fate: func() Fate { return Fate{Boot: 20 * time.Second, Twin: test.twin} }}
+		c.Run(Job{Name: "j", Agents: 1, Tags: []string{"queue=default"}, IdleTimeout: 5 * m, TTL: m})
+		b.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=default"}, Parallelism: 2, Duration: test.job}}})
+		b.Advance(time.Hour)
+		got := b.Agents()
+		for _, a := range got {
+			if a.Jobs != 1 {
+				t.Errorf("%s: %+v has not finished one job", test.name, a)
+			}
+		}
+		if len(got) != test.agents || c.running != 0 || c.Has("j") {
+			t.Errorf("%s: %d agents, %d on nodes, the Job is there: %t; want %d, none, and no Job", test.name, len(got), c.running, c.Has("j"), test.agents)
+		}
+	}
+}

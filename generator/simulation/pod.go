@@ -22,6 +22,9 @@ type Fate struct {
 	Lost time.Duration
 	// Linger is how long the agent stays connected after its job; see [Linger].
 	Linger time.Duration
+	// Twin is how long the index has two pods, from their making to when the Job
+	// controller ends the second; zero: it has one. See [Cluster.double].
+	Twin time.Duration
 }
 
 // Linger is the shortest and the longest time for which agents of one kind stay
@@ -53,17 +56,28 @@ type Pod struct {
 	Agent string
 	// Again says that the index had registered before.
 	Again bool
+	// Twin says that it is the second of two pods of its index.
+	Twin bool
 
 	fate    Fate
+	twin    *Pod      // of the same index
 	since   time.Time // when it had a node; zero: it has none
 	stop    func()    // while the agent tries to register or to connect
 	ended   bool
 	drained bool
-	dropped bool // its index is no more
+	dropped bool // its index is no more, or it is a twin that came to nothing
 }
 
-// Connected counts the pods whose agents are connected.
-func (c *Cluster) Connected() int { return len(c.pods) }
+// Connected counts the pods whose agents are connected, without the second ones of an
+// index.
+func (c *Cluster) Connected() (n int) {
+	for _, p := range c.pods {
+		if !p.Twin {
+			n++
+		}
+	}
+	return n
+}
 
 // Pod returns the pod of a connected agent, or nil.
 func (c *Cluster) Pod(agent string) *Pod { return c.pods[agent] }
@@ -72,11 +86,36 @@ func (c *Cluster) Pod(agent string) *Pod { return c.pods[agent] }
 func (c *Cluster) create(j *Job, index int) {
 	p := &Pod{Job: j, Index: index, fate: c.Fate()}
 	j.pods[index] = p
+	if p.fate.Twin > 0 {
+		c.double(p)
+	}
 	if p.fate.Made > 0 {
 		c.Buildkite.At(c.Buildkite.Now().Add(p.fate.Made), func() { c.place(p) })
 		return
 	}
 	c.place(p)
+}
+
+// double makes a second pod of a pod's index, which the Job controller ends when it has
+// seen both. It makes one where the answer to the making of the first is lost with the API
+// server: it takes that pod for not made (pkg/controller/job of Kubernetes 1.36, manageJob
+// and activePodsForRemoval; seen by TestChaos of testdata/e2e, TestAll/Twice there;
+// kubernetes.io/docs/concepts/workloads/controllers/job "Completion mode").
+func (c *Cluster) double(p *Pod) {
+	twin := &Pod{Job: p.Job, Index: p.Index, Twin: true, fate: Fate{Made: p.fate.Made, Boot: p.fate.Boot, Linger: p.fate.Linger}}
+	p.twin = twin
+	c.Buildkite.At(c.Buildkite.Now().Add(twin.fate.Made), func() { c.place(twin) })
+	c.Buildkite.At(c.Buildkite.Now().Add(p.fate.Twin), func() { c.endTwin(twin) })
+}
+
+// endTwin ends a second pod: its agent finishes its job (base/job.yaml,
+// terminationGracePeriodSeconds).
+func (c *Cluster) endTwin(twin *Pod) {
+	if twin.Agent != "" {
+		c.Buildkite.StopAgent(twin.Agent) // comes back through AgentEnded
+		return
+	}
+	c.drop(twin)
 }
 
 // place gives a pod a node. It waits where there is none for it.
@@ -157,7 +196,7 @@ func (c *Cluster) connected(p *Pod, id string) {
 	c.trying = slices.DeleteFunc(c.trying, func(x *Pod) bool { return x == p })
 	p.Agent, p.Again = id, j.came[p.Index]
 	c.pods[id] = p
-	j.came[p.Index] = true
+	j.came[p.Index] = j.came[p.Index] || !p.Twin
 	if c.Came != nil {
 		c.Came(p)
 	}
@@ -202,7 +241,7 @@ func (c *Cluster) AgentEnded(a fakebuildkite.AgentRecord) {
 }
 
 // end frees a pod's node for the next one; done says that its index has ended
-// with it, and is not to be run again.
+// with it, and is not to be run again. A second pod of an index ends no index.
 func (c *Cluster) end(p *Pod, done bool) {
 	if p.ended {
 		return
@@ -213,7 +252,11 @@ func (c *Cluster) end(p *Pod, done bool) {
 	if c.Gone != nil {
 		c.Gone(p)
 	}
+	if p.twin != nil {
+		c.endTwin(p.twin)
+	}
 	switch {
+	case p.Twin:
 	case done:
 		c.finish(p.Job)
 	case c.jobs[p.Job.Name] == p.Job && p.Index < p.Job.Agents:
