@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/testdata/e2e/node"
 	"muster/testdata/e2e/process"
 )
 
@@ -32,7 +33,7 @@ func TestChaos(t *testing.T) {
 			fleet = append(fleet, w.addOverlay(t, fmt.Sprintf("chaos-%d", i), w.syncers[name], options{policy: map[string]string{"lease": "3m"}}))
 		}
 	}
-	c := &chaos{world: w, t: t, random: random, killed: map[string]int{}}
+	c := &chaos{world: w, t: t, random: random, killed: map[string]int{}, twins: map[string]bool{}}
 	end := time.Now().Add(*chaosFor)
 	nextKill, nextJobs := time.Now().Add(5*time.Second), time.Now()
 	jobs := 0
@@ -61,11 +62,13 @@ func TestChaos(t *testing.T) {
 		})
 		v.leavesGit()
 		v.isWell()
-		v.accountLoosely()
+		c.accountLoosely(v)
 	}
+	say("indexes of Jobs that Kubernetes made two pods for: %d", c.doubled)
 	for _, name := range syncers() {
-		results.note(t, fmt.Sprintf("Syncers, control plane, git, Buildkite and muster killed at random for %s (seed %d, %d kills, %d jobs): nothing runs twice, nobody is killed, all settles",
-			*chaosFor, *chaosSeed, sum(c.killed), jobs), name)
+		results.note(t, fmt.Sprintf("Syncers, control plane, git, Buildkite and muster killed at random for %s (seed %d, %d kills, %d jobs): no job runs twice, nobody is killed, all settles. "+
+			"Indexes that Kubernetes made two pods for, because the answer to the making of the first was lost with the API server or etcd: %d",
+			*chaosFor, *chaosSeed, sum(c.killed), jobs, c.doubled), name)
 	}
 }
 
@@ -84,6 +87,10 @@ type chaos struct {
 	random *rand.Rand
 	killed map[string]int
 	due    []revival
+	// When the API server or etcd was killed: from the signal to its end.
+	outages [][2]time.Time
+	doubled int             // indexes of Jobs that had two pods
+	twins   map[string]bool // those pods, by UID: the Job controller ends one of two
 }
 
 type revival struct {
@@ -128,7 +135,11 @@ func (c *chaos) kill() {
 		c.buildkite.goAway()
 		r.start = func() error { c.buildkite.comeBack(); return nil }
 	default:
+		from := time.Now()
 		targets[name].Kill()
+		if name == "kube-apiserver" || name == "etcd" {
+			c.outages = append(c.outages, [2]time.Time{from, time.Now()})
+		}
 		r.start = targets[name].Start
 	}
 	c.due = append(c.due, r)
@@ -185,8 +196,8 @@ func (c *chaos) work(v *overlay) int {
 }
 
 // accountLoosely is account where answers were lost on the way: every Job came at most
-// once, no index registered twice, nobody was killed, no job ran twice.
-func (v *overlay) accountLoosely() {
+// once, no pod registered twice, nobody was killed, no job ran twice.
+func (c *chaos) accountLoosely(v *overlay) {
 	v.t.Helper()
 	known := map[string]bool{}
 	for _, r := range v.dispatches() {
@@ -198,24 +209,63 @@ func (v *overlay) accountLoosely() {
 		if len(lives) != 1 || !known[name] {
 			v.t.Errorf("%s: the cluster had %d Jobs %s; in the ledger: %v", v.name, len(lives), name, known[name])
 		}
-		indexes := map[string]int{}
-		for _, a := range v.buildkite.agentsOf(name) {
-			for _, tag := range a.Tags {
-				if strings.HasPrefix(tag, "index=") {
-					indexes[tag]++
-				}
-			}
-		}
-		for tag, n := range indexes {
-			if n > 1 {
-				v.t.Errorf("%s: %d agents connected as %s of %s: agents %+v, pods %+v", v.name, n, tag, name, v.buildkite.agentsOf(name), v.events.podsOf(v.name))
-			}
-		}
+		c.accountIndexes(v, name)
 	}
+	v.expectKills = func(k node.Killed) bool { return c.twins[k.Pod.Metadata.UID] }
 	v.nobodyKilled()
 	for _, j := range v.buildkite.jobsOf(v.name) {
 		if j.Attempt > 0 || j.State == "failed" {
 			v.t.Errorf("%s: job %s is %s in attempt %d", v.name, j.ID, j.State, j.Attempt)
 		}
 	}
+}
+
+// accountIndexes holds the agents of a Job against its pods: one each, and one pod for
+// each index. Two where the API server or etcd was killed as the first was made: the Job
+// controller then takes the pod for not made, and makes another one (pkg/controller/job,
+// manageJob, "Decrement the expected number of creates because the informer won't observe
+// this pod"; https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode
+// says that it happens). It ends one of them when it sees both.
+func (c *chaos) accountIndexes(v *overlay, job string) {
+	v.t.Helper()
+	pods, agents := map[int][]seenPod{}, map[int]int{}
+	for _, p := range v.events.podsOf(v.name) {
+		if p.Job == job {
+			pods[p.Index] = append(pods[p.Index], p)
+		}
+	}
+	for _, a := range v.buildkite.agentsOf(job) {
+		for _, tag := range a.Tags {
+			var index int
+			if n, _ := fmt.Sscanf(tag, "index=%d", &index); n == 1 {
+				agents[index]++
+			}
+		}
+	}
+	for index, made := range pods {
+		if agents[index] > len(made) {
+			v.t.Errorf("%s: %d agents connected as index %d of %s: agents %+v, pods %+v", v.name, agents[index], index, job, v.buildkite.agentsOf(job), made)
+		}
+		if len(made) == 1 {
+			continue
+		}
+		c.doubled++
+		slices.SortFunc(made, func(a, b seenPod) int { return a.Created.Compare(b.Created) })
+		for _, p := range made[:len(made)-1] {
+			if !c.lostAnswer(p.Created) {
+				v.t.Errorf("%s: index %d of %s had %d pods, made while the API server and etcd were there: %+v", v.name, index, job, len(made), made)
+			}
+		}
+		for _, p := range made {
+			c.twins[p.UID] = true
+		}
+	}
+}
+
+// lostAnswer reports whether the API server or etcd was killed while it made what it
+// says to be of a second: up to some seconds before, in which it answers nothing yet.
+func (c *chaos) lostAnswer(second time.Time) bool {
+	return slices.ContainsFunc(c.outages, func(o [2]time.Time) bool {
+		return second.After(o[0].Add(-5*time.Second)) && second.Before(o[1].Add(time.Second))
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -36,6 +37,8 @@ type seenJob struct {
 // seenPod is one life of a pod.
 type seenPod struct {
 	UID, Name, Job, Overlay string
+	Index                   int
+	Created                 time.Time // by the API server's clock, to the second
 	Added, Running          time.Time
 	Phase                   string
 	Ready                   bool // it was once
@@ -103,8 +106,10 @@ func (e *events) pod(event kube.Event) {
 	p := e.pods[o.Metadata.UID]
 	if p == nil {
 		p = &seenPod{
-			UID: o.Metadata.UID, Name: o.Metadata.Name, Job: o.Metadata.Labels["muster.dev/dispatch"], Overlay: o.Metadata.Labels["muster.dev/overlay"], Added: now,
+			UID: o.Metadata.UID, Name: o.Metadata.Name, Job: o.Metadata.Labels["muster.dev/dispatch"], Overlay: o.Metadata.Labels["muster.dev/overlay"],
+			Created: o.Metadata.CreationTimestamp, Added: now,
 		}
+		p.Index, _ = strconv.Atoi(o.Metadata.Annotations["batch.kubernetes.io/job-completion-index"])
 		e.pods[o.Metadata.UID] = p
 	}
 	p.Phase, p.Ready = o.Status.Phase, p.Ready || slices.ContainsFunc(o.Status.Conditions, func(c node.Condition) bool { return c.Type == "Ready" && c.Status == "True" })
