@@ -141,7 +141,7 @@ agent: ## Run the published buildkite-agent against the simulated Buildkite alon
 E2E = cd testdata/e2e && $(GO) test -count=1 -timeout $(1) -v -run '$(2)' . -args -versions '$(VERSIONS)'
 
 e2e: e2e-packages ## Run muster with real Kubernetes, Flux and Argo CD: RUN=name, VERSIONS=previous; see testdata/e2e/README.md
-	$(call E2E,90m,$(or $(RUN),^Test[^C])) $(if $(RUN)$(VERSIONS),,-table tried)
+	$(call E2E,90m,$(or $(RUN),^Test[^C])) $(if $(RUN),,-table $(or $(VERSIONS),tried))
 
 e2e-flux: e2e-packages ## Run it with Flux alone
 	$(call E2E,90m,$(or $(RUN),^Test[^C])) -syncers flux

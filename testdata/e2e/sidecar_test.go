@@ -133,6 +133,10 @@ metadata: {name: kube-root-ca.crt, namespace: `+b.namespace+`}
 data: {ca.crt: none}
 ---
 apiVersion: v1
+kind: ConfigMap
+metadata: {name: argocd-tls-certs-cm, namespace: `+b.namespace+`}
+---
+apiVersion: v1
 kind: Secret
 metadata: {name: argocd-redis, namespace: `+b.namespace+`}
 stringData: {auth: unused}

@@ -67,7 +67,7 @@ func (r *table) write(s *suite) error {
 	// The order of the page is that of the tests, whichever ended first.
 	slices.SortStableFunc(r.promises, func(a, b record.Promise) int { return rank(a.Test) - rank(b.Test) })
 	run := record.Run{
-		Date: time.Now().UTC().Format(time.DateOnly), Sum: sum, Syncers: syncers(), Promises: r.promises, Figures: r.figures,
+		Date: time.Now().UTC().Format(time.DateOnly), Sum: sum, Syncers: syncers(), Brief: *tableFlag == record.Previous, Promises: r.promises, Figures: r.figures,
 		Versions: []string{
 			"Kubernetes " + s.programs["controlplane"].Version + " (API server, controller manager, scheduler, etcd), the namespaces under `pod-security.kubernetes.io/enforce: restricted`",
 		},

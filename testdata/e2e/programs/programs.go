@@ -197,7 +197,8 @@ func (b Builder) command(ctx context.Context, module string, args ...string) *ex
 	if file := b.modfile(module); file != "go" {
 		flags += " -modfile=" + file + ".mod"
 	}
-	cmd.Env = append(slices.Clone(b.Environ), "CGO_ENABLED=0", flags)
+	// A module that asks for a later Go is built with that: it comes as a module too.
+	cmd.Env = append(slices.Clone(b.Environ), "CGO_ENABLED=0", "GOTOOLCHAIN=auto", flags)
 	return cmd
 }
 

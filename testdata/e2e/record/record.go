@@ -25,11 +25,12 @@ var Tried = []string{"base", "overlays/default", "deploy"}
 // untried are directories of those with what the suite does not apply: a program.
 var untried = []string{"deploy/release"}
 
-// The sections of the page that are written: what each whole run tries, and what takes
-// longer and is run by itself.
+// The sections of the page that are written: what each whole run tries, the same with
+// the versions of the minor before, and what takes longer and is run by itself.
 const (
-	Whole = "tried"
-	Long  = "long"
+	Whole    = "tried"
+	Previous = "previous"
+	Long     = "long"
 )
 
 // markers are the lines around a section.
@@ -68,6 +69,8 @@ type Run struct {
 	Versions []string
 	// Syncers are the columns.
 	Syncers []string
+	// Brief leaves the sentences of promises out: those of another section are meant.
+	Brief bool
 	// Promises are what held, in the order of the page.
 	Promises []Promise
 	// Figures are what was measured.
@@ -107,9 +110,17 @@ func (r Run) Markdown() string {
 		}
 		b.WriteString("\n" + rule + "\n")
 	}
-	header("promise", "test")
+	if r.Brief {
+		header("test")
+	} else {
+		header("promise", "test")
+	}
 	for _, p := range r.Promises {
-		fmt.Fprintf(&b, "| %s | `%s` |", p.Text, p.Test)
+		b.WriteString("|")
+		if !r.Brief {
+			fmt.Fprintf(&b, " %s |", p.Text)
+		}
+		fmt.Fprintf(&b, " `%s` |", p.Test)
 		for _, s := range r.Syncers {
 			held := "not tried"
 			if value, tried := p.Held[s]; tried {

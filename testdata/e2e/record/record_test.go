@@ -129,6 +129,10 @@ func TestReplace(t *testing.T) {
 	if sum, err := Of(page, Whole); sum != "abc" || err != nil {
 		t.Errorf("the page is of %q, %v", sum, err)
 	}
+	run.Brief = true
+	if text := run.Markdown(); !strings.Contains(text, "\n| test | Flux | Argo CD |\n|---|---|---|\n| `T` | holds | not tried |\n") {
+		t.Errorf("a brief table has no sentences:\n%s", text)
+	}
 	if _, err := Replace([]byte("no markers"), Whole, run); err == nil {
 		t.Error("a page without markers was taken")
 	}
