@@ -39,8 +39,10 @@ RACE        = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # Packages with tests that make test leaves to a run without it: gitops/unraced.
 # Of packages with few of them, the tests are named; some measure memory.
 UNRACED    := ./generator/advice ./generator/history ./generator/simulation
-UNRACED_SOME := ./cmd/muster ./generator/buildkite ./generator/buildkite/steptime ./generator/manifest ./gitops/git
-UNRACED_TESTS := UnracedScripts|ScalingQuality|AdvisedIsPlayed|SimulateJSON|SimulateSyncers|SimulateHistory$$|Hostile|^TestMemory$$|ManyPages|Large|TooMany|Between$$|AddingIsBuilding|Countless|CheckManyEdits|LongChain|WideTrees|WholePack|ManySteps
+UNRACED_SOME := ./cmd/muster ./generator/buildkite ./generator/buildkite/steptime ./generator/forecast ./generator/manifest ./gitops/git
+UNRACED_TESTS := ^Test(AddingIsBuilding|AdvisedIsPlayed|BatchLargerThanItsBound|Between|CheckManyEdits|CountlessDirectories|HistoryOfLargeCommits|HostileTrees|LargeAnswers|LargeDirectoryIsNotKept|LargeFileHarmsNoOther|LargeGraphQLAnswers|LargeObjectsAreNotInflated|LargestOrder|LearnedBounded|LongChainOfDeltas|ManyPages|ManySteps|Memory|ScalingQuality|SimulateHistory|SimulateJSON|SimulateSyncers|TemplateFindingsHaveLines|TooManyJobs|UnracedScripts|WholePackIsNotInMemory|WideTrees)$$
+# Packages whose tests take the longest: begun first, so that none is played alone at the end.
+LONG       := ./cmd/muster ./gitops/git ./generator
 # Those of ./generator, which the worlds of TestFaults are played with.
 UNRACED_WORLDS := ADayOfTrouble|AgentsOfAnotherCluster|AloneWorlds|AwayForADay|Breaker$$|DayOnGitHub|DecidedAgain|Explained|FailuresInFlight|GateWorlds|HandEdits|LateAgents|LookaheadWithoutRoom|ManyOrderWhatOneWould|MetricsAreTheLedgers|NetworkTroubles|OrderOfListsChangesNothing|QuietNight|StackWorlds|TurnsOrderWhatOneWould|UselessUpkeep|Verified|WarmPoolDiesLater|WarmPoolIdlesOut|WorldsReadSlowly
 # Tools that the tests need and the machine may lack are built into bin/.
@@ -94,7 +96,7 @@ image-test: image ## Run the image as a container; needs root, and Debian's cont
 test: tools ## Run every test: vet, the race detector, the API server's validation, the published agent
 	$(GO) vet -trimpath ./...
 	@[ -n "$(RACE)" ] || echo "no C compiler: the tests run without the race detector"
-	$(GO) test $(RACE) -trimpath -vet=off -shuffle=on -timeout 30m ./...
+	$(GO) test $(RACE) -trimpath -vet=off -shuffle=on -timeout 30m $(LONG) ./...
 	@$(MAKE) --no-print-directory -j2 -Otarget $(if $(RACE),unraced unraced-some) seeds nested agent-cached
 
 # Parts of make test, two at a time.
@@ -105,7 +107,7 @@ unraced-some:
 	$(GO) test -trimpath -vet=off -shuffle=on -run '$(UNRACED_TESTS)' $(UNRACED_SOME)
 
 seeds:
-	GOGC=400 $(GO) test -trimpath -vet=off -shuffle=on -run 'TestFaults$$|$(UNRACED_WORLDS)' ./generator -seeds 200
+	GOGC=400 $(GO) test -trimpath -vet=off -shuffle=on -run 'TestFaults$$|$(UNRACED_WORLDS)' ./generator -seeds 100
 
 # Go keeps results of tests until a file changes, but does not see those outside of their
 # module, which these are about.

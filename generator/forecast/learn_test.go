@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"muster/gitops/unraced"
 )
 
 // TestLearnedInParts: what is learned is the same, however it is cut into commits: a
@@ -40,6 +42,7 @@ func TestLearnedInParts(t *testing.T) {
 
 // TestLearnedBounded: whatever comes, a profile stays valid, small, and what it is as text.
 func TestLearnedBounded(t *testing.T) {
+	unraced.Only(t)
 	for seed := range uint64(5) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		var p Profile

@@ -226,15 +226,17 @@ func TestCheckReuse(t *testing.T) {
 		"48h":    deadline + "173700, which is the lease and the uptime, and add the longest build",
 	} {
 		tree := files{}
-		if err := fs.WalkDir(fleet(t), ".", func(name string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
+		for _, dir := range []string{"base", "overlays"} { // of all that the project holds
+			if err := fs.WalkDir(fleet(t), dir, func(name string, d fs.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return err
+				}
+				text, err := fs.ReadFile(fleet(t), name)
+				tree[name] = string(text)
 				return err
+			}); err != nil {
+				t.Fatal(err)
 			}
-			text, err := fs.ReadFile(fleet(t), name)
-			tree[name] = string(text)
-			return err
-		}); err != nil {
-			t.Fatal(err)
 		}
 		tree = tree.edit(t, config, "# reuse: {} ", "reuse: {idle: 1m, uptime: "+uptime+"} ").edit(t, config, "lease: auto", "lease: 15m")
 		got := ""

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"muster/generator/plan"
+	"muster/gitops/unraced"
 )
 
 // large shows files of a tree with as many bytes as the largest dispatch may have, and
@@ -97,6 +98,7 @@ func TestFullOfDispatches(t *testing.T) {
 
 // TestLargestOrder: one order adds no more than is read of what it leaves.
 func TestLargestOrder(t *testing.T) {
+	unraced.Only(t)
 	tree := sound(t).edit(t, "base/job.yaml", "            - {name: TAGS", "            - {name: BIG, value: "+strings.Repeat("x", 100<<10)+"}\n            - {name: TAGS")
 	o := load(t, NewLoader("overlays"), tree.tree())[0]
 	var orders []plan.Dispatch

@@ -3,11 +3,14 @@ package manifest
 import (
 	"strings"
 	"testing"
+
+	"muster/gitops/unraced"
 )
 
 // TestTemplateFindingsHaveLines: whatever is wrong with what a template builds to is
 // said at the file and the line where a person would put it right, with a remedy.
 func TestTemplateFindingsHaveLines(t *testing.T) {
+	unraced.Only(t)
 	const (
 		job, base, kust = "base/job.yaml", "base/kustomization.yaml", "overlays/default/template/kustomization.yaml"
 		at              = "overlays/default/template "

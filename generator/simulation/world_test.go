@@ -183,6 +183,7 @@ func TestBuffer(t *testing.T) {
 // TestSameSeed: the same seed gives the same measures and the same decisions,
 // another one does not.
 func TestSameSeed(t *testing.T) {
+	unraced.Only(t)
 	for _, a := range Algorithms() {
 		run := func(seed uint64) (Measures, []string) {
 			w, g := DefaultWorld(), loadNamed(t, "rough")
