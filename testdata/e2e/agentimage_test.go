@@ -33,6 +33,9 @@ exec "$@"
 // fakeTime is Debian's library that gives programs another clock.
 const fakeTime = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 
+// pauseImage is what keeps a pod's sandbox, and whatever else has nothing to do.
+const pauseImage = "e2e.local/pause:1"
+
 // images imports the agent's image under the name that the base says, and those of
 // others.
 func (n *realNode) images(ctx context.Context) error {
@@ -45,7 +48,7 @@ func (n *realNode) images(ctx context.Context) error {
 		return err
 	}
 	for _, image := range []archive.Image{
-		{Name: "e2e.local/pause:1", Files: map[string][]byte{"bin/busybox": busybox}, Command: []string{"/bin/busybox", "sleep", "1000000000"}},
+		{Name: pauseImage, Files: map[string][]byte{"bin/busybox": busybox}, Command: []string{"/bin/busybox", "sleep", "1000000000"}},
 		agent,
 	} {
 		if err := n.add(ctx, image); err != nil {

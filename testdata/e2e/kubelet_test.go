@@ -136,7 +136,7 @@ state = "` + n.dir + `/run"
 [grpc]
   address = "` + n.socket + `"
 [plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "e2e.local/pause:1"
+  sandbox_image = "` + pauseImage + `"
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = "native"

@@ -158,7 +158,14 @@ func (v *overlay) ordersNothingTwice() {
 // addOther makes a pod that comes before agents, on a node, and returns its path.
 func (v *overlay) addOther(on string) string {
 	v.t.Helper()
+	return v.addOtherOf(on, map[string]any{"image": "other", "command": []string{"sleep", "86400"}})
+}
+
+// addOtherOf makes it with a container.
+func (v *overlay) addOtherOf(on string, container map[string]any) string {
+	v.t.Helper()
 	name := fmt.Sprintf("other-%s-%d", v.name, len(v.events.killedOf(v.name)))
+	container["name"] = "other"
 	v.until("the pod is taken", func() error {
 		return v.cluster.Post(v.ctx, kube.Path("v1", "pods", "default", ""), map[string]any{
 			"metadata": map[string]any{"name": name},
@@ -166,7 +173,7 @@ func (v *overlay) addOther(on string) string {
 				"priorityClassName": "e2e-others", "nodeSelector": map[string]string{"kubernetes.io/hostname": on},
 				"tolerations":                   []map[string]any{{"key": node.ReservedTaint, "operator": "Exists"}},
 				"terminationGracePeriodSeconds": 1, "automountServiceAccountToken": false, "restartPolicy": "Never",
-				"containers": []map[string]any{{"name": "other", "image": "other", "command": []string{"sleep", "86400"}}},
+				"containers": []map[string]any{container},
 			},
 		})
 	})
