@@ -695,6 +695,9 @@ func (a *audit) onTheWay(o *overlay) int {
 func (a *audit) forget(o *overlay)  { a.forgotAt[o] = a.w.server.Now() }
 func (a *audit) revived(o *overlay) { a.revivedAt[o] = a.w.server.Now() }
 
+// secondOfIndex counts the agents of indexes that have two.
+const secondOfIndex = "agents that are the second of an index"
+
 // registered is called when an agent has come.
 func (a *audit) registered(p *simulation.Pod) {
 	x := a.dispatches[p.Job.Name]
@@ -702,9 +705,10 @@ func (a *audit) registered(p *simulation.Pod) {
 		a.failf("the cluster runs %s, which was never ordered", p.Job.Name)
 		return
 	}
-	if p.Twin { // nobody ordered it: it may take a job from one who was
+	if p.Double && x.came[p.Index] { // nobody ordered it: it may take a job from one who was
 		a.w.foreign[p.Agent] = true
-		a.w.seen["agents that are the second of an index"]++
+		a.w.seen[secondOfIndex]++
+		a.checkLate(p, x)
 		return
 	}
 	if other := x.agents[p.Index]; x.overlay.kube.Pod(other) != nil {
@@ -746,7 +750,9 @@ func (a *audit) checkLate(p *simulation.Pod, x *order) {
 	if late <= plan.Grace {
 		return
 	}
-	a.late++
+	if !a.w.foreign[p.Agent] {
+		a.late++
+	}
 	if most := max(0, -a.w.rates.skew) + time.Second + lastConnect; late > most && !x.overlay.kube.NoHook {
 		a.failf("%s-%d connects %s after its lease, %s at most is possible", p.Job.Name, p.Index, late, most)
 	}
@@ -830,6 +836,11 @@ func (a *audit) tick() {
 		own := map[*overlay]int{}
 		for _, o := range a.w.overlays {
 			own[o] = o.kube.Connected()
+			for agent := range a.w.foreign {
+				if o.kube.Pod(agent) != nil { // the second one of an index
+					own[o]--
+				}
+			}
 			if own[o] > o.most {
 				a.failf("%s has %d agents, max was never above %d", o.name, own[o], o.most)
 			}

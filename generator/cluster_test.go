@@ -67,8 +67,9 @@ func (k *kube) fate() simulation.Fate {
 		f.Linger = k.linger.Draw(k.lingers)
 	}
 	if k.twins != nil {
-		if twin, seen := k.twins.Float64(), k.twins.Int64N(int64(3*time.Minute)); twin < k.twin {
-			f.Twin = 1 + time.Duration(seen)
+		twin, seen, boot := k.twins.Float64(), k.twins.Int64N(int64(3*time.Minute)), k.twins.Int64N(int64(k.boot[1]-k.boot[0])+1)
+		if twin < k.twin {
+			f.Twin, f.TwinBoot = 1+time.Duration(seen), k.boot[0]+time.Duration(boot)
 		}
 	}
 	return f

@@ -185,7 +185,8 @@ func (c *Cluster) drop(p *Pod) {
 		p.stop()
 		c.giveUp(p)
 	default:
-		p.dropped = true
+		c.waiting = slices.DeleteFunc(c.waiting, func(x *Pod) bool { return x == p })
+		c.end(p, true)
 	}
 }
 
@@ -264,6 +265,11 @@ func (c *Cluster) Created(job string) bool { _, ok := c.created[job]; return ok 
 func (c *Cluster) Delete(job string) {
 	j := c.jobs[job]
 	delete(c.jobs, job)
+	for _, p := range j.pods {
+		if p.twin != nil { // neither outlives the Job
+			p.twin.twin, p.twin = nil, nil
+		}
+	}
 	for _, p := range slices.Clone(c.trying) {
 		if p.Job == j {
 			p.stop()

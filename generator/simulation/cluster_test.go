@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -96,33 +97,63 @@ spec:
 	}
 }
 
-// TestTwins: an index with two pods has two agents, each may take a job, and the Job
-// controller lets the second one finish its own; the Job ends with its indexes.
+// TestTwins: an index with two pods has two agents, until the Job controller has seen
+// both or the index has ended. Then one of them leaves, after its job if it has one, and
+// the Job ends with its indexes.
 func TestTwins(t *testing.T) {
 	const m = time.Minute
-	for _, test := range []struct {
-		name      string
-		twin, job time.Duration
-		agents    int
+	type ends []string
+	const idle, worked, stopped, lost = fakebuildkite.EndedIdle + ", 0", fakebuildkite.EndedAfterJob + ", 1", fakebuildkite.EndedStopped + ", 0", fakebuildkite.EndedLost + ", "
+	for name, test := range map[string]struct {
+		twin, boot time.Duration // of the second pod
+		nodes      int
+		jobs       []time.Duration
+		meanwhile  func(c *Cluster, agents []fakebuildkite.AgentRecord) // after two minutes
+		want       ends                                                 // why each left, and after how many jobs; in order of their coming
 	}{
-		{"seen before it starts", time.Second, m, 1},
-		{"seen while it works", 90 * time.Second, 10 * m, 2},
-		{"seen when the first has ended", time.Hour, m, 2},
+		"seen before either is an agent": {twin: time.Second, boot: 30 * time.Second, jobs: []time.Duration{m, m}, want: ends{worked}},
+		"the first is no agent yet":      {twin: 15 * time.Second, boot: 10 * time.Second, jobs: []time.Duration{m}, want: ends{worked}},
+		"the second waits for a node":    {twin: m, boot: 10 * time.Second, nodes: 1, jobs: []time.Duration{3 * m}, want: ends{worked}},
+		"the second is idle":             {twin: m, boot: 30 * time.Second, jobs: []time.Duration{3 * m}, want: ends{worked, stopped}},
+		"the second works":               {twin: m, boot: 30 * time.Second, jobs: []time.Duration{3 * m, 9 * m}, want: ends{worked, fakebuildkite.EndedStopped + ", 1"}},
+		"not seen when the first ends":   {twin: time.Hour, boot: 30 * time.Second, jobs: []time.Duration{m}, want: ends{worked, stopped}},
+		"neither finds a job":            {twin: time.Hour, boot: 30 * time.Second, want: ends{idle, stopped}},
+		"the node of the first is drained": {
+			twin: time.Hour, boot: 30 * time.Second, jobs: []time.Duration{9 * m}, want: ends{lost + "1", idle},
+			meanwhile: func(c *Cluster, agents []fakebuildkite.AgentRecord) { c.Drain(c.Pod(agents[0].ID)) },
+		},
+		"the Job is deleted": {
+			twin: time.Hour, boot: 30 * time.Second, jobs: []time.Duration{9 * m}, want: ends{lost + "1", lost + "0"},
+			meanwhile: func(c *Cluster, _ []fakebuildkite.AgentRecord) { c.Delete("j") },
+		},
 	} {
 		var c *Cluster
 		b := fakebuildkite.New(fakebuildkite.Options{OnAgentEnd: func(a fakebuildkite.AgentRecord) { c.AgentEnded(a) }})
-		c = &Cluster{Buildkite: b, Fate: func() Fate { return Fate{Boot: 20 * time.Second, Twin: test.twin} }}
-		c.Run(Job{Name: "j", Agents: 1, Tags: []string{"queue=default"}, IdleTimeout: 5 * m, TTL: m})
-		b.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=default"}, Parallelism: 2, Duration: test.job}}})
-		b.Advance(time.Hour)
-		got := b.Agents()
-		for _, a := range got {
-			if a.Jobs != 1 {
-				t.Errorf("%s: %+v has not finished one job", test.name, a)
+		fates := []Fate{{Boot: 20 * time.Second, Twin: test.twin, TwinBoot: test.boot}}
+		c = &Cluster{Buildkite: b, Nodes: test.nodes, Fate: func() Fate {
+			if len(fates) == 0 {
+				t.Errorf("%s: a third pod is made", name)
+				return Fate{}
 			}
+			f := fates[0]
+			fates = fates[1:]
+			return f
+		}}
+		c.Run(Job{Name: "j", Agents: 1, Tags: []string{"queue=default"}, IdleTimeout: 5 * m, TTL: m})
+		for _, length := range test.jobs {
+			b.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=default"}, Duration: length}}})
 		}
-		if len(got) != test.agents || c.running != 0 || c.Has("j") {
-			t.Errorf("%s: %d agents, %d on nodes, the Job is there: %t; want %d, none, and no Job", test.name, len(got), c.running, c.Has("j"), test.agents)
+		b.Advance(2 * m)
+		if test.meanwhile != nil {
+			test.meanwhile(c, b.Agents())
+		}
+		b.Advance(time.Hour)
+		var got ends
+		for _, a := range b.Agents() {
+			got = append(got, fmt.Sprintf("%s, %d", a.Reason, a.Jobs))
+		}
+		if !slices.Equal(got, test.want) || c.running != 0 || len(c.waiting) != 0 || c.Has("j") {
+			t.Errorf("%s: agents ended %v, want %v; %d on nodes, %d wait, the Job is there: %t", name, got, test.want, c.running, len(c.waiting), c.Has("j"))
 		}
 	}
 }

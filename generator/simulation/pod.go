@@ -22,9 +22,11 @@ type Fate struct {
 	Lost time.Duration
 	// Linger is how long the agent stays connected after its job; see [Linger].
 	Linger time.Duration
-	// Twin is how long the index has two pods, from their making to when the Job
-	// controller ends the second; zero: it has one. See [Cluster.double].
+	// Twin is how long the index has two pods: from their making to when the Job
+	// controller has seen both. Zero: it has one. See [Cluster.double].
 	Twin time.Duration
+	// TwinBoot is [Fate.Boot] of the second pod.
+	TwinBoot time.Duration
 }
 
 // Linger is the shortest and the longest time for which agents of one kind stay
@@ -56,28 +58,20 @@ type Pod struct {
 	Agent string
 	// Again says that the index had registered before.
 	Again bool
-	// Twin says that it is the second of two pods of its index.
-	Twin bool
+	// Double says that its index had another pod when this one was made, or got one.
+	Double bool
 
 	fate    Fate
-	twin    *Pod      // of the same index
+	twin    *Pod      // the other one of its index, while there are two
+	spare   bool      // the other one is its index's: how it ends says nothing of the index
 	since   time.Time // when it had a node; zero: it has none
 	stop    func()    // while the agent tries to register or to connect
 	ended   bool
 	drained bool
-	dropped bool // its index is no more, or it is a twin that came to nothing
 }
 
-// Connected counts the pods whose agents are connected, without the second ones of an
-// index.
-func (c *Cluster) Connected() (n int) {
-	for _, p := range c.pods {
-		if !p.Twin {
-			n++
-		}
-	}
-	return n
-}
+// Connected counts the pods whose agents are connected.
+func (c *Cluster) Connected() int { return len(c.pods) }
 
 // Pod returns the pod of a connected agent, or nil.
 func (c *Cluster) Pod(agent string) *Pod { return c.pods[agent] }
@@ -86,9 +80,14 @@ func (c *Cluster) Pod(agent string) *Pod { return c.pods[agent] }
 func (c *Cluster) create(j *Job, index int) {
 	p := &Pod{Job: j, Index: index, fate: c.Fate()}
 	j.pods[index] = p
+	c.make(p)
 	if p.fate.Twin > 0 {
 		c.double(p)
 	}
+}
+
+// make lets a pod come, when those who make pods have come to it.
+func (c *Cluster) make(p *Pod) {
 	if p.fate.Made > 0 {
 		c.Buildkite.At(c.Buildkite.Now().Add(p.fate.Made), func() { c.place(p) })
 		return
@@ -96,30 +95,44 @@ func (c *Cluster) create(j *Job, index int) {
 	c.place(p)
 }
 
-// double makes a second pod of a pod's index, which the Job controller ends when it has
-// seen both. It makes one where the answer to the making of the first is lost with the API
-// server: it takes that pod for not made (pkg/controller/job of Kubernetes 1.36, manageJob
-// and activePodsForRemoval; seen by TestChaos of testdata/e2e, TestAll/Twice there;
+// double makes a second pod of an index. The Job controller does where the answer to the
+// making of the first is lost with the API server: it takes that pod for not made. When it
+// has seen both it ends one: that which is no agent yet, or became one later
+// (pkg/controller/job of Kubernetes 1.37, manageJob and activePodsForRemoval; seen by
+// TestChaos of testdata/e2e, TestAll/Twice there;
 // kubernetes.io/docs/concepts/workloads/controllers/job "Completion mode").
 func (c *Cluster) double(p *Pod) {
-	twin := &Pod{Job: p.Job, Index: p.Index, Twin: true, fate: Fate{Made: p.fate.Made, Boot: p.fate.Boot, Linger: p.fate.Linger}}
-	p.twin = twin
-	c.Buildkite.At(c.Buildkite.Now().Add(twin.fate.Made), func() { c.place(twin) })
-	c.Buildkite.At(c.Buildkite.Now().Add(p.fate.Twin), func() { c.endTwin(twin) })
+	second := &Pod{Job: p.Job, Index: p.Index, Double: true, fate: Fate{Made: p.fate.Made, Boot: p.fate.TwinBoot, Linger: p.fate.Linger}}
+	p.Double, p.twin, second.twin = true, second, p
+	c.make(second)
+	c.Buildkite.At(c.Buildkite.Now().Add(p.fate.Made+p.fate.Twin), func() {
+		switch {
+		case p.twin == nil: // one of them has ended
+		case second.Agent != "" && (p.Agent == "" || second.since.Add(second.fate.Boot).Before(p.since.Add(p.fate.Boot))):
+			c.endSpare(p)
+		default:
+			c.endSpare(second)
+		}
+	})
 }
 
-// endTwin ends a second pod: its agent finishes its job (base/job.yaml,
-// terminationGracePeriodSeconds).
-func (c *Cluster) endTwin(twin *Pod) {
-	if twin.Agent != "" {
-		c.Buildkite.StopAgent(twin.Agent) // comes back through AgentEnded
+// endSpare ends one of the two pods of an index, which is the other one's from then on.
+// Its agent finishes its job (base/job.yaml, terminationGracePeriodSeconds).
+func (c *Cluster) endSpare(p *Pod) {
+	p.Job.pods[p.Index] = p.twin
+	p.twin.twin, p.twin, p.spare = nil, nil, true
+	if p.Agent != "" {
+		c.Buildkite.StopAgent(p.Agent) // comes back through AgentEnded
 		return
 	}
-	c.drop(twin)
+	c.drop(p)
 }
 
 // place gives a pod a node. It waits where there is none for it.
 func (c *Cluster) place(p *Pod) {
+	if p.ended {
+		return
+	}
 	if c.Nodes > 0 && c.running >= c.Nodes {
 		c.waiting = append(c.waiting, p)
 		return
@@ -155,9 +168,12 @@ func (c *Cluster) fill() {
 // while Buildkite is away, and exits where it is refused for good; see
 // [fakebuildkite.Server.Start].
 func (c *Cluster) register(p *Pod) {
+	if p.ended {
+		return
+	}
 	now, j := c.Buildkite.Now(), p.Job
 	late := !j.NotAfter.IsZero() && now.Add(c.Skew).Truncate(time.Second).After(j.NotAfter)
-	if p.fate.NoShow || c.jobs[j.Name] != j || p.dropped || late {
+	if p.fate.NoShow || c.jobs[j.Name] != j || late {
 		c.end(p, true)
 		return
 	}
@@ -196,7 +212,7 @@ func (c *Cluster) connected(p *Pod, id string) {
 	c.trying = slices.DeleteFunc(c.trying, func(x *Pod) bool { return x == p })
 	p.Agent, p.Again = id, j.came[p.Index]
 	c.pods[id] = p
-	j.came[p.Index] = j.came[p.Index] || !p.Twin
+	j.came[p.Index] = true
 	if c.Came != nil {
 		c.Came(p)
 	}
@@ -241,24 +257,30 @@ func (c *Cluster) AgentEnded(a fakebuildkite.AgentRecord) {
 }
 
 // end frees a pod's node for the next one; done says that its index has ended
-// with it, and is not to be run again. A second pod of an index ends no index.
+// with it, and is not to be run again. Of an index with two pods the other one is ended
+// with it, or is its pod from then on.
 func (c *Cluster) end(p *Pod, done bool) {
 	if p.ended {
 		return
 	}
 	p.ended = true
 	delete(c.pods, p.Agent)
-	c.running--
+	if !p.since.IsZero() {
+		c.running--
+	}
 	if c.Gone != nil {
 		c.Gone(p)
 	}
-	if p.twin != nil {
-		c.endTwin(p.twin)
-	}
+	other := p.twin
 	switch {
-	case p.Twin:
+	case p.spare:
 	case done:
 		c.finish(p.Job)
+		if other != nil {
+			c.endSpare(other)
+		}
+	case other != nil:
+		p.Job.pods[p.Index], other.twin, p.twin = other, nil, nil
 	case c.jobs[p.Job.Name] == p.Job && p.Index < p.Job.Agents:
 		c.create(p.Job, p.Index)
 	}

@@ -1,0 +1,24 @@
+package generator_test
+
+import (
+	"testing"
+)
+
+// TestTwins: worlds in which every fifth index has two pods. Nothing is ordered or counted
+// for the second agent, beyond what the books of every world allow.
+func TestTwins(t *testing.T) {
+	const cluster = 4 // of themes
+	came := 0
+	for i := range uint64(8) {
+		s := drawShape(cluster + i*uint64(len(themes)))
+		s.rates.twin = 0.2
+		var w *world
+		w = newWorld(s, func(text string) { t.Errorf("seed %d: %s\n%s", s.seed, text, w.story()) })
+		w.play(s.length, nil)
+		w.conclude()
+		came += w.seen[secondOfIndex]
+	}
+	if came < 20 {
+		t.Errorf("%d agents were the second of their index, want some dozens", came)
+	}
+}
