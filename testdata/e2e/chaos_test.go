@@ -33,7 +33,7 @@ func TestChaos(t *testing.T) {
 			fleet = append(fleet, w.addOverlay(t, fmt.Sprintf("chaos-%d", i), w.syncers[name], options{policy: map[string]string{"lease": "3m"}}))
 		}
 	}
-	c := &chaos{world: w, t: t, random: random, killed: map[string]int{}, twins: map[string]bool{}}
+	c := &chaos{world: w, t: t, random: random, killed: map[string]int{}, twins: map[string]string{}, spare: map[string]int{}}
 	end := time.Now().Add(*chaosFor)
 	nextKill, nextJobs := time.Now().Add(5*time.Second), time.Now()
 	jobs := 0
@@ -87,10 +87,11 @@ type chaos struct {
 	random *rand.Rand
 	killed map[string]int
 	due    []revival
-	// When the API server or etcd was killed: from the signal to its end.
+	// When the API server or etcd was killed, or had ended: from the signal to its end.
 	outages [][2]time.Time
-	doubled int             // indexes of Jobs that had two pods
-	twins   map[string]bool // those pods, by UID: the Job controller ends one of two
+	doubled int               // indexes of Jobs that had two pods
+	twins   map[string]string // those pods by UID, to their index: the Job controller ends all but one
+	spare   map[string]int    // how many of an index's it may end
 }
 
 type revival struct {
@@ -137,12 +138,17 @@ func (c *chaos) kill() {
 	default:
 		from := time.Now()
 		targets[name].Kill()
-		if name == "kube-apiserver" || name == "etcd" {
-			c.outages = append(c.outages, [2]time.Time{from, time.Now()})
-		}
+		c.noteOutage(name, from)
 		r.start = targets[name].Start
 	}
 	c.due = append(c.due, r)
+}
+
+// noteOutage notes that something was killed, from a moment until now.
+func (c *chaos) noteOutage(name string, from time.Time) {
+	if name == "kube-apiserver" || name == "etcd" {
+		c.outages = append(c.outages, [2]time.Time{from, time.Now()})
+	}
 }
 
 // revive starts what is due, and what has ended by itself, as a kubelet does. It reports
@@ -163,6 +169,7 @@ func (c *chaos) revive() (started bool) {
 			said, _, _ := strings.Cut(err.Error(), "\n")
 			say("chaos: %s, and is started again", said)
 			c.killed[name+", by itself"]++
+			c.noteOutage(name, time.Now())
 			if err := p.Start(); err != nil {
 				c.t.Fatal(err)
 			}
@@ -211,7 +218,11 @@ func (c *chaos) accountLoosely(v *overlay) {
 		}
 		c.accountIndexes(v, name)
 	}
-	v.expectKills = func(k node.Killed) bool { return c.twins[k.Pod.Metadata.UID] }
+	v.expectKills = func(k node.Killed) bool {
+		index := c.twins[k.Pod.Metadata.UID]
+		c.spare[index]--
+		return index != "" && c.spare[index] >= 0
+	}
 	v.nobodyKilled()
 	for _, j := range v.buildkite.jobsOf(v.name) {
 		if j.Attempt > 0 || j.State == "failed" {
@@ -242,10 +253,12 @@ func (c *chaos) accountIndexes(v *overlay, job string) {
 			}
 		}
 	}
-	for index, made := range pods {
-		if agents[index] > len(made) {
-			v.t.Errorf("%s: %d agents connected as index %d of %s: agents %+v, pods %+v", v.name, agents[index], index, job, v.buildkite.agentsOf(job), made)
+	for index, n := range agents {
+		if n > len(pods[index]) {
+			v.t.Errorf("%s: %d agents connected as index %d of %s: agents %+v, pods %+v", v.name, n, index, job, v.buildkite.agentsOf(job), pods[index])
 		}
+	}
+	for index, made := range pods {
 		if len(made) == 1 {
 			continue
 		}
@@ -256,16 +269,18 @@ func (c *chaos) accountIndexes(v *overlay, job string) {
 				v.t.Errorf("%s: index %d of %s had %d pods, made while the API server and etcd were there: %+v", v.name, index, job, len(made), made)
 			}
 		}
+		name := fmt.Sprintf("%s-%d", job, index)
+		c.spare[name] = len(made) - 1
 		for _, p := range made {
-			c.twins[p.UID] = true
+			c.twins[p.UID] = name
 		}
 	}
 }
 
-// lostAnswer reports whether the API server or etcd was killed while it made what it
-// says to be of a second: up to some seconds before, in which it answers nothing yet.
-func (c *chaos) lostAnswer(second time.Time) bool {
+// lostAnswer reports whether the API server or etcd was killed within three seconds of the
+// making of a pod, whose time is cut down to the second.
+func (c *chaos) lostAnswer(made time.Time) bool {
 	return slices.ContainsFunc(c.outages, func(o [2]time.Time) bool {
-		return second.After(o[0].Add(-5*time.Second)) && second.Before(o[1].Add(time.Second))
+		return made.After(o[0].Add(-3*time.Second)) && made.Before(o[1])
 	})
 }

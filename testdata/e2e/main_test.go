@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"muster/testdata/e2e/programs"
+	"muster/testdata/e2e/record"
 )
 
 var (
@@ -53,6 +54,10 @@ func run(m *testing.M) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	began := time.Now()
+	if err := hasSection(); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		return 1
+	}
 	s, err := prepare(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
@@ -84,6 +89,19 @@ func run(m *testing.M) int {
 		}
 	}
 	return code
+}
+
+// hasSection is an error where the section that is to be written has no place.
+func hasSection() error {
+	if *tableFlag == "" {
+		return nil
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(record.Page)))
+	if err != nil {
+		return err
+	}
+	_, err = record.Replace(page, *tableFlag, record.Run{})
+	return err
 }
 
 // needed are the programs that the chosen syncers need.

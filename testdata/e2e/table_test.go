@@ -96,7 +96,7 @@ func (r *table) write(s *suite) error {
 func rank(test string) int {
 	for i, part := range []string{
 		"/Life", "/LeftInGit", "/Edits", "/Failures", "/Refused/policy", "/Refused/webhook", "/Refused/quota", "/Corrected", "/Namespace", "/Eviction", "/Preemption", "/NodeLost", "/Twice",
-		"/Deleted", "/ApplicationSet", "/Reuse", "/Clock", "RealNode/Works", "RealNode/Drained", "RealNode/Preempted", "RealNode/Dies", "RealNode/OtherTime", "Deployed", "Clusters", "Told", "Crowd", "Chaos", "/OldWays/parallelism", "/OldWays/template", "/OldWays/pruned", "/OldWays/backoff",
+		"/Deleted", "/ApplicationSet", "/Reuse", "/Clock/slow", "/Clock/fast", "RealNode/Works", "RealNode/Drained", "RealNode/Preempted", "RealNode/Dies", "RealNode/OtherTime/slow", "RealNode/OtherTime/fast", "Deployed", "Clusters", "Told", "Crowd", "Chaos", "/OldWays/parallelism", "/OldWays/template", "/OldWays/pruned", "/OldWays/backoff",
 	} {
 		if strings.Contains(test, part) {
 			return i

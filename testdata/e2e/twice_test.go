@@ -30,7 +30,7 @@ func testTwice(t *testing.T) {
 		})
 		v.build(1)
 		v.runs(3)
-		v.expectKills = func(k node.Killed) bool { return k.Pod.Metadata.Labels[controllerUID] == uid }
+		v.expectKills = func(k node.Killed) bool { return k.Pod.Metadata.Name == first.Name || k.Pod.Metadata.Name == name }
 		v.must(w.cluster.Merge(w.ctx, kube.Path("v1", "pods", v.namespace, name), map[string]any{"metadata": map[string]any{"labels": map[string]any{controllerUID: uid}}}))
 		v.until("the Job controller ends one of the two", func() error {
 			if n := len(v.events.killedOf(v.name)); n != 1 {
@@ -53,6 +53,9 @@ func testTwice(t *testing.T) {
 			}
 		}
 		v.nobodyKilled()
+		if n := len(v.events.killedOf(v.name)); n != 1 {
+			t.Errorf("%d pods were ended while they ran, want one of the two", n)
+		}
 		for _, j := range v.buildkite.jobsOf(v.name) {
 			if j.Attempt > 0 || j.State != "passed" {
 				t.Errorf("job %s is %s in attempt %d", j.ID, j.State, j.Attempt)

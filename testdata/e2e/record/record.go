@@ -69,7 +69,7 @@ type Run struct {
 	Versions []string
 	// Syncers are the columns.
 	Syncers []string
-	// Brief leaves the sentences of promises out: those of another section are meant.
+	// Brief leaves the sentences of promises out, which the section Whole has.
 	Brief bool
 	// Promises are what held, in the order of the page.
 	Promises []Promise
@@ -143,8 +143,8 @@ func (r Run) Markdown() string {
 	return b.String()
 }
 
-// errNoMarkers says that the page has no place for the table.
-var errNoMarkers = errors.New(Page + " lacks the lines around the table, or the table")
+// errNoMarkers says that the page has no place for a section, or nothing in it.
+var errNoMarkers = errors.New(Page + " lacks the lines around the section, or what is in it")
 
 // Replace puts a run's table into a section of the page.
 func Replace(page []byte, section string, r Run) ([]byte, error) {
