@@ -1,16 +1,16 @@
 package generator_test
 
 import (
+	"slices"
 	"testing"
 )
 
 // TestTwins: worlds in which every fifth index has two pods. Nothing is ordered or counted
 // for the second agent, beyond what the books of every world allow.
 func TestTwins(t *testing.T) {
-	const cluster = 4 // of themes
-	came := 0
-	for i := range uint64(8) {
-		s := drawShape(cluster + i*uint64(len(themes)))
+	came, cluster := 0, slices.Index(themes, "cluster")
+	for i := range 8 {
+		s := drawShape(uint64(cluster + i*len(themes)))
 		s.rates.twin = 0.2
 		var w *world
 		w = newWorld(s, func(text string) { t.Errorf("seed %d: %s\n%s", s.seed, text, w.story()) })

@@ -76,7 +76,7 @@ func (c *Cluster) Connected() int { return len(c.pods) }
 // Pod returns the pod of a connected agent, or nil.
 func (c *Cluster) Pod(agent string) *Pod { return c.pods[agent] }
 
-// create makes a pod for an index, when those who make pods have come to it.
+// create makes a pod for an index, or two: its fate says which.
 func (c *Cluster) create(j *Job, index int) {
 	p := &Pod{Job: j, Index: index, fate: c.Fate()}
 	j.pods[index] = p
