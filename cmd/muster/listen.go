@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"muster/cmd/muster/page"
@@ -135,8 +137,11 @@ func serve(ctx context.Context, log *slog.Logger, what, address string, h http.H
 	if err != nil {
 		return nil, fmt.Errorf("listening for %s: %w", what, err)
 	}
+	if at, ok := listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
+		h = thisMachine(h)
+	}
 	s := &serving{log: log, what: what, done: make(chan struct{}), server: &http.Server{
-		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: write, IdleTimeout: 2 * time.Minute,
+		Handler: h, ConnState: (&connections{}).changed, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: write, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}}
 	log.Info("listening", "for", what, "address", listener.Addr().String())
@@ -147,6 +152,59 @@ func serve(ctx context.Context, log *slog.Logger, what, address string, h http.H
 		}
 	}()
 	return s, nil
+}
+
+// mostConnections is the maximum number of open connections: 64 event streams, and as many
+// others. Each takes about 20 kB, and more while it is served.
+const mostConnections = 128
+
+// connections limits the open connections of a server. A new connection closes the oldest
+// one, so that a client with many connections cannot block probes.
+type connections struct {
+	mu   sync.Mutex
+	open []net.Conn // the oldest first
+}
+
+// changed implements [http.Server.ConnState].
+func (c *connections) changed(conn net.Conn, to http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch to {
+	case http.StateNew:
+		if len(c.open) == mostConnections {
+			_ = c.open[0].Close()
+			c.open = slices.Delete(c.open, 0, 1)
+		}
+		c.open = append(c.open, conn)
+	case http.StateClosed, http.StateHijacked:
+		c.open = slices.DeleteFunc(c.open, func(other net.Conn) bool { return other == conn })
+	}
+}
+
+// thisMachine rejects requests for other hosts than this machine: a browser sends a page's
+// requests here if the page's host name resolves to 127.0.0.1 (DNS rebinding), with that
+// name as Host. All methods are checked, because net/http/pprof serves any. Webhooks are
+// exempt: they are signed, and a tunnel may forward them under its own name.
+func thisMachine(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hook := r.URL.Path == webhook.BuildkitePath || r.URL.Path == webhook.GitPath
+		if !hook && !namesThisMachine(r.Host) {
+			http.Error(w, "this address answers requests for localhost only", http.StatusMisdirectedRequest)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// namesThisMachine reports whether a Host header has a loopback address or a name that
+// resolves to one by definition (RFC 6761, section 6.3).
+func namesThisMachine(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	ip := net.ParseIP(host)
+	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }
 
 // stop answers what was asked already, for a few seconds at most, and listens no

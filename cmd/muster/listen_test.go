@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -17,6 +20,7 @@ import (
 	"muster/generator"
 	"muster/generator/plan"
 	"muster/generator/status"
+	"muster/generator/webhook"
 	"muster/gitops/ledger"
 )
 
@@ -134,6 +138,104 @@ func TestServe(t *testing.T) {
 	if answer, err := http.Get("http://" + address); err == nil { //nolint:noctx // a test
 		_ = answer.Body.Close()
 		t.Error("it is served still")
+	}
+}
+
+// listening serves a handler on an address and returns the address with its port.
+func listening(t *testing.T, address string, h http.Handler) string {
+	t.Helper()
+	var said bytes.Buffer
+	s, err := serve(t.Context(), slog.New(slog.NewTextHandler(&said, nil)), "a test", address, h, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.stop)
+	_, port, err := net.SplitHostPort(regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(said.String())[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort("127.0.0.1", port)
+}
+
+// TestManyConnections asserts that a client with many open connections takes a bounded
+// amount of memory, and that other clients are served.
+func TestManyConnections(t *testing.T) {
+	address := listening(t, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	request := "GET / HTTP/1.1\r\nHost: localhost\r\nX-Large: " + strings.Repeat("x", 15_000) + "\r\n\r\n"
+	var idle []net.Conn
+	for range 2*mostConnections + 1 {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		if _, err := io.WriteString(c, request); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("connection %d: %v, %v", len(idle)+1, answer, err)
+		}
+		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		idle = append(idle, c)
+	}
+	for i, c := range idle {
+		if gone := i <= mostConnections; gone { // closed before the last one was answered
+			_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+			if _, err := c.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatalf("connection %d of %d is still open", i+1, len(idle))
+			}
+		} else if _, err := io.WriteString(c, request); err != nil {
+			t.Errorf("connection %d of %d: %v", i+1, len(idle), err)
+		} else if answer, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
+			t.Errorf("connection %d of %d is closed: %v", i+1, len(idle), err)
+		} else {
+			_ = answer.Body.Close()
+		}
+	}
+}
+
+// TestHostOfThisMachine asserts that on a loopback address requests for other hosts are
+// rejected, except webhooks. On other addresses every host is accepted: addresses of pods,
+// Services, ingresses.
+func TestHostOfThisMachine(t *testing.T) {
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+	here, everywhere := listening(t, "127.0.0.1:0", h), listening(t, ":0", h)
+	get := func(method, address, host, path string) int {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	for host, own := range map[string]bool{
+		"localhost": true, "localhost:8080": true, "LOCALHOST.:8080": true, "muster.localhost": true, "127.0.0.1": true, "127.0.0.1:9": true, "127.1.2.3": true, "[::1]:8080": true, "[::1]": true,
+		"rebound.example.com": false, "rebound.example.com:8080": false, "localhost.example.com": false, "notlocalhost": false, "127.0.0.1.example.com": false, "192.168.1.2:8080": false, "0.0.0.0": false, "[::]:1": false,
+	} {
+		want := map[bool]int{true: http.StatusOK, false: http.StatusMisdirectedRequest}[own]
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions} {
+			if got := get(method, here, host, "/debug/pprof/cmdline"); got != want {
+				t.Errorf("%s for %s on a loopback address: %d, want %d", method, host, got, want)
+			}
+		}
+		for _, path := range []string{webhook.BuildkitePath, webhook.GitPath} {
+			if got := get(http.MethodPost, here, host, path); got != http.StatusOK {
+				t.Errorf("a webhook for %s to %s: %d", host, path, got)
+			}
+		}
+		if got := get(http.MethodGet, everywhere, host, "/status.json"); got != http.StatusOK {
+			t.Errorf("%s on every address: %d", host, got)
+		}
 	}
 }
 
