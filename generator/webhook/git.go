@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -19,9 +20,6 @@ type host struct {
 	// signature is the header with HMAC-SHA256 of the body in hexadecimal, behind
 	// prefix; empty: token is the header with the secret as it is.
 	signature, prefix, token string
-	// repeats reports that two events may be alike to the letter, so that one that was
-	// seen is no replay.
-	repeats bool
 }
 
 // hosts are the kinds of git host, by the header that tells them. Gitea comes before
@@ -45,10 +43,27 @@ func hostOf(header http.Header) host {
 	if i := slices.IndexFunc(all, func(h host) bool { return header.Get(h.event) != "" }); i >= 0 {
 		return all[i]
 	}
-	return host{source: Generic, signature: "X-Signature", prefix: "sha256=", repeats: true}
+	return host{source: Generic, signature: "X-Signature", prefix: "sha256="}
 }
 
-// git judges an event of a git host. Its age is not known: no host signs the time.
+// gitEvent is what is read of an event's body.
+type gitEvent struct {
+	Ref   string `json:"ref"`
+	After string `json:"after"`
+	// Every event of GitHub and Gitea has one of these
+	// (docs.github.com/webhooks/webhook-events-and-payloads, "Webhook payload object common
+	// properties" and "ping"; go-gitea/gitea modules/structs/hook.go).
+	Repository json.RawMessage `json:"repository"`
+	Sender     json.RawMessage `json:"sender"`
+	Hook       json.RawMessage `json:"hook_id"`
+}
+
+// ofHost reports whether the event comes from a git host. It goes by the body, because the
+// headers are not signed.
+func (e gitEvent) ofHost() bool { return e.Repository != nil || e.Sender != nil || e.Hook != nil }
+
+// git handles an event of a git host. Its age is unknown, because no host signs the time.
+// An event of the user's own may be the same each time, and is no replay.
 func (r *Receiver) git(h host, header http.Header, body, secret []byte) Result {
 	sum := digest(secret, body)
 	given, prefixed := strings.CutPrefix(header.Get(h.signature), h.prefix)
@@ -56,22 +71,22 @@ func (r *Receiver) git(h host, header http.Header, body, secret []byte) Result {
 	if h.token != "" {
 		known = equalToken(secret, header.Get(h.token))
 	}
-	switch {
-	case !known:
+	if !known {
 		return Forged
+	}
+	var event gitEvent
+	err := json.Unmarshal(body, &event)
+	ofHost := h.source != Generic || event.ofHost()
+	switch {
 	case h.event != "" && header.Get(h.event) != h.push:
 		return Ignored // a ping, or what the branch does not change by
-	case h.token == "" && !h.repeats && !r.isNew(sum):
+	case err != nil && (h.source != Generic || bytes.HasPrefix(body, []byte("payload="))):
+		return Malformed // as a form, GitHub's default, and in which it signs any event: application/json is wanted
+	case ofHost && (event.Ref == "" || event.After == ""):
+		return Ignored // another event, relabelled as a push
+	case ofHost && h.token == "" && !r.isNew(sum):
 		return Replayed
-	}
-	var push struct {
-		Ref   string `json:"ref"`
-		After string `json:"after"`
-	}
-	if err := json.Unmarshal(body, &push); err != nil && h.source != Generic {
-		return Malformed // as a form, which is GitHub's default: application/json is wanted
-	}
-	if push.Ref != "" && push.Ref != "refs/heads/"+r.cfg.Branch || r.own(push.After) {
+	case event.Ref != "" && event.Ref != "refs/heads/"+r.cfg.Branch, r.own(event.After):
 		return Ignored
 	}
 	return r.call(generator.CauseGit)
