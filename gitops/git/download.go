@@ -14,7 +14,14 @@ import (
 type download struct {
 	io.ReaderAt
 	size int64
-	file *os.File // nil: in memory
+	file tempFile // nil: in memory
+}
+
+// tempFile is an [os.File], or in tests a full disk.
+type tempFile interface {
+	io.Writer
+	io.ReaderAt
+	io.Closer
 }
 
 // close gives back what it takes. It is not read after that.
@@ -43,7 +50,7 @@ const (
 var errPack = fmt.Errorf("the server sends more than %d MiB or %d objects, since it cannot send single files: allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant), or give the fleet a repository of its own", mostPack>>20, mostEntries)
 
 // errNoPlace says the same of one for whose pack there is no place on a disk.
-var errNoPlace = fmt.Errorf("the server sends more than %d MiB, since it cannot send single files, and no temporary file can be made, so that it would be kept in memory: mount a writable directory at /tmp, or name one in TMPDIR; or allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant)", mostInMemory>>20)
+var errNoPlace = fmt.Errorf("the server sends more than %d MiB, since it cannot send single files, and no temporary file can be made or its disk is full, so that it would be kept in memory: mount a writable directory with room at /tmp, or name one in TMPDIR; or allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant)", mostInMemory>>20)
 
 // readPack takes in a pack as it comes, unless its header says that it has more than
 // most objects; zero: as many as can be indexed.
@@ -79,9 +86,9 @@ func (c *connection) readPack(from io.Reader, most uint32) (*download, error) {
 type spool struct {
 	connection *connection
 	chunks     chunks
-	file       *os.File
+	file       tempFile
 	size       int64
-	refused    bool // there is no place for a file
+	refused    bool // no temporary file can be made, or its disk is full
 }
 
 func (s *spool) close() {
@@ -100,55 +107,77 @@ func (s *spool) download() *download {
 // Write implements [io.Writer].
 func (s *spool) Write(p []byte) (int, error) {
 	if s.file == nil && s.size+int64(len(p)) > smallPack && !s.refused {
-		if err := s.spill(); err != nil {
+		s.spill()
+	}
+	if s.file != nil {
+		n, err := s.file.Write(p)
+		if err == nil {
+			s.size += int64(n)
+			return n, nil
+		}
+		if err := s.unspill(err); err != nil {
 			return 0, err
 		}
 	}
-	if s.file == nil && s.size+int64(len(p)) > mostInMemory {
+	if s.size+int64(len(p)) > mostInMemory {
 		return 0, errNoPlace
 	}
 	s.size += int64(len(p))
-	if s.file == nil {
-		s.chunks = s.chunks.add(p)
-		return len(p), nil
-	}
-	n, err := s.file.Write(p)
-	if err != nil {
-		return n, keeping(err)
-	}
-	return n, nil
+	s.chunks = s.chunks.add(p)
+	return len(p), nil
 }
 
-// spill moves what is here into a file. Where none can be made, the pack stays in
-// memory, as far as there is room: to be refused with the setting's name is better than
-// to be killed for memory, again and again.
-func (s *spool) spill() error {
-	c := s.connection
-	if c.tempDir == "" {
+// spill moves the pack into a temporary file. If no file can be made, or its disk is full,
+// the pack stays in memory up to mostInMemory: an error that names the setting is better
+// than repeated out-of-memory kills.
+func (s *spool) spill() {
+	if s.connection.tempDir == "" {
 		s.refused = true
-		return nil
+		return
 	}
-	file, err := os.CreateTemp(c.tempDir, "muster-pack-")
+	file, err := os.CreateTemp(s.connection.tempDir, "muster-pack-")
 	if err != nil {
-		s.refused = true
-		c.noPlace.Do(func() {
-			c.log.Warn("keeping what the server sends in memory, since no temporary file can be made: mount a writable directory at /tmp, or name one in TMPDIR", "repository", c.address.String(), "reason", c.printable(err.Error()))
-		})
-		return nil
+		s.refuse(err)
+		return
 	}
 	_ = os.Remove(file.Name())
-	s.file = file
 	for _, chunk := range s.chunks {
 		if _, err := file.Write(chunk); err != nil {
-			return keeping(err)
+			_ = file.Close()
+			s.refuse(err)
+			return
 		}
 	}
-	s.chunks = nil
+	s.file, s.chunks = file, nil
+}
+
+// unspill moves the content of a file on a full disk back into memory.
+func (s *spool) unspill(full error) error {
+	s.refuse(full)
+	if s.size > mostInMemory {
+		return errNoPlace
+	}
+	buffer := make([]byte, chunkSize)
+	for at := int64(0); at < s.size; {
+		n, err := s.file.ReadAt(buffer[:min(chunkSize, s.size-at)], at)
+		if err != nil {
+			return fmt.Errorf("reading a temporary file: %w", err)
+		}
+		s.chunks = s.chunks.add(buffer[:n])
+		at += int64(n)
+	}
+	_ = s.file.Close()
+	s.file = nil
 	return nil
 }
 
-func keeping(err error) error {
-	return fmt.Errorf("keeping what the server sends in a temporary file: %w", err)
+// refuse records that no temporary file can be used.
+func (s *spool) refuse(err error) {
+	s.refused = true
+	c := s.connection
+	c.noPlace.Do(func() {
+		c.log.Warn("keeping what the server sends in memory, since no temporary file can be made or its disk is full: mount a writable directory with room at /tmp, or name one in TMPDIR", "repository", c.address.String(), "reason", c.printable(err.Error()))
+	})
 }
 
 // chunks are bytes that can grow without being copied. All but the last have the

@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -136,7 +137,7 @@ func TestNoPlaceForTemporaryFiles(t *testing.T) {
 	if used > most {
 		t.Errorf("%d MiB", used>>20)
 	}
-	if n := strings.Count(log.String(), "mount a writable directory at /tmp, or name one in TMPDIR"); n != 1 {
+	if n := strings.Count(log.String(), "mount a writable directory with room at /tmp, or name one in TMPDIR"); n != 1 {
 		t.Errorf("it is said %d times:\n%s", n, &log)
 	}
 	for _, dir := range []string{"", c.tempDir} {
@@ -150,6 +151,57 @@ func TestNoPlaceForTemporaryFiles(t *testing.T) {
 		if used > most {
 			t.Errorf("%d MiB before it is refused", used>>20)
 		}
+	}
+}
+
+// fullFile accepts some bytes, like a file on a full disk.
+type fullFile struct {
+	*os.File
+	room int
+}
+
+func (f *fullFile) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p[:min(len(p), f.room)])
+	if f.room -= n; err == nil && n < len(p) {
+		err = syscall.ENOSPC
+	}
+	return n, err
+}
+
+// TestNoRoomForTemporaryFiles asserts that a pack that does not fit on the disk is kept in
+// memory completely, as if no temporary file could be made.
+func TestNoRoomForTemporaryFiles(t *testing.T) {
+	where, err := parseAddress("https://git.example.com/fleet.git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := noise(mostInMemory + 1)
+	for _, c := range []struct {
+		room, size int
+		fits       bool
+	}{{0, 5 << 20, true}, {1<<20 + 1, 5 << 20, true}, {6 << 20, 5 << 20, true}, {mostInMemory, mostInMemory, true}, {mostInMemory, mostInMemory + 1, false}, {9 << 20, mostInMemory + 1, false}} {
+		file, err := os.Create(filepath.Join(t.TempDir(), "pack"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		s := &spool{connection: &connection{address: where, log: slog.New(slog.NewTextHandler(&log, nil))}, file: &fullFile{file, c.room}}
+		_, err = io.Copy(s, struct{ io.Reader }{bytes.NewReader(content[:c.size])})
+		if (err == nil) != c.fits || err != nil && !errors.Is(err, errNoPlace) {
+			t.Errorf("%d bytes where %d fit: %v", c.size, c.room, err)
+		}
+		if said := strings.Contains(log.String(), "no space left on device"); said != (c.size > c.room) {
+			t.Errorf("%d bytes where %d fit: the log has %q", c.size, c.room, &log)
+		}
+		if !c.fits {
+			s.close()
+			continue
+		}
+		got := s.download()
+		if same, err := io.ReadAll(io.NewSectionReader(got, 0, got.size)); err != nil || !bytes.Equal(same, content[:c.size]) {
+			t.Errorf("%d bytes where %d fit: what is kept is not what came: %v", c.size, c.room, err)
+		}
+		got.close()
 	}
 }
 
