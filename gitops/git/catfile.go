@@ -92,7 +92,7 @@ var (
 )
 
 // readObject reads one answer of git cat-file --batch: an object and its name, which is
-// that of its content and is computed again. Beside errAnswer and errObject, the error is
+// that of its content and is computed again. A commit that is too large is cut. Beside errAnswer and errObject, the error is
 // [branch.ErrMissing] or errTooLarge, or that of reading.
 func readObject(from *bufio.Reader) (plumbing.Hash, rawObject, error) {
 	line, err := from.ReadString('\n')
@@ -114,6 +114,23 @@ func readObject(from *bufio.Reader) (plumbing.Hash, rawObject, error) {
 	size, sizeErr := strconv.ParseInt(words[2], 10, 64)
 	if kindErr != nil || sizeErr != nil || size < 0 {
 		return name, rawObject{}, fmt.Errorf("%w %.80q", errAnswer, line)
+	}
+	if size > mostObject && kind == plumbing.CommitObject {
+		commit := newCommitCutter(size)
+		if _, err := io.CopyN(commit, from, size); err != nil {
+			return name, rawObject{}, err
+		}
+		if _, err := from.Discard(1); err != nil {
+			return name, rawObject{}, err
+		}
+		if commit.hasher.Sum() != name {
+			return name, rawObject{}, fmt.Errorf("object %s is damaged: %w", name, errObject)
+		}
+		data, ok := commit.cut()
+		if !ok {
+			return name, rawObject{}, fmt.Errorf("%w: it has %d bytes", errTooLarge, size)
+		}
+		return name, rawObject{kind, data}, nil
 	}
 	if size > mostObject {
 		if _, err := io.CopyN(io.Discard, from, size+1); err != nil {

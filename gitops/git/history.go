@@ -122,9 +122,13 @@ type history struct {
 	ctx    context.Context
 
 	head  plumbing.Hash
-	depth int // how many commits deep is here, from head
+	depth int // how many commits deep is here, from head, of what was fetched
+	came  int // and the depth that was fetched with the head
 	step  int // how many more are fetched next
 	given int // which of the filters the server has turned out to allow
+	// single is set if a page must start with a single commit, because a pack of several
+	// contained an oversized commit as a delta.
+	single bool
 	// unnamed says that the server has refused to begin at a commit inside the history.
 	unnamed bool
 	ended   bool
@@ -164,6 +168,7 @@ func (h *history) begin(from string) error {
 	}
 	if h.head == b.store.head {
 		h.add(b.store.came)
+		h.came = h.levels()
 	}
 	if !h.known[h.head] {
 		if err := h.fetch(session); err != nil {
@@ -188,6 +193,26 @@ func (h *history) add(commits map[plumbing.Hash][]byte) {
 			delete(h.edge, id)
 		}
 	}
+}
+
+// levels returns the depth from the head to which the history is complete here, before any
+// of it is in line.
+func (h *history) levels() int {
+	level := map[plumbing.Hash]bool{h.head: true}
+	for n := 0; len(level) > 0; n++ {
+		next := map[plumbing.Hash]bool{}
+		for commit := range level {
+			raw, here := h.page[commit]
+			if !here {
+				return n
+			}
+			for _, parent := range parentsOf(raw) {
+				next[parent] = true
+			}
+		}
+		level = next
+	}
+	return len(h.page)
 }
 
 // follow puts the parents of a commit in line, and fetches what is needed.
@@ -239,6 +264,9 @@ func (h *history) fetch(session transport.UploadPackSession) error {
 		switch {
 		case named:
 			q.wants, q.depth = h.missing(), h.step
+			if h.single {
+				q.wants = q.wants[:1]
+			}
 		case h.depth > 0:
 			q.have = h.head
 			for commit := range h.edge {
@@ -268,7 +296,14 @@ func (h *history) fetch(session transport.UploadPackSession) error {
 		if named {
 			q.depth += h.depth
 		}
-		return h.take(answer, q.depth)
+		err = h.take(answer, q.depth)
+		if errors.Is(err, errLacksCommit) && (h.step > 1 || named && len(q.wants) > 1) {
+			h.single = h.step == 1
+			h.step = 1 // a commit that comes alone is no delta
+			h.depth = max(h.depth, h.came)
+			continue
+		}
+		return err
 	}
 }
 
@@ -295,6 +330,9 @@ func (h *history) missing() []plumbing.Hash {
 	return all
 }
 
+// errLacksCommit is returned if a commit is stored as a delta and is too large to be read.
+var errLacksCommit = fmt.Errorf("a commit: %w", errTooLarge)
+
 // take keeps the commits of a page, which is so many commits deep; zero: all.
 func (h *history) take(answer *download, depth int) error {
 	p, err := indexPack(h.ctx, answer, h.branch.store.get)
@@ -302,6 +340,10 @@ func (h *history) take(answer *download, depth int) error {
 		return err
 	}
 	defer p.close()
+	if p.lacksCommit() {
+		return errLacksCommit
+	}
+	h.single = false
 	before := len(h.known)
 	commits := map[plumbing.Hash][]byte{}
 	for id := range p.all() {

@@ -344,3 +344,90 @@ func TestHistoryOfWhatJustCame(t *testing.T) {
 		sameCommits(t, "all", listed(t, b, tip.Commit, branch.Limit{}), gitLog(t, r, "main"))
 	})
 }
+
+// TestLargeMessageHarmsNoOtherCommit asserts that only the subject of a commit with an
+// oversized message is read, even if the commit is stored as a delta or its author's name
+// is as large, and that the branch and its history stay readable.
+func TestLargeMessageHarmsNoOtherCommit(t *testing.T) {
+	unraced.Only(t)
+	t.Parallel()
+	line := strings.Repeat("x", 99) + "\n"
+	large := func(n int) string {
+		return fmt.Sprintf("large %d\n\n", n) + strings.Repeat(line, mostMessage/len(line)+n)
+	}
+	commit := func(mark int, message string, more ...string) string {
+		return fmt.Sprintf("commit refs/heads/main\nmark :%d\ncommitter C <c@example.com> %d +0000\ndata %d\n%s\n", mark, 1_700_000_000+mark, len(message), message) +
+			strings.Join(append(more, ""), "\n") + fmt.Sprintf("M 100644 inline deploy/%d\ndata 1\n%d\n", mark, mark%10)
+	}
+	by := "author " + strings.Repeat("A", mostMessage) + " <a@example.com> 1700000000 +0000\ncommitter "
+	linear := commit(1, "first\n") + commit(2, large(2), "from :1") + strings.Replace(commit(3, large(3), "from :2"), "committer ", by, 1)
+	merged := linear + commit(4, large(4), "from :2") + commit(5, "merge\n", "from :3", "merge :4")
+	check := func(t *testing.T, r gitserver.Repository, c git.Config, stream string, want ...string) {
+		if _, err := r.GitInput([]byte(stream), "fast-import", "--quiet", "--force"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Git("repack", "-adfq"); err != nil { // as deltas
+			t.Fatal(err)
+		}
+		b := open(t, c)
+		tip, err := b.Tip(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages := func(head string) (all []string, ids []string) {
+			for _, entry := range listed(t, b, head, branch.Limit{}) {
+				fields := strings.Split(entry, "|")
+				all, ids = append(all, fields[5]), append(ids, fields[0])
+			}
+			return all, ids
+		}
+		all, ids := messages("")
+		if diff := cmp.Diff(want, all); diff != "" {
+			t.Fatalf("the history (-want +got):\n%s", diff)
+		}
+		if _, err := b.Push(t.Context(), tip, []branch.Draft{{Message: "on top", At: time.Unix(1_700_000_100, 0), Changes: []branch.Change{write("deploy/on", "top")}}}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 { // which come with the head, and not with the history
+			if _, err := r.Commit(fmt.Sprint("later ", i), time.Unix(1_700_000_200, 0), write("deploy/later", fmt.Sprint(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := b.Tip(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if all, _ := messages(""); len(all) != len(want)+4 {
+			t.Errorf("%d commits with those that were pushed, want %d: %q", len(all), len(want)+4, all)
+		}
+		if content, err := b.File(t.Context(), ids[1], "deploy/2"); err != nil || string(content) != "2" {
+			t.Errorf("a file of a large commit: %q, %v", content, err)
+		}
+		a, err := b.Archive(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		if _, err := a.Tree(t.Context(), ids[0]); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, offer := range []string{"local", "partial", "shallow"} {
+		t.Run(offer, func(t *testing.T) {
+			t.Parallel()
+			r := gitserver.NewRepository(t)
+			c := git.Config{URL: r.Dir}
+			if set, served := clones()[offer]; served {
+				set(t, r)
+				c = hosts()[0].serve(t, r) // over http
+			}
+			if offer == "shallow" { // which sends both parents of the merge together
+				check(t, r, c, linear, `"large 3\n"`, `"large 2\n"`, `"first\n"`)
+			} else {
+				check(t, r, c, merged, `"merge\n"`, `"large 4\n"`, `"large 3\n"`, `"large 2\n"`, `"first\n"`)
+			}
+		})
+	}
+}
+
+// mostMessage is the size of an object, in bytes, above which it is not read.
+const mostMessage = 4 << 20

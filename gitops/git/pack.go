@@ -31,6 +31,8 @@ type pack struct {
 	// which it is not known what they make.
 	large map[plumbing.Hash]int64
 	skip  map[int]bool
+	// cut contains the oversized commits, without most of their message.
+	cut map[int][]byte
 	// external finds the base of a delta that is not in the pack.
 	external func(plumbing.Hash) (rawObject, bool)
 
@@ -63,6 +65,9 @@ var errMissingBase = errors.New("the delta's base is missing")
 // files and files far larger than any that an overlay needs are below it.
 const mostObject = 4 << 20
 
+// deepestChain is the maximum length of a chain of deltas: git's own limit.
+const deepestChain = 4096
+
 // errTooLarge says that an object is larger than what is read.
 var errTooLarge = fmt.Errorf("it is larger than the %d MiB up to which files and directories are read", mostObject>>20)
 
@@ -79,14 +84,19 @@ func (p *pack) object(h plumbing.Hash) (rawObject, bool, error) {
 // entry inflates one entry, and the entries that it is a delta on: of these one
 // delta, and what it is made on, are in memory at a time.
 func (p *pack) entry(i int) (rawObject, error) {
-	const deepest = 4096 // git's own limit
-	var deltas []int     // the last to be applied first
-	for len(deltas) <= deepest {
+	var deltas []int // the last to be applied first
+	for len(deltas) <= deepestChain {
 		if o, ok := p.cache[i]; ok {
 			return p.apply(o, deltas)
 		}
 		if p.skip[i] {
 			return rawObject{}, errTooLarge
+		}
+		if commit, ok := p.cut[i]; ok {
+			if len(deltas) > 0 {
+				return rawObject{}, errTooLarge
+			}
+			return rawObject{kind: plumbing.CommitObject, data: commit}, nil
 		}
 		header, err := p.scanner.SeekObjectHeader(int64(p.offsets[i]))
 		if err != nil {
@@ -146,6 +156,53 @@ func (p *pack) apply(o rawObject, deltas []int) (rawObject, error) {
 		p.keep(i, o)
 	}
 	return o, nil
+}
+
+// lacksCommit reports whether a commit is missing: an oversized commit is cut, unless it
+// is a delta.
+func (p *pack) lacksCommit() bool {
+	kinds := map[int]plumbing.ObjectType{}
+	for i := range p.skip {
+		if p.kind(i, kinds) == plumbing.CommitObject {
+			return true
+		}
+	}
+	return false
+}
+
+// kind returns the type of an entry's object; of a delta, that of its base. known caches
+// the types by entry.
+func (p *pack) kind(i int, known map[int]plumbing.ObjectType) plumbing.ObjectType {
+	var chain []int
+	kind := plumbing.InvalidObject
+	for len(chain) <= deepestChain {
+		if k, ok := known[i]; ok {
+			kind = k
+			break
+		}
+		chain = append(chain, i)
+		header, err := p.scanner.SeekObjectHeader(int64(p.offsets[i]))
+		if err != nil {
+			break
+		}
+		if header.Type != plumbing.OFSDeltaObject && header.Type != plumbing.REFDeltaObject {
+			kind = header.Type
+			break
+		}
+		on, elsewhere, err := p.base(header)
+		if err != nil {
+			break
+		}
+		if elsewhere != nil {
+			kind = elsewhere.kind
+			break
+		}
+		i = on
+	}
+	for _, i := range chain {
+		known[i] = kind
+	}
+	return kind
 }
 
 // madeBy is the size of what a delta makes, as its second number says.

@@ -18,7 +18,7 @@ import (
 func indexPack(ctx context.Context, from *download, external func(plumbing.Hash) (rawObject, bool)) (*pack, error) {
 	p := &pack{
 		from: from, scanner: packfile.NewScanner(io.NewSectionReader(from, 0, from.size)), external: external,
-		cache: map[int]rawObject{}, large: map[plumbing.Hash]int64{}, skip: map[int]bool{},
+		cache: map[int]rawObject{}, large: map[plumbing.Hash]int64{}, skip: map[int]bool{}, cut: map[int][]byte{},
 	}
 	err := p.scan(ctx)
 	if err == nil {
@@ -76,6 +76,18 @@ func (p *pack) scanEntry(i int, header *packfile.ObjectHeader) error {
 		}
 		p.names.set(i, plumbing.ComputeHash(o.kind, o.data))
 		p.keep(i, o)
+		return nil
+	}
+	if p.skip[i] && header.Type == plumbing.CommitObject {
+		commit := newCommitCutter(header.Length)
+		if _, _, err := p.scanner.NextObject(commit); err != nil {
+			return err
+		}
+		if data, ok := commit.cut(); ok {
+			delete(p.skip, i)
+			p.cut[i] = data
+			p.names.set(i, commit.hasher.Sum())
+		}
 		return nil
 	}
 	hasher := plumbing.NewHasher(header.Type, header.Length)
