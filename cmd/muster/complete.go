@@ -18,12 +18,9 @@ type offered struct{ overlays, queues, dispatches []string }
 
 // offer looks at the work tree of a repository on this machine, or at the one that
 // the current directory is in; empty where there is none.
-func offer(repo, overlays string) offered {
+func (p program) offer(repo, overlays string) offered {
 	var o offered
-	if repo == "" {
-		repo = "."
-	}
-	top, err := topOf(repo)
+	top, err := p.cloneAt(repo)
 	if err != nil {
 		return o
 	}
@@ -73,7 +70,7 @@ func (s *gitSettings) completion(most int, choose func(offered) []string) cobra.
 		if len(args) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		words := slices.DeleteFunc(begins(choose(offer(s.repo, s.overlays)), begun), func(word string) bool { return slices.Contains(args, word) })
+		words := slices.DeleteFunc(begins(choose(s.program.offer(s.repo, s.overlays)), begun), func(word string) bool { return slices.Contains(args, word) })
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}
 }

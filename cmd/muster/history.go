@@ -189,8 +189,8 @@ func (s *settings) clone() (*gitops.Repository, error) {
 	}
 	if s.git.repo == "" {
 		log = slog.New(slog.DiscardHandler) // what a clone could offer is nobody's concern
-		if s.git.repo, err = topOf("."); err != nil {
-			return nil, usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or call it in a clone"))
+		if s.git.repo, err = s.program.cloneAt(""); err != nil {
+			return nil, usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or call it in a clone: %w", err))
 		}
 	}
 	return s.git.reader(log)

@@ -70,11 +70,11 @@ syncer/, by which that one applies the overlay. What is there is left as it is.`
 	c.Flags().BoolVar(&o.withDeploy, "with-deploy", false, "also write deploy/: muster's own Deployment, for Argo CD and Flux to sync")
 	c.Flags().StringVar(&o.syncer, "syncer", "", "also write syncer/: what this one has to be told of the overlay, argocd or flux")
 	queues := func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		dir := "."
+		dir := ""
 		if len(args) > 0 {
 			dir = args[0]
 		}
-		return begins(offer(dir, "overlays").queues, begun), cobra.ShellCompDirectiveNoFileComp
+		return begins(p.offer(dir, "overlays").queues, begun), cobra.ShellCompDirectiveNoFileComp
 	}
 	if err := c.RegisterFlagCompletionFunc("queue", queues); err != nil {
 		panic(err)

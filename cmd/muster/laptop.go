@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"os/exec"
@@ -60,12 +59,6 @@ func (p program) childEnviron() []string {
 	})
 }
 
-// asked is what the git program answers in a directory, in one line; empty where git is
-// not there or has no answer.
-func (p program) asked(dir string, args ...string) string {
-	return p.answer("git", dir, args...)
-}
-
 // answer is what a program prints, in one line; empty where it is not there or fails.
 func (p program) answer(name, dir string, args ...string) string {
 	path, err := exec.LookPath(name)
@@ -74,14 +67,16 @@ func (p program) answer(name, dir string, args ...string) string {
 	}
 	c := exec.Command(path, args...)
 	c.Dir, c.Env = dir, p.childEnviron()
-	out, err := c.Output()
+	line, err := printed(c)
 	if err != nil {
 		return ""
 	}
-	return string(bytes.TrimSpace(out))
+	return line
 }
 
-// credentialHelper asks git's credential helpers, where the git program is there.
+// credentialHelper runs git's credential helpers if the git program is installed: those of
+// the user's and the system's configuration, because a repository's own could be any
+// program.
 // Off a terminal nobody is asked for a password: neither by git (git(1),
 // GIT_TERMINAL_PROMPT; an empty GIT_ASKPASS is none) nor by Git Credential Manager.
 func (p program) credentialHelper() git.HelperFunc {
@@ -89,7 +84,7 @@ func (p program) credentialHelper() git.HelperFunc {
 	if err != nil {
 		return nil
 	}
-	environ, prompts := p.childEnviron(), p.prompts()
+	environ, prompts := p.ownEnviron(), p.prompts()
 	if !prompts {
 		environ = append(environ, "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=", "GCM_INTERACTIVE=never")
 	}
@@ -108,13 +103,13 @@ func (p program) credentialHelper() git.HelperFunc {
 func (p program) prompts() bool { return p.terminal && p.screen.progress }
 
 // insteadOf are the addresses that git would read and push to, of which the second may be
-// empty: where the git program is there, its settings url.BASE.insteadOf and
+// empty: where the git program is there, the person's settings url.BASE.insteadOf and
 // pushInsteadOf put others in the place of what an address begins with (git-config(1)).
 func (p program) insteadOf(address string) (read, push string) {
 	const fetches, pushes = ".insteadof", ".pushinsteadof"
 	read = address
 	longest := map[string]int{}
-	for entry := range strings.SplitSeq(p.asked("", "config", "-z", "--get-regexp", `^url\..*insteadof$`), "\x00") {
+	for entry := range strings.SplitSeq(p.ownSetting("-z", "--get-regexp", `^url\..*insteadof$`), "\x00") {
 		key, begins, _ := strings.Cut(entry, "\n")
 		base, ok := strings.CutPrefix(key, "url.")
 		rest, found := strings.CutPrefix(address, begins)

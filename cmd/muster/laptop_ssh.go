@@ -12,9 +12,10 @@ import (
 )
 
 // sshProgram is the ssh that git would run, or nil where there is none (git(1),
-// GIT_SSH_COMMAND; git-config(1), core.sshCommand). Off a terminal it asks nobody.
+// GIT_SSH_COMMAND; git-config(1), core.sshCommand), except that a repository's own
+// core.sshCommand is ignored. Off a terminal it asks nobody.
 func (p program) sshProgram() git.SSHFunc {
-	command := cmp.Or(p.variable("GIT_SSH_COMMAND"), p.asked("", "config", "--get", "core.sshCommand"))
+	command := cmp.Or(p.variable("GIT_SSH_COMMAND"), p.ownSetting("--get", "core.sshCommand"))
 	path, err := exec.LookPath(cmp.Or(p.variable("GIT_SSH"), "ssh"))
 	if command == "" && err != nil {
 		return nil

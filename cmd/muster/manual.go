@@ -204,8 +204,8 @@ func (m *manualFlags) open() (*gitops.Repository, error) {
 	}
 	top := ""
 	if git.repo == "" {
-		if top, err = topOf("."); err != nil {
-			return nil, usage(errors.New("which repository? give --repo, set MUSTER_REPO, or call it in a clone"))
+		if top, err = m.settings.program.cloneAt(""); err != nil {
+			return nil, usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or call it in a clone: %w", err))
 		}
 		if git.repo = m.settings.program.asked(top, "remote", "get-url", "origin"); git.repo == "" {
 			return nil, usage(fmt.Errorf("which repository? %s has no remote origin: give --repo", top))
@@ -214,7 +214,8 @@ func (m *manualFlags) open() (*gitops.Repository, error) {
 			git.repo = path.Join(top, git.repo)
 		}
 	}
-	if m := identRule.FindStringSubmatch(m.settings.program.asked(top, "-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")); m != nil {
+	ident, _ := m.settings.program.discovered(top, "-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")
+	if m := identRule.FindStringSubmatch(ident); m != nil {
 		git.authorName, git.authorEmail = cmp.Or(git.authorName, m[1]), cmp.Or(git.authorEmail, m[2])
 	}
 	if git.authorName == "" || git.authorEmail == "" {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -94,14 +93,10 @@ func (v *previewFlags) run(ctx context.Context) error {
 // open opens the clone, and finds the two commits.
 func (v *previewFlags) open() (base, head string, err error) {
 	git := &v.settings.git
-	where := git.repo
-	if where == "" {
-		where = "."
+	if git.repo != "" && !isClone(git.repo) {
+		return "", "", usage(fmt.Errorf("--repo %s: must be a clone on this machine, because preview compares two of its commits", git.repo))
 	}
-	if info, err := os.Stat(where); err != nil || !info.IsDir() {
-		return "", "", usage(fmt.Errorf("--repo %s is no clone on this machine, which preview compares two commits of", where))
-	}
-	top, err := topOf(where)
+	top, err := v.settings.program.cloneAt(git.repo)
 	if err != nil {
 		return "", "", usage(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -38,7 +37,7 @@ const sameRepository = "-"
 func (s *simulate) rebuilt(ctx context.Context, world simulation.World) (simulation.Case, error) {
 	none := simulation.Case{}
 	if s.history != sameRepository {
-		repo, err := topOf(s.history)
+		repo, err := s.git.program.cloneAt(s.history)
 		if err != nil {
 			return none, usage(err)
 		}
@@ -131,29 +130,4 @@ func policyAt(tip branch.Tip, overlay string) (*plan.Policy, error) {
 	}
 	p, err := manifest.ParsePolicy(name, text)
 	return &p, err
-}
-
-// topOf returns the repository that a directory of this machine is in: the
-// directory itself or one above it. What is no directory is an address.
-func topOf(address string) (string, error) {
-	info, err := os.Stat(address)
-	if errors.Is(err, fs.ErrNotExist) {
-		return address, nil
-	}
-	if err == nil && !info.IsDir() {
-		err = errors.New("it is not a directory")
-	}
-	dir, absErr := filepath.Abs(address)
-	if err = cmp.Or(err, absErr); err != nil {
-		return "", fmt.Errorf("opening %s: %w", address, err)
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		exists := func(name string) bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }
-		switch {
-		case exists(".git"), exists("HEAD") && exists("objects"):
-			return dir, nil
-		case dir == filepath.Dir(dir):
-			return "", fmt.Errorf("opening %s: it is not in a git repository", address)
-		}
-	}
 }

@@ -182,3 +182,30 @@ func TestExplicitBareRepositories(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPartialCloneWithoutHints: a file that a partial clone lacks is not fetched, and the error
+// has what git reports of it, without advice about what muster has set.
+func TestPartialCloneWithoutHints(t *testing.T) {
+	t.Parallel()
+	r := gitserver.NewRepository(t)
+	past(t, r, 2)
+	if err := r.Configure("uploadpack.allowFilter", "true"); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "partial.git")
+	if _, err := r.Git("clone", "--quiet", "--bare", "--filter=blob:none", "file://"+r.Dir, dir); err != nil {
+		t.Fatal(err)
+	}
+	a := archive(t, git.Config{URL: dir})
+	head, err := r.Git("rev-parse", "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := a.Tree(t.Context(), strings.TrimSpace(head))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fs.ReadFile(tree, "f/2.txt"); err == nil || !strings.Contains(err.Error(), "promisor") || strings.Contains(err.Error(), "hint") {
+		t.Errorf("a file that is not here: %v", err)
+	}
+}

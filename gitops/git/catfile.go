@@ -25,17 +25,14 @@ type catFile struct {
 	said *tail
 }
 
-// start begins the process. Replacements (git-replace) would show other objects than
-// those of the name, and a partial clone would ask its server for each object.
+// start begins the process, which outlives the context of the first read.
 func (c *catFile) start() error {
-	git, err := exec.LookPath("git")
-	if err != nil {
+	var err error
+	if c.cmd, err = Command(context.Background(), c.dir, nil, "cat-file", "--batch"); err != nil {
 		return err
 	}
 	c.said = &tail{}
-	c.cmd = exec.Command(git, inside(c.dir, "cat-file", "--batch")...)
 	c.cmd.Stderr = c.said
-	c.cmd.Env = append(minimal(c.cmd.Environ()), "GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1")
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return err
 	}

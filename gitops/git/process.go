@@ -2,7 +2,9 @@ package git
 
 import (
 	"context"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,9 +19,12 @@ func (c *connection) openProcess(ctx context.Context, service, version string) (
 		return nil, err
 	}
 	running, cancel := context.WithCancel(ctx)
-	cmd := exec.CommandContext(running, git, append(slices.Clone(c.offers(ctx, git, service)), strings.TrimPrefix(service, "git-"), c.address.endpoint.Path)...)
+	cmd := exec.CommandContext(running, git, append(slices.Clone(c.offers(ctx, service)), strings.TrimPrefix(service, "git-"), c.address.endpoint.Path)...)
 	s := &stream{ctx: ctx, said: &tail{}, abort: cancel}
 	cmd.Env = append(minimal(cmd.Environ()), versionVariable+"="+version)
+	if service == transport.UploadPackServiceName {
+		cmd.Env = append(cmd.Env, noFetch...)
+	}
 	return s.run(cmd)
 }
 
@@ -43,15 +48,16 @@ func (s *stream) run(cmd *exec.Cmd) (*stream, error) {
 
 // offers are settings for a repository of this machine, whose server is this process's
 // own: single objects can be read of it, unless it says itself that they must not.
-func (c *connection) offers(ctx context.Context, git, service string) []string {
+func (c *connection) offers(ctx context.Context, service string) []string {
 	if service != transport.UploadPackServiceName {
 		return nil
 	}
 	if c.local == nil {
 		c.local = []string{}
-		ask := exec.CommandContext(ctx, git, inside(c.address.endpoint.Path, "config", "--get-regexp", `^uploadpack\.allow`)...)
-		ask.Env = minimal(ask.Environ())
-		said, _ := ask.Output() // nothing, where it says nothing
+		var said []byte // empty if nothing is set
+		if ask, err := Command(ctx, c.address.endpoint.Path, nil, "config", "--get-regexp", `^uploadpack\.allow`); err == nil {
+			said, _ = ask.Output()
+		}
 		for _, key := range []string{"uploadpack.allowfilter", "uploadpack.allowanysha1inwant"} {
 			if !strings.Contains(strings.ToLower(string(said)), key+" ") {
 				c.local = append(c.local, "-c", key+"=true")
@@ -61,11 +67,48 @@ func (c *connection) offers(ctx context.Context, git, service string) []string {
 	return c.local
 }
 
-// inside are arguments by which git works in a repository of this machine. That one is
-// named, so safe.bareRepository=explicit is obeyed, though git cannot tell
+// Command returns a command that runs the git program on the repository in a local
+// directory, and not in a parent directory. git runs no program that the repository's
+// configuration names: no hook, no file system monitor, and nothing that fetches the
+// objects that a partial clone lacks (git(1), GIT_NO_LAZY_FETCH, which Git 2.44
+// introduced, and GIT_ALLOW_PROTOCOL for older versions). git still refuses a
+// repository that belongs to another user (git-config(1), safe.directory).
+// The directory is named, so safe.bareRepository=explicit is obeyed, though git cannot tell
 // (git-config(1): with it, only --git-dir and GIT_DIR count as explicit).
-func inside(dir string, args ...string) []string {
-	return append([]string{"-c", "safe.bareRepository=all", "-C", dir}, args...)
+//
+// git ignores replacements (git-replace) and grafts, because they show other objects than
+// the named ones. If environ is nil, git gets the needed variables of this process.
+func Command(ctx context.Context, dir string, environ []string, args ...string) (*exec.Cmd, error) {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, git, append([]string{"-c", "safe.bareRepository=all", "-c", "core.hooksPath=" + os.DevNull, "-c", "core.fsmonitor=false", "-c", "advice.graftFileDeprecated=false", "-C", dir}, args...)...)
+	if environ == nil {
+		environ = minimal(cmd.Environ())
+	}
+	cmd.Env = append(WithoutRepository(environ), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir), "GIT_NO_REPLACE_OBJECTS=1", "GIT_GRAFT_FILE="+os.DevNull)
+	cmd.Env = append(cmd.Env, noFetch...)
+	return cmd, nil
+}
+
+// noFetch stops git from fetching from other repositories.
+var noFetch = []string{"GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none"}
+
+// WithoutRepository removes the variables that name a repository instead of the directory
+// (git(1), "The Git Repository").
+func WithoutRepository(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		switch name {
+		case "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE":
+			return true
+		}
+		return false
+	})
 }
 
 // minimal is what git needs of an environment. The rest, in which tokens and

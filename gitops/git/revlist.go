@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"os/exec"
 	"strings"
 
@@ -61,24 +60,20 @@ type walk struct {
 	said       tail
 }
 
-// start begins both processes. Replacements (git-replace) and grafts would show another
-// history than the one that has these names.
+// start begins both processes.
 func (w *walk) start(ctx context.Context, from plumbing.Hash, most int) error {
-	git, err := exec.LookPath("git")
-	if err != nil {
-		return err
-	}
-	command := func(args ...string) *exec.Cmd {
-		c := exec.CommandContext(ctx, git, inside(w.dir, args...)...)
-		c.Stderr = &w.said
-		c.Env = append(minimal(c.Environ()), "GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_GRAFT_FILE="+os.DevNull)
-		return c
-	}
 	list := []string{"rev-list"}
 	if most > 0 {
 		list = append(list, fmt.Sprintf("--max-count=%d", most))
 	}
-	w.list, w.read = command(append(list, from.String(), "--")...), command("cat-file", "--batch", "--buffer")
+	var err error
+	if w.list, err = Command(ctx, w.dir, nil, append(list, from.String(), "--")...); err != nil {
+		return err
+	}
+	if w.read, err = Command(ctx, w.dir, nil, "cat-file", "--batch", "--buffer"); err != nil {
+		return err
+	}
+	w.list.Stderr, w.read.Stderr = &w.said, &w.said
 	names, err := w.list.StdoutPipe()
 	if err != nil {
 		return err

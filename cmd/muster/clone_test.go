@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/gitops/gitserver"
+)
+
+// hostileClone is a clone of a fleet repository that contains a committed bare repository
+// whose configuration names programs. Each program would write the file marker.
+type hostileClone struct {
+	clone, inner, marker string
+	environ              []string // of a person without settings of git's, and with settings
+	explicit             []string // of one whose git uses no bare repository that is not named
+}
+
+func newHostileClone(t *testing.T) hostileClone {
+	t.Helper()
+	w, p, _, stderr := fleetProgram(t, "run", "--once")
+	w.addBuild(3)
+	if code := p.run(t.Context()); code != exitOK {
+		t.Fatalf("run --once: exit code %d, %s", code, stderr)
+	}
+	dir := t.TempDir()
+	h := hostileClone{clone: filepath.Join(dir, "clone"), marker: filepath.Join(dir, "ran")}
+	h.inner = filepath.Join(h.clone, "overlays", "inner")
+	run := func(input string, args ...string) string {
+		t.Helper()
+		out, err := gitserver.Repository{Dir: dir}.GitInput([]byte(input), args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(out)
+	}
+	run("", "clone", "--quiet", w.repo.Dir, h.clone)
+	run("", "clone", "--quiet", "--bare", w.repo.Dir, h.inner)
+	for _, repo := range []string{h.clone, h.inner} { // git runs a program to verify a signature only if there is one
+		head := run("", "-C", repo, "cat-file", "commit", "HEAD")
+		head = strings.Replace(head, "\n\n", "\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n aGVsbG8=\n -----END PGP SIGNATURE-----\n\n", 1) + "\n"
+		run("", "-C", repo, "update-ref", "HEAD", run(head, "-C", repo, "hash-object", "-t", "commit", "-w", "--stdin"))
+	}
+	program := filepath.Join(h.inner, "program")
+	script := fmt.Sprintf("#!/bin/sh\necho \"$0 $*\" >> %s\n", h.marker)
+	for _, name := range []string{program, filepath.Join(h.inner, "hooks", "reference-transaction"), filepath.Join(h.inner, "hooks", "post-index-change")} {
+		if err := os.WriteFile(name, []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.configure(t, h.inner, program)
+	home := filepath.Join(dir, "home")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h.environ = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1"}
+	settings := filepath.Join(dir, "settings")
+	if err := os.WriteFile(settings, []byte("[safe]\n\tbareRepository = explicit\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.explicit = append(slices.Clone(h.environ), "GIT_CONFIG_GLOBAL="+settings)
+	return h
+}
+
+// configure writes every setting that names a program to a repository's configuration.
+func (h hostileClone) configure(t *testing.T, repo, program string) {
+	t.Helper()
+	for key, value := range map[string]string{
+		"gpg.program": program, "gpg.openpgp.program": program, "gpg.x509.program": program, "gpg.ssh.program": program,
+		"core.sshCommand": program, "core.askPass": program, "core.pager": program, "core.fsmonitor": program, "core.gitProxy": program,
+		"core.editor": program, "core.alternateRefsCommand": program, "core.hooksPath": filepath.Join(h.inner, "hooks"),
+		"credential.helper": "!" + program, "credential.http://127.0.0.1.helper": "!" + program, "uploadpack.packObjectsHook": program,
+		"pager.log": program, "pager.config": program, "alias.log": "!" + program, "diff.external": program,
+		"filter.x.smudge": program, "filter.x.process": program, "log.showSignature": "true", "user.name": "Mallory", "user.email": "mallory@example.com",
+		"url.ssh://mallory.invalid/.insteadOf": "http://127.0.0.1", "remote.away.uploadpack": program, "remote.away.url": h.inner,
+		"remote.away.promisor": "true", "extensions.partialClone": "away", "core.repositoryFormatVersion": "1",
+	} {
+		if _, err := (gitserver.Repository{Dir: repo}).Git("config", key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// ran returns what the programs of the configuration wrote, and resets it.
+func (h hostileClone) ran(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(h.marker)
+	if err != nil {
+		return ""
+	}
+	if err := os.Remove(h.marker); err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestHostileWorkTreeRunsNothing runs every command that reads a repository in a committed
+// directory that is itself a bare repository, with and without its name.
+func TestHostileWorkTreeRunsNothing(t *testing.T) {
+	h := newHostileClone(t)
+	people := map[string][]string{"by default": h.environ, "explicit": h.explicit}
+	for who, environ := range people {
+		for _, dir := range []string{h.inner, filepath.Join(h.inner, "objects")} {
+			t.Chdir(dir)
+			if dir != h.inner && who != "explicit" {
+				continue
+			}
+			for _, command := range [][]string{
+				{"history"}, {"verify", "--signatures"}, {"report"}, {"advise"}, {"preview", "--base", "HEAD"}, {"explain", "default"}, {"pause", "default", "--yes"}, {"set", "default", "max=1", "--yes"},
+				{"cancel", "default", "--yes"}, {"close-breaker", "default", "--yes"}, {"revert", "12345678", "--yes"}, {"__complete", "pause", ""}, {"__complete", "init", "--queue", ""},
+			} {
+				var out bytes.Buffer
+				p := program{args: command, stdout: &out, stderr: &out, clock: stoppedClock{start.Add(time.Minute)}, environ: environ}
+				code := p.run(t.Context())
+				if strings.HasPrefix(command[0], "__") {
+					if strings.Contains(out.String(), "default") {
+						t.Errorf("%s, %q: read the repository: %s", who, command, &out)
+					}
+				} else if code != exitUsage || !strings.Contains(out.String(), "bare") {
+					t.Errorf("%s, %q: exit code %d, %.300s", who, command, code, &out)
+				}
+				if ran := h.ran(t); ran != "" {
+					t.Errorf("%s, %q ran %s", who, command, ran)
+				}
+			}
+		}
+	}
+	for who, environ := range people {
+		for _, repo := range []string{h.inner, h.clone} {
+			if repo == h.clone {
+				h.configure(t, h.clone, filepath.Join(h.inner, "program"))
+			}
+			for _, command := range [][]string{{"history"}, {"verify", "--signatures"}, {"report"}, {"status"}, {"preview", "--base", "HEAD"}, {"simulate", "--history", repo, "--overlay", "overlays/default", "--algorithms", "muster"}} {
+				var out bytes.Buffer
+				p := program{args: command, stdout: &out, stderr: &out, clock: stoppedClock{start.Add(time.Minute)}, environ: append(slices.Clone(environ), "MUSTER_REPO="+repo)}
+				code := p.run(t.Context())
+				if code == exitUsage || code == exitOutside {
+					t.Errorf("%s, %q of %s: exit code %d, %.300s", who, command, repo, code, &out)
+				}
+				if command[0] == "verify" && (code != exitChanges || !strings.Contains(out.String(), "signature: ")) {
+					t.Errorf("%s: verify --signatures of %s: exit code %d, %s", who, repo, code, &out)
+				}
+				if ran := h.ran(t); ran != "" {
+					t.Errorf("%s, %q of %s ran %s", who, command, repo, ran)
+				}
+			}
+		}
+	}
+}
+
+// TestHostileWorkTreeGivesNoCredentials reads a server from a directory that is itself a
+// bare repository: the address, the ssh program and the credential helpers come from the
+// user's configuration.
+func TestHostileWorkTreeGivesNoCredentials(t *testing.T) {
+	h := newHostileClone(t)
+	w, p, stdout, stderr := fleetProgram(t, "status", "-o", "name")
+	w.git.SetPassword("hunter2")
+	ours, called := filepath.Join(t.TempDir(), "settings"), filepath.Join(t.TempDir(), "called")
+	url := strings.Replace(w.git.URL, "http://", "http://git:hunter2@", 1)
+	if err := os.WriteFile(ours+".credentials", []byte(url+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	settings := fmt.Sprintf("[credential]\n\thelper = store --file %s.credentials\n[includeIf \"gitdir:%s/\"]\n\tpath = %s.clone\n", ours, h.clone, ours)
+	inClone := fmt.Sprintf("[core]\n\tsshCommand = echo >> %s\n", called)
+	if err := errors.Join(os.WriteFile(ours, []byte(settings), 0o600), os.WriteFile(ours+".clone", []byte(inClone), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p.environ = append(append(p.environ, h.environ...), "GIT_CONFIG_GLOBAL="+ours)
+	t.Chdir(h.inner)
+	if code := p.run(t.Context()); code != exitOK || stdout.String() != "overlays/default\n" {
+		t.Errorf("exit code %d, printed %q and %q", code, stdout, stderr)
+	}
+	p.environ = append(p.environ, "MUSTER_REPO=ssh://git@git.invalid/fleet.git")
+	if code := p.run(t.Context()); code != exitOutside {
+		t.Errorf("over ssh: exit code %d, %s", code, stderr)
+	}
+	if ran := h.ran(t); ran != "" {
+		t.Errorf("ran %s", ran)
+	}
+	// The user's settings for this clone apply, even if the clone has other settings.
+	h.configure(t, h.clone, filepath.Join(h.inner, "program"))
+	t.Chdir(h.clone)
+	if code := p.run(t.Context()); code != exitOutside {
+		t.Errorf("over ssh in the clone: exit code %d, %s", code, stderr)
+	}
+	if _, err := os.Stat(called); err != nil {
+		t.Errorf("the person's own program did not run: %v", err)
+	}
+	if ran := h.ran(t); ran != "" {
+		t.Errorf("in the clone, ran %s", ran)
+	}
+}
