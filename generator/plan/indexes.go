@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -25,6 +26,9 @@ func (s *Indexes) Add(i int) {
 	}
 	s.words[i/64] |= 1 << (i % 64)
 }
+
+// clone returns a copy of the set.
+func (s Indexes) clone() Indexes { return Indexes{words: slices.Clone(s.words)} }
 
 // Has reports whether the index is in the set.
 func (s Indexes) Has(i int) bool {

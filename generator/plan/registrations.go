@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"slices"
 	"strconv"
 	"time"
 )
@@ -20,7 +19,11 @@ type Registrations struct {
 // entry is what is known of one dispatch.
 type entry struct {
 	indexes Indexes
-	worked  Indexes           // had a job
+	worked  Indexes // had a job
+	// early are the indexes that registered while no overlay had the dispatch, and whether
+	// they had a job. They are not kept as a set, because anybody can start an agent with any
+	// tags, and one high index would make a set large.
+	early   map[int]bool
 	came    map[int]time.Time // when an index registered, as far as is known
 	first   time.Time         // when the first index was first known; zero: none is, or it is too late to tell
 	late    bool              // nobody had looked when the first one registered
@@ -64,11 +67,43 @@ func (r *Registrations) note(tags []string, worked bool, told, look time.Time) {
 	if r.known[id] == nil {
 		r.known[id] = &entry{}
 	}
-	r.known[id].indexes.Add(index)
-	r.known[id].noteCame(index, r.cameAt(id, told, look))
-	if worked {
-		r.known[id].worked.Add(index)
+	e := r.known[id]
+	e.noteCame(index, r.cameAt(id, told, look))
+	switch {
+	case r.live[id]:
+		e.add(index, worked)
+	case index >= 0 && index < MaxIndex:
+		if e.early == nil {
+			e.early = map[int]bool{}
+		}
+		e.early[index] = e.early[index] || worked
 	}
+}
+
+func (e *entry) add(index int, worked bool) {
+	e.indexes.Add(index)
+	if worked {
+		e.worked.Add(index)
+	}
+}
+
+// settle moves the early indexes of a dispatch that an overlay has into the sets.
+func (e *entry) settle() {
+	for index, worked := range e.early {
+		e.add(index, worked)
+	}
+	e.early = nil
+}
+
+// whole returns a copy of the entry with its early indexes in the sets.
+func (e *entry) whole() *entry {
+	if e == nil || len(e.early) == 0 {
+		return e
+	}
+	all := *e
+	all.indexes, all.worked = e.indexes.clone(), e.worked.clone()
+	all.settle()
+	return &all
 }
 
 // Reconcile brings the register in line with the overlays of the tip: it notes which
@@ -85,6 +120,7 @@ func (r *Registrations) Reconcile(overlays []Overlay, now time.Time) {
 			if e == nil {
 				continue
 			}
+			e.settle()
 			if e.settled.IsZero() && e.indexes.Below(d.Agents) == d.Agents {
 				e.settled = now.UTC().Truncate(time.Second)
 				if !r.live[d.ID] {
@@ -114,12 +150,12 @@ func (r *Registrations) Reconcile(overlays []Overlay, now time.Time) {
 
 // Seen returns what is known of a dispatch, but for who is connected now.
 func (r *Registrations) Seen(id string) Seen {
-	e := r.known[id]
+	e := r.known[id].whole()
 	if e == nil {
 		return Seen{}
 	}
 	hadJob := e.worked.Below(MaxIndex)
-	s := Seen{Registered: Indexes{words: slices.Clone(e.indexes.words)}, Worked: hadJob > 0, HadJob: hadJob}
+	s := Seen{Registered: e.indexes.clone(), Worked: hadJob > 0, HadJob: hadJob}
 	if !e.first.IsZero() {
 		first := e.first
 		s.FirstAt = &first
@@ -133,13 +169,13 @@ func (r *Registrations) Seen(id string) Seen {
 
 // All reports whether every agent of a dispatch has been seen.
 func (r *Registrations) All(d Dispatch) bool {
-	e := r.known[d.ID]
+	e := r.known[d.ID].whole()
 	return e != nil && e.indexes.Below(d.Agents) == d.Agents
 }
 
 // Missing reports whether Buildkite may still tell something new about the
 // dispatch: an index that was not seen, or whether any agent has worked.
 func (r *Registrations) Missing(d Dispatch) bool {
-	e := r.known[d.ID]
+	e := r.known[d.ID].whole()
 	return e == nil || e.worked.IsZero() || e.indexes.Below(d.Agents) < d.Agents
 }
