@@ -205,7 +205,7 @@ quality: build ## Play every workload through every algorithm, and write docs/sc
 	bin/muster simulate --workload time-zones --algorithms muster,muster-told-buffer-4,elastic-ci-stack,agent-stack-k8s --chart-day docs/scaling-quality-day.svg >/dev/null
 	$(GO) test ./cmd/muster -run ScalingQuality -update
 
-reference: ## Compare decisions on CHECKS random queues with those of a second, brute-force program
+reference: ## Compare decisions on CHECKS random fleets with those of a second, brute-force program
 	$(GO) test ./generator/plan -run 'Reference' -count=1 -timeout 0 -v -rapid.checks=$(CHECKS)
 
 browser: ## Try the status page and a report in Chromium, which has to be there; PICTURES is a directory for screenshots

@@ -1,10 +1,10 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // anyQueue is the key of jobs that ask for any queue: queue=* takes every agent
@@ -39,228 +39,233 @@ func placeAnyQueue(readers []queueReader, jobs map[string][]*class, agents []Age
 	}
 }
 
-// placement finds out in which queues jobs that several could serve are counted. It
-// is one maximum flow over all queues, as each queue's own is made; see [division].
-// What is asked for: first the queues' own jobs, then those of any queue. Who
-// serves it: the idle agents, those in flight, those that min asks for, and then
-// the room that is left, by queue. So a job goes where an agent is for it, and is
-// ordered for in the first queue that has room; made again on what was ordered, it
-// stays there.
+// placement assigns jobs that several queues could serve to one queue each. It runs the flow
+// of one queue (see [division]) over all queues, with min, look-ahead and buffers, so that
+// each agent serves the same in both. Agents of the same kind serve in the order of their
+// queues. A job is assigned to the queue whose agent serves it, or else to the first queue
+// that has room. A repeated decision assigns it to the same queue.
 type placement struct {
-	queues  []placeQueue
-	demands []placeDemand
-	of      []int   // of each roaming class: its demand
-	left    [][]int // of each roaming demand, by queue: jobs that it serves and that no class has yet
+	queues []placeQueue
+	jobs   []Demand
+	may    [][]placeMay   // of each of the jobs: who may serve them, by queue
+	groups map[string]int // numbers of groups of jobs, by who may serve them
+	of     []int          // of each roaming class: its pending jobs among the jobs
+	ahead  []int          // of each roaming class: the queue that counts those that are not pending
+	left   map[int][]int  // of those jobs, by queue: what it serves and no class has yet
 }
 
-// placeQueue is a queue as far as it matters here.
+// placeQueue is a queue of a placement.
 type placeQueue struct {
 	key    string
 	shares []*share
-	kinds  []kind // of idle agents, and then of those in flight with other tags
-	counts []int  // of idle agents
-	others []otherTags
+	look   reading
+	from   map[*class]int // of the queue's classes that are copies of a roaming class, the number of that
+	takes  []Indexes      // of each kind of agents, the jobs that it can take
 }
 
-// placeDemand is what is asked for by classes that are alike to every agent here.
-type placeDemand struct {
-	pending int
-	may     []placeMay // by queue
-}
-
-// placeMay says who of a queue may serve a demand; zero is nobody.
+// placeMay says who of a queue may serve jobs.
 type placeMay struct {
+	queue    int
 	overlays []string
 	kinds    string // of each kind of agents, whether: '0' or '1'
 }
 
 func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*class, agents []Agent) *placement {
-	p := &placement{of: make([]int, len(roaming))}
-	may := make([][]placeMay, len(roaming))
-	for n := range may {
-		may[n] = make([]placeMay, len(readers))
+	p := &placement{groups: map[string]int{}, left: map[int][]int{}}
+	for _, c := range roaming {
+		remember(c, readers)
 	}
-	alike := map[string]int{}
+	may := make([][]placeMay, len(roaming))
 	for i, q := range readers {
+		queue := placeQueue{key: q.key, from: map[*class]int{}}
 		var all []*class
-		from := map[*class]int{}
 		for _, c := range jobs[q.key] {
 			own := *c
 			all = append(all, &own)
 		}
 		for n, c := range roaming {
 			one := *c
-			from[&one] = n
+			queue.from[&one] = n
 			all = append(all, &one)
 		}
-		look := q.look(all, agents)
-		queue := placeQueue{key: q.key, kinds: look.kinds, counts: look.counts, others: look.others}
-		o := look.observation(q.overlays)
+		queue.look = q.look(all, agents)
+		queue.takes = make([]Indexes, len(queue.look.kinds))
+		o := queue.look.observation(q.overlays)
 		for _, v := range q.overlays {
 			queue.shares = append(queue.shares, newShare(v, o))
 		}
 		p.queues = append(p.queues, queue)
-		for j, c := range look.served {
-			m := placeMay{overlays: c.overlays, kinds: takers(look.kinds, j)}
-			if n, ok := from[c]; ok {
-				may[n][i] = m
-			} else if c.pending > 0 {
-				mays := make([]placeMay, len(readers))
-				mays[i] = m
-				p.demand(alike, mays, c.pending)
+		for j, c := range queue.look.served {
+			m := placeMay{queue: i, overlays: c.overlays, kinds: takers(queue.look.kinds, j)}
+			if n, ok := queue.from[c]; ok {
+				may[n] = append(may[n], m)
+			} else {
+				p.demand(m, c)
 			}
 		}
 	}
-	own := len(p.demands)
 	for n, c := range roaming {
-		p.of[n] = p.demand(alike, may[n], c.pending)
+		j := p.group(may[n])
+		p.jobs[j].Pending += c.pending
+		p.of, p.ahead = append(p.of, j), append(p.ahead, p.looking(j))
 	}
-	p.serve(own, readers[0].snapshot.At)
+	for i, q := range p.queues {
+		for _, c := range q.look.served {
+			if n, ok := q.from[c]; ok && i == p.ahead[n] {
+				upcoming := *c
+				upcoming.pending = 0
+				p.demand(placeMay{queue: i, overlays: c.overlays}, &upcoming)
+			}
+		}
+	}
+	p.serve(readers)
 	return p
 }
 
-// demand adds jobs to the demand of those that the same agents may serve, and returns
-// its number.
-func (p *placement) demand(alike map[string]int, may []placeMay, pending int) int {
-	var key strings.Builder
-	for i, m := range may {
-		if len(m.overlays) > 0 {
-			key.WriteString(strconv.Itoa(i) + "\x00" + strings.Join(m.overlays, "\x00") + "\x00" + m.kinds + "\x01")
+// remember adds to a class what the overlays that could take its upcoming jobs remember of
+// them.
+func remember(c *class, readers []queueReader) {
+	c.elsewhere = remembered{}
+	for _, q := range readers {
+		serving := q.serving(c)
+		for _, v := range q.overlays {
+			if !slices.Contains(serving, v.Name) {
+				continue
+			}
+			c.elsewhere.add(v.State.AheadOf)
+			if at := v.State.LookedAhead; at.After(c.lookedAhead) {
+				c.lookedAhead = at
+			}
 		}
 	}
-	j, ok := alike[key.String()]
-	if !ok {
-		j = len(p.demands)
-		alike[key.String()] = j
-		p.demands = append(p.demands, placeDemand{may: may})
+}
+
+// demand adds a class that counts for one queue.
+func (p *placement) demand(m placeMay, c *class) {
+	if c.pending == 0 {
+		m.kinds = ""
 	}
-	p.demands[j].pending += pending
+	p.jobs[p.group([]placeMay{m})].add(c)
+}
+
+// group returns the number of the jobs that these agents may serve.
+func (p *placement) group(may []placeMay) int {
+	var key strings.Builder
+	var overlays []string
+	for _, m := range may {
+		key.WriteString(strconv.Itoa(m.queue) + "\x00" + strings.Join(m.overlays, "\x00") + "\x00" + m.kinds + "\x01")
+		overlays = append(overlays, m.overlays...)
+	}
+	j, ok := p.groups[key.String()]
+	if ok {
+		return j
+	}
+	j = len(p.jobs)
+	p.groups[key.String()] = j
+	slices.Sort(overlays)
+	p.jobs, p.may = append(p.jobs, Demand{Overlays: overlays}), append(p.may, may)
+	for _, m := range may {
+		for k := range m.kinds {
+			if m.kinds[k] == '1' {
+				p.queues[m.queue].takes[k].Add(j)
+			}
+		}
+	}
 	return j
 }
 
-// placeSource is a node of the flow that agents come from.
-type placeSource struct {
-	queue  int
-	kind   int    // of idle agents or of those with other tags, or -1
-	share  *share // whose agents they are, if they are of no kind
-	agents int
-}
-
-// serve runs the flow; the first demands are the queues' own.
-func (p *placement) serve(own int, now time.Time) {
-	var stages [4][]placeSource // idle, in flight, for min, room
+// serve runs the flow, and sets how many of the jobs of several queues each queue serves.
+// One queue counts those that nobody serves.
+func (p *placement) serve(readers []queueReader) {
+	type group struct {
+		IdleAgents
+		queue, rank int
+	}
+	var idle []group
+	var shares []*share
+	var of []int // the queue of each share
 	for i, q := range p.queues {
-		for k, n := range q.counts {
-			stages[0] = append(stages[0], placeSource{queue: i, kind: k, agents: n})
+		for k, n := range q.look.counts {
+			g := IdleAgents{Agents: n, Replacing: q.look.kinds[k].replacing, Jobs: q.takes[k]}
+			if credit := q.look.kinds[k].credit; credit >= 0 {
+				g.Overlay = readers[i].overlays[credit].Name
+			}
+			idle = append(idle, group{g, i, q.look.kinds[k].rank()})
 		}
 		for _, s := range q.shares {
-			forMin, room := s.mayDispatch(now)
-			stages[2] = append(stages[2], placeSource{queue: i, kind: -1, share: s, agents: forMin})
-			stages[3] = append(stages[3], placeSource{queue: i, kind: -1, share: s, agents: room})
+			shares, of = append(shares, s), append(of, i)
+			for n, x := range s.otherTags {
+				k := slices.IndexFunc(q.look.others, func(o otherTags) bool { return o.dispatch == x.dispatch })
+				s.otherTags[n].tags.Jobs = q.takes[len(q.look.counts)+k]
+			}
 		}
-		stages[1] = append(stages[1], q.flying(i)...)
 	}
-	sources := slices.Concat(stages[:]...)
-	supply, want := make([]int, len(sources)), make([]int, len(p.demands))
-	for j, d := range p.demands {
-		want[j] = d.pending
+	slices.SortStableFunc(idle, func(a, b group) int { return cmp.Compare(a.rank, b.rank) })
+	groups := make([]IdleAgents, len(idle))
+	for g := range idle {
+		groups[g] = idle[g].IdleAgents
 	}
-	f := newFlow(supply, want, func(i, j int) bool {
-		from := sources[i]
-		m := p.demands[j].may[from.queue]
-		if from.kind >= 0 {
-			return len(m.overlays) > 0 && m.kinds[from.kind] == '1'
+	d := newDivision(shares, p.jobs, groups, flights(shares), readers[0].snapshot.At)
+	for _, j := range p.of {
+		if p.left[j] != nil {
+			continue
 		}
-		return slices.Contains(m.overlays, from.share.overlay.Name)
-	})
-	first := 0
-	for _, stage := range stages {
-		for i := range stage {
-			f.free[first+i] = stage[i].agents
+		left := make([]int, len(p.queues))
+		for i := range d.flow.moved {
+			from := d.source(i)
+			queue := 0
+			switch from.kind {
+			case fromIdle:
+				queue = idle[from.index].queue
+			case fromInFlight:
+				queue = of[d.flying[from.index].share]
+			default:
+				queue = of[from.index]
+			}
+			left[queue] += d.flow.moved[i][j]
 		}
-		f.serveAll(first, first+len(stage), 0, len(want))
-		first += len(stage)
+		left[p.fallback(j)] += d.flow.want[j]
+		p.left[j] = left
 	}
-	p.left = make([][]int, len(p.demands))
-	for j := own; j < len(p.demands); j++ {
-		p.left[j] = make([]int, len(p.queues))
-		for i, from := range sources {
-			p.left[j][from.queue] += f.moved[i][j]
-		}
-		p.left[j][p.fallback(j)] += f.want[j]
-	}
-}
-
-// flying are the queue's agents in flight.
-func (q placeQueue) flying(queue int) (all []placeSource) {
-	for _, x := range flights(q.shares) {
-		from := placeSource{queue: queue, kind: -1, share: q.shares[x.share], agents: x.agents}
-		if x.other != nil {
-			from.kind = len(q.counts) + slices.IndexFunc(q.others, func(o otherTags) bool { return o.dispatch == x.dispatch })
-		}
-		all = append(all, from)
-	}
-	return all
 }
 
 // fallback is the queue that counts what nobody can serve now: the first of which an
 // overlay is not suspended, or else the first.
 func (p *placement) fallback(j int) int {
-	may := func(i int, s *share) bool { return slices.Contains(p.demands[j].may[i].overlays, s.overlay.Name) }
-	return p.first(j, func(i int, s *share) bool { return may(i, s) && !s.suspended.Active() && !s.breaker.Open() })
+	return p.first(j, func(s *share) bool { return !s.suspended.Active() && !s.breaker.Open() })
 }
 
 // looking is the queue that counts the jobs that are not pending: the first of which
 // an overlay looks ahead to them, or else the first.
 func (p *placement) looking(j int) int {
-	return p.first(j, func(i int, s *share) bool {
-		return slices.Contains(p.demands[j].may[i].overlays, s.overlay.Name) && s.looksAhead()
-	})
+	return p.first(j, (*share).looksAhead)
 }
 
-// first returns the first queue with a share that is so, or else the first that could
-// serve the demand.
-func (p *placement) first(j int, is func(i int, s *share) bool) int {
-	for i, q := range p.queues {
-		if slices.ContainsFunc(q.shares, func(s *share) bool { return is(i, s) }) {
-			return i
+// first returns the first queue with a share that may serve the jobs and matches, or else
+// the first queue with a share that may serve them.
+func (p *placement) first(j int, matches func(s *share) bool) int {
+	for _, m := range p.may[j] {
+		if slices.ContainsFunc(p.queues[m.queue].shares, func(s *share) bool { return slices.Contains(m.overlays, s.overlay.Name) && matches(s) }) {
+			return m.queue
 		}
 	}
-	return slices.IndexFunc(p.demands[j].may, func(m placeMay) bool { return len(m.overlays) > 0 })
+	return p.may[j][0].queue
 }
 
 // place adds a class to the queues that could serve it: to each the pending jobs that
 // count there, and how many count elsewhere.
 func (p *placement) place(n int, c *class, jobs map[string][]*class) {
-	j := p.of[n]
-	ahead := p.looking(j)
-	var lookedAhead time.Time
-	memory := remembered{}
-	for i, q := range p.queues {
-		for _, s := range q.shares {
-			if !slices.Contains(p.demands[j].may[i].overlays, s.overlay.Name) {
-				continue
-			}
-			memory.add(s.overlay.State.AheadOf)
-			if at := s.overlay.State.LookedAhead; at.After(lookedAhead) {
-				lookedAhead = at
-			}
-		}
-	}
-	pending := c.pending
-	for i, q := range p.queues {
-		if len(p.demands[j].may[i].overlays) == 0 {
-			continue
-		}
+	j, pending := p.of[n], c.pending
+	for _, m := range p.may[j] {
+		q := p.queues[m.queue]
 		part := *c
-		part.pending = min(pending, p.left[j][i])
+		part.pending = min(pending, p.left[j][m.queue])
 		part.away = c.pending - part.pending
-		part.lookedAhead, part.elsewhere = lookedAhead, memory
 		pending -= part.pending
-		p.left[j][i] -= part.pending
-		if i != ahead {
+		p.left[j][m.queue] -= part.pending
+		if m.queue != p.ahead[n] {
 			part.upcoming, part.limited, part.blocked, part.created = 0, 0, 0, nil
-			part.countElsewhere(p.demands[j].may[i].overlays, q.shares)
+			part.countElsewhere(m.overlays, q.shares)
 		}
 		if part.pending+part.away+part.upcoming+part.limited+part.blocked+len(part.staged) > 0 {
 			jobs[q.key] = append(jobs[q.key], &part)

@@ -297,3 +297,30 @@ func TestAnyQueueAge(t *testing.T) {
 		}
 	}
 }
+
+// TestBufferIsNotOrderedAgainBesideAnyQueueJobs asserts that agents that were ordered for
+// a buffer serve it, and not jobs for which another queue has agents in flight.
+func TestBufferIsNotOrderedAgainBesideAnyQueueJobs(t *testing.T) {
+	for _, c := range []struct{ buffer, jobs int }{{2, 20}, {4, 100}} {
+		inFlight := Dispatch{ID: "b-0000000a", Agents: c.jobs, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Purpose: ForDemand, Cluster: AnyCluster}
+		overlays := []Overlay{
+			ofQueue("a", func(o *Overlay) { o.Policy.Max, o.Policy.Buffer = 1000, c.buffer }),
+			ofQueue("b", func(o *Overlay) { o.Policy.Max, o.Dispatches = 1000, []Dispatch{inFlight} }),
+		}
+		var r Registrations
+		total := 0
+		for tick := range 12 {
+			s := Snapshot{At: orderedAt.Add(time.Duration(tick) * 15 * time.Second), Jobs: roaming(c.jobs)}
+			r.Reconcile(overlays, s.At)
+			for i, o := range Observe(overlays, s, &r) {
+				for _, d := range Decide(fmt.Sprint(tick), overlays, o) {
+					total += d.Sum.Dispatch
+					overlays[i].Dispatches = append(overlays[i].Dispatches, d.Dispatch...)
+				}
+			}
+		}
+		if total != c.buffer {
+			t.Errorf("a buffer of %d beside %d jobs: %d agents are ordered in 12 ticks", c.buffer, c.jobs, total)
+		}
+	}
+}

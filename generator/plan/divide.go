@@ -6,15 +6,18 @@ import (
 )
 
 // division settles which agents serve which jobs, and which overlay dispatches
-// the agents that are missing. It is one maximum flow. What is asked for, in this
-// order: the pending jobs, then each overlay's look-ahead, then each overlay's
-// buffer. Who serves it, in this order: the idle agents, those in flight, those
-// that min asks for in any case, and then the room that is left below max, by
-// priority and evenly within one.
+// the agents that are missing. It is one maximum flow. The agents that are there
+// come first: the idle ones, then those in flight. They serve the pending jobs, the
+// upcoming jobs of which an agent was taken (held), the buffers, then the upcoming
+// jobs that agents were dispatched for before (again), and last those that nothing was
+// dispatched for (fresh). Then come the agents that are dispatched: those that min asks
+// for, and then the room that is left below max, by priority and evenly within one.
+// They serve what is left of pending, held, fresh and buffers, in this order.
 //
-// Because it is a maximum flow in a fixed order, deciding again on what was
-// just dispatched finds everything served that can be served, and dispatches
-// nothing.
+// An agent that is there leaves nothing for fresh jobs that another overlay would then
+// have to dispatch for: an overlay that dispatches nothing has no commit in which to
+// remember them. So deciding again on what was just dispatched finds everything served
+// that can be served, and dispatches nothing.
 type division struct {
 	shares []*share
 	jobs   []Demand
@@ -47,9 +50,12 @@ type sink struct {
 type sinkKind int
 
 const (
-	toJobs      sinkKind = iota // a group of pending jobs
-	toLookahead                 // an overlay's share of the upcoming jobs
-	toBuffer                    // an overlay's buffer
+	toJobs   sinkKind = iota // a group of pending jobs
+	toHeld                   // upcoming jobs of an overlay of which an agent was taken by another job
+	toFresh                  // its share of the upcoming jobs that nothing was dispatched for
+	toBuffer                 // its buffer
+	toAgain                  // its share of the upcoming jobs that agents were dispatched for before
+	sinkKinds
 )
 
 // number returns the flow's number of a source: the groups of idle agents, those in
@@ -76,55 +82,74 @@ func (d *division) source(i int) source {
 	return source{fromMin + sourceKind(i/len(d.shares)), i % len(d.shares)}
 }
 
-// sinkNumber returns the flow's number of a sink: the groups of jobs, then
-// look-ahead by overlay, then buffers by overlay.
+// sinkNumber returns the flow's number of a sink: the groups of jobs, then the
+// other kinds, each by overlay.
 func (d *division) sinkNumber(s sink) int {
-	switch s.kind {
-	case toLookahead:
-		return len(d.jobs) + s.index
-	case toBuffer:
-		return len(d.jobs) + len(d.shares) + s.index
+	if s.kind == toJobs {
+		return s.index
 	}
-	return s.index
+	return len(d.jobs) + int(s.kind-toHeld)*len(d.shares) + s.index
 }
 
 // sink is the reverse of sinkNumber.
 func (d *division) sink(j int) sink {
-	switch n := j - len(d.jobs); {
-	case n < 0:
+	n := j - len(d.jobs)
+	if n < 0 {
 		return sink{toJobs, j}
-	case n < len(d.shares):
-		return sink{toLookahead, n}
-	default:
-		return sink{toBuffer, n - len(d.shares)}
 	}
+	return sink{toHeld + sinkKind(n/len(d.shares)), n % len(d.shares)}
 }
 
-// can reports whether agents of source i may serve sink j.
-func (d *division) can(i, j int) bool {
-	from, to := d.source(i), d.sink(j)
-	switch {
-	case from.kind == fromIdle && to.kind == toJobs:
-		return d.idle[from.index].Jobs.Has(to.index)
-	case from.kind == fromIdle:
-		g := d.idle[from.index]
-		return !g.Replacing && g.Overlay == d.shares[to.index].overlay.Name
+// takers returns, for each of n sinks, the sources that may serve it, in order.
+func (d *division) takers(n int) [][]int32 {
+	all := make([][]int32, n)
+	jobs := make([][]int, len(d.shares)) // the groups of jobs that agents of each overlay can take
+	of := map[string]int{}
+	for i, s := range d.shares {
+		of[s.overlay.Name] = i
 	}
-	share := from.index
-	if from.kind == fromInFlight {
-		x := d.flying[from.index]
-		share = x.share
-		switch {
-		case x.other != nil && to.kind == toJobs:
-			return x.other.Jobs.Has(to.index)
-		case x.other != nil && !x.other.Spare:
-			return false
+	for j, group := range d.jobs {
+		for _, name := range group.Overlays {
+			if i, ok := of[name]; ok {
+				jobs[i] = append(jobs[i], j)
+			}
 		}
 	}
-	if to.kind == toJobs {
-		return d.serves(share, to.index)
+	serve := func(from source, groups []int, share int, kinds ...sinkKind) {
+		k := int32(d.number(from))
+		for _, j := range groups {
+			all[j] = append(all[j], k)
+		}
+		for _, kind := range kinds {
+			j := d.sinkNumber(sink{kind, share})
+			all[j] = append(all[j], k)
+		}
 	}
-	return share == to.index
+	there := []sinkKind{toHeld, toFresh, toBuffer, toAgain}
+	for g, group := range d.idle {
+		i, ok := of[group.Overlay]
+		if !ok || group.Replacing {
+			serve(source{fromIdle, g}, group.Jobs.below(len(d.jobs)), 0)
+		} else {
+			serve(source{fromIdle, g}, group.Jobs.below(len(d.jobs)), i, there...)
+		}
+	}
+	for k, x := range d.flying {
+		switch from := (source{fromInFlight, k}); {
+		case x.other == nil:
+			serve(from, jobs[x.share], x.share, there...)
+		case x.other.Spare:
+			serve(from, x.other.Jobs.below(len(d.jobs)), x.share, there...)
+		default:
+			serve(from, x.other.Jobs.below(len(d.jobs)), 0)
+		}
+	}
+	for _, kind := range []sourceKind{fromMin, fromRoom} {
+		for i := range d.shares {
+			serve(source{kind, i}, jobs[i], i, toHeld, toFresh, toBuffer)
+		}
+	}
+	return all
 }
 
 // serves reports whether agents of an overlay can take a group of jobs.
@@ -134,38 +159,41 @@ func (d *division) serves(overlay, jobs int) bool {
 
 // divide runs the flow, and writes each overlay's part of it into its sum.
 func divide(shares []*share, o Observation) {
-	d := &division{shares: shares, jobs: o.Jobs, idle: o.Idle, flying: flights(shares)}
+	d := newDivision(shares, o.Jobs, o.Idle, flights(shares), o.At)
+	for i, s := range shares {
+		d.conclude(i, s, o.orderedAt())
+	}
+}
+
+// newDivision divides jobs and agents by running the flow.
+func newDivision(shares []*share, jobs []Demand, idle []IdleAgents, flying []flight, now time.Time) *division {
+	d := &division{shares: shares, jobs: jobs, idle: idle, flying: flying}
 	n := len(shares)
 	supply := make([]int, len(d.idle)+len(d.flying)+2*n)
-	demand := make([]int, len(d.jobs)+2*n)
+	demand := make([]int, len(d.jobs)+int(sinkKinds-toHeld)*n)
 	for g, group := range d.idle {
 		supply[g] = group.Agents
-	}
-	for j, group := range d.jobs {
-		demand[j] = group.Pending
-	}
-	d.lookAhead(o.At)
-	for i, s := range shares {
-		if !s.breaker.Open() { // else nothing is expected of it, and nothing asked
-			demand[d.sinkNumber(sink{toLookahead, i})] = s.sum.Lookahead - s.fresh
-			demand[d.sinkNumber(sink{toBuffer, i})] = s.sum.Buffer
-		}
 	}
 	for k, x := range d.flying {
 		supply[d.number(source{fromInFlight, k})] = x.agents
 	}
-	again, byOthers := d.lookAheadAgain(supply, demand)
-	for i, s := range shares {
-		s.sum.Lookahead = s.fresh + again[i] - byOthers[i]
-		demand[d.sinkNumber(sink{toLookahead, i})] = s.sum.Lookahead
+	for j, group := range d.jobs {
+		demand[j] = group.Pending
 	}
-	d.flow = newFlow(supply, demand, d.can)
+	d.lookAhead(now)
+	for i, s := range shares {
+		if !s.breaker.Open() { // else nothing is expected of it, and nothing asked
+			demand[d.sinkNumber(sink{toHeld, i})] = s.held()
+			demand[d.sinkNumber(sink{toFresh, i})] = s.fresh - s.held()
+			demand[d.sinkNumber(sink{toBuffer, i})] = s.sum.Buffer
+			demand[d.sinkNumber(sink{toAgain, i})] = s.sum.Lookahead - s.fresh
+		}
+	}
+	d.flow = newFlow(supply, demand, d.takers(len(demand)))
 	d.serveIdle()
-	d.flow.serveAll(len(d.idle), len(d.idle)+len(d.flying), 0, len(demand))
-	d.serveOrdered(o.At)
-	for i, s := range shares {
-		d.conclude(i, s, o.orderedAt())
-	}
+	d.serveThere()
+	d.serveOrdered(now)
+	return d
 }
 
 // serveIdle lets the idle agents serve: those that are being replaced first, then
@@ -174,40 +202,41 @@ func divide(shares []*share, o Observation) {
 func (d *division) serveIdle() {
 	idle, jobs := len(d.idle), len(d.jobs)
 	d.flow.serveAll(0, idle, 0, jobs)
-	d.flow.serveAll(0, idle, jobs, len(d.flow.want))
 	for g, group := range d.idle {
 		i := slices.IndexFunc(d.shares, func(s *share) bool { return s.overlay.Name == group.Overlay })
 		if i < 0 {
 			continue
 		}
 		s := d.shares[i]
-		spare := d.flow.free[g]
-		for j := jobs; j < len(d.flow.want); j++ {
-			spare += d.flow.moved[g][j]
-		}
-		s.spare += spare
+		s.spare += d.flow.free[g]
 		if group.Replacing {
-			s.sum.Replacing += spare
+			s.sum.Replacing += d.flow.free[g]
 		}
 	}
+	d.serve(0, idle, toHeld)
+	d.serve(0, idle, toBuffer)
 }
 
-// spared is how many idle agents of the overlay's own serve its look-ahead and its
-// buffer, or nothing, once everything is served: one that was to take a job may
-// have left it to an agent that is in flight. Those that are replaced are not
-// among them.
-func (d *division) spared(s *share) int {
-	n := 0
-	for g, group := range d.idle {
-		if group.Replacing || group.Overlay != s.overlay.Name {
-			continue
-		}
-		n += d.flow.free[g]
-		for j := len(d.jobs); j < len(d.flow.want); j++ {
-			n += d.flow.moved[g][j]
-		}
+// serve lets the sources from first to last serve one kind of what overlays ask for.
+func (d *division) serve(first, last int, kind sinkKind) {
+	d.flow.serveAll(first, last, d.sinkNumber(sink{kind, 0}), d.sinkNumber(sink{kind + 1, 0}))
+}
+
+// serveThere lets the agents in flight serve, and then all that are there what they are
+// left for.
+func (d *division) serveThere() {
+	idle, there := len(d.idle), len(d.idle)+len(d.flying)
+	d.flow.serveAll(idle, there, 0, len(d.jobs))
+	d.serve(idle, there, toHeld)
+	d.serve(idle, there, toBuffer)
+	d.serve(0, there, toAgain)
+	d.serve(0, there, toFresh)
+	d.letStandIn(there)
+	// Other fresh jobs have agents dispatched for them. No existing agent leaves its job to serve them.
+	for i := range d.shares {
+		takers := &d.flow.takers[d.sinkNumber(sink{toFresh, i})]
+		*takers = slices.DeleteFunc(*takers, func(k int32) bool { return int(k) < there })
 	}
-	return n
 }
 
 // serveOrdered lets what is dispatched now serve: what min asks for, then room by
@@ -221,21 +250,26 @@ func (d *division) serveOrdered(now time.Time) {
 	for i, s := range d.shares {
 		has[i] = s.sum.Current + d.flow.free[d.number(source{fromMin, i})]
 	}
-	d.flow.serveAll(d.number(source{fromMin, 0}), d.number(source{fromMin, n}), 0, len(d.flow.want))
-	for first := 0; first < n; {
-		last := first + 1
-		for last < n && d.shares[last].policy.Priority == d.shares[first].policy.Priority {
-			last++
+	end := d.sinkNumber(sink{toAgain, 0})
+	d.flow.serveAll(d.number(source{fromMin, 0}), d.number(source{fromMin, n}), 0, end)
+	group := make([]int, n) // of one queue and one priority
+	for i := 1; i < n; i++ {
+		group[i] = group[i-1]
+		if p, q := d.shares[i].policy, d.shares[i-1].policy; p.Queue != q.Queue || p.Priority != q.Priority {
+			group[i]++
 		}
-		d.flow.serveEvenly(d.number(source{fromRoom, first}), d.number(source{fromRoom, last}), func(i int) int { return has[d.source(i).index] })
-		first = last
 	}
+	room := func(of []int) func(i int) int { return func(i int) int { return of[d.source(i).index] } }
+	d.flow.serveEvenly(d.number(source{fromRoom, 0}), d.number(source{fromRoom, n}), end, room(group), room(has))
 }
 
 // lookAhead gives the upcoming jobs to the overlays that look ahead to them, the
 // first of those that could serve them.
 func (d *division) lookAhead(now time.Time) {
 	for _, group := range d.jobs {
+		if group.Upcoming == 0 && len(group.Stages) == 0 {
+			continue
+		}
 		for _, s := range d.shares {
 			s.keepStages(group)
 		}
@@ -265,74 +299,30 @@ func (d *division) lookAhead(now time.Time) {
 	}
 }
 
-// lookAheadAgain returns, by overlay, how many agents serve the upcoming jobs for
-// which agents were dispatched before: of those that are idle or in flight, what
-// jobs and buffers leave. So nothing is dispatched for these jobs again, nor for
-// a buffer in their stead.
-//
-// Of the other upcoming jobs, byOthers are those for which agents of other overlays
-// are left that could take any of them. Such agents came to be left when they were
-// dispatched for jobs that agents of this overlay took.
-func (d *division) lookAheadAgain(supply, demand []int) (again, byOthers []int) {
-	n := len(d.shares)
-	again, byOthers = make([]int, n), make([]int, n)
-	jobs, buffers, end := len(d.jobs), d.sinkNumber(sink{toBuffer, 0}), len(demand)
-	copy(again, demand[jobs:buffers])
-	if !slices.ContainsFunc(d.shares, func(s *share) bool { return s.sum.Lookahead > 0 }) {
-		return again, byOthers
-	}
-	f := newFlow(slices.Clone(supply), slices.Clone(demand), d.can)
+// letStandIn lets unused agents of other overlays serve look-ahead; see standsIn. They
+// were dispatched for jobs that agents of the overlay that looks ahead then took. What
+// they serve is excluded from its look-ahead.
+func (d *division) letStandIn(there int) {
+	f := d.flow
+	type taken struct{ sink, own int }
+	var all []taken
 	for i, s := range d.shares {
-		f.want[jobs+i] = s.held()
-	}
-	f.serveAll(0, len(supply), 0, buffers)
-	f.serveAll(0, len(supply), buffers, end)
-	left := d.leftToOthers(f, jobs, buffers)
-	copy(f.want[jobs:buffers], again)
-	f.serveAll(0, len(supply), jobs, buffers)
-	for i, s := range d.shares {
-		again[i] -= f.want[jobs+i]
-		f.want[jobs+i] = s.fresh - s.held() + left[i]
-	}
-	f.serveAll(0, len(supply), jobs, buffers)
-	copy(byOthers, f.want[jobs:buffers])
-	d.letStandIn(f, jobs)
-	f.serveAll(0, len(supply), jobs, buffers)
-	for i := range byOthers {
-		byOthers[i] -= f.want[jobs+i]
-	}
-	return again, byOthers
-}
-
-// leftToOthers is how many agents look-ahead asks for again, by overlay, that its own do
-// not serve: there are none, or their buffer needs them, and those of another overlay
-// stand in. So what was dispatched for a buffer is there for it at the next look.
-func (d *division) leftToOthers(served *flow, jobs, buffers int) []int {
-	left := slices.Clone(served.want[jobs:buffers])
-	if !slices.ContainsFunc(served.want[buffers:], func(n int) bool { return n > 0 }) {
-		return left
-	}
-	f := served.clone()
-	d.letStandIn(f, jobs)
-	f.serveAll(0, len(f.free), buffers, len(f.want))
-	for i, s := range d.shares {
-		for k := range f.free {
-			if f.moved[k][jobs+i] > 0 && d.standsIn(k, s) {
-				left[i] += f.moved[k][jobs+i]
+		for _, kind := range []sinkKind{toHeld, toFresh} {
+			j := d.sinkNumber(sink{kind, i})
+			all = append(all, taken{j, len(f.takers[j])})
+			for k := 0; k < there && len(s.aheadOf) > 0; k++ {
+				if d.standsIn(k, s) {
+					f.takers[j] = append(f.takers[j], int32(k))
+				}
 			}
 		}
 	}
-	return left
-}
-
-// letStandIn lets agents of other overlays serve look-ahead; see standsIn.
-func (d *division) letStandIn(f *flow, jobs int) {
-	for i, s := range d.shares {
-		for k := range f.free {
-			if d.standsIn(k, s) {
-				f.takers[jobs+i] = append(f.takers[jobs+i], int32(k))
-			}
-		}
+	if !slices.ContainsFunc(all, func(t taken) bool { return len(f.takers[t.sink]) > t.own }) {
+		return
+	}
+	f.serveAll(0, there, len(d.jobs), d.sinkNumber(sink{toAgain, 0}))
+	for _, t := range all {
+		f.takers[t.sink] = f.takers[t.sink][:t.own]
 	}
 }
 
@@ -350,55 +340,87 @@ func (d *division) standsIn(i int, s *share) bool {
 	case !d.idle[from.index].Replacing:
 		of = d.idle[from.index].Overlay
 	}
-	return of != "" && of != s.overlay.Name && len(s.aheadOf) > 0 &&
+	return of != "" && of != s.overlay.Name &&
 		!slices.ContainsFunc(s.aheadOf, func(overlays []string) bool { return !slices.Contains(overlays, of) })
 }
 
-// conclude reads overlay i's sum off the flow.
+// conclude sets the sum of overlay i from the flow: each term counts agents that serve
+// something or nothing, or demand that is not served.
 func (d *division) conclude(i int, s *share, now time.Time) {
 	m, f := &s.sum, d.flow
 	forMin, room := d.number(source{fromMin, i}), d.number(source{fromRoom, i})
-	lookahead, buffer := d.sinkNumber(sink{toLookahead, i}), d.sinkNumber(sink{toBuffer, i})
-	m.Idle = m.Replacing - m.Late + d.spared(s)
-	unserved, served, dispatched := 0, 0, 0
+	held, fresh := d.sinkNumber(sink{toHeld, i}), d.sinkNumber(sink{toFresh, i})
+	unserved := f.want[held] + f.want[fresh] + f.want[d.sinkNumber(sink{toBuffer, i})]
 	for j, group := range d.jobs {
-		if !d.serves(i, j) {
-			continue
+		if d.serves(i, j) {
+			m.Pending += group.Pending
+			unserved += f.want[j]
 		}
-		idle := 0
-		for g := range d.idle {
-			idle += f.moved[g][j]
+	}
+	unusable := 0
+	m.Idle, m.Lookahead = m.Replacing-m.Late, f.want[held]+f.want[fresh]
+	for k, sinks := range f.serves {
+		from := d.source(k)
+		own, idle, ordered := d.owns(i, from), from.kind == fromIdle, from.kind >= fromMin
+		if own && !ordered {
+			unusable += f.free[k]
 		}
-		m.Pending += group.Pending
-		m.Idle += idle
-		m.Elsewhere += group.Pending - idle
-		unserved += f.want[j]
-		for k, x := range d.flying {
-			if x.share == i {
-				served += f.moved[d.number(source{fromInFlight, k})][j]
+		if own && idle {
+			m.Idle += f.free[k]
+		}
+		for _, j := range sinks {
+			n, to := f.moved[k][int(j)], d.sink(int(j))
+			jobs := to.kind == toJobs
+			here := !jobs && to.index == i || jobs && d.serves(i, to.index)
+			if idle && (jobs && here || !jobs && own) {
+				m.Idle += n
+			}
+			switch {
+			case own && !here && !(idle && jobs): // jobs by other tags, or other overlays' look-ahead
+				unusable += n
+			case own && here && !jobs && to.kind != toBuffer:
+				m.Lookahead += n
+			case !own && here && jobs && !idle:
+				m.Elsewhere += n
+			}
+			switch {
+			case !own || !ordered:
+			case to.kind == toBuffer:
+				m.WarmPool += n
+			default:
+				m.Demand += n
 			}
 		}
-		dispatched += f.moved[forMin][j] + f.moved[room][j]
 	}
-	m.Elsewhere -= unserved + served + dispatched
-	ahead := f.moved[forMin][lookahead] + f.moved[room][lookahead]
-	m.Demand = dispatched + ahead
-	m.WarmPool = f.moved[forMin][buffer] + f.moved[room][buffer]
-	m.Missing = m.Demand + m.WarmPool + unserved + f.want[lookahead] + f.want[buffer]
+	m.Missing = m.Demand + m.WarmPool + unserved
 	m.WarmPool += f.free[forMin]
 	if s.breaker.Open() {
 		m.Buffer = 0
+		unusable += m.InFlight
 	}
 	if m.Missing > 0 {
-		m.Unusable = m.Missing - (m.Pending - m.Elsewhere + m.Lookahead + m.Buffer - (m.Idle - m.Replacing) - m.InFlight)
+		m.Unusable = unusable
 	}
 	m.Dispatch = m.Demand + m.WarmPool
 	m.Desired = max(m.Min, m.Current-m.Replacing+m.Missing)
-	ahead = s.rememberStages(ahead, now)
+	ahead := s.rememberStages(f.moved[forMin][fresh]+f.moved[room][fresh], now)
 	switch {
-	case s.fresh > 0 && m.Dispatch > 0 && f.want[lookahead] == 0:
+	case s.fresh > 0 && m.Dispatch > 0 && f.want[held]+f.want[fresh] == 0:
 		s.lookedAhead = s.newest
 	case ahead > 0:
 		s.inPart = InPart{Until: s.newest, Agents: s.covered + ahead}
 	}
+}
+
+// owns reports whether agents belong to overlay i: idle agents that are not being
+// replaced, agents in flight, and agents that it dispatches now.
+func (d *division) owns(i int, from source) bool {
+	switch from.kind {
+	case fromIdle:
+		g := d.idle[from.index]
+		return !g.Replacing && g.Overlay == d.shares[i].overlay.Name
+	case fromInFlight:
+		return d.flying[from.index].share == i
+	}
+	return from.index == i
 }

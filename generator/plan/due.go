@@ -266,6 +266,7 @@ type ahead struct {
 	share int // of its jobs, by the policy
 	new   int // of the share, those that nothing was dispatched for
 	wants int // agents that are dispatched if they are not there
+	since *time.Time
 }
 
 // lookAheadTo adds the stages of a group to what the overlay looks ahead to. Until the
@@ -274,7 +275,7 @@ type ahead struct {
 // dispatched for them again.
 func (s *share) lookAheadTo(group Demand, now time.Time) {
 	for _, stage := range group.Stages {
-		a := ahead{name: stage.Name, share: portion(s.policy.Lookahead, stage)}
+		a := ahead{name: stage.Name, share: portion(s.policy.Lookahead, stage), since: stage.Since}
 		a.new = max(0, a.share-stage.Ordered)
 		a.wants = a.new
 		if stage.Since != nil && now.Before(stage.Since.Add(s.policy.DemandIdleTimeout())) {
@@ -321,9 +322,9 @@ func (s *share) keepStages(group Demand) {
 	}
 }
 
-// rememberStages divides agents that are dispatched for upcoming jobs among the stages, that
-// which is due first before the others, and returns how many are left. Agents in place of
-// those that other jobs took are remembered already.
+// rememberStages assigns agents that are dispatched for fresh upcoming jobs to the stages,
+// in the order in which these are due, and returns how many agents are left over. A stage
+// that had agents dispatched before keeps the time of that dispatch.
 func (s *share) rememberStages(agents int, now time.Time) (left int) {
 	for _, a := range s.ahead {
 		n := min(agents, a.new)
@@ -335,8 +336,11 @@ func (s *share) rememberStages(agents int, now time.Time) (left int) {
 		if i < 0 {
 			i = len(s.remembers)
 			s.remembers = append(s.remembers, AheadOf{Stage: a.name, At: now})
+			if a.since != nil {
+				s.remembers[i].At = *a.since
+			}
 		}
 		s.remembers[i].Agents += n
 	}
-	return max(0, agents-s.held())
+	return agents
 }

@@ -10,47 +10,22 @@ import "slices"
 // Its cost depends on how many groups there are and hardly on their sizes: one
 // search per sink and phase, and one more for each group that runs dry.
 type flow struct {
-	free   []int     // agents of each source that serve nothing yet
-	want   []int     // agents that each sink still asks for
-	moved  [][]int   // agents of a source that serve a sink
-	takers [][]int32 // the sources that may serve a sink, in order
-	serves [][]int32 // the sinks that a source serves, or has served
+	free   []int         // agents of each source that serve nothing yet
+	want   []int         // agents that each sink still asks for
+	moved  []map[int]int // agents of a source that serve a sink
+	takers [][]int32     // the sources that may serve a sink, in order
+	serves [][]int32     // the sinks that a source serves, or has served
 	search search
 }
 
-// newFlow returns a flow in which nothing is served. can reports whether source
-// i may serve sink j.
-func newFlow(supply, demand []int, can func(i, j int) bool) *flow {
-	f := &flow{
+// newFlow returns a flow without assignments. takers lists the sources that may serve each
+// sink, in order.
+func newFlow(supply, demand []int, takers [][]int32) *flow {
+	return &flow{
 		free: supply, want: demand,
-		moved: make([][]int, len(supply)), takers: make([][]int32, len(demand)), serves: make([][]int32, len(supply)),
+		moved: make([]map[int]int, len(supply)), takers: takers, serves: make([][]int32, len(supply)),
 		search: search{seen: make([]int, len(demand)), from: make([]step, len(demand)), reached: make([]int, len(supply)), at: make([]int32, len(supply))},
 	}
-	for i := range supply {
-		f.moved[i] = make([]int, len(demand))
-		for j := range demand {
-			if can(i, j) {
-				f.takers[j] = append(f.takers[j], int32(i))
-			}
-		}
-	}
-	return f
-}
-
-// clone returns a flow of its own with all that is served.
-func (f *flow) clone() *flow {
-	c := &flow{
-		free: slices.Clone(f.free), want: slices.Clone(f.want),
-		moved: slices.Clone(f.moved), takers: slices.Clone(f.takers), serves: slices.Clone(f.serves),
-		search: search{seen: make([]int, len(f.want)), from: make([]step, len(f.want)), reached: make([]int, len(f.free)), at: make([]int32, len(f.free))},
-	}
-	for i := range c.moved {
-		c.moved[i], c.serves[i] = slices.Clone(f.moved[i]), slices.Clone(f.serves[i])
-	}
-	for j := range c.takers {
-		c.takers[j] = slices.Clone(f.takers[j])
-	}
-	return c
 }
 
 // search is what one sink can get, and from where: a tree of sinks, each of
@@ -65,6 +40,7 @@ type search struct {
 	reached []int   // by source: the round in which it was found
 	at      []int32 // by source: the sink that it would serve
 	queue   []int32
+	sources []int32 // that were found, in order
 }
 
 // step says that a source which serves this sink could serve another instead.
@@ -77,7 +53,7 @@ func (f *flow) explore(sink int) {
 	s.root = sink
 	s.round++
 	s.seen[sink] = s.round
-	s.queue = append(s.queue[:0], int32(sink))
+	s.queue, s.sources = append(s.queue[:0], int32(sink)), s.sources[:0]
 	for n := 0; n < len(s.queue); n++ {
 		j := s.queue[n]
 		for _, i := range f.takers[j] {
@@ -85,8 +61,9 @@ func (f *flow) explore(sink int) {
 				continue
 			}
 			s.reached[i], s.at[i] = s.round, j
+			s.sources = append(s.sources, i)
 			for _, k := range f.serves[i] {
-				if f.moved[i][k] > 0 && s.seen[k] != s.round {
+				if s.seen[k] != s.round && f.moved[i][int(k)] > 0 {
 					s.seen[k] = s.round
 					s.from[k] = step{sink: j, source: i}
 					s.queue = append(s.queue, k)
@@ -94,11 +71,15 @@ func (f *flow) explore(sink int) {
 			}
 		}
 	}
+	slices.Sort(s.sources)
 }
 
-// reaches reports whether the last search found a source that has agents left.
-func (f *flow) reaches(i int) bool {
-	return f.search.reached[i] == f.search.round && f.free[i] > 0
+// found returns, in order, those sources from first to last that the last search found.
+func (f *flow) found(first, last int) []int32 {
+	all := f.search.sources
+	from, _ := slices.BinarySearch(all, int32(first))
+	to, _ := slices.BinarySearch(all, int32(last))
+	return all[from:to]
 }
 
 // serve hands up to n agents of a source that was found to the sink of the last
@@ -126,10 +107,11 @@ func (f *flow) serve(i, n int) int {
 }
 
 func (f *flow) move(i, j, n int) {
-	if f.moved[i][j] == 0 {
-		if !slices.Contains(f.serves[i], int32(j)) {
-			f.serves[i] = append(f.serves[i], int32(j))
-		}
+	if f.moved[i] == nil {
+		f.moved[i] = map[int]int{}
+	}
+	if _, ok := f.moved[i][j]; !ok {
+		f.serves[i] = append(f.serves[i], int32(j))
 	}
 	f.moved[i][j] += n
 }
@@ -141,9 +123,9 @@ func (f *flow) serveAll(first, last, from, to int) {
 		for f.want[j] > 0 {
 			f.explore(j)
 			served := 0
-			for i := first; i < last && f.want[j] > 0; i++ {
-				if f.reaches(i) {
-					served += f.serve(i, f.want[j])
+			for _, i := range f.found(first, last) {
+				if f.free[i] > 0 && f.want[j] > 0 {
+					served += f.serve(int(i), f.want[j])
 				}
 			}
 			if served == 0 {
@@ -153,20 +135,21 @@ func (f *flow) serveAll(first, last, from, to int) {
 	}
 }
 
-// serveEvenly lets the sources from first to last serve all sinks in order, each
-// agent from the source that has the least, counting what it has given, so that
-// all come to have alike as far as they can.
-func (f *flow) serveEvenly(first, last int, has func(i int) int) {
+// serveEvenly lets the sources from first to last serve the sinks before end, in order.
+// Lower groups serve first. Within a group, each agent comes from the source with the
+// lowest level, counting the agents it has given, so that the levels become as equal as
+// possible.
+func (f *flow) serveEvenly(first, last, end int, group, has func(i int) int) {
 	level := make([]int, last)
 	for i := first; i < last; i++ {
 		level[i] = has(i)
 	}
-	for j := range f.want {
+	for j := range end {
 		if f.want[j] > 0 {
 			f.explore(j)
 		}
 		for f.want[j] > 0 {
-			least, next := f.least(first, last, level)
+			least, next := f.least(first, last, group, level)
 			if least < 0 {
 				break
 			}
@@ -184,13 +167,16 @@ func (f *flow) serveEvenly(first, last int, has func(i int) int) {
 	}
 }
 
-// least returns the sources that were found and have the least and the second
-// least, the first of equals; -1 where there is none.
-func (f *flow) least(first, last int, level []int) (least, next int) {
+// least returns the sources with the lowest and the second lowest level in the first group
+// of the sources that were found, the first of equals; -1 if there is none.
+func (f *flow) least(first, last int, group func(i int) int, level []int) (least, next int) {
 	least, next = -1, -1
-	for i := first; i < last; i++ {
+	for _, k := range f.found(first, last) {
+		i := int(k)
 		switch {
-		case !f.reaches(i):
+		case f.free[i] == 0:
+		case least >= 0 && group(i) != group(least): // groups are in order
+			return least, next
 		case least < 0 || level[i] < level[least]:
 			least, next = i, least
 		case next < 0 || level[i] < level[next]:

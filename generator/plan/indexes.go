@@ -49,6 +49,18 @@ func (s Indexes) Below(n int) int {
 	return count
 }
 
+// below returns the indexes below n.
+func (s Indexes) below(n int) (all []int) {
+	for w, word := range s.words {
+		for ; word != 0; word &= word - 1 {
+			if i := w*64 + bits.TrailingZeros64(word); i < n {
+				all = append(all, i)
+			}
+		}
+	}
+	return all
+}
+
 // IsZero reports whether the set is empty.
 func (s Indexes) IsZero() bool { return s.Below(MaxIndex) == 0 }
 

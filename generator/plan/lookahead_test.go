@@ -176,3 +176,40 @@ func TestLookedAheadInPart(t *testing.T) {
 		}
 	}
 }
+
+// TestFreshLookAheadIsNotPassedOn asserts that an existing agent keeps its job although
+// another overlay could dispatch for it and leave the agent to an upcoming job. Otherwise
+// the overlay that looks ahead would dispatch nothing, record nothing, and dispatch in the
+// next decision.
+func TestFreshLookAheadIsNotPassedOn(t *testing.T) {
+	var all Indexes
+	all.Add(0)
+	overlays := []Overlay{
+		looking("a", func(o *Overlay) { o.Policy.Max = 1 }),
+		looking("b", func(o *Overlay) { o.Policy.Lookahead = 0 }),
+	}
+	o := Observation{
+		At: lookaheadAt, Queue: "q", Overlays: []Supply{{Overlay: "a", Own: 1}, {Overlay: "b"}},
+		Idle: []IdleAgents{{Agents: 1, Overlay: "a", Jobs: all}},
+		Jobs: []Demand{{Overlays: []string{"a", "b"}, Pending: 1, Upcoming: 1, Fresh: 1, Newest: before(time.Minute)}},
+	}
+	for _, d := range Decide("c0ffee", overlays, o) {
+		if d.Sum.Dispatch > 0 {
+			t.Errorf("%s dispatches %d, want none: %+v", d.Overlay, d.Sum.Dispatch, d.Sum)
+		}
+	}
+}
+
+// TestStageKeepsItsTime asserts that agents that another overlay dispatched for a stage
+// long ago are not dispatched again when this overlay dispatches for the rest.
+func TestStageKeepsItsTime(t *testing.T) {
+	long := lookaheadAt.Add(-time.Hour)
+	o := looking("a", nil)
+	stage := Stage{Name: "one", Jobs: 2, Ordered: 1, Since: &long}
+	job := Demand{Overlays: []string{"a"}, Upcoming: 2, Stages: []Stage{stage}}
+	observation := Observation{At: lookaheadAt, Queue: "q", Overlays: []Supply{{Overlay: "a"}}, Jobs: []Demand{job}}
+	d := Decide("c0ffee", []Overlay{o}, observation)[0]
+	if len(d.State.AheadOf) != 1 || !d.State.AheadOf[0].At.Equal(long) {
+		t.Errorf("remembers %+v, want the stage since %s", d.State.AheadOf, long)
+	}
+}

@@ -10,7 +10,7 @@ import (
 
 // fresh is "the policy's share of the upcoming jobs", of those that were not looked
 // ahead to before, less those of this share for which agents were dispatched "in part";
-// and of those of stages what is dispatched if it is not there.
+// and of those of stages what nothing was dispatched for.
 func (r *reference) fresh(i int, upcoming, before []int) int {
 	o := r.overlays[i]
 	share := func(n int) int { return int(o.Policy.Lookahead * float64(n)) }
@@ -20,8 +20,8 @@ func (r *reference) fresh(i int, upcoming, before []int) int {
 			part++
 		}
 	}
-	_, more, held := r.stages(i)
-	return share(upcoming[i]-before[i]) - min(share(part), o.State.InPart.Agents) + more + held
+	_, more, _ := r.stages(i)
+	return share(upcoming[i]-before[i]) - min(share(part), o.State.InPart.Agents) + more
 }
 
 // lookedAhead: "`state.yaml` remembers the creation of the newest job that was looked
@@ -38,10 +38,11 @@ const (
 )
 
 // lead: "75 seconds, or where the lease goes by boots what nine of ten took, and a tick", the
-// longest of the overlays that look ahead to the job.
+// longest of the overlays that look ahead to the job in the queue for which it counts.
 func (r *reference) lead(j Job) (longest time.Duration) {
+	first := r.looksAhead(j)
 	for _, o := range r.overlays {
-		if o.Policy.Lookahead == 0 || !o.canTake(j) {
+		if o.Policy.Lookahead == 0 || !o.canTake(j) || first >= 0 && o.Policy.Queue != r.overlays[first].Policy.Queue {
 			continue
 		}
 		lead := 75 * time.Second
@@ -117,58 +118,50 @@ func (r *reference) stages(i int) (jobs, fresh, held int) {
 	return jobs, fresh, held
 }
 
-// lookAheadAgain: "Look-ahead dispatches once for an upcoming job: [...] Idle agents
-// and those in flight serve it all the same." So what was looked ahead to before
-// asks for as many of them as pending jobs and buffers leave, and no more: else
-// the buffer would be filled again instead, and "made again on what it has just
-// ordered, it orders nothing" would not hold.
-//
-// "So do those of another overlay that could take every job that this one looks
-// ahead to": byOthers.
-func (r *reference) lookAheadAgain(upcoming, before []int) (again, byOthers []int) {
-	s := &reference{overlays: r.overlays}
-	for _, a := range r.agents {
-		there := *a
-		s.agents = append(s.agents, &there)
-	}
-	s.askAgain(r, wantJob)
-	s.employAll()
-	for i := range r.overlays {
-		_, _, held := r.stages(i)
-		s.ask(wantAhead, i, held)
-	}
-	s.employAll()
-	held := s.servedAhead()
-	s.wants = slices.DeleteFunc(s.wants, func(w *refWant) bool { return w.kind == wantAhead && w.by < 0 })
+// lookAhead asks for what the overlays look ahead to.
+func (r *reference) lookAhead(upcoming, before []int) {
 	for i, o := range r.overlays {
-		s.ask(wantBuffer, i, o.Policy.Buffer)
+		jobs, _, held := r.stages(i)
+		fresh := r.fresh(i, upcoming, before)
+		r.ask(wantHeld, i, held)
+		r.ask(wantFresh, i, fresh)
+		r.ask(wantAgain, i, int(o.Policy.Lookahead*float64(upcoming[i]))+jobs-fresh-held)
 	}
-	s.employAll()
-	for i, o := range r.overlays {
-		jobs, _, _ := r.stages(i)
-		s.ask(wantAhead, i, int(o.Policy.Lookahead*float64(upcoming[i]))+jobs-r.fresh(i, upcoming, before))
+}
+
+// serveThere: "The agents that are there serve what is asked for in this order: pending
+// jobs, look-ahead of which an agent was taken, buffers, look-ahead that agents were
+// dispatched for before, other look-ahead." Then "those of another overlay that could take
+// every job that this one looks ahead to", where nothing else needs them; first that "of which an
+// agent was taken".
+func (r *reference) serveThere() {
+	for _, kind := range []int{wantJob, wantHeld, wantBuffer, wantAgain, wantFresh} {
+		for r.turn = range r.overlays { // "by queue, priority and name"
+			r.stage(0, len(r.agents), kind)
+		}
 	}
-	s.employAll()
-	again = s.servedAhead()
-	// What is still to be found are agents for look-ahead alone.
-	s.wants = slices.DeleteFunc(s.wants, func(w *refWant) bool { return w.kind != wantJob && w.by < 0 })
-	for i := range r.overlays {
-		again[i] -= held[i]
-		s.ask(wantAhead, i, r.fresh(i, upcoming, before)-held[i])
-	}
-	s.employAll()
-	own := s.servedAhead()
 	for i := range r.overlays {
 		for k := range r.overlays {
-			if i != k && r.takesAllAhead(i, k) {
-				s.others = append(s.others, [2]int{i, k})
+			if i != k && r.overlays[i].Policy.Queue == r.overlays[k].Policy.Queue && r.takesAllAhead(i, k) {
+				r.others = append(r.others, [2]int{i, k})
 			}
 		}
 	}
-	s.employAll()
-	byOthers = s.servedAhead()
-	for i := range byOthers {
-		byOthers[i] -= own[i]
+	for _, kind := range []int{wantHeld, wantFresh, wantBuffer} {
+		for r.turn = range r.overlays { // "by queue, priority and name"
+			r.stage(0, len(r.agents), kind)
+		}
 	}
-	return again, byOthers
+	r.others = nil
+	r.others = nil
+	r.there, r.turn = len(r.agents), -1
+}
+
+// stage lets the agents from first to last serve what is asked for of these kinds. What is
+// served of other kinds stays served.
+func (r *reference) stage(first, last int, kinds ...int) {
+	r.kinds = kinds
+	for i := first; i < last; i++ {
+		r.employ(i)
+	}
 }

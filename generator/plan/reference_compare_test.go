@@ -47,75 +47,50 @@ func (r *reference) dispatched() (n int) {
 // allows reports whether the orders can be split so: "The agents that jobs and
 // look-ahead ask for are Jobs of the purpose `demand`, the rest `warm-pool`."
 // Agents for jobs must all serve jobs or look-ahead, and the others must not,
-// while as many of what there is serve, and as much is served of each kind.
+// while as many of them serve, and as much is served of each kind.
 func (r *reference) allows(demand []int) bool {
-	s := &reference{overlays: r.overlays}
-	for _, a := range r.agents {
-		if !a.ordered {
-			s.agents = append(s.agents, &refAgent{tags: a.tags, cluster: a.cluster, of: a.of, replacing: a.replacing})
-		}
-	}
-	there := len(s.agents)
-	for _, forJobs := range []bool{true, false} {
-		for i, o := range r.overlays {
-			n := demand[i]
-			if !forJobs {
-				n = o.dispatch - demand[i]
-			}
-			for range n {
-				s.agents = append(s.agents, &refAgent{tags: o.tags(), cluster: o.cluster, of: i, ordered: true, forJobs: forJobs, forPool: !forJobs})
-			}
-		}
-	}
-	// First the agents in order, to all that is asked for.
-	s.askAgain(r, wantJob, wantAhead, wantBuffer)
-	if s.employAll(); s.serving(there) != r.serving(there) || s.serving(len(s.agents)) != r.serving(len(r.agents)) {
-		return false
-	}
+	s, other := r.again(demand), r.again(nil)
 	for _, a := range s.agents {
 		if a.forJobs && !a.busy {
 			return false
 		}
 	}
-	return s.servedInOrder(r) == r.servedInOrder(r)
+	return s.served() == other.served()
 }
 
-// servedInOrder lets the agents serve what the other asks for, "(pending jobs,
-// then look-ahead, then buffers)", and returns how many of each are served.
-func (r *reference) servedInOrder(other *reference) (served [wantBuffer + 1]int) {
-	s := &reference{}
-	for _, a := range r.agents {
-		idle := *a
-		idle.busy = false
-		s.agents = append(s.agents, &idle)
+// again serves with what was ordered, where demand says how many of each overlay are for
+// jobs, the rest for buffers; nil: for any of it. "Agents that are dispatched serve pending
+// jobs, then look-ahead, then buffers."
+func (r *reference) again(demand []int) *reference {
+	s := &reference{snapshot: r.snapshot, overlays: r.overlays}
+	for _, a := range r.agents[:r.there] {
+		s.agents = append(s.agents, &refAgent{tags: a.tags, cluster: a.cluster, of: a.of, replacing: a.replacing})
 	}
-	for kind := range served {
-		s.askAgain(other, kind)
-		s.employAll()
+	for _, w := range r.wants {
+		s.wants = append(s.wants, &refWant{kind: w.kind, job: w.job, of: w.of, by: -1})
 	}
-	for _, w := range s.wants {
+	s.serveThere()
+	for i, o := range r.overlays {
+		for n := range o.dispatch {
+			a := &refAgent{tags: o.tags(), cluster: o.cluster, of: i, ordered: true}
+			if demand != nil {
+				a.forJobs, a.forPool = n < demand[i], n >= demand[i]
+			}
+			s.agents = append(s.agents, a)
+		}
+	}
+	for _, kind := range []int{wantJob, wantHeld, wantFresh, wantBuffer} {
+		s.stage(s.there, len(s.agents), kind)
+	}
+	return s
+}
+
+// served counts what is served of each kind.
+func (r *reference) served() (n [wantAgain + 1]int) {
+	for _, w := range r.wants {
 		if w.by >= 0 {
-			served[w.kind]++
+			n[w.kind]++
 		}
 	}
-	return served
-}
-
-// askAgain asks for what the other asks for.
-func (r *reference) askAgain(other *reference, kinds ...int) {
-	for _, w := range other.wants {
-		if slices.Contains(kinds, w.kind) {
-			r.wants = append(r.wants, &refWant{kind: w.kind, job: w.job, of: w.of, by: -1})
-		}
-	}
-}
-
-// serving counts those of the first n agents that serve something.
-func (r *reference) serving(n int) (busy int) {
-	for _, a := range r.agents[:n] {
-		if a.busy {
-			busy++
-		}
-	}
-	return busy
+	return n
 }

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawSmall draws a queue of small numbers, so that what asks for agents and
+// drawSmall draws up to three queues of small numbers, so that what asks for agents and
 // what limits them often meet.
 func drawSmall(t *rapid.T) drawn {
 	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
@@ -21,18 +21,22 @@ func drawSmall(t *rapid.T) drawn {
 		return now.Add(-time.Duration(rapid.SampledFrom(minutes).Draw(t, what)) * time.Minute)
 	}
 	d := drawn{snapshot: Snapshot{At: now}}
+	queue := rapid.SampledFrom([]string{"default", "other", "third"}[:rapid.SampledFrom([]int{1, 2, 3}).Draw(t, "queues")])
 	clusters, names := []string{""}, []string{""}
 	if chance(3, "clusters") {
 		clusters, names = []string{"c1"}, []string{"", "", "build", "c1", "nowhere"}
-		d.snapshot.Queues = []Queue{{Cluster: "c1", ClusterName: "build", Key: "default", Paused: chance(9, "queue paused")}}
 		if chance(1, "second cluster") {
 			clusters, names = []string{"c1", "c2"}, []string{"build", "c1", "c2", "deploy", ""}
-			d.snapshot.Queues = append(d.snapshot.Queues, Queue{Cluster: "c2", ClusterName: "deploy", Key: "default"})
+		}
+		for i, id := range clusters {
+			for _, key := range []string{"default", "other", "third"} {
+				d.snapshot.Queues = append(d.snapshot.Queues, Queue{Cluster: id, ClusterName: []string{"build", "deploy"}[i], Key: key, Paused: chance(9, "queue paused")})
+			}
 		}
 	}
 	for i := range 1 + up(3, "overlays") {
 		p := Policy{
-			Queue: "default", Cluster: rapid.SampledFrom(names).Draw(t, "policy's cluster"), Tags: tags.Draw(t, "tags"),
+			Queue: queue.Draw(t, "queue"), Cluster: rapid.SampledFrom(names).Draw(t, "policy's cluster"), Tags: tags.Draw(t, "tags"),
 			Min: max(0, up(7, "min")-3), Max: up(10, "max"), Buffer: max(0, up(5, "buffer")-2), Priority: up(2, "priority"),
 			Lookahead: rapid.SampledFrom([]float64{0, 0, 0.5, 1}).Draw(t, "lookahead"), MaxDispatch: 1 + up(7, "maxDispatch"),
 			Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour, Paused: chance(6, "paused"),
@@ -49,6 +53,9 @@ func drawSmall(t *rapid.T) drawn {
 			o.Policy.MaxPerHour = 1 + up(5, "maxPerHour")
 			o.State.Ordered = []Ordered{{At: ago("ordered", 70, 59, 20), Agents: up(4, "ordered agents")}}
 		}
+		if chance(3, "override") {
+			o.Policy.Overrides = []Override{drawOverride(t, now), drawOverride(t, now)}[:1+up(1, "overrides")]
+		}
 		if p.Lookahead > 0 && chance(1, "looked ahead before") {
 			o.State.LookedAhead = ago("lookedAhead", 20, 8, 3)
 		}
@@ -59,7 +66,7 @@ func drawSmall(t *rapid.T) drawn {
 			at := ago("age", 1, 10, 16, 18)
 			var told []string // nil stands for the policy's
 			if chance(1, "other tags") {
-				told = append([]string{"queue=default", "overlay=" + o.Name}, tags.Draw(t, "dispatch's tags")...)
+				told = append([]string{"queue=" + p.Queue, "overlay=" + o.Name}, tags.Draw(t, "dispatch's tags")...)
 			}
 			o.Dispatches = append(o.Dispatches, Dispatch{ID: fmt.Sprintf("%s-%d", o.Name, k), Purpose: ForDemand, Agents: 1 + up(2, "agents"),
 				Tags: told, At: at, NotAfter: at.Add(lease), Cluster: rapid.SampledFrom([]string{p.Cluster, p.Cluster, AnyCluster, "former"}).Draw(t, "dispatch's cluster")})
@@ -70,7 +77,7 @@ func drawSmall(t *rapid.T) drawn {
 		d.overlays = append(d.overlays, o)
 	}
 	for i := range up(6, "connected") {
-		d.snapshot.Agents = append(d.snapshot.Agents, d.drawAgent(t, i, rapid.SampledFrom(clusters).Draw(t, "agent's cluster"), tags.Draw(t, "agent's tags")))
+		d.snapshot.Agents = append(d.snapshot.Agents, d.drawAgent(t, i, queue.Draw(t, "agent's queue"), rapid.SampledFrom(clusters).Draw(t, "agent's cluster"), tags.Draw(t, "agent's tags")))
 		if a := d.snapshot.Agents[i]; a.State == AgentIdle && chance(9, "took a job") {
 			d.snapshot.Sightings = append(d.snapshot.Sightings, Sighting{Agent: a.ID, Running: true})
 		}
@@ -82,7 +89,7 @@ func drawSmall(t *rapid.T) drawn {
 		}
 		j.State = rapid.SampledFrom([]JobState{JobPending, JobPending, JobPending, JobUpcoming, JobUpcoming, JobLimited, JobBlocked}).Draw(t, "job state")
 		j.Created = ago("created", 15, 5, 1)
-		if chance(9, "any queue") {
+		if j.Rules[0] = "queue=" + queue.Draw(t, "job's queue"); chance(1, "any queue") {
 			j.Rules[0] = "queue=*"
 		}
 		d.drawMoment(t, &j)
@@ -91,11 +98,26 @@ func drawSmall(t *rapid.T) drawn {
 	return d
 }
 
+// drawOverride draws an override that is in force, or that has just ended.
+func drawOverride(t *rapid.T, now time.Time) Override {
+	number := func(most int, what string) *int {
+		if n := rapid.IntRange(-most-1, most).Draw(t, what); n >= 0 {
+			return &n
+		}
+		return nil
+	}
+	return Override{
+		Until: now.Add(time.Duration(rapid.SampledFrom([]int{60, 1, 0}).Draw(t, "until")) * time.Minute),
+		Min:   number(3, "min"), Max: number(6, "max"), Buffer: number(3, "buffer"), MaxPerHour: number(4, "maxPerHour"),
+		Paused: rapid.IntRange(0, 9).Draw(t, "paused") == 9,
+	}
+}
+
 // drawAgent draws an agent of an overlay or of nobody's.
-func (d drawn) drawAgent(t *rapid.T, i int, cluster string, tags []string) Agent {
+func (d drawn) drawAgent(t *rapid.T, i int, queue, cluster string, tags []string) Agent {
 	now := d.snapshot.At
 	up := func(most int, what string) int { return rapid.IntRange(0, most).Draw(t, what) }
-	a := Agent{ID: fmt.Sprint("agent-", i), Cluster: cluster, Tags: append([]string{"queue=default"}, tags...),
+	a := Agent{ID: fmt.Sprint("agent-", i), Cluster: cluster, Tags: append([]string{"queue=" + queue}, tags...),
 		State: rapid.SampledFrom([]AgentState{AgentIdle, AgentIdle, AgentIdle, AgentIdle, AgentBusy, AgentStopping}).Draw(t, "state")}
 	if a.State == AgentIdle {
 		a.IdleSince = now.Add(-time.Duration(rapid.SampledFrom([]int{1, 30, 45, 50, 56, 59}).Draw(t, "idle since")) * time.Minute)
@@ -108,6 +130,9 @@ func (d drawn) drawAgent(t *rapid.T, i int, cluster string, tags []string) Agent
 		return a
 	}
 	o := d.overlays[owner]
+	if up(3, "another queue") < 3 {
+		a.Tags[0] = "queue=" + o.Policy.Queue
+	}
 	switch up(5, "kind") {
 	case 0: // tagged before the policy was edited
 		a.Tags = append(a.Tags, "overlay="+o.Name, "dispatch=gone", fmt.Sprint("index=", i))
@@ -139,7 +164,7 @@ func (d drawn) String() string {
 	var b strings.Builder
 	for _, o := range d.overlays {
 		p := o.Policy
-		fmt.Fprintf(&b, "overlay %s cluster=%q fleet=%q template %q %v min %d max %d buffer %d lookahead %v priority %d suspended %v perHour %d ordered %v lookedAhead %v in part %v ahead of %v\n", o.Name, p.Cluster, o.Fleet, o.Template, p.Tags, p.Min, p.Max, p.Buffer, p.Lookahead, p.Priority, p.Paused || o.Suspended.Active(), p.MaxPerHour, o.State.Ordered, o.State.LookedAhead.Format("15:04"), o.State.InPart, o.State.AheadOf)
+		fmt.Fprintf(&b, "overlay %s queue %s overrides %+v cluster=%q fleet=%q template %q %v min %d max %d buffer %d lookahead %v priority %d suspended %v perHour %d ordered %v lookedAhead %v in part %v ahead of %v\n", o.Name, p.Queue, overrides(p), p.Cluster, o.Fleet, o.Template, p.Tags, p.Min, p.Max, p.Buffer, p.Lookahead, p.Priority, p.Paused || o.Suspended.Active(), p.MaxPerHour, o.State.Ordered, o.State.LookedAhead.Format("15:04"), o.State.InPart, o.State.AheadOf)
 		fmt.Fprintf(&b, "  lease auto %v boots %q served %v\n", p.LeaseAuto, o.State.Boots, o.State.ServedAt.Format("15:04"))
 		for _, x := range o.Dispatches {
 			fmt.Fprintf(&b, "  dispatch %s agents %d age %v cluster %q tags %q\n", x.ID, x.Agents, d.snapshot.At.Sub(x.At), x.Cluster, x.Tags)
@@ -153,4 +178,18 @@ func (d drawn) String() string {
 	}
 	fmt.Fprintf(&b, "queues %v running %v\n", d.snapshot.Queues, d.snapshot.Sightings)
 	return b.String()
+}
+
+// overrides are a policy's overrides in words.
+func overrides(p Policy) (all []string) {
+	for _, o := range p.Overrides {
+		text := o.Until.Format("15:04")
+		for name, n := range map[string]*int{"min": o.Min, "max": o.Max, "buffer": o.Buffer, "maxPerHour": o.MaxPerHour} {
+			if n != nil {
+				text += fmt.Sprint(" ", name, "=", *n)
+			}
+		}
+		all = append(all, fmt.Sprint(text, " paused=", o.Paused))
+	}
+	return all
 }

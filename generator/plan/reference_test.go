@@ -17,6 +17,9 @@ type reference struct {
 	agents   []*refAgent   // idle ones and those in flight, then those ordered
 	wants    []*refWant
 	others   [][2]int // overlays, and others whose agents may serve their look-ahead
+	kinds    []int    // what is served now
+	turn     int      // the overlay whose look-ahead or buffer is served now by agents that are there; then -1
+	there    int      // agents that are there, once they have served; the others are ordered
 }
 
 // refOverlay is what is counted of one overlay.
@@ -50,28 +53,61 @@ type refWant struct {
 	by   int  // the agent that serves it, or -1
 }
 
-// "(pending jobs, then look-ahead, then buffers)"
+// What is asked for.
 const (
-	wantJob = iota
-	wantAhead
-	wantBuffer
+	wantJob    = iota
+	wantHeld   // "look-ahead of which an agent was taken"
+	wantFresh  // "other look-ahead"
+	wantBuffer // of one overlay
+	wantAgain  // "look-ahead that agents were dispatched for before"
 )
 
 func newReference(overlays []Overlay, s Snapshot) *reference {
 	r := &reference{snapshot: s}
 	for _, o := range overlays {
+		o.Policy = refOverridden(o.Policy, s.At)
 		v := &refOverlay{Overlay: o, suspended: o.Policy.Paused || o.Suspended.Active()}
 		v.place(s.Queues)
 		r.overlays = append(r.overlays, v)
 	}
-	// "they fill in order of `priority`", and those of one priority by name.
+	// "the first queue by key", where "they fill in order of `priority`", and those of one
+	// priority by name.
 	slices.SortFunc(r.overlays, func(a, b *refOverlay) int {
-		return cmp.Or(cmp.Compare(b.Policy.Priority, a.Policy.Priority), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Policy.Queue, b.Policy.Queue), cmp.Compare(b.Policy.Priority, a.Policy.Priority), cmp.Compare(a.Name, b.Name))
 	})
 	r.countConnected()
 	r.countInFlight()
 	r.decide()
 	return r
+}
+
+// refOverridden: "Overrides replace min, max, buffer, maxPerHour or paused until a moment
+// each"; "the later in the list wins; a lower max lowers min with it".
+func refOverridden(p Policy, now time.Time) Policy {
+	for _, o := range p.Overrides {
+		if !o.Until.After(now) {
+			continue
+		}
+		if o.Min != nil {
+			p.Min = *o.Min
+		}
+		if o.Max != nil {
+			p.Max = *o.Max
+		}
+		if o.Buffer != nil {
+			p.Buffer = *o.Buffer
+		}
+		if o.MaxPerHour != nil {
+			p.MaxPerHour = *o.MaxPerHour
+		}
+		if o.Paused {
+			p.Paused = true
+		}
+	}
+	if p.Min > p.Max {
+		p.Min = p.Max
+	}
+	return p
 }
 
 // place finds the overlay's cluster. "A queue that is paused in Buildkite, a
@@ -158,7 +194,7 @@ func (r *reference) stops(a Agent) bool {
 
 func (r *reference) idle(a Agent) bool { return a.State == AgentIdle && !r.runs(a) && !r.stops(a) }
 
-// decide: "it is one maximum flow, in a fixed order, from agents (idle, then in
+// decide: "one maximum flow, in a fixed order, from agents (idle, then in
 // flight, then those that min asks for, then the room below max by priority and
 // evenly within one) to what is asked for".
 func (r *reference) decide() {
@@ -172,31 +208,17 @@ func (r *reference) decide() {
 		}
 		return 1
 	})
-	again, byOthers := r.lookAheadAgain(upcoming, before)
-	for i := range r.overlays {
-		r.ask(wantAhead, i, again[i]+r.fresh(i, upcoming, before)-byOthers[i])
-	}
+	r.lookAhead(upcoming, before)
 	for i, o := range r.overlays {
 		r.ask(wantBuffer, i, o.Policy.Buffer)
 	}
-	r.employAll()
+	r.serveThere()
 	for _, a := range r.agents {
 		if a.replacing && !a.busy {
 			r.overlays[a.of].replacing++
 		}
 	}
 	r.order()
-}
-
-// servedAhead counts the upcoming jobs that are served, by overlay.
-func (r *reference) servedAhead() []int {
-	n := make([]int, len(r.overlays))
-	for _, w := range r.wants {
-		if w.kind == wantAhead && w.by >= 0 {
-			n[w.of]++
-		}
-	}
-	return n
 }
 
 // takesAllAhead reports whether agents of one overlay could take every job that
@@ -247,14 +269,27 @@ func (r *reference) ask(kind, of, n int) {
 // mayServe reports whether the agent is of use for what is asked for.
 func (r *reference) mayServe(a *refAgent, w *refWant) bool {
 	switch {
+	case w.by < 0 && (!slices.Contains(r.kinds, w.kind) || w.job == nil && r.turn >= 0 && w.of != r.turn):
+		return false // it is another's turn
 	case a.forJobs && w.kind == wantBuffer, a.forPool && w.kind != wantBuffer:
 		return false
 	case w.kind == wantJob:
-		return refTakes(a.tags, w.job.Rules) && (a.cluster == "" || a.cluster == w.job.Cluster)
-	case w.kind == wantAhead && slices.Contains(r.others, [2]int{w.of, a.of}):
-		return !a.replacing
+		return refTakes(a.tags, w.job.Rules) && (a.cluster == "" || a.cluster == w.job.Cluster) && r.servedBeside(a, *w.job)
+	case a.ordered && w.kind == wantAgain:
+		return false
+	case !a.ordered && w.kind == wantFresh && r.there > 0:
+		return false // it "is then served by dispatched agents only"
+	case slices.Contains(r.others, [2]int{w.of, a.of}):
+		return w.kind != wantBuffer && w.kind != wantAgain && !a.replacing
 	}
 	return a.of == w.of && !a.replacing
+}
+
+// servedBeside: a job of any queue counts for one "in which an overlay can serve it".
+func (r *reference) servedBeside(a *refAgent, j Job) bool {
+	return slices.ContainsFunc(r.overlays, func(o *refOverlay) bool {
+		return slices.Contains(a.tags, "queue="+o.Policy.Queue) && o.canTake(j)
+	})
 }
 
 // employ finds something to serve for an agent, if need be by passing on to
@@ -281,18 +316,13 @@ func (r *reference) employ(agent int) bool {
 	return a.busy
 }
 
-func (r *reference) employAll() {
-	for i := range r.agents {
-		r.employ(i)
-	}
-}
-
 // order adds agents one by one: "then those that min asks for, then the room
 // below max by priority and evenly within one".
 func (r *reference) order() {
+	r.kinds = []int{wantJob, wantHeld, wantFresh, wantBuffer}
 	for i, o := range r.overlays {
 		o.room = r.roomOf(o)
-		// "dispatch = min(room, desired - (current - replacing))", "desired = max(min, ...)"
+		// "dispatch = min(desired - (current - replacing - late), room, ...)", "desired = max(min, ...)"
 		for range min(o.room, max(0, o.Policy.Min-(o.current-o.replacing))) {
 			r.orderOne(i)
 			r.employ(len(r.agents) - 1)
@@ -306,7 +336,7 @@ func (r *reference) order() {
 			case o.room == 0 || useless[o]:
 			case next < 0,
 				// Evenly: the one that has fewest agents, with those just ordered.
-				o.Policy.Priority == r.overlays[next].Policy.Priority && o.current+o.dispatch < r.overlays[next].current+r.overlays[next].dispatch:
+				o.Policy.Queue == r.overlays[next].Policy.Queue && o.Policy.Priority == r.overlays[next].Policy.Priority && o.current+o.dispatch < r.overlays[next].current+r.overlays[next].dispatch:
 				next = i
 			}
 		}
@@ -330,7 +360,7 @@ func (r *reference) orderOne(overlay int) {
 	r.agents = append(r.agents, &refAgent{tags: o.tags(), cluster: o.cluster, of: overlay, ordered: true})
 }
 
-// roomOf: "room = max(0, max - current - stopping), at most leftThisHour", and
+// roomOf: "room = max(0, max - current - stopping)", at most leftThisHour, and
 // "0 while suspended".
 func (r *reference) roomOf(o *refOverlay) int {
 	room := max(0, o.Policy.Max-o.current-o.stopping)

@@ -1,0 +1,321 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// drawnLife is a drawn fleet with what the reference does not cover: open circuit
+// breakers, schedules, polls spread over several ticks, dispatches of the warm pool and of
+// other templates, renamed overlays, agents that registered and disconnected.
+type drawnLife struct {
+	drawn
+	earlier []Snapshot // what was seen before, oldest first
+}
+
+func drawLife(t *rapid.T) drawnLife {
+	d := drawnLife{drawn: drawSmall(t)}
+	now := d.snapshot.At
+	one := func(of int, what string) bool { return rapid.IntRange(0, of-1).Draw(t, what) == of-1 }
+	if one(3, "spread") {
+		d.snapshot.Until = now.Add(time.Duration(rapid.SampledFrom([]int{1, 4, 14}).Draw(t, "minutes")) * time.Minute)
+	}
+	for i := range d.overlays {
+		o := &d.overlays[i]
+		if one(4, "schedule") {
+			number := rapid.IntRange(0, 5)
+			least, most, buffer := number.Draw(t, "min"), number.Draw(t, "max"), number.Draw(t, "buffer")
+			from := rapid.SampledFrom([]int{60, 135, 136}).Draw(t, "from")
+			o.Policy.Schedules = []Schedule{{Name: "night", Days: [7]bool{true, true, true, true, true, true, true}, From: from, To: 180, Zone: time.UTC, Min: &least, Max: &most, Buffer: &buffer}}
+		}
+		if one(4, "failures") {
+			o.State.Breaker = Breaker{
+				Failures: rapid.IntRange(1, 5).Draw(t, "failed"), At: now.Add(-time.Duration(rapid.SampledFrom([]int{0, 2, 5, 40}).Draw(t, "failed minutes ago")) * time.Minute),
+				Dispatch: "gone", Cause: rapid.SampledFrom([]Failure{NeverRegistered, NoJobTaken, WrongTags, LeftEarly}).Draw(t, "cause"),
+			}
+		}
+		for k := range o.Dispatches {
+			x := &o.Dispatches[k]
+			x.Purpose = rapid.SampledFrom([]Purpose{ForDemand, ForWarmPool}).Draw(t, "purpose")
+			x.IdleTimeout = o.Policy.IdleTimeout
+			if x.Purpose == ForWarmPool {
+				x.IdleTimeout = o.Policy.WarmIdleTimeout
+			}
+			x.Template = rapid.SampledFrom([]string{"", "new", "old"}).Draw(t, "template")
+			x.Withdrawn = one(9, "withdrawn")
+			if one(2, "seen before") {
+				d.earlier = append(d.earlier, drawEarlier(t, *x, now))
+			}
+		}
+		if one(4, "renamed") {
+			d.rename(i)
+		}
+	}
+	slices.SortStableFunc(d.earlier, func(a, b Snapshot) int { return a.At.Compare(b.At) })
+	return d
+}
+
+// drawEarlier draws an earlier snapshot in which agents of a dispatch are connected.
+func drawEarlier(t *rapid.T, d Dispatch, now time.Time) Snapshot {
+	s := Snapshot{At: d.At.Add(now.Sub(d.At) / 2)}
+	for index := range rapid.IntRange(1, d.Agents).Draw(t, "seen before") {
+		s.Agents = append(s.Agents, Agent{
+			ID: fmt.Sprint(d.ID, "-", index), Tags: []string{"dispatch=" + d.ID, fmt.Sprint("index=", index)}, Connected: s.At,
+			State: rapid.SampledFrom([]AgentState{AgentIdle, AgentBusy}).Draw(t, "state before"),
+		})
+	}
+	return s
+}
+
+// rename gives an overlay's directory another name: earlier dispatches and agents have the
+// former one.
+func (d *drawnLife) rename(i int) {
+	o := &d.overlays[i]
+	for k, x := range o.Dispatches {
+		if x.Tags == nil {
+			o.Dispatches[k].Tags = o.AgentTags()
+		}
+	}
+	o.Former = []string{o.Name}
+	o.Name += "-renamed"
+}
+
+// String says in few lines what was drawn.
+func (d drawnLife) String() string {
+	var b strings.Builder
+	b.WriteString(d.drawn.String())
+	fmt.Fprintf(&b, "until %v\n", d.snapshot.Until)
+	for _, o := range d.overlays {
+		fmt.Fprintf(&b, "%s former %v breaker %+v schedules %d\n", o.Name, o.Former, o.State.Breaker, len(o.Policy.Schedules))
+		for _, x := range o.Dispatches {
+			fmt.Fprintf(&b, "  %s %s template %q withdrawn %v\n", x.ID, x.Purpose, x.Template, x.Withdrawn)
+		}
+	}
+	for _, s := range d.earlier {
+		for _, a := range s.Agents {
+			fmt.Fprintf(&b, "%s seen %s %s\n", s.At.Format("15:04"), a.ID, a.State)
+		}
+	}
+	return b.String()
+}
+
+func (d drawnLife) decide() []Decision {
+	var r Registrations
+	for _, s := range append(slices.Clone(d.earlier), d.snapshot) {
+		r.Note(s)
+		r.Reconcile(d.overlays, s.At)
+	}
+	var all []Decision
+	for _, o := range Observe(d.overlays, d.snapshot, &r) {
+		all = append(all, Decide("c0ffee", d.overlays, o)...)
+	}
+	return all
+}
+
+// apply does what was decided.
+func (d drawnLife) apply(decisions []Decision) {
+	for _, x := range decisions {
+		if x.Empty() {
+			continue
+		}
+		o := &d.overlays[slices.IndexFunc(d.overlays, func(o Overlay) bool { return o.Name == x.Overlay })]
+		var kept []Dispatch
+		for _, k := range o.Dispatches {
+			i := slices.IndexFunc(x.Retire, func(r Retirement) bool { return r.ID == k.ID })
+			if i >= 0 && x.Retire[i].Reason != Withdrawn {
+				continue
+			}
+			k.Withdrawn = k.Withdrawn || i >= 0
+			kept = append(kept, k)
+		}
+		o.Dispatches, o.State = append(kept, x.Dispatch...), x.State
+	}
+}
+
+// TestNothingIsOrderedTwice asserts that a repeated decision orders nothing. While a
+// circuit breaker is open, other overlays order at most one agent for each probe; the
+// second repetition orders nothing, unless the circuit breaker closes by then.
+func TestNothingIsOrderedTwice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawLife(t)
+		text := d.String()
+		decisions := d.decide()
+		for again := range 2 {
+			most := 0
+			for _, x := range decisions {
+				if x.Probe {
+					most++
+				}
+			}
+			d.apply(decisions)
+			// Start-up times that are learned from a retired dispatch may make further
+			// stages due.
+			more := d.learned(decisions)
+			decisions = d.decide()
+			more = more || slices.ContainsFunc(decisions, func(x Decision) bool { return x.Closes })
+			if n := ordered(decisions); n > most && !more {
+				t.Fatalf("decided again (%d), %d more agents are ordered, at most %d may be\n%s", again+1, n, most, text)
+			}
+		}
+	})
+}
+
+// learned reports whether an overlay that looks ahead has learned its start-up times.
+func (d drawnLife) learned(decisions []Decision) bool {
+	return slices.ContainsFunc(decisions, func(x Decision) bool {
+		ahead := slices.ContainsFunc(d.overlays, func(o Overlay) bool {
+			return o.Name == x.Overlay && o.Policy.LeaseAuto && o.Policy.Lookahead > 0
+		})
+		return ahead && !x.Empty() && len(x.Retire) > 0
+	})
+}
+
+// agents counts an overlay's agents: those that are connected, and those that may come.
+func (d drawnLife) agents(o Overlay) (n int) {
+	seen := map[string]bool{}
+	for _, s := range append(slices.Clone(d.earlier), d.snapshot) {
+		for _, a := range s.Agents {
+			dispatch, _ := tagValue(a.Tags, "dispatch")
+			index, _ := tagValue(a.Tags, "index")
+			seen[dispatch+" "+index] = true
+		}
+	}
+	for _, a := range d.snapshot.Agents {
+		name, _ := tagValue(a.Tags, "overlay")
+		fleet, said := tagValue(a.Tags, "muster")
+		if (name == o.Slug() || slices.Contains(o.Former, name)) && (!said || o.Fleet == "" || fleet == o.Fleet) {
+			n++
+		}
+	}
+	for _, x := range o.Dispatches {
+		for index := range x.Agents {
+			if !d.snapshot.At.After(x.NotAfter.Add(2*time.Minute)) && !seen[fmt.Sprint(x.ID, " ", index)] {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// TestLimitsHoldForAllFleets asserts that an order exceeds neither max nor maxPerHour, as
+// schedules and overrides set them, and that nothing is ordered for a suspended overlay.
+func TestLimitsHoldForAllFleets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawLife(t)
+		for _, x := range d.decide() {
+			o := d.overlays[slices.IndexFunc(d.overlays, func(o Overlay) bool { return o.Name == x.Overlay })]
+			p, _ := o.Policy.During(d.snapshot.At)
+			n := 0
+			for _, order := range x.Dispatch {
+				n += order.Agents
+			}
+			if n == 0 {
+				continue
+			}
+			if there := d.agents(o); there+n > p.Max {
+				t.Fatalf("%s has %d agents, orders %d and may have %d\n%s", o.Name, there, n, p.Max, d)
+			}
+			end, hour := later(d.snapshot.At, d.snapshot.Until), n
+			for _, before := range o.State.Ordered {
+				if end.Sub(before.At) < time.Hour {
+					hour += before.Agents
+				}
+			}
+			if p.MaxPerHour > 0 && hour > p.MaxPerHour {
+				t.Fatalf("%s orders %d, %d in an hour, and may order %d\n%s", o.Name, n, hour, p.MaxPerHour, d)
+			}
+			if x.Suspended.Active() || p.Paused || o.Suspended.Active() || x.Probe && n > 1 {
+				t.Fatalf("%s orders %d although it is suspended or sends a probe\n%s", o.Name, n, d)
+			}
+		}
+	})
+}
+
+// TestEveryJobIsServedOrExplained asserts that each pending job that an overlay could take
+// counts in one queue, that each other job is reported as unmatched or unserved, and that
+// a limit explains every agent that an overlay wants and does not order.
+func TestEveryJobIsServedOrExplained(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawLife(t)
+		r := newReference(d.overlays, d.snapshot)
+		matched, others := 0, 0
+		for _, j := range d.snapshot.Jobs {
+			switch {
+			case j.State != JobPending:
+			case slices.ContainsFunc(r.overlays, func(o *refOverlay) bool { return o.canTake(j) }):
+				matched++
+			default:
+				others++
+			}
+		}
+		pending, reported := 0, 0
+		decisions := d.decide()
+		for i, x := range decisions {
+			if i > 0 && decisions[i-1].Queue == x.Queue {
+				continue
+			}
+			for _, g := range x.Observation.Jobs {
+				pending += g.Pending
+			}
+			for _, u := range x.Observation.Unmatched {
+				reported += u.Jobs
+			}
+		}
+		for _, u := range FindUnserved(d.overlays, d.snapshot) {
+			reported += u.Jobs
+		}
+		if pending != matched || reported != others { // eight jobs are no more groups than an observation lists
+			t.Fatalf("%d of %d jobs are counted, %d of %d that nobody could take are reported\n%s", pending, matched, reported, others, d)
+		}
+		for _, x := range decisions {
+			if wanted := x.Sum.Desired - (x.Sum.Current - x.Sum.Replacing); wanted > x.Sum.Dispatch && len(x.Limits()) == 0 {
+				t.Fatalf("%s wants %d and orders %d, and nothing explains it\n%s", x.Overlay, wanted, x.Sum.Dispatch, d)
+			}
+		}
+		for _, x := range decisions {
+			for j, g := range x.Observation.Jobs {
+				if supply := d.servedOrMissing(decisions, x.Observation, j); g.Pending > 0 && supply < g.Pending {
+					t.Fatalf("%d jobs %v are pending, %d have an agent or are missing one\n%s", g.Pending, g.Overlays, supply, d)
+				}
+			}
+		}
+	})
+}
+
+// servedOrMissing returns an upper bound of the agents that a group of jobs has or is
+// missing.
+func (d drawnLife) servedOrMissing(decisions []Decision, o Observation, j int) (n int) {
+	for _, g := range o.Idle {
+		if g.Jobs.Has(j) {
+			n += g.Agents
+		}
+	}
+	for _, v := range d.overlays { // what was ordered with other tags than the policy has now
+		s := o.supply(v.Name)
+		for _, x := range v.Dispatches {
+			if s.OtherTags[x.ID].Jobs.Has(j) && !slices.Contains(o.Jobs[j].Overlays, v.Name) {
+				n += x.Agents - s.Dispatches[x.ID].Registered.Below(x.Agents)
+			}
+		}
+	}
+	missing := 0
+	for _, x := range decisions {
+		if !slices.Contains(o.Jobs[j].Overlays, x.Overlay) {
+			continue
+		}
+		n += x.Sum.Demand
+		if x.Probe { // for whatever it is sent, it takes a job
+			n += x.Sum.WarmPool
+		}
+		if !x.State.Breaker.Open() {
+			n += x.Sum.InFlight - x.Sum.Late
+		}
+		missing = max(missing, x.Sum.Missing-x.Sum.Dispatch)
+	}
+	return n + missing
+}
