@@ -328,13 +328,14 @@ func (g *Generator) decide(r *Result) {
 // conclude makes the decisions, and remembers nothing.
 func (g *Generator) conclude(r *Result) {
 	overlays, snapshot := r.Looked.Overlays, r.Looked.Snapshot
-	r.Unserved, r.Decisions = plan.FindUnserved(overlays, snapshot), nil
-	for _, o := range plan.Observe(overlays, snapshot, &g.register) {
+	r.Unserved = plan.FindUnserved(overlays, snapshot)
+	observed := plan.Observe(overlays, snapshot, &g.register)
+	for _, o := range observed {
 		for i := range o.Overlays {
 			o.Overlays[i].MostJobs = g.most[o.Overlays[i].Overlay]
 		}
-		r.Decisions = append(r.Decisions, plan.Decide(r.Tip.Commit, overlays, o)...)
 	}
+	r.Decisions = plan.DecideAll(r.Tip.Commit, overlays, observed)
 	slices.SortFunc(r.Decisions, func(a, b plan.Decision) int { return cmp.Compare(a.Overlay, b.Overlay) })
 }
 

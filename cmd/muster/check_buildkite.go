@@ -81,13 +81,19 @@ func (s *settings) overlays(tree fs.FS) []plan.Overlay {
 // that nobody knows, one for hosted agents.
 func checkQueues(overlays []plan.Overlay, snapshot plan.Snapshot) []error {
 	var findings []error
-	for _, o := range plan.Observe(overlays, snapshot, &plan.Registrations{}) {
+	observed := plan.Observe(overlays, snapshot, &plan.Registrations{})
+	var queues []string
+	for _, o := range observed {
+		queues = append(queues, o.Queue)
+	}
+	unknown := plan.Unknown(queues, snapshot)
+	for _, o := range observed {
 		for _, supply := range o.Overlays {
 			if supply.Suspended.Active() {
 				findings = append(findings, fmt.Errorf("%s: suspended: %s", supply.Overlay, supply.Suspended))
 			}
 		}
-		if plan.Unknown(o.Queue, snapshot) {
+		if unknown[o.Queue] {
 			findings = append(findings, fmt.Errorf("queue %q: no cluster has it, no agent is in it, and no job outside the clusters; is its key right? "+
 				"(A new organisation has no queue called default: its default queue is linux-small, for hosted agents)", o.Queue))
 		}

@@ -14,7 +14,7 @@ const anyQueue = "*"
 // placeAnyQueue counts the jobs that ask for any queue in queues, each once: in the
 // one queue that can serve them, or else where an overlay can serve them now. The
 // classes are added to those of the queues. Jobs that no overlay serves are left.
-func placeAnyQueue(readers []queueReader, jobs map[string][]*class, agents []Agent) {
+func placeAnyQueue(readers []queueReader, jobs map[string][]*class) {
 	var roaming []*class
 	for _, c := range jobs[anyQueue] {
 		var keys []string
@@ -32,7 +32,7 @@ func placeAnyQueue(readers []queueReader, jobs map[string][]*class, agents []Age
 		}
 	}
 	if len(roaming) > 0 {
-		p := newPlacement(readers, jobs, roaming, agents)
+		p := newPlacement(readers, jobs, roaming)
 		for n, c := range roaming {
 			p.place(n, c, jobs)
 		}
@@ -70,7 +70,7 @@ type placeMay struct {
 	kinds    string // of each kind of agents, whether: '0' or '1'
 }
 
-func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*class, agents []Agent) *placement {
+func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*class) *placement {
 	p := &placement{groups: map[string]int{}, left: map[int][]int{}}
 	for _, c := range roaming {
 		remember(c, readers)
@@ -88,7 +88,7 @@ func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*cl
 			queue.from[&one] = n
 			all = append(all, &one)
 		}
-		queue.look = q.look(all, agents)
+		queue.look = q.look(all)
 		queue.takes = make([]Indexes, len(queue.look.kinds))
 		o := queue.look.observation(q.overlays)
 		for _, v := range q.overlays {

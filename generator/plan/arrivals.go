@@ -194,8 +194,9 @@ type claims struct {
 
 func newClaims(overlays []Overlay, s Snapshot) *claims {
 	t := &claims{overlays: overlays, known: map[string]string{}, owners: NewOwners(overlays)}
+	queues := s.queuesByKey()
 	for _, o := range overlays {
-		q := queueReader{key: o.Policy.Queue, snapshot: s}
+		q := queueReader{key: o.Policy.Queue, inQueues: queues[o.Policy.Queue], snapshot: s}
 		cluster, _ := q.cluster(o.Policy)
 		t.tags, t.clusters = append(t.tags, o.AgentTags()), append(t.clusters, cluster)
 	}

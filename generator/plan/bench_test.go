@@ -2,6 +2,9 @@ package plan
 
 import (
 	"fmt"
+	"math"
+	"runtime"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -45,6 +48,14 @@ func fleetOf(overlays, jobs int) ([]Overlay, Snapshot, *Registrations) {
 	return fleet, s, r
 }
 
+// decideAll decides on all queues, and returns how many agents are dispatched.
+func decideAll(overlays []Overlay, s Snapshot, r *Registrations) (agents int) {
+	for _, d := range DecideAll("c0ffee", overlays, Observe(overlays, s, r)) {
+		agents += d.Sum.Dispatch
+	}
+	return agents
+}
+
 func BenchmarkDecide(b *testing.B) {
 	for _, size := range []struct{ overlays, jobs int }{{1, 100}, {10, 10_000}, {50, 100_000}} {
 		b.Run(fmt.Sprintf("overlays=%d/jobs=%d", size.overlays, size.jobs), func(b *testing.B) {
@@ -52,15 +63,104 @@ func BenchmarkDecide(b *testing.B) {
 			b.ReportAllocs()
 			agents := 0
 			for b.Loop() {
-				agents = 0
-				for _, o := range Observe(overlays, snapshot, register) {
-					for _, d := range Decide("c0ffee", overlays, o) {
-						agents += d.Sum.Dispatch
-					}
-				}
+				agents = decideAll(overlays, snapshot, register)
 			}
 			b.ReportMetric(float64(agents), "agents")
 		})
+	}
+}
+
+// queuesOf makes queues of a cluster with an overlay, two agents and ten jobs each, and
+// two queues that no overlay serves for every ten.
+func queuesOf(n int) ([]Overlay, Snapshot) {
+	s := Snapshot{At: time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)}
+	var fleet []Overlay
+	for i := range n + n/5 {
+		key := fmt.Sprintf("queue-%05d", i)
+		s.Queues = append(s.Queues, Queue{Cluster: "c", ClusterName: "ci", Key: key})
+		for range 10 {
+			s.Jobs = append(s.Jobs, Job{ID: fmt.Sprint(len(s.Jobs)), Cluster: "c", Rules: []string{"queue=" + key}, State: JobPending, Since: s.At})
+		}
+		if i >= n {
+			continue
+		}
+		o := Overlay{Name: fmt.Sprintf("overlay-%05d", i), Policy: Policy{Queue: key, Cluster: "ci", Max: 20, MaxDispatch: 100, Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
+		o.Dispatches = []Dispatch{{ID: o.Name + "-1", Purpose: ForDemand, Agents: 3, At: s.At, NotAfter: s.At.Add(lease)}}
+		for k, state := range []AgentState{AgentIdle, AgentBusy} {
+			s.Agents = append(s.Agents, Agent{ID: fmt.Sprint(len(s.Agents)), Cluster: "c", State: state, Connected: s.At,
+				Tags: append(o.AgentTags(), o.Dispatches[0].PodTags()[0], fmt.Sprintf("index=%d", k))})
+		}
+		fleet = append(fleet, o)
+	}
+	return fleet, s
+}
+
+// tick makes the calls of a tick of generator.Generator whose cost depends on all queues.
+func tick(overlays []Overlay, s Snapshot, r *Registrations) {
+	r.Note(s)
+	r.Reconcile(overlays, s.At)
+	r.Arrived(overlays, s)
+	Sharing(overlays)
+	FindUnserved(overlays, s)
+	decideAll(overlays, s, r)
+}
+
+// cpuTime returns the CPU time of the process, which the load of other processes hardly
+// affects.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkQueues reports with its largest size the growth exponent of the CPU time: the
+// larger of those of its two steps, each to ten times as many queues.
+func BenchmarkQueues(b *testing.B) {
+	var before, exponent float64
+	for _, n := range []int{50, 500, 5000} {
+		b.Run(fmt.Sprintf("queues=%d", n), func(b *testing.B) {
+			overlays, s := queuesOf(n)
+			r := &Registrations{}
+			b.ReportAllocs()
+			begin := cpuTime(b)
+			for b.Loop() {
+				tick(overlays, s, r)
+			}
+			took := float64(cpuTime(b)-begin) / float64(b.N)
+			if before > 0 {
+				exponent = max(exponent, math.Log10(took/before))
+			}
+			if before = took; n == 5000 {
+				b.ReportMetric(exponent, "exponent")
+			}
+		})
+	}
+}
+
+// TestTickAllocatesInProportionToQueues asserts that with ten times as many queues a tick
+// allocates at most 10^1.3 times as much, even if a job may run in any of them.
+func TestTickAllocatesInProportionToQueues(t *testing.T) {
+	for _, anyQueue := range []int{0, 1} {
+		allocated := func(queues int) float64 {
+			overlays, s := queuesOf(queues)
+			for range anyQueue {
+				s.Jobs = append(s.Jobs, Job{ID: "any", Cluster: "c", Rules: []string{"queue=*"}, State: JobPending, Since: s.At})
+			}
+			r := &Registrations{}
+			tick(overlays, s, r)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			tick(overlays, s, r)
+			runtime.ReadMemStats(&after)
+			return float64(after.TotalAlloc - before.TotalAlloc)
+		}
+		few, many := allocated(50), allocated(500)
+		if exponent := math.Log10(many / few); exponent > 1.3 {
+			t.Errorf("%d jobs of any queue: 50 queues allocate %.0f bytes, and 500 queues %.0f: growth exponent %.2f, want at most 1.3", anyQueue, few, many, exponent)
+		}
 	}
 }
 
@@ -114,9 +214,7 @@ func BenchmarkGrowth(b *testing.B) {
 	run := func(name string, overlays []Overlay, s Snapshot) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				for _, o := range Observe(overlays, s, &Registrations{}) {
-					Decide("c0ffee", overlays, o)
-				}
+				decideAll(overlays, s, &Registrations{})
 			}
 		})
 	}

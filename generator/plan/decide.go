@@ -22,7 +22,12 @@ import (
 // share evenly. The result is ordered like the overlays that serve the queue:
 // by priority, then by name.
 func Decide(tip string, overlays []Overlay, o Observation) []Decision {
-	serving := slices.DeleteFunc(slices.Clone(overlays), func(v Overlay) bool { return v.Policy.Queue != o.Queue })
+	var serving []Overlay
+	for i := range overlays {
+		if overlays[i].Policy.Queue == o.Queue {
+			serving = append(serving, overlays[i])
+		}
+	}
 	slices.SortFunc(serving, inOrder)
 	shares := make([]*share, len(serving))
 	for i, v := range serving {
@@ -34,6 +39,16 @@ func Decide(tip string, overlays []Overlay, o Observation) []Decision {
 		decisions[i] = s.decision(tip, o)
 	}
 	return decisions
+}
+
+// DecideAll decides on each of the observed queues; see [Decide]. Its cost does not grow
+// with the product of queues and overlays.
+func DecideAll(tip string, overlays []Overlay, observed []Observation) (all []Decision) {
+	serving := byQueue(overlays)
+	for _, o := range observed {
+		all = append(all, Decide(tip, serving[o.Queue], o)...)
+	}
+	return all
 }
 
 // share is one overlay's part of its queue while it is worked out.

@@ -125,11 +125,16 @@ func joinedBy(a, between, b string) string {
 // Sharing says of the overlays that share a queue with another, by name, which that is: of
 // whose agents one is cannot be told where nobody lists them.
 func Sharing(overlays []Overlay) map[string]string {
-	shared := map[string]string{}
-	for _, o := range overlays {
-		for _, x := range overlays {
+	shared, byKey := map[string]string{}, map[string][]*Overlay{}
+	for i := range overlays {
+		o := &overlays[i]
+		byKey[o.Policy.Queue] = append(byKey[o.Policy.Queue], o)
+	}
+	for i := range overlays {
+		o := &overlays[i]
+		for _, x := range byKey[o.Policy.Queue] {
 			same := o.Policy.Cluster == x.Policy.Cluster || o.Policy.Cluster == "" || x.Policy.Cluster == ""
-			if o.Name != x.Name && o.Policy.Queue == x.Policy.Queue && same {
+			if o.Name != x.Name && same {
 				shared[o.Name] = x.Name
 			}
 		}

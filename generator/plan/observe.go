@@ -23,12 +23,50 @@ func Observe(overlays []Overlay, s Snapshot, r *Registrations) []Observation {
 	for i := range readers {
 		readers[i].registrations, readers[i].connected = r, connected
 	}
-	placeAnyQueue(readers, jobs, agents)
+	divideAgents(readers, agents)
+	placeAnyQueue(readers, jobs)
 	observations := make([]Observation, len(readers))
 	for i, q := range readers {
-		observations[i] = q.look(jobs[q.key], agents).observation(q.overlays)
+		observations[i] = q.look(jobs[q.key]).observation(q.overlays)
 	}
 	return observations
+}
+
+// divideAgents gives each reader the agents that can count in its queue: those with the
+// tag of the queue or of one of its overlays, and those that are only known to belong to a
+// dispatch of such an overlay.
+func divideAgents(readers []queueReader, agents []Agent) {
+	byTag := map[string][]int{}
+	noQueue := func(a Agent) bool {
+		_, told := tagValue(a.Tags, TagQueue)
+		return !told
+	}
+	dispatches := slices.ContainsFunc(agents, noQueue)
+	for i, q := range readers {
+		add := func(key, value string) { byTag[key+"="+value] = append(byTag[key+"="+value], i) }
+		add(TagQueue, q.key)
+		for k := range q.overlays {
+			o := &q.overlays[k]
+			add(TagOverlay, o.Slug())
+			for _, former := range o.Former {
+				add(TagOverlay, former)
+			}
+			for k := 0; dispatches && k < len(o.Dispatches); k++ {
+				add(TagDispatch, o.Dispatches[k].ID)
+			}
+		}
+	}
+	last := make([]int, len(readers)) // the number, from 1, of the agent that a reader was given last
+	for n := range agents {
+		for _, tag := range agents[n].Tags {
+			for _, i := range byTag[tag] {
+				if last[i] != n+1 {
+					last[i] = n + 1
+					readers[i].agents = append(readers[i].agents, &agents[n])
+				}
+			}
+		}
+	}
 }
 
 // FindUnserved lists the queues with pending jobs that no overlay serves, by key and
@@ -43,7 +81,7 @@ func FindUnserved(overlays []Overlay, s Snapshot) []Unserved {
 	byCluster := map[[2]string]*Unserved{}
 	for key, classes := range classify(s.Jobs) {
 		for _, c := range classes {
-			if c.pending == 0 || slices.ContainsFunc(readers, func(q queueReader) bool { return q.answersFor(key, c) }) {
+			if c.pending == 0 || answered(readers, key, c) {
 				continue
 			}
 			in := [2]string{key, c.cluster}
@@ -89,31 +127,35 @@ type queueReader struct {
 	overlays  []Overlay    // in order
 	tags      [][]string   // of each overlay's agents
 	clusters  []string     // of each overlay; empty is any
+	inQueues  []Queue      // the queue, in each cluster that has it
 	clustered bool         // whether the queue is in any cluster
 	suspended []Suspension // of each overlay
 	snapshot  Snapshot
 
+	agents        []*Agent // that can be counted in the queue; see divideAgents
 	registrations *Registrations
 	connected     map[string]int // agents by dispatch
 }
 
 // newReaders returns a reader for each queue that an overlay serves, by key.
 func newReaders(overlays []Overlay, s Snapshot) []queueReader {
-	var all []queueReader
-	for key, group := range byQueue(overlays) {
-		q := queueReader{key: key, overlays: group, snapshot: s, tags: make([][]string, len(group)), clusters: make([]string, len(group)), suspended: make([]Suspension, len(group))}
-		q.clustered = slices.ContainsFunc(s.Queues, func(k Queue) bool { return k.Key == key })
-		unknown := Unknown(key, s)
+	groups, queues := byQueue(overlays), s.queuesByKey()
+	keys := slices.Sorted(maps.Keys(groups))
+	unknown := Unknown(keys, s)
+	all := make([]queueReader, 0, len(keys))
+	for _, key := range keys {
+		group := groups[key]
+		q := queueReader{key: key, overlays: group, inQueues: queues[key], clustered: len(queues[key]) > 0, snapshot: s,
+			tags: make([][]string, len(group)), clusters: make([]string, len(group)), suspended: make([]Suspension, len(group))}
 		for i, o := range group {
 			q.tags[i] = o.AgentTags()
 			q.clusters[i], q.suspended[i] = q.cluster(o.Policy)
-			if unknown && !q.suspended[i].Active() {
+			if unknown[key] && !q.suspended[i].Active() {
 				q.suspended[i] = Suspension{Code: UnknownQueue, Queue: key}
 			}
 		}
 		all = append(all, q)
 	}
-	slices.SortFunc(all, func(a, b queueReader) int { return cmp.Compare(a.key, b.key) })
 	return all
 }
 
@@ -148,13 +190,15 @@ func (q queueReader) inCluster(c *class) (tags [][]string) {
 	return tags
 }
 
-// answersFor reports whether the jobs of a class, which ask for the queue of a
-// key, are in the queue's observation: as demand or as unmatched.
-func (q queueReader) answersFor(key string, c *class) bool {
+// answered reports whether the jobs of a class, which ask for the queue of a key,
+// are in the observation of a queue: as demand or as unmatched. The readers are in the
+// order of their keys.
+func answered(readers []queueReader, key string, c *class) bool {
 	if key == anyQueue {
-		return len(q.serving(c)) > 0
+		return slices.ContainsFunc(readers, func(q queueReader) bool { return len(q.serving(c)) > 0 })
 	}
-	return q.key == key && (c.cluster == "" || len(q.inCluster(c)) > 0)
+	i, found := slices.BinarySearchFunc(readers, key, func(q queueReader, key string) int { return cmp.Compare(q.key, key) })
+	return found && (c.cluster == "" || len(readers[i].inCluster(c)) > 0)
 }
 
 // reading is what was read of one queue, before it is grouped.
@@ -181,7 +225,7 @@ func (r reading) observation(overlays []Overlay) Observation {
 	return o
 }
 
-func (q queueReader) look(classes []*class, agents []Agent) reading {
+func (q queueReader) look(classes []*class) reading {
 	o := Observation{At: q.snapshot.At.UTC().Truncate(time.Second), Queue: q.key}
 	if !q.snapshot.Until.IsZero() {
 		o.Until = q.snapshot.Until.UTC().Truncate(time.Second)
@@ -205,7 +249,7 @@ func (q queueReader) look(classes []*class, agents []Agent) reading {
 	}
 	boundStages(served)
 	o.Unmatched = largest(o.Unmatched)
-	idle := q.countAgents(agents, supplies)
+	idle := q.countAgents(supplies)
 	for i := range idle {
 		idle[i].credit = q.creditTo(idle[i].Agent)
 	}
@@ -241,31 +285,27 @@ func (q queueReader) unmatched(c *class) (u Unmatched, ok bool) {
 // cluster resolves the policy's Buildkite cluster to its identifier; empty means
 // that any will do. The second result says why nothing may be dispatched.
 func (q queueReader) cluster(p Policy) (id string, why Suspension) {
-	var found []Queue
-	known := p.Cluster == ""
-	for _, k := range q.snapshot.Queues {
-		if p.Cluster != "" && k.Cluster != p.Cluster && k.ClusterName != p.Cluster {
-			continue
-		}
-		known = true
-		id = k.Cluster
-		if k.Key == p.Queue {
-			found = append(found, k)
-		}
+	in := func(k Queue) bool { return p.Cluster == "" || k.Cluster == p.Cluster || k.ClusterName == p.Cluster }
+	found := q.inQueues
+	if p.Cluster != "" {
+		found = slices.DeleteFunc(slices.Clone(found), func(k Queue) bool { return !in(k) })
 	}
 	switch {
-	case !known:
-		return p.Cluster, Suspension{Code: UnknownCluster, Cluster: p.Cluster}
-	case p.Cluster != "" && len(found) == 0:
-		return id, Suspension{Code: UnknownQueue, Cluster: p.Cluster, Queue: p.Queue}
 	case len(found) > 1:
 		return "", Suspension{Code: AmbiguousQueue, Queue: p.Queue}
-	case len(found) == 0:
+	case len(found) == 1 && found[0].Paused:
+		return found[0].Cluster, Suspension{Code: PausedInBuildkite, Queue: p.Queue}
+	case len(found) == 1:
+		return found[0].Cluster, Suspension{}
+	case p.Cluster == "":
 		return "", Suspension{}
-	case found[0].Paused:
-		why = Suspension{Code: PausedInBuildkite, Queue: p.Queue}
 	}
-	return found[0].Cluster, why
+	for _, k := range slices.Backward(q.snapshot.Queues) {
+		if in(k) {
+			return k.Cluster, Suspension{Code: UnknownQueue, Cluster: p.Cluster, Queue: p.Queue}
+		}
+	}
+	return p.Cluster, Suspension{Code: UnknownCluster, Cluster: p.Cluster}
 }
 
 // seen collects what is known of the overlay's dispatches.
@@ -286,13 +326,13 @@ func (q queueReader) seen(o Overlay) map[string]Seen {
 
 // countAgents counts the queue's agents into the supplies, and returns the
 // idle ones.
-func (q queueReader) countAgents(agents []Agent, supplies []Supply) []idleAgent {
-	var idle []idleAgent
+func (q queueReader) countAgents(supplies []Supply) []idleAgent {
+	idle := make([]idleAgent, 0, len(q.agents))
 	slugs := make([]string, len(q.overlays))
 	for i, o := range q.overlays {
 		slugs[i] = o.Slug()
 	}
-	for _, a := range agents {
+	for _, a := range q.agents {
 		here := carries(a.Tags, TagQueue+"="+q.key)
 		counts := false // as idle
 		for i := range supplies {
@@ -328,7 +368,7 @@ func (q queueReader) countAgents(agents []Agent, supplies []Supply) []idleAgent 
 			}
 		}
 		if counts && a.State == AgentIdle {
-			idle = append(idle, idleAgent{Agent: a})
+			idle = append(idle, idleAgent{Agent: *a})
 		}
 	}
 	return idle

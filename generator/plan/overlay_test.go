@@ -89,8 +89,8 @@ func TestUnknownQueue(t *testing.T) {
 		"a wish":                 {Snapshot{Queues: others, Jobs: []Job{{Cluster: "c", Rules: []string{"queue=q"}}}}, true},
 		"a wish, and an agent's": {Snapshot{Queues: others, Agents: []Agent{{Cluster: "c", Tags: []string{"queue=q"}}}, Jobs: []Job{{Cluster: "c", Rules: []string{"queue=q"}}}}, false},
 	} {
-		if got := Unknown("q", c.s); got != c.want {
-			t.Errorf("%s: %t", name, got)
+		if got := Unknown([]string{"q"}, c.s); got["q"] != c.want || len(got) > 1 {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"slices"
 	"strings"
 	"time"
 )
@@ -162,15 +161,45 @@ type Queue struct {
 	Hosted bool
 }
 
-// Unknown reports whether nothing in Buildkite has to do with a queue: no
-// cluster has it, although there are clusters, and no agent and no job is in
+// queuesByKey returns the cluster queues of each key, in their order.
+func (s Snapshot) queuesByKey() map[string][]Queue {
+	all := map[string][]Queue{}
+	for _, q := range s.Queues {
+		all[q.Key] = append(all[q.Key], q)
+	}
+	return all
+}
+
+// Unknown returns those of the queues, by key, that nothing in Buildkite has to do
+// with: no cluster has it, although there are clusters, and no agent and no job is in
 // it. A queue outside the clusters is known by its agents and jobs alone. A job
 // that is in a cluster is no proof of it: whoever writes a step may ask for a
 // queue that its cluster does not have, and no agent can register there.
-func Unknown(queue string, s Snapshot) bool {
-	tag := TagQueue + "=" + queue
-	return len(s.Queues) > 0 &&
-		!slices.ContainsFunc(s.Queues, func(q Queue) bool { return q.Key == queue }) &&
-		!slices.ContainsFunc(s.Agents, func(a Agent) bool { return carries(a.Tags, tag) }) &&
-		!slices.ContainsFunc(s.Jobs, func(j Job) bool { return j.Cluster == "" && slices.Contains(j.Rules, tag) })
+func Unknown(queues []string, s Snapshot) map[string]bool {
+	unknown := map[string]bool{}
+	if len(s.Queues) == 0 {
+		return unknown
+	}
+	for _, key := range queues {
+		unknown[key] = true
+	}
+	for _, q := range s.Queues {
+		delete(unknown, q.Key)
+	}
+	seen := func(tags []string) {
+		for _, t := range tags {
+			if key, ok := strings.CutPrefix(t, TagQueue+"="); ok {
+				delete(unknown, key)
+			}
+		}
+	}
+	for i := 0; i < len(s.Agents) && len(unknown) > 0; i++ {
+		seen(s.Agents[i].Tags)
+	}
+	for i := 0; i < len(s.Jobs) && len(unknown) > 0; i++ {
+		if s.Jobs[i].Cluster == "" {
+			seen(s.Jobs[i].Rules)
+		}
+	}
+	return unknown
 }
