@@ -186,6 +186,7 @@ func BenchmarkOthers(b *testing.B) {
 	}{
 		{"muster/generator/manifest", "^BenchmarkStamp$", "x-of-build", "stamping one Job / building its template", " x", 1, 0.1},
 		{"muster/generator/plan", "^BenchmarkDecide$/^overlays=50$/^jobs=100000$", "ns/op", "decision over 100,000 jobs and 50 overlays", " ms", 1e6, 0},
+		{"muster/generator/plan", "^BenchmarkDecide$/^overlays=50$/^jobs=100000$", "allocs/op", "  allocations", "", 1, 5000},
 		{"muster/generator/plan", "^BenchmarkQueues$/^queues=5000$", "ns/op", "decision over 5,000 queues and 60,000 jobs", " ms", 1e6, 0},
 		{"muster/generator/plan", "^BenchmarkQueues$", "exponent", "  growth exponent of CPU time over 50, 500 and 5,000 queues", "", 1, 1.3},
 		{"muster/generator/plan", "^BenchmarkGrowth$/^chain$/^ruleSets=300$", "ns/op", "decision over 300 rule sets and 450 idle agents", " ms", 1e6, 100},

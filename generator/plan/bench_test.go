@@ -70,6 +70,15 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
+// TestDecisionAllocatesLittlePerJobAndAgent asserts that a decision on 100,000 jobs, 5,000
+// agents and 50 overlays makes fewer allocations than there are agents.
+func TestDecisionAllocatesLittlePerJobAndAgent(t *testing.T) {
+	overlays, snapshot, register := fleetOf(50, 100_000)
+	if n := testing.AllocsPerRun(1, func() { decideAll(overlays, snapshot, register) }); n > 5000 {
+		t.Errorf("%.0f allocations, want at most 5,000", n)
+	}
+}
+
 // queuesOf makes queues of a cluster with an overlay, two agents and ten jobs each, and
 // two queues that no overlay serves for every ten.
 func queuesOf(n int) ([]Overlay, Snapshot) {

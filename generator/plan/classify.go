@@ -14,7 +14,7 @@ type class struct {
 	pending, upcoming, limited, blocked int
 	away                                int               // pending jobs of any queue that count for another
 	lookedAhead                         time.Time         // of jobs of any queue: by an overlay of another, too
-	created                             []time.Time       // of the upcoming jobs; but for those of stages
+	created                             []creation        // of the upcoming jobs; but for those of stages
 	staged                              map[string]staged // upcoming jobs that become runnable together, by stage
 	stages                              []Stage           // of these, what is looked ahead to; see findStages
 	counted                             bool              // the upcoming jobs count for another queue
@@ -28,6 +28,21 @@ type class struct {
 	oldest                              time.Time
 	example                             string
 	overlays                            []string
+}
+
+// creation is a number of jobs with the same creation time, such as the jobs of a build.
+type creation struct {
+	at   time.Time
+	jobs int
+}
+
+// addCreated adds a job with a creation time.
+func addCreated(all []creation, at time.Time) []creation {
+	if n := len(all); n > 0 && all[n-1].at.Equal(at) {
+		all[n-1].jobs++
+		return all
+	}
+	return append(all, creation{at, 1})
 }
 
 // classify groups jobs by cluster and rules, and the groups by their queue's
@@ -118,7 +133,8 @@ func (c *class) lookAhead(overlays []Overlay, now time.Time) {
 	c.findStages(overlays, now)
 	before := c.lookedAhead
 	ahead := false
-	for _, o := range overlays {
+	for i := range overlays {
+		o := &overlays[i]
 		if !slices.Contains(c.overlays, o.Name) {
 			continue
 		}
@@ -130,27 +146,38 @@ func (c *class) lookAhead(overlays []Overlay, now time.Time) {
 	if !ahead {
 		return
 	}
-	for _, at := range c.created {
-		if at.IsZero() || at.After(before) {
-			c.fresh++
-			c.noteInPart(at, overlays)
+	for _, x := range c.created {
+		if x.at.IsZero() || x.at.After(before) {
+			c.fresh += x.jobs
 		}
-		if at.After(c.newest) {
-			c.newest = at
+		if x.at.After(c.newest) {
+			c.newest = x.at
 		}
 	}
+	c.countInPart(overlays, before)
 }
 
-// noteInPart counts a fresh job for each overlay that may have dispatched for it.
-func (c *class) noteInPart(created time.Time, overlays []Overlay) {
-	for _, o := range overlays {
-		if created.IsZero() || created.After(o.State.InPart.Until) || !slices.Contains(c.overlays, o.Name) {
+// countInPart counts, for each overlay, the jobs created after a time that it may have
+// dispatched for.
+func (c *class) countInPart(overlays []Overlay, after time.Time) {
+	for i := range overlays {
+		until := overlays[i].State.InPart.Until
+		if !until.After(after) || !slices.Contains(c.overlays, overlays[i].Name) {
+			continue
+		}
+		jobs := 0
+		for _, x := range c.created {
+			if x.at.After(after) && !x.at.After(until) {
+				jobs += x.jobs
+			}
+		}
+		if jobs == 0 {
 			continue
 		}
 		if c.inPart == nil {
 			c.inPart = map[string]int{}
 		}
-		c.inPart[o.Name]++
+		c.inPart[overlays[i].Name] = jobs
 	}
 }
 

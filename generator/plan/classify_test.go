@@ -33,8 +33,12 @@ func TestClasses(t *testing.T) {
 		var got []string
 		for key, classes := range classify(jobs) {
 			for _, c := range classes {
-				slices.SortFunc(c.created, time.Time.Compare)
-				got = append(got, fmt.Sprintln(key, c.cluster, c.rules, c.pending, c.upcoming, c.limited, c.blocked, c.oldest.Unix(), c.example, c.created))
+				var created []time.Time
+				for _, x := range c.created {
+					created = append(created, slices.Repeat([]time.Time{x.at}, x.jobs)...)
+				}
+				slices.SortFunc(created, time.Time.Compare)
+				got = append(got, fmt.Sprintln(key, c.cluster, c.rules, c.pending, c.upcoming, c.limited, c.blocked, c.oldest.Unix(), c.example, created))
 			}
 		}
 		slices.Sort(got)
@@ -128,7 +132,7 @@ func TestLookAheadOfClasses(t *testing.T) {
 		"nobody looks ahead":        {[]Overlay{not, other}, 0},
 		"another's dispatch counts": {[]Overlay{overlay("ahead", 1, 5), overlay("not", 0, 25)}, 2},
 	} {
-		x := class{overlays: []string{"ahead", "not"}, created: []time.Time{at(10), at(30), at(20), {}}}
+		x := class{overlays: []string{"ahead", "not"}, created: []creation{{at(10), 1}, {at(30), 1}, {at(20), 1}, {jobs: 1}}}
 		x.lookAhead(c.overlays, at(0))
 		if x.fresh != c.fresh || c.fresh > 0 && !x.newest.Equal(at(30)) {
 			t.Errorf("%s: %d are new, the newest of %s", name, x.fresh, x.newest)

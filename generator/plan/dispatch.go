@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -138,16 +139,23 @@ const (
 	formerWarmInfix = "-keep-"
 )
 
+// crockford is Crockford's base32: without i, l, o and u.
+var crockford = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz")
+
 // dispatchID names the n-th dispatch of a decision: the overlay's slug and 40
 // bits of a hash over all that makes the decision one of its kind.
 func dispatchID(v Overlay, purpose Purpose, tip string, at time.Time, n int) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d\n%d", tip, v.Name, at.Unix(), n))
-	const alphabet = "0123456789abcdefghjkmnpqrstvwxyz" // Crockford's: none of i, l, o, u
+	var place [128]byte // a large order has many names
+	text := append(append(append(append(place[:0], tip...), '\n'), v.Name...), '\n')
+	text = strconv.AppendInt(append(strconv.AppendInt(text, at.Unix(), 10), '\n'), int64(n), 10)
+	sum := sha256.Sum256(text)
+	var digits [idDigits]byte
+	crockford.Encode(digits[:], sum[:5])
 	infix := "-"
 	if purpose == ForWarmPool {
 		infix = warmInfix
 	}
-	return v.Slug() + infix + base32.NewEncoding(alphabet).EncodeToString(sum[:5])
+	return v.Slug() + infix + string(digits[:])
 }
 
 // idDigits are the digits of a dispatch's name behind its last dash.

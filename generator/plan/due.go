@@ -73,21 +73,23 @@ func (a AheadOf) Equal(other AheadOf) bool {
 // staged are upcoming jobs of a class that become runnable together.
 type staged struct {
 	due     time.Time
-	created []time.Time
+	jobs    int
+	created []creation
 }
 
 // addUpcoming adds an upcoming job.
 func (c *class) addUpcoming(j *Job) {
 	c.upcoming++
 	if j.Stage == "" {
-		c.created = append(c.created, j.Created)
+		c.created = addCreated(c.created, j.Created)
 		return
 	}
 	if c.staged == nil {
 		c.staged = map[string]staged{}
 	}
 	s := c.staged[j.Stage]
-	s.created = append(s.created, j.Created)
+	s.jobs++
+	s.created = addCreated(s.created, j.Created)
 	if s.due.IsZero() || !j.Due.IsZero() && j.Due.Before(s.due) {
 		s.due = j.Due
 	}
@@ -101,6 +103,7 @@ func (c *class) mergeStaged(other *class) {
 			c.staged = map[string]staged{}
 		}
 		own := c.staged[name]
+		own.jobs += s.jobs
 		own.created = append(own.created, s.created...)
 		if own.due.IsZero() || !s.due.IsZero() && s.due.Before(own.due) {
 			own.due = s.due
@@ -150,7 +153,7 @@ func (c *class) findStages(overlays []Overlay, now time.Time) {
 	}
 	for _, stage := range slices.Sorted(maps.Keys(c.staged)) {
 		jobs := c.staged[stage]
-		s := Stage{Name: c.stageName(stage), Jobs: len(jobs.created)}
+		s := Stage{Name: c.stageName(stage), Jobs: jobs.jobs}
 		if due := jobs.due.UTC().Truncate(time.Second); !jobs.due.IsZero() {
 			s.Due = &due
 		}

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -23,19 +24,23 @@ type idleAgent struct {
 //
 // Agents that stay and were made from an older template are to be replaced, too.
 func (q queueReader) markReplacing(idle []idleAgent) {
-	for i, o := range q.overlays {
-		left := func(a idleAgent) (left, timeout time.Duration, ok bool) {
+	for i := range q.overlays {
+		o := &q.overlays[i]
+		left := func(a *idleAgent) (left, timeout time.Duration, ok bool) {
+			if a.credit != i || a.IdleSince.IsZero() {
+				return 0, 0, false
+			}
 			timeout, warm := o.warmTimeout(a.Tags)
 			left = a.IdleSince.Add(timeout).Sub(q.snapshot.At)
 			if uptime, stays := uptimeOf(a.Tags); stays && !a.Connected.IsZero() {
 				timeout = min(timeout, uptime)
 				left = min(left, a.Connected.Add(uptime).Sub(q.snapshot.At))
 			}
-			return left, timeout, warm && a.credit == i && !a.IdleSince.IsZero()
+			return left, timeout, warm
 		}
 		due, first, last := false, time.Duration(0), time.Duration(0)
-		for _, a := range idle {
-			left, timeout, ok := left(a)
+		for k := range idle {
+			left, timeout, ok := left(&idle[k])
 			lead := max(timeout/12, min(5*time.Minute, timeout/2))
 			if o.Policy.Warm.On() { // agents of a forecast are there for a short time
 				lead = min(lead, warmLead)
@@ -45,7 +50,7 @@ func (q queueReader) markReplacing(idle []idleAgent) {
 			}
 		}
 		for k := range idle {
-			left, _, ok := left(idle[k])
+			left, _, ok := left(&idle[k])
 			idle[k].replacing = idle[k].replacing || due && ok && left <= last || idle[k].credit == i && o.outgrown(idle[k].Tags)
 		}
 	}
@@ -100,14 +105,21 @@ func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, supplies
 func (q queueReader) creditTo(a Agent) int {
 	of, muster := tagValue(a.Tags, TagOverlay)
 	_, fleet := tagValue(a.Tags, TagFleet)
-	for i, needed := range q.tags {
-		if !fleet { // started by nobody's muster, or by one of 0.2.0
-			needed = without(needed, TagFleet)
+	for i, tags := range q.tags {
+		if !sameCluster(a.Cluster, q.clusters[i]) {
+			continue
 		}
-		if !muster || slices.Contains(q.overlays[i].Former, of) {
-			needed = without(needed, TagOverlay)
+		anyOverlay := !muster || slices.Contains(q.overlays[i].Former, of)
+		missing := func(tag string) bool {
+			switch {
+			case !fleet && strings.HasPrefix(tag, TagFleet+"="): // started without muster, or by muster 0.2.0
+			case anyOverlay && strings.HasPrefix(tag, TagOverlay+"="):
+			default:
+				return !carries(a.Tags, tag)
+			}
+			return false
 		}
-		if sameCluster(a.Cluster, q.clusters[i]) && Satisfies(a.Tags, needed) {
+		if !slices.ContainsFunc(tags, missing) {
 			return i
 		}
 	}

@@ -48,7 +48,7 @@ func TestTagsOfAgents(t *testing.T) {
 			t.Errorf("%q: ordered %t", tags, got)
 		}
 	}
-	if (Overlay{Dispatches: []Dispatch{{}}}).ordered([]string{"index=1"}) {
+	if (&Overlay{Dispatches: []Dispatch{{}}}).ordered([]string{"index=1"}) {
 		t.Error("an agent of no dispatch is of one without a name")
 	}
 	for tags, want := range map[string]time.Duration{

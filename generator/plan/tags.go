@@ -86,7 +86,7 @@ func (o Overlay) strayed(d Dispatch) bool {
 
 // owns reports whether an agent with the tags is the overlay's, and whether it is
 // a namesake's: of another fleet that has an overlay of the same name.
-func (o Overlay) owns(tags []string, slug string) (own, namesake bool) {
+func (o *Overlay) owns(tags []string, slug string) (own, namesake bool) {
 	if of, _ := tagValue(tags, TagOverlay); of != slug && !slices.Contains(o.Former, of) {
 		return false, false
 	}
@@ -97,16 +97,18 @@ func (o Overlay) owns(tags []string, slug string) (own, namesake bool) {
 
 // ordered reports whether an agent of which only the dispatch is known, by its
 // name, is of one of the overlay's.
-func (o Overlay) ordered(tags []string) bool {
+func (o *Overlay) ordered(tags []string) bool {
+	if _, told := tagValue(tags, TagQueue); told {
+		return false
+	}
 	id, ok := tagValue(tags, TagDispatch)
-	_, told := tagValue(tags, TagQueue)
-	return ok && !told && slices.ContainsFunc(o.Dispatches, func(d Dispatch) bool { return d.ID == id })
+	return ok && slices.ContainsFunc(o.Dispatches, func(d Dispatch) bool { return d.ID == id })
 }
 
 // warmTimeout returns the idle time-out that an agent of the overlay's warm pool
 // was given; false when it is none. Agents of 0.2.0 are known by the names of
 // their dispatches, and are presumed to have the policy's.
-func (o Overlay) warmTimeout(tags []string) (time.Duration, bool) {
+func (o *Overlay) warmTimeout(tags []string) (time.Duration, bool) {
 	if text, ok := tagValue(tags, TagWarm); ok {
 		seconds, err := strconv.Atoi(text)
 		return time.Duration(seconds) * time.Second, err == nil && seconds > 0
@@ -118,7 +120,10 @@ func (o Overlay) warmTimeout(tags []string) (time.Duration, bool) {
 // uptimeOf returns for how long an agent takes jobs; false when it takes one, or
 // nobody told it.
 func uptimeOf(tags []string) (time.Duration, bool) {
-	text, _ := tagValue(tags, TagUptime)
+	text, told := tagValue(tags, TagUptime)
+	if !told {
+		return 0, false // Atoi would allocate an error for nearly every agent
+	}
 	seconds, err := strconv.Atoi(text)
 	return time.Duration(seconds) * time.Second, err == nil && seconds > 0
 }
