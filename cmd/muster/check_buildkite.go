@@ -78,7 +78,7 @@ func (s *settings) overlays(tree fs.FS) []plan.Overlay {
 
 // checkQueues returns what would suspend the overlays, or leave their agents
 // without a queue: a cluster that does not exist, a queue that is in several, one
-// that nobody knows, one for hosted agents.
+// for hosted agents, one that is not found.
 func checkQueues(overlays []plan.Overlay, snapshot plan.Snapshot) []error {
 	var findings []error
 	observed := plan.Observe(overlays, snapshot, &plan.Registrations{})
@@ -96,15 +96,6 @@ func checkQueues(overlays []plan.Overlay, snapshot plan.Snapshot) []error {
 		if unknown[o.Queue] {
 			findings = append(findings, fmt.Errorf("queue %q: no cluster has it, no agent is in it, and no job outside the clusters; is its key right? "+
 				"(A new organisation has no queue called default: its default queue is linux-small, for hosted agents)", o.Queue))
-		}
-	}
-	for _, o := range overlays {
-		for _, q := range snapshot.Queues {
-			here := o.Policy.Cluster == "" || o.Policy.Cluster == q.Cluster || o.Policy.Cluster == q.ClusterName
-			if q.Hosted && here && q.Key == o.Policy.Queue {
-				findings = append(findings, fmt.Errorf("%s: the queue %q is for agents that Buildkite hosts, which no other agent can join: "+
-					"make a self-hosted queue in the cluster %q", o.Name, q.Key, q.ClusterName))
-			}
 		}
 	}
 	return findings

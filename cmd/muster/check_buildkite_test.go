@@ -59,7 +59,7 @@ func TestCheckBuildkite(t *testing.T) {
 		{"OK", fakebuildkite.Options{}, false, "", "was not compared with GraphQL\" reason=\"the token lacks the scope graphql\""},
 		{"compared", fakebuildkite.Options{Scopes: append(all, "graphql")}, false, "", "was compared with GraphQL\" jobs=4 differences=0"},
 		{"no clusters", fakebuildkite.Options{Scopes: all[:2]}, false, "", "level=WARN msg=\"clusters cannot be read: "},
-		{"a hosted queue", fakebuildkite.Options{}, true, `q: the queue "q" is for agents that Buildkite hosts, which no other agent can join`, ""},
+		{"a hosted queue", fakebuildkite.Options{}, true, `q: suspended: hosted queue: only Buildkite hosted agents can join the queue "q"; create a self-hosted queue in the cluster "ci"`, ""},
 		{"a token for a month", fakebuildkite.Options{TokenExpires: now.AddDate(0, 1, 0)}, false, "", ""},
 		{"a token for a week", fakebuildkite.Options{TokenExpires: now.AddDate(0, 0, 8)}, false, "", "level=WARN msg=\"the Buildkite API token expires in 7 days, at 2026-11-09T00:00:00Z: make one"},
 		{"a token for a day", fakebuildkite.Options{TokenExpires: now.AddDate(0, 0, 1).Add(time.Hour)}, false, "the Buildkite API token expires in 1 day, at", ""},

@@ -234,6 +234,10 @@ func (r *clusterRecord) odd() string {
 	return ""
 }
 
+// queueRecord is a cluster queue. Hosted is set for a queue of Buildkite hosted agents:
+// the response that creates one has hosted and hosted_agents (docs
+// apis/rest_api/clusters/queues.md "Create a Buildkite hosted queue"), and "Queue data
+// model" has hosted_agents only.
 type queueRecord struct {
 	ID, Key        text
 	Paused, Hosted flag
@@ -249,7 +253,14 @@ func (r *queueRecord) read(s *stream) error {
 		case "dispatch_paused":
 			return s.into(&r.Paused)
 		case "hosted":
-			return s.into(&r.Hosted)
+			var hosted flag
+			err := s.into(&hosted)
+			r.Hosted = r.Hosted || hosted
+			return err
+		case "hosted_agents":
+			there, err := s.object(func([]byte) error { return s.skip() })
+			r.Hosted = r.Hosted || flag(there)
+			return err
 		}
 		return s.skip()
 	})

@@ -392,3 +392,17 @@ func TestQuestions(t *testing.T) {
 		t.Errorf("questions (-want +got):\n%s", diff)
 	}
 }
+
+// TestHostedQueueIsRecognized asserts that either of the fields that Buildkite documents
+// marks a queue as hosted.
+func TestHostedQueueIsRecognized(t *testing.T) {
+	for fields, want := range map[string]bool{
+		`"hosted":true`: true, `"hosted_agents":{"instance_shape":{"name":"LINUX_AMD64_2X4"}}`: true, `"hosted_agents":{},"hosted":null`: true,
+		`"hosted":false,"hosted_agents":null`: false, `"dispatch_paused":false`: false,
+	} {
+		got := observeLists(t, map[string]string{"clusters": `[{"id":"c1","name":"One"}]`, "clusters/c1/queues": `[{"id":"q1","key":"mac",` + fields + `}]`})
+		if len(got.Queues) != 1 || got.Queues[0].Hosted != want {
+			t.Errorf("%s: %+v, want hosted %t", fields, got.Queues, want)
+		}
+	}
+}

@@ -293,6 +293,8 @@ func (q queueReader) cluster(p Policy) (id string, why Suspension) {
 	switch {
 	case len(found) > 1:
 		return "", Suspension{Code: AmbiguousQueue, Queue: p.Queue}
+	case len(found) == 1 && found[0].Hosted:
+		return found[0].Cluster, Suspension{Code: HostedQueue, Queue: p.Queue, Cluster: found[0].ClusterName}
 	case len(found) == 1 && found[0].Paused:
 		return found[0].Cluster, Suspension{Code: PausedInBuildkite, Queue: p.Queue}
 	case len(found) == 1:

@@ -43,6 +43,8 @@ const (
 	UnknownQueue SuspensionCode = "unknown-queue"
 	// AmbiguousQueue: several clusters have the queue, and the policy names none.
 	AmbiguousQueue SuspensionCode = "ambiguous-queue"
+	// HostedQueue: the queue is for Buildkite hosted agents.
+	HostedQueue SuspensionCode = "hosted-queue"
 	// AgentsCannotWork: agents of the last order registered and can take none of
 	// the jobs, and the rest of them is still to come.
 	AgentsCannotWork SuspensionCode = "agents-cannot-work"
@@ -50,7 +52,7 @@ const (
 
 // SuspensionCodes are all reasons for which nothing is dispatched.
 func SuspensionCodes() []SuspensionCode {
-	return []SuspensionCode{Paused, PausedInBuildkite, Invalid, BackingOff, UnknownCluster, UnknownQueue, AmbiguousQueue, AgentsCannotWork}
+	return []SuspensionCode{Paused, PausedInBuildkite, Invalid, BackingOff, UnknownCluster, UnknownQueue, AmbiguousQueue, HostedQueue, AgentsCannotWork}
 }
 
 // Active reports whether there is a reason.
@@ -85,6 +87,8 @@ func (s Suspension) String() string {
 		return fmt.Sprintf("unknown queue: cluster %q has no queue %q", s.Cluster, s.Queue)
 	case AmbiguousQueue:
 		return fmt.Sprintf("ambiguous queue: several clusters have a queue %q; set spec.cluster", s.Queue)
+	case HostedQueue:
+		return fmt.Sprintf("hosted queue: only Buildkite hosted agents can join the queue %q; create a self-hosted queue in the cluster %q", s.Queue, s.Cluster)
 	case AgentsCannotWork:
 		return "agents cannot work: agents registered that can take none of the jobs they were ordered for; compare their tags with spec.tags and their cluster with spec.cluster. Dispatching goes on when the outcome of this order is known"
 	}

@@ -28,7 +28,7 @@ func remedy(reason string) string {
 		return "Correct the file in the fleet repository and push. muster check, in a clone, says when it is right. Agents that run go on."
 	case string(plan.BackingOff):
 		return "The last orders failed: look at the dispatch's Job with kubectl get jobs,pods -A -l muster.dev/overlay. No Job: the syncer. No pod that runs: image, Secret, quota, nodes. Probes go on, and close the circuit breaker by themselves."
-	case string(plan.UnknownCluster), string(plan.UnknownQueue), string(plan.AmbiguousQueue):
+	case string(plan.UnknownCluster), string(plan.UnknownQueue), string(plan.AmbiguousQueue), string(plan.HostedQueue):
 		return "Correct spec.queue or spec.cluster in its scaling.yaml, or create the queue in Buildkite."
 	case string(plan.AgentsCannotWork):
 		return "Compare the agents' tags and cluster in Buildkite with spec.tags and spec.cluster: a template or an image that changes tags makes this."

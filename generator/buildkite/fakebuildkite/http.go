@@ -157,7 +157,11 @@ func (s *Server) route(r *http.Request, path []string) answer {
 		}
 		queues := s.clusters[i].queues
 		return s.page(r, "queues", len(queues), func(i int) []byte {
-			return encode(queueJSON{ID: queues[i].id, Key: queues[i].key, DispatchPaused: queues[i].paused, Hosted: queues[i].hosted})
+			q := queueJSON{ID: queues[i].id, Key: queues[i].key, DispatchPaused: queues[i].paused, Hosted: queues[i].hosted}
+			if q.Hosted {
+				q.HostedAgents = &hostedAgents{InstanceShape: map[string]any{"machine_type": "linux", "name": "LINUX_AMD64_2X4"}}
+			}
+			return encode(q)
 		})
 	}
 	return message(http.StatusNotFound, "Not Found")

@@ -96,7 +96,14 @@ type queueJSON struct {
 	ID             string `json:"id"`
 	Key            string `json:"key"`
 	DispatchPaused bool   `json:"dispatch_paused"`
-	Hosted         bool   `json:"hosted,omitempty"`
+	// Hosted and HostedAgents are shown of a hosted queue (docs
+	// apis/rest_api/clusters/queues.md "Create a Buildkite hosted queue").
+	Hosted       bool          `json:"hosted,omitempty"`
+	HostedAgents *hostedAgents `json:"hosted_agents,omitempty"`
+}
+
+type hostedAgents struct {
+	InstanceShape map[string]any `json:"instance_shape"`
 }
 
 // agentVersion is the version of agents that are only simulated: the image's in
