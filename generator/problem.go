@@ -103,12 +103,8 @@ func problems(r Result) []Problem {
 	}
 	for _, d := range r.Decisions {
 		for _, u := range d.Observation.Unmatched {
-			p := Problem{Level: slog.LevelWarn, Queue: d.Queue, Reason: "unmatched", more: []slog.Attr{slog.Int("jobs", u.Jobs), slog.String("example", u.Example)},
-				Text: fmt.Sprintf("jobs that no overlay serves: rules %q, missing %q", u.Rules, u.Missing)}
-			if u.Unclustered {
-				p.Text = fmt.Sprintf("jobs that no overlay serves: rules %q, in no cluster, and the queue is in one", u.Rules)
-			}
-			add(p)
+			add(Problem{Level: slog.LevelWarn, Queue: d.Queue, Reason: "unmatched", more: []slog.Attr{slog.Int("jobs", u.Jobs), slog.String("example", u.Example)},
+				Text: fmt.Sprintf("jobs that no overlay serves: rules %q, %s", u.Rules, u.Why())})
 		}
 		for _, s := range d.Observation.Overlays {
 			count := func(n int, reason, text string) {

@@ -40,6 +40,7 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 	if snapshot.Unread != "" {
 		log.Warn(snapshot.Unread)
 	}
+	warnUnserved(log, overlays, snapshot)
 	findings = append(findings, checkQueues(overlays, snapshot)...)
 	findings = append(findings, s.checkGate(ctx, log, overlays, snapshot)...)
 	return append(findings, compareLimited(ctx, client, log, token, snapshot)...)
@@ -99,6 +100,19 @@ func checkQueues(overlays []plan.Overlay, snapshot plan.Snapshot) []error {
 		}
 	}
 	return findings
+}
+
+// warnUnserved logs the pending jobs that no overlay serves. They are no finding: a
+// step may ask for anything.
+func warnUnserved(log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snapshot) {
+	for _, o := range plan.Observe(overlays, snapshot, &plan.Registrations{}) {
+		for _, u := range o.Unmatched {
+			log.Warn("jobs that no overlay serves: "+u.Why(), "queue", o.Queue, "rules", u.Rules, "jobs", u.Jobs, "example", u.Example)
+		}
+	}
+	for _, u := range plan.FindUnserved(overlays, snapshot) {
+		log.Warn("jobs are pending in a queue that no overlay serves"+u.Where(), "queue", u.Queue, "jobs", u.Jobs, "example", u.Example)
+	}
 }
 
 // compareLimited returns the jobs of which GraphQL says otherwise than the rule

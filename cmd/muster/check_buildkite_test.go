@@ -88,6 +88,31 @@ func TestCheckBuildkite(t *testing.T) {
 	}
 }
 
+// TestCheckWarnsOfJobsThatNoOverlayServes asserts that the log of check contains pending
+// jobs that no overlay serves, and that they are no finding.
+func TestCheckWarnsOfJobsThatNoOverlayServes(t *testing.T) {
+	s := fakebuildkite.New(fakebuildkite.Options{})
+	cluster, other := s.AddCluster("ci"), s.AddCluster("other")
+	s.AddQueue(cluster, "q")
+	s.AddQueue(other, "q2")
+	s.CreateBuild(fakebuildkite.Build{Cluster: cluster, Steps: []fakebuildkite.Step{{Agents: []string{"queue=q", "os=none"}}}})
+	s.CreateBuild(fakebuildkite.Build{Cluster: other, Steps: []fakebuildkite.Step{{}}})
+	s.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=q"}}}})
+	s.Advance(time.Minute)
+	findings, log := checkAgainst(t, s, false, s.Transport())
+	if len(findings) > 0 {
+		t.Errorf("findings %q", findings)
+	}
+	for _, want := range []string{
+		`jobs that no overlay serves: missing [\"os=none\"]" queue=q`, `jobs that no overlay serves: in no cluster, and the queue is in one" queue=q`,
+		`jobs are pending in a queue that no overlay serves in the cluster \"other\"" queue=q2 jobs=1`,
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log does not contain %s:\n%s", want, log)
+		}
+	}
+}
+
 // contrary is a GraphQL that calls every job by the other state.
 type contrary struct{ http.RoundTripper }
 

@@ -222,11 +222,7 @@ func printUnmatched(out io.Writer, r generator.Result) {
 		}
 		said[d.Queue] = true
 		for _, u := range d.Observation.Unmatched {
-			missing := fmt.Sprintf("missing %q", u.Missing)
-			if u.Unclustered {
-				missing = "they are in no cluster, and the queue is in one"
-			}
-			fmt.Fprintf(out, "queue %s: no overlay serves %d jobs with the rules %q: %s, as %q\n", d.Queue, u.Jobs, u.Rules, missing, u.Example)
+			fmt.Fprintf(out, "queue %s: no overlay serves %d jobs with the rules %q: %s, as %q\n", d.Queue, u.Jobs, u.Rules, u.Why(), u.Example)
 		}
 	}
 	for _, u := range r.Unserved {

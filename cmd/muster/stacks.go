@@ -85,6 +85,7 @@ func (s *settings) checkAlone(ctx context.Context, client *buildkite.Client, log
 	if snapshot.Unread != "" {
 		findings = append(findings, errors.New(snapshot.Unread))
 	}
+	warnUnserved(log, overlays, snapshot)
 	shared := plan.Sharing(overlays)
 	for _, o := range overlays {
 		if other := shared[o.Name]; other != "" {

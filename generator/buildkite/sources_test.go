@@ -274,3 +274,26 @@ func TestStackQueues(t *testing.T) {
 		t.Errorf("%q, %d jobs", got.Unread, len(got.Jobs))
 	}
 }
+
+// TestAgentInNoClusterTakesNoScheduledJob asserts that if clusters cannot be read, the
+// agents of the queue that the Stacks API was asked for are supply, and agents in no
+// cluster are not.
+func TestAgentInNoClusterTakesNoScheduledJob(t *testing.T) {
+	for agents, want := range map[string]string{"": "a 2 2 2, b 0 0 0", "ci": "a 2 1 1, b 0 0 0"} {
+		s, ci, _ := twoClusters(fakebuildkite.Options{Scopes: []string{"read_agents", "read_builds"}})
+		s.PauseQueue(ci, "default")
+		s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{Agents: []string{"queue=default"}, Parallelism: 2, ConcurrencyGroup: "x", Concurrency: 2}}})
+		if agents == "ci" {
+			connectTo(t, s, ci, "os=linux")
+		} else {
+			connectTo(t, s, "", "os=linux")
+		}
+		snapshot := observe(t, sourceClient(t, s, "stacks"), now, time.Time{})
+		for i := range snapshot.Jobs { // the pause keeps the agent idle
+			snapshot.Jobs[i].State = plan.JobPending
+		}
+		if got := decided(snapshot); got != want {
+			t.Errorf("an agent in cluster %q: %s, want %s", agents, got, want)
+		}
+	}
+}

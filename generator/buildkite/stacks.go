@@ -265,14 +265,22 @@ func (s *session) readStacks(ctx context.Context) error {
 }
 
 // stackJobs are the jobs that were read of the Stacks API. A job's queue is in the cluster
-// that REST says, where it can be read. Where it cannot, jobs of a paused queue are limited:
-// no agent would help them.
+// that REST says, where clusters can be read. Where they cannot, it is in that of the queue's
+// agents, or in one that nothing else is in: stacks are for queues of clusters (docs
+// apis/agent_api/stacks.md), so that no agent in no cluster can take it. Jobs of a
+// paused queue are then limited: no agent would help them.
 func (s *session) stackJobs() []plan.Job {
 	c, l := s.client, s.look
 	k := c.cfg.Stacks
 	jobs := make([]plan.Job, 0, len(l.stacks.jobs))
 	seen := make(map[string]time.Time, len(l.stacks.jobs))
 	odd := s.odd("scheduled job")
+	homes := map[string]string{}
+	for _, r := range l.agents {
+		if cluster, queue := place(string(r.WebURL), string(r.Cluster)); queue != "" {
+			homes[queue] = cluster
+		}
+	}
 	for i := range l.stacks.jobs {
 		r := &l.stacks.jobs[i]
 		id := string(r.ID)
@@ -288,7 +296,7 @@ func (s *session) stackJobs() []plan.Job {
 			seen[id] = before
 		}
 		job := plan.Job{
-			ID: id, Cluster: c.clusters.homes[r.queueID], State: plan.JobPending, Created: r.Scheduled.at,
+			ID: id, Cluster: cmp.Or(c.clusters.homes[r.queueID], homes[r.queueID], r.queueID), State: plan.JobPending, Created: r.Scheduled.at,
 			URL: fmt.Sprintf("https://buildkite.com/%s/%s/builds/%s#%s", c.cfg.Org, url.PathEscape(string(r.Pipeline.Slug)), url.PathEscape(string(r.Build.Number)), url.PathEscape(id)),
 		}
 		// When a job was scheduled is told, not since when nothing limits it any more: it

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// unclustered is the cluster of an agent that is in none, once others of the
-// same list say theirs: it can take no cluster's jobs.
+// unclustered is the cluster of a listed agent that is in no cluster. It takes no job of a
+// cluster, because the builds of a cluster's pipelines run only on the agents of that
+// cluster (docs pipelines/security/clusters.md).
 const unclustered = "-"
 
 // asOfJobs returns the agents as they were when the jobs were read: one that was
@@ -22,10 +23,9 @@ func asOfJobs(s Snapshot, staying map[string]bool) []Agent {
 	}
 	agents := slices.Clone(s.Agents)
 	listed := map[string]bool{}
-	clustered := slices.ContainsFunc(agents, func(a Agent) bool { return a.Cluster != "" })
 	for i := range agents {
 		listed[agents[i].ID] = true
-		if clustered && agents[i].Cluster == "" {
+		if agents[i].Cluster == "" {
 			agents[i].Cluster = unclustered
 		}
 		switch {

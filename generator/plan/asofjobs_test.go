@@ -30,14 +30,14 @@ func TestAsOfJobs(t *testing.T) {
 		return all
 	}
 	want := []string{
-		fmt.Sprintf("idle: %v ", AgentIdle), fmt.Sprintf("took a job: %v ", AgentBusy), fmt.Sprintf("had a job: %v ", AgentIdle), fmt.Sprintf("stopping: %v ", AgentStopping),
-		fmt.Sprintf("leaves: %v ", AgentStopping), fmt.Sprintf("stayed: %v ", AgentIdle), fmt.Sprintf("new: %v ", AgentIdle), fmt.Sprintf("nobody's: %v ", AgentIdle), fmt.Sprintf("came: %v ", AgentBusy),
+		fmt.Sprintf("idle: %v -", AgentIdle), fmt.Sprintf("took a job: %v -", AgentBusy), fmt.Sprintf("had a job: %v -", AgentIdle), fmt.Sprintf("stopping: %v -", AgentStopping),
+		fmt.Sprintf("leaves: %v -", AgentStopping), fmt.Sprintf("stayed: %v -", AgentIdle), fmt.Sprintf("new: %v -", AgentIdle), fmt.Sprintf("nobody's: %v -", AgentIdle), fmt.Sprintf("came: %v ", AgentBusy),
 	}
 	if diff := cmp.Diff(want, list(s)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	clustered := Snapshot{At: orderedAt, Agents: []Agent{{ID: "a", State: AgentIdle, Cluster: "x"}, {ID: "b", State: AgentIdle}}}
-	if diff := cmp.Diff([]string{fmt.Sprintf("a: %v x", AgentIdle), fmt.Sprintf("b: %v %s", AgentIdle, unclustered)}, list(clustered)); diff != "" {
+	if diff := cmp.Diff([]string{fmt.Sprintf("a: %v x", AgentIdle), fmt.Sprintf("b: %v -", AgentIdle)}, list(clustered)); diff != "" {
 		t.Errorf("in clusters (-want +got)\n%s", diff)
 	}
 }
@@ -141,6 +141,23 @@ func TestFindUnserved(t *testing.T) {
 	got := FindUnserved([]Overlay{{Name: "a", Policy: Policy{Queue: "served"}}}, s)
 	want := []Unserved{{Queue: "*", Jobs: 1, Example: "none"}, {Queue: "b", Jobs: 1, Example: "b1"}, {Queue: "z", Jobs: 2, Example: "z1"}}
 	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestJobsOfAClusterWithoutTheQueueAreUnserved asserts that jobs of a cluster get no
+// agent, and are reported, if only agents in no cluster have the queue that they ask for.
+func TestJobsOfAClusterWithoutTheQueueAreUnserved(t *testing.T) {
+	overlays := []Overlay{{Name: "a", Policy: Policy{Queue: "default", Max: 5}}}
+	rules := []string{"queue=default"}
+	s := Snapshot{At: orderedAt, Queues: []Queue{{Cluster: "c1", ClusterName: "ci", Key: "other"}},
+		Agents: []Agent{{ID: "x", Tags: rules, State: AgentBusy}},
+		Jobs:   []Job{{ID: "1", Rules: rules, Cluster: "c1", State: JobPending, URL: "u1", Since: orderedAt}, {ID: "2", Rules: rules, State: JobPending, Since: orderedAt}}}
+	if pending, _ := Observe(overlays, s, &Registrations{})[0].Count("a"); pending != 1 {
+		t.Errorf("%d jobs are pending, want that in no cluster", pending)
+	}
+	want := []Unserved{{Queue: "default", Cluster: "ci", Jobs: 1, Example: "u1"}}
+	if diff := cmp.Diff(want, FindUnserved(overlays, s)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

@@ -170,6 +170,14 @@ type Unmatched struct {
 	Example string `json:"example,omitempty"`
 }
 
+// Why describes what prevents the overlays from serving the jobs.
+func (u Unmatched) Why() string {
+	if u.Unclustered {
+		return "in no cluster, and the queue is in one"
+	}
+	return fmt.Sprintf("missing %q", u.Missing)
+}
+
 // Unserved is a queue with pending jobs that no overlay serves.
 type Unserved struct {
 	// Queue is its key, or "*" for jobs that ask for any queue and match no

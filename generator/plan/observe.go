@@ -129,6 +129,7 @@ type queueReader struct {
 	clusters  []string     // of each overlay; empty is any
 	inQueues  []Queue      // the queue, in each cluster that has it
 	clustered bool         // whether the queue is in any cluster
+	outside   bool         // whether it is in none, and only agents in none have it
 	suspended []Suspension // of each overlay
 	snapshot  Snapshot
 
@@ -147,6 +148,7 @@ func newReaders(overlays []Overlay, s Snapshot) []queueReader {
 		group := groups[key]
 		q := queueReader{key: key, overlays: group, inQueues: queues[key], clustered: len(queues[key]) > 0, snapshot: s,
 			tags: make([][]string, len(group)), clusters: make([]string, len(group)), suspended: make([]Suspension, len(group))}
+		q.outside = len(s.Queues) > 0 && !q.clustered && !unknown[key]
 		for i, o := range group {
 			q.tags[i] = o.AgentTags()
 			q.clusters[i], q.suspended[i] = q.cluster(o.Policy)
@@ -173,10 +175,14 @@ func (q queueReader) serving(c *class) []string {
 }
 
 // reaches reports whether agents of overlay i are in the cluster of a class. Jobs
-// in none are out of reach where the queue is in one, or in several.
+// in no cluster are out of reach where the queue is in one, or in several; jobs of a
+// cluster are out of reach where the queue is in none.
 func (q queueReader) reaches(i int, c *class) bool {
 	in := q.clusters[i]
-	return (in == "" || in == c.cluster) && (c.cluster != "" || !q.clustered)
+	if c.cluster == "" {
+		return in == "" && !q.clustered
+	}
+	return (in == "" || in == c.cluster) && !q.outside
 }
 
 // inCluster returns the tags of the overlays whose agents are in the cluster of a
