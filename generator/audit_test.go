@@ -277,8 +277,8 @@ func (a *audit) checkOrder(m *muster, c *commit, o plan.Overlay) {
 		a.failf("%s orders %d though its breaker is open", o.Name, total)
 	}
 	if p.MaxPerHour > 0 {
-		for _, x := range a.orders {
-			if x.overlay.name == o.Name && x.At.After(d.At().Add(-time.Hour)) && x.At.After(a.forgotAt[x.overlay]) {
+		for _, x := range a.orders { // the hour ends at the time that the orders bear
+			if x.overlay.name == o.Name && x.At.After(d.Dispatch[0].At.Add(-time.Hour)) && x.At.After(a.forgotAt[x.overlay]) {
 				total += x.first
 			}
 		}

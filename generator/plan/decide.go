@@ -117,7 +117,7 @@ func newShare(v Overlay, o Observation) *share {
 	s.sum.Current = s.supply.Own + s.sum.InFlight
 	s.sum.Room = max(0, p.Max-s.sum.Current-s.sum.Stopping)
 	if p.MaxPerHour > 0 {
-		_, ordered := v.State.lastHour(o.At)
+		_, ordered := v.State.lastHour(o.orderedAt())
 		s.sum.MaxPerHour, s.sum.LeftThisHour = p.MaxPerHour, max(0, p.MaxPerHour-ordered)
 		s.sum.Room = min(s.sum.Room, s.sum.LeftThisHour)
 	}

@@ -254,3 +254,24 @@ func transcript(t *testing.T, overlays []Overlay, s Snapshot, r *Registrations) 
 	}
 	return b.String()
 }
+
+// TestHourlyLimitGoesByTheTimeOfOrders asserts that orders of the last hour count by the
+// time of the new order if a poll was spread over several ticks. A repeated decision on
+// the same snapshot orders nothing.
+func TestHourlyLimitGoesByTheTimeOfOrders(t *testing.T) {
+	o := ofQueue("a", func(o *Overlay) {
+		o.Policy.Max, o.Policy.MaxPerHour = 100, 5
+		o.State.Ordered = []Ordered{{At: orderedAt.Add(-55 * time.Minute), Agents: 3}}
+	})
+	observation := Observation{
+		At: orderedAt, Until: orderedAt.Add(10 * time.Minute), Queue: "a", Overlays: []Supply{{Overlay: "a"}},
+		Jobs: []Demand{{Overlays: []string{"a"}, Pending: 20}},
+	}
+	for again, want := range []int{5, 0} {
+		d := Decide("c0ffee", []Overlay{o}, observation)[0]
+		if d.Sum.Dispatch != want {
+			t.Errorf("decision %d orders %d, want %d: %+v", again, d.Sum.Dispatch, want, d.Sum)
+		}
+		o.Dispatches, o.State = append(o.Dispatches, d.Dispatch...), d.State
+	}
+}
