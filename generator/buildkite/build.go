@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"muster/generator/buildkite/steptime"
@@ -27,6 +28,9 @@ type keptJob struct {
 	plan.Job
 	queue string // by identifier
 	place int    // among the build's jobs that are timed
+	// behindWait reports whether a wait step before the job has not passed and does not
+	// continue on failure.
+	behindWait bool
 }
 
 // keptAgent is the agent that a job has or had.
@@ -51,7 +55,9 @@ type buildReader struct {
 	jobs   []keptJob
 	agents []keptAgent
 	taken  []keptJob
-	home   string // the cluster of the first job that tells it
+	// behindWait is that of the jobs to come, see [keptJob].
+	behindWait bool
+	home       string // the cluster of the first job that has one
 	// The jobs of a build were mostly made at one moment.
 	created, runnable, started, finished lastTime
 	timed                                []steptime.Job // of the build under way
@@ -63,7 +69,10 @@ type buildReader struct {
 const mostWords = 10000
 
 // read reads one build; why is set when it is invalid. Invalid jobs are reported
-// and left out.
+// and left out. So are jobs that will not run: a failing build has a job that failed
+// and is not retried, and nothing behind a wait step that has not passed runs after that,
+// unless the step continues on failure (docs apis/rest_api/builds.md "failing_at",
+// pipelines/configure/step_types/wait_step.md "Continuing on failure").
 func (r *buildReader) read(st *stream) (id text, b *readBuild, why string, err error) {
 	b = &readBuild{}
 	var state text
@@ -101,6 +110,9 @@ func (r *buildReader) read(st *stream) (id text, b *readBuild, why string, err e
 	}
 	// A pipeline is in one cluster, and so are the jobs of its builds.
 	b.state, b.cluster = r.word([]byte(state)), cmp.Or(b.cluster, r.home)
+	if b.state == "failing" {
+		r.jobs = slices.DeleteFunc(r.jobs, func(j keptJob) bool { return j.behindWait && j.State == plan.JobUpcoming })
+	}
 	b.jobs = append([]keptJob(nil), r.jobs...)
 	b.agents = append([]keptAgent(nil), r.agents...)
 	b.taken = append([]keptJob(nil), r.taken...)
@@ -129,6 +141,7 @@ func (r *buildReader) readJobs(st *stream) (listed bool, err error) {
 	r.job.timing.on = r.s.client.times != nil
 	odd := r.s.odd("job")
 	behind := false // an unreleased block step stands before, in the build's order
+	r.behindWait = false
 	return st.list(func() error {
 		j := &r.job
 		if err := j.read(st); err != nil {
@@ -144,6 +157,9 @@ func (r *buildReader) readJobs(st *stream) (listed bool, err error) {
 		r.time(j)
 		if string(j.Type) == "manual" && !released(string(j.State)) {
 			behind = true
+		}
+		if string(j.Type) == "waiter" && !released(string(j.State)) && !bool(j.ContinueOnFailure) {
+			r.behindWait = true
 		}
 		if string(j.Type) != script {
 			return nil
@@ -175,7 +191,7 @@ func (r *buildReader) keepJob(j *jobRecord, state plan.JobState) error {
 	if id != string(j.ID) {
 		id = string(j.ID)
 	}
-	kept := keptJob{queue: r.word(j.Queue), place: len(r.timed) - 1, Job: plan.Job{
+	kept := keptJob{queue: r.word(j.Queue), place: len(r.timed) - 1, behindWait: r.behindWait, Job: plan.Job{
 		ID: id, URL: url, Cluster: r.word(j.Cluster), Rules: rules, State: state, Created: r.created.of(j.CreatedAt),
 	}}
 	if state == plan.JobPending || state == noRunnableAt {

@@ -112,7 +112,8 @@ func (r *agentRecord) odd() string {
 // jobRecord is a job of a build (docs apis/rest_api/builds.md "Job data model").
 // That its agent carries meta_data is not documented, though programs in the
 // field read it there; see [Client.sightings]. One jobRecord is read into again
-// and again: what is kept of it is copied.
+// and again: what is kept of it is copied. That a waiter has continue_on_failure, as
+// the pipeline calls it, is not documented either.
 type jobRecord struct {
 	ID, WebURL            bytesOf
 	Type, State           bytesOf
@@ -121,6 +122,7 @@ type jobRecord struct {
 	CreatedAt, RunnableAt bytesOf // as JSON
 	StartedAt             bytesOf // as JSON
 	Retried               flag
+	ContinueOnFailure     flag
 	HasAgent              bool
 	timing                jobTiming
 	Agent                 struct{ ID, Name, WebURL, Cluster, MetaData bytesOf }
@@ -146,6 +148,8 @@ func (r *jobRecord) read(s *stream) error {
 			return r.Queue.text(s)
 		case "retried":
 			return s.into(&r.Retried)
+		case "continue_on_failure":
+			return s.into(&r.ContinueOnFailure)
 		case "created_at":
 			return r.CreatedAt.json(s)
 		case "runnable_at":
@@ -167,7 +171,7 @@ func (r *jobRecord) clear() {
 	} {
 		*b = (*b)[:0]
 	}
-	r.Retried, r.HasAgent = false, false
+	r.Retried, r.ContinueOnFailure, r.HasAgent = false, false, false
 }
 
 func (r *jobRecord) readAgent(s *stream) (err error) {

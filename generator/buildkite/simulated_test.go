@@ -280,7 +280,7 @@ func truth(s *fakebuildkite.Server) world {
 		if j.State == "running" || j.State == "assigned" {
 			w.Running[j.Agent] = "running"
 		}
-		if state, ok := states[j.State]; ok {
+		if state, ok := states[j.State]; ok && !(build == "failing" && j.State == "waiting") {
 			var since time.Time
 			if state == plan.JobPending {
 				since = j.Runnable

@@ -31,6 +31,9 @@ type Step struct {
 	// Agents are the agent query rules as "key=value" or "key=*"; without a
 	// queue rule the job goes to the default queue.
 	Agents []string
+	// ContinueOnFailure, of a wait step, lets what follows run although a job has failed
+	// (docs pipelines/configure/step_types/wait_step.md "Continuing on failure").
+	ContinueOnFailure bool
 	// Parallelism makes that many jobs of the step; zero means one.
 	Parallelism int
 	// Priority orders jobs in the queue: higher first.
@@ -193,12 +196,15 @@ func (s *Server) settle(b *build) {
 	switch {
 	case b.state == "canceling":
 		s.finishBuild(b, "canceled")
-	case b.failed:
+	case b.failed && (b.stage == len(b.barriers) || !b.barriers[b.stage].step.ContinueOnFailure):
 		s.breakRest(b)
 		s.finishBuild(b, "failed")
 	case b.stage == len(b.barriers):
 		s.finishBuild(b, "passed")
 	case b.barriers[b.stage].step.Type == Wait:
+		if b.failed {
+			b.state = "failing"
+		}
 		s.pass(b)
 	default:
 		s.blockBuild(b)

@@ -55,6 +55,8 @@ type jobJSON struct {
 	RetriesCount    int          `json:"retries_count"`
 	ClusterID       *string      `json:"cluster_id"`
 	ClusterQueueID  *string      `json:"cluster_queue_id"`
+	// ContinueOnFailure is no documented field of a waiter; it is named as in the pipeline.
+	ContinueOnFailure bool `json:"continue_on_failure,omitempty"`
 }
 
 type priorityJSON struct {
@@ -196,7 +198,7 @@ func (s *Server) encodeJob(j *job) []byte {
 		CreatedAt:  stamp(j.created), ScheduledAt: stamp(j.scheduled), RunnableAt: stamp(j.runnable),
 		StartedAt: stamp(j.started), FinishedAt: stamp(j.finished),
 		Retried: j.retried, RetriedInJobID: orNull(j.retriedIn), RetriesCount: j.attempt,
-		ClusterID: orNull(j.build.cluster.id),
+		ClusterID: orNull(j.build.cluster.id), ContinueOnFailure: j.step.ContinueOnFailure,
 	}
 	if j.queue != nil {
 		record.ClusterQueueID = orNull(j.queue.id)

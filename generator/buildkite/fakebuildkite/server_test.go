@@ -215,6 +215,33 @@ func TestWaitAndBlock(t *testing.T) {
 	}
 }
 
+// TestWaitContinuesOnFailure runs the examples of docs
+// pipelines/configure/step_types/wait_step.md "Continuing on failure".
+func TestWaitContinuesOnFailure(t *testing.T) {
+	job, failed := step{Duration: time.Minute}, step{Duration: time.Minute, Fail: 1}
+	wait, continues := step{Type: fakebuildkite.Wait}, step{Type: fakebuildkite.Wait, ContinueOnFailure: true}
+	for _, c := range []struct {
+		steps []step
+		want  string
+	}{
+		{[]step{failed, continues, job, wait, job}, "failed passed waiting_failed"},
+		{[]step{job, continues, job, wait, job}, "passed passed passed"},
+		{[]step{failed, wait, job, continues, job}, "failed waiting_failed waiting_failed"},
+		{[]step{failed, continues, job, job, continues, job}, "failed passed passed passed"},
+	} {
+		s := newServer()
+		connect(t, s, agent{})
+		id := s.CreateBuild(build{Steps: c.steps})
+		s.Advance(time.Hour)
+		wantStates(t, s, c.want)
+		if c.steps[0].Fail > 0 {
+			wantBuild(t, s, id, "failed")
+		} else {
+			wantBuild(t, s, id, "passed")
+		}
+	}
+}
+
 func TestFailure(t *testing.T) {
 	s := newServer()
 	connect(t, s, agent{})

@@ -101,9 +101,13 @@ type reading struct {
 func (r *reading) build(b *build, active bool) {
 	defer r.foresee(b, len(r.snapshot.Jobs))
 	blocked := false // a block step that was not released stands before
+	broken := false  // no later step runs
 	for _, j := range b.jobs {
 		if j.step.Type == Block {
 			blocked = blocked || j.state != stateUnblocked && j.state != stateCanceled
+		}
+		if j.step.Type == Wait && b.state == "failing" {
+			broken = broken || j.state == stateWaiting && !j.step.ContinueOnFailure
 		}
 		if j.step.Type != Command {
 			continue
@@ -114,7 +118,7 @@ func (r *reading) build(b *build, active bool) {
 				r.snapshot.Taken = append(r.snapshot.Taken, plan.Job{ID: j.id, Cluster: b.cluster.id, Rules: j.match, Since: inMilliseconds(j.runnable)})
 			}
 		}
-		if state, wants := j.wants(blocked); active && wants && !j.retried {
+		if state, wants := j.wants(blocked); active && wants && !j.retried && !(broken && state == plan.JobUpcoming) {
 			r.job(b, j, state)
 		}
 	}
