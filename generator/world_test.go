@@ -206,7 +206,8 @@ func newWorld(s shape, fail func(text string)) *world {
 		shape: s, now: s.rates, foreign: map[string]bool{}, seen: map[string]int{}, pauses: map[string][][2]time.Time{},
 		faults: rand.New(rand.NewPCG(s.seed, 2)), order: rand.New(rand.NewPCG(s.seed, 1000+s.shuffle)),
 	}
-	w.server = fakebuildkite.New(fakebuildkite.Options{Token: canary.BuildkiteToken, Now: worldStart(), UserLimit: s.userLimit, Poll: s.work.poll, CancelTime: s.work.cancelTime, MetricsPoll: s.gate.poll, MetricsAge: s.gate.age, OnAgentEnd: w.agentEnded, BeforeRequest: w.drift})
+	w.server = fakebuildkite.New(fakebuildkite.Options{Token: canary.BuildkiteToken, Now: worldStart(), UserLimit: s.userLimit, Poll: s.work.poll, CancelTime: s.work.cancelTime, MetricsPoll: s.gate.poll, MetricsAge: s.gate.age, OnAgentEnd: w.agentEnded, BeforeRequest: w.drift,
+		BlockedUnfinished: s.seed%2 == 1})
 	if s.inCluster {
 		w.cluster = w.server.AddCluster("ci")
 		for _, key := range append(w.queues(), "other") {

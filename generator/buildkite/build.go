@@ -13,7 +13,8 @@ import (
 
 // readBuild is what is kept of a build.
 type readBuild struct {
-	state, cluster string
+	state, cluster    string
+	created, finished moment // finished is zero if the build has not finished, or has no finished_at
 	// active says that the build is under way: its jobs may want agents.
 	active bool
 	jobs   []keptJob
@@ -83,6 +84,10 @@ func (r *buildReader) read(st *stream) (id text, b *readBuild, why string, err e
 			return st.into(&id)
 		case "state":
 			return st.into(&state)
+		case "created_at":
+			return st.into(&b.created)
+		case "finished_at":
+			return st.into(&b.finished)
 		case "jobs":
 			listed, err = r.readJobs(st)
 			return err

@@ -6,6 +6,7 @@
 //	agents    ← every connected agent                      1 request per 100
 //	active    ← builds scheduled, running, failing         1 request per 100
 //	finished  ← builds finished since the moment asked for 1 request per 100
+//	blocked   ← if a build is in neither of the two        1 request per 100
 //	clusters  ← clusters and their queues, once a minute   1 request + 1 per cluster
 //	snapshot  ← agents, jobs, sightings, queues            pure
 //
@@ -19,7 +20,8 @@
 // is not a list fails the observation. One invalid record does
 // not: it is counted, logged and left out, and the page stands. Pages are read
 // as they come, with bounds on size and time, into what is kept of them; nothing
-// is kept from one observation to the next but the list of queues.
+// is kept from one observation to the next but the list of queues, and which builds
+// are under way.
 //
 // Pages are numbered, so a list that changes while it is read shifts between
 // them. What is listed twice counts once, by its later reading. No agent slips
@@ -145,15 +147,18 @@ type Client struct {
 	observing sync.Mutex // held for a whole observation: guards what follows
 	listTaken bool
 	clusters  clusters
-	look      *look           // under way; nil: none
-	limited   int             // jobs without runnable_at at the last observation
-	sample    []string        // identifiers of some of them
-	watched   time.Time       // when the token's expiry was last looked at
-	expiring  time.Time       // since when it was said that the token expires soon; zero: it was not
-	serves    []string        // queues whose jobs are wanted of the Stacks API
-	alone     *aloneLook      // under way without an API token; nil: none
-	times     *steptime.Times // nil: nobody looks ahead
-	warm      bool            // builds of the last day were read for them
+	look      *look // under way; nil: none
+	// active are the builds that were running in the last poll, by creation time; nil before
+	// the first poll.
+	active   map[string]time.Time
+	limited  int             // jobs without runnable_at at the last observation
+	sample   []string        // identifiers of some of them
+	watched  time.Time       // when the token's expiry was last read
+	expiring time.Time       // when the log first warned of the token's expiry; zero if it has not
+	serves   []string        // queues of overlays, by key
+	alone    *aloneLook      // under way without an API token; nil: none
+	times    *steptime.Times // nil if no overlay looks ahead
+	warm     bool            // builds of the last day were read for them
 
 	mu     sync.Mutex
 	stats  Stats

@@ -135,11 +135,11 @@ func TestRateLimit(t *testing.T) {
 	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, UserLimit: 50, OrgLimit: 200,
 		BeforeRequest: func(*http.Request) { requests++ }})
 	c := newClient(t, buildkite.Config{HTTP: s.Transport()})
-	observe(t, c, now, now) // four requests
-	if got, want := c.Stats().User, (buildkite.Limit{Limit: 50, Remaining: 46}); got != want {
+	observe(t, c, now, now) // five requests
+	if got, want := c.Stats().User, (buildkite.Limit{Limit: 50, Remaining: 45}); got != want {
 		t.Errorf("user limit %+v, want %+v", got, want)
 	}
-	if got, want := c.Stats().Org, (buildkite.Limit{Limit: 200, Remaining: 196}); got != want {
+	if got, want := c.Stats().Org, (buildkite.Limit{Limit: 200, Remaining: 195}); got != want {
 		t.Errorf("organisation's limit %+v, want %+v", got, want)
 	}
 	s.Advance(15 * time.Second)

@@ -61,6 +61,7 @@ func (c *Client) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapsh
 		return plan.Snapshot{}, err
 	}
 	c.look = nil
+	c.noteActive(s.look)
 	c.withBudget(func(b *budget) { b.done(s.look.requests) })
 	s.watchToken(ctx, at)
 	return s.snapshot(at), nil

@@ -386,6 +386,7 @@ func TestQuestions(t *testing.T) {
 		"https://api.example.com/proxy/v2/organizations/acme/agents?page=1&per_page=100",
 		"https://api.example.com/proxy/v2/organizations/acme/builds?exclude_pipeline=true&include_retried_jobs=true&page=1&per_page=100&state%5B%5D=scheduled&state%5B%5D=running&state%5B%5D=failing",
 		"https://api.example.com/proxy/v2/organizations/acme/builds?exclude_pipeline=true&finished_from=2026-01-05T07%3A58%3A29Z&include_retried_jobs=true&page=1&per_page=100",
+		"https://api.example.com/proxy/v2/organizations/acme/builds?created_from=2026-01-04T07%3A58%3A29Z&exclude_pipeline=true&include_retried_jobs=true&page=1&per_page=100&state%5B%5D=blocked",
 		"https://api.example.com/proxy/v2/organizations/acme/clusters?page=1&per_page=100",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -187,11 +187,20 @@ func (s *Server) listBuilds(query url.Values) ([]*build, error) {
 		}
 		from = t
 	}
+	var created time.Time
+	if raw := query.Get("created_from"); raw != "" {
+		t, err := time.Parse(time.RFC3339, raw)
+		if err != nil {
+			return nil, errors.New("created_from is not an ISO 8601 time")
+		}
+		created = t
+	}
 	candidates := s.candidates(states, from)
 	var builds []*build
 	for _, b := range candidates {
 		if (len(states) == 0 || slices.ContainsFunc(states, b.hasState)) &&
-			(from.IsZero() || b.over() && !b.finishedAt.Before(from)) {
+			(from.IsZero() || b.over() && !b.finishedAt.Before(from) && !(b.blocked && s.opts.BlockedUnfinished)) &&
+			!b.created.Before(created) {
 			builds = append(builds, b)
 		}
 	}

@@ -158,6 +158,10 @@ func (s *Server) encodeBuild(b *build, withRetried bool) []byte {
 		}
 		jobs = append(jobs, odd...)
 	}
+	finished := b.finishedAt
+	if b.blocked && s.opts.BlockedUnfinished {
+		finished = time.Time{}
+	}
 	path := fmt.Sprintf("%s/%s/builds/%d", s.opts.Org, b.spec.Pipeline, b.number)
 	*cached = encode(buildJSON{
 		ID: b.id, Number: b.number, State: b.state, Blocked: b.blocked,
@@ -167,7 +171,7 @@ func (s *Server) encodeBuild(b *build, withRetried bool) []byte {
 		// Given to the API as a string, it comes back as one (go-buildkite #218).
 		Author: "A. Person <person@example.com>",
 		Jobs:   append(jobs, ']'), CreatedAt: stamp(b.created), ScheduledAt: stamp(b.created),
-		StartedAt: stamp(b.started), FinishedAt: stamp(b.finishedAt),
+		StartedAt: stamp(b.started), FinishedAt: stamp(finished),
 	})
 	return *cached
 }

@@ -76,6 +76,11 @@ type Options struct {
 	// MetricsAge is for how long an answer of the metrics is given again, though things
 	// have changed; zero counts anew each time. How old Buildkite's are is not documented.
 	MetricsAge time.Duration
+	// BlockedUnfinished leaves blocked builds without a finished_at. Docs
+	// apis/rest_api/builds.md gives it to builds that passed, failed or were canceled, and in
+	// "Timestamp attributes" also to paused ones. Whether a build that waits at a block step
+	// has it is not documented.
+	BlockedUnfinished bool
 	// StackPaused has the Stacks API say whether a queue is paused as paused, as
 	// buildkite/stacksapi 1.0.2 reads it, and not as dispatch_paused, as docs
 	// apis/agent_api/stacks.md has it.
