@@ -152,7 +152,7 @@ func (s *session) snapshot(at time.Time) plan.Snapshot {
 	snapshot.Sightings = s.sightings(builds)
 	snapshot.Taken = s.taken(builds)
 	if c.cfg.Stacks != nil {
-		snapshot.Jobs, snapshot.Queues = s.stackJobs(), s.stackQueues(snapshot.Queues)
+		snapshot.Jobs, snapshot.Queues = s.withoutAgent(s.stackJobs()), s.stackQueues(snapshot.Queues)
 		snapshot.Unread = joined(snapshot.Unread, s.unlisted())
 		return snapshot
 	}
@@ -170,10 +170,11 @@ func (s *session) snapshot(at time.Time) plan.Snapshot {
 			snapshot.Jobs = s.jobs(snapshot.Jobs, b, &limited)
 		}
 	}
+	snapshot.Jobs = s.withoutAgent(snapshot.Jobs)
 	if len(snapshot.Jobs) == 0 {
 		snapshot.Jobs = nil
 	}
-	s.reportLimited(limited)
+	s.reportLimited(s.withoutAgent(limited))
 	return snapshot
 }
 
@@ -201,6 +202,19 @@ func (s *session) jobs(jobs []plan.Job, b *readBuild, limited *[]plan.Job) []pla
 		jobs = append(jobs, job)
 	}
 	return jobs
+}
+
+// withoutAgent removes the jobs that are in the record of an agent. The lists of jobs are
+// eventually consistent (docs apis/agent_api/stacks.md), so that such a job may still be
+// listed as waiting, although the agents were read before the jobs.
+func (s *session) withoutAgent(jobs []plan.Job) []plan.Job {
+	held := map[string]bool{}
+	for _, r := range s.look.agents {
+		if _, there := agentState(&r); there && r.working() {
+			held[string(r.JobID)] = true
+		}
+	}
+	return slices.DeleteFunc(jobs, func(j plan.Job) bool { return held[j.ID] })
 }
 
 // taken are the jobs that have or had an agent; none where nobody counts them.
@@ -359,14 +373,16 @@ func agentState(r *agentRecord) (plan.AgentState, bool) {
 	switch {
 	case bool(r.Paused):
 		return plan.AgentStopping, true
-	case r.HasJob && !ended(string(r.JobState)):
-		// "Current job the agent is running (if any)": docs
-		// apis/rest_api/agents.md. The sample there shows one that has passed,
-		// which cannot be running.
+	case r.working():
 		return plan.AgentBusy, true
 	}
 	return plan.AgentIdle, true
 }
+
+// working reports whether the agent has a job: "Current job the agent is running (if
+// any)" (docs apis/rest_api/agents.md). The sample there shows one that has passed,
+// which cannot be running.
+func (r *agentRecord) working() bool { return r.HasJob && !ended(string(r.JobState)) }
 
 // place reads an agent's cluster and queue from the address of its page, as in
 // …/clusters/ID/queues/ID/agents/ID (docs apis/rest_api/agents.md, samples). A

@@ -275,6 +275,22 @@ func TestStackQueues(t *testing.T) {
 	}
 }
 
+// TestJobThatAnAgentHasIsNotPending asserts that no agent is ordered for a job that is in
+// an agent's record while the lists of jobs lag behind.
+func TestJobThatAnAgentHasIsNotPending(t *testing.T) {
+	for _, source := range []string{"rest", "stacks"} { // the third lists no agents
+		s, ci, _ := twoClusters(fakebuildkite.Options{})
+		connectTo(t, s, ci, "os=linux")
+		s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{Agents: []string{"queue=default"}, Duration: time.Hour, Parallelism: 2}}})
+		for _, j := range s.Jobs() {
+			s.Lag(j.ID)
+		}
+		if got, want := decided(observe(t, sourceClient(t, s, source), now, time.Time{})), "a 1 1 1, b 0 0 0"; got != want {
+			t.Errorf("%s: %s, want %s", source, got, want)
+		}
+	}
+}
+
 // TestAgentInNoClusterTakesNoScheduledJob asserts that if clusters cannot be read, the
 // agents of the queue that the Stacks API was asked for are supply, and agents in no
 // cluster are not.

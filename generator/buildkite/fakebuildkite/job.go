@@ -45,6 +45,7 @@ type job struct {
 	created, scheduled, runnable, started, finished time.Time
 
 	agent     *agent
+	lagging   bool // see [Server.Lag]
 	retried   bool
 	retriedIn string
 	group     *member
@@ -365,6 +366,18 @@ func (s *Server) cancelJob(j *job) {
 		}
 	}
 }
+
+// Lag keeps a job in the lists of builds and of scheduled jobs as it was before an agent
+// took it, until it has finished: these lists are eventually consistent (docs
+// apis/agent_api/stacks.md). The record of the agent has the job.
+func (s *Server) Lag(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j := s.jobByID[id]
+	j.lagging, j.encoded, j.build.encoded = true, nil, [2][]byte{}
+}
+
+func (j *job) lags() bool { return j.lagging && j.agent != nil && j.finished.IsZero() }
 
 // Reserve lets a stack take a runnable job out of dispatch; it reports whether
 // the job was runnable (docs apis/agent_api/stacks.md). When the reservation expires,

@@ -207,7 +207,9 @@ func (s *Server) encodeJob(j *job) []byte {
 	if j.queue != nil {
 		record.ClusterQueueID = orNull(j.queue.id)
 	}
-	if j.agent != nil {
+	if j.lags() {
+		record.State, record.StartedAt = stateScheduled, nil
+	} else if j.agent != nil {
 		agent := s.agentRecordJSON(j.agent)
 		agent.Job = nil
 		record.Agent = &agent

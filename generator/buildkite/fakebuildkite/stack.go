@@ -197,7 +197,7 @@ func (s *Server) scheduledJobs(r *http.Request, c *cluster) answer {
 	var waiting []*job
 	for _, b := range s.active {
 		for _, j := range b.jobs {
-			if j.queue == q && j.state == stateScheduled && after.before(j) {
+			if j.queue == q && (j.state == stateScheduled || j.lags()) && after.before(j) {
 				waiting = append(waiting, j)
 			}
 		}
