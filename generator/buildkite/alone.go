@@ -62,7 +62,7 @@ func (c *Client) snapshotAlone(ctx context.Context, at time.Time) (plan.Snapshot
 	var limited *RateLimited
 	if errors.As(err, &limited) {
 		c.alone = l
-		return plan.Snapshot{}, c.refuse(at, *limited)
+		return plan.Snapshot{}, c.refuse(*limited)
 	}
 	if err != nil {
 		return plan.Snapshot{}, err

@@ -146,14 +146,14 @@ func TestRateLimit(t *testing.T) {
 	s.Spend(195)
 	_, err := c.Snapshot(context.Background(), s.Now(), now)
 	var limited *buildkite.RateLimited
-	if !errors.As(err, &limited) || limited.Scope != "rest" || limited.Reset != 50*time.Second {
-		t.Fatalf("got %#v, want the organisation's limit for 45 s and a little", err)
+	if !errors.As(err, &limited) || limited.Scope != "rest" || limited.Reset != 46*time.Second {
+		t.Fatalf("got %#v, want the organisation's limit for 45 s and the second that is rounded up", err)
 	}
 	checkError(t, "limited", err, "rate limit (rest) is used up")
 	if requests != 6 {
 		t.Errorf("%d requests, want 4, one good and one refused", requests)
 	}
-	s.Advance(49 * time.Second)
+	s.Advance(44 * time.Second)
 	_, err = c.Snapshot(context.Background(), s.Now(), now)
 	if !errors.As(err, &limited) || limited.Reset != time.Second {
 		t.Errorf("before the reset: got %v", err)
@@ -197,13 +197,15 @@ func TestRateLimitForms(t *testing.T) {
 		header http.Header
 		want   buildkite.RateLimited
 	}{
-		{"the body tells", `{"message":"m","scope":"rest","reset":42}`, nil, buildkite.RateLimited{Scope: "rest", Reset: 47 * time.Second}},
-		{"the user's header", `{"scope":"rest_user"}`, http.Header{"RateLimit-User-Reset": {"9"}, "RateLimit-Reset": {"50"}}, buildkite.RateLimited{Scope: "rest_user", Reset: 14 * time.Second}},
-		{"headers alone", `-`, http.Header{"RateLimit-User-Remaining": {"0"}, "RateLimit-User-Reset": {"9"}}, buildkite.RateLimited{Scope: "rest_user", Reset: 14 * time.Second}},
-		{"the organisation's header", `-`, http.Header{"RateLimit-Remaining": {"0"}, "RateLimit-Reset": {"8"}}, buildkite.RateLimited{Scope: "rest", Reset: 13 * time.Second}},
-		{"nothing tells", `-`, nil, buildkite.RateLimited{Scope: "rest", Reset: 65 * time.Second}},
-		{"unbelievable", `{"reset":99999999999}`, nil, buildkite.RateLimited{Scope: "rest", Reset: time.Hour + 5*time.Second}},
-		{"in the past", `{"reset":-5}`, nil, buildkite.RateLimited{Scope: "rest", Reset: 65 * time.Second}},
+		{"the body tells", `{"message":"m","scope":"rest","reset":42}`, nil, buildkite.RateLimited{Scope: "rest", Reset: 43 * time.Second}},
+		{"the user's header", `{"scope":"rest_user"}`, http.Header{"RateLimit-User-Reset": {"9"}, "RateLimit-Reset": {"50"}}, buildkite.RateLimited{Scope: "rest_user", Reset: 10 * time.Second}},
+		{"headers alone", `-`, http.Header{"RateLimit-User-Remaining": {"0"}, "RateLimit-User-Reset": {"9"}}, buildkite.RateLimited{Scope: "rest_user", Reset: 10 * time.Second}},
+		{"the organisation's header", `-`, http.Header{"RateLimit-Remaining": {"0"}, "RateLimit-Reset": {"8"}}, buildkite.RateLimited{Scope: "rest", Reset: 9 * time.Second}},
+		{"nothing tells", `-`, nil, buildkite.RateLimited{Scope: "rest", Reset: 61 * time.Second}},
+		{"unbelievable", `{"reset":99999999999}`, nil, buildkite.RateLimited{Scope: "rest", Reset: time.Hour + time.Second}},
+		{"Retry-After alone", `-`, http.Header{"Retry-After": {"7"}}, buildkite.RateLimited{Scope: "rest", Reset: 8 * time.Second}},
+		{"Retry-After as a time", `-`, http.Header{"Retry-After": {now.Add(7 * time.Second).Format(http.TimeFormat)}}, buildkite.RateLimited{Scope: "rest", Reset: 8 * time.Second}},
+		{"in the past", `{"reset":-5}`, nil, buildkite.RateLimited{Scope: "rest", Reset: 61 * time.Second}},
 	} {
 		s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
 		s.Fail(fakebuildkite.Fault{Status: 429, Body: test.body, Header: test.header})
@@ -377,7 +379,7 @@ func TestVerify(t *testing.T) {
 		{"another organisation", fakebuildkite.Options{Token: secret, Org: "other"}, nil, `organisation "acme" (404)`},
 		{"not Buildkite", fakebuildkite.Options{Token: secret}, &fakebuildkite.Fault{Body: "<html>"}, "not as Buildkite does"},
 		{"not a list", fakebuildkite.Options{Token: secret}, &fakebuildkite.Fault{Path: "/agents", Body: "{}"}, "not a list"},
-		{"limited", fakebuildkite.Options{Token: secret}, &fakebuildkite.Fault{Status: 429}, "asking again in 1m0s"},
+		{"limited", fakebuildkite.Options{Token: secret}, &fakebuildkite.Fault{Status: 429}, "used up for another 1m0s"},
 	} {
 		s := fakebuildkite.New(test.opts)
 		if test.fault != nil {

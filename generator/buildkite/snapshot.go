@@ -13,10 +13,8 @@ import (
 	"muster/generator/plan"
 )
 
-// takes is how long an observation may take, near enough: a reset is told in
-// seconds from the answer, while the caller's clock is read before the first
-// question.
-const takes = 5 * time.Second
+// roundUp is added to a reset, which Buildkite returns in whole seconds.
+const roundUp = time.Second
 
 // Snapshot reads the organisation. At is the caller's time; since, when it is
 // not zero, asks for sightings from builds that finished from then on too.
@@ -33,6 +31,9 @@ func (c *Client) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapsh
 	if err := c.refused(at); err != nil {
 		return plan.Snapshot{}, err
 	}
+	c.mu.Lock()
+	c.at, c.began = at, time.Time{}
+	c.mu.Unlock()
 	if c.Alone() {
 		return c.snapshotAlone(ctx, at)
 	}
@@ -40,9 +41,6 @@ func (c *Client) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapsh
 	if err != nil {
 		return plan.Snapshot{}, err
 	}
-	c.mu.Lock()
-	c.at, c.began = at, time.Time{}
-	c.mu.Unlock()
 	if s.look, err = c.resume(at, since); err != nil {
 		return plan.Snapshot{}, err
 	}
@@ -74,7 +72,7 @@ func (c *Client) pause(at time.Time, l *look, err error) error {
 	}
 	var limited *RateLimited
 	if errors.As(err, &limited) {
-		return c.refuse(at, *limited)
+		return c.refuse(*limited)
 	}
 	return err
 }
@@ -110,18 +108,19 @@ func length(off time.Duration) string {
 func (c *Client) refused(at time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if wait := c.until.Sub(at); wait > 0 && wait <= longestReset+takes {
+	if wait := c.until.Sub(at); wait > 0 && wait <= longestReset+LongestLook {
 		return &RateLimited{Scope: c.scope, Reset: wait}
 	}
 	return nil
 }
 
-// refuse keeps the client quiet until the reset.
-func (c *Client) refuse(at time.Time, limited RateLimited) error {
-	limited.Reset += takes
+// refuse makes the client send no request until the reset, which is counted from the last
+// response.
+func (c *Client) refuse(limited RateLimited) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.until, c.scope = at.Add(limited.Reset), limited.Scope
+	c.until, c.scope = c.elapsed().Add(limited.Reset), limited.Scope
+	limited.Reset += roundUp
 	return &limited
 }
 

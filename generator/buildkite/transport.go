@@ -28,7 +28,7 @@ func (e *RateLimited) Error() string {
 	case scopeStack:
 		whose = "the stack's"
 	}
-	return fmt.Sprintf("%s Buildkite rate limit (%s) is used up: asking again in %s",
+	return fmt.Sprintf("%s Buildkite rate limit (%s) is used up for another %s",
 		whose, e.Scope, e.Reset.Round(time.Second))
 }
 
@@ -165,8 +165,8 @@ func rateLimited(response *http.Response) *RateLimited {
 	// A body that cannot be read leaves the headers to tell.
 	raw, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
 	_ = json.Unmarshal(raw, &body)
-	limited := &RateLimited{Scope: scopeOrg, Reset: seconds(body.Reset)}
 	h := response.Header
+	limited := &RateLimited{Scope: scopeOrg, Reset: max(seconds(body.Reset), retryAfter(h))}
 	if body.Scope == scopeUser || body.Scope == "" && h.Get("RateLimit-User-Remaining") == "0" {
 		limited.Scope = scopeUser
 	}
@@ -181,6 +181,21 @@ func rateLimited(response *http.Response) *RateLimited {
 	}
 	limited.Reset = max(limited.Reset, shortestReset)
 	return limited
+}
+
+// retryAfter returns how long a server asks the client to wait, in seconds or until a time
+// of the server's clock (RFC 9110, 10.2.3); zero if it does not say.
+func retryAfter(h http.Header) time.Duration {
+	raw := h.Get("Retry-After")
+	if n, err := strconv.Atoi(raw); err == nil {
+		return seconds(n)
+	}
+	until, err := http.ParseTime(raw)
+	now, noDate := http.ParseTime(h.Get("Date"))
+	if err != nil || noDate != nil {
+		return 0
+	}
+	return seconds(int(until.Sub(now) / time.Second))
 }
 
 // seconds is a believable number of seconds, or zero.
