@@ -2,6 +2,7 @@ package generator_test
 
 import (
 	"bytes"
+	"flag"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -204,3 +205,24 @@ func TestStackWorlds(t *testing.T) {
 		}
 	}
 }
+
+// TestWorldsListedByQueue runs fault simulations with short pages, so that agents are
+// listed by queue, and makes the assertions of every simulation.
+func TestWorldsListedByQueue(t *testing.T) {
+	unraced.Only(t)
+	byQueue := 0
+	for seed := range uint64(*listedByQueue) {
+		s := drawShape(seed + 1)
+		s.http, s.inCluster, s.stacks, s.perPage, s.length = true, true, false, 1, min(s.length, time.Hour)
+		w := newWorld(s, func(text string) { t.Errorf("seed %d (%s): %s", seed+1, s.theme, text) })
+		w.play(s.length, nil)
+		w.conclude()
+		byQueue += w.seen["by queue"]
+	}
+	if byQueue == 0 {
+		t.Error("agents were never listed by queue")
+	}
+	t.Logf("%d lists by queue", byQueue)
+}
+
+var listedByQueue = flag.Int("listed-by-queue", 2, "worlds that TestWorldsListedByQueue plays")

@@ -12,10 +12,11 @@ import (
 )
 
 // beginning is what the fleet repository had when a reading of Buildkite may have
-// begun: the dispatches of each overlay.
+// begun: the dispatches and the queue of each overlay.
 type beginning struct {
 	at         time.Time
 	dispatches map[string]map[string]bool
+	queues     map[string]string
 }
 
 // looks is what must be remembered while a reading of Buildkite takes several
@@ -46,8 +47,8 @@ func (g *Generator) observe(ctx context.Context, now time.Time, overlays []plan.
 			return *last, nil
 		}
 	}
-	if of, ok := g.cfg.Buildkite.(interface{ Serve(queues []string) }); ok {
-		of.Serve(queuesOf(overlays))
+	if of, ok := g.cfg.Buildkite.(interface{ Serve(overlays []plan.Overlay) }); ok {
+		of.Serve(overlays)
 	}
 	if of, ok := g.cfg.Buildkite.(interface{ Forecast(on bool) }); ok {
 		of.Forecast(slices.ContainsFunc(overlays, func(o plan.Overlay) bool { return o.Policy.Lookahead > 0 }))
@@ -68,15 +69,6 @@ func (g *Generator) observe(ctx context.Context, now time.Time, overlays []plan.
 		g.cfg.Log.Debug("a dispatch has left git while Buildkite was read: reading it again", "begun", snapshot.At)
 	}
 	return plan.Snapshot{}, errors.New("observing Buildkite: dispatches leave git faster than Buildkite can be read")
-}
-
-// queuesOf are the keys of the queues that overlays serve.
-func queuesOf(overlays []plan.Overlay) []string {
-	var keys []string
-	for _, o := range overlays {
-		keys = append(keys, o.Policy.Queue)
-	}
-	return keys
 }
 
 // freshLook is how old a reading may be of which a decision is made again, where to read
@@ -103,13 +95,13 @@ func (l *looks) forget() {
 
 // begin notes what is in git, in case a reading begins now.
 func (l *looks) begin(now time.Time, overlays []plan.Overlay) {
-	b := beginning{at: now, dispatches: map[string]map[string]bool{}}
+	b := beginning{at: now, dispatches: map[string]map[string]bool{}, queues: map[string]string{}}
 	for _, o := range overlays {
 		ids := map[string]bool{}
 		for _, d := range o.Dispatches {
 			ids[d.ID] = true
 		}
-		b.dispatches[o.Name] = ids
+		b.dispatches[o.Name], b.queues[o.Name] = ids, o.Policy.Queue
 	}
 	const most = 1000 // more ticks than a reading may take
 	if len(l.begun) >= most {
@@ -122,7 +114,8 @@ func (l *looks) begin(now time.Time, overlays []plan.Overlay) {
 func (l *looks) done() { l.begun = nil }
 
 // covers reports whether every dispatch that was in git when a reading began is
-// in the overlays still. An overlay that could not be read then is not covered.
+// in the overlays still, each of the same queue. An overlay that could not be read then is not
+// covered.
 func (l *looks) covers(begun time.Time, overlays []plan.Overlay) bool {
 	for _, b := range l.begun {
 		if !b.at.Equal(begun) {
@@ -130,7 +123,7 @@ func (l *looks) covers(begun time.Time, overlays []plan.Overlay) bool {
 		}
 		for _, o := range overlays {
 			before, known := b.dispatches[o.Name]
-			if !known {
+			if !known || b.queues[o.Name] != o.Policy.Queue { // agents of other queues may not be listed
 				return false
 			}
 			left := len(before)

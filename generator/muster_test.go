@@ -218,8 +218,8 @@ func (m *muster) past() error {
 	return m.die()
 }
 
-// Serve tells the client which queues there are.
-func (m *muster) Serve(queues []string) { m.client.Serve(queues) }
+// Serve tells the client which overlays there are.
+func (m *muster) Serve(overlays []plan.Overlay) { m.client.Serve(overlays) }
 
 // Forecast tells the client, or has what stands for it, learn how long steps take.
 func (m *muster) Forecast(on bool) {
@@ -340,6 +340,9 @@ func (t troubledTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	t.m.turnPage(r)
+	if r.URL.Query().Has("cluster_queue_id") {
+		w.seen["by queue"]++
+	}
 	if response.StatusCode == http.StatusTooManyRequests && w.hooks.on && len(w.musters) == 1 && w.rates.kill == 0 {
 		w.audit.failf("%s asks Buildkite more often than it allows", t.m.name)
 	}

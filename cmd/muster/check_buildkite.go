@@ -32,7 +32,7 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 		log.Warn(text)
 	}
 	overlays := s.overlays(tree)
-	client.Serve(queuesOf(overlays))
+	client.Serve(overlays)
 	snapshot, err := s.snapshot(ctx, client, log)
 	if err != nil {
 		return append(findings, err)

@@ -76,7 +76,7 @@ func (s *settings) warnOfSource(log *slog.Logger) {
 // checkAlone returns what agent tokens alone show against the overlays.
 func (s *settings) checkAlone(ctx context.Context, client *buildkite.Client, log *slog.Logger, tree fs.FS) []error {
 	overlays := s.overlays(tree)
-	client.Serve(queuesOf(overlays))
+	client.Serve(overlays)
 	snapshot, err := s.snapshot(ctx, client, log)
 	if err != nil {
 		return []error{err}
@@ -101,15 +101,6 @@ func (s *settings) checkAlone(ctx context.Context, client *buildkite.Client, log
 	}
 	log.Warn("not proven without an API token: that the queues are for self-hosted agents, that no others' agents are in them, that agents come with their tags; " + withoutToken)
 	return findings
-}
-
-// queuesOf are the keys of the overlays' queues.
-func queuesOf(overlays []plan.Overlay) []string {
-	var queues []string
-	for _, o := range overlays {
-		queues = append(queues, o.Policy.Queue)
-	}
-	return queues
 }
 
 // leave removes the stacks that a command has registered which only looks, also when it was

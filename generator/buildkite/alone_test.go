@@ -126,7 +126,7 @@ func TestLeave(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := newClient(t, buildkite.Config{HTTP: s.Transport(), Stacks: stacks})
-		c.Serve([]string{"default"})
+		c.Serve(ofQueues("default"))
 		observe(t, c, now, time.Time{})
 		if err := stacks.Leave(t.Context()); err != nil {
 			t.Error(err)

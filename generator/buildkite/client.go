@@ -3,7 +3,7 @@
 //
 // One observation is this straight line:
 //
-//	agents    ← every connected agent                      1 request per 100
+//	agents    ← connected agents, all or by queue          1 request per 100
 //	active    ← builds scheduled, running, failing         1 request per 100
 //	finished  ← builds finished since the moment asked for 1 request per 100
 //	blocked   ← if a build is in neither of the two        1 request per 100
@@ -65,6 +65,7 @@ import (
 	"time"
 
 	"muster/generator/buildkite/steptime"
+	"muster/generator/plan"
 
 	buildkite "github.com/buildkite/go-buildkite/v3/buildkite"
 )
@@ -156,6 +157,9 @@ type Client struct {
 	watched  time.Time       // when the token's expiry was last read
 	expiring time.Time       // when the log first warned of the token's expiry; zero if it has not
 	serves   []string        // queues of overlays, by key
+	ownTags  map[string]bool // tags of the agents of overlays
+	orders   []plan.Dispatch // of overlays
+	lists    agentLists
 	alone    *aloneLook      // under way without an API token; nil: none
 	times    *steptime.Times // nil if no overlay looks ahead
 	warm     bool            // builds of the last day were read for them

@@ -27,9 +27,14 @@ type look struct {
 	phase    phase
 	list     *listing // of the phase under way; nil before its first page
 
-	agents map[string]agentRecord
-	builds map[string]*readBuild
-	kept   int // jobs and agents in builds
+	// listing reports whether the poll has begun to list agents: all of them, or byQueue those
+	// of the remaining queues.
+	listing, byQueue bool
+	queues           []string
+	pages            int // of agents
+	agents           map[string]agentRecord
+	builds           map[string]*readBuild
+	kept             int // jobs and agents in builds
 
 	stacks stackReading // of a client with a [Stacks]
 
@@ -59,6 +64,8 @@ func (c *Client) resume(at, since time.Time) (*look, error) {
 	case l == nil:
 	case at.Before(l.begun):
 		l = nil
+	case l.byQueue && !slices.Equal(c.servedQueues(), c.lists.served):
+		l = nil // it lacks the agents of newly served queues
 	case at.Sub(l.begun) > LongestLook:
 		c.look = nil
 		c.withBudget(func(b *budget) { b.done(l.requests) })
@@ -167,33 +174,6 @@ func named(what string, err error) error {
 // [listing]. An idle agent that is missed would be ordered again, so none may
 // be; a build that is missed orders too little, and is seen by the next look.
 const shared = 4
-
-// readAgents reads the agents that are connected or stopping: the list holds no
-// others (docs apis/rest_api/agents.md "List agents"). Of an agent that is
-// listed twice the later reading counts.
-func (s *session) readAgents(ctx context.Context) error {
-	l := s.look
-	if l.list == nil {
-		l.list = &listing{path: s.path("agents"), overlap: shared}
-	}
-	odd := s.odd("agent")
-	err := s.list(ctx, l.list, func(st *stream) (string, error) {
-		r, why, err := decode[agentRecord](st)
-		switch {
-		case err != nil:
-			return "", err
-		case why != "":
-			odd(why)
-			return "", nil
-		}
-		l.agents[string(r.ID)] = r
-		return string(r.ID), nil
-	})
-	if err == nil {
-		l.list = nil
-	}
-	return err
-}
 
 // underWay are the states of builds whose jobs may want agents.
 var underWay = []string{"scheduled", "running", "failing"}

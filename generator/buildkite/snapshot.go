@@ -60,6 +60,7 @@ func (c *Client) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapsh
 	}
 	c.look = nil
 	c.noteActive(s.look)
+	c.listed(s.look)
 	c.withBudget(func(b *budget) { b.done(s.look.requests) })
 	s.watchToken(ctx, at)
 	return s.snapshot(at), nil

@@ -32,7 +32,7 @@ func sourceClient(t *testing.T, s *fakebuildkite.Server, source string) *buildki
 	}
 	if source != "alone" {
 		c := newClient(t, cfg)
-		c.Serve([]string{"default", "large"})
+		c.Serve(ofQueues("default", "large"))
 		return c
 	}
 	if cfg.Metrics, err = buildkite.NewMetrics(agents); err != nil {
@@ -43,8 +43,16 @@ func sourceClient(t *testing.T, s *fakebuildkite.Server, source string) *buildki
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Serve([]string{"default", "large"})
+	c.Serve(ofQueues("default", "large"))
 	return c
+}
+
+// ofQueues are overlays, one of each queue.
+func ofQueues(queues ...string) (all []plan.Overlay) {
+	for _, q := range queues {
+		all = append(all, plan.Overlay{Name: "of-" + q, Policy: plan.Policy{Queue: q}})
+	}
+	return all
 }
 
 // served are overlays of the queues of both clusters.
@@ -252,7 +260,7 @@ func TestStackLimits(t *testing.T) {
 func TestStackQueues(t *testing.T) {
 	s, ci, _ := twoClusters(fakebuildkite.Options{})
 	c := sourceClient(t, s, "stacks")
-	c.Serve([]string{"default", "late"})
+	c.Serve(ofQueues("default", "late"))
 	if got := observe(t, c, now, time.Time{}); !strings.Contains(got.Unread, "has the queue late") {
 		t.Errorf("%q", got.Unread)
 	}

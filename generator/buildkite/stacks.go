@@ -246,14 +246,6 @@ func (k *Stacks) register(ctx context.Context, c *stackCluster, token string, qu
 	return false, nil
 }
 
-// Serve says which queues the jobs are wanted of, by key: with a [Stacks], which is asked
-// for each queue, no others are read.
-func (c *Client) Serve(queues []string) {
-	c.observing.Lock()
-	defer c.observing.Unlock()
-	c.serves = slices.Compact(slices.Sorted(slices.Values(queues)))
-}
-
 // readStacks reads the jobs that can run, last of all: after the agents, as all jobs
 // are, and when the clusters of the queues are known.
 func (s *session) readStacks(ctx context.Context) error {

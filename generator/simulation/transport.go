@@ -101,8 +101,8 @@ func (r *run) look(at, since time.Time) (plan.Snapshot, error) {
 	if of, ok := r.client.(interface{ Forecast(on bool) }); ok {
 		of.Forecast(r.times != nil)
 	}
-	if of, ok := r.client.(interface{ Serve(queues []string) }); ok {
-		of.Serve([]string{r.overlay.Policy.Queue})
+	if of, ok := r.client.(interface{ Serve(overlays []plan.Overlay) }); ok {
+		of.Serve([]plan.Overlay{r.overlay})
 	}
 	return r.client.Snapshot(context.Background(), now, since)
 }

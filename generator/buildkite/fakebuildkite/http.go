@@ -126,7 +126,7 @@ func (s *Server) route(r *http.Request, path []string) answer {
 	query := r.URL.Query()
 	switch {
 	case path[0] == "agents" && len(path) == 1:
-		n, record := s.listAgents()
+		n, record := s.listAgents(query.Get("cluster_queue_id"))
 		return s.page(r, "agents", n, record)
 	case path[0] == "agents" && len(path) == 2:
 		a := s.agentByID[path[1]]
@@ -169,10 +169,15 @@ func (s *Server) route(r *http.Request, path []string) answer {
 
 // listAgents lists connected and stopping agents only (docs
 // apis/rest_api/agents.md "List agents"), the newest first; the order is not
-// documented.
-func (s *Server) listAgents() (int, func(int) []byte) {
-	n := len(s.connected)
-	return n, func(i int) []byte { return s.encodeAgent(s.connected[n-1-i]) }
+// documented. With cluster_queue_id they are those of one queue; what is answered for one
+// that is not there is not documented.
+func (s *Server) listAgents(queue string) (int, func(int) []byte) {
+	list := s.connected
+	if queue != "" && !s.opts.NoAgentFilter {
+		list = slices.DeleteFunc(slices.Clone(list), func(a *agent) bool { return a.cluster.id == "" || a.queues[0].id != queue })
+	}
+	n := len(list)
+	return n, func(i int) []byte { return s.encodeAgent(list[n-1-i]) }
 }
 
 // listBuilds applies the filters of docs

@@ -63,6 +63,9 @@ type Options struct {
 	// beyond gives the documented 400. Zero means no limit: the real number is
 	// not documented.
 	MaxDepth int
+	// NoAgentFilter has the agents list ignore cluster_queue_id, as before July 2026
+	// (buildkite/go-buildkite pull request #353 added it to the client).
+	NoAgentFilter bool
 	// AgentInterval is how often a real agent is told to ping, to send a
 	// heartbeat and to ask about its job, in whole seconds; zero means ten. What
 	// Buildkite tells is not documented.

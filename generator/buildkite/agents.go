@@ -1,0 +1,278 @@
+package buildkite
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/generator/plan"
+)
+
+// Large organisations have thousands of agents, of which muster serves few. Agents are
+// therefore listed by cluster queue (docs apis/rest_api/agents.md "List agents",
+// cluster_queue_id) if that takes fewer requests than listing all agents.
+//
+// An agent of an overlay that is in another queue must be noticed too: it counts against
+// max, and its dispatch must not count as lost. It registered with other tags than the
+// policy says, or the policy's queue was edited. Therefore:
+//
+//   - the first poll lists all agents, and so does a poll after the served queues have changed;
+//   - all agents are listed once when a dispatch is three minutes old and none of its agents
+//     was listed;
+//   - every other poll reads one page of the list of all agents, the next page each time;
+//   - a queue in which such a page has an agent of an overlay is listed in every poll, until
+//     it has no such agent;
+//   - while an agent of an overlay is in no cluster, which the filter cannot select, every poll
+//     lists all agents.
+//
+// An agent that registers in a wrong queue after its page was read is not noticed until
+// that page is read again. It counts as in flight until then, at most until its lease
+// ends.
+
+// agentLists is the state of the agent lists from one poll to the next.
+type agentLists struct {
+	ignored bool     // the server ignores the filter
+	served  []string // the served queues at the last list of all agents, by identifier; nil: some are in no cluster
+	strays  []string // other queues with agents of overlays
+	loose   bool     // an agent of an overlay is in no queue of a cluster
+	whole   int      // requests that the list of all agents takes; zero: it was not read
+	parts   int      // requests that the last lists by queue took
+	page    int      // the page of the list of all agents that was read last; zero: none
+
+	wholeAt time.Time       // when the list of all agents was last read
+	seen    map[string]bool // dispatches in git of which an agent was seen
+}
+
+// unseenAfter is the age of a dispatch without listed agents at which all agents are
+// listed. Most agents start sooner, and an agent that waits for a job in a wrong queue
+// stays connected for 5 minutes by default.
+const unseenAfter = 3 * time.Minute
+
+// errIgnored is returned if a response has agents of other queues than the requested one.
+var errIgnored = errors.New("agents of other queues are listed")
+
+// Serve sets the overlays whose agents and jobs are read. Without it every poll lists all
+// agents. With a [Stacks], jobs of other queues are not read.
+func (c *Client) Serve(overlays []plan.Overlay) {
+	c.observing.Lock()
+	defer c.observing.Unlock()
+	var queues []string
+	c.ownTags, c.orders = map[string]bool{}, nil
+	for _, o := range overlays {
+		queues = append(queues, o.Policy.Queue)
+		for _, slug := range append([]string{o.Slug()}, o.Former...) {
+			c.ownTags[plan.TagOverlay+"="+slug] = true
+		}
+		for _, d := range o.Dispatches {
+			c.ownTags[plan.TagDispatch+"="+d.ID] = true
+			if !d.Withdrawn {
+				c.orders = append(c.orders, d)
+			}
+		}
+	}
+	slices.Sort(queues)
+	c.serves = slices.Compact(queues)
+}
+
+// own reports whether an agent has a tag of an overlay or of a dispatch.
+func (c *Client) own(r *agentRecord) bool {
+	return slices.ContainsFunc(r.MetaData, func(tag string) bool { return c.ownTags[tag] })
+}
+
+// servedQueues returns the identifiers of the served queues, sorted; nil if one of them
+// may be in no cluster.
+func (c *Client) servedQueues() (ids []string) {
+	found := map[string]bool{}
+	for id, key := range c.clusters.queues {
+		if slices.Contains(c.serves, key) && slug.MatchString(id) { // it goes into a query
+			ids, found[key] = append(ids, id), true
+		}
+	}
+	if c.clusters.unread != "" || len(found) < len(c.serves) {
+		return nil
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// queuesToList returns the identifiers of the queues whose agents a poll lists; nil if it
+// lists all agents.
+func (c *Client) queuesToList(at time.Time) []string {
+	k := &c.lists
+	served := c.servedQueues()
+	unseen := slices.ContainsFunc(c.orders, func(d plan.Dispatch) bool {
+		due := d.At.Add(unseenAfter)
+		return !k.seen[d.ID] && !at.Before(due) && k.wholeAt.Before(due) && !d.Expired(at)
+	})
+	if unseen || len(served) == 0 || !slices.Equal(served, k.served) || k.loose || k.ignored {
+		return nil
+	}
+	all := slices.Concat(served, k.strays)
+	if max(len(all), k.parts)+1 >= k.whole {
+		return nil
+	}
+	return all
+}
+
+// readAgents reads the agents that are connected or stopping: the list holds no others (docs
+// apis/rest_api/agents.md "List agents").
+func (s *session) readAgents(ctx context.Context) error {
+	l, k := s.look, &s.client.lists
+	if !l.listing {
+		l.listing, l.queues = true, s.client.queuesToList(l.begun)
+		l.byQueue = l.queues != nil
+	}
+	for l.byQueue && len(l.queues) > 0 {
+		err := s.listAgents(ctx, l.queues[0])
+		ignored := errors.Is(err, errIgnored) || hasStatus(err, http.StatusBadRequest, http.StatusUnprocessableEntity)
+		switch {
+		case ignored, hasStatus(err, http.StatusNotFound): // or the queue was deleted
+			k.ignored = k.ignored || ignored
+			s.client.cfg.Log.Info("agents cannot be listed by queue: listing all agents", "reason", err)
+			l.byQueue, l.list, l.agents = false, nil, map[string]agentRecord{}
+		case err != nil:
+			return err
+		default:
+			l.queues = l.queues[1:]
+		}
+	}
+	if l.byQueue {
+		return s.readAgentsPage(ctx)
+	}
+	return s.listAgents(ctx, "")
+}
+
+// listAgents reads the agents of a queue, or all agents if queue is empty. If an agent is
+// listed twice, the later record wins.
+func (s *session) listAgents(ctx context.Context, queue string) error {
+	l := s.look
+	if l.list == nil {
+		l.list = &listing{path: s.path("agents"), overlap: shared}
+		if queue != "" {
+			l.list.query = url.Values{"cluster_queue_id": {queue}}
+		}
+	}
+	odd := s.odd("agent")
+	err := s.list(ctx, l.list, func(st *stream) (string, error) {
+		r, why, err := decode[agentRecord](st)
+		switch {
+		case err != nil:
+			return "", err
+		case why != "":
+			odd(why)
+			return "", nil
+		case queue != "" && !s.client.mayBeIn(&r, queue):
+			return "", errIgnored
+		}
+		l.agents[string(r.ID)] = r
+		return string(r.ID), nil
+	})
+	if err == nil {
+		l.pages += l.list.pages
+		l.list = nil
+	}
+	return err
+}
+
+// mayBeIn reports whether an agent may be in a queue: its record names that queue, or
+// none.
+func (c *Client) mayBeIn(r *agentRecord, queue string) bool {
+	if _, id := place(string(r.WebURL), string(r.Cluster)); id != "" {
+		return id == queue
+	}
+	return !hasQueue(r.MetaData) || slices.Contains(r.MetaData, plan.TagQueue+"="+c.clusters.queues[queue])
+}
+
+// readAgentsPage reads the next page of the list of all agents, and keeps the agents of
+// overlays. The list shifts between two polls: an agent that moves across a page boundary
+// is found in the next round.
+func (s *session) readAgentsPage(ctx context.Context) error {
+	l, k := s.look, &s.client.lists
+	page, odd := k.page+1, s.odd("agent")
+	query := url.Values{"page": {strconv.Itoa(page)}, "per_page": {strconv.Itoa(s.client.cfg.PerPage)}}
+	response, err := s.get(ctx, s.path("agents")+"?"+query.Encode(), func(st *stream) error {
+		return wholeList(st, func() error {
+			r, why, err := decode[agentRecord](st)
+			switch {
+			case err != nil:
+				return err
+			case why != "":
+				odd(why)
+			case s.client.own(&r):
+				l.agents[string(r.ID)] = r
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	more, err := follow(response, page)
+	if k.page = page; err == nil && !more || page >= mostPages {
+		k.whole, k.page = page, 0
+	}
+	return err
+}
+
+// see records the dispatches of which an agent was listed as connected or has a job in a
+// build.
+func (c *Client) see(l *look) {
+	seen := map[string]bool{}
+	for _, d := range c.orders {
+		seen[d.ID] = c.lists.seen[d.ID]
+	}
+	note := func(tags []string, name string) {
+		for _, tag := range tags {
+			if id, ok := strings.CutPrefix(tag, plan.TagDispatch+"="); ok {
+				seen[id] = true
+			}
+		}
+		if i := strings.LastIndexByte(name, '-'); i > 0 {
+			seen[name[:i]] = true
+		}
+	}
+	for _, r := range l.agents {
+		note(r.MetaData, "")
+	}
+	for _, b := range l.builds {
+		for _, a := range b.agents {
+			note(a.tags, a.name)
+		}
+	}
+	c.lists.seen = map[string]bool{}
+	for _, d := range c.orders {
+		c.lists.seen[d.ID] = seen[d.ID]
+	}
+}
+
+// listed records, after a poll, the queues of the overlays' agents and the number of
+// requests.
+func (c *Client) listed(l *look) {
+	k := &c.lists
+	if l.byQueue {
+		k.parts = l.pages
+	} else {
+		k.served, k.whole, k.parts, k.page, k.wholeAt = c.servedQueues(), l.pages, 0, 0, l.begun
+	}
+	c.see(l)
+	strays := map[string]bool{}
+	k.loose = false
+	for _, r := range l.agents {
+		if !c.own(&r) {
+			continue
+		}
+		switch _, queue := place(string(r.WebURL), string(r.Cluster)); {
+		case !slug.MatchString(queue):
+			k.loose = true
+		case !slices.Contains(k.served, queue):
+			strays[queue] = true
+		}
+	}
+	k.strays = slices.Sorted(maps.Keys(strays))
+}

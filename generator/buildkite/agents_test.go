@@ -1,0 +1,243 @@
+package buildkite_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator/buildkite"
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/plan"
+)
+
+// large is an organisation with many agents, few of which are in the queue default, and
+// counts the requests for agents.
+type large struct {
+	*fakebuildkite.Server
+	t          *testing.T
+	ci, other  string // clusters
+	client     *buildkite.Client
+	whole, few int // requests for agents since the last poll: for all, and by queue
+}
+
+func newLarge(t *testing.T, agents, served int, opts fakebuildkite.Options) *large {
+	t.Helper()
+	l := &large{t: t}
+	opts.Token, opts.Now = secret, now
+	opts.BeforeRequest = func(r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/agents") {
+			l.whole++
+			if r.URL.Query().Has("cluster_queue_id") {
+				l.whole--
+				l.few++
+			}
+		}
+	}
+	l.Server = fakebuildkite.New(opts)
+	l.ci, l.other = l.AddCluster("ci"), l.AddCluster("other")
+	l.AddQueue(l.ci, "default")
+	l.AddQueue(l.ci, "mac")
+	l.AddQueue(l.other, "large")
+	for i := range agents {
+		cluster, queue := l.other, "large"
+		if i < served {
+			cluster, queue = l.ci, "default"
+		}
+		l.connect(cluster, "queue="+queue)
+	}
+	l.client = newClient(t, buildkite.Config{HTTP: l.Transport()})
+	l.client.Serve(ofQueues("default"))
+	return l
+}
+
+func (l *large) connect(cluster string, tags ...string) string {
+	l.t.Helper()
+	id, err := l.Connect(fakebuildkite.Agent{Cluster: cluster, Tags: tags})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return id
+}
+
+// poll reads Buildkite, and returns the number of requests for all agents and by queue,
+// and the agents.
+func (l *large) poll() (whole, few int, ids []string) {
+	l.t.Helper()
+	l.whole, l.few = 0, 0
+	for _, a := range observe(l.t, l.client, l.Now(), time.Time{}).Agents {
+		ids = append(ids, a.ID)
+	}
+	l.Advance(15 * time.Second)
+	return l.whole, l.few, ids
+}
+
+// want polls until an agent is listed, or is no longer listed, and fails after some polls.
+func (l *large) want(id string, seen bool, polls int) {
+	l.t.Helper()
+	for range polls {
+		if _, _, ids := l.poll(); slices.Contains(ids, id) == seen {
+			return
+		}
+	}
+	l.t.Errorf("after %d polls the agent %s is seen: %v", polls, id, !seen)
+}
+
+// TestAgentsAreListedByQueue asserts that of 5,000 agents, 50 of them in a served queue,
+// the first poll lists all, and later polls only these 50, in two requests. With a server
+// that ignores the filter it takes one more request, once.
+func TestAgentsAreListedByQueue(t *testing.T) {
+	l := newLarge(t, 5000, 50, fakebuildkite.Options{})
+	whole, few, ids := l.poll()
+	if whole != 59 || few != 0 || len(ids) != 5000 {
+		t.Errorf("the first poll: %d and %d requests, %d agents", whole, few, len(ids))
+	}
+	for range 3 {
+		if whole, few, ids := l.poll(); whole != 1 || few != 1 || len(ids) != 50 {
+			t.Errorf("%d requests of all, %d by queue, %d agents, want 1, 1 and 50", whole, few, len(ids))
+		}
+	}
+	l = newLarge(t, 400, 50, fakebuildkite.Options{NoAgentFilter: true})
+	for poll, want := range []int{0, 1, 0, 0} {
+		if whole, few, ids := l.poll(); whole != 5 || few != want || len(ids) != 400 {
+			t.Errorf("without the filter, poll %d: %d and %d requests, %d agents", poll, whole, few, len(ids))
+		}
+	}
+	l = newLarge(t, 400, 50, fakebuildkite.Options{})
+	l.poll()
+	l.Fail(fakebuildkite.Fault{Path: "cluster_queue_id", Status: http.StatusUnprocessableEntity, Times: -1})
+	for poll, want := range []int{1, 0} {
+		if whole, few, ids := l.poll(); whole != 5 || few != want || len(ids) != 400 {
+			t.Errorf("with the filter refused, poll %d: %d and %d requests, %d agents", poll, whole, few, len(ids))
+		}
+	}
+}
+
+// TestFewAgentsAreListedWhole asserts that all agents are listed if that takes no more
+// requests.
+func TestFewAgentsAreListedWhole(t *testing.T) {
+	for agents, want := range map[int]int{50: 1, 190: 2, 390: 1} {
+		l := newLarge(t, agents, 5, fakebuildkite.Options{})
+		l.poll()
+		if whole, few, _ := l.poll(); whole != want || few != 0 != (agents > 200) {
+			t.Errorf("%d agents: %d requests of all and %d by queue", agents, whole, few)
+		}
+	}
+}
+
+// TestAgentsOfOverlaysAreSeenInOtherQueues asserts that an agent of an overlay that
+// registers in a queue that is not served is noticed within as many polls as the list of
+// all agents has pages, and is then listed in every poll until it disconnects.
+func TestAgentsOfOverlaysAreSeenInOtherQueues(t *testing.T) {
+	for _, where := range []string{"a queue", "no cluster"} {
+		l := newLarge(t, 600, 10, fakebuildkite.Options{})
+		l.client.Serve([]plan.Overlay{{Name: "own", Policy: plan.Policy{Queue: "default"}, Dispatches: []plan.Dispatch{{ID: "d"}}}})
+		l.poll()
+		l.connect(l.ci, "queue=mac", "dispatch=of-another")
+		for i := range 6 { // its page moves on, and was read
+			l.poll()
+			l.connect(l.other, "queue=large", fmt.Sprint("n=", i))
+		}
+		cluster, tag := l.ci, "dispatch=d"
+		if where == "no cluster" {
+			cluster, tag = "", "overlay=own"
+		}
+		id := l.connect(cluster, "queue=mac", tag)
+		l.want(id, true, 7)
+		for range 10 {
+			whole, few, ids := l.poll()
+			if !slices.Contains(ids, id) || where == "a queue" && (whole != 1 || few != 2) || where == "no cluster" && (whole != 7 || few != 0) {
+				t.Errorf("%s: seen %v, with %d requests of all and %d by queue", where, slices.Contains(ids, id), whole, few)
+			}
+		}
+		l.StopAgent(id)
+		l.want(id, false, 2)
+		l.poll()
+		if whole, few, _ := l.poll(); whole != 1 || few != 1 {
+			t.Errorf("%s: when it has left: %d requests of all and %d by queue", where, whole, few)
+		}
+	}
+}
+
+// TestUnseenDispatchesHaveAllAgentsListed asserts that all agents are listed once when a
+// dispatch is three minutes old and none of its agents was listed. So an agent that waits
+// in a wrong queue is noticed before it disconnects.
+func TestUnseenDispatchesHaveAllAgentsListed(t *testing.T) {
+	for _, queue := range []string{"mac", "default", ""} {
+		l := newLarge(t, 2200, 10, fakebuildkite.Options{})
+		l.poll()
+		d := plan.Dispatch{ID: "d", Agents: 1, At: l.Now(), NotAfter: l.Now().Add(time.Hour)}
+		l.client.Serve([]plan.Overlay{{Name: "own", Policy: plan.Policy{Queue: "default"}, Dispatches: []plan.Dispatch{d}}})
+		l.poll()
+		id := ""
+		if queue != "" {
+			id = l.connect(l.ci, "queue="+queue, "dispatch=d", "index=0")
+		}
+		var all []time.Duration
+		seen := false
+		for age := l.Now().Sub(d.At); age < 5*time.Minute; age = l.Now().Sub(d.At) {
+			whole, _, ids := l.poll()
+			if whole > 1 {
+				all = append(all, age)
+			}
+			seen = seen || id != "" && slices.Contains(ids, id)
+		}
+		want := "[3m0s]"
+		if queue == "default" {
+			want = "[]"
+		}
+		if fmt.Sprint(all) != want || seen != (id != "") {
+			t.Errorf("queue %q: all agents are listed after %v, want %s; seen %v", queue, all, want, seen)
+		}
+	}
+}
+
+// TestServedQueuesChange asserts that after a change of the served queues the next poll
+// lists the agents of the new and of the former ones. A queue in no cluster makes every
+// poll list all agents.
+func TestServedQueuesChange(t *testing.T) {
+	l := newLarge(t, 400, 10, fakebuildkite.Options{})
+	mac := l.connect(l.ci, "queue=mac")
+	l.poll()
+	l.want(mac, false, 1)
+	l.client.Serve(ofQueues("mac"))
+	if whole, few, ids := l.poll(); whole != 5 || few != 0 || len(ids) != 401 {
+		t.Errorf("%d requests of all, %d by queue, %d agents", whole, few, len(ids))
+	}
+	if whole, few, ids := l.poll(); whole != 1 || few != 1 || len(ids) != 1 || ids[0] != mac {
+		t.Errorf("%d requests of all, %d by queue, agents %v", whole, few, ids)
+	}
+	l.client.Serve(ofQueues("mac", "nowhere"))
+	for range 3 {
+		if whole, few, ids := l.poll(); whole != 5 || few != 0 || len(ids) != 401 {
+			t.Errorf("a queue in no cluster: %d requests of all, %d by queue, %d agents", whole, few, len(ids))
+		}
+	}
+	// A deleted queue is no error.
+	l.client.Serve(ofQueues("mac"))
+	l.poll()
+	l.Fail(fakebuildkite.Fault{Path: "cluster_queue_id", Status: http.StatusNotFound})
+	if whole, few, ids := l.poll(); whole != 5 || few != 1 || len(ids) != 401 {
+		t.Errorf("a queue that is gone: %d requests of all, %d by queue, %d agents", whole, few, len(ids))
+	}
+	if whole, few, _ := l.poll(); whole != 1 || few != 1 {
+		t.Errorf("after that: %d requests of all, %d by queue", whole, few)
+	}
+}
+
+// TestServedQueuesChangeDuringAPoll asserts that a poll that takes several calls restarts
+// when the served queues change meanwhile.
+func TestServedQueuesChangeDuringAPoll(t *testing.T) {
+	l := newLarge(t, 400, 10, fakebuildkite.Options{})
+	mac := l.connect(l.ci, "queue=mac")
+	l.poll()
+	l.Fail(fakebuildkite.Fault{Path: "/builds", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"5"}}})
+	if _, err := l.client.Snapshot(t.Context(), l.Now(), time.Time{}); err == nil {
+		t.Fatal("the poll is not refused")
+	}
+	l.Advance(10 * time.Second)
+	l.client.Serve(ofQueues("mac"))
+	l.want(mac, true, 1)
+}
