@@ -177,7 +177,7 @@ func (m *muster) stacks() *buildkite.Stacks {
 	if !m.w.stacks {
 		return nil
 	}
-	stacks, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-of-the-world", AgentConfig: buildkite.AgentConfig{
+	stacks, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-of-the-world", Clock: m, AgentConfig: buildkite.AgentConfig{
 		Org: "acme", Tokens: []func() (string, error){func() (string, error) { return canary.AgentToken, nil }},
 		HTTP: troubledTransport{m, m.w.server.Transport()}, Timeout: time.Hour, Log: canary.Log(m.w.audit.fail, nil),
 	}})

@@ -43,7 +43,7 @@ func pagesOf(t *testing.T, jobs int) (*fakebuildkite.Server, *jobPages, *bytes.B
 	s.AddQueue(c, "default")
 	s.AddAgentToken(c, canary.AgentToken)
 	s.CreateBuild(fakebuildkite.Build{Cluster: c, Steps: []fakebuildkite.Step{{Parallelism: jobs}}})
-	stacks, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", AgentConfig: buildkite.AgentConfig{
+	stacks, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", Clock: s, AgentConfig: buildkite.AgentConfig{
 		Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){func() (string, error) { return canary.AgentToken, nil }},
 	}})
 	if err != nil {

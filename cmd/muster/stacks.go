@@ -38,6 +38,7 @@ func (s *settings) stacksFor(flag string, log *slog.Logger) (*buildkite.Stacks, 
 		}
 	}
 	k, err := buildkite.NewStacks(buildkite.StacksConfig{
+		Clock:       s.program.clock,
 		Key:         cmp.Or(s.agent.key, "muster-"+generator.FleetTag(s.git.repo, s.git.overlays)),
 		AgentConfig: buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log, Timeout: buildkite.DefaultTimeout},
 	})

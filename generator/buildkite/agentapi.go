@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -174,11 +175,15 @@ func (a *agentAPI) count(received int, failed, limited bool) {
 	}
 }
 
+// scopeName matches the name of a limit, which is shown to people.
+var scopeName = regexp.MustCompile(`^[a-z][a-z_-]{0,39}$`)
+
 // agentRefusal is an answer that is not a good one.
 type agentRefusal struct {
 	status int
 	text   string
 	reset  time.Duration // zero: it does not say
+	scope  string        // of the limit; empty: it does not say
 }
 
 func (e *agentRefusal) Error() string { return e.text }
@@ -186,11 +191,12 @@ func (e *agentRefusal) Error() string { return e.text }
 // refused is the error of an answer that is not a good one. A token that is not known is
 // refused with 401 (docs apis/agent_api/stacks.md "Error responses").
 func (a *agentAPI) refused(response *http.Response, raw []byte, path, token string) error {
-	e := &agentRefusal{status: response.StatusCode}
-	for _, name := range []string{"Retry-After", "RateLimit-Reset"} {
-		if n, err := strconv.Atoi(response.Header.Get(name)); err == nil {
-			e.reset = max(e.reset, seconds(n))
-		}
+	e := &agentRefusal{status: response.StatusCode, reset: retryAfter(response.Header)}
+	if n, err := strconv.Atoi(response.Header.Get("RateLimit-Reset")); err == nil {
+		e.reset = max(e.reset, seconds(n))
+	}
+	if scope := response.Header.Get("RateLimit-Scope"); scopeName.MatchString(scope) {
+		e.scope = scope
 	}
 	if e.status == http.StatusUnauthorized {
 		e.text = "Buildkite does not accept the agent token (401): " + whereAgentTokens

@@ -77,12 +77,13 @@ func TestAloneFailures(t *testing.T) {
 			observe(t, c, now, time.Time{})
 			connectTo(t, s, ci)
 			s.Advance(30 * time.Second)
-			f.Path = path
+			f.Path, f.Times = path, -1
 			s.Fail(f)
 			_, err := c.Snapshot(t.Context(), now.Add(30*time.Second), time.Time{})
 			if err == nil || strings.Contains(err.Error(), canary.AgentToken) {
 				t.Errorf("%s, %+v: %v", path, f, err)
 			}
+			s.Recover()
 			s.Advance(2 * time.Minute)
 			if got := runs(observe(t, c, now.Add(150*time.Second), time.Time{})); got != "0 pending, 0 run, 2 ended" {
 				t.Errorf("%s after %+v: %s", path, f, got)
@@ -96,7 +97,7 @@ func TestAloneFailures(t *testing.T) {
 func TestAloneTokens(t *testing.T) {
 	one := buildkite.AgentConfig{Org: "acme", Tokens: []func() (string, error){fixedToken("a")}}
 	two := buildkite.AgentConfig{Org: "acme", Tokens: []func() (string, error){fixedToken("a"), fixedToken("b")}}
-	stacks, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster", AgentConfig: one})
+	stacks, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster", Clock: fakebuildkite.New(fakebuildkite.Options{}), AgentConfig: one})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestLeave(t *testing.T) {
 	observe(t, running, now, time.Time{})
 	before := s.Stacks()
 	for _, key := range []string{"muster-test", "muster-other"} {
-		stacks, err := buildkite.NewStacks(buildkite.StacksConfig{Key: key, AgentConfig: buildkite.AgentConfig{
+		stacks, err := buildkite.NewStacks(buildkite.StacksConfig{Key: key, Clock: s, AgentConfig: buildkite.AgentConfig{
 			Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){fixedToken(canary.AgentToken)},
 		}})
 		if err != nil {

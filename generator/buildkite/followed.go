@@ -89,9 +89,9 @@ func (k *Stacks) states(ctx context.Context, c *stackCluster, ids []string) (map
 		var answer struct {
 			States map[string]text `json:"states"`
 		}
-		if _, err := k.ask(ctx, http.MethodPost, "stacks/"+c.key+"/jobs/get-states", token, map[string]any{"job_uuids": some}, &answer, biggestList); err != nil {
+		if err := k.askPaced(ctx, c, scopeStackStates, http.MethodPost, "stacks/"+c.key+"/jobs/get-states", token, map[string]any{"job_uuids": some}, &answer); err != nil {
 			c.registered = false // it may be that it is not known any more
-			return nil, limitedStack(err)
+			return nil, err
 		}
 		for id, state := range answer.States {
 			all[id] = string(state)

@@ -17,7 +17,7 @@ func TestSay(t *testing.T) {
 	for _, cluster := range []string{ci, gpu} {
 		s.CreateBuild(fakebuildkite.Build{Cluster: cluster, Steps: []fakebuildkite.Step{{}}})
 	}
-	k, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", AgentConfig: buildkite.AgentConfig{
+	k, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", Clock: s, AgentConfig: buildkite.AgentConfig{
 		Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){fixedToken(canary.AgentToken), fixedToken("bkct_gpu")},
 	}})
 	if err != nil {
@@ -51,7 +51,7 @@ func TestMaySay(t *testing.T) {
 		for _, token := range tokens {
 			all = append(all, fixedToken(token))
 		}
-		k, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", AgentConfig: buildkite.AgentConfig{Org: "acme", HTTP: s.Transport(), Tokens: all}})
+		k, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", Clock: s, AgentConfig: buildkite.AgentConfig{Org: "acme", HTTP: s.Transport(), Tokens: all}})
 		if err != nil {
 			t.Fatal(err)
 		}

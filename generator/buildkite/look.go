@@ -79,7 +79,7 @@ func (c *Client) resume(at, since time.Time) (*look, error) {
 		}
 		l = &look{begun: at, agents: map[string]agentRecord{}, builds: map[string]*readBuild{}}
 		c.withBudget(func(b *budget) { b.last = at })
-	} else if wait := c.wait(func(b *budget, perMinute int) time.Duration { return b.goOn(at, l.requests, perMinute) }); wait > 0 {
+	} else if wait := c.wait(func(b *budget, perMinute int) time.Duration { return b.goOn(at, l.requests, perMinute) }); wait > 0 && l.phase < readStacks {
 		return nil, c.unfinished(at, wait, l.requests)
 	}
 	if !since.IsZero() && (l.since.IsZero() || since.Before(l.since)) {

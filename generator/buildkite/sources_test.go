@@ -1,6 +1,7 @@
 package buildkite_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -26,7 +27,7 @@ func sourceClient(t *testing.T, s *fakebuildkite.Server, source string) *buildki
 	agents := buildkite.AgentConfig{Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){fixedToken(canary.AgentToken), fixedToken("bkct_gpu")}}
 	var err error
 	if source != "rest" {
-		if cfg.Stacks, err = buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", AgentConfig: agents}); err != nil {
+		if cfg.Stacks, err = buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", Clock: s, AgentConfig: agents}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -160,13 +161,14 @@ func TestSourceFailures(t *testing.T) {
 		} {
 			s, ci, _ := twoClusters(fakebuildkite.Options{})
 			s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{}}})
-			f.Path = path
+			f.Path, f.Times = path, -1
 			s.Fail(f)
 			c := sourceClient(t, s, source)
 			_, err := c.Snapshot(t.Context(), now, time.Time{})
 			if err == nil || strings.Contains(err.Error(), own) {
 				t.Errorf("%s, %s: %v", source, name, err)
 			}
+			s.Recover()
 			s.Advance(2 * time.Minute)
 			if got := decided(observe(t, c, now.Add(2*time.Minute), time.Time{})); got != "a 1 1 1, b 0 0 0" {
 				t.Errorf("%s after %s: %s", source, name, got)
@@ -189,7 +191,7 @@ func TestStackRequests(t *testing.T) {
 		s.AdvanceTo(at)
 		observe(t, c, at, since)
 	}
-	want := map[string]int{"agents": 3, "builds": 2, "clusters": 1, "queues": 2, "register": 6, "scheduled-jobs": 10}
+	want := map[string]int{"agents": 3, "builds": 2, "clusters": 1, "queues": 2, "register": 3, "scheduled-jobs": 8}
 	delete(asked, "access-token")
 	if fmt.Sprint(asked) != fmt.Sprint(want) {
 		t.Errorf("asked %v, want %v", asked, want)
@@ -236,17 +238,71 @@ func TestStackPaused(t *testing.T) {
 	}
 }
 
-// TestStackLimits: a stack's own limit is waited for, and the reading goes on; an
-// organisation with too many stacks is an error that says so.
+// TestStackPace asserts that muster stays below the rate limit of a stack: 25 queues are
+// read within five simulated seconds, and again in the next poll.
+func TestStackPace(t *testing.T) {
+	for _, source := range sources[1:] {
+		var s *fakebuildkite.Server
+		s, ci, _ := twoClusters(fakebuildkite.Options{UserLimit: 50, OrgLimit: 200, BeforeRequest: func(*http.Request) { s.Advance(30 * time.Millisecond) }})
+		queues := []string{"default"}
+		for i := range 24 {
+			queues = append(queues, fmt.Sprint("queue-", i))
+			s.AddQueue(ci, queues[i+1])
+		}
+		c := sourceClient(t, s, source)
+		c.Serve(ofQueues(queues...))
+		for poll, longest := range []time.Duration{5 * time.Second, 5 * time.Second} {
+			began := s.Now()
+			s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{Agents: []string{"queue=queue-23"}}}})
+			if got := observe(t, c, began, time.Time{}); len(got.Jobs) != poll+1 || got.Unread != "" {
+				t.Errorf("%s, poll %d: %d jobs, %q", source, poll, len(got.Jobs), got.Unread)
+			}
+			if took := s.Now().Sub(began); took > longest {
+				t.Errorf("%s, poll %d took %s, want at most %s", source, poll, took, longest)
+			}
+		}
+		if limited := s.Stats().Limited; limited > 0 {
+			t.Errorf("%s: %d requests were refused", source, limited)
+		}
+	}
+}
+
+// TestStackLimits asserts that muster waits a few seconds if somebody else uses up a
+// stack's limit, and then returns an error that names the limit. An organisation with too
+// many stacks is an error with that cause.
 func TestStackLimits(t *testing.T) {
-	s, _, _ := twoClusters(fakebuildkite.Options{})
-	c := sourceClient(t, s, "stacks")
-	observe(t, c, now, time.Time{})
-	s.Fail(fakebuildkite.Fault{Path: "scheduled-jobs", Status: http.StatusTooManyRequests, Header: http.Header{"RateLimit-Reset": {"1"}}})
-	s.Advance(15 * time.Second)
-	_, err := c.Snapshot(t.Context(), now.Add(15*time.Second), time.Time{})
-	if err == nil || !strings.Contains(err.Error(), "the stack's Buildkite rate limit (list-scheduled-jobs)") {
-		t.Error(err)
+	for _, source := range sources[1:] {
+		for path, scope := range map[string]string{"scheduled-jobs": "list-scheduled-jobs", "get-states": "batch-load-job-states"} {
+			if source != "alone" && path == "get-states" {
+				continue
+			}
+			s, ci, _ := twoClusters(fakebuildkite.Options{MetricsPoll: -1, UserLimit: 50, OrgLimit: 200})
+			s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{Duration: time.Hour}}})
+			c := sourceClient(t, s, source)
+			observe(t, c, now, time.Time{})
+			connectTo(t, s, ci)
+			limit := fakebuildkite.Fault{Path: path, Status: http.StatusTooManyRequests, Header: http.Header{"RateLimit-Scope": {scope}, "RateLimit-Reset": {"2"}}, Times: 2}
+			s.Fail(limit)
+			s.Advance(15 * time.Second)
+			began := s.Now()
+			observe(t, c, began, time.Time{})
+			if waited := s.Now().Sub(began); waited != 4*time.Second {
+				t.Errorf("%s, %s: waited %s, want twice 2s", source, path, waited)
+			}
+			if path == "scheduled-jobs" {
+				c = sourceClient(t, s, source) // whose first poll is refused
+			}
+			limit.Times = -1
+			s.Fail(limit)
+			_, err := c.Snapshot(t.Context(), s.Now(), time.Time{})
+			var limited *buildkite.RateLimited
+			if !errors.As(err, &limited) || !strings.Contains(err.Error(), "the stack's Buildkite rate limit ("+scope+") is used up for another 3s") {
+				t.Errorf("%s, %s: %v", source, path, err)
+			}
+			s.Recover()
+			s.Advance(limited.RetryAfter())
+			observe(t, c, s.Now(), time.Time{})
+		}
 	}
 	full, _, _ := twoClusters(fakebuildkite.Options{})
 	full.Fail(fakebuildkite.Fault{Path: "register", Status: http.StatusForbidden})

@@ -24,6 +24,15 @@ type StacksConfig struct {
 	// underscores, 70 at most. There may be 30 stacks (docs platform/limits.md), and each
 	// token makes one; a muster that starts again takes its own over.
 	Key string
+	// Clock paces the requests. It is required.
+	Clock Clock
+}
+
+// Clock returns the time and waits.
+type Clock interface {
+	Now() time.Time
+	// Sleep returns after d, or with the context's error when that ends first.
+	Sleep(ctx context.Context, d time.Duration) error
 }
 
 // Stacks reads the jobs that can run from the Stacks API, with agent tokens alone. Unlike
@@ -31,6 +40,7 @@ type StacksConfig struct {
 // jobs that wait for other steps are not among them. It is used by one [Client].
 type Stacks struct {
 	*agentAPI
+	clock    Clock
 	clusters []*stackCluster
 	seen     map[string]time.Time // when a job was first listed
 }
@@ -40,9 +50,11 @@ type stackCluster struct {
 	token      func() (string, error)
 	key        string
 	registered bool
-	absent     map[string]time.Time  // queues that the cluster did not have, and when
-	created    bool                  // by this process
-	jobs       map[string]*listedJob // those that were listed, where somebody follows them
+	checked    bool                   // registered by the poll under way
+	answered   map[string][]time.Time // when the last requests were, by scope
+	absent     map[string]time.Time   // queues that the cluster did not have, and when
+	created    bool                   // by this process
+	jobs       map[string]*listedJob  // those that were listed, where somebody follows them
 }
 
 // NewStacks returns a client that has asked nothing.
@@ -54,10 +66,14 @@ func NewStacks(cfg StacksConfig) (*Stacks, error) {
 	if !slug.MatchString(cfg.Key) || len(cfg.Key) > 70 {
 		return nil, fmt.Errorf("the key %q of the stack is none", cfg.Key)
 	}
-	k := &Stacks{agentAPI: api, seen: map[string]time.Time{}}
+	if cfg.Clock == nil {
+		return nil, errors.New("the Stacks API needs a clock")
+	}
+	k := &Stacks{agentAPI: api, clock: cfg.Clock, seen: map[string]time.Time{}}
 	for i, token := range cfg.Tokens {
 		k.clusters = append(k.clusters, &stackCluster{
-			token: token, key: fmt.Sprintf("%s-%d", cfg.Key, i+1), absent: map[string]time.Time{}, jobs: map[string]*listedJob{},
+			token: token, key: fmt.Sprintf("%s-%d", cfg.Key, i+1),
+			absent: map[string]time.Time{}, jobs: map[string]*listedJob{}, answered: map[string][]time.Time{},
 		})
 	}
 	return k, nil
@@ -125,23 +141,27 @@ const (
 	absentQueue = time.Minute
 )
 
-// read asks each cluster for each queue. What was read stays in the reading, so that one
-// that is refused for a moment goes on.
+// read reads each queue in each cluster. Clusters take turns, because each token's stack has
+// its own limits. into keeps what was read, so that a poll that fails because of a limit can
+// be continued.
 func (k *Stacks) read(ctx context.Context, at time.Time, queues []string, into *stackReading) error {
 	if into.done == nil {
 		into.done, into.paused, into.found = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	}
 	for _, c := range k.clusters {
-		token, err := agentToken(c.token)
-		if err != nil {
-			return err
-		}
-		for _, queue := range queues {
+		c.checked = false
+	}
+	for _, queue := range queues {
+		for _, c := range k.clusters {
 			id := c.key + " " + queue
 			if into.done[id] || at.Sub(c.absent[queue]).Abs() < absentQueue {
 				continue
 			}
-			if err := k.readQueue(ctx, c, token, queues, queue, into); err != nil {
+			token, err := agentToken(c.token)
+			if err != nil {
+				return err
+			}
+			if err := k.readQueue(ctx, c, token, at, queues, queue, into); err != nil {
 				return err
 			}
 			into.done[id] = true
@@ -156,11 +176,11 @@ func (k *Stacks) read(ctx context.Context, at time.Time, queues []string, into *
 }
 
 // readQueue reads the jobs of one queue of one cluster, where the cluster has it.
-func (k *Stacks) readQueue(ctx context.Context, c *stackCluster, token string, queues []string, queue string, into *stackReading) error {
+func (k *Stacks) readQueue(ctx context.Context, c *stackCluster, token string, at time.Time, queues []string, queue string, into *stackReading) error {
 	var jobs []stackJob
 	after := ""
 	for range mostStackPages {
-		page, there, err := k.page(ctx, c, token, queues, queue, after)
+		page, there, err := k.page(ctx, c, token, at, queues, queue, after)
 		switch {
 		case err != nil:
 			return fmt.Errorf("queue %s: %w", queue, err)
@@ -186,40 +206,86 @@ func (k *Stacks) readQueue(ctx context.Context, c *stackCluster, token string, q
 	return fmt.Errorf("queue %s: the list goes on after %d pages", queue, mostStackPages)
 }
 
-// page reads one page; false where the cluster does not have the queue. The stack is
-// registered where that is needed: Buildkite may have forgotten it.
-func (k *Stacks) page(ctx context.Context, c *stackCluster, token string, queues []string, queue, after string) (p scheduledPage, there bool, err error) {
+// page reads one page; it returns false if the cluster does not have the queue. It registers
+// the stack if that is needed, at most once in a poll: Buildkite may have removed it.
+func (k *Stacks) page(ctx context.Context, c *stackCluster, token string, at time.Time, queues []string, queue, after string) (p scheduledPage, there bool, err error) {
 	query := url.Values{"queue_key": {queue}, "limit": {strconv.Itoa(jobsPerPage)}}
 	if after != "" {
 		query.Set("after", after)
 	}
-	for try := range 2 {
+	for {
 		if !c.registered {
-			if there, err = k.register(ctx, c, token, queues); err != nil || !there {
+			if there, err = k.register(ctx, c, token, queues); err != nil {
 				return p, false, err
 			}
+			if !there {
+				for _, absent := range queues {
+					c.absent[absent] = at
+				}
+				return p, false, nil
+			}
+			c.checked = true
 		}
 		p = scheduledPage{}
-		_, err = k.ask(ctx, http.MethodGet, "stacks/"+c.key+"/scheduled-jobs?"+query.Encode(), token, nil, &p, biggestList)
+		err = k.askPaced(ctx, c, scopeStackJobs, http.MethodGet, "stacks/"+c.key+"/scheduled-jobs?"+query.Encode(), token, nil, &p)
 		var refusal *agentRefusal
 		switch {
 		case err == nil:
 			return p, true, nil
 		case !errors.As(err, &refusal) || refusal.status != http.StatusNotFound:
-			return p, false, limitedStack(err)
-		case try == 0:
-			c.registered = false // it is the stack that is not known, or the queue
+			return p, false, err
+		case c.checked:
+			return p, false, nil // the stack is known: it is the queue that is not
 		}
+		c.registered = false // it is the stack that is not known, or the queue
 	}
-	return p, false, nil
 }
 
-// limitedStack is the error of a request that was refused because of the limit of its
-// endpoint as one that a look waits for.
-func limitedStack(err error) error {
+// stackLimits are the requests per second that a stack may send, by scope (docs
+// apis/agent_api/stacks.md "Rate limiting").
+var stackLimits = map[string]int{scopeStackJobs: 10, scopeStackStates: 20}
+
+// longestPause is how long one request waits at most after 429 responses. The limits are
+// per second, so a longer wait means that somebody else uses up the limit of the same
+// stack.
+const longestPause = 5 * time.Second
+
+// askPaced sends a request within the rate limit of its scope, and retries it after a 429.
+// It returns a [RateLimited] error if that takes longer than longestPause.
+func (k *Stacks) askPaced(ctx context.Context, c *stackCluster, scope, method, path, token string, body, into any) error {
+	for waited := time.Duration(0); ; {
+		// The server counts a request before it answers. So if each request follows at
+		// least a second after the response to an earlier one, no second has more requests
+		// than the limit allows.
+		if last := c.answered[scope]; len(last) == stackLimits[scope] {
+			c.answered[scope] = last[1:]
+			if wait := last[0].Add(time.Second).Sub(k.clock.Now()); wait > 0 && wait <= time.Second {
+				if err := k.clock.Sleep(ctx, wait); err != nil {
+					return err
+				}
+			}
+		}
+		_, err := k.ask(ctx, method, path, token, body, into, biggestList)
+		c.answered[scope] = append(c.answered[scope], k.clock.Now())
+		var limited *RateLimited
+		if err = limitedStack(err, scope); !errors.As(err, &limited) {
+			return err
+		}
+		if waited += limited.Reset; waited > longestPause {
+			return err
+		}
+		if err := k.clock.Sleep(ctx, limited.Reset); err != nil {
+			return err
+		}
+	}
+}
+
+// limitedStack returns a 429 as a [RateLimited] error with the scope that the response
+// names, or else the given one. It returns other errors unchanged.
+func limitedStack(err error, scope string) error {
 	var refusal *agentRefusal
 	if errors.As(err, &refusal) && refusal.status == http.StatusTooManyRequests {
-		return &RateLimited{Scope: scopeStack, Reset: max(refusal.reset, shortestReset)}
+		return &RateLimited{Scope: cmp.Or(refusal.scope, scope), Reset: max(refusal.reset, shortestReset)}
 	}
 	return err
 }
@@ -240,7 +306,7 @@ func (k *Stacks) register(ctx context.Context, c *stackCluster, token string, qu
 		case errors.As(err, &refusal) && refusal.status == http.StatusForbidden:
 			return false, fmt.Errorf("registering a stack: %w: an organisation may have 30; see docs/buildkite.md", err)
 		default:
-			return false, fmt.Errorf("registering a stack: %w", limitedStack(err))
+			return false, fmt.Errorf("registering a stack: %w", limitedStack(err, "register"))
 		}
 	}
 	return false, nil

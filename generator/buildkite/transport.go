@@ -13,7 +13,7 @@ import (
 // client sends none until then.
 type RateLimited struct {
 	// Scope is the limit that was reached: "rest" is the organisation's,
-	// "rest_user" that of the token's user, "list-scheduled-jobs" that of a stack.
+	// "rest_user" that of the token's user; others, as "list-scheduled-jobs", are a stack's.
 	Scope string
 	// Reset is how long to wait, from the moment of asking.
 	Reset time.Duration
@@ -21,12 +21,14 @@ type RateLimited struct {
 
 // Error implements error.
 func (e *RateLimited) Error() string {
-	whose := "the organisation's"
+	whose := "the stack's"
 	switch e.Scope {
+	case scopeOrg:
+		whose = "the organisation's"
 	case scopeUser:
 		whose = "the token's user's"
-	case scopeStack:
-		whose = "the stack's"
+	case scopeMetrics:
+		whose = "the agent token's"
 	}
 	return fmt.Sprintf("%s Buildkite rate limit (%s) is used up for another %s",
 		whose, e.Scope, e.Reset.Round(time.Second))
@@ -38,9 +40,11 @@ func (e *RateLimited) RetryAfter() time.Duration { return e.Reset }
 const (
 	scopeOrg  = "rest"
 	scopeUser = "rest_user"
-	// scopeStack is that of the Stacks API's list: ten requests a second (docs
-	// apis/agent_api/stacks.md "Rate limiting").
-	scopeStack = "list-scheduled-jobs"
+	// Scopes of the Stacks API (docs apis/agent_api/stacks.md "Rate limiting").
+	scopeStackJobs   = "list-scheduled-jobs"
+	scopeStackStates = "batch-load-job-states"
+	// scopeMetrics is this package's own name: no limit of the metrics is documented.
+	scopeMetrics = "metrics"
 )
 
 // The bounds of a believable reset. Windows last a minute (docs

@@ -24,7 +24,7 @@ func reader(t *testing.T, source string) func(*fakebuildkite.Server) simulation.
 		cfg := buildkite.Config{Org: "acme", HTTP: s.Transport(), Token: func() (string, error) { return "test-token", nil }}
 		var err error
 		if source != "rest" {
-			if cfg.Stacks, err = buildkite.NewStacks(buildkite.StacksConfig{Key: "muster", AgentConfig: agents}); err != nil {
+			if cfg.Stacks, err = buildkite.NewStacks(buildkite.StacksConfig{Key: "muster", Clock: s, AgentConfig: agents}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -342,6 +342,7 @@ func (s *Server) limit(header http.Header) (answer, bool) {
 		header.Set(l.prefix+"Remaining", strconv.Itoa(max(0, l.limit-w.used)))
 		header.Set(l.prefix+"Reset", strconv.Itoa(reset))
 		if w.used > l.limit {
+			s.refused += count(!over)
 			over = true
 			refused = answer{status: http.StatusTooManyRequests, body: encode(map[string]any{
 				"message": fmt.Sprintf("You have exceeded your API rate limit. Please wait %d seconds before making more requests.", reset),

@@ -58,6 +58,8 @@ type Stats struct {
 	InVain int
 	// Idle is the time all agents together have waited for work.
 	Idle time.Duration
+	// Limited counts the requests that were refused because of a limit.
+	Limited int
 }
 
 // Jobs returns every job of type script, in order of creation.
@@ -88,7 +90,7 @@ func (s *Server) Agents() []AgentRecord {
 func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sum := Stats{Agents: len(s.agents), Connected: len(s.connected)}
+	sum := Stats{Agents: len(s.agents), Connected: len(s.connected), Limited: s.refused}
 	for _, j := range s.jobs {
 		if j.step.Type != Command {
 			continue

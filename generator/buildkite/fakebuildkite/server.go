@@ -136,6 +136,7 @@ type Server struct {
 	faults  []*Fault
 	odd     map[string][]string
 	windows [2]window
+	refused int // because of a limit
 
 	webhooks []*Webhook
 

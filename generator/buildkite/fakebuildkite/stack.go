@@ -94,6 +94,7 @@ func (s *Server) limited(k *stack, scope string, limit int, then func() answer) 
 	used := len(k.asked[scope]) + 1
 	var a answer
 	if used > limit {
+		s.refused++
 		a = answer{status: http.StatusTooManyRequests, body: encode(map[string]any{
 			"message": "You have exceeded your API rate limit. Please wait 1 seconds before making more requests.",
 			"scope":   scope, "limit": limit, "current": used, "reset": 1,

@@ -13,6 +13,12 @@ import (
 // socket between.
 func (s *Server) Transport() http.RoundTripper { return transport{s} }
 
+// Sleep advances the clock, so that a waiting client can use the server as its clock.
+func (s *Server) Sleep(ctx context.Context, d time.Duration) error {
+	s.Advance(d)
+	return ctx.Err()
+}
+
 type transport struct{ server *Server }
 
 // RoundTrip implements [http.RoundTripper].
