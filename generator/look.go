@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -174,18 +175,44 @@ func (g *Generator) reportStretch(err error) {
 	}
 }
 
-// Whole is one tick of which the reading of Buildkite is whole: it waits as often
-// as that takes.
-func (g *Generator) Whole(ctx context.Context) (Result, error) {
-	for {
-		result, err := g.Tick(ctx)
+// Whole runs one tick with a complete poll of Buildkite: it retries as [Patiently] does.
+// It returns after a tick that committed anything.
+func (g *Generator) Whole(ctx context.Context) (result Result, err error) {
+	var partly error
+	err = Patiently(ctx, g.cfg.Clock, g.cfg.Log, func() error {
+		result, err = g.Tick(ctx)
 		g.reportStretch(err)
-		var wait stretched
-		if !errors.As(err, &wait) {
-			return result, err
+		if len(result.Acts)+len(result.Landed) > 0 {
+			partly = err
+			return nil
 		}
-		if err := g.cfg.Clock.Sleep(ctx, wait.RetryAfter()); err != nil {
-			return result, err
+		return err
+	})
+	return result, cmp.Or(partly, err)
+}
+
+// LongestRefusal is how long [Patiently] waits in all for servers that refuse requests.
+const LongestRefusal = 5 * time.Minute
+
+// Patiently calls try until it returns no error with a time to retry. It retries a poll
+// that Buildkite's limit spreads over minutes for as long as that takes, and a 429 for
+// [LongestRefusal] in all. It logs each wait.
+func Patiently(ctx context.Context, clock Clock, log *slog.Logger, try func() error) error {
+	refused := time.Duration(0)
+	for {
+		err := try()
+		var wait limited
+		if !errors.As(err, &wait) {
+			return err
+		}
+		if spread := stretched(nil); !errors.As(err, &spread) {
+			if refused += wait.RetryAfter(); refused > LongestRefusal {
+				return fmt.Errorf("%w; this command waits at most %s in all", err, LongestRefusal)
+			}
+		}
+		log.Info("waiting", "seconds", int(wait.RetryAfter().Seconds()), "reason", err)
+		if err := clock.Sleep(ctx, wait.RetryAfter()); err != nil {
+			return err
 		}
 	}
 }

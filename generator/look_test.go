@@ -61,6 +61,46 @@ func whole(t *testing.T, g *generator.Generator) generator.Result {
 	return r
 }
 
+// TestOneShotWaitsOutRateLimits asserts that a command that runs once waits after a 429 of
+// Buildkite, for five minutes in all, and fails with an error that says so.
+func TestOneShotWaitsOutRateLimits(t *testing.T) {
+	for _, test := range []struct {
+		resets []time.Duration
+		waited time.Duration
+		err    string
+	}{
+		{[]time.Duration{8 * time.Second}, 8 * time.Second, ""},
+		{[]time.Duration{time.Minute, 4 * time.Minute}, 5 * time.Minute, ""},
+		{[]time.Duration{time.Minute, 4*time.Minute + time.Second}, time.Minute, "is used up for another 4m1s; this command waits at most 5m0s in all"},
+		{[]time.Duration{time.Hour}, 0, "is used up for another 1h0m0s; this command waits at most 5m0s in all"},
+	} {
+		b := newBench("a")
+		b.jobs("a", 3)
+		_, err := b.generator(func(c *generator.Config) { c.Buildkite = &limitedReads{b, test.resets} }).Once(t.Context())
+		if waited := b.now.Sub(worldStart()); waited != test.waited || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+			t.Errorf("%v: waited %s, %v", test.resets, waited, err)
+		}
+		if got := len(b.fleet.history()) > 1; got != (err == nil) {
+			t.Errorf("%v: ordered is %v", test.resets, got)
+		}
+	}
+}
+
+// limitedReads is a Buildkite that answers some requests with 429.
+type limitedReads struct {
+	*bench
+	resets []time.Duration
+}
+
+func (l *limitedReads) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
+	if len(l.resets) > 0 {
+		reset := l.resets[0]
+		l.resets = l.resets[1:]
+		return plan.Snapshot{}, &buildkite.RateLimited{Scope: "rest", Reset: reset}
+	}
+	return l.bench.Snapshot(ctx, at, since)
+}
+
 // TestSpreadReading: a reading that takes minutes is decided on, what it orders
 // has a whole lease, and the next one orders it no second time.
 func TestSpreadReading(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/manifest"
 	"muster/generator/plan"
@@ -20,7 +21,11 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 	if client.Alone() {
 		return s.checkAlone(ctx, client, log, tree)
 	}
-	token, err := client.Verify(ctx)
+	var token buildkite.Token
+	err := s.patiently(ctx, log, func() (err error) {
+		token, err = client.Verify(ctx)
+		return err
+	})
 	if err != nil {
 		return []error{err}
 	}
@@ -46,19 +51,24 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 	return append(findings, compareLimited(ctx, client, log, token, snapshot)...)
 }
 
-// snapshot reads Buildkite as a tick does, and waits as long as that takes.
-func (s *settings) snapshot(ctx context.Context, client *buildkite.Client, log *slog.Logger) (plan.Snapshot, error) {
-	for {
-		snapshot, err := client.Snapshot(ctx, s.program.clock.Now(), time.Time{})
-		var unfinished *buildkite.Unfinished
-		if !errors.As(err, &unfinished) {
-			return snapshot, err
-		}
-		log.Info("waiting: " + unfinished.Error())
-		if err := s.program.clock.Sleep(ctx, unfinished.Wait); err != nil {
-			return snapshot, err
-		}
-	}
+// snapshot reads Buildkite as a tick does.
+func (s *settings) snapshot(ctx context.Context, client *buildkite.Client, log *slog.Logger) (snapshot plan.Snapshot, err error) {
+	err = s.patiently(ctx, log, func() error {
+		snapshot, err = client.Snapshot(ctx, s.program.clock.Now(), time.Time{})
+		return err
+	})
+	return snapshot, err
+}
+
+// patiently calls ask, and calls it again after Buildkite's rate limits; see
+// [generator.Patiently].
+func (s *settings) patiently(ctx context.Context, log *slog.Logger, ask func() error) error {
+	return generator.Patiently(ctx, s.program.clock, log, func() error {
+		s.program.progress.Doing("asking git and Buildkite")
+		err := ask()
+		waitingFor(s.program.progress, err)
+		return err
+	})
 }
 
 // overlays are those whose policies can be read: the files' own findings say

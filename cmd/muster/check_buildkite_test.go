@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -13,6 +14,8 @@ import (
 
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/plan"
+	"muster/gitops/canary"
 )
 
 // sleepingClock moves when somebody sleeps, and its Buildkite with it.
@@ -64,7 +67,7 @@ func TestCheckBuildkite(t *testing.T) {
 		{"a token for a week", fakebuildkite.Options{TokenExpires: now.AddDate(0, 0, 8)}, false, "", "level=WARN msg=\"the Buildkite API token expires in 7 days, at 2026-11-09T00:00:00Z: make one"},
 		{"a token for a day", fakebuildkite.Options{TokenExpires: now.AddDate(0, 0, 1).Add(time.Hour)}, false, "the Buildkite API token expires in 1 day, at", ""},
 		{"a token for an hour", fakebuildkite.Options{TokenExpires: now.Add(time.Hour)}, false, "the Buildkite API token expires in less than a day, at", ""},
-		{"many pages", fakebuildkite.Options{UserLimit: 4}, false, "", "waiting: reading Buildkite takes more requests than half of its limit allows"},
+		{"many pages", fakebuildkite.Options{UserLimit: 4}, false, "", "msg=waiting seconds=61 reason=\"listing clusters: page 1: reading Buildkite takes more requests than half of its limit allows"},
 	} {
 		test.opts.Now = now
 		s := fakebuildkite.New(test.opts)
@@ -110,6 +113,41 @@ func TestCheckWarnsOfJobsThatNoOverlayServes(t *testing.T) {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log does not contain %s:\n%s", want, log)
 		}
+	}
+}
+
+// TestCheckWaitsOutRateLimits asserts that check waits after a 429, whichever request it
+// answers.
+func TestCheckWaitsOutRateLimits(t *testing.T) {
+	for _, path := range []string{"/access-token", "/agents?per_page=1", "/builds", "/queues"} {
+		s := fakebuildkite.New(fakebuildkite.Options{})
+		s.AddQueue(s.AddCluster("ci"), "q")
+		s.Fail(fakebuildkite.Fault{Path: path, Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"7"}}})
+		began := s.Now()
+		findings, log := checkAgainst(t, s, false, s.Transport())
+		if waited := s.Now().Sub(began); len(findings) > 0 || waited < 7*time.Second || waited > 8*time.Second {
+			t.Errorf("%s: %v after %s, want none after 7s and the second that is rounded up", path, findings, waited)
+		}
+		if !strings.Contains(log, "level=INFO msg=waiting ") || !strings.Contains(log, "rate limit (rest) is used up for another") {
+			t.Errorf("%s: the log does not say what check waits for:\n%s", path, log)
+		}
+	}
+}
+
+// TestCheckWaitsOutRateLimitOfMetrics asserts that a 429 of the metrics is no finding, and
+// that check requests them again a minute after a failure, when the client may.
+func TestCheckWaitsOutRateLimitOfMetrics(t *testing.T) {
+	s := fakebuildkite.New(fakebuildkite.Options{})
+	s.AddAgentToken(s.AddCluster("ci"), canary.AgentToken)
+	s.Fail(fakebuildkite.Fault{Path: "/metrics", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"7"}}})
+	server := httptest.NewServer(s)
+	defer server.Close()
+	settings := &settings{program: program{clock: sleepingClock{s}}}
+	settings.org, settings.agent.files, settings.agent.url = "acme", []string{agentTokenFile(t)}, server.URL
+	began := s.Now()
+	findings := settings.checkGate(t.Context(), slog.New(slog.DiscardHandler), nil, plan.Snapshot{})
+	if waited := s.Now().Sub(began); len(findings) > 0 || waited != time.Minute {
+		t.Errorf("%v after %s, want none after a minute", findings, waited)
 	}
 }
 

@@ -108,7 +108,11 @@ func (s *settings) checkGate(ctx context.Context, log *slog.Logger, overlays []p
 	if m == nil {
 		return nil
 	}
-	counts, err := m.Counts(ctx, s.program.clock.Now())
+	var counts plan.Counts
+	err = s.patiently(ctx, log, func() (err error) {
+		counts, err = m.Counts(ctx, s.program.clock.Now())
+		return err
+	})
 	if err != nil {
 		return []error{fmt.Errorf("asking for Buildkite's metrics: %w", err)}
 	}

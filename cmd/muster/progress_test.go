@@ -1,11 +1,15 @@
 package main
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"muster/generator/buildkite/fakebuildkite"
 )
 
 // awaited is a terminal that tells when a text has appeared on it.
@@ -58,5 +62,40 @@ func TestProgressLine(t *testing.T) {
 	}
 	if code := p.run(t.Context()); code != exitOK || stderr.Len() > 0 {
 		t.Errorf("exit code %d, and what is no terminal got %q", code, stderr)
+	}
+}
+
+// sleepsUntilSeen is a stopped clock that sleeps until a terminal shows a text.
+type sleepsUntilSeen struct {
+	stoppedClock
+	world  *world
+	screen *awaited
+}
+
+func (c *sleepsUntilSeen) Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-c.screen.seen:
+	case <-ctx.Done():
+	}
+	c.now = c.now.Add(d)
+	c.world.buildkite.AdvanceTo(c.now)
+	return ctx.Err()
+}
+
+// TestProgressOfARateLimit asserts that the terminal shows what plan waits for while
+// Buildkite answers 429, and that plan then continues.
+func TestProgressOfARateLimit(t *testing.T) {
+	t.Parallel()
+	w, p, stdout, _ := fleetProgram(t, "plan")
+	w.buildkite.Fail(fakebuildkite.Fault{Path: "/builds", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"7"}}})
+	screen := &awaited{text: "waiting 8s for Buildkite's rate limit ... ", seen: make(chan struct{})}
+	p.stderr, p.screen.progress, p.clock = screen, true, &sleepsUntilSeen{stoppedClock{start}, w, screen}
+	if code := p.run(t.Context()); code != exitOK || !strings.Contains(stdout.String(), "Nothing to do.") {
+		t.Errorf("exit code %d: %s", code, stdout)
+	}
+	screen.mu.Lock()
+	defer screen.mu.Unlock()
+	if !strings.Contains(screen.all.String(), "level=INFO msg=waiting seconds=8 ") {
+		t.Errorf("the log does not say what plan waits for: %q", &screen.all)
 	}
 }

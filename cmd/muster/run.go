@@ -96,6 +96,7 @@ wrong; and /metrics for Prometheus. With their secrets it serves
 
 // once does one tick.
 func (s *settings) once(ctx context.Context, f runFlags) error {
+	s.progress = s.program.progress
 	g, err := s.generator(f.dryRun, 0, nil) // there is no later tick
 	if err != nil {
 		return err

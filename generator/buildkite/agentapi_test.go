@@ -87,7 +87,7 @@ func TestPollDuration(t *testing.T) {
 		at   time.Duration
 		want string
 	}{
-		{40 * time.Second, "503"}, {99 * time.Second, "503"}, {100 * time.Second, "429"}, {189 * time.Second, "429"}, {190 * time.Second, ""},
+		{40 * time.Second, "503"}, {99 * time.Second, "503"}, {100 * time.Second, "rate limit (metrics)"}, {189 * time.Second, "rate limit (metrics)"}, {190 * time.Second, ""},
 	} {
 		from, err := at(c.at)
 		if c.want == "" && (err != nil || !from.Equal(now.Add(c.at))) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

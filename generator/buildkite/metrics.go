@@ -67,6 +67,10 @@ func (m *Metrics) Counts(ctx context.Context, at time.Time) (plan.Counts, error)
 			if errors.As(err, &refusal) {
 				wait = max(wait, min(refusal.reset, longestPoll))
 			}
+			var limited *RateLimited
+			if err = limitedStack(err, scopeMetrics); errors.As(err, &limited) {
+				limited.Reset = wait
+			}
 			m.last, m.err, m.next = plan.Counts{}, err, at.Add(wait)
 			return m.last, m.err
 		}
