@@ -45,10 +45,29 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 	if snapshot.Unread != "" {
 		log.Warn(snapshot.Unread)
 	}
+	s.checkAgentTokens(ctx, client, log)
 	warnUnserved(log, overlays, snapshot)
 	findings = append(findings, checkQueues(overlays, snapshot)...)
 	findings = append(findings, s.checkGate(ctx, log, overlays, snapshot)...)
 	return append(findings, compareLimited(ctx, client, log, token, snapshot)...)
+}
+
+// checkAgentTokens logs which agent tokens are about to expire. They are no findings, because
+// Buildkite does not show which of them the agents use.
+func (s *settings) checkAgentTokens(ctx context.Context, client *buildkite.Client, log *slog.Logger) {
+	var tokens []buildkite.AgentToken
+	err := s.patiently(ctx, log, func() (err error) {
+		tokens, err = client.AgentTokens(ctx)
+		return err
+	})
+	if err != nil {
+		log.Info("the expiry of agent tokens was not checked", "reason", err)
+	}
+	for _, t := range tokens {
+		if level, text := t.Expiry(s.program.clock.Now()); level >= slog.LevelWarn {
+			log.Log(ctx, level, text)
+		}
+	}
 }
 
 // snapshot reads Buildkite as a tick does.

@@ -116,6 +116,26 @@ func TestCheckWarnsOfJobsThatNoOverlayServes(t *testing.T) {
 	}
 }
 
+// TestCheckWarnsOfAgentTokensThatExpire asserts that the log of check contains the agent
+// tokens of served clusters that expire soon, and that they are no finding.
+func TestCheckWarnsOfAgentTokensThatExpire(t *testing.T) {
+	for days, want := range map[int]string{1: "level=ERROR", 8: "level=WARN", 20: ""} {
+		s := fakebuildkite.New(fakebuildkite.Options{})
+		cluster := s.AddCluster("ci")
+		s.AddQueue(cluster, "q")
+		s.AddAgentToken(cluster, "bkct_ci")
+		s.ExpireAgentToken("bkct_ci", s.Now().AddDate(0, 0, days))
+		findings, log := checkAgainst(t, s, false, s.Transport())
+		if len(findings) > 0 {
+			t.Errorf("%d days: findings %q", days, findings)
+		}
+		const token = `msg="the agent token \"Agents of ci\" of the Buildkite cluster \"ci\" expires in `
+		if got := strings.Contains(log, token); got != (want != "") || got && !strings.Contains(log, want+" "+token) {
+			t.Errorf("%d days: the log has no %s:\n%s", days, want, log)
+		}
+	}
+}
+
 // TestCheckWaitsOutRateLimits asserts that check waits after a 429, whichever request it
 // answers.
 func TestCheckWaitsOutRateLimits(t *testing.T) {

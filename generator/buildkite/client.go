@@ -102,8 +102,9 @@ type Config struct {
 	// this on should Buildkite ever leave runnable_at out;
 	// [Client.CompareLimited] finds out.
 	CountLimited bool
-	// WatchToken has the client look, once a day, when the token expires, and log
-	// it from [ExpiryWarning] on. It costs a request a day.
+	// WatchToken makes the client check once a day when the API token and the agent tokens of
+	// the served clusters expire, and log it from [ExpiryWarning] on. It costs one request a
+	// day, and one for each of these clusters.
 	WatchToken bool
 	// Stacks tells which jobs can run, in place of REST's builds; nil: REST does. Builds
 	// are then read only while agents are awaited, for who came and worked. See
@@ -152,17 +153,19 @@ type Client struct {
 	// active are the builds that were running in the last poll, by creation time; nil before
 	// the first poll.
 	active   map[string]time.Time
-	limited  int             // jobs without runnable_at at the last observation
-	sample   []string        // identifiers of some of them
-	watched  time.Time       // when the token's expiry was last read
-	expiring time.Time       // when the log first warned of the token's expiry; zero if it has not
-	serves   []string        // queues of overlays, by key
-	ownTags  map[string]bool // tags of the agents of overlays
-	orders   []plan.Dispatch // of overlays
-	lists    agentLists
-	alone    *aloneLook      // under way without an API token; nil: none
-	times    *steptime.Times // nil if no overlay looks ahead
-	warm     bool            // builds of the last day were read for them
+	limited  int       // jobs without runnable_at at the last observation
+	sample   []string  // identifiers of some of them
+	watched  time.Time // when the token's expiry was last read
+	expiring time.Time // when the log first warned of the token's expiry; zero if it has not
+	// agentTokens are the agent tokens that were last read, by cluster.
+	agentTokens map[string]watchedTokens
+	serves      []string        // queues of overlays, by key
+	ownTags     map[string]bool // tags of the agents of overlays
+	orders      []plan.Dispatch // of overlays
+	lists       agentLists
+	alone       *aloneLook      // under way without an API token; nil: none
+	times       *steptime.Times // nil if no overlay looks ahead
+	warm        bool            // builds of the last day were read for them
 
 	mu     sync.Mutex
 	stats  Stats

@@ -238,6 +238,35 @@ func (r *clusterRecord) odd() string {
 	return ""
 }
 
+// agentTokenRecord is an agent token of a cluster (docs
+// apis/rest_api/clusters/agent_tokens.md "Token data model").
+type agentTokenRecord struct {
+	ID, Description text
+	Expires         moment
+}
+
+func (r *agentTokenRecord) read(s *stream) error {
+	_, err := s.object(func(name []byte) error {
+		switch string(name) {
+		case "id":
+			return s.into(&r.ID)
+		case "description":
+			return s.into(&r.Description)
+		case "expires_at":
+			return s.into(&r.Expires)
+		}
+		return s.skip()
+	})
+	return err
+}
+
+func (r *agentTokenRecord) odd() string {
+	if r.ID == "" {
+		return "it has no id"
+	}
+	return ""
+}
+
 // queueRecord is a cluster queue. Hosted is set for a queue of Buildkite hosted agents:
 // the response that creates one has hosted and hosted_agents (docs
 // apis/rest_api/clusters/queues.md "Create a Buildkite hosted queue"), and "Queue data

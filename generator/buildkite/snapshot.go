@@ -63,6 +63,7 @@ func (c *Client) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapsh
 	c.listed(s.look)
 	c.withBudget(func(b *budget) { b.done(s.look.requests) })
 	s.watchToken(ctx, at)
+	s.watchAgentTokens(ctx, at)
 	return s.snapshot(at), nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"muster/generator/plan"
 )
 
 // Token is what Buildkite tells about an API access token (docs
@@ -32,29 +34,139 @@ const (
 // Expiry says that a token is about to expire, and what to do; the level is
 // below [slog.LevelWarn] when it is not.
 func (t Token) Expiry(at time.Time) (slog.Level, string) {
-	left := t.Expires.Sub(at)
+	return expiry("the Buildkite API token", t.Expires, at, makeToken)
+}
+
+// expiry returns the log level and the warning for a token that expires.
+func expiry(token string, expires, at time.Time, remedy string) (slog.Level, string) {
+	left := expires.Sub(at)
 	level := slog.LevelError
 	switch {
-	case t.Expires.IsZero() || left >= ExpiryWarning:
+	case expires.IsZero() || left >= ExpiryWarning:
 		return slog.LevelDebug, ""
 	case left >= ExpiryError:
 		level = slog.LevelWarn
 	}
-	end := t.Expires.Format(time.RFC3339)
-	text := fmt.Sprintf("the Buildkite API token expires in %d days, at %s", daysLeft(left), end)
+	when := fmt.Sprintf("expires in %d days, at ", daysLeft(left))
 	switch {
 	case left <= 0:
-		text = "the Buildkite API token expired at " + end
+		when = "expired at "
 	case daysLeft(left) == 1:
-		text = "the Buildkite API token expires in 1 day, at " + end
+		when = "expires in 1 day, at "
 	case daysLeft(left) == 0:
-		text = "the Buildkite API token expires in less than a day, at " + end
+		when = "expires in less than a day, at "
 	}
-	return level, text + ": " + makeToken
+	return level, token + " " + when + expires.Format(time.RFC3339) + ": " + remedy
+}
+
+// AgentToken is an agent token of a cluster (docs apis/rest_api/clusters/agent_tokens.md
+// "Token data model").
+type AgentToken struct {
+	// ID and Description identify it; Cluster is its cluster's name.
+	ID, Description, Cluster string
+	// Expires is the time from which agents cannot register with it; zero if it does not
+	// expire.
+	Expires time.Time
+}
+
+// Expiry is like [Token.Expiry]. It returns no warning for a token that expired more than
+// a day ago: the token has been replaced, or agents fail to register, which has a warning
+// of its own.
+func (t AgentToken) Expiry(at time.Time) (slog.Level, string) {
+	if at.Sub(t.Expires) > 24*time.Hour {
+		return slog.LevelDebug, ""
+	}
+	return expiry(fmt.Sprintf("the agent token %q of the Buildkite cluster %q", t.Description, t.Cluster), t.Expires, at,
+		"agents cannot register with it after that; replace it where it is used, or revoke it if it is unused")
+}
+
+// AgentTokens returns the agent tokens of the clusters whose queues are served. The clusters
+// are those of the last snapshot.
+func (c *Client) AgentTokens(ctx context.Context) ([]AgentToken, error) {
+	c.observing.Lock()
+	defer c.observing.Unlock()
+	s, err := c.open()
+	if err != nil {
+		return nil, err
+	}
+	var all []AgentToken
+	for _, cluster := range c.servedClusters() {
+		tokens, err := s.agentTokens(ctx, cluster)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, tokens...)
+	}
+	return all, nil
+}
+
+// servedClusters returns the clusters with a served queue, each once.
+func (c *Client) servedClusters() []plan.Queue {
+	served := slices.DeleteFunc(c.clusters.snapshot(), func(q plan.Queue) bool { return q.Hosted || !slices.Contains(c.serves, q.Key) })
+	return slices.CompactFunc(served, func(a, b plan.Queue) bool { return a.Cluster == b.Cluster })
+}
+
+// agentTokens reads the agent tokens of a queue's cluster.
+func (s *session) agentTokens(ctx context.Context, of plan.Queue) (tokens []AgentToken, err error) {
+	list := &listing{path: s.path("clusters/" + of.Cluster + "/tokens")}
+	err = readAll(ctx, s, "agent token", list, func(r agentTokenRecord) {
+		tokens = append(tokens, AgentToken{
+			ID: string(r.ID), Description: s.clean(string(r.Description)), Cluster: of.ClusterName, Expires: r.Expires.at,
+		})
+	})
+	return tokens, err
 }
 
 // daysLeft is in whole days.
 func daysLeft(left time.Duration) int { return max(0, int(left/(24*time.Hour))) }
+
+// watchedTokens is the last state of the agent tokens of a cluster.
+type watchedTokens struct {
+	at       time.Time
+	expiring map[string]time.Time // time of the first warning, by identifier
+}
+
+// watchAgentTokens logs, once a day for each served cluster, which agent tokens are about
+// to expire. It is not known which token the agents of an overlay use.
+func (s *session) watchAgentTokens(ctx context.Context, at time.Time) {
+	c := s.client
+	for _, cluster := range c.servedClusters() {
+		known := c.agentTokens[cluster.Cluster]
+		if !c.cfg.WatchToken || !known.at.IsZero() && at.Sub(known.at) < watchEvery && !at.Before(known.at) {
+			continue
+		}
+		tokens, err := s.agentTokens(ctx, cluster)
+		if err != nil {
+			c.cfg.Log.Debug("the agent tokens of a Buildkite cluster cannot be read", "cluster", cluster.ClusterName, "err", err)
+			if waits(err) {
+				return // and ask again after the next poll
+			}
+		}
+		read := watchedTokens{at: at, expiring: map[string]time.Time{}}
+		for _, t := range tokens {
+			level, text := t.Expiry(at)
+			if level < slog.LevelWarn {
+				continue
+			}
+			c.cfg.Log.Log(ctx, level, text, "reason", "agent-token-expires", "days", daysLeft(t.Expires.Sub(at)))
+			if read.expiring[t.ID] = known.expiring[t.ID]; known.expiring[t.ID].IsZero() {
+				read.expiring[t.ID] = at
+			}
+		}
+		for _, id := range sorted(known.expiring) {
+			if err == nil && read.expiring[id].IsZero() {
+				c.cfg.Log.Info("resolved: an agent token expires", "reason", "agent-token-expires", "cluster", cluster.ClusterName, "token", id, "duration", at.Sub(known.expiring[id]))
+			}
+		}
+		if err != nil {
+			read.expiring = known.expiring
+		}
+		if c.agentTokens == nil {
+			c.agentTokens = map[string]watchedTokens{}
+		}
+		c.agentTokens[cluster.Cluster] = read
+	}
+}
 
 // watchEvery is how often a client looks when its token expires.
 const watchEvery = 24 * time.Hour

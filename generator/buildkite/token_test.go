@@ -11,6 +11,7 @@ import (
 
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/gitops/canary"
 )
 
 // TestWatchToken: the end of a token is logged once a day, from two weeks before
@@ -137,6 +138,46 @@ func TestExpiry(t *testing.T) {
 			t.Errorf("%s after now: %s, %q", c.expires.Sub(now), level, text)
 		}
 	}
+}
+
+// TestWatchAgentTokens asserts that the expiry of an agent token of a served cluster is
+// logged once a day from two weeks before to a day after it, at the cost of one request a
+// day for each served cluster.
+func TestWatchAgentTokens(t *testing.T) {
+	asked := map[string]int{}
+	var log bytes.Buffer
+	s, ci, gpu := twoClusters(fakebuildkite.Options{BeforeRequest: func(r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/tokens") {
+			asked[r.URL.Path]++
+		}
+	}})
+	s.AddAgentToken(ci, "for ever")
+	s.ExpireAgentToken(canary.AgentToken, now.Add(20*24*time.Hour+time.Hour))
+	s.ExpireAgentToken("bkct_gpu", now.Add(time.Hour)) // of a cluster that is not served
+	c := newClient(t, buildkite.Config{HTTP: s.Transport(), WatchToken: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	c.Serve(ofQueues("default"))
+	for day := range 25 {
+		s.AdvanceTo(now.AddDate(0, 0, day))
+		for range 3 {
+			observe(t, c, s.Now(), time.Time{})
+			s.Advance(time.Minute)
+		}
+	}
+	if len(asked) != 1 || asked["/v2/organizations/acme/clusters/"+ci+"/tokens"] != 25 {
+		t.Errorf("asked %v (%s is not served)", asked, gpu)
+	}
+	const warning = `msg="the agent token \"Agents of ci\" of the Buildkite cluster \"ci\" `
+	if w, e := strings.Count(log.String(), "level=WARN "+warning), strings.Count(log.String(), "level=ERROR "+warning); w != 12 || e != 3 {
+		t.Errorf("%d warnings and %d errors, want 12 and 3:\n%s", w, e, &log)
+	}
+	for _, want := range []string{"expires in 13 days, at 2026-01-25T09:00:00Z: agents cannot register with it", "expired at 2026-01-25T09:00:00Z", "resolved: an agent token expires"} {
+		if strings.Count(log.String(), want) == 0 {
+			t.Errorf("the log does not say %q:\n%s", want, &log)
+		}
+	}
+	// If the tokens cannot be read, everything else works.
+	s.Fail(fakebuildkite.Fault{Path: "/tokens", Status: http.StatusNotFound, Times: -1})
+	observe(t, newClient(t, buildkite.Config{HTTP: s.Transport(), WatchToken: true}), s.Now(), time.Time{})
 }
 
 // weighed counts what a server's answers hold.

@@ -42,7 +42,55 @@ func (a *agent) wake() {
 func (s *Server) AddAgentToken(clusterID, token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tokens[token] = s.cluster(clusterID)
+	s.tokens = append(s.tokens, &agentToken{
+		id: fmt.Sprintf("70000000-0000-4000-8000-%012d", len(s.tokens)+1), value: token, cluster: s.cluster(clusterID),
+	})
+}
+
+// agentToken is an agent token (docs apis/rest_api/clusters/agent_tokens.md "Token data model").
+type agentToken struct {
+	id, value string
+	cluster   *cluster
+	expires   time.Time // zero: never
+}
+
+// ExpireAgentToken sets the time from which an agent token is rejected; zero means never.
+func (s *Server) ExpireAgentToken(token string, expires time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.tokens {
+		if t.value == token {
+			t.expires = expires
+		}
+	}
+}
+
+// clusterOf returns the cluster of an agent token; false if the token is rejected. Expired
+// tokens are (docs apis/rest_api/clusters/agent_tokens.md, expires_at;
+// apis/agent_api/stacks.md "Error responses": "Missing, invalid, or expired token").
+func (s *Server) clusterOf(token string) (*cluster, bool) {
+	for _, t := range s.tokens {
+		if t.value == token && (t.expires.IsZero() || s.now.Before(t.expires)) {
+			return t.cluster, true
+		}
+	}
+	return nil, false
+}
+
+// listTokens lists the agent tokens of a cluster, without their values (docs
+// apis/rest_api/clusters/agent_tokens.md "List tokens"). That expires_at is null for a
+// token that does not expire is documented in docs
+// apis/graphql/schemas/object/clustertoken.md only.
+func (s *Server) listTokens(r *http.Request, c *cluster) answer {
+	var records [][]byte
+	for _, t := range s.tokens {
+		if t.cluster == c {
+			records = append(records, encode(map[string]any{
+				"id": t.id, "description": "Agents of " + c.name, "allowed_ip_addresses": "0.0.0.0/0", "expires_at": stamp(t.expires),
+			}))
+		}
+	}
+	return s.page(r, "tokens", len(records), func(i int) []byte { return records[i] })
 }
 
 // JobLog returns what a real agent has sent of a job's log.
@@ -82,7 +130,7 @@ func (s *Server) answerAgent(r *http.Request, body []byte) answer {
 		}
 	}
 	if r.Method == http.MethodPost && path[0] == "register" {
-		c, ok := s.tokens[token]
+		c, ok := s.clusterOf(token)
 		if !ok {
 			return message(http.StatusUnauthorized, "Invalid agent token")
 		}

@@ -150,10 +150,13 @@ func (s *Server) route(r *http.Request, path []string) answer {
 			}
 			return encode(record)
 		})
-	case path[0] == "clusters" && len(path) == 3 && path[2] == "queues":
+	case path[0] == "clusters" && len(path) == 3 && (path[2] == "queues" || path[2] == "tokens"):
 		i := slices.IndexFunc(s.clusters, func(c *cluster) bool { return c.id == path[1] })
 		if i < 0 {
 			return message(http.StatusNotFound, "No cluster found")
+		}
+		if path[2] == "tokens" {
+			return s.listTokens(r, s.clusters[i])
 		}
 		queues := s.clusters[i].queues
 		return s.page(r, "queues", len(queues), func(i int) []byte {

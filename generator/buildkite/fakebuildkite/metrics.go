@@ -14,7 +14,7 @@ import (
 
 // answerPublic authenticates a request with an agent token and routes it.
 func (s *Server) answerPublic(r *http.Request, token string, path []string, body []byte) answer {
-	c, ok := s.tokens[token]
+	c, ok := s.clusterOf(token)
 	switch {
 	case token == "":
 		// The text was seen by buildkite-agent-metrics' users.

@@ -130,8 +130,8 @@ type Server struct {
 	agentByID  map[string]*agent
 	connected  []*agent // in order of connecting
 	registered int
-	away, mute []absence           // when agents are refused, and when their answers get lost
-	tokens     map[string]*cluster // agent token's cluster
+	away, mute []absence // when agents are refused, and when their answers get lost
+	tokens     []*agentToken
 
 	faults  []*Fault
 	odd     map[string][]string
@@ -173,7 +173,6 @@ func New(opts Options) *Server {
 		byID:      map[string]*build{},
 		numbers:   map[string]int{},
 		agentByID: map[string]*agent{},
-		tokens:    map[string]*cluster{},
 		odd:       map[string][]string{},
 		counted:   map[*cluster]counted{},
 		stacks:    map[string]*stack{},
