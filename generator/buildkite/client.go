@@ -98,7 +98,10 @@ type Config struct {
 	// CountLimited counts a scheduled job without runnable_at as demand. Such a
 	// job is presumed to wait for its concurrency group: REST lists limited
 	// jobs as scheduled, and runnable_at is set when limits are resolved (docs
-	// pipelines/configure/defining_steps.md, two statements put together). Turn
+	// pipelines/configure/defining_steps.md, two statements put together). Which jobs
+	// have a concurrency group REST does not show: the job data model of docs
+	// apis/rest_api/builds.md has no such field, and concurrency_wait_time_ms of docs
+	// apis/rest_api/jobs.md is null without a group as well as before a slot. Turn
 	// this on should Buildkite ever leave runnable_at out;
 	// [Client.CompareLimited] finds out.
 	CountLimited bool

@@ -233,7 +233,8 @@ func (j *job) apiType() string {
 
 // apiState is the state as REST writes it: limited jobs are listed as
 // scheduled (docs pipelines/configure/defining_steps.md "REST API state
-// mapping"), and have no runnable_at yet.
+// mapping"), and have no runnable_at yet. Nothing in the record names the concurrency
+// group (docs apis/rest_api/builds.md "Job data model").
 func (j *job) apiState() string {
 	if j.state == stateLimited {
 		return stateScheduled
