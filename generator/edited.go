@@ -21,13 +21,11 @@ import (
 // digest, a deletion by what this process remembers, and by the log of what others
 // have pushed since it looked, or before it started.
 
-// ordered is a dispatch that was in git, or that was pushed and may be.
+// ordered is a dispatch that was in git.
 type ordered struct {
 	plan.Dispatch
 	// overlay and file are where it was, in commit.
 	overlay, file, commit string
-	// tried: its push has not been confirmed, and commit is what it was pushed on.
-	tried bool
 }
 
 // withEdits is the fleet in which what was edited or deleted by hand counts, and is
@@ -37,8 +35,15 @@ type ordered struct {
 func (g *Generator) withEdits(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay) ([]manifest.Overlay, error) {
 	now := g.cfg.Clock.Now().UTC().Truncate(time.Second) // as what is decided: a lease is over for both or for neither
 	fleet = slices.Clone(fleet)
-	g.orders = nil
+	g.orders, g.oldest = nil, now.Add(-logAge)
 	defer func() { g.orders = nil }()
+	for i := range fleet {
+		for _, e := range fleet[i].Edits() { // one may have been ordered before muster was stopped for days
+			if at := e.At.Add(-time.Hour); e.Readable && at.Before(g.oldest) {
+				g.oldest = at
+			}
+		}
+	}
 	err := g.readLog(ctx, tip, fleet, now)
 	if err == nil {
 		err = g.findEdits(ctx, tip, fleet, now)
@@ -75,6 +80,7 @@ func (g *Generator) findEdits(ctx context.Context, tip branch.Tip, fleet []manif
 	if err := g.findDeleted(ctx, tip, fleet, here, asked, now); err != nil {
 		return err
 	}
+	g.retired = nil
 	for id := range g.answers {
 		if !asked[id] {
 			delete(g.answers, id)
@@ -168,31 +174,23 @@ func (g *Generator) findDeleted(ctx context.Context, tip branch.Tip, fleet []man
 			gone = append(gone, x)
 		}
 	}
-	if len(gone) == 0 {
-		return nil
-	}
 	slices.SortFunc(gone, func(a, b ordered) int { return a.At.Compare(b.At) })
-	retired, err := g.became(ctx, tip, gone)
-	if errors.Is(err, branch.ErrMoved) {
-		return fmt.Errorf("fleet repository: what became of %s: %w", gone[0].file, err)
-	}
+	_, readable := g.cfg.Repository.(History)
 	for _, x := range gone {
 		o := owner(fleet, x)
-		if err == nil && retired[x.ID] {
+		if !readable || g.retired[x.ID] { // without the log, a retirement by another muster looks like a deletion
 			delete(g.ordered, x.ID)
 			g.inference.Retired(o.Name, x.Dispatch)
 			continue
 		}
 		asked[x.ID] = true
-		failed := err
-		if err == nil {
-			a := g.original(ctx, tip, x.ID)
-			if failed = a.err; errors.Is(failed, branch.ErrMoved) {
-				return failed
-			}
-			if failed == nil {
-				failed = o.Restore(a.content, manifest.Larger(a.dispatch, x.Dispatch), nil)
-			}
+		a := g.original(ctx, tip, x.ID)
+		failed := a.err
+		if errors.Is(failed, branch.ErrMoved) {
+			return failed
+		}
+		if failed == nil {
+			failed = o.Restore(a.content, manifest.Larger(a.dispatch, x.Dispatch), nil)
 		}
 		if failed != nil {
 			o.Count(x.Dispatch)
@@ -218,9 +216,9 @@ func owner(fleet []manifest.Overlay, x ordered) *manifest.Overlay {
 	return nil
 }
 
-// noteActs remembers what was ordered, and forgets what was retired. A push whose
-// end is not known may have landed.
-func (g *Generator) noteActs(tip, next branch.Tip, done, acts []ledger.Act, err error) {
+// noteActs remembers what was ordered, and forgets what was retired. If it is not known
+// whether a push landed, the log of the next head shows it.
+func (g *Generator) noteActs(tip, next branch.Tip, done []ledger.Act) {
 	for _, a := range done {
 		for _, d := range a.Decision.Dispatch {
 			if a.Kind == ledger.Dispatch {
@@ -238,19 +236,6 @@ func (g *Generator) noteActs(tip, next branch.Tip, done, acts []ledger.Act, err 
 	}
 	if g.scanned == tip.Commit && len(done) > 0 {
 		g.scanned = next.Commit
-	}
-	if err == nil || alone(err) || nothingWritten(err) {
-		return
-	}
-	for _, a := range acts {
-		if slices.ContainsFunc(done, func(d ledger.Act) bool { return d.Path == a.Path && d.Kind == a.Kind }) {
-			continue
-		}
-		for _, d := range a.Decision.Dispatch {
-			if a.Kind == ledger.Dispatch {
-				g.ordered[d.ID] = ordered{Dispatch: d, overlay: a.Path, file: dispatchFile(a.Path, d.ID), commit: tip.Commit, tried: true}
-			}
-		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,32 +50,7 @@ func (a readback) Past(_ context.Context, id string, _ []string) (branch.Tip, er
 
 // Edits implements explanation.Repository.
 func (a readback) Edits(_ context.Context, commits []branch.Commit, _ map[string]string, look branch.Look) ([]branch.Edits, error) {
-	var all []branch.Edits
-	for _, x := range commits {
-		c := a.commits[x.ID]
-		before := map[string][]byte{}
-		if c.parent != nil {
-			before = c.parent.tree.files
-		}
-		var e branch.Edits
-		note := func(name string) {
-			was, had := before[name]
-			is, has := c.tree.files[name]
-			if below := slices.ContainsFunc(look.Below, func(dir string) bool { return strings.HasPrefix(name, dir+"/") }); below && (had != has || !bytes.Equal(was, is)) {
-				e.Files = append(e.Files, branch.Edit{Path: name, Added: !had, Removed: !has, Before: was, After: is})
-			}
-		}
-		for name := range c.tree.files {
-			note(name)
-		}
-		for name := range before {
-			if _, still := c.tree.files[name]; !still {
-				note(name)
-			}
-		}
-		all = append(all, e)
-	}
-	return all, nil
+	return a.fleet.edits(commits, look)
 }
 
 // explain asks about a world's history.

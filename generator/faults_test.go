@@ -53,6 +53,7 @@ func TestFaults(t *testing.T) {
 // playSeed plays a world, and returns how often what came about.
 func playSeed(t *testing.T, seed uint64) map[string]int {
 	s := drawShape(seed)
+	drawCrowds(&s)
 	var w *world
 	w = newWorld(s, func(text string) { t.Errorf("seed %d (%s): %s\n%s", seed, s.theme, text, w.story()) })
 	w.play(s.length, nil)

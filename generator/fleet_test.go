@@ -259,6 +259,59 @@ func (f *fleet) commits(from string, limit branch.Limit) iter.Seq2[branch.Commit
 	}
 }
 
+// edits are what commits have changed in the files below some directories.
+func (f *fleet) edits(commits []branch.Commit, look branch.Look) ([]branch.Edits, error) {
+	known := map[string]*commit{}
+	for _, c := range f.history() {
+		known[c.id] = c
+	}
+	var all []branch.Edits
+	for _, x := range commits {
+		c := known[x.ID]
+		if c == nil {
+			return nil, errUnreachable
+		}
+		before := map[string][]byte{}
+		if c.parent != nil {
+			before = c.parent.tree.files
+		}
+		var e branch.Edits
+		if c.parent == nil || c.parent.tree != c.tree {
+			for _, name := range slices.Sorted(maps.Keys(union(before, c.tree.files))) {
+				was, had := before[name]
+				is, has := c.tree.files[name]
+				if below := slices.ContainsFunc(look.Below, func(top string) bool { return name == top || strings.HasPrefix(name, top+"/") }); below && (had != has || !bytes.Equal(was, is)) {
+					e.Files = append(e.Files, branch.Edit{Path: name, Added: !had, Removed: !has, Before: was, After: is})
+				}
+			}
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+func union(a, b map[string][]byte) map[string][]byte {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// crowd are commits of somebody else's that change nothing here.
+func (f *fleet) crowd(n int) {
+	f.mu.Lock()
+	var pushed []*commit
+	for range n {
+		parent := f.log[len(f.log)-1]
+		sum := sha256.Sum256([]byte(parent.id))
+		c := &commit{id: hex.EncodeToString(sum[:20]), parent: parent, tree: parent.tree, at: f.now(), who: "a crowd", text: &sync.Once{}}
+		f.log, pushed = append(f.log, c), append(pushed, c)
+	}
+	f.mu.Unlock()
+	if f.seen != nil {
+		f.seen(pushed)
+	}
+}
+
 // file is a file as it was at a past commit.
 func (f *fleet) file(commitID, name string) ([]byte, error) {
 	for _, c := range f.history() {

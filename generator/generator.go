@@ -51,6 +51,9 @@ type History interface {
 	Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error]
 	// File returns a file as it was at a past commit.
 	File(ctx context.Context, commit, name string) ([]byte, error)
+	// Edits says what commits have changed against their first parents, in the order of
+	// the commits. trees has the tree of each commit that is known, by identifier.
+	Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error)
 }
 
 // Buildkite says which jobs are pending and which agents are connected.
@@ -124,14 +127,15 @@ type Generator struct {
 	// most is how many dispatches one act may add or remove, by overlay; nil: any number.
 	most map[string]int
 	// ordered are the dispatches that may still come, by ID; those of the log are among
-	// them as far as the commit scanned; since unreadSince the log cannot be read.
-	// answers are what was asked of it.
-	ordered     map[string]ordered
-	scanned     string
-	unreadSince time.Time
-	files       map[string]pastFile // read in tries that failed later
-	answers     map[string]answer
-	orders      *orders // during a look
+	// them as far as the commit scanned. retired are those that the log says to be, until
+	// they are taken out. answers are what was asked of it.
+	ordered map[string]ordered
+	retired map[string]bool
+	scanned string
+	files   map[string]pastFile // read in tries that failed later
+	answers map[string]answer
+	orders  *orders   // during a tick
+	oldest  time.Time // as far back as orders are read
 }
 
 // New returns a Generator.
@@ -343,7 +347,7 @@ func (g *Generator) conclude(r *Result) {
 func (g *Generator) write(ctx context.Context, fleet []manifest.Overlay, result Result) (Result, error) {
 	tip, acts, snapshot := result.Tip, g.inTurn(result.Acts), result.Looked.Snapshot
 	next, done, err := g.commit(ctx, tip, acts)
-	g.noteActs(tip, next, done, acts, err)
+	g.noteActs(tip, next, done)
 	if errors.Is(err, branch.ErrMoved) {
 		g.looks.last = &snapshot
 	} else {

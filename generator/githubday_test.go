@@ -86,6 +86,10 @@ func (r reader) File(_ context.Context, commit, name string) ([]byte, error) {
 	return r.fleet.file(commit, name)
 }
 
+func (r reader) Edits(_ context.Context, commits []branch.Commit, _ map[string]string, look branch.Look) ([]branch.Edits, error) {
+	return r.fleet.edits(commits, look)
+}
+
 func (r reader) Past(context.Context, string, []string) (branch.Tip, error) {
 	return branch.Tip{}, errUnreachable // nobody else pushes
 }

@@ -22,8 +22,10 @@ import (
 type archive struct {
 	*bench
 	asked     int
+	files     int   // that were asked for, or edits of them
 	lost      error // of every reading of the past
 	onlyFiles bool  // the list of commits is not lost
+	edits     bool  // nor are the edits
 	// everyThird of the readings of files is lost.
 	everyThird bool
 }
@@ -37,11 +39,19 @@ func (a *archive) Commits(_ context.Context, from string, limit branch.Limit) it
 }
 
 func (a *archive) File(_ context.Context, commit, name string) ([]byte, error) {
-	a.asked++
-	if a.lost != nil && (!a.everyThird || a.asked%3 == 0) {
+	a.asked, a.files = a.asked+1, a.files+1
+	if a.lost != nil && (!a.everyThird || a.files%3 == 0) {
 		return nil, a.lost
 	}
 	return a.fleet.file(commit, name)
+}
+
+func (a *archive) Edits(_ context.Context, commits []branch.Commit, _ map[string]string, look branch.Look) ([]branch.Edits, error) {
+	a.asked, a.files = a.asked+1, a.files+1
+	if a.lost != nil && !a.edits && (!a.everyThird || a.files%3 == 0) {
+		return nil, a.lost
+	}
+	return a.fleet.edits(commits, look)
 }
 
 func (a *archive) generator() *generator.Generator {
@@ -230,27 +240,47 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// TestLostHistory: where it is not known what an edited dispatch was, its overlay is
-// suspended, and nothing is ordered elsewhere for its jobs; once it is known, the
-// dispatch is restored.
+// TestLostHistory asserts that ticks fail, with an error that names the remedy, while the
+// original of an edited or deleted dispatch cannot be read, however long that lasts. Then
+// the dispatch is restored.
 func TestLostHistory(t *testing.T) {
+	for name, change := range map[string]func(file, text string) []branch.Change{
+		"edited":  rewrite(lowered, "$1: 1"),
+		"deleted": func(file, _ string) []branch.Change { return []branch.Change{{Path: file}} },
+	} {
+		a, g, d := twins(t)
+		file := dispatches + "/" + d.ID + ".yaml"
+		a.fleet.edit("a person", change(file, a.at(file))...)
+		a.lost = errors.New("no answer")
+		for range 11 {
+			r, err := g.Tick(t.Context())
+			if !errors.Is(err, a.lost) || len(r.Acts) > 0 || !strings.Contains(err.Error(), "nothing is ordered until") {
+				t.Fatalf("%s: %q and %v, want a tick that fails", name, kinds(r.Acts), err)
+			}
+			a.now = a.now.Add(time.Minute)
+		}
+		a.lost = nil
+		if r := tick(t, g); kinds(r.Acts) != "a: repair" || len(r.Suspended) != 0 || r.Decisions[0].Sum.InFlight != 5 {
+			t.Errorf("%s: once it can be read: %q, suspended %v", name, kinds(r.Acts), r.Suspended)
+		}
+	}
+}
+
+// TestLostOriginal asserts that an overlay is suspended while the log can be read but not
+// the commit that ordered an edited or deleted dispatch, and that no other overlay orders
+// agents for its jobs. Then the dispatch is restored.
+func TestLostOriginal(t *testing.T) {
 	for _, test := range []struct {
 		change func(file, text string) []branch.Change
 		says   string
 	}{
 		{rewrite(lowered, "$1: 1"), "was edited, and cannot be restored from the log: commit "},
-		{func(file, _ string) []branch.Change { return []branch.Change{{Path: file}} }, "is gone, and it cannot be found out why: no answer. Its agents may still come until 2026-01-05T06:12:00Z"},
+		{func(file, _ string) []branch.Change { return []branch.Change{{Path: file}} }, "is gone, and it cannot be found out why: commit "},
 	} {
 		a, g, d := twins(t)
 		file := dispatches + "/" + d.ID + ".yaml"
 		a.fleet.edit("a person", test.change(file, a.at(file))...)
-		a.lost = errors.New("no answer")
-		for range 10 {
-			if _, err := g.Tick(t.Context()); !errors.Is(err, a.lost) {
-				t.Fatalf("%v, want a tick that fails", err)
-			}
-			a.now = a.now.Add(time.Minute)
-		}
+		a.lost, a.onlyFiles, a.edits = errors.New("no answer"), true, true
 		for range 3 {
 			r := tick(t, g)
 			if len(r.Acts) != 0 || len(r.Suspended) != 1 || !strings.Contains(r.Suspended[0].Why.Finding, test.says) || r.Decisions[0].Sum.InFlight != 5 {
@@ -341,7 +371,7 @@ func TestUnseenOrder(t *testing.T) {
 
 // TestUnreadLog: another muster's order is reverted before this one has seen it, and
 // the log cannot be read, or its commits cannot. Who cannot know of the order orders
-// nothing; but not for ever.
+// nothing, however long that lasts.
 func TestUnreadLog(t *testing.T) {
 	for _, only := range []bool{false, true} {
 		a := &archive{bench: newBench("a"), onlyFiles: only}
@@ -351,8 +381,8 @@ func TestUnreadLog(t *testing.T) {
 		d := tick(t, a.generator()).Acts[0].Decision.Dispatch[0]
 		a.fleet.edit("a person", branch.Change{Path: dispatches + "/" + d.ID + ".yaml"}, branch.Change{Path: dispatches + "/kustomization.yaml"})
 		a.lost = errors.New("no answer")
-		for range 5 {
-			if r, err := g.Tick(t.Context()); err == nil || !strings.Contains(err.Error(), "what was pushed since the last look: ") || len(r.Acts) > 0 {
+		for range 9 {
+			if r, err := g.Tick(t.Context()); err == nil || !strings.Contains(err.Error(), "reading the commits since the last tick: ") || len(r.Acts) > 0 {
 				t.Fatalf("%q and %v, want a tick that fails", kinds(r.Acts), err)
 			}
 			a.now = a.now.Add(time.Minute)
@@ -370,7 +400,10 @@ func TestUnreadLog(t *testing.T) {
 // TestLogIsReadByAndBy: where every third reading of the past cannot be read, each try
 // goes on where the one before it ended.
 func TestLogIsReadByAndBy(t *testing.T) {
-	a := &archive{bench: newBench("a"), onlyFiles: true}
+	b := newBench("a")
+	b.overlays[0].spec.dispatch = 1
+	b.fleet = newFleet(b.Now, files(b.overlays))
+	a := &archive{bench: b, onlyFiles: true}
 	g := a.generator()
 	tick(t, g)
 	a.jobs("a", 5)
@@ -381,9 +414,6 @@ func TestLogIsReadByAndBy(t *testing.T) {
 		}
 	}
 	a.fleet.edit("a person", changes...)
-	for range 3 { // each is a version of the deleted dispatch, which is to be read
-		a.fleet.edit("a person", branch.Change{Path: "notes.txt", Content: fmt.Append(nil, len(a.fleet.history()))})
-	}
 	a.everyThird, a.lost = true, errors.New("no answer")
 	for failed := 0; ; failed++ {
 		r, err := g.Tick(t.Context())

@@ -210,6 +210,14 @@ func (m *muster) File(_ context.Context, commit, name string) ([]byte, error) {
 	return m.repo.file(commit, name)
 }
 
+// Edits implements generator.History.
+func (m *muster) Edits(_ context.Context, commits []branch.Commit, _ map[string]string, look branch.Look) ([]branch.Edits, error) {
+	if err := m.past(); err != nil {
+		return nil, err
+	}
+	return m.repo.edits(commits, look)
+}
+
 // past is what may go wrong when the past is read.
 func (m *muster) past() error {
 	if m.w.hit(m.w.now.unreachable) {

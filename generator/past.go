@@ -3,9 +3,11 @@ package generator
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -29,23 +31,70 @@ type answer struct {
 // errNotOrdered says that the log has no commit that ordered a dispatch.
 var errNotOrdered = errors.New("no commit of muster's that ordered it is in the log")
 
+// errShallow is returned if the server does not have all of the history that is needed.
+var errShallow = errors.New("the repository on the server is shallow: complete it there (git fetch --unshallow)")
+
 const (
-	// originalsDeep is how many commits are searched for the one that ordered a
-	// dispatch.
-	originalsDeep = 2000
-	// becameDeep is how many are searched for what became of one.
-	becameDeep = 1000
-	// startDeep is how many are searched for what others ordered.
-	startDeep = 256
+	// logAge is how far back the log is read: an hour more than an order can be in flight,
+	// because clocks differ and a commit is made after its observation.
+	logAge = manifest.LongestLease + plan.Grace + time.Hour
+	// versionsTogether is how many commits of others are compared at once.
+	versionsTogether = 256
+	// filesTogether is how many of their files are, fewer than are listed of one commit.
+	filesTogether = 100
 	// askAgain is how long an answer that failed stands.
 	askAgain = time.Minute
-	// logPatience is how long ticks fail because nothing more of what others have pushed
-	// can be read. A server that is away for a while is back by then; a log that nobody
-	// can read must not end the ordering of agents.
-	logPatience = 10 * time.Minute
 	// mostKept and largestKept bound the files that are kept from try to try.
 	mostKept, largestKept = 1000, 64 << 10
 )
+
+// recent yields the log of a commit, newest first. On each line of the history it stops at
+// the first commit of muster's whose date and observation are both before since: all that
+// muster did before that commit is older still. Other people's commits stop nothing,
+// because their dates can be anything. The commit known and its ancestors are left out. An
+// error ends the log; [errShallow] is yielded only if known is empty.
+func recent(ctx context.Context, history History, from, known string, since time.Time) iter.Seq2[ledger.Record, error] {
+	const open, shut, read = 1, 2, 3
+	return func(yield func(ledger.Record, error) bool) {
+		state, left := map[[16]byte]byte{short(known): shut, short(from): open}, 1
+		for r, err := range ledger.Read(history.Commits(ctx, from, branch.Limit{Known: known})) {
+			if err != nil {
+				yield(r, err)
+				return
+			}
+			id := short(r.Commit.ID)
+			if state[id] == open {
+				left--
+			}
+			over := state[id] == shut || r.Entry != nil && r.Entry.At.Before(since) && r.Entry.Observation.At.Before(since)
+			for _, parent := range r.Commit.Parents {
+				p := short(parent)
+				switch {
+				case over && state[p] == open:
+					left--
+					state[p] = shut
+				case over && state[p] == 0:
+					state[p] = shut
+				case !over && state[p] == 0:
+					left++
+					state[p] = open
+				}
+			}
+			if state[id] = read; !over && !yield(r, nil) || left == 0 {
+				return
+			}
+		}
+		if known == "" {
+			yield(ledger.Record{}, errShallow)
+		}
+	}
+}
+
+// short returns a digest of 16 bytes of a commit's identifier.
+func short(commit string) [16]byte {
+	sum := sha256.Sum256([]byte(commit))
+	return [16]byte(sum[:16])
+}
 
 // original returns a dispatch as it was ordered.
 func (g *Generator) original(ctx context.Context, tip branch.Tip, id string) answer {
@@ -76,9 +125,9 @@ func (g *Generator) findOriginal(ctx context.Context, tip branch.Tip, id string)
 		return answer{err: errNoHistory}
 	}
 	x, known := g.ordered[id]
-	if !known || x.tried {
+	if !known {
 		if g.orders == nil {
-			g.orders = readOrders(ctx, history, tip)
+			g.orders = readOrders(ctx, history, tip, g.oldest)
 		}
 		if x, known = g.orders.of[id]; !known {
 			return answer{err: cmp.Or(g.orders.err, errNotOrdered)}
@@ -99,9 +148,9 @@ type orders struct {
 	err error // reading came to an end before its time
 }
 
-func readOrders(ctx context.Context, history History, tip branch.Tip) *orders {
+func readOrders(ctx context.Context, history History, tip branch.Tip, since time.Time) *orders {
 	all := &orders{of: map[string]ordered{}}
-	for r, err := range ledger.Read(history.Commits(ctx, tip.Commit, branch.Limit{Commits: originalsDeep})) {
+	for r, err := range recent(ctx, history, tip.Commit, "", since) {
 		if err != nil {
 			all.err = err
 			break
@@ -118,85 +167,33 @@ func readOrders(ctx context.Context, history History, tip branch.Tip) *orders {
 	return all
 }
 
-// became says which of the dispatches that are gone muster has retired, or has not
-// pushed at all.
-func (g *Generator) became(ctx context.Context, tip branch.Tip, gone []ordered) (map[string]bool, error) {
-	retired := map[string]bool{}
-	history, ok := g.cfg.Repository.(History)
-	if !ok { // an other writer's retirement cannot be told from a deletion
-		for _, x := range gone {
-			retired[x.ID] = true
-		}
-		return retired, nil
-	}
-	landed, open := map[string]bool{}, map[string]bool{}
-	for _, x := range gone {
-		open[x.commit] = true
-	}
-	for r, err := range ledger.Read(history.Commits(ctx, tip.Commit, branch.Limit{Commits: becameDeep})) {
-		if err != nil {
-			return nil, err
-		}
-		if delete(open, r.Commit.ID); len(open) == 0 {
-			break
-		}
-		if r.Entry == nil {
-			continue
-		}
-		for _, id := range r.Entry.Dispatches {
-			switch r.Entry.Kind {
-			case ledger.Dispatch:
-				landed[id] = true
-			case ledger.Retire:
-				retired[id] = true
-			case ledger.Repair:
-			}
-		}
-	}
-	for _, x := range gone {
-		retired[x.ID] = retired[x.ID] || x.tried && !landed[x.ID]
-	}
-	return retired, nil
-}
-
 // pushed is what the log says of the commits since the last look, or of those before
 // this process began.
 type pushed struct {
-	// others are the commits of others, the newest first; after is how many of them
-	// came after a dispatch was ordered, where these commits order it.
-	others []string
-	after  map[string]int
+	known string    // the head of the last tick; empty if there was none
+	since time.Time // what was done before it does not matter any more
+	// others is the number of commits that are not muster's.
+	others int
 	// settled are the dispatches of which the log says enough: they are in git, or were
 	// retired, or looked at.
 	settled map[string]bool
 	retired map[string]bool
 	repairs map[string][]string // by overlay
-	// reached: they are all commits since the last look.
-	reached bool
 }
 
-// readLog takes up what was pushed since the last look, or before this process began.
-// To decide without it could order again what another muster has ordered and a person
-// has just taken back. So the tick fails where the log cannot be read, until that has
-// lasted for logPatience.
+// readLog reads what was pushed since the last tick, or before this process began. A
+// decision without it could repeat an order of another muster that a person has just
+// deleted. So the tick fails if the log cannot be read.
 func (g *Generator) readLog(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, now time.Time) error {
 	if g.scanned == tip.Commit {
 		return nil
 	}
-	before := len(g.files)
-	err := g.rememberLog(ctx, tip, fleet, now)
-	if err == nil {
-		g.scanned, g.unreadSince, g.files = tip.Commit, time.Time{}, nil
-		return nil
+	if err := g.rememberLog(ctx, tip, fleet, pushed{known: g.scanned, since: now.Add(-logAge)}); err != nil {
+		return fmt.Errorf("fleet repository: reading the commits since the last tick: %w (nothing is ordered until the history can be read. "+
+			"If the history is lost, stop muster for %s and push the files as a first commit)", err, manifest.LongestLease)
 	}
-	if g.unreadSince.IsZero() || len(g.files) > before { // it goes on
-		g.unreadSince = now
-	}
-	if ctx.Err() == nil && now.Sub(g.unreadSince) >= logPatience {
-		g.cfg.Log.Warn("the log of the branch cannot be read: what others have ordered and is deleted again does not count", "since", g.unreadSince, "err", err)
-		return nil
-	}
-	return fmt.Errorf("fleet repository: what was pushed since the last look: %w", err)
+	g.scanned, g.files = tip.Commit, nil
+	return nil
 }
 
 // pastFile is a file as it was at a past commit, or that it was not there.
@@ -224,60 +221,47 @@ func (g *Generator) file(ctx context.Context, history History, commit, name stri
 
 // rememberLog finds what was ordered by others since the last tip, or before this
 // process began, is not retired, and is not in git any more: a person was faster than
-// this look. It reads nothing where the tip is what this process has left.
-func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, now time.Time) error {
+// this look.
+func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, p pushed) error {
 	history, ok := g.cfg.Repository.(History)
 	if !ok {
 		return nil
 	}
-	p := pushed{after: map[string]int{}, settled: map[string]bool{}, retired: map[string]bool{}, repairs: map[string][]string{}}
+	p.others, p.settled, p.retired, p.repairs = 0, map[string]bool{}, map[string]bool{}, map[string][]string{}
 	for i := range fleet {
 		for _, d := range fleet[i].Dispatches {
 			p.settled[d.ID] = true
 		}
 	}
-	intact := maps.Clone(p.settled)
 	for i := range fleet {
 		for _, e := range fleet[i].Edits() { // what they were has to be known
 			delete(p.settled, e.ID)
-			delete(intact, e.ID)
 		}
 	}
-	since := now.Add(-manifest.LongestLease - plan.Grace) // whatever the policies say now
-	line := tip.Commit                                    // what comes next where each commit has one before it
-	for r, err := range ledger.Read(history.Commits(ctx, tip.Commit, branch.Limit{Commits: startDeep})) {
+	intact, reached := maps.Clone(p.settled), p.known == ""
+	for r, err := range recent(ctx, history, tip.Commit, p.known, p.since) {
 		if err != nil {
 			return err
 		}
-		if p.reached = r.Commit.ID == g.scanned; p.reached {
-			break
-		}
-		switch {
-		case r.Entry == nil:
-			p.others = append(p.others, r.Commit.ID)
-		case r.Entry.At.Before(since): // by muster's clock; those of others may show anything
-			return g.rememberVersions(ctx, history, &p, intact)
-		default:
-			if err := g.rememberEntry(ctx, history, r.Entry, &p); err != nil {
-				return err
-			}
-		}
-		// A commit more may be a request more, beside those who push all the time.
-		if line = before(line, r.Commit); line != "" && line == g.scanned {
-			p.reached = true
-			break
+		reached = reached || slices.Contains(r.Commit.Parents, p.known)
+		if r.Entry == nil {
+			p.others++
+		} else if err := g.rememberEntry(ctx, history, r.Entry, &p); err != nil {
+			return err
 		}
 	}
-	return g.rememberVersions(ctx, history, &p, intact)
-}
-
-// before is the one commit before a commit that was next in line; empty where it was not,
-// or has none or several before it.
-func before(line string, c branch.Commit) string {
-	if c.ID != line || len(c.Parents) != 1 {
-		return ""
+	if !reached { // the branch was reset, or replaced
+		p.known = ""
+		return g.rememberLog(ctx, tip, fleet, p)
 	}
-	return c.Parents[0]
+	if err := g.rememberVersions(ctx, history, tip, &p, intact); err != nil {
+		return err
+	}
+	if g.retired == nil {
+		g.retired = map[string]bool{}
+	}
+	maps.Copy(g.retired, p.retired)
+	return nil
 }
 
 // rememberEntry takes up one commit of a muster.
@@ -288,8 +272,7 @@ func (g *Generator) rememberEntry(ctx context.Context, history History, e *ledge
 	for _, id := range e.Dispatches {
 		switch e.Kind {
 		case ledger.Dispatch:
-			p.after[id] = len(p.others)
-			if p.retired[id] {
+			if p.retired[id] && p.known != "" {
 				g.unseen(ctx, history, e, id)
 			}
 			if !p.settled[id] && !g.knows(id) {
@@ -306,30 +289,97 @@ func (g *Generator) rememberEntry(ctx context.Context, history History, e *ledge
 	return nil
 }
 
-// rememberVersions lets count, of what is on order and not intact at the tip, what
-// others' commits made of it in between: a syncer may have made a Job of any version.
-func (g *Generator) rememberVersions(ctx context.Context, history History, p *pushed, intact map[string]bool) error {
-	for _, id := range slices.Sorted(maps.Keys(g.ordered)) {
-		x := g.ordered[id]
-		later, ordered := p.after[id]
-		if !ordered && p.reached {
-			later = len(p.others)
+// rememberVersions counts each order that is not intact at the head by the largest version
+// that others' commits made of it: a syncer may have created a Job from any version. It
+// reads the log a second time, because few logs have such an order.
+func (g *Generator) rememberVersions(ctx context.Context, history History, tip branch.Tip, p *pushed, intact map[string]bool) error {
+	wanted := map[string]string{} // identifiers, by file
+	for id, x := range g.ordered {
+		if !intact[id] && !p.retired[id] && !x.Withdrawn {
+			wanted[x.file] = id
 		}
-		if intact[id] || p.retired[id] || x.Withdrawn {
+	}
+	if p.others == 0 || len(wanted) == 0 {
+		return nil
+	}
+	var some []branch.Commit
+	for r, err := range recent(ctx, history, tip.Commit, p.known, p.since) {
+		if err != nil {
+			return err
+		}
+		if r.Entry == nil {
+			some = append(some, branch.Commit{ID: r.Commit.ID, Parents: r.Commit.Parents, Tree: r.Commit.Tree})
+		}
+		if len(some) == versionsTogether {
+			if err := g.countVersions(ctx, history, some, wanted); err != nil {
+				return err
+			}
+			some = some[:0]
+		}
+		if r.Entry == nil || r.Entry.Kind != ledger.Dispatch {
 			continue
 		}
-		for _, commit := range p.others[:later] {
-			content, err := g.file(ctx, history, commit, x.file)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
+		for _, id := range r.Entry.Dispatches { // no commit before it has the file
+			if file := dispatchFile(r.Entry.Overlay, id); wanted[file] == id {
+				if err := g.countVersions(ctx, history, some, wanted); err != nil {
+					return err
+				}
+				some = some[:0]
+				delete(wanted, file)
 			}
-			if err != nil {
-				return fmt.Errorf("dispatch %s as it was in commit %.12s: %w", id, commit, err)
-			}
-			x.Dispatch = manifest.Larger(x.Dispatch, manifest.Rough(id, content))
 		}
-		g.ordered[id] = x
+		if len(wanted) == 0 {
+			return nil
+		}
 	}
+	return g.countVersions(ctx, history, some, wanted)
+}
+
+// countVersions counts dispatches by the versions of their files in commits.
+func (g *Generator) countVersions(ctx context.Context, history History, commits []branch.Commit, wanted map[string]string) error {
+	if len(commits) == 0 {
+		return nil
+	}
+	for files := range slices.Chunk(slices.Sorted(maps.Keys(wanted)), filesTogether) {
+		look := branch.Look{Below: files, Content: func(string) bool { return true }}
+		edits, err := history.Edits(ctx, commits, nil, look)
+		if err != nil {
+			return err
+		}
+		for i, e := range edits {
+			if e.Unknown != nil { // it cannot be compared with the one before it
+				for _, file := range files {
+					e.Files = append(e.Files, branch.Edit{Path: file})
+				}
+			}
+			for _, f := range e.Files {
+				if err := g.countVersion(ctx, history, commits[i].ID, f, wanted[f.Path]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// countVersion counts a dispatch by the version of its file in a commit, if that is larger.
+func (g *Generator) countVersion(ctx context.Context, history History, commit string, f branch.Edit, id string) error {
+	x, known := g.ordered[id]
+	if f.Removed || !known {
+		return nil
+	}
+	if f.After == nil { // too large, or not compared
+		content, err := g.file(ctx, history, commit, f.Path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("dispatch %s as it was in commit %.12s: %w", id, commit, err)
+		}
+		f.After = content
+	}
+	x.Dispatch = manifest.Larger(x.Dispatch, manifest.Rough(id, f.After))
+	g.ordered[id] = x
 	return nil
 }
 

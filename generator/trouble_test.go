@@ -23,6 +23,7 @@ type rates struct {
 	drift                               time.Duration // the longest between two requests
 	// Each hour.
 	people, pauses, policies, drains, deletions float64
+	crowds                                      float64 // edits with thousands of commits of others after them
 	edits                                       float64 // of policies while agents live
 	tampers                                     float64 // edits of dispatches
 	reuses, templates                           float64 // edits of reuse, and of the base
@@ -75,6 +76,7 @@ func (w *world) beginTroubles() {
 		window(w.rates.outage, func(k *kube, on bool) { w.trace("%s: syncer down %t", k.overlay, on); k.down = on })
 	}
 	w.beginMore()
+	w.beginCrowds()
 	w.beginReuse()
 	w.beginAuto()
 	w.beginWarm()

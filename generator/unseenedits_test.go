@@ -96,22 +96,20 @@ func TestEditsBetweenLooks(t *testing.T) {
 // letter, though the log could not be read meanwhile: a syncer may have made the larger
 // Job. A world of faults that is told of pushes found it (seed 944).
 func TestEditSeenWithoutTheLog(t *testing.T) {
-	for name, ticks := range map[string]int{"the tick fails": 1, "it goes on without the log": 13} {
-		a, g, d := twins(t)
-		file := dispatches + "/" + d.ID + ".yaml"
-		text := a.at(file)
-		a.fleet.edit("a person", rewrite(lowered, "$1: 50")(file, text)...)
-		a.lost = errors.New("no answer")
-		for i := range ticks {
-			if _, err := g.Tick(t.Context()); errors.Is(err, a.lost) != (i < 12) {
-				t.Fatalf("%s: tick %d: %v", name, i, err)
-			}
-			a.now = a.now.Add(50 * time.Second)
+	a, g, d := twins(t)
+	file := dispatches + "/" + d.ID + ".yaml"
+	text := a.at(file)
+	a.fleet.edit("a person", rewrite(lowered, "$1: 50")(file, text)...)
+	a.lost = errors.New("no answer")
+	for range 13 {
+		if _, err := g.Tick(t.Context()); !errors.Is(err, a.lost) {
+			t.Fatalf("%v, want a tick that fails", err)
 		}
-		a.lost = nil
-		a.fleet.edit("a person", branch.Change{Path: file, Content: []byte(text)})
-		if r := tick(t, g); r.Decisions[0].Sum.InFlight != 50 || ordered(r) > 0 {
-			t.Errorf("%s: %q with %d in flight, want 50 and nothing ordered", name, kinds(r.Acts), r.Decisions[0].Sum.InFlight)
-		}
+		a.now = a.now.Add(40 * time.Second)
+	}
+	a.lost = nil
+	a.fleet.edit("a person", branch.Change{Path: file, Content: []byte(text)})
+	if r := tick(t, g); r.Decisions[0].Sum.InFlight != 50 || ordered(r) > 0 {
+		t.Errorf("%q with %d in flight, want 50 and nothing ordered", kinds(r.Acts), r.Decisions[0].Sum.InFlight)
 	}
 }

@@ -68,4 +68,16 @@ func (f Fleet) File(ctx context.Context, commit, name string) ([]byte, error) {
 	return reader.File(ctx, commit, name)
 }
 
+// Edits says what commits have changed against their parents, where the writer can read
+// it; see [Repository.Edits].
+func (f Fleet) Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error) {
+	reader, ok := f.Writer.(interface {
+		Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error)
+	})
+	if !ok {
+		return nil, errNoHistory
+	}
+	return reader.Edits(ctx, commits, trees, look)
+}
+
 var errNoHistory = errors.New("the history of the branch cannot be read through this writer")

@@ -120,4 +120,7 @@ type Limit struct {
 	Commits int
 	// Since leaves out commits made before it; zero for no limit.
 	Since time.Time
+	// Known is a commit whose history the caller has read. A reader may leave out that commit
+	// and its ancestors if that saves requests; empty means no commit.
+	Known string
 }

@@ -39,6 +39,9 @@ func (b *Branch) Commits(ctx context.Context, from string, limit branch.Limit) i
 		if limit.Commits > 0 {
 			h.step = min(h.step, limit.Commits)
 		}
+		if plumbing.IsHash(limit.Known) {
+			h.since = plumbing.NewHash(limit.Known)
+		}
 		err := h.begin(from)
 		for n := 0; err == nil && len(h.next) > 0; n++ {
 			c := heap.Pop(&h.next).(*pastCommit)
@@ -132,6 +135,9 @@ type history struct {
 	// unnamed says that the server has refused to begin at a commit inside the history.
 	unnamed bool
 	ended   bool
+	// since is excluded with its ancestors, as long as the server has not been asked for the
+	// commits after it; zero means no commit.
+	since plumbing.Hash
 
 	next  byTime                            // commits whose turn comes
 	page  map[plumbing.Hash][]byte          // raw commits that are here and not yet in next
@@ -166,7 +172,7 @@ func (h *history) begin(from string) error {
 	if !b.server.caps.Supports(capability.Filter) {
 		h.given = len(filters()) - 1
 	}
-	if h.head == b.store.head {
+	if h.head == b.store.head && (h.since.IsZero() || leads(b.store.came, h.head, h.since)) {
 		h.add(b.store.came)
 		h.came = h.levels()
 	}
@@ -177,6 +183,21 @@ func (h *history) begin(from string) error {
 	}
 	h.enqueue(h.head)
 	return nil
+}
+
+// leads reports whether the commits form a line without merges from head to a child of
+// since. With merges, some of them may be ancestors of since.
+func leads(commits map[plumbing.Hash][]byte, head, since plumbing.Hash) bool {
+	for raw := commits[head]; raw != nil; raw = commits[head] {
+		parents := parentsOf(raw)
+		if len(parents) != 1 {
+			return false
+		}
+		if head = parents[0]; head == since {
+			return true
+		}
+	}
+	return false
 }
 
 // add keeps commits that are new to it.
@@ -255,6 +276,11 @@ func (h *history) enqueue(commit plumbing.Hash) {
 // fetch fetches the next page. session is an open one to use first, or nil.
 func (h *history) fetch(session transport.UploadPackSession) error {
 	server := h.branch.server
+	if !h.since.IsZero() {
+		if done, err := h.fetchSince(); done || err != nil {
+			return err
+		}
+	}
 	for {
 		q := request{wants: []plumbing.Hash{h.head}, filter: filters()[h.given]}
 		if server.caps.Supports(capability.Shallow) {
@@ -307,6 +333,39 @@ func (h *history) fetch(session transport.UploadPackSession) error {
 	}
 }
 
+// fetchSince fetches the commits after since in one request. Otherwise a merge would be
+// read back to where its branches parted. It returns false if the server does not have
+// that commit any more, would send too much, or has nothing after it because the branch
+// was reset to a commit before it.
+func (h *history) fetchSince() (bool, error) {
+	server := h.branch.server
+	q := request{wants: []plumbing.Hash{h.head}, have: h.since, closed: true, most: largestPage}
+	h.since = plumbing.ZeroHash
+	for ; h.given < len(filters()) && !server.alwaysThin; h.given++ {
+		q.filter = filters()[h.given]
+		pack, err := server.fetch(h.ctx, nil, q)
+		if errors.Is(err, errFilter) && h.given < len(filters())-1 {
+			continue
+		}
+		var a *answer
+		if errors.Is(err, errUnknownHave) || errors.Is(err, errTooMany) || errors.Is(err, errNotOurs) || errors.As(err, &a) && a.refusesRequest() {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if server.alwaysThin { // the response may contain deltas on objects that are missing here
+			pack.close()
+			break
+		}
+		if err = h.take(pack, 0); errors.Is(err, errLacksCommit) || errors.Is(err, errLacksHead) {
+			return false, nil
+		}
+		return true, err
+	}
+	return false, nil
+}
+
 // fromWithin reports whether the next page may begin where this one ended. From the
 // head, as other servers want it, they walk over all that was sent before: the time
 // of reading then grows with the square of the history.
@@ -333,6 +392,9 @@ func (h *history) missing() []plumbing.Hash {
 // errLacksCommit is returned if a commit is stored as a delta and is too large to be read.
 var errLacksCommit = fmt.Errorf("a commit: %w", errTooLarge)
 
+// errLacksHead is returned if a page lacks the commit that it starts at.
+var errLacksHead = errors.New("the server did not send commit")
+
 // take keeps the commits of a page, which is so many commits deep; zero: all.
 func (h *history) take(answer *download, depth int) error {
 	p, err := indexPack(h.ctx, answer, h.branch.store.get)
@@ -357,7 +419,7 @@ func (h *history) take(answer *download, depth int) error {
 	}
 	h.add(commits)
 	if !h.known[h.head] {
-		return fmt.Errorf("the server did not send commit %s", h.head)
+		return fmt.Errorf("%w %s", errLacksHead, h.head)
 	}
 	h.ended = depth == 0 || len(h.edge) == 0 || len(h.known) == before
 	h.depth = depth

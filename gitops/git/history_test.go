@@ -431,3 +431,84 @@ func TestLargeMessageHarmsNoOtherCommit(t *testing.T) {
 
 // mostMessage is the size of an object, in bytes, above which it is not read.
 const mostMessage = 4 << 20
+
+// TestHistoryOfMergeSinceKnown asserts that after a merge of an old branch, the commits
+// since a known one are fetched in one request, and nothing before it.
+func TestHistoryOfMergeSinceKnown(t *testing.T) {
+	t.Parallel()
+	contractOfThePast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+		past(t, r, 300)
+		b := open(t, c)
+		old := tipOf(t, b)
+		base, err := r.Git("rev-parse", "main~250")
+		if err != nil {
+			t.Fatal(err)
+		}
+		const commit = "commit refs/heads/%s\nmark :%d\ncommitter C <c@example.com> %d +0000\ndata 2\nx\nfrom %s\n%s\n"
+		stream := fmt.Sprintf(commit, "side", 1, 1_700_000_500, strings.TrimSpace(base), "") +
+			fmt.Sprintf(commit, "side", 2, 1_700_000_600, ":1", "") +
+			fmt.Sprintf(commit, "main", 3, 1_800_000_000, old.Commit, "merge :2\n")
+		stream += "reset refs/heads/side\nfrom 0000000000000000000000000000000000000000\n"
+		if _, err := r.GitInput([]byte(stream), "fast-import", "--quiet", "--force"); err != nil {
+			t.Fatal(err)
+		}
+		tip := tipOf(t, b)
+		asked, read, want := b.Stats().Requests, map[string]bool{}, 3
+		for x, err := range b.Commits(t.Context(), tip.Commit, branch.Limit{Known: old.Commit}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			read[x.ID] = true
+			if len(read) > want && !strings.HasPrefix(c.URL, "/") {
+				t.Fatalf("%s of %s is read too", x.ID, x.At)
+			}
+		}
+		for _, line := range gitLog(t, r, tip.Commit, "^"+old.Commit) {
+			want--
+			if !read[line[:40]] {
+				t.Errorf("not read: %s", line)
+			}
+		}
+		if requests := b.Stats().Requests - asked; requests > 2 || want != 0 { // one of which may be refused for its filter
+			t.Errorf("%d requests, and %d commits more than git has", requests, want)
+		}
+	})
+}
+
+// TestHistoryOfBranchBehindKnown asserts that the history of a branch that was reset to a
+// commit before the known one is read.
+func TestHistoryOfBranchBehindKnown(t *testing.T) {
+	t.Parallel()
+	f := gitserver.NewServer(t, gitserver.Options{})
+	past(t, f.Repository, 20)
+	b := open(t, git.Config{URL: f.URL()})
+	known := tipOf(t, b).Commit
+	if _, err := f.Git("update-ref", "refs/heads/main", "main~10"); err != nil {
+		t.Fatal(err)
+	}
+	sameCommits(t, "after a reset", listed(t, b, tipOf(t, b).Commit, branch.Limit{Known: known}), gitLog(t, f.Repository, "main"))
+}
+
+// TestHistorySinceForgotten asserts that the history is read in pages if the server lacks
+// the known commit, or has more commits after it than one request fetches.
+func TestHistorySinceForgotten(t *testing.T) {
+	t.Parallel()
+	f := gitserver.NewServer(t, gitserver.Options{})
+	past(t, f.Repository, 9000)
+	first, err := f.Git("rev-list", "--max-parents=0", "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, known := range []string{strings.Repeat("1", 40), strings.TrimSpace(first)} {
+		n := 0
+		for _, err := range open(t, git.Config{URL: f.URL()}).Commits(t.Context(), "", branch.Limit{Known: known}) {
+			if err != nil {
+				t.Fatalf("%s: %v", known, err)
+			}
+			n++
+		}
+		if n != 9900 {
+			t.Errorf("%s: %d commits, want 9900", known, n)
+		}
+	}
+}

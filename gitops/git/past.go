@@ -121,7 +121,7 @@ func (s *store) past(ctx context.Context, commit plumbing.Hash) (*past, error) {
 	requests := []request{{wants: []plumbing.Hash{commit}, depth: 1, filter: exact}}
 	if s.mode != partial {
 		requests = []request{{wants: []plumbing.Hash{commit}, depth: 1}}
-		for _, deep := range []int{64, 1024} { // commits: most servers send only what branches point at
+		for _, deep := range []int{64, 1024, 0} { // commits, or all: most servers send only what branches point at
 			requests = append(requests, request{wants: []plumbing.Hash{s.head}, depth: deep})
 		}
 	}

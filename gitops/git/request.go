@@ -28,6 +28,8 @@ type request struct {
 	// have is a commit that all of them come before, and deltas are made only on
 	// what is sent.
 	edge []plumbing.Hash
+	// closed says that have itself is not here, so that nothing may come as deltas on it.
+	closed bool
 	// depth is how many commits are sent; zero for all.
 	depth  int
 	filter packp.Filter
@@ -133,7 +135,7 @@ func (c *connection) uploadRequest(q request) *packp.UploadPackRequest {
 		// Without thin-pack a server does not take a shallow commit for
 		// something to make deltas on, and sends every tree again. Those that all
 		// of the edge come before are not here.
-		if len(q.edge) > 0 && !c.alwaysThin {
+		if (len(q.edge) > 0 || q.closed) && !c.alwaysThin {
 			u.Capabilities.Delete(capability.ThinPack)
 		}
 	}

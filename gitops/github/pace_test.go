@@ -39,6 +39,10 @@ func (p *paper) File(context.Context, string, string) ([]byte, error) {
 	return nil, errors.ErrUnsupported
 }
 
+func (p *paper) Edits(context.Context, []branch.Commit, map[string]string, branch.Look) ([]branch.Edits, error) {
+	return nil, errors.ErrUnsupported
+}
+
 func (p *paper) Past(context.Context, string, []string) (branch.Tip, error) {
 	return branch.Tip{}, errors.ErrUnsupported
 }

@@ -48,6 +48,8 @@ type Reader interface {
 	Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error]
 	// File returns a file as it was at a past commit.
 	File(ctx context.Context, commit, name string) ([]byte, error)
+	// Edits says what commits have changed against their first parents.
+	Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error)
 	// Past returns the files as they were at a past commit; those in dirs will be read.
 	Past(ctx context.Context, commit string, dirs []string) (branch.Tip, error)
 }
@@ -101,6 +103,11 @@ func (w *Writer) Commits(ctx context.Context, from string, limit branch.Limit) i
 // File returns a file as it was at a past commit, read over git.
 func (w *Writer) File(ctx context.Context, commit, name string) ([]byte, error) {
 	return w.config.Repository.File(ctx, commit, name)
+}
+
+// Edits says what commits have changed against their first parents, read over git.
+func (w *Writer) Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error) {
+	return w.config.Repository.Edits(ctx, commits, trees, look)
 }
 
 // Writable reports whether the App may write files at all, as far as that is known.
