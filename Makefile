@@ -9,6 +9,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 VULNDB     ?= https://vuln.go.dev
 FUZZTIME   ?= 30s
 SEEDS      ?= 20000
+RACED      ?= 5m
 CHECKS     ?= 100000
 DAYS       ?= 30
 HOSTILE    ?= 1h
@@ -44,7 +45,7 @@ UNRACED_TESTS := ^Test(AddingIsBuilding|AdvisedIsPlayed|BatchLargerThanItsBound|
 # Packages whose tests take the longest: begun first, so that none is played alone at the end.
 LONG       := ./cmd/muster ./gitops/git ./generator
 # Those of ./generator, which the worlds of TestFaults are played with.
-UNRACED_WORLDS := ADayOfTrouble|AgentsOfAnotherCluster|AloneWorlds|AwayForADay|Breaker$$|DayOnGitHub|DecidedAgain|Explained|FailuresInFlight|GateWorlds|HandEdits|LateAgents|LookaheadWithoutRoom|ManyOrderWhatOneWould|MetricsAreTheLedgers|NetworkTroubles|OrderOfListsChangesNothing|QuietNight|StackWorlds|TurnsOrderWhatOneWould|UselessUpkeep|Verified|WarmPoolDiesLater|WarmPoolIdlesOut|WorldsListedByQueue|WorldsReadSlowly
+UNRACED_WORLDS := ADayOfTrouble|AgentsOfAnotherCluster|AloneWorlds|AwayForADay|Breaker$$|DayOnGitHub|DecidedAgain|Explained|FailuresInFlight|GateWorlds|HandEdits|LateAgents|LookaheadWithoutRoom|ManyOrderWhatOneWould|MetricsAreTheLedgers|NetworkTroubles|OrderOfListsChangesNothing|QuietNight|StackWorlds|ThreeWriters|TurnsOrderWhatOneWould|UselessUpkeep|Verified|WarmPoolDiesLater|WarmPoolIdlesOut|WorldsListedByQueue|WorldsReadSlowly
 # Tools that the tests need and the machine may lack are built into bin/.
 export PATH := $(CURDIR)/bin:$(PATH)
 
@@ -56,7 +57,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: unraced unraced-some seeds nested agent-cached help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint fuzz bench soak faults quality reference cover vuln sbom hostile mutants browser hosts clean
+.PHONY: unraced unraced-some seeds nested agent-cached help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint fuzz bench soak faults writers quality reference cover vuln sbom hostile mutants browser hosts clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -198,6 +199,9 @@ soak: ## Play DAYS days of production against muster in a process of its own: me
 
 faults: ## Simulate SEEDS worlds of faults
 	$(GO) test ./generator -run Faults -timeout 0 -seeds $(SEEDS)
+
+writers: ## Race three writers for RACED of simulated time, and verify every commit
+	$(GO) test ./generator -run ThreeWriters -count=1 -timeout 0 -v -raced $(RACED)
 
 quality: build ## Play every workload through every algorithm, and write docs/scaling-quality.*
 	GOGC=400 bin/muster simulate --workload $(QUALITY) --json docs/scaling-quality.json >docs/scaling-quality.txt

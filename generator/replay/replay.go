@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"path"
 	"reflect"
 	"slices"
@@ -32,9 +33,9 @@ type Config struct {
 	Tree func(ctx context.Context, commit string, dirs []string) (fs.FS, error)
 }
 
-// Push are the commits that one tick of muster's pushed together, one for each act, the
-// newest first. All of them were decided on the parent of the last. The zero value has
-// none.
+// Push is a run of consecutive commits that look as if one tick of muster's had pushed
+// them together, one for each act, newest first. Several musters may have polled in the
+// same second: see [Push.Ticks]. The zero value is empty.
 type Push struct {
 	Records []ledger.Record
 }
@@ -48,7 +49,7 @@ func (p *Push) Add(r ledger.Record) bool {
 	if n := len(p.Records); n > 0 {
 		last := p.Records[n-1]
 		same := last.Entry.Observation.At.Equal(r.Entry.Observation.At) && last.Entry.Observation.Until.Equal(r.Entry.Observation.Until)
-		if !same || last.Entry.Version != r.Entry.Version || len(last.Commit.Parents) == 0 || last.Commit.Parents[0] != r.Commit.ID || p.otherLook(r.Entry) {
+		if !same || last.Entry.Version != r.Entry.Version || len(last.Commit.Parents) == 0 || last.Commit.Parents[0] != r.Commit.ID {
 			return false
 		}
 	}
@@ -56,11 +57,81 @@ func (p *Push) Add(r ledger.Record) bool {
 	return true
 }
 
-// otherLook reports whether an entry goes by another look than those of its queue: two
-// musters may look in one second.
-func (p *Push) otherLook(e *ledger.Entry) bool {
-	i := slices.IndexFunc(p.Records, func(r ledger.Record) bool { return r.Entry.Observation.Queue == e.Observation.Queue })
-	return i >= 0 && !reflect.DeepEqual(p.Records[i].Entry.Observation, e.Observation)
+// Ticks yields each run of commits that one tick may have pushed together with a commit of
+// the push, and the index of the commit in that run. The commits of a tick have the same
+// observation of each queue, and at most one repair, order and retirement of each overlay,
+// in that order. All of them were decided on the parent of the oldest, which may be any
+// commit of the push, so that several runs are possible. The longest comes first.
+func (p Push) Ticks(commit int) iter.Seq2[Push, int] {
+	return func(yield func(Push, int) bool) {
+		last := commit
+		for t := newTick(p.Records[commit]); last+1 < len(p.Records) && t.older(p.Records[last+1]); last++ {
+		}
+		for ; last >= commit; last-- {
+			t, first := newTick(p.Records[commit]), commit
+			for _, r := range p.Records[commit+1 : last+1] {
+				t.older(r)
+			}
+			for first > 0 && t.newer(p.Records[first-1]) {
+				first--
+			}
+			for at := first; at <= commit; at++ { // a repair counts for the whole tick
+				if at > first && p.Records[at-1].Entry.Kind != ledger.Repair {
+					continue
+				}
+				if !yield(Push{p.Records[at : last+1]}, commit-at) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// tick is the common state of the commits of one tick.
+type tick struct {
+	looks          map[string]plan.Observation // by queue
+	oldest, newest map[string]int              // ranks of acts, by overlay
+}
+
+func newTick(r ledger.Record) *tick {
+	t := &tick{looks: map[string]plan.Observation{}, oldest: map[string]int{}, newest: map[string]int{}}
+	t.add(r)
+	return t
+}
+
+func (t *tick) add(r ledger.Record) {
+	e := r.Entry
+	t.looks[e.Observation.Queue] = e.Observation
+	if _, known := t.oldest[e.Overlay]; !known {
+		t.oldest[e.Overlay], t.newest[e.Overlay] = rank(e), rank(e)
+	}
+	t.oldest[e.Overlay], t.newest[e.Overlay] = min(t.oldest[e.Overlay], rank(e)), max(t.newest[e.Overlay], rank(e))
+}
+
+// older adds the commit before those of the tick if it may belong to it; newer does so for
+// the commit after them.
+func (t *tick) older(r ledger.Record) bool {
+	at, known := t.oldest[r.Entry.Overlay]
+	return t.join(r, !known || rank(r.Entry) < at)
+}
+
+func (t *tick) newer(r ledger.Record) bool {
+	at, known := t.newest[r.Entry.Overlay]
+	return t.join(r, !known || rank(r.Entry) > at)
+}
+
+func (t *tick) join(r ledger.Record, inOrder bool) bool {
+	look, known := t.looks[r.Entry.Observation.Queue]
+	if !inOrder || known && !reflect.DeepEqual(look, r.Entry.Observation) {
+		return false
+	}
+	t.add(r)
+	return true
+}
+
+// rank returns the position of an act among the acts of one overlay.
+func rank(e *ledger.Entry) int {
+	return slices.Index([]ledger.Kind{ledger.Repair, ledger.Dispatch, ledger.Retire}, e.Kind)
 }
 
 // Result is a decision made again.
@@ -85,29 +156,30 @@ type Result struct {
 	Doubtful bool
 }
 
-// Decide makes the decision of one commit of a push again. Several ticks of one second
-// look like one push: where the commit does not follow from the parent of the last of
-// its commits, those of the others are tried. An error is of reading.
+// Decide replays the decision of one commit of a push, for each of its [Push.Ticks] until
+// the decision reproduces the commit. An error concerns reading only.
 func (c Config) Decide(ctx context.Context, p Push, commit int) (Result, error) {
-	e := p.Records[commit].Entry
 	var best Result
-	for last := len(p.Records) - 1; last >= commit; last-- {
-		if len(p.Records[last].Commit.Parents) == 0 {
-			return Result{Differences: []string{"no commit comes before it, so that there was no overlay to decide on"}}, nil
-		}
-		r, err := c.decideOn(ctx, p.Records[:last+1], e)
+	tried := false
+	for tick, at := range p.Ticks(commit) {
+		r, err := c.DecideIn(ctx, tick, at)
 		if err != nil || len(r.Differences) == 0 && !r.Doubtful {
 			return r, err
 		}
-		if last == len(p.Records)-1 || len(r.Differences) < len(best.Differences) {
-			best = r
+		if !tried || len(r.Differences) < len(best.Differences) {
+			best, tried = r, true
 		}
 	}
 	return best, nil
 }
 
-// decideOn makes a decision again as one on the parent of the last of some commits.
-func (c Config) decideOn(ctx context.Context, push []ledger.Record, e *ledger.Entry) (Result, error) {
+// DecideIn replays the decision of one commit as part of a tick that pushed exactly these
+// commits.
+func (c Config) DecideIn(ctx context.Context, tick Push, commit int) (Result, error) {
+	push, e := tick.Records, tick.Records[commit].Entry
+	if len(push[len(push)-1].Commit.Parents) == 0 {
+		return Result{Differences: []string{"no commit comes before it, so that there was no overlay to decide on"}}, nil
+	}
 	r := Result{Base: push[len(push)-1].Commit.Parents[0]}
 	names := c.serving(e)
 	// What was edited by hand counted as the repair left it.

@@ -146,22 +146,51 @@ func (w *worker) claims(e *ledger.Entry, changed []branch.Difference) []string {
 	return nil
 }
 
-// again makes a commit again and compares.
+// again replays a commit and compares the result, for each tick that it may belong to,
+// until one reproduces it.
 func (w *worker) again(ctx context.Context, p replay.Push, at int, changed []branch.Difference, f *Finding) error {
-	r := &p.Records[at]
-	e := r.Entry
-	fleet, err := w.fleetOf(ctx, r)
+	fleet, err := w.fleetOf(ctx, &p.Records[at])
 	if err != nil {
 		return err
 	}
 	w.fleet, f.Fleet = fleet, fleet
+	worth := func(f *Finding) int { // of what is found
+		switch {
+		case f.Verdict == Follows && len(f.Notes) == 0:
+			return 3
+		case f.Verdict == Follows:
+			return 2
+		case f.Verdict == ByHand:
+			return 1
+		}
+		return 0
+	}
+	found := false
+	for tick, i := range p.Ticks(at) {
+		one := *f
+		if err := w.againIn(ctx, tick, i, changed, &one); err != nil {
+			return err
+		}
+		if !found || worth(&one) > worth(f) {
+			*f, found = one, true
+		}
+		if worth(f) == 3 {
+			break
+		}
+	}
+	return nil
+}
+
+// againIn replays a commit as part of a tick, and compares the result.
+func (w *worker) againIn(ctx context.Context, tick replay.Push, at int, changed []branch.Difference, f *Finding) error {
+	r := &tick.Records[at]
+	e := r.Entry
 	var gone error // what could not be read of the files
-	config := replay.Config{Overlays: w.Overlays, Loader: w.loader(e.Observation.Queue, fleet), Tree: func(ctx context.Context, commit string, _ []string) (fs.FS, error) {
+	config := replay.Config{Overlays: w.Overlays, Loader: w.loader(e.Observation.Queue, f.Fleet), Tree: func(ctx context.Context, commit string, _ []string) (fs.FS, error) {
 		tree, err := w.files.Tree(ctx, commit)
 		return watched{tree, &gone}, err
 	}}
-	// What was pushed after it says nothing of it, and may be anybody's.
-	result, err := config.Decide(ctx, replay.Push{Records: p.Records[at:]}, 0)
+	result, err := config.DecideIn(ctx, tick, at)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,148 @@
+package generator_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"muster/generator"
+	"muster/generator/buildkite"
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/simulation"
+	"muster/generator/verification"
+	"muster/gitops/branch"
+	"muster/gitops/ledger"
+	"muster/gitops/unraced"
+)
+
+var raced = flag.Duration("raced", 10*time.Second, "simulated time that TestThreeWritersVerify lasts")
+
+// verifyAll asserts that every commit of a fleet's log verifies.
+func verifyAll(t *testing.T, f *fleet) {
+	t.Helper()
+	found, count := logOfFleet(t, f).verify(t, nil)
+	for _, c := range f.history() {
+		if x := found[c.id]; c.act != nil && x.Verdict != verification.Follows && (x.Verdict != verification.Repair || c.act.Kind != ledger.Repair) {
+			t.Errorf("%s %s %s: %s %v", c.at.Format(time.RFC3339), c.act.Path, c.act.Kind, x.Verdict, x.Why)
+		}
+	}
+	t.Logf("%+v", count)
+}
+
+// TestTwoWritersOfOneSecond asserts that the commits of two musters that polled in the
+// same second verify: the first push concerns two overlays, the second one of them again.
+func TestTwoWritersOfOneSecond(t *testing.T) {
+	b := newBench("b", "default")
+	b.jobs("b", 5)
+	b.jobs("default", 5)
+	if got := kinds(tick(t, b.generator()).Acts); got != "b: dispatch 5; default: dispatch 5" {
+		t.Fatalf("the first does %q", got)
+	}
+	b.jobs("b", 4)
+	if got := kinds(tick(t, b.generator()).Acts); got != "b: dispatch 4" {
+		t.Fatalf("the second does %q", got)
+	}
+	verifyAll(t, b.fleet)
+}
+
+// TestThreeWritersVerify asserts that every commit verifies while three musters poll in
+// every second, push concurrently, retire and repair, and a person deletes dispatches.
+func TestThreeWritersVerify(t *testing.T) {
+	unraced.Only(t)
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(1, 23))
+		var clusters []*kube
+		server := fakebuildkite.New(fakebuildkite.Options{Now: time.Now(), OnAgentEnd: func(a fakebuildkite.AgentRecord) {
+			for _, k := range clusters {
+				k.AgentEnded(a)
+			}
+		}})
+		var overlays []*overlay
+		for _, name := range []string{"b", "c", "default", "e"} {
+			queue := name
+			if name == "e" {
+				queue = "default"
+			}
+			overlays = append(overlays, &overlay{name: name, spec: policy{queue: queue, max: 200, dispatch: 3, lease: 2 * time.Minute, idle: time.Minute, upkeepIdle: 20 * time.Minute, buffer: 1}})
+		}
+		repository := newFleet(server.Now, files(overlays))
+		for i, o := range overlays {
+			k := &kube{
+				Cluster: simulation.Cluster{Buildkite: server}, fleet: repository, overlay: o.path(), random: rand.New(rand.NewPCG(2, uint64(i))), lag: 5 * time.Second,
+				boot: [2]time.Duration{time.Second, 20 * time.Second}, noShow: 0.1, onProblem: func(text string) { t.Error(text) }, tampered: map[string]bool{},
+			}
+			k.start()
+			clusters = append(clusters, k)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var loops sync.WaitGroup
+		for i := range 3 {
+			time.Sleep(330 * time.Millisecond)
+			client, err := buildkite.New(buildkite.Config{Org: "acme", Token: func() (string, error) { return "test-token", nil }, HTTP: server.Transport()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := generator.New(generator.Config{
+				Repository: &quickRemote{reader: reader{remote{repository, fmt.Sprintf("muster-%d", i)}}, random: rand.New(rand.NewPCG(3, uint64(i)))},
+				Buildkite:  client, Clock: bubbleClock{}, Overlays: "overlays",
+			})
+			loops.Go(func() {
+				if err := g.Run(ctx, time.Second, 0); err != nil {
+					t.Errorf("the loop ends with %v", err)
+				}
+			})
+		}
+		for end := time.Now().Add(*raced); time.Now().Before(end); server.AdvanceTo(time.Now()) {
+			time.Sleep(100 * time.Millisecond)
+			for _, queue := range []string{"b", "c", "default"} {
+				if r.IntN(8) == 0 {
+					server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=" + queue}, Parallelism: 1 + r.IntN(5), Duration: time.Duration(r.IntN(10)) * time.Second}}})
+				}
+			}
+			o := overlays[r.IntN(len(overlays))]
+			if names := repository.head().tree.below(o.path() + "/dispatches"); r.IntN(100) == 0 {
+				if id, ok := manifestID(o.path() + "/dispatches/" + names[r.IntN(len(names))]); ok {
+					repository.edit("a person", branch.Change{Path: o.path() + "/dispatches/" + id + ".yaml"})
+				}
+			}
+		}
+		stop()
+		loops.Wait()
+		together := 0
+		log := repository.history()
+		for i, c := range log[1:] {
+			if p := log[i]; c.act != nil && p.act != nil && c.who != p.who && c.act.Decision.At().Equal(p.act.Decision.At()) {
+				together++
+			}
+		}
+		if t.Logf("%d commits, %d of them on another muster's of the same second", len(log), together); together == 0 {
+			t.Error("no commit is on another muster's of the same second")
+		}
+		verifyAll(t, repository)
+	})
+}
+
+// quickRemote takes a moment.
+type quickRemote struct {
+	reader
+	random *rand.Rand
+}
+
+func (r *quickRemote) wait() {
+	time.Sleep(time.Duration(r.random.Int64N(int64(60 * time.Millisecond))))
+}
+
+func (r *quickRemote) Tip(ctx context.Context) (branch.Tip, error) {
+	r.wait()
+	return r.remote.Tip(ctx)
+}
+
+func (r *quickRemote) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
+	r.wait()
+	return r.remote.Commit(ctx, tip, acts)
+}
