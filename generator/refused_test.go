@@ -2,8 +2,13 @@ package generator_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +90,105 @@ func TestOneOverlayRefused(t *testing.T) {
 				t.Errorf("at last acts %q, suspended %v", kinds(r.Acts), r.Suspended)
 			}
 		})
+	}
+}
+
+// identifiedTree has identities of its files and directories, as the trees of git do.
+type identifiedTree struct{ *tree }
+
+func (t identifiedTree) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(t.tree, name)
+	entries = slices.Clone(entries)
+	for i, e := range entries {
+		entries[i] = identifiedEntry{e, t.tree, path.Join(name, e.Name())}
+	}
+	return entries, err
+}
+
+type identifiedEntry struct {
+	fs.DirEntry
+	tree *tree
+	path string
+}
+
+func (e identifiedEntry) Identity() string {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(e.tree.files)) {
+		if name == e.path || strings.HasPrefix(name, e.path+"/") {
+			fmt.Fprintf(sum, "%s %x\n", name, sha256.Sum256(e.tree.files[name]))
+		}
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil))
+}
+
+// identifiedHook is a hooked repository whose trees have identities.
+type identifiedHook struct{ *hooked }
+
+func (h identifiedHook) Tip(context.Context) (branch.Tip, error) {
+	head := h.fleet.head()
+	return branch.Tip{Commit: head.id, Tree: identifiedTree{head.tree}}, nil
+}
+
+// TestRefusedOverlayIsTriedAgainWhenItsFilesChange asserts that a person's commit to the
+// overlay ends the suspension at once, and that a commit to anything else does not.
+func TestRefusedOverlayIsTriedAgainWhenItsFilesChange(t *testing.T) {
+	h := identifiedHook{&hooked{bench: newBench("a", "b"), refuses: refuse("b", &branch.Refused{Message: "b is frozen"})}}
+	g := h.generator(func(c *generator.Config) { c.Repository = h })
+	h.jobs("a", 2)
+	h.jobs("b", 2)
+	if r := tick(t, g); kinds(r.Acts) != "a: dispatch 2" || len(r.Suspended) != 1 {
+		t.Fatalf("acts %q, suspended %v", kinds(r.Acts), r.Suspended)
+	}
+	h.refuses = func(ledger.Act) error { return nil }
+	h.fleet.edit("a person", branch.Change{Path: "overlays/README.md", Content: []byte("x")}, branch.Change{Path: "overlays/a/README.md", Content: []byte("x")})
+	if r := tick(t, g); kinds(r.Acts) != "" || len(r.Suspended) != 1 || r.Suspended[0].Overlay != "b" {
+		t.Errorf("with another overlay's files: acts %q, suspended %v", kinds(r.Acts), r.Suspended)
+	}
+	h.fleet.edit("a person", branch.Change{Path: "overlays/b/README.md", Content: []byte("x")})
+	if r := tick(t, g); kinds(r.Acts) != "b: dispatch 2" || len(r.Suspended) != 0 {
+		t.Errorf("with its own files: acts %q, suspended %v", kinds(r.Acts), r.Suspended)
+	}
+}
+
+// swallowing is a repository that breaks the connection after the first push has landed,
+// and then serves the former head for some reads.
+type swallowing struct {
+	*bench
+	lags int
+}
+
+func (s *swallowing) Tip(context.Context) (branch.Tip, error) {
+	head := s.fleet.head()
+	if s.lags > 0 && head.parent != nil {
+		s.lags--
+		head = head.parent
+	}
+	return head.tip(), nil
+}
+
+func (s *swallowing) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
+	next, err := s.bench.Commit(ctx, tip, acts)
+	if err == nil && s.commits == 1 {
+		return branch.Tip{}, errors.New("the connection broke off")
+	}
+	return next, err
+}
+
+// TestPushThatBrokeOffLandsBehindALaggingMirror asserts that an unchanged head does not
+// mean that a push failed: the push is reported when the branch shows it.
+func TestPushThatBrokeOffLandsBehindALaggingMirror(t *testing.T) {
+	s := &swallowing{bench: newBench("a")}
+	g := s.generator(func(c *generator.Config) { c.Repository = s })
+	s.jobs("a", 2)
+	if r, err := g.Tick(t.Context()); err == nil || len(r.Acts) > 0 {
+		t.Fatalf("acts %q, %v", kinds(r.Acts), err)
+	}
+	s.lags, s.snapshot.Jobs = 1, nil
+	if r := tick(t, g); len(r.Acts) > 0 || len(r.Landed) > 0 {
+		t.Errorf("behind: acts %q, landed %q", kinds(r.Acts), kinds(r.Landed))
+	}
+	if r := tick(t, g); len(r.Acts) > 0 || kinds(r.Landed) != "a: dispatch 2" {
+		t.Errorf("then acts %q, landed %q", kinds(r.Acts), kinds(r.Landed))
 	}
 }
 
