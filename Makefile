@@ -41,7 +41,7 @@ RACE        = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # Of packages with few of them, the tests are named; some measure memory.
 UNRACED    := ./generator/advice ./generator/history ./generator/simulation
 UNRACED_SOME := ./cmd/muster ./generator/buildkite ./generator/buildkite/steptime ./generator/forecast ./generator/manifest ./gitops/git
-UNRACED_TESTS := ^Test(AddingIsBuilding|AdvisedIsPlayed|BatchLargerThanItsBound|Between|CheckManyEdits|CountlessDirectories|HistoryOfLargeCommits|HostileOverlays|HostileTrees|LargeAnswers|LargeDirectoryIsNotKept|LargeFileHarmsNoOther|LargeGraphQLAnswers|LargeMessageHarmsNoOtherCommit|LargeObjectsAreNotInflated|LargestOrder|LearnedBounded|LongChainOfDeltas|ManyPages|ManySteps|Memory|ScalingQuality|SimulateHistory|SimulateJSON|SimulateSyncers|TemplateFindingsHaveLines|TooManyJobs|UnracedScripts|WholePackIsNotInMemory|WideTrees)$$
+UNRACED_TESTS := ^Test(AddingIsBuilding|AdvisedIsPlayed|BatchLargerThanItsBound|Between|CheckManyEdits|CountlessDirectories|HistoryOfLargeCommits|HostileOverlays|HostileTrees|LargeAnswers|LargeDirectoryIsNotKept|LargeFileHarmsNoOther|LargeGraphQLAnswers|LargeMessageHarmsNoOtherCommit|LargeObjectsAreNotInflated|LargestOrder|LearnedBounded|LongChainOfDeltas|ManyPages|ManySteps|Memory|ScalingQuality|SimulateHistory|SimulateJSON|SimulateRunsOneWorkloadByDefault|SimulateSyncers|TemplateFindingsHaveLines|TooManyJobs|UnracedScripts|WholePackIsNotInMemory|WideTrees)$$
 # Packages whose tests take the longest: begun first, so that none is played alone at the end.
 LONG       := ./cmd/muster ./gitops/git ./generator
 # Those of ./generator, which the worlds of TestFaults are played with.
@@ -204,7 +204,7 @@ writers: ## Race three writers for RACED of simulated time, and verify every com
 	$(GO) test ./generator -run ThreeWriters -count=1 -timeout 0 -v -raced $(RACED)
 
 quality: build ## Play every workload through every algorithm, and write docs/scaling-quality.*
-	GOGC=400 bin/muster simulate --workload $(QUALITY) --json docs/scaling-quality.json >docs/scaling-quality.txt
+	GOGC=400 bin/muster simulate --workload $(QUALITY) --algorithms all --json docs/scaling-quality.json >docs/scaling-quality.txt
 	GOGC=400 bin/muster simulate --requests 50 --workload short-busy --algorithms muster,muster-told >docs/scaling-quality-requests.txt
 	bin/muster simulate --workload time-zones --algorithms muster,muster-told-buffer-4,elastic-ci-stack,agent-stack-k8s --chart-day docs/scaling-quality-day.svg >/dev/null
 	$(GO) test ./cmd/muster -run ScalingQuality -update

@@ -45,6 +45,9 @@ published rules of other scalers, in one simulated world with the same jobs and
 the same chances, and prints what each came to: how long jobs waited, how many
 agents were started, how many of them in vain.
 
+Without flags it plays one day of one workload through a dozen algorithms.
+--workload and --algorithms choose others, or "all".
+
 The workloads are generated, or one is read: from a CSV file, or from the
 observations in the commits of a fleet repository, with --history. With
 --policy, that answers what another policy would have done.
@@ -83,8 +86,8 @@ file.`,
 func (s *simulate) addFlags(c *cobra.Command) {
 	w := simulation.DefaultWorld()
 	f := c.Flags()
-	f.StringSliceVar(&s.workloads, "workload", nil, "workloads to generate: "+strings.Join(workloadNames(), ", ")+"; all unless told")
-	f.StringSliceVar(&s.algorithms, "algorithms", nil, "what to compare: "+strings.Join(algorithmNames(), ", ")+"; all unless told")
+	f.StringSliceVar(&s.workloads, "workload", nil, "workloads to generate: all, or some of "+strings.Join(workloadNames(), ", ")+" (default "+simulation.DefaultLoad+")")
+	f.StringSliceVar(&s.algorithms, "algorithms", nil, "what to compare: all, or some of "+strings.Join(algorithmNames(), ", ")+" (default "+strings.Join(simulation.DefaultAlgorithms(), ", ")+")")
 	f.StringVar(&s.csv, "csv", "", "file with the jobs of the one workload to play")
 	f.StringVar(&s.history, "history", "", "fleet repository, a directory or a URL, whose commits tell the one workload to play; without a value that of --repo")
 	f.Lookup("history").NoOptDefVal = sameRepository
@@ -135,7 +138,7 @@ func (s *simulate) run(cmd *cobra.Command) error {
 	if err := s.check(); err != nil {
 		return usage(err)
 	}
-	algorithms, err := choose("--algorithms", s.algorithms, simulation.Algorithms(), func(a simulation.Named) string { return a.Name })
+	algorithms, err := choose("--algorithms", orDefault(s.algorithms, simulation.DefaultAlgorithms()...), simulation.Algorithms(), func(a simulation.Named) string { return a.Name })
 	if err != nil {
 		return usage(err)
 	}
@@ -152,14 +155,36 @@ func (s *simulate) run(cmd *cobra.Command) error {
 	if err := s.advise(cmd.Context(), cases, algorithms); err != nil {
 		return err
 	}
-	progress.Doing(fmt.Sprintf("playing %d workloads through %d algorithms", len(cases), len(algorithms)))
-	rows, err := simulation.Compare(cmd.Context(), cases, algorithms, runtime.GOMAXPROCS(0))
+	if s.csv == "" && s.history == "" && len(s.workloads) == 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "Simulating the workload %s, %s, with %d algorithms.\nOther workloads, or all (--workload): %s\nOther algorithms, or all (--algorithms): %s\n\n",
+			simulation.DefaultLoad, cases[0].Workload.Length, len(algorithms), others(workloadNames(), simulation.DefaultLoad), others(algorithmNames(), simulation.DefaultAlgorithms()...))
+	}
+	doing := func(runs int) {
+		progress.Doing(fmt.Sprintf("simulating %d workloads with %d algorithms: %d of %d runs finished", len(cases), len(algorithms), runs, len(cases)*len(algorithms)))
+	}
+	doing(0)
+	printed := 0
+	rows, err := simulation.Compare(cmd.Context(), cases, algorithms, runtime.GOMAXPROCS(0), func(complete []simulation.Row, runs int) error {
+		for ; printed < len(complete)/len(algorithms); printed++ {
+			progress.Done()
+			if printed > 0 {
+				fmt.Fprintln(cmd.OutOrStdout())
+			}
+			if err := printCase(cmd.OutOrStdout(), cases[printed], algorithms, complete[printed*len(algorithms):][:len(algorithms)]); err != nil {
+				return err
+			}
+		}
+		doing(runs)
+		return nil
+	})
+	progress.Done()
 	if err != nil {
 		return err
 	}
-	progress.Done()
-	if err := printComparison(cmd.OutOrStdout(), cases, algorithms, rows); err != nil {
-		return err
+	if len(cases) > 1 && algorithms[0].Name == "muster" {
+		if err := printSummary(cmd.OutOrStdout(), cases, algorithms, rows); err != nil {
+			return err
+		}
 	}
 	return s.write(cases, algorithms, rows)
 }
@@ -227,10 +252,23 @@ func checkSurroundings(syncer string, bootMin, bootMax time.Duration) error {
 	return nil
 }
 
-// choose returns the named ones of all, in the order of all; none named are
-// all.
+// orDefault returns the chosen names, or the given defaults if none were chosen.
+func orDefault(chosen []string, names ...string) []string {
+	if len(chosen) == 0 {
+		return names
+	}
+	return chosen
+}
+
+// others lists the names that are not among those chosen.
+func others(names []string, chosen ...string) string {
+	return strings.Join(slices.DeleteFunc(names, func(n string) bool { return slices.Contains(chosen, n) }), ", ")
+}
+
+// choose returns the named ones of all, in the order of all. The single name "all" returns
+// all of them.
 func choose[T any](flag string, names []string, all []T, name func(T) string) ([]T, error) {
-	if len(names) == 0 {
+	if len(names) == 1 && names[0] == "all" {
 		return all, nil
 	}
 	var chosen []T
@@ -243,7 +281,7 @@ func choose[T any](flag string, names []string, all []T, name func(T) string) ([
 	}
 	for _, n := range names {
 		if !slices.Contains(known, n) {
-			return nil, fmt.Errorf("%s %s: use some of %s", flag, n, strings.Join(known, ", "))
+			return nil, fmt.Errorf("%s %s: use all, or some of %s", flag, n, strings.Join(known, ", "))
 		}
 	}
 	return chosen, nil
@@ -309,7 +347,7 @@ func (s *simulate) cases(cmd *cobra.Command, world simulation.World) ([]simulati
 		c, err := s.rebuilt(cmd.Context(), world)
 		return []simulation.Case{c}, err
 	}
-	loads, err := choose("--workload", s.workloads, simulation.Loads(), func(l simulation.Load) string { return l.Name })
+	loads, err := choose("--workload", orDefault(s.workloads, simulation.DefaultLoad), simulation.Loads(), func(l simulation.Load) string { return l.Name })
 	if err != nil {
 		return nil, usage(err)
 	}

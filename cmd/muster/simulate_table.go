@@ -11,36 +11,24 @@ import (
 	"muster/generator/simulation"
 )
 
-// printComparison prints a table for each workload: the lower bounds first, and
-// then a line for each algorithm. A last one sums up where there are several.
-func printComparison(out io.Writer, cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
+// printCase prints the table of a workload: a row for the lower bound and one for each
+// algorithm.
+func printCase(out io.Writer, c simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
 	width := len("lower bound")
 	for _, a := range algorithms {
 		width = max(width, len(a.Name))
 	}
-	for i, c := range cases {
-		rows := rows[i*len(algorithms):][:len(algorithms)]
-		if i > 0 {
-			fmt.Fprintln(out)
-		}
-		printHead(out, c, rows[0])
-		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(w, "\tTHROUGH\tMEAN WAIT\tP50\tP95\tMAX\tAGENTS\tIN VAIN\tIDLE HOURS\tPOD-MIN/JOB\tCOMMITS\tNEVER SERVED\t")
-		b := rows[0].Bound
-		fmt.Fprintf(w, "%-*s\t\t%s\t%s\t%s\t%s\t%d\t0\t0.0\t\t-\t0\t\n", width, "lower bound", seconds(b.Mean), seconds(b.P50), seconds(b.P95), seconds(b.Max), rows[0].Jobs)
-		for j, r := range rows {
-			fmt.Fprintf(w, "%-*s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%.1f\t%.2f\t%d\t%d\t\n", width, r.Algorithm, algorithms[j].Transport,
-				seconds(r.Wait.Mean), seconds(r.Wait.P50), seconds(r.Wait.P95), seconds(r.Wait.Max),
-				r.Agents, r.InVain, r.Idle.Hours(), r.PodsPerJob().Minutes(), r.Commits, r.Unserved)
-		}
-		if err := w.Flush(); err != nil {
-			return err
-		}
+	printHead(out, c, rows[0])
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "\tTHROUGH\tMEAN WAIT\tP50\tP95\tMAX\tAGENTS\tIN VAIN\tIDLE HOURS\tPOD-MIN/JOB\tCOMMITS\tNEVER SERVED\t")
+	b := rows[0].Bound
+	fmt.Fprintf(w, "%-*s\t\t%s\t%s\t%s\t%s\t%d\t0\t0.0\t\t-\t0\t\n", width, "lower bound", seconds(b.Mean), seconds(b.P50), seconds(b.P95), seconds(b.Max), rows[0].Jobs)
+	for j, r := range rows {
+		fmt.Fprintf(w, "%-*s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%.1f\t%.2f\t%d\t%d\t\n", width, r.Algorithm, algorithms[j].Transport,
+			seconds(r.Wait.Mean), seconds(r.Wait.P50), seconds(r.Wait.P95), seconds(r.Wait.Max),
+			r.Agents, r.InVain, r.Idle.Hours(), r.PodsPerJob().Minutes(), r.Commits, r.Unserved)
 	}
-	if len(cases) > 1 && algorithms[0].Name == "muster" {
-		return printSummary(out, cases, algorithms, rows)
-	}
-	return nil
+	return w.Flush()
 }
 
 // printHead says what a workload is.

@@ -225,6 +225,27 @@ func TestSimulateSyncers(t *testing.T) {
 	}
 }
 
+// TestSimulateRunsOneWorkloadByDefault asserts that simulate runs one workload by default,
+// and lists the others.
+func TestSimulateRunsOneWorkloadByDefault(t *testing.T) {
+	unraced.Only(t)
+	code, table, stderr := simulated(t, "--hours", "1")
+	if code != exitOK || !strings.HasPrefix(table, simulation.DefaultLoad+": ") || strings.Count(table, "lower bound") != 1 {
+		t.Fatalf("exit code %d, want one table: %s%s", code, table, stderr)
+	}
+	for _, a := range algorithmNames() {
+		shown := strings.Contains(table, "  "+a+" ")
+		if want := slices.Contains(simulation.DefaultAlgorithms(), a); shown != want || strings.Contains(strings.ReplaceAll(stderr, "\n", ", ")+",", " "+a+",") == want {
+			t.Errorf("%s: in the table: %t, want %t, and otherwise among the other algorithms:\n%s", a, shown, want, stderr)
+		}
+	}
+	for _, w := range workloadNames() {
+		if w != simulation.DefaultLoad && !strings.Contains(strings.ReplaceAll(stderr, "\n", ", "), " "+w+",") {
+			t.Errorf("%s is not among the other workloads:\n%s", w, stderr)
+		}
+	}
+}
+
 func TestSimulateUsage(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -240,8 +261,8 @@ func TestSimulateUsage(t *testing.T) {
 		{"--csv " + bad, bad + `: row 3: duration: "soon" is neither`},
 		{"--csv " + bad + " --workload steady", "use one of them"},
 		{"--csv " + dir + "/none.csv", "no such file"},
-		{"--workload stormy", "--workload stormy: use some of steady, diurnal"},
-		{"--algorithms magic", "--algorithms magic: use some of muster,"},
+		{"--workload stormy", "--workload stormy: use all, or some of steady, diurnal"},
+		{"--algorithms magic", "--algorithms magic: use all, or some of muster,"},
 		{"--hours -1", "--hours -1: use 1 to"},
 		{"--syncer jenkins", "--syncer jenkins: use one of argocd, flux, told"},
 		{"--requests -1", "--requests -1 is below zero"},

@@ -173,7 +173,7 @@ func (c *Change) Play(ctx context.Context, observed []plan.Observation, shared b
 		cases = append(cases, simulation.Case{World: world, Workload: load})
 	}
 	muster := []simulation.Named{{Name: "muster", New: func() simulation.Algorithm { return &simulation.Muster{} }}}
-	rows, err := simulation.Compare(ctx, cases, muster, runtime.GOMAXPROCS(0))
+	rows, err := simulation.Compare(ctx, cases, muster, runtime.GOMAXPROCS(0), nil)
 	if err != nil {
 		return fmt.Errorf("playing %s: %w", c.Overlay, err)
 	}

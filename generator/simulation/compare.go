@@ -20,29 +20,57 @@ type Row struct {
 	Measures
 }
 
-// Compare plays every algorithm through every case, as many at once as workers,
-// and returns a row for each: by case, then by algorithm.
-func Compare(ctx context.Context, cases []Case, algorithms []Named, workers int) ([]Row, error) {
+// Compare runs every algorithm on every case, workers at a time, and returns a row for
+// each run: by case, then by algorithm. After each run it calls finished, which may be
+// nil, with the rows of the cases before the first incomplete one, and the number of runs
+// so far. It returns the error of the context, or the first error of finished.
+func Compare(ctx context.Context, cases []Case, algorithms []Named, workers int, finished func(complete []Row, runs int) error) ([]Row, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	rows := make([]Row, len(cases)*len(algorithms))
-	next := make(chan int)
+	next, played := make(chan int), make(chan int)
 	var wg sync.WaitGroup
 	for range max(1, workers) {
 		wg.Go(func() {
 			for i := range next {
 				c, a := cases[i/len(algorithms)], algorithms[i%len(algorithms)]
 				rows[i] = Row{c.Workload.Name, a.Name, Play(a.In(c.World), c.Workload, a.New(), nil)}
+				select {
+				case played <- i:
+				case <-ctx.Done():
+				}
 			}
 		})
 	}
-	for i := range rows {
+	defer wg.Wait()
+	defer close(next)
+	done, first := make([]bool, len(rows)), 0
+	for begun, runs := 0, 0; runs < len(rows); {
+		feed := next
+		if begun == len(rows) {
+			feed = nil
+		}
 		select {
-		case next <- i:
+		case feed <- begun:
+			begun++
+		case i := <-played:
+			runs++
+			done[i] = true
+			for first < len(rows) && done[first] {
+				first++
+			}
+			if finished == nil {
+				continue
+			}
+			if err := finished(rows[:first/len(algorithms)*len(algorithms)], runs); err != nil {
+				cancel()
+				return nil, err
+			}
 		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
-	close(next)
-	wg.Wait()
-	return rows, ctx.Err()
+	return rows, nil
 }
 
 // PodsPerJob is what a job costs: the time of all pods, shared by the jobs.

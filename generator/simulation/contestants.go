@@ -37,6 +37,18 @@ func Algorithms() []Named {
 	return all
 }
 
+// DefaultAlgorithms returns the names of the algorithms that are compared by default:
+// muster's most different policies, and the other autoscalers in their own transport.
+func DefaultAlgorithms() []string {
+	return []string{
+		"muster", "muster-buffer", "muster-argocd", "muster-flux", "muster-told", "muster-told-buffer-4", "muster-told-reuse",
+		"plain", "keda-accurate", "elastic-ci-stack", "agent-stack-k8s", "arc",
+	}
+}
+
+// DefaultLoad is the name of the default workload.
+const DefaultLoad = "time-zones"
+
 // The transports.
 const (
 	// ThroughGit is by commits that a syncer finds when it looks.
