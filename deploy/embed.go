@@ -10,8 +10,8 @@ import "embed"
 //go:embed base components overlays
 var Files embed.FS
 
-// Syncers has a directory for each syncer, as --syncer writes it: fleet.yaml is what
-// all overlays share, overlay.yaml is for the overlay "default".
+// Syncers contains a directory for each syncer, as --syncer writes it: overlay.yaml is for
+// the overlay "default"; all overlays share the other files.
 //
 //go:embed syncers
 var Syncers embed.FS

@@ -86,6 +86,9 @@ type Config struct {
 	// Fleet tells the fleet repository apart from others of the same Buildkite
 	// organisation, as [FleetTag] makes it; empty where there is only one.
 	Fleet string
+	// Namespace is the namespace of muster's own pod, in which no Job may be; empty if muster
+	// does not run in a pod.
+	Namespace string
 	// Build is how templates are built, optional: without it, in this process. A
 	// build that takes longer than Patience goes on while others are decided on,
 	// and its overlay is suspended meanwhile; without it, all wait.
@@ -143,7 +146,7 @@ func New(cfg Config) *Generator {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	loader := manifest.NewLoader(cfg.Overlays).InFleet(cfg.Fleet)
+	loader := manifest.NewLoader(cfg.Overlays).InFleet(cfg.Fleet).Reserve(cfg.Namespace)
 	if cfg.Build != nil {
 		loader.BuildWith(cfg.Build, cfg.Patience).WaitWith(cfg.Clock.Sleep)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 
 	"github.com/spf13/cobra"
 
@@ -76,7 +77,11 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 		}
 	}
 	p.progress.Doing("building the overlays")
-	findings, err := s.loader().Check(cmd.Context(), tree)
+	loader := s.loader()
+	for _, namespace := range deployedInto(tree, path.Dir(s.git.overlays)) {
+		loader.Reserve(namespace)
+	}
+	findings, err := loader.Check(cmd.Context(), tree)
 	p.progress.Done()
 	if err != nil {
 		return fmt.Errorf("the files are not checked: %w", err)

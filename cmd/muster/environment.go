@@ -21,6 +21,10 @@ const (
 	variablePassword = prefix + "GIT_PASSWORD"
 )
 
+// variableNamespace names the variable with the namespace of muster's own pod: deploy/
+// sets it from the downward API.
+const variableNamespace = "POD_NAMESPACE"
+
 // variableAgentToken is not read: people mistake it for the API's.
 const variableAgentToken = "BUILDKITE_AGENT_TOKEN"
 

@@ -121,7 +121,8 @@ const noQueueHint = "\nThe overlay serves the queue default. A new Buildkite org
 const deployHint = "\nTo run muster itself: edit deploy/base/muster.env, the image in\n" +
 	"deploy/base/kustomization.yaml and the repository in deploy/overlays/argocd or\n" +
 	"deploy/overlays/flux, create the Secrets muster-buildkite and muster-git by hand,\n" +
-	"push, and kubectl apply -k one of these two directories, once.\n"
+	"push, and kubectl apply -k one of these two directories, once. Whoever can write\n" +
+	"deploy/ controls muster: restrict who may approve changes to it.\n"
 
 // askQueue asks for the queue's key; an empty answer, or none, is empty.
 func askQueue(in io.Reader, out io.Writer) string {

@@ -24,12 +24,14 @@ const syncerDirectory = "syncer"
 
 // syncerHints say what is left to be done by hand; NAME stands for the overlay.
 var syncerHints = map[string]string{
-	"argocd": "\nTo let Argo CD apply it: edit repoURL in syncer/agents-NAME.yaml, push, and\n" +
-		"kubectl apply -f syncer/agents-NAME.yaml. muster run --notify kind=argocd,... tells\n" +
-		"Argo CD of each push, so that it need not wait for its next look, minutes later.\n",
-	"flux": "\nTo let Flux apply it: edit url in syncer/fleet.yaml, make the Receiver's Secret as that\n" +
-		"file says, push, and kubectl apply -f syncer. muster run --notify kind=flux,... tells\n" +
-		"Flux of each push, so that it need not wait for its next look, up to a minute later.\n",
+	"argocd": "\nTo let Argo CD apply it: create the agents' namespace, edit sourceRepos in\n" +
+		"syncer/project.yaml and repoURL in syncer/agents-NAME.yaml, push, and run\n" +
+		"kubectl apply -f syncer. muster run --notify kind=argocd,... notifies Argo CD of each\n" +
+		"push, so that it need not wait for its next poll, minutes later.\n",
+	"flux": "\nTo let Flux apply it: create the agents' namespace, edit url in syncer/fleet.yaml, make\n" +
+		"the Receiver's Secret as that file says, push, and run kubectl apply -f syncer.\n" +
+		"muster run --notify kind=flux,... notifies Flux of each push, so that it need not wait\n" +
+		"for its next poll, up to a minute later.\n",
 }
 
 // syncerFiles are what a syncer is told of an overlay, by their path in the fleet
@@ -44,13 +46,12 @@ func syncerFiles(syncer, overlay string) (map[string][]byte, error) {
 	content = bytes.ReplaceAll(content, []byte("agents-default"), []byte("agents-"+slug))
 	content = bytes.ReplaceAll(content, []byte("overlays/default"), []byte("overlays/"+overlay))
 	files := map[string][]byte{path.Join(syncerDirectory, "agents-"+slug+".yaml"): content}
-	shared, err := deploy.Syncers.ReadFile(path.Join(from, "fleet.yaml"))
-	if err == nil {
-		files[path.Join(syncerDirectory, "fleet.yaml")] = shared
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	shared, err := embedded(deploy.Syncers, from)
+	delete(shared, "overlay.yaml")
+	for name, content := range shared {
+		files[path.Join(syncerDirectory, name)] = content
 	}
-	return files, nil
+	return files, err
 }
 
 // writeSyncer writes what is missing of the files that tell a syncer of an overlay.

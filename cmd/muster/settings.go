@@ -173,6 +173,7 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 		Gate:       s.gateOf(),
 		Overlays:   s.git.overlays,
 		Fleet:      generator.FleetTag(s.git.repo, s.git.overlays),
+		Namespace:  s.program.variable(variableNamespace),
 		Build:      s.program.builder(),
 		Patience:   patience,
 		DryRun:     dryRun,

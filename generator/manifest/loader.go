@@ -43,8 +43,9 @@ const (
 // files, so that an unchanged template is never built again, and which
 // dispatches it has read. It is safe for concurrent use, one Load at a time.
 type Loader struct {
-	dir   string
-	fleet string
+	dir      string
+	fleet    string
+	reserved []string
 
 	mu sync.Mutex
 	// memos are what the builds of the last Load came to, and used those of
@@ -97,6 +98,15 @@ func NewLoader(dir string) *Loader {
 // the tag; see [plan.Overlay.Fleet]. It returns the loader.
 func (l *Loader) InFleet(tag string) *Loader {
 	l.fleet = tag
+	return l
+}
+
+// Reserve makes the loader reject templates whose Job is in the namespace, such as the one
+// of muster's own pod. An empty name has no effect. Reserve returns the loader.
+func (l *Loader) Reserve(namespace string) *Loader {
+	if namespace != "" {
+		l.reserved = append(l.reserved, namespace)
+	}
 	return l
 }
 

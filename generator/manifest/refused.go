@@ -3,6 +3,7 @@ package manifest
 import (
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,7 +14,8 @@ import (
 )
 
 // refusals lists what the Kubernetes API server would refuse of the overlay's
-// dispatches, as muster stamps them and the overlay builds them. It is worked out
+// dispatches, as muster stamps them and the overlay builds them, and a reserved
+// namespace. It is worked out
 // once for each build of the template and of the overlay. job is what it builds to as
 // nodes, where that is known.
 func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml.Node, full *memo) []Finding {
@@ -33,7 +35,7 @@ func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml
 	longestNamed(job, probe.ID, o)
 	full.judged, full.refused = template, nil
 	var find *finder
-	for _, p := range kubernetes.Validate(job) {
+	for _, p := range append(l.intoReserved(job), kubernetes.Validate(job)...) {
 		if find == nil {
 			find = newFinder(tree, o, template.notes, full.notes)
 		}
@@ -49,6 +51,18 @@ func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml
 		}
 	}
 	return full.refused
+}
+
+// intoReserved is a problem of a Job whose namespace is reserved; see [Loader.Reserve].
+func (l *Loader) intoReserved(job *yaml.Node) []kubernetes.Problem {
+	at := []string{"metadata", "namespace"}
+	if !slices.Contains(l.reserved, scalar(job, at...)) {
+		return nil
+	}
+	return []kubernetes.Problem{{
+		Path: at, Problem: "is the namespace of muster itself, where Kubernetes lets every pod mount muster's Secrets",
+		Remedy: "use a namespace for agents, such as buildkite",
+	}}
 }
 
 // longestNamed gives the proof's dispatch a name as long as that of the overlay's

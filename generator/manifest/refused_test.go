@@ -96,6 +96,31 @@ func TestRefusedKeepsDispatches(t *testing.T) {
 	}
 }
 
+// TestReservedNamespace asserts that a template whose Job is in muster's own namespace
+// suspends its overlay, in whichever file the namespace is set.
+func TestReservedNamespace(t *testing.T) {
+	const job, patched = "base/job.yaml", "overlays/default/template/kustomization.yaml"
+	const problem = `: metadata.namespace: is the namespace of muster itself, where Kubernetes lets every pod mount muster's Secrets; use a namespace for agents, such as buildkite`
+	for _, c := range []struct{ file, old, new, place string }{
+		{job, "  namespace: buildkite", "  namespace: muster", "base/job.yaml:5"},
+		{patched, "resources: [../../../base]", "resources: [../../../base]\nnamespace: muster\n", patched + ":4"},
+	} {
+		tree := sound(t).edit(t, c.file, c.old, c.new)
+		findings, err := NewLoader("overlays").Reserve("muster").Check(t.Context(), tree.tree())
+		if err != nil || len(findings) != 1 || findings[0].Error() != c.place+problem {
+			t.Errorf("%s: found %v, %v", c.file, findings, err)
+		}
+		if o := load(t, NewLoader("overlays").Reserve("muster"), tree.tree())[0]; o.Refused.Code != plan.Invalid {
+			t.Errorf("%s: refused %v", c.file, o.Refused)
+		}
+		for _, other := range []string{"", "other"} {
+			if o := load(t, NewLoader("overlays").Reserve(other), tree.tree())[0]; o.Refused.Active() {
+				t.Errorf("%s: refused %v where %q is reserved", c.file, o.Refused, other)
+			}
+		}
+	}
+}
+
 // TestRefusedOnce: a template is validated when its files change, and not again;
 // a line that moves is a change.
 func TestRefusedOnce(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // is of Flux's own types, with no field that they do not know.
 func TestFluxTakesIt(t *testing.T) {
 	for name, kinds := range map[string]string{
-		"syncers/flux/fleet.yaml":   "GitRepository Receiver",
+		"syncers/flux/fleet.yaml":   "GitRepository Receiver ServiceAccount Role RoleBinding",
 		"syncers/flux/overlay.yaml": "Kustomization",
 		"overlays/flux/sync.yaml":   "GitRepository Kustomization",
 	} {
@@ -53,6 +53,9 @@ func strict(document []byte) (string, error) {
 		source.GroupVersion.String() + " GitRepository":    &source.GitRepository{},
 		kustomize.GroupVersion.String() + " Kustomization": &kustomize.Kustomization{},
 		notification.GroupVersion.String() + " Receiver":   &notification.Receiver{},
+	}
+	if head.APIVersion == "v1" || strings.HasPrefix(head.APIVersion, "rbac.authorization.k8s.io/") {
+		return head.Kind, nil // Kubernetes' own kinds, which make e2e applies
 	}
 	object := known[head.APIVersion+" "+head.Kind]
 	if object == nil {
