@@ -463,7 +463,7 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 	lookahead := 0
 	for _, c := range pushed {
 		if d := c.act.Decision; c.act.Kind == ledger.Dispatch && d.Queue == queue {
-			upkeep += d.Sum.Replacing
+			upkeep += d.Sum.Replacing + d.Sum.Late
 			lookahead += min(d.Sum.Lookahead, d.Sum.Demand)
 			if d.Probe {
 				probes++

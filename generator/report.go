@@ -34,6 +34,9 @@ func (g *Generator) reportAct(a ledger.Act, more ...slog.Attr) {
 	if g.cfg.DryRun {
 		text = "dry run: " + text
 	}
+	if a.Kind == ledger.Dispatch {
+		more = append(more, slog.String("why", a.Decision.Why()))
+	}
 	g.cfg.Log.LogAttrs(context.Background(), level, text, append(actAttrs(a), more...)...)
 }
 

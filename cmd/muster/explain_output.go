@@ -3,14 +3,13 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"muster/cmd/muster/terminal"
 	"muster/generator/explanation"
 	"muster/generator/history"
-	"muster/generator/plan"
+	"muster/gitops/ledger"
 )
 
 // explainPrinters are the values of explain's --output.
@@ -102,7 +101,7 @@ func (p *explainPrinter) explanation(x explanation.Explanation) {
 	if len(x.InFlight) > 0 {
 		p.head("IN FLIGHT")
 		for _, d := range x.InFlight {
-			p.line("  %s: %d agents of %s may come until %s", d.ID, d.Agents, clockTime(d.Ordered), clockTime(d.NotAfter))
+			p.line("  %s: %s of %s may come until %s", d.ID, ledger.Count(d.Agents, "agent"), clockTime(d.Ordered), clockTime(d.NotAfter))
 		}
 	}
 	p.policy(x.Policy)
@@ -157,100 +156,19 @@ func (p *explainPrinter) steps(x explanation.Explanation) {
 		p.head("HOW MANY AGENTS WERE WANTED THEN")
 	}
 	for _, s := range x.Steps {
-		var terms strings.Builder
-		for _, t := range s.Terms {
-			switch {
-			case t.Value == 0 && !alwaysShown(t.Name):
-				continue
-			case terms.Len() == 0:
-				fmt.Fprintf(&terms, "%d", t.Value)
-			case t.Value < 0 || takenAway(s.Name, t.Name):
-				fmt.Fprintf(&terms, " - %d", -t.Value)
-			default:
-				fmt.Fprintf(&terms, " + %d", t.Value)
-			}
-			terms.WriteString(" " + termText(s, t))
+		terms := s.String()
+		if bounds := s.ActiveBounds(); len(bounds) > 0 {
+			terms += "; " + bounds[len(bounds)-1].String()
 		}
-		terms.WriteString(boundText(s))
 		switch {
 		case s.Name != "dispatch" || s.Value == 0:
 		case x.Commit == nil:
-			terms.WriteString("; had it looked then")
+			terms += "; if it had polled then"
 		case x.Commit.Act != history.Dispatch:
-			terms.WriteString("; in another commit of the same tick")
+			terms += "; in another commit of the same tick"
 		}
-		p.hanging(fmt.Sprintf("  %-8s %4d = ", s.Name, s.Value), terms.String())
+		p.hanging(fmt.Sprintf("  %-8s %4d = ", s.Name, s.Value), terms)
 	}
-}
-
-// alwaysShown are the terms that say something also when they are zero.
-func alwaysShown(term string) bool {
-	return slices.Contains([]string{"pending", "idle", "inFlight", "current", "missing", "max", "desired"}, term)
-}
-
-// takenAway are the terms that a step takes away, also when they are zero.
-func takenAway(step, term string) bool {
-	return step == "missing" && (term == "idle" || term == "inFlight") || step != "desired" && term == "current"
-}
-
-// termText says in words what a term of a step is.
-func termText(s plan.Step, t plan.Term) string {
-	switch t.Name {
-	case "pending":
-		return "jobs pending"
-	case "elsewhere":
-		return "of them left to other overlays"
-	case "lookahead":
-		return "upcoming jobs by lookahead"
-	case "buffer":
-		return "for the buffer"
-	case "idle":
-		return "agents idle"
-	case "replacing":
-		switch s.Late {
-		case 0:
-			return "of the idle, which leave soon"
-		case max(t.Value, -t.Value):
-			return "of those in flight, which are late"
-		}
-		return fmt.Sprintf("of them, %d in flight and late, the others idle and leaving soon", s.Late)
-	case "inFlight":
-		return "agents in flight"
-	case "unusable":
-		return "of these agents, which can take none of the jobs"
-	case "current":
-		if s.Name == "desired" {
-			return "agents it has, those in flight included"
-		}
-		return "it has"
-	case "stopping":
-		return "that are stopping"
-	}
-	return t.Name
-}
-
-// boundText says what a step was held to, where that changed it.
-func boundText(s plan.Step) string {
-	var text string
-	for _, b := range s.Bit() {
-		switch {
-		case b.Name == "suspended":
-			text = "; none while it is suspended"
-		case b.Name == "probe":
-			text = "; one as a probe"
-		case b.Name == "leftThisHour":
-			text = fmt.Sprintf("; no more than the %d that maxPerHour leaves in this hour", b.Value)
-		case b.Name == "mostAtOnce":
-			text = fmt.Sprintf("; no more than the %d that one commit orders", b.Value)
-		case b.Name == "room":
-			text = "; no more than there is room for"
-		case b.Name == "":
-			text = "; not below zero"
-		default:
-			text = fmt.Sprintf("; no less than %s %d", b.Name, b.Value)
-		}
-	}
-	return text
 }
 
 // policy prints the policy in force, and who wrote it.

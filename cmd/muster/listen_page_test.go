@@ -42,7 +42,7 @@ func TestPageOfARun(t *testing.T) {
 	p.clock = &scriptedClock{stoppedClock{later}, []func(){func() {
 		page := ""
 		until(func() bool { page = read("/"); return strings.Contains(page, "default: dispatch 3 agents") })
-		if !strings.Contains(page, "3 pending − 3 in flight: 0 missing.") || !strings.Contains(page, "3 jobs are pending.") {
+		if !strings.Contains(page, "3 jobs pending - 3 agents in flight: 0 missing.") || !strings.Contains(page, "3 jobs are pending.") {
 			t.Errorf("%s", page)
 		}
 		if line := read("/timeline.json?overlay=default"); !strings.Contains(line, `"label":"3"`) {

@@ -141,11 +141,8 @@ func printTable(out terminal.Output, r generator.Result, all bool) error {
 		if d.Schedule != "" {
 			fmt.Fprintf(out.Text, "%s: schedule %q is in force\n", d.Overlay, d.Schedule)
 		}
-		if d.Sum.MostAtOnce > 0 {
-			fmt.Fprintf(out.Text, "%s: one commit orders at most %d agents\n", d.Overlay, d.Sum.MostAtOnce)
-		}
-		if d.Sum.MaxPerHour > 0 {
-			fmt.Fprintf(out.Text, "%s: maxPerHour of %d leaves %d agents this hour\n", d.Overlay, d.Sum.MaxPerHour, d.Sum.LeftThisHour)
+		if d.Steps()[plan.StepDispatch].Sum() > 0 {
+			fmt.Fprintf(out.Text, "%s: %s\n", d.Overlay, d.Why())
 		}
 	}
 	invalid := map[string]bool{}

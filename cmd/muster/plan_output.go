@@ -19,12 +19,19 @@ type planDocument struct {
 	APIVersion string          `json:"apiVersion"`
 	Kind       string          `json:"kind"`
 	Tip        string          `json:"tip"`
-	Decisions  []plan.Decision `json:"decisions"`
+	Decisions  []planDecision  `json:"decisions"`
 	Suspended  []planSuspended `json:"suspended,omitempty"`
 	// Unserved are the queues with pending jobs that no overlay serves.
 	Unserved []plan.Unserved `json:"unserved,omitempty"`
 	// Unread is what could not be read of Buildkite, and is not needed to decide.
 	Unread string `json:"unread,omitempty"`
+}
+
+// planDecision is a decision with its arithmetic as explain prints it.
+type planDecision struct {
+	plan.Decision
+	Steps  []plan.Step  `json:"steps"`
+	Limits []plan.Limit `json:"limits,omitempty"`
 }
 
 type planSuspended struct {
@@ -34,7 +41,10 @@ type planSuspended struct {
 }
 
 func document(r generator.Result) planDocument {
-	d := planDocument{APIVersion: "muster.dev/v1alpha1", Kind: "Plan", Tip: r.Tip.Commit, Decisions: r.Decisions, Unserved: r.Unserved, Unread: r.Looked.Snapshot.Unread}
+	d := planDocument{APIVersion: "muster.dev/v1alpha1", Kind: "Plan", Tip: r.Tip.Commit, Unserved: r.Unserved, Unread: r.Looked.Snapshot.Unread}
+	for _, x := range r.Decisions {
+		d.Decisions = append(d.Decisions, planDecision{x, x.Steps(), x.Limits()})
+	}
 	for _, s := range r.Suspended {
 		d.Suspended = append(d.Suspended, planSuspended{Overlay: s.Overlay, Suspension: s.Why, Text: s.Why.String()})
 	}

@@ -53,6 +53,7 @@ func planColumns() []planColumn {
 		{name: "MIN", value: func(d plan.Decision) int { return d.Sum.Min }},
 		{name: "MAX", value: func(d plan.Decision) int { return d.Sum.Max }},
 		{name: "LEFT-THIS-HOUR", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.LeftThisHour }, limited: hourly},
+		{name: "MOST-AT-ONCE", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.MostAtOnce }, limited: func(d plan.Decision) bool { return d.Sum.MostAtOnce > 0 }},
 		{name: "MISSING", value: func(d plan.Decision) int { return d.Sum.Missing }},
 		{name: "DESIRED", value: func(d plan.Decision) int { return d.Sum.Desired }},
 		{name: "ROOM", value: func(d plan.Decision) int { return d.Sum.Room }},

@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +29,7 @@ func drawQueue(t *rapid.T) ([]plan.Overlay, plan.Observation) {
 		v := plan.Overlay{Name: fmt.Sprintf("overlay-%d", i)}
 		v.Policy = plan.Policy{
 			Queue: "default", Min: rapid.IntRange(0, 3).Draw(t, "min"), Max: rapid.IntRange(3, 12).Draw(t, "max"), Buffer: rapid.IntRange(0, 2).Draw(t, "buffer"),
-			MaxPerHour: rapid.SampledFrom([]int{0, 4}).Draw(t, "maxPerHour"), MaxDispatch: 100, Lease: time.Hour, IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour,
+			MaxPerHour: rapid.SampledFrom([]int{0, 4}).Draw(t, "maxPerHour"), MaxDispatch: rapid.SampledFrom([]int{2, 100}).Draw(t, "maxDispatch"), Lease: time.Hour, IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour,
 			Priority: rapid.IntRange(0, 1).Draw(t, "priority"), Paused: rapid.IntRange(0, 4).Draw(t, "paused") == 0,
 		}
 		if rapid.IntRange(0, 4).Draw(t, "breaker") == 0 {
@@ -38,7 +39,7 @@ func drawQueue(t *rapid.T) ([]plan.Overlay, plan.Observation) {
 		}
 		overlays = append(overlays, v)
 		busy := rapid.IntRange(0, 3).Draw(t, "busy")
-		o.Overlays = append(o.Overlays, plan.Supply{Overlay: v.Name, Busy: busy, QueueBusy: 9, Own: busy, Stopping: rapid.IntRange(0, 1).Draw(t, "stopping")})
+		o.Overlays = append(o.Overlays, plan.Supply{Overlay: v.Name, Busy: busy, QueueBusy: 9, Own: busy, Stopping: rapid.IntRange(0, 1).Draw(t, "stopping"), MostJobs: rapid.SampledFrom([]int{0, 4}).Draw(t, "Jobs in a commit")})
 	}
 	for i := range rapid.IntRange(1, 2).Draw(t, "groups") {
 		serving := o.Overlays[min(i, len(overlays)-1):]
@@ -84,10 +85,14 @@ func TestPrintedRowsAgree(t *testing.T) {
 			for i, name := range head[:slices.Index(head, "STATE")] {
 				terms[term(name)], _ = strconv.Atoi(cells[i])
 			}
-			limited := slices.Contains(head, "LEFT-THIS-HOUR") && cells[slices.Index(head, "LEFT-THIS-HOUR")] != unknown
+			for _, limit := range []string{"LEFT-THIS-HOUR", "MOST-AT-ONCE"} {
+				if i := slices.Index(head, limit); i < 0 || cells[i] == unknown {
+					terms[term(limit)] = math.MaxInt
+				}
+			}
 			state := cells[slices.Index(head, "STATE")]
 			for line := range strings.SplitSeq(strings.TrimSpace(parts[2]), "\n") {
-				if got, want := printedTerm(t, line, terms, limited, state), terms[strings.Fields(line)[0]]; got != want {
+				if got, want := printedTerm(t, line, terms, state), terms[strings.Fields(line)[0]]; got != want {
 					t.Fatalf("%q makes it %d, and %d is printed:\n%s", line, got, want, &text)
 				}
 			}
@@ -107,7 +112,7 @@ func term(column string) string {
 }
 
 // printedTerm evaluates a line of the formula on a row.
-func printedTerm(t *rapid.T, line string, terms map[string]int, limited bool, state string) int {
+func printedTerm(t *rapid.T, line string, terms map[string]int, state string) int {
 	_, expression, _ := strings.Cut(line, " = ")
 	end := strings.LastIndexByte(expression, ')') + 1
 	parsed, err := parser.ParseExpr(expression[:end])
@@ -116,8 +121,6 @@ func printedTerm(t *rapid.T, line string, terms map[string]int, limited bool, st
 	}
 	n := evaluated(parsed, terms)
 	switch but := expression[end:]; {
-	case strings.Contains(but, "at most leftThisHour") && limited:
-		return min(n, terms["leftThisHour"])
 	case strings.Contains(but, "1 for a probe") && state == "probing":
 		return 1
 	case strings.Contains(but, "0 while suspended") && state != "active":
@@ -139,11 +142,14 @@ func evaluated(e ast.Expr, terms map[string]int) int {
 		}
 		return evaluated(e.X, terms) - evaluated(e.Y, terms)
 	case *ast.CallExpr:
-		a, b := evaluated(e.Args[0], terms), evaluated(e.Args[1], terms)
-		if e.Fun.(*ast.Ident).Name == "max" {
-			return max(a, b)
+		var values []int
+		for _, x := range e.Args {
+			values = append(values, evaluated(x, terms))
 		}
-		return min(a, b)
+		if e.Fun.(*ast.Ident).Name == "max" {
+			return slices.Max(values)
+		}
+		return slices.Min(values)
 	}
 	return 0 // the only number of the formula
 }

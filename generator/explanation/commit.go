@@ -162,18 +162,7 @@ func paragraphs(prose string) []string {
 func notMore(d plan.Decision) []string {
 	var all []string
 	for _, l := range d.Limits() {
-		switch s := d.Sum; l.Name {
-		case "max":
-			all = append(all, fmt.Sprintf("max is %d, and the overlay has %d already: %s left out.", s.Max, s.Current+s.Stopping, ledger.Count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
-		case "maxPerHour":
-			all = append(all, fmt.Sprintf("maxPerHour is %d, of which %d were left in this hour: %s left out.", s.MaxPerHour, s.LeftThisHour, ledger.Count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
-		case "commit":
-			all = append(all, fmt.Sprintf("One commit orders %d agents at most: %s left to the next.", s.MostAtOnce, ledger.Count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
-		case "probe":
-			all = append(all, fmt.Sprintf("The circuit breaker is open, so only one agent is sent: %s left out.", ledger.Count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
-		default:
-			all = append(all, fmt.Sprintf("It is suspended, %s: %s left out.", d.Suspended, ledger.Count(l.Agents, "agent")+pick(l.Agents, " is", " are")))
-		}
+		all = append(all, l.Why+": "+ledger.Count(l.Agents, "agent")+pick(l.Agents, " is", " are")+" left out.")
 	}
 	if len(all) == 0 {
 		all = []string{"No limit was met: it is as many as jobs, min and buffer asked for."}

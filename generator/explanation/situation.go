@@ -37,10 +37,7 @@ func (m *situation) decide(commit string, all []manifest.Overlay) {
 }
 
 // full reports whether no agent more was allowed.
-func (m *situation) full() bool {
-	s := m.decision.Sum
-	return s.Current+s.Stopping >= s.Max
-}
+func (m *situation) full() bool { return m.decision.Sum.Room == 0 }
 
 // waiting returns since when the oldest job had been runnable that was pending at the
 // moment and still was at the next look, and how many were pending by then; zero: there
@@ -91,7 +88,7 @@ func (m *situation) reason() (text string, sure bool) {
 	case m.full() && s.Max == 0:
 		return "Its policy has max 0: no agent is allowed.", true
 	case m.full():
-		return fmt.Sprintf("It had as many agents as max allows: %d of %d (%d connected at the last look, %d in flight).", s.Current+s.Stopping, s.Max, s.Current+s.Stopping-s.InFlight, s.InFlight), true
+		return fmt.Sprintf("It had as many agents as max allows: %d of %d (%d in flight, %d more stopping).", s.Current, s.Max, s.InFlight, s.Stopping), true
 	case s.MaxPerHour > 0 && s.LeftThisHour == 0:
 		return fmt.Sprintf("maxPerHour was used up: %d agents had been ordered in the hour before.", s.MaxPerHour), true
 	case m.before == nil:

@@ -142,7 +142,7 @@ func (s *share) probe(now time.Time) (why Suspension, probe bool) {
 	case !s.mayProbe(now):
 		next := s.breaker.NextProbe().UTC()
 		return Suspension{Code: BackingOff, NextProbe: &next}, false
-	case max(s.sum.Missing, s.sum.BelowMin(), s.policy.Buffer-(s.spare-s.sum.Replacing)) <= 0 || s.sum.Room == 0:
+	case max(s.sum.Missing, s.sum.BelowMin(), s.policy.Buffer-(s.spare-s.sum.Replacing)) <= 0 || s.sum.allowed() == 0:
 		return Suspension{}, false
 	}
 	s.sum.Dispatch, s.sum.Demand = 1, 1

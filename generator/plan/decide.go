@@ -12,10 +12,10 @@ import (
 // the new dispatches' names, so that equal input gives equal names and
 // different input does not. The arithmetic is [Formula]:
 //
-//	missing  = max(0, pending - elsewhere + lookahead + buffer - (idle - replacing) - inFlight + unusable)
-//	desired  = max(min, current - replacing + missing)
-//	room     = max(0, max - current - stopping), at most leftThisHour
-//	dispatch = min(room, desired - (current - replacing)), 0 while suspended, 1 for a probe
+//	missing  = max(0, pending - elsewhere + lookahead + buffer - (idle - replacing) - (inFlight - late) + unusable)
+//	desired  = max(min, current - replacing - late + missing)
+//	room     = max(0, max - current - stopping)
+//	dispatch = min(desired - (current - replacing - late), room, leftThisHour, mostAtOnce), 0 while suspended, 1 for a probe
 //
 // Jobs that several overlays can serve go to the one with the highest priority
 // first, as far as its room reaches, and then to the next; equal priorities
@@ -119,10 +119,9 @@ func newShare(v Overlay, o Observation) *share {
 	if p.MaxPerHour > 0 {
 		_, ordered := v.State.lastHour(o.orderedAt())
 		s.sum.MaxPerHour, s.sum.LeftThisHour = p.MaxPerHour, max(0, p.MaxPerHour-ordered)
-		s.sum.Room = min(s.sum.Room, s.sum.LeftThisHour)
 	}
-	if most := s.mostAtOnce(); most > 0 && most < s.sum.Room {
-		s.sum.MostAtOnce, s.sum.Room = most, most
+	if most := s.mostAtOnce(); most > 0 && most < s.sum.allowed() {
+		s.sum.MostAtOnce = most
 	}
 	s.foresee(o)
 	return s
@@ -157,11 +156,11 @@ func (s *share) mayDispatch(now time.Time) (forMin, room int) {
 	case s.suspended.Active():
 	case s.breaker.Open():
 		if s.mayProbe(now) { // its turn: one job is left to the probe
-			room = min(1, s.sum.Room)
+			room = min(1, s.sum.allowed())
 		}
 	default:
-		forMin = min(s.sum.BelowMin(), s.sum.Room)
-		room = s.sum.Room - forMin
+		forMin = min(s.sum.BelowMin(), s.sum.allowed())
+		room = s.sum.allowed() - forMin
 	}
 	return forMin, room
 }

@@ -58,8 +58,9 @@ type Sum struct {
 	// though their lease still runs.
 	Idle     int `json:"idle"`
 	InFlight int `json:"inFlight"`
-	// Unusable of the idle agents and of those in flight can take nothing of what
-	// is missing, or are not counted on because the circuit breaker is open; zero
+	// Unusable of the idle agents and of those in flight serve nothing that is asked of
+	// the overlay: they were ordered with other tags, and match nothing or jobs of other
+	// overlays alone; or they are not expected because the circuit breaker is open. Zero
 	// while nothing is missing.
 	Unusable int `json:"unusable,omitempty"`
 	// Busy agents of the overlay run a job; QueueBusy are all of the queue that
@@ -72,10 +73,10 @@ type Sum struct {
 	Stopping int `json:"stopping,omitempty"`
 	// Replacing of the idle agents are close to their idle time-out or uptime, or made
 	// from an older template: they count neither for min nor for buffer, so that others
-	// are up when they leave. Late agents are among them.
+	// are up when they leave.
 	Replacing int `json:"replacing,omitempty"`
-	// Late of the agents in flight should have registered long ago: they count for
-	// nothing but against max. LateAfter is from when on agents are late, in seconds
+	// Late of the agents in flight should have registered long ago: they count only
+	// against max. LateAfter is from when on agents are late, in seconds
 	// after their order; zero where none is.
 	Late      int `json:"late,omitempty"`
 	LateAfter int `json:"lateAfterSeconds,omitempty"`
@@ -83,8 +84,8 @@ type Sum struct {
 	// there is none, and LeftThisHour is how many it still allows.
 	MaxPerHour   int `json:"maxPerHour,omitempty"`
 	LeftThisHour int `json:"leftThisHour,omitempty"`
-	// MostAtOnce is how many agents one commit orders at most, where that is less than there
-	// is room for otherwise; zero: it is not.
+	// MostAtOnce is the maximum number of agents of one commit, if that is less than the other
+	// limits allow; otherwise zero.
 	MostAtOnce int `json:"mostAtOnce,omitempty"`
 	// Min, Max and Buffer are the policy's, or the schedule's; Buffer is the forecast's where
 	// that keeps more. While the circuit
@@ -94,7 +95,7 @@ type Sum struct {
 	Buffer int `json:"buffer"`
 	// Missing is how many agents jobs and buffer ask for beyond those that are
 	// idle or in flight. Desired is how many the overlay should have in all.
-	// Room is how many more max, the limit per hour and one commit allow.
+	// Room is how many more agents max allows.
 	Missing int `json:"missing"`
 	Desired int `json:"desired"`
 	Room    int `json:"room"`
@@ -106,7 +107,19 @@ type Sum struct {
 }
 
 // BelowMin is how many agents min asks for.
-func (s Sum) BelowMin() int { return max(0, s.Min-(s.Current-s.Replacing)) }
+func (s Sum) BelowMin() int { return max(0, s.Min-(s.Current-s.Replacing-s.Late)) }
+
+// allowed returns how many agents max, maxPerHour and the limit of one commit allow.
+func (s Sum) allowed() int {
+	n := s.Room
+	if s.MaxPerHour > 0 {
+		n = min(n, s.LeftThisHour)
+	}
+	if s.MostAtOnce > 0 {
+		n = min(n, s.MostAtOnce)
+	}
+	return n
+}
 
 // At is the time of the decision.
 func (d Decision) At() time.Time { return d.Observation.At }

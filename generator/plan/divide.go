@@ -358,7 +358,7 @@ func (d *division) conclude(i int, s *share, now time.Time) {
 		}
 	}
 	unusable := 0
-	m.Idle, m.Lookahead = m.Replacing-m.Late, f.want[held]+f.want[fresh]
+	m.Idle, m.Lookahead = m.Replacing, f.want[held]+f.want[fresh]
 	for k, sinks := range f.serves {
 		from := d.source(k)
 		own, idle, ordered := d.owns(i, from), from.kind == fromIdle, from.kind >= fromMin
@@ -402,7 +402,7 @@ func (d *division) conclude(i int, s *share, now time.Time) {
 		m.Unusable = unusable
 	}
 	m.Dispatch = m.Demand + m.WarmPool
-	m.Desired = max(m.Min, m.Current-m.Replacing+m.Missing)
+	m.Desired = max(m.Min, m.Current-m.Replacing-m.Late+m.Missing)
 	ahead := s.rememberStages(f.moved[forMin][fresh]+f.moved[room][fresh], now)
 	switch {
 	case s.fresh > 0 && m.Dispatch > 0 && f.want[held]+f.want[fresh] == 0:

@@ -1,10 +1,10 @@
 package plan
 
-// Formula is the arithmetic of a decision, in the names of [Sum]. Where several
-// overlays or kinds of agents share the jobs, a maximum flow says which jobs are
-// left elsewhere and which agents are unusable (see divide).
-const Formula = `missing  = max(0, pending - elsewhere + lookahead + buffer - (idle - replacing) - inFlight + unusable)
-desired  = max(min, current - replacing + missing)
-room     = max(0, max - current - stopping), at most leftThisHour
-dispatch = min(room, desired - (current - replacing)), 0 while suspended, 1 for a probe
+// Formula is the arithmetic of a decision, in the names of [Sum]. Each term is counted in
+// the flow that divides jobs among agents (see divide), or read from the policy.
+// leftThisHour and mostAtOnce are left out if there is no such limit.
+const Formula = `missing  = max(0, pending - elsewhere + lookahead + buffer - (idle - replacing) - (inFlight - late) + unusable)
+desired  = max(min, current - replacing - late + missing)
+room     = max(0, max - current - stopping)
+dispatch = min(desired - (current - replacing - late), room, leftThisHour, mostAtOnce), 0 while suspended, 1 for a probe
 `

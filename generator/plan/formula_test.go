@@ -6,11 +6,16 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 
 	"pgregory.net/rapid"
 )
@@ -30,38 +35,61 @@ func TestFormulaIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestFormula evaluates the formula's text on the sums of every case: what
-// people read is what is decided.
-func TestFormula(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	checked := 0
-	for _, file := range files {
+// formulaCases are the decisions of every case, also with few Jobs in a commit.
+func formulaCases(t *testing.T) map[string]Decision {
+	t.Helper()
+	all := map[string]Decision{}
+	for _, file := range caseFiles(t) {
 		w, _ := readCase(t, file)
 		overlays, snapshot, registrations := w.build(t)
 		for _, o := range Observe(overlays, snapshot, registrations) {
-			for _, d := range Decide("c0ffee", overlays, o) {
-				for _, wrong := range againstFormula(t, d) {
-					t.Errorf("%s: %s: %s", file, d.Overlay, wrong)
+			for _, most := range []int{0, 3} { // Jobs in one commit
+				for i := range o.Overlays {
+					o.Overlays[i].MostJobs = most
 				}
-				checked++
+				for _, d := range Decide("c0ffee", overlays, o) {
+					all[fmt.Sprintf("%s, %s, %d Jobs in a commit", file, d.Overlay, most)] = d
+				}
 			}
 		}
 	}
-	if checked < 30 {
-		t.Errorf("only %d decisions were checked", checked)
+	if len(all) < 30 {
+		t.Fatalf("only %d decisions", len(all))
+	}
+	return all
+}
+
+// TestFormula evaluates the text of the formula on the sums of every case, and compares
+// the results with the decisions. It asserts that each term matters in some case: without
+// it the formula is wrong there.
+func TestFormula(t *testing.T) {
+	needed := map[string]bool{}
+	for name := range identifiers() {
+		needed[name] = false
+	}
+	for name, d := range formulaCases(t) {
+		for _, wrong := range againstFormula(t, d, "") {
+			t.Errorf("%s: %s", name, wrong)
+		}
+		for term := range needed {
+			needed[term] = needed[term] || len(againstFormula(t, d, term)) > 0
+		}
+	}
+	for term, ok := range needed {
+		if !ok {
+			t.Errorf("in no case the formula needs %q", term)
+		}
 	}
 }
 
 // TestFormulaAtRandom does the same for random fleets.
 func TestFormulaAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := draw(t)
-		for _, x := range d.decide() {
-			for _, wrong := range againstFormula(t, x) {
-				t.Fatalf("%s: %s", x.Overlay, wrong)
+		for _, d := range []drawn{draw(t), drawSmall(t)} {
+			for _, x := range d.decide() {
+				for _, wrong := range againstFormula(t, x, "") {
+					t.Fatalf("%s: %s\n%s", x.Overlay, wrong, d)
+				}
 			}
 		}
 	})
@@ -73,16 +101,37 @@ type fataler interface {
 	Fatalf(format string, args ...any)
 }
 
-// againstFormula compares a decision's sum with what the formula makes of its
-// terms.
-func againstFormula(t fataler, d Decision) (wrong []string) {
+// identifiers are the names that the formula uses, and its two exceptions.
+func identifiers() map[string]bool {
+	all := map[string]bool{"suspended": true, "probe": true}
+	for line := range strings.Lines(Formula) {
+		_, rest, _ := strings.Cut(line, " = ")
+		for _, word := range strings.FieldsFunc(rest[:strings.LastIndexByte(rest, ')')], func(c rune) bool { return !unicode.IsLetter(c) }) {
+			all[word] = true
+		}
+	}
+	return all
+}
+
+// againstFormula compares a decision's sum with the result of the formula, without one of
+// its terms unless that is empty.
+func againstFormula(t fataler, d Decision, without string) (wrong []string) {
 	text, err := json.Marshal(d.Sum)
 	if err != nil {
 		t.Fatal(err)
 	}
 	terms := map[string]int{}
-	if err := json.Unmarshal(text, &terms); err != nil {
-		t.Fatal(err)
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Sum]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		terms[name] = int(reflect.ValueOf(d.Sum).FieldByIndex(field.Index).Int())
+	}
+	figures := maps.Clone(terms)
+	terms[without] = 0
+	if d.Sum.MaxPerHour == 0 || without == "leftThisHour" {
+		terms["leftThisHour"] = math.MaxInt
+	}
+	if d.Sum.MostAtOnce == 0 || without == "mostAtOnce" {
+		terms["mostAtOnce"] = math.MaxInt
 	}
 	for line := range strings.SplitSeq(strings.TrimSpace(Formula), "\n") {
 		name, rest, _ := strings.Cut(line, " = ")
@@ -91,14 +140,15 @@ func againstFormula(t fataler, d Decision) (wrong []string) {
 		rest, exception := rest[:end], strings.TrimPrefix(rest[end:], ", ")
 		got := evaluate(t, rest, terms)
 		switch {
-		case exception == "at most leftThisHour" && d.Sum.MaxPerHour > 0:
-			got = min(got, d.Sum.LeftThisHour)
-		case exception == "0 while suspended, 1 for a probe" && d.Suspended.Active():
+		case exception == "":
+		case exception != "0 while suspended, 1 for a probe":
+			t.Fatalf("the formula has %q", exception)
+		case d.Suspended.Active() && without != "suspended":
 			got = 0
-		case exception == "0 while suspended, 1 for a probe" && d.Probe:
+		case d.Probe && without != "probe":
 			got = 1
 		}
-		if want := terms[name]; got != want {
+		if want := figures[name]; got != want {
 			wrong = append(wrong, fmt.Sprintf("%s is %d, the formula %q makes it %d of %s", name, want, line, got, text))
 		}
 	}
@@ -120,18 +170,25 @@ func evaluate(t fataler, expression string, terms map[string]int) int {
 			n, _ := strconv.Atoi(e.Value)
 			return n
 		case *ast.Ident:
-			return terms[e.Name] // one that is left out is zero
+			n, ok := terms[e.Name]
+			if !ok {
+				t.Fatalf("%s: there is no figure %q", expression, e.Name)
+			}
+			return n
 		case *ast.BinaryExpr:
 			if e.Op == token.ADD {
 				return value(e.X) + value(e.Y)
 			}
 			return value(e.X) - value(e.Y)
 		case *ast.CallExpr:
-			a, b := value(e.Args[0]), value(e.Args[1])
-			if e.Fun.(*ast.Ident).Name == "max" {
-				return max(a, b)
+			var values []int
+			for _, x := range e.Args {
+				values = append(values, value(x))
 			}
-			return min(a, b)
+			if e.Fun.(*ast.Ident).Name == "max" {
+				return slices.Max(values)
+			}
+			return slices.Min(values)
 		}
 		t.Fatalf("%s: what is %T?", expression, e)
 		return 0

@@ -89,7 +89,6 @@ func (s *share) giveUp(now time.Time) {
 			}
 		}
 	}
-	s.sum.Replacing += s.sum.Late
 	if s.sum.Late > 0 {
 		s.sum.LateAfter = int(after / time.Second)
 	}

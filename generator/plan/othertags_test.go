@@ -57,7 +57,7 @@ func TestInFlightTags(t *testing.T) {
 			t.Errorf("%s: dispatched %+v, want %d and %d", name, d, c.want, c.other)
 		}
 		for _, x := range d {
-			for _, wrong := range againstFormula(t, x) {
+			for _, wrong := range againstFormula(t, x, "") {
 				t.Errorf("%s: %s: %s", name, x.Overlay, wrong)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 type drawn struct {
 	overlays []Overlay
 	snapshot Snapshot
+	mostJobs int // in one commit; zero: any number
 }
 
 func draw(t *rapid.T) drawn {
@@ -67,6 +68,9 @@ func (d drawn) decide() []Decision {
 	r.Reconcile(d.overlays, d.snapshot.At)
 	var all []Decision
 	for _, o := range Observe(d.overlays, d.snapshot, &r) {
+		for i := range o.Overlays {
+			o.Overlays[i].MostJobs = d.mostJobs
+		}
 		all = append(all, Decide("c0ffee", d.overlays, o)...)
 	}
 	return all

@@ -21,7 +21,7 @@ func TestReference(t *testing.T) {
 			if x.State.Breaker.Open() || x.Suspended.Active() != o.suspended {
 				t.Fatalf("%s is suspended: %q, the breaker is %+v\n%s", o.Name, x.Suspended, x.State.Breaker, d)
 			}
-			got := [5]int{sum.Current, sum.Stopping, sum.InFlight, sum.Replacing, sum.Dispatch}
+			got := [5]int{sum.Current, sum.Stopping, sum.InFlight, sum.Replacing + sum.Late, sum.Dispatch}
 			if want := [5]int{o.current, o.stopping, o.inFlight, o.replacing, o.dispatch}; got != want {
 				t.Fatalf("%s: current, stopping, in flight, replacing and dispatch are %v, the reference has %v\n%s", o.Name, got, want, d)
 			}

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -12,38 +11,28 @@ import (
 // TestSteps: in every case, and at random, the terms of a step come to its value within
 // its bounds, in the words of the formula, and the limits say exactly what is missing.
 func TestSteps(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	limited, bit := map[string]int{}, map[string]int{}
-	for _, file := range files {
-		w, _ := readCase(t, file)
-		overlays, snapshot, registrations := w.build(t)
-		for _, o := range Observe(overlays, snapshot, registrations) {
-			for _, d := range Decide("c0ffee", overlays, o) {
-				if wrong := againstSteps(d); wrong != "" {
-					t.Errorf("%s: %s: %s", file, d.Overlay, wrong)
-				}
-				for _, l := range d.Limits() {
-					limited[l.Name]++
-				}
-				for _, s := range d.Steps() {
-					for _, b := range s.Bit() {
-						bit[b.Name]++
-					}
-				}
+	limited, active := map[string]int{}, map[string]int{}
+	for name, d := range formulaCases(t) {
+		if wrong := againstSteps(d); wrong != "" {
+			t.Errorf("%s: %s", name, wrong)
+		}
+		for _, l := range d.Limits() {
+			limited[l.Name]++
+		}
+		for _, s := range d.Steps() {
+			for _, b := range s.ActiveBounds() {
+				active[b.Name]++
 			}
 		}
 	}
-	for _, name := range []string{"max", "maxPerHour", "probe", string(Paused)} {
+	for _, name := range []string{"max", "maxPerHour", "commit", "probe", string(Paused)} {
 		if limited[name] == 0 {
 			t.Errorf("no case is limited by %s: %v", name, limited)
 		}
 	}
-	for _, name := range []string{"", "min", "room", "leftThisHour", "suspended", "probe"} {
-		if bit[name] == 0 {
-			t.Errorf("in no case a step is bounded by %q: %v", name, bit)
+	for _, name := range []string{"", "min", "room", "leftThisHour", "mostAtOnce", "suspended", "probe"} {
+		if active[name] == 0 {
+			t.Errorf("in no case a step is bounded by %q: %v", name, active)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -66,7 +55,7 @@ func againstSteps(d Decision) string {
 	for i, s := range steps {
 		n := s.Sum()
 		for _, b := range s.Bounds {
-			n = b.hold(n)
+			n = b.apply(n)
 		}
 		if n != s.Value {
 			return s.Name + " does not add up"
@@ -92,8 +81,12 @@ func againstSteps(d Decision) string {
 			short = s.Sum() - s.Value
 		}
 	}
-	limits := d.Limits()
+	limits, sum := d.Limits(), d.Sum
 	switch {
+	case sum.Elsewhere < 0 || sum.Elsewhere > sum.Pending:
+		return "more jobs are left elsewhere than are pending"
+	case sum.Unusable < 0 || sum.Unusable > sum.Idle-sum.Replacing+sum.InFlight-sum.Late:
+		return "more agents are unusable than are there"
 	case (short > 0) != (len(limits) > 0):
 		return "limits where nothing is left out, or none where something is"
 	case short > 0 && limits[0].Agents != short:

@@ -113,8 +113,9 @@ type Overlay struct {
 	Oldest time.Time `json:"oldest,omitzero"`
 	// Schedule is the schedule in force; empty: none.
 	Schedule string `json:"schedule,omitempty"`
-	// Suspended is why nothing is dispatched; its code is empty where nothing
-	// stands in the way. Why says it in words.
+	// Suspended is why nothing is dispatched; its code is empty if the overlay is not
+	// suspended. Why describes the suspension, or else contains the arithmetic of the
+	// decision.
 	Suspended plan.Suspension `json:"suspended,omitzero"`
 	Why       string          `json:"why,omitempty"`
 	// Breaker reports that the circuit breaker is open, and Failures how many orders

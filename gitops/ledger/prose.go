@@ -37,10 +37,13 @@ func dispatchProse(d plan.Decision) string {
 	if said := ForecastSentence(d); said != "" {
 		say("%s", said)
 	}
+	steps := d.Steps()
+	dispatch := steps[plan.StepDispatch]
+	wanted := dispatch.Sum()
 	say("%s.", sentence(demandClause(d)))
 	say("%s.", sentence(supplyClause(d)))
-	if s.BelowMin() > s.Missing {
-		say("The minimum of %d asks for %s.", s.Min, Count(s.BelowMin(), "agent"))
+	if len(steps[plan.StepDesired].ActiveBounds()) > 0 {
+		say("The minimum of %d asks for %s.", s.Min, Count(wanted, "agent"))
 	}
 	if s.Busy > 0 || s.QueueBusy > 0 {
 		say("%s", busySentence(s))
@@ -55,8 +58,8 @@ func dispatchProse(d plan.Decision) string {
 	if s.MostAtOnce > 0 {
 		say("One commit orders at most %s, because the git host takes no more files at once: what is left is decided again after it.", Count(s.MostAtOnce, "agent"))
 	}
-	if wanted := max(s.Missing, s.BelowMin()); wanted > s.Dispatch {
-		say("%s%s needed, but only %d%s dispatched.", sentence(Count(wanted, "agent")), are(wanted), s.Dispatch, are(s.Dispatch))
+	if wanted > dispatch.Value {
+		say("%s%s needed, but only %d%s dispatched.", sentence(Count(wanted, "agent")), are(wanted), dispatch.Value, are(dispatch.Value))
 	}
 	switch jobs := Count(len(d.Dispatch), "Job"); {
 	case s.Demand > 0 && s.WarmPool > 0:
@@ -87,6 +90,9 @@ func demandClause(d plan.Decision) string {
 	if s.Lookahead > 0 {
 		demand += "; look-ahead adds " + Count(s.Lookahead, "upcoming job")
 	}
+	if s.Buffer > 0 {
+		demand += fmt.Sprintf("; the buffer asks for %d", s.Buffer)
+	}
 	return demand
 }
 
@@ -113,8 +119,9 @@ func others(d plan.Decision) string {
 	return "the overlays " + strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
-// supplyClause says who is there to take the jobs and how many are missing, as
-// in "2 agents are idle and none is in flight, so 3 are missing".
+// supplyClause describes the existing agents, those of them that do not count, and the
+// number of missing agents, as in "2 agents are idle and none is in flight, so 3 are
+// missing".
 func supplyClause(d plan.Decision) string {
 	s := d.Sum
 	supply := "no agent is idle or in flight"
@@ -125,23 +132,25 @@ func supplyClause(d plan.Decision) string {
 		}
 		supply = Count(s.Idle, "agent") + are(s.Idle) + " idle and " + inFlight + " in flight"
 	}
-	if leaving := s.Replacing - s.Late; leaving > 0 {
+	var not []string
+	if s.Replacing > 0 {
 		why := "close to the idle time-out of the warm pool"
 		if staying(d) > 0 {
 			why = "close to the idle time-out or the uptime, or of an older template,"
 		}
-		supply += fmt.Sprintf(", but %s %s and %s not count", Count(leaving, "idle agent")+are(leaving), why, pick(leaving, "does", "do"))
+		not = append(not, fmt.Sprintf("%s %s and %s not count", Count(s.Replacing, "idle agent")+are(s.Replacing), why, pick(s.Replacing, "does", "do")))
 	}
-	supply += lateClause(s)
-	missing := s.Pending - s.Elsewhere + s.Lookahead - (s.Idle - s.Replacing) - s.InFlight
-	if missing > 0 {
-		supply += fmt.Sprintf(", so %d%s missing", missing, are(missing))
+	if s.Late > 0 {
+		not = append(not, fmt.Sprintf("%d in flight%s late, more than %s after the order, and %s not count", s.Late, are(s.Late), span(time.Duration(s.LateAfter)*time.Second), pick(s.Late, "does", "do")))
 	}
-	if asks := s.Missing - max(0, missing); s.Buffer > 0 && asks > 0 {
-		supply += fmt.Sprintf("; the buffer of %d asks for %d", s.Buffer, asks)
-		if missing > 0 {
-			supply += " more"
-		}
+	if s.Unusable > 0 {
+		not = append(not, fmt.Sprintf("%d of them %s none of this because of their tags", s.Unusable, pick(s.Unusable, "serves", "serve")))
+	}
+	if len(not) > 0 {
+		supply += ", but " + strings.Join(not, ", and ")
+	}
+	if s.Missing > 0 {
+		supply += fmt.Sprintf(", so %d%s missing", s.Missing, are(s.Missing))
 	}
 	return supply
 }
@@ -166,7 +175,7 @@ func roomSentence(s plan.Sum) string {
 	if s.Stopping > 0 {
 		current += fmt.Sprintf(", and %d more that%s stopping", s.Stopping, are(s.Stopping))
 	}
-	return fmt.Sprintf("The overlay has %s: the maximum of %d leaves room for %d.", current, s.Max, max(0, s.Max-s.Current-s.Stopping))
+	return fmt.Sprintf("The overlay has %s: the maximum of %d leaves room for %d.", current, s.Max, s.Room)
 }
 
 // strayedSentence says how many agents an edit of the policy left behind; empty

@@ -160,7 +160,7 @@ func TestPageSaysWhatIs(t *testing.T) {
 	}
 	check("at the start", "the first tick is not over", "No overlay has been read yet")
 	w.tick(nil, decided("default", w.now, plan.Sum{Pending: 7, Idle: 1, Busy: 4, Current: 5, Max: 20, Missing: 6, Room: 15, Desired: 11, Dispatch: 6}))
-	check("after a tick", ">Nothing.<", "7 pending − 1 idle: 6 missing; 6 dispatched.", `<th scope="row"><a href="?overlay=default#timelines">default</a>`, "default: dispatch 6 agents")
+	check("after a tick", ">Nothing.<", "7 jobs pending - 1 agent idle: 6 missing; 6 dispatched.", `<th scope="row"><a href="?overlay=default#timelines">default</a>`, "default: dispatch 6 agents")
 	w.now = w.now.Add(time.Minute)
 	w.tick(func(r *generator.Report) {
 		r.Err, r.Outcome, r.Failed, r.Git = errors.New("no route"), generator.Failed, generator.StepTip, time.Time{}

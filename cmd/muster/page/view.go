@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"muster/generator/plan"
 	"muster/generator/status"
 )
 
@@ -94,10 +93,10 @@ func (p *Page) view(only string) (view, bool) {
 
 // row is an overlay's.
 func row(o status.Overlay, hasLine bool) overlay {
-	r := overlay{Overlay: o, State: "ready", Class: "good", Reason: why(o.Sum), HasLine: hasLine}
+	r := overlay{Overlay: o, State: "ready", Class: "good", Reason: o.Why, HasLine: hasLine}
 	switch {
 	case o.Suspended.Active():
-		r.State, r.Class, r.Reason = string(o.Suspended.Code), "bad", o.Why
+		r.State, r.Class = string(o.Suspended.Code), "bad"
 		if o.Suspended.Wanted() {
 			r.Class = "warn"
 		}
@@ -105,39 +104,6 @@ func row(o status.Overlay, hasLine bool) overlay {
 		r.State, r.Class, r.Reason = "unknown", "warn", "It could not be decided on."
 	}
 	return r
-}
-
-// why says in a sentence why an overlay wants what it wants; see [plan.Formula].
-func why(s plan.Sum) string {
-	text := fmt.Sprintf("%d pending", s.Pending)
-	part := func(n int, sign, what string) {
-		if n > 0 {
-			text += fmt.Sprintf(" %s %d %s", sign, n, what)
-		}
-	}
-	part(s.Elsewhere, "−", "left to other overlays")
-	part(s.Lookahead, "+", "upcoming")
-	part(s.Buffer, "+", "buffer")
-	part(s.Idle-(s.Replacing-s.Late), "−", "idle")
-	part(s.InFlight, "−", "in flight")
-	part(s.Late, "+", "of them late")
-	part(s.Unusable, "+", "of them unusable")
-	text += fmt.Sprintf(": %d missing", s.Missing)
-	if s.BelowMin() > s.Missing {
-		text += fmt.Sprintf(", and min %d asks for %d", s.Min, s.BelowMin())
-	}
-	wanted := max(s.Missing, s.BelowMin())
-	switch {
-	case wanted == 0:
-		return text + "."
-	case s.Dispatch >= wanted:
-		return text + fmt.Sprintf("; %d dispatched.", s.Dispatch)
-	case s.MostAtOnce > 0:
-		return text + fmt.Sprintf("; only %d dispatched: one commit orders no more.", s.Dispatch)
-	case s.MaxPerHour > 0 && s.Room == s.LeftThisHour:
-		return text + fmt.Sprintf("; only %d dispatched: maxPerHour is %d.", s.Dispatch, s.MaxPerHour)
-	}
-	return text + fmt.Sprintf("; only %d dispatched: max is %d.", s.Dispatch, s.Max)
 }
 
 // summary says in words what a timeline shows, for who cannot see it.

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"muster/cmd/muster/terminal"
+	"muster/generator/explanation"
+)
+
+// TestExplanationCountsAgentsInFlight prints the agents of each dispatch that may still come.
+func TestExplanationCountsAgentsInFlight(t *testing.T) {
+	var out bytes.Buffer
+	x := explanation.Explanation{InFlight: []explanation.InFlight{
+		{ID: "a-7f3k9c2b", Agents: 1, Ordered: start, NotAfter: start}, {ID: "a-8g4m0d3c", Agents: 2, Ordered: start, NotAfter: start},
+	}}
+	if err := printExplanations(terminal.Output{Text: &out}, []explanation.Explanation{x}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"a-7f3k9c2b: 1 agent of ", "a-8g4m0d3c: 2 agents of "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package plan_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+	"pgregory.net/rapid"
+
+	"muster/generator/plan"
+	"muster/gitops/ledger"
+)
+
+// TestCommitBodyAddsUp parses commit messages of random decisions, and asserts that the
+// quantities in them add up to the number of agents ordered.
+func TestCommitBodyAddsUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for _, d := range plan.DrawDecisions(t) {
+			if wrong := readBack(d); wrong != "" {
+				t.Fatal(wrong)
+			}
+		}
+	})
+}
+
+// TestCommitBodiesOfCases makes the same assertion for every case. If agents are idle or
+// in flight and more are ordered, the message must say why. It is compared with the case's
+// own message if there is one.
+func TestCommitBodiesOfCases(t *testing.T) {
+	beside := 0
+	for file, decisions := range plan.CaseDecisions(t) {
+		var messages strings.Builder
+		for _, d := range decisions {
+			if wrong := readBack(d); wrong != "" {
+				t.Errorf("%s: %s", file, wrong)
+			}
+			if len(d.Dispatch) == 0 {
+				continue
+			}
+			if d.Sum.Idle+d.Sum.InFlight > 0 {
+				beside++
+			}
+			messages.WriteString(body(d) + "\n")
+		}
+		wantMessage(t, file, messages.String())
+	}
+	if beside < 10 {
+		t.Errorf("only %d orders are beside agents that are idle or in flight", beside)
+	}
+}
+
+// wantMessage compares the messages of a case's orders with its file "message".
+func wantMessage(t *testing.T, file, got string) {
+	t.Helper()
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := &archive.Files[len(archive.Files)-1]
+	switch {
+	case last.Name != "message":
+	case plan.UpdateCases():
+		last.Data = []byte(got)
+		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		if diff := cmp.Diff(string(last.Data), got); diff != "" {
+			t.Errorf("%s: run with -update (-want +got):\n%s", file, diff)
+		}
+	}
+}
+
+// body is what the commit of an order says to people.
+func body(d plan.Decision) string {
+	return ledger.Text(ledger.Act{Kind: ledger.Dispatch, Path: "overlays/" + d.Overlay, Decision: d})
+}
+
+// quantities are the figures of a commit body, each in the group of an expression; "no" is
+// zero. A quantity that a body does not state is zero, or no limit.
+var quantities = map[string]*regexp.Regexp{
+	"pending":   regexp.MustCompile(`(\w+) jobs? (?:is|are) pending`),
+	"elsewhere": regexp.MustCompile(`and (\d+) of them (?:is|are) left to `),
+	"lookahead": regexp.MustCompile(`look-ahead adds (\d+) upcoming`),
+	"buffer":    regexp.MustCompile(`; the buffer asks for (\d+)`),
+	"idle":      regexp.MustCompile(`(\w+) agents? (?:is|are) idle and`),
+	"inFlight":  regexp.MustCompile(` idle and (\w+) (?:is|are) in flight`),
+	"replacing": regexp.MustCompile(`(\d+) idle agents? (?:is|are) close to`),
+	"late":      regexp.MustCompile(`(\d+) in flight (?:is|are) late`),
+	"unusable":  regexp.MustCompile(`(\d+) of them serves? none of this`),
+	"missing":   regexp.MustCompile(`so (\d+) (?:is|are) missing`),
+	"asked":     regexp.MustCompile(`The minimum of \d+ asks for (\d+) agent`),
+	"min":       regexp.MustCompile(`The minimum of (\d+) asks`),
+	"current":   regexp.MustCompile(`The overlay has (\d+) agents?,`),
+	"stopping":  regexp.MustCompile(`and (\d+) more that (?:is|are) stopping`),
+	"max":       regexp.MustCompile(`the maximum of (\d+) leaves room`),
+	"room":      regexp.MustCompile(`leaves room for (\d+)`),
+	"perHour":   regexp.MustCompile(`in an hour: (\d+) of them`),
+	"atOnce":    regexp.MustCompile(`One commit orders at most (\d+) agent`),
+	"needed":    regexp.MustCompile(`(\d+) agents? (?:is|are) needed, but only`),
+	"only":      regexp.MustCompile(`needed, but only (\d+) (?:is|are) dispatched`),
+	"ordered":   regexp.MustCompile(`: dispatch (\d+) agent`),
+	"demand":    regexp.MustCompile(`(\d+) (?:is|are) for jobs and`),
+	"pool":      regexp.MustCompile(`for jobs and (\d+) (?:is|are) for the warm pool`),
+}
+
+// readBack describes how the quantities of a commit body do not add up; it is empty if
+// they do, or if nothing is ordered.
+func readBack(d plan.Decision) string {
+	if len(d.Dispatch) == 0 {
+		return ""
+	}
+	text := body(d)
+	line := strings.Join(strings.Fields(text), " ")
+	n, stated := map[string]int{}, map[string]bool{}
+	for name, pattern := range quantities {
+		if found := pattern.FindStringSubmatch(line); found != nil {
+			n[name], _ = strconv.Atoi(found[1])
+			stated[name] = true
+		}
+	}
+	missing := n["pending"] - n["elsewhere"] + n["lookahead"] + n["buffer"] - (n["idle"] - n["replacing"]) - (n["inFlight"] - n["late"]) + n["unusable"]
+	wanted := max(0, missing)
+	if stated["min"] {
+		wanted = n["min"] - (n["current"] - n["replacing"] - n["late"])
+	}
+	dispatch := min(wanted, n["room"])
+	if stated["perHour"] {
+		dispatch = min(dispatch, n["perHour"])
+	}
+	if stated["atOnce"] {
+		dispatch = min(dispatch, n["atOnce"])
+	}
+	if d.Probe {
+		dispatch = 1
+	}
+	total := 0
+	for _, x := range d.Dispatch {
+		total += x.Agents
+	}
+	for _, c := range []struct {
+		what         string
+		stated       bool
+		value, wants int
+	}{
+		{"missing", true, n["missing"], max(0, missing)},
+		{"asked for by the minimum", stated["min"], n["asked"], wanted},
+		{"room", true, n["room"], max(0, n["max"]-n["current"]-n["stopping"])},
+		{"needed", stated["needed"], n["needed"], wanted},
+		{"only dispatched", stated["only"], n["only"], dispatch},
+		{"for jobs and the warm pool", stated["demand"], n["demand"] + n["pool"], dispatch},
+		{"dispatched", true, n["ordered"], dispatch},
+		{"agents of the dispatches", true, total, dispatch},
+	} {
+		if c.stated && c.value != c.wants {
+			return fmt.Sprintf("%s: %d, and the other quantities make it %d:\n%s\n%+v", c.what, c.value, c.wants, text, d.Sum)
+		}
+	}
+	switch {
+	case !stated["pending"] || !stated["max"]:
+		return "the message states neither jobs nor room:\n" + text
+	case stated["needed"] != (wanted > dispatch):
+		return "the message does not say that fewer are dispatched than needed:\n" + text
+	}
+	return ""
+}
