@@ -61,7 +61,8 @@ func describe(a ledger.Act) (slog.Level, string) {
 	return slog.LevelInfo, "repaired"
 }
 
-// actAttrs are an act's overlay, queue, reason, agents and dispatches.
+// actAttrs returns the overlay, queue, reason, agents and dispatches of an act, and the
+// command that deletes pods that have not started.
 func actAttrs(a ledger.Act) []slog.Attr {
 	d := a.Decision
 	attrs := []slog.Attr{slog.String("overlay", d.Overlay), slog.String("queue", d.Queue)}
@@ -96,6 +97,9 @@ func actAttrs(a ledger.Act) []slog.Attr {
 	}
 	if len(reasons) > 0 {
 		attrs = append(attrs, slog.String("reason", strings.Join(reasons, ", ")))
+	}
+	if command := ledger.DeleteUnstarted(d.Retire); command != "" && a.Kind == ledger.Retire {
+		attrs = append(attrs, slog.String("delete-unstarted", command))
 	}
 	return attrs
 }

@@ -261,6 +261,10 @@ func retireProse(d plan.Decision) string {
 	if withdrawn > 0 {
 		paragraphs = append(paragraphs, wrap("What is withdrawn lies in dispatches/withdrawn, which no syncer applies, so that a Job which was refused does not stop others. Its agents count as in flight until its lease is over: the Job may have started just before."))
 	}
+	if command := DeleteUnstarted(d.Retire); command != "" {
+		paragraphs = append(paragraphs, wrap("A pod that has not started, as when its image cannot be pulled, keeps its room on its node until activeDeadlineSeconds is over. "+
+			"This deletes such pods of "+theJobs(unarrived(d.Retire))+", and none that has started:")+"\n  "+command)
+	}
 	if d.Closes {
 		paragraphs = append(paragraphs, wrap("The circuit breaker closes: the last order did not fail. Agents are dispatched as needed again."))
 	}
@@ -268,6 +272,40 @@ func retireProse(d plan.Decision) string {
 		paragraphs = append(paragraphs, wrap(breakerSentence(b, d.At())), whereToLook(b))
 	}
 	return strings.Join(paragraphs, "\n\n")
+}
+
+// unarrived returns the expired dispatches of which some agents did not register.
+func unarrived(all []plan.Retirement) []string {
+	var ids []string
+	for _, r := range all {
+		if r.Reason == plan.Expired && r.Registered < r.Agents {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids
+}
+
+func theJobs(names []string) string {
+	if len(names) == 1 {
+		return "the Job " + names[0]
+	}
+	return "the Jobs"
+}
+
+// DeleteUnstarted returns the command that deletes the pods of expired dispatches that
+// have not started; empty if all agents registered. A person runs it, because muster has
+// no access to clusters, and Kubernetes has no deadline that spares pods that have
+// started. It does not delete the Job, whose other pods may be agents with a job.
+func DeleteUnstarted(all []plan.Retirement) string {
+	ids := unarrived(all)
+	if len(ids) == 0 {
+		return ""
+	}
+	selector := "muster.dev/dispatch=" + ids[0]
+	if len(ids) > 1 {
+		selector = "'muster.dev/dispatch in (" + strings.Join(ids, ",") + ")'"
+	}
+	return "kubectl delete pods -A -l " + selector + " --field-selector status.phase=Pending"
 }
 
 // outcomeSentence says what became of one dispatch.
