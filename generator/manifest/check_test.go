@@ -219,7 +219,7 @@ func TestCheckSaysWhere(t *testing.T) {
 // TestCheckReuse: the base that muster init writes lets agents stay, for as long as its
 // deadline does.
 func TestCheckReuse(t *testing.T) {
-	const config, deadline = "overlays/default/scaling.yaml", "base/job.yaml:47: spec.activeDeadlineSeconds: 86400 is too short: it ends agents that work; write more than "
+	const config, deadline = "overlays/default/scaling.yaml", "base/job.yaml:48: spec.activeDeadlineSeconds: 86400 is too short: it ends agents that work; write more than "
 	for uptime, want := range map[string]string{
 		"30m": "", "23h44m": "",
 		"23h45m": deadline + "86400, which is the lease and the uptime, and add the longest build",

@@ -19,12 +19,12 @@ import (
 )
 
 // Version is the agent's, as in the image of base/job.yaml.
-const Version = "3.138.2"
+const Version = "3.138.3"
 
 const (
 	module = "github.com/buildkite/agent/v3"
 	// sum is the module's, as sum.golang.org has it.
-	sum = "h1:L2qq07OvX+drXSBdr0/E7cHxtoCIiK0sFMBeQwZB/as="
+	sum = "h1:MPfvp9SCNdmr7sIaMTqwdQ+i5AxYcbABrBN10evn9eU="
 	// language replaces the agent's "go 1.26.10": this repository's Go may be an
 	// older patch release of 1.26, which knows the same language.
 	language = "go 1.26.0"
@@ -62,7 +62,7 @@ func Build(ctx context.Context, dir string) (string, error) {
 	}
 	fresh := binary + ".new"
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", fresh, ".")
-	cmd.Dir, cmd.Env = source, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
+	cmd.Dir, cmd.Env = source, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false -mod=mod")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the agent: %w\n%s", err, text)
 	}
@@ -127,14 +127,18 @@ func write(path string, f *zip.File) error {
 
 var goLine = regexp.MustCompile(`(?m)^go .*$`)
 
-// edit lets the agent be built as it is published, but for the version of Go
-// and for zzglob.
+// signatures replaces the agent's jwx v3.4.0, which the Go module proxy does not have, by
+// the version of agent 3.138.2. It signs and verifies pipelines, which no test does.
+const signatures = "github.com/lestrrat-go/jwx/v3 => github.com/lestrrat-go/jwx/v3 v3.3.0"
+
+// edit lets the agent be built as it is published, but for the version of Go, for
+// zzglob and for jwx.
 func edit(path, stub string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
 	text = goLine.ReplaceAll(text, []byte(language))
-	text = fmt.Appendf(text, "\nreplace drjosh.dev/zzglob => %s\n", stub)
+	text = fmt.Appendf(text, "\nreplace drjosh.dev/zzglob => %s\n\nreplace %s\n", stub, signatures)
 	return os.WriteFile(path, text, 0o644)
 }

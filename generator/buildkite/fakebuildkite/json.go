@@ -110,7 +110,7 @@ type hostedAgents struct {
 
 // agentVersion is the version of agents that are only simulated: the image's in
 // the base.
-const agentVersion = "3.138.2"
+const agentVersion = "3.138.3"
 
 // stamp is a time as the API writes it; null when it has not come.
 func stamp(t time.Time) *string {
