@@ -155,7 +155,7 @@ e2e-argocd: e2e-packages ## Run it with Argo CD alone
 e2e-long: e2e-packages ## Two clusters of which one goes away, and everything killed at random for CHAOS, chosen by SEED
 	$(call E2E,0,$(or $(RUN),^TestC)) -chaos '$(CHAOS)' -seed '$(SEED)' $(if $(RUN)$(VERSIONS),,-table long)
 
-e2e-packages:
+e2e-packages: tools
 	@missing=; for program in redis-server tini containerd runc /usr/lib/cni/bridge /bin/busybox ip faketime; do command -v $$program >/dev/null || missing=yes; done; \
 	if [ "$$missing" ] && [ "$$(id -u)" = 0 ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 		redis-server tini containerd runc containernetworking-plugins busybox-static iproute2 faketime; fi

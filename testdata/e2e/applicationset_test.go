@@ -87,6 +87,7 @@ func newFleet(t *testing.T, overlays ...string) *world {
 		}
 		return nil
 	}))
+	must(w.addToProject(w.ctx, "/spec/sourceRepos/-", w.git.url))
 	must(w.startMuster("muster-set"))
 	t.Cleanup(w.muster.Kill)
 	controller, err := a.startSets()

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
 	"muster/testdata/e2e/kube"
 )
 
@@ -35,10 +37,13 @@ func (w *world) addOldWay(t *testing.T, way string, s syncer, jobs map[string]st
 	t.Helper()
 	o := &oldWay{&overlay{world: w, t: t, name: "old-" + way + "-" + s.name(), syncer: s, namespace: "old"}}
 	o.must(w.cluster.addPlainNamespace(w.ctx, "old"))
+	o.must(w.allow(w.ctx, s, "old"))
 	o.write(jobs)
 	dir := t.TempDir()
 	o.must(w.init(dir, "default", s.name()))
 	text, err := os.ReadFile(filepath.Join(dir, "syncer", "agents-default.yaml"))
+	o.must(err)
+	text, err = withoutIgnored(text)
 	o.must(err)
 	object := strings.NewReplacer("agents-default", "agents-"+o.name, "overlays/default", "old/"+o.name).Replace(string(text))
 	if f, ok := s.(*flux); ok {
@@ -52,6 +57,18 @@ func (w *world) addOldWay(t *testing.T, way string, s syncer, jobs map[string]st
 		}
 	})
 	return o
+}
+
+// withoutIgnored makes an Application update Jobs, by removing the ignoreDifferences that
+// init writes.
+func withoutIgnored(text []byte) ([]byte, error) {
+	var object map[string]any
+	if err := yaml.Unmarshal(text, &object); err != nil {
+		return nil, err
+	}
+	delete(object["spec"].(map[string]any), "ignoreDifferences")
+	text, err := yaml.Marshal(object)
+	return []byte(strings.ReplaceAll(string(text), "- RespectIgnoreDifferences=true\n", "")), err
 }
 
 // write commits the directory: a ConfigMap that stays, and Jobs by name, each a text

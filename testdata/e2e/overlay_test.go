@@ -43,6 +43,7 @@ func (w *world) addOverlay(t *testing.T, scenario string, s syncer, o options) *
 	if o.namespace != "" {
 		v.namespace = o.namespace
 		v.must(w.cluster.addNamespace(w.ctx, o.namespace))
+		v.must(w.allow(w.ctx, s, o.namespace))
 	}
 	if !slices.Contains(scenarios, scenario) {
 		t.Fatalf("the overlay %s is not among the scenarios", scenario)

@@ -128,19 +128,23 @@ func refused(t *testing.T, w *world, s syncer, c cause) {
 // a moment after they were made.
 func (v *overlay) admits(want bool) {
 	v.t.Helper()
-	job := map[string]any{
-		"metadata": map[string]any{"generateName": "try-"},
-		"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
-			"restartPolicy": "Never", "containers": []map[string]any{{"name": "a", "image": "a"}},
-		}}},
-	}
 	v.until("the API server has heard of the policy", func() error {
-		err := v.cluster.Post(v.ctx, kube.Path("batch/v1", "jobs", v.namespace, "")+"?dryRun=All", job)
+		err := v.cluster.Post(v.ctx, kube.Path("batch/v1", "jobs", v.namespace, "")+"?dryRun=All", someJob())
 		if (err == nil) != want {
 			return fmt.Errorf("it says %w", err)
 		}
 		return nil
 	})
+}
+
+// someJob is a Job, to ask the API server what it makes of one.
+func someJob() map[string]any {
+	return map[string]any{
+		"metadata": map[string]any{"generateName": "try-"},
+		"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
+			"restartPolicy": "Never", "containers": []map[string]any{{"name": "a", "image": "a"}},
+		}}},
+	}
 }
 
 func mentions(text string, words ...string) bool {
@@ -206,6 +210,9 @@ func testNamespace(t *testing.T) {
 			return nil
 		})
 		v.must(w.cluster.addNamespace(w.ctx, v.namespace))
+		if s.name() == "flux" { // its Role went with the namespace
+			v.must(w.allow(w.ctx, s, v.namespace))
+		}
 		v.passes(2)
 		v.isWell()
 	})

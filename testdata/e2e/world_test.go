@@ -82,7 +82,7 @@ func newWorld(ctx context.Context, s *suite) (*world, error) {
 var scenarios = []string{
 	"pulse", "life", "edits", "failures", "deleted", "left", "eviction", "twice", "corrected", "namespace", "told", "node", "priority", "reuse", "clock-fast", "clock-slow",
 	"policy", "policy-beside", "webhook", "webhook-beside", "quota", "quota-beside", "many", "two", "real", "deployed", "chaos-0", "chaos-1", "chaos-2",
-	"drain", "crash", "preempted", "date-fast", "date-slow",
+	"rights", "rewritten", "unstarted", "drain", "crash", "preempted", "date-fast", "date-slow",
 }
 
 // introduce makes the fleet repository, as init writes it.
@@ -108,6 +108,13 @@ func (w *world) introduce(ctx context.Context) error {
 			return err
 		}
 		f.receiver += path
+	}
+	if _, ok := w.syncers["argocd"]; ok {
+		text, err := os.ReadFile(filepath.Join(w.git.clone, "syncer", "project.yaml"))
+		if err != nil {
+			return err
+		}
+		return w.cluster.Apply(ctx, string(text))
 	}
 	return nil
 }

@@ -56,6 +56,9 @@ type Config struct {
 // ReservedTaint is the key of the taint of nodes that are for some pods alone.
 const ReservedTaint = "e2e.muster.dev/reserved"
 
+// MissingRegistry begins the names of images that cannot be pulled.
+const MissingRegistry = "missing.example.com/"
+
 // Node is a stand-in that runs.
 type Node struct {
 	Config

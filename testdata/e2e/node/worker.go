@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -107,10 +109,12 @@ func (w *podWorker) start(ctx context.Context) (Running, error) {
 	var env map[string]string
 	for {
 		var err error
-		if env, err = pod.environment(pod.Spec.Containers[0], w.node.secret(ctx)); err == nil {
+		if strings.HasPrefix(pod.Spec.Containers[0].Image, MissingRegistry) {
+			err = errors.New("ErrImagePull")
+		} else if env, err = pod.environment(pod.Spec.Containers[0], w.node.secret(ctx)); err == nil {
 			break
 		}
-		// As CreateContainerConfigError: the Secret may come.
+		// Image and Secret may come: a kubelet tries again until the pod is deleted.
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
