@@ -26,11 +26,13 @@ SEED       ?= 1
 LONGEST    ?= 10s
 # What make bench runs on, how often, and where the repositories that it makes
 # are kept (empty: in the user's cache).
-BENCH_SIZES ?= small,medium,large
+BENCH_ALL   := small,medium,large
+BENCH_SIZES ?= $(BENCH_ALL)
 BENCH_TURNS ?= 15
 BENCH_TICKS ?= 200
 BENCH_DIR   ?=
 BENCH_TABLE := $(CURDIR)/bin/bench.txt
+BENCH_PAGE  := docs/performance.md
 # What the program says of itself; without git, it says the source's version.
 VERSION    ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
 COMMIT     ?= $(shell git describe --always --abbrev=12 --exclude '*' --dirty 2>/dev/null)
@@ -186,13 +188,23 @@ fuzz: ## Fuzz every parser for FUZZTIME each
 		done; \
 	done
 
-bench: tools ## Measure against git, go-git and the bounds; see docs/performance.md
-	@mkdir -p bin && rm -f $(BENCH_TABLE)
-	@for package in ./gitops ./cmd/muster; do \
-		$(GO) test -run '^$$' -bench . -benchtime $(BENCH_TURNS)x -timeout 120m $$package -args \
-			-sizes=$(BENCH_SIZES) -fleets=$(BENCH_DIR) -ticks=$(BENCH_TICKS) -table=$(BENCH_TABLE) >bin/bench.log 2>&1 || { cat bin/bench.log; exit 1; }; \
-	done
-	@printf '%-62s %-7s %12s %10s\n' figure size measured bound; cat $(BENCH_TABLE)
+bench: tools ## Measure against git, go-git and the bounds; a run on all sizes writes the table of the page on performance
+	@mkdir -p bin
+	@{ echo "commit $$(git rev-parse --short=12 HEAD)$$(git diff --quiet HEAD -- . ':!$(BENCH_PAGE)' || echo -dirty)"; \
+		echo "$$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), $$(nproc) cores; $$($(GO) env GOVERSION); $$(git version)"; \
+		printf '%-62s %-7s %12s %10s\n' figure size measured bound; } >$(BENCH_TABLE)
+	@code=0; measure() { \
+		$(GO) test -trimpath -vet=off -run '^$$' -bench "$$3" -benchtime "$$2x" -timeout 15m "$$1" -args \
+			-sizes=$(BENCH_SIZES) -fleets=$(BENCH_DIR) -ticks=$(BENCH_TICKS) -table=$(BENCH_TABLE) >bin/bench.log 2>&1 || { code=1; cat bin/bench.log; }; }; \
+	measure ./gitops $(BENCH_TURNS) .; \
+	measure ./cmd/muster 1 .; \
+	measure ./generator/manifest 20 '^BenchmarkStamp$$'; \
+	measure ./generator/plan 20 .; \
+	measure ./generator/buildkite 20 TenThousandBuilds; \
+	measure ./generator/metrics 20 .; \
+	cat $(BENCH_TABLE); \
+	$(if $(filter $(BENCH_ALL),$(BENCH_SIZES)),$(GO) test -trimpath -vet=off -count=1 -run '^TestPerformanceTable$$' ./cmd/muster -args -update -table=$(BENCH_TABLE) || code=1;) \
+	exit $$code
 
 soak: ## Play DAYS days of production against muster in a process of its own: memory, metrics, nothing ordered twice
 	$(GO) test ./cmd/muster -run Month -timeout 0 -v -month-days $(DAYS)

@@ -2,18 +2,19 @@ package gitops
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
+	"muster/testdata/bench"
 )
 
-// ticksRole dispatches and retires TICKS times and prints its memory.
+// ticksRole dispatches and retires TICKS times, and prints its memory after each push.
 func ticksRole() error {
 	r, err := New(Config{URL: os.Getenv("URL")})
 	if err != nil {
@@ -36,36 +37,14 @@ func ticksRole() error {
 		if _, err := r.Push(ctx, tip, []branch.Draft{commit}); err != nil {
 			return err
 		}
-		if i == ticks/10 || i == ticks {
-			peak, now, err := memoryUse()
-			if err != nil {
-				return err
-			}
-			fmt.Println(peak, now)
+		peak, now, err := bench.Memory("self")
+		if err != nil {
+			return err
 		}
+		fmt.Println(peak, now)
 	}
 	return nil
 }
-
-// memoryUse returns the most and the present resident memory in MB.
-func memoryUse() (peak, now float64, err error) {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0, 0, err
-	}
-	for line := range strings.Lines(string(status)) {
-		fields := strings.Fields(line)
-		for name, to := range map[string]*float64{"VmHWM:": &peak, "VmRSS:": &now} {
-			if fields[0] == name {
-				*to, err = strconv.ParseFloat(fields[1], 64)
-				*to /= 1024
-			}
-		}
-	}
-	return peak, now, err
-}
-
-var benchTicks = flag.Int("ticks", 200, "how many pushes memory is watched over")
 
 // BenchmarkMemory runs ticks that each push in a process of its own.
 func BenchmarkMemory(b *testing.B) {
@@ -73,39 +52,42 @@ func BenchmarkMemory(b *testing.B) {
 		fleet := repository("fleet")
 		before := sizesOf(b, fleet)
 		url := serveElsewhere(b, root) + "/fleet.git"
-		_, out := start(b, "ticks", "URL="+url, fmt.Sprintf("TICKS=%d", *benchTicks))
+		cmd, out := start(b, "ticks", "URL="+url, fmt.Sprintf("TICKS=%d", *bench.Ticks))
+		stuck := time.AfterFunc(bench.LongestWait, func() { _ = cmd.Process.Kill() })
+		defer stuck.Stop()
 		var early, late, peak float64
-		for _, now := range []*float64{&early, &late} {
+		for tick := range *bench.Ticks + 1 {
 			if !out.Scan() {
-				b.Fatal("the ticks ended early")
+				b.Fatalf("the process ended, or was killed after %s, before push %d", bench.LongestWait, tick)
 			}
-			_, err := fmt.Sscan(out.Text(), &peak, now)
-			must(b, err)
+			stuck.Reset(bench.LongestWait)
+			_, err := fmt.Sscan(out.Text(), &peak, &late)
+			bench.Check(b, err)
+			if tick == *bench.Ticks/10 {
+				early = late
+			}
 		}
-		for b.Loop() {
-			// The ticks are watched once, however often this runs.
-		}
-		b.ReportMetric(0, "ns/op")
-		row(b, "git alone: peak memory", " MB", peak, 45)
-		row(b, fmt.Sprintf("  growth over %d dispatches", *benchTicks-*benchTicks/10), " MB", late-early, 3)
+		bench.Once(b)
+		bench.Row(b, "git client: peak memory", peak)
+		bench.Row(b, "git client: memory growth over the pushes", late-early)
 		after := sizesOf(b, fleet)
 		_, err := fleet.Git("repack", "-q", "-d")
-		must(b, err)
-		commits := float64(*benchTicks + 1)
-		row(b, "server: growth per commit beside all dispatches, loose", " B", (after["size"]-before["size"])*1024/commits, 0)
-		row(b, "  packed", " B", (sizesOf(b, fleet)["size-pack"]-before["size-pack"])*1024/commits, 0)
+		bench.Check(b, err)
+		commits := float64(*bench.Ticks + 1)
+		bench.Row(b, "server: growth per commit beside all dispatches, loose", (after["size"]-before["size"])*1024/commits)
+		bench.Row(b, "server: growth per commit beside all dispatches, packed", (sizesOf(b, fleet)["size-pack"]-before["size-pack"])*1024/commits)
 	})
 }
 
 // sizesOf is what git count-objects says of a repository, sizes in KiB.
 func sizesOf(b testing.TB, r gitserver.Repository) map[string]float64 {
 	out, err := r.Git("count-objects", "-v")
-	must(b, err)
+	bench.Check(b, err)
 	counts := map[string]float64{}
 	for line := range strings.Lines(out) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		counts[name], err = strconv.ParseFloat(value, 64)
-		must(b, err)
+		bench.Check(b, err)
 	}
 	return counts
 }

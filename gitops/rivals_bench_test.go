@@ -2,7 +2,6 @@ package gitops
 
 import (
 	"errors"
-	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
+	"muster/testdata/bench"
 )
 
 // goGit is go-git as it is usually used: a clone with a worktree, kept between
@@ -33,27 +33,27 @@ type goGit struct {
 
 func newGoGit(b *testing.B, objects storage.Storer, files billy.Filesystem, url string, depth int) *goGit {
 	clone, err := git.Clone(objects, files, &git.CloneOptions{URL: url, Depth: depth, SingleBranch: true, ReferenceName: "refs/heads/main"})
-	must(b, err)
+	bench.Check(b, err)
 	return &goGit{b: b, files: files, clone: clone}
 }
 
 func (g *goGit) push() {
 	worktree, err := g.clone.Worktree()
-	must(g.b, err)
+	bench.Check(g.b, err)
 	for _, c := range dispatch(g.next).Changes {
 		f, err := g.files.Create(c.Path)
-		must(g.b, err)
+		bench.Check(g.b, err)
 		_, err = f.Write(c.Content)
-		must(g.b, err)
-		must(g.b, f.Close())
+		bench.Check(g.b, err)
+		bench.Check(g.b, f.Close())
 		// Without SkipStatus each file costs a walk over the whole worktree.
-		must(g.b, worktree.AddWithOptions(&git.AddOptions{Path: c.Path, SkipStatus: true}))
+		bench.Check(g.b, worktree.AddWithOptions(&git.AddOptions{Path: c.Path, SkipStatus: true}))
 	}
 	who := &object.Signature{Name: "x", Email: "x@example.com", When: time.Unix(int64(1_700_000_000+g.next), 0)}
 	g.next++
 	_, err = worktree.Commit("default: dispatch 12 agents", &git.CommitOptions{Author: who})
-	must(g.b, err)
-	must(g.b, g.clone.Push(&git.PushOptions{RefSpecs: []gitconfig.RefSpec{"refs/heads/main:refs/heads/main"}}))
+	bench.Check(g.b, err)
+	bench.Check(g.b, g.clone.Push(&git.PushOptions{RefSpecs: []gitconfig.RefSpec{"refs/heads/main:refs/heads/main"}}))
 }
 
 // BenchmarkGoGitInMemory sets muster against a shallow clone in memory.
@@ -63,11 +63,11 @@ func BenchmarkGoGitInMemory(b *testing.B) {
 		repository("go-git")
 		url := serveElsewhere(b, root)
 		m := newMuster(b, url+"/muster.git")
-		own := &rival{name: "muster", run: func() { must(b, m.push(1)) }}
+		own := &rival{name: "muster", run: func() { bench.Check(b, m.push(1)) }}
 		g := newGoGit(b, memory.NewStorage(), memfs.New(), url+"/go-git.git", 1)
 		theirs := &rival{name: "go-git", run: g.push}
 		compete(b, own, theirs)
-		ratio(b, "dispatch / go-git: shallow clone and worktree in memory", own, theirs, 0)
+		ratio(b, "push / go-git: shallow clone and worktree in memory", own, theirs)
 	})
 }
 
@@ -90,7 +90,7 @@ func BenchmarkGoGitOnDisk(b *testing.B) {
 			objects := filesystem.NewStorage(osfs.New(filepath.Join(dir, "tree", ".git")), cache.NewObjectLRUDefault())
 			g = newGoGit(b, objects, files, url+"/go-git.git", 0)
 		}}
-		own := &rival{name: "muster", run: func() { must(b, m.push(1)) }}
+		own := &rival{name: "muster", run: func() { bench.Check(b, m.push(1)) }}
 		theirs := &rival{name: "go-git", run: func() { g.push() }}
 		for turn := 0; b.Loop(); turn++ {
 			if turn == 0 {
@@ -103,9 +103,9 @@ func BenchmarkGoGitOnDisk(b *testing.B) {
 			}
 		}
 		b.ReportMetric(0, "ns/op")
-		b.ReportMetric(median(theirs.wall), "go-git-ms")
-		ratio(b, fmt.Sprintf("dispatch / go-git: whole clone, worktree on disk (n=%d)", turns), own, theirs, 0)
-		ratio(b, "start / go-git: whole clone on disk (n=1)", start, clone, 0)
+		b.ReportMetric(bench.Median(theirs.wall), "go-git-ms")
+		ratio(b, "push / go-git: whole clone, worktree on disk", own, theirs)
+		ratio(b, "start / go-git: whole clone on disk", start, clone)
 	})
 }
 
@@ -113,7 +113,7 @@ func BenchmarkGoGitOnDisk(b *testing.B) {
 func goGitList(b testing.TB, url string) {
 	remote := git.NewRemote(memory.NewStorage(), &gitconfig.RemoteConfig{Name: "origin", URLs: []string{url}})
 	_, err := remote.ListContext(b.Context(), &git.ListOptions{})
-	must(b, err)
+	bench.Check(b, err)
 }
 
 // BenchmarkRequests counts.
@@ -121,7 +121,7 @@ func BenchmarkRequests(b *testing.B) {
 	forSizes(b, func(b *testing.B, root string, repository func(string) gitserver.Repository) {
 		repository("fleet")
 		server, err := gitserver.Serve(root, gitserver.Options{})
-		must(b, err)
+		bench.Check(b, err)
 		b.Cleanup(server.Close)
 		m, other := newMuster(b, server.URL+"/fleet.git"), newMuster(b, server.URL+"/fleet.git")
 		other.next = 500_000
@@ -133,22 +133,22 @@ func BenchmarkRequests(b *testing.B) {
 		var idle, push, hundred, race float64
 		for b.Loop() {
 			idle = count(m.look)
-			push = count(func() { must(b, m.push(1)) })
-			hundred = count(func() { must(b, m.push(100)) })
+			push = count(func() { bench.Check(b, m.push(1)) })
+			hundred = count(func() { bench.Check(b, m.push(100)) })
 			other.look()
-			must(b, other.push(1))
+			bench.Check(b, other.push(1))
 			race = count(func() {
 				if err := m.push(1); !errors.Is(err, branch.ErrMoved) {
 					b.Fatalf("no race was lost: %v", err)
 				}
 				m.look()
-				must(b, m.push(1))
+				bench.Check(b, m.push(1))
 			})
 		}
 		b.ReportMetric(0, "ns/op")
-		row(b, "requests: idle", "", idle, 1)
-		row(b, "requests: dispatch, commit and push", "", push, 2)
-		row(b, "requests: 100 dispatches, of which one is the push", "", hundred, 2)
-		row(b, "requests: lost race, and won at the second try", "", race, 4)
+		bench.Row(b, "requests: idle tick", idle)
+		bench.Row(b, "requests: push", push)
+		bench.Row(b, "requests: push of 100 dispatches", hundred)
+		bench.Row(b, "requests: push after a conflict", race)
 	})
 }

@@ -4,13 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"math"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -19,6 +16,7 @@ import (
 
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/gitserver"
+	"muster/testdata/bench"
 )
 
 // arena is a generated repository with a fleet in it, and all that muster
@@ -37,12 +35,6 @@ type arena struct {
 	observed atomic.Pointer[func()]
 }
 
-var arenaSizes = map[string]gitserver.Size{
-	"small":  {Files: 50, Commits: 100},
-	"medium": {Files: 10_000, Commits: 10_000, Dispatches: 1_000},
-	"large":  {Files: 100_000, Commits: 100_000, Dispatches: 10_000},
-}
-
 // shipped builds the program as make build does.
 func shipped(b *testing.B) (binary string) {
 	binary = filepath.Join(b.TempDir(), "muster")
@@ -57,17 +49,12 @@ func shipped(b *testing.B) (binary string) {
 // inArenas runs a benchmark in an arena of each size.
 func inArenas(b *testing.B, run func(a *arena)) {
 	binary := shipped(b)
-	for size := range strings.SplitSeq(*benchSizes, ",") {
-		b.Run("size="+size, func(b *testing.B) {
-			a := &arena{b: b, size: size, binary: binary}
-			a.open()
-			run(a)
-			for b.Loop() {
-				// Whatever was measured has been, however often this runs.
-			}
-			b.ReportMetric(0, "ns/op")
-		})
-	}
+	bench.EachSize(b, func(b *testing.B, size string) {
+		a := &arena{b: b, size: size, binary: binary}
+		a.open()
+		run(a)
+		bench.Once(b)
+	})
 }
 
 func (a *arena) check(err error) {
@@ -82,11 +69,7 @@ func (a *arena) check(err error) {
 // ordered, move into a directory of their own among the overlays.
 func (a *arena) open() {
 	root := a.b.TempDir()
-	a.repo = gitserver.Repository{Dir: filepath.Join(root, "fleet.git")}
-	out, err := exec.Command("cp", "-r", a.generated(), a.repo.Dir).CombinedOutput()
-	if err != nil {
-		a.b.Fatalf("copying the repository: %v\n%s", err, out)
-	}
+	a.repo = bench.Repository(a.b, a.size, filepath.Join(root, "fleet.git"))
 	head, err := a.repo.Head()
 	a.check(err)
 	_, err = a.repo.GitInput(fmt.Appendf(nil, "commit refs/heads/main\ncommitter Else <else@example.com> %d +0000\ndata 5\nmove\n\nfrom %s\n"+
@@ -108,33 +91,6 @@ func (a *arena) serve(root string) {
 	a.git, err = gitserver.Serve(root, gitserver.Options{Wrap: a.weigh})
 	a.check(err)
 	a.b.Cleanup(a.git.Close)
-}
-
-// generated returns the generated repository, made once.
-func (a *arena) generated() string {
-	root := *benchKeep
-	if root == "" {
-		cache, err := os.UserCacheDir()
-		a.check(err)
-		root = filepath.Join(cache, "muster-bench")
-	}
-	dir := filepath.Join(root, a.size+".git")
-	if _, err := os.Stat(dir); err == nil {
-		return dir
-	}
-	size, ok := arenaSizes[a.size]
-	if !ok {
-		a.b.Fatalf("no size %q", a.size)
-	}
-	a.check(os.MkdirAll(root, 0o755))
-	draft, err := os.MkdirTemp(root, "draft-")
-	a.check(err)
-	defer os.RemoveAll(draft)
-	r, err := gitserver.Init(filepath.Join(draft, a.size+".git"))
-	a.check(err)
-	a.check(r.Generate(size))
-	a.check(os.Rename(r.Dir, dir)) // whole, or not there
-	return dir
 }
 
 // weigh notes how many bytes a push sends.
@@ -166,78 +122,81 @@ func (a *arena) build(jobs int, duration time.Duration) {
 		Steps: []fakebuildkite.Step{{Label: "test", Parallelism: jobs, Duration: duration}}})
 }
 
+// muster is the program as a process of its own.
+type muster struct {
+	*exec.Cmd
+	b     *testing.B
+	lines chan string // of its log; closed at its end
+	log   strings.Builder
+}
+
 // muster starts the program; it ends with the benchmark at the latest.
-func (a *arena) muster(path, name string, args ...string) (*exec.Cmd, *bufio.Scanner) {
-	cmd := exec.Command(path)
-	cmd.Args = append([]string{name, "run", "--startup-jitter=0s"}, args...)
-	cmd.Env = append(cmd.Environ(), "MUSTER_REPO="+a.git.URL+"/fleet.git", "MUSTER_BUILDKITE_URL="+a.api.URL+"/",
+func (a *arena) muster(path, name string, args ...string) *muster {
+	m := &muster{Cmd: exec.Command(path), b: a.b, lines: make(chan string)}
+	m.Args = append([]string{name, "run", "--startup-jitter=0s"}, args...)
+	m.Env = append(m.Environ(), "MUSTER_REPO="+a.git.URL+"/fleet.git", "MUSTER_BUILDKITE_URL="+a.api.URL+"/",
 		"MUSTER_BUILDKITE_ORG=acme", "BUILDKITE_API_TOKEN=test-token")
-	stderr, err := cmd.StderrPipe()
+	stderr, err := m.StderrPipe()
 	a.check(err)
-	a.check(cmd.Start())
-	a.b.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	return cmd, bufio.NewScanner(stderr)
-}
-
-// await reads the log up to a line that holds a text.
-func (a *arena) await(log *bufio.Scanner, text string) {
-	var all []string
-	for log.Scan() {
-		all = append(all, log.Text())
-		if strings.Contains(log.Text(), text) {
-			return
-		}
-	}
-	a.b.Fatalf("muster did not say %q:\n%s", text, strings.Join(all, "\n"))
-}
-
-// memory returns a process's most and present resident memory in MB.
-func (a *arena) memory(cmd *exec.Cmd) (peak, now float64) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
-	a.check(err)
-	for line := range strings.Lines(string(status)) {
-		fields := strings.Fields(line)
-		for name, to := range map[string]*float64{"VmHWM:": &peak, "VmRSS:": &now} {
-			if fields[0] == name {
-				*to, err = strconv.ParseFloat(fields[1], 64)
-				a.check(err)
-				*to /= 1024
+	a.check(m.Start())
+	a.b.Cleanup(func() { _ = m.Process.Kill(); _ = m.Wait() })
+	go func() {
+		defer close(m.lines)
+		for log := bufio.NewScanner(stderr); log.Scan(); {
+			select {
+			case m.lines <- log.Text():
+			case <-a.b.Context().Done():
+				return
 			}
 		}
-	}
-	return peak, now
+	}()
+	return m
 }
 
-// row adds a line to the table; a bound of 0 is none.
-func (a *arena) row(figure, unit string, value, bound float64) {
-	number := func(v float64) string {
-		if v >= 100 {
-			return fmt.Sprintf("%.0f", v)
+// await reads the log up to a line that contains text.
+func (m *muster) await(text string) {
+	m.b.Helper()
+	if !m.read(func(line string) bool { return strings.Contains(line, text) }, nil) {
+		m.b.Fatalf("muster ended without logging %q:\n%s", text, &m.log)
+	}
+}
+
+// end waits until the program has ended.
+func (m *muster) end() error {
+	m.b.Helper()
+	m.read(func(string) bool { return false }, nil)
+	return m.Wait()
+}
+
+// read reads the log until a line is the wanted one or event happens. It reports false if
+// the log ends before. A program that does neither is killed.
+func (m *muster) read(wanted func(line string) bool, event <-chan struct{}) bool {
+	m.b.Helper()
+	late := time.After(bench.LongestWait)
+	for {
+		select {
+		case line, ok := <-m.lines:
+			if !ok {
+				return false
+			}
+			m.log.WriteString(line + "\n")
+			if wanted(line) {
+				return true
+			}
+		case <-event:
+			return true
+		case <-late:
+			m.b.Fatalf("waited for muster for %s. Its log:\n%s", bench.LongestWait, &m.log)
 		}
-		return fmt.Sprintf("%.3g", v)
 	}
-	limit, missed := "", ""
-	if bound > 0 {
-		limit = number(bound) + unit
-	}
-	if bound > 0 && value > bound {
-		missed = fmt.Sprintf("missed by %.0f %%", math.Ceil((value/bound-1)*100))
-	}
-	a.b.Log(figure, number(value)+unit, limit, missed)
-	if *benchTable == "" {
-		return
-	}
-	f, err := os.OpenFile(*benchTable, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	a.check(err)
-	line := fmt.Sprintf("%-62s %-7s %12s %10s  %s", figure, a.size, number(value)+unit, limit, missed)
-	_, err = fmt.Fprintln(f, strings.TrimRight(line, " "))
-	a.check(err)
-	a.check(f.Close())
 }
 
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
+// memory returns the peak and the current resident memory of the program in MB.
+func (m *muster) memory() (peak, now float64) {
+	m.b.Helper()
+	peak, now, err := bench.Memory(strconv.Itoa(m.Process.Pid))
+	bench.Check(m.b, err)
+	return peak, now
 }
 
 func (a *arena) commits() float64 {
@@ -264,15 +223,13 @@ func (a *arena) count(name string) float64 {
 
 func (a *arena) loose() float64 { return a.count("size") }
 
-// growth says what a commit adds to the repository: as the server keeps it at
+// growth reports what a commit adds to the repository: as the server keeps it at
 // first, and after git gc's packing.
 func (a *arena) growth(commits, loose float64) {
 	packed := a.count("size-pack")
 	_, err := a.repo.Git("repack", "-q", "-d")
 	a.check(err)
 	packed = a.count("size-pack") - packed
-	const perYear = 365 * 24 * 60 / 1e6
-	a.row(fmt.Sprintf("server: growth per commit of a fleet at work, loose (of %.0f)", commits), " B", loose/commits, 0)
-	a.row("  packed", " B", packed/commits, 0)
-	a.row("  packed, in a year at a commit a minute", " MB", packed/commits*perYear, 0)
+	bench.Row(a.b, "server: growth per commit of a busy fleet, loose", loose/commits)
+	bench.Row(a.b, "server: growth per commit of a busy fleet, packed", packed/commits)
 }

@@ -7,18 +7,18 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"syscall"
 	"testing"
 	"time"
 
 	"muster/generator/buildkite"
 	"muster/generator/plan"
+	"muster/testdata/bench"
 )
 
 // BenchmarkTenThousandBuilds is a tick over 10,000 builds of ten jobs, a quarter
 // of which run: reading, observing, deciding. Beside it stands what it costs to
 // decode the same bytes and keep nothing, with the client's own reader, and to
-// validate them with encoding/json; beyond-ms is the tick less the decoding.
+// validate them with encoding/json. The table has the tick less the decoding.
 func BenchmarkTenThousandBuilds(b *testing.B) {
 	api := &bulk{builds: 10_000, jobs: 10, perPage: 100, job: largeJob}
 	pages := map[string][]byte{}
@@ -70,30 +70,21 @@ func BenchmarkTenThousandBuilds(b *testing.B) {
 	// The least of each: what others do on the machine only ever adds.
 	ticks, decoded, valid := time.Hour, time.Hour, time.Hour
 	for b.Loop() {
-		ticks = min(ticks, cpuOf(b, tick))
-		decoded = min(decoded, cpuOf(b, each(func(page []byte) bool { return buildkite.DecodeBuilds(bytes.NewReader(page)) == nil })))
-		valid = min(valid, cpuOf(b, each(json.Valid)))
+		ticks = min(ticks, cpuOf(tick))
+		decoded = min(decoded, cpuOf(each(func(page []byte) bool { return buildkite.DecodeBuilds(bytes.NewReader(page)) == nil })))
+		valid = min(valid, cpuOf(each(json.Valid)))
 	}
-	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	b.ReportMetric(float64(size>>20), "MiB")
-	b.ReportMetric(ms(ticks), "tick-ms")
-	b.ReportMetric(ms(decoded), "decode-ms")
-	b.ReportMetric(ms(valid), "json.Valid-ms")
-	b.ReportMetric(ms(ticks-decoded), "beyond-ms")
+	b.ReportMetric(bench.Milliseconds(ticks), "tick-ms")
+	b.ReportMetric(bench.Milliseconds(decoded), "decode-ms")
+	b.ReportMetric(bench.Milliseconds(valid), "json.Valid-ms")
+	bench.Row(b, "tick over 10,000 builds, beyond decoding them: CPU", bench.Milliseconds(ticks-decoded))
 	b.ReportMetric(float64(ticks)/float64(decoded), "tick/decode")
 }
 
-// cpuOf is the time that this process uses for it, collecting garbage too.
-func cpuOf(b *testing.B, f func()) time.Duration {
-	b.Helper()
-	used := func() time.Duration {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			b.Fatal(err)
-		}
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
-	before := used()
+// cpuOf returns the CPU time that f takes, garbage collection included.
+func cpuOf(f func()) time.Duration {
+	before := bench.CPUTime()
 	f()
-	return used() - before
+	return bench.CPUTime() - before
 }

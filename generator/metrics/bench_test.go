@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"syscall"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"muster/generator/metrics"
 	"muster/generator/plan"
 	"muster/generator/status"
+	"muster/testdata/bench"
 )
 
 // fifty is the report of a tick that found 50 overlays with ten live dispatches
@@ -45,17 +45,6 @@ func fifty() generator.Report {
 	return r
 }
 
-// cpu is the processor's time that this process has used, in milliseconds: what
-// counts on a machine that others use too.
-func cpu(b *testing.B) float64 {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e6
-}
-
 // BenchmarkIdleTick is what the endpoint adds to a tick that has nothing to do.
 func BenchmarkIdleTick(b *testing.B) {
 	r := fifty()
@@ -65,14 +54,14 @@ func BenchmarkIdleTick(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
-	before := cpu(b)
+	before := bench.CPUTime()
 	for b.Loop() {
 		recorder.Began(r.Began)
 		m.Began(r.Began)
 		recorder.Ended(r)
 		m.Ended(r)
 	}
-	b.ReportMetric((cpu(b)-before)/float64(b.N), "cpu-ms/op")
+	bench.Row(b, "metrics: CPU that the endpoint adds to an idle tick", bench.Milliseconds(bench.CPUTime()-before)/float64(b.N))
 }
 
 // BenchmarkScrape is a scrape of 50 overlays, as Prometheus asks for it.
@@ -86,17 +75,23 @@ func BenchmarkScrape(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			bytes, before := 0, cpu(b)
+			bytes, before := 0, bench.CPUTime()
+			var took []float64
 			for b.Loop() {
+				begin := time.Now()
 				request := httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody)
 				request.Header.Set("Accept", accept)
 				request.Header.Set("Accept-Encoding", "gzip")
 				w := httptest.NewRecorder()
 				h.ServeHTTP(w, request)
 				bytes = w.Body.Len()
+				took = append(took, bench.Milliseconds(time.Since(begin)))
 			}
 			b.ReportMetric(float64(bytes), "bytes")
-			b.ReportMetric((cpu(b)-before)/float64(b.N), "cpu-ms/op")
+			b.ReportMetric(bench.Milliseconds(bench.CPUTime()-before)/float64(b.N), "cpu-ms/op")
+			if name == "text" {
+				bench.Row(b, "metrics: a scrape of 50 overlays", bench.Median(took))
+			}
 		})
 	}
 }

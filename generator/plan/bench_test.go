@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
+
+	"muster/testdata/bench"
 )
 
 // fleetOf makes overlays on ten queues and jobs of a hundred kinds, half of
@@ -56,18 +57,32 @@ func decideAll(overlays []Overlay, s Snapshot, r *Registrations) (agents int) {
 	return agents
 }
 
+// BenchmarkDecide reports the median of the turns.
 func BenchmarkDecide(b *testing.B) {
 	for _, size := range []struct{ overlays, jobs int }{{1, 100}, {10, 10_000}, {50, 100_000}} {
 		b.Run(fmt.Sprintf("overlays=%d/jobs=%d", size.overlays, size.jobs), func(b *testing.B) {
 			overlays, snapshot, register := fleetOf(size.overlays, size.jobs)
 			b.ReportAllocs()
-			agents := 0
-			for b.Loop() {
-				agents = decideAll(overlays, snapshot, register)
+			took := turns(b, func() { decideAll(overlays, snapshot, register) })
+			if size.overlays == 50 {
+				bench.Row(b, "decision over 100,000 jobs and 50 overlays", took)
+				bench.Row(b, "decision over 100,000 jobs and 50 overlays: allocations",
+					testing.AllocsPerRun(1, func() { decideAll(overlays, snapshot, register) }))
 			}
-			b.ReportMetric(float64(agents), "agents")
 		})
 	}
+}
+
+// turns runs f as often as -benchtime asks, and returns the median time in milliseconds.
+func turns(b *testing.B, f func()) float64 {
+	b.Helper()
+	var all []float64
+	for b.Loop() {
+		begin := time.Now()
+		f()
+		all = append(all, bench.Milliseconds(time.Since(begin)))
+	}
+	return bench.Median(all)
 }
 
 // TestDecisionAllocatesLittlePerJobAndAgent asserts that a decision on 100,000 jobs, 5,000
@@ -114,17 +129,6 @@ func tick(overlays []Overlay, s Snapshot, r *Registrations) {
 	decideAll(overlays, s, r)
 }
 
-// cpuTime returns the CPU time of the process, which the load of other processes hardly
-// affects.
-func cpuTime(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // BenchmarkQueues reports with its largest size the growth exponent of the CPU time: the
 // larger of those of its two steps, each to ten times as many queues.
 func BenchmarkQueues(b *testing.B) {
@@ -134,16 +138,15 @@ func BenchmarkQueues(b *testing.B) {
 			overlays, s := queuesOf(n)
 			r := &Registrations{}
 			b.ReportAllocs()
-			begin := cpuTime(b)
-			for b.Loop() {
-				tick(overlays, s, r)
-			}
-			took := float64(cpuTime(b)-begin) / float64(b.N)
+			begin := bench.CPUTime()
+			wall := turns(b, func() { tick(overlays, s, r) })
+			took := float64(bench.CPUTime()-begin) / float64(b.N)
 			if before > 0 {
 				exponent = max(exponent, math.Log10(took/before))
 			}
 			if before = took; n == 5000 {
-				b.ReportMetric(exponent, "exponent")
+				bench.Row(b, "decision over 5,000 queues and 60,000 jobs", wall)
+				bench.Row(b, "growth exponent of CPU time over 50, 500 and 5,000 queues", exponent)
 			}
 		})
 	}
@@ -220,10 +223,15 @@ func crossOf(overlays, ruleSets, most int) ([]Overlay, Snapshot) {
 // BenchmarkGrowth has what grew with the fourth power: each step doubles the
 // size, so that the ratio of two steps is the power.
 func BenchmarkGrowth(b *testing.B) {
+	figures := map[string]string{
+		"chain/ruleSets=300":  "decision over 300 rule sets and 450 idle agents",
+		"cross/ruleSets=1000": "decision over 20 overlays of max 1,000, 1,000 rule sets",
+	}
 	run := func(name string, overlays []Overlay, s Snapshot) {
 		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				decideAll(overlays, s, &Registrations{})
+			took := turns(b, func() { decideAll(overlays, s, &Registrations{}) })
+			if figure := figures[name]; figure != "" {
+				bench.Row(b, figure, took)
 			}
 		})
 	}
