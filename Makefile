@@ -28,7 +28,7 @@ LONGEST    ?= 10s
 # are kept (empty: in the user's cache).
 BENCH_ALL   := small,medium,large
 BENCH_SIZES ?= $(BENCH_ALL)
-BENCH_TURNS ?= 15
+BENCH_TURNS ?= 11
 BENCH_TICKS ?= 200
 BENCH_DIR   ?=
 BENCH_TABLE := $(CURDIR)/bin/bench.txt

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 	"muster/testdata/bench"
 )
@@ -91,6 +92,14 @@ func (a *arena) serve(root string) {
 	a.git, err = gitserver.Serve(root, gitserver.Options{Wrap: a.weigh})
 	a.check(err)
 	a.b.Cleanup(a.git.Close)
+}
+
+// age adds a commit of muster's that is older than any lease. A start reads the history
+// back to such a commit, and the whole history of a branch without one.
+func (a *arena) age() {
+	a.b.Helper()
+	_, err := a.repo.Commit(fleetMessage(1), gitserver.GeneratedAt(1), branch.Change{Path: "overlays/default/dispatches/README", Content: []byte("\n")})
+	a.check(err)
 }
 
 // weigh notes how many bytes a push sends.

@@ -36,27 +36,34 @@ func (c *jumpingClock) Sleep(ctx context.Context, d time.Duration) error {
 }
 
 // BenchmarkFirstDecision measures from the start of the process to its first
-// decision, against what git takes to have a clone to begin with.
+// decision, against what git takes to have a clone to begin with. The start on a
+// branch without commits of muster's is measured once.
 func BenchmarkFirstDecision(b *testing.B) {
 	inArenas(b, func(a *arena) {
-		now := time.Now()
-		a.simulate(now)
+		a.simulate(time.Now())
 		a.build(3, time.Minute)
-		var own, clone []float64
-		for range 7 {
+		decide := func() float64 {
 			a.buildkite.AdvanceTo(time.Now())
 			begin := time.Now()
 			m := a.muster(a.binary, "muster", "--once", "--dry-run")
 			m.await("dry run: dispatched")
-			own = append(own, bench.Milliseconds(time.Since(begin)))
+			took := bench.Milliseconds(time.Since(begin))
 			a.check(m.end())
-			begin = time.Now()
+			return took
+		}
+		first := decide()
+		a.age()
+		var own, clone []float64
+		for range 7 {
+			own = append(own, decide())
+			begin := time.Now()
 			git := exec.Command("git", "clone", "--quiet", "--depth=1", "--filter=blob:none", "--sparse", a.git.URL+"/fleet.git", ".")
 			git.Dir = a.b.TempDir()
 			a.check(git.Run())
 			clone = append(clone, bench.Milliseconds(time.Since(begin)))
 		}
 		bench.Row(a.b, "program: process start to first decision", bench.Median(own))
+		bench.Row(a.b, "program: first decision without commits of muster's", first)
 		if a.size == "large" { // on small repositories the start of the process alone takes longer than a clone
 			bench.Row(a.b, "program: first decision / git clone, as above", bench.Median(own)/bench.Median(clone))
 		}
@@ -64,7 +71,8 @@ func BenchmarkFirstDecision(b *testing.B) {
 }
 
 // BenchmarkPeak runs the program as it is shipped, with its own clock, through
-// its start and fifteen ticks, each with a dispatch.
+// its start and fifteen ticks, each with a dispatch; and, on a branch without commits of
+// muster's, through its start alone.
 func BenchmarkPeak(b *testing.B) {
 	inArenas(b, func(a *arena) {
 		a.simulate(time.Now())
@@ -73,12 +81,18 @@ func BenchmarkPeak(b *testing.B) {
 			a.build(1, time.Hour)
 		}
 		a.observed.Store(&observed)
-		m := a.muster(a.binary, "muster", "--interval=1s")
+		m := a.muster(a.binary, "muster", "--dry-run")
+		m.await("dry run: dispatched")
+		first, _ := m.memory()
+		a.check(m.Process.Kill())
+		a.age()
+		m = a.muster(a.binary, "muster", "--interval=1s")
 		for range 15 {
 			m.await("msg=dispatched")
 		}
 		peak, _ := m.memory()
 		bench.Row(a.b, "program: peak memory", peak)
+		bench.Row(a.b, "program: peak memory without commits of muster's", first)
 		bench.Row(a.b, "program: bytes sent by the 15th push", float64(a.pushed.Load()))
 	})
 }
@@ -87,6 +101,7 @@ func BenchmarkPeak(b *testing.B) {
 // dispatches and retires, and looks at its memory and at the repository.
 func BenchmarkTicks(b *testing.B) {
 	inArenas(b, func(a *arena) {
+		a.age()
 		a.simulate(start.Add(-15 * time.Second))
 		cluster := &simulation.Cluster{Buildkite: a.buildkite, BuildkiteCluster: a.queue,
 			Fate: simulation.Trouble{}.Fates([2]time.Duration{10 * time.Second, 20 * time.Second}, rand.New(rand.NewPCG(1, 1)))}
@@ -141,6 +156,7 @@ func BenchmarkCrowd(b *testing.B) {
 		if a.size != "large" {
 			return
 		}
+		a.age()
 		now := time.Now()
 		a.simulate(now)
 		a.build(crowd+1, time.Hour)

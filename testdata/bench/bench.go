@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"math"
@@ -127,6 +128,32 @@ func Memory(process string) (peak, now float64, err error) {
 		return 0, 0, fmt.Errorf("/proc/%s/status contains no VmHWM or no VmRSS", process)
 	}
 	return peak, now, nil
+}
+
+// Run runs a command, and returns its output with the peak resident memory of its process
+// in MB. It ends after LongestWait.
+func Run(b *testing.B, cmd *exec.Cmd) (output string, peak float64) {
+	b.Helper()
+	var all bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &all, &all
+	Check(b, cmd.Start())
+	stuck := time.AfterFunc(LongestWait, func() { _ = cmd.Process.Kill() })
+	defer stuck.Stop()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				b.Fatalf("%s: %v\n%s", cmd, err, &all)
+			}
+			return all.String(), peak
+		case <-time.After(10 * time.Millisecond):
+			if now, _, err := Memory(strconv.Itoa(cmd.Process.Pid)); err == nil { // it has not ended
+				peak = now
+			}
+		}
+	}
 }
 
 // Row logs a figure beside its bound, and appends both to the table. The size is that of

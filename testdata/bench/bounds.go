@@ -7,12 +7,19 @@ type Bound struct {
 	Most map[string]float64
 }
 
+// sized returns a bound for each size; 0 if the figure is not measured there.
 func sized(unit string, small, medium, large float64) Bound {
-	return Bound{unit, map[string]float64{"small": small, "medium": medium, "large": large}}
+	most := map[string]float64{}
+	for size, value := range map[string]float64{"small": small, "medium": medium, "large": large} {
+		if value > 0 {
+			most[size] = value
+		}
+	}
+	return Bound{unit, most}
 }
 
 func each(most float64, unit string) Bound  { return sized(unit, most, most, most) }
-func large(most float64, unit string) Bound { return Bound{unit, map[string]float64{"large": most}} }
+func large(most float64, unit string) Bound { return sized(unit, 0, 0, most) }
 func once(most float64, unit string) Bound  { return Bound{unit, map[string]float64{"-": most}} }
 
 // Bounds contains every figure of make bench. A ratio compares two medians of one run, so
@@ -28,8 +35,8 @@ var Bounds = map[string]Bound{
 	"push after a conflict / push":                              sized("x", 2, 2, 1.25),
 	"push of 100 dispatches / push of one":                      each(3, "x"),
 	"push of 100 dispatches: client CPU":                        each(200, "ms"),
-	"push / go-git: shallow clone and worktree in memory":       each(1, "x"),
-	"push / go-git: whole clone, worktree on disk":              each(1, "x"),
+	"push / go-git: shallow clone and worktree in memory":       sized("x", 1.25, 1, 1),
+	"push / go-git: whole clone, worktree on disk":              sized("x", 1, 1, 0),
 	"idle tick: request to git":                                 each(20, "ms"),
 	"idle tick / git ls-remote":                                 each(0.35, "x"),
 	"idle tick beside 100,000 pull requests: request to git":    each(20, "ms"),
@@ -37,7 +44,7 @@ var Bounds = map[string]Bound{
 	"idle tick beside 100,000 pull requests / go-git":           each(0.1, "x"),
 	"start: all reads of git before a first decision":           sized("ms", 100, 100, 500),
 	"start / git clone --depth=1 --filter=blob:none --sparse":   each(0.3, "x"),
-	"start / go-git: whole clone on disk":                       each(1, "x"),
+	"start / go-git: whole clone on disk":                       sized("x", 1, 1, 0),
 	"git client: peak memory":                                   each(45, "MB"),
 	"git client: memory growth over the pushes":                 each(3, "MB"),
 	"server: growth per commit beside all dispatches, loose":    each(512_000, "B"),
@@ -47,6 +54,8 @@ var Bounds = map[string]Bound{
 	"requests: push of 100 dispatches":                          each(2, ""),
 	"requests: push after a conflict":                           each(4, ""),
 	"program: process start to first decision":                  sized("ms", 250, 250, 500),
+	"program: first decision without commits of muster's":       sized("ms", 500, 2000, 10_000),
+	"program: peak memory without commits of muster's":          each(96, "MB"),
 	"program: first decision / git clone, as above":             large(0.3, "x"),
 	"program: peak memory":                                      each(45, "MB"),
 	"program: bytes sent by the 15th push":                      each(2048, "B"),
@@ -62,7 +71,7 @@ var Bounds = map[string]Bound{
 	"history of 100,000 commits: first 40 rows":                 once(0.2, "s"),
 	"history of 100,000 commits: HTML report":                   once(10, "s"),
 	"verify of 10,000 commits":                                  once(60, "s"),
-	"verify of 10,000 commits: peak memory":                     once(512, "MB"),
+	"verify of 10,000 commits: peak memory":                     once(256, "MB"),
 	"stamping one Job / building its template":                  once(0.1, "x"),
 	"decision over 100,000 jobs and 50 overlays":                once(15, "ms"),
 	"decision over 100,000 jobs and 50 overlays: allocations":   once(5000, ""),
