@@ -45,9 +45,9 @@ exit code is 2 for invalid files, and 3 when something outside of them is wrong.
 	k.settings.notify.addTo(c)
 	k.hooks.addTo(c)
 	k.settings.agent.addTo(c)
-	c.Flags().BoolVar(&k.sayOnJobs, "say-on-jobs", false, "try whether run --say-on-jobs can write on jobs' pages, with --agent-token-file; it writes nothing there")
-	c.Flags().BoolVar(&k.offline, "offline", false, "do not use the credentials for git and Buildkite, and ask no receiver")
-	c.Flags().StringVarP(&k.output, "output", "o", "text", "text, json, sarif (for code scanning) or github (annotations of GitHub Actions)")
+	c.Flags().BoolVar(&k.sayOnJobs, "say-on-jobs", false, "test whether run --say-on-jobs can write on job pages, without writing there; needs --agent-token-file")
+	c.Flags().BoolVar(&k.offline, "offline", false, "do not use the credentials for git and Buildkite, and contact no receiver")
+	c.Flags().StringVarP(&k.output, "output", "o", "text", "text, json, sarif (code scanning) or github (annotations of GitHub Actions)")
 	oneOf(c, "output", "text", "json", "sarif", "github")
 	return c
 }

@@ -46,8 +46,8 @@ and a picture of the morning. Nothing leaves this machine.`,
 			return playDemo(cmd.Context(), cmd.OutOrStdout(), progress, demoSettings{dir: dir, length: length, called: cmp.Or(p.called, "muster")})
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", "muster-demo", "where the repository is made; an earlier demo there is replaced")
-	c.Flags().DurationVar(&length, "length", demoMorning, "how much of the morning is played, in simulated time")
+	c.Flags().StringVar(&dir, "dir", "muster-demo", "directory for the repository; replaces an earlier demo")
+	c.Flags().DurationVar(&length, "length", demoMorning, "length of the morning, in simulated time")
 	return c
 }
 

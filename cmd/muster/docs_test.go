@@ -100,9 +100,9 @@ func code(text string) []string {
 	return all
 }
 
-// TestFlagTable makes the README's table of flags from the commands: first the
-// flags that several share, then each command's own.
-func TestFlagTable(t *testing.T) {
+// TestFlagList compares the reference's list of flags with the commands: first the
+// flags that several commands share, then those of one command.
+func TestFlagList(t *testing.T) {
 	type row struct {
 		flag *pflag.Flag
 		of   []string
@@ -127,20 +127,23 @@ func TestFlagTable(t *testing.T) {
 		}
 		return strings.Compare(strings.Join(a.of, " ")+" "+a.flag.Name, strings.Join(b.of, " ")+" "+b.flag.Name)
 	})
-	var table strings.Builder
-	table.WriteString("| flag | variable | of | default | meaning |\n|---|---|---|---|---|\n")
+	var list strings.Builder
+	var of []string
 	for _, r := range all {
+		if !slices.Equal(r.of, of) {
+			of = r.of
+			fmt.Fprintf(&list, "\n**%s**\n\n", strings.Join(of, ", "))
+		}
 		name := "`--" + r.flag.Name + "`"
 		if r.flag.Shorthand != "" {
 			name += ", `-" + r.flag.Shorthand + "`"
 		}
-		value := "`" + r.flag.DefValue + "`"
-		if slices.Contains([]string{"", "0", "false", "[]"}, r.flag.DefValue) {
-			value = ""
+		if !slices.Contains([]string{"", "0", "false", "[]", "0s"}, r.flag.DefValue) {
+			name += " (`" + r.flag.DefValue + "`)"
 		}
-		fmt.Fprintf(&table, "| %s | `%s` | %s | %s | %s |\n", name, variableOf(r.flag), strings.Join(r.of, ", "), value, r.flag.Usage)
+		fmt.Fprintf(&list, "- %s: %s\n", name, r.flag.Usage)
 	}
-	holdBlock(t, "<!-- begin: flags -->", "<!-- end: flags -->", table.String())
+	holdBlockOf(t, "docs/reference/cli.md", "<!-- begin: flags -->", "<!-- end: flags -->", list.String()+"\n")
 }
 
 func variableOf(f *pflag.Flag) string {

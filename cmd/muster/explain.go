@@ -64,7 +64,7 @@ the repository. Times are in UTC. --at takes a time, as in 2026-11-21T02:15Z or
 	git.addReading(c)
 	e.settings.addLog(c)
 	f := c.Flags()
-	f.StringVar(&e.at, "at", "", "the moment that is asked about: a time, or how long ago, as in 09:40 or 90m")
+	f.StringVar(&e.at, "at", "", "moment to explain: a time or an age, such as 09:40 or 90m")
 	f.StringVarP(&e.output, "output", "o", "text", "text, json or yaml")
 	oneOf(c, "output", "text", "json", "yaml")
 	return c

@@ -27,10 +27,10 @@ type agentSettings struct {
 }
 
 func (a *agentSettings) addTo(c *cobra.Command) {
-	c.Flags().StringArrayVar(&a.files, "agent-token-file", nil, "file with an agent token of the queues' Buildkite cluster, read again for each request: while its metrics show nothing, run leaves looks out; may be given several times, or with several parted by blanks")
-	c.Flags().StringVar(&a.url, "agent-endpoint", buildkite.DefaultAgentURL, "Buildkite's Agent API")
-	c.Flags().StringVar(&a.source, "source", "rest", "what tells which jobs are pending: rest, or stacks, the Stacks API, with --agent-token-file. With stacks an API token is not needed, and then agents are counted and not seen")
-	c.Flags().StringVar(&a.key, "stack-key", "", "key of the stack in Buildkite, for a muster beside another of the same repository, with which it shares a limit; empty: made of --repo and --overlays")
+	c.Flags().StringArrayVar(&a.files, "agent-token-file", nil, "file with an agent token of the queues' Buildkite cluster, read at each request: run skips polls while its metrics show no work; repeatable, or separated by spaces")
+	c.Flags().StringVar(&a.url, "agent-endpoint", buildkite.DefaultAgentURL, "URL of Buildkite's Agent API")
+	c.Flags().StringVar(&a.source, "source", "rest", "source of pending jobs: rest, or stacks (the Stacks API, with --agent-token-file). With stacks the API token is optional; without it, agents are counted but not listed")
+	c.Flags().StringVar(&a.key, "stack-key", "", "key of the stack in Buildkite; if empty, derived from --repo and --overlays. Two replicas with the same key share a request limit")
 	oneOf(c, "source", "rest", "stacks")
 }
 

@@ -64,11 +64,11 @@ syncer/, by which that one applies the overlay. What is there is left as it is.`
 			return nil
 		},
 	}
-	c.Flags().StringVar(&o.name, "overlay", "", "name of the overlay, its directory below overlays/; without it, the queue's key")
-	c.Flags().StringVar(&o.cluster, "cluster", "", "name or id of the Buildkite cluster, where several have the queue's key")
-	c.Flags().StringVar(&o.queue, "queue", "", "key of the Buildkite queue that the overlay serves; without it, a terminal is asked, and else it is default")
-	c.Flags().BoolVar(&o.withDeploy, "with-deploy", false, "also write deploy/: muster's own Deployment, for Argo CD and Flux to sync")
-	c.Flags().StringVar(&o.syncer, "syncer", "", "also write syncer/: what this one has to be told of the overlay, argocd or flux")
+	c.Flags().StringVar(&o.name, "overlay", "", "name of the overlay and of its directory below overlays/ (default the queue's key)")
+	c.Flags().StringVar(&o.cluster, "cluster", "", "name or id of the Buildkite cluster, if several have the queue's key")
+	c.Flags().StringVar(&o.queue, "queue", "", "key of the overlay's Buildkite queue; if absent, init prompts on a terminal, otherwise uses default")
+	c.Flags().BoolVar(&o.withDeploy, "with-deploy", false, "also write deploy/: muster's own Deployment, for Argo CD or Flux to sync")
+	c.Flags().StringVar(&o.syncer, "syncer", "", "also write syncer/: the overlay's manifests for argocd or flux")
 	queues := func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		dir := ""
 		if len(args) > 0 {

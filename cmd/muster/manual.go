@@ -51,15 +51,15 @@ func (m *manualFlags) addTo(c *cobra.Command) {
 	m.settings.addLog(c)
 	m.settings.notify.addTo(c)
 	f := c.Flags()
-	f.StringVar(&git.authorName, "author-name", "", "author and committer of the commit; without it git's user.name")
-	f.StringVar(&git.authorEmail, "author-email", "", "their address; without it git's user.email")
+	f.StringVar(&git.authorName, "author-name", "", "author and committer of the commit (default git's user.name)")
+	f.StringVar(&git.authorEmail, "author-email", "", "email address of the author (default git's user.email)")
 	f.StringVar(&git.signGPG, "sign-gpg-key-file", "", "sign commits with this OpenPGP private key, as gpg --armor --export-secret-keys writes it")
-	f.StringVar(&git.signPassphrase, "sign-gpg-passphrase-file", "", "file with that key's passphrase")
+	f.StringVar(&git.signPassphrase, "sign-gpg-passphrase-file", "", "file with the passphrase of the OpenPGP key")
 	f.StringVar(&git.signSSH, "sign-ssh-key-file", "", "sign commits with this ssh private key")
-	f.StringVarP(&m.reason, "reason", "m", "", "why, for the commit and the audit log")
-	f.BoolVar(&m.pr, "pr", false, "push to a new branch, and open a pull request: on GitHub with the App, GH_TOKEN or GITHUB_TOKEN")
-	f.BoolVarP(&m.yes, "yes", "y", false, "do not ask")
-	f.BoolVar(&m.dryRun, "dry-run", false, "show what would be committed, and stop")
+	f.StringVarP(&m.reason, "reason", "m", "", "reason for the change, recorded in the commit")
+	f.BoolVar(&m.pr, "pr", false, "push to a new branch and open a pull request: on GitHub with the App, GH_TOKEN or GITHUB_TOKEN")
+	f.BoolVarP(&m.yes, "yes", "y", false, "do not ask for confirmation")
+	f.BoolVar(&m.dryRun, "dry-run", false, "show the commit and exit")
 }
 
 // fleetNow is the fleet as a command finds it.

@@ -20,8 +20,8 @@ type whileFlags struct {
 }
 
 func (w *whileFlags) addTo(c *cobra.Command, what string) {
-	c.Flags().StringVar(&w.until, "until", "", what+" until then, as in 2026-11-21T18:00Z; it ends by itself")
-	c.Flags().DurationVar(&w.last, "for", 0, what+" for that long, as in 2h; it ends by itself")
+	c.Flags().StringVar(&w.until, "until", "", what+" until this time, such as 2026-11-21T18:00Z")
+	c.Flags().DurationVar(&w.last, "for", 0, what+" for this time, such as 2h")
 }
 
 // end is when the change ends; zero: it does not.

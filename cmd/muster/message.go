@@ -22,10 +22,10 @@ const plainMarker = "[skip ci]"
 
 func (m *messageSettings) addTo(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&m.template, "message-template-file", "", "template of the commit messages, in the language of Go's text/template; the trailers stay: docs/operations.md")
-	f.BoolVar(&m.signOff, "sign-off", false, "sign commits off (Signed-off-by) as their author")
-	f.StringArrayVar(&m.coAuthors, "co-author", nil, "write Co-authored-by into commits, as \"Name <address>\"; may be given several times")
-	f.StringVar(&m.skipMarker, "skip-marker", plainMarker, "what keeps CI from building commits; empty leaves it out")
+	f.StringVar(&m.template, "message-template-file", "", "template of subject and body of commits, in Go's text/template: docs/reference/commits.md#message-templates")
+	f.BoolVar(&m.signOff, "sign-off", false, "add Signed-off-by with the author to commits")
+	f.StringArrayVar(&m.coAuthors, "co-author", nil, "add Co-authored-by to commits, as \"Name <address>\"; repeatable")
+	f.StringVar(&m.skipMarker, "skip-marker", plainMarker, "text in commits that prevents CI builds; empty omits it")
 }
 
 // style is how messages are written. Mistakes in it are the user's to fix.

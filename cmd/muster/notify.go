@@ -22,7 +22,7 @@ type notifySettings struct {
 }
 
 func (n *notifySettings) addTo(c *cobra.Command) {
-	c.Flags().StringArrayVar(&n.receivers, "notify", nil, "tell a syncer of each push, as in kind=flux,url=URL,secret-file=FILE: docs/deploy.md; may be given several times, or with several parted by blanks")
+	c.Flags().StringArrayVar(&n.receivers, "notify", nil, "notify a syncer of each push, as in kind=flux,url=URL,secret-file=FILE: docs/how-to/notifications.md; repeatable, or separated by spaces")
 }
 
 // makeNotifier makes what tells the receivers, once the repository is known.

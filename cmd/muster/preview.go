@@ -51,17 +51,17 @@ GITHUB_TOKEN. docs/ci.md has the steps for GitHub Actions and Buildkite.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context()) },
 	}
 	f := c.Flags()
-	f.StringVar(&v.base, "base", "origin/main", "what it is to be merged into: compared is where the head parted from it")
-	f.StringVar(&v.head, "head", "HEAD", "what is to be merged")
-	f.StringVar(&git.repo, "repo", "", "a clone on this machine; without it the one that the current directory is in")
-	f.StringVar(&git.overlays, "overlays", "overlays", "the directory of overlays in the repository")
-	f.IntVar(&v.days, "days", 7, "how many days of the past are played; 0 plays none")
-	f.IntVar(&v.pull, "github-pr", 0, "comment on this pull request on GitHub, and write a check")
-	f.StringVar(&v.githubRepo, "github-repo", "", "the repository on GitHub, as OWNER/NAME; without it the clone's remote origin says")
-	f.StringVar(&git.app, "github-app-id", "", "the GitHub App that comments")
-	f.Int64Var(&git.installation, "github-app-installation", 0, "the App's installation on the repository's owner")
+	f.StringVar(&v.base, "base", "origin/main", "branch to merge into; the comparison starts at the merge base")
+	f.StringVar(&v.head, "head", "HEAD", "commit to merge")
+	f.StringVar(&git.repo, "repo", "", "clone on this machine (default the one of the current directory)")
+	f.StringVar(&git.overlays, "overlays", "overlays", "directory of overlays in the repository")
+	f.IntVar(&v.days, "days", 7, "days of history to replay; 0 replays none")
+	f.IntVar(&v.pull, "github-pr", 0, "comment on this GitHub pull request, and write a check")
+	f.StringVar(&v.githubRepo, "github-repo", "", "repository on GitHub, as OWNER/NAME (default that of the remote origin)")
+	f.StringVar(&git.app, "github-app-id", "", "GitHub App that comments")
+	f.Int64Var(&git.installation, "github-app-installation", 0, "id of the App's installation on the repository's owner")
 	f.StringVar(&git.appKey, "github-app-key-file", "", "the App's private key, in PEM")
-	f.StringVar(&git.githubAPI, "github-api-url", "https://api.github.com/", "GitHub's API")
+	f.StringVar(&git.githubAPI, "github-api-url", "https://api.github.com/", "URL of GitHub's API")
 	return c
 }
 

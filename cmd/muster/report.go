@@ -61,12 +61,12 @@ long ago, as in 90m, 24h or 7d.`,
 	git.addReading(c)
 	r.settings.addLog(c)
 	f := c.Flags()
-	f.StringVar(&r.since, "since", "7d", "where the report begins: a time, or how long ago, as in 24h or 7d")
-	f.StringVar(&r.until, "until", "", "where it ends: a time, or how long ago; now unless told")
+	f.StringVar(&r.since, "since", "7d", "start of the report: a time or an age, such as 24h or 7d")
+	f.StringVar(&r.until, "until", "", "end of the report: a time or an age (default now)")
 	f.StringVarP(&r.output, "output", "o", "html", "html or md")
-	f.StringVar(&r.out, "out", "", "the file to write; standard output unless told")
-	f.Float64Var(&r.price.PerHour, "price", 0, "what an hour of a pod costs; 0 shows no costs")
-	f.StringVar(&r.price.Currency, "currency", "", "the currency of --price, as in EUR")
+	f.StringVar(&r.out, "out", "", "output file (default standard output)")
+	f.Float64Var(&r.price.PerHour, "price", 0, "price of a pod-hour; 0 omits costs")
+	f.StringVar(&r.price.Currency, "currency", "", "currency of --price, such as EUR")
 	oneOf(c, "output", "html", "md")
 	return c
 }

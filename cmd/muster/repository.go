@@ -45,10 +45,10 @@ type gitSettings struct {
 func (s *gitSettings) addTo(c *cobra.Command) {
 	s.addReading(c)
 	f := c.Flags()
-	f.StringVar(&s.authorName, "author-name", "muster", "author and committer of every commit")
-	f.StringVar(&s.authorEmail, "author-email", "muster@localhost", "their address")
+	f.StringVar(&s.authorName, "author-name", "muster", "author and committer of commits")
+	f.StringVar(&s.authorEmail, "author-email", "muster@localhost", "email address of the author")
 	f.StringVar(&s.signGPG, "sign-gpg-key-file", "", "sign commits with this OpenPGP private key, as gpg --armor --export-secret-keys writes it")
-	f.StringVar(&s.signPassphrase, "sign-gpg-passphrase-file", "", "file with that key's passphrase")
+	f.StringVar(&s.signPassphrase, "sign-gpg-passphrase-file", "", "file with the passphrase of the OpenPGP key")
 	f.StringVar(&s.signSSH, "sign-ssh-key-file", "", "sign commits with this ssh private key")
 	s.message.addTo(c)
 	f.BoolVar(&s.commitThroughGitHub, "github-commits", false, "commit through GitHub's API, so that GitHub signs the commits as the App's; needs the App")
@@ -57,18 +57,18 @@ func (s *gitSettings) addTo(c *cobra.Command) {
 // addReading adds the flags without which the repository cannot be read.
 func (s *gitSettings) addReading(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&s.repo, "repo", "", "the fleet repository: any URL git accepts, or a path")
-	f.StringVar(&s.branch, "branch", "main", "the branch that is read and committed to")
-	f.StringVar(&s.overlays, "overlays", "overlays", "the directory of overlays in the repository")
+	f.StringVar(&s.repo, "repo", "", "fleet repository: any URL git accepts, or a path")
+	f.StringVar(&s.branch, "branch", "main", "branch to read and commit to")
+	f.StringVar(&s.overlays, "overlays", "overlays", "directory of overlays in the repository")
 	f.StringVar(&s.username, "git-username", "git", "user name for https")
-	f.StringVar(&s.passwordFile, "git-password-file", "", "file with the password or token for https, read again for each connection; or set "+variablePassword+". Without either ~/.netrc and git's credential helpers are asked")
-	f.StringVar(&s.sshKey, "ssh-key-file", "", "private key for ssh, without a passphrase; without both ssh flags the ssh program is used as git does, or else the ssh-agent (SSH_AUTH_SOCK) or the first key in ~/.ssh")
-	f.StringVar(&s.sshKnownHosts, "ssh-known-hosts-file", "", "the servers' host keys for ssh; without it ~/.ssh/known_hosts")
-	f.StringVar(&s.caFile, "git-ca-file", "", "further certificate authorities for https, in PEM")
-	f.StringVar(&s.app, "github-app-id", "", "the GitHub App whose tokens are the password for https")
-	f.Int64Var(&s.installation, "github-app-installation", 0, "the App's installation on the repository's owner")
+	f.StringVar(&s.passwordFile, "git-password-file", "", "file with the password or token for https, read at each connection; or set "+variablePassword+". If absent: ~/.netrc and git's credential helpers")
+	f.StringVar(&s.sshKey, "ssh-key-file", "", "private key for ssh, without a passphrase. Without both ssh flags: the ssh program, as git runs it, or else the ssh-agent (SSH_AUTH_SOCK) or the first key in ~/.ssh")
+	f.StringVar(&s.sshKnownHosts, "ssh-known-hosts-file", "", "host keys of ssh servers (default ~/.ssh/known_hosts)")
+	f.StringVar(&s.caFile, "git-ca-file", "", "additional certificate authorities for https, in PEM")
+	f.StringVar(&s.app, "github-app-id", "", "GitHub App whose tokens are the password for https")
+	f.Int64Var(&s.installation, "github-app-installation", 0, "id of the App's installation on the repository's owner")
 	f.StringVar(&s.appKey, "github-app-key-file", "", "the App's private key, in PEM")
-	f.StringVar(&s.githubAPI, "github-api-url", "https://api.github.com/", "GitHub's API")
+	f.StringVar(&s.githubAPI, "github-api-url", "https://api.github.com/", "URL of GitHub's API")
 }
 
 // named returns an error where no repository is given.

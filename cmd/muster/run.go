@@ -82,15 +82,15 @@ wrong; and /metrics for Prometheus. With their secrets it serves
 	s = newSettings(p, c)
 	s.notify.addTo(c)
 	s.agent.addTo(c)
-	c.Flags().BoolVar(&f.once, "once", false, "do one tick and end")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "do everything but the push")
-	c.Flags().DurationVar(&f.interval, "interval", 15*time.Second, "time from tick to tick")
-	c.Flags().DurationVar(&f.jitter, "startup-jitter", 5*time.Second, "the first tick comes after a random part of this time; not with --once")
-	c.Flags().StringVar(&f.listen, "listen", "", "serve the status page, probes and metrics on this address, as in :8080; empty: not at all")
+	c.Flags().BoolVar(&f.once, "once", false, "run one tick and exit")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "do everything except push")
+	c.Flags().DurationVar(&f.interval, "interval", 15*time.Second, "time between ticks")
+	c.Flags().DurationVar(&f.jitter, "startup-jitter", 5*time.Second, "maximum random delay of the first tick; not with --once")
+	c.Flags().StringVar(&f.listen, "listen", "", "address of the status page, probes and metrics, such as :8080; empty: none")
 	f.webhooks.addTo(c)
-	c.Flags().DurationVar(&f.webhooks.interval, "webhook-interval", 3*time.Second, "mean time from tick to tick where webhooks or Buildkite's metrics begin them, a few of which may be a second apart, and between two questions for the metrics")
-	c.Flags().BoolVar(&f.sayOnJobs, "say-on-jobs", false, "say on jobs' pages which dispatch was ordered for jobs like them, with --agent-token-file")
-	c.Flags().StringVar(&f.pprof, "pprof", "", "serve Go's profiles on this address, as in localhost:6060; empty: not at all")
+	c.Flags().DurationVar(&f.webhooks.interval, "webhook-interval", 3*time.Second, "mean time between ticks that webhooks or Buildkite's metrics trigger, of which a few may be a second apart, and between requests for the metrics")
+	c.Flags().BoolVar(&f.sayOnJobs, "say-on-jobs", false, "write on job pages which dispatch was ordered for jobs like them; needs --agent-token-file")
+	c.Flags().StringVar(&f.pprof, "pprof", "", "address of Go's profiles, such as localhost:6060; empty: none")
 	return c
 }
 

@@ -41,10 +41,10 @@ func newSettings(p program, c *cobra.Command) *settings {
 	s := &settings{program: p, git: gitSettings{program: p}}
 	s.git.addTo(c)
 	f := c.Flags()
-	f.StringVar(&s.org, "buildkite-org", "", "the organisation's slug in Buildkite")
-	f.StringVar(&s.url, "buildkite-url", "https://api.buildkite.com/", "Buildkite's REST API")
-	f.StringVar(&s.tokenFile, "buildkite-token-file", "", "file with the API access token, read again at each tick; or set "+variableToken)
-	f.BoolVar(&s.countLimited, "count-limited", false, "count jobs that are listed as scheduled without runnable_at: they are presumed limited by concurrency")
+	f.StringVar(&s.org, "buildkite-org", "", "slug of the organisation in Buildkite")
+	f.StringVar(&s.url, "buildkite-url", "https://api.buildkite.com/", "URL of Buildkite's REST API")
+	f.StringVar(&s.tokenFile, "buildkite-token-file", "", "file with the API access token, read at each tick; or set "+variableToken)
+	f.BoolVar(&s.countLimited, "count-limited", false, "count scheduled jobs without runnable_at, which are presumed limited by concurrency")
 	s.addLog(c)
 	return s
 }

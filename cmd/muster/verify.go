@@ -72,11 +72,11 @@ the repository. --signatures needs a clone, whose git and whose keys are asked.`
 	git.addReading(c)
 	v.settings.addLog(c)
 	f := c.Flags()
-	f.StringVar(&v.since, "since", "", "leave out what is older: a time, or how long ago, as in 24h or 7d")
+	f.StringVar(&v.since, "since", "", "omit commits older than this time or age, such as 24h or 7d")
 	f.StringVarP(&v.output, "output", "o", "text", "text or json")
-	f.BoolVar(&v.all, "all", false, "print the commits that follow, too")
-	f.BoolVar(&v.strict, "strict", false, "fail also for what cannot be made again: other versions, and what a shallow clone does not have")
-	f.BoolVar(&v.signatures, "signatures", false, "ask git for the signature of each commit of muster's, and fail where it is not good; needs a clone")
+	f.BoolVar(&v.all, "all", false, "also print commits that verify")
+	f.BoolVar(&v.strict, "strict", false, "also fail for commits that cannot be replayed: of other versions, or cut off in a shallow clone")
+	f.BoolVar(&v.signatures, "signatures", false, "fail unless git verifies the signature of each commit of muster's; needs a clone")
 	oneOf(c, "output", "text", "json")
 	return c
 }

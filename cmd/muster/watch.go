@@ -20,8 +20,8 @@ type watch struct {
 }
 
 func (w *watch) addTo(c *cobra.Command) {
-	c.Flags().BoolVarP(&w.on, "watch", "w", false, "look again and again: on a terminal the screen is drawn anew, elsewhere what has changed is printed")
-	c.Flags().DurationVar(&w.interval, "watch-interval", 15*time.Second, "with --watch, the time from look to look")
+	c.Flags().BoolVarP(&w.on, "watch", "w", false, "refresh continuously: redraw a terminal, elsewhere print changes")
+	c.Flags().DurationVar(&w.interval, "watch-interval", 15*time.Second, "with --watch, time between polls")
 }
 
 // run shows once what look prints, or with --watch until the context ends. What

@@ -22,8 +22,8 @@ type webhookFlags struct {
 }
 
 func (f *webhookFlags) addTo(c *cobra.Command) {
-	c.Flags().StringVar(&f.buildkite, "buildkite-webhook-secret-file", "", "file with the token of Buildkite's webhook, read again for each request: /webhooks/buildkite is served with --listen")
-	c.Flags().StringVar(&f.git, "git-webhook-secret-file", "", "file with the secret of the git host's webhook, read again for each request: /webhooks/git is served with --listen")
+	c.Flags().StringVar(&f.buildkite, "buildkite-webhook-secret-file", "", "file with the token of Buildkite's webhook, read at each request; enables /webhooks/buildkite of --listen")
+	c.Flags().StringVar(&f.git, "git-webhook-secret-file", "", "file with the secret of the git host's webhook, read at each request; enables /webhooks/git of --listen")
 }
 
 // given reports whether any is to be served.

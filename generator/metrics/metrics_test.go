@@ -21,7 +21,7 @@ import (
 	"muster/gitops/ledger"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/metrics.md anew")
+var update = flag.Bool("update", false, "write the list of docs/reference/metrics.md")
 
 func start() time.Time { return time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC) }
 
@@ -136,15 +136,18 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestDocs makes the table of docs/metrics.md.
+// TestDocs compares the list in docs/reference/metrics.md with the definitions.
 func TestDocs(t *testing.T) {
 	const begin, end = "<!-- begin: metrics -->\n", "<!-- end: metrics -->\n"
-	var table strings.Builder
-	table.WriteString("| metric | type | labels | meaning |\n|---|---|---|---|\n")
+	var list strings.Builder
 	for _, d := range metrics.Definitions() {
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", d.Name, d.Type, strings.Join(d.Labels, ", "), d.Help)
+		name := d.Name
+		if len(d.Labels) > 0 {
+			name += "{" + strings.Join(d.Labels, ",") + "}"
+		}
+		fmt.Fprintf(&list, "- `%s` %s: %s\n", name, d.Type, d.Help)
 	}
-	file := filepath.Join("..", "..", "docs", "metrics.md")
+	file := filepath.Join("..", "..", "docs", "reference", "metrics.md")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -153,13 +156,13 @@ func TestDocs(t *testing.T) {
 	got, behind, ok2 := strings.Cut(rest, end)
 	switch {
 	case !ok || !ok2:
-		t.Fatal("docs/metrics.md has no place for the table")
-	case got == table.String():
+		t.Fatal("docs/reference/metrics.md has no place for the list")
+	case got == list.String():
 	case *update:
-		if err := os.WriteFile(file, []byte(before+begin+table.String()+end+behind), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(before+begin+list.String()+end+behind), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("docs/metrics.md is behind: run go test ./generator/metrics -update (-docs +want)\n%s", cmp.Diff(got, table.String()))
+		t.Errorf("docs/reference/metrics.md is behind: run go test ./generator/metrics -update (-docs +want)\n%s", cmp.Diff(got, list.String()))
 	}
 }
