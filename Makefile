@@ -16,7 +16,7 @@ HOSTILE    ?= 1h
 # The versions that make e2e runs with (empty: the current ones), and for how long make e2e-long kills parts.
 VERSIONS   ?=
 CHAOS      ?= 1h
-# The workloads of docs/scaling-quality.md: those of kinds that real organisations have, and a few that show one thing each.
+# The workloads of docs/explanation/scaling-quality.md: those of kinds that real organisations have, and a few that show one thing each.
 QUALITY    := steady,unsatisfiable,rough,merge-queue,time-zones,fan,short-busy,short-calm,long,cancelled,herd,weekend,tags,groups,cron,chains
 # What make mutants changes, how many changes of each package it tries (0: all),
 # chosen by which seed, and how long a test may take to be run.
@@ -32,7 +32,7 @@ BENCH_TURNS ?= 11
 BENCH_TICKS ?= 200
 BENCH_DIR   ?=
 BENCH_TABLE := $(CURDIR)/bin/bench.txt
-BENCH_PAGE  := docs/performance.md
+BENCH_PAGE  := docs/explanation/performance.md
 # What the program says of itself; without git, it says the source's version.
 VERSION    ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
 COMMIT     ?= $(shell git describe --always --abbrev=12 --exclude '*' --dirty 2>/dev/null)
@@ -141,7 +141,7 @@ agent: ## Run the published buildkite-agent against the simulated Buildkite alon
 	$(GO) -C testdata/agent run ./build
 	$(GO) -C testdata/agent test -count=1 -parallel 8 ./...
 
-# The whole run writes the table of docs/syncers.md; parts of it do not. Without root
+# The whole run writes the table of docs/reference/syncers.md; parts of it do not. Without root
 # there is no real node, and what is missing has to be installed by hand.
 E2E = cd testdata/e2e && $(GO) test -count=1 -timeout $(1) -v -run '$(2)' . -args -versions '$(VERSIONS)'
 
@@ -215,10 +215,10 @@ faults: ## Simulate SEEDS worlds of faults
 writers: ## Race three writers for RACED of simulated time, and verify every commit
 	$(GO) test ./generator -run ThreeWriters -count=1 -timeout 0 -v -raced $(RACED)
 
-quality: build ## Play every workload through every algorithm, and write docs/scaling-quality.*
-	GOGC=400 bin/muster simulate --workload $(QUALITY) --algorithms all --json docs/scaling-quality.json >docs/scaling-quality.txt
-	GOGC=400 bin/muster simulate --requests 50 --workload short-busy --algorithms muster,muster-told >docs/scaling-quality-requests.txt
-	bin/muster simulate --workload time-zones --algorithms muster,muster-told-buffer-4,elastic-ci-stack,agent-stack-k8s --chart-day docs/scaling-quality-day.svg >/dev/null
+quality: build ## Play every workload through every algorithm, and write docs/explanation/scaling-quality.md and its pictures
+	GOGC=400 bin/muster simulate --workload $(QUALITY) --algorithms all --json testdata/scaling-quality/results.json >testdata/scaling-quality/results.txt
+	GOGC=400 bin/muster simulate --requests 50 --workload short-busy --algorithms muster,muster-told >testdata/scaling-quality/requests.txt
+	bin/muster simulate --workload time-zones --algorithms muster,muster-told-buffer-4,elastic-ci-stack,agent-stack-k8s --chart-day docs/explanation/scaling-quality-day.svg >/dev/null
 	$(GO) test ./cmd/muster -run ScalingQuality -update
 
 reference: ## Compare decisions on CHECKS random fleets with those of a second, brute-force program
@@ -227,10 +227,10 @@ reference: ## Compare decisions on CHECKS random fleets with those of a second, 
 browser: ## Try the status page and a report in Chromium, which has to be there; PICTURES is a directory for screenshots
 	$(GO) -C testdata/browser test -count=1 ./... $(if $(PICTURES),-args -pictures $(abspath $(PICTURES)))
 
-hosts: build ## Run muster against Dulwich, JGit, gitolite and Gitea, installed or built on demand; writes docs/git-hosts.md
+hosts: build ## Run muster against Dulwich, JGit, gitolite and Gitea, installed or built on demand; writes docs/reference/git-hosts.md
 	testdata/hosts/install
 	$(GO) -C testdata/hosts run ./build
-	$(GO) -C testdata/hosts test -count=1 -v -timeout 60m . -args -rival 1m -write $(CURDIR)/docs/git-hosts.md $(if $(WITHOUT),-without '$(WITHOUT)')
+	$(GO) -C testdata/hosts test -count=1 -v -timeout 60m . -args -rival 1m -write $(CURDIR)/docs/reference/git-hosts.md $(if $(WITHOUT),-without '$(WITHOUT)')
 
 hostile: ## Read overlays that are made to do harm, for HOSTILE
 	$(GO) test -v ./cmd/muster -run TestHostileOverlays -timeout 0 -hostile-from $$$$ -hostile-time $(HOSTILE)

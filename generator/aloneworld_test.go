@@ -103,7 +103,7 @@ func TestAloneWorlds(t *testing.T) {
 		switch r := s.rates; {
 		case s.theme == "people", s.theme == "everything": // what people do is told from git as ever
 			continue
-		case r.crashPod+r.drains+r.deletions > 0: // a pod that is made anew comes twice, as docs/buildkite.md says
+		case r.crashPod+r.drains+r.deletions > 0: // a pod that is made anew comes twice, as docs/explanation/buildkite.md says
 			continue
 		}
 		var w *world

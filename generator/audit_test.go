@@ -738,8 +738,8 @@ func (a *audit) registered(p *simulation.Pod) {
 }
 
 // lastConnect is how long an agent tries to connect once it has looked at its lease
-// for the last time: ten times, every five seconds (docs/agent-job.md, "An agent
-// that comes late").
+// for the last time: ten times, every five seconds (docs/explanation/agent-job.md, "Late
+// agents").
 const lastConnect = 45 * time.Second
 
 // checkLate demands that no agent connects when its index is presumed lost and

@@ -42,7 +42,7 @@ func (b *busy) Sleep(ctx context.Context, d time.Duration) error {
 
 // Tip implements [generator.Repository]. It takes as long as the fetch of a small change
 // does, and Commit as long as a push to a repository of 10,000 files does
-// (docs/performance.md).
+// (docs/explanation/performance.md).
 func (b *busy) Tip(context.Context) (branch.Tip, error) {
 	head := b.fleet.head().tip()
 	b.pass(10 * time.Millisecond)

@@ -46,11 +46,11 @@ and shows those of which no other is both sooner and cheaper. It proposes the on
 with the shortest p95 wait that costs no more pod time than today's, as a difference
 to read and to commit by hand. It changes nothing.
 
-What the commits tell is an estimate (docs/scaling-quality.md, "Your own load"): how
+What the commits tell is an estimate (docs/explanation/scaling-quality.md): how
 long single jobs ran and what they depended on is not known. Look at the next
 weeks with muster report. Agents that take several jobs shorten waits most, and let
 builds share a pod: they are proposed where the policy has them, or with --reuse
-(docs/agent-job.md, "Agents that stay").`,
+(docs/explanation/agent-job.md).`,
 		Example: `  muster advise
   muster advise linux --reuse --more 0.1
   muster advise --syncer told --webhooks`,

@@ -2,10 +2,8 @@ package main
 
 import (
 	"bytes"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -75,22 +73,5 @@ func TestNoTerminal(t *testing.T) {
 			t.Errorf("%s is taken for a terminal", name)
 		}
 		f.Close()
-	}
-}
-
-// TestSyncerDocs holds the page that explains the knownSyncers' settings against what init
-// writes.
-func TestSyncerDocs(t *testing.T) {
-	for _, syncer := range knownSyncers {
-		files, err := syncerFiles(syncer, "default")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var text []string
-		for _, name := range slices.Sorted(maps.Keys(files)) {
-			text = append(text, string(files[name]))
-		}
-		slices.Reverse(text)
-		holdBlockOf(t, "docs/agent-job.md", "<!-- begin: "+syncer+" -->", "<!-- end: "+syncer+" -->", "```yaml\n"+strings.Join(text, "---\n")+"```\n")
 	}
 }

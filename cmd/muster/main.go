@@ -24,7 +24,7 @@ import (
 	"muster/gitops/branch"
 )
 
-// Exit codes. They are part of what users script against; see README.md.
+// Exit codes. They are part of what users script against; see docs/reference/cli.md.
 const (
 	exitOK      = 0 // done, or nothing to do
 	exitChanges = 1 // plan: there is something to do; verify: commits do not follow; nothing else uses it

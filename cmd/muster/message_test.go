@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -10,9 +9,9 @@ import (
 
 // TestTemplateFieldsAreDocumented: the page names every field of a template.
 func TestTemplateFieldsAreDocumented(t *testing.T) {
-	page := readText(t, filepath.Join("docs", "operations.md"))
+	page := readText(t, "docs/reference/commits.md")
 	want := "The fields are `." + strings.Join(ledger.TemplateFields(), "`, `.") + "`. "
 	if !strings.Contains(page, want) {
-		t.Errorf("docs/operations.md does not have %q", want)
+		t.Errorf("docs/reference/commits.md does not have %q", want)
 	}
 }

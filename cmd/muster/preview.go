@@ -44,7 +44,7 @@ Buildkite.
 The clone needs the history of those days: a shallow one has less, and it is said.
 --github-pr keeps one comment of that pull request up to date, and writes a check
 with the findings at their lines, with the App's flags, or with GH_TOKEN or
-GITHUB_TOKEN. docs/ci.md has the steps for GitHub Actions and Buildkite.`,
+GITHUB_TOKEN. docs/how-to/review-policy-changes.md has the steps for GitHub Actions and Buildkite.`,
 		Example: `  muster preview --base origin/main
   muster preview --base origin/main --github-pr 12`,
 		Args: cobra.NoArgs,

@@ -47,7 +47,7 @@ Markdown, to paste as a weekly digest. It reads commits and nothing else: no tok
 for Buildkite, and no flag in a clone of the repository. Times are in UTC.
 
 Between two commits nothing is known: some figures are bounds, and their titles
-say so. docs/review.md defines each.
+say so. docs/how-to/investigate.md defines each.
 
 --since and --until take a time, as in 2026-11-21T02:15Z or 2026-11-21, or how
 long ago, as in 90m, 24h or 7d.`,

@@ -321,12 +321,10 @@ func cmdStatus(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// cmdDocumented runs a step of docs/ci.md as its service would, and expects an
-// exit code: documented CODE NUMBER, where steps count from 1.
+// cmdDocumented runs the step of docs/how-to/review-policy-changes.md that contains a
+// text, as its service would, and expects an exit code: documented CODE TEXT.
 func cmdDocumented(ts *testscript.TestScript, _ bool, args []string) {
-	text, err := os.ReadFile(filepath.Join(top, "docs", "ci.md"))
-	ts.Check(err)
-	number, err := strconv.Atoi(args[1])
+	text, err := os.ReadFile(filepath.Join(top, "docs", "how-to", "review-policy-changes.md"))
 	ts.Check(err)
 	var steps []string
 	for _, m := range regexp.MustCompile("(?s)\n```yaml\n(.*?)\n```\n").FindAllStringSubmatch(string(text), -1) {
@@ -345,10 +343,11 @@ func cmdDocumented(ts *testscript.TestScript, _ bool, args []string) {
 			}
 		}
 	}
-	if number > len(steps) {
-		ts.Fatalf("docs/ci.md has %d steps", len(steps))
+	steps = slices.DeleteFunc(steps, func(step string) bool { return !strings.Contains(step, args[1]) })
+	if len(steps) != 1 {
+		ts.Fatalf("docs/how-to/review-policy-changes.md has %d steps that contain %q, want 1", len(steps), args[1])
 	}
-	cmdStatus(ts, false, []string{args[0], "sh", "-e", "-c", steps[number-1]})
+	cmdStatus(ts, false, []string{args[0], "sh", "-e", "-c", steps[0]})
 }
 
 func asExit(err error, target *interface{ ExitCode() int }) bool { return errors.As(err, target) }

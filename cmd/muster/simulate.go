@@ -51,8 +51,8 @@ Without flags it plays one day of one workload through a dozen algorithms.
 The workloads are generated, or one is read: from a CSV file, or from the
 observations in the commits of a fleet repository, with --history. With
 --policy, that answers what another policy would have done.
-docs/scaling-quality.md says how to read the table, and the columns of the CSV
-file.`,
+docs/explanation/scaling-quality.md says how to read the table, and
+docs/how-to/tune-waits-and-cost.md which columns the CSV file has.`,
 		Example: `  muster simulate
   muster simulate --history --repo https://git.example.com/fleet.git --git-password-file token
   muster simulate --history fleet --overlay overlays/large --policy other.yaml`,

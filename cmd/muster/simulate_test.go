@@ -31,15 +31,16 @@ func simulated(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// sampled are the workloads of docs/scaling-quality.md that a test plays again.
+// sampled are the workloads of docs/explanation/scaling-quality.md that a test plays again.
 var sampled = []string{"cron", "chains"}
 
-// TestScalingQuality compares the page's summary and chart with the run that is kept beside
-// it, and that run against what the command makes of a few of its workloads; make quality
+// TestScalingQuality compares the page's summary and chart with the run that is kept in
+// testdata, and that run against what the command makes of a few of its workloads; make quality
 // plays all of them, which takes minutes, and -update writes page and chart of it.
 func TestScalingQuality(t *testing.T) {
 	unraced.Only(t)
-	kept := func(ending string) string { return filepath.Join("..", "..", "docs", "scaling-quality"+ending) }
+	shown := filepath.Join(top, "docs", "explanation", "scaling-quality")
+	kept := func(name string) string { return filepath.Join(top, "testdata", "scaling-quality", name) }
 	read := func(name string) string {
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -48,23 +49,23 @@ func TestScalingQuality(t *testing.T) {
 		return string(text)
 	}
 	var all, some comparison
-	if err := json.Unmarshal([]byte(read(kept(".json"))), &all); err != nil {
+	if err := json.Unmarshal([]byte(read(kept("results.json"))), &all); err != nil {
 		t.Fatal(err)
 	}
-	text := read(kept(".txt"))
+	text := read(kept("results.txt"))
 	_, summary, ok := strings.Cut(text, "\nsummary:")
 	if !ok {
-		t.Fatal("docs/scaling-quality.txt has no summary")
+		t.Fatal("testdata/scaling-quality/results.txt has no summary")
 	}
-	page := withTable(t, read(kept(".md")), "muster simulate", "summary:"+summary)
-	page = withTable(t, page, "muster simulate --requests 50", read(kept("-requests.txt")))
-	for name, want := range map[string]string{kept(".md"): page, kept(".svg"): string(all.chart())} {
+	page := withTable(t, read(shown+".md"), "muster simulate", "summary:"+summary)
+	page = withTable(t, page, "muster simulate --requests 50", read(kept("requests.txt")))
+	for name, want := range map[string]string{shown + ".md": page, shown + ".svg": string(all.chart())} {
 		if *updateScripts {
 			if err := os.WriteFile(name, []byte(want), 0o666); err != nil {
 				t.Fatal(err)
 			}
 		} else if diff := cmp.Diff(want, read(name)); diff != "" {
-			t.Errorf("%s is not that of the run beside it; run this test with -update (-want +got):\n%s", name, diff)
+			t.Errorf("%s is not that of the kept run; run this test with -update (-want +got):\n%s", name, diff)
 		}
 	}
 	if *updateScripts {
@@ -84,7 +85,7 @@ func TestScalingQuality(t *testing.T) {
 	}
 	for line := range strings.Lines(sections) {
 		if !printed[fields(line)] {
-			t.Errorf("docs/scaling-quality.txt is not what the command prints; run make quality. It prints:\n%s", line)
+			t.Errorf("testdata/scaling-quality/results.txt is not what the command prints; run make quality. It prints:\n%s", line)
 		}
 	}
 	all.Workloads = slices.DeleteFunc(all.Workloads, func(w workloadEntry) bool { return !slices.Contains(sampled, w.Name) })
@@ -93,7 +94,7 @@ func TestScalingQuality(t *testing.T) {
 		w.Results = slices.DeleteFunc(w.Results, func(a algorithmEntry) bool { return learning(a.Algorithm) })
 	}
 	if diff := cmp.Diff(all, some); diff != "" {
-		t.Errorf("docs/scaling-quality.json is not what the command writes; run make quality (-kept +fresh):\n%s", diff)
+		t.Errorf("testdata/scaling-quality/results.json is not what the command writes; run make quality (-kept +fresh):\n%s", diff)
 	}
 }
 

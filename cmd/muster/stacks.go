@@ -62,7 +62,7 @@ func (s *settings) makeCounter(log *slog.Logger) (err error) {
 
 // withoutToken is what is not seen where there is no API token.
 const withoutToken = "no API token is given: agents are counted and not seen, and which of them came follows from the jobs that were taken. " +
-	"The queues must be muster's alone, agents must leave after their job, and lost agents, min, buffer and reuse cost waits: see docs/buildkite.md, \"Without an API token\""
+	"The queues must be muster's alone, agents must leave after their job, and lost agents, min, buffer and reuse cost waits: see docs/explanation/buildkite.md#running-without-an-api-token"
 
 // warnOfSource says what the source of jobs does not tell.
 func (s *settings) warnOfSource(log *slog.Logger) {

@@ -304,7 +304,7 @@ func (k *Stacks) register(ctx context.Context, c *stackCluster, token string, qu
 			return true, nil
 		case errors.As(err, &refusal) && refusal.status == http.StatusNotFound:
 		case errors.As(err, &refusal) && refusal.status == http.StatusForbidden:
-			return false, fmt.Errorf("registering a stack: %w: an organisation may have 30; see docs/buildkite.md", err)
+			return false, fmt.Errorf("registering a stack: %w: an organisation may have 30; see docs/reference/limits.md", err)
 		default:
 			return false, fmt.Errorf("registering a stack: %w", limitedStack(err, "register"))
 		}

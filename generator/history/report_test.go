@@ -109,7 +109,7 @@ func (d *day) compareReport(label string, from, to time.Time) {
 	}
 	if truly := d.connected(o.Since, o.Until); o.Since.IsZero() || o.Connected.Least > truly || o.Connected.Most < truly {
 		d.t.Errorf("%s: connected %+v from %s to %s, truly %s", label, o.Connected, o.Since, o.Until, truly)
-	} else if about := (o.Connected.Least + o.Connected.Most) / 2; (about - truly).Abs() > truly/8 { // docs/review.md says so
+	} else if about := (o.Connected.Least + o.Connected.Most) / 2; (about - truly).Abs() > truly/8 { // docs/how-to/investigate.md says so
 		d.t.Errorf("%s: connected about %s, truly %s", label, about, truly)
 	}
 	d.compareDays(label, r, o)

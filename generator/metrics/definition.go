@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Definition says what a metric is. The table of docs/metrics.md is made of them.
+// Definition says what a metric is. The table of docs/reference/metrics.md is made of them.
 type Definition struct {
 	// Name, Type (gauge, counter or histogram) and Labels are as they are served.
 	Name, Type string

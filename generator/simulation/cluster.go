@@ -93,7 +93,7 @@ var ErrEdited = errors.New("its manifest was edited")
 // Sync does what Argo CD and Flux do with a new commit: it creates the Jobs of
 // an overlay that are not there, also those that were. Those that are there it
 // leaves alone, or patches: see Patches and [Cluster.patch]. A Job whose manifest has left git stays: base/job.yaml tells both not
-// to prune it (docs/agent-job.md). An overlay of which something cannot be read
+// to prune it (docs/explanation/agent-job.md). An overlay of which something cannot be read
 // does not build, and is left as it is.
 func (c *Cluster) Sync(tree fs.FS, overlay string) error {
 	dir := path.Join(overlay, "dispatches")

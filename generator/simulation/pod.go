@@ -30,7 +30,7 @@ type Fate struct {
 }
 
 // Linger is the shortest and the longest time for which agents of one kind stay
-// connected, without a job, after their one: docs/agent-job.md, "How an agent
+// connected, without a job, after their one: docs/explanation/agent-job.md, "How an agent
 // ends", measured with 3.138.2 and read in buildkite/agent pull request 3994.
 type Linger [2]time.Duration
 

@@ -40,7 +40,7 @@ func Syncers() []Syncer {
 	return []Syncer{
 		{"argocd", "Argo CD 3: timeout.reconciliation 120s and its jitter, 60s", 2 * time.Minute, time.Minute, 0},
 		{"flux", "Flux: a GitRepository with interval 1m", time.Minute, 0, 0},
-		{"told", "Flux's Receiver or Argo CD's webhook, by muster run --notify: docs/syncers.md, and a line to the git host", time.Minute, 0, 1500 * time.Millisecond},
+		{"told", "Flux's Receiver or Argo CD's webhook, by muster run --notify: docs/reference/syncers.md, and a line to the git host", time.Minute, 0, 1500 * time.Millisecond},
 	}
 }
 

@@ -36,7 +36,7 @@ func hosts() []host {
 }
 
 // hostOf tells a git host by its headers. What is none of those that are known signs as
-// Flux's generic-hmac wants it (fluxcd/notification-controller docs/spec/v1/receivers.md),
+// Flux's generic-hmac wants it (fluxcd/notification-controller/docs/spec/v1/receivers.md),
 // with sha256 alone.
 func hostOf(header http.Header) host {
 	all := hosts()

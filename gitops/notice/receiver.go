@@ -102,7 +102,7 @@ func (r *Receiver) complete() error {
 		return errors.New("only a receiver with kind=url takes template-file and header-file")
 	}
 	if r.Kind == ArgoCD && strings.Trim(u.Path, "/") == "" {
-		u.Path = "/api/webhook" // argo-cd, docs/operator-manual/webhook.md
+		u.Path = "/api/webhook" // argoproj/argo-cd/docs/operator-manual/webhook.md
 		r.URL = u.String()
 	}
 	r.Name = cmp.Or(r.Name, u.Hostname())

@@ -324,7 +324,7 @@ func TestFlagsWin(t *testing.T) {
 
 // TestCancelledBeforeAccepted: the agent waits for another job, and takes it.
 // (SIGTERM must not come while it accepts one: then this version never ends, see
-// docs/agent-job.md.)
+// docs/explanation/agent-job.md.)
 func TestCancelledBeforeAccepted(t *testing.T) {
 	eachMode(t, func(t *testing.T, o fakebuildkite.Options) {
 		w := newWorld(t, o)

@@ -93,7 +93,7 @@ func newFleet(t *testing.T, overlays ...string) *world {
 	controller, err := a.startSets()
 	must(err)
 	t.Cleanup(controller.Kill)
-	page, err := os.ReadFile(filepath.Join(w.suite.root, "docs", "agent-job.md"))
+	page, err := os.ReadFile(filepath.Join(w.suite.root, "docs", "how-to", "configure-argo-cd.md"))
 	must(err)
 	text, err := record.Block(page, "applicationset")
 	must(err)

@@ -175,7 +175,7 @@ func (d *deployment) removed(v *overlay) {
 	if v.syncer.name() == "argocd" {
 		// Argo CD first waits for what is being deleted, and the Application, which is among
 		// its own resources, is, as soon as Argo CD has seen that: muster has mostly gone
-		// then. docs/deploy.md says to end the waiting by hand.
+		// then. docs/how-to/deploy.md says to end the waiting by hand.
 		if err := eventually(v.ctx, time.Minute, "Argo CD has taken muster away", gone); err != nil {
 			v.t.Log(err)
 		}
@@ -208,7 +208,7 @@ func (d *deployment) removed(v *overlay) {
 	v.account()
 }
 
-// prepare makes a namespace and the Secrets, by hand as docs/deploy.md says.
+// prepare makes a namespace and the Secrets, by hand as docs/how-to/deploy.md says.
 func (d *deployment) prepare(v *overlay, namespace string) {
 	v.t.Helper()
 	v.must(v.cluster.addPlainNamespace(v.ctx, namespace))

@@ -14,7 +14,7 @@ import (
 	"muster/testdata/e2e/record"
 )
 
-// table is what was seen, for docs/syncers.md.
+// table is what was seen, for docs/reference/syncers.md.
 type table struct {
 	mu       sync.Mutex
 	promises []record.Promise
@@ -58,7 +58,7 @@ func (r *table) measured(text, syncer, value string) {
 	r.figures[i].Values[syncer] = value
 }
 
-// write writes docs/syncers.md.
+// write writes docs/reference/syncers.md.
 func (r *table) write(s *suite) error {
 	sum, err := record.Sum(os.DirFS(s.root))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-var to = flag.String("write", "", "write the table into this file, as docs/git-hosts.md; empty: print it")
+var to = flag.String("write", "", "write the table into this file, as docs/reference/git-hosts.md; empty: print it")
 
 // row is what was found at one host.
 type row struct {

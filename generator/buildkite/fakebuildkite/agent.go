@@ -29,7 +29,7 @@ type Agent struct {
 	Acquire string
 	// Uptime is --disconnect-after-uptime: so long after it connected the agent
 	// leaves, or when its job is over; zero means never. Read and run with
-	// buildkite-agent 3.138.2 (agent/agent_worker_action.go, docs/agent-job.md):
+	// buildkite-agent 3.138.2 (agent/agent_worker_action.go, docs/explanation/agent-job.md):
 	// the time runs from when it connected, an idle agent leaves at once, and one that
 	// is paused and has no job when it is resumed.
 	Uptime time.Duration
@@ -41,7 +41,7 @@ type Agent struct {
 }
 
 // How long an agent that leaves after its job lingers, in the mean. Run with
-// buildkite-agent 3.138.2 (docs/agent-job.md) and, for what is older, read in
+// buildkite-agent 3.138.2 (docs/explanation/agent-job.md) and, for what is older, read in
 // buildkite/agent pull request 3994.
 const (
 	// LingerPolling is for an agent that polls: it leaves at the next ping, 2.1

@@ -186,7 +186,7 @@ func (s *Server) apiNothing(call) (any, error) { return none{}, nil }
 
 // apiRegister is api/agents.go Register. Buildkite replaces %hostname in the
 // name, and the priority is a string: run with buildkite-agent 3.138.2, see
-// docs/agent-job.md. An agent that cannot be taken gets 422, and ends.
+// docs/explanation/agent-job.md. An agent that cannot be taken gets 422, and ends.
 func (s *Server) apiRegister(c *cluster, body []byte) answer {
 	var request struct {
 		Name     string   `json:"name"`

@@ -51,7 +51,7 @@ func (s *Server) PauseAgent(id string) {
 
 // ResumeAgent undoes [Server.PauseAgent]. An agent that has had its one job
 // leaves then, so does one whose uptime is over, and one that waits for a job begins a
-// fresh idle time-out: run with buildkite-agent 3.138.2, see docs/agent-job.md. (The page above says that an
+// fresh idle time-out: run with buildkite-agent 3.138.2, see docs/explanation/agent-job.md. (The page above says that an
 // idle ephemeral agent leaves, which only the first of the two does.)
 func (s *Server) ResumeAgent(id string) {
 	s.do(func() {

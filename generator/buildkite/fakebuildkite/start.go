@@ -10,7 +10,7 @@ import (
 
 // How often and how long an agent tries to register and to connect, when it is
 // answered with 429 or 5xx or not at all: buildkite/agent core/client.go,
-// Register and Connect of 3.138.2, and run, see docs/agent-job.md.
+// Register and Connect of 3.138.2, and run, see docs/explanation/agent-job.md.
 const (
 	RegisterTries = 30
 	RegisterEvery = 10 * time.Second

@@ -1,4 +1,4 @@
-// Package record keeps what the suite has seen in docs/syncers.md: promise by
+// Package record keeps what the suite has seen in docs/reference/syncers.md: promise by
 // promise, with the versions, the date, and a sum of what was tried, so that a change
 // of it is noticed.
 package record
@@ -16,7 +16,7 @@ import (
 )
 
 // Page is the document, from the top of the repository.
-const Page = "docs/syncers.md"
+const Page = "docs/reference/syncers.md"
 
 // Tried are the directories whose files the suite tries: the agent Job, the overlay
 // that init writes, muster's own deployment, and what syncers are told.

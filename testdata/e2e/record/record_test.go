@@ -82,7 +82,7 @@ func TestApplicationSet(t *testing.T) {
 			Template application `json:"template"`
 		} `json:"spec"`
 	}
-	page, err := os.ReadFile(filepath.Join(root, "docs/agent-job.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs/how-to/configure-argo-cd.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,9 +117,9 @@ func TestStrangers(t *testing.T) {
 }
 
 // TestAlertsSayWhatToDo: each has what Alertmanager shows and a section of its own
-// in docs/alerts.md, which has no other.
+// in docs/reference/alerts.md, which has no other.
 func TestAlertsSayWhatToDo(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "alerts.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "alerts.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 			if r.Annotations["summary"] == "" || len(r.Annotations["description"]) < len(r.Annotations["summary"]) {
 				t.Errorf("%s has the annotations %q", r.Alert, r.Annotations)
 			}
-			if want := "docs/alerts.md#" + strings.ToLower(r.Alert); r.Annotations["runbook"] != want {
+			if want := "docs/reference/alerts.md#" + strings.ToLower(r.Alert); r.Annotations["runbook"] != want {
 				t.Errorf("%s has the runbook %q, want %q", r.Alert, r.Annotations["runbook"], want)
 			}
 			if !slices.Contains([]string{"critical", "warning"}, r.Labels["severity"]) {
@@ -151,6 +151,6 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 		}
 	}
 	if !slices.Equal(sections, alerts) {
-		t.Errorf("docs/alerts.md has sections for %q, and the alerts are %q", sections, alerts)
+		t.Errorf("docs/reference/alerts.md has sections for %q, and the alerts are %q", sections, alerts)
 	}
 }

@@ -19,9 +19,9 @@ import (
 	"muster/generator/manifest"
 )
 
-// TestPolicyTable makes the README's table of the policy's fields from the table
-// that the parser and the schema are made of, and holds the policy that muster init
-// writes against it: the defaults and the comments.
+// TestPolicyTable makes the page's table of the policy's fields from the table that the
+// parser and the schema are made of, and compares the policy that muster init writes
+// with it: the defaults and the comments.
 func TestPolicyTable(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| field of `spec` | type | default | meaning |\n|---|---|---|---|\n")
@@ -47,24 +47,10 @@ func TestPolicyTable(t *testing.T) {
 			t.Errorf("overlays/default/scaling.yaml says of %s: %s\nand the table: %s", f.Name, line[3], f.Comment)
 		}
 	}
-	holdBlock(t, "<!-- begin: policy -->", "<!-- end: policy -->", table.String())
+	checkBlock(t, "docs/reference/policy.md", "<!-- begin: policy -->", "<!-- end: policy -->", table.String())
 }
 
-// TestExamples: the README's YAML is what it says, a policy.
-func TestExamples(t *testing.T) {
-	policies := 0
-	for _, m := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(readText(t, "README.md"), -1) {
-		policies++
-		if _, err := manifest.ParsePolicy("README.md", []byte(m[1])); err != nil {
-			t.Error(err)
-		}
-	}
-	if policies != 1 {
-		t.Errorf("%d examples, want 1", policies)
-	}
-}
-
-// TestExitCodes holds the table of exit codes against the constants.
+// TestExitCodes compares the table of exit codes with the constants.
 func TestExitCodes(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "main.go", nil, 0)
 	if err != nil {
@@ -80,15 +66,15 @@ func TestExitCodes(t *testing.T) {
 		return true
 	})
 	var got []string
-	for _, cells := range rows(t, section(t, "### Exit codes")) {
+	for _, cells := range rows(t, section(t, "docs/reference/cli.md", "## Exit codes")) {
 		got = append(got, cells[0])
 	}
 	if !slices.Equal(got, want) || !slices.Contains(want, strconv.Itoa(exitRaces)) {
-		t.Errorf("README.md lists the exit codes %v, main.go has %v", got, want)
+		t.Errorf("docs/reference/cli.md lists the exit codes %v, main.go has %v", got, want)
 	}
 }
 
-// TestTrailers holds the table of trailers against a commit.
+// TestTrailers compares the table of trailers with a commit.
 func TestTrailers(t *testing.T) {
 	var want []string
 	for _, f := range txtar.Parse([]byte(readText(t, "testdata/script/readme.txtar"))).Files {
@@ -100,16 +86,16 @@ func TestTrailers(t *testing.T) {
 		}
 	}
 	var got []string
-	for _, cells := range rows(t, section(t, "## Anatomy of a commit")) {
+	for _, cells := range rows(t, section(t, "docs/reference/commits.md", "## Trailers")) {
 		got = append(got, strings.Trim(cells[0], "`"))
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("README.md lists the trailers %v, a commit has %v", got, want)
+		t.Errorf("docs/reference/commits.md lists the trailers %v, a commit has %v", got, want)
 	}
 }
 
-// TestLogTable: what the README says that the log says stands in the code. The
-// words in capitals and "..." stand for what differs.
+// TestLogTable: every message in the tables of docs/reference/log-messages.md is in the
+// code. Words in capitals and "..." stand for what varies.
 func TestLogTable(t *testing.T) {
 	var source strings.Builder
 	for _, dir := range []string{"cmd", "generator", "gitops"} {
@@ -127,8 +113,12 @@ func TestLogTable(t *testing.T) {
 	}
 	variable := regexp.MustCompile(`\.\.\.(/state\.yaml: )?|\b[A-Z]+\b|FILE:LINE: |^err="|"`)
 	looked := 0
-	for _, cells := range rows(t, section(t, "### What the log says")) {
-		for _, line := range append(code(cells[0]), code(cells[1])...) {
+	for line := range strings.Lines(readText(t, "docs/reference/log-messages.md")) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 {
+			continue
+		}
+		for _, line := range append(code(cells[1]), code(cells[2])...) {
 			for _, part := range variable.Split(line, -1) {
 				part = strings.TrimSuffix(strings.TrimSpace(part), ":")
 				if len(part) < 8 || slices.Contains([]string{"spec.cluster", "read_clusters", "runnable_at"}, part) {
@@ -136,7 +126,7 @@ func TestLogTable(t *testing.T) {
 				}
 				looked++
 				if !strings.Contains(source.String(), part) {
-					t.Errorf("README.md says that the log says %q, and no code has %q", line, part)
+					t.Errorf("docs/reference/log-messages.md has %q, and no code has %q", line, part)
 				}
 			}
 		}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/yaml"
+
+	"muster/generator/manifest"
+)
+
+// TestExamples: the YAML of every page can be read: policies by muster, kustomizations by
+// kustomize. TestDocumentedManifests of testdata/apiserver reads other objects.
+func TestExamples(t *testing.T) {
+	read := map[string]int{}
+	for _, page := range documents(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range fences(string(text)) {
+			if f.language != "yaml" {
+				continue
+			}
+			for _, document := range bytes.Split([]byte(f.text), []byte("\n---\n")) {
+				var object struct{ APIVersion, Kind string }
+				err := yaml.Unmarshal(document, &object)
+				switch {
+				case err != nil:
+				case object.Kind == "ScalingPolicy":
+					_, err = manifest.ParsePolicy(page, document)
+				case object.Kind == "Component" || object.Kind == "Kustomization" && strings.HasPrefix(object.APIVersion, "kustomize.config.k8s.io/"):
+					err = new(types.Kustomization).Unmarshal(document)
+				}
+				if err != nil {
+					t.Errorf("%s:%d: %v", page, f.line, err)
+				}
+				read[object.Kind]++
+			}
+		}
+	}
+	if read["ScalingPolicy"] == 0 || read["Kustomization"] == 0 {
+		t.Errorf("the pages show %v", read)
+	}
+}
+
+// unrun are the commands of README.md and docs/tutorial.md that no script runs, with the reason.
+var unrun = map[string]string{
+	"make demo": "TestDemo runs what it calls, bin/muster demo",
+	"make test": "runs these tests",
+}
+
+// TestTutorialCommands: a script of make test runs every command in README.md and
+// docs/tutorial.md, or unrun says why not.
+func TestTutorialCommands(t *testing.T) {
+	var run []string
+	for _, name := range []string{"readme.txtar", "tutorial.txtar"} {
+		archive := txtar.Parse([]byte(readText(t, filepath.Join("testdata", "script", name))))
+		script := string(archive.Comment)
+		for line := range strings.Lines(script) {
+			run = append(run, typed(line))
+		}
+		for _, f := range archive.Files {
+			if !strings.HasSuffix(f.Name, ".sh") {
+				continue
+			}
+			if !strings.Contains(script, " "+f.Name+"\n") && !strings.Contains(script, "/"+f.Name+"\n") {
+				t.Errorf("%s does not run its %s", name, f.Name)
+			}
+			for line := range strings.Lines(string(f.Data)) {
+				run = append(run, strings.TrimSpace(line))
+			}
+		}
+	}
+	shown := map[string]bool{}
+	for _, page := range []string{"README.md", "docs/tutorial.md"} {
+		for _, f := range fences(readText(t, page)) {
+			for line := range strings.Lines(f.commands()) {
+				line = strings.TrimSpace(line)
+				if line == "" || strings.HasPrefix(line, "#") {
+					continue
+				}
+				line = strings.TrimSpace(strings.Split(line, " # ")[0])
+				shown[line] = true
+				if unrun[line] == "" && !slices.Contains(run, line) && !slices.Contains(run, strings.Replace(line, "export ", "env ", 1)) {
+					t.Errorf("%s:%d: no script runs %q", page, f.line, line)
+				}
+			}
+		}
+	}
+	if len(shown) < 10 {
+		t.Errorf("the pages show %d commands only", len(shown))
+	}
+	for command := range unrun {
+		if !shown[command] {
+			t.Errorf("neither README.md nor docs/tutorial.md shows %q, which unrun lists", command)
+		}
+	}
+}
+
+// typed is what a person types for a line of a script.
+func typed(line string) string {
+	line = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(line), "! "), "exec ")
+	if inner, ok := strings.CutPrefix(line, "sh -c '"); ok {
+		line = strings.ReplaceAll(strings.TrimSuffix(inner, "'"), "''", "'")
+	}
+	return line
+}
