@@ -54,6 +54,19 @@ func TestExamples(t *testing.T) {
 var unrun = map[string]string{
 	"make demo": "TestDemo runs what it calls, bin/muster demo",
 	"make test": "runs these tests",
+
+	"make build":                 "the scripts run the program that the tests build",
+	"export PATH=$PWD/bin:$PATH": "the scripts run the program that the tests build",
+	"mkdir ../muster-tutorial":   "a script has a directory of its own",
+	"cd ../muster-tutorial":      "a script has a directory of its own",
+	"muster run":                 "ends by a signal; tutorial.txtar runs its ticks with --once",
+	"kubectl apply -f syncer":    "needs a cluster; testdata/e2e applies what muster init writes",
+	"kubectl wait kustomization/agents-default --namespace flux-system --for=condition=Ready --timeout=5m": "needs a cluster",
+	"kubectl get jobs --namespace buildkite": "needs a cluster",
+	"kubectl delete -f syncer":               "needs a cluster",
+	"kubectl delete namespace buildkite":     "needs a cluster",
+	"kubectl create namespace buildkite":     "needs a cluster; tutorial.txtar runs it with --dry-run=client",
+	"kubectl create secret generic buildkite-agent --namespace buildkite --from-file=token=../agent-token": "needs a cluster; tutorial.txtar runs it with --dry-run=client",
 }
 
 // TestTutorialCommands: a script of make test runs every command in README.md and
