@@ -2,6 +2,7 @@
 
 GO         ?= go
 GOLANGCI   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+VALE       := github.com/errata-ai/vale/v3/cmd/vale@v3.7.1
 # The modules of their own that make lint looks at; see CONTRIBUTING.
 LINTED     := deploy/release testdata/agent testdata/apiserver testdata/browser testdata/e2e testdata/hosts testdata/image testdata/prometheus testdata/sbom testdata/schema testdata/webhooks
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
@@ -59,7 +60,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: unraced unraced-some seeds nested agent-cached help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint fuzz bench soak faults writers quality reference cover vuln sbom hostile mutants browser hosts clean
+.PHONY: unraced unraced-some seeds nested agent-cached help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak faults writers quality reference cover vuln sbom hostile mutants browser hosts clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,13 +105,13 @@ test: tools ## Run every test: vet, the race detector, the API server's validati
 
 # Parts of make test, two at a time.
 unraced:
-	GOGC=400 $(GO) test -trimpath -vet=off -shuffle=on $(UNRACED)
+	GOGC=400 $(GO) test -trimpath -vet=off -shuffle=on -timeout 30m $(UNRACED)
 
 unraced-some:
-	$(GO) test -trimpath -vet=off -shuffle=on -run '$(UNRACED_TESTS)' $(UNRACED_SOME)
+	$(GO) test -trimpath -vet=off -shuffle=on -timeout 30m -run '$(UNRACED_TESTS)' $(UNRACED_SOME)
 
 seeds:
-	GOGC=400 $(GO) test -trimpath -vet=off -shuffle=on -run 'TestFaults$$|$(UNRACED_WORLDS)' ./generator -seeds 100
+	GOGC=400 $(GO) test -trimpath -vet=off -shuffle=on -timeout 30m -run 'TestFaults$$|$(UNRACED_WORLDS)' ./generator -seeds 100
 
 # Go keeps results of tests until a file changes, but does not see those outside of their
 # module, which these are about.
@@ -169,10 +170,14 @@ schema: ## Try the policy's schema in ajv and the YAML language server; needs np
 tools: ## Build what the tests need and the machine lacks
 	@command -v kubectl >/dev/null || $(GO) -C testdata/apiserver build -o $(CURDIR)/bin/kubectl ./kubectl
 
-lint: ## Check format and style
+lint: prose ## Check format, style and prose
 	@files=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$files" ] || { echo "not gofmt-ed:"; echo "$$files"; exit 1; }
 	$(GO) run $(GOLANGCI) run
 	@set -e; for module in $(LINTED); do echo "$$module"; (cd $$module && $(GO) run $(GOLANGCI) run ./...); done
+
+prose: ## Check the language of the pages, help texts and commit subjects with vale
+	GOBIN=$(CURDIR)/bin $(GO) install $(VALE)
+	$(GO) run -trimpath ./testdata/prose
 
 vuln: ## Look for known vulnerabilities that muster reaches; needs a network, and VULNDB
 	$(GO) run $(GOVULNCHECK) -db $(VULNDB) ./...
