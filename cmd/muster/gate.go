@@ -28,7 +28,7 @@ type agentSettings struct {
 
 func (a *agentSettings) addTo(c *cobra.Command) {
 	c.Flags().StringArrayVar(&a.files, "agent-token-file", nil, "file with an agent token of the queues' Buildkite cluster, read at each request: run skips polls while its metrics show no work; repeatable, or separated by spaces")
-	c.Flags().StringVar(&a.url, "agent-endpoint", buildkite.DefaultAgentURL, "URL of Buildkite's Agent API")
+	c.Flags().StringVar(&a.url, "agent-endpoint", buildkite.DefaultAgentURL, "Buildkite Agent API URL")
 	c.Flags().StringVar(&a.source, "source", "rest", "source of pending jobs: rest, or stacks (the Stacks API, with --agent-token-file). With stacks the API token is optional; without it, agents are counted but not listed")
 	c.Flags().StringVar(&a.key, "stack-key", "", "key of the stack in Buildkite; if empty, derived from --repo and --overlays. Two replicas with the same key share a request limit")
 	oneOf(c, "source", "rest", "stacks")

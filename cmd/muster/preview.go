@@ -61,7 +61,7 @@ GITHUB_TOKEN. docs/how-to/review-policy-changes.md has the steps for GitHub Acti
 	f.StringVar(&git.app, "github-app-id", "", "GitHub App that comments")
 	f.Int64Var(&git.installation, "github-app-installation", 0, "id of the App's installation on the repository's owner")
 	f.StringVar(&git.appKey, "github-app-key-file", "", "the App's private key, in PEM")
-	f.StringVar(&git.githubAPI, "github-api-url", "https://api.github.com/", "URL of GitHub's API")
+	f.StringVar(&git.githubAPI, "github-api-url", "https://api.github.com/", "GitHub API URL")
 	return c
 }
 

@@ -68,7 +68,7 @@ func (s *gitSettings) addReading(c *cobra.Command) {
 	f.StringVar(&s.app, "github-app-id", "", "GitHub App whose tokens are the password for https")
 	f.Int64Var(&s.installation, "github-app-installation", 0, "id of the App's installation on the repository's owner")
 	f.StringVar(&s.appKey, "github-app-key-file", "", "the App's private key, in PEM")
-	f.StringVar(&s.githubAPI, "github-api-url", "https://api.github.com/", "URL of GitHub's API")
+	f.StringVar(&s.githubAPI, "github-api-url", "https://api.github.com/", "GitHub API URL")
 }
 
 // named returns an error where no repository is given.

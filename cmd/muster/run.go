@@ -88,7 +88,7 @@ wrong; and /metrics for Prometheus. With their secrets it serves
 	c.Flags().DurationVar(&f.jitter, "startup-jitter", 5*time.Second, "maximum random delay of the first tick; not with --once")
 	c.Flags().StringVar(&f.listen, "listen", "", "address of the status page, probes and metrics, such as :8080; empty: none")
 	f.webhooks.addTo(c)
-	c.Flags().DurationVar(&f.webhooks.interval, "webhook-interval", 3*time.Second, "mean time between ticks that webhooks or Buildkite's metrics trigger, of which a few may be a second apart, and between requests for the metrics")
+	c.Flags().DurationVar(&f.webhooks.interval, "webhook-interval", 3*time.Second, "mean time between ticks that webhooks or Buildkite's metrics trigger (a few may be a second apart), and between requests for the metrics")
 	c.Flags().BoolVar(&f.sayOnJobs, "say-on-jobs", false, "write on job pages which dispatch was ordered for jobs like them; needs --agent-token-file")
 	c.Flags().StringVar(&f.pprof, "pprof", "", "address of Go's profiles, such as localhost:6060; empty: none")
 	return c

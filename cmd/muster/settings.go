@@ -42,7 +42,7 @@ func newSettings(p program, c *cobra.Command) *settings {
 	s.git.addTo(c)
 	f := c.Flags()
 	f.StringVar(&s.org, "buildkite-org", "", "slug of the organisation in Buildkite")
-	f.StringVar(&s.url, "buildkite-url", "https://api.buildkite.com/", "URL of Buildkite's REST API")
+	f.StringVar(&s.url, "buildkite-url", "https://api.buildkite.com/", "Buildkite REST API URL")
 	f.StringVar(&s.tokenFile, "buildkite-token-file", "", "file with the API access token, read at each tick; or set "+variableToken)
 	f.BoolVar(&s.countLimited, "count-limited", false, "count scheduled jobs without runnable_at, which are presumed limited by concurrency")
 	s.addLog(c)

@@ -76,7 +76,7 @@ the repository. --signatures needs a clone, whose git and whose keys are asked.`
 	f.StringVarP(&v.output, "output", "o", "text", "text or json")
 	f.BoolVar(&v.all, "all", false, "also print commits that verify")
 	f.BoolVar(&v.strict, "strict", false, "also fail for commits that cannot be replayed: of other versions, or cut off in a shallow clone")
-	f.BoolVar(&v.signatures, "signatures", false, "fail unless git verifies the signature of each commit of muster's; needs a clone")
+	f.BoolVar(&v.signatures, "signatures", false, "fail unless git verifies the signature of each muster commit; needs a clone")
 	oneOf(c, "output", "text", "json")
 	return c
 }

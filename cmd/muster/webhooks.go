@@ -22,7 +22,7 @@ type webhookFlags struct {
 }
 
 func (f *webhookFlags) addTo(c *cobra.Command) {
-	c.Flags().StringVar(&f.buildkite, "buildkite-webhook-secret-file", "", "file with the token of Buildkite's webhook, read at each request; enables /webhooks/buildkite of --listen")
+	c.Flags().StringVar(&f.buildkite, "buildkite-webhook-secret-file", "", "file with the token of the Buildkite webhook, read at each request; enables /webhooks/buildkite of --listen")
 	c.Flags().StringVar(&f.git, "git-webhook-secret-file", "", "file with the secret of the git host's webhook, read at each request; enables /webhooks/git of --listen")
 }
 
