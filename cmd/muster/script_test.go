@@ -60,6 +60,9 @@ func scripted() int {
 		return 125
 	}
 	p := program{args: os.Args[1:], environ: os.Environ(), stdout: overheard(os.Stdout), stderr: overheard(os.Stderr), clock: stoppedClock{now}}
+	if os.Getenv("FAKE_END") != "" {
+		p.clock = endingClock{stoppedClock{now}}
+	}
 	return p.run(context.Background())
 }
 
@@ -67,6 +70,11 @@ type stoppedClock struct{ now time.Time }
 
 func (c stoppedClock) Now() time.Time                                 { return c.now }
 func (stoppedClock) Sleep(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+
+// endingClock ends what would sleep: muster run after its first tick.
+type endingClock struct{ stoppedClock }
+
+func (endingClock) Sleep(context.Context, time.Duration) error { return context.Canceled }
 
 // start is when every script begins.
 var start = time.Date(2026, time.November, 21, 2, 15, 0, 0, time.UTC)
@@ -116,7 +124,12 @@ func runScripts(t *testing.T, raced bool) {
 	if found != len(racedScripts) {
 		t.Errorf("%d of the scripts %q are there", found, racedScripts)
 	}
-	testscript.Run(t, testscript.Params{
+	testscript.Run(t, scriptParams(files))
+}
+
+// scriptParams are how scripts run: what they have around them, and their own commands.
+func scriptParams(files []string) testscript.Params {
+	return testscript.Params{
 		Files:               files,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -161,7 +174,7 @@ func runScripts(t *testing.T, raced bool) {
 			"publish": cmdPublish, "pausequeue": cmdPauseQueue, "fill": cmdFill, "nameless": cmdNameless, "status": cmdStatus, "documented": cmdDocumented,
 			"deny": cmdDeny, "hook": cmdHook, "hostile": cmdHostile, "canaries": cmdCanaries, "notified": cmdNotified, "stacks": cmdStacks,
 		},
-	})
+	}
 }
 
 func newWorld(dir string) (*world, error) {

@@ -20,10 +20,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestFormulaIsWrittenOnce: the comment of Decide and docs/design.md say what
-// [Formula] says, word for word.
+// TestFormulaIsWrittenOnce: the comment of Decide and the pages about the decision say
+// what [Formula] says, word for word.
 func TestFormulaIsWrittenOnce(t *testing.T) {
-	for file, indent := range map[string]string{"decide.go": "//\t", filepath.Join("..", "..", "docs", "design.md"): ""} {
+	docs := filepath.Join("..", "..", "docs")
+	for file, indent := range map[string]string{"decide.go": "//\t", filepath.Join(docs, "design.md"): "", filepath.Join(docs, "explanation", "decision.md"): ""} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// pagesTools is the directory of a program kubectl that parses only; make docs builds it.
+var pagesTools = flag.String("pages", "", "run the commands of all pages, with the programs in this directory; empty: do not")
+
+// outside are the programs on pages that make docs does not run, with the reason.
+var outside = map[string]string{
+	"argocd": "needs the API server of Argo CD",
+	"flux":   "needs a cluster with Flux",
+}
+
+// pagesRun are the pages whose commands make docs runs. Scripts of make test run those of
+// README.md and docs/tutorial.md, and the sessions of all pages.
+func pagesRun(t *testing.T) []string {
+	t.Helper()
+	return slices.DeleteFunc(documents(t), func(page string) bool {
+		name, err := filepath.Rel(top, page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Contains([]string{"README.md", "docs/README.md", "docs/tutorial.md", "docs/design.md"}, filepath.ToSlash(name))
+	})
+}
+
+// toRun returns the blocks of a page that make docs runs.
+func toRun(page string) ([]fence, error) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(fences(string(text)), func(f fence) bool { return f.session || f.commands() == "" }), nil
+}
+
+// TestOutsidePrograms: the pages have a command of each program that make docs does not run.
+func TestOutsidePrograms(t *testing.T) {
+	var commands strings.Builder
+	for _, page := range pagesRun(t) {
+		blocks, err := toRun(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range blocks {
+			commands.WriteString(f.commands())
+		}
+	}
+	for name, reason := range outside {
+		if !regexp.MustCompile(`(?m)^`+name+` `).MatchString(commands.String()) || reason == "" {
+			t.Errorf("no page has a command of %s, which is listed as not run: %q", name, reason)
+		}
+	}
+}
+
+// TestPages runs the commands of each page, from top to bottom, in the fleet that
+// testdata/pages/fleet.txt makes. testdata/pages/NAME.txt of a page prepares the rest.
+func TestPages(t *testing.T) {
+	if *pagesTools == "" {
+		t.Skip("make docs runs it")
+	}
+	prepared := map[string]bool{"fleet.txt": true}
+	dir := t.TempDir()
+	for _, page := range pagesRun(t) {
+		blocks, err := toRun(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(blocks) == 0 {
+			continue
+		}
+		name := strings.TrimSuffix(filepath.Base(page), ".md")
+		script := readText(t, "testdata/pages/fleet.txt")
+		if own, err := os.ReadFile(filepath.Join(top, "testdata", "pages", name+".txt")); err == nil {
+			script += string(own)
+			prepared[name+".txt"] = true
+		}
+		script, archive, _ := strings.Cut(script+"\x00", "\n-- ")
+		archive, _, _ = strings.Cut(archive, "\x00")
+		script = strings.TrimSuffix(script, "\x00") + "\npage " + page + "\n-- agent-token --\nno token\n"
+		if archive != "" {
+			script += "-- " + archive
+		}
+		if err := os.WriteFile(filepath.Join(dir, name+".txtar"), []byte(script), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := os.ReadDir(filepath.Join(top, "testdata", "pages"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range all {
+		if !prepared[file.Name()] {
+			t.Errorf("testdata/pages/%s is for no page with commands", file.Name())
+		}
+	}
+	params := scriptParams(nil)
+	params.Dir = dir
+	params.Cmds["page"] = cmdPage
+	testscript.Run(t, params)
+}
+
+// shellOf is put before the commands of a block: make and go test say whether they have
+// what they are asked for, and programs of outside do nothing.
+func shellOf(tools string) string {
+	quiet := ""
+	for _, name := range slices.Sorted(maps.Keys(outside)) {
+		quiet += name + "() { echo 'not run: " + name + "' \"$@\"; }\n"
+	}
+	return quiet + `export PATH="` + tools + `:$PATH"
+muster() {
+	local code=0
+	command muster "$@" || code=$?
+	case "$code $1" in "1 plan" | "1 verify") code=0 ;; esac # 1: there are changes
+	return $code
+}
+make() { command make --dry-run --directory "$TOP" "$@" >/dev/null; }
+go() {
+	[ "$1" = test ] || { echo "go $1: not known here"; return 1; }
+	local tests=. packages=() found
+	while shift; [ $# -gt 0 ]; do
+		case "$1" in
+			-run | -bench) [ "$2" = '^$' ] || tests=$2; shift ;;
+			./*) packages+=("$1") ;;
+			-args) break ;;
+		esac
+	done
+	found=$(command go -C "$TOP" test -trimpath -vet=off -list "$tests" "${packages[@]}")
+	grep -E '^(Test|Benchmark|Fuzz)' <<<"$found"
+}
+`
+}
+
+// cmdPage runs blocks of a page, all that are left if no count is given: page FILE [COUNT].
+// A block begins in the directory and with the variables that the one before ended with.
+func cmdPage(ts *testscript.TestScript, _ bool, args []string) {
+	root, err := filepath.Abs(top)
+	ts.Check(err)
+	page := args[0]
+	blocks, err := toRun(page)
+	ts.Check(err)
+	at, err := strconv.Atoi(cmp.Or(ts.Getenv("PAGE_AT"), "0"))
+	ts.Check(err)
+	count := len(blocks) - at
+	if len(args) > 1 {
+		count, err = strconv.Atoi(args[1])
+		ts.Check(err)
+	}
+	work := ts.Getenv("WORK")
+	place := strings.NewReplacer("https://git.example.com/acme/fleet.git", ts.Getenv("REPO"), "git@git.example.com:acme/fleet.git", ts.Getenv("REPO"))
+	for _, f := range blocks[at : at+count] {
+		script := filepath.Join(work, "block.sh")
+		text := "set -e\nTOP=" + root + "\n" + shellOf(*pagesTools) + place.Replace(f.commands()) + "pwd > " + work + "/block.dir\nenv -0 > " + work + "/block.env\n"
+		ts.Check(os.WriteFile(script, []byte(text), 0o600))
+		if err := ts.Exec("bash", script); err != nil {
+			ts.Fatalf("%s:%d: %v", page, f.line, err)
+		}
+		dir, err := os.ReadFile(filepath.Join(work, "block.dir"))
+		ts.Check(err)
+		ts.Check(ts.Chdir(strings.TrimSpace(string(dir))))
+		environ, err := os.ReadFile(filepath.Join(work, "block.env"))
+		ts.Check(err)
+		for variable := range bytes.SplitSeq(bytes.TrimRight(environ, "\x00"), []byte{0}) {
+			if name, value, _ := strings.Cut(string(variable), "="); name != "PWD" && name != "OLDPWD" && name != "SHLVL" && name != "_" {
+				ts.Setenv(name, value)
+			}
+		}
+	}
+	ts.Setenv("PAGE_AT", strconv.Itoa(at+count))
+}
