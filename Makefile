@@ -60,7 +60,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: unraced unraced-some seeds nested agent-cached help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak faults writers quality reference cover vuln sbom hostile mutants browser hosts clean
+.PHONY: docs unraced unraced-some seeds nested agent-cached help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak faults writers quality reference cover vuln sbom hostile mutants browser hosts clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -131,6 +131,10 @@ agent-cached:
 
 race: tools ## Run the tests with the race detector, ten times in random order
 	$(GO) test -race -tags raceall -shuffle=on -count=10 ./...
+
+docs: tools ## Run the commands on every page of the documentation; needs jq, openssl and ssh-keygen
+	$(GO) -C testdata/apiserver build -trimpath -o $(CURDIR)/bin/docs/kubectl ./kubectlparse
+	$(GO) test -count=1 -trimpath -vet=off -timeout 60m ./cmd/muster -run '^TestPages$$' -args -pages $(CURDIR)/bin/docs
 
 apiserver: ## Run the agent Job through the API server's validation alone
 	$(GO) -C testdata/apiserver test ./...

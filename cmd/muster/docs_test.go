@@ -288,6 +288,7 @@ func documents(t *testing.T) []string {
 func TestCommands(t *testing.T) {
 	makefile := readText(t, "Makefile")
 	inCode := regexp.MustCompile("(?sm)^```.*?^```|`[^`\n]+`|^ {4}\\S[^\n]*")
+	namespace := regexp.MustCompile(`(-n|--namespace) muster( |$)`)
 	looked := 0
 	for _, page := range documents(t) {
 		if filepath.Base(page) == "design.md" { // it speaks of what is to come as well
@@ -298,7 +299,7 @@ func TestCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, block := range inCode.FindAllString(string(text), -1) {
-			block = strings.ReplaceAll(block, "-n muster ", "")           // kubectl's namespace
+			block = namespace.ReplaceAllString(block, "")
 			block = strings.ReplaceAll(block, "that muster orders\n", "") // the description of Argo CD's project
 			for _, m := range regexp.MustCompile(`(?m)(?:^|[\s$`+"`"+`])make ([a-z0-9-]+)`).FindAllStringSubmatch(block, -1) {
 				looked++

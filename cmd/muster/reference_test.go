@@ -81,7 +81,7 @@ func TestTrailers(t *testing.T) {
 		if f.Name != "log.txt" {
 			continue
 		}
-		for _, m := range regexp.MustCompile(`(?m)^\| ([A-Z][A-Za-z]*): `).FindAllStringSubmatch(string(f.Data), -1) {
+		for _, m := range regexp.MustCompile(`(?m)^(?:\| )?([A-Z][A-Za-z]*): `).FindAllStringSubmatch(string(f.Data), -1) {
 			want = append(want, m[1])
 		}
 	}

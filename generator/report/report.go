@@ -1,7 +1,7 @@
 // Package report sums up what a fleet's commits tell of a stretch of time: what was
 // ordered and what came of it, how long jobs waited, and how long agents were there.
 // Between two commits nothing is known, so that some figures are bounds: docs/how-to/investigate.md,
-// "What did yesterday cost?", defines each of them.
+// "Report waits and cost", defines each of them.
 package report
 
 import (
