@@ -9,7 +9,7 @@ import (
 
 // TestTemplateFieldsAreDocumented: the page names every field of a template.
 func TestTemplateFieldsAreDocumented(t *testing.T) {
-	page := readText(t, "docs/reference/commits.md")
+	page := strings.Join(strings.Fields(readText(t, "docs/reference/commits.md")), " ")
 	want := "The fields are `." + strings.Join(ledger.TemplateFields(), "`, `.") + "`. "
 	if !strings.Contains(page, want) {
 		t.Errorf("docs/reference/commits.md does not have %q", want)

@@ -72,13 +72,13 @@ func specFields() []specField {
 			"how long an agent kept for `min` and `buffer` does, before another takes its place. Above some 23h the template's `activeDeadlineSeconds` must grow too",
 			func(p *plan.Policy) *time.Duration { return &p.WarmIdleTimeout }),
 		{PolicyField{"reuse", reuseType(), "{}", "agents that take more than one job, as in {idle: 1m, uptime: 30m}; see muster's docs/explanation/agent-job.md first",
-			"lets agents take more than one job, as in `{idle: 1m, uptime: 30m}`: builds then share a pod. One that was ordered for a job leaves when none has come for `idle`, " +
+			"lets agents take more than one job, as in `{idle: 1m, uptime: 30m}`: builds then share a pod. An agent that was ordered for a job exits after `idle` without one, " +
 				"one of `min` and `buffer` after `warmIdleTimeout`, and any after `uptime`, once its job is over. docs/explanation/agent-job.md says what that means for builds. " +
 				"Above some 23h of uptime the template's `activeDeadlineSeconds` must grow too"},
 			nil, (*policyReader).reuse, reuseShape()},
 		{PolicyField{"warm", warmType(), "{}", "agents kept idle for jobs that a forecast expects, as in {wait: 10s, share: 0.95, idleHours: 40}",
-			"keeps agents idle for jobs that a forecast expects, as in `{wait: 10s, share: 0.95, idleHours: 40}`: so many that this share of an average day's jobs waits no longer than that, " +
-				"as far as so many hours of waiting agents a day reach. It learns by itself, from the second day on, and `buffer` is kept in any case; see docs/how-to/tune-waits-and-cost.md"},
+			"keeps agents idle for jobs that a forecast expects, as in `{wait: 10s, share: 0.95, idleHours: 40}`: `share` of an average day's jobs wait no longer than `wait`, " +
+				"unless that takes more than `idleHours` hours of idle agents a day. It learns automatically, from the second day, and `buffer` is kept in any case; see docs/how-to/tune-waits-and-cost.md"},
 			nil, (*policyReader).warm, warmShape()},
 		count("priority", 0, 0, "among overlays of the same queue, the higher is filled first",
 			"among overlays of one queue the higher is filled first, up to its `max`; equal ones share evenly", func(p *plan.Policy) *int { return &p.Priority }),

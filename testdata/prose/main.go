@@ -143,13 +143,16 @@ func pages(string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		fence := ""
+		fence, generated := "", false
 		for i, line := range strings.Split(string(text), "\n") {
 			if mark := regexp.MustCompile("^ *(```+)").FindStringSubmatch(line); mark != nil && (fence == "" || fence == mark[1]) {
 				fence = map[bool]string{true: mark[1]}[fence == ""]
 			}
-			// A link or a generated line cannot be wrapped.
-			if fence == "" && utf8.RuneCountInString(line) > columns && !regexp.MustCompile(`^ *(\||- [`+"`"+`]|<!--|\[)|\]\([^ ]+\)[.,;:]?$`).MatchString(line) {
+			if strings.HasPrefix(line, "<!-- ") {
+				generated = strings.HasPrefix(line, "<!-- begin: ")
+			}
+			// Tables, generated lines and links cannot be wrapped.
+			if fence == "" && !generated && utf8.RuneCountInString(line) > columns && !regexp.MustCompile(`^ *(\||<!--)|\]\([^ ]+\)[.,;:]?$`).MatchString(line) {
 				problems = append(problems, fmt.Sprintf("%s:%d: longer than %d columns", file, i+1, columns))
 			}
 		}
