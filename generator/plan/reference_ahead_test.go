@@ -153,7 +153,6 @@ func (r *reference) serveThere() {
 		}
 	}
 	r.others = nil
-	r.others = nil
 	r.there, r.turn = len(r.agents), -1
 }
 
