@@ -9,16 +9,14 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
-	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/yaml"
-
-	"muster/generator/manifest"
 )
 
-// TestExamples: the YAML of every page can be read: policies by muster, kustomizations by
-// kustomize. TestDocumentedManifests of testdata/apiserver reads other objects.
+// TestExamples: the YAML of every page can be read, and muster check accepts an overlay
+// with the policy or the kustomization of a page. TestDocumentedManifests of
+// testdata/apiserver reads the other objects.
 func TestExamples(t *testing.T) {
-	read := map[string]int{}
+	checked := map[string]int{}
 	for _, page := range documents(t) {
 		text, err := os.ReadFile(page)
 		if err != nil {
@@ -28,25 +26,35 @@ func TestExamples(t *testing.T) {
 			if f.language != "yaml" {
 				continue
 			}
-			for _, document := range bytes.Split([]byte(f.text), []byte("\n---\n")) {
+			for _, document := range strings.Split(f.text, "\n---\n") {
 				var object struct{ APIVersion, Kind string }
-				err := yaml.Unmarshal(document, &object)
-				switch {
-				case err != nil:
-				case object.Kind == "ScalingPolicy":
-					_, err = manifest.ParsePolicy(page, document)
-				case object.Kind == "Component" || object.Kind == "Kustomization" && strings.HasPrefix(object.APIVersion, "kustomize.config.k8s.io/"):
-					err = new(types.Kustomization).Unmarshal(document)
-				}
-				if err != nil {
+				if err := yaml.Unmarshal([]byte(document), &object); err != nil {
 					t.Errorf("%s:%d: %v", page, f.line, err)
 				}
-				read[object.Kind]++
+				file := map[string]string{"muster.dev/v1alpha1 ScalingPolicy": "scaling.yaml", "kustomize.config.k8s.io/v1beta1 Kustomization": "template/kustomization.yaml"}[object.APIVersion+" "+object.Kind]
+				if file == "" {
+					continue
+				}
+				checked[object.Kind]++
+				dir := t.TempDir()
+				muster := func(args ...string) {
+					t.Helper()
+					var out bytes.Buffer
+					p := program{args: args, stdout: &out, stderr: &out, clock: stoppedClock{start}}
+					if code := p.run(t.Context()); code != exitOK {
+						t.Errorf("%s:%d: muster %s: exit code %d\n%s", page, f.line, args[0], code, &out)
+					}
+				}
+				muster("init", dir)
+				if err := os.WriteFile(filepath.Join(dir, "overlays", "default", filepath.FromSlash(file)), []byte(document), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				muster("check", dir)
 			}
 		}
 	}
-	if read["ScalingPolicy"] == 0 || read["Kustomization"] == 0 {
-		t.Errorf("the pages show %v", read)
+	if checked["ScalingPolicy"] == 0 || checked["Kustomization"] == 0 {
+		t.Errorf("the pages show %v", checked)
 	}
 }
 

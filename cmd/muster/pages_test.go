@@ -6,6 +6,7 @@ import (
 	"flag"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,7 +23,9 @@ var pagesTools = flag.String("pages", "", "run the commands of all pages, with t
 // outside are the programs on pages that make docs does not run, with the reason.
 var outside = map[string]string{
 	"argocd": "needs the API server of Argo CD",
+	"curl":   "needs GitLab",
 	"flux":   "needs a cluster with Flux",
+	"gh":     "needs GitHub",
 }
 
 // pagesRun are the pages whose commands make docs runs. Scripts of make test run those of
@@ -47,16 +50,21 @@ func toRun(page string) ([]fence, error) {
 	return slices.DeleteFunc(fences(string(text)), func(f fence) bool { return f.session || f.commands() == "" }), nil
 }
 
-// TestOutsidePrograms: the pages have a command of each program that make docs does not run.
+// TestOutsidePrograms: the pages have a command of each program that make docs does not
+// run, and no command in a block of text, where nothing would run it.
 func TestOutsidePrograms(t *testing.T) {
+	hidden := regexp.MustCompile(`(?m)^(argocd|curl|flux|gh|git|go|helm|kubectl|make|muster) [a-z-]+( .*)?$`)
 	var commands strings.Builder
-	for _, page := range pagesRun(t) {
-		blocks, err := toRun(page)
+	for _, page := range documents(t) {
+		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range blocks {
+		for _, f := range fences(string(text)) {
 			commands.WriteString(f.commands())
+			if command := hidden.FindString(f.text); command != "" && f.language == "text" {
+				t.Errorf("%s:%d: %q is in a block of text", page, f.line, command)
+			}
 		}
 	}
 	for name, reason := range outside {
@@ -107,10 +115,34 @@ func TestPages(t *testing.T) {
 			t.Errorf("testdata/pages/%s is for no page with commands", file.Name())
 		}
 	}
+	t.Run("inline", parseInline)
 	params := scriptParams(nil)
 	params.Dir = dir
 	params.Cmds["page"] = cmdPage
 	testscript.Run(t, params)
+}
+
+// parseInline parses the commands of kubectl in sentences and tables.
+func parseInline(t *testing.T) {
+	inline := regexp.MustCompile("`(kubectl [^`\n]+)`")
+	parsed := 0
+	for _, page := range documents(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range inline.FindAllStringSubmatch(string(text), -1) {
+			cmd := exec.Command("bash", "-c", m[1])
+			cmd.Env = append(cmd.Environ(), "PATH="+*pagesTools+":"+os.Getenv("PATH"))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s: %s: %v\n%s", page, m[1], err, out)
+			}
+			parsed++
+		}
+	}
+	if parsed == 0 {
+		t.Error("no page has a command of kubectl in a sentence")
+	}
 }
 
 // shellOf is put before the commands of a block: make and go test say whether they have
@@ -144,8 +176,8 @@ go() {
 `
 }
 
-// cmdPage runs blocks of a page, all that are left if no count is given: page FILE [COUNT].
-// A block begins in the directory and with the variables that the one before ended with.
+// cmdPage runs the blocks of a page that are left, or those before the one with a text:
+// page FILE [TEXT]. A block begins in the directory and with the variables that the one before ended with.
 func cmdPage(ts *testscript.TestScript, _ bool, args []string) {
 	root, err := filepath.Abs(top)
 	ts.Check(err)
@@ -154,14 +186,16 @@ func cmdPage(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	at, err := strconv.Atoi(cmp.Or(ts.Getenv("PAGE_AT"), "0"))
 	ts.Check(err)
-	count := len(blocks) - at
+	end := len(blocks)
 	if len(args) > 1 {
-		count, err = strconv.Atoi(args[1])
-		ts.Check(err)
+		end = slices.IndexFunc(blocks, func(f fence) bool { return strings.Contains(f.text, args[1]) })
+	}
+	if end < at {
+		ts.Fatalf("%s has no block %q after block %d", page, args[1:], at)
 	}
 	work := ts.Getenv("WORK")
 	place := strings.NewReplacer("https://git.example.com/acme/fleet.git", ts.Getenv("REPO"), "git@git.example.com:acme/fleet.git", ts.Getenv("REPO"))
-	for _, f := range blocks[at : at+count] {
+	for _, f := range blocks[at:end] {
 		script := filepath.Join(work, "block.sh")
 		text := "set -e\nTOP=" + root + "\n" + shellOf(*pagesTools) + place.Replace(f.commands()) + "pwd > " + work + "/block.dir\nenv -0 > " + work + "/block.env\n"
 		ts.Check(os.WriteFile(script, []byte(text), 0o600))
@@ -179,5 +213,5 @@ func cmdPage(ts *testscript.TestScript, _ bool, args []string) {
 			}
 		}
 	}
-	ts.Setenv("PAGE_AT", strconv.Itoa(at+count))
+	ts.Setenv("PAGE_AT", strconv.Itoa(end))
 }

@@ -24,6 +24,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/secret"
 	"k8s.io/kubernetes/pkg/registry/core/service"
 	"k8s.io/kubernetes/pkg/registry/core/serviceaccount"
+	"k8s.io/kubernetes/pkg/registry/networking/ingress"
 	"k8s.io/kubernetes/pkg/registry/networking/networkpolicy"
 	"k8s.io/kubernetes/pkg/registry/policy/poddisruptionbudget"
 	podsecurity "k8s.io/pod-security-admission/api"
@@ -41,6 +42,7 @@ func strategies() map[string]strategy {
 	return map[string]strategy{
 		"ConfigMap":           configmap.Strategy,
 		"Deployment":          deployment.Strategy,
+		"Ingress":             ingress.Strategy,
 		"Job":                 job.Strategy,
 		"Namespace":           namespace.Strategy,
 		"NetworkPolicy":       networkpolicy.Strategy,
