@@ -122,7 +122,8 @@ func TestPages(t *testing.T) {
 	testscript.Run(t, params)
 }
 
-// parseInline parses the commands of kubectl in sentences and tables.
+// parseInline parses the commands of kubectl in sentences and tables, whose arguments may
+// be left out.
 func parseInline(t *testing.T) {
 	inline := regexp.MustCompile("`(kubectl [^`\n]+)`")
 	parsed := 0
@@ -133,7 +134,7 @@ func parseInline(t *testing.T) {
 		}
 		for _, m := range inline.FindAllStringSubmatch(string(text), -1) {
 			cmd := exec.Command("bash", "-c", m[1])
-			cmd.Env = append(cmd.Environ(), "PATH="+*pagesTools+":"+os.Getenv("PATH"))
+			cmd.Env = append(cmd.Environ(), "FLAGS_ONLY=yes", "PATH="+*pagesTools+":"+os.Getenv("PATH"))
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%s: %s: %v\n%s", page, m[1], err, out)
 			}
