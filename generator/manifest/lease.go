@@ -14,12 +14,12 @@ const LeaseAuto = "auto"
 
 // leaseField is the field lease: a length of time, or auto.
 func leaseField() specField {
-	f := span("lease", time.Minute, LongestLease, plan.FirstLease, "the time an ordered agent has to start; later it leaves at once",
-		"the time an ordered agent has to start; a later one exits at once. Longer than syncer and node take, shorter than you would wait for a lost one. "+
-			"Above 50m the template's `ttlSecondsAfterFinished` must grow too. "+
-			fmt.Sprintf("`auto` goes by how long this overlay's agents took: %s until %d are known, then four times what 99 of 100 took, %s to %s; ",
+	f := span("lease", time.Minute, LongestLease, plan.FirstLease, "the time in which an ordered agent must start; a later one exits at once",
+		"the time in which an ordered agent must start; a later one exits at once. Longer than syncer and node need, shorter than you would wait for a lost agent. "+
+			"Above 50m, increase the template's `ttlSecondsAfterFinished`. "+
+			fmt.Sprintf("`auto`, which `muster init` writes, adapts to this overlay's start-up times: %s until %d are known, then four times their 99th percentile, from %s to %s; ",
 				brief(plan.FirstLease), plan.LeastBoots, brief(plan.LeastAutoLease), brief(plan.MostAutoLease))+
-			"agents that are late are then ordered again before their lease is over. It is what `muster init` writes",
+			"muster then replaces overdue agents before their lease expires",
 		func(p *plan.Policy) *time.Duration { return &p.Lease })
 	f.Type += ", or `" + LeaseAuto + "`"
 	fixed := f.read

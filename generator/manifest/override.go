@@ -78,10 +78,10 @@ func overrideShape() keywords {
 	}
 	properties := keywords{
 		"until": keywords{"type": "string", "pattern": `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2})$`,
-			"description": "the moment at which it ends, with its time zone, as in 2026-11-21T18:00:00Z"},
-		"min": agents("agents kept"), "max": agents("agents never passed"), "buffer": agents("agents kept idle"),
-		"maxPerHour": agents("agents ordered in any hour; 0 is no limit,"),
-		"paused":     keywords{"const": true, "description": "nothing is ordered until then"},
+			"description": "the time at which it ends, with its time zone, as in 2026-11-21T18:00:00Z"},
+		"min": agents("minimum number of agents"), "max": agents("maximum number of agents"), "buffer": agents("idle agents"),
+		"maxPerHour": agents("maximum number of agents ordered within any hour; 0 is no limit,"),
+		"paused":     keywords{"const": true, "description": "muster orders nothing until then"},
 	}
 	var one []keywords
 	for _, name := range overrideFields[1:] {

@@ -148,7 +148,7 @@ func (r *policyReader) spec(spec *yaml.Node) {
 			fields[at].read(r, value)
 		}
 	}
-	for _, want := range [][2]string{{"queue", "the key of the Buildkite queue"}, {"max", "the number of agents never passed"}} {
+	for _, want := range [][2]string{{"queue", "the key of the Buildkite queue"}, {"max", "the maximum number of agents"}} {
 		if lookup(spec, want[0]) == nil {
 			r.bad(spec, "spec."+want[0], "is missing", "write "+want[1])
 		}

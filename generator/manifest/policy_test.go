@@ -173,7 +173,7 @@ func TestPolicyFile(t *testing.T) {
 		"bytes":          {"a: \x00\n", `: is not valid YAML: control characters are not allowed`},
 		"no spec":        {header, `: spec: is missing; it has queue and max at least`},
 		"spec is a list": {header + "spec: []\n", `:3: spec: is not a mapping; it has queue and max at least`},
-		"empty spec":     {header + "spec: {}\n", ":3: spec.queue: is missing; write the key of the Buildkite queue\nscaling.yaml:3: spec.max: is missing; write the number of agents never passed"},
+		"empty spec":     {header + "spec: {}\n", ":3: spec.queue: is missing; write the key of the Buildkite queue\nscaling.yaml:3: spec.max: is missing; write the maximum number of agents"},
 		"other version":  {strings.Replace(good, "v1alpha1", "v2", 1), `:1: apiVersion: is "muster.dev/v2"; write apiVersion: muster.dev/v1alpha1`},
 		"other kind":     {strings.Replace(good, "ScalingPolicy", "Job", 1), `:2: kind: is "Job"; write kind: ScalingPolicy`},
 		"no kind":        {strings.Replace(good, "kind: ScalingPolicy\n", "", 1), `: kind: is missing; write kind: ScalingPolicy`},

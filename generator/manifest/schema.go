@@ -166,7 +166,7 @@ func scheduleShape() keywords {
 			"from":     keywords{"type": "string", "pattern": "^" + time + "$", "description": "time of day at which the window begins, as in 08:00"},
 			"to":       keywords{"type": "string", "pattern": "^(" + time + "|24:00)$", "description": "time of day at which it ends, as in 18:30 or 24:00; before from, it is on the next day"},
 			"timeZone": keywords{"type": "string", "pattern": "^[A-Za-z0-9_+/-]+$", "not": keywords{"const": "Local"}, "description": "a name of the IANA time zone database, as in Europe/Berlin or UTC"},
-			"min":      agents("agents kept"), "max": agents("agents never passed"), "buffer": agents("agents kept idle"),
+			"min":      agents("minimum number of agents"), "max": agents("maximum number of agents"), "buffer": agents("idle agents"),
 		},
 	}
 }
