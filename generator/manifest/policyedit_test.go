@@ -37,11 +37,11 @@ func TestEditPolicy(t *testing.T) {
 		edit       PolicyEdit
 		was, is    []string // lines
 	}{
-		{"a value", starter, PolicyEdit{Set: map[string]string{"max": "4000"}}, []string{"  max: 10                   # maximum number of agents"}, []string{"  max: 4000                 # maximum number of agents"}},
-		{"one behind #", starter, PolicyEdit{Set: map[string]string{"paused": "true"}}, []string{"  # paused: false           # true: muster orders nothing for this overlay"}, []string{"  paused: true              # true: muster orders nothing for this overlay"}},
+		{"a value", starter, PolicyEdit{Set: map[string]string{"max": "4000"}}, []string{"  max: 10                   # agents never passed"}, []string{"  max: 4000                 # agents never passed"}},
+		{"one behind #", starter, PolicyEdit{Set: map[string]string{"paused": "true"}}, []string{"  # paused: false           # true: muster orders nothing here"}, []string{"  paused: true              # true: muster orders nothing here"}},
 		{"one that is not there", minimal, PolicyEdit{Set: map[string]string{"buffer": "2"}}, nil, []string{"  buffer: 2"}},
 		{"overrides behind #", starter, PolicyEdit{Override: true, Overrides: []plan.Override{{Until: end, Max: number(40), Paused: true}}},
-			[]string{"  # overrides: []           # other min, max, buffer, maxPerHour or paused until a given time; take precedence over schedules"},
+			[]string{"  # overrides: []           # other min, max, buffer, maxPerHour or paused until a moment; above schedules"},
 			[]string{"  overrides:", `    - {until: "2026-11-21T18:00:00Z", max: 40, paused: true}`}},
 		{"overrides that are not there", minimal, PolicyEdit{Override: true, Overrides: []plan.Override{{Until: end, MaxPerHour: number(0)}}}, nil,
 			[]string{"  overrides:", `    - {until: "2026-11-21T18:00:00Z", maxPerHour: 0}`}},
