@@ -21,7 +21,7 @@ type PolicyField struct {
 	// Default is its value where it is not said, as YAML; empty where it must be.
 	Default string
 	// Comment stands beside it in the policy that muster init writes, Meaning in
-	// the README's table and in the schema.
+	// the table of docs/reference/policy.md and in the schema.
 	Comment, Meaning string
 }
 
@@ -86,7 +86,7 @@ func specFields() []specField {
 			"maximum number of agents ordered within any hour; 0 is no limit. A restart does not reset it", func(p *plan.Policy) *int { return &p.MaxPerHour }),
 		{PolicyField{"paused", "true or false", "false", "true: muster orders nothing here", "`true`: muster orders nothing, but still retires dispatches"},
 			nil, (*policyReader).paused, keywords{"type": "boolean"}},
-		{PolicyField{"schedules", "list", "[]", "other min, max and buffer in windows of the week; see muster's README",
+		{PolicyField{"schedules", "list", "[]", "other min, max and buffer in windows of the week; see muster's docs/reference/policy.md",
 			"other `min`, `max` and `buffer` at times of the week"},
 			nil, (*policyReader).schedules, keywords{"type": "array", "items": scheduleShape()}},
 		{PolicyField{"overrides", "list", "[]", "other min, max, buffer, maxPerHour or paused until a moment; above schedules",
