@@ -60,7 +60,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: docs unraced unraced-some seeds nested agent-cached help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak faults writers quality reference cover vuln sbom hostile mutants browser hosts clean
+.PHONY: docs unraced unraced-some seeds nested agent-cached help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak faults writers quality reference golden cover vuln sbom hostile mutants browser hosts clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -232,6 +232,12 @@ quality: build ## Play every workload through every algorithm, and write docs/ex
 
 reference: ## Compare decisions on CHECKS random fleets with those of a second, brute-force program
 	$(GO) test ./generator/plan -run 'Reference' -count=1 -timeout 0 -v -rapid.checks=$(CHECKS)
+
+golden: tools ## Compare decisions, commits, manifests, status and metrics with recorded ones; RECORD=-update writes testdata/golden
+	GOGC=400 $(GO) test -count=1 -trimpath -vet=off -timeout 30m ./generator -run '^TestGolden' -args -golden -seeds 200 $(RECORD)
+	$(GO) test -count=1 -trimpath -vet=off ./generator/plan ./cmd/muster -run '^TestGolden' -args -golden $(RECORD)
+	$(GO) test -count=1 -trimpath -vet=off -timeout 30m ./generator/plan ./generator/manifest ./gitops/ledger ./cmd/muster \
+		-run '^Test(Decide|CommitBodiesOfCases|Golden|Messages|Scripts|UnracedScripts)$$'
 
 browser: ## Try the status page and a report in Chromium, which has to be there; PICTURES is a directory for screenshots
 	$(GO) -C testdata/browser test -count=1 ./... $(if $(PICTURES),-args -pictures $(abspath $(PICTURES)))

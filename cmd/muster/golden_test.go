@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"muster/cmd/muster/terminal"
+	"muster/generator"
+	"muster/generator/buildkite"
+	"muster/generator/status"
+	"muster/gitops"
+	"muster/gitops/gitserver"
+	"muster/gitops/traffic"
+)
+
+var golden = flag.Bool("golden", false, "run the tests of make golden, which compare output with testdata/golden")
+
+// checkGolden compares a text with a file of testdata/golden, and with -update writes that.
+func checkGolden(t *testing.T, name, got string) {
+	t.Helper()
+	if *updateScripts {
+		if err := os.WriteFile(filepath.Join(top, "testdata", "golden", name), []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(readText(t, "testdata/golden/"+name), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+// TestGoldenSession runs the first 100 minutes of the demo, and compares the repository that
+// it leaves, /status.json and /metrics with testdata/golden.
+func TestGoldenSession(t *testing.T) {
+	if !*golden {
+		t.Skip("run make golden")
+	}
+	d := &demo{
+		demoSettings: demoSettings{dir: filepath.Join(t.TempDir(), "demo"), length: 100 * time.Minute},
+		progress:     &terminal.Steps{Lines: io.Discard}, commits: map[string]int{},
+	}
+	ends := d.serveSession(t)
+	get := func(path string) string {
+		code, body := get(t, ends.handler(), path)
+		if code != 200 {
+			t.Fatalf("%s: %d", path, code)
+		}
+		return body
+	}
+	checkGolden(t, "status.json", get("/status.json"))
+	checkGolden(t, "metrics.txt", ownMetrics(get("/metrics")))
+
+	// Raw lines contain the hashes of the files' contents.
+	const format = "--format=commit %H%ntree %T%nauthor %an <%ae> %aI%ncommitter %cn <%ce> %cI%n%n%B"
+	checkGolden(t, "log.txt", d.log(t, "--raw", format))
+	var manifests strings.Builder
+	for _, name := range strings.Fields(d.git(t, "ls-tree", "-r", "--name-only", "main", "overlays/")) {
+		if strings.Contains(name, "/dispatches/") {
+			fmt.Fprintf(&manifests, "-- %s --\n%s", name, d.git(t, "cat-file", "blob", "main:"+name))
+		}
+	}
+	checkGolden(t, "manifests.txt", manifests.String())
+	if !t.Failed() {
+		return
+	}
+	file, err := os.CreateTemp("", "muster-golden-*.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := io.WriteString(file, d.log(t, "-p")); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the output of git log -p is in %s", file.Name())
+}
+
+// log returns the commits of the fleet repository, the first one first.
+func (d *demo) log(t *testing.T, options ...string) string {
+	t.Helper()
+	args := []string{"log", "--reverse", "--no-color", "--no-ext-diff", "--no-renames", "--no-abbrev", "--root"}
+	return d.git(t, append(append(args, options...), "main")...)
+}
+
+// git runs git in the fleet repository.
+func (d *demo) git(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := d.repository.Git(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// serveSession runs muster in the demo's world without its sockets for Buildkite, and returns
+// the endpoints at the end of the session.
+func (d *demo) serveSession(t *testing.T) *endpoints {
+	t.Helper()
+	var err error
+	if d.repository, err = demoRepository(d.dir); err != nil {
+		t.Fatal(err)
+	}
+	git, err := gitserver.Serve(d.dir, gitserver.Options{Remember: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(git.Close)
+	if d.syncer, err = gitops.New(gitops.Config{URL: git.URL + "/fleet.git"}); err != nil {
+		t.Fatal(err)
+	}
+	writer, err := gitops.New(gitops.Config{URL: git.URL + "/fleet.git"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	d.world(ctx)
+	client, err := buildkite.New(buildkite.Config{Org: "acme", Token: func() (string, error) { return "test-token", nil }, HTTP: d.buildkite.Transport(), Timeout: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := demoClock{d, stop}
+	ends, err := newEndpoints(clock, status.Config{
+		Muster:  status.Muster{Version: "v0", Commit: "c0ffee", Repository: "https://git.example.com/fleet.git", Branch: "main", Overlays: "overlays", Organisation: "acme"},
+		Started: clock.Now(), Interval: demoInterval, Longest: longestTick,
+		Services: services(func() traffic.Stats { return traffic.Stats{} }, nil, client, func() (buildkite.Stats, bool) { return buildkite.Stats{}, false }),
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ends.page.Close)
+	g := generator.New(generator.Config{
+		Repository: gitops.Fleet{Writer: writer, Version: "v0"}, Buildkite: client, Overlays: "overlays", Clock: clock, Done: d.note, Watch: ends.watcher(),
+	})
+	if err := g.Run(ctx, demoInterval, 0); err != nil {
+		t.Fatal(err)
+	}
+	if d.failed != nil {
+		t.Fatal(d.failed)
+	}
+	return ends
+}
+
+// ownMetrics removes the metrics of the process and of Go, and the version of Go.
+func ownMetrics(text string) string {
+	text = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(go|process)_.*\n`).ReplaceAllString(text, "")
+	return regexp.MustCompile(`goversion="[^"]*"`).ReplaceAllString(text, fmt.Sprintf("goversion=%q", "go"))
+}
