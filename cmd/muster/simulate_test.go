@@ -98,6 +98,18 @@ func TestScalingQuality(t *testing.T) {
 	}
 }
 
+// TestInChart asserts which algorithms are drawn.
+func TestInChart(t *testing.T) {
+	t.Parallel()
+	if got := inChart(algorithmNames()); !slices.Equal(got, drawn) {
+		t.Errorf("of all: %v, want %v", got, drawn)
+	}
+	got := inChart([]string{"plain", "keda-accurate", "muster", "arc", "arc-git", "plain-git"})
+	if want := []string{"muster", "keda-accurate", "plain", "arc", "arc-git"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // learning reports whether an algorithm has seen other days before, which are played first:
 // that takes longer than all others together. TestForAnotherDay and those of package
 // simulation have them.

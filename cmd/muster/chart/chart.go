@@ -1,0 +1,48 @@
+// Package chart draws what muster has to show. A chart knows nothing of what its
+// numbers mean, and takes its colours from whether its viewer prefers light or
+// dark. docs/design.md says what draws which kind.
+package chart
+
+import "unicode/utf8"
+
+// The measures of a chart, in pixels.
+const (
+	chartWidth = 1120
+	margin     = 16
+	header     = 44
+	rowHeight  = 18
+	barHeight  = 12
+	axisHeight = 20
+	letter     = 6.6 // of the text's size, on average
+)
+
+const style = `
+text { font: 12px 'Liberation Sans', Arial, Helvetica, sans-serif; fill: #1f2328 }
+.title { font-size: 16px; font-weight: bold }
+.head { font-weight: bold }
+.small { font-size: 10.5px; fill: #59636e }
+.end { text-anchor: end }
+.middle { text-anchor: middle }
+.page { fill: #ffffff }
+.grid { stroke: #d1d9e0; stroke-width: 1 }
+.axis { stroke: #59636e; stroke-width: 1 }
+@media (prefers-color-scheme: dark) {
+text { fill: #f0f6fc }
+.small { fill: #9198a1 }
+.page { fill: #0d1117 }
+.grid { stroke: #30363d }
+.axis { stroke: #9198a1 }
+}
+`
+
+// width is about how wide a text is. Which font draws it is the viewer's choice.
+func width(text string) float64 { return float64(utf8.RuneCountInString(text)) * letter }
+
+// fit shortens a text that is wider than there is room for.
+func fit(text string, room float64) string {
+	most := int(room / (letter * 1.1))
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:max(0, most-1)]) + "…"
+	}
+	return text
+}
