@@ -24,7 +24,7 @@ func testApplicationSet(t *testing.T) {
 	if !slices.Contains(syncers(), "argocd") {
 		t.Skip("an ApplicationSet is Argo CD's, which was not chosen")
 	}
-	const promise = "An ApplicationSet makes the Applications as init writes them. An overlay's directory removed, the ApplicationSet deleted: running Jobs are left alone, in git or not"
+	const promise = "ApplicationSet creates Applications as `init` does; after its deletion running Jobs stay"
 	defer func() { results.note(t, promise, "argocd") }()
 	w := newFleet(t, "set", "set-beside", "set-pulse")
 	w.pulse = &pulse{overlay: w.setOverlay(t, "set-pulse")}

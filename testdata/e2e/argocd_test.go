@@ -27,7 +27,7 @@ type argoCD struct {
 func (a *argoCD) name() string                       { return "argocd" }
 func (a *argoCD) parts() map[string]*process.Process { return a.processes }
 func (a *argoCD) versions() string {
-	return fmt.Sprintf("Argo CD %s with kustomize %s", a.suite.programs["argocd"].Version, a.suite.programs["kustomize"].Version)
+	return fmt.Sprintf("Argo CD %s, kustomize %s", a.suite.programs["argocd"].Version, a.suite.programs["kustomize"].Version)
 }
 
 func (a *argoCD) object(overlay string) string {

@@ -66,8 +66,7 @@ func TestChaos(t *testing.T) {
 	}
 	say("indexes of Jobs that Kubernetes made two pods for: %d", c.doubled)
 	for _, name := range syncers() {
-		results.note(t, fmt.Sprintf("Syncers, control plane, git, Buildkite and muster killed at random for %s (seed %d, %d kills, %d jobs): no job runs twice, nobody is killed, all settles. "+
-			"Indexes that Kubernetes made two pods for, because the answer to the making of the first was lost with the API server or etcd: %d",
+		results.note(t, fmt.Sprintf("Parts killed at random for %s (seed %d, %d kills, %d jobs): no job runs twice, no agent is killed. Indexes with two pods: %d",
 			*chaosFor, *chaosSeed, sum(c.killed), jobs, c.doubled), name)
 	}
 }

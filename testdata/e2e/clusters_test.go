@@ -20,8 +20,7 @@ func TestClusters(t *testing.T) {
 		t.Skip("the second cluster has Flux, which was not chosen")
 	}
 	shared.world.startPulse(t)
-	both(t, "Two clusters, one muster, credentials for neither: work spills over by priority and where one is away, and comes back. "+
-		"The one that goes away has Flux, the other one the syncer of the column", twoClusters)
+	both(t, "Two clusters: jobs move by priority, away from a lost cluster (with Flux) and back", twoClusters)
 }
 
 func twoClusters(t *testing.T, w *world, s syncer) {
@@ -52,7 +51,7 @@ func twoClusters(t *testing.T, w *world, s syncer) {
 		}
 		return nil
 	})
-	results.measured("a cluster away, lease 1m: until a job that waited for it has passed on the other", s.name(), fmt.Sprintf("%.0f s", time.Since(away).Seconds()))
+	results.measured("cluster lost, lease 1m: until its job passed on the other", s.name(), fmt.Sprintf("%.0f s", time.Since(away).Seconds()))
 	if err := api.Start(); err != nil {
 		t.Fatal(err)
 	}

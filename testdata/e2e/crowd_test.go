@@ -23,7 +23,7 @@ func TestCrowd(t *testing.T) {
 	w.startPulse(t)
 	for _, name := range syncers() {
 		t.Run(name, func(t *testing.T) {
-			const promise = "200 live dispatches, 2,000 pods in one overlay: each is one Job once, nobody is killed"
+			const promise = "200 dispatches, 2,000 pods in one overlay: each is one Job, no agent is killed"
 			defer func() { results.note(t, promise, name) }()
 			many(t, w, w.syncers[name])
 		})
@@ -44,25 +44,25 @@ func many(t *testing.T, w *world, s syncer) {
 	})
 	v.hasJobs(manyDispatches)
 	first, last := v.jobTimes(nil)
-	results.measured(fmt.Sprintf("%d dispatches in one commit: to the first Job, to all of them", manyDispatches), s.name(), fmt.Sprintf("%.1f s, %.1f s", first.Seconds(), last.Seconds()))
+	results.measured(fmt.Sprintf("%d dispatches in one commit: to the first Job, to the last", manyDispatches), s.name(), fmt.Sprintf("%.1f s, %.1f s", first.Seconds(), last.Seconds()))
 	before := map[string]bool{}
 	for name := range v.events.jobsOf(v.name) {
 		before[name] = true
 	}
-	results.measured("an unrelated commit then, until the syncer has applied it", s.name(), fmt.Sprintf("%.1f s", v.applies().Seconds()))
+	results.measured("then: unrelated commit to sync", s.name(), fmt.Sprintf("%.1f s", v.applies().Seconds()))
 	v.build(1)
 	v.hasJobs(manyDispatches + 1)
 	_, one := v.jobTimes(before)
-	results.measured("one more dispatch then, commit to Job", s.name(), fmt.Sprintf("%.1f s", one.Seconds()))
-	results.measured("memory of the syncer's processes then", s.name(), v.memory())
+	results.measured("then: dispatch, commit to Job", s.name(), fmt.Sprintf("%.1f s", one.Seconds()))
+	results.measured("then: memory", s.name(), v.memory())
 	v.open()
 	began := time.Now()
 	release()
 	v.passes(manyDispatches*manyAgents + 1)
 	v.complete()
-	results.measured("2,001 pods of light agents, from the moment they may start until all 201 Jobs are complete", s.name(), fmt.Sprintf("%.0f s", time.Since(began).Seconds()))
+	results.measured("2,001 pods of light agents: until 201 Jobs are complete", s.name(), fmt.Sprintf("%.0f s", time.Since(began).Seconds()))
 	v.leavesGit()
-	results.measured("an unrelated commit with all of them retired and there", s.name(), fmt.Sprintf("%.1f s", v.applies().Seconds()))
+	results.measured("unrelated commit to sync, all Jobs retired but present", s.name(), fmt.Sprintf("%.1f s", v.applies().Seconds()))
 	v.isWell()
 	v.synced()
 	v.expire()

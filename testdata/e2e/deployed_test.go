@@ -81,11 +81,11 @@ func (d *deployment) all(t *testing.T, s syncer) {
 		name, promise string
 		try           func(v *overlay)
 	}{
-		{"Works", "muster in a pod of `deploy/`, applied by the same syncer: it serves, is restarted by an edit of `muster.env`, and by the loss of its pod", d.works},
-		{"Upgraded", "The image's tag edited in git: the syncer rolls the new muster out, which goes on with the same history", d.upgraded},
-		{"TwoReplicas", "`overlays/two-replicas` on two real nodes: either works while the other is away, no job gets two agents, no push undoes another, an edit of that directory is rolled out", d.twoReplicas},
-		{"Removed", "Kustomization or Application (with its finalizer) of `deploy/` deleted: the namespace and its Secrets stay, agents work on", d.removed},
-		{"Sidecar", "`overlays/sidecar` in the syncer's own manifest, as published, with a stand-in for its image: muster works beside it, without the token of its account", d.sidecar},
+		{"Works", "`deploy/` applied by the syncer: muster restarts after an edit, and after its pod's loss", d.works},
+		{"Upgraded", "Image tag edited: the new muster continues the history", d.upgraded},
+		{"TwoReplicas", "Two replicas on two nodes: either works alone, no job gets two agents", d.twoReplicas},
+		{"Removed", "`deploy/` removed: namespace and Secrets stay, agents continue", d.removed},
+		{"Sidecar", "Sidecar in the syncer's manifest: muster works without the service account's token", d.sidecar},
 	} {
 		ok := t.Run(phase.name, func(t *testing.T) {
 			defer func() { results.note(t, phase.promise, s.name()) }()

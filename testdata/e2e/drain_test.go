@@ -128,7 +128,7 @@ func (v *overlay) haveCome(want int) {
 // testRealDrained: a node with agents that work is drained, with their own grace and
 // with none.
 func testRealDrained(t *testing.T) {
-	const promise = "A real node is drained: agents finish their jobs, what comes meanwhile runs elsewhere; ended without grace, an agent is replaced once a node takes pods, and counts as no failure"
+	const promise = "Real node drained: agents finish; without grace they are replaced"
 	nodes := withNodes(t, 2)
 	w := shared.world
 	first, second := nodes[0], nodes[1]
@@ -190,7 +190,7 @@ func testRealDrained(t *testing.T) {
 // testRealDies: the machine of a node dies with agents that work, and is started
 // again.
 func testRealDies(t *testing.T) {
-	const promise = "A real node dies and is started again: its pods are taken away by the cluster's own tolerations, replaced, count as no failure; the new agents take the next jobs, and nothing is ordered for these"
+	const promise = "Real node dies and restarts: its pods are replaced, nothing is ordered"
 	lost := withNodes(t, 1)[0]
 	w := shared.world
 	all := everyOverlay(t, "crash", onRealNode(w))
@@ -245,7 +245,7 @@ func testRealOtherTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ahead := map[string]string{"fast": "+120", "slow": "-120"}[name]
-			both(t, "On a real node, with libfaketime in the containers, the lease's clock is two minutes "+name+": agents come, and nothing is ordered twice", func(t *testing.T, w *world, s syncer) {
+			both(t, "Real node, container clock two minutes "+name+": no agent is ordered twice", func(t *testing.T, w *world, s syncer) {
 				v := w.addOverlay(t, "date-"+name, s, options{patch: onRealNode(w) + `
 - op: add
   path: /spec/template/spec/containers/0/env/-

@@ -78,7 +78,7 @@ func (w *world) realNodes(count int) ([]*realNode, error) {
 		if w.realBuildkite, err = w.buildkite.listen(bridgeAddress); err != nil {
 			return nil, err
 		}
-		results.ran("real nodes for `TestRealNode` and `TestDeployed`: kubelet " + w.suite.programs["kubelet"].Version + ", Debian's containerd, runc and CNI; the image of the published agent as its Dockerfile says, on Debian's programs")
+		results.ran("`TestRealNode`, `TestDeployed`: kubelet " + w.suite.programs["kubelet"].Version + ", Debian's containerd; the agent image built from its Dockerfile")
 	}
 	return w.real[:count], nil
 }

@@ -12,7 +12,7 @@ func TestTold(t *testing.T) {
 	for _, name := range syncers() {
 		t.Run(name, func(t *testing.T) {
 			w := shared.world
-			const promise = "Told of each push (Receiver; webhook of the API server), the syncer makes the Job within seconds"
+			const promise = "Notification of each push: the Job exists within seconds"
 			defer func() { results.note(t, promise, name) }()
 			v := w.addOverlay(t, "told", w.syncers[name], options{})
 			var toJob, toRunning []time.Duration
@@ -28,8 +28,8 @@ func TestTold(t *testing.T) {
 				toJob = append(toJob, lives[0].Added.Sub(pushed))
 				toRunning = append(toRunning, lives[0].Running.Sub(pushed))
 			}
-			results.measured("commit to Job, told of each push", name, spread(toJob))
-			results.measured("commit to a running pod (image there, the agent's own start left out)", name, spread(toRunning))
+			results.measured("commit to Job, with notifications", name, spread(toJob))
+			results.measured("commit to running pod, image present", name, spread(toRunning))
 			v.open()
 			v.passes(7)
 			v.complete()

@@ -77,8 +77,7 @@ func TestAll(t *testing.T) {
 }
 
 func testLife(t *testing.T) {
-	both(t, "From a job to an agent that has finished, and a Job that its TTL has deleted: the ledger, the cluster's events and Buildkite agree, Job by Job. "+
-		"Retired while agents work; the overlay down to nothing; never made again", func(t *testing.T, w *world, s syncer) {
+	both(t, "Job lifecycle from order to TTL: git, cluster events and Buildkite agree", func(t *testing.T, w *world, s syncer) {
 		v := w.addOverlay(t, "life", s, options{})
 		v.build(3)
 		v.runs(3)
@@ -105,7 +104,7 @@ func testLife(t *testing.T) {
 }
 
 func testEdits(t *testing.T) {
-	both(t, "Base and template edited while agents run: later dispatches only, no error of an immutable field", func(t *testing.T, w *world, s syncer) {
+	both(t, "Base or template edited: only later dispatches change", func(t *testing.T, w *world, s syncer) {
 		// A base of its own, or all that others have ordered would be withdrawn.
 		base := "base-" + s.name()
 		if err := w.git.edit("copy the base", func(dir string) error {
@@ -155,7 +154,7 @@ func testEdits(t *testing.T) {
 }
 
 func testFailures(t *testing.T) {
-	both(t, "Two of four agents exit with 1: the others work on, and what failed is ordered anew once its lease is over", func(t *testing.T, w *world, s syncer) {
+	both(t, "Two of four agents fail: the others continue, the lost are ordered after the lease", func(t *testing.T, w *world, s syncer) {
 		v := w.addOverlay(t, "failures", s, options{policy: map[string]string{"lease": "1m"}})
 		w.agents.failIndexes(v.name, 1, 3)
 		v.build(4)
@@ -184,7 +183,7 @@ func testFailures(t *testing.T) {
 }
 
 func testDeleted(t *testing.T) {
-	both(t, "Application (with its finalizer) or Kustomization deleted: running Jobs are left alone, in git or not", func(t *testing.T, w *world, s syncer) {
+	both(t, "Application or Kustomization deleted: running Jobs stay", func(t *testing.T, w *world, s syncer) {
 		v := w.addOverlay(t, "deleted", s, options{})
 		v.build(1)
 		v.runs(1)
@@ -211,7 +210,7 @@ func testDeleted(t *testing.T) {
 }
 
 func testLeftInGit(t *testing.T) {
-	both(t, "Left in git past its TTL: the syncer makes the Job again, and its pods end at once by the lease", func(t *testing.T, w *world, s syncer) {
+	both(t, "Job recreated by the syncer after its TTL: its pods exit", func(t *testing.T, w *world, s syncer) {
 		v := w.addOverlay(t, "left", s, options{policy: map[string]string{"lease": "1m"}})
 		release := w.agents.hold(v.name)
 		v.build(2)
@@ -279,7 +278,7 @@ func (v *overlay) rewritePolicy(verb string, change func(string) string) {
 }
 
 func testEviction(t *testing.T) {
-	both(t, "Evicted: an agent with a job finishes it; one that its node ends is replaced, and counts as no failure", func(t *testing.T, w *world, s syncer) {
+	both(t, "Eviction: a busy agent finishes its job; one that its node kills is replaced", func(t *testing.T, w *world, s syncer) {
 		v := w.addOverlay(t, "eviction", s, options{})
 		v.expectKills = func(k node.Killed) bool { return k.Disrupted }
 		v.build(2)

@@ -9,7 +9,7 @@ import (
 )
 
 func testNodeLost(t *testing.T) {
-	both(t, "A node is lost: its pods are replaced, count as no failure, and are agents again within the lease", func(t *testing.T, w *world, s syncer) {
+	both(t, "Node lost: its pods are replaced within the lease", func(t *testing.T, w *world, s syncer) {
 		name := "lost-" + s.name()
 		lost, err := w.cluster.addNode(w.ctx, name, true, w.agents, w.events.kill)
 		if err != nil {
@@ -78,7 +78,7 @@ func (c *cluster) allDeleted(ctx context.Context, name string) error {
 }
 
 func testReuse(t *testing.T) {
-	both(t, "Agents that stay: one takes several jobs, and leaves at its uptime's end", func(t *testing.T, w *world, s syncer) {
+	both(t, "Reusable agent takes several jobs, exits after its uptime", func(t *testing.T, w *world, s syncer) {
 		v := w.addOverlay(t, "reuse", s, options{policy: map[string]string{"reuse": "{idle: 2m59s, uptime: 3m}"}})
 		v.open()
 		for jobs := range 3 {
@@ -104,7 +104,7 @@ func testClock(t *testing.T) {
 	for name, seconds := range map[string]string{"fast": "120", "slow": "-120"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			both(t, "The node's clock is two minutes "+name+": agents come, and nothing is ordered twice", func(t *testing.T, w *world, s syncer) {
+			both(t, "Node clock two minutes "+name+": no agent is ordered twice", func(t *testing.T, w *world, s syncer) {
 				v := w.addOverlay(t, "clock-"+name, s, options{patch: "- op: add\n  path: /spec/template/metadata/annotations/" + clockAnnotation + "\n  value: \"" + seconds + "\"\n"})
 				v.build(2)
 				v.runs(2)

@@ -139,10 +139,10 @@ func testOldWays(t *testing.T) {
 		name, promise string
 		run           func(t *testing.T, w *world, s syncer)
 	}{
-		{"parallelism", "Why a Job is never edited: lowering parallelism kills agents that work", oldParallelism},
-		{"template", "Why a template never reaches a Job that is there: the field is immutable, and the sync fails", oldTemplate},
-		{"pruned", "Why the annotations: without them a Job that leaves git is deleted with the agents in it", oldPruned},
-		{"backoff", "Why backoffLimitPerIndex: past backoffLimit agents that work are killed", oldBackoff},
+		{"parallelism", "Counterexample: lower parallelism kills busy agents", oldParallelism},
+		{"template", "Counterexample: an edit of a Job's template fails the sync", oldTemplate},
+		{"pruned", "Counterexample: without the annotations, pruning kills agents", oldPruned},
+		{"backoff", "Counterexample: with `backoffLimit`, failures kill busy agents", oldBackoff},
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()

@@ -42,7 +42,7 @@ func testRealPreempted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := shared.world
 			defer func() {
-				results.note(t, "On a real node: preempted by a pod of a higher priority class, an agent finishes its job in its grace, and then the other pod runs", name)
+				results.note(t, "Real node, preemption: the agent finishes its job", name)
 			}()
 			v := &overlay{world: w, t: t}
 			cpu := real.mostOf(v)

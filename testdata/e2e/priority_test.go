@@ -25,8 +25,7 @@ value: 1000
 `
 
 func testPreemption(t *testing.T) {
-	both(t, "Preempted by a pod of a higher priority class: an agent finishes its job in its grace. One whose grace is too short is replaced and counts as no failure; "+
-		"the replacement takes the job's next attempt, and nothing is ordered for it", func(t *testing.T, w *world, s syncer) {
+	both(t, "Preemption: an agent finishes its job in its grace period, or is replaced", func(t *testing.T, w *world, s syncer) {
 		must := func(err error) {
 			if err != nil {
 				t.Fatal(err)

@@ -77,8 +77,7 @@ func TestRealNode(t *testing.T) {
 
 func testRealWorks(t *testing.T) {
 	withNodes(t, 1)
-	both(t, "A real node: user 1000, read-only root, Secret, downward API, no token in the environment of process 1, readiness probe; "+
-		"evicted with a job, the agent finishes it", func(t *testing.T, w *world, s syncer) {
+	both(t, "Real node: base's security context, Secret, probe, no token in process 1's environment; an evicted agent finishes its job", func(t *testing.T, w *world, s syncer) {
 		v := w.addOverlay(t, "real", s, options{patch: onRealNode(w)})
 		v.expectKills = func(k node.Killed) bool { return k.Disrupted }
 		build := func(jobs int) {

@@ -23,7 +23,7 @@ type cause struct {
 
 var causes = []cause{
 	{
-		name: "policy", promise: "Refused by an admission policy",
+		name: "policy", promise: "Admission policy refuses a Job",
 		before: `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -45,7 +45,7 @@ spec: {policyName: NAMESPACE, validationActions: [Deny]}
 		},
 	},
 	{
-		name: "webhook", promise: "An admission webhook that is down",
+		name: "webhook", promise: "Admission webhook is down",
 		before: `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
@@ -62,7 +62,7 @@ webhooks:
 		gone: []string{"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/NAMESPACE"},
 	},
 	{
-		name: "quota", promise: "Beyond the quota", free: 1,
+		name: "quota", promise: "Quota is exhausted", free: 1,
 		before: "\napiVersion: v1\nkind: ResourceQuota\nmetadata: {name: jobs, namespace: NAMESPACE}\nspec: {hard: {count/jobs.batch: \"1\"}}\n",
 		after:  "\napiVersion: v1\nkind: ResourceQuota\nmetadata: {name: jobs, namespace: NAMESPACE}\nspec: {hard: {count/jobs.batch: \"9\"}}\n",
 	},
@@ -74,7 +74,7 @@ func testRefused(t *testing.T) {
 	for _, c := range causes {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			both(t, c.promise+": neighbours run, and the Job comes once the cause has gone", func(t *testing.T, w *world, s syncer) {
+			both(t, c.promise+": it is created later, other Jobs run", func(t *testing.T, w *world, s syncer) {
 				refused(t, w, s, c)
 			})
 		})
@@ -159,7 +159,7 @@ func mentions(text string, words ...string) bool {
 // testCorrected: the template that made a Job refused is corrected. The next dispatch
 // runs, though the refused one is not to be had any more.
 func testCorrected(t *testing.T) {
-	both(t, "A refused Job whose template is corrected: withdrawn, and the next dispatch runs", func(t *testing.T, w *world, s syncer) {
+	both(t, "Refused Job, template corrected: the next dispatch runs", func(t *testing.T, w *world, s syncer) {
 		v := w.addOverlay(t, "corrected", s, options{
 			namespace: "corrected-" + s.name(), policy: map[string]string{"lease": "3m"},
 			patch: "- op: add\n  path: /spec/template/spec/priorityClassName\n  value: missing\n",
@@ -188,7 +188,7 @@ func testCorrected(t *testing.T) {
 
 // testNamespace: the namespace is deleted while agents work, and made again.
 func testNamespace(t *testing.T) {
-	both(t, "The namespace terminating: agents finish their jobs, and what is ordered meanwhile comes when it is there again", func(t *testing.T, w *world, s syncer) {
+	both(t, "Namespace terminating: agents finish, new orders run later", func(t *testing.T, w *world, s syncer) {
 		v := w.addOverlay(t, "namespace", s, options{namespace: "terminating-" + s.name()})
 		v.build(1)
 		v.runs(1)

@@ -56,7 +56,7 @@ func (i imagesOf) rewritten() error {
 }
 
 func testRewritten(t *testing.T) {
-	both(t, "A policy changes the image of each Job at admission: the syncer takes that for no difference, and later Jobs come", func(t *testing.T, w *world, s syncer) {
+	both(t, "Admission policy changes the image: no drift, later Jobs run", func(t *testing.T, w *world, s syncer) {
 		// The lease is longer than the test waits, so that the dispatches stay in git.
 		v := w.addOverlay(t, "rewritten", s, options{namespace: "rewritten-" + s.name(), policy: map[string]string{"lease": "30m"}})
 		v.must(w.cluster.Apply(w.ctx, strings.ReplaceAll(rewriting, "NAMESPACE", v.namespace)))

@@ -67,7 +67,7 @@ subjects: [{kind: ServiceAccount, name: default, namespace: buildkite}]
 }
 
 func testRights(t *testing.T) {
-	both(t, "Objects that a writer of an overlay adds, in muster's namespace and for the whole cluster, are not created; the overlay's agents come", func(t *testing.T, w *world, s syncer) {
+	both(t, "Objects for muster's namespace or the cluster in an overlay: not created", func(t *testing.T, w *world, s syncer) {
 		v := w.addOverlay(t, "rights", s, options{})
 		v.must(w.cluster.addPlainNamespace(w.ctx, "muster"))
 		w.onPush(t, func() { _ = s.refresh(w.ctx, v.name) })

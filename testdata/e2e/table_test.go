@@ -69,17 +69,17 @@ func (r *table) write(s *suite) error {
 	run := record.Run{
 		Date: time.Now().UTC().Format(time.DateOnly), Sum: sum, Syncers: syncers(), Brief: *tableFlag == record.Previous, Promises: r.promises, Figures: r.figures,
 		Versions: []string{
-			"Kubernetes " + s.programs["controlplane"].Version + " (API server, controller manager, scheduler, etcd), the namespaces under `pod-security.kubernetes.io/enforce: restricted`",
+			"Kubernetes " + s.programs["controlplane"].Version + ", Pod Security `restricted`",
 		},
 	}
 	for _, name := range syncers() {
 		run.Versions = append(run.Versions, s.world.syncers[name].versions())
 	}
-	run.Versions = append(run.Versions, "the published "+filepath.Base(s.agent)+" under tini with the base's own command, each pod a process of its own on a stand-in of a node; where a figure says light, the agent is inside of the simulated Buildkite")
+	run.Versions = append(run.Versions, filepath.Base(s.agent)+" under tini, each pod a process; light agents are simulated")
 	run.Versions = append(run.Versions, r.nodes...)
 	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
 		busy := strings.Join(strings.Fields(string(load))[:3], ", ")
-		run.Versions = append(run.Versions, fmt.Sprintf("%d processors; at the end the load averages were %s, of this and whatever else ran there: figures are of that", runtime.NumCPU(), busy))
+		run.Versions = append(run.Versions, fmt.Sprintf("%d processors; load averages at the end: %s", runtime.NumCPU(), busy))
 	}
 	path := filepath.Join(s.root, record.Page)
 	page, err := os.ReadFile(path)
@@ -120,5 +120,5 @@ func spread(times []time.Duration) string {
 		return "none"
 	}
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
-	return fmt.Sprintf("%s in the middle, %s at most, of %d", seconds(times[len(times)/2]), seconds(times[len(times)-1]), len(times))
+	return fmt.Sprintf("median %s, max %s, n=%d", seconds(times[len(times)/2]), seconds(times[len(times)-1]), len(times))
 }

@@ -16,7 +16,7 @@ const controllerUID = "batch.kubernetes.io/controller-uid"
 // index (see [chaos.accountIndexes]). The Job controller is shown it only when its agent
 // works, because it ends a pod that is still starting at once.
 func testTwice(t *testing.T) {
-	both(t, "Kubernetes starts an index twice: the second agent is used, and nothing is ordered or counted for it; the one that the Job controller ends finishes its job", func(t *testing.T, w *world, s syncer) {
+	both(t, "Two pods for one index: the second is used, the one that Kubernetes ends finishes its job", func(t *testing.T, w *world, s syncer) {
 		v := w.addOverlay(t, "twice", s, options{})
 		v.build(2)
 		v.runs(2)

@@ -13,7 +13,7 @@ import (
 )
 
 func testUnstarted(t *testing.T) {
-	both(t, "Pods whose image cannot be pulled fill a node: the commit that retires their order has the command that deletes them and no other pod, and the corrected order runs", func(t *testing.T, w *world, s syncer) {
+	both(t, "Image pull fails: the retirement's command deletes only those pods", func(t *testing.T, w *world, s syncer) {
 		full := "filled-" + s.name()
 		n, err := node.Start(w.ctx, node.Config{Name: full, Client: w.cluster.Client, Runner: w.agents, Now: time.Now, OnKill: w.events.kill, Reserved: true, Pods: 2})
 		if err != nil {

@@ -94,7 +94,7 @@ func table() string {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", r.host, r.version, o.partial(), yes(o.read["shallow"]),
 			o.deltas(), yes(o.write["atomic"]), yes(o.two), r.proves, r.protection, r.verifies, r.renames)
 	}
-	fmt.Fprintf(&b, "\n| host | requests: idle | requests: a push | sent | received | time | beside a rival, for %s | longest wait |\n|---|--:|--:|--:|--:|--:|--:|--:|\n", *rivalTime)
+	fmt.Fprintf(&b, "\n| host | requests: idle | requests: a push | sent | received | time | commits of all in %s | longest wait |\n|---|--:|--:|--:|--:|--:|--:|--:|\n", *rivalTime)
 	for _, r := range rows {
 		if r.notRun != "" {
 			continue

@@ -67,7 +67,7 @@ type Run struct {
 	Date, Sum string
 	// Versions are lines: of the cluster, of each syncer, of the agent, of how pods ran.
 	Versions []string
-	// Syncers are the columns.
+	// Syncers are those of the run.
 	Syncers []string
 	// Brief leaves the sentences of promises out, which the section Whole has.
 	Brief bool
@@ -77,7 +77,7 @@ type Run struct {
 	Figures []Figure
 }
 
-// Promise is a row: a sentence, its test, and which syncers it held with.
+// Promise is a sentence, its test, and which syncers it held with.
 type Promise struct {
 	Text, Test string
 	Held       map[string]bool
@@ -92,46 +92,36 @@ type Figure struct {
 // Markdown is the part of the page between the markers.
 func (r Run) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Tried on %s, of base, overlay, deployment and settings `%s`, with:\n\n", r.Date, r.Sum)
+	fmt.Fprintf(&b, "Recorded on %s, for base, overlay, deployment and settings `%s`, with:\n\n", r.Date, r.Sum)
 	for _, v := range r.Versions {
 		fmt.Fprintf(&b, "- %s\n", v)
 	}
-	titles := map[string]string{"flux": "Flux", "argocd": "Argo CD"}
-	header := func(first ...string) {
-		rule := "|"
-		b.WriteString("\n|")
-		for _, title := range first {
-			fmt.Fprintf(&b, " %s |", title)
-			rule += "---|"
-		}
-		for _, s := range r.Syncers {
-			fmt.Fprintf(&b, " %s |", titles[s])
-			rule += "---|"
-		}
-		b.WriteString("\n" + rule + "\n")
-	}
-	if r.Brief {
-		header("test")
-	} else {
-		header("promise", "test")
-	}
+	var results []string // in the order of their first promise
+	rows := map[string][]string{}
 	for _, p := range r.Promises {
-		b.WriteString("|")
+		result := r.result(p)
+		if rows[result] == nil {
+			results = append(results, result)
+		}
+		row := "`" + p.Test + "`"
 		if !r.Brief {
-			fmt.Fprintf(&b, " %s |", p.Text)
+			row = "- " + p.Text + " (" + row + ")"
 		}
-		fmt.Fprintf(&b, " `%s` |", p.Test)
-		for _, s := range r.Syncers {
-			held := "not tried"
-			if value, tried := p.Held[s]; tried {
-				held = map[bool]string{true: "holds", false: "**does not hold**"}[value]
-			}
-			fmt.Fprintf(&b, " %s |", held)
+		rows[result] = append(rows[result], row)
+	}
+	for _, result := range results {
+		separator := "\n"
+		if r.Brief {
+			separator = ",\n"
 		}
-		b.WriteString("\n")
+		fmt.Fprintf(&b, "\nResult: %s.\n\n%s\n", result, strings.Join(rows[result], separator))
 	}
 	if len(r.Figures) > 0 {
-		header("measured")
+		b.WriteString("\n| measured |")
+		for _, s := range r.Syncers {
+			fmt.Fprintf(&b, " %s |", titles[s])
+		}
+		b.WriteString("\n|" + strings.Repeat("---|", 1+len(r.Syncers)) + "\n")
 	}
 	for _, f := range r.Figures {
 		fmt.Fprintf(&b, "| %s |", f.Text)
@@ -141,6 +131,27 @@ func (r Run) Markdown() string {
 		b.WriteString("\n")
 	}
 	return b.String()
+}
+
+var titles = map[string]string{"flux": "Flux", "argocd": "Argo CD"}
+
+// result returns the result of a promise with each syncer.
+func (r Run) result(p Promise) string {
+	with := map[string][]string{}
+	for _, s := range r.Syncers {
+		state := "not run"
+		if held, tried := p.Held[s]; tried {
+			state = map[bool]string{true: "passed", false: "**failed**"}[held]
+		}
+		with[state] = append(with[state], titles[s])
+	}
+	var all []string
+	for _, state := range []string{"passed", "**failed**", "not run"} {
+		if with[state] != nil {
+			all = append(all, state+" with "+strings.Join(with[state], " and "))
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // errNoMarkers says that the page has no place for a section, or nothing in it.

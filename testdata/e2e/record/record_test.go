@@ -121,7 +121,7 @@ func TestReplace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"before\n", "| p | `T` | holds | not tried |", "| f | 1 s | 2 s |", string(end) + "after\n"} {
+	for _, want := range []string{"before\n", "\nResult: passed with Flux, not run with Argo CD.\n\n- p (`T`)\n", "| f | 1 s | 2 s |", string(end) + "after\n"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
@@ -129,9 +129,13 @@ func TestReplace(t *testing.T) {
 	if sum, err := Of(page, Whole); sum != "abc" || err != nil {
 		t.Errorf("the page is of %q, %v", sum, err)
 	}
+	run.Promises = append(run.Promises,
+		Promise{Text: "q", Test: "U", Held: map[string]bool{"flux": false, "argocd": true}},
+		Promise{Text: "r", Test: "V", Held: map[string]bool{"flux": true}})
 	run.Brief = true
-	if text := run.Markdown(); !strings.Contains(text, "\n| test | Flux | Argo CD |\n|---|---|---|\n| `T` | holds | not tried |\n") {
-		t.Errorf("a brief table has no sentences:\n%s", text)
+	want := "Result: passed with Flux, not run with Argo CD.\n\n`T`,\n`V`\n\nResult: passed with Argo CD, **failed** with Flux.\n\n`U`\n"
+	if text := run.Markdown(); !strings.Contains(text, want) {
+		t.Errorf("a brief run lacks\n%s:\n%s", want, text)
 	}
 	if _, err := Replace([]byte("no markers"), Whole, run); err == nil {
 		t.Error("a page without markers was taken")
