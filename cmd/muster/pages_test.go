@@ -133,8 +133,8 @@ func parseInline(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range inline.FindAllStringSubmatch(string(text), -1) {
-			cmd := exec.Command("bash", "-c", m[1])
-			cmd.Env = append(cmd.Environ(), "FLAGS_ONLY=yes", "PATH="+*pagesTools+":"+os.Getenv("PATH"))
+			cmd := exec.Command("bash", "-c", strings.Replace(m[1], "kubectl", "kubectl --flags-only", 1))
+			cmd.Env = append(cmd.Environ(), "PATH="+*pagesTools+":"+os.Getenv("PATH"))
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%s: %s: %v\n%s", page, m[1], err, out)
 			}

@@ -1,7 +1,7 @@
 // Command kubectlparse is kubectl without a cluster: it exits with an error if kubectl
 // would reject the command line. "kubectl create" is a dry run, and the manifests of
-// "kubectl apply" are built or must exist; other commands do nothing. With FLAGS_ONLY in
-// the environment, only the command's name and its flags are looked at.
+// "kubectl apply" are built or must exist; other commands do nothing. After the argument
+// --flags-only it looks at the command's name and its flags alone.
 package main
 
 import (
@@ -22,6 +22,10 @@ func main() {
 }
 
 func parse(args []string) error {
+	flagsOnly := len(args) > 0 && args[0] == "--flags-only"
+	if flagsOnly {
+		args = args[1:]
+	}
 	command, rest, err := kubectl().Find(args)
 	if err != nil {
 		return err
@@ -32,7 +36,7 @@ func parse(args []string) error {
 	if err := command.ParseFlags(rest); err != nil {
 		return err
 	}
-	if os.Getenv("FLAGS_ONLY") != "" {
+	if flagsOnly {
 		return nil
 	}
 	if err := command.ValidateArgs(command.Flags().Args()); err != nil {
