@@ -78,8 +78,7 @@ func BenchmarkTenThousandBuilds(b *testing.B) {
 	b.ReportMetric(bench.Milliseconds(ticks), "tick-ms")
 	b.ReportMetric(bench.Milliseconds(decoded), "decode-ms")
 	b.ReportMetric(bench.Milliseconds(valid), "json.Valid-ms")
-	bench.Row(b, "tick over 10,000 builds, beyond decoding them: CPU", bench.Milliseconds(ticks-decoded))
-	b.ReportMetric(float64(ticks)/float64(decoded), "tick/decode")
+	bench.Row(b, "tick over 10,000 builds / decoding them: CPU", float64(ticks)/float64(decoded))
 }
 
 // cpuOf returns the CPU time that f takes, garbage collection included.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,14 +55,17 @@ func BenchmarkIdleTick(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
-	before := bench.CPUTime()
+	// The least: other work of the machine only adds to it.
+	least := time.Hour
 	for b.Loop() {
+		before := bench.CPUTime()
 		recorder.Began(r.Began)
 		m.Began(r.Began)
 		recorder.Ended(r)
 		m.Ended(r)
+		least = min(least, bench.CPUTime()-before)
 	}
-	bench.Row(b, "metrics: CPU that the endpoint adds to an idle tick", bench.Milliseconds(bench.CPUTime()-before)/float64(b.N))
+	bench.Row(b, "metrics: CPU that the endpoint adds to an idle tick", bench.Milliseconds(least))
 }
 
 // BenchmarkScrape is a scrape of 50 overlays, as Prometheus asks for it.
@@ -90,7 +94,7 @@ func BenchmarkScrape(b *testing.B) {
 			b.ReportMetric(float64(bytes), "bytes")
 			b.ReportMetric(bench.Milliseconds(bench.CPUTime()-before)/float64(b.N), "cpu-ms/op")
 			if name == "text" {
-				bench.Row(b, "metrics: a scrape of 50 overlays", bench.Median(took))
+				bench.Row(b, "metrics: a scrape of 50 overlays", slices.Min(took))
 			}
 		})
 	}

@@ -61,7 +61,7 @@ var Bounds = map[string]Bound{
 	"program: bytes sent by the 15th push":                      each(2048, "B"),
 	"program: memory growth over the ticks, each with a push":   each(3, "MB"),
 	"server: growth per commit of a busy fleet, loose":          each(32_768, "B"),
-	"server: growth per commit of a busy fleet, packed":         each(1536, "B"),
+	"server: growth per commit of a busy fleet, packed":         each(1024, "B"),
 	"10,000 live dispatches: bytes sent by one more":            large(2048, "B"),
 	"10,000 live dispatches: peak memory":                       large(96, "MB"),
 	"no partial clone, 100 MB in 20,000 files: peak memory":     once(96, "MB"),
@@ -79,7 +79,7 @@ var Bounds = map[string]Bound{
 	"growth exponent of CPU time over 50, 500 and 5,000 queues": once(1.3, ""),
 	"decision over 300 rule sets and 450 idle agents":           once(100, "ms"),
 	"decision over 20 overlays of max 1,000, 1,000 rule sets":   once(100, "ms"),
-	"tick over 10,000 builds, beyond decoding them: CPU":        once(100, "ms"),
+	"tick over 10,000 builds / decoding them: CPU":              once(2, "x"),
 	"metrics: a scrape of 50 overlays":                          once(5, "ms"),
 	"metrics: CPU that the endpoint adds to an idle tick":       once(1, "ms"),
 }
