@@ -9,9 +9,9 @@ import (
 	"muster/gitops/git"
 )
 
-// signatures asks the git of a clone for the signatures of commits, as git verify-commit
-// finds them: with the keys, the settings and the programs of whoever asks. A program that
-// the clone's own configuration names is not run.
+// signatures returns the signatures of commits, as git verify-commit reports them in the
+// clone: with the keys, the settings and the programs of the user who runs muster. It runs
+// no program that the clone's own configuration names.
 func (s *settings) signatures(ctx context.Context, commits []string) (map[string]verification.Signature, error) {
 	args := append(s.program.signaturePrograms(), "log", "--no-walk=unsorted", "--stdin", "--no-show-signature", "--format=%H %G?")
 	c, err := git.Command(ctx, strings.TrimPrefix(s.git.repo, "file://"), s.program.childEnviron(), args...)

@@ -1,4 +1,4 @@
-// Package chart draws what muster has to show. A chart knows nothing of what its
+// Package chart draws the charts of muster. A chart does not depend on what its
 // numbers mean, and takes its colours from whether its viewer prefers light or
 // dark. docs/design.md says what draws which kind.
 package chart
