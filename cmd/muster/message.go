@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -11,7 +10,6 @@ import (
 
 // messageSettings are the flags that say how commit messages are written.
 type messageSettings struct {
-	template   string
 	signOff    bool
 	coAuthors  []string
 	skipMarker string
@@ -22,7 +20,6 @@ const plainMarker = "[skip ci]"
 
 func (m *messageSettings) addTo(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&m.template, "message-template-file", "", "template of subject and body of commits, in Go's text/template: docs/reference/commits.md#message-templates")
 	f.BoolVar(&m.signOff, "sign-off", false, "add Signed-off-by with the author to commits")
 	f.StringArrayVar(&m.coAuthors, "co-author", nil, "add Co-authored-by to commits, as \"Name <address>\"; repeatable")
 	f.StringVar(&m.skipMarker, "skip-marker", plainMarker, "text in commits that prevents CI builds; empty omits it")
@@ -40,16 +37,6 @@ func (s *gitSettings) style() (ledger.Style, error) {
 	}
 	if err := style.Check(); err != nil {
 		return style, usage(err)
-	}
-	if m.template == "" {
-		return style, nil
-	}
-	text, err := os.ReadFile(m.template)
-	if err != nil {
-		return style, usage(fmt.Errorf("--message-template-file: %w", err))
-	}
-	if style.Template, err = ledger.ParseTemplate(string(text)); err != nil {
-		return style, usage(fmt.Errorf("--message-template-file %s: %w", m.template, err))
 	}
 	return style, nil
 }

@@ -8,15 +8,12 @@ import (
 // Differing are the keys of muster's trailers, in the order in which they are written,
 // whose values a message has otherwise than that of an act: another value, another order, one
 // more or one less. Trailers of others and what the message says to people are not
-// compared, nor is the one that CI reads. A summary is compared where there is one. The
+// compared, nor is the one that CI reads. The
 // version is the one that wrote the message.
 func Differing(message string, act Act, version string) []string {
 	found, wanted := valuesOf(message), valuesOf(Message(act, version))
-	if len(found[keySummary]) > 0 {
-		wanted[keySummary] = []string{summary(act)}
-	}
 	var keys []string
-	for _, key := range []string{keyOverlay, keyAct, keyDispatch, keyAgents, keyObservation, keyMuster, keySummary} {
+	for _, key := range []string{keyOverlay, keyAct, keyDispatch, keyAgents, keyObservation, keyMuster} {
 		if !slices.Equal(found[key], wanted[key]) {
 			keys = append(keys, key)
 		}

@@ -13,7 +13,6 @@ const (
 	keyAgents      = "Agents"
 	keyObservation = "Observation"
 	keyMuster      = "Muster"
-	keySummary     = "Summary" // where a template's subject does not say it
 	keyCI          = "CI"
 )
 
@@ -41,13 +40,8 @@ func (s Style) Message(act Act, version string) string {
 	}
 	trailer(keyObservation, encodeObservation(act.Decision.Observation))
 	trailer(keyMuster, version)
-	text := s.text(act, version)
-	subject, _, _ := strings.Cut(text, "\n")
-	if own := summary(act); summaryIn(subject, act.Path) != own {
-		trailer(keySummary, own)
-	}
 	trailers = append(trailers, s.trailers()...)
-	return fmt.Sprintf("%s\n\n%s\n", text, strings.Join(trailers, "\n"))
+	return fmt.Sprintf("%s\n\n%s\n", Text(act), strings.Join(trailers, "\n"))
 }
 
 // Text is what an act's message says to people: the subject, an empty line, and

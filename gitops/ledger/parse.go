@@ -231,12 +231,6 @@ func (r *reader) entry() Entry {
 	if e.Version = t.value; r.wrong == nil && (e.Version == "" || !printable(e.Version)) {
 		r.fail(t.line, "%s: %.80q is no version", keyMuster, t.value)
 	}
-	if slices.ContainsFunc(r.trailers, func(t trailer) bool { return t.key == keySummary }) {
-		t = r.one(keySummary)
-		if e.Summary = t.value; r.wrong == nil && (!strings.HasPrefix(e.Summary, string(e.Kind)+" ") || !printable(e.Summary)) {
-			r.fail(t.line, "%s: %.80q is no summary of a %s", keySummary, t.value, e.Kind)
-		}
-	}
 	return e
 }
 

@@ -7,11 +7,9 @@ import (
 	"strings"
 )
 
-// Style is how a fleet wants muster's commit messages. The trailers by which they are
-// read stay whatever it says. The zero value is muster's own.
+// Style is what a fleet adds to or leaves out of muster's commit messages. The zero value
+// adds the default skip marker alone.
 type Style struct {
-	// Template makes the subject and the body; nil is muster's own words.
-	Template *Template
 	// SignOff is who signs off, as "Name <address>"; empty: nobody.
 	SignOff string
 	// CoAuthors are written as Co-authored-by, each as "Name <address>".
@@ -49,17 +47,6 @@ func (s Style) Check() error {
 		return errors.New("a skip marker is given and left out: keep one")
 	}
 	return nil
-}
-
-// text is what an act's message says to people. A template that makes no message of
-// this act gives way to muster's own words: the commit must be made.
-func (s Style) text(act Act, version string) string {
-	if s.Template != nil {
-		if text, err := s.Template.render(act, version); err == nil {
-			return text
-		}
-	}
-	return Text(act)
 }
 
 // trailers are those that come behind muster's own.
