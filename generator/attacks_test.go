@@ -14,7 +14,7 @@ import (
 	"muster/gitops/unraced"
 )
 
-// The cases of this file broke muster 0.2.0; each says by which figures.
+// The cases of this file once broke muster.
 
 // attacked is a world of one overlay without a min and a buffer.
 func attacked(t *testing.T, change func(s *shape, p *policy)) *world {
@@ -49,8 +49,7 @@ func (w *world) sizes() []int {
 // TestLateRegistration: Buildkite refuses agents that have passed the check of
 // their lease. Those that it lets in before the lease is over take the jobs, and
 // are the only ones; those that it lets in when others were ordered never connect.
-// Without the hook of the base, as in 0.2.0, both orders come: 20 agents for 10
-// jobs.
+// Without the hook of the base, both orders come: 20 agents for 10 jobs.
 func TestLateRegistration(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -90,8 +89,7 @@ func TestLostAnswers(t *testing.T) {
 
 // TestWarmPoolDies: agents kept for min and buffer that die 20 seconds after they
 // came are ordered anew until three orders are known to have failed, and then one by
-// one: fewer than 20 in an hour. In 0.2.0 it was 205, with 82 commits, and no breaker
-// opened.
+// one: fewer than 20 in an hour.
 func TestWarmPoolDies(t *testing.T) {
 	t.Parallel()
 	w := attacked(t, func(_ *shape, p *policy) { p.min, p.buffer, p.max = 5, 5, 100 })
@@ -113,8 +111,7 @@ func TestWarmPoolDies(t *testing.T) {
 }
 
 // TestLookaheadBehindALongStep: look-ahead to 20 jobs behind a step of one hour
-// orders 20 agents once, and 20 for the jobs when they can run. In 0.2.0 it was
-// 200 within the hour.
+// orders 20 agents once, and 20 for the jobs when they can run.
 func TestLookaheadBehindALongStep(t *testing.T) {
 	t.Parallel()
 	w := attacked(t, func(_ *shape, p *policy) { p.lookahead, p.max = 100, 50 })
@@ -157,8 +154,7 @@ func TestLookaheadWithoutRoom(t *testing.T) {
 
 // TestWarmTimeoutEdited: an edit of warmIdleTimeout reaches the agents ordered from
 // then on. With min 10, that is at most 10 in the hour after it went from 4h to
-// 10m (0.2.0: 140), and min holds throughout after it went from 10m to 4h (0.2.0:
-// no agent was left for a time).
+// 10m, and min holds throughout after it went from 10m to 4h.
 func TestWarmTimeoutEdited(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -185,8 +181,7 @@ func TestWarmTimeoutEdited(t *testing.T) {
 
 // TestClusterEdited: when spec.cluster is edited while 10 agents work in the old
 // one, jobs of the new one get what max leaves, at once, and the commit says why
-// not more. In 0.2.0 they got none as long as the old ones worked, and nothing was
-// said.
+// not more.
 func TestClusterEdited(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{10, 16} {
@@ -237,8 +232,7 @@ func lastOrder(w *world) int {
 }
 
 // TestTwoFleets: another fleet of the organisation has an overlay of the same name,
-// 10 agents of which are busy. Jobs get max agents all the same. In 0.2.0, where
-// max is 10, 40 jobs got none.
+// 10 agents of which are busy. Jobs get max agents all the same.
 func TestTwoFleets(t *testing.T) {
 	t.Parallel()
 	w := attacked(t, func(s *shape, p *policy) {
@@ -267,8 +261,7 @@ func TestTwoFleets(t *testing.T) {
 }
 
 // TestAnyQueueElsewhere: jobs of any queue get the first queue's agents up to its max,
-// and the other queue's where that is full or paused, each one agent. In 0.2.0 they got
-// none, and later those of the first queue alone.
+// and the other queue's where that is full or paused, each one agent.
 func TestAnyQueueElsewhere(t *testing.T) {
 	t.Parallel()
 	for _, paused := range []bool{false, true} {
@@ -298,7 +291,7 @@ func TestAnyQueueElsewhere(t *testing.T) {
 
 // TestProbesWithoutAJob: agents take no job three times, and then no job is there
 // whenever a probe is up. Of that nothing is learnt: there are three full orders and
-// then probes. In 0.2.0 the breaker closed each time: 1, 29, 1, 29.
+// then probes.
 func TestProbesWithoutAJob(t *testing.T) {
 	t.Parallel()
 	w := attacked(t, func(s *shape, p *policy) {

@@ -139,17 +139,6 @@ func TestForged(t *testing.T) {
 			t.Errorf("got %+v", count)
 		}
 	})
-	t.Run("of 0.2.0", func(t *testing.T) { // whose messages other tests have; here it is what becomes of them
-		message := edit("\nMuster: v0\n", "\nMuster: v0.2.0\n")
-		message = strings.Replace(message, `{"version":2,`, `{`, 1)
-		commit := order
-		commit.Message = message
-		log := before.then(commit, changes...)
-		found, count := log.verify(t, nil)
-		if got := found[log.commits[0].ID]; got.Verdict != verification.OtherVersion && got.Verdict != verification.Damaged {
-			t.Errorf("got %+v, %+v", got, count)
-		}
-	})
 }
 
 // TestVerifyRange: a range that begins or ends inside a push has what is in it, and each

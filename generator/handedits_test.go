@@ -114,10 +114,10 @@ func handEdits() []handEdit {
 		{name: "fewer agents, no digest", change: func(file, text string) []branch.Change {
 			return rewrite(lowered, "$1: 1")(file, regexp.MustCompile(`(?m)^ *muster.dev/digest.*\n`).ReplaceAllString(text, ""))
 		}, want: "a: repair", fault: "was edited (agents 5 → 1)", agents: 5},
-		{name: "as one of 0.2.0", change: func(file, text string) []branch.Change {
+		{name: "fewer agents, no digest and no template", change: func(file, text string) []branch.Change {
 			text = regexp.MustCompile(`(?m)^ *muster.dev/(digest|template).*\n`).ReplaceAllString(text, "")
 			return rewrite(lowered, "$1: 1")(file, text)
-		}, agents: 5, unseen: true},
+		}, suspended: true, agents: 5},
 		{name: "fewer agents and their digest", change: func(file, text string) []branch.Change {
 			return []branch.Change{{Path: file, Content: []byte(sealed(setAgents(text, 1)))}}
 		}, agents: 5, unseen: true},

@@ -121,7 +121,7 @@ func TestFleetTellsItsHistory(t *testing.T) {
 		}
 		got = append(got, c.Commit.ID+" "+what)
 	}
-	if want := []string{tip.Commit + " mustertrueoverlays/defaultdispatch[x] 3v1", first + " Somebody Else"}; !slices.Equal(got, want) {
+	if want := []string{tip.Commit + " mustertrueoverlays/defaultdispatch[x] 3v1", first + " Grace"}; !slices.Equal(got, want) {
 		t.Errorf("the log has %q, want %q", got, want)
 	}
 

@@ -73,7 +73,7 @@ func (a *arena) open() {
 	a.repo = bench.Repository(a.b, a.size, filepath.Join(root, "fleet.git"))
 	head, err := a.repo.Head()
 	a.check(err)
-	_, err = a.repo.GitInput(fmt.Appendf(nil, "commit refs/heads/main\ncommitter Else <else@example.com> %d +0000\ndata 5\nmove\n\nfrom %s\n"+
+	_, err = a.repo.GitInput(fmt.Appendf(nil, "commit refs/heads/main\ncommitter Else <grace@example.com> %d +0000\ndata 5\nmove\n\nfrom %s\n"+
 		"R overlays/default/dispatches overlays/shared/dispatches\nD overlays/default\nD base\n\n", start.Add(-time.Hour).Unix(), head), "fast-import", "--quiet")
 	a.check(err)
 	a.serve(root)

@@ -118,11 +118,11 @@ func (p *explainPrinter) explanation(x explanation.Explanation) {
 // underSubject is the line below the first: when, by whom, on what.
 func underSubject(x explanation.Explanation) string {
 	if x.Commit == nil && x.DecidedOn != "" {
-		look := "no look at Buildkite before it is in git"
-		if !x.Look.IsZero() {
-			look = fmt.Sprintf("the last look at Buildkite in git is of %s, %s before", clockTime(x.Look), x.At.Sub(x.Look).Round(time.Second))
+		poll := "git contains no poll of Buildkite before it"
+		if !x.Poll.IsZero() {
+			poll = fmt.Sprintf("the last poll of Buildkite recorded in git was at %s, %s before", clockTime(x.Poll), x.At.Sub(x.Poll).Round(time.Second))
 		}
-		return fmt.Sprintf("the newest commit was %.7s; %s", x.DecidedOn, look)
+		return fmt.Sprintf("the newest commit was %.7s; %s", x.DecidedOn, poll)
 	}
 	var words []string
 	if !x.At.IsZero() {
@@ -149,7 +149,7 @@ func (p *explainPrinter) steps(x explanation.Explanation) {
 	}
 	switch {
 	case x.Commit == nil:
-		p.head("HOW MANY, BY THE LAST LOOK")
+		p.head("HOW MANY, BY THE LAST POLL")
 	case x.Commit.Act == history.Dispatch:
 		p.head("HOW MANY")
 	default:
@@ -158,7 +158,7 @@ func (p *explainPrinter) steps(x explanation.Explanation) {
 	for _, s := range x.Steps {
 		terms := s.String()
 		if bounds := s.ActiveBounds(); len(bounds) > 0 {
-			terms += "; " + bounds[len(bounds)-1].String()
+			terms += ", but " + bounds[len(bounds)-1].String()
 		}
 		switch {
 		case s.Name != "dispatch" || s.Value == 0:

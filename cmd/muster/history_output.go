@@ -318,19 +318,19 @@ func (p *csvPrinter) row(r history.Row) error {
 		}
 		return strconv.Itoa(*n)
 	}
-	fields := []string{r.At.UTC().Format(time.RFC3339), r.Overlay, string(r.Act), "", r.Why, "", "", "", "", "", "", r.By, r.Email, r.Commit, r.Queue, strings.Join(r.Dispatches, " ")}
+	fields := []string{r.At.UTC().Format(time.RFC3339), r.Overlay, string(r.Act), "", r.Why, "", "", "", "", "", r.By, r.Email, r.Commit, r.Queue, strings.Join(r.Dispatches, " ")}
 	if r.Act == history.Dispatch || r.Act == history.Retire {
 		fields[3] = strconv.Itoa(r.Agents)
 	}
 	if o := r.Outcome; o != nil {
 		fields[5], fields[6], fields[7], fields[8] = string(o.State), strconv.Itoa(o.Registered), number(o.FirstAfter), number(o.AllAfter)
-		fields[9], fields[10] = strconv.FormatBool(o.Worked), strconv.Itoa(o.HadJob)
+		fields[9] = strconv.Itoa(o.HadJob)
 	}
 	return writeCSV(p.out, fields)
 }
 
 func (p *csvPrinter) head() error {
-	return writeCSV(p.out, []string{"time", "overlay", "act", "agents", "why", "state", "registered", "firstAfter", "allAfter", "worked", "hadJob", "by", "email", "commit", "queue", "dispatches"})
+	return writeCSV(p.out, []string{"time", "overlay", "act", "agents", "why", "state", "registered", "firstAfter", "allAfter", "hadJob", "by", "email", "commit", "queue", "dispatches"})
 }
 
 func (p *csvPrinter) pause() error { return nil }

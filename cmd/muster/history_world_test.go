@@ -72,7 +72,7 @@ func fleetMessage(i int) string {
 			seen.Registered.Add(index)
 		}
 		first := at.Add(-40 * time.Second)
-		seen.FirstAt, seen.RegisteredAt, seen.Worked, seen.HadJob, seen.Connected = &first, &at, true, 12, 12
+		seen.FirstAt, seen.RegisteredAt, seen.HadJob, seen.Connected = &first, &at, 12, 12
 		supply.Dispatches[id(i-i%2-2*back)] = seen
 	}
 	o.Overlays = []plan.Supply{supply}

@@ -127,7 +127,7 @@ func (g gitObjects) commit(root plumbing.Hash) {
 	if head, err := g.bare.Head(); err == nil {
 		text += "parent " + head + "\n"
 	}
-	who := fmt.Sprintf("Somebody <else@example.com> %d +0000\n", start.Unix())
+	who := fmt.Sprintf("Somebody <grace@example.com> %d +0000\n", start.Unix())
 	h := g.write(plumbing.CommitObject, []byte(text+"author "+who+"committer "+who+"\nedit\n"))
 	if err := os.WriteFile(filepath.Join(g.bare.Dir, "refs", "heads", "main"), []byte(h.String()+"\n"), 0o644); err != nil {
 		g.tb.Fatal(err)

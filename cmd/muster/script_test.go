@@ -147,11 +147,6 @@ func scriptParams(files []string) testscript.Params {
 			env.Values["world"] = w
 			env.Setenv("FAKE_NOW", start.Format(time.RFC3339))
 			env.Setenv("REPO", w.git.URL+"/fleet.git")
-			old, err := filepath.Abs(filepath.Join("..", "..", "testdata", "v0.2.0", "fleet.bundle"))
-			if err != nil {
-				return err
-			}
-			env.Setenv("FLEET_OF_0_2_0", old)
 			env.Setenv("MUSTER_REPO", w.git.URL+"/fleet.git")
 			env.Setenv("MUSTER_BUILDKITE_URL", w.api.URL+"/")
 			env.Setenv("MUSTER_BUILDKITE_ORG", "acme")

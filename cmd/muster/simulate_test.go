@@ -377,21 +377,9 @@ func TestSimulateHistory(t *testing.T) {
 	}
 }
 
-// TestSimulateHistoryOf020: the commits of 0.2.0 tell a workload, too.
-func TestSimulateHistoryOf020(t *testing.T) {
+// TestSimulateDamagedHistory: a commit of muster's that cannot be parsed is an error.
+func TestSimulateDamagedHistory(t *testing.T) {
 	repository := gitserver.NewRepository(t)
-	for _, name := range []string{"demo-dispatch-waiting", "demo-retire-waiting"} {
-		message, err := os.ReadFile(filepath.Join("..", "..", "gitops", "ledger", "testdata", "v0.2.0", name+".txt"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := repository.Commit(string(message), simulation.Start(), branch.Change{Path: name, Content: message}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if code, table, stderr := simulated(t, "--history", repository.Dir, "--algorithms", "muster"); code != exitOK || !strings.HasPrefix(table, "fleet: ") {
-		t.Errorf("exit code %d: %s%s", code, table, stderr)
-	}
 	if _, err := repository.Commit("default: dispatch 1 agent\n\nx\n\nOverlay: overlays/default\nAct: dispatch\n", simulation.Start(), branch.Change{Path: "x", Content: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}

@@ -115,7 +115,7 @@ func (f *following) tick(b *testing.B) {
 	oldest := f.at.Add(-10 * time.Second)
 	supply := plan.Supply{Overlay: "default", Dispatches: map[string]plan.Seen{}}
 	for _, d := range overlays[0].Dispatches {
-		seen := plan.Seen{Worked: true, HadJob: d.Agents, FirstAt: &oldest, RegisteredAt: &oldest}
+		seen := plan.Seen{HadJob: d.Agents, FirstAt: &oldest, RegisteredAt: &oldest}
 		for index := range d.Agents {
 			seen.Registered.Add(index)
 		}

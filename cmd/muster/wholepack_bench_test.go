@@ -67,7 +67,7 @@ func (a *arena) noise(files, size int) error {
 	}
 	w := bufio.NewWriterSize(in, 1<<20)
 	random := rand.NewChaCha8([32]byte{})
-	fmt.Fprintf(w, "commit refs/heads/main\ncommitter Else <else@example.com> %d +0000\ndata 5\nnoise\n", start.Add(-time.Hour).Unix())
+	fmt.Fprintf(w, "commit refs/heads/main\ncommitter Else <grace@example.com> %d +0000\ndata 5\nnoise\n", start.Add(-time.Hour).Unix())
 	for i := range files {
 		fmt.Fprintf(w, "M 100644 inline apps/%03d/%06d\ndata %d\n", i/100, i, size)
 		_, _ = io.CopyN(w, random, int64(size)) // an error of w is kept for Flush

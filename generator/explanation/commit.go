@@ -79,7 +79,7 @@ func (c Config) edits(ctx context.Context, records iter.Seq2[ledger.Record, erro
 // own explains a commit of muster's.
 func (c Config) own(ctx context.Context, f found) (Explanation, error) {
 	e := f.record.Entry
-	x := Explanation{Subject: e.Subject, At: e.At, Overlay: f.row.Overlay, Queue: e.Observation.Queue, Commit: f.row, Look: e.Observation.At}
+	x := Explanation{Subject: e.Subject, At: e.At, Overlay: f.row.Overlay, Queue: e.Observation.Queue, Commit: f.row, Poll: e.Observation.At}
 	if e.Kind == ledger.Dispatch {
 		x.Timeline = timeline(e, f.row)
 	} else {
@@ -193,10 +193,10 @@ func timeline(e *ledger.Entry, row *history.Row) []Event {
 	if pending, since := oldest(o, name); since != nil {
 		say(*since.Oldest, "the oldest of %s became runnable", ledger.Count(pending, "pending job"))
 	}
-	say(o.At, "Buildkite was looked at")
+	say(o.At, "Buildkite was polled")
 	if o.Until.After(o.At) {
 		ordered = o.Until
-		say(o.Until, "the look, which took several ticks, was complete")
+		say(o.Until, "the poll, which took several ticks, was complete")
 	}
 	say(e.At, "%s ordered, in this commit", ledger.Count(e.Agents, "agent")+pick(e.Agents, " was", " were"))
 	if out := row.Outcome; out != nil {

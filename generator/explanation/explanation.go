@@ -65,8 +65,8 @@ type Explanation struct {
 	Commit *history.Row `json:"commit,omitempty"`
 	// DecidedOn is the commit whose files were decided on.
 	DecidedOn string `json:"decidedOn,omitempty"`
-	// Look is when Buildkite was last looked at, as far as git knows.
-	Look time.Time `json:"look,omitzero"`
+	// Poll is the time of the last poll of Buildkite that git contains.
+	Poll time.Time `json:"poll,omitzero"`
 	// Why is the answer, in sentences.
 	Why []string `json:"why,omitempty"`
 	// Steps are the arithmetic.
@@ -115,7 +115,7 @@ type Event struct {
 // InFlight is a dispatch whose agents could still come.
 type InFlight struct {
 	ID string `json:"id"`
-	// Agents are those that had not registered at the last look.
+	// Agents are those that had not registered at the last poll.
 	Agents   int       `json:"agents"`
 	Ordered  time.Time `json:"ordered"`
 	NotAfter time.Time `json:"notAfter"`

@@ -20,25 +20,23 @@ import (
 	"muster/gitops/branch"
 )
 
-// messages are those of every kind that muster writes, and has written.
+// messages are those of every kind that muster writes.
 func messages(t testing.TB) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"../../gitops/ledger/testdata/*.txtar", "../../gitops/ledger/testdata/v0.2.0/*"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatal(pattern, err)
+	files, err := filepath.Glob("../../gitops/ledger/testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no messages", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range txtar.Parse(text).Files {
-				all = append(all, string(f.Data))
-			}
-			all = append(all, string(text))
+		for _, f := range txtar.Parse(text).Files {
+			all = append(all, string(f.Data))
 		}
+		all = append(all, string(text))
 	}
 	return all
 }

@@ -81,7 +81,7 @@ func unmatchedJob(name string, e *ledger.Entry) (Explanation, bool) {
 		if u.Unclustered {
 			why = fmt.Sprintf("No overlay serves it: its rules are %s, it is in no Buildkite cluster, and the queue is in one.", quoted(u.Rules))
 		}
-		return Explanation{Subject: "job " + name + ": no agent is ordered for it", At: e.At, Queue: e.Observation.Queue, Look: e.Observation.At, Why: []string{
+		return Explanation{Subject: "job " + name + ": no agent is ordered for it", At: e.At, Queue: e.Observation.Queue, Poll: e.Observation.At, Why: []string{
 			why, fmt.Sprintf("Commit %.7s of %s has that. Change the step's agent query rules, or an overlay's queue, cluster or tags.", e.Commit, e.At.UTC().Format(time.RFC3339)),
 		}}, true
 	}
@@ -111,7 +111,7 @@ func served(name string, at time.Time, orders map[string]order) []Explanation {
 		why = append(why, "Which of the agents took which job git does not know: the job's page in Buildkite shows its agent, whose tag dispatch= is the order. An agent that was there already may have been faster.")
 		all = append(all, Explanation{
 			Subject: fmt.Sprintf("job %s: %s of %s", name, strings.Join(x.entry.Dispatches, " "), overlay),
-			At:      at, Overlay: overlay, Queue: x.row.Queue, Commit: x.row, Look: x.entry.Observation.At, Timeline: events,
+			At:      at, Overlay: overlay, Queue: x.row.Queue, Commit: x.row, Poll: x.entry.Observation.At, Timeline: events,
 			Why: why,
 		})
 	}

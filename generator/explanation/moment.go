@@ -186,7 +186,7 @@ func (c Config) moment(ctx context.Context, o *manifest.Overlay, all []manifest.
 		return c.own(ctx, f)
 	}
 	if m.before != nil {
-		x.Look = m.before.Observation.At
+		x.Poll = m.before.Observation.At
 		x.Steps = m.decision.Steps()
 		if said := ledger.ForecastSentence(m.decision); said != "" {
 			x.Why = append(x.Why, said)

@@ -15,14 +15,14 @@ import (
 type situation struct {
 	overlay *manifest.Overlay
 	at      time.Time
-	// before and after are the nearest looks at its queue that git knows; nil: none.
+	// before and after are the nearest polls of its queue that git knows; nil: none.
 	before, after *ledger.Entry
-	// decision is what the files of the moment make of the last look.
+	// decision is what the files of the moment make of the last poll.
 	decision plan.Decision
 }
 
 // decide makes the decision of the moment, on what was last known of Buildkite. What the
-// last look led to is among the files, so that it is not ordered again.
+// last poll led to is among the files, so that it is not ordered again.
 func (m *situation) decide(commit string, all []manifest.Overlay) {
 	o := plan.Observation{Queue: m.overlay.Policy.Queue}
 	if m.before != nil {
@@ -40,7 +40,7 @@ func (m *situation) decide(commit string, all []manifest.Overlay) {
 func (m *situation) full() bool { return m.decision.Sum.Room == 0 }
 
 // waiting returns since when the oldest job had been runnable that was pending at the
-// moment and still was at the next look, and how many were pending by then; zero: there
+// moment and still was at the next poll, and how many were pending by then; zero: there
 // is none that git knows.
 func (m *situation) waiting() (since time.Time, pending int) {
 	if m.after == nil {
@@ -58,13 +58,13 @@ func (m *situation) why() []string {
 	reason, sure := m.reason()
 	all := append([]string{reason}, m.demand()...)
 	if since, _ := m.waiting(); !sure && !since.IsZero() {
-		all = append(all, "Why they were not seen earlier git does not tell: muster writes nothing down when it does nothing. It looks only once in an interval; or it did not run, or Buildkite or git did not answer. Its log and its metrics know.")
+		all = append(all, "Why they were not seen earlier git does not tell: muster commits nothing when it does nothing. Perhaps it had not polled yet, did not run, or Buildkite or git did not answer. See its log and its metrics.")
 	}
 	return all
 }
 
 // reason is what stood in the way of more agents, and whether that is known to have been
-// so at the moment, and not only at the last look.
+// so at the moment, and not only at the last poll.
 func (m *situation) reason() (text string, sure bool) {
 	d, s := m.decision, m.decision.Sum
 	switch code := d.Suspended.Code; {
@@ -84,39 +84,39 @@ func (m *situation) reason() (text string, sure bool) {
 	case d.Suspended.Active() && m.before == nil:
 		return fmt.Sprintf("Nothing is dispatched for it: %s.", d.Suspended), true
 	case d.Suspended.Active():
-		return fmt.Sprintf("When muster last looked, nothing could be dispatched for it: %s.", d.Suspended), false
+		return fmt.Sprintf("At the last poll, nothing could be dispatched for it: %s.", d.Suspended), false
 	case m.full() && s.Max == 0:
 		return "Its policy has max 0: no agent is allowed.", true
 	case m.full():
-		return fmt.Sprintf("It had as many agents as max allows: %d of %d (%d in flight, %d more stopping).", s.Current, s.Max, s.InFlight, s.Stopping), true
+		return fmt.Sprintf("It had as many agents as max allows: %d of %d, %d of them in flight; %d more were stopping.", s.Current, s.Max, s.InFlight, s.Stopping), true
 	case s.MaxPerHour > 0 && s.LeftThisHour == 0:
 		return fmt.Sprintf("maxPerHour was used up: %d agents had been ordered in the hour before.", s.MaxPerHour), true
 	case m.before == nil:
-		return "Git has no look at its queue before this moment: muster had done nothing for it yet.", false
+		return "Git contains no poll of its queue before this moment: muster had done nothing for it yet.", false
 	case s.Dispatch > 0:
-		return fmt.Sprintf("By the last look and the files of the moment, %d would have been dispatched. muster had not looked since they came to be so, or could not.", s.Dispatch), false
+		return fmt.Sprintf("By the last poll and the files of the moment, %d would have been dispatched. muster had not polled since the files changed, or could not.", s.Dispatch), false
 	case s.Pending > 0 && s.InFlight > 0:
-		return fmt.Sprintf("Enough agents were on their way: %d in flight and %d idle, for %s, as far as the last look knew.", s.InFlight, s.Idle, ledger.Count(s.Pending, "pending job")), false
+		return fmt.Sprintf("Enough agents were on their way: %d in flight and %d idle, for %s, at the last poll.", s.InFlight, s.Idle, ledger.Count(s.Pending, "pending job")), false
 	case s.Pending > 0:
-		return fmt.Sprintf("When muster last looked, %s had %s or were left to other overlays.", ledger.Count(s.Pending, "pending job"), ledger.Count(s.Idle, "idle agent")), false
+		return fmt.Sprintf("At the last poll, %s had %s or were assigned to other overlays.", ledger.Count(s.Pending, "pending job"), ledger.Count(s.Idle, "idle agent")), false
 	}
-	return "When muster last looked, no job was pending that its agents can take.", false
+	return "At the last poll, no job was pending that its agents can take.", false
 }
 
-// demand says whether jobs were waiting at the moment, by the next look.
+// demand says whether jobs were waiting at the moment, by the next poll.
 func (m *situation) demand() []string {
 	since, pending := m.waiting()
 	if m.after == nil {
-		return []string{"No later look is in git. Whether jobs are waiting now, muster plan tells."}
+		return []string{"Git contains no later poll. muster plan shows which jobs are waiting now."}
 	}
 	look := m.after.Observation.At.UTC().Format(time.RFC3339)
 	switch _, d := oldest(m.after.Observation, m.overlay.Name); {
 	case !since.IsZero():
-		return []string{fmt.Sprintf("Jobs were waiting: of the %d pending at the next look, at %s, the oldest had been runnable since %s.", pending, look, since.UTC().Format(time.RFC3339))}
+		return []string{fmt.Sprintf("Jobs were waiting: of the %d pending at the next poll, at %s, the oldest had been runnable since %s.", pending, look, since.UTC().Format(time.RFC3339))}
 	case d != nil:
-		return []string{fmt.Sprintf("It is not known that a job was waiting: those pending at the next look, at %s, had all become runnable later, from %s on.", look, d.Oldest.UTC().Format(time.RFC3339))}
+		return []string{fmt.Sprintf("It is not known that a job was waiting: those pending at the next poll, at %s, had all become runnable later, from %s on.", look, d.Oldest.UTC().Format(time.RFC3339))}
 	}
-	return []string{fmt.Sprintf("It is not known that a job was waiting: at the next look, at %s, none was pending.", look)}
+	return []string{fmt.Sprintf("It is not known that a job was waiting: at the next poll, at %s, none was pending.", look)}
 }
 
 // inFlight are the dispatches in git whose agents could still come.
@@ -147,24 +147,24 @@ func (m *situation) timeline(p *past) []Event {
 			if row.Agents > 0 {
 				what += " " + ledger.Count(row.Agents, "agent")
 			}
-			all = append(all, Event{At: row.At.UTC(), What: fmt.Sprintf("%s act: %s (%s), commit %.7s", which, what, row.Why, row.Commit)})
+			all = append(all, Event{At: row.At.UTC(), What: fmt.Sprintf("%s commit: %s (%s), %.7s", which, what, row.Why, row.Commit)})
 		}
 	}
 	if last := p.last[m.overlay.Name]; m.before != nil && (last == nil || m.before.Commit != last.Commit) {
 		act(last, "its last")
-		all = append(all, Event{At: m.before.Observation.At.UTC(), What: fmt.Sprintf("the last look at its queue, in commit %.7s", m.before.Commit)})
+		all = append(all, Event{At: m.before.Observation.At.UTC(), What: fmt.Sprintf("the last poll of its queue, in commit %.7s", m.before.Commit)})
 	} else {
-		act(last, "its last look and")
+		act(last, "its last poll and")
 	}
 	if since, _ := m.waiting(); !since.IsZero() {
-		all = append(all, Event{At: since.UTC(), What: "a job became runnable that was still pending at the next look"})
+		all = append(all, Event{At: since.UTC(), What: "a job became runnable that was still pending at the next poll"})
 	}
 	all = append(all, Event{At: m.at, What: "the moment"})
 	if next := p.next[m.overlay.Name]; m.after != nil && (next == nil || m.after.Commit != next.Commit) {
-		all = append(all, Event{At: m.after.Observation.At.UTC(), What: fmt.Sprintf("the next look at its queue, in commit %.7s", m.after.Commit)})
+		all = append(all, Event{At: m.after.Observation.At.UTC(), What: fmt.Sprintf("the next poll of its queue, in commit %.7s", m.after.Commit)})
 		act(next, "its next")
 	} else {
-		act(next, "its next look and")
+		act(next, "its next poll and")
 	}
 	slices.SortStableFunc(all, func(a, b Event) int { return a.At.Compare(b.At) })
 	return all

@@ -3,7 +3,6 @@ package history_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,20 +29,6 @@ func messages(t testing.TB) []string {
 			t.Fatal(err)
 		}
 		all = append(all, string(a.Files[len(a.Files)-1].Data))
-	}
-	old, err := filepath.Glob("../../gitops/ledger/testdata/v0.2.0/*")
-	if err != nil || len(old) == 0 {
-		t.Fatal("no messages of 0.2.0", err)
-	}
-	for _, file := range old {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range txtar.Parse(text).Files {
-			all = append(all, string(f.Data))
-		}
-		all = append(all, string(text))
 	}
 	return all
 }

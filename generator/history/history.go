@@ -107,11 +107,9 @@ type Outcome struct {
 	// were known to have registered; nil where that is not told.
 	FirstAfter *int `json:"firstAfter,omitempty"`
 	AllAfter   *int `json:"allAfter,omitempty"`
-	// Worked reports whether any of them is known to have had a job, and HadJob how many
-	// are, at least: a dispatch leaves git when its agents have come, and others work after
-	// that. HadJob is 0 where 0.2.0 wrote the commits, which did not count.
-	Worked bool `json:"worked,omitempty"`
-	HadJob int  `json:"hadJob,omitempty"`
+	// HadJob is how many of them are known to have had a job, at least: a dispatch leaves
+	// git when its agents have come, and others work after that.
+	HadJob int `json:"hadJob,omitempty"`
 	// InVain is how many had come and were gone at the retirement, of dispatches of
 	// which no agent is known to have had a job. There may be more: they leave later.
 	InVain int `json:"inVain,omitempty"`
@@ -125,8 +123,6 @@ func (o Outcome) WhoWorked() string {
 		return "all had a job"
 	case o.HadJob > 0:
 		return fmt.Sprintf("at least %d had a job", o.HadJob)
-	case o.Worked:
-		return "worked"
 	}
 	return ""
 }

@@ -11,7 +11,6 @@ import (
 // fate is what the commits read so far, all of them newer, say of one dispatch.
 type fate struct {
 	registered plan.Indexes
-	worked     bool
 	hadJob     int
 	first      time.Time // zero: not known
 	all        time.Time // zero: not known
@@ -81,7 +80,7 @@ func (f *fates) note(e *ledger.Entry) {
 // them is known to have had a job.
 func left(e *ledger.Entry, id string) plan.Indexes {
 	for _, s := range e.Observation.Overlays {
-		if seen, ok := s.Dispatches[id]; ok && !seen.Worked && seen.Connected == 0 {
+		if seen, ok := s.Dispatches[id]; ok && seen.HadJob == 0 && seen.Connected == 0 {
 			return seen.Registered
 		}
 	}
@@ -98,7 +97,6 @@ func (x *fate) see(s plan.Seen) {
 	if x.registered.IsZero() {
 		x.registered = s.Registered
 	}
-	x.worked = x.worked || s.Worked
 	x.hadJob = max(x.hadJob, s.HadJob)
 	if s.FirstAt != nil && (x.first.IsZero() || s.FirstAt.Before(x.first)) {
 		x.first = *s.FirstAt
@@ -127,9 +125,8 @@ func (f *fates) outcome(e *ledger.Entry, now time.Time) *Outcome {
 		// The commit has the sum of its agents alone. An index that no agent of one
 		// order can have is somebody else's.
 		o.Registered += x.registered.Below(e.Agents)
-		o.Worked = o.Worked || x.worked
 		o.HadJob += min(x.hadJob, x.registered.Below(e.Agents))
-		if !x.worked {
+		if x.hadJob == 0 {
 			o.InVain += x.left.Below(e.Agents)
 		}
 		if x.retired {

@@ -1,7 +1,6 @@
 package history
 
 import (
-	"fmt"
 	"iter"
 	"path"
 	"regexp"
@@ -207,24 +206,10 @@ func (m *maker) own(e *ledger.Entry) Row {
 		return row
 	}
 	row.Why = tail(e.Summary)
-	switch {
-	case row.Why == "" && e.Kind == ledger.Retire: // as 0.2.0 wrote them
-		row.Why = registered(e)
-	case row.Why == "":
+	if row.Why == "" {
 		row.Why = "files of muster's were edited"
 	}
 	return row
-}
-
-// registered says what a retirement had found.
-func registered(e *ledger.Entry) string {
-	came := 0
-	for _, s := range e.Observation.Overlays {
-		for _, id := range e.Dispatches {
-			came += s.Dispatches[id].Registered.Below(e.Agents)
-		}
-	}
-	return fmt.Sprintf("%d of %d registered", min(came, e.Agents), e.Agents)
 }
 
 // probeRule is how a summary says that an agent is a probe.
@@ -233,7 +218,7 @@ const probeRule = " as a probe"
 // reason says what asked for agents: what the observation has, and what the names of
 // the dispatches tell.
 func (m *maker) reason(e *ledger.Entry) string {
-	pending, idle := e.Observation.Count(m.Name(e.Overlay))
+	pending, _ := e.Observation.Count(m.Name(e.Overlay))
 	upcoming := 0
 	for _, j := range e.Observation.Jobs {
 		for _, o := range j.Overlays {
@@ -253,7 +238,6 @@ func (m *maker) reason(e *ledger.Entry) string {
 	}
 	say(pending, "pending")
 	say(upcoming, "upcoming")
-	say(idle, "idle")
 	for _, id := range e.Dispatches {
 		if plan.WarmPoolID(id) {
 			words = append(words, "warm pool")

@@ -20,7 +20,7 @@ type Sample struct {
 	Pending int
 	Oldest  time.Time
 	// Idle agents are part of the overlay or could take one of its jobs. Busy are its
-	// own; -1: 0.2.0 did not tell them apart.
+	// own.
 	Idle, Busy int
 	// InFlight agents had been ordered and were not known to have registered, nor had
 	// their dispatch left git; those that the commit itself orders are among them.
@@ -98,9 +98,6 @@ func (r *Replay) Add(e ledger.Entry, yield func(Sample)) {
 	}
 	for _, s := range e.Observation.Overlays {
 		sample := observed(e.Observation, s)
-		if e.BusyUnknown {
-			sample.Busy = -1
-		}
 		overlay := r.of(s.Overlay)
 		sample.Came = overlay.come(s.Dispatches)
 		if e.Kind == ledger.Retire && s.Overlay == own {

@@ -258,7 +258,7 @@ func (d *day) compare(row history.Row) {
 			}
 		}
 	}
-	want := history.Outcome{State: history.Retired, Registered: came, Worked: worked > 0, HadJob: worked}
+	want := history.Outcome{State: history.Retired, Registered: came, HadJob: worked}
 	after := func(at time.Time) *int { n := int(d.noticed(at).Sub(row.At) / time.Second); return &n }
 	if came > 0 {
 		want.FirstAfter = after(first)
@@ -281,7 +281,7 @@ func text(o history.Outcome) string {
 		}
 		return fmt.Sprint(*n)
 	}
-	return fmt.Sprintf("%s, %d registered, first %s, all %s, worked %t, %d had a job", o.State, o.Registered, number(o.FirstAfter), number(o.AllAfter), o.Worked, o.HadJob)
+	return fmt.Sprintf("%s, %d registered, first %s, all %s, %d had a job", o.State, o.Registered, number(o.FirstAfter), number(o.AllAfter), o.HadJob)
 }
 
 func (d *day) compareTotal(digest history.Digest) {

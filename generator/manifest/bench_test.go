@@ -19,7 +19,7 @@ func fleet(tb testing.TB) fs.FS {
 
 func order(id string, n int) plan.Dispatch {
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
-	return plan.Dispatch{ID: id, Purpose: plan.ForDemand, Agents: n, At: at, NotAfter: at.Add(15 * time.Minute), IdleTimeout: 5 * time.Minute, Cluster: plan.AnyCluster}
+	return plan.Dispatch{ID: id, Purpose: plan.ForDemand, Agents: n, At: at, NotAfter: at.Add(15 * time.Minute), IdleTimeout: 5 * time.Minute}
 }
 
 // BenchmarkStamp sets stamping one Job against building its template, in one

@@ -36,14 +36,11 @@ func digestOf(blank []byte) string {
 	return digestPrefix + hex.EncodeToString(sum[:])[:digestLength]
 }
 
-// isEdited reports whether a dispatch is not the file that muster wrote. Those of
-// 0.2.0 have neither digest nor template, and are taken as they are.
+// isEdited reports whether a dispatch is not the file that muster wrote: its digest is
+// missing or another.
 func isEdited(job *yaml.Node, data []byte) bool {
 	digest := scalar(job, "metadata", "annotations", AnnotationDigest)
-	if digest == "" {
-		return lookup(job, "metadata", "annotations", AnnotationTemplate) != nil
-	}
-	return digestOf(bytes.Replace(data, []byte(digest), []byte(noDigest), 1)) != digest
+	return digest == "" || digestOf(bytes.Replace(data, []byte(digest), []byte(noDigest), 1)) != digest
 }
 
 // raised is a dispatch as muster wrote it, with more agents and a later end of its

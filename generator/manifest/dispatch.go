@@ -78,9 +78,6 @@ func parsedDispatch(file string, data []byte, job *yaml.Node) (d readDispatch, w
 		r.strings(slices.Concat(at, []string{"annotations"})...)
 	}
 	d.Purpose = plan.Purpose(r.note(AnnotationPurpose))
-	if d.Purpose == formerWarmPool {
-		d.Purpose = plan.ForWarmPool
-	}
 	if d.Purpose != plan.ForDemand && d.Purpose != plan.ForWarmPool {
 		r.bad(fmt.Sprintf("%s is neither %s nor %s", quote(string(d.Purpose)), plan.ForDemand, plan.ForWarmPool), "metadata", "annotations", AnnotationPurpose)
 	}
@@ -98,9 +95,14 @@ func parsedDispatch(file string, data []byte, job *yaml.Node) (d readDispatch, w
 		key, _, _ := strings.Cut(tag, "=")
 		return slices.Contains([]string{plan.TagWarm, plan.TagUptime, plan.TagTemplate}, key)
 	})
-	r.later(&d.Dispatch)
+	d.Cluster = r.note(AnnotationCluster)
+	d.Template = r.note(AnnotationTemplate)
+	if lookup(job, "metadata", "annotations", AnnotationUptime) != nil {
+		d.Uptime = r.seconds(AnnotationUptime)
+		r.same(AnnotationUptime)
+	}
 	d.edited = isEdited(job, data)
-	for _, key := range []string{AnnotationAgentTags, AnnotationIdleTimeout, AnnotationNotAfter, AnnotationOrderedAt, AnnotationPurpose} {
+	for _, key := range []string{AnnotationAgentTags, AnnotationCluster, AnnotationIdleTimeout, AnnotationNotAfter, AnnotationOrderedAt, AnnotationPurpose} {
 		r.same(key)
 	}
 	if r.wrong != nil {
@@ -179,22 +181,6 @@ func (r *dispatchReader) strings(at ...string) {
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		r.text(append(slices.Clone(at), n.Content[i].Value)...)
-	}
-}
-
-// later reads what dispatches of 0.2.0 do not say, and what only some say.
-func (r *dispatchReader) later(d *plan.Dispatch) {
-	d.Cluster = plan.AnyCluster
-	if lookup(r.job, "metadata", "annotations", AnnotationCluster) != nil {
-		d.Cluster = r.note(AnnotationCluster)
-		r.same(AnnotationCluster)
-	}
-	if lookup(r.job, "metadata", "annotations", AnnotationTemplate) != nil {
-		d.Template = r.note(AnnotationTemplate)
-	}
-	if lookup(r.job, "metadata", "annotations", AnnotationUptime) != nil {
-		d.Uptime = r.seconds(AnnotationUptime)
-		r.same(AnnotationUptime)
 	}
 }
 

@@ -33,24 +33,24 @@ func TestDispatchEdited(t *testing.T) {
 	const remedy = "; restore the file from git, as it was in the commit that added it"
 	text := stamped(t)
 	for _, c := range []struct{ edit, want string }{
-		{"  name: default-7f3k9c2b → name: other", `:20: is not valid YAML: mapping values are not allowed in this context`},
-		{"  name: default-7f3k9c2b →   name: other", `:19: metadata.name: is "other", not "default-7f3k9c2b"`},
+		{"  name: default-7f3k9c2b → name: other", `:23: is not valid YAML: mapping values are not allowed in this context`},
+		{"  name: default-7f3k9c2b →   name: other", `:22: metadata.name: is "other", not "default-7f3k9c2b"`},
 		{"kind: Job → kind: CronJob", `:2: kind: is "CronJob", not "Job"`},
 		{"apiVersion: batch/v1 → apiVersion: batch/v2", `:1: apiVersion: is "batch/v2", not "batch/v1"`},
-		{"completions: 12 → completions: 11", `:25: spec.parallelism: is 12, but spec.completions is 11`},
-		{"parallelism: 12 → parallelism: 0", `:25: spec.parallelism: is not a whole number of at least 1`},
-		{"completions: 12 → completions: many", `:24: spec.completions: is not a whole number of at least 1`},
+		{"completions: 12 → completions: 11", `:28: spec.parallelism: is 12, but spec.completions is 11`},
+		{"parallelism: 12 → parallelism: 0", `:28: spec.parallelism: is not a whole number of at least 1`},
+		{"completions: 12 → completions: many", `:27: spec.completions: is not a whole number of at least 1`},
 		{"completions: 12 → indexes: 12", `: spec.completions: is missing`},
-		{`not-after: "2026-11-21T02:30:00Z" → not-after: tomorrow`, `:12: metadata.annotations[muster.dev/not-after]: "tomorrow" is not a time as in 2026-11-21T02:15:00Z`},
-		{`2not-after: "2026-11-21T02:30:00Z" → not-after: "2027-11-21T02:30:00Z"`, `:40: spec.template.metadata.annotations[muster.dev/not-after]: is "2027-11-21T02:30:00Z", but on the Job it is "2026-11-21T02:30:00Z"`},
-		{`idle-timeout: "300" → idle-timeout: 300`, `:11: metadata.annotations[muster.dev/idle-timeout]: is not a string`},
-		{`idle-timeout: "300" → idle-timeout: 5m`, `:11: metadata.annotations[muster.dev/idle-timeout]: "5m" is not a number of seconds`},
-		{"purpose: demand → purpose: fun", `:14: metadata.annotations[muster.dev/purpose]: "fun" is neither demand nor warm-pool`},
+		{`not-after: "2026-11-21T02:30:00Z" → not-after: tomorrow`, `:14: metadata.annotations[muster.dev/not-after]: "tomorrow" is not a time as in 2026-11-21T02:15:00Z`},
+		{`2not-after: "2026-11-21T02:30:00Z" → not-after: "2027-11-21T02:30:00Z"`, `:44: spec.template.metadata.annotations[muster.dev/not-after]: is "2027-11-21T02:30:00Z", but on the Job it is "2026-11-21T02:30:00Z"`},
+		{`idle-timeout: "300" → idle-timeout: 300`, `:13: metadata.annotations[muster.dev/idle-timeout]: is not a string`},
+		{`idle-timeout: "300" → idle-timeout: 5m`, `:13: metadata.annotations[muster.dev/idle-timeout]: "5m" is not a number of seconds`},
+		{"purpose: demand → purpose: fun", `:16: metadata.annotations[muster.dev/purpose]: "fun" is neither demand nor warm-pool`},
 		{"    muster.dev/purpose: demand\n → ", `: metadata.annotations[muster.dev/purpose]: is missing`},
 		{"dispatch=default-7f3k9c2b → dispatch=other", `:10: metadata.annotations[muster.dev/agent-tags]: does not have the tag dispatch=default-7f3k9c2b`},
-		{"muster.dev/dispatch: default-7f3k9c2b → muster.dev/dispatch: x", `:17: metadata.labels[muster.dev/dispatch]: is "x", not "default-7f3k9c2b"`},
+		{"muster.dev/dispatch: default-7f3k9c2b → muster.dev/dispatch: x", `:20: metadata.labels[muster.dev/dispatch]: is "x", not "default-7f3k9c2b"`},
 		{"  labels: →   labels: 5\n  more:", `: metadata.labels[muster.dev/dispatch]: is missing`},
-		{"managed-by: muster → managed-by: [muster]", `:16: metadata.labels[app.kubernetes.io/managed-by]: is not a string`},
+		{"managed-by: muster → managed-by: [muster]", `:19: metadata.labels[app.kubernetes.io/managed-by]: is not a string`},
 		{"kind: Job → kind: Job\nkind: Job", `:3: says "kind" twice`},
 		{"kind: Job → kind: Job\n---\nkind: Job", `:3: has a second YAML document`},
 		{"apiVersion → <<<<<<< HEAD\napiVersion", `:2: is not valid YAML: mapping values are not allowed in this context`},
@@ -102,7 +102,7 @@ func orders() *rapid.Generator[plan.Dispatch] {
 			IdleTimeout: time.Duration(rapid.IntRange(1, 1_000_000).Draw(t, "idle")) * time.Second,
 			Uptime:      time.Duration(max(0, rapid.IntRange(-1_000_000, 1_000_000).Draw(t, "uptime"))) * time.Second,
 			Template:    rapid.SampledFrom([]string{"", "0f1ee75a0f1ee75a"}).Draw(t, "template"),
-			Cluster:     rapid.SampledFrom([]string{plan.AnyCluster, "", "ci"}).Draw(t, "cluster"),
+			Cluster:     rapid.SampledFrom([]string{"", "ci"}).Draw(t, "cluster"),
 		}
 	})
 }
@@ -193,7 +193,7 @@ func stripped(t *testing.T, text []byte) map[string]any {
 	for _, m := range metas {
 		for _, k := range []string{"labels", "annotations"} {
 			inner, _ := m[k].(map[string]any)
-			drop(inner, LabelDispatch, LabelOverlay, AnnotationAgentTags, AnnotationIdleTimeout, AnnotationNotAfter, AnnotationOrderedAt, AnnotationPurpose)
+			drop(inner, LabelDispatch, LabelOverlay, AnnotationAgentTags, AnnotationCluster, AnnotationDigest, AnnotationTemplate, AnnotationIdleTimeout, AnnotationNotAfter, AnnotationOrderedAt, AnnotationPurpose)
 			if len(inner) == 0 {
 				delete(m, k)
 			}

@@ -51,10 +51,6 @@ type policyReader struct {
 	findings []Finding
 }
 
-// formerWarmIdleTimeout is what 0.2.0 called warmIdleTimeout. Policies that say
-// it stay valid.
-const formerWarmIdleTimeout = "upkeepIdleTimeout"
-
 // zones are time zones by name. A zone is some 20 KB, and policies share them.
 type zones map[string]*time.Location
 
@@ -127,9 +123,6 @@ func (r *policyReader) spec(spec *yaml.Node) {
 	for i := 0; i+1 < len(spec.Content); i += 2 {
 		key, value := spec.Content[i], spec.Content[i+1]
 		name := key.Value
-		if name == formerWarmIdleTimeout {
-			name = "warmIdleTimeout"
-		}
 		at := slices.IndexFunc(fields, func(f specField) bool { return f.Name == name })
 		switch {
 		case at < 0:

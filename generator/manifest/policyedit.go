@@ -102,7 +102,7 @@ func setField(file string, lines []string, name, value string) ([]string, error)
 	}
 	for i := 0; i+1 < len(spec.Content); i += 2 {
 		key, old := spec.Content[i], spec.Content[i+1]
-		if key.Value != name && (key.Value != formerWarmIdleTimeout || name != "warmIdleTimeout") {
+		if key.Value != name {
 			continue
 		}
 		line := lines[old.Line-1]

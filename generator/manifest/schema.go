@@ -43,9 +43,6 @@ func PolicySchema() []byte {
 			}
 		}
 		fields[f.Name] = shape
-		if f.Name == "warmIdleTimeout" {
-			fields[formerWarmIdleTimeout] = keywords{"type": shape["type"], "pattern": shape["pattern"], "description": "the former name of warmIdleTimeout", "deprecated": true}
-		}
 	}
 	return printSchema(keywords{
 		"$schema": "http://json-schema.org/draft-07/schema#",

@@ -35,18 +35,15 @@ const (
 	// AnnotationPurpose is a plan.Purpose.
 	AnnotationPurpose = "muster.dev/purpose"
 	// AnnotationCluster is the policy's Buildkite cluster when the dispatch was
-	// ordered; missing in dispatches of 0.2.0.
+	// ordered; empty if the policy named none.
 	AnnotationCluster = "muster.dev/cluster"
-	// AnnotationTemplate stands for the template that the dispatch was stamped
-	// from. It is on the Job alone; missing in dispatches of 0.2.0.
+	// AnnotationTemplate is a hash of the template that the dispatch was stamped
+	// from. It is on the Job alone.
 	AnnotationTemplate = "muster.dev/template"
-	// AnnotationDigest stands for the whole file, so that an edit is noticed. It is
-	// on the Job alone; missing in dispatches of 0.2.0.
+	// AnnotationDigest is a hash of the whole file, so that an edit is noticed. It is
+	// on the Job alone.
 	AnnotationDigest = "muster.dev/digest"
 )
-
-// formerWarmPool is what 0.2.0 called the purpose warm-pool.
-const formerWarmPool plan.Purpose = "upkeep"
 
 const (
 	// mostAgents is what Kubernetes allows an Indexed Job (batch/v1 validation,
@@ -193,10 +190,10 @@ func (o *Overlay) DispatchBytes() int {
 // muster's own labels and annotations filled in, and not a byte else changed.
 func (o *Overlay) stamp(d plan.Dispatch) ([]byte, error) {
 	text, err := o.print(d)
-	if err == nil && d.Template != "" {
-		text = seal(text)
+	if err != nil {
+		return nil, err
 	}
-	return text, err
+	return seal(text), nil
 }
 
 // print is stamp with noDigest in the digest's place.
@@ -228,14 +225,10 @@ func (o *Overlay) print(d plan.Dispatch) ([]byte, error) {
 		set(annotations, AnnotationNotAfter, "!!str", d.NotAfter.UTC().Format(time.RFC3339))
 		set(annotations, AnnotationOrderedAt, "!!str", d.At.UTC().Format(time.RFC3339))
 		set(annotations, AnnotationPurpose, "!!str", string(d.Purpose))
-		if d.Cluster != plan.AnyCluster {
-			set(annotations, AnnotationCluster, "!!str", d.Cluster)
-		}
+		set(annotations, AnnotationCluster, "!!str", d.Cluster)
 	}
-	if d.Template != "" {
-		set(mapping(meta, "annotations"), AnnotationTemplate, "!!str", d.Template)
-		set(mapping(meta, "annotations"), AnnotationDigest, "!!str", noDigest)
-	}
+	set(mapping(meta, "annotations"), AnnotationTemplate, "!!str", d.Template)
+	set(mapping(meta, "annotations"), AnnotationDigest, "!!str", noDigest)
 	text, err := o.template.encode(job)
 	if err != nil {
 		return nil, fmt.Errorf("printing dispatch %s: %w", d.ID, err)

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"muster/generator/plan"
@@ -59,20 +60,8 @@ type orderedAgents struct {
 	Agents int       `json:"agents"`
 }
 
-// causes are the codes of failures, by what state.yaml says. Version 0.2.0 wrote
-// them as prose.
-func causes() map[string]plan.Failure {
-	return map[string]plan.Failure{
-		"":                           "",
-		string(plan.NeverRegistered): plan.NeverRegistered,
-		string(plan.NoJobTaken):      plan.NoJobTaken,
-		string(plan.WrongTags):       plan.WrongTags,
-		string(plan.LeftEarly):       plan.LeftEarly,
-		"nobody came":                plan.NeverRegistered,
-		"nobody worked":              plan.NoJobTaken,
-		"they cannot take the jobs":  plan.WrongTags,
-	}
-}
+// failures are the causes that state.yaml may name.
+var failures = []plan.Failure{"", plan.NeverRegistered, plan.NoJobTaken, plan.WrongTags, plan.LeftEarly}
 
 // readState reads what is remembered. A file that is not valid is a finding.
 func readState(file string, data []byte) (plan.State, *Finding) {
@@ -94,8 +83,8 @@ func readState(file string, data []byte) (plan.State, *Finding) {
 	}
 	state := plan.State{LookedAhead: doc.LookedAhead, Boots: doc.Boots, ServedAt: doc.ServedAt}
 	if b := doc.Breaker; b != nil {
-		cause, known := causes()[b.Cause]
-		if b.Failures < 0 || b.Failures > 0 == b.At.IsZero() || !known || b.LastedSeconds < 0 || b.LastedSeconds > mostSeconds {
+		cause := plan.Failure(b.Cause)
+		if b.Failures < 0 || b.Failures > 0 == b.At.IsZero() || !slices.Contains(failures, cause) || b.LastedSeconds < 0 || b.LastedSeconds > mostSeconds {
 			return wrong("its breaker has failures without a time, an unknown cause, or seconds that cannot be")
 		}
 		state.Breaker = plan.Breaker{Failures: b.Failures, At: b.At, Dispatch: b.Dispatch, Cause: cause, LastedSeconds: b.LastedSeconds}

@@ -81,19 +81,6 @@ func TestInvalidState(t *testing.T) {
 	}
 }
 
-// State files of 0.2.0 say causes as prose.
-func TestStateOfEarlierVersion(t *testing.T) {
-	for said, want := range map[string]plan.Failure{
-		"nobody came": plan.NeverRegistered, "nobody worked": plan.NoJobTaken, "they cannot take the jobs": plan.WrongTags, "never-registered": plan.NeverRegistered,
-	} {
-		text := stateHeader + "apiVersion: muster.dev/v1alpha1\nbreaker:\n  at: \"2026-11-21T02:15:00Z\"\n  cause: " + said + "\n  dispatch: default-7f3k9c2b\n  failures: 3\nkind: OverlayState\nordered:\n- agents: 3\n  at: \"2026-11-21T02:10:00Z\"\n"
-		state, wrong := readState(stateOf, []byte(text))
-		if wrong != nil || state.Breaker.Cause != want || !state.Breaker.Open() || len(state.Ordered) != 1 {
-			t.Errorf("%q is read as %+v: %v", said, state, wrong)
-		}
-	}
-}
-
 func FuzzState(f *testing.F) {
 	f.Add([]byte("apiVersion: muster.dev/v1alpha1\nkind: OverlayState\nbreaker: {failures: 3, at: 2026-11-21T02:15:00Z}\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -60,7 +60,7 @@ func TestAnyQueue(t *testing.T) {
 	}
 	inFlight := func(n int) func(*Overlay) {
 		return func(o *Overlay) {
-			o.Dispatches = []Dispatch{{ID: o.Name + "-0000000a", Agents: n, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Purpose: ForDemand, Cluster: AnyCluster}}
+			o.Dispatches = []Dispatch{{ID: o.Name + "-0000000a", Agents: n, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Purpose: ForDemand}}
 		}
 	}
 	idle := func(queue string, n int, tags ...string) (all []Agent) {
@@ -157,7 +157,7 @@ func TestAnyQueueUpcoming(t *testing.T) {
 // waited all the while, have failed, although it is counted elsewhere.
 func TestAnyQueueIsJudged(t *testing.T) {
 	at := orderedAt.Add(-5 * time.Minute)
-	d := Dispatch{ID: "b-0000000a", Agents: 1, At: at, NotAfter: at.Add(lease), Purpose: ForDemand, Cluster: AnyCluster, IdleTimeout: time.Minute}
+	d := Dispatch{ID: "b-0000000a", Agents: 1, At: at, NotAfter: at.Add(lease), Purpose: ForDemand, IdleTimeout: time.Minute}
 	overlays := []Overlay{ofQueue("a"), ofQueue("b", func(o *Overlay) { o.Dispatches = []Dispatch{d} })}
 	var r Registrations
 	r.Reconcile(overlays, at)
@@ -180,7 +180,7 @@ func drawQueues(t *rapid.T) ([]Overlay, Snapshot) {
 		o := ofQueue(string(rune('a'+i)), func(o *Overlay) {
 			o.Policy.Max, o.Policy.Tags, o.Policy.Paused = up(4, "max"), tags.Draw(t, "tags"), up(4, "paused") == 0
 			if n := up(3, "in flight"); n > 0 {
-				o.Dispatches = []Dispatch{{ID: o.Name + "-0000000a", Agents: n, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Purpose: ForDemand, Cluster: AnyCluster}}
+				o.Dispatches = []Dispatch{{ID: o.Name + "-0000000a", Agents: n, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Purpose: ForDemand}}
 			}
 		})
 		overlays = append(overlays, o)
@@ -302,7 +302,7 @@ func TestAnyQueueAge(t *testing.T) {
 // a buffer serve it, and not jobs for which another queue has agents in flight.
 func TestBufferIsNotOrderedAgainBesideAnyQueueJobs(t *testing.T) {
 	for _, c := range []struct{ buffer, jobs int }{{2, 20}, {4, 100}} {
-		inFlight := Dispatch{ID: "b-0000000a", Agents: c.jobs, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Purpose: ForDemand, Cluster: AnyCluster}
+		inFlight := Dispatch{ID: "b-0000000a", Agents: c.jobs, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Purpose: ForDemand}
 		overlays := []Overlay{
 			ofQueue("a", func(o *Overlay) { o.Policy.Max, o.Policy.Buffer = 1000, c.buffer }),
 			ofQueue("b", func(o *Overlay) { o.Policy.Max, o.Dispatches = 1000, []Dispatch{inFlight} }),

@@ -166,8 +166,8 @@ func TestCameAt(t *testing.T) {
 // TestBootsAreOfAutoAlone: an overlay with a fixed lease observes, learns and gives up
 // nothing.
 func TestBootsAreOfAutoAlone(t *testing.T) {
-	late := Dispatch{ID: "a-00000001", Agents: 2, At: orderedAt, NotAfter: orderedAt.Add(lease), Cluster: AnyCluster}
-	come := Dispatch{ID: "a-00000002", Agents: 1, At: orderedAt.Add(time.Second), NotAfter: orderedAt.Add(lease), Cluster: AnyCluster}
+	late := Dispatch{ID: "a-00000001", Agents: 2, At: orderedAt, NotAfter: orderedAt.Add(lease)}
+	come := Dispatch{ID: "a-00000002", Agents: 1, At: orderedAt.Add(time.Second), NotAfter: orderedAt.Add(lease)}
 	for _, auto := range []bool{false, true} {
 		o := Overlay{Name: "a", Policy: Policy{Queue: "default", Max: 9, MaxDispatch: 9, Lease: lease, LeaseAuto: auto}, Dispatches: []Dispatch{late, come}}
 		if auto {

@@ -135,9 +135,6 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 		}
 		for _, d := range o.Dispatches {
 			at := age(d.Age)
-			if d.Cluster == "" {
-				d.Cluster = AnyCluster
-			}
 			v.Dispatches = append(v.Dispatches, Dispatch{ID: d.ID, Agents: d.Agents, At: at, NotAfter: at.Add(lease), Purpose: ForDemand, Tags: d.Tags, Cluster: d.Cluster, IdleTimeout: 5 * time.Minute, Template: d.Template, Withdrawn: d.Withdrawn})
 			if d.Uptime != "" {
 				v.Dispatches[len(v.Dispatches)-1].Uptime = w.Now.Sub(age(d.Uptime))

@@ -46,19 +46,15 @@ type Dispatch struct {
 	// changed since. Nil stands for those of the policy.
 	Tags []string
 	// Cluster is the Buildkite cluster of the policy that it was ordered by, empty
-	// where that named none; the policy may have changed since. [AnyCluster] where
-	// it is not known.
+	// where that named none; the policy may have changed since.
 	Cluster string
-	// Template stands for the template that it was stamped from; empty where it is
-	// not known, as in dispatches of 0.2.0.
+	// Template is a hash of the template that it was stamped from; empty before it
+	// is stamped.
 	Template string
 	// Withdrawn reports that no syncer applies it any more, although its lease is
 	// not over; see [Withdrawn].
 	Withdrawn bool
 }
-
-// AnyCluster stands for the cluster of dispatches of 0.2.0, which do not say it.
-const AnyCluster = "*"
 
 // PodTags are all the tags that its agents are told to carry but for the index:
 // Tags, the dispatch, for the warm pool the idle time-out, and [Dispatch.StayTags].
@@ -132,12 +128,8 @@ func (s *share) order(tip string, at time.Time) []Dispatch {
 	return all
 }
 
-// warmInfix tells the names of dispatches for the warm pool from the others;
-// formerWarmInfix is that of 0.2.0.
-const (
-	warmInfix       = "-warm-"
-	formerWarmInfix = "-keep-"
-)
+// warmInfix tells the names of dispatches for the warm pool from the others.
+const warmInfix = "-warm-"
 
 // crockford is Crockford's base32: without i, l, o and u.
 var crockford = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz")
@@ -161,9 +153,8 @@ func dispatchID(v Overlay, purpose Purpose, tip string, at time.Time, n int) str
 // idDigits are the digits of a dispatch's name behind its last dash.
 const idDigits = 8
 
-// WarmPoolID reports whether a dispatch of that name was ordered for the warm pool,
-// by muster as it is now or as it was in 0.2.0.
+// WarmPoolID reports whether a dispatch of that name was ordered for the warm pool.
 func WarmPoolID(id string) bool {
 	end := len(id) - idDigits
-	return end > 0 && (strings.HasSuffix(id[:end], warmInfix) || strings.HasSuffix(id[:end], formerWarmInfix))
+	return end > 0 && strings.HasSuffix(id[:end], warmInfix)
 }

@@ -30,7 +30,7 @@ func (q queueReader) markReplacing(idle []idleAgent) {
 			if a.credit != i || a.IdleSince.IsZero() {
 				return 0, 0, false
 			}
-			timeout, warm := o.warmTimeout(a.Tags)
+			timeout, warm := secondsIn(a.Tags, TagWarm)
 			left = a.IdleSince.Add(timeout).Sub(q.snapshot.At)
 			if uptime, stays := uptimeOf(a.Tags); stays && !a.Connected.IsZero() {
 				timeout = min(timeout, uptime)
@@ -74,7 +74,7 @@ func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, supplies
 	for i, o := range q.overlays {
 		for _, d := range o.Dispatches {
 			seen := supplies[i].Dispatches[d.ID]
-			if len(useless[d.ID]) == 0 || seen.Worked || o.outdated(d) {
+			if len(useless[d.ID]) == 0 || seen.HadJob > 0 || o.outdated(d) {
 				continue
 			}
 			told := d.Tags
@@ -112,7 +112,7 @@ func (q queueReader) creditTo(a Agent) int {
 		anyOverlay := !muster || slices.Contains(q.overlays[i].Former, of)
 		missing := func(tag string) bool {
 			switch {
-			case !fleet && strings.HasPrefix(tag, TagFleet+"="): // started without muster, or by muster 0.2.0
+			case !fleet && strings.HasPrefix(tag, TagFleet+"="): // started without muster
 			case anyOverlay && strings.HasPrefix(tag, TagOverlay+"="):
 			default:
 				return !carries(a.Tags, tag)

@@ -96,7 +96,7 @@ func TestCountWrongTags(t *testing.T) {
 	lost := []string{"queue=q", "overlay=a", "dispatch=a-1"}
 	base := func() (Overlay, Dispatch, Seen, idleAgent, *class) {
 		o := Overlay{Name: "a", Policy: Policy{Queue: "q", Tags: []string{"os=linux"}}}
-		d := Dispatch{ID: "a-1", Agents: 3, Tags: told, Purpose: ForDemand, Cluster: AnyCluster}
+		d := Dispatch{ID: "a-1", Agents: 3, Tags: told, Purpose: ForDemand}
 		var one Indexes
 		one.Add(0)
 		return o, d, Seen{Registered: one}, idleAgent{Agent: Agent{Tags: lost}, credit: -1}, &class{rules: []string{"queue=q", "os=linux"}, pending: 1}
@@ -113,7 +113,7 @@ func TestCountWrongTags(t *testing.T) {
 		"the policy lost the tag": {func(_ *Overlay, d *Dispatch, _ *Seen, a *idleAgent, c *class) {
 			d.Tags, a.Tags, c.rules = append([]string{"x=y"}, told...), append([]string{"dispatch=a-1"}, told...), []string{"no=such"}
 		}, 2, 2},
-		"one has worked": {func(_ *Overlay, _ *Dispatch, s *Seen, _ *idleAgent, _ *class) { s.Worked = true }, 0, 0},
+		"one has worked": {func(_ *Overlay, _ *Dispatch, s *Seen, _ *idleAgent, _ *class) { s.HadJob = 1 }, 0, 0},
 		"a tag was added since": {func(o *Overlay, _ *Dispatch, _ *Seen, _ *idleAgent, _ *class) {
 			o.Policy.Tags = append(o.Policy.Tags, "x=y")
 		}, 0, 0},
@@ -134,7 +134,7 @@ func TestCountWrongTags(t *testing.T) {
 			job.cluster = "x"
 		}
 		c.change(&o, &d, &seen, &a, job)
-		o.Dispatches = []Dispatch{{ID: "a-0", Agents: 1, Cluster: AnyCluster}, d}
+		o.Dispatches = []Dispatch{{ID: "a-0", Agents: 1}, d}
 		supplies := []Supply{{Overlay: "a", Dispatches: map[string]Seen{"a-1": seen}}}
 		queueReader{overlays: []Overlay{o}, clusters: []string{""}}.countWrongTags([]idleAgent{a, a}, []*class{{rules: []string{"no=such"}, pending: 1}, job}, supplies)
 		_, other := supplies[0].Dispatches["a-0"]

@@ -53,7 +53,7 @@ func TestWhoLooksAhead(t *testing.T) {
 // upcoming jobs that were dispatched for before, and those since are dispatched for.
 func TestLookAheadAgain(t *testing.T) {
 	inFlight := func(n int) []Dispatch {
-		return []Dispatch{{ID: "a-00000001", Agents: n, At: lookaheadAt.Add(-time.Minute), NotAfter: lookaheadAt.Add(lease), Purpose: ForDemand, Cluster: AnyCluster}}
+		return []Dispatch{{ID: "a-00000001", Agents: n, At: lookaheadAt.Add(-time.Minute), NotAfter: lookaheadAt.Add(lease), Purpose: ForDemand}}
 	}
 	jobs := func(pending, upcoming, fresh int) []Demand {
 		return []Demand{{Overlays: []string{"a"}, Pending: pending, Upcoming: upcoming, Fresh: fresh, Newest: before(time.Minute)}}

@@ -144,11 +144,7 @@ type Seen struct {
 	// Boots are how long those that registered took since the order, where the
 	// overlay's lease goes by it.
 	Boots Boots `json:"boots,omitzero"`
-	// Worked reports whether any of the agents has had a job.
-	Worked bool `json:"worked,omitempty"`
-	// HadJob is how many of the agents are known to have had a job; 0 where Worked was
-	// said and they were not counted, before 0.3.0. Nothing is decided by it: it is for
-	// those who read the ledger.
+	// HadJob is how many of the agents are known to have had a job.
 	HadJob int `json:"hadJob,omitempty"`
 	// Connected is how many of the agents are connected now; WrongTags of them
 	// came without a tag that they were told to carry; see countWrongTags.

@@ -13,7 +13,7 @@ import (
 func TestAgentKnownByItsName(t *testing.T) {
 	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	overlays := []Overlay{{Name: "default", Policy: Policy{Queue: "default", Max: 1, MaxDispatch: 100, Lease: lease},
-		Dispatches: []Dispatch{{ID: "default-0000000a", Agents: 1, At: now.Add(-time.Minute), NotAfter: now.Add(lease), Cluster: AnyCluster}}}}
+		Dispatches: []Dispatch{{ID: "default-0000000a", Agents: 1, At: now.Add(-time.Minute), NotAfter: now.Add(lease)}}}}
 	s := Snapshot{At: now, Sightings: []Sighting{{Agent: "a", Name: "default-0000000a-0", Running: true}},
 		Jobs: []Job{{ID: "j", Rules: []string{"queue=default"}, State: JobPending, Since: now}}}
 	var r Registrations
@@ -29,7 +29,7 @@ func TestAgentKnownByItsName(t *testing.T) {
 // cannot be read retires nothing either.
 func TestSuspendedAndOpen(t *testing.T) {
 	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
-	old := Dispatch{ID: "default-0000000a", Agents: 1, At: now.Add(-2 * time.Hour), NotAfter: now.Add(-time.Hour), Cluster: AnyCluster}
+	old := Dispatch{ID: "default-0000000a", Agents: 1, At: now.Add(-2 * time.Hour), NotAfter: now.Add(-time.Hour)}
 	for name, c := range map[string]struct {
 		change func(*Overlay)
 		code   SuspensionCode
@@ -70,9 +70,9 @@ func TestNothingIsJudgedUnread(t *testing.T) {
 		a, b := Overlay{Name: "a", Policy: policy, Suspended: c.suspended}, Overlay{Name: "b", Policy: policy}
 		for i, id := range []string{"a-0000000a", "a-0000000b", "a-0000000c"} { // nobody came
 			at := now.Add(time.Duration(i)*time.Minute - time.Hour)
-			a.Dispatches = append(a.Dispatches, Dispatch{ID: id, Agents: 1, At: at, NotAfter: at.Add(lease), Cluster: AnyCluster})
+			a.Dispatches = append(a.Dispatches, Dispatch{ID: id, Agents: 1, At: at, NotAfter: at.Add(lease)})
 		}
-		a.Dispatches = append(a.Dispatches, Dispatch{ID: "a-0000000d", Agents: 5, At: now.Add(-time.Minute), NotAfter: now.Add(lease), Cluster: AnyCluster})
+		a.Dispatches = append(a.Dispatches, Dispatch{ID: "a-0000000d", Agents: 5, At: now.Add(-time.Minute), NotAfter: now.Add(lease)})
 		s := Snapshot{At: now}
 		for _, id := range []string{"1", "2", "3", "4", "5", "6", "7"} {
 			s.Jobs = append(s.Jobs, Job{ID: id, Rules: []string{"queue=default"}, State: JobPending, Since: now})
@@ -89,7 +89,7 @@ func TestNothingIsJudgedUnread(t *testing.T) {
 // whose time has not come, or whose last probe is still out.
 func TestOneJobIsLeftToAProbe(t *testing.T) {
 	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
-	probing := Dispatch{ID: "a-0000000a", Agents: 1, At: now.Add(-time.Minute), NotAfter: now.Add(lease), Cluster: AnyCluster}
+	probing := Dispatch{ID: "a-0000000a", Agents: 1, At: now.Add(-time.Minute), NotAfter: now.Add(lease)}
 	for name, c := range map[string]struct {
 		failed      time.Duration // ago
 		out         []Dispatch

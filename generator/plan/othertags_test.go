@@ -36,7 +36,7 @@ func TestInFlightTags(t *testing.T) {
 		"renamed":                            {[]string{"queue=q", "overlay=was"}, nil, func(o *Overlay) { o.Former = []string{"was"} }, wants(), 0, 0, false},
 	} {
 		o := Overlay{Name: "a", Policy: Policy{Queue: "q", Tags: c.tags, Max: 10, MaxDispatch: 100, Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
-		o.Dispatches = []Dispatch{{ID: "a-0000000a", Agents: 3, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Tags: c.told, Purpose: ForDemand, Cluster: AnyCluster}}
+		o.Dispatches = []Dispatch{{ID: "a-0000000a", Agents: 3, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Tags: c.told, Purpose: ForDemand}}
 		if c.change != nil {
 			c.change(&o)
 		}
@@ -71,7 +71,7 @@ func TestInFlightTags(t *testing.T) {
 func TestInFlightTagsOfAnyQueue(t *testing.T) {
 	a := ofQueue("a", func(o *Overlay) {
 		o.Policy.Max, o.Policy.Tags = 3, []string{"gpu=a100"}
-		o.Dispatches = []Dispatch{{ID: "a-0000000a", Agents: 3, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Tags: []string{"queue=a", "overlay=a"}, Purpose: ForDemand, Cluster: AnyCluster}}
+		o.Dispatches = []Dispatch{{ID: "a-0000000a", Agents: 3, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Tags: []string{"queue=a", "overlay=a"}, Purpose: ForDemand}}
 	})
 	b := ofQueue("b", func(o *Overlay) { o.Policy.Tags = a.Policy.Tags })
 	for rule, want := range map[string][2]string{"gpu=a100": {"a 0/0 (2)", "b 2/2 (0)"}, "queue=*": {"a 2/0 (0)", "b 0/0 (2)"}} {
@@ -92,7 +92,7 @@ func TestOtherTagsAreNoted(t *testing.T) {
 		"the same": {o.AgentTags(), false}, "before fleets had a tag": {[]string{"queue=q", "overlay=a"}, false}, "more": {append(o.AgentTags(), "os=linux"), false},
 		"another queue, which is counted apart": {[]string{"queue=x", "overlay=a"}, false},
 	} {
-		o.Dispatches = []Dispatch{{ID: "a-0000000a", Agents: 3, At: orderedAt, NotAfter: orderedAt.Add(lease), Tags: c.told, Cluster: AnyCluster}}
+		o.Dispatches = []Dispatch{{ID: "a-0000000a", Agents: 3, At: orderedAt, NotAfter: orderedAt.Add(lease), Tags: c.told}}
 		s := Snapshot{At: orderedAt, Jobs: []Job{{Rules: []string{"queue=q"}, State: JobPending, Since: orderedAt}}}
 		if got := Observe([]Overlay{o}, s, &Registrations{})[0].Overlays[0].OtherTags; len(got) > 0 != c.want {
 			t.Errorf("%s: %+v", name, got)

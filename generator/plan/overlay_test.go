@@ -42,7 +42,7 @@ func TestWindowOfAnotherDay(t *testing.T) {
 
 // TestTagsOfAgents: what an agent's tags say of whose it is, and of how long it waits.
 func TestTagsOfAgents(t *testing.T) {
-	o := Overlay{Name: "a", Policy: Policy{WarmIdleTimeout: time.Hour}, Dispatches: []Dispatch{{ID: "a-1"}}}
+	o := Overlay{Name: "a", Dispatches: []Dispatch{{ID: "a-1"}}}
 	for tags, want := range map[string]bool{"dispatch=a-1": true, "dispatch=a-2": false, "dispatch=a-1,queue=q": false, "index=1": false, "": false} {
 		if got := o.ordered(strings.Split(tags, ",")); got != want {
 			t.Errorf("%q: ordered %t", tags, got)
@@ -53,9 +53,9 @@ func TestTagsOfAgents(t *testing.T) {
 	}
 	for tags, want := range map[string]time.Duration{
 		"muster-warm=60": time.Minute, "muster-warm=0": 0, "muster-warm=-5": 0, "muster-warm=x": 0, "muster-warm=99999999999999999999": 0, "muster-warm=": 0,
-		"dispatch=a-keep-1": time.Hour, "dispatch=a-1": 0, "dispatch=b-keep-1": 0, "": 0,
+		"dispatch=a-1": 0, "": 0,
 	} {
-		got, warm := o.warmTimeout(strings.Split(tags, ","))
+		got, warm := secondsIn(strings.Split(tags, ","), TagWarm)
 		if warm != (want > 0) || warm && got != want {
 			t.Errorf("%q: %s, of the warm pool: %t", tags, got, warm)
 		}

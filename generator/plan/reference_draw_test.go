@@ -69,7 +69,7 @@ func drawSmall(t *rapid.T) drawn {
 				told = append([]string{"queue=" + p.Queue, "overlay=" + o.Name}, tags.Draw(t, "dispatch's tags")...)
 			}
 			o.Dispatches = append(o.Dispatches, Dispatch{ID: fmt.Sprintf("%s-%d", o.Name, k), Purpose: ForDemand, Agents: 1 + up(2, "agents"),
-				Tags: told, At: at, NotAfter: at.Add(lease), Cluster: rapid.SampledFrom([]string{p.Cluster, p.Cluster, AnyCluster, "former"}).Draw(t, "dispatch's cluster")})
+				Tags: told, At: at, NotAfter: at.Add(lease), Cluster: rapid.SampledFrom([]string{p.Cluster, p.Cluster, "former"}).Draw(t, "dispatch's cluster")})
 		}
 		if chance(15, "invalid") {
 			o.Suspended = Suspension{Code: Invalid}

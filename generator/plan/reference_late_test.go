@@ -104,7 +104,7 @@ func (r *reference) late(o *refOverlay) map[string]int {
 			continue
 		}
 		missing := func(d Dispatch) int {
-			if !d.At.Equal(orders[i].At) || d.Cluster != AnyCluster && d.Cluster != o.Policy.Cluster || r.snapshot.At.After(d.NotAfter.Add(2*time.Minute)) {
+			if !d.At.Equal(orders[i].At) || d.Cluster != o.Policy.Cluster || r.snapshot.At.After(d.NotAfter.Add(2*time.Minute)) {
 				return 0
 			}
 			return d.Agents - len(r.indexes(d))

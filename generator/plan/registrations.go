@@ -155,7 +155,7 @@ func (r *Registrations) Seen(id string) Seen {
 		return Seen{}
 	}
 	hadJob := e.worked.Below(MaxIndex)
-	s := Seen{Registered: e.indexes.clone(), Worked: hadJob > 0, HadJob: hadJob}
+	s := Seen{Registered: e.indexes.clone(), HadJob: hadJob}
 	if !e.first.IsZero() {
 		first := e.first
 		s.FirstAt = &first

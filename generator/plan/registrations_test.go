@@ -31,7 +31,7 @@ func TestAgentsOfUnknownDispatchesTakeLittleMemory(t *testing.T) {
 	}
 	// Agents may be seen before the commit that ordered them.
 	d := Dispatch{ID: "default-00000007", Agents: MaxIndex, At: now}
-	if seen := r.Seen(d.ID); seen.Registered.String() != "99999" || !seen.Worked {
+	if seen := r.Seen(d.ID); seen.Registered.String() != "99999" || seen.HadJob == 0 {
 		t.Errorf("before its commit: %v", seen)
 	}
 	r.Reconcile([]Overlay{{Dispatches: []Dispatch{d}}}, now)

@@ -8,7 +8,7 @@ import (
 
 var (
 	orderedAt = time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
-	leased    = Dispatch{ID: "a-00000001", Agents: 2, At: orderedAt, NotAfter: orderedAt.Add(lease), Cluster: AnyCluster}
+	leased    = Dispatch{ID: "a-00000001", Agents: 2, At: orderedAt, NotAfter: orderedAt.Add(lease)}
 )
 
 // came is a snapshot in which agents of a dispatch are connected.
@@ -53,7 +53,7 @@ func TestRegistrations(t *testing.T) {
 		t.Errorf("both have come and none worked: settled at %s, all %t, missing %t", got, known.All(leased), known.Missing(leased))
 	}
 	known.Note(Snapshot{Sightings: []Sighting{{Name: leased.ID + "-1"}}})
-	if known.Missing(leased) || !known.Seen(leased.ID).Worked {
+	if known.Missing(leased) || known.Seen(leased.ID).HadJob == 0 {
 		t.Error("one has worked, and something is missing")
 	}
 	half := leased

@@ -104,7 +104,7 @@ func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 	default:
 		return r, false
 	}
-	kept := !seen.Worked && !s.overlay.outdated(d) && s.jobsKeptPending(o, r.Since)
+	kept := seen.HadJob == 0 && !s.overlay.outdated(d) && s.jobsKeptPending(o, r.Since)
 	if kept && seen.Connected > 0 && seen.WrongTags == 0 {
 		return r, false // its agents may yet take one of these jobs
 	}
@@ -155,7 +155,7 @@ func (s *share) watchTime(d Dispatch) time.Duration {
 		watch = min(watch, time.Duration(b.LastedSeconds)*time.Second+shortWatch)
 	}
 	if slices.ContainsFunc(s.overlay.Dispatches, func(x Dispatch) bool {
-		return x.At.Equal(d.At) && s.supply.Dispatches[x.ID].Worked
+		return x.At.Equal(d.At) && s.supply.Dispatches[x.ID].HadJob > 0
 	}) {
 		watch = min(watch, shortWatch)
 	}
@@ -196,7 +196,7 @@ func (s *share) watched(d Dispatch) bool {
 
 // unproven reports whether the agents of a dispatch have to be watched longer.
 func (s *share) unproven(d Dispatch, seen Seen, now time.Time) bool {
-	return s.watched(d) && seen.Connected > 0 && !seen.Worked && seen.WrongTags == 0 && now.Before(s.watchedUntil(d, seen, now))
+	return s.watched(d) && seen.Connected > 0 && seen.HadJob == 0 && seen.WrongTags == 0 && now.Before(s.watchedUntil(d, seen, now))
 }
 
 // untried reports whether agents of a dispatch are there for the first job that
@@ -205,7 +205,7 @@ func (s *share) unproven(d Dispatch, seen Seen, now time.Time) bool {
 // every tick.
 func (s *share) untried(seen Seen) bool {
 	before := s.overlay.State.Breaker
-	return before.Open() && before.Cause == NoJobTaken && seen.Connected > 0 && !seen.Worked && seen.WrongTags == 0
+	return before.Open() && before.Cause == NoJobTaken && seen.Connected > 0 && seen.HadJob == 0 && seen.WrongTags == 0
 }
 
 // failure says how a dispatch failed; empty when it did not.
@@ -217,7 +217,7 @@ func (s *share) failure(d Dispatch, r Retirement, seen Seen, kept bool, now time
 		return NeverRegistered
 	case kept:
 		return NoJobTaken
-	case s.watched(d) && !seen.Worked && seen.Connected == 0 && now.Before(s.watchedUntil(d, seen, now)):
+	case s.watched(d) && seen.HadJob == 0 && seen.Connected == 0 && now.Before(s.watchedUntil(d, seen, now)):
 		return LeftEarly
 	}
 	return ""
@@ -228,11 +228,11 @@ func (s *share) failure(d Dispatch, r Retirement, seen Seen, kept bool, now time
 func (s *share) succeeded(r Retirement, seen Seen) bool {
 	switch s.overlay.State.Breaker.Cause {
 	case WrongTags:
-		return seen.Worked || r.Registered > 0 && seen.Connected > 0
+		return seen.HadJob > 0 || r.Registered > 0 && seen.Connected > 0
 	case NoJobTaken:
-		return seen.Worked
+		return seen.HadJob > 0
 	case LeftEarly:
-		return seen.Worked || seen.Connected > 0 // for long enough, or it would stay
+		return seen.HadJob > 0 || seen.Connected > 0 // for long enough, or it would stay
 	}
 	return r.Registered > 0
 }

@@ -44,7 +44,7 @@ func TestRetirement(t *testing.T) {
 		}
 	}
 	gone := func(r *retired) { r.seen.Connected = 0 }
-	worked := func(r *retired) { r.seen.Worked = true }
+	worked := func(r *retired) { r.seen.HadJob = 1 }
 	lost := func(r *retired) {
 		r.seen.Registered, r.seen.Connected, r.seen.RegisteredAt, r.dispatch.NotAfter = Indexes{}, 0, nil, orderedAt
 	}

@@ -81,7 +81,7 @@ func (o Overlay) outdated(d Dispatch) bool {
 // the dispatch was ordered: its agents serve the old one.
 func (o Overlay) strayed(d Dispatch) bool {
 	queue, told := tagValue(d.Tags, TagQueue)
-	return told && queue != o.Policy.Queue || d.Cluster != AnyCluster && d.Cluster != o.Policy.Cluster
+	return told && queue != o.Policy.Queue || d.Cluster != o.Policy.Cluster
 }
 
 // owns reports whether an agent with the tags is the overlay's, and whether it is
@@ -91,7 +91,7 @@ func (o *Overlay) owns(tags []string, slug string) (own, namesake bool) {
 		return false, false
 	}
 	fleet, said := tagValue(tags, TagFleet)
-	own = !said || o.Fleet == "" || fleet == o.Fleet // one of 0.2.0 does not say
+	own = !said || o.Fleet == "" || fleet == o.Fleet
 	return own, !own
 }
 
@@ -105,23 +105,17 @@ func (o *Overlay) ordered(tags []string) bool {
 	return ok && slices.ContainsFunc(o.Dispatches, func(d Dispatch) bool { return d.ID == id })
 }
 
-// warmTimeout returns the idle time-out that an agent of the overlay's warm pool
-// was given; false when it is none. Agents of 0.2.0 are known by the names of
-// their dispatches, and are presumed to have the policy's.
-func (o *Overlay) warmTimeout(tags []string) (time.Duration, bool) {
-	if text, ok := tagValue(tags, TagWarm); ok {
-		seconds, err := strconv.Atoi(text)
-		return time.Duration(seconds) * time.Second, err == nil && seconds > 0
-	}
-	id, _ := tagValue(tags, TagDispatch)
-	return o.Policy.WarmIdleTimeout, strings.HasPrefix(id, o.Slug()+formerWarmInfix)
-}
-
 // uptimeOf returns for how long an agent takes jobs; false when it takes one, or
 // nobody told it.
 func uptimeOf(tags []string) (time.Duration, bool) {
-	text, told := tagValue(tags, TagUptime)
-	if !told {
+	return secondsIn(tags, TagUptime)
+}
+
+// secondsIn returns the value of a tag that is a number of seconds; false if it is
+// missing or not positive.
+func secondsIn(tags []string, key string) (time.Duration, bool) {
+	text, ok := tagValue(tags, key)
+	if !ok {
 		return 0, false // Atoi would allocate an error for nearly every agent
 	}
 	seconds, err := strconv.Atoi(text)

@@ -292,8 +292,6 @@ func differences(e *ledger.Entry, d plan.Decision) []string {
 		return nil
 	case e.Kind == ledger.Dispatch && agents != e.Agents:
 		return []string{fmt.Sprintf("it orders %d agents, and made again the decision orders %d", e.Agents, agents)}
-	case e.BusyUnknown && len(ids) == len(again) && agents == e.Agents: // 0.2.0 had other names
-		return nil
 	case !slices.Equal(ids, again):
 		return []string{fmt.Sprintf("it is about %s, and made again the decision is about %s", some(ids), some(again))}
 	case agents != e.Agents:

@@ -251,14 +251,11 @@ func (m *maker) know(name string) {
 
 // inVain adds the agents of an order that had no job: at the least those that had
 // left without one when it was retired, at the most all that came, less those that are
-// known to have had one. 0.2.0 said only that one had.
+// known to have had one.
 func inVain(b *Bounds, r history.Row) {
 	o := r.Outcome
 	b.Least += o.InVain
 	b.Most += o.Registered - o.HadJob
-	if o.Worked && o.HadJob == 0 && o.Registered > 0 {
-		b.Most--
-	}
 }
 
 func (m *maker) order(o *Overlay, r history.Row) {

@@ -100,7 +100,7 @@ func TestInVain(t *testing.T) {
 	l.add(saw(ledger.Dispatch, 3*time.Hour, 0, "y"))
 	e := saw(ledger.Retire, 4*time.Hour, 2, "y", 0, 1, 2, 3)
 	seen := e.Observation.Overlays[0].Dispatches["y"]
-	seen.Worked, seen.Connected = true, 2
+	seen.HadJob, seen.Connected = 1, 2
 	e.Observation.Overlays[0].Dispatches["y"] = seen
 	l.add(e)
 	r := l.read(t, Config{From: begin})

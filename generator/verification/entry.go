@@ -51,7 +51,7 @@ func (w *worker) entry(ctx context.Context, p replay.Push, at int) (Finding, err
 	if !f.Verdict.Failed() && r.Entry.Kind == ledger.Dispatch {
 		f.orders = ordered(r, changed)
 	}
-	if same := r.Entry.Version == w.Version && !r.Entry.BusyUnknown; !f.Verdict.Failed() || same {
+	if same := r.Entry.Version == w.Version; !f.Verdict.Failed() || same {
 		return f, err
 	}
 	if why := w.claims(r.Entry, changed); len(why) > 0 {

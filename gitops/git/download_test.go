@@ -275,7 +275,7 @@ func TestWideTrees(t *testing.T) {
 		fmt.Fprintf(&deploy, "040000 tree %s\td%02d\n", git(wide.String(), "mktree"), dir)
 	}
 	root := git("040000 tree "+git(deploy.String(), "mktree")+"\tdeploy\n", "mktree")
-	git("", "update-ref", "refs/heads/main", git("wide", "-c", "user.name=Else", "-c", "user.email=else@example.com", "commit-tree", root))
+	git("", "update-ref", "refs/heads/main", git("wide", "-c", "user.name=Else", "-c", "user.email=grace@example.com", "commit-tree", root))
 	used := peakHeap(2*mostTrees, func() {
 		r, err := New(Config{URL: repository.Dir, Branch: "main", ReadAhead: "deploy", TempDir: t.TempDir()})
 		if err != nil {

@@ -72,7 +72,7 @@ func (r Repository) Head() (string, error) {
 // returns its identifier. The first commit begins the branch.
 func (r Repository) Commit(message string, at time.Time, changes ...branch.Change) (string, error) {
 	var stream bytes.Buffer
-	fmt.Fprintf(&stream, "commit refs/heads/main\ncommitter Somebody Else <else@example.com> %d +0000\n", at.Unix())
+	fmt.Fprintf(&stream, "commit refs/heads/main\ncommitter Grace <grace@example.com> %d +0000\n", at.Unix())
 	fmt.Fprintf(&stream, "data %d\n%s\n", len(message), message)
 	if head, err := r.Head(); err == nil {
 		fmt.Fprintf(&stream, "from %s\n", head)

@@ -11,51 +11,29 @@ import (
 	"muster/generator/plan"
 )
 
-// decodeObservation reads a stored observation of any version. busyUnknown says
-// that it does not tell an overlay's own busy agents from the queue's.
-func decodeObservation(text string) (o plan.Observation, busyUnknown bool, err error) {
-	if strings.HasPrefix(text, today) { // as nearly all are: no need to look for the version first
-		var s storedObservation
-		if err := json.Unmarshal([]byte(text), &s); err == nil && s.Version == format {
-			o, err = s.observation()
-			return o, false, cmp.Or(err, timed(o))
+// decodeObservation parses a stored observation.
+func decodeObservation(text string) (plan.Observation, error) {
+	var s storedObservation
+	err := json.Unmarshal([]byte(text), &s)
+	if err != nil || s.Version != format {
+		// A newer version may have fields of other types: its number explains the error.
+		var head struct {
+			Version int `json:"version"`
 		}
-	}
-	var head struct {
-		Version *int `json:"version"`
-	}
-	if err := json.Unmarshal([]byte(text), &head); err != nil {
-		return o, false, err
-	}
-	switch {
-	case head.Version == nil:
-		// Nobody adds fields to the format of 0.2.0 any more: what is not
-		// known is not an observation.
-		var s observation020
-		strict := json.NewDecoder(strings.NewReader(text))
-		strict.DisallowUnknownFields()
-		if err := strict.Decode(&s); err != nil {
-			return o, false, err
+		if err := json.Unmarshal([]byte(text), &head); err != nil {
+			return plan.Observation{}, err
 		}
-		o, err = s.observation()
-		busyUnknown = true
-	case *head.Version == format:
-		var s storedObservation
-		if err := json.Unmarshal([]byte(text), &s); err != nil {
-			return o, false, err
+		if head.Version != format {
+			return plan.Observation{}, fmt.Errorf("version %d is not supported, only version %d", head.Version, format)
 		}
-		o, err = s.observation()
-	default:
-		return o, false, fmt.Errorf("it is of version %d, and this muster reads up to %d: use a newer muster", *head.Version, format)
+		return plan.Observation{}, err
 	}
+	o, err := s.observation()
 	if err = cmp.Or(err, timed(o)); err != nil {
-		return o, false, err
+		return plan.Observation{}, err
 	}
-	return o, busyUnknown, nil
+	return o, nil
 }
-
-// today is how an observation begins as [encodeObservation] writes it.
-var today = fmt.Sprintf(`{"version":%d,`, format)
 
 // timed returns an error where an observation has no time.
 func timed(o plan.Observation) error {

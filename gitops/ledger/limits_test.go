@@ -37,7 +37,7 @@ func TestLargestMessage(t *testing.T) {
 	}
 	for i := range 10_000 {
 		id := fmt.Sprintf("linux-large-%08d", i)
-		seen[id] = plan.Seen{Registered: registered, FirstAt: &at, RegisteredAt: &at, Worked: true, HadJob: 100, Connected: 100}
+		seen[id] = plan.Seen{Registered: registered, FirstAt: &at, RegisteredAt: &at, HadJob: 100, Connected: 100}
 		if i < 1000 {
 			retired = append(retired, plan.Retirement{ID: id, Agents: 100, Registered: 100, Reason: plan.AllRegistered})
 		}

@@ -84,7 +84,6 @@ type (
 		FirstAt      *time.Time `json:"firstAt,omitempty"`
 		RegisteredAt *time.Time `json:"registeredAt,omitempty"`
 		Boots        plan.Boots `json:"boots,omitzero"`
-		Worked       bool       `json:"worked,omitempty"`
 		HadJob       int        `json:"hadJob,omitempty"`
 		Connected    int        `json:"connected,omitempty"`
 		WrongTags    int        `json:"wrongTags,omitempty"`
@@ -156,7 +155,7 @@ func store(o plan.Observation) storedObservation {
 			}
 			supply.Dispatches[id] = storedSeen{
 				Registered: seen.Registered.String(), FirstAt: seen.FirstAt, RegisteredAt: seen.RegisteredAt, Boots: seen.Boots,
-				Worked: seen.Worked, HadJob: seen.HadJob, Connected: seen.Connected, WrongTags: seen.WrongTags,
+				HadJob: seen.HadJob, Connected: seen.Connected, WrongTags: seen.WrongTags,
 			}
 		}
 		for id, x := range x.OtherTags {
@@ -210,7 +209,7 @@ func (s storedObservation) observation() (plan.Observation, error) {
 			}
 			supply.Dispatches[id] = plan.Seen{
 				Registered: registered, FirstAt: seen.FirstAt, RegisteredAt: seen.RegisteredAt, Boots: seen.Boots,
-				Worked: seen.Worked, HadJob: seen.HadJob, Connected: seen.Connected, WrongTags: seen.WrongTags,
+				HadJob: seen.HadJob, Connected: seen.Connected, WrongTags: seen.WrongTags,
 			}
 		}
 		for id, x := range x.OtherTags {

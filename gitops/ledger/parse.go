@@ -32,17 +32,13 @@ type Entry struct {
 	Agents     int
 	// Observation is what the decision was made on, beside the parent's tree.
 	Observation plan.Observation
-	// BusyUnknown says that the observation was stored by muster 0.2.0, which
-	// did not tell an overlay's own busy agents from the queue's: Busy is zero
-	// then, and QueueBusy is known.
-	BusyUnknown bool
-	// Version is the version of muster that decided, as in "v0.2.0".
+	// Version is the version of muster that decided, as in "v0.3.0".
 	Version string
 	// Subject is the first line of the message, and Prose the reasons, as they
 	// were written for people. Neither is made to be taken apart.
 	Subject, Prose string
-	// Summary is what was done in muster's own words, as in "dispatch 1 agent as a
-	// probe", also where a [Template] made the subject.
+	// Summary is the subject without the overlay's name, as in "dispatch 1 agent as a
+	// probe".
 	Summary string
 }
 
@@ -77,8 +73,7 @@ const (
 // Parse reads a commit message. The error is [ErrForeign] when it is not one of
 // muster's, and a [Damaged] when it was. A message is muster's when
 //
-//   - its first line is of the form "OVERLAY: VERB ...", with a verb of muster's, or has
-//     that behind other words of a [Style],
+//   - its first line contains "OVERLAY: VERB ...", with a verb of muster's,
 //   - its trailers, which are in the last paragraph as git finds them, name
 //     that overlay, and at least one more of muster's trailers is among them,
 //   - and the act in them is that of the verb.
@@ -111,9 +106,7 @@ func Parse(message string) (Entry, error) {
 		return Entry{}, r.wrong
 	}
 	e.Subject = lines[first]
-	if e.Summary == "" {
-		e.Summary = summaryIn(e.Subject, e.Overlay)
-	}
+	e.Summary = summaryIn(e.Subject, e.Overlay)
 	e.Prose = prose(lines[first+1 : found[0].line-1])
 	return e, nil
 }
@@ -223,7 +216,7 @@ func (r *reader) entry() Entry {
 	t = r.one(keyObservation)
 	if r.wrong == nil {
 		var err error
-		if e.Observation, e.BusyUnknown, err = decodeObservation(t.value); err != nil {
+		if e.Observation, err = decodeObservation(t.value); err != nil {
 			r.fail(t.line, "%s: %s", keyObservation, shown(err.Error()))
 		}
 	}

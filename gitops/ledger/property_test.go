@@ -70,7 +70,7 @@ func observations() *rapid.Generator[plan.Observation] {
 				if s.Dispatches == nil {
 					s.Dispatches = map[string]plan.Seen{}
 				}
-				seen := plan.Seen{FirstAt: maybe(t), RegisteredAt: maybe(t), Worked: rapid.Bool().Draw(t, "worked"), HadJob: n("had a job"), Connected: n("connected"), WrongTags: n("wrong tags")}
+				seen := plan.Seen{FirstAt: maybe(t), RegisteredAt: maybe(t), HadJob: n("had a job"), Connected: n("connected"), WrongTags: n("wrong tags")}
 				for _, index := range rapid.SliceOf(rapid.IntRange(0, 300)).Draw(t, "registered") {
 					seen.Registered.Add(index)
 				}

@@ -3,7 +3,6 @@ package ledger
 import (
 	"bytes"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -37,10 +36,6 @@ func ourTrailers(message string) string {
 func TestTrailersAreGits(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")
-	}
-	files, err := filepath.Glob("testdata/v0.2.0/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no messages", err)
 	}
 	pieces := []string{
 		"default: dispatch 3 agents\n", "\n", "\n", "\n", " \n", "prose that says something\n", "  indented: prose\n", "\tindented\n", "Overlay: overlays/default\n", "Act: dispatch\n",

@@ -25,14 +25,14 @@ func TestArrivalsAreReadAgain(t *testing.T) {
 		if !strings.Contains(line, text) || strings.Contains(line, "arrivals") != (text != "") {
 			t.Errorf("%+v is stored as %s", count, line)
 		}
-		read, _, err := decodeObservation(line)
+		read, err := decodeObservation(line)
 		if diff := cmp.Diff(o, read); diff != "" || err != nil {
 			t.Errorf("%s is read as (%v, -want +got):\n%s", line, err, diff)
 		}
 	}
 	for _, jobs := range []string{"-1", "1*99999999", "x"} {
 		line := `{"version":2,"at":"2026-01-12T10:00:30Z","queue":"q","overlays":[{"overlay":"a","arrivals":{"from":"2026-01-12T10:00:00Z","jobs":"` + jobs + `"}}]}`
-		if _, _, err := decodeObservation(line); err == nil {
+		if _, err := decodeObservation(line); err == nil {
 			t.Errorf("jobs %q are read", jobs)
 		}
 	}

@@ -231,6 +231,6 @@ func (w *world) look(overlay plan.Overlay) (plan.Snapshot, counts) {
 	}
 	return snapshot, counts{
 		Own: supply.Own, Busy: supply.Busy, Spare: spare, Stopping: supply.Stopping,
-		Registered: seen.Registered.Below(d.Agents), Worked: seen.Worked,
+		Registered: seen.Registered.Below(d.Agents), Worked: seen.HadJob > 0,
 	}
 }

@@ -63,7 +63,7 @@ func (w *week) act(at time.Time, name, id string, agents int) {
 	d.Dispatch = []plan.Dispatch{{ID: "x-" + id, Agents: agents}}
 	w.add(at, "muster", ledger.Message(ledger.Act{Kind: ledger.Dispatch, Path: "overlays/" + name, Decision: d}, "v0.3.0"))
 	at = at.Add(6 * time.Minute)
-	seen := plan.Seen{Worked: agents%3 > 0, Connected: agents}
+	seen := plan.Seen{HadJob: min(agents%3, 1), Connected: agents}
 	for i := range agents {
 		if i > 0 || agents%5 > 0 {
 			seen.Registered.Add(i)
