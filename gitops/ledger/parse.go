@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -73,7 +72,7 @@ const (
 // Parse reads a commit message. The error is [ErrForeign] when it is not one of
 // muster's, and a [Damaged] when it was. A message is muster's when
 //
-//   - its first line contains "OVERLAY: VERB ...", with a verb of muster's,
+//   - its first line is of the form "OVERLAY: VERB ...", with a verb of muster's,
 //   - its trailers, which are in the last paragraph as git finds them, name
 //     that overlay, and at least one more of muster's trailers is among them,
 //   - and the act in them is that of the verb.
@@ -93,11 +92,12 @@ func Parse(message string) (Entry, error) {
 	if first == len(lines) {
 		return Entry{}, ErrForeign
 	}
-	if !subjectRule.MatchString(lines[first]) || quoting.MatchString(lines[first]) {
+	subject := subjectRule.FindStringSubmatch(lines[first])
+	if subject == nil {
 		return Entry{}, ErrForeign
 	}
 	found := readTrailers(lines)
-	if !claims(found, lines[first]) {
+	if !claims(found, subject[1], Kind(subject[3])) {
 		return Entry{}, ErrForeign
 	}
 	r := reader{trailers: found}
@@ -106,72 +106,31 @@ func Parse(message string) (Entry, error) {
 		return Entry{}, r.wrong
 	}
 	e.Subject = lines[first]
-	e.Summary = summaryIn(e.Subject, e.Overlay)
+	e.Summary = subject[2]
 	e.Prose = prose(lines[first+1 : found[0].line-1])
 	return e, nil
 }
 
-// subjectRule is what the first line of a message of muster's has in it, and quoting
-// what begins one that quotes another's, as git writes it.
-var (
-	subjectRule = regexp.MustCompile(`: (repair|dispatch|retire) `)
-	quoting     = regexp.MustCompile(`^(Revert|Reapply) "|^(fixup|squash|amend)! `)
-)
+// subjectRule is the first line of a message of muster's.
+var subjectRule = regexp.MustCompile(`^([^:]+): ((repair|dispatch|retire) .*)`)
 
-// claims reports whether the trailers are of a message of muster's, with such a
-// first line.
-func claims(trailers []trailer, subject string) bool {
-	own := 0
-	var overlays, acts []string
+// claims reports whether the trailers are of a message of muster's whose first line has
+// the overlay's name and the verb. The name is the overlay's directory, or the last parts
+// of that.
+func claims(trailers []trailer, name string, verb Kind) bool {
+	own, overlay, act := 0, false, true
 	for _, t := range trailers {
 		switch t.key {
 		case keyOverlay:
-			overlays = append(overlays, t.value)
+			overlay = overlay || t.value == name || strings.HasSuffix(t.value, "/"+name)
 		case keyAct:
 			own++
-			acts = append(acts, t.value)
+			act = act && (Kind(t.value) == verb || !isKind(t.value))
 		case keyObservation, keyMuster:
 			own++
 		}
 	}
-	return own > 0 && slices.ContainsFunc(overlays, func(overlay string) bool {
-		return says(subject, overlay, func(verb string) bool {
-			return !slices.ContainsFunc(acts, func(act string) bool { return isKind(act) && act != verb })
-		})
-	})
-}
-
-// says reports whether a first line has an overlay and an act of it that is accepted.
-func says(subject, overlay string, accepted func(verb string) bool) bool {
-	return slices.ContainsFunc(subjectRule.FindAllStringSubmatchIndex(subject, -1), func(at []int) bool {
-		return accepted(subject[at[2]:at[3]]) && names(subject[:at[0]], overlay)
-	})
-}
-
-// summaryIn is what a first line says of an overlay's act, to the line's end; empty when
-// it has none.
-func summaryIn(subject, overlay string) string {
-	for _, at := range subjectRule.FindAllStringSubmatchIndex(subject, -1) {
-		if names(subject[:at[0]], overlay) {
-			return subject[at[2]:]
-		}
-	}
-	return ""
-}
-
-// names reports whether text ends with an overlay's name, as a word of its own. The name
-// is its directory, or the last parts of that.
-func names(text, overlay string) bool {
-	for name := overlay; ; {
-		if before, ok := strings.CutSuffix(text, name); ok && (before == "" || strings.ContainsAny(before[len(before)-1:], " ([{<|")) {
-			return true
-		}
-		_, rest, more := strings.Cut(name, "/")
-		if !more {
-			return false
-		}
-		name = rest
-	}
+	return overlay && act && own > 0
 }
 
 func isKind(s string) bool { return Kind(s) == Repair || Kind(s) == Dispatch || Kind(s) == Retire }

@@ -99,6 +99,7 @@ func TestParse(t *testing.T) {
 		{"a merge", "Merge branch 'main' of git.example.com:fleet\n", foreign},
 		{"a revert", "Revert \"linux-eu: dispatch 3 agents\"\n\nThis reverts commit 0123456789abcdef0123456789abcdef01234567.\n", foreign},
 		{"a revert that quotes everything", "Revert \"linux-eu: dispatch 3 agents\"\n\nThis reverts commit 0123.\n\n" + m, foreign},
+		{"words before the overlay", "ci: " + m, foreign},
 		{"a person who quotes the trailers", "Look into linux-eu\n\nmuster said:\n\n" + trailers, foreign},
 		{"a person who quotes and goes on", "linux-eu: dispatch fewer agents\n\n" + trailers + "\nThat was too many.\n", foreign},
 		{"a person who quotes another act", "linux-eu: repair the base\n\n" + trailers, foreign},
