@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
 )
@@ -32,7 +33,11 @@ func (f *treeFS) content(name string, h plumbing.Hash) ([]byte, error) {
 		wants = f.batch(name, h).wants
 	}
 	err := store.fetchMissing(f.ctx, wants)
-	store.adapt(len(wants), err)
+	if err == nil && !store.hasAll(wants) {
+		store.adapt(len(wants), errTooMany) // they were sent, and are more than is kept
+	} else {
+		store.adapt(len(wants), err)
+	}
 	if _, here := store.get(h); len(wants) > 1 && (errors.Is(err, errTooMany) || err == nil && !here) {
 		// Together they are too large.
 		err = store.fetchMissing(f.ctx, []plumbing.Hash{h})
@@ -62,14 +67,15 @@ func (f *treeFS) batch(name string, h plumbing.Hash) *batch {
 	ahead := store.isAhead(name)
 	if e, err := f.find("read", path.Dir(name)); err == nil {
 		if t, ok := store.trees[e.hash]; ok {
-			first := 0
-			if t.len() > largeDir {
-				first, _ = t.find(path.Base(name), false)
-			}
-			for i := fewKept; i < first && ahead; i++ {
+			first, _ := t.find(path.Base(name), false)
+			large := t.len() > largeDir
+			for i := fewKept; i < first && ahead && large; i++ {
 				delete(store.blobs, t.hash(i)) // read, and not needed again
 			}
 			b.add(t, first)
+			if !large {
+				b.add(t, 0)
+			}
 		}
 	}
 	if ahead {
@@ -78,6 +84,14 @@ func (f *treeFS) batch(name string, h plumbing.Hash) *batch {
 		}
 	}
 	return b
+}
+
+// hasAll reports whether all files are here, but for those that are too large to be read.
+func (s *store) hasAll(files []plumbing.Hash) bool {
+	return !slices.ContainsFunc(files, func(h plumbing.Hash) bool {
+		_, here := s.get(h)
+		return !here && s.readable(h) == nil
+	})
 }
 
 func (b *batch) full() bool { return len(b.wants) >= mostInBatch>>b.store.fewer }

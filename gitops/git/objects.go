@@ -86,22 +86,22 @@ func (o *objects) get(h plumbing.Hash) (rawObject, bool) {
 	return rawObject{}, false
 }
 
-// add keeps the trees and blobs of a pack and returns its commits, raw.
-func (o *objects) add(p *pack) (commits map[plumbing.Hash][]byte, err error) {
+// add keeps the trees and blobs of a pack and returns its commits, raw. Blobs that came
+// before make room for those of the pack. If the pack has more than is kept, it keeps
+// those wanted, in their order.
+func (o *objects) add(p *pack, wanted []plumbing.Hash) (commits map[plumbing.Hash][]byte, err error) {
 	commits = map[plumbing.Hash][]byte{}
 	o.noteLarge(p)
 	here := 0
 	for _, b := range o.blobs {
 		here += len(b)
 	}
-	if here > mostHere {
-		clear(o.blobs)
-		here = 0
-	}
-	for h := range p.all() {
+	fresh, freshSize, room := map[plumbing.Hash][]byte{}, 0, max(mostHere-here, mostKept)
+	done := make(map[plumbing.Hash]bool, len(wanted))
+	take := func(h plumbing.Hash) error {
 		raw, ok, err := p.object(h)
 		if err != nil || !ok {
-			return nil, fmt.Errorf("reading the pack: %w", err)
+			return fmt.Errorf("reading the pack: %w", err)
 		}
 		switch raw.kind {
 		case plumbing.CommitObject:
@@ -109,15 +109,37 @@ func (o *objects) add(p *pack) (commits map[plumbing.Hash][]byte, err error) {
 		case plumbing.TreeObject:
 			t, err := parseTree(raw.data)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			o.addTree(h, t)
 		case plumbing.BlobObject:
-			if here += len(raw.data); here <= mostHere {
-				o.blobs[h] = raw.data
+			if n := freshSize + len(raw.data); n <= room {
+				fresh[h], freshSize = raw.data, n
 			}
 		}
+		return nil
 	}
+	for _, h := range wanted {
+		if _, sent := p.names.find(h); !sent || done[h] {
+			continue
+		}
+		done[h] = true
+		if err := take(h); err != nil {
+			return nil, err
+		}
+	}
+	for h := range p.all() {
+		if done[h] {
+			continue
+		}
+		if err := take(h); err != nil {
+			return nil, err
+		}
+	}
+	if here+freshSize > mostHere { // not before: deltas of the pack may be based on them
+		clear(o.blobs)
+	}
+	maps.Copy(o.blobs, fresh)
 	return commits, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -62,6 +63,46 @@ func TestLargeDirectoryIsNotKept(t *testing.T) {
 		if len(r.store.blobs) > fewKept+1 {
 			t.Errorf("%d files are kept after a push", len(r.store.blobs))
 		}
+	}
+}
+
+// TestFilesThatAreNotKeptTogether: where the files of a directory are more than is kept
+// between two prunings, all of them can be read, with a few requests.
+func TestFilesThatAreNotKeptTogether(t *testing.T) {
+	unraced.Only(t)
+	t.Parallel()
+	const size = 128 << 10
+	const many = 2*mostHere/size + 50
+	f := gitserver.NewServer(t, gitserver.Options{})
+	noise := rand.NewChaCha8([32]byte{1})
+	changes := make([]branch.Change, many)
+	for i := range changes {
+		part := make([]byte, 1<<10) // all of them fit into one pack
+		_, _ = noise.Read(part)
+		changes[i] = branch.Change{Path: fmt.Sprintf("deploy/jobs/%06d.yaml", i), Content: bytes.Repeat(part, size>>10)}
+	}
+	if _, err := f.Commit("seed", time.Unix(0, 0), changes...); err != nil {
+		t.Fatal(err)
+	}
+	r, err := New(Config{URL: f.URL(), Branch: "main", ReadAhead: "deploy", AuthorName: "robot", AuthorEmail: "robot@localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tip, err := r.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range changes {
+		if got, err := fs.ReadFile(tip.Tree, c.Path); err != nil || !bytes.Equal(got, c.Content) {
+			t.Fatalf("%s has %d bytes (%v)", c.Path, len(got), err)
+		}
+	}
+	here := 0
+	for _, b := range r.store.blobs {
+		here += len(b)
+	}
+	if n := r.Stats().Requests; here > mostHere || n > 30 {
+		t.Errorf("%d bytes are kept, at most %d may be; %d requests, want at most 30", here, mostHere, n)
 	}
 }
 

@@ -199,14 +199,15 @@ func size(objects map[plumbing.Hash][]byte) int {
 	return n
 }
 
-// takeAll keeps the objects of a pack and returns its commits, raw.
-func (s *store) takeAll(ctx context.Context, answer *download) (map[plumbing.Hash][]byte, error) {
+// takeAll keeps the objects of a pack, preferably those wanted, and returns its commits,
+// raw.
+func (s *store) takeAll(ctx context.Context, answer *download, wanted ...plumbing.Hash) (map[plumbing.Hash][]byte, error) {
 	p, err := indexPack(ctx, answer, s.get)
 	if err != nil {
 		return nil, err
 	}
 	defer p.close()
-	return s.add(p)
+	return s.add(p, wanted)
 }
 
 // tree returns a tree, which is fetched where that is needed and possible.
@@ -258,7 +259,7 @@ func (s *store) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error 
 	if err != nil {
 		return err
 	}
-	_, err = s.takeAll(ctx, answer)
+	_, err = s.takeAll(ctx, answer, hashes...)
 	return err
 }
 
