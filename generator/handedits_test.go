@@ -118,6 +118,7 @@ func handEdits() []handEdit {
 			text = regexp.MustCompile(`(?m)^ *muster.dev/(digest|template).*\n`).ReplaceAllString(text, "")
 			return rewrite(lowered, "$1: 1")(file, text)
 		}, suspended: true, agents: 5},
+		{name: "no cluster", change: rewrite(`(?m)^ *muster.dev/cluster.*\n`, ""), suspended: true, agents: 5},
 		{name: "fewer agents and their digest", change: func(file, text string) []branch.Change {
 			return []branch.Change{{Path: file, Content: []byte(sealed(setAgents(text, 1)))}}
 		}, agents: 5, unseen: true},

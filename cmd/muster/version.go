@@ -55,7 +55,7 @@ func (b build) or(info *debug.BuildInfo) build {
 func (b build) name() string { return cmp.Or(b.version, Version) }
 
 // String is the version with the commit, as far as one is known:
-// "v0.2.0 (0bfc905f2b1c)".
+// "v0.3.0 (0bfc905f2b1c)".
 func (b build) String() string {
 	if b.commit == "" {
 		return b.name()

@@ -57,10 +57,7 @@ func raised(original []byte, d plan.Dispatch) ([]byte, error) {
 	for _, meta := range []*yaml.Node{mapping(job, "metadata"), mapping(mapping(spec, "template"), "metadata")} {
 		set(mapping(meta, "annotations"), AnnotationNotAfter, "!!str", d.NotAfter.UTC().Format(time.RFC3339))
 	}
-	annotations := mapping(mapping(job, "metadata"), "annotations")
-	if lookup(annotations, AnnotationDigest) != nil {
-		set(annotations, AnnotationDigest, "!!str", noDigest)
-	}
+	set(mapping(mapping(job, "metadata"), "annotations"), AnnotationDigest, "!!str", noDigest)
 	text, err := encode(job)
 	if err != nil {
 		return nil, err

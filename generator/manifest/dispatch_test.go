@@ -47,6 +47,9 @@ func TestDispatchEdited(t *testing.T) {
 		{`idle-timeout: "300" → idle-timeout: 5m`, `:13: metadata.annotations[muster.dev/idle-timeout]: "5m" is not a number of seconds`},
 		{"purpose: demand → purpose: fun", `:16: metadata.annotations[muster.dev/purpose]: "fun" is neither demand nor warm-pool`},
 		{"    muster.dev/purpose: demand\n → ", `: metadata.annotations[muster.dev/purpose]: is missing`},
+		{"    muster.dev/cluster: \"\"\n → ", `: metadata.annotations[muster.dev/cluster]: is missing`},
+		{"2cluster: \"\" → cluster: other", `:42: spec.template.metadata.annotations[muster.dev/cluster]: is "other", but on the Job it is ""`},
+		{"    muster.dev/template: \"\"\n → ", `: metadata.annotations[muster.dev/template]: is missing`},
 		{"dispatch=default-7f3k9c2b → dispatch=other", `:10: metadata.annotations[muster.dev/agent-tags]: does not have the tag dispatch=default-7f3k9c2b`},
 		{"muster.dev/dispatch: default-7f3k9c2b → muster.dev/dispatch: x", `:20: metadata.labels[muster.dev/dispatch]: is "x", not "default-7f3k9c2b"`},
 		{"  labels: →   labels: 5\n  more:", `: metadata.labels[muster.dev/dispatch]: is missing`},
@@ -101,7 +104,7 @@ func orders() *rapid.Generator[plan.Dispatch] {
 			NotAfter:    at.Add(time.Duration(rapid.IntRange(0, 86400).Draw(t, "lease")) * time.Second),
 			IdleTimeout: time.Duration(rapid.IntRange(1, 1_000_000).Draw(t, "idle")) * time.Second,
 			Uptime:      time.Duration(max(0, rapid.IntRange(-1_000_000, 1_000_000).Draw(t, "uptime"))) * time.Second,
-			Template:    rapid.SampledFrom([]string{"", "0f1ee75a0f1ee75a"}).Draw(t, "template"),
+			Template:    rapid.SampledFrom([]string{"5eed0f1ee75a0000", "0f1ee75a0f1ee75a"}).Draw(t, "template"),
 			Cluster:     rapid.SampledFrom([]string{"", "ci"}).Draw(t, "cluster"),
 		}
 	})

@@ -122,8 +122,7 @@ func (r *policyReader) spec(spec *yaml.Node) {
 	fields := r.fields
 	for i := 0; i+1 < len(spec.Content); i += 2 {
 		key, value := spec.Content[i], spec.Content[i+1]
-		name := key.Value
-		at := slices.IndexFunc(fields, func(f specField) bool { return f.Name == name })
+		at := slices.IndexFunc(fields, func(f specField) bool { return f.Name == key.Value })
 		switch {
 		case at < 0:
 			var names []string

@@ -20,22 +20,19 @@ const invalidPrefix = "invalid: "
 const stateHeader = "# Written by muster: what it must remember. Not applied. Delete it to forget.\n"
 
 // stateDocument is dispatches/state.yaml: a format of its own, apart from
-// [plan.State], so that a file of an earlier version stays readable whatever
-// becomes of the code.
+// [plan.State], so that files stay readable whatever becomes of the code.
 type stateDocument struct {
-	APIVersion string          `json:"apiVersion"`
-	Kind       string          `json:"kind"`
-	Breaker    *breakerState   `json:"breaker,omitempty"`
-	Ordered    []orderedAgents `json:"ordered,omitempty"`
-	// LookedAhead came with 0.3.0.
-	LookedAhead time.Time    `json:"lookedAhead,omitzero"`
-	InPart      *inPartState `json:"lookedAheadInPart,omitempty"`
+	APIVersion  string          `json:"apiVersion"`
+	Kind        string          `json:"kind"`
+	Breaker     *breakerState   `json:"breaker,omitempty"`
+	Ordered     []orderedAgents `json:"ordered,omitempty"`
+	LookedAhead time.Time       `json:"lookedAhead,omitzero"`
+	InPart      *inPartState    `json:"lookedAheadInPart,omitempty"`
 	// Boots are how many agents took how many seconds, in the text form of [plan.Boots].
 	Boots    plan.Boots   `json:"boots,omitzero"`
 	ServedAt time.Time    `json:"servedAt,omitzero"`
 	AheadOf  []aheadState `json:"aheadOf,omitempty"`
-	// Warm came with 0.3.0.
-	Warm *warmState `json:"warm,omitempty"`
+	Warm     *warmState   `json:"warm,omitempty"`
 }
 
 type inPartState struct {
@@ -44,12 +41,11 @@ type inPartState struct {
 }
 
 type breakerState struct {
-	Failures int       `json:"failures,omitempty"`
-	At       time.Time `json:"at"`
-	Dispatch string    `json:"dispatch,omitempty"`
-	Cause    string    `json:"cause,omitempty"`
-	// LastedSeconds came with 0.3.0.
-	LastedSeconds int `json:"lastedSeconds,omitempty"`
+	Failures      int       `json:"failures,omitempty"`
+	At            time.Time `json:"at"`
+	Dispatch      string    `json:"dispatch,omitempty"`
+	Cause         string    `json:"cause,omitempty"`
+	LastedSeconds int       `json:"lastedSeconds,omitempty"`
 }
 
 // mostSeconds bounds how long agents can have lasted: a day, as all times of policies.

@@ -44,7 +44,7 @@ type Cluster struct {
 	// leaves them as they are (annotation ssa: IfNotPresent of base/job.yaml).
 	Patches bool
 	// NoHook says that the agents' template is without the hook of base/job.yaml
-	// that looks at the lease again before the agent connects, as in 0.2.0.
+	// that looks at the lease again before the agent connects.
 	NoHook bool
 	// Came is called when an agent has registered, Gone when a pod has come to
 	// its end; both are optional.
