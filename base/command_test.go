@@ -326,18 +326,16 @@ func TestNowhereToWriteStartsNoAgent(t *testing.T) {
 	})
 }
 
-func TestUpkeepAgentYieldsToThoseOrderedForJobs(t *testing.T) {
+func TestWarmPoolAgentYieldsToThoseOrderedForJobs(t *testing.T) {
 	eachShell(t, func(t *testing.T, shell []string) {
-		for _, purpose := range []string{"upkeep", "warm-pool"} {
-			annotations := stamped()
-			annotations["muster.dev/purpose"] = purpose
-			annotations["muster.dev/idle-timeout"] = "3600"
-			got := pod{shell: shell, annotations: annotations, clock: "20261121021642", index: "0"}.run(t)
-			line := strings.Join(got.agent, " ")
-			for _, want := range []string{"--priority 1", "--disconnect-after-idle-timeout 3600", ",index=0 "} {
-				if !strings.Contains(line, want) {
-					t.Errorf("%s: the agent's command line %q lacks %q", purpose, line, want)
-				}
+		annotations := stamped()
+		annotations["muster.dev/purpose"] = "warm-pool"
+		annotations["muster.dev/idle-timeout"] = "3600"
+		got := pod{shell: shell, annotations: annotations, clock: "20261121021642", index: "0"}.run(t)
+		line := strings.Join(got.agent, " ")
+		for _, want := range []string{"--priority 1", "--disconnect-after-idle-timeout 3600", ",index=0 "} {
+			if !strings.Contains(line, want) {
+				t.Errorf("the agent's command line %q lacks %q", line, want)
 			}
 		}
 	})
