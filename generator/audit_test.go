@@ -55,9 +55,6 @@ type audit struct {
 	report func(text string)
 	loader *manifest.Loader
 	loaded [2]loadedTree // the last ones
-	// foretold are agents of the warm pool that were ordered where there is a forecast: each
-	// may leave idle.
-	foretold int
 
 	dispatches map[string]*order
 	agents     map[string]*order // by agent
@@ -142,9 +139,6 @@ func (a *audit) pushed(pushed []*commit) {
 		}
 		switch c.act.Kind {
 		case ledger.Dispatch:
-			if c.act.Decision.Forecast != nil {
-				a.foretold += c.act.Decision.Sum.WarmPool
-			}
 			a.checkOrder(m, c, o)
 			demand[o.Policy.Queue] += c.act.Decision.Sum.Demand
 			all[o.Policy.Queue] += c.act.Decision.Sum.Dispatch
@@ -402,7 +396,6 @@ func (a *audit) startingOf(m *muster, o plan.Overlay, at time.Time, of func(plan
 func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays map[string]plan.Overlay, pushed []*commit) {
 	pending, idle, starting, off, probes, upkeep, share := 0, 0, 0, 0, 0, 0, 0.0
 	after := a.load(pushed[len(pushed)-1].tree) // a breaker that opens now counts on nothing any more
-	keep := foreseen(pushed, overlays)
 	var serving []server
 	alike := true
 	for _, x := range a.w.overlays {
@@ -426,7 +419,7 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 		}
 		p, _ := o.Policy.During(m.snapshot.At)
 		share = max(share, p.Lookahead)
-		upkeep += max(p.Buffer, keep[x.name]) + max(0, p.Min-a.own(m, o)+late)
+		upkeep += p.Buffer + max(0, p.Min-a.own(m, o)+late)
 	}
 	waiting := 0
 	for _, j := range m.snapshot.Jobs {

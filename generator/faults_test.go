@@ -115,7 +115,6 @@ func drawShape(seed uint64) shape {
 		drawMore(&s)
 		drawReuse(&s)
 		drawAuto(&s)
-		drawWarm(&s)
 		return s
 	}
 	all := s.theme == "everything"
@@ -138,7 +137,6 @@ func drawShape(seed uint64) shape {
 	drawMore(&s)
 	drawReuse(&s)
 	drawAuto(&s)
-	drawWarm(&s)
 	return s
 }
 
@@ -254,7 +252,7 @@ func (w *world) conclude() {
 	if w.audit.idled[0] > excused {
 		w.audit.failf("%d agents that were ordered for jobs left without one, %d are excused: %s", w.audit.idled[0], excused, why)
 	}
-	most := w.audit.loose + w.audit.overdue + w.audit.again + w.audit.late + w.audit.astray[1] + w.audit.cameBack() + w.audit.foretold
+	most := w.audit.loose + w.audit.overdue + w.audit.again + w.audit.late + w.audit.astray[1] + w.audit.cameBack()
 	for _, o := range w.overlays {
 		most += o.least*(1+o.edges) + int(o.turns+o.turnsUntil(w.since()))
 	}

@@ -11,7 +11,6 @@ import (
 
 	"muster/generator"
 	"muster/generator/buildkite"
-	"muster/generator/forecast"
 	"muster/generator/plan"
 	"muster/gitops/canary"
 	"muster/gitops/unraced"
@@ -113,28 +112,12 @@ func (a *audit) leftOut(m *muster, r generator.Result) {
 	s := a.w.server.Snapshot(time.Time{})
 	s.At = r.Looked.Snapshot.At
 	for _, o := range plan.Observe(r.Looked.Overlays, s, &plan.Registrations{}) {
-		for i := range o.Overlays {
-			o.Overlays[i].Arrivals = arrivalsOf(r.Decisions, o.Overlays[i].Overlay)
-		}
 		for _, d := range plan.Decide(r.Tip.Commit, r.Looked.Overlays, o) {
 			if len(d.Dispatch)+len(d.Retire) > 0 {
 				a.failf("%s left a look out, and with it would have ordered %d and retired %d for %s", m.name, len(d.Dispatch), len(d.Retire), d.Overlay)
 			}
 		}
 	}
-}
-
-// arrivalsOf is what had been counted for an overlay's forecast when it was decided on: the
-// snapshot shows the jobs of the moment alone.
-func arrivalsOf(decisions []plan.Decision, overlay string) forecast.Count {
-	for _, d := range decisions {
-		for _, o := range d.Observation.Overlays {
-			if o.Overlay == overlay {
-				return o.Arrivals
-			}
-		}
-	}
-	return forecast.Count{}
 }
 
 // TestGateWorlds plays worlds whose gate is honest, late, failing and wrong, little work

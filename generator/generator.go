@@ -327,7 +327,6 @@ func (g *Generator) decide(r *Result) {
 	g.lookback.Observed(snapshot.At, overlays)
 	g.register.Note(snapshot)
 	g.register.Reconcile(overlays, snapshot.At)
-	g.register.Arrived(overlays, snapshot)
 	g.conclude(r)
 	g.looked(r)
 }

@@ -54,9 +54,6 @@ func (g *Generator) observe(ctx context.Context, now time.Time, overlays []plan.
 	if of, ok := g.cfg.Buildkite.(interface{ Forecast(on bool) }); ok {
 		of.Forecast(slices.ContainsFunc(overlays, func(o plan.Overlay) bool { return o.Policy.Lookahead > 0 }))
 	}
-	if of, ok := g.cfg.Buildkite.(interface{ ListTaken(list bool) }); ok {
-		of.ListTaken(slices.ContainsFunc(overlays, func(o plan.Overlay) bool { return o.Policy.Warm.On() }))
-	}
 	for range 2 {
 		since := g.lookback.Since(now, overlays, &g.register)
 		snapshot, err := g.cfg.Buildkite.Snapshot(ctx, now, since)

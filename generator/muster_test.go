@@ -240,13 +240,6 @@ func (m *muster) Forecast(on bool) {
 	}
 }
 
-// ListTaken tells the client, and what stands for it, whether jobs that have agents are
-// counted.
-func (m *muster) ListTaken(list bool) {
-	m.client.ListTaken(list)
-	m.w.server.ListTaken(list)
-}
-
 // Snapshot implements generator.Buildkite.
 func (m *muster) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
 	if err := m.die(); err != nil {

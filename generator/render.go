@@ -124,13 +124,7 @@ func renderOne(o manifest.Overlay, d plan.Decision, singly bool) ([]ledger.Act, 
 	}
 	act(ledger.Retire, changes)
 	if last := len(acts) - 1; last >= 0 {
-		state := d.State
-		if acts[last].Kind == ledger.Repair { // which restores, and writes nothing new
-			state.Warm = o.State.Warm
-		}
-		if !state.Equal(o.State) {
-			acts[last].Changes = append(acts[last].Changes, o.WriteState(state)...)
-		}
+		acts[last].Changes = append(acts[last].Changes, o.WriteState(d.State)...)
 	}
 	return acts, nil
 }

@@ -28,7 +28,6 @@ type rates struct {
 	tampers                                     float64 // edits of dispatches
 	reuses, templates                           float64 // edits of reuse, and of the base
 	autos                                       float64 // edits of the lease to auto, and back
-	warms                                       float64 // edits of warm
 	refusals, lost                              float64 // times in which agents get no answer
 	fleeting                                    float64 // builds that are cancelled within a minute
 	// Each world.
@@ -79,7 +78,6 @@ func (w *world) beginTroubles() {
 	w.beginCrowds()
 	w.beginReuse()
 	w.beginAuto()
-	w.beginWarm()
 	for range w.rates.brokenImages {
 		window(time.Duration(r.Int64N(int64(2*time.Hour))), func(k *kube, on bool) { w.trace("%s: image broken %t", k.overlay, on); k.broken = on })
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/generator/forecast"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
 	"muster/gitops/canary"
@@ -62,8 +61,6 @@ type overlay struct {
 	turns  float64 // agents that the idle time-outs of the warm pool have ended by then, at most
 	broken int     // files of it that a person has broken
 	fixed  time.Time
-
-	learned forecast.Profile // what the forecast begins with
 }
 
 // policy is scaling.yaml.
@@ -75,7 +72,6 @@ type policy struct {
 	paused                                        bool
 	reuse                                         reuse
 	auto                                          bool // the lease goes by boots
-	warm                                          warm
 	schedule                                      schedule
 }
 
@@ -103,9 +99,6 @@ func (o *overlay) policyText() []byte {
 	fmt.Fprintf(&b, "  lease: %s\n  idleTimeout: %s\n  warmIdleTimeout: %s\n", p.leaseText(), p.idle, p.upkeepIdle)
 	if p.reuse.uptime > 0 {
 		fmt.Fprintf(&b, "  reuse: {idle: %s, uptime: %s}\n", p.reuse.idle, p.reuse.uptime)
-	}
-	if p.warm.idleHours > 0 {
-		fmt.Fprintf(&b, "  warm: {wait: %s, share: %v, idleHours: %d}\n", p.warm.wait, p.warm.share, p.warm.idleHours)
 	}
 	if c := p.schedule; c.max > 0 {
 		fmt.Fprintf(&b, "  schedules:\n  - name: busy @canary-team fixes acme/x#1\n    days: [Mon, Tue, Wed, Thu, Fri, Sat, Sun]\n    from: \"%02d:00\"\n    to: \"%02d:30\"\n    timeZone: Europe/Berlin\n    min: %d\n    max: %d\n    buffer: %d\n",
@@ -170,9 +163,6 @@ func files(overlays []*overlay) map[string][]byte {
 		all[o.path()+"/kustomization.yaml"] = fmt.Appendf(nil, kustomization, "[configmap.yaml, dispatches]")
 		all[o.path()+"/template/kustomization.yaml"] = fmt.Appendf(nil, kustomization, "[../../../base]")
 		all[o.path()+"/dispatches/kustomization.yaml"] = fmt.Appendf(nil, kustomization, "[]")
-		if state := o.stateText(); state != nil {
-			all[o.path()+"/dispatches/state.yaml"] = state
-		}
 	}
 	return all
 }

@@ -79,9 +79,8 @@ func imports() map[string][]string {
 		"cmd/muster/terminal": {},
 
 		"generator":              {"generator/pace", "generator/plan", "generator/manifest", "generator/kustomize", "gitops/branch", "gitops/ledger"},
-		"generator/forecast":     {},
-		"generator/plan":         {"generator/forecast"},
-		"generator/manifest":     {"generator/forecast", "generator/plan", "generator/kubernetes", "generator/kustomize", "gitops/branch"},
+		"generator/plan":         {},
+		"generator/manifest":     {"generator/plan", "generator/kubernetes", "generator/kustomize", "gitops/branch"},
 		"generator/kubernetes":   {},
 		"generator/kustomize":    {},
 		"generator/advice":       {"generator/history", "generator/plan", "generator/simulation"},
@@ -106,7 +105,7 @@ func imports() map[string][]string {
 		"gitops/notice":          {"gitops/branch", "gitops/secret"},
 		"gitops/secret":          {},
 		"gitops/github":          {"gitops/branch", "gitops/git"},
-		"gitops/ledger":          {"generator/forecast", "generator/plan", "gitops/branch"},
+		"gitops/ledger":          {"generator/plan", "gitops/branch"},
 		"base":                   {},
 		"deploy":                 {},
 		"overlays":               {},
@@ -115,7 +114,7 @@ func imports() map[string][]string {
 		"generator/buildkite/fakebuildkite": {"generator/buildkite/steptime", "generator/plan"},
 		"generator/markdown/markdowntest":   {},
 		"gitops/unraced":                    {},
-		"generator/simulation":              {"generator/forecast", "generator/pace", "generator/plan", "generator/manifest", "generator/buildkite/fakebuildkite", "generator/buildkite/steptime"},
+		"generator/simulation":              {"generator/pace", "generator/plan", "generator/manifest", "generator/buildkite/fakebuildkite", "generator/buildkite/steptime"},
 		"gitops/github/githubtest":          {"gitops/gitserver"},
 		"gitops/gitserver":                  {"gitops/branch"},
 		"gitops/writertest":                 {"gitops", "gitops/branch", "gitops/git", "gitops/gitserver"},
@@ -151,8 +150,8 @@ func TestImportsRunOneWay(t *testing.T) {
 		}
 	}
 	for _, to := range reached(packages, module+"generator/plan") {
-		if !packages[to].Standard && to != module+"generator/forecast" {
-			t.Errorf("generator/plan reaches %s: it may import the standard library and generator/forecast alone", to)
+		if !packages[to].Standard {
+			t.Errorf("generator/plan reaches %s: it may import the standard library alone", to)
 		}
 	}
 }

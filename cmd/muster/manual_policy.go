@@ -101,13 +101,11 @@ func (p program) setCommand() *cobra.Command {
 		Short: "Change settings of an overlay's policy, for good or for a while",
 		Long: `set changes settings in an overlay's scaling.yaml and leaves every other line as
 it is. With --for or --until it writes an override, which ends by itself: min,
-max, buffer and maxPerHour can be set so. reuse and warm are set for good, as
-reuse=idle:1m,uptime:30m and warm=wait:10s,share:0.95,idleHours:40; reuse=none and
-warm=none end them.`,
+max, buffer and maxPerHour can be set so. reuse is set for good, as
+reuse=idle:1m,uptime:30m, and reuse=none ends it.`,
 		Example: `  muster set linux max=40 --for 2h --reason "release day"
   muster set linux min=2 buffer=5
-  muster set linux reuse=idle:1m,uptime:30m
-  muster set linux warm=wait:10s,share:0.95,idleHours:40`,
+  muster set linux reuse=idle:1m,uptime:30m`,
 		Args: cobra.MinimumNArgs(2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) == 0 {

@@ -72,7 +72,7 @@ func TestScalingQuality(t *testing.T) {
 		return
 	}
 	fresh := filepath.Join(t.TempDir(), "fresh.json")
-	quick := slices.DeleteFunc(algorithmNames(), learning)
+	quick := slices.DeleteFunc(algorithmNames(), advised)
 	table := comparisonTable(t, "--workload", strings.Join(sampled, ","), "--algorithms", strings.Join(quick, ","), "--json", fresh)
 	if err := json.Unmarshal([]byte(read(fresh)), &some); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestScalingQuality(t *testing.T) {
 	all.Workloads = slices.DeleteFunc(all.Workloads, func(w workloadEntry) bool { return !slices.Contains(sampled, w.Name) })
 	for i := range all.Workloads {
 		w := &all.Workloads[i]
-		w.Results = slices.DeleteFunc(w.Results, func(a algorithmEntry) bool { return learning(a.Algorithm) })
+		w.Results = slices.DeleteFunc(w.Results, func(a algorithmEntry) bool { return advised(a.Algorithm) })
 	}
 	if diff := cmp.Diff(all, some); diff != "" {
 		t.Errorf("testdata/scaling-quality/results.json is not what the command writes; run make quality (-kept +fresh):\n%s", diff)
@@ -110,12 +110,9 @@ func TestInChart(t *testing.T) {
 	}
 }
 
-// learning reports whether an algorithm has seen other days before, which are played first:
-// that takes longer than all others together. TestForAnotherDay and those of package
-// simulation have them.
-func learning(algorithm string) bool {
-	return algorithm == simulation.Advised || strings.HasSuffix(algorithm, "-warm") || strings.HasSuffix(algorithm, "-warm-120")
-}
+// advised reports whether an algorithm is what muster advise proposes, which is played on
+// another day first: that takes longer than all others together. TestForAnotherDay has it.
+func advised(algorithm string) bool { return algorithm == simulation.Advised }
 
 // TestAdvisedIsPlayed: what muster advise proposes is played beside the others, in its world.
 func TestAdvisedIsPlayed(t *testing.T) {

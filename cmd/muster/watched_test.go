@@ -8,8 +8,7 @@ import (
 )
 
 // TestWatchedBuildkiteIsWhole: the generator asks Buildkite for methods that not every one
-// has. What stands between them in the program has all that the client has: without
-// ListTaken a forecast learned of half the jobs.
+// has. What stands between them in the program has all that the client has.
 func TestWatchedBuildkiteIsWhole(t *testing.T) {
 	watched, client := reflect.TypeFor[watchedBuildkite](), reflect.TypeFor[*buildkite.Client]()
 	for i := range client.NumMethod() {

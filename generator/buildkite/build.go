@@ -20,7 +20,6 @@ type readBuild struct {
 	jobs   []keptJob
 	agents []keptAgent
 	timed  *steptime.Build // all of its jobs, where some are upcoming; nil: not wanted
-	taken  []keptJob       // those that have or had an agent, where somebody counts them
 }
 
 // keptJob is a job that may want an agent. Its rules and its cluster are as they
@@ -55,7 +54,6 @@ type buildReader struct {
 	job    jobRecord
 	jobs   []keptJob
 	agents []keptAgent
-	taken  []keptJob
 	// behindWait is that of the jobs to come, see [keptJob].
 	behindWait bool
 	home       string // the cluster of the first job that has one
@@ -120,7 +118,6 @@ func (r *buildReader) read(st *stream) (id text, b *readBuild, why string, err e
 	}
 	b.jobs = append([]keptJob(nil), r.jobs...)
 	b.agents = append([]keptAgent(nil), r.agents...)
-	b.taken = append([]keptJob(nil), r.taken...)
 	return id, b, "", r.learn(id, b)
 }
 
@@ -141,8 +138,7 @@ func (r *buildReader) readPipeline(st *stream, b *readBuild) error {
 func (r *buildReader) readJobs(st *stream) (listed bool, err error) {
 	clear(r.jobs)
 	clear(r.agents)
-	clear(r.taken)
-	r.jobs, r.agents, r.taken, r.home, r.timed = r.jobs[:0], r.agents[:0], r.taken[:0], "", r.timed[:0]
+	r.jobs, r.agents, r.home, r.timed = r.jobs[:0], r.agents[:0], "", r.timed[:0]
 	r.job.timing.on = r.s.client.times != nil
 	odd := r.s.odd("job")
 	behind := false // an unreleased block step stands before, in the build's order
@@ -241,23 +237,6 @@ func (r *buildReader) keepAgent(j *jobRecord) error {
 		}
 	}
 	r.agents = append(r.agents, kept)
-	if r.s.client.listTaken && !runnable.IsZero() {
-		if err := r.keepTaken(j, runnable); err != nil {
-			return err
-		}
-	}
-	return r.s.keep(1)
-}
-
-// keepTaken keeps a job that has or had an agent.
-func (r *buildReader) keepTaken(j *jobRecord, runnable time.Time) error {
-	rules, err := r.list(j.Rules)
-	if err != nil {
-		return err
-	}
-	r.taken = append(r.taken, keptJob{queue: r.word(j.Queue), Job: plan.Job{
-		ID: string(j.ID), Cluster: r.word(j.Cluster), Rules: rules, Since: runnable,
-	}})
 	return r.s.keep(1)
 }
 

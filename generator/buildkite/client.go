@@ -150,7 +150,6 @@ type Client struct {
 	http *http.Client
 
 	observing sync.Mutex // held for a whole observation: guards what follows
-	listTaken bool
 	clusters  clusters
 	look      *look // under way; nil: none
 	// active are the builds that were running in the last poll, by creation time; nil before

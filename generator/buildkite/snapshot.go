@@ -145,13 +145,11 @@ func (s *session) snapshot(at time.Time) plan.Snapshot {
 			snapshot.Agents = append(snapshot.Agents, plan.Agent{
 				ID: id, Cluster: cluster, Tags: s.tagsOf(&r), State: state,
 				Connected: connected(&r), IdleSince: idleSince(&r, state), LastJobFinished: r.LastJob.at,
-				Job: s.jobOf(&r, state),
 			})
 		}
 	}
 	builds := sorted(l.builds)
 	snapshot.Sightings = s.sightings(builds)
-	snapshot.Taken = s.taken(builds)
 	if c.cfg.Stacks != nil {
 		snapshot.Jobs, snapshot.Queues = s.withoutAgent(s.stackJobs()), s.stackQueues(snapshot.Queues)
 		snapshot.Unread = joined(snapshot.Unread, s.unlisted())
@@ -216,38 +214,6 @@ func (s *session) withoutAgent(jobs []plan.Job) []plan.Job {
 		}
 	}
 	return slices.DeleteFunc(jobs, func(j plan.Job) bool { return held[j.ID] })
-}
-
-// taken are the jobs that have or had an agent; none where nobody counts them.
-func (s *session) taken(builds []string) (all []plan.Job) {
-	k := &s.client.clusters
-	for _, id := range builds {
-		b := s.look.builds[id]
-		for i := range b.taken {
-			j := &b.taken[i]
-			job := j.Job
-			job.Cluster = k.home(j, b)
-			job.Rules = k.rules(j, job.Cluster)
-			all = append(all, job)
-		}
-	}
-	return all
-}
-
-// ListTaken says whether snapshots list the jobs that have or had an agent, and those of
-// agents, too: who counts jobs that an idle agent took at once needs them.
-func (c *Client) ListTaken(list bool) {
-	c.observing.Lock()
-	defer c.observing.Unlock()
-	c.listTaken = list
-}
-
-// jobOf is the job that an agent has; empty where nobody counts jobs.
-func (s *session) jobOf(r *agentRecord, state plan.AgentState) string {
-	if !s.client.listTaken || state != plan.AgentBusy {
-		return ""
-	}
-	return string(r.JobID)
 }
 
 // tagsOf are the tags of a connected agent.

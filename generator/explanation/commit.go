@@ -103,9 +103,6 @@ func (c Config) own(ctx context.Context, f found) (Explanation, error) {
 	if follows {
 		x.Steps, x.Limits = d.Steps(), d.Limits()
 	}
-	if said := ledger.ForecastSentence(d); said != "" && follows && e.Kind == ledger.Dispatch {
-		x.Why = append(x.Why, said)
-	}
 	if e.Kind == ledger.Dispatch && follows {
 		x.NotMore = notMore(d)
 		if d.Probe {

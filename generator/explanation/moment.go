@@ -188,9 +188,6 @@ func (c Config) moment(ctx context.Context, o *manifest.Overlay, all []manifest.
 	if m.before != nil {
 		x.Poll = m.before.Observation.At
 		x.Steps = m.decision.Steps()
-		if said := ledger.ForecastSentence(m.decision); said != "" {
-			x.Why = append(x.Why, said)
-		}
 		x.Limits = m.decision.Limits()
 		x.Uncounted = uncounted(m.decision, o.Policy.Lookahead)
 	}

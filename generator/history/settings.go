@@ -73,7 +73,6 @@ func settings(p plan.Policy) []setting {
 		{"idleTimeout", Span(p.IdleTimeout)},
 		{"warmIdleTimeout", Span(p.WarmIdleTimeout)},
 		{"reuse", reuse(p.Reuse)},
-		{"warm", warm(p.Warm)},
 		{"priority", strconv.Itoa(p.Priority)},
 		{"maxPerHour", strconv.Itoa(p.MaxPerHour)},
 		{"paused", strconv.FormatBool(p.Paused)},
@@ -94,14 +93,6 @@ func reuse(r plan.Reuse) string {
 		return ""
 	}
 	return "idle " + Span(r.Idle) + " uptime " + Span(r.Uptime)
-}
-
-// warm is the policy's setting in words; empty where there is no forecast.
-func warm(w plan.Warm) string {
-	if !w.On() {
-		return ""
-	}
-	return "wait " + Span(w.Wait) + " share " + strconv.FormatFloat(w.Share, 'f', -1, 64) + " idleHours " + strconv.Itoa(w.IdleHours)
 }
 
 // Span is a length of time without its empty parts: 1m, not 1m0s.

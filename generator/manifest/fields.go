@@ -76,10 +76,6 @@ func specFields() []specField {
 				"Without a job, an agent exits after `idle` if it was ordered for a pending job, or after `warmIdleTimeout` if ordered for `min` or `buffer`. " +
 				"After `uptime`, every agent exits when its job ends. Above about 23h of uptime, increase the template's `activeDeadlineSeconds`"},
 			nil, (*policyReader).reuse, reuseShape()},
-		{PolicyField{"warm", warmType(), "{}", "agents kept idle for jobs that a forecast expects, as in {wait: 10s, share: 0.95, idleHours: 40}",
-			"keeps agents idle for jobs that a forecast expects, as in `{wait: 10s, share: 0.95, idleHours: 40}`: `share` of an average day's jobs wait at most `wait`, " +
-				"unless that needs more than `idleHours` hours of idle agents a day. The forecast begins on the second day; `buffer` always applies. See docs/how-to/tune-waits-and-cost.md"},
-			nil, (*policyReader).warm, warmShape()},
 		count("priority", 0, 0, "among overlays of the same queue, the higher is filled first",
 			"among overlays of one queue, the highest priority receives agents first, up to its `max`; equal priorities share evenly", func(p *plan.Policy) *int { return &p.Priority }),
 		count("maxPerHour", 0, 0, "agents ordered in any hour at most; 0 is no limit",

@@ -74,7 +74,7 @@ spec:
 // and following of the file; queue and max are there unless the case has them.
 func TestPolicySpec(t *testing.T) {
 	const keys = "a key has 1 to 100 letters (a to z, A to Z), digits, hyphens and underscores"
-	const fields = "the fields of spec are queue, cluster, tags, min, max, buffer, lookahead, maxDispatch, lease, idleTimeout, warmIdleTimeout, reuse, warm, priority, maxPerHour, paused, schedules, overrides"
+	const fields = "the fields of spec are queue, cluster, tags, min, max, buffer, lookahead, maxDispatch, lease, idleTimeout, warmIdleTimeout, reuse, priority, maxPerHour, paused, schedules, overrides"
 	for _, c := range []struct{ lines, want string }{
 		{`maxx: 5`, `:4: spec.maxx: is not a field of a policy; did you mean max?`}, {`nonsense: 5`, `:4: spec.nonsense: is not a field of a policy; ` + fields},
 		{`"a\nb": 5`, `:4: spec.a b: is not a field of a policy; ` + fields},

@@ -61,7 +61,7 @@ func EditPolicy(file string, text []byte, edit PolicyEdit) ([]byte, error) {
 
 // Settable are the fields of spec that [EditPolicy] sets.
 func Settable() []string {
-	return []string{"min", "max", "buffer", "lookahead", "maxDispatch", "lease", "idleTimeout", "warmIdleTimeout", "priority", "maxPerHour", "reuse", "warm", "paused"}
+	return []string{"min", "max", "buffer", "lookahead", "maxDispatch", "lease", "idleTimeout", "warmIdleTimeout", "priority", "maxPerHour", reuseName, "paused"}
 }
 
 // byHand says that the text of a policy is written in a way that only people edit.
@@ -88,10 +88,8 @@ func setField(file string, lines []string, name, value string) ([]string, error)
 	if !slices.Contains(Settable(), name) {
 		return nil, fmt.Errorf("%s: cannot be set this way; %s", name, didYouMean(name, Settable(), "what can be is "+strings.Join(Settable(), ", ")))
 	}
-	for _, g := range fieldGroups() {
-		if name == g.name {
-			return g.set(file, lines, value)
-		}
+	if name == reuseName {
+		return setReuse(file, lines, value)
 	}
 	if !scalarText.MatchString(value) {
 		return nil, Finding{File: file, Field: "spec." + name, Problem: quote(value) + " is not a value of it"}

@@ -60,9 +60,6 @@ func TestEditPolicy(t *testing.T) {
 			[]string{"  reuse: {idle: 1m, uptime: 30m}"}, []string{"  reuse: {}"}},
 		{"reuse as a block", minimal + "  reuse: # why\n    idle: 1m\n    uptime: 30m # long\n  # after\n  min: 1\n", PolicyEdit{Set: map[string]string{"reuse": "none"}},
 			[]string{"  reuse: # why", "    idle: 1m", "    uptime: 30m # long"}, []string{"  reuse: {} # why"}},
-		{"warm that is not there", minimal, PolicyEdit{Set: map[string]string{"warm": "share:0.9,wait:10s,idleHours:40"}}, nil, []string{"  warm: {wait: 10s, share: 0.9, idleHours: 40}"}},
-		{"no warm any more", minimal + "  warm:\n    wait: 10s\n    share: 0.9\n    idleHours: 40\n", PolicyEdit{Set: map[string]string{"warm": "none"}},
-			[]string{"  warm:", "    wait: 10s", "    share: 0.9", "    idleHours: 40"}, []string{"  warm: {}"}},
 		{"without a last line end", strings.TrimSuffix(minimal, "\n"), PolicyEdit{Set: map[string]string{"min": "1"}}, nil, []string{"  min: 1"}},
 	} {
 		got, err := EditPolicy("scaling.yaml", []byte(c.text), c.edit)
@@ -111,9 +108,9 @@ func TestEditPolicyRefuses(t *testing.T) {
 		{starter, map[string]string{"max": "lots"}, `scaling.yaml:13: spec.max: "lots" is not a whole number; write one from 0 to 100000`},
 		{starter, map[string]string{"min": "11"}, `scaling.yaml:12: spec.min: 11 is above max, which is 10; raise max or lower min`},
 		{starter, map[string]string{"max": "4\n  min: 2"}, `scaling.yaml: spec.max: "4\n  min: 2" is not a value of it`},
-		{starter, map[string]string{"warm": "wait:10s,share:0.95"}, `scaling.yaml: spec.warm: "wait:10s,share:0.95" is not a value of it: write wait:10s,share:0.95,idleHours:40, or none`},
-		{starter, map[string]string{"warm": "wait:10s,share:0.95,share:0.9"}, `scaling.yaml: spec.warm: "wait:10s,share:0.95,share:0.9" is not*`},
-		{starter, map[string]string{"warm": "wait:10s,share:0.95,idleHours:40}"}, `scaling.yaml: spec.warm: "wait:10s,share:0.95,idleHours:40}" is not*`},
+		{starter, map[string]string{"reuse": "idle:1m"}, `scaling.yaml: spec.reuse: "idle:1m" is not a value of it: write idle:1m,uptime:30m, or none`},
+		{starter, map[string]string{"reuse": "idle:1m,idle:2m"}, `scaling.yaml: spec.reuse: "idle:1m,idle:2m" is not*`},
+		{starter, map[string]string{"reuse": "idle:1m,uptime:30m}"}, `scaling.yaml: spec.reuse: "idle:1m,uptime:30m}" is not*`},
 		{starter, map[string]string{"reuse": "1m"}, `scaling.yaml: spec.reuse: "1m" is not a value of it: write idle:1m,uptime:30m, or none`},
 		{starter, map[string]string{"reuse": "idle:1h,uptime:30m"}, "scaling.yaml:21: spec.reuse.idle: 1h is not below uptime, which is 30m*"},
 		{header + "spec:\n  queue: q\n  max: 1\n  reuse: {idle: 1m,\n    uptime: 30m}\n", map[string]string{"reuse": "none"}, "scaling.yaml:6: spec.reuse: is not written as a block, a field a line: edit it by hand"},

@@ -32,8 +32,7 @@ func reuseType() string {
 // reuse reads for how long agents stay. An empty mapping says that they do not, as no
 // field does.
 func (r *policyReader) reuse(n *yaml.Node) {
-	const form = "write both, as in {idle: 1m, uptime: 30m}"
-	if !r.all(n, "reuse", reuseFields, form) {
+	if !r.wholeReuse(n) {
 		return
 	}
 	before, idle := len(r.findings), lookup(n, "idle")
@@ -51,25 +50,26 @@ func (r *policyReader) reuse(n *yaml.Node) {
 	r.policy.Reuse = said
 }
 
-// all reports whether a mapping has all of its fields, and adds findings where it is none,
-// has others, or lacks some. False without a finding: it is empty.
-func (r *policyReader) all(n *yaml.Node, name string, fields []string, form string) bool {
+// wholeReuse reports whether reuse has both of its fields and no others, and adds findings
+// where it is no mapping, has others, or lacks one. False without a finding: it is empty.
+func (r *policyReader) wholeReuse(n *yaml.Node) bool {
+	const form = "write both, as in {idle: 1m, uptime: 30m}"
 	if n.Kind != yaml.MappingNode {
-		r.bad(n, "spec."+name, shown(n)+" is not a mapping", form)
+		r.bad(n, "spec.reuse", shown(n)+" is not a mapping", form)
 		return false
 	}
-	before, last := len(r.findings), len(fields)-1
+	before := len(r.findings)
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		if key := n.Content[i]; !slices.Contains(fields, key.Value) {
-			r.bad(key, "spec."+name+"."+key.Value, "is not a field of "+name, didYouMean(key.Value, fields, "its fields are "+strings.Join(fields[:last], ", ")+" and "+fields[last]))
+		if key := n.Content[i]; !slices.Contains(reuseFields, key.Value) {
+			r.bad(key, "spec.reuse."+key.Value, "is not a field of reuse", didYouMean(key.Value, reuseFields, "its fields are "+strings.Join(reuseFields, " and ")))
 		}
 	}
 	if len(r.findings) > before || len(n.Content) == 0 {
 		return false
 	}
-	for _, field := range fields {
+	for _, field := range reuseFields {
 		if lookup(n, field) == nil {
-			r.bad(n, "spec."+name+"."+field, "is missing", form)
+			r.bad(n, "spec.reuse."+field, "is missing", form)
 		}
 	}
 	return len(r.findings) == before

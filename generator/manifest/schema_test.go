@@ -60,8 +60,6 @@ func values() map[string][]any {
 	return map[string][]any{
 		"queue": texts, "cluster": texts, "min": counts, "max": counts, "buffer": counts, "maxDispatch": counts, "priority": counts, "maxPerHour": counts,
 		"lookahead": {0, 1, 0.5, 1.1, -0.1, 2, "0.5", "50%", true, nil}, "lease": append([]any{"auto", "Auto", "auto "}, spans...), "idleTimeout": spans, "warmIdleTimeout": spans,
-		"warm": {map[string]any{"wait": "10s", "share": 0.95, "idleHours": 40}, map[string]any{}, map[string]any{"wait": "10s"}, map[string]any{"wait": "2h", "share": 0.95, "idleHours": 40},
-			map[string]any{"wait": "10s", "share": 1, "idleHours": 40}, map[string]any{"wait": "10s", "share": "0.5", "idleHours": 40}, map[string]any{"wait": "10s", "share": 0.5, "idleHours": 0}, true, nil, "10s"},
 		"reuse": {map[string]any{"idle": "1m", "uptime": "30m"}, map[string]any{}, map[string]any{"idle": "1m"}, map[string]any{"uptime": "30m"}, map[string]any{"idle": "9s", "uptime": "30m"},
 			map[string]any{"idle": "30m", "uptime": "1m"}, map[string]any{"idle": "1m", "uptime": "169h"}, map[string]any{"idle": 1, "uptime": "1h"}, map[string]any{"idle": "1m", "uptime": nil},
 			map[string]any{"idle": "1m", "uptime": "30m", "jobs": 3}, []any{}, "30m", true, nil},
@@ -93,7 +91,7 @@ func drawn(t *rapid.T) map[string]any {
 		}
 	}
 	spec := map[string]any{"queue": "q", "max": 50}
-	some(spec, "queue", "cluster", "min", "max", "buffer", "lookahead", "maxDispatch", "lease", "idleTimeout", "warmIdleTimeout", "reuse", "warm", "priority", "maxPerHour", "paused")
+	some(spec, "queue", "cluster", "min", "max", "buffer", "lookahead", "maxDispatch", "lease", "idleTimeout", "warmIdleTimeout", "reuse", "priority", "maxPerHour", "paused")
 	if !valid && rapid.IntRange(0, 9).Draw(t, "odd field") == 0 {
 		some(spec, "nonsense", "Queue")
 	}
@@ -271,7 +269,6 @@ func TestSchemaFile(t *testing.T) {
 		"{queue: q, max: 5}", "{queue: q, max: 5, lease: 90s, lookahead: 0.5, tags: {os: linux, größe: L}, paused: true}",
 		"{queue: q, max: 5, cluster: 'ci eu', schedules: [{name: office hours, days: [mon, Tuesday], from: 08:00, to: 18:30, timeZone: Europe/Berlin, min: 2}]}",
 		"{queue: q, max: 5, reuse: {idle: 1m, uptime: 30m}}", "{queue: q, max: 5, reuse: {idle: 1m}}",
-		"{queue: q, max: 5, warm: {wait: 10s, share: 0.95, idleHours: 40}}", "{queue: q, max: 5, warm: {wait: 10s, share: 1, idleHours: 40}}", "{queue: q, max: 5, warm: {wait: 10s}}",
 		"{queue: q}", "{queue: q, max: 5, maxx: 7}", "{queue: q, max: '5'}", "{queue: q, max: 100001}", "{queue: q, max: 5, lookahead: 50%}",
 		"{queue: q, max: 5, lease: 1s}", "{queue: q, max: 5, lease: 15}", "{queue: q, max: 5, tags: {Queue: x}}", "{queue: q, max: 5, tags: {a: 'x,y'}}",
 		"{queue: 'a b', max: 5}", "{queue: q, max: 5, cluster: ' ci'}", "{queue: q, max: 5, paused: 'yes'}",

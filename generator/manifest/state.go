@@ -32,7 +32,6 @@ type stateDocument struct {
 	Boots    plan.Boots   `json:"boots,omitzero"`
 	ServedAt time.Time    `json:"servedAt,omitzero"`
 	AheadOf  []aheadState `json:"aheadOf,omitempty"`
-	Warm     *warmState   `json:"warm,omitempty"`
 }
 
 type inPartState struct {
@@ -96,10 +95,6 @@ func readState(file string, data []byte) (plan.State, *Finding) {
 		return wrong("it has looked ahead to stages without a name, without agents or without a time")
 	}
 	state.AheadOf = aheadOf
-	var err error
-	if state.Warm, err = doc.Warm.profile(); err != nil {
-		return wrong(err.Error())
-	}
 	for _, o := range doc.Ordered {
 		if o.Agents < 1 || o.At.IsZero() {
 			return wrong("it has an order without agents or without a time")
@@ -125,7 +120,6 @@ func (o *Overlay) WriteState(s plan.State) []branch.Change {
 			doc.InPart = &inPartState{Until: p.Until, Agents: p.Agents}
 		}
 		doc.AheadOf = writeAheadOf(s.AheadOf)
-		doc.Warm = learned(s.Warm)
 		for _, x := range s.Ordered {
 			doc.Ordered = append(doc.Ordered, orderedAgents{At: x.At, Agents: x.Agents})
 		}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"muster/generator/forecast"
 	"muster/generator/plan"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,12 +22,6 @@ func TestStateIsReadAgain(t *testing.T) {
 		InPart:      plan.InPart{Until: at, Agents: 5},
 		ServedAt:    at.Add(-time.Second),
 		AheadOf:     []plan.AheadOf{{Stage: "c12370e7e629", Agents: 40, At: at}, {Stage: "13e126aa7d93", Agents: 1, At: at}},
-		Warm: forecast.Profile{
-			Until: at, Workdays: 5, WeekendDays: 2, Workday: forecast.Series{0, 0, 12}, Weekend: forecast.Series{7}, Weekdays: forecast.Series{100},
-			Minutes: forecast.Series{1, 2}, Spread: forecast.Series{3}, Lately: forecast.Series{0, 4}, Jobs: 1234, Expected: 999,
-			Slot: forecast.Part{Minutes: 3, Jobs: 4, Expected: 5}, Day: forecast.Part{Minutes: 30, Jobs: 40, Expected: 50},
-			Plan: forecast.Plan{Hour: at.Truncate(time.Hour), Worth: 192, Share: 916, IdleHours: 399},
-		},
 	}
 	state.Boots.Add(40*time.Second, 7)
 	state.Boots.Add(3*time.Minute, 1)

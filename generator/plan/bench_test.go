@@ -123,7 +123,6 @@ func queuesOf(n int) ([]Overlay, Snapshot) {
 func tick(overlays []Overlay, s Snapshot, r *Registrations) {
 	r.Note(s)
 	r.Reconcile(overlays, s.At)
-	r.Arrived(overlays, s)
 	Sharing(overlays)
 	FindUnserved(overlays, s)
 	decideAll(overlays, s, r)

@@ -3,8 +3,6 @@ package plan
 import (
 	"slices"
 	"time"
-
-	"muster/generator/forecast"
 )
 
 // Decide says what to do about the overlays that serve the observed queue. The
@@ -67,10 +65,6 @@ type share struct {
 	boots      Boots
 	lastServed time.Time
 	late       map[string]int
-	// learned is when jobs come; what the forecast says of now is nil where there is none.
-	learned    forecast.Profile
-	forecast   *forecast.Forecast
-	forecaster *forecast.Forecaster
 
 	spare       int        // idle agents that serve no job, those to be replaced among them
 	aheadOf     [][]string // of each group of jobs that it looks ahead to, the overlays that could take them
@@ -123,7 +117,6 @@ func newShare(v Overlay, o Observation) *share {
 	if most := s.mostAtOnce(); most > 0 && most < s.sum.allowed() {
 		s.sum.MostAtOnce = most
 	}
-	s.foresee(o)
 	return s
 }
 
@@ -143,7 +136,6 @@ func (s *share) decision(tip string, o Observation) Decision {
 		d.Suspended, d.Probe = s.probe(o.At)
 	}
 	d.Sum = s.sum
-	d.Forecast = s.forecast
 	d.Dispatch = s.order(tip, o.orderedAt())
 	d.State = s.state(o.orderedAt())
 	return d

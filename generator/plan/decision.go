@@ -1,10 +1,6 @@
 package plan
 
-import (
-	"time"
-
-	"muster/generator/forecast"
-)
+import "time"
 
 // Decision is what to do about one overlay, and why. Everything that muster
 // says of it (commit message, log line, metrics, table, JSON) is printed from
@@ -26,9 +22,6 @@ type Decision struct {
 	Closes bool `json:"closes,omitempty"`
 	// Probe reports whether the breaker is open and the order is a probe.
 	Probe bool `json:"probe,omitempty"`
-	// Forecast is what the forecast keeps, which is part of Sum.Buffer; nil: the policy has
-	// none, or an override says another buffer.
-	Forecast *forecast.Forecast `json:"forecast,omitempty"`
 	// Sum is the arithmetic.
 	Sum Sum `json:"sum"`
 	// Dispatch are the dispatches to write, those for demand first.
@@ -87,8 +80,7 @@ type Sum struct {
 	// MostAtOnce is the maximum number of agents of one commit, if that is less than the other
 	// limits allow; otherwise zero.
 	MostAtOnce int `json:"mostAtOnce,omitempty"`
-	// Min, Max and Buffer are the policy's, or the schedule's; Buffer is the forecast's where
-	// that keeps more. While the circuit
+	// Min, Max and Buffer are the policy's, or the schedule's. While the circuit
 	// breaker is open Buffer is zero: nothing is ordered for it but a probe.
 	Min    int `json:"min"`
 	Max    int `json:"max"`

@@ -122,9 +122,7 @@ func (s *share) order(tip string, at time.Time) []Dispatch {
 		}
 	}
 	cut(ForDemand, s.sum.Demand, p.DemandIdleTimeout())
-	foreseen, wanted := s.forecastOrder(at)
-	cut(ForWarmPool, s.sum.WarmPool-foreseen, p.WarmIdleTimeout)
-	cut(ForWarmPool, foreseen, wanted)
+	cut(ForWarmPool, s.sum.WarmPool, p.WarmIdleTimeout)
 	return all
 }
 

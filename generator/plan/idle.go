@@ -42,9 +42,6 @@ func (q queueReader) markReplacing(idle []idleAgent) {
 		for k := range idle {
 			left, timeout, ok := left(&idle[k])
 			lead := max(timeout/12, min(5*time.Minute, timeout/2))
-			if o.Policy.Warm.On() { // agents of a forecast are there for a short time
-				lead = min(lead, warmLead)
-			}
 			if ok && left <= lead && (!due || left < first || left == first && left+timeout/6 > last) {
 				due, first, last = true, left, left+timeout/6
 			}

@@ -201,8 +201,8 @@ func (d *inferredDispatch) tags(o Overlay) []string {
 // agents are those of the queue, as the overlay's own: which are connected, and which had a
 // job and left. While there are strangers none is of a dispatch.
 func (i *inferred) agents(o Overlay, q CountedQueue, now time.Time) (agents []Agent, sightings []Sighting) {
-	add := func(p place, state AgentState, job string) {
-		a := Agent{ID: fmt.Sprintf("%s-%d", o.Slug(), len(agents)+1), Cluster: q.Cluster, Tags: o.AgentTags(), State: state, Job: job}
+	add := func(p place, state AgentState) {
+		a := Agent{ID: fmt.Sprintf("%s-%d", o.Slug(), len(agents)+1), Cluster: q.Cluster, Tags: o.AgentTags(), State: state}
 		if p.of != nil && !i.estranged(now) {
 			a.Tags, a.Connected = append(p.of.tags(o), fmt.Sprintf("%s=%d", TagIndex, p.index)), p.since
 		}
@@ -212,7 +212,7 @@ func (i *inferred) agents(o Overlay, q CountedQueue, now time.Time) (agents []Ag
 		agents = append(agents, a)
 	}
 	for _, id := range slices.Sorted(maps.Keys(i.runs)) {
-		add(i.runs[id].place, AgentBusy, id)
+		add(i.runs[id].place, AgentBusy)
 	}
 	for n := range len(i.free) + i.before {
 		p, state := place{}, AgentIdle
@@ -222,10 +222,10 @@ func (i *inferred) agents(o Overlay, q CountedQueue, now time.Time) (agents []Ag
 		if n >= i.idle {
 			state = AgentBusy
 		}
-		add(p, state, "")
+		add(p, state)
 	}
 	for range i.leaving(q) {
-		add(place{}, AgentStopping, "")
+		add(place{}, AgentStopping)
 	}
 	if i.estranged(now) {
 		return agents, nil

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"muster/generator/forecast"
 )
 
 // Observation is a snapshot reduced to what the overlays of one queue need. It
@@ -116,9 +114,6 @@ type Supply struct {
 	// MostJobs is how many dispatches one commit adds or removes at most, because the git
 	// host takes no larger one; zero: any number.
 	MostJobs int `json:"mostJobs,omitempty"`
-	// Arrivals are the jobs that came since the state's last record; zero where the policy
-	// has no forecast.
-	Arrivals forecast.Count `json:"arrivals,omitzero"`
 }
 
 // OtherTags says of what use agents of a dispatch will be.

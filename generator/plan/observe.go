@@ -239,9 +239,6 @@ func (q queueReader) look(classes []*class) reading {
 	supplies := make([]Supply, len(q.overlays))
 	for i, overlay := range q.overlays {
 		supplies[i] = Supply{Overlay: overlay.Name, Suspended: q.suspended[i], Dispatches: q.seen(overlay)}
-		if overlay.Policy.Warm.On() {
-			supplies[i].Arrivals = q.registrations.arrivals.since(overlay, o.At)
-		}
 	}
 	var served []*class
 	for _, c := range classes {

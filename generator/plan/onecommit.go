@@ -13,9 +13,9 @@ func (s *share) mostAtOnce() int {
 	if s.supply.MostJobs == 0 {
 		return 0
 	}
-	// Those for jobs, for min and buffer, and for the forecast are Jobs of their own, of
-	// which the last of each may have fewer agents than maxDispatch.
-	const unfilled = 2
+	// Those for jobs, and those for min and buffer are Jobs of their own, of which the last
+	// of each may have fewer agents than maxDispatch.
+	const unfilled = 1
 	return max(1, s.supply.MostJobs-unfilled) * max(1, s.policy.MaxDispatch)
 }
 

@@ -60,13 +60,13 @@ func TestOrderedInOneCommit(t *testing.T) {
 	}
 	look.Overlays[0].MostJobs = 10
 	d := Decide("tip", []Overlay{o}, look)[0]
-	if len(d.Dispatch) > 10 || d.Sum.Dispatch != 24 || d.Sum.MostAtOnce != 24 || d.Sum.Room != 100 {
+	if len(d.Dispatch) > 10 || d.Sum.Dispatch != 27 || d.Sum.MostAtOnce != 27 || d.Sum.Room != 100 {
 		t.Errorf("%d Jobs for %d agents, at most %d, room for %d", len(d.Dispatch), d.Sum.Dispatch, d.Sum.MostAtOnce, d.Sum.Room)
 	}
-	if limits := d.Limits(); len(limits) != 1 || limits[0] != (Limit{Name: "commit", Agents: 33, Why: "one commit orders at most 24"}) {
+	if limits := d.Limits(); len(limits) != 1 || limits[0] != (Limit{Name: "commit", Agents: 30, Why: "one commit orders at most 27"}) {
 		t.Errorf("the limits are %v", limits)
 	}
-	if s := d.Steps()[StepDispatch]; s.ActiveBounds()[0].Name != "mostAtOnce" || s.Value != 24 {
+	if s := d.Steps()[StepDispatch]; s.ActiveBounds()[0].Name != "mostAtOnce" || s.Value != 27 {
 		t.Errorf("the step is %+v", s)
 	}
 }

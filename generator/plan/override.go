@@ -24,9 +24,6 @@ func (p Policy) override(t time.Time) Policy {
 		replace(&p.Min, o.Min)
 		replace(&p.Max, o.Max)
 		replace(&p.Buffer, o.Buffer)
-		if o.Buffer != nil {
-			p.Warm = Warm{} // a person knows better
-		}
 		replace(&p.MaxPerHour, o.MaxPerHour)
 		p.Paused = p.Paused || o.Paused
 	}

@@ -32,8 +32,6 @@ type Policy struct {
 	IdleTimeout, WarmIdleTimeout time.Duration
 	// Reuse lets agents take more than one job; zero: each takes one.
 	Reuse Reuse
-	// Warm keeps agents idle for the jobs that a forecast expects; zero: none.
-	Warm Warm
 	// Priority orders the overlays that serve one queue: higher first.
 	Priority int
 	// MaxPerHour is the number of agents ordered in any hour that is never

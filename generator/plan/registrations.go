@@ -12,8 +12,6 @@ type Registrations struct {
 	known map[string]*entry
 	live  map[string]bool // dispatches in the overlays of the last Reconcile
 	last  time.Time       // the last Reconcile; zero: there was none
-
-	arrivals arrivals
 }
 
 // entry is what is known of one dispatch.

@@ -23,10 +23,6 @@ type Snapshot struct {
 	// Sightings are agents known from the jobs they ran: of running builds,
 	// and of builds that finished since the moment the reader was asked for.
 	Sightings []Sighting
-	// Taken are jobs that have or had an agent, of the builds that Sightings are of, with ID,
-	// Cluster, Rules and, as Since, when they became runnable; only where the reader was
-	// asked for them.
-	Taken []Job
 	// Queues are the cluster queues that the reader could name.
 	Queues []Queue
 	// Counted is what a reader tells that sees no agents; nil: it lists them. [Inference]
@@ -61,8 +57,6 @@ type Agent struct {
 	// finished none, or that is not known. An agent that leaves after its job
 	// is still listed as idle for a while, and takes nothing more.
 	LastJobFinished time.Time
-	// Job is the identifier of the job that it has; empty where that is not told.
-	Job string
 }
 
 // AgentState is what a connected agent is doing.

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	"muster/generator/forecast"
 )
 
 // State is what the next decision must remember and the dispatches in git do
@@ -31,8 +29,6 @@ type State struct {
 	// AheadOf is what was dispatched for stages of upcoming jobs whose moment was known,
 	// for as long as they are upcoming.
 	AheadOf []AheadOf `json:"aheadOf,omitempty"`
-	// Warm is what was learned of when jobs come; kept only where the policy has a forecast.
-	Warm forecast.Profile `json:"warm,omitzero"`
 }
 
 // InPart is how many agents were dispatched for some of the upcoming jobs.
@@ -45,7 +41,7 @@ type InPart struct {
 
 // Equal reports whether two states say the same.
 func (s State) Equal(other State) bool {
-	return s.Breaker.Equal(other.Breaker) && s.Boots.Equal(other.Boots) && s.ServedAt.Equal(other.ServedAt) && s.Warm.Equal(other.Warm) && s.LookedAhead.Equal(other.LookedAhead) &&
+	return s.Breaker.Equal(other.Breaker) && s.Boots.Equal(other.Boots) && s.ServedAt.Equal(other.ServedAt) && s.LookedAhead.Equal(other.LookedAhead) &&
 		s.InPart.Until.Equal(other.InPart.Until) && s.InPart.Agents == other.InPart.Agents && slices.EqualFunc(s.Ordered, other.Ordered, func(a, b Ordered) bool {
 		return a.At.Equal(b.At) && a.Agents == b.Agents
 	}) && slices.EqualFunc(s.AheadOf, other.AheadOf, AheadOf.Equal)
@@ -70,7 +66,7 @@ func (s State) lastHour(now time.Time) (recent []Ordered, agents int) {
 
 // state is what is to be remembered once the decision is carried out.
 func (s *share) state(now time.Time) State {
-	next := State{Breaker: s.breaker, Boots: s.boots, ServedAt: s.lastServed, Warm: s.learned}
+	next := State{Breaker: s.breaker, Boots: s.boots, ServedAt: s.lastServed}
 	if s.policy.MaxPerHour > 0 {
 		next.Ordered, _ = s.overlay.State.lastHour(now)
 		if s.sum.Dispatch > 0 {

@@ -78,15 +78,12 @@ func policies() []Named {
 		policy("muster-told-ahead", "the same, lookahead: 1", toldOfGit, func(w *World) { tell(w); w.Policy.Lookahead = 1 }),
 		policy("muster-told-buffer-1", "the same, buffer: 1", toldOfGit, func(w *World) { tell(w); w.Policy.Buffer = 1 }),
 		policy("muster-told-buffer-4", "the same, buffer: 4", toldOfGit, func(w *World) { tell(w); w.Policy.Buffer = 4 }),
-		policy("muster-told-warm", "the same, warm: {wait: 10s, share: 0.95, idleHours: 40}, after five days", toldOfGit, func(w *World) { tell(w); foresee(40)(w) }),
-		policy("muster-told-warm-120", "the same, idleHours: 120", toldOfGit, func(w *World) { tell(w); foresee(120)(w) }),
 		policy(Advised, "what muster advise --reuse --more 0.05 proposes, from another day's commits", toldOfGit, advised),
 		policy("muster-told-reuse-5s", "the same, reuse: {idle: 5s, uptime: 30m}", toldOfGit, func(w *World) { tell(w); stay(5*time.Second, 30*time.Minute)(w) }),
 		policy("muster-reuse", "reuse: {idle: 1m, uptime: 30m}", ThroughGit, stay(time.Minute, 30*time.Minute)),
 		policy("muster-told-reuse", "the same, webhooks, and a syncer that is told", toldOfGit, func(w *World) { tell(w); stay(time.Minute, 30*time.Minute)(w) }),
 		policy("muster-told-reuse-5m", "the same, reuse: {idle: 5m, uptime: 2h}", toldOfGit, func(w *World) { tell(w); stay(5*time.Minute, 2*time.Hour)(w) }),
 		policy("muster-told-reuse-10m", "the same, reuse: {idle: 10m, uptime: 4h}", toldOfGit, func(w *World) { tell(w); stay(10*time.Minute, 4*time.Hour)(w) }),
-		policy("muster-told-reuse-warm", "webhooks, a syncer that is told, reuse: {idle: 1m, uptime: 30m}, and that forecast", toldOfGit, func(w *World) { tell(w); stay(time.Minute, 30*time.Minute)(w); foresee(40)(w) }),
 	}
 }
 
@@ -107,13 +104,6 @@ func tell(w *World) { syncer("told").Use(w); w.Woken = WebhookInterval }
 // stay lets agents take jobs until none came for idle, and for uptime at most.
 func stay(idle, uptime time.Duration) func(*World) {
 	return func(w *World) { w.Policy.Reuse = plan.Reuse{Idle: idle, Uptime: uptime} }
-}
-
-// foresee keeps agents for jobs that are to come, by five days that were seen before.
-func foresee(idleHours int) func(*World) {
-	return func(w *World) {
-		w.Policy.Warm, w.Learn = plan.Warm{Wait: 10 * time.Second, Share: 0.95, IdleHours: idleHours}, 5
-	}
 }
 
 // syncer returns one of [Syncers].

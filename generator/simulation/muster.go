@@ -27,7 +27,6 @@ func (m *Muster) Tick(v View) Act {
 	m.lookback.Observed(snapshot.At, overlays)
 	m.register.Note(snapshot)
 	m.register.Reconcile(overlays, snapshot.At)
-	m.register.Arrived(overlays, snapshot)
 	for _, o := range plan.Observe(overlays, snapshot, &m.register) {
 		for _, d := range plan.Decide(v.Tip, overlays, o) {
 			return act(d)

@@ -53,9 +53,6 @@ type World struct {
 	// Advised is the policy that muster advise proposes, of what came on another day; nil
 	// where it proposes none.
 	Advised *plan.Policy
-	// Learn is for how many days muster has seen the load before the run: as it comes with other
-	// seeds. Zero is none.
-	Learn int
 	// Seed makes all that is left to chance: the same for every algorithm.
 	Seed uint64
 
@@ -141,14 +138,13 @@ type run struct {
 	looked, synced []time.Time
 	observe        func(Act)
 
-	remembered plan.State // after the last tick
-	client     Client
-	times      *steptime.Times // what muster has learned of steps; nil: it does not look ahead
-	called     time.Time       // when something was told since the last tick; zero: nothing
-	pause      time.Duration   // to the next tick, unless it is woken
-	pace       pace.Pace       // of ticks that webhooks begin
-	failed     bool            // the last tick, which nobody shortens the wait after
-	down       bool            // the syncer: it applies nothing
+	client Client
+	times  *steptime.Times // what muster has learned of steps; nil: it does not look ahead
+	called time.Time       // when something was told since the last tick; zero: nothing
+	pause  time.Duration   // to the next tick, unless it is woken
+	pace   pace.Pace       // of ticks that webhooks begin
+	failed bool            // the last tick, which nobody shortens the wait after
+	down   bool            // the syncer: it applies nothing
 }
 
 // Play runs an algorithm through a workload. Observe, when it is not nil, is
@@ -158,9 +154,7 @@ func Play(w World, workload Workload, algorithm Algorithm, observe func(Act)) Me
 	if start.IsZero() {
 		start = Start()
 	}
-	learned := w.learn(workload, start)
 	r := newRun(w, algorithm, start)
-	r.overlay.State.Warm = learned
 	r.observe = observe
 	r.arrive(workload)
 	end := start.Add(workload.Length)
@@ -207,7 +201,6 @@ func newRun(w World, algorithm Algorithm, start time.Time) *run {
 	r.buildkite = fakebuildkite.New(fakebuildkite.Options{
 		Now: start, OnAgentEnd: func(a fakebuildkite.AgentRecord) { r.cluster.AgentEnded(a) }, OnEvent: r.told, UserLimit: w.Requests,
 	})
-	r.buildkite.ListTaken(w.Policy.Warm.On())
 	home := r.buildkite.AddCluster("ci")
 	r.buildkite.AddAgentToken(home, AgentToken)
 	r.buildkite.AddQueue(home, w.Policy.Queue)
@@ -296,7 +289,6 @@ func (r *run) tick(at time.Time) {
 		r.wait(act.Err)
 		return
 	}
-	r.remembered = act.State
 	if pushFails {
 		return
 	}

@@ -66,7 +66,6 @@ type (
 		MostJobs   int                   `json:"mostJobs,omitempty"`
 		Dispatches map[string]storedSeen `json:"dispatches,omitempty"`
 		OtherTags  map[string]storedTags `json:"otherTags,omitempty"`
-		Arrivals   *storedArrivals       `json:"arrivals,omitempty"`
 	}
 	storedTags struct {
 		Jobs  string `json:"jobs,omitempty"`
@@ -145,7 +144,6 @@ func store(o plan.Observation) storedObservation {
 			Own: x.Own, Staying: x.Staying, Stopping: x.Stopping, Strayed: x.Strayed, Namesakes: x.Namesakes,
 			MostJobs: x.MostJobs,
 		}
-		supply.Arrivals = storeArrivals(x.Arrivals)
 		if y := x.Suspended; y != (plan.Suspension{}) {
 			supply.Suspended = &storedSuspension{Code: string(y.Code), Queue: y.Queue, Cluster: y.Cluster, NextProbe: y.NextProbe, Finding: y.Finding}
 		}
@@ -195,7 +193,6 @@ func (s storedObservation) observation() (plan.Observation, error) {
 			Own: x.Own, Staying: x.Staying, Stopping: x.Stopping, Strayed: x.Strayed, Namesakes: x.Namesakes,
 			MostJobs: x.MostJobs,
 		}
-		supply.Arrivals = x.Arrivals.count()
 		if y := x.Suspended; y != nil {
 			supply.Suspended = plan.Suspension{Code: plan.SuspensionCode(y.Code), Queue: y.Queue, Cluster: y.Cluster, NextProbe: y.NextProbe, Finding: y.Finding}
 		}

@@ -34,9 +34,6 @@ func dispatchProse(d plan.Decision) string {
 	if d.OverriddenUntil != nil {
 		say("An override is in force until %s: min %d, max %d, buffer %d.", d.OverriddenUntil.Format(time.RFC3339), s.Min, s.Max, s.Buffer)
 	}
-	if said := ForecastSentence(d); said != "" {
-		say("%s", said)
-	}
 	steps := d.Steps()
 	dispatch := steps[plan.StepDispatch]
 	wanted := dispatch.Sum()

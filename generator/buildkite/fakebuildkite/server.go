@@ -113,7 +113,6 @@ type Server struct {
 	events   eventQueue
 	after    []func()
 	clusters []*cluster
-	taken    bool     // snapshots list jobs that have agents
 	loose    *cluster // agents and jobs outside every cluster
 	groups   map[string]*group
 	plan     *group

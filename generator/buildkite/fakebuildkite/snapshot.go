@@ -23,15 +23,11 @@ func (s *Server) Snapshot(since time.Time) plan.Snapshot {
 func (s *Server) snapshot(times *steptime.Times, since time.Time) plan.Snapshot {
 	snapshot := plan.Snapshot{At: s.now, Agents: make([]plan.Agent, 0, len(s.connected))}
 	for _, a := range s.connected {
-		seen := a.seen()
-		if s.taken && a.job != nil {
-			seen.Job = a.job.id
-		}
-		snapshot.Agents = append(snapshot.Agents, seen)
+		snapshot.Agents = append(snapshot.Agents, a.seen())
 	}
 	snapshot.Jobs = make([]plan.Job, 0, len(s.active))
 	snapshot.Sightings = make([]plan.Sighting, 0, len(s.connected))
-	r := reading{taken: s.taken, snapshot: &snapshot, org: s.opts.Org, sighted: make(map[*agent]int, len(s.connected)), times: times, server: s}
+	r := reading{snapshot: &snapshot, org: s.opts.Org, sighted: make(map[*agent]int, len(s.connected)), times: times, server: s}
 	for _, b := range s.active {
 		if b.state == "scheduled" || b.state == "running" || b.state == "failing" {
 			r.build(b, true)
@@ -52,14 +48,6 @@ func (s *Server) snapshot(times *steptime.Times, since time.Time) plan.Snapshot 
 		}
 	}
 	return snapshot
-}
-
-// ListTaken says whether snapshots list the jobs that have or had an agent, and those of
-// agents, too.
-func (s *Server) ListTaken(list bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.taken = list
 }
 
 // seen is the agent as the list of agents shows it.
@@ -89,7 +77,6 @@ func inMilliseconds(t time.Time) time.Time { return t.UTC().Truncate(time.Millis
 // reading collects jobs and sightings, build by build.
 type reading struct {
 	snapshot *plan.Snapshot
-	taken    bool // whether jobs that have agents are listed
 	org      string
 	sighted  map[*agent]int // where in the snapshot's sightings
 	times    *steptime.Times
@@ -114,9 +101,6 @@ func (r *reading) build(b *build, active bool) {
 		}
 		if j.agent != nil {
 			r.sight(j)
-			if r.taken {
-				r.snapshot.Taken = append(r.snapshot.Taken, plan.Job{ID: j.id, Cluster: b.cluster.id, Rules: j.match, Since: inMilliseconds(j.runnable)})
-			}
 		}
 		if state, wants := j.wants(blocked); active && wants && !j.retried && !(broken && state == plan.JobUpcoming) {
 			r.job(b, j, state)
