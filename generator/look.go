@@ -51,8 +51,8 @@ func (g *Generator) observe(ctx context.Context, now time.Time, overlays []plan.
 	if of, ok := g.cfg.Buildkite.(interface{ Serve(overlays []plan.Overlay) }); ok {
 		of.Serve(overlays)
 	}
-	if of, ok := g.cfg.Buildkite.(interface{ Forecast(on bool) }); ok {
-		of.Forecast(slices.ContainsFunc(overlays, func(o plan.Overlay) bool { return o.Policy.Lookahead > 0 }))
+	if of, ok := g.cfg.Buildkite.(interface{ LearnStepTimes(on bool) }); ok {
+		of.LearnStepTimes(slices.ContainsFunc(overlays, func(o plan.Overlay) bool { return o.Policy.Lookahead > 0 }))
 	}
 	for range 2 {
 		since := g.lookback.Since(now, overlays, &g.register)

@@ -229,9 +229,9 @@ func (m *muster) past() error {
 // Serve tells the client which overlays there are.
 func (m *muster) Serve(overlays []plan.Overlay) { m.client.Serve(overlays) }
 
-// Forecast tells the client, or has what stands for it, learn how long steps take.
-func (m *muster) Forecast(on bool) {
-	m.client.Forecast(on)
+// LearnStepTimes tells the client, or has what stands for it, learn how long steps take.
+func (m *muster) LearnStepTimes(on bool) {
+	m.client.LearnStepTimes(on)
 	switch {
 	case !on:
 		m.times = nil
@@ -256,7 +256,7 @@ func (m *muster) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapsh
 		if m.w.hit(m.w.now.broken) {
 			return s, errors.New("Buildkite answers 500")
 		}
-		s = m.w.server.Foresee(m.times, since)
+		s = m.w.server.SnapshotWithTimes(m.times, since)
 		s.At = at
 		s.Agents = m.hide(s.Agents)
 	}

@@ -167,7 +167,7 @@ type Client struct {
 	lists       agentLists
 	alone       *aloneLook      // under way without an API token; nil: none
 	times       *steptime.Times // nil if no overlay looks ahead
-	warm        bool            // builds of the last day were read for them
+	pastRead    bool            // builds of the last day were read for them
 
 	mu     sync.Mutex
 	stats  Stats

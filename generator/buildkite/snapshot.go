@@ -181,7 +181,7 @@ func (s *session) snapshot(at time.Time) plan.Snapshot {
 // as scheduled and have no runnable_at.
 func (s *session) jobs(jobs []plan.Job, b *readBuild, limited *[]plan.Job) []plan.Job {
 	k := &s.client.clusters
-	moments := s.foresee(b)
+	moments := s.predict(b)
 	for i := range b.jobs {
 		j := &b.jobs[i]
 		job := j.Job

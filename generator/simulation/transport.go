@@ -94,12 +94,12 @@ func (r *run) quiet(at time.Time) bool {
 func (r *run) look(at, since time.Time) (plan.Snapshot, error) {
 	now := at.UTC().Truncate(time.Second)
 	if r.client == nil {
-		s := r.buildkite.Foresee(r.times, since)
+		s := r.buildkite.SnapshotWithTimes(r.times, since)
 		s.At = now
 		return s, nil
 	}
-	if of, ok := r.client.(interface{ Forecast(on bool) }); ok {
-		of.Forecast(r.times != nil)
+	if of, ok := r.client.(interface{ LearnStepTimes(on bool) }); ok {
+		of.LearnStepTimes(r.times != nil)
 	}
 	if of, ok := r.client.(interface{ Serve(overlays []plan.Overlay) }); ok {
 		of.Serve([]plan.Overlay{r.overlay})

@@ -76,17 +76,17 @@ func inMilliseconds(t time.Time) time.Time { return t.UTC().Truncate(time.Millis
 
 // reading collects jobs and sightings, build by build.
 type reading struct {
-	snapshot *plan.Snapshot
-	org      string
-	sighted  map[*agent]int // where in the snapshot's sightings
-	times    *steptime.Times
-	server   *Server
-	foreseen []foreseen
+	snapshot  *plan.Snapshot
+	org       string
+	sighted   map[*agent]int // where in the snapshot's sightings
+	times     *steptime.Times
+	server    *Server
+	predicted []predicted
 }
 
 // build reads one build; the jobs of an active one may want agents.
 func (r *reading) build(b *build, active bool) {
-	defer r.foresee(b, len(r.snapshot.Jobs))
+	defer r.predict(b, len(r.snapshot.Jobs))
 	blocked := false // a block step that was not released stands before
 	broken := false  // no later step runs
 	for _, j := range b.jobs {

@@ -8,9 +8,9 @@ import (
 	"muster/generator/plan"
 )
 
-// Foresee returns a [Server.Snapshot] that says when upcoming jobs are due, as a reader of
+// SnapshotWithTimes returns a [Server.Snapshot] that says when upcoming jobs are due, as a reader of
 // the HTTP API does that learns from each snapshot; what it has learned is its own.
-func (s *Server) Foresee(times *steptime.Times, since time.Time) plan.Snapshot {
+func (s *Server) SnapshotWithTimes(times *steptime.Times, since time.Time) plan.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.snapshot(times, since)
@@ -31,19 +31,19 @@ func (s *Server) past(times *steptime.Times) {
 	}
 }
 
-// foreseen is a build with upcoming jobs, and where in the snapshot they are.
-type foreseen struct {
+// predicted is a build with upcoming jobs, and where in the snapshot they are.
+type predicted struct {
 	build steptime.Build
 	jobs  map[int]int
 }
 
-// foresee gives the upcoming jobs of a snapshot their moments: those of a build that was
+// predict gives the upcoming jobs of a snapshot their moments: those of a build that was
 // read, from the snapshot's jobs from on.
-func (r *reading) foresee(b *build, from int) {
+func (r *reading) predict(b *build, from int) {
 	if r.times == nil {
 		return
 	}
-	f := foreseen{build: steptime.Build{ID: steptime.ID([]byte(b.id))}, jobs: map[int]int{}}
+	f := predicted{build: steptime.Build{ID: steptime.ID([]byte(b.id))}, jobs: map[int]int{}}
 	for _, j := range b.jobs {
 		if from < len(r.snapshot.Jobs) && r.snapshot.Jobs[from].ID == j.id {
 			if r.snapshot.Jobs[from].State == plan.JobUpcoming {
@@ -55,7 +55,7 @@ func (r *reading) foresee(b *build, from int) {
 	}
 	r.times.Learn(f.build)
 	if len(f.jobs) > 0 {
-		r.foreseen = append(r.foreseen, f)
+		r.predicted = append(r.predicted, f)
 	}
 }
 
@@ -101,7 +101,7 @@ func (r *reading) tell() {
 		r.server.past(r.times)
 	}
 	r.times.Looked(r.snapshot.At)
-	for _, f := range r.foreseen {
+	for _, f := range r.predicted {
 		for _, p := range r.times.Predict(f.build, r.snapshot.At) {
 			if i, ok := f.jobs[p.Job]; ok {
 				r.snapshot.Jobs[i].Due, r.snapshot.Jobs[i].Stage = p.Due, p.Stage

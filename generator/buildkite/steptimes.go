@@ -10,14 +10,14 @@ import (
 	"muster/generator/plan"
 )
 
-// Forecast says whether upcoming jobs are to have their moments: from the next snapshot on
+// LearnStepTimes says whether upcoming jobs are to have their moments: from the next snapshot on
 // the client learns how long steps take. Off, which it is at first, it forgets that.
-func (c *Client) Forecast(on bool) {
+func (c *Client) LearnStepTimes(on bool) {
 	c.observing.Lock()
 	defer c.observing.Unlock()
 	switch {
 	case !on || c.cfg.Stacks != nil: // which tells of no upcoming jobs
-		c.times, c.warm = nil, false
+		c.times, c.pastRead = nil, false
 	case c.times == nil:
 		c.times = &steptime.Times{}
 	}
@@ -111,7 +111,7 @@ const pastPage = 24 * time.Hour
 // builds are known at once: one request. That it cannot be read is no harm.
 func (s *session) readPast(ctx context.Context) error {
 	c := s.client
-	if c.times == nil || c.warm {
+	if c.times == nil || c.pastRead {
 		return nil
 	}
 	l := &listing{path: s.path("builds"), query: url.Values{
@@ -130,13 +130,13 @@ func (s *session) readPast(ctx context.Context) error {
 	if err != nil {
 		c.cfg.Log.Info("the builds of the last day cannot be read: how long steps take is learned from those to come", "error", err)
 	}
-	c.warm = true
+	c.pastRead = true
 	return nil
 }
 
-// foresee returns what is known of the moments of upcoming jobs of a build, by their place
+// predict returns what is known of the moments of upcoming jobs of a build, by their place
 // among its jobs.
-func (s *session) foresee(b *readBuild) map[int]steptime.Prediction {
+func (s *session) predict(b *readBuild) map[int]steptime.Prediction {
 	if b.timed == nil || s.client.times == nil {
 		return nil
 	}

@@ -58,9 +58,9 @@ func playChain(t *testing.T, r *rand.Rand, s *fakebuildkite.Server, cluster stri
 	s.Advance(time.Duration(r.IntN(180)) * time.Second)
 }
 
-// TestForecast: the client foresees the same moments for upcoming jobs as the simulator that
+// TestStepTimes: the client predicts the same moments for upcoming jobs as the simulator that
 // learns in its stead, at each moment of seeded worlds; many are known.
-func TestForecast(t *testing.T) {
+func TestStepTimes(t *testing.T) {
 	known := 0
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 5))
@@ -71,7 +71,7 @@ func TestForecast(t *testing.T) {
 			playChain(t, r, s, cluster)
 		}
 		c := newClient(t, buildkite.Config{HTTP: s.Transport()})
-		c.Forecast(true)
+		c.LearnStepTimes(true)
 		times := &steptime.Times{}
 		for range 60 {
 			playChain(t, r, s, cluster)
@@ -79,7 +79,7 @@ func TestForecast(t *testing.T) {
 			if r.IntN(2) == 0 {
 				since = s.Now().Add(-10 * time.Minute)
 			}
-			want, got := s.Foresee(times, since), observe(t, c, s.Now(), since)
+			want, got := s.SnapshotWithTimes(times, since), observe(t, c, s.Now(), since)
 			if diff := cmp.Diff(moments(want), moments(got)); diff != "" {
 				t.Fatalf("seed %d: at %s (-simulator +client):\n%s", seed, s.Now(), diff)
 			}
@@ -89,7 +89,7 @@ func TestForecast(t *testing.T) {
 				}
 			}
 		}
-		c.Forecast(false)
+		c.LearnStepTimes(false)
 		for id, m := range moments(observe(t, c, s.Now(), time.Time{})) {
 			if m != fmt.Sprint(time.Time{}, "") {
 				t.Fatalf("seed %d: of job %s %s is said where nobody looks ahead", seed, id, m)
@@ -101,9 +101,9 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// TestForecastRequests: to learn how long steps take is one request, once; and where it is
+// TestStepTimesRequests: to learn how long steps take is one request, once; and where it is
 // refused, none is sent in its stead, and nothing is lost.
-func TestForecastRequests(t *testing.T) {
+func TestStepTimesRequests(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		past := 0
 		s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
@@ -122,7 +122,7 @@ func TestForecastRequests(t *testing.T) {
 		}
 		s.Advance(time.Minute)
 		off, on := newClient(t, buildkite.Config{HTTP: s.Transport()}), newClient(t, buildkite.Config{HTTP: s.Transport()})
-		on.Forecast(true)
+		on.LearnStepTimes(true)
 		for range 5 {
 			observe(t, off, s.Now(), time.Time{})
 			if past != 0 {
@@ -131,7 +131,7 @@ func TestForecastRequests(t *testing.T) {
 			s.Advance(15 * time.Second)
 		}
 		for range 5 {
-			on.Forecast(true)
+			on.LearnStepTimes(true)
 			observe(t, on, s.Now(), time.Time{})
 			s.Advance(15 * time.Second)
 		}
