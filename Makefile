@@ -48,7 +48,7 @@ UNRACED_TESTS := ^Test(AddingIsBuilding|AdvisedIsPlayed|BatchLargerThanItsBound|
 # Packages whose tests take the longest: begun first, so that none is played alone at the end.
 LONG       := ./cmd/muster ./gitops/git ./generator
 # Those of ./generator, which the worlds of TestFaults are played with.
-UNRACED_WORLDS := ADayOfTrouble|AgentsOfAnotherCluster|AloneWorlds|AwayForADay|Breaker$$|DayOnGitHub|DecidedAgain|Explained|FailuresInFlight|GateWorlds|HandEdits|LateAgents|LookaheadWithoutRoom|ManyOrderWhatOneWould|MetricsAreTheLedgers|NetworkTroubles|OrderOfListsChangesNothing|QuietNight|StackWorlds|ThreeWriters|TurnsOrderWhatOneWould|UselessUpkeep|Verified|WarmPoolDiesLater|WarmPoolIdlesOut|WorldsListedByQueue|WorldsReadSlowly
+UNRACED_WORLDS := ADayOfTrouble|AgentsOfAnotherCluster|AloneWorlds|AwayForADay|Breaker$$|DayOnGitHub|DecidedAgain|Explained|FailuresInFlight|HandEdits|LateAgents|LookaheadWithoutRoom|ManyOrderWhatOneWould|MetricsAreTheLedgers|NetworkTroubles|OrderOfListsChangesNothing|QuietNight|StackWorlds|ThreeWriters|TurnsOrderWhatOneWould|UselessUpkeep|Verified|WarmPoolDiesLater|WarmPoolIdlesOut|WorldsListedByQueue|WorldsReadSlowly
 # Tools that the tests need and the machine may lack are built into bin/.
 export PATH := $(CURDIR)/bin:$(PATH)
 

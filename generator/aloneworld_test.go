@@ -43,7 +43,7 @@ func (m *muster) Alone() bool { return m.client.Alone() }
 // above max when something is ordered. It keeps books of its own, for the others go by
 // what a muster was shown.
 func (a *audit) inferred(m *muster, r generator.Result) {
-	if !a.w.alone || r.LeftOut || r.Looked.Snapshot.Counted == nil {
+	if !a.w.alone || r.Looked.Snapshot.Counted == nil {
 		return
 	}
 	for _, d := range r.Decisions {
@@ -80,8 +80,8 @@ func (a *audit) unmuted(f func()) {
 func aloneShape(seed uint64) shape {
 	s := drawShape(seed)
 	s.http, s.inCluster, s.clusters, s.stacks, s.alone, s.length = true, true, false, true, true, min(s.length, time.Hour)
-	s.namesake, s.work.foreign, s.gate, s.hooks, s.noLoops = nil, 0, gateShape{}, hookShape{}, true
-	s.gate.age = []time.Duration{0, 10 * time.Second, 25 * time.Second}[seed%3] // of counts
+	s.namesake, s.work.foreign, s.metrics, s.hooks, s.noLoops = nil, 0, metricsShape{}, hookShape{}, true
+	s.metrics.age = []time.Duration{0, 10 * time.Second, 25 * time.Second}[seed%3] // of counts
 	s.overlays = s.overlays[:1]
 	for _, o := range s.overlays {
 		o.spec.cluster, o.spec.lookahead = "", 0

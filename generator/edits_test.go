@@ -49,7 +49,7 @@ func drawMore(s *shape) {
 			o.spec.cluster = "ci"
 		}
 	}
-	s.gate = drawGate(s.seed)
+	s.metrics = drawMetrics(s.seed)
 	drawStacks(s)
 	drawHooks(s)
 }

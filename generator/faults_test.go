@@ -67,7 +67,7 @@ func playSeed(t *testing.T, seed uint64) map[string]int {
 // story is what happened last.
 func (w *world) story() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "world: %d musters, every %s, http %t, clusters %t, stacks %t, gate %+v, webhooks %+v\n", len(w.musters), w.every, w.http, w.inCluster, w.stacks, w.gate, w.hooks)
+	fmt.Fprintf(&b, "world: %d musters, every %s, http %t, clusters %t, stacks %t, metrics %+v, webhooks %+v\n", len(w.musters), w.every, w.http, w.inCluster, w.stacks, w.metrics, w.hooks)
 	for _, o := range w.overlays {
 		fmt.Fprintf(&b, "overlay %s %v: %+v\n", o.name, o.tags, o.spec)
 	}

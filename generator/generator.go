@@ -78,9 +78,6 @@ type Config struct {
 	Repository Repository
 	Buildkite  Buildkite
 	Clock      Clock
-	// Gate is asked before each look at Buildkite, and may have it left out; optional:
-	// no look is left out.
-	Gate Gate
 	// Overlays is the directory of overlays, as in "overlays".
 	Overlays string
 	// Fleet tells the fleet repository apart from others of the same Buildkite
@@ -115,7 +112,7 @@ type Generator struct {
 	inference plan.Inference // where nobody lists agents
 	lookback  plan.Lookback
 	looks     looks
-	gate      gate
+	baseline  baseline
 	pace      pace.Pace // of ticks that calls bring
 	troubles  troubles
 	progress  progress
@@ -178,11 +175,8 @@ type Result struct {
 	Races int
 	// Looked is what was decided on.
 	Looked Looked
-	// LeftOut reports that there was no look: Looked is what the last one saw, and the
-	// gate tells of nothing since. Gate is why no look can be left out now; nil: it can,
-	// or there is no gate.
-	LeftOut bool
-	Gate    error
+	// Metrics is why Buildkite's metrics cannot be read; nil: they can, or are not.
+	Metrics error
 }
 
 // Suspended is an overlay for which nothing is dispatched.
@@ -296,13 +290,10 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	g.most = g.mostJobs(fleet)
 	now := g.cfg.Clock.Now().UTC().Truncate(time.Second)
 	g.enter(StepObserve)
-	if g.leavesOut(ctx, now, fleet, &result) {
-		return result, nil
-	}
+	result.Metrics = g.readBaseline(ctx, now, overlays)
 	snapshot, err := g.observe(ctx, now, overlays)
 	g.buildkiteAnswered(err)
 	if err != nil {
-		g.gate.look = plan.Snapshot{}
 		return result, err
 	}
 	result.Looked = Looked{Overlays: overlays, Snapshot: snapshot}
@@ -327,13 +318,6 @@ func (g *Generator) decide(r *Result) {
 	g.lookback.Observed(snapshot.At, overlays)
 	g.register.Note(snapshot)
 	g.register.Reconcile(overlays, snapshot.At)
-	g.conclude(r)
-	g.looked(r)
-}
-
-// conclude makes the decisions, and remembers nothing.
-func (g *Generator) conclude(r *Result) {
-	overlays, snapshot := r.Looked.Overlays, r.Looked.Snapshot
 	r.Unserved = plan.FindUnserved(overlays, snapshot)
 	observed := plan.Observe(overlays, snapshot, &g.register)
 	for _, o := range observed {

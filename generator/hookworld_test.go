@@ -30,7 +30,7 @@ const hookSecret = canary.GitPassword
 type hookShape struct {
 	on bool
 	// every is the least time between two ticks that a call brings, and between two
-	// questions at the gate.
+	// requests for the metrics.
 	every time.Duration
 	// Shares of the events: no page promises that one arrives, or in which order.
 	lost, twice, late, held, forged float64
@@ -195,11 +195,11 @@ func (w *world) pushRequest(body string, forged bool) *http.Request {
 	return r
 }
 
-// TestDrawnSources: the seeds have gates, webhooks and the Stacks API, alone and together,
+// TestDrawnSources: the seeds have metrics, webhooks and the Stacks API, alone and together,
 // and what they bring about.
 func TestDrawnSources(t *testing.T) {
 	const n = 600
-	gates, hooks, stacks, both := 0, 0, 0, 0
+	metrics, hooks, stacks, both := 0, 0, 0, 0
 	for seed := range uint64(n) {
 		s := drawShape(seed + 1)
 		count := func(into *int, is bool) {
@@ -207,13 +207,13 @@ func TestDrawnSources(t *testing.T) {
 				*into++
 			}
 		}
-		count(&gates, s.gate.on)
+		count(&metrics, s.metrics.on)
 		count(&hooks, s.hooks.on)
 		count(&stacks, s.stacks)
-		count(&both, s.gate.on && s.hooks.on)
+		count(&both, s.metrics.on && s.hooks.on)
 	}
-	t.Logf("of %d seeds %d have a gate, %d webhooks, %d the Stacks API, %d gate and webhooks", n, gates, hooks, stacks, both)
-	if gates < n/4 || hooks < n/4 || stacks < n/7 || both < n/15 {
+	t.Logf("of %d seeds %d have metrics, %d webhooks, %d the Stacks API, %d metrics and webhooks", n, metrics, hooks, stacks, both)
+	if metrics < n/4 || hooks < n/4 || stacks < n/7 || both < n/15 {
 		t.Error("too few")
 	}
 }

@@ -41,7 +41,7 @@ type calls struct {
 
 // looped reports whether the musters of the world run by their loop: where something may
 // end the pause between two ticks.
-func (w *world) looped() bool { return !w.noLoops && (w.gate.on || w.hooks.on) }
+func (w *world) looped() bool { return !w.noLoops && (w.metrics.on || w.hooks.on) }
 
 // beginLoop gives a process its loop, where the world has them.
 func (m *muster) beginLoop(cfg *generator.Config) {
@@ -52,7 +52,7 @@ func (m *muster) beginLoop(cfg *generator.Config) {
 		m.loop = &loop{}
 	}
 	m.last = generator.Report{}
-	wake := &generator.Wake{Every: m.w.hooks.every, Spare: m.client.Spare}
+	wake := &generator.Wake{Every: m.w.hooks.every, Spare: m.client.Spare, Metrics: m.metrics()}
 	if m.w.hooks.on {
 		m.receiver, m.seen = m.newReceiver(), map[string]time.Time{}
 		wake.Gather, wake.Calls = gatherTime, m.receiver.Calls()
@@ -194,7 +194,7 @@ func (a *audit) loopTicked(m *muster, r generator.Report) {
 		a.failf("%s ticks for %s at %s: the last tick failed, and the next was due at %s", m.name, r.Cause, r.Began, last.Next)
 	}
 	if len(w.musters) > 1 || w.now.drift > 0 || w.other != nil {
-		return // a tick of another one, or a question at the gate, takes time
+		return // a tick of another one, or a request for the metrics, takes time
 	}
 	due := last.Next
 	if called := later(m.seenBy.first.Add(gatherTime), last.Began.Add(w.hooks.every)); m.seenBy.n > 0 && last.Err == nil && !r.Deferred && called.Before(due) {

@@ -65,7 +65,7 @@ func (m *muster) start() {
 		panic(err)
 	}
 	m.client, m.times = client, nil
-	cfg := generator.Config{Repository: m, Buildkite: m, Clock: m, Gate: m.gate(), Overlays: "overlays", Fleet: m.fleetTag, Log: canary.Log(m.w.audit.fail, nil)}
+	cfg := generator.Config{Repository: m, Buildkite: m, Clock: m, Overlays: "overlays", Fleet: m.fleetTag, Log: canary.Log(m.w.audit.fail, nil)}
 	m.beginLoop(&cfg)
 	m.generator = generator.New(cfg)
 }
@@ -101,7 +101,6 @@ func (m *muster) ticked(result generator.Result, err error) {
 		m.good = m.w.server.Now()
 		m.w.audit.tickDone(m, result)
 		m.w.audit.inferred(m, result)
-		m.w.audit.leftOut(m, result)
 	}
 }
 

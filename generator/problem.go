@@ -119,8 +119,8 @@ func problems(r Result) []Problem {
 	if unread := r.Looked.Snapshot.Unread; unread != "" {
 		add(Problem{Level: slog.LevelWarn, Reason: "unread", Text: unread})
 	}
-	if r.Gate != nil {
-		add(gateProblem(r.Gate))
+	if r.Metrics != nil {
+		add(metricsProblem(r.Metrics))
 	}
 	for _, u := range r.Unserved {
 		add(Problem{Level: slog.LevelWarn, Queue: u.Queue, Reason: "unserved", Text: "jobs are pending in a queue that no overlay serves" + u.Where(),

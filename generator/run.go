@@ -22,9 +22,7 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 	}
 	cause, deferred := CauseStart, false
 	for {
-		if g.cfg.Wake.drop() || cause != CauseInterval && cause != CauseMetrics {
-			g.gate.called = true
-		}
+		g.cfg.Wake.drop()
 		start := g.cfg.Clock.Now()
 		if g.cfg.Watch != nil {
 			g.cfg.Watch.Began(start)

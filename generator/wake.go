@@ -19,7 +19,7 @@ const (
 	// CauseBuildkite and CauseGit: a webhook told of something.
 	CauseBuildkite Cause = "buildkite"
 	CauseGit       Cause = "git"
-	// CauseMetrics: Buildkite's metrics tell of jobs that have come; see [Gate].
+	// CauseMetrics: Buildkite's metrics show more jobs; see [Metrics].
 	CauseMetrics Cause = "metrics"
 )
 
@@ -37,26 +37,25 @@ type Wake struct {
 	Calls <-chan Cause
 	// Gather is how long to wait after a call for others that come with it. Every is the
 	// mean time between ticks that calls bring, of which a few may be closer; see
-	// [muster/generator/pace.Pace]. It is also the time from one question at the [Gate] to the next, where
-	// there is one.
+	// [muster/generator/pace.Pace]. It is also the time between two requests for the
+	// metrics.
 	Gather, Every time.Duration
+	// Metrics trigger a tick when they show more jobs; optional.
+	Metrics Metrics
 	// Spare is how long to wait, from a moment on, until a look at Buildkite can begin
 	// that leaves its limit to those of each interval; optional: no time at all.
 	Spare func(now time.Time, interval time.Duration) time.Duration
 }
 
-// drop forgets the calls of which the tick that begins sees all there is, and reports
-// whether there were any.
-func (w *Wake) drop() (any bool) {
+// drop forgets the calls of which the tick that begins sees all there is.
+func (w *Wake) drop() {
 	for w != nil {
 		select {
 		case <-w.Calls:
-			any = true
 		default:
-			return any
+			return
 		}
 	}
-	return any
 }
 
 // rest lets the pause between two ticks pass, of which the last began at some time, and
@@ -97,25 +96,22 @@ func (g *Generator) unasked(until time.Time) Cause {
 	return CauseInterval
 }
 
-// sleepUntilTold sleeps until a moment, or until there is a call or the gate tells of
-// jobs that have come, which it returns.
+// sleepUntilTold sleeps until a moment, or until there is a call or the metrics show more
+// jobs, which it returns.
 func (g *Generator) sleepUntilTold(ctx context.Context, until time.Time) (Cause, error) {
 	for {
 		now := g.cfg.Clock.Now()
 		left := until.Sub(now)
 		length := left
-		if g.cfg.Gate != nil && g.cfg.Wake.Every > 0 {
+		if g.cfg.Wake.Metrics != nil && g.cfg.Wake.Every > 0 {
 			length = min(left, g.cfg.Wake.Every)
 		}
 		cause, err := g.sleepUntilCalled(ctx, length)
-		if cause != "" {
-			g.gate.called = true
-		}
 		signal := g.cfg.Clock.Now().Before(now.Add(length))
 		if err != nil || cause != "" || signal || length == left {
 			return cause, err
 		}
-		if g.jobsHaveCome(ctx) {
+		if g.jobsAppeared(ctx) {
 			return CauseMetrics, nil
 		}
 	}

@@ -32,7 +32,7 @@ type told struct {
 	fleet     *fleet
 	log       bytes.Buffer
 	begun     time.Time
-	gate      generator.Gate
+	metrics   generator.Metrics
 
 	mu      sync.Mutex
 	ticks   []generator.Report
@@ -90,8 +90,8 @@ func (w *told) run(interval time.Duration, f func()) {
 		w.t.Fatal(err)
 	}
 	g := generator.New(generator.Config{
-		Repository: remote{w.fleet, "muster"}, Buildkite: client, Gate: w.gate, Clock: bubbleClock{}, Overlays: "overlays", Watch: w,
-		Wake: &generator.Wake{Calls: w.receiver.Calls(), Gather: 250 * time.Millisecond, Every: 3 * time.Second, Spare: client.Spare},
+		Repository: remote{w.fleet, "muster"}, Buildkite: client, Clock: bubbleClock{}, Overlays: "overlays", Watch: w,
+		Wake: &generator.Wake{Calls: w.receiver.Calls(), Gather: 250 * time.Millisecond, Every: 3 * time.Second, Spare: client.Spare, Metrics: w.metrics},
 		Log:  slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	ctx, stop := context.WithCancel(w.t.Context())

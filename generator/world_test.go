@@ -39,7 +39,7 @@ type shape struct {
 	namesake  *overlay // of another fleet of the organisation
 	clusters  bool     // Buildkite has a second one, with the same queues
 	patches   bool     // syncers patch Jobs that are there
-	gate      gateShape
+	metrics   metricsShape
 	stacks    bool // the Stacks API tells the jobs
 	alone     bool // there is no API token beside
 	hooks     hookShape
@@ -185,7 +185,7 @@ type world struct {
 	lines   []string
 	foreign map[string]bool
 	healed  time.Time
-	gated   *rand.Rand                // dice of the gate's troubles
+	counted *rand.Rand                // dice of the metrics' faults
 	hooked  *rand.Rand                // dice of the webhooks' troubles
 	seen    map[string]int            // how often troubles came about, by name
 	pauses  map[string][][2]time.Time // of queues; an open one ends in zero
@@ -196,7 +196,7 @@ func newWorld(s shape, fail func(text string)) *world {
 		shape: s, now: s.rates, foreign: map[string]bool{}, seen: map[string]int{}, pauses: map[string][][2]time.Time{},
 		faults: rand.New(rand.NewPCG(s.seed, 2)), order: rand.New(rand.NewPCG(s.seed, 1000+s.shuffle)),
 	}
-	w.server = fakebuildkite.New(fakebuildkite.Options{Token: canary.BuildkiteToken, Now: worldStart(), UserLimit: s.userLimit, Poll: s.work.poll, CancelTime: s.work.cancelTime, MetricsPoll: s.gate.poll, MetricsAge: s.gate.age, OnAgentEnd: w.agentEnded, BeforeRequest: w.drift,
+	w.server = fakebuildkite.New(fakebuildkite.Options{Token: canary.BuildkiteToken, Now: worldStart(), UserLimit: s.userLimit, Poll: s.work.poll, CancelTime: s.work.cancelTime, MetricsPoll: s.metrics.poll, MetricsAge: s.metrics.age, OnAgentEnd: w.agentEnded, BeforeRequest: w.drift,
 		BlockedUnfinished: s.seed%2 == 1})
 	if s.inCluster {
 		w.cluster = w.server.AddCluster("ci")
@@ -210,7 +210,7 @@ func newWorld(s shape, fail func(text string)) *world {
 			}
 		}
 	}
-	w.beginGate()
+	w.beginMetrics()
 	w.fleet = newFleet(w.server.Now, files(s.overlays))
 	w.audit = newAudit(w, fail)
 	w.fleet.seen = func(pushed []*commit) {

@@ -48,7 +48,7 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 	s.checkAgentTokens(ctx, client, log)
 	warnUnserved(log, overlays, snapshot)
 	findings = append(findings, checkQueues(overlays, snapshot)...)
-	findings = append(findings, s.checkGate(ctx, log, overlays, snapshot)...)
+	findings = append(findings, s.checkMetrics(ctx, log, overlays, snapshot)...)
 	return append(findings, compareLimited(ctx, client, log, token, snapshot)...)
 }
 

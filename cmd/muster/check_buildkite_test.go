@@ -165,7 +165,7 @@ func TestCheckWaitsOutRateLimitOfMetrics(t *testing.T) {
 	settings := &settings{program: program{clock: sleepingClock{s}}}
 	settings.org, settings.agent.files, settings.agent.url = "acme", []string{agentTokenFile(t)}, server.URL
 	began := s.Now()
-	findings := settings.checkGate(t.Context(), slog.New(slog.DiscardHandler), nil, plan.Snapshot{})
+	findings := settings.checkMetrics(t.Context(), slog.New(slog.DiscardHandler), nil, plan.Snapshot{})
 	if waited := s.Now().Sub(began); len(findings) > 0 || waited != time.Minute {
 		t.Errorf("%v after %s, want none after a minute", findings, waited)
 	}

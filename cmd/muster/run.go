@@ -116,7 +116,7 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := s.useGate(log); err != nil {
+	if s.trigger, err = s.metrics(log); err != nil {
 		return err
 	}
 	var ends *endpoints
@@ -133,8 +133,8 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 	}
 	watch := func(client *buildkite.Client, commits page.Commits) (generator.Watcher, *generator.Wake, error) {
 		var wake *generator.Wake
-		if s.gate != nil {
-			wake = &generator.Wake{Every: f.webhooks.interval, Spare: client.Spare}
+		if s.trigger != nil {
+			wake = &generator.Wake{Every: f.webhooks.interval, Spare: client.Spare, Metrics: s.trigger}
 		}
 		if f.listen == "" {
 			return s.alsoPages(nil), wake, nil

@@ -56,7 +56,7 @@ func (p *jobPages) Began(time.Time) {}
 
 // Ended implements [generator.Watcher].
 func (p *jobPages) Ended(r generator.Report) {
-	if r.DryRun || r.Result.LeftOut || r.Result.Looked.Snapshot.At.IsZero() {
+	if r.DryRun || r.Result.Looked.Snapshot.At.IsZero() {
 		return
 	}
 	overlays, snapshot := r.Result.Looked.Overlays, r.Result.Looked.Snapshot

@@ -76,10 +76,9 @@ func TestJobPages(t *testing.T) {
 			p.Ended(r)
 			synctest.Wait()
 		}
-		dry, out := ordered(s, "default-0", 2), ordered(s, "default-0", 2)
-		dry.DryRun, out.Result.LeftOut = true, true
+		dry := ordered(s, "default-0", 2)
+		dry.DryRun = true
 		tick(dry)
-		tick(out)
 		tick(ordered(s, "default-1", 2))
 		tick(ordered(s, "default-2", 2, "default-1"))
 		tick(ordered(s, "default-3", 3, "default-2"))

@@ -22,11 +22,11 @@ import (
 // settings are the flags that say which repository and which Buildkite, and as
 // whom.
 type settings struct {
-	git    gitSettings
-	notify notifySettings
-	agent  agentSettings
-	gate   *buildkite.Metrics // nil: no look is left out
-	pages  *jobPages          // nil: nothing is said on jobs' pages
+	git     gitSettings
+	notify  notifySettings
+	agent   agentSettings
+	trigger *buildkite.Metrics // of ticks; nil: they trigger none
+	pages   *jobPages          // nil: nothing is said on jobs' pages
 
 	program             program
 	org, url, tokenFile string
@@ -170,7 +170,6 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 		Repository: s.told(watchedFleet{fleet, s.progress}),
 		Buildkite:  watchedBuildkite{client, s.progress},
 		Clock:      s.program.clock,
-		Gate:       s.gateOf(),
 		Overlays:   s.git.overlays,
 		Fleet:      generator.FleetTag(s.git.repo, s.git.overlays),
 		Namespace:  s.program.variable(variableNamespace),

@@ -51,10 +51,10 @@ func (s *settings) alone() bool {
 	return s.agent.source == "stacks" && s.tokenFile == "" && s.program.variable(variableToken) == ""
 }
 
-// makeCounter makes what counts agents, where there is no API token. What the gate was told
-// serves here too: Buildkite says how often it may be asked.
+// makeCounter makes what counts agents, where there is no API token. It shares the
+// trigger's responses: Buildkite says how often the metrics may be requested.
 func (s *settings) makeCounter(log *slog.Logger) (err error) {
-	if s.agent.counter = s.gate; s.gate == nil {
+	if s.agent.counter = s.trigger; s.trigger == nil {
 		s.agent.counter, err = s.metrics(log)
 	}
 	return err

@@ -86,5 +86,9 @@ func (s *settings) webhooks(f webhookFlags, ends *endpoints, client *buildkite.C
 			ends.metrics.Webhooks(string(source), string(result), 0)
 		}
 	}
-	return &generator.Wake{Calls: ends.hooks.Calls(), Gather: gather, Every: f.interval, Spare: client.Spare}, nil
+	wake := &generator.Wake{Calls: ends.hooks.Calls(), Gather: gather, Every: f.interval, Spare: client.Spare}
+	if s.trigger != nil {
+		wake.Metrics = s.trigger
+	}
+	return wake, nil
 }

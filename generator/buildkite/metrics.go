@@ -110,9 +110,10 @@ type metricsRecord struct {
 		} `json:"queues"`
 	} `json:"agents"`
 	Jobs struct {
-		jobsRecord
-		Total  *int                  `json:"total"`
-		Queues map[string]jobsRecord `json:"queues"`
+		Total  *int `json:"total"`
+		Queues map[string]struct {
+			Scheduled int `json:"scheduled"`
+		} `json:"queues"`
 	} `json:"jobs"`
 	Organization struct {
 		Slug string `json:"slug"`
@@ -120,12 +121,6 @@ type metricsRecord struct {
 	Cluster struct {
 		Name string `json:"name"`
 	} `json:"cluster"`
-}
-
-type jobsRecord struct {
-	Scheduled int `json:"scheduled"`
-	Running   int `json:"running"`
-	Waiting   int `json:"waiting"`
 }
 
 // ofToken asks for the metrics of a token's cluster, and says how long not to ask again.
@@ -150,9 +145,8 @@ func (m *Metrics) ofToken(ctx context.Context, at time.Time, read func() (string
 		return counts, 0, fmt.Errorf("the clock here is more than %s off Buildkite's", plan.ClocksApart)
 	}
 	counts = plan.ClusterCounts{Cluster: r.Cluster.Name, Queues: map[string]plan.QueueCounts{}}
-	counts.Total = r.Jobs.counts(*r.Agents.Total)
 	for key, jobs := range r.Jobs.Queues {
-		counts.Queues[key] = jobs.counts(0)
+		counts.Queues[key] = plan.QueueCounts{Scheduled: jobs.Scheduled}
 	}
 	for key, agents := range r.Agents.Queues {
 		q := counts.Queues[key]
@@ -161,8 +155,4 @@ func (m *Metrics) ofToken(ctx context.Context, at time.Time, read func() (string
 	}
 	poll, _ := strconv.Atoi(said.header.Get(pollHeader)) // zero where it says nothing
 	return counts, seconds(poll), nil
-}
-
-func (j jobsRecord) counts(agents int) plan.QueueCounts {
-	return plan.QueueCounts{Scheduled: j.Scheduled, Running: j.Running, Waiting: j.Waiting, Agents: agents}
 }

@@ -100,7 +100,6 @@ func ofMuster() []Definition {
 		{Name: "muster_push_races_total", Type: counter, Help: "Conflicts: pushes refused because the branch had moved."},
 		{Name: "muster_wakes_total", Type: counter, Labels: []string{"cause"}, Help: "Ticks by what began them: the start, the interval, a signal, a webhook of Buildkite or git, or Buildkite's metrics."},
 		{Name: "muster_wakes_deferred_total", Type: counter, Help: "Ticks whose poll, triggered by a webhook or the metrics, waited because Buildkite's rate limit left only those of the interval."},
-		{Name: "muster_looks_left_out_total", Type: counter, Help: "Skipped polls: Buildkite's metrics showed no work; 0 without an agent token."},
 		{Name: "muster_job_notes_total", Type: counter, Labels: []string{"result"}, Help: "Lines for jobs' pages that say which dispatch was ordered, by result: said or failed; absent without --say-on-jobs."},
 		{Name: "muster_webhooks_total", Type: counter, Labels: []string{"source", "result"}, Help: "Requests to webhooks by result; absent if no webhook is served."},
 		{Name: "muster_requests_total", Type: counter, Labels: service, Help: "Requests that were sent; to git over ssh, sessions."},

@@ -27,7 +27,7 @@ type Metrics struct {
 	withdrawn, never, commits                      *prometheus.CounterVec
 	registration, start                            *prometheus.HistogramVec
 	ticks, failures, races                         *prometheus.CounterVec
-	wakes, deferred, webhooks, leftOut, jobNotes   *prometheus.CounterVec
+	wakes, deferred, webhooks, jobNotes            *prometheus.CounterVec
 	tick, step                                     *prometheus.HistogramVec
 
 	known         map[string]bool // overlays that have series
@@ -55,8 +55,8 @@ func New(snapshot func() status.Snapshot, now func() time.Time) (*Metrics, error
 		commits: count("muster_commits_total"), registration: spread("muster_registration_seconds"), start: spread("muster_start_seconds"),
 		ticks: count("muster_ticks_total"), failures: count("muster_tick_failures_total"), races: count("muster_push_races_total"),
 		wakes: count("muster_wakes_total"), deferred: count("muster_wakes_deferred_total"), webhooks: count("muster_webhooks_total"),
-		leftOut: count("muster_looks_left_out_total"), jobNotes: count("muster_job_notes_total"),
-		tick: spread("muster_tick_seconds"), step: spread("muster_tick_step_seconds"),
+		jobNotes: count("muster_job_notes_total"),
+		tick:     spread("muster_tick_seconds"), step: spread("muster_tick_step_seconds"),
 		known: map[string]bool{},
 	}
 	for _, o := range generator.Outcomes() {
@@ -71,11 +71,10 @@ func New(snapshot func() status.Snapshot, now func() time.Time) (*Metrics, error
 	}
 	m.races.WithLabelValues()
 	m.deferred.WithLabelValues()
-	m.leftOut.WithLabelValues()
 	m.tick.WithLabelValues()
 	for _, c := range []prometheus.Collector{
 		m.dispatches, m.dispatched, m.retired, m.retiredAgents, m.withdrawn, m.never, m.commits, m.registration, m.start,
-		m.ticks, m.failures, m.races, m.wakes, m.deferred, m.webhooks, m.leftOut, m.jobNotes, m.tick, m.step,
+		m.ticks, m.failures, m.races, m.wakes, m.deferred, m.webhooks, m.jobNotes, m.tick, m.step,
 		figures{snapshot: snapshot, now: now, descs: descs, goVersion: runtime.Version()},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
@@ -127,9 +126,6 @@ func (m *Metrics) Ended(r generator.Report) {
 	m.wakes.WithLabelValues(string(r.Cause)).Inc()
 	if r.Deferred {
 		m.deferred.WithLabelValues().Inc()
-	}
-	if r.Result.LeftOut {
-		m.leftOut.WithLabelValues().Inc()
 	}
 	m.tick.WithLabelValues().Observe(r.Ended.Sub(r.Began).Seconds())
 	for step, took := range r.Steps {

@@ -78,9 +78,6 @@ func (r *Recorder) Ended(report generator.Report) {
 	if report.Err == nil || len(report.Result.Decisions) > 0 {
 		next.Overlays, next.Queues = overlays(report.Result), queues(report.Result)
 		next.Observed, next.Head = report.Result.Looked.Snapshot.At, report.Result.Tip.Commit
-		if !report.Result.LeftOut {
-			next.Looked = next.Observed
-		}
 	}
 	next.Decisions = decisions(report, before.Decisions)
 	next.Problems = problems(report.Problems)
@@ -103,7 +100,7 @@ func (r *Recorder) ask(s *Snapshot) {
 func tick(r generator.Report, count int) Tick {
 	t := Tick{
 		Count: count, Began: r.Began, Ended: r.Ended, Next: r.Next, Seconds: r.Ended.Sub(r.Began).Seconds(),
-		Steps: map[generator.Step]float64{}, Outcome: r.Outcome, Failed: r.Failed, LeftOut: r.Result.LeftOut,
+		Steps: map[generator.Step]float64{}, Outcome: r.Outcome, Failed: r.Failed,
 	}
 	for step, took := range r.Steps {
 		t.Steps[step] = took.Seconds()

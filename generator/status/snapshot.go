@@ -26,11 +26,9 @@ type Snapshot struct {
 	// Git and Buildkite say whether each answers.
 	Git       Contact `json:"git"`
 	Buildkite Contact `json:"buildkite"`
-	// Observed is the time of the look at Buildkite that the figures are from, or of the
-	// tick that left one out because its metrics showed nothing; zero: there was none.
-	// Looked is when there was last a look. Head is the branch's head after that tick.
+	// Observed is the time of the look at Buildkite that the figures are from; zero: there
+	// was none. Head is the branch's head after that tick.
 	Observed time.Time `json:"observed,omitzero"`
-	Looked   time.Time `json:"looked,omitzero"`
 	Head     string    `json:"head,omitempty"`
 	// Overlays are all overlays by name, and Queues all queues that they serve or
 	// that have jobs which none serves, by key.
@@ -78,8 +76,6 @@ type Tick struct {
 	// Seconds is how long the last one took, and Steps each of its steps.
 	Seconds float64                    `json:"seconds"`
 	Steps   map[generator.Step]float64 `json:"steps,omitempty"`
-	// LeftOut reports that there was no look at Buildkite: its metrics showed nothing.
-	LeftOut bool `json:"lookLeftOut,omitempty"`
 	// Outcome is what became of it; Failed and Error are the step in which it
 	// failed and why.
 	Outcome generator.Outcome `json:"outcome,omitempty"`

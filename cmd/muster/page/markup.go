@@ -63,9 +63,6 @@ func (v view) header() g.Node {
 	if !seen.IsZero() {
 		asOf = g.Group{g.Text("Figures of "), v.time(seen), g.Text(" UTC, " + v.age(seen) + " ago")}
 	}
-	if looked := v.Status.Looked; !looked.Equal(seen) {
-		asOf = append(asOf, g.Text("; Buildkite's metrics show nothing since the look of "), v.time(looked))
-	}
 	return h.Header(
 		h.H1(g.Text("muster")),
 		h.P(

@@ -36,7 +36,7 @@ func remedy(reason string) string {
 		return "Nothing: the next commit writes the file anew."
 	case "unmatched":
 		return "Correct the rules in the step's agents, or add the missing tag to an overlay of that queue (muster init --overlay)."
-	case "gate":
+	case "metrics":
 		return "Nothing is lost: each tick looks at Buildkite, as without an agent token. muster check, with the same flags and variables, says what is wrong with the token."
 	case "unserved":
 		return "Correct the queue in the step's agents, or make an overlay for the queue in that cluster (muster init --overlay). Other agents may serve it: then this is well."

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/plan"
 )
@@ -27,7 +26,7 @@ type agentSettings struct {
 }
 
 func (a *agentSettings) addTo(c *cobra.Command) {
-	c.Flags().StringArrayVar(&a.files, "agent-token-file", nil, "file with an agent token of the queues' Buildkite cluster, read at each request: run skips polls while its metrics show no work; repeatable, or separated by spaces")
+	c.Flags().StringArrayVar(&a.files, "agent-token-file", nil, "file with an agent token of the queues' Buildkite cluster, read at each request: run polls as soon as its metrics show more jobs; repeatable, or separated by spaces")
 	c.Flags().StringVar(&a.url, "agent-endpoint", buildkite.DefaultAgentURL, "Buildkite Agent API URL")
 	c.Flags().StringVar(&a.source, "source", "rest", "source of pending jobs: rest, or stacks (the Stacks API, with --agent-token-file). With stacks the API token is optional; without it, agents are counted but not listed")
 	c.Flags().StringVar(&a.key, "stack-key", "", "key of the stack in Buildkite; if empty, derived from --repo and --overlays. Two replicas with the same key share a request limit")
@@ -66,8 +65,8 @@ func (s *settings) agentAPI() (all buildkite.Stats, asked bool) {
 		all.Requests, all.Failures, all.Received = all.Requests+x.Requests, all.Failures+x.Failures, all.Received+x.Received
 		asked = true
 	}
-	if s.gate != nil {
-		add(s.gate.Stats())
+	if s.trigger != nil {
+		add(s.trigger.Stats())
 	}
 	if s.agent.stacks != nil {
 		add(s.agent.stacks.Stats())
@@ -75,32 +74,15 @@ func (s *settings) agentAPI() (all buildkite.Stats, asked bool) {
 	if s.pages != nil {
 		add(s.pages.stacks.Stats())
 	}
-	if s.agent.counter != nil && s.agent.counter != s.gate {
+	if s.agent.counter != nil && s.agent.counter != s.trigger {
 		add(s.agent.counter.Stats())
 	}
 	return all, asked
 }
 
-// useGate has a generator ask the metrics before each look; where no agent token is given,
-// it does not.
-func (s *settings) useGate(log *slog.Logger) error {
-	m, err := s.metrics(log)
-	if m != nil {
-		s.gate = m
-	}
-	return err
-}
-
-// gateOf is the gate of a generator; nil: there is none.
-func (s *settings) gateOf() generator.Gate {
-	if s.gate == nil {
-		return nil
-	}
-	return s.gate
-}
-
-// checkGate returns what keeps looks from being left out, where agent tokens are given.
-func (s *settings) checkGate(ctx context.Context, log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snapshot) []error {
+// checkMetrics returns what keeps the metrics from triggering ticks, where agent tokens are
+// given.
+func (s *settings) checkMetrics(ctx context.Context, log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snapshot) []error {
 	m, err := s.metrics(log)
 	if err != nil {
 		return []error{err}
@@ -117,17 +99,16 @@ func (s *settings) checkGate(ctx context.Context, log *slog.Logger, overlays []p
 		return []error{fmt.Errorf("asking for Buildkite's metrics: %w", err)}
 	}
 	if snapshot.Unread != "" {
-		return []error{errors.New("Buildkite's metrics: no look is left out: " + snapshot.Unread)}
+		return []error{errors.New("the agent tokens cannot be compared with the clusters of the queues: " + snapshot.Unread)}
 	}
 	var findings []error
 	for _, o := range overlays {
 		if cluster, told := o.Home(snapshot); told && !counts.Cover(cluster) {
-			findings = append(findings, fmt.Errorf("%s: no agent token is of %s, so that no look is left out: %s", o.Name, inCluster(cluster), "give one with --agent-token-file"))
+			findings = append(findings, fmt.Errorf("%s: no agent token is of %s, so that its jobs wait for the next tick: %s", o.Name, inCluster(cluster), "give one with --agent-token-file"))
 		}
 	}
 	if len(findings) == 0 {
-		quiet := counts.ShowNothing(overlays, snapshot)
-		log.Info("Buildkite's metrics can be asked before each look", "clusters", len(counts.Clusters), "nothing-there", quiet)
+		log.Info("Buildkite's metrics can be read", "clusters", len(counts.Clusters))
 	}
 	return findings
 }

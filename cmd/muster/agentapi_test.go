@@ -21,13 +21,13 @@ func agentTokenFile(t *testing.T) string {
 	return file
 }
 
-// TestGateOfARun: the program as it is asks the metrics between two ticks, and orders for
-// a job that they tell of. Its interval is a day: what orders is the metrics, or the test
-// does not end.
-func TestGateOfARun(t *testing.T) {
+// TestMetricsTriggerTicks: the program as it is reads the metrics between two ticks, and
+// orders for a job that they show. Its interval is a day: what orders is the metrics, or the
+// test does not end.
+func TestMetricsTriggerTicks(t *testing.T) {
 	t.Parallel()
 	k := thisClock(t)
-	k.start([]string{"MUSTER_AGENT_TOKEN_FILE=" + agentTokenFile(t)}, "--agent-endpoint", k.api.URL, "--webhook-interval", "1s", "--log-level", "debug")
+	k.start([]string{"MUSTER_AGENT_TOKEN_FILE=" + agentTokenFile(t)}, "--agent-endpoint", k.api.URL+"/v3", "--webhook-interval", "1s", "--log-level", "debug")
 	k.says("nothing to do")
 	k.addBuild(3)
 	k.says("agents=3")
@@ -37,17 +37,8 @@ func TestGateOfARun(t *testing.T) {
 	}
 }
 
-// TestLooksOfARun: the program as it is leaves looks out while there is nothing.
-func TestLooksOfARun(t *testing.T) {
-	t.Parallel()
-	k := thisClock(t)
-	k.start(nil, "--agent-token-file", agentTokenFile(t), "--agent-endpoint", k.api.URL+"/v3", "--interval", "1s", "--log-level", "debug")
-	k.says("no look: Buildkite's metrics show nothing")
-	k.stop()
-}
-
-// TestGateFlags: agent tokens that cannot be read, and an address that is none.
-func TestGateFlags(t *testing.T) {
+// TestAgentTokenFlags: agent tokens that cannot be read, and an address that is none.
+func TestAgentTokenFlags(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)

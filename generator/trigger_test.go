@@ -1,0 +1,161 @@
+package generator_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"muster/generator/buildkite"
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/gitops/branch"
+	"muster/gitops/canary"
+)
+
+// newCounted returns a loop with metrics, whose Buildkite webhooks are lost.
+func newCounted(t *testing.T, opts fakebuildkite.Options) *told {
+	w := newTold(t, opts, func(int) fakebuildkite.WebhookTrouble { return fakebuildkite.WebhookTrouble{Lost: true} })
+	w.buildkite.AddAgentToken("", canary.AgentToken)
+	metrics, err := buildkite.NewMetrics(buildkite.AgentConfig{
+		Org: "acme", Tokens: []func() (string, error){func() (string, error) { return canary.AgentToken, nil }}, HTTP: w.buildkite.Transport(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.metrics = metrics
+	return w
+}
+
+// TestJobsTriggerTicks asserts that muster polls at each interval while there is nothing,
+// that it requests the metrics as often as Buildkite allows, and that a job triggers a tick
+// before its time.
+func TestJobsTriggerTicks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newCounted(t, fakebuildkite.Options{MetricsPoll: 5 * time.Second})
+		w.run(time.Minute, func() {
+			w.pass(2*time.Minute + 2*time.Second)
+			w.build(1)
+			w.pass(9 * time.Second)
+		})
+		w.want("0s start", "1m0s interval", "2m0s interval", "2m6.25s metrics dispatch")
+		for i, at := range w.counted[1:] {
+			if between := at.Sub(w.counted[i]); between < 5*time.Second {
+				t.Errorf("the metrics are requested again after %s", between)
+			}
+		}
+	})
+}
+
+// TestJobsTriggerTicksBesideAgents asserts that a job triggers a tick while agents are
+// connected, as with min or buffer.
+func TestJobsTriggerTicksBesideAgents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newCounted(t, fakebuildkite.Options{MetricsPoll: -1})
+		if _, err := w.buildkite.Connect(fakebuildkite.Agent{Tags: []string{"queue=a"}}); err != nil {
+			t.Fatal(err)
+		}
+		w.run(time.Minute, func() {
+			w.pass(10 * time.Second)
+			w.build(3) // one runs, two are scheduled
+			w.pass(5 * time.Second)
+		})
+		w.want("0s start", "12.25s metrics dispatch")
+	})
+}
+
+// TestQuietFleetRequests asserts how many REST requests a fleet without jobs and agents
+// needs at the interval of docs/reference/limits.md, with metrics and without.
+func TestQuietFleetRequests(t *testing.T) {
+	for name, counted := range map[string]bool{"metrics": true, "no metrics": false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newCounted(t, fakebuildkite.Options{MetricsPoll: -1, UserLimit: 50})
+			w.buildkite.AddQueue(w.buildkite.AddCluster("ci"), "a")
+			if !counted {
+				w.metrics = nil
+			}
+			w.run(15*time.Second, func() { w.pass(10*time.Minute - time.Second) })
+			if n := len(w.ticks); n != 40 {
+				t.Errorf("%s: %d ticks in ten minutes", name, n)
+			}
+			// Each tick lists agents and builds, and each minute the clusters and the queues of one.
+			if n := len(w.asked); n < 100 || n > 101 {
+				t.Errorf("%s: %d requests in ten minutes", name, n)
+			}
+			t.Logf("%s: %d REST requests and %d of the metrics in ten minutes", name, len(w.asked), len(w.counted))
+		})
+	}
+}
+
+// TestMetricsFail asserts that muster polls at each interval while the metrics cannot be
+// read, and logs one line when that begins and one when it is over.
+func TestMetricsFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newCounted(t, fakebuildkite.Options{MetricsPoll: -1})
+		w.run(15*time.Second, func() {
+			w.pass(time.Second)
+			w.buildkite.Fail(fakebuildkite.Fault{Path: "/v3/metrics", Status: http.StatusUnauthorized, Times: 2})
+			w.pass(time.Minute) // the first was good, two fail, each for a minute
+			w.build(1)
+			w.pass(90 * time.Second)
+			w.build(1)
+			w.pass(5 * time.Second)
+		})
+		w.want("0s start", "15s interval", "30s interval", "45s interval", "1m0s interval", "1m15s interval dispatch", "1m30s interval",
+			"1m45s interval", "2m0s interval", "2m15s interval", "2m30s interval", "2m33.25s metrics dispatch")
+		log := w.log.String()
+		if n := strings.Count(log, "metrics cannot be read"); n != 2 || !strings.Contains(log, "resolved: Buildkite's metrics") || !strings.Contains(log, "does not accept the agent token") {
+			t.Errorf("%d lines:\n%s", n, log)
+		}
+	})
+}
+
+// TestWrongMetrics asserts that the next tick orders for a job that the metrics do not show.
+func TestWrongMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newCounted(t, fakebuildkite.Options{MetricsPoll: -1})
+		nothing := `{"agents":{"total":0},"jobs":{"total":0},"organization":{"slug":"acme"}}`
+		w.buildkite.Fail(fakebuildkite.Fault{Path: "/v3/metrics", Body: nothing, Times: -1})
+		w.run(30*time.Second, func() {
+			w.pass(time.Second)
+			w.build(1)
+			w.pass(30 * time.Second)
+		})
+		w.want("0s start", "30s interval dispatch")
+	})
+}
+
+// TestWebhooksBesideMetrics asserts that webhooks trigger ticks of which the metrics, which
+// show the same for an hour, know nothing.
+func TestWebhooksBesideMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newCounted(t, fakebuildkite.Options{MetricsPoll: -1, MetricsAge: time.Hour})
+		w.run(30*time.Second, func() {
+			w.pass(35 * time.Second)
+			w.deliver(signedPush("a person's"))
+			w.pass(100 * time.Millisecond)
+			w.deliver(signedPush("another's"))
+			w.pass(29900 * time.Millisecond)
+		})
+		w.want("0s start", "30s interval", "35.25s git")
+	})
+}
+
+// TestPolicyBesideMetrics asserts that the next tick acts on a policy that asks for agents,
+// whatever the metrics show.
+func TestPolicyBesideMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newCounted(t, fakebuildkite.Options{MetricsPoll: -1})
+		o := newBench("a").overlays[0]
+		o.spec.min = 2
+		w.run(15*time.Second, func() {
+			w.pass(20 * time.Second)
+			w.fleet.edit("min", branch.Change{Path: o.path() + "/scaling.yaml", Content: o.policyText()})
+			w.pass(15 * time.Second)
+		})
+		w.want("0s start", "15s interval", "30s interval dispatch")
+		if acts := w.ticks[2].Result.Acts; len(acts) == 1 && acts[0].Decision.Sum.Dispatch != 2 {
+			t.Errorf("%+v", acts)
+		}
+	})
+}
