@@ -238,7 +238,7 @@ func TestTwoFleets(t *testing.T) {
 	w := attacked(t, func(s *shape, p *policy) {
 		p.max = 10
 		s.fleetTag = "0f1ee75a"
-		other := policy{queue: "other", max: 10, dispatch: 100, lease: 5 * time.Minute, idle: 2 * time.Minute, upkeepIdle: time.Hour}
+		other := policy{queue: "other", max: 10, lease: 5 * time.Minute, idle: 2 * time.Minute, upkeepIdle: time.Hour}
 		s.namesake = &overlay{name: "a", spec: other}
 	})
 	w.server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=other"}, Parallelism: 10, Duration: 3 * time.Hour}}})

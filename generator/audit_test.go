@@ -238,8 +238,8 @@ func (a *audit) checkOrder(m *muster, c *commit, o plan.Overlay) {
 	total := 0
 	for _, x := range d.Dispatch {
 		total += x.Agents
-		if x.Agents > max(1, p.MaxDispatch) {
-			a.failf("%s orders %d agents at once, maxDispatch is %d", o.Name, x.Agents, p.MaxDispatch)
+		if x.Agents > plan.JobAgents {
+			a.failf("%s orders %d agents in one Job, at most %d", o.Name, x.Agents, plan.JobAgents)
 		}
 		if a.dispatches[x.ID] != nil {
 			a.failf("the name %s is used twice", x.ID)

@@ -175,7 +175,7 @@ func (w *world) editTags(o *overlay, r *rand.Rand) {
 // name of one of this fleet's, and in its queue or in another.
 func drawNamesake(r *rand.Rand, of *overlay) *overlay {
 	o := &overlay{name: of.name, spec: policy{
-		queue: []string{of.spec.queue, "other"}[r.IntN(2)], min: r.IntN(3), max: 3 + r.IntN(10), buffer: r.IntN(3), dispatch: 100,
+		queue: []string{of.spec.queue, "other"}[r.IntN(2)], min: r.IntN(3), max: 3 + r.IntN(10), buffer: r.IntN(3),
 		lease: 5 * time.Minute, idle: 2 * time.Minute, upkeepIdle: 30 * time.Minute,
 	}}
 	return o

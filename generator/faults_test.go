@@ -178,7 +178,7 @@ var drawRates = map[string]func(r *rand.Rand, into *rates){
 func drawOverlays(r *rand.Rand) []*overlay {
 	one := func(name, queue string, tags ...string) *overlay {
 		p := policy{
-			queue: queue, max: 1 + r.IntN(25), dispatch: 100, lease: time.Duration(3+r.IntN(13)) * time.Minute,
+			queue: queue, max: 1 + r.IntN(25), lease: time.Duration(3+r.IntN(13)) * time.Minute,
 			idle: time.Duration(1+r.IntN(5)) * time.Minute, upkeepIdle: time.Duration(20+r.IntN(41)) * time.Minute,
 		}
 		if r.IntN(2) == 0 {
@@ -187,9 +187,6 @@ func drawOverlays(r *rand.Rand) []*overlay {
 		}
 		if r.IntN(3) == 0 {
 			p.lookahead = 50 * r.IntN(3)
-		}
-		if r.IntN(3) == 0 {
-			p.dispatch = 1 + r.IntN(8)
 		}
 		if r.IntN(5) == 0 {
 			p.perHour = 30 + r.IntN(50)

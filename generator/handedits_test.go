@@ -402,12 +402,13 @@ func TestUnreadLog(t *testing.T) {
 // goes on where the one before it ended.
 func TestLogIsReadByAndBy(t *testing.T) {
 	b := newBench("a")
-	b.overlays[0].spec.dispatch = 1
+	const agents = 5 * plan.JobAgents
+	b.overlays[0].spec.max = agents
 	b.fleet = newFleet(b.Now, files(b.overlays))
 	a := &archive{bench: b, onlyFiles: true}
 	g := a.generator()
 	tick(t, g)
-	a.jobs("a", 5)
+	a.jobs("a", agents)
 	var changes []branch.Change
 	for _, act := range tick(t, a.generator()).Acts {
 		for _, c := range act.Changes {
@@ -419,8 +420,8 @@ func TestLogIsReadByAndBy(t *testing.T) {
 	for failed := 0; ; failed++ {
 		r, err := g.Tick(t.Context())
 		if err == nil {
-			if failed == 0 || r.Decisions[0].Sum.InFlight != 5 {
-				t.Errorf("after %d tries that failed %d agents are in flight, want 5", failed, r.Decisions[0].Sum.InFlight)
+			if failed == 0 || r.Decisions[0].Sum.InFlight != agents {
+				t.Errorf("after %d tries that failed %d agents are in flight, want %d", failed, r.Decisions[0].Sum.InFlight, agents)
 			}
 			return
 		}

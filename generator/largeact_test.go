@@ -14,9 +14,12 @@ import (
 // acts that GitHub takes in one request that writes, and every act is what its decision
 // says.
 func TestLargeActsOnGitHub(t *testing.T) {
-	const jobs = 400
+	const (
+		dispatches = 400
+		jobs       = dispatches * plan.JobAgents
+	)
 	b := newBench("a")
-	b.overlays[0].spec.max, b.overlays[0].spec.dispatch = 1000, 1
+	b.overlays[0].spec.max = jobs
 	b.fleet = newFleet(b.Now, files(b.overlays))
 	b.jobs("a", jobs)
 	repository, limiter := onGitHub(t, b)
@@ -42,8 +45,8 @@ func TestLargeActsOnGitHub(t *testing.T) {
 			}
 		}
 	}
-	if agents != jobs || retired != jobs || limiter.Writes() != acts || acts != 6 {
-		t.Errorf("%d acts in %d writes order %d agents and retire %d dispatches, want 6 for %d", acts, limiter.Writes(), agents, retired, jobs)
+	if agents != jobs || retired != dispatches || limiter.Writes() != acts || acts != 6 {
+		t.Errorf("%d acts in %d writes order %d agents and retire %d dispatches, want 6 for %d and %d", acts, limiter.Writes(), agents, retired, jobs, dispatches)
 	}
 	found, count := logOfFleet(t, b.fleet).verify(t, nil)
 	for id, f := range found {

@@ -54,7 +54,7 @@ func describe(a ledger.Act) (slog.Level, string) {
 			return slog.LevelWarn, "retired, the order failed: " + worst.String()
 		}
 		if slices.ContainsFunc(a.Decision.Retire, func(r plan.Retirement) bool { return r.Reason == plan.Withdrawn }) {
-			return slog.LevelWarn, "withdrawn: the template changed before an agent came"
+			return slog.LevelWarn, "withdrawn: the template changed before an agent registered"
 		}
 		return slog.LevelInfo, "retired"
 	}

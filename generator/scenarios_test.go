@@ -108,7 +108,7 @@ func quietNight() shape {
 	return shape{
 		seed: 1, theme: "quiet", length: 12 * time.Hour, every: 15 * time.Second, musters: 1, perPage: 100,
 		overlays: []*overlay{{name: "a", spec: policy{
-			queue: "default", min: 10, buffer: 5, max: 40, dispatch: 100, lease: 15 * time.Minute, idle: 5 * time.Minute, upkeepIdle: time.Hour,
+			queue: "default", min: 10, buffer: 5, max: 40, lease: 15 * time.Minute, idle: 5 * time.Minute, upkeepIdle: time.Hour,
 		}}},
 		work:  work{burst: 1, job: time.Minute},
 		rates: rates{lag: 20 * time.Second, boot: [2]time.Duration{20 * time.Second, 90 * time.Second}},

@@ -40,7 +40,7 @@ func newBench(names ...string) *bench {
 	b := &bench{now: worldStart()}
 	for _, name := range names {
 		b.overlays = append(b.overlays, &overlay{name: name, spec: policy{
-			queue: name, max: 10, dispatch: 100, lease: 10 * time.Minute, idle: 5 * time.Minute, upkeepIdle: time.Hour,
+			queue: name, max: 10, lease: 10 * time.Minute, idle: 5 * time.Minute, upkeepIdle: time.Hour,
 		}})
 	}
 	b.fleet = newFleet(b.Now, files(b.overlays))

@@ -137,7 +137,7 @@ func (w *world) deleteJob(o *overlay, dice int) {
 func (w *world) changePolicy() {
 	o := w.overlays[w.faults.IntN(len(w.overlays))]
 	p := &o.spec
-	switch w.faults.IntN(6) {
+	switch w.faults.IntN(5) {
 	case 0:
 		p.max = max(p.min, w.faults.IntN(20))
 	case 1:
@@ -148,8 +148,6 @@ func (w *world) changePolicy() {
 		p.buffer = w.faults.IntN(4)
 	case 4:
 		p.paused = !p.paused
-	case 5:
-		p.dispatch = 1 + w.faults.IntN(10)
 	}
 	o.note(w.since())
 	w.edit(fmt.Sprintf("policy of %s: %+v", o.name, *p), branch.Change{Path: o.path() + "/scaling.yaml", Content: o.policyText()})

@@ -66,7 +66,7 @@ type overlay struct {
 // policy is scaling.yaml.
 type policy struct {
 	queue, cluster                                string
-	min, max, buffer, dispatch, priority, perHour int
+	min, max, buffer, priority, perHour int
 	lookahead                                     int // percent
 	lease, idle, upkeepIdle                       time.Duration
 	paused                                        bool
@@ -94,8 +94,8 @@ func (o *overlay) policyText() []byte {
 			fmt.Fprintf(&b, "    %s: %s\n", key, value)
 		}
 	}
-	fmt.Fprintf(&b, "  min: %d\n  max: %d\n  buffer: %d\n  lookahead: %.2f\n  maxDispatch: %d\n  priority: %d\n  maxPerHour: %d\n  paused: %t\n",
-		p.min, p.max, p.buffer, float64(p.lookahead)/100, p.dispatch, p.priority, p.perHour, p.paused)
+	fmt.Fprintf(&b, "  min: %d\n  max: %d\n  buffer: %d\n  lookahead: %.2f\n  priority: %d\n  maxPerHour: %d\n  paused: %t\n",
+		p.min, p.max, p.buffer, float64(p.lookahead)/100, p.priority, p.perHour, p.paused)
 	fmt.Fprintf(&b, "  lease: %s\n  idleTimeout: %s\n  warmIdleTimeout: %s\n", p.leaseText(), p.idle, p.upkeepIdle)
 	if p.reuse.uptime > 0 {
 		fmt.Fprintf(&b, "  reuse: {idle: %s, uptime: %s}\n", p.reuse.idle, p.reuse.uptime)

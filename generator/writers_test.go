@@ -68,7 +68,7 @@ func TestThreeWritersVerify(t *testing.T) {
 			if name == "e" {
 				queue = "default"
 			}
-			overlays = append(overlays, &overlay{name: name, spec: policy{queue: queue, max: 200, dispatch: 3, lease: 2 * time.Minute, idle: time.Minute, upkeepIdle: 20 * time.Minute, buffer: 1}})
+			overlays = append(overlays, &overlay{name: name, spec: policy{queue: queue, max: 200, lease: 2 * time.Minute, idle: time.Minute, upkeepIdle: 20 * time.Minute, buffer: 1}})
 		}
 		repository := newFleet(server.Now, files(overlays))
 		for i, o := range overlays {

@@ -18,7 +18,7 @@ func printAdvice(out io.Writer, overlay string, load simulation.Workload, a advi
 	fmt.Fprintf(out, "%s: %s of %s to %s, policies played: %d\n\n", overlay, ledger.Count(len(load.Arrivals), "job"),
 		load.Start.Format("2006-01-02"), load.Start.Add(load.Length).Format("2006-01-02"), a.Played)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "  P95 WAIT\tMEAN WAIT\tPOD-HOURS\tAGENTS\tIN VAIN\tCHANGES")
+	fmt.Fprintln(w, "  P95 WAIT\tMEAN WAIT\tPOD-HOURS\tAGENTS\tUNUSED\tCHANGES")
 	line := func(o advice.Option) {
 		fmt.Fprintf(w, "  %s\t%s\t%.1f\t%d\t%d\t%s\n", seconds(o.Wait.P95), seconds(o.Wait.Mean), o.Pods.Hours(), o.Agents, o.InVain, changed(o))
 	}

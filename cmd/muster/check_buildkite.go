@@ -162,7 +162,7 @@ func compareLimited(ctx context.Context, client *buildkite.Client, log *slog.Log
 	}
 	if n := len(found.Runnable); n > 0 {
 		findings = append(findings, fmt.Errorf("limited jobs: of %d jobs %d are scheduled with runnable_at, which is taken for runnable, "+
-			"and GraphQL calls them limited, as %s: agents are ordered for them in vain", found.Jobs, n, found.Runnable[0]))
+			"and GraphQL calls them limited, as %s: the agents ordered for them take no job", found.Jobs, n, found.Runnable[0]))
 	}
 	return findings
 }

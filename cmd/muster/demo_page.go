@@ -94,7 +94,7 @@ func inVain(a fakebuildkite.AgentRecord) bool { return !a.Ended.IsZero() && a.Jo
 // table prints a line for each overlay.
 func (d *demo) table(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "OVERLAY\tJOBS\tMEDIAN WAIT\tP95 WAIT\tAGENTS STARTED\tIN VAIN\tCOMMITS")
+	fmt.Fprintln(w, "OVERLAY\tJOBS\tMEDIAN WAIT\tP95 WAIT\tAGENTS STARTED\tUNUSED\tCOMMITS")
 	accounts := d.accounts()
 	for _, name := range d.overlays() {
 		a := accounts[name]

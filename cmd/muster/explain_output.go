@@ -149,11 +149,11 @@ func (p *explainPrinter) steps(x explanation.Explanation) {
 	}
 	switch {
 	case x.Commit == nil:
-		p.head("HOW MANY, BY THE LAST POLL")
+		p.head("HOW MANY AGENTS, AT THE LAST POLL")
 	case x.Commit.Act == history.Dispatch:
-		p.head("HOW MANY")
+		p.head("HOW MANY AGENTS")
 	default:
-		p.head("HOW MANY AGENTS WERE WANTED THEN")
+		p.head("HOW MANY AGENTS WERE NEEDED THEN")
 	}
 	for _, s := range x.Steps {
 		terms := s.String()

@@ -24,7 +24,7 @@ func (h *hostileTree) policy() string {
 	var b strings.Builder
 	b.WriteString("apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n")
 	fmt.Fprintf(&b, "  queue: %s\n  max: %s\n", h.one("bad", "bad", "sound-a", h.word()), h.one("50", h.number()))
-	for _, key := range []string{"min", "buffer", "lookahead", "maxDispatch", "priority", "maxPerHour", "paused", "max", "unknown"} {
+	for _, key := range []string{"min", "buffer", "lookahead", "priority", "maxPerHour", "paused", "max", "unknown"} {
 		if h.IntN(4) == 0 {
 			fmt.Fprintf(&b, "  %s: %s\n", key, h.number())
 		}

@@ -27,11 +27,11 @@ var syncerHints = map[string]string{
 	"argocd": "\nTo let Argo CD apply it: create the agents' namespace, edit sourceRepos in\n" +
 		"syncer/project.yaml and repoURL in syncer/agents-NAME.yaml, push, and run\n" +
 		"kubectl apply -f syncer. muster run --notify kind=argocd,... notifies Argo CD of each\n" +
-		"push, so that it need not wait for its next poll, minutes later.\n",
+		"push. Otherwise Argo CD polls git every few minutes.\n",
 	"flux": "\nTo let Flux apply it: create the agents' namespace, edit url in syncer/fleet.yaml, make\n" +
 		"the Receiver's Secret as that file says, push, and run kubectl apply -f syncer.\n" +
-		"muster run --notify kind=flux,... notifies Flux of each push, so that it need not wait\n" +
-		"for its next poll, up to a minute later.\n",
+		"muster run --notify kind=flux,... notifies Flux of each push. Otherwise Flux polls\n" +
+		"git every minute.\n",
 }
 
 // syncerFiles are what a syncer is told of an overlay, by their path in the fleet

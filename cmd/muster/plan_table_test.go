@@ -29,7 +29,7 @@ func drawQueue(t *rapid.T) ([]plan.Overlay, plan.Observation) {
 		v := plan.Overlay{Name: fmt.Sprintf("overlay-%d", i)}
 		v.Policy = plan.Policy{
 			Queue: "default", Min: rapid.IntRange(0, 3).Draw(t, "min"), Max: rapid.IntRange(3, 12).Draw(t, "max"), Buffer: rapid.IntRange(0, 2).Draw(t, "buffer"),
-			MaxPerHour: rapid.SampledFrom([]int{0, 4}).Draw(t, "maxPerHour"), MaxDispatch: rapid.SampledFrom([]int{2, 100}).Draw(t, "maxDispatch"), Lease: time.Hour, IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour,
+			MaxPerHour: rapid.SampledFrom([]int{0, 4}).Draw(t, "maxPerHour"), Lease: time.Hour, IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour,
 			Priority: rapid.IntRange(0, 1).Draw(t, "priority"), Paused: rapid.IntRange(0, 4).Draw(t, "paused") == 0,
 		}
 		if rapid.IntRange(0, 4).Draw(t, "breaker") == 0 {

@@ -42,7 +42,7 @@ func (p program) reportCommand() *cobra.Command {
 		Short: "Write a page of what was ordered, waited for and paid, from git alone",
 		Long: `report writes one HTML file that needs nothing else: of each overlay the jobs and
 agents over time with every order marked, waits, pod-hours, agents that never came
-or came in vain, busiest hours, and what people changed. -o md writes the figures as
+or were unused, busiest hours, and what people changed. -o md writes the figures as
 Markdown, to paste as a weekly digest. It reads commits and nothing else: no token
 for Buildkite, and no flag in a clone of the repository. Times are in UTC.
 

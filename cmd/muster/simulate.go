@@ -43,7 +43,7 @@ func (p program) simulateCommand() *cobra.Command {
 		Long: `simulate plays workloads through muster's own decision and through the
 published rules of other scalers, in one simulated world with the same jobs and
 the same chances, and prints what each came to: how long jobs waited, how many
-agents were started, how many of them in vain.
+agents were started, how many of them unused.
 
 Without flags it plays one day of one workload through a dozen algorithms.
 --workload and --algorithms choose others, or "all".

@@ -20,7 +20,7 @@ func printCase(out io.Writer, c simulation.Case, algorithms []simulation.Named, 
 	}
 	printHead(out, c, rows[0])
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\tTHROUGH\tMEAN WAIT\tP50\tP95\tMAX\tAGENTS\tIN VAIN\tIDLE HOURS\tPOD-MIN/JOB\tCOMMITS\tNEVER SERVED\t")
+	fmt.Fprintln(w, "\tTHROUGH\tMEAN WAIT\tP50\tP95\tMAX\tAGENTS\tUNUSED\tIDLE HOURS\tPOD-MIN/JOB\tCOMMITS\tNEVER SERVED\t")
 	b := rows[0].Bound
 	fmt.Fprintf(w, "%-*s\t\t%s\t%s\t%s\t%s\t%d\t0\t0.0\t\t-\t0\t\n", width, "lower bound", seconds(b.Mean), seconds(b.P50), seconds(b.P95), seconds(b.Max), rows[0].Jobs)
 	for j, r := range rows {
@@ -51,7 +51,7 @@ func printHead(out io.Writer, c simulation.Case, first simulation.Row) {
 func printSummary(out io.Writer, cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
 	fmt.Fprint(out, "\nsummary: muster's default policy, and whose shorter p95 no policy of muster's reaches for as few pod-hours\n\n")
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "  WORKLOAD\tBOUND P95\tMUSTER P95\tRATIO\tIN VAIN\tPOD-MIN/JOB\tNOT REACHED BY ANY POLICY")
+	fmt.Fprintln(w, "  WORKLOAD\tBOUND P95\tMUSTER P95\tRATIO\tUNUSED\tPOD-MIN/JOB\tNOT REACHED BY ANY POLICY")
 	for i, c := range cases {
 		rows := rows[i*len(algorithms):][:len(algorithms)]
 		r, ratio, better := rows[0], "-", "none"

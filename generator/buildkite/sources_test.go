@@ -59,8 +59,8 @@ func ofQueues(queues ...string) (all []plan.Overlay) {
 // served are overlays of the queues of both clusters.
 func served() []plan.Overlay {
 	return []plan.Overlay{
-		{Name: "a", Policy: plan.Policy{Queue: "default", Max: 10, MaxDispatch: 10, Lease: time.Minute, Tags: []string{"os=linux"}}},
-		{Name: "b", Policy: plan.Policy{Queue: "large", Max: 10, MaxDispatch: 10, Lease: time.Minute}},
+		{Name: "a", Policy: plan.Policy{Queue: "default", Max: 10, Lease: time.Minute, Tags: []string{"os=linux"}}},
+		{Name: "b", Policy: plan.Policy{Queue: "large", Max: 10, Lease: time.Minute}},
 	}
 }
 

@@ -36,11 +36,11 @@ func (p *Policy) setBy(setting string) string {
 		at := row.At.UTC().Format(time.RFC3339)
 		for _, x := range row.Changes {
 			if x.Setting == setting && row.Act != history.Merge {
-				return fmt.Sprintf("That was %s's change at %s, in commit %.7s: %s.", row.By, at, row.Commit, x)
+				return fmt.Sprintf("%s changed it at %s, in commit %.7s: %s.", row.By, at, row.Commit, x)
 			}
 		}
 		if setting != "" && row.Act == history.Create {
-			return fmt.Sprintf("%s has been so since %s created the overlay at %s, in commit %.7s.", setting, row.By, at, row.Commit)
+			return fmt.Sprintf("%s has had this value since %s created the overlay at %s, in commit %.7s.", setting, row.By, at, row.Commit)
 		}
 	}
 	return ""
@@ -48,7 +48,7 @@ func (p *Policy) setBy(setting string) string {
 
 // shownSettings are the settings that numbers of agents turn on.
 func shownSettings() []string {
-	return []string{"queue", "cluster", "min", "max", "buffer", "lookahead", "maxDispatch", "maxPerHour", "priority", "paused", "schedule", "override"}
+	return []string{"queue", "cluster", "min", "max", "buffer", "lookahead", "maxPerHour", "priority", "paused", "schedule", "override"}
 }
 
 // wrote finds who made a policy what it is at a commit: its last change, and that of the

@@ -112,11 +112,11 @@ func (m *situation) demand() []string {
 	look := m.after.Observation.At.UTC().Format(time.RFC3339)
 	switch _, d := oldest(m.after.Observation, m.overlay.Name); {
 	case !since.IsZero():
-		return []string{fmt.Sprintf("Jobs were waiting: of the %d pending at the next poll, at %s, the oldest had been runnable since %s.", pending, look, since.UTC().Format(time.RFC3339))}
+		return []string{fmt.Sprintf("Jobs were waiting: the next poll, at %s, counted %d pending, the oldest runnable since %s.", look, pending, since.UTC().Format(time.RFC3339))}
 	case d != nil:
-		return []string{fmt.Sprintf("It is not known that a job was waiting: those pending at the next poll, at %s, had all become runnable later, from %s on.", look, d.Oldest.UTC().Format(time.RFC3339))}
+		return []string{fmt.Sprintf("No job is known to have waited: those pending at the next poll, at %s, became runnable later, from %s on.", look, d.Oldest.UTC().Format(time.RFC3339))}
 	}
-	return []string{fmt.Sprintf("It is not known that a job was waiting: at the next poll, at %s, none was pending.", look)}
+	return []string{fmt.Sprintf("No job is known to have waited: at the next poll, at %s, none was pending.", look)}
 }
 
 // inFlight are the dispatches in git whose agents could still come.
@@ -157,9 +157,9 @@ func (m *situation) timeline(p *past) []Event {
 		act(last, "its last poll and")
 	}
 	if since, _ := m.waiting(); !since.IsZero() {
-		all = append(all, Event{At: since.UTC(), What: "a job became runnable that was still pending at the next poll"})
+		all = append(all, Event{At: since.UTC(), What: "a job became runnable; the next poll lists it as pending"})
 	}
-	all = append(all, Event{At: m.at, What: "the moment"})
+	all = append(all, Event{At: m.at, What: "the time in question"})
 	if next := p.next[m.overlay.Name]; m.after != nil && (next == nil || m.after.Commit != next.Commit) {
 		all = append(all, Event{At: m.after.Observation.At.UTC(), What: fmt.Sprintf("the next poll of its queue, in commit %.7s", m.after.Commit)})
 		act(next, "its next")

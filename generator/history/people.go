@@ -51,7 +51,7 @@ func (m *maker) people(c branch.Commit, edits branch.Edits) []Row {
 		case merge:
 			rows[i].Act, rows[i].Why = Merge, "brings in: "+rows[i].Why
 		case reverted != nil:
-			rows[i].Act, rows[i].Why = Revert, fmt.Sprintf("undoes %.7s: %s", reverted[1], rows[i].Why)
+			rows[i].Act, rows[i].Why = Revert, fmt.Sprintf("reverts %.7s: %s", reverted[1], rows[i].Why)
 		}
 	}
 	return rows

@@ -23,7 +23,7 @@ func TestChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, err := manifest.ParsePolicy("x", parse("queue: b\ncluster: ci\ntags: {os: linux}\nmin: 2\nmax: 30\nbuffer: 3\nlookahead: 0.5\nmaxDispatch: 7\nlease: 1h\nidleTimeout: 90s\nwarmIdleTimeout: 1h30m\nreuse: {idle: 1m, uptime: 30m}\npriority: 4\nmaxPerHour: 5\npaused: true\nschedules:\n- {name: day, days: [Mon], from: \"08:00\", to: \"19:30\", timeZone: Europe/Berlin, max: 9, buffer: 1}\n- {name: new, days: [Sat], from: \"10:00\", to: \"11:00\", timeZone: UTC, max: 30}\noverrides:\n- {until: \"2026-11-21T18:00:00+01:00\", max: 40, paused: true}\n- {until: \"2026-11-21T17:00:00Z\", maxPerHour: 3}"))
+	after, err := manifest.ParsePolicy("x", parse("queue: b\ncluster: ci\ntags: {os: linux}\nmin: 2\nmax: 30\nbuffer: 3\nlookahead: 0.5\nlease: 1h\nidleTimeout: 90s\nwarmIdleTimeout: 1h30m\nreuse: {idle: 1m, uptime: 30m}\npriority: 4\nmaxPerHour: 5\npaused: true\nschedules:\n- {name: day, days: [Mon], from: \"08:00\", to: \"19:30\", timeZone: Europe/Berlin, max: 9, buffer: 1}\n- {name: new, days: [Sat], from: \"10:00\", to: \"11:00\", timeZone: UTC, max: 30}\noverrides:\n- {until: \"2026-11-21T18:00:00+01:00\", max: 40, paused: true}\n- {until: \"2026-11-21T17:00:00Z\", maxPerHour: 3}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestChanges(t *testing.T) {
 		got = append(got, c.String())
 	}
 	want := []string{
-		"queue a -> b", "cluster none -> ci", "tags none -> os=linux", "min 0 -> 2", "max 1 -> 30", "buffer 0 -> 3", "lookahead 0 -> 0.5", "maxDispatch 100 -> 7",
+		"queue a -> b", "cluster none -> ci", "tags none -> os=linux", "min 0 -> 2", "max 1 -> 30", "buffer 0 -> 3", "lookahead 0 -> 0.5",
 		"lease 15m -> 1h", "idleTimeout 5m -> 1m30s", "warmIdleTimeout 1h -> 1h30m", "reuse none -> idle 1m uptime 30m", "priority 0 -> 4", "maxPerHour 0 -> 5", "paused false -> true",
 		`schedule "day" days Mon Tue -> Mon`, `schedule "day" to 18:00 -> 19:30`, `schedule "day" buffer none -> 1`,
 		`schedule "gone" Sun 00:00-24:00 UTC min 1 -> none`, `schedule "new" none -> Sat 10:00-11:00 UTC max 30`,
@@ -80,7 +80,7 @@ func TestPeople(t *testing.T) {
 		"nothing of the fleet":      {},
 		"unknown":                   {edits: branch.Edits{Unknown: errors.New("why")}, want: " unknown cannot be said: why"},
 		"a revert": {edits: branch.Edits{Files: []branch.Edit{file("overlays/a/kustomization.yaml")}}, message: "Revert \"y\"\n\nThis reverts commit " + strings.Repeat("c", 40) + ".\n",
-			want: "a revert undoes ccccccc: changes a/kustomization.yaml"},
+			want: "a revert reverts ccccccc: changes a/kustomization.yaml"},
 	} {
 		c := c
 		if x.message != "" {

@@ -68,7 +68,6 @@ func settings(p plan.Policy) []setting {
 		{"max", strconv.Itoa(p.Max)},
 		{"buffer", strconv.Itoa(p.Buffer)},
 		{"lookahead", strconv.FormatFloat(p.Lookahead, 'f', -1, 64)},
-		{"maxDispatch", strconv.Itoa(p.MaxDispatch)},
 		{"lease", lease(p)},
 		{"idleTimeout", Span(p.IdleTimeout)},
 		{"warmIdleTimeout", Span(p.WarmIdleTimeout)},

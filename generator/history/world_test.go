@@ -50,7 +50,7 @@ type order struct {
 // books are sums over the day.
 type books struct{ orders, agents, retires, edits int }
 
-const policyText = "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  queue: default\n  max: %d\n  buffer: %d\n  paused: %t\n  maxDispatch: 5\n"
+const policyText = "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  queue: default\n  max: %d\n  buffer: %d\n  paused: %t\n"
 
 // newDay is a day of a seed, or several.
 func newDay(t *testing.T, seed uint64, days int) *day {
@@ -327,7 +327,7 @@ func (d *day) compareEdits(rows []history.Row) {
 		want = append(want,
 			fmt.Sprintf("%02d 08:00 Ada policy: %s", 5+i, morning),
 			fmt.Sprintf("%02d 12:00 Bob pause: paused false -> true", 5+i),
-			fmt.Sprintf("%02d 12:30 Bob revert: undoes %s: paused true -> false", 5+i, pause))
+			fmt.Sprintf("%02d 12:30 Bob revert: reverts %s: paused true -> false", 5+i, pause))
 	}
 	want = append(want, fmt.Sprintf("%02d 00:00 Ada pause: paused false -> true", 5+d.days))
 	if !slices.Equal(got, want) {

@@ -86,7 +86,7 @@ func (o *Overlay) unedited(e Edit, job *yaml.Node) (*yaml.Node, plan.Dispatch) {
 		return nil, plan.Dispatch{}
 	}
 	for _, text := range o.unsealed(e.Dispatch, job) {
-		for n := range min(mostGuessed, max(o.Policy.MaxDispatch, e.Agents), 1+mostHashed/len(text)) {
+		for n := range min(mostGuessed, max(plan.JobAgents, e.Agents), 1+mostHashed/len(text)) {
 			guess := withAgents(text, e.Agents, n+1)
 			if digestOf(guess) != digest {
 				continue

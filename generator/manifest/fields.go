@@ -63,8 +63,6 @@ func specFields() []specField {
 		{PolicyField{"lookahead", "share, 0 to 1", "0", "share (0 to 1) of upcoming jobs that agents start for early",
 			"share of the jobs behind a `wait` step or a dependency for which agents start early; jobs behind a block step do not count"},
 			nil, (*policyReader).lookahead, keywords{"type": "number", "minimum": 0, "maximum": 1}},
-		count("maxDispatch", 1, 100, "agents one Job orders at most", "maximum number of agents in one Job; muster splits larger orders",
-			func(p *plan.Policy) *int { return &p.MaxDispatch }),
 		leaseField(),
 		span("idleTimeout", 10*time.Second, 24*time.Hour, 5*time.Minute, "how long an agent ordered for a job waits for one",
 			"how long an agent that was ordered for a pending job stays idle before it exits", func(p *plan.Policy) *time.Duration { return &p.IdleTimeout }),

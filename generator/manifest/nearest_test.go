@@ -3,7 +3,7 @@ package manifest
 import "testing"
 
 func TestNearest(t *testing.T) {
-	fields := []string{"queue", "cluster", "min", "max", "maxDispatch", "maxPerHour", "lease", "priority"}
+	fields := []string{"queue", "cluster", "min", "max", "maxPerHour", "lease", "priority"}
 	for word, want := range map[string]string{
 		"maxx": "max", "Max": "max", "mx": "max", "mxa": "max", "queu": "queue", "que": "queue", "maxperhour": "maxPerHour",
 		"leese": "lease", "clusterName": "cluster", "nonsense": "", "x": "", "": "", "ttl": "", "maximum": "max",

@@ -294,7 +294,7 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, err
 		changes = append(changes, branch.Change{Path: file, Content: content})
 		written[contentKey(file, content)] = readDispatch{Dispatch: d, proven: true}
 		if size += len(content); size > largestOrder {
-			return *o, nil, fmt.Errorf("adding to %s: the order comes to more than %d MiB of dispatches: raise maxDispatch, or keep large files of the template in a ConfigMap or in the image", o.Path, largestOrder>>20)
+			return *o, nil, fmt.Errorf("adding to %s: the order comes to more than %d MiB of dispatches: keep large files of the template in a ConfigMap or in the image", o.Path, largestOrder>>20)
 		}
 	}
 	o.loader.know(written)

@@ -19,7 +19,7 @@ func TestPolicyDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := plan.Policy{
-		Queue: "default", Max: 50, MaxDispatch: 100,
+		Queue: "default", Max: 50,
 		Lease: 15 * time.Minute, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -47,7 +47,6 @@ spec:
   max: 100000
   buffer: 2
   lookahead: 0.25
-  maxDispatch: 10
   lease: 20m
   idleTimeout: 90s
   warmIdleTimeout: 1h30m
@@ -60,7 +59,7 @@ spec:
 	}
 	want := plan.Policy{
 		Queue: "Linux_amd64-1", Cluster: "My cluster", Tags: []string{"os=linux", "size=large", "team:ci=1"},
-		Min: 3, Max: 100_000, Buffer: 2, Lookahead: 0.25, MaxDispatch: 10,
+		Min: 3, Max: 100_000, Buffer: 2, Lookahead: 0.25,
 		Lease: 20 * time.Minute, IdleTimeout: 90 * time.Second, WarmIdleTimeout: 90 * time.Minute,
 		Reuse:    plan.Reuse{Idle: time.Minute, Uptime: 30 * time.Minute},
 		Priority: 7, Paused: true,
@@ -74,7 +73,7 @@ spec:
 // and following of the file; queue and max are there unless the case has them.
 func TestPolicySpec(t *testing.T) {
 	const keys = "a key has 1 to 100 letters (a to z, A to Z), digits, hyphens and underscores"
-	const fields = "the fields of spec are queue, cluster, tags, min, max, buffer, lookahead, maxDispatch, lease, idleTimeout, warmIdleTimeout, reuse, priority, maxPerHour, paused, schedules, overrides"
+	const fields = "the fields of spec are queue, cluster, tags, min, max, buffer, lookahead, lease, idleTimeout, warmIdleTimeout, reuse, priority, maxPerHour, paused, schedules, overrides"
 	for _, c := range []struct{ lines, want string }{
 		{`maxx: 5`, `:4: spec.maxx: is not a field of a policy; did you mean max?`}, {`nonsense: 5`, `:4: spec.nonsense: is not a field of a policy; ` + fields},
 		{`"a\nb": 5`, `:4: spec.a b: is not a field of a policy; ` + fields},
@@ -99,7 +98,6 @@ func TestPolicySpec(t *testing.T) {
 		{`max: {}`, `:4: spec.max: a mapping is not a whole number; write one from 0 to 100000`},
 		{`buffer: -2`, `:4: spec.buffer: -2 is too small; write one from 0 to 100000`},
 		{`priority: -2`, `:4: spec.priority: -2 is too small; write one from 0 to 100000`},
-		{`maxDispatch: 0`, `:4: spec.maxDispatch: 0 is too small; write one from 1 to 100000`},
 		{`lookahead: 1.5`, `:4: spec.lookahead: 1.5 is not a share from 0 to 1; write 0 to start agents for runnable jobs only, 1 for every waiting job too`},
 		{`lookahead: -0.1`, `:4: spec.lookahead: -0.1 is not a share from 0 to 1; write 0 to start agents for runnable jobs only, 1 for every waiting job too`},
 		{`lookahead: .nan`, `:4: spec.lookahead: .nan is not a share from 0 to 1; write 0 to start agents for runnable jobs only, 1 for every waiting job too`},
@@ -204,7 +202,7 @@ func FuzzPolicy(f *testing.F) {
 			}
 			return
 		}
-		if p.Min < 0 || p.Min > p.Max || p.Buffer < 0 || p.MaxDispatch < 1 || p.Lookahead < 0 || p.Lookahead > 1 || p.Lease < time.Minute || p.IdleTimeout <= 0 || p.WarmIdleTimeout <= 0 || !queueRule.MatchString(p.Queue) {
+		if p.Min < 0 || p.Min > p.Max || p.Buffer < 0 || p.Lookahead < 0 || p.Lookahead > 1 || p.Lease < time.Minute || p.IdleTimeout <= 0 || p.WarmIdleTimeout <= 0 || !queueRule.MatchString(p.Queue) {
 			t.Errorf("taken: %+v", p)
 		}
 		for _, tag := range p.Tags {

@@ -61,7 +61,7 @@ func EditPolicy(file string, text []byte, edit PolicyEdit) ([]byte, error) {
 
 // Settable are the fields of spec that [EditPolicy] sets.
 func Settable() []string {
-	return []string{"min", "max", "buffer", "lookahead", "maxDispatch", "lease", "idleTimeout", "warmIdleTimeout", "priority", "maxPerHour", reuseName, "paused"}
+	return []string{"min", "max", "buffer", "lookahead", "lease", "idleTimeout", "warmIdleTimeout", "priority", "maxPerHour", reuseName, "paused"}
 }
 
 // byHand says that the text of a policy is written in a way that only people edit.

@@ -112,7 +112,7 @@ func TestEditPolicyRefuses(t *testing.T) {
 		{starter, map[string]string{"reuse": "idle:1m,idle:2m"}, `scaling.yaml: spec.reuse: "idle:1m,idle:2m" is not*`},
 		{starter, map[string]string{"reuse": "idle:1m,uptime:30m}"}, `scaling.yaml: spec.reuse: "idle:1m,uptime:30m}" is not*`},
 		{starter, map[string]string{"reuse": "1m"}, `scaling.yaml: spec.reuse: "1m" is not a value of it: write idle:1m,uptime:30m, or none`},
-		{starter, map[string]string{"reuse": "idle:1h,uptime:30m"}, "scaling.yaml:21: spec.reuse.idle: 1h is not below uptime, which is 30m*"},
+		{starter, map[string]string{"reuse": "idle:1h,uptime:30m"}, "scaling.yaml:20: spec.reuse.idle: 1h is not below uptime, which is 30m*"},
 		{header + "spec:\n  queue: q\n  max: 1\n  reuse: {idle: 1m,\n    uptime: 30m}\n", map[string]string{"reuse": "none"}, "scaling.yaml:6: spec.reuse: is not written as a block, a field a line: edit it by hand"},
 		{starter, map[string]string{"queue": "other"}, "queue: cannot be set this way; what can be is min, max, *"},
 		{starter, map[string]string{"maximum": "1"}, "maximum: cannot be set this way; did you mean max?"},

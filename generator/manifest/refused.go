@@ -72,7 +72,7 @@ func longestNamed(job *yaml.Node, id string, o *Overlay) {
 	if name == nil {
 		return
 	}
-	last := strconv.Itoa(max(0, o.Policy.MaxDispatch-1))
+	last := strconv.Itoa(plan.JobAgents - 1)
 	longest := o.Slug() + "-warm-" + strings.Repeat("0", 8) + strings.Repeat("0", len(last)-1)
 	name.Value = strings.Replace(name.Value, id, longest, 1)
 }

@@ -58,7 +58,7 @@ func values() map[string][]any {
 	texts := []any{"a", "", "A-_9", "ci eu", " ci", "ci ", "a,b", "a=b", "a\tb", "a\u00a0b", "größe", "日本", "\ufffd", "\x7f", strings.Repeat("q", 60), strings.Repeat("q", 61),
 		strings.Repeat("q", 100), strings.Repeat("q", 101), strings.Repeat("é", 255), strings.Repeat("é", 256), 5, true, nil, []any{"a"}, "a\n", "   ", "null"}
 	return map[string][]any{
-		"queue": texts, "cluster": texts, "min": counts, "max": counts, "buffer": counts, "maxDispatch": counts, "priority": counts, "maxPerHour": counts,
+		"queue": texts, "cluster": texts, "min": counts, "max": counts, "buffer": counts, "priority": counts, "maxPerHour": counts,
 		"lookahead": {0, 1, 0.5, 1.1, -0.1, 2, "0.5", "50%", true, nil}, "lease": append([]any{"auto", "Auto", "auto "}, spans...), "idleTimeout": spans, "warmIdleTimeout": spans,
 		"reuse": {map[string]any{"idle": "1m", "uptime": "30m"}, map[string]any{}, map[string]any{"idle": "1m"}, map[string]any{"uptime": "30m"}, map[string]any{"idle": "9s", "uptime": "30m"},
 			map[string]any{"idle": "30m", "uptime": "1m"}, map[string]any{"idle": "1m", "uptime": "169h"}, map[string]any{"idle": 1, "uptime": "1h"}, map[string]any{"idle": "1m", "uptime": nil},
@@ -91,7 +91,7 @@ func drawn(t *rapid.T) map[string]any {
 		}
 	}
 	spec := map[string]any{"queue": "q", "max": 50}
-	some(spec, "queue", "cluster", "min", "max", "buffer", "lookahead", "maxDispatch", "lease", "idleTimeout", "warmIdleTimeout", "reuse", "priority", "maxPerHour", "paused")
+	some(spec, "queue", "cluster", "min", "max", "buffer", "lookahead", "lease", "idleTimeout", "warmIdleTimeout", "reuse", "priority", "maxPerHour", "paused")
 	if !valid && rapid.IntRange(0, 9).Draw(t, "odd field") == 0 {
 		some(spec, "nonsense", "Queue")
 	}

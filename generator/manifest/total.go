@@ -48,6 +48,6 @@ func (o *Overlay) holdsMuch() {
 		f := Finding{File: o.unread[0], Problem: fmt.Sprintf("is not read%s: the files in %s come to more than %d MiB", others, dir, mostOfDispatches>>20), Remedy: "delete those that are no dispatches of muster's"}
 		o.findings = atMost(o, append([]Finding{f}, o.findings...)) // before what is wrong with thousands of files
 	case o.size > fullAt:
-		o.refused = append(slices.Clone(o.refused), Finding{File: dir, Problem: fmt.Sprintf("has %d MiB of dispatches, and muster orders nothing more above %d MiB", o.size>>20, fullAt>>20), Remedy: "raise maxDispatch, so that a dispatch has more agents, or keep large files of the template in a ConfigMap or in the image"})
+		o.refused = append(slices.Clone(o.refused), Finding{File: dir, Problem: fmt.Sprintf("has %d MiB of dispatches, and muster orders nothing more above %d MiB", o.size>>20, fullAt>>20), Remedy: "keep large files of the template in a ConfigMap or in the image"})
 	}
 }

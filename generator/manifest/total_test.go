@@ -105,7 +105,7 @@ func TestLargestOrder(t *testing.T) {
 	for i := range largestOrder/(100<<10) + 1 {
 		orders = append(orders, order(fmt.Sprintf("default-%08d", i), 1))
 	}
-	if _, changes, err := o.Add(orders); err == nil || changes != nil || !strings.Contains(err.Error(), "more than 96 MiB of dispatches: raise maxDispatch") {
+	if _, changes, err := o.Add(orders); err == nil || changes != nil || !strings.Contains(err.Error(), "more than 96 MiB of dispatches: keep large files") {
 		t.Errorf("%d changes, %v", len(changes), err)
 	}
 	if _, _, err := o.Add(orders[:100]); err != nil {

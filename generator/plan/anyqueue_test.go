@@ -20,7 +20,7 @@ func roaming(n int, more ...string) (all []Job) {
 
 // ofQueue is an overlay of a queue of its own, of the same name.
 func ofQueue(name string, changes ...func(*Overlay)) Overlay {
-	o := Overlay{Name: name, Policy: Policy{Queue: name, Max: 10, MaxDispatch: 100, Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
+	o := Overlay{Name: name, Policy: Policy{Queue: name, Max: 10, Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
 	for _, change := range changes {
 		change(&o)
 	}

@@ -18,7 +18,7 @@ func fleetOf(overlays, jobs int) ([]Overlay, Snapshot, *Registrations) {
 	for i := range overlays {
 		o := Overlay{Name: fmt.Sprintf("overlay-%02d", i), Policy: Policy{
 			Queue: fmt.Sprintf("queue-%d", i%10), Tags: []string{"os=linux", fmt.Sprintf("size=%d", i/10)},
-			Min: 5, Max: 2000, Buffer: 10, Lookahead: 0.2, MaxDispatch: 100, Lease: lease,
+			Min: 5, Max: 2000, Buffer: 10, Lookahead: 0.2, Lease: lease,
 			IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour, Priority: i % 3,
 		}}
 		for k := range 20 {
@@ -108,7 +108,7 @@ func queuesOf(n int) ([]Overlay, Snapshot) {
 		if i >= n {
 			continue
 		}
-		o := Overlay{Name: fmt.Sprintf("overlay-%05d", i), Policy: Policy{Queue: key, Cluster: "ci", Max: 20, MaxDispatch: 100, Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
+		o := Overlay{Name: fmt.Sprintf("overlay-%05d", i), Policy: Policy{Queue: key, Cluster: "ci", Max: 20, Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
 		o.Dispatches = []Dispatch{{ID: o.Name + "-1", Purpose: ForDemand, Agents: 3, At: s.At, NotAfter: s.At.Add(lease)}}
 		for k, state := range []AgentState{AgentIdle, AgentBusy} {
 			s.Agents = append(s.Agents, Agent{ID: fmt.Sprint(len(s.Agents)), Cluster: "c", State: state, Connected: s.At,
@@ -181,7 +181,7 @@ func TestTickAllocatesInProportionToQueues(t *testing.T) {
 func chainOf(ruleSets, idle int) ([]Overlay, Snapshot) {
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	s := Snapshot{At: at}
-	all := Overlay{Name: "all", Policy: Policy{Queue: "default", Max: 10_000, MaxDispatch: 100, Lease: lease, IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour}}
+	all := Overlay{Name: "all", Policy: Policy{Queue: "default", Max: 10_000, Lease: lease, IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour}}
 	for i := range ruleSets {
 		all.Policy.Tags = append(all.Policy.Tags, fmt.Sprintf("k%04d=v", i))
 		for range 2 {
@@ -203,7 +203,7 @@ func crossOf(overlays, ruleSets, most int) ([]Overlay, Snapshot) {
 	s := Snapshot{At: at}
 	var fleet []Overlay
 	for i := range overlays {
-		o := Overlay{Name: fmt.Sprintf("overlay-%02d", i), Policy: Policy{Queue: "default", Max: most, MaxDispatch: 100, Lease: lease, IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour}}
+		o := Overlay{Name: fmt.Sprintf("overlay-%02d", i), Policy: Policy{Queue: "default", Max: most, Lease: lease, IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour}}
 		for r := range ruleSets {
 			if (r*7+i*i+r/overlays)%3 != 0 {
 				o.Policy.Tags = append(o.Policy.Tags, fmt.Sprintf("k%04d=v", r))

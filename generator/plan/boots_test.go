@@ -169,7 +169,7 @@ func TestBootsAreOfAutoAlone(t *testing.T) {
 	late := Dispatch{ID: "a-00000001", Agents: 2, At: orderedAt, NotAfter: orderedAt.Add(lease)}
 	come := Dispatch{ID: "a-00000002", Agents: 1, At: orderedAt.Add(time.Second), NotAfter: orderedAt.Add(lease)}
 	for _, auto := range []bool{false, true} {
-		o := Overlay{Name: "a", Policy: Policy{Queue: "default", Max: 9, MaxDispatch: 9, Lease: lease, LeaseAuto: auto}, Dispatches: []Dispatch{late, come}}
+		o := Overlay{Name: "a", Policy: Policy{Queue: "default", Max: 9, Lease: lease, LeaseAuto: auto}, Dispatches: []Dispatch{late, come}}
 		if auto {
 			o.State.Boots = bootsOf(t, "30:40")
 		}

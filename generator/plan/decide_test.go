@@ -22,27 +22,26 @@ var update = flag.Bool("update", false, "write what was decided into the cases")
 type world struct {
 	Now      time.Time
 	Overlays []struct {
-		Name        string
-		Queue       string
-		Cluster     string
-		Tags        []string
-		Min         int
-		Max         int
-		Buffer      int
-		Lookahead   float64
-		MaxDispatch int
-		Priority    int
-		Paused      bool
-		Invalid     string
-		Refused     string
-		Template    string
-		Fleet       string
-		Former      []string
-		MaxPerHour  int
-		Auto        bool // lease: auto
-		Reuse       struct{ Idle, Uptime string }
-		State       State
-		Schedules   []struct {
+		Name       string
+		Queue      string
+		Cluster    string
+		Tags       []string
+		Min        int
+		Max        int
+		Buffer     int
+		Lookahead  float64
+		Priority   int
+		Paused     bool
+		Invalid    string
+		Refused    string
+		Template   string
+		Fleet      string
+		Former     []string
+		MaxPerHour int
+		Auto       bool // lease: auto
+		Reuse      struct{ Idle, Uptime string }
+		State      State
+		Schedules  []struct {
 			Name, Zone       string
 			Days             []time.Weekday
 			From, To         int
@@ -105,11 +104,8 @@ func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 		if o.Queue == "" {
 			o.Queue = "default"
 		}
-		if o.MaxDispatch == 0 {
-			o.MaxDispatch = 100
-		}
 		v := Overlay{Name: o.Name, Fleet: o.Fleet, Former: o.Former, Policy: Policy{Queue: o.Queue, Cluster: o.Cluster, Tags: o.Tags, Min: o.Min, Max: o.Max,
-			Buffer: o.Buffer, Lookahead: o.Lookahead, MaxDispatch: o.MaxDispatch, Priority: o.Priority, Paused: o.Paused,
+			Buffer: o.Buffer, Lookahead: o.Lookahead, Priority: o.Priority, Paused: o.Paused,
 			Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
 		v.State, v.Policy.MaxPerHour, v.Policy.LeaseAuto = o.State, o.MaxPerHour, o.Auto
 		v.Template = o.Template

@@ -106,14 +106,17 @@ func (d Dispatch) MarshalJSON() ([]byte, error) {
 	}{d.ID, d.Purpose, d.Agents, d.At, d.NotAfter, d.IdleTimeout.String(), uptime, d.Tags, d.Cluster})
 }
 
-// order cuts the agents into dispatches.
+// JobAgents is the maximum number of agents in one Job. Larger orders are several Jobs.
+const JobAgents = 100
+
+// order splits the agents into dispatches.
 func (s *share) order(tip string, at time.Time) []Dispatch {
 	p := s.policy
 	tags := s.overlay.AgentTags()
 	var all []Dispatch
 	cut := func(purpose Purpose, agents int, idle time.Duration) {
 		for agents > 0 {
-			n := min(agents, max(1, p.MaxDispatch))
+			n := min(agents, JobAgents)
 			agents -= n
 			all = append(all, Dispatch{
 				ID: dispatchID(s.overlay, purpose, tip, at, len(all)), Purpose: purpose, Agents: n,

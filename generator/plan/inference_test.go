@@ -21,7 +21,7 @@ type blind struct {
 
 func newBlind(dispatches ...plan.Dispatch) *blind {
 	return &blind{at: monday(10), overlay: plan.Overlay{Name: "a", Policy: plan.Policy{
-		Queue: "default", Max: 20, MaxDispatch: 20, Lease: 15 * time.Minute, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
+		Queue: "default", Max: 20, Lease: 15 * time.Minute, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
 	}, Dispatches: dispatches}}
 }
 

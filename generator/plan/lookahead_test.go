@@ -9,7 +9,7 @@ var lookaheadAt = time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 
 // looking is an overlay that looks ahead.
 func looking(name string, change func(*Overlay)) Overlay {
-	o := Overlay{Name: name, Policy: Policy{Queue: "q", Max: 50, Lookahead: 1, MaxDispatch: 100, Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
+	o := Overlay{Name: name, Policy: Policy{Queue: "q", Max: 50, Lookahead: 1, Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
 	if change != nil {
 		change(&o)
 	}

@@ -85,18 +85,18 @@ func body(d plan.Decision) string {
 // zero. A quantity that a body does not state is zero, or no limit.
 var quantities = map[string]*regexp.Regexp{
 	"pending":   regexp.MustCompile(`(\w+) jobs? (?:is|are) pending`),
-	"elsewhere": regexp.MustCompile(`and (\d+) of them (?:is|are) left to `),
+	"elsewhere": regexp.MustCompile(`and (\d+) of them (?:is|are) assigned to `),
 	"lookahead": regexp.MustCompile(`look-ahead adds (\d+) upcoming`),
-	"buffer":    regexp.MustCompile(`; the buffer asks for (\d+)`),
+	"buffer":    regexp.MustCompile(`; the buffer adds (\d+) idle agents?`),
 	"idle":      regexp.MustCompile(`(\w+) agents? (?:is|are) idle and`),
 	"inFlight":  regexp.MustCompile(` idle and (\w+) (?:is|are) in flight`),
 	"replacing": regexp.MustCompile(`(\d+) idle agents? (?:is|are) close to`),
-	"late":      regexp.MustCompile(`(\d+) in flight (?:is|are) late`),
-	"unusable":  regexp.MustCompile(`(\d+) of them serves? none of this`),
+	"late":      regexp.MustCompile(`(\d+) in flight (?:is|are) overdue`),
+	"unusable":  regexp.MustCompile(`(\d+) of them cannot serve these jobs`),
 	"missing":   regexp.MustCompile(`so (\d+) (?:is|are) missing`),
-	"asked":     regexp.MustCompile(`The minimum of \d+ asks for (\d+) agent`),
-	"min":       regexp.MustCompile(`The minimum of (\d+) asks`),
-	"current":   regexp.MustCompile(`The overlay has (\d+) agents?,`),
+	"asked":     regexp.MustCompile(`The minimum of \d+ requires (\d+) agent`),
+	"min":       regexp.MustCompile(`The minimum of (\d+) requires`),
+	"current":   regexp.MustCompile(`The overlay has (\d+) agents? \(`),
 	"stopping":  regexp.MustCompile(`and (\d+) more that (?:is|are) stopping`),
 	"max":       regexp.MustCompile(`the maximum of (\d+) leaves room`),
 	"room":      regexp.MustCompile(`leaves room for (\d+)`),
@@ -105,8 +105,8 @@ var quantities = map[string]*regexp.Regexp{
 	"needed":    regexp.MustCompile(`(\d+) agents? (?:is|are) needed, but only`),
 	"only":      regexp.MustCompile(`needed, but only (\d+) (?:is|are) dispatched`),
 	"ordered":   regexp.MustCompile(`: dispatch (\d+) agent`),
-	"demand":    regexp.MustCompile(`(\d+) (?:is|are) for jobs and`),
-	"pool":      regexp.MustCompile(`for jobs and (\d+) (?:is|are) for the warm pool`),
+	"demand":    regexp.MustCompile(`(\d+) agents? (?:is|are) for jobs and`),
+	"pool":      regexp.MustCompile(`for jobs and (\d+) for the warm pool`),
 }
 
 // readBack describes how the quantities of a commit body do not add up; it is empty if

@@ -12,7 +12,7 @@ import (
 // counts against max like any other.
 func TestAgentKnownByItsName(t *testing.T) {
 	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
-	overlays := []Overlay{{Name: "default", Policy: Policy{Queue: "default", Max: 1, MaxDispatch: 100, Lease: lease},
+	overlays := []Overlay{{Name: "default", Policy: Policy{Queue: "default", Max: 1, Lease: lease},
 		Dispatches: []Dispatch{{ID: "default-0000000a", Agents: 1, At: now.Add(-time.Minute), NotAfter: now.Add(lease)}}}}
 	s := Snapshot{At: now, Sightings: []Sighting{{Agent: "a", Name: "default-0000000a-0", Running: true}},
 		Jobs: []Job{{ID: "j", Rules: []string{"queue=default"}, State: JobPending, Since: now}}}
@@ -42,7 +42,7 @@ func TestSuspendedAndOpen(t *testing.T) {
 		"cannot be read":    {func(o *Overlay) { o.Suspended = Suspension{Code: Invalid} }, Invalid, 0, 0},
 		"unread and paused": {func(o *Overlay) { o.Suspended, o.Policy.Paused = Suspension{Code: Invalid}, true }, Invalid, 0, 0},
 	} {
-		overlay := Overlay{Name: "default", Policy: Policy{Queue: "default", Max: 5, MaxDispatch: 5, Lease: lease}, Dispatches: []Dispatch{old},
+		overlay := Overlay{Name: "default", Policy: Policy{Queue: "default", Max: 5, Lease: lease}, Dispatches: []Dispatch{old},
 			State: State{Breaker: Breaker{Failures: Tolerance, At: now.Add(-time.Hour), Cause: NoJobTaken}}}
 		c.change(&overlay)
 		overlays := []Overlay{overlay}
@@ -66,7 +66,7 @@ func TestNothingIsJudgedUnread(t *testing.T) {
 		"read":           {Suspension{}, 7},
 		"cannot be read": {Suspension{Code: Invalid}, 2},
 	} {
-		policy := Policy{Queue: "default", Max: 10, MaxDispatch: 10, Lease: lease}
+		policy := Policy{Queue: "default", Max: 10, Lease: lease}
 		a, b := Overlay{Name: "a", Policy: policy, Suspended: c.suspended}, Overlay{Name: "b", Policy: policy}
 		for i, id := range []string{"a-0000000a", "a-0000000b", "a-0000000c"} { // nobody came
 			at := now.Add(time.Duration(i)*time.Minute - time.Hour)
@@ -102,9 +102,9 @@ func TestOneJobIsLeftToAProbe(t *testing.T) {
 		"out":       {time.Hour, []Dispatch{probing}, 5, 0, 3},
 	} {
 		overlays := []Overlay{
-			{Name: "a", Policy: Policy{Queue: "default", Priority: 1, Max: c.max, MaxDispatch: 5, Lease: lease}, Dispatches: c.out,
+			{Name: "a", Policy: Policy{Queue: "default", Priority: 1, Max: c.max, Lease: lease}, Dispatches: c.out,
 				State: State{Breaker: Breaker{Failures: Tolerance, At: now.Add(-c.failed), Cause: NoJobTaken}}},
-			{Name: "b", Policy: Policy{Queue: "default", Max: 5, MaxDispatch: 5, Lease: lease}},
+			{Name: "b", Policy: Policy{Queue: "default", Max: 5, Lease: lease}},
 		}
 		s := Snapshot{At: now}
 		for range 3 {

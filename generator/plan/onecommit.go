@@ -14,9 +14,9 @@ func (s *share) mostAtOnce() int {
 		return 0
 	}
 	// Those for jobs, and those for min and buffer are Jobs of their own, of which the last
-	// of each may have fewer agents than maxDispatch.
+	// of each may have fewer agents than JobAgents.
 	const unfilled = 1
-	return max(1, s.supply.MostJobs-unfilled) * max(1, s.policy.MaxDispatch)
+	return max(1, s.supply.MostJobs-unfilled) * JobAgents
 }
 
 // inOneCommit are those of the retirements that one commit takes. What was ordered

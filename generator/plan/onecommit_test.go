@@ -52,21 +52,21 @@ func TestRetiredInOneCommit(t *testing.T) {
 // TestOrderedInOneCommit: an order has no more Jobs than one commit takes, and says what
 // it leaves.
 func TestOrderedInOneCommit(t *testing.T) {
-	o := Overlay{Name: "a", Policy: Policy{Queue: "a", Max: 100, Buffer: 7, MaxDispatch: 3, Lease: time.Minute, IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour}}
-	look := Observation{At: time.Date(2026, 1, 5, 6, 0, 0, 0, time.UTC), Queue: "a", Jobs: []Demand{{Overlays: []string{"a"}, Pending: 50}}, Overlays: []Supply{{Overlay: "a"}}}
+	o := Overlay{Name: "a", Policy: Policy{Queue: "a", Max: 3000, Buffer: 700, Lease: time.Minute, IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour}}
+	look := Observation{At: time.Date(2026, 1, 5, 6, 0, 0, 0, time.UTC), Queue: "a", Jobs: []Demand{{Overlays: []string{"a"}, Pending: 1000}}, Overlays: []Supply{{Overlay: "a"}}}
 	free := Decide("tip", []Overlay{o}, look)[0]
-	if free.Sum.Dispatch != 57 || len(free.Limits()) > 0 {
+	if free.Sum.Dispatch != 1700 || len(free.Limits()) > 0 {
 		t.Fatalf("without a bound: %d, %v", free.Sum.Dispatch, free.Limits())
 	}
 	look.Overlays[0].MostJobs = 10
 	d := Decide("tip", []Overlay{o}, look)[0]
-	if len(d.Dispatch) > 10 || d.Sum.Dispatch != 27 || d.Sum.MostAtOnce != 27 || d.Sum.Room != 100 {
+	if len(d.Dispatch) > 10 || d.Sum.Dispatch != 900 || d.Sum.MostAtOnce != 900 || d.Sum.Room != 3000 {
 		t.Errorf("%d Jobs for %d agents, at most %d, room for %d", len(d.Dispatch), d.Sum.Dispatch, d.Sum.MostAtOnce, d.Sum.Room)
 	}
-	if limits := d.Limits(); len(limits) != 1 || limits[0] != (Limit{Name: "commit", Agents: 30, Why: "one commit orders at most 27"}) {
+	if limits := d.Limits(); len(limits) != 1 || limits[0] != (Limit{Name: "commit", Agents: 800, Why: "one commit orders at most 900"}) {
 		t.Errorf("the limits are %v", limits)
 	}
-	if s := d.Steps()[StepDispatch]; s.ActiveBounds()[0].Name != "mostAtOnce" || s.Value != 27 {
+	if s := d.Steps()[StepDispatch]; s.ActiveBounds()[0].Name != "mostAtOnce" || s.Value != 900 {
 		t.Errorf("the step is %+v", s)
 	}
 }

@@ -35,7 +35,7 @@ func TestInFlightTags(t *testing.T) {
 		"their lease is over":                {plain, []string{"gpu=a100"}, func(o *Overlay) { o.Dispatches[0].NotAfter = orderedAt.Add(-Grace - time.Second) }, wants(), 3, 0, false},
 		"renamed":                            {[]string{"queue=q", "overlay=was"}, nil, func(o *Overlay) { o.Former = []string{"was"} }, wants(), 0, 0, false},
 	} {
-		o := Overlay{Name: "a", Policy: Policy{Queue: "q", Tags: c.tags, Max: 10, MaxDispatch: 100, Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
+		o := Overlay{Name: "a", Policy: Policy{Queue: "q", Tags: c.tags, Max: 10, Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
 		o.Dispatches = []Dispatch{{ID: "a-0000000a", Agents: 3, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Tags: c.told, Purpose: ForDemand}}
 		if c.change != nil {
 			c.change(&o)

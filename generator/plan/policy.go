@@ -20,8 +20,6 @@ type Policy struct {
 	// Lookahead is the share, 0 to 1, of upcoming jobs that agents are started
 	// for before the jobs become runnable.
 	Lookahead float64
-	// MaxDispatch is the largest number of agents one Job orders, at least 1.
-	MaxDispatch int
 	// Lease is the time in which a dispatch's agents may start.
 	Lease time.Duration
 	// LeaseAuto says that the lease goes by how long boots take, and Lease is only what

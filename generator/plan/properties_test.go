@@ -27,8 +27,8 @@ func draw(t *rapid.T) drawn {
 		name := fmt.Sprintf("overlay-%d", i)
 		p := Policy{
 			Queue: "default", Tags: tags.Draw(t, "tags"), Min: small.Draw(t, "min"), Buffer: small.Draw(t, "buffer"),
-			Lookahead: rapid.SampledFrom([]float64{0, 0, 0.3, 1}).Draw(t, "lookahead"), MaxDispatch: rapid.IntRange(1, 8).Draw(t, "maxDispatch"),
-			Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
+			Lookahead: rapid.SampledFrom([]float64{0, 0, 0.3, 1}).Draw(t, "lookahead"),
+			Lease:     lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
 			Priority: rapid.IntRange(0, 2).Draw(t, "priority"), Paused: rapid.IntRange(0, 5).Draw(t, "paused") == 0,
 		}
 		p.Max = p.Min + rapid.IntRange(0, 20).Draw(t, "max")
@@ -148,8 +148,8 @@ func TestLimitsHold(t *testing.T) {
 			sum := 0
 			for _, o := range x.Dispatch {
 				sum += o.Agents
-				if o.Agents < 1 || o.Agents > p.MaxDispatch {
-					t.Fatalf("a Job of %d agents, at most %d", o.Agents, p.MaxDispatch)
+				if o.Agents < 1 || o.Agents > JobAgents {
+					t.Fatalf("a Job of %d agents, at most %d", o.Agents, JobAgents)
 				}
 			}
 			if sum != x.Sum.Dispatch || x.Sum.Demand+x.Sum.WarmPool != sum || x.Sum.Demand < 0 || x.Sum.WarmPool < 0 {

@@ -38,8 +38,8 @@ func drawSmall(t *rapid.T) drawn {
 		p := Policy{
 			Queue: queue.Draw(t, "queue"), Cluster: rapid.SampledFrom(names).Draw(t, "policy's cluster"), Tags: tags.Draw(t, "tags"),
 			Min: max(0, up(7, "min")-3), Max: up(10, "max"), Buffer: max(0, up(5, "buffer")-2), Priority: up(2, "priority"),
-			Lookahead: rapid.SampledFrom([]float64{0, 0, 0.5, 1}).Draw(t, "lookahead"), MaxDispatch: 1 + up(7, "maxDispatch"),
-			Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour, Paused: chance(6, "paused"),
+			Lookahead: rapid.SampledFrom([]float64{0, 0, 0.5, 1}).Draw(t, "lookahead"),
+			Lease:     lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour, Paused: chance(6, "paused"),
 		}
 		o := Overlay{Name: string(rune('a' + i)), Policy: p}
 		drawBoots(t, &o, now)

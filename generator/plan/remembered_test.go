@@ -178,7 +178,7 @@ func TestStateEqual(t *testing.T) {
 func TestOrderedInTheLastHour(t *testing.T) {
 	until := orderedAt.Add(4 * time.Minute)
 	for pending, want := range map[int]int{0: 1, 3: 2} {
-		o := Overlay{Name: "a", Policy: Policy{Queue: "q", Max: 5, MaxPerHour: 5, MaxDispatch: 5, Lease: lease, IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour},
+		o := Overlay{Name: "a", Policy: Policy{Queue: "q", Max: 5, MaxPerHour: 5, Lease: lease, IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour},
 			State: State{Ordered: []Ordered{{orderedAt.Add(-time.Hour), 4}, {orderedAt.Add(-time.Minute), 1}}}}
 		d := Decide("c0ffee", []Overlay{o}, Observation{At: orderedAt, Until: until, Queue: "q", Jobs: []Demand{{Overlays: []string{"a"}, Pending: pending}}})[0]
 		if len(d.State.Ordered) != want || d.Sum.Dispatch != pending {

@@ -127,7 +127,7 @@ func (s Step) noun(term string, n int) string {
 	case "pending":
 		return plural("job") + " pending"
 	case "elsewhere":
-		return "of them left to other overlays"
+		return "assigned to other overlays"
 	case "lookahead":
 		return "upcoming " + plural("job") + " by lookahead"
 	case "buffer":
@@ -135,18 +135,15 @@ func (s Step) noun(term string, n int) string {
 	case "idle":
 		return plural("agent") + " idle"
 	case "replacing":
-		return "of the idle about to leave"
+		return "idle " + plural("agent") + " about to exit"
 	case "inFlight":
 		return plural("agent") + " in flight"
 	case "late":
-		return "of those in flight late"
+		return "overdue in flight"
 	case "unusable":
-		return "of these agents serving none of this"
+		return plural("agent") + " with non-matching tags"
 	case "current":
-		if s.Name == "desired" {
-			return plural("agent") + " it has, those in flight included"
-		}
-		return "it has"
+		return "current " + plural("agent")
 	}
 	return term
 }

@@ -180,7 +180,7 @@ func (r Replay) markdown(b *strings.Builder) {
 		{"longest wait", seconds(x.Wait.Max), seconds(y.Wait.Max), x.Wait.Max.Seconds(), y.Wait.Max.Seconds()},
 		{"pod-hours", fmt.Sprintf("%.1f", x.Connected.Hours()), fmt.Sprintf("%.1f", y.Connected.Hours()), x.Connected.Hours(), y.Connected.Hours()},
 		{"agents", fmt.Sprint(x.Agents), fmt.Sprint(y.Agents), float64(x.Agents), float64(y.Agents)},
-		{"agents in vain", fmt.Sprint(x.InVain), fmt.Sprint(y.InVain), float64(x.InVain), float64(y.InVain)},
+		{"unused agents", fmt.Sprint(x.InVain), fmt.Sprint(y.InVain), float64(x.InVain), float64(y.InVain)},
 		{"most agents at once", fmt.Sprint(x.Highest), fmt.Sprint(y.Highest), float64(x.Highest), float64(y.Highest)},
 		{"commits", fmt.Sprint(x.Commits), fmt.Sprint(y.Commits), float64(x.Commits), float64(y.Commits)},
 		{"jobs never served", fmt.Sprint(x.Unserved), fmt.Sprint(y.Unserved), float64(x.Unserved), float64(y.Unserved)},

@@ -168,8 +168,8 @@ func (r Report) agents() Table {
 		orders, ordered, came, never,
 		number("in flight", func(f Figures) int { return f.InFlight }),
 		number("not known", func(f Figures) int { return f.NotKnown }),
-		number("in vain, at least", func(f Figures) int { return f.InVain.Least }),
-		number("in vain, at most", func(f Figures) int { return f.InVain.Most }),
+		number("unused, at least", func(f Figures) int { return f.InVain.Least }),
+		number("unused, at most", func(f Figures) int { return f.InVain.Most }),
 	}
 	return r.byOverlay(Table{
 		ID: "agents", Title: "What was ordered, and what came of it", Columns: head("overlay", fields),

@@ -66,7 +66,7 @@ type World struct {
 func DefaultWorld() World {
 	return World{
 		Policy: plan.Policy{
-			Queue: "default", Max: 500, MaxDispatch: 100, Lease: 15 * time.Minute,
+			Queue: "default", Max: 500, Lease: 15 * time.Minute,
 			IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
 		},
 		Interval: 15 * time.Second, Sync: 20 * time.Second, Jitter: 10 * time.Second,

@@ -40,7 +40,7 @@ func dispatchProse(d plan.Decision) string {
 	say("%s.", sentence(demandClause(d)))
 	say("%s.", sentence(supplyClause(d)))
 	if len(steps[plan.StepDesired].ActiveBounds()) > 0 {
-		say("The minimum of %d asks for %s.", s.Min, Count(wanted, "agent"))
+		say("The minimum of %d requires %s.", s.Min, Count(wanted, "agent"))
 	}
 	if s.Busy > 0 || s.QueueBusy > 0 {
 		say("%s", busySentence(s))
@@ -53,16 +53,16 @@ func dispatchProse(d plan.Decision) string {
 		say("At most %s may be dispatched in an hour: %d of them %s left.", Count(s.MaxPerHour, "agent"), s.LeftThisHour, pick(s.LeftThisHour, "was", "were"))
 	}
 	if s.MostAtOnce > 0 {
-		say("One commit orders at most %s, because the git host takes no more files at once: what is left is decided again after it.", Count(s.MostAtOnce, "agent"))
+		say("One commit orders at most %s, because the git host accepts no more files in one commit: the next tick decides about the rest.", Count(s.MostAtOnce, "agent"))
 	}
 	if wanted > dispatch.Value {
 		say("%s%s needed, but only %d%s dispatched.", sentence(Count(wanted, "agent")), are(wanted), dispatch.Value, are(dispatch.Value))
 	}
 	switch jobs := Count(len(d.Dispatch), "Job"); {
 	case s.Demand > 0 && s.WarmPool > 0:
-		say("%d%s for jobs and %d%s for the warm pool, in %s.", s.Demand, are(s.Demand), s.WarmPool, are(s.WarmPool), jobs)
+		say("%s%s for jobs and %d for the warm pool, in %s.", sentence(Count(s.Demand, "agent")), are(s.Demand), s.WarmPool, jobs)
 	case len(d.Dispatch) > 1:
-		say("They are dispatched in %s, because maxDispatch limits the agents of one Job.", jobs)
+		say("They are dispatched in %s, each with at most %d agents.", jobs, plan.JobAgents)
 	}
 	if stays := staysSentence(d); stays != "" {
 		say("%s", stays)
@@ -82,13 +82,13 @@ func demandClause(d plan.Decision) string {
 	s := d.Sum
 	demand := Count(s.Pending, "job") + are(s.Pending) + " pending"
 	if s.Elsewhere > 0 {
-		demand += fmt.Sprintf(", and %d of them%s left to %s", s.Elsewhere, are(s.Elsewhere), others(d))
+		demand += fmt.Sprintf(", and %d of them%s assigned to %s", s.Elsewhere, are(s.Elsewhere), others(d))
 	}
 	if s.Lookahead > 0 {
 		demand += "; look-ahead adds " + Count(s.Lookahead, "upcoming job")
 	}
 	if s.Buffer > 0 {
-		demand += fmt.Sprintf("; the buffer asks for %d", s.Buffer)
+		demand += fmt.Sprintf("; the buffer adds %s", Count(s.Buffer, "idle agent"))
 	}
 	return demand
 }
@@ -138,10 +138,10 @@ func supplyClause(d plan.Decision) string {
 		not = append(not, fmt.Sprintf("%s %s and %s not count", Count(s.Replacing, "idle agent")+are(s.Replacing), why, pick(s.Replacing, "does", "do")))
 	}
 	if s.Late > 0 {
-		not = append(not, fmt.Sprintf("%d in flight%s late, more than %s after the order, and %s not count", s.Late, are(s.Late), span(time.Duration(s.LateAfter)*time.Second), pick(s.Late, "does", "do")))
+		not = append(not, fmt.Sprintf("%d in flight%s overdue, more than %s after the order, and %s not count", s.Late, are(s.Late), span(time.Duration(s.LateAfter)*time.Second), pick(s.Late, "does", "do")))
 	}
 	if s.Unusable > 0 {
-		not = append(not, fmt.Sprintf("%d of them %s none of this because of their tags", s.Unusable, pick(s.Unusable, "serves", "serve")))
+		not = append(not, fmt.Sprintf("%d of them cannot serve these jobs because of their tags", s.Unusable))
 	}
 	if len(not) > 0 {
 		supply += ", but " + strings.Join(not, ", and ")
@@ -158,14 +158,14 @@ func busySentence(s plan.Sum) string {
 	case s.QueueBusy <= s.Busy:
 		return fmt.Sprintf("%s of this overlay%s busy.", sentence(Count(s.Busy, "agent")), are(s.Busy))
 	case s.Busy == 0:
-		return fmt.Sprintf("%s of the queue%s busy, none of them of this overlay.", sentence(Count(s.QueueBusy, "agent")), are(s.QueueBusy))
+		return fmt.Sprintf("%s of the queue%s busy; none of them belongs to this overlay.", sentence(Count(s.QueueBusy, "agent")), are(s.QueueBusy))
 	}
-	return fmt.Sprintf("%s of the queue%s busy, %d of them of this overlay.", sentence(Count(s.QueueBusy, "agent")), are(s.QueueBusy), s.Busy)
+	return fmt.Sprintf("%s of the queue%s busy; %d of them %s to this overlay.", sentence(Count(s.QueueBusy, "agent")), are(s.QueueBusy), s.Busy, pick(s.Busy, "belongs", "belong"))
 }
 
 // roomSentence says what max leaves room for.
 func roomSentence(s plan.Sum) string {
-	current := Count(s.Current, "agent") + ", those in flight included"
+	current := Count(s.Current, "agent") + " (idle, busy or in flight)"
 	if s.Current == 0 {
 		current = "no agent yet"
 	}
@@ -218,13 +218,13 @@ func retireSubject(all []plan.Retirement) string {
 	case failed[plan.LeftEarly] > 0:
 		return subject + whose(failed[plan.LeftEarly]) + " left early"
 	case withdrawn == len(all):
-		return subject + its + pick(len(all), " template", " templates") + " changed before an agent came"
+		return subject + its + pick(len(all), " template", " templates") + " changed before an agent registered"
 	case unknown == len(all):
-		return subject + its + pick(len(all), " lease", " leases") + " ended long ago"
+		return subject + its + pick(len(all), " lease", " leases") + " expired long ago"
 	case registered == 0 && agents == 1:
-		return subject + its + " agent did not come"
+		return subject + its + " agent did not register"
 	case registered == 0:
-		return subject + "none of " + its + " " + Count(agents, "agent") + " came"
+		return subject + "none of " + its + " " + Count(agents, "agent") + " registered"
 	case registered == agents && agents == 1:
 		return subject + its + " agent registered"
 	case registered == agents:
@@ -253,17 +253,17 @@ func retireProse(d plan.Decision) string {
 	}
 	if n := len(d.Retire) - withdrawn; n > 0 {
 		what := pick(n, "The manifest is", "The manifests are")
-		paragraphs = append(paragraphs, wrap(what+" removed from git, so that no syncer runs the Job again. Agents that run are not affected."))
+		paragraphs = append(paragraphs, wrap(what+" removed from git, so that no syncer runs the Job again. Running agents are not affected."))
 	}
 	if withdrawn > 0 {
-		paragraphs = append(paragraphs, wrap("What is withdrawn lies in dispatches/withdrawn, which no syncer applies, so that a Job which was refused does not stop others. Its agents count as in flight until its lease is over: the Job may have started just before."))
+		paragraphs = append(paragraphs, wrap("Withdrawn manifests are kept in dispatches/withdrawn, which no syncer applies, so that a refused Job does not block others. Their agents count as in flight until the lease expires: a Job may have started just before."))
 	}
 	if command := DeleteUnstarted(d.Retire); command != "" {
-		paragraphs = append(paragraphs, wrap("A pod that has not started, as when its image cannot be pulled, keeps its room on its node until activeDeadlineSeconds is over. "+
-			"This deletes such pods of "+theJobs(unarrived(d.Retire))+", and none that has started:")+"\n  "+command)
+		paragraphs = append(paragraphs, wrap("A scheduled pod that cannot start, for example because its image cannot be pulled, uses its node until activeDeadlineSeconds expires. "+
+			"This command deletes the pods of "+theJobs(unarrived(d.Retire))+" that have not started, and no others:")+"\n  "+command)
 	}
 	if d.Closes {
-		paragraphs = append(paragraphs, wrap("The circuit breaker closes: the last order did not fail. Agents are dispatched as needed again."))
+		paragraphs = append(paragraphs, wrap("The circuit breaker closes: the last order did not fail. muster dispatches agents as needed again."))
 	}
 	if b := d.State.Breaker; b.Failures > 0 {
 		paragraphs = append(paragraphs, wrap(breakerSentence(b, d.At())), whereToLook(b))
@@ -309,21 +309,21 @@ func DeleteUnstarted(all []plan.Retirement) string {
 func outcomeSentence(r plan.Retirement) string {
 	switch {
 	case r.Failure == plan.NoJobTaken:
-		return fmt.Sprintf("The agents of %s left without a job, although jobs that match their tags were pending all the time.", r.ID)
+		return fmt.Sprintf("The agents of %s disconnected without a job, although jobs that match their tags were pending all the time.", r.ID)
 	case r.Failure == plan.WrongTags:
-		return fmt.Sprintf("The agents of %s registered without tags that they were told to carry: they can take none of the jobs that they were dispatched for.", r.ID)
+		return fmt.Sprintf("The agents of %s registered without some of the tags that muster wrote: they can take none of the jobs that they were dispatched for.", r.ID)
 	case r.Failure == plan.LeftEarly:
-		return fmt.Sprintf("The agents of %s registered and left within minutes, without a job and long before their idle time-out.", r.ID)
+		return fmt.Sprintf("The agents of %s registered and disconnected within minutes, without a job and long before their idle time-out.", r.ID)
 	case r.Reason == plan.Withdrawn:
-		return fmt.Sprintf("%s is withdrawn: the template has changed since it was ordered, and %s.", r.ID, pick(r.Agents, "its one agent has not come", fmt.Sprintf("none of its %d agents has come", r.Agents)))
+		return fmt.Sprintf("%s is withdrawn: the template has changed since it was ordered, and %s.", r.ID, pick(r.Agents, "its one agent has not registered", fmt.Sprintf("none of its %d agents has registered", r.Agents)))
 	case stale(r):
-		return fmt.Sprintf("The lease of %s ended so long ago that Buildkite was not asked what became of its %s.", r.ID, Count(r.Agents, "agent"))
+		return fmt.Sprintf("The lease of %s expired so long ago that muster did not ask Buildkite about its %s.", r.ID, Count(r.Agents, "agent"))
 	case r.Registered == 0:
-		return fmt.Sprintf("The lease of %s is over: %s.", r.ID, pick(r.Agents, "its one agent did not register", fmt.Sprintf("none of its %d agents registered", r.Agents)))
+		return fmt.Sprintf("The lease of %s expired: %s.", r.ID, pick(r.Agents, "its one agent did not register", fmt.Sprintf("none of its %d agents registered", r.Agents)))
 	case r.Reason == plan.AllRegistered:
 		return fmt.Sprintf("%s has started: %s registered.", r.ID, pick(r.Agents, "its one agent", fmt.Sprintf("all its %d agents", r.Agents)))
 	}
-	return fmt.Sprintf("The lease of %s is over: %d of its %s registered.", r.ID, r.Registered, Count(r.Agents, "agent"))
+	return fmt.Sprintf("The lease of %s expired: %d of its %s registered.", r.ID, r.Registered, Count(r.Agents, "agent"))
 }
 
 // breakerSentence says how far failures in a row have come, and what follows.
@@ -332,7 +332,7 @@ func breakerSentence(b plan.Breaker, now time.Time) string {
 	if b.At.Equal(now) { // found just now
 		switch {
 		case b.Cause == plan.WrongTags:
-			how = "one order whose agents have the wrong tags is enough for that"
+			how = "one order whose agents have the wrong tags is enough"
 		case b.Failures > plan.Tolerance:
 			how = fmt.Sprintf("the order of %s failed too", b.Dispatch)
 		default:
@@ -340,13 +340,13 @@ func breakerSentence(b plan.Breaker, now time.Time) string {
 		}
 	}
 	if !b.Open() {
-		return fmt.Sprintf("%s. When %d orders in a row have failed, the circuit breaker opens, and only probes are sent.", sentence(how), plan.Tolerance)
+		return fmt.Sprintf("%s. After %d failed orders in a row, the circuit breaker opens, and muster sends only probes.", sentence(how), plan.Tolerance)
 	}
 	state := "stays open"
 	if b.At.Equal(now) && b.Failures == plan.Tolerance {
 		state = "opens"
 	}
-	return fmt.Sprintf("The circuit breaker %s: %s. The next probe, one agent, is sent at %s or later, if an agent is needed then.", state, how, b.NextProbe().UTC().Format(time.RFC3339))
+	return fmt.Sprintf("The circuit breaker %s: %s. muster sends the next probe (one agent) at %s or later, if an agent is needed then.", state, how, b.NextProbe().UTC().Format(time.RFC3339))
 }
 
 // failures says which failures an overlay's last orders have come to. How many
@@ -360,21 +360,21 @@ func failures(b plan.Breaker) string {
 		return fmt.Sprintf("the order of %s failed before this one (%s)", b.Dispatch, b.Cause)
 	}
 	if b.Open() {
-		return fmt.Sprintf("the last orders have all failed, the latest of them that of %s (%s)", b.Dispatch, b.Cause)
+		return fmt.Sprintf("the last orders all failed, most recently %s (%s)", b.Dispatch, b.Cause)
 	}
-	return fmt.Sprintf("%d orders in a row have failed, the latest of them that of %s (%s)", b.Failures, b.Dispatch, b.Cause)
+	return fmt.Sprintf("%d orders in a row failed, most recently %s (%s)", b.Failures, b.Dispatch, b.Cause)
 }
 
 // whereToLook says what a person can find out that muster cannot.
 func whereToLook(b plan.Breaker) string {
-	look := "Where to look: does the syncer apply this overlay? Do the pods start (image, quota, nodes, Secret)? Do their agents reach Buildkite, in the right cluster and queue?"
+	look := "Check: does the syncer apply this overlay? Do the pods start (image, quota, nodes, Secret)? Do their agents reach Buildkite, in the right cluster and queue?"
 	switch b.Cause {
 	case plan.WrongTags:
-		look = "Where to look: does the template's command pass $MUSTER_AGENT_TAGS on? Does the image set tags of its own?"
+		look = "Check: does the template's command pass $MUSTER_AGENT_TAGS on? Does the image set tags of its own?"
 	case plan.LeftEarly:
-		look = "Where to look: why do the agents end (their log, the pods' exit codes)? Are the pods evicted, or their nodes removed?"
+		look = "Check: why do the agents exit (their log, the pods' exit codes)? Are the pods evicted, or their nodes removed?"
 	case plan.NoJobTaken:
-		look = "Where to look: do the agents' tags match the jobs in Buildkite (queue, cluster)? Do the agents stay connected? Is the queue paused?"
+		look = "Check: do the agents' tags match the jobs in Buildkite (queue, cluster)? Do the agents stay connected? Is the queue paused?"
 	}
 	return wrap(look) + "\n  kubectl get jobs,pods -A -l muster.dev/dispatch=" + b.Dispatch
 }
@@ -393,7 +393,7 @@ func repairSubject(a Act) string {
 // repairProse says what was edited by hand, how it is restored, and who may
 // have done it.
 func repairProse(a Act) string {
-	lines := []string{wrap("Somebody else changed files that only muster writes:")}
+	lines := []string{wrap("Somebody else changed files that belong to muster:")}
 	faults := a.Faults
 	if len(faults) == 0 {
 		for _, c := range a.Changes {
@@ -404,7 +404,7 @@ func repairProse(a Act) string {
 		lines = append(lines, hanging("  ", safe(f.File)+" "+safe(f.Problem)+". "+sentence(restored(a, f))+"."))
 	}
 	paragraphs := []string{strings.Join(lines, "\n"), suspectsProse(a)}
-	return strings.Join(append(paragraphs, wrap("No agent is dispatched by this, and none is stopped.")), "\n\n")
+	return strings.Join(append(paragraphs, wrap("This commit neither orders nor stops agents.")), "\n\n")
 }
 
 // restored says what the act does with a file that was at fault.
@@ -416,7 +416,7 @@ func restored(a Act, f Fault) string {
 		case c.Content == nil:
 			said = "it is removed"
 		case path.Base(path.Dir(c.Path)) == "withdrawn":
-			return "it lies in dispatches/withdrawn now: no syncer applies it, and its agents count as in flight until its lease is over, or the file is deleted there because they do not come"
+			return "it is in dispatches/withdrawn now: no syncer applies it, and its agents count as in flight until its lease expires or somebody deletes the file because they will not start"
 		}
 	}
 	return said
