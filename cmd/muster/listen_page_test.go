@@ -45,7 +45,7 @@ func TestPageOfARun(t *testing.T) {
 		if !strings.Contains(page, "3 jobs pending - 3 agents in flight: 0 missing.") || !strings.Contains(page, "3 jobs are pending.") {
 			t.Errorf("%s", page)
 		}
-		if line := read("/timeline.json?overlay=default"); !strings.Contains(line, `"label":"3"`) {
+		if line := read("/timeline.svg?overlay=default&hours=1"); !strings.Contains(line, "default: dispatch 3 agents") {
 			t.Errorf("%s", line)
 		}
 		begun := make(chan bool)

@@ -157,9 +157,7 @@ func thirdParty(t *testing.T) string {
 		}
 		fmt.Fprintf(&page, "| %s | %s | %s |\n", m.Path, m.Version, strings.Join(slices.Sorted(maps.Keys(names)), ", "))
 	}
-	uplot := normal(readText(t, "cmd/muster/chart/uplot/LICENSE"))
-	users[uplot] = append(users[uplot], "uPlot 1.6.32 of npm, LICENSE")
-	page.WriteString("\nGo's standard library and runtime are under BSD-3-Clause. The status page has the files of uPlot 1.6.32 (npm), under MIT.\n\n## Texts\n")
+	page.WriteString("\nGo's standard library and runtime are under BSD-3-Clause.\n\n## Texts\n")
 	for i, text := range slices.SortedFunc(maps.Keys(users), func(a, b string) int { return strings.Compare(slices.Min(users[a]), slices.Min(users[b])) }) {
 		slices.Sort(users[text])
 		fmt.Fprintf(&page, "\n### %d\n\nOf:\n\n- %s\n\n~~~text\n%s\n~~~\n", i+1, strings.Join(users[text], "\n- "), text)

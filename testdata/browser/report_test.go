@@ -6,15 +6,12 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	cdppage "github.com/chromedp/cdproto/page"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
 	"muster/cmd/muster/page"
@@ -23,9 +20,6 @@ import (
 	"muster/gitops/branch"
 	"muster/gitops/ledger"
 )
-
-// awaited waits for a promise.
-func awaited(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
 
 // week is a made-up week of commits, the newest first.
 type week struct {
@@ -127,7 +121,7 @@ func TestReport(t *testing.T) {
 		scheme string
 	}{{390, "light"}, {390, "dark"}, {1440, "light"}, {1440, "dark"}} {
 		name := fmt.Sprintf("report-%d-%s", c.width, c.scheme)
-		b.run(t, log.Enable(), chromedp.EmulateViewport(c.width, 1000), scheme(c.scheme), chromedp.Navigate(origin+"/report.html"), chromedp.WaitVisible(`html[data-drawn="12"] #zoom`, chromedp.ByQuery))
+		b.run(t, log.Enable(), chromedp.EmulateViewport(c.width, 1000), scheme(c.scheme), chromedp.Navigate(origin+"/report.html"), loaded())
 		b.picture(t, name)
 		for _, variable := range []string{"--s0", "--s1", "--s2", "--s3", "--s4"} {
 			var n int
@@ -140,7 +134,7 @@ func TestReport(t *testing.T) {
 		var background string
 		b.run(t, chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide), chromedp.Evaluate(`document.documentElement.clientWidth`, &room),
 			chromedp.Evaluate(`getComputedStyle(document.body).backgroundColor`, &background),
-			chromedp.Evaluate(`document.querySelectorAll("img").length - document.querySelectorAll("figure .plain img").length`, &images),
+			chromedp.Evaluate(`document.querySelectorAll("img").length - document.querySelectorAll("figure img").length`, &images),
 			chromedp.Evaluate(`document.querySelectorAll("meta[http-equiv=Content-Security-Policy]").length`, &policies))
 		if wide > room || images != 0 || policies != 1 {
 			t.Errorf("%s: %d pixels wide in a window of %d, %d images that are no chart, %d policies", name, wide, room, images, policies)
@@ -152,54 +146,13 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReportZooms: a drag zooms into all charts, a mark says its decision, and a click on
-// it opens what came of it.
-func TestReportZooms(t *testing.T) {
-	origin := "file://" + written(t)
-	b := open(t, origin)
-	var zoomed, opened, said string
-	var box []float64
-	b.run(t, log.Enable(), chromedp.EmulateViewport(1280, 1000), scheme("light"), chromedp.Navigate(origin+"/report.html"), chromedp.WaitVisible(`html[data-drawn="12"] #zoom`, chromedp.ByQuery),
-		chromedp.ScrollIntoView("#lines", chromedp.ByQuery), chromedp.Evaluate(`(({ left, top, width, height }) => [left, top, width, height])(document.querySelectorAll(".u-over")[1].getBoundingClientRect())`, &box))
-	mouse := func(kind input.MouseType, part float64) chromedp.Action {
-		e := input.DispatchMouseEvent(kind, box[0]+box[2]*part, box[1]+box[3]/2)
-		if kind != input.MouseMoved {
-			e = e.WithButton(input.Left).WithClickCount(1)
-		}
-		return e
-	}
-	b.run(t, mouse(input.MouseMoved, 0.9), mouse(input.MousePressed, 0.9), mouse(input.MouseMoved, 0.95), mouse(input.MouseMoved, 0.99), mouse(input.MouseReleased, 0.99),
-		chromedp.WaitVisible(`//div[@id="zoom"][not(button[@aria-pressed="true"])]`), chromedp.Evaluate(`location.hash`, &zoomed))
-	b.run(t, chromedp.Evaluate(pointed, &said, awaited))
-	if zoomed != "" || !strings.Contains(said, "default: dispatch ") || !strings.Contains(said, "jobs are pending") {
-		t.Errorf("a drag goes to %q; a mark says %q", zoomed, said)
-	}
-	click := `(() => {
-  const said = [...document.querySelectorAll("figure")].find((f) => [...f.querySelectorAll(".pointed")].some((p) => p.textContent)); // all charts have one cursor
-  const over = said.querySelectorAll(".u-over")[1], at = { bubbles: true, view: window, clientX: over.querySelector(".u-cursor-x").getBoundingClientRect().left, clientY: over.getBoundingClientRect().top + 20 };
-  over.dispatchEvent(new MouseEvent("mousedown", at)); over.dispatchEvent(new MouseEvent("mouseup", at)); over.dispatchEvent(new MouseEvent("click", at));
-})()`
-	b.run(t, chromedp.Evaluate(click, nil), chromedp.Evaluate(`new Promise(requestAnimationFrame).then(() => document.querySelector("details:target[open]")?.textContent ?? location.hash)`, &opened, awaited))
-	b.picture(t, "report-zoomed")
-	if !strings.Contains(opened, "What came of it: ") {
-		t.Errorf("opened is %q", opened)
-	}
-	b.quiet(t)
-}
-
-// TestReportOnPaper: without a script there are pictures and tables, and so on paper.
+// TestReportOnPaper: printed, a report has its pictures and its whole tables.
 func TestReportOnPaper(t *testing.T) {
 	origin := "file://" + written(t)
 	b := open(t, origin)
-	var loaded, shown bool
-	b.run(t, log.Enable(), emulation.SetScriptExecutionDisabled(true), chromedp.EmulateViewport(1280, 1000), chromedp.Navigate(origin+"/report.html"), chromedp.WaitVisible("figure img", chromedp.ByQuery))
-	b.picture(t, "report-without-script")
-	b.run(t, chromedp.Evaluate(`[...document.querySelectorAll("figure img")].every((i) => i.naturalWidth > 0)`, &loaded))
-	if !loaded {
-		t.Error("a picture is not shown")
-	}
-	b.run(t, emulation.SetScriptExecutionDisabled(false), chromedp.Navigate(origin+"/report.html"), chromedp.WaitVisible(`html[data-drawn="12"] #zoom`, chromedp.ByQuery),
-		emulation.SetEmulatedMedia().WithMedia("print"), chromedp.WaitVisible("figure img", chromedp.ByQuery), chromedp.WaitNotVisible("figure .uplot", chromedp.ByQuery),
+	var shown bool
+	b.run(t, log.Enable(), chromedp.EmulateViewport(1280, 1000), chromedp.Navigate(origin+"/report.html"), loaded(),
+		emulation.SetEmulatedMedia().WithMedia("print"),
 		chromedp.Evaluate(`getComputedStyle(document.querySelector("#agents table")).display === "table" && document.documentElement.scrollWidth <= document.documentElement.clientWidth`, &shown))
 	b.picture(t, "report-paper")
 	if !shown {

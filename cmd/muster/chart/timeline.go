@@ -50,8 +50,6 @@ type Mark struct {
 	Label string
 	// Text is shown to who points at the mark.
 	Text string
-	// Link is the address within the page of what says more, as in "#a"; empty: none.
-	Link string
 }
 
 // The measures of a timeline, in pixels. The width is that of all charts.
@@ -80,18 +78,15 @@ type timeline struct {
 // SVG draws the timeline.
 func (t Timeline) SVG() []byte {
 	var out bytes.Buffer
-	d := timeline{SVG: svg.New(&out), Timeline: t, left: margin + scaleWidth, right: chartWidth - margin - legend, bottom: header}
-	for _, b := range t.Bands {
-		d.bottom += b.height()
-	}
+	width, height := t.Size()
+	d := timeline{SVG: svg.New(&out), Timeline: t, left: margin + scaleWidth, right: width - margin - legend, bottom: height - axisHeight - margin}
 	if len(t.Times) > 0 {
 		d.axis = newTimeAxis(t.Times[0], t.Times[len(t.Times)-1], d.right-d.left)
 	}
-	height := d.bottom + axisHeight + margin
-	d.Startview(chartWidth, height, 0, 0, chartWidth, height)
+	d.Startview(width, height, 0, 0, width, height)
 	d.SVG.Title(t.Title)
 	d.Style("text/css", style+timelineStyle())
-	d.Rect(0, 0, chartWidth, height, `class="page"`)
+	d.Rect(0, 0, width, height, `class="page"`)
 	d.Text(margin, 28, t.Title, `class="title"`)
 	d.times()
 	y := float64(header)
@@ -104,8 +99,17 @@ func (t Timeline) SVG() []byte {
 	return out.Bytes()
 }
 
+// Size returns the width and the height of the picture, in pixels.
+func (t Timeline) Size() (width, height float64) {
+	height = header + axisHeight + margin
+	for _, b := range t.Bands {
+		height += b.height()
+	}
+	return chartWidth, height
+}
+
 func (b Stack) height() float64 {
-	if len(b.Marks) > 0 {
+	if b.MarksAre != "" {
 		return headHeight + bandHeight + markHeight
 	}
 	return headHeight + bandHeight
@@ -148,7 +152,7 @@ func (d *timeline) times() {
 		d.SVG.Line(x, header+headHeight, x, d.bottom, `class="grid"`)
 		d.Text(x, d.bottom+15, tick.label, `class="small middle"`)
 	}
-	d.Text(d.right+12, d.bottom+15, d.Times[0].Format("2 Jan 2006 MST"), `class="small"`)
+	d.Text(d.right+24, d.bottom+15, d.Times[0].Format("2 Jan 2006 MST"), `class="small"`)
 }
 
 // band draws a stack whose upper edge is at y.

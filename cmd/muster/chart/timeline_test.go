@@ -2,7 +2,6 @@ package chart
 
 import (
 	"bytes"
-	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -59,7 +58,7 @@ func TestTimelineShowsEverything(t *testing.T) {
 	timeline := Timeline{Title: "A & B", Times: times, Bands: []Stack{
 		{Title: "<jobs>", Series: []Series{{"pending", []float64{0, 3, 1, 0}}}},
 		{Title: "agents", Series: []Series{{"busy", []float64{0, 1, 2, 2}}, {"idle", []float64{1, 1, 0, 0}}},
-			Marks: []Mark{{times[1], "7", "dispatch <7>", "#a"}, {times[1], "8", "too close for a label", ""}, {times[3].Add(time.Minute), "9", "too late", ""}}, MarksAre: "dispatched"},
+			Marks: []Mark{{times[1], "7", "dispatch <7>"}, {times[1], "8", "too close for a label"}, {times[3].Add(time.Minute), "9", "too late"}}, MarksAre: "dispatched"},
 		{Title: "others", Series: []Series{{"pending", []float64{2, 2, 2, 2}}}},
 	}}
 	picture := timeline.SVG()
@@ -158,22 +157,5 @@ func TestTimeAxis(t *testing.T) {
 		if text := strings.Join(got, " "); text != test.want {
 			t.Errorf("%s from %s: %q, want %q", test.length, test.from, text, test.want)
 		}
-	}
-}
-
-// TestTimelineForTheScript: times rise by a second at least, what is not known is
-// null, and a mark keeps its link.
-func TestTimelineForTheScript(t *testing.T) {
-	at := eight(0)[0]
-	line := Timeline{Title: "a", Times: []time.Time{at, at.Add(time.Millisecond), at.Add(time.Minute)}, Bands: []Stack{{
-		Title: "b", Series: []Series{{"c", []float64{1, 2}}}, Marks: []Mark{{at.Add(time.Minute), "5", "later", ""}, {at, "4", "first", "#x"}},
-	}}}
-	got, err := json.Marshal(line)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := fmt.Sprintf(`{"title":"a","times":[%[1]d,%[2]d],"bands":[{"title":"b","series":[{"name":"c","values":[2,null]}],"marks":[{"at":%[1]d,"label":"4","text":"first","link":"#x"},{"at":%[2]d,"label":"5","text":"later"}]}]}`, at.Unix(), at.Unix()+60)
-	if string(got) != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

@@ -3,11 +3,13 @@ package page
 import (
 	"fmt"
 	"net/url"
+	"strconv"
 	"time"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
+	"muster/cmd/muster/chart"
 	"muster/generator/status"
 )
 
@@ -36,10 +38,7 @@ func (v view) document() g.Node {
 			h.Meta(h.Name("color-scheme"), h.Content("light dark")),
 			h.TitleEl(g.Text(title)),
 			h.Link(h.Rel("icon"), h.Href("assets/icon.svg"), h.Type("image/svg+xml")),
-			h.Link(h.Rel("stylesheet"), h.Href("assets/uplot/uPlot.min.css")),
 			h.Link(h.Rel("stylesheet"), h.Href("assets/page.css")),
-			h.Script(h.Src("assets/uplot/uPlot.iife.min.js"), h.Defer()),
-			h.Script(h.Src("assets/timeline.js"), h.Defer()),
 			h.Script(h.Src("assets/page.js"), h.Defer()),
 		),
 		h.Body(
@@ -188,7 +187,7 @@ func (v view) timelines() g.Node {
 	if v.Only != "" {
 		title += " of " + v.Only
 	}
-	note := "The last 24 hours, in UTC."
+	note := "In UTC."
 	if !v.From.IsZero() {
 		note += " Since " + stamp(v.From) + " as each tick saw it; before that as commits tell it, from one to the next."
 	}
@@ -197,39 +196,66 @@ func (v view) timelines() g.Node {
 	}
 	lines := h.P(g.Text("Nothing is known yet."))
 	if len(v.Lines) > 0 {
-		lines = g.Map(v.Lines, timeline)
+		lines = g.Map(v.Lines, v.timeline)
 	}
 	return section(
 		"timelines", title,
-		h.P(h.Class("note"), g.Text(note)),
-		g.If(v.Only != "" || len(v.Names) > len(v.Lines), v.choose()),
 		h.Div(
-			h.ID("zoom"), h.Class("zoom"), h.Role("group"), h.Aria("label", "Zoom"), g.Attr("hidden"),
-			h.Button(h.Type("button"), h.Data("hours", "1"), g.Text("1 h")), g.Text(" "), h.Button(h.Type("button"), h.Data("hours", "6"), g.Text("6 h")), g.Text(" "),
-			h.Button(h.Type("button"), h.Data("hours", "0"), h.Aria("pressed", "true"), g.Text("all")), g.Text(" "),
-			h.Span(h.Class("hint"), g.Text("or drag over a chart; a double click shows all")),
+			h.ID("lines"), live(),
+			h.P(h.Class("note"), g.Text(note)),
+			g.If(v.Only != "" || len(v.Names) > len(v.Lines), v.choose()),
+			v.period(),
+			h.Div(h.Class("lines"), lines),
 		),
-		h.Div(h.ID("lines"), h.Class("lines"), lines),
 	)
 }
 
-// choose links to the timeline of each overlay.
-func (v view) choose() g.Node {
-	current := func(is bool) g.Node { return g.If(is, h.Aria("current", "page")) }
+// period links to the timelines of each length.
+func (v view) period() g.Node {
 	return h.Nav(
-		h.Class("choose"), h.Aria("label", "Timeline of an overlay"),
-		h.A(h.Href("./#timelines"), current(v.Only == ""), g.Text("the busiest")),
-		g.Map(v.Names, func(name string) g.Node {
-			return g.Group{g.Text(" "), h.A(h.Href(overlayQuery(name)+"#timelines"), current(name == v.Only), g.Text(name))}
+		h.Aria("label", "Length of the timelines"),
+		g.Map(periods, func(hours int) g.Node {
+			return g.Group{h.A(h.Href(timelineQuery(v.Only, hours)+"#timelines"), current(hours == v.Hours), g.Textf("last %d h", hours)), g.Text(" ")}
 		}),
 	)
 }
 
-func timeline(l line) g.Node {
+// timelineQuery is the query for the timelines of an overlay, or of the busiest if it is
+// empty.
+func timelineQuery(overlay string, hours int) string {
+	query := url.Values{"hours": {strconv.Itoa(hours)}}
+	if overlay != "" {
+		query.Set("overlay", overlay)
+	}
+	return "?" + query.Encode()
+}
+
+// current marks the link to what is shown.
+func current(is bool) g.Node { return g.If(is, h.Aria("current", "page")) }
+
+// choose links to the timeline of each overlay.
+func (v view) choose() g.Node {
+	return h.Nav(
+		h.Class("choose"), h.Aria("label", "Timeline of an overlay"),
+		h.A(h.Href(timelineQuery("", v.Hours)+"#timelines"), current(v.Only == ""), g.Text("the busiest")),
+		g.Map(v.Names, func(name string) g.Node {
+			return g.Group{g.Text(" "), h.A(h.Href(timelineQuery(name, v.Hours)+"#timelines"), current(name == v.Only), g.Text(name))}
+		}),
+	)
+}
+
+// timeline shows the picture of an overlay. The time in its address lets a browser load
+// the new picture after a tick.
+func (v view) timeline(t chart.Timeline) g.Node {
+	return figure(t, summary(t), fmt.Sprintf("timeline.svg%s&at=%d", timelineQuery(t.Title, v.Hours), v.Now.Unix()))
+}
+
+// figure is the picture of a timeline with its caption.
+func figure(t chart.Timeline, summary, source string) g.Node {
+	width, height := t.Size()
 	return h.Figure(
-		h.Data("overlay", l.Name),
-		h.FigCaption(h.H3(g.Text(l.Name)), h.P(h.Class("summary"), g.Text(l.Summary))),
-		h.Div(h.Class("plain"), h.Img(h.Src("timeline.svg"+overlayQuery(l.Name)), h.Loading("lazy"), h.Alt("Timeline of "+l.Name+": "+l.Summary))),
+		h.FigCaption(h.H3(g.Text(t.Title)), h.P(h.Class("summary"), g.Text(summary))),
+		h.Div(h.Class("picture"), h.Img(h.Src(source), h.Width(fmt.Sprint(width)), h.Height(fmt.Sprint(height)), h.Alt("Timeline of "+t.Title+": "+summary))),
 	)
 }
 
@@ -277,7 +303,7 @@ func (v view) footer() g.Node {
 		h.ID("foot"), live(),
 		h.P(
 			g.Text(ticks+"\n"+program+". "),
-			h.A(h.Href("metrics"), g.Text("Metrics")), g.Text(", "), h.A(h.Href("assets/uplot/LICENSE"), g.Text("uPlot's licence")), g.Text("."),
+			h.A(h.Href("metrics"), g.Text("Metrics")), g.Text("."),
 		),
 	)
 }

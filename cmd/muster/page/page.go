@@ -18,11 +18,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"muster/cmd/muster/chart"
 	"muster/generator"
 	"muster/generator/status"
 )
@@ -94,15 +95,10 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 func (p *Page) AddTo(mux *http.ServeMux) {
 	mux.Handle("GET /{$}", secured(http.HandlerFunc(p.html)))
 	mux.Handle("GET /status.json", secured(http.HandlerFunc(p.json)))
-	mux.Handle("GET /timeline.json", secured(p.timeline(func(w http.ResponseWriter, t chart.Timeline) { p.answerJSON(w, t) })))
-	mux.Handle("GET /timeline.svg", secured(p.timeline(p.svg)))
+	mux.Handle("GET /timeline.svg", secured(http.HandlerFunc(p.timeline)))
 	mux.Handle("GET /events", secured(p.events))
 	for _, name := range []string{"page.js", "page.css", "icon.svg"} {
-		mux.Handle("GET /assets/"+name, secured(file(assets, "assets/"+name)))
-	}
-	mux.Handle("GET /assets/timeline.js", secured(served("timeline.js", chart.Script)))
-	for _, name := range []string{"uPlot.iife.min.js", "uPlot.min.css", "LICENSE"} {
-		mux.Handle("GET /assets/uplot/"+name, secured(file(chart.UPlot, "uplot/"+name)))
+		mux.Handle("GET /assets/"+name, secured(asset(name)))
 	}
 }
 
@@ -119,26 +115,18 @@ func secured(h http.Handler) http.Handler {
 	})
 }
 
-// file serves an embedded file; see [served].
-func file(from embed.FS, name string) http.Handler {
-	content, err := from.ReadFile(name)
+// asset serves an embedded file. Browsers revalidate it each time, by its digest.
+func asset(name string) http.Handler {
+	content, err := assets.ReadFile("assets/" + name)
 	if err != nil {
 		panic(err) // it is not embedded: no request is needed to see that
 	}
-	return served(name, content)
-}
-
-// served serves a content, which browsers ask for again each time, by its digest.
-func served(name string, content []byte) http.Handler {
 	sum := sha256.Sum256(content)
 	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-cache")
 		w.Header().Set("ETag", tag)
-		if path.Ext(name) == "" {
-			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		}
-		http.ServeContent(w, r, path.Base(name), time.Time{}, bytes.NewReader(content))
+		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
 	})
 }
 
@@ -154,27 +142,32 @@ func (p *Page) send(w http.ResponseWriter, kind string, write func(io.Writer) er
 	_, _ = w.Write(text.Bytes())
 }
 
-func (p *Page) answerJSON(w http.ResponseWriter, value any) {
-	p.send(w, "application/json", func(to io.Writer) error { return json.NewEncoder(to).Encode(value) })
+func (p *Page) json(w http.ResponseWriter, _ *http.Request) {
+	p.send(w, "application/json", func(to io.Writer) error { return json.NewEncoder(to).Encode(p.cfg.Status()) })
 }
 
-func (p *Page) json(w http.ResponseWriter, _ *http.Request) { p.answerJSON(w, p.cfg.Status()) }
+// periods are the lengths of a timeline, in hours, the default last.
+var periods = []int{1, 6, 24}
 
-// timeline serves that of the overlay in the query.
-func (p *Page) timeline(show func(http.ResponseWriter, chart.Timeline)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		t, ok := p.history.timeline(r.URL.Query().Get("overlay"))
-		if !ok {
-			http.Error(w, "nothing is known of such an overlay", http.StatusNotFound)
-			return
-		}
-		show(w, t)
-	})
+// periodOf returns the hours in a query, the default if it has none of [periods].
+func periodOf(query url.Values) int {
+	hours, _ := strconv.Atoi(query.Get("hours"))
+	if !slices.Contains(periods, hours) {
+		return periods[len(periods)-1]
+	}
+	return hours
 }
 
-// svg serves a picture. Its style is allowed by its digest: a picture that is opened
-// by itself is a page of its own.
-func (p *Page) svg(w http.ResponseWriter, t chart.Timeline) {
+// timeline serves the picture of the overlay and the period in the query. The
+// Content-Security-Policy allows its style by digest, because a browser that opens the
+// picture itself treats it as a page.
+func (p *Page) timeline(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	t, ok := p.history.timeline(query.Get("overlay"), p.cfg.Now().Add(-time.Duration(periodOf(query))*time.Hour))
+	if !ok {
+		http.Error(w, "unknown overlay", http.StatusNotFound)
+		return
+	}
 	t.Title = p.clean(t.Title)
 	for _, b := range t.Bands {
 		for i := range b.Marks {
@@ -201,7 +194,8 @@ func (p *Page) clean(text string) string {
 // html serves the page itself, with the timelines of all overlays or of the one in
 // the query.
 func (p *Page) html(w http.ResponseWriter, r *http.Request) {
-	v, ok := p.view(r.URL.Query().Get("overlay"))
+	query := r.URL.Query()
+	v, ok := p.view(query.Get("overlay"), periodOf(query))
 	if !ok {
 		http.Error(w, "there is no such overlay", http.StatusNotFound)
 		return

@@ -1,13 +1,13 @@
 package page
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"muster/cmd/muster/chart"
 	"muster/generator"
 	"muster/generator/plan"
 	"muster/generator/status"
@@ -160,7 +161,7 @@ func TestPageSaysWhatIs(t *testing.T) {
 	}
 	check("at the start", "the first tick is not over", "No overlay has been read yet")
 	w.tick(nil, decided("default", w.now, plan.Sum{Pending: 7, Idle: 1, Busy: 4, Current: 5, Max: 20, Missing: 6, Room: 15, Desired: 11, Dispatch: 6}))
-	check("after a tick", ">Nothing.<", "7 jobs pending - 1 agent idle: 6 missing; 6 dispatched.", `<th scope="row"><a href="?overlay=default#timelines">default</a>`, "default: dispatch 6 agents")
+	check("after a tick", ">Nothing.<", "7 jobs pending - 1 agent idle: 6 missing; 6 dispatched.", `<th scope="row"><a href="?overlay=default#timelines">default</a>`, `<a href="?hours=6#timelines">last 6 h</a>`, "default: dispatch 6 agents")
 	w.now = w.now.Add(time.Minute)
 	w.tick(func(r *generator.Report) {
 		r.Err, r.Outcome, r.Failed, r.Git = errors.New("no route"), generator.Failed, generator.StepTip, time.Time{}
@@ -206,15 +207,14 @@ func TestAnswers(t *testing.T) {
 		{"HEAD", "/", "text/html; charset=utf-8", 200},
 		{"GET", "/?overlay=ghost", "text/plain; charset=utf-8", 404},
 		{"GET", "/status.json", "application/json", 200},
+		{"GET", "/?hours=6", "text/html; charset=utf-8", 200},
+		{"GET", "/?hours=-1", "text/html; charset=utf-8", 200},
 		{"GET", "/timeline.json?overlay=ghost", "text/plain; charset=utf-8", 404},
 		{"GET", "/timeline.svg?overlay=ghost", "text/plain; charset=utf-8", 404},
 		{"HEAD", "/events", "text/event-stream", 200},
 		{"GET", "/assets/page.js", "text/javascript; charset=utf-8", 200},
-		{"GET", "/assets/timeline.js", "text/javascript; charset=utf-8", 200},
 		{"GET", "/assets/page.css", "text/css; charset=utf-8", 200},
 		{"GET", "/assets/icon.svg", "image/svg+xml", 200},
-		{"GET", "/assets/uplot/uPlot.iife.min.js", "text/javascript; charset=utf-8", 200},
-		{"GET", "/assets/uplot/LICENSE", "text/plain; charset=utf-8", 200},
 		{"GET", "/assets/", "text/plain; charset=utf-8", 404},
 		{"GET", "/page.html", "text/plain; charset=utf-8", 404},
 		{"POST", "/", "text/plain; charset=utf-8", 405},
@@ -295,13 +295,14 @@ func TestTimelineFromGit(t *testing.T) {
 	w.tick(func(r *generator.Report) { r.Err = errors.New("no"); r.Result.Tip.Commit = "" })
 	w.now = w.now.Add(time.Minute)
 	w.tick(nil, decided("default", w.now, plan.Sum{Pending: 1, Idle: 2, Dispatch: 4}))
-	var got jsonLine
-	if err := json.Unmarshal([]byte(text(t, w.ask("GET", "/timeline.json?overlay=default"))), &got); err != nil {
-		t.Fatal(err)
-	}
 	const rows = "pending 5 2 1 - 1; busy 0 2 0 - 0; idle 0 0 3 - 2; in flight 5 4 0 - 4; marks 5 1 4"
-	if got.String() != rows {
-		t.Errorf("%s\nwant\n%s", got, rows)
+	const late = "pending 2 1 - 1; busy 2 0 - 0; idle 0 3 - 2; in flight 4 0 - 4; marks 4"
+	if got, _ := w.history.timeline("default", begin().Add(-24*time.Hour)); values(got) != rows {
+		t.Errorf("%s\nwant\n%s", values(got), rows)
+	}
+	// Half an hour before the start: what git had last is still true, and has no mark.
+	if got, _ := w.history.timeline("default", begin().Add(-30*time.Minute)); values(got) != late {
+		t.Errorf("of the last half hour: %s\nwant\n%s", values(got), late)
 	}
 	picture := text(t, w.ask("GET", "/timeline.svg?overlay=default"))
 	if !strings.HasPrefix(picture, "<?xml") || !strings.Contains(picture, "dispatch 5 agents") {
@@ -312,26 +313,17 @@ func TestTimelineFromGit(t *testing.T) {
 	}
 }
 
-type jsonLine struct {
-	Bands []struct {
-		Series []struct {
-			Name   string
-			Values []*int
-		}
-		Marks []struct{ Label string }
-	}
-}
-
-func (l jsonLine) String() string {
-	var out bytes.Buffer
+// values are those of each series, a - for what is not known, and the labels of the marks.
+func values(l chart.Timeline) string {
+	var out strings.Builder
 	for _, b := range l.Bands {
 		for _, s := range b.Series {
 			out.WriteString(s.Name)
 			for _, v := range s.Values {
-				if v == nil {
+				if math.IsNaN(v) {
 					out.WriteString(" -")
 				} else {
-					fmt.Fprint(&out, " ", *v)
+					fmt.Fprint(&out, " ", v)
 				}
 			}
 			out.WriteString("; ")

@@ -3,7 +3,6 @@ package page
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -22,9 +21,8 @@ import (
 // What a report draws at most.
 const (
 	mostCharts    = 12
-	mostDrawn     = 1500 // points of an overlay
-	mostPictured  = 400  // points of an overlay in the picture, for print and where there is no script
-	mostMarkDrawn = 500  // orders of an overlay, the newest
+	mostDrawn     = 400 // points of an overlay
+	mostMarkDrawn = 500 // orders of an overlay, the newest
 )
 
 // sheet is a report as a page: one file that asks nobody for anything.
@@ -32,9 +30,6 @@ type sheet struct {
 	report.Report
 	price report.Price
 	lines []chart.Timeline
-	// pictures are the timelines with fewer points.
-	pictures []chart.Timeline
-	listed   map[string]report.Act // by commit
 }
 
 // WriteReport writes a report as an HTML file. printable is as in [Config].
@@ -42,65 +37,38 @@ func WriteReport(w io.Writer, r report.Report, price report.Price, printable fun
 	if printable == nil {
 		printable = func(w io.Writer) io.Writer { return w }
 	}
-	s := &sheet{Report: r, price: price, listed: map[string]report.Act{}}
-	for _, a := range r.Acts {
-		s.listed[a.Commit] = a
-	}
+	s := &sheet{Report: r, price: price}
 	for _, o := range r.Overlays {
 		if len(o.Samples) > 0 && len(s.lines) < mostCharts {
-			s.lines = append(s.lines, s.timeline(o, mostDrawn, printable))
-			s.pictures = append(s.pictures, s.timeline(o, mostPictured, printable))
+			s.lines = append(s.lines, s.timeline(o, printable))
 		}
 	}
-	style, scripts, err := parts()
-	if err != nil {
-		return err
-	}
-	data, err := json.Marshal(s.lines) // which writes < as \u003c
-	if err != nil {
-		return err
+	var style strings.Builder
+	for _, name := range []string{"page.css", "report.css"} {
+		text, err := assets.ReadFile("assets/" + name)
+		if err != nil {
+			return err
+		}
+		style.Write(text)
 	}
 	fmt.Fprintf(w, "<!doctype html>\n<html lang=\"en\">\n")
-	if err := s.head(style, scripts).Render(w); err != nil {
+	if err := s.head(style.String()).Render(w); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "\n<body>\n")
 	if err := s.body().Render(printable(w)); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n<script type=\"application/json\" id=\"data\">%s</script>\n", data)
-	for _, script := range scripts {
-		fmt.Fprintf(w, "<script>%s</script>\n", script)
-	}
-	_, err = fmt.Fprintf(w, "</body>\n</html>\n")
+	_, err := fmt.Fprintf(w, "\n</body>\n</html>\n")
 	return err
 }
 
-// parts are the style and the scripts that stand in the page.
-func parts() (style string, scripts []string, err error) {
-	read := func(from interface{ ReadFile(string) ([]byte, error) }, name string) string {
-		text, failed := from.ReadFile(name)
-		if failed != nil {
-			err = failed
-		}
-		return string(text)
-	}
-	style = read(chart.UPlot, "uplot/uPlot.min.css") + "\n" + read(assets, "assets/page.css") + read(assets, "assets/report.css")
-	return style, []string{read(chart.UPlot, "uplot/uPlot.iife.min.js"), string(chart.Script), read(assets, "assets/report.js")}, err
-}
-
-func (s *sheet) head(style string, scripts []string) g.Node {
-	digest := func(text string) string {
-		sum := sha256.Sum256([]byte(text))
-		return " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
-	}
-	allowed := ""
-	for _, script := range scripts {
-		allowed += digest(script)
-	}
+func (s *sheet) head(style string) g.Node {
+	sum := sha256.Sum256([]byte(style))
+	allowed := "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 	return h.Head(
 		h.Meta(h.Charset("utf-8")),
-		h.Meta(g.Attr("http-equiv", "Content-Security-Policy"), h.Content("default-src 'none'; script-src"+allowed+"; style-src"+digest(style)+"; img-src data:; base-uri 'none'; form-action 'none'")),
+		h.Meta(g.Attr("http-equiv", "Content-Security-Policy"), h.Content("default-src 'none'; style-src "+allowed+"; img-src data:; base-uri 'none'; form-action 'none'")),
 		h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
 		h.Meta(h.Name("color-scheme"), h.Content("light dark")),
 		h.Meta(h.Name("referrer"), h.Content("no-referrer")),
@@ -122,7 +90,7 @@ func (s *sheet) body() g.Node {
 			h.A(h.Href("#decisions"), g.Text("Decisions")),
 		),
 		h.Main(s.timelines(), g.Map(tables, table), s.decisions()),
-		h.Footer(h.P(g.Text("Made by muster report from the commits of the fleet repository. The charts are drawn by uPlot 1.6.32 (MIT, © 2022 Leon Sorokin)."))),
+		h.Footer(h.P(g.Text("Made by muster report from the commits of the fleet repository."))),
 	}
 }
 
@@ -169,34 +137,23 @@ func table(t report.Table) g.Node {
 }
 
 func (s *sheet) timelines() g.Node {
-	note := "In UTC. The lines go in steps from commit to commit; what happened between two is not known. Point at an order to read why it was made, and click to see what came of it."
+	note := "In UTC. The lines go in steps from commit to commit; what happened between two is not known."
 	if n := len(s.Overlays) - len(s.lines); n > 0 {
 		note += fmt.Sprintf(" %d more overlays are in the tables alone.", n)
 	}
-	if longest(s.Overlays) > mostPictured {
-		note += fmt.Sprintf(" Of an overlay with more than %d commits the picture on paper shows the highest of some of them at each point, and with more than %d the chart does too.", mostPictured, mostDrawn)
+	if longest(s.Overlays) > mostDrawn {
+		note += fmt.Sprintf(" For an overlay with more than %d commits, each point is the maximum of several commits.", mostDrawn)
 	}
 	var lines g.Group
-	for i, t := range s.lines {
-		summary := s.summary(t.Title)
-		lines = append(lines, h.Figure(
-			h.Data("end", "the last commit"),
-			h.FigCaption(h.H3(g.Text(t.Title)), h.P(h.Class("summary"), g.Text(summary))),
-			h.Div(h.Class("plain"), h.Img(h.Src("data:image/svg+xml;base64,"+base64.StdEncoding.EncodeToString(s.pictures[i].SVG())), h.Alt("Timeline of "+t.Title+": "+summary))),
-		))
+	for _, t := range s.lines {
+		lines = append(lines, figure(t, s.summary(t.Title), "data:image/svg+xml;base64,"+base64.StdEncoding.EncodeToString(t.SVG())))
 	}
 	if lines == nil {
 		lines = g.Group{h.P(g.Text("No commit of this time tells of an overlay."))}
 	}
 	return section(
 		"timelines", "Timeline", h.P(h.Class("note"), g.Text(note)),
-		h.Div(
-			h.ID("zoom"), h.Class("zoom"), h.Role("group"), h.Aria("label", "Zoom"), g.Attr("hidden"),
-			h.Button(h.Type("button"), h.Data("hours", "6"), g.Text("last 6 h")), g.Text(" "), h.Button(h.Type("button"), h.Data("hours", "24"), g.Text("last 24 h")), g.Text(" "),
-			h.Button(h.Type("button"), h.Data("hours", "0"), h.Aria("pressed", "true"), g.Text("all")), g.Text(" "),
-			h.Span(h.Class("hint"), g.Text("or drag over a chart; a double click shows all")),
-		),
-		h.Div(h.ID("lines"), h.Class("lines"), lines),
+		h.Div(h.Class("lines"), lines),
 	)
 }
 
@@ -229,7 +186,6 @@ func (s *sheet) decisions() g.Node {
 	for _, a := range s.Acts {
 		subject, reasons, _ := strings.Cut(a.Text, "\n")
 		list = append(list, h.Details(
-			h.ID(anchor(a.Commit)),
 			h.Summary(h.Time(h.DateTime(a.At.UTC().Format(time.RFC3339)), g.Text(stamp(a.At))), g.Text(" "), h.Span(h.Class("what"), g.Text(subject))),
 			g.If(a.Outcome() != "", h.P(h.Class("ids"), g.Text("What came of it: "+a.Outcome()+"."))),
 			h.Pre(g.Text(strings.Trim(reasons, "\n"))),
@@ -239,11 +195,8 @@ func (s *sheet) decisions() g.Node {
 	return section("decisions", "Decisions", list)
 }
 
-// anchor is the id of a decision in the page.
-func anchor(commit string) string { return fmt.Sprintf("c%.12s", commit) }
-
-// timeline is that of an overlay, of so many points.
-func (s *sheet) timeline(o report.Overlay, most int, printable func(io.Writer) io.Writer) chart.Timeline {
+// timeline returns the timeline of an overlay.
+func (s *sheet) timeline(o report.Overlay, printable func(io.Writer) io.Writer) chart.Timeline {
 	clean := func(text string) string {
 		var out strings.Builder
 		_, _ = io.WriteString(printable(&out), text+"\n") // into memory
@@ -251,7 +204,7 @@ func (s *sheet) timeline(o report.Overlay, most int, printable func(io.Writer) i
 	}
 	line := chart.Timeline{Title: clean(o.Name)}
 	var values [quantities + 1][]float64
-	for _, x := range thin(o.Samples, s.From, s.To, most) {
+	for _, x := range thin(o.Samples, s.From, s.To, mostDrawn) {
 		line.Times = append(line.Times, x.at)
 		for i, v := range x.values {
 			values[i] = append(values[i], v)
@@ -260,12 +213,8 @@ func (s *sheet) timeline(o report.Overlay, most int, printable func(io.Writer) i
 	series := func(i int, name string) chart.Series { return chart.Series{Name: name, Values: values[i]} }
 	agents := chart.Stack{Title: "Agents", Series: []chart.Series{series(busy, "busy"), series(idle, "idle"), series(inFlight, "in flight")}, MarksAre: "dispatched"}
 	for _, m := range o.Marks[max(0, len(o.Marks)-mostMarkDrawn):] {
-		mark := chart.Mark{At: m.At.UTC(), Label: strconv.Itoa(m.Agents), Text: fmt.Sprintf("%s dispatch %d agents: %s", stamp(m.At), m.Agents, m.Subject)}
-		if a, listed := s.listed[m.Commit]; listed {
-			mark.Text, mark.Link = stamp(m.At)+" "+a.Text+"\n"+a.Outcome(), "#"+anchor(m.Commit)
-		}
-		mark.Text = clean(mark.Text)
-		agents.Marks = append(agents.Marks, mark)
+		text := clean(fmt.Sprintf("%s dispatch %d agents: %s", stamp(m.At), m.Agents, m.Subject))
+		agents.Marks = append(agents.Marks, chart.Mark{At: m.At.UTC(), Label: strconv.Itoa(m.Agents), Text: text})
 	}
 	line.Bands = []chart.Stack{
 		{Title: "Jobs without an agent", Series: []chart.Series{series(pending, "pending")}}, agents,

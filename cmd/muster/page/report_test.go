@@ -65,7 +65,7 @@ func TestWriteReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := page.String()
-	for _, want := range []string{"3 more overlays are in the tables alone.", "5 more are in the figures and not listed", "in flight, 0 of 3 registered", `id="cc0ffee"`, `"link":"#cc0ffee"`} {
+	for _, want := range []string{"3 more overlays are in the tables alone.", "5 more are in the figures and not listed", "in flight, 0 of 3 registered"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q", want)
 		}
@@ -73,8 +73,8 @@ func TestWriteReport(t *testing.T) {
 	if n := strings.Count(text, "<figure"); n != mostCharts {
 		t.Errorf("%d charts", n)
 	}
-	if n := strings.Count(text, "<script"); n != 4 {
-		t.Errorf("%d scripts, want the data and three", n)
+	if strings.Contains(text, "<script") {
+		t.Error("the page has a script")
 	}
 	if strings.Contains(text, `src="http`) {
 		t.Error("the page asks for something")

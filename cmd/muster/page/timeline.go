@@ -8,8 +8,9 @@ import (
 	"muster/cmd/muster/chart"
 )
 
-// timeline is that of one overlay; false: nothing is known of such a one.
-func (h *history) timeline(name string) (chart.Timeline, bool) {
+// timeline returns the timeline of an overlay from a time on; false if the overlay is
+// unknown.
+func (h *history) timeline(name string, since time.Time) (chart.Timeline, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.tracks[name]
@@ -28,8 +29,11 @@ func (h *history) timeline(name string) (chart.Timeline, bool) {
 			values[i] = append(values[i], f)
 		}
 	}
-	for _, p := range t.points {
-		add(p.at, p)
+	for i, p := range t.points {
+		if i+1 < len(t.points) && t.points[i+1].at <= since.Unix() {
+			continue
+		}
+		add(max(p.at, since.Unix()), p)
 	}
 	if n := len(t.points); n > 0 && t.points[n-1].until > t.points[n-1].at {
 		add(t.points[n-1].until, t.points[n-1])
@@ -37,6 +41,9 @@ func (h *history) timeline(name string) (chart.Timeline, bool) {
 	series := func(i int, name string) chart.Series { return chart.Series{Name: name, Values: values[i]} }
 	agents := chart.Stack{Title: "Agents", Series: []chart.Series{series(busy, "busy"), series(idle, "idle"), series(inFlight, "in flight")}, MarksAre: "dispatched"}
 	for _, m := range t.marks {
+		if m.at.Before(since) {
+			continue
+		}
 		agents.Marks = append(agents.Marks, chart.Mark{At: m.at.UTC(), Label: strconv.Itoa(m.agents), Text: m.at.UTC().Format(time.TimeOnly) + " " + m.text})
 	}
 	line.Bands = []chart.Stack{{Title: "Jobs without an agent", Series: []chart.Series{series(pending, "pending")}}, agents}

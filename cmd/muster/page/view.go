@@ -3,9 +3,11 @@ package page
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"muster/cmd/muster/chart"
 	"muster/generator/status"
 )
 
@@ -16,8 +18,9 @@ type view struct {
 	Troubles  []trouble
 	Errors    int
 	Overlays  []overlay
-	Lines     []line
+	Lines     []chart.Timeline
 	Only      string   // the overlay whose timeline is shown; empty: the busiest
+	Hours     int      // the length of the timelines
 	Names     []string // all overlays with a timeline
 	Unread    string   // why git's history is not in the timelines
 	From      time.Time
@@ -32,11 +35,6 @@ type overlay struct {
 	HasLine              bool
 }
 
-// line is one timeline.
-type line struct {
-	Name, Summary string
-}
-
 // decision is one that something was done about.
 type decision struct {
 	status.Decision
@@ -49,9 +47,9 @@ const (
 )
 
 // view is what is known now; false: there is no such overlay.
-func (p *Page) view(only string) (view, bool) {
+func (p *Page) view(only string, hours int) (view, bool) {
 	s, now := p.cfg.Status(), p.cfg.Now()
-	v := view{Status: s, Now: now, Troubles: troubles(s, now), Only: only, Names: p.history.busiest()}
+	v := view{Status: s, Now: now, Troubles: troubles(s, now), Only: only, Hours: hours, Names: p.history.busiest()}
 	known := only == "" || slices.Contains(v.Names, only)
 	for _, o := range s.Overlays {
 		known = known || o.Name == only
@@ -67,8 +65,8 @@ func (p *Page) view(only string) (view, bool) {
 		shown = []string{only}
 	}
 	for _, name := range shown {
-		if summary, ok := p.history.summary(name); ok {
-			v.Lines = append(v.Lines, line{name, summary})
+		if t, ok := p.history.timeline(name, now.Add(-time.Duration(hours)*time.Hour)); ok {
+			v.Lines = append(v.Lines, t)
 		}
 	}
 	slices.Sort(v.Names)
@@ -106,26 +104,26 @@ func row(o status.Overlay, hasLine bool) overlay {
 	return r
 }
 
-// summary says in words what a timeline shows, for who cannot see it.
-func (h *history) summary(name string) (string, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	t := h.tracks[name]
-	if t == nil {
-		return "", false
-	}
-	var most [quantities]int32
-	for _, p := range t.points {
-		for i, v := range p.values {
-			most[i] = max(most[i], v)
+// summary describes a timeline of [history.timeline] for readers who cannot see it.
+func summary(t chart.Timeline) string {
+	var most []string
+	for _, band := range t.Bands {
+		for _, series := range band.Series {
+			highest := 0.0
+			for _, v := range series.Values {
+				if v > highest { // NaN is not
+					highest = v
+				}
+			}
+			most = append(most, fmt.Sprintf("%v %s", highest, series.Name))
 		}
 	}
-	agents := 0
-	for _, m := range t.marks {
-		agents += m.agents
+	agents, marks := 0, t.Bands[len(t.Bands)-1].Marks
+	for _, m := range marks {
+		n, _ := strconv.Atoi(m.Label)
+		agents += n
 	}
-	return fmt.Sprintf("%d dispatched in %d commits. At most %d pending, %d busy, %d idle, %d in flight.",
-		agents, len(t.marks), most[pending], most[busy], most[idle], most[inFlight]), true
+	return fmt.Sprintf("%d dispatched in %d commits. At most %s.", agents, len(marks), strings.Join(most, ", "))
 }
 
 // stamp is a time as the page writes it.

@@ -1,32 +1,8 @@
-// The page is whole without this script: it has the timelines drawn, and keeps the page
-// up to date.
+// Keeps the page up to date. Without this script the page is complete, as of its loading.
 "use strict";
 (() => {
-  const read = async (figure) => {
-    const answer = await fetch("timeline.json?overlay=" + encodeURIComponent(figure.dataset.overlay), { cache: "no-store" });
-    return answer.ok ? answer.json() : null;
-  };
-
-  const build = async (figure) => {
-    const timeline = await read(figure);
-    if (timeline) timelines.add(figure, timeline);
-  };
-
-  const buildAll = async () => {
-    if (typeof uPlot === "undefined") return;
-    timelines.clear();
-    await Promise.all([...document.querySelectorAll("#lines figure")].map(build));
-    timelines.drawn();
-  };
-
-  const update = async (figure) => {
-    const timeline = await read(figure);
-    if (timeline) timelines.update(figure, timeline);
-  };
-
-  // What the server has rendered last, by id: the page is touched only where that has changed.
+  // The HTML of each live part as the server rendered it last, by id.
   const shown = new Map();
-  const overlaysOf = (doc) => [...doc.querySelectorAll("#lines figure")].map((f) => f.dataset.overlay).join("\n");
   const replace = (old, fresh) => {
     const open = new Map([...old.querySelectorAll("details[id]")].map((d) => [d.id, d.open]));
     const focused = old.contains(document.activeElement) ? document.activeElement : null;
@@ -55,17 +31,6 @@
         shown.set(old.id, fresh.innerHTML);
         replace(old, fresh);
       }
-      if (overlaysOf(doc) !== overlaysOf(document)) {
-        document.getElementById("timelines").innerHTML = doc.getElementById("timelines").innerHTML;
-        await buildAll();
-      } else {
-        const fresh = [...doc.querySelectorAll("#lines figure")];
-        for (const f of timelines.figures()) {
-          f.querySelector(".summary").textContent = fresh.find((x) => x.dataset.overlay === f.dataset.overlay)?.querySelector(".summary").textContent ?? "";
-        }
-        await Promise.all(timelines.figures().map(update));
-        timelines.show();
-      }
     } catch { /* the next event tries again */ } finally {
       refreshing = false;
     }
@@ -85,5 +50,5 @@
   };
 
   document.addEventListener("visibilitychange", () => { if (!document.hidden && stale) refresh(); });
-  buildAll().then(listen);
+  listen();
 })();
