@@ -9,7 +9,7 @@ import (
 // for the second agent, beyond what the books of every world allow.
 func TestTwins(t *testing.T) {
 	came, cluster := 0, slices.Index(themes, "cluster")
-	for i := range 8 {
+	for i := range 10 {
 		s := drawShape(uint64(cluster + i*len(themes)))
 		s.rates.twin = 0.2
 		var w *world
