@@ -41,7 +41,7 @@ func (w *world) longestWait() (longest time.Duration) {
 // givenUp counts the orders that were made because others are late.
 func (w *world) givenUp() (n int) {
 	for _, c := range w.fleet.history() {
-		if c.act != nil && c.act.Kind == ledger.Dispatch && c.act.Decision.Sum.Late > 0 && strings.Contains(strings.Join(strings.Fields(ledger.Message(*c.act, "v0")), " "), " late, more than ") {
+		if c.act != nil && c.act.Kind == ledger.Dispatch && c.act.Decision.Sum.Late > 0 && strings.Contains(strings.Join(strings.Fields(ledger.Message(*c.act, "v0")), " "), " overdue, more than ") {
 			n++
 		}
 	}

@@ -20,17 +20,20 @@ import (
 	"muster/gitops/unraced"
 )
 
-// running is the clock of a muster in a world, for [generator.Generator.Run].
+// running is the clock of a muster in a world, for [generator.Generator.Run]. It stops at
+// end, or later, after the first tick that did not fail: only then is it known whether the
+// last push has landed.
 type running struct {
 	*muster
-	end  time.Time
-	stop func()
+	end    time.Time
+	failed func() bool // the last tick
+	stop   func()
 }
 
 // Sleep implements generator.Clock.
 func (r running) Sleep(ctx context.Context, d time.Duration) error {
 	r.w.server.Advance(d)
-	if !r.Now().Before(r.end) {
+	if !r.Now().Before(r.end) && !r.failed() {
 		r.stop()
 	}
 	return ctx.Err()
@@ -42,6 +45,7 @@ type watched struct {
 	metrics *metrics.Metrics
 	each    func(generator.Report)
 	seen    map[string]int // indexes that looks have shown, of each dispatch
+	failed  bool           // the last tick
 }
 
 func (v *watched) Began(at time.Time) {
@@ -50,6 +54,7 @@ func (v *watched) Began(at time.Time) {
 }
 
 func (v *watched) Ended(r generator.Report) {
+	v.failed = r.Outcome == generator.Failed
 	v.Recorder.Ended(r)
 	v.metrics.Ended(r)
 	for _, d := range r.Result.Decisions {
@@ -88,7 +93,7 @@ func (w *world) run(t *testing.T, v *watched, until time.Duration) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	g := generator.New(generator.Config{
-		Repository: m, Buildkite: m, Clock: running{m, worldStart().Add(until), stop}, Overlays: "overlays", Fleet: m.fleetTag, Watch: v,
+		Repository: m, Buildkite: m, Clock: running{m, worldStart().Add(until), func() bool { return v.failed }, stop}, Overlays: "overlays", Fleet: m.fleetTag, Watch: v,
 	})
 	if err := g.Run(ctx, w.every, 0); err != nil {
 		t.Fatal(err)

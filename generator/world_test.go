@@ -65,14 +65,14 @@ type overlay struct {
 
 // policy is scaling.yaml.
 type policy struct {
-	queue, cluster                                string
+	queue, cluster                      string
 	min, max, buffer, priority, perHour int
-	lookahead                                     int // percent
-	lease, idle, upkeepIdle                       time.Duration
-	paused                                        bool
-	reuse                                         reuse
-	auto                                          bool // the lease goes by boots
-	schedule                                      schedule
+	lookahead                           int // percent
+	lease, idle, upkeepIdle             time.Duration
+	paused                              bool
+	reuse                               reuse
+	auto                                bool // the lease goes by boots
+	schedule                            schedule
 }
 
 // schedule is a window of one and a half hours each day; zero max is none.
