@@ -60,7 +60,7 @@ type namedCount struct {
 func (r *policyReader) counts(item *yaml.Node, at string, all []namedCount) {
 	for _, c := range all {
 		if v := lookup(item, c.name); v != nil {
-			count := r.count(v, at+"."+c.name, 0)
+			count := r.count(v, at+"."+c.name)
 			*c.into = &count
 		}
 	}

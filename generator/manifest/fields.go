@@ -2,7 +2,7 @@ package manifest
 
 import (
 	"fmt"
-	"strconv"
+
 	"time"
 
 	"muster/generator/plan"
@@ -56,9 +56,9 @@ func specFields() []specField {
 		{PolicyField{"tags", "map of strings", "{}", "further agent tags, as in {os: linux, size: large}",
 			"additional agent tags, as in `{os: linux}`; muster adds queue, dispatch, overlay and index"},
 			nil, (*policyReader).tags, tagsShape()},
-		count("min", 0, 0, "agents kept whatever is pending", "minimum number of agents, even without pending jobs", func(p *plan.Policy) *int { return &p.Min }),
-		needed(count("max", 0, 0, "agents never passed", "maximum number of agents, including those in flight", func(p *plan.Policy) *int { return &p.Max })),
-		count("buffer", 0, 0, "agents kept idle, ready for jobs to come", "idle agents, in addition to those that pending jobs need",
+		count("min", "agents kept whatever is pending", "minimum number of agents, even without pending jobs", func(p *plan.Policy) *int { return &p.Min }),
+		needed(count("max", "agents never passed", "maximum number of agents, including those in flight", func(p *plan.Policy) *int { return &p.Max })),
+		count("buffer", "agents kept idle, ready for jobs to come", "idle agents, in addition to those that pending jobs need",
 			func(p *plan.Policy) *int { return &p.Buffer }),
 		{PolicyField{"lookahead", "share, 0 to 1", "0", "share (0 to 1) of upcoming jobs that agents start for early",
 			"share of the jobs behind a `wait` step or a dependency for which agents start early; jobs behind a block step do not count"},
@@ -74,9 +74,9 @@ func specFields() []specField {
 				"Without a job, an agent exits after `idle` if it was ordered for a pending job, or after `warmIdleTimeout` if ordered for `min` or `buffer`. " +
 				"After `uptime`, every agent exits when its job ends. Above about 23h of uptime, increase the template's `activeDeadlineSeconds`"},
 			nil, (*policyReader).reuse, reuseShape()},
-		count("priority", 0, 0, "among overlays of the same queue, the higher is filled first",
+		count("priority", "among overlays of the same queue, the higher is filled first",
 			"among overlays of one queue, the highest priority receives agents first, up to its `max`; equal priorities share evenly", func(p *plan.Policy) *int { return &p.Priority }),
-		count("maxPerHour", 0, 0, "agents ordered in any hour at most; 0 is no limit",
+		count("maxPerHour", "agents ordered in any hour at most; 0 is no limit",
 			"maximum number of agents ordered within any hour; 0 is no limit. A restart does not reset it", func(p *plan.Policy) *int { return &p.MaxPerHour }),
 		{PolicyField{"paused", "true or false", "false", "true: muster orders nothing here", "`true`: muster orders nothing, but still retires dispatches"},
 			nil, (*policyReader).paused, keywords{"type": "boolean"}},
@@ -90,12 +90,12 @@ func specFields() []specField {
 }
 
 // count is a field that takes a whole number.
-func count(name string, least, preset int, comment, meaning string, into func(p *plan.Policy) *int) specField {
+func count(name, comment, meaning string, into func(p *plan.Policy) *int) specField {
 	return specField{
-		PolicyField{name, fmt.Sprintf("number, %d to %d", least, mostAgents), strconv.Itoa(preset), comment, meaning},
-		func(p *plan.Policy) { *into(p) = preset },
-		func(r *policyReader, n *yaml.Node) { *into(&r.policy) = r.count(n, name, least) },
-		countShape(least),
+		PolicyField{name, fmt.Sprintf("number, 0 to %d", mostAgents), "0", comment, meaning},
+		nil,
+		func(r *policyReader, n *yaml.Node) { *into(&r.policy) = r.count(n, name) },
+		countShape(),
 	}
 }
 

@@ -72,7 +72,7 @@ func (r *policyReader) checkOverrides() {
 // overrideShape has the fields of an override, as overrideFields lists them.
 func overrideShape() keywords {
 	agents := func(meaning string) keywords {
-		shape := countShape(0)
+		shape := countShape()
 		shape["description"] = meaning + " until then"
 		return shape
 	}

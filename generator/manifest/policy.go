@@ -169,10 +169,10 @@ func shown(n *yaml.Node) string {
 	return strings.Trim(quote(n.Value), `"`)
 }
 
-func (r *policyReader) count(n *yaml.Node, name string, least int) int {
+func (r *policyReader) count(n *yaml.Node, name string) int {
 	v, err := strconv.Atoi(n.Value)
-	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || err != nil || v < least || v > mostAgents {
-		remedy := fmt.Sprintf("write one from %d to %d", least, mostAgents)
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || err != nil || v < 0 || v > mostAgents {
+		remedy := fmt.Sprintf("write one from 0 to %d", mostAgents)
 		if err == nil && n.Tag == "!!str" {
 			remedy += ", without quotes"
 		}

@@ -67,8 +67,8 @@ func printSchema(schema keywords) []byte {
 	return b.Bytes()
 }
 
-func countShape(least int) keywords {
-	return keywords{"type": "integer", "minimum": least, "maximum": mostAgents}
+func countShape() keywords {
+	return keywords{"type": "integer", "minimum": 0, "maximum": mostAgents}
 }
 
 // spanShape has the range of durations of one unit, and the form of all others.
@@ -149,7 +149,7 @@ func scheduleShape() keywords {
 	}
 	const time = "([01]?[0-9]|2[0-3]):[0-5][0-9]"
 	agents := func(meaning string) keywords {
-		shape := countShape(0)
+		shape := countShape()
 		shape["description"] = meaning + " while the schedule is in force"
 		return shape
 	}
