@@ -236,7 +236,7 @@ reference: ## Compare decisions on CHECKS random fleets with those of a second, 
 golden: tools ## Compare decisions, commits, manifests, status and metrics with recorded ones; RECORD=-update writes testdata/golden
 	GOGC=400 $(GO) test -count=1 -trimpath -vet=off -timeout 30m ./generator -run '^TestGolden' -args -golden -seeds 200 $(RECORD)
 	$(GO) test -count=1 -trimpath -vet=off ./generator/plan ./cmd/muster -run '^TestGolden' -args -golden $(RECORD)
-	$(GO) test -count=1 -trimpath -vet=off -timeout 30m ./generator/plan ./generator/manifest ./gitops/ledger ./cmd/muster \
+	$(GO) test -count=1 -trimpath -vet=off -timeout 30m ./generator/plan ./generator/manifest ./generator/ledger ./cmd/muster \
 		-run '^Test(Decide|CommitBodiesOfCases|Golden|Messages|Scripts|UnracedScripts)$$'
 
 browser: ## Try the status page and a report in Chromium, which has to be there; PICTURES is a directory for screenshots

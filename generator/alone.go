@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
-	"muster/gitops/ledger"
 )
 
 // alone reports whether agents are inferred, for nobody lists them.

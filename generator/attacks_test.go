@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/simulation"
-	"muster/gitops/ledger"
 	"muster/gitops/unraced"
 )
 

@@ -15,12 +15,12 @@ import (
 
 	"muster/generator"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
 	"muster/gitops/canary"
-	"muster/gitops/ledger"
 )
 
 // audit watches a world and reports whatever must not be. It keeps the books

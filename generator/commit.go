@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // refusal is why the acts of one overlay were not committed when those of others

@@ -12,9 +12,9 @@ import (
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/ledger"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // bubbleClock is the clock of a synctest bubble.

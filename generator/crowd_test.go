@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // TestDispatchesBehindManyCommits asserts that a dispatch that a person edited or deleted

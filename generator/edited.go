@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // Somebody may edit or delete what is on order. Its agents may come all the same:

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"muster/generator/explanation"
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 	"muster/gitops/unraced"
 )
 

@@ -17,8 +17,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"muster/generator/ledger"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // tree is one state of the fleet repository. It is never changed.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"muster/generator/ledger"
 	"muster/generator/verification"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // order is the newest order of a world's log, and the log down to the commit before it.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"muster/generator/ledger"
 	"muster/generator/verification"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // takenLog is a log in which a person takes a dispatch away that was ordered just before.

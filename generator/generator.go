@@ -23,11 +23,11 @@ import (
 	"time"
 
 	"muster/generator/kustomize"
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/pace"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // Repository is the fleet repository. Where it also has a method Singly() bool, which

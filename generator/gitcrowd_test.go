@@ -20,7 +20,7 @@ func served(t *testing.T, b *bench, url string) (*generator.Generator, *gitops.R
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b.generator(func(c *generator.Config) { c.Repository = gitops.Fleet{Writer: repository, Version: "v0"} }), repository
+	return b.generator(func(c *generator.Config) { c.Repository = generator.Fleet{Writer: repository, Version: "v0"} }), repository
 }
 
 // crowdOf pushes somebody else's commits, with dates of years ago, to the branch.

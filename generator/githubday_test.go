@@ -15,12 +15,11 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/gitops"
 	"muster/gitops/branch"
 	"muster/gitops/github"
 	"muster/gitops/github/githubtest"
-	"muster/gitops/ledger"
 	"muster/gitops/unraced"
 )
 
@@ -214,7 +213,7 @@ func (d *day) play(t *testing.T, repository generator.Repository) (acts int, lon
 // throughGitHub is a repository that is written through GitHub's API.
 type throughGitHub struct {
 	remote
-	fleet gitops.Fleet
+	fleet generator.Fleet
 }
 
 func (g throughGitHub) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
@@ -237,7 +236,7 @@ func onGitHub(t *testing.T, b *bench) (throughGitHub, *githubtest.Limiter) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return throughGitHub{remote{b.fleet, "muster"}, gitops.Fleet{Writer: w, Version: "v0"}}, limiter
+	return throughGitHub{remote{b.fleet, "muster"}, generator.Fleet{Writer: w, Version: "v0"}}, limiter
 }
 
 // TestDayOnGitHub: a day that has 4,000 acts where nothing limits, in peaks beyond what

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 	"muster/gitops/unraced"
 )
 

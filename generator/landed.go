@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"muster/generator/ledger"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // unsure is a push of which it is not known whether it has landed: the connection

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/verification"
-	"muster/gitops/ledger"
 )
 
 // TestLargeActsOnGitHub: an order and a retirement of 400 dispatches are each cut into

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"muster/generator/ledger"
 	"muster/generator/verification"
-	"muster/gitops/ledger"
 	"muster/gitops/unraced"
 )
 

@@ -14,9 +14,9 @@ import (
 
 	"muster/generator"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/ledger"
 	"muster/generator/metrics"
 	"muster/generator/status"
-	"muster/gitops/ledger"
 	"muster/gitops/unraced"
 )
 

@@ -106,5 +106,5 @@ func (h *headsOnly) generator(b *bench) *generator.Generator {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return b.generator(func(c *generator.Config) { c.Repository = gitops.Fleet{Writer: repository, Version: "v0"} })
+	return b.generator(func(c *generator.Config) { c.Repository = generator.Fleet{Writer: repository, Version: "v0"} })
 }

@@ -17,10 +17,10 @@ import (
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/steptime"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 	"muster/gitops/canary"
-	"muster/gitops/ledger"
 )
 
 // muster is one process of muster, with its own troubles. It is the Repository,

@@ -12,10 +12,10 @@ import (
 	"slices"
 	"time"
 
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // answer is what the log says that a dispatch was when it was ordered, or why that

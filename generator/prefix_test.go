@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/generator/verification"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // cutShort is two overlays that have everything to do at once, of which a limit lets only

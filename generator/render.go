@@ -4,10 +4,10 @@ import (
 	"slices"
 	"strings"
 
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // suspended lists the overlays for which nothing is dispatched: those that are

@@ -8,11 +8,11 @@ import (
 	"io/fs"
 	"testing"
 
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/replay"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 	"muster/gitops/unraced"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/gitops/ledger"
 )
 
 // reportActs logs one line for each act of a tick.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // busy is a bench on which everything takes time, and on whose branch a rival pushes

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/gitops/ledger"
+	"muster/generator/ledger"
 	"muster/gitops/unraced"
 )
 

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"slices"
 
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // singly reports whether the repository commits acts one by one, because it pays for each

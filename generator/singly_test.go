@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // single is a repository that takes acts one by one, as GitHub's API does.

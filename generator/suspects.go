@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"muster/generator/ledger"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // suspectsDeep is how many commits are searched for what made a repair

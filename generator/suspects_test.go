@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // historian is a bench whose repository can be read back in time.

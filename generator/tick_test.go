@@ -15,9 +15,9 @@ import (
 
 	"muster/generator"
 	"muster/generator/buildkite"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // bench is one Generator on a table, with everything in reach.

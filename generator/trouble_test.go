@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/ledger"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // rates say how often things go wrong.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // TestLeaseOfAnotherPolicy: how far back a new process looks for orders that were

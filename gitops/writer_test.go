@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"muster/gitops"
+	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 	"muster/gitops/writertest"
 )
@@ -13,7 +14,7 @@ import (
 func TestWriter(t *testing.T) {
 	t.Parallel()
 	writertest.Run(t, writertest.Harness{
-		Open: func(t *testing.T, r gitserver.Repository) gitops.Writer {
+		Open: func(t *testing.T, r gitserver.Repository) branch.Writer {
 			repository, err := gitops.New(gitops.Config{URL: r.Dir})
 			if err != nil {
 				t.Fatal(err)

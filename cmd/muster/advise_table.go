@@ -8,8 +8,8 @@ import (
 	"text/tabwriter"
 
 	"muster/generator/advice"
+	"muster/generator/ledger"
 	"muster/generator/simulation"
-	"muster/gitops/ledger"
 )
 
 // printAdvice prints what an overlay's jobs were, the policies on the frontier, and the

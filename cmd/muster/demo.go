@@ -20,10 +20,10 @@ import (
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/ledger"
 	"muster/generator/simulation"
 	"muster/gitops"
 	"muster/gitops/gitserver"
-	"muster/gitops/ledger"
 )
 
 func (p program) demoCommand() *cobra.Command {
@@ -139,7 +139,7 @@ func (d *demo) loop(ctx context.Context, fleet, buildkiteURL string) error {
 	playing, stop := context.WithCancel(ctx)
 	defer stop()
 	g := generator.New(generator.Config{
-		Repository: gitops.Fleet{Writer: writer, Version: Version}, Buildkite: client, Overlays: "overlays",
+		Repository: generator.Fleet{Writer: writer, Version: Version}, Buildkite: client, Overlays: "overlays",
 		Clock: demoClock{d, stop}, Log: slog.New(slog.NewTextHandler(d.progress, &slog.HandlerOptions{Level: slog.LevelWarn})), Done: d.note,
 	})
 	err = g.Run(playing, demoInterval, 0)

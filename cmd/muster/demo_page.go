@@ -13,9 +13,9 @@ import (
 
 	"muster/cmd/muster/chart"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/simulation"
-	"muster/gitops/ledger"
 )
 
 // conclude draws the picture and prints the page.

@@ -9,7 +9,7 @@ import (
 	"muster/cmd/muster/terminal"
 	"muster/generator/explanation"
 	"muster/generator/history"
-	"muster/gitops/ledger"
+	"muster/generator/ledger"
 )
 
 // explainPrinters are the values of explain's --output.

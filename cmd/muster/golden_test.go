@@ -138,7 +138,7 @@ func (d *demo) serveSession(t *testing.T) *endpoints {
 	}
 	t.Cleanup(ends.page.Close)
 	g := generator.New(generator.Config{
-		Repository: gitops.Fleet{Writer: writer, Version: "v0"}, Buildkite: client, Overlays: "overlays", Clock: clock, Done: d.note, Watch: ends.watcher(),
+		Repository: generator.Fleet{Writer: writer, Version: "v0"}, Buildkite: client, Overlays: "overlays", Clock: clock, Done: d.note, Watch: ends.watcher(),
 	})
 	if err := g.Run(ctx, demoInterval, 0); err != nil {
 		t.Fatal(err)

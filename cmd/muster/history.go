@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/gitops"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // historyFlags are what the flags of muster history ask for.

@@ -11,9 +11,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/gitserver"
-	"muster/gitops/ledger"
 )
 
 // wholeDocument returns what is wrong with a document of so many rows.

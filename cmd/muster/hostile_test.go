@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops"
-	"muster/gitops/ledger"
 )
 
 var (
@@ -75,7 +75,7 @@ func (w *hostileWorld) restart() {
 	repository, err := gitops.New(gitops.Config{URL: w.objects.bare.Dir, TempDir: filepath.Dir(w.objects.bare.Dir)})
 	w.must(err)
 	w.g = generator.New(generator.Config{
-		Repository: gitops.Fleet{Writer: repository, Version: "test"}, Buildkite: w, Clock: w, Overlays: "overlays",
+		Repository: generator.Fleet{Writer: repository, Version: "test"}, Buildkite: w, Clock: w, Overlays: "overlays",
 		Build: w.build, Patience: buildPatience, Log: slog.New(slog.NewTextHandler(&printable{to: &w.log}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 }

@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/status"
 	"muster/generator/webhook"
-	"muster/gitops/ledger"
 )
 
 // still is a clock that stands where it is put.

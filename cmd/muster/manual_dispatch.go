@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/manual"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 func (p program) cancelCommand() *cobra.Command {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/gitops/ledger"
+	"muster/generator/ledger"
 )
 
 // messageSettings are the flags that say how commit messages are written.

@@ -15,10 +15,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // TestMonth plays a fleet's production, with a trouble in every hour, against muster in a

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/generator/status"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 	"muster/gitops/notice"
 )
 

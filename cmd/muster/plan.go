@@ -15,9 +15,9 @@ import (
 
 	"muster/cmd/muster/terminal"
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 func (p program) planCommand() *cobra.Command {

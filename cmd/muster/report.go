@@ -18,9 +18,9 @@ import (
 
 	"muster/cmd/muster/page"
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/generator/report"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // reportFlags are what the flags of muster report ask for.

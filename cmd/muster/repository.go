@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/gitops"
+	"muster/gitops/branch"
 	"muster/gitops/git"
 	"muster/gitops/github"
 	"muster/gitops/traffic"
@@ -114,7 +115,7 @@ func (s *gitSettings) repository(log *slog.Logger, app *github.App, sign git.Sig
 }
 
 // writer returns the fleet repository.
-func (s *gitSettings) writer(log *slog.Logger) (gitops.Writer, error) {
+func (s *gitSettings) writer(log *slog.Logger) (branch.Writer, error) {
 	if err := s.named(); err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 
 	"muster/generator"
 	"muster/generator/buildkite"
+	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/gitops/ledger"
 )
 
 // jobPages says on jobs' pages which dispatch was ordered for jobs like them. It is told

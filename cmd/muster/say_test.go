@@ -13,9 +13,9 @@ import (
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/canary"
-	"muster/gitops/ledger"
 )
 
 // TestSayOnJobsOfARun: the program as it is says on a job's page which dispatch was ordered.

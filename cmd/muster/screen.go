@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"muster/cmd/muster/terminal"
+	"muster/generator"
 	"muster/generator/buildkite"
+	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/gitops"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // screen says what reads muster's output. The zero value is no terminal.
@@ -39,7 +39,7 @@ func (p program) output() terminal.Output {
 
 // watchedFleet and watchedBuildkite say what a tick waits for.
 type watchedFleet struct {
-	gitops.Fleet
+	generator.Fleet
 	progress *terminal.Progress
 }
 

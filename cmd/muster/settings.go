@@ -16,7 +16,6 @@ import (
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/plan"
-	"muster/gitops"
 )
 
 // settings are the flags that say which repository and which Buildkite, and as
@@ -158,7 +157,7 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 	if err := s.makeNotifier(log); err != nil {
 		return nil, err
 	}
-	fleet := gitops.Fleet{Writer: writer, Version: s.program.build.String(), Style: style}
+	fleet := generator.Fleet{Writer: writer, Version: s.program.build.String(), Style: style}
 	var watcher generator.Watcher
 	var wake *generator.Wake
 	if watch != nil {

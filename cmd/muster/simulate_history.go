@@ -14,12 +14,12 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/simulation"
 	"muster/gitops"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // recorded is what the history of a fleet repository tells of one overlay.

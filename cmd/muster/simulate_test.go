@@ -15,10 +15,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"muster/generator/ledger"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
-	"muster/gitops/ledger"
 	"muster/gitops/unraced"
 )
 

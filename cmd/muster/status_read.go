@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // fleetStatus is what git alone says of a fleet at one commit. Its JSON has the

@@ -10,10 +10,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // pastActs yields records, the newest first, and counts those that were read.

@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/generator/verification"
 	"muster/gitops"
 	"muster/gitops/branch"
 	"muster/gitops/git"
-	"muster/gitops/ledger"
 )
 
 // verifyFlags are what the flags of muster verify ask for.

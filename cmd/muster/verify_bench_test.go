@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
-	"muster/gitops/ledger"
 	"muster/testdata/bench"
 )
 

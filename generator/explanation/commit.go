@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/replay"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // found explains a commit.

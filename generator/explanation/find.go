@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/generator/replay"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // Forms of names. What Buildkite calls a job: its page ends in #UUID, and an address of

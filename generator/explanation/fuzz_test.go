@@ -24,7 +24,7 @@ import (
 func messages(t testing.TB) []string {
 	t.Helper()
 	var all []string
-	files, err := filepath.Glob("../../gitops/ledger/testdata/*.txtar")
+	files, err := filepath.Glob("../../generator/ledger/testdata/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no messages", err)
 	}

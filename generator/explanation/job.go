@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // jobID is what tells a job of Buildkite's from others: the part of its page behind the

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // past is what the log tells of the time around a moment.

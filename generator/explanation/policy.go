@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // policy is the policy of an overlay as it was at a commit, and who wrote it. limit is

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
-	"muster/gitops/ledger"
 )
 
 // situation is an overlay at a moment at which nothing was done.

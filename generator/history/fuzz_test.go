@@ -11,14 +11,14 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // messages are those of every kind that muster writes, and has written.
 func messages(t testing.TB) []string {
 	t.Helper()
-	files, err := filepath.Glob("../../gitops/ledger/testdata/*.txtar")
+	files, err := filepath.Glob("../../generator/ledger/testdata/*.txtar")
 	if err != nil || len(files) < 25 {
 		t.Fatalf("%d cases, %v", len(files), err)
 	}

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/gitops/ledger"
 )
 
 // fate is what the commits read so far, all of them newer, say of one dispatch.

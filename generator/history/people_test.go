@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // TestChanges: every field of a policy that differs is said, schedules by their name.

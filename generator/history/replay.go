@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/gitops/ledger"
 )
 
 // Sample is what one commit's observation tells of one overlay. Between two commits

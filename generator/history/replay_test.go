@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/gitops/ledger"
 )
 
 // TestReplayForgets: what has left git is not kept, also where later observations have it

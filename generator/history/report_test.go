@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/generator/report"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 	"muster/gitops/unraced"
 )
 

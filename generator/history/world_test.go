@@ -11,11 +11,11 @@ import (
 
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 	"muster/gitops/unraced"
 )
 

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
-	"muster/gitops/ledger"
 )
 
 // Cancel takes dispatches of one overlay back: their manifests go where no syncer

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // Edit is one commit that a person asks for.

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // policyFile is an overlay's policy.

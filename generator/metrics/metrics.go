@@ -13,9 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/status"
-	"muster/gitops/ledger"
 )
 
 // Metrics counts what ticks report. It is a [generator.Watcher]; its registry may

@@ -15,10 +15,10 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/generator/metrics"
 	"muster/generator/plan"
 	"muster/generator/status"
-	"muster/gitops/ledger"
 )
 
 var update = flag.Bool("update", false, "write the list of docs/reference/metrics.md")

@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/gitops/ledger"
 )
 
 var golden = flag.Bool("golden", false, "run the tests of make golden, which compare output with testdata/golden")

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/tools/txtar"
 	"pgregory.net/rapid"
 
+	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/gitops/ledger"
 )
 
 // TestCommitBodyAddsUp parses commit messages of random decisions, and asserts that the

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/markdown"
 	"muster/generator/simulation"
-	"muster/gitops/ledger"
 )
 
 // Report is what a pull request would do.

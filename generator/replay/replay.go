@@ -18,9 +18,9 @@ import (
 	"slices"
 	"strings"
 
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
-	"muster/gitops/ledger"
 )
 
 // Config says where the files of the past come from. All fields are needed.

@@ -11,10 +11,10 @@ import (
 	"pgregory.net/rapid"
 
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/generator/markdown/markdowntest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 var begin = time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)

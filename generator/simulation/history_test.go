@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/simulation"
-	"muster/gitops/ledger"
 	"muster/gitops/unraced"
 )
 

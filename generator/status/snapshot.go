@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/gitops/ledger"
 )
 
 // Snapshot is everything that is known after a tick. It is never changed: every

@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/generator/replay"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // entry verifies one commit of muster's. The error is one of reading.

@@ -3,8 +3,8 @@ package verification
 import (
 	"time"
 
+	"muster/generator/ledger"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // grouping makes units of records, and knows where the range ends.

@@ -13,9 +13,9 @@ import (
 	"io/fs"
 	"time"
 
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // Verdict is what is found of a commit.

@@ -7,9 +7,9 @@ import (
 	"iter"
 	"sync"
 
+	"muster/generator/ledger"
 	"muster/generator/replay"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // unit is what is verified together: the commits of one push, or one of somebody else.

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // worker verifies one job after the other.

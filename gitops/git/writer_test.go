@@ -3,7 +3,7 @@ package git_test
 import (
 	"testing"
 
-	"muster/gitops"
+	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 	"muster/gitops/writertest"
 )
@@ -16,7 +16,7 @@ func TestWriter(t *testing.T) {
 			writertest.Run(t, writertest.Harness{
 				// On every host it is git's own receive-pack that says who was first.
 				Few:  over.name != "http",
-				Open: func(t *testing.T, r gitserver.Repository) gitops.Writer { return open(t, over.serve(t, r)) },
+				Open: func(t *testing.T, r gitserver.Repository) branch.Writer { return open(t, over.serve(t, r)) },
 				Refuse: func(t *testing.T, r gitserver.Repository, words string) {
 					hook(t, r, "pre-receive", "echo '"+words+"' >&2\nexit 1\n")
 				},

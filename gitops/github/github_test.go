@@ -79,7 +79,7 @@ func TestWriter(t *testing.T) {
 		return servers[r.Dir]
 	}
 	writertest.Run(t, writertest.Harness{
-		Open: func(t *testing.T, r gitserver.Repository) gitops.Writer {
+		Open: func(t *testing.T, r gitserver.Repository) branch.Writer {
 			s := server(t, r)
 			return writer(t, r, s, app(s, newClock()))
 		},

@@ -1,4 +1,4 @@
-// Package writertest is what every [gitops.Writer] must do, whatever it writes
+// Package writertest is what every [branch.Writer] must do, whatever it writes
 // through.
 package writertest
 
@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"muster/gitops"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 )
@@ -22,7 +21,7 @@ type Harness struct {
 	// New makes an empty repository; nil makes one of git's own on disk.
 	New func(t *testing.T) gitserver.Repository
 	// Open returns a new writer on the branch main of a repository.
-	Open func(t *testing.T, r gitserver.Repository) gitops.Writer
+	Open func(t *testing.T, r gitserver.Repository) branch.Writer
 	// Refuse makes the server refuse every push to the repository from now on,
 	// with these words.
 	Refuse func(t *testing.T, r gitserver.Repository, words string)
@@ -81,7 +80,7 @@ func seed(t *testing.T, r gitserver.Repository, changes ...branch.Change) {
 	}
 }
 
-func tipOf(t *testing.T, w gitops.Writer) branch.Tip {
+func tipOf(t *testing.T, w branch.Writer) branch.Tip {
 	t.Helper()
 	tip, err := w.Tip(t.Context())
 	if err != nil {
@@ -90,7 +89,7 @@ func tipOf(t *testing.T, w gitops.Writer) branch.Tip {
 	return tip
 }
 
-func push(t *testing.T, w gitops.Writer, tip branch.Tip, commits ...branch.Draft) branch.Tip {
+func push(t *testing.T, w branch.Writer, tip branch.Tip, commits ...branch.Draft) branch.Tip {
 	t.Helper()
 	tip, err := w.Push(t.Context(), tip, commits)
 	if err != nil {
@@ -226,7 +225,7 @@ func writers(t *testing.T, h Harness, r gitserver.Repository) {
 
 // land tries until the commit is in. Every lost race means that another
 // writer's commit landed, so it ends.
-func land(ctx context.Context, w gitops.Writer, c branch.Draft) error {
+func land(ctx context.Context, w branch.Writer, c branch.Draft) error {
 	for {
 		tip, err := w.Tip(ctx)
 		if err != nil {

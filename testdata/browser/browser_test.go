@@ -26,9 +26,9 @@ import (
 
 	"muster/cmd/muster/page"
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/status"
-	"muster/gitops/ledger"
 )
 
 var pictures = flag.String("pictures", "", "write screenshots into this directory")

@@ -15,10 +15,10 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"muster/cmd/muster/page"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/report"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // week is a made-up week of commits, the newest first.

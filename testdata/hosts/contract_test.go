@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"muster/gitops"
+	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 	"muster/gitops/writertest"
 )
@@ -64,7 +65,7 @@ func contract(t *testing.T, s server) {
 			places.Store(p.Dir, p)
 			return p.Repository
 		},
-		Open: func(t *testing.T, r gitserver.Repository) gitops.Writer {
+		Open: func(t *testing.T, r gitserver.Repository) branch.Writer {
 			return open(t, find(r).config)
 		},
 		Refuse: func(t *testing.T, r gitserver.Repository, words string) { find(r).refuse(t, words) },

@@ -92,7 +92,7 @@ func (y *story) muster(c gitops.Config) {
 	log := slog.New(slog.NewTextHandler(&y.log, nil))
 	c.Log, c.TempDir = log, y.t.TempDir()
 	y.repo = open(y.t, c)
-	y.ticks = generator.New(generator.Config{Repository: gitops.Fleet{Writer: y.repo, Version: "test"}, Buildkite: y.client, Clock: y, Overlays: "overlays", Log: log, Done: func(r generator.Result, err error) {
+	y.ticks = generator.New(generator.Config{Repository: generator.Fleet{Writer: y.repo, Version: "test"}, Buildkite: y.client, Clock: y, Overlays: "overlays", Log: log, Done: func(r generator.Result, err error) {
 		if err == nil && y.onTick != nil {
 			y.onTick(r)
 		}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/gitops/ledger"
 	"muster/testdata/prometheus/deployed"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"muster/generator"
 	audit "muster/generator/history"
+	"muster/generator/ledger"
 	"muster/generator/status"
-	"muster/gitops/ledger"
 )
 
 const (

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // Commits is a branch's history; [muster/generator.History] has it.

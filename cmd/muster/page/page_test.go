@@ -19,10 +19,10 @@ import (
 
 	"muster/cmd/muster/chart"
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/status"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // hostile is a name that would be markup, a script, and a character that nobody sees.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/gitops/ledger"
 )
 
 // hostLimits are what git hosts do with long messages, in bytes. GitHub documents no

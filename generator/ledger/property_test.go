@@ -7,9 +7,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // word is text of anybody's, as UTF-8.

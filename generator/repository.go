@@ -1,18 +1,18 @@
-package gitops
+package generator
 
 import (
 	"context"
 	"errors"
 	"iter"
 
+	"muster/generator/ledger"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 // Fleet is the fleet repository as a tick sees it: acts go in, commits come
 // out, one for each.
 type Fleet struct {
-	Writer
+	branch.Writer
 	// Version is muster's own, for the trailers.
 	Version string
 	// Style is how the messages are written; the zero value is muster's own.
@@ -51,7 +51,7 @@ func (f Fleet) Commits(ctx context.Context, from string, limit branch.Limit) ite
 		Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error]
 	})
 	if !ok {
-		return func(yield func(branch.Commit, error) bool) { yield(branch.Commit{}, errNoHistory) }
+		return func(yield func(branch.Commit, error) bool) { yield(branch.Commit{}, errUnreadable) }
 	}
 	return reader.Commits(ctx, from, limit)
 }
@@ -63,7 +63,7 @@ func (f Fleet) File(ctx context.Context, commit, name string) ([]byte, error) {
 		File(ctx context.Context, commit, name string) ([]byte, error)
 	})
 	if !ok {
-		return nil, errNoHistory
+		return nil, errUnreadable
 	}
 	return reader.File(ctx, commit, name)
 }
@@ -75,9 +75,9 @@ func (f Fleet) Edits(ctx context.Context, commits []branch.Commit, trees map[str
 		Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error)
 	})
 	if !ok {
-		return nil, errNoHistory
+		return nil, errUnreadable
 	}
 	return reader.Edits(ctx, commits, trees, look)
 }
 
-var errNoHistory = errors.New("the history of the branch cannot be read through this writer")
+var errUnreadable = errors.New("the history of the branch cannot be read through this writer")

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/ledger"
 )
 
 var update = flag.Bool("update", false, "write the messages into the cases")

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/gitops/ledger"
 )
 
 // styledAct is an order of two dispatches.

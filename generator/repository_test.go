@@ -1,0 +1,64 @@
+package generator_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"muster/generator"
+	"muster/generator/ledger"
+	"muster/generator/plan"
+	"muster/gitops"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
+)
+
+// TestFleetTellsItsHistory: acts go in, and entries come out of the log.
+func TestFleetTellsItsHistory(t *testing.T) {
+	t.Parallel()
+	f := gitserver.NewServer(t, gitserver.Options{})
+	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	first, err := f.Commit("Begin", at.Add(-time.Hour), branch.Change{Path: "overlays/default/scaling.yaml", Content: []byte("x")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := gitops.New(gitops.Config{URL: f.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleet := generator.Fleet{Writer: r, Version: "v1"}
+	tip, err := fleet.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	act := ledger.Act{Kind: ledger.Dispatch, Path: "overlays/default", Changes: []branch.Change{{Path: "overlays/default/dispatches/x.yaml", Content: []byte("x")}}}
+	act.Decision = plan.Decision{Overlay: "default", Sum: plan.Sum{Dispatch: 3}, Dispatch: []plan.Dispatch{{ID: "x", Agents: 3}}, Observation: plan.Observation{At: at, Queue: "q"}}
+	if tip, err = fleet.Commit(t.Context(), tip, []ledger.Act{act}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for c, err := range ledger.Read(fleet.Commits(t.Context(), tip.Commit, branch.Limit{})) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		what := c.Commit.Author
+		if e := c.Entry; e != nil {
+			what = fmt.Sprint(e.Author, e.At.Equal(at), e.Overlay, e.Kind, e.Dispatches, e.Agents, e.Version)
+		}
+		got = append(got, c.Commit.ID+" "+what)
+	}
+	if want := []string{tip.Commit + " mustertrueoverlays/defaultdispatch[x] 3v1", first + " Grace"}; !slices.Equal(got, want) {
+		t.Errorf("the log has %q, want %q", got, want)
+	}
+
+	// A loop may end at any time, and a writer may have no history.
+	for range fleet.Commits(t.Context(), "", branch.Limit{}) {
+		break
+	}
+	for _, err := range (generator.Fleet{Writer: struct{ branch.Writer }{r}}).Commits(t.Context(), "", branch.Limit{}) {
+		if err == nil {
+			t.Error("a writer without a history has one")
+		}
+	}
+}
