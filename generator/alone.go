@@ -11,18 +11,9 @@ import (
 	"muster/generator/plan"
 )
 
-// alone reports whether agents are inferred, for nobody lists them.
-func (g *Generator) alone() bool {
-	of, ok := g.cfg.Buildkite.(interface{ Alone() bool })
-	return ok && of.Alone()
-}
-
-// withShared suspends the overlays whose agents could not be told apart, where nobody lists
-// agents: those of one queue.
-func (g *Generator) withShared(fleet []manifest.Overlay) []manifest.Overlay {
-	if !g.alone() {
-		return fleet
-	}
+// withShared suspends the overlays of one queue: where Buildkite lists no agents, those of one
+// cannot be told from those of another.
+func withShared(fleet []manifest.Overlay) []manifest.Overlay {
 	shared := plan.Sharing(manifest.Decidable(fleet))
 	if len(shared) == 0 {
 		return fleet
@@ -44,17 +35,18 @@ func SharesQueue(queue, other string) string {
 
 // unseen has a dispatch count of which others have seen all agents, and that this process
 // may never have seen: they may be connected.
-func (g *Generator) unseen(ctx context.Context, history History, e *ledger.Entry, id string) {
-	if g.scanned == "" || !g.alone() {
+func (g *Generator) unseen(ctx context.Context, e *ledger.Entry, id string) {
+	overlay := strings.TrimPrefix(strings.TrimPrefix(e.Overlay, g.cfg.Overlays), "/")
+	if g.scanned == "" || !g.inference.Knows(overlay) {
 		return // what is connected at the first look is nobody's anyway
 	}
 	file := dispatchFile(e.Overlay, id)
-	content, err := g.file(ctx, history, e.Commit, file)
+	content, err := g.file(ctx, e.Commit, file)
 	if err != nil {
 		g.cfg.Log.Debug("a dispatch that others have retired cannot be read", "dispatch", id, "err", err)
 		return
 	}
 	if d, err := manifest.Original(file, content); err == nil {
-		g.inference.Retired(strings.TrimPrefix(strings.TrimPrefix(e.Overlay, g.cfg.Overlays), "/"), d)
+		g.inference.Retired(overlay, d)
 	}
 }

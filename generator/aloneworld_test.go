@@ -35,9 +35,6 @@ func (m *muster) counter() *buildkite.Metrics {
 	return metrics
 }
 
-// Alone reports whether the process has no API token.
-func (m *muster) Alone() bool { return m.client.Alone() }
-
 // inferred holds a tick without an API token to the safe side, by what has truly happened:
 // what may still come counts as in flight, and what is connected or may come is never
 // above max when something is ordered. It keeps books of its own, for the others go by

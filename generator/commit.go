@@ -42,7 +42,7 @@ func alone(err error) bool {
 // committed. The error is that of the last push when nothing could be committed,
 // and any that is not about one overlay.
 func (g *Generator) commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, []ledger.Act, error) {
-	if g.singly() {
+	if g.cfg.Repository.Limits().OneByOne {
 		return g.commitSingly(ctx, tip, acts)
 	}
 	next, err := g.push(ctx, tip, acts)
@@ -156,7 +156,7 @@ func identity(tree fs.FS, dir string) string {
 	if !ok {
 		return ""
 	}
-	if e, ok := entries[at].(interface{ Identity() string }); ok {
+	if e, ok := entries[at].(branch.Identified); ok {
 		return e.Identity()
 	}
 	return ""

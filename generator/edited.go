@@ -175,10 +175,9 @@ func (g *Generator) findDeleted(ctx context.Context, tip branch.Tip, fleet []man
 		}
 	}
 	slices.SortFunc(gone, func(a, b ordered) int { return a.At.Compare(b.At) })
-	_, readable := g.cfg.Repository.(History)
 	for _, x := range gone {
 		o := owner(fleet, x)
-		if !readable || g.retired[x.ID] { // without the log, a retirement by another muster looks like a deletion
+		if g.retired[x.ID] {
 			delete(g.ordered, x.ID)
 			g.inference.Retired(o.Name, x.Dispatch)
 			continue

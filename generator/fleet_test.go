@@ -345,3 +345,18 @@ func (r remote) Commit(_ context.Context, tip branch.Tip, acts []ledger.Act) (br
 	}
 	return c.tip(), nil
 }
+
+// Limits implements generator.Repository.
+func (r remote) Limits() branch.Limits { return branch.Limits{} }
+
+func (r remote) Commits(_ context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
+	return r.fleet.commits(from, limit)
+}
+
+func (r remote) File(_ context.Context, commit, name string) ([]byte, error) {
+	return r.fleet.file(commit, name)
+}
+
+func (r remote) Edits(_ context.Context, commits []branch.Commit, _ map[string]string, look branch.Look) ([]branch.Edits, error) {
+	return r.fleet.edits(commits, look)
+}

@@ -17,7 +17,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"slices"
 	"time"
@@ -30,9 +29,7 @@ import (
 	"muster/gitops/branch"
 )
 
-// Repository is the fleet repository. Where it also has a method Singly() bool, which
-// returns true, acts are committed one by one; where it has a method Largest() (files,
-// bytes int), no act is larger than that unless it is a repair; zero: any size.
+// Repository is the fleet repository.
 type Repository interface {
 	// Tip returns the branch's head and its tree.
 	Tip(ctx context.Context) (branch.Tip, error)
@@ -40,29 +37,17 @@ type Repository interface {
 	// and returns the new tip. It returns [branch.ErrMoved] when another writer
 	// was first.
 	Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error)
-}
-
-// History is a [Repository] that can also be read back in time. It is optional:
-// with it, a repair says which commits it may owe itself to, and dispatches that
-// somebody edited or deleted are restored.
-type History interface {
-	// Commits yields the commit from, and those before it, the newest first, as
-	// far as the limit goes. An error is yielded, and ends it.
-	Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error]
-	// File returns a file as it was at a past commit.
-	File(ctx context.Context, commit, name string) ([]byte, error)
-	// Edits says what commits have changed against their first parents, in the order of
-	// the commits. trees has the tree of each commit that is known, by identifier.
-	Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error)
+	// Limits returns what one act should not exceed; a repair may.
+	Limits() branch.Limits
+	branch.History
 }
 
 // Buildkite says which jobs are pending and which agents are connected.
 type Buildkite interface {
-	// Snapshot reads the agents first and then the jobs. With a since that is
-	// not zero it also reads builds that finished after it. A reading that takes
-	// several calls returns an error with the method RetryAfter until it is
-	// whole; then the snapshot's At is the time of the first of them.
-	Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error)
+	// Snapshot reads the agents first and then the jobs. One that takes several
+	// calls returns a [plan.RetryError] until it is complete; then its At is the time of
+	// the first of them.
+	Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error)
 }
 
 // Clock tells the time and lets it pass.
@@ -200,8 +185,6 @@ func invalid(overlay string, err error) Suspended {
 	return Suspended{Overlay: overlay, Why: plan.Suspension{Code: plan.Invalid, Finding: err.Error()}}
 }
 
-var errNoHistory = errors.New("the repository does not tell its history")
-
 // ErrRaces is returned by a tick that lost the race on every try.
 var ErrRaces = errors.New("another writer was first on every try")
 
@@ -280,7 +263,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	if fleet, err = g.withEdits(ctx, tip, fleet); err != nil {
 		return result, err
 	}
-	fleet = g.withShared(g.withRefused(tip, fleet))
+	fleet = g.withRefused(tip, fleet)
 	result.Warnings = warnings(fleet)
 	overlays := manifest.Decidable(fleet)
 	if len(overlays) == 0 {
@@ -296,11 +279,15 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	if err != nil {
 		return result, err
 	}
+	if snapshot.Counted != nil {
+		fleet = withShared(fleet)
+		overlays = manifest.Decidable(fleet)
+	}
 	result.Looked = Looked{Overlays: overlays, Snapshot: snapshot}
 	g.enter(StepDecide)
 	g.decide(&result)
 	g.enter(StepRender)
-	acts, failed := render(fleet, result.Decisions, g.singly())
+	acts, failed := render(fleet, result.Decisions, g.cfg.Repository.Limits().OneByOne)
 	g.suspect(ctx, tip, acts)
 	result.Acts = acts
 	result.Suspended = append(suspended(fleet, result.Decisions), failed...)

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -76,18 +75,6 @@ func (a graphQL) append(in githubtest.CommitInput) (string, error) {
 
 // reader reads the fleet of a bench for the writer.
 type reader struct{ remote }
-
-func (r reader) Commits(_ context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
-	return r.fleet.commits(from, limit)
-}
-
-func (r reader) File(_ context.Context, commit, name string) ([]byte, error) {
-	return r.fleet.file(commit, name)
-}
-
-func (r reader) Edits(_ context.Context, commits []branch.Commit, _ map[string]string, look branch.Look) ([]branch.Edits, error) {
-	return r.fleet.edits(commits, look)
-}
 
 func (r reader) Past(context.Context, string, []string) (branch.Tip, error) {
 	return branch.Tip{}, errUnreachable // nobody else pushes
@@ -220,9 +207,7 @@ func (g throughGitHub) Commit(ctx context.Context, tip branch.Tip, acts []ledger
 	return g.fleet.Commit(ctx, tip, acts)
 }
 
-func (g throughGitHub) Singly() bool { return g.fleet.Singly() }
-
-func (g throughGitHub) Largest() (files, bytes int) { return g.fleet.Largest() }
+func (g throughGitHub) Limits() branch.Limits { return g.fleet.Limits() }
 
 // onGitHub is a fleet in memory that is written through an API of GitHub's, whose only
 // request that writes is a commit of plain files.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"muster/generator/plan"
@@ -30,7 +29,7 @@ type looks struct {
 	races int
 	// stretched is when there was last a wait, and wait what it was.
 	stretched time.Time
-	wait      stretched
+	wait      plan.SpreadError
 	// waited is since when there have been waits.
 	waited time.Time
 }
@@ -48,15 +47,9 @@ func (g *Generator) observe(ctx context.Context, now time.Time, overlays []plan.
 			return *last, nil
 		}
 	}
-	if of, ok := g.cfg.Buildkite.(interface{ Serve(overlays []plan.Overlay) }); ok {
-		of.Serve(overlays)
-	}
-	if of, ok := g.cfg.Buildkite.(interface{ LearnStepTimes(on bool) }); ok {
-		of.LearnStepTimes(slices.ContainsFunc(overlays, func(o plan.Overlay) bool { return o.Policy.Lookahead > 0 }))
-	}
 	for range 2 {
 		since := g.lookback.Since(now, overlays, &g.register)
-		snapshot, err := g.cfg.Buildkite.Snapshot(ctx, now, since)
+		snapshot, err := g.cfg.Buildkite.Snapshot(ctx, plan.Query{At: now, Since: since, Overlays: overlays})
 		if err != nil {
 			return plan.Snapshot{}, fmt.Errorf("observing Buildkite: %w", err)
 		}
@@ -139,14 +132,6 @@ func (l *looks) covers(begun time.Time, overlays []plan.Overlay) bool {
 	return false
 }
 
-// stretched is an error of a reading that waits because its requests would take
-// more than their share of Buildkite's limit: nothing is wrong.
-type stretched interface {
-	error
-	RetryAfter() time.Duration
-	Stretched() (requests, perMinute int)
-}
-
 // overAfter is how long there must be no wait for a stretch to be over.
 const overAfter = 5 * time.Minute
 
@@ -157,7 +142,7 @@ const stretchedText = "the time between looks at Buildkite is stretched: they ta
 func (g *Generator) reportStretch(err error) {
 	now := g.cfg.Clock.Now()
 	l := &g.looks
-	var wait stretched
+	var wait plan.SpreadError
 	switch {
 	case errors.As(err, &wait):
 		if l.wait == nil {
@@ -198,11 +183,11 @@ func Patiently(ctx context.Context, clock Clock, log *slog.Logger, try func() er
 	refused := time.Duration(0)
 	for {
 		err := try()
-		var wait limited
+		var wait plan.RetryError
 		if !errors.As(err, &wait) {
 			return err
 		}
-		if spread := stretched(nil); !errors.As(err, &spread) {
+		if spread := plan.SpreadError(nil); !errors.As(err, &spread) {
 			if refused += wait.RetryAfter(); refused > LongestRefusal {
 				return fmt.Errorf("%w; this command waits at most %s in all", err, LongestRefusal)
 			}

@@ -24,9 +24,9 @@ type slow struct {
 	before      func(left int) // each call
 }
 
-func (s *slow) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
+func (s *slow) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error) {
 	if s.begun == nil {
-		begun, err := s.bench.Snapshot(ctx, at, since)
+		begun, err := s.bench.Snapshot(ctx, query)
 		if err != nil {
 			return begun, err
 		}
@@ -40,7 +40,7 @@ func (s *slow) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot
 	}
 	whole := *s.begun
 	if s.waits > 0 {
-		whole.Until = at
+		whole.Until = query.At
 	}
 	s.begun = nil
 	s.done++
@@ -92,13 +92,13 @@ type limitedReads struct {
 	resets []time.Duration
 }
 
-func (l *limitedReads) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
+func (l *limitedReads) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error) {
 	if len(l.resets) > 0 {
 		reset := l.resets[0]
 		l.resets = l.resets[1:]
 		return plan.Snapshot{}, &buildkite.RateLimited{Scope: "rest", Reset: reset}
 	}
-	return l.bench.Snapshot(ctx, at, since)
+	return l.bench.Snapshot(ctx, query)
 }
 
 // TestSpreadReading: a reading that takes minutes is decided on, what it orders
@@ -145,13 +145,17 @@ func TestLeaseEndsWhileReading(t *testing.T) {
 func TestDispatchLeavesWhileReading(t *testing.T) {
 	s, g := newSlow(0, "a", "b")
 	s.jobs("a", 3)
-	id := whole(t, g).Decisions[0].Dispatch[0].ID
+	ordered := whole(t, g).Decisions[0].Dispatch[0]
+	rival := &bench{overlays: s.overlays, fleet: s.fleet}
+	rival.snapshot.Sightings = sightings(ordered, "a")
+	retires := rival.generator()
 	s.waits = 2
 	s.before = func(left int) {
 		if left == 1 && s.done == 1 {
-			s.fleet.edit("a rival retires it",
-				branch.Change{Path: "overlays/a/dispatches/" + id + ".yaml"},
-				branch.Change{Path: "overlays/a/dispatches/kustomization.yaml", Content: []byte("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: []\n")})
+			rival.now = s.now.Add(5 * time.Minute) // it retires no sooner
+			if got := kinds(tick(t, retires).Acts); got != "a: retire 1" {
+				t.Errorf("the rival: %q", got)
+			}
 			s.snapshot.Jobs = nil // its agents took them
 		}
 	}

@@ -193,7 +193,10 @@ func (m *muster) Commit(_ context.Context, tip branch.Tip, acts []ledger.Act) (b
 	return c.tip(), nil
 }
 
-// Commits implements generator.History.
+// Limits implements generator.Repository.
+func (m *muster) Limits() branch.Limits { return branch.Limits{} }
+
+// Commits implements branch.History.
 func (m *muster) Commits(_ context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
 	if err := m.past(); err != nil {
 		return func(yield func(branch.Commit, error) bool) { yield(branch.Commit{}, err) }
@@ -201,7 +204,7 @@ func (m *muster) Commits(_ context.Context, from string, limit branch.Limit) ite
 	return m.repo.commits(from, limit)
 }
 
-// File implements generator.History.
+// File implements branch.History.
 func (m *muster) File(_ context.Context, commit, name string) ([]byte, error) {
 	if err := m.past(); err != nil {
 		return nil, err
@@ -209,7 +212,7 @@ func (m *muster) File(_ context.Context, commit, name string) ([]byte, error) {
 	return m.repo.file(commit, name)
 }
 
-// Edits implements generator.History.
+// Edits implements branch.History.
 func (m *muster) Edits(_ context.Context, commits []branch.Commit, _ map[string]string, look branch.Look) ([]branch.Edits, error) {
 	if err := m.past(); err != nil {
 		return nil, err
@@ -225,22 +228,8 @@ func (m *muster) past() error {
 	return m.die()
 }
 
-// Serve tells the client which overlays there are.
-func (m *muster) Serve(overlays []plan.Overlay) { m.client.Serve(overlays) }
-
-// LearnStepTimes tells the client, or has what stands for it, learn how long steps take.
-func (m *muster) LearnStepTimes(on bool) {
-	m.client.LearnStepTimes(on)
-	switch {
-	case !on:
-		m.times = nil
-	case m.times == nil:
-		m.times = &steptime.Times{}
-	}
-}
-
 // Snapshot implements generator.Buildkite.
-func (m *muster) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
+func (m *muster) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error) {
 	if err := m.die(); err != nil {
 		return plan.Snapshot{}, err
 	}
@@ -248,15 +237,21 @@ func (m *muster) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapsh
 	var s plan.Snapshot
 	if m.w.http {
 		var err error
-		if s, err = m.client.Snapshot(ctx, at, since); err != nil {
+		if s, err = m.client.Snapshot(ctx, query); err != nil {
 			return s, errors.Join(err, m.die())
 		}
 	} else {
 		if m.w.hit(m.w.now.broken) {
 			return s, errors.New("Buildkite answers 500")
 		}
-		s = m.w.server.SnapshotWithTimes(m.times, since)
-		s.At = at
+		switch {
+		case !query.Lookahead():
+			m.times = nil
+		case m.times == nil:
+			m.times = &steptime.Times{}
+		}
+		s = m.w.server.SnapshotWithTimes(m.times, query.Since)
+		s.At = query.At
 		s.Agents = m.hide(s.Agents)
 	}
 	shuffle(m.w.order, s.Agents)

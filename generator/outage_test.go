@@ -32,11 +32,11 @@ func (a away) Tip(ctx context.Context) (branch.Tip, error) {
 	return a.bench.Tip(ctx)
 }
 
-func (a away) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
+func (a away) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error) {
 	if err := a.buildkite(a.now); err != nil {
 		return plan.Snapshot{}, err
 	}
-	return a.bench.Snapshot(ctx, at, since)
+	return a.bench.Snapshot(ctx, query)
 }
 
 func never(time.Time) error { return nil }

@@ -53,7 +53,7 @@ const (
 // muster did before that commit is older still. Other people's commits stop nothing,
 // because their dates can be anything. The commit known and its ancestors are left out. An
 // error ends the log; [errShallow] is yielded only if known is empty.
-func recent(ctx context.Context, history History, from, known string, since time.Time) iter.Seq2[ledger.Record, error] {
+func recent(ctx context.Context, history branch.History, from, known string, since time.Time) iter.Seq2[ledger.Record, error] {
 	const open, shut, read = 1, 2, 3
 	return func(yield func(ledger.Record, error) bool) {
 		state, left := map[[16]byte]byte{short(known): shut, short(from): open}, 1
@@ -120,20 +120,16 @@ func (g *Generator) original(ctx context.Context, tip branch.Tip, id string) ans
 }
 
 func (g *Generator) findOriginal(ctx context.Context, tip branch.Tip, id string) answer {
-	history, ok := g.cfg.Repository.(History)
-	if !ok {
-		return answer{err: errNoHistory}
-	}
 	x, known := g.ordered[id]
 	if !known {
 		if g.orders == nil {
-			g.orders = readOrders(ctx, history, tip, g.oldest)
+			g.orders = readOrders(ctx, g.cfg.Repository, tip, g.oldest)
 		}
 		if x, known = g.orders.of[id]; !known {
 			return answer{err: cmp.Or(g.orders.err, errNotOrdered)}
 		}
 	}
-	content, err := history.File(ctx, x.commit, x.file)
+	content, err := g.cfg.Repository.File(ctx, x.commit, x.file)
 	if err != nil {
 		return answer{err: fmt.Errorf("commit %.12s: %w", x.commit, err)}
 	}
@@ -148,7 +144,7 @@ type orders struct {
 	err error // reading came to an end before its time
 }
 
-func readOrders(ctx context.Context, history History, tip branch.Tip, since time.Time) *orders {
+func readOrders(ctx context.Context, history branch.History, tip branch.Tip, since time.Time) *orders {
 	all := &orders{of: map[string]ordered{}}
 	for r, err := range recent(ctx, history, tip.Commit, "", since) {
 		if err != nil {
@@ -204,12 +200,12 @@ type pastFile struct {
 
 // file reads a file of a past commit. What was read is kept until the log is read to
 // its end: where one request in ten fails, no try would otherwise come through.
-func (g *Generator) file(ctx context.Context, history History, commit, name string) ([]byte, error) {
+func (g *Generator) file(ctx context.Context, commit, name string) ([]byte, error) {
 	key := commit + ":" + name
 	if f, ok := g.files[key]; ok {
 		return f.content, f.err
 	}
-	content, err := history.File(ctx, commit, name)
+	content, err := g.cfg.Repository.File(ctx, commit, name)
 	if gone := errors.Is(err, fs.ErrNotExist); (err == nil || gone) && len(content) <= largestKept && len(g.files) < mostKept {
 		if g.files == nil {
 			g.files = map[string]pastFile{}
@@ -223,10 +219,6 @@ func (g *Generator) file(ctx context.Context, history History, commit, name stri
 // process began, is not retired, and is not in git any more: a person was faster than
 // this look.
 func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, p pushed) error {
-	history, ok := g.cfg.Repository.(History)
-	if !ok {
-		return nil
-	}
 	p.others, p.settled, p.retired, p.repairs = 0, map[string]bool{}, map[string]bool{}, map[string][]string{}
 	for i := range fleet {
 		for _, d := range fleet[i].Dispatches {
@@ -239,14 +231,14 @@ func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []man
 		}
 	}
 	intact, reached := maps.Clone(p.settled), p.known == ""
-	for r, err := range recent(ctx, history, tip.Commit, p.known, p.since) {
+	for r, err := range recent(ctx, g.cfg.Repository, tip.Commit, p.known, p.since) {
 		if err != nil {
 			return err
 		}
 		reached = reached || slices.Contains(r.Commit.Parents, p.known)
 		if r.Entry == nil {
 			p.others++
-		} else if err := g.rememberEntry(ctx, history, r.Entry, &p); err != nil {
+		} else if err := g.rememberEntry(ctx, r.Entry, &p); err != nil {
 			return err
 		}
 	}
@@ -254,7 +246,7 @@ func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []man
 		p.known = ""
 		return g.rememberLog(ctx, tip, fleet, p)
 	}
-	if err := g.rememberVersions(ctx, history, tip, &p, intact); err != nil {
+	if err := g.rememberVersions(ctx, tip, &p, intact); err != nil {
 		return err
 	}
 	if g.retired == nil {
@@ -265,7 +257,7 @@ func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []man
 }
 
 // rememberEntry takes up one commit of a muster.
-func (g *Generator) rememberEntry(ctx context.Context, history History, e *ledger.Entry, p *pushed) error {
+func (g *Generator) rememberEntry(ctx context.Context, e *ledger.Entry, p *pushed) error {
 	if e.Kind == ledger.Repair {
 		p.repairs[e.Overlay] = append(p.repairs[e.Overlay], e.Commit)
 	}
@@ -273,10 +265,10 @@ func (g *Generator) rememberEntry(ctx context.Context, history History, e *ledge
 		switch e.Kind {
 		case ledger.Dispatch:
 			if p.retired[id] && p.known != "" {
-				g.unseen(ctx, history, e, id)
+				g.unseen(ctx, e, id)
 			}
 			if !p.settled[id] && !g.knows(id) {
-				if err := g.rememberOne(ctx, history, e, id, p.repairs[e.Overlay]); err != nil {
+				if err := g.rememberOne(ctx, e, id, p.repairs[e.Overlay]); err != nil {
 					return err
 				}
 			}
@@ -292,7 +284,7 @@ func (g *Generator) rememberEntry(ctx context.Context, history History, e *ledge
 // rememberVersions counts each order that is not intact at the head by the largest version
 // that others' commits made of it: a syncer may have created a Job from any version. It
 // reads the log a second time, because few logs have such an order.
-func (g *Generator) rememberVersions(ctx context.Context, history History, tip branch.Tip, p *pushed, intact map[string]bool) error {
+func (g *Generator) rememberVersions(ctx context.Context, tip branch.Tip, p *pushed, intact map[string]bool) error {
 	wanted := map[string]string{} // identifiers, by file
 	for id, x := range g.ordered {
 		if !intact[id] && !p.retired[id] && !x.Withdrawn {
@@ -303,7 +295,7 @@ func (g *Generator) rememberVersions(ctx context.Context, history History, tip b
 		return nil
 	}
 	var some []branch.Commit
-	for r, err := range recent(ctx, history, tip.Commit, p.known, p.since) {
+	for r, err := range recent(ctx, g.cfg.Repository, tip.Commit, p.known, p.since) {
 		if err != nil {
 			return err
 		}
@@ -311,7 +303,7 @@ func (g *Generator) rememberVersions(ctx context.Context, history History, tip b
 			some = append(some, branch.Commit{ID: r.Commit.ID, Parents: r.Commit.Parents, Tree: r.Commit.Tree})
 		}
 		if len(some) == versionsTogether {
-			if err := g.countVersions(ctx, history, some, wanted); err != nil {
+			if err := g.countVersions(ctx, some, wanted); err != nil {
 				return err
 			}
 			some = some[:0]
@@ -321,7 +313,7 @@ func (g *Generator) rememberVersions(ctx context.Context, history History, tip b
 		}
 		for _, id := range r.Entry.Dispatches { // no commit before it has the file
 			if file := dispatchFile(r.Entry.Overlay, id); wanted[file] == id {
-				if err := g.countVersions(ctx, history, some, wanted); err != nil {
+				if err := g.countVersions(ctx, some, wanted); err != nil {
 					return err
 				}
 				some = some[:0]
@@ -332,17 +324,17 @@ func (g *Generator) rememberVersions(ctx context.Context, history History, tip b
 			return nil
 		}
 	}
-	return g.countVersions(ctx, history, some, wanted)
+	return g.countVersions(ctx, some, wanted)
 }
 
 // countVersions counts dispatches by the versions of their files in commits.
-func (g *Generator) countVersions(ctx context.Context, history History, commits []branch.Commit, wanted map[string]string) error {
+func (g *Generator) countVersions(ctx context.Context, commits []branch.Commit, wanted map[string]string) error {
 	if len(commits) == 0 {
 		return nil
 	}
 	for files := range slices.Chunk(slices.Sorted(maps.Keys(wanted)), filesTogether) {
 		look := branch.Look{Below: files, Content: func(string) bool { return true }}
-		edits, err := history.Edits(ctx, commits, nil, look)
+		edits, err := g.cfg.Repository.Edits(ctx, commits, nil, look)
 		if err != nil {
 			return err
 		}
@@ -353,7 +345,7 @@ func (g *Generator) countVersions(ctx context.Context, history History, commits 
 				}
 			}
 			for _, f := range e.Files {
-				if err := g.countVersion(ctx, history, commits[i].ID, f, wanted[f.Path]); err != nil {
+				if err := g.countVersion(ctx, commits[i].ID, f, wanted[f.Path]); err != nil {
 					return err
 				}
 			}
@@ -363,13 +355,13 @@ func (g *Generator) countVersions(ctx context.Context, history History, commits 
 }
 
 // countVersion counts a dispatch by the version of its file in a commit, if that is larger.
-func (g *Generator) countVersion(ctx context.Context, history History, commit string, f branch.Edit, id string) error {
+func (g *Generator) countVersion(ctx context.Context, commit string, f branch.Edit, id string) error {
 	x, known := g.ordered[id]
 	if f.Removed || !known {
 		return nil
 	}
 	if f.After == nil { // too large, or not compared
-		content, err := g.file(ctx, history, commit, f.Path)
+		content, err := g.file(ctx, commit, f.Path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -390,9 +382,9 @@ func (g *Generator) knows(id string) bool {
 
 // rememberOne remembers a dispatch that is gone, unless one of the repairs since had
 // withdrawn it: then it was given up.
-func (g *Generator) rememberOne(ctx context.Context, history History, e *ledger.Entry, id string, repairs []string) error {
+func (g *Generator) rememberOne(ctx context.Context, e *ledger.Entry, id string, repairs []string) error {
 	for _, commit := range repairs {
-		_, err := g.file(ctx, history, commit, withdrawnFile(e.Overlay, id))
+		_, err := g.file(ctx, commit, withdrawnFile(e.Overlay, id))
 		if err == nil {
 			return nil
 		}
@@ -401,7 +393,7 @@ func (g *Generator) rememberOne(ctx context.Context, history History, e *ledger.
 		}
 	}
 	file := dispatchFile(e.Overlay, id)
-	content, err := g.file(ctx, history, e.Commit, file)
+	content, err := g.file(ctx, e.Commit, file)
 	if errors.Is(err, fs.ErrNotExist) { // the commit's message says what it did not do
 		g.cfg.Log.Debug("a dispatch of the log is not in its commit", "dispatch", id, "commit", e.Commit)
 		return nil

@@ -56,8 +56,8 @@ func (b *busy) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (b
 }
 
 // Snapshot implements [generator.Buildkite]: two requests over a long line.
-func (b *busy) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
-	s, err := b.bench.Snapshot(ctx, at, since)
+func (b *busy) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error) {
+	s, err := b.bench.Snapshot(ctx, query)
 	b.pass(300 * time.Millisecond)
 	return s, err
 }
@@ -108,7 +108,7 @@ type counting struct {
 	read int
 }
 
-// Commits implements [generator.History].
+// Commits implements [branch.History].
 func (c *counting) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
 	return func(yield func(branch.Commit, error) bool) {
 		for commit, err := range c.archive.Commits(ctx, from, limit) {

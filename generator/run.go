@@ -35,7 +35,7 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 		}
 		g.reportTick(result, err, end.Sub(start))
 		pause := max(0, interval-end.Sub(start))
-		var wait limited
+		var wait plan.RetryError
 		if errors.As(err, &wait) {
 			pause = max(pause, wait.RetryAfter())
 		}

@@ -10,13 +10,6 @@ import (
 	"muster/gitops/branch"
 )
 
-// singly reports whether the repository commits acts one by one, because it pays for each
-// request and not for each connection: see [muster/gitops/github.Writer].
-func (g *Generator) singly() bool {
-	r, ok := g.cfg.Repository.(interface{ Singly() bool })
-	return ok && r.Singly()
-}
-
 // commitSingly commits the acts one after the other, each on the commit before it and only
 // there, and ends at the first error that is not about one overlay: what is left is
 // decided again, on what is then. It returns what [Generator.commit] returns.
@@ -64,12 +57,8 @@ func (g *Generator) inTurn(acts []ledger.Act) []ledger.Act {
 // mostJobs is how many dispatches one act may add or remove, by overlay; nil: the
 // repository takes any number.
 func (g *Generator) mostJobs(fleet []manifest.Overlay) map[string]int {
-	r, ok := g.cfg.Repository.(interface{ Largest() (files, bytes int) })
-	if !ok {
-		return nil
-	}
-	files, size := r.Largest()
-	if files == 0 {
+	limits := g.cfg.Repository.Limits()
+	if limits.Files == 0 {
 		return nil
 	}
 	const (
@@ -78,9 +67,9 @@ func (g *Generator) mostJobs(fleet []manifest.Overlay) map[string]int {
 	)
 	most := map[string]int{}
 	for i := range fleet {
-		n := files - besides
+		n := limits.Files - besides
 		if one := fleet[i].DispatchBytes(); one > 0 {
-			n = min(n, size*3/4/one) // a quarter is for the rest
+			n = min(n, limits.Bytes*3/4/one) // a quarter is for the rest
 		}
 		most[fleet[i].Name] = max(n, least)
 	}

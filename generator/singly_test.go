@@ -15,7 +15,7 @@ import (
 // single is a repository that takes acts one by one, as GitHub's API does.
 type single struct{ *hooked }
 
-func (single) Singly() bool { return true }
+func (single) Limits() branch.Limits { return branch.Limits{OneByOne: true} }
 
 func newSingle(refuses func(ledger.Act) error, names ...string) (single, *generator.Generator) {
 	h := &hooked{bench: newBench(names...), refuses: refuses}

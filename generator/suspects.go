@@ -37,12 +37,8 @@ func (g *Generator) suspect(ctx context.Context, tip branch.Tip, acts []ledger.A
 
 // lately returns the last commits of the branch.
 func (g *Generator) lately(ctx context.Context, tip branch.Tip) ([]ledger.Record, error) {
-	history, ok := g.cfg.Repository.(History)
-	if !ok {
-		return nil, errNoHistory
-	}
 	var log []ledger.Record
-	for r, err := range ledger.Read(history.Commits(ctx, tip.Commit, branch.Limit{Commits: suspectsDeep})) {
+	for r, err := range ledger.Read(g.cfg.Repository.Commits(ctx, tip.Commit, branch.Limit{Commits: suspectsDeep})) {
 		if err != nil {
 			return nil, err
 		}

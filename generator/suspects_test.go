@@ -68,13 +68,11 @@ func repairMessage(b *bench, overlay string) string {
 // commits of others came since muster's last to that overlay.
 func TestRepairNamesItsCause(t *testing.T) {
 	for _, test := range []struct {
-		name    string
-		log     func(b *bench) []branch.Commit
-		err     error
-		without bool
-		want    ledger.Act
+		name string
+		log  func(b *bench) []branch.Commit
+		err  error
+		want ledger.Act
 	}{
-		{name: "no history", without: true, want: ledger.Act{SuspectsUnknown: true}},
 		{name: "an unreadable history", err: errors.New("no answer"), want: ledger.Act{SuspectsUnknown: true}},
 		{name: "commits of two people, and of muster to another overlay", log: func(b *bench) []branch.Commit {
 			return []branch.Commit{
@@ -96,9 +94,7 @@ func TestRepairNamesItsCause(t *testing.T) {
 				h.log = test.log(b)
 			}
 			g := b.generator(func(c *generator.Config) {
-				if !test.without {
-					c.Repository = h
-				}
+				c.Repository = h
 			})
 			tick(t, g)
 			tick(t, g)
@@ -124,7 +120,7 @@ func TestRepairNamesItsCause(t *testing.T) {
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			if asked := h.asked - began; !test.without && (h.from != at || asked != 2 || h.limit.Commits != 50) {
+			if asked := h.asked - began; h.from != at || asked != 2 || h.limit.Commits != 50 {
 				t.Errorf("asked %d times from %s for %+v", asked, h.from, h.limit)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -86,10 +87,24 @@ func (b *bench) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (
 	return remote{b.fleet, "muster"}.Commit(ctx, tip, acts)
 }
 
-func (b *bench) Snapshot(_ context.Context, at, since time.Time) (plan.Snapshot, error) {
-	b.since = append(b.since, since)
+func (b *bench) Limits() branch.Limits { return branch.Limits{} }
+
+func (b *bench) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
+	return remote{fleet: b.fleet}.Commits(ctx, from, limit)
+}
+
+func (b *bench) File(ctx context.Context, commit, name string) ([]byte, error) {
+	return remote{fleet: b.fleet}.File(ctx, commit, name)
+}
+
+func (b *bench) Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error) {
+	return remote{fleet: b.fleet}.Edits(ctx, commits, trees, look)
+}
+
+func (b *bench) Snapshot(_ context.Context, query plan.Query) (plan.Snapshot, error) {
+	b.since = append(b.since, query.Since)
 	s := b.snapshot
-	s.At = at
+	s.At = query.At
 	return s, b.err
 }
 

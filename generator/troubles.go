@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"muster/generator/plan"
 	"regexp"
 	"slices"
 	"time"
@@ -116,7 +117,7 @@ func lasted(d time.Duration) slog.Attr {
 func (g *Generator) reportTick(r Result, err error, took time.Duration) {
 	g.reportStretch(err)
 	now := g.cfg.Clock.Now()
-	var wait stretched
+	var wait plan.SpreadError
 	switch {
 	case errors.As(err, &wait): // nothing is wrong; what was wrong before may go on
 	case err != nil:
@@ -140,7 +141,7 @@ var digits = regexp.MustCompile(`[0-9]+`)
 // failure is the problem that a tick failed in a step.
 func failure(step Step, err error, took time.Duration) Problem {
 	p := Problem{Level: slog.LevelError, Text: "tick failed", Reason: string(step), step: step, news: err.Error(), words: digits.ReplaceAllString(err.Error(), "0")}
-	var refused limited
+	var refused plan.RetryError
 	switch {
 	case errors.Is(err, ErrRaces): // nothing is wrong
 		p.Level, p.Reason, p.step = slog.LevelWarn, string(Raced), StepCommit

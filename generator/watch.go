@@ -128,22 +128,16 @@ func (g *Generator) gitAnswered(err error) {
 }
 
 func (g *Generator) buildkiteAnswered(err error) {
-	var wait stretched
+	var wait plan.SpreadError
 	if err == nil || errors.As(err, &wait) {
 		g.progress.buildkite = g.cfg.Clock.Now()
 	}
 }
 
-// limited is an error that says how long not to ask.
-type limited interface {
-	error
-	RetryAfter() time.Duration
-}
-
 // outcomeOf says what became of a tick.
 func outcomeOf(r Result, err error) Outcome {
-	var wait stretched
-	var refused limited
+	var wait plan.SpreadError
+	var refused plan.RetryError
 	switch {
 	case errors.As(err, &wait):
 		return Waiting

@@ -60,6 +60,9 @@ func (r *Repository) Writable(ctx context.Context) error {
 	return withRemedy(r.branch.Writable(ctx))
 }
 
+// Limits returns what one commit should not exceed, as [git.Branch.Limits] does.
+func (r *Repository) Limits() branch.Limits { return r.branch.Limits() }
+
 // Commits yields the commit from, or the branch's head if that is empty, and
 // those before it, the newest first, as [git.Branch.Commits] does.
 func (r *Repository) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {

@@ -155,13 +155,11 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 	}
 	s.program.progress.Doing("asking git and Buildkite")
 	var failures []error
-	if pushing, ok := repository.(interface{ Writable(context.Context) error }); ok {
-		switch err := pushing.Writable(ctx); {
-		case errors.Is(err, branch.ErrUnproven):
-			log.Info("this user may push; whether the rules of this branch let a commit pass is not known before the first push", "branch", s.git.branch, "reason", err)
-		case err != nil:
-			failures = append(failures, err)
-		}
+	switch err := repository.Writable(ctx); {
+	case errors.Is(err, branch.ErrUnproven):
+		log.Info("this user may push; whether the rules of this branch let a commit pass is not known before the first push", "branch", s.git.branch, "reason", err)
+	case err != nil:
+		failures = append(failures, err)
 	}
 	failures = append(failures, s.checkBuildkite(ctx, client, log, tip.Tree)...)
 	return tip.Tree, append(failures, s.checkReceivers(ctx)...), nil

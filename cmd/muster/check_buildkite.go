@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"time"
 
 	"muster/generator"
 	"muster/generator/buildkite"
@@ -18,7 +17,7 @@ import (
 // What is no finding, as a token that expires in a week, is logged.
 func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client, log *slog.Logger, tree fs.FS) []error {
 	defer s.leave(ctx)
-	if client.Alone() {
+	if s.alone() {
 		return s.checkAlone(ctx, client, log, tree)
 	}
 	var token buildkite.Token
@@ -37,8 +36,7 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 		log.Warn(text)
 	}
 	overlays := s.overlays(tree)
-	client.Serve(overlays)
-	snapshot, err := s.snapshot(ctx, client, log)
+	snapshot, err := s.snapshot(ctx, client, overlays, log)
 	if err != nil {
 		return append(findings, err)
 	}
@@ -71,9 +69,9 @@ func (s *settings) checkAgentTokens(ctx context.Context, client *buildkite.Clien
 }
 
 // snapshot reads Buildkite as a tick does.
-func (s *settings) snapshot(ctx context.Context, client *buildkite.Client, log *slog.Logger) (snapshot plan.Snapshot, err error) {
+func (s *settings) snapshot(ctx context.Context, client *buildkite.Client, overlays []plan.Overlay, log *slog.Logger) (snapshot plan.Snapshot, err error) {
 	err = s.patiently(ctx, log, func() error {
-		snapshot, err = client.Snapshot(ctx, s.program.clock.Now(), time.Time{})
+		snapshot, err = client.Snapshot(ctx, plan.Query{At: s.program.clock.Now(), Overlays: overlays})
 		return err
 	})
 	return snapshot, err

@@ -81,8 +81,8 @@ func (w *hostileWorld) restart() {
 }
 
 // Snapshot implements generator.Buildkite: all jobs that ever came wait.
-func (w *hostileWorld) Snapshot(_ context.Context, at, _ time.Time) (plan.Snapshot, error) {
-	return plan.Snapshot{At: at, Jobs: slices.Clone(w.jobs)}, nil
+func (w *hostileWorld) Snapshot(_ context.Context, query plan.Query) (plan.Snapshot, error) {
+	return plan.Snapshot{At: query.At, Jobs: slices.Clone(w.jobs)}, nil
 }
 
 // Now implements generator.Clock.

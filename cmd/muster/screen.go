@@ -64,16 +64,16 @@ type watchedBuildkite struct {
 }
 
 // Snapshot is Buildkite's.
-func (b watchedBuildkite) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
+func (b watchedBuildkite) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error) {
 	b.progress.Doing("reading Buildkite")
-	snapshot, err := b.Client.Snapshot(ctx, at, since)
+	snapshot, err := b.Client.Snapshot(ctx, query)
 	waitingFor(b.progress, err)
 	return snapshot, err
 }
 
 // waitingFor shows on the terminal that a rate limit is waited for.
 func waitingFor(progress *terminal.Progress, err error) {
-	var wait interface{ RetryAfter() time.Duration }
+	var wait plan.RetryError
 	if errors.As(err, &wait) {
 		progress.Doing(fmt.Sprintf("waiting %s for Buildkite's rate limit", wait.RetryAfter().Round(time.Second)))
 	}

@@ -77,8 +77,7 @@ func (s *settings) warnOfSource(log *slog.Logger) {
 // checkAlone returns what agent tokens alone show against the overlays.
 func (s *settings) checkAlone(ctx context.Context, client *buildkite.Client, log *slog.Logger, tree fs.FS) []error {
 	overlays := s.overlays(tree)
-	client.Serve(overlays)
-	snapshot, err := s.snapshot(ctx, client, log)
+	snapshot, err := s.snapshot(ctx, client, overlays, log)
 	if err != nil {
 		return []error{err}
 	}

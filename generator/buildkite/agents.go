@@ -57,11 +57,9 @@ const unseenAfter = 3 * time.Minute
 // errIgnored is returned if a response has agents of other queues than the requested one.
 var errIgnored = errors.New("agents of other queues are listed")
 
-// Serve sets the overlays whose agents and jobs are read. Without it every poll lists all
+// serve sets the overlays whose agents and jobs are read. Without overlays a poll lists all
 // agents. With a [Stacks], jobs of other queues are not read.
-func (c *Client) Serve(overlays []plan.Overlay) {
-	c.observing.Lock()
-	defer c.observing.Unlock()
+func (c *Client) serve(overlays []plan.Overlay) {
 	var queues []string
 	c.ownTags, c.orders = map[string]bool{}, nil
 	for _, o := range overlays {

@@ -19,7 +19,7 @@ type large struct {
 	*fakebuildkite.Server
 	t          *testing.T
 	ci, other  string // clusters
-	client     *buildkite.Client
+	client     *serving
 	whole, few int // requests for agents since the last poll: for all, and by queue
 }
 
@@ -48,8 +48,7 @@ func newLarge(t *testing.T, agents, served int, opts fakebuildkite.Options) *lar
 		}
 		l.connect(cluster, "queue="+queue)
 	}
-	l.client = newClient(t, buildkite.Config{HTTP: l.Transport()})
-	l.client.Serve(ofQueues("default"))
+	l.client = &serving{newClient(t, buildkite.Config{HTTP: l.Transport()}), ofQueues("default")}
 	return l
 }
 
@@ -133,7 +132,7 @@ func TestFewAgentsAreListedWhole(t *testing.T) {
 func TestAgentsOfOverlaysAreSeenInOtherQueues(t *testing.T) {
 	for _, where := range []string{"a queue", "no cluster"} {
 		l := newLarge(t, 600, 10, fakebuildkite.Options{})
-		l.client.Serve([]plan.Overlay{{Name: "own", Policy: plan.Policy{Queue: "default"}, Dispatches: []plan.Dispatch{{ID: "d"}}}})
+		l.client.overlays = []plan.Overlay{{Name: "own", Policy: plan.Policy{Queue: "default"}, Dispatches: []plan.Dispatch{{ID: "d"}}}}
 		l.poll()
 		l.connect(l.ci, "queue=mac", "dispatch=of-another")
 		for i := range 6 { // its page moves on, and was read
@@ -169,7 +168,7 @@ func TestUnseenDispatchesHaveAllAgentsListed(t *testing.T) {
 		l := newLarge(t, 2200, 10, fakebuildkite.Options{})
 		l.poll()
 		d := plan.Dispatch{ID: "d", Agents: 1, At: l.Now(), NotAfter: l.Now().Add(time.Hour)}
-		l.client.Serve([]plan.Overlay{{Name: "own", Policy: plan.Policy{Queue: "default"}, Dispatches: []plan.Dispatch{d}}})
+		l.client.overlays = []plan.Overlay{{Name: "own", Policy: plan.Policy{Queue: "default"}, Dispatches: []plan.Dispatch{d}}}
 		l.poll()
 		id := ""
 		if queue != "" {
@@ -202,21 +201,21 @@ func TestServedQueuesChange(t *testing.T) {
 	mac := l.connect(l.ci, "queue=mac")
 	l.poll()
 	l.want(mac, false, 1)
-	l.client.Serve(ofQueues("mac"))
+	l.client.overlays = ofQueues("mac")
 	if whole, few, ids := l.poll(); whole != 5 || few != 0 || len(ids) != 401 {
 		t.Errorf("%d requests of all, %d by queue, %d agents", whole, few, len(ids))
 	}
 	if whole, few, ids := l.poll(); whole != 1 || few != 1 || len(ids) != 1 || ids[0] != mac {
 		t.Errorf("%d requests of all, %d by queue, agents %v", whole, few, ids)
 	}
-	l.client.Serve(ofQueues("mac", "nowhere"))
+	l.client.overlays = ofQueues("mac", "nowhere")
 	for range 3 {
 		if whole, few, ids := l.poll(); whole != 5 || few != 0 || len(ids) != 401 {
 			t.Errorf("a queue in no cluster: %d requests of all, %d by queue, %d agents", whole, few, len(ids))
 		}
 	}
 	// A deleted queue is no error.
-	l.client.Serve(ofQueues("mac"))
+	l.client.overlays = ofQueues("mac")
 	l.poll()
 	l.Fail(fakebuildkite.Fault{Path: "cluster_queue_id", Status: http.StatusNotFound})
 	if whole, few, ids := l.poll(); whole != 5 || few != 1 || len(ids) != 401 {
@@ -234,10 +233,10 @@ func TestServedQueuesChangeDuringAPoll(t *testing.T) {
 	mac := l.connect(l.ci, "queue=mac")
 	l.poll()
 	l.Fail(fakebuildkite.Fault{Path: "/builds", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"5"}}})
-	if _, err := l.client.Snapshot(t.Context(), l.Now(), time.Time{}); err == nil {
+	if _, err := l.client.Snapshot(t.Context(), plan.Query{At: l.Now()}); err == nil {
 		t.Fatal("the poll is not refused")
 	}
 	l.Advance(10 * time.Second)
-	l.client.Serve(ofQueues("mac"))
+	l.client.overlays = ofQueues("mac")
 	l.want(mac, true, 1)
 }

@@ -33,9 +33,9 @@ func (cfg Config) checkTokens() error {
 	return nil
 }
 
-// Alone reports whether there is no API token: then the Stacks API and the metrics tell all
+// inferring reports whether there is no API token: then the Stacks API and the metrics tell all
 // there is, and agents are counted and not listed.
-func (c *Client) Alone() bool { return c.cfg.Token == nil }
+func (c *Client) inferring() bool { return c.cfg.Token == nil }
 
 // snapshotAlone reads with agent tokens alone: the counts of agents, then the jobs that can
 // run, then what became of those that were listed before. So an agent that takes a job

@@ -79,7 +79,7 @@ func TestAloneFailures(t *testing.T) {
 			s.Advance(30 * time.Second)
 			f.Path, f.Times = path, -1
 			s.Fail(f)
-			_, err := c.Snapshot(t.Context(), now.Add(30*time.Second), time.Time{})
+			_, err := c.Snapshot(t.Context(), plan.Query{At: now.Add(30 * time.Second)})
 			if err == nil || strings.Contains(err.Error(), canary.AgentToken) {
 				t.Errorf("%s, %+v: %v", path, f, err)
 			}
@@ -126,8 +126,7 @@ func TestLeave(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := newClient(t, buildkite.Config{HTTP: s.Transport(), Stacks: stacks})
-		c.Serve(ofQueues("default"))
+		c := &serving{newClient(t, buildkite.Config{HTTP: s.Transport(), Stacks: stacks}), ofQueues("default")}
 		observe(t, c, now, time.Time{})
 		if err := stacks.Leave(t.Context()); err != nil {
 			t.Error(err)

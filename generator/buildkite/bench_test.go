@@ -45,7 +45,7 @@ func BenchmarkTenThousandBuilds(b *testing.B) {
 	}
 	overlays := []plan.Overlay{{Name: "default", Policy: plan.Policy{Queue: "default", Tags: []string{"os=linux"}, Max: 50, Lease: 15 * time.Minute}}}
 	tick := func() {
-		snapshot, err := c.Snapshot(context.Background(), now, time.Time{})
+		snapshot, err := c.Snapshot(context.Background(), plan.Query{At: now})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -59,7 +59,7 @@ func (o *organisation) most() (most int) {
 func (o *organisation) look(t *testing.T, c *buildkite.Client, since time.Time) (plan.Snapshot, int) {
 	t.Helper()
 	for calls := 1; calls < 1000; calls++ {
-		snapshot, err := c.Snapshot(context.Background(), o.Now(), since)
+		snapshot, err := c.Snapshot(context.Background(), plan.Query{At: o.Now(), Since: since})
 		if err == nil {
 			return snapshot, calls
 		}
@@ -176,14 +176,14 @@ func TestTooLongLook(t *testing.T) {
 	}
 	c := newClient(t, buildkite.Config{HTTP: o.Transport()})
 	for o.Now().Before(now.Add(buildkite.LongestLook)) {
-		_, err := c.Snapshot(context.Background(), o.Now(), time.Time{})
+		_, err := c.Snapshot(context.Background(), plan.Query{At: o.Now()})
 		checkError(t, "while it goes on", err, "2 a minute may be")
 		o.Advance(15 * time.Second)
 	}
 	o.Advance(15 * time.Second)
-	_, err := c.Snapshot(context.Background(), o.Now(), time.Time{})
+	_, err := c.Snapshot(context.Background(), plan.Query{At: o.Now()})
 	checkError(t, "after that", err, "has taken more than 15m0s and is not done after")
-	_, err = c.Snapshot(context.Background(), o.Now().Add(time.Minute), time.Time{})
+	_, err = c.Snapshot(context.Background(), plan.Query{At: o.Now().Add(time.Minute)})
 	checkError(t, "and then", err, "2 a minute may be")
 }
 
@@ -202,7 +202,7 @@ func TestSinceBecomesEarlier(t *testing.T) {
 	o.AddQueue(o.AddCluster("One"), "default")
 	c := newClient(t, buildkite.Config{HTTP: o.Transport()})
 	for i, since := range []time.Time{{}, now.Add(30 * time.Second), now.Add(-time.Minute)} {
-		snapshot, err := c.Snapshot(context.Background(), o.Now(), since)
+		snapshot, err := c.Snapshot(context.Background(), plan.Query{At: o.Now(), Since: since})
 		if i < 1 {
 			checkError(t, "first", err, "5 a minute may be")
 		} else if err == nil && len(snapshot.Sightings) == 0 && i == 2 {
@@ -298,7 +298,7 @@ func TestListThatNeverHolds(t *testing.T) {
 		}
 		return "[" + strings.Join(records, ",") + "]", next
 	})
-	_, err := newClient(t, buildkite.Config{HTTP: api}).Snapshot(context.Background(), now, now)
+	_, err := newClient(t, buildkite.Config{HTTP: api}).Snapshot(context.Background(), plan.Query{At: now, Since: now})
 	checkError(t, "a list that is another each time", err, "changes faster than it can be read")
 	if asked > 200 {
 		t.Errorf("asked %d times", asked)

@@ -232,7 +232,7 @@ func New(cfg Config) (*Client, error) {
 		cfg.HTTP = ownTransport()
 	}
 	c := &Client{cfg: cfg}
-	if c.Alone() {
+	if c.inferring() {
 		cfg.Metrics.need()
 	}
 	c.http = &http.Client{

@@ -17,6 +17,7 @@ import (
 
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/plan"
 )
 
 func TestNew(t *testing.T) {
@@ -93,7 +94,7 @@ func TestFailures(t *testing.T) {
 			s.Fail(test.fault)
 			var log bytes.Buffer
 			c := newClient(t, buildkite.Config{HTTP: s.Transport(), Log: slog.New(slog.NewTextHandler(&log, nil))})
-			_, err := c.Snapshot(context.Background(), now, now)
+			_, err := c.Snapshot(context.Background(), plan.Query{At: now, Since: now})
 			checkError(t, "error", err, test.want)
 			if strings.Contains(log.String(), secret) {
 				t.Errorf("the log holds the token:\n%s", &log)
@@ -115,12 +116,12 @@ func TestToken(t *testing.T) {
 		{"cannot be read", func() (string, error) { return "", errors.New("no such file") }, "reading the Buildkite API token: no such file"},
 		{"wrong", token("wrong"), "(401)"},
 	} {
-		_, err := newClient(t, buildkite.Config{HTTP: s.Transport(), Token: test.token}).Snapshot(context.Background(), now, now)
+		_, err := newClient(t, buildkite.Config{HTTP: s.Transport(), Token: test.token}).Snapshot(context.Background(), plan.Query{At: now, Since: now})
 		checkError(t, test.name, err, test.want)
 	}
 	current := "old"
 	c := newClient(t, buildkite.Config{HTTP: s.Transport(), Token: func() (string, error) { return current + "\n", nil }})
-	if _, err := c.Snapshot(context.Background(), now, now); err == nil {
+	if _, err := c.Snapshot(context.Background(), plan.Query{At: now, Since: now}); err == nil {
 		t.Error("the old token was accepted")
 	}
 	current = secret
@@ -144,7 +145,7 @@ func TestRateLimit(t *testing.T) {
 	}
 	s.Advance(15 * time.Second)
 	s.Spend(195)
-	_, err := c.Snapshot(context.Background(), s.Now(), now)
+	_, err := c.Snapshot(context.Background(), plan.Query{At: s.Now(), Since: now})
 	var limited *buildkite.RateLimited
 	if !errors.As(err, &limited) || limited.Scope != "rest" || limited.Reset != 46*time.Second {
 		t.Fatalf("got %#v, want the organisation's limit for 45 s and the second that is rounded up", err)
@@ -154,7 +155,7 @@ func TestRateLimit(t *testing.T) {
 		t.Errorf("%d requests, want 4, one good and one refused", requests)
 	}
 	s.Advance(44 * time.Second)
-	_, err = c.Snapshot(context.Background(), s.Now(), now)
+	_, err = c.Snapshot(context.Background(), plan.Query{At: s.Now(), Since: now})
 	if !errors.As(err, &limited) || limited.Reset != time.Second {
 		t.Errorf("before the reset: got %v", err)
 	}
@@ -168,7 +169,7 @@ func TestRateLimit(t *testing.T) {
 	}
 	// A clock that was set back does not silence the client for ever: it asks.
 	s.Advance(time.Minute)
-	_, err = c.Snapshot(context.Background(), now.Add(-24*time.Hour), time.Time{})
+	_, err = c.Snapshot(context.Background(), plan.Query{At: now.Add(-24 * time.Hour)})
 	checkError(t, "set back", err, "the clock here is 24h")
 }
 
@@ -180,7 +181,7 @@ func TestClock(t *testing.T) {
 		0: "", time.Minute: "", -time.Minute: "",
 		20 * time.Minute: "the clock here is 20m0s ahead of Buildkite's", -20 * time.Minute: "the clock here is 20m0s behind Buildkite's",
 	} {
-		_, err := c.Snapshot(context.Background(), now.Add(off), time.Time{})
+		_, err := c.Snapshot(context.Background(), plan.Query{At: now.Add(off)})
 		if want != "" {
 			checkError(t, off.String(), err, want)
 		} else if err != nil {
@@ -209,7 +210,7 @@ func TestRateLimitForms(t *testing.T) {
 	} {
 		s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
 		s.Fail(fakebuildkite.Fault{Status: 429, Body: test.body, Header: test.header})
-		_, err := newClient(t, buildkite.Config{HTTP: s.Transport()}).Snapshot(context.Background(), now, now)
+		_, err := newClient(t, buildkite.Config{HTTP: s.Transport()}).Snapshot(context.Background(), plan.Query{At: now, Since: now})
 		var got *buildkite.RateLimited
 		if !errors.As(err, &got) || *got != test.want {
 			t.Errorf("%s: got %#v, want %#v", test.name, err, test.want)
@@ -225,7 +226,7 @@ func TestTimeout(t *testing.T) {
 		s.Fail(fakebuildkite.Fault{Path: "/builds", Hang: true, Times: -1})
 		c := newClient(t, buildkite.Config{HTTP: s.Transport(), Timeout: 7 * time.Second})
 		began := time.Now()
-		_, err := c.Snapshot(context.Background(), now, now)
+		_, err := c.Snapshot(context.Background(), plan.Query{At: now, Since: now})
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 7*time.Second {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
@@ -235,7 +236,7 @@ func TestTimeout(t *testing.T) {
 			cancel()
 		}()
 		began = time.Now()
-		_, err = c.Snapshot(ctx, now, now)
+		_, err = c.Snapshot(ctx, plan.Query{At: now, Since: now})
 		if !errors.Is(err, context.Canceled) || time.Since(began) != 2*time.Second {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
@@ -402,14 +403,14 @@ func TestSockets(t *testing.T) {
 	defer server.Close()
 	c := newClient(t, buildkite.Config{URL: server.URL})
 	s.Fail(fakebuildkite.Fault{Path: "/builds", Half: true})
-	if _, err := c.Snapshot(context.Background(), now, now); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := c.Snapshot(context.Background(), plan.Query{At: now, Since: now}); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("half a page: %v", err)
 	}
 	if got := observe(t, c, now, now); len(got.Jobs) != 1 {
 		t.Errorf("got %+v", got)
 	}
 	server.Close()
-	_, err := c.Snapshot(context.Background(), now, now)
+	_, err := c.Snapshot(context.Background(), plan.Query{At: now, Since: now})
 	checkError(t, "nobody there", err, "listing agents: page 1: asking agents:")
 }
 
@@ -428,7 +429,7 @@ func TestConcurrent(t *testing.T) {
 				}
 				s.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Duration: time.Duration(i) * time.Minute}}})
 				s.Advance(100 * time.Millisecond)
-				if _, err := c.Snapshot(context.Background(), s.Now(), s.Now().Add(-time.Hour)); err != nil {
+				if _, err := c.Snapshot(context.Background(), plan.Query{At: s.Now(), Since: s.Now().Add(-time.Hour)}); err != nil {
 					t.Error(err)
 				}
 				_ = c.Stats()

@@ -73,7 +73,7 @@ func TestListingDoesNotMatter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := c.Snapshot(context.Background(), now, now.Add(-time.Hour))
+			s, err := c.Snapshot(context.Background(), plan.Query{At: now, Since: now.Add(-time.Hour)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,7 +106,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		api := &static{lists: map[string]string{"agents": body, "builds": body}}
 		c := newClient(t, buildkite.Config{HTTP: api})
-		s, err := c.Snapshot(context.Background(), now, now)
+		s, err := c.Snapshot(context.Background(), plan.Query{At: now, Since: now})
 		if err != nil {
 			if json.Valid([]byte(body)) && strings.HasPrefix(strings.TrimSpace(body), "[") {
 				t.Errorf("a list was refused: %v", err)

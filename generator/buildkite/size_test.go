@@ -17,6 +17,7 @@ import (
 
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/plan"
 	"muster/gitops/unraced"
 )
 
@@ -140,7 +141,7 @@ func TestMemory(t *testing.T) {
 	runtime.GC()
 	before := heap()
 	c := newClient(t, buildkite.Config{HTTP: api})
-	snapshot, err := c.Snapshot(context.Background(), now, time.Time{})
+	snapshot, err := c.Snapshot(context.Background(), plan.Query{At: now})
 	peak = max(peak, heap())
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +189,7 @@ func TestLargeAnswers(t *testing.T) {
 			defer server.Close()
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := newClient(t, buildkite.WithBiggest(buildkite.Config{URL: server.URL, Timeout: time.Hour}, most)).Snapshot(context.Background(), time.Now(), time.Time{})
+			_, err := newClient(t, buildkite.WithBiggest(buildkite.Config{URL: server.URL, Timeout: time.Hour}, most)).Snapshot(context.Background(), plan.Query{At: time.Now()})
 			runtime.ReadMemStats(&after)
 			checkError(t, name, err, "listing agents: page 1: the answer is larger than 64 MiB")
 			if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 32<<20 && name != "a gzip bomb" {
@@ -241,7 +242,7 @@ func TestLargeMessage(t *testing.T) {
 		response.Body = io.NopCloser(io.TeeReader(io.LimitReader(&repeated{text: "<p>"}, 1<<30), counter{&read}))
 		return response, nil
 	})
-	_, err := newClient(t, buildkite.Config{HTTP: api}).Snapshot(context.Background(), now, time.Time{})
+	_, err := newClient(t, buildkite.Config{HTTP: api}).Snapshot(context.Background(), plan.Query{At: now})
 	checkError(t, "a large message", err, "502 Bad Gateway")
 	if read > 2<<20 {
 		t.Errorf("%d MiB of it were read", read>>20)
@@ -265,7 +266,7 @@ func TestTooManyJobs(t *testing.T) {
 	api := &bulk{builds: 200, jobs: 4000, perPage: 100, job: func(b []byte, build, job int) []byte {
 		return fmt.Appendf(b, `{"id":"%d-%d","type":"script","state":"waiting"}`, build, job)
 	}}
-	_, err := newClient(t, buildkite.Config{HTTP: api}).Snapshot(context.Background(), now, time.Time{})
+	_, err := newClient(t, buildkite.Config{HTTP: api}).Snapshot(context.Background(), plan.Query{At: now})
 	checkError(t, "too many jobs", err, "more than 500000 jobs and agents")
 }
 
@@ -279,7 +280,7 @@ func TestTrickle(t *testing.T) {
 		}
 		s.Fail(fakebuildkite.Fault{Path: "/builds", Trickle: true, Times: -1})
 		began := time.Now()
-		_, err := newClient(t, buildkite.Config{HTTP: s.Transport()}).Snapshot(context.Background(), now, now)
+		_, err := newClient(t, buildkite.Config{HTTP: s.Transport()}).Snapshot(context.Background(), plan.Query{At: now, Since: now})
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != buildkite.DefaultTimeout {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}

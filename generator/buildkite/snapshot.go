@@ -25,16 +25,19 @@ const roundUp = time.Second
 // goes on where the reading was, unless it has become older than [LongestLook].
 // What a reading of several calls returns was true from its At to its Until.
 // With any error the snapshot is of no use: nothing may be decided on it.
-func (c *Client) Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
+func (c *Client) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error) {
 	c.observing.Lock()
 	defer c.observing.Unlock()
+	c.serve(query.Overlays)
+	c.learnStepTimes(query.Lookahead())
+	at, since := query.At, query.Since
 	if err := c.refused(at); err != nil {
 		return plan.Snapshot{}, err
 	}
 	c.mu.Lock()
 	c.at, c.began = at, time.Time{}
 	c.mu.Unlock()
-	if c.Alone() {
+	if c.inferring() {
 		return c.snapshotAlone(ctx, at)
 	}
 	s, err := c.open()

@@ -67,9 +67,22 @@ func newClient(t *testing.T, cfg buildkite.Config) *buildkite.Client {
 	return c
 }
 
-func observe(t *testing.T, c *buildkite.Client, at, since time.Time) plan.Snapshot {
+// serving is a client whose polls are about the same overlays each time.
+type serving struct {
+	*buildkite.Client
+	overlays []plan.Overlay
+}
+
+func (s *serving) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error) {
+	query.Overlays = s.overlays
+	return s.Client.Snapshot(ctx, query)
+}
+
+func observe(t *testing.T, c interface {
+	Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error)
+}, at, since time.Time) plan.Snapshot {
 	t.Helper()
-	s, err := c.Snapshot(context.Background(), at, since)
+	s, err := c.Snapshot(context.Background(), plan.Query{At: at, Since: since})
 	if err != nil {
 		t.Fatalf("observing: %v", err)
 	}

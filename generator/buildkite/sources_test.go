@@ -21,7 +21,7 @@ var sources = []string{"rest", "stacks", "alone"}
 
 // sourceClient returns a client that learns of jobs in some way, with the agent tokens of
 // both clusters.
-func sourceClient(t *testing.T, s *fakebuildkite.Server, source string) *buildkite.Client {
+func sourceClient(t *testing.T, s *fakebuildkite.Server, source string) *serving {
 	t.Helper()
 	cfg := buildkite.Config{HTTP: s.Transport()}
 	agents := buildkite.AgentConfig{Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){fixedToken(canary.AgentToken), fixedToken("bkct_gpu")}}
@@ -32,9 +32,7 @@ func sourceClient(t *testing.T, s *fakebuildkite.Server, source string) *buildki
 		}
 	}
 	if source != "alone" {
-		c := newClient(t, cfg)
-		c.Serve(ofQueues("default", "large"))
-		return c
+		return &serving{newClient(t, cfg), ofQueues("default", "large")}
 	}
 	if cfg.Metrics, err = buildkite.NewMetrics(agents); err != nil {
 		t.Fatal(err)
@@ -44,8 +42,7 @@ func sourceClient(t *testing.T, s *fakebuildkite.Server, source string) *buildki
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Serve(ofQueues("default", "large"))
-	return c
+	return &serving{c, ofQueues("default", "large")}
 }
 
 // ofQueues are overlays, one of each queue.
@@ -164,7 +161,7 @@ func TestSourceFailures(t *testing.T) {
 			f.Path, f.Times = path, -1
 			s.Fail(f)
 			c := sourceClient(t, s, source)
-			_, err := c.Snapshot(t.Context(), now, time.Time{})
+			_, err := c.Snapshot(t.Context(), plan.Query{At: now})
 			if err == nil || strings.Contains(err.Error(), own) {
 				t.Errorf("%s, %s: %v", source, name, err)
 			}
@@ -250,7 +247,7 @@ func TestStackPace(t *testing.T) {
 			s.AddQueue(ci, queues[i+1])
 		}
 		c := sourceClient(t, s, source)
-		c.Serve(ofQueues(queues...))
+		c.overlays = ofQueues(queues...)
 		for poll, longest := range []time.Duration{5 * time.Second, 5 * time.Second} {
 			began := s.Now()
 			s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{Agents: []string{"queue=queue-23"}}}})
@@ -294,7 +291,7 @@ func TestStackLimits(t *testing.T) {
 			}
 			limit.Times = -1
 			s.Fail(limit)
-			_, err := c.Snapshot(t.Context(), s.Now(), time.Time{})
+			_, err := c.Snapshot(t.Context(), plan.Query{At: s.Now()})
 			var limited *buildkite.RateLimited
 			if !errors.As(err, &limited) || !strings.Contains(err.Error(), "the stack's Buildkite rate limit ("+scope+") is used up for another 3s") {
 				t.Errorf("%s, %s: %v", source, path, err)
@@ -306,7 +303,7 @@ func TestStackLimits(t *testing.T) {
 	}
 	full, _, _ := twoClusters(fakebuildkite.Options{})
 	full.Fail(fakebuildkite.Fault{Path: "register", Status: http.StatusForbidden})
-	if _, err := sourceClient(t, full, "stacks").Snapshot(t.Context(), now, time.Time{}); err == nil || !strings.Contains(err.Error(), "an organisation may have 30") {
+	if _, err := sourceClient(t, full, "stacks").Snapshot(t.Context(), plan.Query{At: now}); err == nil || !strings.Contains(err.Error(), "an organisation may have 30") {
 		t.Error(err)
 	}
 }
@@ -316,7 +313,7 @@ func TestStackLimits(t *testing.T) {
 func TestStackQueues(t *testing.T) {
 	s, ci, _ := twoClusters(fakebuildkite.Options{})
 	c := sourceClient(t, s, "stacks")
-	c.Serve(ofQueues("default", "late"))
+	c.overlays = ofQueues("default", "late")
 	if got := observe(t, c, now, time.Time{}); !strings.Contains(got.Unread, "has the queue late") {
 		t.Errorf("%q", got.Unread)
 	}

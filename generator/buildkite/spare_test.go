@@ -9,6 +9,7 @@ import (
 
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/plan"
 )
 
 // TestSpare: a caller that looks at each interval, and beside that as often as Spare
@@ -40,7 +41,7 @@ func TestSpare(t *testing.T) {
 			from := o.Now()
 			for next := from; o.Now().Sub(from) < 10*time.Minute; {
 				begun := o.Now()
-				if _, err := client.Snapshot(context.Background(), begun, time.Time{}); err != nil {
+				if _, err := client.Snapshot(context.Background(), plan.Query{At: begun}); err != nil {
 					var wait *buildkite.Unfinished
 					t.Fatalf("look %d, %d beside, at %s: %v (%t)", looks, beside, begun.Sub(from), err, errors.As(err, &wait))
 				}

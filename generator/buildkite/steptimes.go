@@ -10,11 +10,9 @@ import (
 	"muster/generator/plan"
 )
 
-// LearnStepTimes says whether upcoming jobs are to have their moments: from the next snapshot on
-// the client learns how long steps take. Off, which it is at first, it forgets that.
-func (c *Client) LearnStepTimes(on bool) {
-	c.observing.Lock()
-	defer c.observing.Unlock()
+// learnStepTimes sets whether snapshots say when upcoming jobs become runnable: the client then
+// learns how long steps take. Off, which it is at first, it forgets that.
+func (c *Client) learnStepTimes(on bool) {
 	switch {
 	case !on || c.cfg.Stacks != nil: // which tells of no upcoming jobs
 		c.times, c.pastRead = nil, false

@@ -58,6 +58,9 @@ func playChain(t *testing.T, r *rand.Rand, s *fakebuildkite.Server, cluster stri
 	s.Advance(time.Duration(r.IntN(180)) * time.Second)
 }
 
+// lookingAhead is an overlay of a queue in no cluster, so that all agents are listed.
+var lookingAhead = []plan.Overlay{{Name: "a", Policy: plan.Policy{Queue: "nowhere", Lookahead: 100}}}
+
 // TestStepTimes: the client predicts the same moments for upcoming jobs as the simulator that
 // learns in its stead, at each moment of seeded worlds; many are known.
 func TestStepTimes(t *testing.T) {
@@ -70,8 +73,7 @@ func TestStepTimes(t *testing.T) {
 		for range 8 { // before the client looks
 			playChain(t, r, s, cluster)
 		}
-		c := newClient(t, buildkite.Config{HTTP: s.Transport()})
-		c.LearnStepTimes(true)
+		c := &serving{newClient(t, buildkite.Config{HTTP: s.Transport()}), lookingAhead}
 		times := &steptime.Times{}
 		for range 60 {
 			playChain(t, r, s, cluster)
@@ -89,7 +91,7 @@ func TestStepTimes(t *testing.T) {
 				}
 			}
 		}
-		c.LearnStepTimes(false)
+		c.overlays = nil
 		for id, m := range moments(observe(t, c, s.Now(), time.Time{})) {
 			if m != fmt.Sprint(time.Time{}, "") {
 				t.Fatalf("seed %d: of job %s %s is said where nobody looks ahead", seed, id, m)
@@ -121,8 +123,7 @@ func TestStepTimesRequests(t *testing.T) {
 			}
 		}
 		s.Advance(time.Minute)
-		off, on := newClient(t, buildkite.Config{HTTP: s.Transport()}), newClient(t, buildkite.Config{HTTP: s.Transport()})
-		on.LearnStepTimes(true)
+		off, on := newClient(t, buildkite.Config{HTTP: s.Transport()}), &serving{newClient(t, buildkite.Config{HTTP: s.Transport()}), lookingAhead}
 		for range 5 {
 			observe(t, off, s.Now(), time.Time{})
 			if past != 0 {
@@ -131,7 +132,6 @@ func TestStepTimesRequests(t *testing.T) {
 			s.Advance(15 * time.Second)
 		}
 		for range 5 {
-			on.LearnStepTimes(true)
 			observe(t, on, s.Now(), time.Time{})
 			s.Advance(15 * time.Second)
 		}

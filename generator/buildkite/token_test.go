@@ -11,6 +11,7 @@ import (
 
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/plan"
 	"muster/gitops/canary"
 )
 
@@ -83,7 +84,7 @@ func TestWatchTokenAsksAgain(t *testing.T) {
 		var log bytes.Buffer
 		c := newClient(t, buildkite.Config{HTTP: s.Transport(), WatchToken: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		for range 3 {
-			_, _ = c.Snapshot(t.Context(), s.Now(), time.Time{}) // the first may be refused
+			_, _ = c.Snapshot(t.Context(), plan.Query{At: s.Now()}) // the first may be refused
 			s.Advance(5 * time.Minute)
 		}
 		told := strings.Contains(log.String(), "expires in less than a day")
@@ -154,8 +155,7 @@ func TestWatchAgentTokens(t *testing.T) {
 	s.AddAgentToken(ci, "for ever")
 	s.ExpireAgentToken(canary.AgentToken, now.Add(20*24*time.Hour+time.Hour))
 	s.ExpireAgentToken("bkct_gpu", now.Add(time.Hour)) // of a cluster that is not served
-	c := newClient(t, buildkite.Config{HTTP: s.Transport(), WatchToken: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	c.Serve(ofQueues("default"))
+	c := &serving{newClient(t, buildkite.Config{HTTP: s.Transport(), WatchToken: true, Log: slog.New(slog.NewTextHandler(&log, nil))}), ofQueues("default")}
 	for day := range 25 {
 		s.AdvanceTo(now.AddDate(0, 0, day))
 		for range 3 {

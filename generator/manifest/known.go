@@ -5,6 +5,7 @@ import (
 	"io/fs"
 
 	"muster/generator/plan"
+	"muster/gitops/branch"
 )
 
 func contentKey(file string, data []byte) [sha256.Size]byte {
@@ -15,12 +16,10 @@ func contentKey(file string, data []byte) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// identityKey is what stands for a file's content where the tree can tell it
-// without reading it, as git can: its entries have a method Identity, whose
-// result is another for every other content. An overlay of ten thousand
-// dispatches is then read once, and not at each commit.
+// identityKey stands for a file's content where the tree can tell it without reading the
+// file. An overlay of ten thousand dispatches is then read once, and not at each commit.
 func identityKey(file string, e fs.DirEntry) (key [sha256.Size]byte, ok bool) {
-	entry, ok := e.(interface{ Identity() string })
+	entry, ok := e.(branch.Identified)
 	if !ok || !e.Type().IsRegular() {
 		return key, false
 	}

@@ -80,9 +80,12 @@ func (f *Inference) Infer(overlays []Overlay, s Snapshot) Snapshot {
 	shared := Sharing(overlays)
 	there := map[string]bool{}
 	for _, o := range overlays {
+		if shared[o.Name] != "" {
+			continue
+		}
 		there[o.Name] = true
 		q, ok := s.countedFor(o)
-		if !ok || shared[o.Name] != "" {
+		if !ok {
 			continue
 		}
 		i := f.overlays[o.Name]
@@ -113,6 +116,9 @@ func (f *Inference) Retired(overlay string, d Dispatch) {
 		i.dispatches[d.ID] = &inferredDispatch{Dispatch: d}
 	}
 }
+
+// Knows reports whether agents of an overlay are inferred.
+func (f *Inference) Knows(overlay string) bool { return f.overlays[overlay] != nil }
 
 // joinedBy is two texts, each of which may be empty.
 func joinedBy(a, between, b string) string {

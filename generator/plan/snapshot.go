@@ -1,9 +1,41 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
+
+// Query is what a [Snapshot] is asked for.
+type Query struct {
+	// At is the time now.
+	At time.Time
+	// Since asks for builds that finished after it as well; the zero value asks for none.
+	Since time.Time
+	// Overlays are those that decisions are about: agents that can be of none of them may be
+	// left out. Empty asks for all agents.
+	Overlays []Overlay
+}
+
+// Lookahead reports whether an overlay orders agents for upcoming jobs, and so needs to know
+// when those become runnable.
+func (q Query) Lookahead() bool {
+	return slices.ContainsFunc(q.Overlays, func(o Overlay) bool { return o.Policy.Lookahead > 0 })
+}
+
+// RetryError is an error after which the same query is to be repeated, no sooner than after
+// RetryAfter: a rate limit, or a snapshot that takes several calls.
+type RetryError interface {
+	error
+	RetryAfter() time.Duration
+}
+
+// SpreadError is a [RetryError] of a snapshot that takes several calls because its requests,
+// all at once, would exceed their share of Buildkite's rate limit, per minute.
+type SpreadError interface {
+	RetryError
+	Stretched() (requests, perMinute int)
+}
 
 // Snapshot is what Buildkite said at one moment, in muster's own words. It is
 // complete but for what Unread names: otherwise a reader that could not read

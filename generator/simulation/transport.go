@@ -17,7 +17,7 @@ import (
 type Client interface {
 	// Snapshot reads, or goes on reading; an error with the method RetryAfter says for
 	// how long not to.
-	Snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error)
+	Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error)
 	// Spare is how long to wait until a look beside those of each interval can begin.
 	Spare(now time.Time, interval time.Duration) time.Duration
 }
@@ -98,18 +98,12 @@ func (r *run) look(at, since time.Time) (plan.Snapshot, error) {
 		s.At = now
 		return s, nil
 	}
-	if of, ok := r.client.(interface{ LearnStepTimes(on bool) }); ok {
-		of.LearnStepTimes(r.times != nil)
-	}
-	if of, ok := r.client.(interface{ Serve(overlays []plan.Overlay) }); ok {
-		of.Serve([]plan.Overlay{r.overlay})
-	}
-	return r.client.Snapshot(context.Background(), now, since)
+	return r.client.Snapshot(context.Background(), plan.Query{At: now, Since: since, Overlays: []plan.Overlay{r.overlay}})
 }
 
 // wait puts the next tick off as an error says.
 func (r *run) wait(err error) {
-	var limited interface{ RetryAfter() time.Duration }
+	var limited plan.RetryError
 	if errors.As(err, &limited) {
 		r.pause = max(r.pause, limited.RetryAfter())
 	}

@@ -19,6 +19,14 @@ type Tip struct {
 	Tree fs.FS
 }
 
+// Identified is an entry of a tree that tells contents apart without reading them, as git
+// can. It is optional.
+type Identified interface {
+	fs.DirEntry
+	// Identity is different for every other content of the file or directory.
+	Identity() string
+}
+
 // ErrUnproven says that a git host may be pushed to, and does not tell without a push
 // whether its rules let a commit pass.
 var ErrUnproven = errors.New("the git host does not tell")

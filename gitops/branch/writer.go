@@ -1,10 +1,11 @@
 package branch
 
-import "context"
+import (
+	"context"
+	"iter"
+)
 
-// Writer is a branch that commits can be put on. One that also has a method Singly() bool,
-// which returns true, pays for each commit and not for each push. One that has a method
-// Largest() (files, bytes int) says what one commit may change.
+// Writer is a branch that commits can be put on, and that can be read back in time.
 type Writer interface {
 	// Tip returns the branch's head and its tree.
 	Tip(ctx context.Context) (Tip, error)
@@ -12,4 +13,33 @@ type Writer interface {
 	// new tip. The error is [ErrMoved] when the branch is no longer at tip, and a
 	// [Refused] when the server does not accept the commits.
 	Push(ctx context.Context, tip Tip, commits []Draft) (Tip, error)
+	// Writable asks whether the credentials may push to the branch, without a push. The
+	// error is [ErrUnproven] where only a push would show it.
+	Writable(ctx context.Context) error
+	// Limits returns what one commit should not exceed.
+	Limits() Limits
+	History
+}
+
+// Limits is what a commit through a [Writer] should not exceed. The zero value is no limit.
+type Limits struct {
+	// OneByOne is set where a chain costs one request per commit, and not one in all:
+	// commits are then pushed separately.
+	OneByOne bool
+	// Files and Bytes are how much one request can change. A larger commit is written by
+	// several. Zero Files is no limit.
+	Files, Bytes int
+}
+
+// History reads the past of a branch.
+type History interface {
+	// Commits yields the commit from, and those before it, the newest first, as
+	// far as the limit goes. An error is yielded, and ends it.
+	Commits(ctx context.Context, from string, limit Limit) iter.Seq2[Commit, error]
+	// File returns a file as it was at a past commit. The error is [io/fs.ErrNotExist]
+	// where that commit has no such file.
+	File(ctx context.Context, commit, name string) ([]byte, error)
+	// Edits returns what commits have changed against their first parents, in the order of
+	// the commits. trees has the tree of each commit that is known, by identifier.
+	Edits(ctx context.Context, commits []Commit, trees map[string]string, look Look) ([]Edits, error)
 }

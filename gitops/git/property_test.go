@@ -150,7 +150,7 @@ func TestTreeIsWhatGitShows(t *testing.T) {
 			if err = errors.Join(err, statErr); err == nil && info.Size() != int64(len(content)) {
 				err = fmt.Errorf("%s has %d bytes, Info says %d", path, len(content), info.Size())
 			}
-			got = append(got, d.(interface{ Identity() string }).Identity()+" "+path)
+			got = append(got, d.(branch.Identified).Identity()+" "+path)
 			return err
 		})
 		if err != nil {

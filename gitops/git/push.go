@@ -11,6 +11,9 @@ import (
 	"muster/gitops/branch"
 )
 
+// Limits implements [branch.Writer]: one push has any number of commits of any size.
+func (b *Branch) Limits() branch.Limits { return branch.Limits{} }
+
 // Push puts a chain of commits on tip in one push, all or none, and returns
 // the new tip. Commits that change nothing are left out; when none is left,
 // nothing is pushed and tip is returned.

@@ -124,7 +124,7 @@ func (w *Writer) Writable(ctx context.Context) error {
 
 // Push puts the commits on the branch, all or none, which GitHub does only if it is still
 // at the tip, as [git.Branch.Push] does it. One commit of plain files is one request that
-// writes; see [Writer.Singly] for several.
+// writes; see [Writer.Limits] for several.
 func (w *Writer) Push(ctx context.Context, tip branch.Tip, commits []branch.Draft) (branch.Tip, error) {
 	all, err := drafts(tip.Tree, commits)
 	if err != nil || len(all) == 0 {
@@ -136,13 +136,12 @@ func (w *Writer) Push(ctx context.Context, tip branch.Tip, commits []branch.Draf
 	return w.pushChain(ctx, tip.Commit, all)
 }
 
-// Singly says that commits are pushed one at a time: each of several costs one request
-// that writes then, and two and the share of a third where they are pushed together.
-func (w *Writer) Singly() bool { return true }
-
-// Largest is how many files and bytes one commit may change, so that it is one request
-// that writes.
-func (w *Writer) Largest() (files, bytes int) { return mostFiles, mostBytes }
+// Limits returns how much one commit may change so that it is one request that writes.
+// Commits are pushed one by one: each costs one such request then, and two and the share
+// of a third where several are pushed together.
+func (w *Writer) Limits() branch.Limits {
+	return branch.Limits{OneByOne: true, Files: mostFiles, Bytes: mostBytes}
+}
 
 // landed returns the tip after a push: the commit that was made, though others may have
 // built on it already.

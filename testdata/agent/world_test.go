@@ -211,7 +211,7 @@ type counts struct {
 // look reads Buildkite as muster does, and counts.
 func (w *world) look(overlay plan.Overlay) (plan.Snapshot, counts) {
 	w.t.Helper()
-	snapshot, err := w.client.Snapshot(w.t.Context(), time.Now(), w.began)
+	snapshot, err := w.client.Snapshot(w.t.Context(), plan.Query{At: time.Now(), Since: w.began})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/plan"
 )
 
 // BenchmarkDay is a simulated day of 10,000 builds of one job and as many
@@ -47,7 +48,7 @@ func day(b *testing.B, every time.Duration) {
 	} else {
 		for s.Now().Before(end) {
 			s.Advance(every)
-			if _, err := c.Snapshot(b.Context(), s.Now(), s.Now().Add(-2*time.Minute)); err != nil {
+			if _, err := c.Snapshot(b.Context(), plan.Query{At: s.Now(), Since: s.Now().Add(-2 * time.Minute)}); err != nil {
 				b.Fatal(err)
 			}
 		}

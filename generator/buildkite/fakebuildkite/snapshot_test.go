@@ -40,7 +40,7 @@ func TestSnapshot(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				want, err := c.Snapshot(t.Context(), s.Now(), since)
+				want, err := c.Snapshot(t.Context(), plan.Query{At: s.Now(), Since: since})
 				if err != nil {
 					t.Fatal(err)
 				}
