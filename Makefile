@@ -43,7 +43,7 @@ RACE        = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # Packages with tests that make test leaves to a run without it: gitops/unraced.
 # Of packages with few of them, the tests are named; some measure memory.
 UNRACED    := ./generator/advice ./generator/history ./generator/simulation
-UNRACED_SOME := ./cmd/muster ./generator/buildkite ./generator/buildkite/steptime ./generator/manifest ./gitops/git
+UNRACED_SOME := ./cmd/muster ./generator/buildkite ./generator/buildkite/steptime ./generator/manifest ./generator/policy ./gitops/git
 UNRACED_TESTS := ^Test(AddingIsBuilding|AdvisedIsPlayed|BatchLargerThanItsBound|Between|CheckManyEdits|CountlessDirectories|FilesThatAreNotKeptTogether|HistoryOfLargeCommits|HostileOverlays|HostileTrees|LargeAnswers|LargeDirectoryIsNotKept|LargeFileHarmsNoOther|LargeGraphQLAnswers|LargeMessageHarmsNoOtherCommit|LargeObjectsAreNotInflated|LargestOrder|LongChainOfDeltas|ManyPages|ManySteps|Memory|ScalingQuality|SimulateHistory|SimulateJSON|SimulateRunsOneWorkloadByDefault|SimulateSyncers|TemplateFindingsHaveLines|TooManyJobs|UnracedScripts|WholePackIsNotInMemory|WideTrees)$$
 # Packages whose tests take the longest: begun first, so that none is played alone at the end.
 LONG       := ./cmd/muster ./gitops/git ./generator

@@ -15,6 +15,7 @@ import (
 	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
+	"muster/generator/policy"
 	"muster/gitops/branch"
 )
 
@@ -37,7 +38,7 @@ var errShallow = errors.New("the repository on the server is shallow: complete i
 const (
 	// logAge is how far back the log is read: an hour more than an order can be in flight,
 	// because clocks differ and a commit is made after its observation.
-	logAge = manifest.LongestLease + plan.Grace + time.Hour
+	logAge = policy.LongestLease + plan.Grace + time.Hour
 	// versionsTogether is how many commits of others are compared at once.
 	versionsTogether = 256
 	// filesTogether is how many of their files are, fewer than are listed of one commit.
@@ -186,7 +187,7 @@ func (g *Generator) readLog(ctx context.Context, tip branch.Tip, fleet []manifes
 	}
 	if err := g.rememberLog(ctx, tip, fleet, pushed{known: g.scanned, since: now.Add(-logAge)}); err != nil {
 		return fmt.Errorf("fleet repository: reading the commits since the last tick: %w (nothing is ordered until the history can be read. "+
-			"If the history is lost, stop muster for %s and push the files as a first commit)", err, manifest.LongestLease)
+			"If the history is lost, stop muster for %s and push the files as a first commit)", err, policy.LongestLease)
 	}
 	g.scanned, g.files = tip.Commit, nil
 	return nil

@@ -5,7 +5,7 @@ import (
 	"io/fs"
 	"testing"
 
-	"muster/generator/manifest"
+	"muster/generator/policy"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -17,7 +17,7 @@ func TestNewPolicyShowsTheDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	written, err := manifest.ParsePolicy("scaling.yaml", text)
+	written, err := policy.Parse("scaling.yaml", text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestNewPolicyShowsTheDefaults(t *testing.T) {
 	if n := bytes.Count(text, []byte("\n  # ")); n != 12 {
 		t.Errorf("%d fields are shown as comments, want the 12 that may be left out and have their default", n)
 	}
-	defaults, err := manifest.ParsePolicy("scaling.yaml", spelled)
+	defaults, err := policy.Parse("scaling.yaml", spelled)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"muster/generator/advice"
 	"muster/generator/manifest"
 	"muster/generator/plan"
+	"muster/generator/policy"
 	"muster/generator/simulation"
 	"muster/gitops"
 	"muster/gitops/branch"
@@ -167,7 +168,7 @@ func (a *adviseFlags) advise(ctx context.Context, tip branch.Tip, o *manifest.Ov
 	if err != nil {
 		return err
 	}
-	after, err := manifest.EditPolicy(file, before, manifest.PolicyEdit{Set: answer.Proposed.Values()})
+	after, err := policy.Apply(file, before, policy.Edit{Set: answer.Proposed.Values()})
 	if err != nil {
 		fmt.Fprintf(p.stdout, "The file has to be edited by hand: %v\n", err)
 		return nil

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode"
 
-	"muster/generator/manifest"
+	"muster/generator/finding"
 )
 
 // checked is what check found.
@@ -22,7 +22,7 @@ type checked struct {
 	dir  string
 	// findings are what is wrong with the files, failures all else: credentials,
 	// the network, what Buildkite says of the queues.
-	findings []manifest.Finding
+	findings []finding.Finding
 	failures []error
 	build    build
 }

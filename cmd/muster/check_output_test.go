@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"muster/generator/manifest"
+	"muster/generator/finding"
 )
 
 // oddFindings have all that a format must escape.
@@ -19,7 +19,7 @@ func oddFindings() checked {
 	return checked{
 		tree: fstest.MapFS{"overlays/a b/template/kustomization.yaml": {}},
 		dir:  "100%",
-		findings: []manifest.Finding{
+		findings: []finding.Finding{
 			{File: "overlays/a b/template", Problem: "builds to nothing"},
 			{File: "overlays/x,y:z/scaling.yaml", Line: 7, Field: "spec.max", Problem: "100%\r\n::error::", Remedy: `write "1"`},
 			{File: "overlays/x/dispatches/\x1b\xff.yaml", Problem: "\x00"},

@@ -7,7 +7,7 @@ import (
 	"path"
 	"strings"
 
-	"muster/generator/manifest"
+	"muster/generator/finding"
 )
 
 // The parts of SARIF 2.1.0 that check writes
@@ -77,7 +77,7 @@ func sarifRules() []sarifRule {
 	}
 }
 
-func sarifRuleOf(f manifest.Finding) string {
+func sarifRuleOf(f finding.Finding) string {
 	switch {
 	case path.Base(f.File) == "scaling.yaml":
 		return "policy"

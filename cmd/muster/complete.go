@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/generator/manifest"
+	"muster/generator/policy"
 )
 
 // offered are the words that a shell can complete: what the files of a clone on
@@ -42,7 +42,7 @@ func (p program) offer(repo, overlays string) offered {
 		case file == "scaling.yaml" && dir != overlays:
 			o.overlays = append(o.overlays, strings.TrimPrefix(dir, overlays+"/"))
 			if text, err := fs.ReadFile(root.FS(), name); err == nil {
-				if p, err := manifest.ParsePolicy(name, text); err == nil {
+				if p, err := policy.Parse(name, text); err == nil {
 					o.queues = append(o.queues, p.Queue)
 				}
 			}

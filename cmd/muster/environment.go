@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"muster/generator/manifest"
+	"muster/generator/finding"
 )
 
 // prefix starts every variable that muster reads, but for Buildkite's token.
@@ -67,7 +67,7 @@ func (p program) environment(root *cobra.Command) error {
 	slices.Sort(unknown)
 	if len(unknown) > 0 {
 		remedy := "unset it or spell it like one"
-		if near := manifest.Nearest(strings.TrimPrefix(unknown[0], prefix), names(known)); near != "" {
+		if near := finding.Nearest(strings.TrimPrefix(unknown[0], prefix), names(known)); near != "" {
 			remedy = "did you mean " + prefix + near + "?"
 		}
 		return usage(fmt.Errorf("environment variable %s belongs to no flag; %s", unknown[0], remedy))

@@ -18,8 +18,9 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"muster/generator/manifest"
+	"muster/generator/finding"
 	"muster/generator/plan"
+	"muster/generator/policy"
 	"muster/overlays"
 )
 
@@ -210,8 +211,8 @@ func overlayFiles(o newOverlay) (map[string][]byte, error) {
 	if o.cluster != "" {
 		put("scaling.yaml", `# cluster: ""  `, "cluster: "+scalar(o.cluster))
 	}
-	policy, err := manifest.ParsePolicy("scaling.yaml", files["scaling.yaml"])
-	var finding manifest.Finding
+	policy, err := policy.Parse("scaling.yaml", files["scaling.yaml"])
+	var finding finding.Finding
 	if errors.As(err, &finding) {
 		return nil, usage(fmt.Errorf("--%s: %s; %s", strings.TrimPrefix(finding.Field, "spec."), finding.Problem, finding.Remedy))
 	}

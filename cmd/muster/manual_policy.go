@@ -11,6 +11,7 @@ import (
 
 	"muster/generator/manifest"
 	"muster/generator/manual"
+	"muster/generator/policy"
 )
 
 // whileFlags say how long a change lasts.
@@ -112,7 +113,7 @@ reuse=idle:1m,uptime:30m, and reuse=none ends it.`,
 				return m.settings.git.completion(1, func(o offered) []string { return o.overlays })(cmd, args, begun)
 			}
 			var names []string
-			for _, name := range manifest.Settable() {
+			for _, name := range policy.Settable() {
 				names = append(names, name+"=")
 			}
 			return begins(names, begun), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"muster/generator/manifest"
+	"muster/generator/finding"
 )
 
 // unknownCommand refuses arguments of a command that has others below it.
@@ -42,7 +42,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &missing) && missing.GetSpecifiedShortnames() == "":
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near := manifest.Nearest(missing.GetSpecifiedName(), names); near != "" {
+		if near := finding.Nearest(missing.GetSpecifiedName(), names); near != "" {
 			err = fmt.Errorf("%w; did you mean --%s?", err, near)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"muster/generator/manifest"
+	"muster/generator/finding"
 )
 
 // chooseOverlays returns the names of overlays that arguments ask for, which may
@@ -32,7 +32,7 @@ func chooseOverlays(args, known []string, dir string) ([]string, error) {
 // instead says which name may be meant, and otherwise which there are.
 func instead(name string, known []string, has string) string {
 	const most = 8
-	if near := manifest.Nearest(name, known); near != "" {
+	if near := finding.Nearest(name, known); near != "" {
 		return "; did you mean " + near + "?"
 	}
 	if len(known) == 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/generator/finding"
 	"muster/generator/manifest"
 	"muster/generator/preview"
 	"muster/gitops"
@@ -127,7 +128,7 @@ func (v *previewFlags) report(ctx context.Context, base, head string) (preview.R
 	dir := path.Clean(v.settings.git.overlays)
 	dirs := []string{dir, path.Join(path.Dir(dir), "base")}
 	var fleets [2][]manifest.Overlay
-	var findings [2][]manifest.Finding
+	var findings [2][]finding.Finding
 	for i, commit := range []string{base, head} {
 		tip, err := v.repository.Past(ctx, commit, dirs)
 		if err != nil {
@@ -146,7 +147,7 @@ func (v *previewFlags) report(ctx context.Context, base, head string) (preview.R
 	for _, f := range findings[0] {
 		known[f.File+"\n"+f.Text()] = true
 	}
-	r.New = func(f manifest.Finding) bool { return !known[f.File+"\n"+f.Text()] }
+	r.New = func(f finding.Finding) bool { return !known[f.File+"\n"+f.Text()] }
 	return r, v.play(ctx, &r, fleets[1])
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"muster/generator/manifest"
+	"muster/generator/policy"
 )
 
 // TestPolicyTable makes the page's table of the policy's fields from the table that the
@@ -26,7 +26,7 @@ func TestPolicyTable(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| field of `spec` | type | default | meaning |\n|---|---|---|---|\n")
 	template := readText(t, "overlays/default/scaling.yaml")
-	for _, f := range manifest.PolicyFields() {
+	for _, f := range policy.Fields() {
 		value := "required"
 		if f.Default != "" {
 			value = "`" + f.Default + "`"
@@ -35,7 +35,7 @@ func TestPolicyTable(t *testing.T) {
 
 		written := f.Default
 		if f.Name == "lease" {
-			written = manifest.LeaseAuto // new fleets go by their boots; older policies stay what they were
+			written = policy.LeaseAuto // new fleets go by their boots; older policies stay what they were
 		}
 		line := regexp.MustCompile(`(?m)^  (# )?` + f.Name + `: (\S+) +# (.*)$`).FindStringSubmatch(template)
 		switch {

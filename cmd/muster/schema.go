@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"muster/generator/manifest"
+	"muster/generator/policy"
 )
 
 func (p program) schemaCommand() *cobra.Command {
@@ -16,7 +16,7 @@ policies that it writes name that file. Write it anew when muster has changed.`,
 		Example: `  muster schema > schema/scaling.json`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := cmd.OutOrStdout().Write(manifest.PolicySchema())
+			_, err := cmd.OutOrStdout().Write(policy.Schema())
 			return err
 		},
 	}

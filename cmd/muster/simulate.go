@@ -14,7 +14,7 @@ import (
 
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/generator/manifest"
+	"muster/generator/policy"
 	"muster/generator/simulation"
 )
 
@@ -314,7 +314,7 @@ func (s *simulate) world() (simulation.World, error) {
 	if err != nil {
 		return w, err
 	}
-	w.Policy, err = manifest.ParsePolicy(s.policy, text)
+	w.Policy, err = policy.Parse(s.policy, text)
 	return w, err
 }
 

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
+	"muster/generator/policy"
 	"muster/generator/simulation"
 	"muster/gitops"
 	"muster/gitops/branch"
@@ -128,6 +128,6 @@ func policyAt(tip branch.Tip, overlay string) (*plan.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := manifest.ParsePolicy(name, text)
+	p, err := policy.Parse(name, text)
 	return &p, err
 }

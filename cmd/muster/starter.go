@@ -9,7 +9,7 @@ import (
 
 	"muster/base"
 	"muster/deploy"
-	"muster/generator/manifest"
+	"muster/generator/policy"
 	"muster/gitops/branch"
 )
 
@@ -29,7 +29,7 @@ func starterFleet(o newOverlay) ([]directory, error) {
 	if err != nil {
 		return nil, err
 	}
-	schema := map[string][]byte{"scaling.json": manifest.PolicySchema()}
+	schema := map[string][]byte{"scaling.json": policy.Schema()}
 	parts := []directory{{"base", agent}, {"schema", schema}, {path.Join("overlays", o.name), overlay}}
 	if o.withDeploy {
 		own, err := deployment(o.version)

@@ -98,7 +98,7 @@ func (q Question) options(policies ...plan.Policy) (all []Option) {
 }
 
 // Values are the fields of spec in which an option's policy is not today's, as
-// manifest.EditPolicy takes them.
+// [policy.Apply] takes them.
 func (o Option) Values() map[string]string {
 	values := map[string]string{}
 	for _, c := range o.Changes {

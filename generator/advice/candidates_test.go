@@ -4,14 +4,14 @@ import (
 	"slices"
 	"testing"
 
-	"muster/generator/manifest"
+	"muster/generator/policy"
 )
 
 // TestValues: every policy that may be proposed can be written, and is read back as it
 // was played.
 func TestValues(t *testing.T) {
 	text := []byte("apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  queue: default\n  max: 500\n  buffer: 3\n  reuse: {idle: 90s, uptime: 1h}\n")
-	today, err := manifest.ParsePolicy("scaling.yaml", text)
+	today, err := policy.Parse("scaling.yaml", text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,11 +22,11 @@ func TestValues(t *testing.T) {
 		t.Fatalf("there are %d", len(all))
 	}
 	for _, o := range all {
-		after, err := manifest.EditPolicy("scaling.yaml", text, manifest.PolicyEdit{Set: o.Values()})
+		after, err := policy.Apply("scaling.yaml", text, policy.Edit{Set: o.Values()})
 		if err != nil {
 			t.Fatalf("%v: %v", o.Changes, err)
 		}
-		read, err := manifest.ParsePolicy("scaling.yaml", after)
+		read, err := policy.Parse("scaling.yaml", after)
 		if err != nil || read.Reuse != o.Policy.Reuse || read.Buffer != o.Policy.Buffer || read.Lookahead != o.Policy.Lookahead || read.WarmIdleTimeout != o.Policy.WarmIdleTimeout {
 			t.Errorf("%v: %v\n%s", o.Changes, err, after)
 		}

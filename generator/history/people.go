@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"muster/generator/manifest"
+	"muster/generator/policy"
 	"muster/gitops/branch"
 )
 
@@ -157,8 +157,8 @@ func filesRow(act Act, files []branch.Edit, more bool) Row {
 
 // policyRow says what became of a policy.
 func policyRow(f branch.Edit) Row {
-	before, wasBad := manifest.ParsePolicy(f.Path, f.Before)
-	after, isBad := manifest.ParsePolicy(f.Path, f.After)
+	before, wasBad := policy.Parse(f.Path, f.Before)
+	after, isBad := policy.Parse(f.Path, f.After)
 	switch {
 	case f.Removed:
 		return Row{Act: Delete, Why: "the overlay is gone"}

@@ -9,7 +9,7 @@ import (
 
 	"muster/generator/history"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
+	"muster/generator/policy"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
 )
@@ -19,11 +19,11 @@ func TestChanges(t *testing.T) {
 	parse := func(spec string) []byte {
 		return []byte("apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  " + strings.ReplaceAll(spec, "\n", "\n  ") + "\n")
 	}
-	before, err := manifest.ParsePolicy("x", parse("queue: a\nmax: 1\nschedules:\n- {name: day, days: [Mon, Tue], from: \"08:00\", to: \"18:00\", timeZone: Europe/Berlin, max: 9}\n- {name: gone, days: [Sun], from: \"00:00\", to: \"24:00\", timeZone: UTC, min: 1}"))
+	before, err := policy.Parse("x", parse("queue: a\nmax: 1\nschedules:\n- {name: day, days: [Mon, Tue], from: \"08:00\", to: \"18:00\", timeZone: Europe/Berlin, max: 9}\n- {name: gone, days: [Sun], from: \"00:00\", to: \"24:00\", timeZone: UTC, min: 1}"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, err := manifest.ParsePolicy("x", parse("queue: b\ncluster: ci\ntags: {os: linux}\nmin: 2\nmax: 30\nbuffer: 3\nlookahead: 0.5\nlease: 1h\nidleTimeout: 90s\nwarmIdleTimeout: 1h30m\nreuse: {idle: 1m, uptime: 30m}\npriority: 4\nmaxPerHour: 5\npaused: true\nschedules:\n- {name: day, days: [Mon], from: \"08:00\", to: \"19:30\", timeZone: Europe/Berlin, max: 9, buffer: 1}\n- {name: new, days: [Sat], from: \"10:00\", to: \"11:00\", timeZone: UTC, max: 30}\noverrides:\n- {until: \"2026-11-21T18:00:00+01:00\", max: 40, paused: true}\n- {until: \"2026-11-21T17:00:00Z\", maxPerHour: 3}"))
+	after, err := policy.Parse("x", parse("queue: b\ncluster: ci\ntags: {os: linux}\nmin: 2\nmax: 30\nbuffer: 3\nlookahead: 0.5\nlease: 1h\nidleTimeout: 90s\nwarmIdleTimeout: 1h30m\nreuse: {idle: 1m, uptime: 30m}\npriority: 4\nmaxPerHour: 5\npaused: true\nschedules:\n- {name: day, days: [Mon], from: \"08:00\", to: \"19:30\", timeZone: Europe/Berlin, max: 9, buffer: 1}\n- {name: new, days: [Sat], from: \"10:00\", to: \"11:00\", timeZone: UTC, max: 30}\noverrides:\n- {until: \"2026-11-21T18:00:00+01:00\", max: 40, paused: true}\n- {until: \"2026-11-21T17:00:00Z\", maxPerHour: 3}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,8 +41,8 @@ func TestChanges(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the changes are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if len(want)-7 != len(manifest.PolicyFields())-2 { // every field but schedules and overrides
-		t.Errorf("a policy has %d fields: this test changes %d of them", len(manifest.PolicyFields()), len(want)-5)
+	if len(want)-7 != len(policy.Fields())-2 { // every field but schedules and overrides
+		t.Errorf("a policy has %d fields: this test changes %d of them", len(policy.Fields()), len(want)-5)
 	}
 	auto := before
 	auto.LeaseAuto = true

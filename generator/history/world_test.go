@@ -12,8 +12,8 @@ import (
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/history"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
+	"muster/generator/policy"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
 	"muster/gitops/unraced"
@@ -120,7 +120,7 @@ func (d *day) commit(author, message string, at time.Time) string {
 }
 
 func (d *day) edit(author, text, message string) {
-	p, err := manifest.ParsePolicy("scaling.yaml", []byte(text))
+	p, err := policy.Parse("scaling.yaml", []byte(text))
 	if err != nil {
 		d.t.Fatal(err)
 	}

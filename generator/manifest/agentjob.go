@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"muster/generator/finding"
 	"muster/generator/plan"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -14,11 +15,11 @@ import (
 
 // buildTemplate builds the template and makes it ready to be stamped. What is wrong
 // with the Job that it builds to is found once for each build.
-func (l *Loader) buildTemplate(tree fs.FS, o *Overlay) (*Finding, error) {
+func (l *Loader) buildTemplate(tree fs.FS, o *Overlay) (*finding.Finding, error) {
 	dir := path.Join(o.Path, templateDir)
 	v := &view{name: "template ", tree: tree}
 	if v.stat(dir) == noteMissing && v.failed == nil {
-		return &Finding{File: dir, Problem: "does not exist", Remedy: "write " + path.Join(dir, listFile) + ", which lists the agent Job, as in ../../../base"}, nil
+		return &finding.Finding{File: dir, Problem: "does not exist", Remedy: "write " + path.Join(dir, listFile) + ", which lists the agent Job, as in ../../../base"}, nil
 	}
 	objects, wrong, err := l.build(v, o.Path, dir)
 	if err != nil || wrong != nil {
@@ -44,9 +45,9 @@ func (l *Loader) buildTemplate(tree fs.FS, o *Overlay) (*Finding, error) {
 }
 
 // agentJob is the Job that the directory of a template builds to, as nodes.
-func (v *view) agentJob(dir string, objects []object) (*yaml.Node, *Finding) {
+func (v *view) agentJob(dir string, objects []object) (*yaml.Node, *finding.Finding) {
 	isJob := func(x object) bool { return x.Kind == "Job" && x.APIVersion == "batch/v1" }
-	f := &Finding{}
+	f := &finding.Finding{}
 	switch {
 	case len(objects) == 0:
 		f.File, f.Line = v.kustomizationOf(dir)
@@ -72,15 +73,15 @@ func (v *view) agentJob(dir string, objects []object) (*yaml.Node, *Finding) {
 		f.Remedy = "muster orders agents as Jobs of batch/v1: rewrite it as one"
 		return nil, f
 	}
-	job, wrong := parseOne(dir, objects[0].YAML)
+	job, wrong := finding.ParseOne(dir, objects[0].YAML)
 	if wrong != nil { // by the lines of what was built, which nobody can edit
 		wrong.File, wrong.Line = v.beginning(dir, objects[0])
 		return nil, wrong
 	}
 	at := []string{"spec", "template", "spec"}
-	if pod := lookup(job, at...); pod == nil || pod.Kind != yaml.MappingNode {
+	if pod := finding.Lookup(job, at...); pod == nil || pod.Kind != yaml.MappingNode {
 		f.File, f.Line = v.lineIn(dir, objects[0], at...)
-		f.Field, f.Problem = field(at), "is missing: the Job has no pod"
+		f.Field, f.Problem = finding.Field(at), "is missing: the Job has no pod"
 		f.Remedy = "write the agent's pod there, as in the base that muster init writes"
 		return nil, f
 	}
@@ -103,24 +104,24 @@ func someOf(objects []object) string {
 // unreadable says what keeps dispatches of the template from being read again
 // once they are in git; nil if nothing. It returns the dispatch that it tried. Where
 // that lies in a person's files, [Loader.placed] finds.
-func (o *Overlay) unreadable(probe plan.Dispatch) (proof proofJob, wrong *Finding, err error) {
+func (o *Overlay) unreadable(probe plan.Dispatch) (proof proofJob, wrong *finding.Finding, err error) {
 	if proof.text, err = o.stamp(probe); err != nil {
 		return proof, nil, fmt.Errorf("stamping the template: %w", err)
 	}
 	const other = 4 << 10 // what other dispatches may have more than this one
 	if len(proof.text) > largestDispatch-other {
-		return proof, &Finding{Problem: fmt.Sprintf("%s builds to a Job of %d bytes, and a dispatch has at most %d", path.Join(o.Path, templateDir), len(proof.text), largestDispatch-other), Remedy: "keep large files in a ConfigMap or in the image"}, nil
+		return proof, &finding.Finding{Problem: fmt.Sprintf("%s builds to a Job of %d bytes, and a dispatch has at most %d", path.Join(o.Path, templateDir), len(proof.text), largestDispatch-other), Remedy: "keep large files in a ConfigMap or in the image"}, nil
 	}
 	file := o.Slug() + "-proof" + manifestType
 	var d readDispatch
-	if proof.job, wrong = parseOne(file, proof.text); wrong == nil {
+	if proof.job, wrong = finding.ParseOne(file, proof.text); wrong == nil {
 		d, wrong = parsedDispatch(file, proof.text, proof.job)
 	}
 	if wrong != nil {
-		return proof, &Finding{Field: wrong.Field, Problem: wrong.Problem, Remedy: "Kubernetes takes strings there, and nothing else: quote it, or remove it"}, nil
+		return proof, &finding.Finding{Field: wrong.Field, Problem: wrong.Problem, Remedy: "Kubernetes takes strings there, and nothing else: quote it, or remove it"}, nil
 	}
 	if d.edited {
-		return proof, &Finding{Problem: path.Join(o.Path, templateDir) + " has the text " + noDigest + ", which stands for muster's own digest", Remedy: "remove it"}, nil
+		return proof, &finding.Finding{Problem: path.Join(o.Path, templateDir) + " has the text " + noDigest + ", which stands for muster's own digest", Remedy: "remove it"}, nil
 	}
 	return proof, nil, nil
 }
@@ -128,7 +129,7 @@ func (o *Overlay) unreadable(probe plan.Dispatch) (proof proofJob, wrong *Findin
 // placed gives what unreadable found its file and line: those of the value, of the
 // text, or the first of the largest file of a Job that is too large. It looks once for
 // each build of the template: the same Job may come from other lines.
-func (l *Loader) placed(tree fs.FS, o *Overlay, wrong *Finding) *Finding {
+func (l *Loader) placed(tree fs.FS, o *Overlay, wrong *finding.Finding) *finding.Finding {
 	dir := path.Join(o.Path, templateDir)
 	built := l.used["template "+dir]
 	if built.unplaced == wrong {
@@ -155,7 +156,7 @@ func noString(job *yaml.Node) []string {
 	for _, above := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
 		for _, key := range []string{"labels", "annotations"} {
 			at := below(above, key)
-			n := lookup(job, at...)
+			n := finding.Lookup(job, at...)
 			for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 				if v := n.Content[i+1]; v.Kind != yaml.ScalarNode || v.Tag != "!!str" {
 					return below(at, n.Content[i].Value)

@@ -9,13 +9,15 @@ import (
 
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"muster/generator/finding"
 )
 
 // noAnchors refuses YAML anchors and aliases: kustomize expands them, and a few
 // lines can stand for more than any machine has memory for, or for themselves. The
 // line is that of the first in the file.
-func noAnchors(file, field string, data []byte) Finding {
-	return Finding{File: file, Line: anchorLine(data), Field: field, Problem: "uses a YAML anchor or alias", Remedy: "write the value out"}
+func noAnchors(file, field string, data []byte) finding.Finding {
+	return finding.Finding{File: file, Line: anchorLine(data), Field: field, Problem: "uses a YAML anchor or alias", Remedy: "write the value out"}
 }
 
 // anchorLine is the line of the first anchor or alias of a file, or of what looks like

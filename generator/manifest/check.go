@@ -9,8 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"muster/generator/finding"
+
 	"sigs.k8s.io/kustomize/api/types"
-	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 	"sigs.k8s.io/yaml"
 )
 
@@ -19,26 +20,26 @@ import (
 // never come, under Argo CD or under Flux, and the dispatches that somebody edited. The findings are in the order of the
 // overlays' names; none means OK. Check builds every template and every overlay
 // afresh.
-func Check(tree fs.FS, dir string) []Finding {
+func Check(tree fs.FS, dir string) []finding.Finding {
 	findings, _ := NewLoader(dir).Check(context.Background(), tree) // which nothing ends
 	return findings
 }
 
 // Check is [Check] with the loader's way to build. It ends with ctx, whose error
 // is the only one: then nothing is known of the files.
-func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]Finding, error) {
+func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]finding.Finding, error) {
 	dir := l.dir
 	overlays, err := l.LoadContext(ctx, tree)
 	if over := ctx.Err(); over != nil {
 		return nil, over
 	}
 	if err != nil {
-		return []Finding{{File: dir, Problem: oneLine(err), Remedy: "muster init writes a first overlay"}}, nil
+		return []finding.Finding{{File: dir, Problem: finding.OneLine(err), Remedy: "muster init writes a first overlay"}}, nil
 	}
 	if len(overlays) == 0 {
-		return []Finding{{File: dir, Problem: "has no overlay: there is no " + policyFile + " below it", Remedy: "muster init writes one"}}, nil
+		return []finding.Finding{{File: dir, Problem: "has no overlay: there is no " + policyFile + " below it", Remedy: "muster init writes one"}}, nil
 	}
-	var findings []Finding
+	var findings []finding.Finding
 	for i := range overlays {
 		o := &overlays[i]
 		findings = append(findings, o.findings...)
@@ -50,7 +51,7 @@ func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]Finding, error) {
 		}
 		findings = append(findings, checkEdits(tree, o)...)
 		if _, changes := o.Repair(); len(changes) > 0 {
-			findings = append(findings, Finding{File: o.file(listFile), Problem: "does not list exactly the dispatches beside it", Remedy: "muster restores it with its next commit; until then the syncer may apply nothing of " + o.Path})
+			findings = append(findings, finding.Finding{File: o.file(listFile), Problem: "does not list exactly the dispatches beside it", Remedy: "muster restores it with its next commit; until then the syncer may apply nothing of " + o.Path})
 		}
 	}
 	return append(findings, sharedObjects(tree, overlays)...), nil
@@ -60,13 +61,13 @@ func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]Finding, error) {
 // own, as after cp -r: where both are synced to one cluster, each syncer would
 // take the object from the other, and pruning one overlay would delete it. A file
 // that both list is shared on purpose, as by overlays of several clusters.
-func sharedObjects(tree fs.FS, overlays []Overlay) []Finding {
+func sharedObjects(tree fs.FS, overlays []Overlay) []finding.Finding {
 	type writer struct {
 		overlay, file string
 		line          int
 	}
 	first := map[string]writer{}
-	var findings []Finding
+	var findings []finding.Finding
 	for i := range overlays {
 		o := &overlays[i]
 		built := o.loader.used["empty "+o.Path]
@@ -75,24 +76,24 @@ func sharedObjects(tree fs.FS, overlays []Overlay) []Finding {
 		}
 		v := &view{tree: tree, hide: path.Join(o.Path, dispatchDir), notes: built.notes}
 		for _, x := range o.objects {
-			object, wrong := parseOne("", x.YAML)
+			object, wrong := finding.ParseOne("", x.YAML)
 			if wrong != nil {
 				continue
 			}
 			group, _, _ := strings.Cut(x.APIVersion, "/")
-			namespace := scalar(object, "metadata", "namespace")
+			namespace := finding.Scalar(object, "metadata", "namespace")
 			key := strings.Join([]string{group, x.Kind, namespace, x.Name}, "\n")
 			mine := writer{o.Path, "", 0}
 			if mine.file, mine.line = v.definedIn(x); mine.file == "" {
 				mine.file = path.Join(o.Path, listFile)
-				mine.line = lineOf(tree, mine.file, strings.ToLower(x.Kind[:1])+x.Kind[1:]+"Generator")
+				mine.line = finding.LineOf(tree, mine.file, strings.ToLower(x.Kind[:1])+x.Kind[1:]+"Generator")
 			}
 			other, taken := first[key]
 			switch {
 			case !taken:
 				first[key] = mine
 			case other.file != mine.file:
-				findings = append(findings, Finding{
+				findings = append(findings, finding.Finding{
 					File: mine.file, Line: mine.line, Field: "metadata.name",
 					Problem: fmt.Sprintf("the %s %s is also in %s: two overlays write one object", x.Kind, strings.TrimPrefix(namespace+"/"+x.Name, "/"), other.file),
 					Remedy:  "give each overlay its own, as muster init --overlay does, or keep it in one directory that both list",
@@ -104,48 +105,22 @@ func sharedObjects(tree fs.FS, overlays []Overlay) []Finding {
 }
 
 // checkOverlay looks at what the syncer applies: the overlay as a whole.
-func checkOverlay(tree fs.FS, o *Overlay) []Finding {
+func checkOverlay(tree fs.FS, o *Overlay) []finding.Finding {
 	if o.built == nil {
 		return nil // it does not build, or not its dispatches: found already
 	}
 	file := path.Join(o.Path, listFile)
-	var findings []Finding
+	var findings []finding.Finding
 	if len(o.objects) == 0 {
-		findings = append(findings, Finding{File: file, Line: lineOf(tree, file, "resources"), Field: "resources", Problem: "without dispatches the overlay builds to nothing, and Argo CD refuses to prune an application down to nothing", Remedy: "add one permanent object, as the ConfigMap that muster init writes"})
+		findings = append(findings, finding.Finding{File: file, Line: finding.LineOf(tree, file, "resources"), Field: "resources", Problem: "without dispatches the overlay builds to nothing, and Argo CD refuses to prune an application down to nothing", Remedy: "add one permanent object, as the ConfigMap that muster init writes"})
 	}
 	var before, after map[string]any
 	if yaml.Unmarshal(o.proof, &before) == nil && yaml.Unmarshal(o.built, &after) == nil && !reflect.DeepEqual(before, after) {
 		fields := transforming(tree, file)
 		at := strings.Join(fields, ", ")
-		findings = append(findings, Finding{File: file, Line: lineOf(tree, file, fields...), Field: at, Problem: "changes dispatches (" + different(before, after) + "): an edit of it would reach into running Jobs, which Kubernetes refuses, and stop the sync", Remedy: "do it in " + path.Join(o.Path, templateDir) + ", which reaches Jobs to come only"})
+		findings = append(findings, finding.Finding{File: file, Line: finding.LineOf(tree, file, fields...), Field: at, Problem: "changes dispatches (" + different(before, after) + "): an edit of it would reach into running Jobs, which Kubernetes refuses, and stop the sync", Remedy: "do it in " + path.Join(o.Path, templateDir) + ", which reaches Jobs to come only"})
 	}
 	return findings
-}
-
-// lineOf is the line of the first of the fields that a kustomization says; 0 where
-// it says none. What was once spelled otherwise begins alike, as patchesJson6902.
-func lineOf(tree fs.FS, file string, fields ...string) int {
-	data, err := fs.ReadFile(tree, file)
-	if err != nil {
-		return 0
-	}
-	return lineAmong(data, fields...)
-}
-
-// lineAmong is lineOf a kustomization's text.
-func lineAmong(kustomization []byte, fields ...string) int {
-	var doc kyaml.Node
-	if kyaml.Unmarshal(kustomization, &doc) != nil || len(doc.Content) != 1 {
-		return 0
-	}
-	for _, name := range fields {
-		for i := 0; i+1 < len(doc.Content[0].Content); i += 2 {
-			if key := doc.Content[0].Content[i]; strings.HasPrefix(key.Value, name) {
-				return key.Line
-			}
-		}
-	}
-	return 0
 }
 
 // transforming lists the fields of a kustomization that can change what it
@@ -180,7 +155,7 @@ func different(a, b any, at ...string) string {
 	x, isMap := a.(map[string]any)
 	y, alsoMap := b.(map[string]any)
 	if !isMap || !alsoMap {
-		return field(at)
+		return finding.Field(at)
 	}
 	var keys []string
 	for k := range x {
@@ -195,7 +170,7 @@ func different(a, b any, at ...string) string {
 			return different(x[k], y[k], append(slices.Clone(at), k)...)
 		}
 	}
-	return field(at)
+	return finding.Field(at)
 }
 
 // spelled is a required value with its reason.

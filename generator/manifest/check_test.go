@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"muster/generator/finding"
 )
 
 // TestCheckSound: the least that is sound, with dispatches and without, and
@@ -154,7 +156,7 @@ func TestCheckEnded(t *testing.T) {
 // TestFindingFields: whoever prints findings as a table has the parts.
 func TestFindingFields(t *testing.T) {
 	tree := sound(t).edit(t, "overlays/default/scaling.yaml", "max: 50", "max: -1")
-	want := []Finding{{File: "overlays/default/scaling.yaml", Line: 5, Field: "spec.max", Problem: "-1 is too small", Remedy: "write one from 0 to 100000"}}
+	want := []finding.Finding{{File: "overlays/default/scaling.yaml", Line: 5, Field: "spec.max", Problem: "-1 is too small", Remedy: "write one from 0 to 100000"}}
 	if diff := cmp.Diff(want, Check(tree.tree(), "overlays")); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

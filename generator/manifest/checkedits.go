@@ -9,15 +9,17 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/finding"
 	"muster/generator/plan"
+	"muster/generator/policy"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
 // checkEdits finds the dispatches that can be read and are not as muster wrote
 // them. Those that cannot be read are found where they are read.
-func checkEdits(tree fs.FS, o *Overlay) []Finding {
-	var findings []Finding
+func checkEdits(tree fs.FS, o *Overlay) []finding.Finding {
+	var findings []finding.Finding
 	for _, e := range o.edits {
 		if !e.Readable {
 			continue
@@ -26,7 +28,7 @@ func checkEdits(tree fs.FS, o *Overlay) []Finding {
 		if err != nil {
 			continue // it was read a moment ago
 		}
-		if job, wrong := parseOne(e.File, data); wrong == nil {
+		if job, wrong := finding.ParseOne(e.File, data); wrong == nil {
 			findings = append(findings, o.checkEdit(e, job))
 		}
 		if len(findings) > mostFindings {
@@ -38,8 +40,8 @@ func checkEdits(tree fs.FS, o *Overlay) []Finding {
 
 // checkEdit says what was edited in a dispatch, and what muster will do about it.
 // It reads no log: what the dispatch was is known where its digest proves a guess.
-func (o *Overlay) checkEdit(e Edit, job *yaml.Node) Finding {
-	f := Finding{File: e.File, Problem: "was edited", Remedy: putRight + "; otherwise muster "}
+func (o *Overlay) checkEdit(e Edit, job *yaml.Node) finding.Finding {
+	f := finding.Finding{File: e.File, Problem: "was edited", Remedy: putRight + "; otherwise muster "}
 	original, before := o.unedited(e, job)
 	if original == nil {
 		f.Problem += ": it is not the file that its " + AnnotationDigest + " stands for"
@@ -63,7 +65,7 @@ func (o *Overlay) checkEdit(e Edit, job *yaml.Node) Finding {
 		f.Line = 0
 		changed = []string{"its layout or its comments"}
 	case was != nil && was.Kind == yaml.ScalarNode && is.Kind == yaml.ScalarNode:
-		changed = []string{shown(was) + " → " + shown(is)}
+		changed = []string{policy.Shown(was) + " → " + policy.Shown(is)}
 	default:
 		return f
 	}
@@ -81,7 +83,7 @@ const (
 // that the policy says, or in other fields as the template has them. The digest in
 // the file proves the guess; nil where none is right.
 func (o *Overlay) unedited(e Edit, job *yaml.Node) (*yaml.Node, plan.Dispatch) {
-	digest := scalar(job, "metadata", "annotations", AnnotationDigest)
+	digest := finding.Scalar(job, "metadata", "annotations", AnnotationDigest)
 	if digest == "" {
 		return nil, plan.Dispatch{}
 	}
@@ -92,7 +94,7 @@ func (o *Overlay) unedited(e Edit, job *yaml.Node) (*yaml.Node, plan.Dispatch) {
 				continue
 			}
 			before, err := Original(e.File, bytes.Replace(guess, []byte(noDigest), []byte(digest), 1))
-			if original, wrong := parseOne(e.File, guess); err == nil && wrong == nil {
+			if original, wrong := finding.ParseOne(e.File, guess); err == nil && wrong == nil {
 				return original, before
 			}
 		}
@@ -105,15 +107,15 @@ func (o *Overlay) unedited(e Edit, job *yaml.Node) (*yaml.Node, plan.Dispatch) {
 func (o *Overlay) unsealed(d plan.Dispatch, job *yaml.Node) [][]byte {
 	var texts [][]byte
 	leases := []time.Time{d.NotAfter}
-	for _, lease := range leasesOf(o.Policy) {
+	for _, lease := range policy.LeasesOf(o.Policy) {
 		leases = append(leases, d.At.Add(lease))
 	}
 	for _, lease := range leases {
-		file := copied(job)
-		for _, m := range []*yaml.Node{mapping(file, "metadata"), mapping(mapping(mapping(file, "spec"), "template"), "metadata")} {
-			set(mapping(m, "annotations"), AnnotationNotAfter, "!!str", lease.UTC().Format(time.RFC3339))
+		file := finding.Copy(job)
+		for _, m := range []*yaml.Node{finding.Mapping(file, "metadata"), finding.Mapping(finding.Mapping(finding.Mapping(file, "spec"), "template"), "metadata")} {
+			finding.Set(finding.Mapping(m, "annotations"), AnnotationNotAfter, "!!str", lease.UTC().Format(time.RFC3339))
 		}
-		set(mapping(mapping(file, "metadata"), "annotations"), AnnotationDigest, "!!str", noDigest)
+		finding.Set(finding.Mapping(finding.Mapping(file, "metadata"), "annotations"), AnnotationDigest, "!!str", noDigest)
 		if text, err := encode(file); err == nil {
 			texts = append(texts, text)
 		}
@@ -167,7 +169,7 @@ func differentFields(before, after *yaml.Node, at []string) (path []string, was,
 	for i := 0; i+1 < len(after.Content); i += 2 {
 		key, value := after.Content[i].Value, after.Content[i+1]
 		below := append(slices.Clone(at), key)
-		was := lookup(before, key)
+		was := finding.Lookup(before, key)
 		if was == nil {
 			return below, nil, value
 		}
@@ -179,7 +181,7 @@ func differentFields(before, after *yaml.Node, at []string) (path []string, was,
 		}
 	}
 	for i := 0; i+1 < len(before.Content); i += 2 {
-		if key := before.Content[i].Value; lookup(after, key) == nil {
+		if key := before.Content[i].Value; finding.Lookup(after, key) == nil {
 			return append(slices.Clone(at), key), nil, after
 		}
 	}

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"muster/generator/finding"
+	"muster/generator/policy"
 )
 
 // jobChecker collects what is wrong with one template.
@@ -17,44 +20,44 @@ type jobChecker struct {
 	overlay  *Overlay
 	job      *yaml.Node
 	find     *finder // nil until something was found
-	findings []Finding
+	findings []finding.Finding
 }
 
 func (c *jobChecker) bad(problem, remedy string, at ...string) {
 	if c.find == nil {
 		c.find = newFinder(c.tree, c.overlay, c.overlay.loader.used["template "+path.Join(c.overlay.Path, templateDir)].notes)
 	}
-	f := Finding{Field: fieldOf(at), Problem: problem, Remedy: remedy}
+	f := finding.Finding{Field: fieldOf(at), Problem: problem, Remedy: remedy}
 	f.File, f.Line = c.find.place(c.job, at)
 	c.findings = append(c.findings, f)
 }
 
 // checkJob validates the template's Job by the contract with Kubernetes, Argo
 // CD, Flux and the agent.
-func checkJob(tree fs.FS, o *Overlay) []Finding {
+func checkJob(tree fs.FS, o *Overlay) []finding.Finding {
 	c := &jobChecker{tree: tree, overlay: o, job: o.template.job()}
 	for _, want := range required() {
-		n := lookup(c.job, want.at...)
+		n := finding.Lookup(c.job, want.at...)
 		switch {
 		case n == nil:
 			c.bad("is missing: "+want.reason, instead(want), want.at...)
 		case missing(listOf(n.Value), want.want):
-			c.bad("is "+quote(n.Value)+": "+want.reason, instead(want), want.at...)
+			c.bad("is "+finding.Quote(n.Value)+": "+want.reason, instead(want), want.at...)
 		}
 	}
 	for _, never := range forbidden() {
-		n := lookup(c.job, never.at...)
+		n := finding.Lookup(c.job, never.at...)
 		if n != nil && !allowed(never.at[len(never.at)-1], n.Value) {
 			c.bad(never.reason, "remove it", never.at...)
 		}
 	}
 	sync := annotation("argocd.argoproj.io/sync-options")
-	for _, option := range listOf(scalar(c.job, sync...)) {
+	for _, option := range listOf(finding.Scalar(c.job, sync...)) {
 		if option == "Replace=true" || option == "Force=true" {
 			c.bad("has "+option+": Argo CD would delete a running Job to create it again", "remove that option", sync...)
 		}
 	}
-	if scalar(c.job, "metadata", "namespace") == "" {
+	if finding.Scalar(c.job, "metadata", "namespace") == "" {
 		c.bad("is missing: Flux and Argo CD need it in the file", "write the namespace of the agents", "metadata", "namespace")
 	}
 	c.times(o)
@@ -67,11 +70,11 @@ func checkJob(tree fs.FS, o *Overlay) []Finding {
 
 func (c *jobChecker) times(o *Overlay) {
 	const hour = 3600
-	lease := int(longestOf(o.Policy) / time.Second)
+	lease := int(policy.LongestOf(o.Policy) / time.Second)
 	least := max(hour, lease+600)
 	ttl := []string{"spec", "ttlSecondsAfterFinished"}
 	why := "a Job that is deleted while it is in git is run again"
-	if n, ok := integer(c.job, ttl...); !ok {
+	if n, ok := finding.Integer(c.job, ttl...); !ok {
 		c.bad("is missing: ended Jobs would stay for ever", fmt.Sprintf("write %d or more: %s", least, why), ttl...)
 	} else if n < least {
 		c.bad(fmt.Sprintf("%d is too short: %s", n, why), fmt.Sprintf("write %d or more: an hour, and the lease with ten minutes to spare", least), ttl...)
@@ -81,11 +84,11 @@ func (c *jobChecker) times(o *Overlay) {
 	if reuse := o.Policy.Reuse; reuse.On() {
 		waits, what = lease+int(reuse.Uptime/time.Second), "uptime"
 	}
-	if n, ok := integer(c.job, deadline...); ok && n <= waits {
+	if n, ok := finding.Integer(c.job, deadline...); ok && n <= waits {
 		c.bad(fmt.Sprintf("%d is too short: it ends agents that work", n), fmt.Sprintf("write more than %d, which is the lease and the %s, and add the longest build", waits, what), deadline...)
 	}
 	pod := []string{"spec", "template", "spec", "activeDeadlineSeconds"}
-	if n, ok := integer(c.job, pod...); ok && n <= waits {
+	if n, ok := finding.Integer(c.job, pod...); ok && n <= waits {
 		c.bad(fmt.Sprintf("%d is too short: it ends agents that work", n), fmt.Sprintf("remove it, or write more than %d", waits), pod...)
 	}
 }
@@ -94,25 +97,25 @@ func (c *jobChecker) times(o *Overlay) {
 // something about that one agent.
 func (c *jobChecker) failures() {
 	perIndex := []string{"spec", "backoffLimitPerIndex"}
-	if _, ok := integer(c.job, perIndex...); !ok {
+	if _, ok := finding.Integer(c.job, perIndex...); !ok {
 		c.bad("is missing: a few agents that fail would end all that work", "write backoffLimitPerIndex: 0", perIndex...)
 	}
 	replacement := []string{"spec", "podReplacementPolicy"}
-	if v := scalar(c.job, replacement...); v != "" && v != "Failed" {
-		c.bad("is "+quote(v)+": an agent would be replaced while it still works", "write podReplacementPolicy: Failed", replacement...)
+	if v := finding.Scalar(c.job, replacement...); v != "" && v != "Failed" {
+		c.bad("is "+finding.Quote(v)+": an agent would be replaced while it still works", "write podReplacementPolicy: Failed", replacement...)
 	}
 	at := []string{"spec", "podFailurePolicy", "rules"}
-	rules := lookup(c.job, at...)
+	rules := finding.Lookup(c.job, at...)
 	ignores := false
 	if rules != nil && rules.Kind == yaml.SequenceNode {
 		for i, rule := range rules.Content {
-			action := scalar(rule, "action")
+			action := finding.Scalar(rule, "action")
 			if action == "FailJob" {
 				c.bad("is FailJob: one agent's failure would end all that work", "write FailIndex", below(at, nth(i), "action")...)
 			}
-			conditions := lookup(rule, "onPodConditions")
+			conditions := finding.Lookup(rule, "onPodConditions")
 			ignores = ignores || action == "Ignore" && conditions != nil && slices.ContainsFunc(conditions.Content, func(n *yaml.Node) bool {
-				return scalar(n, "type") == "DisruptionTarget"
+				return finding.Scalar(n, "type") == "DisruptionTarget"
 			})
 		}
 	}
@@ -125,14 +128,14 @@ func (c *jobChecker) failures() {
 // them is its own affair.
 func (c *jobChecker) agent() {
 	at := []string{"spec", "template", "spec"}
-	pod := lookup(c.job, at...)
+	pod := finding.Lookup(c.job, at...)
 	reads, indexed := map[string]bool{}, false
 	walk(pod, at, func(n *yaml.Node, way []string) {
-		if scalar(n, "name") == "BUILDKITE_AGENT_QUEUE" {
+		if finding.Scalar(n, "name") == "BUILDKITE_AGENT_QUEUE" {
 			c.bad("sets BUILDKITE_AGENT_QUEUE: the queue is among the agent's tags, and an agent that is given it twice ends at once (\"Queue must be present in only one of\")",
 				"remove the variable: the queue is spec.queue of scaling.yaml", way...)
 		}
-		if ref := scalar(n, "fieldRef", "fieldPath"); ref != "" {
+		if ref := finding.Scalar(n, "fieldRef", "fieldPath"); ref != "" {
 			key := strings.TrimSuffix(strings.TrimPrefix(ref, "metadata.annotations['"), "']")
 			reads[key] = true
 			indexed = indexed || strings.HasSuffix(key, "job-completion-index")
@@ -164,20 +167,20 @@ func (c *jobChecker) agent() {
 func (c *jobChecker) token() {
 	const name = "BUILDKITE_AGENT_TOKEN"
 	at := []string{"spec", "template", "spec", "containers"}
-	list := lookup(c.job, at...)
+	list := finding.Lookup(c.job, at...)
 	if list == nil {
 		return
 	}
 	for i, container := range list.Content {
-		used, set := false, lookup(container, "envFrom") != nil
+		used, set := false, finding.Lookup(container, "envFrom") != nil
 		for _, field := range []string{"command", "args"} {
-			walk(lookup(container, field), nil, func(n *yaml.Node, _ []string) {
+			walk(finding.Lookup(container, field), nil, func(n *yaml.Node, _ []string) {
 				used = used || strings.Contains(n.Value, "$"+name) || strings.Contains(n.Value, "${"+name)
 			})
 		}
-		if env := lookup(container, "env"); env != nil {
+		if env := finding.Lookup(container, "env"); env != nil {
 			for _, v := range env.Content {
-				set = set || scalar(v, "name") == name
+				set = set || finding.Scalar(v, "name") == name
 			}
 		}
 		if used && !set {
@@ -185,7 +188,7 @@ func (c *jobChecker) token() {
 		}
 	}
 	grace := []string{"spec", "template", "spec", "terminationGracePeriodSeconds"}
-	if n, ok := integer(c.job, grace...); ok && n < 0 {
+	if n, ok := finding.Integer(c.job, grace...); ok && n < 0 {
 		c.bad(fmt.Sprintf("%d is negative: Kubernetes takes it for 1, and a build ends with its node", n), "write how long a build may take to end, as in 3600", grace...)
 	}
 }
@@ -196,14 +199,14 @@ func (c *jobChecker) token() {
 func (c *jobChecker) hook() {
 	const name = "agent-startup"
 	at := []string{"spec", "template", "spec", "containers"}
-	list := lookup(c.job, at...)
+	list := finding.Lookup(c.job, at...)
 	if list == nil {
 		return
 	}
 	for i, container := range list.Content {
 		starts, has := "", false
 		for _, field := range []string{"command", "args"} {
-			walk(lookup(container, field), nil, func(n *yaml.Node, _ []string) {
+			walk(finding.Lookup(container, field), nil, func(n *yaml.Node, _ []string) {
 				if strings.Contains(n.Value, "buildkite-agent-entrypoint start") || strings.Contains(n.Value, "buildkite-agent start") {
 					starts = field
 				}

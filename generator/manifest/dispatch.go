@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/finding"
 	"muster/generator/plan"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -23,7 +24,7 @@ const largestDispatch = 128 << 10
 // ParseDispatch reads a dispatch as muster wrote it; file is its path in the
 // repository. It is strict about what muster wrote (the name, the numbers, its
 // labels and annotations) and leaves the rest to Kubernetes. The error is a
-// [Finding].
+// [finding.Finding].
 func ParseDispatch(file string, data []byte) (plan.Dispatch, error) {
 	d, err := parseDispatch(file, data)
 	if err != nil {
@@ -45,14 +46,14 @@ type readDispatch struct {
 type dispatchReader struct {
 	file  string
 	job   *yaml.Node
-	wrong *Finding
+	wrong *finding.Finding
 }
 
-func parseDispatch(file string, data []byte) (d readDispatch, wrong *Finding) {
+func parseDispatch(file string, data []byte) (d readDispatch, wrong *finding.Finding) {
 	if len(data) > largestDispatch {
-		return d, &Finding{File: file, Problem: fmt.Sprintf("has %d bytes: a dispatch has at most %d", len(data), largestDispatch), Remedy: putRight}
+		return d, &finding.Finding{File: file, Problem: fmt.Sprintf("has %d bytes: a dispatch has at most %d", len(data), largestDispatch), Remedy: putRight}
 	}
-	job, wrong := parseOne(file, data)
+	job, wrong := finding.ParseOne(file, data)
 	if wrong != nil {
 		wrong.Remedy = putRight
 		return d, wrong
@@ -61,7 +62,7 @@ func parseDispatch(file string, data []byte) (d readDispatch, wrong *Finding) {
 }
 
 // parsedDispatch is parseDispatch of a file that was parsed.
-func parsedDispatch(file string, data []byte, job *yaml.Node) (d readDispatch, wrong *Finding) {
+func parsedDispatch(file string, data []byte, job *yaml.Node) (d readDispatch, wrong *finding.Finding) {
 	r := &dispatchReader{file: file, job: job}
 	r.is("batch/v1", "apiVersion")
 	r.is("Job", "kind")
@@ -79,7 +80,7 @@ func parsedDispatch(file string, data []byte, job *yaml.Node) (d readDispatch, w
 	}
 	d.Purpose = plan.Purpose(r.note(AnnotationPurpose))
 	if d.Purpose != plan.ForDemand && d.Purpose != plan.ForWarmPool {
-		r.bad(fmt.Sprintf("%s is neither %s nor %s", quote(string(d.Purpose)), plan.ForDemand, plan.ForWarmPool), "metadata", "annotations", AnnotationPurpose)
+		r.bad(fmt.Sprintf("%s is neither %s nor %s", finding.Quote(string(d.Purpose)), plan.ForDemand, plan.ForWarmPool), "metadata", "annotations", AnnotationPurpose)
 	}
 	d.At = r.time(AnnotationOrderedAt)
 	d.NotAfter = r.time(AnnotationNotAfter)
@@ -97,7 +98,7 @@ func parsedDispatch(file string, data []byte, job *yaml.Node) (d readDispatch, w
 	})
 	d.Cluster = r.note(AnnotationCluster)
 	d.Template = r.note(AnnotationTemplate)
-	if lookup(job, "metadata", "annotations", AnnotationUptime) != nil {
+	if finding.Lookup(job, "metadata", "annotations", AnnotationUptime) != nil {
 		d.Uptime = r.seconds(AnnotationUptime)
 		r.same(AnnotationUptime)
 	}
@@ -109,7 +110,7 @@ func parsedDispatch(file string, data []byte, job *yaml.Node) (d readDispatch, w
 		return readDispatch{}, r.wrong
 	}
 	if err := checkDispatch(d.Dispatch); err != nil {
-		return readDispatch{}, &Finding{File: file, Problem: err.Error(), Remedy: putRight}
+		return readDispatch{}, &finding.Finding{File: file, Problem: err.Error(), Remedy: putRight}
 	}
 	return d, nil
 }
@@ -118,31 +119,15 @@ func (r *dispatchReader) bad(problem string, at ...string) {
 	if r.wrong != nil {
 		return
 	}
-	r.wrong = &Finding{File: r.file, Field: field(at), Problem: problem, Remedy: putRight}
-	if n := lookup(r.job, at...); n != nil {
+	r.wrong = &finding.Finding{File: r.file, Field: finding.Field(at), Problem: problem, Remedy: putRight}
+	if n := finding.Lookup(r.job, at...); n != nil {
 		r.wrong.Line = n.Line
 	}
 }
 
-// field joins keys to a field's path, those with dots or slashes in brackets.
-func field(keys []string) string {
-	var b strings.Builder
-	for _, k := range keys {
-		switch {
-		case strings.ContainsAny(k, "./"):
-			b.WriteString("[" + k + "]")
-		case b.Len() == 0:
-			b.WriteString(k)
-		default:
-			b.WriteString("." + k)
-		}
-	}
-	return b.String()
-}
-
 // text reads a string that must be there.
 func (r *dispatchReader) text(at ...string) string {
-	n := lookup(r.job, at...)
+	n := finding.Lookup(r.job, at...)
 	switch {
 	case n == nil:
 		r.bad("is missing", at...)
@@ -156,14 +141,14 @@ func (r *dispatchReader) text(at ...string) string {
 
 func (r *dispatchReader) is(want string, at ...string) {
 	if got := r.text(at...); got != want {
-		r.bad(fmt.Sprintf("is %s, not %s", quote(got), quote(want)), at...)
+		r.bad(fmt.Sprintf("is %s, not %s", finding.Quote(got), finding.Quote(want)), at...)
 	}
 }
 
 func (r *dispatchReader) number(at ...string) int {
-	n, ok := integer(r.job, at...)
+	n, ok := finding.Integer(r.job, at...)
 	switch {
-	case lookup(r.job, at...) == nil:
+	case finding.Lookup(r.job, at...) == nil:
 		r.bad("is missing", at...)
 	case !ok || n < 1:
 		r.bad("is not a whole number of at least 1", at...)
@@ -174,7 +159,7 @@ func (r *dispatchReader) number(at ...string) int {
 // strings demands a mapping of strings, which is what kustomize and Kubernetes
 // want of labels and annotations.
 func (r *dispatchReader) strings(at ...string) {
-	n := lookup(r.job, at...)
+	n := finding.Lookup(r.job, at...)
 	if n == nil || n.Kind != yaml.MappingNode {
 		r.bad("is not a mapping", at...)
 		return
@@ -191,7 +176,7 @@ func (r *dispatchReader) note(key string) string { return r.text("metadata", "an
 func (r *dispatchReader) same(key string) {
 	at := []string{"spec", "template", "metadata", "annotations", key}
 	if job, pod := r.note(key), r.text(at...); pod != job {
-		r.bad(fmt.Sprintf("is %s, but on the Job it is %s", quote(pod), quote(job)), at...)
+		r.bad(fmt.Sprintf("is %s, but on the Job it is %s", finding.Quote(pod), finding.Quote(job)), at...)
 	}
 }
 
@@ -199,7 +184,7 @@ func (r *dispatchReader) time(key string) time.Time {
 	v := r.note(key)
 	t, err := time.Parse(time.RFC3339, v)
 	if err != nil || t.UTC().Format(time.RFC3339) != v {
-		r.bad(fmt.Sprintf("%s is not a time as in 2026-11-21T02:15:00Z", quote(v)), "metadata", "annotations", key)
+		r.bad(fmt.Sprintf("%s is not a time as in 2026-11-21T02:15:00Z", finding.Quote(v)), "metadata", "annotations", key)
 		return time.Time{}
 	}
 	return t.UTC()
@@ -210,7 +195,7 @@ func (r *dispatchReader) seconds(key string) time.Duration {
 	n, err := strconv.ParseInt(v, 10, 64)
 	const longest = int64(1<<63-1) / int64(time.Second)
 	if err != nil || n < 1 || n > longest || strconv.FormatInt(n, 10) != v {
-		r.bad(fmt.Sprintf("%s is not a number of seconds", quote(v)), "metadata", "annotations", key)
+		r.bad(fmt.Sprintf("%s is not a number of seconds", finding.Quote(v)), "metadata", "annotations", key)
 		return 0
 	}
 	return time.Duration(n) * time.Second

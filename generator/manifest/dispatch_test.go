@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/generator/plan"
+	"muster/generator/policy"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -99,7 +100,7 @@ func orders() *rapid.Generator[plan.Dispatch] {
 		return plan.Dispatch{
 			ID:          rapid.StringMatching(`[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?`).Filter(func(id string) bool { return id != "state" && id != "kustomization" }).Draw(t, "id"),
 			Purpose:     rapid.SampledFrom([]plan.Purpose{plan.ForDemand, plan.ForWarmPool}).Draw(t, "purpose"),
-			Agents:      rapid.IntRange(1, mostAgents).Draw(t, "agents"),
+			Agents:      rapid.IntRange(1, policy.MaxAgents).Draw(t, "agents"),
 			At:          at,
 			NotAfter:    at.Add(time.Duration(rapid.IntRange(0, 86400).Draw(t, "lease")) * time.Second),
 			IdleTimeout: time.Duration(rapid.IntRange(1, 1_000_000).Draw(t, "idle")) * time.Second,

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"muster/generator/finding"
 	"muster/generator/kustomize"
 
 	"sigs.k8s.io/kustomize/api/konfig"
@@ -21,8 +22,8 @@ import (
 
 // explain says in which file and line lies what keeps a directory from building:
 // kustomize's own words name the way to the file and seldom the line.
-func (v *view) explain(dir string, err error) *Finding {
-	text := oneLine(err)
+func (v *view) explain(dir string, err error) *finding.Finding {
+	text := finding.OneLine(err)
 	files := v.filesRead()
 	for _, name := range files {
 		if !isKustomization(name) && strings.Contains(text, path.Base(name)) {
@@ -39,7 +40,7 @@ func (v *view) explain(dir string, err error) *Finding {
 	if m := patchOfNothing.FindStringSubmatch(text); m != nil {
 		return v.wrongTarget(dir, m[1], m[2])
 	}
-	f := &Finding{Problem: "does not build: " + wayThere.ReplaceAllString(text, ""), Remedy: "put right what kustomize names: kustomize build " + dir + " says the same"}
+	f := &finding.Finding{Problem: "does not build: " + wayThere.ReplaceAllString(text, ""), Remedy: "put right what kustomize names: kustomize build " + dir + " says the same"}
 	if problem, stopped := strings.CutSuffix(f.Problem, ": "+kustomize.Smaller); stopped {
 		f.Problem, f.Remedy = problem, kustomize.Smaller
 	}
@@ -82,7 +83,7 @@ func (v *view) filesRead() []string {
 
 // brokenObject says what is wrong with a file that kustomize read as objects: it
 // is no YAML, or says no kind or name. Nil where nothing is.
-func (v *view) brokenObject(name string) *Finding {
+func (v *view) brokenObject(name string) *finding.Finding {
 	data, _, err := v.read(name)
 	if err != nil {
 		return nil
@@ -94,21 +95,21 @@ func (v *view) brokenObject(name string) *Finding {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return syntax(name, err)
+			return finding.Syntax(name, err)
 		}
-		if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode || lookup(doc.Content[0], "items") != nil {
+		if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode || finding.Lookup(doc.Content[0], "items") != nil {
 			continue
 		}
 		for _, at := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}} {
-			if scalar(doc.Content[0], at...) == "" {
-				return &Finding{File: name, Line: doc.Content[0].Line, Field: field(at), Problem: "is missing", Remedy: "every object has apiVersion, kind and metadata.name"}
+			if finding.Scalar(doc.Content[0], at...) == "" {
+				return &finding.Finding{File: name, Line: doc.Content[0].Line, Field: finding.Field(at), Problem: "is missing", Remedy: "every object has apiVersion, kind and metadata.name"}
 			}
 		}
 	}
 }
 
 // duplicateKey says which of the files, or of the patches in them, says a key twice.
-func (v *view) duplicateKey(files []string) *Finding {
+func (v *view) duplicateKey(files []string) *finding.Finding {
 	for _, name := range files {
 		data, _, err := v.read(name)
 		if err != nil || len(data) > mostParsed {
@@ -129,7 +130,7 @@ func (v *view) duplicateKey(files []string) *Finding {
 					break
 				}
 				if key := duplicate(&doc); key != nil {
-					return &Finding{File: name, Line: t.above + key.Line, Problem: fmt.Sprintf("says %s twice", quote(key.Value)), Remedy: "keep one"}
+					return &finding.Finding{File: name, Line: t.above + key.Line, Problem: fmt.Sprintf("says %s twice", finding.Quote(key.Value)), Remedy: "keep one"}
 				}
 			}
 		}
@@ -155,8 +156,8 @@ func duplicate(n *yaml.Node) *yaml.Node {
 }
 
 // wrongTarget is the finding of a patch whose object does not exist.
-func (v *view) wrongTarget(dir, kind, name string) *Finding {
-	f := &Finding{Field: "patches", Problem: fmt.Sprintf("there is no %s %s to patch", kind, name)}
+func (v *view) wrongTarget(dir, kind, name string) *finding.Finding {
+	f := &finding.Finding{Field: "patches", Problem: fmt.Sprintf("there is no %s %s to patch", kind, name)}
 	f.File, f.Line = v.mentions(dir, name)
 	if called := v.called(kind); len(called) > 0 {
 		f.Remedy = fmt.Sprintf("the %s is called %s", kind, strings.Join(called, " or "))
@@ -194,9 +195,9 @@ func (v *view) called(kind string) []string {
 		if err != nil {
 			continue
 		}
-		object, wrong := parseOne(file, data)
-		if wrong == nil && scalar(object, "kind") == kind {
-			names = append(names, scalar(object, "metadata", "name"))
+		object, wrong := finding.ParseOne(file, data)
+		if wrong == nil && finding.Scalar(object, "kind") == kind {
+			names = append(names, finding.Scalar(object, "metadata", "name"))
 		}
 	}
 	return slices.Compact(names)
@@ -206,10 +207,10 @@ func (v *view) called(kind string) []string {
 // of its name; empty where that is not known, as of a generated one.
 func (v *view) definedIn(x object) (file string, line int) {
 	file, doc := v.document(x)
-	if doc == nil || scalar(doc, "metadata", "name") != x.Name {
+	if doc == nil || finding.Scalar(doc, "metadata", "name") != x.Name {
 		return "", 0
 	}
-	return file, lookup(doc, "metadata", "name").Line
+	return file, finding.Lookup(doc, "metadata", "name").Line
 }
 
 // mentions finds the line that says a word: in the kustomization of the directory
@@ -239,7 +240,7 @@ func inside(file, dir string) int {
 
 // patchesOfNothing finds patches of a template whose target selects no object:
 // kustomize leaves them out without a word.
-func patchesOfNothing(tree fs.FS, o *Overlay) []Finding {
+func patchesOfNothing(tree fs.FS, o *Overlay) []finding.Finding {
 	file := path.Join(o.Path, templateDir, listFile)
 	data, err := fs.ReadFile(tree, file)
 	var k types.Kustomization
@@ -247,15 +248,15 @@ func patchesOfNothing(tree fs.FS, o *Overlay) []Finding {
 		return nil
 	}
 	v := &view{tree: tree, notes: o.loader.used["template "+path.Join(o.Path, templateDir)].notes}
-	name := scalar(o.template.job(), "metadata", "name")
+	name := finding.Scalar(o.template.job(), "metadata", "name")
 	jobs := append(v.called("Job"), name) // what it was called before a patch renamed it
-	var findings []Finding
+	var findings []finding.Finding
 	for i, p := range slices.Concat(k.Patches, k.PatchesJson6902) { //nolint:staticcheck // people still write the deprecated one
 		if p.Target == nil || selectsJob(p.Target, jobs) {
 			continue
 		}
 		word := cmp.Or(p.Target.Name, p.Target.Kind, p.Target.Group, p.Target.Version)
-		f := Finding{File: file, Field: "patches", Problem: fmt.Sprintf("the target %s matches nothing, so that kustomize leaves the patch out", targetText(p.Target)), Remedy: "the Job is called " + name}
+		f := finding.Finding{File: file, Field: "patches", Problem: fmt.Sprintf("the target %s matches nothing, so that kustomize leaves the patch out", targetText(p.Target)), Remedy: "the Job is called " + name}
 		if i >= len(k.Patches) {
 			f.Field = "patchesJson6902"
 		}

@@ -2,12 +2,16 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"muster/generator/finding"
 
 	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -69,12 +73,12 @@ func (f *finder) add(file string, data []byte, above int, patch bool) {
 			continue
 		}
 		n := doc.Content[0]
-		kind := scalar(n, "kind")
+		kind := finding.Scalar(n, "kind")
 		switch {
 		case !patch && slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(file)):
 			f.kustomization(file, n)
 		case n.Kind == yaml.SequenceNode, n.Kind == yaml.MappingNode && (kind == "Job" || kind == ""):
-			f.sources = append(f.sources, source{file: file, above: above, node: n, patch: patch || scalar(n, "spec", "completionMode") == ""})
+			f.sources = append(f.sources, source{file: file, above: above, node: n, patch: patch || finding.Scalar(n, "spec", "completionMode") == ""})
 		}
 	}
 }
@@ -99,10 +103,10 @@ func inlineTexts(k *yaml.Node) []inlineText {
 		all = append(all, inlineText{n.Value, above})
 	}
 	for _, field := range []string{"patches", "patchesJson6902", "patchesStrategicMerge"} {
-		if list := lookup(k, field); list != nil {
+		if list := finding.Lookup(k, field); list != nil {
 			for _, p := range list.Content {
 				inline(p)
-				inline(lookup(p, "patch"))
+				inline(finding.Lookup(p, "patch"))
 			}
 		}
 	}
@@ -119,21 +123,21 @@ func (f *finder) kustomization(file string, k *yaml.Node) {
 			f.sources = append(f.sources, source{file: file, node: n, patch: true, setting: at})
 		}
 	}
-	labels := []*yaml.Node{lookup(k, "commonLabels")}
-	if list := lookup(k, "labels"); list != nil {
+	labels := []*yaml.Node{finding.Lookup(k, "commonLabels")}
+	if list := finding.Lookup(k, "labels"); list != nil {
 		for _, item := range list.Content {
-			labels = append(labels, lookup(item, "pairs"))
+			labels = append(labels, finding.Lookup(item, "pairs"))
 		}
 	}
 	for _, above := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
 		for _, n := range labels {
 			setting(n, append(slices.Clone(above), "labels")...)
 		}
-		setting(lookup(k, "commonAnnotations"), append(slices.Clone(above), "annotations")...)
+		setting(finding.Lookup(k, "commonAnnotations"), append(slices.Clone(above), "annotations")...)
 	}
-	setting(lookup(k, "namespace"), "metadata", "namespace")
-	setting(lookup(k, "namePrefix"), "metadata", "name")
-	setting(lookup(k, "nameSuffix"), "metadata", "name")
+	setting(finding.Lookup(k, "namespace"), "metadata", "namespace")
+	setting(finding.Lookup(k, "namePrefix"), "metadata", "name")
+	setting(finding.Lookup(k, "nameSuffix"), "metadata", "name")
 }
 
 // place is the file and line of a field of the built Job, or of what is nearest
@@ -177,7 +181,7 @@ func (s source) follow(job *yaml.Node, at []string) (line, depth int, same bool)
 		if s.node.Kind == yaml.ScalarNode {
 			return s.node.Line, len(at), true
 		}
-		line, depth, same = descend(s.node, lookup(job, s.setting...), at[len(s.setting):])
+		line, depth, same = descend(s.node, finding.Lookup(job, s.setting...), at[len(s.setting):])
 		if depth == 0 {
 			return 0, 0, false
 		}
@@ -186,8 +190,8 @@ func (s source) follow(job *yaml.Node, at []string) (line, depth int, same bool)
 		return descend(s.node, job, at)
 	}
 	for _, op := range s.node.Content { // a JSON patch: the last operation wins
-		pointer := strings.Split(strings.TrimPrefix(scalar(op, "path"), "/"), "/")
-		value := lookup(op, "value")
+		pointer := strings.Split(strings.TrimPrefix(finding.Scalar(op, "path"), "/"), "/")
+		value := finding.Lookup(op, "value")
 		if value == nil || len(pointer) > len(at) || !points(pointer, at) {
 			continue
 		}
@@ -229,8 +233,8 @@ func descend(part, built *yaml.Node, at []string) (line, depth int, same bool) {
 				line = next.Line
 			}
 		} else {
-			next = lookup(part, key)
-			built = lookup(built, key)
+			next = finding.Lookup(part, key)
+			built = finding.Lookup(built, key)
 			for j := 0; part != nil && part.Kind == yaml.MappingNode && j+1 < len(part.Content); j += 2 {
 				if part.Content[j].Value == key {
 					line = part.Content[j].Line
@@ -256,7 +260,7 @@ func under(n *yaml.Node, at []string) *yaml.Node {
 			n = n.Content[i]
 			continue
 		}
-		n = lookup(n, key)
+		n = finding.Lookup(n, key)
 	}
 	return n
 }
@@ -272,12 +276,12 @@ func counterpart(list, built *yaml.Node, n int) (part, element *yaml.Node) {
 		return nil, element
 	}
 	for _, key := range []string{"mountPath", "name", "containerPort", "ip", "topologyKey"} {
-		name := scalar(element, key)
+		name := finding.Scalar(element, key)
 		if name == "" {
 			continue
 		}
 		for _, x := range list.Content {
-			if scalar(x, key) == name {
+			if finding.Scalar(x, key) == name {
 				return x, element
 			}
 		}
@@ -293,4 +297,158 @@ func counterpart(list, built *yaml.Node, n int) (part, element *yaml.Node) {
 // compared.
 func alike(a, b *yaml.Node) bool {
 	return a != nil && b != nil && a.Kind == b.Kind && (a.Kind != yaml.ScalarNode || a.Value == b.Value)
+}
+
+// refuseIn is refuse, at the line of a kustomization that says a word, or else that of the
+// finding's field.
+func (v *view) refuseIn(kustomization []byte, word string, f finding.Finding) {
+	if v.refused == nil {
+		f.Line = cmp.Or(mentionedIn(kustomization, word), finding.LineAmong(kustomization, f.Field), 1)
+		v.refuse(f)
+	}
+}
+
+// mentionedIn is the first line of a text that says a word, comments aside; 0: none does.
+func mentionedIn(text []byte, word string) int {
+	if word == "" {
+		return 0
+	}
+	whole := regexp.MustCompile(`(^|[^\w./-])` + regexp.QuoteMeta(word) + `($|[^\w./-])`)
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		if n++; !strings.HasPrefix(strings.TrimSpace(line), "#") && whole.MatchString(line) {
+			return n
+		}
+	}
+	return 0
+}
+
+// kustomizationOf is the kustomization of a directory, and the line of its resources or
+// of its first field: the place to name where no other line is known, as of an object
+// that a generator makes of literals or that a patch has renamed beyond knowing. Without
+// a kustomization it is the directory, which has no lines.
+func (v *view) kustomizationOf(dir string) (file string, line int) {
+	for _, name := range konfig.RecognizedKustomizationFileNames() {
+		file = path.Join(dir, name)
+		if _, looked := v.notes[file]; !looked || v.stat(file) != noteFile {
+			continue
+		}
+		if data, _, err := v.read(file); err == nil {
+			return file, max(1, finding.LineAmong(data, "resources", "")) // 1: it is empty, or no YAML
+		}
+	}
+	return dir, 0
+}
+
+// largest is the first line of the largest file that the build of a directory read.
+func (v *view) largest(dir string) (file string, line int) {
+	most := -1
+	for _, name := range v.filesRead() {
+		if data, _, err := v.read(name); err == nil && len(data) > most {
+			file, line, most = name, 1, len(data)
+		}
+	}
+	if most < 0 {
+		return v.kustomizationOf(dir)
+	}
+	return file, line
+}
+
+// beginning is the file and the line where a built object begins: in a resource, or
+// else at the generator that makes it. Where it is in neither, as one whose name a
+// kustomization changes beyond knowing, it is the kustomization of the directory.
+func (v *view) beginning(dir string, x object) (file string, line int) {
+	if file, doc := v.document(x); doc != nil {
+		return file, doc.Line
+	}
+	for _, file := range v.filesRead() {
+		if !isKustomization(file) {
+			continue
+		}
+		if line := v.generatorOf(file, x); line > 0 {
+			return file, line
+		}
+	}
+	return v.kustomizationOf(dir)
+}
+
+// generatorOf is the line of the generator in a kustomization that makes an object; 0:
+// none does. A generated name ends in a hash.
+func (v *view) generatorOf(file string, x object) int {
+	field := map[string]string{"ConfigMap": "configMapGenerator", "Secret": "secretGenerator"}[x.Kind]
+	data, _, err := v.read(file)
+	var doc yaml.Node
+	if err != nil || yaml.Unmarshal(data, &doc) != nil || len(doc.Content) != 1 {
+		return 0
+	}
+	list := finding.Lookup(doc.Content[0], field)
+	if list == nil {
+		return 0
+	}
+	for _, g := range list.Content {
+		if name := finding.Scalar(g, "name"); name != "" && strings.Contains(x.Name, name) {
+			return g.Line
+		}
+	}
+	return 0
+}
+
+// lineIn is the file and line of a field of a built object, or of what is nearest above
+// it where the resource does not have it. A patch that takes the field away is not
+// looked for.
+func (v *view) lineIn(dir string, x object, at ...string) (file string, line int) {
+	file, doc := v.document(x)
+	if doc == nil {
+		return v.beginning(dir, x)
+	}
+	if line, _, _ = descend(doc, nil, at); line == 0 {
+		line = doc.Line
+	}
+	return file, line
+}
+
+// document is the object among the resources that a built object comes from, and its
+// file: the one with its kind and name, or else the one whose name is part of it, as
+// below a namePrefix. It is nil where there is none, as of a generated object.
+func (v *view) document(x object) (file string, doc *yaml.Node) {
+	for _, name := range v.resources() {
+		if v.stat(name) != noteFile {
+			continue // a directory, whose own files are among them
+		}
+		data, _, err := v.read(name)
+		if err != nil {
+			continue
+		}
+		for _, n := range documents(data) {
+			called := finding.Scalar(n, "metadata", "name")
+			switch {
+			case finding.Scalar(n, "kind") != x.Kind || called == "":
+			case called == x.Name:
+				return name, n
+			case doc == nil && strings.Contains(x.Name, called):
+				file, doc = name, n
+			}
+		}
+	}
+	return file, doc
+}
+
+// documents are the objects of a file, as far as it is YAML, those in a List too.
+func documents(data []byte) []*yaml.Node {
+	var all []*yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var doc yaml.Node
+		if dec.Decode(&doc) != nil {
+			return all
+		}
+		if len(doc.Content) != 1 {
+			continue
+		}
+		if items := finding.Lookup(doc.Content[0], "items"); items != nil {
+			all = append(all, items.Content...)
+			continue
+		}
+		all = append(all, doc.Content[0])
+	}
 }

@@ -24,9 +24,27 @@ import (
 	"sync"
 	"time"
 
+	"muster/generator/finding"
 	"muster/generator/kustomize"
 	"muster/generator/plan"
+	"muster/generator/policy"
 )
+
+// mostFindings bounds what is said of one overlay, and fewFindings where mostSaid
+// was said of others before it: thousands of overlays may be broken.
+const (
+	mostFindings = 50
+	mostSaid     = 5000
+	fewFindings  = 5
+)
+
+// most is how many findings the overlay may have.
+func (l *Loader) most() int {
+	if l.said > mostSaid {
+		return fewFindings
+	}
+	return mostFindings
+}
 
 // The names inside an overlay.
 const (
@@ -61,10 +79,10 @@ type Loader struct {
 	// overlay's dispatches from being read, by all that they are stamped from; and
 	// proofs are the dispatches that stand for those of any overlay on a template.
 	policies remembered[*readPolicy]
-	readable remembered[*Finding]
+	readable remembered[*finding.Finding]
 	proofs   remembered[[]byte]
 	// zones are the time zones of all policies.
-	zones zones
+	zones policy.Zones
 	// builtFor are builds of the Load that runs that others may share, by key.
 	builtFor map[string][]*memo
 	builds   int
@@ -91,7 +109,7 @@ type Loader struct {
 // NewLoader returns a loader for the overlays below directory dir of a fleet
 // repository, as in "overlays".
 func NewLoader(dir string) *Loader {
-	return &Loader{dir: strings.TrimPrefix(path.Clean("/"+dir), "/"), builder: kustomize.Here{}, slow: map[string]*running{}, zones: zones{}}
+	return &Loader{dir: strings.TrimPrefix(path.Clean("/"+dir), "/"), builder: kustomize.Here{}, slow: map[string]*running{}, zones: policy.Zones{}}
 }
 
 // InFleet makes the loader read overlays of a fleet repository that is known by
@@ -160,7 +178,7 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 		o := &overlays[i]
 		if err := o.Err(); err != nil {
 			o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: err.Error()}
-		} else if err := joined(o.refused); err != nil {
+		} else if err := finding.Join(o.refused); err != nil {
 			o.Refused = plan.Suspension{Code: plan.Invalid, Finding: err.Error()}
 		}
 	}
@@ -193,7 +211,7 @@ func (l *Loader) load(tree fs.FS, o *Overlay) {
 	file := path.Join(o.Path, policyFile)
 	data, err := fs.ReadFile(tree, file)
 	if err != nil {
-		o.reject(Finding{File: file, Problem: "cannot be read: " + oneLine(err)})
+		o.reject(finding.Finding{File: file, Problem: "cannot be read: " + finding.OneLine(err)})
 		return
 	}
 	policy, from, findings := l.policy(file, data)
@@ -201,7 +219,7 @@ func (l *Loader) load(tree fs.FS, o *Overlay) {
 	if len(findings) == 0 {
 		o.Policy, o.policyKey = policy, from
 		if err := l.loadTemplate(tree, o); err != nil {
-			o.reject(Finding{File: o.Path, Problem: "cannot be read: " + oneLine(err)})
+			o.reject(finding.Finding{File: o.Path, Problem: "cannot be read: " + finding.OneLine(err)})
 		}
 	}
 	l.loadDispatches(tree, o)
@@ -210,15 +228,15 @@ func (l *Loader) load(tree fs.FS, o *Overlay) {
 // readPolicy is a policy, or what is wrong with it.
 type readPolicy struct {
 	policy   plan.Policy
-	findings []Finding
+	findings []finding.Finding
 }
 
 // policy reads a policy, unless the last Load has read the same. The key stands for
 // it and its place.
-func (l *Loader) policy(file string, data []byte) (plan.Policy, key, []Finding) {
+func (l *Loader) policy(file string, data []byte) (plan.Policy, key, []finding.Finding) {
 	from := contentKey(file, data)
 	p, _ := l.policies.get(from, func() (*readPolicy, error) { // never an error
-		policy, findings := l.zones.parsePolicy(file, data)
+		policy, findings := l.zones.Parse(file, data)
 		return &readPolicy{policy, slices.Clone(findings[:min(len(findings), l.most()+1)])}, nil
 	})
 	return p.policy, from, p.findings
@@ -230,7 +248,7 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 	dir := path.Join(o.Path, dispatchDir)
 	entries, err := fs.ReadDir(tree, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		o.reject(Finding{File: dir, Problem: "cannot be read: " + oneLine(err)})
+		o.reject(finding.Finding{File: dir, Problem: "cannot be read: " + finding.OneLine(err)})
 		return
 	}
 	for _, e := range entries {
@@ -242,12 +260,12 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 			o.surplus = append(o.surplus, file)
 			continue
 		case e.IsDir() && name == listFile:
-			o.reject(Finding{File: file, Problem: "is a directory, where muster writes its list of the dispatches", Remedy: "move it out of " + dispatchDir + "/, or delete it"})
+			o.reject(finding.Finding{File: file, Problem: "is a directory, where muster writes its list of the dispatches", Remedy: "move it out of " + dispatchDir + "/, or delete it"})
 			continue
 		case e.IsDir() && path.Ext(name) != manifestType:
 			continue
 		case path.Ext(name) == ".yml":
-			o.reject(Finding{File: file, Problem: "was not written by muster, whose files end in .yaml", Remedy: "move it out of dispatches/, or delete it"})
+			o.reject(finding.Finding{File: file, Problem: "was not written by muster, whose files end in .yaml", Remedy: "move it out of dispatches/, or delete it"})
 			continue
 		case path.Ext(name) != manifestType:
 			continue
@@ -259,7 +277,7 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 		data, err := readFile(tree, file, e)
 		switch {
 		case err != nil:
-			o.reject(Finding{File: file, Problem: "cannot be read: " + oneLine(err)})
+			o.reject(finding.Finding{File: file, Problem: "cannot be read: " + finding.OneLine(err)})
 		case name == listFile:
 			o.list = data
 		default:
@@ -273,7 +291,7 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 	slices.SortFunc(o.Dispatches, func(a, b plan.Dispatch) int { return strings.Compare(a.ID, b.ID) })
 	for _, d := range o.Dispatches {
 		if slices.Contains(o.jobs, d.ID) {
-			o.reject(Finding{File: o.Path, Problem: "has a Job " + d.ID + " beside the dispatch of that name", Remedy: "rename it"})
+			o.reject(finding.Finding{File: o.Path, Problem: "has a Job " + d.ID + " beside the dispatch of that name", Remedy: "rename it"})
 		}
 	}
 }
@@ -294,7 +312,7 @@ func (l *Loader) loadDispatch(tree fs.FS, o *Overlay, file string, e fs.DirEntry
 		}
 		data, err := readFile(tree, file, e)
 		if err != nil {
-			o.reject(Finding{File: file, Problem: "cannot be read: " + oneLine(err)})
+			o.reject(finding.Finding{File: file, Problem: "cannot be read: " + finding.OneLine(err)})
 			return
 		}
 		content := contentKey(file, data)
@@ -302,7 +320,7 @@ func (l *Loader) loadDispatch(tree fs.FS, o *Overlay, file string, e fs.DirEntry
 			key = content
 		}
 		if d, valid = l.valid[content]; !valid || !d.proven && o.template != nil {
-			var wrong *Finding
+			var wrong *finding.Finding
 			var never bool
 			if d, never, wrong = l.dispatch(o, file, data); wrong != nil {
 				no := noDispatch{wrong, Rough(idOf(file), data), len(data)}
@@ -342,7 +360,7 @@ func readFile(tree fs.FS, file string, e fs.DirEntry) ([]byte, error) {
 // write today is proven by the proof of the template. Any other was written from
 // an older template or edited since: it is built once, alone.
 // never says that the file is none, whatever stands around it.
-func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d readDispatch, never bool, wrong *Finding) {
+func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d readDispatch, never bool, wrong *finding.Finding) {
 	d, wrong = parseDispatch(file, data)
 	if wrong != nil {
 		return d, true, wrong
@@ -359,7 +377,7 @@ func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d readDispatch,
 			path.Join(file, "dispatch"+manifestType): data,
 		}}
 		if _, wrong, _ := l.build(v, "", file); wrong != nil { // nothing to read: no error
-			return d, false, &Finding{File: file, Problem: wrong.Problem, Remedy: putRight}
+			return d, false, &finding.Finding{File: file, Problem: wrong.Problem, Remedy: putRight}
 		}
 		delete(l.used, v.name+file) // remembered by content instead
 	}
@@ -369,11 +387,11 @@ func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d readDispatch,
 
 // overlayOf is the slug of the overlay that a dispatch was ordered for.
 func overlayOf(dispatch []byte) string {
-	job, wrong := parseOne("", dispatch)
+	job, wrong := finding.ParseOne("", dispatch)
 	if wrong != nil {
 		return ""
 	}
-	return scalar(job, "metadata", "labels", LabelOverlay)
+	return finding.Scalar(job, "metadata", "labels", LabelOverlay)
 }
 
 // standIn is a policy that says where a dispatch's agents are, and no more.

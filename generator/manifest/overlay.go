@@ -9,12 +9,47 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/finding"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
+
+// Decidable returns the overlays that can be decided on. One whose policy can be
+// read takes part even when another of its files is invalid, because its agents
+// and its place in the queue count; nothing is done about it.
+func Decidable(loaded []Overlay) []plan.Overlay {
+	var overlays []plan.Overlay
+	for i := range loaded {
+		o := &loaded[i]
+		if o.Policy.Queue != "" {
+			overlays = append(overlays, o.Overlay)
+		}
+	}
+	return overlays
+}
+
+func (o *Overlay) reject(findings ...finding.Finding) {
+	before := len(o.findings)
+	if before > 0 {
+		findings = append(o.findings, findings...)
+	}
+	o.findings = atMost(o, slices.Clip(findings)) // a policy's are remembered, and shared
+	o.loader.said += len(o.findings) - before
+}
+
+// atMost cuts a list of findings.
+func atMost(o *Overlay, findings []finding.Finding) []finding.Finding {
+	most := o.loader.most()
+	if len(findings) <= most {
+		return findings
+	}
+	findings = slices.Clone(findings[:most])
+	findings[most-1] = finding.Finding{File: o.Path, Problem: fmt.Sprintf("has more than the %d problems above", most-1)}
+	return findings
+}
 
 // Overlay is one overlay of a tree, and what can be changed in it.
 type Overlay struct {
@@ -23,12 +58,12 @@ type Overlay struct {
 	Path     string
 	loader   *Loader
 	tree     fs.FS // that it was loaded from
-	findings []Finding
+	findings []finding.Finding
 	// misnamed: the directory has no policy, but a file that may be meant as one.
 	misnamed bool
 	// refused are what the Kubernetes API server would refuse of dispatches to
 	// come. Those that are in git can still be retired.
-	refused []Finding
+	refused []finding.Finding
 	// template is the Job that the template builds to. policyKey stands for the
 	// policy and its place.
 	template  *template
@@ -40,7 +75,7 @@ type Overlay struct {
 	proof, built []byte
 	jobs         []string
 	// invalidState is why state.yaml cannot be read.
-	invalidState *Finding
+	invalidState *finding.Finding
 	// list is dispatches/kustomization.yaml, nil where there is none. surplus
 	// are files that keep kustomize from reading it.
 	list    []byte
@@ -60,12 +95,12 @@ type Overlay struct {
 // Err is why the overlay is suspended: a policy or a dispatch that cannot be
 // read, a template or an overlay that does not build. Nothing of such an
 // overlay can be changed. Nil when its files are valid.
-func (o *Overlay) Err() error { return joined(o.findings) }
+func (o *Overlay) Err() error { return finding.Join(o.findings) }
 
 // Suspend suspends the overlay as invalid for a problem that its files do not
 // show: its changes cannot be committed.
 func (o *Overlay) Suspend(problem string) {
-	o.reject(Finding{File: o.Path, Problem: problem})
+	o.reject(finding.Finding{File: o.Path, Problem: problem})
 	o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: o.Err().Error()}
 }
 
@@ -103,7 +138,7 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 	o.Template = o.template.hash
 	probe.Template = o.Template
 	var proof proofJob
-	wrong, err = l.readable.get(contentKey(o.Template, o.policyKey[:]), func() (wrong *Finding, err error) {
+	wrong, err = l.readable.get(contentKey(o.Template, o.policyKey[:]), func() (wrong *finding.Finding, err error) {
 		proof, wrong, err = o.unreadable(probe)
 		return wrong, err
 	})
@@ -172,7 +207,7 @@ func (l *Loader) proof(o *Overlay, probe plan.Dispatch, empty *memo) ([]byte, er
 	})
 }
 
-func (o *Overlay) rejectIf(wrong *Finding, err error) error {
+func (o *Overlay) rejectIf(wrong *finding.Finding, err error) error {
 	if wrong != nil {
 		o.reject(*wrong)
 	}
@@ -199,7 +234,7 @@ func (o *Overlay) proven(objects []object) {
 	at := slices.IndexFunc(added, func(x object) bool { return x.Kind == "Job" })
 	if at < 0 {
 		file := path.Join(o.Path, listFile)
-		o.reject(Finding{File: file, Line: lineOf(o.tree, file, "resources"), Field: "resources", Problem: "the overlay builds without its dispatches", Remedy: "add " + dispatchDir + " to the list, or nothing that muster orders is applied"})
+		o.reject(finding.Finding{File: file, Line: finding.LineOf(o.tree, file, "resources"), Field: "resources", Problem: "the overlay builds without its dispatches", Remedy: "add " + dispatchDir + " to the list, or nothing that muster orders is applied"})
 		return
 	}
 	o.built = added[at].YAML
@@ -266,7 +301,7 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, err
 	if len(dispatches) == 0 {
 		return *o, nil, nil
 	}
-	if err := joined(o.refused); err != nil {
+	if err := finding.Join(o.refused); err != nil {
 		return *o, nil, fmt.Errorf("adding to %s: %w", o.Path, err)
 	}
 	next := *o
@@ -317,11 +352,55 @@ func (o *Overlay) Remove(ids []string) (Overlay, []branch.Change, error) {
 	for _, id := range ids {
 		at := slices.IndexFunc(next.Dispatches, func(d plan.Dispatch) bool { return d.ID == id })
 		if at < 0 {
-			return *o, nil, fmt.Errorf("removing from %s: there is no dispatch %s", o.Path, quote(id))
+			return *o, nil, fmt.Errorf("removing from %s: there is no dispatch %s", o.Path, finding.Quote(id))
 		}
 		changes = append(changes, branch.Change{Path: o.fileOf(next.Dispatches[at])})
 		next.Dispatches = slices.Delete(next.Dispatches, at, at+1)
 	}
 	changes = next.relist(changes)
 	return next, changes, nil
+}
+
+// What lies in dispatches/ is read when a process begins and when it changes. A file of
+// it is small, but there is room in git for tens of thousands of them, and the other
+// overlays wait until they are read. So their sum is bounded, for each overlay: ten
+// thousand live dispatches of 8 KB, which a large fleet may have, come to 80 MB.
+const (
+	// fullAt is how many bytes of dispatches an overlay may have while more are ordered.
+	// Above it retirements go on, so that an overlay gets below it again.
+	fullAt = 96 << 20
+	// largestOrder bounds what one order adds, in bytes: as much again.
+	largestOrder = 96 << 20
+	// mostOfDispatches is how many bytes are read: what muster itself may have written
+	// is always read.
+	mostOfDispatches = fullAt + largestOrder
+)
+
+// tooMuch reports whether what was read of dispatches/ is enough, and notes that a file
+// of it is not read. What the file may have made of a dispatch is not known: the log
+// tells, where muster has ordered it.
+func (o *Overlay) tooMuch(file string) bool {
+	if o.size <= mostOfDispatches {
+		return false
+	}
+	o.unread = append(o.unread, file)
+	o.edits = append(o.edits, Edit{File: file, Dispatch: plan.Dispatch{ID: idOf(file)}})
+	return true
+}
+
+// holdsMuch suspends the overlay where not all of dispatches/ was read, and refuses
+// orders where it is nearly so much.
+func (o *Overlay) holdsMuch() {
+	dir := path.Join(o.Path, dispatchDir)
+	switch {
+	case len(o.unread) > 0:
+		others := ""
+		if n := len(o.unread) - 1; n > 0 {
+			others = fmt.Sprintf(", as %d others", n)
+		}
+		f := finding.Finding{File: o.unread[0], Problem: fmt.Sprintf("is not read%s: the files in %s come to more than %d MiB", others, dir, mostOfDispatches>>20), Remedy: "delete those that are no dispatches of muster's"}
+		o.findings = atMost(o, append([]finding.Finding{f}, o.findings...)) // before what is wrong with thousands of files
+	case o.size > fullAt:
+		o.refused = append(slices.Clone(o.refused), finding.Finding{File: dir, Problem: fmt.Sprintf("has %d MiB of dispatches, and muster orders nothing more above %d MiB", o.size>>20, fullAt>>20), Remedy: "keep large files of the template in a ConfigMap or in the image"})
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"muster/generator/finding"
 	"muster/generator/plan"
 )
 
@@ -30,8 +31,8 @@ func (l *Loader) ours(d plan.Dispatch) bool {
 	return fleet == "" || l.fleet == "" || fleet == l.fleet
 }
 
-func another(file, of string) *Finding {
-	return &Finding{File: file, Field: "metadata.labels[" + LabelOverlay + "]", Problem: "is " + quote(of) + ": the dispatch is another overlay's", Remedy: "it is a copy: delete it, for it is the same Job twice"}
+func another(file, of string) *finding.Finding {
+	return &finding.Finding{File: file, Field: "metadata.labels[" + LabelOverlay + "]", Problem: "is " + finding.Quote(of) + ": the dispatch is another overlay's", Remedy: "it is a copy: delete it, for it is the same Job twice"}
 }
 
 // renamed finds the overlays whose directory was renamed while dispatches of
@@ -62,7 +63,7 @@ func renamed(overlays []Overlay) {
 				return true
 			case owned && first != i:
 				for _, pair := range [][2]*Overlay{{o, &overlays[first]}, {&overlays[first], o}} {
-					f := Finding{File: path.Join(pair[0].Path, dispatchDir), Problem: fmt.Sprintf("has dispatches of the former overlay %s, as %s has", of, pair[1].Path), Remedy: "one of them is a copy: delete its dispatches"}
+					f := finding.Finding{File: path.Join(pair[0].Path, dispatchDir), Problem: fmt.Sprintf("has dispatches of the former overlay %s, as %s has", of, pair[1].Path), Remedy: "one of them is a copy: delete its dispatches"}
 					if !slices.Contains(pair[0].findings, f) {
 						pair[0].reject(f)
 					}
@@ -93,9 +94,9 @@ func (o *Overlay) madeAs() string {
 		if x.Kind != "ConfigMap" || !strings.HasPrefix(x.Name, "muster-") || bytes.Contains(x.YAML, []byte("  overlay: "+o.Slug()+"\n")) {
 			continue
 		}
-		object, wrong := parseOne("", x.YAML)
-		if wrong == nil && scalar(object, "metadata", "labels", "app.kubernetes.io/managed-by") == "muster" && x.Name == "muster-"+scalar(object, "data", "overlay") {
-			if made := scalar(object, "data", "overlay"); made != o.Slug() {
+		object, wrong := finding.ParseOne("", x.YAML)
+		if wrong == nil && finding.Scalar(object, "metadata", "labels", "app.kubernetes.io/managed-by") == "muster" && x.Name == "muster-"+finding.Scalar(object, "data", "overlay") {
+			if made := finding.Scalar(object, "data", "overlay"); made != o.Slug() {
 				return made
 			}
 		}

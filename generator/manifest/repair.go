@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"muster/generator/finding"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 
@@ -76,13 +77,13 @@ func (o *Overlay) listFault() string {
 	if len(o.list) == 0 {
 		return "was missing or empty"
 	}
-	top, wrong := parseOne(listFile, o.list)
+	top, wrong := finding.ParseOne(listFile, o.list)
 	if wrong != nil {
 		return "could not be read (" + wrong.Problem + ")"
 	}
-	names := lookup(top, "resources")
+	names := finding.Lookup(top, "resources")
 	if len(top.Content) != 2*3 || names == nil || names.Kind != yaml.SequenceNode ||
-		scalar(top, "apiVersion") != types.KustomizationVersion || scalar(top, "kind") != types.KustomizationKind {
+		finding.Scalar(top, "apiVersion") != types.KustomizationVersion || finding.Scalar(top, "kind") != types.KustomizationKind {
 		return "was something else than a list of the dispatches"
 	}
 	var named []string
@@ -104,7 +105,7 @@ func (o *Overlay) namesFault(named []string) string {
 	}
 	for _, name := range named {
 		if !slices.ContainsFunc(there, func(d plan.Dispatch) bool { return name == d.ID+manifestType }) {
-			return fmt.Sprintf("named %s, and there is no such dispatch", quote(name))
+			return fmt.Sprintf("named %s, and there is no such dispatch", finding.Quote(name))
 		}
 	}
 	for _, d := range there {

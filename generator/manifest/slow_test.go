@@ -11,6 +11,7 @@ import (
 
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
+	"muster/generator/finding"
 	"muster/generator/kustomize"
 )
 
@@ -79,7 +80,7 @@ func suspensions(t *testing.T, l *Loader, ctx context.Context, f files) string {
 	var all []string
 	for _, o := range overlays {
 		if o.Err() != nil {
-			all = append(all, fmt.Sprintf("%s: %s", o.Name, o.Err().(Finding).Problem))
+			all = append(all, fmt.Sprintf("%s: %s", o.Name, o.Err().(finding.Finding).Problem))
 		}
 	}
 	return strings.Join(all, "; ")

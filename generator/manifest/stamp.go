@@ -12,10 +12,105 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/finding"
 	"muster/generator/plan"
+	"muster/generator/policy"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
+
+// A dispatch carries a digest of its own file, so that an edit is noticed where the
+// file is read, and nothing else has to be. It tells accidents, and is no signature:
+// who can push can also write another digest.
+
+// digestPrefix keeps a digest from looking like a number, which YAML would quote.
+const digestPrefix = "sha256-"
+
+// digestLength is that of its hexadecimal digits.
+const digestLength = 32
+
+// noDigest stands where the digest will be while it is made.
+var noDigest = digestPrefix + strings.Repeat("0", digestLength)
+
+// seal fills in the digest of a text that has noDigest in its place.
+func seal(text []byte) []byte {
+	return bytes.Replace(text, []byte(noDigest), []byte(digestOf(text)), 1)
+}
+
+func digestOf(blank []byte) string {
+	sum := sha256.Sum256(blank)
+	return digestPrefix + hex.EncodeToString(sum[:])[:digestLength]
+}
+
+// isEdited reports whether a dispatch is not the file that muster wrote: its digest is
+// missing or another.
+func isEdited(job *yaml.Node, data []byte) bool {
+	digest := finding.Scalar(job, "metadata", "annotations", AnnotationDigest)
+	return digest == "" || digestOf(bytes.Replace(data, []byte(digest), []byte(noDigest), 1)) != digest
+}
+
+// raised is a dispatch as muster wrote it, with more agents and a later end of its
+// lease: what may come of it at most. It is not for a syncer.
+func raised(original []byte, d plan.Dispatch) ([]byte, error) {
+	job, wrong := finding.ParseOne("", original)
+	if wrong != nil {
+		return nil, *wrong
+	}
+	spec := finding.Mapping(job, "spec")
+	n := strconv.Itoa(d.Agents)
+	finding.Set(spec, "completions", "!!int", n)
+	finding.Set(spec, "parallelism", "!!int", n)
+	for _, meta := range []*yaml.Node{finding.Mapping(job, "metadata"), finding.Mapping(finding.Mapping(spec, "template"), "metadata")} {
+		finding.Set(finding.Mapping(meta, "annotations"), AnnotationNotAfter, "!!str", d.NotAfter.UTC().Format(time.RFC3339))
+	}
+	finding.Set(finding.Mapping(finding.Mapping(job, "metadata"), "annotations"), AnnotationDigest, "!!str", noDigest)
+	text, err := encode(job)
+	if err != nil {
+		return nil, err
+	}
+	return seal(text), nil
+}
+
+// Raised reports whether a text is an order as muster wrote it, with as many agents and
+// as late an end of its lease, or more of either: see [Overlay.Restore]. The file is the
+// order's path.
+func Raised(file string, text, order []byte) bool {
+	d, err := ParseDispatch(file, text)
+	if err != nil {
+		return false
+	}
+	before, err := Original(file, order)
+	if err != nil || d.Agents < before.Agents || d.NotAfter.Before(before.NotAfter) {
+		return false
+	}
+	want, err := raised(order, d)
+	return err == nil && bytes.Equal(text, want)
+}
+
+// Rough reads what a file that is no dispatch, or was edited, may have made of one
+// all the same: how many agents, until when. Zero where it does not say.
+func Rough(id string, data []byte) plan.Dispatch {
+	d := plan.Dispatch{ID: id}
+	if len(data) > largestDispatch {
+		return d
+	}
+	job, wrong := finding.ParseOne("", data)
+	if wrong != nil {
+		return d
+	}
+	for _, key := range []string{"completions", "parallelism"} {
+		if n, ok := finding.Integer(job, "spec", key); ok && n <= policy.MaxAgents {
+			d.Agents = max(d.Agents, n)
+		}
+	}
+	for _, at := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
+		t, err := time.Parse(time.RFC3339, finding.Scalar(finding.Lookup(job, at...), "annotations", AnnotationNotAfter))
+		if err == nil && t.After(d.NotAfter) {
+			d.NotAfter = t.UTC()
+		}
+	}
+	return d
+}
 
 // What muster writes on a dispatch, on the Job and on its pod template alike.
 const (
@@ -45,14 +140,9 @@ const (
 	AnnotationDigest = "muster.dev/digest"
 )
 
-const (
-	// mostAgents is what Kubernetes allows an Indexed Job (batch/v1 validation,
-	// maxParallelismForIndexedJob).
-	mostAgents = 100_000
-	// longestName is that of a DNS label: a pod's host name is the Job's name
-	// and the index.
-	longestName = 63
-)
+// longestName is that of a DNS label: a pod's host name is the Job's name
+// and the index.
+const longestName = 63
 
 var nameRule = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
@@ -61,15 +151,15 @@ func checkDispatch(d plan.Dispatch) error {
 	last := d.ID + "-" + strconv.Itoa(d.Agents-1)
 	switch {
 	case !nameRule.MatchString(d.ID):
-		return fmt.Errorf("dispatch %s: its ID is no name for a Job: lower case letters, digits and dashes only", quote(d.ID))
+		return fmt.Errorf("dispatch %s: its ID is no name for a Job: lower case letters, digits and dashes only", finding.Quote(d.ID))
 	case d.ID+manifestType == listFile || d.ID+manifestType == stateFile:
 		return fmt.Errorf("dispatch %s: its file would be muster's own %s%s", d.ID, d.ID, manifestType)
-	case d.Agents < 1 || d.Agents > mostAgents:
-		return fmt.Errorf("dispatch %s: %d agents: a Job has 1 to %d", d.ID, d.Agents, mostAgents)
+	case d.Agents < 1 || d.Agents > policy.MaxAgents:
+		return fmt.Errorf("dispatch %s: %d agents: a Job has 1 to %d", d.ID, d.Agents, policy.MaxAgents)
 	case len(last) > longestName:
 		return fmt.Errorf("dispatch %s: its last pod would be named %s: %d characters, at most %d", d.ID, last, len(last), longestName)
 	case d.Purpose != plan.ForDemand && d.Purpose != plan.ForWarmPool:
-		return fmt.Errorf("dispatch %s: purpose %s is neither %s nor %s", d.ID, quote(string(d.Purpose)), plan.ForDemand, plan.ForWarmPool)
+		return fmt.Errorf("dispatch %s: purpose %s is neither %s nor %s", d.ID, finding.Quote(string(d.Purpose)), plan.ForDemand, plan.ForWarmPool)
 	case !d.At.Equal(d.At.Truncate(time.Second)) || !d.NotAfter.Equal(d.NotAfter.Truncate(time.Second)):
 		return fmt.Errorf("dispatch %s: its times are not whole seconds", d.ID)
 	case d.NotAfter.Before(d.At) || d.At.UTC().Year() < 1 || d.NotAfter.UTC().Year() > 9999:
@@ -139,7 +229,7 @@ func (t *template) start() *yaml.Node {
 		return t.job()
 	}
 	before, after, _ := bytes.Cut(t.text, t.pod)
-	slim, wrong := parseOne("", slices.Concat(before, []byte(placeholder), after))
+	slim, wrong := finding.ParseOne("", slices.Concat(before, []byte(placeholder), after))
 	if wrong != nil {
 		return t.job() // and then the pod's place is not found
 	}
@@ -148,7 +238,7 @@ func (t *template) start() *yaml.Node {
 
 // job is the whole Job as nodes.
 func (t *template) job() *yaml.Node {
-	job, _ := parseOne("", t.text) // printed from nodes: it reads
+	job, _ := finding.ParseOne("", t.text) // printed from nodes: it reads
 	return job
 }
 
@@ -202,33 +292,33 @@ func (o *Overlay) print(d plan.Dispatch) ([]byte, error) {
 		return nil, err
 	}
 	job := o.template.start()
-	meta, spec := mapping(job, "metadata"), mapping(job, "spec")
-	set(meta, "name", "!!str", d.ID)
+	meta, spec := finding.Mapping(job, "metadata"), finding.Mapping(job, "spec")
+	finding.Set(meta, "name", "!!str", d.ID)
 	n := strconv.Itoa(d.Agents)
-	set(spec, "completions", "!!int", n)
-	set(spec, "parallelism", "!!int", n)
+	finding.Set(spec, "completions", "!!int", n)
+	finding.Set(spec, "parallelism", "!!int", n)
 
 	slug := o.Slug()
 	if d.Tags == nil {
 		d.Tags = o.AgentTags()
 	}
 	told := strings.Join(d.PodTags(), ",")
-	for _, m := range []*yaml.Node{meta, mapping(mapping(spec, "template"), "metadata")} {
-		labels, annotations := mapping(m, "labels"), mapping(m, "annotations")
-		set(labels, LabelDispatch, "!!str", d.ID)
-		set(labels, LabelOverlay, "!!str", slug)
-		set(annotations, AnnotationAgentTags, "!!str", told)
-		set(annotations, AnnotationIdleTimeout, "!!str", strconv.FormatInt(int64(d.IdleTimeout/time.Second), 10))
+	for _, m := range []*yaml.Node{meta, finding.Mapping(finding.Mapping(spec, "template"), "metadata")} {
+		labels, annotations := finding.Mapping(m, "labels"), finding.Mapping(m, "annotations")
+		finding.Set(labels, LabelDispatch, "!!str", d.ID)
+		finding.Set(labels, LabelOverlay, "!!str", slug)
+		finding.Set(annotations, AnnotationAgentTags, "!!str", told)
+		finding.Set(annotations, AnnotationIdleTimeout, "!!str", strconv.FormatInt(int64(d.IdleTimeout/time.Second), 10))
 		if d.Uptime > 0 {
-			set(annotations, AnnotationUptime, "!!str", strconv.FormatInt(int64(d.Uptime/time.Second), 10))
+			finding.Set(annotations, AnnotationUptime, "!!str", strconv.FormatInt(int64(d.Uptime/time.Second), 10))
 		}
-		set(annotations, AnnotationNotAfter, "!!str", d.NotAfter.UTC().Format(time.RFC3339))
-		set(annotations, AnnotationOrderedAt, "!!str", d.At.UTC().Format(time.RFC3339))
-		set(annotations, AnnotationPurpose, "!!str", string(d.Purpose))
-		set(annotations, AnnotationCluster, "!!str", d.Cluster)
+		finding.Set(annotations, AnnotationNotAfter, "!!str", d.NotAfter.UTC().Format(time.RFC3339))
+		finding.Set(annotations, AnnotationOrderedAt, "!!str", d.At.UTC().Format(time.RFC3339))
+		finding.Set(annotations, AnnotationPurpose, "!!str", string(d.Purpose))
+		finding.Set(annotations, AnnotationCluster, "!!str", d.Cluster)
 	}
-	set(mapping(meta, "annotations"), AnnotationTemplate, "!!str", d.Template)
-	set(mapping(meta, "annotations"), AnnotationDigest, "!!str", noDigest)
+	finding.Set(finding.Mapping(meta, "annotations"), AnnotationTemplate, "!!str", d.Template)
+	finding.Set(finding.Mapping(meta, "annotations"), AnnotationDigest, "!!str", noDigest)
 	text, err := o.template.encode(job)
 	if err != nil {
 		return nil, fmt.Errorf("printing dispatch %s: %w", d.ID, err)

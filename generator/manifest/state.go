@@ -5,7 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"muster/generator/finding"
 	"muster/generator/plan"
+	"muster/generator/policy"
 	"muster/gitops/branch"
 
 	"sigs.k8s.io/yaml"
@@ -59,22 +61,22 @@ type orderedAgents struct {
 var failures = []plan.Failure{"", plan.NeverRegistered, plan.NoJobTaken, plan.WrongTags, plan.LeftEarly}
 
 // readState reads what is remembered. A file that is not valid is a finding.
-func readState(file string, data []byte) (plan.State, *Finding) {
-	wrong := func(problem string) (plan.State, *Finding) {
-		return plan.State{}, &Finding{File: file, Problem: invalidPrefix + problem, Remedy: "the circuit breaker counts as closed, and the next commit removes the file"}
+func readState(file string, data []byte) (plan.State, *finding.Finding) {
+	wrong := func(problem string) (plan.State, *finding.Finding) {
+		return plan.State{}, &finding.Finding{File: file, Problem: invalidPrefix + problem, Remedy: "the circuit breaker counts as closed, and the next commit removes the file"}
 	}
-	if len(data) > largestPolicy {
-		return wrong(fmt.Sprintf("it has %d bytes, at most %d are read", len(data), largestPolicy))
+	if len(data) > policy.MaxSize {
+		return wrong(fmt.Sprintf("it has %d bytes, at most %d are read", len(data), policy.MaxSize))
 	}
-	if _, bad := parseOne(file, data); bad != nil {
+	if _, bad := finding.ParseOne(file, data); bad != nil {
 		return wrong(bad.Problem)
 	}
 	var doc stateDocument
 	if err := yaml.UnmarshalStrict(data, &doc); err != nil {
-		return wrong(oneLine(err))
+		return wrong(finding.OneLine(err))
 	}
-	if doc.APIVersion != policyVersion || doc.Kind != stateKind {
-		return wrong(fmt.Sprintf("its kind is %s of %s, not %s of %s", quote(doc.Kind), quote(doc.APIVersion), stateKind, policyVersion))
+	if doc.APIVersion != policy.Version || doc.Kind != stateKind {
+		return wrong(fmt.Sprintf("its kind is %s of %s, not %s of %s", finding.Quote(doc.Kind), finding.Quote(doc.APIVersion), stateKind, policy.Version))
 	}
 	state := plan.State{LookedAhead: doc.LookedAhead, Boots: doc.Boots, ServedAt: doc.ServedAt}
 	if b := doc.Breaker; b != nil {
@@ -112,7 +114,7 @@ func (o *Overlay) WriteState(s plan.State) []branch.Change {
 	}
 	change := branch.Change{Path: o.file(stateFile)}
 	if !s.Equal(plan.State{}) {
-		doc := stateDocument{APIVersion: policyVersion, Kind: stateKind, LookedAhead: s.LookedAhead, Boots: s.Boots, ServedAt: s.ServedAt}
+		doc := stateDocument{APIVersion: policy.Version, Kind: stateKind, LookedAhead: s.LookedAhead, Boots: s.Boots, ServedAt: s.ServedAt}
 		if b := s.Breaker; !b.Equal(plan.Breaker{}) {
 			doc.Breaker = &breakerState{Failures: b.Failures, At: b.At, Dispatch: b.Dispatch, Cause: string(b.Cause), LastedSeconds: b.LastedSeconds}
 		}
@@ -130,4 +132,31 @@ func (o *Overlay) WriteState(s plan.State) []branch.Change {
 		change.Content = append([]byte(stateHeader), text...)
 	}
 	return []branch.Change{change}
+}
+
+// aheadState is a [plan.AheadOf].
+type aheadState struct {
+	Stage  string    `json:"stage"`
+	Agents int       `json:"agents"`
+	At     time.Time `json:"at"`
+}
+
+// readAheadOf reads what was dispatched for stages of upcoming jobs; false where that
+// cannot be.
+func readAheadOf(all []aheadState) (state []plan.AheadOf, ok bool) {
+	for _, a := range all {
+		if a.Stage == "" || a.Agents < 1 || a.At.IsZero() {
+			return nil, false
+		}
+		state = append(state, plan.AheadOf{Stage: a.Stage, Agents: a.Agents, At: a.At})
+	}
+	return state, true
+}
+
+// writeAheadOf is the reverse of readAheadOf.
+func writeAheadOf(all []plan.AheadOf) (state []aheadState) {
+	for _, a := range all {
+		state = append(state, aheadState{Stage: a.Stage, Agents: a.Agents, At: a.At})
+	}
+	return state
 }

@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"muster/generator/finding"
 )
 
 // view shows a git tree to kustomize: read only, rooted at "/", each file read
@@ -61,7 +63,7 @@ type view struct {
 	notes map[string]string
 	// refused is why the build must not go on: what it says of the tree stays
 	// true as long as the notes do. failed is why the tree could not be read.
-	refused *Finding
+	refused *finding.Finding
 	failed  error
 }
 
@@ -120,7 +122,7 @@ func (v *view) stat(name string) string {
 	case info.Mode().IsRegular():
 		return noteFile
 	}
-	v.refuse(Finding{File: name, Problem: "is a link, which muster does not follow", Remedy: "put a file in its place"})
+	v.refuse(finding.Finding{File: name, Problem: "is a link, which muster does not follow", Remedy: "put a file in its place"})
 	return noteMissing
 }
 
@@ -166,7 +168,7 @@ func (v *view) look(p string) (name, found string) {
 	return name, found
 }
 
-func (v *view) refuse(f Finding) {
+func (v *view) refuse(f finding.Finding) {
 	if v.refused == nil {
 		v.refused = &f
 	}
@@ -204,7 +206,7 @@ func (v *view) ReadFile(p string) ([]byte, error) {
 	data, note, err := v.read(name)
 	v.notes[name] = note
 	if v.size += len(data); v.size > mostRead {
-		v.refuse(Finding{File: name, Line: 1, Problem: fmt.Sprintf("is the file with which the build reads more than %d MiB", mostRead>>20), Remedy: "keep large files in the image, or in an overlay or application of their own"})
+		v.refuse(finding.Finding{File: name, Line: 1, Problem: fmt.Sprintf("is the file with which the build reads more than %d MiB", mostRead>>20), Remedy: "keep large files in the image, or in an overlay or application of their own"})
 	}
 	if v.refused == nil && err == nil && v.mayBeParsed(name) && v.anchors.in(data, note) {
 		v.refuse(noAnchors(name, "", data))
@@ -238,18 +240,18 @@ func (v *view) use(name, field string) {
 // reads with kustomize's own reader, so that both see the same.
 func (v *view) vet(name string, data []byte) {
 	if len(data) > mostParsed {
-		v.refuse(Finding{File: name, Line: 1, Problem: fmt.Sprintf("has %d bytes, and a kustomization has at most %d", len(data), mostParsed), Remedy: "move patches to files of their own, or list directories"})
+		v.refuse(finding.Finding{File: name, Line: 1, Problem: fmt.Sprintf("has %d bytes, and a kustomization has at most %d", len(data), mostParsed), Remedy: "move patches to files of their own, or list directories"})
 		return
 	}
 	var k types.Kustomization
 	if err := k.Unmarshal(data); err != nil {
-		f := Finding{File: name, Line: 1, Problem: "is not a kustomization: " + oneLine(err), Remedy: "correct or remove what kustomize does not know"}
+		f := finding.Finding{File: name, Line: 1, Problem: "is not a kustomization: " + finding.OneLine(err), Remedy: "correct or remove what kustomize does not know"}
 		if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
-			f.Line = max(1, lineAmong(data, m[1]))
+			f.Line = max(1, finding.LineAmong(data, m[1]))
 		}
 		var any yaml.Node
 		if err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&any); err != nil && !errors.Is(err, io.EOF) {
-			f = *syntax(name, err)
+			f = *finding.Syntax(name, err)
 		}
 		v.refuse(f)
 		return
@@ -274,7 +276,7 @@ func (v *view) vet(name string, data []byte) {
 		{"generators", len(k.Generators) > 0}, {"transformers", len(k.Transformers) > 0}, {"validators", len(k.Validators) > 0},
 	} {
 		if f.used {
-			v.refuseIn(data, "", Finding{File: name, Field: f.name, Problem: "would run a program", Remedy: "muster and the syncer build plain kustomizations only: use resources, components and patches"})
+			v.refuseIn(data, "", finding.Finding{File: name, Field: f.name, Problem: "would run a program", Remedy: "muster and the syncer build plain kustomizations only: use resources, components and patches"})
 		}
 	}
 	v.writesPaths = v.writesPaths || len(k.BuildMetadata) > 0
@@ -304,14 +306,14 @@ func (v *view) vetReference(name string, data []byte, r reference) {
 	v.use(at, r.field)
 	switch {
 	case remote(r.path):
-		v.refuseIn(data, r.path, Finding{File: name, Field: r.field, Problem: quote(r.path) + " is not in the repository", Remedy: "copy it there: muster fetches nothing, so that a commit says everything"})
+		v.refuseIn(data, r.path, finding.Finding{File: name, Field: r.field, Problem: finding.Quote(r.path) + " is not in the repository", Remedy: "copy it there: muster fetches nothing, so that a commit says everything"})
 	case !r.must || path.IsAbs(r.path):
 	case at == ".." || strings.HasPrefix(at, "../"):
-		v.refuseIn(data, r.path, Finding{File: name, Field: r.field, Problem: quote(r.path) + " is above the top of the repository", Remedy: "copy it into the repository: muster and the syncer see nothing else"})
+		v.refuseIn(data, r.path, finding.Finding{File: name, Field: r.field, Problem: finding.Quote(r.path) + " is above the top of the repository", Remedy: "copy it into the repository: muster and the syncer see nothing else"})
 	case !v.Exists(at):
-		v.refuseIn(data, r.path, Finding{File: name, Field: r.field, Problem: fmt.Sprintf("%s does not exist: there is no %s in the repository", quote(r.path), at), Remedy: "correct the path, or add what it names"})
+		v.refuseIn(data, r.path, finding.Finding{File: name, Field: r.field, Problem: fmt.Sprintf("%s does not exist: there is no %s in the repository", finding.Quote(r.path), at), Remedy: "correct the path, or add what it names"})
 	case dir != "." && !strings.HasPrefix(at, dir+"/") && !v.IsDir(at):
-		v.refuseIn(data, r.path, Finding{File: name, Field: r.field, Problem: quote(r.path) + " is a file of another directory, which kustomize does not read", Remedy: "list that directory, with a kustomization.yaml in it"})
+		v.refuseIn(data, r.path, finding.Finding{File: name, Field: r.field, Problem: finding.Quote(r.path) + " is a file of another directory, which kustomize does not read", Remedy: "list that directory, with a kustomization.yaml in it"})
 	}
 }
 

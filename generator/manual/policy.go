@@ -15,6 +15,7 @@ import (
 	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
+	"muster/generator/policy"
 	"muster/gitops/branch"
 )
 
@@ -51,7 +52,7 @@ func Set(tree fs.FS, o *manifest.Overlay, values map[string]string, until, now t
 	}
 	subject := "set " + strings.Join(words, ", ")
 	if until.IsZero() {
-		return change(tree, o, subject, manifest.PolicyEdit{Set: values, Override: len(o.Policy.Overrides) > 0, Overrides: without(o.Policy.Overrides, now, names)}, now)
+		return change(tree, o, subject, policy.Edit{Set: values, Override: len(o.Policy.Overrides) > 0, Overrides: without(o.Policy.Overrides, now, names)}, now)
 	}
 	mine := plan.Override{Until: until}
 	for _, name := range names {
@@ -66,7 +67,7 @@ func Set(tree fs.FS, o *manifest.Overlay, values map[string]string, until, now t
 		*overridable()[at].in(&mine) = &n
 	}
 	subject += " until " + until.UTC().Format(time.RFC3339)
-	return change(tree, o, subject, manifest.PolicyEdit{Override: true, Overrides: append(without(o.Policy.Overrides, now, names), mine)}, now)
+	return change(tree, o, subject, policy.Edit{Override: true, Overrides: append(without(o.Policy.Overrides, now, names), mine)}, now)
 }
 
 // pausing is the name under which without drops pauses.
@@ -74,10 +75,10 @@ const pausing = "paused"
 
 // Pause stops ordering for an overlay: until a moment, or for good where that is zero.
 func Pause(tree fs.FS, o *manifest.Overlay, until, now time.Time) (Edit, error) {
-	edit := manifest.PolicyEdit{Set: map[string]string{pausing: "true"}}
+	edit := policy.Edit{Set: map[string]string{pausing: "true"}}
 	subject := "pause"
 	if !until.IsZero() {
-		edit = manifest.PolicyEdit{Override: true, Overrides: append(without(o.Policy.Overrides, now, []string{pausing}), plan.Override{Until: until, Paused: true})}
+		edit = policy.Edit{Override: true, Overrides: append(without(o.Policy.Overrides, now, []string{pausing}), plan.Override{Until: until, Paused: true})}
 		subject += " until " + until.UTC().Format(time.RFC3339)
 	}
 	e, err := change(tree, o, subject, edit, now)
@@ -102,7 +103,7 @@ func Resume(tree fs.FS, o *manifest.Overlay, now time.Time) (Edit, error) {
 	if during, _ := o.Policy.During(now); !during.Paused {
 		return Edit{Notes: []string{o.Name + " is not paused in git."}}, nil
 	}
-	edit := manifest.PolicyEdit{Override: true, Overrides: without(o.Policy.Overrides, now, []string{pausing})}
+	edit := policy.Edit{Override: true, Overrides: without(o.Policy.Overrides, now, []string{pausing})}
 	if o.Policy.Paused {
 		edit.Set = map[string]string{pausing: "false"}
 	}
@@ -133,21 +134,21 @@ func without(all []plan.Override, now time.Time, names []string) []plan.Override
 }
 
 // change edits the policy of an overlay.
-func change(tree fs.FS, o *manifest.Overlay, subject string, edit manifest.PolicyEdit, now time.Time) (Edit, error) {
+func change(tree fs.FS, o *manifest.Overlay, subject string, edit policy.Edit, now time.Time) (Edit, error) {
 	file := path.Join(o.Path, policyFile)
 	before, err := fs.ReadFile(tree, file)
 	if err != nil {
 		return Edit{}, err
 	}
-	after, err := manifest.EditPolicy(file, before, edit)
+	after, err := policy.Apply(file, before, edit)
 	if err != nil {
 		return Edit{}, err
 	}
-	was, err := manifest.ParsePolicy(file, before)
+	was, err := policy.Parse(file, before)
 	if err != nil {
 		return Edit{}, err
 	}
-	is, err := manifest.ParsePolicy(file, after)
+	is, err := policy.Parse(file, after)
 	if err != nil {
 		return Edit{}, err
 	}

@@ -12,6 +12,7 @@ import (
 	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
+	"muster/generator/policy"
 	"muster/gitops/branch"
 )
 
@@ -137,7 +138,7 @@ func back(tree fs.FS, f branch.Edit) (*branch.Change, error) {
 		return nil, nil
 	}
 	if path.Base(f.Path) == policyFile {
-		if _, err := manifest.ParsePolicy(f.Path, []byte(merged)); err != nil {
+		if _, err := policy.Parse(f.Path, []byte(merged)); err != nil {
 			return nil, fmt.Errorf("with that taken back the policy would not be valid: %w", err)
 		}
 	}

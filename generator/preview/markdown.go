@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/finding"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/markdown"
 	"muster/generator/simulation"
 )
@@ -18,8 +18,8 @@ type Report struct {
 	Changes    []Change
 	// Findings are what is wrong with the files at the head, and New says which of them
 	// were not at the base.
-	Findings []manifest.Finding
-	New      func(manifest.Finding) bool
+	Findings []finding.Finding
+	New      func(finding.Finding) bool
 }
 
 const (

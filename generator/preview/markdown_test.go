@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"muster/generator/finding"
 	"muster/generator/history"
-	"muster/generator/manifest"
 	"muster/generator/markdown/markdowntest"
 	"muster/generator/simulation"
 	"muster/gitops/canary"
@@ -25,7 +25,7 @@ func TestWordsOfOthersAreCode(t *testing.T) {
 		r := Report{Base: "1111111", Head: "2222222",
 			Changes: []Change{{Overlay: text("name"), Kind: Changed, Queue: text("queue"), Settings: []history.Change{{Setting: text("setting"), Before: text("before"), After: text("after")}},
 				Job: "-" + text("job"), Invalid: text("invalid")}, {Overlay: text("another"), Kind: Added, Queue: text("its queue")}},
-			Findings: []manifest.Finding{{File: text("file"), Problem: text("problem")}}}
+			Findings: []finding.Finding{{File: text("file"), Problem: text("problem")}}}
 		md := r.Markdown()
 		if left := markdowntest.Outside(md); strings.Contains(left, "canary") || strings.Contains(left, "<b>") {
 			t.Fatalf("outside of code there is\n%s\nof\n%s", left, md)

@@ -1,4 +1,4 @@
-package manifest
+package policy
 
 import (
 	"fmt"
@@ -9,14 +9,15 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/finding"
 	"muster/generator/plan"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// PolicyEdit is what a person wants changed in a policy. The zero value changes
+// Edit is what a person wants changed in a policy. The zero value changes
 // nothing.
-type PolicyEdit struct {
+type Edit struct {
 	// Set are the values of fields of spec, as YAML writes them, by their names.
 	Set map[string]string
 	// Overrides replace those of the policy where Override is true; none remove the
@@ -25,13 +26,13 @@ type PolicyEdit struct {
 	Overrides []plan.Override
 }
 
-// EditPolicy returns the text of a policy with an edit. Every line that it does not
+// Apply returns the text of a policy with an edit. Every line that it does not
 // concern stays as it is, comments too: people review the difference. A field that is
 // shown behind # is said in that place. The error names a field that cannot be set
-// this way, a value that is not valid, as a [Finding], or a text that has to be edited
+// this way, a value that is not valid, as a [finding.Finding], or a text that has to be edited
 // by hand.
-func EditPolicy(file string, text []byte, edit PolicyEdit) ([]byte, error) {
-	if _, err := ParsePolicy(file, text); err != nil {
+func Apply(file string, text []byte, edit Edit) ([]byte, error) {
+	if _, err := Parse(file, text); err != nil {
 		return nil, err
 	}
 	lines := strings.SplitAfter(string(text), "\n")
@@ -53,7 +54,7 @@ func EditPolicy(file string, text []byte, edit PolicyEdit) ([]byte, error) {
 		}
 	}
 	after := []byte(strings.Join(lines, ""))
-	if _, err := ParsePolicy(file, after); err != nil {
+	if _, err := Parse(file, after); err != nil {
 		return nil, err
 	}
 	return after, nil
@@ -69,13 +70,13 @@ const byHand = "is not written as a block, a field a line: edit it by hand"
 
 // block finds the spec of a policy in its lines, which must be written as a block.
 func block(file string, lines []string) (spec *yaml.Node, indent string, err error) {
-	top, wrong := parseOne(file, []byte(strings.Join(lines, "")))
+	top, wrong := finding.ParseOne(file, []byte(strings.Join(lines, "")))
 	if wrong != nil {
 		return nil, "", *wrong
 	}
-	spec = lookup(top, "spec")
+	spec = finding.Lookup(top, "spec")
 	if spec == nil || spec.Kind != yaml.MappingNode || spec.Style&yaml.FlowStyle != 0 || len(spec.Content) == 0 {
-		return nil, "", Finding{File: file, Field: "spec", Problem: byHand}
+		return nil, "", finding.Finding{File: file, Field: "spec", Problem: byHand}
 	}
 	return spec, strings.Repeat(" ", spec.Content[0].Column-1), nil
 }
@@ -86,13 +87,13 @@ var scalarText = regexp.MustCompile(`^[A-Za-z0-9.+-]+$`)
 // setField gives one field another value.
 func setField(file string, lines []string, name, value string) ([]string, error) {
 	if !slices.Contains(Settable(), name) {
-		return nil, fmt.Errorf("%s: cannot be set this way; %s", name, didYouMean(name, Settable(), "what can be is "+strings.Join(Settable(), ", ")))
+		return nil, fmt.Errorf("%s: cannot be set this way; %s", name, finding.DidYouMean(name, Settable(), "what can be is "+strings.Join(Settable(), ", ")))
 	}
 	if name == reuseName {
 		return setReuse(file, lines, value)
 	}
 	if !scalarText.MatchString(value) {
-		return nil, Finding{File: file, Field: "spec." + name, Problem: quote(value) + " is not a value of it"}
+		return nil, finding.Finding{File: file, Field: "spec." + name, Problem: finding.Quote(value) + " is not a value of it"}
 	}
 	spec, indent, err := block(file, lines)
 	if err != nil {
@@ -107,7 +108,7 @@ func setField(file string, lines []string, name, value string) ([]string, error)
 		written, rest := line[:old.Column-1], line[old.Column-1:]
 		was := regexp.MustCompile(`^("[^"]*"|'[^']*'|[^\s#]+)`).FindString(rest)
 		if old.Kind != yaml.ScalarNode || old.Line != key.Line || was == "" || old.Anchor != "" {
-			return nil, Finding{File: file, Line: key.Line, Field: "spec." + name, Problem: byHand}
+			return nil, finding.Finding{File: file, Line: key.Line, Field: "spec." + name, Problem: byHand}
 		}
 		lines[old.Line-1] = written + value + aligned(rest[len(was):], len(was)-len(value))
 		return lines, nil
@@ -174,7 +175,7 @@ func setOverrides(file string, lines []string, all []plan.Override) ([]string, e
 		}
 		from, to := spec.Content[i].Line-1, lastLine(spec.Content[i+1])
 		if spec.Content[i+1].Style&yaml.FlowStyle != 0 && from+1 != to {
-			return nil, Finding{File: file, Line: from + 1, Field: "spec.overrides", Problem: byHand}
+			return nil, finding.Finding{File: file, Line: from + 1, Field: "spec.overrides", Problem: byHand}
 		}
 		return slices.Replace(lines, from, to, text...), nil
 	}
@@ -204,4 +205,71 @@ func overrideText(o plan.Override) string {
 		words = append(words, "paused: true")
 	}
 	return "{" + strings.Join(words, ", ") + "}"
+}
+
+// reuseName is the field of spec that is set as "idle:1m,uptime:30m", or "none".
+const reuseName = "reuse"
+
+// noReuse is the value that removes it.
+const noReuse = "none"
+
+var (
+	reuseValue = regexp.MustCompile(`^(?:idle:([A-Za-z0-9.]+),uptime:([A-Za-z0-9.]+)|uptime:([A-Za-z0-9.]+),idle:([A-Za-z0-9.]+))$`)
+	flowText   = regexp.MustCompile(`^\{[^{}#]*\}`)
+)
+
+// reuseText is a value of reuse as a policy writes it on one line.
+func reuseText(file, value string) (string, error) {
+	if value == noReuse {
+		return "{}", nil
+	}
+	m := reuseValue.FindStringSubmatch(value)
+	if m == nil {
+		return "", finding.Finding{File: file, Field: "spec." + reuseName, Problem: finding.Quote(value) + " is not a value of it: write idle:1m,uptime:30m, or " + noReuse}
+	}
+	return fmt.Sprintf("{idle: %s, uptime: %s}", m[1]+m[4], m[2]+m[3]), nil
+}
+
+// setReuse gives reuse another value, on one line. Where agents are to take one job and
+// the policy says nothing of reuse, it goes on saying nothing.
+func setReuse(file string, lines []string, value string) ([]string, error) {
+	text, err := reuseText(file, value)
+	if err != nil {
+		return nil, err
+	}
+	spec, indent, err := block(file, lines)
+	if err != nil {
+		return nil, err
+	}
+	at := -1
+	for i := 0; i+1 < len(spec.Content); i += 2 {
+		if spec.Content[i].Value == reuseName {
+			at = i
+		}
+	}
+	switch {
+	case at >= 0:
+		return replaceReuse(file, lines, spec.Content[at], spec.Content[at+1], text)
+	case value == noReuse:
+		return lines, nil
+	}
+	return insertField(lines, spec, indent, reuseName, text), nil
+}
+
+// replaceReuse writes the text in the place of a value: one on the line of its key, or a
+// block of lines, with which its comments go.
+func replaceReuse(file string, lines []string, key, old *yaml.Node, text string) ([]string, error) {
+	line := lines[key.Line-1]
+	if old.Kind == yaml.MappingNode && old.Line > key.Line && old.Style&yaml.FlowStyle == 0 && old.Anchor == "" {
+		after := line[key.Column-1+len(reuseName):] // a colon, and perhaps a comment
+		lines[key.Line-1] = line[:key.Column-1] + reuseName + ": " + text + strings.TrimPrefix(after, ":")
+		return slices.Delete(lines, key.Line, lastLine(old)), nil
+	}
+	was := flowText.FindString(line[old.Column-1:])
+	if old.Kind != yaml.MappingNode || old.Line != key.Line || was == "" || old.Anchor != "" {
+		return nil, finding.Finding{File: file, Line: key.Line, Field: "spec." + reuseName, Problem: byHand}
+	}
+	rest := line[old.Column-1+len(was):]
+	lines[key.Line-1] = line[:old.Column-1] + text + aligned(rest, len(was)-len(text))
+	return lines, nil
 }

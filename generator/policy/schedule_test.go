@@ -1,4 +1,4 @@
-package manifest
+package policy
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ func week(schedules ...string) string {
 const office = "name: office, days: [mon, Tuesday, WED], from: 08:00, to: '18:30', timeZone: Europe/Berlin, min: 5, buffer: 2"
 
 func TestSchedule(t *testing.T) {
-	p, err := ParsePolicy("scaling.yaml", []byte(week(office, "name: nights, from: 22:00, to: 24:00, timeZone: UTC, max: 7")))
+	p, err := Parse("scaling.yaml", []byte(week(office, "name: nights, from: 22:00, to: 24:00, timeZone: UTC, max: 7")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,12 +73,12 @@ func TestScheduleErrors(t *testing.T) {
 		if broken == text {
 			t.Errorf("%q is not in the policy", c.from)
 		}
-		_, err := ParsePolicy("scaling.yaml", []byte(broken))
+		_, err := Parse("scaling.yaml", []byte(broken))
 		if got := fmt.Sprint(err); got != "scaling.yaml"+c.want {
 			t.Errorf("%s instead of %s:\n got %s\nwant scaling.yaml%s", c.to, c.from, got, c.want)
 		}
 	}
-	_, err := ParsePolicy("scaling.yaml", []byte(week(office, office)))
+	_, err := Parse("scaling.yaml", []byte(week(office, office)))
 	if want := `scaling.yaml:8: spec.schedules[1].name: "office" is the name of another schedule; give each its own`; fmt.Sprint(err) != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

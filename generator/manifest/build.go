@@ -5,10 +5,79 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"strings"
 	"time"
 
+	"muster/generator/finding"
 	"muster/generator/kustomize"
 )
+
+// Overlays are often alike: the same files in directories of other names. What one
+// of them builds to, the others do, since kustomize looks at files by their paths
+// from the overlay's directory and from those beside it. So a build is shared by an
+// overlay in which everything that it looked at is the same, with these
+// exceptions: builds that fail, whose words have paths in them; kustomizations that
+// write paths into what they build (buildMetadata); and references that name
+// the directory of either overlay, as ../default/x does.
+
+// origin is what a build was made of, for others that may share it.
+type origin struct {
+	// key is the same for builds that may be alike, and root the overlay's path;
+	// an empty key: nothing shares it.
+	key, root string
+	// parts are the elements of all paths that the kustomizations name.
+	parts map[string]bool
+	// selects says that the build changes objects by their names or labels.
+	selects bool
+	// adds says that the build lists the directory of dispatches once and changes
+	// nothing: it comes to what it comes to without dispatches, and to these.
+	adds bool
+}
+
+// mostAlike bounds the builds of one key that are compared.
+const mostAlike = 4
+
+// origin returns what a build of the overlay in root begins with.
+func (v *view) origin(root, dir string) origin {
+	_, note, err := v.read(path.Join(dir, listFile))
+	if err != nil || root == "" {
+		return origin{root: root}
+	}
+	return origin{key: strings.Join([]string{v.name, path.Dir(root), note}, "\x00"), root: root}
+}
+
+// alike returns what the build that begins with from comes to, if it was made
+// for another overlay; otherwise nil.
+func (l *Loader) alike(v *view, from origin) *memo {
+	if from.key == "" {
+		return nil
+	}
+	for _, m := range l.builtFor[from.key] {
+		if m.parts[path.Base(from.root)] || m.parts[path.Base(m.root)] {
+			continue
+		}
+		notes := make(map[string]string, len(m.notes))
+		for name, note := range m.notes {
+			if rest, below := strings.CutPrefix(name, m.root); below && (rest == "" || rest[0] == '/') {
+				name = from.root + rest
+			}
+			notes[name] = note
+		}
+		if v.unchanged(notes) && v.failed == nil && v.refused == nil {
+			from.parts, from.selects, from.adds = m.parts, m.selects, m.adds
+			return &memo{notes: notes, objects: m.objects, template: m.template, origin: from}
+		}
+		v.failed, v.refused = nil, nil
+	}
+	return nil
+}
+
+// share lets overlays that are alike share a build.
+func (l *Loader) share(m *memo) {
+	if m.key != "" && m.finding == nil && len(l.builtFor[m.key]) < mostAlike {
+		l.builtFor[m.key] = append(l.builtFor[m.key], m)
+	}
+}
 
 // object is one object that a build came to.
 type object = kustomize.Object
@@ -17,17 +86,17 @@ type object = kustomize.Object
 type memo struct {
 	notes   map[string]string
 	objects []object
-	finding *Finding
+	finding *finding.Finding
 	// template is what a template's Job was made into; nil until it was.
 	template *template
 	// noJob is why the template builds to no agent Job. placed is what unplaced, a
 	// finding on what is stamped from it, is with its file and line.
-	noJob            *Finding
-	unplaced, placed *Finding
+	noJob            *finding.Finding
+	unplaced, placed *finding.Finding
 	// refused is what the API server would refuse of what an overlay was built to
 	// from the template that judged built; nil where that was not asked.
 	judged  *memo
-	refused []Finding
+	refused []finding.Finding
 	origin
 }
 
@@ -83,7 +152,7 @@ func (l *Loader) WaitWith(sleep func(context.Context, time.Duration) error) *Loa
 // same files is not built again. The finding says why dir does not build; the
 // error, that v could not be read, which says nothing of dir. root is the overlay
 // that it is built for; empty where none can be alike.
-func (l *Loader) build(v *view, root, dir string) ([]object, *Finding, error) {
+func (l *Loader) build(v *view, root, dir string) ([]object, *finding.Finding, error) {
 	key := v.name + dir
 	if m := l.memos[key]; m != nil && v.unchanged(m.notes) {
 		if v.failed != nil {
@@ -109,14 +178,14 @@ func (l *Loader) build(v *view, root, dir string) ([]object, *Finding, error) {
 	if r == nil {
 		if len(l.slow) >= mostSlow && l.overran[key] {
 			l.overrunning[key] = true
-			return nil, &Finding{File: dir, Problem: "is not built yet: others that take long are built first"}, nil
+			return nil, &finding.Finding{File: dir, Problem: "is not built yet: others that take long are built first"}, nil
 		}
 		l.builds++
 		r = l.start(v, dir, from)
 	}
 	_, again := l.slow[key]
 	if !l.await(key, r, again) {
-		return nil, &Finding{File: dir, Problem: "takes long to build and is not built yet; the other overlays do not wait for it"}, nil
+		return nil, &finding.Finding{File: dir, Problem: "takes long to build and is not built yet; the other overlays do not wait for it"}, nil
 	}
 	if r.err != nil {
 		return nil, nil, r.err

@@ -1,4 +1,4 @@
-package manifest
+package policy
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"muster/generator/finding"
 	"muster/generator/plan"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -48,7 +49,7 @@ func (r *policyReader) schedule(item *yaml.Node, at string, sound func() bool) {
 		return
 	}
 	if s.From == s.To {
-		r.bad(lookup(item, "to"), "spec."+at+".to", "is the same as from: the window is empty", "write from: 00:00 and to: 24:00 for whole days")
+		r.bad(finding.Lookup(item, "to"), "spec."+at+".to", "is the same as from: the window is empty", "write from: 00:00 and to: 24:00 for whole days")
 		return
 	}
 	r.policy.Schedules = append(r.policy.Schedules, s)
@@ -67,21 +68,21 @@ func (r *policyReader) checkSchedules() {
 			high = *s.Max
 		}
 		if low > high {
-			r.bad(r.lines[i], "spec.schedules", fmt.Sprintf("while %s is in force, min %d is above max %d", quote(s.Name), low, high), "give the schedule a max or a min that fits")
+			r.bad(r.lines[i], "spec.schedules", fmt.Sprintf("while %s is in force, min %d is above max %d", finding.Quote(s.Name), low, high), "give the schedule a max or a min that fits")
 		}
 	}
 }
 
 func (r *policyReader) scheduleName(item *yaml.Node, at string) string {
-	n := lookup(item, "name")
+	n := finding.Lookup(item, "name")
 	switch {
 	case n == nil:
 		r.bad(item, "spec."+at+".name", "is missing", "commits call the schedule by it")
 	case n.Kind != yaml.ScalarNode || n.Tag != "!!str" || strings.TrimSpace(n.Value) == "" || utf8.RuneCountInString(n.Value) > longestLabel ||
 		strings.ContainsFunc(n.Value, func(c rune) bool { return !unicode.IsPrint(c) }):
-		r.bad(n, "spec."+at+".name", shown(n)+" is not a name", "write a few words on one line")
+		r.bad(n, "spec."+at+".name", Shown(n)+" is not a name", "write a few words on one line")
 	case slices.ContainsFunc(r.policy.Schedules, func(s plan.Schedule) bool { return s.Name == n.Value }):
-		r.bad(n, "spec."+at+".name", shown(n)+" is the name of another schedule", "give each its own")
+		r.bad(n, "spec."+at+".name", Shown(n)+" is the name of another schedule", "give each its own")
 	default:
 		return n.Value
 	}
@@ -90,13 +91,13 @@ func (r *policyReader) scheduleName(item *yaml.Node, at string) string {
 
 // days reads the days on which a window begins; none said are all.
 func (r *policyReader) days(item *yaml.Node, at string) (days [7]bool) {
-	n := lookup(item, "days")
+	n := finding.Lookup(item, "days")
 	if n == nil {
 		return [7]bool{true, true, true, true, true, true, true}
 	}
 	remedy := "write days as in [mon, tue, wed, thu, fri]"
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
-		r.bad(n, "spec."+at+".days", shown(n)+" is not a list of days", remedy)
+		r.bad(n, "spec."+at+".days", Shown(n)+" is not a list of days", remedy)
 		return days
 	}
 	for _, d := range n.Content {
@@ -104,7 +105,7 @@ func (r *policyReader) days(item *yaml.Node, at string) (days [7]bool) {
 			return strings.EqualFold(d.Value, name) || strings.EqualFold(d.Value, time.Weekday(slices.Index(dayNames, name)).String())
 		})
 		if d.Kind != yaml.ScalarNode || i < 0 {
-			r.bad(d, "spec."+at+".days", shown(d)+" is not a day of the week", nearestDay(d.Value, remedy))
+			r.bad(d, "spec."+at+".days", Shown(d)+" is not a day of the week", nearestDay(d.Value, remedy))
 			continue
 		}
 		days[i] = true
@@ -116,7 +117,7 @@ func (r *policyReader) days(item *yaml.Node, at string) (days [7]bool) {
 func nearestDay(day, otherwise string) string {
 	for _, name := range dayNames {
 		full := strings.ToLower(time.Weekday(slices.Index(dayNames, name)).String())
-		if said := strings.ToLower(day); len(said) > 1 && (strings.HasPrefix(full, said) || distance(said, full) <= 2) {
+		if said := strings.ToLower(day); len(said) > 1 && (strings.HasPrefix(full, said) || finding.Distance(said, full) <= 2) {
 			return "write " + name
 		}
 	}
@@ -128,7 +129,7 @@ var timeRule = regexp.MustCompile(`^[0-9]{1,2}:[0-9]{2}$`)
 
 // minute reads a time of day as minutes since midnight.
 func (r *policyReader) minute(item *yaml.Node, at, name string) int {
-	n := lookup(item, name)
+	n := finding.Lookup(item, name)
 	if n == nil {
 		r.bad(item, "spec."+at+"."+name, "is missing", "write a time of day as in 08:00")
 		return 0
@@ -138,14 +139,14 @@ func (r *policyReader) minute(item *yaml.Node, at, name string) int {
 	m, err2 := strconv.Atoi(minutes)
 	if n.Kind != yaml.ScalarNode || !timeRule.MatchString(n.Value) || err != nil || err2 != nil ||
 		m > 59 || h*60+m > 24*60 || name == "from" && h == 24 {
-		r.bad(n, "spec."+at+"."+name, shown(n)+" is not a time of day", "write one from 00:00 to 23:59, or to: 24:00")
+		r.bad(n, "spec."+at+"."+name, Shown(n)+" is not a time of day", "write one from 00:00 to 23:59, or to: 24:00")
 		return 0
 	}
 	return h*60 + m
 }
 
 func (r *policyReader) zone(item *yaml.Node, at string) *time.Location {
-	n := lookup(item, "timeZone")
+	n := finding.Lookup(item, "timeZone")
 	remedy := "write a name of the IANA time zone database, as in Europe/Berlin or UTC"
 	if n == nil {
 		r.bad(item, "spec."+at+".timeZone", "is missing", remedy)
@@ -153,7 +154,7 @@ func (r *policyReader) zone(item *yaml.Node, at string) *time.Location {
 	}
 	zone, err := r.zones.load(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil || n.Value == "" || n.Value == "Local" {
-		r.bad(n, "spec."+at+".timeZone", shown(n)+" is not a known time zone", remedy)
+		r.bad(n, "spec."+at+".timeZone", Shown(n)+" is not a known time zone", remedy)
 		return nil
 	}
 	return zone

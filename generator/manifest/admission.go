@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"muster/generator/finding"
 	"muster/generator/kubernetes"
 	"muster/generator/plan"
 
@@ -18,7 +19,7 @@ import (
 // namespace. It is worked out
 // once for each build of the template and of the overlay. job is what it builds to as
 // nodes, where that is known.
-func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml.Node, full *memo) []Finding {
+func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml.Node, full *memo) []finding.Finding {
 	template := l.used["template "+path.Join(o.Path, templateDir)]
 	if o.built == nil || template == nil || full == nil {
 		return nil
@@ -27,9 +28,9 @@ func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml
 		return full.refused
 	}
 	if job == nil {
-		var wrong *Finding
-		if job, wrong = parseOne(o.Path, o.built); wrong != nil {
-			return []Finding{*wrong}
+		var wrong *finding.Finding
+		if job, wrong = finding.ParseOne(o.Path, o.built); wrong != nil {
+			return []finding.Finding{*wrong}
 		}
 	}
 	longestNamed(job, probe.ID, o)
@@ -39,7 +40,7 @@ func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml
 		if find == nil {
 			find = newFinder(tree, o, template.notes, full.notes)
 		}
-		f := Finding{Field: fieldOf(p.Path), Problem: p.Problem, Remedy: p.Remedy}
+		f := finding.Finding{Field: fieldOf(p.Path), Problem: p.Problem, Remedy: p.Remedy}
 		if !strings.Contains(f.Problem, "Kubernetes") {
 			f.Problem += ": Kubernetes " + kubernetes.Version + " refuses that"
 		}
@@ -56,7 +57,7 @@ func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml
 // intoReserved is a problem of a Job whose namespace is reserved; see [Loader.Reserve].
 func (l *Loader) intoReserved(job *yaml.Node) []kubernetes.Problem {
 	at := []string{"metadata", "namespace"}
-	if !slices.Contains(l.reserved, scalar(job, at...)) {
+	if !slices.Contains(l.reserved, finding.Scalar(job, at...)) {
 		return nil
 	}
 	return []kubernetes.Problem{{
@@ -68,7 +69,7 @@ func (l *Loader) intoReserved(job *yaml.Node) []kubernetes.Problem {
 // longestNamed gives the proof's dispatch a name as long as that of the overlay's
 // longest, the index of its last pod included.
 func longestNamed(job *yaml.Node, id string, o *Overlay) {
-	name := lookup(job, "metadata", "name")
+	name := finding.Lookup(job, "metadata", "name")
 	if name == nil {
 		return
 	}
@@ -96,8 +97,8 @@ func fieldOf(keys []string) string {
 }
 
 // besides leaves out the findings on fields that others are about already.
-func besides(findings, others []Finding) []Finding {
-	var rest []Finding
+func besides(findings, others []finding.Finding) []finding.Finding {
+	var rest []finding.Finding
 	for _, f := range findings {
 		known := false
 		for _, x := range others {

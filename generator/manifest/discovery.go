@@ -4,15 +4,80 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
+
+	"muster/generator/finding"
+	"muster/gitops/branch"
 )
+
+// misnamed returns the file whose name is nearly that of a policy; empty where
+// there is none. Editors, browsers and other systems make such names.
+func misnamed(entries []fs.DirEntry) string {
+	for _, e := range entries {
+		name := strings.TrimSuffix(strings.ToLower(e.Name()), ".txt")
+		if e.Type().IsRegular() && (finding.Distance(name, policyFile) <= 2 || name == "scaling" || name == "scaling.json") {
+			return e.Name()
+		}
+	}
+	return ""
+}
+
+// atTop is the finding of an overlay in the directory that holds all of them:
+// either that is one overlay, or a policy lies in the wrong place.
+func atTop(dir string, entries []fs.DirEntry) finding.Finding {
+	f := finding.Finding{File: path.Join(dir, policyFile), Problem: "lies in the directory of all overlays", Remedy: "move the overlay to a directory of its own below it"}
+	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == templateDir || e.Name() == dispatchDir }) && path.Dir(dir) != "." {
+		f.Problem = dir + " is one overlay, not the directory that holds them"
+		f.Remedy = "give --overlays " + path.Dir(dir)
+	}
+	return f
+}
+
+// pathRule is what the path of an overlay may look like: what every forge, shell
+// and terminal takes as it is. An @ would call people by each commit.
+var pathRule = regexp.MustCompile(`^[\pL\pN_+~=,. -]+(/[\pL\pN_+~=,. -]+)*$`)
+
+// apart rejects overlays that lie in one another or share a slug.
+func apart(overlays []Overlay) {
+	slugs := map[string]int{}
+	paths := map[string]int{}
+	for i := range overlays {
+		o := &overlays[i]
+		if !pathRule.MatchString(o.Path) || branch.CheckPath(o.Path) != nil {
+			o.reject(finding.Finding{File: o.Path, Problem: "has a name that muster does not commit to", Remedy: "use letters, digits and -_. in the names of directories"})
+		}
+		if o.Name == "." {
+			continue // rejected when it was found
+		}
+		if first, taken := slugs[o.Slug()]; taken {
+			for _, pair := range [][2]*Overlay{{o, &overlays[first]}, {&overlays[first], o}} {
+				pair[0].reject(finding.Finding{File: pair[0].Path, Problem: fmt.Sprintf("shares the short name %s with %s", o.Slug(), pair[1].Path), Remedy: "rename one of them"})
+			}
+		} else {
+			slugs[o.Slug()] = i
+		}
+		paths[o.Path] = i
+	}
+	for i := range overlays {
+		o := &overlays[i]
+		for above := path.Dir(o.Path); above != "." && above != "/"; above = path.Dir(above) {
+			outer, ok := paths[above]
+			if !ok {
+				continue
+			}
+			o.reject(finding.Finding{File: o.Path, Problem: "lies inside the overlay " + above, Remedy: "move it beside it"})
+			overlays[outer].reject(finding.Finding{File: above, Problem: "has the overlay " + o.Path + " inside it", Remedy: "move that beside it"})
+		}
+	}
+}
 
 // place is a directory that is an overlay, or of which it is to be said why it is
 // none.
 type place struct {
 	dir   string
-	wrong *Finding
+	wrong *finding.Finding
 	// misnamed: it has no policy, but a file that may be meant as one. stranger: it is
 	// no overlay of the fleet.
 	misnamed, stranger bool
@@ -51,7 +116,7 @@ func (l *Loader) places(all []place, tree fs.FS, dir string, entries []fs.DirEnt
 		all = append(all, p)
 	} else if name := misnamed(entries); name != "" && dir != l.dir && dir != "." {
 		// It is no overlay yet, and somebody believes that it is one.
-		wrong := Finding{File: path.Join(dir, name), Problem: "is not read: a policy is called " + policyFile, Remedy: "rename it to " + policyFile}
+		wrong := finding.Finding{File: path.Join(dir, name), Problem: "is not read: a policy is called " + policyFile, Remedy: "rename it to " + policyFile}
 		all = append(all, place{dir: dir, wrong: &wrong, misnamed: true, stranger: true})
 	}
 	long := false
@@ -71,13 +136,13 @@ func (l *Loader) places(all []place, tree fs.FS, dir string, entries []fs.DirEnt
 			looked = new(int)
 		}
 		if *looked++; *looked > mostDirs {
-			wrong := Finding{File: dir, Problem: fmt.Sprintf("is among more than %d directories in which overlays are looked for", mostDirs), Remedy: "keep what is no overlay elsewhere"}
+			wrong := finding.Finding{File: dir, Problem: fmt.Sprintf("is among more than %d directories in which overlays are looked for", mostDirs), Remedy: "keep what is no overlay elsewhere"}
 			return append(all, place{dir: dir, wrong: &wrong, stranger: true})
 		}
 		inside, err := fs.ReadDir(tree, below)
 		if err != nil {
 			// It may hold an overlay: that must not look as if it were gone.
-			wrong := Finding{File: below, Problem: "cannot be read: " + oneLine(err)}
+			wrong := finding.Finding{File: below, Problem: "cannot be read: " + finding.OneLine(err)}
 			all = append(all, place{dir: below, wrong: &wrong, stranger: true})
 			continue
 		}
@@ -113,7 +178,7 @@ const longestPath = 255
 func tooLong(dir, name string) place {
 	const shown = 40
 	name = strings.Clone(strings.ToValidUTF8(name[:min(len(name), shown)], "") + "…")
-	wrong := Finding{File: path.Join(dir, name), Problem: fmt.Sprintf("has a path of more than %d bytes, and is not read", longestPath), Remedy: "give it a shorter name"}
+	wrong := finding.Finding{File: path.Join(dir, name), Problem: fmt.Sprintf("has a path of more than %d bytes, and is not read", longestPath), Remedy: "give it a shorter name"}
 	return place{dir: path.Join(dir, name), wrong: &wrong, stranger: true}
 }
 

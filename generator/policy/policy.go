@@ -1,4 +1,6 @@
-package manifest
+// Package policy reads and edits an overlay's scaling.yaml, the ScalingPolicy. One table,
+// [Fields], defines each field for the parser, the schema and the documentation.
+package policy
 
 import (
 	"fmt"
@@ -11,14 +13,15 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"muster/generator/finding"
 	"muster/generator/plan"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
 const (
-	// largestPolicy is the size above which scaling.yaml is not parsed.
-	largestPolicy = 32 << 10
+	// MaxSize is the size above which scaling.yaml is not parsed.
+	MaxSize = 32 << 10
 	// mostSchedules is how many schedules a policy may have.
 	mostSchedules = 100
 	// mostOverrides is how many overrides it may have, those that are over among them.
@@ -26,16 +29,17 @@ const (
 )
 
 const (
-	policyVersion = "muster.dev/v1alpha1"
-	policyKind    = "ScalingPolicy"
+	// Version is the apiVersion of a policy.
+	Version    = "muster.dev/v1alpha1"
+	policyKind = "ScalingPolicy"
 )
 
-// ParsePolicy reads a scaling policy; file is its name for errors, which are
-// findings ([Finding]), a line each. Fields that are not said have their defaults.
-func ParsePolicy(file string, data []byte) (plan.Policy, error) {
-	p, findings := zones{}.parsePolicy(file, data)
+// Parse reads a scaling policy; file is its name for errors, which are
+// findings ([finding.Finding]), a line each. Fields that are not said have their defaults.
+func Parse(file string, data []byte) (plan.Policy, error) {
+	p, findings := Zones{}.Parse(file, data)
 	if len(findings) > 0 {
-		return plan.Policy{}, joined(findings)
+		return plan.Policy{}, finding.Join(findings)
 	}
 	return p, nil
 }
@@ -46,15 +50,15 @@ type policyReader struct {
 	policy   plan.Policy
 	lines    []*yaml.Node // where the policy's schedules stand
 	ends     []*yaml.Node // and its overrides
-	zones    zones
+	zones    Zones
 	fields   []specField // made once for each policy
-	findings []Finding
+	findings []finding.Finding
 }
 
-// zones are time zones by name. A zone is some 20 KB, and policies share them.
-type zones map[string]*time.Location
+// Zones are time zones by name. A zone is some 20 KB, and policies share them.
+type Zones map[string]*time.Location
 
-func (z zones) load(name string) (*time.Location, error) {
+func (z Zones) load(name string) (*time.Location, error) {
 	if zone := z[name]; zone != nil {
 		return zone, nil
 	}
@@ -65,22 +69,23 @@ func (z zones) load(name string) (*time.Location, error) {
 	return zone, err
 }
 
-func (z zones) parsePolicy(file string, data []byte) (plan.Policy, []Finding) {
+// Parse is [Parse] with zones that are loaded once, and returns what is wrong as a list.
+func (z Zones) Parse(file string, data []byte) (plan.Policy, []finding.Finding) {
 	r := &policyReader{file: file, zones: z, fields: specFields()}
 	for _, f := range r.fields {
 		if f.preset != nil {
 			f.preset(&r.policy)
 		}
 	}
-	if len(data) > largestPolicy {
-		return plan.Policy{}, []Finding{{File: file, Problem: fmt.Sprintf("is %d bytes and was not read", len(data)), Remedy: fmt.Sprintf("a policy has at most %d", largestPolicy)}}
+	if len(data) > MaxSize {
+		return plan.Policy{}, []finding.Finding{{File: file, Problem: fmt.Sprintf("is %d bytes and was not read", len(data)), Remedy: fmt.Sprintf("a policy has at most %d", MaxSize)}}
 	}
-	top, wrong := parseOne(file, data)
+	top, wrong := finding.ParseOne(file, data)
 	if wrong != nil {
-		return plan.Policy{}, []Finding{*wrong}
+		return plan.Policy{}, []finding.Finding{*wrong}
 	}
 	r.top(top)
-	if spec := lookup(top, "spec"); spec == nil {
+	if spec := finding.Lookup(top, "spec"); spec == nil {
 		r.bad(nil, "spec", "is missing", "it has queue and max at least")
 	} else if spec.Kind != yaml.MappingNode {
 		r.bad(spec, "spec", "is not a mapping", "it has queue and max at least")
@@ -91,7 +96,7 @@ func (z zones) parsePolicy(file string, data []byte) (plan.Policy, []Finding) {
 }
 
 func (r *policyReader) bad(n *yaml.Node, field, problem, remedy string) {
-	f := Finding{File: r.file, Field: field, Problem: problem, Remedy: remedy}
+	f := finding.Finding{File: r.file, Field: field, Problem: problem, Remedy: remedy}
 	if n != nil {
 		f.Line = n.Line
 	}
@@ -104,16 +109,16 @@ func (r *policyReader) top(top *yaml.Node) {
 		case "apiVersion", "kind", "spec":
 		case "metadata": // nothing reads it; people and tools like to have it
 		default:
-			r.bad(key, key.Value, "is not a field of a policy", didYouMean(key.Value, []string{"apiVersion", "kind", "spec"}, "the fields are apiVersion, kind and spec"))
+			r.bad(key, key.Value, "is not a field of a policy", finding.DidYouMean(key.Value, []string{"apiVersion", "kind", "spec"}, "the fields are apiVersion, kind and spec"))
 		}
 	}
-	for _, want := range [][2]string{{"apiVersion", policyVersion}, {"kind", policyKind}} {
-		n := lookup(top, want[0])
+	for _, want := range [][2]string{{"apiVersion", Version}, {"kind", policyKind}} {
+		n := finding.Lookup(top, want[0])
 		switch {
 		case n == nil:
 			r.bad(nil, want[0], "is missing", "write "+want[0]+": "+want[1])
 		case n.Kind != yaml.ScalarNode || n.Value != want[1]:
-			r.bad(n, want[0], "is "+shown(n), "write "+want[0]+": "+want[1])
+			r.bad(n, want[0], "is "+Shown(n), "write "+want[0]+": "+want[1])
 		}
 	}
 }
@@ -129,7 +134,7 @@ func (r *policyReader) spec(spec *yaml.Node) {
 			for _, f := range fields {
 				names = append(names, f.Name)
 			}
-			r.bad(key, "spec."+key.Value, "is not a field of a policy", didYouMean(key.Value, names, "the fields of spec are "+strings.Join(names, ", ")))
+			r.bad(key, "spec."+key.Value, "is not a field of a policy", finding.DidYouMean(key.Value, names, "the fields of spec are "+strings.Join(names, ", ")))
 		case value.Tag == "!!null":
 			remedy := "write one, or remove the line"
 			if key.Value == "queue" || key.Value == "max" {
@@ -141,12 +146,12 @@ func (r *policyReader) spec(spec *yaml.Node) {
 		}
 	}
 	for _, want := range [][2]string{{"queue", "the key of the Buildkite queue"}, {"max", "the maximum number of agents"}} {
-		if lookup(spec, want[0]) == nil {
+		if finding.Lookup(spec, want[0]) == nil {
 			r.bad(spec, "spec."+want[0], "is missing", "write "+want[1])
 		}
 	}
 	if len(r.findings) == 0 && r.policy.Min > r.policy.Max {
-		r.bad(lookup(spec, "min"), "spec.min", fmt.Sprintf("%d is above max, which is %d", r.policy.Min, r.policy.Max), "raise max or lower min")
+		r.bad(finding.Lookup(spec, "min"), "spec.min", fmt.Sprintf("%d is above max, which is %d", r.policy.Min, r.policy.Max), "raise max or lower min")
 	}
 	if len(r.findings) == 0 {
 		r.checkSchedules()
@@ -154,34 +159,34 @@ func (r *policyReader) spec(spec *yaml.Node) {
 	}
 }
 
-// shown is what a person wrote, in a few words.
-func shown(n *yaml.Node) string {
+// Shown is what a person wrote, in a few words.
+func Shown(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
 		return "a mapping"
 	case n.Kind == yaml.SequenceNode:
 		return "a list"
 	case n.Tag == "!!str":
-		return quote(n.Value)
+		return finding.Quote(n.Value)
 	case n.Tag == "!!null":
 		return "nothing"
 	}
-	return strings.Trim(quote(n.Value), `"`)
+	return strings.Trim(finding.Quote(n.Value), `"`)
 }
 
 func (r *policyReader) count(n *yaml.Node, name string) int {
 	v, err := strconv.Atoi(n.Value)
-	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || err != nil || v < 0 || v > mostAgents {
-		remedy := fmt.Sprintf("write one from 0 to %d", mostAgents)
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || err != nil || v < 0 || v > MaxAgents {
+		remedy := fmt.Sprintf("write one from 0 to %d", MaxAgents)
 		if err == nil && n.Tag == "!!str" {
 			remedy += ", without quotes"
 		}
-		r.bad(n, "spec."+name, shown(n)+" is not a whole number", remedy)
+		r.bad(n, "spec."+name, Shown(n)+" is not a whole number", remedy)
 		if n.Tag == "!!int" && err == nil {
 			last := &r.findings[len(r.findings)-1]
-			last.Problem = shown(n) + " is too small"
-			if v > mostAgents {
-				last.Problem = shown(n) + " is too large"
+			last.Problem = Shown(n) + " is too small"
+			if v > MaxAgents {
+				last.Problem = Shown(n) + " is too large"
 			}
 		}
 		return 0
@@ -194,7 +199,7 @@ func (r *policyReader) span(n *yaml.Node, name string, least, most time.Duration
 	d, err := time.ParseDuration(n.Value)
 	switch {
 	case n.Kind != yaml.ScalarNode || n.Tag != "!!str" || err != nil:
-		r.bad(n, "spec."+name, shown(n)+" is not a duration as in 90s, 15m or 1h30m", remedy)
+		r.bad(n, "spec."+name, Shown(n)+" is not a duration as in 90s, 15m or 1h30m", remedy)
 	case d < least:
 		r.bad(n, "spec."+name, n.Value+" is too short", remedy)
 	case d > most:
@@ -232,7 +237,7 @@ func (r *policyReader) lookahead(n *yaml.Node) {
 		case share <= 1:
 			remedy = "write " + n.Value + ", without quotes"
 		}
-		r.bad(n, "spec.lookahead", shown(n)+" is not a share from 0 to 1", remedy)
+		r.bad(n, "spec.lookahead", Shown(n)+" is not a share from 0 to 1", remedy)
 		return
 	}
 	r.policy.Lookahead = math.Abs(v) // -0 is 0
@@ -240,7 +245,7 @@ func (r *policyReader) lookahead(n *yaml.Node) {
 
 func (r *policyReader) paused(n *yaml.Node) {
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
-		r.bad(n, "spec.paused", shown(n)+" is neither true nor false", "")
+		r.bad(n, "spec.paused", Shown(n)+" is neither true nor false", "")
 		return
 	}
 	r.policy.Paused = strings.EqualFold(n.Value, "true")
@@ -253,11 +258,11 @@ var queueRule = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
 func (r *policyReader) queue(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode && n.Tag != "!!str" {
-		r.bad(n, "spec.queue", shown(n)+" is not a string", "write it in quotes")
+		r.bad(n, "spec.queue", Shown(n)+" is not a string", "write it in quotes")
 		return
 	}
 	if n.Kind != yaml.ScalarNode || !queueRule.MatchString(n.Value) {
-		r.bad(n, "spec.queue", shown(n)+" is not the key of a Buildkite queue", "a key has 1 to 100 letters (a to z, A to Z), digits, hyphens and underscores")
+		r.bad(n, "spec.queue", Shown(n)+" is not the key of a Buildkite queue", "a key has 1 to 100 letters (a to z, A to Z), digits, hyphens and underscores")
 		return
 	}
 	r.policy.Queue = n.Value
@@ -267,7 +272,7 @@ func (r *policyReader) cluster(n *yaml.Node) {
 	bad := n.Kind != yaml.ScalarNode || n.Tag != "!!str" || utf8.RuneCountInString(n.Value) > longestCluster || strings.TrimSpace(n.Value) != n.Value ||
 		strings.ContainsFunc(n.Value, func(c rune) bool { return !unicode.IsPrint(c) })
 	if bad {
-		r.bad(n, "spec.cluster", shown(n)+" is not the name or id of a Buildkite cluster", "write it as a string, in quotes if need be")
+		r.bad(n, "spec.cluster", Shown(n)+" is not the name or id of a Buildkite cluster", "write it as a string, in quotes if need be")
 		return
 	}
 	r.policy.Cluster = n.Value
@@ -285,24 +290,82 @@ func tagText(s string) bool {
 
 func (r *policyReader) tags(n *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
-		r.bad(n, "spec.tags", shown(n)+" is not a mapping", "write tags as in {os: linux, size: large}")
+		r.bad(n, "spec.tags", Shown(n)+" is not a mapping", "write tags as in {os: linux, size: large}")
 		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
-		at := "spec.tags." + strings.Trim(quote(key.Value), `"`)
+		at := "spec.tags." + strings.Trim(finding.Quote(key.Value), `"`)
 		switch {
 		case slices.ContainsFunc(reservedTags, func(s string) bool { return strings.EqualFold(s, key.Value) }):
 			r.bad(key, at, "is filled in by muster", "remove it; tags of your own go here")
 		case !tagText(key.Value) || strings.Contains(key.Value, "="):
 			r.bad(key, at, "is not the key of an agent tag", "a key has no comma, no = and no white space")
 		case value.Kind != yaml.ScalarNode || value.Tag != "!!str":
-			r.bad(value, at, shown(value)+" is not a string", "write it in quotes")
+			r.bad(value, at, Shown(value)+" is not a string", "write it in quotes")
 		case !tagText(value.Value):
-			r.bad(value, at, shown(value)+" is not the value of an agent tag", "a value has no comma and no white space, and is not empty")
+			r.bad(value, at, Shown(value)+" is not the value of an agent tag", "a value has no comma and no white space, and is not empty")
 		default:
 			r.policy.Tags = append(r.policy.Tags, key.Value+"="+value.Value)
 		}
 	}
 	slices.Sort(r.policy.Tags)
+}
+
+// entries says what a list of mappings in a policy's spec must look like, as schedules
+// and overrides are.
+type entries struct {
+	// field is the list's name below spec, and one what an entry is called.
+	field, one string
+	// fields are those that an entry may have, in the order of the documentation.
+	fields []string
+	// form is the remedy for what is no list.
+	form string
+	// most is how many entries there may be, and fewer the remedy for more.
+	most  int
+	fewer string
+}
+
+// entries reads each mapping of a list with read, which is told where it stands and
+// can ask whether nothing has been found wrong with it, unknown fields included.
+func (r *policyReader) entries(n *yaml.Node, list entries, read func(item *yaml.Node, at string, sound func() bool)) {
+	if n.Kind != yaml.SequenceNode {
+		r.bad(n, "spec."+list.field, Shown(n)+" is not a list", list.form)
+		return
+	}
+	if len(n.Content) > list.most {
+		r.bad(n, "spec."+list.field, fmt.Sprintf("are %d", len(n.Content)), fmt.Sprintf("write at most %d: %s", list.most, list.fewer))
+		return
+	}
+	remedy := "its fields are " + strings.Join(list.fields, ", ")
+	for i, item := range n.Content {
+		at := fmt.Sprintf("%s[%d]", list.field, i)
+		if item.Kind != yaml.MappingNode {
+			r.bad(item, "spec."+at, Shown(item)+" is not a mapping", remedy)
+			continue
+		}
+		before := len(r.findings)
+		for j := 0; j+1 < len(item.Content); j += 2 {
+			if key := item.Content[j]; !slices.Contains(list.fields, key.Value) {
+				r.bad(key, "spec."+at+"."+key.Value, "is not a field of "+list.one, finding.DidYouMean(key.Value, list.fields, remedy))
+			}
+		}
+		read(item, at, func() bool { return len(r.findings) == before })
+	}
+}
+
+// namedCount is a number of agents that an entry may give, and where it goes.
+type namedCount struct {
+	name string
+	into **int
+}
+
+// counts reads the numbers of agents that an entry gives; what it does not stays nil.
+func (r *policyReader) counts(item *yaml.Node, at string, all []namedCount) {
+	for _, c := range all {
+		if v := finding.Lookup(item, c.name); v != nil {
+			count := r.count(v, at+"."+c.name)
+			*c.into = &count
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package manifest
+package policy
 
 import (
 	"fmt"
@@ -35,16 +35,16 @@ func leaseField() specField {
 	return f
 }
 
-// longestOf is the longest lease that orders by the policy may have.
-func longestOf(p plan.Policy) time.Duration {
+// LongestOf is the longest lease that orders by the policy may have.
+func LongestOf(p plan.Policy) time.Duration {
 	if p.LeaseAuto {
 		return plan.MostAutoLease
 	}
 	return p.Lease
 }
 
-// leasesOf are all leases that orders by the policy may have.
-func leasesOf(p plan.Policy) []time.Duration {
+// LeasesOf are all leases that orders by the policy may have.
+func LeasesOf(p plan.Policy) []time.Duration {
 	if !p.LeaseAuto {
 		return []time.Duration{p.Lease}
 	}

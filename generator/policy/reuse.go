@@ -1,4 +1,4 @@
-package manifest
+package policy
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/finding"
 	"muster/generator/plan"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -35,10 +36,10 @@ func (r *policyReader) reuse(n *yaml.Node) {
 	if !r.wholeReuse(n) {
 		return
 	}
-	before, idle := len(r.findings), lookup(n, "idle")
+	before, idle := len(r.findings), finding.Lookup(n, "idle")
 	said := plan.Reuse{
 		Idle:   r.span(idle, "reuse.idle", leastReuseIdle, mostReuseIdle),
-		Uptime: r.span(lookup(n, "uptime"), "reuse.uptime", leastReuseUptime, mostReuseUptime),
+		Uptime: r.span(finding.Lookup(n, "uptime"), "reuse.uptime", leastReuseUptime, mostReuseUptime),
 	}
 	if len(r.findings) > before {
 		return
@@ -55,20 +56,20 @@ func (r *policyReader) reuse(n *yaml.Node) {
 func (r *policyReader) wholeReuse(n *yaml.Node) bool {
 	const form = "write both, as in {idle: 1m, uptime: 30m}"
 	if n.Kind != yaml.MappingNode {
-		r.bad(n, "spec.reuse", shown(n)+" is not a mapping", form)
+		r.bad(n, "spec.reuse", Shown(n)+" is not a mapping", form)
 		return false
 	}
 	before := len(r.findings)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if key := n.Content[i]; !slices.Contains(reuseFields, key.Value) {
-			r.bad(key, "spec.reuse."+key.Value, "is not a field of reuse", didYouMean(key.Value, reuseFields, "its fields are "+strings.Join(reuseFields, " and ")))
+			r.bad(key, "spec.reuse."+key.Value, "is not a field of reuse", finding.DidYouMean(key.Value, reuseFields, "its fields are "+strings.Join(reuseFields, " and ")))
 		}
 	}
 	if len(r.findings) > before || len(n.Content) == 0 {
 		return false
 	}
 	for _, field := range reuseFields {
-		if lookup(n, field) == nil {
+		if finding.Lookup(n, field) == nil {
 			r.bad(n, "spec.reuse."+field, "is missing", form)
 		}
 	}

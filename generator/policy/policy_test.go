@@ -1,4 +1,4 @@
-package manifest
+package policy
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 const header = "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\n"
 
 func TestPolicyDefaults(t *testing.T) {
-	got, err := ParsePolicy("scaling.yaml", []byte(header+"spec: {queue: default, max: 50}\n"))
+	got, err := Parse("scaling.yaml", []byte(header+"spec: {queue: default, max: 50}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestPolicyDefaults(t *testing.T) {
 // A lease that goes by boots is 15 minutes until they are known.
 func TestPolicyLeaseAuto(t *testing.T) {
 	for _, text := range []string{"auto", `"auto"`} {
-		got, err := ParsePolicy("scaling.yaml", []byte(header+"spec: {queue: default, max: 50, lease: "+text+"}\n"))
+		got, err := Parse("scaling.yaml", []byte(header+"spec: {queue: default, max: 50, lease: "+text+"}\n"))
 		if err != nil || !got.LeaseAuto || got.Lease != 15*time.Minute {
 			t.Errorf("%s: auto %t, lease %s: %v", text, got.LeaseAuto, got.Lease, err)
 		}
@@ -38,7 +38,7 @@ func TestPolicyLeaseAuto(t *testing.T) {
 }
 
 func TestPolicyInFull(t *testing.T) {
-	got, err := ParsePolicy("scaling.yaml", []byte(header+`metadata: {name: for people only}
+	got, err := Parse("scaling.yaml", []byte(header+`metadata: {name: for people only}
 spec:
   queue: Linux_amd64-1
   cluster: "My cluster"
@@ -153,7 +153,7 @@ func TestPolicySpec(t *testing.T) {
 					text += "  " + need + "\n"
 				}
 			}
-			_, err := ParsePolicy("overlays/default/scaling.yaml", []byte(text))
+			_, err := Parse("overlays/default/scaling.yaml", []byte(text))
 			if got := fmt.Sprint(err); got != "overlays/default/scaling.yaml"+c.want {
 				t.Errorf("of\n%s got\n  %s\nwant\n  overlays/default/scaling.yaml%s", text, got, c.want)
 			}
@@ -182,7 +182,7 @@ func TestPolicyFile(t *testing.T) {
 		"nested": {strings.Repeat("{a: ", 200) + strings.Repeat("}", 200), `:1: is nested too deeply`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := ParsePolicy("scaling.yaml", []byte(c.text))
+			_, err := Parse("scaling.yaml", []byte(c.text))
 			if got := fmt.Sprint(err); got != "scaling.yaml"+c.want {
 				t.Errorf("got\n  %s\nwant\n  scaling.yaml%s", got, c.want)
 			}
@@ -195,7 +195,7 @@ func FuzzPolicy(f *testing.F) {
 	f.Add([]byte("&a [*a]"))
 	f.Add([]byte("a: !!binary x\n? [b]\n: c"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := ParsePolicy("scaling.yaml", data)
+		p, err := Parse("scaling.yaml", data)
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\r\x00\x1b") || strings.Contains(err.Error(), "\n\n") {
 				t.Errorf("not plain lines: %q", err)
@@ -220,58 +220,15 @@ func TestManySchedules(t *testing.T) {
 	for i := range mostSchedules + 1 {
 		text += fmt.Sprintf("  - {name: s%d, days: [Mon], from: \"00:00\", to: \"01:00\", timeZone: Europe/Berlin, max: 2}\n", i)
 	}
-	if _, err := ParsePolicy("p", []byte(text)); err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "are 101") {
+	if _, err := Parse("p", []byte(text)); err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "are 101") {
 		t.Error(err)
 	}
 	one := text[:strings.Index(text, "  - {name: s2,")]
-	z := zones{}
+	z := Zones{}
 	for range 2 {
-		p, findings := z.parsePolicy("p", []byte(one))
+		p, findings := z.Parse("p", []byte(one))
 		if len(findings) > 0 || p.Schedules[0].Zone != p.Schedules[1].Zone || p.Schedules[0].Zone != z["Europe/Berlin"] {
 			t.Errorf("%v: the zones differ", findings)
-		}
-	}
-}
-
-// TestManyFindings: what is said of one overlay has an end.
-func TestManyFindings(t *testing.T) {
-	f := sound(t)
-	f["overlays/default/scaling.yaml"] = header + "spec:\n  queue: q\n  max: 1\n"
-	for i := range 1000 {
-		f["overlays/default/scaling.yaml"] += fmt.Sprintf("  y%d: 1\n", i)
-	}
-	o := load(t, NewLoader("overlays"), f.tree())[0]
-	if n := len(o.findings); n != mostFindings {
-		t.Errorf("%d findings, want %d", n, mostFindings)
-	}
-}
-
-// TestManyBrokenOverlays: what is said of thousands of overlays is bounded together,
-// and each of them is suspended.
-func TestManyBrokenOverlays(t *testing.T) {
-	f := sound(t)
-	broken := header + "spec:\n"
-	for i := range mostFindings {
-		broken += fmt.Sprintf("  y%d: 1\n", i)
-	}
-	const overlays = 2 * mostSaid / mostFindings
-	for i := range overlays {
-		f[fmt.Sprintf("overlays/a%03d/scaling.yaml", i)] = fmt.Sprintf("%s  z%d: 1\n", broken, i)
-	}
-	l := NewLoader("overlays")
-	for range 2 {
-		said, remembered := 0, 0
-		for _, o := range load(t, l, f.tree()) {
-			if (o.Err() == nil) != (o.Name == "default") {
-				t.Fatalf("%s: %v", o.Name, o.Err())
-			}
-			said += len(o.findings)
-		}
-		for _, p := range l.policies.last {
-			remembered += len(p.findings)
-		}
-		if most := mostSaid + mostFindings + overlays*fewFindings; said > most || remembered > most+overlays {
-			t.Errorf("%d findings, and %d are remembered, want %d at most", said, remembered, most)
 		}
 	}
 }

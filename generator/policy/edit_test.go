@@ -1,4 +1,4 @@
-package manifest
+package policy
 
 import (
 	"maps"
@@ -34,35 +34,35 @@ func TestEditPolicy(t *testing.T) {
 	overridden := minimal + "  # before\n  overrides:\n    - until: 2026-11-21T18:00:00Z\n      max: 3\n  # after\n  min: 1\n"
 	for _, c := range []struct {
 		name, text string
-		edit       PolicyEdit
+		edit       Edit
 		was, is    []string // lines
 	}{
-		{"a value", starter, PolicyEdit{Set: map[string]string{"max": "4000"}}, []string{"  max: 10                   # agents never passed"}, []string{"  max: 4000                 # agents never passed"}},
-		{"one behind #", starter, PolicyEdit{Set: map[string]string{"paused": "true"}}, []string{"  # paused: false           # true: muster orders nothing here"}, []string{"  paused: true              # true: muster orders nothing here"}},
-		{"one that is not there", minimal, PolicyEdit{Set: map[string]string{"buffer": "2"}}, nil, []string{"  buffer: 2"}},
-		{"overrides behind #", starter, PolicyEdit{Override: true, Overrides: []plan.Override{{Until: end, Max: number(40), Paused: true}}},
+		{"a value", starter, Edit{Set: map[string]string{"max": "4000"}}, []string{"  max: 10                   # agents never passed"}, []string{"  max: 4000                 # agents never passed"}},
+		{"one behind #", starter, Edit{Set: map[string]string{"paused": "true"}}, []string{"  # paused: false           # true: muster orders nothing here"}, []string{"  paused: true              # true: muster orders nothing here"}},
+		{"one that is not there", minimal, Edit{Set: map[string]string{"buffer": "2"}}, nil, []string{"  buffer: 2"}},
+		{"overrides behind #", starter, Edit{Override: true, Overrides: []plan.Override{{Until: end, Max: number(40), Paused: true}}},
 			[]string{"  # overrides: []           # other min, max, buffer, maxPerHour or paused until a moment; above schedules"},
 			[]string{"  overrides:", `    - {until: "2026-11-21T18:00:00Z", max: 40, paused: true}`}},
-		{"overrides that are not there", minimal, PolicyEdit{Override: true, Overrides: []plan.Override{{Until: end, MaxPerHour: number(0)}}}, nil,
+		{"overrides that are not there", minimal, Edit{Override: true, Overrides: []plan.Override{{Until: end, MaxPerHour: number(0)}}}, nil,
 			[]string{"  overrides:", `    - {until: "2026-11-21T18:00:00Z", maxPerHour: 0}`}},
-		{"other overrides", overridden, PolicyEdit{Override: true, Overrides: []plan.Override{{Until: end, Buffer: number(1)}}},
+		{"other overrides", overridden, Edit{Override: true, Overrides: []plan.Override{{Until: end, Buffer: number(1)}}},
 			[]string{"    - until: 2026-11-21T18:00:00Z", "      max: 3"}, []string{`    - {until: "2026-11-21T18:00:00Z", buffer: 1}`}},
-		{"no overrides", overridden, PolicyEdit{Override: true}, []string{"  overrides:", "    - until: 2026-11-21T18:00:00Z", "      max: 3"}, nil},
-		{"no overrides where there are none", minimal, PolicyEdit{Override: true}, nil, nil},
-		{"reuse behind #", starter, PolicyEdit{Set: map[string]string{"reuse": "idle:1m,uptime:30m"}},
+		{"no overrides", overridden, Edit{Override: true}, []string{"  overrides:", "    - until: 2026-11-21T18:00:00Z", "      max: 3"}, nil},
+		{"no overrides where there are none", minimal, Edit{Override: true}, nil, nil},
+		{"reuse behind #", starter, Edit{Set: map[string]string{"reuse": "idle:1m,uptime:30m"}},
 			[]string{"  # reuse: {}               # agents that take more than one job, as in {idle: 1m, uptime: 30m}; see muster's docs/explanation/agent-job.md first"},
 			[]string{"  reuse: {idle: 1m, uptime: 30m} # agents that take more than one job, as in {idle: 1m, uptime: 30m}; see muster's docs/explanation/agent-job.md first"}},
-		{"reuse that is not there", minimal, PolicyEdit{Set: map[string]string{"reuse": "uptime:2h,idle:90s"}}, nil, []string{"  reuse: {idle: 90s, uptime: 2h}"}},
-		{"no reuse where there is none", minimal, PolicyEdit{Set: map[string]string{"reuse": "none"}}, nil, nil},
-		{"another reuse", minimal + "  reuse: {uptime: 30m,  idle: 1m}   # why\n", PolicyEdit{Set: map[string]string{"reuse": "idle:5m,uptime:1h"}},
+		{"reuse that is not there", minimal, Edit{Set: map[string]string{"reuse": "uptime:2h,idle:90s"}}, nil, []string{"  reuse: {idle: 90s, uptime: 2h}"}},
+		{"no reuse where there is none", minimal, Edit{Set: map[string]string{"reuse": "none"}}, nil, nil},
+		{"another reuse", minimal + "  reuse: {uptime: 30m,  idle: 1m}   # why\n", Edit{Set: map[string]string{"reuse": "idle:5m,uptime:1h"}},
 			[]string{"  reuse: {uptime: 30m,  idle: 1m}   # why"}, []string{"  reuse: {idle: 5m, uptime: 1h}     # why"}},
-		{"no reuse any more", minimal + "  reuse: {idle: 1m, uptime: 30m}\n  min: 1\n", PolicyEdit{Set: map[string]string{"reuse": "none"}},
+		{"no reuse any more", minimal + "  reuse: {idle: 1m, uptime: 30m}\n  min: 1\n", Edit{Set: map[string]string{"reuse": "none"}},
 			[]string{"  reuse: {idle: 1m, uptime: 30m}"}, []string{"  reuse: {}"}},
-		{"reuse as a block", minimal + "  reuse: # why\n    idle: 1m\n    uptime: 30m # long\n  # after\n  min: 1\n", PolicyEdit{Set: map[string]string{"reuse": "none"}},
+		{"reuse as a block", minimal + "  reuse: # why\n    idle: 1m\n    uptime: 30m # long\n  # after\n  min: 1\n", Edit{Set: map[string]string{"reuse": "none"}},
 			[]string{"  reuse: # why", "    idle: 1m", "    uptime: 30m # long"}, []string{"  reuse: {} # why"}},
-		{"without a last line end", strings.TrimSuffix(minimal, "\n"), PolicyEdit{Set: map[string]string{"min": "1"}}, nil, []string{"  min: 1"}},
+		{"without a last line end", strings.TrimSuffix(minimal, "\n"), Edit{Set: map[string]string{"min": "1"}}, nil, []string{"  min: 1"}},
 	} {
-		got, err := EditPolicy("scaling.yaml", []byte(c.text), c.edit)
+		got, err := Apply("scaling.yaml", []byte(c.text), c.edit)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -119,7 +119,7 @@ func TestEditPolicyRefuses(t *testing.T) {
 		{flow, map[string]string{"max": "2"}, "scaling.yaml: spec: is not written as a block, a field a line: edit it by hand"},
 		{"spec: [", map[string]string{"max": "2"}, "scaling.yaml*"},
 	} {
-		_, err := EditPolicy("scaling.yaml", []byte(c.text), PolicyEdit{Set: c.set})
+		_, err := Apply("scaling.yaml", []byte(c.text), Edit{Set: c.set})
 		prefix, open := strings.CutSuffix(c.want, "*")
 		if err == nil || err.Error() != c.want && !(open && strings.HasPrefix(err.Error(), prefix)) {
 			t.Errorf("%v: %v\nwant %s", c.set, err, c.want)
@@ -138,11 +138,11 @@ func TestEditPolicySets(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SampledFrom(texts).Draw(t, "text")
-		want, err := ParsePolicy("scaling.yaml", []byte(text))
+		want, err := Parse("scaling.yaml", []byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		edit := PolicyEdit{Set: map[string]string{}, Override: rapid.Bool().Draw(t, "override")}
+		edit := Edit{Set: map[string]string{}, Override: rapid.Bool().Draw(t, "override")}
 		for _, x := range []struct {
 			name string
 			to   *int
@@ -173,11 +173,11 @@ func TestEditPolicySets(t *testing.T) {
 			}
 			edit.Overrides = want.Overrides
 		}
-		after, err := EditPolicy("scaling.yaml", []byte(text), PolicyEdit{Set: maps.Clone(edit.Set), Override: edit.Override, Overrides: edit.Overrides})
+		after, err := Apply("scaling.yaml", []byte(text), Edit{Set: maps.Clone(edit.Set), Override: edit.Override, Overrides: edit.Overrides})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		got, err := ParsePolicy("scaling.yaml", after)
+		got, err := Parse("scaling.yaml", after)
 		if err != nil {
 			t.Fatal(err)
 		}

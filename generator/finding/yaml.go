@@ -1,21 +1,65 @@
-package manifest
+package finding
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// parseOne reads a file that must be exactly one YAML document, a mapping
+// LineOf is the line of the first of the fields that a kustomization says; 0 where
+// it says none. What was once spelled otherwise begins alike, as patchesJson6902.
+func LineOf(tree fs.FS, file string, fields ...string) int {
+	data, err := fs.ReadFile(tree, file)
+	if err != nil {
+		return 0
+	}
+	return LineAmong(data, fields...)
+}
+
+// LineAmong is lineOf a kustomization's text.
+func LineAmong(kustomization []byte, fields ...string) int {
+	var doc kyaml.Node
+	if kyaml.Unmarshal(kustomization, &doc) != nil || len(doc.Content) != 1 {
+		return 0
+	}
+	for _, name := range fields {
+		for i := 0; i+1 < len(doc.Content[0].Content); i += 2 {
+			if key := doc.Content[0].Content[i]; strings.HasPrefix(key.Value, name) {
+				return key.Line
+			}
+		}
+	}
+	return 0
+}
+
+// Field joins keys to a field's path, those with dots or slashes in brackets.
+func Field(keys []string) string {
+	var b strings.Builder
+	for _, k := range keys {
+		switch {
+		case strings.ContainsAny(k, "./"):
+			b.WriteString("[" + k + "]")
+		case b.Len() == 0:
+			b.WriteString(k)
+		default:
+			b.WriteString("." + k)
+		}
+	}
+	return b.String()
+}
+
+// ParseOne reads a file that must be exactly one YAML document, a mapping
 // that says every key once and uses no aliases: what is read is what a person
 // sees. It returns the mapping, or what is wrong.
-func parseOne(file string, data []byte) (*yaml.Node, *Finding) {
+func ParseOne(file string, data []byte) (*yaml.Node, *Finding) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc yaml.Node
 	err := dec.Decode(&doc)
@@ -23,7 +67,7 @@ func parseOne(file string, data []byte) (*yaml.Node, *Finding) {
 		return nil, &Finding{File: file, Problem: "is empty"}
 	}
 	if err != nil {
-		return nil, syntax(file, err)
+		return nil, Syntax(file, err)
 	}
 	var second yaml.Node
 	err = dec.Decode(&second)
@@ -31,7 +75,7 @@ func parseOne(file string, data []byte) (*yaml.Node, *Finding) {
 		return nil, &Finding{File: file, Line: second.Line, Problem: "has a second YAML document", Remedy: "keep one, without the line ---"}
 	}
 	if !errors.Is(err, io.EOF) {
-		return nil, syntax(file, err)
+		return nil, Syntax(file, err)
 	}
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
 		return nil, &Finding{File: file, Line: doc.Line, Problem: "is not a YAML mapping", Remedy: "write fields as key: value"}
@@ -46,9 +90,9 @@ func parseOne(file string, data []byte) (*yaml.Node, *Finding) {
 // yamlLine finds the line in an error of the YAML library, which has no type.
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
-func syntax(file string, err error) *Finding {
+func Syntax(file string, err error) *Finding {
 	f := &Finding{File: file}
-	text := oneLine(err)
+	text := OneLine(err)
 	if m := yamlLine.FindStringSubmatch(text); m != nil {
 		f.Line, _ = strconv.Atoi(m[1])
 		text = strings.TrimPrefix(text, m[0])
@@ -77,7 +121,7 @@ func plainly(file string, n *yaml.Node, depth int) *Finding {
 				return &Finding{File: file, Line: key.Line, Problem: "has a key that is no plain word"}
 			}
 			if seen[key.Value] {
-				return &Finding{File: file, Line: key.Line, Problem: fmt.Sprintf("says %s twice", quote(key.Value)), Remedy: "keep one"}
+				return &Finding{File: file, Line: key.Line, Problem: fmt.Sprintf("says %s twice", Quote(key.Value)), Remedy: "keep one"}
 			}
 			seen[key.Value] = true
 		}
@@ -90,8 +134,8 @@ func plainly(file string, n *yaml.Node, depth int) *Finding {
 	return nil
 }
 
-// lookup follows keys down from a mapping; nil when one is missing.
-func lookup(n *yaml.Node, keys ...string) *yaml.Node {
+// Lookup follows keys down from a mapping; nil when one is missing.
+func Lookup(n *yaml.Node, keys ...string) *yaml.Node {
 	for _, key := range keys {
 		if n == nil || n.Kind != yaml.MappingNode {
 			return nil
@@ -108,18 +152,18 @@ func lookup(n *yaml.Node, keys ...string) *yaml.Node {
 	return n
 }
 
-// scalar is the text of the value at keys; empty when it is missing or is not
+// Scalar is the text of the value at keys; empty when it is missing or is not
 // a scalar.
-func scalar(n *yaml.Node, keys ...string) string {
-	if v := lookup(n, keys...); v != nil && v.Kind == yaml.ScalarNode && v.Tag != "!!null" {
+func Scalar(n *yaml.Node, keys ...string) string {
+	if v := Lookup(n, keys...); v != nil && v.Kind == yaml.ScalarNode && v.Tag != "!!null" {
 		return v.Value
 	}
 	return ""
 }
 
-// integer is the number at keys; false when it is missing or no whole number.
-func integer(n *yaml.Node, keys ...string) (int, bool) {
-	v := lookup(n, keys...)
+// Integer is the number at keys; false when it is missing or no whole number.
+func Integer(n *yaml.Node, keys ...string) (int, bool) {
+	v := Lookup(n, keys...)
 	if v == nil || v.Kind != yaml.ScalarNode || v.Tag != "!!int" {
 		return 0, false
 	}
@@ -127,16 +171,16 @@ func integer(n *yaml.Node, keys ...string) (int, bool) {
 	return i, err == nil
 }
 
-// set puts a scalar into a mapping: in the place of the old one, or where the
+// Set puts a scalar into a mapping: in the place of the old one, or where the
 // alphabet wants a new one, which is how kustomize prints.
-func set(m *yaml.Node, key, tag, value string) {
+func Set(m *yaml.Node, key, tag, value string) {
 	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value}
 	put(m, key, node)
 }
 
-// mapping returns the mapping at key, made if there is none.
-func mapping(m *yaml.Node, key string) *yaml.Node {
-	if v := lookup(m, key); v != nil && v.Kind == yaml.MappingNode {
+// Mapping returns the mapping at key, made if there is none.
+func Mapping(m *yaml.Node, key string) *yaml.Node {
+	if v := Lookup(m, key); v != nil && v.Kind == yaml.MappingNode {
 		v.Style = 0 // an empty one is printed as {} otherwise
 		return v
 	}
@@ -161,12 +205,12 @@ func put(m *yaml.Node, key string, value *yaml.Node) {
 	m.Content = append(m.Content[:at:at], append(pair, m.Content[at:]...)...)
 }
 
-// copied is a deep copy of a tree without aliases.
-func copied(n *yaml.Node) *yaml.Node {
+// Copy is a deep copy of a tree without aliases.
+func Copy(n *yaml.Node) *yaml.Node {
 	c := *n
 	c.Content = make([]*yaml.Node, len(n.Content))
 	for i, child := range n.Content {
-		c.Content[i] = copied(child)
+		c.Content[i] = Copy(child)
 	}
 	return &c
 }

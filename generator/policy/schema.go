@@ -1,4 +1,4 @@
-package manifest
+package policy
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 // keywords is a part of a JSON Schema.
 type keywords = map[string]any
 
-// PolicySchema returns the JSON Schema (draft 7, which editors know best) of a
+// Schema returns the JSON Schema (draft 7, which editors know best) of a
 // policy. What it refuses the parser refuses. What it accepts the parser accepts,
 // but for what a schema cannot say:
 //
@@ -26,7 +26,7 @@ type keywords = map[string]any
 //   - schedules of one name, with an empty window, or in a time zone that does not exist;
 //   - how a value is written: a number otherwise than in decimal digits (0x10, 5.0, 1e3), a
 //     key twice, anchors, a second document, more than 64 KiB.
-func PolicySchema() []byte {
+func Schema() []byte {
 	fields := keywords{}
 	var required []string
 	for _, f := range specFields() {
@@ -49,7 +49,7 @@ func PolicySchema() []byte {
 		"title":   "muster's scaling policy",
 		"type":    "object", "additionalProperties": false, "required": []string{"apiVersion", "kind", "spec"},
 		"properties": keywords{
-			"apiVersion": keywords{"const": policyVersion}, "kind": keywords{"const": policyKind},
+			"apiVersion": keywords{"const": Version}, "kind": keywords{"const": policyKind},
 			"metadata": keywords{"description": "not read"},
 			"spec":     keywords{"type": "object", "additionalProperties": false, "required": required, "properties": fields},
 		},
@@ -68,7 +68,7 @@ func printSchema(schema keywords) []byte {
 }
 
 func countShape() keywords {
-	return keywords{"type": "integer", "minimum": 0, "maximum": mostAgents}
+	return keywords{"type": "integer", "minimum": 0, "maximum": MaxAgents}
 }
 
 // spanShape has the range of durations of one unit, and the form of all others.

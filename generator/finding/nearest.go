@@ -1,4 +1,4 @@
-package manifest
+package finding
 
 import "strings"
 
@@ -8,7 +8,7 @@ import "strings"
 func Nearest(word string, candidates []string) string {
 	best, least := "", min(3, len(word)/3+2)
 	for _, c := range candidates {
-		if d := distance(strings.ToLower(word), strings.ToLower(c)); d < least && d < len(word) {
+		if d := Distance(strings.ToLower(word), strings.ToLower(c)); d < least && d < len(word) {
 			best, least = c, d
 		}
 	}
@@ -28,10 +28,10 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// distance counts the letters to insert, delete, replace or swap with the next to
+// Distance counts the letters to insert, delete, replace or swap with the next to
 // make one word of another. Of words whose lengths differ by many it is at least
 // that difference, which is returned: a word may be a hostile one.
-func distance(a, b string) int {
+func Distance(a, b string) int {
 	if apart := max(len(a)-len(b), len(b)-len(a)); apart > 3 {
 		return apart
 	}
@@ -57,9 +57,9 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// didYouMean is the remedy for a word that is none of the candidates; otherwise
+// DidYouMean is the remedy for a word that is none of the candidates; otherwise
 // is the remedy where none is near.
-func didYouMean(word string, candidates []string, otherwise string) string {
+func DidYouMean(word string, candidates []string, otherwise string) string {
 	if near := Nearest(word, candidates); near != "" {
 		return "did you mean " + near + "?"
 	}

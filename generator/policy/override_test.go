@@ -1,4 +1,4 @@
-package manifest
+package policy
 
 import (
 	"strings"
@@ -23,7 +23,7 @@ func TestOverrideFindings(t *testing.T) {
 		{"{until: \"2026-11-21T18:00:00Z\", max: 1}", ""}, // min goes with it
 		{"4", ":7: spec.overrides[0]: 4 is not a mapping; its fields are until, min, max, buffer, maxPerHour, paused"},
 	} {
-		_, err := ParsePolicy("scaling.yaml", []byte(header+"spec:\n  queue: q\n  min: 2\n  max: 10\n  overrides: ["+c.overrides+"]\n"))
+		_, err := Parse("scaling.yaml", []byte(header+"spec:\n  queue: q\n  min: 2\n  max: 10\n  overrides: ["+c.overrides+"]\n"))
 		got := ""
 		if err != nil {
 			got = strings.TrimPrefix(strings.SplitN(err.Error(), "\n", 2)[0], "scaling.yaml")
@@ -33,7 +33,7 @@ func TestOverrideFindings(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", c.overrides, got, c.want)
 		}
 	}
-	_, err := ParsePolicy("scaling.yaml", []byte(header+"spec:\n  queue: q\n  max: 10\n  overrides:\n"+strings.Repeat("  - {until: \"2026-11-21T18:00:00Z\", max: 40}\n", mostOverrides+1)))
+	_, err := Parse("scaling.yaml", []byte(header+"spec:\n  queue: q\n  max: 10\n  overrides:\n"+strings.Repeat("  - {until: \"2026-11-21T18:00:00Z\", max: 40}\n", mostOverrides+1)))
 	if err == nil || !strings.Contains(err.Error(), "are 21; write at most 20: remove those that are over") {
 		t.Errorf("21 overrides: %v", err)
 	}

@@ -1,8 +1,9 @@
-package manifest
+// Package finding describes what is wrong in a file of the fleet repository: the place, the
+// problem and the remedy. It also reads YAML so that the place is known.
+package finding
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 )
@@ -79,9 +80,9 @@ func (e findingsError) Unwrap() []error {
 	return all
 }
 
-// joined is the error of an overlay with these findings, a line each. No finding
+// Join is the error of an overlay with these findings, a line each. No finding
 // is no error, and one is itself.
-func joined(findings []Finding) error {
+func Join(findings []Finding) error {
 	switch len(findings) {
 	case 0:
 		return nil
@@ -91,10 +92,10 @@ func joined(findings []Finding) error {
 	return findingsError(findings)
 }
 
-// oneLine folds another library's error, which may run over many lines, and
+// OneLine folds another library's error, which may run over many lines, and
 // takes the slash off the absolute paths that kustomize was given. It is cut where
 // it is long: kustomize lists every object that it knows.
-func oneLine(err error) string {
+func OneLine(err error) string {
 	const longest = 600
 	text := strings.ReplaceAll(strings.Join(strings.Fields(err.Error()), " "), "'/", "'")
 	if len(text) > longest {
@@ -103,47 +104,11 @@ func oneLine(err error) string {
 	return text
 }
 
-// quote shows a value that a person wrote, cut where it is long.
-func quote(s string) string {
+// Quote shows a value that a person wrote, cut where it is long.
+func Quote(s string) string {
 	const longest = 60
 	if len(s) > longest {
 		s = strings.ToValidUTF8(s[:longest], "") + "…"
 	}
 	return fmt.Sprintf("%q", s)
-}
-
-// mostFindings bounds what is said of one overlay, and fewFindings where mostSaid
-// was said of others before it: thousands of overlays may be broken.
-const (
-	mostFindings = 50
-	mostSaid     = 5000
-	fewFindings  = 5
-)
-
-func (o *Overlay) reject(findings ...Finding) {
-	before := len(o.findings)
-	if before > 0 {
-		findings = append(o.findings, findings...)
-	}
-	o.findings = atMost(o, slices.Clip(findings)) // a policy's are remembered, and shared
-	o.loader.said += len(o.findings) - before
-}
-
-// most is how many findings the overlay may have.
-func (l *Loader) most() int {
-	if l.said > mostSaid {
-		return fewFindings
-	}
-	return mostFindings
-}
-
-// atMost cuts a list of findings.
-func atMost(o *Overlay, findings []Finding) []Finding {
-	most := o.loader.most()
-	if len(findings) <= most {
-		return findings
-	}
-	findings = slices.Clone(findings[:most])
-	findings[most-1] = Finding{File: o.Path, Problem: fmt.Sprintf("has more than the %d problems above", most-1)}
-	return findings
 }

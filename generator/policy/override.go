@@ -1,10 +1,11 @@
-package manifest
+package policy
 
 import (
 	"fmt"
 	"strings"
 	"time"
 
+	"muster/generator/finding"
 	"muster/generator/plan"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -25,9 +26,9 @@ func (r *policyReader) overrides(n *yaml.Node) {
 func (r *policyReader) override(item *yaml.Node, at string, sound func() bool) {
 	o := plan.Override{Until: r.moment(item, at)}
 	r.counts(item, at, []namedCount{{"min", &o.Min}, {"max", &o.Max}, {"buffer", &o.Buffer}, {"maxPerHour", &o.MaxPerHour}})
-	if v := lookup(item, "paused"); v != nil {
+	if v := finding.Lookup(item, "paused"); v != nil {
 		if o.Paused = v.Kind == yaml.ScalarNode && v.Tag == "!!bool" && strings.EqualFold(v.Value, "true"); !o.Paused {
-			r.bad(v, "spec."+at+".paused", shown(v)+" is not true", "an override can pause, and not end a pause: spec.paused does")
+			r.bad(v, "spec."+at+".paused", Shown(v)+" is not true", "an override can pause, and not end a pause: spec.paused does")
 		}
 	}
 	if o.Min == nil && o.Max == nil && o.Buffer == nil && o.MaxPerHour == nil && !o.Paused {
@@ -41,7 +42,7 @@ func (r *policyReader) override(item *yaml.Node, at string, sound func() bool) {
 
 // moment reads when an override ends.
 func (r *policyReader) moment(item *yaml.Node, at string) time.Time {
-	n := lookup(item, "until")
+	n := finding.Lookup(item, "until")
 	remedy := "write a moment with its time zone, as in 2026-11-21T18:00:00Z or 2026-11-21T18:00:00+01:00"
 	if n == nil {
 		r.bad(item, "spec."+at+".until", "is missing", remedy)
@@ -49,7 +50,7 @@ func (r *policyReader) moment(item *yaml.Node, at string) time.Time {
 	}
 	t, err := time.Parse(time.RFC3339, n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil || t.Year() < 1 || t.Nanosecond() != 0 {
-		r.bad(n, "spec."+at+".until", shown(n)+" is not a moment", remedy)
+		r.bad(n, "spec."+at+".until", Shown(n)+" is not a moment", remedy)
 		return time.Time{}
 	}
 	return t

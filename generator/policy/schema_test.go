@@ -1,4 +1,4 @@
-package manifest
+package policy
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ import (
 
 func compiled(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(PolicySchema()))
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func drawn(t *rapid.T) map[string]any {
 			spec["schedules"] = rapid.SampledFrom([]any{[]any{s}, []any{s}, []any{s}, []any{s, s}, []any{}, s, []any{nil}, "x"}).Draw(t, "list")
 		}
 	}
-	p := map[string]any{"apiVersion": policyVersion, "kind": policyKind, "spec": spec}
+	p := map[string]any{"apiVersion": Version, "kind": policyKind, "spec": spec}
 	if valid {
 		return p
 	}
@@ -144,7 +144,7 @@ func TestSchemaIsTheParsers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, findings := zones{}.parsePolicy("p", text)
+		_, findings := Zones{}.Parse("p", text)
 		err = accepts(t, s, text)
 		switch {
 		case err != nil && len(findings) == 0:
@@ -192,11 +192,11 @@ func TestSchemaValue(t *testing.T) {
 			default:
 				spec[name] = value
 			}
-			text, err := json.Marshal(map[string]any{"apiVersion": policyVersion, "kind": policyKind, "spec": spec})
+			text, err := json.Marshal(map[string]any{"apiVersion": Version, "kind": policyKind, "spec": spec})
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, findings := zones{}.parsePolicy("p", text)
+			_, findings := Zones{}.Parse("p", text)
 			refused := accepts(t, s, text)
 			named := len(findings) > 0 && beyond.MatchString(findings[0].Problem)
 			if (refused == nil) != (len(findings) == 0) && !(refused == nil && named) {
@@ -222,11 +222,11 @@ func TestBetween(t *testing.T) {
 // TestFieldDefaults: what the table calls the default of a field is what a policy
 // has that does not say it.
 func TestFieldDefaults(t *testing.T) {
-	bare, findings := zones{}.parsePolicy("p", []byte(header+"spec: {queue: q, max: 1}\n"))
+	bare, findings := Zones{}.Parse("p", []byte(header+"spec: {queue: q, max: 1}\n"))
 	if len(findings) > 0 {
 		t.Fatal(findings)
 	}
-	for _, f := range PolicyFields() {
+	for _, f := range Fields() {
 		if f.Default == "" {
 			continue
 		}
@@ -234,7 +234,7 @@ func TestFieldDefaults(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(f.Default), &value); err != nil {
 			t.Errorf("%s: %v", f.Name, err)
 		}
-		said, findings := zones{}.parsePolicy("p", fmt.Appendf(nil, "%sspec: {queue: q, max: 1, %s: %s}\n", header, f.Name, f.Default))
+		said, findings := Zones{}.Parse("p", fmt.Appendf(nil, "%sspec: {queue: q, max: 1, %s: %s}\n", header, f.Name, f.Default))
 		if len(findings) > 0 {
 			t.Errorf("%s: %v", f.Name, findings)
 		}
@@ -257,6 +257,8 @@ func TestScheduleFields(t *testing.T) {
 	}
 }
 
+var update = flag.Bool("update", false, "write the schema and the policies that are compared with it")
+
 // TestSchemaFile writes, with -update, what other validators are tried with: the
 // schema, and policies with what is to be said of them.
 func TestSchemaFile(t *testing.T) {
@@ -277,7 +279,7 @@ func TestSchemaFile(t *testing.T) {
 		"{queue: q, max: 5, schedules: [{name: s, from: 08:00, to: 24:30, timeZone: UTC, max: 9}]}",
 	} {
 		text := header + "spec: " + spec + "\n"
-		_, findings := zones{}.parsePolicy("p", []byte(text))
+		_, findings := Zones{}.Parse("p", []byte(text))
 		policies = append(policies, policy{text, len(findings) > 0})
 	}
 	text, err := json.MarshalIndent(policies, "", "  ")
@@ -285,9 +287,9 @@ func TestSchemaFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join("..", "..", "testdata", "schema", "testdata")
-	for name, want := range map[string][]byte{"scaling.json": PolicySchema(), "policies.json": append(text, '\n')} {
+	for name, want := range map[string][]byte{"scaling.json": Schema(), "policies.json": append(text, '\n')} {
 		file := filepath.Join(dir, name)
-		if flag.Lookup("update").Value.String() == "true" {
+		if *update {
 			if err := os.WriteFile(file, want, 0o644); err != nil {
 				t.Fatal(err)
 			}

@@ -1,8 +1,7 @@
-package manifest
+package policy
 
 import (
 	"fmt"
-
 	"time"
 
 	"muster/generator/plan"
@@ -14,8 +13,8 @@ import (
 // are as long: nothing of a Job comes later.
 const LongestLease = 24 * time.Hour
 
-// PolicyField is one field of a policy's spec, as documents say it.
-type PolicyField struct {
+// Field is one field of a policy's spec, as documents say it.
+type Field struct {
 	// Name is its key, Type what it takes, as in "number, 0 to 100000".
 	Name, Type string
 	// Default is its value where it is not said, as YAML; empty where it must be.
@@ -25,11 +24,11 @@ type PolicyField struct {
 	Comment, Meaning string
 }
 
-// PolicyFields lists the fields of spec in the order that documentation uses.
-func PolicyFields() []PolicyField {
-	var all []PolicyField
+// Fields lists the fields of spec in the order that documentation uses.
+func Fields() []Field {
+	var all []Field
 	for _, f := range specFields() {
-		all = append(all, f.PolicyField)
+		all = append(all, f.Field)
 	}
 	return all
 }
@@ -38,7 +37,7 @@ func PolicyFields() []PolicyField {
 // the value, and says what is wrong through the reader; shape is the value's
 // schema.
 type specField struct {
-	PolicyField
+	Field
 	preset func(p *plan.Policy)
 	read   func(r *policyReader, n *yaml.Node)
 	shape  keywords
@@ -48,19 +47,19 @@ type specField struct {
 // from it or held against it.
 func specFields() []specField {
 	return []specField{
-		{PolicyField{"queue", "string, 1 to 100 letters, digits, `-`, `_`", "", "key of the Buildkite queue", "key of the Buildkite queue"},
+		{Field{"queue", "string, 1 to 100 letters, digits, `-`, `_`", "", "key of the Buildkite queue", "key of the Buildkite queue"},
 			nil, (*policyReader).queue, keywords{"type": "string", "pattern": queueRule.String()}},
-		{PolicyField{"cluster", "string", `""`, "name or id of the Buildkite cluster, if the queue's key is in several",
+		{Field{"cluster", "string", `""`, "name or id of the Buildkite cluster, if the queue's key is in several",
 			"name or ID of the Buildkite cluster; required if several clusters have the queue's key"},
 			nil, (*policyReader).cluster, clusterShape()},
-		{PolicyField{"tags", "map of strings", "{}", "further agent tags, as in {os: linux, size: large}",
+		{Field{"tags", "map of strings", "{}", "further agent tags, as in {os: linux, size: large}",
 			"additional agent tags, as in `{os: linux}`; muster adds queue, dispatch, overlay and index"},
 			nil, (*policyReader).tags, tagsShape()},
 		count("min", "agents kept whatever is pending", "minimum number of agents, even without pending jobs", func(p *plan.Policy) *int { return &p.Min }),
 		needed(count("max", "agents never passed", "maximum number of agents, including those in flight", func(p *plan.Policy) *int { return &p.Max })),
 		count("buffer", "agents kept idle, ready for jobs to come", "idle agents, in addition to those that pending jobs need",
 			func(p *plan.Policy) *int { return &p.Buffer }),
-		{PolicyField{"lookahead", "share, 0 to 1", "0", "share (0 to 1) of upcoming jobs that agents start for early",
+		{Field{"lookahead", "share, 0 to 1", "0", "share (0 to 1) of upcoming jobs that agents start for early",
 			"share of the jobs behind a `wait` step or a dependency for which agents start early; jobs behind a block step do not count"},
 			nil, (*policyReader).lookahead, keywords{"type": "number", "minimum": 0, "maximum": 1}},
 		leaseField(),
@@ -69,7 +68,7 @@ func specFields() []specField {
 		span("warmIdleTimeout", time.Minute, 7*24*time.Hour, time.Hour, "how long an agent kept for min and buffer does",
 			"how long an agent that was ordered for `min` or `buffer` stays idle before another replaces it. Above about 23h, increase the template's `activeDeadlineSeconds`",
 			func(p *plan.Policy) *time.Duration { return &p.WarmIdleTimeout }),
-		{PolicyField{"reuse", reuseType(), "{}", "agents that take more than one job, as in {idle: 1m, uptime: 30m}; see muster's docs/explanation/agent-job.md first",
+		{Field{"reuse", reuseType(), "{}", "agents that take more than one job, as in {idle: 1m, uptime: 30m}; see muster's docs/explanation/agent-job.md first",
 			"lets agents take more than one job, as in `{idle: 1m, uptime: 30m}`, so that builds share a pod: see docs/explanation/agent-job.md. " +
 				"Without a job, an agent exits after `idle` if it was ordered for a pending job, or after `warmIdleTimeout` if ordered for `min` or `buffer`. " +
 				"After `uptime`, every agent exits when its job ends. Above about 23h of uptime, increase the template's `activeDeadlineSeconds`"},
@@ -78,12 +77,12 @@ func specFields() []specField {
 			"among overlays of one queue, the highest priority receives agents first, up to its `max`; equal priorities share evenly", func(p *plan.Policy) *int { return &p.Priority }),
 		count("maxPerHour", "agents ordered in any hour at most; 0 is no limit",
 			"maximum number of agents ordered within any hour; 0 is no limit. A restart does not reset it", func(p *plan.Policy) *int { return &p.MaxPerHour }),
-		{PolicyField{"paused", "true or false", "false", "true: muster orders nothing here", "`true`: muster orders nothing, but still retires dispatches"},
+		{Field{"paused", "true or false", "false", "true: muster orders nothing here", "`true`: muster orders nothing, but still retires dispatches"},
 			nil, (*policyReader).paused, keywords{"type": "boolean"}},
-		{PolicyField{"schedules", "list", "[]", "other min, max and buffer in windows of the week; see muster's docs/reference/policy.md",
+		{Field{"schedules", "list", "[]", "other min, max and buffer in windows of the week; see muster's docs/reference/policy.md",
 			"other `min`, `max` and `buffer` at times of the week"},
 			nil, (*policyReader).schedules, keywords{"type": "array", "items": scheduleShape()}},
-		{PolicyField{"overrides", "list", "[]", "other min, max, buffer, maxPerHour or paused until a moment; above schedules",
+		{Field{"overrides", "list", "[]", "other min, max, buffer, maxPerHour or paused until a moment; above schedules",
 			"other `min`, `max`, `buffer`, `maxPerHour` or `paused: true` until a given time; take precedence over schedules"},
 			nil, (*policyReader).overrides, keywords{"type": "array", "maxItems": mostOverrides, "items": overrideShape()}},
 	}
@@ -92,7 +91,7 @@ func specFields() []specField {
 // count is a field that takes a whole number.
 func count(name, comment, meaning string, into func(p *plan.Policy) *int) specField {
 	return specField{
-		PolicyField{name, fmt.Sprintf("number, 0 to %d", mostAgents), "0", comment, meaning},
+		Field{name, fmt.Sprintf("number, 0 to %d", MaxAgents), "0", comment, meaning},
 		nil,
 		func(r *policyReader, n *yaml.Node) { *into(&r.policy) = r.count(n, name) },
 		countShape(),
@@ -102,7 +101,7 @@ func count(name, comment, meaning string, into func(p *plan.Policy) *int) specFi
 // span is a field that takes a length of time.
 func span(name string, least, most, preset time.Duration, comment, meaning string, into func(p *plan.Policy) *time.Duration) specField {
 	return specField{
-		PolicyField{name, fmt.Sprintf("duration, %s to %s", brief(least), brief(most)), brief(preset), comment, meaning},
+		Field{name, fmt.Sprintf("duration, %s to %s", brief(least), brief(most)), brief(preset), comment, meaning},
 		func(p *plan.Policy) { *into(p) = preset },
 		func(r *policyReader, n *yaml.Node) { *into(&r.policy) = r.span(n, name, least, most) },
 		spanShape(least, most),
@@ -114,3 +113,7 @@ func needed(f specField) specField {
 	f.Default = ""
 	return f
 }
+
+// mostAgents is what Kubernetes allows an Indexed Job (batch/v1 validation,
+// maxParallelismForIndexedJob).
+const MaxAgents = 100_000
