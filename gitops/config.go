@@ -12,6 +12,7 @@ import (
 
 	"muster/gitops/branch"
 	"muster/gitops/git"
+	"muster/gitops/git/remote"
 )
 
 // Config says which repository is used and as whom. URL is required.
@@ -30,7 +31,7 @@ type Config struct {
 	// empty means muster and muster@localhost.
 	AuthorName, AuthorEmail string
 	// Credentials are how muster and the server prove who they are.
-	Credentials git.Credentials
+	Credentials remote.Credentials
 	// Sign makes the signature of a commit; nil leaves commits unsigned.
 	Sign git.Signer
 	// Timeout bounds each exchange with the server; zero means two minutes.

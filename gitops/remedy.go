@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"muster/gitops/git"
+	"muster/gitops/git/remote"
 )
 
 // withRemedy adds to an error of git what can be done about it with muster.
@@ -14,12 +14,12 @@ func withRemedy(err error) error {
 		cause  error
 		remedy string
 	}{
-		{git.ErrNoAddress, "give --repo a URL or a path"},
-		{git.ErrNoPassword, "give --git-password-file, set MUSTER_GIT_PASSWORD, give a GitHub App, or set up a credential helper of git's"},
-		{git.ErrNoSSHKey, "give --ssh-key-file, or start an ssh-agent"},
-		{git.ErrNoKnownHosts, "give --ssh-known-hosts-file"},
-		{git.ErrUnknownHost, "leave out --ssh-key-file and --ssh-known-hosts-file where ssh is installed, or give the host's own name"},
-		{git.ErrEmpty, "muster init writes the files for it"},
+		{remote.ErrNoAddress, "give --repo a URL or a path"},
+		{remote.ErrNoPassword, "give --git-password-file, set MUSTER_GIT_PASSWORD, give a GitHub App, or set up a credential helper of git's"},
+		{remote.ErrNoSSHKey, "give --ssh-key-file, or start an ssh-agent"},
+		{remote.ErrNoKnownHosts, "give --ssh-known-hosts-file"},
+		{remote.ErrUnknownHost, "leave out --ssh-key-file and --ssh-known-hosts-file where ssh is installed, or give the host's own name"},
+		{remote.ErrEmpty, "muster init writes the files for it"},
 	} {
 		if errors.Is(err, known.cause) {
 			return fmt.Errorf("%w: %s", err, known.remedy)

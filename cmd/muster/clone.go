@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"muster/gitops/git"
+	"muster/gitops/git/remote"
 )
 
 // cloneAt returns the local repository that contains a directory, as the git program finds
@@ -57,7 +57,7 @@ func (p program) discovered(dir string, args ...string) (string, error) {
 		return "", err
 	}
 	c := exec.Command(path, append([]string{"-c", "safe.bareRepository=explicit"}, args...)...)
-	c.Dir, c.Env = dir, git.WithoutRepository(p.childEnviron())
+	c.Dir, c.Env = dir, remote.WithoutRepository(p.childEnviron())
 	return printed(c)
 }
 
@@ -75,7 +75,7 @@ func printed(c *exec.Cmd) (string, error) {
 // asked returns the output of the git program about a clone, in one line; empty if git is
 // not installed or fails.
 func (p program) asked(dir string, args ...string) string {
-	c, err := git.Command(context.Background(), strings.TrimPrefix(dir, "file://"), p.childEnviron(), args...)
+	c, err := remote.Command(context.Background(), strings.TrimPrefix(dir, "file://"), p.childEnviron(), args...)
 	if err != nil {
 		return ""
 	}
@@ -87,7 +87,7 @@ func (p program) asked(dir string, args ...string) string {
 // including those for the current directory (git-config(1), includeIf), but none of a
 // repository's own, which could name programs to run.
 func (p program) ownEnviron() []string {
-	environ := append(git.WithoutRepository(p.childEnviron()), "GIT_DIR="+os.DevNull)
+	environ := append(remote.WithoutRepository(p.childEnviron()), "GIT_DIR="+os.DevNull)
 	list, err := p.discovered("", "config", "--list", "-z", "--show-scope")
 	if err != nil {
 		return environ

@@ -8,15 +8,15 @@ import (
 	"slices"
 	"strings"
 
-	"muster/gitops/git"
+	"muster/gitops/git/remote"
 )
 
 // credentials are what the flags give, and where they give nothing what git itself
 // would use on a person's machine: the netrc file, the credential helpers, and the ssh
 // program with all that it is set up to use. Where there is no such program, that is
 // the ssh-agent, or the first of the usual keys, and the known hosts.
-func (s *gitSettings) credentials(password git.PasswordFunc, addresses ...string) git.Credentials {
-	c := git.Credentials{Password: password, SSHKeyFile: s.sshKey, SSHKnownHostsFile: s.sshKnownHosts, CAFile: s.caFile}
+func (s *gitSettings) credentials(password remote.PasswordFunc, addresses ...string) remote.Credentials {
+	c := remote.Credentials{Password: password, SSHKeyFile: s.sshKey, SSHKnownHostsFile: s.sshKnownHosts, CAFile: s.caFile}
 	if password == nil {
 		c.Helper = s.program.credentialHelper()
 	}
@@ -79,7 +79,7 @@ func (p program) answer(name, dir string, args ...string) string {
 // program.
 // Off a terminal nobody is asked for a password: neither by git (git(1),
 // GIT_TERMINAL_PROMPT; an empty GIT_ASKPASS is none) nor by Git Credential Manager.
-func (p program) credentialHelper() git.HelperFunc {
+func (p program) credentialHelper() remote.HelperFunc {
 	path, err := exec.LookPath("git")
 	if err != nil {
 		return nil

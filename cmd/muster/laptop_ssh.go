@@ -8,13 +8,13 @@ import (
 	"os/exec"
 	"strings"
 
-	"muster/gitops/git"
+	"muster/gitops/git/remote"
 )
 
 // sshProgram is the ssh that git would run, or nil where there is none (git(1),
 // GIT_SSH_COMMAND; git-config(1), core.sshCommand), except that a repository's own
 // core.sshCommand is ignored. Off a terminal it asks nobody.
-func (p program) sshProgram() git.SSHFunc {
+func (p program) sshProgram() remote.SSHFunc {
 	command := cmp.Or(p.variable("GIT_SSH_COMMAND"), p.ownSetting("--get", "core.sshCommand"))
 	path, err := exec.LookPath(cmp.Or(p.variable("GIT_SSH"), "ssh"))
 	if command == "" && err != nil {

@@ -15,6 +15,7 @@ import (
 	"muster/gitops"
 	"muster/gitops/branch"
 	"muster/gitops/git"
+	"muster/gitops/git/remote"
 	"muster/gitops/github"
 	"muster/gitops/traffic"
 )
@@ -175,18 +176,18 @@ func (s *gitSettings) githubApp() (*github.App, error) {
 
 // password returns where the password for https comes from; nil where there is
 // none. Only one source may be given.
-func (s *gitSettings) password(app *github.App) (git.PasswordFunc, error) {
+func (s *gitSettings) password(app *github.App) (remote.PasswordFunc, error) {
 	fixed := s.program.variable(variablePassword)
 	var sources []string
-	var password git.PasswordFunc
+	var password remote.PasswordFunc
 	if app != nil {
 		sources, password = append(sources, "a GitHub App"), app.Password()
 	}
 	if s.passwordFile != "" {
-		sources, password = append(sources, "--git-password-file"), git.PasswordFile(s.username, s.passwordFile)
+		sources, password = append(sources, "--git-password-file"), remote.PasswordFile(s.username, s.passwordFile)
 	}
 	if fixed != "" {
-		sources, password = append(sources, variablePassword), git.StaticPassword(s.username, fixed)
+		sources, password = append(sources, variablePassword), remote.StaticPassword(s.username, fixed)
 	}
 	if len(sources) > 1 {
 		return nil, fmt.Errorf("the password for git is given by %s: keep one", strings.Join(sources, " and "))

@@ -26,7 +26,7 @@ import (
 	"muster/gitops"
 	"muster/gitops/branch"
 	"muster/gitops/canary"
-	"muster/gitops/git"
+	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
 	"muster/gitops/unraced"
 )
@@ -249,7 +249,7 @@ func cmdAdvance(ts *testscript.TestScript, _ bool, args []string) {
 // cmdSync lets the cluster apply what the branch holds: sync OVERLAY.
 func cmdSync(ts *testscript.TestScript, _ bool, args []string) {
 	w := worldOf(ts)
-	repository, err := gitops.New(gitops.Config{URL: w.git.URL + "/fleet.git", Credentials: git.Credentials{Password: git.StaticPassword("git", canary.GitPassword)}})
+	repository, err := gitops.New(gitops.Config{URL: w.git.URL + "/fleet.git", Credentials: remote.Credentials{Password: remote.StaticPassword("git", canary.GitPassword)}})
 	ts.Check(err)
 	tip, err := repository.Tip(context.Background())
 	ts.Check(err)

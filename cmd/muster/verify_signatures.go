@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"muster/generator/verification"
-	"muster/gitops/git"
+	"muster/gitops/git/remote"
 )
 
 // signatures returns the signatures of commits, as git verify-commit reports them in the
@@ -14,7 +14,7 @@ import (
 // no program that the clone's own configuration names.
 func (s *settings) signatures(ctx context.Context, commits []string) (map[string]verification.Signature, error) {
 	args := append(s.program.signaturePrograms(), "log", "--no-walk=unsorted", "--stdin", "--no-show-signature", "--format=%H %G?")
-	c, err := git.Command(ctx, strings.TrimPrefix(s.git.repo, "file://"), s.program.childEnviron(), args...)
+	c, err := remote.Command(ctx, strings.TrimPrefix(s.git.repo, "file://"), s.program.childEnviron(), args...)
 	if err != nil {
 		return nil, err
 	}

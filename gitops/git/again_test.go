@@ -17,6 +17,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 
 	"muster/gitops/branch"
+	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
 )
 
@@ -64,9 +65,9 @@ func TestAskedOnceMore(t *testing.T) {
 		{t.Context(), written(syscall.ECONNREFUSED), false},
 		{over, written(syscall.EPIPE), false},
 	} {
-		got, err := b.server.fetch(c.ctx, ended{err: c.err}, request{wants: []plumbing.Hash{plumbing.NewHash(head)}, depth: 1})
+		got, err := b.server.Fetch(c.ctx, ended{err: c.err}, remote.Request{Wants: []plumbing.Hash{plumbing.NewHash(head)}, Depth: 1})
 		if err == nil {
-			got.close()
+			got.Close()
 		}
 		if c.again != (err == nil) || err != nil && !errors.Is(err, errors.Unwrap(c.err)) {
 			t.Errorf("%v: %v, want to be asked once more: %t", c.err, err, c.again)

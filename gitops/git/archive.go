@@ -14,6 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 
 	"muster/gitops/branch"
+	"muster/gitops/git/remote"
 	"muster/gitops/traffic"
 )
 
@@ -46,15 +47,15 @@ func (b *Branch) Archive(ctx context.Context) (*Archive, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := &Archive{branch: b, roots: map[plumbing.Hash]plumbing.Hash{}}
-	if b.server.address.endpoint.Protocol == "file" {
-		server := &connection{address: b.server.address, log: b.server.log, traffic: &traffic.Counter{}}
-		a.local = &catFile{dir: server.address.endpoint.Path}
+	if b.server.Address.Endpoint.Protocol == "file" {
+		server := &remote.Connection{Address: b.server.Address, Log: b.server.Log, Traffic: &traffic.Counter{}}
+		a.local = &catFile{dir: server.Address.Endpoint.Path}
 		a.branch = &Branch{name: b.name, server: server}
 		a.store = &store{server: server, mode: whole, objects: newObjects(""), archive: a}
 		a.branch.store = a.store
 		return a, nil
 	}
-	if b.server.caps == nil || b.store.head.IsZero() {
+	if b.server.Caps == nil || b.store.head.IsZero() {
 		if err := b.refresh(ctx); err != nil {
 			return nil, b.fail("reading", err)
 		}
@@ -64,7 +65,7 @@ func (b *Branch) Archive(ctx context.Context) (*Archive, error) {
 	if a.store.mode == partial {
 		return a, nil
 	}
-	answer, err := b.server.fetch(ctx, nil, request{wants: []plumbing.Hash{b.store.head}})
+	answer, err := b.server.Fetch(ctx, nil, remote.Request{Wants: []plumbing.Hash{b.store.head}})
 	if err == nil {
 		a.store.base, err = indexPack(ctx, answer, nil)
 	}
@@ -249,11 +250,11 @@ func (s *store) fetchPast(ctx context.Context, hashes []plumbing.Hash) (map[plum
 	}
 	for some := range slices.Chunk(missing, mostWants) {
 		const besides = 100 // objects that a server may send unasked
-		answer, err := s.server.fetch(ctx, nil, request{wants: some, filter: exact, depth: 1, most: uint32(len(some)) + besides})
-		if errors.Is(err, errTooMany) && len(hashes) == 1 {
+		answer, err := s.server.Fetch(ctx, nil, remote.Request{Wants: some, Filter: remote.Exact, Depth: 1, Most: uint32(len(some)) + besides})
+		if errors.Is(err, remote.ErrTooMany) && len(hashes) == 1 {
 			return nil, err
 		}
-		if errors.Is(err, errTooMany) || errors.Is(err, errNotOurs) {
+		if errors.Is(err, remote.ErrTooMany) || errors.Is(err, remote.ErrNotOurs) {
 			continue // each is asked for again when it is read
 		}
 		if err != nil {
@@ -281,7 +282,7 @@ func (a *Archive) fetchMissing(ctx context.Context, hashes []plumbing.Hash) erro
 		_, err = a.store.fetchPast(ctx, hashes)
 	}
 	switch {
-	case errors.Is(err, errTooLarge), errors.Is(err, errTooMany), errors.Is(err, branch.ErrMissing):
+	case errors.Is(err, errTooLarge), errors.Is(err, remote.ErrTooMany), errors.Is(err, branch.ErrMissing):
 		return err
 	case err != nil:
 		return fmt.Errorf("%w: %w", branch.ErrUnread, err)

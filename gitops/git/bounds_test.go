@@ -17,6 +17,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 
 	"muster/gitops/branch"
+	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
 	"muster/gitops/unraced"
 )
@@ -157,7 +158,7 @@ func TestBatchesOfLargeFiles(t *testing.T) {
 			s.adapt(len(b.wants), nil)
 			read += len(b.wants)
 		} else {
-			s.adapt(len(b.wants), errTooMany)
+			s.adapt(len(b.wants), remote.ErrTooMany)
 			asked, read = asked+1, read+1 // alone
 		}
 	}
@@ -244,8 +245,8 @@ func TestNamesThatAreNone(t *testing.T) {
 // TestPackWithoutEnd: a pack that is too large to be held is an error that says
 // what to do.
 func TestPackWithoutEnd(t *testing.T) {
-	for most, want := range map[uint32]error{0: errPack, 10: errTooMany} {
-		if _, err := (&connection{tempDir: t.TempDir()}).readPack(endless{}, most); !errors.Is(err, want) {
+	for most, want := range map[uint32]error{0: remote.ErrPack, 10: remote.ErrTooMany} {
+		if _, err := (&remote.Connection{TempDir: t.TempDir()}).ReadPack(endless{}, most); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}

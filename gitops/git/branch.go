@@ -1,16 +1,32 @@
+// Package git is a git client for programs that read and write one branch: the
+// commit at its head, its files, and a way to put commits on top of it.
+//
+// It speaks git's own protocol through go-git's plumbing and keeps no clone
+// and no worktree. Reading costs one request while the branch has not moved;
+// when it has, only what has changed in the directories in use is fetched.
+// Writing sends exactly the new blobs, trees and commits, and the branch moves
+// from the old tip to the new one by compare-and-swap: it is never forced, and
+// a push is never reported as done unless the server has said so.
+//
+// A repository is reached over https, http, ssh, git, or a path on this
+// machine. Only a path needs the git binary.
 package git
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
+	"time"
+
+	"muster/gitops/branch"
+	"muster/gitops/git/remote"
+	"muster/gitops/traffic"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/transport"
-
-	"muster/gitops/branch"
-	"muster/gitops/traffic"
 )
 
 // Branch is one branch of one remote repository. It keeps the commit at its
@@ -21,8 +37,8 @@ type Branch struct {
 	author author
 
 	mu     sync.Mutex // locked while the fields below are used
-	server *connection
-	taker  *connection // of pushes; mostly the server
+	server *remote.Connection
+	taker  *remote.Connection // of pushes; mostly the server
 	store  *store
 	// seen is the head as a push that was not first has found it; zero: none.
 	// The next refresh begins there.
@@ -46,7 +62,7 @@ func New(c Config) (*Branch, error) {
 		if taker, err = c.connect(c.PushURL); err != nil {
 			return nil, err
 		}
-		taker.traffic = server.traffic
+		taker.Traffic = server.Traffic
 	}
 	return &Branch{
 		name:   c.Branch,
@@ -58,30 +74,30 @@ func New(c Config) (*Branch, error) {
 }
 
 // connect checks what an address needs, and connects to nothing yet.
-func (c Config) connect(url string) (*connection, error) {
-	address, err := parseAddress(url)
+func (c Config) connect(url string) (*remote.Connection, error) {
+	address, err := remote.ParseAddress(url)
 	if err != nil {
 		return nil, err
 	}
-	if address.endpoint.Protocol == "ssh" && c.Credentials.SSHProgram == nil {
+	if address.Endpoint.Protocol == "ssh" && c.Credentials.SSHProgram == nil {
 		if c.Credentials.SSHKeyFile == "" && c.Credentials.SSHAgent == "" {
-			return nil, ErrNoSSHKey
+			return nil, remote.ErrNoSSHKey
 		}
 		if c.Credentials.SSHKnownHostsFile == "" {
-			return nil, ErrNoKnownHosts
+			return nil, remote.ErrNoKnownHosts
 		}
 	}
-	server := &connection{address: address, credentials: c.Credentials, timeout: c.Timeout, tempDir: c.TempDir, log: c.Log, traffic: &traffic.Counter{}}
-	server.secrets.add(address.password)
-	server.secrets.address = address.query()
+	server := &remote.Connection{Address: address, Credentials: c.Credentials, Timeout: c.Timeout, TempDir: c.TempDir, Log: c.Log, Traffic: &traffic.Counter{}}
+	server.Secrets.Add(address.Password)
+	server.Secrets.Address = address.Query()
 	return server, nil
 }
 
 // String is the repository's address without anything secret.
-func (b *Branch) String() string { return b.server.address.String() }
+func (b *Branch) String() string { return b.server.Address.String() }
 
 // Stats returns what was exchanged with the server. It waits for nobody.
-func (b *Branch) Stats() traffic.Stats { return b.server.traffic.Stats() }
+func (b *Branch) Stats() traffic.Stats { return b.server.Traffic.Stats() }
 
 // Tip returns the commit at the branch's head and its files. While the
 // head has not moved that is one request. The tree reads lazily, with ctx; it
@@ -110,12 +126,12 @@ func (b *Branch) tip(ctx context.Context) branch.Tip {
 func (b *Branch) refresh(ctx context.Context) error {
 	seen := b.seen
 	b.seen = plumbing.ZeroHash
-	if !seen.IsZero() && b.server.overHTTP() {
+	if !seen.IsZero() && b.server.OverHTTP() {
 		// A lost race has just shown it: no need to ask again. (Over anything
 		// else asking costs nothing, as a fetch begins with it.)
 		err := b.store.update(ctx, nil, seen)
-		var a *answer
-		if !errors.As(err, &a) || !a.refusesRequest() {
+		var a *remote.Answer
+		if !errors.As(err, &a) || !a.RefusesRequest() {
 			return err
 		}
 		b.store.reset() // what was here is incomplete
@@ -125,7 +141,7 @@ func (b *Branch) refresh(ctx context.Context) error {
 	const reads = 3
 	for read := 1; ; read++ {
 		head, err := b.readHead(ctx)
-		if err == nil || read == reads || ctx.Err() != nil || head.IsZero() || waitOf(err) > 0 {
+		if err == nil || read == reads || ctx.Err() != nil || head.IsZero() || remote.WaitOf(err) > 0 {
 			return err
 		}
 		if at, failed := b.look(ctx); failed != nil || at == head {
@@ -137,9 +153,9 @@ func (b *Branch) refresh(ctx context.Context) error {
 
 // readHead brings the store to the branch's head, and returns that as far as it is known.
 func (b *Branch) readHead(ctx context.Context) (plumbing.Hash, error) {
-	bounded, cancel := context.WithTimeout(ctx, b.server.timeout)
+	bounded, cancel := context.WithTimeout(ctx, b.server.Timeout)
 	defer cancel()
-	head, session, err := b.server.headOf(bounded, b.name)
+	head, session, err := b.server.HeadOf(bounded, b.name)
 	if err != nil {
 		return plumbing.ZeroHash, err
 	}
@@ -155,18 +171,88 @@ func (b *Branch) readHead(ctx context.Context) (plumbing.Hash, error) {
 // reset forgets everything that was read, so that the next Tip starts over.
 func (b *Branch) reset() {
 	b.seen = plumbing.ZeroHash
-	b.server.reset()
-	b.taker.reset()
+	b.server.Reset()
+	b.taker.Reset()
 	b.store.reset()
 }
 
 // fail is how every error leaves a Branch.
 func (b *Branch) fail(doing string, err error) error {
 	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
-		err = fmt.Errorf("%w: push a first commit to branch %q", ErrEmpty, b.name)
+		err = fmt.Errorf("%w: push a first commit to branch %q", remote.ErrEmpty, b.name)
 	}
-	return b.server.fail(doing, err)
+	return b.server.Fail(doing, err)
 }
 
 // failPush is how an error of a push leaves a Branch.
-func (b *Branch) failPush(err error) error { return b.taker.fail("pushing to", err) }
+func (b *Branch) failPush(err error) error { return b.taker.Fail("pushing to", err) }
+
+// Config says which branch of which repository is used, and as whom. URL and
+// Branch are required, and to push also AuthorName and AuthorEmail.
+type Config struct {
+	// URL is the repository's address in any form git accepts: https, http,
+	// ssh and git URLs, user@host:path, file URLs, and plain paths.
+	URL string
+	// PushURL is where pushes go; empty: to URL.
+	PushURL string
+	// Branch is the name of the branch, with or without refs/heads/. HEAD is what the
+	// repository has checked out, to be read alone.
+	Branch string
+	// ReadAhead is a directory that is fetched, with everything below it,
+	// before it is read, and kept as long as the branch has it. Everything else
+	// is fetched when it is read. Empty means that nothing is fetched ahead.
+	ReadAhead string
+	// ReadFirst are directories that are fetched together with ReadAhead when
+	// nothing is here yet, and like all others after that.
+	ReadFirst []string
+	// AuthorName and AuthorEmail are the author and committer of every commit.
+	AuthorName, AuthorEmail string
+	// Credentials are how client and server prove who they are.
+	Credentials remote.Credentials
+	// Sign makes the signature of a commit; nil leaves commits unsigned.
+	Sign Signer
+	// Timeout bounds each exchange with the server; zero means two minutes.
+	Timeout time.Duration
+	// TempDir is a directory in which what the server sends is kept while it is in use,
+	// in a file without a name, where it is larger than 4 MiB. Empty, or where no file
+	// can be made, it is kept in memory, and of a server without partial clone more than
+	// 32 MiB are refused.
+	TempDir string
+	// Log is told once about each way in which reading is more expensive than
+	// it could be; nil discards.
+	Log *slog.Logger
+}
+
+// DefaultTimeout is a [Config]'s Timeout where it is zero.
+const DefaultTimeout = 2 * time.Minute
+
+// withDefaults fills in what was left out and validates the rest.
+func (c Config) withDefaults() (Config, error) {
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.Timeout < 0 {
+		return c, errors.New("the time-out for git must be positive")
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	for _, dir := range append([]string{c.ReadAhead}, c.ReadFirst...) {
+		if dir == "" {
+			continue
+		}
+		if err := branch.CheckPath(dir); err != nil {
+			return c, fmt.Errorf("the directories to read ahead: %w", err)
+		}
+	}
+	c.Branch = strings.TrimPrefix(c.Branch, "refs/heads/")
+	if err := plumbing.NewBranchReferenceName(c.Branch).Validate(); err != nil {
+		return c, fmt.Errorf("%q is not a name of a git branch", c.Branch)
+	}
+	for _, who := range []string{c.AuthorName, c.AuthorEmail} {
+		if strings.ContainsAny(who, "<>\n\x00") || strings.TrimSpace(who) != who {
+			return c, fmt.Errorf("author %q: a name or address must be one line without < and >", who)
+		}
+	}
+	return c, nil
+}

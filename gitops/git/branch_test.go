@@ -16,6 +16,7 @@ import (
 	"muster/gitops/branch"
 	"muster/gitops/canary"
 	"muster/gitops/git"
+	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
 )
 
@@ -38,7 +39,7 @@ func hosts() []host {
 			t.Cleanup(s.Close)
 			return git.Config{
 				URL:         s.URL + "/" + filepath.Base(r.Dir),
-				Credentials: git.Credentials{Password: git.StaticPassword("robot", canary.GitPassword)},
+				Credentials: remote.Credentials{Password: remote.StaticPassword("robot", canary.GitPassword)},
 			}
 		}},
 		{"ssh", func(t *testing.T, r gitserver.Repository) git.Config {
@@ -49,7 +50,7 @@ func hosts() []host {
 			t.Cleanup(s.Close)
 			return git.Config{
 				URL:         s.URL(r),
-				Credentials: git.Credentials{SSHKeyFile: s.KeyFile, SSHKnownHostsFile: s.KnownHostsFile},
+				Credentials: remote.Credentials{SSHKeyFile: s.KeyFile, SSHKnownHostsFile: s.KnownHostsFile},
 			}
 		}},
 		{"daemon", func(t *testing.T, r gitserver.Repository) git.Config {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+
+	"muster/gitops/git/remote"
 )
 
 // TestComparesOnly: what servers say of a branch that has moved is told from a refusal.
@@ -24,7 +26,7 @@ func TestComparesOnly(t *testing.T) {
 			t.Errorf("%s: %t", words, got)
 		}
 	}
-	if comparesOnly(&answer{status: http.StatusForbidden, words: "failed to update ref"}) {
+	if comparesOnly(&remote.Answer{Status: http.StatusForbidden, Words: "failed to update ref"}) {
 		t.Error("a status of HTTP's is no comparison")
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"muster/gitops/branch"
+	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
 	"muster/gitops/unraced"
 )
@@ -114,24 +115,24 @@ func TestWholePackIsNotInMemory(t *testing.T) {
 // which they take their size, and that is said once.
 func TestNoPlaceForTemporaryFiles(t *testing.T) {
 	var log bytes.Buffer
-	where, err := parseAddress("https://git.example.com/fleet.git")
+	where, err := remote.ParseAddress("https://git.example.com/fleet.git")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &connection{address: where, tempDir: filepath.Join(t.TempDir(), "none"), log: slog.New(slog.NewTextHandler(&log, nil))}
+	c := &remote.Connection{Address: where, TempDir: filepath.Join(t.TempDir(), "none"), Log: slog.New(slog.NewTextHandler(&log, nil))}
 	content := append([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x01"), noise(20<<20)...)
 	const most = 150 << 20 // io.ReadAll takes most of it
 	used := peakHeap(most, func() {
 		for range 2 {
-			got, err := c.readPack(bytes.NewReader(content), 0)
+			got, err := c.ReadPack(bytes.NewReader(content), 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			same, err := io.ReadAll(io.NewSectionReader(got, 0, got.size))
+			same, err := io.ReadAll(io.NewSectionReader(got, 0, got.Size))
 			if err != nil || !bytes.Equal(same, content) {
 				t.Errorf("what is kept is not what came: %v", err)
 			}
-			got.close()
+			got.Close()
 		}
 	})
 	if used > most {
@@ -140,11 +141,11 @@ func TestNoPlaceForTemporaryFiles(t *testing.T) {
 	if n := strings.Count(log.String(), "mount a writable directory with room at /tmp, or name one in TMPDIR"); n != 1 {
 		t.Errorf("it is said %d times:\n%s", n, &log)
 	}
-	for _, dir := range []string{"", c.tempDir} {
-		c.tempDir = dir
-		const most = mostInMemory + 16<<20
+	for _, dir := range []string{"", c.TempDir} {
+		c.TempDir = dir
+		const most = remote.MostInMemory + 16<<20
 		used = peakHeap(most, func() {
-			if _, err := c.readPack(io.MultiReader(bytes.NewReader(content), endless{}), 0); !errors.Is(err, errNoPlace) || !strings.Contains(err.Error(), "TMPDIR") {
+			if _, err := c.ReadPack(io.MultiReader(bytes.NewReader(content), endless{}), 0); !errors.Is(err, remote.ErrNoPlace) || !strings.Contains(err.Error(), "TMPDIR") {
 				t.Errorf("a pack that has no place in memory: %v", err)
 			}
 		})
@@ -171,37 +172,37 @@ func (f *fullFile) Write(p []byte) (int, error) {
 // TestNoRoomForTemporaryFiles asserts that a pack that does not fit on the disk is kept in
 // memory completely, as if no temporary file could be made.
 func TestNoRoomForTemporaryFiles(t *testing.T) {
-	where, err := parseAddress("https://git.example.com/fleet.git")
+	where, err := remote.ParseAddress("https://git.example.com/fleet.git")
 	if err != nil {
 		t.Fatal(err)
 	}
-	content := noise(mostInMemory + 1)
+	content := noise(remote.MostInMemory + 1)
 	for _, c := range []struct {
 		room, size int
 		fits       bool
-	}{{0, 5 << 20, true}, {1<<20 + 1, 5 << 20, true}, {6 << 20, 5 << 20, true}, {mostInMemory, mostInMemory, true}, {mostInMemory, mostInMemory + 1, false}, {9 << 20, mostInMemory + 1, false}} {
+	}{{0, 5 << 20, true}, {1<<20 + 1, 5 << 20, true}, {6 << 20, 5 << 20, true}, {remote.MostInMemory, remote.MostInMemory, true}, {remote.MostInMemory, remote.MostInMemory + 1, false}, {9 << 20, remote.MostInMemory + 1, false}} {
 		file, err := os.Create(filepath.Join(t.TempDir(), "pack"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var log bytes.Buffer
-		s := &spool{connection: &connection{address: where, log: slog.New(slog.NewTextHandler(&log, nil))}, file: &fullFile{file, c.room}}
+		s := &remote.Spool{Connection: &remote.Connection{Address: where, Log: slog.New(slog.NewTextHandler(&log, nil))}, File: &fullFile{file, c.room}}
 		_, err = io.Copy(s, struct{ io.Reader }{bytes.NewReader(content[:c.size])})
-		if (err == nil) != c.fits || err != nil && !errors.Is(err, errNoPlace) {
+		if (err == nil) != c.fits || err != nil && !errors.Is(err, remote.ErrNoPlace) {
 			t.Errorf("%d bytes where %d fit: %v", c.size, c.room, err)
 		}
 		if said := strings.Contains(log.String(), "no space left on device"); said != (c.size > c.room) {
 			t.Errorf("%d bytes where %d fit: the log has %q", c.size, c.room, &log)
 		}
 		if !c.fits {
-			s.close()
+			s.Close()
 			continue
 		}
-		got := s.download()
-		if same, err := io.ReadAll(io.NewSectionReader(got, 0, got.size)); err != nil || !bytes.Equal(same, content[:c.size]) {
+		got := s.Download()
+		if same, err := io.ReadAll(io.NewSectionReader(got, 0, got.Size)); err != nil || !bytes.Equal(same, content[:c.size]) {
 			t.Errorf("%d bytes where %d fit: what is kept is not what came: %v", c.size, c.room, err)
 		}
-		got.close()
+		got.Close()
 	}
 }
 
@@ -209,8 +210,8 @@ func TestNoRoomForTemporaryFiles(t *testing.T) {
 // header.
 func TestManyObjects(t *testing.T) {
 	for _, most := range []uint32{0, 1 << 30} {
-		header := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), mostEntries+1)
-		if _, err := (&connection{}).readPack(bytes.NewReader(header), most); err == nil {
+		header := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), remote.MostEntries+1)
+		if _, err := (&remote.Connection{}).ReadPack(bytes.NewReader(header), most); err == nil {
 			t.Errorf("at most %d: it is read", most)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 
 	"muster/gitops/branch"
+	"muster/gitops/git/remote"
 )
 
 const (
@@ -50,10 +51,10 @@ func (b *Branch) edits(ctx context.Context, commits []branch.Commit, trees map[s
 			return nil, err
 		}
 	}
-	if b.server.caps != nil {
+	if b.server.Caps != nil {
 		b.store.chooseMode()
 	}
-	if b.server.caps == nil {
+	if b.server.Caps == nil {
 		if err := b.refresh(ctx); err != nil {
 			return nil, err
 		}
@@ -273,7 +274,7 @@ func (r *objectReader) fetch(ctx context.Context, hashes []plumbing.Hash) error 
 	}
 	for some := range slices.Chunk(missing, mostWants) {
 		err := r.fetchNamed(ctx, some)
-		if errors.Is(err, errFilter) {
+		if errors.Is(err, remote.ErrFilter) {
 			r.named = false
 			return r.fetch(ctx, hashes)
 		}
@@ -291,19 +292,19 @@ func (r *objectReader) fetchNamed(ctx context.Context, hashes []plumbing.Hash) e
 	if r.refused > mostRefused {
 		return nil
 	}
-	q := request{wants: hashes, filter: exact, most: uint32(len(hashes)) + besides}
-	if r.store.server.caps.Supports(capability.Shallow) {
-		q.depth = 1 // of a commit not those before it
+	q := remote.Request{Wants: hashes, Filter: remote.Exact, Most: uint32(len(hashes)) + besides}
+	if r.store.server.Caps.Supports(capability.Shallow) {
+		q.Depth = 1 // of a commit not those before it
 	}
-	answer, err := r.store.server.fetch(ctx, nil, q)
+	answer, err := r.store.server.Fetch(ctx, nil, q)
 	switch {
-	case (errors.Is(err, errTooMany) || errors.Is(err, errNotOurs)) && len(hashes) > 1:
+	case (errors.Is(err, remote.ErrTooMany) || errors.Is(err, remote.ErrNotOurs)) && len(hashes) > 1:
 		half := len(hashes) / 2
 		if err := r.fetchNamed(ctx, hashes[:half]); err != nil {
 			return err
 		}
 		return r.fetchNamed(ctx, hashes[half:])
-	case errors.Is(err, errTooMany), errors.Is(err, errNotOurs):
+	case errors.Is(err, remote.ErrTooMany), errors.Is(err, remote.ErrNotOurs):
 		r.refused++
 		return nil
 	case err != nil:
@@ -333,11 +334,11 @@ func (r *objectReader) fetchWhole(ctx context.Context, missing []plumbing.Hash) 
 		if len(missing) == 0 || r.all {
 			return nil
 		}
-		q := request{wants: []plumbing.Hash{r.store.head}, depth: deep}
-		if !r.store.server.caps.Supports(capability.Shallow) {
-			q.depth = 0
+		q := remote.Request{Wants: []plumbing.Hash{r.store.head}, Depth: deep}
+		if !r.store.server.Caps.Supports(capability.Shallow) {
+			q.Depth = 0
 		}
-		answer, err := r.store.server.fetch(ctx, nil, q)
+		answer, err := r.store.server.Fetch(ctx, nil, q)
 		if err != nil {
 			return err
 		}
@@ -345,7 +346,7 @@ func (r *objectReader) fetchWhole(ctx context.Context, missing []plumbing.Hash) 
 		if r.whole, err = indexPack(ctx, answer, nil); err != nil {
 			return err
 		}
-		r.all = q.depth == 0
+		r.all = q.Depth == 0
 		missing = slices.DeleteFunc(missing, func(h plumbing.Hash) bool { _, ok := r.whole.names.find(h); return ok })
 	}
 	return nil

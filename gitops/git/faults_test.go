@@ -22,6 +22,7 @@ import (
 	"muster/gitops/branch"
 	"muster/gitops/canary"
 	"muster/gitops/git"
+	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
 )
 
@@ -241,8 +242,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(other.Close)
-	password := git.Credentials{Password: git.StaticPassword("robot", "hunter2/ä")}
-	key := git.Credentials{SSHKeyFile: ssh.KeyFile, SSHKnownHostsFile: ssh.KnownHostsFile}
+	password := remote.Credentials{Password: remote.StaticPassword("robot", "hunter2/ä")}
+	key := remote.Credentials{SSHKeyFile: ssh.KeyFile, SSHKnownHostsFile: ssh.KnownHostsFile}
 	sha256 := gitserver.NewRepository(t, "--object-format=sha256")
 	seed(t, sha256, files()...)
 	inURL := strings.Replace(f.URL(), "http://", "http://robot:wrong%2Fpass@", 1)
@@ -250,7 +251,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		config git.Config
 		want   []string
 	}{
-		"wrong password":      {git.Config{URL: f.URL(), Credentials: git.Credentials{Password: git.StaticPassword("robot", "wrong/pass")}}, []string{"user name and password", "401"}},
+		"wrong password":      {git.Config{URL: f.URL(), Credentials: remote.Credentials{Password: remote.StaticPassword("robot", "wrong/pass")}}, []string{"user name and password", "401"}},
 		"wrong in the URL":    {git.Config{URL: inURL}, []string{"401"}},
 		"no password":         {git.Config{URL: f.URL()}, []string{"401"}},
 		"not found":           {git.Config{URL: f.Server.URL + "/none.git", Credentials: password}, []string{"repository not found"}},
@@ -259,10 +260,10 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		"path missing":        {git.Config{URL: t.TempDir() + "/none"}, []string{"repository not found"}},
 		"ssh path missing":    {git.Config{URL: "ssh://git@" + ssh.Address + "/none", Credentials: key}, []string{"repository not found"}},
 		"unknown host key":    {git.Config{URL: other.URL(f.Repository), Credentials: key}, []string{"host key", "unknown", "ssh-keyscan"}},
-		"key not accepted":    {git.Config{URL: other.URL(f.Repository), Credentials: git.Credentials{SSHKeyFile: ssh.KeyFile, SSHKnownHostsFile: other.KnownHostsFile}}, []string{"does not accept the ssh key"}},
-		"key file missing":    {git.Config{URL: ssh.URL(f.Repository), Credentials: git.Credentials{SSHKeyFile: "/none", SSHKnownHostsFile: ssh.KnownHostsFile}}, []string{"reading the ssh key"}},
+		"key not accepted":    {git.Config{URL: other.URL(f.Repository), Credentials: remote.Credentials{SSHKeyFile: ssh.KeyFile, SSHKnownHostsFile: other.KnownHostsFile}}, []string{"does not accept the ssh key"}},
+		"key file missing":    {git.Config{URL: ssh.URL(f.Repository), Credentials: remote.Credentials{SSHKeyFile: "/none", SSHKnownHostsFile: ssh.KnownHostsFile}}, []string{"reading the ssh key"}},
 		"nobody listens":      {git.Config{URL: "http://127.0.0.1:1/fleet.git"}, []string{"connection refused"}},
-		"password file empty": {git.Config{URL: f.URL(), Credentials: git.Credentials{Password: git.PasswordFile("robot", os.DevNull)}}, []string{"is empty"}},
+		"password file empty": {git.Config{URL: f.URL(), Credentials: remote.Credentials{Password: remote.PasswordFile("robot", os.DevNull)}}, []string{"is empty"}},
 		"sha256":              {git.Config{URL: sha256.Dir}, []string{"SHA-256"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -338,7 +339,7 @@ func TestPasswordIsReadAgain(t *testing.T) {
 		}
 	}
 	set("first")
-	repository := open(t, git.Config{URL: f.URL(), Credentials: git.Credentials{Password: git.PasswordFile("robot", file)}})
+	repository := open(t, git.Config{URL: f.URL(), Credentials: remote.Credentials{Password: remote.PasswordFile("robot", file)}})
 	tipOf(t, repository)
 	f.SetPassword("second")
 	if _, err := repository.Tip(t.Context()); err == nil || strings.Contains(err.Error(), "first") {
@@ -361,7 +362,7 @@ func TestCustomAuthority(t *testing.T) {
 	if err := os.WriteFile(file, f.CertificatePEM(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	repository := open(t, git.Config{URL: f.URL(), Credentials: git.Credentials{CAFile: file}})
+	repository := open(t, git.Config{URL: f.URL(), Credentials: remote.Credentials{CAFile: file}})
 	if _, err := repository.Push(t.Context(), tipOf(t, repository), one("a")); err != nil {
 		t.Error(err)
 	}
@@ -385,7 +386,7 @@ func TestSilentServer(t *testing.T) {
 			t.Parallel()
 			repository := open(t, git.Config{
 				URL: scheme + "://" + listener.Addr().String() + "/x", Timeout: 50 * time.Millisecond,
-				Credentials: git.Credentials{SSHKeyFile: keys.KeyFile, SSHKnownHostsFile: keys.KnownHostsFile},
+				Credentials: remote.Credentials{SSHKeyFile: keys.KeyFile, SSHKnownHostsFile: keys.KnownHostsFile},
 			})
 			if _, err := repository.Tip(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Tip: %v, want a deadline", err)
@@ -408,7 +409,7 @@ func TestRedirect(t *testing.T) {
 	seed(t, f.Repository, files()...)
 	repository := open(t, git.Config{
 		URL:         f.Server.URL + "/renamed/fleet.git",
-		Credentials: git.Credentials{Password: git.StaticPassword("robot", canary.GitPassword)},
+		Credentials: remote.Credentials{Password: remote.StaticPassword("robot", canary.GitPassword)},
 	})
 	tip := tipOf(t, repository)
 	wantFile(t, tip.Tree, "base/job.yaml", "job\n")
@@ -434,7 +435,7 @@ func TestNoSecretInTheLog(t *testing.T) {
 	var log bytes.Buffer
 	repository := open(t, git.Config{
 		URL: f.URL(), Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Credentials: git.Credentials{Password: git.StaticPassword("robot", canary.GitPassword)},
+		Credentials: remote.Credentials{Password: remote.StaticPassword("robot", canary.GitPassword)},
 	})
 	_, err := repository.Tip(t.Context())
 	if err == nil {

@@ -16,11 +16,12 @@ import (
 
 	"muster/gitops/branch"
 	"muster/gitops/git"
+	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
 )
 
 // gitHelper is the real git credential with the real helper "store", over a file.
-func gitHelper(t *testing.T, store string) git.HelperFunc {
+func gitHelper(t *testing.T, store string) remote.HelperFunc {
 	t.Helper()
 	home := t.TempDir()
 	config := fmt.Sprintf("[credential]\n\thelper = store --file=%s\n", store)
@@ -52,7 +53,7 @@ func TestCredentialHelper(t *testing.T) {
 	var asked []string
 	known := "hunter2" // to the person who is asked where the helper has nothing
 	real := gitHelper(t, store)
-	b := open(t, git.Config{URL: server.URL(), Credentials: git.Credentials{Helper: func(ctx context.Context, action string) *exec.Cmd {
+	b := open(t, git.Config{URL: server.URL(), Credentials: remote.Credentials{Helper: func(ctx context.Context, action string) *exec.Cmd {
 		asked = append(asked, action)
 		if action == "fill" {
 			remember(known)
@@ -87,7 +88,7 @@ func TestCredentialHelper(t *testing.T) {
 	}
 
 	server.SetPassword("hunter4")
-	if err := b.Writable(t.Context()); err == nil || errors.Is(err, git.ErrNoPassword) || strings.Contains(err.Error(), "hunter") {
+	if err := b.Writable(t.Context()); err == nil || errors.Is(err, remote.ErrNoPassword) || strings.Contains(err.Error(), "hunter") {
 		t.Errorf("a password that is wrong: %v", err)
 	}
 	wantAsked("a password that is wrong", "reject", "fill", "reject")
@@ -101,12 +102,12 @@ func TestCredentialHelperHasNothing(t *testing.T) {
 	t.Parallel()
 	server := gitserver.NewServer(t, gitserver.Options{Username: "ada", Password: "hunter2"})
 	seed(t, server.Repository, files()...)
-	for name, helper := range map[string]git.HelperFunc{
+	for name, helper := range map[string]remote.HelperFunc{
 		"empty":  gitHelper(t, filepath.Join(t.TempDir(), "credentials")),
 		"no git": func(ctx context.Context, _ string) *exec.Cmd { return exec.CommandContext(ctx, "/nonexistent/git") },
 	} {
-		_, err := open(t, git.Config{URL: server.URL(), Credentials: git.Credentials{Helper: helper}}).Tip(t.Context())
-		if !errors.Is(err, git.ErrNoPassword) {
+		_, err := open(t, git.Config{URL: server.URL(), Credentials: remote.Credentials{Helper: helper}}).Tip(t.Context())
+		if !errors.Is(err, remote.ErrNoPassword) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -171,7 +172,7 @@ func TestSSHAgent(t *testing.T) {
 	r := gitserver.NewRepository(t)
 	seed(t, r, files()...)
 	credentials := func(socket string) git.Config {
-		return git.Config{URL: server.URL(r), Credentials: git.Credentials{SSHAgent: socket, SSHKnownHostsFile: server.KnownHostsFile}}
+		return git.Config{URL: server.URL(r), Credentials: remote.Credentials{SSHAgent: socket, SSHKnownHostsFile: server.KnownHostsFile}}
 	}
 	b := open(t, credentials(startAgent(t, server.KeyFile)))
 	tip := tipOf(t, b)

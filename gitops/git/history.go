@@ -14,6 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 
 	"muster/gitops/branch"
+	"muster/gitops/git/remote"
 )
 
 // mostCommits bounds a history: its commits' identifiers are kept while it is
@@ -31,7 +32,7 @@ const mostCommits = 2_000_000
 // the branch has moved meanwhile.
 func (b *Branch) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
 	return func(yield func(branch.Commit, error) bool) {
-		if b.server.address.endpoint.Protocol == "file" {
+		if b.server.Address.Endpoint.Protocol == "file" {
 			b.localHistory(ctx, from, limit, yield)
 			return
 		}
@@ -76,7 +77,7 @@ func (b *Branch) localHistory(ctx context.Context, from string, limit branch.Lim
 		fail(err)
 		return
 	}
-	for c, err := range localCommits(ctx, b.server.address.endpoint.Path, head, limit.Commits) {
+	for c, err := range localCommits(ctx, b.server.Address.Endpoint.Path, head, limit.Commits) {
 		if err != nil {
 			fail(err)
 			return
@@ -94,9 +95,9 @@ func (b *Branch) startOf(ctx context.Context, from string) (plumbing.Hash, error
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, b.server.timeout)
+	ctx, cancel := context.WithTimeout(ctx, b.server.Timeout)
 	defer cancel()
-	head, session, err := b.server.headOf(ctx, b.name)
+	head, session, err := b.server.HeadOf(ctx, b.name)
 	if session != nil {
 		session.Close()
 	}
@@ -117,7 +118,7 @@ const (
 
 // filters are what commits are fetched with, the best first: without trees and
 // files, without files, and with everything.
-func filters() []packp.Filter { return []packp.Filter{exact, "blob:none", ""} }
+func filters() []packp.Filter { return []packp.Filter{remote.Exact, "blob:none", ""} }
 
 // history is one reading of a branch's history.
 type history struct {
@@ -151,10 +152,10 @@ func (h *history) begin(from string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var session transport.UploadPackSession
-	if from == "" || b.server.caps == nil {
-		ctx, cancel := context.WithTimeout(h.ctx, b.server.timeout)
+	if from == "" || b.server.Caps == nil {
+		ctx, cancel := context.WithTimeout(h.ctx, b.server.Timeout)
 		defer cancel()
-		head, opened, err := b.server.headOf(ctx, b.name)
+		head, opened, err := b.server.HeadOf(ctx, b.name)
 		if err != nil {
 			return err
 		}
@@ -169,7 +170,7 @@ func (h *history) begin(from string) error {
 			return err
 		}
 	}
-	if !b.server.caps.Supports(capability.Filter) {
+	if !b.server.Caps.Supports(capability.Filter) {
 		h.given = len(filters()) - 1
 	}
 	if h.head == b.store.head && (h.since.IsZero() || leads(b.store.came, h.head, h.since)) {
@@ -282,48 +283,48 @@ func (h *history) fetch(session transport.UploadPackSession) error {
 		}
 	}
 	for {
-		q := request{wants: []plumbing.Hash{h.head}, filter: filters()[h.given]}
-		if server.caps.Supports(capability.Shallow) {
-			q.depth = h.depth + h.step
+		q := remote.Request{Wants: []plumbing.Hash{h.head}, Filter: filters()[h.given]}
+		if server.Caps.Supports(capability.Shallow) {
+			q.Depth = h.depth + h.step
 		}
 		named := h.depth > 0 && h.fromWithin()
 		switch {
 		case named:
-			q.wants, q.depth = h.missing(), h.step
+			q.Wants, q.Depth = h.missing(), h.step
 			if h.single {
-				q.wants = q.wants[:1]
+				q.Wants = q.Wants[:1]
 			}
 		case h.depth > 0:
-			q.have = h.head
+			q.Have = h.head
 			for commit := range h.edge {
-				q.edge = append(q.edge, commit)
+				q.Edge = append(q.Edge, commit)
 			}
 		}
-		if q.filter == exact && h.step > 1 {
-			q.most = mostInPage
+		if q.Filter == remote.Exact && h.step > 1 {
+			q.Most = mostInPage
 		}
-		answer, err := server.fetch(h.ctx, session, q)
+		answer, err := server.Fetch(h.ctx, session, q)
 		session = nil
 		switch {
-		case errors.Is(err, errFilter) && h.given < len(filters())-1:
+		case errors.Is(err, remote.ErrFilter) && h.given < len(filters())-1:
 			h.given++
 			continue
-		case errors.Is(err, errTooMany):
+		case errors.Is(err, remote.ErrTooMany):
 			h.step = max(1, h.step/8)
 			continue
-		case errors.Is(err, errNotOurs) && named:
+		case errors.Is(err, remote.ErrNotOurs) && named:
 			h.unnamed = true
 			continue
-		case errors.Is(err, errNotOurs) && h.depth > 0:
+		case errors.Is(err, remote.ErrNotOurs) && h.depth > 0:
 			return fmt.Errorf("the branch has moved while it was read: read it again (%w)", err)
 		case err != nil:
 			return err
 		}
 		if named {
-			q.depth += h.depth
+			q.Depth += h.depth
 		}
-		err = h.take(answer, q.depth)
-		if errors.Is(err, errLacksCommit) && (h.step > 1 || named && len(q.wants) > 1) {
+		err = h.take(answer, q.Depth)
+		if errors.Is(err, errLacksCommit) && (h.step > 1 || named && len(q.Wants) > 1) {
 			h.single = h.step == 1
 			h.step = 1 // a commit that comes alone is no delta
 			h.depth = max(h.depth, h.came)
@@ -339,23 +340,23 @@ func (h *history) fetch(session transport.UploadPackSession) error {
 // was reset to a commit before it.
 func (h *history) fetchSince() (bool, error) {
 	server := h.branch.server
-	q := request{wants: []plumbing.Hash{h.head}, have: h.since, closed: true, most: largestPage}
+	q := remote.Request{Wants: []plumbing.Hash{h.head}, Have: h.since, Closed: true, Most: largestPage}
 	h.since = plumbing.ZeroHash
-	for ; h.given < len(filters()) && !server.alwaysThin; h.given++ {
-		q.filter = filters()[h.given]
-		pack, err := server.fetch(h.ctx, nil, q)
-		if errors.Is(err, errFilter) && h.given < len(filters())-1 {
+	for ; h.given < len(filters()) && !server.AlwaysThin; h.given++ {
+		q.Filter = filters()[h.given]
+		pack, err := server.Fetch(h.ctx, nil, q)
+		if errors.Is(err, remote.ErrFilter) && h.given < len(filters())-1 {
 			continue
 		}
-		var a *answer
-		if errors.Is(err, errUnknownHave) || errors.Is(err, errTooMany) || errors.Is(err, errNotOurs) || errors.As(err, &a) && a.refusesRequest() {
+		var a *remote.Answer
+		if errors.Is(err, remote.ErrUnknownHave) || errors.Is(err, remote.ErrTooMany) || errors.Is(err, remote.ErrNotOurs) || errors.As(err, &a) && a.RefusesRequest() {
 			return false, nil
 		}
 		if err != nil {
 			return false, err
 		}
-		if server.alwaysThin { // the response may contain deltas on objects that are missing here
-			pack.close()
+		if server.AlwaysThin { // the response may contain deltas on objects that are missing here
+			pack.Close()
 			break
 		}
 		if err = h.take(pack, 0); errors.Is(err, errLacksCommit) || errors.Is(err, errLacksHead) {
@@ -370,7 +371,7 @@ func (h *history) fetchSince() (bool, error) {
 // head, as other servers want it, they walk over all that was sent before: the time
 // of reading then grows with the square of the history.
 func (h *history) fromWithin() bool {
-	caps := h.branch.server.caps
+	caps := h.branch.server.Caps
 	return !h.unnamed && caps.Supports(capability.Shallow) && caps.Supports(capability.AllowReachableSHA1InWant)
 }
 
@@ -396,7 +397,7 @@ var errLacksCommit = fmt.Errorf("a commit: %w", errTooLarge)
 var errLacksHead = errors.New("the server did not send commit")
 
 // take keeps the commits of a page, which is so many commits deep; zero: all.
-func (h *history) take(answer *download, depth int) error {
+func (h *history) take(answer *remote.Download, depth int) error {
 	p, err := indexPack(h.ctx, answer, h.branch.store.get)
 	if err != nil {
 		return err
@@ -424,9 +425,9 @@ func (h *history) take(answer *download, depth int) error {
 	h.ended = depth == 0 || len(h.edge) == 0 || len(h.known) == before
 	h.depth = depth
 	switch {
-	case answer.size < smallPage:
+	case answer.Size < smallPage:
 		h.step = min(h.step*4, largestPage)
-	case answer.size > largePage:
+	case answer.Size > largePage:
 		h.step = max(1, h.step/4)
 	}
 	return nil

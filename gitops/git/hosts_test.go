@@ -22,6 +22,7 @@ import (
 
 	"muster/gitops/branch"
 	"muster/gitops/git"
+	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
 )
 
@@ -245,7 +246,7 @@ func TestRedirectToAHostThatAsks(t *testing.T) {
 		http.Redirect(w, r, there.Server.URL+r.URL.RequestURI(), http.StatusMovedPermanently)
 	}))
 	t.Cleanup(here.Close)
-	for name, c := range map[string]git.Credentials{"a password": {Password: git.StaticPassword("robot", "s3cret")}, "none": {}} {
+	for name, c := range map[string]remote.Credentials{"a password": {Password: remote.StaticPassword("robot", "s3cret")}, "none": {}} {
 		_, err := open(t, git.Config{URL: here.URL + "/fleet.git", Credentials: c}).Tip(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "the address leads to "+there.URL()+",") || !strings.Contains(err.Error(), "use that address") {
 			t.Errorf("with %s: %v", name, err)
@@ -290,7 +291,7 @@ func TestAnotherKindOfHostKey(t *testing.T) {
 	if err := os.WriteFile(known, []byte(knownhosts.Line([]string{s.Address}, public)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = open(t, git.Config{URL: s.URL(gitserver.NewRepository(t)), Credentials: git.Credentials{SSHKeyFile: s.KeyFile, SSHKnownHostsFile: known}}).Tip(t.Context())
+	_, err = open(t, git.Config{URL: s.URL(gitserver.NewRepository(t)), Credentials: remote.Credentials{SSHKeyFile: s.KeyFile, SSHKnownHostsFile: known}}).Tip(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "none of a kind that the host has: add the output of ssh-keyscan") {
 		t.Error(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"muster/gitops/branch"
 	"muster/gitops/canary"
 	"muster/gitops/git"
+	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
 )
 
@@ -39,7 +40,7 @@ func TestLongList(t *testing.T) {
 	}})
 	pullRequests(t, f.Repository, 3000)
 	seed(t, f.Repository, files()...)
-	r := open(t, git.Config{URL: f.URL(), Credentials: git.Credentials{Password: git.StaticPassword("robot", canary.GitPassword)}})
+	r := open(t, git.Config{URL: f.URL(), Credentials: remote.Credentials{Password: remote.StaticPassword("robot", canary.GitPassword)}})
 	tip := tipOf(t, r)
 	push := func(name string) error { return push(t, r, &tip, name) }
 	if err := push("a"); err != nil {

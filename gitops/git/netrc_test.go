@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"muster/gitops/git"
+	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
 )
 
@@ -80,7 +81,7 @@ func TestNetrc(t *testing.T) {
 			gits.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS="}
 			_ = gits.Run() // it is refused
 			want := host.was()
-			_, err := open(t, git.Config{URL: url, Credentials: git.Credentials{NetrcFile: file}}).Tip(t.Context())
+			_, err := open(t, git.Config{URL: url, Credentials: remote.Credentials{NetrcFile: file}}).Tip(t.Context())
 			if err == nil {
 				t.Error("the server takes it")
 			}
@@ -106,7 +107,7 @@ func TestNetrcAndHelper(t *testing.T) {
 	f := gitserver.NewServer(t, gitserver.Options{Username: "ada", Password: "hunter2", Wrap: host.wrap})
 	seed(t, f.Repository, files()...)
 	file := filepath.Join(t.TempDir(), "netrc")
-	b := open(t, git.Config{URL: f.URL(), Credentials: git.Credentials{NetrcFile: file, Helper: func(ctx context.Context, action string) *exec.Cmd {
+	b := open(t, git.Config{URL: f.URL(), Credentials: remote.Credentials{NetrcFile: file, Helper: func(ctx context.Context, action string) *exec.Cmd {
 		return exec.CommandContext(ctx, "sh", "-c", "[ "+action+" != fill ] || printf 'username=ada\\npassword=helped\\n'")
 	}}})
 	for _, step := range []struct{ file, server, want string }{

@@ -17,6 +17,7 @@ import (
 
 	"muster/gitops/branch"
 	"muster/gitops/git"
+	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
 )
 
@@ -127,7 +128,7 @@ func TestOpenSSH(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := git.Config{URL: "ssh://" + server.user + "@" + server.address + r.Dir,
-		Credentials: git.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: server.knownHosts}}
+		Credentials: remote.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: server.knownHosts}}
 	first, second := open(t, config), open(t, config)
 	tip, stale := tipOf(t, first), tipOf(t, second)
 	commit := []branch.Draft{{Message: "one", At: at, Changes: []branch.Change{write("deploy/web/jobs/x.yaml", "x\n")}}}
@@ -169,7 +170,7 @@ func TestOpenSSHWithALongList(t *testing.T) {
 			seed(t, r, files()...)
 			var log bytes.Buffer
 			repository := open(t, git.Config{URL: "ssh://" + server.user + "@" + server.address + r.Dir, Log: slog.New(slog.NewTextHandler(&log, nil)),
-				Credentials: git.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: server.knownHosts}})
+				Credentials: remote.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: server.knownHosts}})
 			for range 5 {
 				tip := tipOf(t, repository)
 				if head, _ := r.Head(); head != tip.Commit {

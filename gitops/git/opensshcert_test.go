@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"muster/gitops/git"
+	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
 )
 
@@ -55,7 +56,7 @@ func TestOpenSSHCertificates(t *testing.T) {
 	r := gitserver.NewRepository(t)
 	seed(t, r, files()...)
 	config := git.Config{URL: "ssh://" + server.user + "@" + server.address + r.Dir,
-		Credentials: git.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: known}}
+		Credentials: remote.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: known}}
 	tipOf(t, open(t, config))
 
 	key := filepath.Join(dir, "user")
@@ -76,7 +77,7 @@ func TestOpenSSHCertificates(t *testing.T) {
 }
 
 // sshWith is the real ssh program with a configuration of its own.
-func sshWith(config string) git.SSHFunc {
+func sshWith(config string) remote.SSHFunc {
 	return func(ctx context.Context, args ...string) *exec.Cmd {
 		return exec.CommandContext(ctx, "ssh", append([]string{"-F", config, "-o", "BatchMode=yes"}, args...)...)
 	}
@@ -103,7 +104,7 @@ func TestSSHProgram(t *testing.T) {
 			r := gitserver.NewRepository(t)
 			seed(t, r, files()...)
 			for _, url := range []string{"ssh://git.inside" + r.Dir, "git.inside:" + r.Dir} {
-				b := open(t, git.Config{URL: url, Credentials: git.Credentials{SSHProgram: sshWith(config)}})
+				b := open(t, git.Config{URL: url, Credentials: remote.Credentials{SSHProgram: sshWith(config)}})
 				tip, err := b.Tip(t.Context())
 				if strings.HasSuffix(name, "nothing") {
 					if err == nil || !strings.Contains(err.Error(), "ssh says: ") {
@@ -131,7 +132,7 @@ func TestAHostThatIsAnOption(t *testing.T) {
 		return exec.CommandContext(ctx, "true")
 	}
 	for _, url := range []string{"ssh://-oProxyCommand=x/fleet.git", "-oProxyCommand=x:fleet.git", "ssh://-l@host/fleet.git"} {
-		b, err := git.New(git.Config{URL: url, Branch: "main", Credentials: git.Credentials{SSHProgram: program}})
+		b, err := git.New(git.Config{URL: url, Branch: "main", Credentials: remote.Credentials{SSHProgram: program}})
 		if err == nil {
 			_, err = b.Tip(t.Context())
 		}

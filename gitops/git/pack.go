@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+
+	"muster/gitops/git/remote"
 )
 
 // rawObject is one git object, inflated.
@@ -22,7 +24,7 @@ type rawObject struct {
 // inflated one at a time, so that a pack of a whole repository costs an index, and
 // its compressed size where it is in memory. It is used by one goroutine at a time.
 type pack struct {
-	from    *download
+	from    *remote.Download
 	scanner *packfile.Scanner
 	offsets []uint32 // of each entry, ascending
 	names   names
@@ -43,7 +45,7 @@ type pack struct {
 // close gives back what the pack takes outside of memory. It is not read after that.
 func (p *pack) close() {
 	if p != nil {
-		p.from.close()
+		p.from.Close()
 	}
 }
 

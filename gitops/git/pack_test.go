@@ -9,6 +9,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 	"pgregory.net/rapid"
+
+	"muster/gitops/git/remote"
 )
 
 // drawTree draws the entries of a tree, files and directories.
@@ -158,8 +160,8 @@ func TestFileBesideAnother(t *testing.T) {
 }
 
 // came is a pack that has come.
-func came(data []byte) *download {
-	return &download{ReaderAt: bytes.NewReader(data), size: int64(len(data))}
+func came(data []byte) *remote.Download {
+	return &remote.Download{ReaderAt: bytes.NewReader(data), Size: int64(len(data))}
 }
 
 func TestPackRoundTrip(t *testing.T) {

@@ -10,14 +10,16 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+
+	"muster/gitops/git/remote"
 )
 
 // indexPack reads a whole packfile and computes the identifiers of its objects.
 // Entries whose base cannot be found are left out: a thin pack also has objects
 // that were not asked for. The pack takes over the download, and so does an error.
-func indexPack(ctx context.Context, from *download, external func(plumbing.Hash) (rawObject, bool)) (*pack, error) {
+func indexPack(ctx context.Context, from *remote.Download, external func(plumbing.Hash) (rawObject, bool)) (*pack, error) {
 	p := &pack{
-		from: from, scanner: packfile.NewScanner(io.NewSectionReader(from, 0, from.size)), external: external,
+		from: from, scanner: packfile.NewScanner(io.NewSectionReader(from, 0, from.Size)), external: external,
 		cache: map[int]rawObject{}, large: map[plumbing.Hash]int64{}, skip: map[int]bool{}, cut: map[int][]byte{},
 	}
 	err := p.scan(ctx)
@@ -38,8 +40,8 @@ func (p *pack) scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if int64(count) > p.from.size || count > mostEntries {
-		return fmt.Errorf("it claims %d objects in %d bytes", count, p.from.size)
+	if int64(count) > p.from.Size || count > remote.MostEntries {
+		return fmt.Errorf("it claims %d objects in %d bytes", count, p.from.Size)
 	}
 	p.offsets, p.names = make([]uint32, 0, count), newNames(int(count))
 	for i := range int(count) {
@@ -178,7 +180,7 @@ func (n *names) find(h plumbing.Hash) (i int, ok bool) {
 
 // at is the entry at an offset.
 func (p *pack) at(offset int64) (i int, ok bool) {
-	if offset < 0 || offset > mostPack {
+	if offset < 0 || offset > remote.MostPack {
 		return 0, false
 	}
 	return slices.BinarySearch(p.offsets, uint32(offset))

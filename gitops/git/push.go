@@ -1,15 +1,164 @@
 package git
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"strings"
 	"time"
 
-	"github.com/go-git/go-git/v5/plumbing"
-
 	"muster/gitops/branch"
+	"muster/gitops/git/remote"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/transport"
 )
+
+// attempt is what became of sending a push.
+type attempt struct {
+	// err is nil only when the server said that it moved the branch.
+	err error
+	// sent says that the server may have got the push.
+	sent bool
+	// answered says that err is the server's answer, and not that of a
+	// connection that was lost.
+	answered bool
+	// denied says that the server's report names the branch as not moved.
+	denied bool
+	// said is what the server said besides, over several lines.
+	said string
+	// unnamed says that the server does not name its program, so that its word that it
+	// moved the branch is not enough: Dulwich gives it to one who was not first too
+	// (dulwich 0.21, server.py, _apply_pack).
+	unnamed bool
+}
+
+// target is the branch that a push moves, and where it must be; zero: it must not be
+// there.
+type target struct {
+	name string
+	old  plumbing.Hash
+}
+
+// send pushes objects and moves a branch to head, if it still is where it must be.
+func (b *Branch) send(ctx context.Context, to target, head plumbing.Hash, objects []newObject) attempt {
+	ctx, cancel := context.WithTimeout(ctx, b.taker.Timeout)
+	defer cancel()
+	// Asked of those who take the push, not of those who serve readers: these
+	// may lag behind.
+	session, adv, err := b.taker.Advertised(ctx)
+	if err != nil {
+		return attempt{err: err}
+	}
+	defer session.Close()
+	if err := b.stillAt(adv, to); err != nil {
+		return attempt{err: err}
+	}
+	if !adv.Capabilities.Supports(capability.ReportStatus) {
+		return attempt{err: errors.New("the server does not report what became of a push (report-status), which is required")}
+	}
+	data, err := writePack(objects, !adv.Capabilities.Supports(noThin))
+	if err != nil {
+		return attempt{err: err}
+	}
+	said := &remote.Tail{}
+	request := updateRequest(adv.Capabilities, said)
+	ref := plumbing.NewBranchReferenceName(to.name)
+	request.Commands = []*packp.Command{{Name: ref, Old: to.old, New: head}}
+	request.Packfile = io.NopCloser(bytes.NewReader(data))
+	report, err := session.ReceivePack(ctx, request)
+	err = remote.Plain(err)
+	denied := report != nil && report.UnpackStatus == "ok" && report.Error() != nil
+	if err == nil {
+		err = confirmed(report, ref)
+	}
+	var a *remote.Answer
+	if errors.As(err, &a) && a.Status == http.StatusTooManyRequests {
+		return attempt{err: err} // it was counted, and not looked at
+	}
+	return attempt{err: err, sent: true, answered: err != nil && isAnswer(report, err), denied: denied, said: said.String(), unnamed: !adv.Capabilities.Supports(capability.Agent)}
+}
+
+// stillAt returns an error where a branch is not where a push expects it.
+func (b *Branch) stillAt(adv *packp.AdvRefs, to target) error {
+	at, err := remote.FindBranch(adv, to.name)
+	switch {
+	case to.old.IsZero() && err == nil:
+		return fmt.Errorf("the branch %s is there already", to.name)
+	case to.old.IsZero():
+		return nil
+	case err != nil:
+		return err
+	case at != to.old:
+		b.seen = at
+		return branch.ErrMoved
+	}
+	return nil
+}
+
+// noThin is the capability of a server that takes no deltas on what it has.
+const noThin = capability.Capability("no-thin")
+
+func updateRequest(caps *capability.List, progress io.Writer) *packp.ReferenceUpdateRequest {
+	request := packp.NewReferenceUpdateRequestFromCapabilities(caps)
+	for _, c := range []capability.Capability{capability.Sideband64k, capability.Atomic} {
+		if caps.Supports(c) {
+			_ = request.Capabilities.Set(c)
+		}
+	}
+	request.Progress = progress
+	return request
+}
+
+// isAnswer reports whether a push that failed was answered, rather than lost on
+// the way.
+func isAnswer(report *packp.ReportStatus, err error) bool {
+	if report != nil && report.Error() != nil || errors.Is(err, transport.ErrAuthorizationFailed) {
+		return true
+	}
+	var a *remote.Answer
+	if errors.As(err, &a) {
+		return a.Status < 500 && !a.Limits()
+	}
+	// The sideband's channel for errors, by which a server ends everything.
+	return strings.HasPrefix(err.Error(), "unexpected error: ")
+}
+
+// confirmed returns nil if the server says that it moved the branch.
+func confirmed(report *packp.ReportStatus, ref plumbing.ReferenceName) error {
+	if report != nil {
+		for _, status := range report.CommandStatuses {
+			if status.ReferenceName == ref {
+				return status.Error()
+			}
+		}
+	}
+	return errors.New("the server did not say what became of the push")
+}
+
+// refusal returns the error of a push that left the branch where it was: a
+// [branch.Refused] with all of the server's words, if the server answered.
+func (a attempt) refusal(server *remote.Connection) error {
+	if !a.answered {
+		return a.err
+	}
+	var words []string
+	if a.said != "" {
+		words = append(words, remote.LastLines(a.said))
+	}
+	var said *remote.Answer
+	if errors.As(a.err, &said) {
+		words = append(words, said.Error())
+	} else {
+		words = append(words, a.err.Error())
+	}
+	return &branch.Refused{Message: server.Printable(strings.Join(words, "; "))}
+}
 
 // Limits implements [branch.Writer]: one push has any number of commits of any size.
 func (b *Branch) Limits() branch.Limits { return branch.Limits{} }
@@ -92,13 +241,13 @@ func (b *Branch) moveOnce(ctx context.Context, head plumbing.Hash, objects []new
 	}
 	// The server may have moved the branch before the error: only the branch
 	// itself tells, also when ctx is over.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), remote.SettleTimeout)
 	defer cancel()
 	at, err := b.look(ctx)
 	if err != nil {
 		// Whether the commits are in the branch is not known: the next Tip tells.
 		b.reset()
-		return plumbing.ZeroHash, fmt.Errorf("%w (whether the commits are in the branch could not be read: %s)", result.err, b.server.printable(err.Error()))
+		return plumbing.ZeroHash, fmt.Errorf("%w (whether the commits are in the branch could not be read: %s)", result.err, b.server.Printable(err.Error()))
 	}
 	switch at {
 	case head:
@@ -112,7 +261,7 @@ func (b *Branch) moveOnce(ctx context.Context, head plumbing.Hash, objects []new
 	}
 	switch in, err := b.store.contains(ctx, at, head); {
 	case err != nil:
-		return plumbing.ZeroHash, fmt.Errorf("%w: %w (%w: %s)", branch.ErrMoved, result.err, branch.ErrUnsettled, b.server.printable(err.Error()))
+		return plumbing.ZeroHash, fmt.Errorf("%w: %w (%w: %s)", branch.ErrMoved, result.err, branch.ErrUnsettled, b.server.Printable(err.Error()))
 	case in:
 		return at, nil
 	}
@@ -121,7 +270,7 @@ func (b *Branch) moveOnce(ctx context.Context, head plumbing.Hash, objects []new
 
 // look reads the branch's head and nothing else.
 func (b *Branch) look(ctx context.Context) (plumbing.Hash, error) {
-	head, session, err := b.server.headOf(ctx, b.name)
+	head, session, err := b.server.HeadOf(ctx, b.name)
 	if session != nil {
 		session.Close()
 	}
@@ -150,5 +299,5 @@ func (b *Branch) Propose(ctx context.Context, tip branch.Tip, commits []branch.D
 	if result.err != nil {
 		return "", "", b.failPush(result.refusal(b.taker))
 	}
-	return head.String(), b.server.printable(result.said), nil
+	return head.String(), b.server.Printable(result.said), nil
 }

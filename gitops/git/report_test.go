@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"muster/gitops/git"
+	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
 )
 
@@ -71,7 +72,7 @@ func TestRedirectElsewhere(t *testing.T) {
 		http.Redirect(w, r, there.Server.URL+r.URL.RequestURI(), http.StatusMovedPermanently)
 	}))
 	t.Cleanup(here.Close)
-	repository := open(t, git.Config{URL: here.URL + "/fleet.git", Credentials: git.Credentials{Password: git.StaticPassword("robot", "s3cret")}})
+	repository := open(t, git.Config{URL: here.URL + "/fleet.git", Credentials: remote.Credentials{Password: remote.StaticPassword("robot", "s3cret")}})
 	tip, err := repository.Tip(t.Context())
 	if err == nil {
 		_, err = repository.Push(t.Context(), tip, one("a"))
@@ -95,7 +96,7 @@ func TestHeaderIsASecret(t *testing.T) {
 		})
 	}})
 	seed(t, s.Repository, files()...)
-	repository := open(t, git.Config{URL: s.URL(), Credentials: git.Credentials{Password: git.StaticPassword("someone", "s3cret")}})
+	repository := open(t, git.Config{URL: s.URL(), Credentials: remote.Credentials{Password: remote.StaticPassword("someone", "s3cret")}})
 	_, err := repository.Push(t.Context(), tipOf(t, repository), one("a"))
 	if err == nil || !strings.Contains(err.Error(), "bad: Basic [secret]") {
 		t.Errorf("the push ends with %v", err)

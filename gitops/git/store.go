@@ -6,16 +6,81 @@ import (
 	"fmt"
 	"slices"
 
+	"muster/gitops/git/remote"
+
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
+// contains reports whether commit is head or one of the last commits before it.
+func (s *store) contains(ctx context.Context, head, commit plumbing.Hash) (bool, error) {
+	const deep = 64
+	q := s.since(remote.Request{Wants: []plumbing.Hash{head}, Depth: deep})
+	if s.mode == partial {
+		q.Filter = remote.Exact
+	}
+	answer, err := s.server.Fetch(ctx, nil, q)
+	if err != nil {
+		return false, err
+	}
+	p, err := indexPack(ctx, answer, s.get)
+	if err != nil {
+		return false, err
+	}
+	defer p.close()
+	for at := head; at != commit; {
+		raw, ok, err := p.object(at)
+		if err != nil || !ok {
+			return false, err
+		}
+		if at, ok = parentOf(raw.data); !ok {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// mode is how much must be fetched to read a little: it depends on what the
+// server offers.
+type mode int
+
+const (
+	// partial fetches single objects by name.
+	partial mode = iota
+	// shallow fetches one commit with everything in it.
+	shallow
+	// whole fetches all of the branch's history.
+	whole
+)
+
+// chooseMode takes the cheapest mode that the server offers.
+func (s *store) chooseMode() {
+	offers := s.server.Caps.Supports
+	if s.mode == partial && (!offers(capability.Filter) || !offers(capability.AllowReachableSHA1InWant)) {
+		s.fallBack(shallow, "the server does not offer partial clone ("+s.server.Address.Enabling()+")")
+	}
+	if s.mode == shallow && !offers(capability.Shallow) {
+		s.fallBack(whole, "the server does not offer shallow clone")
+	}
+}
+
+// fallBack takes a more expensive mode from now on, and logs it with the
+// reason.
+func (s *store) fallBack(to mode, reason string) {
+	s.mode = to
+	text := "fetching each commit whole, which costs time and memory"
+	if to == whole {
+		text = "fetching the whole history, which costs time and memory"
+	}
+	s.server.Log.Warn(text, "repository", s.server.Address.String(), "reason", s.server.Printable(reason))
+}
+
 // store is what is here of the repository: the objects of one commit, as far
 // as they were read. What is missing is fetched from the server.
 type store struct {
-	server *connection
+	server *remote.Connection
 	// readFirst are directories that are fetched together with what is read
 	// ahead when nothing is here.
 	readFirst []string
@@ -50,7 +115,7 @@ func (s *store) reset() {
 // update replaces the objects with those of a new head. session is an open one
 // to use first, or nil.
 func (s *store) update(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
-	if s.server.caps == nil {
+	if s.server.Caps == nil {
 		return errors.New("nothing is known of what the server offers")
 	}
 	if s.head.IsZero() {
@@ -64,10 +129,10 @@ func (s *store) update(ctx context.Context, session transport.UploadPackSession,
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	s.server.log.Debug("fetching the changes failed, fetching the commit anew", "reason", s.server.printable(err.Error()))
+	s.server.Log.Debug("fetching the changes failed, fetching the commit anew", "reason", s.server.Printable(err.Error()))
 	s.clear()
-	var a *answer
-	refused := errors.As(err, &a) && a.refusesRequest()
+	var a *remote.Answer
+	refused := errors.As(err, &a) && a.RefusesRequest()
 	if err = s.start(ctx, nil, head); err == nil {
 		s.noChanges = refused
 	}
@@ -80,16 +145,16 @@ func (s *store) start(ctx context.Context, session transport.UploadPackSession, 
 	var refused error
 	if s.mode == partial {
 		refused = s.startPartial(ctx, session, head)
-		if !errors.Is(refused, errFilter) && !errors.Is(refused, errNotOurs) {
+		if !errors.Is(refused, remote.ErrFilter) && !errors.Is(refused, remote.ErrNotOurs) {
 			return refused
 		}
 		session = nil
 	}
-	q := request{wants: []plumbing.Hash{head}}
-	if s.server.caps.Supports(capability.Shallow) {
-		q.depth = 1
+	q := remote.Request{Wants: []plumbing.Hash{head}}
+	if s.server.Caps.Supports(capability.Shallow) {
+		q.Depth = 1
 	}
-	answer, err := s.server.fetch(ctx, session, q)
+	answer, err := s.server.Fetch(ctx, session, q)
 	if err != nil {
 		return err
 	}
@@ -118,9 +183,9 @@ func (s *store) fetchChanges(ctx context.Context, session transport.UploadPackSe
 	// commit. The commit here is declared shallow, so only what came after it
 	// is sent; unless it did not come after it, which is why there is a limit.
 	const many = 50_000
-	q := s.since(request{wants: []plumbing.Hash{head}, most: many})
+	q := s.since(remote.Request{Wants: []plumbing.Hash{head}, Most: many})
 	if s.mode == partial {
-		q.filter = s.smallFiles()
+		q.Filter = s.smallFiles()
 	}
 	commit, err := s.fetchCommit(ctx, session, head, q, &s.noLimit, "")
 	if err != nil {
@@ -132,11 +197,11 @@ func (s *store) fetchChanges(ctx context.Context, session transport.UploadPackSe
 // fetchCommit fetches the head and what the request asks for beside it, and
 // returns the raw commit. A server that refuses the filter is asked once more
 // with another, and that is remembered in refused.
-func (s *store) fetchCommit(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash, q request, refused *bool, other packp.Filter) ([]byte, error) {
-	answer, err := s.server.fetch(ctx, session, q)
-	if errors.Is(err, errFilter) && !*refused {
-		q.filter = other
-		answer, err = s.server.fetch(ctx, nil, q)
+func (s *store) fetchCommit(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash, q remote.Request, refused *bool, other packp.Filter) ([]byte, error) {
+	answer, err := s.server.Fetch(ctx, session, q)
+	if errors.Is(err, remote.ErrFilter) && !*refused {
+		q.Filter = other
+		answer, err = s.server.Fetch(ctx, nil, q)
 		*refused = err == nil // a status may have been about something else
 	}
 	if err != nil {
@@ -147,8 +212,8 @@ func (s *store) fetchCommit(ctx context.Context, session transport.UploadPackSes
 
 // since adds to a request that the objects of the commit that is here are not
 // needed.
-func (s *store) since(q request) request {
-	q.have, q.shallow = s.head, s.mode != whole
+func (s *store) since(q remote.Request) remote.Request {
+	q.Have, q.Shallow = s.head, s.mode != whole
 	return q
 }
 
@@ -172,7 +237,7 @@ func (s *store) moveTo(head plumbing.Hash, commit []byte) error {
 }
 
 // take keeps the objects of a pack and returns one of its commits.
-func (s *store) take(ctx context.Context, answer *download, head plumbing.Hash) ([]byte, error) {
+func (s *store) take(ctx context.Context, answer *remote.Download, head plumbing.Hash) ([]byte, error) {
 	commits, err := s.takeAll(ctx, answer)
 	if err != nil {
 		return nil, err
@@ -201,7 +266,7 @@ func size(objects map[plumbing.Hash][]byte) int {
 
 // takeAll keeps the objects of a pack, preferably those wanted, and returns its commits,
 // raw.
-func (s *store) takeAll(ctx context.Context, answer *download, wanted ...plumbing.Hash) (map[plumbing.Hash][]byte, error) {
+func (s *store) takeAll(ctx context.Context, answer *remote.Download, wanted ...plumbing.Hash) (map[plumbing.Hash][]byte, error) {
 	p, err := indexPack(ctx, answer, s.get)
 	if err != nil {
 		return nil, err
@@ -255,7 +320,7 @@ func (s *store) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error 
 		return s.start(ctx, nil, head)
 	}
 	const besides = 100 // objects that a server may send unasked
-	answer, err := s.server.fetch(ctx, nil, request{wants: hashes, filter: exact, most: uint32(len(hashes)) + besides})
+	answer, err := s.server.Fetch(ctx, nil, remote.Request{Wants: hashes, Filter: remote.Exact, Most: uint32(len(hashes)) + besides})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 
 	"muster/gitops/branch"
+	"muster/gitops/git/remote"
 )
 
 // Writable asks the server whether it would let this user move the branch, by a push
@@ -38,14 +39,14 @@ func (b *Branch) Writable(ctx context.Context) error {
 
 // tryMove asks for the branch to be moved to where it is, from where it was.
 func (b *Branch) tryMove(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, b.server.timeout)
+	ctx, cancel := context.WithTimeout(ctx, b.server.Timeout)
 	defer cancel()
-	session, adv, err := b.taker.advertised(ctx)
+	session, adv, err := b.taker.Advertised(ctx)
 	if err != nil {
 		return err
 	}
 	defer session.Close()
-	switch at, err := findBranch(adv, b.name); {
+	switch at, err := remote.FindBranch(adv, b.name); {
 	case err != nil:
 		return err
 	case at != b.store.head:
@@ -57,14 +58,14 @@ func (b *Branch) tryMove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	said := &tail{}
+	said := &remote.Tail{}
 	request := updateRequest(adv.Capabilities, said)
 	request.Capabilities.Delete(capability.Atomic) // for its words are the same whatever failed
 	ref := plumbing.NewBranchReferenceName(b.name)
 	request.Commands = []*packp.Command{{Name: ref, Old: b.store.prior, New: b.store.head}}
 	request.Packfile = io.NopCloser(bytes.NewReader(nothing))
 	report, err := session.ReceivePack(ctx, request)
-	if err = plain(err); err == nil {
+	if err = remote.Plain(err); err == nil {
 		err = confirmed(report, ref)
 	}
 	switch {
@@ -86,7 +87,7 @@ var compared = regexp.MustCompile(`failed to update ref|incorrect old value|cann
 
 // comparesOnly reports whether a push failed for nothing but where the branch is.
 func comparesOnly(err error) bool {
-	var a *answer
+	var a *remote.Answer
 	return !errors.As(err, &a) && compared.MatchString(strings.ToLower(err.Error()))
 }
 

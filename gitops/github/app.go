@@ -22,7 +22,7 @@ import (
 	"sync"
 	"time"
 
-	"muster/gitops/git"
+	"muster/gitops/git/remote"
 )
 
 // App is an installation of a GitHub App. Its tokens last an hour and are
@@ -55,7 +55,7 @@ type App struct {
 const fresh = 5 * time.Minute
 
 // Password returns the App as a source of passwords for git over https.
-func (a *App) Password() git.PasswordFunc {
+func (a *App) Password() remote.PasswordFunc {
 	return func(ctx context.Context) (string, string, error) {
 		token, err := a.Token(ctx)
 		return "x-access-token", token, err

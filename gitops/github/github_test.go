@@ -12,7 +12,7 @@ import (
 
 	"muster/gitops"
 	"muster/gitops/branch"
-	"muster/gitops/git"
+	"muster/gitops/git/remote"
 	"muster/gitops/github"
 	"muster/gitops/github/githubtest"
 	"muster/gitops/gitserver"
@@ -173,7 +173,7 @@ func TestAppTokenIsAPasswordForGit(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(host.Close)
-	repository, err := gitops.New(gitops.Config{URL: host.URL + "/fleet.git", Credentials: git.Credentials{Password: app(s, c).Password()}})
+	repository, err := gitops.New(gitops.Config{URL: host.URL + "/fleet.git", Credentials: remote.Credentials{Password: app(s, c).Password()}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"muster/gitops"
 	"muster/gitops/branch"
-	"muster/gitops/git"
+	"muster/gitops/git/remote"
 	"muster/gitops/github"
 	"muster/gitops/github/githubtest"
 	"muster/gitops/gitserver"
@@ -161,7 +161,7 @@ func overGit(t *testing.T, r gitserver.Repository, s *githubtest.Server, a *gith
 		t.Fatal(err)
 	}
 	t.Cleanup(host.Close)
-	repository, err := gitops.New(gitops.Config{URL: host.URL + "/fleet.git", Credentials: git.Credentials{Password: a.Password(), Refused: a.Refused}})
+	repository, err := gitops.New(gitops.Config{URL: host.URL + "/fleet.git", Credentials: remote.Credentials{Password: a.Password(), Refused: a.Refused}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"muster/gitops"
-	"muster/gitops/git"
+	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
 )
 
@@ -136,7 +136,7 @@ func (s *giteaServer) config(user, name string) *gitops.Config {
 		URL:         fmt.Sprintf("http://127.0.0.1:%d/alice/%s.git", s.port, name),
 		AuthorName:  user,
 		AuthorEmail: user + "@example.com",
-		Credentials: git.Credentials{Password: git.StaticPassword(user, giteaPassword)},
+		Credentials: remote.Credentials{Password: remote.StaticPassword(user, giteaPassword)},
 	}
 }
 
@@ -182,7 +182,7 @@ func (s *giteaServer) repository(t *testing.T) place {
 func (s *giteaServer) throughSSH(p *place, name string) {
 	key, known := filepath.Join(s.dir, "alice"), filepath.Join(s.dir, "known_hosts")
 	p.url = fmt.Sprintf("ssh://git@127.0.0.1:%d/alice/%s.git", s.ssh, name)
-	p.config.URL, p.config.Credentials = p.url, git.Credentials{SSHKeyFile: key, SSHKnownHostsFile: known}
+	p.config.URL, p.config.Credentials = p.url, remote.Credentials{SSHKeyFile: key, SSHKnownHostsFile: known}
 	p.environ = []string{"GIT_SSH_COMMAND=ssh -i " + key + " -o UserKnownHostsFile=" + known}
 	p.flags = []string{"--ssh-key-file", key, "--ssh-known-hosts-file", known}
 }

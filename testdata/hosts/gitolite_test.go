@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"muster/gitops"
-	"muster/gitops/git"
+	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
 )
 
@@ -80,8 +80,8 @@ func (g *gitoliteServer) version() string {
 }
 
 // credentials are one user's.
-func (g *gitoliteServer) credentials(name string) git.Credentials {
-	return git.Credentials{SSHKeyFile: filepath.Join(g.home, name), SSHKnownHostsFile: filepath.Join(g.home, "known_hosts")}
+func (g *gitoliteServer) credentials(name string) remote.Credentials {
+	return remote.Credentials{SSHKeyFile: filepath.Join(g.home, name), SSHKnownHostsFile: filepath.Join(g.home, "known_hosts")}
 }
 
 func (g *gitoliteServer) repository(t *testing.T) place {

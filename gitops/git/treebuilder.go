@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+
+	"muster/gitops/branch"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
-
-	"muster/gitops/branch"
 )
 
 // builder makes the objects of a chain of commits. It reads the trees on the
@@ -246,4 +247,40 @@ func (b *builder) add(kind plumbing.ObjectType, data []byte) plumbing.Hash {
 		b.list = append(b.list, newObject{hash: hash, rawObject: rawObject{kind, data}})
 	}
 	return hash
+}
+
+// node is what one commit does below one directory, or to one file.
+type node struct {
+	name     string
+	children map[string]*node
+	write    bool
+	remove   bool
+	content  []byte
+}
+
+// changeTree validates the changes of one commit and arranges them by directory.
+func changeTree(changes []branch.Change) (*node, error) {
+	top := &node{children: map[string]*node{}}
+	for _, c := range changes {
+		if err := branch.CheckPath(c.Path); err != nil {
+			return nil, fmt.Errorf("%w: %w", branch.ErrInvalid, err)
+		}
+		at := top
+		for part := range strings.SplitSeq(c.Path, "/") {
+			if at.children == nil {
+				at.children = map[string]*node{}
+			}
+			next := at.children[part]
+			if next == nil {
+				next = &node{name: part}
+				at.children[part] = next
+			}
+			at = next
+		}
+		if at.write || at.remove {
+			return nil, fmt.Errorf("%w: path %q is changed twice in one commit", branch.ErrInvalid, c.Path)
+		}
+		at.write, at.remove, at.content = c.Content != nil, c.Content == nil, c.Content
+	}
+	return top, nil
 }

@@ -1,4 +1,4 @@
-package git
+package remote
 
 import (
 	"errors"
@@ -11,14 +11,14 @@ import (
 
 // address is where the repository is, without anything secret in it.
 type address struct {
-	endpoint *transport.Endpoint
+	Endpoint *transport.Endpoint
 	// username and password stood in the URL; both may be empty.
-	username, password string
+	username, Password string
 }
 
-// parseAddress understands what git understands. Its errors never repeat the
+// ParseAddress understands what git understands. Its errors never repeat the
 // address, which may contain a password.
-func parseAddress(raw string) (address, error) {
+func ParseAddress(raw string) (address, error) {
 	if raw == "" {
 		return address{}, ErrNoAddress
 	}
@@ -30,7 +30,7 @@ func parseAddress(raw string) (address, error) {
 		// The cause quotes what it cannot parse, which is often half a password.
 		return address{}, errors.New("the repository's address is not a URL that git knows: expected https://HOST/PATH, ssh://USER@HOST/PATH or a path, without a password")
 	}
-	a := address{endpoint: endpoint, username: endpoint.User, password: endpoint.Password}
+	a := address{Endpoint: endpoint, username: endpoint.User, Password: endpoint.Password}
 	endpoint.Protocol = strings.ToLower(endpoint.Protocol)
 	switch endpoint.Protocol {
 	case "http", "https", "ssh", "git":
@@ -52,18 +52,18 @@ func parseAddress(raw string) (address, error) {
 
 // String is the address as it may be shown.
 func (a address) String() string {
-	if a.endpoint.Protocol == "file" {
-		return a.endpoint.Path
+	if a.Endpoint.Protocol == "file" {
+		return a.Endpoint.Path
 	}
-	text, _, _ := strings.Cut(a.endpoint.String(), "?")
+	text, _, _ := strings.Cut(a.Endpoint.String(), "?")
 	return text
 }
 
-// query are the values of what stands behind a question mark in the address,
+// Query are the values of what stands behind a question mark in the address,
 // where some hosts take a token.
-func (a address) query() []string {
-	_, query, _ := strings.Cut(a.endpoint.Path, "?")
-	if query == "" || a.endpoint.Protocol == "file" {
+func (a address) Query() []string {
+	_, query, _ := strings.Cut(a.Endpoint.Path, "?")
+	if query == "" || a.Endpoint.Protocol == "file" {
 		return nil
 	}
 	const short = 5 // as in v=1, which would be found all over a text
@@ -82,4 +82,15 @@ func (a address) query() []string {
 }
 
 // host is the host's name or address, without the brackets of IPv6.
-func (a address) host() string { return strings.Trim(a.endpoint.Host, "[]") }
+func (a address) host() string { return strings.Trim(a.Endpoint.Host, "[]") }
+
+// Enabling says what makes a server offer partial clone: of a repository on this
+// machine, the commands to run.
+func (a address) Enabling() string {
+	const filter, named = "uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"
+	if a.Endpoint.Protocol != "file" {
+		return filter + " and " + named
+	}
+	set := "git -C " + quoteShell(a.Endpoint.Path) + " config "
+	return set + filter + " true && " + set + named + " true"
+}

@@ -1,4 +1,4 @@
-package git
+package remote
 
 import (
 	"context"
@@ -52,26 +52,26 @@ func (e *censored) As(target any) bool {
 	return ok && errors.As(e.cause, refused)
 }
 
-// fail is how every error leaves the package: what was done, on which
+// Fail is how every error leaves the package: what was done, on which
 // repository, and in one line what is wrong, without secrets.
-func (c *connection) fail(doing string, err error) error {
+func (c *Connection) Fail(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, transport.ErrAuthenticationRequired) && c.credentials.Password == nil && c.address.username == "" && !c.refused {
+	if errors.Is(err, transport.ErrAuthenticationRequired) && c.Credentials.Password == nil && c.Address.username == "" && !c.refused {
 		err = fmt.Errorf("%w%s", ErrNoPassword, c.rest(err, transport.ErrAuthenticationRequired))
 	}
-	text := fmt.Sprintf("%s %s: %s", doing, c.address, c.explain(err))
-	said := &censored{text: c.secrets.censor(text), cause: err}
-	if wait := waitOf(err); wait > 0 {
+	text := fmt.Sprintf("%s %s: %s", doing, c.Address, c.explain(err))
+	said := &censored{text: c.Secrets.censor(text), cause: err}
+	if wait := WaitOf(err); wait > 0 {
 		return held{said, wait}
 	}
 	return said
 }
 
 // explain says in one line what is wrong and what can be done about it.
-func (c *connection) explain(err error) string {
-	said := c.printable(err.Error())
+func (c *Connection) explain(err error) string {
+	said := c.Printable(err.Error())
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time: " + said
@@ -98,20 +98,20 @@ func (c *connection) explain(err error) string {
 }
 
 // rest is what err says beyond its cause, behind a colon; empty: nothing.
-func (c *connection) rest(err, cause error) string {
-	rest := c.printable(strings.TrimPrefix(err.Error(), cause.Error()+": "))
+func (c *Connection) rest(err, cause error) string {
+	rest := c.Printable(strings.TrimPrefix(err.Error(), cause.Error()+": "))
 	if rest == "" || rest == cause.Error() {
 		return ""
 	}
 	return ": " + rest
 }
 
-// printable makes text that came from elsewhere fit to be shown.
-func (c *connection) printable(text string) string { return oneLine(c.secrets.censor(text)) }
+// Printable makes text that came from elsewhere fit to be shown.
+func (c *Connection) Printable(text string) string { return oneLine(c.Secrets.censor(text)) }
 
-// plain removes the wrapping of go-git and net/http from an error, which hides what is
+// Plain removes the wrapping of go-git and net/http from an error, which hides what is
 // in it from [errors.Is].
-func plain(err error) error {
+func Plain(err error) error {
 	var unexpected *plumbing.UnexpectedError
 	var permanent *plumbing.PermanentError
 	switch {
@@ -120,7 +120,7 @@ func plain(err error) error {
 	case errors.As(err, &permanent):
 		err = permanent.Err
 	}
-	var a *answer
+	var a *Answer
 	if errors.As(err, &a) { // net/http repeats the address
 		return a
 	}

@@ -1,4 +1,4 @@
-package git
+package remote
 
 import (
 	"cmp"
@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
@@ -17,8 +19,8 @@ import (
 )
 
 // openSSH runs a service behind ssh.
-func (c *connection) openSSH(ctx context.Context, service, version string) (*stream, error) {
-	if c.credentials.SSHProgram != nil {
+func (c *Connection) openSSH(ctx context.Context, service, version string) (*stream, error) {
+	if c.Credentials.SSHProgram != nil {
 		return c.openSSHProgram(ctx, service, version)
 	}
 	client, stop, err := c.dialSSH(ctx)
@@ -31,7 +33,7 @@ func (c *connection) openSSH(ctx context.Context, service, version string) (*str
 		client.Close()
 		return nil, err
 	}
-	s := &stream{ctx: ctx, said: &tail{}, abort: func() { client.Close() }}
+	s := &stream{ctx: ctx, said: &Tail{}, abort: func() { client.Close() }}
 	session.Stderr = s.said
 	s.wait = sync.OnceValue(func() error {
 		defer stop()
@@ -46,7 +48,7 @@ func (c *connection) openSSH(ctx context.Context, service, version string) (*str
 		_ = session.Setenv(versionVariable, version)
 	}
 	if err == nil {
-		err = session.Start(service + " " + quoteShell(c.address.endpoint.Path))
+		err = session.Start(service + " " + quoteShell(c.Address.Endpoint.Path))
 	}
 	if err != nil {
 		stop()
@@ -57,7 +59,7 @@ func (c *connection) openSSH(ctx context.Context, service, version string) (*str
 }
 
 // dialSSH logs in. The connection also ends with ctx, until stop is called.
-func (c *connection) dialSSH(ctx context.Context) (client *ssh.Client, stop func() bool, err error) {
+func (c *Connection) dialSSH(ctx context.Context) (client *ssh.Client, stop func() bool, err error) {
 	config, done, err := c.sshConfig(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -72,7 +74,7 @@ func (c *connection) dialSSH(ctx context.Context) (client *ssh.Client, stop func
 		return nil, nil, err
 	}
 	stop = context.AfterFunc(ctx, func() { conn.Close() })
-	name := net.JoinHostPort(c.address.host(), portOf(conn))
+	name := net.JoinHostPort(c.Address.host(), portOf(conn))
 	link, channels, requests, err := ssh.NewClientConn(conn, name, config)
 	if err != nil {
 		stop()
@@ -98,43 +100,43 @@ func portOf(conn net.Conn) string {
 
 // sshConfig reads the key and the known hosts again each time. done is called when
 // the login is over.
-func (c *connection) sshConfig(ctx context.Context) (config *ssh.ClientConfig, done func(), err error) {
+func (c *Connection) sshConfig(ctx context.Context) (config *ssh.ClientConfig, done func(), err error) {
 	auth, done, err := c.sshAuth(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	hosts, err := knownhosts.NewDB(c.credentials.SSHKnownHostsFile)
+	hosts, err := knownhosts.NewDB(c.Credentials.SSHKnownHostsFile)
 	if err != nil {
 		done()
 		return nil, nil, fmt.Errorf("reading the known hosts: %w", err)
 	}
-	port := cmp.Or(c.address.endpoint.Port, sshPort)
+	port := cmp.Or(c.Address.Endpoint.Port, sshPort)
 	return &ssh.ClientConfig{
-		User:            cmp.Or(c.address.username, "git"),
+		User:            cmp.Or(c.Address.username, "git"),
 		Auth:            []ssh.AuthMethod{auth},
 		HostKeyCallback: hosts.HostKeyCallback(),
 		// Only the kinds of key that the file has for this host: a server offers
 		// one of several, and another kind would look unknown.
-		HostKeyAlgorithms: hosts.HostKeyAlgorithms(net.JoinHostPort(c.address.host(), strconv.Itoa(port))),
+		HostKeyAlgorithms: hosts.HostKeyAlgorithms(net.JoinHostPort(c.Address.host(), strconv.Itoa(port))),
 	}, done, nil
 }
 
 // sshAuth is the key of the file, and otherwise those of the agent.
-func (c *connection) sshAuth(ctx context.Context) (method ssh.AuthMethod, done func(), err error) {
-	if c.credentials.SSHKeyFile == "" {
+func (c *Connection) sshAuth(ctx context.Context) (method ssh.AuthMethod, done func(), err error) {
+	if c.Credentials.SSHKeyFile == "" {
 		var dialer net.Dialer
-		conn, err := dialer.DialContext(ctx, "unix", c.credentials.SSHAgent)
+		conn, err := dialer.DialContext(ctx, "unix", c.Credentials.SSHAgent)
 		if err != nil {
 			return nil, nil, fmt.Errorf("asking the ssh-agent: %w", err)
 		}
 		stop := context.AfterFunc(ctx, func() { conn.Close() })
 		return ssh.PublicKeysCallback(agent.NewClient(conn).Signers), func() { stop(); conn.Close() }, nil
 	}
-	signer, err := readSSHKey(c.credentials.SSHKeyFile)
+	signer, err := readSSHKey(c.Credentials.SSHKeyFile)
 	if err != nil {
 		return nil, nil, err
 	}
-	return ssh.PublicKeys(signers(signer, c.credentials.SSHKeyFile)...), func() {}, nil
+	return ssh.PublicKeys(signers(signer, c.Credentials.SSHKeyFile)...), func() {}, nil
 }
 
 // signers are the key, and before it the certificate for it that is beside its file, as
@@ -196,3 +198,36 @@ func explainSSH(err error, host string) error {
 func quoteShell(text string) string {
 	return "'" + strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(text) + "'"
 }
+
+// SSHFunc makes the command that runs OpenSSH's ssh with these arguments, as git does
+// (git(1), GIT_SSH_COMMAND). Its environment, and what it may ask a person, are the
+// caller's.
+type SSHFunc func(ctx context.Context, args ...string) *exec.Cmd
+
+// openSSHProgram runs a service behind the ssh program.
+func (c *Connection) openSSHProgram(ctx context.Context, service, version string) (*stream, error) {
+	target := c.Address.host()
+	if c.Address.username != "" {
+		target = c.Address.username + "@" + target
+	}
+	if strings.HasPrefix(target, "-") {
+		return nil, fmt.Errorf("the host %q would be an option of ssh's", target)
+	}
+	var args []string
+	if version != "" {
+		args = append(args, "-o", "SendEnv="+versionVariable)
+	}
+	if port := c.Address.Endpoint.Port; port != 0 && port != sshPort {
+		args = append(args, "-p", strconv.Itoa(port))
+	}
+	running, cancel := context.WithCancel(ctx)
+	cmd := c.Credentials.SSHProgram(running, append(args, target, service+" "+quoteShell(c.Address.Endpoint.Path))...)
+	cmd.Env = append(cmd.Environ(), versionVariable+"="+version)
+	cmd.WaitDelay = leftBehind
+	s := &stream{ctx: ctx, said: &Tail{}, abort: cancel, program: "ssh"}
+	return s.run(cmd)
+}
+
+// leftBehind is how long is waited for what ssh leaves running, as a connection that
+// others are to share (ssh_config(5), ControlPersist).
+const leftBehind = time.Second

@@ -1,4 +1,4 @@
-package git
+package remote
 
 import (
 	"bytes"
@@ -10,12 +10,17 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
+
+// settleTimeout bounds the reading of the branch after a push that failed,
+// also when the push's own context is over.
+const SettleTimeout = 15 * time.Second
 
 // A server that is asked in version 0 of git's protocol, which is go-git's,
 // lists every ref it has before anything else: with 100,000 pull requests 6 MB
@@ -39,12 +44,12 @@ const (
 
 // lsRefs reads the head of one branch and nothing else, from a server with a
 // long list. What fails here is left to asking in version 0, which explains it.
-func (c *connection) lsRefs(ctx context.Context, branch string) (plumbing.Hash, bool) {
+func (c *Connection) lsRefs(ctx context.Context, branch string) (plumbing.Hash, bool) {
 	if !c.manyRefs || c.failures == mostFailures {
 		return plumbing.ZeroHash, false
 	}
 	// Much less than there is for both ways of asking together.
-	bounded, cancel := context.WithTimeout(ctx, min(c.timeout, settleTimeout)/4)
+	bounded, cancel := context.WithTimeout(ctx, min(c.Timeout, SettleTimeout)/4)
 	defer cancel()
 	head, err := c.askLsRefs(bounded, "refs/heads/"+branch)
 	if err == nil {
@@ -58,12 +63,12 @@ func (c *connection) lsRefs(ctx context.Context, branch string) (plumbing.Hash, 
 	if c.failures == mostFailures {
 		level, text = slog.LevelWarn, "the server lists all of its refs on every read: hide the refs that are not needed, or enable version 2 of git's protocol"
 	}
-	c.log.Log(ctx, level, text, "repository", c.address.String(), "reason", c.printable(err.Error()))
+	c.Log.Log(ctx, level, text, "repository", c.Address.String(), "reason", c.Printable(err.Error()))
 	return plumbing.ZeroHash, false
 }
 
 // askLsRefs asks for one ref by its full name; zero: there is none.
-func (c *connection) askLsRefs(ctx context.Context, name string) (plumbing.Hash, error) {
+func (c *Connection) askLsRefs(ctx context.Context, name string) (plumbing.Hash, error) {
 	var question bytes.Buffer
 	pkt := pktline.NewEncoder(&question)
 	_ = pkt.EncodeString("command=ls-refs\n") // a buffer takes everything
@@ -71,7 +76,7 @@ func (c *connection) askLsRefs(ctx context.Context, name string) (plumbing.Hash,
 	_ = pkt.EncodeString("ref-prefix " + name + "\n")
 	_ = pkt.Flush()
 	ask := c.askStream
-	if c.overHTTP() {
+	if c.OverHTTP() {
 		ask = c.askHTTP
 	}
 	var head plumbing.Hash
@@ -105,7 +110,7 @@ func findRef(answer io.Reader, name string) (plumbing.Hash, error) {
 
 // askHTTP asks without the discovery request that comes first elsewhere: the
 // server keeps no state between requests, and it is known where they go.
-func (c *connection) askHTTP(ctx context.Context, question []byte, read func(io.Reader) error) error {
+func (c *Connection) askHTTP(ctx context.Context, question []byte, read func(io.Reader) error) error {
 	client, endpoint, auth, err := c.openHTTP(ctx)
 	if err != nil {
 		return err
@@ -139,7 +144,7 @@ func (c *connection) askHTTP(ctx context.Context, question []byte, read func(io.
 }
 
 // askStream asks over ssh, the git protocol or a pipe.
-func (c *connection) askStream(ctx context.Context, question []byte, read func(io.Reader) error) error {
+func (c *Connection) askStream(ctx context.Context, question []byte, read func(io.Reader) error) error {
 	s, err := c.openStream(ctx, transport.UploadPackServiceName, versionTwo)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package git
+package remote
 
 import (
 	"testing"
@@ -19,12 +19,12 @@ func TestQuery(t *testing.T) {
 		"/srv/fleet?token=s3%20cret":                  nil,
 		"file:///srv/fleet?token=s3%20cret":           nil,
 	} {
-		a, err := parseAddress(raw)
+		a, err := ParseAddress(raw)
 		if err != nil {
 			t.Errorf("%s: %v", raw, err)
 			continue
 		}
-		if diff := cmp.Diff(want, a.query()); diff != "" {
+		if diff := cmp.Diff(want, a.Query()); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", raw, diff)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"muster/gitops/branch"
+	"muster/gitops/git/remote"
 )
 
 // File returns a file as it was at a past commit of the branch. Nothing of it is
@@ -72,10 +73,10 @@ func (b *Branch) storeAt(ctx context.Context, commit string, dirs []string) (*st
 			return nil, err
 		}
 	}
-	if b.server.caps != nil {
+	if b.server.Caps != nil {
 		b.store.chooseMode()
 	}
-	if b.server.caps == nil || b.store.mode != partial && b.store.head.IsZero() {
+	if b.server.Caps == nil || b.store.mode != partial && b.store.head.IsZero() {
 		if err := b.refresh(ctx); err != nil {
 			return nil, err
 		}
@@ -97,8 +98,8 @@ func (b *Branch) storeAt(ctx context.Context, commit string, dirs []string) (*st
 // branch was at, here, where it has moved since: some send nothing else than what it is at, as
 // git does unless it is told to, and Dulwich, which says so by a status.
 func (b *Branch) moved(ctx context.Context, here plumbing.Hash, err error) error {
-	var a *answer
-	refused := errors.Is(err, errNotOurs) || errors.As(err, &a) && a.refusesRequest()
+	var a *remote.Answer
+	refused := errors.Is(err, remote.ErrNotOurs) || errors.As(err, &a) && a.RefusesRequest()
 	if !refused || here.IsZero() {
 		return err
 	}
@@ -118,21 +119,21 @@ type past struct {
 // past fetches an earlier commit; where single objects cannot be had, with all of
 // its files.
 func (s *store) past(ctx context.Context, commit plumbing.Hash) (*past, error) {
-	requests := []request{{wants: []plumbing.Hash{commit}, depth: 1, filter: exact}}
+	requests := []remote.Request{{Wants: []plumbing.Hash{commit}, Depth: 1, Filter: remote.Exact}}
 	if s.mode != partial {
-		requests = []request{{wants: []plumbing.Hash{commit}, depth: 1}}
+		requests = []remote.Request{{Wants: []plumbing.Hash{commit}, Depth: 1}}
 		for _, deep := range []int{64, 1024, 0} { // commits, or all: most servers send only what branches point at
-			requests = append(requests, request{wants: []plumbing.Hash{s.head}, depth: deep})
+			requests = append(requests, remote.Request{Wants: []plumbing.Hash{s.head}, Depth: deep})
 		}
 	}
 	if s.mode == whole {
-		requests = []request{{wants: []plumbing.Hash{s.head}}}
+		requests = []remote.Request{{Wants: []plumbing.Hash{s.head}}}
 	}
 	var failed error
 	for _, q := range requests {
-		pack, err := s.server.fetch(ctx, nil, q)
-		var a *answer
-		if errors.Is(err, errNotOurs) || q.wants[0] != s.head && errors.As(err, &a) && a.refusesRequest() {
+		pack, err := s.server.Fetch(ctx, nil, q)
+		var a *remote.Answer
+		if errors.Is(err, remote.ErrNotOurs) || q.Wants[0] != s.head && errors.As(err, &a) && a.RefusesRequest() {
 			failed = err // some say so by a status (Dulwich)
 			continue
 		}
@@ -188,7 +189,7 @@ func (p *past) object(ctx context.Context, h plumbing.Hash, kind plumbing.Object
 	}
 	if !ok && p.store.mode == partial {
 		const besides = 100 // objects that a server may send unasked
-		answer, err := p.store.server.fetch(ctx, nil, request{wants: []plumbing.Hash{h}, filter: exact, most: 1 + besides})
+		answer, err := p.store.server.Fetch(ctx, nil, remote.Request{Wants: []plumbing.Hash{h}, Filter: remote.Exact, Most: 1 + besides})
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,6 @@
-package git
+// Package remote is a connection to a git server: its address and credentials, the transports
+// (http, ssh, git, a path), fetching, and what hosts do differently.
+package remote
 
 import (
 	"context"
@@ -17,60 +19,60 @@ import (
 	"muster/gitops/traffic"
 )
 
-// connection is how a repository is reached: where it is, as whom, and what is
+// Connection is how a repository is reached: where it is, as whom, and what is
 // known of the server. It is used by one goroutine at a time.
-type connection struct {
-	address     address
-	credentials Credentials
-	timeout     time.Duration
-	log         *slog.Logger
-	tempDir     string // where large packs are kept; empty: in memory
-	secrets     secrets
+type Connection struct {
+	Address     address
+	Credentials Credentials
+	Timeout     time.Duration
+	Log         *slog.Logger
+	TempDir     string // where large packs are kept; empty: in memory
+	Secrets     secrets
 	login       *login // what the netrc file or the credential helper gave; nil: nothing, or not asked
 	wrong       *login // what the file gave, and the server did not take
 	refused     bool   // the server did not take what one of them gave
 	sent        string // the password of the last session
 
-	traffic  *traffic.Counter
+	Traffic  *traffic.Counter
 	pool     pool
 	endpoint *transport.Endpoint // where http requests go, after redirects; nil: not known
-	caps     *capability.List    // what the server offers for reading; nil: not known
+	Caps     *capability.List    // what the server offers for reading; nil: not known
 	local    []string            // settings for a repository of this machine; nil: not known
 	manyRefs bool                // the server has so many refs that listing them is slow
-	// alwaysThin says that the server insists on thin-pack, also where no deltas are
+	// AlwaysThin says that the server insists on thin-pack, also where no deltas are
 	// wanted on what is here.
-	alwaysThin bool
+	AlwaysThin bool
 	failures   int       // how often in a row asking in version 2 has failed
 	noPlace    sync.Once // it was said that large packs are kept in memory
 }
 
-// reset forgets where requests were redirected to, so that the next session
+// Reset forgets where requests were redirected to, so that the next session
 // begins at the address again, in version 0 of the protocol.
-func (c *connection) reset() { c.endpoint, c.manyRefs = nil, false }
+func (c *Connection) Reset() { c.endpoint, c.manyRefs = nil, false }
 
-func (c *connection) overHTTP() bool {
-	return strings.HasPrefix(c.address.endpoint.Protocol, "http")
+func (c *Connection) OverHTTP() bool {
+	return strings.HasPrefix(c.Address.Endpoint.Protocol, "http")
 }
 
 // openUpload begins a session for reading, which the caller closes.
-func (c *connection) openUpload(ctx context.Context) (transport.UploadPackSession, error) {
-	if c.overHTTP() {
+func (c *Connection) openUpload(ctx context.Context) (transport.UploadPackSession, error) {
+	if c.OverHTTP() {
 		return c.openHTTPUpload(ctx)
 	}
 	return c.openStream(ctx, transport.UploadPackServiceName, "")
 }
 
 // openReceive begins a session for writing, which the caller closes.
-func (c *connection) openReceive(ctx context.Context) (transport.ReceivePackSession, error) {
-	if c.overHTTP() {
+func (c *Connection) openReceive(ctx context.Context) (transport.ReceivePackSession, error) {
+	if c.OverHTTP() {
 		return c.openHTTPReceive(ctx)
 	}
 	return c.openStream(ctx, transport.ReceivePackServiceName, "")
 }
 
-// advertised begins a session for writing, which the caller closes, and returns what
+// Advertised begins a session for writing, which the caller closes, and returns what
 // the server offers in it.
-func (c *connection) advertised(ctx context.Context) (session transport.ReceivePackSession, adv *packp.AdvRefs, err error) {
+func (c *Connection) Advertised(ctx context.Context) (session transport.ReceivePackSession, adv *packp.AdvRefs, err error) {
 	err = c.authenticated(ctx, func() error {
 		if session, err = c.openReceive(ctx); err != nil {
 			return err
@@ -78,15 +80,15 @@ func (c *connection) advertised(ctx context.Context) (session transport.ReceiveP
 		if adv, err = session.AdvertisedReferencesContext(ctx); err != nil {
 			session.Close()
 		}
-		return plain(err)
+		return Plain(err)
 	})
 	return session, adv, err
 }
 
-// headOf returns the head of a branch, and the session in which it was read, to
+// HeadOf returns the head of a branch, and the session in which it was read, to
 // be used and closed by the caller. The session is nil where the server was
 // asked for that branch alone.
-func (c *connection) headOf(ctx context.Context, branch string) (head plumbing.Hash, session transport.UploadPackSession, err error) {
+func (c *Connection) HeadOf(ctx context.Context, branch string) (head plumbing.Hash, session transport.UploadPackSession, err error) {
 	err = c.authenticated(ctx, func() error {
 		head, session, err = c.askHead(ctx, branch)
 		return err
@@ -94,7 +96,7 @@ func (c *connection) headOf(ctx context.Context, branch string) (head plumbing.H
 	return head, session, err
 }
 
-func (c *connection) askHead(ctx context.Context, branch string) (plumbing.Hash, transport.UploadPackSession, error) {
+func (c *Connection) askHead(ctx context.Context, branch string) (plumbing.Hash, transport.UploadPackSession, error) {
 	if head, ok := c.lsRefs(ctx, branch); ok {
 		return head, nil, nil
 	}
@@ -105,14 +107,14 @@ func (c *connection) askHead(ctx context.Context, branch string) (plumbing.Hash,
 	adv, err := session.AdvertisedReferencesContext(ctx)
 	if err != nil {
 		session.Close()
-		return plumbing.ZeroHash, nil, plain(err)
+		return plumbing.ZeroHash, nil, Plain(err)
 	}
-	head, err := findBranch(adv, branch)
+	head, err := FindBranch(adv, branch)
 	if err != nil {
 		session.Close()
 		return plumbing.ZeroHash, nil, err
 	}
-	c.caps, c.manyRefs = adv.Capabilities, len(adv.References) > longList
+	c.Caps, c.manyRefs = adv.Capabilities, len(adv.References) > longList
 	return head, session, nil
 }
 
@@ -120,8 +122,8 @@ func (c *connection) askHead(ctx context.Context, branch string) (plumbing.Hash,
 // clones without a branch.
 const checkedOut = "HEAD"
 
-// findBranch returns the head of a branch among the refs that a server lists.
-func findBranch(adv *packp.AdvRefs, branch string) (plumbing.Hash, error) {
+// FindBranch returns the head of a branch among the refs that a server lists.
+func FindBranch(adv *packp.AdvRefs, branch string) (plumbing.Hash, error) {
 	if branch == checkedOut && adv.Head != nil {
 		return *adv.Head, nil
 	}

@@ -1,4 +1,4 @@
-package git
+package remote
 
 import (
 	"encoding/base64"
@@ -14,12 +14,12 @@ import (
 // writes it, and where a long text is cut.
 func TestSecretsInEveryForm(t *testing.T) {
 	const secret = `p ss/"wörd"+&`
-	address, err := parseAddress("https://example.com/x")
+	address, err := ParseAddress("https://example.com/x")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &connection{address: address}
-	c.secrets.add(secret)
+	c := &Connection{Address: address}
+	c.Secrets.Add(secret)
 	inJSON, err := json.Marshal(secret)
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestSecretsInEveryForm(t *testing.T) {
 		"base64":   base64.StdEncoding.EncodeToString([]byte(secret)),
 		"cut":      strings.Repeat("x", 595) + secret,
 	} {
-		shown := c.fail("reading", fmt.Errorf("server: %w", errors.New(text))).Error()
+		shown := c.Fail("reading", fmt.Errorf("server: %w", errors.New(text))).Error()
 		for _, part := range []string{"p ss", "p+ss", "p%20ss", "cCBzc"} {
 			if strings.Contains(shown, part) {
 				t.Errorf("%s: the secret is shown: %s", name, shown)
@@ -50,8 +50,8 @@ func TestSecretsInEveryForm(t *testing.T) {
 func TestSecretsAreFew(t *testing.T) {
 	var s secrets
 	for i := range 20 {
-		s.add(fmt.Sprintf("secret-%02d", i))
-		s.add("")
+		s.Add(fmt.Sprintf("secret-%02d", i))
+		s.Add("")
 	}
 	if got := s.censor("secret-19 secret-12 plain"); got != "[secret] [secret] plain" {
 		t.Errorf("censored %q", got)

@@ -1,4 +1,4 @@
-package git
+package remote
 
 import (
 	"encoding/binary"
@@ -8,12 +8,12 @@ import (
 	"os"
 )
 
-// download is a packfile as it came from the server: in memory while it is small,
+// Download is a packfile as it came from the server: in memory while it is small,
 // otherwise in a file that has no name, of which nothing is left when the process
 // ends, however it does.
-type download struct {
+type Download struct {
 	io.ReaderAt
-	size int64
+	Size int64
 	file tempFile // nil: in memory
 }
 
@@ -24,8 +24,8 @@ type tempFile interface {
 	io.Closer
 }
 
-// close gives back what it takes. It is not read after that.
-func (d *download) close() {
+// Close gives back what it takes. It is not read after that.
+func (d *Download) Close() {
 	if d != nil && d.file != nil {
 		_ = d.file.Close()
 	}
@@ -36,81 +36,81 @@ const (
 	smallPack = 4 << 20
 	// mostBytes bounds an answer that may be refused for its size.
 	mostBytes = 16 << 20
-	// mostPack bounds every other.
-	mostPack = 128 << 20
-	// mostInMemory bounds a pack for which there is no place but memory. There are two
+	// MostPack bounds every other.
+	MostPack = 128 << 20
+	// MostInMemory bounds a pack for which there is no place but memory. There are two
 	// when a process begins, the commit's and that of the log, beside 64 MiB for the
 	// processes that build.
-	mostInMemory = 32 << 20
-	// mostEntries bounds the objects of every answer: each takes 32 bytes of memory.
-	mostEntries = 1 << 20
+	MostInMemory = 32 << 20
+	// MostEntries bounds the objects of every answer: each takes 32 bytes of memory.
+	MostEntries = 1 << 20
 )
 
-// errPack says that a server without partial clone has too much to send.
-var errPack = fmt.Errorf("the server sends more than %d MiB or %d objects, since it cannot send single files: allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant), or give the fleet a repository of its own", mostPack>>20, mostEntries)
+// ErrPack says that a server without partial clone has too much to send.
+var ErrPack = fmt.Errorf("the server sends more than %d MiB or %d objects, since it cannot send single files: allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant), or give the fleet a repository of its own", MostPack>>20, MostEntries)
 
-// errNoPlace says the same of one for whose pack there is no place on a disk.
-var errNoPlace = fmt.Errorf("the server sends more than %d MiB, since it cannot send single files, and no temporary file can be made or its disk is full, so that it would be kept in memory: mount a writable directory with room at /tmp, or name one in TMPDIR; or allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant)", mostInMemory>>20)
+// ErrNoPlace says the same of one for whose pack there is no place on a disk.
+var ErrNoPlace = fmt.Errorf("the server sends more than %d MiB, since it cannot send single files, and no temporary file can be made or its disk is full, so that it would be kept in memory: mount a writable directory with room at /tmp, or name one in TMPDIR; or allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant)", MostInMemory>>20)
 
-// readPack takes in a pack as it comes, unless its header says that it has more than
+// ReadPack takes in a pack as it comes, unless its header says that it has more than
 // most objects; zero: as many as can be indexed.
-func (c *connection) readPack(from io.Reader, most uint32) (*download, error) {
+func (c *Connection) ReadPack(from io.Reader, most uint32) (*Download, error) {
 	header := make([]byte, 12) // "PACK", the version, the number of objects
 	if _, err := io.ReadFull(from, header); err != nil {
 		return nil, err
 	}
-	bound, tooLarge := int64(mostPack), errPack
+	bound, tooLarge := int64(MostPack), ErrPack
 	if most > 0 {
-		bound, tooLarge = mostBytes, fmt.Errorf("%w: they have more than %d bytes", errTooMany, mostBytes)
+		bound, tooLarge = mostBytes, fmt.Errorf("%w: they have more than %d bytes", ErrTooMany, mostBytes)
 	}
 	switch count := binary.BigEndian.Uint32(header[8:]); {
 	case most > 0 && count > most:
-		return nil, fmt.Errorf("%w: %d", errTooMany, count)
-	case count > mostEntries:
+		return nil, fmt.Errorf("%w: %d", ErrTooMany, count)
+	case count > MostEntries:
 		return nil, tooLarge
 	}
-	s := &spool{connection: c}
+	s := &Spool{Connection: c}
 	_, _ = s.Write(header) // to memory
 	_, err := io.Copy(s, io.LimitReader(from, bound+1-s.size))
 	if err == nil && s.size > bound {
 		err = tooLarge
 	}
 	if err != nil {
-		s.close()
+		s.Close()
 		return nil, err
 	}
-	return s.download(), nil
+	return s.Download(), nil
 }
 
-// spool takes a pack: what is small into memory, and anything else into a file.
-type spool struct {
-	connection *connection
+// Spool takes a pack: what is small into memory, and anything else into a file.
+type Spool struct {
+	Connection *Connection
 	chunks     chunks
-	file       tempFile
+	File       tempFile
 	size       int64
 	refused    bool // no temporary file can be made, or its disk is full
 }
 
-func (s *spool) close() {
-	if s.file != nil {
-		_ = s.file.Close()
+func (s *Spool) Close() {
+	if s.File != nil {
+		_ = s.File.Close()
 	}
 }
 
-func (s *spool) download() *download {
-	if s.file != nil {
-		return &download{ReaderAt: s.file, size: s.size, file: s.file}
+func (s *Spool) Download() *Download {
+	if s.File != nil {
+		return &Download{ReaderAt: s.File, Size: s.size, file: s.File}
 	}
-	return &download{ReaderAt: s.chunks, size: s.size}
+	return &Download{ReaderAt: s.chunks, Size: s.size}
 }
 
 // Write implements [io.Writer].
-func (s *spool) Write(p []byte) (int, error) {
-	if s.file == nil && s.size+int64(len(p)) > smallPack && !s.refused {
+func (s *Spool) Write(p []byte) (int, error) {
+	if s.File == nil && s.size+int64(len(p)) > smallPack && !s.refused {
 		s.spill()
 	}
-	if s.file != nil {
-		n, err := s.file.Write(p)
+	if s.File != nil {
+		n, err := s.File.Write(p)
 		if err == nil {
 			s.size += int64(n)
 			return n, nil
@@ -119,8 +119,8 @@ func (s *spool) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if s.size+int64(len(p)) > mostInMemory {
-		return 0, errNoPlace
+	if s.size+int64(len(p)) > MostInMemory {
+		return 0, ErrNoPlace
 	}
 	s.size += int64(len(p))
 	s.chunks = s.chunks.add(p)
@@ -130,12 +130,12 @@ func (s *spool) Write(p []byte) (int, error) {
 // spill moves the pack into a temporary file. If no file can be made, or its disk is full,
 // the pack stays in memory up to mostInMemory: an error that names the setting is better
 // than repeated out-of-memory kills.
-func (s *spool) spill() {
-	if s.connection.tempDir == "" {
+func (s *Spool) spill() {
+	if s.Connection.TempDir == "" {
 		s.refused = true
 		return
 	}
-	file, err := os.CreateTemp(s.connection.tempDir, "muster-pack-")
+	file, err := os.CreateTemp(s.Connection.TempDir, "muster-pack-")
 	if err != nil {
 		s.refuse(err)
 		return
@@ -148,35 +148,35 @@ func (s *spool) spill() {
 			return
 		}
 	}
-	s.file, s.chunks = file, nil
+	s.File, s.chunks = file, nil
 }
 
 // unspill moves the content of a file on a full disk back into memory.
-func (s *spool) unspill(full error) error {
+func (s *Spool) unspill(full error) error {
 	s.refuse(full)
-	if s.size > mostInMemory {
-		return errNoPlace
+	if s.size > MostInMemory {
+		return ErrNoPlace
 	}
 	buffer := make([]byte, chunkSize)
 	for at := int64(0); at < s.size; {
-		n, err := s.file.ReadAt(buffer[:min(chunkSize, s.size-at)], at)
+		n, err := s.File.ReadAt(buffer[:min(chunkSize, s.size-at)], at)
 		if err != nil {
 			return fmt.Errorf("reading a temporary file: %w", err)
 		}
 		s.chunks = s.chunks.add(buffer[:n])
 		at += int64(n)
 	}
-	_ = s.file.Close()
-	s.file = nil
+	_ = s.File.Close()
+	s.File = nil
 	return nil
 }
 
 // refuse records that no temporary file can be used.
-func (s *spool) refuse(err error) {
+func (s *Spool) refuse(err error) {
 	s.refused = true
-	c := s.connection
+	c := s.Connection
 	c.noPlace.Do(func() {
-		c.log.Warn("keeping what the server sends in memory, since no temporary file can be made or its disk is full: mount a writable directory with room at /tmp, or name one in TMPDIR", "repository", c.address.String(), "reason", c.printable(err.Error()))
+		c.Log.Warn("keeping what the server sends in memory, since no temporary file can be made or its disk is full: mount a writable directory with room at /tmp, or name one in TMPDIR", "repository", c.Address.String(), "reason", c.Printable(err.Error()))
 	})
 }
 

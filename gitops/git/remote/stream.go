@@ -1,11 +1,13 @@
-package git
+package remote
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -26,7 +28,7 @@ type stream struct {
 	ctx   context.Context
 	in    io.WriteCloser
 	out   io.Reader
-	said  *tail
+	said  *Tail
 	wait  func() error // waits for the other side to end
 	abort func()       // makes it end
 	// program is what else than the server may have said something; empty: nothing.
@@ -39,20 +41,20 @@ type stream struct {
 // openStream connects to service, and offers it a version of the protocol, as
 // in "version=2"; empty: version 0. Everything the stream does later also ends
 // with ctx.
-func (c *connection) openStream(ctx context.Context, service, version string) (*stream, error) {
+func (c *Connection) openStream(ctx context.Context, service, version string) (*stream, error) {
 	open := c.openProcess
-	switch c.address.endpoint.Protocol {
+	switch c.Address.Endpoint.Protocol {
 	case "ssh":
 		open = c.openSSH
 	case "git":
 		open = c.openDaemon
 	}
 	s, err := open(ctx, service, version)
-	c.traffic.Session(err)
+	c.Traffic.Session(err)
 	if err != nil {
 		return nil, err
 	}
-	s.in, s.out = c.traffic.Writer(s.in), c.traffic.Reader(s.out)
+	s.in, s.out = c.Traffic.Writer(s.in), c.Traffic.Reader(s.out)
 	return s, nil
 }
 
@@ -88,7 +90,7 @@ func (s *stream) explain(err error) error {
 		s.abort()
 		_ = s.wait()
 	}
-	said := lastLines(s.said.String())
+	said := LastLines(s.said.String())
 	if line != nil {
 		said = strings.TrimSpace(line.Text)
 	}
@@ -113,7 +115,7 @@ func (s *stream) explainWith(err error) error {
 	if over := s.ctx.Err(); over != nil {
 		return fmt.Errorf("%w: %w", over, err)
 	}
-	if said := lastLines(s.said.String()); said != "" {
+	if said := LastLines(s.said.String()); said != "" {
 		return fmt.Errorf("%w: %s", err, said)
 	}
 	return err
@@ -192,4 +194,92 @@ func (s *stream) Close() error {
 	s.abort()
 	_ = s.wait()
 	return nil
+}
+
+// Tail keeps the last of what was written to it.
+type Tail struct {
+	mu   sync.Mutex
+	text []byte
+	cut  bool // what was before is not here
+}
+
+// Write keeps the last 4 KiB.
+func (t *Tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	const most = 4096
+	t.text = append(t.text, p...)
+	if len(t.text) > most {
+		t.text, t.cut = append([]byte(nil), t.text[len(t.text)-most:]...), true
+	}
+	return len(p), nil
+}
+
+// String is what was kept, as a person reads it: without progress, without the prefix
+// that git prints before a server's words, and without lines that say nothing.
+func (t *Tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := string(t.text)
+	if t.cut { // the first line may be the end of one
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if line = spoken(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+var (
+	// progress is a count that git writes over and over in one line, as in "Resolving
+	// deltas:  50% (1/2)" and "Counting objects: 5, done." (git, progress.c).
+	progress = regexp.MustCompile(`^[A-Za-z]+ing [a-z]+: +([0-9]+% \([0-9]+/[0-9]+\).*|[0-9]+(, done\.)?)$`)
+	// silent is a line of rules, stars and blanks, or git's prefix of a line without a word
+	// (Gitea prints such lines around its own).
+	silent = regexp.MustCompile(`^((error|fatal|warning):)?[^\pL\pN]*$`)
+)
+
+// spoken is what a line says at last, after what was written over; empty: nothing.
+func spoken(line string) string {
+	said := ""
+	for part := range strings.SplitSeq(line, "\r") {
+		part = strings.TrimSpace(colour.ReplaceAllString(part, ""))
+		for {
+			rest, prefixed := strings.CutPrefix(part, "remote:")
+			if !prefixed {
+				break
+			}
+			part = strings.TrimSpace(rest)
+		}
+		if !silent.MatchString(part) && !progress.MatchString(part) {
+			said = part
+		}
+	}
+	return said
+}
+
+// LastLines are those of a text's lines that fit one line of an error: all, or the first,
+// if it is short, and the last: what refuses stands at an end, and what a hook prints to
+// everybody between.
+func LastLines(text string) string {
+	const most, short = 400, 200 // bytes, of the 600 that are shown
+	lines := strings.Split(text, "\n")
+	first, size := len(lines)-1, len(lines[len(lines)-1])
+	begin := ""
+	if len(text) > most && len(lines[0]) <= short && first > 0 {
+		begin = lines[0] + "; "
+		size += len(begin)
+	}
+	for first > 0 && size+len(lines[first-1]) <= most {
+		first--
+		size += len(lines[first]) + len("; ")
+	}
+	joined := strings.Join(lines[first:], "; ")
+	if first > 0 {
+		joined = begin + "… " + joined
+	}
+	return joined
 }

@@ -1,4 +1,4 @@
-package git
+package remote
 
 import (
 	"encoding/json"
@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// answer is what a host said in place of git's answer: a status, and its words.
-type answer struct {
-	status int
-	// words are in one line; empty: it said nothing that can be read.
-	words string
+// Answer is what a host said in place of git's answer: a status, and its words.
+type Answer struct {
+	Status int
+	// Words are in one line; empty: it said nothing that can be read.
+	Words string
 	// wait is for how long the host does not want to be asked; zero: it does not say.
 	wait time.Duration
 }
@@ -33,10 +33,10 @@ const (
 )
 
 // Error says it in one line.
-func (a *answer) Error() string {
-	said := strings.TrimSpace(fmt.Sprintf("%d %s", a.status, http.StatusText(a.status)))
-	if a.words != "" && !strings.EqualFold(a.words, said) && !strings.EqualFold(a.words, http.StatusText(a.status)) {
-		said += ": " + a.words
+func (a *Answer) Error() string {
+	said := strings.TrimSpace(fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status)))
+	if a.Words != "" && !strings.EqualFold(a.Words, said) && !strings.EqualFold(a.Words, http.StatusText(a.Status)) {
+		said += ": " + a.Words
 	}
 	if a.wait > 0 {
 		return fmt.Sprintf("the git host asks to wait %s (%s)", a.wait, said)
@@ -44,19 +44,19 @@ func (a *answer) Error() string {
 	return "the git host answers with " + said
 }
 
-// limits reports whether it refuses for the number of requests, and for nothing in this
+// Limits reports whether it refuses for the number of requests, and for nothing in this
 // one.
-func (a *answer) limits() bool { return a.status == http.StatusTooManyRequests || a.wait > 0 }
+func (a *Answer) Limits() bool { return a.Status == http.StatusTooManyRequests || a.wait > 0 }
 
-// refusesRequest reports whether the same request would be refused again, as far as a
+// RefusesRequest reports whether the same request would be refused again, as far as a
 // status tells: not where it is the number of requests, who asks, or a proxy that does
 // not reach the server.
-func (a *answer) refusesRequest() bool {
-	switch a.status {
+func (a *Answer) RefusesRequest() bool {
+	switch a.Status {
 	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return false
 	}
-	return !a.limits()
+	return !a.Limits()
 }
 
 // refused returns the error of a response with a status of failure; nil where it has
@@ -65,15 +65,15 @@ func refused(response *http.Response, censor func(string) string) error {
 	if response.StatusCode < http.StatusBadRequest {
 		return nil
 	}
-	a := &answer{status: response.StatusCode, words: wordsOf(response.Body, censor), wait: retryAfter(response.Header)}
-	switch a.status {
+	a := &Answer{Status: response.StatusCode, Words: wordsOf(response.Body, censor), wait: retryAfter(response.Header)}
+	switch a.Status {
 	case http.StatusTooManyRequests:
 		if a.wait == 0 {
 			a.wait = usualWait
 		}
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
 		if a.wait == 0 {
-			response.Body = io.NopCloser(strings.NewReader(a.words))
+			response.Body = io.NopCloser(strings.NewReader(a.Words))
 			return nil
 		}
 	}
@@ -159,9 +159,9 @@ func (e held) RetryAfter() time.Duration { return e.wait }
 // Unwrap is the error itself.
 func (e held) Unwrap() error { return e.censored }
 
-// waitOf is how long a host asked to be left alone; zero: it did not.
-func waitOf(err error) time.Duration {
-	var a *answer
+// WaitOf is how long a host asked to be left alone; zero: it did not.
+func WaitOf(err error) time.Duration {
+	var a *Answer
 	if errors.As(err, &a) {
 		return a.wait
 	}

@@ -1,4 +1,4 @@
-package git
+package remote
 
 import (
 	"cmp"
@@ -10,16 +10,16 @@ import (
 
 // netrc returns what the file has for the server, as curl does for git; nil where it has
 // nothing, or what the server did not take.
-func (c *connection) netrc(context.Context) *login {
-	if c.credentials.NetrcFile == "" {
+func (c *Connection) netrc(context.Context) *login {
+	if c.Credentials.NetrcFile == "" {
 		return nil
 	}
-	text, err := os.ReadFile(c.credentials.NetrcFile)
+	text, err := os.ReadFile(c.Credentials.NetrcFile)
 	if err != nil {
-		c.log.Debug("reading the netrc file", "repository", c.address.String(), "err", err)
+		c.Log.Debug("reading the netrc file", "repository", c.Address.String(), "err", err)
 		return nil
 	}
-	username, password := findNetrc(string(text), c.address.host(), c.address.username)
+	username, password := findNetrc(string(text), c.Address.host(), c.Address.username)
 	if password == "" || c.wrong != nil && c.wrong.username == username && c.wrong.password == password {
 		return nil
 	}

@@ -1,12 +1,18 @@
 package git
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
 	"slices"
+	"strings"
+
+	"muster/gitops/git/remote"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
 // batch collects files that are not here, to fetch them together.
@@ -34,15 +40,15 @@ func (f *treeFS) content(name string, h plumbing.Hash) ([]byte, error) {
 	}
 	err := store.fetchMissing(f.ctx, wants)
 	if err == nil && !store.hasAll(wants) {
-		store.adapt(len(wants), errTooMany) // they were sent, and are more than is kept
+		store.adapt(len(wants), remote.ErrTooMany) // they were sent, and are more than is kept
 	} else {
 		store.adapt(len(wants), err)
 	}
-	if _, here := store.get(h); len(wants) > 1 && (errors.Is(err, errTooMany) || err == nil && !here) {
+	if _, here := store.get(h); len(wants) > 1 && (errors.Is(err, remote.ErrTooMany) || err == nil && !here) {
 		// Together they are too large.
 		err = store.fetchMissing(f.ctx, []plumbing.Hash{h})
 	}
-	if errors.Is(err, errTooMany) {
+	if errors.Is(err, remote.ErrTooMany) {
 		store.large[h] = -1
 	}
 	if large := store.readable(h); large != nil {
@@ -101,7 +107,7 @@ func (b *batch) full() bool { return len(b.wants) >= mostInBatch>>b.store.fewer 
 // otherwise be asked for twice, together with all others and alone.
 func (s *store) adapt(wants int, err error) {
 	switch {
-	case errors.Is(err, errTooMany) && wants > 1:
+	case errors.Is(err, remote.ErrTooMany) && wants > 1:
 		for mostInBatch>>s.fewer >= wants {
 			s.fewer++
 		}
@@ -141,4 +147,94 @@ func (b *batch) addBelow(h plumbing.Hash) {
 			b.addBelow(t.hash(i))
 		}
 	}
+}
+
+// startPartial fetches the commit with the trees down to the directory that is
+// read ahead, and then what is read ahead. Other files come when they are read.
+func (s *store) startPartial(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
+	filter := packp.Filter(fmt.Sprintf("tree:%d", s.depthAhead()))
+	if s.noDepth {
+		filter = remote.Exact
+	}
+	q := remote.Request{Wants: []plumbing.Hash{head}, Depth: 1, Filter: filter}
+	commit, err := s.fetchCommit(ctx, session, head, q, &s.noDepth, remote.Exact)
+	if err != nil {
+		return err
+	}
+	root, err := rootOf(commit)
+	if err != nil {
+		return err
+	}
+	if err := s.fetchAhead(ctx, root); err != nil {
+		return err
+	}
+	return s.moveTo(head, commit)
+}
+
+// depthAhead is the depth of the filter that sends the trees from the root
+// (depth 1) down to the directory that is read ahead.
+func (s *store) depthAhead() int {
+	if s.readAhead == "" {
+		return 1
+	}
+	return strings.Count(s.readAhead, "/") + 2
+}
+
+// fetchAhead fetches everything in the directories that are read ahead or
+// first: with the files, or without them where they are so many that it is
+// better to wait until they are read.
+func (s *store) fetchAhead(ctx context.Context, root plumbing.Hash) error {
+	var trees []plumbing.Hash
+	for _, dir := range append([]string{s.readAhead}, s.readFirst...) {
+		at, there, err := s.directory(ctx, root, dir)
+		if err != nil {
+			return err
+		}
+		if there {
+			trees = append(trees, at)
+		}
+	}
+	if len(trees) == 0 {
+		return nil
+	}
+	const many = 4000
+	answer, err := s.server.Fetch(ctx, nil, remote.Request{Wants: trees, Filter: s.smallFiles(), Most: many})
+	if refused := errors.Is(err, remote.ErrFilter); refused || errors.Is(err, remote.ErrTooMany) {
+		answer, err = s.server.Fetch(ctx, nil, remote.Request{Wants: trees, Filter: "blob:none"})
+		s.noLimit = s.noLimit || refused && err == nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = s.takeAll(ctx, answer)
+	return err
+}
+
+// directory returns the tree of a directory below root; false: there is none.
+func (s *store) directory(ctx context.Context, root plumbing.Hash, dir string) (plumbing.Hash, bool, error) {
+	if dir == "" {
+		return root, false, nil
+	}
+	at := root
+	for part := range strings.SplitSeq(dir, "/") {
+		t, err := s.tree(ctx, at)
+		if err != nil {
+			return at, false, err
+		}
+		i, there := t.find(part, true)
+		if !there {
+			return at, false, nil
+		}
+		at = t.hash(i)
+	}
+	return at, true, nil
+}
+
+// smallFiles is the filter that leaves out files too large to be kept, or
+// none where the server does not allow that.
+func (s *store) smallFiles() packp.Filter {
+	if s.noLimit {
+		return ""
+	}
+	return packp.FilterBlobLimit(smallFile, packp.BlobLimitPrefixNone)
 }

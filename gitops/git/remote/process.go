@@ -1,4 +1,4 @@
-package git
+package remote
 
 import (
 	"context"
@@ -13,14 +13,14 @@ import (
 )
 
 // openProcess runs a service of the git binary on a repository of this machine.
-func (c *connection) openProcess(ctx context.Context, service, version string) (*stream, error) {
+func (c *Connection) openProcess(ctx context.Context, service, version string) (*stream, error) {
 	git, err := exec.LookPath("git")
 	if err != nil {
 		return nil, err
 	}
 	running, cancel := context.WithCancel(ctx)
-	cmd := exec.CommandContext(running, git, append(slices.Clone(c.offers(ctx, service)), strings.TrimPrefix(service, "git-"), c.address.endpoint.Path)...)
-	s := &stream{ctx: ctx, said: &tail{}, abort: cancel}
+	cmd := exec.CommandContext(running, git, append(slices.Clone(c.offers(ctx, service)), strings.TrimPrefix(service, "git-"), c.Address.Endpoint.Path)...)
+	s := &stream{ctx: ctx, said: &Tail{}, abort: cancel}
 	cmd.Env = append(minimal(cmd.Environ()), versionVariable+"="+version)
 	if service == transport.UploadPackServiceName {
 		cmd.Env = append(cmd.Env, noFetch...)
@@ -48,14 +48,14 @@ func (s *stream) run(cmd *exec.Cmd) (*stream, error) {
 
 // offers are settings for a repository of this machine, whose server is this process's
 // own: single objects can be read of it, unless it says itself that they must not.
-func (c *connection) offers(ctx context.Context, service string) []string {
+func (c *Connection) offers(ctx context.Context, service string) []string {
 	if service != transport.UploadPackServiceName {
 		return nil
 	}
 	if c.local == nil {
 		c.local = []string{}
 		var said []byte // empty if nothing is set
-		if ask, err := Command(ctx, c.address.endpoint.Path, nil, "config", "--get-regexp", `^uploadpack\.allow`); err == nil {
+		if ask, err := Command(ctx, c.Address.Endpoint.Path, nil, "config", "--get-regexp", `^uploadpack\.allow`); err == nil {
 			said, _ = ask.Output()
 		}
 		for _, key := range []string{"uploadpack.allowfilter", "uploadpack.allowanysha1inwant"} {

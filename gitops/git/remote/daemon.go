@@ -1,4 +1,4 @@
-package git
+package remote
 
 import (
 	"cmp"
@@ -12,15 +12,15 @@ import (
 const daemonPort = 9418
 
 // openDaemon connects to a git daemon, which asks nobody who they are.
-func (c *connection) openDaemon(ctx context.Context, service, version string) (*stream, error) {
+func (c *Connection) openDaemon(ctx context.Context, service, version string) (*stream, error) {
 	conn, err := c.dial(ctx, daemonPort)
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	s := &stream{ctx: ctx, in: halfClose{conn}, out: conn, said: &tail{}, abort: func() { conn.Close() }}
+	s := &stream{ctx: ctx, in: halfClose{conn}, out: conn, said: &Tail{}, abort: func() { conn.Close() }}
 	s.wait = func() error { stop(); return conn.Close() }
-	request := packp.GitProtoRequest{RequestCommand: service, Pathname: c.address.endpoint.Path, Host: c.address.endpoint.Host}
+	request := packp.GitProtoRequest{RequestCommand: service, Pathname: c.Address.Endpoint.Path, Host: c.Address.Endpoint.Host}
 	if version != "" {
 		request.ExtraParams = []string{version}
 	}
@@ -39,8 +39,8 @@ func (halfClose) Close() error { return nil }
 
 // dial connects to the server, at the port of its address or else at the usual
 // one of the protocol.
-func (c *connection) dial(ctx context.Context, usual int) (net.Conn, error) {
-	port := cmp.Or(c.address.endpoint.Port, usual)
+func (c *Connection) dial(ctx context.Context, usual int) (net.Conn, error) {
+	port := cmp.Or(c.Address.Endpoint.Port, usual)
 	var dialer net.Dialer
-	return dialer.DialContext(ctx, "tcp", net.JoinHostPort(c.address.host(), strconv.Itoa(port)))
+	return dialer.DialContext(ctx, "tcp", net.JoinHostPort(c.Address.host(), strconv.Itoa(port)))
 }

@@ -1,0 +1,213 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+
+	"muster/gitops/secret"
+
+	"github.com/go-git/go-git/v5/plumbing/transport"
+)
+
+// Credentials are how the client proves to the server who it is, and the
+// server to the client. Files are read again for each connection, so that
+// credentials that rotate need no restart. The zero value is nobody, or the
+// user in the URL.
+type Credentials struct {
+	// Password is asked for the user name and the password or token of http
+	// and https; nil means those in the URL, or none.
+	Password PasswordFunc
+	// Refused is told of a password of Password's that the server does not take, and
+	// reports whether another may be had by now: then what was asked is asked again,
+	// once. Nil: none can.
+	Refused func(password string) bool
+	// CAFile has further certificate authorities for https, in PEM, beside
+	// those of the system.
+	CAFile string
+	// NetrcFile is where a user name and a password are looked for when the server wants
+	// one and Password is nil, in the format of curl's netrc; empty, or no file: nowhere.
+	NetrcFile string
+	// Helper is asked for a user name and a password when the server wants one,
+	// Password is nil and NetrcFile has none that it takes, as git asks its credential
+	// helpers; nil: nobody is.
+	Helper HelperFunc
+	// SSHProgram reaches hosts over ssh in place of this package, with the user's own
+	// settings, keys and known hosts; nil: this package does, with the fields below.
+	SSHProgram SSHFunc
+	// SSHKeyFile is the private key for ssh, in any form OpenSSH writes,
+	// without a passphrase. Where the same name with -cert.pub is a certificate for it, as
+	// OpenSSH has it, that is offered too. For ssh, it, SSHAgent or SSHProgram is required.
+	SSHKeyFile string
+	// SSHAgent is the socket of an ssh-agent, whose keys are tried where there is
+	// no SSHKeyFile.
+	SSHAgent string
+	// SSHKnownHostsFile has the server's host keys, in the format of OpenSSH's
+	// known_hosts; it may list several for one host, and authorities that certify
+	// them. Required for ssh without SSHProgram.
+	SSHKnownHostsFile string
+}
+
+// PasswordFunc returns a user name and a password or token that are valid now.
+type PasswordFunc func(ctx context.Context) (username, password string, err error)
+
+// StaticPassword returns a user name and password that never change.
+func StaticPassword(username, password string) PasswordFunc {
+	return func(context.Context) (string, string, error) { return username, password, nil }
+}
+
+// PasswordFile returns a password that is read from a file each time, without
+// the line break at its end.
+func PasswordFile(username, file string) PasswordFunc {
+	return func(context.Context) (string, string, error) {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return "", "", fmt.Errorf("reading the password for git: %w", err)
+		}
+		password := strings.TrimRight(string(content), "\r\n")
+		if password == "" {
+			return "", "", fmt.Errorf("reading the password for git: %s is empty", file)
+		}
+		return username, password, nil
+	}
+}
+
+// HelperFunc makes the command `git credential ACTION`, where the action is fill,
+// approve or reject: what git itself asks for a user name and a password
+// (git-credential(1)). Its environment and what it may ask a person are the
+// caller's.
+type HelperFunc func(ctx context.Context, action string) *exec.Cmd
+
+// login is what a helper gave, or the netrc file.
+type login struct {
+	username, password string
+	// description is what a helper gave, to be approved or rejected; empty: it is the
+	// file's.
+	description string
+	approved    bool
+}
+
+// authenticated does something that begins with a question to the server. Where
+// that wants a password and none was configured, the netrc file is read and then the
+// helper asked, as git does: only then, and again when the server no longer takes what
+// they gave. The helper is told what became of it.
+func (c *Connection) authenticated(ctx context.Context, do func() error) error {
+	err := do()
+	if errors.Is(err, transport.ErrAuthenticationRequired) && c.endpoint != nil && !sameOrigin(c.Address.Endpoint, c.endpoint) {
+		return fmt.Errorf("the address leads to %s, which asks for a user name and a password (401), and those for one host are not sent to another: use that address", address{Endpoint: c.endpoint})
+	}
+	if errors.Is(err, transport.ErrAuthenticationRequired) && c.Credentials.Password != nil && c.Credentials.Refused != nil && c.Credentials.Refused(c.sent) {
+		return do()
+	}
+	if c.Credentials.Password != nil || !c.OverHTTP() {
+		return err
+	}
+	for _, ask := range []func(context.Context) *login{c.netrc, c.fill} {
+		if !errors.Is(err, transport.ErrAuthenticationRequired) {
+			break
+		}
+		c.reject(ctx)
+		if c.login = ask(ctx); c.login != nil {
+			err = do()
+		}
+	}
+	switch {
+	case errors.Is(err, transport.ErrAuthenticationRequired):
+		c.reject(ctx)
+	case err == nil && c.login != nil && !c.login.approved:
+		c.login.approved = true
+		c.tell(ctx, "approve", c.login.description)
+	}
+	return err
+}
+
+// fill asks the helper; nil when there is none, or it has nothing.
+func (c *Connection) fill(ctx context.Context) *login {
+	if c.Credentials.Helper == nil {
+		return nil
+	}
+	e := c.Address.Endpoint
+	host := e.Host
+	if e.Port != 0 {
+		host = net.JoinHostPort(c.Address.host(), strconv.Itoa(e.Port))
+	}
+	description := fmt.Sprintf("protocol=%s\nhost=%s\npath=%s\n", e.Protocol, host, strings.TrimPrefix(e.Path, "/"))
+	if c.Address.username != "" {
+		description += "username=" + c.Address.username + "\n"
+	}
+	answer := c.tell(ctx, "fill", description)
+	given := &login{description: answer}
+	for line := range strings.Lines(answer) {
+		key, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), "=")
+		switch key {
+		case "username":
+			given.username = value
+		case "password":
+			given.password = value
+		}
+	}
+	if given.password == "" {
+		return nil
+	}
+	return given
+}
+
+// reject forgets what is of no use, and tells the helper if it gave it.
+func (c *Connection) reject(ctx context.Context) {
+	switch {
+	case c.login == nil:
+		return
+	case c.login.description == "":
+		c.wrong = c.login
+	default:
+		c.tell(ctx, "reject", c.login.description)
+	}
+	c.login, c.refused = nil, true
+}
+
+// tell runs the helper. One that fails has nothing to say: what the server said
+// stands.
+func (c *Connection) tell(ctx context.Context, action, description string) string {
+	cmd := c.Credentials.Helper(ctx, action)
+	cmd.Stdin = strings.NewReader(description + "\n")
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := cmd.Run(); err != nil {
+		c.Log.Debug("git credential "+action+" failed", "repository", c.Address.String(), "err", err)
+		return ""
+	}
+	return out.String()
+}
+
+// secrets are the passwords and tokens in use, which neither errors nor logs
+// may show.
+type secrets struct {
+	list []string
+	// Address are those in the address, which are never forgotten.
+	Address []string
+}
+
+// Add makes a secret one that is censored from now on. The last few are
+// enough: an error speaks of the connection it came from.
+func (s *secrets) Add(text string) {
+	const most = 8
+	if text == "" || slices.Contains(s.list, text) {
+		return
+	}
+	if len(s.list) == most {
+		s.list = s.list[1:]
+	}
+	s.list = append(s.list, text)
+}
+
+// censor replaces every secret in text; see [secret.Censor].
+func (s *secrets) censor(text string) string {
+	return secret.Censor(text, slices.Concat(s.list, s.Address)...)
+}

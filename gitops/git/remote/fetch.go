@@ -1,0 +1,162 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+)
+
+// Request is what is asked of upload-pack.
+type Request struct {
+	Wants []plumbing.Hash
+	// Have is a commit that is here: objects that it has are not sent again, and
+	// others may come as deltas on them. Zero for none.
+	Have plumbing.Hash
+	// Shallow says that the parents of have are not here.
+	Shallow bool
+	// Edge are further commits that are here without their parents. With one,
+	// have is a commit that all of them come before, and deltas are made only on
+	// what is sent.
+	Edge []plumbing.Hash
+	// Closed says that have itself is not here, so that nothing may come as deltas on it.
+	Closed bool
+	// Depth is how many commits are sent; zero for all.
+	Depth  int
+	Filter packp.Filter
+	// Most is the number of objects above which the answer is not read; zero
+	// for no limit.
+	Most uint32
+}
+
+var (
+	// ErrNotOurs says that the server would not send an object by its name.
+	ErrNotOurs = errors.New("the server sends only what its branches point at")
+	// ErrFilter says that the server does not allow a filter.
+	ErrFilter = errors.New("the server does not allow this filter")
+	// ErrTooMany says that an answer has more objects than were expected.
+	ErrTooMany = errors.New("the server would send too many objects")
+	// ErrUnknownHave says that the server no longer knows the commit that is here.
+	ErrUnknownHave = errors.New("the server no longer has the last commit that was read")
+)
+
+// Exact is the filter that sends the objects asked for and none that they
+// refer to.
+const Exact = packp.Filter("tree:0")
+
+// Fetch sends one request and returns the pack that answers it, which the caller
+// closes. session is an
+// open one to use, or nil. An answer that breaks off is asked for once more:
+// reading changes nothing, and servers and proxies end connections that they
+// have kept for long.
+func (c *Connection) Fetch(ctx context.Context, session transport.UploadPackSession, q Request) (*Download, error) {
+	data, err := c.fetchOnce(ctx, session, q)
+	var a *Answer
+	// It was left out of this request. Some say that it is missing, others a status alone.
+	refused := len(q.Edge) > 0 && errors.As(err, &a) && a.RefusesRequest()
+	if err != nil && !c.AlwaysThin && (refused || strings.Contains(err.Error(), "thin-pack")) {
+		c.AlwaysThin = true
+		data, err = c.fetchOnce(ctx, nil, q)
+		c.AlwaysThin = err == nil
+	}
+	if ctx.Err() == nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)) {
+		return c.fetchOnce(ctx, nil, q)
+	}
+	return data, err
+}
+
+func (c *Connection) fetchOnce(ctx context.Context, session transport.UploadPackSession, q Request) (*Download, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	if session == nil {
+		var err error
+		session, err = c.openUpload(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer session.Close()
+	}
+	response, err := session.UploadPack(ctx, c.uploadRequest(q))
+	if err != nil {
+		return nil, recognise(Plain(err), q)
+	}
+	defer response.Close()
+	if !q.Have.IsZero() && len(response.ACKs) == 0 {
+		return nil, ErrUnknownHave
+	}
+	var from io.Reader = response
+	switch {
+	case c.Caps.Supports(capability.Sideband64k):
+		from = sideband.NewDemuxer(sideband.Sideband64k, response)
+	case c.Caps.Supports(capability.Sideband):
+		from = sideband.NewDemuxer(sideband.Sideband, response)
+	}
+	data, err := c.ReadPack(from, q.Most)
+	if err != nil {
+		if s, ok := session.(*stream); ok {
+			err = s.explainWith(err)
+		}
+		return nil, recognise(err, q)
+	}
+	return data, nil
+}
+
+// uploadRequest is the request as go-git writes it.
+func (c *Connection) uploadRequest(q Request) *packp.UploadPackRequest {
+	u := packp.NewUploadPackRequestFromCapabilities(c.Caps)
+	u.Wants = q.Wants
+	for _, wanted := range []capability.Capability{capability.NoProgress, capability.Shallow} {
+		if c.Caps.Supports(wanted) {
+			_ = u.Capabilities.Set(wanted)
+		}
+	}
+	if q.Filter != "" {
+		_ = u.Capabilities.Set(capability.Filter)
+		u.Filter = q.Filter
+	}
+	if q.Depth > 0 {
+		u.Depth = packp.DepthCommits(q.Depth)
+	}
+	if !q.Have.IsZero() {
+		u.Haves = []plumbing.Hash{q.Have}
+		u.Shallows = slices.Clone(q.Edge)
+		if q.Shallow {
+			u.Shallows = append(u.Shallows, q.Have)
+		}
+		// Without thin-pack a server does not take a shallow commit for
+		// something to make deltas on, and sends every tree again. Those that all
+		// of the edge come before are not here.
+		if (len(q.Edge) > 0 || q.Closed) && !c.AlwaysThin {
+			u.Capabilities.Delete(capability.ThinPack)
+		}
+	}
+	return u
+}
+
+// recognise makes errFilter and errNotOurs of the refusals that another request
+// can avoid. A status that refuses a request with a filter may be about the filter:
+// who asks without it finds out.
+func recognise(err error, q Request) error {
+	text := err.Error()
+	var a *Answer
+	switch {
+	case strings.Contains(text, "thin-pack"):
+		return err
+	case strings.Contains(text, "filter"):
+		return fmt.Errorf("%w: %w", ErrFilter, err)
+	case strings.Contains(text, "not our ref"):
+		return fmt.Errorf("%w: %w", ErrNotOurs, err)
+	case q.Filter != "" && errors.As(err, &a) && a.RefusesRequest():
+		return fmt.Errorf("%w: %w", ErrFilter, err)
+	}
+	return err
+}
