@@ -1,6 +1,19 @@
+// Package plan has muster's nouns and its one decision: how many agents to
+// dispatch and which dispatches to retire.
+//
+// A tick goes through it once, from left to right:
+//
+//	Snapshot ──Observe──▶ Observation ──Decide──▶ Decision
+//
+// A [Snapshot] is what Buildkite said. [Observe] reduces it, with what the
+// [Registrations] remembers, to one small [Observation] per queue. [Decide] turns an
+// observation and the overlays of one commit into one [Decision] per overlay.
+// Everything here is a pure function of its arguments: no I/O, no clock, no
+// log, and the order in which Buildkite listed things changes nothing.
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -169,4 +182,64 @@ func (s *share) expected() int {
 // looksAhead reports whether agents may be dispatched for upcoming jobs.
 func (s *share) looksAhead() bool {
 	return s.policy.Lookahead > 0 && !s.suspended.Active() && !s.breaker.Open()
+}
+
+// Formula is the arithmetic of a decision, in the names of [Sum]. Each term is counted in
+// the flow that divides jobs among agents (see divide), or read from the policy.
+// leftThisHour and mostAtOnce are left out if there is no such limit.
+const Formula = `missing  = max(0, pending - elsewhere + lookahead + buffer - (idle - replacing) - (inFlight - late) + unusable)
+desired  = max(min, current - replacing - late + missing)
+room     = max(0, max - current - stopping)
+dispatch = min(desired - (current - replacing - late), room, leftThisHour, mostAtOnce), 0 while suspended, 1 for a probe
+`
+
+// Some git hosts take no commit of many files, and one act is one commit: what one cannot
+// have is decided again after it. See [Supply.MostJobs].
+
+// mostAtOnce is how many agents one commit orders at most; zero: any number.
+func (s *share) mostAtOnce() int {
+	if s.supply.MostJobs == 0 {
+		return 0
+	}
+	// Those for jobs, and those for min and buffer are Jobs of their own, of which the last
+	// of each may have fewer agents than JobAgents.
+	const unfilled = 1
+	return max(1, s.supply.MostJobs-unfilled) * JobAgents
+}
+
+// inOneCommit are those of the retirements that one commit takes. What was ordered
+// together is judged as one, and goes together where it fits; the oldest order first.
+func (s *share) inOneCommit(all []Retirement) []Retirement {
+	files := func(all []Retirement) int {
+		n := len(all)
+		for _, r := range all {
+			if r.Reason == Withdrawn { // it is written elsewhere
+				n++
+			}
+		}
+		return n
+	}
+	left := s.supply.MostJobs
+	if left == 0 || files(all) <= left {
+		return all
+	}
+	at := func(r Retirement) int64 { return s.dispatch(r.ID).At.Unix() }
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b Retirement) int { return cmp.Compare(at(a), at(b)) })
+	var some []Retirement
+	for len(all) > 0 {
+		end := 1
+		for end < len(all) && at(all[end]) == at(all[0]) {
+			end++
+		}
+		if files(all[:end]) > left && len(some) > 0 {
+			break
+		}
+		for end > 1 && files(all[:end]) > left { // an order of more than one commit takes
+			end--
+		}
+		some, left, all = append(some, all[:end]...), left-files(all[:end]), all[end:]
+	}
+	slices.SortFunc(some, func(a, b Retirement) int { return cmp.Compare(a.ID, b.ID) })
+	return some
 }

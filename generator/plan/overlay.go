@@ -3,7 +3,9 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strings"
+	"time"
 )
 
 // Overlay is one directory of the fleet repository: the policy for one queue
@@ -68,4 +70,93 @@ func Slug(name string) string {
 		return suffix
 	}
 	return clean + "-" + suffix
+}
+
+// Suspension is why nothing is dispatched for an overlay, whatever it needs.
+// Agents that run and those in flight are not affected, and the other overlays
+// are served. The zero value suspends nothing.
+type Suspension struct {
+	// Code tells the reasons apart; empty when there is none.
+	Code SuspensionCode `json:"code"`
+	// Queue is the key of the queue, and Cluster the policy's Buildkite
+	// cluster, where the reason is about them.
+	Queue   string `json:"queue,omitempty"`
+	Cluster string `json:"cluster,omitempty"`
+	// NextProbe is when an overlay that is backing off may send its next probe;
+	// nil while it is not known what became of the last agents.
+	NextProbe *time.Time `json:"nextProbe,omitempty"`
+	// Finding is what is wrong with the files of an invalid overlay, a line for
+	// each thing.
+	Finding string `json:"finding,omitempty"`
+}
+
+// SuspensionCode tells the reasons for a suspension apart.
+type SuspensionCode string
+
+// The reasons for which nothing is dispatched.
+const (
+	// Paused: the policy says paused: true.
+	Paused SuspensionCode = "paused"
+	// PausedInBuildkite: somebody paused the queue in Buildkite.
+	PausedInBuildkite SuspensionCode = "paused-in-buildkite"
+	// Invalid: a file of the overlay is in error.
+	Invalid SuspensionCode = "invalid"
+	// BackingOff: the circuit breaker is open, so only probes are sent.
+	BackingOff SuspensionCode = "backing-off"
+	// UnknownCluster: Buildkite shows no such cluster.
+	UnknownCluster SuspensionCode = "unknown-cluster"
+	// UnknownQueue: the policy's cluster, or any, has no such queue.
+	UnknownQueue SuspensionCode = "unknown-queue"
+	// AmbiguousQueue: several clusters have the queue, and the policy names none.
+	AmbiguousQueue SuspensionCode = "ambiguous-queue"
+	// HostedQueue: the queue is for Buildkite hosted agents.
+	HostedQueue SuspensionCode = "hosted-queue"
+	// AgentsCannotWork: agents of the last order registered and can take none of
+	// the jobs, and the rest of them is still to come.
+	AgentsCannotWork SuspensionCode = "agents-cannot-work"
+)
+
+// SuspensionCodes are all reasons for which nothing is dispatched.
+func SuspensionCodes() []SuspensionCode {
+	return []SuspensionCode{Paused, PausedInBuildkite, Invalid, BackingOff, UnknownCluster, UnknownQueue, AmbiguousQueue, HostedQueue, AgentsCannotWork}
+}
+
+// Active reports whether there is a reason.
+func (s Suspension) Active() bool { return s.Code != "" }
+
+// Wanted reports whether somebody asked for it. Every other suspension keeps
+// jobs pending that should not be.
+func (s Suspension) Wanted() bool { return s.Code == Paused || s.Code == PausedInBuildkite }
+
+// String says it in words, and what to do where that is not plain.
+func (s Suspension) String() string {
+	switch s.Code {
+	case "":
+		return "not suspended"
+	case Paused:
+		return "paused: spec.paused is true"
+	case PausedInBuildkite:
+		return fmt.Sprintf("paused in Buildkite: queue %q", s.Queue)
+	case Invalid:
+		return "invalid: " + strings.ReplaceAll(s.Finding, "\n", " | ")
+	case BackingOff:
+		if s.NextProbe == nil {
+			return "backing off: the circuit breaker is open, and what became of the last agents is not known yet"
+		}
+		return "backing off: the circuit breaker is open, next probe at " + s.NextProbe.UTC().Format(time.RFC3339)
+	case UnknownCluster:
+		return fmt.Sprintf("unknown cluster: Buildkite shows no cluster %q; check its name or id, and that the token has the scope read_clusters", s.Cluster)
+	case UnknownQueue:
+		if s.Cluster == "" {
+			return fmt.Sprintf("unknown queue: no cluster has a queue %q, and no agent and no job is in it; check its key", s.Queue)
+		}
+		return fmt.Sprintf("unknown queue: cluster %q has no queue %q", s.Cluster, s.Queue)
+	case AmbiguousQueue:
+		return fmt.Sprintf("ambiguous queue: several clusters have a queue %q; set spec.cluster", s.Queue)
+	case HostedQueue:
+		return fmt.Sprintf("hosted queue: only Buildkite hosted agents can join the queue %q; create a self-hosted queue in the cluster %q", s.Queue, s.Cluster)
+	case AgentsCannotWork:
+		return "agents cannot work: agents registered that can take none of the jobs they were ordered for; compare their tags with spec.tags and their cluster with spec.cluster. Dispatching goes on when the outcome of this order is known"
+	}
+	return string(s.Code)
 }

@@ -5,6 +5,94 @@ import (
 	"time"
 )
 
+// cameAt is when an agent of a dispatch registered that a look is the first to show: as
+// Buildkite tells (when it connected; of one that is known by a job only, when that
+// started), but not before the last look, which did not show it, nor after this one. So a
+// clock that is off Buildkite's puts it wrong by no more than the time between two looks.
+// Where Buildkite does not tell, it is the time of this look. Zero is not known: nobody had
+// looked before.
+func (r *Registrations) cameAt(id string, told, look time.Time) time.Time {
+	looked := r.live[id] // else it may have come long ago, and be forgotten
+	switch {
+	case told.IsZero() && !looked:
+		return told
+	case told.IsZero(), told.After(look):
+		return look
+	case looked && told.Before(r.last):
+		return r.last
+	}
+	return told
+}
+
+// noteCame keeps when an index registered first.
+func (e *entry) noteCame(index int, at time.Time) {
+	before, known := e.came[index]
+	if index < 0 || index >= MaxIndex || at.IsZero() || known && !at.Before(before) {
+		return
+	}
+	if e.came == nil {
+		e.came = map[int]time.Time{}
+	}
+	e.came[index] = at
+}
+
+// Boots are how long the agents of a dispatch took that have registered, from its order.
+func (r *Registrations) Boots(d Dispatch) (boots Boots) {
+	if e := r.known[d.ID]; e != nil {
+		for index, at := range e.came {
+			if index < d.Agents {
+				boots.Add(at.Sub(d.At), 1)
+			}
+		}
+	}
+	return boots
+}
+
+// slack is how far each reading of finished builds reaches back beyond what it
+// is for: a build's finish may be listed a little after the time it bears, and
+// that time is by Buildkite's clock, which may be behind by some minutes.
+const slack = 5 * time.Minute
+
+// Lookback remembers which finished builds were read already, so that each
+// observation asks only for those that finished since. The zero value asks
+// back to the oldest dispatch that is still of interest.
+type Lookback struct {
+	last  time.Time       // time of the last good observation
+	known map[string]bool // dispatches that it covered
+}
+
+// Since returns the moment from which finished builds must be read so that no
+// agent of any dispatch goes unseen; zero when none is missing.
+func (l *Lookback) Since(now time.Time, overlays []Overlay, r *Registrations) time.Time {
+	var oldest time.Time
+	for _, o := range overlays {
+		for _, d := range o.Dispatches {
+			if !r.Missing(d) || d.Stale(now) {
+				continue
+			}
+			from := d.At.Add(-slack)
+			if l.known[d.ID] && l.last.Add(-slack).After(from) {
+				from = l.last.Add(-slack)
+			}
+			if oldest.IsZero() || from.Before(oldest) {
+				oldest = from
+			}
+		}
+	}
+	return oldest
+}
+
+// Observed notes that everything up to now was read for these overlays.
+func (l *Lookback) Observed(now time.Time, overlays []Overlay) {
+	l.last = now
+	l.known = map[string]bool{}
+	for _, o := range overlays {
+		for _, d := range o.Dispatches {
+			l.known[d.ID] = true
+		}
+	}
+}
+
 // Registrations remembers what Buildkite has ever shown of each dispatch. It only
 // saves time: what a restart loses is found again from Buildkite, or costs at
 // most the rest of a lease. The zero value is empty and ready.
