@@ -266,7 +266,7 @@ func (h *historyFlags) run(ctx context.Context) error {
 	p.progress.Doing("reading the history")
 	defer p.progress.Done()
 	var count history.Count
-	out := newHistoryOutput(p)
+	out := newHistoryOutput(p.output(), p.doneOnTerminal)
 	printer := h.printer(out)
 	printed := 0
 	known := map[string]bool{}

@@ -34,7 +34,7 @@ type follower struct {
 // What fails after the first look is reported, and the next look may go well.
 func (h *historyFlags) runFollow(ctx context.Context) error {
 	p := h.settings.program
-	f := &follower{historyFlags: h, out: newHistoryOutput(p), seen: map[string]bool{}}
+	f := &follower{historyFlags: h, out: newHistoryOutput(p.output(), p.doneOnTerminal), seen: map[string]bool{}}
 	f.printer = h.printer(f.out)
 	for {
 		err := f.look(ctx)

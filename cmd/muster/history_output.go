@@ -67,9 +67,9 @@ type historyOutput struct {
 // gathered writes in large pieces; before each the progress line is removed, where it
 // would be on the same terminal.
 type gathered struct {
-	program program
-	out     terminal.Output
-	text    bytes.Buffer
+	done func() // before each write
+	out  terminal.Output
+	text bytes.Buffer
 }
 
 const gatheredSize = 32 << 10
@@ -86,17 +86,14 @@ func (g *gathered) flush() error {
 	if g.text.Len() == 0 {
 		return nil
 	}
-	if g.program.screen.terminal {
-		g.program.progress.Done()
-	}
+	g.done()
 	_, err := g.out.Raw.Write(g.text.Bytes())
 	g.text.Reset()
 	return err
 }
 
-func newHistoryOutput(p program) historyOutput {
-	out := p.output()
-	g := &gathered{program: p, out: out}
+func newHistoryOutput(out terminal.Output, done func()) historyOutput {
+	g := &gathered{done: done, out: out}
 	return historyOutput{terminal.Output{Text: &printable{to: g}, Raw: g, Colour: out.Colour}, g}
 }
 

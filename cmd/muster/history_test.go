@@ -128,7 +128,7 @@ func TestHistoryIsOneDocument(t *testing.T) {
 		for n := range 3 {
 			var text bytes.Buffer
 			p := program{stdout: &printable{to: &text}}
-			out := newHistoryOutput(p)
+			out := newHistoryOutput(p.output(), p.doneOnTerminal)
 			printer := historyPrinters("")[output](out)
 			for range n {
 				if err := printer.row(history.Row{At: start, Act: history.Policy, Why: "max 1 -> 2", By: "=cmd()|x!A1\x1b[2J", Commit: strings.Repeat("a", 40)}); err != nil {

@@ -78,3 +78,10 @@ func waitingFor(progress *terminal.Progress, err error) {
 		progress.Doing(fmt.Sprintf("waiting %s for Buildkite's rate limit", wait.RetryAfter().Round(time.Second)))
 	}
 }
+
+// doneOnTerminal removes the progress line where it would be on the terminal that is written to.
+func (p program) doneOnTerminal() {
+	if p.screen.terminal {
+		p.progress.Done()
+	}
+}

@@ -87,7 +87,7 @@ var errUnverified = errors.New("there are commits that do not follow")
 // run verifies a range.
 func (v *verifyFlags) run(ctx context.Context, text string) error {
 	p := v.settings.program
-	printer := verifyPrinters(p)[v.output]
+	printer := verifyPrinters(p.output())[v.output]
 	if printer == nil {
 		return usage(fmt.Errorf("--output %q: use text or json", v.output))
 	}

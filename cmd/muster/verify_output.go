@@ -20,8 +20,7 @@ type verifyPrinter interface {
 }
 
 // verifyPrinters are the values of verify's --output.
-func verifyPrinters(p program) map[string]verifyPrinter {
-	out := p.output()
+func verifyPrinters(out terminal.Output) map[string]verifyPrinter {
 	return map[string]verifyPrinter{
 		"text": &verifyText{out: out, stream: terminal.Stream{Out: out, Head: []string{"COMMIT", "TIME", "AUTHOR", "OVERLAY", "ACT", "VERDICT", "WHY"}}},
 		"json": &verifyJSON{out: out.Text},
