@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"muster/cmd/muster/output"
 	"muster/generator/advice"
 	"muster/generator/manifest"
 	"muster/generator/plan"
@@ -83,7 +84,7 @@ func (a *adviseFlags) check() error {
 
 func (a *adviseFlags) run(ctx context.Context, args []string) error {
 	if err := a.check(); err != nil {
-		return usage(err)
+		return output.Usage(err)
 	}
 	p := a.settings.program
 	since, err := moment("since", a.since, p.clock.Now())
@@ -107,7 +108,7 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 	for _, o := range overlays {
 		names = append(names, o.Name)
 	}
-	chosen, err := chooseOverlays(args, names, a.settings.git.overlays)
+	chosen, err := output.ChooseOverlays(args, names, a.settings.git.overlays)
 	if err != nil {
 		return err
 	}
@@ -148,7 +149,7 @@ func (a *adviseFlags) advise(ctx context.Context, tip branch.Tip, o *manifest.Ov
 	if err != nil {
 		return fmt.Errorf("playing %s: %w", o.Name, err)
 	}
-	if err := printAdvice(p.stdout, o.Name, load, answer); err != nil {
+	if err := output.PrintAdvice(p.stdout, o.Name, load, answer); err != nil {
 		return err
 	}
 	for _, other := range fleet {

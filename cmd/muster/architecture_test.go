@@ -73,10 +73,10 @@ func reached(packages map[string]listed, from string) []string {
 // demo are here too: they hold no decision, and nothing that decides imports them.
 func imports() map[string][]string {
 	return map[string][]string{
-		"cmd/muster":          {"*", "cmd/muster/chart", "cmd/muster/page", "cmd/muster/terminal"},
-		"cmd/muster/chart":    {},
-		"cmd/muster/page":     {"cmd/muster/chart", "generator", "generator/history", "generator/ledger", "generator/plan", "generator/report", "generator/status", "gitops/branch"},
-		"cmd/muster/terminal": {},
+		"cmd/muster":        {"*", "cmd/muster/chart", "cmd/muster/output", "cmd/muster/page"},
+		"cmd/muster/chart":  {},
+		"cmd/muster/output": {"cmd/muster/chart", "generator", "generator/advice", "generator/explanation", "generator/finding", "generator/history", "generator/ledger", "generator/manifest", "generator/plan", "generator/simulation"},
+		"cmd/muster/page":   {"cmd/muster/chart", "generator", "generator/history", "generator/ledger", "generator/plan", "generator/report", "generator/status", "gitops/branch"},
 
 		"base":                         {},
 		"deploy":                       {},

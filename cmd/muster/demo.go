@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/cmd/muster/terminal"
+	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
@@ -40,9 +40,9 @@ and a picture of the morning. Nothing leaves this machine.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if length < demoInterval || length > demoMorning {
-				return usage(fmt.Errorf("--length %s: use %s to %s", length, demoInterval, demoMorning))
+				return output.Usage(fmt.Errorf("--length %s: use %s to %s", length, demoInterval, demoMorning))
 			}
-			progress := &terminal.Steps{Screen: p.screen.steps, Lines: cmd.ErrOrStderr()}
+			progress := &output.Steps{Screen: p.screen.steps, Lines: cmd.ErrOrStderr()}
 			return playDemo(cmd.Context(), cmd.OutOrStdout(), progress, demoSettings{dir: dir, length: length, called: cmp.Or(p.called, "muster")})
 		},
 	}
@@ -71,7 +71,7 @@ type demoSettings struct {
 // demo is a morning under way.
 type demo struct {
 	demoSettings
-	progress   *terminal.Steps
+	progress   *output.Steps
 	repository gitserver.Repository
 	buildkite  *fakebuildkite.Server
 	cluster    *simulation.Cluster
@@ -86,7 +86,7 @@ type demo struct {
 
 func (d *demo) end() time.Time { return demoStart().Add(d.length) }
 
-func playDemo(ctx context.Context, out io.Writer, progress *terminal.Steps, s demoSettings) error {
+func playDemo(ctx context.Context, out io.Writer, progress *output.Steps, s demoSettings) error {
 	defer progress.End()
 	d := &demo{demoSettings: s, progress: progress, commits: map[string]int{}}
 	var err error

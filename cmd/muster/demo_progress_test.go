@@ -2,9 +2,10 @@ package main
 
 import (
 	"bytes"
-	"muster/cmd/muster/terminal"
 	"strings"
 	"testing"
+
+	"muster/cmd/muster/output"
 )
 
 // vt100 is a terminal of one row that scrolls: it does with what it is sent what
@@ -62,7 +63,7 @@ const (
 // above it, and at the end it is gone.
 func TestProgressOnATerminal(t *testing.T) {
 	s := &vt100{t: t}
-	p := &terminal.Steps{Screen: s, Lines: s}
+	p := &output.Steps{Screen: s, Lines: s}
 	shows := func(row string, past ...string) {
 		t.Helper()
 		if s.row != row || strings.Join(s.past, "|") != strings.Join(past, "|") {
@@ -87,7 +88,7 @@ func TestProgressOnATerminal(t *testing.T) {
 // TestProgressElsewhere: where nobody watches, milestones are lines.
 func TestProgressElsewhere(t *testing.T) {
 	var out bytes.Buffer
-	p := &terminal.Steps{Lines: &out}
+	p := &output.Steps{Lines: &out}
 	p.Step("one", true)
 	p.Step("two", false)
 	p.Write([]byte("a warning\n"))

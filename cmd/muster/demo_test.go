@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
-	"muster/cmd/muster/terminal"
+	"muster/cmd/muster/output"
 	"muster/gitops/gitserver"
 )
 
@@ -24,7 +24,7 @@ import (
 func TestEveryCommitBuilds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "demo")
 	var out, lines bytes.Buffer
-	if err := playDemo(t.Context(), &out, &terminal.Steps{Lines: &lines}, demoSettings{dir: dir, length: time.Hour, called: "muster"}); err != nil {
+	if err := playDemo(t.Context(), &out, &output.Steps{Lines: &lines}, demoSettings{dir: dir, length: time.Hour, called: "muster"}); err != nil {
 		t.Fatalf("%v\n%s", err, lines.String())
 	}
 	repository := gitserver.Repository{Dir: filepath.Join(dir, "fleet.git")}
@@ -66,7 +66,7 @@ func TestDemoTwice(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "demo")
 	var heads []string
 	for range 2 {
-		if err := playDemo(t.Context(), io.Discard, &terminal.Steps{Lines: io.Discard}, demoSettings{dir: dir, length: 20 * time.Minute}); err != nil {
+		if err := playDemo(t.Context(), io.Discard, &output.Steps{Lines: io.Discard}, demoSettings{dir: dir, length: 20 * time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 		head, err := gitserver.Repository{Dir: filepath.Join(dir, "fleet.git")}.Head()
@@ -81,7 +81,7 @@ func TestDemoTwice(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := playDemo(t.Context(), io.Discard, &terminal.Steps{Lines: io.Discard}, demoSettings{dir: dir, length: time.Minute})
+	err := playDemo(t.Context(), io.Discard, &output.Steps{Lines: io.Discard}, demoSettings{dir: dir, length: time.Minute})
 	if exitCode(err) != exitUsage {
 		t.Errorf("a directory that holds something else: %v", err)
 	}
@@ -105,7 +105,7 @@ func TestDemoOnATerminal(t *testing.T) {
 		}
 		var out bytes.Buffer
 		dir := filepath.Join(t.TempDir(), "demo")
-		err := playDemo(ctx, &out, &terminal.Steps{Screen: s, Lines: s}, demoSettings{dir: dir, length: 10 * time.Minute})
+		err := playDemo(ctx, &out, &output.Steps{Screen: s, Lines: s}, demoSettings{dir: dir, length: 10 * time.Minute})
 		switch {
 		case interrupted && (exitCode(err) != exitOutside || !strings.Contains(err.Error(), "interrupted at 08:06")):
 			t.Errorf("interrupted at 08:06, it ends in %v", err)

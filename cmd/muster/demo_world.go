@@ -1,21 +1,189 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
+	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
+	"muster/cmd/muster/chart"
+	"muster/cmd/muster/output"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/ledger"
+	"muster/generator/plan"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 )
+
+// conclude draws the picture and prints the page.
+func (d *demo) conclude(out io.Writer) error {
+	picture := filepath.Join(d.dir, demoPicture)
+	if err := os.WriteFile(picture, d.timeline().SVG(), 0o666); err != nil {
+		return err
+	}
+	var page bytes.Buffer
+	d.table(&page)
+	if err := d.decision(&page); err != nil {
+		return err
+	}
+	git := "git -C " + shellWord(d.fleetDir())
+	fmt.Fprintf(&page, "\nThe morning as a picture, for a browser: %s. Commands to try:\n", picture)
+	w := tabwriter.NewWriter(&page, 0, 0, 3, ' ', 0)
+	for _, next := range [][2]string{
+		{git + " log -p", "every decision, and the Jobs it wrote"},
+		{d.called + " simulate --history " + shellWord(d.fleetDir()), "the same morning under other scalers' rules"},
+		{d.called + " init fleet", "begin a fleet repository of your own"},
+	} {
+		fmt.Fprintf(w, "  %s\t# %s\n", next[0], next[1])
+	}
+	_ = w.Flush() // into memory
+	_, err := out.Write(page.Bytes())
+	return err
+}
+
+// shellWord quotes what a shell would take apart.
+func shellWord(text string) string {
+	plain := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("/._-+:@%", c)
+	}
+	if text != "" && strings.IndexFunc(text, func(c rune) bool { return !plain(c) }) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// account is what the morning came to for one overlay.
+type account struct {
+	waits          []time.Duration
+	agents, inVain int
+}
+
+// accounts goes by what Buildkite knows, not by what muster says.
+func (d *demo) accounts() map[string]*account {
+	all := map[string]*account{}
+	of := map[string]*account{} // by agent
+	for _, name := range d.overlays() {
+		all[name] = &account{}
+	}
+	for _, a := range d.buildkite.Agents() {
+		for _, tag := range a.Tags {
+			name, _ := strings.CutPrefix(tag, "overlay=")
+			if all[name] == nil || name == tag {
+				continue
+			}
+			of[a.ID] = all[name]
+			all[name].agents++
+			if inVain(a) {
+				all[name].inVain++
+			}
+		}
+	}
+	for _, j := range d.buildkite.Jobs() {
+		if mine := of[j.Agent]; mine != nil && !j.Started.IsZero() {
+			mine.waits = append(mine.waits, j.Started.Sub(j.Runnable))
+		}
+	}
+	return all
+}
+
+func inVain(a fakebuildkite.AgentRecord) bool { return !a.Ended.IsZero() && a.Jobs == 0 && a.Job == "" }
+
+// table prints a line for each overlay.
+func (d *demo) table(out io.Writer) {
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "OVERLAY\tJOBS\tMEDIAN WAIT\tP95 WAIT\tAGENTS STARTED\tUNUSED\tCOMMITS")
+	accounts := d.accounts()
+	for _, name := range d.overlays() {
+		a := accounts[name]
+		waits := simulation.SumUp(a.waits)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%d\n", name, len(a.waits), waits.P50.Round(time.Second), waits.P95.Round(time.Second), a.agents, a.inVain, d.commits[name])
+	}
+	_ = w.Flush() // into memory
+}
+
+// pageWidth is how many columns the page has at the most.
+const pageWidth = 96
+
+// decision prints the commit of the largest dispatch, as git has it. Of the
+// observation, which is a line for machines, it prints the beginning.
+func (d *demo) decision(out io.Writer) error {
+	if len(d.largest.Decision.Dispatch) == 0 {
+		return nil
+	}
+	text, err := d.repository.Git("log", "-1", "--format=%h%n%B", "--fixed-strings", "--grep=Dispatch: "+d.largest.Decision.Dispatch[0].ID, "--grep=Act: dispatch", "--all-match", "main")
+	if err != nil {
+		return err
+	}
+	commit, message, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	fmt.Fprintf(out, "\nThe largest dispatch, at %s, in the words of its commit %s:\n", d.largest.Decision.At().Format("15:04:05"), commit)
+	for line := range strings.Lines(message) {
+		fmt.Fprintln(out, strings.TrimRight("  "+clipped(strings.TrimSuffix(line, "\n"), pageWidth-2), " "))
+	}
+	return nil
+}
+
+// clipped leaves out the end of a text that has more characters than there is
+// room for, and says how many it has.
+func clipped(text string, room int) string {
+	size := utf8.RuneCountInString(text)
+	if size <= room {
+		return text
+	}
+	end := fmt.Sprintf("... (%d characters)", size)
+	return string([]rune(text)[:max(0, room-len(end))]) + end
+}
+
+// timeline is the picture of the morning: for each overlay its pending jobs, and
+// its agents.
+func (d *demo) timeline() chart.Timeline {
+	t := chart.Timeline{Title: "muster demo: a morning, " + demoStart().Format("Monday, 15:04") + " to " + d.end().Format("15:04")}
+	values, marks := map[string][][4]float64{}, map[string][]chart.Mark{}
+	for _, tick := range d.ticks {
+		if len(tick.Decisions) == 0 {
+			continue
+		}
+		t.Times = append(t.Times, tick.Decisions[0].At())
+		for _, x := range tick.Decisions {
+			s := x.Sum
+			values[x.Overlay] = append(values[x.Overlay], [4]float64{float64(s.Pending), float64(s.Busy), float64(s.Idle), float64(s.InFlight)})
+		}
+		for _, a := range tick.Acts {
+			if a.Kind == ledger.Dispatch {
+				marks[a.Decision.Overlay] = append(marks[a.Decision.Overlay], demoMark(a.Decision))
+			}
+		}
+	}
+	for _, name := range d.overlays() {
+		series := func(i int, name string, of [][4]float64) chart.Series {
+			s := chart.Series{Name: name}
+			for _, v := range of {
+				s.Values = append(s.Values, v[i])
+			}
+			return s
+		}
+		v := values[name]
+		t.Bands = append(t.Bands,
+			chart.Stack{Title: name + ": jobs without an agent", Series: []chart.Series{series(0, "pending", v)}},
+			chart.Stack{Title: name + ": agents", Series: []chart.Series{series(1, "busy", v), series(2, "idle", v), series(3, "in flight", v)},
+				Marks: marks[name], MarksAre: "dispatched"})
+	}
+	return t
+}
+
+func demoMark(d plan.Decision) chart.Mark {
+	return chart.Mark{At: d.At(), Label: fmt.Sprint(d.Sum.Dispatch),
+		Text: fmt.Sprintf("%s %s: dispatch %d", d.At().Format("15:04:05"), d.Overlay, d.Sum.Dispatch)}
+}
 
 // demoPicture is the file that the picture of the morning is in.
 const demoPicture = "timeline.svg"
@@ -28,17 +196,17 @@ func demoRepository(dir string) (gitserver.Repository, error) {
 	bare := filepath.Join(dir, "fleet.git")
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return gitserver.Repository{}, usage(err)
+		return gitserver.Repository{}, output.Usage(err)
 	}
 	for _, e := range entries {
 		if e.Name() != "fleet.git" && e.Name() != demoPicture {
-			return gitserver.Repository{}, usage(fmt.Errorf("%s holds more than an earlier demo: choose another directory with --dir", dir))
+			return gitserver.Repository{}, output.Usage(fmt.Errorf("%s holds more than an earlier demo: choose another directory with --dir", dir))
 		}
 	}
 	repository := gitserver.Repository{Dir: bare}
 	if len(entries) > 0 {
 		if mark, err := repository.Git("config", "--local", "muster.demo"); err != nil || strings.TrimSpace(mark) != "true" {
-			return repository, usage(fmt.Errorf("%s is not of an earlier demo: choose another directory with --dir", bare))
+			return repository, output.Usage(fmt.Errorf("%s is not of an earlier demo: choose another directory with --dir", bare))
 		}
 		if err := errors.Join(os.RemoveAll(bare), os.RemoveAll(filepath.Join(dir, demoPicture))); err != nil {
 			return repository, err

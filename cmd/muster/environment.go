@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"muster/cmd/muster/output"
 	"muster/generator/finding"
 )
 
@@ -70,9 +71,9 @@ func (p program) environment(root *cobra.Command) error {
 		if near := finding.Nearest(strings.TrimPrefix(unknown[0], prefix), names(known)); near != "" {
 			remedy = "did you mean " + prefix + near + "?"
 		}
-		return usage(fmt.Errorf("environment variable %s belongs to no flag; %s", unknown[0], remedy))
+		return output.Usage(fmt.Errorf("environment variable %s belongs to no flag; %s", unknown[0], remedy))
 	}
-	return usage(failed)
+	return output.Usage(failed)
 }
 
 // names returns the known variables without their prefix, sorted.

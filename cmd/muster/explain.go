@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/spf13/cobra"
-
+	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/explanation"
 	"muster/gitops"
 	"muster/gitops/branch"
+
+	"github.com/spf13/cobra"
 )
 
 // explainFlags are what the flags of muster explain ask for.
@@ -73,9 +74,9 @@ the repository. Times are in UTC. --at takes a time, as in 2026-11-21T02:15Z or
 // run answers one question.
 func (e *explainFlags) run(ctx context.Context, name string) error {
 	p, git := e.settings.program, &e.settings.git
-	show, ok := explainPrinters()[e.output]
+	show, ok := output.ExplainPrinters()[e.output]
 	if !ok {
-		return usage(fmt.Errorf("--output %q: use text, json or yaml", e.output))
+		return output.Usage(fmt.Errorf("--output %q: use text, json or yaml", e.output))
 	}
 	at, err := moment("at", e.at, p.clock.Now())
 	if err != nil {
@@ -106,9 +107,9 @@ func explainMistake(err error) error {
 	var before *explanation.Before
 	switch {
 	case errors.As(err, &unknown):
-		return usage(fmt.Errorf("%w%s", err, instead(unknown.Name, unknown.Known, "it has the overlays")))
+		return output.Usage(fmt.Errorf("%w%s", err, output.Instead(unknown.Name, unknown.Known, "it has the overlays")))
 	case errors.As(err, &before), errors.Is(err, explanation.ErrOwnTime):
-		return usage(err)
+		return output.Usage(err)
 	}
 	return err
 }
@@ -122,11 +123,4 @@ func (r readingAhead) Commits(ctx context.Context, from string, limit branch.Lim
 		defer stop()
 		readAhead(r.Repository.Commits(reading, from, limit), stop)(yield)
 	}
-}
-
-// explanations is what -o json and -o yaml print.
-type explanations struct {
-	APIVersion   string                    `json:"apiVersion"`
-	Kind         string                    `json:"kind"`
-	Explanations []explanation.Explanation `json:"explanations"`
 }

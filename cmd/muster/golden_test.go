@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"muster/cmd/muster/terminal"
+	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/status"
@@ -46,7 +46,7 @@ func TestGoldenSession(t *testing.T) {
 	}
 	d := &demo{
 		demoSettings: demoSettings{dir: filepath.Join(t.TempDir(), "demo"), length: 100 * time.Minute},
-		progress:     &terminal.Steps{Lines: io.Discard}, commits: map[string]int{},
+		progress:     &output.Steps{Lines: io.Discard}, commits: map[string]int{},
 	}
 	ends := d.serveSession(t)
 	get := func(path string) string {

@@ -13,12 +13,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"muster/cmd/muster/output"
 	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/gitops"
 	"muster/gitops/branch"
+
+	"github.com/spf13/cobra"
 )
 
 // historyFlags are what the flags of muster history ask for.
@@ -33,7 +34,7 @@ type historyFlags struct {
 	interval     time.Duration
 
 	filter  history.Filter
-	printer func(historyOutput) historyPrinter
+	printer func(output.HistoryOutput) output.HistoryPrinter
 	// repository is opened once.
 	repository *gitops.Repository
 }
@@ -110,7 +111,7 @@ func (h *historyFlags) prepare(args []string) error {
 	}
 	for _, name := range h.acts {
 		if !slices.Contains(actNames(), name) {
-			return usage(fmt.Errorf("--act: there is no act %q%s", name, instead(name, actNames(), "there are")))
+			return output.Usage(fmt.Errorf("--act: there is no act %q%s", name, output.Instead(name, actNames(), "there are")))
 		}
 		h.filter.Acts = append(h.filter.Acts, history.Act(name))
 	}
@@ -118,20 +119,20 @@ func (h *historyFlags) prepare(args []string) error {
 	for _, arg := range args {
 		h.filter.Overlays = append(h.filter.Overlays, strings.TrimPrefix(path.Clean(arg), path.Clean(h.settings.git.overlays)+"/"))
 	}
-	printers := historyPrinters(h.by)
+	printers := output.HistoryPrinters(h.by)
 	h.printer = printers[h.output]
 	by := history.By(h.by)
 	switch {
 	case h.printer == nil:
-		return usage(fmt.Errorf("--output %q: use table, wide, json, yaml or csv", h.output))
+		return output.Usage(fmt.Errorf("--output %q: use table, wide, json, yaml or csv", h.output))
 	case by != "" && by != history.Day && by != history.Hour && by != history.Overlay:
-		return usage(fmt.Errorf("--by %q: use day, hour or overlay", h.by))
+		return output.Usage(fmt.Errorf("--by %q: use day, hour or overlay", h.by))
 	case h.limit < 0:
-		return usage(fmt.Errorf("--limit %d is below zero", h.limit))
+		return output.Usage(fmt.Errorf("--limit %d is below zero", h.limit))
 	case h.follow && (h.by != "" || h.until != ""):
-		return usage(fmt.Errorf("--follow goes on, and --by and --until end: use one of them"))
+		return output.Usage(fmt.Errorf("--follow goes on, and --by and --until end: use one of them"))
 	case h.follow && h.interval < time.Second:
-		return usage(fmt.Errorf("--follow-interval is below one second"))
+		return output.Usage(fmt.Errorf("--follow-interval is below one second"))
 	}
 	h.repository, err = h.settings.clone()
 	return err
@@ -167,7 +168,7 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 		}
 		return at, nil
 	}
-	return time.Time{}, usage(fmt.Errorf("--%s: %q is neither a time, as in 2026-11-21T02:15Z or 2026-11-21, nor how long ago, as in 90m, 24h or 7d", flag, text))
+	return time.Time{}, output.Usage(fmt.Errorf("--%s: %q is neither a time, as in 2026-11-21T02:15Z or 2026-11-21, nor how long ago, as in 90m, 24h or 7d", flag, text))
 }
 
 // readTime reads a time; without a zone it is in UTC.
@@ -190,7 +191,7 @@ func (s *settings) clone() (*gitops.Repository, error) {
 	if s.git.repo == "" {
 		log = slog.New(slog.DiscardHandler) // what a clone could offer is nobody's concern
 		if s.git.repo, err = s.program.cloneAt(""); err != nil {
-			return nil, usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or call it in a clone: %w", err))
+			return nil, output.Usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or call it in a clone: %w", err))
 		}
 	}
 	return s.git.reader(log)
@@ -266,7 +267,7 @@ func (h *historyFlags) run(ctx context.Context) error {
 	p.progress.Doing("reading the history")
 	defer p.progress.Done()
 	var count history.Count
-	out := newHistoryOutput(p.output(), p.doneOnTerminal)
+	out := output.NewHistoryOutput(p.output(), p.doneOnTerminal)
 	printer := h.printer(out)
 	printed := 0
 	known := map[string]bool{}
@@ -285,7 +286,7 @@ func (h *historyFlags) run(ctx context.Context) error {
 		if !h.filter.Wants(row) {
 			continue
 		}
-		if err := printer.row(row); err != nil {
+		if err := printer.Row(row); err != nil {
 			return err
 		}
 		if printed++; printed == h.limit {
@@ -296,10 +297,10 @@ func (h *historyFlags) run(ctx context.Context) error {
 	if err := h.unknownOverlay(known, printed); err != nil {
 		return err
 	}
-	if err := printer.end(count); err != nil {
+	if err := printer.End(count); err != nil {
 		return err
 	}
-	if err := out.flush(); err != nil {
+	if err := out.Flush(); err != nil {
 		return err
 	}
 	h.report(count, printed)
@@ -318,7 +319,7 @@ func (h *historyFlags) unknownOverlay(known map[string]bool, printed int) error 
 		if !known[name] {
 			delete(known, "")
 			all := slices.Sorted(maps.Keys(known))
-			return usage(fmt.Errorf("the history that was read has nothing of an overlay %q%s", name, instead(name, all, "it has")))
+			return output.Usage(fmt.Errorf("the history that was read has nothing of an overlay %q%s", name, output.Instead(name, all, "it has")))
 		}
 	}
 	return nil
@@ -349,4 +350,156 @@ func commits(n int, one, many string) string {
 		return "1 commit" + one
 	}
 	return fmt.Sprintf("%d commits%s", n, many)
+}
+
+const (
+	// followedFirst are the rows that --follow begins with.
+	followedFirst = 10
+	// mostFollowed bounds the commits of a branch that are remembered, to know where the
+	// last look ended.
+	mostFollowed = 5000
+)
+
+// follower shows what is committed, as it comes.
+type follower struct {
+	*historyFlags
+	out     output.HistoryOutput
+	printer output.HistoryPrinter
+	seen    map[string]bool
+	order   []string // of seen, the oldest first
+	head    string
+	oldest  time.Time // what is older belongs to the past, and is not shown
+}
+
+// runFollow shows the last rows and then what is committed, until the context ends.
+// What fails after the first look is reported, and the next look may go well.
+func (h *historyFlags) runFollow(ctx context.Context) error {
+	p := h.settings.program
+	f := &follower{historyFlags: h, out: output.NewHistoryOutput(p.output(), p.doneOnTerminal), seen: map[string]bool{}}
+	f.printer = h.printer(f.out)
+	for {
+		err := f.look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && f.head == "":
+			return err
+		case err != nil:
+			fmt.Fprintln(p.stderr, "muster: "+err.Error())
+		}
+		if p.clock.Sleep(ctx, h.interval) != nil {
+			return nil
+		}
+	}
+}
+
+// look prints what has come since the last one.
+func (f *follower) look(ctx context.Context) error {
+	f.settings.program.progress.Doing("reading the history")
+	defer f.settings.program.progress.Done()
+	rows, commits, err := f.news(ctx)
+	if err != nil {
+		return err
+	}
+	first := f.head == ""
+	if first && len(rows) > 0 {
+		f.oldest = rows[len(rows)-1].At
+	}
+	if len(commits) > 0 {
+		f.head = commits[0]
+	}
+	for _, id := range slices.Backward(commits) {
+		f.remember(id)
+	}
+	if first && f.filter.Since.IsZero() {
+		rows = rows[:min(len(rows), max(followedFirst, f.limit))]
+	}
+	for _, row := range slices.Backward(rows) {
+		if err := f.printer.Row(row); err != nil {
+			return err
+		}
+	}
+	if err := f.printer.Pause(); err != nil {
+		return err
+	}
+	return f.out.Flush()
+}
+
+// news reads what was not read before, and returns the rows and the commits, the
+// newest first.
+func (f *follower) news(ctx context.Context) (rows []history.Row, commits []string, err error) {
+	if f.head != "" {
+		for c, err := range f.repository.Commits(ctx, "", branch.Limit{Commits: 1}) {
+			if err != nil || c.ID == f.head {
+				return nil, nil, err
+			}
+		}
+	}
+	var count history.Count
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	for row, err := range f.rows(ctx, f.fresh(readAhead(f.repository.Commits(reading, "", branch.Limit{}), stop), &commits), &count) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if f.filter.Wants(row) {
+			rows = append(rows, row)
+		}
+		if f.head == "" && f.filter.Since.IsZero() && len(rows) >= max(followedFirst, f.limit) {
+			break
+		}
+	}
+	return rows, commits, nil
+}
+
+// fresh leaves out the commits that were seen before, and all that come before them.
+// Of those that are new it notes the identifiers, the head first.
+func (f *follower) fresh(all iter.Seq2[branch.Commit, error], ids *[]string) iter.Seq2[branch.Commit, error] {
+	return func(yield func(branch.Commit, error) bool) {
+		open, met, first := map[string]bool{}, f.head == "", true
+		for c, err := range all {
+			if err != nil {
+				yield(c, err)
+				return
+			}
+			delete(open, c.ID)
+			old := f.seen[c.ID] || c.At.Before(f.oldest)
+			if !old || first {
+				*ids = append(*ids, c.ID)
+			}
+			met = met || c.ID == f.head
+			if first && old {
+				break // the branch was set back
+			}
+			first = false
+			if !old {
+				for _, p := range c.Parents {
+					met = met || p == f.head
+					if !f.seen[p] {
+						open[p] = true
+					}
+				}
+				if !yield(c, nil) {
+					return
+				}
+			}
+			if len(open) == 0 {
+				break
+			}
+		}
+		if !met {
+			fmt.Fprintf(f.settings.program.stderr, "muster: the branch was rewritten: commit %.12s is no longer in it\n", f.head)
+		}
+	}
+}
+
+func (f *follower) remember(id string) {
+	if f.seen[id] {
+		return
+	}
+	f.seen[id] = true
+	if f.order = append(f.order, id); len(f.order) > mostFollowed {
+		delete(f.seen, f.order[0])
+		f.order = f.order[1:]
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"muster/cmd/muster/output"
 	"regexp"
 	"strings"
 	"testing"
@@ -124,22 +125,22 @@ func TestMoment(t *testing.T) {
 // TestHistoryIsOneDocument: JSON and YAML are whole with no row, with one and with
 // many, and CSV is no formula.
 func TestHistoryIsOneDocument(t *testing.T) {
-	for _, output := range []string{"json", "yaml", "csv"} {
+	for _, format := range []string{"json", "yaml", "csv"} {
 		for n := range 3 {
 			var text bytes.Buffer
-			p := program{stdout: &printable{to: &text}}
-			out := newHistoryOutput(p.output(), p.doneOnTerminal)
-			printer := historyPrinters("")[output](out)
+			p := program{stdout: &output.Printable{To: &text}}
+			out := output.NewHistoryOutput(p.output(), p.doneOnTerminal)
+			printer := output.HistoryPrinters("")[format](out)
 			for range n {
-				if err := printer.row(history.Row{At: start, Act: history.Policy, Why: "max 1 -> 2", By: "=cmd()|x!A1\x1b[2J", Commit: strings.Repeat("a", 40)}); err != nil {
+				if err := printer.Row(history.Row{At: start, Act: history.Policy, Why: "max 1 -> 2", By: "=cmd()|x!A1\x1b[2J", Commit: strings.Repeat("a", 40)}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := errors.Join(printer.end(history.Count{Commits: n}), out.flush()); err != nil {
+			if err := errors.Join(printer.End(history.Count{Commits: n}), out.Flush()); err != nil {
 				t.Fatal(err)
 			}
-			if err := wholeDocument(output, text.Bytes(), n); err != nil {
-				t.Errorf("%s with %d rows: %v\n%s", output, n, err, &text)
+			if err := wholeDocument(format, text.Bytes(), n); err != nil {
+				t.Errorf("%s with %d rows: %v\n%s", format, n, err, &text)
 			}
 		}
 	}

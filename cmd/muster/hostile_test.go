@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/ledger"
 	"muster/generator/plan"
@@ -76,7 +77,7 @@ func (w *hostileWorld) restart() {
 	w.must(err)
 	w.g = generator.New(generator.Config{
 		Repository: generator.Fleet{Writer: repository, Version: "test"}, Buildkite: w, Clock: w, Overlays: "overlays",
-		Build: w.build, Patience: buildPatience, Log: slog.New(slog.NewTextHandler(&printable{to: &w.log}, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Build: w.build, Patience: buildPatience, Log: slog.New(slog.NewTextHandler(&output.Printable{To: &w.log}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 }
 
@@ -258,7 +259,7 @@ func goesOn() string {
 // printed wants nothing in the log and in the commits that moves a terminal.
 func (w *hostileWorld) printed() {
 	for c := range strings.SplitSeq(w.log.String(), "") {
-		if r := []rune(c)[0]; !shown(r) {
+		if r := []rune(c)[0]; !output.Shown(r) {
 			w.fail("the log has %q", r)
 			break
 		}
@@ -266,7 +267,7 @@ func (w *hostileWorld) printed() {
 	log, err := w.objects.bare.Git("log", "--format=%an%ae%B", "--author=muster", "refs/heads/main")
 	w.must(err)
 	for _, r := range log {
-		if !shown(r) {
+		if !output.Shown(r) {
 			w.fail("the commits have %q: %q", r, log)
 			break
 		}

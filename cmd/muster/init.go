@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -15,13 +16,17 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
-
+	"muster/base"
+	"muster/cmd/muster/output"
+	"muster/deploy"
 	"muster/generator/finding"
 	"muster/generator/plan"
 	"muster/generator/policy"
+	"muster/gitops/branch"
 	"muster/overlays"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 )
 
 func (p program) initCommand() *cobra.Command {
@@ -43,7 +48,7 @@ syncer/, by which that one applies the overlay. What is there is left as it is.`
 		Args: oneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "" {
-				return usage(errors.New("the directory's name is empty: is a variable of the shell not set?"))
+				return output.Usage(errors.New("the directory's name is empty: is a variable of the shell not set?"))
 			}
 			if err := o.validate(cmd); err != nil {
 				return err
@@ -90,11 +95,11 @@ syncer/, by which that one applies the overlay. What is there is left as it is.`
 func (o newOverlay) validate(cmd *cobra.Command) error {
 	for _, name := range []string{"queue", "overlay", "cluster", "syncer"} {
 		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
-			return usage(fmt.Errorf("--%s is empty: is a variable of the shell not set?", name))
+			return output.Usage(fmt.Errorf("--%s is empty: is a variable of the shell not set?", name))
 		}
 	}
 	if o.syncer != "" && !slices.Contains(knownSyncers, o.syncer) {
-		return usage(fmt.Errorf("--syncer %q: use %s", o.syncer, strings.Join(knownSyncers, " or ")))
+		return output.Usage(fmt.Errorf("--syncer %q: use %s", o.syncer, strings.Join(knownSyncers, " or ")))
 	}
 	return nil
 }
@@ -151,11 +156,11 @@ var overlayName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A
 func initialise(out io.Writer, dir string, o newOverlay) error {
 	o.name = cmp.Or(o.name, plan.Slug(o.queue))
 	if !overlayName.MatchString(o.name) {
-		return usage(fmt.Errorf("--overlay %q: use letters, digits and -_. in the names of up to four directories, parted by /", o.name))
+		return output.Usage(fmt.Errorf("--overlay %q: use letters, digits and -_. in the names of up to four directories, parted by /", o.name))
 	}
 	for above := path.Dir(o.name); above != "."; above = path.Dir(above) {
 		if _, err := os.Stat(filepath.Join(dir, "overlays", filepath.FromSlash(above), "scaling.yaml")); err == nil {
-			return usage(fmt.Errorf("--overlay %s: overlays/%s is an overlay, and none can lie inside another", o.name, above))
+			return output.Usage(fmt.Errorf("--overlay %s: overlays/%s is an overlay, and none can lie inside another", o.name, above))
 		}
 	}
 	parts, err := starterFleet(o)
@@ -214,16 +219,16 @@ func overlayFiles(o newOverlay) (map[string][]byte, error) {
 	policy, err := policy.Parse("scaling.yaml", files["scaling.yaml"])
 	var finding finding.Finding
 	if errors.As(err, &finding) {
-		return nil, usage(fmt.Errorf("--%s: %s; %s", strings.TrimPrefix(finding.Field, "spec."), finding.Problem, finding.Remedy))
+		return nil, output.Usage(fmt.Errorf("--%s: %s; %s", strings.TrimPrefix(finding.Field, "spec."), finding.Problem, finding.Remedy))
 	}
 	if err != nil {
-		return nil, usage(err)
+		return nil, output.Usage(err)
 	}
 	if policy.Queue != o.queue {
-		return nil, usage(fmt.Errorf("--queue %q is not a queue's key", o.queue))
+		return nil, output.Usage(fmt.Errorf("--queue %q is not a queue's key", o.queue))
 	}
 	if policy.Cluster != o.cluster {
-		return nil, usage(fmt.Errorf("--cluster %q is not the name or id of a cluster", o.cluster))
+		return nil, output.Usage(fmt.Errorf("--cluster %q is not the name or id of a cluster", o.cluster))
 	}
 	return files, nil
 }
@@ -263,11 +268,11 @@ func writeNew(dir string, files map[string][]byte) (bool, error) {
 	}
 	parent := filepath.Dir(dir)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return false, usage(err)
+		return false, output.Usage(err)
 	}
 	draft, err := os.MkdirTemp(parent, ".muster-init-")
 	if err != nil {
-		return false, usage(err)
+		return false, output.Usage(err)
 	}
 	defer os.RemoveAll(draft)
 	for name, content := range files {
@@ -283,4 +288,131 @@ func writeNew(dir string, files map[string][]byte) (bool, error) {
 		return false, err
 	}
 	return true, os.Rename(draft, dir)
+}
+
+// knownSyncers are those that --syncer knows, by their directories of deploy/syncers.
+var knownSyncers = []string{"argocd", "flux"}
+
+// syncerDirectory is where a fleet repository has what its syncer is told.
+const syncerDirectory = "syncer"
+
+// syncerHints say what is left to be done by hand; NAME stands for the overlay.
+var syncerHints = map[string]string{
+	"argocd": "\nTo let Argo CD apply it: create the agents' namespace, edit sourceRepos in\n" +
+		"syncer/project.yaml and repoURL in syncer/agents-NAME.yaml, push, and run\n" +
+		"kubectl apply -f syncer. muster run --notify kind=argocd,... notifies Argo CD of each\n" +
+		"push. Otherwise Argo CD polls git every few minutes.\n",
+	"flux": "\nTo let Flux apply it: create the agents' namespace, edit url in syncer/fleet.yaml, make\n" +
+		"the Receiver's Secret as that file says, push, and run kubectl apply -f syncer.\n" +
+		"muster run --notify kind=flux,... notifies Flux of each push. Otherwise Flux polls\n" +
+		"git every minute.\n",
+}
+
+// syncerFiles are what a syncer is told of an overlay, by their path in the fleet
+// repository.
+func syncerFiles(syncer, overlay string) (map[string][]byte, error) {
+	from := path.Join("syncers", syncer)
+	content, err := deploy.Syncers.ReadFile(path.Join(from, "overlay.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	slug := plan.Slug(overlay)
+	content = bytes.ReplaceAll(content, []byte("agents-default"), []byte("agents-"+slug))
+	content = bytes.ReplaceAll(content, []byte("overlays/default"), []byte("overlays/"+overlay))
+	files := map[string][]byte{path.Join(syncerDirectory, "agents-"+slug+".yaml"): content}
+	shared, err := embedded(deploy.Syncers, from)
+	delete(shared, "overlay.yaml")
+	for name, content := range shared {
+		files[path.Join(syncerDirectory, name)] = content
+	}
+	return files, err
+}
+
+// writeSyncer writes what is missing of the files that tell a syncer of an overlay.
+func writeSyncer(out io.Writer, dir, syncer, overlay string) error {
+	files, err := syncerFiles(syncer, overlay)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		switch err := writeNewFile(filepath.Join(dir, filepath.FromSlash(name)), files[name]); {
+		case errors.Is(err, fs.ErrExist):
+			fmt.Fprintf(out, "%s is there already: left as it is\n", name)
+		case err != nil:
+			return output.Usage(err)
+		default:
+			fmt.Fprintf(out, "wrote %s\n", name)
+		}
+	}
+	return nil
+}
+
+// writeNewFile writes a file that is not there yet; one that is there is
+// [fs.ErrExist].
+func writeNewFile(name string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Close())
+}
+
+// directory is a part of a fleet repository: its files by their path in it.
+type directory struct {
+	path  string
+	files map[string][]byte
+}
+
+// starterFleet returns what a new fleet repository with one overlay is made of.
+func starterFleet(o newOverlay) ([]directory, error) {
+	overlay, err := overlayFiles(o)
+	if err != nil {
+		return nil, err
+	}
+	agent, err := embedded(base.Files, ".")
+	if err != nil {
+		return nil, err
+	}
+	schema := map[string][]byte{"scaling.json": policy.Schema()}
+	parts := []directory{{"base", agent}, {"schema", schema}, {path.Join("overlays", o.name), overlay}}
+	if o.withDeploy {
+		own, err := deployment(o.version)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, own)
+	}
+	return parts, nil
+}
+
+// deployment returns muster's own deployment, with the image of a version.
+func deployment(version string) (directory, error) {
+	files, err := embedded(deploy.Files, ".")
+	for name, content := range files {
+		if path.Base(name) == "kustomization.yaml" {
+			files[name] = bytes.Replace(content, []byte("newTag: "+Version+"\n"), []byte("newTag: "+strings.ReplaceAll(version, "+", "-")+"\n"), 1)
+		}
+	}
+	return directory{"deploy", files}, err
+}
+
+// starterChanges are those that begin a fleet repository with an overlay for the
+// queue "default", its policy edited.
+func starterChanges(edit func(policy []byte) []byte) ([]branch.Change, error) {
+	parts, err := starterFleet(newOverlay{name: "default", queue: defaultQueue})
+	var changes []branch.Change
+	for _, part := range parts {
+		for name, content := range part.files {
+			if name == "scaling.yaml" {
+				content = edit(content)
+			}
+			changes = append(changes, branch.Change{Path: path.Join(part.path, name), Content: content})
+		}
+	}
+	slices.SortFunc(changes, func(a, b branch.Change) int { return cmp.Compare(a.Path, b.Path) })
+	return changes, err
 }

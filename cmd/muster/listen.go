@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"muster/cmd/muster/output"
 	"muster/cmd/muster/page"
 	"muster/generator"
 	"muster/generator/buildkite"
@@ -22,6 +23,8 @@ import (
 	"muster/generator/webhook"
 	"muster/gitops"
 	"muster/gitops/traffic"
+
+	"github.com/spf13/cobra"
 )
 
 // longestTick is how long a tick may take that is well: a look at Buildkite as old
@@ -60,7 +63,7 @@ func newEndpoints(clock generator.Clock, c status.Config, commits page.Commits) 
 	e := &endpoints{clock: clock, status: status.NewRecorder(c)}
 	e.page = page.New(page.Config{
 		Status: e.status.Snapshot, Now: clock.Now, Overlays: c.Muster.Overlays, Commits: commits,
-		Printable: func(w io.Writer) io.Writer { return &printable{to: w} },
+		Printable: func(w io.Writer) io.Writer { return &output.Printable{To: w} },
 	})
 	var err error
 	e.metrics, err = metrics.New(e.status.Snapshot, clock.Now)
@@ -89,7 +92,7 @@ func (e *endpoints) handler() http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, e.status.Snapshot().NotReady(e.clock.Now()))
 	})
-	mux.Handle("GET /metrics", e.metrics.Handler(shownAs))
+	mux.Handle("GET /metrics", e.metrics.Handler(output.ShownAs))
 	e.page.AddTo(mux)
 	if e.hooks != nil {
 		e.hooks.AddTo(mux)
@@ -107,7 +110,7 @@ func answer(w http.ResponseWriter, problems []string) {
 		return
 	}
 	w.WriteHeader(http.StatusServiceUnavailable)
-	_, _ = io.WriteString(&printable{to: w}, strings.Join(problems, "\n")+"\n")
+	_, _ = io.WriteString(&output.Printable{To: w}, strings.Join(problems, "\n")+"\n")
 }
 
 // profiles serves the profiles of package pprof.
@@ -247,4 +250,86 @@ func service(name string, s traffic.Stats) status.Service {
 		of.Limits = []status.Limit{{Scope: "rest", Limit: s.Limit, Remaining: s.Remaining}}
 	}
 	return of
+}
+
+// gather is how long a webhook waits for others that come with it: a build's jobs are
+// scheduled one after another.
+const gather = 250 * time.Millisecond
+
+// webhookFlags say which webhooks are served.
+type webhookFlags struct {
+	buildkite, git string        // files with their secrets; empty: not served
+	interval       time.Duration // of run alone
+}
+
+func (f *webhookFlags) addTo(c *cobra.Command) {
+	c.Flags().StringVar(&f.buildkite, "buildkite-webhook-secret-file", "", "file with the token of the Buildkite webhook, read at each request; enables /webhooks/buildkite of --listen")
+	c.Flags().StringVar(&f.git, "git-webhook-secret-file", "", "file with the secret of the git host's webhook, read at each request; enables /webhooks/git of --listen")
+}
+
+// given reports whether any is to be served.
+func (f *webhookFlags) given() bool { return f.buildkite+f.git != "" }
+
+// unreadable lists what is wrong with the secrets' files.
+func (f *webhookFlags) unreadable() []error {
+	var all []error
+	for _, secret := range []func() ([]byte, error){f.buildkiteSecret(), f.gitSecret()} {
+		if secret == nil {
+			continue
+		}
+		if _, err := secret(); err != nil {
+			all = append(all, err)
+		}
+	}
+	return all
+}
+
+func (f *webhookFlags) buildkiteSecret() func() ([]byte, error) {
+	return secretOf("the secret of Buildkite's webhook", f.buildkite)
+}
+
+func (f *webhookFlags) gitSecret() func() ([]byte, error) {
+	return secretOf("the secret of the git host's webhook", f.git)
+}
+
+// secretOf returns what reads a secret; nil where there is no file for it.
+func secretOf(what, file string) func() ([]byte, error) {
+	if file == "" {
+		return nil
+	}
+	return func() ([]byte, error) {
+		secret, err := readSecret(what, file)
+		return []byte(secret), err
+	}
+}
+
+// webhooks adds those that are asked for to the endpoints, and returns what begins ticks
+// early; nil: nothing does.
+func (s *settings) webhooks(f webhookFlags, ends *endpoints, client *buildkite.Client, log *slog.Logger) (*generator.Wake, error) {
+	if !f.given() {
+		return nil, nil
+	}
+	if wrong := f.unreadable(); len(wrong) > 0 {
+		return nil, output.Usage(wrong[0])
+	}
+	ends.hooks = webhook.New(webhook.Config{
+		BuildkiteSecret: f.buildkiteSecret(), GitSecret: f.gitSecret(), Organisation: s.org,
+		Branch: s.git.branch, Now: s.program.clock.Now, Log: log,
+		Count: func(source webhook.Source, result webhook.Result) {
+			ends.metrics.Webhooks(string(source), string(result), 1)
+		},
+	})
+	for _, source := range webhook.Sources() {
+		if source == webhook.Buildkite && f.buildkite == "" || source != webhook.Buildkite && f.git == "" {
+			continue
+		}
+		for _, result := range webhook.Results() {
+			ends.metrics.Webhooks(string(source), string(result), 0)
+		}
+	}
+	wake := &generator.Wake{Calls: ends.hooks.Calls(), Gather: gather, Every: f.interval, Spare: client.Spare}
+	if s.trigger != nil {
+		wake.Metrics = s.trigger
+	}
+	return wake, nil
 }

@@ -15,13 +15,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
-	"muster/cmd/muster/terminal"
+	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/kustomize"
 	"muster/gitops/branch"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Exit codes. They are part of what users script against; see docs/reference/cli.md.
@@ -69,7 +69,7 @@ type program struct {
 	stdin          io.Reader
 	terminal       bool // a person reads stdout and can answer on stdin
 	screen         screen
-	progress       *terminal.Progress // nil: standard error is no terminal
+	progress       *output.Progress // nil: standard error is no terminal
 	stdout, stderr io.Writer
 	called         string // how to call muster again from here; empty: by its name
 	clock          generator.Clock
@@ -88,11 +88,11 @@ type program struct {
 // run runs the command line and returns the exit code.
 func (p program) run(ctx context.Context) int {
 	if p.screen.progress {
-		p.progress = terminal.NewProgress(p.stderr, time.Now)
+		p.progress = output.NewProgress(p.stderr, time.Now)
 		defer p.progress.Done()
 		p.stderr = p.progress
 	}
-	p.stdout, p.stderr = &printable{to: p.stdout}, &printable{to: p.stderr}
+	p.stdout, p.stderr = &output.Printable{To: p.stdout}, &output.Printable{To: p.stderr}
 	root := p.command()
 	root.SetArgs(p.args)
 	root.SetOut(p.stdout)
@@ -160,7 +160,7 @@ BUILDKITE_API_TOKEN and MUSTER_GIT_PASSWORD, or from files.`,
 		if check == nil {
 			check = cobra.ArbitraryArgs
 		}
-		c.Args = func(cmd *cobra.Command, args []string) error { return usage(check(cmd, args)) }
+		c.Args = func(cmd *cobra.Command, args []string) error { return output.Usage(check(cmd, args)) }
 	}
 	return root
 }
@@ -168,22 +168,8 @@ BUILDKITE_API_TOKEN and MUSTER_GIT_PASSWORD, or from files.`,
 // errChanges is how plan says that there is something to do.
 var errChanges = errors.New("there are changes")
 
-// usageError is a mistake in the command line or in the configuration.
-type usageError struct{ err error }
-
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
-
-// usage marks an error as the user's to fix; nil stays nil.
-func usage(err error) error {
-	if err == nil {
-		return nil
-	}
-	return usageError{err}
-}
-
 func exitCode(err error) int {
-	var mistake usageError
+	var mistake output.UsageError
 	switch {
 	case err == nil:
 		return exitOK

@@ -13,7 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
-	"muster/cmd/muster/terminal"
+	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/ledger"
 	"muster/generator/plan"
@@ -22,7 +22,7 @@ import (
 
 func (p program) planCommand() *cobra.Command {
 	var s *settings
-	var output string
+	var format string
 	var w watch
 	c := &cobra.Command{
 		Use:   "plan [OVERLAY...]",
@@ -36,9 +36,9 @@ is nothing to do and 1 when there is.`,
   muster plan default linux/large -o wide
   muster plan --watch`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			show, ok := planPrinters()[output]
+			show, ok := planPrinters()[format]
 			if !ok {
-				return usage(fmt.Errorf("--output %q: use table, wide, json or yaml", output))
+				return output.Usage(fmt.Errorf("--output %q: use table, wide, json or yaml", format))
 			}
 			s.progress = p.progress
 			g, err := s.generator(true, 0, nil)
@@ -46,7 +46,7 @@ is nothing to do and 1 when there is.`,
 				return err
 			}
 			defer s.leave(cmd.Context())
-			return w.run(cmd.Context(), p, p.output(), func(ctx context.Context, out terminal.Output) error {
+			return w.run(cmd.Context(), p, p.output(), func(ctx context.Context, out output.Output) error {
 				result, err := g.Whole(ctx)
 				p.progress.Done()
 				if err == nil {
@@ -71,19 +71,19 @@ is nothing to do and 1 when there is.`,
 	s = newSettings(p, c)
 	s.agent.addTo(c)
 	w.addTo(c)
-	c.Flags().StringVarP(&output, "output", "o", "table", "table, wide, json or yaml")
+	c.Flags().StringVarP(&format, "output", "o", "table", "table, wide, json or yaml")
 	oneOf(c, "output", "table", "wide", "json", "yaml")
 	c.ValidArgsFunction = s.git.completion(anyNumber, func(o offered) []string { return o.overlays })
 	return c
 }
 
 // planPrinters are the values of plan's --output.
-func planPrinters() map[string]func(terminal.Output, generator.Result) error {
-	return map[string]func(terminal.Output, generator.Result) error{
-		"table": func(out terminal.Output, r generator.Result) error { return printTable(out, r, false) },
-		"wide":  func(out terminal.Output, r generator.Result) error { return printTable(out, r, true) },
-		"json":  func(out terminal.Output, r generator.Result) error { return printJSON(out.Text, r) },
-		"yaml":  func(out terminal.Output, r generator.Result) error { return printYAML(out.Text, r) },
+func planPrinters() map[string]func(output.Output, generator.Result) error {
+	return map[string]func(output.Output, generator.Result) error{
+		"table": func(out output.Output, r generator.Result) error { return printTable(out, r, false) },
+		"wide":  func(out output.Output, r generator.Result) error { return printTable(out, r, true) },
+		"json":  func(out output.Output, r generator.Result) error { return output.PrintJSON(out.Text, r) },
+		"yaml":  func(out output.Output, r generator.Result) error { return output.PrintYAML(out.Text, r) },
 	}
 }
 
@@ -109,7 +109,7 @@ func only(r generator.Result, names []string, dir string) (generator.Result, err
 		known = append(known, s.Overlay)
 	}
 	slices.Sort(known)
-	chosen, err := chooseOverlays(names, slices.Compact(known), dir)
+	chosen, err := output.ChooseOverlays(names, slices.Compact(known), dir)
 	if err != nil {
 		return r, err
 	}
@@ -124,7 +124,7 @@ func only(r generator.Result, names []string, dir string) (generator.Result, err
 
 // printTable prints what the queues have, the arithmetic of the overlays, and then
 // the difference of the files.
-func printTable(out terminal.Output, r generator.Result, all bool) error {
+func printTable(out output.Output, r generator.Result, all bool) error {
 	if len(r.Decisions)+len(r.Suspended) == 0 {
 		return nil
 	}
@@ -176,14 +176,14 @@ func printTable(out terminal.Output, r generator.Result, all bool) error {
 }
 
 // printSums prints the tables and the formula that their rows agree with.
-func printSums(out terminal.Output, r generator.Result, all bool) error {
+func printSums(out output.Output, r generator.Result, all bool) error {
 	if len(r.Decisions) > 0 {
-		if err := queueTable(r.Decisions).Write(out); err != nil {
+		if err := output.QueueTable(r.Decisions).Write(out); err != nil {
 			return err
 		}
 		fmt.Fprintln(out.Text)
 	}
-	if err := overlayTable(r, all).Write(out); err != nil {
+	if err := output.OverlayTable(r, all).Write(out); err != nil {
 		return err
 	}
 	if len(r.Decisions) > 0 {

@@ -15,7 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"muster/cmd/muster/terminal"
+	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/plan"
 )
@@ -71,7 +71,7 @@ func TestPrintedRowsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawResult(t)
 		var text bytes.Buffer
-		if err := printSums(terminal.Output{Text: &text}, r, rapid.Bool().Draw(t, "wide")); err != nil {
+		if err := printSums(output.Output{Text: &text}, r, rapid.Bool().Draw(t, "wide")); err != nil {
 			t.Fatal(err)
 		}
 		parts := strings.Split(text.String(), "\n\n")
@@ -86,7 +86,7 @@ func TestPrintedRowsAgree(t *testing.T) {
 				terms[term(name)], _ = strconv.Atoi(cells[i])
 			}
 			for _, limit := range []string{"LEFT-THIS-HOUR", "MOST-AT-ONCE"} {
-				if i := slices.Index(head, limit); i < 0 || cells[i] == unknown {
+				if i := slices.Index(head, limit); i < 0 || cells[i] == output.Unknown {
 					terms[term(limit)] = math.MaxInt
 				}
 			}
@@ -159,7 +159,7 @@ func evaluated(e ast.Expr, terms map[string]int) int {
 func TestUnreadableOverlayHasNoFigures(t *testing.T) {
 	r := generator.Result{Suspended: []generator.Suspended{{Overlay: "broken", Why: plan.Suspension{Code: plan.Invalid, Finding: "x: y\nz"}}}}
 	var text bytes.Buffer
-	if err := overlayTable(r, true).Write(terminal.Output{Text: &text}); err != nil {
+	if err := output.OverlayTable(r, true).Write(output.Output{Text: &text}); err != nil {
 		t.Fatal(err)
 	}
 	row := strings.Fields(strings.Split(text.String(), "\n")[1])
@@ -177,7 +177,7 @@ func TestShortAge(t *testing.T) {
 		-time.Second: "0s", 119 * time.Second: "119s", 125 * time.Second: "2m5s", 3 * time.Minute: "3m", 61 * time.Minute: "61m",
 		200 * time.Minute: "3h20m", 5 * time.Hour: "5h", 30 * time.Hour: "30h", 50 * time.Hour: "2d",
 	} {
-		if got := shortAge(d); got != want {
+		if got := output.ShortAge(d); got != want {
 			t.Errorf("%s is %q, want %q", d, got, want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/plan"
 	"muster/gitops/canary"
@@ -22,7 +23,7 @@ func TestYAMLOfAnyRule(t *testing.T) {
 	rules = append(rules, "a=\ufffd", "a=\ufffe", "a=\uffff", "a=\ufeff", "a=\u2028", "a=😀", `a=\u007f`, "a=\U0010ffff", "a=\U0001fffe", "a=\U000e0041", "@canary", canary.Words())
 	d := plan.Decision{Observation: plan.Observation{Unmatched: []plan.Unmatched{{Rules: rules, Missing: rules}}}}
 	var out bytes.Buffer
-	if err := printYAML(&printable{to: &out}, generator.Result{Decisions: []plan.Decision{d}}); err != nil {
+	if err := output.PrintYAML(&output.Printable{To: &out}, generator.Result{Decisions: []plan.Decision{d}}); err != nil {
 		t.Fatal(err)
 	}
 	if found := canary.Printed(out.String()); len(found) > 0 {
@@ -32,7 +33,7 @@ func TestYAMLOfAnyRule(t *testing.T) {
 	if err != nil {
 		t.Fatalf("what was printed is no YAML: %v", err)
 	}
-	var got planDocument
+	var got output.PlanDocument
 	if err := json.Unmarshal(raw, &got); err != nil {
 		t.Fatal(err)
 	}

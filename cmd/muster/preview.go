@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/cmd/muster/output"
 	"muster/generator/finding"
 	"muster/generator/manifest"
 	"muster/generator/preview"
@@ -68,10 +69,10 @@ GITHUB_TOKEN. docs/how-to/review-policy-changes.md has the steps for GitHub Acti
 
 func (v *previewFlags) run(ctx context.Context) error {
 	if v.days < 0 || v.days > 90 {
-		return usage(fmt.Errorf("--days %d: use 0 to 90", v.days))
+		return output.Usage(fmt.Errorf("--days %d: use 0 to 90", v.days))
 	}
 	if v.pull < 0 {
-		return usage(fmt.Errorf("--github-pr %d is no number of a pull request", v.pull))
+		return output.Usage(fmt.Errorf("--github-pr %d is no number of a pull request", v.pull))
 	}
 	base, head, err := v.open()
 	if err != nil {
@@ -95,23 +96,23 @@ func (v *previewFlags) run(ctx context.Context) error {
 func (v *previewFlags) open() (base, head string, err error) {
 	git := &v.settings.git
 	if git.repo != "" && !isClone(git.repo) {
-		return "", "", usage(fmt.Errorf("--repo %s: must be a clone on this machine, because preview compares two of its commits", git.repo))
+		return "", "", output.Usage(fmt.Errorf("--repo %s: must be a clone on this machine, because preview compares two of its commits", git.repo))
 	}
 	top, err := v.settings.program.cloneAt(git.repo)
 	if err != nil {
-		return "", "", usage(err)
+		return "", "", output.Usage(err)
 	}
 	git.repo, git.branch = top, "HEAD"
 	asked := v.settings.program.asked
 	if head = asked(top, "rev-parse", "--verify", "--quiet", "--end-of-options", v.head+"^{commit}"); head == "" {
-		return "", "", usage(fmt.Errorf("--head %s: there is no such commit in %s", v.head, top))
+		return "", "", output.Usage(fmt.Errorf("--head %s: there is no such commit in %s", v.head, top))
 	}
 	into := asked(top, "rev-parse", "--verify", "--quiet", "--end-of-options", v.base+"^{commit}")
 	if into == "" {
-		return "", "", usage(fmt.Errorf("--base %s: there is no such commit in %s; fetch it, or name another", v.base, top))
+		return "", "", output.Usage(fmt.Errorf("--base %s: there is no such commit in %s; fetch it, or name another", v.base, top))
 	}
 	if base = asked(top, "merge-base", into, head); base == "" {
-		return "", "", usage(fmt.Errorf("%s and %s have no commit in common here: fetch more of the history (git fetch --unshallow)", v.base, v.head))
+		return "", "", output.Usage(fmt.Errorf("%s and %s have no commit in common here: fetch more of the history (git fetch --unshallow)", v.base, v.head))
 	}
 	if v.githubRepo == "" {
 		v.githubRepo = asked(top, "remote", "get-url", "origin")
@@ -187,7 +188,7 @@ func (v *previewFlags) post(ctx context.Context, r preview.Report) error {
 	case err != nil:
 		return err
 	case pulls == nil:
-		return usage(errors.New("--github-pr needs a repository on GitHub (--github-repo OWNER/NAME) and a token: GH_TOKEN, GITHUB_TOKEN, or the App's flags"))
+		return output.Usage(errors.New("--github-pr needs a repository on GitHub (--github-repo OWNER/NAME) and a token: GH_TOKEN, GITHUB_TOKEN, or the App's flags"))
 	}
 	pull, err := pulls.Get(ctx, v.pull)
 	if err != nil {
@@ -216,7 +217,7 @@ func (v *previewFlags) check(ctx context.Context, pulls *github.Pulls, pull gith
 		c.Title = findingsError(len(r.Findings)).Error()
 	}
 	for _, f := range r.Findings {
-		c.Annotations = append(c.Annotations, github.Annotation{Path: f.File, Line: f.Line, Failure: true, Text: shownAs(f.Text())})
+		c.Annotations = append(c.Annotations, github.Annotation{Path: f.File, Line: f.Line, Failure: true, Text: output.ShownAs(f.Text())})
 	}
 	url, err := pulls.Check(ctx, pull.Head, c)
 	if errors.Is(err, github.ErrNoChecks) {

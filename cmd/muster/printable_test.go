@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/plan"
 	"muster/gitops/canary"
@@ -15,7 +16,7 @@ func TestPrintable(t *testing.T) {
 	const want = "tab\tline\nGröße 👩‍👧 \\u001b[31m\\u009b31m\\u202e\\u2066\\ufeff\\u2028\\u000d\\u007f\ufffd\\udb40\\udc41 \\u0040here @\\u0040x @@ git@host a.@b\n"
 	for size := range 8 {
 		var out bytes.Buffer
-		p := &printable{to: &out}
+		p := &output.Printable{To: &out}
 		for rest := []byte(text); len(rest) > 0; {
 			n := min(size+1, len(rest))
 			if written, err := p.Write(rest[:n]); err != nil || written != n {
@@ -33,13 +34,13 @@ func TestPrintable(t *testing.T) {
 func TestPrintedPlanIsClean(t *testing.T) {
 	r := generator.Result{Suspended: []generator.Suspended{{Overlay: "a", Why: plan.Suspension{Code: plan.Invalid, Finding: canary.Words() + "\U000e0041"}}}}
 	var out bytes.Buffer
-	if err := printJSON(&printable{to: &out}, r); err != nil {
+	if err := output.PrintJSON(&output.Printable{To: &out}, r); err != nil {
 		t.Fatal(err)
 	}
 	if found := canary.Printed(out.String()); len(found) > 0 {
 		t.Errorf("%q in %q", found, out.String())
 	}
-	var read planDocument
+	var read output.PlanDocument
 	if err := json.Unmarshal(out.Bytes(), &read); err != nil || read.Suspended[0].Finding != r.Suspended[0].Why.Finding {
 		t.Errorf("read back: %+v, %v", read, err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/cmd/muster/output"
 	"muster/cmd/muster/page"
 	"muster/generator/history"
 	"muster/generator/ledger"
@@ -94,17 +95,17 @@ func (r *reportFlags) config(args []string) (report.Config, error) {
 	}
 	switch p := r.price.PerHour; {
 	case r.output != "html" && r.output != "md":
-		return c, usage(fmt.Errorf("--output %q: use html or md", r.output))
+		return c, output.Usage(fmt.Errorf("--output %q: use html or md", r.output))
 	case c.From.IsZero():
-		return c, usage(errors.New("--since is empty: say where the report begins"))
+		return c, output.Usage(errors.New("--since is empty: say where the report begins"))
 	case !c.From.Before(end):
-		return c, usage(errors.New("--since is not before --until"))
+		return c, output.Usage(errors.New("--since is not before --until"))
 	case end.Sub(c.From) > longestReport:
-		return c, usage(errors.New("--since is more than 366 days before --until: a report is of a year at most"))
+		return c, output.Usage(errors.New("--since is more than 366 days before --until: a report is of a year at most"))
 	case p < 0 || math.IsNaN(p) || math.IsInf(p, 0):
-		return c, usage(fmt.Errorf("--price %v is no price", p))
+		return c, output.Usage(fmt.Errorf("--price %v is no price", p))
 	case !currencyRule.MatchString(r.price.Currency):
-		return c, usage(fmt.Errorf("--currency %q is not a word, as in EUR", r.price.Currency))
+		return c, output.Usage(fmt.Errorf("--currency %q is not a word, as in EUR", r.price.Currency))
 	}
 	return c, nil
 }
@@ -133,7 +134,7 @@ func (r *reportFlags) run(ctx context.Context, args []string) error {
 	}
 	for _, name := range c.Names {
 		if !slices.Contains(made.Names, name) {
-			return usage(fmt.Errorf("the history that was read has nothing of an overlay %q%s", name, instead(name, made.Names, "it has")))
+			return output.Usage(fmt.Errorf("the history that was read has nothing of an overlay %q%s", name, output.Instead(name, made.Names, "it has")))
 		}
 	}
 	progress.Done()
@@ -145,8 +146,8 @@ func (r *reportFlags) write(made report.Report) error {
 	p := r.settings.program
 	var text bytes.Buffer
 	if r.output == "md" {
-		_, _ = io.WriteString(&printable{to: &text}, made.Markdown(r.price)) // into memory
-	} else if err := page.WriteReport(&text, made, r.price, func(w io.Writer) io.Writer { return &printable{to: w} }); err != nil {
+		_, _ = io.WriteString(&output.Printable{To: &text}, made.Markdown(r.price)) // into memory
+	} else if err := page.WriteReport(&text, made, r.price, func(w io.Writer) io.Writer { return &output.Printable{To: w} }); err != nil {
 		return err
 	}
 	if r.out == "" {

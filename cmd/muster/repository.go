@@ -10,15 +10,50 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"muster/cmd/muster/output"
+	"muster/generator/ledger"
 	"muster/gitops"
 	"muster/gitops/branch"
 	"muster/gitops/git"
 	"muster/gitops/git/remote"
 	"muster/gitops/github"
 	"muster/gitops/traffic"
+
+	"github.com/spf13/cobra"
 )
+
+// messageSettings are the flags that say how commit messages are written.
+type messageSettings struct {
+	signOff    bool
+	coAuthors  []string
+	skipMarker string
+}
+
+// plainMarker is the skip marker unless told.
+const plainMarker = "[skip ci]"
+
+func (m *messageSettings) addTo(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&m.signOff, "sign-off", false, "add Signed-off-by with the author to commits")
+	f.StringArrayVar(&m.coAuthors, "co-author", nil, "add Co-authored-by to commits, as \"Name <address>\"; repeatable")
+	f.StringVar(&m.skipMarker, "skip-marker", plainMarker, "text in commits that prevents CI builds; empty omits it")
+}
+
+// style is how messages are written. Mistakes in it are the user's to fix.
+func (s *gitSettings) style() (ledger.Style, error) {
+	m := s.message
+	style := ledger.Style{CoAuthors: m.coAuthors, NoSkip: m.skipMarker == ""}
+	if m.skipMarker != plainMarker {
+		style.Skip = m.skipMarker
+	}
+	if m.signOff {
+		style.SignOff = fmt.Sprintf("%s <%s>", s.authorName, s.authorEmail)
+	}
+	if err := style.Check(); err != nil {
+		return style, output.Usage(err)
+	}
+	return style, nil
+}
 
 // gitSettings are the flags that say which repository, as whom, and signed how.
 type gitSettings struct {
@@ -76,7 +111,7 @@ func (s *gitSettings) addReading(c *cobra.Command) {
 // named returns an error where no repository is given.
 func (s *gitSettings) named() error {
 	if s.repo == "" {
-		return usage(errors.New("which repository? give --repo or set MUSTER_REPO"))
+		return output.Usage(errors.New("which repository? give --repo or set MUSTER_REPO"))
 	}
 	return nil
 }
@@ -85,7 +120,7 @@ func (s *gitSettings) named() error {
 func (s *gitSettings) reader(log *slog.Logger) (*gitops.Repository, error) {
 	app, err := s.githubApp()
 	if err != nil {
-		return nil, usage(err)
+		return nil, output.Usage(err)
 	}
 	return s.repository(log, app, nil)
 }
@@ -97,7 +132,7 @@ func (s *gitSettings) repository(log *slog.Logger, app *github.App, sign git.Sig
 	}
 	password, err := s.password(app)
 	if err != nil {
-		return nil, usage(err)
+		return nil, output.Usage(err)
 	}
 	read, push := s.program.insteadOf(s.repo)
 	credentials := s.credentials(password, read, push)
@@ -112,7 +147,7 @@ func (s *gitSettings) repository(log *slog.Logger, app *github.App, sign git.Sig
 		AuthorName: s.authorName, AuthorEmail: s.authorEmail, Sign: sign, Log: log, TempDir: os.TempDir(),
 		Credentials: credentials,
 	})
-	return repository, usage(err)
+	return repository, output.Usage(err)
 }
 
 // writer returns the fleet repository.
@@ -122,7 +157,7 @@ func (s *gitSettings) writer(log *slog.Logger) (branch.Writer, error) {
 	}
 	app, err := s.githubApp()
 	if err != nil {
-		return nil, usage(err)
+		return nil, output.Usage(err)
 	}
 	sign, err := s.signer()
 	if err == nil && sign != nil {
@@ -130,7 +165,7 @@ func (s *gitSettings) writer(log *slog.Logger) (branch.Writer, error) {
 		_, err = sign([]byte("muster\n"), s.program.clock.Now())
 	}
 	if err != nil {
-		return nil, usage(err)
+		return nil, output.Usage(err)
 	}
 	repository, err := s.repository(log, app, sign)
 	if err != nil {
@@ -143,16 +178,16 @@ func (s *gitSettings) writer(log *slog.Logger) (branch.Writer, error) {
 	owner, name, err := ownerAndName(s.repo)
 	switch {
 	case err != nil && app == nil:
-		return nil, usage(fmt.Errorf("%w, and %w", err, errNoApp))
+		return nil, output.Usage(fmt.Errorf("%w, and %w", err, errNoApp))
 	case err != nil:
-		return nil, usage(err)
+		return nil, output.Usage(err)
 	case app == nil:
-		return nil, usage(fmt.Errorf("--github-commits needs %w", errNoApp))
+		return nil, output.Usage(fmt.Errorf("--github-commits needs %w", errNoApp))
 	case sign != nil:
-		return nil, usage(errors.New("--github-commits leaves signing to GitHub: remove the --sign flags"))
+		return nil, output.Usage(errors.New("--github-commits leaves signing to GitHub: remove the --sign flags"))
 	}
 	writer, err := github.NewWriter(github.Config{Repository: repository, Owner: owner, Name: name, Branch: s.branch, API: s.githubAPI, Token: app.Token, Refused: app.Refused, MayWrite: app.MayWrite, Client: app.Client, Now: s.program.clock.Now, Log: log})
-	return writer, usage(err)
+	return writer, output.Usage(err)
 }
 
 // githubApp returns the App, or nil where none is asked for.

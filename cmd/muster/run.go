@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/cmd/muster/output"
 	"muster/cmd/muster/page"
 	"muster/generator"
 	"muster/generator/buildkite"
@@ -28,19 +29,19 @@ type runFlags struct {
 func (f *runFlags) check() error {
 	switch {
 	case f.interval < time.Second:
-		return usage(errors.New("--interval is below one second"))
+		return output.Usage(errors.New("--interval is below one second"))
 	case f.jitter < 0:
-		return usage(errors.New("--startup-jitter is below zero"))
+		return output.Usage(errors.New("--startup-jitter is below zero"))
 	case f.once && f.listen+f.pprof != "":
-		return usage(errors.New("--once ends after one tick: leave out --listen and --pprof"))
+		return output.Usage(errors.New("--once ends after one tick: leave out --listen and --pprof"))
 	case f.once && f.sayOnJobs:
-		return usage(errors.New("--once ends after one tick: leave out --say-on-jobs"))
+		return output.Usage(errors.New("--once ends after one tick: leave out --say-on-jobs"))
 	case f.listen == "" && f.webhooks.given() && !f.once:
-		return usage(errors.New("webhooks are served on the address of --listen: give one"))
+		return output.Usage(errors.New("webhooks are served on the address of --listen: give one"))
 	case f.webhooks.interval < time.Second:
-		return usage(errors.New("--webhook-interval is below one second"))
+		return output.Usage(errors.New("--webhook-interval is below one second"))
 	case f.listen != "" && f.listen == f.pprof:
-		return usage(errors.New("--pprof needs an address of its own: profiles are not for everybody who may scrape"))
+		return output.Usage(errors.New("--pprof needs an address of its own: profiles are not for everybody who may scrape"))
 	}
 	return nil
 }
@@ -156,7 +157,7 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 	stop, err := f.serve(ctx, log, ends)
 	defer stop()
 	if err != nil {
-		return usage(err)
+		return output.Usage(err)
 	}
 	defer s.startNotifier(ctx)()
 	if s.pages != nil {

@@ -1,18 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"time"
 
-	"muster/cmd/muster/terminal"
+	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
+
+	"github.com/spf13/cobra"
 )
 
 // screen says what reads muster's output. The zero value is no terminal.
@@ -26,12 +29,12 @@ type screen struct {
 
 // output is where a command prints what may have colours: those that NO_COLOR
 // (no-color.org) and the terminal allow.
-func (p program) output() terminal.Output {
+func (p program) output() output.Output {
 	var raw io.Writer = p.stdout
-	if clean, ok := p.stdout.(*printable); ok {
-		raw = clean.to
+	if clean, ok := p.stdout.(*output.Printable); ok {
+		raw = clean.To
 	}
-	return terminal.Output{
+	return output.Output{
 		Text: p.stdout, Raw: raw,
 		Colour: p.screen.terminal && p.variable("NO_COLOR") == "" && p.variable("TERM") != "dumb",
 	}
@@ -40,7 +43,7 @@ func (p program) output() terminal.Output {
 // watchedFleet and watchedBuildkite say what a tick waits for.
 type watchedFleet struct {
 	generator.Fleet
-	progress *terminal.Progress
+	progress *output.Progress
 }
 
 // Tip is the fleet's. What comes after it is the building of templates.
@@ -60,7 +63,7 @@ func (f watchedFleet) Commit(ctx context.Context, tip branch.Tip, acts []ledger.
 // every Buildkite has.
 type watchedBuildkite struct {
 	*buildkite.Client
-	progress *terminal.Progress
+	progress *output.Progress
 }
 
 // Snapshot is Buildkite's.
@@ -72,7 +75,7 @@ func (b watchedBuildkite) Snapshot(ctx context.Context, query plan.Query) (plan.
 }
 
 // waitingFor shows on the terminal that a rate limit is waited for.
-func waitingFor(progress *terminal.Progress, err error) {
+func waitingFor(progress *output.Progress, err error) {
 	var wait plan.RetryError
 	if errors.As(err, &wait) {
 		progress.Doing(fmt.Sprintf("waiting %s for Buildkite's rate limit", wait.RetryAfter().Round(time.Second)))
@@ -84,4 +87,67 @@ func (p program) doneOnTerminal() {
 	if p.screen.terminal {
 		p.progress.Done()
 	}
+}
+
+// watch are the flags of commands that can look again and again.
+type watch struct {
+	on       bool
+	interval time.Duration
+}
+
+func (w *watch) addTo(c *cobra.Command) {
+	c.Flags().BoolVarP(&w.on, "watch", "w", false, "refresh continuously: redraw a terminal, elsewhere print changes")
+	c.Flags().DurationVar(&w.interval, "watch-interval", 15*time.Second, "with --watch, time between polls")
+}
+
+// run shows once what look prints, or with --watch until the context ends. What
+// look returns ends the command, but for a watch that has begun: it is reported,
+// and the next look may go well.
+func (w watch) run(ctx context.Context, p program, out output.Output, look func(context.Context, output.Output) error) error {
+	if !w.on {
+		return look(ctx, out)
+	}
+	if w.interval < time.Second {
+		return output.Usage(errors.New("--watch-interval is below one second"))
+	}
+	var last []byte
+	for {
+		var shown bytes.Buffer
+		err := look(ctx, output.Output{Text: &output.Printable{To: &shown}, Raw: &shown, Colour: out.Colour})
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !errors.Is(err, errChanges) && last == nil:
+			return err
+		case err != nil && !errors.Is(err, errChanges):
+			fmt.Fprintln(p.stderr, "muster: "+err.Error())
+		case p.screen.terminal:
+			if err := p.redraw(out, w.interval, shown.Bytes()); err != nil {
+				return err
+			}
+		case last == nil || !bytes.Equal(last, shown.Bytes()):
+			if _, err := out.Raw.Write(shown.Bytes()); err != nil {
+				return err
+			}
+		}
+		if err == nil || errors.Is(err, errChanges) {
+			last = shown.Bytes()
+		}
+		if p.clock.Sleep(ctx, w.interval) != nil {
+			return nil
+		}
+	}
+}
+
+// redraw shows a screen with the time of the look on its first line.
+func (p program) redraw(out output.Output, interval time.Duration, shown []byte) error {
+	if err := out.Clear(); err != nil {
+		return err
+	}
+	head := fmt.Sprintf("%s  every %s, Ctrl-C ends it\n\n", p.clock.Now().UTC().Format(time.RFC3339), interval)
+	if _, err := io.WriteString(out.Text, head); err != nil {
+		return err
+	}
+	_, err := out.Raw.Write(shown)
+	return err
 }

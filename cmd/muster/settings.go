@@ -6,17 +6,72 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"muster/cmd/muster/output"
 	"muster/cmd/muster/page"
-	"muster/cmd/muster/terminal"
 	"muster/generator"
 	"muster/generator/buildkite"
+	"muster/generator/kustomize"
+	"muster/generator/manifest"
 	"muster/generator/plan"
+
+	"github.com/spf13/cobra"
 )
+
+// Templates are other people's files: what they make kustomize do is bounded, in
+// a process of its own.
+const (
+	// buildArgument is what that process is called with.
+	buildArgument = "build-on-standard-input"
+	// programMemory is what muster run may have before its garbage is collected at all
+	// costs. With two builds at a time, it is 128 MiB in all.
+	programMemory = 64 << 20
+	// buildMemory and buildTime are what one build may take: many times what any
+	// template needs, on a machine that is ten times slower.
+	buildMemory = 32 << 20
+	buildTime   = 30 * time.Second
+	// buildPatience is how long other overlays wait for a build, and buildIdle how
+	// long its process is kept for the next one.
+	buildPatience = 2 * time.Second
+	buildIdle     = time.Second
+)
+
+// builder returns how templates are built; nil: in this process. The process gets
+// nothing of the environment, in which the tokens are.
+func (p program) builder() kustomize.Builder {
+	if p.executable == "" {
+		return nil
+	}
+	command := func() *exec.Cmd {
+		c := exec.Command(p.executable, buildArgument)
+		c.Env = []string{}
+		return c
+	}
+	return &kustomize.Process{Command: command, Time: buildTime, Memory: buildMemory, Idle: buildIdle}
+}
+
+// loader returns what reads the overlays, and waits for each.
+func (s *settings) loader() *manifest.Loader {
+	l := manifest.NewLoader(s.git.overlays)
+	if b := s.program.builder(); b != nil {
+		l.BuildWith(b, 0)
+	}
+	return l
+}
+
+// thisExecutable is the running program's file; empty where it is not known.
+// Linux knows it also when the file has been replaced.
+func thisExecutable() string {
+	const self = "/proc/self/exe"
+	if _, err := os.Stat(self); err == nil {
+		return self
+	}
+	path, _ := os.Executable()
+	return path
+}
 
 // settings are the flags that say which repository and which Buildkite, and as
 // whom.
@@ -31,8 +86,8 @@ type settings struct {
 	org, url, tokenFile string
 	logFormat, logLevel string
 	countLimited        bool
-	watchToken          bool               // not a flag: of commands that go on
-	progress            *terminal.Progress // of commands that end; nil: none is shown
+	watchToken          bool             // not a flag: of commands that go on
+	progress            *output.Progress // of commands that end; nil: none is shown
 }
 
 // newSettings returns settings whose flags are the command's.
@@ -58,7 +113,7 @@ func (s *settings) addLog(c *cobra.Command) {
 func (s *settings) logger() (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
-		return nil, usage(fmt.Errorf("--log-level %q: use debug, info, warn or error", s.logLevel))
+		return nil, output.Usage(fmt.Errorf("--log-level %q: use debug, info, warn or error", s.logLevel))
 	}
 	switch s.logFormat {
 	case "text":
@@ -66,7 +121,7 @@ func (s *settings) logger() (*slog.Logger, error) {
 	case "json":
 		return slog.New(jsonLog(s.program.stderr, level)), nil
 	}
-	return nil, usage(fmt.Errorf("--log-format %q: use text or json", s.logFormat))
+	return nil, output.Usage(fmt.Errorf("--log-format %q: use text or json", s.logFormat))
 }
 
 // jsonLog is the log as JSON, with durations as seconds: programs read them.
@@ -82,7 +137,7 @@ func jsonLog(w io.Writer, level slog.Level) slog.Handler {
 // client returns the client for Buildkite.
 func (s *settings) client(log *slog.Logger) (*buildkite.Client, error) {
 	if s.org == "" {
-		return nil, usage(errors.New("which organisation? give --buildkite-org or set MUSTER_BUILDKITE_ORG"))
+		return nil, output.Usage(errors.New("which organisation? give --buildkite-org or set MUSTER_BUILDKITE_ORG"))
 	}
 	cfg := buildkite.Config{Org: s.org, URL: s.url, Log: log, CountLimited: s.countLimited, WatchToken: s.watchToken}
 	var err error
@@ -101,7 +156,7 @@ func (s *settings) client(log *slog.Logger) (*buildkite.Client, error) {
 	}
 	cfg.Stacks, cfg.Metrics = s.agent.stacks, s.agent.counter
 	client, err := buildkite.New(cfg)
-	return client, usage(err)
+	return client, output.Usage(err)
 }
 
 // token returns where Buildkite's token comes from: a file is read again each
@@ -110,17 +165,17 @@ func (s *settings) token() (func() (string, error), error) {
 	fixed := s.program.variable(variableToken)
 	switch {
 	case s.tokenFile != "" && fixed != "":
-		return nil, usage(fmt.Errorf("the Buildkite token is given by %s and --buildkite-token-file: keep one", variableToken))
+		return nil, output.Usage(fmt.Errorf("the Buildkite token is given by %s and --buildkite-token-file: keep one", variableToken))
 	case s.tokenFile == "" && fixed == "" && s.program.variable(variableAgentToken) != "":
-		return nil, usage(fmt.Errorf("no Buildkite API token: %s is the agents' token, not the API's; set %s or give --buildkite-token-file", variableAgentToken, variableToken))
+		return nil, output.Usage(fmt.Errorf("no Buildkite API token: %s is the agents' token, not the API's; set %s or give --buildkite-token-file", variableAgentToken, variableToken))
 	case s.tokenFile == "" && fixed == "":
-		return nil, usage(fmt.Errorf("no Buildkite token: set %s or give --buildkite-token-file", variableToken))
+		return nil, output.Usage(fmt.Errorf("no Buildkite token: set %s or give --buildkite-token-file", variableToken))
 	case s.tokenFile == "":
 		return func() (string, error) { return fixed, nil }, nil
 	}
 	read := func() (string, error) { return readSecret("Buildkite's token", s.tokenFile) }
 	_, err := read()
-	return read, usage(err)
+	return read, output.Usage(err)
 }
 
 // readSecret reads a file with a secret, without the space around it.
@@ -196,5 +251,5 @@ func invalidOverlays(suspended []generator.Suspended) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	return usage(errors.New(strings.Join(lines, lineStart)))
+	return output.Usage(errors.New(strings.Join(lines, lineStart)))
 }

@@ -1,21 +1,34 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"muster/cmd/muster/output"
+	"muster/generator/advice"
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/ledger"
+	"muster/generator/plan"
 	"muster/generator/policy"
 	"muster/generator/simulation"
+	"muster/gitops"
+	"muster/gitops/branch"
+
+	"github.com/spf13/cobra"
 )
 
 // simulate is what the flags of muster simulate ask for.
@@ -61,7 +74,7 @@ docs/how-to/tune-waits-and-cost.md which columns the CSV file has.`,
 			// The value of --history may stand behind a space, too.
 			if len(args) == 1 {
 				if s.history != sameRepository {
-					return usage(fmt.Errorf("unknown argument %q", args[0]))
+					return output.Usage(fmt.Errorf("unknown argument %q", args[0]))
 				}
 				s.history = args[0]
 			}
@@ -136,15 +149,15 @@ func algorithmNames() []string {
 
 func (s *simulate) run(cmd *cobra.Command) error {
 	if err := s.check(); err != nil {
-		return usage(err)
+		return output.Usage(err)
 	}
 	algorithms, err := choose("--algorithms", orDefault(s.algorithms, simulation.DefaultAlgorithms()...), simulation.Algorithms(), func(a simulation.Named) string { return a.Name })
 	if err != nil {
-		return usage(err)
+		return output.Usage(err)
 	}
 	world, err := s.world()
 	if err != nil {
-		return usage(err)
+		return output.Usage(err)
 	}
 	s.git.program.progress.Doing("reading the workloads")
 	cases, err := s.cases(cmd, world)
@@ -170,7 +183,7 @@ func (s *simulate) run(cmd *cobra.Command) error {
 			if printed > 0 {
 				fmt.Fprintln(cmd.OutOrStdout())
 			}
-			if err := printCase(cmd.OutOrStdout(), cases[printed], algorithms, complete[printed*len(algorithms):][:len(algorithms)]); err != nil {
+			if err := output.PrintCase(cmd.OutOrStdout(), cases[printed], algorithms, complete[printed*len(algorithms):][:len(algorithms)]); err != nil {
 				return err
 			}
 		}
@@ -182,7 +195,7 @@ func (s *simulate) run(cmd *cobra.Command) error {
 		return err
 	}
 	if len(cases) > 1 && algorithms[0].Name == "muster" {
-		if err := printSummary(cmd.OutOrStdout(), cases, algorithms, rows); err != nil {
+		if err := output.PrintSummary(cmd.OutOrStdout(), cases, algorithms, rows); err != nil {
 			return err
 		}
 	}
@@ -191,8 +204,8 @@ func (s *simulate) run(cmd *cobra.Command) error {
 
 // write writes the files that are asked for.
 func (s *simulate) write(cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
-	d := compared(cases, algorithms, rows)
-	text, err := d.json()
+	d := output.Compared(cases, algorithms, rows)
+	text, err := d.JSON()
 	if err != nil {
 		return err
 	}
@@ -201,8 +214,8 @@ func (s *simulate) write(cases []simulation.Case, algorithms []simulation.Named,
 		content func() []byte
 	}{
 		{s.jsonFile, func() []byte { return text }},
-		{s.chart, d.chart},
-		{s.day, func() []byte { return dayChart(cases[0], algorithms, rows) }},
+		{s.chart, d.Chart},
+		{s.day, func() []byte { return output.DayChart(cases[0], algorithms, rows) }},
 	} {
 		if file.name == "" {
 			continue
@@ -335,12 +348,12 @@ func (s *simulate) cases(cmd *cobra.Command, world simulation.World) ([]simulati
 	case s.csv != "":
 		in, err := os.Open(s.csv)
 		if err != nil {
-			return nil, usage(err)
+			return nil, output.Usage(err)
 		}
 		defer in.Close()
-		workload, err := simulation.ReadCSV(shownAs(filepath.Base(s.csv)), in, world.Policy.Queue)
+		workload, err := simulation.ReadCSV(output.ShownAs(filepath.Base(s.csv)), in, world.Policy.Queue)
 		if err != nil {
-			return nil, usage(fmt.Errorf("%s: %w", s.csv, err))
+			return nil, output.Usage(fmt.Errorf("%s: %w", s.csv, err))
 		}
 		return []simulation.Case{{World: world, Workload: workload}}, nil
 	case s.history != "":
@@ -349,7 +362,7 @@ func (s *simulate) cases(cmd *cobra.Command, world simulation.World) ([]simulati
 	}
 	loads, err := choose("--workload", orDefault(s.workloads, simulation.DefaultLoad), simulation.Loads(), func(l simulation.Load) string { return l.Name })
 	if err != nil {
-		return nil, usage(err)
+		return nil, output.Usage(err)
 	}
 	var cases []simulation.Case
 	for _, l := range loads {
@@ -357,4 +370,141 @@ func (s *simulate) cases(cmd *cobra.Command, world simulation.World) ([]simulati
 		cases = append(cases, simulation.Case{World: l.World(world), Workload: workload, About: l.About})
 	}
 	return cases, nil
+}
+
+// advise finds the policies that muster advise would propose for each case, where they are
+// to be played.
+func (s *simulate) advise(ctx context.Context, cases []simulation.Case, algorithms []simulation.Named) error {
+	at := slices.IndexFunc(algorithms, func(a simulation.Named) bool { return a.Name == simulation.Advised })
+	if at < 0 {
+		return nil
+	}
+	s.git.program.progress.Doing("looking for the policies that muster advise would propose")
+	errs := make([]error, len(cases))
+	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var wg sync.WaitGroup
+	for i := range cases {
+		limit <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-limit }()
+			cases[i].World.Advised, errs[i] = advice.ForAnotherDay(ctx, cases[i], algorithms[at].In(cases[i].World))
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recorded is what the history of a fleet repository tells of one overlay.
+type recorded struct {
+	observed []plan.Observation
+	others   []string     // the overlays that it tells of besides, by directory, sorted
+	policy   *plan.Policy // as it is at the head; nil when there is none
+}
+
+// sameRepository is the value of --history that stands for that of --repo.
+const sameRepository = "-"
+
+// rebuilt is the workload that the history tells, and the world it is played
+// in: that of the flags, with the overlay's policy unless they give one.
+func (s *simulate) rebuilt(ctx context.Context, world simulation.World) (simulation.Case, error) {
+	none := simulation.Case{}
+	if s.history != sameRepository {
+		repo, err := s.git.program.cloneAt(s.history)
+		if err != nil {
+			return none, output.Usage(err)
+		}
+		s.git.repo = repo
+	}
+	log := slog.New(slog.NewTextHandler(s.git.program.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	h, err := s.readHistory(ctx, log)
+	if err != nil {
+		return none, err
+	}
+	if len(h.observed) == 0 {
+		return none, output.Usage(fmt.Errorf("--overlay %s: there is no observation of it in the history, %s", s.overlay, h.has()))
+	}
+	if s.policy == "" && h.policy != nil {
+		world.Policy = *h.policy
+	}
+	name := output.ShownAs(strings.TrimSuffix(filepath.Base(s.git.repo), ".git"))
+	load, err := simulation.Rebuild(cmp.Or(name, "history"), strings.TrimPrefix(s.overlay, s.git.overlays+"/"), h.observed)
+	if err != nil {
+		return none, output.Usage(fmt.Errorf("%s: %w", s.overlay, err))
+	}
+	return simulation.Case{World: world, Workload: load}, nil
+}
+
+// has says which overlays there are in a history.
+func (h recorded) has() string {
+	if len(h.others) == 0 {
+		return "which has no commit of muster's"
+	}
+	return "which has some of " + strings.Join(h.others, ", ")
+}
+
+// readHistory reads every commit of the branch.
+func (s *simulate) readHistory(ctx context.Context, log *slog.Logger) (recorded, error) {
+	var h recorded
+	repository, err := s.git.reader(log)
+	if err != nil {
+		return h, err
+	}
+	tip, err := repository.Tip(ctx)
+	if err != nil {
+		return h, err
+	}
+	if h.policy, err = policyAt(tip, s.overlay); err != nil {
+		return h, err
+	}
+	others := map[string]bool{}
+	for r, err := range ledger.Read(repository.Commits(ctx, tip.Commit, branch.Limit{})) {
+		switch {
+		case err != nil:
+			return h, err
+		case r.Damage != nil:
+			return h, fmt.Errorf("reading the history of %s: commit %s: %w", repository, r.Commit.ID, r.Damage)
+		case r.Entry == nil:
+		case r.Entry.Overlay == s.overlay:
+			h.observed = append(h.observed, r.Entry.Observation)
+		default:
+			others[r.Entry.Overlay] = true
+		}
+	}
+	h.others = slices.Sorted(maps.Keys(others))
+	return h, nil
+}
+
+// observations are what muster's commits up to a head tell of each overlay, by its name;
+// what is damaged tells nothing. Dir is the directory of overlays.
+func observations(ctx context.Context, repository *gitops.Repository, head string, since time.Time, dir string) (map[string][]plan.Observation, error) {
+	all := map[string][]plan.Observation{}
+	for r, err := range ledger.Read(repository.Commits(ctx, head, branch.Limit{Since: since})) {
+		if err != nil {
+			return nil, fmt.Errorf("reading the history before %.7s: %w", head, err)
+		}
+		if r.Entry != nil {
+			name := strings.TrimPrefix(r.Entry.Overlay, path.Clean(dir)+"/")
+			all[name] = append(all[name], r.Entry.Observation)
+		}
+	}
+	return all, nil
+}
+
+// policyAt reads the overlay's policy at a commit; nil when there is none.
+func policyAt(tip branch.Tip, overlay string) (*plan.Policy, error) {
+	name := overlay + "/scaling.yaml"
+	text, err := fs.ReadFile(tip.Tree, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := policy.Parse(name, text)
+	return &p, err
 }

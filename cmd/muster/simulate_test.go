@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"muster/cmd/muster/output"
 	"muster/generator/ledger"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
@@ -48,7 +49,7 @@ func TestScalingQuality(t *testing.T) {
 		}
 		return string(text)
 	}
-	var all, some comparison
+	var all, some output.Comparison
 	if err := json.Unmarshal([]byte(read(kept("results.json"))), &all); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +60,7 @@ func TestScalingQuality(t *testing.T) {
 	}
 	page := withTable(t, read(shown+".md"), "muster simulate", "summary:"+summary)
 	page = withTable(t, page, "muster simulate --requests 50", read(kept("requests.txt")))
-	for name, want := range map[string]string{shown + ".md": page, shown + ".svg": string(all.chart())} {
+	for name, want := range map[string]string{shown + ".md": page, shown + ".svg": string(all.Chart())} {
 		if *updateScripts {
 			if err := os.WriteFile(name, []byte(want), 0o666); err != nil {
 				t.Fatal(err)
@@ -88,10 +89,10 @@ func TestScalingQuality(t *testing.T) {
 			t.Errorf("testdata/scaling-quality/results.txt is not what the command prints; run make quality. It prints:\n%s", line)
 		}
 	}
-	all.Workloads = slices.DeleteFunc(all.Workloads, func(w workloadEntry) bool { return !slices.Contains(sampled, w.Name) })
+	all.Workloads = slices.DeleteFunc(all.Workloads, func(w output.WorkloadEntry) bool { return !slices.Contains(sampled, w.Name) })
 	for i := range all.Workloads {
 		w := &all.Workloads[i]
-		w.Results = slices.DeleteFunc(w.Results, func(a algorithmEntry) bool { return advised(a.Algorithm) })
+		w.Results = slices.DeleteFunc(w.Results, func(a output.AlgorithmEntry) bool { return advised(a.Algorithm) })
 	}
 	if diff := cmp.Diff(all, some); diff != "" {
 		t.Errorf("testdata/scaling-quality/results.json is not what the command writes; run make quality (-kept +fresh):\n%s", diff)
@@ -101,10 +102,10 @@ func TestScalingQuality(t *testing.T) {
 // TestInChart asserts which algorithms are drawn.
 func TestInChart(t *testing.T) {
 	t.Parallel()
-	if got := inChart(algorithmNames()); !slices.Equal(got, drawn) {
-		t.Errorf("of all: %v, want %v", got, drawn)
+	if got := output.InChart(algorithmNames()); !slices.Equal(got, output.Drawn) {
+		t.Errorf("of all: %v, want %v", got, output.Drawn)
 	}
-	got := inChart([]string{"plain", "keda-accurate", "muster", "arc", "arc-git", "plain-git"})
+	got := output.InChart([]string{"plain", "keda-accurate", "muster", "arc", "arc-git", "plain-git"})
 	if want := []string{"muster", "keda-accurate", "plain", "arc", "arc-git"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -182,7 +183,7 @@ func TestSimulateJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 		files[i] = table + string(text)
-		var d comparison
+		var d output.Comparison
 		if err := json.Unmarshal(text, &d); err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +221,7 @@ func TestSimulateSyncers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var d comparison
+		var d output.Comparison
 		if err := json.Unmarshal(text, &d); err != nil {
 			t.Fatal(err)
 		}

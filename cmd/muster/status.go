@@ -4,19 +4,22 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
+	"path"
+	"time"
+
+	"muster/cmd/muster/output"
+	"muster/generator/ledger"
+	"muster/generator/manifest"
+	"muster/gitops"
+	"muster/gitops/branch"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
-
-	"muster/cmd/muster/terminal"
-	"muster/generator/manifest"
-	"muster/gitops"
 )
 
 func (p program) statusCommand() *cobra.Command {
 	s := &settings{program: p, git: gitSettings{program: p}}
-	var output string
+	var format string
 	var w watch
 	c := &cobra.Command{
 		Use:   "status [OVERLAY|DISPATCH]",
@@ -39,22 +42,22 @@ code is 0 also when overlays are suspended.`,
 		},
 		ValidArgsFunction: s.git.completion(1, func(o offered) []string { return append(o.overlays, o.dispatches...) }),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			show, ok := statusPrinters()[output]
+			show, ok := statusPrinters()[format]
 			if !ok {
-				return usage(fmt.Errorf("--output %q: use table, wide, json, yaml or name", output))
+				return output.Usage(fmt.Errorf("--output %q: use table, wide, json, yaml or name", format))
 			}
 			source, err := s.statusSource()
 			if err != nil {
 				return err
 			}
-			return w.run(cmd.Context(), p, p.output(), func(ctx context.Context, out terminal.Output) error {
+			return w.run(cmd.Context(), p, p.output(), func(ctx context.Context, out output.Output) error {
 				p.progress.Doing("reading the fleet repository")
 				f, err := s.git.status(ctx, source)
 				p.progress.Done()
 				if err != nil {
 					return err
 				}
-				if err := f.only(args, s.git.overlays); err != nil {
+				if err := f.Only(args, s.git.overlays); err != nil {
 					return err
 				}
 				return show(out, f, len(args) > 0)
@@ -64,7 +67,7 @@ code is 0 also when overlays are suspended.`,
 	s.git.addReading(c)
 	s.addLog(c)
 	w.addTo(c)
-	c.Flags().StringVarP(&output, "output", "o", "table", "table, wide, json, yaml or name")
+	c.Flags().StringVarP(&format, "output", "o", "table", "table, wide, json, yaml or name")
 	oneOf(c, "output", "table", "wide", "json", "yaml", "name")
 	return c
 }
@@ -85,42 +88,19 @@ func (s *settings) statusSource() (*statusSource, error) {
 	return &statusSource{repository: repository, loader: s.loader()}, nil
 }
 
-// only keeps the named overlay, or the named dispatch and its overlay.
-func (f *fleetStatus) only(names []string, dir string) error {
-	var known []string
-	for _, o := range f.Overlays {
-		known = append(known, o.Overlay)
-		if len(names) == 1 && o.onlyDispatch(names[0]) {
-			f.Overlays = []overlayStatus{o}
-			return nil
-		}
-	}
-	chosen, err := chooseOverlays(names, known, dir)
-	f.Overlays = slices.DeleteFunc(f.Overlays, func(o overlayStatus) bool { return !slices.Contains(chosen, o.Overlay) })
-	return err
-}
-
-// onlyDispatch keeps one dispatch and its acts, if there is such a one.
-func (o *overlayStatus) onlyDispatch(id string) bool {
-	other := func(a actStatus) bool { return !slices.Contains(a.Dispatches, id) }
-	dispatches := slices.DeleteFunc(slices.Clone(o.Dispatches), func(d dispatchStatus) bool { return d.ID != id })
-	acts := slices.DeleteFunc(slices.Clone(o.Acts), other)
-	if len(dispatches)+len(acts) == 0 {
-		return false
-	}
-	o.Dispatches, o.Acts = dispatches, acts
-	return true
-}
-
 // statusPrinters are the values of status's --output. whole: one overlay is asked
 // for, with all that is known of it.
-func statusPrinters() map[string]func(out terminal.Output, f fleetStatus, whole bool) error {
-	return map[string]func(terminal.Output, fleetStatus, bool) error{
-		"table": func(out terminal.Output, f fleetStatus, whole bool) error { return printStatus(out, f, false, whole) },
-		"wide":  func(out terminal.Output, f fleetStatus, whole bool) error { return printStatus(out, f, true, whole) },
-		"json":  func(out terminal.Output, f fleetStatus, _ bool) error { return printStatusJSON(out, f) },
-		"yaml":  func(out terminal.Output, f fleetStatus, _ bool) error { return printStatusYAML(out, f) },
-		"name": func(out terminal.Output, f fleetStatus, _ bool) error {
+func statusPrinters() map[string]func(out output.Output, f output.FleetStatus, whole bool) error {
+	return map[string]func(output.Output, output.FleetStatus, bool) error{
+		"table": func(out output.Output, f output.FleetStatus, whole bool) error {
+			return output.PrintStatus(out, f, false, whole)
+		},
+		"wide": func(out output.Output, f output.FleetStatus, whole bool) error {
+			return output.PrintStatus(out, f, true, whole)
+		},
+		"json": func(out output.Output, f output.FleetStatus, _ bool) error { return printStatusJSON(out, f) },
+		"yaml": func(out output.Output, f output.FleetStatus, _ bool) error { return printStatusYAML(out, f) },
+		"name": func(out output.Output, f output.FleetStatus, _ bool) error {
 			for _, o := range f.Overlays {
 				fmt.Fprintln(out.Text, o.Path)
 			}
@@ -129,21 +109,39 @@ func statusPrinters() map[string]func(out terminal.Output, f fleetStatus, whole 
 	}
 }
 
-func printStatusJSON(out terminal.Output, f fleetStatus) error {
+func printStatusJSON(out output.Output, f output.FleetStatus) error {
 	e := json.NewEncoder(out.Text)
 	e.SetIndent("", "  ")
 	return e.Encode(f)
 }
 
-func printStatusYAML(out terminal.Output, f fleetStatus) error {
+func printStatusYAML(out output.Output, f output.FleetStatus) error {
 	raw, err := json.Marshal(f)
 	if err != nil {
 		return err
 	}
-	text, err := yaml.JSONToYAML(yamlSafe(raw))
+	text, err := yaml.JSONToYAML(output.YAMLSafe(raw))
 	if err != nil {
 		return err
 	}
 	_, err = out.Text.Write(text)
 	return err
+}
+
+// status reads the fleet repository as it is now.
+func (s *gitSettings) status(ctx context.Context, f *statusSource) (output.FleetStatus, error) {
+	tip, err := f.repository.Tip(ctx)
+	if err != nil {
+		return output.FleetStatus{}, err
+	}
+	overlays, err := f.loader.LoadContext(ctx, tip.Tree)
+	if err != nil {
+		return output.FleetStatus{}, output.Usage(fmt.Errorf("no overlays can be read below %q of the repository (--overlays says where they are): %w", path.Clean(s.overlays), err))
+	}
+	if err := output.IsOverlays(overlays); err != nil {
+		return output.FleetStatus{}, err
+	}
+	now := s.program.clock.Now().UTC().Truncate(time.Second)
+	log := ledger.Read(f.repository.Commits(ctx, tip.Commit, branch.Limit{Commits: output.MostStatusCommits}))
+	return output.ReadStatus(overlays, tip.Commit, now, log)
 }

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"muster/cmd/muster/output"
 	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
@@ -44,7 +45,7 @@ func TestStatusReadsWhatItNeeds(t *testing.T) {
 	retired := a(time.Minute, 50)
 	retired.Kind = ledger.Retire
 	read := 0
-	f, err := readStatus(overlays, "c0ffee", start, pastActs(&read,
+	f, err := output.ReadStatus(overlays, "c0ffee", start, pastActs(&read,
 		a(-time.Minute, 1), // made by a clock that is ahead
 		retired, a(4*time.Minute, 2), a(5*time.Minute, 3), ledger.Entry{At: start.Add(-6 * time.Minute)}, a(59*time.Minute, 4), a(time.Hour, 5),
 		dispatchedAt("overlays/b", 2*time.Hour, 6), a(3*time.Hour, 7), a(4*time.Hour, 8)))
@@ -61,7 +62,7 @@ func TestStatusReadsWhatItNeeds(t *testing.T) {
 		t.Errorf("%d commits were read: the first one that is not needed is the 9th", read)
 	}
 	broken := func(yield func(ledger.Record, error) bool) { yield(ledger.Record{}, errors.New("network")) }
-	if _, err := readStatus(overlays, "c0ffee", start, broken); err == nil {
+	if _, err := output.ReadStatus(overlays, "c0ffee", start, broken); err == nil {
 		t.Error("an error of the history is lost")
 	}
 }
@@ -90,7 +91,7 @@ func TestSuspensionFromGit(t *testing.T) {
 		"breaker open":                {overlay: open, last: last(plan.BackingOff), want: plan.Suspension{Code: plan.BackingOff, NextProbe: &next}},
 		"breaker open, never decided": {overlay: open, want: plan.Suspension{Code: plan.BackingOff, NextProbe: &next}},
 	} {
-		got := suspension(c.overlay, c.policy, c.last)
+		got := output.Suspension(c.overlay, c.policy, c.last)
 		if got.Code != c.want.Code || (got.NextProbe == nil) != (c.want.NextProbe == nil) || got.NextProbe != nil && !got.NextProbe.Equal(*c.want.NextProbe) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
@@ -131,12 +132,12 @@ func TestLastHour(t *testing.T) {
 		ordered []int
 		most    int
 		want    string
-	}{{[]int{0, 0}, 0, unknown}, {[]int{0, 1, 50, 100}, 100, "·▁▄█ 151"}, {[]int{1, 0}, 1, "█· 1"}} {
-		if got := lastHour(c.ordered, c.most); got != c.want {
+	}{{[]int{0, 0}, 0, output.Unknown}, {[]int{0, 1, 50, 100}, 100, "·▁▄█ 151"}, {[]int{1, 0}, 1, "█· 1"}} {
+		if got := output.LastHour(c.ordered, c.most); got != c.want {
 			t.Errorf("%v: %s, want %s", c.ordered, got, c.want)
 		}
 	}
-	if got := cmp.Compare(lastHour([]int{99}, 100), lastHour([]int{1}, 100)); got == 0 {
+	if got := cmp.Compare(output.LastHour([]int{99}, 100), output.LastHour([]int{1}, 100)); got == 0 {
 		t.Error("one bar for 1 and 99")
 	}
 }

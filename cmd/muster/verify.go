@@ -2,21 +2,28 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
+	"time"
 
-	"github.com/spf13/cobra"
-
+	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/ledger"
 	"muster/generator/verification"
 	"muster/gitops"
 	"muster/gitops/branch"
 	"muster/gitops/git"
+	"muster/gitops/git/remote"
+
+	"github.com/spf13/cobra"
 )
 
 // verifyFlags are what the flags of muster verify ask for.
@@ -89,7 +96,7 @@ func (v *verifyFlags) run(ctx context.Context, text string) error {
 	p := v.settings.program
 	printer := verifyPrinters(p.output())[v.output]
 	if printer == nil {
-		return usage(fmt.Errorf("--output %q: use text or json", v.output))
+		return output.Usage(fmt.Errorf("--output %q: use text or json", v.output))
 	}
 	repository, err := v.settings.clone()
 	if err != nil {
@@ -133,7 +140,7 @@ func (v *verifyFlags) result(config verification.Config, text string) error {
 		say("the history ends at %.12s, whose parents this repository does not have: it is a shallow clone (git fetch --unshallow)", v.count.Cut)
 	}
 	if config.Until != "" && !v.count.Reached {
-		return usage(fmt.Errorf("%q: the first is no commit of the history of the second, which was verified whole", text))
+		return output.Usage(fmt.Errorf("%q: the first is no commit of the history of the second, which was verified whole", text))
 	}
 	unsure := v.count.Verdicts[verification.OtherVersion] + v.count.Verdicts[verification.Unknown]
 	if v.count.Failed > 0 || v.strict && (unsure > 0 || v.count.Cut != "" && config.Since.IsZero()) {
@@ -164,7 +171,7 @@ func (v *verifyFlags) config(ctx context.Context, repository *gitops.Repository,
 	}
 	if v.signatures {
 		if !clone {
-			return "", c, usage(errors.New("--signatures needs a clone, whose git and whose keys are asked: call it in one"))
+			return "", c, output.Usage(errors.New("--signatures needs a clone, whose git and whose keys are asked: call it in one"))
 		}
 		c.Signatures = s.signatures
 	}
@@ -187,9 +194,9 @@ func splitRange(text string) (until, from string, err error) {
 	case !two:
 		return "", text, nil
 	case strings.HasPrefix(after, "."):
-		return "", "", usage(fmt.Errorf("%q: a range has two dots, as in A..B", text))
+		return "", "", output.Usage(fmt.Errorf("%q: a range has two dots, as in A..B", text))
 	case before == "" || strings.Contains(after, ".."):
-		return "", "", usage(fmt.Errorf("%q is no range: use A..B, A.. or B", text))
+		return "", "", output.Usage(fmt.Errorf("%q is no range: use A..B, A.. or B", text))
 	}
 	return before, after, nil
 }
@@ -214,11 +221,11 @@ func (v *verifyFlags) resolve(ctx context.Context, repository *gitops.Repository
 		if commit := v.settings.program.asked(dir, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}"); commit != "" {
 			return commit, nil
 		}
-		return "", usage(fmt.Errorf("git knows no commit %q here", name))
+		return "", output.Usage(fmt.Errorf("git knows no commit %q here", name))
 	case len(name) == whole && identifier.MatchString(name):
 		return name, nil
 	case !identifier.MatchString(name):
-		return "", usage(fmt.Errorf("%q: without a clone name a commit by its identifier", name))
+		return "", output.Usage(fmt.Errorf("%q: without a clone name a commit by its identifier", name))
 	}
 	for c, err := range repository.Commits(ctx, "", branch.Limit{}) {
 		if err != nil {
@@ -228,7 +235,7 @@ func (v *verifyFlags) resolve(ctx context.Context, repository *gitops.Repository
 			return c.ID, nil
 		}
 	}
-	return "", usage(fmt.Errorf("the branch has no commit %s", name))
+	return "", output.Usage(fmt.Errorf("the branch has no commit %s", name))
 }
 
 // archived lets commits be verified out of the repository's past.
@@ -246,3 +253,162 @@ func (a archived) Ahead(ctx context.Context, commits []branch.Commit, dirs []str
 
 // ID implements [verification.Files].
 func (archived) ID(content []byte) string { return git.BlobID(content) }
+
+// verifyPrinter prints findings as they come, and keeps none.
+type verifyPrinter interface {
+	finding(f verification.Finding) error
+	end(c verification.Config, count verification.Count) error
+}
+
+// verifyPrinters are the values of verify's --output.
+func verifyPrinters(out output.Output) map[string]verifyPrinter {
+	return map[string]verifyPrinter{
+		"text": &verifyText{out: out, stream: output.Stream{Out: out, Head: []string{"COMMIT", "TIME", "AUTHOR", "OVERLAY", "ACT", "VERDICT", "WHY"}}},
+		"json": &verifyJSON{out: out.Text},
+	}
+}
+
+// verifyText prints a table, and under it how many there were.
+type verifyText struct {
+	out    output.Output
+	stream output.Stream
+	rows   int
+}
+
+func (p *verifyText) finding(f verification.Finding) error {
+	p.rows++
+	style := output.Plain
+	if f.Failed() {
+		style = output.Bad
+	} else if !f.Verdict.Confirmed() {
+		style = output.Warning
+	}
+	why := append(slices.Clone(f.Why), f.Notes...)
+	if f.Signature != "" {
+		why = append(why, "signature: "+string(f.Signature))
+	}
+	if f.Verdict == verification.OtherVersion {
+		why = append([]string{"made by " + f.Version}, why...)
+	}
+	dash := func(s string) string {
+		if s == "" {
+			return "-"
+		}
+		return s
+	}
+	return p.stream.Row([]output.Cell{
+		{Text: f.Commit[:min(7, len(f.Commit))]}, {Text: f.At.UTC().Format(time.RFC3339)}, {Text: dash(output.OneRow(f.Author))}, {Text: dash(f.Overlay)},
+		{Text: dash(string(f.Act))}, {Text: string(f.Verdict), Style: style}, {Text: output.OneRow(strings.Join(why, "; "))},
+	})
+}
+
+func (p *verifyText) end(c verification.Config, count verification.Count) error {
+	if err := p.stream.Flush(); err != nil {
+		return err
+	}
+	if p.rows > 0 {
+		fmt.Fprintln(p.out.Text)
+	}
+	var kinds []string
+	for _, v := range []verification.Verdict{verification.Follows, verification.Repair, verification.ByHand, verification.Forged, verification.Damaged, verification.OtherVersion, verification.Unknown} {
+		if n := count.Verdicts[v]; n > 0 || v == verification.Follows {
+			kinds = append(kinds, fmt.Sprintf("%d %s", n, v))
+		}
+	}
+	_, err := fmt.Fprintf(p.out.Text, "%s, %d of them muster's: %s\n", commits(count.Commits, "", ""), count.Muster, strings.Join(kinds, ", "))
+	for _, note := range verifyNotes(c, count) {
+		fmt.Fprintln(p.out.Text, note)
+	}
+	return err
+}
+
+// verifyNotes are sentences about all findings.
+func verifyNotes(c verification.Config, count verification.Count) []string {
+	var notes []string
+	add := func(n int, format string, args ...any) {
+		if n > 0 {
+			notes = append(notes, fmt.Sprintf(format, args...))
+		}
+	}
+	add(count.Verdicts[verification.Repair], "repair: it puts back what was ordered, and changes muster's own files alone")
+	add(count.OtherWords, "%d of those that follow have notes, as reasons in other words: --all shows them", count.OtherWords)
+	add(count.Verdicts[verification.OtherVersion], "other-version: this is %s, and makes them otherwise; that is no failure unless --strict is given", c.Version)
+	add(count.Unproven, "%d of muster's commits have no good signature", count.Unproven)
+	if len(count.Fleets) > 1 {
+		var tags []string
+		for _, tag := range slices.Sorted(maps.Keys(count.Fleets)) {
+			tags = append(tags, fmt.Sprintf("%q (%d)", tag, count.Fleets[tag]))
+		}
+		add(1, "the agents of these orders carry different fleet tags, %s: the repository has moved, or another muster wrote them", strings.Join(tags, ", "))
+	}
+	return notes
+}
+
+// verifyJSON prints one document, finding by finding.
+type verifyJSON struct {
+	out  io.Writer
+	rows int
+}
+
+const verifyHead = "{\n  \"apiVersion\": \"muster.dev/v1alpha1\",\n  \"kind\": \"Verification\",\n  \"findings\": ["
+
+func (p *verifyJSON) finding(f verification.Finding) error {
+	before := ",\n    "
+	if p.rows++; p.rows == 1 {
+		before = verifyHead + "\n    "
+	}
+	text, err := json.MarshalIndent(f, "    ", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = p.out.Write([]byte(before + string(text)))
+	return err
+}
+
+func (p *verifyJSON) end(c verification.Config, count verification.Count) error {
+	before := "\n  ],\n"
+	if p.rows == 0 {
+		before = verifyHead + "],\n"
+	}
+	version, err := json.Marshal(c.Version)
+	if err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(count, "  ", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = p.out.Write([]byte(before + "  \"version\": " + string(version) + ",\n  \"count\": " + string(text) + "\n}\n"))
+	return err
+}
+
+// signatures returns the signatures of commits, as git verify-commit reports them in the
+// clone: with the keys, the settings and the programs of the user who runs muster. It runs
+// no program that the clone's own configuration names.
+func (s *settings) signatures(ctx context.Context, commits []string) (map[string]verification.Signature, error) {
+	args := append(s.program.signaturePrograms(), "log", "--no-walk=unsorted", "--stdin", "--no-show-signature", "--format=%H %G?")
+	c, err := remote.Command(ctx, strings.TrimPrefix(s.git.repo, "file://"), s.program.childEnviron(), args...)
+	if err != nil {
+		return nil, err
+	}
+	c.Stdin = strings.NewReader(strings.Join(commits, "\n") + "\n")
+	out, err := printed(c)
+	if err != nil {
+		return nil, fmt.Errorf("asking git for signatures: %w", err)
+	}
+	letters := map[string]verification.Signature{ // git-log(1), %G?
+		"G": verification.Good, "U": verification.Untrusted, "B": verification.Bad, "X": verification.Expired, "Y": verification.Expired,
+		"R": verification.Revoked, "E": verification.NoKey, "N": verification.Unsigned,
+	}
+	all := map[string]verification.Signature{}
+	for line := range strings.Lines(out) {
+		id, letter, _ := strings.Cut(strings.TrimSpace(line), " ")
+		all[id] = letters[letter]
+	}
+	for _, id := range commits {
+		if all[id] == "" { // nothing is taken for good that git does not say so of
+			all[id] = verification.NoKey
+		}
+	}
+	return all, nil
+}

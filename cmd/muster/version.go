@@ -2,9 +2,69 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
+	"time"
+
+	"muster/cmd/muster/output"
+	"muster/generator/policy"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 )
+
+func (p program) manCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "man DIR",
+		Short: "Write man pages",
+		Long: `man writes a man page for each command into a directory, which is made where
+there is none. Their date is SOURCE_DATE_EPOCH's where that is set.`,
+		Example: `  muster man ~/.local/share/man/man1 && man muster-plan`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("which directory? muster man DIR, as in muster man ~/.local/share/man/man1")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			date := p.clock.Now().UTC()
+			if epoch := p.variable("SOURCE_DATE_EPOCH"); epoch != "" {
+				seconds, err := strconv.ParseInt(epoch, 10, 64)
+				if err != nil {
+					return output.Usage(fmt.Errorf("SOURCE_DATE_EPOCH: %q is not a number of seconds", epoch))
+				}
+				date = time.Unix(seconds, 0).UTC()
+			}
+			if err := os.MkdirAll(args[0], 0o777); err != nil {
+				return output.Usage(err)
+			}
+			cmd.Root().DisableAutoGenTag = true
+			header := &doc.GenManHeader{Title: "MUSTER", Section: "1", Date: &date, Source: "muster " + p.build.name(), Manual: "muster"}
+			return doc.GenManTree(cmd.Root(), header, args[0])
+		},
+	}
+}
+
+func (p program) schemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of scaling.yaml",
+		Long: `schema prints the JSON Schema of a policy, by which editors complete and check
+it while it is written. init writes the same into schema/scaling.json, and the
+policies that it writes name that file. Write it anew when muster has changed.`,
+		Example: `  muster schema > schema/scaling.json`,
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(policy.Schema())
+			return err
+		},
+	}
+}
 
 // Version is the version of this source: that of the next release, until it is released.
 const Version = "v0.3.0-dev"
@@ -61,4 +121,43 @@ func (b build) String() string {
 		return b.name()
 	}
 	return b.name() + " (" + b.commit + ")"
+}
+
+// versionDocument is what version -o json prints.
+type versionDocument struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Version    string `json:"version"`
+	// Commit ends in "-dirty" where the source was not what is committed; empty
+	// where it is not known.
+	Commit   string `json:"commit"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func (p program) versionCommand() *cobra.Command {
+	var format string
+	c := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, the commit, and what it was built with",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v := versionDocument{
+				APIVersion: "muster.dev/v1alpha1", Kind: "Version",
+				Version: p.build.name(), Commit: p.build.commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+			}
+			switch format {
+			case "text":
+				fmt.Fprintf(cmd.OutOrStdout(), "muster %s\ncommit %s\n%s\n%s\n", v.Version, cmp.Or(v.Commit, "unknown"), v.Go, v.Platform)
+				return nil
+			case "json":
+				e := json.NewEncoder(cmd.OutOrStdout())
+				e.SetIndent("", "  ")
+				return e.Encode(v)
+			}
+			return output.Usage(fmt.Errorf("--output %q: use text or json", format))
+		},
+	}
+	c.Flags().StringVarP(&format, "output", "o", "text", "text or json")
+	return c
 }

@@ -1,0 +1,241 @@
+package output
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"muster/cmd/muster/chart"
+	"muster/generator/simulation"
+)
+
+// Drawn are the algorithms that charts show, in this order.
+var Drawn = []string{"muster", "muster-told-reuse", "agent-stack-k8s", "keda-accurate", "elastic-ci-stack"}
+
+// InChart returns which of the algorithms a chart shows: those of drawn, then others in
+// their order, at most as many as a chart can distinguish.
+func InChart(algorithms []string) []string {
+	var shown []string
+	for _, name := range slices.Concat(Drawn, algorithms) {
+		if slices.Contains(algorithms, name) && !slices.Contains(shown, name) && len(shown) < chart.MaxSeries {
+			shown = append(shown, name)
+		}
+	}
+	return shown
+}
+
+// Chart draws waits and costs, a row for each workload.
+func (d Comparison) Chart() []byte {
+	var names []string
+	for _, r := range d.Workloads[0].Results {
+		names = append(names, r.Algorithm)
+	}
+	c := chart.Dots{Title: "Waits and their cost, by workload", Series: InChart(names)}
+	waits := chart.Column{Title: "p95 wait, seconds", Least: 10}
+	costs := chart.Column{Title: "pod-minutes per job, relative to " + c.Series[0], Least: 0.4}
+	for _, w := range d.Workloads {
+		c.Rows = append(c.Rows, w.Name)
+		var wait, cost []float64
+		for _, name := range c.Series {
+			r := w.Results[slices.Index(names, name)]
+			wait, cost = append(wait, r.Wait.P95), append(cost, r.PodHours/float64(max(1, r.Jobs)))
+		}
+		for i, reference := len(cost)-1, cost[0]; i >= 0; i-- {
+			if cost[i] /= reference; math.IsInf(cost[i], 1) {
+				cost[i] = math.NaN()
+			}
+		}
+		waits.Values, costs.Values = append(waits.Values, wait), append(costs.Values, cost)
+	}
+	c.Columns = []chart.Column{waits, costs}
+	return c.SVG()
+}
+
+// DayChart draws a workload by the hour: agents and waits.
+func DayChart(played simulation.Case, algorithms []simulation.Named, rows []simulation.Row) []byte {
+	start := played.Workload.Start
+	if start.IsZero() {
+		start = simulation.Start()
+	}
+	var names []string
+	for _, a := range algorithms {
+		names = append(names, a.Name)
+	}
+	c := chart.Curves{Title: played.Workload.Name + ", hour by hour, from " + start.Format("2 January 2006, 15:04 MST"), Series: InChart(names)}
+	hours := int((played.Workload.Length + time.Hour - 1) / time.Hour)
+	for i := range hours {
+		c.Times = append(c.Times, start.Add(time.Duration(i)*time.Hour))
+	}
+	waits := chart.Band{Title: "p95 wait of the jobs that became runnable in the hour, seconds"}
+	agents := chart.Band{Title: "agents connected, average of the hour"}
+	for _, name := range c.Series {
+		row := rows[slices.Index(names, name)]
+		var wait, connected []float64
+		for i := range min(hours, len(row.ByHour)) {
+			wait = append(wait, row.WaitByHour[i].Seconds())
+			connected = append(connected, row.ByHour[i].Hours())
+		}
+		waits.Values, agents.Values = append(waits.Values, wait), append(agents.Values, connected)
+	}
+	c.Bands = []chart.Band{waits, agents}
+	return c.SVG()
+}
+
+// PrintCase prints the table of a workload: a row for the lower bound and one for each
+// algorithm.
+func PrintCase(out io.Writer, c simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
+	width := len("lower bound")
+	for _, a := range algorithms {
+		width = max(width, len(a.Name))
+	}
+	printHead(out, c, rows[0])
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "\tTHROUGH\tMEAN WAIT\tP50\tP95\tMAX\tAGENTS\tUNUSED\tIDLE HOURS\tPOD-MIN/JOB\tCOMMITS\tNEVER SERVED\t")
+	b := rows[0].Bound
+	fmt.Fprintf(w, "%-*s\t\t%s\t%s\t%s\t%s\t%d\t0\t0.0\t\t-\t0\t\n", width, "lower bound", seconds(b.Mean), seconds(b.P50), seconds(b.P95), seconds(b.Max), rows[0].Jobs)
+	for j, r := range rows {
+		fmt.Fprintf(w, "%-*s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%.1f\t%.2f\t%d\t%d\t\n", width, r.Algorithm, algorithms[j].Transport,
+			seconds(r.Wait.Mean), seconds(r.Wait.P50), seconds(r.Wait.P95), seconds(r.Wait.Max),
+			r.Agents, r.InVain, r.Idle.Hours(), r.PodsPerJob().Minutes(), r.Commits, r.Unserved)
+	}
+	return w.Flush()
+}
+
+// printHead says what a workload is.
+func printHead(out io.Writer, c simulation.Case, first simulation.Row) {
+	fmt.Fprintf(out, "%s: %d jobs", c.Workload.Name, first.Jobs)
+	if n := first.Unmatched; n > 0 {
+		fmt.Fprintf(out, ", and %d that no agent matches", n)
+	}
+	if n := first.Cancelled; n > 0 {
+		fmt.Fprintf(out, ", and %d cancelled while they waited under %s", n, first.Algorithm)
+	}
+	if c.About != "" {
+		fmt.Fprintf(out, " (%s)", c.About)
+	}
+	fmt.Fprint(out, "\n\n")
+}
+
+// PrintSummary has a line for each workload: muster's default policy beside the bound, and
+// whom no policy of muster's reaches.
+func PrintSummary(out io.Writer, cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
+	fmt.Fprint(out, "\nsummary: muster's default policy, and whose shorter p95 no policy of muster's reaches for as few pod-hours\n\n")
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "  WORKLOAD\tBOUND P95\tMUSTER P95\tRATIO\tUNUSED\tPOD-MIN/JOB\tNOT REACHED BY ANY POLICY")
+	for i, c := range cases {
+		rows := rows[i*len(algorithms):][:len(algorithms)]
+		r, ratio, better := rows[0], "-", "none"
+		if r.Bound.P95 > 0 {
+			ratio = fmt.Sprintf("%.2f", float64(r.Wait.P95)/float64(r.Bound.P95))
+		}
+		if names := simulation.Unreached(algorithms, rows); len(names) > 0 {
+			better = strings.Join(names, ", ")
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%d\t%.2f\t%s\n", c.Workload.Name, seconds(r.Bound.P95), seconds(r.Wait.P95), ratio, r.InVain, r.PodsPerJob().Minutes(), better)
+	}
+	return w.Flush()
+}
+
+// seconds is a wait to a tenth of a second.
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
+
+// Comparison is what --json writes.
+type Comparison struct {
+	APIVersion string          `json:"apiVersion"`
+	Kind       string          `json:"kind"`
+	Seed       uint64          `json:"seed"`
+	World      worldDocument   `json:"world"`
+	Workloads  []WorkloadEntry `json:"workloads"`
+}
+
+// worldDocument is the world of all workloads; times are in seconds.
+type worldDocument struct {
+	Interval float64 `json:"intervalSeconds"`
+	Sync     float64 `json:"syncSeconds"`
+	Jitter   float64 `json:"syncJitterSeconds"`
+	Told     float64 `json:"syncToldSeconds"`
+	Requests int     `json:"requestsPerMinute"`
+	BootMin  float64 `json:"bootMinSeconds"`
+	BootMax  float64 `json:"bootMaxSeconds"`
+	Max      int     `json:"max"`
+	Min      int     `json:"min"`
+	Buffer   int     `json:"buffer"`
+}
+
+type WorkloadEntry struct {
+	Name    string           `json:"name"`
+	About   string           `json:"about,omitempty"`
+	Hours   float64          `json:"hours"`
+	Results []AlgorithmEntry `json:"results"`
+}
+
+type AlgorithmEntry struct {
+	Algorithm string      `json:"algorithm"`
+	Source    string      `json:"source"`
+	Through   string      `json:"through"`
+	Jobs      int         `json:"jobs"`
+	Unmatched int         `json:"unmatched"`
+	Cancelled int         `json:"cancelled"`
+	Wait      waitsEntry  `json:"wait"`
+	Bound     boundsEntry `json:"bound"`
+	Agents    int         `json:"agents"`
+	InVain    int         `json:"inVain"`
+	NoShows   int         `json:"noShows"`
+	IdleHours float64     `json:"idleHours"`
+	PodHours  float64     `json:"podHours"`
+	Commits   int         `json:"commits"`
+	Unserved  int         `json:"neverServed"`
+}
+
+type boundsEntry struct {
+	Wait   waitsEntry `json:"wait"`
+	Agents int        `json:"agents"`
+}
+
+// waitsEntry is in seconds.
+type waitsEntry struct {
+	Mean float64 `json:"meanSeconds"`
+	P50  float64 `json:"p50Seconds"`
+	P95  float64 `json:"p95Seconds"`
+	Max  float64 `json:"maxSeconds"`
+}
+
+func entry(w simulation.Waits) waitsEntry {
+	s := func(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
+	return waitsEntry{s(w.Mean), s(w.P50), s(w.P95), s(w.Max)}
+}
+
+// Compared is what a run came to, as --json writes it and charts show it.
+func Compared(cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) Comparison {
+	w := cases[0].World
+	d := Comparison{
+		APIVersion: "muster.dev/v1alpha1", Kind: "Simulation", Seed: w.Seed,
+		World: worldDocument{
+			w.Interval.Seconds(), w.Sync.Seconds(), w.Jitter.Seconds(), w.Told.Seconds(), w.Requests, w.Boot[0].Seconds(), w.Boot[1].Seconds(),
+			w.Policy.Max, w.Policy.Min, w.Policy.Buffer,
+		},
+	}
+	for i, c := range cases {
+		e := WorkloadEntry{Name: c.Workload.Name, About: c.About, Hours: c.Workload.Length.Hours()}
+		for j, a := range algorithms {
+			r := rows[i*len(algorithms)+j]
+			e.Results = append(e.Results, AlgorithmEntry{
+				Algorithm: a.Name, Source: a.Source, Through: a.Transport, Jobs: r.Jobs, Unmatched: r.Unmatched, Cancelled: r.Cancelled,
+				Wait: entry(r.Wait), Bound: boundsEntry{entry(r.Bound), r.Jobs}, Agents: r.Agents, InVain: r.InVain,
+				NoShows: r.NoShows, IdleHours: r.Idle.Hours(), PodHours: r.Pods.Hours(), Commits: r.Commits, Unserved: r.Unserved,
+			})
+		}
+		d.Workloads = append(d.Workloads, e)
+	}
+	return d
+}
+
+func (d Comparison) JSON() ([]byte, error) {
+	text, err := json.MarshalIndent(d, "", "  ")
+	return append(text, '\n'), err
+}

@@ -1,0 +1,254 @@
+package output
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"muster/generator/ledger"
+	"muster/generator/manifest"
+	"muster/generator/plan"
+)
+
+// Only keeps the named overlay, or the named dispatch and its overlay.
+func (f *FleetStatus) Only(names []string, dir string) error {
+	var known []string
+	for _, o := range f.Overlays {
+		known = append(known, o.Overlay)
+		if len(names) == 1 && o.onlyDispatch(names[0]) {
+			f.Overlays = []overlayStatus{o}
+			return nil
+		}
+	}
+	chosen, err := ChooseOverlays(names, known, dir)
+	f.Overlays = slices.DeleteFunc(f.Overlays, func(o overlayStatus) bool { return !slices.Contains(chosen, o.Overlay) })
+	return err
+}
+
+// onlyDispatch keeps one dispatch and its acts, if there is such a one.
+func (o *overlayStatus) onlyDispatch(id string) bool {
+	other := func(a actStatus) bool { return !slices.Contains(a.Dispatches, id) }
+	dispatches := slices.DeleteFunc(slices.Clone(o.Dispatches), func(d dispatchStatus) bool { return d.ID != id })
+	acts := slices.DeleteFunc(slices.Clone(o.Acts), other)
+	if len(dispatches)+len(acts) == 0 {
+		return false
+	}
+	o.Dispatches, o.Acts = dispatches, acts
+	return true
+}
+
+// FleetStatus is what git alone says of a fleet at one commit. Its JSON has the
+// names of docs/design.md, "Words".
+type FleetStatus struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// At is when it was looked at, and Tip the commit.
+	At       time.Time       `json:"at"`
+	Tip      string          `json:"tip"`
+	Overlays []overlayStatus `json:"overlays"`
+}
+
+// overlayStatus is what git says of one overlay.
+type overlayStatus struct {
+	// Overlay is its name, and Path its directory.
+	Overlay string `json:"overlay"`
+	Path    string `json:"path"`
+	Queue   string `json:"queue,omitempty"`
+	Cluster string `json:"cluster,omitempty"`
+	// Suspended says why nothing is dispatched, as far as git tells; nil: nothing
+	// stands in the way. Text is the same in words.
+	Suspended *planSuspended `json:"suspended,omitempty"`
+	// Schedule names the schedule that is in force.
+	Schedule string `json:"schedule,omitempty"`
+	Min      int    `json:"min"`
+	Max      int    `json:"max"`
+	// InFlight agents are ordered and may still register: their lease lasts, and
+	// the last observation had not seen them.
+	InFlight   int              `json:"inFlight"`
+	Dispatches []dispatchStatus `json:"dispatches"`
+	// Observed is what the last decision about the queue went by; nil where the
+	// history that was read has none.
+	Observed *observedStatus `json:"observed,omitempty"`
+	// Acts are the last ones, the newest first.
+	Acts []actStatus `json:"acts"`
+	// Ordered are the agents that were ordered in each of the last parts of the hour
+	// before At, the oldest first.
+	Ordered []int `json:"ordered"`
+}
+
+type dispatchStatus struct {
+	ID        string       `json:"id"`
+	Purpose   plan.Purpose `json:"purpose"`
+	Agents    int          `json:"agents"`
+	InFlight  int          `json:"inFlight"`
+	At        time.Time    `json:"at"`
+	NotAfter  time.Time    `json:"notAfter"`
+	Withdrawn bool         `json:"withdrawn,omitempty"`
+}
+
+// observedStatus is the arithmetic of today's policy on the last observation in git.
+type observedStatus struct {
+	At time.Time `json:"at"`
+	plan.Sum
+}
+
+type actStatus struct {
+	At         time.Time   `json:"at"`
+	Act        ledger.Kind `json:"act"`
+	Commit     string      `json:"commit"`
+	Subject    string      `json:"subject"`
+	Agents     int         `json:"agents,omitempty"`
+	Dispatches []string    `json:"dispatches,omitempty"`
+}
+
+const (
+	// orderedFor is the time that Ordered is about, in parts.
+	orderedFor, orderedParts = time.Hour, 12
+	// mostActs are listed of one overlay.
+	mostActs = 10
+	// MostStatusCommits are read at most in search of each overlay's last act.
+	MostStatusCommits = 2000
+)
+
+// ReadStatus reads the tip's overlays and as much of the history as they need.
+func ReadStatus(overlays []manifest.Overlay, tip string, now time.Time, records iter.Seq2[ledger.Record, error]) (FleetStatus, error) {
+	f := FleetStatus{APIVersion: "muster.dev/v1alpha1", Kind: "Status", At: now, Tip: tip, Overlays: []overlayStatus{}}
+	h, err := readRecent(overlays, now, records)
+	if err != nil {
+		return f, err
+	}
+	var planned []plan.Overlay
+	for _, o := range overlays {
+		planned = append(planned, o.Overlay)
+	}
+	for i := range overlays {
+		f.Overlays = append(f.Overlays, h.status(&overlays[i], planned, now))
+	}
+	return f, nil
+}
+
+// recent is what the newest commits tell, by directory and by queue.
+type recent struct {
+	acts     map[string][]actStatus
+	ordered  map[string][]int
+	observed map[string]ledger.Entry
+}
+
+// readRecent reads the last hour, and goes on until it has an act of every overlay.
+func readRecent(overlays []manifest.Overlay, now time.Time, records iter.Seq2[ledger.Record, error]) (recent, error) {
+	h := recent{acts: map[string][]actStatus{}, ordered: map[string][]int{}, observed: map[string]ledger.Entry{}}
+	missing := func(o manifest.Overlay) bool { return len(h.acts[o.Path]) == 0 }
+	for r, err := range records {
+		if err != nil {
+			return h, err
+		}
+		if r.Commit.At.Before(now.Add(-orderedFor)) && !slices.ContainsFunc(overlays, missing) {
+			break
+		}
+		if e := r.Entry; e != nil { // one that is damaged tells nothing
+			h.add(*e, now)
+		}
+	}
+	return h, nil
+}
+
+func (h *recent) add(e ledger.Entry, now time.Time) {
+	if acts := h.acts[e.Overlay]; len(acts) < mostActs {
+		h.acts[e.Overlay] = append(acts, actStatus{At: e.At, Act: e.Kind, Commit: e.Commit, Subject: e.Subject, Agents: e.Agents, Dispatches: e.Dispatches})
+	}
+	if last, ok := h.observed[e.Observation.Queue]; !ok || e.Observation.At.After(last.Observation.At) {
+		h.observed[e.Observation.Queue] = e
+	}
+	if e.Kind != ledger.Dispatch {
+		return
+	}
+	if h.ordered[e.Overlay] == nil {
+		h.ordered[e.Overlay] = make([]int, orderedParts)
+	}
+	if age := max(0, now.Sub(e.At)); age < orderedFor {
+		h.ordered[e.Overlay][orderedParts-1-int(age/(orderedFor/orderedParts))] += e.Agents
+	}
+}
+
+// status puts together what files and history tell of one overlay.
+func (h recent) status(o *manifest.Overlay, all []plan.Overlay, now time.Time) overlayStatus {
+	s := overlayStatus{
+		Overlay: o.Name, Path: o.Path, Queue: o.Policy.Queue, Cluster: o.Policy.Cluster,
+		Dispatches: []dispatchStatus{}, Acts: h.acts[o.Path], Ordered: h.ordered[o.Path],
+	}
+	if s.Acts == nil {
+		s.Acts = []actStatus{}
+	}
+	if s.Ordered == nil {
+		s.Ordered = make([]int, orderedParts)
+	}
+	policy, schedule := o.Policy.During(now)
+	s.Min, s.Max, s.Schedule = policy.Min, policy.Max, schedule
+	decision, seen := h.decide(o.Overlay, all)
+	if decision != nil {
+		s.Observed = &observedStatus{At: decision.At(), Sum: decision.Sum}
+	}
+	if why := Suspension(o.Overlay, policy, decision); why.Active() {
+		s.Suspended = &planSuspended{Overlay: o.Name, Suspension: why, Text: why.String()}
+	}
+	for _, d := range o.Dispatches {
+		x := dispatchStatus{ID: d.ID, Purpose: d.Purpose, Agents: d.Agents, At: d.At, NotAfter: d.NotAfter, Withdrawn: d.Withdrawn}
+		if !d.Expired(now) {
+			x.InFlight = d.Agents - seen[d.ID].Registered.Below(d.Agents)
+		}
+		s.InFlight += x.InFlight
+		s.Dispatches = append(s.Dispatches, x)
+	}
+	return s
+}
+
+// decide works out, of the last observation of an overlay's queue, what the policy
+// makes of it as it is now. What was decided then is in git by now, and a decision
+// made again on what it has ordered desires the same, but where the circuit breaker
+// is open. Nil where there is no such
+// observation.
+func (h recent) decide(o plan.Overlay, all []plan.Overlay) (*plan.Decision, map[string]plan.Seen) {
+	e, ok := h.observed[o.Policy.Queue]
+	if !ok || o.Policy.Queue == "" {
+		return nil, nil
+	}
+	for _, d := range plan.Decide(e.Commit, all, e.Observation) {
+		if d.Overlay != o.Name {
+			continue
+		}
+		for _, x := range e.Observation.Overlays {
+			if x.Overlay == o.Name {
+				return &d, x.Dispatches
+			}
+		}
+	}
+	return nil, nil
+}
+
+// Suspension is why nothing is dispatched: what the files say, and otherwise what
+// Buildkite said when something was last committed.
+func Suspension(o plan.Overlay, now plan.Policy, last *plan.Decision) plan.Suspension {
+	switch {
+	case o.Suspended.Active():
+		return o.Suspended
+	case o.Refused.Active():
+		return o.Refused
+	case now.Paused:
+		return plan.Suspension{Code: plan.Paused}
+	case last != nil && last.Suspended.Active() && last.Suspended.Code != plan.Paused && last.Suspended.Code != plan.BackingOff:
+		return last.Suspended
+	case o.State.Breaker.Open():
+		next := o.State.Breaker.NextProbe().UTC()
+		return plan.Suspension{Code: plan.BackingOff, NextProbe: &next}
+	}
+	return plan.Suspension{}
+}
+
+// IsOverlays is an error where the directory of overlays is one overlay itself, and
+// holds no others.
+func IsOverlays(all []manifest.Overlay) error {
+	if len(all) == 1 && all[0].Name == "." {
+		return Usage(all[0].Err())
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package output
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/generator/plan"
+)
+
+// PrintStatus prints a row for each overlay, and below it why overlays are
+// suspended. whole: also the dispatches and the last acts.
+func PrintStatus(out Output, f FleetStatus, wide, whole bool) error {
+	if len(f.Overlays) == 0 {
+		fmt.Fprintln(out.Text, "There is no overlay.")
+		return nil
+	}
+	if err := f.table(wide).Write(out); err != nil {
+		return err
+	}
+	gap := "\n"
+	for _, o := range f.Overlays {
+		if o.Suspended != nil && !wide {
+			fmt.Fprintf(out.Text, "%s%s: suspended: %s\n", gap, o.Overlay, OneRow(o.Suspended.Text))
+			gap = ""
+		}
+	}
+	if !whole {
+		return nil
+	}
+	for _, o := range f.Overlays {
+		for _, t := range []Table{o.dispatches(f.At), o.acts(f.At)} {
+			if len(t.Rows) == 0 {
+				continue
+			}
+			fmt.Fprintln(out.Text)
+			if err := t.Write(out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// OneRow makes text fit for a row.
+func OneRow(text string) string { return strings.ReplaceAll(text, "\n", " | ") }
+
+// table has the columns in three groups: what is in git, what was last seen of
+// Buildkite and how long ago, and the last act and how long ago.
+func (f FleetStatus) table(wide bool) Table {
+	t := Table{Head: []string{"OVERLAY", "QUEUE", "STATE", "MIN", "MAX", "DISPATCHES", "IN-FLIGHT", "PENDING", "IDLE", "BUSY", "DESIRED", "SEEN", "LAST-ACT", "AGE", "LAST-HOUR"}}
+	if wide {
+		t.Head = append(t.Head, "CLUSTER", "SCHEDULE", "COMMIT", "REASON")
+	}
+	most := 0
+	for _, o := range f.Overlays {
+		most = max(most, slices.Max(o.Ordered))
+	}
+	for _, o := range f.Overlays {
+		row := []Cell{{Text: o.Overlay}, {Text: cmp.Or(o.Queue, Unknown)}, o.state()}
+		row = append(row, o.figures()...)
+		act, age, commit := Unknown, Unknown, Unknown
+		if len(o.Acts) > 0 {
+			last := o.Acts[0]
+			act, age, commit = last.short(), ShortAge(f.At.Sub(last.At)), last.Commit[:min(7, len(last.Commit))]
+		}
+		seen := Unknown
+		if o.Observed != nil {
+			seen = ShortAge(f.At.Sub(o.Observed.At))
+		}
+		row = append(row, Cell{Text: seen, Style: Faint}, Cell{Text: act}, Cell{Text: age, Style: Faint}, Cell{Text: LastHour(o.Ordered, most)})
+		if wide {
+			reason := Unknown
+			if o.Suspended != nil {
+				reason = OneRow(o.Suspended.Text)
+			}
+			for _, text := range []string{cmp.Or(o.Cluster, Unknown), cmp.Or(o.Schedule, Unknown), commit, reason} {
+				row = append(row, Cell{Text: text})
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+func (o overlayStatus) state() Cell {
+	if o.Suspended == nil {
+		return stateOf("")
+	}
+	return stateOf(o.Suspended.Code)
+}
+
+// figures are the numbers of a row from MIN to DESIRED; those that are not known
+// are no zeros.
+func (o overlayStatus) figures() []Cell {
+	numbers := []int{o.Min, o.Max, len(o.Dispatches), o.InFlight}
+	known := 2
+	if o.Queue == "" { // the policy cannot be read
+		known = 0
+	} else if o.Suspended == nil || o.Suspended.Code != plan.Invalid {
+		known = len(numbers)
+	}
+	observed := o.Observed != nil
+	if observed {
+		numbers = append(numbers, o.Observed.Pending, o.Observed.Idle, o.Observed.Busy, o.Observed.Desired)
+	} else {
+		numbers = append(numbers, 0, 0, 0, 0)
+	}
+	cells := make([]Cell, len(numbers))
+	for i, n := range numbers {
+		cells[i].Text = Unknown
+		if i < known || i >= 4 && observed {
+			cells[i].Text = strconv.Itoa(n)
+		}
+	}
+	return cells
+}
+
+// short is an act in two words.
+func (a actStatus) short() string {
+	if a.Agents == 0 {
+		return string(a.Act)
+	}
+	return fmt.Sprintf("%s %d", a.Act, a.Agents)
+}
+
+// LastHour draws the agents that were ordered, on a scale that all rows share, and
+// their sum.
+func LastHour(ordered []int, most int) string {
+	const bars = "▁▂▃▄▅▆▇█"
+	var line strings.Builder
+	sum := 0
+	for _, n := range ordered {
+		sum += n
+		bar := '·'
+		if n > 0 {
+			bar = []rune(bars)[max(1, (n*8+most-1)/most)-1]
+		}
+		line.WriteRune(bar)
+	}
+	if sum == 0 {
+		return Unknown
+	}
+	return fmt.Sprintf("%s %d", line.String(), sum)
+}
+
+// dispatches is a row for each dispatch in git.
+func (o overlayStatus) dispatches(now time.Time) Table {
+	t := Table{Head: []string{"DISPATCH", "PURPOSE", "AGENTS", "IN-FLIGHT", "AGE", "LEASE"}}
+	for _, d := range o.Dispatches {
+		lease := "over"
+		if left := d.NotAfter.Sub(now); left > 0 {
+			lease = ShortAge(left) + " left"
+		}
+		if d.Withdrawn {
+			lease += ", withdrawn"
+		}
+		t.Rows = append(t.Rows, []Cell{
+			{Text: d.ID}, {Text: string(d.Purpose)}, {Text: strconv.Itoa(d.Agents)}, {Text: strconv.Itoa(d.InFlight)},
+			{Text: ShortAge(now.Sub(d.At))}, {Text: lease},
+		})
+	}
+	return t
+}
+
+// acts is a row for each of the last acts.
+func (o overlayStatus) acts(now time.Time) Table {
+	t := Table{Head: []string{"COMMIT", "AGE", "SUBJECT"}}
+	for _, a := range o.Acts {
+		t.Rows = append(t.Rows, []Cell{{Text: a.Commit[:min(7, len(a.Commit))]}, {Text: ShortAge(now.Sub(a.At))}, {Text: a.Subject}})
+	}
+	return t
+}

@@ -1,0 +1,56 @@
+package output_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"muster/cmd/muster/output"
+)
+
+// TestStream: the columns fit the first rows, a wider row moves those that follow, and
+// nothing but the rows themselves is kept from the reader at the end.
+func TestStream(t *testing.T) {
+	var text bytes.Buffer
+	s := &output.Stream{Out: output.Output{Text: &text, Raw: &text}, Head: []string{"A", "B", "C"}}
+	row := func(a, b, c string) {
+		t.Helper()
+		if err := s.Row([]output.Cell{{Text: a}, {Text: b, Style: output.Bad}, {Text: c}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 39 {
+		row(fmt.Sprint(i), "two words", "")
+	}
+	if text.Len() > 0 {
+		t.Errorf("printed %q before it was known how wide the columns are", &text)
+	}
+	row("1", "x", "end")
+	before := text.Len()
+	row("wider than all", "x", "end")
+	row("1", "x", "end")
+	lines := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
+	want := map[int]string{0: "A   B          C", 1: "0   two words", 40: "1   x          end", 41: "wider than all  x          end", 42: "1               x          end"}
+	for i, line := range want {
+		if len(lines) != 43 || lines[i] != line {
+			t.Errorf("line %d of %d is %q, want %q", i, len(lines), lines[i], line)
+		}
+	}
+	if before == 0 {
+		t.Error("the first rows were held back")
+	}
+
+	text.Reset()
+	s = &output.Stream{Out: output.Output{Text: &text, Raw: &text, Colour: true}, Head: []string{"A", "B", "C"}}
+	if err := s.Flush(); err != nil || text.Len() > 0 {
+		t.Errorf("without a row: %q, %v", &text, err)
+	}
+	row("1", "x", "end")
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if got := text.String(); got != "\x1b[1mA\x1b[0m  \x1b[1mB\x1b[0m  \x1b[1mC\x1b[0m\n1  \x1b[31mx\x1b[0m  end\n" {
+		t.Errorf("with colours: %q", got)
+	}
+}

@@ -1,0 +1,101 @@
+// Package output prints what commands show: tables, JSON, YAML and CSV documents, charts, and
+// on a terminal colours and a progress line. Its caller says whether there is a terminal.
+package output
+
+import (
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// Output is where text goes. The zero value of Colour is without colours, which is
+// right for everything but a terminal.
+type Output struct {
+	// Text takes other people's words, and makes them harmless.
+	Text io.Writer
+	// Raw takes control sequences, and nothing of other people's.
+	Raw io.Writer
+	// Colour reports whether the reader wants colours.
+	Colour bool
+}
+
+// Style is how a cell is shown where there are colours. The zero value is plain.
+type Style string
+
+// The styles, as numbers of ECMA-48's "select graphic rendition".
+const (
+	Plain   Style = ""
+	Bold    Style = "1"
+	Faint   Style = "2"
+	Good    Style = "32"
+	Warning Style = "33"
+	Bad     Style = "31"
+)
+
+// Cell is one cell of a table.
+type Cell struct {
+	Text  string
+	Style Style
+}
+
+// Table is a head and rows, as kubectl prints them: columns are as wide as their
+// widest cell and two blanks apart.
+type Table struct {
+	Head []string
+	Rows [][]Cell
+}
+
+// gap stands between columns.
+const gap = 2
+
+// Write prints the table.
+func (t Table) Write(out Output) error {
+	rows := [][]Cell{make([]Cell, len(t.Head))}
+	for i, name := range t.Head {
+		rows[0][i] = Cell{name, Bold}
+	}
+	rows = append(rows, t.Rows...)
+	width := make([]int, len(t.Head))
+	for _, row := range rows {
+		for i, c := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(c.Text))
+		}
+	}
+	for _, row := range rows {
+		for i, c := range row {
+			if err := out.write(c); err != nil {
+				return err
+			}
+			end := strings.Repeat(" ", width[i]+gap-utf8.RuneCountInString(c.Text))
+			if i == len(row)-1 {
+				end = "\n"
+			}
+			if _, err := io.WriteString(out.Text, end); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// write prints one cell in its style.
+func (out Output) write(c Cell) error {
+	if !out.Colour || c.Style == Plain {
+		_, err := io.WriteString(out.Text, c.Text)
+		return err
+	}
+	if _, err := io.WriteString(out.Raw, "\x1b["+string(c.Style)+"m"); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out.Text, c.Text)
+	if _, reset := io.WriteString(out.Raw, "\x1b[0m"); err == nil {
+		err = reset
+	}
+	return err
+}
+
+// Clear empties the screen, so that what follows is drawn from its top.
+func (out Output) Clear() error {
+	_, err := io.WriteString(out.Raw, "\x1b[H\x1b[2J\x1b[3J")
+	return err
+}

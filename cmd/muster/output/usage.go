@@ -1,0 +1,61 @@
+package output
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"muster/generator/finding"
+)
+
+// UsageError is a mistake in the command line or in the configuration.
+type UsageError struct{ err error }
+
+func (e UsageError) Error() string { return e.err.Error() }
+
+func (e UsageError) Unwrap() error { return e.err }
+
+// Usage marks an error as the user's to fix; nil stays nil.
+func Usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return UsageError{err}
+}
+
+// ChooseOverlays returns the names of overlays that arguments ask for, which may
+// begin with the directory of overlays; all of them where none is given. A name
+// that there is not is answered with the nearest.
+func ChooseOverlays(args, known []string, dir string) ([]string, error) {
+	if len(args) == 0 {
+		return known, nil
+	}
+	var chosen []string
+	for _, arg := range args {
+		name := strings.TrimPrefix(path.Clean(arg), path.Clean(dir)+"/")
+		if !slices.Contains(known, name) {
+			return nil, Usage(fmt.Errorf("there is no overlay %q%s", name, Instead(name, known, "it has")))
+		}
+		if !slices.Contains(chosen, name) {
+			chosen = append(chosen, name)
+		}
+	}
+	return chosen, nil
+}
+
+// Instead says which name may be meant, and otherwise which there are.
+func Instead(name string, known []string, has string) string {
+	const most = 8
+	if near := finding.Nearest(name, known); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	if len(known) == 0 {
+		return ""
+	}
+	shown := strings.Join(known[:min(most, len(known))], ", ")
+	if more := len(known) - most; more > 0 {
+		shown += fmt.Sprintf(" and %d more", more)
+	}
+	return "; " + has + " " + shown
+}
