@@ -2,6 +2,7 @@ package generator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"muster/generator/ledger"
 	"muster/generator/plan"
+	"muster/gitops/branch"
 )
 
 // reportActs logs one line for each act of a tick.
@@ -120,4 +122,174 @@ func Summary(acts []ledger.Act) string {
 		}
 	}
 	return strings.Join(words, "; ")
+}
+
+// Watcher is told of every tick of [Generator.Run], by the goroutine that ticks:
+// what it does is taken from the tick's time, and what it keeps it must copy.
+type Watcher interface {
+	// Began is called when a tick begins.
+	Began(at time.Time)
+	// Ended is called when it has ended, whatever became of it.
+	Ended(Report)
+}
+
+// Report is what one tick of [Generator.Run] was: everything that metrics, status
+// and probes are made from.
+type Report struct {
+	// Began and Ended are when the tick began and ended, and Next is when the
+	// next one is to begin.
+	Began, Ended, Next time.Time
+	// Cause is what it began for. Deferred reports that a webhook called before, and
+	// that the look waited for Buildkite's request limit.
+	Cause    Cause
+	Deferred bool
+	// Result is what it found and did, and Err why it failed; nil when it did not.
+	Result Result
+	Err    error
+	// Outcome is what became of it, and Failed the step in which it came to an end
+	// before its time; empty where it did not.
+	Outcome Outcome
+	Failed  Step
+	// Steps is how long each of its steps took, over all tries.
+	Steps map[Step]time.Duration
+	// Git and Buildkite are when each last answered in this tick; zero where it did
+	// not, or was not asked.
+	Git, Buildkite time.Time
+	// DryRun reports that the acts were not committed.
+	DryRun bool
+	// Problems is all that is wrong after it, the oldest first.
+	Problems []Problem
+}
+
+// Outcome is what became of a tick.
+type Outcome string
+
+// The outcomes of a tick.
+const (
+	// Committed: something was done, and is in git.
+	Committed Outcome = "committed"
+	// Unchanged: there was nothing to do.
+	Unchanged Outcome = "unchanged"
+	// Waiting: the look at Buildkite takes more requests than may be sent now, and
+	// goes on with the next tick. Nothing is wrong.
+	Waiting Outcome = "waiting"
+	// Limited: Buildkite, or the host of the repository, asks not to be asked for a while.
+	Limited Outcome = "limited"
+	// Raced: another writer was first on every try.
+	Raced Outcome = "raced"
+	// Failed: git or Buildkite could not be read or written, or the overlays could
+	// not be read.
+	Failed Outcome = "failed"
+)
+
+// Outcomes are all outcomes of a tick.
+func Outcomes() []Outcome {
+	return []Outcome{Committed, Unchanged, Waiting, Limited, Raced, Failed}
+}
+
+// Step is a part of a tick.
+type Step string
+
+// The steps of a tick, in their order.
+const (
+	// StepTip asks git for the branch's head.
+	StepTip Step = "tip"
+	// StepLoad reads the overlays, and builds templates that have changed.
+	StepLoad Step = "load"
+	// StepObserve reads Buildkite.
+	StepObserve Step = "observe"
+	// StepDecide reduces what was read to decisions.
+	StepDecide Step = "decide"
+	// StepRender makes files of them.
+	StepRender Step = "render"
+	// StepCommit pushes the commits.
+	StepCommit Step = "commit"
+)
+
+// Steps are all steps of a tick, in their order.
+func Steps() []Step {
+	return []Step{StepTip, StepLoad, StepObserve, StepDecide, StepRender, StepCommit}
+}
+
+// progress is where a tick is, and what it was so far. The zero value is that of
+// a tick that begins.
+type progress struct {
+	step           Step // under way; empty: none
+	since          time.Time
+	took           map[Step]time.Duration
+	git, buildkite time.Time
+	failed         Step // the last one, of a tick that has ended
+}
+
+// enter ends the step under way and begins another; empty begins none.
+func (g *Generator) enter(s Step) {
+	now, p := g.cfg.Clock.Now(), &g.progress
+	if p.step != "" {
+		if p.took == nil {
+			p.took = map[Step]time.Duration{}
+		}
+		p.took[p.step] += now.Sub(p.since)
+	}
+	p.step, p.since = s, now
+}
+
+// gitAnswered and buildkiteAnswered note what an error says about whether the
+// other side answers: a refusal is an answer too.
+func (g *Generator) gitAnswered(err error) {
+	var refused *branch.Refused
+	if err == nil || errors.Is(err, branch.ErrMoved) || errors.As(err, &refused) {
+		g.progress.git = g.cfg.Clock.Now()
+	}
+}
+
+func (g *Generator) buildkiteAnswered(err error) {
+	var wait plan.SpreadError
+	if err == nil || errors.As(err, &wait) {
+		g.progress.buildkite = g.cfg.Clock.Now()
+	}
+}
+
+// outcomeOf says what became of a tick.
+func outcomeOf(r Result, err error) Outcome {
+	var wait plan.SpreadError
+	var refused plan.RetryError
+	switch {
+	case errors.As(err, &wait):
+		return Waiting
+	case errors.As(err, &refused):
+		return Limited
+	case errors.Is(err, ErrRaces):
+		return Raced
+	case err != nil:
+		return Failed
+	case len(r.Acts) > 0:
+		return Committed
+	}
+	return Unchanged
+}
+
+// report tells the watcher of a tick that has ended: what is known of it by the loop,
+// and by the tick itself.
+func (g *Generator) report(report Report) {
+	if g.cfg.Watch == nil {
+		return
+	}
+	p := g.progress
+	report.Outcome = outcomeOf(report.Result, report.Err)
+	report.Steps, report.Git, report.Buildkite, report.DryRun, report.Problems = p.took, p.git, p.buildkite, g.cfg.DryRun, g.troubles.current()
+	if g.looks.wait != nil {
+		report.Problems = append(report.Problems, Problem{Level: slog.LevelWarn, Text: stretchedText, Reason: "request-limit", Since: g.looks.waited})
+	}
+	if report.Err != nil && report.Outcome != Waiting {
+		report.Failed = p.failed
+	}
+	g.cfg.Watch.Ended(report)
+}
+
+// Looked is what a tick decided on.
+type Looked struct {
+	// Overlays are those that could be decided on, as they were in git.
+	Overlays []plan.Overlay
+	// Snapshot is what Buildkite said; its At is zero where it was not read.
+	Snapshot plan.Snapshot
 }

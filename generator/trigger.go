@@ -55,3 +55,137 @@ func metricsProblem(err error) Problem {
 		news: err.Error(), words: digits.ReplaceAllString(err.Error(), "0"), more: []slog.Attr{slog.String("err", err.Error())},
 	}
 }
+
+// Cause is what a tick began for.
+type Cause string
+
+// The causes of ticks.
+const (
+	// CauseStart is the first tick.
+	CauseStart Cause = "start"
+	// CauseInterval: the interval was over, or the time that Buildkite asked for.
+	CauseInterval Cause = "interval"
+	// CauseSignal: the clock's sleep ended before its time, as by SIGHUP.
+	CauseSignal Cause = "signal"
+	// CauseBuildkite and CauseGit: a webhook told of something.
+	CauseBuildkite Cause = "buildkite"
+	CauseGit       Cause = "git"
+	// CauseMetrics: Buildkite's metrics show more jobs; see [Metrics].
+	CauseMetrics Cause = "metrics"
+)
+
+// Causes are all causes of ticks.
+func Causes() []Cause {
+	return []Cause{CauseStart, CauseInterval, CauseSignal, CauseBuildkite, CauseGit, CauseMetrics}
+}
+
+// Wake lets the pause between two ticks end early. Polling goes on as it is: whatever
+// is lost on its way is seen by the tick that is due. A pause after a tick that failed,
+// or that waits for Buildkite's limit, is never shortened.
+type Wake struct {
+	// Calls tells that something may have changed, and by whom that is known. What it
+	// holds when a tick begins is seen by that tick, and dropped.
+	Calls <-chan Cause
+	// Gather is how long to wait after a call for others that come with it. Every is the
+	// mean time between ticks that calls bring, of which a few may be closer; see
+	// [muster/generator/pace.Pace]. It is also the time between two requests for the
+	// metrics.
+	Gather, Every time.Duration
+	// Metrics trigger a tick when they show more jobs; optional.
+	Metrics Metrics
+	// Spare is how long to wait, from a moment on, until a look at Buildkite can begin
+	// that leaves its limit to those of each interval; optional: no time at all.
+	Spare func(now time.Time, interval time.Duration) time.Duration
+}
+
+// drop forgets the calls of which the tick that begins sees all there is.
+func (w *Wake) drop() {
+	for w != nil {
+		select {
+		case <-w.Calls:
+		default:
+			return
+		}
+	}
+}
+
+// rest lets the pause between two ticks pass, of which the last began at some time, and
+// says what ended it. deferred reports that a call waited for Buildkite's limit.
+func (g *Generator) rest(ctx context.Context, began time.Time, pause, interval time.Duration, wakeable bool) (cause Cause, deferred bool, err error) {
+	clock, w := g.cfg.Clock, g.cfg.Wake
+	until := clock.Now().Add(pause)
+	if w == nil || !wakeable {
+		err = clock.Sleep(ctx, pause)
+		return g.unasked(until), false, err
+	}
+	if cause, err = g.sleepUntilTold(ctx, until); err != nil || cause == "" {
+		return g.unasked(until), false, err
+	}
+	now := clock.Now()
+	left := until.Sub(now)
+	wait := max(w.Gather, g.pace.Wait(now, began))
+	if w.Spare != nil && wait < left {
+		spare := w.Spare(now.Add(wait), interval)
+		if deferred = spare > 0; deferred {
+			g.cfg.Log.Debug("a look waits that something called for: Buildkite's request limit is for those of the interval", "cause", cause, "wait", min(spare, left-wait))
+		}
+		wait += min(spare, left-wait)
+	}
+	if wait >= left {
+		wait, cause = left, CauseInterval
+	} else {
+		g.pace.Began(now.Add(wait))
+	}
+	return cause, deferred, clock.Sleep(ctx, max(wait, 0))
+}
+
+// unasked is why a sleep has ended that nobody called to end.
+func (g *Generator) unasked(until time.Time) Cause {
+	if g.cfg.Clock.Now().Before(until) {
+		return CauseSignal
+	}
+	return CauseInterval
+}
+
+// sleepUntilTold sleeps until a moment, or until there is a call or the metrics show more
+// jobs, which it returns.
+func (g *Generator) sleepUntilTold(ctx context.Context, until time.Time) (Cause, error) {
+	for {
+		now := g.cfg.Clock.Now()
+		left := until.Sub(now)
+		length := left
+		if g.cfg.Wake.Metrics != nil && g.cfg.Wake.Every > 0 {
+			length = min(left, g.cfg.Wake.Every)
+		}
+		cause, err := g.sleepUntilCalled(ctx, length)
+		signal := g.cfg.Clock.Now().Before(now.Add(length))
+		if err != nil || cause != "" || signal || length == left {
+			return cause, err
+		}
+		if g.jobsAppeared(ctx) {
+			return CauseMetrics, nil
+		}
+	}
+}
+
+// sleepUntilCalled sleeps for so long, or until there is a call, which it returns.
+func (g *Generator) sleepUntilCalled(ctx context.Context, d time.Duration) (Cause, error) {
+	sleep, wake := context.WithCancel(ctx)
+	defer wake()
+	called := make(chan Cause, 1)
+	go func() {
+		defer close(called)
+		select {
+		case cause := <-g.cfg.Wake.Calls:
+			called <- cause
+			wake()
+		case <-sleep.Done():
+		}
+	}()
+	err := g.cfg.Clock.Sleep(sleep, d)
+	wake()
+	if cause := <-called; cause != "" {
+		return cause, ctx.Err()
+	}
+	return "", err
+}

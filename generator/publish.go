@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -173,4 +174,125 @@ func byOverlay(acts []ledger.Act) [][]ledger.Act {
 		}
 	}
 	return groups
+}
+
+// unsure is a push of which it is not known whether it has landed: the connection
+// broke off before the server's word. The zero value is none.
+type unsure struct {
+	tip  string // that it was made on
+	acts []ledger.Act
+}
+
+// push commits acts, all or none, and notes when it is not known which.
+func (g *Generator) push(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
+	next, err := g.cfg.Repository.Commit(ctx, tip, acts)
+	g.gitAnswered(err)
+	switch {
+	case err == nil:
+		g.unsure = unsure{} // the branch was where an earlier push would have moved it from
+	case !alone(err) && !nothingWritten(err):
+		g.unsure = unsure{tip: tip.Commit, acts: acts}
+	}
+	return next, err
+}
+
+// nothingWritten reports whether a push was not first, and it is known that nothing of it
+// was written.
+func nothingWritten(err error) bool {
+	return errors.Is(err, branch.ErrMoved) && !errors.Is(err, branch.ErrUnsettled)
+}
+
+// landed returns the acts of the push that broke off, once the branch shows that
+// they are in it. It is told from the manifests, for each is written once and
+// removed once; a push of repairs alone is told from all of its files.
+func (g *Generator) landed(tip branch.Tip) []ledger.Act {
+	u := g.unsure
+	if u.tip == "" || u.tip == tip.Commit {
+		return nil // nothing was pushed yet: it may still come, from a mirror that lags
+	}
+	g.unsure = unsure{}
+	manifests := slices.ContainsFunc(u.acts, func(a ledger.Act) bool { return a.Kind != ledger.Repair })
+	for _, a := range u.acts {
+		if manifests && a.Kind == ledger.Repair {
+			continue
+		}
+		ids, _ := a.Dispatches()
+		for _, c := range a.Changes {
+			if manifests && !slices.Contains(ids, strings.TrimSuffix(path.Base(c.Path), ".yaml")) {
+				continue
+			}
+			content, err := fs.ReadFile(tip.Tree, c.Path)
+			there := err == nil && bytes.Equal(content, c.Content)
+			if c.Content == nil && !errors.Is(err, fs.ErrNotExist) || c.Content != nil && !there {
+				return nil
+			}
+		}
+	}
+	return u.acts
+}
+
+// commitSingly commits the acts one after the other, each on the commit before it and only
+// there, and ends at the first error that is not about one overlay: what is left is
+// decided again, on what is then. It returns what [Generator.commit] returns.
+func (g *Generator) commitSingly(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, []ledger.Act, error) {
+	start := tip
+	failed := map[string]error{}
+	var done []ledger.Act
+	var refused error
+	for _, act := range acts {
+		if failed[act.Path] != nil {
+			continue
+		}
+		next, err := g.push(ctx, tip, []ledger.Act{act})
+		switch {
+		case err == nil:
+			tip, done = next, append(done, act)
+		case !alone(err):
+			if !errors.Is(err, branch.ErrMoved) {
+				g.left = act.Path
+			}
+			return tip, done, err
+		case len(done) == 0 && g.cfg.Clock.Now().Before(g.together) && !errors.Is(err, branch.ErrInvalid):
+			return tip, nil, err // every one was refused not long ago
+		default:
+			failed[act.Path], refused = err, err
+		}
+	}
+	g.left = ""
+	if len(failed) == 0 {
+		return tip, done, nil
+	}
+	return tip, done, g.settle(start, failed, len(byOverlay(acts)), len(done) > 0, refused)
+}
+
+// inTurn begins with the acts of the overlay whose turn it was when a limit ended the last
+// tick, so that those that come first by their names do not take all that a limit leaves.
+func (g *Generator) inTurn(acts []ledger.Act) []ledger.Act {
+	at := slices.IndexFunc(acts, func(a ledger.Act) bool { return a.Path >= g.left })
+	if g.left == "" || at <= 0 {
+		return acts
+	}
+	return slices.Concat(acts[at:], acts[:at])
+}
+
+// mostJobs is how many dispatches one act may add or remove, by overlay; nil: the
+// repository takes any number.
+func (g *Generator) mostJobs(fleet []manifest.Overlay) map[string]int {
+	limits := g.cfg.Repository.Limits()
+	if limits.Files == 0 {
+		return nil
+	}
+	const (
+		besides = 2 // the list of dispatches, and what is to be remembered
+		least   = 3 // so that there is one for each purpose
+	)
+	most := map[string]int{}
+	for i := range fleet {
+		n := limits.Files - besides
+		if one := fleet[i].DispatchBytes(); one > 0 {
+			n = min(n, limits.Bytes*3/4/one) // a quarter is for the rest
+		}
+		most[fleet[i].Name] = max(n, least)
+	}
+	return most
 }
