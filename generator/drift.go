@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path"
 	"slices"
 	"strings"
@@ -39,19 +40,19 @@ func SharesQueue(queue, other string) string {
 
 // unseen has a dispatch count of which others have seen all agents, and that this process
 // may never have seen: they may be connected.
-func (g *Generator) unseen(ctx context.Context, e *ledger.Entry, id string) {
-	overlay := strings.TrimPrefix(strings.TrimPrefix(e.Overlay, g.cfg.Overlays), "/")
-	if g.scanned == "" || !g.inference.Knows(overlay) {
+func (dr *drift) unseen(ctx context.Context, e *ledger.Entry, id string) {
+	overlay := strings.TrimPrefix(strings.TrimPrefix(e.Overlay, dr.dir), "/")
+	if dr.scanned == "" || !dr.agents.inferred(overlay) {
 		return // what is connected at the first look is nobody's anyway
 	}
 	file := dispatchFile(e.Overlay, id)
-	content, err := g.file(ctx, e.Commit, file)
+	content, err := dr.past.file(ctx, e.Commit, file)
 	if err != nil {
-		g.cfg.Log.Debug("a dispatch that others have retired cannot be read", "dispatch", id, "err", err)
+		dr.log.Debug("a dispatch that others have retired cannot be read", "dispatch", id, "err", err)
 		return
 	}
 	if d, err := manifest.Original(file, content); err == nil {
-		g.inference.Retired(overlay, d)
+		dr.agents.retired(overlay, d)
 	}
 }
 
@@ -62,6 +63,31 @@ func (g *Generator) unseen(ctx context.Context, e *ledger.Entry, id string) {
 // digest, a deletion by what this process remembers, and by the log of what others
 // have pushed since it looked, or before it started.
 
+// drift finds dispatches that were edited or deleted by hand, and lets them count.
+type drift struct {
+	past   *pastLog
+	agents agents
+	clock  Clock
+	log    *slog.Logger
+	dir    string // of the overlays
+	// ordered are the dispatches that may still come, by ID; those of the log are among
+	// them as far as the commit scanned. retired are those that the log says to be, until
+	// they are taken out.
+	ordered map[string]ordered
+	retired map[string]bool
+	scanned string
+}
+
+// agents is what drift asks of what is known of agents.
+type agents interface {
+	// registered reports whether all agents of a dispatch have registered.
+	registered(d plan.Dispatch) bool
+	// inferred reports whether the overlay's agents are counted and not listed. retired notes
+	// a dispatch of such an overlay that another muster has retired.
+	inferred(overlay string) bool
+	retired(overlay string, d plan.Dispatch)
+}
+
 // ordered is a dispatch that was in git.
 type ordered struct {
 	plan.Dispatch
@@ -71,28 +97,29 @@ type ordered struct {
 
 // withEdits is the fleet in which what was edited or deleted by hand counts, and is
 // restored by the next repair. Where it is not known what it was, its overlay is
-// suspended. The error is that of [Generator.readLog], or [branch.ErrMoved] where another
+// suspended. The error is that of [drift.readLog], or [branch.ErrMoved] where another
 // writer was faster than the log could be read.
-func (g *Generator) withEdits(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay) ([]manifest.Overlay, error) {
-	now := g.cfg.Clock.Now().UTC().Truncate(time.Second) // as what is decided: a lease is over for both or for neither
+func (dr *drift) withEdits(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay) ([]manifest.Overlay, error) {
+	now := dr.clock.Now().UTC().Truncate(time.Second) // as what is decided: a lease is over for both or for neither
 	fleet = slices.Clone(fleet)
-	g.orders, g.oldest = nil, now.Add(-logAge)
-	defer func() { g.orders = nil }()
+	oldest := now.Add(-logAge)
 	for i := range fleet {
 		for _, e := range fleet[i].Edits() { // one may have been ordered before muster was stopped for days
-			if at := e.At.Add(-time.Hour); e.Readable && at.Before(g.oldest) {
-				g.oldest = at
+			if at := e.At.Add(-time.Hour); e.Readable && at.Before(oldest) {
+				oldest = at
 			}
 		}
 	}
-	err := g.readLog(ctx, tip, fleet, now)
+	dr.past.begin(oldest)
+	defer dr.past.end()
+	err := dr.readLog(ctx, tip, fleet, now)
 	if err == nil {
-		err = g.findEdits(ctx, tip, fleet, now)
+		err = dr.findEdits(ctx, tip, fleet, now)
 	}
 	if err != nil {
 		for i := range fleet {
 			for _, e := range fleet[i].Edits() {
-				g.noteEdit(e.Dispatch, e.Readable)
+				dr.noteEdit(e.Dispatch, e.Readable)
 			}
 		}
 		return nil, err
@@ -101,10 +128,10 @@ func (g *Generator) withEdits(ctx context.Context, tip branch.Tip, fleet []manif
 }
 
 // findEdits lets what was edited or deleted count, as withEdits has it.
-func (g *Generator) findEdits(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, now time.Time) error {
+func (dr *drift) findEdits(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, now time.Time) error {
 	here := map[string]bool{}
 	for i := range fleet {
-		g.noteIntact(tip, &fleet[i], here)
+		dr.noteIntact(tip, &fleet[i], here)
 	}
 	asked := map[string]bool{}
 	for i := range fleet {
@@ -112,27 +139,23 @@ func (g *Generator) findEdits(ctx context.Context, tip branch.Tip, fleet []manif
 		for _, e := range o.Edits() {
 			if !here[e.ID] {
 				here[e.ID], asked[e.ID] = true, true
-				if err := g.putBack(ctx, tip, o, &e); err != nil {
+				if err := dr.putBack(ctx, tip, o, &e); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	if err := g.findDeleted(ctx, tip, fleet, here, asked, now); err != nil {
+	if err := dr.findDeleted(ctx, tip, fleet, here, asked, now); err != nil {
 		return err
 	}
-	g.retired = nil
-	for id := range g.answers {
-		if !asked[id] {
-			delete(g.answers, id)
-		}
-	}
+	dr.retired = nil
+	dr.past.forget(asked)
 	return nil
 }
 
 // noteIntact remembers the dispatches of an overlay that are as they were written.
 // One that was larger before, as before an edit, counts as that.
-func (g *Generator) noteIntact(tip branch.Tip, o *manifest.Overlay, here map[string]bool) {
+func (dr *drift) noteIntact(tip branch.Tip, o *manifest.Overlay, here map[string]bool) {
 	edited := map[string]bool{}
 	for _, e := range o.Edits() {
 		edited[e.ID] = true
@@ -142,20 +165,20 @@ func (g *Generator) noteIntact(tip branch.Tip, o *manifest.Overlay, here map[str
 			continue
 		}
 		here[d.ID] = true
-		if before, known := g.ordered[d.ID]; known {
+		if before, known := dr.ordered[d.ID]; known {
 			if more := manifest.Larger(d, before.Dispatch); more.Agents != d.Agents || !more.NotAfter.Equal(d.NotAfter) {
 				d = more
 				o.Count(d)
 			}
 		}
-		g.ordered[d.ID] = ordered{Dispatch: d, overlay: o.Path, file: o.FileOf(d), commit: tip.Commit}
+		dr.ordered[d.ID] = ordered{Dispatch: d, overlay: o.Path, file: o.FileOf(d), commit: tip.Commit}
 	}
 }
 
 // putBack lets a dispatch that was edited be restored.
-func (g *Generator) putBack(ctx context.Context, tip branch.Tip, o *manifest.Overlay, e *manifest.Edit) error {
-	before, known := g.ordered[e.ID]
-	a := g.original(ctx, tip, e.ID)
+func (dr *drift) putBack(ctx context.Context, tip branch.Tip, o *manifest.Overlay, e *manifest.Edit) error {
+	before, known := dr.ordered[e.ID]
+	a := dr.past.original(ctx, tip, e.ID, dr.ordered)
 	if errors.Is(a.err, branch.ErrMoved) {
 		return a.err
 	}
@@ -176,9 +199,9 @@ func (g *Generator) putBack(ctx context.Context, tip branch.Tip, o *manifest.Ove
 		o.Count(counted)
 	}
 	if a.err == nil {
-		g.ordered[e.ID] = ordered{Dispatch: counted, overlay: o.Path, file: a.file, commit: a.commit}
+		dr.ordered[e.ID] = ordered{Dispatch: counted, overlay: o.Path, file: a.file, commit: a.commit}
 	} else {
-		g.noteEdit(e.Dispatch, e.Readable)
+		dr.noteEdit(e.Dispatch, e.Readable)
 	}
 	if !e.Readable {
 		return nil // the overlay is suspended already
@@ -194,23 +217,23 @@ func (g *Generator) putBack(ctx context.Context, tip branch.Tip, o *manifest.Ove
 
 // noteEdit lets an edit of what this process knows count when it is undone to the letter
 // before the log can be read: a syncer may have made the larger Job.
-func (g *Generator) noteEdit(d plan.Dispatch, readable bool) {
-	if x, known := g.ordered[d.ID]; known && readable {
+func (dr *drift) noteEdit(d plan.Dispatch, readable bool) {
+	if x, known := dr.ordered[d.ID]; known && readable {
 		x.Dispatch = manifest.Larger(x.Dispatch, d)
-		g.ordered[d.ID] = x
+		dr.ordered[d.ID] = x
 	}
 }
 
 // findDeleted lets dispatches count that are gone without muster having retired
 // them. What was withdrawn and is deleted is given up: somebody says that its
 // agents do not come.
-func (g *Generator) findDeleted(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, here, asked map[string]bool, now time.Time) error {
+func (dr *drift) findDeleted(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, here, asked map[string]bool, now time.Time) error {
 	var gone []ordered
-	for id, x := range g.ordered {
+	for id, x := range dr.ordered {
 		switch {
 		case here[id]:
-		case x.Withdrawn, x.Expired(now), g.register.All(x.Dispatch), owner(fleet, x) == nil:
-			delete(g.ordered, id)
+		case x.Withdrawn, x.Expired(now), dr.agents.registered(x.Dispatch), owner(fleet, x) == nil:
+			delete(dr.ordered, id)
 		default:
 			gone = append(gone, x)
 		}
@@ -218,13 +241,13 @@ func (g *Generator) findDeleted(ctx context.Context, tip branch.Tip, fleet []man
 	slices.SortFunc(gone, func(a, b ordered) int { return a.At.Compare(b.At) })
 	for _, x := range gone {
 		o := owner(fleet, x)
-		if g.retired[x.ID] {
-			delete(g.ordered, x.ID)
-			g.inference.Retired(o.Name, x.Dispatch)
+		if dr.retired[x.ID] {
+			delete(dr.ordered, x.ID)
+			dr.agents.retired(o.Name, x.Dispatch)
 			continue
 		}
 		asked[x.ID] = true
-		a := g.original(ctx, tip, x.ID)
+		a := dr.past.original(ctx, tip, x.ID, dr.ordered)
 		failed := a.err
 		if errors.Is(failed, branch.ErrMoved) {
 			return failed
@@ -258,33 +281,33 @@ func owner(fleet []manifest.Overlay, x ordered) *manifest.Overlay {
 
 // noteActs remembers what was ordered, and forgets what was retired. If it is not known
 // whether a push landed, the log of the next head shows it.
-func (g *Generator) noteActs(tip, next branch.Tip, done []ledger.Act) {
+func (dr *drift) noteActs(tip, next branch.Tip, done []ledger.Act) {
 	for _, a := range done {
 		for _, d := range a.Decision.Dispatch {
 			if a.Kind == ledger.Dispatch {
-				g.ordered[d.ID] = ordered{Dispatch: d, overlay: a.Path, file: dispatchFile(a.Path, d.ID), commit: next.Commit}
+				dr.ordered[d.ID] = ordered{Dispatch: d, overlay: a.Path, file: dispatchFile(a.Path, d.ID), commit: next.Commit}
 			}
 		}
 		if a.Kind == ledger.Repair {
-			g.noteWithdrawn(a)
+			dr.noteWithdrawn(a)
 		}
 		for _, r := range a.Decision.Retire {
 			if a.Kind == ledger.Retire {
-				delete(g.ordered, r.ID)
+				delete(dr.ordered, r.ID)
 			}
 		}
 	}
-	if g.scanned == tip.Commit && len(done) > 0 {
-		g.scanned = next.Commit
+	if dr.scanned == tip.Commit && len(done) > 0 {
+		dr.scanned = next.Commit
 	}
 }
 
 // noteWithdrawn notes what a repair has withdrawn.
-func (g *Generator) noteWithdrawn(a ledger.Act) {
-	for id, x := range g.ordered {
+func (dr *drift) noteWithdrawn(a ledger.Act) {
+	for id, x := range dr.ordered {
 		x.Withdrawn = true
 		if slices.ContainsFunc(a.Changes, func(c branch.Change) bool { return c.Content != nil && c.Path == withdrawnFile(a.Path, id) }) {
-			g.ordered[id] = x
+			dr.ordered[id] = x
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -19,6 +20,30 @@ import (
 	"muster/generator/policy"
 	"muster/gitops/branch"
 )
+
+// pastLog reads the log of the branch, and keeps what was read while it may be needed again.
+type pastLog struct {
+	history branch.History
+	clock   Clock
+	log     *slog.Logger
+	files   map[string]pastFile // read in tries that failed later
+	answers map[string]answer   // what dispatches were, by ID
+	orders  *orders             // during a tick
+	oldest  time.Time           // as far back as orders are read
+}
+
+// begin begins a tick, in which orders are read as far back as oldest; end ends it.
+func (l *pastLog) begin(oldest time.Time) { l.orders, l.oldest = nil, oldest }
+
+func (l *pastLog) end() { l.orders = nil }
+
+// done drops the files that were read: the log was read to its end.
+func (l *pastLog) done() { l.files = nil }
+
+// forget drops the answers to what was not asked for again.
+func (l *pastLog) forget(asked map[string]bool) {
+	maps.DeleteFunc(l.answers, func(id string, _ answer) bool { return !asked[id] })
+}
 
 // answer is what the log says that a dispatch was when it was ordered, or why that
 // is not known.
@@ -99,12 +124,12 @@ func short(commit string) [16]byte {
 }
 
 // original returns a dispatch as it was ordered.
-func (g *Generator) original(ctx context.Context, tip branch.Tip, id string) answer {
-	now := g.cfg.Clock.Now()
-	if a, ok := g.answers[id]; ok && (a.err == nil || now.Before(a.until)) {
+func (l *pastLog) original(ctx context.Context, tip branch.Tip, id string, ordered map[string]ordered) answer {
+	now := l.clock.Now()
+	if a, ok := l.answers[id]; ok && (a.err == nil || now.Before(a.until)) {
 		return a
 	}
-	a := g.findOriginal(ctx, tip, id)
+	a := l.findOriginal(ctx, tip, id, ordered)
 	if errors.Is(a.err, branch.ErrMoved) {
 		return a // which says nothing of the dispatch
 	}
@@ -114,24 +139,24 @@ func (g *Generator) original(ctx context.Context, tip branch.Tip, id string) ans
 			a.until = now.Add(time.Hour)
 		}
 	}
-	if g.answers == nil {
-		g.answers = map[string]answer{}
+	if l.answers == nil {
+		l.answers = map[string]answer{}
 	}
-	g.answers[id] = a
+	l.answers[id] = a
 	return a
 }
 
-func (g *Generator) findOriginal(ctx context.Context, tip branch.Tip, id string) answer {
-	x, known := g.ordered[id]
+func (l *pastLog) findOriginal(ctx context.Context, tip branch.Tip, id string, ordered map[string]ordered) answer {
+	x, known := ordered[id]
 	if !known {
-		if g.orders == nil {
-			g.orders = readOrders(ctx, g.cfg.Repository, tip, g.oldest)
+		if l.orders == nil {
+			l.orders = readOrders(ctx, l.history, tip, l.oldest)
 		}
-		if x, known = g.orders.of[id]; !known {
-			return answer{err: cmp.Or(g.orders.err, errNotOrdered)}
+		if x, known = l.orders.of[id]; !known {
+			return answer{err: cmp.Or(l.orders.err, errNotOrdered)}
 		}
 	}
-	content, err := g.cfg.Repository.File(ctx, x.commit, x.file)
+	content, err := l.history.File(ctx, x.commit, x.file)
 	if err != nil {
 		return answer{err: fmt.Errorf("commit %.12s: %w", x.commit, err)}
 	}
@@ -182,15 +207,16 @@ type pushed struct {
 // readLog reads what was pushed since the last tick, or before this process began. A
 // decision without it could repeat an order of another muster that a person has just
 // deleted. So the tick fails if the log cannot be read.
-func (g *Generator) readLog(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, now time.Time) error {
-	if g.scanned == tip.Commit {
+func (dr *drift) readLog(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, now time.Time) error {
+	if dr.scanned == tip.Commit {
 		return nil
 	}
-	if err := g.rememberLog(ctx, tip, fleet, pushed{known: g.scanned, since: now.Add(-logAge)}); err != nil {
+	if err := dr.rememberLog(ctx, tip, fleet, pushed{known: dr.scanned, since: now.Add(-logAge)}); err != nil {
 		return fmt.Errorf("fleet repository: reading the commits since the last tick: %w (nothing is ordered until the history can be read. "+
 			"If the history is lost, stop muster for %s and push the files as a first commit)", err, policy.LongestLease)
 	}
-	g.scanned, g.files = tip.Commit, nil
+	dr.scanned = tip.Commit
+	dr.past.done()
 	return nil
 }
 
@@ -202,17 +228,17 @@ type pastFile struct {
 
 // file reads a file of a past commit. What was read is kept until the log is read to
 // its end: where one request in ten fails, no try would otherwise come through.
-func (g *Generator) file(ctx context.Context, commit, name string) ([]byte, error) {
+func (l *pastLog) file(ctx context.Context, commit, name string) ([]byte, error) {
 	key := commit + ":" + name
-	if f, ok := g.files[key]; ok {
+	if f, ok := l.files[key]; ok {
 		return f.content, f.err
 	}
-	content, err := g.cfg.Repository.File(ctx, commit, name)
-	if gone := errors.Is(err, fs.ErrNotExist); (err == nil || gone) && len(content) <= largestKept && len(g.files) < mostKept {
-		if g.files == nil {
-			g.files = map[string]pastFile{}
+	content, err := l.history.File(ctx, commit, name)
+	if gone := errors.Is(err, fs.ErrNotExist); (err == nil || gone) && len(content) <= largestKept && len(l.files) < mostKept {
+		if l.files == nil {
+			l.files = map[string]pastFile{}
 		}
-		g.files[key] = pastFile{content, err}
+		l.files[key] = pastFile{content, err}
 	}
 	return content, err
 }
@@ -220,7 +246,7 @@ func (g *Generator) file(ctx context.Context, commit, name string) ([]byte, erro
 // rememberLog finds what was ordered by others since the last tip, or before this
 // process began, is not retired, and is not in git any more: a person was faster than
 // this look.
-func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, p pushed) error {
+func (dr *drift) rememberLog(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, p pushed) error {
 	p.others, p.settled, p.retired, p.repairs = 0, map[string]bool{}, map[string]bool{}, map[string][]string{}
 	for i := range fleet {
 		for _, d := range fleet[i].Dispatches {
@@ -233,33 +259,33 @@ func (g *Generator) rememberLog(ctx context.Context, tip branch.Tip, fleet []man
 		}
 	}
 	intact, reached := maps.Clone(p.settled), p.known == ""
-	for r, err := range recent(ctx, g.cfg.Repository, tip.Commit, p.known, p.since) {
+	for r, err := range recent(ctx, dr.past.history, tip.Commit, p.known, p.since) {
 		if err != nil {
 			return err
 		}
 		reached = reached || slices.Contains(r.Commit.Parents, p.known)
 		if r.Entry == nil {
 			p.others++
-		} else if err := g.rememberEntry(ctx, r.Entry, &p); err != nil {
+		} else if err := dr.rememberEntry(ctx, r.Entry, &p); err != nil {
 			return err
 		}
 	}
 	if !reached { // the branch was reset, or replaced
 		p.known = ""
-		return g.rememberLog(ctx, tip, fleet, p)
+		return dr.rememberLog(ctx, tip, fleet, p)
 	}
-	if err := g.rememberVersions(ctx, tip, &p, intact); err != nil {
+	if err := dr.rememberVersions(ctx, tip, &p, intact); err != nil {
 		return err
 	}
-	if g.retired == nil {
-		g.retired = map[string]bool{}
+	if dr.retired == nil {
+		dr.retired = map[string]bool{}
 	}
-	maps.Copy(g.retired, p.retired)
+	maps.Copy(dr.retired, p.retired)
 	return nil
 }
 
 // rememberEntry takes up one commit of a muster.
-func (g *Generator) rememberEntry(ctx context.Context, e *ledger.Entry, p *pushed) error {
+func (dr *drift) rememberEntry(ctx context.Context, e *ledger.Entry, p *pushed) error {
 	if e.Kind == ledger.Repair {
 		p.repairs[e.Overlay] = append(p.repairs[e.Overlay], e.Commit)
 	}
@@ -267,10 +293,10 @@ func (g *Generator) rememberEntry(ctx context.Context, e *ledger.Entry, p *pushe
 		switch e.Kind {
 		case ledger.Dispatch:
 			if p.retired[id] && p.known != "" {
-				g.unseen(ctx, e, id)
+				dr.unseen(ctx, e, id)
 			}
-			if !p.settled[id] && !g.knows(id) {
-				if err := g.rememberOne(ctx, e, id, p.repairs[e.Overlay]); err != nil {
+			if !p.settled[id] && !dr.knows(id) {
+				if err := dr.rememberOne(ctx, e, id, p.repairs[e.Overlay]); err != nil {
 					return err
 				}
 			}
@@ -286,9 +312,9 @@ func (g *Generator) rememberEntry(ctx context.Context, e *ledger.Entry, p *pushe
 // rememberVersions counts each order that is not intact at the head by the largest version
 // that others' commits made of it: a syncer may have created a Job from any version. It
 // reads the log a second time, because few logs have such an order.
-func (g *Generator) rememberVersions(ctx context.Context, tip branch.Tip, p *pushed, intact map[string]bool) error {
+func (dr *drift) rememberVersions(ctx context.Context, tip branch.Tip, p *pushed, intact map[string]bool) error {
 	wanted := map[string]string{} // identifiers, by file
-	for id, x := range g.ordered {
+	for id, x := range dr.ordered {
 		if !intact[id] && !p.retired[id] && !x.Withdrawn {
 			wanted[x.file] = id
 		}
@@ -297,7 +323,7 @@ func (g *Generator) rememberVersions(ctx context.Context, tip branch.Tip, p *pus
 		return nil
 	}
 	var some []branch.Commit
-	for r, err := range recent(ctx, g.cfg.Repository, tip.Commit, p.known, p.since) {
+	for r, err := range recent(ctx, dr.past.history, tip.Commit, p.known, p.since) {
 		if err != nil {
 			return err
 		}
@@ -305,7 +331,7 @@ func (g *Generator) rememberVersions(ctx context.Context, tip branch.Tip, p *pus
 			some = append(some, branch.Commit{ID: r.Commit.ID, Parents: r.Commit.Parents, Tree: r.Commit.Tree})
 		}
 		if len(some) == versionsTogether {
-			if err := g.countVersions(ctx, some, wanted); err != nil {
+			if err := dr.countVersions(ctx, some, wanted); err != nil {
 				return err
 			}
 			some = some[:0]
@@ -315,7 +341,7 @@ func (g *Generator) rememberVersions(ctx context.Context, tip branch.Tip, p *pus
 		}
 		for _, id := range r.Entry.Dispatches { // no commit before it has the file
 			if file := dispatchFile(r.Entry.Overlay, id); wanted[file] == id {
-				if err := g.countVersions(ctx, some, wanted); err != nil {
+				if err := dr.countVersions(ctx, some, wanted); err != nil {
 					return err
 				}
 				some = some[:0]
@@ -326,17 +352,17 @@ func (g *Generator) rememberVersions(ctx context.Context, tip branch.Tip, p *pus
 			return nil
 		}
 	}
-	return g.countVersions(ctx, some, wanted)
+	return dr.countVersions(ctx, some, wanted)
 }
 
 // countVersions counts dispatches by the versions of their files in commits.
-func (g *Generator) countVersions(ctx context.Context, commits []branch.Commit, wanted map[string]string) error {
+func (dr *drift) countVersions(ctx context.Context, commits []branch.Commit, wanted map[string]string) error {
 	if len(commits) == 0 {
 		return nil
 	}
 	for files := range slices.Chunk(slices.Sorted(maps.Keys(wanted)), filesTogether) {
 		look := branch.Look{Below: files, Content: func(string) bool { return true }}
-		edits, err := g.cfg.Repository.Edits(ctx, commits, nil, look)
+		edits, err := dr.past.history.Edits(ctx, commits, nil, look)
 		if err != nil {
 			return err
 		}
@@ -347,7 +373,7 @@ func (g *Generator) countVersions(ctx context.Context, commits []branch.Commit, 
 				}
 			}
 			for _, f := range e.Files {
-				if err := g.countVersion(ctx, commits[i].ID, f, wanted[f.Path]); err != nil {
+				if err := dr.countVersion(ctx, commits[i].ID, f, wanted[f.Path]); err != nil {
 					return err
 				}
 			}
@@ -357,13 +383,13 @@ func (g *Generator) countVersions(ctx context.Context, commits []branch.Commit, 
 }
 
 // countVersion counts a dispatch by the version of its file in a commit, if that is larger.
-func (g *Generator) countVersion(ctx context.Context, commit string, f branch.Edit, id string) error {
-	x, known := g.ordered[id]
+func (dr *drift) countVersion(ctx context.Context, commit string, f branch.Edit, id string) error {
+	x, known := dr.ordered[id]
 	if f.Removed || !known {
 		return nil
 	}
 	if f.After == nil { // too large, or not compared
-		content, err := g.file(ctx, commit, f.Path)
+		content, err := dr.past.file(ctx, commit, f.Path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -373,20 +399,20 @@ func (g *Generator) countVersion(ctx context.Context, commit string, f branch.Ed
 		f.After = content
 	}
 	x.Dispatch = manifest.Larger(x.Dispatch, manifest.Rough(id, f.After))
-	g.ordered[id] = x
+	dr.ordered[id] = x
 	return nil
 }
 
-func (g *Generator) knows(id string) bool {
-	_, known := g.ordered[id]
+func (dr *drift) knows(id string) bool {
+	_, known := dr.ordered[id]
 	return known
 }
 
 // rememberOne remembers a dispatch that is gone, unless one of the repairs since had
 // withdrawn it: then it was given up.
-func (g *Generator) rememberOne(ctx context.Context, e *ledger.Entry, id string, repairs []string) error {
+func (dr *drift) rememberOne(ctx context.Context, e *ledger.Entry, id string, repairs []string) error {
 	for _, commit := range repairs {
-		_, err := g.file(ctx, commit, withdrawnFile(e.Overlay, id))
+		_, err := dr.past.file(ctx, commit, withdrawnFile(e.Overlay, id))
 		if err == nil {
 			return nil
 		}
@@ -395,16 +421,16 @@ func (g *Generator) rememberOne(ctx context.Context, e *ledger.Entry, id string,
 		}
 	}
 	file := dispatchFile(e.Overlay, id)
-	content, err := g.file(ctx, e.Commit, file)
+	content, err := dr.past.file(ctx, e.Commit, file)
 	if errors.Is(err, fs.ErrNotExist) { // the commit's message says what it did not do
-		g.cfg.Log.Debug("a dispatch of the log is not in its commit", "dispatch", id, "commit", e.Commit)
+		dr.log.Debug("a dispatch of the log is not in its commit", "dispatch", id, "commit", e.Commit)
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("dispatch %s of commit %.12s: %w", id, e.Commit, err)
 	}
 	if d, err := manifest.Original(file, content); err == nil {
-		g.ordered[id] = ordered{Dispatch: d, overlay: e.Overlay, file: file, commit: e.Commit}
+		dr.ordered[id] = ordered{Dispatch: d, overlay: e.Overlay, file: file, commit: e.Commit}
 	}
 	return nil
 }
@@ -416,7 +442,7 @@ const suspectsDeep = 50
 // suspect notes in every repair the commits of others since muster's last commit
 // to the overlay. The log is read once, and only if there is a repair. That it
 // cannot be read is noted, and keeps nothing from being done.
-func (g *Generator) suspect(ctx context.Context, tip branch.Tip, acts []ledger.Act) {
+func (l *pastLog) suspect(ctx context.Context, tip branch.Tip, acts []ledger.Act) {
 	var log []ledger.Record
 	var failed, read bool
 	for i := range acts {
@@ -426,10 +452,10 @@ func (g *Generator) suspect(ctx context.Context, tip branch.Tip, acts []ledger.A
 		}
 		if !read {
 			var err error
-			log, err = g.lately(ctx, tip)
+			log, err = l.lately(ctx, tip)
 			failed, read = err != nil, true
 			if failed {
-				g.cfg.Log.Debug("the log of the branch cannot be read", "err", err)
+				l.log.Debug("the log of the branch cannot be read", "err", err)
 			}
 		}
 		a.Suspects, a.SuspectsUnknown = suspects(log, a.Path), failed
@@ -437,9 +463,9 @@ func (g *Generator) suspect(ctx context.Context, tip branch.Tip, acts []ledger.A
 }
 
 // lately returns the last commits of the branch.
-func (g *Generator) lately(ctx context.Context, tip branch.Tip) ([]ledger.Record, error) {
+func (l *pastLog) lately(ctx context.Context, tip branch.Tip) ([]ledger.Record, error) {
 	var log []ledger.Record
-	for r, err := range ledger.Read(g.cfg.Repository.Commits(ctx, tip.Commit, branch.Limit{Commits: suspectsDeep})) {
+	for r, err := range ledger.Read(l.history.Commits(ctx, tip.Commit, branch.Limit{Commits: suspectsDeep})) {
 		if err != nil {
 			return nil, err
 		}

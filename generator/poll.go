@@ -11,6 +11,48 @@ import (
 	"muster/generator/plan"
 )
 
+// poller reads Buildkite, and keeps what is known of agents between ticks.
+type poller struct {
+	source    Buildkite
+	clock     Clock
+	log       *slog.Logger
+	register  plan.Registrations
+	inference plan.Inference // of agents that are counted and not listed
+	lookback  plan.Lookback
+	looks
+}
+
+func (p *poller) registered(d plan.Dispatch) bool { return p.register.All(d) }
+
+func (p *poller) inferred(overlay string) bool { return p.inference.Knows(overlay) }
+
+func (p *poller) retired(overlay string, d plan.Dispatch) { p.inference.Retired(overlay, d) }
+
+// beginTick begins a tick.
+func (p *poller) beginTick() { p.last, p.races = nil, 0 }
+
+// first reports whether this tick has lost no race.
+func (p *poller) first() bool { return p.races == 0 }
+
+// keep keeps a snapshot for the next try of a tick.
+func (p *poller) keep(snapshot plan.Snapshot) { p.last = &snapshot }
+
+// waiting is the problem that a poll is spread over several ticks, while it is.
+func (p *poller) waiting() []Problem {
+	if p.wait == nil {
+		return nil
+	}
+	return []Problem{{Level: slog.LevelWarn, Text: stretchedText, Reason: "request-limit", Since: p.waited}}
+}
+
+// registrations brings what is known of agents up to a snapshot, and returns it.
+func (p *poller) registrations(overlays []plan.Overlay, snapshot plan.Snapshot) *plan.Registrations {
+	p.lookback.Observed(snapshot.At, overlays)
+	p.register.Note(snapshot)
+	p.register.Reconcile(overlays, snapshot.At)
+	return &p.register
+}
+
 // beginning is what the fleet repository had when a reading of Buildkite may have
 // begun: the dispatches and the queue of each overlay.
 type beginning struct {
@@ -39,25 +81,25 @@ type looks struct {
 // from git since it began: a dispatch that another writer has retired since has
 // agents that the reading has not seen, and would be ordered again. So such a
 // reading is dropped, and the next begins.
-func (g *Generator) observe(ctx context.Context, now time.Time, overlays []plan.Overlay) (plan.Snapshot, error) {
-	g.looks.begin(now, overlays)
-	if last := g.looks.last; last != nil {
-		g.looks.last = nil
-		if g.looks.covers(last.At, overlays) {
+func (p *poller) observe(ctx context.Context, now time.Time, overlays []plan.Overlay) (plan.Snapshot, error) {
+	p.looks.begin(now, overlays)
+	if last := p.last; last != nil {
+		p.last = nil
+		if p.covers(last.At, overlays) {
 			return *last, nil
 		}
 	}
 	for range 2 {
-		since := g.lookback.Since(now, overlays, &g.register)
-		snapshot, err := g.cfg.Buildkite.Snapshot(ctx, plan.Query{At: now, Since: since, Overlays: overlays})
+		since := p.lookback.Since(now, overlays, &p.register)
+		snapshot, err := p.source.Snapshot(ctx, plan.Query{At: now, Since: since, Overlays: overlays})
 		if err != nil {
 			return plan.Snapshot{}, fmt.Errorf("observing Buildkite: %w", err)
 		}
-		snapshot = g.inference.Infer(overlays, snapshot)
-		if snapshot.Until.IsZero() || g.looks.covers(snapshot.At, overlays) {
+		snapshot = p.inference.Infer(overlays, snapshot)
+		if snapshot.Until.IsZero() || p.covers(snapshot.At, overlays) {
 			return snapshot, nil
 		}
-		g.cfg.Log.Debug("a dispatch has left git while Buildkite was read: reading it again", "begun", snapshot.At)
+		p.log.Debug("a dispatch has left git while Buildkite was read: reading it again", "begun", snapshot.At)
 	}
 	return plan.Snapshot{}, errors.New("observing Buildkite: dispatches leave git faster than Buildkite can be read")
 }
@@ -139,20 +181,20 @@ const stretchedText = "the time between looks at Buildkite is stretched: they ta
 
 // reportStretch logs one line when the looks begin to be stretched, and one when
 // that is over.
-func (g *Generator) reportStretch(err error) {
-	now := g.cfg.Clock.Now()
-	l := &g.looks
+func (p *poller) reportStretch(err error) {
+	now := p.clock.Now()
+	l := &p.looks
 	var wait plan.SpreadError
 	switch {
 	case errors.As(err, &wait):
 		if l.wait == nil {
 			l.waited = now
 			requests, perMinute := wait.Stretched()
-			g.cfg.Log.Warn(stretchedText, "reason", "request-limit", "requests", requests, "per-minute", perMinute, "next", wait.RetryAfter().Round(time.Second))
+			p.log.Warn(stretchedText, "reason", "request-limit", "requests", requests, "per-minute", perMinute, "next", wait.RetryAfter().Round(time.Second))
 		}
 		l.stretched, l.wait = now, wait
 	case err == nil && l.wait != nil && now.Sub(l.stretched) >= overAfter:
-		g.cfg.Log.LogAttrs(context.Background(), slog.LevelInfo, "resolved: "+stretchedText, slog.String("reason", "request-limit"), lasted(l.stretched.Sub(l.waited)))
+		p.log.LogAttrs(context.Background(), slog.LevelInfo, "resolved: "+stretchedText, slog.String("reason", "request-limit"), lasted(l.stretched.Sub(l.waited)))
 		l.wait = nil
 	}
 }
@@ -163,7 +205,7 @@ func (g *Generator) Whole(ctx context.Context) (result Result, err error) {
 	var partly error
 	err = Patiently(ctx, g.cfg.Clock, g.cfg.Log, func() error {
 		result, err = g.Tick(ctx)
-		g.reportStretch(err)
+		g.poller.reportStretch(err)
 		if len(result.Acts)+len(result.Landed) > 0 {
 			partly = err
 			return nil

@@ -236,24 +236,23 @@ func lasted(d time.Duration) slog.Attr {
 }
 
 // reportTick logs what a tick did, and what began to be wrong or is over.
-func (g *Generator) reportTick(r Result, err error, took time.Duration) {
-	g.reportStretch(err)
-	now := g.cfg.Clock.Now()
+func (rep *reporter) reportTick(r Result, err error, took time.Duration) {
+	now := rep.clock.Now()
 	var wait plan.SpreadError
 	switch {
 	case errors.As(err, &wait): // nothing is wrong; what was wrong before may go on
 	case err != nil:
-		failed := failure(g.progress.failed, err, took)
-		g.troubles.update(g.cfg.Log, now, []Problem{failed}, func(p Problem) bool {
+		failed := failure(rep.progress.failed, err, took)
+		rep.troubles.update(rep.log, now, []Problem{failed}, func(p Problem) bool {
 			return p.step == "" || slices.Index(Steps(), p.step) > slices.Index(Steps(), failed.step)
 		})
 	default:
 		found := problems(r)
-		rest := lasting(g.troubles.current(), found, r)
-		g.troubles.update(g.cfg.Log, now, found, func(p Problem) bool { return p.in(rest) })
+		rest := lasting(rep.troubles.current(), found, r)
+		rep.troubles.update(rep.log, now, found, func(p Problem) bool { return p.in(rest) })
 	}
 	if err == nil || len(r.Acts)+len(r.Landed) > 0 {
-		g.reportActs(r, took)
+		rep.reportActs(r, took)
 	}
 }
 

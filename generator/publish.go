@@ -16,6 +16,22 @@ import (
 	"muster/gitops/branch"
 )
 
+// publisher commits acts, and remembers what the server refused and what it may have
+// accepted without saying so.
+type publisher struct {
+	repository Repository
+	clock      Clock
+	reporter   *reporter
+	// refused are the overlays whose acts were refused, by path. Until together
+	// the acts of different overlays are not pushed apart.
+	refused  map[string]refusal
+	together time.Time
+	// left is the overlay whose turn it is, where acts are pushed one by one; empty: the
+	// first's.
+	left   string
+	unsure unsure
+}
+
 // refusal is why the acts of one overlay were not committed when those of others
 // were.
 type refusal struct {
@@ -42,11 +58,11 @@ func alone(err error) bool {
 // acts are refused are remembered. It returns the new tip and what was
 // committed. The error is that of the last push when nothing could be committed,
 // and any that is not about one overlay.
-func (g *Generator) commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, []ledger.Act, error) {
-	if g.cfg.Repository.Limits().OneByOne {
-		return g.commitSingly(ctx, tip, acts)
+func (p *publisher) commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, []ledger.Act, error) {
+	if p.repository.Limits().OneByOne {
+		return p.commitSingly(ctx, tip, acts)
 	}
-	next, err := g.push(ctx, tip, acts)
+	next, err := p.push(ctx, tip, acts)
 	if err == nil {
 		return next, acts, nil
 	}
@@ -55,16 +71,16 @@ func (g *Generator) commit(ctx context.Context, tip branch.Tip, acts []ledger.Ac
 	}
 	groups := byOverlay(acts)
 	if len(groups) == 1 {
-		return tip, nil, g.remember(tip, acts[0].Path, err, false)
+		return tip, nil, p.remember(tip, acts[0].Path, err, false)
 	}
-	if now := g.cfg.Clock.Now(); now.Before(g.together) && !errors.Is(err, branch.ErrInvalid) {
+	if now := p.clock.Now(); now.Before(p.together) && !errors.Is(err, branch.ErrInvalid) {
 		return tip, nil, err // every one was refused not long ago
 	}
 	start := tip
 	failed := map[string]error{}
 	var done []ledger.Act
 	for _, group := range groups {
-		next, err := g.push(ctx, tip, group)
+		next, err := p.push(ctx, tip, group)
 		switch {
 		case err == nil:
 			tip, done = next, append(done, group...)
@@ -74,23 +90,23 @@ func (g *Generator) commit(ctx context.Context, tip branch.Tip, acts []ledger.Ac
 			return tip, done, err
 		}
 	}
-	return tip, done, g.settle(start, failed, len(groups), len(done) > 0, err)
+	return tip, done, p.settle(start, failed, len(groups), len(done) > 0, err)
 }
 
 // settle remembers the overlays whose acts were refused, by the reason, of so many that
 // had acts. It returns err, or none where each is remembered or others were committed.
-func (g *Generator) settle(tip branch.Tip, failed map[string]error, overlays int, others bool, err error) error {
+func (p *publisher) settle(tip branch.Tip, failed map[string]error, overlays int, others bool, err error) error {
 	if !others && overlays > 1 {
-		g.together = g.cfg.Clock.Now().Add(refusedFor)
+		p.together = p.clock.Now().Add(refusedFor)
 	}
 	for overlay, why := range failed {
-		_ = g.remember(tip, overlay, why, others)
+		_ = p.remember(tip, overlay, why, others)
 	}
 	if others {
 		return nil
 	}
 	for overlay := range failed {
-		if g.refused[overlay].problem == "" {
+		if p.refused[overlay].problem == "" {
 			return err
 		}
 	}
@@ -100,8 +116,8 @@ func (g *Generator) settle(tip branch.Tip, failed map[string]error, overlays int
 // remember notes that the acts of an overlay were refused. It returns the error
 // where that may not be about the overlay: the server refused it, no others were
 // accepted, and it was not refused alone before.
-func (g *Generator) remember(tip branch.Tip, overlay string, err error, others bool) error {
-	_, before := g.refused[overlay]
+func (p *publisher) remember(tip branch.Tip, overlay string, err error, others bool) error {
+	_, before := p.refused[overlay]
 	if !others && !before && !errors.Is(err, branch.ErrInvalid) {
 		return err
 	}
@@ -110,37 +126,37 @@ func (g *Generator) remember(tip branch.Tip, overlay string, err error, others b
 	if errors.As(err, &refused) {
 		problem = refused.Error()
 	}
-	if g.refused == nil {
-		g.refused = map[string]refusal{}
+	if p.refused == nil {
+		p.refused = map[string]refusal{}
 	}
-	g.refused[overlay] = refusal{problem: problem, files: identity(tip.Tree, overlay), until: g.cfg.Clock.Now().Add(refusedFor)}
+	p.refused[overlay] = refusal{problem: problem, files: identity(tip.Tree, overlay), until: p.clock.Now().Add(refusedFor)}
 	return nil
 }
 
 // withRefused is the fleet with the overlays suspended whose acts were refused.
-func (g *Generator) withRefused(tip branch.Tip, fleet []manifest.Overlay) []manifest.Overlay {
-	if len(g.refused) == 0 {
+func (p *publisher) withRefused(tip branch.Tip, fleet []manifest.Overlay) []manifest.Overlay {
+	if len(p.refused) == 0 {
 		return fleet
 	}
-	now := g.cfg.Clock.Now()
+	now := p.clock.Now()
 	fleet = slices.Clone(fleet)
 	there := map[string]bool{}
 	for i := range fleet {
 		o := &fleet[i]
-		r, ok := g.refused[o.Path]
+		r, ok := p.refused[o.Path]
 		if !ok {
 			continue
 		}
 		there[o.Path] = true
 		if identity(tip.Tree, o.Path) != r.files {
-			delete(g.refused, o.Path)
+			delete(p.refused, o.Path)
 		} else if now.Before(r.until) {
 			o.Suspend(r.problem)
 		}
 	}
-	for overlay := range g.refused {
+	for overlay := range p.refused {
 		if !there[overlay] {
-			delete(g.refused, overlay)
+			delete(p.refused, overlay)
 		}
 	}
 	return fleet
@@ -184,14 +200,14 @@ type unsure struct {
 }
 
 // push commits acts, all or none, and notes when it is not known which.
-func (g *Generator) push(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
-	next, err := g.cfg.Repository.Commit(ctx, tip, acts)
-	g.gitAnswered(err)
+func (p *publisher) push(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
+	next, err := p.repository.Commit(ctx, tip, acts)
+	p.reporter.gitAnswered(err)
 	switch {
 	case err == nil:
-		g.unsure = unsure{} // the branch was where an earlier push would have moved it from
+		p.unsure = unsure{} // the branch was where an earlier push would have moved it from
 	case !alone(err) && !nothingWritten(err):
-		g.unsure = unsure{tip: tip.Commit, acts: acts}
+		p.unsure = unsure{tip: tip.Commit, acts: acts}
 	}
 	return next, err
 }
@@ -205,12 +221,12 @@ func nothingWritten(err error) bool {
 // landed returns the acts of the push that broke off, once the branch shows that
 // they are in it. It is told from the manifests, for each is written once and
 // removed once; a push of repairs alone is told from all of its files.
-func (g *Generator) landed(tip branch.Tip) []ledger.Act {
-	u := g.unsure
+func (p *publisher) landed(tip branch.Tip) []ledger.Act {
+	u := p.unsure
 	if u.tip == "" || u.tip == tip.Commit {
 		return nil // nothing was pushed yet: it may still come, from a mirror that lags
 	}
-	g.unsure = unsure{}
+	p.unsure = unsure{}
 	manifests := slices.ContainsFunc(u.acts, func(a ledger.Act) bool { return a.Kind != ledger.Repair })
 	for _, a := range u.acts {
 		if manifests && a.Kind == ledger.Repair {
@@ -233,8 +249,8 @@ func (g *Generator) landed(tip branch.Tip) []ledger.Act {
 
 // commitSingly commits the acts one after the other, each on the commit before it and only
 // there, and ends at the first error that is not about one overlay: what is left is
-// decided again, on what is then. It returns what [Generator.commit] returns.
-func (g *Generator) commitSingly(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, []ledger.Act, error) {
+// decided again, on what is then. It returns what [publisher.commit] returns.
+func (p *publisher) commitSingly(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, []ledger.Act, error) {
 	start := tip
 	failed := map[string]error{}
 	var done []ledger.Act
@@ -243,33 +259,33 @@ func (g *Generator) commitSingly(ctx context.Context, tip branch.Tip, acts []led
 		if failed[act.Path] != nil {
 			continue
 		}
-		next, err := g.push(ctx, tip, []ledger.Act{act})
+		next, err := p.push(ctx, tip, []ledger.Act{act})
 		switch {
 		case err == nil:
 			tip, done = next, append(done, act)
 		case !alone(err):
 			if !errors.Is(err, branch.ErrMoved) {
-				g.left = act.Path
+				p.left = act.Path
 			}
 			return tip, done, err
-		case len(done) == 0 && g.cfg.Clock.Now().Before(g.together) && !errors.Is(err, branch.ErrInvalid):
+		case len(done) == 0 && p.clock.Now().Before(p.together) && !errors.Is(err, branch.ErrInvalid):
 			return tip, nil, err // every one was refused not long ago
 		default:
 			failed[act.Path], refused = err, err
 		}
 	}
-	g.left = ""
+	p.left = ""
 	if len(failed) == 0 {
 		return tip, done, nil
 	}
-	return tip, done, g.settle(start, failed, len(byOverlay(acts)), len(done) > 0, refused)
+	return tip, done, p.settle(start, failed, len(byOverlay(acts)), len(done) > 0, refused)
 }
 
 // inTurn begins with the acts of the overlay whose turn it was when a limit ended the last
 // tick, so that those that come first by their names do not take all that a limit leaves.
-func (g *Generator) inTurn(acts []ledger.Act) []ledger.Act {
-	at := slices.IndexFunc(acts, func(a ledger.Act) bool { return a.Path >= g.left })
-	if g.left == "" || at <= 0 {
+func (p *publisher) inTurn(acts []ledger.Act) []ledger.Act {
+	at := slices.IndexFunc(acts, func(a ledger.Act) bool { return a.Path >= p.left })
+	if p.left == "" || at <= 0 {
 		return acts
 	}
 	return slices.Concat(acts[at:], acts[:at])
@@ -277,8 +293,8 @@ func (g *Generator) inTurn(acts []ledger.Act) []ledger.Act {
 
 // mostJobs is how many dispatches one act may add or remove, by overlay; nil: the
 // repository takes any number.
-func (g *Generator) mostJobs(fleet []manifest.Overlay) map[string]int {
-	limits := g.cfg.Repository.Limits()
+func (p *publisher) mostJobs(fleet []manifest.Overlay) map[string]int {
+	limits := p.repository.Limits()
 	if limits.Files == 0 {
 		return nil
 	}

@@ -14,32 +14,51 @@ import (
 	"muster/gitops/branch"
 )
 
+// reporter logs what ticks do and what is wrong, and tells the watcher.
+type reporter struct {
+	log      *slog.Logger
+	clock    Clock
+	watch    Watcher // optional
+	dryRun   bool
+	troubles troubles
+	progress progress // of the tick under way, or of the last one
+}
+
+// begin begins a tick.
+func (rep *reporter) begin() { rep.progress = progress{} }
+
+// end ends the step under way, which is the one that failed if the tick did.
+func (rep *reporter) end() {
+	rep.progress.failed = rep.progress.step
+	rep.enter("")
+}
+
 // reportActs logs one line for each act of a tick.
-func (g *Generator) reportActs(r Result, took time.Duration) {
+func (rep *reporter) reportActs(r Result, took time.Duration) {
 	for _, a := range r.Landed {
-		g.reportAct(a, slog.String("head", r.Tip.Commit), slog.Bool("late", true))
+		rep.reportAct(a, slog.String("head", r.Tip.Commit), slog.Bool("late", true))
 	}
 	for _, a := range r.Acts {
 		attrs := []slog.Attr{slog.String("head", r.Tip.Commit), lasted(took)}
 		if r.Races > 0 {
 			attrs = append(attrs, slog.Int("races", r.Races))
 		}
-		g.reportAct(a, attrs...)
+		rep.reportAct(a, attrs...)
 	}
 	if len(r.Acts)+len(r.Landed) == 0 {
-		g.cfg.Log.LogAttrs(context.Background(), slog.LevelDebug, "nothing to do", slog.String("head", r.Tip.Commit), lasted(took))
+		rep.log.LogAttrs(context.Background(), slog.LevelDebug, "nothing to do", slog.String("head", r.Tip.Commit), lasted(took))
 	}
 }
 
-func (g *Generator) reportAct(a ledger.Act, more ...slog.Attr) {
+func (rep *reporter) reportAct(a ledger.Act, more ...slog.Attr) {
 	level, text := describe(a)
-	if g.cfg.DryRun {
+	if rep.dryRun {
 		text = "dry run: " + text
 	}
 	if a.Kind == ledger.Dispatch {
 		more = append(more, slog.String("why", a.Decision.Why()))
 	}
-	g.cfg.Log.LogAttrs(context.Background(), level, text, append(actAttrs(a), more...)...)
+	rep.log.LogAttrs(context.Background(), level, text, append(actAttrs(a), more...)...)
 }
 
 // describe says what an act did. A dispatch that failed is a warning from the
@@ -222,8 +241,8 @@ type progress struct {
 }
 
 // enter ends the step under way and begins another; empty begins none.
-func (g *Generator) enter(s Step) {
-	now, p := g.cfg.Clock.Now(), &g.progress
+func (rep *reporter) enter(s Step) {
+	now, p := rep.clock.Now(), &rep.progress
 	if p.step != "" {
 		if p.took == nil {
 			p.took = map[Step]time.Duration{}
@@ -235,17 +254,17 @@ func (g *Generator) enter(s Step) {
 
 // gitAnswered and buildkiteAnswered note what an error says about whether the
 // other side answers: a refusal is an answer too.
-func (g *Generator) gitAnswered(err error) {
+func (rep *reporter) gitAnswered(err error) {
 	var refused *branch.Refused
 	if err == nil || errors.Is(err, branch.ErrMoved) || errors.As(err, &refused) {
-		g.progress.git = g.cfg.Clock.Now()
+		rep.progress.git = rep.clock.Now()
 	}
 }
 
-func (g *Generator) buildkiteAnswered(err error) {
+func (rep *reporter) buildkiteAnswered(err error) {
 	var wait plan.SpreadError
 	if err == nil || errors.As(err, &wait) {
-		g.progress.buildkite = g.cfg.Clock.Now()
+		rep.progress.buildkite = rep.clock.Now()
 	}
 }
 
@@ -269,21 +288,19 @@ func outcomeOf(r Result, err error) Outcome {
 }
 
 // report tells the watcher of a tick that has ended: what is known of it by the loop,
-// and by the tick itself.
-func (g *Generator) report(report Report) {
-	if g.cfg.Watch == nil {
+// and by the tick itself. more are problems that others keep.
+func (rep *reporter) report(report Report, more ...Problem) {
+	if rep.watch == nil {
 		return
 	}
-	p := g.progress
+	p := rep.progress
 	report.Outcome = outcomeOf(report.Result, report.Err)
-	report.Steps, report.Git, report.Buildkite, report.DryRun, report.Problems = p.took, p.git, p.buildkite, g.cfg.DryRun, g.troubles.current()
-	if g.looks.wait != nil {
-		report.Problems = append(report.Problems, Problem{Level: slog.LevelWarn, Text: stretchedText, Reason: "request-limit", Since: g.looks.waited})
-	}
+	report.Steps, report.Git, report.Buildkite, report.DryRun, report.Problems = p.took, p.git, p.buildkite, rep.dryRun, rep.troubles.current()
+	report.Problems = append(report.Problems, more...)
 	if report.Err != nil && report.Outcome != Waiting {
 		report.Failed = p.failed
 	}
-	g.cfg.Watch.Ended(report)
+	rep.watch.Ended(report)
 }
 
 // Looked is what a tick decided on.

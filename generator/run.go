@@ -30,22 +30,23 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 		result, err := g.Tick(ctx)
 		end := g.cfg.Clock.Now()
 		if ctx.Err() != nil {
-			g.reportActs(result, end.Sub(start)) // they are in git
+			g.reporter.reportActs(result, end.Sub(start)) // they are in git
 			return nil
 		}
-		g.reportTick(result, err, end.Sub(start))
+		g.poller.reportStretch(err)
+		g.reporter.reportTick(result, err, end.Sub(start))
 		pause := max(0, interval-end.Sub(start))
 		var wait plan.RetryError
 		if errors.As(err, &wait) {
 			pause = max(pause, wait.RetryAfter())
 		}
-		g.report(Report{Began: start, Ended: end, Next: end.Add(pause), Cause: cause, Deferred: deferred, Result: result, Err: err})
+		g.reporter.report(Report{Began: start, Ended: end, Next: end.Add(pause), Cause: cause, Deferred: deferred, Result: result, Err: err}, g.poller.waiting()...)
 		if g.cfg.Done != nil {
 			g.cfg.Done(result, err)
 		}
 		pause = max(0, pause-g.cfg.Clock.Now().Sub(end))
 		failed := err != nil
-		if cause, deferred, err = g.rest(ctx, start, pause, interval, !failed); err != nil {
+		if cause, deferred, err = g.trigger.rest(ctx, start, pause, interval, !failed); err != nil {
 			return nil
 		}
 	}
@@ -70,7 +71,8 @@ func (g *Generator) Once(ctx context.Context) (Result, error) {
 	if err == nil {
 		reported := result
 		reported.Suspended = slices.DeleteFunc(slices.Clone(result.Suspended), func(s Suspended) bool { return s.Why.Code == plan.Invalid })
-		g.reportTick(reported, nil, g.cfg.Clock.Now().Sub(start))
+		g.poller.reportStretch(nil)
+		g.reporter.reportTick(reported, nil, g.cfg.Clock.Now().Sub(start))
 	}
 	return result, err
 }

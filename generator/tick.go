@@ -24,7 +24,6 @@ import (
 	"muster/generator/kustomize"
 	"muster/generator/ledger"
 	"muster/generator/manifest"
-	"muster/generator/pace"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 )
@@ -88,39 +87,16 @@ type Config struct {
 	Watch Watcher
 }
 
-// Generator runs ticks. It is not safe for concurrent use.
+// Generator runs ticks. It is not safe for concurrent use. What it keeps between ticks only
+// saves time, or remembers what others may have changed; each part owns its own.
 type Generator struct {
 	cfg       Config
-	loader    *manifest.Loader
-	loaded    loaded
-	register  plan.Registrations
-	inference plan.Inference // where nobody lists agents
-	lookback  plan.Lookback
-	looks     looks
-	baseline  baseline
-	pace      pace.Pace // of ticks that calls bring
-	troubles  troubles
-	progress  progress
-	unsure    unsure
-	// refused are the overlays whose acts were refused, by path. Until together
-	// the acts of different overlays are not pushed apart.
-	refused  map[string]refusal
-	together time.Time
-	// left is the overlay whose turn it is, where acts are pushed one by one; empty: the
-	// first's.
-	left string
-	// most is how many dispatches one act may add or remove, by overlay; nil: any number.
-	most map[string]int
-	// ordered are the dispatches that may still come, by ID; those of the log are among
-	// them as far as the commit scanned. retired are those that the log says to be, until
-	// they are taken out. answers are what was asked of it.
-	ordered map[string]ordered
-	retired map[string]bool
-	scanned string
-	files   map[string]pastFile // read in tries that failed later
-	answers map[string]answer
-	orders  *orders   // during a tick
-	oldest  time.Time // as far back as orders are read
+	overlays  overlayReader
+	drift     *drift
+	poller    *poller
+	publisher *publisher
+	reporter  *reporter
+	trigger   *trigger
 }
 
 // New returns a Generator.
@@ -132,11 +108,18 @@ func New(cfg Config) *Generator {
 	if cfg.Build != nil {
 		loader.BuildWith(cfg.Build, cfg.Patience).WaitWith(cfg.Clock.Sleep)
 	}
-	g := &Generator{cfg: cfg, loader: loader, ordered: map[string]ordered{}}
+	rep := &reporter{log: cfg.Log, clock: cfg.Clock, watch: cfg.Watch, dryRun: cfg.DryRun}
+	poll := &poller{source: cfg.Buildkite, clock: cfg.Clock, log: cfg.Log}
+	past := &pastLog{history: cfg.Repository, clock: cfg.Clock, log: cfg.Log}
+	next := &trigger{clock: cfg.Clock, log: cfg.Log, wake: cfg.Wake}
 	if cfg.Wake != nil {
-		g.pace.Every = cfg.Wake.Every
+		next.pace.Every = cfg.Wake.Every
 	}
-	return g
+	return &Generator{
+		cfg: cfg, overlays: overlayReader{loader: loader}, poller: poll, reporter: rep, trigger: next,
+		drift:     &drift{past: past, agents: poll, clock: cfg.Clock, log: cfg.Log, dir: cfg.Overlays, ordered: map[string]ordered{}},
+		publisher: &publisher{repository: cfg.Repository, clock: cfg.Clock, reporter: rep},
+	}
 }
 
 // Result is what one tick found and did.
@@ -202,12 +185,13 @@ const (
 // committed all the same; suspended overlays are no error but are listed in the result.
 func (g *Generator) Tick(ctx context.Context) (Result, error) {
 	var result Result
-	g.looks.last, g.looks.races, g.progress = nil, 0, progress{}
-	defer func() { g.progress.failed = g.progress.step; g.enter("") }()
+	g.poller.beginTick()
+	g.reporter.begin()
+	defer g.reporter.end()
 	var done, landed []ledger.Act // by the tries so far: acts may be pushed apart
 	var lost time.Time            // the first race
 	for try := 0; ; try++ {
-		g.enter("")
+		g.reporter.enter("")
 		if err := BackOff(ctx, g.cfg.Clock, try); err != nil {
 			return result, err
 		}
@@ -225,9 +209,9 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 		if try == 0 {
 			lost = now
 		}
-		g.looks.lost(now)
+		g.poller.lost(now)
 		if try+1 == mostTries || try+1 >= tries && now.Sub(lost) >= patience {
-			g.looks.forget()
+			g.poller.forget()
 			return result, fmt.Errorf("%w (%d)", ErrRaces, try+1)
 		}
 		level := slog.LevelInfo
@@ -240,15 +224,15 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 
 // attempt is the tick itself.
 func (g *Generator) attempt(ctx context.Context) (Result, error) {
-	g.enter(StepTip)
+	g.reporter.enter(StepTip)
 	tip, err := g.cfg.Repository.Tip(ctx)
-	g.gitAnswered(err)
+	g.reporter.gitAnswered(err)
 	if err != nil {
 		return Result{}, fmt.Errorf("fleet repository: %w", err)
 	}
-	result := Result{Tip: tip, Landed: g.landed(tip)}
-	g.enter(StepLoad)
-	fleet, err := g.load(ctx, tip)
+	result := Result{Tip: tip, Landed: g.publisher.landed(tip)}
+	g.reporter.enter(StepLoad)
+	fleet, err := g.overlays.load(ctx, tip)
 	switch {
 	case ctx.Err() != nil: // which says nothing of the files
 		return result, fmt.Errorf("reading the overlays: %w", ctx.Err())
@@ -260,22 +244,24 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		result.Suspended = []Suspended{invalid(dir, fmt.Errorf("%s: has no scaling.yaml below it, so that nothing is scaled: muster init writes one, and --overlays says where they are", dir))}
 		return result, nil
 	}
-	if fleet, err = g.withEdits(ctx, tip, fleet); err != nil {
+	if fleet, err = g.drift.withEdits(ctx, tip, fleet); err != nil {
 		return result, err
 	}
-	fleet = g.withRefused(tip, fleet)
+	fleet = g.publisher.withRefused(tip, fleet)
 	result.Warnings = warnings(fleet)
 	overlays := manifest.Decidable(fleet)
 	if len(overlays) == 0 {
 		result.Suspended = suspended(fleet, nil)
 		return result, nil
 	}
-	g.most = g.mostJobs(fleet)
+	most := g.publisher.mostJobs(fleet)
 	now := g.cfg.Clock.Now().UTC().Truncate(time.Second)
-	g.enter(StepObserve)
-	result.Metrics = g.readBaseline(ctx, now, overlays)
-	snapshot, err := g.observe(ctx, now, overlays)
-	g.buildkiteAnswered(err)
+	g.reporter.enter(StepObserve)
+	if g.poller.first() {
+		result.Metrics = g.trigger.readBaseline(ctx, now, overlays)
+	}
+	snapshot, err := g.poller.observe(ctx, now, overlays)
+	g.reporter.buildkiteAnswered(err)
 	if err != nil {
 		return result, err
 	}
@@ -284,32 +270,31 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		overlays = manifest.Decidable(fleet)
 	}
 	result.Looked = Looked{Overlays: overlays, Snapshot: snapshot}
-	g.enter(StepDecide)
-	g.decide(&result)
-	g.enter(StepRender)
+	g.reporter.enter(StepDecide)
+	g.decide(&result, most)
+	g.reporter.enter(StepRender)
 	acts, failed := render(fleet, result.Decisions, g.cfg.Repository.Limits().OneByOne)
-	g.suspect(ctx, tip, acts)
+	g.drift.past.suspect(ctx, tip, acts)
 	result.Acts = acts
 	result.Suspended = append(suspended(fleet, result.Decisions), failed...)
 	if len(acts) == 0 || g.cfg.DryRun {
-		g.looks.done()
+		g.poller.done()
 		return result, nil
 	}
-	g.enter(StepCommit)
+	g.reporter.enter(StepCommit)
 	return g.write(ctx, fleet, result)
 }
 
-// decide makes the decisions on what was looked at.
-func (g *Generator) decide(r *Result) {
+// decide makes the decisions on what was looked at. most is how many dispatches one act may
+// add or remove, by overlay; nil: any number.
+func (g *Generator) decide(r *Result, most map[string]int) {
 	overlays, snapshot := r.Looked.Overlays, r.Looked.Snapshot
-	g.lookback.Observed(snapshot.At, overlays)
-	g.register.Note(snapshot)
-	g.register.Reconcile(overlays, snapshot.At)
+	registered := g.poller.registrations(overlays, snapshot)
 	r.Unserved = plan.FindUnserved(overlays, snapshot)
-	observed := plan.Observe(overlays, snapshot, &g.register)
+	observed := plan.Observe(overlays, snapshot, registered)
 	for _, o := range observed {
 		for i := range o.Overlays {
-			o.Overlays[i].MostJobs = g.most[o.Overlays[i].Overlay]
+			o.Overlays[i].MostJobs = most[o.Overlays[i].Overlay]
 		}
 	}
 	r.Decisions = plan.DecideAll(r.Tip.Commit, overlays, observed)
@@ -318,22 +303,28 @@ func (g *Generator) decide(r *Result) {
 
 // write commits the acts of a result, and returns it as it is then.
 func (g *Generator) write(ctx context.Context, fleet []manifest.Overlay, result Result) (Result, error) {
-	tip, acts, snapshot := result.Tip, g.inTurn(result.Acts), result.Looked.Snapshot
-	next, done, err := g.commit(ctx, tip, acts)
-	g.noteActs(tip, next, done)
+	tip, acts, snapshot := result.Tip, g.publisher.inTurn(result.Acts), result.Looked.Snapshot
+	next, done, err := g.publisher.commit(ctx, tip, acts)
+	g.drift.noteActs(tip, next, done)
 	if errors.Is(err, branch.ErrMoved) {
-		g.looks.last = &snapshot
+		g.poller.keep(snapshot)
 	} else {
-		g.looks.done()
+		g.poller.done()
 	}
 	result.Tip, result.Acts = next, done
 	if err != nil {
 		return result, fmt.Errorf("committing: %w", err)
 	}
 	if len(done) < len(acts) {
-		result.Suspended = suspended(g.withRefused(tip, fleet), result.Decisions)
+		result.Suspended = suspended(g.publisher.withRefused(tip, fleet), result.Decisions)
 	}
 	return result, nil
+}
+
+// overlayReader reads the overlays of a tip.
+type overlayReader struct {
+	loader *manifest.Loader
+	loaded loaded
 }
 
 // loaded are the overlays of the last tip, which need not be read again while
@@ -345,17 +336,17 @@ type loaded struct {
 }
 
 // load returns the overlays of the tip.
-func (g *Generator) load(ctx context.Context, tip branch.Tip) ([]manifest.Overlay, error) {
-	if g.loaded.commit != tip.Commit {
-		g.loaded = loaded{} // both together would be megabytes
-		overlays, err := g.loader.LoadContext(ctx, tip.Tree)
+func (r *overlayReader) load(ctx context.Context, tip branch.Tip) ([]manifest.Overlay, error) {
+	if r.loaded.commit != tip.Commit {
+		r.loaded = loaded{} // both together would be megabytes
+		overlays, err := r.loader.LoadContext(ctx, tip.Tree)
 		if err != nil {
 			return nil, err
 		}
-		g.loaded = loaded{overlays: overlays}
+		r.loaded = loaded{overlays: overlays}
 		if valid := !slices.ContainsFunc(overlays, func(o manifest.Overlay) bool { return o.Err() != nil }); valid {
-			g.loaded.commit = tip.Commit
+			r.loaded.commit = tip.Commit
 		}
 	}
-	return g.loaded.overlays, nil
+	return r.loaded.overlays, nil
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"muster/generator/pace"
 	"muster/generator/plan"
 )
 
@@ -17,6 +18,15 @@ type Metrics interface {
 	Counts(ctx context.Context, at time.Time) (plan.Counts, error)
 }
 
+// trigger decides when the next tick begins.
+type trigger struct {
+	clock    Clock
+	log      *slog.Logger
+	wake     *Wake // optional
+	baseline baseline
+	pace     pace.Pace // of ticks that calls bring
+}
+
 // baseline is what the counts between two ticks are compared with. The zero value
 // triggers nothing.
 type baseline struct {
@@ -26,26 +36,26 @@ type baseline struct {
 
 // readBaseline reads the metrics before a poll, so that jobs that the poll may miss
 // trigger the next tick. After an error nothing triggers it.
-func (g *Generator) readBaseline(ctx context.Context, now time.Time, overlays []plan.Overlay) error {
-	if g.cfg.Wake == nil || g.cfg.Wake.Metrics == nil || g.looks.races > 0 {
+func (t *trigger) readBaseline(ctx context.Context, now time.Time, overlays []plan.Overlay) error {
+	if t.wake == nil || t.wake.Metrics == nil {
 		return nil
 	}
-	counts, err := g.cfg.Wake.Metrics.Counts(ctx, now)
+	counts, err := t.wake.Metrics.Counts(ctx, now)
 	if err != nil {
 		counts = plan.Counts{}
 	}
-	g.baseline = baseline{counts: counts, overlays: overlays}
+	t.baseline = baseline{counts: counts, overlays: overlays}
 	return err
 }
 
 // jobsAppeared reads the metrics between two ticks, and reports whether more jobs are
 // scheduled than at the last tick.
-func (g *Generator) jobsAppeared(ctx context.Context) bool {
-	if g.baseline.counts.At.IsZero() {
+func (t *trigger) jobsAppeared(ctx context.Context) bool {
+	if t.baseline.counts.At.IsZero() {
 		return false
 	}
-	counts, err := g.cfg.Wake.Metrics.Counts(ctx, g.cfg.Clock.Now().UTC().Truncate(time.Second))
-	return err == nil && counts.More(g.baseline.overlays, g.baseline.counts)
+	counts, err := t.wake.Metrics.Counts(ctx, t.clock.Now().UTC().Truncate(time.Second))
+	return err == nil && counts.More(t.baseline.overlays, t.baseline.counts)
 }
 
 // metricsProblem is the problem that the metrics cannot be read.
@@ -111,37 +121,37 @@ func (w *Wake) drop() {
 
 // rest lets the pause between two ticks pass, of which the last began at some time, and
 // says what ended it. deferred reports that a call waited for Buildkite's limit.
-func (g *Generator) rest(ctx context.Context, began time.Time, pause, interval time.Duration, wakeable bool) (cause Cause, deferred bool, err error) {
-	clock, w := g.cfg.Clock, g.cfg.Wake
+func (t *trigger) rest(ctx context.Context, began time.Time, pause, interval time.Duration, wakeable bool) (cause Cause, deferred bool, err error) {
+	clock, w := t.clock, t.wake
 	until := clock.Now().Add(pause)
 	if w == nil || !wakeable {
 		err = clock.Sleep(ctx, pause)
-		return g.unasked(until), false, err
+		return t.unasked(until), false, err
 	}
-	if cause, err = g.sleepUntilTold(ctx, until); err != nil || cause == "" {
-		return g.unasked(until), false, err
+	if cause, err = t.sleepUntilTold(ctx, until); err != nil || cause == "" {
+		return t.unasked(until), false, err
 	}
 	now := clock.Now()
 	left := until.Sub(now)
-	wait := max(w.Gather, g.pace.Wait(now, began))
+	wait := max(w.Gather, t.pace.Wait(now, began))
 	if w.Spare != nil && wait < left {
 		spare := w.Spare(now.Add(wait), interval)
 		if deferred = spare > 0; deferred {
-			g.cfg.Log.Debug("a look waits that something called for: Buildkite's request limit is for those of the interval", "cause", cause, "wait", min(spare, left-wait))
+			t.log.Debug("a look waits that something called for: Buildkite's request limit is for those of the interval", "cause", cause, "wait", min(spare, left-wait))
 		}
 		wait += min(spare, left-wait)
 	}
 	if wait >= left {
 		wait, cause = left, CauseInterval
 	} else {
-		g.pace.Began(now.Add(wait))
+		t.pace.Began(now.Add(wait))
 	}
 	return cause, deferred, clock.Sleep(ctx, max(wait, 0))
 }
 
 // unasked is why a sleep has ended that nobody called to end.
-func (g *Generator) unasked(until time.Time) Cause {
-	if g.cfg.Clock.Now().Before(until) {
+func (t *trigger) unasked(until time.Time) Cause {
+	if t.clock.Now().Before(until) {
 		return CauseSignal
 	}
 	return CauseInterval
@@ -149,40 +159,40 @@ func (g *Generator) unasked(until time.Time) Cause {
 
 // sleepUntilTold sleeps until a moment, or until there is a call or the metrics show more
 // jobs, which it returns.
-func (g *Generator) sleepUntilTold(ctx context.Context, until time.Time) (Cause, error) {
+func (t *trigger) sleepUntilTold(ctx context.Context, until time.Time) (Cause, error) {
 	for {
-		now := g.cfg.Clock.Now()
+		now := t.clock.Now()
 		left := until.Sub(now)
 		length := left
-		if g.cfg.Wake.Metrics != nil && g.cfg.Wake.Every > 0 {
-			length = min(left, g.cfg.Wake.Every)
+		if t.wake.Metrics != nil && t.wake.Every > 0 {
+			length = min(left, t.wake.Every)
 		}
-		cause, err := g.sleepUntilCalled(ctx, length)
-		signal := g.cfg.Clock.Now().Before(now.Add(length))
+		cause, err := t.sleepUntilCalled(ctx, length)
+		signal := t.clock.Now().Before(now.Add(length))
 		if err != nil || cause != "" || signal || length == left {
 			return cause, err
 		}
-		if g.jobsAppeared(ctx) {
+		if t.jobsAppeared(ctx) {
 			return CauseMetrics, nil
 		}
 	}
 }
 
 // sleepUntilCalled sleeps for so long, or until there is a call, which it returns.
-func (g *Generator) sleepUntilCalled(ctx context.Context, d time.Duration) (Cause, error) {
+func (t *trigger) sleepUntilCalled(ctx context.Context, d time.Duration) (Cause, error) {
 	sleep, wake := context.WithCancel(ctx)
 	defer wake()
 	called := make(chan Cause, 1)
 	go func() {
 		defer close(called)
 		select {
-		case cause := <-g.cfg.Wake.Calls:
+		case cause := <-t.wake.Calls:
 			called <- cause
 			wake()
 		case <-sleep.Done():
 		}
 	}()
-	err := g.cfg.Clock.Sleep(sleep, d)
+	err := t.clock.Sleep(sleep, d)
 	wake()
 	if cause := <-called; cause != "" {
 		return cause, ctx.Err()
