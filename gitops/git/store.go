@@ -98,7 +98,8 @@ type store struct {
 	prior plumbing.Hash // a commit before it; zero: it is the first
 	// came are the raw commits that came when the head was read: it, and those between it
 	// and the one that was here before, where they are few.
-	came map[plumbing.Hash][]byte
+	came      map[plumbing.Hash][]byte
+	collector collector // of what readers get
 	objects
 
 	// archive is the [Archive] whose store it is; nil: it is a branch's.
