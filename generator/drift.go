@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -13,30 +15,9 @@ import (
 	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
+	"muster/generator/policy"
 	"muster/gitops/branch"
 )
-
-// withShared suspends the overlays of one queue: where Buildkite lists no agents, those of one
-// cannot be told from those of another.
-func withShared(fleet []manifest.Overlay) []manifest.Overlay {
-	shared := plan.Sharing(manifest.Decidable(fleet))
-	if len(shared) == 0 {
-		return fleet
-	}
-	fleet = slices.Clone(fleet)
-	for i := range fleet {
-		if other := shared[fleet[i].Name]; other != "" {
-			fleet[i].Suspend(SharesQueue(fleet[i].Policy.Queue, other))
-		}
-	}
-	return fleet
-}
-
-// SharesQueue says why an overlay is suspended that shares its queue with another, where
-// nobody lists agents.
-func SharesQueue(queue, other string) string {
-	return fmt.Sprintf("shares the queue %q with %s: without an API token the agents of one cannot be told from those of the other: give one, or each a queue of its own", queue, other)
-}
 
 // unseen has a dispatch count of which others have seen all agents, and that this process
 // may never have seen: they may be connected.
@@ -318,4 +299,226 @@ func withdrawnFile(overlay, id string) string {
 
 func dispatchFile(overlay, id string) string {
 	return path.Join(overlay, "dispatches", id+".yaml")
+}
+
+// pushed is what the log says of the commits since the last look, or of those before
+// this process began.
+type pushed struct {
+	known string    // the head of the last tick; empty if there was none
+	since time.Time // what was done before it does not matter any more
+	// others is the number of commits that are not muster's.
+	others int
+	// settled are the dispatches of which the log says enough: they are in git, or were
+	// retired, or looked at.
+	settled map[string]bool
+	retired map[string]bool
+	repairs map[string][]string // by overlay
+}
+
+// readLog reads what was pushed since the last tick, or before this process began. A
+// decision without it could repeat an order of another muster that a person has just
+// deleted. So the tick fails if the log cannot be read.
+func (dr *drift) readLog(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, now time.Time) error {
+	if dr.scanned == tip.Commit {
+		return nil
+	}
+	if err := dr.rememberLog(ctx, tip, fleet, pushed{known: dr.scanned, since: now.Add(-logAge)}); err != nil {
+		return fmt.Errorf("fleet repository: reading the commits since the last tick: %w (nothing is ordered until the history can be read. "+
+			"If the history is lost, stop muster for %s and push the files as a first commit)", err, policy.LongestLease)
+	}
+	dr.scanned = tip.Commit
+	dr.past.done()
+	return nil
+}
+
+// rememberLog finds what was ordered by others since the last tip, or before this
+// process began, is not retired, and is not in git any more: a person was faster than
+// this look.
+func (dr *drift) rememberLog(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, p pushed) error {
+	p.others, p.settled, p.retired, p.repairs = 0, map[string]bool{}, map[string]bool{}, map[string][]string{}
+	for i := range fleet {
+		for _, d := range fleet[i].Dispatches {
+			p.settled[d.ID] = true
+		}
+	}
+	for i := range fleet {
+		for _, e := range fleet[i].Edits() { // what they were has to be known
+			delete(p.settled, e.ID)
+		}
+	}
+	intact, reached := maps.Clone(p.settled), p.known == ""
+	for r, err := range recent(ctx, dr.past.history, tip.Commit, p.known, p.since) {
+		if err != nil {
+			return err
+		}
+		reached = reached || slices.Contains(r.Commit.Parents, p.known)
+		if r.Entry == nil {
+			p.others++
+		} else if err := dr.rememberEntry(ctx, r.Entry, &p); err != nil {
+			return err
+		}
+	}
+	if !reached { // the branch was reset, or replaced
+		p.known = ""
+		return dr.rememberLog(ctx, tip, fleet, p)
+	}
+	if err := dr.rememberVersions(ctx, tip, &p, intact); err != nil {
+		return err
+	}
+	if dr.retired == nil {
+		dr.retired = map[string]bool{}
+	}
+	maps.Copy(dr.retired, p.retired)
+	return nil
+}
+
+// rememberEntry takes up one commit of a muster.
+func (dr *drift) rememberEntry(ctx context.Context, e *ledger.Entry, p *pushed) error {
+	if e.Kind == ledger.Repair {
+		p.repairs[e.Overlay] = append(p.repairs[e.Overlay], e.Commit)
+	}
+	for _, id := range e.Dispatches {
+		switch e.Kind {
+		case ledger.Dispatch:
+			if p.retired[id] && p.known != "" {
+				dr.unseen(ctx, e, id)
+			}
+			if !p.settled[id] && !dr.knows(id) {
+				if err := dr.rememberOne(ctx, e, id, p.repairs[e.Overlay]); err != nil {
+					return err
+				}
+			}
+		case ledger.Retire:
+			p.retired[id] = true
+		case ledger.Repair:
+		}
+		p.settled[id] = true // what became of it is known
+	}
+	return nil
+}
+
+// rememberVersions counts each order that is not intact at the head by the largest version
+// that others' commits made of it: a syncer may have created a Job from any version. It
+// reads the log a second time, because few logs have such an order.
+func (dr *drift) rememberVersions(ctx context.Context, tip branch.Tip, p *pushed, intact map[string]bool) error {
+	wanted := map[string]string{} // identifiers, by file
+	for id, x := range dr.ordered {
+		if !intact[id] && !p.retired[id] && !x.Withdrawn {
+			wanted[x.file] = id
+		}
+	}
+	if p.others == 0 || len(wanted) == 0 {
+		return nil
+	}
+	var some []branch.Commit
+	for r, err := range recent(ctx, dr.past.history, tip.Commit, p.known, p.since) {
+		if err != nil {
+			return err
+		}
+		if r.Entry == nil {
+			some = append(some, branch.Commit{ID: r.Commit.ID, Parents: r.Commit.Parents, Tree: r.Commit.Tree})
+		}
+		if len(some) == versionsTogether {
+			if err := dr.countVersions(ctx, some, wanted); err != nil {
+				return err
+			}
+			some = some[:0]
+		}
+		if r.Entry == nil || r.Entry.Kind != ledger.Dispatch {
+			continue
+		}
+		for _, id := range r.Entry.Dispatches { // no commit before it has the file
+			if file := dispatchFile(r.Entry.Overlay, id); wanted[file] == id {
+				if err := dr.countVersions(ctx, some, wanted); err != nil {
+					return err
+				}
+				some = some[:0]
+				delete(wanted, file)
+			}
+		}
+		if len(wanted) == 0 {
+			return nil
+		}
+	}
+	return dr.countVersions(ctx, some, wanted)
+}
+
+// countVersions counts dispatches by the versions of their files in commits.
+func (dr *drift) countVersions(ctx context.Context, commits []branch.Commit, wanted map[string]string) error {
+	if len(commits) == 0 {
+		return nil
+	}
+	for files := range slices.Chunk(slices.Sorted(maps.Keys(wanted)), filesTogether) {
+		look := branch.Look{Below: files, Content: func(string) bool { return true }}
+		edits, err := dr.past.history.Edits(ctx, commits, nil, look)
+		if err != nil {
+			return err
+		}
+		for i, e := range edits {
+			if e.Unknown != nil { // it cannot be compared with the one before it
+				for _, file := range files {
+					e.Files = append(e.Files, branch.Edit{Path: file})
+				}
+			}
+			for _, f := range e.Files {
+				if err := dr.countVersion(ctx, commits[i].ID, f, wanted[f.Path]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// countVersion counts a dispatch by the version of its file in a commit, if that is larger.
+func (dr *drift) countVersion(ctx context.Context, commit string, f branch.Edit, id string) error {
+	x, known := dr.ordered[id]
+	if f.Removed || !known {
+		return nil
+	}
+	if f.After == nil { // too large, or not compared
+		content, err := dr.past.file(ctx, commit, f.Path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("dispatch %s as it was in commit %.12s: %w", id, commit, err)
+		}
+		f.After = content
+	}
+	x.Dispatch = manifest.Larger(x.Dispatch, manifest.Rough(id, f.After))
+	dr.ordered[id] = x
+	return nil
+}
+
+func (dr *drift) knows(id string) bool {
+	_, known := dr.ordered[id]
+	return known
+}
+
+// rememberOne remembers a dispatch that is gone, unless one of the repairs since had
+// withdrawn it: then it was given up.
+func (dr *drift) rememberOne(ctx context.Context, e *ledger.Entry, id string, repairs []string) error {
+	for _, commit := range repairs {
+		_, err := dr.past.file(ctx, commit, withdrawnFile(e.Overlay, id))
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("what commit %.12s withdrew: %w", commit, err)
+		}
+	}
+	file := dispatchFile(e.Overlay, id)
+	content, err := dr.past.file(ctx, e.Commit, file)
+	if errors.Is(err, fs.ErrNotExist) { // the commit's message says what it did not do
+		dr.log.Debug("a dispatch of the log is not in its commit", "dispatch", id, "commit", e.Commit)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("dispatch %s of commit %.12s: %w", id, e.Commit, err)
+	}
+	if d, err := manifest.Original(file, content); err == nil {
+		dr.ordered[id] = ordered{Dispatch: d, overlay: e.Overlay, file: file, commit: e.Commit}
+	}
+	return nil
 }

@@ -6,10 +6,34 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
+	"muster/generator/manifest"
 	"muster/generator/plan"
 )
+
+// withShared suspends the overlays of one queue: where Buildkite lists no agents, those of one
+// cannot be told from those of another.
+func withShared(fleet []manifest.Overlay) []manifest.Overlay {
+	shared := plan.Sharing(manifest.Decidable(fleet))
+	if len(shared) == 0 {
+		return fleet
+	}
+	fleet = slices.Clone(fleet)
+	for i := range fleet {
+		if other := shared[fleet[i].Name]; other != "" {
+			fleet[i].Suspend(SharesQueue(fleet[i].Policy.Queue, other))
+		}
+	}
+	return fleet
+}
+
+// SharesQueue says why an overlay is suspended that shares its queue with another, where
+// nobody lists agents.
+func SharesQueue(queue, other string) string {
+	return fmt.Sprintf("shares the queue %q with %s: without an API token the agents of one cannot be told from those of the other: give one, or each a queue of its own", queue, other)
+}
 
 // poller reads Buildkite, and keeps what is known of agents between ticks.
 type poller struct {

@@ -11,24 +11,24 @@ import (
 	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
-	"muster/generator/replay"
+	"muster/generator/verification"
 	"muster/gitops/branch"
 	"muster/gitops/unraced"
 )
 
 // again makes every decision of a world's history again, from its commits alone. It
 // calls each with what was decided in truth.
-func (w *world) again(t *testing.T, each func(c *commit, r replay.Result)) {
+func (w *world) again(t *testing.T, each func(c *commit, r verification.Result)) {
 	t.Helper()
 	log := w.fleet.history()
 	commits := map[string]*commit{}
 	for _, c := range log {
 		commits[c.id] = c
 	}
-	config := replay.Config{Overlays: "overlays", Loader: manifest.NewLoader("overlays").InFleet(w.fleetTag), Tree: func(_ context.Context, id string, _ []string) (fs.FS, error) {
+	config := verification.Replayer{Overlays: "overlays", Loader: manifest.NewLoader("overlays").InFleet(w.fleetTag), Tree: func(_ context.Context, id string, _ []string) (fs.FS, error) {
 		return commits[id].tree, nil
 	}}
-	end := func(p replay.Push) {
+	end := func(p verification.Push) {
 		for i, r := range p.Records {
 			result, err := config.Decide(t.Context(), p, i)
 			if err != nil {
@@ -37,14 +37,14 @@ func (w *world) again(t *testing.T, each func(c *commit, r replay.Result)) {
 			each(commits[r.Commit.ID], result)
 		}
 	}
-	var p replay.Push
+	var p verification.Push
 	for r, err := range ledger.Read(w.fleet.commits(log[len(log)-1].id, branch.Limit{})) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !p.Add(r) {
 			end(p)
-			p = replay.Push{}
+			p = verification.Push{}
 			p.Add(r)
 		}
 	}
@@ -79,7 +79,7 @@ func TestDecidedAgain(t *testing.T) {
 			w := newWorld(s, func(string) {}) // TestFaults looks at that
 			w.play(s.length, nil)
 			same, other := 0, 0
-			w.again(t, func(c *commit, r replay.Result) {
+			w.again(t, func(c *commit, r verification.Result) {
 				switch {
 				case sameDecision(t, r.Decision, c.act.Decision) && len(r.Differences) == 0 && !r.Doubtful:
 					same++

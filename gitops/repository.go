@@ -6,7 +6,7 @@ import (
 
 	"muster/gitops/branch"
 	"muster/gitops/git"
-	"muster/gitops/traffic"
+	"muster/gitops/git/remote"
 )
 
 // Repository is the fleet repository over git: one branch of one remote. It is
@@ -33,7 +33,7 @@ func New(c Config) (*Repository, error) {
 func (r *Repository) String() string { return r.branch.String() }
 
 // Stats returns what was exchanged with the server. It waits for nobody.
-func (r *Repository) Stats() traffic.Stats { return r.branch.Stats() }
+func (r *Repository) Stats() remote.Stats { return r.branch.Stats() }
 
 // Tip returns the commit at the branch's head and its files. While the
 // head has not moved that is one request. The tree reads lazily, with ctx.

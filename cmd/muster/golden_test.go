@@ -19,8 +19,8 @@ import (
 	"muster/generator/buildkite"
 	"muster/generator/status"
 	"muster/gitops"
+	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
-	"muster/gitops/traffic"
 )
 
 var golden = flag.Bool("golden", false, "run the tests of make golden, which compare output with testdata/golden")
@@ -131,7 +131,7 @@ func (d *demo) serveSession(t *testing.T) *endpoints {
 	ends, err := newEndpoints(clock, status.Config{
 		Muster:  status.Muster{Version: "v0", Commit: "c0ffee", Repository: "https://git.example.com/fleet.git", Branch: "main", Overlays: "overlays", Organisation: "acme"},
 		Started: clock.Now(), Interval: demoInterval, Longest: longestTick,
-		Services: services(func() traffic.Stats { return traffic.Stats{} }, nil, client, func() (buildkite.Stats, bool) { return buildkite.Stats{}, false }),
+		Services: services(func() remote.Stats { return remote.Stats{} }, nil, client, func() (buildkite.Stats, bool) { return buildkite.Stats{}, false }),
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

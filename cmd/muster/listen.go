@@ -22,7 +22,7 @@ import (
 	"muster/generator/status"
 	"muster/generator/webhook"
 	"muster/gitops"
-	"muster/gitops/traffic"
+	"muster/gitops/git/remote"
 
 	"github.com/spf13/cobra"
 )
@@ -224,7 +224,7 @@ func (s *serving) stop() {
 }
 
 // services tells what was exchanged with whom. github may be nil.
-func services(git, github func() traffic.Stats, client *buildkite.Client, agentAPI func() (buildkite.Stats, bool)) func() []status.Service {
+func services(git, github func() remote.Stats, client *buildkite.Client, agentAPI func() (buildkite.Stats, bool)) func() []status.Service {
 	return func() []status.Service {
 		b := client.Stats()
 		asked := status.Service{Name: "buildkite", Requests: b.Requests, Failures: b.Failures, Received: b.Received}
@@ -244,7 +244,7 @@ func services(git, github func() traffic.Stats, client *buildkite.Client, agentA
 	}
 }
 
-func service(name string, s traffic.Stats) status.Service {
+func service(name string, s remote.Stats) status.Service {
 	of := status.Service{Name: name, Requests: s.Requests, Failures: s.Failures, Sent: s.Sent, Received: s.Received}
 	if s.Limit > 0 {
 		of.Limits = []status.Limit{{Scope: "rest", Limit: s.Limit, Remaining: s.Remaining}}

@@ -17,7 +17,6 @@ import (
 	"muster/gitops/git"
 	"muster/gitops/git/remote"
 	"muster/gitops/github"
-	"muster/gitops/traffic"
 
 	"github.com/spf13/cobra"
 )
@@ -75,8 +74,8 @@ type gitSettings struct {
 	shown string
 	// traffic counts what is exchanged with the repository once that is made, and
 	// github what is with GitHub's API; nil where it is not used.
-	traffic func() traffic.Stats
-	github  *traffic.Counter
+	traffic func() remote.Stats
+	github  *remote.Counter
 }
 
 func (s *gitSettings) addTo(c *cobra.Command) {
@@ -202,7 +201,7 @@ func (s *gitSettings) githubApp() (*github.App, error) {
 	case 0:
 		return nil, nil
 	case 3:
-		s.github = &traffic.Counter{}
+		s.github = &remote.Counter{}
 		client := &http.Client{Timeout: time.Minute, Transport: s.github.Transport(http.DefaultTransport)}
 		return &github.App{ID: s.app, Installation: s.installation, PrivateKeyFile: s.appKey, API: s.githubAPI, Now: s.program.clock.Now, Client: client}, nil
 	}

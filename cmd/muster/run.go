@@ -14,7 +14,7 @@ import (
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/status"
-	"muster/gitops/traffic"
+	"muster/gitops/git/remote"
 )
 
 // runFlags are the flags of run alone.
@@ -171,7 +171,7 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 
 // statusConfig says what the status is made of.
 func (s *settings) statusConfig(f runFlags, client *buildkite.Client) status.Config {
-	var github func() traffic.Stats
+	var github func() remote.Stats
 	if s.git.github != nil {
 		github = s.git.github.Stats
 	}

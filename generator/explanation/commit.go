@@ -11,7 +11,7 @@ import (
 	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/generator/replay"
+	"muster/generator/verification"
 	"muster/gitops/branch"
 )
 
@@ -120,7 +120,7 @@ func (c Config) own(ctx context.Context, f found) (Explanation, error) {
 }
 
 // judge says whether the commit follows from the decision made again.
-func (x *Explanation) judge(e *ledger.Entry, r replay.Result) {
+func (x *Explanation) judge(e *ledger.Entry, r verification.Result) {
 	switch {
 	case len(r.Differences) > 0:
 		x.unread(e, fmt.Sprintf("This commit does not follow from its parent: %s. Somebody changed it, another version decided (%s), or muster went by something that git does not have, as an edit that it remembered. This is what its message says.",

@@ -15,7 +15,7 @@ import (
 	"muster/generator/history"
 	"muster/generator/manifest"
 	"muster/generator/plan"
-	"muster/generator/replay"
+	"muster/generator/verification"
 	"muster/gitops/branch"
 )
 
@@ -136,8 +136,8 @@ func (u *Unknown) Error() string {
 	return fmt.Sprintf("%q is no commit, dispatch or overlay in the history that was read", u.Name)
 }
 
-func (c Config) replay() replay.Config {
-	return replay.Config{Overlays: c.Overlays, Loader: c.Loader, Tree: c.tree}
+func (c Config) replay() verification.Replayer {
+	return verification.Replayer{Overlays: c.Overlays, Loader: c.Loader, Tree: c.tree}
 }
 
 // doing tells how far the reading is.

@@ -12,7 +12,7 @@ import (
 
 	"muster/generator/history"
 	"muster/generator/ledger"
-	"muster/generator/replay"
+	"muster/generator/verification"
 	"muster/gitops/branch"
 )
 
@@ -59,7 +59,7 @@ type found struct {
 	// row is its line of the audit log; nil: it is not muster's.
 	row *history.Row
 	// push are the commits of the same tick, and at is its place there.
-	push replay.Push
+	push verification.Push
 	at   int
 }
 
@@ -106,7 +106,7 @@ func (c Config) find(ctx context.Context, name string) (found, error) {
 				s.known[c.replay().Name(r.Entry.Overlay)] = true
 			}
 			if !s.push.Add(r) {
-				s.push = replay.Push{}
+				s.push = verification.Push{}
 				s.push.Add(r)
 			}
 			if s.is(r) {

@@ -7,7 +7,6 @@ import (
 
 	"muster/generator/finding"
 	"muster/generator/ledger"
-	"muster/generator/markdown"
 	"muster/generator/simulation"
 )
 
@@ -34,7 +33,7 @@ const (
 // is in code, where a forge sees no mention, link or markup.
 func (r Report) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "## What this does to the agents\n\n%s to %s\n", markdown.Code(short(r.Base)), markdown.Code(short(r.Head)))
+	fmt.Fprintf(&b, "## What this does to the agents\n\n%s to %s\n", ledger.MarkdownCode(short(r.Base)), ledger.MarkdownCode(short(r.Head)))
 	if len(r.Changes) == 0 {
 		b.WriteString("\nNo policy, template or base is changed: muster goes on as before.\n")
 	}
@@ -63,7 +62,7 @@ func (r Report) findings(b *strings.Builder) {
 		if r.New != nil && r.New(f) {
 			fresh = " **new**"
 		}
-		fmt.Fprintf(b, "-%s %s\n", fresh, markdown.Code(f.Error()))
+		fmt.Fprintf(b, "-%s %s\n", fresh, ledger.MarkdownCode(f.Error()))
 	}
 }
 
@@ -109,7 +108,7 @@ func changedLines(text string) string {
 func (g group) markdown(b *strings.Builder, shown map[string]string) {
 	var names []string
 	for _, name := range g.overlays {
-		names = append(names, markdown.Code(name))
+		names = append(names, ledger.MarkdownCode(name))
 	}
 	switch n := len(names); {
 	case n == 1:
@@ -119,24 +118,24 @@ func (g group) markdown(b *strings.Builder, shown map[string]string) {
 	}
 	switch g.Kind {
 	case Added:
-		fmt.Fprintf(b, "\nIt is new: queue %s, at most %s.\n", markdown.Code(g.Queue), ledger.Count(g.After.Max, "agent"))
+		fmt.Fprintf(b, "\nIt is new: queue %s, at most %s.\n", ledger.MarkdownCode(g.Queue), ledger.Count(g.After.Max, "agent"))
 	case Removed:
 		b.WriteString("\nIt is removed. Its Jobs go with it, if the syncer prunes: agents that work now are ended in the middle of their jobs. Pause it first, and remove it when its agents have left.\n")
 	case Changed:
 	}
 	if g.Invalid != "" {
-		fmt.Fprintf(b, "\n**It would be suspended: nothing is ordered for it.**\n\n%s\n", markdown.Fenced("text", g.Invalid))
+		fmt.Fprintf(b, "\n**It would be suspended: nothing is ordered for it.**\n\n%s\n", ledger.MarkdownBlock("text", g.Invalid))
 	}
 	g.settings(b)
 	switch before, same := shown[changedLines(g.Job)]; {
 	case g.Job == "":
 	case same:
-		fmt.Fprintf(b, "\nThe agents' Job changes as that of %s.\n", markdown.Code(before))
+		fmt.Fprintf(b, "\nThe agents' Job changes as that of %s.\n", ledger.MarkdownCode(before))
 	default:
 		shown[changedLines(g.Job)] = g.overlays[0]
 		lines := strings.SplitAfter(g.Job, "\n")
 		text := strings.Join(lines[:min(len(lines), mostJobLines)], "")
-		fmt.Fprintf(b, "\n<details><summary>The agents' Job changes, from the next order on</summary>\n\n%s\n</details>\n", markdown.Fenced("diff", text))
+		fmt.Fprintf(b, "\n<details><summary>The agents' Job changes, from the next order on</summary>\n\n%s\n</details>\n", ledger.MarkdownBlock("diff", text))
 	}
 	switch {
 	case g.Replay != nil:
@@ -156,7 +155,7 @@ func (g group) settings(b *strings.Builder) {
 			fmt.Fprintf(b, "| and %d more | | |\n", len(g.Settings)-i)
 			break
 		}
-		fmt.Fprintf(b, "| %s | %s | %s |\n", markdown.Code(s.Setting), markdown.Code(s.Before), markdown.Code(s.After))
+		fmt.Fprintf(b, "| %s | %s | %s |\n", ledger.MarkdownCode(s.Setting), ledger.MarkdownCode(s.Before), ledger.MarkdownCode(s.After))
 	}
 }
 
@@ -187,7 +186,7 @@ func (r Replay) markdown(b *strings.Builder) {
 	} {
 		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", row.name, row.before, row.then, difference(row.was, row.is))
 	}
-	fmt.Fprintf(b, "\n%s", markdown.Fenced("text", chart(x, y)))
+	fmt.Fprintf(b, "\n%s", ledger.MarkdownBlock("text", chart(x, y)))
 }
 
 // difference is how much a figure grows, in per cent; empty where it does not.

@@ -9,7 +9,7 @@ import (
 
 	"muster/generator/finding"
 	"muster/generator/history"
-	"muster/generator/markdown/markdowntest"
+	"muster/generator/markdowntest"
 	"muster/generator/simulation"
 	"muster/gitops/canary"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"muster/generator/markdown"
+	"muster/generator/ledger"
 )
 
 // Title is what the report is of.
@@ -73,7 +73,7 @@ func markdownRow(b *strings.Builder, row []Cell) {
 	for _, c := range row {
 		text := c.Text
 		if c.Foreign {
-			text = markdown.Code(text)
+			text = ledger.MarkdownCode(text)
 		}
 		b.WriteString("| " + text + " ")
 	}

@@ -12,7 +12,7 @@ import (
 
 	"muster/generator/history"
 	"muster/generator/ledger"
-	"muster/generator/markdown/markdowntest"
+	"muster/generator/markdowntest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 )

@@ -12,12 +12,11 @@ import (
 
 	"muster/generator"
 	"muster/generator/ledger"
-	"muster/generator/replay"
 	"muster/gitops/branch"
 )
 
 // entry verifies one commit of muster's. The error is one of reading.
-func (w *worker) entry(ctx context.Context, p replay.Push, at int) (Finding, error) {
+func (w *worker) entry(ctx context.Context, p Push, at int) (Finding, error) {
 	r := &p.Records[at]
 	f := w.finding(r)
 	if len(r.Commit.Parents) == 0 {
@@ -90,7 +89,7 @@ func (w *worker) repair(ctx context.Context, r *ledger.Record, changed []branch.
 			return nil
 		}
 	}
-	config := replay.Config{Overlays: w.Overlays, Loader: w.loader(e.Observation.Queue, w.fleet), Tree: func(ctx context.Context, commit string, _ []string) (fs.FS, error) {
+	config := Replayer{Overlays: w.Overlays, Loader: w.loader(e.Observation.Queue, w.fleet), Tree: func(ctx context.Context, commit string, _ []string) (fs.FS, error) {
 		return w.files.Tree(ctx, commit)
 	}}
 	_, overlays, err := config.Load(ctx, r.Commit.ID, []string{f.Overlay})
@@ -148,7 +147,7 @@ func (w *worker) claims(e *ledger.Entry, changed []branch.Difference) []string {
 
 // again replays a commit and compares the result, for each tick that it may belong to,
 // until one reproduces it.
-func (w *worker) again(ctx context.Context, p replay.Push, at int, changed []branch.Difference, f *Finding) error {
+func (w *worker) again(ctx context.Context, p Push, at int, changed []branch.Difference, f *Finding) error {
 	fleet, err := w.fleetOf(ctx, &p.Records[at])
 	if err != nil {
 		return err
@@ -182,11 +181,11 @@ func (w *worker) again(ctx context.Context, p replay.Push, at int, changed []bra
 }
 
 // againIn replays a commit as part of a tick, and compares the result.
-func (w *worker) againIn(ctx context.Context, tick replay.Push, at int, changed []branch.Difference, f *Finding) error {
+func (w *worker) againIn(ctx context.Context, tick Push, at int, changed []branch.Difference, f *Finding) error {
 	r := &tick.Records[at]
 	e := r.Entry
 	var gone error // what could not be read of the files
-	config := replay.Config{Overlays: w.Overlays, Loader: w.loader(e.Observation.Queue, f.Fleet), Tree: func(ctx context.Context, commit string, _ []string) (fs.FS, error) {
+	config := Replayer{Overlays: w.Overlays, Loader: w.loader(e.Observation.Queue, f.Fleet), Tree: func(ctx context.Context, commit string, _ []string) (fs.FS, error) {
 		tree, err := w.files.Tree(ctx, commit)
 		return watched{tree, &gone}, err
 	}}
@@ -235,7 +234,7 @@ func (w *worker) againIn(ctx context.Context, tick replay.Push, at int, changed 
 
 // compareEither names the files of a commit that are not those of act i of a decision,
 // whether it was pushed together with the acts that follow it or by itself.
-func (w *worker) compareEither(ctx context.Context, r *ledger.Record, result replay.Result, together []ledger.Act, i int, changed []branch.Difference) ([]string, error) {
+func (w *worker) compareEither(ctx context.Context, r *ledger.Record, result Result, together []ledger.Act, i int, changed []branch.Difference) ([]string, error) {
 	files, err := w.compare(ctx, r, together[i], changed)
 	if err != nil || len(files) == 0 {
 		return nil, err

@@ -3,7 +3,7 @@
 //
 //	log ──Config.Verify──▶ Findings, one for each commit that is muster's or touches its files
 //
-// The decision is made by [muster/generator/replay], and its files by
+// The decision is made by [muster/generator/verification], and its files by
 // [generator.Render], as they were then. What a message says to people is not compared.
 package verification
 

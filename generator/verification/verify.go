@@ -8,13 +8,12 @@ import (
 	"sync"
 
 	"muster/generator/ledger"
-	"muster/generator/replay"
 	"muster/gitops/branch"
 )
 
 // unit is what is verified together: the commits of one push, or one of somebody else.
 type unit struct {
-	push replay.Push
+	push Push
 	// wanted is how many of the push's commits are in the range; the rest says what they were
 	// decided on.
 	wanted int

@@ -15,7 +15,6 @@ import (
 
 	"muster/gitops/branch"
 	"muster/gitops/git/remote"
-	"muster/gitops/traffic"
 )
 
 // Archive reads the files of many past commits, one after the other: what they have in
@@ -48,7 +47,7 @@ func (b *Branch) Archive(ctx context.Context) (*Archive, error) {
 	defer b.mu.Unlock()
 	a := &Archive{branch: b, roots: map[plumbing.Hash]plumbing.Hash{}}
 	if b.server.Address.Endpoint.Protocol == "file" {
-		server := &remote.Connection{Address: b.server.Address, Log: b.server.Log, Traffic: &traffic.Counter{}}
+		server := &remote.Connection{Address: b.server.Address, Log: b.server.Log, Traffic: &remote.Counter{}}
 		a.local = &catFile{dir: server.Address.Endpoint.Path}
 		a.branch = &Branch{name: b.name, server: server}
 		a.store = &store{server: server, mode: whole, objects: newObjects(""), archive: a}

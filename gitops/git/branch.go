@@ -23,7 +23,6 @@ import (
 
 	"muster/gitops/branch"
 	"muster/gitops/git/remote"
-	"muster/gitops/traffic"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/transport"
@@ -87,7 +86,7 @@ func (c Config) connect(url string) (*remote.Connection, error) {
 			return nil, remote.ErrNoKnownHosts
 		}
 	}
-	server := &remote.Connection{Address: address, Credentials: c.Credentials, Timeout: c.Timeout, TempDir: c.TempDir, Log: c.Log, Traffic: &traffic.Counter{}}
+	server := &remote.Connection{Address: address, Credentials: c.Credentials, Timeout: c.Timeout, TempDir: c.TempDir, Log: c.Log, Traffic: &remote.Counter{}}
 	server.Secrets.Add(address.Password)
 	server.Secrets.Address = address.Query()
 	return server, nil
@@ -97,7 +96,7 @@ func (c Config) connect(url string) (*remote.Connection, error) {
 func (b *Branch) String() string { return b.server.Address.String() }
 
 // Stats returns what was exchanged with the server. It waits for nobody.
-func (b *Branch) Stats() traffic.Stats { return b.server.Traffic.Stats() }
+func (b *Branch) Stats() remote.Stats { return b.server.Traffic.Stats() }
 
 // Tip returns the commit at the branch's head and its files. While the
 // head has not moved that is one request. The tree reads lazily, with ctx; it

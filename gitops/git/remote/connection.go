@@ -15,8 +15,6 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/transport"
-
-	"muster/gitops/traffic"
 )
 
 // Connection is how a repository is reached: where it is, as whom, and what is
@@ -33,7 +31,7 @@ type Connection struct {
 	refused     bool   // the server did not take what one of them gave
 	sent        string // the password of the last session
 
-	Traffic  *traffic.Counter
+	Traffic  *Counter
 	pool     pool
 	endpoint *transport.Endpoint // where http requests go, after redirects; nil: not known
 	Caps     *capability.List    // what the server offers for reading; nil: not known

@@ -5,14 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"muster/gitops/secret"
 	"net"
 	"os"
 	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
-
-	"muster/gitops/secret"
 
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )

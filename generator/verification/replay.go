@@ -1,11 +1,4 @@
-// Package replay makes decisions of the past again, from what git has of them: the
-// files of the commit that was decided on, and the observation in the trailers.
-//
-//	log ──Push.Add──▶ Push: the commits of one tick ──Config.Decide──▶ Result
-//
-// The decision is made by [plan.Decide], as it was then; nothing is worked out a second
-// way. What git does not have is said as a difference: see [Result.Differences].
-package replay
+package verification
 
 import (
 	"context"
@@ -23,8 +16,14 @@ import (
 	"muster/generator/plan"
 )
 
-// Config says where the files of the past come from. All fields are needed.
-type Config struct {
+// Replayer makes decisions of the past again, from what git has of them: the files of the
+// commit that was decided on, and the observation in the trailers.
+//
+//	log ──Push.Add──▶ Push: the commits of one tick ──Replayer.Decide──▶ Result
+//
+// The decision is made by [plan.Decide], as it was then. What git does not have is said as a
+// difference: see [Result.Differences]. All fields are needed.
+type Replayer struct {
 	// Overlays is the directory of overlays, as in "overlays".
 	Overlays string
 	// Loader reads the overlays.
@@ -158,7 +157,7 @@ type Result struct {
 
 // Decide replays the decision of one commit of a push, for each of its [Push.Ticks] until
 // the decision reproduces the commit. An error concerns reading only.
-func (c Config) Decide(ctx context.Context, p Push, commit int) (Result, error) {
+func (c Replayer) Decide(ctx context.Context, p Push, commit int) (Result, error) {
 	var best Result
 	tried := false
 	for tick, at := range p.Ticks(commit) {
@@ -175,7 +174,7 @@ func (c Config) Decide(ctx context.Context, p Push, commit int) (Result, error) 
 
 // DecideIn replays the decision of one commit as part of a tick that pushed exactly these
 // commits.
-func (c Config) DecideIn(ctx context.Context, tick Push, commit int) (Result, error) {
+func (c Replayer) DecideIn(ctx context.Context, tick Push, commit int) (Result, error) {
 	push, e := tick.Records, tick.Records[commit].Entry
 	if len(push[len(push)-1].Commit.Parents) == 0 {
 		return Result{Differences: []string{"no commit comes before it, so that there was no overlay to decide on"}}, nil
@@ -205,7 +204,7 @@ func (c Config) DecideIn(ctx context.Context, tick Push, commit int) (Result, er
 		if d.Overlay == name {
 			r.Decision = d
 			r.Differences = differences(e, d)
-			r.Doubtful = ordered(push, e.Overlay) != d.Sum.Dispatch || e.Kind != ledger.Repair && said(e) != text(e, d)
+			r.Doubtful = orderedOf(push, e.Overlay) != d.Sum.Dispatch || e.Kind != ledger.Repair && said(e) != text(e, d)
 			return r, nil
 		}
 	}
@@ -213,8 +212,8 @@ func (c Config) DecideIn(ctx context.Context, tick Push, commit int) (Result, er
 	return r, nil
 }
 
-// ordered is how many agents a push orders for an overlay.
-func ordered(push []ledger.Record, overlay string) int {
+// orderedOf is how many agents a push orders for an overlay.
+func orderedOf(push []ledger.Record, overlay string) int {
 	n := 0
 	for _, x := range push {
 		if x.Entry.Overlay == overlay && x.Entry.Kind == ledger.Dispatch {
@@ -233,12 +232,12 @@ func text(e *ledger.Entry, d plan.Decision) string {
 
 // Load reads overlays by their names as they were at a commit, all where none is named. It
 // returns its files, as in a [Result], and those of the overlays that are there.
-func (c Config) Load(ctx context.Context, commit string, names []string) (fs.FS, []manifest.Overlay, error) {
+func (c Replayer) Load(ctx context.Context, commit string, names []string) (fs.FS, []manifest.Overlay, error) {
 	return c.load(ctx, commit, names, nil)
 }
 
 // load is Load with overlays, by their directories, from other commits.
-func (c Config) load(ctx context.Context, commit string, names []string, instead map[string]string) (fs.FS, []manifest.Overlay, error) {
+func (c Replayer) load(ctx context.Context, commit string, names []string, instead map[string]string) (fs.FS, []manifest.Overlay, error) {
 	var dirs []string
 	for _, name := range names {
 		dirs = append(dirs, path.Join(c.Overlays, name))
@@ -265,14 +264,14 @@ func (c Config) load(ctx context.Context, commit string, names []string, instead
 	return f, overlays, err
 }
 
-func (c Config) base() string { return path.Join(path.Dir(path.Clean(c.Overlays)), "base") }
+func (c Replayer) base() string { return path.Join(path.Dir(path.Clean(c.Overlays)), "base") }
 
 // Name is the name of the overlay in a directory.
-func (c Config) Name(dir string) string { return strings.TrimPrefix(dir, path.Clean(c.Overlays)+"/") }
+func (c Replayer) Name(dir string) string { return strings.TrimPrefix(dir, path.Clean(c.Overlays)+"/") }
 
 // serving are the names of the overlays that an entry is about: its own, and those that
 // its observation says serve the queue.
-func (c Config) serving(e *ledger.Entry) []string {
+func (c Replayer) serving(e *ledger.Entry) []string {
 	names := []string{c.Name(e.Overlay)}
 	for _, s := range e.Observation.Overlays {
 		if clean := path.Clean(s.Overlay); clean == s.Overlay && clean != "." && !path.IsAbs(clean) && !strings.HasPrefix(clean, "..") {
@@ -293,15 +292,15 @@ func differences(e *ledger.Entry, d plan.Decision) []string {
 	case e.Kind == ledger.Dispatch && agents != e.Agents:
 		return []string{fmt.Sprintf("it orders %d agents, and made again the decision orders %d", e.Agents, agents)}
 	case !slices.Equal(ids, again):
-		return []string{fmt.Sprintf("it is about %s, and made again the decision is about %s", some(ids), some(again))}
+		return []string{fmt.Sprintf("it is about %s, and made again the decision is about %s", someOf(ids), someOf(again))}
 	case agents != e.Agents:
 		return []string{fmt.Sprintf("its dispatches have %d agents, and it says %d", agents, e.Agents)}
 	}
 	return nil
 }
 
-// some names the first of dispatches.
-func some(ids []string) string {
+// someOf names the first of dispatches.
+func someOf(ids []string) string {
 	const most = 3
 	switch more := len(ids) - most; {
 	case len(ids) == 0:

@@ -1,6 +1,6 @@
 // Package traffic counts what is sent to a server and what comes back. It is the
 // standard library only.
-package traffic
+package remote
 
 import (
 	"io"
@@ -52,15 +52,15 @@ func (c *Counter) Reader(r io.Reader) io.Reader { return reader{r, &c.received} 
 func (c *Counter) Writer(w io.WriteCloser) io.WriteCloser { return writer{w, &c.sent} }
 
 // Transport counts the requests that go through it.
-func (c *Counter) Transport(next http.RoundTripper) http.RoundTripper { return transport{next, c} }
+func (c *Counter) Transport(next http.RoundTripper) http.RoundTripper { return countingTransport{next, c} }
 
-type transport struct {
+type countingTransport struct {
 	next  http.RoundTripper
 	count *Counter
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
+func (t countingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Body != nil && request.Body != http.NoBody {
 		counted := *request // a RoundTripper does not change what it is given
 		counted.Body = body{reader{request.Body, &t.count.sent}, request.Body}

@@ -1,4 +1,4 @@
-package traffic_test
+package remote_test
 
 import (
 	"io"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gitops/traffic"
+	"muster/gitops/git/remote"
 )
 
 // TestTransportCounts: requests, failures, bytes of both ways, and the limit that
@@ -24,7 +24,7 @@ func TestTransportCounts(t *testing.T) {
 		_, _ = io.WriteString(w, "an answer")
 	}))
 	defer server.Close()
-	var c traffic.Counter
+	var c remote.Counter
 	client := &http.Client{Transport: c.Transport(http.DefaultTransport)}
 	ask := func(method, address, text string) {
 		request, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(text))
@@ -43,7 +43,7 @@ func TestTransportCounts(t *testing.T) {
 	ask("POST", server.URL, "four")
 	ask("GET", server.URL, "")
 	ask("GET", "http://127.0.0.1:0", "")
-	want := traffic.Stats{Requests: 3, Failures: 2, Sent: 4, Received: 18, Limit: 60, Remaining: 59}
+	want := remote.Stats{Requests: 3, Failures: 2, Sent: 4, Received: 18, Limit: 60, Remaining: 59}
 	if got := c.Stats(); got != want {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
@@ -51,7 +51,7 @@ func TestTransportCounts(t *testing.T) {
 
 // TestSessionCounts: what goes over a pipe.
 func TestSessionCounts(t *testing.T) {
-	var c traffic.Counter
+	var c remote.Counter
 	c.Session(nil)
 	c.Session(io.ErrUnexpectedEOF)
 	from, to := io.Pipe()
@@ -63,7 +63,7 @@ func TestSessionCounts(t *testing.T) {
 	if text, err := io.ReadAll(c.Reader(from)); string(text) != "words" || err != nil {
 		t.Errorf("%q, %v", text, err)
 	}
-	if got, want := c.Stats(), (traffic.Stats{Requests: 2, Failures: 1, Sent: 5, Received: 5}); got != want {
+	if got, want := c.Stats(), (remote.Stats{Requests: 2, Failures: 1, Sent: 5, Received: 5}); got != want {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
 }

@@ -1,6 +1,6 @@
 // Package markdown writes the words of others into Markdown such that a forge makes
 // neither markup, nor a mention, nor a link of them.
-package markdown
+package ledger
 
 import (
 	"fmt"
@@ -8,11 +8,11 @@ import (
 	"unicode"
 )
 
-// Code is a text of others on one line, between as many backticks as it needs
+// MarkdownCode is a text of others on one line, between as many backticks as it needs
 // (spec.commonmark.org, "Code spans"). A bar would end a cell of a table. It is empty
 // for a text without a visible character.
-func Code(text string) string {
-	text = shown(strings.Join(strings.Fields(text), " "))
+func MarkdownCode(text string) string {
+	text = shownInMarkdown(strings.Join(strings.Fields(text), " "))
 	if text == "" {
 		return ""
 	}
@@ -26,10 +26,10 @@ func Code(text string) string {
 	return fence + strings.ReplaceAll(text, "|", `\|`) + fence
 }
 
-// Fenced is a text of others in a block that it cannot end. language is the block's,
+// MarkdownBlock is a text of others in a block that it cannot end. language is the block's,
 // as in "text".
-func Fenced(language, text string) string {
-	text = shown(text)
+func MarkdownBlock(language, text string) string {
+	text = shownInMarkdown(text)
 	fence := "```"
 	for strings.Contains(text, fence) {
 		fence += "`"
@@ -37,9 +37,9 @@ func Fenced(language, text string) string {
 	return fence + language + "\n" + strings.TrimRight(text, "\n") + "\n" + fence + "\n"
 }
 
-// shown is a text with what nobody would see in it, as characters that turn text around,
+// shownInMarkdown is a text with what nobody would see in it, as characters that turn text around,
 // written as an escape.
-func shown(text string) string {
+func shownInMarkdown(text string) string {
 	const nonJoiner, joiner = 0x200c, 0x200d // of letters and emoji
 	var b strings.Builder
 	for _, c := range strings.ToValidUTF8(text, "\ufffd") {

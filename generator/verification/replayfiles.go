@@ -1,4 +1,4 @@
-package replay
+package verification
 
 import (
 	"io/fs"
