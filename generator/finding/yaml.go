@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
-	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
 // LineOf is the line of the first of the fields that a kustomization says; 0 where
@@ -24,10 +23,10 @@ func LineOf(tree fs.FS, file string, fields ...string) int {
 	return LineAmong(data, fields...)
 }
 
-// LineAmong is lineOf a kustomization's text.
+// LineAmong is [LineOf] for a kustomization's text.
 func LineAmong(kustomization []byte, fields ...string) int {
-	var doc kyaml.Node
-	if kyaml.Unmarshal(kustomization, &doc) != nil || len(doc.Content) != 1 {
+	var doc yaml.Node
+	if yaml.Unmarshal(kustomization, &doc) != nil || len(doc.Content) != 1 {
 		return 0
 	}
 	for _, name := range fields {
@@ -90,6 +89,7 @@ func ParseOne(file string, data []byte) (*yaml.Node, *Finding) {
 // yamlLine finds the line in an error of the YAML library, which has no type.
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
+// Syntax is the finding that a file cannot be parsed as YAML.
 func Syntax(file string, err error) *Finding {
 	f := &Finding{File: file}
 	text := OneLine(err)

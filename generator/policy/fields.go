@@ -114,6 +114,6 @@ func needed(f specField) specField {
 	return f
 }
 
-// mostAgents is what Kubernetes allows an Indexed Job (batch/v1 validation,
+// MaxAgents is what Kubernetes allows an Indexed Job (batch/v1 validation,
 // maxParallelismForIndexedJob).
 const MaxAgents = 100_000

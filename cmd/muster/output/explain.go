@@ -41,6 +41,7 @@ func ExplainPrinters() map[string]func(Output, []explanation.Explanation) error 
 	}
 }
 
+// PrintExplanations prints explanations as text, one after the other.
 func PrintExplanations(out Output, all []explanation.Explanation) error {
 	for i, x := range all {
 		if i > 0 {

@@ -91,11 +91,13 @@ func (g *gathered) flush() error {
 	return err
 }
 
+// NewHistoryOutput returns an output that writes in large pieces; done is called before each.
 func NewHistoryOutput(out Output, done func()) HistoryOutput {
 	g := &gathered{done: done, out: out}
 	return HistoryOutput{Output{Text: &Printable{To: g}, Raw: g, Colour: out.Colour}, g}
 }
 
+// Flush writes what has been gathered.
 func (out HistoryOutput) Flush() error { return out.to.flush() }
 
 // tablePrinter prints a table. The first rows are shown as soon as they are there.

@@ -51,12 +51,14 @@ func document(r generator.Result) PlanDocument {
 	return d
 }
 
+// PrintJSON prints the result of a tick as a JSON document.
 func PrintJSON(out io.Writer, r generator.Result) error {
 	e := json.NewEncoder(out)
 	e.SetIndent("", "  ")
 	return e.Encode(document(r))
 }
 
+// PrintYAML prints the result of a tick as a YAML document.
 func PrintYAML(out io.Writer, r generator.Result) error {
 	raw, err := json.Marshal(document(r))
 	if err != nil {

@@ -167,6 +167,7 @@ type worldDocument struct {
 	Buffer   int     `json:"buffer"`
 }
 
+// WorkloadEntry is a workload in the JSON document of muster simulate.
 type WorkloadEntry struct {
 	Name    string           `json:"name"`
 	About   string           `json:"about,omitempty"`
@@ -174,6 +175,7 @@ type WorkloadEntry struct {
 	Results []AlgorithmEntry `json:"results"`
 }
 
+// AlgorithmEntry is an algorithm in the JSON document of muster simulate.
 type AlgorithmEntry struct {
 	Algorithm string      `json:"algorithm"`
 	Source    string      `json:"source"`
@@ -235,6 +237,7 @@ func Compared(cases []simulation.Case, algorithms []simulation.Named, rows []sim
 	return d
 }
 
+// JSON returns the comparison as a JSON document.
 func (d Comparison) JSON() ([]byte, error) {
 	text, err := json.MarshalIndent(d, "", "  ")
 	return append(text, '\n'), err

@@ -48,6 +48,7 @@ type Connection struct {
 // begins at the address again, in version 0 of the protocol.
 func (c *Connection) Reset() { c.endpoint, c.manyRefs = nil, false }
 
+// OverHTTP reports whether the server is reached over http or https.
 func (c *Connection) OverHTTP() bool {
 	return strings.HasPrefix(c.Address.Endpoint.Protocol, "http")
 }

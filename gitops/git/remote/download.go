@@ -91,12 +91,14 @@ type Spool struct {
 	refused    bool // no temporary file can be made, or its disk is full
 }
 
+// Close removes what was kept.
 func (s *Spool) Close() {
 	if s.File != nil {
 		_ = s.File.Close()
 	}
 }
 
+// Download returns what was kept, to be read.
 func (s *Spool) Download() *Download {
 	if s.File != nil {
 		return &Download{ReaderAt: s.File, Size: s.size, file: s.File}

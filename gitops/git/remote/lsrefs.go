@@ -18,7 +18,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// settleTimeout bounds the reading of the branch after a push that failed,
+// SettleTimeout bounds the reading of the branch after a push that failed,
 // also when the push's own context is over.
 const SettleTimeout = 15 * time.Second
 

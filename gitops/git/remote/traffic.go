@@ -52,7 +52,9 @@ func (c *Counter) Reader(r io.Reader) io.Reader { return reader{r, &c.received} 
 func (c *Counter) Writer(w io.WriteCloser) io.WriteCloser { return writer{w, &c.sent} }
 
 // Transport counts the requests that go through it.
-func (c *Counter) Transport(next http.RoundTripper) http.RoundTripper { return countingTransport{next, c} }
+func (c *Counter) Transport(next http.RoundTripper) http.RoundTripper {
+	return countingTransport{next, c}
+}
 
 type countingTransport struct {
 	next  http.RoundTripper
