@@ -7,6 +7,7 @@ import (
 
 	"muster/generator/history"
 	"muster/generator/plan"
+	"muster/generator/policy"
 	"muster/generator/simulation"
 )
 
@@ -115,5 +116,5 @@ func reuse(r plan.Reuse) string {
 	if !r.On() {
 		return "none"
 	}
-	return fmt.Sprintf("idle:%s,uptime:%s", history.Span(r.Idle), history.Span(r.Uptime))
+	return fmt.Sprintf("idle:%s,uptime:%s", policy.Span(r.Idle), policy.Span(r.Uptime))
 }

@@ -13,6 +13,7 @@ import (
 	"muster/generator/ledger"
 	"muster/generator/manifest"
 	"muster/generator/plan"
+	"muster/generator/policy"
 	"muster/gitops/branch"
 )
 
@@ -20,8 +21,14 @@ import (
 // the field that limited the agents; empty: none did.
 func (c Config) policy(ctx context.Context, commit string, o *manifest.Overlay, d plan.Decision, limit string) (*Policy, error) {
 	p := &Policy{File: path.Join(o.Path, "scaling.yaml"), Schedule: d.Schedule, OverriddenUntil: d.OverriddenUntil}
+	shown := []string{"schedule", "override"} // of which there may be several
+	for _, f := range policy.Fields() {
+		if f.Limits {
+			shown = append(shown, f.Name)
+		}
+	}
 	for _, s := range history.Changes(plan.Policy{}, o.Policy) {
-		if name, _, _ := strings.Cut(s.Setting, " "); slices.Contains(shownSettings(), name) {
+		if name, _, _ := strings.Cut(s.Setting, " "); slices.Contains(shown, name) {
 			p.Settings = append(p.Settings, history.Change{Setting: s.Setting, After: s.After})
 		}
 	}
@@ -44,11 +51,6 @@ func (p *Policy) setBy(setting string) string {
 		}
 	}
 	return ""
-}
-
-// shownSettings are the settings that numbers of agents turn on.
-func shownSettings() []string {
-	return []string{"queue", "cluster", "min", "max", "buffer", "lookahead", "maxPerHour", "priority", "paused", "schedule", "override"}
 }
 
 // wrote finds who made a policy what it is at a commit: its last change, and that of the

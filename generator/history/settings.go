@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"muster/generator/plan"
+	"muster/generator/policy"
 )
 
 // Changes lists the settings in which two policies differ, in the order in which the
-// README has them, then each schedule's and each override's.
+// documentation has them, then each schedule's and each override's.
 func Changes(before, after plan.Policy) []Change {
 	all := settingChanges(before, after)
 	all = append(all, listChanges(schedules(before), schedules(after), func(name string) string { return "schedule " + strconv.Quote(name) })...)
@@ -60,50 +61,13 @@ func listChanges(from, to map[string][]setting, label func(name string) string) 
 type setting struct{ name, value string }
 
 func settings(p plan.Policy) []setting {
-	return []setting{
-		{"queue", p.Queue},
-		{"cluster", p.Cluster},
-		{"tags", strings.Join(p.Tags, " ")},
-		{"min", strconv.Itoa(p.Min)},
-		{"max", strconv.Itoa(p.Max)},
-		{"buffer", strconv.Itoa(p.Buffer)},
-		{"lookahead", strconv.FormatFloat(p.Lookahead, 'f', -1, 64)},
-		{"lease", lease(p)},
-		{"idleTimeout", Span(p.IdleTimeout)},
-		{"warmIdleTimeout", Span(p.WarmIdleTimeout)},
-		{"reuse", reuse(p.Reuse)},
-		{"priority", strconv.Itoa(p.Priority)},
-		{"maxPerHour", strconv.Itoa(p.MaxPerHour)},
-		{"paused", strconv.FormatBool(p.Paused)},
+	var all []setting
+	for _, f := range policy.Fields() {
+		if f.Show != nil {
+			all = append(all, setting{f.Name, f.Show(p)})
+		}
 	}
-}
-
-// lease is the policy's setting, as a person would write it.
-func lease(p plan.Policy) string {
-	if p.LeaseAuto {
-		return "auto"
-	}
-	return Span(p.Lease)
-}
-
-// reuse is the policy's setting in words; empty where agents take one job.
-func reuse(r plan.Reuse) string {
-	if !r.On() {
-		return ""
-	}
-	return "idle " + Span(r.Idle) + " uptime " + Span(r.Uptime)
-}
-
-// Span is a length of time without its empty parts: 1m, not 1m0s.
-func Span(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return all
 }
 
 // schedules are the settings of each schedule, by its name. Of several of one name
@@ -125,9 +89,9 @@ func schedules(p plan.Policy) map[string][]setting {
 		if s.Zone != nil {
 			zone = s.Zone.String()
 		}
-		all[name] = []setting{
-			{"days", strings.Join(days, " ")}, {"from", clock(s.From)}, {"to", clock(s.To)}, {"timeZone", zone},
-			{"min", optional(s.Min)}, {"max", optional(s.Max)}, {"buffer", optional(s.Buffer)},
+		all[name] = []setting{{"days", strings.Join(days, " ")}, {"from", clock(s.From)}, {"to", clock(s.To)}, {"timeZone", zone}}
+		for _, f := range policy.Scheduled() {
+			all[name] = append(all[name], setting{f.Name, optional(*f.Schedule(&s))})
 		}
 	}
 	return all
@@ -147,7 +111,10 @@ func overrides(p plan.Policy) map[string][]setting {
 		if o.Paused {
 			paused = "true"
 		}
-		all[name] = []setting{{"min", optional(o.Min)}, {"max", optional(o.Max)}, {"buffer", optional(o.Buffer)}, {"maxPerHour", optional(o.MaxPerHour)}, {"paused", paused}}
+		for _, f := range policy.Overridable() {
+			all[name] = append(all[name], setting{f.Name, optional(*f.Override(&o))})
+		}
+		all[name] = append(all[name], setting{"paused", paused})
 	}
 	return all
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/finding"
 	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/generator/manifest"
@@ -21,21 +22,6 @@ import (
 
 // policyFile is an overlay's policy.
 const policyFile = "scaling.yaml"
-
-// setting is one of the settings that an override has.
-type setting struct {
-	name string
-	in   func(o *plan.Override) **int
-}
-
-func overridable() []setting {
-	return []setting{
-		{"min", func(o *plan.Override) **int { return &o.Min }},
-		{"max", func(o *plan.Override) **int { return &o.Max }},
-		{"buffer", func(o *plan.Override) **int { return &o.Buffer }},
-		{"maxPerHour", func(o *plan.Override) **int { return &o.MaxPerHour }},
-	}
-}
 
 // Set changes settings of an overlay's policy, given as the YAML that is behind their
 // names. With until they are in force until then, as an override; without, for good,
@@ -54,17 +40,17 @@ func Set(tree fs.FS, o *manifest.Overlay, values map[string]string, until, now t
 	if until.IsZero() {
 		return change(tree, o, subject, policy.Edit{Set: values, Override: len(o.Policy.Overrides) > 0, Overrides: without(o.Policy.Overrides, now, names)}, now)
 	}
-	mine := plan.Override{Until: until}
+	mine, overridable := plan.Override{Until: until}, policy.Overridable()
 	for _, name := range names {
-		at := slices.IndexFunc(overridable(), func(s setting) bool { return s.name == name })
+		at := slices.IndexFunc(overridable, func(f policy.Field) bool { return f.Name == name })
 		if at < 0 {
-			return Edit{}, fmt.Errorf("%s: cannot be set for a while: what can is min, max, buffer and maxPerHour", name)
+			return Edit{}, fmt.Errorf("%s: cannot be set for a while: only %s can", name, finding.Or(policy.Names(overridable)))
 		}
 		n, err := strconv.Atoi(values[name])
 		if err != nil {
 			return Edit{}, fmt.Errorf("%s=%s: %q is not a whole number", name, values[name], values[name])
 		}
-		*overridable()[at].in(&mine) = &n
+		*overridable[at].Override(&mine) = &n
 	}
 	subject += " until " + until.UTC().Format(time.RFC3339)
 	return change(tree, o, subject, policy.Edit{Override: true, Overrides: append(without(o.Policy.Overrides, now, names), mine)}, now)
@@ -120,11 +106,11 @@ func without(all []plan.Override, now time.Time, names []string) []plan.Override
 		}
 		o.Paused = o.Paused && !slices.Contains(names, pausing)
 		rest := o.Paused
-		for _, s := range overridable() {
-			if slices.Contains(names, s.name) {
-				*s.in(&o) = nil
+		for _, f := range policy.Overridable() {
+			if slices.Contains(names, f.Name) {
+				*f.Override(&o) = nil
 			}
-			rest = rest || *s.in(&o) != nil
+			rest = rest || *f.Override(&o) != nil
 		}
 		if rest {
 			kept = append(kept, o)

@@ -60,10 +60,8 @@ func Apply(file string, text []byte, edit Edit) ([]byte, error) {
 	return after, nil
 }
 
-// Settable are the fields of spec that [EditPolicy] sets.
-func Settable() []string {
-	return []string{"min", "max", "buffer", "lookahead", "lease", "idleTimeout", "warmIdleTimeout", "priority", "maxPerHour", reuseName, "paused"}
-}
+// Settable are the fields of spec that [Apply] sets.
+func Settable() []string { return Names(only(func(f Field) bool { return f.Settable })) }
 
 // byHand says that the text of a policy is written in a way that only people edit.
 const byHand = "is not written as a block, a field a line: edit it by hand"
@@ -193,12 +191,9 @@ func setOverrides(file string, lines []string, all []plan.Override) ([]string, e
 // overrideText is one override on one line.
 func overrideText(o plan.Override) string {
 	words := []string{"until: " + strconv.Quote(o.Until.UTC().Format(time.RFC3339))}
-	for _, x := range []struct {
-		name  string
-		value *int
-	}{{"min", o.Min}, {"max", o.Max}, {"buffer", o.Buffer}, {"maxPerHour", o.MaxPerHour}} {
-		if x.value != nil {
-			words = append(words, x.name+": "+strconv.Itoa(*x.value))
+	for _, f := range Overridable() {
+		if n := *f.Override(&o); n != nil {
+			words = append(words, f.Name+": "+strconv.Itoa(*n))
 		}
 	}
 	if o.Paused {

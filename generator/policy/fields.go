@@ -2,6 +2,9 @@ package policy
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"muster/generator/plan"
@@ -13,7 +16,8 @@ import (
 // are as long: nothing of a Job comes later.
 const LongestLease = 24 * time.Hour
 
-// Field is one field of a policy's spec, as documents say it.
+// Field is one field of a policy's spec, and all that muster does with it but decide: parser,
+// schema, documentation, muster set, history and explain follow from it.
 type Field struct {
 	// Name is its key, Type what it takes, as in "number, 0 to 100000".
 	Name, Type string
@@ -22,6 +26,16 @@ type Field struct {
 	// Comment stands beside it in the policy that muster init writes, Meaning in
 	// the table of docs/reference/policy.md and in the schema.
 	Comment, Meaning string
+	// Settable reports whether muster set sets it. Limits reports whether numbers of agents
+	// depend on it, so that muster explain shows it.
+	Settable, Limits bool
+	// Show returns the field's value as a person writes it; empty where there is none. It is
+	// nil for lists.
+	Show func(p plan.Policy) string
+	// Override and Schedule return the same number in an override and in a schedule; nil:
+	// these cannot have it.
+	Override func(o *plan.Override) **int
+	Schedule func(s *plan.Schedule) **int
 }
 
 // Fields lists the fields of spec in the order that documentation uses.
@@ -33,78 +47,134 @@ func Fields() []Field {
 	return all
 }
 
+// Overridable lists the fields that an override can have.
+func Overridable() []Field { return only(func(f Field) bool { return f.Override != nil }) }
+
+// Scheduled lists the fields that a schedule can have.
+func Scheduled() []Field { return only(func(f Field) bool { return f.Schedule != nil }) }
+
+func only(has func(Field) bool) []Field {
+	return slices.DeleteFunc(Fields(), func(f Field) bool { return !has(f) })
+}
+
+// Names returns the names of fields.
+func Names(fields []Field) []string {
+	var all []string
+	for _, f := range fields {
+		all = append(all, f.Name)
+	}
+	return all
+}
+
 // specField is one field of spec: preset puts the default into a policy; read gets
 // the value, and says what is wrong through the reader; shape is the value's
-// schema.
+// schema, made when it is asked for: those of lists go by this table.
 type specField struct {
 	Field
 	preset func(p *plan.Policy)
 	read   func(r *policyReader, n *yaml.Node)
-	shape  keywords
+	shape  func() keywords
 }
 
 // specFields is the one table of the fields: parser, schema and documents are made
 // from it or held against it.
 func specFields() []specField {
 	return []specField{
-		{Field{"queue", "string, 1 to 100 letters, digits, `-`, `_`", "", "key of the Buildkite queue", "key of the Buildkite queue"},
-			nil, (*policyReader).queue, keywords{"type": "string", "pattern": queueRule.String()}},
-		{Field{"cluster", "string", `""`, "name or id of the Buildkite cluster, if the queue's key is in several",
-			"name or ID of the Buildkite cluster; required if several clusters have the queue's key"},
-			nil, (*policyReader).cluster, clusterShape()},
-		{Field{"tags", "map of strings", "{}", "further agent tags, as in {os: linux, size: large}",
-			"additional agent tags, as in `{os: linux}`; muster adds queue, dispatch, overlay and index"},
-			nil, (*policyReader).tags, tagsShape()},
-		count("min", "agents kept whatever is pending", "minimum number of agents, even without pending jobs", func(p *plan.Policy) *int { return &p.Min }),
-		needed(count("max", "agents never passed", "maximum number of agents, including those in flight", func(p *plan.Policy) *int { return &p.Max })),
+		{describe("queue", "string, 1 to 100 letters, digits, `-`, `_`", "", "key of the Buildkite queue", "key of the Buildkite queue").shows(func(p plan.Policy) string { return p.Queue }).limits(),
+			nil, (*policyReader).queue, func() keywords { return keywords{"type": "string", "pattern": queueRule.String()} }},
+		{describe("cluster", "string", `""`, "name or id of the Buildkite cluster, if the queue's key is in several",
+			"name or ID of the Buildkite cluster; required if several clusters have the queue's key").shows(func(p plan.Policy) string { return p.Cluster }).limits(),
+			nil, (*policyReader).cluster, clusterShape},
+		{describe("tags", "map of strings", "{}", "further agent tags, as in {os: linux, size: large}",
+			"additional agent tags, as in `{os: linux}`; muster adds queue, dispatch, overlay and index").shows(func(p plan.Policy) string { return strings.Join(p.Tags, " ") }),
+			nil, (*policyReader).tags, tagsShape},
+		count("min", "agents kept whatever is pending", "minimum number of agents, even without pending jobs", func(p *plan.Policy) *int { return &p.Min }).limits().
+			over(func(o *plan.Override) **int { return &o.Min }, func(s *plan.Schedule) **int { return &s.Min }),
+		needed(count("max", "agents never passed", "maximum number of agents, including those in flight", func(p *plan.Policy) *int { return &p.Max })).limits().
+			over(func(o *plan.Override) **int { return &o.Max }, func(s *plan.Schedule) **int { return &s.Max }),
 		count("buffer", "agents kept idle, ready for jobs to come", "idle agents, in addition to those that pending jobs need",
-			func(p *plan.Policy) *int { return &p.Buffer }),
-		{Field{"lookahead", "share, 0 to 1", "0", "share (0 to 1) of upcoming jobs that agents start for early",
-			"share of the jobs behind a `wait` step or a dependency for which agents start early; jobs behind a block step do not count"},
-			nil, (*policyReader).lookahead, keywords{"type": "number", "minimum": 0, "maximum": 1}},
+			func(p *plan.Policy) *int { return &p.Buffer }).limits().
+			over(func(o *plan.Override) **int { return &o.Buffer }, func(s *plan.Schedule) **int { return &s.Buffer }),
+		{describe("lookahead", "share, 0 to 1", "0", "share (0 to 1) of upcoming jobs that agents start for early",
+			"share of the jobs behind a `wait` step or a dependency for which agents start early; jobs behind a block step do not count").shows(func(p plan.Policy) string { return strconv.FormatFloat(p.Lookahead, 'f', -1, 64) }).settable().limits(),
+			nil, (*policyReader).lookahead, func() keywords { return keywords{"type": "number", "minimum": 0, "maximum": 1} }},
 		leaseField(),
 		span("idleTimeout", 10*time.Second, 24*time.Hour, 5*time.Minute, "how long an agent ordered for a job waits for one",
 			"how long an agent that was ordered for a pending job stays idle before it exits", func(p *plan.Policy) *time.Duration { return &p.IdleTimeout }),
 		span("warmIdleTimeout", time.Minute, 7*24*time.Hour, time.Hour, "how long an agent kept for min and buffer does",
 			"how long an agent that was ordered for `min` or `buffer` stays idle before another replaces it. Above about 23h, increase the template's `activeDeadlineSeconds`",
 			func(p *plan.Policy) *time.Duration { return &p.WarmIdleTimeout }),
-		{Field{"reuse", reuseType(), "{}", "agents that take more than one job, as in {idle: 1m, uptime: 30m}; see muster's docs/explanation/agent-job.md first",
-			"lets agents take more than one job, as in `{idle: 1m, uptime: 30m}`, so that builds share a pod: see docs/explanation/agent-job.md. " +
-				"Without a job, an agent exits after `idle` if it was ordered for a pending job, or after `warmIdleTimeout` if ordered for `min` or `buffer`. " +
-				"After `uptime`, every agent exits when its job ends. Above about 23h of uptime, increase the template's `activeDeadlineSeconds`"},
-			nil, (*policyReader).reuse, reuseShape()},
+		{describe("reuse", reuseType(), "{}", "agents that take more than one job, as in {idle: 1m, uptime: 30m}; see muster's docs/explanation/agent-job.md first",
+			"lets agents take more than one job, as in `{idle: 1m, uptime: 30m}`, so that builds share a pod: see docs/explanation/agent-job.md. "+
+				"Without a job, an agent exits after `idle` if it was ordered for a pending job, or after `warmIdleTimeout` if ordered for `min` or `buffer`. "+
+				"After `uptime`, every agent exits when its job ends. Above about 23h of uptime, increase the template's `activeDeadlineSeconds`").shows(showReuse).settable(),
+			nil, (*policyReader).reuse, reuseShape},
 		count("priority", "among overlays of the same queue, the higher is filled first",
-			"among overlays of one queue, the highest priority receives agents first, up to its `max`; equal priorities share evenly", func(p *plan.Policy) *int { return &p.Priority }),
+			"among overlays of one queue, the highest priority receives agents first, up to its `max`; equal priorities share evenly", func(p *plan.Policy) *int { return &p.Priority }).limits(),
 		count("maxPerHour", "agents ordered in any hour at most; 0 is no limit",
-			"maximum number of agents ordered within any hour; 0 is no limit. A restart does not reset it", func(p *plan.Policy) *int { return &p.MaxPerHour }),
-		{Field{"paused", "true or false", "false", "true: muster orders nothing here", "`true`: muster orders nothing, but still retires dispatches"},
-			nil, (*policyReader).paused, keywords{"type": "boolean"}},
-		{Field{"schedules", "list", "[]", "other min, max and buffer in windows of the week; see muster's docs/reference/policy.md",
-			"other `min`, `max` and `buffer` at times of the week"},
-			nil, (*policyReader).schedules, keywords{"type": "array", "items": scheduleShape()}},
-		{Field{"overrides", "list", "[]", "other min, max, buffer, maxPerHour or paused until a moment; above schedules",
-			"other `min`, `max`, `buffer`, `maxPerHour` or `paused: true` until a given time; take precedence over schedules"},
-			nil, (*policyReader).overrides, keywords{"type": "array", "maxItems": mostOverrides, "items": overrideShape()}},
+			"maximum number of agents ordered within any hour; 0 is no limit. A restart does not reset it", func(p *plan.Policy) *int { return &p.MaxPerHour }).limits().
+			over(func(o *plan.Override) **int { return &o.MaxPerHour }, nil),
+		{describe("paused", "true or false", "false", "true: muster orders nothing here", "`true`: muster orders nothing, but still retires dispatches").shows(func(p plan.Policy) string { return strconv.FormatBool(p.Paused) }).settable().limits(),
+			nil, (*policyReader).paused, func() keywords { return keywords{"type": "boolean"} }},
+		{describe("schedules", "list", "[]", "other min, max and buffer in windows of the week; see muster's docs/reference/policy.md",
+			"other `min`, `max` and `buffer` at times of the week").limits(),
+			nil, (*policyReader).schedules, func() keywords { return keywords{"type": "array", "items": scheduleShape()} }},
+		{describe("overrides", "list", "[]", "other min, max, buffer, maxPerHour or paused until a moment; above schedules",
+			"other `min`, `max`, `buffer`, `maxPerHour` or `paused: true` until a given time; take precedence over schedules").limits(),
+			nil, (*policyReader).overrides, func() keywords { return keywords{"type": "array", "maxItems": mostOverrides, "items": overrideShape()} }},
 	}
+}
+
+func describe(name, kind, preset, comment, meaning string) Field {
+	return Field{Name: name, Type: kind, Default: preset, Comment: comment, Meaning: meaning}
+}
+
+func (f Field) shows(show func(p plan.Policy) string) Field {
+	f.Show = show
+	return f
+}
+
+func (f Field) settable() Field {
+	f.Settable = true
+	return f
+}
+
+func (f Field) limits() Field {
+	f.Limits = true
+	return f
+}
+
+// limits makes a field one that numbers of agents depend on.
+func (f specField) limits() specField {
+	f.Field = f.Field.limits()
+	return f
+}
+
+// over makes a field one that overrides, and where schedule is not nil schedules, can have.
+func (f specField) over(override func(o *plan.Override) **int, schedule func(s *plan.Schedule) **int) specField {
+	f.Override, f.Schedule = override, schedule
+	return f
 }
 
 // count is a field that takes a whole number.
 func count(name, comment, meaning string, into func(p *plan.Policy) *int) specField {
 	return specField{
-		Field{name, fmt.Sprintf("number, 0 to %d", MaxAgents), "0", comment, meaning},
+		describe(name, fmt.Sprintf("number, 0 to %d", MaxAgents), "0", comment, meaning).
+			shows(func(p plan.Policy) string { return strconv.Itoa(*into(&p)) }).settable(),
 		nil,
 		func(r *policyReader, n *yaml.Node) { *into(&r.policy) = r.count(n, name) },
-		countShape(),
+		countShape,
 	}
 }
 
 // span is a field that takes a length of time.
 func span(name string, least, most, preset time.Duration, comment, meaning string, into func(p *plan.Policy) *time.Duration) specField {
 	return specField{
-		Field{name, fmt.Sprintf("duration, %s to %s", brief(least), brief(most)), brief(preset), comment, meaning},
+		describe(name, fmt.Sprintf("duration, %s to %s", Span(least), Span(most)), Span(preset), comment, meaning).
+			shows(func(p plan.Policy) string { return Span(*into(&p)) }).settable(),
 		func(p *plan.Policy) { *into(p) = preset },
 		func(r *policyReader, n *yaml.Node) { *into(&r.policy) = r.span(n, name, least, most) },
-		spanShape(least, most),
+		func() keywords { return spanShape(least, most) },
 	}
 }
 

@@ -18,10 +18,16 @@ func leaseField() specField {
 		"the time in which an ordered agent must start; a later one exits at once. Longer than syncer and node need, shorter than you would wait for a lost agent. "+
 			"Above 50m, increase the template's `ttlSecondsAfterFinished`. "+
 			fmt.Sprintf("`auto`, which `muster init` writes, adapts to this overlay's start-up times: %s until %d are known, then four times their 99th percentile, from %s to %s; ",
-				brief(plan.FirstLease), plan.LeastBoots, brief(plan.LeastAutoLease), brief(plan.MostAutoLease))+
+				Span(plan.FirstLease), plan.LeastBoots, Span(plan.LeastAutoLease), Span(plan.MostAutoLease))+
 			"muster then replaces overdue agents before their lease expires",
 		func(p *plan.Policy) *time.Duration { return &p.Lease })
 	f.Type += ", or `" + LeaseAuto + "`"
+	f.Show = func(p plan.Policy) string {
+		if p.LeaseAuto {
+			return LeaseAuto
+		}
+		return Span(p.Lease)
+	}
 	fixed := f.read
 	f.read = func(r *policyReader, n *yaml.Node) {
 		r.policy.LeaseAuto = n.Kind == yaml.ScalarNode && n.Tag == "!!str" && n.Value == LeaseAuto
@@ -31,7 +37,8 @@ func leaseField() specField {
 			}
 		}
 	}
-	f.shape = keywords{"anyOf": []keywords{{"const": LeaseAuto}, f.shape}}
+	fixedShape := f.shape
+	f.shape = func() keywords { return keywords{"anyOf": []keywords{{"const": LeaseAuto}, fixedShape()}} }
 	return f
 }
 

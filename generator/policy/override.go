@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,11 +13,13 @@ import (
 )
 
 // overrideFields lists the fields of an override in the order that documentation uses.
-var overrideFields = []string{"until", "min", "max", "buffer", "maxPerHour", "paused"}
+func overrideFields() []string {
+	return slices.Concat([]string{"until"}, Names(Overridable()), []string{"paused"})
+}
 
 func (r *policyReader) overrides(n *yaml.Node) {
 	r.entries(n, entries{
-		field: "overrides", one: "an override", fields: overrideFields,
+		field: "overrides", one: "an override", fields: overrideFields(),
 		form: "write each override as - until: ...",
 		most: mostOverrides, fewer: "remove those that are over",
 	}, r.override)
@@ -25,14 +28,19 @@ func (r *policyReader) overrides(n *yaml.Node) {
 // override reads one override, and keeps it when nothing is wrong with it.
 func (r *policyReader) override(item *yaml.Node, at string, sound func() bool) {
 	o := plan.Override{Until: r.moment(item, at)}
-	r.counts(item, at, []namedCount{{"min", &o.Min}, {"max", &o.Max}, {"buffer", &o.Buffer}, {"maxPerHour", &o.MaxPerHour}})
+	given := r.counts(item, at, func(f Field) **int {
+		if f.Override == nil {
+			return nil
+		}
+		return f.Override(&o)
+	})
 	if v := finding.Lookup(item, "paused"); v != nil {
 		if o.Paused = v.Kind == yaml.ScalarNode && v.Tag == "!!bool" && strings.EqualFold(v.Value, "true"); !o.Paused {
 			r.bad(v, "spec."+at+".paused", Shown(v)+" is not true", "an override can pause, and not end a pause: spec.paused does")
 		}
 	}
-	if o.Min == nil && o.Max == nil && o.Buffer == nil && o.MaxPerHour == nil && !o.Paused {
-		r.bad(item, "spec."+at, "changes nothing", "give it min, max, buffer, maxPerHour or paused")
+	if !given && !o.Paused {
+		r.bad(item, "spec."+at, "changes nothing", "give it "+finding.Or(overrideFields()[1:]))
 	}
 	if sound() {
 		r.policy.Overrides = append(r.policy.Overrides, o)
@@ -84,9 +92,5 @@ func overrideShape() keywords {
 		"maxPerHour": agents("maximum number of agents ordered within any hour; 0 is no limit,"),
 		"paused":     keywords{"const": true, "description": "muster orders nothing until then"},
 	}
-	var one []keywords
-	for _, name := range overrideFields[1:] {
-		one = append(one, keywords{"required": []string{name}})
-	}
-	return keywords{"type": "object", "additionalProperties": false, "required": []string{"until"}, "anyOf": one, "properties": properties}
+	return keywords{"type": "object", "additionalProperties": false, "required": []string{"until"}, "anyOf": oneOf(overrideFields()[1:]), "properties": properties}
 }

@@ -195,7 +195,7 @@ func (r *policyReader) count(n *yaml.Node, name string) int {
 }
 
 func (r *policyReader) span(n *yaml.Node, name string, least, most time.Duration) time.Duration {
-	remedy := fmt.Sprintf("write one from %s to %s", brief(least), brief(most))
+	remedy := fmt.Sprintf("write one from %s to %s", Span(least), Span(most))
 	d, err := time.ParseDuration(n.Value)
 	switch {
 	case n.Kind != yaml.ScalarNode || n.Tag != "!!str" || err != nil:
@@ -210,18 +210,6 @@ func (r *policyReader) span(n *yaml.Node, name string, least, most time.Duration
 		return d
 	}
 	return 0
-}
-
-// brief prints a duration without its empty parts: 1m, not 1m0s.
-func brief(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 func (r *policyReader) lookahead(n *yaml.Node) {
@@ -354,18 +342,31 @@ func (r *policyReader) entries(n *yaml.Node, list entries, read func(item *yaml.
 	}
 }
 
-// namedCount is a number of agents that an entry may give, and where it goes.
-type namedCount struct {
-	name string
-	into **int
-}
-
-// counts reads the numbers of agents that an entry gives; what it does not stays nil.
-func (r *policyReader) counts(item *yaml.Node, at string, all []namedCount) {
-	for _, c := range all {
-		if v := finding.Lookup(item, c.name); v != nil {
-			count := r.count(v, at+"."+c.name)
-			*c.into = &count
+// counts reads the numbers of agents that an entry gives; those that it does not stay nil. into
+// returns where a field goes; nil: such an entry cannot have it. It
+// reports whether there is one.
+func (r *policyReader) counts(item *yaml.Node, at string, into func(f Field) **int) (given bool) {
+	for _, f := range r.fields {
+		place := into(f.Field)
+		if place == nil {
+			continue
+		}
+		if v := finding.Lookup(item, f.Name); v != nil {
+			count := r.count(v, at+"."+f.Name)
+			*place, given = &count, true
 		}
 	}
+	return given
+}
+
+// Span is a length of time without its empty parts: 1m, not 1m0s.
+func Span(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }

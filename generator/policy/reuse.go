@@ -27,7 +27,7 @@ var reuseFields = []string{"idle", "uptime"}
 // reuseType is what the field takes, as documents say it.
 func reuseType() string {
 	return fmt.Sprintf("map: `idle` (duration, %s to %s) and `uptime` (%s to %s), or neither",
-		brief(leastReuseIdle), brief(mostReuseIdle), brief(leastReuseUptime), brief(mostReuseUptime))
+		Span(leastReuseIdle), Span(mostReuseIdle), Span(leastReuseUptime), Span(mostReuseUptime))
 }
 
 // reuse reads for how long agents stay. An empty mapping says that they do not, as no
@@ -45,7 +45,7 @@ func (r *policyReader) reuse(n *yaml.Node) {
 		return
 	}
 	if said.Idle >= said.Uptime {
-		r.bad(idle, "spec.reuse.idle", fmt.Sprintf("%s is not below uptime, which is %s", brief(said.Idle), brief(said.Uptime)), "raise uptime or lower idle")
+		r.bad(idle, "spec.reuse.idle", fmt.Sprintf("%s is not below uptime, which is %s", Span(said.Idle), Span(said.Uptime)), "raise uptime or lower idle")
 		return
 	}
 	r.policy.Reuse = said
@@ -86,4 +86,12 @@ func reuseShape() keywords {
 		"dependencies": keywords{"idle": []string{"uptime"}, "uptime": []string{"idle"}},
 		"properties":   keywords{"idle": idle, "uptime": uptime},
 	}
+}
+
+// showReuse is the field as a person writes it; empty where agents take one job.
+func showReuse(p plan.Policy) string {
+	if !p.Reuse.On() {
+		return ""
+	}
+	return "idle " + Span(p.Reuse.Idle) + " uptime " + Span(p.Reuse.Uptime)
 }

@@ -19,14 +19,16 @@ import (
 
 // scheduleFields lists the fields of a schedule in the order that
 // documentation uses.
-var scheduleFields = []string{"name", "days", "from", "to", "timeZone", "min", "max", "buffer"}
+func scheduleFields() []string {
+	return slices.Concat([]string{"name", "days", "from", "to", "timeZone"}, Names(Scheduled()))
+}
 
 // dayNames are the days as a policy writes them; full names are taken too.
 var dayNames = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
 func (r *policyReader) schedules(n *yaml.Node) {
 	r.entries(n, entries{
-		field: "schedules", one: "a schedule", fields: scheduleFields,
+		field: "schedules", one: "a schedule", fields: scheduleFields(),
 		form: "write each schedule as - name: ...",
 		most: mostSchedules, fewer: "days with the same hours need one",
 	}, r.schedule)
@@ -41,9 +43,14 @@ func (r *policyReader) schedule(item *yaml.Node, at string, sound func() bool) {
 		To:   r.minute(item, at, "to"),
 		Zone: r.zone(item, at),
 	}
-	r.counts(item, at, []namedCount{{"min", &s.Min}, {"max", &s.Max}, {"buffer", &s.Buffer}})
-	if s.Min == nil && s.Max == nil && s.Buffer == nil {
-		r.bad(item, "spec."+at, "changes nothing", "give it min, max or buffer")
+	given := r.counts(item, at, func(f Field) **int {
+		if f.Schedule == nil {
+			return nil
+		}
+		return f.Schedule(&s)
+	})
+	if !given {
+		r.bad(item, "spec."+at, "changes nothing", "give it "+finding.Or(Names(Scheduled())))
 	}
 	if !sound() {
 		return

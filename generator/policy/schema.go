@@ -31,7 +31,7 @@ func Schema() []byte {
 	var required []string
 	for _, f := range specFields() {
 		shape := keywords{"description": strings.ReplaceAll(f.Meaning, "`", "")}
-		for key, value := range f.shape {
+		for key, value := range f.shape() {
 			shape[key] = value
 		}
 		if f.Default == "" {
@@ -141,6 +141,15 @@ func tagsShape() keywords {
 	}
 }
 
+// oneOf requires one of the fields.
+func oneOf(fields []string) []keywords {
+	var all []keywords
+	for _, name := range fields {
+		all = append(all, keywords{"required": []string{name}})
+	}
+	return all
+}
+
 // scheduleShape has the fields of a schedule, as scheduleFields lists them.
 func scheduleShape() keywords {
 	var days []string
@@ -155,7 +164,7 @@ func scheduleShape() keywords {
 	}
 	return keywords{
 		"type": "object", "additionalProperties": false, "required": []string{"name", "from", "to", "timeZone"},
-		"anyOf": []keywords{{"required": []string{"min"}}, {"required": []string{"max"}}, {"required": []string{"buffer"}}},
+		"anyOf": oneOf(Names(Scheduled())),
 		"properties": keywords{
 			"name": keywords{"type": "string", "maxLength": longestLabel, "pattern": "^ *[" + printed + "][" + printed + " ]*$", "description": "commits call the schedule by it"},
 			"days": keywords{"type": "array", "minItems": 1, "description": "the days on which the window begins, as in [mon, tue]; every day, if left out",
