@@ -15,7 +15,9 @@ type registrations struct {
 	seen   map[string]int // agents of each dispatch that is in git
 }
 
-func (r *registrations) note(result generator.Result, came func(overlay, dispatch string, agents int, after time.Duration)) {
+// tick adds the time of each agent that has registered since.
+func (r *registrations) tick(report generator.Report, add func(value float64, dispatch string, labels ...string)) {
+	result := report.Result
 	at := result.Looked.Snapshot.At
 	if at.IsZero() {
 		return
@@ -34,7 +36,9 @@ func (r *registrations) note(result generator.Result, came func(overlay, dispatc
 			before := r.seen[d.ID]
 			now := max(before, supplies[o.Name].Dispatches[d.ID].Registered.Below(d.Agents))
 			if r.looked && now > before {
-				came(o.Name, d.ID, now-before, max(0, at.Sub(d.At)))
+				for range now - before {
+					add(max(0, at.Sub(d.At)).Seconds(), d.ID, o.Name)
+				}
 			}
 			seen[d.ID] = now
 		}
@@ -53,7 +57,9 @@ type starts struct {
 // than the longest look.
 const remembered = time.Hour
 
-func (s *starts) note(result generator.Result, started func(overlay, dispatch string, waited time.Duration)) {
+// tick adds how long each job that has started since had waited.
+func (s *starts) tick(report generator.Report, add func(value float64, dispatch string, labels ...string)) {
+	result := report.Result
 	look := result.Looked.Snapshot
 	if look.At.IsZero() {
 		return
@@ -76,7 +82,7 @@ func (s *starts) note(result generator.Result, started func(overlay, dispatch st
 			owners, known = plan.NewOwners(result.Looked.Overlays), true
 		}
 		if overlay, dispatch := owners.Of(g); overlay != "" {
-			started(overlay, dispatch, g.Waited)
+			add(g.Waited.Seconds(), dispatch, overlay)
 		}
 	}
 	for agent, at := range s.seen {

@@ -1,9 +1,13 @@
 package metrics
 
 import (
+	"cmp"
+	"muster/generator"
+	"muster/generator/ledger"
+	"muster/generator/plan"
+	"muster/generator/status"
 	"slices"
-
-	"github.com/prometheus/client_golang/prometheus"
+	"time"
 )
 
 // Definition says what a metric is. The table of docs/reference/metrics.md is made of them.
@@ -38,94 +42,336 @@ const (
 
 // Definitions are all metrics of muster's own, by name.
 func Definitions() []Definition {
-	all := append(append(ofOverlays(), ofDispatches()...), ofMuster()...)
-	slices.SortFunc(all, func(a, b Definition) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
+	var all []Definition
+	for _, m := range table(&registrations{}, &starts{}) {
+		all = append(all, m.Definition)
+	}
+	slices.SortFunc(all, func(a, b Definition) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
 
-func ofOverlays() []Definition {
-	overlay, queue := []string{labelOverlay}, []string{labelQueue}
-	return []Definition{
-		{Name: "muster_pending_jobs", Type: gauge, Labels: overlay, Help: "Jobs that are runnable, have no agent and could be served by the overlay; overlays of one queue may count the same ones."},
-		{Name: "muster_oldest_pending_seconds", Type: gauge, Labels: overlay, Help: "How long the oldest of the overlay's pending jobs had been runnable at the last poll; 0 if none is pending."},
-		{Name: "muster_in_flight_agents", Type: gauge, Labels: overlay, Help: "Agents that are dispatched and have not registered, while their lease lasts."},
-		{Name: "muster_idle_agents", Type: gauge, Labels: overlay, Help: "Connected agents without a job that could take one of the overlay's, from any source."},
-		{Name: "muster_busy_agents", Type: gauge, Labels: overlay, Help: "Agents of the overlay that run a job."},
-		{Name: "muster_stopping_agents", Type: gauge, Labels: overlay, Help: "Agents of the overlay that take no more jobs and count against max."},
-		{Name: "muster_current_agents", Type: gauge, Labels: overlay, Help: "The overlay's agents: connected and in flight, stopping ones left out."},
-		{Name: "muster_desired_agents", Type: gauge, Labels: overlay, Help: "How many agents the overlay should have."},
-		{Name: "muster_missing_agents", Type: gauge, Labels: overlay, Help: "Agents that jobs and buffer ask for beyond those idle and in flight."},
-		{Name: "muster_min_agents", Type: gauge, Labels: overlay, Help: "The policy's min, or that of the schedule in force."},
-		{Name: "muster_max_agents", Type: gauge, Labels: overlay, Help: "The policy's max, or that of the schedule in force."},
-		{Name: "muster_live_dispatches", Type: gauge, Labels: overlay, Help: "Dispatches of the overlay that are in git."},
-		{Name: "muster_suspended", Type: gauge, Labels: []string{labelOverlay, labelReason}, Help: "1 where nothing is dispatched for the overlay for this reason, otherwise 0."},
-		{Name: "muster_breaker_open", Type: gauge, Labels: overlay, Help: "1 while the overlay's circuit breaker lets only probes pass, otherwise 0."},
-		{Name: "muster_overlay_info", Type: gauge, Labels: []string{labelOverlay, labelQueue, "cluster"}, Help: "1 for each overlay, with the queue and the Buildkite cluster of its policy."},
-		{Name: "muster_queue_pending_jobs", Type: gauge, Labels: queue, Help: "Jobs of the queue that are runnable, have no agent and could be served by some overlay."},
-		{Name: "muster_unmatched_jobs", Type: gauge, Labels: queue, Help: "Runnable jobs of the queue that no overlay can serve. Beyond 50 queues without an overlay the rest is one, (others)."},
+// metric is all there is to know of a metric: its definition, and one function that has its
+// values.
+type metric struct {
+	Definition
+	// overlay returns the value for an overlay; false: it has none now.
+	overlay func(o status.Overlay, at scrape) (float64, bool)
+	// read puts the values of a snapshot.
+	read func(at scrape, put func(value float64, labels ...string))
+	// tick adds what a tick has done. The dispatch that a value is about is its exemplar;
+	// empty: none.
+	tick func(r generator.Report, add func(value float64, dispatch string, labels ...string))
+	// zero are the labels of series that begin at zero: after that of the overlay, for
+	// each overlay, or at the start of the process. One without labels is one empty list.
+	zero [][]string
+}
+
+// scrape is a snapshot when it is scraped. fresh reports whether its figures are those of now.
+type scrape struct {
+	status.Snapshot
+	now       time.Time
+	fresh     bool
+	goVersion string
+}
+
+// ofSum is a gauge of an overlay's arithmetic, which has no value while that is stale.
+func ofSum(name, help string, value func(s plan.Sum) int) metric {
+	return metric{
+		Definition: Definition{Name: name, Type: gauge, Labels: []string{labelOverlay}, Help: help},
+		overlay:    func(o status.Overlay, at scrape) (float64, bool) { return float64(value(o.Sum)), o.Known && at.fresh },
 	}
 }
 
-func ofDispatches() []Definition {
-	purpose, outcome := []string{labelOverlay, labelPurpose}, []string{labelOverlay, labelOutcome}
-	overlay := []string{labelOverlay}
-	return []Definition{
-		{Name: "muster_dispatches_total", Type: counter, Labels: purpose, Help: "Dispatches that were written into git."},
-		{Name: "muster_dispatched_agents_total", Type: counter, Labels: purpose, Help: "Agents that they order."},
-		{Name: "muster_retired_dispatches_total", Type: counter, Labels: outcome, Help: "Dispatches that were removed from git, by what became of them."},
-		{Name: "muster_retired_agents_total", Type: counter, Labels: outcome, Help: "Agents that they ordered, by what became of the dispatch."},
-		{Name: "muster_withdrawn_dispatches_total", Type: counter, Labels: overlay, Help: "Dispatches that were moved to where no syncer applies them, before they are retired."},
-		{Name: "muster_never_registered_agents_total", Type: counter, Labels: overlay, Help: "Agents of retired dispatches that never registered within the lease."},
-		{Name: "muster_commits_total", Type: counter, Labels: []string{labelOverlay, "act"}, Help: "Commits, one for each operation."},
-		{Name: "muster_registration_seconds", Type: histogram, Labels: overlay, buckets: []float64{10, 20, 30, 60, 90, 120, 180, 300, 600},
-			Help: "From the dispatch of an agent to the first poll that lists it."},
-		{Name: "muster_start_seconds", Type: histogram, Labels: overlay, buckets: []float64{2, 5, 10, 30, 60, 120, 300, 900, 3600},
-			Help: "How long jobs that agents of the overlay ran had been pending when they started, by Buildkite's times."},
+// ofPolicy is a gauge of an overlay's policy as it was last decided with.
+func ofPolicy(name, help string, value func(s plan.Sum) int) metric {
+	m := ofSum(name, help, value)
+	m.overlay = func(o status.Overlay, _ scrape) (float64, bool) { return float64(value(o.Sum)), o.Known }
+	return m
+}
+
+// ofService is a counter of requests to git and to Buildkite.
+func ofService(name, help string, value func(s status.Service) int64) metric {
+	return metric{
+		Definition: Definition{Name: name, Type: counter, Labels: []string{labelService}, Help: help},
+		read: func(at scrape, put func(float64, ...string)) {
+			for _, s := range at.Services {
+				put(float64(value(s)), s.Name)
+			}
+		},
 	}
 }
 
-func ofMuster() []Definition {
-	service, limit := []string{labelService}, []string{labelService, "scope"}
+// ofLimit is a gauge of what a server says of its rate limits.
+func ofLimit(name, help string, value func(l status.Limit) int64) metric {
+	return metric{
+		Definition: Definition{Name: name, Type: gauge, Labels: []string{labelService, "scope"}, Help: help},
+		read: func(at scrape, put func(float64, ...string)) {
+			for _, s := range at.Services {
+				for _, l := range s.Limits {
+					put(float64(value(l)), s.Name, l.Scope)
+				}
+			}
+		},
+	}
+}
+
+// single is a gauge with one value.
+func single(name, help string, value func(at scrape) (float64, bool)) metric {
+	return metric{Definition: Definition{Name: name, Type: gauge, Help: help}, read: func(at scrape, put func(float64, ...string)) {
+		if v, ok := value(at); ok {
+			put(v)
+		}
+	}}
+}
+
+// ofAct is a counter of what is committed for an overlay.
+func ofAct(name, help string, labels []string, zero [][]string, count func(a ledger.Act, add func(value float64, dispatch string, labels ...string))) metric {
+	return metric{
+		Definition: Definition{Name: name, Type: counter, Labels: append([]string{labelOverlay}, labels...), Help: help}, zero: zero,
+		tick: func(r generator.Report, add func(float64, string, ...string)) {
+			for _, a := range committed(r) {
+				count(a, func(value float64, dispatch string, labels ...string) {
+					add(value, dispatch, append([]string{a.Decision.Overlay}, labels...)...)
+				})
+			}
+		},
+	}
+}
+
+// ofDispatched is an [ofAct] of each dispatch that is added, ofRetired of each that is removed.
+func ofDispatched(name, help string, value func(d plan.Dispatch) int) metric {
+	return ofAct(name, help, []string{labelPurpose}, each(plan.ForDemand, plan.ForWarmPool), func(a ledger.Act, add func(float64, string, ...string)) {
+		if a.Kind == ledger.Dispatch {
+			for _, d := range a.Decision.Dispatch {
+				add(float64(value(d)), d.ID, string(d.Purpose))
+			}
+		}
+	})
+}
+
+func ofRetired(name, help string, labels []string, zero [][]string, withdrawn bool, value func(r plan.Retirement) int) metric {
+	return ofAct(name, help, labels, zero, func(a ledger.Act, add func(float64, string, ...string)) {
+		if a.Kind != ledger.Retire {
+			return
+		}
+		for _, r := range a.Decision.Retire {
+			if (r.Reason == plan.Withdrawn) == withdrawn {
+				add(float64(value(r)), r.ID, []string{r.Outcome()}[:len(labels)]...)
+			}
+		}
+	})
+}
+
+// committed are the acts of a tick that are in git.
+func committed(r generator.Report) []ledger.Act {
+	if r.DryRun {
+		return nil
+	}
+	return slices.Concat(r.Result.Landed, r.Result.Acts)
+}
+
+// each is a list of one label each.
+func each[T ~string](values ...T) [][]string {
+	var all [][]string
+	for _, v := range values {
+		all = append(all, []string{string(v)})
+	}
+	return all
+}
+
+// once is one series without labels, besides that of the overlay.
+func once() [][]string { return [][]string{{}} }
+
+// The counters that others add to than ticks.
+const (
+	jobNotes = "muster_job_notes_total"
+	webhooks = "muster_webhooks_total"
+)
+
+// table has every metric once.
+func table(registrations *registrations, starts *starts) []metric {
+	overlay, queue, outcome := []string{labelOverlay}, []string{labelQueue}, []string{labelOutcome}
+	outcomes := each(slices.DeleteFunc(plan.Outcomes(), func(o string) bool { return o == string(plan.Withdrawn) })...)
 	quick := []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
-	return []Definition{
-		{Name: "muster_ticks_total", Type: counter, Labels: []string{"result"}, Help: "Ticks by result."},
-		{Name: "muster_tick_failures_total", Type: counter, Labels: []string{labelStep}, Help: "Ticks that failed, by the step in which they did."},
-		{Name: "muster_tick_seconds", Type: histogram, buckets: quick, Help: "How long ticks took."},
-		{Name: "muster_tick_step_seconds", Type: histogram, Labels: []string{labelStep}, buckets: quick, Help: "How long the steps of ticks took, over all tries."},
-		{Name: "muster_push_races_total", Type: counter, Help: "Conflicts: pushes refused because the branch had moved."},
-		{Name: "muster_wakes_total", Type: counter, Labels: []string{"cause"}, Help: "Ticks by what began them: the start, the interval, a signal, a webhook of Buildkite or git, or Buildkite's metrics."},
-		{Name: "muster_wakes_deferred_total", Type: counter, Help: "Ticks whose poll, triggered by a webhook or the metrics, waited because Buildkite's rate limit left only those of the interval."},
-		{Name: "muster_job_notes_total", Type: counter, Labels: []string{"result"}, Help: "Lines for jobs' pages that say which dispatch was ordered, by result: said or failed; absent without --say-on-jobs."},
-		{Name: "muster_webhooks_total", Type: counter, Labels: []string{"source", "result"}, Help: "Requests to webhooks by result; absent if no webhook is served."},
-		{Name: "muster_requests_total", Type: counter, Labels: service, Help: "Requests that were sent; to git over ssh, sessions."},
-		{Name: "muster_request_failures_total", Type: counter, Labels: service, Help: "Those without a good answer."},
-		{Name: "muster_sent_bytes_total", Type: counter, Labels: service, Help: "Bytes of content that were sent; of Buildkite, to which nothing but questions are sent, 0."},
-		{Name: "muster_received_bytes_total", Type: counter, Labels: service, Help: "Bytes of content that were received, unpacked."},
-		{Name: "muster_rate_limit_requests", Type: gauge, Labels: limit, Help: "Requests that the server allows in its window, as it last said."},
-		{Name: "muster_rate_limit_remaining_requests", Type: gauge, Labels: limit, Help: "Requests that were left in the window, as the server last said."},
-		{Name: "muster_notifications_total", Type: counter, Labels: []string{labelWho, "result"}, Help: "Pushes by result of the notification: told, failed, or merged into a later one that succeeded."},
-		{Name: "muster_last_notification_seconds", Type: gauge, Labels: []string{labelWho}, Help: "From the last push that a receiver was notified of to its response; 0 if none."},
-		{Name: "muster_buildkite_token_expiry_timestamp_seconds", Type: gauge, Help: "When the Buildkite API token expires; absent where it does not, or that is not known."},
-		{Name: "muster_last_success_timestamp_seconds", Type: gauge, Help: "When a tick last ended without an error; 0 if none has."},
-		{Name: "muster_last_answer_timestamp_seconds", Type: gauge, Labels: service, Help: "When git and Buildkite last answered; 0 where they have not."},
-		{Name: "muster_ready", Type: gauge, Help: "1 while /readyz is ok, otherwise 0."},
-		{Name: "muster_problems", Type: gauge, Labels: []string{"level"}, Help: "What is wrong now, as the log said when it began."},
-		{Name: "muster_interval_seconds", Type: gauge, Help: "The time from tick to tick, as configured."},
-		{Name: "muster_build_info", Type: gauge, Labels: []string{"version", "commit", "goversion"}, Help: "1, with the version of muster and of Go."},
+	return []metric{
+		ofSum("muster_pending_jobs", "Jobs that are runnable, have no agent and could be served by the overlay; overlays of one queue may count the same ones.", func(s plan.Sum) int { return s.Pending }),
+		{Definition: Definition{Name: "muster_oldest_pending_seconds", Type: gauge, Labels: overlay, Help: "How long the oldest of the overlay's pending jobs had been runnable at the last poll; 0 if none is pending."},
+			overlay: func(o status.Overlay, at scrape) (float64, bool) {
+				if o.Oldest.IsZero() {
+					return 0, o.Known && at.fresh
+				}
+				return max(0, at.Observed.Sub(o.Oldest).Seconds()), o.Known && at.fresh
+			}},
+		ofSum("muster_in_flight_agents", "Agents that are dispatched and have not registered, while their lease lasts.", func(s plan.Sum) int { return s.InFlight }),
+		ofSum("muster_idle_agents", "Connected agents without a job that could take one of the overlay's, from any source.", func(s plan.Sum) int { return s.Idle }),
+		ofSum("muster_busy_agents", "Agents of the overlay that run a job.", func(s plan.Sum) int { return s.Busy }),
+		ofSum("muster_stopping_agents", "Agents of the overlay that take no more jobs and count against max.", func(s plan.Sum) int { return s.Stopping }),
+		ofSum("muster_current_agents", "The overlay's agents: connected and in flight, stopping ones left out.", func(s plan.Sum) int { return s.Current }),
+		ofSum("muster_desired_agents", "How many agents the overlay should have.", func(s plan.Sum) int { return s.Desired }),
+		ofSum("muster_missing_agents", "Agents that jobs and buffer ask for beyond those idle and in flight.", func(s plan.Sum) int { return s.Missing }),
+		ofPolicy("muster_min_agents", "The policy's min, or that of the schedule in force.", func(s plan.Sum) int { return s.Min }),
+		ofPolicy("muster_max_agents", "The policy's max, or that of the schedule in force.", func(s plan.Sum) int { return s.Max }),
+		{Definition: Definition{Name: "muster_live_dispatches", Type: gauge, Labels: overlay, Help: "Dispatches of the overlay that are in git."},
+			overlay: func(o status.Overlay, _ scrape) (float64, bool) { return float64(o.Dispatches), true }},
+		{Definition: Definition{Name: "muster_suspended", Type: gauge, Labels: []string{labelOverlay, labelReason}, Help: "1 where nothing is dispatched for the overlay for this reason, otherwise 0."},
+			read: func(at scrape, put func(float64, ...string)) {
+				for _, o := range at.Overlays {
+					for _, code := range plan.SuspensionCodes() {
+						put(truth(o.Suspended.Code == code), o.Name, string(code))
+					}
+				}
+			}},
+		{Definition: Definition{Name: "muster_breaker_open", Type: gauge, Labels: overlay, Help: "1 while the overlay's circuit breaker lets only probes pass, otherwise 0."},
+			overlay: func(o status.Overlay, _ scrape) (float64, bool) { return truth(o.Breaker), true }},
+		{Definition: Definition{Name: "muster_overlay_info", Type: gauge, Labels: []string{labelOverlay, labelQueue, "cluster"}, Help: "1 for each overlay, with the queue and the Buildkite cluster of its policy."},
+			read: func(at scrape, put func(float64, ...string)) {
+				for _, o := range at.Overlays {
+					put(1, o.Name, o.Queue, o.Cluster)
+				}
+			}},
+		{Definition: Definition{Name: "muster_queue_pending_jobs", Type: gauge, Labels: queue, Help: "Jobs of the queue that are runnable, have no agent and could be served by some overlay."},
+			read: func(at scrape, put func(float64, ...string)) {
+				for _, q := range at.Queues {
+					if q.Served && at.fresh {
+						put(float64(q.Pending), q.Key)
+					}
+				}
+			}},
+		{Definition: Definition{Name: "muster_unmatched_jobs", Type: gauge, Labels: queue, Help: "Runnable jobs of the queue that no overlay can serve. Beyond 50 queues without an overlay the rest is one, (others)."}, read: unmatched},
+		ofDispatched("muster_dispatches_total", "Dispatches that were written into git.", func(plan.Dispatch) int { return 1 }),
+		ofDispatched("muster_dispatched_agents_total", "Agents that they order.", func(d plan.Dispatch) int { return d.Agents }),
+		ofRetired("muster_retired_dispatches_total", "Dispatches that were removed from git, by what became of them.", outcome, outcomes, false,
+			func(plan.Retirement) int { return 1 }),
+		ofRetired("muster_retired_agents_total", "Agents that they ordered, by what became of the dispatch.", outcome, outcomes, false,
+			func(r plan.Retirement) int { return r.Agents }),
+		ofRetired("muster_withdrawn_dispatches_total", "Dispatches that were moved to where no syncer applies them, before they are retired.", nil, once(), true,
+			func(plan.Retirement) int { return 1 }),
+		ofRetired("muster_never_registered_agents_total", "Agents of retired dispatches that never registered within the lease.", nil, once(), false,
+			func(r plan.Retirement) int { return r.Agents - r.Registered }),
+		ofAct("muster_commits_total", "Commits, one for each operation.", []string{"act"}, each(ledger.Repair, ledger.Dispatch, ledger.Retire),
+			func(a ledger.Act, add func(float64, string, ...string)) { add(1, "", string(a.Kind)) }),
+		{Definition: Definition{Name: "muster_registration_seconds", Type: histogram, Labels: overlay, Help: "From the dispatch of an agent to the first poll that lists it.",
+			buckets: []float64{10, 20, 30, 60, 90, 120, 180, 300, 600}}, zero: once(), tick: registrations.tick},
+		{Definition: Definition{Name: "muster_start_seconds", Type: histogram, Labels: overlay, Help: "How long jobs that agents of the overlay ran had been pending when they started, by Buildkite's times.",
+			buckets: []float64{2, 5, 10, 30, 60, 120, 300, 900, 3600}}, zero: once(), tick: starts.tick},
+		{Definition: Definition{Name: "muster_ticks_total", Type: counter, Labels: []string{"result"}, Help: "Ticks by result."}, zero: each(generator.Outcomes()...),
+			tick: func(r generator.Report, add func(float64, string, ...string)) { add(1, "", string(r.Outcome)) }},
+		{Definition: Definition{Name: "muster_tick_failures_total", Type: counter, Labels: []string{labelStep}, Help: "Ticks that failed, by the step in which they did."}, zero: each(generator.Steps()...),
+			tick: func(r generator.Report, add func(float64, string, ...string)) {
+				if r.Outcome == generator.Failed {
+					add(1, "", string(r.Failed))
+				}
+			}},
+		{Definition: Definition{Name: "muster_tick_seconds", Type: histogram, Help: "How long ticks took.", buckets: quick}, zero: once(),
+			tick: func(r generator.Report, add func(float64, string, ...string)) {
+				add(r.Ended.Sub(r.Began).Seconds(), "")
+			}},
+		{Definition: Definition{Name: "muster_tick_step_seconds", Type: histogram, Labels: []string{labelStep}, Help: "How long the steps of ticks took, over all tries.", buckets: quick}, zero: each(generator.Steps()...),
+			tick: func(r generator.Report, add func(float64, string, ...string)) {
+				for step, took := range r.Steps {
+					add(took.Seconds(), "", string(step))
+				}
+			}},
+		{Definition: Definition{Name: "muster_push_races_total", Type: counter, Help: "Conflicts: pushes refused because the branch had moved."}, zero: once(),
+			tick: func(r generator.Report, add func(float64, string, ...string)) { add(float64(r.Result.Races), "") }},
+		{Definition: Definition{Name: "muster_wakes_total", Type: counter, Labels: []string{"cause"}, Help: "Ticks by what began them: the start, the interval, a signal, a webhook of Buildkite or git, or Buildkite's metrics."}, zero: each(generator.Causes()...),
+			tick: func(r generator.Report, add func(float64, string, ...string)) { add(1, "", string(r.Cause)) }},
+		{Definition: Definition{Name: "muster_wakes_deferred_total", Type: counter, Help: "Ticks whose poll, triggered by a webhook or the metrics, waited because Buildkite's rate limit left only those of the interval."}, zero: once(),
+			tick: func(r generator.Report, add func(float64, string, ...string)) { add(truth(r.Deferred), "") }},
+		{Definition: Definition{Name: jobNotes, Type: counter, Labels: []string{"result"}, Help: "Lines for jobs' pages that say which dispatch was ordered, by result: said or failed; absent without --say-on-jobs."}},
+		{Definition: Definition{Name: webhooks, Type: counter, Labels: []string{"source", "result"}, Help: "Requests to webhooks by result; absent if no webhook is served."}},
+		ofService("muster_requests_total", "Requests that were sent; to git over ssh, sessions.", func(s status.Service) int64 { return s.Requests }),
+		ofService("muster_request_failures_total", "Those without a good answer.", func(s status.Service) int64 { return s.Failures }),
+		ofService("muster_sent_bytes_total", "Bytes of content that were sent; of Buildkite, to which nothing but questions are sent, 0.", func(s status.Service) int64 { return s.Sent }),
+		ofService("muster_received_bytes_total", "Bytes of content that were received, unpacked.", func(s status.Service) int64 { return s.Received }),
+		ofLimit("muster_rate_limit_requests", "Requests that the server allows in its window, as it last said.", func(l status.Limit) int64 { return l.Limit }),
+		ofLimit("muster_rate_limit_remaining_requests", "Requests that were left in the window, as the server last said.", func(l status.Limit) int64 { return l.Remaining }),
+		{Definition: Definition{Name: "muster_notifications_total", Type: counter, Labels: []string{labelWho, "result"}, Help: "Pushes by result of the notification: told, failed, or merged into a later one that succeeded."},
+			read: func(at scrape, put func(float64, ...string)) {
+				for _, r := range at.Receivers {
+					put(float64(r.Told), r.Name, "told")
+					put(float64(r.Failed), r.Name, "failed")
+					put(float64(r.Merged), r.Name, "merged")
+				}
+			}},
+		{Definition: Definition{Name: "muster_last_notification_seconds", Type: gauge, Labels: []string{labelWho}, Help: "From the last push that a receiver was notified of to its response; 0 if none."},
+			read: func(at scrape, put func(float64, ...string)) {
+				for _, r := range at.Receivers {
+					put(r.Seconds, r.Name)
+				}
+			}},
+		single("muster_buildkite_token_expiry_timestamp_seconds", "When the Buildkite API token expires; absent where it does not, or that is not known.",
+			func(at scrape) (float64, bool) { return stamp(at.TokenExpires), !at.TokenExpires.IsZero() }),
+		single("muster_last_success_timestamp_seconds", "When a tick last ended without an error; 0 if none has.", func(at scrape) (float64, bool) { return stamp(at.Success), true }),
+		{Definition: Definition{Name: "muster_last_answer_timestamp_seconds", Type: gauge, Labels: []string{labelService}, Help: "When git and Buildkite last answered; 0 where they have not."},
+			read: func(at scrape, put func(float64, ...string)) {
+				put(stamp(at.Git.Answered), "git")
+				put(stamp(at.Buildkite.Answered), "buildkite")
+			}},
+		single("muster_ready", "1 while /readyz is ok, otherwise 0.", func(at scrape) (float64, bool) { return truth(len(at.NotReady(at.now)) == 0), true }),
+		{Definition: Definition{Name: "muster_problems", Type: gauge, Labels: []string{"level"}, Help: "What is wrong now, as the log said when it began."},
+			read: func(at scrape, put func(float64, ...string)) {
+				levels := map[string]int{"warn": 0, "error": 0}
+				for _, p := range at.Problems {
+					levels[p.Level]++
+				}
+				for level, n := range levels {
+					put(float64(n), level)
+				}
+			}},
+		single("muster_interval_seconds", "The time from tick to tick, as configured.", func(at scrape) (float64, bool) { return at.Interval().Seconds(), true }),
+		{Definition: Definition{Name: "muster_build_info", Type: gauge, Labels: []string{"version", "commit", "goversion"}, Help: "1, with the version of muster and of Go."},
+			read: func(at scrape, put func(float64, ...string)) {
+				put(1, at.Muster.Version, at.Muster.Commit, at.goVersion)
+			}},
 	}
 }
 
-// made are the descriptions of all definitions by name, as the library has them.
-func made() (map[string]Definition, map[string]*prometheus.Desc) {
-	byName, descs := map[string]Definition{}, map[string]*prometheus.Desc{}
-	for _, d := range Definitions() {
-		byName[d.Name] = d
-		descs[d.Name] = prometheus.NewDesc(d.Name, d.Help, d.Labels, nil)
+const (
+	// mostUnserved is how many queues without an overlay have a series: their keys
+	// are whatever people write into their steps.
+	mostUnserved = 50
+	others       = "(others)"
+)
+
+// unmatched puts the unmatched jobs of each queue.
+func unmatched(at scrape, put func(value float64, labels ...string)) {
+	if !at.fresh {
+		return
 	}
-	return byName, descs
+	var unserved []status.Queue
+	for _, q := range at.Queues {
+		if !q.Served {
+			unserved = append(unserved, q)
+			continue
+		}
+		put(float64(q.Unmatched), q.Key)
+	}
+	slices.SortStableFunc(unserved, func(a, b status.Queue) int { return cmp.Compare(b.Unmatched, a.Unmatched) })
+	rest := 0
+	for i, q := range unserved {
+		if i < mostUnserved {
+			put(float64(q.Unmatched), q.Key)
+		} else {
+			rest += q.Unmatched
+		}
+	}
+	if rest > 0 {
+		put(float64(rest), others)
+	}
+}
+
+// stamp is a time in seconds; zero is zero.
+func stamp(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }
