@@ -40,15 +40,14 @@ COMMIT     ?= $(shell git describe --always --abbrev=12 --exclude '*' --dirty 2>
 LDFLAGS     = -s -w -X main.linkedVersion=$(VERSION) -X main.linkedCommit=$(COMMIT)
 # The race detector needs a C compiler. Where there is none, go env says so.
 RACE        = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
-# Packages with tests that make test leaves to a run without it: gitops/unraced.
-# Of packages with few of them, the tests are named; some measure memory.
-UNRACED    := ./generator/advice ./generator/history ./generator/simulation
-UNRACED_SOME := ./cmd/muster ./generator/buildkite ./generator/buildkite/steptime ./generator/manifest ./generator/policy ./gitops/git
-UNRACED_TESTS := ^Test(AddingIsBuilding|AdvisedIsPlayed|BatchLargerThanItsBound|Between|CheckManyEdits|CountlessDirectories|FilesThatAreNotKeptTogether|HistoryOfLargeCommits|HostileOverlays|HostileTrees|LargeAnswers|LargeDirectoryIsNotKept|LargeFileHarmsNoOther|LargeGraphQLAnswers|LargeMessageHarmsNoOtherCommit|LargeObjectsAreNotInflated|LargestOrder|LongChainOfDeltas|ManyPages|ManySteps|Memory|ScalingQuality|SimulateHistory|SimulateJSON|SimulateRunsOneWorkloadByDefault|SimulateSyncers|TemplateFindingsHaveLines|TooManyJobs|UnracedScripts|WholePackIsNotInMemory|WideTrees)$$
+# Tests that call unraced.Only, which make test plays without the race detector: in the
+# packages with most of them, which play simulations, in the other packages, and in ./generator,
+# where TestFaults is played with them.
+SIMULATED  := ./generator/advice ./generator/history ./generator/simulation
+UNRACED     = $(filter-out ./generator $(SIMULATED),$(shell grep -rl 'unraced\.Only' --include='*_test.go' ./cmd ./generator ./gitops | xargs -n1 dirname | sort -u))
+unraced-tests = $(or $(shell grep -hE '^func Test|unraced\.Only' $(1:%=%/*_test.go) | awk -F'[ \050]' '/^func/ {name = $$2} /unraced/ {print name}' | sort -u | paste -sd'|' -),$(error no test in $(1) calls unraced.Only))
 # Packages whose tests take the longest: begun first, so that none is played alone at the end.
 LONG       := ./cmd/muster ./gitops/git ./generator
-# Those of ./generator, which the worlds of TestFaults are played with.
-UNRACED_WORLDS := ADayOfTrouble|AgentsOfAnotherCluster|AloneWorlds|AwayForADay|Breaker$$|DayOnGitHub|DecidedAgain|Explained|FailuresInFlight|HandEdits|LateAgents|LookaheadWithoutRoom|ManyOrderWhatOneWould|MetricsAreTheLedgers|NetworkTroubles|OrderOfListsChangesNothing|QuietNight|StackWorlds|ThreeWriters|TurnsOrderWhatOneWould|UselessUpkeep|Verified|WarmPoolDiesLater|WarmPoolIdlesOut|WorldsListedByQueue|WorldsReadSlowly
 # Tools that the tests need and the machine may lack are built into bin/.
 export PATH := $(CURDIR)/bin:$(PATH)
 
@@ -105,13 +104,13 @@ test: tools ## Run every test: vet, the race detector, the API server's validati
 
 # Parts of make test, two at a time.
 unraced:
-	GOGC=400 $(GO) test -trimpath -vet=off -shuffle=on -timeout 30m $(UNRACED)
+	GOGC=400 $(GO) test -trimpath -vet=off -shuffle=on -timeout 30m -run '^($(call unraced-tests,$(SIMULATED)))$$' $(SIMULATED)
 
 unraced-some:
-	$(GO) test -trimpath -vet=off -shuffle=on -timeout 30m -run '$(UNRACED_TESTS)' $(UNRACED_SOME)
+	$(GO) test -trimpath -vet=off -shuffle=on -timeout 30m -run '^(TestHostileOverlays|$(call unraced-tests,$(UNRACED)))$$' $(UNRACED)
 
 seeds:
-	GOGC=400 $(GO) test -trimpath -vet=off -shuffle=on -timeout 30m -run 'TestFaults$$|$(UNRACED_WORLDS)' ./generator -seeds 100
+	GOGC=400 $(GO) test -trimpath -vet=off -shuffle=on -timeout 30m -run '^(TestFaults|$(call unraced-tests,./generator))$$' ./generator -seeds 100
 
 # Go keeps results of tests until a file changes, but does not see those outside of their
 # module, which these are about.
