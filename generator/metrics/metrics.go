@@ -60,7 +60,7 @@ func New(snapshot func() status.Snapshot, now func() time.Time) (*Metrics, error
 }
 
 // ofOverlay reports whether a metric has series for each overlay.
-func (d metric) ofOverlay() bool { return len(d.Labels) > 0 && d.Labels[0] == labelOverlay }
+func (m metric) ofOverlay() bool { return len(m.Labels) > 0 && m.Labels[0] == labelOverlay }
 
 // zero begins the series of a metric at zero, for an overlay where it has series for each.
 func (m *Metrics) zero(d metric, overlay ...string) {
