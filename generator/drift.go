@@ -19,32 +19,12 @@ import (
 	"muster/gitops/branch"
 )
 
-// unseen has a dispatch count of which others have seen all agents, and that this process
-// may never have seen: they may be connected.
-func (dr *drift) unseen(ctx context.Context, e *ledger.Entry, id string) {
-	overlay := strings.TrimPrefix(strings.TrimPrefix(e.Overlay, dr.dir), "/")
-	if dr.scanned == "" || !dr.agents.inferred(overlay) {
-		return // what is connected at the first look is nobody's anyway
-	}
-	file := dispatchFile(e.Overlay, id)
-	content, err := dr.past.file(ctx, e.Commit, file)
-	if err != nil {
-		dr.log.Debug("a dispatch that others have retired cannot be read", "dispatch", id, "err", err)
-		return
-	}
-	if d, err := manifest.Original(file, content); err == nil {
-		dr.agents.retired(overlay, d)
-	}
-}
-
-// Somebody may edit or delete what is on order. Its agents may come all the same:
-// the cluster may have made the Job before. So each dispatch that was ever seen
-// counts until its lease is over, all its agents have registered, or muster
-// retired it, whatever becomes of its file. An edit is noticed by the file's own
-// digest, a deletion by what this process remembers, and by the log of what others
-// have pushed since it looked, or before it started.
-
-// drift finds dispatches that were edited or deleted by hand, and lets them count.
+// drift finds dispatches that were edited or deleted by hand, and lets them count. Their agents
+// may come all the same: the cluster may have made the Job before. So each dispatch that was
+// ever seen counts until its lease is over, all its agents have registered, or muster retired
+// it, whatever becomes of its file. An edit is noticed by the file's own digest, a deletion by
+// what this process remembers, and by the log of what others have pushed since it looked, or
+// before it started.
 type drift struct {
 	past   *pastLog
 	agents agents
@@ -521,4 +501,22 @@ func (dr *drift) rememberOne(ctx context.Context, e *ledger.Entry, id string, re
 		dr.ordered[id] = ordered{Dispatch: d, overlay: e.Overlay, file: file, commit: e.Commit}
 	}
 	return nil
+}
+
+// unseen has a dispatch count of which others have seen all agents, and that this process
+// may never have seen: they may be connected.
+func (dr *drift) unseen(ctx context.Context, e *ledger.Entry, id string) {
+	overlay := strings.TrimPrefix(strings.TrimPrefix(e.Overlay, dr.dir), "/")
+	if dr.scanned == "" || !dr.agents.inferred(overlay) {
+		return // what is connected at the first look is nobody's anyway
+	}
+	file := dispatchFile(e.Overlay, id)
+	content, err := dr.past.file(ctx, e.Commit, file)
+	if err != nil {
+		dr.log.Debug("a dispatch that others have retired cannot be read", "dispatch", id, "err", err)
+		return
+	}
+	if d, err := manifest.Original(file, content); err == nil {
+		dr.agents.retired(overlay, d)
+	}
 }
