@@ -180,7 +180,7 @@ func (m *muster) Commit(_ context.Context, tip branch.Tip, acts []ledger.Act) (b
 	if err != nil {
 		return branch.Tip{}, err
 	}
-	m.w.trace("%s: %s", m.name, generator.Summary(acts))
+	m.w.trace("%s: %s", m.name, kinds(acts))
 	if err := m.die(); err != nil {
 		return branch.Tip{}, err
 	}

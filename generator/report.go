@@ -3,7 +3,6 @@ package generator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -123,24 +122,6 @@ func actAttrs(a ledger.Act) []slog.Attr {
 		attrs = append(attrs, slog.String("delete-unstarted", command))
 	}
 	return attrs
-}
-
-// Summary says in a few words what the acts do, as in "default: dispatch 12;
-// default: retire 1".
-func Summary(acts []ledger.Act) string {
-	words := make([]string, len(acts))
-	for i, a := range acts {
-		d := a.Decision
-		switch a.Kind {
-		case ledger.Dispatch:
-			words[i] = fmt.Sprintf("%s: dispatch %d", d.Overlay, d.Sum.Dispatch)
-		case ledger.Retire:
-			words[i] = fmt.Sprintf("%s: retire %d", d.Overlay, len(d.Retire))
-		default:
-			words[i] = fmt.Sprintf("%s: %s", d.Overlay, a.Kind)
-		}
-	}
-	return strings.Join(words, "; ")
 }
 
 // Watcher is told of every tick of [Generator.Run], by the goroutine that ticks:

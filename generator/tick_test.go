@@ -137,8 +137,23 @@ func tick(t *testing.T, g *generator.Generator) generator.Result {
 	return r
 }
 
-// kinds says what was done, as in "a: dispatch 3".
-func kinds(acts []ledger.Act) string { return generator.Summary(acts) }
+// kinds says in a few words what the acts do, as in "default: dispatch 12;
+// default: retire 1".
+func kinds(acts []ledger.Act) string {
+	words := make([]string, len(acts))
+	for i, a := range acts {
+		d := a.Decision
+		switch a.Kind {
+		case ledger.Dispatch:
+			words[i] = fmt.Sprintf("%s: dispatch %d", d.Overlay, d.Sum.Dispatch)
+		case ledger.Retire:
+			words[i] = fmt.Sprintf("%s: retire %d", d.Overlay, len(d.Retire))
+		default:
+			words[i] = fmt.Sprintf("%s: %s", d.Overlay, a.Kind)
+		}
+	}
+	return strings.Join(words, "; ")
+}
 
 func TestTickOrders(t *testing.T) {
 	b := newBench("a", "b")

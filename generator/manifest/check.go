@@ -15,17 +15,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Check validates the overlays below directory dir of a tree. It finds all that
-// suspends an overlay, and all that does not but makes agents die, run twice or
-// never come, under Argo CD or under Flux, and the dispatches that somebody edited. The findings are in the order of the
-// overlays' names; none means OK. Check builds every template and every overlay
-// afresh.
-func Check(tree fs.FS, dir string) []finding.Finding {
-	findings, _ := NewLoader(dir).Check(context.Background(), tree) // which nothing ends
-	return findings
-}
-
-// Check is [Check] with the loader's way to build. It ends with ctx, whose error
+// Check validates the overlays of a tree. It finds all that suspends an overlay, and all that
+// does not but makes agents die, run twice or never come, under Argo CD or under Flux, and the
+// dispatches that somebody edited. The findings are in the order of the overlays' names; none
+// means OK. Check builds every template and every overlay afresh. It ends with ctx, whose error
 // is the only one: then nothing is known of the files.
 func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]finding.Finding, error) {
 	dir := l.dir

@@ -12,19 +12,24 @@ import (
 	"muster/generator/finding"
 )
 
+func check(tree fs.FS, dir string) []finding.Finding {
+	findings, _ := NewLoader(dir).Check(context.Background(), tree) // which nothing ends
+	return findings
+}
+
 // TestCheckSound: the least that is sound, with dispatches and without, and
 // what muster init writes.
 func TestCheckSound(t *testing.T) {
 	tree := sound(t)
-	for _, f := range Check(tree.tree(), "overlays") {
+	for _, f := range check(tree.tree(), "overlays") {
 		t.Error(f)
 	}
 	tree[stampedFile] = stamped(t)
 	tree["overlays/default/dispatches/kustomization.yaml"] = string(list([]string{"default-7f3k9c2b"}))
-	for _, f := range Check(tree.tree(), "overlays") {
+	for _, f := range check(tree.tree(), "overlays") {
 		t.Error(f)
 	}
-	for _, f := range Check(fleet(t), "overlays") {
+	for _, f := range check(fleet(t), "overlays") {
 		t.Error("of the fleet repository that muster init writes: ", f)
 	}
 }
@@ -116,7 +121,7 @@ func TestCheck(t *testing.T) {
 		t.Run(c.file+" "+c.old+" → "+c.new, func(t *testing.T) {
 			tree := sound(t).edit(t, c.file, c.old, c.new)
 			var got []string
-			for _, f := range Check(tree.tree(), "overlays") {
+			for _, f := range check(tree.tree(), "overlays") {
 				got = append(got, f.Error())
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
@@ -134,7 +139,7 @@ func TestCheckNothing(t *testing.T) {
 		{files{"a": "b"}, "overlays: reading the overlays: open overlays: file does not exist; muster init writes a first overlay"},
 		{files{"overlays/default/x": ""}, "overlays: has no overlay: there is no scaling.yaml below it; muster init writes one"},
 	} {
-		findings := Check(c.tree.tree(), "overlays")
+		findings := check(c.tree.tree(), "overlays")
 		if len(findings) != 1 || findings[0].Error() != c.want {
 			t.Errorf("got %v, want %s", findings, c.want)
 		}
@@ -157,7 +162,7 @@ func TestCheckEnded(t *testing.T) {
 func TestFindingFields(t *testing.T) {
 	tree := sound(t).edit(t, "overlays/default/scaling.yaml", "max: 50", "max: -1")
 	want := []finding.Finding{{File: "overlays/default/scaling.yaml", Line: 5, Field: "spec.max", Problem: "-1 is too small", Remedy: "write one from 0 to 100000"}}
-	if diff := cmp.Diff(want, Check(tree.tree(), "overlays")); diff != "" {
+	if diff := cmp.Diff(want, check(tree.tree(), "overlays")); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	for _, f := range want {
@@ -173,7 +178,7 @@ func TestHugeTemplate(t *testing.T) {
 	const file = "base/job.yaml"
 	for size, want := range map[int]int{largestDispatch / 2: 0, largestDispatch: 1} {
 		tree := sound(t).edit(t, file, "            - {name: TAGS", "            - {name: BIG, value: "+strings.Repeat("x", size)+"}\n            - {name: TAGS")
-		findings := Check(tree.tree(), "overlays")
+		findings := check(tree.tree(), "overlays")
 		if len(findings) != want {
 			t.Errorf("with %d bytes: %d findings, want %d", size, len(findings), want)
 		}
@@ -209,7 +214,7 @@ func TestCheckSaysWhere(t *testing.T) {
 	} {
 		tree := sound(t).edit(t, c.file, c.old, c.new)
 		var got []string
-		for _, f := range Check(tree.tree(), "overlays") {
+		for _, f := range check(tree.tree(), "overlays") {
 			got = append(got, f.Error())
 		}
 		if strings.Join(got, "\n") != c.want {
@@ -242,7 +247,7 @@ func TestCheckReuse(t *testing.T) {
 		}
 		tree = tree.edit(t, config, "# reuse: {} ", "reuse: {idle: 1m, uptime: "+uptime+"} ").edit(t, config, "lease: auto", "lease: 15m")
 		got := ""
-		for _, f := range Check(tree.tree(), "overlays") {
+		for _, f := range check(tree.tree(), "overlays") {
 			got += f.Error()
 		}
 		if got != want {

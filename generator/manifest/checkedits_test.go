@@ -81,7 +81,7 @@ func TestCheckEdits(t *testing.T) {
 				want = fmt.Sprintf(c.want, 1+strings.Count(before, "\n"))
 			}
 			var got []string
-			for _, x := range Check(f.tree(), "overlays") {
+			for _, x := range check(f.tree(), "overlays") {
 				got = append(got, strings.TrimPrefix(x.Error(), stampedFile))
 			}
 			if strings.Join(got, "\n") != want {
@@ -98,7 +98,7 @@ func TestCheckEditsWithdrawn(t *testing.T) {
 	withdrawn := strings.Replace(stampedFile, "dispatches/", "dispatches/withdrawn/", 1)
 	f[withdrawn] = strings.NewReplacer("completions: 5", "completions: 6", "parallelism: 5", "parallelism: 6").Replace(text)
 	f["overlays/default/dispatches/kustomization.yaml"] = string(list(nil))
-	findings := Check(f.tree(), "overlays")
+	findings := check(f.tree(), "overlays")
 	if len(findings) != 1 || findings[0].File != withdrawn || !strings.HasSuffix(findings[0].Remedy, "writes it again with its next commit, with the larger numbers") {
 		t.Error(findings)
 	}
@@ -115,7 +115,7 @@ func TestCheckManyEdits(t *testing.T) {
 		f[strings.Replace(stampedFile, "default-7f3k9c2b", id, 1)] = strings.ReplaceAll(text, "default-7f3k9c2b", id) // of another digest
 	}
 	f["overlays/default/dispatches/kustomization.yaml"] = string(list(append(ids, "default-7f3k9c2b")))
-	findings := Check(f.tree(), "overlays")
+	findings := check(f.tree(), "overlays")
 	if last := findings[len(findings)-1]; len(findings) != mostFindings || !strings.Contains(last.Problem, "more than the 49 problems") {
 		t.Errorf("%d findings, the last %s", len(findings), last)
 	}

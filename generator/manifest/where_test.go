@@ -70,7 +70,7 @@ func TestTemplateFindingsHaveLines(t *testing.T) {
 			tree := sound(t)
 			c.edit(tree)
 			var got []string
-			for _, f := range Check(tree.tree(), "overlays") {
+			for _, f := range check(tree.tree(), "overlays") {
 				got = append(got, f.Error())
 				if f.Line == 0 || f.Remedy == "" {
 					t.Errorf("line %d, remedy %q", f.Line, f.Remedy)

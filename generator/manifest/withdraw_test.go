@@ -35,7 +35,7 @@ func TestWithdraw(t *testing.T) {
 	if _, there := tree[stampedFile]; there || tree[moved] != before {
 		t.Error("the manifest was not moved as it was")
 	}
-	for _, f := range Check(tree.tree(), "overlays") {
+	for _, f := range check(tree.tree(), "overlays") {
 		t.Error(f)
 	}
 	for _, loader := range []*Loader{l, NewLoader("overlays")} {
