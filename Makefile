@@ -4,7 +4,7 @@ GO         ?= go
 GOLANGCI   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VALE       := github.com/errata-ai/vale/v3/cmd/vale@v3.7.1
 # The modules of their own that make lint looks at; see CONTRIBUTING.
-LINTED     := deploy/release testdata/agent testdata/apiserver testdata/browser testdata/e2e testdata/hosts testdata/image testdata/prometheus testdata/sbom testdata/schema testdata/webhooks
+LINTED     := deploy/release testdata/agent testdata/apiserver testdata/browser testdata/e2e testdata/hosts testdata/image testdata/prometheus testdata/sbom testdata/webhooks
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # Where the list of known vulnerabilities is; a mirror, or file:// and a directory.
 VULNDB     ?= https://vuln.go.dev
@@ -14,17 +14,12 @@ RACED      ?= 5m
 CHECKS     ?= 100000
 DAYS       ?= 30
 HOSTILE    ?= 1h
-# The versions that make e2e runs with (empty: the current ones), and for how long make e2e-long kills parts.
+# The versions that make e2e runs with (empty: the current ones); for how long make e2e-long kills parts, chosen by SEED.
 VERSIONS   ?=
 CHAOS      ?= 1h
+SEED       ?= 1
 # The workloads of docs/explanation/scaling-quality.md: those of kinds that real organisations have, and a few that show one thing each.
 QUALITY    := steady,unsatisfiable,rough,merge-queue,time-zones,fan,short-busy,short-calm,long,cancelled,herd,weekend,tags,groups,cron,chains
-# What make mutants changes, how many changes of each package it tries (0: all),
-# chosen by which seed, and how long a test may take to be run.
-PACKAGES   ?= ./generator/plan ./generator/buildkite ./gitops/...
-SAMPLE     ?= 0
-SEED       ?= 1
-LONGEST    ?= 10s
 # What make bench runs on, how often, and where the repositories that it makes
 # are kept (empty: in the user's cache).
 BENCH_ALL   := small,medium,large
@@ -59,7 +54,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: docs unraced unraced-some seeds nested agent-cached help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak faults writers quality reference golden cover vuln sbom hostile mutants browser hosts clean
+.PHONY: docs unraced unraced-some seeds nested agent-cached help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak faults writers quality reference golden cover vuln sbom hostile browser hosts clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,7 +111,6 @@ seeds:
 # module, which these are about.
 nested:
 	$(GO) -C testdata/apiserver test -count=1 ./...
-	$(GO) -C testdata/schema test -count=1 ./...
 	$(GO) -C testdata/prometheus test -count=1 ./deployed
 	$(GO) -C deploy/release test -count=1 ./...
 	$(GO) -C testdata/sbom test -count=1 ./...
@@ -178,7 +172,7 @@ lint: prose ## Check format, style and prose
 	$(GO) run $(GOLANGCI) run
 	@set -e; for module in $(LINTED); do echo "$$module"; (cd $$module && $(GO) run $(GOLANGCI) run ./...); done
 
-prose: ## Check the language of the pages, help texts and commit subjects with vale
+prose: ## Check the language of pages, help texts, doc comments and commit subjects with vale
 	GOBIN=$(CURDIR)/bin $(GO) install $(VALE)
 	$(GO) run -trimpath ./testdata/prose
 
@@ -206,7 +200,7 @@ bench: tools ## Measure against git, go-git and the bounds; a run on all sizes w
 			-sizes=$(BENCH_SIZES) -fleets=$(BENCH_DIR) -ticks=$(BENCH_TICKS) -table=$(BENCH_TABLE) >bin/bench.log 2>&1 || { code=1; cat bin/bench.log; }; }; \
 	measure ./gitops $(BENCH_TURNS) .; \
 	measure ./cmd/muster 1 .; \
-	measure ./generator/manifest 20 '^BenchmarkStamp$$'; \
+	measure ./generator/fleet 20 '^BenchmarkStamp$$'; \
 	measure ./generator/plan 20 .; \
 	measure ./generator/buildkite 20 TenThousandBuilds; \
 	measure ./generator/metrics 20 .; \
@@ -235,7 +229,7 @@ reference: ## Compare decisions on CHECKS random fleets with those of a second, 
 golden: tools ## Compare decisions, commits, manifests, status and metrics with recorded ones; RECORD=-update writes testdata/golden
 	GOGC=400 $(GO) test -count=1 -trimpath -vet=off -timeout 30m ./generator -run '^TestGolden' -args -golden -seeds 200 $(RECORD)
 	$(GO) test -count=1 -trimpath -vet=off ./generator/plan ./cmd/muster -run '^TestGolden' -args -golden $(RECORD)
-	$(GO) test -count=1 -trimpath -vet=off -timeout 30m ./generator/plan ./generator/manifest ./generator/ledger ./cmd/muster \
+	$(GO) test -count=1 -trimpath -vet=off -timeout 30m ./generator/plan ./generator/fleet ./generator/ledger ./cmd/muster \
 		-run '^Test(Decide|CommitBodiesOfCases|Golden|Messages|Scripts|UnracedScripts)$$'
 
 browser: ## Try the status page and a report in Chromium, which has to be there; PICTURES is a directory for screenshots
@@ -248,9 +242,6 @@ hosts: build ## Run muster against Dulwich, JGit, gitolite and Gitea, installed 
 
 hostile: ## Read overlays that are made to do harm, for HOSTILE
 	$(GO) test -v ./cmd/muster -run TestHostileOverlays -timeout 0 -hostile-from $$$$ -hostile-time $(HOSTILE)
-
-mutants: ## Change PACKAGES in one place at a time, SAMPLE times each, and print what no test of theirs notices
-	$(GO) run ./testdata/mutants -sample $(SAMPLE) -seed $(SEED) -longest $(LONGEST) $(PACKAGES)
 
 cover: tools ## Write coverage.out and print the sum by function
 	$(GO) test -coverprofile coverage.out -coverpkg ./... ./...

@@ -17,30 +17,30 @@ import (
 // The cases of this file once broke muster.
 
 // attacked is a world of one overlay without a min and a buffer.
-func attacked(t *testing.T, change func(s *shape, p *policy)) *world {
+func attacked(t *testing.T, change func(s *shape, p *policy)) *scenario {
 	t.Helper()
 	s := quietNight()
 	p := &s.overlays[0].spec
 	p.min, p.buffer = 0, 0
 	change(&s, p)
-	var w *world
-	w = newWorld(s, func(text string) { t.Errorf("%s\n%s", text, w.story()) })
+	var w *scenario
+	w = newScenario(s, func(text string) { t.Errorf("%s\n%s", text, w.story()) })
 	return w
 }
 
 // build asks for jobs of the queue default.
-func (w *world) build(jobs int, length time.Duration) string {
+func (w *scenario) build(jobs int, length time.Duration) string {
 	return w.server.CreateBuild(fakebuildkite.Build{Cluster: w.cluster, Steps: []fakebuildkite.Step{{
 		Agents: []string{"queue=default"}, Parallelism: jobs, Duration: length,
 	}}})
 }
 
 // sizes lists how many agents each commit ordered.
-func (w *world) sizes() []int {
+func (w *scenario) sizes() []int {
 	var all []int
 	for _, c := range w.fleet.history()[1:] {
-		if c.act != nil && c.act.Kind == ledger.Dispatch {
-			all = append(all, c.act.Decision.Sum.Dispatch)
+		if c.operation != nil && c.operation.Kind == ledger.Dispatch {
+			all = append(all, c.operation.Decision.Sum.Dispatch)
 		}
 	}
 	return all
@@ -65,7 +65,7 @@ func TestLateRegistration(t *testing.T) {
 	} {
 		w := attacked(t, func(s *shape, p *policy) { p.lease = 3 * time.Minute })
 		w.overlays[0].kube.NoHook = test.noHook
-		w.server.RefuseAgents(worldStart().Add(20*time.Second), worldStart().Add(test.until))
+		w.server.RefuseAgents(scenarioStart().Add(20*time.Second), scenarioStart().Add(test.until))
 		w.build(10, time.Hour)
 		w.play(20*time.Minute, nil)
 		if got, came := w.sizes(), len(w.audit.agents); !slices.Equal(got, test.ordered) || came != test.came {
@@ -79,7 +79,7 @@ func TestLateRegistration(t *testing.T) {
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	w := attacked(t, func(*shape, *policy) {})
-	w.server.LoseAnswers(worldStart(), worldStart().Add(2*time.Minute))
+	w.server.LoseAnswers(scenarioStart(), scenarioStart().Add(2*time.Minute))
 	w.build(10, 5*time.Minute)
 	w.play(20*time.Minute, nil)
 	if got, came := w.sizes(), len(w.server.Agents()); !slices.Equal(got, []int{10}) || came != 10 || w.audit.worked[0] != 10 {
@@ -96,7 +96,7 @@ func TestWarmPoolDies(t *testing.T) {
 	k := w.overlays[0].kube
 	k.warmDies = 20 * time.Second
 	w.play(time.Hour, nil)
-	last := w.fleet.head().act.Decision.State.Breaker
+	last := w.fleet.head().operation.Decision.State.Breaker
 	if got := w.sizes(); w.audit.total() >= 20 || slices.Max(got[3:]) != 1 || len(w.fleet.history()) > 30 {
 		t.Errorf("ordered %v in an hour, with %d commits\n%s", got, len(w.fleet.history())-1, w.story())
 	}
@@ -129,7 +129,7 @@ func TestLookaheadBehindALongStep(t *testing.T) {
 	}
 }
 
-// TestLookaheadWithoutRoom: the same where max leaves room for 5 at a time: each of the
+// TestLookaheadWithoutRoom: the same where max allows 5 more at a time: each of the
 // 20 jobs is looked ahead to once, in four orders, and then no more. When a part was not
 // remembered, the same 5 were ordered again whenever they had idled out, 50 in the hour.
 func TestLookaheadWithoutRoom(t *testing.T) {
@@ -201,7 +201,7 @@ func TestClusterEdited(t *testing.T) {
 		want := []int{10}
 		if most > 10 {
 			want = append(want, most-10)
-			text := strings.ReplaceAll(ledger.Message(*w.fleet.history()[lastOrder(w)].act, "test"), "\n", " ")
+			text := strings.ReplaceAll(ledger.Message(*w.fleet.history()[lastOrder(w)].operation, "test"), "\n", " ")
 			if say := "10 agents are in another queue or cluster than the policy says, and count as stopping."; !strings.Contains(text, say) {
 				t.Errorf("the commit does not say %q:\n%s", say, text)
 			}
@@ -221,10 +221,10 @@ func TestClusterEdited(t *testing.T) {
 	}
 }
 
-func lastOrder(w *world) int {
+func lastOrder(w *scenario) int {
 	log := w.fleet.history()
 	for i := len(log) - 1; i > 0; i-- {
-		if log[i].act != nil && log[i].act.Kind == ledger.Dispatch {
+		if log[i].operation != nil && log[i].operation.Kind == ledger.Dispatch {
 			return i
 		}
 	}
@@ -252,8 +252,8 @@ func TestTwoFleets(t *testing.T) {
 		t.Errorf("ordered %v, connected %d and the other fleet's %d, want 10 each\n%s", got, w.overlays[0].kube.Connected(), w.others.Connected(), w.story())
 	}
 	seen := 0
-	for _, s := range w.fleet.head().act.Decision.Observation.Overlays {
-		seen += s.Namesakes
+	for _, s := range w.fleet.head().operation.Decision.Observation.Overlays {
+		seen += s.OtherFleets
 	}
 	if seen != 10 {
 		t.Errorf("%d agents of a namesake are reported, want 10", seen)
@@ -301,8 +301,8 @@ func TestProbesWithoutAJob(t *testing.T) {
 	k := w.overlays[0].kube
 	k.BuildkiteCluster = w.second // where no job of theirs is
 	id := w.build(30, time.Minute)
-	came := k.Came
-	k.Came = func(p *simulation.Pod) {
+	came := k.Registered
+	k.Registered = func(p *simulation.Pod) {
 		came(p)
 		if n := len(w.sizes()); n > 3 {
 			w.server.CancelBuild(id)

@@ -15,12 +15,12 @@ import (
 
 	"muster/generator"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/fleet"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 )
 
 // audit watches a world and reports whatever must not be. It keeps the books
@@ -49,11 +49,11 @@ import (
 //
 // [audit.excuses] counts the causes of the last kind.
 type audit struct {
-	w      *world
+	w      *scenario
 	failed bool
 	mute   bool // nothing is reported
 	report func(text string)
-	loader *manifest.Loader
+	loader *fleet.Loader
 	loaded [2]loadedTree // the last ones
 
 	dispatches map[string]*order
@@ -69,7 +69,7 @@ type audit struct {
 	worked     [2]int
 	lookahead  int
 	again      int
-	late       int
+	delayed    int
 	astray     [2]int // agents that came with a token of another cluster than the jobs'
 	swapped    int
 	upcoming   map[string]bool // jobs that agents may have been ordered for in advance
@@ -82,19 +82,19 @@ type audit struct {
 // order is a dispatch that was committed.
 type order struct {
 	plan.Dispatch
-	overlay *overlay
-	came    map[int]bool
-	agents  map[int]string // the last of each index
-	gone    bool           // given up by a person
-	retired bool           // by a muster
-	first   int            // agents, before any edit
-	off     map[int]bool   // indexes that a breaker did not count on, so that others were ordered
-	given   int            // agents that were late, so that others may have been ordered
+	overlay    *overlay
+	registered map[int]bool
+	agents     map[int]string // the last of each index
+	exited     bool           // given up by a person
+	retired    bool           // by a muster
+	first      int            // agents, before any edit
+	off        map[int]bool   // indexes that a breaker did not count on, so that others were ordered
+	given      int            // agents that were late, so that others may have been ordered
 }
 
-func newAudit(w *world, report func(text string)) *audit {
+func newAudit(w *scenario, report func(text string)) *audit {
 	return &audit{
-		w: w, report: report, loader: manifest.NewLoader("overlays"),
+		w: w, report: report, loader: fleet.NewLoader("overlays"),
 		dispatches: map[string]*order{}, agents: map[string]*order{}, revivedAt: map[*overlay]time.Time{},
 		forgotAt: map[*overlay]time.Time{}, blocked: map[*overlay]time.Time{}, commits: map[ledger.Kind]int{}, instead: map[string]int{}, upcoming: map[string]bool{},
 	}
@@ -117,7 +117,7 @@ func (a *audit) failf(format string, args ...any) { a.fail(fmt.Sprintf(format, a
 
 // pushed is called with every push that landed.
 func (a *audit) pushed(pushed []*commit) {
-	if pushed[0].act == nil {
+	if pushed[0].operation == nil {
 		return
 	}
 	m := a.w.musters[slices.IndexFunc(a.w.musters, func(m *muster) bool { return m.name == pushed[0].who })]
@@ -125,23 +125,23 @@ func (a *audit) pushed(pushed []*commit) {
 	overlays := a.load(before.tree)
 	demand, all := map[string]int{}, map[string]int{}
 	for _, c := range pushed {
-		a.commits[c.act.Kind]++
-		if found := canary.Committed(c.message()); len(found) > 0 {
+		a.commits[c.operation.Kind]++
+		if found := canarytest.Committed(c.message()); len(found) > 0 {
 			a.failf("the commit has %q:\n%s", found, c.message())
 		}
 		a.checkFiles(c)
-		o := overlays[c.act.Decision.Overlay]
-		if c.act.Kind != ledger.Repair {
+		o := overlays[c.operation.Decision.Overlay]
+		if c.operation.Kind != ledger.Repair {
 			a.checkFleet(m, c, o.Name)
 		}
-		if o.State.Breaker.Open() && c.act.Decision.Closes {
+		if o.State.Breaker.Open() && c.operation.Decision.Closes {
 			a.checkClosing(c, o)
 		}
-		switch c.act.Kind {
+		switch c.operation.Kind {
 		case ledger.Dispatch:
 			a.checkOrder(m, c, o)
-			demand[o.Policy.Queue] += c.act.Decision.Sum.Demand
-			all[o.Policy.Queue] += c.act.Decision.Sum.Dispatch
+			demand[o.Policy.Queue] += c.operation.Decision.Sum.Demand
+			all[o.Policy.Queue] += c.operation.Decision.Sum.Dispatch
 		case ledger.Retire:
 			a.checkRetire(m, c, o)
 		}
@@ -152,7 +152,7 @@ func (a *audit) pushed(pushed []*commit) {
 		}
 	}
 	for _, c := range pushed {
-		if c.act.Kind == ledger.Dispatch {
+		if c.operation.Kind == ledger.Dispatch {
 			a.book(c)
 		}
 	}
@@ -161,7 +161,7 @@ func (a *audit) pushed(pushed []*commit) {
 
 // loadAll reads the overlays of a tree. The last ones are kept: a push is looked at before
 // and after, and what is after one is before the next.
-func (a *audit) loadAll(t *tree) []manifest.Overlay {
+func (a *audit) loadAll(t *tree) []fleet.Overlay {
 	for _, l := range a.loaded {
 		if l.tree == t {
 			return l.overlays
@@ -178,7 +178,7 @@ func (a *audit) loadAll(t *tree) []manifest.Overlay {
 // loadedTree are the overlays of a tree.
 type loadedTree struct {
 	tree     *tree
-	overlays []manifest.Overlay
+	overlays []fleet.Overlay
 }
 
 func (a *audit) load(t *tree) map[string]plan.Overlay {
@@ -192,24 +192,24 @@ func (a *audit) load(t *tree) map[string]plan.Overlay {
 // checkFiles holds a commit to what its kind may do.
 func (a *audit) checkFiles(c *commit) {
 	seen := map[string]bool{}
-	dir := c.act.Path + "/dispatches"
-	for _, x := range c.act.Changes {
+	dir := c.operation.Path + "/dispatches"
+	for _, x := range c.operation.Changes {
 		below := path.Dir(x.Path)
 		if below != dir && below != dir+"/withdrawn" || seen[x.Path] {
-			a.failf("%s of %s writes %s", c.act.Kind, c.act.Path, x.Path)
+			a.failf("%s of %s writes %s", c.operation.Kind, c.operation.Path, x.Path)
 		}
 		seen[x.Path] = true
 		before, there := c.parent.tree.files[x.Path]
 		_, isManifest := manifestID(x.Path)
 		switch {
 		case !isManifest && x.Content == nil && !there:
-			a.failf("%s of %s removes %s, which is not there", c.act.Kind, c.act.Path, x.Path)
+			a.failf("%s of %s removes %s, which is not there", c.operation.Kind, c.operation.Path, x.Path)
 		case !isManifest:
-		case c.act.Kind == ledger.Dispatch && (there || x.Content == nil):
+		case c.operation.Kind == ledger.Dispatch && (there || x.Content == nil):
 			a.failf("an order changes the manifest %s", x.Path)
-		case c.act.Kind == ledger.Retire && (!there || x.Content != nil):
+		case c.operation.Kind == ledger.Retire && (!there || x.Content != nil):
 			a.failf("a retirement does more than remove %s (%d bytes before)", x.Path, len(before))
-		case c.act.Kind == ledger.Repair && !a.restores(c, x):
+		case c.operation.Kind == ledger.Repair && !a.restores(c, x):
 			a.failf("a repair changes the manifest %s", x.Path)
 		}
 	}
@@ -220,7 +220,7 @@ func (a *audit) checkFiles(c *commit) {
 func (a *audit) restores(c *commit, x branch.Change) bool {
 	if x.Content == nil {
 		moved := path.Join(path.Dir(x.Path), "withdrawn", path.Base(x.Path))
-		return slices.ContainsFunc(c.act.Changes, func(y branch.Change) bool { return y.Path == moved && y.Content != nil }) ||
+		return slices.ContainsFunc(c.operation.Changes, func(y branch.Change) bool { return y.Path == moved && y.Content != nil }) ||
 			c.parent.tree.files[moved] != nil
 	}
 	for _, past := range a.w.fleet.history() {
@@ -233,7 +233,7 @@ func (a *audit) restores(c *commit, x branch.Change) bool {
 
 // checkOrder holds an order to the policy, as far as muster can know the facts.
 func (a *audit) checkOrder(m *muster, c *commit, o plan.Overlay) {
-	d := c.act.Decision
+	d := c.operation.Decision
 	p, _ := o.Policy.During(d.At())
 	total := 0
 	for _, x := range d.Dispatch {
@@ -306,7 +306,7 @@ func (m *muster) unlisted(slug string) int {
 // checkFleet demands that a muster counts each agent of its overlay, and none of
 // another fleet whose overlay is called the same.
 func (a *audit) checkFleet(m *muster, c *commit, name string) {
-	for _, s := range c.act.Decision.Observation.Overlays {
+	for _, s := range c.operation.Decision.Observation.Overlays {
 		if s.Overlay != name {
 			continue
 		}
@@ -319,8 +319,8 @@ func (a *audit) checkFleet(m *muster, c *commit, name string) {
 				namesakes++
 			}
 		}
-		if s.Own+s.Stopping != own || s.Namesakes > 0 && a.w.namesake == nil || s.Namesakes < namesakes {
-			a.failf("%s: %s counts %d agents and %d of a namesake; it was shown %d and at least %d", m.name, name, s.Own+s.Stopping, s.Namesakes, own, namesakes)
+		if s.Own+s.Stopping != own || s.OtherFleets > 0 && a.w.namesake == nil || s.OtherFleets < namesakes {
+			a.failf("%s: %s counts %d agents and %d of a namesake; it was shown %d and at least %d", m.name, name, s.Own+s.Stopping, s.OtherFleets, own, namesakes)
 		}
 	}
 }
@@ -332,11 +332,11 @@ func (a *audit) checkClosing(c *commit, o plan.Overlay) {
 	came, stays, worked := false, false, false
 	for _, r := range a.w.server.Agents() {
 		x := a.agents[r.ID]
-		if x == nil || !slices.ContainsFunc(c.act.Decision.Retire, func(d plan.Retirement) bool { return d.ID == x.ID }) {
+		if x == nil || !slices.ContainsFunc(c.operation.Decision.Retire, func(d plan.Retirement) bool { return d.ID == x.ID }) {
 			continue
 		}
 		came = true
-		stays = stays || r.Ended.IsZero() || c.act.Decision.At().Before(r.Ended)
+		stays = stays || r.Ended.IsZero() || c.operation.Decision.At().Before(r.Ended)
 		worked = worked || r.Jobs > 0 || r.Job != ""
 	}
 	good := worked
@@ -359,7 +359,7 @@ func (a *audit) starting(m *muster, o plan.Overlay, at time.Time) int {
 
 // useful counts those of them that will come to the cluster that the policy names, and
 // take its jobs: an agent has the tags that it was ordered with, whatever the policy
-// says since (docs/design.md, "The decision, per queue").
+// says since (docs/reference/decision.md, "Agents in flight").
 func (a *audit) useful(m *muster, o plan.Overlay, at time.Time) int {
 	return a.startingOf(m, o, at, a.ofUse(m, o))
 }
@@ -455,8 +455,8 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 	}
 	lookahead := 0
 	for _, c := range pushed {
-		if d := c.act.Decision; c.act.Kind == ledger.Dispatch && d.Queue == queue {
-			upkeep += d.Sum.Replacing + d.Sum.Late
+		if d := c.operation.Decision; c.operation.Kind == ledger.Dispatch && d.Queue == queue {
+			upkeep += d.Sum.Replacing + d.Sum.Overdue
 			lookahead += min(d.Sum.Lookahead, d.Sum.Demand)
 			if d.Probe {
 				probes++
@@ -485,9 +485,9 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 }
 
 // writeOff counts the agents for jobs of an overlay that are in flight and not counted
-// on, because its circuit breaker is open: "In-flight agents of the overlay are not
-// counted on meanwhile, and its share goes to the other overlays of the queue"
-// (docs/design.md, "The decision, per queue"). After orders of which nobody came,
+// on, because its circuit breaker is open: "in-flight agents of the overlay do not count
+// as supply, and its jobs go to the other overlays of the queue"
+// (docs/reference/decision.md, "Circuit breaker"). After orders of which no agent registered,
 // nothing in git or Buildkite tells whether those after them will.
 func (a *audit) writeOff(m *muster, o plan.Overlay) (n int) {
 	for _, d := range a.promised(o.Dispatches, a.w.byPath("overlays/"+o.Name)) {
@@ -496,7 +496,7 @@ func (a *audit) writeOff(m *muster, o plan.Overlay) (n int) {
 			continue
 		}
 		for index := range d.Agents {
-			if !m.known[d.ID][index] && !x.came[index] {
+			if !m.known[d.ID][index] && !x.registered[index] {
 				x.off[index] = true
 				n++
 			}
@@ -513,7 +513,7 @@ type server struct {
 }
 
 // clusterOf is the cluster that a policy names, by its identifier.
-func (w *world) clusterOf(p plan.Policy) string {
+func (w *scenario) clusterOf(p plan.Policy) string {
 	switch p.Cluster {
 	case "ci":
 		return w.cluster
@@ -549,8 +549,8 @@ func (a *audit) own(m *muster, o plan.Overlay) int {
 func decisions(pushed []*commit) string {
 	var b strings.Builder
 	for _, c := range pushed {
-		d := c.act.Decision
-		fmt.Fprintf(&b, "%s %s: suspended %q probe %t sum %+v\n  jobs %+v\n  overlays %+v\n", d.Overlay, c.act.Kind, d.Suspended.Code, d.Probe, d.Sum, d.Observation.Jobs, d.Observation.Overlays)
+		d := c.operation.Decision
+		fmt.Fprintf(&b, "%s %s: suspended %q probe %t sum %+v\n  jobs %+v\n  overlays %+v\n", d.Overlay, c.operation.Kind, d.Suspended.Code, d.Probe, d.Sum, d.Observation.Jobs, d.Observation.Overlays)
 	}
 	return b.String()
 }
@@ -565,10 +565,10 @@ func takes(tags, rules []string) bool {
 
 // checkRetire demands a reason for each manifest that leaves git.
 func (a *audit) checkRetire(m *muster, c *commit, o plan.Overlay) {
-	for _, r := range c.act.Decision.Retire {
-		all := a.promised(o.Dispatches, a.w.byPath(c.act.Path)) // a repair of the same push may have restored it
+	for _, r := range c.operation.Decision.Retire {
+		all := a.promised(o.Dispatches, a.w.byPath(c.operation.Path)) // a repair of the same push may have restored it
 		i := slices.IndexFunc(all, func(x plan.Dispatch) bool { return x.ID == r.ID })
-		if _, again := c.parent.tree.files[withdrawnPath(c.act.Path, r.ID)]; i < 0 && again {
+		if _, again := c.parent.tree.files[withdrawnPath(c.operation.Path, r.ID)]; i < 0 && again {
 			// A person has taken back what another muster had withdrawn. This one saw neither,
 			// and let it count once more: it orders less for that, and not more.
 			continue
@@ -585,7 +585,7 @@ func (a *audit) checkRetire(m *muster, c *commit, o plan.Overlay) {
 			a.checkWithdrawal(m, o, x)
 			continue
 		}
-		if c.act.Decision.At().After(x.NotAfter.Add(plan.Grace)) {
+		if c.operation.Decision.At().After(x.NotAfter.Add(plan.Grace)) {
 			continue
 		}
 		for index := range x.Agents {
@@ -620,7 +620,7 @@ func (a *audit) checkTree(t *tree, pushed []*commit) {
 			}
 			continue
 		}
-		if a.w.now.unreachable > 0 && !slices.ContainsFunc(pushed, func(c *commit) bool { return c.act.Path == o.Path }) {
+		if a.w.now.unreachable > 0 && !slices.ContainsFunc(pushed, func(c *commit) bool { return c.operation.Path == o.Path }) {
 			continue // it may be suspended, because the log cannot be read
 		}
 		if err := loaded[i].InvalidState(); err != nil {
@@ -644,10 +644,10 @@ func (a *audit) checkTree(t *tree, pushed []*commit) {
 
 // book enters an order.
 func (a *audit) book(c *commit) {
-	d := c.act.Decision
-	o := a.w.byPath(c.act.Path)
+	d := c.operation.Decision
+	o := a.w.byPath(c.operation.Path)
 	for _, x := range d.Dispatch {
-		entry := &order{Dispatch: x, first: x.Agents, overlay: o, came: map[int]bool{}, agents: map[int]string{}, off: map[int]bool{}}
+		entry := &order{Dispatch: x, first: x.Agents, overlay: o, registered: map[int]bool{}, agents: map[int]string{}, off: map[int]bool{}}
 		a.dispatches[x.ID] = entry
 		a.orders = append(a.orders, entry)
 	}
@@ -659,9 +659,9 @@ func (a *audit) book(c *commit) {
 // withdrawn is called before a person says that the agents of an order that have not
 // come will not: they may come all the same.
 func (a *audit) withdrawn(o *overlay, id string) {
-	if x := a.dispatches[id]; x != nil && !x.gone {
-		x.gone = true
-		a.loose += x.Agents - len(x.came)
+	if x := a.dispatches[id]; x != nil && !x.exited {
+		x.exited = true
+		a.loose += x.Agents - len(x.registered)
 	}
 }
 
@@ -679,7 +679,7 @@ func (a *audit) onTheWay(o *overlay) int {
 	n := 0
 	for _, x := range a.orders {
 		if x.overlay == o && !a.w.server.Now().After(x.NotAfter) {
-			n += x.Agents - len(x.came)
+			n += x.Agents - len(x.registered)
 		}
 	}
 	return n
@@ -698,19 +698,19 @@ func (a *audit) registered(p *simulation.Pod) {
 		a.failf("the cluster runs %s, which was never ordered", p.Job.Name)
 		return
 	}
-	if p.Double && x.came[p.Index] { // nobody ordered it: it may take a job from one who was
+	if p.Double && x.registered[p.Index] { // nobody ordered it: it may take a job from one who was
 		a.w.foreign[p.Agent] = true
 		a.w.seen[secondOfIndex]++
-		a.checkLate(p, x)
+		a.checkOverdue(p, x)
 		return
 	}
 	if other := x.agents[p.Index]; x.overlay.kube.Pod(other) != nil {
 		a.failf("%s has two agents of index %d at once", p.Job.Name, p.Index)
 	}
-	if x.came[p.Index] && !p.Again && a.w.rates.deletions == 0 {
+	if x.registered[p.Index] && !p.Again && a.w.rates.deletions == 0 {
 		a.failf("index %d of %s has come before, and its pod was not replaced", p.Index, p.Job.Name)
 	}
-	if p.Again || x.came[p.Index] { // its pod was replaced, or its Job deleted and made again
+	if p.Again || x.registered[p.Index] { // its pod was replaced, or its Job deleted and created again
 		a.again++
 	}
 	if queue := x.overlay.spec.queue; x.off[p.Index] && a.instead[queue] > 0 {
@@ -718,16 +718,16 @@ func (a *audit) registered(p *simulation.Pod) {
 		a.doubled++
 	}
 	delete(x.off, p.Index)
-	if !x.came[p.Index] && x.given > 0 {
+	if !x.registered[p.Index] && x.given > 0 {
 		x.given--
 		a.overdue++
 	}
 	a.agents[p.Agent], x.agents[p.Index] = x, p.Agent
-	x.came[p.Index] = true
+	x.registered[p.Index] = true
 	if x.overlay.kube.BuildkiteCluster != a.w.cluster {
 		a.astray[kindOf(x)]++
 	}
-	a.checkLate(p, x)
+	a.checkOverdue(p, x)
 }
 
 // lastConnect is how long an agent tries to connect once it has looked at its lease
@@ -735,16 +735,16 @@ func (a *audit) registered(p *simulation.Pod) {
 // agents").
 const lastConnect = 45 * time.Second
 
-// checkLate demands that no agent connects when its index is presumed lost and
+// checkOverdue demands that no agent connects when its index is presumed lost and
 // others were ordered. Only one whose clock is slow can: by as much as its clock
 // is, and by as long as it tries to connect.
-func (a *audit) checkLate(p *simulation.Pod, x *order) {
+func (a *audit) checkOverdue(p *simulation.Pod, x *order) {
 	late := a.w.server.Now().Sub(p.Job.NotAfter)
 	if late <= plan.Grace {
 		return
 	}
 	if !a.w.foreign[p.Agent] {
-		a.late++
+		a.delayed++
 	}
 	if most := max(0, -a.w.rates.skew) + time.Second + lastConnect; late > most && !x.overlay.kube.NoHook {
 		a.failf("%s-%d connects %s after its lease, %s at most is possible", p.Job.Name, p.Index, late, most)
@@ -786,13 +786,13 @@ func (a *audit) tickFailed(m *muster, err error) {
 	trouble := a.w.now
 	quiet := trouble.unreachable+trouble.refused+trouble.moved+trouble.swallowed+trouble.overtaken+trouble.stale+
 		trouble.broken+trouble.limited+trouble.half+trouble.hang+trouble.kill == 0
-	if quiet && !errors.Is(err, generator.ErrRaces) && !strings.Contains(err.Error(), "limit") {
+	if quiet && !errors.Is(err, generator.ErrConflicts) && !strings.Contains(err.Error(), "limit") {
 		a.failf("%s: a tick fails for no reason: %v", m.name, err)
 	}
 }
 
 func (a *audit) tickDone(m *muster, r generator.Result) {
-	if r.Tip.Commit != a.w.fleet.head().id {
+	if r.Head.Commit != a.w.fleet.head().id {
 		return // a mirror that lags behind, or somebody has been here since
 	}
 	for _, s := range r.Suspended {
@@ -871,10 +871,10 @@ func (a *audit) excuses() (n int, text string) {
 			mixed++
 		}
 	}
-	ahead := min(a.lookahead, len(a.upcoming)) // "Look-ahead dispatches once for an upcoming job" (docs/design.md)
-	n = cancelled + foreign + upkeep + more + mixed + a.reserved + a.idledPause + ahead + a.loose + a.again + a.late + a.astray[0] + a.swapped + a.doubled + a.overdue
+	ahead := min(a.lookahead, len(a.upcoming)) // "Look-ahead dispatches once for an upcoming job" (docs/reference/decision.md)
+	n = cancelled + foreign + upkeep + more + mixed + a.reserved + a.idledPause + ahead + a.loose + a.again + a.delayed + a.astray[0] + a.swapped + a.doubled + a.overdue
 	return n, fmt.Sprintf("cancelled %d, by others %d, by upkeep %d, by agents that stay %d, by agents of another kind %d, reserved %d, paused %d, ahead %d, unknowable %d, run again %d, late %d, astray %d, swapped %d, not counted on %d, given up %d",
-		cancelled, foreign, upkeep, more, mixed, a.reserved, a.idledPause, ahead, a.loose, a.again, a.late, a.astray[0], a.swapped, a.doubled, a.overdue)
+		cancelled, foreign, upkeep, more, mixed, a.reserved, a.idledPause, ahead, a.loose, a.again, a.delayed, a.astray[0], a.swapped, a.doubled, a.overdue)
 }
 
 // cameBack counts the jobs after which an agent that stays may have waited for another.

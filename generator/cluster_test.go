@@ -12,12 +12,12 @@ import (
 // that can go wrong in it.
 type kube struct {
 	simulation.Cluster
-	fleet   *fleet
+	fleet   *fleetRepository
 	overlay string // its directory
 	random  *rand.Rand
 
 	lag       time.Duration    // between two looks
-	boot      [2]time.Duration // of pods to come
+	startup   [2]time.Duration // of pods to come
 	noShow    float64          // share of pods that never come up
 	crash     float64          // share of agents that die without a word
 	warmDies  time.Duration    // after connecting, agents of the warm pool die; zero is never
@@ -34,8 +34,8 @@ type kube struct {
 // start lets the syncer look now and every lag from now on.
 func (k *kube) start() {
 	k.Fate = k.fate
-	came := k.Came
-	k.Came = func(p *simulation.Pod) {
+	came := k.Registered
+	k.Registered = func(p *simulation.Pod) {
 		if came != nil {
 			came(p)
 		}
@@ -57,7 +57,7 @@ func (k *kube) look() {
 
 // fate draws the same number of times for each pod, whatever the troubles.
 func (k *kube) fate() simulation.Fate {
-	f := simulation.Fate{Boot: k.boot[0] + time.Duration(k.random.Int64N(int64(k.boot[1]-k.boot[0])+1))}
+	f := simulation.Fate{Startup: k.startup[0] + time.Duration(k.random.Int64N(int64(k.startup[1]-k.startup[0])+1))}
 	noShow, dies, when := k.random.Float64(), k.random.Float64(), k.random.Int64N(int64(20*time.Minute))
 	f.NoShow = noShow < k.noShow || k.broken
 	if dies < k.crash {
@@ -67,15 +67,15 @@ func (k *kube) fate() simulation.Fate {
 		f.Linger = k.linger.Draw(k.lingers)
 	}
 	if k.twins != nil {
-		twin, seen, boot := k.twins.Float64(), k.twins.Int64N(int64(3*time.Minute)), k.twins.Int64N(int64(k.boot[1]-k.boot[0])+1)
+		twin, seen, boot := k.twins.Float64(), k.twins.Int64N(int64(3*time.Minute)), k.twins.Int64N(int64(k.startup[1]-k.startup[0])+1)
 		if twin < k.twin {
-			f.Twin, f.TwinBoot = 1+time.Duration(seen), k.boot[0]+time.Duration(boot)
+			f.Twin, f.TwinStartup = 1+time.Duration(seen), k.startup[0]+time.Duration(boot)
 		}
 	}
 	return f
 }
 
-// came lets an agent of the warm pool die, in turns by ending and without a word.
+// registered lets an agent of the warm pool die, in turns by ending and without a word.
 func (k *kube) came(p *simulation.Pod) {
 	if k.warmDies == 0 || p.Job.Priority != 1 {
 		return
@@ -95,5 +95,5 @@ func (k *kube) came(p *simulation.Pod) {
 func (k *kube) heal() {
 	k.down, k.broken, k.noShow, k.crash, k.twin, k.warmDies, k.Untagged, k.Skew = false, false, 0, 0, 0, 0, "", 0
 	k.SetNodes(0)
-	k.boot[1] = min(k.boot[1], k.boot[0]+time.Minute)
+	k.startup[1] = min(k.startup[1], k.startup[0]+time.Minute)
 }

@@ -45,14 +45,14 @@ func (r *slowRemote) wait() {
 	time.Sleep(d)
 }
 
-func (r *slowRemote) Tip(ctx context.Context) (branch.Tip, error) {
+func (r *slowRemote) Head(ctx context.Context) (branch.Head, error) {
 	r.wait()
-	return r.remote.Tip(ctx)
+	return r.remote.Head(ctx)
 }
 
-func (r *slowRemote) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
+func (r *slowRemote) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
 	r.wait()
-	return r.remote.Commit(ctx, tip, acts)
+	return r.remote.Commit(ctx, head, ops)
 }
 
 // TestConcurrentLoops runs the real loop of five musters at once, with real
@@ -72,7 +72,7 @@ func concurrentLoops(t *testing.T, seed uint64) {
 	repository := newFleet(server.Now, files(overlays))
 	k = &kube{
 		Cluster: simulation.Cluster{Buildkite: server}, fleet: repository, overlay: "overlays/a", random: r, lag: 20 * time.Second,
-		boot: [2]time.Duration{10 * time.Second, time.Minute}, onProblem: func(text string) { t.Error(text) },
+		startup: [2]time.Duration{10 * time.Second, time.Minute}, onProblem: func(text string) { t.Error(text) },
 	}
 	k.start()
 	jobs := 0
@@ -130,14 +130,14 @@ func concurrentLoops(t *testing.T, seed uint64) {
 	loops.Wait()
 	orders, ordered := 0, 0
 	for _, c := range repository.history()[1:] {
-		if c.act.Kind == ledger.Dispatch {
+		if c.operation.Kind == ledger.Dispatch {
 			orders++
-			ordered += c.act.Decision.Sum.Dispatch
+			ordered += c.operation.Decision.Sum.Dispatch
 		}
 	}
 	s := server.Stats()
-	if s.Finished != jobs || ordered != jobs || s.Agents != jobs || s.InVain != 0 {
-		t.Errorf("seed %d: %d jobs, %d of which finished; %d agents ordered, %d came, %d in vain", seed, jobs, s.Finished, ordered, s.Agents, s.InVain)
+	if s.Finished != jobs || ordered != jobs || s.Agents != jobs || s.Unused != 0 {
+		t.Errorf("seed %d: %d jobs, %d of which finished; %d agents ordered, %d registered, %d unused", seed, jobs, s.Finished, ordered, s.Agents, s.Unused)
 	}
 	if orders < 20 {
 		t.Errorf("seed %d: %d orders only", seed, orders)

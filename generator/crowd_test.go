@@ -39,8 +39,8 @@ func TestDispatchesBehindManyCommits(t *testing.T) {
 			if restarted {
 				g = a.generator()
 			}
-			if r := tick(t, g); kinds(r.Acts) != "a: repair" || r.Decisions[0].Sum.InFlight != test.agents || len(r.Suspended) > 0 {
-				t.Errorf("%s, restarted %t: %q, %d in flight, suspended %v", name, restarted, kinds(r.Acts), r.Decisions[0].Sum.InFlight, r.Suspended)
+			if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != test.agents || len(r.Suspended) > 0 {
+				t.Errorf("%s, restarted %t: %q, %d in flight, suspended %v", name, restarted, kinds(r.Operations), r.Decisions[0].Sum.InFlight, r.Suspended)
 			}
 		}
 	}
@@ -53,7 +53,7 @@ func TestOrderOfAnotherBehindManyCommits(t *testing.T) {
 	g := a.generator()
 	tick(t, g)
 	a.jobs("a", 5)
-	d := tick(t, a.generator()).Acts[0].Decision.Dispatch[0]
+	d := tick(t, a.generator()).Operations[0].Decision.Dispatch[0]
 	file := dispatches + "/" + d.ID + ".yaml"
 	a.fleet.crowd(300)
 	a.fleet.edit("a person", rewrite(lowered, "$1: 7")(file, a.at(file))...)
@@ -61,8 +61,8 @@ func TestOrderOfAnotherBehindManyCommits(t *testing.T) {
 	a.fleet.edit("a person", branch.Change{Path: file}, branch.Change{Path: dispatches + "/kustomization.yaml"})
 	a.fleet.crowd(2000)
 	a.asked = 0
-	if r := tick(t, g); kinds(r.Acts) != "a: repair" || r.Decisions[0].Sum.InFlight != 7 {
-		t.Errorf("%q, %d in flight, want a repair and 7", kinds(r.Acts), r.Decisions[0].Sum.InFlight)
+	if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != 7 {
+		t.Errorf("%q, %d in flight, want a repair and 7", kinds(r.Operations), r.Decisions[0].Sum.InFlight)
 	}
 	if a.asked > 20 {
 		t.Errorf("the past was read %d times", a.asked)
@@ -78,13 +78,13 @@ func TestRetirementsOfOthers(t *testing.T) {
 	a.now = a.now.Add(time.Minute)
 	tick(t, other)
 	a.now = a.now.Add(6 * time.Minute)
-	if got := kinds(tick(t, other).Acts); got != "a: retire 1" {
+	if got := kinds(tick(t, other).Operations); got != "a: retire 1" {
 		t.Fatalf("the other does %q, want it to retire", got)
 	}
 	a.snapshot.Sightings = nil // this one has not seen the agents
 	a.jobs("a", 5)
-	if r := tick(t, g); strings.Contains(kinds(r.Acts), "repair") || r.Decisions[0].Sum.InFlight != 0 {
-		t.Errorf("%q, %d in flight, want nothing of what was retired", kinds(r.Acts), r.Decisions[0].Sum.InFlight)
+	if r := tick(t, g); strings.Contains(kinds(r.Operations), "repair") || r.Decisions[0].Sum.InFlight != 0 {
+		t.Errorf("%q, %d in flight, want nothing of what was retired", kinds(r.Operations), r.Decisions[0].Sum.InFlight)
 	}
 }
 
@@ -109,7 +109,7 @@ func (g *graph) File(_ context.Context, commit, _ string) ([]byte, error) {
 	return nil, fmt.Errorf("%w: a file of %s", errWanted, commit)
 }
 
-func (g *graph) Edits(context.Context, []branch.Commit, map[string]string, branch.Look) ([]branch.Edits, error) {
+func (g *graph) Edits(context.Context, []branch.Commit, map[string]string, branch.Selection) ([]branch.Edits, error) {
 	return nil, errors.ErrUnsupported
 }
 
@@ -123,18 +123,18 @@ func TestLogIsReadToItsEnds(t *testing.T) {
 	b := newBench("a")
 	day := 24 * time.Hour
 	own := func(kind ledger.Kind, id string, observed, made time.Duration, parents ...string) branch.Commit {
-		act := ledger.Act{Kind: kind, Path: "overlays/a"}
-		act.Decision.Overlay, act.Decision.Observation.At = "a", b.now.Add(observed)
+		op := ledger.Operation{Kind: kind, Path: "overlays/a"}
+		op.Decision.Overlay, op.Decision.Observation.At = "a", b.now.Add(observed)
 		if kind == ledger.Dispatch {
-			act.Decision.Dispatch = []plan.Dispatch{{ID: "a-lost", Agents: 5}}
-			act.Decision.Sum.Dispatch = 5
+			op.Decision.Dispatch = []plan.Dispatch{{ID: "a-lost", Agents: 5}}
+			op.Decision.Sum.Dispatch = 5
 		}
-		return branch.Commit{ID: id, Parents: parents, At: b.now.Add(made), Message: ledger.Message(act, "v0")}
+		return branch.Commit{ID: id, Parents: parents, At: b.now.Add(made), Message: ledger.Message(op, "v0")}
 	}
 	theirs := func(id string, made time.Duration, parents ...string) branch.Commit {
 		return branch.Commit{ID: id, Parents: parents, At: b.now.Add(made), Message: id + "\n"}
 	}
-	tip := strings.Repeat("0", 40)
+	head := strings.Repeat("0", 40)
 	lost := func(parents ...string) branch.Commit {
 		return own(ledger.Dispatch, "lost", -time.Minute, -time.Minute, parents...)
 	}
@@ -145,14 +145,14 @@ func TestLogIsReadToItsEnds(t *testing.T) {
 		want string // in the error; empty: the tick succeeds
 		read int
 	}{
-		{"to the root", []branch.Commit{theirs(tip, 0, "b"), theirs("b", -90*day)}, "", 2},
-		{"a date of others that is old", []branch.Commit{theirs(tip, -90*day, "lost"), lost()}, "found", 2},
-		{"an old one of muster's", []branch.Commit{theirs(tip, 0, "old"), old("b"), theirs("b", -3*day)}, "", 2},
-		{"an old one that was committed again", []branch.Commit{theirs(tip, 0, "old"), own(ledger.Repair, "old", -2*day, 0, "lost"), lost()}, "found", 3},
-		{"an old date of muster's", []branch.Commit{theirs(tip, 0, "new"), own(ledger.Repair, "new", 0, -2*day, "lost"), lost()}, "found", 3},
-		{"cut off", []branch.Commit{theirs(tip, 0, "b"), theirs("b", -90*day, "nowhere")}, "git fetch --unshallow", 2},
-		{"a line behind an old date", []branch.Commit{theirs(tip, 0, "old", "skewed"), old("b"), theirs("skewed", -5*day, "lost"), lost("b"), theirs("b", -9*day, "nowhere")}, "found", 4},
-		{"a line that ends twice", []branch.Commit{theirs(tip, 0, "old", "side"), old("b"), theirs("b", -3*day, "root"), theirs("side", -4*day, "b"), theirs("root", -9*day)}, "", 4},
+		{"to the root", []branch.Commit{theirs(head, 0, "b"), theirs("b", -90*day)}, "", 2},
+		{"a date of others that is old", []branch.Commit{theirs(head, -90*day, "lost"), lost()}, "found", 2},
+		{"an old one of muster's", []branch.Commit{theirs(head, 0, "old"), old("b"), theirs("b", -3*day)}, "", 2},
+		{"an old one that was committed again", []branch.Commit{theirs(head, 0, "old"), own(ledger.Repair, "old", -2*day, 0, "lost"), lost()}, "found", 3},
+		{"an old date of muster's", []branch.Commit{theirs(head, 0, "new"), own(ledger.Repair, "new", 0, -2*day, "lost"), lost()}, "found", 3},
+		{"cut off", []branch.Commit{theirs(head, 0, "b"), theirs("b", -90*day, "nowhere")}, "git fetch --unshallow", 2},
+		{"a line behind an old date", []branch.Commit{theirs(head, 0, "old", "skewed"), old("b"), theirs("skewed", -5*day, "lost"), lost("b"), theirs("b", -9*day, "nowhere")}, "found", 4},
+		{"a line that ends twice", []branch.Commit{theirs(head, 0, "old", "side"), old("b"), theirs("b", -3*day, "root"), theirs("side", -4*day, "b"), theirs("root", -9*day)}, "", 4},
 	} {
 		g := &graph{bench: b, log: test.log}
 		_, err := b.generator(func(c *generator.Config) { c.Repository = g }).Tick(t.Context())
@@ -185,7 +185,7 @@ func drawCrowds(s *shape) {
 
 // beginCrowds makes somebody delete a dispatch and push thousands of commits before the
 // next tick, which may be that of a new process.
-func (w *world) beginCrowds() {
+func (w *scenario) beginCrowds() {
 	r := rand.New(rand.NewPCG(w.seed, 22))
 	w.work.each(w, r, w.rates.crowds, func() func() {
 		n, m, kill := 300+r.IntN(3000), w.musters[r.IntN(len(w.musters))], r.IntN(2) == 0
@@ -202,14 +202,14 @@ func (w *world) beginCrowds() {
 }
 
 // deleteNewest deletes the dispatch that was ordered last, if it is in git.
-func (w *world) deleteNewest() {
+func (w *scenario) deleteNewest() {
 	log := w.fleet.history()
 	for _, c := range slices.Backward(log) {
-		if c.act == nil || c.act.Kind != ledger.Dispatch {
+		if c.operation == nil || c.operation.Kind != ledger.Dispatch {
 			continue
 		}
-		for _, d := range c.act.Decision.Dispatch {
-			file := c.act.Path + "/dispatches/" + d.ID + ".yaml"
+		for _, d := range c.operation.Decision.Dispatch {
+			file := c.operation.Path + "/dispatches/" + d.ID + ".yaml"
 			if _, there := log[len(log)-1].tree.files[file]; there {
 				w.edit("deletes "+d.ID, branch.Change{Path: file})
 			}

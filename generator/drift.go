@@ -12,28 +12,28 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/fleet"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/policy"
 	"muster/gitops/branch"
 )
 
-// drift finds dispatches that were edited or deleted by hand, and lets them count. Their agents
-// may come all the same: the cluster may have made the Job before. So each dispatch that was
-// ever seen counts until its lease is over, all its agents have registered, or muster retired
-// it, whatever becomes of its file. An edit is noticed by the file's own digest, a deletion by
-// what this process remembers, and by the log of what others have pushed since it looked, or
-// before it started.
+// drift finds dispatches that a person edited or deleted, and counts them. Their agents may
+// register anyway, because the cluster may have created the Job before. So each dispatch that
+// was ever seen counts until its lease has expired, all its agents have registered, or muster
+// retired it, even if its file changes or disappears. The file's own digest reveals an edit. A
+// deletion is found in what this process remembers, and in the log of what others have pushed
+// since the last tick or before this process started.
 type drift struct {
 	past   *pastLog
 	agents agents
 	clock  Clock
 	log    *slog.Logger
 	dir    string // of the overlays
-	// ordered are the dispatches that may still come, by ID; those of the log are among
-	// them as far as the commit scanned. retired are those that the log says to be, until
-	// they are taken out.
+	// ordered are the dispatches whose agents may still register, by ID, including those in the
+	// log up to the commit scanned. retired are those that the log records as retired, until
+	// they are removed from ordered.
 	ordered map[string]ordered
 	retired map[string]bool
 	scanned string
@@ -60,12 +60,12 @@ type ordered struct {
 // restored by the next repair. Where it is not known what it was, its overlay is
 // suspended. The error is that of [drift.readLog], or [branch.ErrMoved] where another
 // writer was faster than the log could be read.
-func (dr *drift) withEdits(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay) ([]manifest.Overlay, error) {
+func (dr *drift) withEdits(ctx context.Context, head branch.Head, loaded []fleet.Overlay) ([]fleet.Overlay, error) {
 	now := dr.clock.Now().UTC().Truncate(time.Second) // as what is decided: a lease is over for both or for neither
-	fleet = slices.Clone(fleet)
+	loaded = slices.Clone(loaded)
 	oldest := now.Add(-logAge)
-	for i := range fleet {
-		for _, e := range fleet[i].Edits() { // one may have been ordered before muster was stopped for days
+	for i := range loaded {
+		for _, e := range loaded[i].Edits() { // one may have been ordered before muster was stopped for days
 			if at := e.At.Add(-time.Hour); e.Readable && at.Before(oldest) {
 				oldest = at
 			}
@@ -73,40 +73,40 @@ func (dr *drift) withEdits(ctx context.Context, tip branch.Tip, fleet []manifest
 	}
 	dr.past.begin(oldest)
 	defer dr.past.end()
-	err := dr.readLog(ctx, tip, fleet, now)
+	err := dr.readLog(ctx, head, loaded, now)
 	if err == nil {
-		err = dr.findEdits(ctx, tip, fleet, now)
+		err = dr.findEdits(ctx, head, loaded, now)
 	}
 	if err != nil {
-		for i := range fleet {
-			for _, e := range fleet[i].Edits() {
+		for i := range loaded {
+			for _, e := range loaded[i].Edits() {
 				dr.noteEdit(e.Dispatch, e.Readable)
 			}
 		}
 		return nil, err
 	}
-	return fleet, nil
+	return loaded, nil
 }
 
 // findEdits lets what was edited or deleted count, as withEdits has it.
-func (dr *drift) findEdits(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, now time.Time) error {
+func (dr *drift) findEdits(ctx context.Context, head branch.Head, loaded []fleet.Overlay, now time.Time) error {
 	here := map[string]bool{}
-	for i := range fleet {
-		dr.noteIntact(tip, &fleet[i], here)
+	for i := range loaded {
+		dr.noteIntact(head, &loaded[i], here)
 	}
 	asked := map[string]bool{}
-	for i := range fleet {
-		o := &fleet[i]
+	for i := range loaded {
+		o := &loaded[i]
 		for _, e := range o.Edits() {
 			if !here[e.ID] {
 				here[e.ID], asked[e.ID] = true, true
-				if err := dr.putBack(ctx, tip, o, &e); err != nil {
+				if err := dr.restore(ctx, head, o, &e); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	if err := dr.findDeleted(ctx, tip, fleet, here, asked, now); err != nil {
+	if err := dr.findDeleted(ctx, head, loaded, here, asked, now); err != nil {
 		return err
 	}
 	dr.retired = nil
@@ -116,7 +116,7 @@ func (dr *drift) findEdits(ctx context.Context, tip branch.Tip, fleet []manifest
 
 // noteIntact remembers the dispatches of an overlay that are as they were written.
 // One that was larger before, as before an edit, counts as that.
-func (dr *drift) noteIntact(tip branch.Tip, o *manifest.Overlay, here map[string]bool) {
+func (dr *drift) noteIntact(head branch.Head, o *fleet.Overlay, here map[string]bool) {
 	edited := map[string]bool{}
 	for _, e := range o.Edits() {
 		edited[e.ID] = true
@@ -127,31 +127,31 @@ func (dr *drift) noteIntact(tip branch.Tip, o *manifest.Overlay, here map[string
 		}
 		here[d.ID] = true
 		if before, known := dr.ordered[d.ID]; known {
-			if more := manifest.Larger(d, before.Dispatch); more.Agents != d.Agents || !more.NotAfter.Equal(d.NotAfter) {
+			if more := fleet.Larger(d, before.Dispatch); more.Agents != d.Agents || !more.NotAfter.Equal(d.NotAfter) {
 				d = more
 				o.Count(d)
 			}
 		}
-		dr.ordered[d.ID] = ordered{Dispatch: d, overlay: o.Path, file: o.FileOf(d), commit: tip.Commit}
+		dr.ordered[d.ID] = ordered{Dispatch: d, overlay: o.Path, file: o.FileOf(d), commit: head.Commit}
 	}
 }
 
-// putBack lets a dispatch that was edited be restored.
-func (dr *drift) putBack(ctx context.Context, tip branch.Tip, o *manifest.Overlay, e *manifest.Edit) error {
+// restore lets a dispatch that was edited be restored.
+func (dr *drift) restore(ctx context.Context, head branch.Head, o *fleet.Overlay, e *fleet.Edit) error {
 	before, known := dr.ordered[e.ID]
-	a := dr.past.original(ctx, tip, e.ID, dr.ordered)
+	a := dr.past.original(ctx, head, e.ID, dr.ordered)
 	if errors.Is(a.err, branch.ErrMoved) {
 		return a.err
 	}
 	counted := e.Dispatch
 	switch {
 	case a.err == nil:
-		counted = manifest.Larger(a.dispatch, counted)
+		counted = fleet.Larger(a.dispatch, counted)
 		if known {
-			counted = manifest.Larger(counted, before.Dispatch)
+			counted = fleet.Larger(counted, before.Dispatch)
 		}
 	case known:
-		counted = manifest.Larger(before.Dispatch, counted)
+		counted = fleet.Larger(before.Dispatch, counted)
 	case !e.Readable:
 		counted = plan.Dispatch{} // nothing is known of it
 	}
@@ -180,7 +180,7 @@ func (dr *drift) putBack(ctx context.Context, tip branch.Tip, o *manifest.Overla
 // before the log can be read: a syncer may have made the larger Job.
 func (dr *drift) noteEdit(d plan.Dispatch, readable bool) {
 	if x, known := dr.ordered[d.ID]; known && readable {
-		x.Dispatch = manifest.Larger(x.Dispatch, d)
+		x.Dispatch = fleet.Larger(x.Dispatch, d)
 		dr.ordered[d.ID] = x
 	}
 }
@@ -188,12 +188,12 @@ func (dr *drift) noteEdit(d plan.Dispatch, readable bool) {
 // findDeleted lets dispatches count that are gone without muster having retired
 // them. What was withdrawn and is deleted is given up: somebody says that its
 // agents do not come.
-func (dr *drift) findDeleted(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, here, asked map[string]bool, now time.Time) error {
+func (dr *drift) findDeleted(ctx context.Context, head branch.Head, loaded []fleet.Overlay, here, asked map[string]bool, now time.Time) error {
 	var gone []ordered
 	for id, x := range dr.ordered {
 		switch {
 		case here[id]:
-		case x.Withdrawn, x.Expired(now), dr.agents.registered(x.Dispatch), owner(fleet, x) == nil:
+		case x.Withdrawn, x.Expired(now), dr.agents.registered(x.Dispatch), owner(loaded, x) == nil:
 			delete(dr.ordered, id)
 		default:
 			gone = append(gone, x)
@@ -201,20 +201,20 @@ func (dr *drift) findDeleted(ctx context.Context, tip branch.Tip, fleet []manife
 	}
 	slices.SortFunc(gone, func(a, b ordered) int { return a.At.Compare(b.At) })
 	for _, x := range gone {
-		o := owner(fleet, x)
+		o := owner(loaded, x)
 		if dr.retired[x.ID] {
 			delete(dr.ordered, x.ID)
 			dr.agents.retired(o.Name, x.Dispatch)
 			continue
 		}
 		asked[x.ID] = true
-		a := dr.past.original(ctx, tip, x.ID, dr.ordered)
+		a := dr.past.original(ctx, head, x.ID, dr.ordered)
 		failed := a.err
 		if errors.Is(failed, branch.ErrMoved) {
 			return failed
 		}
 		if failed == nil {
-			failed = o.Restore(a.content, manifest.Larger(a.dispatch, x.Dispatch), nil)
+			failed = o.Restore(a.content, fleet.Larger(a.dispatch, x.Dispatch), nil)
 		}
 		if failed != nil {
 			o.Count(x.Dispatch)
@@ -226,23 +226,23 @@ func (dr *drift) findDeleted(ctx context.Context, tip branch.Tip, fleet []manife
 }
 
 // owner is the overlay that a dispatch belongs to; nil: it is no more.
-func owner(fleet []manifest.Overlay, x ordered) *manifest.Overlay {
-	for i := range fleet {
-		if fleet[i].Path == x.overlay {
-			return &fleet[i]
+func owner(loaded []fleet.Overlay, x ordered) *fleet.Overlay {
+	for i := range loaded {
+		if loaded[i].Path == x.overlay {
+			return &loaded[i]
 		}
 	}
-	for i := range fleet {
-		if fleet[i].Carries(x.Dispatch) {
-			return &fleet[i]
+	for i := range loaded {
+		if loaded[i].Carries(x.Dispatch) {
+			return &loaded[i]
 		}
 	}
 	return nil
 }
 
-// noteActs remembers what was ordered, and forgets what was retired. If it is not known
+// noteOperations remembers what was ordered, and forgets what was retired. If it is not known
 // whether a push landed, the log of the next head shows it.
-func (dr *drift) noteActs(tip, next branch.Tip, done []ledger.Act) {
+func (dr *drift) noteOperations(head, next branch.Head, done []ledger.Operation) {
 	for _, a := range done {
 		for _, d := range a.Decision.Dispatch {
 			if a.Kind == ledger.Dispatch {
@@ -258,13 +258,13 @@ func (dr *drift) noteActs(tip, next branch.Tip, done []ledger.Act) {
 			}
 		}
 	}
-	if dr.scanned == tip.Commit && len(done) > 0 {
+	if dr.scanned == head.Commit && len(done) > 0 {
 		dr.scanned = next.Commit
 	}
 }
 
 // noteWithdrawn notes what a repair has withdrawn.
-func (dr *drift) noteWithdrawn(a ledger.Act) {
+func (dr *drift) noteWithdrawn(a ledger.Operation) {
 	for id, x := range dr.ordered {
 		x.Withdrawn = true
 		if slices.ContainsFunc(a.Changes, func(c branch.Change) bool { return c.Content != nil && c.Path == withdrawnFile(a.Path, id) }) {
@@ -281,15 +281,15 @@ func dispatchFile(overlay, id string) string {
 	return path.Join(overlay, "dispatches", id+".yaml")
 }
 
-// pushed is what the log says of the commits since the last look, or of those before
-// this process began.
+// pushed is the content of the log for the commits since the last tick, or for those before
+// this process started.
 type pushed struct {
-	known string    // the head of the last tick; empty if there was none
+	known string    // the head of the last tick; empty before the first tick
 	since time.Time // what was done before it does not matter any more
 	// others is the number of commits that are not muster's.
 	others int
-	// settled are the dispatches of which the log says enough: they are in git, or were
-	// retired, or looked at.
+	// settled are the dispatches that need no further log entry: they are in git, were retired,
+	// or have been examined.
 	settled map[string]bool
 	retired map[string]bool
 	repairs map[string][]string // by overlay
@@ -298,15 +298,15 @@ type pushed struct {
 // readLog reads what was pushed since the last tick, or before this process began. A
 // decision without it could repeat an order of another muster that a person has just
 // deleted. So the tick fails if the log cannot be read.
-func (dr *drift) readLog(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, now time.Time) error {
-	if dr.scanned == tip.Commit {
+func (dr *drift) readLog(ctx context.Context, head branch.Head, loaded []fleet.Overlay, now time.Time) error {
+	if dr.scanned == head.Commit {
 		return nil
 	}
-	if err := dr.rememberLog(ctx, tip, fleet, pushed{known: dr.scanned, since: now.Add(-logAge)}); err != nil {
+	if err := dr.rememberLog(ctx, head, loaded, pushed{known: dr.scanned, since: now.Add(-logAge)}); err != nil {
 		return fmt.Errorf("fleet repository: reading the commits since the last tick: %w (nothing is ordered until the history can be read. "+
 			"If the history is lost, stop muster for %s and push the files as a first commit)", err, policy.LongestLease)
 	}
-	dr.scanned = tip.Commit
+	dr.scanned = head.Commit
 	dr.past.done()
 	return nil
 }
@@ -314,20 +314,20 @@ func (dr *drift) readLog(ctx context.Context, tip branch.Tip, fleet []manifest.O
 // rememberLog finds what was ordered by others since the last tip, or before this
 // process began, is not retired, and is not in git any more: a person was faster than
 // this look.
-func (dr *drift) rememberLog(ctx context.Context, tip branch.Tip, fleet []manifest.Overlay, p pushed) error {
+func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fleet.Overlay, p pushed) error {
 	p.others, p.settled, p.retired, p.repairs = 0, map[string]bool{}, map[string]bool{}, map[string][]string{}
-	for i := range fleet {
-		for _, d := range fleet[i].Dispatches {
+	for i := range loaded {
+		for _, d := range loaded[i].Dispatches {
 			p.settled[d.ID] = true
 		}
 	}
-	for i := range fleet {
-		for _, e := range fleet[i].Edits() { // what they were has to be known
+	for i := range loaded {
+		for _, e := range loaded[i].Edits() { // what they were has to be known
 			delete(p.settled, e.ID)
 		}
 	}
 	intact, reached := maps.Clone(p.settled), p.known == ""
-	for r, err := range recent(ctx, dr.past.history, tip.Commit, p.known, p.since) {
+	for r, err := range recent(ctx, dr.past.history, head.Commit, p.known, p.since) {
 		if err != nil {
 			return err
 		}
@@ -340,9 +340,9 @@ func (dr *drift) rememberLog(ctx context.Context, tip branch.Tip, fleet []manife
 	}
 	if !reached { // the branch was reset, or replaced
 		p.known = ""
-		return dr.rememberLog(ctx, tip, fleet, p)
+		return dr.rememberLog(ctx, head, loaded, p)
 	}
-	if err := dr.rememberVersions(ctx, tip, &p, intact); err != nil {
+	if err := dr.rememberVersions(ctx, head, &p, intact); err != nil {
 		return err
 	}
 	if dr.retired == nil {
@@ -380,7 +380,7 @@ func (dr *drift) rememberEntry(ctx context.Context, e *ledger.Entry, p *pushed) 
 // rememberVersions counts each order that is not intact at the head by the largest version
 // that others' commits made of it: a syncer may have created a Job from any version. It
 // reads the log a second time, because few logs have such an order.
-func (dr *drift) rememberVersions(ctx context.Context, tip branch.Tip, p *pushed, intact map[string]bool) error {
+func (dr *drift) rememberVersions(ctx context.Context, head branch.Head, p *pushed, intact map[string]bool) error {
 	wanted := map[string]string{} // identifiers, by file
 	for id, x := range dr.ordered {
 		if !intact[id] && !p.retired[id] && !x.Withdrawn {
@@ -391,7 +391,7 @@ func (dr *drift) rememberVersions(ctx context.Context, tip branch.Tip, p *pushed
 		return nil
 	}
 	var some []branch.Commit
-	for r, err := range recent(ctx, dr.past.history, tip.Commit, p.known, p.since) {
+	for r, err := range recent(ctx, dr.past.history, head.Commit, p.known, p.since) {
 		if err != nil {
 			return err
 		}
@@ -429,7 +429,7 @@ func (dr *drift) countVersions(ctx context.Context, commits []branch.Commit, wan
 		return nil
 	}
 	for files := range slices.Chunk(slices.Sorted(maps.Keys(wanted)), filesTogether) {
-		look := branch.Look{Below: files, Content: func(string) bool { return true }}
+		look := branch.Selection{Below: files, Content: func(string) bool { return true }}
 		edits, err := dr.past.history.Edits(ctx, commits, nil, look)
 		if err != nil {
 			return err
@@ -466,7 +466,7 @@ func (dr *drift) countVersion(ctx context.Context, commit string, f branch.Edit,
 		}
 		f.After = content
 	}
-	x.Dispatch = manifest.Larger(x.Dispatch, manifest.Rough(id, f.After))
+	x.Dispatch = fleet.Larger(x.Dispatch, fleet.Rough(id, f.After))
 	dr.ordered[id] = x
 	return nil
 }
@@ -497,14 +497,14 @@ func (dr *drift) rememberOne(ctx context.Context, e *ledger.Entry, id string, re
 	if err != nil {
 		return fmt.Errorf("dispatch %s of commit %.12s: %w", id, e.Commit, err)
 	}
-	if d, err := manifest.Original(file, content); err == nil {
+	if d, err := fleet.Original(file, content); err == nil {
 		dr.ordered[id] = ordered{Dispatch: d, overlay: e.Overlay, file: file, commit: e.Commit}
 	}
 	return nil
 }
 
-// unseen has a dispatch count of which others have seen all agents, and that this process
-// may never have seen: they may be connected.
+// unseen counts a dispatch as possibly connected although another muster retired it after
+// seeing all its agents: this process may never have seen them.
 func (dr *drift) unseen(ctx context.Context, e *ledger.Entry, id string) {
 	overlay := strings.TrimPrefix(strings.TrimPrefix(e.Overlay, dr.dir), "/")
 	if dr.scanned == "" || !dr.agents.inferred(overlay) {
@@ -516,7 +516,7 @@ func (dr *drift) unseen(ctx context.Context, e *ledger.Entry, id string) {
 		dr.log.Debug("a dispatch that others have retired cannot be read", "dispatch", id, "err", err)
 		return
 	}
-	if d, err := manifest.Original(file, content); err == nil {
+	if d, err := fleet.Original(file, content); err == nil {
 		dr.agents.retired(overlay, d)
 	}
 }

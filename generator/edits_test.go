@@ -55,7 +55,7 @@ func drawMore(s *shape) {
 }
 
 // home is the Buildkite cluster that policies name where nobody edits them.
-func (w *world) home() string {
+func (w *scenario) home() string {
 	if w.clusters {
 		return "ci"
 	}
@@ -63,11 +63,11 @@ func (w *world) home() string {
 }
 
 // beginMore plans those troubles.
-func (w *world) beginMore() {
+func (w *scenario) beginMore() {
 	r := rand.New(rand.NewPCG(w.seed, 6))
 	until := func(longest time.Duration) time.Time {
 		t := w.server.Now().Add(time.Second + time.Duration(r.Int64N(int64(longest))))
-		if end := worldStart().Add(w.length); t.After(end) {
+		if end := scenarioStart().Add(w.length); t.After(end) {
 			return end
 		}
 		return t
@@ -108,7 +108,7 @@ func (w *world) beginMore() {
 }
 
 // editPolicy is a person who changes a policy while agents live by the old one.
-func (w *world) editPolicy(r *rand.Rand) {
+func (w *scenario) editPolicy(r *rand.Rand) {
 	o := w.overlays[r.IntN(len(w.overlays))]
 	p := &o.spec
 	switch r.IntN(8) {
@@ -137,7 +137,7 @@ func (w *world) editPolicy(r *rand.Rand) {
 
 // editCluster moves an overlay to another cluster of Buildkite, and back: first
 // the policy, and somewhat later the agents' token.
-func (w *world) editCluster(o *overlay, token time.Duration) {
+func (w *scenario) editCluster(o *overlay, token time.Duration) {
 	to, id := "second", w.second
 	if o.spec.cluster == to {
 		to, id = "ci", w.cluster
@@ -153,7 +153,7 @@ func (w *world) editCluster(o *overlay, token time.Duration) {
 
 // editTags gives an overlay a tag that jobs ask for soon after, or takes it back,
 // or one that it had from the first.
-func (w *world) editTags(o *overlay, r *rand.Rand) {
+func (w *scenario) editTags(o *overlay, r *rand.Rand) {
 	const tag = "team=x"
 	jobs, after, dice := 1+r.IntN(4), time.Duration(r.Int64N(int64(5*time.Minute))), r.IntN(3)
 	switch i := slices.Index(o.tags, tag); {
@@ -182,7 +182,7 @@ func drawNamesake(r *rand.Rand, of *overlay) *overlay {
 }
 
 // addNamesake adds the other fleet: its repository, its muster and its cluster.
-func (w *world) addNamesake() {
+func (w *scenario) addNamesake() {
 	o := w.namesake
 	if o == nil {
 		return
@@ -192,19 +192,19 @@ func (w *world) addNamesake() {
 	w.others = &kube{
 		Cluster: simulation.Cluster{
 			Buildkite: w.server, BuildkiteCluster: w.cluster,
-			Came: func(p *simulation.Pod) { w.foreign[p.Agent] = true },
+			Registered: func(p *simulation.Pod) { w.foreign[p.Agent] = true },
 		},
 		fleet: repo, overlay: o.path(), random: rand.New(rand.NewPCG(w.seed, 300)), lag: 30 * time.Second,
-		boot: [2]time.Duration{10 * time.Second, 40 * time.Second}, onProblem: w.audit.fail,
+		startup: [2]time.Duration{10 * time.Second, 40 * time.Second}, onProblem: w.audit.fail,
 		linger: w.linger, lingers: rand.New(rand.NewPCG(w.seed, 301)),
 	}
 	w.others.start()
-	m := &muster{w: w, name: "muster of the other fleet", repo: repo, fleetTag: "07e0f1ee", next: worldStart(), good: worldStart()}
+	m := &muster{w: w, name: "muster of the other fleet", repo: repo, fleetTag: "07e0f1ee", next: scenarioStart(), good: scenarioStart()}
 	m.start()
 	w.other = m
 	repo.seen = func(pushed []*commit) {
 		for _, c := range pushed {
-			if c.act != nil {
+			if c.operation != nil {
 				w.audit.checkFleet(m, c, o.name)
 			}
 		}

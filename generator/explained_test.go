@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"muster/generator/explanation"
+	"muster/generator/fleet"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 	"muster/gitops/unraced"
@@ -20,11 +20,11 @@ import (
 
 // readback is a fleet repository as those read it who look back.
 type readback struct {
-	fleet   *fleet
-	commits map[string]*commit
+	fleetRepository *fleetRepository
+	commits         map[string]*commit
 }
 
-func newReadback(f *fleet) readback {
+func newReadback(f *fleetRepository) readback {
 	a := readback{f, map[string]*commit{}}
 	for _, c := range f.history() {
 		a.commits[c.id] = c
@@ -35,28 +35,28 @@ func newReadback(f *fleet) readback {
 // Commits implements explanation.Repository.
 func (a readback) Commits(_ context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
 	if from == "" {
-		from = a.fleet.head().id
+		from = a.fleetRepository.head().id
 	}
-	return a.fleet.commits(from, limit)
+	return a.fleetRepository.commits(from, limit)
 }
 
 // Past implements explanation.Repository.
-func (a readback) Past(_ context.Context, id string, _ []string) (branch.Tip, error) {
+func (a readback) Past(_ context.Context, id string, _ []string) (branch.Head, error) {
 	if c := a.commits[id]; c != nil {
-		return c.tip(), nil
+		return c.head(), nil
 	}
-	return branch.Tip{}, errUnreachable
+	return branch.Head{}, errUnreachable
 }
 
 // Edits implements explanation.Repository.
-func (a readback) Edits(_ context.Context, commits []branch.Commit, _ map[string]string, look branch.Look) ([]branch.Edits, error) {
-	return a.fleet.edits(commits, look)
+func (a readback) Edits(_ context.Context, commits []branch.Commit, _ map[string]string, look branch.Selection) ([]branch.Edits, error) {
+	return a.fleetRepository.edits(commits, look)
 }
 
 // explain asks about a world's history.
-func (w *world) explain(t *testing.T, a readback, q explanation.Question) []explanation.Explanation {
+func (w *scenario) explain(t *testing.T, a readback, q explanation.Question) []explanation.Explanation {
 	t.Helper()
-	c := explanation.Config{Repository: a, Overlays: "overlays", Loader: manifest.NewLoader("overlays").InFleet(w.fleetTag), Now: w.server.Now()}
+	c := explanation.Config{Repository: a, Overlays: "overlays", Loader: fleet.NewLoader("overlays").InFleet(w.fleetTag), Now: w.server.Now()}
 	all, err := c.Explain(t.Context(), q)
 	if err != nil {
 		t.Fatalf("%+v: %v", q, err)
@@ -74,19 +74,19 @@ func TestExplained(t *testing.T) {
 			t.Parallel()
 			s := drawShape(seed)
 			s.length = min(s.length, time.Hour)
-			w := newWorld(s, func(string) {})
+			w := newScenario(s, func(string) {})
 			w.play(s.length, nil)
 			a := newReadback(w.fleet)
 			random := rand.New(rand.NewPCG(seed, 5))
 			orders, moments := 0, 0
 			for _, c := range w.fleet.history() {
-				if c.act != nil && random.IntN(3) == 0 {
+				if c.operation != nil && random.IntN(3) == 0 {
 					orders++
 					w.compareOrder(t, c, w.explain(t, a, explanation.Question{Name: c.id[:12]})[0])
 				}
 			}
 			for range 20 {
-				at := worldStart().Add(time.Minute + time.Duration(random.Int64N(int64(s.length))))
+				at := scenarioStart().Add(time.Minute + time.Duration(random.Int64N(int64(s.length))))
 				for _, x := range w.explain(t, a, explanation.Question{At: at}) {
 					w.compareMoment(t, x)
 					moments++
@@ -101,25 +101,25 @@ func TestExplained(t *testing.T) {
 }
 
 // compareOrder holds the explanation of a commit of muster's to what was decided.
-func (w *world) compareOrder(t *testing.T, c *commit, x explanation.Explanation) {
+func (w *scenario) compareOrder(t *testing.T, c *commit, x explanation.Explanation) {
 	t.Helper()
-	d := c.act.Decision
+	d := c.operation.Decision
 	if x.Commit == nil || x.Commit.Commit != c.id || x.Overlay != d.Overlay || len(x.Steps) > 0 == (len(x.Notes) > 0) && w.theme == "plain" {
 		t.Errorf("%s: %+v", c.id, x)
 		return
 	}
 	for i, s := range d.Steps() {
 		if len(x.Notes) == 0 && x.Steps[i].Value != s.Value {
-			t.Errorf("%s %s of %s at %s: %s is %d, and was %d", c.act.Kind, c.id, d.Overlay, d.At(), s.Name, x.Steps[i].Value, s.Value)
+			t.Errorf("%s %s of %s at %s: %s is %d, and was %d", c.operation.Kind, c.id, d.Overlay, d.At(), s.Name, x.Steps[i].Value, s.Value)
 		}
 	}
-	if c.act.Kind != ledger.Dispatch {
+	if c.operation.Kind != ledger.Dispatch {
 		return
 	}
 	came, lost, retired := 0, 0, true
 	for _, dispatch := range d.Dispatch {
 		o := w.audit.dispatches[dispatch.ID]
-		for index := range o.came {
+		for index := range o.registered {
 			if index < o.first {
 				came++
 			}
@@ -137,7 +137,7 @@ func (w *world) compareOrder(t *testing.T, c *commit, x explanation.Explanation)
 	last := ""
 	for at := c.parent; at != nil; at = at.parent {
 		file := "overlays/" + d.Overlay + "/scaling.yaml"
-		if at.act == nil && (at.parent == nil || !bytes.Equal(at.tree.files[file], at.parent.tree.files[file])) {
+		if at.operation == nil && (at.parent == nil || !bytes.Equal(at.tree.files[file], at.parent.tree.files[file])) {
 			last = at.id
 			break
 		}
@@ -148,7 +148,7 @@ func (w *world) compareOrder(t *testing.T, c *commit, x explanation.Explanation)
 }
 
 // compareMoment holds the explanation of a moment to what was in git.
-func (w *world) compareMoment(t *testing.T, x explanation.Explanation) {
+func (w *scenario) compareMoment(t *testing.T, x explanation.Explanation) {
 	t.Helper()
 	var then *commit
 	for _, c := range w.fleet.history() {

@@ -54,8 +54,8 @@ func TestFaults(t *testing.T) {
 func playSeed(t *testing.T, seed uint64) map[string]int {
 	s := drawShape(seed)
 	drawCrowds(&s)
-	var w *world
-	w = newWorld(s, func(text string) { t.Errorf("seed %d (%s): %s\n%s", seed, s.theme, text, w.story()) })
+	var w *scenario
+	w = newScenario(s, func(text string) { t.Errorf("seed %d (%s): %s\n%s", seed, s.theme, text, w.story()) })
 	w.play(s.length, nil)
 	w.conclude()
 	if testing.Verbose() && *oneSeed != 0 {
@@ -65,7 +65,7 @@ func playSeed(t *testing.T, seed uint64) map[string]int {
 }
 
 // story is what happened last.
-func (w *world) story() string {
+func (w *scenario) story() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "world: %d musters, every %s, http %t, clusters %t, stacks %t, metrics %+v, webhooks %+v\n", len(w.musters), w.every, w.http, w.inCluster, w.stacks, w.metrics, w.hooks)
 	for _, o := range w.overlays {
@@ -77,7 +77,7 @@ func (w *world) story() string {
 	return b.String()
 }
 
-func (w *world) sums() string {
+func (w *scenario) sums() string {
 	n, text := w.audit.excuses()
 	s := w.server.Stats()
 	return fmt.Sprintf("%d jobs, %d agents ordered in %d dispatches, %d came, worked %v, left idle %v, excuses %d (%s), commits %v",
@@ -108,8 +108,8 @@ func drawShape(seed uint64) shape {
 	s.overlays = drawOverlays(r)
 	s.work = drawWork(r)
 	s.rates = rates{
-		lag:  time.Duration(10+r.IntN(50)) * time.Second,
-		boot: [2]time.Duration{time.Duration(5+r.IntN(20)) * time.Second, time.Duration(25+r.IntN(60)) * time.Second},
+		lag:     time.Duration(10+r.IntN(50)) * time.Second,
+		startup: [2]time.Duration{time.Duration(5+r.IntN(20)) * time.Second, time.Duration(25+r.IntN(60)) * time.Second},
 	}
 	if s.theme == "plain" {
 		drawMore(&s)
@@ -168,7 +168,7 @@ var drawRates = map[string]func(r *rand.Rand, into *rates){
 		into.skew = time.Duration(r.IntN(241)-120) * time.Second
 		into.outages, into.outage = r.IntN(2), time.Duration(r.Int64N(int64(3*time.Hour)))
 		into.brokenImages = r.IntN(2)
-		into.boot[1] += time.Duration(r.IntN(2)*r.IntN(600)) * time.Second
+		into.startup[1] += time.Duration(r.IntN(2)*r.IntN(600)) * time.Second
 	},
 	"queues": func(r *rand.Rand, into *rates) {
 		into.pauses, into.hidden, into.policies = upTo(r, 2), upTo(r, 0.02), upTo(r, 3)
@@ -228,7 +228,7 @@ func drawWork(r *rand.Rand) work {
 }
 
 // conclude lets all troubles end, and demands that everything is put right.
-func (w *world) conclude() {
+func (w *scenario) conclude() {
 	w.heal()
 	w.play(w.since()+1000*time.Hour, func() bool {
 		return w.musters[0].ticks%8 == 0 && (len(w.waiting()) == 0 || len(w.stuck()) > 0)
@@ -249,7 +249,7 @@ func (w *world) conclude() {
 	if w.audit.idled[0] > excused {
 		w.audit.failf("%d agents that were ordered for jobs left without one, %d are excused: %s", w.audit.idled[0], excused, why)
 	}
-	most := w.audit.loose + w.audit.overdue + w.audit.again + w.audit.late + w.audit.astray[1] + w.audit.cameBack()
+	most := w.audit.loose + w.audit.overdue + w.audit.again + w.audit.overdue + w.audit.astray[1] + w.audit.cameBack()
 	for _, o := range w.overlays {
 		most += o.least*(1+o.edges) + int(o.turns+o.turnsUntil(w.since()))
 	}
@@ -273,7 +273,7 @@ func (w *world) conclude() {
 // could have had an agent, and no other job of their queue was given one either, or
 // they have had one all the while. (A queue that is long because max was low, or a
 // line in a concurrency group, takes as long as it takes.)
-func (w *world) stuck() []string {
+func (w *scenario) stuck() []string {
 	last := map[string]time.Time{} // when a job of the queue was started
 	queue := func(j fakebuildkite.JobRecord) string { return tagOf(j.Rules, "queue") }
 	for _, j := range w.server.Jobs() {
@@ -295,12 +295,12 @@ func (w *world) stuck() []string {
 }
 
 // idle reports whether no job waits for an agent; it looks now and then.
-func (w *world) idle() bool {
+func (w *scenario) idle() bool {
 	return w.musters[0].ticks%8 == 0 && len(w.waiting()) == 0
 }
 
 // waiting lists the jobs that wait for an agent and could have one.
-func (w *world) waiting() []string {
+func (w *scenario) waiting() []string {
 	var ids []string
 	for _, j := range w.underWay() {
 		ids = append(ids, j.ID+" "+j.State)
@@ -310,7 +310,7 @@ func (w *world) waiting() []string {
 
 // underWay lists the jobs that wait for an agent or have one, and that an overlay
 // could serve.
-func (w *world) underWay() []fakebuildkite.JobRecord {
+func (w *scenario) underWay() []fakebuildkite.JobRecord {
 	return slices.DeleteFunc(w.server.Jobs(), func(j fakebuildkite.JobRecord) bool {
 		return j.State != "scheduled" && j.State != "assigned" && j.State != "running" || w.audit.servable(j) == 0
 	})
@@ -318,7 +318,7 @@ func (w *world) underWay() []fakebuildkite.JobRecord {
 
 // checkUpkeep demands min and buffer, after an hour without trouble. One that
 // has just left is missed for as long as it takes to replace it.
-func (w *world) checkUpkeep() {
+func (w *scenario) checkUpkeep() {
 	var short string
 	w.play(w.since()+15*time.Minute, func() bool { short = w.short(); return short == "" })
 	if short != "" {
@@ -326,7 +326,7 @@ func (w *world) checkUpkeep() {
 	}
 }
 
-func (w *world) short() string {
+func (w *scenario) short() string {
 	for _, o := range w.overlays {
 		p := o.spec
 		if p.schedule.max > 0 {
@@ -344,7 +344,7 @@ func (w *world) short() string {
 		}
 		if p.reuse.uptime > 0 && busy+idle+w.audit.coming(o) >= p.max {
 			// Agents that stay are replaced before their uptime is over as far as max leaves
-			// room: "though still against max" (docs/design.md, "The decision, per queue").
+			// room: "though still against `max`" (docs/reference/decision.md, "Replaced agents").
 			// Without room one is ordered when another has left, and is missed while it is in
 			// flight: here all that max allows is there or in flight.
 			continue
@@ -359,4 +359,6 @@ func (w *world) short() string {
 	return ""
 }
 
-func (w *world) recentlyBroken(o *overlay) bool { return w.server.Now().Sub(o.fixed) < 5*time.Minute }
+func (w *scenario) recentlyBroken(o *overlay) bool {
+	return w.server.Now().Sub(o.fixed) < 5*time.Minute
+}

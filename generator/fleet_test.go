@@ -141,63 +141,63 @@ func (i info) Mode() fs.FileMode {
 
 // commit is one commit of the fleet repository.
 type commit struct {
-	id     string
-	parent *commit
-	tree   *tree
-	at     time.Time
-	who    string
-	act    *ledger.Act // nil where a person made it
-	text   *sync.Once  // guards what follows
-	said   string
+	id        string
+	parent    *commit
+	tree      *tree
+	at        time.Time
+	who       string
+	operation *ledger.Operation // nil where a person made it
+	text      *sync.Once        // guards what follows
+	body      string
 }
 
 // message is that of a commit of muster's: made once, for it is read again and again.
 func (c *commit) message() string {
-	c.text.Do(func() { c.said = ledger.Message(*c.act, "v0") })
-	return c.said
+	c.text.Do(func() { c.body = ledger.Message(*c.operation, "v0") })
+	return c.body
 }
 
-func (c *commit) tip() branch.Tip { return branch.Tip{Commit: c.id, Tree: c.tree} }
+func (c *commit) head() branch.Head { return branch.Head{Commit: c.id, Tree: c.tree} }
 
-// fleet is a fleet repository in memory: a chain of commits, each made by
+// fleetRepository is a fleet repository in memory: a chain of commits, each made by
 // compare-and-swap on the last. It applies the acts' changes exactly, keeps
 // everything, and is safe for concurrent use.
-type fleet struct {
+type fleetRepository struct {
 	mu   sync.Mutex
 	log  []*commit
 	now  func() time.Time
-	seen func(pushed []*commit) // called with every push that landed; optional
+	seen func(pushed []*commit) // triggered with every push that landed; optional
 }
 
-func newFleet(now func() time.Time, files map[string][]byte) *fleet {
+func newFleet(now func() time.Time, files map[string][]byte) *fleetRepository {
 	first := &commit{id: strings.Repeat("0", 40), tree: newTree(files), at: now(), who: "a person", text: &sync.Once{}}
-	return &fleet{log: []*commit{first}, now: now}
+	return &fleetRepository{log: []*commit{first}, now: now}
 }
 
-func (f *fleet) head() *commit {
+func (f *fleetRepository) head() *commit {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.log[len(f.log)-1]
 }
 
-func (f *fleet) history() []*commit {
+func (f *fleetRepository) history() []*commit {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.log)
 }
 
 // push puts a chain of commits on the tip, all or none.
-func (f *fleet) push(who, tip string, acts []ledger.Act) (*commit, error) {
+func (f *fleetRepository) push(who, head string, ops []ledger.Operation) (*commit, error) {
 	f.mu.Lock()
 	parent := f.log[len(f.log)-1]
-	if parent.id != tip {
+	if parent.id != head {
 		f.mu.Unlock()
 		return nil, branch.ErrMoved
 	}
 	var pushed []*commit
-	for _, a := range acts {
+	for _, a := range ops {
 		parent = f.next(parent, who, a.Changes)
-		parent.act = &a
+		parent.operation = &a
 		pushed = append(pushed, parent)
 	}
 	f.log = append(f.log, pushed...)
@@ -209,7 +209,7 @@ func (f *fleet) push(who, tip string, acts []ledger.Act) (*commit, error) {
 }
 
 // next is the commit after parent. Its name depends on all that is in it.
-func (f *fleet) next(parent *commit, who string, changes []branch.Change) *commit {
+func (f *fleetRepository) next(parent *commit, who string, changes []branch.Change) *commit {
 	h := sha256.New()
 	fmt.Fprintln(h, parent.id)
 	for _, c := range changes {
@@ -220,7 +220,7 @@ func (f *fleet) next(parent *commit, who string, changes []branch.Change) *commi
 }
 
 // edit is a person's commit on whatever the tip is.
-func (f *fleet) edit(what string, changes ...branch.Change) {
+func (f *fleetRepository) edit(what string, changes ...branch.Change) {
 	f.mu.Lock()
 	c := f.next(f.log[len(f.log)-1], what, changes)
 	f.log = append(f.log, c)
@@ -231,7 +231,7 @@ func (f *fleet) edit(what string, changes ...branch.Change) {
 }
 
 // commits are the commit from and those before it, as a git client reads them.
-func (f *fleet) commits(from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
+func (f *fleetRepository) commits(from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
 	return func(yield func(branch.Commit, error) bool) {
 		log := f.history()
 		at := slices.IndexFunc(log, func(c *commit) bool { return c.id == from })
@@ -249,7 +249,7 @@ func (f *fleet) commits(from string, limit branch.Limit) iter.Seq2[branch.Commit
 			if c.parent != nil {
 				x.Parents = []string{c.parent.id}
 			}
-			if c.act != nil {
+			if c.operation != nil {
 				x.Message = c.message()
 			}
 			if !yield(x, nil) {
@@ -260,7 +260,7 @@ func (f *fleet) commits(from string, limit branch.Limit) iter.Seq2[branch.Commit
 }
 
 // edits are what commits have changed in the files below some directories.
-func (f *fleet) edits(commits []branch.Commit, look branch.Look) ([]branch.Edits, error) {
+func (f *fleetRepository) edits(commits []branch.Commit, look branch.Selection) ([]branch.Edits, error) {
 	known := map[string]*commit{}
 	for _, c := range f.history() {
 		known[c.id] = c
@@ -297,7 +297,7 @@ func union(a, b map[string][]byte) map[string][]byte {
 }
 
 // crowd are commits of somebody else's that change nothing here.
-func (f *fleet) crowd(n int) {
+func (f *fleetRepository) crowd(n int) {
 	f.mu.Lock()
 	var pushed []*commit
 	for range n {
@@ -313,7 +313,7 @@ func (f *fleet) crowd(n int) {
 }
 
 // file is a file as it was at a past commit.
-func (f *fleet) file(commitID, name string) ([]byte, error) {
+func (f *fleetRepository) file(commitID, name string) ([]byte, error) {
 	for _, c := range f.history() {
 		if c.id == commitID {
 			return c.tree.ReadFile(name)
@@ -330,20 +330,20 @@ var (
 
 // remote is one muster's sight of the fleet repository, without any trouble.
 type remote struct {
-	fleet *fleet
+	fleet *fleetRepository
 	who   string
 }
 
-// Tip implements generator.Repository.
-func (r remote) Tip(context.Context) (branch.Tip, error) { return r.fleet.head().tip(), nil }
+// Head implements generator.Repository.
+func (r remote) Head(context.Context) (branch.Head, error) { return r.fleet.head().head(), nil }
 
 // Commit implements generator.Repository.
-func (r remote) Commit(_ context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
-	c, err := r.fleet.push(r.who, tip.Commit, acts)
+func (r remote) Commit(_ context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+	c, err := r.fleet.push(r.who, head.Commit, ops)
 	if err != nil {
-		return branch.Tip{}, err
+		return branch.Head{}, err
 	}
-	return c.tip(), nil
+	return c.head(), nil
 }
 
 // Limits implements generator.Repository.
@@ -357,6 +357,6 @@ func (r remote) File(_ context.Context, commit, name string) ([]byte, error) {
 	return r.fleet.file(commit, name)
 }
 
-func (r remote) Edits(_ context.Context, commits []branch.Commit, _ map[string]string, look branch.Look) ([]branch.Edits, error) {
+func (r remote) Edits(_ context.Context, commits []branch.Commit, _ map[string]string, look branch.Selection) ([]branch.Edits, error) {
 	return r.fleet.edits(commits, look)
 }

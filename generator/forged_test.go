@@ -43,7 +43,7 @@ func plainLog(t testing.TB) anyLog {
 	t.Helper()
 	for seed := uint64(1); ; seed++ {
 		if s := drawShape(seed); s.theme == "plain" {
-			w := newWorld(s, func(string) {})
+			w := newScenario(s, func(string) {})
 			w.play(30*time.Minute, nil)
 			return logOf(t, w)
 		}
@@ -108,7 +108,7 @@ func TestForged(t *testing.T) {
 		"a neighbour":               {order.Message, more(dir+"other/dispatches/x.yaml", text), verification.Forged},
 		"a name that begins alike":  {order.Message, more(e.Overlay+"/dispatches.yaml", text), verification.Forged},
 		"nothing":                   {order.Message, nil, verification.ByHand},
-		"no number":                 {edit(fmt.Sprintf("\nAgents: %d\n", e.Agents), "\nAgents: many\n"), changes, verification.Damaged},
+		"no number":                 {edit(fmt.Sprintf("\nAgents: %d\n", e.Agents), "\nAgents: many\n"), changes, verification.Malformed},
 		"another version's files":   {edit("\nMuster: v0\n", "\nMuster: v9\n"), with("# more\n" + text), verification.OtherVersion},
 		"no version's files":        {edit("\nMuster: v0\n", "\nMuster: v9\n"), more(e.Overlay+"/dispatches/mine.yaml", text), verification.Forged},
 		"no version's directory":    {edit("\nMuster: v0\n", "\nMuster: v9\n"), more("base/job.yaml", "a: 1\n"), verification.Forged},
@@ -181,7 +181,7 @@ func FuzzVerify(f *testing.F) {
 	order, before := l.order(f)
 	changes := l.changes(f, order)
 	f.Add(order.Message)
-	for _, key := range []string{"Agents: ", "Dispatch: ", "Observation: ", "Muster: ", "Overlay: ", "Act: "} {
+	for _, key := range []string{"Agents: ", "Dispatch: ", "Observation: ", "Muster: ", "Overlay: ", "Operation: "} {
 		f.Add(strings.Replace(order.Message, key, key+"1", 1))
 		f.Add(strings.Replace(order.Message, key, "", 1))
 	}

@@ -39,7 +39,7 @@ func takenAway(t *testing.T) takenLog {
 	if !strings.Contains(x.without, "- ") {
 		x.without = strings.Replace(x.without, "resources:\n", "resources: []\n", 1)
 	}
-	x.message = fmt.Sprintf("%s: repair dispatches/\n\nOverlay: %s\nAct: repair\n%s", path.Base(e.Overlay), e.Overlay, order.Message[strings.Index(order.Message, "Observation: "):])
+	x.message = fmt.Sprintf("%s: repair dispatches/\n\nOverlay: %s\nOperation: repair\n%s", path.Base(e.Overlay), e.Overlay, order.Message[strings.Index(order.Message, "Observation: "):])
 	x.anyLog = before.then(branch.Commit{Message: "Less\n", At: order.At}, branch.Change{Path: file}, branch.Change{Path: list, Content: []byte(x.without)})
 	return x
 }

@@ -66,7 +66,7 @@ func TestManyCommitsOnGitHosts(t *testing.T) {
 			}
 			g, _ := served(t, b, f.URL())
 			b.jobs("a", 5)
-			d := tick(t, g).Acts[0].Decision.Dispatch[0]
+			d := tick(t, g).Operations[0].Decision.Dispatch[0]
 			crowdOf(t, f.Repository, 50)
 			if _, err := f.Commit("delete\n", b.now, branch.Change{Path: dispatches + "/" + d.ID + ".yaml"}, branch.Change{Path: dispatches + "/kustomization.yaml"}); err != nil {
 				t.Fatal(err)
@@ -79,20 +79,20 @@ func TestManyCommitsOnGitHosts(t *testing.T) {
 				t.Fatal(err)
 			}
 			shallow, _ := served(t, b, cut.URL())
-			if r, err := shallow.Tick(t.Context()); err == nil || !strings.Contains(err.Error(), "git fetch --unshallow") || len(r.Acts) > 0 {
-				t.Errorf("cut off: %q and %v", kinds(r.Acts), err)
+			if r, err := shallow.Tick(t.Context()); err == nil || !strings.Contains(err.Error(), "git fetch --unshallow") || len(r.Operations) > 0 {
+				t.Errorf("cut off: %q and %v", kinds(r.Operations), err)
 			}
 
 			fresh, repository := served(t, b, f.URL())
-			if r := tick(t, fresh); kinds(r.Acts) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
-				t.Errorf("a new process: %q, %d in flight", kinds(r.Acts), r.Decisions[0].Sum.InFlight)
+			if r := tick(t, fresh); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
+				t.Errorf("a new process: %q, %d in flight", kinds(r.Operations), r.Decisions[0].Sum.InFlight)
 			}
 			t.Logf("a new process: %+v", repository.Stats())
 			if _, err := f.Git("update-ref", "refs/heads/main", "refs/heads/main~1"); err != nil { // without that repair
 				t.Fatal(err)
 			}
-			if r := tick(t, g); kinds(r.Acts) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
-				t.Errorf("one that was stopped: %q, %d in flight", kinds(r.Acts), r.Decisions[0].Sum.InFlight)
+			if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
+				t.Errorf("one that was stopped: %q, %d in flight", kinds(r.Operations), r.Decisions[0].Sum.InFlight)
 			}
 		})
 	}

@@ -24,7 +24,7 @@ import (
 
 // graphQL is the part of GitHub's that commits to the fleet of a bench; githubtest has
 // the whole, over git.
-type graphQL struct{ fleet *fleet }
+type graphQL struct{ fleet *fleetRepository }
 
 func (a graphQL) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var ask struct {
@@ -67,7 +67,7 @@ func (a graphQL) append(in githubtest.CommitInput) (string, error) {
 		return "", fmt.Errorf("expected branch to point to %q but it did not", in.ExpectedHeadOid)
 	}
 	c := f.next(head, "muster", changes)
-	c.act, c.said = &ledger.Act{}, in.Message.Headline+"\n\n"+in.Message.Body
+	c.operation, c.body = &ledger.Operation{}, in.Message.Headline+"\n\n"+in.Message.Body
 	c.text.Do(func() {})
 	f.log = append(f.log, c)
 	return c.id, nil
@@ -76,19 +76,19 @@ func (a graphQL) append(in githubtest.CommitInput) (string, error) {
 // reader reads the fleet of a bench for the writer.
 type reader struct{ remote }
 
-func (r reader) Past(context.Context, string, []string) (branch.Tip, error) {
-	return branch.Tip{}, errUnreachable // nobody else pushes
+func (r reader) Past(context.Context, string, []string) (branch.Head, error) {
+	return branch.Head{}, errUnreachable // nobody else pushes
 }
 
 // day is a bench over a day, whose agents come a minute after they were ordered, each of
 // which takes a job and is gone with it.
 type day struct {
 	*bench
-	seen    int // commits whose agents have come
-	waiting map[string]time.Time
-	longest time.Duration // that a job waited until its agent was ordered
-	came    int           // jobs
-	dice    *rand.Rand
+	seen       int // commits whose agents have come
+	waiting    map[string]time.Time
+	longest    time.Duration // that a job waited until its agent was ordered
+	registered int           // jobs
+	dice       *rand.Rand
 }
 
 // dayOverlays is how many overlays the day has, and interval the time between its ticks.
@@ -114,7 +114,7 @@ func newDay() *day {
 // 35 seconds, in the hours of work every five minutes, else every 30.
 func (d *day) arrive(since time.Duration) {
 	every := 30 * time.Minute
-	switch hour := d.now.Sub(worldStart()).Hours(); {
+	switch hour := d.now.Sub(scenarioStart()).Hours(); {
 	case hour >= 3 && hour < 3.5, hour >= 8 && hour < 8.5:
 		every = 35 * time.Second
 	case hour >= 2 && hour < 11:
@@ -126,8 +126,8 @@ func (d *day) arrive(since time.Duration) {
 		if d.dice.Float64() >= since.Seconds()/every.Seconds() {
 			continue
 		}
-		d.came++
-		id := fmt.Sprintf("job-%d", d.came)
+		d.registered++
+		id := fmt.Sprintf("job-%d", d.registered)
 		d.waiting[id] = d.now
 		d.snapshot.Jobs = append(d.snapshot.Jobs, plan.Job{ID: id, Rules: []string{"queue=" + o.name}, State: plan.JobPending, Since: d.now, URL: "https://buildkite.com/acme/1"})
 	}
@@ -167,20 +167,20 @@ func (d *day) come() {
 }
 
 // play plays the day, and returns the acts that landed.
-func (d *day) play(t *testing.T, repository generator.Repository) (acts int, longest time.Duration) {
+func (d *day) play(t *testing.T, repository generator.Repository) (ops int, longest time.Duration) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	before := d.now
 	g := d.generator(func(c *generator.Config) {
 		c.Repository = repository
 		c.Done = func(r generator.Result, _ error) {
-			acts += len(r.Acts)
-			if d.now.Sub(worldStart()) >= 24*time.Hour {
+			ops += len(r.Operations)
+			if d.now.Sub(scenarioStart()) >= 24*time.Hour {
 				stop()
 			}
 		}
 	})
-	d.wake = func() {
+	d.triggers = func() {
 		d.arrive(d.now.Sub(before))
 		d.come()
 		before = d.now
@@ -189,12 +189,12 @@ func (d *day) play(t *testing.T, repository generator.Repository) (acts int, lon
 		t.Fatal(err)
 	}
 	if len(d.snapshot.Jobs) > 0 {
-		t.Errorf("%d of %d jobs have no agent", len(d.snapshot.Jobs), d.came)
+		t.Errorf("%d of %d jobs have no agent", len(d.snapshot.Jobs), d.registered)
 	}
 	if strings.Contains(d.log.String(), "level=ERROR") {
 		t.Errorf("the log has errors")
 	}
-	return acts, d.longest
+	return ops, d.longest
 }
 
 // throughGitHub is a repository that is written through GitHub's API.
@@ -203,8 +203,8 @@ type throughGitHub struct {
 	fleet generator.Fleet
 }
 
-func (g throughGitHub) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
-	return g.fleet.Commit(ctx, tip, acts)
+func (g throughGitHub) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+	return g.fleet.Commit(ctx, head, ops)
 }
 
 func (g throughGitHub) Limits() branch.Limits { return g.fleet.Limits() }
@@ -234,15 +234,15 @@ func TestDayOnGitHub(t *testing.T) {
 	wanted, unlimited := free.play(t, remote{free.fleet, "muster"})
 	d := newDay()
 	repository, limiter := onGitHub(t, d.bench)
-	acts, longest := d.play(t, repository)
+	ops, longest := d.play(t, repository)
 	peak := mostInAnHour(free.fleet)
 	t.Logf("%d jobs: %d acts where nothing limits, %d in an hour at most; on GitHub %d in %d writes, %d in an hour at most, and a job waits %s at most for its order",
-		d.came, wanted, peak, acts, limiter.Writes(), mostInAnHour(d.fleet), longest)
+		d.registered, wanted, peak, ops, limiter.Writes(), mostInAnHour(d.fleet), longest)
 	if wanted < 4000 || peak <= githubtest.HourContent || unlimited > interval {
 		t.Errorf("the day has %d acts, %d in an hour at most, and a job waits %s: it tries nothing", wanted, peak, unlimited)
 	}
-	if limiter.Writes() != acts || limiter.Refused() > 0 || limiter.Early() > 0 {
-		t.Errorf("%d acts took %d writes, and %d requests were refused, %d of them early", acts, limiter.Writes(), limiter.Refused(), limiter.Early())
+	if limiter.Writes() != ops || limiter.Refused() > 0 || limiter.Early() > 0 {
+		t.Errorf("%d acts took %d writes, and %d requests were refused, %d of them early", ops, limiter.Writes(), limiter.Refused(), limiter.Early())
 	}
 	// Each overlay has an order and a retirement in a round, and one more order where its
 	// retirement alone was left by the last; six acts come in a minute.
@@ -252,7 +252,7 @@ func TestDayOnGitHub(t *testing.T) {
 }
 
 // mostInAnHour is the most that muster committed in an hour.
-func mostInAnHour(f *fleet) int {
+func mostInAnHour(f *fleetRepository) int {
 	var at []time.Time
 	for _, c := range f.history() {
 		if c.who == "muster" {

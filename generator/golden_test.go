@@ -94,7 +94,7 @@ func simulateFleet(t *testing.T, seed uint64) (summary string, log []byte) {
 	t.Helper()
 	s := drawShape(seed)
 	drawCrowds(&s)
-	w := newWorld(s, func(text string) { t.Errorf("seed %d (%s): %s", seed, s.theme, text) })
+	w := newScenario(s, func(text string) { t.Errorf("seed %d (%s): %s", seed, s.theme, text) })
 	w.play(s.length, nil)
 	w.conclude()
 	log = w.fleet.text()
@@ -102,12 +102,12 @@ func simulateFleet(t *testing.T, seed uint64) (summary string, log []byte) {
 }
 
 // text returns all commits, with the files that they change, and the final tree.
-func (f *fleet) text() []byte {
+func (f *fleetRepository) text() []byte {
 	var b bytes.Buffer
 	before := newTree(map[string][]byte{})
 	for _, c := range f.history() {
 		message := c.who + "\n"
-		if c.act != nil {
+		if c.operation != nil {
 			message = c.message()
 		}
 		fmt.Fprintf(&b, "commit %s\nAuthor: %s\nDate: %s\n\n%s", c.id, c.who, c.at.Format(time.RFC3339Nano), message)

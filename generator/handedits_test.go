@@ -46,7 +46,7 @@ func (a *archive) File(_ context.Context, commit, name string) ([]byte, error) {
 	return a.fleet.file(commit, name)
 }
 
-func (a *archive) Edits(_ context.Context, commits []branch.Commit, _ map[string]string, look branch.Look) ([]branch.Edits, error) {
+func (a *archive) Edits(_ context.Context, commits []branch.Commit, _ map[string]string, look branch.Selection) ([]branch.Edits, error) {
 	a.asked, a.files = a.asked+1, a.files+1
 	if a.lost != nil && !a.edits && (!a.everyThird || a.files%3 == 0) {
 		return nil, a.lost
@@ -69,11 +69,11 @@ func twins(t *testing.T) (*archive, *generator.Generator, plan.Dispatch) {
 	b.jobs("a", 5)
 	a := &archive{bench: b}
 	g := a.generator()
-	acts := tick(t, g).Acts
-	if got := kinds(acts); got != "a: dispatch 5" {
+	ops := tick(t, g).Operations
+	if got := kinds(ops); got != "a: dispatch 5" {
 		t.Fatalf("began with %q", got)
 	}
-	return a, g, acts[0].Decision.Dispatch[0]
+	return a, g, ops[0].Decision.Dispatch[0]
 }
 
 // handEdit is what a person does to a dispatch.
@@ -165,11 +165,11 @@ func TestHandEdits(t *testing.T) {
 					g = a.generator()
 				}
 				r := tick(t, g)
-				if got := kinds(r.Acts); got != e.want {
+				if got := kinds(r.Operations); got != e.want {
 					t.Fatalf("%q, want %q; suspended %v", got, e.want, r.Suspended)
 				}
-				if e.fault != "" && (len(r.Acts[0].Faults) == 0 || r.Acts[0].Faults[0] != ledger.Fault{File: d.ID + ".yaml", Problem: e.fault}) {
-					t.Errorf("the repair says %q, want %q", r.Acts[0].Faults, e.fault)
+				if e.fault != "" && (len(r.Operations[0].Faults) == 0 || r.Operations[0].Faults[0] != ledger.Fault{File: d.ID + ".yaml", Problem: e.fault}) {
+					t.Errorf("the repair says %q, want %q", r.Operations[0].Faults, e.fault)
 				}
 				if suspended := len(r.Suspended) > 0; suspended != e.suspended {
 					t.Errorf("suspended %v, want %t", r.Suspended, e.suspended)
@@ -183,29 +183,29 @@ func TestHandEdits(t *testing.T) {
 						t.Errorf("moved %t; the file is\n%s", !e.moved, restored)
 					}
 				}
-				a.stays(t, g, e.agents)
+				a.reusable(t, g, e.agents)
 			})
 		}
 	}
 }
 
-// stays demands that nothing more is done and nothing ordered until the lease is
+// reusable demands that nothing more is done and nothing ordered until the lease is
 // over, and that the jobs are ordered for then.
-func (a *archive) stays(t *testing.T, g *generator.Generator, agents int) {
+func (a *archive) reusable(t *testing.T, g *generator.Generator, agents int) {
 	t.Helper()
 	for range 11 {
 		a.now = a.now.Add(time.Minute)
 		r := tick(t, g)
-		if len(r.Acts) > 0 || r.Decisions[0].Sum.InFlight != agents {
-			t.Fatalf("after %s: %q, %d in flight, want %d", a.now.Sub(worldStart()), kinds(r.Acts), r.Decisions[0].Sum.InFlight, agents)
+		if len(r.Operations) > 0 || r.Decisions[0].Sum.InFlight != agents {
+			t.Fatalf("after %s: %q, %d in flight, want %d", a.now.Sub(scenarioStart()), kinds(r.Operations), r.Decisions[0].Sum.InFlight, agents)
 		}
 	}
 	a.now = a.now.Add(15 * time.Minute)
 	ordered := 0
 	for range 2 { // a withdrawn one first leaves git
-		for _, act := range tick(t, g).Acts {
-			if act.Kind == ledger.Dispatch {
-				ordered += act.Decision.Sum.Dispatch
+		for _, op := range tick(t, g).Operations {
+			if op.Kind == ledger.Dispatch {
+				ordered += op.Decision.Sum.Dispatch
 			}
 		}
 	}
@@ -220,8 +220,8 @@ func TestDeletedAtTheEnd(t *testing.T) {
 	a, g, d := twins(t)
 	a.now = d.NotAfter.Add(plan.Grace + time.Second/2)
 	a.fleet.edit("a person", branch.Change{Path: dispatches + "/" + d.ID + ".yaml"})
-	if r := tick(t, g); kinds(r.Acts) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
-		t.Errorf("%q, %d in flight", kinds(r.Acts), r.Decisions[0].Sum.InFlight)
+	if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
+		t.Errorf("%q, %d in flight", kinds(r.Operations), r.Decisions[0].Sum.InFlight)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestGivenUp(t *testing.T) {
 		if restarted {
 			g = a.generator()
 		}
-		if got := kinds(tick(t, g).Acts); got != "a: dispatch 5" {
+		if got := kinds(tick(t, g).Operations); got != "a: dispatch 5" {
 			t.Errorf("restarted %t: %q, want the agents ordered again", restarted, got)
 		}
 	}
@@ -255,14 +255,14 @@ func TestLostHistory(t *testing.T) {
 		a.lost = errors.New("no answer")
 		for range 11 {
 			r, err := g.Tick(t.Context())
-			if !errors.Is(err, a.lost) || len(r.Acts) > 0 || !strings.Contains(err.Error(), "nothing is ordered until") {
-				t.Fatalf("%s: %q and %v, want a tick that fails", name, kinds(r.Acts), err)
+			if !errors.Is(err, a.lost) || len(r.Operations) > 0 || !strings.Contains(err.Error(), "nothing is ordered until") {
+				t.Fatalf("%s: %q and %v, want a tick that fails", name, kinds(r.Operations), err)
 			}
 			a.now = a.now.Add(time.Minute)
 		}
 		a.lost = nil
-		if r := tick(t, g); kinds(r.Acts) != "a: repair" || len(r.Suspended) != 0 || r.Decisions[0].Sum.InFlight != 5 {
-			t.Errorf("%s: once it can be read: %q, suspended %v", name, kinds(r.Acts), r.Suspended)
+		if r := tick(t, g); kinds(r.Operations) != "a: repair" || len(r.Suspended) != 0 || r.Decisions[0].Sum.InFlight != 5 {
+			t.Errorf("%s: once it can be read: %q, suspended %v", name, kinds(r.Operations), r.Suspended)
 		}
 	}
 }
@@ -284,14 +284,14 @@ func TestLostOriginal(t *testing.T) {
 		a.lost, a.onlyFiles, a.edits = errors.New("no answer"), true, true
 		for range 3 {
 			r := tick(t, g)
-			if len(r.Acts) != 0 || len(r.Suspended) != 1 || !strings.Contains(r.Suspended[0].Why.Finding, test.says) || r.Decisions[0].Sum.InFlight != 5 {
-				t.Fatalf("%q, suspended %v, in flight %d", kinds(r.Acts), r.Suspended, r.Decisions[0].Sum.InFlight)
+			if len(r.Operations) != 0 || len(r.Suspended) != 1 || !strings.Contains(r.Suspended[0].Why.Finding, test.says) || r.Decisions[0].Sum.InFlight != 5 {
+				t.Fatalf("%q, suspended %v, in flight %d", kinds(r.Operations), r.Suspended, r.Decisions[0].Sum.InFlight)
 			}
 		}
 		a.lost = nil
 		a.now = a.now.Add(time.Minute)
-		if r := tick(t, g); kinds(r.Acts) != "a: repair" || len(r.Suspended) != 0 {
-			t.Errorf("once it can be read: %q, suspended %v", kinds(r.Acts), r.Suspended)
+		if r := tick(t, g); kinds(r.Operations) != "a: repair" || len(r.Suspended) != 0 {
+			t.Errorf("once it can be read: %q, suspended %v", kinds(r.Operations), r.Suspended)
 		}
 	}
 }
@@ -343,15 +343,15 @@ func TestPutBackAfterRetirement(t *testing.T) {
 	a.now = a.now.Add(time.Minute)
 	tick(t, g)
 	a.now = a.now.Add(6 * time.Minute)
-	if got := kinds(tick(t, g).Acts); got != "a: retire 1" {
+	if got := kinds(tick(t, g).Operations); got != "a: retire 1" {
 		t.Fatalf("%q, want it retired", got)
 	}
 	a.fleet.edit("a person", branch.Change{Path: file, Content: content})
-	if got := kinds(tick(t, g).Acts); got != "a: repair; a: retire 1" {
+	if got := kinds(tick(t, g).Operations); got != "a: repair; a: retire 1" {
 		t.Errorf("%q, want it retired again", got)
 	}
 	a.now = a.now.Add(time.Minute)
-	if got := kinds(tick(t, g).Acts); got != "" {
+	if got := kinds(tick(t, g).Operations); got != "" {
 		t.Errorf("%q after that", got)
 	}
 }
@@ -363,10 +363,10 @@ func TestUnseenOrder(t *testing.T) {
 	g := a.generator()
 	tick(t, g)
 	b.jobs("a", 5)
-	d := tick(t, a.generator()).Acts[0].Decision.Dispatch[0]
+	d := tick(t, a.generator()).Operations[0].Decision.Dispatch[0]
 	a.fleet.edit("a person", branch.Change{Path: dispatches + "/" + d.ID + ".yaml"}, branch.Change{Path: dispatches + "/kustomization.yaml"})
-	if r := tick(t, g); kinds(r.Acts) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
-		t.Errorf("%q, want a repair and nothing ordered", kinds(r.Acts))
+	if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
+		t.Errorf("%q, want a repair and nothing ordered", kinds(r.Operations))
 	}
 }
 
@@ -379,21 +379,21 @@ func TestUnreadLog(t *testing.T) {
 		g := a.generator()
 		tick(t, g)
 		a.jobs("a", 5)
-		d := tick(t, a.generator()).Acts[0].Decision.Dispatch[0]
+		d := tick(t, a.generator()).Operations[0].Decision.Dispatch[0]
 		a.fleet.edit("a person", branch.Change{Path: dispatches + "/" + d.ID + ".yaml"}, branch.Change{Path: dispatches + "/kustomization.yaml"})
 		a.lost = errors.New("no answer")
 		for range 9 {
-			if r, err := g.Tick(t.Context()); err == nil || !strings.Contains(err.Error(), "reading the commits since the last tick: ") || len(r.Acts) > 0 {
-				t.Fatalf("%q and %v, want a tick that fails", kinds(r.Acts), err)
+			if r, err := g.Tick(t.Context()); err == nil || !strings.Contains(err.Error(), "reading the commits since the last tick: ") || len(r.Operations) > 0 {
+				t.Fatalf("%q and %v, want a tick that fails", kinds(r.Operations), err)
 			}
 			a.now = a.now.Add(time.Minute)
 		}
 		if r, err := a.generator().Tick(t.Context()); err == nil {
-			t.Errorf("a new process does %q, want a tick that fails", kinds(r.Acts))
+			t.Errorf("a new process does %q, want a tick that fails", kinds(r.Operations))
 		}
 		a.lost = nil
-		if r := tick(t, g); kinds(r.Acts) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
-			t.Errorf("once it can be read: %q, want a repair and nothing ordered", kinds(r.Acts))
+		if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
+			t.Errorf("once it can be read: %q, want a repair and nothing ordered", kinds(r.Operations))
 		}
 	}
 }
@@ -410,8 +410,8 @@ func TestLogIsReadByAndBy(t *testing.T) {
 	tick(t, g)
 	a.jobs("a", agents)
 	var changes []branch.Change
-	for _, act := range tick(t, a.generator()).Acts {
-		for _, c := range act.Changes {
+	for _, op := range tick(t, a.generator()).Operations {
+		for _, c := range op.Changes {
 			changes = append(changes, branch.Change{Path: c.Path})
 		}
 	}
@@ -459,7 +459,7 @@ func TestPutBackTwice(t *testing.T) {
 		tick(t, g)
 		a.fleet.edit("a person", rewrite(lowered, "$1: "+cmp.Or(test.again, "5"))(file, before)...)
 		r := tick(t, a.generator())
-		if got := kinds(r.Acts); got != "a: repair" || r.Decisions[0].Sum.InFlight != test.inFlight {
+		if got := kinds(r.Operations); got != "a: repair" || r.Decisions[0].Sum.InFlight != test.inFlight {
 			t.Errorf("%s: %q, %d in flight", name, got, r.Decisions[0].Sum.InFlight)
 		}
 		if moved := a.at(file) == ""; moved != test.moved || moved == (a.at(dispatches+"/withdrawn/"+d.ID+".yaml") == "") {
@@ -478,7 +478,7 @@ func TestRepairReverted(t *testing.T) {
 	tick(t, g)
 	tick(t, g) // sees it there
 	a.fleet.edit("a person", raised, branch.Change{Path: withdrawn})
-	if r := tick(t, g); kinds(r.Acts) != "a: repair" || r.Decisions[0].Sum.InFlight != 50 || a.at(file) != "" || a.at(withdrawn) == "" {
-		t.Errorf("%q, %d in flight", kinds(r.Acts), r.Decisions[0].Sum.InFlight)
+	if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != 50 || a.at(file) != "" || a.at(withdrawn) == "" {
+		t.Errorf("%q, %d in flight", kinds(r.Operations), r.Decisions[0].Sum.InFlight)
 	}
 }

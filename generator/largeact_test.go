@@ -24,12 +24,12 @@ func TestLargeActsOnGitHub(t *testing.T) {
 	b.jobs("a", jobs)
 	repository, limiter := onGitHub(t, b)
 	g := b.generator(func(c *generator.Config) { c.Repository = repository })
-	acts, agents, retired := 0, 0, 0
+	ops, agents, retired := 0, 0, 0
 	var ordered []plan.Dispatch
 	for range 15 {
 		r := tick(t, g)
-		acts += len(r.Acts)
-		for _, a := range r.Acts {
+		ops += len(r.Operations)
+		for _, a := range r.Operations {
 			ids, n := a.Dispatches()
 			if a.Kind == ledger.Retire {
 				retired += len(ids)
@@ -45,8 +45,8 @@ func TestLargeActsOnGitHub(t *testing.T) {
 			}
 		}
 	}
-	if agents != jobs || retired != dispatches || limiter.Writes() != acts || acts != 6 {
-		t.Errorf("%d acts in %d writes order %d agents and retire %d dispatches, want 6 for %d and %d", acts, limiter.Writes(), agents, retired, jobs, dispatches)
+	if agents != jobs || retired != dispatches || limiter.Writes() != ops || ops != 6 {
+		t.Errorf("%d acts in %d writes order %d agents and retire %d dispatches, want 6 for %d and %d", ops, limiter.Writes(), agents, retired, jobs, dispatches)
 	}
 	found, count := logOfFleet(t, b.fleet).verify(t, nil)
 	for id, f := range found {
@@ -54,7 +54,7 @@ func TestLargeActsOnGitHub(t *testing.T) {
 			t.Errorf("%s: %s %v", id, f.Verdict, f.Why)
 		}
 	}
-	if count.Muster != acts {
-		t.Errorf("%d commits are muster's, want %d", count.Muster, acts)
+	if count.Muster != ops {
+		t.Errorf("%d commits are muster's, want %d", count.Muster, ops)
 	}
 }

@@ -23,7 +23,7 @@ func drawAuto(s *shape) {
 }
 
 // beginAuto plans what people edit of it.
-func (w *world) beginAuto() {
+func (w *scenario) beginAuto() {
 	r := rand.New(rand.NewPCG(w.seed, 13))
 	w.work.each(w, r, w.rates.autos, func() func() {
 		return func() {
@@ -45,12 +45,13 @@ func (p policy) leaseText() string {
 	return p.lease.String()
 }
 
-// lateAfter is from when on agents are late by what a state has learned: "From twice the
-// 99th percentile after its order on, a minute at least" (docs/design.md, "Late agents").
-// Zero: less than 20 boots are known.
-func lateAfter(s plan.State) time.Duration {
+// overdueAfter is from when on agents are overdue by what a state has learned: "from twice
+// the 99th percentile after its order on, and a minute at least"
+// (docs/reference/decision.md, "Overdue agents"). Zero: fewer than 20 start-up times are
+// known.
+func overdueAfter(s plan.State) time.Duration {
 	var took []int
-	for _, part := range strings.Fields(s.Boots.String()) {
+	for _, part := range strings.Fields(s.StartupTimes.String()) {
 		var seconds, agents int
 		fmt.Sscanf(part, "%d:%d", &seconds, &agents)
 		took = append(took, slices.Repeat([]int{seconds}, agents)...)
@@ -65,8 +66,8 @@ func lateAfter(s plan.State) time.Duration {
 // notCountedOn is how many agents of each dispatch are late and not counted on, at most, by
 // what a muster knew and by the states before and after its push.
 func (a *audit) notCountedOn(m *muster, o plan.Overlay, after plan.State) map[string]int {
-	late := lateAfter(after)
-	if first := lateAfter(o.State); late == 0 || first > 0 && first < late {
+	late := overdueAfter(after)
+	if first := overdueAfter(o.State); late == 0 || first > 0 && first < late {
 		late = first
 	}
 	all := map[string]int{}
@@ -136,7 +137,7 @@ func (a *audit) giveUp(m *muster, o plan.Overlay, after plan.State) (useful int)
 		}
 		if x := a.dispatches[d.ID]; x != nil && x.given < n {
 			x.given = n
-			for index := range x.came {
+			for index := range x.registered {
 				if !m.known[d.ID][index] {
 					a.overdue++
 				}

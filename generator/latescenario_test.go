@@ -11,8 +11,8 @@ import (
 )
 
 // lossy is a world in which one pod of ten never comes up, for an overlay with a lease of
-// 15 minutes or one that goes by boots.
-func lossy(t *testing.T, auto bool, change func(*shape)) *world {
+// 15 minutes or one that goes by start-up times.
+func lossy(t *testing.T, auto bool, change func(*shape)) *scenario {
 	t.Helper()
 	s := quietNight()
 	s.seed, s.length, s.every = 5, 5*time.Hour, 30*time.Second
@@ -29,9 +29,9 @@ func lossy(t *testing.T, auto bool, change func(*shape)) *world {
 }
 
 // longestWait is that of the jobs that came in the second half of the world.
-func (w *world) longestWait() (longest time.Duration) {
+func (w *scenario) longestWait() (longest time.Duration) {
 	for _, j := range w.server.Jobs() {
-		if !j.Started.IsZero() && j.Runnable.After(worldStart().Add(w.length/2)) {
+		if !j.Started.IsZero() && j.Runnable.After(scenarioStart().Add(w.length/2)) {
 			longest = max(longest, j.Started.Sub(j.Runnable))
 		}
 	}
@@ -39,9 +39,9 @@ func (w *world) longestWait() (longest time.Duration) {
 }
 
 // givenUp counts the orders that were made because others are late.
-func (w *world) givenUp() (n int) {
+func (w *scenario) givenUp() (n int) {
 	for _, c := range w.fleet.history() {
-		if c.act != nil && c.act.Kind == ledger.Dispatch && c.act.Decision.Sum.Late > 0 && strings.Contains(strings.Join(strings.Fields(ledger.Message(*c.act, "v0")), " "), " overdue, more than ") {
+		if c.operation != nil && c.operation.Kind == ledger.Dispatch && c.operation.Decision.Sum.Overdue > 0 && strings.Contains(strings.Join(strings.Fields(ledger.Message(*c.operation, "v0")), " "), " overdue, more than ") {
 			n++
 		}
 	}
@@ -64,7 +64,7 @@ func TestLateAgents(t *testing.T) {
 		if auto.givenUp() < 3 || auto.longestWait() > fixed.longestWait()/2 {
 			t.Errorf("%s: %d orders because of late agents; the longest wait is %s, with a fixed lease %s", name, auto.givenUp(), auto.longestWait(), fixed.longestWait())
 		}
-		if state := string(auto.fleet.head().tree.files["overlays/a/dispatches/state.yaml"]); !strings.Contains(state, "\nboots: ") || !strings.Contains(state, "\nservedAt: ") {
+		if state := string(auto.fleet.head().tree.files["overlays/a/dispatches/state.yaml"]); !strings.Contains(state, "\nstartupTimes: ") || !strings.Contains(state, "\nservedAt: ") {
 			t.Errorf("%s: state.yaml is\n%s", name, state)
 		}
 		found, _ := logOf(t, auto).verify(t, nil)
@@ -75,8 +75,8 @@ func TestLateAgents(t *testing.T) {
 		}
 	}
 	for _, c := range fixed.fleet.history() {
-		if c.act != nil && (strings.Contains(ledger.Message(*c.act, "v0"), "boots") || c.act.Decision.Sum.Late > 0) {
-			t.Fatalf("a fixed lease: %s", ledger.Message(*c.act, "v0"))
+		if c.operation != nil && (strings.Contains(ledger.Message(*c.operation, "v0"), "startupTimes") || c.operation.Decision.Sum.Overdue > 0) {
+			t.Fatalf("a fixed lease: %s", ledger.Message(*c.operation, "v0"))
 		}
 	}
 }

@@ -87,13 +87,13 @@ func watch(t *testing.T, now func() time.Time, interval time.Duration) *watched 
 }
 
 // run lets the world's one muster run until the end.
-func (w *world) run(t *testing.T, v *watched, until time.Duration) {
+func (w *scenario) run(t *testing.T, v *watched, until time.Duration) {
 	t.Helper()
 	m := w.musters[0]
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	g := generator.New(generator.Config{
-		Repository: m, Buildkite: m, Clock: running{m, worldStart().Add(until), func() bool { return v.failed }, stop}, Overlays: "overlays", Fleet: m.fleetTag, Watch: v,
+		Repository: m, Buildkite: m, Clock: running{m, scenarioStart().Add(until), func() bool { return v.failed }, stop}, Overlays: "overlays", Fleet: m.fleetTag, Watch: v,
 	})
 	if err := g.Run(ctx, w.every, 0); err != nil {
 		t.Fatal(err)
@@ -124,14 +124,14 @@ var ordersAgents = regexp.MustCompile(`(?m)^  parallelism: ([0-9]+)$`)
 
 // booked are the counters as the ledger has them: from the messages of commits,
 // read back, and from the manifests.
-func (w *world) booked(t *testing.T, v *watched) map[string]float64 {
+func (w *scenario) booked(t *testing.T, v *watched) map[string]float64 {
 	t.Helper()
 	all := map[string]float64{}
 	for _, c := range w.fleet.history() {
-		if c.act == nil {
+		if c.operation == nil {
 			continue
 		}
-		e, err := ledger.Parse(ledger.Message(*c.act, "v0"))
+		e, err := ledger.Parse(ledger.Message(*c.operation, "v0"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,10 +218,10 @@ func TestMetricsAreTheLedgers(t *testing.T) {
 		s.musters, s.instant, s.http, s.perPage = 1, true, true, 100
 		s.length, s.every = time.Hour, 15*time.Second
 		s.rates = rates{
-			lag: s.rates.lag, boot: s.rates.boot, unreachable: 0.03, refused: 0.05, moved: 0.1, swallowed: 0.1,
+			lag: s.rates.lag, startup: s.rates.startup, unreachable: 0.03, refused: 0.05, moved: 0.1, swallowed: 0.1,
 			limited: 0.01, broken: 0.02, half: 0.01, noShow: 0.1, crashPod: 0.05, drains: 2, policies: 2, brokenImages: 1,
 		}
-		w := newWorld(s, func(text string) { t.Fatalf("seed %d: %s", seed, text) })
+		w := newScenario(s, func(text string) { t.Fatalf("seed %d: %s", seed, text) })
 		v := watch(t, w.server.Now, s.every)
 		var outcomes [2]int // of ticks: failed, and others
 		v.each = func(r generator.Report) {
@@ -256,7 +256,7 @@ func TestMetricsAreTheLedgers(t *testing.T) {
 
 // started compares the jobs that were seen to start with those that did, on
 // agents of each overlay.
-func started(t *testing.T, w *world, all, sums map[string]float64) {
+func started(t *testing.T, w *scenario, all, sums map[string]float64) {
 	t.Helper()
 	agents := map[string]fakebuildkite.AgentRecord{}
 	for _, a := range w.server.Agents() {

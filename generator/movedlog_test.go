@@ -20,16 +20,16 @@ import (
 type headsOnly struct {
 	t          *testing.T
 	repository gitserver.Repository
-	// races is before how many pushes somebody else is first. until is how many requests for
+	// conflicts is before how many pushes somebody else is first. until is how many requests for
 	// more than the head alone are answered before one that finds the branch elsewhere.
-	races, until int
-	pushed       int
+	conflicts, until int
+	pushed           int
 }
 
 func (h *headsOnly) theirs() {
 	h.t.Helper()
 	h.pushed++
-	if _, err := h.repository.Commit("note\n", worldStart(), branch.Change{Path: fmt.Sprintf("notes/%d", h.pushed), Content: []byte("x")}); err != nil {
+	if _, err := h.repository.Commit("note\n", scenarioStart(), branch.Change{Path: fmt.Sprintf("notes/%d", h.pushed), Content: []byte("x")}); err != nil {
 		h.t.Error(err)
 	}
 }
@@ -46,7 +46,7 @@ func (h *headsOnly) upload(w http.ResponseWriter, r *http.Request, next http.Han
 		h.until--
 	}
 	if head, _ := h.repository.Head(); !strings.Contains(string(body), "want "+head) || bytes.Contains(body, []byte("shallow ")) && !bytes.Contains(body, []byte("deepen ")) {
-		gitserver.Said{Status: http.StatusInternalServerError, Words: "Internal Server Error"}.Write(w)
+		gitserver.Response{Status: http.StatusInternalServerError, Words: "Internal Server Error"}.Write(w)
 		return
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
@@ -54,8 +54,8 @@ func (h *headsOnly) upload(w http.ResponseWriter, r *http.Request, next http.Han
 }
 
 func (h *headsOnly) receive(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	if h.races > 0 {
-		h.races--
+	if h.conflicts > 0 {
+		h.conflicts--
 		h.theirs()
 	}
 	next.ServeHTTP(w, r)
@@ -73,10 +73,10 @@ func TestTheLogOfABranchThatMoves(t *testing.T) {
 			b.jobs("a", 2)
 			tick(t, g)
 			b.jobs("a", 4)
-			h.races, h.until = 1, until
+			h.conflicts, h.until = 1, until
 			r := tick(t, g)
-			if got := kinds(r.Acts); got != "a: dispatch 4" || len(r.Suspended) > 0 {
-				t.Errorf("%q after %d races, suspended %v", got, r.Races, r.Suspended)
+			if got := kinds(r.Operations); got != "a: dispatch 4" || len(r.Suspended) > 0 {
+				t.Errorf("%q after %d races, suspended %v", got, r.Conflicts, r.Suspended)
 			}
 			if log := b.log.String(); strings.Contains(log, "level=ERROR") {
 				t.Errorf("the log says\n%s", log)

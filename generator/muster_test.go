@@ -20,15 +20,15 @@ import (
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 )
 
 // muster is one process of muster, with its own troubles. It is the Repository,
 // the Buildkite and the Clock of its Generator.
 type muster struct {
-	w         *world
+	w         *scenario
 	name      string
-	repo      *fleet
+	repo      *fleetRepository
 	fleetTag  string // its fleet's tag
 	generator *generator.Generator
 	client    *buildkite.Client
@@ -45,10 +45,10 @@ type muster struct {
 	*loop            // nil: the world has its tick called
 }
 
-func (w *world) newMuster(i int) *muster {
+func (w *scenario) newMuster(i int) *muster {
 	m := &muster{w: w, name: fmt.Sprintf("muster-%d", i+1), repo: w.fleet, fleetTag: w.fleetTag}
-	m.next = worldStart().Add(time.Duration(i) * w.stagger)
-	m.good = worldStart()
+	m.next = scenarioStart().Add(time.Duration(i) * w.stagger)
+	m.good = scenarioStart()
 	m.start()
 	return m
 }
@@ -58,14 +58,14 @@ func (m *muster) start() {
 	m.killed, m.known = false, map[string]map[int]bool{}
 	client, err := buildkite.New(buildkite.Config{
 		Org: "acme", Token: m.token(), Metrics: m.counter(),
-		HTTP: troubledTransport{m, m.w.server.Transport()}, PerPage: m.w.perPage, Stacks: m.stacks(), Log: canary.Log(m.w.audit.fail, nil),
+		HTTP: troubledTransport{m, m.w.server.Transport()}, PerPage: m.w.perPage, Stacks: m.stacks(), Log: canarytest.Log(m.w.audit.fail, nil),
 		Timeout: time.Hour, // the machine's clock is not the world's: a busy machine must change nothing
 	})
 	if err != nil {
 		panic(err)
 	}
 	m.client, m.times = client, nil
-	cfg := generator.Config{Repository: m, Buildkite: m, Clock: m, Overlays: "overlays", Fleet: m.fleetTag, Log: canary.Log(m.w.audit.fail, nil)}
+	cfg := generator.Config{Repository: m, Buildkite: m, Clock: m, Overlays: "overlays", Fleet: m.fleetTag, Log: canarytest.Log(m.w.audit.fail, nil)}
 	m.beginLoop(&cfg)
 	m.generator = generator.New(cfg)
 }
@@ -121,7 +121,7 @@ func (m *muster) Sleep(ctx context.Context, d time.Duration) error {
 }
 
 // hit draws whether something happens now.
-func (w *world) hit(rate float64) bool { return rate > 0 && w.faults.Float64() < rate }
+func (w *scenario) hit(rate float64) bool { return rate > 0 && w.faults.Float64() < rate }
 
 // die is a point at which the process may be killed. A dead process does
 // nothing more, whatever it asks.
@@ -145,13 +145,13 @@ func (m *muster) meanwhile() {
 	}
 }
 
-// Tip implements generator.Repository.
-func (m *muster) Tip(context.Context) (branch.Tip, error) {
+// Head implements generator.Repository.
+func (m *muster) Head(context.Context) (branch.Head, error) {
 	if err := m.die(); err != nil {
-		return branch.Tip{}, err
+		return branch.Head{}, err
 	}
 	if m.w.hit(m.w.now.unreachable) {
-		return branch.Tip{}, errUnreachable
+		return branch.Head{}, errUnreachable
 	}
 	head := m.repo.head()
 	if head.parent != nil && m.w.hit(m.w.now.stale) {
@@ -161,36 +161,36 @@ func (m *muster) Tip(context.Context) (branch.Tip, error) {
 	if m != m.w.other {
 		m.w.audit.noticed(head.tree)
 	}
-	return head.tip(), m.die()
+	return head.head(), m.die()
 }
 
 // Commit implements generator.Repository.
-func (m *muster) Commit(_ context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
+func (m *muster) Commit(_ context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
 	m.meanwhile()
 	if err := m.die(); err != nil {
-		return branch.Tip{}, err
+		return branch.Head{}, err
 	}
 	if m.w.hit(m.w.now.refused) {
-		return branch.Tip{}, errors.New("the server refused the push")
+		return branch.Head{}, errors.New("the server refused the push")
 	}
 	if m.w.hit(m.w.now.moved) {
-		return branch.Tip{}, branch.ErrMoved
+		return branch.Head{}, branch.ErrMoved
 	}
-	c, err := m.repo.push(m.name, tip.Commit, acts)
+	c, err := m.repo.push(m.name, head.Commit, ops)
 	if err != nil {
-		return branch.Tip{}, err
+		return branch.Head{}, err
 	}
-	m.w.trace("%s: %s", m.name, kinds(acts))
+	m.w.trace("%s: %s", m.name, kinds(ops))
 	if err := m.die(); err != nil {
-		return branch.Tip{}, err
+		return branch.Head{}, err
 	}
 	if m.w.hit(m.w.now.swallowed) {
-		return branch.Tip{}, errors.New("the connection broke off") // though the push has landed
+		return branch.Head{}, errors.New("the connection broke off") // though the push has landed
 	}
 	if m.w.hit(m.w.now.overtaken) {
-		return branch.Tip{}, branch.ErrMoved // landed, and somebody else's push on top of it
+		return branch.Head{}, branch.ErrMoved // landed, and somebody else's push on top of it
 	}
-	return c.tip(), nil
+	return c.head(), nil
 }
 
 // Limits implements generator.Repository.
@@ -213,7 +213,7 @@ func (m *muster) File(_ context.Context, commit, name string) ([]byte, error) {
 }
 
 // Edits implements branch.History.
-func (m *muster) Edits(_ context.Context, commits []branch.Commit, _ map[string]string, look branch.Look) ([]branch.Edits, error) {
+func (m *muster) Edits(_ context.Context, commits []branch.Commit, _ map[string]string, look branch.Selection) ([]branch.Edits, error) {
 	if err := m.past(); err != nil {
 		return nil, err
 	}

@@ -19,20 +19,20 @@ import (
 	"muster/gitops/unraced"
 )
 
-// away is a bench whose git or Buildkite is away at times.
-type away struct {
+// unavailable is a bench whose git or Buildkite is away at times.
+type unavailable struct {
 	*bench
 	git, buildkite func(now time.Time) error
 }
 
-func (a away) Tip(ctx context.Context) (branch.Tip, error) {
+func (a unavailable) Head(ctx context.Context) (branch.Head, error) {
 	if err := a.git(a.now); err != nil {
-		return branch.Tip{}, err
+		return branch.Head{}, err
 	}
-	return a.bench.Tip(ctx)
+	return a.bench.Head(ctx)
 }
 
-func (a away) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error) {
+func (a unavailable) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error) {
 	if err := a.buildkite(a.now); err != nil {
 		return plan.Snapshot{}, err
 	}
@@ -42,13 +42,13 @@ func (a away) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, er
 func never(time.Time) error { return nil }
 
 // runAway lets a muster run for so long, and returns its log in JSON.
-func runAway(t *testing.T, a away, length, interval time.Duration, v *watched) *bytes.Buffer {
+func runAway(t *testing.T, a unavailable, length, interval time.Duration, v *watched) *bytes.Buffer {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	end := a.now.Add(length)
-	wake := a.wake
-	a.bench.wake = func() {
+	wake := a.triggers
+	a.bench.triggers = func() {
 		if !a.now.Before(end) {
 			stop()
 		}
@@ -73,12 +73,12 @@ func runAway(t *testing.T, a away, length, interval time.Duration, v *watched) *
 func TestAwayForADay(t *testing.T) {
 	unraced.Only(t)
 	const interval = 15 * time.Second
-	for name, set := range map[string]func(a *away, away func(time.Time) error){
-		"git":       func(a *away, err func(time.Time) error) { a.git = err },
-		"Buildkite": func(a *away, err func(time.Time) error) { a.buildkite = err },
+	for name, set := range map[string]func(a *unavailable, away func(time.Time) error){
+		"git":       func(a *unavailable, err func(time.Time) error) { a.git = err },
+		"Buildkite": func(a *unavailable, err func(time.Time) error) { a.buildkite = err },
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := away{bench: newBench("a"), git: never, buildkite: never}
+			a := unavailable{bench: newBench("a"), git: never, buildkite: never}
 			from, to := a.now.Add(10*time.Minute), a.now.Add(24*time.Hour)
 			set(&a, func(now time.Time) error {
 				if now.Before(from) || !now.Before(to) {
@@ -88,7 +88,7 @@ func TestAwayForADay(t *testing.T) {
 			})
 			v := watch(t, a.Now, interval)
 			var seen [2]int // times looked while away, and after
-			a.wake = func() {
+			a.triggers = func() {
 				if a.now.Equal(from) {
 					a.jobs("a", 3)
 				}
@@ -170,7 +170,7 @@ func parse(t *testing.T, log io.Reader) []map[string]any {
 // that began is over in the end, and every line of an act has its attributes.
 func TestADayOfTrouble(t *testing.T) {
 	unraced.Only(t)
-	a := away{bench: newBench("a", "b")}
+	a := unavailable{bench: newBench("a", "b")}
 	r := rand.New(rand.NewPCG(7, 7))
 	flaky := func(what string) func(time.Time) error {
 		return func(now time.Time) error {
@@ -184,7 +184,7 @@ func TestADayOfTrouble(t *testing.T) {
 	a.git, a.buildkite = flaky("git"), flaky("Buildkite")
 	broken := branch.Change{Path: "overlays/a/scaling.yaml", Content: []byte("spec: 7\n")}
 	ticks := 0
-	a.wake = func() {
+	a.triggers = func() {
 		switch ticks++; {
 		case ticks%4 == 1 && a.now.Day() == 5:
 			a.fleet.edit("a person", broken)
@@ -198,7 +198,7 @@ func TestADayOfTrouble(t *testing.T) {
 	}
 	log := runAway(t, a, 26*time.Hour, time.Minute, watch(t, a.Now, time.Minute))
 	counts, open := map[string]int{}, map[string]bool{}
-	acts := map[string]int{}
+	ops := map[string]int{}
 	for _, line := range parse(t, log) {
 		msg := line["msg"].(string)
 		about := fmt.Sprint(line["overlay"], line["queue"], line["reason"])
@@ -215,7 +215,7 @@ func TestADayOfTrouble(t *testing.T) {
 		case line["level"] != "INFO" && line["dispatch"] == nil:
 			open[msg+about] = true
 		case line["dispatch"] != nil:
-			acts[strings.Fields(msg)[0]]++
+			ops[strings.Fields(msg)[0]]++
 			for _, key := range []string{"overlay", "queue", "agents", "reason", "head", "duration"} {
 				if line[key] == nil {
 					t.Errorf("no %s: %v", key, line)
@@ -233,8 +233,8 @@ func TestADayOfTrouble(t *testing.T) {
 			t.Errorf("never over: %s", about)
 		}
 	}
-	if ticks < 1500 || len(counts) < 10 || acts["retired,"] == 0 || acts["dispatched"] == 0 {
-		t.Errorf("%d ticks, %d different lines, acts %v", ticks, len(counts), acts)
+	if ticks < 1500 || len(counts) < 10 || ops["retired,"] == 0 || ops["dispatched"] == 0 {
+		t.Errorf("%d ticks, %d different lines, acts %v", ticks, len(counts), ops)
 	}
-	t.Log(len(counts), acts)
+	t.Log(len(counts), ops)
 }

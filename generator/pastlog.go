@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/fleet"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/policy"
 	"muster/gitops/branch"
@@ -39,7 +39,7 @@ func (l *pastLog) end() { l.orders = nil }
 // done drops the files that were read: the log was read to its end.
 func (l *pastLog) done() { l.files = nil }
 
-// forget drops the answers to what was not asked for again.
+// forget drops the answers to questions that were not repeated.
 func (l *pastLog) forget(asked map[string]bool) {
 	maps.DeleteFunc(l.answers, func(id string, _ answer) bool { return !asked[id] })
 }
@@ -51,7 +51,7 @@ type answer struct {
 	content      []byte
 	file, commit string
 	err          error
-	until        time.Time // an error is asked about again then
+	until        time.Time // time at which an error is retried
 }
 
 // errNotOrdered says that the log has no commit that ordered a dispatch.
@@ -70,8 +70,8 @@ const (
 	filesTogether = 100
 	// askAgain is how long an answer that failed stands.
 	askAgain = time.Minute
-	// mostKept and largestKept bound the files that are kept from try to try.
-	mostKept, largestKept = 1000, 64 << 10
+	// maxKept and largestKept bound the files that are kept from try to try.
+	maxKept, largestKept = 1000, 64 << 10
 )
 
 // recent yields the log of a commit, newest first. On each line of the history it stops at
@@ -123,12 +123,12 @@ func short(commit string) [16]byte {
 }
 
 // original returns a dispatch as it was ordered.
-func (l *pastLog) original(ctx context.Context, tip branch.Tip, id string, ordered map[string]ordered) answer {
+func (l *pastLog) original(ctx context.Context, head branch.Head, id string, ordered map[string]ordered) answer {
 	now := l.clock.Now()
 	if a, ok := l.answers[id]; ok && (a.err == nil || now.Before(a.until)) {
 		return a
 	}
-	a := l.findOriginal(ctx, tip, id, ordered)
+	a := l.findOriginal(ctx, head, id, ordered)
 	if errors.Is(a.err, branch.ErrMoved) {
 		return a // which says nothing of the dispatch
 	}
@@ -145,11 +145,11 @@ func (l *pastLog) original(ctx context.Context, tip branch.Tip, id string, order
 	return a
 }
 
-func (l *pastLog) findOriginal(ctx context.Context, tip branch.Tip, id string, ordered map[string]ordered) answer {
+func (l *pastLog) findOriginal(ctx context.Context, head branch.Head, id string, ordered map[string]ordered) answer {
 	x, known := ordered[id]
 	if !known {
 		if l.orders == nil {
-			l.orders = readOrders(ctx, l.history, tip, l.oldest)
+			l.orders = readOrders(ctx, l.history, head, l.oldest)
 		}
 		if x, known = l.orders.of[id]; !known {
 			return answer{err: cmp.Or(l.orders.err, errNotOrdered)}
@@ -159,20 +159,20 @@ func (l *pastLog) findOriginal(ctx context.Context, tip branch.Tip, id string, o
 	if err != nil {
 		return answer{err: fmt.Errorf("commit %.12s: %w", x.commit, err)}
 	}
-	d, err := manifest.Original(x.file, content)
+	d, err := fleet.Original(x.file, content)
 	return answer{dispatch: d, content: content, file: x.file, commit: x.commit, err: err}
 }
 
-// orders are the file and the commit of each order in the log of the tip. The log is
-// read once in a look, however many unknown dispatches the overlays hold.
+// orders are the file and the commit of each order in the log of the branch head. The log is
+// read once per try of a tick, regardless of the number of unknown dispatches in the overlays.
 type orders struct {
 	of  map[string]ordered
 	err error // reading came to an end before its time
 }
 
-func readOrders(ctx context.Context, history branch.History, tip branch.Tip, since time.Time) *orders {
+func readOrders(ctx context.Context, history branch.History, head branch.Head, since time.Time) *orders {
 	all := &orders{of: map[string]ordered{}}
-	for r, err := range recent(ctx, history, tip.Commit, "", since) {
+	for r, err := range recent(ctx, history, head.Commit, "", since) {
 		if err != nil {
 			all.err = err
 			break
@@ -203,7 +203,7 @@ func (l *pastLog) file(ctx context.Context, commit, name string) ([]byte, error)
 		return f.content, f.err
 	}
 	content, err := l.history.File(ctx, commit, name)
-	if gone := errors.Is(err, fs.ErrNotExist); (err == nil || gone) && len(content) <= largestKept && len(l.files) < mostKept {
+	if gone := errors.Is(err, fs.ErrNotExist); (err == nil || gone) && len(content) <= largestKept && len(l.files) < maxKept {
 		if l.files == nil {
 			l.files = map[string]pastFile{}
 		}
@@ -219,17 +219,17 @@ const suspectsDeep = 50
 // suspect notes in every repair the commits of others since muster's last commit
 // to the overlay. The log is read once, and only if there is a repair. That it
 // cannot be read is noted, and keeps nothing from being done.
-func (l *pastLog) suspect(ctx context.Context, tip branch.Tip, acts []ledger.Act) {
+func (l *pastLog) suspect(ctx context.Context, head branch.Head, ops []ledger.Operation) {
 	var log []ledger.Record
 	var failed, read bool
-	for i := range acts {
-		a := &acts[i]
+	for i := range ops {
+		a := &ops[i]
 		if a.Kind != ledger.Repair {
 			continue
 		}
 		if !read {
 			var err error
-			log, err = l.lately(ctx, tip)
+			log, err = l.lately(ctx, head)
 			failed, read = err != nil, true
 			if failed {
 				l.log.Debug("the log of the branch cannot be read", "err", err)
@@ -240,9 +240,9 @@ func (l *pastLog) suspect(ctx context.Context, tip branch.Tip, acts []ledger.Act
 }
 
 // lately returns the last commits of the branch.
-func (l *pastLog) lately(ctx context.Context, tip branch.Tip) ([]ledger.Record, error) {
+func (l *pastLog) lately(ctx context.Context, head branch.Head) ([]ledger.Record, error) {
 	var log []ledger.Record
-	for r, err := range ledger.Read(l.history.Commits(ctx, tip.Commit, branch.Limit{Commits: suspectsDeep})) {
+	for r, err := range ledger.Read(l.history.Commits(ctx, head.Commit, branch.Limit{Commits: suspectsDeep})) {
 		if err != nil {
 			return nil, err
 		}

@@ -9,24 +9,24 @@ import (
 	"slices"
 	"time"
 
-	"muster/generator/manifest"
+	"muster/generator/fleet"
 	"muster/generator/plan"
 )
 
-// withShared suspends the overlays of one queue: where Buildkite lists no agents, those of one
-// cannot be told from those of another.
-func withShared(fleet []manifest.Overlay) []manifest.Overlay {
-	shared := plan.Sharing(manifest.Decidable(fleet))
+// withShared suspends overlays that share a queue if Buildkite lists no agents: the agents of
+// one overlay cannot then be distinguished from those of another.
+func withShared(loaded []fleet.Overlay) []fleet.Overlay {
+	shared := plan.Sharing(fleet.Decidable(loaded))
 	if len(shared) == 0 {
-		return fleet
+		return loaded
 	}
-	fleet = slices.Clone(fleet)
-	for i := range fleet {
-		if other := shared[fleet[i].Name]; other != "" {
-			fleet[i].Suspend(SharesQueue(fleet[i].Policy.Queue, other))
+	loaded = slices.Clone(loaded)
+	for i := range loaded {
+		if other := shared[loaded[i].Name]; other != "" {
+			loaded[i].Suspend(SharesQueue(loaded[i].Policy.Queue, other))
 		}
 	}
-	return fleet
+	return loaded
 }
 
 // SharesQueue says why an overlay is suspended that shares its queue with another, where
@@ -43,7 +43,7 @@ type poller struct {
 	register  plan.Registrations
 	inference plan.Inference // of agents that are counted and not listed
 	lookback  plan.Lookback
-	looks
+	pollTracker
 }
 
 func (p *poller) registered(d plan.Dispatch) bool { return p.register.All(d) }
@@ -53,10 +53,10 @@ func (p *poller) inferred(overlay string) bool { return p.inference.Knows(overla
 func (p *poller) retired(overlay string, d plan.Dispatch) { p.inference.Retired(overlay, d) }
 
 // beginTick begins a tick.
-func (p *poller) beginTick() { p.last, p.races = nil, 0 }
+func (p *poller) beginTick() { p.last, p.conflicts = nil, 0 }
 
 // first reports whether this tick has lost no race.
-func (p *poller) first() bool { return p.races == 0 }
+func (p *poller) first() bool { return p.conflicts == 0 }
 
 // keep keeps a snapshot for the next try of a tick.
 func (p *poller) keep(snapshot plan.Snapshot) { p.last = &snapshot }
@@ -85,14 +85,14 @@ type beginning struct {
 	queues     map[string]string
 }
 
-// looks is what must be remembered while a reading of Buildkite takes several
+// pollTracker is what must be remembered while a reading of Buildkite takes several
 // ticks. The zero value is ready.
-type looks struct {
+type pollTracker struct {
 	begun []beginning
-	// last is a reading whose decision lost the race of its commit, and races how many
-	// this tick has lost.
-	last  *plan.Snapshot
-	races int
+	// last is a snapshot whose commit ended in a conflict, and conflicts is the number of
+	// conflicts in this tick.
+	last      *plan.Snapshot
+	conflicts int
 	// stretched is when there was last a wait, and wait what it was.
 	stretched time.Time
 	wait      plan.SpreadError
@@ -100,13 +100,13 @@ type looks struct {
 	waited time.Time
 }
 
-// observe reads Buildkite, or goes on reading it. The snapshot may be older than
-// the overlays, when the reading took several ticks. Then nothing may be gone
-// from git since it began: a dispatch that another writer has retired since has
-// agents that the reading has not seen, and would be ordered again. So such a
-// reading is dropped, and the next begins.
+// observe polls Buildkite, or continues a poll. The snapshot may be older than the overlays if
+// the poll took several ticks. In that case, git must still contain every dispatch that it
+// contained when the poll began: if another writer has retired a dispatch since, the snapshot
+// does not contain its agents, and they would be ordered twice. observe drops such a snapshot,
+// and the next tick begins a new poll.
 func (p *poller) observe(ctx context.Context, now time.Time, overlays []plan.Overlay) (plan.Snapshot, error) {
-	p.looks.begin(now, overlays)
+	p.pollTracker.begin(now, overlays)
 	if last := p.last; last != nil {
 		p.last = nil
 		if p.covers(last.At, overlays) {
@@ -128,22 +128,22 @@ func (p *poller) observe(ctx context.Context, now time.Time, overlays []plan.Ove
 	return plan.Snapshot{}, errors.New("observing Buildkite: dispatches leave git faster than Buildkite can be read")
 }
 
-// freshLook is how old a reading may be of which a decision is made again, where to read
-// again would not take minutes.
-const freshLook = 5 * time.Second
+// freshPoll is the maximum age of a snapshot that is reused for a new decision after a
+// conflict, if a new poll would not take minutes.
+const freshPoll = 5 * time.Second
 
-// lost notes a lost race, and forgets the reading where it is better made again: after
-// the first race, when the reading takes one request more than the rest of a tick, and
-// when it is no longer fresh. A second race says that somebody pushes without a pause:
-// between a tip and a push to it there is then no time for Buildkite.
-func (l *looks) lost(now time.Time) {
-	if l.races++; l.last != nil && (l.races < 2 || now.Sub(l.last.At) > freshLook) {
+// lost records a conflict, and drops the snapshot if a new poll is better: after the first
+// conflict (a poll then takes one request more than the rest of a tick), and when the snapshot
+// is no longer fresh. A second conflict indicates that another writer pushes without a pause:
+// there is then no time for a poll between reading the head and pushing to it.
+func (l *pollTracker) lost(now time.Time) {
+	if l.conflicts++; l.last != nil && (l.conflicts < 2 || now.Sub(l.last.At) > freshPoll) {
 		l.forget()
 	}
 }
 
-// forget drops a reading that is not made again, where that is not one of minutes.
-func (l *looks) forget() {
+// forget drops the snapshot, unless its poll was spread over several ticks.
+func (l *pollTracker) forget() {
 	if l.last != nil && l.last.Until.IsZero() {
 		l.last = nil
 		l.done()
@@ -151,7 +151,7 @@ func (l *looks) forget() {
 }
 
 // begin notes what is in git, in case a reading begins now.
-func (l *looks) begin(now time.Time, overlays []plan.Overlay) {
+func (l *pollTracker) begin(now time.Time, overlays []plan.Overlay) {
 	b := beginning{at: now, dispatches: map[string]map[string]bool{}, queues: map[string]string{}}
 	for _, o := range overlays {
 		ids := map[string]bool{}
@@ -168,12 +168,12 @@ func (l *looks) begin(now time.Time, overlays []plan.Overlay) {
 }
 
 // done forgets what was noted before a reading that was used.
-func (l *looks) done() { l.begun = nil }
+func (l *pollTracker) done() { l.begun = nil }
 
 // covers reports whether every dispatch that was in git when a reading began is
 // in the overlays still, each of the same queue. An overlay that could not be read then is not
 // covered.
-func (l *looks) covers(begun time.Time, overlays []plan.Overlay) bool {
+func (l *pollTracker) covers(begun time.Time, overlays []plan.Overlay) bool {
 	for _, b := range l.begun {
 		if !b.at.Equal(begun) {
 			continue
@@ -207,7 +207,7 @@ const stretchedText = "the time between looks at Buildkite is stretched: they ta
 // that is over.
 func (p *poller) reportStretch(err error) {
 	now := p.clock.Now()
-	l := &p.looks
+	l := &p.pollTracker
 	var wait plan.SpreadError
 	switch {
 	case errors.As(err, &wait):
@@ -230,7 +230,7 @@ func (g *Generator) Whole(ctx context.Context) (result Result, err error) {
 	err = Patiently(ctx, g.cfg.Clock, g.cfg.Log, func() error {
 		result, err = g.Tick(ctx)
 		g.poller.reportStretch(err)
-		if len(result.Acts)+len(result.Landed) > 0 {
+		if len(result.Operations)+len(result.Landed) > 0 {
 			partly = err
 			return nil
 		}

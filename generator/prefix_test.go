@@ -17,12 +17,12 @@ import (
 // agent is ordered than the hour's limit left, and an order that has come is retired.
 type cutShort struct {
 	single
-	left int // acts that are let through; below zero: all
+	left int // operations that are let through; below zero: all
 }
 
 func newCutShort(t *testing.T) *cutShort {
 	t.Helper()
-	s, _ := newSingle(func(ledger.Act) error { return nil }, "a", "b")
+	s, _ := newSingle(func(ledger.Operation) error { return nil }, "a", "b")
 	for _, o := range s.overlays {
 		o.spec.perHour, o.spec.lookahead = 3, 100
 	}
@@ -30,11 +30,11 @@ func newCutShort(t *testing.T) *cutShort {
 	c := &cutShort{single: s, left: -1}
 	g := s.generator(func(cfg *generator.Config) { cfg.Repository = c })
 	first := tick(t, g)
-	if got := kinds(first.Acts); got != "a: dispatch 2; b: dispatch 2" {
+	if got := kinds(first.Operations); got != "a: dispatch 2; b: dispatch 2" {
 		t.Fatalf("began with %q", got)
 	}
 	s.snapshot.Jobs = nil
-	for _, a := range first.Acts {
+	for _, a := range first.Operations {
 		name := strings.TrimPrefix(a.Path, "overlays/")
 		for _, d := range a.Decision.Dispatch {
 			s.snapshot.Sightings = append(s.snapshot.Sightings, sightings(d, name)...)
@@ -43,7 +43,7 @@ func newCutShort(t *testing.T) *cutShort {
 		s.fleet.edit("a person", branch.Change{Path: a.Path + "/dispatches/kustomization.yaml", Content: []byte("resources: []\n")})
 	}
 	s.now = s.now.Add(10 * time.Minute)
-	s.refuses = func(ledger.Act) error {
+	s.refuses = func(ledger.Operation) error {
 		if c.left == 0 {
 			return slowDown{}
 		}
@@ -59,15 +59,15 @@ func (c *cutShort) ordered(t *testing.T) map[string]int {
 	t.Helper()
 	all, names := map[string]int{}, map[string]bool{}
 	for _, x := range c.fleet.history() {
-		if x.act == nil || x.act.Kind != ledger.Dispatch {
+		if x.operation == nil || x.operation.Kind != ledger.Dispatch {
 			continue
 		}
-		for _, d := range x.act.Decision.Dispatch {
+		for _, d := range x.operation.Decision.Dispatch {
 			if names[d.ID] {
 				t.Errorf("%s is ordered twice", d.ID)
 			}
 			names[d.ID] = true
-			all[x.act.Path] += d.Agents
+			all[x.operation.Path] += d.Agents
 		}
 	}
 	return all
@@ -86,8 +86,8 @@ func TestEveryPrefixOfATick(t *testing.T) {
 			}
 			c.left = k
 			r, err := start().Tick(t.Context())
-			if len(r.Acts) != k || (err != nil) != (k < 6) {
-				t.Fatalf("%q and %v, want %d acts of %q", kinds(r.Acts), err, k, acts)
+			if len(r.Operations) != k || (err != nil) != (k < 6) {
+				t.Fatalf("%q and %v, want %d acts of %q", kinds(r.Operations), err, k, acts)
 			}
 			c.left = -1
 			for range 3 {
@@ -103,8 +103,8 @@ func TestEveryPrefixOfATick(t *testing.T) {
 			found, count := l.verify(t, nil)
 			for _, x := range c.fleet.history() {
 				f := found[x.id]
-				if x.act != nil && f.Verdict != verification.Follows && (f.Verdict != verification.Repair || x.act.Kind != ledger.Repair) {
-					t.Errorf("%s %s: %s %v", x.act.Path, x.act.Kind, f.Verdict, f.Why)
+				if x.operation != nil && f.Verdict != verification.Follows && (f.Verdict != verification.Repair || x.operation.Kind != ledger.Repair) {
+					t.Errorf("%s %s: %s %v", x.operation.Path, x.operation.Kind, f.Verdict, f.Why)
 				}
 			}
 			if count.Muster != 8 {

@@ -61,9 +61,9 @@ func (p Problem) same(o Problem) bool {
 // in reports whether a problem is among others.
 func (p Problem) in(others []Problem) bool { return slices.ContainsFunc(others, p.same) }
 
-// lasting returns the problems of before of which this tick could not tell
-// whether they are over: those of queues that were not looked at, and groups of
-// unmatched jobs while a queue has more of them than an observation lists.
+// lasting returns the earlier problems that may persist although this tick could not check
+// them: those of queues that were not polled, and groups of unmatched jobs while a queue has
+// more of them than an observation lists.
 func lasting(before, now []Problem, r Result) []Problem {
 	listed := map[string]int{}
 	for _, d := range r.Decisions {
@@ -71,7 +71,7 @@ func lasting(before, now []Problem, r Result) []Problem {
 	}
 	return slices.DeleteFunc(slices.Clone(before), func(p Problem) bool {
 		unmatched, looked := listed[p.Queue]
-		stays := p.Queue != "" && p.Reason != "unserved" && !looked || p.Reason == "unmatched" && unmatched >= plan.MostUnmatched
+		stays := p.Queue != "" && p.Reason != "unserved" && !looked || p.Reason == "unmatched" && unmatched >= plan.MaxUnmatched
 		return !stays || p.in(now)
 	})
 }
@@ -115,8 +115,8 @@ func problems(r Result) []Problem {
 					add(Problem{Level: slog.LevelWarn, Overlay: s.Overlay, Queue: d.Queue, Reason: reason, Text: text, more: []slog.Attr{slog.Int("agents", n)}})
 				}
 			}
-			count(s.Strayed, "agents-elsewhere", "agents are in another queue or cluster than the policy says: they count against max until they leave")
-			count(s.Namesakes, "same-name", "another fleet repository has an overlay of this name: its agents are not counted, and commits of both are easily confused")
+			count(s.OtherQueue, "agents-elsewhere", "agents are in another queue or cluster than the policy says: they count against max until they leave")
+			count(s.OtherFleets, "same-name", "another fleet repository has an overlay of this name: its agents are not counted, and commits of both are easily confused")
 		}
 	}
 	if unread := r.Looked.Snapshot.Unread; unread != "" {
@@ -132,53 +132,52 @@ func problems(r Result) []Problem {
 	return all
 }
 
-// troubles are the problems that were seen lately. Each is logged when it begins
+// problemLog are the problems that were seen lately. Each is logged when it begins
 // and when it is over, and in between hardly: a day of trouble is a few lines.
 // The zero value is none.
-type troubles struct {
-	known []trouble
+type problemLog struct {
+	known []problemState
 }
 
-// trouble is one problem, and what was said of it.
-type trouble struct {
+// problemState is one problem, and what the log contains about it.
+type problemState struct {
 	Problem
-	seen time.Time // last
-	said time.Time // when there was last a line of it that was not about its end
-	over time.Time // when it was said to be over; zero: it is not
+	seen   time.Time // last
+	logged time.Time // when there was last a line of it that was not about its end
+	over   time.Time // when its end was logged; zero: not ended
 	// ticks is how many have shown it since it began, and gone reports that the last
 	// one did not.
 	ticks int
-	gone  bool
-	// again says that it came back soon after it was over: its end is not said
+	ended bool
+	// recurred says that it came back soon after it was over: its end is not said
 	// until it stays away.
-	again bool
+	recurred bool
 }
 
 const (
-	// awayFor is how long a problem that comes and goes must stay away to be over,
+	// forgetAfter is how long a problem that comes and goes must stay away to be over,
 	// and how long one that is over is remembered.
-	awayFor = 10 * time.Minute
+	forgetAfter = 10 * time.Minute
 	// newsEvery is how often at most a problem is logged again because its words
 	// have changed, and remindEvery how often because ticks still fail.
 	newsEvery   = 10 * time.Minute
 	remindEvery = time.Hour
 )
 
-// update brings the troubles in line with the problems that a tick has shown,
-// and logs what that changes. It cannot be told whether those for which stays is
-// true are over.
-func (t *troubles) update(log *slog.Logger, now time.Time, shown []Problem, stays func(Problem) bool) {
+// update applies the problems that a tick has shown to the problem log, and logs the changes.
+// Problems for which stays returns true may or may not be over.
+func (t *problemLog) update(log *slog.Logger, now time.Time, shown []Problem, stays func(Problem) bool) {
 	for _, p := range shown {
 		t.saw(log, now, p)
 	}
-	t.known = slices.DeleteFunc(t.known, func(k trouble) bool { return !k.over.IsZero() && now.Sub(k.over) >= awayFor })
+	t.known = slices.DeleteFunc(t.known, func(k problemState) bool { return !k.over.IsZero() && now.Sub(k.over) >= forgetAfter })
 	for i := range t.known {
 		k := &t.known[i]
 		if k.in(shown) || !k.over.IsZero() || stays(k.Problem) {
 			continue
 		}
-		k.gone = true
-		if k.again && now.Sub(k.seen) < awayFor {
+		k.ended = true
+		if k.recurred && now.Sub(k.seen) < forgetAfter {
 			continue
 		}
 		k.over = now
@@ -191,26 +190,26 @@ func (t *troubles) update(log *slog.Logger, now time.Time, shown []Problem, stay
 }
 
 // saw notes a problem, and logs it when it begins, or has news.
-func (t *troubles) saw(log *slog.Logger, now time.Time, p Problem) {
-	i := slices.IndexFunc(t.known, func(k trouble) bool { return k.same(p) })
+func (t *problemLog) saw(log *slog.Logger, now time.Time, p Problem) {
+	i := slices.IndexFunc(t.known, func(k problemState) bool { return k.same(p) })
 	if i < 0 {
 		i = len(t.known)
 		p.Since = now
-		t.known = append(t.known, trouble{Problem: p})
+		t.known = append(t.known, problemState{Problem: p})
 	}
 	k := &t.known[i]
-	says := k.said.IsZero()
+	says := k.logged.IsZero()
 	if !k.over.IsZero() {
-		says, k.again, k.over, k.Since, k.ticks = true, true, time.Time{}, now, 0
+		says, k.recurred, k.over, k.Since, k.ticks = true, true, time.Time{}, now, 0
 	}
-	quiet := now.Sub(k.said)
+	quiet := now.Sub(k.logged)
 	says = says || k.words != p.words && quiet >= newsEvery || p.step != "" && quiet >= remindEvery
-	k.seen, k.gone, k.more, k.news = now, false, p.more, p.news
+	k.seen, k.ended, k.more, k.news = now, false, p.more, p.news
 	k.ticks++
 	if !says {
 		return
 	}
-	k.said, k.words = now, p.words
+	k.logged, k.words = now, p.words
 	attrs := append(k.attrs(), k.more...)
 	if k.ticks > 1 {
 		attrs = append(attrs, slog.Time("since", k.Since), slog.Int("ticks", k.ticks))
@@ -219,10 +218,10 @@ func (t *troubles) saw(log *slog.Logger, now time.Time, p Problem) {
 }
 
 // current are the problems that the last ticks have shown, the oldest first.
-func (t *troubles) current() []Problem {
+func (t *problemLog) current() []Problem {
 	var all []Problem
 	for _, k := range t.known {
-		if k.over.IsZero() && !k.gone {
+		if k.over.IsZero() && !k.ended {
 			all = append(all, k.Problem)
 		}
 	}
@@ -243,16 +242,16 @@ func (rep *reporter) reportTick(r Result, err error, took time.Duration) {
 	case errors.As(err, &wait): // nothing is wrong; what was wrong before may go on
 	case err != nil:
 		failed := failure(rep.progress.failed, err, took)
-		rep.troubles.update(rep.log, now, []Problem{failed}, func(p Problem) bool {
+		rep.problems.update(rep.log, now, []Problem{failed}, func(p Problem) bool {
 			return p.step == "" || slices.Index(Steps(), p.step) > slices.Index(Steps(), failed.step)
 		})
 	default:
 		found := problems(r)
-		rest := lasting(rep.troubles.current(), found, r)
-		rep.troubles.update(rep.log, now, found, func(p Problem) bool { return p.in(rest) })
+		rest := lasting(rep.problems.current(), found, r)
+		rep.problems.update(rep.log, now, found, func(p Problem) bool { return p.in(rest) })
 	}
-	if err == nil || len(r.Acts)+len(r.Landed) > 0 {
-		rep.reportActs(r, took)
+	if err == nil || len(r.Operations)+len(r.Landed) > 0 {
+		rep.reportOperations(r, took)
 	}
 }
 
@@ -264,8 +263,8 @@ func failure(step Step, err error, took time.Duration) Problem {
 	p := Problem{Level: slog.LevelError, Text: "tick failed", Reason: string(step), step: step, news: err.Error(), words: digits.ReplaceAllString(err.Error(), "0")}
 	var refused plan.RetryError
 	switch {
-	case errors.Is(err, ErrRaces): // nothing is wrong
-		p.Level, p.Reason, p.step = slog.LevelWarn, string(Raced), StepCommit
+	case errors.Is(err, ErrConflicts): // nothing is wrong
+		p.Level, p.Reason, p.step = slog.LevelWarn, string(Conflict), StepCommit
 	case errors.As(err, &refused):
 		p.Level, p.Reason = slog.LevelWarn, string(Limited)
 	}

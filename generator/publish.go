@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/fleet"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/gitops/branch"
 )
 
@@ -36,19 +36,19 @@ type publisher struct {
 // were.
 type refusal struct {
 	problem string
-	// files stands for the overlay's files; empty: not known.
+	// files identifies the content of the overlay's files; empty: not known.
 	files string
-	// until is when its acts are tried again although its files are the same.
+	// until is when muster retries its operations although its files are the same.
 	until time.Time
 }
 
-// refusedFor is how long an overlay whose acts were refused is suspended while
-// its files stay the same: what refuses may be put right on the server.
+// refusedFor is how long an overlay whose operations were refused is suspended while its files
+// stay the same. The cause may be on the server, where somebody can remove it.
 const refusedFor = 5 * time.Minute
 
-// alone reports whether an error may be about one of several acts: the others
+// affectsOneOperation reports whether err may concern a single operation, so that the others
 // could be committed without it.
-func alone(err error) bool {
+func affectsOneOperation(err error) bool {
 	var refused *branch.Refused
 	return errors.As(err, &refused) || errors.Is(err, branch.ErrInvalid)
 }
@@ -58,49 +58,50 @@ func alone(err error) bool {
 // acts are refused are remembered. It returns the new tip and what was
 // committed. The error is that of the last push when nothing could be committed,
 // and any that is not about one overlay.
-func (p *publisher) commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, []ledger.Act, error) {
+func (p *publisher) commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, []ledger.Operation, error) {
 	if p.repository.Limits().OneByOne {
-		return p.commitSingly(ctx, tip, acts)
+		return p.commitOneByOne(ctx, head, ops)
 	}
-	next, err := p.push(ctx, tip, acts)
+	next, err := p.push(ctx, head, ops)
 	if err == nil {
-		return next, acts, nil
+		return next, ops, nil
 	}
-	if !alone(err) {
-		return tip, nil, err
+	if !affectsOneOperation(err) {
+		return head, nil, err
 	}
-	groups := byOverlay(acts)
+	groups := byOverlay(ops)
 	if len(groups) == 1 {
-		return tip, nil, p.remember(tip, acts[0].Path, err, false)
+		return head, nil, p.remember(head, ops[0].Path, err, false)
 	}
 	if now := p.clock.Now(); now.Before(p.together) && !errors.Is(err, branch.ErrInvalid) {
-		return tip, nil, err // every one was refused not long ago
+		return head, nil, err // every one was refused not long ago
 	}
-	start := tip
+	start := head
 	failed := map[string]error{}
-	var done []ledger.Act
+	var done []ledger.Operation
 	for _, group := range groups {
-		next, err := p.push(ctx, tip, group)
+		next, err := p.push(ctx, head, group)
 		switch {
 		case err == nil:
-			tip, done = next, append(done, group...)
-		case alone(err):
+			head, done = next, append(done, group...)
+		case affectsOneOperation(err):
 			failed[group[0].Path] = err
 		default:
-			return tip, done, err
+			return head, done, err
 		}
 	}
-	return tip, done, p.settle(start, failed, len(groups), len(done) > 0, err)
+	return head, done, p.settle(start, failed, len(groups), len(done) > 0, err)
 }
 
-// settle remembers the overlays whose acts were refused, by the reason, of so many that
-// had acts. It returns err, or none where each is remembered or others were committed.
-func (p *publisher) settle(tip branch.Tip, failed map[string]error, overlays int, others bool, err error) error {
+// settle records the overlays whose operations were refused, with the reason; overlays is the
+// number of overlays that had operations. It returns err, or nil if each refusal is recorded or
+// operations of other overlays were committed.
+func (p *publisher) settle(head branch.Head, failed map[string]error, overlays int, others bool, err error) error {
 	if !others && overlays > 1 {
 		p.together = p.clock.Now().Add(refusedFor)
 	}
 	for overlay, why := range failed {
-		_ = p.remember(tip, overlay, why, others)
+		_ = p.remember(head, overlay, why, others)
 	}
 	if others {
 		return nil
@@ -116,7 +117,7 @@ func (p *publisher) settle(tip branch.Tip, failed map[string]error, overlays int
 // remember notes that the acts of an overlay were refused. It returns the error
 // where that may not be about the overlay: the server refused it, no others were
 // accepted, and it was not refused alone before.
-func (p *publisher) remember(tip branch.Tip, overlay string, err error, others bool) error {
+func (p *publisher) remember(head branch.Head, overlay string, err error, others bool) error {
 	_, before := p.refused[overlay]
 	if !others && !before && !errors.Is(err, branch.ErrInvalid) {
 		return err
@@ -129,26 +130,26 @@ func (p *publisher) remember(tip branch.Tip, overlay string, err error, others b
 	if p.refused == nil {
 		p.refused = map[string]refusal{}
 	}
-	p.refused[overlay] = refusal{problem: problem, files: identity(tip.Tree, overlay), until: p.clock.Now().Add(refusedFor)}
+	p.refused[overlay] = refusal{problem: problem, files: identity(head.Tree, overlay), until: p.clock.Now().Add(refusedFor)}
 	return nil
 }
 
 // withRefused is the fleet with the overlays suspended whose acts were refused.
-func (p *publisher) withRefused(tip branch.Tip, fleet []manifest.Overlay) []manifest.Overlay {
+func (p *publisher) withRefused(head branch.Head, loaded []fleet.Overlay) []fleet.Overlay {
 	if len(p.refused) == 0 {
-		return fleet
+		return loaded
 	}
 	now := p.clock.Now()
-	fleet = slices.Clone(fleet)
+	loaded = slices.Clone(loaded)
 	there := map[string]bool{}
-	for i := range fleet {
-		o := &fleet[i]
+	for i := range loaded {
+		o := &loaded[i]
 		r, ok := p.refused[o.Path]
 		if !ok {
 			continue
 		}
 		there[o.Path] = true
-		if identity(tip.Tree, o.Path) != r.files {
+		if identity(head.Tree, o.Path) != r.files {
 			delete(p.refused, o.Path)
 		} else if now.Before(r.until) {
 			o.Suspend(r.problem)
@@ -159,10 +160,10 @@ func (p *publisher) withRefused(tip branch.Tip, fleet []manifest.Overlay) []mani
 			delete(p.refused, overlay)
 		}
 	}
-	return fleet
+	return loaded
 }
 
-// identity stands for all files of a directory, where the tree can tell it
+// identity returns an identifier for the content of all files in dir, if the tree provides one
 // without reading them; otherwise it is empty.
 func identity(tree fs.FS, dir string) string {
 	entries, err := fs.ReadDir(tree, path.Dir(dir))
@@ -179,35 +180,35 @@ func identity(tree fs.FS, dir string) string {
 	return ""
 }
 
-// byOverlay are the acts of each overlay, in their order.
-func byOverlay(acts []ledger.Act) [][]ledger.Act {
-	var groups [][]ledger.Act
-	for _, a := range acts {
+// byOverlay groups the operations by overlay and keeps their order.
+func byOverlay(ops []ledger.Operation) [][]ledger.Operation {
+	var groups [][]ledger.Operation
+	for _, a := range ops {
 		if last := len(groups) - 1; last >= 0 && groups[last][0].Path == a.Path {
 			groups[last] = append(groups[last], a)
 		} else {
-			groups = append(groups, []ledger.Act{a})
+			groups = append(groups, []ledger.Operation{a})
 		}
 	}
 	return groups
 }
 
-// unsure is a push of which it is not known whether it has landed: the connection
-// broke off before the server's word. The zero value is none.
+// unsure is a push whose outcome is unknown: the connection broke before the server responded.
+// The zero value means that there is no such push.
 type unsure struct {
-	tip  string // that it was made on
-	acts []ledger.Act
+	head       string // that it was made on
+	operations []ledger.Operation
 }
 
 // push commits acts, all or none, and notes when it is not known which.
-func (p *publisher) push(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
-	next, err := p.repository.Commit(ctx, tip, acts)
+func (p *publisher) push(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+	next, err := p.repository.Commit(ctx, head, ops)
 	p.reporter.gitAnswered(err)
 	switch {
 	case err == nil:
 		p.unsure = unsure{} // the branch was where an earlier push would have moved it from
-	case !alone(err) && !nothingWritten(err):
-		p.unsure = unsure{tip: tip.Commit, acts: acts}
+	case !affectsOneOperation(err) && !nothingWritten(err):
+		p.unsure = unsure{head: head.Commit, operations: ops}
 	}
 	return next, err
 }
@@ -218,17 +219,17 @@ func nothingWritten(err error) bool {
 	return errors.Is(err, branch.ErrMoved) && !errors.Is(err, branch.ErrUnsettled)
 }
 
-// landed returns the acts of the push that broke off, once the branch shows that
-// they are in it. It is told from the manifests, for each is written once and
-// removed once; a push of repairs alone is told from all of its files.
-func (p *publisher) landed(tip branch.Tip) []ledger.Act {
+// landed returns the operations of the push whose connection broke, once the branch shows that
+// it contains them. landed compares the manifests only, because each is written once and
+// removed once; for a push of repairs alone, it compares all files.
+func (p *publisher) landed(head branch.Head) []ledger.Operation {
 	u := p.unsure
-	if u.tip == "" || u.tip == tip.Commit {
+	if u.head == "" || u.head == head.Commit {
 		return nil // nothing was pushed yet: it may still come, from a mirror that lags
 	}
 	p.unsure = unsure{}
-	manifests := slices.ContainsFunc(u.acts, func(a ledger.Act) bool { return a.Kind != ledger.Repair })
-	for _, a := range u.acts {
+	manifests := slices.ContainsFunc(u.operations, func(a ledger.Operation) bool { return a.Kind != ledger.Repair })
+	for _, a := range u.operations {
 		if manifests && a.Kind == ledger.Repair {
 			continue
 		}
@@ -237,63 +238,64 @@ func (p *publisher) landed(tip branch.Tip) []ledger.Act {
 			if manifests && !slices.Contains(ids, strings.TrimSuffix(path.Base(c.Path), ".yaml")) {
 				continue
 			}
-			content, err := fs.ReadFile(tip.Tree, c.Path)
+			content, err := fs.ReadFile(head.Tree, c.Path)
 			there := err == nil && bytes.Equal(content, c.Content)
 			if c.Content == nil && !errors.Is(err, fs.ErrNotExist) || c.Content != nil && !there {
 				return nil
 			}
 		}
 	}
-	return u.acts
+	return u.operations
 }
 
-// commitSingly commits the acts one after the other, each on the commit before it and only
-// there, and ends at the first error that is not about one overlay: what is left is
-// decided again, on what is then. It returns what [publisher.commit] returns.
-func (p *publisher) commitSingly(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, []ledger.Act, error) {
-	start := tip
+// commitOneByOne commits the operations one after the other, each on the commit before it and
+// only there. It ends at the first error that does not concern a single overlay; the next
+// decision, on the state at that time, covers the remaining operations. It returns what
+// [publisher.commit] returns.
+func (p *publisher) commitOneByOne(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, []ledger.Operation, error) {
+	start := head
 	failed := map[string]error{}
-	var done []ledger.Act
+	var done []ledger.Operation
 	var refused error
-	for _, act := range acts {
-		if failed[act.Path] != nil {
+	for _, op := range ops {
+		if failed[op.Path] != nil {
 			continue
 		}
-		next, err := p.push(ctx, tip, []ledger.Act{act})
+		next, err := p.push(ctx, head, []ledger.Operation{op})
 		switch {
 		case err == nil:
-			tip, done = next, append(done, act)
-		case !alone(err):
+			head, done = next, append(done, op)
+		case !affectsOneOperation(err):
 			if !errors.Is(err, branch.ErrMoved) {
-				p.left = act.Path
+				p.left = op.Path
 			}
-			return tip, done, err
+			return head, done, err
 		case len(done) == 0 && p.clock.Now().Before(p.together) && !errors.Is(err, branch.ErrInvalid):
-			return tip, nil, err // every one was refused not long ago
+			return head, nil, err // every one was refused not long ago
 		default:
-			failed[act.Path], refused = err, err
+			failed[op.Path], refused = err, err
 		}
 	}
 	p.left = ""
 	if len(failed) == 0 {
-		return tip, done, nil
+		return head, done, nil
 	}
-	return tip, done, p.settle(start, failed, len(byOverlay(acts)), len(done) > 0, refused)
+	return head, done, p.settle(start, failed, len(byOverlay(ops)), len(done) > 0, refused)
 }
 
 // inTurn begins with the acts of the overlay whose turn it was when a limit ended the last
 // tick, so that those that come first by their names do not take all that a limit leaves.
-func (p *publisher) inTurn(acts []ledger.Act) []ledger.Act {
-	at := slices.IndexFunc(acts, func(a ledger.Act) bool { return a.Path >= p.left })
+func (p *publisher) inTurn(ops []ledger.Operation) []ledger.Operation {
+	at := slices.IndexFunc(ops, func(a ledger.Operation) bool { return a.Path >= p.left })
 	if p.left == "" || at <= 0 {
-		return acts
+		return ops
 	}
-	return slices.Concat(acts[at:], acts[:at])
+	return slices.Concat(ops[at:], ops[:at])
 }
 
-// mostJobs is how many dispatches one act may add or remove, by overlay; nil: the
-// repository takes any number.
-func (p *publisher) mostJobs(fleet []manifest.Overlay) map[string]int {
+// maxJobs is the maximum number of dispatches that a single operation may add or remove, by
+// overlay; nil: the repository accepts any number.
+func (p *publisher) maxJobs(loaded []fleet.Overlay) map[string]int {
 	limits := p.repository.Limits()
 	if limits.Files == 0 {
 		return nil
@@ -303,12 +305,12 @@ func (p *publisher) mostJobs(fleet []manifest.Overlay) map[string]int {
 		least   = 3 // so that there is one for each purpose
 	)
 	most := map[string]int{}
-	for i := range fleet {
+	for i := range loaded {
 		n := limits.Files - besides
-		if one := fleet[i].DispatchBytes(); one > 0 {
+		if one := loaded[i].DispatchBytes(); one > 0 {
 			n = min(n, limits.Bytes*3/4/one) // a quarter is for the rest
 		}
-		most[fleet[i].Name] = max(n, least)
+		most[loaded[i].Name] = max(n, least)
 	}
 	return most
 }

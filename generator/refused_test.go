@@ -21,27 +21,27 @@ import (
 // hooked is a repository with a hook that refuses acts.
 type hooked struct {
 	*bench
-	refuses func(ledger.Act) error
+	refuses func(ledger.Operation) error
 	pushes  int
 }
 
-func (h *hooked) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
+func (h *hooked) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
 	h.pushes++
-	for _, a := range acts {
+	for _, a := range ops {
 		if err := h.refuses(a); err != nil {
-			return branch.Tip{}, fmt.Errorf("pushing: %w", err)
+			return branch.Head{}, fmt.Errorf("pushing: %w", err)
 		}
 	}
-	return h.bench.Commit(ctx, tip, acts)
+	return h.bench.Commit(ctx, head, ops)
 }
 
-func newHooked(refuses func(ledger.Act) error, names ...string) (*hooked, *generator.Generator) {
+func newHooked(refuses func(ledger.Operation) error, names ...string) (*hooked, *generator.Generator) {
 	h := &hooked{bench: newBench(names...), refuses: refuses}
 	return h, h.generator(func(c *generator.Config) { c.Repository = h })
 }
 
-func refuse(overlay string, err error) func(ledger.Act) error {
-	return func(a ledger.Act) error {
+func refuse(overlay string, err error) func(ledger.Operation) error {
+	return func(a ledger.Operation) error {
 		if a.Path == "overlays/"+overlay {
 			return err
 		}
@@ -66,7 +66,7 @@ func TestOneOverlayRefused(t *testing.T) {
 				h.jobs(queue, 2)
 			}
 			r := tick(t, g)
-			if got := kinds(r.Acts); got != "a: dispatch 2; c: dispatch 2" {
+			if got := kinds(r.Operations); got != "a: dispatch 2; c: dispatch 2" {
 				t.Errorf("acts %q", got)
 			}
 			if len(r.Suspended) != 1 || r.Suspended[0].Overlay != "b" || !strings.HasPrefix(r.Suspended[0].Why.String(), c.says) {
@@ -74,20 +74,20 @@ func TestOneOverlayRefused(t *testing.T) {
 			}
 			pushes := h.pushes
 			h.jobs("a", 2)
-			if r = tick(t, g); kinds(r.Acts) != "a: dispatch 2" || h.pushes != pushes+1 || len(r.Suspended) != 1 {
-				t.Errorf("then acts %q in %d pushes, suspended %v", kinds(r.Acts), h.pushes-pushes, r.Suspended)
+			if r = tick(t, g); kinds(r.Operations) != "a: dispatch 2" || h.pushes != pushes+1 || len(r.Suspended) != 1 {
+				t.Errorf("then acts %q in %d pushes, suspended %v", kinds(r.Operations), h.pushes-pushes, r.Suspended)
 			}
 			// Alone, it is still what is refused, and not the branch.
 			h.now = h.now.Add(6 * time.Minute)
 			h.snapshot.At = h.now
-			if r = tick(t, g); kinds(r.Acts) != "" || h.pushes != pushes+2 || len(r.Suspended) != 1 {
-				t.Errorf("after 6 minutes acts %q in %d pushes, suspended %v", kinds(r.Acts), h.pushes-pushes, r.Suspended)
+			if r = tick(t, g); kinds(r.Operations) != "" || h.pushes != pushes+2 || len(r.Suspended) != 1 {
+				t.Errorf("after 6 minutes acts %q in %d pushes, suspended %v", kinds(r.Operations), h.pushes-pushes, r.Suspended)
 			}
-			h.refuses = func(ledger.Act) error { return nil }
+			h.refuses = func(ledger.Operation) error { return nil }
 			h.now = h.now.Add(6 * time.Minute)
 			h.snapshot.At = h.now
-			if r = tick(t, g); !strings.Contains(kinds(r.Acts), "b: dispatch 2") || len(r.Suspended) != 0 {
-				t.Errorf("at last acts %q, suspended %v", kinds(r.Acts), r.Suspended)
+			if r = tick(t, g); !strings.Contains(kinds(r.Operations), "b: dispatch 2") || len(r.Suspended) != 0 {
+				t.Errorf("at last acts %q, suspended %v", kinds(r.Operations), r.Suspended)
 			}
 		})
 	}
@@ -124,9 +124,9 @@ func (e identifiedEntry) Identity() string {
 // identifiedHook is a hooked repository whose trees have identities.
 type identifiedHook struct{ *hooked }
 
-func (h identifiedHook) Tip(context.Context) (branch.Tip, error) {
+func (h identifiedHook) Head(context.Context) (branch.Head, error) {
 	head := h.fleet.head()
-	return branch.Tip{Commit: head.id, Tree: identifiedTree{head.tree}}, nil
+	return branch.Head{Commit: head.id, Tree: identifiedTree{head.tree}}, nil
 }
 
 // TestRefusedOverlayIsTriedAgainWhenItsFilesChange asserts that a person's commit to the
@@ -136,17 +136,17 @@ func TestRefusedOverlayIsTriedAgainWhenItsFilesChange(t *testing.T) {
 	g := h.generator(func(c *generator.Config) { c.Repository = h })
 	h.jobs("a", 2)
 	h.jobs("b", 2)
-	if r := tick(t, g); kinds(r.Acts) != "a: dispatch 2" || len(r.Suspended) != 1 {
-		t.Fatalf("acts %q, suspended %v", kinds(r.Acts), r.Suspended)
+	if r := tick(t, g); kinds(r.Operations) != "a: dispatch 2" || len(r.Suspended) != 1 {
+		t.Fatalf("acts %q, suspended %v", kinds(r.Operations), r.Suspended)
 	}
-	h.refuses = func(ledger.Act) error { return nil }
+	h.refuses = func(ledger.Operation) error { return nil }
 	h.fleet.edit("a person", branch.Change{Path: "overlays/README.md", Content: []byte("x")}, branch.Change{Path: "overlays/a/README.md", Content: []byte("x")})
-	if r := tick(t, g); kinds(r.Acts) != "" || len(r.Suspended) != 1 || r.Suspended[0].Overlay != "b" {
-		t.Errorf("with another overlay's files: acts %q, suspended %v", kinds(r.Acts), r.Suspended)
+	if r := tick(t, g); kinds(r.Operations) != "" || len(r.Suspended) != 1 || r.Suspended[0].Overlay != "b" {
+		t.Errorf("with another overlay's files: acts %q, suspended %v", kinds(r.Operations), r.Suspended)
 	}
 	h.fleet.edit("a person", branch.Change{Path: "overlays/b/README.md", Content: []byte("x")})
-	if r := tick(t, g); kinds(r.Acts) != "b: dispatch 2" || len(r.Suspended) != 0 {
-		t.Errorf("with its own files: acts %q, suspended %v", kinds(r.Acts), r.Suspended)
+	if r := tick(t, g); kinds(r.Operations) != "b: dispatch 2" || len(r.Suspended) != 0 {
+		t.Errorf("with its own files: acts %q, suspended %v", kinds(r.Operations), r.Suspended)
 	}
 }
 
@@ -157,19 +157,19 @@ type swallowing struct {
 	lags int
 }
 
-func (s *swallowing) Tip(context.Context) (branch.Tip, error) {
+func (s *swallowing) Head(context.Context) (branch.Head, error) {
 	head := s.fleet.head()
 	if s.lags > 0 && head.parent != nil {
 		s.lags--
 		head = head.parent
 	}
-	return head.tip(), nil
+	return head.head(), nil
 }
 
-func (s *swallowing) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
-	next, err := s.bench.Commit(ctx, tip, acts)
+func (s *swallowing) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+	next, err := s.bench.Commit(ctx, head, ops)
 	if err == nil && s.commits == 1 {
-		return branch.Tip{}, errors.New("the connection broke off")
+		return branch.Head{}, errors.New("the connection broke off")
 	}
 	return next, err
 }
@@ -180,15 +180,15 @@ func TestPushThatBrokeOffLandsBehindALaggingMirror(t *testing.T) {
 	s := &swallowing{bench: newBench("a")}
 	g := s.generator(func(c *generator.Config) { c.Repository = s })
 	s.jobs("a", 2)
-	if r, err := g.Tick(t.Context()); err == nil || len(r.Acts) > 0 {
-		t.Fatalf("acts %q, %v", kinds(r.Acts), err)
+	if r, err := g.Tick(t.Context()); err == nil || len(r.Operations) > 0 {
+		t.Fatalf("acts %q, %v", kinds(r.Operations), err)
 	}
 	s.lags, s.snapshot.Jobs = 1, nil
-	if r := tick(t, g); len(r.Acts) > 0 || len(r.Landed) > 0 {
-		t.Errorf("behind: acts %q, landed %q", kinds(r.Acts), kinds(r.Landed))
+	if r := tick(t, g); len(r.Operations) > 0 || len(r.Landed) > 0 {
+		t.Errorf("behind: acts %q, landed %q", kinds(r.Operations), kinds(r.Landed))
 	}
-	if r := tick(t, g); len(r.Acts) > 0 || kinds(r.Landed) != "a: dispatch 2" {
-		t.Errorf("then acts %q, landed %q", kinds(r.Acts), kinds(r.Landed))
+	if r := tick(t, g); len(r.Operations) > 0 || kinds(r.Landed) != "a: dispatch 2" {
+		t.Errorf("then acts %q, landed %q", kinds(r.Operations), kinds(r.Landed))
 	}
 }
 
@@ -196,13 +196,13 @@ func TestPushThatBrokeOffLandsBehindALaggingMirror(t *testing.T) {
 // and is not tried overlay by overlay at each.
 func TestEveryOverlayRefused(t *testing.T) {
 	refused := &branch.Refused{Message: "protected branch"}
-	h, g := newHooked(func(ledger.Act) error { return refused }, "a", "b")
+	h, g := newHooked(func(ledger.Operation) error { return refused }, "a", "b")
 	h.jobs("a", 2)
 	h.jobs("b", 2)
 	for i, want := range []int{3, 4, 5} {
 		r, err := g.Tick(t.Context())
-		if !errors.As(err, &refused) || len(r.Acts) != 0 || h.pushes != want {
-			t.Errorf("tick %d: %v, %d acts, %d pushes, want %d", i, err, len(r.Acts), h.pushes, want)
+		if !errors.As(err, &refused) || len(r.Operations) != 0 || h.pushes != want {
+			t.Errorf("tick %d: %v, %d acts, %d pushes, want %d", i, err, len(r.Operations), h.pushes, want)
 		}
 	}
 }
@@ -214,14 +214,14 @@ func TestRaceAmongActsPushedApart(t *testing.T) {
 	for _, queue := range []string{"a", "b", "c"} {
 		h.jobs(queue, 2)
 	}
-	h.onCommit = func(branch.Tip) error {
+	h.onCommit = func(branch.Head) error {
 		if h.commits == 2 {
 			h.fleet.edit("a person", branch.Change{Path: "README.md", Content: []byte("x")})
 		}
 		return nil
 	}
 	r := tick(t, g)
-	if got := kinds(r.Acts); got != "a: dispatch 2; c: dispatch 2" || r.Races != 1 || len(r.Suspended) != 1 {
-		t.Errorf("acts %q, %d races, suspended %v", got, r.Races, r.Suspended)
+	if got := kinds(r.Operations); got != "a: dispatch 2; c: dispatch 2" || r.Conflicts != 1 || len(r.Suspended) != 1 {
+		t.Errorf("acts %q, %d races, suspended %v", got, r.Conflicts, r.Suspended)
 	}
 }

@@ -4,15 +4,15 @@ import (
 	"slices"
 	"strings"
 
+	"muster/generator/fleet"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 )
 
-// suspended lists the overlays for which nothing is dispatched: those that are
-// invalid, and those whose decision says so.
-func suspended(loaded []manifest.Overlay, decisions []plan.Decision) []Suspended {
+// suspended lists the overlays for which nothing is dispatched: those that are invalid, and
+// those that their decision suspends.
+func suspended(loaded []fleet.Overlay, decisions []plan.Decision) []Suspended {
 	why := map[string]plan.Suspension{}
 	for _, d := range decisions {
 		why[d.Overlay] = d.Suspended
@@ -34,7 +34,7 @@ func suspended(loaded []manifest.Overlay, decisions []plan.Decision) []Suspended
 }
 
 // warnings lists the overlays whose state.yaml is ignored.
-func warnings(loaded []manifest.Overlay) []Warning {
+func warnings(loaded []fleet.Overlay) []Warning {
 	var all []Warning
 	for i := range loaded {
 		o := &loaded[i]
@@ -45,14 +45,14 @@ func warnings(loaded []manifest.Overlay) []Warning {
 	return all
 }
 
-// render turns decisions into acts: for each overlay a repair, an order and a
-// retirement, as far as there is something to do. Retirements that can wait are
-// left out where nothing else is pushed. An overlay that cannot be rendered is
-// suspended. singly says that they are pushed one by one.
-func render(loaded []manifest.Overlay, decisions []plan.Decision, singly bool) ([]ledger.Act, []Suspended) {
-	var acts []ledger.Act
+// render turns decisions into operations: for each overlay a repair, an order and a retirement,
+// each only if it changes something. It leaves out retirements that can wait if nothing else is
+// pushed. An overlay that cannot be rendered is suspended. singly reports that the operations
+// are pushed one by one.
+func render(loaded []fleet.Overlay, decisions []plan.Decision, singly bool) ([]ledger.Operation, []Suspended) {
+	var ops []ledger.Operation
 	var failed []Suspended
-	byName := map[string]*manifest.Overlay{}
+	byName := map[string]*fleet.Overlay{}
 	for i := range loaded {
 		byName[loaded[i].Name] = &loaded[i]
 	}
@@ -67,7 +67,7 @@ func render(loaded []manifest.Overlay, decisions []plan.Decision, singly bool) (
 			failed = append(failed, invalid(d.Overlay, err))
 			continue
 		}
-		acts = append(acts, rendered...)
+		ops = append(ops, rendered...)
 		for _, a := range rendered {
 			now = now || a.Kind != ledger.Retire || d.RetireNow
 		}
@@ -75,45 +75,45 @@ func render(loaded []manifest.Overlay, decisions []plan.Decision, singly bool) (
 	if !now {
 		return nil, failed
 	}
-	return acts, failed
+	return ops, failed
 }
 
-// Render renders the acts of one overlay, each starting from what the one before it
-// leaves: a repair, an order and a retirement, as far as there is something to do. The
-// decision is one about the overlay. The error says why it cannot be rendered, as where the
-// overlay's files are not valid. They are pushed together: the last has what is to be
-// remembered.
-func Render(o manifest.Overlay, d plan.Decision) ([]ledger.Act, error) {
+// Render renders the operations of one overlay: a repair, an order and a retirement, each only
+// if it changes something. Each operation starts from the result of the one before it. The
+// decision d must concern overlay o. The error contains the reason why o cannot be rendered,
+// for example invalid files. The operations are pushed together: the last contains the state to
+// be remembered.
+func Render(o fleet.Overlay, d plan.Decision) ([]ledger.Operation, error) {
 	return renderOne(o, d, false)
 }
 
-// RenderSingly is Render for acts that are pushed one by one: each of them leaves what is
+// RenderOneByOne is Render for acts that are pushed one by one: each of them leaves what is
 // right where no other follows. An order has what is to be remembered of it, and the
 // retirement after it the rest.
-func RenderSingly(o manifest.Overlay, d plan.Decision) ([]ledger.Act, error) {
+func RenderOneByOne(o fleet.Overlay, d plan.Decision) ([]ledger.Operation, error) {
 	return renderOne(o, d, true)
 }
 
-func renderOne(o manifest.Overlay, d plan.Decision, singly bool) ([]ledger.Act, error) {
-	var acts []ledger.Act
-	act := func(kind ledger.Kind, changes []branch.Change) {
+func renderOne(o fleet.Overlay, d plan.Decision, singly bool) ([]ledger.Operation, error) {
+	var ops []ledger.Operation
+	op := func(kind ledger.Kind, changes []branch.Change) {
 		if len(changes) > 0 {
-			acts = append(acts, ledger.Act{Kind: kind, Path: o.Path, Decision: d, Changes: changes})
+			ops = append(ops, ledger.Operation{Kind: kind, Path: o.Path, Decision: d, Changes: changes})
 		}
 	}
 	faults := o.Faults()
 	o, changes := o.Repair()
-	act(ledger.Repair, changes)
+	op(ledger.Repair, changes)
 	for _, f := range faults {
-		acts[0].Faults = append(acts[0].Faults, ledger.Fault(f))
+		ops[0].Faults = append(ops[0].Faults, ledger.Fault(f))
 	}
 	o, changes, err := o.Add(d.Dispatch)
 	if err != nil {
 		return nil, err
 	}
-	act(ledger.Dispatch, changes)
+	op(ledger.Dispatch, changes)
 	if singly && len(changes) > 0 && len(d.Retire) > 0 {
-		last := &acts[len(acts)-1]
+		last := &ops[len(ops)-1]
 		state := d.Ordered(o.State)
 		last.Changes = append(last.Changes, o.WriteState(state)...)
 		o.State = state
@@ -122,16 +122,16 @@ func renderOne(o manifest.Overlay, d plan.Decision, singly bool) ([]ledger.Act, 
 	if err != nil {
 		return nil, err
 	}
-	act(ledger.Retire, changes)
-	if last := len(acts) - 1; last >= 0 {
-		acts[last].Changes = append(acts[last].Changes, o.WriteState(d.State)...)
+	op(ledger.Retire, changes)
+	if last := len(ops) - 1; last >= 0 {
+		ops[last].Changes = append(ops[last].Changes, o.WriteState(d.State)...)
 	}
-	return acts, nil
+	return ops, nil
 }
 
 // retire removes and withdraws dispatches. Where both change a file, the later
 // change stands.
-func retire(o manifest.Overlay, all []plan.Retirement) (manifest.Overlay, []branch.Change, error) {
+func retire(o fleet.Overlay, all []plan.Retirement) (fleet.Overlay, []branch.Change, error) {
 	var remove, withdraw []string
 	for _, r := range all {
 		if r.Reason == plan.Withdrawn {

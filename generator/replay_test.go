@@ -8,24 +8,24 @@ import (
 	"io/fs"
 	"testing"
 
+	"muster/generator/fleet"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/verification"
 	"muster/gitops/branch"
 	"muster/gitops/unraced"
 )
 
-// again makes every decision of a world's history again, from its commits alone. It
+// recurred makes every decision of a world's history again, from its commits alone. It
 // calls each with what was decided in truth.
-func (w *world) again(t *testing.T, each func(c *commit, r verification.Result)) {
+func (w *scenario) again(t *testing.T, each func(c *commit, r verification.Result)) {
 	t.Helper()
 	log := w.fleet.history()
 	commits := map[string]*commit{}
 	for _, c := range log {
 		commits[c.id] = c
 	}
-	config := verification.Replayer{Overlays: "overlays", Loader: manifest.NewLoader("overlays").InFleet(w.fleetTag), Tree: func(_ context.Context, id string, _ []string) (fs.FS, error) {
+	config := verification.Replayer{Overlays: "overlays", Loader: fleet.NewLoader("overlays").InFleet(w.fleetTag), Tree: func(_ context.Context, id string, _ []string) (fs.FS, error) {
 		return commits[id].tree, nil
 	}}
 	end := func(p verification.Push) {
@@ -76,19 +76,19 @@ func TestDecidedAgain(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			s := drawShape(seed)
-			w := newWorld(s, func(string) {}) // TestFaults looks at that
+			w := newScenario(s, func(string) {}) // TestFaults looks at that
 			w.play(s.length, nil)
 			same, other := 0, 0
 			w.again(t, func(c *commit, r verification.Result) {
 				switch {
-				case sameDecision(t, r.Decision, c.act.Decision) && len(r.Differences) == 0 && !r.Doubtful:
+				case sameDecision(t, r.Decision, c.operation.Decision) && len(r.Differences) == 0 && !r.Doubtful:
 					same++
 				case s.theme == "plain":
-					t.Errorf("%s %s %s: %v", c.at, c.act.Decision.Overlay, c.act.Kind, r.Differences)
+					t.Errorf("%s %s %s: %v", c.at, c.operation.Decision.Overlay, c.operation.Kind, r.Differences)
 				default:
 					other++
-					if len(r.Differences) == 0 && !r.Doubtful && c.act.Kind == ledger.Dispatch {
-						t.Errorf("%s %s: %+v, again %+v, and nothing is said", c.at, c.act.Decision.Overlay, c.act.Decision.Sum, r.Decision.Sum)
+					if len(r.Differences) == 0 && !r.Doubtful && c.operation.Kind == ledger.Dispatch {
+						t.Errorf("%s %s: %+v, again %+v, and nothing is said", c.at, c.operation.Decision.Overlay, c.operation.Decision.Sum, r.Decision.Sum)
 					}
 				}
 			})

@@ -19,7 +19,7 @@ type reporter struct {
 	clock    Clock
 	watch    Watcher // optional
 	dryRun   bool
-	troubles troubles
+	problems problemLog
 	progress progress // of the tick under way, or of the last one
 }
 
@@ -32,24 +32,24 @@ func (rep *reporter) end() {
 	rep.enter("")
 }
 
-// reportActs logs one line for each act of a tick.
-func (rep *reporter) reportActs(r Result, took time.Duration) {
+// reportOperations logs one line for each operation of a tick.
+func (rep *reporter) reportOperations(r Result, took time.Duration) {
 	for _, a := range r.Landed {
-		rep.reportAct(a, slog.String("head", r.Tip.Commit), slog.Bool("late", true))
+		rep.reportOperation(a, slog.String("head", r.Head.Commit), slog.Bool("late", true))
 	}
-	for _, a := range r.Acts {
-		attrs := []slog.Attr{slog.String("head", r.Tip.Commit), lasted(took)}
-		if r.Races > 0 {
-			attrs = append(attrs, slog.Int("races", r.Races))
+	for _, a := range r.Operations {
+		attrs := []slog.Attr{slog.String("head", r.Head.Commit), lasted(took)}
+		if r.Conflicts > 0 {
+			attrs = append(attrs, slog.Int("races", r.Conflicts))
 		}
-		rep.reportAct(a, attrs...)
+		rep.reportOperation(a, attrs...)
 	}
-	if len(r.Acts)+len(r.Landed) == 0 {
-		rep.log.LogAttrs(context.Background(), slog.LevelDebug, "nothing to do", slog.String("head", r.Tip.Commit), lasted(took))
+	if len(r.Operations)+len(r.Landed) == 0 {
+		rep.log.LogAttrs(context.Background(), slog.LevelDebug, "nothing to do", slog.String("head", r.Head.Commit), lasted(took))
 	}
 }
 
-func (rep *reporter) reportAct(a ledger.Act, more ...slog.Attr) {
+func (rep *reporter) reportOperation(a ledger.Operation, more ...slog.Attr) {
 	level, text := describe(a)
 	if rep.dryRun {
 		text = "dry run: " + text
@@ -57,12 +57,12 @@ func (rep *reporter) reportAct(a ledger.Act, more ...slog.Attr) {
 	if a.Kind == ledger.Dispatch {
 		more = append(more, slog.String("why", a.Decision.Why()))
 	}
-	rep.log.LogAttrs(context.Background(), level, text, append(actAttrs(a), more...)...)
+	rep.log.LogAttrs(context.Background(), level, text, append(operationAttrs(a), more...)...)
 }
 
-// describe says what an act did. A dispatch that failed is a warning from the
-// first on.
-func describe(a ledger.Act) (slog.Level, string) {
+// describe returns the log level and the message for an operation. A dispatch that failed is a
+// warning from the first one.
+func describe(a ledger.Operation) (slog.Level, string) {
 	switch a.Kind {
 	case ledger.Dispatch:
 		if a.Decision.Probe {
@@ -81,9 +81,9 @@ func describe(a ledger.Act) (slog.Level, string) {
 	return slog.LevelInfo, "repaired"
 }
 
-// actAttrs returns the overlay, queue, reason, agents and dispatches of an act, and the
-// command that deletes pods that have not started.
-func actAttrs(a ledger.Act) []slog.Attr {
+// operationAttrs returns the overlay, queue, reason, agents and dispatches of an operation, and
+// the command that deletes pods that have not started.
+func operationAttrs(a ledger.Operation) []slog.Attr {
 	d := a.Decision
 	attrs := []slog.Attr{slog.String("overlay", d.Overlay), slog.String("queue", d.Queue)}
 	var reasons []string
@@ -124,8 +124,8 @@ func actAttrs(a ledger.Act) []slog.Attr {
 	return attrs
 }
 
-// Watcher is told of every tick of [Generator.Run], by the goroutine that ticks:
-// what it does is taken from the tick's time, and what it keeps it must copy.
+// Watcher receives every tick of [Generator.Run], in the goroutine that ticks: its work takes
+// time from the tick, and it must copy what it keeps.
 type Watcher interface {
 	// Began is called when a tick begins.
 	Began(at time.Time)
@@ -170,13 +170,13 @@ const (
 	Committed Outcome = "committed"
 	// Unchanged: there was nothing to do.
 	Unchanged Outcome = "unchanged"
-	// Waiting: the look at Buildkite takes more requests than may be sent now, and
-	// goes on with the next tick. Nothing is wrong.
+	// Waiting: the poll of Buildkite needs more requests than the rate limit allows now, and
+	// continues with the next tick. Nothing is wrong.
 	Waiting Outcome = "waiting"
 	// Limited: Buildkite, or the host of the repository, asks not to be asked for a while.
 	Limited Outcome = "limited"
-	// Raced: another writer was first on every try.
-	Raced Outcome = "raced"
+	// Conflict: on every try, the branch had moved before the push.
+	Conflict Outcome = "conflict"
 	// Failed: git or Buildkite could not be read or written, or the overlays could
 	// not be read.
 	Failed Outcome = "failed"
@@ -184,20 +184,20 @@ const (
 
 // Outcomes are all outcomes of a tick.
 func Outcomes() []Outcome {
-	return []Outcome{Committed, Unchanged, Waiting, Limited, Raced, Failed}
+	return []Outcome{Committed, Unchanged, Waiting, Limited, Conflict, Failed}
 }
 
 // Step is a part of a tick.
 type Step string
 
-// The steps of a tick, in their order.
+// The steps of a tick, in order of execution.
 const (
-	// StepTip asks git for the branch's head.
-	StepTip Step = "tip"
+	// StepHead asks git for the branch's head.
+	StepHead Step = "head"
 	// StepLoad reads the overlays, and builds templates that have changed.
 	StepLoad Step = "load"
-	// StepObserve reads Buildkite.
-	StepObserve Step = "observe"
+	// StepPoll reads Buildkite.
+	StepPoll Step = "poll"
 	// StepDecide reduces what was read to decisions.
 	StepDecide Step = "decide"
 	// StepRender makes files of them.
@@ -206,9 +206,9 @@ const (
 	StepCommit Step = "commit"
 )
 
-// Steps are all steps of a tick, in their order.
+// Steps returns all steps of a tick, in order of execution.
 func Steps() []Step {
-	return []Step{StepTip, StepLoad, StepObserve, StepDecide, StepRender, StepCommit}
+	return []Step{StepHead, StepLoad, StepPoll, StepDecide, StepRender, StepCommit}
 }
 
 // progress is where a tick is, and what it was so far. The zero value is that of
@@ -258,11 +258,11 @@ func outcomeOf(r Result, err error) Outcome {
 		return Waiting
 	case errors.As(err, &refused):
 		return Limited
-	case errors.Is(err, ErrRaces):
-		return Raced
+	case errors.Is(err, ErrConflicts):
+		return Conflict
 	case err != nil:
 		return Failed
-	case len(r.Acts) > 0:
+	case len(r.Operations) > 0:
 		return Committed
 	}
 	return Unchanged
@@ -276,7 +276,7 @@ func (rep *reporter) report(report Report, more ...Problem) {
 	}
 	p := rep.progress
 	report.Outcome = outcomeOf(report.Result, report.Err)
-	report.Steps, report.Git, report.Buildkite, report.DryRun, report.Problems = p.took, p.git, p.buildkite, rep.dryRun, rep.troubles.current()
+	report.Steps, report.Git, report.Buildkite, report.DryRun, report.Problems = p.took, p.git, p.buildkite, rep.dryRun, rep.problems.current()
 	report.Problems = append(report.Problems, more...)
 	if report.Err != nil && report.Outcome != Waiting {
 		report.Failed = p.failed

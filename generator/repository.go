@@ -12,10 +12,10 @@ import (
 	"muster/gitops/branch"
 )
 
-// FleetTag makes the tag by which agents of one fleet repository are told from
-// those of another that has an overlay of the same name: a hash of the
-// repository's host and path and of the directory of overlays. How it is reached
-// (https or ssh, the user, the port, a final .git) makes no difference.
+// FleetTag returns the tag that distinguishes agents of one fleet repository from those of
+// another that has an overlay of the same name: a hash of the repository's host and path and of
+// the directory of overlays. The means of access (https or ssh, the user, the port, a final
+// .git) makes no difference.
 func FleetTag(repository, overlays string) string {
 	place := repository
 	if u, err := url.Parse(repository); err == nil && u.Host != "" {
@@ -38,11 +38,11 @@ type Fleet struct {
 	Style ledger.Style
 }
 
-// Commit writes the acts onto the tip in one push.
-func (f Fleet) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
-	commits := make([]branch.Draft, len(acts))
-	for i, a := range acts {
+// Commit writes the operations onto the head in one push.
+func (f Fleet) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+	commits := make([]branch.Draft, len(ops))
+	for i, a := range ops {
 		commits[i] = branch.Draft{Message: f.Style.Message(a, f.Version), At: a.Decision.At(), Changes: a.Changes}
 	}
-	return f.Push(ctx, tip, commits)
+	return f.Push(ctx, head, commits)
 }

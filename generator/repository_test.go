@@ -27,18 +27,18 @@ func TestFleetTellsItsHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fleet := generator.Fleet{Writer: r, Version: "v1"}
-	tip, err := fleet.Tip(t.Context())
+	loaded := generator.Fleet{Writer: r, Version: "v1"}
+	head, err := loaded.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	act := ledger.Act{Kind: ledger.Dispatch, Path: "overlays/default", Changes: []branch.Change{{Path: "overlays/default/dispatches/x.yaml", Content: []byte("x")}}}
-	act.Decision = plan.Decision{Overlay: "default", Sum: plan.Sum{Dispatch: 3}, Dispatch: []plan.Dispatch{{ID: "x", Agents: 3}}, Observation: plan.Observation{At: at, Queue: "q"}}
-	if tip, err = fleet.Commit(t.Context(), tip, []ledger.Act{act}); err != nil {
+	op := ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/default", Changes: []branch.Change{{Path: "overlays/default/dispatches/x.yaml", Content: []byte("x")}}}
+	op.Decision = plan.Decision{Overlay: "default", Sum: plan.Sum{Dispatch: 3}, Dispatch: []plan.Dispatch{{ID: "x", Agents: 3}}, Observation: plan.Observation{At: at, Queue: "q"}}
+	if head, err = loaded.Commit(t.Context(), head, []ledger.Operation{op}); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for c, err := range ledger.Read(fleet.Commits(t.Context(), tip.Commit, branch.Limit{})) {
+	for c, err := range ledger.Read(loaded.Commits(t.Context(), head.Commit, branch.Limit{})) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func TestFleetTellsItsHistory(t *testing.T) {
 		}
 		got = append(got, c.Commit.ID+" "+what)
 	}
-	if want := []string{tip.Commit + " mustertrueoverlays/defaultdispatch[x] 3v1", first + " Grace"}; !slices.Equal(got, want) {
+	if want := []string{head.Commit + " mustertrueoverlays/defaultdispatch[x] 3v1", first + " Grace"}; !slices.Equal(got, want) {
 		t.Errorf("the log has %q, want %q", got, want)
 	}
 }

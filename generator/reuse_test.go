@@ -35,14 +35,14 @@ func drawReuse(s *shape) {
 }
 
 // beginReuse plans what people edit of it.
-func (w *world) beginReuse() {
+func (w *scenario) beginReuse() {
 	r := rand.New(rand.NewPCG(w.seed, 8))
 	w.work.each(w, r, w.rates.reuses, func() func() { return func() { w.editReuse(r) } })
 	w.work.each(w, r, w.rates.templates, func() func() { return func() { w.editTemplate(r.IntN(1000)) } })
 }
 
 // editReuse is a person who lets agents stay, for another time, or no longer.
-func (w *world) editReuse(r *rand.Rand) {
+func (w *scenario) editReuse(r *rand.Rand) {
 	o := w.overlays[r.IntN(len(w.overlays))]
 	o.spec.reuse = reuse{}
 	if said := drawReuseOf(r); r.IntN(3) > 0 {
@@ -56,7 +56,7 @@ func (w *world) editReuse(r *rand.Rand) {
 
 // editTemplate is a person who changes the base of all overlays: agents that stay are
 // replaced where they are kept for min and buffer.
-func (w *world) editTemplate(tag int) {
+func (w *scenario) editTemplate(tag int) {
 	for _, o := range w.overlays {
 		o.note(w.since())
 	}
@@ -67,8 +67,8 @@ func (w *world) editTemplate(tag int) {
 // coming counts the agents of an overlay that are in flight.
 func (a *audit) coming(o *overlay) (n int) {
 	for _, x := range a.orders {
-		if x.overlay == o && !x.retired && !x.gone && !a.w.server.Now().After(x.NotAfter) {
-			n += x.Agents - len(x.came)
+		if x.overlay == o && !x.retired && !x.exited && !a.w.server.Now().After(x.NotAfter) {
+			n += x.Agents - len(x.registered)
 		}
 	}
 	return n

@@ -10,19 +10,18 @@ import (
 	"muster/generator/plan"
 )
 
-// Run ticks until the context ends, one tick each interval, and where there is a
-// [Wake] when it is called. The first one comes after a random part of the jitter,
-// so that a whole fleet of musters that is restarted at once does not ask at once.
-// After a tick that fails the next one starts afresh; when Buildkite or the git host
-// asked for quiet, or Buildkite's limits leave no room, the next tick waits as long as
-// that says and goes on reading.
+// Run ticks until the context ends, once per interval and whenever [Triggers] trigger it. The
+// first tick comes after a random part of the jitter, so that a whole fleet of musters that
+// restarts at the same time does not send its requests at the same time. The tick after a
+// failed tick starts from the beginning. If Buildkite or the git host requests a pause, or
+// Buildkite's limits leave no room, the next tick waits for that time and continues the poll.
 func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) error {
 	if jitter > 0 && g.cfg.Clock.Sleep(ctx, rand.N(jitter)) != nil {
 		return nil
 	}
 	cause, deferred := CauseStart, false
 	for {
-		g.cfg.Wake.drop()
+		g.cfg.Triggers.drop()
 		start := g.cfg.Clock.Now()
 		if g.cfg.Watch != nil {
 			g.cfg.Watch.Began(start)
@@ -30,7 +29,7 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 		result, err := g.Tick(ctx)
 		end := g.cfg.Clock.Now()
 		if ctx.Err() != nil {
-			g.reporter.reportActs(result, end.Sub(start)) // they are in git
+			g.reporter.reportOperations(result, end.Sub(start)) // they are in git
 			return nil
 		}
 		g.poller.reportStretch(err)
@@ -52,9 +51,9 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 	}
 }
 
-// BackOff waits before a branch is read again, after so many lost races: not at all after
-// the first, then a random time that doubles up to 0.4 s, so that several writers drift
-// apart. Its error is that of the context.
+// BackOff waits before a branch is read again after a conflict; lost is the number of
+// conflicts. It does not wait after the first, then waits a random time that doubles up to 0.4
+// s, so that several writers drift apart. Its error is that of the context.
 func BackOff(ctx context.Context, clock Clock, lost int) error {
 	if lost < 2 {
 		return nil

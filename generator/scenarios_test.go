@@ -22,24 +22,24 @@ func plainShape(seed uint64) shape {
 	s := drawShape(seed)
 	s.length = min(s.length, 30*time.Minute)
 	s.noLoops, s.hooks, s.stacks = true, hookShape{}, false // of one stack's limit all musters have a part
-	s.rates = rates{lag: s.rates.lag, boot: [2]time.Duration{s.rates.boot[0], s.rates.boot[0]}}
+	s.rates = rates{lag: s.rates.lag, startup: [2]time.Duration{s.rates.startup[0], s.rates.startup[0]}}
 	return s
 }
 
-func playPlain(t *testing.T, s shape) *world {
+func playPlain(t *testing.T, s shape) *scenario {
 	t.Helper()
-	var w *world
-	w = newWorld(s, func(text string) { t.Fatalf("seed %d: %s\n%s", s.seed, text, w.story()) })
+	var w *scenario
+	w = newScenario(s, func(text string) { t.Fatalf("seed %d: %s\n%s", s.seed, text, w.story()) })
 	w.play(s.length, nil)
 	return w
 }
 
 // ordered lists what was ordered when.
-func (w *world) ordered() []string {
+func (w *scenario) ordered() []string {
 	var all []string
 	for _, c := range w.fleet.history() {
-		if c.act != nil && c.act.Kind == ledger.Dispatch {
-			d := c.act.Decision
+		if c.operation != nil && c.operation.Kind == ledger.Dispatch {
+			d := c.operation.Decision
 			all = append(all, fmt.Sprintf("%s %s %d+%d", d.At().Format("15:04:05"), d.Overlay, d.Sum.Demand, d.Sum.WarmPool))
 		}
 	}
@@ -90,15 +90,15 @@ func TestOrderOfListsChangesNothing(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
 	for _, seed := range append(scenarioSeeds(), 13, 20) {
-		var tips [2]string
-		for i := range tips {
+		var heads [2]string
+		for i := range heads {
 			s := drawShape(seed)
 			s.length, s.shuffle = min(s.length, 30*time.Minute), uint64(i)
 			w := playPlain(t, s)
-			tips[i] = fmt.Sprint(len(w.fleet.history()), w.fleet.head().id)
+			heads[i] = fmt.Sprint(len(w.fleet.history()), w.fleet.head().id)
 		}
-		if tips[0] != tips[1] {
-			t.Errorf("seed %d: the tip is %s or %s, as the lists are ordered", seed, tips[0], tips[1])
+		if heads[0] != heads[1] {
+			t.Errorf("seed %d: the tip is %s or %s, as the lists are ordered", seed, heads[0], heads[1])
 		}
 	}
 }
@@ -111,7 +111,7 @@ func quietNight() shape {
 			queue: "default", min: 10, buffer: 5, max: 40, lease: 15 * time.Minute, idle: 5 * time.Minute, upkeepIdle: time.Hour,
 		}}},
 		work:  work{burst: 1, job: time.Minute},
-		rates: rates{lag: 20 * time.Second, boot: [2]time.Duration{20 * time.Second, 90 * time.Second}},
+		rates: rates{lag: 20 * time.Second, startup: [2]time.Duration{20 * time.Second, 90 * time.Second}},
 	}
 }
 
@@ -124,8 +124,8 @@ func TestQuietNight(t *testing.T) {
 	for _, kill := range []float64{0, 0.001} {
 		s := quietNight()
 		s.length, s.every, s.rates.kill = 6*time.Hour, 30*time.Second, kill
-		var w *world
-		w = newWorld(s, func(text string) { t.Fatalf("%s\n%s", text, w.story()) })
+		var w *scenario
+		w = newScenario(s, func(text string) { t.Fatalf("%s\n%s", text, w.story()) })
 		w.play(10*time.Minute, nil)
 		w.play(s.length, func() bool {
 			if n := w.overlays[0].kube.Connected(); n < 10 {
@@ -152,16 +152,16 @@ func TestQuietNight(t *testing.T) {
 	}
 }
 
-// breakerWorld is one overlay with more jobs than it will ever get to, and no
+// breakerScenario is one overlay with more jobs than it will ever get to, and no
 // agent that is of any use until the world is healed.
-func breakerWorld(t *testing.T, http bool) *world {
+func breakerScenario(t *testing.T, http bool) *scenario {
 	s := quietNight()
 	s.http, s.every = http, 30*time.Second
 	p := &s.overlays[0].spec
 	p.min, p.buffer, p.max, p.lease, p.idle = 0, 0, 8, 5*time.Minute, 3*time.Minute
 	s.overlays[0].tags = []string{"os=linux"}
-	var w *world
-	w = newWorld(s, func(text string) { t.Fatalf("%s\n%s", text, w.story()) })
+	var w *scenario
+	w = newScenario(s, func(text string) { t.Fatalf("%s\n%s", text, w.story()) })
 	w.server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{
 		Agents: []string{"queue=default", "os=linux"}, Parallelism: 30, Duration: time.Minute,
 	}}})
@@ -185,7 +185,7 @@ func TestBreaker(t *testing.T) {
 		// The useless agents are at max, and have to leave first.
 		"wrong-tags": {func(k *kube) { k.Untagged = "os=linux" }, 1, 2 * m},
 	} {
-		w := breakerWorld(t, name == "never-registered")
+		w := breakerScenario(t, name == "never-registered")
 		k := w.overlays[0].kube
 		test.hurt(k)
 		w.play(5*time.Hour, nil)
@@ -193,8 +193,8 @@ func TestBreaker(t *testing.T) {
 		var waits []time.Duration
 		var failed time.Time
 		for _, c := range w.fleet.history()[1:] {
-			d := c.act.Decision
-			if c.act.Kind == ledger.Dispatch {
+			d := c.operation.Decision
+			if c.operation.Kind == ledger.Dispatch {
 				sizes = append(sizes, d.Sum.Dispatch)
 				if d.Probe {
 					waits = append(waits, d.At().Sub(failed).Round(time.Minute))
@@ -220,7 +220,7 @@ func TestBreaker(t *testing.T) {
 
 // checkRecovery ends the trouble and demands full service a tick after the first
 // probe that is of use.
-func (w *world) checkRecovery(t *testing.T, name string) {
+func (w *scenario) checkRecovery(t *testing.T, name string) {
 	t.Helper()
 	k := w.overlays[0].kube
 	k.broken, k.Untagged = false, ""
@@ -251,7 +251,7 @@ func TestUselessAgents(t *testing.T) {
 	p := &s.overlays[0].spec
 	p.min, p.buffer, p.max, p.lease = 0, 0, 40, 5*time.Minute
 	s.overlays[0].tags = []string{"os=linux"}
-	w := newWorld(s, func(text string) { t.Error(text) })
+	w := newScenario(s, func(text string) { t.Error(text) })
 	w.server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=default", "os=linux"}, Parallelism: 8, Duration: time.Minute}}})
 	w.overlays[0].kube.Untagged = "os=linux"
 	w.play(40*time.Minute, nil)
@@ -268,7 +268,7 @@ func TestUselessUpkeep(t *testing.T) {
 	p := &s.overlays[0].spec
 	p.min, p.buffer, p.max, p.lease = 5, 5, 100, 5*time.Minute
 	s.overlays[0].tags = []string{"os=linux"}
-	w := newWorld(s, func(text string) { t.Error(text) })
+	w := newScenario(s, func(text string) { t.Error(text) })
 	k := w.overlays[0].kube
 	k.Untagged = "os=linux"
 	w.play(2*time.Hour, nil)
@@ -279,7 +279,7 @@ func TestUselessUpkeep(t *testing.T) {
 	w.play(3*time.Hour, nil)
 	spare := 0
 	for _, d := range w.fleet.history()[len(w.fleet.history())-1:] {
-		for _, g := range d.act.Decision.Observation.Idle {
+		for _, g := range d.operation.Decision.Observation.Idle {
 			spare += g.Agents
 		}
 	}
@@ -296,7 +296,7 @@ func TestAgentsOfAnotherCluster(t *testing.T) {
 	s.inCluster = true
 	p := &s.overlays[0].spec
 	p.min, p.buffer, p.max = 10, 0, 20
-	w := newWorld(s, func(text string) { t.Error(text) })
+	w := newScenario(s, func(text string) { t.Error(text) })
 	wrong := w.server.AddCluster("wrong")
 	w.server.AddQueue(wrong, p.queue)
 	w.overlays[0].kube.BuildkiteCluster = wrong
@@ -316,7 +316,7 @@ func TestFailuresInFlight(t *testing.T) {
 	s := quietNight()
 	p := &s.overlays[0].spec
 	p.min, p.buffer = 0, 0
-	w := newWorld(s, func(text string) { t.Error(text) })
+	w := newScenario(s, func(text string) { t.Error(text) })
 	for i := range 40 {
 		w.at(time.Duration(i)*time.Minute, func() {
 			w.server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=default"}, Duration: time.Minute}}})

@@ -53,15 +53,15 @@ func (h *historian) File(context.Context, string, string) ([]byte, error) {
 	return nil, errors.New("no file")
 }
 
-func (h *historian) Edits(context.Context, []branch.Commit, map[string]string, branch.Look) ([]branch.Edits, error) {
+func (h *historian) Edits(context.Context, []branch.Commit, map[string]string, branch.Selection) ([]branch.Edits, error) {
 	return nil, errors.New("no edits")
 }
 
 // repairMessage is that of a repair which was made now.
 func repairMessage(b *bench, overlay string) string {
-	act := ledger.Act{Kind: ledger.Repair, Path: "overlays/" + overlay}
-	act.Decision.Overlay, act.Decision.Observation.At = overlay, b.now
-	return ledger.Message(act, "v0")
+	op := ledger.Operation{Kind: ledger.Repair, Path: "overlays/" + overlay}
+	op.Decision.Overlay, op.Decision.Observation.At = overlay, b.now
+	return ledger.Message(op, "v0")
 }
 
 // TestRepairNamesItsCause: a repair says which file was at fault, and which
@@ -71,9 +71,9 @@ func TestRepairNamesItsCause(t *testing.T) {
 		name string
 		log  func(b *bench) []branch.Commit
 		err  error
-		want ledger.Act
+		want ledger.Operation
 	}{
-		{name: "an unreadable history", err: errors.New("no answer"), want: ledger.Act{SuspectsUnknown: true}},
+		{name: "an unreadable history", err: errors.New("no answer"), want: ledger.Operation{SuspectsUnknown: true}},
 		{name: "commits of two people, and of muster to another overlay", log: func(b *bench) []branch.Commit {
 			return []branch.Commit{
 				{ID: "5", Author: "Jane", Message: "Clean up\n\nThere was a mess.\n"},
@@ -82,10 +82,10 @@ func TestRepairNamesItsCause(t *testing.T) {
 				{ID: "2", Author: "muster", Message: repairMessage(b, "a")},
 				{ID: "1", Author: "Ann", Message: "Begin\n"},
 			}
-		}, want: ledger.Act{Suspects: []ledger.Suspect{{Commit: "5", Author: "Jane", Subject: "Clean up"}, {Commit: "3", Author: "John", Subject: "Update the image"}}}},
+		}, want: ledger.Operation{Suspects: []ledger.Suspect{{Commit: "5", Author: "Jane", Subject: "Clean up"}, {Commit: "3", Author: "John", Subject: "Update the image"}}}},
 		{name: "no commit of muster's", log: func(*bench) []branch.Commit {
 			return []branch.Commit{{ID: "1", Author: "Ann", Message: "Begin\n"}}
-		}, want: ledger.Act{Suspects: []ledger.Suspect{{Commit: "1", Author: "Ann", Subject: "Begin"}}}},
+		}, want: ledger.Operation{Suspects: []ledger.Suspect{{Commit: "1", Author: "Ann", Subject: "Begin"}}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBench("a")
@@ -107,16 +107,16 @@ func TestRepairNamesItsCause(t *testing.T) {
 				branch.Change{Path: "overlays/a/dispatches/kustomization.yml", Content: []byte("resources: []\n")},
 				branch.Change{Path: "overlays/a/dispatches/state.yaml", Content: []byte("kind: Nonsense\n")})
 			at := b.fleet.head().id
-			acts := tick(t, g).Acts
-			if len(acts) != 1 || acts[0].Kind != ledger.Repair {
-				t.Fatalf("acts %q", kinds(acts))
+			ops := tick(t, g).Operations
+			if len(ops) != 1 || ops[0].Kind != ledger.Repair {
+				t.Fatalf("acts %q", kinds(ops))
 			}
 			test.want.Faults = []ledger.Fault{
 				{File: "kustomization.yaml", Problem: "was missing or empty"},
 				{File: "kustomization.yml", Problem: "stood beside kustomization.yaml, and kustomize takes only one of them"},
 				{File: "state.yaml", Problem: `was not valid (its kind is "Nonsense" of "", not OverlayState of muster.dev/v1alpha1), so that the circuit breaker counts as closed`},
 			}
-			got := ledger.Act{Faults: acts[0].Faults, Suspects: acts[0].Suspects, SuspectsUnknown: acts[0].SuspectsUnknown}
+			got := ledger.Operation{Faults: ops[0].Faults, Suspects: ops[0].Suspects, SuspectsUnknown: ops[0].SuspectsUnknown}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -133,7 +133,7 @@ func TestFaultsOfTheList(t *testing.T) {
 	b := newBench("a")
 	b.jobs("a", 3)
 	g := b.generator()
-	id := tick(t, g).Acts[0].Decision.Dispatch[0].ID
+	id := tick(t, g).Operations[0].Decision.Dispatch[0].ID
 	for _, test := range []struct{ list, want string }{
 		{"", "was missing or empty"},
 		{"a: [", "could not be read"},
@@ -144,9 +144,9 @@ func TestFaultsOfTheList(t *testing.T) {
 		{header + fmt.Sprintf("resources: [%[1]s.yaml, %[1]s.yaml]\n", id), "named the dispatches in another order, or twice"},
 	} {
 		b.fleet.edit("a person", branch.Change{Path: "overlays/a/dispatches/kustomization.yaml", Content: []byte(test.list)})
-		acts := tick(t, g).Acts
-		if len(acts) == 0 || len(acts[0].Faults) != 1 || acts[0].Faults[0].File != "kustomization.yaml" || !strings.HasPrefix(acts[0].Faults[0].Problem, test.want) {
-			t.Errorf("of %q: %+v, want %q", test.list, acts, test.want)
+		ops := tick(t, g).Operations
+		if len(ops) == 0 || len(ops[0].Faults) != 1 || ops[0].Faults[0].File != "kustomization.yaml" || !strings.HasPrefix(ops[0].Faults[0].Problem, test.want) {
+			t.Errorf("of %q: %+v, want %q", test.list, ops, test.want)
 		}
 	}
 }

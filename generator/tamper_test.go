@@ -16,7 +16,7 @@ import (
 )
 
 // beginTampering plans what people do to dispatches, with dice of its own.
-func (w *world) beginTampering() {
+func (w *scenario) beginTampering() {
 	r := rand.New(rand.NewPCG(w.seed, 7))
 	w.work.each(w, r, w.rates.tampers, func() func() { return func() { w.tamper(r) } })
 }
@@ -78,7 +78,7 @@ func tamperings() []tampering {
 }
 
 // live are the manifests of an overlay whose leases are not over.
-func (w *world) live(o *overlay, dir string) []string {
+func (w *scenario) live(o *overlay, dir string) []string {
 	var files []string
 	for _, name := range w.fleet.head().tree.below(dir) {
 		id, _ := strings.CutSuffix(name, ".yaml")
@@ -90,7 +90,7 @@ func (w *world) live(o *overlay, dir string) []string {
 }
 
 // tamper is a person who edits a dispatch, deletes, renames or copies it.
-func (w *world) tamper(r *rand.Rand) {
+func (w *scenario) tamper(r *rand.Rand) {
 	o, dice, which := w.overlays[r.IntN(len(w.overlays))], r.IntN(13), r.IntN(1<<30)
 	dir := o.path() + "/dispatches"
 	if dice == 12 { // somebody says that they do not come
@@ -137,7 +137,7 @@ func (w *world) tamper(r *rand.Rand) {
 }
 
 // leave is a person's mistake, and its end after a while.
-func (w *world) leave(o *overlay, what string, changes, back []branch.Change) {
+func (w *scenario) leave(o *overlay, what string, changes, back []branch.Change) {
 	o.broken++
 	w.edit(what, changes...)
 	w.server.At(w.server.Now().Add(time.Duration(w.faults.Int64N(int64(30*time.Minute)))), func() {
@@ -203,7 +203,7 @@ func (a *audit) promised(inGit []plan.Dispatch, o *overlay) []plan.Dispatch {
 		}
 	}
 	for _, x := range a.orders {
-		if x.overlay == o && !x.gone && !x.retired && !slices.ContainsFunc(all, func(d plan.Dispatch) bool { return d.ID == x.ID }) {
+		if x.overlay == o && !x.exited && !x.retired && !slices.ContainsFunc(all, func(d plan.Dispatch) bool { return d.ID == x.ID }) {
 			all = append(all, x.Dispatch)
 		}
 	}

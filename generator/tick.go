@@ -1,15 +1,15 @@
-// Package generator is the tick: the one straight line from what Buildkite
+// Package generator implements the tick: the straight line from what Buildkite
 // needs to a commit that a syncer can apply.
 //
-//	tip      ← Repository.Tip             branch head; fetched only when it moved
-//	overlays ← Load(tip)                  policies, templates, dispatches
-//	observed ← Buildkite.Observe          agents first, then jobs
-//	decision ← plan.Decide                a pure function of the three
-//	acts     ← Render(overlays, decision) nothing changes: done
-//	commit   ← Repository.Commit          compare-and-swap; lost race: look again, decide again
+//	head       ← Repository.Head                   branch head; fetched only when it moved
+//	overlays   ← Load(head)                        policies, templates, dispatches
+//	snapshot   ← Buildkite.Snapshot                agents first, then jobs
+//	decisions  ← plan.Decide                       a pure function of the three
+//	operations ← Render(overlay, decision)         nothing changes: done
+//	commit     ← Repository.Commit                 compare-and-swap; after a conflict, retry from the head
 //
-// Nothing is kept between ticks but what saves time: a restarted muster, or a
-// second one beside it, goes on from the tip.
+// Between ticks, muster keeps only what saves time: a restarted muster, or a
+// second one that runs in parallel, continues from the head.
 package generator
 
 import (
@@ -21,22 +21,21 @@ import (
 	"slices"
 	"time"
 
+	"muster/generator/fleet"
 	"muster/generator/kustomize"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 )
 
 // Repository is the fleet repository.
 type Repository interface {
-	// Tip returns the branch's head and its tree.
-	Tip(ctx context.Context) (branch.Tip, error)
-	// Commit writes one commit per act on top of the tip, all of them or none,
-	// and returns the new tip. It returns [branch.ErrMoved] when another writer
-	// was first.
-	Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error)
-	// Limits returns what one act should not exceed; a repair may.
+	// Head returns the branch's head and its tree.
+	Head(ctx context.Context) (branch.Head, error)
+	// Commit writes one commit per operation on top of the head, all of them or none, and
+	// returns the new head. It returns [branch.ErrMoved] after a conflict with another writer.
+	Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error)
+	// Limits returns what a single operation should not exceed; a repair may.
 	Limits() branch.Limits
 	branch.History
 }
@@ -70,9 +69,9 @@ type Config struct {
 	// Namespace is the namespace of muster's own pod, in which no Job may be; empty if muster
 	// does not run in a pod.
 	Namespace string
-	// Build is how templates are built, optional: without it, in this process. A
-	// build that takes longer than Patience goes on while others are decided on,
-	// and its overlay is suspended meanwhile; without it, all wait.
+	// Build builds templates; optional: without it, this process builds them. A build that takes
+	// longer than Patience continues while muster decides on other overlays, and its overlay is
+	// suspended meanwhile. Without Build, all overlays wait.
 	Build    kustomize.Builder
 	Patience time.Duration
 	// DryRun does everything but commit.
@@ -81,9 +80,9 @@ type Config struct {
 	Log *slog.Logger
 	// Done is called after each tick of [Generator.Run]; optional.
 	Done func(Result, error)
-	// Wake ends the pauses of [Generator.Run] early; optional.
-	Wake *Wake
-	// Watch is told of each tick of [Generator.Run]; optional.
+	// Triggers ends the pauses of [Generator.Run] early; optional.
+	Triggers *Triggers
+	// Watch receives each tick of [Generator.Run]; optional.
 	Watch Watcher
 }
 
@@ -104,16 +103,16 @@ func New(cfg Config) *Generator {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	loader := manifest.NewLoader(cfg.Overlays).InFleet(cfg.Fleet).Reserve(cfg.Namespace)
+	loader := fleet.NewLoader(cfg.Overlays).InFleet(cfg.Fleet).Reserve(cfg.Namespace)
 	if cfg.Build != nil {
 		loader.BuildWith(cfg.Build, cfg.Patience).WaitWith(cfg.Clock.Sleep)
 	}
 	rep := &reporter{log: cfg.Log, clock: cfg.Clock, watch: cfg.Watch, dryRun: cfg.DryRun}
 	poll := &poller{source: cfg.Buildkite, clock: cfg.Clock, log: cfg.Log}
 	past := &pastLog{history: cfg.Repository, clock: cfg.Clock, log: cfg.Log}
-	next := &trigger{clock: cfg.Clock, log: cfg.Log, wake: cfg.Wake}
-	if cfg.Wake != nil {
-		next.pace.Every = cfg.Wake.Every
+	next := &trigger{clock: cfg.Clock, log: cfg.Log, triggers: cfg.Triggers}
+	if cfg.Triggers != nil {
+		next.pace.Every = cfg.Triggers.Every
 	}
 	return &Generator{
 		cfg: cfg, overlays: overlayReader{loader: loader}, poller: poll, reporter: rep, trigger: next,
@@ -124,23 +123,23 @@ func New(cfg Config) *Generator {
 
 // Result is what one tick found and did.
 type Result struct {
-	// Tip is the branch's head after the tick.
-	Tip branch.Tip
+	// Head is the branch's head after the tick.
+	Head branch.Head
 	// Decisions has one entry for each overlay that could be read.
 	Decisions []plan.Decision
-	// Acts are the commits written, or that would be written in a dry run.
-	Acts []ledger.Act
+	// Operations are the commits written, or that would be written in a dry run.
+	Operations []ledger.Operation
 	// Landed are commits of an earlier tick, whose push broke off before the server
 	// said what became of it: they are in git.
-	Landed []ledger.Act
+	Landed []ledger.Operation
 	// Suspended are the overlays for which nothing is dispatched, by name.
 	Suspended []Suspended
 	// Warnings are files that are ignored; the next repair removes them.
 	Warnings []Warning
 	// Unserved are the queues with pending jobs that no overlay serves.
 	Unserved []plan.Unserved
-	// Races is how often another writer was first.
-	Races int
+	// Conflicts is the number of conflicts with other writers.
+	Conflicts int
 	// Looked is what was decided on.
 	Looked Looked
 	// Metrics is why Buildkite's metrics cannot be read; nil: they can, or are not.
@@ -168,95 +167,95 @@ func invalid(overlay string, err error) Suspended {
 	return Suspended{Overlay: overlay, Why: plan.Suspension{Code: plan.Invalid, Finding: err.Error()}}
 }
 
-// ErrRaces is returned by a tick that lost the race on every try.
-var ErrRaces = errors.New("another writer was first on every try")
+// ErrConflicts is returned by a tick if every try ended in a conflict.
+var ErrConflicts = errors.New("another writer was first on every try")
 
 const (
-	// tries is how often one tick tries before it gives up, where that takes long, and
-	// mostTries where it does not: one who pushes ten times a second loses against one of
-	// several short tries. After that, the next tick is not far.
-	tries, mostTries = 5, 16
-	// patience is what takes long, from the first lost race on.
+	// tries is the maximum number of tries in a tick that takes longer than patience, and
+	// maxTries in one that does not: with ten competing pushes a second, several short tries
+	// succeed where one long try does not. After that, the next tick is not far.
+	tries, maxTries = 5, 16
+	// patience is the time, from the first conflict, after which a tick has taken long.
 	patience = 4 * time.Second
 )
 
-// Tick looks once, decides once and commits once. After a lost race it does so
-// again, a few times. After an error, the acts in the result are those that were
-// committed all the same; suspended overlays are no error but are listed in the result.
+// Tick polls once, decides once and commits once. After a conflict it repeats all of that, a
+// few times. After an error, the operations in the result are those that were committed anyway.
+// Suspended overlays are not an error but are listed in the result.
 func (g *Generator) Tick(ctx context.Context) (Result, error) {
 	var result Result
 	g.poller.beginTick()
 	g.reporter.begin()
 	defer g.reporter.end()
-	var done, landed []ledger.Act // by the tries so far: acts may be pushed apart
-	var lost time.Time            // the first race
+	var done, landed []ledger.Operation // by the tries so far: acts may be pushed apart
+	var lost time.Time                  // the first race
 	for try := 0; ; try++ {
 		g.reporter.enter("")
 		if err := BackOff(ctx, g.cfg.Clock, try); err != nil {
 			return result, err
 		}
-		races := result.Races
+		races := result.Conflicts
 		var err error
 		result, err = g.attempt(ctx)
-		result.Races += races
-		done, landed = append(done, result.Acts...), append(landed, result.Landed...)
-		result.Acts, result.Landed = done, landed
+		result.Conflicts += races
+		done, landed = append(done, result.Operations...), append(landed, result.Landed...)
+		result.Operations, result.Landed = done, landed
 		if !errors.Is(err, branch.ErrMoved) {
 			return result, err
 		}
-		result.Races++
+		result.Conflicts++
 		now := g.cfg.Clock.Now()
 		if try == 0 {
 			lost = now
 		}
 		g.poller.lost(now)
-		if try+1 == mostTries || try+1 >= tries && now.Sub(lost) >= patience {
+		if try+1 == maxTries || try+1 >= tries && now.Sub(lost) >= patience {
 			g.poller.forget()
-			return result, fmt.Errorf("%w (%d)", ErrRaces, try+1)
+			return result, fmt.Errorf("%w (%d)", ErrConflicts, try+1)
 		}
 		level := slog.LevelInfo
 		if try >= tries {
 			level = slog.LevelDebug
 		}
-		g.cfg.Log.Log(ctx, level, "another writer was first, looking again", "head", result.Tip.Commit, "try", try+1)
+		g.cfg.Log.Log(ctx, level, "another writer was first, looking again", "head", result.Head.Commit, "try", try+1)
 	}
 }
 
 // attempt is the tick itself.
 func (g *Generator) attempt(ctx context.Context) (Result, error) {
-	g.reporter.enter(StepTip)
-	tip, err := g.cfg.Repository.Tip(ctx)
+	g.reporter.enter(StepHead)
+	head, err := g.cfg.Repository.Head(ctx)
 	g.reporter.gitAnswered(err)
 	if err != nil {
 		return Result{}, fmt.Errorf("fleet repository: %w", err)
 	}
-	result := Result{Tip: tip, Landed: g.publisher.landed(tip)}
+	result := Result{Head: head, Landed: g.publisher.landed(head)}
 	g.reporter.enter(StepLoad)
-	fleet, err := g.overlays.load(ctx, tip)
+	loaded, err := g.overlays.load(ctx, head)
 	switch {
 	case ctx.Err() != nil: // which says nothing of the files
 		return result, fmt.Errorf("reading the overlays: %w", ctx.Err())
 	case err != nil:
 		return result, fmt.Errorf("no overlays can be read below %q of the repository (muster init writes some, --overlays says where they are): %w", g.cfg.Overlays, err)
 	}
-	if len(fleet) == 0 {
+	if len(loaded) == 0 {
 		dir := cmp.Or(g.cfg.Overlays, ".")
 		result.Suspended = []Suspended{invalid(dir, fmt.Errorf("%s: has no scaling.yaml below it, so that nothing is scaled: muster init writes one, and --overlays says where they are", dir))}
 		return result, nil
 	}
-	if fleet, err = g.drift.withEdits(ctx, tip, fleet); err != nil {
+	if loaded, err = g.drift.withEdits(ctx, head, loaded); err != nil {
 		return result, err
 	}
-	fleet = g.publisher.withRefused(tip, fleet)
-	result.Warnings = warnings(fleet)
-	overlays := manifest.Decidable(fleet)
+	loaded = g.publisher.withRefused(head, loaded)
+	result.Warnings = warnings(loaded)
+	overlays := fleet.Decidable(loaded)
 	if len(overlays) == 0 {
-		result.Suspended = suspended(fleet, nil)
+		result.Suspended = suspended(loaded, nil)
 		return result, nil
 	}
-	most := g.publisher.mostJobs(fleet)
+	most := g.publisher.maxJobs(loaded)
 	now := g.cfg.Clock.Now().UTC().Truncate(time.Second)
-	g.reporter.enter(StepObserve)
+	g.reporter.enter(StepPoll)
 	if g.poller.first() {
 		result.Metrics = g.trigger.readBaseline(ctx, now, overlays)
 	}
@@ -266,27 +265,27 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		return result, err
 	}
 	if snapshot.Counted != nil {
-		fleet = withShared(fleet)
-		overlays = manifest.Decidable(fleet)
+		loaded = withShared(loaded)
+		overlays = fleet.Decidable(loaded)
 	}
 	result.Looked = Looked{Overlays: overlays, Snapshot: snapshot}
 	g.reporter.enter(StepDecide)
 	g.decide(&result, most)
 	g.reporter.enter(StepRender)
-	acts, failed := render(fleet, result.Decisions, g.cfg.Repository.Limits().OneByOne)
-	g.drift.past.suspect(ctx, tip, acts)
-	result.Acts = acts
-	result.Suspended = append(suspended(fleet, result.Decisions), failed...)
-	if len(acts) == 0 || g.cfg.DryRun {
+	ops, failed := render(loaded, result.Decisions, g.cfg.Repository.Limits().OneByOne)
+	g.drift.past.suspect(ctx, head, ops)
+	result.Operations = ops
+	result.Suspended = append(suspended(loaded, result.Decisions), failed...)
+	if len(ops) == 0 || g.cfg.DryRun {
 		g.poller.done()
 		return result, nil
 	}
 	g.reporter.enter(StepCommit)
-	return g.write(ctx, fleet, result)
+	return g.write(ctx, loaded, result)
 }
 
-// decide makes the decisions on what was looked at. most is how many dispatches one act may
-// add or remove, by overlay; nil: any number.
+// decide makes the decisions on the snapshot and the overlays. most is the maximum number of
+// dispatches that a single operation may add or remove, by overlay; nil: any number.
 func (g *Generator) decide(r *Result, most map[string]int) {
 	overlays, snapshot := r.Looked.Overlays, r.Looked.Snapshot
 	registered := g.poller.registrations(overlays, snapshot)
@@ -294,36 +293,36 @@ func (g *Generator) decide(r *Result, most map[string]int) {
 	observed := plan.Observe(overlays, snapshot, registered)
 	for _, o := range observed {
 		for i := range o.Overlays {
-			o.Overlays[i].MostJobs = most[o.Overlays[i].Overlay]
+			o.Overlays[i].MaxJobs = most[o.Overlays[i].Overlay]
 		}
 	}
-	r.Decisions = plan.DecideAll(r.Tip.Commit, overlays, observed)
+	r.Decisions = plan.DecideAll(r.Head.Commit, overlays, observed)
 	slices.SortFunc(r.Decisions, func(a, b plan.Decision) int { return cmp.Compare(a.Overlay, b.Overlay) })
 }
 
 // write commits the acts of a result, and returns it as it is then.
-func (g *Generator) write(ctx context.Context, fleet []manifest.Overlay, result Result) (Result, error) {
-	tip, acts, snapshot := result.Tip, g.publisher.inTurn(result.Acts), result.Looked.Snapshot
-	next, done, err := g.publisher.commit(ctx, tip, acts)
-	g.drift.noteActs(tip, next, done)
+func (g *Generator) write(ctx context.Context, loaded []fleet.Overlay, result Result) (Result, error) {
+	head, ops, snapshot := result.Head, g.publisher.inTurn(result.Operations), result.Looked.Snapshot
+	next, done, err := g.publisher.commit(ctx, head, ops)
+	g.drift.noteOperations(head, next, done)
 	if errors.Is(err, branch.ErrMoved) {
 		g.poller.keep(snapshot)
 	} else {
 		g.poller.done()
 	}
-	result.Tip, result.Acts = next, done
+	result.Head, result.Operations = next, done
 	if err != nil {
 		return result, fmt.Errorf("committing: %w", err)
 	}
-	if len(done) < len(acts) {
-		result.Suspended = suspended(g.publisher.withRefused(tip, fleet), result.Decisions)
+	if len(done) < len(ops) {
+		result.Suspended = suspended(g.publisher.withRefused(head, loaded), result.Decisions)
 	}
 	return result, nil
 }
 
 // overlayReader reads the overlays of a tip.
 type overlayReader struct {
-	loader *manifest.Loader
+	loader *fleet.Loader
 	loaded loaded
 }
 
@@ -332,20 +331,20 @@ type overlayReader struct {
 // for the error may be one of reading that goes by itself.
 type loaded struct {
 	commit   string
-	overlays []manifest.Overlay
+	overlays []fleet.Overlay
 }
 
-// load returns the overlays of the tip.
-func (r *overlayReader) load(ctx context.Context, tip branch.Tip) ([]manifest.Overlay, error) {
-	if r.loaded.commit != tip.Commit {
+// load returns the overlays of the head.
+func (r *overlayReader) load(ctx context.Context, head branch.Head) ([]fleet.Overlay, error) {
+	if r.loaded.commit != head.Commit {
 		r.loaded = loaded{} // both together would be megabytes
-		overlays, err := r.loader.LoadContext(ctx, tip.Tree)
+		overlays, err := r.loader.LoadContext(ctx, head.Tree)
 		if err != nil {
 			return nil, err
 		}
 		r.loaded = loaded{overlays: overlays}
-		if valid := !slices.ContainsFunc(overlays, func(o manifest.Overlay) bool { return o.Err() != nil }); valid {
-			r.loaded.commit = tip.Commit
+		if valid := !slices.ContainsFunc(overlays, func(o fleet.Overlay) bool { return o.Err() != nil }); valid {
+			r.loaded.commit = head.Commit
 		}
 	}
 	return r.loaded.overlays, nil

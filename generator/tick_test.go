@@ -24,21 +24,21 @@ import (
 // bench is one Generator on a table, with everything in reach.
 type bench struct {
 	overlays []*overlay
-	fleet    *fleet
+	fleet    *fleetRepository
 	now      time.Time
 	snapshot plan.Snapshot
 	err      error // of Buildkite
 
-	onCommit func(tip branch.Tip) error // before a commit
-	commits  int                        // that were tried
-	since    []time.Time                // what Buildkite was asked for
+	onCommit func(head branch.Head) error // before a commit
+	commits  int                          // that were tried
+	since    []time.Time                  // what Buildkite was asked for
 	slept    []time.Duration
 	log      bytes.Buffer
-	wake     func() // at each sleep
+	triggers func() // at each sleep
 }
 
 func newBench(names ...string) *bench {
-	b := &bench{now: worldStart()}
+	b := &bench{now: scenarioStart()}
 	for _, name := range names {
 		b.overlays = append(b.overlays, &overlay{name: name, spec: policy{
 			queue: name, max: 10, lease: 10 * time.Minute, idle: 5 * time.Minute, upkeepIdle: time.Hour,
@@ -69,22 +69,22 @@ func (b *bench) Now() time.Time { return b.now }
 func (b *bench) Sleep(ctx context.Context, d time.Duration) error {
 	b.slept = append(b.slept, d)
 	b.now = b.now.Add(d)
-	if b.wake != nil {
-		b.wake()
+	if b.triggers != nil {
+		b.triggers()
 	}
 	return ctx.Err()
 }
 
-func (b *bench) Tip(context.Context) (branch.Tip, error) { return b.fleet.head().tip(), nil }
+func (b *bench) Head(context.Context) (branch.Head, error) { return b.fleet.head().head(), nil }
 
-func (b *bench) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
+func (b *bench) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
 	b.commits++
 	if b.onCommit != nil {
-		if err := b.onCommit(tip); err != nil {
-			return branch.Tip{}, err
+		if err := b.onCommit(head); err != nil {
+			return branch.Head{}, err
 		}
 	}
-	return remote{b.fleet, "muster"}.Commit(ctx, tip, acts)
+	return remote{b.fleet, "muster"}.Commit(ctx, head, ops)
 }
 
 func (b *bench) Limits() branch.Limits { return branch.Limits{} }
@@ -97,7 +97,7 @@ func (b *bench) File(ctx context.Context, commit, name string) ([]byte, error) {
 	return remote{fleet: b.fleet}.File(ctx, commit, name)
 }
 
-func (b *bench) Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error) {
+func (b *bench) Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Selection) ([]branch.Edits, error) {
 	return remote{fleet: b.fleet}.Edits(ctx, commits, trees, look)
 }
 
@@ -139,9 +139,9 @@ func tick(t *testing.T, g *generator.Generator) generator.Result {
 
 // kinds says in a few words what the acts do, as in "default: dispatch 12;
 // default: retire 1".
-func kinds(acts []ledger.Act) string {
-	words := make([]string, len(acts))
-	for i, a := range acts {
+func kinds(ops []ledger.Operation) string {
+	words := make([]string, len(ops))
+	for i, a := range ops {
 		d := a.Decision
 		switch a.Kind {
 		case ledger.Dispatch:
@@ -160,11 +160,11 @@ func TestTickOrders(t *testing.T) {
 	b.jobs("a", 3)
 	b.jobs("b", 12)
 	r := tick(t, b.generator())
-	if got, want := kinds(r.Acts), "a: dispatch 3; b: dispatch 10"; got != want {
+	if got, want := kinds(r.Operations), "a: dispatch 3; b: dispatch 10"; got != want {
 		t.Errorf("acts %q, want %q", got, want)
 	}
-	if log := b.fleet.history(); len(log) != 3 || b.commits != 1 || r.Tip.Commit != log[2].id {
-		t.Errorf("%d commits in %d pushes, tip %s; want one push of two", len(log)-1, b.commits, r.Tip.Commit)
+	if log := b.fleet.history(); len(log) != 3 || b.commits != 1 || r.Head.Commit != log[2].id {
+		t.Errorf("%d commits in %d pushes, tip %s; want one push of two", len(log)-1, b.commits, r.Head.Commit)
 	}
 	if len(r.Decisions) != 2 || r.Decisions[0].Overlay != "a" || r.Decisions[1].Overlay != "b" {
 		t.Errorf("decisions %v, want those of a and b", r.Decisions)
@@ -176,7 +176,7 @@ func TestTickOrders(t *testing.T) {
 func TestLostRaceLooksAgain(t *testing.T) {
 	b := newBench("a")
 	b.jobs("a", 3)
-	b.onCommit = func(branch.Tip) error {
+	b.onCommit = func(branch.Head) error {
 		if b.commits == 1 {
 			b.overlays[0].spec.max = 1
 			b.fleet.edit("a person", branch.Change{Path: "overlays/a/scaling.yaml", Content: b.overlays[0].policyText()})
@@ -185,8 +185,8 @@ func TestLostRaceLooksAgain(t *testing.T) {
 		return nil
 	}
 	r := tick(t, b.generator())
-	if got := kinds(r.Acts); got != "a: dispatch 1" || r.Races != 1 || len(b.since) != 2 || r.Decisions[0].Sum.Pending != 2 {
-		t.Errorf("acts %q after %d races and %d looks, want one of 1 after 1 and 2", got, r.Races, len(b.since))
+	if got := kinds(r.Operations); got != "a: dispatch 1" || r.Conflicts != 1 || len(b.since) != 2 || r.Decisions[0].Sum.Pending != 2 {
+		t.Errorf("acts %q after %d races and %d looks, want one of 1 after 1 and 2", got, r.Conflicts, len(b.since))
 	}
 	if len(b.slept) != 0 {
 		t.Errorf("slept %v before the second look", b.slept)
@@ -198,13 +198,13 @@ func TestLostRaceLooksAgain(t *testing.T) {
 func TestEveryRaceLost(t *testing.T) {
 	b := newBench("a")
 	b.jobs("a", 3)
-	b.onCommit = func(branch.Tip) error { return fmt.Errorf("pushing: %w", branch.ErrMoved) }
+	b.onCommit = func(branch.Head) error { return fmt.Errorf("pushing: %w", branch.ErrMoved) }
 	start := b.now
 	r, err := b.generator().Tick(t.Context())
-	if !errors.Is(err, generator.ErrRaces) || r.Races < 5 || b.commits != r.Races || len(r.Acts) != 0 {
-		t.Errorf("%v after %d races, %d tried, acts %v", err, r.Races, b.commits, r.Acts)
+	if !errors.Is(err, generator.ErrConflicts) || r.Conflicts < 5 || b.commits != r.Conflicts || len(r.Operations) != 0 {
+		t.Errorf("%v after %d races, %d tried, acts %v", err, r.Conflicts, b.commits, r.Operations)
 	}
-	if len(b.slept) != r.Races-2 {
+	if len(b.slept) != r.Conflicts-2 {
 		t.Errorf("slept %v", b.slept)
 	}
 	for i, d := range b.slept {
@@ -212,8 +212,8 @@ func TestEveryRaceLost(t *testing.T) {
 			t.Errorf("the wait number %d is %s, want less than %s", i, d, longest)
 		}
 	}
-	if took := b.now.Sub(start); r.Races > 16 || r.Races < 16 && took < 4*time.Second || took > 4400*time.Millisecond {
-		t.Errorf("%d races took %s", r.Races, took)
+	if took := b.now.Sub(start); r.Conflicts > 16 || r.Conflicts < 16 && took < 4*time.Second || took > 4400*time.Millisecond {
+		t.Errorf("%d races took %s", r.Conflicts, took)
 	}
 }
 
@@ -221,12 +221,12 @@ func TestEveryRaceLost(t *testing.T) {
 func TestSlowRacesLost(t *testing.T) {
 	b := newBench("a")
 	b.jobs("a", 3)
-	b.onCommit = func(branch.Tip) error {
+	b.onCommit = func(branch.Head) error {
 		b.now = b.now.Add(2 * time.Second)
 		return branch.ErrMoved
 	}
-	if r, err := b.generator().Tick(t.Context()); !errors.Is(err, generator.ErrRaces) || r.Races != 5 {
-		t.Errorf("%v after %d races", err, r.Races)
+	if r, err := b.generator().Tick(t.Context()); !errors.Is(err, generator.ErrConflicts) || r.Conflicts != 5 {
+		t.Errorf("%v after %d races", err, r.Conflicts)
 	}
 }
 
@@ -234,9 +234,9 @@ func TestSlowRacesLost(t *testing.T) {
 func TestBackOffEndsWithContext(t *testing.T) {
 	b := newBench("a")
 	b.jobs("a", 3)
-	b.onCommit = func(branch.Tip) error { return branch.ErrMoved }
+	b.onCommit = func(branch.Head) error { return branch.ErrMoved }
 	ctx, stop := context.WithCancel(t.Context())
-	b.wake = stop
+	b.triggers = stop
 	if _, err := b.generator().Tick(ctx); !errors.Is(err, context.Canceled) || b.commits != 2 {
 		t.Errorf("%v after %d pushes, want the context's error after 2", err, b.commits)
 	}
@@ -249,7 +249,7 @@ func TestTroubleCommitsNothing(t *testing.T) {
 		want    string
 	}{
 		"buildkite": {func(b *bench) { b.err = trouble }, "observing Buildkite: the line is dead"},
-		"push":      {func(b *bench) { b.onCommit = func(branch.Tip) error { return trouble } }, "committing: the line is dead"},
+		"push":      {func(b *bench) { b.onCommit = func(branch.Head) error { return trouble } }, "committing: the line is dead"},
 		"no overlays": {func(b *bench) {
 			var gone []branch.Change
 			for name := range b.fleet.head().tree.files {
@@ -263,8 +263,8 @@ func TestTroubleCommitsNothing(t *testing.T) {
 		c.prepare(b)
 		before := b.fleet.head().id
 		r, err := b.generator().Tick(t.Context())
-		if err == nil || !strings.HasPrefix(err.Error(), c.want) || len(r.Acts) != 0 || b.fleet.head().id != before {
-			t.Errorf("%s: error %v, acts %v; want %q and none", name, err, r.Acts, c.want)
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) || len(r.Operations) != 0 || b.fleet.head().id != before {
+			t.Errorf("%s: error %v, acts %v; want %q and none", name, err, r.Operations, c.want)
 		}
 	}
 }
@@ -274,8 +274,8 @@ func TestDryRun(t *testing.T) {
 	b.jobs("a", 3)
 	before := b.fleet.head().id
 	r, err := b.generator(func(c *generator.Config) { c.DryRun = true }).Once(t.Context())
-	if err != nil || kinds(r.Acts) != "a: dispatch 3" || b.commits != 0 || b.fleet.head().id != before || r.Tip.Commit != before {
-		t.Errorf("acts %q, %d pushes, error %v; want one act and no push", kinds(r.Acts), b.commits, err)
+	if err != nil || kinds(r.Operations) != "a: dispatch 3" || b.commits != 0 || b.fleet.head().id != before || r.Head.Commit != before {
+		t.Errorf("acts %q, %d pushes, error %v; want one act and no push", kinds(r.Operations), b.commits, err)
 	}
 	if want := "level=INFO msg=\"dry run: dispatched\" overlay=a queue=a agents=3 dispatch="; !strings.HasPrefix(b.log.String(), want) || strings.Count(b.log.String(), "\n") != 1 {
 		t.Errorf("log %q, want one line that begins %q", b.log.String(), want)
@@ -308,7 +308,7 @@ func TestSince(t *testing.T) {
 	}
 	next(0) // nothing on order
 	b.jobs("a", 3)
-	first := next(time.Minute).Acts[0].Decision.Dispatch[0]
+	first := next(time.Minute).Operations[0].Decision.Dispatch[0]
 	next(2 * time.Minute) // the order is new
 	next(3 * time.Minute) // it was there at the last look
 	next(9 * time.Minute) // which may have been long ago
@@ -343,12 +343,12 @@ func TestSince(t *testing.T) {
 func TestRestart(t *testing.T) {
 	b := newBench("a")
 	b.jobs("a", 3)
-	d := tick(t, b.generator()).Acts[0].Decision.Dispatch[0]
+	d := tick(t, b.generator()).Operations[0].Decision.Dispatch[0]
 	b.now = b.now.Add(4 * time.Minute)
 	b.snapshot = plan.Snapshot{Sightings: sightings(d, "a")}
 	g := b.generator()
-	if r := tick(t, g); len(r.Acts) != 0 || len(r.Decisions[0].Retire) != 1 {
-		t.Errorf("acts %v, retirements %v; want one that can wait", kinds(r.Acts), r.Decisions[0].Retire)
+	if r := tick(t, g); len(r.Operations) != 0 || len(r.Decisions[0].Retire) != 1 {
+		t.Errorf("acts %v, retirements %v; want one that can wait", kinds(r.Operations), r.Decisions[0].Retire)
 	}
 	if since := b.since[len(b.since)-1]; !since.Equal(d.At.Add(-5 * time.Minute)) {
 		t.Errorf("asked for builds since %s, want five minutes before the order at %s", since, d.At)
@@ -356,7 +356,7 @@ func TestRestart(t *testing.T) {
 	b.snapshot = plan.Snapshot{}
 	b.now = b.now.Add(5 * time.Minute)
 	r := tick(t, g)
-	if got := kinds(r.Acts); got != "a: retire 1" || r.Acts[0].Decision.Retire[0].Reason != plan.AllRegistered {
+	if got := kinds(r.Operations); got != "a: retire 1" || r.Operations[0].Decision.Retire[0].Reason != plan.AllRegistered {
 		t.Errorf("acts %q, want the retirement of a settled order", got)
 	}
 	if names := b.fleet.head().tree.below("overlays/a/dispatches"); !slices.Equal(names, []string{"kustomization.yaml"}) {
@@ -372,7 +372,7 @@ func TestUnlistedAgent(t *testing.T) {
 	b.fleet = newFleet(b.Now, files(b.overlays))
 	b.jobs("a", 1)
 	g := b.generator()
-	d := tick(t, g).Acts[0].Decision.Dispatch[0]
+	d := tick(t, g).Operations[0].Decision.Dispatch[0]
 	b.now = b.now.Add(time.Minute)
 	b.snapshot.Sightings = sightings(d, "a")
 	b.snapshot.Sightings[0].Running = true // and Agents is empty: it was read before
@@ -386,14 +386,14 @@ func TestRetirementRides(t *testing.T) {
 	b := newBench("a", "b")
 	b.jobs("a", 3)
 	g := b.generator()
-	d := tick(t, g).Acts[0].Decision.Dispatch[0]
+	d := tick(t, g).Operations[0].Decision.Dispatch[0]
 	b.now = b.now.Add(time.Minute)
 	b.snapshot = plan.Snapshot{Sightings: sightings(d, "a")}
-	if r := tick(t, g); len(r.Acts) != 0 {
-		t.Errorf("acts %q, want none yet", kinds(r.Acts))
+	if r := tick(t, g); len(r.Operations) != 0 {
+		t.Errorf("acts %q, want none yet", kinds(r.Operations))
 	}
 	b.jobs("b", 1)
-	if got, want := kinds(tick(t, g).Acts), "a: retire 1; b: dispatch 1"; got != want {
+	if got, want := kinds(tick(t, g).Operations), "a: retire 1; b: dispatch 1"; got != want {
 		t.Errorf("acts %q, want %q", got, want)
 	}
 }
@@ -416,8 +416,8 @@ func TestConditionsAreLoggedOnce(t *testing.T) {
 			}
 			switch ticks++; ticks {
 			case 1:
-				if kinds(r.Acts) != "b: repair; b: dispatch 2" || len(r.Suspended) != 1 || r.Suspended[0].Overlay != "a" || len(r.Warnings) != 1 {
-					t.Errorf("acts %q, suspended %v, warnings %v", kinds(r.Acts), r.Suspended, r.Warnings)
+				if kinds(r.Operations) != "b: repair; b: dispatch 2" || len(r.Suspended) != 1 || r.Suspended[0].Overlay != "a" || len(r.Warnings) != 1 {
+					t.Errorf("acts %q, suspended %v, warnings %v", kinds(r.Operations), r.Suspended, r.Warnings)
 				}
 			case 3:
 				policy.Content = b.overlays[0].policyText()
@@ -494,7 +494,7 @@ func TestRunWaits(t *testing.T) {
 	var starts []time.Duration
 	g := b.generator(func(c *generator.Config) {
 		c.Done = func(_ generator.Result, err error) {
-			starts = append(starts, b.now.Sub(worldStart()))
+			starts = append(starts, b.now.Sub(scenarioStart()))
 			b.err = nil
 			switch len(starts) {
 			case 1:
@@ -535,12 +535,12 @@ type hostLimit struct{}
 func (hostLimit) Error() string             { return "the git host asks to wait 50s (429 Too Many Requests)" }
 func (hostLimit) RetryAfter() time.Duration { return 50 * time.Second }
 
-// Tip implements [generator.Repository].
-func (h held) Tip(ctx context.Context) (branch.Tip, error) {
+// Head implements [generator.Repository].
+func (h held) Head(ctx context.Context) (branch.Head, error) {
 	if *h.asked++; *h.asked == 1 {
-		return branch.Tip{}, fmt.Errorf("reading: %w", hostLimit{})
+		return branch.Head{}, fmt.Errorf("reading: %w", hostLimit{})
 	}
-	return h.Repository.Tip(ctx)
+	return h.Repository.Head(ctx)
 }
 
 // TestRunWaitsForTheGitHost: a host that asks to wait is not asked again before.
@@ -552,7 +552,7 @@ func TestRunWaitsForTheGitHost(t *testing.T) {
 	g := b.generator(func(c *generator.Config) {
 		c.Repository = held{c.Repository, &asked}
 		c.Done = func(generator.Result, error) {
-			if starts = append(starts, b.now.Sub(worldStart())); len(starts) == 2 {
+			if starts = append(starts, b.now.Sub(scenarioStart())); len(starts) == 2 {
 				stop()
 			}
 		}

@@ -5,13 +5,11 @@ import (
 	"log/slog"
 	"time"
 
-	"muster/generator/pace"
 	"muster/generator/plan"
 )
 
 // Metrics returns how many jobs and agents there are, with one small request. More jobs
-// trigger a tick; nothing is decided on the counts: docs/design.md, "Ticks triggered by
-// agent metrics".
+// trigger a tick; nothing is decided on the counts: docs/architecture.md, "Triggers".
 type Metrics interface {
 	// Counts returns the current counts, or earlier ones if Buildkite asks for a pause
 	// between two requests: At is the time of the request.
@@ -22,9 +20,9 @@ type Metrics interface {
 type trigger struct {
 	clock    Clock
 	log      *slog.Logger
-	wake     *Wake // optional
+	triggers *Triggers // optional
 	baseline baseline
-	pace     pace.Pace // of ticks that calls bring
+	pace     plan.Pace // of ticks that calls bring
 }
 
 // baseline is what the counts between two ticks are compared with. The zero value
@@ -37,10 +35,10 @@ type baseline struct {
 // readBaseline reads the metrics before a poll, so that jobs that the poll may miss
 // trigger the next tick. After an error nothing triggers it.
 func (t *trigger) readBaseline(ctx context.Context, now time.Time, overlays []plan.Overlay) error {
-	if t.wake == nil || t.wake.Metrics == nil {
+	if t.triggers == nil || t.triggers.Metrics == nil {
 		return nil
 	}
-	counts, err := t.wake.Metrics.Counts(ctx, now)
+	counts, err := t.triggers.Metrics.Counts(ctx, now)
 	if err != nil {
 		counts = plan.Counts{}
 	}
@@ -54,7 +52,7 @@ func (t *trigger) jobsAppeared(ctx context.Context) bool {
 	if t.baseline.counts.At.IsZero() {
 		return false
 	}
-	counts, err := t.wake.Metrics.Counts(ctx, t.clock.Now().UTC().Truncate(time.Second))
+	counts, err := t.triggers.Metrics.Counts(ctx, t.clock.Now().UTC().Truncate(time.Second))
 	return err == nil && counts.More(t.baseline.overlays, t.baseline.counts)
 }
 
@@ -89,27 +87,26 @@ func Causes() []Cause {
 	return []Cause{CauseStart, CauseInterval, CauseSignal, CauseBuildkite, CauseGit, CauseMetrics}
 }
 
-// Wake lets the pause between two ticks end early. Polling goes on as it is: whatever
-// is lost on its way is seen by the tick that is due. A pause after a tick that failed,
-// or that waits for Buildkite's limit, is never shortened.
-type Wake struct {
+// Triggers ends the pause between two ticks early. Polling continues in any case: the next
+// regular tick finds whatever a lost trigger announced. A pause after a tick that failed, or
+// that waits for Buildkite's limit, is never shortened.
+type Triggers struct {
 	// Calls tells that something may have changed, and by whom that is known. What it
 	// holds when a tick begins is seen by that tick, and dropped.
 	Calls <-chan Cause
-	// Gather is how long to wait after a call for others that come with it. Every is the
-	// mean time between ticks that calls bring, of which a few may be closer; see
-	// [muster/generator/pace.Pace]. It is also the time between two requests for the
-	// metrics.
+	// Gather is how long to wait after a trigger for others that arrive with it. Every is the
+	// mean time between triggered ticks, although a few may be closer; see [plan.Pace]. It is
+	// also the time between two requests for the metrics.
 	Gather, Every time.Duration
 	// Metrics trigger a tick when they show more jobs; optional.
 	Metrics Metrics
-	// Spare is how long to wait, from a moment on, until a look at Buildkite can begin
-	// that leaves its limit to those of each interval; optional: no time at all.
+	// Spare is how long to wait, from a moment on, until a poll of Buildkite can begin and still
+	// leave enough of the rate limit for the poll of each interval; optional: no wait.
 	Spare func(now time.Time, interval time.Duration) time.Duration
 }
 
-// drop forgets the calls of which the tick that begins sees all there is.
-func (w *Wake) drop() {
+// drop discards the pending triggers: the tick that begins sees everything that they announce.
+func (w *Triggers) drop() {
 	for w != nil {
 		select {
 		case <-w.Calls:
@@ -119,16 +116,16 @@ func (w *Wake) drop() {
 	}
 }
 
-// rest lets the pause between two ticks pass, of which the last began at some time, and
-// says what ended it. deferred reports that a call waited for Buildkite's limit.
+// rest lets the pause between two ticks pass and returns what ended it; the last tick began at
+// began. deferred reports that a trigger waited for Buildkite's limit.
 func (t *trigger) rest(ctx context.Context, began time.Time, pause, interval time.Duration, wakeable bool) (cause Cause, deferred bool, err error) {
-	clock, w := t.clock, t.wake
+	clock, w := t.clock, t.triggers
 	until := clock.Now().Add(pause)
 	if w == nil || !wakeable {
 		err = clock.Sleep(ctx, pause)
 		return t.unasked(until), false, err
 	}
-	if cause, err = t.sleepUntilTold(ctx, until); err != nil || cause == "" {
+	if cause, err = t.sleepUntilEvent(ctx, until); err != nil || cause == "" {
 		return t.unasked(until), false, err
 	}
 	now := clock.Now()
@@ -157,17 +154,17 @@ func (t *trigger) unasked(until time.Time) Cause {
 	return CauseInterval
 }
 
-// sleepUntilTold sleeps until a moment, or until there is a call or the metrics show more
+// sleepUntilEvent sleeps until a moment, or until there is a call or the metrics show more
 // jobs, which it returns.
-func (t *trigger) sleepUntilTold(ctx context.Context, until time.Time) (Cause, error) {
+func (t *trigger) sleepUntilEvent(ctx context.Context, until time.Time) (Cause, error) {
 	for {
 		now := t.clock.Now()
 		left := until.Sub(now)
 		length := left
-		if t.wake.Metrics != nil && t.wake.Every > 0 {
-			length = min(left, t.wake.Every)
+		if t.triggers.Metrics != nil && t.triggers.Every > 0 {
+			length = min(left, t.triggers.Every)
 		}
-		cause, err := t.sleepUntilCalled(ctx, length)
+		cause, err := t.sleepUntilTriggered(ctx, length)
 		signal := t.clock.Now().Before(now.Add(length))
 		if err != nil || cause != "" || signal || length == left {
 			return cause, err
@@ -178,15 +175,15 @@ func (t *trigger) sleepUntilTold(ctx context.Context, until time.Time) (Cause, e
 	}
 }
 
-// sleepUntilCalled sleeps for so long, or until there is a call, which it returns.
-func (t *trigger) sleepUntilCalled(ctx context.Context, d time.Duration) (Cause, error) {
+// sleepUntilTriggered sleeps for so long, or until there is a call, which it returns.
+func (t *trigger) sleepUntilTriggered(ctx context.Context, d time.Duration) (Cause, error) {
 	sleep, wake := context.WithCancel(ctx)
 	defer wake()
 	called := make(chan Cause, 1)
 	go func() {
 		defer close(called)
 		select {
-		case cause := <-t.wake.Calls:
+		case cause := <-t.triggers.Calls:
 			called <- cause
 			wake()
 		case <-sleep.Done():

@@ -10,15 +10,15 @@ import (
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/branch"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 )
 
 // newCounted returns a loop with metrics, whose Buildkite webhooks are lost.
-func newCounted(t *testing.T, opts fakebuildkite.Options) *told {
-	w := newTold(t, opts, func(int) fakebuildkite.WebhookTrouble { return fakebuildkite.WebhookTrouble{Lost: true} })
-	w.buildkite.AddAgentToken("", canary.AgentToken)
+func newCounted(t *testing.T, opts fakebuildkite.Options) *notifying {
+	w := newNotifying(t, opts, func(int) fakebuildkite.WebhookFault { return fakebuildkite.WebhookFault{Lost: true} })
+	w.buildkite.AddAgentToken("", canarytest.AgentToken)
 	metrics, err := buildkite.NewMetrics(buildkite.AgentConfig{
-		Org: "acme", Tokens: []func() (string, error){func() (string, error) { return canary.AgentToken, nil }}, HTTP: w.buildkite.Transport(),
+		Org: "acme", Tokens: []func() (string, error){func() (string, error) { return canarytest.AgentToken, nil }}, HTTP: w.buildkite.Transport(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -154,8 +154,8 @@ func TestPolicyBesideMetrics(t *testing.T) {
 			w.pass(15 * time.Second)
 		})
 		w.want("0s start", "15s interval", "30s interval dispatch")
-		if acts := w.ticks[2].Result.Acts; len(acts) == 1 && acts[0].Decision.Sum.Dispatch != 2 {
-			t.Errorf("%+v", acts)
+		if ops := w.ticks[2].Result.Operations; len(ops) == 1 && ops[0].Decision.Sum.Dispatch != 2 {
+			t.Errorf("%+v", ops)
 		}
 	})
 }

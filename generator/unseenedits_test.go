@@ -33,14 +33,14 @@ func TestLeaseOfAnotherPolicy(t *testing.T) {
 		a.fleet.edit("a person", changes[:2]...)
 		r := tick(t, g)
 		if got := r.Decisions[0].Sum.InFlight; got != 5 || ordered(first)+ordered(r) > 0 {
-			t.Errorf("%s: %q and %q with %d in flight, want 5 and nothing ordered", name, kinds(first.Acts), kinds(r.Acts), got)
+			t.Errorf("%s: %q and %q with %d in flight, want 5 and nothing ordered", name, kinds(first.Operations), kinds(r.Operations), got)
 		}
 	}
 }
 
 func ordered(r generator.Result) int {
 	n := 0
-	for _, a := range r.Acts {
+	for _, a := range r.Operations {
 		if a.Kind == ledger.Dispatch {
 			n += a.Decision.Sum.Dispatch
 		}
@@ -82,9 +82,9 @@ func TestEditsBetweenLooks(t *testing.T) {
 					g = a.generator()
 				}
 				for _, after := range []time.Duration{test.look, test.until + time.Minute} {
-					a.now = worldStart().Add(after)
+					a.now = scenarioStart().Add(after)
 					if r := tick(t, g); r.Decisions[0].Sum.InFlight != test.agents || ordered(r) > 0 {
-						t.Errorf("after %s: %q with %d in flight, want %d and nothing ordered", after, kinds(r.Acts), r.Decisions[0].Sum.InFlight, test.agents)
+						t.Errorf("after %s: %q with %d in flight, want %d and nothing ordered", after, kinds(r.Operations), r.Decisions[0].Sum.InFlight, test.agents)
 					}
 				}
 			})
@@ -110,6 +110,6 @@ func TestEditSeenWithoutTheLog(t *testing.T) {
 	a.lost = nil
 	a.fleet.edit("a person", branch.Change{Path: file, Content: []byte(text)})
 	if r := tick(t, g); r.Decisions[0].Sum.InFlight != 50 || ordered(r) > 0 {
-		t.Errorf("%q with %d in flight, want 50 and nothing ordered", kinds(r.Acts), r.Decisions[0].Sum.InFlight)
+		t.Errorf("%q with %d in flight, want 50 and nothing ordered", kinds(r.Operations), r.Decisions[0].Sum.InFlight)
 	}
 }

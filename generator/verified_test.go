@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"muster/generator/fleet"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/verification"
 	"muster/gitops/branch"
 	"muster/gitops/unraced"
@@ -27,22 +27,22 @@ type anyLog struct {
 }
 
 // logOf is a world's own.
-func logOf(t testing.TB, w *world) anyLog {
+func logOf(t testing.TB, w *scenario) anyLog {
 	t.Helper()
 	return logOfFleet(t, w.fleet)
 }
 
 // logOfFleet is a fleet's.
-func logOfFleet(t testing.TB, fleet *fleet) anyLog {
+func logOfFleet(t testing.TB, loaded *fleetRepository) anyLog {
 	t.Helper()
 	l := anyLog{trees: map[string]*tree{}}
-	for c, err := range fleet.commits(fleet.head().id, branch.Limit{}) {
+	for c, err := range loaded.commits(loaded.head().id, branch.Limit{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		l.commits = append(l.commits, c)
 	}
-	for _, c := range fleet.history() {
+	for _, c := range loaded.history() {
 		l.trees[c.id] = c.tree
 	}
 	return l
@@ -104,7 +104,7 @@ func (l anyLog) each(t testing.TB, change func(*verification.Config), count *ver
 	t.Helper()
 	c := verification.Config{
 		Overlays: "overlays", Version: "v0", Workers: 3, Together: 5, Count: count,
-		Loader: func() *manifest.Loader { return manifest.NewLoader("overlays") },
+		Loader: func() *fleet.Loader { return fleet.NewLoader("overlays") },
 		Files:  func(context.Context) (verification.Files, error) { return l, nil },
 	}
 	if change != nil {
@@ -149,7 +149,7 @@ func TestVerified(t *testing.T) {
 			t.Parallel()
 			s := drawShape(seed)
 			s.length = min(s.length, 2*time.Hour)
-			w := newWorld(s, func(string) {})
+			w := newScenario(s, func(string) {})
 			w.play(s.length, nil)
 			l := logOf(t, w)
 			found, count := l.verify(t, nil)
@@ -157,16 +157,16 @@ func TestVerified(t *testing.T) {
 			for _, c := range w.fleet.history() {
 				f, there := found[c.id]
 				switch {
-				case c.act == nil && there && f.Verdict != verification.People:
+				case c.operation == nil && there && f.Verdict != verification.People:
 					t.Errorf("%s is a person's, and is %+v", c.id, f)
-				case c.act == nil:
-				case f.Verdict == verification.Follows || f.Verdict == verification.Repair && c.act.Kind == ledger.Repair:
+				case c.operation == nil:
+				case f.Verdict == verification.Follows || f.Verdict == verification.Repair && c.operation.Kind == ledger.Repair:
 					muster++
 				case s.theme == "plain":
-					t.Errorf("%s %s %s: %+v", c.at, c.act.Decision.Overlay, c.act.Kind, f)
+					t.Errorf("%s %s %s: %+v", c.at, c.operation.Decision.Overlay, c.operation.Kind, f)
 				default:
 					other++
-					t.Logf("%s %s %s: %s %v", c.at, c.act.Decision.Overlay, c.act.Kind, f.Verdict, f.Why)
+					t.Logf("%s %s %s: %s %v", c.at, c.operation.Decision.Overlay, c.operation.Kind, f.Verdict, f.Why)
 				}
 			}
 			t.Logf("%s: %d of %d commits verify: %+v", s.theme, muster, muster+other, count)

@@ -21,7 +21,7 @@ func TestWarmPoolDiesLater(t *testing.T) {
 		k.warmDies = age
 		w.play(6*time.Hour, nil)
 		n := w.audit.total()
-		last := w.fleet.head().act.Decision.State.Breaker
+		last := w.fleet.head().operation.Decision.State.Breaker
 		if n > 50 || last.Failures < plan.Tolerance || last.Cause != plan.LeftEarly {
 			t.Errorf("%s: %d agents in six hours, %v, and the breaker is %+v\n%s", age, n, w.sizes(), last, w.story())
 		}
@@ -45,7 +45,7 @@ func TestWarmPoolIdlesOut(t *testing.T) {
 		})
 		w.play(12*time.Hour, nil)
 		for _, c := range w.fleet.history()[1:] {
-			if b := c.act.Decision.State.Breaker; b.Cause == plan.LeftEarly {
+			if b := c.operation.Decision.State.Breaker; b.Cause == plan.LeftEarly {
 				t.Fatalf("%s: the breaker is %+v\n%s", idle, b, w.story())
 			}
 		}

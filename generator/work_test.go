@@ -25,7 +25,7 @@ type work struct {
 
 // begin plans everything that will be asked for, at once, so that troubles do
 // not change it.
-func (k work) begin(w *world) {
+func (k work) begin(w *scenario) {
 	r := rand.New(rand.NewPCG(w.seed, 3))
 	for _, queue := range w.queues() {
 		k.each(w, r, k.builds, func() func() { return k.build(w, r, queue) })
@@ -44,7 +44,7 @@ func (k work) begin(w *world) {
 }
 
 // each lets something happen so many times an hour, at random.
-func (k work) each(w *world, r *rand.Rand, perHour float64, what func() func()) {
+func (k work) each(w *scenario, r *rand.Rand, perHour float64, what func() func()) {
 	if perHour <= 0 {
 		return
 	}
@@ -62,7 +62,7 @@ func (k work) duration(r *rand.Rand) time.Duration {
 }
 
 // rules are those of a job that some overlay of the queue can serve.
-func (k work) rules(w *world, r *rand.Rand, queue string) []string {
+func (k work) rules(w *scenario, r *rand.Rand, queue string) []string {
 	rules := []string{"queue=" + queue}
 	var serving []*overlay
 	for _, o := range w.overlays {
@@ -79,7 +79,7 @@ func (k work) rules(w *world, r *rand.Rand, queue string) []string {
 }
 
 // build draws a build of one of several kinds.
-func (k work) build(w *world, r *rand.Rand, queue string) func() {
+func (k work) build(w *scenario, r *rand.Rand, queue string) func() {
 	step := fakebuildkite.Step{Agents: k.rules(w, r, queue), Parallelism: 1 + r.IntN(4), Duration: k.duration(r)}
 	steps := []fakebuildkite.Step{step}
 	dice := r.Float64()
@@ -124,7 +124,7 @@ func (k work) build(w *world, r *rand.Rand, queue string) func() {
 }
 
 // reserve lets another scaler take the build's runnable jobs, for a while.
-func (w *world) reserve(build string, wait time.Duration) {
+func (w *scenario) reserve(build string, wait time.Duration) {
 	for _, j := range w.server.Jobs() {
 		if j.Build == build && w.server.Reserve(j.ID, 0) {
 			w.audit.reserved++
@@ -134,7 +134,7 @@ func (w *world) reserve(build string, wait time.Duration) {
 }
 
 // visit connects an agent that muster did not start.
-func (k work) visit(w *world, queue string, stay time.Duration, once bool) {
+func (k work) visit(w *scenario, queue string, stay time.Duration, once bool) {
 	id, err := w.server.Connect(fakebuildkite.Agent{
 		Cluster: w.cluster, Tags: []string{"queue=" + queue}, AfterJob: once, IdleTimeout: stay,
 	})

@@ -23,12 +23,12 @@ import (
 var raced = flag.Duration("raced", 10*time.Second, "simulated time that TestThreeWritersVerify lasts")
 
 // verifyAll asserts that every commit of a fleet's log verifies.
-func verifyAll(t *testing.T, f *fleet) {
+func verifyAll(t *testing.T, f *fleetRepository) {
 	t.Helper()
 	found, count := logOfFleet(t, f).verify(t, nil)
 	for _, c := range f.history() {
-		if x := found[c.id]; c.act != nil && x.Verdict != verification.Follows && (x.Verdict != verification.Repair || c.act.Kind != ledger.Repair) {
-			t.Errorf("%s %s %s: %s %v", c.at.Format(time.RFC3339), c.act.Path, c.act.Kind, x.Verdict, x.Why)
+		if x := found[c.id]; c.operation != nil && x.Verdict != verification.Follows && (x.Verdict != verification.Repair || c.operation.Kind != ledger.Repair) {
+			t.Errorf("%s %s %s: %s %v", c.at.Format(time.RFC3339), c.operation.Path, c.operation.Kind, x.Verdict, x.Why)
 		}
 	}
 	t.Logf("%+v", count)
@@ -40,11 +40,11 @@ func TestTwoWritersOfOneSecond(t *testing.T) {
 	b := newBench("b", "default")
 	b.jobs("b", 5)
 	b.jobs("default", 5)
-	if got := kinds(tick(t, b.generator()).Acts); got != "b: dispatch 5; default: dispatch 5" {
+	if got := kinds(tick(t, b.generator()).Operations); got != "b: dispatch 5; default: dispatch 5" {
 		t.Fatalf("the first does %q", got)
 	}
 	b.jobs("b", 4)
-	if got := kinds(tick(t, b.generator()).Acts); got != "b: dispatch 4" {
+	if got := kinds(tick(t, b.generator()).Operations); got != "b: dispatch 4" {
 		t.Fatalf("the second does %q", got)
 	}
 	verifyAll(t, b.fleet)
@@ -74,7 +74,7 @@ func TestThreeWritersVerify(t *testing.T) {
 		for i, o := range overlays {
 			k := &kube{
 				Cluster: simulation.Cluster{Buildkite: server}, fleet: repository, overlay: o.path(), random: rand.New(rand.NewPCG(2, uint64(i))), lag: 5 * time.Second,
-				boot: [2]time.Duration{time.Second, 20 * time.Second}, noShow: 0.1, onProblem: func(text string) { t.Error(text) }, tampered: map[string]bool{},
+				startup: [2]time.Duration{time.Second, 20 * time.Second}, noShow: 0.1, onProblem: func(text string) { t.Error(text) }, tampered: map[string]bool{},
 			}
 			k.start()
 			clusters = append(clusters, k)
@@ -116,7 +116,7 @@ func TestThreeWritersVerify(t *testing.T) {
 		together := 0
 		log := repository.history()
 		for i, c := range log[1:] {
-			if p := log[i]; c.act != nil && p.act != nil && c.who != p.who && c.act.Decision.At().Equal(p.act.Decision.At()) {
+			if p := log[i]; c.operation != nil && p.operation != nil && c.who != p.who && c.operation.Decision.At().Equal(p.operation.Decision.At()) {
 				together++
 			}
 		}
@@ -137,12 +137,12 @@ func (r *quickRemote) wait() {
 	time.Sleep(time.Duration(r.random.Int64N(int64(60 * time.Millisecond))))
 }
 
-func (r *quickRemote) Tip(ctx context.Context) (branch.Tip, error) {
+func (r *quickRemote) Head(ctx context.Context) (branch.Head, error) {
 	r.wait()
-	return r.remote.Tip(ctx)
+	return r.remote.Head(ctx)
 }
 
-func (r *quickRemote) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
+func (r *quickRemote) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
 	r.wait()
-	return r.remote.Commit(ctx, tip, acts)
+	return r.remote.Commit(ctx, head, ops)
 }

@@ -111,19 +111,19 @@ func manifest(name string) []byte {
 type muster struct {
 	b    testing.TB
 	r    *Repository
-	tip  branch.Tip
+	head branch.Head
 	next int
 }
 
 func newMuster(b testing.TB, url string) *muster {
 	m := &muster{b: b, r: opened(b, url)}
-	m.look()
+	m.read()
 	return m
 }
 
-func (m *muster) look() {
+func (m *muster) read() {
 	var err error
-	m.tip, err = m.r.Tip(m.b.Context())
+	m.head, err = m.r.Head(m.b.Context())
 	bench.Check(m.b, err)
 }
 
@@ -133,9 +133,9 @@ func (m *muster) push(commits int) error {
 		chain = append(chain, dispatch(m.next))
 		m.next++
 	}
-	tip, err := m.r.Push(m.b.Context(), m.tip, chain)
+	head, err := m.r.Push(m.b.Context(), m.head, chain)
 	if err == nil {
-		m.tip = tip
+		m.head = head
 	}
 	return err
 }
@@ -147,13 +147,13 @@ func (m *muster) retire(n int) {
 		c.Changes = append(c.Changes, branch.Change{Path: dispatch(i).Changes[0].Path})
 	}
 	var err error
-	m.tip, err = m.r.Push(m.b.Context(), m.tip, []branch.Draft{c})
+	m.head, err = m.r.Push(m.b.Context(), m.head, []branch.Draft{c})
 	bench.Check(m.b, err)
 }
 
 func BenchmarkPush(b *testing.B) {
 	forSizes(b, func(b *testing.B, root string, repository func(string) gitserver.Repository) {
-		url := serveElsewhere(b, root)
+		url := serveOther(b, root)
 		for _, name := range []string{"muster", "raw", "raw-copy", "script", "race", "hundred"} {
 			repository(name)
 		}
@@ -164,11 +164,11 @@ func BenchmarkPush(b *testing.B) {
 		lost := newMuster(b, url+"/race.git")
 		other := newMuster(b, url+"/race.git")
 		other.next = 500_000
-		race := &rival{name: "race", before: func() { other.look(); bench.Check(b, other.push(1)) }, run: func() {
+		race := &rival{name: "race", before: func() { other.read(); bench.Check(b, other.push(1)) }, run: func() {
 			if err := lost.push(1); !errors.Is(err, branch.ErrMoved) {
 				b.Fatalf("no race was lost: %v", err)
 			}
-			lost.look()
+			lost.read()
 			bench.Check(b, lost.push(1))
 		}}
 		many := newMuster(b, url+"/hundred.git")
@@ -280,16 +280,16 @@ func BenchmarkIdle(b *testing.B) {
 	forSizes(b, func(b *testing.B, root string, repository func(string) gitserver.Repository) {
 		repository("fleet")
 		bench.Check(b, repository("crowded").AddPullRequests(100_000))
-		at := serveElsewhere(b, root)
+		at := serveOther(b, root)
 		url, crowded := at+"/fleet.git", at+"/crowded.git"
 		lsRemote := func(url string) func() {
 			return func() { shell(b, root, "ls-remote", url, "refs/heads/main") }
 		}
 		m := newMuster(b, url)
-		own := &rival{name: "muster", run: m.look}
+		own := &rival{name: "muster", run: m.read}
 		remote := &rival{name: "ls-remote", run: lsRemote(url)}
 		many := newMuster(b, crowded)
-		among := &rival{name: "crowded", run: many.look}
+		among := &rival{name: "crowded", run: many.read}
 		remoteAmong := &rival{name: "crowded-ls-remote", run: lsRemote(crowded)}
 		versionZero := &rival{name: "go-git", run: func() { goGitList(b, crowded) }}
 		compete(b, own, remote, among, remoteAmong, versionZero)
@@ -304,14 +304,14 @@ func BenchmarkIdle(b *testing.B) {
 func BenchmarkStart(b *testing.B) {
 	forSizes(b, func(b *testing.B, root string, repository func(string) gitserver.Repository) {
 		repository("fleet")
-		url := serveElsewhere(b, root) + "/fleet.git"
+		url := serveOther(b, root) + "/fleet.git"
 		own := &rival{name: "muster", run: func() {
 			m := newMuster(b, url)
 			for _, name := range []string{"overlays/default/scaling.yaml", "overlays/default/template/kustomization.yaml", "base/job.yaml"} {
-				_, err := fs.ReadFile(m.tip.Tree, name)
+				_, err := fs.ReadFile(m.head.Tree, name)
 				bench.Check(b, err)
 			}
-			_, err := fs.ReadDir(m.tip.Tree, "overlays/default/dispatches")
+			_, err := fs.ReadDir(m.head.Tree, "overlays/default/dispatches")
 			bench.Check(b, err)
 		}}
 		dir := ""

@@ -24,8 +24,8 @@ type Config struct {
 	PushURL string
 	// Branch is the branch that is read and written; empty means main.
 	Branch string
-	// Overlays is the directory that is read ahead, with everything below it;
-	// empty means overlays. Everything else is read when it is asked for.
+	// Overlays is the directory that is read ahead, with everything below it; empty means overlays.
+	// Other files are read on demand.
 	Overlays string
 	// AuthorName and AuthorEmail are the author and committer of every commit;
 	// empty means muster and muster@localhost.
@@ -38,16 +38,16 @@ type Config struct {
 	Timeout time.Duration
 	// TempDir is a directory for temporary files, as [git.Config] has it; empty: none.
 	TempDir string
-	// Log is told once about each way in which reading is more expensive than
-	// it could be; nil discards.
+	// Log gets one message for each way in which reading costs more than necessary; nil discards
+	// it.
 	Log *slog.Logger
 }
 
 // DefaultTimeout bounds an exchange with the server.
 const DefaultTimeout = git.DefaultTimeout
 
-// baseDir is where a fleet repository keeps what its overlays build on, beside
-// them.
+// baseDir is the directory of a fleet repository with the files that its overlays build on. It is
+// next to the directory of the overlays.
 const baseDir = "base"
 
 // client fills in what was left out and returns the configuration of the git

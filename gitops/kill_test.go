@@ -28,15 +28,15 @@ func decideRole() error {
 	}
 	ctx := context.Background()
 	for {
-		tip, err := r.Tip(ctx)
+		head, err := r.Head(ctx)
 		if err != nil {
 			return err
 		}
 		const name = "overlays/default/dispatches/decision.yaml"
-		if _, err := fs.ReadFile(tip.Tree, name); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := fs.ReadFile(head.Tree, name); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		_, err = r.Push(ctx, tip, []branch.Draft{{Message: "decide\n", At: time.Unix(1_700_000_000, 0), Changes: []branch.Change{{Path: name, Content: []byte("decision\n")}}}})
+		_, err = r.Push(ctx, head, []branch.Draft{{Message: "decide\n", At: time.Unix(1_700_000_000, 0), Changes: []branch.Change{{Path: name, Content: []byte("decision\n")}}}})
 		if !errors.Is(err, branch.ErrMoved) {
 			return err
 		}

@@ -70,8 +70,8 @@ func serveRole() error {
 	return err
 }
 
-// serveElsewhere serves a directory from another process.
-func serveElsewhere(t testing.TB, dir string) string {
+// serveOther serves a directory from another process.
+func serveOther(t testing.TB, dir string) string {
 	t.Helper()
 	_, out := start(t, "server", "DIR="+dir)
 	if !out.Scan() {

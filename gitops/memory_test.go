@@ -26,7 +26,7 @@ func ticksRole() error {
 	}
 	ctx := context.Background()
 	for i := range ticks + 1 {
-		tip, err := r.Tip(ctx)
+		head, err := r.Head(ctx)
 		if err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func ticksRole() error {
 		if i > 0 {
 			commit.Changes = append(commit.Changes, branch.Change{Path: dispatch(i - 1).Changes[0].Path})
 		}
-		if _, err := r.Push(ctx, tip, []branch.Draft{commit}); err != nil {
+		if _, err := r.Push(ctx, head, []branch.Draft{commit}); err != nil {
 			return err
 		}
 		peak, now, err := bench.Memory("self")
@@ -49,9 +49,9 @@ func ticksRole() error {
 // BenchmarkMemory runs ticks that each push in a process of its own.
 func BenchmarkMemory(b *testing.B) {
 	forSizes(b, func(b *testing.B, root string, repository func(string) gitserver.Repository) {
-		fleet := repository("fleet")
-		before := sizesOf(b, fleet)
-		url := serveElsewhere(b, root) + "/fleet.git"
+		loaded := repository("fleet")
+		before := sizesOf(b, loaded)
+		url := serveOther(b, root) + "/fleet.git"
 		cmd, out := start(b, "ticks", "URL="+url, fmt.Sprintf("TICKS=%d", *bench.Ticks))
 		stuck := time.AfterFunc(bench.LongestWait, func() { _ = cmd.Process.Kill() })
 		defer stuck.Stop()
@@ -70,12 +70,12 @@ func BenchmarkMemory(b *testing.B) {
 		bench.Once(b)
 		bench.Row(b, "git client: peak memory", peak)
 		bench.Row(b, "git client: memory growth over the pushes", late-early)
-		after := sizesOf(b, fleet)
-		_, err := fleet.Git("repack", "-q", "-d")
+		after := sizesOf(b, loaded)
+		_, err := loaded.Git("repack", "-q", "-d")
 		bench.Check(b, err)
 		commits := float64(*bench.Ticks + 1)
 		bench.Row(b, "server: growth per commit beside all dispatches, loose", (after["size"]-before["size"])*1024/commits)
-		bench.Row(b, "server: growth per commit beside all dispatches, packed", (sizesOf(b, fleet)["size-pack"]-before["size-pack"])*1024/commits)
+		bench.Row(b, "server: growth per commit beside all dispatches, packed", (sizesOf(b, loaded)["size-pack"]-before["size-pack"])*1024/commits)
 	})
 }
 

@@ -7,8 +7,8 @@ import (
 	"muster/gitops/git/remote"
 )
 
-// withRemedy adds to an error of git what can be done about it with muster.
-// Errors that need nothing of muster's are returned as they are.
+// withRemedy adds to a git error what to do about it with muster. It returns an error as it is if
+// muster offers no remedy.
 func withRemedy(err error) error {
 	for _, known := range []struct {
 		cause  error

@@ -35,22 +35,22 @@ func (r *Repository) String() string { return r.branch.String() }
 // Stats returns what was exchanged with the server. It waits for nobody.
 func (r *Repository) Stats() remote.Stats { return r.branch.Stats() }
 
-// Tip returns the commit at the branch's head and its files. While the
+// Head returns the commit at the branch's head and its files. While the
 // head has not moved that is one request. The tree reads lazily, with ctx.
-func (r *Repository) Tip(ctx context.Context) (branch.Tip, error) {
-	tip, err := r.branch.Tip(ctx)
-	return tip, withRemedy(err)
+func (r *Repository) Head(ctx context.Context) (branch.Head, error) {
+	head, err := r.branch.Head(ctx)
+	return head, withRemedy(err)
 }
 
 // Push puts a chain of commits on tip in one push, as [git.Branch.Push] does.
-func (r *Repository) Push(ctx context.Context, tip branch.Tip, commits []branch.Draft) (branch.Tip, error) {
-	next, err := r.branch.Push(ctx, tip, commits)
+func (r *Repository) Push(ctx context.Context, head branch.Head, commits []branch.Draft) (branch.Head, error) {
+	next, err := r.branch.Push(ctx, head, commits)
 	return next, withRemedy(err)
 }
 
 // Propose puts a chain of commits on tip into a new branch, as [git.Branch.Propose] does.
-func (r *Repository) Propose(ctx context.Context, tip branch.Tip, commits []branch.Draft, name string) (commit, said string, err error) {
-	commit, said, err = r.branch.Propose(ctx, tip, commits, name)
+func (r *Repository) Propose(ctx context.Context, head branch.Head, commits []branch.Draft, name string) (commit, said string, err error) {
+	commit, said, err = r.branch.Propose(ctx, head, commits, name)
 	return commit, said, withRemedy(err)
 }
 
@@ -82,14 +82,14 @@ func (r *Repository) File(ctx context.Context, commit, name string) ([]byte, err
 }
 
 // Past returns the files as they were at a past commit, as [git.Branch.Past] does.
-func (r *Repository) Past(ctx context.Context, commit string, dirs []string) (branch.Tip, error) {
-	tip, err := r.branch.Past(ctx, commit, dirs)
-	return tip, withRemedy(err)
+func (r *Repository) Past(ctx context.Context, commit string, dirs []string) (branch.Head, error) {
+	head, err := r.branch.Past(ctx, commit, dirs)
+	return head, withRemedy(err)
 }
 
 // Edits says what commits have changed against their parents, as [git.Branch.Edits]
 // does.
-func (r *Repository) Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error) {
+func (r *Repository) Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Selection) ([]branch.Edits, error) {
 	edits, err := r.branch.Edits(ctx, commits, trees, look)
 	return edits, withRemedy(err)
 }

@@ -8,7 +8,7 @@ import (
 
 	"muster/gitops"
 	"muster/gitops/branch"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
 )
@@ -25,14 +25,14 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tip, err := r.Tip(t.Context())
+	head, err := r.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	// What lies below the overlays and their base is here with the tip.
 	f.Requests()
 	for _, name := range []string{"overlays/default/scaling.yaml", "base/job.yaml"} {
-		file, err := tip.Tree.Open(name)
+		file, err := head.Tree.Open(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func TestDefaults(t *testing.T) {
 	if got := f.Requests(); len(got) > 0 {
 		t.Errorf("reading took %q", got)
 	}
-	if _, err := r.Push(t.Context(), tip, []branch.Draft{{Message: "one\n", At: at, Changes: []branch.Change{{Path: "overlays/x", Content: []byte("x")}}}}); err != nil {
+	if _, err := r.Push(t.Context(), head, []branch.Draft{{Message: "one\n", At: at, Changes: []branch.Change{{Path: "overlays/x", Content: []byte("x")}}}}); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := f.Git("log", "-1", "--format=%an <%ae> %cn <%ce>", "main"); err != nil || out != "muster <muster@localhost> muster <muster@localhost>\n" {
@@ -53,7 +53,7 @@ func TestDefaults(t *testing.T) {
 // helps against names it.
 func TestErrorsSayWhatToDoWithMuster(t *testing.T) {
 	t.Parallel()
-	f := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: canary.GitPassword})
+	f := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: canarytest.GitPassword})
 	empty := gitserver.NewRepository(t)
 	for name, test := range map[string]struct {
 		config gitops.Config
@@ -69,7 +69,7 @@ func TestErrorsSayWhatToDoWithMuster(t *testing.T) {
 	} {
 		r, err := gitops.New(test.config)
 		if err == nil {
-			_, err = r.Tip(t.Context())
+			_, err = r.Head(t.Context())
 		}
 		if err == nil {
 			t.Errorf("%s: no error", name)

@@ -62,7 +62,7 @@ func BenchmarkGoGitInMemory(b *testing.B) {
 	forSizes(b, func(b *testing.B, root string, repository func(string) gitserver.Repository) {
 		repository("muster")
 		repository("go-git")
-		url := serveElsewhere(b, root)
+		url := serveOther(b, root)
 		m := newMuster(b, url+"/muster.git")
 		own := &rival{name: "muster", run: func() { bench.Check(b, m.push(1)) }}
 		g := newGoGit(b, memory.NewStorage(), memfs.New(), url+"/go-git.git", 1)
@@ -83,7 +83,7 @@ func BenchmarkGoGitOnDisk(b *testing.B) {
 		for _, name := range []string{"muster", "go-git"} {
 			repository(name)
 		}
-		url := serveElsewhere(b, root)
+		url := serveOther(b, root)
 		dir := b.TempDir()
 		var m *muster
 		var g *goGit
@@ -135,16 +135,16 @@ func BenchmarkRequests(b *testing.B) {
 		}
 		var idle, push, hundred, race float64
 		for b.Loop() {
-			idle = count(m.look)
+			idle = count(m.read)
 			push = count(func() { bench.Check(b, m.push(1)) })
 			hundred = count(func() { bench.Check(b, m.push(100)) })
-			other.look()
+			other.read()
 			bench.Check(b, other.push(1))
 			race = count(func() {
 				if err := m.push(1); !errors.Is(err, branch.ErrMoved) {
 					b.Fatalf("no race was lost: %v", err)
 				}
-				m.look()
+				m.read()
 				bench.Check(b, m.push(1))
 			})
 		}

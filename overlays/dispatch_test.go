@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/generator/manifest"
+	"muster/generator/fleet"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 
@@ -17,7 +17,7 @@ import (
 // are kept by two packages: every annotation that the pod's variables refer
 // to must have been stamped.
 func TestDispatchCarriesWhatTheAgentReads(t *testing.T) {
-	loaded, err := manifest.NewLoader("overlays").Load(os.DirFS(write(t)))
+	loaded, err := fleet.NewLoader("overlays").Load(os.DirFS(write(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

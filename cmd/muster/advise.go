@@ -15,7 +15,7 @@ import (
 
 	"muster/cmd/muster/output"
 	"muster/generator/advice"
-	"muster/generator/manifest"
+	"muster/generator/fleet"
 	"muster/generator/plan"
 	"muster/generator/policy"
 	"muster/generator/simulation"
@@ -25,12 +25,12 @@ import (
 
 // adviseFlags are what the flags of muster advise ask for.
 type adviseFlags struct {
-	settings         *settings
-	since            string
-	more             float64
-	reuse, webhooks  bool
-	syncer           string
-	bootMin, bootMax time.Duration
+	settings               *settings
+	since                  string
+	more                   float64
+	reuse, webhooks        bool
+	syncer                 string
+	startupMin, startupMax time.Duration
 
 	repository *gitops.Repository
 }
@@ -38,7 +38,7 @@ type adviseFlags struct {
 func (p program) adviseCommand() *cobra.Command {
 	a := &adviseFlags{settings: &settings{program: p, git: gitSettings{program: p}}}
 	git := &a.settings.git
-	w := simulation.DefaultWorld()
+	w := simulation.DefaultScenario()
 	c := &cobra.Command{
 		Use:   "advise [OVERLAY...]",
 		Short: "Propose policies that would have served the last weeks' jobs sooner",
@@ -67,8 +67,8 @@ builds share a pod: they are proposed where the policy has them, or with --reuse
 	f.BoolVar(&a.reuse, "reuse", false, "also propose agents that run several jobs")
 	f.StringVar(&a.syncer, "syncer", "", "how the syncer is set up: "+strings.Join(syncerNames(), ", ")+"; by default it polls every 20 to 30s")
 	f.BoolVar(&a.webhooks, "webhooks", false, "assume that Buildkite's webhooks trigger muster")
-	f.DurationVar(&a.bootMin, "boot-min", w.Boot[0], "shortest time from pod creation to agent registration")
-	f.DurationVar(&a.bootMax, "boot-max", w.Boot[1], "longest time from pod creation to agent registration")
+	f.DurationVar(&a.startupMin, "boot-min", w.Startup[0], "shortest time from pod creation to agent registration")
+	f.DurationVar(&a.startupMax, "boot-max", w.Startup[1], "longest time from pod creation to agent registration")
 	oneOf(c, "syncer", syncerNames()...)
 	return c
 }
@@ -79,7 +79,7 @@ func (a *adviseFlags) check() error {
 	case !(a.more > -1 && a.more <= 10):
 		return fmt.Errorf("--more %v: use a share from -1 to 10, as 0.1 for a tenth", a.more)
 	}
-	return checkSurroundings(a.syncer, a.bootMin, a.bootMax)
+	return checkSurroundings(a.syncer, a.startupMin, a.startupMax)
 }
 
 func (a *adviseFlags) run(ctx context.Context, args []string) error {
@@ -96,11 +96,11 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 	}
 	defer p.progress.Done()
 	p.progress.Doing("reading " + a.repository.String())
-	tip, err := a.repository.Tip(ctx)
+	head, err := a.repository.Head(ctx)
 	if err != nil {
 		return err
 	}
-	overlays, err := a.settings.loader().LoadContext(ctx, tip.Tree)
+	overlays, err := a.settings.loader().LoadContext(ctx, head.Tree)
 	if err != nil {
 		return fmt.Errorf("no overlays can be read below %q of the repository: %w", a.settings.git.overlays, err)
 	}
@@ -112,7 +112,7 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	observed, err := observations(ctx, a.repository, tip.Commit, since, a.settings.git.overlays)
+	observed, err := observations(ctx, a.repository, head.Commit, since, a.settings.git.overlays)
 	p.progress.Done()
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 			fmt.Fprintln(p.stdout)
 		}
 		o := &overlays[slices.Index(names, name)]
-		if err := a.advise(ctx, tip, o, overlays, observed[name]); err != nil {
+		if err := a.advise(ctx, head, o, overlays, observed[name]); err != nil {
 			return err
 		}
 	}
@@ -130,7 +130,7 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 }
 
 // advise looks for a policy of one overlay, and prints what it found.
-func (a *adviseFlags) advise(ctx context.Context, tip branch.Tip, o *manifest.Overlay, fleet []manifest.Overlay, observed []plan.Observation) error {
+func (a *adviseFlags) advise(ctx context.Context, head branch.Head, o *fleet.Overlay, loaded []fleet.Overlay, observed []plan.Observation) error {
 	p := a.settings.program
 	load, err := simulation.Rebuild(o.Name, o.Name, observed)
 	switch {
@@ -143,7 +143,7 @@ func (a *adviseFlags) advise(ctx context.Context, tip branch.Tip, o *manifest.Ov
 	}
 	p.progress.Doing("playing " + o.Name)
 	answer, err := advice.Find(ctx, advice.Question{
-		Policy: o.Policy, World: a.world(), Workload: load, More: a.more, Reuse: a.reuse, Workers: runtime.GOMAXPROCS(0),
+		Policy: o.Policy, Scenario: a.scenario(), Workload: load, More: a.more, Reuse: a.reuse, Workers: runtime.GOMAXPROCS(0),
 	})
 	p.progress.Done()
 	if err != nil {
@@ -152,7 +152,7 @@ func (a *adviseFlags) advise(ctx context.Context, tip branch.Tip, o *manifest.Ov
 	if err := output.PrintAdvice(p.stdout, o.Name, load, answer); err != nil {
 		return err
 	}
-	for _, other := range fleet {
+	for _, other := range loaded {
 		if other.Name != o.Name && other.Policy.Queue == o.Policy.Queue {
 			fmt.Fprintf(p.stdout, "Others serve the queue %s too, as %s: it was played as if it were alone.\n", o.Policy.Queue, other.Name)
 			break
@@ -165,7 +165,7 @@ func (a *adviseFlags) advise(ctx context.Context, tip branch.Tip, o *manifest.Ov
 		return nil
 	}
 	file := path.Join(o.Path, "scaling.yaml")
-	before, err := fs.ReadFile(tip.Tree, file)
+	before, err := fs.ReadFile(head.Tree, file)
 	if err != nil {
 		return err
 	}
@@ -179,17 +179,17 @@ func (a *adviseFlags) advise(ctx context.Context, tip branch.Tip, o *manifest.Ov
 	return err
 }
 
-// world is the one that the flags describe.
-func (a *adviseFlags) world() simulation.World {
-	w := simulation.DefaultWorld()
+// scenario is the one that the flags describe.
+func (a *adviseFlags) scenario() simulation.Scenario {
+	w := simulation.DefaultScenario()
 	for _, s := range simulation.Syncers() {
 		if s.Name == a.syncer {
 			s.Use(&w)
 		}
 	}
 	if a.webhooks {
-		w.Woken = simulation.WebhookInterval
+		w.Triggered = simulation.WebhookInterval
 	}
-	w.Boot = [2]time.Duration{a.bootMin, a.bootMax}
+	w.Startup = [2]time.Duration{a.startupMin, a.startupMax}
 	return w
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"strings"
 
@@ -17,8 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// agentSettings are the flags that say with which agent tokens Buildkite's Agent API is
-// asked.
+// agentSettings are the flags that select the agent tokens for Buildkite's Agent API.
 type agentSettings struct {
 	files  []string // one for each Buildkite cluster; none: it is not asked
 	url    string
@@ -63,7 +61,8 @@ func (s *settings) metrics(log *slog.Logger) (*buildkite.Metrics, error) {
 	return m, output.Usage(err)
 }
 
-// agentAPI are the counters of all that was asked of the Agent API; false: nothing is.
+// agentAPI returns the sum of the counters of all Agent API clients; asked is false if there is
+// no such client.
 func (s *settings) agentAPI() (all buildkite.Stats, asked bool) {
 	add := func(x buildkite.Stats) {
 		all.Requests, all.Failures, all.Received = all.Requests+x.Requests, all.Failures+x.Failures, all.Received+x.Received
@@ -157,9 +156,9 @@ func (s *settings) stacksFor(flag string, log *slog.Logger) (*buildkite.Stacks, 
 	return k, output.Usage(err)
 }
 
-// alone reports whether agent tokens are all that there is: no API token is given, and jobs
+// agentTokenOnly reports whether agent tokens are all that there is: no API token is given, and jobs
 // come from the Stacks API.
-func (s *settings) alone() bool {
+func (s *settings) agentTokenOnly() bool {
 	return s.agent.source == "stacks" && s.tokenFile == "" && s.program.variable(variableToken) == ""
 }
 
@@ -172,46 +171,26 @@ func (s *settings) makeCounter(log *slog.Logger) (err error) {
 	return err
 }
 
-// withoutToken is what is not seen where there is no API token.
-const withoutToken = "no API token is given: agents are counted and not seen, and which of them came follows from the jobs that were taken. " +
-	"The queues must be muster's alone, agents must leave after their job, and lost agents, min, buffer and reuse cost waits: see docs/explanation/buildkite.md#running-without-an-api-token"
-
-// warnOfSource says what the source of jobs does not tell.
-func (s *settings) warnOfSource(log *slog.Logger) {
-	if s.agent.stacks != nil {
-		log.Warn("jobs come from the Stacks API: those that wait for other steps are not seen, so that look-ahead orders nothing, nor those of queues that no overlay serves", "source", s.agent.source)
+// checkCounted returns what keeps muster from inferring agents, where the snapshot counts them
+// instead of listing them.
+func checkCounted(log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snapshot) (findings []error) {
+	if snapshot.Counted == nil {
+		return nil
 	}
-	if s.alone() {
-		log.Warn(withoutToken, "source", s.agent.source)
-	}
-}
-
-// checkAlone returns what agent tokens alone show against the overlays.
-func (s *settings) checkAlone(ctx context.Context, client *buildkite.Client, log *slog.Logger, tree fs.FS) []error {
-	overlays := s.overlays(tree)
-	snapshot, err := s.snapshot(ctx, client, overlays, log)
-	if err != nil {
-		return []error{err}
-	}
-	var findings []error
 	if snapshot.Unread != "" {
 		findings = append(findings, errors.New(snapshot.Unread))
 	}
-	warnUnserved(log, overlays, snapshot)
 	shared := plan.Sharing(overlays)
 	for _, o := range overlays {
 		if other := shared[o.Name]; other != "" {
 			findings = append(findings, fmt.Errorf("%s: %s", o.Name, generator.SharesQueue(o.Policy.Queue, other)))
 		}
 	}
-	findings = append(findings, checkQueues(overlays, snapshot)...)
-	log.Info("the agent tokens tell the jobs of the queues, their states and how many agents there are")
 	for _, q := range snapshot.Counted.Queues {
 		if q.Agents > 0 {
-			log.Info("agents are connected; whose they are cannot be known without an API token: others than muster's must not be in its queues", "queue", q.Queue, "agents", q.Agents, "idle", q.Idle)
+			log.Info("agents are connected; without an API token muster cannot know whose they are: only muster's may be in its queues", "queue", q.Queue, "agents", q.Agents, "idle", q.Idle)
 		}
 	}
-	log.Warn("not proven without an API token: that the queues are for self-hosted agents, that no others' agents are in them, that agents come with their tags; " + withoutToken)
 	return findings
 }
 

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 )
 
 // agentTokenFile is a file with the agents' token.
 func agentTokenFile(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "agent-token")
-	if err := os.WriteFile(file, []byte(canary.AgentToken+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(canarytest.AgentToken+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return file
@@ -32,7 +32,7 @@ func TestMetricsTriggerTicks(t *testing.T) {
 	k.addBuild(3)
 	k.says("agents=3")
 	k.stop()
-	if text := k.process.text(); strings.Contains(text, canary.AgentToken) {
+	if text := k.process.text(); strings.Contains(text, canarytest.AgentToken) {
 		t.Error(text)
 	}
 }
@@ -51,7 +51,7 @@ func TestAgentTokenFlags(t *testing.T) {
 		var out bytes.Buffer
 		p := program{
 			args: append([]string{"run", "--repo", "https://git.invalid/fleet.git", "--buildkite-org", "acme"}, strings.Fields(args)...), stdout: io.Discard, stderr: &out,
-			clock: stoppedClock{start}, environ: []string{"BUILDKITE_API_TOKEN=" + canary.BuildkiteToken},
+			clock: stoppedClock{start}, environ: []string{"BUILDKITE_API_TOKEN=" + canarytest.BuildkiteToken},
 		}
 		if code := p.run(t.Context()); code != exitUsage || !strings.Contains(out.String(), want) {
 			t.Errorf("run %s: %d %s", args, code, &out)

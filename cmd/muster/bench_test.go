@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/generator/manifest"
+	"muster/generator/fleet"
 	"muster/generator/plan"
 	"muster/generator/simulation"
 	"muster/gitops"
@@ -104,7 +104,7 @@ func BenchmarkTicks(b *testing.B) {
 		a.age()
 		a.simulate(start.Add(-15 * time.Second))
 		cluster := &simulation.Cluster{Buildkite: a.buildkite, BuildkiteCluster: a.queue,
-			Fate: simulation.Trouble{}.Fates([2]time.Duration{10 * time.Second, 20 * time.Second}, rand.New(rand.NewPCG(1, 1)))}
+			Fate: simulation.Faults{}.Fates([2]time.Duration{10 * time.Second, 20 * time.Second}, rand.New(rand.NewPCG(1, 1)))}
 		syncer, err := gitops.New(gitops.Config{URL: a.git.URL + "/fleet.git"})
 		a.check(err)
 		began, resume := make(chan struct{}), make(chan struct{})
@@ -116,9 +116,9 @@ func BenchmarkTicks(b *testing.B) {
 			case <-a.b.Context().Done():
 				return
 			}
-			tip, err := syncer.Tip(context.Background())
+			head, err := syncer.Head(context.Background())
 			if err == nil {
-				err = cluster.Sync(tip.Tree, "overlays/default")
+				err = cluster.Sync(head.Tree, "overlays/default")
 			}
 			if err != nil {
 				panic(err)
@@ -160,11 +160,11 @@ func BenchmarkCrowd(b *testing.B) {
 		now := time.Now()
 		a.simulate(now)
 		a.build(crowd+1, time.Hour)
-		tip, err := gitops.New(gitops.Config{URL: a.git.URL + "/fleet.git"})
+		head, err := gitops.New(gitops.Config{URL: a.git.URL + "/fleet.git"})
 		a.check(err)
-		at, err := tip.Tip(context.Background())
+		at, err := head.Head(context.Background())
 		a.check(err)
-		loaded, err := manifest.NewLoader("overlays").Load(at.Tree)
+		loaded, err := fleet.NewLoader("overlays").Load(at.Tree)
 		a.check(err)
 		var dispatches []plan.Dispatch
 		for i := range crowd { // a multiplication by an odd number gives each its own ID

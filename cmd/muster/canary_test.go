@@ -16,7 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 )
 
 // Every script has canaries for credentials, in its environment and in files. When
@@ -36,20 +36,20 @@ func overheard(out io.Writer) io.Writer {
 }
 
 // plant puts the canaries into a script's environment, and has them looked for.
-func (w *world) plant(env *testscript.Env) error {
+func (w *scenario) plant(env *testscript.Env) error {
 	printed, key := filepath.Join(env.WorkDir, ".printed"), filepath.Join(env.WorkDir, ".key")
-	if err := os.WriteFile(key, []byte("-----BEGIN OPENSSH PRIVATE KEY-----\n"+canary.SSHKey+"\n-----END OPENSSH PRIVATE KEY-----\n"), 0o600); err != nil {
+	if err := os.WriteFile(key, []byte("-----BEGIN OPENSSH PRIVATE KEY-----\n"+canarytest.SSHKey+"\n-----END OPENSSH PRIVATE KEY-----\n"), 0o600); err != nil {
 		return err
 	}
 	agent := filepath.Join(env.WorkDir, ".agent-token")
-	if err := os.WriteFile(agent, []byte(canary.AgentToken+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(agent, []byte(canarytest.AgentToken+"\n"), 0o600); err != nil {
 		return err
 	}
-	w.git.SetPassword(canary.GitPassword)
-	basic := "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("git:"+canary.GitPassword))
+	w.git.SetPassword(canarytest.GitPassword)
+	basic := "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("git:"+canarytest.GitPassword))
 	for name, value := range map[string]string{
-		printedVariable: printed, "BUILDKITE_API_TOKEN": canary.BuildkiteToken, "BUILDKITE_AGENT_TOKEN": canary.AgentToken,
-		"GITHUB_TOKEN": canary.GitHubToken, "MUSTER_GIT_PASSWORD": canary.GitPassword, "MUSTER_SSH_KEY_FILE": key, "AGENT_TOKEN_FILE": agent,
+		printedVariable: printed, "BUILDKITE_API_TOKEN": canarytest.BuildkiteToken, "BUILDKITE_AGENT_TOKEN": canarytest.AgentToken,
+		"GITHUB_TOKEN": canarytest.GitHubToken, "MUSTER_GIT_PASSWORD": canarytest.GitPassword, "MUSTER_SSH_KEY_FILE": key, "AGENT_TOKEN_FILE": agent,
 		"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "http.extraHeader", "GIT_CONFIG_VALUE_0": basic, // for git itself
 	} {
 		env.Setenv(name, value)
@@ -63,7 +63,7 @@ func (w *world) plant(env *testscript.Env) error {
 }
 
 // found returns what got out.
-func (w *world) found(printed string) error {
+func (w *scenario) found(printed string) error {
 	var all []error
 	note := func(where string, found []string) {
 		if len(found) > 0 {
@@ -75,7 +75,7 @@ func (w *world) found(printed string) error {
 		return err
 	}
 	for line := range strings.Lines(string(text)) {
-		note("printed: "+line, canary.Printed(line))
+		note("printed: "+line, canarytest.Printed(line))
 	}
 	cmd := exec.Command("git", "log", "--all", "--format=%B%x00", "--grep=^Muster: ", "--grep=^Reason: ")
 	cmd.Dir = w.repo.Dir
@@ -84,7 +84,7 @@ func (w *world) found(printed string) error {
 		return fmt.Errorf("git log: %w", err)
 	}
 	for message := range strings.SplitSeq(string(messages), "\x00") {
-		note("committed: "+message, canary.Committed(message))
+		note("committed: "+message, canarytest.Committed(message))
 	}
 	cmd = exec.Command("git", "log", "--all", "-p", "--format=", "--grep=^Muster: ", "--grep=^Reason: ")
 	cmd.Dir = w.repo.Dir
@@ -92,7 +92,7 @@ func (w *world) found(printed string) error {
 	if err != nil {
 		return fmt.Errorf("git log: %w", err)
 	}
-	note("in a file", canary.Leaks(string(files)))
+	note("in a file", canarytest.Leaks(string(files)))
 	w.sent.Lock()
 	defer w.sent.Unlock()
 	note("sent", w.sent.found)
@@ -112,7 +112,7 @@ func (s *sent) only(host, own string, next http.Handler) http.Handler {
 		for name, values := range r.Header {
 			text += "\n" + name + ": " + strings.Join(values, "\n")
 		}
-		for _, leak := range canary.Leaks(text) {
+		for _, leak := range canarytest.Leaks(text) {
 			if !strings.HasPrefix(leak, own+", ") {
 				s.Lock()
 				s.found = append(s.found, host+" got "+leak)
@@ -126,7 +126,7 @@ func (s *sent) only(host, own string, next http.Handler) http.Handler {
 // hostile puts hostile text where a script writes HOSTILE, and its escaped form,
 // for between double quotes, where it writes HOSTILE-ESCAPED.
 func hostile(text string) string {
-	return strings.NewReplacer("HOSTILE-ESCAPED", canary.Hostile, "HOSTILE", canary.Words()).Replace(text)
+	return strings.NewReplacer("HOSTILE-ESCAPED", canarytest.Hostile, "HOSTILE", canarytest.Words()).Replace(text)
 }
 
 func hostiles(texts []string) []string {
@@ -144,9 +144,9 @@ func cmdFail(ts *testscript.TestScript, _ bool, args []string) {
 	_, err := fmt.Sscan(args[1], &fault.Status)
 	ts.Check(err)
 	if len(args) > 2 {
-		fault.Body = `{"message":"` + strings.ReplaceAll(hostile(args[2]), "TOKEN", canary.BuildkiteToken) + `"}`
+		fault.Body = `{"message":"` + strings.ReplaceAll(hostile(args[2]), "TOKEN", canarytest.BuildkiteToken) + `"}`
 	}
-	worldOf(ts).buildkite.Fail(fault)
+	scenarioOf(ts).buildkite.Fail(fault)
 }
 
 // cmdDeny makes the git server answer once with a status, and with the request's
@@ -154,11 +154,11 @@ func cmdFail(ts *testscript.TestScript, _ bool, args []string) {
 func cmdDeny(ts *testscript.TestScript, _ bool, args []string) {
 	status, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	worldOf(ts).deny.Store(int64(status))
+	scenarioOf(ts).deny.Store(int64(status))
 }
 
 // denied answers for the git server when a script says so.
-func (w *world) denied(rw http.ResponseWriter, r *http.Request) bool {
+func (w *scenario) denied(rw http.ResponseWriter, r *http.Request) bool {
 	status := w.deny.Swap(0)
 	if status == 0 {
 		return false
@@ -166,16 +166,16 @@ func (w *world) denied(rw http.ResponseWriter, r *http.Request) bool {
 	_, password, _ := r.BasicAuth()
 	rw.Header().Set("Content-Type", "text/plain")
 	rw.WriteHeader(int(status))
-	fmt.Fprintf(rw, "%s: %s says %q %s", canary.Words(), r.Header.Get("Authorization"), password, password)
+	fmt.Fprintf(rw, "%s: %s says %q %s", canarytest.Words(), r.Header.Get("Authorization"), password, password)
 	return true
 }
 
 // cmdHook gives the repository a hook that is run at each push, says hostile words
 // and its environment, and ends with a status: hook STATUS.
 func cmdHook(ts *testscript.TestScript, _ bool, args []string) {
-	dir := filepath.Join(worldOf(ts).repo.Dir, "hooks")
+	dir := filepath.Join(scenarioOf(ts).repo.Dir, "hooks")
 	ts.Check(os.MkdirAll(dir, 0o755))
-	script := "#!/bin/sh\ncat >&2 <<'END'\n" + canary.Words() + "\nEND\nenv >&2\nexit " + args[0] + "\n"
+	script := "#!/bin/sh\ncat >&2 <<'END'\n" + canarytest.Words() + "\nEND\nenv >&2\nexit " + args[0] + "\n"
 	ts.Check(os.WriteFile(filepath.Join(dir, "pre-receive"), []byte(script), 0o755))
 }
 
@@ -192,7 +192,7 @@ func cmdHostile(ts *testscript.TestScript, _ bool, args []string) {
 func cmdCanaries(ts *testscript.TestScript, _ bool, args []string) {
 	for _, file := range args {
 		for line := range strings.Lines(ts.ReadFile(file)) {
-			if found := canary.Printed(strings.TrimPrefix(line, "@media ")); len(found) > 0 {
+			if found := canarytest.Printed(strings.TrimPrefix(line, "@media ")); len(found) > 0 {
 				ts.Fatalf("%s has %q: %q", file, found, line)
 			}
 		}

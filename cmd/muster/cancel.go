@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/cmd/muster/output"
+	"muster/generator/fleet"
 	"muster/generator/history"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/manual"
 	"muster/gitops/branch"
 )
@@ -47,8 +47,8 @@ muster status OVERLAY lists an overlay's dispatches.`,
 }
 
 // holder is the overlay that has the dispatches; one commit is about one overlay.
-func (f *fleetNow) holder(ids []string) (*manifest.Overlay, error) {
-	var found *manifest.Overlay
+func (f *fleetNow) holder(ids []string) (*fleet.Overlay, error) {
+	var found *fleet.Overlay
 	var known []string
 	for _, id := range ids {
 		there := false
@@ -82,7 +82,7 @@ orders fail has gone. What else muster remembers of the overlay stays.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: m.settings.git.completion(1, func(o offered) []string { return o.overlays }),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return m.onOverlay(cmd.Context(), args[0], func(_ *fleetNow, o *manifest.Overlay) (manual.Edit, error) {
+			return m.onOverlay(cmd.Context(), args[0], func(_ *fleetNow, o *fleet.Overlay) (manual.Edit, error) {
 				return manual.CloseBreaker(o)
 			})
 		},
@@ -113,7 +113,7 @@ what it does not undo, as agents that were ordered meanwhile.`,
 				if err != nil {
 					return manual.Edit{}, err
 				}
-				e, err := manual.Revert(f.tip.Tree, f.overlays, past, f.now)
+				e, err := manual.Revert(f.head.Tree, f.overlays, past, f.now)
 				return e, output.Usage(err)
 			})
 		},
@@ -125,13 +125,13 @@ what it does not undo, as agents that were ordered meanwhile.`,
 // commitRule is what an identifier of a commit looks like, and its beginning.
 var commitRule = regexp.MustCompile(`^[0-9a-f]{4,64}$`)
 
-// mostReverted is how many commits are searched for the one to take back.
-const mostReverted = 10_000
+// maxReverted is how many commits are searched for the one to take back.
+const maxReverted = 10_000
 
 // past finds a commit in the history of the branch, with muster's orders since.
 func (m *manualFlags) past(ctx context.Context, f *fleetNow, id string) (manual.Past, error) {
 	var p manual.Past
-	for r, err := range ledger.Read(f.reader.Commits(ctx, f.tip.Commit, branch.Limit{Commits: mostReverted})) {
+	for r, err := range ledger.Read(f.reader.Commits(ctx, f.head.Commit, branch.Limit{Commits: maxReverted})) {
 		if err != nil {
 			return p, err
 		}
@@ -142,7 +142,7 @@ func (m *manualFlags) past(ctx context.Context, f *fleetNow, id string) (manual.
 			continue
 		}
 		p.Commit, p.Entry = r.Commit, r.Entry
-		look := history.Config{Overlays: m.settings.git.overlays}.Look()
+		look := history.Config{Overlays: m.settings.git.overlays}.Selection()
 		look.Content = func(string) bool { return true }
 		edits, err := f.reader.Edits(ctx, []branch.Commit{r.Commit}, nil, look)
 		if err != nil {
@@ -151,5 +151,5 @@ func (m *manualFlags) past(ctx context.Context, f *fleetNow, id string) (manual.
 		p.Edits = edits[0]
 		return p, nil
 	}
-	return p, output.Usage(fmt.Errorf("the last %d commits of the branch have none that begins with %s", mostReverted, id))
+	return p, output.Usage(fmt.Errorf("the last %d commits of the branch have none that begins with %s", maxReverted, id))
 }

@@ -12,7 +12,7 @@ import (
 	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/buildkite"
-	"muster/generator/manifest"
+	"muster/generator/fleet"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 
@@ -54,8 +54,8 @@ exit code is 2 for invalid files, and 3 when something outside of them is wrong.
 	k.settings.agent.addTo(c)
 	c.Flags().BoolVar(&k.sayOnJobs, "say-on-jobs", false, "test whether run --say-on-jobs can write on job pages, without writing there; needs --agent-token-file")
 	c.Flags().BoolVar(&k.offline, "offline", false, "do not use the credentials for git and Buildkite, and contact no receiver")
-	c.Flags().StringVarP(&k.output, "output", "o", "text", "text, json, sarif (code scanning) or github (annotations of GitHub Actions)")
-	oneOf(c, "output", "text", "json", "sarif", "github")
+	c.Flags().StringVarP(&k.output, "output", "o", "text", "text, json or github (annotations of GitHub Actions)")
+	oneOf(c, "output", "text", "json", "github")
 	return c
 }
 
@@ -63,7 +63,7 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 	s, p := k.settings, k.settings.program
 	show, ok := checkPrinters()[k.output]
 	if !ok {
-		return output.Usage(fmt.Errorf("--output %q: use text, json, sarif or github", k.output))
+		return output.Usage(fmt.Errorf("--output %q: use text, json or github", k.output))
 	}
 	if len(args) == 1 && cmd.Flags().Changed("repo") {
 		return output.Usage(errors.New("both --repo and a directory are given: check validates one of them"))
@@ -93,7 +93,7 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return fmt.Errorf("the files are not checked: %w", err)
 	}
-	result := checked{tree: tree, dir: ".", findings: findings, failures: failures, build: p.build}
+	result := checked{tree: tree, dir: ".", findings: findings, failures: failures}
 	if len(args) == 1 {
 		result.dir = below(args[0])
 	}
@@ -122,8 +122,8 @@ func findingsError(n int) error {
 	return fmt.Errorf("%d findings", n)
 }
 
-// treeToCheck returns the files to look at, and what else keeps muster from
-// working: credentials, and what Buildkite says of the queues.
+// treeToCheck returns the files to check, and other problems that keep muster from working:
+// credentials, and queues in Buildkite.
 func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool) (fs.FS, []error, error) {
 	if len(args) == 1 {
 		root, err := os.OpenRoot(args[0]) // no link leads out of it
@@ -146,12 +146,12 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 	if err != nil {
 		return nil, nil, err
 	}
-	tip, err := repository.Tip(ctx)
+	head, err := repository.Head(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	if offline {
-		return tip.Tree, nil, nil
+		return head.Tree, nil, nil
 	}
 	if err := s.makeNotifier(log); err != nil {
 		return nil, nil, err
@@ -168,17 +168,14 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 	case err != nil:
 		failures = append(failures, err)
 	}
-	failures = append(failures, s.checkBuildkite(ctx, client, log, tip.Tree)...)
-	return tip.Tree, append(failures, s.checkReceivers(ctx)...), nil
+	failures = append(failures, s.checkBuildkite(ctx, client, log, head.Tree)...)
+	return head.Tree, append(failures, s.checkReceivers(ctx)...), nil
 }
 
-// checkBuildkite returns what Buildkite says against the token and the overlays.
-// What is no finding, as a token that expires in a week, is logged.
+// checkBuildkite returns problems of the token and the overlays in Buildkite. Lesser problems,
+// such as a token that expires in a week, are logged.
 func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client, log *slog.Logger, tree fs.FS) []error {
 	defer s.leave(ctx)
-	if s.alone() {
-		return s.checkAlone(ctx, client, log, tree)
-	}
 	var token buildkite.Token
 	err := s.patiently(ctx, log, func() (err error) {
 		token, err = client.Verify(ctx)
@@ -199,14 +196,18 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 	if err != nil {
 		return append(findings, err)
 	}
-	if snapshot.Unread != "" {
+	if snapshot.Unread != "" && snapshot.Counted == nil {
 		log.Warn(snapshot.Unread)
+	}
+	for _, gap := range snapshot.Gaps {
+		log.Warn(gap)
 	}
 	s.checkAgentTokens(ctx, client, log)
 	warnUnserved(log, overlays, snapshot)
+	findings = append(findings, checkCounted(log, overlays, snapshot)...)
 	findings = append(findings, checkQueues(overlays, snapshot)...)
 	findings = append(findings, s.checkMetrics(ctx, log, overlays, snapshot)...)
-	return append(findings, compareLimited(ctx, client, log, token, snapshot)...)
+	return findings
 }
 
 // checkAgentTokens logs which agent tokens are about to expire. They are no findings, because
@@ -250,7 +251,7 @@ func (s *settings) patiently(ctx context.Context, log *slog.Logger, ask func() e
 // overlays are those whose policies can be read: the files' own findings say
 // which cannot.
 func (s *settings) overlays(tree fs.FS) []plan.Overlay {
-	loaded, err := manifest.NewLoader(s.git.overlays).Load(tree)
+	loaded, err := fleet.NewLoader(s.git.overlays).Load(tree)
 	if err != nil {
 		return nil
 	}
@@ -299,29 +300,6 @@ func warnUnserved(log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snaps
 	for _, u := range plan.FindUnserved(overlays, snapshot) {
 		log.Warn("jobs are pending in a queue that no overlay serves"+u.Where(), "queue", u.Queue, "jobs", u.Jobs, "example", u.Example)
 	}
-}
-
-// compareLimited returns the jobs of which GraphQL says otherwise than the rule
-// by which jobs are presumed limited. Where GraphQL cannot be asked, the log says
-// that nothing was compared.
-func compareLimited(ctx context.Context, client *buildkite.Client, log *slog.Logger, token buildkite.Token, snapshot plan.Snapshot) []error {
-	found, err := client.CompareLimited(ctx, token, snapshot)
-	if err != nil {
-		log.Info("which jobs are limited by concurrency was not compared with GraphQL", "reason", err)
-		return nil
-	}
-	log.Info("which jobs are limited by concurrency was compared with GraphQL", "jobs", found.Jobs,
-		"differences", len(found.Limited)+len(found.Runnable))
-	var findings []error
-	if n := len(found.Limited); n > 0 {
-		findings = append(findings, fmt.Errorf("limited jobs: of %d jobs %d are scheduled without runnable_at, which is taken for limited, "+
-			"and GraphQL calls them runnable, as %s: run with --count-limited", found.Jobs, n, found.Limited[0]))
-	}
-	if n := len(found.Runnable); n > 0 {
-		findings = append(findings, fmt.Errorf("limited jobs: of %d jobs %d are scheduled with runnable_at, which is taken for runnable, "+
-			"and GraphQL calls them limited, as %s: the agents ordered for them take no job", found.Jobs, n, found.Runnable[0]))
-	}
-	return findings
 }
 
 // deployedInto returns the namespaces into which a fleet repository deploys muster, as the

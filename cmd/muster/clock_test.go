@@ -11,7 +11,7 @@ import (
 func TestHangupEndsTheSleep(t *testing.T) {
 	wake := make(chan os.Signal, 1)
 	wake <- syscall.SIGHUP
-	if err := (wallClock{wake: wake}).Sleep(t.Context(), time.Hour*24*365); err != nil {
+	if err := (wallClock{interrupt: wake}).Sleep(t.Context(), time.Hour*24*365); err != nil {
 		t.Error(err)
 	}
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// offered are the words that a shell can complete: what the files of a clone on
-// this machine name. Nothing is asked of a server, and nothing is built.
+// offered are the words that a shell can complete: the names in the files of a local clone.
+// Completion contacts no server and builds nothing.
 type offered struct{ overlays, queues, dispatches []string }
 
-// offer looks at the work tree of a repository on this machine, or at the one that
-// the current directory is in; empty where there is none.
+// offer reads the work tree of a local repository, or the one that contains the current
+// directory. It returns the zero value if there is no work tree.
 func (p program) offer(repo, overlays string) offered {
 	var o offered
 	top, err := p.cloneAt(repo)

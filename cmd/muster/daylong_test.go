@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 )
 
 // daylong is the program as it is, on the machine's clock, beside a simulated Buildkite
 // on the same. Its interval is a day: after its first tick, only what ends the pause
 // makes it tick.
 type daylong struct {
-	*world
+	*scenario
 	t       *testing.T
 	process *process
 	ended   chan error
@@ -26,22 +26,22 @@ type daylong struct {
 func thisClock(t *testing.T) daylong {
 	t.Helper()
 	w, _, _, _ := fleetProgram(t)
-	w.buildkite = fakebuildkite.New(fakebuildkite.Options{Now: time.Now(), Token: canary.BuildkiteToken, MetricsPoll: -1})
+	w.buildkite = fakebuildkite.New(fakebuildkite.Options{Now: time.Now(), Token: canarytest.BuildkiteToken, MetricsPoll: -1})
 	w.cluster.BuildkiteCluster = w.buildkite.AddCluster("ci")
 	w.buildkite.AddQueue(w.cluster.BuildkiteCluster, "default")
-	w.buildkite.AddAgentToken(w.cluster.BuildkiteCluster, canary.AgentToken)
+	w.buildkite.AddAgentToken(w.cluster.BuildkiteCluster, canarytest.AgentToken)
 	w.api = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.buildkite.AdvanceTo(time.Now())
 		w.buildkite.ServeHTTP(rw, r)
 	}))
 	t.Cleanup(w.api.Close)
-	return daylong{world: w, t: t, ended: make(chan error, 1)}
+	return daylong{scenario: w, t: t, ended: make(chan error, 1)}
 }
 
 // start starts muster run, with more of an environment and more flags.
 func (k *daylong) start(environ []string, flags ...string) {
 	k.t.Helper()
-	environ = append(environ, "MUSTER_REPO="+k.git.URL+"/fleet.git", "MUSTER_BUILDKITE_ORG=acme", "MUSTER_BUILDKITE_URL="+k.api.URL+"/", "BUILDKITE_API_TOKEN="+canary.BuildkiteToken)
+	environ = append(environ, "MUSTER_REPO="+k.git.URL+"/fleet.git", "MUSTER_BUILDKITE_ORG=acme", "MUSTER_BUILDKITE_URL="+k.api.URL+"/", "BUILDKITE_API_TOKEN="+canarytest.BuildkiteToken)
 	k.process = started(k.t, environ, append([]string{"run", "--interval", "24h", "--startup-jitter", "0s"}, flags...)...)
 	go func() { k.ended <- k.process.Wait() }()
 }

@@ -43,7 +43,7 @@ and a picture of the morning. Nothing leaves this machine.`,
 				return output.Usage(fmt.Errorf("--length %s: use %s to %s", length, demoInterval, demoMorning))
 			}
 			progress := &output.Steps{Screen: p.screen.steps, Lines: cmd.ErrOrStderr()}
-			return playDemo(cmd.Context(), cmd.OutOrStdout(), progress, demoSettings{dir: dir, length: length, called: cmp.Or(p.called, "muster")})
+			return playDemo(cmd.Context(), cmd.OutOrStdout(), progress, demoSettings{dir: dir, length: length, invocation: cmp.Or(p.invocation, "muster")})
 		},
 	}
 	c.Flags().StringVar(&dir, "dir", "muster-demo", "directory for the repository; replaces an earlier demo")
@@ -63,9 +63,9 @@ func demoStart() time.Time { return time.Date(2026, time.November, 23, 8, 0, 0, 
 
 // demoSettings are what a call of the demo asks for.
 type demoSettings struct {
-	dir    string
-	length time.Duration
-	called string // how muster was called
+	dir        string
+	length     time.Duration
+	invocation string // how muster was called
 }
 
 // demo is a morning under way.
@@ -80,8 +80,8 @@ type demo struct {
 
 	// What the ticks came to.
 	ticks   []generator.Result
-	commits map[string]int // of each overlay
-	largest ledger.Act     // the dispatch of the most agents
+	commits map[string]int   // of each overlay
+	largest ledger.Operation // the dispatch of the most agents
 }
 
 func (d *demo) end() time.Time { return demoStart().Add(d.length) }
@@ -102,18 +102,18 @@ func playDemo(ctx context.Context, out io.Writer, progress *output.Steps, s demo
 	if err != nil {
 		return fmt.Errorf("starting the simulated Buildkite: %w", err)
 	}
-	fleet := git.URL + "/fleet.git"
-	if d.syncer, err = gitops.New(gitops.Config{URL: fleet}); err != nil {
+	fleetURL := git.URL + "/fleet.git"
+	if d.syncer, err = gitops.New(gitops.Config{URL: fleetURL}); err != nil {
 		return err
 	}
-	d.world(ctx)
+	d.scenario(ctx)
 	api := &http.Server{Handler: d.buildkite, ReadHeaderTimeout: time.Minute}
 	go api.Serve(listener)
 	defer api.Close()
 
-	fmt.Fprintf(progress, demoIntroduction, demoStart().Format("Monday"), demoStart().Format("15:04"), d.end().Format("15:04"), fleet, listener.Addr())
+	fmt.Fprintf(progress, demoIntroduction, demoStart().Format("Monday"), demoStart().Format("15:04"), d.end().Format("15:04"), fleetURL, listener.Addr())
 	d.advance()
-	if err := d.loop(ctx, fleet, "http://"+listener.Addr().String()+"/"); err != nil {
+	if err := d.loop(ctx, fleetURL, "http://"+listener.Addr().String()+"/"); err != nil {
 		return err
 	}
 	progress.End()
@@ -127,8 +127,8 @@ Buildkite is simulated at http://%s. Nothing leaves this machine.
 `
 
 // loop runs the real loop through the morning.
-func (d *demo) loop(ctx context.Context, fleet, buildkiteURL string) error {
-	writer, err := gitops.New(gitops.Config{URL: fleet})
+func (d *demo) loop(ctx context.Context, fleetURL, buildkiteURL string) error {
+	writer, err := gitops.New(gitops.Config{URL: fleetURL})
 	if err != nil {
 		return err
 	}
@@ -160,9 +160,9 @@ func (d *demo) note(r generator.Result, err error) {
 		d.failed = errors.Join(d.failed, err)
 		return
 	}
-	r.Tip.Tree = nil // not needed any more, and large
+	r.Head.Tree = nil // not needed any more, and large
 	d.ticks = append(d.ticks, r)
-	for _, a := range r.Acts {
+	for _, a := range r.Operations {
 		d.commits[a.Decision.Overlay]++
 		if a.Kind == ledger.Dispatch && a.Decision.Sum.Dispatch > d.largest.Decision.Sum.Dispatch {
 			d.largest = a
@@ -203,8 +203,8 @@ func (d *demo) overlays() []string {
 	return slices.Compact(names)
 }
 
-// demoClock lets simulated time pass: whoever sleeps wakes up at once, and
-// everything that was to happen in between has happened.
+// demoClock advances simulated time: Sleep returns at once, after all events of the interval
+// have happened.
 type demoClock struct {
 	demo *demo
 	stop context.CancelFunc

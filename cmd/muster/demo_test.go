@@ -24,7 +24,7 @@ import (
 func TestEveryCommitBuilds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "demo")
 	var out, lines bytes.Buffer
-	if err := playDemo(t.Context(), &out, &output.Steps{Lines: &lines}, demoSettings{dir: dir, length: time.Hour, called: "muster"}); err != nil {
+	if err := playDemo(t.Context(), &out, &output.Steps{Lines: &lines}, demoSettings{dir: dir, length: time.Hour, invocation: "muster"}); err != nil {
 		t.Fatalf("%v\n%s", err, lines.String())
 	}
 	repository := gitserver.Repository{Dir: filepath.Join(dir, "fleet.git")}

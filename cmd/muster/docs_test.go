@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/tools/txtar"
+
+	"muster/gitops/git/remote"
 )
 
 // top is the top of the repository.
@@ -137,6 +139,28 @@ func TestFlagList(t *testing.T) {
 		fmt.Fprintf(&list, "- %s: %s\n", name, r.flag.Usage)
 	}
 	checkBlock(t, "docs/reference/cli.md", "<!-- begin: flags -->", "<!-- end: flags -->", list.String()+"\n")
+}
+
+// TestQuirksTable compares the table of git hosts' deviations with the quirks in the code.
+func TestQuirksTable(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| muster | if |\n|---|---|\n")
+	var meanings []string
+	behaviors := map[string][]string{}
+	for _, q := range remote.Quirks {
+		if slices.Contains([]remote.Meaning{remote.NoRefusal, remote.MessageField, remote.NoMessage}, q.Meaning) {
+			continue // only the words of errors depend on it
+		}
+		m := string(q.Meaning)
+		if behaviors[m] == nil {
+			meanings = append(meanings, m)
+		}
+		behaviors[m] = append(behaviors[m], q.Host+": "+q.Behavior)
+	}
+	for _, m := range meanings {
+		fmt.Fprintf(&table, "| %s | %s |\n", m, strings.Join(behaviors[m], "; "))
+	}
+	checkBlock(t, "docs/reference/git-hosts.md", "<!-- begin: quirks -->", "<!-- end: quirks -->", table.String())
 }
 
 func variableOf(f *pflag.Flag) string {
@@ -291,9 +315,6 @@ func TestCommands(t *testing.T) {
 	namespace := regexp.MustCompile(`(-n|--namespace) muster( |$)`)
 	looked := 0
 	for _, page := range documents(t) {
-		if filepath.Base(page) == "design.md" { // it speaks of what is to come as well
-			continue
-		}
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 
 	"muster/cmd/muster/output"
 	"muster/generator"
-	"muster/generator/manifest"
+	"muster/generator/fleet"
 	"muster/generator/manual"
 	"muster/generator/plan"
 	"muster/gitops"
@@ -41,7 +41,7 @@ func (p program) manualFlags() *manualFlags {
 	return &manualFlags{settings: &settings{program: p, git: gitSettings{program: p}}}
 }
 
-// manualFooter is what is said of all these commands.
+// manualFooter is the end of the help text of these commands.
 const manualFooter = `
 
 It is one commit in your own name, made on the branch as it is: when somebody
@@ -69,14 +69,14 @@ func (m *manualFlags) addTo(c *cobra.Command) {
 
 // fleetNow is the fleet as a command finds it.
 type fleetNow struct {
-	tip      branch.Tip
-	overlays []manifest.Overlay
+	head     branch.Head
+	overlays []fleet.Overlay
 	now      time.Time
 	reader   *gitops.Repository
 }
 
 // overlay returns the overlay that an argument names.
-func (f *fleetNow) overlay(arg, dir string) (*manifest.Overlay, error) {
+func (f *fleetNow) overlay(arg, dir string) (*fleet.Overlay, error) {
 	var names []string
 	for _, o := range f.overlays {
 		names = append(names, o.Name)
@@ -103,7 +103,7 @@ func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleet
 			return err
 		}
 		at := &fleetNow{now: p.clock.Now(), reader: repository}
-		e, err := m.look(ctx, at, edit)
+		e, err := m.prepare(ctx, at, edit)
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleet
 				return m.propose(ctx, at, e)
 			}
 		}
-		next, err := repository.Push(ctx, at.tip, []branch.Draft{{Message: e.Message(m.reason), At: at.now, Changes: e.Changes}})
+		next, err := repository.Push(ctx, at.head, []branch.Draft{{Message: e.Message(m.reason), At: at.now, Changes: e.Changes}})
 		if errors.Is(err, branch.ErrMoved) && try < tries {
 			continue
 		}
@@ -126,19 +126,19 @@ func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleet
 			return explained(err)
 		}
 		fmt.Fprintf(p.stdout, "pushed %.7s to %s\n", next.Commit, m.settings.git.branch)
-		m.settings.landed(at.tip, next, e.Changes)
+		m.settings.landed(at.head, next, e.Changes)
 		return nil
 	}
 }
 
-func (m *manualFlags) look(ctx context.Context, at *fleetNow, edit func(context.Context, *fleetNow) (manual.Edit, error)) (manual.Edit, error) {
+func (m *manualFlags) prepare(ctx context.Context, at *fleetNow, edit func(context.Context, *fleetNow) (manual.Edit, error)) (manual.Edit, error) {
 	m.settings.program.progress.Doing("reading " + at.reader.String())
 	defer m.settings.program.progress.Done()
 	var err error
-	if at.tip, err = at.reader.Tip(ctx); err != nil {
+	if at.head, err = at.reader.Head(ctx); err != nil {
 		return manual.Edit{}, err
 	}
-	if at.overlays, err = m.settings.loader().LoadContext(ctx, at.tip.Tree); err != nil {
+	if at.overlays, err = m.settings.loader().LoadContext(ctx, at.head.Tree); err != nil {
 		return manual.Edit{}, fmt.Errorf("no overlays can be read below %q of the repository: %w", m.settings.git.overlays, err)
 	}
 	return edit(ctx, at)
@@ -160,7 +160,7 @@ func (m *manualFlags) agree(at *fleetNow, e manual.Edit) (bool, error) {
 	}
 	fmt.Fprintln(p.stdout)
 	for _, c := range e.Changes {
-		before, err := fs.ReadFile(at.tip.Tree, c.Path)
+		before, err := fs.ReadFile(at.head.Tree, c.Path)
 		from, to := "a/"+c.Path, "b/"+c.Path
 		if err != nil {
 			from = "/dev/null"
@@ -276,9 +276,9 @@ func (s *gitSettings) pulls() (*github.Pulls, error) {
 func (m *manualFlags) propose(ctx context.Context, at *fleetNow, e manual.Edit) error {
 	p := m.settings.program
 	git := &m.settings.git
-	sum := sha256.Sum256([]byte(e.Message(m.reason) + at.tip.Commit + at.now.String()))
+	sum := sha256.Sum256([]byte(e.Message(m.reason) + at.head.Commit + at.now.String()))
 	name := fmt.Sprintf("muster/%s-%x", strings.Trim(plan.Slug(e.Subject), "-"), sum[:4])
-	commit, said, err := at.reader.Propose(ctx, at.tip, []branch.Draft{{Message: e.Message(m.reason), At: at.now, Changes: e.Changes}}, name)
+	commit, said, err := at.reader.Propose(ctx, at.head, []branch.Draft{{Message: e.Message(m.reason), At: at.now, Changes: e.Changes}}, name)
 	if err != nil {
 		return err
 	}

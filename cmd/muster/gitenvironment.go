@@ -207,11 +207,11 @@ func (p program) answer(name, dir string, args ...string) string {
 	return line
 }
 
-// credentialHelper runs git's credential helpers if the git program is installed: those of
-// the user's and the system's configuration, because a repository's own could be any
-// program.
-// Off a terminal nobody is asked for a password: neither by git (git(1),
-// GIT_TERMINAL_PROMPT; an empty GIT_ASKPASS is none) nor by Git Credential Manager.
+// credentialHelper runs git's credential helpers if the git program is installed. It uses those
+// in the user's and the system's configuration, because a repository's own could be any program.
+//
+// Without a terminal neither git (git(1), GIT_TERMINAL_PROMPT; an empty GIT_ASKPASS is unset)
+// nor Git Credential Manager prompts for a password.
 func (p program) credentialHelper() remote.HelperFunc {
 	path, err := exec.LookPath("git")
 	if err != nil {
@@ -235,9 +235,9 @@ func (p program) credentialHelper() remote.HelperFunc {
 // prompts reports whether a person may be asked for a password.
 func (p program) prompts() bool { return p.terminal && p.screen.progress }
 
-// insteadOf are the addresses that git would read and push to, of which the second may be
-// empty: where the git program is there, the person's settings url.BASE.insteadOf and
-// pushInsteadOf put others in the place of what an address begins with (git-config(1)).
+// insteadOf returns the addresses that git would read from and push to; push may be empty. If
+// the git program is installed, it applies the user's settings url.BASE.insteadOf and
+// pushInsteadOf, which replace a prefix of the address (git-config(1)).
 func (p program) insteadOf(address string) (read, push string) {
 	const fetches, pushes = ".insteadof", ".pushinsteadof"
 	read = address
@@ -258,9 +258,9 @@ func (p program) insteadOf(address string) (read, push string) {
 	return read, push
 }
 
-// sshProgram is the ssh that git would run, or nil where there is none (git(1),
-// GIT_SSH_COMMAND; git-config(1), core.sshCommand), except that a repository's own
-// core.sshCommand is ignored. Off a terminal it asks nobody.
+// sshProgram returns the ssh that git would run, or nil if there is no such program (git(1),
+// GIT_SSH_COMMAND; git-config(1), core.sshCommand). It ignores a repository's own
+// core.sshCommand. Without a terminal it does not prompt.
 func (p program) sshProgram() remote.SSHFunc {
 	command := cmp.Or(p.variable("GIT_SSH_COMMAND"), p.ownSetting("--get", "core.sshCommand"))
 	path, err := exec.LookPath(cmp.Or(p.variable("GIT_SSH"), "ssh"))
@@ -285,8 +285,8 @@ func (p program) sshProgram() remote.SSHFunc {
 // overSSH reports whether an address is of a host that is reached over ssh.
 func overSSH(address string) bool { return sshTarget(address) != "" }
 
-// sshTarget is whom ssh would connect to for an address, as in git@example.com; empty:
-// it is none of ssh's.
+// sshTarget returns the destination that ssh would connect to for an address, as in
+// git@example.com; empty if the address does not use ssh.
 func sshTarget(address string) string {
 	if scheme, _, ok := strings.Cut(address, "://"); ok {
 		u, err := url.Parse(address)

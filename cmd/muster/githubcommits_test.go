@@ -14,7 +14,7 @@ import (
 
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/branch"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 	"muster/gitops/github/githubtest"
 	"muster/gitops/gitserver"
 )
@@ -53,7 +53,7 @@ func twoOverlays(t *testing.T) []branch.Change {
 // they follow.
 func TestGitHubCommits(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte(canary.GitHubToken), 0o600); err != nil {
+	if err := os.WriteFile(secret, []byte(canarytest.GitHubToken), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -79,7 +79,7 @@ func TestGitHubCommits(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(api.Close)
-			buildkite := fakebuildkite.New(fakebuildkite.Options{Now: start.Add(-time.Minute), Token: canary.BuildkiteToken})
+			buildkite := fakebuildkite.New(fakebuildkite.Options{Now: start.Add(-time.Minute), Token: canarytest.BuildkiteToken})
 			cluster := buildkite.AddCluster("ci")
 			for _, queue := range []string{"default", "second"} {
 				buildkite.AddQueue(cluster, queue)
@@ -91,7 +91,7 @@ func TestGitHubCommits(t *testing.T) {
 			run := func(args ...string) string {
 				t.Helper()
 				var out, errs bytes.Buffer
-				p := program{args: append(args, "--repo", server.URL+"/acme/fleet.git"), stdout: &out, stderr: &errs, clock: clock, environ: []string{"BUILDKITE_API_TOKEN=" + canary.BuildkiteToken}}
+				p := program{args: append(args, "--repo", server.URL+"/acme/fleet.git"), stdout: &out, stderr: &errs, clock: clock, environ: []string{"BUILDKITE_API_TOKEN=" + canarytest.BuildkiteToken}}
 				if code := p.run(t.Context()); code != exitOK {
 					t.Fatalf("%v: exit code %d: %s%s", args, code, &out, &errs)
 				}

@@ -122,7 +122,7 @@ func (d *demo) serveSession(t *testing.T) *endpoints {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	t.Cleanup(stop)
-	d.world(ctx)
+	d.scenario(ctx)
 	client, err := buildkite.New(buildkite.Config{Org: "acme", Token: func() (string, error) { return "test-token", nil }, HTTP: d.buildkite.Transport(), Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ import (
 type historyFlags struct {
 	settings     *settings
 	since, until string
-	acts         []string
+	operations   []string
 	author       string
 	by, output   string
 	limit        int
@@ -78,7 +78,7 @@ which is the last time that it was so late, or how long ago, as in 90m or 7d.`,
 	f := c.Flags()
 	f.StringVar(&h.since, "since", "", "omit commits older than this time or age, such as 24h or 7d")
 	f.StringVar(&h.until, "until", "", "omit commits at or after this time or age")
-	f.StringSliceVar(&h.acts, "act", nil, "acts to show: "+strings.Join(actNames(), ", ")+" (default all)")
+	f.StringSliceVar(&h.operations, "act", nil, "acts to show: "+strings.Join(operationNames(), ", ")+" (default all)")
 	f.StringVar(&h.author, "author", "", "only show commits of this author: part of a name or an address")
 	f.IntVarP(&h.limit, "limit", "n", 0, "maximum number of rows; 0 shows all")
 	f.StringVar(&h.by, "by", "", "summarize by day, hour or overlay")
@@ -87,13 +87,13 @@ which is the last time that it was so late, or how long ago, as in 90m or 7d.`,
 	f.DurationVar(&h.interval, "follow-interval", 15*time.Second, "with --follow, time between polls")
 	oneOf(c, "output", "table", "wide", "json", "yaml", "csv")
 	oneOf(c, "by", string(history.Day), string(history.Hour), string(history.Overlay))
-	oneOf(c, "act", actNames()...)
+	oneOf(c, "act", operationNames()...)
 	return c
 }
 
-func actNames() []string {
+func operationNames() []string {
 	var names []string
-	for _, a := range history.Acts() {
+	for _, a := range history.Operations() {
 		names = append(names, string(a))
 	}
 	return names
@@ -109,11 +109,11 @@ func (h *historyFlags) prepare(args []string) error {
 	if h.filter.Until, err = moment("until", h.until, now); err != nil {
 		return err
 	}
-	for _, name := range h.acts {
-		if !slices.Contains(actNames(), name) {
-			return output.Usage(fmt.Errorf("--act: there is no act %q%s", name, output.Instead(name, actNames(), "there are")))
+	for _, name := range h.operations {
+		if !slices.Contains(operationNames(), name) {
+			return output.Usage(fmt.Errorf("--act: there is no act %q%s", name, output.Instead(name, operationNames(), "there are")))
 		}
-		h.filter.Acts = append(h.filter.Acts, history.Act(name))
+		h.filter.Operations = append(h.filter.Operations, history.Operation(name))
 	}
 	h.filter.Author = h.author
 	for _, arg := range args {
@@ -197,12 +197,12 @@ func (s *settings) clone() (*gitops.Repository, error) {
 	return s.git.reader(log)
 }
 
-// rows makes rows of commits, the newest of which is the first.
+// rows returns rows for commits, which must be newest first.
 func (h *historyFlags) rows(ctx context.Context, commits iter.Seq2[branch.Commit, error], count *history.Count) iter.Seq2[history.Row, error] {
 	c := history.Config{Overlays: h.settings.git.overlays, Now: h.settings.program.clock.Now(), Since: h.filter.Since, Count: count}
 	if h.filter.People() {
 		c.Edits = func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error) {
-			return h.repository.Edits(ctx, commits, trees, c.Look())
+			return h.repository.Edits(ctx, commits, trees, c.Selection())
 		}
 	}
 	return c.Rows(ledger.Read(commits))
@@ -277,7 +277,7 @@ func (h *historyFlags) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(h.filter.Overlays) > 0 && len(known) < mostKnown {
+		if len(h.filter.Overlays) > 0 && len(known) < maxKnown {
 			known[row.Overlay] = true
 		}
 		if count.Commits%1000 == 0 {
@@ -307,10 +307,10 @@ func (h *historyFlags) run(ctx context.Context) error {
 	return nil
 }
 
-// mostKnown bounds the names that a wrong one is compared with.
-const mostKnown = 10_000
+// maxKnown bounds the names that a wrong one is compared with.
+const maxKnown = 10_000
 
-// unknownOverlay is the mistake of a name of which nothing is in the history.
+// unknownOverlay returns a usage error for an overlay name that does not occur in the history.
 func (h *historyFlags) unknownOverlay(known map[string]bool, printed int) error {
 	if printed == h.limit && printed > 0 {
 		return nil
@@ -333,8 +333,8 @@ func (h *historyFlags) report(count history.Count, printed int) {
 	if printed == 0 && h.by == "" {
 		say("nothing to show in %s", commits(count.Commits, "", ""))
 	}
-	if count.Damaged > 0 {
-		say("%s muster's and cannot be read: muster history --act damaged", commits(count.Damaged, " was", " were"))
+	if count.Malformed > 0 {
+		say("%s muster's and cannot be read: muster history --act damaged", commits(count.Malformed, " was", " were"))
 	}
 	if count.Unknown > 0 {
 		say("%s not be compared with those before: muster history --act unknown", commits(count.Unknown, " can", " can"))
@@ -355,9 +355,9 @@ func commits(n int, one, many string) string {
 const (
 	// followedFirst are the rows that --follow begins with.
 	followedFirst = 10
-	// mostFollowed bounds the commits of a branch that are remembered, to know where the
-	// last look ended.
-	mostFollowed = 5000
+	// maxFollowed bounds the commits of a branch that are remembered to find where the last poll
+	// ended.
+	maxFollowed = 5000
 )
 
 // follower shows what is committed, as it comes.
@@ -371,14 +371,14 @@ type follower struct {
 	oldest  time.Time // what is older belongs to the past, and is not shown
 }
 
-// runFollow shows the last rows and then what is committed, until the context ends.
-// What fails after the first look is reported, and the next look may go well.
+// runFollow shows the last rows and then new commits, until the context ends. An error of the
+// first poll ends it; later errors are printed, and the next poll retries.
 func (h *historyFlags) runFollow(ctx context.Context) error {
 	p := h.settings.program
 	f := &follower{historyFlags: h, out: output.NewHistoryOutput(p.output(), p.doneOnTerminal), seen: map[string]bool{}}
 	f.printer = h.printer(f.out)
 	for {
-		err := f.look(ctx)
+		err := f.printNew(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -393,8 +393,8 @@ func (h *historyFlags) runFollow(ctx context.Context) error {
 	}
 }
 
-// look prints what has come since the last one.
-func (f *follower) look(ctx context.Context) error {
+// prepare prints what has come since the last one.
+func (f *follower) printNew(ctx context.Context) error {
 	f.settings.program.progress.Doing("reading the history")
 	defer f.settings.program.progress.Done()
 	rows, commits, err := f.news(ctx)
@@ -498,7 +498,7 @@ func (f *follower) remember(id string) {
 		return
 	}
 	f.seen[id] = true
-	if f.order = append(f.order, id); len(f.order) > mostFollowed {
+	if f.order = append(f.order, id); len(f.order) > maxFollowed {
 		delete(f.seen, f.order[0])
 		f.order = f.order[1:]
 	}

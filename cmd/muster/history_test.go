@@ -132,7 +132,7 @@ func TestHistoryIsOneDocument(t *testing.T) {
 			out := output.NewHistoryOutput(p.output(), p.doneOnTerminal)
 			printer := output.HistoryPrinters("")[format](out)
 			for range n {
-				if err := printer.Row(history.Row{At: start, Act: history.Policy, Why: "max 1 -> 2", By: "=cmd()|x!A1\x1b[2J", Commit: strings.Repeat("a", 40)}); err != nil {
+				if err := printer.Row(history.Row{At: start, Operation: history.Policy, Why: "max 1 -> 2", By: "=cmd()|x!A1\x1b[2J", Commit: strings.Repeat("a", 40)}); err != nil {
 					t.Fatal(err)
 				}
 			}

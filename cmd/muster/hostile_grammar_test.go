@@ -16,14 +16,14 @@ type hostileTree struct {
 	objects gitObjects
 	files   map[string]string
 	others  map[string][]leaf
-	said    []string // what was drawn
+	text    []string // what was drawn
 }
 
 func (h *hostileTree) one(of ...string) string { return of[h.IntN(len(of))] }
 
 // note remembers what was drawn, for whoever must find out what went wrong.
 func (h *hostileTree) note(format string, args ...any) {
-	h.said = append(h.said, fmt.Sprintf(format, args...))
+	h.text = append(h.text, fmt.Sprintf(format, args...))
 }
 
 func (h *hostileTree) name() string {

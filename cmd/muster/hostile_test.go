@@ -36,10 +36,10 @@ var (
 // them and one after.
 var soundOverlays = []string{"sound-a", "sound-b"}
 
-// hostileWorld is one fleet repository with two sound overlays and a hostile one,
+// hostileScenario is one fleet repository with two sound overlays and a hostile one,
 // and the parts of the program that read and write it, as run wires them. It is
 // their Buildkite and their Clock.
-type hostileWorld struct {
+type hostileScenario struct {
 	t       *testing.T
 	seed    uint64
 	draw    *hostileTree
@@ -52,8 +52,8 @@ type hostileWorld struct {
 	report  []string
 }
 
-func newHostileWorld(t *testing.T, seed uint64, dir string) *hostileWorld {
-	w := &hostileWorld{t: t, seed: seed, objects: newGitObjects(t, dir), served: map[string]int{}}
+func newHostileScenario(t *testing.T, seed uint64, dir string) *hostileScenario {
+	w := &hostileScenario{t: t, seed: seed, objects: newGitObjects(t, dir), served: map[string]int{}}
 	w.draw = &hostileTree{Rand: rand.New(rand.NewPCG(seed, 7)), objects: w.objects}
 	if w.draw.IntN(4) == 0 {
 		w.draw.note("a server without partial clone")
@@ -64,7 +64,7 @@ func newHostileWorld(t *testing.T, seed uint64, dir string) *hostileWorld {
 	return w
 }
 
-func (w *hostileWorld) must(err error) {
+func (w *hostileScenario) must(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatalf("seed %d: %v", w.seed, err)
@@ -72,7 +72,7 @@ func (w *hostileWorld) must(err error) {
 }
 
 // restart is a new process, which knows nothing.
-func (w *hostileWorld) restart() {
+func (w *hostileScenario) restart() {
 	repository, err := gitops.New(gitops.Config{URL: w.objects.bare.Dir, TempDir: filepath.Dir(w.objects.bare.Dir)})
 	w.must(err)
 	w.g = generator.New(generator.Config{
@@ -82,29 +82,29 @@ func (w *hostileWorld) restart() {
 }
 
 // Snapshot implements generator.Buildkite: all jobs that ever came wait.
-func (w *hostileWorld) Snapshot(_ context.Context, query plan.Query) (plan.Snapshot, error) {
+func (w *hostileScenario) Snapshot(_ context.Context, query plan.Query) (plan.Snapshot, error) {
 	return plan.Snapshot{At: query.At, Jobs: slices.Clone(w.jobs)}, nil
 }
 
 // Now implements generator.Clock.
-func (w *hostileWorld) Now() time.Time { return start }
+func (w *hostileScenario) Now() time.Time { return start }
 
 // Sleep implements generator.Clock. Patience ends once a build of the hostile
 // overlay has taken long, and for no other.
-func (w *hostileWorld) Sleep(ctx context.Context, d time.Duration) error {
+func (w *hostileScenario) Sleep(ctx context.Context, d time.Duration) error {
 	if d > buildPatience {
 		return ctx.Err()
 	}
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-w.build.late(ctx):
+	case <-w.build.timeout(ctx):
 		return nil
 	}
 }
 
 // publish writes a tree of the overlays: the sound ones as they are at the head.
-func (w *hostileWorld) publish(others ...leaf) {
+func (w *hostileScenario) publish(others ...leaf) {
 	overlays := others
 	for _, name := range soundOverlays {
 		h := w.objects.entry("overlays/" + name)
@@ -128,16 +128,16 @@ func (w *hostileWorld) publish(others ...leaf) {
 }
 
 // demand lets one more job wait in the queue of each overlay.
-func (w *hostileWorld) demand() {
+func (w *hostileScenario) demand() {
 	for _, queue := range append([]string{"bad"}, soundOverlays...) {
 		w.jobs = append(w.jobs, plan.Job{ID: fmt.Sprint(queue, len(w.jobs)), Rules: []string{"queue=" + queue}, State: plan.JobPending, Since: start, URL: "https://buildkite.com/acme/1"})
 	}
 }
 
 // tick ticks, and keeps what was done for the sound overlays.
-func (w *hostileWorld) tick(ctx context.Context) {
+func (w *hostileScenario) tick(ctx context.Context) {
 	result, err := w.g.Tick(ctx)
-	for _, a := range result.Acts {
+	for _, a := range result.Operations {
 		if a.Kind == ledger.Dispatch {
 			w.served[a.Decision.Overlay] += a.Decision.Sum.Dispatch
 		}
@@ -152,7 +152,7 @@ func (w *hostileWorld) tick(ctx context.Context) {
 }
 
 // twoTicks lets jobs come, and wants agents for them within two ticks.
-func (w *hostileWorld) twoTicks(ctx context.Context) {
+func (w *hostileScenario) twoTicks(ctx context.Context) {
 	w.t.Helper()
 	before := map[string]int{}
 	for _, name := range soundOverlays {
@@ -171,14 +171,14 @@ func (w *hostileWorld) twoTicks(ctx context.Context) {
 	}
 }
 
-func (w *hostileWorld) fail(format string, args ...any) {
+func (w *hostileScenario) fail(format string, args ...any) {
 	w.t.Helper()
-	w.t.Errorf("seed %d: %s\n%s\n%.3000s", w.seed, fmt.Sprintf(format, args...), strings.Join(w.draw.said, "; "), strings.Join(w.report, "\n"))
+	w.t.Errorf("seed %d: %s\n%s\n%.3000s", w.seed, fmt.Sprintf(format, args...), strings.Join(w.draw.text, "; "), strings.Join(w.report, "\n"))
 }
 
 // play is one seed: the sound overlays are served beside a hostile one, and a
 // context that ends, ends everything.
-func (w *hostileWorld) play() {
+func (w *hostileScenario) play() {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	defer cancel()
 	if w.draw.IntN(2) == 0 {
@@ -222,7 +222,7 @@ func (w *hostileWorld) play() {
 	}
 	w.printed()
 	if *hostileTime > 0 {
-		fmt.Fprintf(os.Stderr, "%6d: %3d MiB, resident %3d and %3d; %.300s\n", w.seed, heap>>20, own>>20, all>>20, strings.Join(w.draw.said, "; "))
+		fmt.Fprintf(os.Stderr, "%6d: %3d MiB, resident %3d and %3d; %.300s\n", w.seed, heap>>20, own>>20, all>>20, strings.Join(w.draw.text, "; "))
 	}
 }
 
@@ -235,7 +235,7 @@ const hostileProcesses = 2
 
 // endDuring ends the context in the middle of a tick, or after it, and waits until
 // nothing goes on: that it does end is what is tested.
-func (w *hostileWorld) endDuring(ctx context.Context, cancel func()) {
+func (w *hostileScenario) endDuring(ctx context.Context, cancel func()) {
 	w.restart()
 	w.build.before(w.draw.IntN(6), cancel)
 	w.tick(ctx)
@@ -257,7 +257,7 @@ func goesOn() string {
 }
 
 // printed wants nothing in the log and in the commits that moves a terminal.
-func (w *hostileWorld) printed() {
+func (w *hostileScenario) printed() {
 	for c := range strings.SplitSeq(w.log.String(), "") {
 		if r := []rune(c)[0]; !output.Shown(r) {
 			w.fail("the log has %q", r)
@@ -280,7 +280,7 @@ func tryHostile(t *testing.T, seed uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	newHostileWorld(t, seed, dir).play()
+	newHostileScenario(t, seed, dir).play()
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}

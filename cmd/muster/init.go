@@ -140,7 +140,7 @@ func askQueue(in io.Reader, out io.Writer) string {
 	return strings.TrimSpace(line)
 }
 
-// newOverlay is what init is asked for. An empty name is the queue's.
+// newOverlay contains the arguments of init. If the name is empty, it is the queue's.
 type newOverlay struct {
 	name, queue, cluster string
 	syncer               string // one of knownSyncers; empty: none
@@ -148,8 +148,8 @@ type newOverlay struct {
 	version              string // of the image to deploy
 }
 
-// overlayName is what a name may look like: nothing that a shell, YAML or a branch
-// would take for something else.
+// overlayName matches valid names: those without special meaning in a shell, in YAML or in the
+// name of a branch.
 var overlayName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*){0,3}$`)
 
 // initialise writes what is missing of a fleet repository with the overlay.
@@ -293,10 +293,10 @@ func writeNew(dir string, files map[string][]byte) (bool, error) {
 // knownSyncers are those that --syncer knows, by their directories of deploy/syncers.
 var knownSyncers = []string{"argocd", "flux"}
 
-// syncerDirectory is where a fleet repository has what its syncer is told.
+// syncerDirectory is the directory of the syncer's configuration in a fleet repository.
 const syncerDirectory = "syncer"
 
-// syncerHints say what is left to be done by hand; NAME stands for the overlay.
+// syncerHints list the remaining manual steps; NAME is a placeholder for the overlay.
 var syncerHints = map[string]string{
 	"argocd": "\nTo let Argo CD apply it: create the agents' namespace, edit sourceRepos in\n" +
 		"syncer/project.yaml and repoURL in syncer/agents-NAME.yaml, push, and run\n" +
@@ -308,8 +308,8 @@ var syncerHints = map[string]string{
 		"git every minute.\n",
 }
 
-// syncerFiles are what a syncer is told of an overlay, by their path in the fleet
-// repository.
+// syncerFiles returns the syncer's configuration files for an overlay, by their path in the
+// fleet repository.
 func syncerFiles(syncer, overlay string) (map[string][]byte, error) {
 	from := path.Join("syncers", syncer)
 	content, err := deploy.Syncers.ReadFile(path.Join(from, "overlay.yaml"))

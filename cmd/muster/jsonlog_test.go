@@ -10,14 +10,14 @@ import (
 	"testing"
 
 	"muster/gitops/branch"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 )
 
 // TestErrorsAreJSON: all that run prints with a log in JSON is JSON, line by line,
 // and the last line says why it ended, with the exit code that the text has.
 func TestErrorsAreJSON(t *testing.T) {
 	t.Parallel()
-	w, err := newWorld(t.TempDir())
+	w, err := newScenario(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestErrorsAreJSON(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = taken.Close() })
 	remote := []string{"MUSTER_REPO=" + w.git.URL + "/fleet.git", "MUSTER_BUILDKITE_ORG=acme", "MUSTER_BUILDKITE_URL=" + w.api.URL + "/",
-		"BUILDKITE_API_TOKEN=" + canary.BuildkiteToken, "MUSTER_STARTUP_JITTER=0s"}
+		"BUILDKITE_API_TOKEN=" + canarytest.BuildkiteToken, "MUSTER_STARTUP_JITTER=0s"}
 	const asJSON = "MUSTER_LOG_FORMAT=json"
 	for name, c := range map[string]struct {
 		environ []string

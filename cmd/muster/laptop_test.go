@@ -81,8 +81,8 @@ func TestAskpassOnATerminal(t *testing.T) {
 	}
 }
 
-// gitAlone is a PATH without ssh.
-func gitAlone(t *testing.T) {
+// gitOnly is a PATH without ssh.
+func gitOnly(t *testing.T) {
 	t.Helper()
 	path, err := exec.LookPath("git")
 	if err != nil {
@@ -131,7 +131,7 @@ func TestStatusOverSSH(t *testing.T) {
 		}
 	}
 	agent := agentWith(t, server.KeyFile)
-	gitAlone(t)
+	gitOnly(t)
 	if code := p.run(t.Context()); code != exitUsage || !strings.Contains(stderr.String(), "give --ssh-key-file, or start an ssh-agent") {
 		t.Errorf("without any key: exit code %d, %s", code, stderr)
 	}

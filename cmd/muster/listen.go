@@ -27,11 +27,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// longestTick is how long a tick may take that is well: a look at Buildkite as old
-// as it may become, and four exchanges with git, each as long as it may take.
-const longestTick = buildkite.LongestLook + 4*gitops.DefaultTimeout
+// longestTick is the longest duration of a healthy tick: one poll of Buildkite of the maximum
+// age, and four git operations of the maximum duration.
+const longestTick = buildkite.LongestPoll + 4*gitops.DefaultTimeout
 
-// watchers are told of ticks, one after another.
+// watchers notifies each watcher of ticks, in order.
 type watchers []generator.Watcher
 
 // Began implements [generator.Watcher].
@@ -157,9 +157,9 @@ func serve(ctx context.Context, log *slog.Logger, what, address string, h http.H
 	return s, nil
 }
 
-// mostConnections is the maximum number of open connections: 64 event streams, and as many
+// maxConnections is the maximum number of open connections: 64 event streams, and as many
 // others. Each takes about 20 kB, and more while it is served.
-const mostConnections = 128
+const maxConnections = 128
 
 // connections limits the open connections of a server. A new connection closes the oldest
 // one, so that a client with many connections cannot block probes.
@@ -174,7 +174,7 @@ func (c *connections) changed(conn net.Conn, to http.ConnState) {
 	defer c.mu.Unlock()
 	switch to {
 	case http.StateNew:
-		if len(c.open) == mostConnections {
+		if len(c.open) == maxConnections {
 			_ = c.open[0].Close()
 			c.open = slices.Delete(c.open, 0, 1)
 		}
@@ -210,8 +210,7 @@ func namesThisMachine(host string) bool {
 	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }
 
-// stop answers what was asked already, for a few seconds at most, and listens no
-// more.
+// stop closes the listener, and completes pending requests for a few seconds at most.
 func (s *serving) stop() {
 	const patience = 5 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -303,9 +302,9 @@ func secretOf(what, file string) func() ([]byte, error) {
 	}
 }
 
-// webhooks adds those that are asked for to the endpoints, and returns what begins ticks
-// early; nil: nothing does.
-func (s *settings) webhooks(f webhookFlags, ends *endpoints, client *buildkite.Client, log *slog.Logger) (*generator.Wake, error) {
+// webhooks adds the configured webhooks to the endpoints, and returns the triggers of early
+// ticks; nil: no webhooks.
+func (s *settings) webhooks(f webhookFlags, ends *endpoints, client *buildkite.Client, log *slog.Logger) (*generator.Triggers, error) {
 	if !f.given() {
 		return nil, nil
 	}
@@ -327,7 +326,7 @@ func (s *settings) webhooks(f webhookFlags, ends *endpoints, client *buildkite.C
 			ends.metrics.Webhooks(string(source), string(result), 0)
 		}
 	}
-	wake := &generator.Wake{Calls: ends.hooks.Calls(), Gather: gather, Every: f.interval, Spare: client.Spare}
+	wake := &generator.Triggers{Calls: ends.hooks.Calls(), Gather: gather, Every: f.interval, Spare: client.Spare}
 	if s.trigger != nil {
 		wake.Metrics = s.trigger
 	}

@@ -12,7 +12,7 @@ import (
 
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/branch"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 )
 
 // TestPagesSayNothingHostile: whoever can write what muster reads writes hostile words,
@@ -23,21 +23,21 @@ func TestPagesSayNothingHostile(t *testing.T) {
 		return []byte("apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  queue: \"" + queue + "\"\n  max: 20\n" + more)
 	}
 	named := `  schedules: [{name: "fixes acme/canary#1 @canary-team", from: 00:00, to: 24:00, timeZone: UTC, min: 6}]` + "\n"
-	if _, err := w.repo.Commit(canary.Words(), start.Add(-time.Hour),
+	if _, err := w.repo.Commit(canarytest.Words(), start.Add(-time.Hour),
 		branch.Change{Path: "overlays/default/scaling.yaml", Content: policy("default", named)},
-		branch.Change{Path: "overlays/odd/scaling.yaml", Content: policy("x", "  \""+canary.Hostile+"\": 1\n")},
-		branch.Change{Path: "overlays/queue/scaling.yaml", Content: policy(canary.Hostile, "")},
+		branch.Change{Path: "overlays/odd/scaling.yaml", Content: policy("x", "  \""+canarytest.Hostile+"\": 1\n")},
+		branch.Change{Path: "overlays/queue/scaling.yaml", Content: policy(canarytest.Hostile, "")},
 		branch.Change{Path: "overlays/@canary-team/scaling.yaml", Content: policy("default", "")},
-		branch.Change{Path: "overlays/" + strings.ReplaceAll(canary.Words(), "/", "-") + "/scaling.yaml", Content: policy("default", "")},
+		branch.Change{Path: "overlays/" + strings.ReplaceAll(canarytest.Words(), "/", "-") + "/scaling.yaml", Content: policy("default", "")},
 	); err != nil {
 		t.Fatal(err)
 	}
-	for _, rule := range []string{"queue=default", "queue=" + canary.Words()} {
+	for _, rule := range []string{"queue=default", "queue=" + canarytest.Words()} {
 		w.buildkite.CreateBuild(fakebuildkite.Build{Cluster: w.cluster.BuildkiteCluster,
-			Steps: []fakebuildkite.Step{{Label: canary.Words(), Parallelism: 2, Duration: time.Hour, Agents: []string{rule, "os=" + canary.Words()}}}})
+			Steps: []fakebuildkite.Step{{Label: canarytest.Words(), Parallelism: 2, Duration: time.Hour, Agents: []string{rule, "os=" + canarytest.Words()}}}})
 	}
 	w.addBuild(2)
-	if _, err := w.buildkite.Connect(fakebuildkite.Agent{Cluster: w.cluster.BuildkiteCluster, Name: canary.Words(), Tags: []string{"queue=default", "name=" + canary.Words()}}); err != nil {
+	if _, err := w.buildkite.Connect(fakebuildkite.Agent{Cluster: w.cluster.BuildkiteCluster, Name: canarytest.Words(), Tags: []string{"queue=default", "name=" + canarytest.Words()}}); err != nil {
 		t.Fatal(err)
 	}
 	w.buildkite.AdvanceTo(start)
@@ -59,7 +59,7 @@ func TestPagesSayNothingHostile(t *testing.T) {
 				t.Error(err)
 			}
 			looked++
-			found := canary.Printed(strings.ReplaceAll(string(text), "@media ", "")) // a style sheet's rule
+			found := canarytest.Printed(strings.ReplaceAll(string(text), "@media ", "")) // a style sheet's rule
 			if slices.Sort(found); len(found) > 0 {
 				t.Errorf("%s has %q:\n%s", path, slices.Compact(found), text)
 			}
@@ -71,7 +71,7 @@ func TestPagesSayNothingHostile(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	p.clock = &scriptedClock{stoppedClock{start}, []func(){look, func() {
-		w.buildkite.Fail(fakebuildkite.Fault{Path: "/builds", Status: 500, Body: `{"message":"` + canary.Hostile + canary.BuildkiteToken + `"}`})
+		w.buildkite.Fail(fakebuildkite.Fault{Path: "/builds", Status: 500, Body: `{"message":"` + canarytest.Hostile + canarytest.BuildkiteToken + `"}`})
 	}, look}, stop}
 	if code := p.run(ctx); code != exitOK || looked != 18 {
 		t.Errorf("exit code %d, %d pages\n%s", code, looked, &stderr)

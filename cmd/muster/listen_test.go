@@ -72,7 +72,7 @@ func TestProbes(t *testing.T) {
 	now = now.Add(30 * time.Second)
 	check("two intervals later", "/readyz", 200, "ok\n")
 	tick(func(r *generator.Report) {
-		r.Outcome, r.Failed, r.Err, r.Git, r.Buildkite = generator.Failed, generator.StepTip, errors.New("fleet repository: no route\nto host"), time.Time{}, time.Time{}
+		r.Outcome, r.Failed, r.Err, r.Git, r.Buildkite = generator.Failed, generator.StepHead, errors.New("fleet repository: no route\nto host"), time.Time{}, time.Time{}
 	})
 	now = now.Add(time.Second)
 	check("without git", "/readyz", 503, "git has not answered for 31s: fleet repository: no route | to host\nBuildkite has not answered for 31s: it was not asked\n")
@@ -163,7 +163,7 @@ func TestManyConnections(t *testing.T) {
 	address := listening(t, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	request := "GET / HTTP/1.1\r\nHost: localhost\r\nX-Large: " + strings.Repeat("x", 15_000) + "\r\n\r\n"
 	var idle []net.Conn
-	for range 2*mostConnections + 1 {
+	for range 2*maxConnections + 1 {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 		if err != nil {
 			t.Fatal(err)
@@ -183,7 +183,7 @@ func TestManyConnections(t *testing.T) {
 		idle = append(idle, c)
 	}
 	for i, c := range idle {
-		if gone := i <= mostConnections; gone { // closed before the last one was answered
+		if gone := i <= maxConnections; gone { // closed before the last one was answered
 			_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 			if _, err := c.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Fatalf("connection %d of %d is still open", i+1, len(idle))
@@ -249,7 +249,7 @@ func TestExemplars(t *testing.T) {
 	defer ends.page.Close()
 	d := plan.Decision{Overlay: "a", Dispatch: []plan.Dispatch{{ID: "a-7f3k9c2b", Purpose: plan.ForDemand, Agents: 3}}}
 	r := generator.Report{Began: now, Ended: now, Outcome: generator.Committed}
-	r.Result.Acts = []ledger.Act{{Kind: "dispatch", Decision: d}}
+	r.Result.Operations = []ledger.Operation{{Kind: "dispatch", Decision: d}}
 	r.Result.Looked.Overlays = []plan.Overlay{{Name: "a"}}
 	ends.watcher().Ended(r)
 	_, body := get(t, ends.handler(), "/metrics", "Accept", "application/openmetrics-text;version=1.0.0")

@@ -26,11 +26,11 @@ import (
 
 // Exit codes. They are part of what users script against; see docs/reference/cli.md.
 const (
-	exitOK      = 0 // done, or nothing to do
-	exitChanges = 1 // plan: there is something to do; verify: commits do not follow; nothing else uses it
-	exitUsage   = 2 // wrong usage, or an invalid configuration
-	exitOutside = 3 // something outside failed: git, Buildkite, the network
-	exitRaces   = 4 // run --once: another writer was first on every try
+	exitOK        = 0 // done, or nothing to do
+	exitChanges   = 1 // plan: there is something to do; verify: commits do not follow; nothing else uses it
+	exitUsage     = 2 // wrong usage, or an invalid configuration
+	exitOutside   = 3 // something outside failed: git, Buildkite, the network
+	exitConflicts = 4 // run --once: every attempt ended in a conflict
 )
 
 func main() {
@@ -43,14 +43,14 @@ func main() {
 	hangup := make(chan os.Signal, 1)
 	p := program{
 		args: os.Args[1:], environ: os.Environ(), stdin: os.Stdin, terminal: isTerminal(os.Stdin) && isTerminal(os.Stdout),
-		stdout: os.Stdout, stderr: os.Stderr, clock: wallClock{wake: hangup}, build: thisBuild(),
+		stdout: os.Stdout, stderr: os.Stderr, clock: wallClock{interrupt: hangup}, build: thisBuild(),
 		screen: screen{terminal: isTerminal(os.Stdout), progress: isTerminal(os.Stderr)},
 	}
 	if p.screen.progress {
 		p.screen.steps = os.Stderr
 	}
 	if strings.ContainsRune(os.Args[0], os.PathSeparator) {
-		p.called = shellWord(os.Args[0])
+		p.invocation = shellWord(os.Args[0])
 	}
 	p.wakeable = func() { signal.Notify(hangup, syscall.SIGHUP) }
 	p.boundMemory = func() {
@@ -69,9 +69,9 @@ type program struct {
 	stdin          io.Reader
 	terminal       bool // a person reads stdout and can answer on stdin
 	screen         screen
-	progress       *output.Progress // nil: standard error is no terminal
+	progress       *output.Progress // nil: standard error is not a terminal
 	stdout, stderr io.Writer
-	called         string // how to call muster again from here; empty: by its name
+	invocation     string // how to call muster again from here; empty: by its name
 	clock          generator.Clock
 	build          build // which muster this is
 	// wakeable makes SIGHUP end the clock's sleep; nil: it cannot.
@@ -177,8 +177,8 @@ func exitCode(err error) int {
 		return exitChanges
 	case errors.As(err, &mistake), errors.Is(err, fs.ErrNotExist):
 		return exitUsage
-	case errors.Is(err, generator.ErrRaces), errors.Is(err, branch.ErrMoved):
-		return exitRaces
+	case errors.Is(err, generator.ErrConflicts), errors.Is(err, branch.ErrMoved):
+		return exitConflicts
 	}
 	return exitOutside
 }
@@ -195,7 +195,7 @@ func isTerminal(f *os.File) bool {
 }
 
 // wallClock is the machine's clock. What is sent to wake ends a sleep.
-type wallClock struct{ wake <-chan os.Signal }
+type wallClock struct{ interrupt <-chan os.Signal }
 
 func (wallClock) Now() time.Time { return time.Now() }
 
@@ -205,7 +205,7 @@ func (c wallClock) Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-c.wake:
+	case <-c.interrupt:
 	case <-timer.C:
 	}
 	return nil

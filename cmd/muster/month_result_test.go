@@ -53,12 +53,12 @@ func TestMonth(t *testing.T) {
 	if diff := cmp.Diff(want, p.metrics()); diff != "" {
 		t.Errorf("metrics (+) are not what the ledger says (-):\n%s", diff)
 	}
-	if len(p.inVain) > 0 {
-		t.Errorf("%d agents were ordered for jobs and had none: %v", len(p.inVain), p.inVain)
+	if len(p.unused) > 0 {
+		t.Errorf("%d agents were ordered for jobs and had none: %v", len(p.unused), p.unused)
 	}
 	memory = append(memory, most)
 	took := p.end()
-	t.Logf("%s: %+v, at most %d agents at once, %d commits, troubles %v", p.since(), p.buildkite.Stats(), p.most, commits, p.troubles)
+	t.Logf("%s: %+v, at most %d agents at once, %d commits, troubles %v", p.since(), p.buildkite.Stats(), p.most, commits, p.problems)
 	t.Logf("muster: at most %.1f MiB, processor %s, %.2f %% of a core", slices.Max(memory), took, 100*took.Seconds()/p.since().Seconds())
 	if *monthDays > 0 && !raced {
 		p.judge(memory)
@@ -178,7 +178,7 @@ func (p *production) scrape() string {
 // does not see what is left of a dispatch once it is out of git.
 func (p *production) ledger() (all map[string]sums, commits int) {
 	p.t.Helper()
-	tip, err := p.syncer.Tip(p.t.Context())
+	head, err := p.syncer.Head(p.t.Context())
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func (p *production) ledger() (all map[string]sums, commits int) {
 	for _, queue := range p.queues {
 		all[queue] = sums{}
 	}
-	for r, err := range ledger.Read(p.syncer.Commits(p.t.Context(), tip.Commit, branch.Limit{})) {
+	for r, err := range ledger.Read(p.syncer.Commits(p.t.Context(), head.Commit, branch.Limit{})) {
 		if err != nil || r.Damage != nil {
 			p.t.Fatal(err, r.Damage)
 		}

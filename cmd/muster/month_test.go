@@ -30,7 +30,7 @@ import (
 	"muster/generator/simulation"
 	"muster/gitops"
 	"muster/gitops/branch"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 	"muster/gitops/gitserver"
 )
 
@@ -50,12 +50,12 @@ type production struct {
 	repo      gitserver.Repository
 	syncer    *gitops.Repository
 	random    *rand.Rand
-	trouble   atomic.Pointer[trouble] // of the moment
-	synced    string                  // the commit that the cluster has
-	stopped   bool                    // the syncer
-	inVain    []string                // agents for jobs that left without one
-	most      int                     // agents that were connected at once
-	troubles  map[string]int          // how often each began
+	problem   atomic.Pointer[fault] // of the moment
+	synced    string                // the commit that the cluster has
+	stopped   bool                  // the syncer
+	unused    []string              // agents for jobs that left without one
+	most      int                   // agents that were connected at once
+	problems  map[string]int        // how often each began
 
 	muster  *exec.Cmd
 	address string // of its endpoints
@@ -64,20 +64,20 @@ type production struct {
 
 func newProduction(t *testing.T, queues int, begin time.Time, length time.Duration, jobs int) *production {
 	t.Helper()
-	p := &production{t: t, begin: begin, length: length, jobs: jobs, random: rand.New(rand.NewPCG(1, uint64(queues))), troubles: map[string]int{}}
-	p.trouble.Store(&trouble{})
+	p := &production{t: t, begin: begin, length: length, jobs: jobs, random: rand.New(rand.NewPCG(1, uint64(queues))), problems: map[string]int{}}
+	p.problem.Store(&fault{})
 	for i := range queues {
 		p.queues = append(p.queues, fmt.Sprintf("queue-%02d", i))
 	}
-	p.buildkite = fakebuildkite.New(fakebuildkite.Options{Token: canary.BuildkiteToken, Now: p.begin, OnAgentEnd: p.ended})
+	p.buildkite = fakebuildkite.New(fakebuildkite.Options{Token: canarytest.BuildkiteToken, Now: p.begin, OnAgentEnd: p.ended})
 	p.kept = p.buildkite.AddCluster("ci")
 	for _, key := range p.queues {
 		p.buildkite.AddQueue(p.kept, key)
 	}
-	fates := simulation.Trouble{}.Fates([2]time.Duration{25 * time.Second, 70 * time.Second}, p.random)
+	fates := simulation.Faults{}.Fates([2]time.Duration{25 * time.Second, 70 * time.Second}, p.random)
 	p.cluster = &simulation.Cluster{Buildkite: p.buildkite, BuildkiteCluster: p.kept, Fate: func() simulation.Fate {
 		f := fates()
-		f.NoShow = p.random.Float64() < p.trouble.Load().noShow
+		f.NoShow = p.random.Float64() < p.problem.Load().noShow
 		f.Linger = simulation.Streaming.Draw(p.random)
 		return f
 	}}
@@ -168,7 +168,7 @@ func (p *production) serve(served, dir string) {
 
 func (p *production) token(dir string) string {
 	file := filepath.Join(dir, "token")
-	if err := os.WriteFile(file, []byte(canary.BuildkiteToken), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(canarytest.BuildkiteToken), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
 	return file
@@ -257,7 +257,7 @@ func (p *production) end() time.Duration {
 func (p *production) ended(a fakebuildkite.AgentRecord) {
 	overlay := a.Name[:len("queue-00")]
 	if a.Jobs == 0 && a.Reason == fakebuildkite.EndedIdle && slices.Index(p.queues, overlay)%warmEvery != 0 {
-		p.inVain = append(p.inVain, p.buildkite.Now().Format(time.DateTime)+" "+a.Name)
+		p.unused = append(p.unused, p.buildkite.Now().Format(time.DateTime)+" "+a.Name)
 	}
 	p.cluster.AgentEnded(a)
 }
@@ -276,7 +276,7 @@ func stepped(begin string) int {
 		panic(err)
 	}
 	debug.SetMemoryLimit(programMemory) // as main does
-	clock := &steppedClock{asks: os.NewFile(3, "asks"), told: bufio.NewScanner(os.NewFile(4, "told"))}
+	clock := &steppedClock{asks: os.NewFile(3, "asks"), notified: bufio.NewScanner(os.NewFile(4, "told"))}
 	clock.at.Store(at)
 	if err := os.Unsetenv(stepVariable); err != nil {
 		panic(err)
@@ -290,10 +290,10 @@ func stepped(begin string) int {
 // steppedClock is the clock of a process that another one steps: whoever sleeps says
 // for how long, and goes on when it is told what time it is.
 type steppedClock struct {
-	at    atomic.Int64
-	sleep sync.Mutex // one sleeps at a time
-	asks  io.Writer
-	told  *bufio.Scanner
+	at       atomic.Int64
+	sleep    sync.Mutex // one sleeps at a time
+	asks     io.Writer
+	notified *bufio.Scanner
 }
 
 func (c *steppedClock) Now() time.Time { return time.Unix(0, c.at.Load()).UTC() }
@@ -317,10 +317,10 @@ func (c *steppedClock) step(d time.Duration) error {
 	if _, err := fmt.Fprintln(c.asks, int64(d)); err != nil {
 		return err
 	}
-	if !c.told.Scan() {
-		return errors.Join(errors.New("nobody says what time it is"), c.told.Err())
+	if !c.notified.Scan() {
+		return errors.Join(errors.New("nobody says what time it is"), c.notified.Err())
 	}
-	at, err := strconv.ParseInt(c.told.Text(), 10, 64)
+	at, err := strconv.ParseInt(c.notified.Text(), 10, 64)
 	c.at.Store(at)
 	return err
 }

@@ -15,15 +15,15 @@ import (
 	"muster/generator/plan"
 	"muster/generator/status"
 	"muster/gitops/branch"
-	"muster/gitops/notice"
+	"muster/gitops/notify"
 
 	"github.com/spf13/cobra"
 )
 
-// notifySettings are the flags that say who is told of pushes.
+// notifySettings are the flags that select the receivers of push notifications.
 type notifySettings struct {
 	receivers []string
-	notifier  *notice.Notifier // nil: nobody is told
+	notifier  *notify.Notifier // nil: no notifications
 }
 
 func (n *notifySettings) addTo(c *cobra.Command) {
@@ -32,10 +32,10 @@ func (n *notifySettings) addTo(c *cobra.Command) {
 
 // makeNotifier makes what tells the receivers, once the repository is known.
 func (s *settings) makeNotifier(log *slog.Logger) error {
-	var receivers []notice.Receiver
+	var receivers []notify.Receiver
 	for _, value := range s.notify.receivers {
 		for text := range strings.FieldsSeq(value) {
-			r, err := notice.Parse(text)
+			r, err := notify.Parse(text)
 			if err != nil {
 				return output.Usage(fmt.Errorf("--notify: %w", err))
 			}
@@ -46,7 +46,7 @@ func (s *settings) makeNotifier(log *slog.Logger) error {
 		return nil
 	}
 	var err error
-	s.notify.notifier, err = notice.New(notice.Config{
+	s.notify.notifier, err = notify.New(notify.Config{
 		Repository: s.git.shown, Branch: s.git.branch, Receivers: receivers, Log: log, Now: s.program.clock.Now,
 	})
 	if err != nil {
@@ -55,8 +55,8 @@ func (s *settings) makeNotifier(log *slog.Logger) error {
 	return nil
 }
 
-// startNotifier lets the receivers be told until the context ends. What it returns waits
-// for what is under way.
+// startNotifier starts to notify the receivers, until the context ends. stop waits for
+// notifications in progress.
 func (s *settings) startNotifier(ctx context.Context) (stop func()) {
 	if s.notify.notifier == nil {
 		return func() {}
@@ -74,7 +74,7 @@ func (s *settings) checkReceivers(ctx context.Context) []error {
 	return s.notify.notifier.Check(ctx)
 }
 
-// receivers are the numbers of those that are told; nil where there is nobody.
+// receivers returns a function for the receivers' statistics; nil if there are no receivers.
 func (s *settings) receivers() func() []status.Receiver {
 	notifier := s.notify.notifier
 	if notifier == nil {
@@ -83,89 +83,89 @@ func (s *settings) receivers() func() []status.Receiver {
 	return func() []status.Receiver {
 		var all []status.Receiver
 		for _, r := range notifier.Stats() {
-			all = append(all, status.Receiver{Name: r.Name, Told: r.Told, Failed: r.Failed, Merged: r.Merged, Seconds: r.Last.Seconds()})
+			all = append(all, status.Receiver{Name: r.Name, Sent: r.Sent, Failed: r.Failed, Merged: r.Merged, Seconds: r.Last.Seconds()})
 		}
 		return all
 	}
 }
 
 // landed has the receivers told of a push of a person's.
-func (s *settings) landed(before, after branch.Tip, changes []branch.Change) {
+func (s *settings) landed(before, after branch.Head, changes []branch.Change) {
 	if s.notify.notifier != nil {
-		l := notice.Landing{Landed: s.notify.notifier.Landed}
+		l := notify.Landing{Landed: s.notify.notifier.Landed}
 		l.Pushed(before.Commit, after.Commit, changes, nil)
 	}
 }
 
-// told is the repository of a tick whose pushes the receivers are told of.
-func (s *settings) told(fleet watchedFleet) generator.Repository {
+// notifying returns the repository of a tick, wrapped to notify the receivers of each push.
+func (s *settings) notifying(repository watchedFleet) generator.Repository {
 	if s.notify.notifier == nil {
-		return fleet
+		return repository
 	}
-	return &toldFleet{fleet, notice.Landing{Landed: s.notify.notifier.Landed}}
+	return &notifyingFleet{repository, notify.Landing{Landed: s.notify.notifier.Landed}}
 }
 
-type toldFleet struct {
+type notifyingFleet struct {
 	watchedFleet
-	landing notice.Landing
+	landing notify.Landing
 }
 
-// Tip is the fleet's.
-func (f *toldFleet) Tip(ctx context.Context) (branch.Tip, error) {
-	tip, err := f.watchedFleet.Tip(ctx)
+// Head is the fleet's.
+func (f *notifyingFleet) Head(ctx context.Context) (branch.Head, error) {
+	head, err := f.watchedFleet.Head(ctx)
 	if err == nil {
-		f.landing.Seen(tip.Commit)
+		f.landing.Seen(head.Commit)
 	}
-	return tip, err
+	return head, err
 }
 
 // Commit is the fleet's.
-func (f *toldFleet) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
-	next, err := f.watchedFleet.Commit(ctx, tip, acts)
+func (f *notifyingFleet) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+	next, err := f.watchedFleet.Commit(ctx, head, ops)
 	var changes []branch.Change
-	for _, a := range acts {
+	for _, a := range ops {
 		changes = append(changes, a.Changes...)
 	}
-	f.landing.Pushed(tip.Commit, next.Commit, changes, err)
+	f.landing.Pushed(head.Commit, next.Commit, changes, err)
 	return next, err
 }
 
-// jobPages says on jobs' pages which dispatch was ordered for jobs like them. It is told
-// of ticks, which do not wait for it, and nothing depends on it: what cannot be said is
-// dropped, and counted.
+// jobPages shows on jobs' pages which dispatch was ordered for jobs like them. Ticks notify it
+// without waiting for it, and nothing depends on it: notifications that cannot be sent are
+// dropped and counted.
 type jobPages struct {
 	stacks *buildkite.Stacks
 	log    *slog.Logger
 	now    func() time.Time
 	count  func(result string, n int)
 
-	told   map[string]string // by job, the dispatch that its page has
-	waits  chan saying
-	closed chan struct{}
-	silent time.Time // until then nothing is said: the last could not be
+	notified map[string]string // by job, the dispatch that its page has
+	waits    chan jobMessage
+	closed   chan struct{}
+	silent   time.Time // no notifications until then, after a failure
 }
 
-// saying is what is to be said of one tick.
-type saying struct {
+// jobMessage contains the job notifications of one tick.
+type jobMessage struct {
 	queues []string
 	notes  []buildkite.JobNote
 }
 
-// The results of what was to be said on a job's page.
+// The results of a job notification.
 const (
-	noteSaid   = "said"
+	noteSent   = "sent"
 	noteFailed = "failed"
 )
 
-// mostSayings wait at a time, and silence is how long nothing is said after a failure.
+// maxMessages is the maximum number of waiting messages, and silence the pause after a failure.
 const (
-	mostSayings = 10
+	maxMessages = 10
 	silence     = time.Minute
 )
 
 // newJobPages returns one that says nothing before it is started.
 func newJobPages(stacks *buildkite.Stacks, log *slog.Logger, now func() time.Time, count func(string, int)) *jobPages {
-	return &jobPages{stacks: stacks, log: log, now: now, count: count, told: map[string]string{}, waits: make(chan saying, mostSayings), closed: make(chan struct{})}
+	return &jobPages{stacks: stacks, log: log, now: now, count: count, notified: map[string]string{}, waits: make(chan jobMessage, maxMessages), closed: make(chan struct{})}
 }
 
 // Began implements [generator.Watcher].
@@ -186,13 +186,13 @@ func (p *jobPages) Ended(r generator.Report) {
 	}
 	told := map[string]string{}
 	for _, j := range snapshot.Jobs {
-		if id := p.told[j.ID]; live[id] { // its agents may come yet
+		if id := p.notified[j.ID]; live[id] { // its agents may come yet
 			told[j.ID] = id
 		}
 	}
-	p.told = told
-	s := saying{queues: queues}
-	for _, a := range append(r.Result.Landed[:len(r.Result.Landed):len(r.Result.Landed)], r.Result.Acts...) {
+	p.notified = told
+	s := jobMessage{queues: queues}
+	for _, a := range append(r.Result.Landed[:len(r.Result.Landed):len(r.Result.Landed)], r.Result.Operations...) {
 		if a.Kind != ledger.Dispatch {
 			continue
 		}
@@ -200,8 +200,8 @@ func (p *jobPages) Ended(r generator.Report) {
 			if d.Purpose != plan.ForDemand {
 				continue
 			}
-			for _, j := range plan.JobsFor(overlays, snapshot, a.Decision.Overlay, d.Agents, func(id string) bool { return p.told[id] != "" }) {
-				p.told[j.ID] = d.ID
+			for _, j := range plan.JobsFor(overlays, snapshot, a.Decision.Overlay, d.Agents, func(id string) bool { return p.notified[id] != "" }) {
+				p.notified[j.ID] = d.ID
 				s.notes = append(s.notes, buildkite.JobNote{Job: j.ID, Text: fmt.Sprintf(
 					"muster ordered agents for jobs like this one at %s UTC: dispatch %s of overlay %s", d.At.UTC().Format("15:04:05"), d.ID, a.Decision.Overlay)})
 			}
@@ -237,13 +237,13 @@ func (p *jobPages) start(ctx context.Context) (stop func()) {
 	}
 }
 
-func (p *jobPages) say(ctx context.Context, s saying) {
+func (p *jobPages) say(ctx context.Context, s jobMessage) {
 	if p.now().Before(p.silent) {
 		p.count(noteFailed, len(s.notes))
 		return
 	}
 	said, err := p.stacks.Say(ctx, s.queues, s.notes)
-	p.count(noteSaid, said)
+	p.count(noteSent, said)
 	p.count(noteFailed, len(s.notes)-said)
 	if err != nil && ctx.Err() == nil {
 		p.silent = p.now().Add(silence)
@@ -273,7 +273,7 @@ func (s *settings) checkPages(ctx context.Context, tree fs.FS) ([]error, error) 
 	return nil, nil
 }
 
-// alsoPages is a watcher beside which jobs' pages are told, where that is asked for.
+// alsoPages adds the notifier of jobs' pages to a watcher, if enabled.
 func (s *settings) alsoPages(w generator.Watcher) generator.Watcher {
 	switch {
 	case s.pages == nil:
@@ -281,7 +281,7 @@ func (s *settings) alsoPages(w generator.Watcher) generator.Watcher {
 	case w == nil:
 		return s.pages
 	}
-	s.pages.count(noteSaid, 0) // begins the series
+	s.pages.count(noteSent, 0) // begins the series
 	s.pages.count(noteFailed, 0)
 	return watchers{w, s.pages}
 }

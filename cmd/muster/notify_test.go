@@ -16,7 +16,7 @@ import (
 )
 
 // syncers are what a script's pushes are told to: a Receiver of Flux's and Argo CD, which
-// know the secret "sesame". How each checks it is in gitops/notice's tests with its
+// know the secret "sesame". How each checks it is in gitops/notify's tests with its
 // sources.
 type syncers struct {
 	flux, argocd *httptest.Server
@@ -62,7 +62,7 @@ func (s *syncers) close() {
 
 // cmdNotified prints what the syncers were told since it was last called.
 func cmdNotified(ts *testscript.TestScript, _ bool, _ []string) {
-	s := worldOf(ts).syncers
+	s := scenarioOf(ts).syncers
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, line := range s.lines {

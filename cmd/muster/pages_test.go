@@ -37,7 +37,7 @@ func pagesRun(t *testing.T) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.Contains([]string{"README.md", "docs/README.md", "docs/tutorial.md", "docs/design.md"}, filepath.ToSlash(name))
+		return slices.Contains([]string{"README.md", "docs/README.md", "docs/tutorial.md"}, filepath.ToSlash(name))
 	})
 }
 

@@ -38,8 +38,8 @@ func newPatient(t *testing.T) *patient {
 	return &patient{Builder: p, waits: map[context.Context]chan struct{}{}}
 }
 
-// late is closed when a build is no longer waited for.
-func (p *patient) late(ctx context.Context) chan struct{} {
+// timeout is closed when a build is no longer waited for.
+func (p *patient) timeout(ctx context.Context) chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.waits[ctx] == nil {
@@ -65,7 +65,7 @@ func (p *patient) Build(ctx context.Context, files filesys.FileSystem, dir strin
 	p.mu.Unlock()
 	sound := slices.ContainsFunc(soundOverlays, func(name string) bool { return strings.HasPrefix(dir+"/", "overlays/"+name+"/") })
 	if !sound {
-		timer := time.AfterFunc(longBuild, func() { close(p.late(ctx)) })
+		timer := time.AfterFunc(longBuild, func() { close(p.timeout(ctx)) })
 		defer timer.Stop()
 	}
 	return p.Builder.Build(ctx, files, dir)

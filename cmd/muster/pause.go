@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/cmd/muster/output"
-	"muster/generator/manifest"
+	"muster/generator/fleet"
 	"muster/generator/manual"
 	"muster/generator/policy"
 )
@@ -66,8 +66,8 @@ func (p program) pauseCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return m.onOverlay(cmd.Context(), args[0], func(f *fleetNow, o *manifest.Overlay) (manual.Edit, error) {
-				return manual.Pause(f.tip.Tree, o, until, f.now)
+			return m.onOverlay(cmd.Context(), args[0], func(f *fleetNow, o *fleet.Overlay) (manual.Edit, error) {
+				return manual.Pause(f.head.Tree, o, until, f.now)
 			})
 		},
 	}
@@ -86,8 +86,8 @@ is paused in Buildkite is resumed there.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: m.settings.git.completion(1, func(o offered) []string { return o.overlays }),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return m.onOverlay(cmd.Context(), args[0], func(f *fleetNow, o *manifest.Overlay) (manual.Edit, error) {
-				return manual.Resume(f.tip.Tree, o, f.now)
+			return m.onOverlay(cmd.Context(), args[0], func(f *fleetNow, o *fleet.Overlay) (manual.Edit, error) {
+				return manual.Resume(f.head.Tree, o, f.now)
 			})
 		},
 	}
@@ -135,8 +135,8 @@ reuse=idle:1m,uptime:30m, and reuse=none ends it.`,
 				}
 				values[name] = value
 			}
-			return m.onOverlay(cmd.Context(), args[0], func(f *fleetNow, o *manifest.Overlay) (manual.Edit, error) {
-				return manual.Set(f.tip.Tree, o, values, until, f.now)
+			return m.onOverlay(cmd.Context(), args[0], func(f *fleetNow, o *fleet.Overlay) (manual.Edit, error) {
+				return manual.Set(f.head.Tree, o, values, until, f.now)
 			})
 		},
 	}
@@ -146,7 +146,7 @@ reuse=idle:1m,uptime:30m, and reuse=none ends it.`,
 }
 
 // onOverlay makes an edit of one overlay. What is wrong with it is the user's to fix.
-func (m *manualFlags) onOverlay(ctx context.Context, arg string, edit func(*fleetNow, *manifest.Overlay) (manual.Edit, error)) error {
+func (m *manualFlags) onOverlay(ctx context.Context, arg string, edit func(*fleetNow, *fleet.Overlay) (manual.Edit, error)) error {
 	return m.run(ctx, func(_ context.Context, f *fleetNow) (manual.Edit, error) {
 		o, err := f.overlay(arg, m.settings.git.overlays)
 		if err != nil {

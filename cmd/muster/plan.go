@@ -61,7 +61,7 @@ is nothing to do and 1 when there is.`,
 				if err := invalidOverlays(result.Suspended); err != nil && !w.on {
 					return err
 				}
-				if len(result.Acts) > 0 {
+				if len(result.Operations) > 0 {
 					return errChanges
 				}
 				return nil
@@ -87,8 +87,8 @@ func planPrinters() map[string]func(output.Output, generator.Result) error {
 	}
 }
 
-// withoutTop leaves out what is said of the directory of overlays as if it were an
-// overlay, when it holds none.
+// withoutTop removes findings that treat the directory of overlays as an overlay, if it contains
+// no overlays.
 func withoutTop(r generator.Result, dir string) generator.Result {
 	r.Suspended = slices.DeleteFunc(slices.Clone(r.Suspended), func(s generator.Suspended) bool {
 		return len(r.Decisions) == 0 && (s.Overlay == "." || s.Overlay == path.Clean(dir))
@@ -117,7 +117,7 @@ func only(r generator.Result, names []string, dir string) (generator.Result, err
 	r.Decisions = slices.DeleteFunc(slices.Clone(r.Decisions), func(d plan.Decision) bool { return other(d.Overlay) })
 	r.Suspended = slices.DeleteFunc(slices.Clone(r.Suspended), func(s generator.Suspended) bool { return other(s.Overlay) })
 	r.Warnings = slices.DeleteFunc(slices.Clone(r.Warnings), func(w generator.Warning) bool { return other(w.Overlay) })
-	r.Acts = slices.DeleteFunc(slices.Clone(r.Acts), func(a ledger.Act) bool { return other(a.Decision.Overlay) })
+	r.Operations = slices.DeleteFunc(slices.Clone(r.Operations), func(a ledger.Operation) bool { return other(a.Decision.Overlay) })
 	r.Unserved = nil
 	return r, nil
 }
@@ -153,22 +153,22 @@ func printTable(out output.Output, r generator.Result, all bool) error {
 			fmt.Fprintf(out.Text, "%s: suspended: %s\n", s.Overlay, s.Why)
 		}
 	}
-	printElsewhere(out.Text, r)
+	printOtherOverlays(out.Text, r)
 	printUnmatched(out.Text, r)
 	if unread := r.Looked.Snapshot.Unread; unread != "" {
 		fmt.Fprintln(out.Text, unread)
 	}
 	valid := slices.ContainsFunc(r.Decisions, func(d plan.Decision) bool { return !invalid[d.Overlay] })
 	switch {
-	case len(r.Acts) > 0 || len(invalid) > 0 && !valid:
+	case len(r.Operations) > 0 || len(invalid) > 0 && !valid:
 	case len(invalid) > 0:
 		fmt.Fprintln(out.Text, "\nNothing to do for the overlays that are valid.")
 	default:
 		fmt.Fprintln(out.Text, "\nNothing to do.")
 	}
-	for _, a := range r.Acts {
+	for _, a := range r.Operations {
 		fmt.Fprintf(out.Text, "\n# %s: %s\n", a.Path, a.Kind)
-		if err := printDiff(out.Text, r.Tip.Tree, a.Changes); err != nil {
+		if err := printDiff(out.Text, r.Head.Tree, a.Changes); err != nil {
 			return err
 		}
 	}
@@ -192,19 +192,19 @@ func printSums(out output.Output, r generator.Result, all bool) error {
 	return nil
 }
 
-// printElsewhere says of each overlay which agents with its tag are of no use to it: those
-// that are where its policy no longer is, and those of another fleet.
-func printElsewhere(out io.Writer, r generator.Result) {
+// printOtherOverlays prints, for each overlay, the number of agents with its tag that it cannot
+// use: those in another queue or cluster than its policy's, and those of another fleet.
+func printOtherOverlays(out io.Writer, r generator.Result) {
 	for _, d := range r.Decisions {
 		for _, s := range d.Observation.Overlays {
 			if s.Overlay != d.Overlay {
 				continue
 			}
-			if s.Strayed > 0 {
-				fmt.Fprintf(out, "%s: %d agents are in another queue or cluster than the policy says; they count against max until they leave\n", s.Overlay, s.Strayed)
+			if s.OtherQueue > 0 {
+				fmt.Fprintf(out, "%s: %d agents are in another queue or cluster than the policy says; they count against max until they leave\n", s.Overlay, s.OtherQueue)
 			}
-			if s.Namesakes > 0 {
-				fmt.Fprintf(out, "%s: another fleet repository has an overlay of this name; its %d agents are not counted, and commits of both are easily confused\n", s.Overlay, s.Namesakes)
+			if s.OtherFleets > 0 {
+				fmt.Fprintf(out, "%s: another fleet repository has an overlay of this name; its %d agents are not counted, and commits of both are easily confused\n", s.Overlay, s.OtherFleets)
 			}
 		}
 	}

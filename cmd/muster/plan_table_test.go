@@ -39,7 +39,7 @@ func drawQueue(t *rapid.T) ([]plan.Overlay, plan.Observation) {
 		}
 		overlays = append(overlays, v)
 		busy := rapid.IntRange(0, 3).Draw(t, "busy")
-		o.Overlays = append(o.Overlays, plan.Supply{Overlay: v.Name, Busy: busy, QueueBusy: 9, Own: busy, Stopping: rapid.IntRange(0, 1).Draw(t, "stopping"), MostJobs: rapid.SampledFrom([]int{0, 4}).Draw(t, "Jobs in a commit")})
+		o.Overlays = append(o.Overlays, plan.Supply{Overlay: v.Name, Busy: busy, QueueBusy: 9, Own: busy, Stopping: rapid.IntRange(0, 1).Draw(t, "stopping"), MaxJobs: rapid.SampledFrom([]int{0, 4}).Draw(t, "Jobs in a commit")})
 	}
 	for i := range rapid.IntRange(1, 2).Draw(t, "groups") {
 		serving := o.Overlays[min(i, len(overlays)-1):]
@@ -85,7 +85,7 @@ func TestPrintedRowsAgree(t *testing.T) {
 			for i, name := range head[:slices.Index(head, "STATE")] {
 				terms[term(name)], _ = strconv.Atoi(cells[i])
 			}
-			for _, limit := range []string{"LEFT-THIS-HOUR", "MOST-AT-ONCE"} {
+			for _, limit := range []string{"LEFT-THIS-HOUR", "MAX-AT-ONCE"} {
 				if i := slices.Index(head, limit); i < 0 || cells[i] == output.Unknown {
 					terms[term(limit)] = math.MaxInt
 				}

@@ -10,7 +10,7 @@ import (
 	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/plan"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 )
 
 // TestYAMLOfAnyRule: whatever a job asks for, plan prints it, and it reads back
@@ -20,13 +20,13 @@ func TestYAMLOfAnyRule(t *testing.T) {
 	for r := rune(0); r < 0x2100; r++ {
 		rules = append(rules, "a="+string(r)+"b")
 	}
-	rules = append(rules, "a=\ufffd", "a=\ufffe", "a=\uffff", "a=\ufeff", "a=\u2028", "a=😀", `a=\u007f`, "a=\U0010ffff", "a=\U0001fffe", "a=\U000e0041", "@canary", canary.Words())
+	rules = append(rules, "a=\ufffd", "a=\ufffe", "a=\uffff", "a=\ufeff", "a=\u2028", "a=😀", `a=\u007f`, "a=\U0010ffff", "a=\U0001fffe", "a=\U000e0041", "@canary", canarytest.Words())
 	d := plan.Decision{Observation: plan.Observation{Unmatched: []plan.Unmatched{{Rules: rules, Missing: rules}}}}
 	var out bytes.Buffer
 	if err := output.PrintYAML(&output.Printable{To: &out}, generator.Result{Decisions: []plan.Decision{d}}); err != nil {
 		t.Fatal(err)
 	}
-	if found := canary.Printed(out.String()); len(found) > 0 {
+	if found := canarytest.Printed(out.String()); len(found) > 0 {
 		t.Errorf("found %q", found)
 	}
 	raw, err := yaml.YAMLToJSON(out.Bytes())

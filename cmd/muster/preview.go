@@ -14,7 +14,7 @@ import (
 
 	"muster/cmd/muster/output"
 	"muster/generator/finding"
-	"muster/generator/manifest"
+	"muster/generator/fleet"
 	"muster/generator/preview"
 	"muster/gitops"
 	"muster/gitops/github"
@@ -128,7 +128,7 @@ func (v *previewFlags) report(ctx context.Context, base, head string) (preview.R
 	r := preview.Report{Base: base, Head: head}
 	dir := path.Clean(v.settings.git.overlays)
 	dirs := []string{dir, path.Join(path.Dir(dir), "base")}
-	var fleets [2][]manifest.Overlay
+	var fleets [2][]fleet.Overlay
 	var findings [2][]finding.Finding
 	for i, commit := range []string{base, head} {
 		tip, err := v.repository.Past(ctx, commit, dirs)
@@ -153,7 +153,7 @@ func (v *previewFlags) report(ctx context.Context, base, head string) (preview.R
 }
 
 // play plays the past of the overlays that change.
-func (v *previewFlags) play(ctx context.Context, r *preview.Report, fleet []manifest.Overlay) error {
+func (v *previewFlags) play(ctx context.Context, r *preview.Report, loaded []fleet.Overlay) error {
 	if v.days == 0 || len(r.Changes) == 0 {
 		return nil
 	}
@@ -166,7 +166,7 @@ func (v *previewFlags) play(ctx context.Context, r *preview.Report, fleet []mani
 	for i := range r.Changes {
 		c := &r.Changes[i]
 		v.settings.program.progress.Doing("playing " + c.Overlay)
-		shared := slices.ContainsFunc(fleet, func(o manifest.Overlay) bool {
+		shared := slices.ContainsFunc(loaded, func(o fleet.Overlay) bool {
 			return o.Name != c.Overlay && o.Policy.Queue == c.Queue && c.Queue != ""
 		})
 		if err := c.Play(ctx, observed[c.Overlay], shared); err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 	"muster/gitops/github/githubtest"
 )
 
@@ -78,12 +78,12 @@ func TestPreviewOnGitHub(t *testing.T) {
 	said := []string{api.Comments(n)[0], last.Output.Title, last.Output.Summary}
 	for _, a := range last.Output.Annotations {
 		said = append(said, fmt.Sprint(a["message"]))
-		if found := canary.Printed(said[len(said)-1]); len(found) > 0 {
+		if found := canarytest.Printed(said[len(said)-1]); len(found) > 0 {
 			t.Errorf("%q in the annotation %v", found, a)
 		}
 	}
 	for _, text := range said { // Markdown: mentions are in code
-		if found := canary.Controls(text); len(found) > 0 {
+		if found := canarytest.Controls(text); len(found) > 0 {
 			t.Errorf("%q in %q", found, text)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/plan"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 )
 
 func TestPrintable(t *testing.T) {
@@ -32,12 +32,12 @@ func TestPrintable(t *testing.T) {
 
 // TestPrintedPlanIsClean: in JSON the escapes mean what was there.
 func TestPrintedPlanIsClean(t *testing.T) {
-	r := generator.Result{Suspended: []generator.Suspended{{Overlay: "a", Why: plan.Suspension{Code: plan.Invalid, Finding: canary.Words() + "\U000e0041"}}}}
+	r := generator.Result{Suspended: []generator.Suspended{{Overlay: "a", Why: plan.Suspension{Code: plan.Invalid, Finding: canarytest.Words() + "\U000e0041"}}}}
 	var out bytes.Buffer
 	if err := output.PrintJSON(&output.Printable{To: &out}, r); err != nil {
 		t.Fatal(err)
 	}
-	if found := canary.Printed(out.String()); len(found) > 0 {
+	if found := canarytest.Printed(out.String()); len(found) > 0 {
 		t.Errorf("%q in %q", found, out.String())
 	}
 	var read output.PlanDocument

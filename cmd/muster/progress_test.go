@@ -68,8 +68,8 @@ func TestProgressLine(t *testing.T) {
 // sleepsUntilSeen is a stopped clock that sleeps until a terminal shows a text.
 type sleepsUntilSeen struct {
 	stoppedClock
-	world  *world
-	screen *awaited
+	scenario *scenario
+	screen   *awaited
 }
 
 func (c *sleepsUntilSeen) Sleep(ctx context.Context, d time.Duration) error {
@@ -78,7 +78,7 @@ func (c *sleepsUntilSeen) Sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 	}
 	c.now = c.now.Add(d)
-	c.world.buildkite.AdvanceTo(c.now)
+	c.scenario.buildkite.AdvanceTo(c.now)
 	return ctx.Err()
 }
 

@@ -69,7 +69,7 @@ func TestExitCodes(t *testing.T) {
 	for _, cells := range rows(t, section(t, "docs/reference/cli.md", "## Exit codes")) {
 		got = append(got, cells[0])
 	}
-	if !slices.Equal(got, want) || !slices.Contains(want, strconv.Itoa(exitRaces)) {
+	if !slices.Equal(got, want) || !slices.Contains(want, strconv.Itoa(exitConflicts)) {
 		t.Errorf("docs/reference/cli.md lists the exit codes %v, main.go has %v", got, want)
 	}
 }

@@ -119,7 +119,7 @@ func (r *reportFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	look := history.Config{Overlays: c.Overlays}.Look()
+	look := history.Config{Overlays: c.Overlays}.Selection()
 	c.Edits = func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error) {
 		return repository.Edits(ctx, commits, trees, look)
 	}
@@ -141,7 +141,7 @@ func (r *reportFlags) run(ctx context.Context, args []string) error {
 	return r.write(made)
 }
 
-// write writes the report to where it is asked for.
+// write writes the report to the destination that the flags select.
 func (r *reportFlags) write(made report.Report) error {
 	p := r.settings.program
 	var text bytes.Buffer

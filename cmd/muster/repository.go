@@ -189,7 +189,7 @@ func (s *gitSettings) writer(log *slog.Logger) (branch.Writer, error) {
 	return writer, output.Usage(err)
 }
 
-// githubApp returns the App, or nil where none is asked for.
+// githubApp returns the App, or nil if no flag configures one.
 func (s *gitSettings) githubApp() (*github.App, error) {
 	given := 0
 	for _, set := range []bool{s.app != "", s.appKey != "", s.installation != 0} {
@@ -208,8 +208,8 @@ func (s *gitSettings) githubApp() (*github.App, error) {
 	return nil, errors.New("a GitHub App takes --github-app-id, --github-app-installation and --github-app-key-file, all three")
 }
 
-// password returns where the password for https comes from; nil where there is
-// none. Only one source may be given.
+// password returns the source of the password for https, or nil if none is configured. It is an
+// error to configure more than one source.
 func (s *gitSettings) password(app *github.App) (remote.PasswordFunc, error) {
 	fixed := s.program.variable(variablePassword)
 	var sources []string

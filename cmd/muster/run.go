@@ -110,7 +110,7 @@ func (s *settings) once(ctx context.Context, f runFlags) error {
 	return invalidOverlays(result.Suspended)
 }
 
-// run ticks until it is told to end.
+// run ticks until the context ends.
 func (s *settings) run(ctx context.Context, f runFlags) error {
 	p := s.program
 	log, err := s.logger()
@@ -132,10 +132,12 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 			}
 		})
 	}
-	watch := func(client *buildkite.Client, commits page.Commits) (generator.Watcher, *generator.Wake, error) {
-		var wake *generator.Wake
+	var gaps []string
+	watch := func(client *buildkite.Client, commits page.Commits) (generator.Watcher, *generator.Triggers, error) {
+		gaps = client.Gaps()
+		var wake *generator.Triggers
 		if s.trigger != nil {
-			wake = &generator.Wake{Every: f.webhooks.interval, Spare: client.Spare, Metrics: s.trigger}
+			wake = &generator.Triggers{Every: f.webhooks.interval, Spare: client.Spare, Metrics: s.trigger}
 		}
 		if f.listen == "" {
 			return s.alsoPages(nil), wake, nil
@@ -152,7 +154,9 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 	}
 	log.Info("starting", "version", p.build.name(), "commit", p.build.commit, "repository", s.git.shown, "branch", s.git.branch, "overlays", s.git.overlays,
 		"organisation", s.org, "interval", f.interval, "dry-run", f.dryRun)
-	s.warnOfSource(log)
+	for _, gap := range gaps {
+		log.Warn(gap)
+	}
 	defer log.Info("stopped")
 	stop, err := f.serve(ctx, log, ends)
 	defer stop()
@@ -187,7 +191,7 @@ func (s *settings) statusConfig(f runFlags, client *buildkite.Client) status.Con
 	}
 }
 
-// serve begins to listen where that is asked for. What it returns ends that.
+// serve starts the servers that the flags enable. stop ends them.
 func (f *runFlags) serve(ctx context.Context, log *slog.Logger, ends *endpoints) (stop func(), err error) {
 	var all []*serving
 	stop = func() {

@@ -18,12 +18,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// screen says what reads muster's output. The zero value is no terminal.
+// screen describes where muster's output goes. The zero value is not a terminal.
 type screen struct {
 	// terminal: standard output is one, and progress: standard error is one.
 	terminal, progress bool
-	// steps is the terminal behind standard error, for lines that are written anew;
-	// nil where nobody watches. No words of others go there: it shows what it is sent.
+	// steps is the terminal behind standard error, for lines that are redrawn; nil if it is not
+	// a terminal. It must not receive untrusted text: nothing is escaped.
 	steps io.Writer
 }
 
@@ -46,17 +46,17 @@ type watchedFleet struct {
 	progress *output.Progress
 }
 
-// Tip is the fleet's. What comes after it is the building of templates.
-func (f watchedFleet) Tip(ctx context.Context) (branch.Tip, error) {
+// Head is the fleet's. What comes after it is the building of templates.
+func (f watchedFleet) Head(ctx context.Context) (branch.Head, error) {
 	f.progress.Doing("reading the fleet repository")
 	defer f.progress.Doing("building the overlays")
-	return f.Fleet.Tip(ctx)
+	return f.Fleet.Head(ctx)
 }
 
 // Commit is the fleet's.
-func (f watchedFleet) Commit(ctx context.Context, tip branch.Tip, acts []ledger.Act) (branch.Tip, error) {
+func (f watchedFleet) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
 	f.progress.Doing("pushing")
-	return f.Fleet.Commit(ctx, tip, acts)
+	return f.Fleet.Commit(ctx, head, ops)
 }
 
 // watchedBuildkite has all methods of the client: the generator asks for some that not
@@ -100,9 +100,8 @@ func (w *watch) addTo(c *cobra.Command) {
 	c.Flags().DurationVar(&w.interval, "watch-interval", 15*time.Second, "with --watch, time between polls")
 }
 
-// run shows once what look prints, or with --watch until the context ends. What
-// look returns ends the command, but for a watch that has begun: it is reported,
-// and the next look may go well.
+// run calls look once, or with --watch until the context ends. An error of the first call ends
+// the command; with --watch, later errors are printed, and the next call may succeed.
 func (w watch) run(ctx context.Context, p program, out output.Output, look func(context.Context, output.Output) error) error {
 	if !w.on {
 		return look(ctx, out)

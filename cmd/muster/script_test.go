@@ -25,7 +25,7 @@ import (
 	"muster/generator/simulation"
 	"muster/gitops"
 	"muster/gitops/branch"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
 	"muster/gitops/unraced"
@@ -79,9 +79,9 @@ func (endingClock) Sleep(context.Context, time.Duration) error { return context.
 // start is when every script begins.
 var start = time.Date(2026, time.November, 21, 2, 15, 0, 0, time.UTC)
 
-// world is what a script has around it: a git server over smart HTTP with an
+// scenario is what a script has around it: a git server over smart HTTP with an
 // empty bare repository, a Buildkite, and a cluster.
-type world struct {
+type scenario struct {
 	git       *gitserver.Server
 	repo      gitserver.Repository
 	buildkite *fakebuildkite.Server
@@ -135,7 +135,7 @@ func scriptParams(files []string) testscript.Params {
 		RequireUniqueNames:  true,
 		UpdateScripts:       *updateScripts,
 		Setup: func(env *testscript.Env) error {
-			w, err := newWorld(env.WorkDir)
+			w, err := newScenario(env.WorkDir)
 			if err != nil {
 				return err
 			}
@@ -172,8 +172,8 @@ func scriptParams(files []string) testscript.Params {
 	}
 }
 
-func newWorld(dir string) (*world, error) {
-	w := &world{buildkite: fakebuildkite.New(fakebuildkite.Options{Now: start.Add(-time.Minute), Token: canary.BuildkiteToken})}
+func newScenario(dir string) (*scenario, error) {
+	w := &scenario{buildkite: fakebuildkite.New(fakebuildkite.Options{Now: start.Add(-time.Minute), Token: canarytest.BuildkiteToken})}
 	var err error
 	if w.repo, err = gitserver.Init(filepath.Join(dir, "srv", "fleet.git")); err != nil {
 		return nil, err
@@ -187,16 +187,16 @@ func newWorld(dir string) (*world, error) {
 	}
 	w.buildkite.SetDefaultQueue(cluster, "default")
 	w.api = httptest.NewServer(w.sent.only("Buildkite", "Buildkite's token", w.buildkite))
-	w.buildkite.AddAgentToken(cluster, canary.AgentToken)
+	w.buildkite.AddAgentToken(cluster, canarytest.AgentToken)
 	w.buildkite.AddAgentToken("", "bkct_elsewhere")
 	w.agents = httptest.NewServer(w.sent.only("the Agent API", "the agents' token", w.buildkite))
 	w.cluster = &simulation.Cluster{Buildkite: w.buildkite, BuildkiteCluster: cluster,
-		Fate: func() simulation.Fate { return simulation.Fate{Boot: 30 * time.Second} }}
+		Fate: func() simulation.Fate { return simulation.Fate{Startup: 30 * time.Second} }}
 	return w, nil
 }
 
 // forestall lets another writer be first, as often as the script asked for.
-func (w *world) forestall(next http.Handler) http.Handler {
+func (w *scenario) forestall(next http.Handler) http.Handler {
 	return w.sent.only("git's host", "the password for git", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if w.denied(rw, r) {
 			return
@@ -211,7 +211,7 @@ func (w *world) forestall(next http.Handler) http.Handler {
 	}))
 }
 
-func worldOf(ts *testscript.TestScript) *world { return ts.Value("world").(*world) }
+func scenarioOf(ts *testscript.TestScript) *scenario { return ts.Value("world").(*scenario) }
 
 // cmdBuild makes a build: build COUNT DURATION [RULE...].
 func cmdBuild(ts *testscript.TestScript, _ bool, args []string) {
@@ -219,7 +219,7 @@ func cmdBuild(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	duration, err := time.ParseDuration(args[1])
 	ts.Check(err)
-	w := worldOf(ts)
+	w := scenarioOf(ts)
 	w.buildkite.CreateBuild(fakebuildkite.Build{Cluster: w.cluster.BuildkiteCluster,
 		Steps: []fakebuildkite.Step{{Label: "test", Parallelism: count, Duration: duration, Agents: hostiles(args[2:])}}})
 }
@@ -228,7 +228,7 @@ func cmdBuild(ts *testscript.TestScript, _ bool, args []string) {
 func cmdConnect(ts *testscript.TestScript, _ bool, args []string) {
 	count, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	w := worldOf(ts)
+	w := scenarioOf(ts)
 	for range count {
 		_, err := w.buildkite.Connect(fakebuildkite.Agent{Cluster: w.cluster.BuildkiteCluster, Tags: hostiles(args[1:])})
 		ts.Check(err)
@@ -242,47 +242,47 @@ func cmdAdvance(ts *testscript.TestScript, _ bool, args []string) {
 	now, err := time.Parse(time.RFC3339, ts.Getenv("FAKE_NOW"))
 	ts.Check(err)
 	now = now.Add(d)
-	worldOf(ts).buildkite.AdvanceTo(now)
+	scenarioOf(ts).buildkite.AdvanceTo(now)
 	ts.Setenv("FAKE_NOW", now.Format(time.RFC3339))
 }
 
 // cmdSync lets the cluster apply what the branch holds: sync OVERLAY.
 func cmdSync(ts *testscript.TestScript, _ bool, args []string) {
-	w := worldOf(ts)
-	repository, err := gitops.New(gitops.Config{URL: w.git.URL + "/fleet.git", Credentials: remote.Credentials{Password: remote.StaticPassword("git", canary.GitPassword)}})
+	w := scenarioOf(ts)
+	repository, err := gitops.New(gitops.Config{URL: w.git.URL + "/fleet.git", Credentials: remote.Credentials{Password: remote.StaticPassword("git", canarytest.GitPassword)}})
 	ts.Check(err)
-	tip, err := repository.Tip(context.Background())
+	head, err := repository.Head(context.Background())
 	ts.Check(err)
-	ts.Check(w.cluster.Sync(tip.Tree, args[0]))
+	ts.Check(w.cluster.Sync(head.Tree, args[0]))
 }
 
 // cmdRival lets another writer be first at the next pushes: rival COUNT.
 func cmdRival(ts *testscript.TestScript, _ bool, args []string) {
 	count, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	worldOf(ts).rivals.Store(int64(count))
+	scenarioOf(ts).rivals.Store(int64(count))
 }
 
 // cmdPassword makes the git server ask for a password: password SECRET.
 func cmdPassword(ts *testscript.TestScript, _ bool, args []string) {
-	worldOf(ts).git.SetPassword(args[0])
+	scenarioOf(ts).git.SetPassword(args[0])
 }
 
 // cmdRequests prints the requests that git got since it was last called.
 func cmdRequests(ts *testscript.TestScript, _ bool, _ []string) {
-	for _, r := range worldOf(ts).git.Requests() {
+	for _, r := range scenarioOf(ts).git.Requests() {
 		fmt.Fprintln(ts.Stdout(), r)
 	}
 }
 
 // cmdStacks prints the stacks that are registered in Buildkite.
 func cmdStacks(ts *testscript.TestScript, _ bool, _ []string) {
-	fmt.Fprintln(ts.Stdout(), worldOf(ts).buildkite.Stacks())
+	fmt.Fprintln(ts.Stdout(), scenarioOf(ts).buildkite.Stacks())
 }
 
 // cmdPublish commits a directory's files to the branch, whole: publish DIR.
 func cmdPublish(ts *testscript.TestScript, _ bool, args []string) {
-	w := worldOf(ts)
+	w := scenarioOf(ts)
 	root := os.DirFS(ts.MkAbs(args[0]))
 	var changes []branch.Change
 	ts.Check(walkFiles(root, func(path string, content []byte) {
@@ -294,7 +294,7 @@ func cmdPublish(ts *testscript.TestScript, _ bool, args []string) {
 
 // cmdPauseQueue pauses a queue in Buildkite: pausequeue KEY.
 func cmdPauseQueue(ts *testscript.TestScript, _ bool, args []string) {
-	w := worldOf(ts)
+	w := scenarioOf(ts)
 	w.buildkite.PauseQueue(w.cluster.BuildkiteCluster, args[0])
 }
 

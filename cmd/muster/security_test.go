@@ -10,10 +10,12 @@ import (
 	"testing"
 )
 
-// TestSecurityPage: each test that docs/explanation/security.md names exists, and each
-// attack in its table names at least one.
-func TestSecurityPage(t *testing.T) {
-	page := readText(t, "docs/explanation/security.md")
+// isTest matches the name of a test, or of a script or case that a test runs.
+var isTest = regexp.MustCompile(`^((Test|Fuzz)\w+|\S+\.txtar)$`)
+
+// testNames returns the names of all tests, scripts and cases of the module.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
 	there := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
@@ -36,13 +38,20 @@ func TestSecurityPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	isTest := regexp.MustCompile(`^((Test|Fuzz)\w+|\S+\.txtar)$`)
+	return there
+}
+
+// TestSecurityPage: each test that docs/explanation/security.md names exists, and each
+// attack in its table names at least one.
+func TestSecurityPage(t *testing.T) {
+	page := readText(t, "docs/explanation/security.md")
+	there := testNames(t)
 	for _, name := range code(page) {
 		if isTest.MatchString(name) && !there[name] {
 			t.Errorf("docs/explanation/security.md names %s, which is not there", name)
 		}
 	}
-	attacks := rows(t, section(t, "docs/explanation/security.md", "## Attacks and tests"))
+	attacks := rows(t, section(t, "docs/explanation/security.md", "## Attacks, faults and tests"))
 	for _, row := range attacks {
 		if !slices.ContainsFunc(code(row[len(row)-1]), isTest.MatchString) {
 			t.Errorf("the row %q names no test", row)

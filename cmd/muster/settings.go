@@ -14,8 +14,8 @@ import (
 	"muster/cmd/muster/page"
 	"muster/generator"
 	"muster/generator/buildkite"
+	"muster/generator/fleet"
 	"muster/generator/kustomize"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 
 	"github.com/spf13/cobra"
@@ -54,8 +54,8 @@ func (p program) builder() kustomize.Builder {
 }
 
 // loader returns what reads the overlays, and waits for each.
-func (s *settings) loader() *manifest.Loader {
-	l := manifest.NewLoader(s.git.overlays)
+func (s *settings) loader() *fleet.Loader {
+	l := fleet.NewLoader(s.git.overlays)
 	if b := s.program.builder(); b != nil {
 		l.BuildWith(b, 0)
 	}
@@ -80,13 +80,13 @@ type settings struct {
 	notify  notifySettings
 	agent   agentSettings
 	trigger *buildkite.Metrics // of ticks; nil: they trigger none
-	pages   *jobPages          // nil: nothing is said on jobs' pages
+	pages   *jobPages          // nil: no job notifications
 
 	program             program
 	org, url, tokenFile string
 	logFormat, logLevel string
 	countLimited        bool
-	watchToken          bool             // not a flag: of commands that go on
+	watchToken          bool             // not a flag: set by long-running commands
 	progress            *output.Progress // of commands that end; nil: none is shown
 }
 
@@ -141,7 +141,7 @@ func (s *settings) client(log *slog.Logger) (*buildkite.Client, error) {
 	}
 	cfg := buildkite.Config{Org: s.org, URL: s.url, Log: log, CountLimited: s.countLimited, WatchToken: s.watchToken}
 	var err error
-	if !s.alone() {
+	if !s.agentTokenOnly() {
 		if cfg.Token, err = s.token(); err != nil {
 			return nil, err
 		}
@@ -149,7 +149,7 @@ func (s *settings) client(log *slog.Logger) (*buildkite.Client, error) {
 	if err := s.makeStacks(log); err != nil {
 		return nil, err
 	}
-	if s.alone() {
+	if s.agentTokenOnly() {
 		if err := s.makeCounter(log); err != nil {
 			return nil, err
 		}
@@ -190,9 +190,9 @@ func readSecret(what, file string) (string, error) {
 	return "", fmt.Errorf("reading %s: %s is empty", what, file)
 }
 
-// generator wires the tick. patience is how long overlays wait for a template that takes long to build. watch makes
-// what is told of the ticks, and what begins them early; nil: nobody and nothing is.
-func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*buildkite.Client, page.Commits) (generator.Watcher, *generator.Wake, error)) (*generator.Generator, error) {
+// generator wires the tick. patience is how long overlays wait for a template that takes long to
+// build. watch returns the watcher of the ticks and their triggers; nil: neither.
+func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*buildkite.Client, page.Commits) (generator.Watcher, *generator.Triggers, error)) (*generator.Generator, error) {
 	log, err := s.logger()
 	if err != nil {
 		return nil, err
@@ -212,16 +212,16 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 	if err := s.makeNotifier(log); err != nil {
 		return nil, err
 	}
-	fleet := generator.Fleet{Writer: writer, Version: s.program.build.String(), Style: style}
+	repository := generator.Fleet{Writer: writer, Version: s.program.build.String(), Style: style}
 	var watcher generator.Watcher
-	var wake *generator.Wake
+	var wake *generator.Triggers
 	if watch != nil {
-		if watcher, wake, err = watch(client, fleet); err != nil {
+		if watcher, wake, err = watch(client, repository); err != nil {
 			return nil, err
 		}
 	}
 	return generator.New(generator.Config{
-		Repository: s.told(watchedFleet{fleet, s.progress}),
+		Repository: s.notifying(watchedFleet{repository, s.progress}),
 		Buildkite:  watchedBuildkite{client, s.progress},
 		Clock:      s.program.clock,
 		Overlays:   s.git.overlays,
@@ -232,15 +232,15 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 		DryRun:     dryRun,
 		Log:        log,
 		Watch:      watcher,
-		Wake:       wake,
+		Triggers:   wake,
 	}), nil
 }
 
 // lineStart parts the lines of an error that has several.
 const lineStart = "\nmuster: "
 
-// invalidOverlays turns the overlays with invalid files into one error, a line
-// each; nil when there is none.
+// invalidOverlays combines the overlays with invalid files into one error, a line each; nil if
+// all are valid.
 func invalidOverlays(suspended []generator.Suspended) error {
 	var lines []string
 	for _, s := range suspended {

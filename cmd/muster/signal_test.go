@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"muster/gitops/branch"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 )
 
 // endless is a fleet repository with an overlay whose template kustomize would
@@ -47,21 +47,21 @@ func endless(t *testing.T) string {
 // process is muster as it is, in a process of its own.
 type process struct {
 	*exec.Cmd
-	mu   sync.Mutex
-	said bytes.Buffer
+	mu     sync.Mutex
+	output bytes.Buffer
 }
 
 // Write implements io.Writer for what it prints.
 func (p *process) Write(text []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.said.Write(text)
+	return p.output.Write(text)
 }
 
 func (p *process) text() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.said.String()
+	return p.output.String()
 }
 
 // started starts muster.
@@ -121,7 +121,7 @@ func TestTerminatedWhileBuilding(t *testing.T) {
 	}
 	t.Parallel()
 	dir := endless(t)
-	w, err := newWorld(t.TempDir())
+	w, err := newScenario(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestTerminatedWhileBuilding(t *testing.T) {
 		t.Fatal(err)
 	}
 	remote := []string{"MUSTER_REPO=" + w.git.URL + "/fleet.git", "MUSTER_BUILDKITE_ORG=acme", "MUSTER_BUILDKITE_URL=" + w.api.URL + "/",
-		"BUILDKITE_API_TOKEN=" + canary.BuildkiteToken, "MUSTER_STARTUP_JITTER=0s"}
+		"BUILDKITE_API_TOKEN=" + canarytest.BuildkiteToken, "MUSTER_STARTUP_JITTER=0s"}
 	for name, c := range map[string]struct {
 		environ, args []string
 		code          int

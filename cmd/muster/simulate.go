@@ -40,11 +40,11 @@ type simulate struct {
 	seed                   uint64
 	hours                  int
 	interval, sync, jitter time.Duration
-	bootMin, bootMax       time.Duration
+	startupMin, startupMax time.Duration
 	syncer                 string
 	synced                 func(flag string) bool // whether it is given
 	nodes, requests        int
-	noShow                 float64
+	neverRegistered        float64
 	jsonFile, chart, day   string
 }
 
@@ -97,7 +97,7 @@ docs/how-to/tune-waits-and-cost.md which columns the CSV file has.`,
 
 // addFlags adds the flags that say what is played and what is written.
 func (s *simulate) addFlags(c *cobra.Command) {
-	w := simulation.DefaultWorld()
+	w := simulation.DefaultScenario()
 	f := c.Flags()
 	f.StringSliceVar(&s.workloads, "workload", nil, "workloads to generate: all, or some of "+strings.Join(workloadNames(), ", ")+" (default "+simulation.DefaultLoad+")")
 	f.StringSliceVar(&s.algorithms, "algorithms", nil, "what to compare: all, or some of "+strings.Join(algorithmNames(), ", ")+" (default "+strings.Join(simulation.DefaultAlgorithms(), ", ")+")")
@@ -113,10 +113,10 @@ func (s *simulate) addFlags(c *cobra.Command) {
 	f.DurationVar(&s.jitter, "sync-jitter", w.Jitter, "what may be added to it")
 	f.StringVar(&s.syncer, "syncer", "", "how the syncer is set up: "+strings.Join(syncerNames(), ", ")+"; --sync and --sync-jitter change it")
 	f.IntVar(&s.requests, "requests", 0, "how many requests a minute Buildkite allows muster, as 50: its looks are then read by its own client, which takes longer to play; 0 is no limit")
-	f.DurationVar(&s.bootMin, "boot-min", w.Boot[0], "shortest time from a pod's creation to its agent's registration")
-	f.DurationVar(&s.bootMax, "boot-max", w.Boot[1], "longest such time")
+	f.DurationVar(&s.startupMin, "boot-min", w.Startup[0], "shortest time from a pod's creation to its agent's registration")
+	f.DurationVar(&s.startupMax, "boot-max", w.Startup[1], "longest such time")
 	f.IntVar(&s.nodes, "nodes", 0, "how many agents there are nodes for at once; 0 is as many as are asked for")
-	f.Float64Var(&s.noShow, "no-show", 0, "share of the pods whose agent never registers, 0 to 1")
+	f.Float64Var(&s.neverRegistered, "no-show", 0, "share of the pods whose agent never registers, 0 to 1")
 	f.StringVar(&s.jsonFile, "json", "", "file to write the same as JSON to")
 	f.StringVar(&s.chart, "chart", "", "file to write a chart to, of waits against cost; its name ends in .svg")
 	f.StringVar(&s.day, "chart-day", "", "file to write a chart to, of the first workload over time; its name ends in .svg")
@@ -155,7 +155,7 @@ func (s *simulate) run(cmd *cobra.Command) error {
 	if err != nil {
 		return output.Usage(err)
 	}
-	world, err := s.world()
+	world, err := s.scenario()
 	if err != nil {
 		return output.Usage(err)
 	}
@@ -202,7 +202,7 @@ func (s *simulate) run(cmd *cobra.Command) error {
 	return s.write(cases, algorithms, rows)
 }
 
-// write writes the files that are asked for.
+// write writes the files that the flags select.
 func (s *simulate) write(cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
 	d := output.Compared(cases, algorithms, rows)
 	text, err := d.JSON()
@@ -244,17 +244,17 @@ func (s *simulate) check() error {
 		return fmt.Errorf("--requests %d is below zero", s.requests)
 	case s.nodes < 0:
 		return fmt.Errorf("--nodes %d is below zero", s.nodes)
-	case !(s.noShow >= 0 && s.noShow <= 1):
-		return fmt.Errorf("--no-show %v: use 0 to 1", s.noShow)
+	case !(s.neverRegistered >= 0 && s.neverRegistered <= 1):
+		return fmt.Errorf("--no-show %v: use 0 to 1", s.neverRegistered)
 	case s.chart != "" && filepath.Ext(s.chart) != ".svg":
 		return fmt.Errorf("--chart %s: the file's name must end in .svg", s.chart)
 	case s.day != "" && filepath.Ext(s.day) != ".svg":
 		return fmt.Errorf("--chart-day %s: the file's name must end in .svg", s.day)
 	}
-	return checkSurroundings(s.syncer, s.bootMin, s.bootMax)
+	return checkSurroundings(s.syncer, s.startupMin, s.startupMax)
 }
 
-// checkSurroundings looks at what flags say of a simulated syncer and of boots.
+// checkSurroundings validates the flags of the simulated syncer and of start-up times.
 func checkSurroundings(syncer string, bootMin, bootMax time.Duration) error {
 	switch {
 	case bootMin < 0 || bootMax < bootMin:
@@ -300,9 +300,9 @@ func choose[T any](flag string, names []string, all []T, name func(T) string) ([
 	return chosen, nil
 }
 
-// world is the default world with what the flags change.
-func (s *simulate) world() (simulation.World, error) {
-	w := simulation.DefaultWorld()
+// scenario is the default world with what the flags change.
+func (s *simulate) scenario() (simulation.Scenario, error) {
+	w := simulation.DefaultScenario()
 	w.Seed, w.Interval = s.seed, s.interval
 	for _, syncer := range simulation.Syncers() {
 		if syncer.Name == s.syncer {
@@ -318,8 +318,8 @@ func (s *simulate) world() (simulation.World, error) {
 	if s.requests > 0 {
 		w.Requests, w.Client = s.requests, simulatedClient
 	}
-	w.Boot = [2]time.Duration{s.bootMin, s.bootMax}
-	w.Trouble.Nodes, w.Trouble.NoShow = s.nodes, s.noShow
+	w.Startup = [2]time.Duration{s.startupMin, s.startupMax}
+	w.Faults.Nodes, w.Faults.NoShow = s.nodes, s.neverRegistered
 	if s.policy == "" {
 		return w, nil
 	}
@@ -343,7 +343,7 @@ func simulatedClient(server *fakebuildkite.Server) simulation.Client {
 }
 
 // cases are the workloads to play, each in its world.
-func (s *simulate) cases(cmd *cobra.Command, world simulation.World) ([]simulation.Case, error) {
+func (s *simulate) cases(cmd *cobra.Command, world simulation.Scenario) ([]simulation.Case, error) {
 	switch {
 	case s.csv != "":
 		in, err := os.Open(s.csv)
@@ -355,7 +355,7 @@ func (s *simulate) cases(cmd *cobra.Command, world simulation.World) ([]simulati
 		if err != nil {
 			return nil, output.Usage(fmt.Errorf("%s: %w", s.csv, err))
 		}
-		return []simulation.Case{{World: world, Workload: workload}}, nil
+		return []simulation.Case{{Scenario: world, Workload: workload}}, nil
 	case s.history != "":
 		c, err := s.rebuilt(cmd.Context(), world)
 		return []simulation.Case{c}, err
@@ -367,7 +367,7 @@ func (s *simulate) cases(cmd *cobra.Command, world simulation.World) ([]simulati
 	var cases []simulation.Case
 	for _, l := range loads {
 		workload := l.Generate(s.seed, time.Duration(s.hours)*time.Hour)
-		cases = append(cases, simulation.Case{World: l.World(world), Workload: workload, About: l.About})
+		cases = append(cases, simulation.Case{Scenario: l.Scenario(world), Workload: workload, About: l.About})
 	}
 	return cases, nil
 }
@@ -387,7 +387,7 @@ func (s *simulate) advise(ctx context.Context, cases []simulation.Case, algorith
 		limit <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-limit }()
-			cases[i].World.Advised, errs[i] = advice.ForAnotherDay(ctx, cases[i], algorithms[at].In(cases[i].World))
+			cases[i].Scenario.Advised, errs[i] = advice.ForAnotherDay(ctx, cases[i], algorithms[at].In(cases[i].Scenario))
 		})
 	}
 	wg.Wait()
@@ -399,19 +399,19 @@ func (s *simulate) advise(ctx context.Context, cases []simulation.Case, algorith
 	return nil
 }
 
-// recorded is what the history of a fleet repository tells of one overlay.
+// recorded is what the history of a fleet repository contains about one overlay.
 type recorded struct {
 	observed []plan.Observation
-	others   []string     // the overlays that it tells of besides, by directory, sorted
-	policy   *plan.Policy // as it is at the head; nil when there is none
+	others   []string     // the other overlays in it, by directory, sorted
+	policy   *plan.Policy // as it is at the head; nil if absent
 }
 
-// sameRepository is the value of --history that stands for that of --repo.
+// sameRepository is the value of --history that selects the repository of --repo.
 const sameRepository = "-"
 
 // rebuilt is the workload that the history tells, and the world it is played
 // in: that of the flags, with the overlay's policy unless they give one.
-func (s *simulate) rebuilt(ctx context.Context, world simulation.World) (simulation.Case, error) {
+func (s *simulate) rebuilt(ctx context.Context, world simulation.Scenario) (simulation.Case, error) {
 	none := simulation.Case{}
 	if s.history != sameRepository {
 		repo, err := s.git.program.cloneAt(s.history)
@@ -436,7 +436,7 @@ func (s *simulate) rebuilt(ctx context.Context, world simulation.World) (simulat
 	if err != nil {
 		return none, output.Usage(fmt.Errorf("%s: %w", s.overlay, err))
 	}
-	return simulation.Case{World: world, Workload: load}, nil
+	return simulation.Case{Scenario: world, Workload: load}, nil
 }
 
 // has says which overlays there are in a history.
@@ -454,15 +454,15 @@ func (s *simulate) readHistory(ctx context.Context, log *slog.Logger) (recorded,
 	if err != nil {
 		return h, err
 	}
-	tip, err := repository.Tip(ctx)
+	head, err := repository.Head(ctx)
 	if err != nil {
 		return h, err
 	}
-	if h.policy, err = policyAt(tip, s.overlay); err != nil {
+	if h.policy, err = policyAt(head, s.overlay); err != nil {
 		return h, err
 	}
 	others := map[string]bool{}
-	for r, err := range ledger.Read(repository.Commits(ctx, tip.Commit, branch.Limit{})) {
+	for r, err := range ledger.Read(repository.Commits(ctx, head.Commit, branch.Limit{})) {
 		switch {
 		case err != nil:
 			return h, err
@@ -479,8 +479,8 @@ func (s *simulate) readHistory(ctx context.Context, log *slog.Logger) (recorded,
 	return h, nil
 }
 
-// observations are what muster's commits up to a head tell of each overlay, by its name;
-// what is damaged tells nothing. Dir is the directory of overlays.
+// observations returns the observations in muster's commits up to a head, by the name of the
+// overlay. It skips malformed commits. dir is the directory of overlays.
 func observations(ctx context.Context, repository *gitops.Repository, head string, since time.Time, dir string) (map[string][]plan.Observation, error) {
 	all := map[string][]plan.Observation{}
 	for r, err := range ledger.Read(repository.Commits(ctx, head, branch.Limit{Since: since})) {
@@ -495,10 +495,10 @@ func observations(ctx context.Context, repository *gitops.Repository, head strin
 	return all, nil
 }
 
-// policyAt reads the overlay's policy at a commit; nil when there is none.
-func policyAt(tip branch.Tip, overlay string) (*plan.Policy, error) {
+// policyAt reads the overlay's policy at a commit; nil if there is no such file.
+func policyAt(head branch.Head, overlay string) (*plan.Policy, error) {
 	name := overlay + "/scaling.yaml"
-	text, err := fs.ReadFile(tip.Tree, name)
+	text, err := fs.ReadFile(head.Tree, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

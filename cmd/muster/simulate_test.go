@@ -311,13 +311,13 @@ func TestSimulateHistory(t *testing.T) {
 	commit("Begin\n", simulation.Start(), branch.Change{Path: "overlays/default/scaling.yaml", Content: fmt.Appendf(nil, scaling, 50)})
 	workload := simulation.Loads()[0].Generate(1, 2*time.Hour)
 	n := 0
-	simulation.Play(simulation.DefaultWorld(), workload, &simulation.Muster{}, func(a simulation.Act) {
+	simulation.Play(simulation.DefaultScenario(), workload, &simulation.Muster{}, func(a simulation.Operation) {
 		n++
-		act := ledger.Act{Kind: ledger.Dispatch, Path: "overlays/default", Decision: *a.Decision}
+		op := ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/default", Decision: *a.Decision}
 		if len(a.Order) == 0 {
-			act.Kind = ledger.Retire
+			op.Kind = ledger.Retire
 		}
-		commit(ledger.Message(act, Version), a.Decision.At(), branch.Change{Path: "n", Content: fmt.Append(nil, n)})
+		commit(ledger.Message(op, Version), a.Decision.At(), branch.Change{Path: "n", Content: fmt.Append(nil, n)})
 	})
 	jobs := func(args ...string) (table string) {
 		t.Helper()
@@ -378,7 +378,7 @@ func TestSimulateHistory(t *testing.T) {
 // TestSimulateDamagedHistory: a commit of muster's that cannot be parsed is an error.
 func TestSimulateDamagedHistory(t *testing.T) {
 	repository := gitserver.NewRepository(t)
-	if _, err := repository.Commit("default: dispatch 1 agent\n\nx\n\nOverlay: overlays/default\nAct: dispatch\n", simulation.Start(), branch.Change{Path: "x", Content: []byte("x")}); err != nil {
+	if _, err := repository.Commit("default: dispatch 1 agent\n\nx\n\nOverlay: overlays/default\nOperation: dispatch\n", simulation.Start(), branch.Change{Path: "x", Content: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
 	if code, _, stderr := simulated(t, "--history", repository.Dir); code == exitOK || !strings.Contains(stderr, "Dispatch: there is no such trailer") {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"muster/cmd/muster/output"
+	"muster/generator/fleet"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/gitops"
 	"muster/gitops/branch"
 
@@ -75,7 +75,7 @@ code is 0 also when overlays are suspended.`,
 // statusSource is what status reads, and keeps from look to look.
 type statusSource struct {
 	repository *gitops.Repository
-	loader     *manifest.Loader
+	loader     *fleet.Loader
 }
 
 // statusSource opens the repository; where none is named, the one that the current
@@ -88,8 +88,8 @@ func (s *settings) statusSource() (*statusSource, error) {
 	return &statusSource{repository: repository, loader: s.loader()}, nil
 }
 
-// statusPrinters are the values of status's --output. whole: one overlay is asked
-// for, with all that is known of it.
+// statusPrinters are the values of status's --output. whole selects all details, for a single
+// overlay.
 func statusPrinters() map[string]func(out output.Output, f output.FleetStatus, whole bool) error {
 	return map[string]func(output.Output, output.FleetStatus, bool) error{
 		"table": func(out output.Output, f output.FleetStatus, whole bool) error {
@@ -130,11 +130,11 @@ func printStatusYAML(out output.Output, f output.FleetStatus) error {
 
 // status reads the fleet repository as it is now.
 func (s *gitSettings) status(ctx context.Context, f *statusSource) (output.FleetStatus, error) {
-	tip, err := f.repository.Tip(ctx)
+	head, err := f.repository.Head(ctx)
 	if err != nil {
 		return output.FleetStatus{}, err
 	}
-	overlays, err := f.loader.LoadContext(ctx, tip.Tree)
+	overlays, err := f.loader.LoadContext(ctx, head.Tree)
 	if err != nil {
 		return output.FleetStatus{}, output.Usage(fmt.Errorf("no overlays can be read below %q of the repository (--overlays says where they are): %w", path.Clean(s.overlays), err))
 	}
@@ -142,6 +142,6 @@ func (s *gitSettings) status(ctx context.Context, f *statusSource) (output.Fleet
 		return output.FleetStatus{}, err
 	}
 	now := s.program.clock.Now().UTC().Truncate(time.Second)
-	log := ledger.Read(f.repository.Commits(ctx, tip.Commit, branch.Limit{Commits: output.MostStatusCommits}))
-	return output.ReadStatus(overlays, tip.Commit, now, log)
+	log := ledger.Read(f.repository.Commits(ctx, head.Commit, branch.Limit{Commits: output.MaxStatusCommits}))
+	return output.ReadStatus(overlays, head.Commit, now, log)
 }

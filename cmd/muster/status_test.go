@@ -11,20 +11,20 @@ import (
 	"pgregory.net/rapid"
 
 	"muster/cmd/muster/output"
+	"muster/generator/fleet"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 )
 
-// pastActs yields records, the newest first, and counts those that were read.
-func pastActs(read *int, entries ...ledger.Entry) iter.Seq2[ledger.Record, error] {
+// pastOperations yields records, the newest first, and counts those that were read.
+func pastOperations(read *int, entries ...ledger.Entry) iter.Seq2[ledger.Record, error] {
 	return func(yield func(ledger.Record, error) bool) {
 		for _, e := range entries {
 			*read++
 			r := ledger.Record{Commit: branch.Commit{At: e.At}, Entry: &e}
 			if e.Overlay == "" {
-				r.Entry, r.Damage = nil, &ledger.Damaged{Problem: "edited"}
+				r.Entry, r.Damage = nil, &ledger.Malformed{Problem: "edited"}
 			}
 			if !yield(r, nil) {
 				return
@@ -40,12 +40,12 @@ func dispatchedAt(overlay string, age time.Duration, agents int) ledger.Entry {
 // TestStatusReadsWhatItNeeds: the last hour and each overlay's last act, and no
 // commit more.
 func TestStatusReadsWhatItNeeds(t *testing.T) {
-	overlays := []manifest.Overlay{{Overlay: plan.Overlay{Name: "a"}, Path: "overlays/a"}, {Overlay: plan.Overlay{Name: "b"}, Path: "overlays/b"}}
+	overlays := []fleet.Overlay{{Overlay: plan.Overlay{Name: "a"}, Path: "overlays/a"}, {Overlay: plan.Overlay{Name: "b"}, Path: "overlays/b"}}
 	a := func(age time.Duration, agents int) ledger.Entry { return dispatchedAt("overlays/a", age, agents) }
 	retired := a(time.Minute, 50)
 	retired.Kind = ledger.Retire
 	read := 0
-	f, err := output.ReadStatus(overlays, "c0ffee", start, pastActs(&read,
+	f, err := output.ReadStatus(overlays, "c0ffee", start, pastOperations(&read,
 		a(-time.Minute, 1), // made by a clock that is ahead
 		retired, a(4*time.Minute, 2), a(5*time.Minute, 3), ledger.Entry{At: start.Add(-6 * time.Minute)}, a(59*time.Minute, 4), a(time.Hour, 5),
 		dispatchedAt("overlays/b", 2*time.Hour, 6), a(3*time.Hour, 7), a(4*time.Hour, 8)))
@@ -55,8 +55,8 @@ func TestStatusReadsWhatItNeeds(t *testing.T) {
 	if want := []int{4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3}; !slices.Equal(f.Overlays[0].Ordered, want) {
 		t.Errorf("ordered %v, want %v", f.Overlays[0].Ordered, want)
 	}
-	if acts := f.Overlays[1].Acts; len(acts) != 1 || acts[0].Agents != 6 {
-		t.Errorf("the last act of b is not found: %+v", acts)
+	if ops := f.Overlays[1].Operations; len(ops) != 1 || ops[0].Agents != 6 {
+		t.Errorf("the last act of b is not found: %+v", ops)
 	}
 	if read != 9 {
 		t.Errorf("%d commits were read: the first one that is not needed is the 9th", read)
@@ -106,7 +106,7 @@ func TestDesiredIsRemade(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		overlays, o := drawQueue(t)
 		for i := range overlays {
-			overlays[i].State, o.Overlays[i].MostJobs = plan.State{}, 0
+			overlays[i].State, o.Overlays[i].MaxJobs = plan.State{}, 0
 		}
 		decided := plan.Decide("c0ffee", overlays, o)
 		for _, d := range decided {

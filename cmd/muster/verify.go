@@ -298,7 +298,7 @@ func (p *verifyText) finding(f verification.Finding) error {
 	}
 	return p.stream.Row([]output.Cell{
 		{Text: f.Commit[:min(7, len(f.Commit))]}, {Text: f.At.UTC().Format(time.RFC3339)}, {Text: dash(output.OneRow(f.Author))}, {Text: dash(f.Overlay)},
-		{Text: dash(string(f.Act))}, {Text: string(f.Verdict), Style: style}, {Text: output.OneRow(strings.Join(why, "; "))},
+		{Text: dash(string(f.Operation))}, {Text: string(f.Verdict), Style: style}, {Text: output.OneRow(strings.Join(why, "; "))},
 	})
 }
 
@@ -310,7 +310,7 @@ func (p *verifyText) end(c verification.Config, count verification.Count) error 
 		fmt.Fprintln(p.out.Text)
 	}
 	var kinds []string
-	for _, v := range []verification.Verdict{verification.Follows, verification.Repair, verification.ByHand, verification.Forged, verification.Damaged, verification.OtherVersion, verification.Unknown} {
+	for _, v := range []verification.Verdict{verification.Follows, verification.Repair, verification.ByHand, verification.Forged, verification.Malformed, verification.OtherVersion, verification.Unknown} {
 		if n := count.Verdicts[v]; n > 0 || v == verification.Follows {
 			kinds = append(kinds, fmt.Sprintf("%d %s", n, v))
 		}
@@ -331,7 +331,7 @@ func verifyNotes(c verification.Config, count verification.Count) []string {
 		}
 	}
 	add(count.Verdicts[verification.Repair], "repair: it puts back what was ordered, and changes muster's own files alone")
-	add(count.OtherWords, "%d of those that follow have notes, as reasons in other words: --all shows them", count.OtherWords)
+	add(count.OtherMessage, "%d of those that follow have notes, as reasons in other words: --all shows them", count.OtherMessage)
 	add(count.Verdicts[verification.OtherVersion], "other-version: this is %s, and makes them otherwise; that is no failure unless --strict is given", c.Version)
 	add(count.Unproven, "%d of muster's commits have no good signature", count.Unproven)
 	if len(count.Fleets) > 1 {

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/fleet"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
@@ -61,7 +61,7 @@ func BenchmarkVerify(b *testing.B) {
 type following struct {
 	in       io.WriteCloser
 	importer *exec.Cmd
-	loader   *manifest.Loader
+	loader   *fleet.Loader
 	files    fstest.MapFS
 	head     string
 	at       time.Time
@@ -71,7 +71,7 @@ type following struct {
 
 func newFollowing(b *testing.B, r gitserver.Repository) *following {
 	b.Helper()
-	f := &following{repo: r, loader: manifest.NewLoader("overlays"), files: fstest.MapFS{}, at: start}
+	f := &following{repo: r, loader: fleet.NewLoader("overlays"), files: fstest.MapFS{}, at: start}
 	f.importer = exec.Command("git", "fast-import", "--quiet")
 	f.importer.Dir = r.Dir
 	var err error
@@ -122,12 +122,12 @@ func (f *following) tick(b *testing.B) {
 		supply.Dispatches[d.ID] = seen
 	}
 	o := plan.Observation{At: f.at, Queue: "default", Overlays: []plan.Supply{supply}, Jobs: []plan.Demand{{Overlays: []string{"default"}, Pending: 5, Oldest: &oldest}}}
-	for _, d := range plan.Decide(f.head, manifest.Decidable(overlays), o) {
-		acts, err := generator.Render(overlays[0], d)
-		if err != nil || len(acts) == 0 {
+	for _, d := range plan.Decide(f.head, fleet.Decidable(overlays), o) {
+		ops, err := generator.Render(overlays[0], d)
+		if err != nil || len(ops) == 0 {
 			b.Fatal(err, d)
 		}
-		for _, a := range acts {
+		for _, a := range ops {
 			f.commit(b, ledger.Message(a, thisBuild().String()), a.Changes)
 		}
 	}

@@ -80,8 +80,8 @@ type build struct {
 	commit string
 }
 
-// thisBuild is the running program's: what the linker was told, otherwise what
-// the go command has stamped (go help buildvcs), otherwise the source's.
+// thisBuild describes the running program: the linker's values first, then those stamped by the
+// go command (go help buildvcs), then the source's.
 func thisBuild() build {
 	b := build{linkedVersion, linkedCommit}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -114,8 +114,7 @@ func (b build) or(info *debug.BuildInfo) build {
 // name is the version alone.
 func (b build) name() string { return cmp.Or(b.version, Version) }
 
-// String is the version with the commit, as far as one is known:
-// "v0.3.0 (0bfc905f2b1c)".
+// String returns the version, with the commit if known: "v0.3.0 (0bfc905f2b1c)".
 func (b build) String() string {
 	if b.commit == "" {
 		return b.name()

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 )
 
 // scriptedClock does something at each sleep, and ends the context after the last.
@@ -31,9 +31,9 @@ func (c *scriptedClock) Sleep(ctx context.Context, _ time.Duration) error {
 }
 
 // fleetProgram is a muster before a world with a starter fleet.
-func fleetProgram(t *testing.T, args ...string) (*world, program, *bytes.Buffer, *bytes.Buffer) {
+func fleetProgram(t *testing.T, args ...string) (*scenario, program, *bytes.Buffer, *bytes.Buffer) {
 	t.Helper()
-	w, err := newWorld(t.TempDir())
+	w, err := newScenario(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,12 +50,12 @@ func fleetProgram(t *testing.T, args ...string) (*world, program, *bytes.Buffer,
 	w.buildkite.AdvanceTo(start)
 	var stdout, stderr bytes.Buffer
 	p := program{args: args, stdout: &stdout, stderr: &stderr, clock: stoppedClock{start}, environ: []string{
-		"MUSTER_REPO=" + w.git.URL + "/fleet.git", "MUSTER_BUILDKITE_URL=" + w.api.URL + "/", "MUSTER_BUILDKITE_ORG=acme", "BUILDKITE_API_TOKEN=" + canary.BuildkiteToken,
+		"MUSTER_REPO=" + w.git.URL + "/fleet.git", "MUSTER_BUILDKITE_URL=" + w.api.URL + "/", "MUSTER_BUILDKITE_ORG=acme", "BUILDKITE_API_TOKEN=" + canarytest.BuildkiteToken,
 	}}
 	return w, p, &stdout, &stderr
 }
 
-func (w *world) addBuild(jobs int) {
+func (w *scenario) addBuild(jobs int) {
 	w.buildkite.CreateBuild(fakebuildkite.Build{Cluster: w.cluster.BuildkiteCluster, Steps: []fakebuildkite.Step{{Label: "test", Parallelism: jobs, Duration: time.Hour}}})
 }
 

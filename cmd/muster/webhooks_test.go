@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 )
 
 // TestWebhooksOfARun: the program as it is serves webhooks beside its page, orders for a
@@ -63,7 +63,7 @@ func TestWebhooksOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	metrics := ask(r)
-	for _, want := range []string{`muster_webhooks_total{result="ignored",source="buildkite"} 2`, `muster_webhooks_total{result="called",source="github"} 0`, `muster_wakes_total{cause="start"} 1`} {
+	for _, want := range []string{`muster_webhooks_total{result="ignored",source="buildkite"} 2`, `muster_webhooks_total{result="triggered",source="github"} 0`, `muster_triggers_total{cause="start"} 1`} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("no %s in\n%s", want, metrics)
 		}
@@ -89,7 +89,7 @@ func TestWebhookFlags(t *testing.T) {
 		var out bytes.Buffer
 		p := program{
 			args: append([]string{"run"}, strings.Fields(args)...), stdout: io.Discard, stderr: &out, clock: stoppedClock{start},
-			environ: []string{"BUILDKITE_API_TOKEN=" + canary.BuildkiteToken},
+			environ: []string{"BUILDKITE_API_TOKEN=" + canarytest.BuildkiteToken},
 		}
 		if code := p.run(t.Context()); code != exitUsage || !strings.Contains(out.String(), want) {
 			t.Errorf("run %s: %d %s", args, code, fmt.Sprint(&out))

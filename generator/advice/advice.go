@@ -15,13 +15,13 @@ import (
 	"muster/generator/simulation"
 )
 
-// Question is what is asked for.
+// Question is the input of the advice.
 type Question struct {
 	// Policy is that of today. Its queue, max, tags and schedules stay as they are.
 	Policy plan.Policy
-	// World is everything around muster, its syncer and webhooks among it; its policy is
+	// Scenario is everything around muster, its syncer and webhooks among it; its policy is
 	// not used.
-	World simulation.World
+	Scenario simulation.Scenario
 	// Workload are the jobs that are played.
 	Workload simulation.Workload
 	// More is how much more pod time a proposal may cost than today's policy, as a share
@@ -46,8 +46,9 @@ type Option struct {
 type Answer struct {
 	// Today is the policy of today.
 	Today Option
-	// Frontier are the options of which no other has both a p95 as short and a cost as
-	// low, by p95, the longest first. Today's is among them where it is one.
+	// Frontier is the list of options that are not dominated: no other option has both a p95 as
+	// short and a cost as low. It is sorted by p95, the longest first, and includes Today's option if
+	// that qualifies.
 	Frontier []Option
 	// Proposed is the one of them with the shortest p95 that costs no more than is
 	// allowed; nil where that is today's, or no better.
@@ -96,7 +97,7 @@ func (q Question) playAll(ctx context.Context, lists [][]Option, today Option) (
 
 // play plays one policy.
 func (q Question) play(o Option) Option {
-	w := q.World
+	w := q.Scenario
 	w.Policy = o.Policy
 	o.Measures = simulation.Play(w, q.Workload, &simulation.Muster{}, nil)
 	return o
@@ -106,8 +107,8 @@ func (q Question) play(o Option) Option {
 // that keep still more agents are not played.
 const dear = 1.5
 
-// climb plays policies of which each keeps more agents than the one before, until they
-// cost too much or nothing waits any more.
+// climb plays policies that keep increasing numbers of agents, until they cost too much or no job
+// waits any more.
 func (q Question) climb(ctx context.Context, list []Option, today Option) (played []Option) {
 	limit := time.Duration(dear * (1 + q.More) * float64(today.Pods))
 	for _, o := range list {

@@ -18,8 +18,8 @@ func question(t *testing.T, name string, hours int) advice.Question {
 	t.Helper()
 	for _, l := range simulation.Loads() {
 		if l.Name == name {
-			w := l.World(simulation.DefaultWorld())
-			return advice.Question{Policy: w.Policy, World: w, Workload: l.Generate(3, time.Duration(hours)*time.Hour), Workers: 2}
+			w := l.Scenario(simulation.DefaultScenario())
+			return advice.Question{Policy: w.Policy, Scenario: w, Workload: l.Generate(3, time.Duration(hours)*time.Hour), Workers: 2}
 		}
 	}
 	t.Fatalf("there is no workload %s", name)
@@ -49,7 +49,7 @@ func TestFrontier(t *testing.T) {
 		if i > 0 && (o.Wait.P95 >= a.Frontier[i-1].Wait.P95 || o.Pods <= a.Frontier[i-1].Pods) {
 			t.Errorf("%v beats %v", o.Changes, a.Frontier[i-1].Changes)
 		}
-		w := q.World
+		w := q.Scenario
 		w.Policy = o.Policy
 		if m := simulation.Play(w, q.Workload, &simulation.Muster{}, nil); m.Wait != o.Wait || m.Pods != o.Pods {
 			t.Errorf("%v: %v, and played %v", o.Changes, o.Wait, m.Wait)
@@ -103,9 +103,9 @@ func TestUnserved(t *testing.T) {
 			At: time.Duration(i) * time.Minute, Build: fakebuildkite.Build{Steps: []fakebuildkite.Step{{Duration: 90 * time.Minute}}},
 		})
 	}
-	w := simulation.DefaultWorld()
+	w := simulation.DefaultScenario()
 	w.Policy.Max = 1
-	a := find(t, advice.Question{Policy: w.Policy, World: w, Workload: load, Reuse: true})
+	a := find(t, advice.Question{Policy: w.Policy, Scenario: w, Workload: load, Reuse: true})
 	if a.Today.Unserved == 0 || len(a.Frontier) > 0 || a.Proposed != nil {
 		t.Errorf("%d were not served; %d on the frontier", a.Today.Unserved, len(a.Frontier))
 	}
@@ -125,19 +125,19 @@ func TestCanceled(t *testing.T) {
 func TestForAnotherDay(t *testing.T) {
 	unraced.Only(t)
 	q := question(t, "short-calm", 1)
-	c := simulation.Case{World: q.World, Workload: q.Workload}
-	p, err := advice.ForAnotherDay(t.Context(), c, q.World)
+	c := simulation.Case{Scenario: q.Scenario, Workload: q.Workload}
+	p, err := advice.ForAnotherDay(t.Context(), c, q.Scenario)
 	if err != nil || p == nil {
 		t.Fatalf("nothing is proposed: %v", err)
 	}
-	before := simulation.Play(c.World, c.Workload, &simulation.Muster{}, nil)
-	c.World.Policy = *p
-	after := simulation.Play(c.World, c.Workload, &simulation.Muster{}, nil)
+	before := simulation.Play(c.Scenario, c.Workload, &simulation.Muster{}, nil)
+	c.Scenario.Policy = *p
+	after := simulation.Play(c.Scenario, c.Workload, &simulation.Muster{}, nil)
 	if after.Wait.P95 >= before.Wait.P95 || float64(after.Pods) > 1.05*float64(before.Pods) {
 		t.Errorf("p95 %s, and was %s; pods %s, and were %s", after.Wait.P95, before.Wait.P95, after.Pods, before.Pods)
 	}
 	c.Workload.Again = nil
-	if p, err := advice.ForAnotherDay(t.Context(), c, q.World); p != nil || err != nil {
+	if p, err := advice.ForAnotherDay(t.Context(), c, q.Scenario); p != nil || err != nil {
 		t.Errorf("%v, %v", p, err)
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"muster/generator/simulation"
 )
 
-// stays are for how long agents may stay for further jobs. The shortest takes what is
+// reuseCandidates returns for how long agents may stay for further jobs. The shortest takes what is
 // there when a job is over, and hardly waits; the uptime is such that a pod is a new one
 // after some jobs.
-func stays() []plan.Reuse {
+func reuseCandidates() []plan.Reuse {
 	return []plan.Reuse{
 		{Idle: 5 * time.Second, Uptime: 30 * time.Minute},
 		{Idle: 15 * time.Second, Uptime: 30 * time.Minute},
@@ -44,7 +44,7 @@ func with[T int | float64 | time.Duration](today T, values ...T) []T {
 func (q Question) bases() (all [][]Option) {
 	reuses := []plan.Reuse{q.Policy.Reuse}
 	if q.Reuse || q.Policy.Reuse.On() {
-		for _, r := range stays() {
+		for _, r := range reuseCandidates() {
 			if r != q.Policy.Reuse {
 				reuses = append(reuses, r)
 			}
@@ -70,8 +70,8 @@ func (q Question) aheads() []float64 {
 	return with(q.Policy.Lookahead, 0, 1)
 }
 
-// kept are policies that are as others and keep agents, in lists of which each keeps more
-// than the one before.
+// kept returns variants of other policies that keep agents, in lists in which each policy keeps
+// more than the previous one.
 func (q Question) kept(others []Option) (all [][]Option) {
 	for _, o := range others {
 		for _, idle := range with(q.Policy.WarmIdleTimeout, warmIdles...) {
@@ -111,7 +111,7 @@ func (o Option) Values() map[string]string {
 	return values
 }
 
-// reuse is said as in muster set.
+// reuse returns r in the syntax of muster set.
 func reuse(r plan.Reuse) string {
 	if !r.On() {
 		return "none"

@@ -78,8 +78,7 @@ func newAgentAPI(cfg AgentConfig) (*agentAPI, error) {
 	}}, nil
 }
 
-// Stats returns the counters. Limits are not among them: these are told for single
-// endpoints.
+// Stats returns the counters. Their limits are unset: the Agent API reports limits per endpoint.
 func (a *agentAPI) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,14 +103,14 @@ const whereAgentTokens = "agent tokens are on the page of the Buildkite cluster,
 // biggestSmall is more than any answer but a list's.
 const biggestSmall = 1 << 20
 
-// answered is what an answer says beside its body.
+// answered is the part of a response outside its body.
 type answered struct {
 	status int
 	header http.Header
 }
 
-// ask makes one request and reads the answer as JSON. A path has no slash before it; body
-// is nil where there is none to send.
+// ask sends one request and decodes the response as JSON. The path has no leading slash. A nil
+// body sends a request without one.
 func (a *agentAPI) ask(ctx context.Context, method, path, token string, body, into any, most int64) (answered, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()

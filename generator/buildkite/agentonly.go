@@ -13,9 +13,9 @@ import (
 	"muster/generator/plan"
 )
 
-// aloneLook is a look with agent tokens alone, which may take several calls where there are
-// many queues: the Stacks API has limits of its own.
-type aloneLook struct {
+// inferredPoll is a poll with agent tokens only. It may take several calls if there are many
+// queues, because the Stacks API has limits of its own.
+type inferredPoll struct {
 	begun   time.Time
 	calls   int
 	counts  plan.Counts
@@ -35,23 +35,19 @@ func (cfg Config) checkTokens() error {
 	return nil
 }
 
-// inferring reports whether there is no API token: then the Stacks API and the metrics tell all
-// there is, and agents are counted and not listed.
-func (c *Client) inferring() bool { return c.cfg.Token == nil }
-
-// snapshotAlone reads with agent tokens alone: the counts of agents, then the jobs that can
+// snapshot reads with agent tokens alone: the counts of agents, then the jobs that can
 // run, then what became of those that were listed before. So an agent that takes a job
 // meanwhile is counted as idle and its job not as pending, which orders too few.
-func (c *Client) snapshotAlone(ctx context.Context, at time.Time) (plan.Snapshot, error) {
-	l := c.alone
-	if l == nil || at.Before(l.begun) || at.Sub(l.begun) > LongestLook {
+func (c agentTokens) snapshot(ctx context.Context, at, _ time.Time) (plan.Snapshot, error) {
+	l := c.inferred
+	if l == nil || at.Before(l.begun) || at.Sub(l.begun) > LongestPoll {
 		counts, err := c.cfg.Metrics.Counts(ctx, at)
 		if err != nil {
 			return plan.Snapshot{}, fmt.Errorf("asking for Buildkite's metrics: %w", err)
 		}
-		l = &aloneLook{begun: at, counts: counts, names: c.cfg.Metrics.clusters()}
+		l = &inferredPoll{begun: at, counts: counts, names: c.cfg.Metrics.clusters()}
 	}
-	c.alone, l.calls = nil, l.calls+1
+	c.inferred, l.calls = nil, l.calls+1
 	err := c.cfg.Stacks.read(ctx, l.begun, c.serves, &l.reading)
 	if err != nil {
 		err = named("listing scheduled jobs", err)
@@ -63,22 +59,22 @@ func (c *Client) snapshotAlone(ctx context.Context, at time.Time) (plan.Snapshot
 	}
 	var limited *RateLimited
 	if errors.As(err, &limited) {
-		c.alone = l
+		c.inferred = l
 		return plan.Snapshot{}, c.refuse(*limited)
 	}
 	if err != nil {
 		return plan.Snapshot{}, err
 	}
-	snapshot := c.reduceAlone(l, runs)
+	snapshot := c.reduceInferred(l, runs)
 	if l.calls > 1 {
 		snapshot.Until = at
 	}
 	return snapshot, nil
 }
 
-// reduceAlone makes a snapshot of what was read. A cluster is called by its name, or where
+// reduceInferred makes a snapshot of what was read. A cluster is called by its name, or where
 // the metrics do not tell that, by the number of its token.
-func (c *Client) reduceAlone(l *aloneLook, runs []stackRun) plan.Snapshot {
+func (c *Client) reduceInferred(l *inferredPoll, runs []stackRun) plan.Snapshot {
 	homes := map[*stackCluster]string{}
 	for i, k := range c.cfg.Stacks.clusters {
 		if homes[k] = fmt.Sprintf("of agent token %d", i+1); i < len(l.names) {
@@ -104,7 +100,7 @@ func (c *Client) reduceAlone(l *aloneLook, runs []stackRun) plan.Snapshot {
 		}
 		snapshot.Counted.Queues = append(snapshot.Counted.Queues, counted)
 	}
-	s := &session{client: c, look: &look{begun: l.begun, stacks: l.reading}}
+	s := &session{client: c, poll: &poll{begun: l.begun, stacks: l.reading}}
 	snapshot.Jobs, snapshot.Unread = s.stackJobs(), s.unlisted()
 	known := map[string]bool{}
 	for _, r := range runs {
@@ -117,22 +113,22 @@ func (c *Client) reduceAlone(l *aloneLook, runs []stackRun) plan.Snapshot {
 	return snapshot
 }
 
-// listedJob is a job that the Stacks API has listed, until it has ended: what became of
-// it says where agents have come.
+// listedJob is a job that the Stacks API has listed. It is kept until the job has ended: its
+// state shows where agents have registered.
 type listedJob struct {
 	queue    string
 	rules    []string
 	started  bool      // an agent has it
 	reserved bool      // by a stack, whose own agent takes it
-	told     time.Time // when its state was last told
+	stateAt  time.Time // when its state was last told
 }
 
 const (
 	// statesTogether is how many jobs one request names (docs apis/agent_api/stacks.md
 	// "Get job states").
 	statesTogether = 1000
-	// untoldFor is when a job is given up whose state is not told: it was deleted.
-	untoldFor = time.Hour
+	// unknownFor is when a job is given up whose state is not told: it was deleted.
+	unknownFor = time.Hour
 )
 
 // follow says which of the jobs that were listed before have been taken by an agent. What
@@ -220,34 +216,34 @@ func (c *stackCluster) list(id string, j *stackJob, at time.Time) {
 		}
 		c.jobs[id] = known
 	}
-	known.started, known.told = false, at
+	known.started, known.stateAt = false, at
 }
 
-// settle goes by the state of a job that is not listed any more (docs
-// pipelines/configure/defining_steps.md "Job states"; passed and failed are what REST calls
-// finished). False: no agent has taken it, as far as is known. One that is assigned may still
-// be refused by its agent, and one that was cancelled before anybody saw that it had an
-// agent is taken for one that had none.
+// settle evaluates the state of a job that is no longer listed (docs
+// pipelines/configure/defining_steps.md "Job states"; REST calls passed and failed jobs
+// finished). It returns false if no agent is known to have taken the job. An agent may still
+// refuse a job that is assigned to it. A job that was cancelled before a poll saw its agent
+// counts as one that had no agent.
 func (c *stackCluster) settle(id, state string, at time.Time) (run stackRun, taken bool) {
 	j := c.jobs[id]
 	running := false
 	switch state {
 	case "accepted", "running", "canceling", "timing_out":
-		running, j.started, j.told = true, j.started || state != "canceling", at
+		running, j.started, j.stateAt = true, j.started || state != "canceling", at
 	case "finished", "passed", "failed", "timed_out":
 		j.started = true
 		delete(c.jobs, id)
 	case "reserved":
-		j.reserved, j.told = true, at
+		j.reserved, j.stateAt = true, at
 	case "canceled", "expired", "skipped", "broken":
 		delete(c.jobs, id)
 	case "":
-		if running = j.started; at.Sub(j.told) > untoldFor {
+		if running = j.started; at.Sub(j.stateAt) > unknownFor {
 			running = false
 			delete(c.jobs, id)
 		}
 	default: // it waits for something, or that is not known
-		j.told = at
+		j.stateAt = at
 	}
 	if !j.started || j.reserved {
 		return run, false

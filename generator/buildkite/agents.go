@@ -46,7 +46,7 @@ type agentLists struct {
 	page    int      // the page of the list of all agents that was read last; zero: none
 
 	wholeAt time.Time       // when the list of all agents was last read
-	seen    map[string]bool // dispatches in git of which an agent was seen
+	seen    map[string]bool // dispatches in git that have had a listed agent
 }
 
 // unseenAfter is the age of a dispatch without listed agents at which all agents are
@@ -118,10 +118,10 @@ func (c *Client) queuesToList(at time.Time) []string {
 	return all
 }
 
-// readAgents reads the agents that are connected or stopping: the list holds no others (docs
+// readAgents reads the agents that are connected or stopping: the list contains no others (docs
 // apis/rest_api/agents.md "List agents").
 func (s *session) readAgents(ctx context.Context) error {
-	l, k := s.look, &s.client.lists
+	l, k := s.poll, &s.client.lists
 	if !l.listing {
 		l.listing, l.queues = true, s.client.queuesToList(l.begun)
 		l.byQueue = l.queues != nil
@@ -149,14 +149,14 @@ func (s *session) readAgents(ctx context.Context) error {
 // listAgents reads the agents of a queue, or all agents if queue is empty. If an agent is
 // listed twice, the later record wins.
 func (s *session) listAgents(ctx context.Context, queue string) error {
-	l := s.look
+	l := s.poll
 	if l.list == nil {
 		l.list = &listing{path: s.path("agents"), overlap: shared}
 		if queue != "" {
 			l.list.query = url.Values{"cluster_queue_id": {queue}}
 		}
 	}
-	odd := s.odd("agent")
+	odd := s.invalid("agent")
 	err := s.list(ctx, l.list, func(st *stream) (string, error) {
 		r, why, err := decode[agentRecord](st)
 		switch {
@@ -191,8 +191,8 @@ func (c *Client) mayBeIn(r *agentRecord, queue string) bool {
 // overlays. The list shifts between two polls: an agent that moves across a page boundary
 // is found in the next round.
 func (s *session) readAgentsPage(ctx context.Context) error {
-	l, k := s.look, &s.client.lists
-	page, odd := k.page+1, s.odd("agent")
+	l, k := s.poll, &s.client.lists
+	page, odd := k.page+1, s.invalid("agent")
 	query := url.Values{"page": {strconv.Itoa(page)}, "per_page": {strconv.Itoa(s.client.cfg.PerPage)}}
 	response, err := s.get(ctx, s.path("agents")+"?"+query.Encode(), func(st *stream) error {
 		return wholeList(st, func() error {
@@ -212,15 +212,15 @@ func (s *session) readAgentsPage(ctx context.Context) error {
 		return err
 	}
 	more, err := follow(response, page)
-	if k.page = page; err == nil && !more || page >= mostPages {
+	if k.page = page; err == nil && !more || page >= maxPages {
 		k.whole, k.page = page, 0
 	}
 	return err
 }
 
-// see records the dispatches of which an agent was listed as connected or has a job in a
+// see records each dispatch that has an agent which is listed as connected or has a job in a
 // build.
-func (c *Client) see(l *look) {
+func (c *Client) see(l *poll) {
 	seen := map[string]bool{}
 	for _, d := range c.orders {
 		seen[d.ID] = c.lists.seen[d.ID]
@@ -251,7 +251,7 @@ func (c *Client) see(l *look) {
 
 // listed records, after a poll, the queues of the overlays' agents and the number of
 // requests.
-func (c *Client) listed(l *look) {
+func (c *Client) listed(l *poll) {
 	k := &c.lists
 	if l.byQueue {
 		k.parts = l.pages

@@ -40,7 +40,7 @@ func newOrganisation(opts fakebuildkite.Options) *organisation {
 	return o
 }
 
-// most is the largest number of requests in any minute.
+// max is the largest number of requests in any minute.
 func (o *organisation) most() (most int) {
 	for i, from := range o.sent {
 		n := 0
@@ -54,9 +54,9 @@ func (o *organisation) most() (most int) {
 	return most
 }
 
-// look calls as the loop does, every 15 seconds or as long as it is told to wait,
+// poll calls as the loop does, every 15 seconds or as long as the client asks it to wait,
 // until there is a snapshot.
-func (o *organisation) look(t *testing.T, c *buildkite.Client, since time.Time) (plan.Snapshot, int) {
+func (o *organisation) poll(t *testing.T, c *buildkite.Client, since time.Time) (plan.Snapshot, int) {
 	t.Helper()
 	for calls := 1; calls < 1000; calls++ {
 		snapshot, err := c.Snapshot(context.Background(), plan.Query{At: o.Now(), Since: since})
@@ -89,7 +89,7 @@ func TestManyPages(t *testing.T) {
 			c := newClient(t, buildkite.Config{HTTP: o.Transport()})
 			for range 2 {
 				began := o.Now()
-				snapshot, calls := o.look(t, c, time.Time{})
+				snapshot, calls := o.poll(t, c, time.Time{})
 				if len(snapshot.Jobs) != pages*100 {
 					t.Errorf("%d jobs, want %d", len(snapshot.Jobs), pages*100)
 				}
@@ -126,7 +126,7 @@ func TestRefusedReadingGoesOn(t *testing.T) {
 		}
 	}
 	c := newClient(t, buildkite.Config{HTTP: o.Transport()})
-	snapshot, calls := o.look(t, c, time.Time{})
+	snapshot, calls := o.poll(t, c, time.Time{})
 	if len(snapshot.Jobs) != 1000 || calls != 2 || c.Stats().RateLimited != 1 {
 		t.Errorf("%d jobs in %d calls, %+v", len(snapshot.Jobs), calls, c.Stats())
 	}
@@ -150,7 +150,7 @@ func TestIntervalStretches(t *testing.T) {
 	c := newClient(t, buildkite.Config{HTTP: o.Transport()})
 	var ends []time.Time
 	for range 12 {
-		snapshot, _ := o.look(t, c, time.Time{})
+		snapshot, _ := o.poll(t, c, time.Time{})
 		if !snapshot.Until.IsZero() && len(ends) > 2 {
 			t.Errorf("a reading is spread from %s until %s", snapshot.At, snapshot.Until)
 		}
@@ -175,7 +175,7 @@ func TestTooLongLook(t *testing.T) {
 		o.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=none"}}}})
 	}
 	c := newClient(t, buildkite.Config{HTTP: o.Transport()})
-	for o.Now().Before(now.Add(buildkite.LongestLook)) {
+	for o.Now().Before(now.Add(buildkite.LongestPoll)) {
 		_, err := c.Snapshot(context.Background(), plan.Query{At: o.Now()})
 		checkError(t, "while it goes on", err, "2 a minute may be")
 		o.Advance(15 * time.Second)
@@ -213,7 +213,7 @@ func TestSinceBecomesEarlier(t *testing.T) {
 		}
 		o.Advance(time.Minute)
 	}
-	if snapshot, _ := o.look(t, c, now.Add(-time.Minute)); len(snapshot.Sightings) != 1 {
+	if snapshot, _ := o.poll(t, c, now.Add(-time.Minute)); len(snapshot.Sightings) != 1 {
 		t.Error("the agent of the finished build was not seen")
 	}
 }
@@ -259,7 +259,7 @@ func TestDrift(t *testing.T) {
 			}
 			c := newClient(t, buildkite.Config{HTTP: o.Transport()})
 			for range 3 {
-				snapshot, _ := o.look(t, c, time.Time{})
+				snapshot, _ := o.poll(t, c, time.Time{})
 				listed := map[string]bool{}
 				for _, a := range snapshot.Agents {
 					listed[a.ID] = true
@@ -322,7 +322,7 @@ func TestLargeClusters(t *testing.T) {
 	}
 	c := newClient(t, buildkite.Config{HTTP: o.Transport()})
 	for range 3 {
-		snapshot, _ := o.look(t, c, time.Time{})
+		snapshot, _ := o.poll(t, c, time.Time{})
 		var keys []string
 		for _, q := range snapshot.Queues {
 			keys = append(keys, q.Key)

@@ -44,9 +44,9 @@ type keptAgent struct {
 	waited         time.Duration
 }
 
-// mostKept bounds the jobs and agents of one look: with as many, the machine's
-// memory is at risk, and no organisation has half a million unfinished jobs.
-const mostKept = 500_000
+// maxKept limits the jobs and agents of a poll, to protect the machine's memory. No
+// organisation has half a million unfinished jobs.
+const maxKept = 500_000
 
 // buildReader reads builds. It is made for one call of [Client.Snapshot], so
 // that its room outlives no tick.
@@ -65,8 +65,8 @@ type buildReader struct {
 	lists                                map[string][]string
 }
 
-// mostWords bounds what a buildReader remembers to save memory.
-const mostWords = 10000
+// maxWords bounds what a buildReader remembers to save memory.
+const maxWords = 10000
 
 // read reads one build; why is set when it is invalid. Invalid jobs are reported
 // and left out. So are jobs that will not run: a failing build has a job that failed
@@ -141,7 +141,7 @@ func (r *buildReader) readJobs(st *stream) (listed bool, err error) {
 	clear(r.agents)
 	r.jobs, r.agents, r.home, r.timed = r.jobs[:0], r.agents[:0], "", r.timed[:0]
 	r.job.timing.on = r.s.client.times != nil
-	odd := r.s.odd("job")
+	odd := r.s.invalid("job")
 	behind := false // an unreleased block step stands before, in the build's order
 	r.behindWait = false
 	return st.list(func() error {
@@ -149,7 +149,7 @@ func (r *buildReader) readJobs(st *stream) (listed bool, err error) {
 		if err := j.read(st); err != nil {
 			return err
 		}
-		if why := j.odd(); why != "" {
+		if why := j.invalid(); why != "" {
 			odd(why)
 			return nil
 		}
@@ -218,7 +218,7 @@ func (r *buildReader) keepAgent(j *jobRecord) error {
 	if !runnable.IsZero() && !started.Before(runnable) {
 		kept.started, kept.waited = started, started.Sub(runnable)
 	}
-	if connected, ok := r.s.look.agents[string(j.Agent.ID)]; ok {
+	if connected, ok := r.s.poll.agents[string(j.Agent.ID)]; ok {
 		kept.id, kept.name = string(connected.ID), string(connected.Name)
 		if kept.name != string(j.Agent.Name) {
 			kept.name = string(j.Agent.Name)
@@ -241,10 +241,11 @@ func (r *buildReader) keepAgent(j *jobRecord) error {
 	return r.s.keep(1)
 }
 
-// keep counts what is kept of a look.
+// keep adds n to the jobs and agents that the poll keeps. It returns an error if they exceed
+// maxKept.
 func (s *session) keep(n int) error {
-	if s.look.kept += n; s.look.kept > mostKept {
-		return &syntaxError{fmt.Sprintf("there are more than %d jobs and agents in the builds under way", mostKept)}
+	if s.poll.kept += n; s.poll.kept > maxKept {
+		return &syntaxError{fmt.Sprintf("there are more than %d jobs and agents in the builds under way", maxKept)}
 	}
 	return nil
 }
@@ -258,15 +259,14 @@ func (r *buildReader) word(b []byte) string {
 		return w
 	}
 	w := string(b)
-	if len(r.words) < mostWords {
+	if len(r.words) < maxWords {
 		r.words[w] = w
 	}
 	return w
 }
 
-// list returns a list of strings, shared with all that read the same, without
-// the rule "*": in the samples of docs apis/rest_api/builds.md it stands for no
-// rule.
+// list returns a list of strings without the rule "*", which the samples of docs
+// apis/rest_api/builds.md show where a job has no rules. Equal lists share their memory.
 func (r *buildReader) list(raw []byte) ([]string, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -284,19 +284,19 @@ func (r *buildReader) list(raw []byte) ([]string, error) {
 			l = append(l, rule)
 		}
 	}
-	if len(r.lists) < mostWords {
+	if len(r.lists) < maxWords {
 		r.lists[string(raw)] = l
 	}
 	return l, nil
 }
 
-// lastTime reads times as JSON, many of which are the one before again.
+// lastTime parses times in JSON. It keeps the last one, because many equal the one before.
 type lastTime struct {
 	raw bytesOf
 	at  time.Time
 }
 
-// of is the time that JSON tells; zero when there is none that can be read.
+// of returns the time in raw; zero if raw contains no valid time.
 func (l *lastTime) of(raw []byte) time.Time {
 	if len(raw) == 0 {
 		return time.Time{}

@@ -10,42 +10,42 @@
 //	clusters  ← clusters and their queues, once a minute   1 request + 1 per cluster
 //	snapshot  ← agents, jobs, sightings, queues            pure
 //
-// Agents are read before jobs: an agent that takes a job between the two is
-// then seen as supply, and its job not as demand, which orders too little and
-// is put right by the next observation. The other order would order too much.
-// For the same reason finished builds are read after the active ones: a build
-// that finishes between the two is in the second, and none is in neither.
+// Agents are read before jobs. An agent that takes a job between the two
+// readings counts as supply, and its job does not count as demand: muster orders
+// too few agents, and the next observation corrects that. The reverse order would
+// order too many. For the same reason finished builds are read after the active
+// ones: a build that finishes between the two readings is in the second one, so
+// that no build is in neither.
 //
-// An observation is whole or it is an error. A page that fails, is cut off or
-// is not a list fails the observation. One invalid record does
-// not: it is counted, logged and left out, and the page stands. Pages are read
-// as they come, with bounds on size and time, into what is kept of them; nothing
-// is kept from one observation to the next but the list of queues, and which builds
-// are under way.
+// An observation is complete, or it is an error. A page that fails, is truncated or
+// is not a list fails the observation. An invalid record does
+// not: it is counted, logged and left out, and the rest of the page is used. Pages are
+// decoded as they arrive, with limits on size and time. Between observations the client
+// keeps only the list of queues and the builds that are under way.
 //
-// Pages are numbered, so a list that changes while it is read shifts between
-// them. What is listed twice counts once, by its later reading. No agent slips
-// through that is there all the time: pages of agents overlap (see [listing]),
-// for an idle one that is missed would be ordered again. A build may, which
-// orders too little, and is seen by the next observation.
+// Pages are numbered, so records move between pages if a list changes while it is
+// read. A record that is listed twice counts once, by its later reading. No connected
+// agent is missed, because muster would order an idle one again: pages of agents overlap
+// (see [listing]). A build can be missed: muster then orders too few agents, and the next
+// observation contains the build.
 //
 // # Request budget
 //
 // Buildkite allows 50 requests a minute to a user and 200 to an organisation
-// (buildkite/docs pages/apis/rest_api/rate_limits.md), and tells both in each
-// answer. The client sends at most half of either in any minute; where no answer
-// tells a limit, it keeps none. With an observation every 15 seconds, up to 100
-// agents, 100 active builds and five clusters, muster asks 4 × (1 + 1 + 1) + 6 =
-// 18 times a minute. An observation that needs more is spread over several calls
-// of [Client.Snapshot], of which all but the last return [*Unfinished]; it may
-// become as old as [LongestLook]. A 429 is never retried at once: the client asks
-// nothing more until the reset that Buildkite named, and goes on where it was.
+// (buildkite/docs pages/apis/rest_api/rate_limits.md), and returns both limits in each
+// response. The client sends at most half of either in any minute; without a limit in
+// a response, it applies none. With an observation every 15 seconds, up to 100
+// agents, 100 active builds and five clusters, muster sends 4 × (1 + 1 + 1) + 6 =
+// 18 requests a minute. An observation that needs more is spread over several calls
+// of [Client.Snapshot]: all but the last return [*Unfinished]. Its maximum age is
+// [LongestPoll]. A 429 is never retried at once: the client sends no request until the
+// reset in Buildkite's response, and then continues where it stopped.
 //
 // # What the client depends on
 //
-// go-buildkite v3.13.0 lends the addressing, the authentication and the reading
-// of Link headers. Its own decoding is not used, for one unexpected value in a
-// field that nobody needs would lose the page (go-buildkite #218), and its own
+// go-buildkite v3.13.0 provides the addresses, the authentication and the parsing
+// of Link headers. The client does not use its decoder, because one unexpected value in a
+// field that muster does not need would lose the page (go-buildkite #218). Its own
 // retry never runs (see [RateLimited]). "docs" in this package's comments is
 // the repository buildkite/docs, pages named below pages/.
 package buildkite
@@ -83,12 +83,12 @@ type Config struct {
 	Org string
 	// URL is the API's address; empty means [DefaultURL].
 	URL string
-	// Token returns the API access token. It is called for each observation,
-	// so that a token can be replaced without a restart. Nil: there is none, and REST is
-	// not asked; what agents there are is then told by Metrics alone, see [plan.Counted].
+	// Token returns the API access token. It is called for each poll,
+	// so that a token can be replaced without a restart. If Token is nil, the client sends no
+	// REST requests, and Metrics is the only source of the number of agents; see [plan.Counted].
 	Token func() (string, error)
-	// Metrics tell how many agents there are where there is no Token; of the same agent
-	// tokens as Stacks, in their order.
+	// Metrics returns the number of agents if Token is nil. It has the same agent tokens as
+	// Stacks, in the same order.
 	Metrics *Metrics
 	// Timeout is the longest that one request may take; zero means
 	// [DefaultTimeout].
@@ -130,8 +130,8 @@ type Stats struct {
 	// Received is the size of the answers' bodies in bytes, as they are read:
 	// unpacked where they came compressed.
 	Received int64
-	// OddRecords were invalid and left out.
-	OddRecords int64
+	// InvalidRecords were invalid and left out.
+	InvalidRecords int64
 	// Org and User are the two limits, as the last answer told them.
 	Org, User Limit
 	// TokenExpires is when the token stops to work; zero when it does not, or that
@@ -146,17 +146,17 @@ type Limit struct{ Limit, Remaining int }
 // Client reads one organisation. It is safe for concurrent use; observations
 // are made one at a time.
 type Client struct {
-	cfg  Config
-	http *http.Client
+	cfg    Config
+	http   *http.Client
+	source source
 
 	observing sync.Mutex // held for a whole observation: guards what follows
 	clusters  clusters
-	look      *look // under way; nil: none
+	poll      *poll // under way; nil: none
 	// active are the builds that were running in the last poll, by creation time; nil before
 	// the first poll.
 	active   map[string]time.Time
 	limited  int       // jobs without runnable_at at the last observation
-	sample   []string  // identifiers of some of them
 	watched  time.Time // when the token's expiry was last read
 	expiring time.Time // when the log first warned of the token's expiry; zero if it has not
 	// agentTokens are the agent tokens that were last read, by cluster.
@@ -165,34 +165,34 @@ type Client struct {
 	ownTags     map[string]bool // tags of the agents of overlays
 	orders      []plan.Dispatch // of overlays
 	lists       agentLists
-	alone       *aloneLook      // under way without an API token; nil: none
+	inferred    *inferredPoll   // under way without an API token; nil: none
 	times       *steptime.Times // nil if no overlay looks ahead
 	pastRead    bool            // builds of the last day were read for them
 
-	mu     sync.Mutex
-	stats  Stats
-	budget budget
-	at     time.Time // of the call of Snapshot under way, by the caller's clock
-	began  time.Time // the first answer to it, by Buildkite's clock
-	latest time.Time // the last
-	until  time.Time // no request before, by the caller's clock
-	scope  string    // the limit that until comes from
-	said   map[string]bool
+	mu       sync.Mutex
+	stats    Stats
+	budget   budget
+	at       time.Time // of the call of Snapshot under way, by the caller's clock
+	began    time.Time // the first answer to it, by Buildkite's clock
+	latest   time.Time // the last
+	until    time.Time // no request before, by the caller's clock
+	scope    string    // the limit that until comes from
+	reported map[string]bool
 }
 
-// sayAtMost bounds what [Client.once] remembers.
-const sayAtMost = 1000
+// maxReported bounds what [Client.once] remembers.
+const maxReported = 1000
 
 // once calls say the first time for a key, so that what stays the same is not
 // logged at each observation.
 func (c *Client) once(key string, say func()) {
 	c.mu.Lock()
-	said := c.said[key] || len(c.said) >= sayAtMost
+	said := c.reported[key] || len(c.reported) >= maxReported
 	if !said {
-		if c.said == nil {
-			c.said = map[string]bool{}
+		if c.reported == nil {
+			c.reported = map[string]bool{}
 		}
-		c.said[key] = true
+		c.reported[key] = true
 	}
 	c.mu.Unlock()
 	if !said {
@@ -232,7 +232,9 @@ func New(cfg Config) (*Client, error) {
 		cfg.HTTP = ownTransport()
 	}
 	c := &Client{cfg: cfg}
-	if c.inferring() {
+	c.source = apiToken{c}
+	if cfg.Token == nil {
+		c.source = agentTokens{c}
 		cfg.Metrics.need()
 	}
 	c.http = &http.Client{
@@ -301,8 +303,8 @@ func (c *Client) received(bytes int64) {
 	c.stats.Received += bytes
 }
 
-// elapsed is the caller's time, as far as Buildkite's answers to the call under
-// way tell it: the caller's own clock is read once.
+// elapsed returns the caller's time plus the time that has passed in Buildkite's responses to
+// the current call: the caller's own clock is read once.
 func (c *Client) elapsed() time.Time {
 	if c.began.IsZero() || c.latest.Before(c.began) {
 		return c.at
@@ -315,7 +317,7 @@ type session struct {
 	client *Client
 	api    *buildkite.Client
 	token  string
-	look   *look // nil: not part of an observation
+	poll   *poll // nil: not part of an observation
 	reader *buildReader
 	window []byte // of the answers, one after another
 }
@@ -364,15 +366,15 @@ func (s *session) get(ctx context.Context, path string, read func(*stream) error
 	case err != nil:
 		return response, s.explain(err, path)
 	}
-	if s.look != nil {
-		s.look.requests++
+	if s.poll != nil {
+		s.poll.requests++
 	}
 	return response, nil
 }
 
 // mayAsk is an error when an observation may send no more requests now.
 func (s *session) mayAsk() error {
-	if s.look == nil {
+	if s.poll == nil {
 		return nil
 	}
 	c := s.client
@@ -381,13 +383,13 @@ func (s *session) mayAsk() error {
 	now := c.elapsed()
 	wait := c.budget.wait(now, 1, perMinute)
 	if wait > 0 {
-		wait = c.budget.goOn(now, s.look.requests, perMinute)
+		wait = c.budget.goOn(now, s.poll.requests, perMinute)
 	}
 	c.mu.Unlock()
 	if wait <= 0 {
 		return nil
 	}
-	return c.unfinished(now, wait, s.look.requests)
+	return c.unfinished(now, wait, s.poll.requests)
 }
 
 // sink lets the library's copying of an answer be the reading of it.

@@ -273,7 +273,7 @@ func TestClusters(t *testing.T) {
 	two := s.AddCluster("Two")
 	s.AddQueue(two, "fast")
 	s.CreateBuild(fakebuildkite.Build{Cluster: two, Steps: []fakebuildkite.Step{{}}})
-	s.AddOdd("jobs", `{"id":"j","type":"script","state":"waiting","cluster_queue_id":"nobody"}`)
+	s.AddInvalid("jobs", `{"id":"j","type":"script","state":"waiting","cluster_queue_id":"nobody"}`)
 	for range 3 {
 		jobs := observe(t, c, s.Now(), time.Time{}).Jobs
 		if len(jobs) != 2 || jobs[0].Rules[0] != "queue=fast" || jobs[1].Rules[0] != "queue=fast" {
@@ -418,7 +418,7 @@ func TestSockets(t *testing.T) {
 // that moves.
 func TestConcurrent(t *testing.T) {
 	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, Poll: time.Second})
-	s.AddOdd("agents", `{}`)
+	s.AddInvalid("agents", `{}`)
 	c := newClient(t, buildkite.Config{HTTP: s.Transport()})
 	var wg sync.WaitGroup
 	for i := range 4 {
@@ -437,7 +437,7 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := c.Stats().OddRecords; got != 100 {
+	if got := c.Stats().InvalidRecords; got != 100 {
 		t.Errorf("counted %d odd records, want one in each of 100 observations", got)
 	}
 }

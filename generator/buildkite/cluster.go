@@ -16,8 +16,8 @@ import (
 const (
 	freshFor   = time.Minute
 	perRequest = 6 * time.Second
-	// absentFor is when an organisation without readable clusters is asked
-	// again.
+	// absentFor is how long to wait before the next request for the clusters of an
+	// organisation without readable clusters.
 	absentFor = 10 * time.Minute
 )
 
@@ -152,7 +152,7 @@ func (k *clusters) rules(j *keptJob, cluster string) []string {
 
 // unnamed returns the identifiers of queues and clusters whose names are needed
 // to place an agent or a job that names no queue.
-func (l *look) unnamed() []string {
+func (l *poll) unnamed() []string {
 	named := map[string]bool{}
 	add := func(queue, cluster string) {
 		if id := cmp.Or(queue, cluster); id != "" {

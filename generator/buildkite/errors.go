@@ -116,8 +116,6 @@ func scopeFor(path string) string {
 		return "read_agents"
 	case "builds":
 		return "read_builds"
-	case "graphql":
-		return scopeGraphQL
 	}
 	return "read_clusters"
 }

@@ -7,7 +7,7 @@ import (
 
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 )
 
 // TestSay: lines stand on the pages of jobs of both clusters, cut to what a page takes;
@@ -18,7 +18,7 @@ func TestSay(t *testing.T) {
 		s.CreateBuild(fakebuildkite.Build{Cluster: cluster, Steps: []fakebuildkite.Step{{}}})
 	}
 	k, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", Clock: s, AgentConfig: buildkite.AgentConfig{
-		Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){fixedToken(canary.AgentToken), fixedToken("bkct_gpu")},
+		Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){fixedToken(canarytest.AgentToken), fixedToken("bkct_gpu")},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestSay(t *testing.T) {
 		t.Errorf("%v %v", first, second)
 	}
 	s.Fail(fakebuildkite.Fault{Path: "notifications", Status: http.StatusServiceUnavailable})
-	if said, err := k.Say(t.Context(), queues, notes); said != 0 || err == nil || strings.Contains(err.Error(), canary.AgentToken) {
+	if said, err := k.Say(t.Context(), queues, notes); said != 0 || err == nil || strings.Contains(err.Error(), canarytest.AgentToken) {
 		t.Errorf("%d, %v", said, err)
 	}
 	if said, err := k.Say(t.Context(), queues, notes[:1]); said != 1 || err != nil {
@@ -59,7 +59,7 @@ func TestMaySay(t *testing.T) {
 	}
 	queues, job := []string{"default", "large"}, s.Jobs()[0].ID
 	for range 2 {
-		if err := stacks(canary.AgentToken, "bkct_gpu").MaySay(t.Context(), queues); err != nil || len(s.Stacks()) != 0 || len(s.Notes(job)) != 0 {
+		if err := stacks(canarytest.AgentToken, "bkct_gpu").MaySay(t.Context(), queues); err != nil || len(s.Stacks()) != 0 || len(s.Notes(job)) != 0 {
 			t.Errorf("%v, stacks %v", err, s.Stacks())
 		}
 	}
@@ -67,20 +67,20 @@ func TestMaySay(t *testing.T) {
 		token string
 		queue string
 		want  string
-	}{{"bkct_stranger", "default", "401"}, {canary.AgentToken, "elsewhere", "no cluster of the agent tokens has a queue of an overlay"}} {
+	}{{"bkct_stranger", "default", "401"}, {canarytest.AgentToken, "elsewhere", "no cluster of the agent tokens has a queue of an overlay"}} {
 		if err := stacks(c.token).MaySay(t.Context(), []string{c.queue}); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.token) {
 			t.Errorf("%s: %v", c.queue, err)
 		}
 	}
-	running := stacks(canary.AgentToken)
+	running := stacks(canarytest.AgentToken)
 	if _, err := running.Say(t.Context(), queues, []buildkite.JobNote{{Job: job, Text: "one"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := stacks(canary.AgentToken).MaySay(t.Context(), queues); err != nil || len(s.Stacks()) != 1 || len(s.Notes(job)) != 1 {
+	if err := stacks(canarytest.AgentToken).MaySay(t.Context(), queues); err != nil || len(s.Stacks()) != 1 || len(s.Notes(job)) != 1 {
 		t.Errorf("beside one that runs: %v, stacks %v, lines %v", err, s.Stacks(), s.Notes(job))
 	}
 	s.Fail(fakebuildkite.Fault{Path: "notifications", Status: http.StatusForbidden})
-	if err := stacks(canary.AgentToken).MaySay(t.Context(), queues); err == nil || !strings.Contains(err.Error(), "403") {
+	if err := stacks(canarytest.AgentToken).MaySay(t.Context(), queues); err == nil || !strings.Contains(err.Error(), "403") {
 		t.Errorf("refused: %v", err)
 	}
 }

@@ -24,9 +24,9 @@ const (
 	notesTogether = 1000
 )
 
-// Say puts lines on jobs' pages, and says how many are there. Queues are some that the
-// clusters of the tokens may have: a stack is registered with one. Which cluster a job is
-// in need not be known: what one does not take, the next is asked for.
+// Say shows lines on jobs' pages and returns how many are shown. Queues are some that the
+// clusters of the tokens may have, because a stack is registered with a queue. The caller
+// need not know a job's cluster: a line that one cluster refuses is sent to the next.
 func (k *Stacks) Say(ctx context.Context, queues []string, notes []JobNote) (said int, err error) {
 	for _, c := range k.clusters {
 		var left []JobNote

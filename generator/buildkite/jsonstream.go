@@ -30,7 +30,7 @@ const (
 	deepest = 10000
 )
 
-// syntaxError says that an answer is not what was asked for.
+// syntaxError is an error about a response that does not have the expected form.
 type syntaxError struct{ text string }
 
 func (e *syntaxError) Error() string { return e.text }
@@ -89,7 +89,7 @@ func (s *stream) cut() error {
 	return notWhole("it ends too early")
 }
 
-// next returns the next byte that is no white space and leaves it unread; false
+// next returns the next byte other than white space and leaves it unread; false
 // at the end.
 func (s *stream) next() (byte, bool) {
 	for {

@@ -44,7 +44,7 @@ func TestEndlessLists(t *testing.T) {
 				return (&static{}).answer(r, fmt.Sprintf(`[{"id":%q,"state":"running","connection_state":"connected"}]`, id), fmt.Sprintf(`<https://x/?page=%d>; rel="next"`, page+1)), nil
 			})
 			_, err := newClient(t, buildkite.Config{HTTP: api}).Snapshot(context.Background(), plan.Query{At: now})
-			checkError(t, name, err, "the list goes on after 1000 pages")
+			checkError(t, name, err, "the list continues after 1000 pages")
 			if asked > c.most {
 				t.Errorf("%d pages were asked for, want at most %d", asked, c.most)
 			}

@@ -46,9 +46,10 @@ const (
 // (buildkite/buildkite-agent-metrics collector/collector.go, PollDurationHeader).
 const pollHeader = "Buildkite-Agent-Metrics-Poll-Duration"
 
-// Counts asks for what there is, or returns what there was, or the error there was, where
-// Buildkite is not to be asked again yet: before the time that its answer named, and for a
-// minute after a failure, or less where a [Client] cannot do without. At is the caller's time.
+// Counts returns the current counts. It returns the last counts or the last error, without a
+// request, until the time that the last response allows the next one. After a failure it
+// sends no request for a minute, or for 5 seconds if a [Client] depends on the metrics. At is
+// the caller's time.
 func (m *Metrics) Counts(ctx context.Context, at time.Time) (plan.Counts, error) {
 	m.asking.Lock()
 	defer m.asking.Unlock()
@@ -135,14 +136,14 @@ func (m *Metrics) ofToken(ctx context.Context, at time.Time, read func() (string
 	if err != nil {
 		return counts, 0, err
 	}
-	date, _ := http.ParseTime(said.header.Get("Date")) // zero where there is none
+	date, _ := http.ParseTime(said.header.Get("Date")) // zero if the header is absent
 	switch {
 	case r.Agents.Total == nil || r.Jobs.Total == nil || r.Organization.Slug == "":
 		return counts, 0, errors.New("the answer to metrics lacks the totals or the organisation")
 	case r.Organization.Slug != m.cfg.Org:
 		return counts, 0, fmt.Errorf("the agent token is of the organisation %q, not of %q", cleaned(r.Organization.Slug, token), m.cfg.Org)
-	case !date.IsZero() && at.Sub(date).Abs() > plan.ClocksApart:
-		return counts, 0, fmt.Errorf("the clock here is more than %s off Buildkite's", plan.ClocksApart)
+	case !date.IsZero() && at.Sub(date).Abs() > plan.ClockSkew:
+		return counts, 0, fmt.Errorf("the clock here is more than %s off Buildkite's", plan.ClockSkew)
 	}
 	counts = plan.ClusterCounts{Cluster: r.Cluster.Name, Queues: map[string]plan.QueueCounts{}}
 	for key, jobs := range r.Jobs.Queues {

@@ -39,17 +39,17 @@ type listing struct {
 }
 
 const (
-	// mostPages bounds a list: no organisation has a hundred thousand agents or
+	// maxPages bounds a list: no organisation has a hundred thousand agents or
 	// unfinished builds, and a server that always names a next page is broken.
-	mostPages = 1000
-	// mostBack bounds how often the reading of a list goes back from one place.
-	mostBack = 10
+	maxPages = 1000
+	// maxBack bounds how often the reading of a list goes back from one place.
+	maxBack = 10
 )
 
 var (
 	errNoNext  = errors.New("the Link header names no next page that can be followed")
-	errTooMany = fmt.Errorf("the list goes on after %d pages", mostPages)
-	errShifts  = fmt.Errorf("the list changes faster than it can be read: %d times a page did not follow the one before", mostBack)
+	errTooMany = fmt.Errorf("the list continues after %d pages", maxPages)
+	errShifts  = fmt.Errorf("the list changes faster than it can be read: %d times a page did not follow the one before", maxBack)
 )
 
 // next returns the number and the size of the page to ask for, and whether it
@@ -122,7 +122,7 @@ func (s *session) readPage(ctx context.Context, l *listing, each func(*stream) (
 	switch l.pages++; {
 	case err != nil:
 		return false, err
-	case more && (page >= mostPages || l.pages >= 2*mostPages):
+	case more && (page >= maxPages || l.pages >= 2*maxPages):
 		return false, errTooMany
 	case !follows:
 		return true, l.goBack(page, size)
@@ -142,7 +142,7 @@ func (s *session) readPage(ctx context.Context, l *listing, each func(*stream) (
 // goBack lets the reading begin again further in front, by a page, then by two,
 // and so on.
 func (l *listing) goBack(page, size int) error {
-	if l.back++; l.back > mostBack {
+	if l.back++; l.back > maxBack {
 		return errShifts
 	}
 	l.read = max(0, (page-1)*size-l.back*size+1)
@@ -180,7 +180,7 @@ func follow(response *buildkite.Response, page int) (bool, error) {
 // readAll reads a list of records that is not kept from one call to the next.
 // Invalid records are reported and left out.
 func readAll[T any, P record[T]](ctx context.Context, s *session, kind string, l *listing, keep func(T)) error {
-	odd := s.odd(kind)
+	odd := s.invalid(kind)
 	return s.list(ctx, l, func(st *stream) (string, error) {
 		r, why, err := decode[T, P](st)
 		switch {

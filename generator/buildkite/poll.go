@@ -10,16 +10,15 @@ import (
 	"time"
 )
 
-// LongestLook is how old a reading may become: one that takes longer is dropped,
-// and the next begins from the start. What it bounds is how much may have
-// changed since the first page; nothing is ordered twice however old it is (see
-// docs/design.md, "A look that takes minutes"). At 50 requests a minute, of which
-// half are used, it is enough for some 300 pages.
-const LongestLook = 15 * time.Minute
+// LongestPoll is the maximum age of a poll: an older one is dropped, and the next begins from
+// the start. It limits how much may have changed since the first page. muster never orders
+// twice, at any age of the poll (see docs/architecture.md, "Polls spread over several ticks").
+// At 50 requests a minute, half of them used, a poll can read some 300 pages.
+const LongestPoll = 15 * time.Minute
 
-// look is one reading of the organisation, which may take several calls. What
-// was read stays; a page that failed is asked for again.
-type look struct {
+// poll is one poll of the organisation, which may take several calls. It keeps what
+// was read, and requests a page that failed again.
+type poll struct {
 	begun    time.Time // by the caller's clock
 	since    time.Time // from when on finished builds are wanted; zero: none
 	calls    int
@@ -42,7 +41,7 @@ type look struct {
 	found []clusterRecord
 }
 
-// phase is what a look reads; the order matters, see the package's comment.
+// phase is a part of a poll. The order of the phases matters; see the package comment.
 type phase int
 
 const (
@@ -54,30 +53,31 @@ const (
 	readClusters
 	readQueues
 	readStacks
-	wholeLook
+	fullPoll
 )
 
-// resume returns the look to go on with, or a new one.
-func (c *Client) resume(at, since time.Time) (*look, error) {
-	l := c.look
+// resume returns the unfinished poll, or a new one. It returns an error if the unfinished poll
+// is older than [LongestPoll].
+func (c *Client) resume(at, since time.Time) (*poll, error) {
+	l := c.poll
 	switch {
 	case l == nil:
 	case at.Before(l.begun):
 		l = nil
 	case l.byQueue && !slices.Equal(c.servedQueues(), c.lists.served):
 		l = nil // it lacks the agents of newly served queues
-	case at.Sub(l.begun) > LongestLook:
-		c.look = nil
+	case at.Sub(l.begun) > LongestPoll:
+		c.poll = nil
 		c.withBudget(func(b *budget) { b.done(l.requests) })
 		return nil, fmt.Errorf("reading Buildkite has taken more than %s and is not done after %d requests, at %d a minute: "+
 			"nothing can be decided on what is so old; ask Buildkite for a higher limit, or cancel builds that nobody needs",
-			LongestLook, l.requests, c.perMinute())
+			LongestPoll, l.requests, c.perMinute())
 	}
 	if l == nil {
 		if wait := c.wait(func(b *budget, perMinute int) time.Duration { return b.begin(at, perMinute) }); wait > 0 {
 			return nil, c.unfinished(at, wait, 0)
 		}
-		l = &look{begun: at, agents: map[string]agentRecord{}, builds: map[string]*readBuild{}}
+		l = &poll{begun: at, agents: map[string]agentRecord{}, builds: map[string]*readBuild{}}
 		c.withBudget(func(b *budget) { b.last = at })
 	} else if wait := c.wait(func(b *budget, perMinute int) time.Duration { return b.goOn(at, l.requests, perMinute) }); wait > 0 && l.phase < readStacks {
 		return nil, c.unfinished(at, wait, l.requests)
@@ -92,7 +92,7 @@ func (c *Client) resume(at, since time.Time) (*look, error) {
 	if l.list != nil {
 		l.list.check = l.list.read > 0
 	}
-	c.look = l
+	c.poll = l
 	return l, nil
 }
 
@@ -110,10 +110,10 @@ func (c *Client) perMinute() int {
 	return allowed(stats.Org, stats.User)
 }
 
-// Spare is how long to wait until a reading beside those of each interval can begin, so
-// that none of them has to wait for Buildkite's limit: what a caller asks that is told of
-// something. Zero is now, and where the limit is not known; where the limit stretches the
-// interval already, it is longer than anybody waits.
+// Spare returns how long to wait until an additional poll can begin without a delay to the
+// regular polls, one each interval, by Buildkite's limit. Callers with a trigger use it. Zero
+// means now; it is also returned if the limit is unknown. If the limit already delays the
+// regular polls, the result is longer than any caller waits.
 func (c *Client) Spare(now time.Time, interval time.Duration) time.Duration {
 	return c.wait(func(b *budget, perMinute int) time.Duration { return b.spare(now, interval, perMinute) })
 }
@@ -134,8 +134,8 @@ func (c *Client) wait(ask func(b *budget, perMinute int) time.Duration) (wait ti
 
 // read reads what is left of the look.
 func (s *session) read(ctx context.Context) error {
-	l := s.look
-	for l.phase != wholeLook {
+	l := s.poll
+	for l.phase != fullPoll {
 		var err error
 		switch l.phase {
 		case readAgents:
@@ -171,27 +171,27 @@ func named(what string, err error) error {
 }
 
 // shared is how many agents each page of agents shares with the one before; see
-// [listing]. An idle agent that is missed would be ordered again, so none may
-// be; a build that is missed orders too little, and is seen by the next look.
+// [listing]. No page may miss an agent, because muster would order an idle one again. A
+// missed build causes too few orders until the following poll sees it.
 const shared = 4
 
 // underWay are the states of builds whose jobs may want agents.
 var underWay = []string{"scheduled", "running", "failing"}
 
-// readActive reads the builds under way. Where the Stacks API tells the jobs, they are read
-// while agents are awaited: what these have had is told nowhere else.
+// readActive reads the builds under way. If the Stacks API lists the jobs, it reads the builds
+// only while agents are awaited: no other source has the jobs that these agents ran.
 func (s *session) readActive(ctx context.Context) error {
-	if s.client.cfg.Stacks != nil && s.look.since.IsZero() {
+	if s.client.cfg.Stacks != nil && s.poll.since.IsZero() {
 		return nil
 	}
 	return s.readBuilds(ctx, url.Values{"state[]": underWay}, func(b *readBuild) bool { b.active = true; return true })
 }
 
 func (s *session) readFinished(ctx context.Context) error {
-	if s.look.since.IsZero() {
+	if s.poll.since.IsZero() {
 		return nil
 	}
-	finished := url.Values{"finished_from": {s.look.since.UTC().Format(time.RFC3339)}}
+	finished := url.Values{"finished_from": {s.poll.since.UTC().Format(time.RFC3339)}}
 	return s.readBuilds(ctx, finished, func(b *readBuild) bool { b.active = slices.Contains(underWay, b.state); return true })
 }
 
@@ -202,7 +202,7 @@ func (s *session) readFinished(ctx context.Context) error {
 // field to builds that passed, failed or were canceled. A build that is both created and
 // blocked between two polls is missed if it has none.
 func (s *session) readBlocked(ctx context.Context) error {
-	l, c := s.look, s.client
+	l, c := s.poll, s.client
 	if l.since.IsZero() {
 		return nil
 	}
@@ -229,7 +229,7 @@ func (s *session) readBlocked(ctx context.Context) error {
 }
 
 // noteActive records which builds are running, and when they were created.
-func (c *Client) noteActive(l *look) {
+func (c *Client) noteActive(l *poll) {
 	c.active = map[string]time.Time{}
 	for id, b := range l.builds {
 		if b.active {
@@ -238,19 +238,19 @@ func (c *Client) noteActive(l *look) {
 	}
 }
 
-// readBuilds reads builds. A retried job is asked for as well: it wants no agent,
-// but it had one. The pipeline of each build, which is half of the answer and
-// more, is not: what it is needed for, a job's cluster, the job says itself
+// readBuilds reads builds. They include retried jobs, which need no agent but had one.
+// They exclude the pipeline, which is more than half of the response: each job itself
+// contains its cluster, the only field that muster would need of the pipeline
 // (docs apis/rest_api/_builds_list_query_strings.md "include_retried_jobs",
 // "exclude_pipeline").
 func (s *session) readBuilds(ctx context.Context, query url.Values, keep func(*readBuild) bool) error {
-	l := s.look
+	l := s.poll
 	if l.list == nil {
 		query.Set("include_retried_jobs", "true")
 		query.Set("exclude_pipeline", "true")
 		l.list = &listing{path: s.path("builds"), query: query}
 	}
-	odd, reader := s.odd("build"), s.reader
+	odd, reader := s.invalid("build"), s.reader
 	err := s.list(ctx, l.list, func(st *stream) (string, error) {
 		id, b, why, err := reader.read(st)
 		switch {
@@ -273,13 +273,12 @@ func (s *session) readBuilds(ctx context.Context, query url.Values, keep func(*r
 	return err
 }
 
-// readClusters reads the clusters when they are due, or when something observed
-// names one that is not known (docs apis/rest_api/clusters.md "List clusters").
-// Unclustered organisations have none, and a token without read_clusters cannot
-// see them: the one is said once, the other with each snapshot, and everything
-// else still works.
+// readClusters reads the clusters when they are due, or when a record names an unknown one
+// (docs apis/rest_api/clusters.md "List clusters"). An unclustered organisation has none: the
+// client logs that once. A token without read_clusters cannot read them: each snapshot
+// contains that. Everything else still works.
 func (s *session) readClusters(ctx context.Context) error {
-	l, k := s.look, &s.client.clusters
+	l, k := s.poll, &s.client.clusters
 	if l.list == nil {
 		if !k.due(l.begun) && (k.unread != "" || !k.unexplained(l.unnamed())) {
 			l.fresh, l.found = nil, nil
@@ -309,7 +308,7 @@ func (s *session) readClusters(ctx context.Context) error {
 // readQueues reads the queues of each cluster that was found (docs
 // apis/rest_api/clusters/queues.md "List queues").
 func (s *session) readQueues(ctx context.Context) error {
-	l := s.look
+	l := s.poll
 	if l.fresh == nil {
 		return nil
 	}
@@ -330,7 +329,7 @@ func (s *session) readQueues(ctx context.Context) error {
 	return nil
 }
 
-// waits reports whether the error lets a look go on later, where it is.
+// waits reports whether the poll can continue after err from where it stopped.
 func waits(err error) bool {
 	var limited *RateLimited
 	var unfinished *Unfinished

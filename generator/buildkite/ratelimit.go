@@ -11,8 +11,8 @@ import (
 // the same user and the same organisation have the other half. Limits are
 // requests a minute (docs apis/rest_api/rate_limits.md); every answer tells them.
 
-// Unfinished says that a reading of Buildkite is under way and goes on later,
-// where it stopped: half of a limit is used. Nothing is wrong.
+// Unfinished reports that a poll is incomplete because it has used half of a limit. A later
+// call continues it where it stopped. It is not a failure.
 type Unfinished struct {
 	// Wait is how long not to ask, from the moment of asking.
 	Wait time.Duration
@@ -43,17 +43,17 @@ type budget struct {
 	last time.Time
 	cost int
 	took int // by the last
-	// least is what the cheaper of the last two took; dearest is the most that one of
+	// min is what the cheaper of the last two took; dearest is the most that one of
 	// the last minutes did, which began at dearestAt: the clusters are read once a minute.
-	least, dearest int
-	dearestAt      time.Time
+	min, dearest int
+	dearestAt    time.Time
 }
 
 // done notes what a reading took.
 func (b *budget) done(requests int) {
-	b.least = requests
+	b.min = requests
 	if b.took > 0 {
-		b.least = min(requests, b.took)
+		b.min = min(requests, b.took)
 	}
 	b.cost, b.took = max(requests, b.took), requests
 	if requests >= b.dearest || b.last.Sub(b.dearestAt) > 2*time.Minute {
@@ -85,13 +85,13 @@ func (b *budget) note(at time.Time) {
 	b.sent = slices.Insert(b.sent, i, at)
 }
 
-// wait is how long to wait before so many requests can be sent; zero is not.
+// wait returns how long to wait before need requests can be sent; zero means now.
 func (b *budget) wait(now time.Time, need, perMinute int) time.Duration {
 	b.sent = slices.DeleteFunc(b.sent, func(t time.Time) bool { return !t.After(now.Add(-time.Minute)) || t.After(now.Add(time.Minute)) })
 	if perMinute <= 0 {
 		return 0
 	}
-	first := len(b.sent) + min(need, perMinute) - perMinute // so many must be a minute old
+	first := len(b.sent) + min(need, perMinute) - perMinute // the number that must be a minute old
 	if first <= 0 {
 		return 0
 	}
@@ -113,9 +113,9 @@ func (b *budget) begin(now time.Time, perMinute int) time.Duration {
 // never is longer than anybody waits.
 const never = time.Duration(math.MaxInt64)
 
-// spare is how long to wait until a reading beside those of each interval can begin:
-// until it leaves what these need, of which the first begins an interval after it.
-// [never] is that they need it all.
+// spare returns how long to wait until an additional reading can begin and still leave the
+// requests that the regular readings need. These begin at each interval, the first of them
+// one interval after the additional reading. [never] means that they need all requests.
 func (b *budget) spare(now time.Time, interval time.Duration, perMinute int) time.Duration {
 	wait := b.begin(now, perMinute)
 	if perMinute <= 0 || interval <= 0 {
@@ -127,13 +127,13 @@ func (b *budget) spare(now time.Time, interval time.Duration, perMinute int) tim
 			return never
 		}
 		wait = max(wait, b.wait(now, need, perMinute)-at)
-		need += max(1, b.least)
+		need += max(1, b.min)
 	}
 	return wait
 }
 
-// goOn is how long to wait before a reading that has sent so many requests goes
-// on: until it can be finished, as far as can be told, or for a whole minute's.
+// goOn returns how long to wait before a reading that has sent the given number of requests
+// continues: until it can presumably finish, or send the requests of a whole minute.
 func (b *budget) goOn(now time.Time, sent, perMinute int) time.Duration {
 	need := perMinute
 	if left := b.cost - sent; left > 0 {

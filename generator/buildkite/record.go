@@ -16,7 +16,7 @@ import (
 type record[T any] interface {
 	*T
 	read(s *stream) error
-	odd() string
+	invalid() string
 }
 
 // decode reads one record; why is set when it is invalid.
@@ -24,7 +24,7 @@ func decode[T any, P record[T]](s *stream) (value T, why string, err error) {
 	if err := P(&value).read(s); err != nil {
 		return value, "", err
 	}
-	return value, P(&value).odd(), nil
+	return value, P(&value).invalid(), nil
 }
 
 // into reads one value into a field.
@@ -99,7 +99,7 @@ func (r *agentRecord) readJob(s *stream) (err error) {
 	return err
 }
 
-func (r *agentRecord) odd() string {
+func (r *agentRecord) invalid() string {
 	switch "" {
 	case string(r.ID):
 		return "it has no id"
@@ -197,7 +197,7 @@ func (r *jobRecord) readAgent(s *stream) (err error) {
 	return err
 }
 
-func (r *jobRecord) odd() string {
+func (r *jobRecord) invalid() string {
 	switch 0 {
 	case len(r.ID):
 		return "it has no id"
@@ -228,7 +228,7 @@ func (r *clusterRecord) read(s *stream) error {
 	return err
 }
 
-func (r *clusterRecord) odd() string {
+func (r *clusterRecord) invalid() string {
 	switch {
 	case r.ID == "":
 		return "it has no id"
@@ -260,7 +260,7 @@ func (r *agentTokenRecord) read(s *stream) error {
 	return err
 }
 
-func (r *agentTokenRecord) odd() string {
+func (r *agentTokenRecord) invalid() string {
 	if r.ID == "" {
 		return "it has no id"
 	}
@@ -300,7 +300,7 @@ func (r *queueRecord) read(s *stream) error {
 	return err
 }
 
-func (r *queueRecord) odd() string {
+func (r *queueRecord) invalid() string {
 	if r.ID == "" || r.Key == "" {
 		return "it has no id or key"
 	}
@@ -365,7 +365,7 @@ func plainString(raw []byte) ([]byte, bool) {
 	return raw, true
 }
 
-// texts are the strings of a list; what is no string is left out.
+// texts are the strings of a list. Values of other types are left out.
 type texts []string
 
 func (t *texts) UnmarshalJSON(raw []byte) error {
@@ -421,7 +421,7 @@ func (f *flag) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// moment is a time; zero where there is none, or none that can be read.
+// moment is a time; zero if it is absent or invalid.
 type moment struct{ at time.Time }
 
 func (m *moment) UnmarshalJSON(raw []byte) error {

@@ -124,14 +124,14 @@ func TestOddRecords(t *testing.T) {
 	s.CreateBuild(fakebuildkite.Build{Cluster: cluster, Steps: []fakebuildkite.Step{{Agents: []string{"queue=default", "os=none"}}}})
 	for _, list := range []string{"agents", "builds", "clusters", "queues", "jobs"} {
 		for _, odd := range []string{`null`, `7`, `"text"`, `[]`, `{}`, `{"id":7,"state":"running","type":"script","jobs":[]}`} {
-			s.AddOdd(list, odd)
+			s.AddInvalid(list, odd)
 		}
 	}
-	s.AddOdd("builds", `{"id":"b9","state":"running","jobs":{}}`)
-	s.AddOdd("jobs", `{"id":"j8","type":"script","state":7}`)
+	s.AddInvalid("builds", `{"id":"b9","state":"running","jobs":{}}`)
+	s.AddInvalid("jobs", `{"id":"j8","type":"script","state":7}`)
 	// Odd only where nobody looks: such records are read.
-	s.AddOdd("agents", `{"id":"z","connection_state":"connected","priority":"high","meta_data":["queue=q",7,null],"job":"none"}`)
-	s.AddOdd("jobs", `{"id":"z","type":"script","state":"running","priority":"high","agent":{"id":"y","meta_data":"none"},"retried":"no"}`)
+	s.AddInvalid("agents", `{"id":"z","connection_state":"connected","priority":"high","meta_data":["queue=q",7,null],"job":"none"}`)
+	s.AddInvalid("jobs", `{"id":"z","type":"script","state":"running","priority":"high","agent":{"id":"y","meta_data":"none"},"retried":"no"}`)
 	var log bytes.Buffer
 	c := newClient(t, buildkite.Config{HTTP: s.Transport(), Log: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 2 {
@@ -148,7 +148,7 @@ func TestOddRecords(t *testing.T) {
 		}
 	}
 	// Six in each list and one more build and job, twice; clusters and queues once.
-	if got, want := c.Stats().OddRecords, int64(2*(6+7+7)+6+6); got != want {
+	if got, want := c.Stats().InvalidRecords, int64(2*(6+7+7)+6+6); got != want {
 		t.Errorf("counted %d odd records, want %d", got, want)
 	}
 	if n := strings.Count(log.String(), "kind=agent because=\"it has no id\""); n != 1 {
@@ -241,13 +241,13 @@ func play(t *testing.T, r *rand.Rand, s *fakebuildkite.Server, cluster string) {
 	s.Advance(time.Duration(r.IntN(60)) * time.Second)
 }
 
-// world is a snapshot reduced to what the simulator can tell in other words.
-type world struct {
+// scenario is a snapshot reduced to what the simulator can tell in other words.
+type scenario struct {
 	Jobs, Agents, Running map[string]string
 }
 
-func reduced(s plan.Snapshot) world {
-	w := world{Jobs: map[string]string{}, Agents: map[string]string{}, Running: map[string]string{}}
+func reduced(s plan.Snapshot) scenario {
+	w := scenario{Jobs: map[string]string{}, Agents: map[string]string{}, Running: map[string]string{}}
 	for _, j := range s.Jobs {
 		state := string(j.State)
 		if j.State == plan.JobBlocked {
@@ -266,8 +266,8 @@ func reduced(s plan.Snapshot) world {
 	return w
 }
 
-func truth(s *fakebuildkite.Server) world {
-	w := world{Jobs: map[string]string{}, Agents: map[string]string{}, Running: map[string]string{}}
+func truth(s *fakebuildkite.Server) scenario {
+	w := scenario{Jobs: map[string]string{}, Agents: map[string]string{}, Running: map[string]string{}}
 	states := map[string]plan.JobState{
 		"scheduled": plan.JobPending, "waiting": plan.JobUpcoming, "blocked": plan.JobUpcoming,
 		"limited": plan.JobLimited, "platform_limited": plan.JobLimited, "reserved": plan.JobLimited,

@@ -16,15 +16,15 @@ import (
 // roundUp is added to a reset, which Buildkite returns in whole seconds.
 const roundUp = time.Second
 
-// Snapshot reads the organisation. At is the caller's time; since, when it is
-// not zero, asks for sightings from builds that finished from then on too.
+// Snapshot reads the organisation. At is the caller's time. If since is not zero, it also
+// reads sightings from builds that finished since then.
 //
-// A reading that needs more requests than may be sent now returns an
-// [*Unfinished]; one that Buildkite refuses to answer, a [*RateLimited], and then
-// also until the reset, without asking. Both say how long to wait. The next call
-// goes on where the reading was, unless it has become older than [LongestLook].
-// What a reading of several calls returns was true from its At to its Until.
-// With any error the snapshot is of no use: nothing may be decided on it.
+// Snapshot returns an [*Unfinished] if it needs more requests than may be sent now, and a
+// [*RateLimited] if Buildkite refuses a request. Until the reset it returns the latter
+// without a request. Both contain how long to wait. The next call continues the poll where it
+// stopped, unless the poll is older than [LongestPoll]. The result of a poll that took
+// several calls was true from its At to its Until. With any error the snapshot is invalid:
+// no decision may use it.
 func (c *Client) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error) {
 	c.observing.Lock()
 	defer c.observing.Unlock()
@@ -37,43 +37,50 @@ func (c *Client) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot,
 	c.mu.Lock()
 	c.at, c.began = at, time.Time{}
 	c.mu.Unlock()
-	if c.inferring() {
-		return c.snapshotAlone(ctx, at)
-	}
+	snapshot, err := c.source.snapshot(ctx, at, since)
+	snapshot.Gaps = c.source.gaps()
+	return snapshot, err
+}
+
+// Gaps are what the client's credentials cannot show, a sentence each; see [plan.Snapshot].
+func (c *Client) Gaps() []string { return c.source.gaps() }
+
+// snapshot reads agents, builds and jobs.
+func (c apiToken) snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error) {
 	s, err := c.open()
 	if err != nil {
 		return plan.Snapshot{}, err
 	}
-	if s.look, err = c.resume(at, since); err != nil {
+	if s.poll, err = c.resume(at, since); err != nil {
 		return plan.Snapshot{}, err
 	}
 	s.reader = &buildReader{s: s, words: map[string]string{}, lists: map[string][]string{}}
 	err = s.read(ctx)
 	if waits(err) {
-		return plan.Snapshot{}, c.pause(at, s.look, err)
+		return plan.Snapshot{}, c.pause(at, s.poll, err)
 	}
 	if err == nil {
 		err = c.checkClock(at)
 	}
 	if err != nil {
-		if s.look.calls == 1 || s.look.phase == wholeLook || errors.Is(err, errShifts) {
-			c.look = nil // beginning again costs little
+		if s.poll.calls == 1 || s.poll.phase == fullPoll || errors.Is(err, errShifts) {
+			c.poll = nil // beginning again costs little
 		}
 		return plan.Snapshot{}, err
 	}
-	c.look = nil
-	c.noteActive(s.look)
-	c.listed(s.look)
-	c.withBudget(func(b *budget) { b.done(s.look.requests) })
+	c.poll = nil
+	c.noteActive(s.poll)
+	c.listed(s.poll)
+	c.withBudget(func(b *budget) { b.done(s.poll.requests) })
 	s.watchToken(ctx, at)
 	s.watchAgentTokens(ctx, at)
 	return s.snapshot(at), nil
 }
 
-// pause keeps a look for the next call.
-func (c *Client) pause(at time.Time, l *look, err error) error {
+// pause keeps a poll for the next call.
+func (c *Client) pause(at time.Time, l *poll, err error) error {
 	if c.checkClock(at) != nil || l.requests == 0 {
-		c.look = nil
+		c.poll = nil
 	}
 	var limited *RateLimited
 	if errors.As(err, &limited) {
@@ -91,9 +98,9 @@ func (c *Client) checkClock(at time.Time) error {
 	const slow = 2 * time.Second // Date has whole seconds, and the answer takes time
 	switch off := at.Sub(c.began).Round(time.Second); {
 	case c.began.IsZero():
-	case off > plan.ClocksApart:
+	case off > plan.ClockSkew:
 		return fmt.Errorf("the clock here is %s ahead of Buildkite's: set it right; until then nothing is decided by it", length(off))
-	case off < -plan.ClocksApart-slow:
+	case off < -plan.ClockSkew-slow:
 		return fmt.Errorf("the clock here is %s behind Buildkite's: set it right; until then nothing is decided by it", length(off))
 	}
 	return nil
@@ -113,7 +120,7 @@ func length(off time.Duration) string {
 func (c *Client) refused(at time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if wait := c.until.Sub(at); wait > 0 && wait <= longestReset+LongestLook {
+	if wait := c.until.Sub(at); wait > 0 && wait <= longestReset+LongestPoll {
 		return &RateLimited{Scope: c.scope, Reset: wait}
 	}
 	return nil
@@ -136,7 +143,7 @@ func (s *session) path(rest string) string {
 
 // snapshot reduces what was read. It asks nothing.
 func (s *session) snapshot(at time.Time) plan.Snapshot {
-	c, l := s.client, s.look
+	c, l := s.client, s.poll
 	snapshot := plan.Snapshot{At: l.begun, Queues: c.clusters.snapshot(), Unread: c.clusters.unread}
 	if l.calls > 1 {
 		snapshot.Until = at
@@ -211,7 +218,7 @@ func (s *session) jobs(jobs []plan.Job, b *readBuild, limited *[]plan.Job) []pla
 // listed as waiting, although the agents were read before the jobs.
 func (s *session) withoutAgent(jobs []plan.Job) []plan.Job {
 	held := map[string]bool{}
-	for _, r := range s.look.agents {
+	for _, r := range s.poll.agents {
 		if _, there := agentState(&r); there && r.working() {
 			held[string(r.JobID)] = true
 		}
@@ -230,7 +237,7 @@ func (s *session) tagsOf(r *agentRecord) []string {
 // agent it is; failing that, its name may still tell (see [plan.Sighting]).
 func (s *session) sightings(builds []string) []plan.Sighting {
 	n := 0
-	for _, b := range s.look.builds {
+	for _, b := range s.poll.builds {
 		n += len(b.agents)
 	}
 	if n == 0 {
@@ -239,7 +246,7 @@ func (s *session) sightings(builds []string) []plan.Sighting {
 	all := make([]plan.Sighting, 0, n)
 	seen := make(map[string]int, n)
 	for _, build := range builds {
-		for _, a := range s.look.builds[build].agents {
+		for _, a := range s.poll.builds[build].agents {
 			i, known := seen[a.id]
 			if !known {
 				i = len(all)
@@ -255,7 +262,7 @@ func (s *session) sightings(builds []string) []plan.Sighting {
 			if len(sighting.Tags) > 0 {
 				continue
 			}
-			switch connected, ok := s.look.agents[a.id]; {
+			switch connected, ok := s.poll.agents[a.id]; {
 			case ok:
 				sighting.Tags = s.tagsOf(&connected)
 			case len(a.tags) > 0:
@@ -274,32 +281,26 @@ func (s *session) sightings(builds []string) []plan.Sighting {
 // indexed is the name of an agent that the agent Job named.
 var indexed = regexp.MustCompile(`.-[0-9]+$`)
 
-// sampleSize is how many jobs without runnable_at are kept to be compared.
-const sampleSize = 100
-
-// reportLimited logs once, as long as there are any, that jobs are presumed to be
-// limited, with one of them for whoever wants to look it up.
+// reportLimited logs that jobs are presumed to be limited, with one of them as an example. It
+// logs once until no such job is left.
 func (s *session) reportLimited(limited []plan.Job) {
 	c := s.client
 	if len(limited) > 0 && c.limited == 0 {
 		c.cfg.Log.Info("jobs listed as scheduled have no runnable_at: presumed limited by concurrency",
 			"jobs", len(limited), "counted", c.cfg.CountLimited, "job", limited[0].ID, "url", limited[0].URL)
 	}
-	c.limited, c.sample = len(limited), nil
-	for _, j := range limited[:min(len(limited), sampleSize)] {
-		c.sample = append(c.sample, j.ID)
-	}
+	c.limited = len(limited)
 }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// odd returns what to do with an invalid record: it is counted, and
+// invalid returns what to do with an invalid record: it is counted, and
 // logged once for each reason.
-func (s *session) odd(kind string) func(why string) {
+func (s *session) invalid(kind string) func(why string) {
 	return func(why string) {
 		c := s.client
 		c.mu.Lock()
-		c.stats.OddRecords++
+		c.stats.InvalidRecords++
 		c.mu.Unlock()
 		c.once(kind+": "+why, func() {
 			c.cfg.Log.Warn("Buildkite listed an invalid record: ignored", "kind", kind, "because", why)
@@ -329,9 +330,8 @@ func connected(r *agentRecord) time.Time {
 	return r.Connected.at
 }
 
-// agentState tells what an agent is doing; false when it is not there. An agent
-// in a state of connection that is not documented takes no jobs, as far as
-// muster can know.
+// agentState returns what an agent is doing; false if it is not connected. An agent
+// in an undocumented connection state is presumed to take no jobs.
 func agentState(r *agentRecord) (plan.AgentState, bool) {
 	switch r.State {
 	case "disconnected", "lost", "never_connected":
@@ -354,9 +354,9 @@ func agentState(r *agentRecord) (plan.AgentState, bool) {
 // which cannot be running.
 func (r *agentRecord) working() bool { return r.HasJob && !ended(string(r.JobState)) }
 
-// place reads an agent's cluster and queue from the address of its page, as in
+// place returns an agent's cluster and queue from the address of its page, as in
 // …/clusters/ID/queues/ID/agents/ID (docs apis/rest_api/agents.md, samples). A
-// cluster that is told by itself comes first.
+// non-empty own replaces the cluster in the address.
 func place(webURL, own string) (cluster, queue string) {
 	parts := strings.Split(webURL, "/")
 	for i := range len(parts) - 1 {

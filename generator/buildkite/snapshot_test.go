@@ -15,10 +15,10 @@ import (
 
 	"muster/generator/buildkite"
 	"muster/generator/plan"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 )
 
-const secret = canary.BuildkiteToken
+const secret = canarytest.BuildkiteToken
 
 var now = time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
 
@@ -59,7 +59,7 @@ func newClient(t *testing.T, cfg buildkite.Config) *buildkite.Client {
 	if cfg.Token == nil {
 		cfg.Token = token(secret)
 	}
-	cfg.Log = canary.Log(func(text string) { t.Error(text) }, cfg.Log)
+	cfg.Log = canarytest.Log(func(text string) { t.Error(text) }, cfg.Log)
 	c, err := buildkite.New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 )
 
 // sources are the ways to learn of jobs and agents: with an API token, with agent tokens
@@ -24,7 +24,7 @@ var sources = []string{"rest", "stacks", "alone"}
 func sourceClient(t *testing.T, s *fakebuildkite.Server, source string) *serving {
 	t.Helper()
 	cfg := buildkite.Config{HTTP: s.Transport()}
-	agents := buildkite.AgentConfig{Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){fixedToken(canary.AgentToken), fixedToken("bkct_gpu")}}
+	agents := buildkite.AgentConfig{Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){fixedToken(canarytest.AgentToken), fixedToken("bkct_gpu")}}
 	var err error
 	if source != "rest" {
 		if cfg.Stacks, err = buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", Clock: s, AgentConfig: agents}); err != nil {
@@ -37,7 +37,7 @@ func sourceClient(t *testing.T, s *fakebuildkite.Server, source string) *serving
 	if cfg.Metrics, err = buildkite.NewMetrics(agents); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Org, cfg.Log = "acme", canary.Log(func(text string) { t.Error(text) }, nil)
+	cfg.Org, cfg.Log = "acme", canarytest.Log(func(text string) { t.Error(text) }, nil)
 	c, err := buildkite.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestSourceFailures(t *testing.T) {
 	for _, source := range sources {
 		path, own := "/builds", secret
 		if source != "rest" {
-			path, own = "/scheduled-jobs", canary.AgentToken
+			path, own = "/scheduled-jobs", canarytest.AgentToken
 		}
 		for name, f := range map[string]fakebuildkite.Fault{
 			"500": {Status: http.StatusInternalServerError, Body: `{"message":"` + own + `"}`}, "401": {Status: http.StatusUnauthorized}, "503": {Status: http.StatusServiceUnavailable},
@@ -324,7 +324,7 @@ func TestStackQueues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header.Set("Authorization", "Token "+canary.AgentToken)
+		r.Header.Set("Authorization", "Token "+canarytest.AgentToken)
 		if _, err := s.Transport().RoundTrip(r); err != nil {
 			t.Fatal(err)
 		}

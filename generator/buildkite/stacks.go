@@ -85,7 +85,7 @@ type stackCluster struct {
 	jobs       map[string]*listedJob  // those that were listed, where somebody follows them
 }
 
-// NewStacks returns a client that has asked nothing.
+// NewStacks returns a client. It sends no request.
 func NewStacks(cfg StacksConfig) (*Stacks, error) {
 	api, err := newAgentAPI(cfg.AgentConfig)
 	if err != nil {
@@ -107,7 +107,7 @@ func NewStacks(cfg StacksConfig) (*Stacks, error) {
 	return k, nil
 }
 
-// stackReading is what the Stacks API said of some queues.
+// stackReading is what the Stacks API returned for some queues.
 type stackReading struct {
 	done   map[string]bool // by cluster and queue
 	jobs   []stackJob
@@ -122,7 +122,7 @@ type stackQueue struct {
 	id, key string
 }
 
-// stackJob is a job that can run, in the queue that it was asked for with.
+// stackJob is a job that can run, in the queue whose list contains it.
 type stackJob struct {
 	scheduledRecord
 	of             *stackCluster
@@ -158,10 +158,10 @@ type scheduledRecord struct {
 }
 
 const (
-	// jobsPerPage is the most that one answer has, and mostStackPages what is read of
-	// one queue: as many jobs as [mostKept].
-	jobsPerPage    = 1000
-	mostStackPages = mostKept / jobsPerPage
+	// jobsPerPage is the most that one answer has, and maxStackPages what is read of
+	// one queue: as many jobs as [maxKept].
+	jobsPerPage   = 1000
+	maxStackPages = maxKept / jobsPerPage
 	// biggestList is more than any page of jobs: each has some hundred bytes, and its
 	// rules.
 	biggestList = 64 << 20
@@ -207,7 +207,7 @@ func (k *Stacks) read(ctx context.Context, at time.Time, queues []string, into *
 func (k *Stacks) readQueue(ctx context.Context, c *stackCluster, token string, at time.Time, queues []string, queue string, into *stackReading) error {
 	var jobs []stackJob
 	after := ""
-	for range mostStackPages {
+	for range maxStackPages {
 		page, there, err := k.page(ctx, c, token, at, queues, queue, after)
 		switch {
 		case err != nil:
@@ -231,7 +231,7 @@ func (k *Stacks) readQueue(ctx context.Context, c *stackCluster, token string, a
 			return fmt.Errorf("queue %s: the answer names no next page that can be followed", queue)
 		}
 	}
-	return fmt.Errorf("queue %s: the list goes on after %d pages", queue, mostStackPages)
+	return fmt.Errorf("queue %s: the list continues after %d pages", queue, maxStackPages)
 }
 
 // page reads one page; it returns false if the cluster does not have the queue. It registers
@@ -347,7 +347,7 @@ func (s *session) readStacks(ctx context.Context) error {
 	if c.cfg.Stacks == nil {
 		return nil
 	}
-	return c.cfg.Stacks.read(ctx, s.look.begun, c.serves, &s.look.stacks)
+	return c.cfg.Stacks.read(ctx, s.poll.begun, c.serves, &s.poll.stacks)
 }
 
 // stackJobs are the jobs that were read of the Stacks API. A job's queue is in the cluster
@@ -356,11 +356,11 @@ func (s *session) readStacks(ctx context.Context) error {
 // apis/agent_api/stacks.md), so that no agent in no cluster can take it. Jobs of a
 // paused queue are then limited: no agent would help them.
 func (s *session) stackJobs() []plan.Job {
-	c, l := s.client, s.look
+	c, l := s.client, s.poll
 	k := c.cfg.Stacks
 	jobs := make([]plan.Job, 0, len(l.stacks.jobs))
 	seen := make(map[string]time.Time, len(l.stacks.jobs))
-	odd := s.odd("scheduled job")
+	odd := s.invalid("scheduled job")
 	homes := map[string]string{}
 	for _, r := range l.agents {
 		if cluster, queue := place(string(r.WebURL), string(r.Cluster)); queue != "" {
@@ -385,7 +385,7 @@ func (s *session) stackJobs() []plan.Job {
 			ID: id, Cluster: cmp.Or(c.clusters.homes[r.queueID], homes[r.queueID], r.queueID), State: plan.JobPending, Created: r.Scheduled.at,
 			URL: fmt.Sprintf("https://buildkite.com/%s/%s/builds/%s#%s", c.cfg.Org, url.PathEscape(string(r.Pipeline.Slug)), url.PathEscape(string(r.Build.Number)), url.PathEscape(id)),
 		}
-		// When a job was scheduled is told, not since when nothing limits it any more: it
+		// The record contains when a job was scheduled, but not since when nothing limits it: it
 		// is runnable at least since it was first listed.
 		if job.Since = seen[id]; r.Scheduled.at.After(job.Since) {
 			job.Since = r.Scheduled.at
@@ -411,7 +411,7 @@ func (s *session) stackJobs() []plan.Job {
 // than what REST said.
 func (s *session) stackQueues(queues []plan.Queue) []plan.Queue {
 	c := s.client
-	for id, paused := range s.look.stacks.paused {
+	for id, paused := range s.poll.stacks.paused {
 		for i := range queues {
 			if queues[i].Key == c.clusters.queues[id] && queues[i].Cluster == c.clusters.homes[id] {
 				queues[i].Paused = paused
@@ -423,14 +423,14 @@ func (s *session) stackQueues(queues []plan.Queue) []plan.Queue {
 
 // unlisted says which queues no token's cluster has: their jobs are not seen.
 func (s *session) unlisted() string {
-	missing := slices.DeleteFunc(slices.Clone(s.client.serves), func(q string) bool { return s.look.stacks.found[q] })
+	missing := slices.DeleteFunc(slices.Clone(s.client.serves), func(q string) bool { return s.poll.stacks.found[q] })
 	if len(missing) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("no cluster of the agent tokens has the queue %s: its jobs are not seen; give an agent token of its cluster with --agent-token-file", strings.Join(missing, ", "))
 }
 
-// joined is two texts, each of which may be empty.
+// joined joins two texts with a semicolon. Either may be empty.
 func joined(a, b string) string {
 	if a != "" && b != "" {
 		return a + "; " + b

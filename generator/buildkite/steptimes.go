@@ -105,21 +105,22 @@ func (r *buildReader) learn(id text, b *readBuild) error {
 // pastPage is how far back the page of finished builds goes that a client reads at first.
 const pastPage = 24 * time.Hour
 
-// readPast reads, once, one page of the builds that finished last, so that the steps of most
-// builds are known at once: one request. That it cannot be read is no harm.
+// readPast reads, once and with one request, one page of the builds that finished last. So
+// the client knows the steps of most builds from the start. A failure is logged and otherwise
+// has no effect.
 func (s *session) readPast(ctx context.Context) error {
 	c := s.client
 	if c.times == nil || c.pastRead {
 		return nil
 	}
 	l := &listing{path: s.path("builds"), query: url.Values{
-		"finished_from":    {s.look.begun.Add(-pastPage).UTC().Format(time.RFC3339)},
+		"finished_from":    {s.poll.begun.Add(-pastPage).UTC().Format(time.RFC3339)},
 		"exclude_pipeline": {"true"},
 	}}
-	kept := s.look.kept
+	kept := s.poll.kept
 	_, err := s.readPage(ctx, l, func(st *stream) (string, error) {
 		id, _, _, err := s.reader.read(st)
-		s.look.kept = kept // nothing is
+		s.poll.kept = kept // nothing is
 		return string(id), err
 	})
 	if waits(err) {
@@ -139,13 +140,13 @@ func (s *session) predict(b *readBuild) map[int]steptime.Prediction {
 		return nil
 	}
 	all := map[int]steptime.Prediction{}
-	for _, p := range s.client.times.Predict(*b.timed, s.look.begun) {
+	for _, p := range s.client.times.Predict(*b.timed, s.poll.begun) {
 		all[p.Job] = p
 	}
 	return all
 }
 
-// looked ends a look for what was learned.
+// looked ends a poll for the recorder of step times.
 func (c *Client) looked() {
 	if c.times == nil {
 		return

@@ -83,8 +83,12 @@ func (t AgentToken) Expiry(at time.Time) (slog.Level, string) {
 }
 
 // AgentTokens returns the agent tokens of the clusters whose queues are served. The clusters
-// are those of the last snapshot.
+// are those of the last snapshot. Without an API token it returns none.
 func (c *Client) AgentTokens(ctx context.Context) ([]AgentToken, error) {
+	return c.source.agentTokens(ctx)
+}
+
+func (c apiToken) agentTokens(ctx context.Context) ([]AgentToken, error) {
 	c.observing.Lock()
 	defer c.observing.Unlock()
 	s, err := c.open()
@@ -173,8 +177,8 @@ func (s *session) watchAgentTokens(ctx context.Context, at time.Time) {
 // watchEvery is how often a client looks when its token expires.
 const watchEvery = 24 * time.Hour
 
-// watchToken logs, once a day, when the token is about to expire. That it cannot
-// be found out is no trouble: the readings say whether the token works.
+// watchToken logs, once a day, that the token is about to expire. A failure to read the expiry
+// is not an error: the polls show whether the token works.
 func (s *session) watchToken(ctx context.Context, at time.Time) {
 	c := s.client
 	if !c.cfg.WatchToken || !c.watched.IsZero() && at.Sub(c.watched) < watchEvery && !at.Before(c.watched) {
@@ -184,7 +188,7 @@ func (s *session) watchToken(ctx context.Context, at time.Time) {
 	if err != nil {
 		c.cfg.Log.Debug("when the Buildkite API token expires cannot be read", "err", err)
 		if waits(err) {
-			return // and ask again at the next look
+			return // and retry in the next poll
 		}
 	}
 	c.watched = at
@@ -234,13 +238,17 @@ func (s *session) accessToken(ctx context.Context) (Token, error) {
 	return token, err
 }
 
-// Verify checks, with two requests, that the token is good, that it has the
-// scopes, and that it may see the organisation, and returns what Buildkite tells
-// about it. A token without read_clusters does for an organisation without
-// clusters: snapshots tell of it ([plan.Snapshot].Unread), and it is no error.
+// Verify checks, with two requests, that the token is valid, that it has the
+// scopes, and that it may see the organisation. It returns Buildkite's record of the
+// token. A token without read_clusters suffices for an organisation without clusters: Verify
+// returns no error, and snapshots contain the fact ([plan.Snapshot].Unread).
 //
-// It keeps no memory of a 429, for it is told no time.
-func (c *Client) Verify(ctx context.Context) (Token, error) {
+// Without an API token it returns the zero Token, and makes no request.
+//
+// Verify does not remember a 429, because it does not know the caller's time.
+func (c *Client) Verify(ctx context.Context) (Token, error) { return c.source.verify(ctx) }
+
+func (c apiToken) verify(ctx context.Context) (Token, error) {
 	s, err := c.open()
 	if err != nil {
 		return Token{}, err

@@ -63,7 +63,7 @@ const (
 	biggestMessage = 1 << 20
 )
 
-// notice is what one answer told, beside its content.
+// notice is the part of a response outside its body.
 type notice struct {
 	failed, refused bool
 	date            time.Time // by the server's clock; zero: it did not say
@@ -105,25 +105,25 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if n.failed {
 		most = biggestMessage
 	}
-	response.Body = &bounded{ReadCloser: response.Body, most: most, left: most, refuse: !n.failed, received: t.received}
+	response.Body = &bounded{ReadCloser: response.Body, max: most, left: most, refuse: !n.failed, received: t.received}
 	return response, nil
 }
 
-// bounded is an answer of which only so much is read. It counts what it hands
-// on, so that a small answer that unpacks into a large one is bounded too.
+// bounded is a response body with a size limit. It counts uncompressed bytes, so
+// that the limit also applies to a small response that decompresses into a large one.
 type bounded struct {
 	io.ReadCloser
-	most   int64
+	max    int64
 	left   int64
 	refuse bool // too much is an error; else it is left unread
-	// received is told what was read when the answer is closed.
+	// received is called with the number of bytes read when the body is closed.
 	received func(bytes int64)
 }
 
 // Close implements [io.Closer].
 func (b *bounded) Close() error {
 	if b.received != nil {
-		b.received(b.most - b.left)
+		b.received(b.max - b.left)
 		b.received = nil
 	}
 	return b.ReadCloser.Close()
@@ -135,12 +135,12 @@ func (b *bounded) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	if b.left < 0 {
-		return 0, &syntaxError{fmt.Sprintf("the answer is larger than %d MiB", b.most>>20)}
+		return 0, &syntaxError{fmt.Sprintf("the answer is larger than %d MiB", b.max>>20)}
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left+1)])
 	b.left -= int64(n)
 	if b.left < 0 && b.refuse {
-		return 0, &syntaxError{fmt.Sprintf("the answer is larger than %d MiB", b.most>>20)}
+		return 0, &syntaxError{fmt.Sprintf("the answer is larger than %d MiB", b.max>>20)}
 	}
 	return n, err
 }

@@ -47,7 +47,7 @@ func (c Config) foreign(ctx context.Context, r ledger.Record) ([]Explanation, er
 			who = "the overlay " + row.Overlay
 		}
 		why := fmt.Sprintf("%s changed %s: %s.", row.By, who, row.Why)
-		if row.Act == history.Unknown {
+		if row.Operation == history.Unknown {
 			why = fmt.Sprintf("It is %s's. What it changed %s.", row.By, row.Why)
 		}
 		all = append(all, Explanation{Subject: subject, At: row.At, Overlay: row.Overlay, Commit: &row, Why: []string{why,
@@ -64,7 +64,7 @@ func (c Config) foreign(ctx context.Context, r ledger.Record) ([]Explanation, er
 func (c Config) edits(ctx context.Context, records iter.Seq2[ledger.Record, error]) ([]history.Row, error) {
 	rows := history.Config{Overlays: c.Overlays, Now: c.Now}
 	rows.Edits = func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error) {
-		return c.Repository.Edits(ctx, commits, trees, rows.Look())
+		return c.Repository.Edits(ctx, commits, trees, rows.Selection())
 	}
 	var all []history.Row
 	for row, err := range rows.Rows(records) {
@@ -76,7 +76,7 @@ func (c Config) edits(ctx context.Context, records iter.Seq2[ledger.Record, erro
 	return all, nil
 }
 
-// own explains a commit of muster's.
+// own explains a commit that muster made.
 func (c Config) own(ctx context.Context, f found) (Explanation, error) {
 	e := f.record.Entry
 	x := Explanation{Subject: e.Subject, At: e.At, Overlay: f.row.Overlay, Queue: e.Observation.Queue, Commit: f.row, Poll: e.Observation.At}
@@ -119,7 +119,7 @@ func (c Config) own(ctx context.Context, f found) (Explanation, error) {
 	return x, ctx.Err()
 }
 
-// judge says whether the commit follows from the decision made again.
+// judge adds a note if the commit does not follow from the replayed decision.
 func (x *Explanation) judge(e *ledger.Entry, r verification.Result) {
 	switch {
 	case len(r.Differences) > 0:
@@ -130,7 +130,8 @@ func (x *Explanation) judge(e *ledger.Entry, r verification.Result) {
 	}
 }
 
-// unread lets the message speak where the decision cannot be made again.
+// unread adds a note, and uses the commit's message as the answer if the decision cannot be
+// replayed.
 func (x *Explanation) unread(e *ledger.Entry, note string) {
 	x.Notes = append(x.Notes, note)
 	if len(x.Why) == 0 {

@@ -12,8 +12,8 @@ import (
 	"iter"
 	"time"
 
+	"muster/generator/fleet"
 	"muster/generator/history"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/verification"
 	"muster/gitops/branch"
@@ -25,9 +25,9 @@ type Repository interface {
 	// the newest first.
 	Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error]
 	// Edits says what commits have changed.
-	Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error)
+	Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Selection) ([]branch.Edits, error)
 	// Past returns the files of a past commit; those in dirs will be read.
-	Past(ctx context.Context, commit string, dirs []string) (branch.Tip, error)
+	Past(ctx context.Context, commit string, dirs []string) (branch.Head, error)
 }
 
 // Config says what is read, and when. All fields but Doing are needed.
@@ -36,20 +36,20 @@ type Config struct {
 	// Overlays is the directory of overlays, as in "overlays".
 	Overlays string
 	// Loader reads the overlays.
-	Loader *manifest.Loader
-	// Now is when it is asked.
+	Loader *fleet.Loader
+	// Now is the current time.
 	Now time.Time
-	// Doing is told how many commits were read; nil: nobody is.
+	// Doing is called with the number of commits that were read; nil: no reports.
 	Doing func(commits int)
 }
 
-// Question is what is asked. The zero value asks for muster's last commit.
+// Question selects what to explain. The zero value selects muster's last commit.
 type Question struct {
-	// Name is a commit, by its identifier or the beginning of one, HEAD, a dispatch, an
-	// overlay, or a job of Buildkite's by its page or identifier; empty with a moment: every
-	// overlay.
+	// Name is a commit (HEAD, an identifier or the start of one), a dispatch, an overlay, or a
+	// Buildkite job (its page or identifier). With a moment, empty selects every overlay.
 	Name string
-	// At is the moment that is asked about; zero is now. A commit has its own.
+	// At is the moment to explain; zero is now. It is unused for a commit, which has its own
+	// time.
 	At time.Time
 }
 
@@ -77,12 +77,12 @@ type Explanation struct {
 	// Uncounted are jobs and agents that were there and are not in the arithmetic.
 	Uncounted []Uncounted `json:"uncounted,omitempty"`
 	Policy    *Policy     `json:"policy,omitempty"`
-	// Timeline is what is known of when things happened, in their order.
+	// Timeline lists the events with a known time, in chronological order.
 	Timeline []Event `json:"timeline,omitempty"`
 	// InFlight are the dispatches that were in git at a moment and whose agents could still
 	// come.
 	InFlight []InFlight `json:"inFlight,omitempty"`
-	// Notes are what the reader should know of the answer itself.
+	// Notes are remarks about the answer itself.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -94,7 +94,7 @@ type Uncounted struct {
 
 // Policy is the policy that was in force.
 type Policy struct {
-	// File is where it is, and Settings what it says, as far as it is about numbers.
+	// File is the path of the policy, and Settings are its numeric settings.
 	File     string           `json:"file"`
 	Settings []history.Change `json:"settings,omitempty"`
 	// Schedule names the schedule in force; empty: none is.
@@ -123,7 +123,8 @@ type InFlight struct {
 
 // Unknown says that nothing is called so.
 type Unknown struct {
-	// Name was asked for. Known are the names of overlays, as far as they were met.
+	// Name is the name that was not found. Known are the names of the overlays in the history
+	// that was read.
 	Name  string
 	Known []string
 }

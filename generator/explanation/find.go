@@ -71,8 +71,8 @@ type search struct {
 	read  int
 }
 
-// mostKnown bounds the names that a wrong one is compared with.
-const mostKnown = 10_000
+// maxKnown bounds the names that a wrong one is compared with.
+const maxKnown = 10_000
 
 // is reports whether a record is what is looked for.
 func (s *search) is(r ledger.Record) bool {
@@ -102,7 +102,7 @@ func (c Config) find(ctx context.Context, name string) (found, error) {
 			}
 			s.read++
 			c.doing(s.read)
-			if r.Entry != nil && len(s.known) < mostKnown {
+			if r.Entry != nil && len(s.known) < maxKnown {
 				s.known[c.replay().Name(r.Entry.Overlay)] = true
 			}
 			if !s.push.Add(r) {
@@ -143,6 +143,6 @@ func (c Config) find(ctx context.Context, name string) (found, error) {
 
 // tree are the files of a past commit.
 func (c Config) tree(ctx context.Context, commit string, dirs []string) (fs.FS, error) {
-	tip, err := c.Repository.Past(ctx, commit, dirs)
-	return tip.Tree, err
+	head, err := c.Repository.Past(ctx, commit, dirs)
+	return head.Tree, err
 }

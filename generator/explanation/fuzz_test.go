@@ -16,7 +16,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"muster/generator/explanation"
-	"muster/generator/manifest"
+	"muster/generator/fleet"
 	"muster/gitops/branch"
 )
 
@@ -62,7 +62,7 @@ func (r anybody) Commits(_ context.Context, from string, _ branch.Limit) iter.Se
 }
 
 // Edits implements explanation.Repository.
-func (r anybody) Edits(_ context.Context, commits []branch.Commit, _ map[string]string, look branch.Look) ([]branch.Edits, error) {
+func (r anybody) Edits(_ context.Context, commits []branch.Commit, _ map[string]string, look branch.Selection) ([]branch.Edits, error) {
 	all := make([]branch.Edits, len(commits))
 	for i, c := range commits {
 		text, _ := fs.ReadFile(r.tree, "overlays/default/scaling.yaml")
@@ -75,11 +75,11 @@ func (r anybody) Edits(_ context.Context, commits []branch.Commit, _ map[string]
 }
 
 // Past implements explanation.Repository.
-func (r anybody) Past(_ context.Context, commit string, _ []string) (branch.Tip, error) {
+func (r anybody) Past(_ context.Context, commit string, _ []string) (branch.Head, error) {
 	if strings.HasSuffix(commit, "3") {
-		return branch.Tip{}, errors.New("it is not here")
+		return branch.Head{}, errors.New("it is not here")
 	}
-	return branch.Tip{Commit: commit, Tree: r.tree}, nil
+	return branch.Head{Commit: commit, Tree: r.tree}, nil
 }
 
 const policyText = "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  queue: default\n  max: 10\n"
@@ -112,7 +112,7 @@ func FuzzExplain(f *testing.F) {
 			"overlays/default/template/kustomization.yaml":   {Data: fmt.Appendf(nil, kustomization, "../../../base")},
 			"overlays/default/dispatches/kustomization.yaml": {Data: fmt.Appendf(nil, kustomization, "")},
 		}}
-		config := explanation.Config{Repository: r, Overlays: "overlays", Loader: manifest.NewLoader("overlays"), Now: at}
+		config := explanation.Config{Repository: r, Overlays: "overlays", Loader: fleet.NewLoader("overlays"), Now: at}
 		for _, q := range []explanation.Question{{Name: name}, {Name: name, At: at.Add(time.Duration(minutes%4096) * time.Minute)}} {
 			all, err := config.Explain(t.Context(), q)
 			if (err == nil) == (len(all) == 0) {

@@ -13,8 +13,8 @@ import (
 	"muster/gitops/branch"
 )
 
-// jobID is what tells a job of Buildkite's from others: the part of its page behind the
-// last # or /, or the identifier itself.
+// jobID returns the identifier of a Buildkite job: the part of its page's address after the last
+// # or /, or the identifier itself.
 func jobID(name string) string {
 	return strings.ToLower(name[strings.LastIndexAny(name, "#/")+1:])
 }
@@ -25,7 +25,7 @@ type order struct {
 	row   *history.Row
 }
 
-// job explains the wait of a job of Buildkite's. Git has numbers of jobs and not their
+// job explains the wait of a Buildkite job. Git has numbers of jobs and not their
 // names, but for one example of those that no overlay serves. With the time since which
 // the job could run, it tells the order that was made for what waited then.
 func (c Config) job(ctx context.Context, name string, at time.Time) ([]Explanation, error) {
@@ -63,7 +63,7 @@ func (c Config) job(ctx context.Context, name string, at time.Time) ([]Explanati
 			if older++; older > deepBefore {
 				break
 			}
-		} else if _, d := oldest(e.Observation, row.Overlay); row.Act == history.Dispatch && !at.IsZero() && d != nil && d.Oldest.Before(at.Add(time.Second)) {
+		} else if _, d := oldest(e.Observation, row.Overlay); row.Operation == history.Dispatch && !at.IsZero() && d != nil && d.Oldest.Before(at.Add(time.Second)) {
 			orders[row.Overlay] = order{e, &row}
 		}
 	}

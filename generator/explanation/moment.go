@@ -7,16 +7,16 @@ import (
 	"slices"
 	"time"
 
+	"muster/generator/fleet"
 	"muster/generator/history"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 )
 
-// past is what the log tells of the time around a moment.
+// past is what the log records around a moment.
 type past struct {
-	// at is the commit that was the newest at the moment; empty: there was none.
+	// at is the newest commit at the moment; empty if there was no commit yet.
 	at string
 	// before and after are the nearest looks at each queue, and last and next the nearest
 	// commits of each overlay.
@@ -69,7 +69,7 @@ func (c Config) around(ctx context.Context, at time.Time, want string) (*past, e
 	return p, ctx.Err()
 }
 
-// note takes up one commit of muster's.
+// note adds one of muster's commits.
 func (p *past) note(row *history.Row, e *ledger.Entry, at time.Time) {
 	if e == nil { // damaged
 		return
@@ -81,7 +81,7 @@ func (p *past) note(row *history.Row, e *ledger.Entry, at time.Time) {
 	if p.before[row.Queue] == nil {
 		p.before[row.Queue] = e
 	}
-	if last := p.last[row.Overlay]; last == nil || row.At.Equal(at) && row.Act == history.Dispatch { // of one tick the order
+	if last := p.last[row.Overlay]; last == nil || row.At.Equal(at) && row.Operation == history.Dispatch { // of one tick the order
 		p.last[row.Overlay] = row
 	}
 }
@@ -104,7 +104,7 @@ func (c Config) moments(ctx context.Context, name string, at time.Time) ([]Expla
 	if err != nil {
 		return nil, err
 	}
-	if name != "" && !slices.ContainsFunc(overlays, func(o manifest.Overlay) bool { return o.Name == name }) {
+	if name != "" && !slices.ContainsFunc(overlays, func(o fleet.Overlay) bool { return o.Name == name }) {
 		return c.absent(ctx, name, at, p)
 	}
 	var all []Explanation
@@ -124,13 +124,13 @@ func (c Config) moments(ctx context.Context, name string, at time.Time) ([]Expla
 // Before says that a moment is before the first commit that was read.
 type Before struct{ At time.Time }
 
-// Error says so.
+// Error implements the error interface.
 func (b *Before) Error() string {
 	return fmt.Sprintf("no commit is as old as %s: the history that is here begins later", b.At.Format(time.RFC3339))
 }
 
-// names are the overlays that are read: one, with those that serve its queue with it as
-// far as the log knows; none are all.
+// names returns the overlays to read: the named one, and those that serve its queue with it
+// according to the log. An empty result selects all.
 func names(name string, p *past) []string {
 	if name == "" {
 		return nil
@@ -156,9 +156,9 @@ func (c Config) absent(ctx context.Context, name string, at time.Time, p *past) 
 		Why: []string{fmt.Sprintf("Commit %.7s, the newest at that moment, has no policy of it.", p.at)}}
 	switch next, last := p.next[name], p.last[name]; {
 	case next != nil:
-		x.Timeline = []Event{{At: next.At, What: fmt.Sprintf("muster's first commit to it after that: %s, commit %.7s", next.Act, next.Commit)}}
+		x.Timeline = []Event{{At: next.At, What: fmt.Sprintf("muster's first commit to it after that: %s, commit %.7s", next.Operation, next.Commit)}}
 	case last != nil:
-		x.Timeline = []Event{{At: last.At, What: fmt.Sprintf("muster's last commit to it before that: %s, commit %.7s", last.Act, last.Commit)}}
+		x.Timeline = []Event{{At: last.At, What: fmt.Sprintf("muster's last commit to it before that: %s, commit %.7s", last.Operation, last.Commit)}}
 	default:
 		_, overlays, err := c.replay().Load(ctx, p.at, nil)
 		if err != nil {
@@ -174,7 +174,7 @@ func (c Config) absent(ctx context.Context, name string, at time.Time, p *past) 
 }
 
 // moment explains one overlay at a moment.
-func (c Config) moment(ctx context.Context, o *manifest.Overlay, all []manifest.Overlay, at time.Time, p *past) (Explanation, error) {
+func (c Config) moment(ctx context.Context, o *fleet.Overlay, all []fleet.Overlay, at time.Time, p *past) (Explanation, error) {
 	m := situation{overlay: o, at: at, before: p.before[o.Policy.Queue], after: p.after[o.Policy.Queue]}
 	m.decide(p.at, all)
 	x := Explanation{Subject: fmt.Sprintf("%s at %s: why nothing was done", o.Name, at.Format(time.RFC3339)), At: at, Overlay: o.Name, Queue: o.Policy.Queue, DecidedOn: p.at}

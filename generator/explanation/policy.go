@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/fleet"
 	"muster/generator/history"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/policy"
 	"muster/gitops/branch"
@@ -19,7 +19,7 @@ import (
 
 // policy is the policy of an overlay as it was at a commit, and who wrote it. limit is
 // the field that limited the agents; empty: none did.
-func (c Config) policy(ctx context.Context, commit string, o *manifest.Overlay, d plan.Decision, limit string) (*Policy, error) {
+func (c Config) policy(ctx context.Context, commit string, o *fleet.Overlay, d plan.Decision, limit string) (*Policy, error) {
 	p := &Policy{File: path.Join(o.Path, "scaling.yaml"), Schedule: d.Schedule, OverriddenUntil: d.OverriddenUntil}
 	shown := []string{"schedule", "override"} // of which there may be several
 	for _, f := range policy.Fields() {
@@ -42,25 +42,25 @@ func (p *Policy) setBy(setting string) string {
 	for _, row := range p.Changes {
 		at := row.At.UTC().Format(time.RFC3339)
 		for _, x := range row.Changes {
-			if x.Setting == setting && row.Act != history.Merge {
+			if x.Setting == setting && row.Operation != history.Merge {
 				return fmt.Sprintf("%s changed it at %s, in commit %.7s: %s.", row.By, at, row.Commit, x)
 			}
 		}
-		if setting != "" && row.Act == history.Create {
+		if setting != "" && row.Operation == history.Create {
 			return fmt.Sprintf("%s has had this value since %s created the overlay at %s, in commit %.7s.", setting, row.By, at, row.Commit)
 		}
 	}
 	return ""
 }
 
-// wrote finds who made a policy what it is at a commit: its last change, and that of the
-// setting called limit. Of a merge, the change that it brought in is told too.
+// wrote returns the changes that made a policy what it is at a commit: its last change, and the
+// last change of the setting called limit. If one of them was merged, it returns the merge too.
 func (c Config) wrote(ctx context.Context, commit, dir, limit string) ([]history.Row, error) {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	rows := history.Config{Overlays: c.Overlays, Now: c.Now}
 	rows.Edits = func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error) {
-		look := rows.Look()
+		look := rows.Selection()
 		look.Below = []string{dir} // the others are not asked for
 		return c.Repository.Edits(reading, commits, trees, look)
 	}
@@ -70,17 +70,17 @@ func (c Config) wrote(ctx context.Context, commit, dir, limit string) ([]history
 		switch {
 		case err != nil:
 			return all, err
-		case row.Act == history.Unknown: // a shallow clone ends here
+		case row.Operation == history.Unknown: // a shallow clone ends here
 			return all, nil
-		case row.Overlay != c.replay().Name(dir) || row.Act.Own() || len(row.Files) > 0: // another file's, or damaged
+		case row.Overlay != c.replay().Name(dir) || row.Operation.Own() || len(row.Files) > 0: // another file's, or damaged
 			continue
 		}
-		sets := row.Act == history.Create || row.Act == history.Policy && len(row.Changes) == 0 ||
+		sets := row.Operation == history.Create || row.Operation == history.Policy && len(row.Changes) == 0 ||
 			slices.ContainsFunc(row.Changes, func(x history.Change) bool { return x.Setting == limit })
 		if !written || !set && sets {
 			all = append(all, row)
 		}
-		if row.Act != history.Merge {
+		if row.Operation != history.Merge {
 			written, set = true, set || sets
 		}
 		if written && set {

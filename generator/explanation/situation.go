@@ -5,15 +5,15 @@ import (
 	"slices"
 	"time"
 
+	"muster/generator/fleet"
 	"muster/generator/history"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 )
 
 // situation is an overlay at a moment at which nothing was done.
 type situation struct {
-	overlay *manifest.Overlay
+	overlay *fleet.Overlay
 	at      time.Time
 	// before and after are the nearest polls of its queue that git knows; nil: none.
 	before, after *ledger.Entry
@@ -23,13 +23,13 @@ type situation struct {
 
 // decide makes the decision of the moment, on what was last known of Buildkite. What the
 // last poll led to is among the files, so that it is not ordered again.
-func (m *situation) decide(commit string, all []manifest.Overlay) {
+func (m *situation) decide(commit string, all []fleet.Overlay) {
 	o := plan.Observation{Queue: m.overlay.Policy.Queue}
 	if m.before != nil {
 		o = m.before.Observation
 	}
 	o.At, o.Until = m.at, time.Time{}
-	for _, d := range plan.Decide(commit, manifest.Decidable(all), o) {
+	for _, d := range plan.Decide(commit, fleet.Decidable(all), o) {
 		if d.Overlay == m.overlay.Name {
 			m.decision = d
 		}
@@ -39,9 +39,9 @@ func (m *situation) decide(commit string, all []manifest.Overlay) {
 // full reports whether no agent more was allowed.
 func (m *situation) full() bool { return m.decision.Sum.Room == 0 }
 
-// waiting returns since when the oldest job had been runnable that was pending at the
-// moment and still was at the next poll, and how many were pending by then; zero: there
-// is none that git knows.
+// waiting returns since when the oldest job was runnable that was pending both at the moment and
+// at the next poll, and how many jobs were pending at that poll. since is zero if git records no
+// such job.
 func (m *situation) waiting() (since time.Time, pending int) {
 	if m.after == nil {
 		return time.Time{}, 0
@@ -141,9 +141,9 @@ func (m *situation) inFlight() []InFlight {
 // timeline is what is known around the moment.
 func (m *situation) timeline(p *past) []Event {
 	var all []Event
-	act := func(row *history.Row, which string) {
+	op := func(row *history.Row, which string) {
 		if row != nil {
-			what := string(row.Act)
+			what := string(row.Operation)
 			if row.Agents > 0 {
 				what += " " + ledger.Count(row.Agents, "agent")
 			}
@@ -151,20 +151,20 @@ func (m *situation) timeline(p *past) []Event {
 		}
 	}
 	if last := p.last[m.overlay.Name]; m.before != nil && (last == nil || m.before.Commit != last.Commit) {
-		act(last, "its last")
+		op(last, "its last")
 		all = append(all, Event{At: m.before.Observation.At.UTC(), What: fmt.Sprintf("the last poll of its queue, in commit %.7s", m.before.Commit)})
 	} else {
-		act(last, "its last poll and")
+		op(last, "its last poll and")
 	}
 	if since, _ := m.waiting(); !since.IsZero() {
 		all = append(all, Event{At: since.UTC(), What: "a job became runnable; the next poll lists it as pending"})
 	}
-	all = append(all, Event{At: m.at, What: "the time in question"})
+	all = append(all, Event{At: m.at, What: "the time that you asked for"})
 	if next := p.next[m.overlay.Name]; m.after != nil && (next == nil || m.after.Commit != next.Commit) {
 		all = append(all, Event{At: m.after.Observation.At.UTC(), What: fmt.Sprintf("the next poll of its queue, in commit %.7s", m.after.Commit)})
-		act(next, "its next")
+		op(next, "its next")
 	} else {
-		act(next, "its next poll and")
+		op(next, "its next poll and")
 	}
 	slices.SortStableFunc(all, func(a, b Event) int { return a.At.Compare(b.At) })
 	return all

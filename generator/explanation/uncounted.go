@@ -51,9 +51,9 @@ func uncounted(d plan.Decision, lookahead float64) []Uncounted {
 		if s.Overlay != d.Overlay {
 			continue
 		}
-		say(s.Strayed, "%s in another queue or cluster than the policy says, as after an edit: they count against max until they leave", pick(s.Strayed, "agent is", "agents are"))
+		say(s.OtherQueue, "%s in another queue or cluster than the policy says, as after an edit: they count against max until they leave", pick(s.OtherQueue, "agent is", "agents are"))
 		say(s.WrongTags, "%s registered without tags that the order told them to carry", pick(s.WrongTags, "agent has", "agents have"))
-		say(s.Namesakes, "%s another fleet's that has an overlay of the same name", pick(s.Namesakes, "agent is", "agents are"))
+		say(s.OtherFleets, "%s another fleet's that has an overlay of the same name", pick(s.OtherFleets, "agent is", "agents are"))
 	}
 	return all
 }
@@ -61,8 +61,8 @@ func uncounted(d plan.Decision, lookahead float64) []Uncounted {
 // laterWhy is why upcoming jobs are not counted that are due later than agents take to come.
 func laterWhy(j plan.Demand) string {
 	text := pick(j.Later, "upcoming job is", "upcoming jobs are") + fmt.Sprintf(" due later than %ds from now, by how long their builds' steps took lately", j.Within)
-	if j.Soonest != nil {
-		text += ": the first at " + j.Soonest.Format("15:04:05")
+	if j.Earliest != nil {
+		text += ": the first at " + j.Earliest.Format("15:04:05")
 	}
 	return text
 }

@@ -46,8 +46,8 @@ func (f Finding) Text() string {
 	return printing(text)
 }
 
-// printing puts a space for every control character: a name in the tree or a key
-// in a file may hold any.
+// printing replaces each control character with a space: a name in the tree or a key in a file may
+// contain any.
 func printing(text string) string {
 	return strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {
@@ -80,8 +80,8 @@ func (e findingsError) Unwrap() []error {
 	return all
 }
 
-// Join is the error of an overlay with these findings, a line each. No finding
-// is no error, and one is itself.
+// Join returns an error with one line for each finding: nil for no findings, and the finding
+// itself for one.
 func Join(findings []Finding) error {
 	switch len(findings) {
 	case 0:
@@ -92,9 +92,9 @@ func Join(findings []Finding) error {
 	return findingsError(findings)
 }
 
-// OneLine folds another library's error, which may run over many lines, and
-// takes the slash off the absolute paths that kustomize was given. It is cut where
-// it is long: kustomize lists every object that it knows.
+// OneLine returns the text of an error of another library on one line, without the leading slash
+// of the absolute paths that kustomize was given. It truncates long texts: kustomize lists every
+// object that it has read.
 func OneLine(err error) string {
 	const longest = 600
 	text := strings.ReplaceAll(strings.Join(strings.Fields(err.Error()), " "), "'/", "'")
@@ -104,7 +104,7 @@ func OneLine(err error) string {
 	return text
 }
 
-// Quote shows a value that a person wrote, cut where it is long.
+// Quote returns a value that a person wrote in quotes, truncated if it is long.
 func Quote(s string) string {
 	const longest = 60
 	if len(s) > longest {

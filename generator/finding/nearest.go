@@ -2,9 +2,9 @@ package finding
 
 import "strings"
 
-// Nearest returns the candidate that a word is most likely a misspelling of: one
-// that differs by case, by a letter or two, or in that one goes on where the other
-// ends. Empty when none is near.
+// Nearest returns the candidate that a word most likely misspells: one that differs by
+// case or by a letter or two, or one that is a prefix of the word or begins with it. It returns ""
+// if no candidate is near.
 func Nearest(word string, candidates []string) string {
 	best, least := "", min(3, len(word)/3+2)
 	for _, c := range candidates {
@@ -28,9 +28,9 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// Distance counts the letters to insert, delete, replace or swap with the next to
-// make one word of another. Of words whose lengths differ by many it is at least
-// that difference, which is returned: a word may be a hostile one.
+// Distance returns the number of letters to insert, delete, replace or swap with the next to turn
+// one word into the other. If the lengths differ by more than three, it returns that difference, a
+// lower bound: words may come from untrusted input.
 func Distance(a, b string) int {
 	if apart := max(len(a)-len(b), len(b)-len(a)); apart > 3 {
 		return apart
@@ -57,8 +57,8 @@ func Distance(a, b string) int {
 	return row[len(b)]
 }
 
-// DidYouMean is the remedy for a word that is none of the candidates; otherwise
-// is the remedy where none is near.
+// DidYouMean returns the remedy for a word that is not among the candidates: the nearest
+// candidate, or otherwise if none is near.
 func DidYouMean(word string, candidates []string, otherwise string) string {
 	if near := Nearest(word, candidates); near != "" {
 		return "did you mean " + near + "?"

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// LineOf is the line of the first of the fields that a kustomization says; 0 where
-// it says none. What was once spelled otherwise begins alike, as patchesJson6902.
+// LineOf returns the line of the first of the fields that a kustomization has; 0 if it has none of
+// them. A field matches by prefix, so that older spellings such as patchesJson6902 match too.
 func LineOf(tree fs.FS, file string, fields ...string) int {
 	data, err := fs.ReadFile(tree, file)
 	if err != nil {
@@ -104,8 +104,8 @@ func Syntax(file string, err error) *Finding {
 	return f
 }
 
-// plainly reports duplicate keys, keys that are no plain words, aliases and
-// merges anywhere below n.
+// plainly reports duplicate keys, keys that are not plain words, aliases and merges anywhere below
+// n.
 func plainly(file string, n *yaml.Node, depth int) *Finding {
 	if depth > 100 {
 		return &Finding{File: file, Line: n.Line, Problem: "is nested too deeply"}
@@ -178,7 +178,7 @@ func Set(m *yaml.Node, key, tag, value string) {
 	put(m, key, node)
 }
 
-// Mapping returns the mapping at key, made if there is none.
+// Mapping returns the mapping at key, and creates it if key is missing.
 func Mapping(m *yaml.Node, key string) *yaml.Node {
 	if v := Lookup(m, key); v != nil && v.Kind == yaml.MappingNode {
 		v.Style = 0 // an empty one is printed as {} otherwise

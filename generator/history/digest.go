@@ -16,25 +16,25 @@ const (
 	Overlay By = "overlay"
 )
 
-// Total is a line of a digest: what the rows of one day, hour or overlay come to.
+// Total is a line of a digest: the totals of the rows of one day, hour or overlay.
 type Total struct {
 	Key string `json:"key"`
-	// Orders are dispatch commits, and Agents what they ordered. Of those Registered
-	// have come and Lost never came; InFlight may come yet, and of NotKnown nothing
-	// is known.
+	// Orders is the number of dispatch commits, and Agents the number of agents that they ordered.
+	// Of those, Registered have registered, Lost did not register in time, InFlight may still
+	// register, and the state of Unknown is not known.
 	Orders     int `json:"orders"`
 	Agents     int `json:"agents"`
 	Registered int `json:"registered"`
 	Lost       int `json:"lost"`
 	InFlight   int `json:"inFlight"`
-	NotKnown   int `json:"notKnown"`
+	Unknown    int `json:"unknown"`
 	// FirstMean and FirstMax are of the orders' seconds to the first agent; nil where
 	// none is known.
 	FirstMean *int `json:"firstMean,omitempty"`
 	FirstMax  *int `json:"firstMax,omitempty"`
 	Retires   int  `json:"retires"`
 	Repairs   int  `json:"repairs"`
-	Damaged   int  `json:"damaged"`
+	Malformed int  `json:"malformed"`
 	// Edits are the rows of people.
 	Edits int `json:"edits"`
 
@@ -65,15 +65,15 @@ func (d *Digest) Add(r Row) {
 		t = &Total{Key: key}
 		d.totals[key] = t
 	}
-	switch r.Act {
+	switch r.Operation {
 	case Dispatch:
 		t.order(r)
 	case Retire:
 		t.Retires++
 	case Repair:
 		t.Repairs++
-	case Damaged:
-		t.Damaged++
+	case Malformed:
+		t.Malformed++
 	default:
 		t.Edits++
 	}
@@ -92,8 +92,8 @@ func (t *Total) order(r Row) {
 	switch o.State {
 	case InFlight:
 		t.InFlight += r.Agents - o.Registered
-	case NotKnown:
-		t.NotKnown += r.Agents - o.Registered
+	case OutcomeUnknown:
+		t.Unknown += r.Agents - o.Registered
 	case Retired:
 	}
 	if o.FirstAfter != nil {

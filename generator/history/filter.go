@@ -13,8 +13,8 @@ type Filter struct {
 	// Overlays are the names of overlays; none are all. What concerns every overlay is
 	// wanted with each.
 	Overlays []string
-	// Acts are the acts; none are all.
-	Acts []Act
+	// Operations are the acts; none are all.
+	Operations []Operation
 	// Author is part of the author's name or address, in any case of letters; empty for
 	// anybody.
 	Author string
@@ -26,7 +26,7 @@ func (f Filter) Wants(r Row) bool {
 	switch {
 	case !f.Since.IsZero() && r.At.Before(f.Since), !f.Until.IsZero() && !r.At.Before(f.Until):
 	case len(f.Overlays) > 0 && r.Overlay != "" && !slices.Contains(f.Overlays, r.Overlay):
-	case len(f.Acts) > 0 && !slices.Contains(f.Acts, r.Act):
+	case len(f.Operations) > 0 && !slices.Contains(f.Operations, r.Operation):
 	case author != "" && !strings.Contains(strings.ToLower(r.By), author) && !strings.Contains(strings.ToLower(r.Email), author):
 	default:
 		return true
@@ -36,5 +36,5 @@ func (f Filter) Wants(r Row) bool {
 
 // People reports whether rows of people can be among those that are wanted.
 func (f Filter) People() bool {
-	return len(f.Acts) == 0 || slices.ContainsFunc(f.Acts, func(a Act) bool { return !a.Own() })
+	return len(f.Operations) == 0 || slices.ContainsFunc(f.Operations, func(a Operation) bool { return !a.Own() })
 }

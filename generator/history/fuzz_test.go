@@ -70,21 +70,21 @@ func FuzzRows(f *testing.F) {
 				t.Fatal(err)
 			}
 			digest.Add(row)
-			if len(row.Commit) != 40 || row.At.IsZero() || row.Act == "" || (row.Outcome != nil) != (row.Act == history.Dispatch) {
+			if len(row.Commit) != 40 || row.At.IsZero() || row.Operation == "" || (row.Outcome != nil) != (row.Operation == history.Dispatch) {
 				t.Errorf("a row that says nothing: %+v", row)
 			}
 			if o := row.Outcome; o != nil && (o.Registered > row.Agents || o.Registered < 0 || row.Lost() < 0) {
 				t.Errorf("%d of %d registered, %d lost", o.Registered, row.Agents, row.Lost())
 			}
-			if row.Act.Own() {
+			if row.Operation.Own() {
 				orders[row.Commit] = true
 			}
 		}
-		if count.Commits != len(commits) || count.Muster+count.Damaged+count.Others != len(commits) || len(orders) != count.Muster+count.Damaged {
+		if count.Commits != len(commits) || count.Muster+count.Malformed+count.Others != len(commits) || len(orders) != count.Muster+count.Malformed {
 			t.Errorf("counted %+v, with %d rows of muster's own", count, len(orders))
 		}
 		for _, x := range digest.Totals() {
-			if x.Registered+x.Lost+x.InFlight+x.NotKnown != x.Agents {
+			if x.Registered+x.Lost+x.InFlight+x.Unknown != x.Agents {
 				t.Errorf("agents that are nowhere: %+v", x)
 			}
 		}

@@ -1,9 +1,8 @@
-// Package history tells what became of a fleet from its commits alone: a row for
-// each act of muster's, with its outcome, and for each edit of people in between. It
-// reads records newest first, which is the order in which git has them, and keeps
-// little: the outcome of a dispatch stands in commits that are newer than the one
-// that ordered it, so it is known by then. docs/design.md, "The audit log", says
-// which figure comes from where.
+// Package history reconstructs a fleet's history from its commits alone: a row for each operation
+// by muster, with its outcome, and for each edit by people in between. It reads records newest
+// first, git's own order, and keeps little: commits newer than a dispatch contain its outcome, so
+// the outcome is known when the dispatch is read. [Outcome] documents the observation behind each
+// figure.
 package history
 
 import (
@@ -12,45 +11,44 @@ import (
 	"time"
 )
 
-// Act is what a row is about.
-type Act string
+// Operation is what a row is about.
+type Operation string
 
 // The acts: first muster's own, then those of people.
 const (
-	Dispatch Act = "dispatch"
-	Retire   Act = "retire"
-	Repair   Act = "repair"
-	// Damaged is a commit that was muster's and cannot be read any more.
-	Damaged Act = "damaged"
+	Dispatch Operation = "dispatch"
+	Retire   Operation = "retire"
+	Repair   Operation = "repair"
+	// Malformed is a commit that was muster's and cannot be read any more.
+	Malformed Operation = "damaged"
 
 	// Policy is an edit of scaling.yaml; Pause and Resume are those that change
 	// spec.paused alone.
-	Policy Act = "policy"
-	Pause  Act = "pause"
-	Resume Act = "resume"
+	Policy Operation = "policy"
+	Pause  Operation = "pause"
+	Resume Operation = "resume"
 	// Template is an edit of what agents are made from.
-	Template Act = "template"
+	Template Operation = "template"
 	// Edit is one of any other file of an overlay, muster's own among them.
-	Edit Act = "edit"
+	Edit Operation = "edit"
 	// Create and Delete are of a whole overlay.
-	Create Act = "create"
-	Delete Act = "delete"
+	Create Operation = "create"
+	Delete Operation = "delete"
 	// Revert is whatever git revert undid.
-	Revert Act = "revert"
-	// Merge brings in edits that were made beside the branch.
-	Merge Act = "merge"
-	// Unknown is a commit of which cannot be said what it changed.
-	Unknown Act = "unknown"
+	Revert Operation = "revert"
+	// Merge brings in edits that were made outside the branch.
+	Merge Operation = "merge"
+	// Unknown is a commit whose changes cannot be determined.
+	Unknown Operation = "unknown"
 )
 
-// Acts lists all acts, muster's first.
-func Acts() []Act {
-	return []Act{Dispatch, Retire, Repair, Damaged, Policy, Pause, Resume, Template, Edit, Create, Delete, Revert, Merge, Unknown}
+// Operations lists all acts, muster's first.
+func Operations() []Operation {
+	return []Operation{Dispatch, Retire, Repair, Malformed, Policy, Pause, Resume, Template, Edit, Create, Delete, Revert, Merge, Unknown}
 }
 
-// Own reports whether an act is muster's, so that the files of its commit need not be
-// looked at.
-func (a Act) Own() bool { return a == Dispatch || a == Retire || a == Repair || a == Damaged }
+// Own reports whether muster does this operation, so that the files of its commit need not be read.
+func (a Operation) Own() bool { return a == Dispatch || a == Retire || a == Repair || a == Malformed }
 
 // Row is one line of the audit log.
 type Row struct {
@@ -58,8 +56,8 @@ type Row struct {
 	At time.Time `json:"at"`
 	// Overlay is the overlay's name; empty for what concerns all of them, or it is
 	// not known which.
-	Overlay string `json:"overlay,omitempty"`
-	Act     Act    `json:"act"`
+	Overlay   string    `json:"overlay,omitempty"`
+	Operation Operation `json:"operation"`
 	// Agents are those that were ordered, or that a retirement is about.
 	Agents int `json:"agents,omitempty"`
 	// Why is the reason, or what was changed, in a few words.
@@ -92,27 +90,30 @@ const (
 	InFlight State = "in flight"
 	// Retired: all its agents have registered, or its lease is over.
 	Retired State = "retired"
-	// NotKnown: it was never retired, or when its lease had been over for so long
+	// Unknown: it was never retired, or when its lease had been over for so long
 	// that Buildkite was not asked.
-	NotKnown State = "unknown"
+	OutcomeUnknown State = "unknown"
 )
 
-// Outcome is what became of the agents of one commit's dispatches, as far as the
-// commits since tell.
+// Outcome is the outcome of one commit's dispatches, by the commits since. Dispatches that were
+// ordered together are retired together, so that the trailer Agents, which is their sum, is enough.
 type Outcome struct {
 	State State `json:"state"`
-	// Registered is how many of the agents have registered.
+	// Registered is how many of the agents have registered, by the newest observation that
+	// names their dispatches: that of the retirement. It never exceeds the number ordered.
 	Registered int `json:"registered"`
 	// FirstAfter and AllAfter are the seconds until the first and until all of them
-	// were known to have registered; nil where that is not told.
+	// were known to have registered, by the firstAt and registeredAt of an observation; nil
+	// if no process polled in between, as after a restart: registeredAt is then the time of
+	// the order itself.
 	FirstAfter *int `json:"firstAfter,omitempty"`
 	AllAfter   *int `json:"allAfter,omitempty"`
-	// HadJob is how many of them are known to have had a job, at least: a dispatch leaves
-	// git when its agents have come, and others work after that.
+	// HadJob is the minimum number of them that had a job: a dispatch leaves git when its agents
+	// have registered, and others may get a job after that.
 	HadJob int `json:"hadJob,omitempty"`
-	// InVain is how many had come and were gone at the retirement, of dispatches of
-	// which no agent is known to have had a job. There may be more: they leave later.
-	InVain int `json:"inVain,omitempty"`
+	// Unused is how many had registered and disconnected by the retirement, of dispatches without
+	// an agent that is known to have had a job. There may be more: they disconnect later.
+	Unused int `json:"unused,omitempty"`
 }
 
 // WhoWorked says in a few words how many are known to have had a job; empty where nobody
@@ -127,7 +128,7 @@ func (o Outcome) WhoWorked() string {
 	return ""
 }
 
-// Lost is how many agents of a dispatch never came.
+// Lost returns how many agents of a retired dispatch did not register.
 func (r Row) Lost() int {
 	if r.Outcome == nil || r.Outcome.State != Retired {
 		return 0

@@ -8,7 +8,7 @@ import (
 	"muster/generator/plan"
 )
 
-// fate is what the commits read so far, all of them newer, say of one dispatch.
+// fate is the state of one dispatch by the commits read until now, all of them newer.
 type fate struct {
 	registered plan.Indexes
 	hadJob     int
@@ -24,8 +24,8 @@ type fate struct {
 // retire what was never ordered: what is kept is bounded, by forgetting the older half.
 type fates struct{ recent, older map[string]*fate }
 
-// mostFates bounds each half.
-const mostFates = 50_000
+// maxFates bounds each half.
+const maxFates = 50_000
 
 // of returns the fate of a dispatch, a new one if nothing was known.
 func (f *fates) of(id string) *fate {
@@ -37,7 +37,7 @@ func (f *fates) of(id string) *fate {
 		x = &fate{}
 	}
 	delete(f.older, id)
-	if f.recent == nil || len(f.recent) >= mostFates {
+	if f.recent == nil || len(f.recent) >= maxFates {
 		f.recent, f.older = map[string]*fate{}, f.recent
 	}
 	f.recent[id] = x
@@ -58,7 +58,7 @@ func (f *fates) take(id string) fate {
 	return *x
 }
 
-// note adds what an entry says of dispatches: its observation, and what it retires.
+// note adds the dispatches of an entry: those in its observation, and those that it retires.
 func (f *fates) note(e *ledger.Entry) {
 	for _, s := range e.Observation.Overlays {
 		for id, seen := range s.Dispatches {
@@ -91,8 +91,8 @@ func left(e *ledger.Entry, id string) plan.Indexes {
 // away when the leases ended.
 func unasked(e *ledger.Entry) bool { return strings.HasSuffix(e.Summary, " ended long ago") }
 
-// see adds what an older commit knew. The newest knows of most registrations; of a
-// time, the commit of a process that had looked all the while.
+// see adds the observation of an older commit. The newest commit has the most registrations. Times
+// are best in the commit of a process that has polled all the while.
 func (x *fate) see(s plan.Seen) {
 	if x.registered.IsZero() {
 		x.registered = s.Registered
@@ -110,8 +110,7 @@ func (x *fate) see(s plan.Seen) {
 // dispatch is in flight for no longer.
 const longestLease = 24*time.Hour + plan.Grace
 
-// outcome says what became of an order, and forgets its dispatches. now is when that
-// is asked.
+// outcome returns the outcome of an order, and forgets its dispatches. now is the current time.
 func (f *fates) outcome(e *ledger.Entry, now time.Time) *Outcome {
 	o := &Outcome{State: Retired}
 	ordered := e.Observation.At
@@ -127,13 +126,13 @@ func (f *fates) outcome(e *ledger.Entry, now time.Time) *Outcome {
 		o.Registered += x.registered.Below(e.Agents)
 		o.HadJob += min(x.hadJob, x.registered.Below(e.Agents))
 		if x.hadJob == 0 {
-			o.InVain += x.left.Below(e.Agents)
+			o.Unused += x.left.Below(e.Agents)
 		}
 		if x.retired {
 			retired++
 		}
 		if x.unasked {
-			o.State = NotKnown
+			o.State = OutcomeUnknown
 		}
 		if !x.first.IsZero() && (first.IsZero() || x.first.Before(first)) {
 			first = x.first
@@ -144,11 +143,11 @@ func (f *fates) outcome(e *ledger.Entry, now time.Time) *Outcome {
 			all = x.all
 		}
 	}
-	o.Registered, o.InVain, o.HadJob = min(o.Registered, e.Agents), min(o.InVain, e.Agents), min(o.HadJob, e.Agents)
+	o.Registered, o.Unused, o.HadJob = min(o.Registered, e.Agents), min(o.Unused, e.Agents), min(o.HadJob, e.Agents)
 	if retired < len(e.Dispatches) {
 		o.State = InFlight
 		if now.Sub(e.At) > longestLease {
-			o.State = NotKnown
+			o.State = OutcomeUnknown
 		}
 	}
 	o.FirstAfter = seconds(ordered, first)

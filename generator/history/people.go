@@ -18,7 +18,7 @@ func (m *maker) people(c branch.Commit, edits branch.Edits) []Row {
 	blank := Row{At: c.At, Commit: c.ID, By: c.Author, Email: c.Email}
 	if edits.Unknown != nil {
 		m.Count.Unknown++
-		blank.Act, blank.Why = Unknown, "cannot be said: "+edits.Unknown.Error()
+		blank.Operation, blank.Why = Unknown, "cannot be said: "+edits.Unknown.Error()
 		return []Row{blank}
 	}
 	merge := len(c.Parents) > 1
@@ -41,7 +41,7 @@ func (m *maker) people(c branch.Commit, edits branch.Edits) []Row {
 		}
 	}
 	if len(rows) == 0 {
-		m.Count.Elsewhere++
+		m.Count.Unrelated++
 	}
 	reason := reasonOf(c.Message)
 	reverted := revertRule.FindStringSubmatch(c.Message)
@@ -49,9 +49,9 @@ func (m *maker) people(c branch.Commit, edits branch.Edits) []Row {
 		rows[i].Reason = reason
 		switch {
 		case merge:
-			rows[i].Act, rows[i].Why = Merge, "brings in: "+rows[i].Why
+			rows[i].Operation, rows[i].Why = Merge, "brings in: "+rows[i].Why
 		case reverted != nil:
-			rows[i].Act, rows[i].Why = Revert, fmt.Sprintf("reverts %.7s: %s", reverted[1], rows[i].Why)
+			rows[i].Operation, rows[i].Why = Revert, fmt.Sprintf("reverts %.7s: %s", reverted[1], rows[i].Why)
 		}
 	}
 	return rows
@@ -109,14 +109,14 @@ func (t *touches) rows(more bool) []Row {
 	var rows []Row
 	if t.policy != nil {
 		row := policyRow(*t.policy)
-		if row.Act == Create || row.Act == Delete { // the rest of its files says no more
+		if row.Operation == Create || row.Operation == Delete { // the rest of its files says no more
 			return []Row{row}
 		}
 		rows = append(rows, row)
 	}
 	for _, x := range []struct {
 		kind kind
-		act  Act
+		act  Operation
 	}{{ofTemplate, Template}, {ofDispatches, Edit}, {ofOther, Edit}} {
 		if files := t.files[x.kind]; len(files) > 0 {
 			rows = append(rows, filesRow(x.act, files, more))
@@ -125,12 +125,12 @@ func (t *touches) rows(more bool) []Row {
 	return rows
 }
 
-// mostNamed are the files that are named in a few words.
-const mostNamed = 3
+// maxNamed are the files that are named in a few words.
+const maxNamed = 3
 
-// filesRow names the files of which nothing else is said.
-func filesRow(act Act, files []branch.Edit, more bool) Row {
-	row := Row{Act: act}
+// filesRow returns a row that names files without describing their changes.
+func filesRow(op Operation, files []branch.Edit, more bool) Row {
+	row := Row{Operation: op}
 	var words []string
 	for i, f := range files {
 		sign, verb := "~", "changes "
@@ -141,11 +141,11 @@ func filesRow(act Act, files []branch.Edit, more bool) Row {
 			sign, verb = "-", "deletes "
 		}
 		row.Files = append(row.Files, sign+f.Path)
-		if i < mostNamed {
+		if i < maxNamed {
 			words = append(words, verb+path.Base(path.Dir(f.Path))+"/"+path.Base(f.Path))
 		}
 	}
-	switch rest := len(files) - mostNamed; {
+	switch rest := len(files) - maxNamed; {
 	case more:
 		words = append(words, "and many more")
 	case rest > 0:
@@ -161,25 +161,25 @@ func policyRow(f branch.Edit) Row {
 	after, isBad := policy.Parse(f.Path, f.After)
 	switch {
 	case f.Removed:
-		return Row{Act: Delete, Why: "the overlay is gone"}
+		return Row{Operation: Delete, Why: "the overlay is gone"}
 	case f.Added && isBad != nil:
-		return Row{Act: Create, Why: "its policy is invalid: " + firstLine(isBad)}
+		return Row{Operation: Create, Why: "its policy is invalid: " + firstLine(isBad)}
 	case f.Added:
-		return Row{Act: Create, Why: fmt.Sprintf("queue %s, max %d", after.Queue, after.Max)}
+		return Row{Operation: Create, Why: fmt.Sprintf("queue %s, max %d", after.Queue, after.Max)}
 	case isBad != nil:
-		return Row{Act: Policy, Why: "is invalid now: " + firstLine(isBad)}
+		return Row{Operation: Policy, Why: "is invalid now: " + firstLine(isBad)}
 	case wasBad != nil:
-		return Row{Act: Policy, Why: fmt.Sprintf("is valid again: queue %s, max %d", after.Queue, after.Max)}
+		return Row{Operation: Policy, Why: fmt.Sprintf("is valid again: queue %s, max %d", after.Queue, after.Max)}
 	}
-	row := Row{Act: Policy, Changes: Changes(before, after)}
+	row := Row{Operation: Policy, Changes: Changes(before, after)}
 	row.Why = sentence(row.Changes)
 	switch {
 	case len(row.Changes) == 0:
 		row.Why = "no setting is changed"
 	case len(row.Changes) == 1 && before.Paused != after.Paused:
-		row.Act = Resume
+		row.Operation = Resume
 		if after.Paused {
-			row.Act = Pause
+			row.Operation = Pause
 		}
 	}
 	return row

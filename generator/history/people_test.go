@@ -96,13 +96,13 @@ func TestPeople(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, fmt.Sprintf("%s %s %s", r.Overlay, r.Act, r.Why))
+			got = append(got, fmt.Sprintf("%s %s %s", r.Overlay, r.Operation, r.Why))
 		}
 		text := strings.Join(got, "; ")
 		if prefix, open := strings.CutSuffix(x.want, "*"); text != x.want && (!open || !strings.HasPrefix(text, prefix)) {
 			t.Errorf("%s: %q, want %q", what, text, x.want)
 		}
-		if (count.Elsewhere == 1) != (x.want == "") || (count.Unknown == 1) != (what == "unknown") || count.Cut != c.ID {
+		if (count.Unrelated == 1) != (x.want == "") || (count.Unknown == 1) != (what == "unknown") || count.Cut != c.ID {
 			t.Errorf("%s: counted %+v", what, count)
 		}
 	}

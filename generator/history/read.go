@@ -15,45 +15,45 @@ import (
 
 // Config says what rows are made of.
 type Config struct {
-	// Overlays is the directory of overlays. The base is beside it.
+	// Overlays is the directory of overlays. The base is next to it.
 	Overlays string
 	// Now is when the history is read: what was ordered longer ago than any lease lasts
 	// is not in flight.
 	Now time.Time
-	// Since is how far back is read; zero is to the beginning. A commit of muster's that
-	// is older ends it: the clocks of people may show anything.
+	// Since is the time at which reading ends; zero reads to the beginning. The first older commit
+	// by muster ends it, because the clocks of people are not reliable.
 	Since time.Time
 	// Edits says what commits of people have changed, a value for each of them, below
-	// the directories of [Config.Look]. trees has the trees of other commits near them. Nil
+	// the directories of [Config.Selection]. trees has the trees of other commits near them. Nil
 	// leaves people's commits out.
 	Edits func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error)
-	// Count is told of every commit; nil: nobody is.
+	// Count counts every commit; nil: no counting.
 	Count *Count
 }
 
 // Count is how many commits were read, and of whom. The zero value is ready.
 type Count struct {
-	// Commits are all that were read, Muster those of muster's.
+	// Commits is the number of commits read, Muster that of commits by muster.
 	Commits int `json:"commits"`
 	Muster  int `json:"muster"`
-	// Damaged were muster's and cannot be read.
-	Damaged int `json:"damaged"`
+	// Malformed were muster's and cannot be read.
+	Malformed int `json:"malformed"`
 	// Others are people's, Elsewhere of them touch nothing that muster reads, and
 	// of Unknown it cannot be said what they changed.
 	Others    int `json:"others"`
-	Elsewhere int `json:"elsewhere"`
+	Unrelated int `json:"unrelated"`
 	Unknown   int `json:"unknown"`
 	// Cut is the last commit that was read, where it has parents that this repository does
 	// not have: a shallow clone. Empty: the history has no more.
 	Cut string `json:"cut,omitempty"`
 }
 
-// base is the directory beside the overlays that their templates build on.
+// base returns the directory next to the overlays that their templates build on.
 func (c Config) base() string { return path.Join(path.Dir(path.Clean(c.Overlays)), "base") }
 
-// Look says which files of people's commits are looked at.
-func (c Config) Look() branch.Look {
-	return branch.Look{
+// Selection says which files of people's commits are looked at.
+func (c Config) Selection() branch.Selection {
+	return branch.Selection{
 		Below:   []string{path.Clean(c.Overlays), c.base()},
 		Content: func(name string) bool { return path.Base(name) == policyFile },
 	}
@@ -64,14 +64,14 @@ const policyFile = "scaling.yaml"
 // Name is the name of the overlay in a directory.
 func (c Config) Name(dir string) string { return strings.TrimPrefix(dir, path.Clean(c.Overlays)+"/") }
 
-// Rows makes rows of records, in their order, which must be newest first. An error of
-// the records, or of Edits, is yielded and ends it. It may be ended at any time.
+// Rows returns the rows of records, which must be newest first, in the same order. It yields an
+// error of the records or of Edits, and then ends. The caller may stop at any time.
 func (c Config) Rows(records iter.Seq2[ledger.Record, error]) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		if c.Count == nil {
 			c.Count = &Count{}
 		}
-		m := &maker{Config: c, most: leastHeld, yield: yield}
+		m := &maker{Config: c, max: minHeld, yield: yield}
 		var last branch.Commit
 		for r, err := range records {
 			if err != nil {
@@ -104,25 +104,25 @@ type maker struct {
 	yield func(Row, error) bool
 
 	old     int // commits in a row that are older than Since
-	most    int // that are held back
+	max     int // that are held back
 	held    []heldRow
 	foreign []branch.Commit
 	trees   map[string]string
 }
 
-// heldRow is a row, or stands for those of a commit of people's, by its place.
+// heldRow is a row, or represents the rows of a commit by people, by its index.
 type heldRow struct {
 	row     Row
 	foreign int // -1: it is the row
 }
 
-// leastHeld and mostHeld are how many rows are held back at first, so that the first
+// minHeld and maxHeld are how many rows are held back at first, so that the first
 // ones come soon, and later.
-const leastHeld, mostHeld = 32, 4096
+const minHeld, maxHeld = 32, 4096
 
-// mostOld are the commits of people in a row after which what is older than Since is
+// maxOld are the commits of people in a row after which what is older than Since is
 // believed to be.
-const mostOld = 256
+const maxOld = 256
 
 // past reports whether a record, and all that follow, are older than is wanted.
 func (m *maker) past(r ledger.Record) bool {
@@ -134,7 +134,7 @@ func (m *maker) past(r ledger.Record) bool {
 		return true
 	}
 	m.old++
-	return m.old > mostOld
+	return m.old > maxOld
 }
 
 // add takes the next record, and reports whether more are wanted.
@@ -145,8 +145,8 @@ func (m *maker) add(r ledger.Record) bool {
 		m.Count.Muster++
 		m.held = append(m.held, heldRow{m.own(r.Entry), -1})
 	case r.Damage != nil:
-		m.Count.Damaged++
-		m.held = append(m.held, heldRow{m.damaged(r), -1})
+		m.Count.Malformed++
+		m.held = append(m.held, heldRow{m.malformed(r), -1})
 	default:
 		m.Count.Others++
 		if m.Edits == nil {
@@ -161,7 +161,7 @@ func (m *maker) add(r ledger.Record) bool {
 		}
 		m.trees[r.Commit.ID] = r.Commit.Tree
 	}
-	if len(m.foreign) > 0 && len(m.held) < m.most {
+	if len(m.foreign) > 0 && len(m.held) < m.max {
 		return true
 	}
 	return m.release()
@@ -176,7 +176,7 @@ func (m *maker) release() bool {
 			m.yield(Row{}, err)
 			return false
 		}
-		m.most = min(m.most*2, mostHeld)
+		m.max = min(m.max*2, maxHeld)
 	}
 	for _, h := range m.held {
 		rows := []Row{h.row}
@@ -193,11 +193,11 @@ func (m *maker) release() bool {
 	return true
 }
 
-// own is the row of a commit of muster's.
+// own returns the row of a commit by muster.
 func (m *maker) own(e *ledger.Entry) Row {
 	m.fates.note(e)
 	row := Row{
-		At: e.At, Overlay: m.Name(e.Overlay), Act: Act(e.Kind), Agents: e.Agents, Dispatches: e.Dispatches,
+		At: e.At, Overlay: m.Name(e.Overlay), Operation: Operation(e.Kind), Agents: e.Agents, Dispatches: e.Dispatches,
 		Commit: e.Commit, By: e.Author, Email: e.Email, Queue: e.Observation.Queue, Version: e.Version,
 	}
 	if e.Kind == ledger.Dispatch {
@@ -256,9 +256,9 @@ var headRule = regexp.MustCompile(`^(?:repair dispatches/|retire [0-9]+ dispatch
 // tail is what a summary says beyond the act.
 func tail(summary string) string { return headRule.ReplaceAllString(summary, "") }
 
-// damaged is the row of a commit that was muster's.
-func (m *maker) damaged(r ledger.Record) Row {
+// malformed is the row of a commit that was muster's.
+func (m *maker) malformed(r ledger.Record) Row {
 	c := r.Commit
 	overlay, _, _ := strings.Cut(c.Message, ":") // by its subject; a message is damaged only where that can be read
-	return Row{At: c.At, Overlay: strings.TrimSpace(overlay), Act: Damaged, Why: "cannot be read: " + r.Damage.Error(), Commit: c.ID, By: c.Author, Email: c.Email}
+	return Row{At: c.At, Overlay: strings.TrimSpace(overlay), Operation: Malformed, Why: "cannot be read: " + r.Damage.Error(), Commit: c.ID, By: c.Author, Email: c.Email}
 }

@@ -9,8 +9,8 @@ import (
 	"muster/generator/plan"
 )
 
-// Sample is what one commit's observation tells of one overlay. Between two commits
-// nothing is known.
+// Sample is the state of one overlay by one commit's observation. The state between two commits is
+// not known.
 type Sample struct {
 	// Overlay is the overlay's name, and At when Buildkite was read.
 	Overlay string
@@ -27,9 +27,10 @@ type Sample struct {
 	InFlight int
 	// Connected agents are the overlay's own: idle, busy and stopping.
 	Connected int
-	// Came are the agents that are known to have registered since the sample before, and
-	// Unasked of a retirement those of which nobody has asked Buildkite.
-	Came, Unasked int
+	// Registered is the number of agents that are known to have registered since the previous
+	// sample. Unasked is the number of agents of a retirement that were never looked up in
+	// Buildkite.
+	Registered, Unasked int
 }
 
 // Replay makes samples of entries. The zero value, with Overlays set, is ready.
@@ -43,20 +44,20 @@ type Replay struct {
 type inGit struct {
 	orders   map[string]*order // by ID
 	inFlight int               // of all orders
-	// met is how many agents have come of dispatches that the newest observation has and
-	// that are not in git as an entry ordered them: they are older than the first entry,
-	// edited, or have left git.
+	// met is how many agents have registered for dispatches that are in the newest observation but
+	// not in git as an entry ordered them: they are older than the first entry, edited, or have
+	// left git.
 	met map[string]int
 }
 
 // order is a dispatch in git: its agents, and how many of them have come.
-type order struct{ agents, came int }
+type order struct{ agents, registered int }
 
 func (o *order) inFlight() int {
 	if o == nil {
 		return 0
 	}
-	return max(0, o.agents-o.came)
+	return max(0, o.agents-o.registered)
 }
 
 // set lets an order count as it is now; nil: it has left git.
@@ -76,8 +77,8 @@ func (g *inGit) come(dispatches map[string]plan.Seen) (since int) {
 	for id, seen := range dispatches {
 		came := seen.Registered.Below(plan.MaxIndex)
 		if x := g.orders[id]; x != nil {
-			since += max(0, came-x.came)
-			g.set(id, &order{x.agents, max(came, x.came)})
+			since += max(0, came-x.registered)
+			g.set(id, &order{x.agents, max(came, x.registered)})
 			continue
 		}
 		met[id] = max(came, g.met[id])
@@ -99,7 +100,7 @@ func (r *Replay) Add(e ledger.Entry, yield func(Sample)) {
 	for _, s := range e.Observation.Overlays {
 		sample := observed(e.Observation, s)
 		overlay := r.of(s.Overlay)
-		sample.Came = overlay.come(s.Dispatches)
+		sample.Registered = overlay.come(s.Dispatches)
 		if e.Kind == ledger.Retire && s.Overlay == own {
 			for _, id := range e.Dispatches {
 				x := overlay.orders[id]
@@ -107,7 +108,7 @@ func (r *Replay) Add(e ledger.Entry, yield func(Sample)) {
 					sample.Unasked += x.inFlight()
 				}
 				if x != nil {
-					overlay.met[id] = x.came
+					overlay.met[id] = x.registered
 				}
 				overlay.set(id, nil)
 			}

@@ -26,7 +26,7 @@ func TestReplayForgets(t *testing.T) {
 		} {
 			e.Overlay = "overlays/a"
 			r.Add(e, func(s Sample) {
-				came += s.Came
+				came += s.Registered
 				if s.InFlight != 2 {
 					t.Fatalf("%s of order %d: %d in flight", e.Kind, i, s.InFlight)
 				}

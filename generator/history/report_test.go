@@ -94,7 +94,7 @@ func (d *day) compareReport(label string, from, to time.Time) {
 			continue
 		}
 		agents += x.Agents
-		came += len(x.came)
+		came += len(x.registered)
 		for _, a := range records {
 			if slices.Contains(a.Tags, "dispatch="+id) && a.Jobs == 0 && a.Job == "" && !a.Ended.IsZero() {
 				inVain++
@@ -104,12 +104,12 @@ func (d *day) compareReport(label string, from, to time.Time) {
 	if o.Agents != agents || o.Registered != came || o.Lost+o.InFlight != agents-came || o.Wait != wait {
 		d.t.Errorf("%s: %d agents, %d came, %d never, %d in flight, longest wait %s; want %d, %d, %s", label, o.Agents, o.Registered, o.Lost, o.InFlight, o.Wait, agents, came, wait)
 	}
-	if o.InVain.Least > inVain || o.InVain.Most < inVain {
-		d.t.Errorf("%s: in vain %+v, truly %d", label, o.InVain, inVain)
+	if o.Unused.Min > inVain || o.Unused.Max < inVain {
+		d.t.Errorf("%s: unused %+v, want %d", label, o.Unused, inVain)
 	}
-	if truly := d.connected(o.Since, o.Until); o.Since.IsZero() || o.Connected.Least > truly || o.Connected.Most < truly {
+	if truly := d.connected(o.Since, o.Until); o.Since.IsZero() || o.Connected.Min > truly || o.Connected.Max < truly {
 		d.t.Errorf("%s: connected %+v from %s to %s, truly %s", label, o.Connected, o.Since, o.Until, truly)
-	} else if about := (o.Connected.Least + o.Connected.Most) / 2; (about - truly).Abs() > truly/8 { // docs/how-to/investigate.md says so
+	} else if about := (o.Connected.Min + o.Connected.Max) / 2; (about - truly).Abs() > truly/8 { // docs/how-to/investigate.md says so
 		d.t.Errorf("%s: connected about %s, truly %s", label, about, truly)
 	}
 	d.compareDays(label, r, o)
@@ -126,31 +126,31 @@ func (d *day) compareDays(label string, r report.Report, o report.Overlay) {
 		if to.After(o.Until) {
 			to = o.Until
 		}
-		if truly := d.connected(from, to); day.Connected.Least > truly || day.Connected.Most < truly {
+		if truly := d.connected(from, to); day.Connected.Min > truly || day.Connected.Max < truly {
 			d.t.Errorf("%s: on %s connected %+v, truly %s", label, day.At, day.Connected, truly)
 		}
 		sum.Agents += day.Agents
-		sum.Connected.Least += day.Connected.Least
-		sum.Connected.Most += day.Connected.Most
+		sum.Connected.Min += day.Connected.Min
+		sum.Connected.Max += day.Connected.Max
 		sum.Wait = max(sum.Wait, day.Wait)
-		sum.InVain.Least += day.InVain.Least
-		sum.InVain.Most += day.InVain.Most
+		sum.Unused.Min += day.Unused.Min
+		sum.Unused.Max += day.Unused.Max
 	}
-	if sum.Agents != o.Agents || sum.Connected != o.Connected || sum.Wait != o.Wait || sum.InVain != o.InVain {
+	if sum.Agents != o.Agents || sum.Connected != o.Connected || sum.Wait != o.Wait || sum.Unused != o.Unused {
 		d.t.Errorf("%s: the days come to %+v, the overlay to %+v", label, sum, o.Figures)
 	}
-	acts := 0
+	ops := 0
 	for _, e := range r.Edits {
-		if e.Act.Own() {
-			d.t.Errorf("%s: an edit of people is %s", label, e.Act)
+		if e.Operation.Own() {
+			d.t.Errorf("%s: an edit of people is %s", label, e.Operation)
 		}
 	}
-	for _, a := range r.Acts {
-		if a.Act == history.Dispatch {
-			acts++
+	for _, a := range r.Operations {
+		if a.Operation == history.Dispatch {
+			ops++
 		}
 	}
-	if r.LeftOut.Acts == 0 && (acts != o.Orders || len(o.Marks) != o.Orders) {
-		d.t.Errorf("%s: %d orders are listed and %d marked of %d", label, acts, len(o.Marks), o.Orders)
+	if r.LeftOut.Operations == 0 && (ops != o.Orders || len(o.Marks) != o.Orders) {
+		d.t.Errorf("%s: %d orders are listed and %d marked of %d", label, ops, len(o.Marks), o.Orders)
 	}
 }

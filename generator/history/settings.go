@@ -128,7 +128,7 @@ func optional(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// joined is a whole schedule or override in a few words; empty: there is none.
+// joined returns a summary of a whole schedule or override; empty if it has no settings.
 func joined(all []setting) string {
 	var words []string
 	for _, s := range all {

@@ -1,6 +1,10 @@
 package kubernetes
 
-import "strings"
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
 
 // job checks what is of the Job as a whole.
 func (c *checker) job(s spot) {
@@ -103,8 +107,7 @@ func (c *checker) counts(spec spot) {
 		}
 	}
 	if at := spec.at("managedBy"); at.set() {
-		domain, path, found := strings.Cut(at.text(), "/")
-		if !found || path == "" || !isSubdomain(domain) || len(at.text()) > 63 {
+		if len(at.text()) > 63 || len(validation.IsDomainPrefixedPath(nil, at.text())) > 0 {
 			c.badf(at, "remove it", "%s is no name with a domain and a slash, of at most 63 characters", shown(at.text()))
 		}
 	}

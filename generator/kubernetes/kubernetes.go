@@ -1,7 +1,7 @@
-// Package kubernetes says what a Kubernetes API server refuses of a Job before
-// the Job is sent to one. It knows the types of batch/v1 of one release, which
-// it embeds, and the rules of that release's own validation that a Job's author
-// can break. It holds no Kubernetes code and opens no connection.
+// Package kubernetes reports why a Kubernetes API server would refuse a Job, before the Job is
+// sent to one. It embeds the types of batch/v1 of one release, and contains the rules of that
+// release's validation that a Job's author can break. k8s.io/apimachinery, of the same release,
+// parses quantities and checks names. The package opens no connection.
 //
 // What it refuses, the API server of that release refuses; testdata/apiserver
 // compares the two. What depends on a cluster (admission, quota, a Secret that
@@ -44,8 +44,8 @@ type checker struct {
 	problems []Problem
 }
 
-// bad notes a problem, unless the value or what it is a part of has one already:
-// what follows from that is no news.
+// bad records a problem, unless the value or one of its parents has one already: further
+// problems only follow from the first.
 func (c *checker) bad(at spot, problem, remedy string) {
 	for _, p := range c.problems {
 		if len(p.Path) <= len(at.path) && slices.Equal(p.Path, at.path[:len(p.Path)]) {

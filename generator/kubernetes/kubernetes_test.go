@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -83,5 +84,34 @@ func TestBase(t *testing.T) {
 	}
 	for _, p := range Validate(parse(t, text)) {
 		t.Errorf("%q: %s; %s", p.Path, p.Problem, p.Remedy)
+	}
+}
+
+// TestQuantityBounds asserts which quantities are not given to the library: it computes for
+// minutes on a large exponent and on millions of digits, and reads a unit alone as 0.
+func TestQuantityBounds(t *testing.T) {
+	for s, want := range map[string]bool{
+		"1": true, "-.5": true, "1.": true, "1E": true, "1e3": true, "12E-3": true, "100Mi": true, "1e999": true, strings.Repeat("1", 64): true,
+		"1K": false, "1.1.1": false, "Gi": false, "": false, "-": false, "e3": false, "1e1000": false, "1e99999999": false,
+		strings.Repeat("1", 65): false, strings.Repeat("1", 4<<20): false,
+	} {
+		if _, ok := parseQuantity(s); ok != want {
+			t.Errorf("%.70s: valid %t, want %t", s, ok, want)
+		}
+	}
+}
+
+// TestNameBounds asserts that the check of a name of megabytes copies none of it: the library
+// allocates 64 MiB to split these slashes.
+func TestNameBounds(t *testing.T) {
+	long := strings.Repeat("/", 4<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if isQualified(long) {
+		t.Error("4 MiB of slashes are a qualified name")
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 {
+		t.Errorf("allocates %d bytes", used)
 	}
 }

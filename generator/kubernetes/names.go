@@ -1,9 +1,10 @@
 package kubernetes
 
 import (
-	"net/netip"
 	"regexp"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // format is what a name may look like.
@@ -12,15 +13,24 @@ type format struct {
 	remedy string
 }
 
+// longestName is the length in bytes of the longest valid name: a domain, a slash and a name.
+const longestName = validation.DNS1123SubdomainMaxLength + 1 + validation.LabelValueMaxLength
+
+// The rules for names of Kubernetes.
 var (
-	labelRule     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
-	subdomainRule = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-	nameRule      = regexp.MustCompile(`^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`)
-	keyRule       = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
-	portRule      = regexp.MustCompile(`^[-a-z0-9]+$`)
-	sysctlRule    = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
-	headerRule    = regexp.MustCompile(`^[-A-Za-z0-9]+$`)
+	isLabel      = accepts(validation.IsDNS1123Label)
+	isSubdomain  = accepts(validation.IsDNS1123Subdomain)
+	isQualified  = accepts(validation.IsQualifiedName)
+	isLabelValue = accepts(validation.IsValidLabelValue)
+
+	sysctlRule = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
 )
+
+// accepts returns a function that reports whether check returns no error for a name. The
+// function refuses a name longer than longestName without check, which may copy it.
+func accepts(check func(string) []string) func(string) bool {
+	return func(s string) bool { return len(s) <= longestName && len(check(s)) == 0 }
+}
 
 // formatOf returns a format by its name in the table of formats.
 func formatOf(name string) format {
@@ -34,11 +44,11 @@ func formatOf(name string) format {
 	case "label-value":
 		return format{isLabelValue, "use at most 63 letters, digits and -_. with a letter or digit at both ends"}
 	case "key":
-		return format{isKey, "use letters, digits and -_. only"}
-	case "variable":
-		return format{isVariable, "a name has no = and prints: put what follows the = into value:"}
+		return format{accepts(validation.IsConfigMapKey), "use letters, digits and -_. only"}
+	case "variable": // of any length
+		return format{func(s string) bool { return validation.IsRelaxedEnvVarName(s) == nil }, "a name has no = and prints: put what follows the = into value:"}
 	case "port":
-		return format{isPortName, "use at most 15 lower case letters, digits and dashes, a letter among them"}
+		return format{accepts(validation.IsValidPortName), "use at most 15 lower case letters, digits and dashes, a letter among them"}
 	case "address":
 		return format{isAddress, "write an IP address as in 10.9.8.7"}
 	case "search":
@@ -48,46 +58,13 @@ func formatOf(name string) format {
 	case "sysctl":
 		return format{func(s string) bool { return len(s) <= 253 && sysctlRule.MatchString(s) }, "write a name as in net.core.somaxconn"}
 	}
-	return format{headerRule.MatchString, "use letters, digits and dashes"}
-}
-
-func isLabel(s string) bool { return len(s) <= 63 && labelRule.MatchString(s) }
-
-func isSubdomain(s string) bool { return len(s) <= 253 && subdomainRule.MatchString(s) }
-
-func isLabelValue(s string) bool { return s == "" || len(s) <= 63 && nameRule.MatchString(s) }
-
-// isQualified is the rule for keys of labels and annotations: a name, and before
-// it a domain and a slash, or not.
-func isQualified(s string) bool {
-	name := s
-	if domain, rest, found := strings.Cut(s, "/"); found {
-		if !isSubdomain(domain) {
-			return false
-		}
-		name = rest
-	}
-	return len(name) <= 63 && nameRule.MatchString(name)
-}
-
-func isKey(s string) bool {
-	return len(s) <= 253 && keyRule.MatchString(s) && s != "." && !strings.HasPrefix(s, "..")
-}
-
-func isVariable(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || r == '=' })
-}
-
-func isPortName(s string) bool {
-	return len(s) <= 15 && portRule.MatchString(s) && !strings.Contains(s, "--") && strings.Trim(s, "-") == s &&
-		strings.ContainsAny(s, "abcdefghijklmnopqrstuvwxyz")
+	return format{func(s string) bool { return validation.IsHTTPHeaderName(s) == nil }, "use letters, digits and dashes"} // of any length
 }
 
 func isAddress(s string) bool {
-	a, err := netip.ParseAddr(s)
-	return err == nil && a.Zone() == ""
+	return len(s) <= longestName && validation.IsValidIPForLegacyField(nil, s, true, nil) == nil
 }
 
 func isSearch(s string) bool {
-	return s == "." || isSubdomain(strings.ReplaceAll(strings.TrimSuffix(s, "."), "_", "-"))
+	return s == "." || accepts(validation.IsDNS1123SubdomainWithUnderscore)(strings.TrimSuffix(s, "."))
 }

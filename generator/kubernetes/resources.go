@@ -1,9 +1,10 @@
 package kubernetes
 
 import (
-	"math/big"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // resources checks what a container asks for: names, no negative amounts, and no
@@ -42,10 +43,8 @@ func (c *checker) request(s spot, name string) {
 	if !ok {
 		return
 	}
-	var most *big.Rat
-	if limit.node != nil && !limit.set() { // null is none at all
-		most = new(big.Rat)
-	} else if most, ok = parseQuantity(limit.text()); !ok {
+	most, ok := parseQuantity(limit.text())
+	if null := limit.node != nil && !limit.set(); !ok && !null { // null is 0
 		if fixed && limit.node == nil {
 			c.badf(request, "write the limit "+name+": "+request.text(), "has no limit, and %s is not given without one", name)
 		}
@@ -72,7 +71,7 @@ func (c *checker) amounts(list spot) {
 		case !ok:
 		case q.Sign() < 0:
 			c.badf(at, quantityRemedy, "%s is negative", at.text())
-		case strings.Contains(name, "/") && !strings.Contains(name, "kubernetes.io/") && !q.IsInt():
+		case strings.Contains(name, "/") && !strings.Contains(name, "kubernetes.io/") && q.MilliValue()%1000 != 0: // ValidateResourceQuantityValue
 			c.badf(at, "write a whole number: it cannot be shared", "is %s", shown(at.text()))
 		}
 	}
@@ -93,7 +92,7 @@ func (c *checker) podResources(s spot) {
 				continue
 			}
 			most, ok := parseQuantity(at.text())
-			sum := new(big.Rat)
+			var sum resource.Quantity
 			for _, x := range s.at("containers").items() {
 				amount, set := parseQuantity(x.at("resources", kind, name).text())
 				if !set && kind == "requests" {
@@ -102,7 +101,7 @@ func (c *checker) podResources(s spot) {
 				switch {
 				case !set:
 				case kind == "requests":
-					sum.Add(sum, amount)
+					sum.Add(amount)
 				case amount.Cmp(sum) > 0:
 					sum = amount
 				}

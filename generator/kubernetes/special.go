@@ -1,7 +1,6 @@
 package kubernetes
 
 import (
-	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +10,8 @@ import (
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-// special checks what no table says of the fields of a type, each type by itself.
+// special checks the rules for the fields of a type that no table contains, for each type
+// separately.
 func (c *checker) special(s spot, typ string) {
 	switch typ {
 	case "Container":
@@ -144,9 +144,7 @@ func (c *checker) resourceRef(s spot, file bool) {
 		if name == "cpu" {
 			allowed = []string{"1m", "1"}
 		}
-		// Kubernetes compares how it would write them, and it keeps an exponent.
-		exponent := q.Cmp(big.NewRat(1, 1)) != 0 && strings.ContainsAny(strings.TrimRight(divisor.text(), "E"), "eE") && !strings.HasSuffix(divisor.text(), "i")
-		if exponent || !slices.ContainsFunc(allowed, func(a string) bool { x, _ := parseQuantity(a); return x.Cmp(q) == 0 }) {
+		if !slices.Contains(allowed, q.String()) { // validateContainerResourceDivisor
 			c.badf(divisor, "write "+oneOf(allowed), "is %s", shown(divisor.text()))
 		}
 	}

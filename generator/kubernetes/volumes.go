@@ -12,7 +12,7 @@ import (
 // The rules of this file are those of k8s.io/kubernetes v1.36.3,
 // pkg/apis/core/validation/validation.go: the function is named with each.
 
-// volumeSource checks what no table says of a volume's source.
+// volumeSource checks the rules for a volume's source that no table contains.
 func (c *checker) volumeSource(s spot, typ string) {
 	switch typ {
 	case "PersistentVolumeClaimTemplate": // ValidateTemplateObjectMeta

@@ -43,7 +43,7 @@ func TestAnswersAhead(t *testing.T) {
 	lists := map[string][]string{"d": {"../b", "c.yaml"}, "b": {"x.yaml", "y"}, "b/y": {"z.yaml"}}
 	many := map[string]string{"/d/kustomization.yaml": "resources:\n"}
 	var all []string
-	for i := range 2 * mostAhead {
+	for i := range 2 * maxAhead {
 		name := fmt.Sprintf("c%d.yaml", i)
 		many["/d/"+name], all = strings.ReplaceAll(configMaps(1), "c0", fmt.Sprint("m", i)), append(all, name)
 		many["/d/kustomization.yaml"] += "- " + name + "\n"

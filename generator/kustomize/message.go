@@ -16,7 +16,7 @@ type message struct {
 	// their answers.
 	Build string    `json:",omitempty"`
 	Known []message `json:",omitempty"`
-	// Ask is what is asked of the file Path: a name of a method.
+	// Ask is the name of the method to call on the file Path.
 	Ask  string `json:",omitempty"`
 	Path string `json:",omitempty"`
 	// Yes, Dir, Name, Data and Err are the answer.
@@ -30,8 +30,8 @@ type message struct {
 	Objects []Object `json:",omitempty"`
 }
 
-// mostMessage bounds a message, in bytes: more than any that is valid.
-const mostMessage = 4 * mostOutput
+// maxMessage bounds a message, in bytes: more than any that is valid.
+const maxMessage = 4 * maxOutput
 
 // line is one end of the line between the two processes.
 type line struct {
@@ -65,8 +65,8 @@ func (l *line) receive() (message, error) {
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return m, err
 		}
-		if len(text) > mostMessage {
-			return m, fmt.Errorf("a message of more than %d bytes", mostMessage)
+		if len(text) > maxMessage {
+			return m, fmt.Errorf("a message of more than %d bytes", maxMessage)
 		}
 	}
 	return m, json.Unmarshal(text, &m)

@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 )
 
-// oddValues have all that YAML can say in more than one way.
-const oddValues = `apiVersion: v1
+// invalidValues have all that YAML can say in more than one way.
+const invalidValues = `apiVersion: v1
 kind: ConfigMap
 metadata: {name: a, annotations: {"b": 'c', n: "5", t: "true", e: "", tilde: "~", colon: "a: b", hash: "a #b", dash: "- a"}}
 # a comment
@@ -72,8 +72,8 @@ namePrefix: "5-"
 		"the base, patched":         {"kustomization.yaml": patches, "a.yaml": string(job)},
 		"the base, patched by kind": {"kustomization.yaml": "resources: [a.yaml]\npatches:\n- target: {kind: Job}\n  patch: |-\n    - {op: replace, path: /spec/template/spec/containers/0/image, value: x}\n    - {op: add, path: /metadata/labels/x, value: '5'}\n", "a.yaml": string(job)},
 		"plain values":              {"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": plainValues},
-		"odd values":                {"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": oddValues},
-		"odd, patched":              {"kustomization.yaml": patches, "a.yaml": oddValues},
+		"odd values":                {"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": invalidValues},
+		"odd, patched":              {"kustomization.yaml": patches, "a.yaml": invalidValues},
 		"a key that is a number":    {"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {1: x}\n"},
 		"generated":                 {"kustomization.yaml": "configMapGenerator: [{name: a, literals: [a=5, b=true, 'c=', d=2001-01-01], files: [x]}]\nsecretGenerator: [{name: b, literals: [a=5]}]\n", "x": "a\n\x00\xff"},
 	} {

@@ -31,9 +31,9 @@ type Process struct {
 	free []*worker
 }
 
-// mostFree is how many processes are kept for the next builds: as many as callers
+// maxFree is how many processes are kept for the next builds: as many as callers
 // build at a time. To start one takes longer than most builds.
-const mostFree = 2
+const maxFree = 2
 
 // worker is one running process.
 type worker struct {
@@ -99,7 +99,7 @@ func (p *Process) take() (*worker, error) {
 	return w, nil
 }
 
-// takeFree returns a process that is kept; nil: there is none.
+// takeFree returns an idle process; nil if no process is idle.
 func (p *Process) takeFree() *worker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +117,7 @@ func (p *Process) takeFree() *worker {
 func (p *Process) put(w *worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.free) == mostFree {
+	if len(p.free) == maxFree {
 		_ = w.end()
 		return
 	}

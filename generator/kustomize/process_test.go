@@ -108,7 +108,7 @@ func TestProcessIsBounded(t *testing.T) {
 	}{
 		"time":   {300 * time.Millisecond, map[string]string{"kustomization.yaml": "resources: [c.yaml]\n", "c.yaml": configMaps(20_000)}, "it takes kustomize more than 300ms"},
 		"memory": {time.Hour, map[string]string{"kustomization.yaml": doubling(40), "c.yaml": configMaps(1)}, "needs more than 96 MiB of memory"},
-		"output": {time.Hour, map[string]string{"kustomization.yaml": "resources: [c.yaml]\n", "c.yaml": strings.TrimSuffix(configMaps(1), "---\n") + "data: {a: " + strings.Repeat("x", mostOutput) + "}\n"}, "it comes to more than 4 MiB"},
+		"output": {time.Hour, map[string]string{"kustomization.yaml": "resources: [c.yaml]\n", "c.yaml": strings.TrimSuffix(configMaps(1), "---\n") + "data: {a: " + strings.Repeat("x", maxOutput) + "}\n"}, "it comes to more than 4 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := process(t, c.limit)
@@ -129,13 +129,13 @@ func TestProcessIsBounded(t *testing.T) {
 func TestProcessEndsWithContext(t *testing.T) {
 	p := process(t, time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
-	files := &telling{FileSystem: directory(map[string]string{"kustomization.yaml": "resources: [c.yaml]\n", "c.yaml": configMaps(20_000)}), told: make(chan struct{}, 100)}
+	files := &telling{FileSystem: directory(map[string]string{"kustomization.yaml": "resources: [c.yaml]\n", "c.yaml": configMaps(20_000)}), notified: make(chan struct{}, 100)}
 	ended := make(chan error)
 	go func() {
 		_, err := p.Build(ctx, files, "d")
 		ended <- err
 	}()
-	<-files.told
+	<-files.notified
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
@@ -145,12 +145,12 @@ func TestProcessEndsWithContext(t *testing.T) {
 // telling tells when the objects are read.
 type telling struct {
 	filesys.FileSystem
-	told chan struct{}
+	notified chan struct{}
 }
 
 func (f *telling) ReadFile(name string) ([]byte, error) {
 	if strings.HasSuffix(name, "c.yaml") {
-		f.told <- struct{}{}
+		f.notified <- struct{}{}
 	}
 	return f.FileSystem.ReadFile(name)
 }

@@ -19,9 +19,9 @@ const (
 	exitCrash = 2
 )
 
-// Serve is the other process: it builds what it is told to on in, asks for the
-// files on out, and ends with in, whatever it is doing. It ends the process when
-// it needs more than that many bytes of memory.
+// Serve is the main function of the other process: it reads the directories to build from in,
+// requests files on out, and ends when in ends, even during a build. It ends the process when
+// it needs more than memory bytes.
 func Serve(in io.Reader, out io.Writer, memory int64) {
 	debug.SetMemoryLimit(memory * 3 / 4)
 	debug.SetGCPercent(400) // what a build leaves behind is small beside the limit
@@ -76,7 +76,7 @@ type asking struct {
 	known              map[question]message
 }
 
-// question is one of which the answer may be known.
+// question is a request whose answer may already be known.
 type question struct{ method, path string }
 
 // ask asks about a file. Without an answer there is nobody to work for.

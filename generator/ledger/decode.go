@@ -43,9 +43,9 @@ func timed(o plan.Observation) error {
 	return nil
 }
 
-// mostIndexes bounds the indexes of all dispatches of one observation together:
+// maxIndexes bounds the indexes of all dispatches of one observation together:
 // a short text may name a great many.
-const mostIndexes = 1 << 24
+const maxIndexes = 1 << 24
 
 // readIndexes reads a set of indexes, and takes what it needs off the budget.
 func readIndexes(text string, budget *int) (plan.Indexes, error) {

@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write the messages into the cases")
 
-// caseAct is what a case may say beside its decision.
-type caseAct struct {
+// caseOperation is what a case may say beside its decision.
+type caseOperation struct {
 	Kind            ledger.Kind
 	Path            string
 	Written         []string // files
@@ -32,10 +32,10 @@ type caseAct struct {
 // act reads a case: decision.yaml is what was decided, act.yaml the rest of the
 // act. The kind is that of what the decision has, and the path is below
 // overlays, where act.yaml does not say otherwise.
-func readCase(t *testing.T, a *txtar.Archive) ledger.Act {
+func readCase(t *testing.T, a *txtar.Archive) ledger.Operation {
 	t.Helper()
 	var d plan.Decision
-	var x caseAct
+	var x caseOperation
 	for _, f := range a.Files {
 		var err error
 		switch f.Name {
@@ -48,54 +48,54 @@ func readCase(t *testing.T, a *txtar.Archive) ledger.Act {
 			t.Fatalf("%s: %v", f.Name, err)
 		}
 	}
-	act := ledger.Act{Kind: x.Kind, Path: x.Path, Decision: d, Faults: x.Faults, Suspects: x.Suspects, SuspectsUnknown: x.SuspectsUnknown}
-	if act.Kind == "" {
-		act.Kind = ledger.Retire
+	op := ledger.Operation{Kind: x.Kind, Path: x.Path, Decision: d, Faults: x.Faults, Suspects: x.Suspects, SuspectsUnknown: x.SuspectsUnknown}
+	if op.Kind == "" {
+		op.Kind = ledger.Retire
 		if len(d.Dispatch) > 0 {
-			act.Kind = ledger.Dispatch
+			op.Kind = ledger.Dispatch
 		}
 	}
-	if act.Path == "" {
-		act.Path = "overlays/" + d.Overlay
+	if op.Path == "" {
+		op.Path = "overlays/" + d.Overlay
 	}
 	for _, name := range x.Written {
-		act.Changes = append(act.Changes, branch.Change{Path: act.Path + "/dispatches/" + name, Content: []byte("x")})
+		op.Changes = append(op.Changes, branch.Change{Path: op.Path + "/dispatches/" + name, Content: []byte("x")})
 	}
 	for _, name := range x.Removed {
-		act.Changes = append(act.Changes, branch.Change{Path: act.Path + "/dispatches/" + name})
+		op.Changes = append(op.Changes, branch.Change{Path: op.Path + "/dispatches/" + name})
 	}
-	return act
+	return op
 }
 
-// goldenActs are the acts of all cases, by name.
-func goldenActs(t *testing.T) map[string]ledger.Act {
+// goldenOperations are the acts of all cases, by name.
+func goldenOperations(t *testing.T) map[string]ledger.Operation {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) < 25 {
 		t.Fatalf("%d cases, %v", len(files), err)
 	}
-	acts := map[string]ledger.Act{}
+	ops := map[string]ledger.Operation{}
 	for _, file := range files {
 		a, err := txtar.ParseFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		acts[file] = readCase(t, a)
+		ops[file] = readCase(t, a)
 	}
-	return acts
+	return ops
 }
 
 // TestMessages writes each case's message, and reads it back.
 func TestMessages(t *testing.T) {
-	for file, act := range goldenActs(t) {
+	for file, op := range goldenOperations(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			a, err := txtar.ParseFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := ledger.Message(act, "v0.3.0")
+			got := ledger.Message(op, "v0.3.0")
 			wantWords(t, got)
-			wantEntry(t, got, act, "v0.3.0")
+			wantEntry(t, got, op, "v0.3.0")
 			last := &a.Files[len(a.Files)-1]
 			if *update {
 				if last.Name != "message" {
@@ -138,16 +138,17 @@ func wantWords(t *testing.T, message string) {
 	}
 }
 
-// TestDesignShowsAMessage: the page's message is one that is written.
-func TestDesignShowsAMessage(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "design.md"))
+// TestCommitsPageShowsMessage asserts that the example in docs/reference/commits.md is the
+// message of a case.
+func TestCommitsPageShowsMessage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "commits.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	message := ledger.Message(goldenActs(t)["testdata/demand-and-warm-pool.txtar"], "v0.3.0")
+	message := ledger.Message(goldenOperations(t)["testdata/demand-and-warm-pool.txtar"], "v0.3.0")
 	message, _, _ = strings.Cut(message, `"jobs"`)
 	message = strings.NewReplacer("linux-eu", "default", `"queue":"linux"`, `"queue":"default"`).Replace(message)
 	if !strings.Contains(string(page), message) {
-		t.Errorf("docs/design.md does not show\n%s", message)
+		t.Errorf("docs/reference/commits.md does not contain\n%s", message)
 	}
 }

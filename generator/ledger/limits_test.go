@@ -46,9 +46,9 @@ func TestLargestMessage(t *testing.T) {
 	for i := range 300 {
 		jobs = append(jobs, plan.Demand{Overlays: []string{"linux-large", fmt.Sprintf("overlay-%03d", i)}, Pending: 1000, Oldest: &at, Upcoming: 1000})
 	}
-	act := ledger.Act{Kind: ledger.Retire, Path: "overlays/linux-large", Decision: plan.Decision{Overlay: "linux-large", Queue: "large", Retire: retired,
+	op := ledger.Operation{Kind: ledger.Retire, Path: "overlays/linux-large", Decision: plan.Decision{Overlay: "linux-large", Queue: "large", Retire: retired,
 		Observation: plan.Observation{At: at, Queue: "large", Jobs: jobs, Overlays: []plan.Supply{{Overlay: "linux-large", Dispatches: seen}}}}}
-	message := ledger.Message(act, "v1")
+	message := ledger.Message(op, "v1")
 	for what, most := range hostLimits {
 		if len(message) > most {
 			t.Errorf("the message has %d bytes, and %s at most %d", len(message), what, most)

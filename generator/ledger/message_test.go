@@ -16,11 +16,11 @@ import (
 // pipeline, in a commit's message.
 func TestHostileWords(t *testing.T) {
 	words := []string{
-		"a=b\nAct: retire", "a=\x1b[2J", "a=\u202eevil", "a=\u009b2J", "a=\U000e0041", "a=@acme/team", "a=x closes #1", "Fixes: acme/app#2",
+		"a=b\nOperation: retire", "a=\x1b[2J", "a=\u202eevil", "a=\u009b2J", "a=\U000e0041", "a=@acme/team", "a=x closes #1", "Fixes: acme/app#2",
 		"a=resolved https://github.com/acme/app/issues/3", "a=\xff", "a=日本", "a=b c",
 	}
 	o := plan.Observation{Queue: "default", Unmatched: []plan.Unmatched{{Rules: words, Missing: words, Jobs: 3}}}
-	message := ledger.Message(ledger.Act{Kind: ledger.Dispatch, Path: "overlays/default", Decision: plan.Decision{Overlay: "default", Observation: o}}, "v0")
+	message := ledger.Message(ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/default", Decision: plan.Decision{Overlay: "default", Observation: o}}, "v0")
 	lower := strings.ToLower(message)
 	for _, bad := range []string{"@", "closes #", "fixes: acme", "resolved https"} {
 		if strings.Contains(lower, bad) {
@@ -34,7 +34,7 @@ func TestHostileWords(t *testing.T) {
 	}
 	trailers := 0
 	for line := range strings.Lines(message) {
-		if strings.HasPrefix(line, "Act: ") {
+		if strings.HasPrefix(line, "Operation: ") {
 			trailers++
 		}
 		text, ok := strings.CutPrefix(line, "Observation: ")

@@ -31,20 +31,20 @@ type (
 		Unmatched []storedUnmatched `json:"unmatched,omitempty"`
 	}
 	storedDemand struct {
-		Overlays []string       `json:"overlays"`
-		Pending  int            `json:"pending,omitempty"`
-		Away     int            `json:"away,omitempty"`
-		Oldest   *time.Time     `json:"oldest,omitempty"`
-		Upcoming int            `json:"upcoming,omitempty"`
-		Fresh    int            `json:"fresh,omitempty"`
-		Newest   *time.Time     `json:"newest,omitempty"`
-		InPart   map[string]int `json:"inPart,omitempty"`
-		Stages   []storedStage  `json:"stages,omitempty"`
-		Later    int            `json:"later,omitempty"`
-		Within   int            `json:"within,omitempty"`
-		Soonest  *time.Time     `json:"soonest,omitempty"`
-		Limited  int            `json:"limited,omitempty"`
-		Blocked  int            `json:"blocked,omitempty"`
+		Overlays    []string       `json:"overlays"`
+		Pending     int            `json:"pending,omitempty"`
+		OtherQueues int            `json:"otherQueues,omitempty"`
+		Oldest      *time.Time     `json:"oldest,omitempty"`
+		Upcoming    int            `json:"upcoming,omitempty"`
+		Fresh       int            `json:"fresh,omitempty"`
+		Newest      *time.Time     `json:"newest,omitempty"`
+		Partial     map[string]int `json:"partial,omitempty"`
+		Stages      []storedStage  `json:"stages,omitempty"`
+		Later       int            `json:"later,omitempty"`
+		Within      int            `json:"within,omitempty"`
+		Earliest    *time.Time     `json:"earliest,omitempty"`
+		Limited     int            `json:"limited,omitempty"`
+		Blocked     int            `json:"blocked,omitempty"`
 	}
 	storedIdle struct {
 		Agents    int    `json:"agents"`
@@ -53,19 +53,19 @@ type (
 		Jobs      string `json:"jobs,omitempty"`
 	}
 	storedSupply struct {
-		Overlay    string                `json:"overlay"`
-		Suspended  *storedSuspension     `json:"suspended,omitempty"`
-		WrongTags  int                   `json:"wrongTags,omitempty"`
-		Busy       int                   `json:"busy,omitempty"`
-		QueueBusy  int                   `json:"queueBusy,omitempty"`
-		Own        int                   `json:"own,omitempty"`
-		Staying    int                   `json:"staying,omitempty"`
-		Stopping   int                   `json:"stopping,omitempty"`
-		Strayed    int                   `json:"strayed,omitempty"`
-		Namesakes  int                   `json:"namesakes,omitempty"`
-		MostJobs   int                   `json:"mostJobs,omitempty"`
-		Dispatches map[string]storedSeen `json:"dispatches,omitempty"`
-		OtherTags  map[string]storedTags `json:"otherTags,omitempty"`
+		Overlay     string                `json:"overlay"`
+		Suspended   *storedSuspension     `json:"suspended,omitempty"`
+		WrongTags   int                   `json:"wrongTags,omitempty"`
+		Busy        int                   `json:"busy,omitempty"`
+		QueueBusy   int                   `json:"queueBusy,omitempty"`
+		Own         int                   `json:"own,omitempty"`
+		Reusable    int                   `json:"reusable,omitempty"`
+		Stopping    int                   `json:"stopping,omitempty"`
+		OtherQueue  int                   `json:"otherQueue,omitempty"`
+		OtherFleets int                   `json:"otherFleets,omitempty"`
+		MaxJobs     int                   `json:"maxJobs,omitempty"`
+		Dispatches  map[string]storedSeen `json:"dispatches,omitempty"`
+		OtherTags   map[string]storedTags `json:"otherTags,omitempty"`
 	}
 	storedTags struct {
 		Jobs  string `json:"jobs,omitempty"`
@@ -79,13 +79,13 @@ type (
 		Finding   string     `json:"finding,omitempty"`
 	}
 	storedSeen struct {
-		Registered   string     `json:"registered,omitempty"`
-		FirstAt      *time.Time `json:"firstAt,omitempty"`
-		RegisteredAt *time.Time `json:"registeredAt,omitempty"`
-		Boots        plan.Boots `json:"boots,omitzero"`
-		HadJob       int        `json:"hadJob,omitempty"`
-		Connected    int        `json:"connected,omitempty"`
-		WrongTags    int        `json:"wrongTags,omitempty"`
+		Registered   string            `json:"registered,omitempty"`
+		FirstAt      *time.Time        `json:"firstAt,omitempty"`
+		RegisteredAt *time.Time        `json:"registeredAt,omitempty"`
+		StartupTimes plan.StartupTimes `json:"startupTimes,omitzero"`
+		HadJob       int               `json:"hadJob,omitempty"`
+		Connected    int               `json:"connected,omitempty"`
+		WrongTags    int               `json:"wrongTags,omitempty"`
 	}
 	storedUnmatched struct {
 		Rules       []string `json:"rules"`
@@ -141,8 +141,8 @@ func store(o plan.Observation) storedObservation {
 	for _, x := range o.Overlays {
 		supply := storedSupply{
 			Overlay: x.Overlay, WrongTags: x.WrongTags, Busy: x.Busy, QueueBusy: x.QueueBusy,
-			Own: x.Own, Staying: x.Staying, Stopping: x.Stopping, Strayed: x.Strayed, Namesakes: x.Namesakes,
-			MostJobs: x.MostJobs,
+			Own: x.Own, Reusable: x.Reusable, Stopping: x.Stopping, OtherQueue: x.OtherQueue, OtherFleets: x.OtherFleets,
+			MaxJobs: x.MaxJobs,
 		}
 		if y := x.Suspended; y != (plan.Suspension{}) {
 			supply.Suspended = &storedSuspension{Code: string(y.Code), Queue: y.Queue, Cluster: y.Cluster, NextProbe: y.NextProbe, Finding: y.Finding}
@@ -152,7 +152,7 @@ func store(o plan.Observation) storedObservation {
 				supply.Dispatches = map[string]storedSeen{}
 			}
 			supply.Dispatches[id] = storedSeen{
-				Registered: seen.Registered.String(), FirstAt: seen.FirstAt, RegisteredAt: seen.RegisteredAt, Boots: seen.Boots,
+				Registered: seen.Registered.String(), FirstAt: seen.FirstAt, RegisteredAt: seen.RegisteredAt, StartupTimes: seen.StartupTimes,
 				HadJob: seen.HadJob, Connected: seen.Connected, WrongTags: seen.WrongTags,
 			}
 		}
@@ -173,7 +173,7 @@ func store(o plan.Observation) storedObservation {
 // observation is the reverse of store.
 func (s storedObservation) observation() (plan.Observation, error) {
 	o := plan.Observation{At: s.At, Queue: s.Queue}
-	budget := mostIndexes
+	budget := maxIndexes
 	if s.Until != nil {
 		o.Until = *s.Until
 	}
@@ -190,8 +190,8 @@ func (s storedObservation) observation() (plan.Observation, error) {
 	for _, x := range s.Overlays {
 		supply := plan.Supply{
 			Overlay: x.Overlay, WrongTags: x.WrongTags, Busy: x.Busy, QueueBusy: x.QueueBusy,
-			Own: x.Own, Staying: x.Staying, Stopping: x.Stopping, Strayed: x.Strayed, Namesakes: x.Namesakes,
-			MostJobs: x.MostJobs,
+			Own: x.Own, Reusable: x.Reusable, Stopping: x.Stopping, OtherQueue: x.OtherQueue, OtherFleets: x.OtherFleets,
+			MaxJobs: x.MaxJobs,
 		}
 		if y := x.Suspended; y != nil {
 			supply.Suspended = plan.Suspension{Code: plan.SuspensionCode(y.Code), Queue: y.Queue, Cluster: y.Cluster, NextProbe: y.NextProbe, Finding: y.Finding}
@@ -205,7 +205,7 @@ func (s storedObservation) observation() (plan.Observation, error) {
 				supply.Dispatches = map[string]plan.Seen{}
 			}
 			supply.Dispatches[id] = plan.Seen{
-				Registered: registered, FirstAt: seen.FirstAt, RegisteredAt: seen.RegisteredAt, Boots: seen.Boots,
+				Registered: registered, FirstAt: seen.FirstAt, RegisteredAt: seen.RegisteredAt, StartupTimes: seen.StartupTimes,
 				HadJob: seen.HadJob, Connected: seen.Connected, WrongTags: seen.WrongTags,
 			}
 		}

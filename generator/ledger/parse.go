@@ -14,7 +14,7 @@ import (
 	"muster/generator/plan"
 )
 
-// Entry is one commit of muster's, read back.
+// Entry is one parsed commit by muster.
 type Entry struct {
 	// Commit is the commit's identifier in hexadecimal, Author and Email who
 	// made it, and At when. They are the commit's: an entry that was made by
@@ -29,7 +29,7 @@ type Entry struct {
 	// Agents how many agents they order together. A repair has none.
 	Dispatches []string
 	Agents     int
-	// Observation is what the decision was made on, beside the parent's tree.
+	// Observation is the input of the decision, except the parent's tree.
 	Observation plan.Observation
 	// Version is the version of muster that decided, as in "v0.3.0".
 	Version string
@@ -41,12 +41,13 @@ type Entry struct {
 	Summary string
 }
 
-// ErrForeign says that a message is not one of muster's.
+// ErrForeign reports that a message is not from muster.
 var ErrForeign = errors.New("not a commit of muster's")
 
-// Damaged says that a message was muster's and can no longer be read, as when
-// somebody has edited it.
-type Damaged struct {
+// Malformed says that a message was muster's and can no longer be read, as when
+// somebody has edited it. A rebase in GitLab's web interface cuts messages at 10,240 bytes
+// (GitLab issue 553590), which removes the trailers of long ones.
+type Malformed struct {
 	// Line is the line of the message that is wrong, counted from 1; zero when
 	// one is missing.
 	Line int
@@ -55,7 +56,7 @@ type Damaged struct {
 }
 
 // Error is the problem behind the number of the line.
-func (d *Damaged) Error() string {
+func (d *Malformed) Error() string {
 	if d.Line == 0 {
 		return d.Problem
 	}
@@ -65,21 +66,20 @@ func (d *Damaged) Error() string {
 const (
 	// largestMessage is the size in bytes above which a message is not read.
 	largestMessage = 4 << 20
-	// mostAgents bounds the number of agents of one commit.
-	mostAgents = 1_000_000
+	// maxAgents bounds the number of agents of one commit.
+	maxAgents = 1_000_000
 )
 
-// Parse reads a commit message. The error is [ErrForeign] when it is not one of
-// muster's, and a [Damaged] when it was. A message is muster's when
+// Parse reads a commit message. The error is [ErrForeign] if the message is not from muster, and a
+// [Malformed] if it was. A message is from muster if
 //
-//   - its first line is of the form "OVERLAY: VERB ...", with a verb of muster's,
+//   - its first line is of the form "OVERLAY: VERB ...", with a verb that muster uses,
 //   - its trailers, which are in the last paragraph as git finds them, name
-//     that overlay, and at least one more of muster's trailers is among them,
-//   - and the act in them is that of the verb.
+//     that overlay, and include at least one more of the trailers that muster writes,
+//   - and the operation in them is that of the verb.
 //
-// So a message that only quotes one of muster's, as that of a revert, is not
-// taken for one. One that is a copy, as that of a cherry-pick, is: what tells it
-// is who made it, and where.
+// So a message that only quotes one from muster, such as that of a revert, does not qualify. A
+// copy, such as that of a cherry-pick, does: only its committer and its place distinguish it.
 func Parse(message string) (Entry, error) {
 	if len(message) > largestMessage {
 		return Entry{}, ErrForeign // muster writes none as large
@@ -111,26 +111,26 @@ func Parse(message string) (Entry, error) {
 	return e, nil
 }
 
-// subjectRule is the first line of a message of muster's.
+// subjectRule is the first line of a message that muster writes.
 var subjectRule = regexp.MustCompile(`^([^:]+): ((repair|dispatch|retire) .*)`)
 
-// claims reports whether the trailers are of a message of muster's whose first line has
+// claims reports whether the trailers are of a message by muster whose first line has
 // the overlay's name and the verb. The name is the overlay's directory, or the last parts
 // of that.
 func claims(trailers []trailer, name string, verb Kind) bool {
-	own, overlay, act := 0, false, true
+	own, overlay, op := 0, false, true
 	for _, t := range trailers {
 		switch t.key {
 		case keyOverlay:
 			overlay = overlay || t.value == name || strings.HasSuffix(t.value, "/"+name)
-		case keyAct:
+		case keyOperation:
 			own++
-			act = act && (Kind(t.value) == verb || !isKind(t.value))
+			op = op && (Kind(t.value) == verb || !isKind(t.value))
 		case keyObservation, keyMuster:
 			own++
 		}
 	}
-	return overlay && act && own > 0
+	return overlay && op && own > 0
 }
 
 func isKind(s string) bool { return Kind(s) == Repair || Kind(s) == Dispatch || Kind(s) == Retire }
@@ -151,13 +151,13 @@ func prose(lines []string) string {
 // wrong with them.
 type reader struct {
 	trailers []trailer
-	wrong    *Damaged
+	wrong    *Malformed
 }
 
 // fail notes what is wrong; a line of zero is none.
 func (r *reader) fail(line int, format string, args ...any) {
 	if r.wrong == nil {
-		r.wrong = &Damaged{Line: line, Problem: fmt.Sprintf(format, args...)}
+		r.wrong = &Malformed{Line: line, Problem: fmt.Sprintf(format, args...)}
 	}
 }
 
@@ -167,9 +167,9 @@ func (r *reader) entry() Entry {
 	if e.Overlay = t.value; r.wrong == nil && !isPath(e.Overlay) {
 		r.fail(t.line, "%s: %.80q is not a directory of a repository", keyOverlay, t.value)
 	}
-	t = r.one(keyAct)
+	t = r.one(keyOperation)
 	if e.Kind = Kind(t.value); r.wrong == nil && !isKind(t.value) {
-		r.fail(t.line, "%s: %.80q is no act: want repair, dispatch or retire", keyAct, t.value)
+		r.fail(t.line, "%s: %.80q is not an operation: want repair, dispatch or retire", keyOperation, t.value)
 	}
 	e.Dispatches, e.Agents = r.dispatches(e.Kind)
 	t = r.one(keyObservation)
@@ -232,7 +232,7 @@ func (r *reader) dispatches(kind Kind) (ids []string, agents int) {
 	}
 	t := r.one(keyAgents)
 	agents, err := strconv.Atoi(t.value)
-	if r.wrong == nil && (err != nil || agents < 0 || agents > mostAgents) {
+	if r.wrong == nil && (err != nil || agents < 0 || agents > maxAgents) {
 		r.fail(t.line, "%s: %.80q is not a number of agents", keyAgents, t.value)
 	}
 	return ids, agents

@@ -26,21 +26,21 @@ type failer interface {
 }
 
 // wantEntry holds what is read of a message to the act that it was made of.
-func wantEntry(t failer, message string, act ledger.Act, version string) {
+func wantEntry(t failer, message string, op ledger.Operation, version string) {
 	t.Helper()
 	got, err := ledger.Parse(message)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, message)
 	}
-	want := ledger.Entry{Overlay: act.Path, Kind: act.Kind, Observation: act.Decision.Observation, Version: version}
-	switch act.Kind {
+	want := ledger.Entry{Overlay: op.Path, Kind: op.Kind, Observation: op.Decision.Observation, Version: version}
+	switch op.Kind {
 	case ledger.Dispatch:
-		for _, d := range act.Decision.Dispatch {
+		for _, d := range op.Decision.Dispatch {
 			want.Dispatches = append(want.Dispatches, d.ID)
 		}
-		want.Agents = act.Decision.Sum.Dispatch
+		want.Agents = op.Decision.Sum.Dispatch
 	case ledger.Retire:
-		for _, r := range act.Decision.Retire {
+		for _, r := range op.Decision.Retire {
 			want.Dispatches = append(want.Dispatches, r.ID)
 			want.Agents += r.Agents
 		}
@@ -90,7 +90,7 @@ func TestParse(t *testing.T) {
 		{"changed by a tool", m + "Change-Id: I0123\nReviewed-by: B <b@example.com>\n", ok},
 		{"other trailers first", body + "\n\nTeam: ci\n" + trailers, ok},
 		{"an observation in the prose", body + "\n\n" + observation + "\n\n" + trailers, ok},
-		{"all trailers in the prose, and more", body + "\n\n" + strings.ReplaceAll(trailers, "Act: dispatch", "Act: retire") + "\nmore\n\n" + trailers, ok},
+		{"all trailers in the prose, and more", body + "\n\n" + strings.ReplaceAll(trailers, "Operation: dispatch", "Operation: retire") + "\nmore\n\n" + trailers, ok},
 
 		{"empty", "", foreign},
 		{"blank", " \n\n", foreign},
@@ -105,15 +105,15 @@ func TestParse(t *testing.T) {
 		{"a person who quotes another act", "linux-eu: repair the base\n\n" + trailers, foreign},
 		{"a person who quotes another overlay", "linux: dispatch fewer agents\n\n" + trailers, foreign},
 		{"indented trailers", body + "\n\n" + regexp.MustCompile(`(?m)^`).ReplaceAllString(trailers, "    "), foreign},
-		{"prose among the trailers", strings.Replace(m, "\nAct: ", "\nand then\nAct: ", 1), foreign},
+		{"prose among the trailers", strings.Replace(m, "\nOperation: ", "\nand then\nOperation: ", 1), foreign},
 		{"another's overlay", "linux-eu: dispatch the parcels\n\nThey wait.\n\nOverlay: linux-eu\n", foreign},
 		{"very large", m[:len(m)-1] + strings.Repeat(" ", 5<<20), foreign},
 
 		{"two observations", strings.Replace(m, observation, observation+"\n"+observation, 1), "line 11: Observation: it is there twice, first on line 10"},
 		{"two overlays", m + "Overlay: overlays/linux-eu\n", "line 13: Overlay: it is there twice, first on line 6"},
-		{"two acts", m + "Act: dispatch\n", "line 13: Act: it is there twice, first on line 7"},
-		{"another act", instead("Act: explode"), `line 7: Act: "explode" is no act: want repair, dispatch or retire`},
-		{"no act", without("Act"), "Act: there is no such trailer"},
+		{"two acts", m + "Operation: dispatch\n", "line 13: Operation: it is there twice, first on line 7"},
+		{"another act", instead("Operation: explode"), `line 7: Operation: "explode" is not an operation: want repair, dispatch or retire`},
+		{"no act", without("Operation"), "Operation: there is no such trailer"},
 		{"no observation", without("Observation"), "Observation: there is no such trailer"},
 		{"no version", without("Muster"), "Muster: there is no such trailer"},
 		{"no dispatch", without("Dispatch"), "Dispatch: there is no such trailer"},
@@ -141,7 +141,7 @@ func TestParse(t *testing.T) {
 		{"far too many indexes", instead(`Observation: {"version":2,"at":"2026-11-21T02:15:00Z","overlays":[{"overlay":"x","dispatches":{"a":{"registered":"99999999"}}}]}`), `line 10: Observation: dispatch "a": the dispatches have too many indexes`},
 	} {
 		_, err := ledger.Parse(test.message)
-		var damaged *ledger.Damaged
+		var damaged *ledger.Malformed
 		switch {
 		case test.want == ok && err == nil:
 		case test.want == foreign && errors.Is(err, ledger.ErrForeign):
@@ -154,7 +154,7 @@ func TestParse(t *testing.T) {
 
 // TestRepairHasNoDispatch: a repair writes no dispatch.
 func TestRepairHasNoDispatch(t *testing.T) {
-	m := strings.NewReplacer("linux-eu: dispatch ", "linux-eu: repair ", "Act: dispatch", "Act: repair").Replace(good(t))
+	m := strings.NewReplacer("linux-eu: dispatch ", "linux-eu: repair ", "Operation: dispatch", "Operation: repair").Replace(good(t))
 	if _, err := ledger.Parse(m); err == nil || err.Error() != "line 8: Dispatch: a repair has none" {
 		t.Error(err)
 	}
@@ -163,8 +163,8 @@ func TestRepairHasNoDispatch(t *testing.T) {
 // TestUnwritableTime: JSON cannot write every time that there is.
 func TestUnwritableTime(t *testing.T) {
 	d := plan.Decision{Overlay: "x", Observation: plan.Observation{At: time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC)}}
-	_, err := ledger.Parse(ledger.Message(ledger.Act{Kind: ledger.Repair, Path: "overlays/x", Decision: d}, "v0"))
-	var damaged *ledger.Damaged
+	_, err := ledger.Parse(ledger.Message(ledger.Operation{Kind: ledger.Repair, Path: "overlays/x", Decision: d}, "v0"))
+	var damaged *ledger.Malformed
 	if !errors.As(err, &damaged) {
 		t.Error(err)
 	}
@@ -225,7 +225,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, message string) {
 		e, err := ledger.Parse(message)
-		var damaged *ledger.Damaged
+		var damaged *ledger.Malformed
 		switch {
 		case err == nil:
 			if e.Overlay == "" || e.Version == "" || e.Subject == "" || e.Observation.At.IsZero() || e.Kind == ledger.Repair && len(e.Dispatches) > 0 {

@@ -14,7 +14,7 @@ import (
 
 // word is text of anybody's, as UTF-8.
 func word() *rapid.Generator[string] {
-	return rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"a=b\nAct: retire", "\x1b[2J", "\u202e", "@acme/team", "closes #1", "\U000e0041", "日本", "Observation: {}"}))
+	return rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"a=b\nOperation: retire", "\x1b[2J", "\u202e", "@acme/team", "closes #1", "\U000e0041", "日本", "Observation: {}"}))
 }
 
 func number() *rapid.Generator[int] { return rapid.IntRange(0, 200) }
@@ -52,7 +52,7 @@ func observations() *rapid.Generator[plan.Observation] {
 			for range rapid.IntRange(0, 2).Draw(t, "stages") {
 				stages = append(stages, plan.Stage{Name: word().Draw(t, "stage"), Due: maybe(t), Jobs: n("jobs of the stage"), Ordered: n("ordered"), Since: maybe(t)})
 			}
-			o.Jobs = append(o.Jobs, plan.Demand{Stages: stages, Later: n("later"), Within: n("within"), Soonest: maybe(t), InPart: part, Overlays: words().Draw(t, "overlays"), Pending: n("pending"), Away: n("away"), Fresh: n("fresh"), Newest: maybe(t), Oldest: maybe(t), Upcoming: n("upcoming"), Limited: n("limited"), Blocked: n("blocked")})
+			o.Jobs = append(o.Jobs, plan.Demand{Stages: stages, Later: n("later"), Within: n("within"), Earliest: maybe(t), Partial: part, Overlays: words().Draw(t, "overlays"), Pending: n("pending"), OtherQueues: n("away"), Fresh: n("fresh"), Newest: maybe(t), Oldest: maybe(t), Upcoming: n("upcoming"), Limited: n("limited"), Blocked: n("blocked")})
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "idle") {
 			g := plan.IdleAgents{Agents: n("agents"), Overlay: word().Draw(t, "of"), Replacing: rapid.Bool().Draw(t, "replacing")}
@@ -62,7 +62,7 @@ func observations() *rapid.Generator[plan.Observation] {
 			o.Idle = append(o.Idle, g)
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "overlays") {
-			s := plan.Supply{Overlay: word().Draw(t, "overlay"), Strayed: n("strayed"), Namesakes: n("namesakes"), WrongTags: n("wrong tags"), Busy: n("busy"), QueueBusy: n("queue busy"), Own: n("own"), Stopping: n("stopping")}
+			s := plan.Supply{Overlay: word().Draw(t, "overlay"), OtherQueue: n("strayed"), OtherFleets: n("namesakes"), WrongTags: n("wrong tags"), Busy: n("busy"), QueueBusy: n("queue busy"), Own: n("own"), Stopping: n("stopping")}
 			if rapid.Bool().Draw(t, "suspended") {
 				s.Suspended = plan.Suspension{Code: plan.SuspensionCode(word().Draw(t, "code")), Queue: word().Draw(t, "queue"), Cluster: word().Draw(t, "cluster"), NextProbe: maybe(t), Finding: word().Draw(t, "finding")}
 			}
@@ -75,7 +75,7 @@ func observations() *rapid.Generator[plan.Observation] {
 					seen.Registered.Add(index)
 				}
 				for _, seconds := range rapid.SliceOf(rapid.IntRange(0, 2000)).Draw(t, "boots") {
-					seen.Boots.Add(time.Duration(seconds)*time.Second, 1+seconds%3)
+					seen.StartupTimes.Add(time.Duration(seconds)*time.Second, 1+seconds%3)
 				}
 				s.Dispatches[fmt.Sprint(word().Draw(t, "id"), i)] = seen
 			}
@@ -98,12 +98,12 @@ func observations() *rapid.Generator[plan.Observation] {
 	})
 }
 
-// acts are any that there may be.
-func acts() *rapid.Generator[ledger.Act] {
-	return rapid.Custom(func(t *rapid.T) ledger.Act {
+// operations are any that there may be.
+func operations() *rapid.Generator[ledger.Operation] {
+	return rapid.Custom(func(t *rapid.T) ledger.Operation {
 		n := func(name string) int { return number().Draw(t, name) }
 		name := rapid.StringMatching(`[\pL\pN_@+~=,.-]{1,8}x(/[a-z ]{1,4}x){0,2}`).Draw(t, "name")
-		a := ledger.Act{
+		a := ledger.Operation{
 			Kind:     rapid.SampledFrom([]ledger.Kind{ledger.Repair, ledger.Dispatch, ledger.Retire}).Draw(t, "kind"),
 			Path:     "overlays/" + name,
 			Decision: plan.Decision{Overlay: name, Observation: observations().Draw(t, "observation"), Closes: rapid.Bool().Draw(t, "closes"), Probe: rapid.Bool().Draw(t, "probe"), Schedule: rapid.StringMatching(`[a-z ]{0,9}`).Draw(t, "schedule")},
@@ -115,8 +115,8 @@ func acts() *rapid.Generator[ledger.Act] {
 			d.Dispatch = append(d.Dispatch, plan.Dispatch{ID: id, Agents: n("agents")})
 			d.Retire = append(d.Retire, plan.Retirement{ID: id, Agents: n("agents"), Registered: n("registered"), Failure: failure.Draw(t, "failure"), Reason: rapid.SampledFrom([]plan.RetireReason{plan.Expired, plan.AllRegistered}).Draw(t, "reason")})
 		}
-		d.Sum = plan.Sum{Pending: n("pending"), Elsewhere: n("elsewhere"), Lookahead: n("lookahead"), Idle: n("idle"), InFlight: n("in flight"), Busy: n("busy"), QueueBusy: n("queue busy"), Current: n("current"),
-			Stopping: n("stopping"), Replacing: n("replacing"), Late: n("late"), LateAfter: n("late after"), MaxPerHour: n("per hour"), Min: n("min"), Max: n("max"), Buffer: n("buffer"), Missing: n("missing"), Dispatch: n("dispatch"), Demand: n("demand"), WarmPool: n("warm pool")}
+		d.Sum = plan.Sum{Pending: n("pending"), OtherOverlays: n("elsewhere"), Lookahead: n("lookahead"), Idle: n("idle"), InFlight: n("in flight"), Busy: n("busy"), QueueBusy: n("queue busy"), Current: n("current"),
+			Stopping: n("stopping"), Replacing: n("replacing"), Overdue: n("late"), OverdueAfter: n("late after"), MaxPerHour: n("per hour"), Min: n("min"), Max: n("max"), Buffer: n("buffer"), Missing: n("missing"), Dispatch: n("dispatch"), Demand: n("demand"), WarmPool: n("warm pool")}
 		d.State.Breaker = plan.Breaker{Failures: n("failures"), At: moment().Draw(t, "failed at"), Dispatch: "x-0", Cause: failure.Draw(t, "cause")}
 		a.Changes = []branch.Change{{Path: a.Path + "/dispatches/state.yaml"}}
 		for range rapid.IntRange(0, 2).Draw(t, "faults") {
@@ -132,7 +132,7 @@ func acts() *rapid.Generator[ledger.Act] {
 // TestRoundTrip: whatever an act holds, its message gives back.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		act := acts().Draw(r, "act")
-		wantEntry(r, ledger.Message(act, "v1.2.3"), act, "v1.2.3")
+		op := operations().Draw(r, "act")
+		wantEntry(r, ledger.Message(op, "v1.2.3"), op, "v1.2.3")
 	})
 }

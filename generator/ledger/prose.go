@@ -46,14 +46,14 @@ func dispatchProse(d plan.Decision) string {
 		say("%s", busySentence(s))
 	}
 	say("%s", roomSentence(s))
-	if strayed := strayedSentence(d); strayed != "" {
-		say("%s", strayed)
+	if otherQueue := otherQueueSentence(d); otherQueue != "" {
+		say("%s", otherQueue)
 	}
 	if s.MaxPerHour > 0 {
 		say("At most %s may be dispatched in an hour: %d of them %s left.", Count(s.MaxPerHour, "agent"), s.LeftThisHour, pick(s.LeftThisHour, "was", "were"))
 	}
-	if s.MostAtOnce > 0 {
-		say("One commit orders at most %s, because the git host accepts no more files in one commit: the next tick decides about the rest.", Count(s.MostAtOnce, "agent"))
+	if s.MaxAtOnce > 0 {
+		say("One commit orders at most %s, because the git host accepts no more files in one commit: the next tick decides about the rest.", Count(s.MaxAtOnce, "agent"))
 	}
 	if wanted > dispatch.Value {
 		say("%s%s needed, but only %d%s dispatched.", sentence(Count(wanted, "agent")), are(wanted), dispatch.Value, are(dispatch.Value))
@@ -64,7 +64,7 @@ func dispatchProse(d plan.Decision) string {
 	case len(d.Dispatch) > 1:
 		say("They are dispatched in %s, each with at most %d agents.", jobs, plan.JobAgents)
 	}
-	if stays := staysSentence(d); stays != "" {
+	if stays := reuseSentence(d); stays != "" {
 		say("%s", stays)
 	}
 	for _, u := range d.Observation.Unmatched {
@@ -81,8 +81,8 @@ func dispatchProse(d plan.Decision) string {
 func demandClause(d plan.Decision) string {
 	s := d.Sum
 	demand := Count(s.Pending, "job") + are(s.Pending) + " pending"
-	if s.Elsewhere > 0 {
-		demand += fmt.Sprintf(", and %d of them%s assigned to %s", s.Elsewhere, are(s.Elsewhere), others(d))
+	if s.OtherOverlays > 0 {
+		demand += fmt.Sprintf(", and %d of them%s assigned to %s", s.OtherOverlays, are(s.OtherOverlays), others(d))
 	}
 	if s.Lookahead > 0 {
 		demand += "; look-ahead adds " + Count(s.Lookahead, "upcoming job")
@@ -132,16 +132,16 @@ func supplyClause(d plan.Decision) string {
 	var not []string
 	if s.Replacing > 0 {
 		why := "close to the idle time-out of the warm pool"
-		if staying(d) > 0 {
+		if reusable(d) > 0 {
 			why = "close to the idle time-out or the uptime, or of an older template,"
 		}
 		not = append(not, fmt.Sprintf("%s %s and %s not count", Count(s.Replacing, "idle agent")+are(s.Replacing), why, pick(s.Replacing, "does", "do")))
 	}
-	if s.Late > 0 {
-		not = append(not, fmt.Sprintf("%d in flight%s overdue, more than %s after the order, and %s not count", s.Late, are(s.Late), span(time.Duration(s.LateAfter)*time.Second), pick(s.Late, "does", "do")))
+	if s.Overdue > 0 {
+		not = append(not, fmt.Sprintf("%d in flight%s overdue, more than %s after the order, and %s not count", s.Overdue, are(s.Overdue), span(time.Duration(s.OverdueAfter)*time.Second), pick(s.Overdue, "does", "do")))
 	}
-	if s.Unusable > 0 {
-		not = append(not, fmt.Sprintf("%d of them cannot serve these jobs because of their tags", s.Unusable))
+	if s.NonMatching > 0 {
+		not = append(not, fmt.Sprintf("%d of them cannot serve these jobs because of their tags", s.NonMatching))
 	}
 	if len(not) > 0 {
 		supply += ", but " + strings.Join(not, ", and ")
@@ -172,22 +172,22 @@ func roomSentence(s plan.Sum) string {
 	if s.Stopping > 0 {
 		current += fmt.Sprintf(", and %d more that%s stopping", s.Stopping, are(s.Stopping))
 	}
-	return fmt.Sprintf("The overlay has %s: the maximum of %d leaves room for %d.", current, s.Max, s.Room)
+	return fmt.Sprintf("The overlay has %s: the maximum of %d allows %d more.", current, s.Max, s.Room)
 }
 
-// strayedSentence says how many agents an edit of the policy left behind; empty
-// when there are none.
-func strayedSentence(d plan.Decision) string {
+// otherQueueSentence returns how many agents an edit of the policy left behind; empty if it left
+// none.
+func otherQueueSentence(d plan.Decision) string {
 	for _, s := range d.Observation.Overlays {
-		if s.Overlay == d.Overlay && s.Strayed > 0 {
-			return fmt.Sprintf("%s in another queue or cluster than the policy says, and %s as stopping.", sentence(Count(s.Strayed, "agent"))+are(s.Strayed), pick(s.Strayed, "counts", "count"))
+		if s.Overlay == d.Overlay && s.OtherQueue > 0 {
+			return fmt.Sprintf("%s in another queue or cluster than the policy says, and %s as stopping.", sentence(Count(s.OtherQueue, "agent"))+are(s.OtherQueue), pick(s.OtherQueue, "counts", "count"))
 		}
 	}
 	return ""
 }
 
-// retireSubject carries the outcome: a dispatch whose agents never came does not
-// look like one whose agents did.
+// retireSubject returns the subject of a retirement with its outcome: it differs for a dispatch
+// whose agents did not register.
 func retireSubject(all []plan.Retirement) string {
 	agents, registered, unknown, withdrawn := 0, 0, 0, 0
 	failed := map[plan.Failure]int{}
@@ -266,12 +266,12 @@ func retireProse(d plan.Decision) string {
 		paragraphs = append(paragraphs, wrap("The circuit breaker closes: the last order did not fail. muster dispatches agents as needed again."))
 	}
 	if b := d.State.Breaker; b.Failures > 0 {
-		paragraphs = append(paragraphs, wrap(breakerSentence(b, d.At())), whereToLook(b))
+		paragraphs = append(paragraphs, wrap(breakerSentence(b, d.At())), whatToCheck(b))
 	}
 	return strings.Join(paragraphs, "\n\n")
 }
 
-// unarrived returns the expired dispatches of which some agents did not register.
+// unarrived returns the expired dispatches with agents that did not register.
 func unarrived(all []plan.Retirement) []string {
 	var ids []string
 	for _, r := range all {
@@ -289,10 +289,10 @@ func theJobs(names []string) string {
 	return "the Jobs"
 }
 
-// DeleteUnstarted returns the command that deletes the pods of expired dispatches that
-// have not started; empty if all agents registered. A person runs it, because muster has
-// no access to clusters, and Kubernetes has no deadline that spares pods that have
-// started. It does not delete the Job, whose other pods may be agents with a job.
+// DeleteUnstarted returns the command that deletes the pods of expired dispatches that have not
+// started; empty if all agents registered. A person runs it, because muster has no access to
+// clusters, and no deadline of Kubernetes excludes pods that have started. It does not delete the
+// Job, whose other pods may be agents with a job.
 func DeleteUnstarted(all []plan.Retirement) string {
 	ids := unarrived(all)
 	if len(ids) == 0 {
@@ -349,9 +349,9 @@ func breakerSentence(b plan.Breaker, now time.Time) string {
 	return fmt.Sprintf("The circuit breaker %s: %s. muster sends the next probe (one agent) at %s or later, if an agent is needed then.", state, how, b.NextProbe().UTC().Format(time.RFC3339))
 }
 
-// failures says which failures an overlay's last orders have come to. How many
-// they were is not said once the breaker is open: one order whose agents have the
-// wrong tags opens it as three others do.
+// failures describes the failures of an overlay's last orders. It omits their number once the
+// breaker is open: one order whose agents have the wrong tags opens it like three other failed
+// orders.
 func failures(b plan.Breaker) string {
 	switch {
 	case b.Cause == plan.WrongTags:
@@ -365,8 +365,8 @@ func failures(b plan.Breaker) string {
 	return fmt.Sprintf("%d orders in a row failed, most recently %s (%s)", b.Failures, b.Dispatch, b.Cause)
 }
 
-// whereToLook says what a person can find out that muster cannot.
-func whereToLook(b plan.Breaker) string {
+// whatToCheck says what a person can find out that muster cannot.
+func whatToCheck(b plan.Breaker) string {
 	look := "Check: does the syncer apply this overlay? Do the pods start (image, quota, nodes, Secret)? Do their agents reach Buildkite, in the right cluster and queue?"
 	switch b.Cause {
 	case plan.WrongTags:
@@ -379,7 +379,7 @@ func whereToLook(b plan.Breaker) string {
 	return wrap(look) + "\n  kubectl get jobs,pods -A -l muster.dev/dispatch=" + b.Dispatch
 }
 
-func repairSubject(a Act) string {
+func repairSubject(a Operation) string {
 	if len(a.Faults) != 1 {
 		return "repair dispatches/"
 	}
@@ -392,7 +392,7 @@ func repairSubject(a Act) string {
 
 // repairProse says what was edited by hand, how it is restored, and who may
 // have done it.
-func repairProse(a Act) string {
+func repairProse(a Operation) string {
 	lines := []string{wrap("Somebody else changed files that belong to muster:")}
 	faults := a.Faults
 	if len(faults) == 0 {
@@ -408,7 +408,7 @@ func repairProse(a Act) string {
 }
 
 // restored says what the act does with a file that was at fault.
-func restored(a Act, f Fault) string {
+func restored(a Operation, f Fault) string {
 	said := "it is written again"
 	for _, c := range a.Changes {
 		switch {
@@ -422,11 +422,11 @@ func restored(a Act, f Fault) string {
 	return said
 }
 
-// mostSuspects is how many commits of others a repair lists.
-const mostSuspects = 3
+// maxSuspects is how many commits of others a repair lists.
+const maxSuspects = 3
 
 // suspectsProse lists the commits that may have made a repair necessary.
-func suspectsProse(a Act) string {
+func suspectsProse(a Operation) string {
 	switch {
 	case a.SuspectsUnknown:
 		return wrap("Which commit changed them is not known: the log of the branch could not be read.")
@@ -434,10 +434,10 @@ func suspectsProse(a Act) string {
 		return wrap("Which commit changed them is not known: the log has no commit of anybody else since muster's last commit to this overlay.")
 	}
 	lines := []string{wrap("Commits of others since muster's last commit to this overlay, the newest first. One of them probably changed the files:")}
-	for _, s := range a.Suspects[:min(len(a.Suspects), mostSuspects)] {
+	for _, s := range a.Suspects[:min(len(a.Suspects), maxSuspects)] {
 		lines = append(lines, hanging("  ", fmt.Sprintf("%.12s by %s: %s", safe(s.Commit), safe(s.Author), safe(s.Subject))))
 	}
-	if more := len(a.Suspects) - mostSuspects; more > 0 {
+	if more := len(a.Suspects) - maxSuspects; more > 0 {
 		lines = append(lines, fmt.Sprintf("  and %d more", more))
 	}
 	return strings.Join(lines, "\n")

@@ -16,7 +16,7 @@ type Record struct {
 	// Entry is what muster did in it; nil: it is not muster's.
 	Entry *Entry
 	// Damage says why a commit of muster's cannot be read; nil: it can.
-	Damage *Damaged
+	Damage *Malformed
 }
 
 // Read reads a log, and yields a record for each of its commits, in its order.

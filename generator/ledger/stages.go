@@ -18,9 +18,9 @@ type storedStage struct {
 // storeDemand makes the stored form of a group of jobs.
 func storeDemand(d plan.Demand) storedDemand {
 	s := storedDemand{
-		Overlays: d.Overlays, Pending: d.Pending, Away: d.Away, Oldest: d.Oldest,
-		Upcoming: d.Upcoming, Fresh: d.Fresh, Newest: d.Newest, InPart: d.InPart,
-		Later: d.Later, Within: d.Within, Soonest: d.Soonest, Limited: d.Limited, Blocked: d.Blocked,
+		Overlays: d.Overlays, Pending: d.Pending, OtherQueues: d.OtherQueues, Oldest: d.Oldest,
+		Upcoming: d.Upcoming, Fresh: d.Fresh, Newest: d.Newest, Partial: d.Partial,
+		Later: d.Later, Within: d.Within, Earliest: d.Earliest, Limited: d.Limited, Blocked: d.Blocked,
 	}
 	for _, x := range d.Stages {
 		s.Stages = append(s.Stages, storedStage{Name: x.Name, Due: x.Due, Jobs: x.Jobs, Ordered: x.Ordered, Since: x.Since})
@@ -31,9 +31,9 @@ func storeDemand(d plan.Demand) storedDemand {
 // demand is the reverse of storeDemand.
 func (s storedDemand) demand() plan.Demand {
 	d := plan.Demand{
-		Overlays: s.Overlays, Pending: s.Pending, Away: s.Away, Oldest: s.Oldest,
-		Upcoming: s.Upcoming, Fresh: s.Fresh, Newest: s.Newest, InPart: s.InPart,
-		Later: s.Later, Within: s.Within, Soonest: s.Soonest, Limited: s.Limited, Blocked: s.Blocked,
+		Overlays: s.Overlays, Pending: s.Pending, OtherQueues: s.OtherQueues, Oldest: s.Oldest,
+		Upcoming: s.Upcoming, Fresh: s.Fresh, Newest: s.Newest, Partial: s.Partial,
+		Later: s.Later, Within: s.Within, Earliest: s.Earliest, Limited: s.Limited, Blocked: s.Blocked,
 	}
 	for _, x := range s.Stages {
 		d.Stages = append(d.Stages, plan.Stage{Name: x.Name, Due: x.Due, Jobs: x.Jobs, Ordered: x.Ordered, Since: x.Since})

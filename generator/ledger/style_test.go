@@ -12,13 +12,13 @@ import (
 	"muster/generator/plan"
 )
 
-// styledAct is an order of two dispatches.
-func styledAct() ledger.Act {
+// styledOperation is an order of two dispatches.
+func styledOperation() ledger.Operation {
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	d := plan.Decision{Overlay: "linux", Queue: "large", Sum: plan.Sum{Pending: 7, Missing: 7, Desired: 7, Max: 10, Room: 10, Dispatch: 7, Demand: 7},
 		Dispatch:    []plan.Dispatch{{ID: "linux-a", Agents: 5}, {ID: "linux-b", Agents: 2}},
 		Observation: plan.Observation{At: at, Queue: "large", Jobs: []plan.Demand{{Overlays: []string{"linux"}, Pending: 7}}, Overlays: []plan.Supply{{Overlay: "linux"}}}}
-	return ledger.Act{Kind: ledger.Dispatch, Path: "overlays/linux", Decision: d}
+	return ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/linux", Decision: d}
 }
 
 // TestStyle: people and marker are in the message, git finds all trailers, and Parse
@@ -36,13 +36,13 @@ func TestStyle(t *testing.T) {
 		if err := c.style.Check(); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		message := c.style.Message(styledAct(), "v1")
+		message := c.style.Message(styledOperation(), "v1")
 		e, err := ledger.Parse(message)
 		if err != nil {
 			t.Errorf("%s: %v of\n%s", c.name, err, message)
 			continue
 		}
-		if e.Subject != "linux: dispatch 7 agents" || !strings.HasPrefix(e.Prose, "7 jobs are pending. ") || e.Agents != 7 || len(e.Dispatches) != 2 || !cmp.Equal(e.Observation, styledAct().Decision.Observation) {
+		if e.Subject != "linux: dispatch 7 agents" || !strings.HasPrefix(e.Prose, "7 jobs are pending. ") || e.Agents != 7 || len(e.Dispatches) != 2 || !cmp.Equal(e.Observation, styledOperation().Decision.Observation) {
 			t.Errorf("%s is read as %q, %q, %d agents", c.name, e.Subject, e.Prose, e.Agents)
 		}
 		if e.Summary != "dispatch 7 agents" {
@@ -63,7 +63,7 @@ func TestStyle(t *testing.T) {
 // TestStyleMistakes: Check rejects people and markers that a trailer cannot contain.
 func TestStyleMistakes(t *testing.T) {
 	t.Parallel()
-	for _, s := range []ledger.Style{{SignOff: "Ada"}, {CoAuthors: []string{"Ada <ada@x>\nAct: retire"}}, {Skip: "a\nb"}, {Skip: " x"}, {Skip: "x", NoSkip: true}} {
+	for _, s := range []ledger.Style{{SignOff: "Ada"}, {CoAuthors: []string{"Ada <ada@x>\nOperation: retire"}}, {Skip: "a\nb"}, {Skip: " x"}, {Skip: "x", NoSkip: true}} {
 		if s.Check() == nil {
 			t.Errorf("%+v is taken", s)
 		}

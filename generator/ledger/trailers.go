@@ -11,11 +11,10 @@ type trailer struct {
 }
 
 // readTrailers returns the trailers of a message, split into lines, as
-// `git interpret-trailers --parse --no-divider` finds them: those of the last
-// paragraph, unless that is the first one, if all of its lines are trailers, or
-// a quarter of them and one of git's own (git-interpret-trailers(1)). What
-// stands anywhere else is no trailer, whatever it looks like. git's settings
-// for trailers are not looked at.
+// `git interpret-trailers --parse --no-divider` finds them: those of the last paragraph, unless
+// that is the first one, if all of its lines are trailers, or a quarter of them and one that git
+// itself adds (git-interpret-trailers(1)). It ignores similar lines elsewhere, and git's settings
+// for trailers.
 func readTrailers(lines []string) []trailer {
 	end := trailersEnd(lines)
 	var all []trailer
@@ -74,8 +73,8 @@ func trailersEnd(lines []string) int {
 	return end
 }
 
-// trailersStart returns the first line of the trailers, or the number of lines
-// when there are none.
+// trailersStart returns the first line of the trailers, or the number of lines if the message has
+// no trailers.
 func trailersStart(lines []string) int {
 	title := 0 // the first line after the first paragraph, which is no trailer
 	for title < len(lines) && (strings.HasPrefix(lines[title], comment) || !blank(lines[title])) {

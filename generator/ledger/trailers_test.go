@@ -38,15 +38,15 @@ func TestTrailersAreGits(t *testing.T) {
 		t.Skip("git is not installed")
 	}
 	pieces := []string{
-		"default: dispatch 3 agents\n", "\n", "\n", "\n", " \n", "prose that says something\n", "  indented: prose\n", "\tindented\n", "Overlay: overlays/default\n", "Act: dispatch\n",
+		"default: dispatch 3 agents\n", "\n", "\n", "\n", " \n", "prose that says something\n", "  indented: prose\n", "\tindented\n", "Overlay: overlays/default\n", "Operation: dispatch\n",
 		"Act : retire\n", "Observation: {\"at\":1}\n", "Signed-off-by: A <a@example.com>\n", "(cherry picked from commit 0123)\n", "# a comment\n", "Conflicts:\n",
-		"\tfile.go\n", "-- \n", "Key:\n", ": value\n", "Act=retire\n", "two words: value\n", "ü: value\n", "http://example.com/\n", "CI: [skip ci]\n", "This reverts commit 0123.\n", "> Act: retire\n",
+		"\tfile.go\n", "-- \n", "Key:\n", ": value\n", "Operation=retire\n", "two words: value\n", "ü: value\n", "http://example.com/\n", "CI: [skip ci]\n", "This reverts commit 0123.\n", "> Operation: retire\n",
 	}
-	for _, m := range []string{"", "\n", "Act: retire", "x\n\nAct: retire", "\n\nx\n\nAct: retire\n", "x\n\nAct: retire\n\n\n", "x\n\nAct: retire\n  now\n", "\nAct: retire\n# a comment\n  not now\n", "x\nAct: retire\n",
-		"x\n\nA0-9Zaz: v\n", "x\n\nKey\t: v\n", "x\n\n: v\nAct: retire\n", "x\n\n\t: v\n", "x\n\nAct: retire\n\v\n", "x\n\nAct: retire\n\r\n", "x\n\nAct:\v retire\f\n", "x\n\nAct: retire\n\vnow\n",
+	for _, m := range []string{"", "\n", "Operation: retire", "x\n\nOperation: retire", "\n\nx\n\nOperation: retire\n", "x\n\nOperation: retire\n\n\n", "x\n\nOperation: retire\n  now\n", "\nOperation: retire\n# a comment\n  not now\n", "x\nOperation: retire\n",
+		"x\n\nA0-9Zaz: v\n", "x\n\nKey\t: v\n", "x\n\n: v\nOperation: retire\n", "x\n\n\t: v\n", "x\n\nOperation: retire\n\v\n", "x\n\nOperation: retire\n\r\n", "x\n\nAct:\v retire\f\n", "x\n\nOperation: retire\n\vnow\n",
 		// What git ignores at the end: comments, and a list of conflicts, which has to have a line end.
-		"x\n\nAct: retire\n\n# a comment\n", "x\n\nAct: retire\n\nConflicts:\n\tfile.go\n", "x\n\nAct: retire\n\nConflicts:\n\tfile.go\n# a comment\n\n", "x\n\nAct: retire\n\nConflicts:",
-		"x\n\nAct: retire\n\n\tfile.go\n", "x\n\nAct: retire\nConflicts:\n\tfile.go\n\n# a comment\n\tfile.go\n", "x\n\nAct: retire\n\nConflicts:\nprose\n\tfile.go\n"} {
+		"x\n\nOperation: retire\n\n# a comment\n", "x\n\nOperation: retire\n\nConflicts:\n\tfile.go\n", "x\n\nOperation: retire\n\nConflicts:\n\tfile.go\n# a comment\n\n", "x\n\nOperation: retire\n\nConflicts:",
+		"x\n\nOperation: retire\n\n\tfile.go\n", "x\n\nOperation: retire\nConflicts:\n\tfile.go\n\n# a comment\n\tfile.go\n", "x\n\nOperation: retire\n\nConflicts:\nprose\n\tfile.go\n"} {
 		if got, want := ourTrailers(m), gitTrailers(t, m); got != want {
 			t.Errorf("of %q: %q, git has %q", m, got, want)
 		}

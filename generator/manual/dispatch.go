@@ -5,15 +5,15 @@ import (
 	"slices"
 	"time"
 
+	"muster/generator/fleet"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 )
 
 // Cancel takes dispatches of one overlay back: their manifests go where no syncer
 // applies them. Their agents count until the lease is over, for the cluster may have
 // started them.
-func Cancel(o *manifest.Overlay, ids []string, now time.Time) (Edit, error) {
+func Cancel(o *fleet.Overlay, ids []string, now time.Time) (Edit, error) {
 	var todo []string
 	agents := 0
 	var until time.Time
@@ -56,7 +56,7 @@ func Cancel(o *manifest.Overlay, ids []string, now time.Time) (Edit, error) {
 
 // CloseBreaker closes the circuit breaker of an overlay, as when its cause has gone:
 // the next tick orders as if no order had failed.
-func CloseBreaker(o *manifest.Overlay) (Edit, error) {
+func CloseBreaker(o *fleet.Overlay) (Edit, error) {
 	if err := o.Err(); err != nil {
 		return Edit{}, err
 	}

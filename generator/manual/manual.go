@@ -26,7 +26,7 @@ type Edit struct {
 }
 
 // Message is the commit message. The reason, which may be empty, is one line of it.
-// Whoever typed or wrote its words, it calls nobody and closes no issue.
+// Its @mentions and keywords are escaped: it notifies no person and closes no issue.
 func (e Edit) Message(reason string) string {
 	text := ledger.Plain(e.Subject) + "\n"
 	if len(e.Says) > 0 {

@@ -4,18 +4,18 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 )
 
 // TestWordsOfOthers: whatever a person types, and whatever the commit says that is
 // taken back, a message and a pull request have no control character, call nobody and
 // close no issue. A reason is one line, and whole.
 func TestWordsOfOthers(t *testing.T) {
-	e := Edit{Subject: `Revert "` + canary.Words() + `"`, Says: []string{"a", canary.Words()}, Notes: []string{canary.Words()}}
-	reason := canary.Words() + "\nOverlay: overlays/default\r\nAct: dispatch, Fixes PROJ-12 " + strings.Repeat("long ", 100) + "end"
+	e := Edit{Subject: `Revert "` + canarytest.Words() + `"`, Says: []string{"a", canarytest.Words()}, Notes: []string{canarytest.Words()}}
+	reason := canarytest.Words() + "\nOverlay: overlays/default\r\nOperation: dispatch, Fixes PROJ-12 " + strings.Repeat("long ", 100) + "end"
 	title, text := e.Proposal(reason)
 	for name, words := range map[string]string{"message": e.Message(reason), "title": title, "text": text} {
-		if found := canary.Committed(words); len(found) > 0 || strings.Contains(words, "PROJ-12") {
+		if found := canarytest.Committed(words); len(found) > 0 || strings.Contains(words, "PROJ-12") {
 			t.Errorf("%s: %q in\n%s", name, found, words)
 		}
 		if name != "title" && !strings.HasSuffix(strings.TrimSpace(words), "long end") {

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"muster/generator/finding"
+	"muster/generator/fleet"
 	"muster/generator/history"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/policy"
 	"muster/gitops/branch"
@@ -27,7 +27,7 @@ const policyFile = "scaling.yaml"
 // names. With until they are in force until then, as an override; without, for good,
 // and overrides of the same settings end. The error names a setting that cannot be
 // set, or a value that is not valid.
-func Set(tree fs.FS, o *manifest.Overlay, values map[string]string, until, now time.Time) (Edit, error) {
+func Set(tree fs.FS, o *fleet.Overlay, values map[string]string, until, now time.Time) (Edit, error) {
 	if len(values) == 0 {
 		return Edit{}, errors.New("nothing is set: give NAME=VALUE, as in max=40")
 	}
@@ -60,7 +60,7 @@ func Set(tree fs.FS, o *manifest.Overlay, values map[string]string, until, now t
 const pausing = "paused"
 
 // Pause stops ordering for an overlay: until a moment, or for good where that is zero.
-func Pause(tree fs.FS, o *manifest.Overlay, until, now time.Time) (Edit, error) {
+func Pause(tree fs.FS, o *fleet.Overlay, until, now time.Time) (Edit, error) {
 	edit := policy.Edit{Set: map[string]string{pausing: "true"}}
 	subject := "pause"
 	if !until.IsZero() {
@@ -85,7 +85,7 @@ func Pause(tree fs.FS, o *manifest.Overlay, until, now time.Time) (Edit, error) 
 
 // Resume lets muster order for an overlay again: it ends a pause for good, and those
 // until a moment.
-func Resume(tree fs.FS, o *manifest.Overlay, now time.Time) (Edit, error) {
+func Resume(tree fs.FS, o *fleet.Overlay, now time.Time) (Edit, error) {
 	if during, _ := o.Policy.During(now); !during.Paused {
 		return Edit{Notes: []string{o.Name + " is not paused in git."}}, nil
 	}
@@ -120,7 +120,7 @@ func without(all []plan.Override, now time.Time, names []string) []plan.Override
 }
 
 // change edits the policy of an overlay.
-func change(tree fs.FS, o *manifest.Overlay, subject string, edit policy.Edit, now time.Time) (Edit, error) {
+func change(tree fs.FS, o *fleet.Overlay, subject string, edit policy.Edit, now time.Time) (Edit, error) {
 	file := path.Join(o.Path, policyFile)
 	before, err := fs.ReadFile(tree, file)
 	if err != nil {

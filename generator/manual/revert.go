@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/fleet"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/policy"
 	"muster/gitops/branch"
@@ -21,7 +21,7 @@ type Past struct {
 	Commit branch.Commit
 	// Edits are what it changed, with the content before and after.
 	Edits branch.Edits
-	// Entry is what muster says of it, where it is one of its commits; nil otherwise.
+	// Entry is the parsed message if muster made the commit; otherwise nil.
 	Entry *ledger.Entry
 	// Since are muster's orders after it, the newest first.
 	Since []ledger.Entry
@@ -30,9 +30,9 @@ type Past struct {
 // Revert takes a commit back on the fleet as it is now, commits in between or not. Of
 // an order that is what [Cancel] does. A retirement and a repair cannot be taken back,
 // and the error says why; nor can what somebody has changed again since.
-func Revert(tree fs.FS, fleet []manifest.Overlay, p Past, now time.Time) (Edit, error) {
+func Revert(tree fs.FS, loaded []fleet.Overlay, p Past, now time.Time) (Edit, error) {
 	if p.Entry != nil {
-		return revertOwn(fleet, p, now)
+		return revertOwn(loaded, p, now)
 	}
 	if len(p.Commit.Parents) != 1 {
 		return Edit{}, fmt.Errorf("%.7s is a merge or the first commit: revert one of the commits that it brought in", p.Commit.ID)
@@ -61,7 +61,7 @@ func Revert(tree fs.FS, fleet []manifest.Overlay, p Past, now time.Time) (Edit, 
 	if len(e.Changes) == 0 {
 		return Edit{Notes: e.Notes}, nil
 	}
-	e.Notes = append(e.Notes, notUndone(fleet, p)...)
+	e.Notes = append(e.Notes, notUndone(loaded, p)...)
 	return e, nil
 }
 
@@ -72,8 +72,8 @@ func subject(message string) string {
 }
 
 // revertOwn takes one of muster's own commits back.
-func revertOwn(fleet []manifest.Overlay, p Past, now time.Time) (Edit, error) {
-	at := slices.IndexFunc(fleet, func(o manifest.Overlay) bool { return o.Path == p.Entry.Overlay })
+func revertOwn(loaded []fleet.Overlay, p Past, now time.Time) (Edit, error) {
+	at := slices.IndexFunc(loaded, func(o fleet.Overlay) bool { return o.Path == p.Entry.Overlay })
 	switch {
 	case p.Entry.Kind == ledger.Retire:
 		return Edit{}, fmt.Errorf("%.7s is a retirement: with the manifests back, the syncer would start agents for orders that are over. muster orders for whatever waits by itself", p.Commit.ID)
@@ -82,7 +82,7 @@ func revertOwn(fleet []manifest.Overlay, p Past, now time.Time) (Edit, error) {
 	case at < 0:
 		return Edit{}, fmt.Errorf("%.7s was for %s, which is no more", p.Commit.ID, p.Entry.Overlay)
 	}
-	o := &fleet[at]
+	o := &loaded[at]
 	var left []string
 	var notes []string
 	for _, id := range p.Entry.Dispatches {
@@ -146,10 +146,10 @@ func back(tree fs.FS, f branch.Edit) (*branch.Change, error) {
 }
 
 // notUndone says what a revert leaves as it is: the agents that were ordered meanwhile.
-func notUndone(fleet []manifest.Overlay, p Past) []string {
+func notUndone(loaded []fleet.Overlay, p Past) []string {
 	concerns := func(overlay string) bool {
 		return slices.ContainsFunc(p.Edits.Files, func(f branch.Edit) bool {
-			return strings.HasPrefix(f.Path, overlay+"/") || !slices.ContainsFunc(fleet, func(o manifest.Overlay) bool { return strings.HasPrefix(f.Path, o.Path+"/") })
+			return strings.HasPrefix(f.Path, overlay+"/") || !slices.ContainsFunc(loaded, func(o fleet.Overlay) bool { return strings.HasPrefix(f.Path, o.Path+"/") })
 		})
 	}
 	agents := 0
@@ -158,8 +158,8 @@ func notUndone(fleet []manifest.Overlay, p Past) []string {
 		if e.Kind != ledger.Dispatch || !concerns(e.Overlay) {
 			continue
 		}
-		for i := range fleet {
-			for _, d := range fleet[i].Dispatches {
+		for i := range loaded {
+			for _, d := range loaded[i].Dispatches {
 				if slices.Contains(e.Dispatches, d.ID) && !d.Withdrawn {
 					agents, live = agents+d.Agents, append(live, d.ID)
 				}

@@ -7,9 +7,9 @@ import (
 	"muster/generator/plan"
 )
 
-// registrations tells which agents have registered since the last look. What had
-// before the first one is not counted: it is not known when. The zero value has
-// seen no look.
+// registrations computes which agents have registered since the last poll. Agents that
+// registered before the first poll are not counted, because their time is unknown. The zero
+// value is the state before the first poll.
 type registrations struct {
 	looked bool
 	seen   map[string]int // agents of each dispatch that is in git
@@ -46,10 +46,10 @@ func (r *registrations) tick(report generator.Report, add func(value float64, di
 	r.looked, r.seen = true, seen
 }
 
-// starts tells which jobs have started since the last look. The zero value has
-// seen no look.
+// starts computes which jobs have started since the last poll. The zero value is the state
+// before the first poll.
 type starts struct {
-	from time.Time            // of the first look: what started before is not counted
+	from time.Time            // time of the first poll: earlier starts are not counted
 	seen map[string]time.Time // when the last job of an agent started
 }
 

@@ -23,7 +23,7 @@ func fifty() generator.Report {
 		names = append(names, fmt.Sprintf("overlay-%02d", i))
 	}
 	r := report(names...)
-	r.Outcome, r.Result.Acts = generator.Unchanged, nil
+	r.Outcome, r.Result.Operations = generator.Unchanged, nil
 	for i := range r.Result.Looked.Overlays {
 		o := &r.Result.Looked.Overlays[i]
 		supply := plan.Supply{Overlay: o.Name, Dispatches: map[string]plan.Seen{}}

@@ -50,7 +50,7 @@ func Definitions() []Definition {
 	return all
 }
 
-// metric is all there is to know of a metric: its definition, and one function that has its
+// metric is a metric: its definition, and one function that returns its
 // values.
 type metric struct {
 	Definition
@@ -101,7 +101,7 @@ func ofService(name, help string, value func(s status.Service) int64) metric {
 	}
 }
 
-// ofLimit is a gauge of what a server says of its rate limits.
+// ofLimit is a gauge of the rate limits that a server reports.
 func ofLimit(name, help string, value func(l status.Limit) int64) metric {
 	return metric{
 		Definition: Definition{Name: name, Type: gauge, Labels: []string{labelService, "scope"}, Help: help},
@@ -124,8 +124,8 @@ func single(name, help string, value func(at scrape) (float64, bool)) metric {
 	}}
 }
 
-// ofAct is a counter of what is committed for an overlay.
-func ofAct(name, help string, labels []string, zero [][]string, count func(a ledger.Act, add func(value float64, dispatch string, labels ...string))) metric {
+// ofOperation is a counter of what is committed for an overlay.
+func ofOperation(name, help string, labels []string, zero [][]string, count func(a ledger.Operation, add func(value float64, dispatch string, labels ...string))) metric {
 	return metric{
 		Definition: Definition{Name: name, Type: counter, Labels: append([]string{labelOverlay}, labels...), Help: help}, zero: zero,
 		tick: func(r generator.Report, add func(float64, string, ...string)) {
@@ -138,9 +138,9 @@ func ofAct(name, help string, labels []string, zero [][]string, count func(a led
 	}
 }
 
-// ofDispatched is an [ofAct] of each dispatch that is added, ofRetired of each that is removed.
+// ofDispatched is an [ofOperation] of each dispatch that is added, ofRetired of each that is removed.
 func ofDispatched(name, help string, value func(d plan.Dispatch) int) metric {
-	return ofAct(name, help, []string{labelPurpose}, each(plan.ForDemand, plan.ForWarmPool), func(a ledger.Act, add func(float64, string, ...string)) {
+	return ofOperation(name, help, []string{labelPurpose}, each(plan.ForDemand, plan.ForWarmPool), func(a ledger.Operation, add func(float64, string, ...string)) {
 		if a.Kind == ledger.Dispatch {
 			for _, d := range a.Decision.Dispatch {
 				add(float64(value(d)), d.ID, string(d.Purpose))
@@ -150,7 +150,7 @@ func ofDispatched(name, help string, value func(d plan.Dispatch) int) metric {
 }
 
 func ofRetired(name, help string, labels []string, zero [][]string, withdrawn bool, value func(r plan.Retirement) int) metric {
-	return ofAct(name, help, labels, zero, func(a ledger.Act, add func(float64, string, ...string)) {
+	return ofOperation(name, help, labels, zero, func(a ledger.Operation, add func(float64, string, ...string)) {
 		if a.Kind != ledger.Retire {
 			return
 		}
@@ -163,11 +163,11 @@ func ofRetired(name, help string, labels []string, zero [][]string, withdrawn bo
 }
 
 // committed are the acts of a tick that are in git.
-func committed(r generator.Report) []ledger.Act {
+func committed(r generator.Report) []ledger.Operation {
 	if r.DryRun {
 		return nil
 	}
-	return slices.Concat(r.Result.Landed, r.Result.Acts)
+	return slices.Concat(r.Result.Landed, r.Result.Operations)
 }
 
 // each is a list of one label each.
@@ -184,7 +184,7 @@ func once() [][]string { return [][]string{{}} }
 
 // The counters that others add to than ticks.
 const (
-	jobNotes = "muster_job_notes_total"
+	jobNotes = "muster_job_notifications_total"
 	webhooks = "muster_webhooks_total"
 )
 
@@ -248,8 +248,8 @@ func table(registrations *registrations, starts *starts) []metric {
 			func(plan.Retirement) int { return 1 }),
 		ofRetired("muster_never_registered_agents_total", "Agents of retired dispatches that never registered within the lease.", nil, once(), false,
 			func(r plan.Retirement) int { return r.Agents - r.Registered }),
-		ofAct("muster_commits_total", "Commits, one for each operation.", []string{"act"}, each(ledger.Repair, ledger.Dispatch, ledger.Retire),
-			func(a ledger.Act, add func(float64, string, ...string)) { add(1, "", string(a.Kind)) }),
+		ofOperation("muster_commits_total", "Commits, one for each operation.", []string{"act"}, each(ledger.Repair, ledger.Dispatch, ledger.Retire),
+			func(a ledger.Operation, add func(float64, string, ...string)) { add(1, "", string(a.Kind)) }),
 		{Definition: Definition{Name: "muster_registration_seconds", Type: histogram, Labels: overlay, Help: "From the dispatch of an agent to the first poll that lists it.",
 			buckets: []float64{10, 20, 30, 60, 90, 120, 180, 300, 600}}, zero: once(), tick: registrations.tick},
 		{Definition: Definition{Name: "muster_start_seconds", Type: histogram, Labels: overlay, Help: "How long jobs that agents of the overlay ran had been pending when they started, by Buildkite's times.",
@@ -272,13 +272,13 @@ func table(registrations *registrations, starts *starts) []metric {
 					add(took.Seconds(), "", string(step))
 				}
 			}},
-		{Definition: Definition{Name: "muster_push_races_total", Type: counter, Help: "Conflicts: pushes refused because the branch had moved."}, zero: once(),
-			tick: func(r generator.Report, add func(float64, string, ...string)) { add(float64(r.Result.Races), "") }},
-		{Definition: Definition{Name: "muster_wakes_total", Type: counter, Labels: []string{"cause"}, Help: "Ticks by what began them: the start, the interval, a signal, a webhook of Buildkite or git, or Buildkite's metrics."}, zero: each(generator.Causes()...),
+		{Definition: Definition{Name: "muster_push_conflicts_total", Type: counter, Help: "Conflicts: pushes refused because the branch had moved."}, zero: once(),
+			tick: func(r generator.Report, add func(float64, string, ...string)) { add(float64(r.Result.Conflicts), "") }},
+		{Definition: Definition{Name: "muster_triggers_total", Type: counter, Labels: []string{"cause"}, Help: "Ticks by what began them: the start, the interval, a signal, a webhook of Buildkite or git, or Buildkite's metrics."}, zero: each(generator.Causes()...),
 			tick: func(r generator.Report, add func(float64, string, ...string)) { add(1, "", string(r.Cause)) }},
-		{Definition: Definition{Name: "muster_wakes_deferred_total", Type: counter, Help: "Ticks whose poll, triggered by a webhook or the metrics, waited because Buildkite's rate limit left only those of the interval."}, zero: once(),
+		{Definition: Definition{Name: "muster_triggers_deferred_total", Type: counter, Help: "Ticks whose poll, triggered by a webhook or the metrics, waited because Buildkite's rate limit left only those of the interval."}, zero: once(),
 			tick: func(r generator.Report, add func(float64, string, ...string)) { add(truth(r.Deferred), "") }},
-		{Definition: Definition{Name: jobNotes, Type: counter, Labels: []string{"result"}, Help: "Lines for jobs' pages that say which dispatch was ordered, by result: said or failed; absent without --say-on-jobs."}},
+		{Definition: Definition{Name: jobNotes, Type: counter, Labels: []string{"result"}, Help: "Lines for jobs' pages that say which dispatch was ordered, by result: sent or failed; absent without --say-on-jobs."}},
 		{Definition: Definition{Name: webhooks, Type: counter, Labels: []string{"source", "result"}, Help: "Requests to webhooks by result; absent if no webhook is served."}},
 		ofService("muster_requests_total", "Requests that were sent; to git over ssh, sessions.", func(s status.Service) int64 { return s.Requests }),
 		ofService("muster_request_failures_total", "Those without a good answer.", func(s status.Service) int64 { return s.Failures }),
@@ -286,10 +286,10 @@ func table(registrations *registrations, starts *starts) []metric {
 		ofService("muster_received_bytes_total", "Bytes of content that were received, unpacked.", func(s status.Service) int64 { return s.Received }),
 		ofLimit("muster_rate_limit_requests", "Requests that the server allows in its window, as it last said.", func(l status.Limit) int64 { return l.Limit }),
 		ofLimit("muster_rate_limit_remaining_requests", "Requests that were left in the window, as the server last said.", func(l status.Limit) int64 { return l.Remaining }),
-		{Definition: Definition{Name: "muster_notifications_total", Type: counter, Labels: []string{labelWho, "result"}, Help: "Pushes by result of the notification: told, failed, or merged into a later one that succeeded."},
+		{Definition: Definition{Name: "muster_notifications_total", Type: counter, Labels: []string{labelWho, "result"}, Help: "Pushes by result of the notification: sent, failed, or merged into a later one that succeeded."},
 			read: func(at scrape, put func(float64, ...string)) {
 				for _, r := range at.Receivers {
-					put(float64(r.Told), r.Name, "told")
+					put(float64(r.Sent), r.Name, "sent")
 					put(float64(r.Failed), r.Name, "failed")
 					put(float64(r.Merged), r.Name, "merged")
 				}
@@ -328,10 +328,10 @@ func table(registrations *registrations, starts *starts) []metric {
 }
 
 const (
-	// mostUnserved is how many queues without an overlay have a series: their keys
+	// maxUnserved is how many queues without an overlay have a series: their keys
 	// are whatever people write into their steps.
-	mostUnserved = 50
-	others       = "(others)"
+	maxUnserved = 50
+	others      = "(others)"
 )
 
 // unmatched puts the unmatched jobs of each queue.
@@ -350,7 +350,7 @@ func unmatched(at scrape, put func(value float64, labels ...string)) {
 	slices.SortStableFunc(unserved, func(a, b status.Queue) int { return cmp.Compare(b.Unmatched, a.Unmatched) })
 	rest := 0
 	for i, q := range unserved {
-		if i < mostUnserved {
+		if i < maxUnserved {
 			put(float64(q.Unmatched), q.Key)
 		} else {
 			rest += q.Unmatched

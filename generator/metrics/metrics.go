@@ -26,8 +26,8 @@ type Metrics struct {
 	known      map[string]bool // overlays that have series
 }
 
-// New returns metrics that have counted nothing. The snapshot and the time are
-// asked at every scrape.
+// New returns metrics without counts. It calls snapshot and now at every
+// scrape.
 func New(snapshot func() status.Snapshot, now func() time.Time) (*Metrics, error) {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(), metrics: table(&registrations{}, &starts{}),
@@ -77,10 +77,10 @@ func (m *Metrics) zero(d metric, overlay ...string) {
 // Registry is where the metrics are gathered from.
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
-// Handler serves the metrics, as text or as OpenMetrics, whichever is asked for. It
-// does not compress: that would cost more than gathering them. The values of labels
-// are shown as that function says, which is asked about those that are not plain; nil:
-// as they are.
+// Handler serves the metrics, as text or as OpenMetrics, as the client requests. It
+// does not compress: that would cost more than gathering them. If a label value of a metric
+// contains an @, a control character or a character outside ASCII, the metric's label values
+// are replaced by the results of shown. If shown is nil, all label values are unchanged.
 func (m *Metrics) Handler(shown func(string) string) http.Handler {
 	const together = 4 // scrapes
 	var from prometheus.Gatherer = m.registry

@@ -29,8 +29,8 @@ func start() time.Time { return time.Date(2026, time.January, 5, 8, 0, 0, 0, tim
 func full(t testing.TB) *metrics.Metrics {
 	t.Helper()
 	m := after(t, report("linux/large", "default"))
-	m.Webhooks("buildkite", "called", 1)
-	m.JobNotes("said", 1)
+	m.Webhooks("buildkite", "triggered", 1)
+	m.JobNotes("sent", 1)
 	return m
 }
 
@@ -40,7 +40,7 @@ func after(t testing.TB, r generator.Report) *metrics.Metrics {
 	recorder := status.NewRecorder(status.Config{
 		Muster: status.Muster{Version: "v1", Commit: "abc"}, Started: start(), Interval: 15 * time.Second, Longest: time.Minute,
 		TokenExpires: func() time.Time { return start().AddDate(0, 0, 9) },
-		Receivers:    func() []status.Receiver { return []status.Receiver{{Name: "flux", Told: 3, Seconds: 0.2}} },
+		Receivers:    func() []status.Receiver { return []status.Receiver{{Name: "flux", Sent: 3, Seconds: 0.2}} },
 		Services: func() []status.Service {
 			return []status.Service{{Name: "git", Requests: 7, Failures: 1, Sent: 100, Received: 2000, Limits: []status.Limit{{Scope: "rest", Limit: 50, Remaining: 9}}}}
 		},
@@ -60,11 +60,11 @@ func after(t testing.TB, r generator.Report) *metrics.Metrics {
 func report(names ...string) generator.Report {
 	r := generator.Report{
 		Began: start(), Ended: start().Add(time.Second), Next: start().Add(15 * time.Second), Outcome: generator.Committed, Cause: generator.CauseStart,
-		Steps: map[generator.Step]time.Duration{generator.StepTip: time.Millisecond}, Git: start(), Buildkite: start(),
+		Steps: map[generator.Step]time.Duration{generator.StepHead: time.Millisecond}, Git: start(), Buildkite: start(),
 		Problems: []generator.Problem{{Text: "something"}},
 	}
 	r.Result.Looked.Snapshot.At = start()
-	r.Result.Races = 2
+	r.Result.Conflicts = 2
 	oldest := start().Add(-90 * time.Second)
 	for _, name := range names {
 		queue := "of-" + name
@@ -78,7 +78,7 @@ func report(names ...string) generator.Report {
 		}
 		r.Result.Decisions = append(r.Result.Decisions, d)
 		for _, kind := range []ledger.Kind{ledger.Dispatch, ledger.Retire} {
-			r.Result.Acts = append(r.Result.Acts, ledger.Act{Kind: kind, Path: "overlays/" + name, Decision: d})
+			r.Result.Operations = append(r.Result.Operations, ledger.Operation{Kind: kind, Path: "overlays/" + name, Decision: d})
 		}
 	}
 	r.Result.Suspended = []generator.Suspended{{Overlay: names[0], Why: plan.Suspension{Code: plan.Paused}}}

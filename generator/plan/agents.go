@@ -14,15 +14,14 @@ type idleAgent struct {
 	replacing bool // it is about to leave, or others are to take its place
 }
 
-// markReplacing marks the warm pool agents that are to be replaced. As soon as the
-// first of an overlay is close to its idle time-out (five minutes; a twelfth of
-// it above an hour, half of it below ten minutes), so are all that follow it
-// within a sixth of that time-out: one order replaces them together, and the
-// new agents are up before the old ones leave. The time-out is the one that the
-// agent was given; the policy may say another by now. The end of its uptime counts
-// like that of its time-out, where it comes first.
+// markReplacing marks the warm pool agents to be replaced. An agent is due shortly before its idle
+// time-out: five minutes; a twelfth of a time-out above an hour; half of one below ten minutes. As
+// soon as the first agent of an overlay is due, all agents that follow within a sixth of that
+// time-out are due too: one order replaces them together, and the new agents are up before the old
+// ones leave. The time-out is the one in the agent's tag; the policy may have changed since. The
+// end of an agent's uptime counts like its time-out if it comes first.
 //
-// Agents that stay and were made from an older template are to be replaced, too.
+// markReplacing also marks reusable agents that were created from an older template.
 func (q queueReader) markReplacing(idle []idleAgent) {
 	for i := range q.overlays {
 		o := &q.overlays[i]
@@ -53,17 +52,16 @@ func (q queueReader) markReplacing(idle []idleAgent) {
 	}
 }
 
-// countWrongTags counts the agents of dispatches in git that came without a tag
-// which they were told to carry: they are idle, match nothing that is pending,
-// could not stand in for the overlay's agents, and none of their dispatch has
-// ever had a job. It is what a template looks like that loses a tag, but not
-// what a policy looks like that has just been given one. Until the rest of their
-// dispatch has come, nothing more is dispatched; then it has failed.
+// countWrongTags counts the agents of dispatches in git that registered without a tag that they
+// were ordered with. Such agents are idle, match no pending job, could not stand in for the
+// overlay's agents, and no agent of their dispatch has had a job. This indicates a template that
+// loses a tag, and excludes a policy to which a tag has just been added. muster dispatches nothing
+// more until the rest of their dispatch has registered; then the dispatch has failed.
 func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, supplies []Supply) {
 	useless := map[string][]idleAgent{} // by dispatch
 	for _, a := range idle {
 		if id, ok := tagValue(a.Tags, TagDispatch); ok && a.credit < 0 && !slices.ContainsFunc(classes, func(c *class) bool {
-			return c.pending+c.away > 0 && sameCluster(a.Cluster, c.cluster) && Satisfies(a.Tags, c.rules)
+			return c.pending+c.otherQueues > 0 && sameCluster(a.Cluster, c.cluster) && Satisfies(a.Tags, c.rules)
 		}) {
 			useless[id] = append(useless[id], a)
 		}
@@ -96,12 +94,12 @@ func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, supplies
 	}
 }
 
-// creditTo returns the overlay that an idle agent is credited to: its own, as
-// long as it could still take any job of it, or, when muster did not start it,
-// the first whose every tag it carries; -1 is none.
+// creditTo returns the overlay to which an idle agent is credited; -1 for none. An agent of
+// muster's overlays is credited to its own overlay if it has all of the overlay's tags. An agent
+// that muster did not start is credited to the first overlay whose tags it has.
 func (q queueReader) creditTo(a Agent) int {
 	of, muster := tagValue(a.Tags, TagOverlay)
-	_, fleet := tagValue(a.Tags, TagFleet)
+	_, loaded := tagValue(a.Tags, TagFleet)
 	for i, tags := range q.tags {
 		if !sameCluster(a.Cluster, q.clusters[i]) {
 			continue
@@ -109,7 +107,7 @@ func (q queueReader) creditTo(a Agent) int {
 		anyOverlay := !muster || slices.Contains(q.overlays[i].Former, of)
 		missing := func(tag string) bool {
 			switch {
-			case !fleet && strings.HasPrefix(tag, TagFleet+"="): // started without muster
+			case !loaded && strings.HasPrefix(tag, TagFleet+"="): // started without muster
 			case anyOverlay && strings.HasPrefix(tag, TagOverlay+"="):
 			default:
 				return !carries(a.Tags, tag)
@@ -123,8 +121,8 @@ func (q queueReader) creditTo(a Agent) int {
 	return -1
 }
 
-// kind is what tells idle agents apart: whose buffer they are part of, and
-// which jobs they can take, as a bit string.
+// kind identifies a group of idle agents: the overlay whose buffer they are part of, whether they
+// are being replaced, and the jobs that they can take, as a bit string.
 type kind struct {
 	credit    int
 	replacing bool
@@ -169,7 +167,7 @@ func kinds(agents []idleAgent, classes []*class) (all []kind, counts []int) {
 	return all, counts
 }
 
-// otherTags is a dispatch whose agents were told other tags than the policy has now.
+// otherTags is a dispatch that was ordered with other tags than the policy has now.
 type otherTags struct {
 	overlay  int
 	dispatch string
@@ -177,16 +175,16 @@ type otherTags struct {
 	spare    bool   // they could stand in for the overlay's agents
 }
 
-// otherTags lists the dispatches with agents in flight that are of other use than those
-// which would be dispatched now. What they will be able to take once they register
-// is known by what they were told. Those for another queue or cluster are left
-// out: they count as stopping.
+// otherTags returns the dispatches whose agents in flight can serve other jobs than the agents
+// that would be dispatched now. The tags that they were ordered with determine which jobs they can
+// take once they register. Dispatches for another queue or cluster are omitted: they count as
+// stopping.
 func (q queueReader) otherTags(classes []*class, supplies []Supply, now time.Time) (all []otherTags) {
 	for i, o := range q.overlays {
 		at := slices.IndexFunc(supplies, func(s Supply) bool { return s.Overlay == o.Name })
 		for _, d := range o.Dispatches {
 			lost := d.Agents - supplies[at].Dispatches[d.ID].Registered.Below(d.Agents)
-			if d.Tags == nil || lost == 0 || d.Expired(now) || o.strayed(d) || slices.Equal(d.Tags, q.tags[i]) {
+			if d.Tags == nil || lost == 0 || d.Expired(now) || o.otherQueue(d) || slices.Equal(d.Tags, q.tags[i]) {
 				continue
 			}
 			x := otherTags{overlay: i, dispatch: d.ID, spare: q.creditTo(Agent{Cluster: q.clusters[i], Tags: d.Tags}) == i}
@@ -207,7 +205,7 @@ func (q queueReader) otherTags(classes []*class, supplies []Supply, now time.Tim
 	return all
 }
 
-// flight is a group of agents of one overlay in flight that are of the same use.
+// flight is a group of agents in flight of one overlay that can serve the same jobs.
 type flight struct {
 	share  int
 	agents int
@@ -217,8 +215,8 @@ type flight struct {
 	dispatch string
 }
 
-// flights are the agents in flight that are counted on: first one group for each
-// overlay, and then those that were told other tags.
+// flights returns the groups of agents in flight that are expected to register: first one group
+// for each overlay, then the groups that were ordered with other tags.
 func flights(shares []*share) []flight {
 	all := make([]flight, len(shares))
 	for i, s := range shares {
@@ -226,7 +224,7 @@ func flights(shares []*share) []flight {
 	}
 	for i, s := range shares {
 		for _, x := range s.otherTags {
-			n := x.agents - s.late[x.dispatch]
+			n := x.agents - s.overdue[x.dispatch]
 			if s.breaker.Open() {
 				n = 0
 			}
@@ -237,14 +235,14 @@ func flights(shares []*share) []flight {
 	return all
 }
 
-// otherFlight is a dispatch with agents in flight that were told other tags.
+// otherFlight is a dispatch with agents in flight that was ordered with other tags.
 type otherFlight struct {
 	dispatch string
 	agents   int
 	tags     OtherTags
 }
 
-// otherFlights lists the overlay's.
+// otherFlights returns the overlay's dispatches with agents in flight and other tags.
 func (s *share) otherFlights() (all []otherFlight) {
 	for _, d := range s.overlay.Dispatches {
 		if tags, ok := s.supply.OtherTags[d.ID]; ok {

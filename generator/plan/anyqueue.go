@@ -56,11 +56,11 @@ type placement struct {
 
 // placeQueue is a queue of a placement.
 type placeQueue struct {
-	key    string
-	shares []*share
-	look   reading
-	from   map[*class]int // of the queue's classes that are copies of a roaming class, the number of that
-	takes  []Indexes      // of each kind of agents, the jobs that it can take
+	key     string
+	shares  []*share
+	reading reading
+	from    map[*class]int // of the queue's classes that are copies of a roaming class, the number of that
+	takes   []Indexes      // of each kind of agents, the jobs that it can take
 }
 
 // placeMay says who of a queue may serve jobs.
@@ -88,15 +88,15 @@ func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*cl
 			queue.from[&one] = n
 			all = append(all, &one)
 		}
-		queue.look = q.look(all)
-		queue.takes = make([]Indexes, len(queue.look.kinds))
-		o := queue.look.observation(q.overlays)
+		queue.reading = q.read(all)
+		queue.takes = make([]Indexes, len(queue.reading.kinds))
+		o := queue.reading.observation(q.overlays)
 		for _, v := range q.overlays {
 			queue.shares = append(queue.shares, newShare(v, o))
 		}
 		p.queues = append(p.queues, queue)
-		for j, c := range queue.look.served {
-			m := placeMay{queue: i, overlays: c.overlays, kinds: takers(queue.look.kinds, j)}
+		for j, c := range queue.reading.served {
+			m := placeMay{queue: i, overlays: c.overlays, kinds: takers(queue.reading.kinds, j)}
 			if n, ok := queue.from[c]; ok {
 				may[n] = append(may[n], m)
 			} else {
@@ -110,7 +110,7 @@ func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*cl
 		p.of, p.ahead = append(p.of, j), append(p.ahead, p.looking(j))
 	}
 	for i, q := range p.queues {
-		for _, c := range q.look.served {
+		for _, c := range q.reading.served {
 			if n, ok := q.from[c]; ok && i == p.ahead[n] {
 				upcoming := *c
 				upcoming.pending = 0
@@ -125,14 +125,14 @@ func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*cl
 // remember adds to a class what the overlays that could take its upcoming jobs remember of
 // them.
 func remember(c *class, readers []queueReader) {
-	c.elsewhere = remembered{}
+	c.otherOverlays = remembered{}
 	for _, q := range readers {
 		serving := q.serving(c)
 		for _, v := range q.overlays {
 			if !slices.Contains(serving, v.Name) {
 				continue
 			}
-			c.elsewhere.add(v.State.AheadOf)
+			c.otherOverlays.add(v.State.AheadOf)
 			if at := v.State.LookedAhead; at.After(c.lookedAhead) {
 				c.lookedAhead = at
 			}
@@ -174,8 +174,8 @@ func (p *placement) group(may []placeMay) int {
 	return j
 }
 
-// serve runs the flow, and sets how many of the jobs of several queues each queue serves.
-// One queue counts those that nobody serves.
+// serve runs the flow, and sets how many of the jobs of several queues each queue serves. The
+// fallback queue counts the jobs that no agent serves.
 func (p *placement) serve(readers []queueReader) {
 	type group struct {
 		IdleAgents
@@ -185,18 +185,18 @@ func (p *placement) serve(readers []queueReader) {
 	var shares []*share
 	var of []int // the queue of each share
 	for i, q := range p.queues {
-		for k, n := range q.look.counts {
-			g := IdleAgents{Agents: n, Replacing: q.look.kinds[k].replacing, Jobs: q.takes[k]}
-			if credit := q.look.kinds[k].credit; credit >= 0 {
+		for k, n := range q.reading.counts {
+			g := IdleAgents{Agents: n, Replacing: q.reading.kinds[k].replacing, Jobs: q.takes[k]}
+			if credit := q.reading.kinds[k].credit; credit >= 0 {
 				g.Overlay = readers[i].overlays[credit].Name
 			}
-			idle = append(idle, group{g, i, q.look.kinds[k].rank()})
+			idle = append(idle, group{g, i, q.reading.kinds[k].rank()})
 		}
 		for _, s := range q.shares {
 			shares, of = append(shares, s), append(of, i)
 			for n, x := range s.otherTags {
-				k := slices.IndexFunc(q.look.others, func(o otherTags) bool { return o.dispatch == x.dispatch })
-				s.otherTags[n].tags.Jobs = q.takes[len(q.look.counts)+k]
+				k := slices.IndexFunc(q.reading.others, func(o otherTags) bool { return o.dispatch == x.dispatch })
+				s.otherTags[n].tags.Jobs = q.takes[len(q.reading.counts)+k]
 			}
 		}
 	}
@@ -229,14 +229,14 @@ func (p *placement) serve(readers []queueReader) {
 	}
 }
 
-// fallback is the queue that counts what nobody can serve now: the first of which an
-// overlay is not suspended, or else the first.
+// fallback returns the queue that counts the jobs that no agent can serve now: the first queue
+// with an overlay that is not suspended, or else the first queue.
 func (p *placement) fallback(j int) int {
 	return p.first(j, func(s *share) bool { return !s.suspended.Active() && !s.breaker.Open() })
 }
 
-// looking is the queue that counts the jobs that are not pending: the first of which
-// an overlay looks ahead to them, or else the first.
+// looking returns the queue that counts the jobs that are not pending: the first queue with an
+// overlay that looks ahead to them, or else the first queue.
 func (p *placement) looking(j int) int {
 	return p.first(j, (*share).looksAhead)
 }
@@ -260,14 +260,14 @@ func (p *placement) place(n int, c *class, jobs map[string][]*class) {
 		q := p.queues[m.queue]
 		part := *c
 		part.pending = min(pending, p.left[j][m.queue])
-		part.away = c.pending - part.pending
+		part.otherQueues = c.pending - part.pending
 		pending -= part.pending
 		p.left[j][m.queue] -= part.pending
 		if m.queue != p.ahead[n] {
 			part.upcoming, part.limited, part.blocked, part.created = 0, 0, 0, nil
-			part.countElsewhere(m.overlays, q.shares)
+			part.countOtherOverlays(m.overlays, q.shares)
 		}
-		if part.pending+part.away+part.upcoming+part.limited+part.blocked+len(part.staged) > 0 {
+		if part.pending+part.otherQueues+part.upcoming+part.limited+part.blocked+len(part.staged) > 0 {
 			jobs[q.key] = append(jobs[q.key], &part)
 		}
 	}

@@ -36,7 +36,7 @@ func sums(overlays []Overlay, s Snapshot) (text []string) {
 	for _, o := range Observe(overlays, s, &r) {
 		away := 0
 		for _, j := range o.Jobs {
-			away += j.Away
+			away += j.OtherQueues
 		}
 		for _, d := range Decide("c0ffee", overlays, o) {
 			text = append(text, fmt.Sprintf("%s %d/%d", d.Overlay, d.Sum.Pending, d.Sum.Dispatch))
@@ -161,7 +161,7 @@ func TestAnyQueueIsJudged(t *testing.T) {
 	overlays := []Overlay{ofQueue("a"), ofQueue("b", func(o *Overlay) { o.Dispatches = []Dispatch{d} })}
 	var r Registrations
 	r.Reconcile(overlays, at)
-	r.Note(came(d.ID, "0"))
+	r.Note(registeredAt(d.ID, "0"))
 	r.Reconcile(overlays, at.Add(time.Minute))
 	s := Snapshot{At: orderedAt, Jobs: roaming(1)}
 	got := Decide("c0ffee", overlays, Observe(overlays, s, &r)[1])[0]

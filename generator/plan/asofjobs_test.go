@@ -123,7 +123,7 @@ func TestCameAndStays(t *testing.T) {
 		}
 	}
 	overlays := []Overlay{{Dispatches: []Dispatch{{ID: "a-1", Uptime: time.Minute}, {ID: "a-2"}}}}
-	if got := staying(overlays); !got["a-1"] || got["a-2"] {
+	if got := reusable(overlays); !got["a-1"] || got["a-2"] {
 		t.Errorf("staying are %v", got)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // them waiting, with an agent for every twentieth job.
 func fleetOf(overlays, jobs int) ([]Overlay, Snapshot, *Registrations) {
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
-	var fleet []Overlay
+	var loaded []Overlay
 	for i := range overlays {
 		o := Overlay{Name: fmt.Sprintf("overlay-%02d", i), Policy: Policy{
 			Queue: fmt.Sprintf("queue-%d", i%10), Tags: []string{"os=linux", fmt.Sprintf("size=%d", i/10)},
@@ -24,7 +24,7 @@ func fleetOf(overlays, jobs int) ([]Overlay, Snapshot, *Registrations) {
 		for k := range 20 {
 			o.Dispatches = append(o.Dispatches, Dispatch{ID: fmt.Sprintf("%s-%08d", o.Name, k), Agents: 50, At: at, NotAfter: at.Add(lease)})
 		}
-		fleet = append(fleet, o)
+		loaded = append(loaded, o)
 	}
 	s := Snapshot{At: at}
 	for i := range jobs {
@@ -38,15 +38,15 @@ func fleetOf(overlays, jobs int) ([]Overlay, Snapshot, *Registrations) {
 		}
 		s.Jobs = append(s.Jobs, Job{ID: fmt.Sprint(i), Rules: rules, State: state, Since: at.Add(-time.Duration(i%600) * time.Second), URL: "https://buildkite.com/acme/app/builds/1"})
 		if i%20 == 0 {
-			o := fleet[i/20%overlays]
+			o := loaded[i/20%overlays]
 			s.Agents = append(s.Agents, Agent{ID: fmt.Sprint("agent-", i), State: AgentIdle, IdleSince: at,
 				Tags: append(o.AgentTags(), fmt.Sprintf("dispatch=%s-%08d", o.Name, i%20), fmt.Sprintf("index=%d", i/20%50))})
 		}
 	}
 	r := &Registrations{}
 	r.Note(s)
-	r.Reconcile(fleet, at)
-	return fleet, s, r
+	r.Reconcile(loaded, at)
+	return loaded, s, r
 }
 
 // decideAll decides on all queues, and returns how many agents are dispatched.
@@ -98,7 +98,7 @@ func TestDecisionAllocatesLittlePerJobAndAgent(t *testing.T) {
 // two queues that no overlay serves for every ten.
 func queuesOf(n int) ([]Overlay, Snapshot) {
 	s := Snapshot{At: time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)}
-	var fleet []Overlay
+	var loaded []Overlay
 	for i := range n + n/5 {
 		key := fmt.Sprintf("queue-%05d", i)
 		s.Queues = append(s.Queues, Queue{Cluster: "c", ClusterName: "ci", Key: key})
@@ -114,9 +114,9 @@ func queuesOf(n int) ([]Overlay, Snapshot) {
 			s.Agents = append(s.Agents, Agent{ID: fmt.Sprint(len(s.Agents)), Cluster: "c", State: state, Connected: s.At,
 				Tags: append(o.AgentTags(), o.Dispatches[0].PodTags()[0], fmt.Sprintf("index=%d", k))})
 		}
-		fleet = append(fleet, o)
+		loaded = append(loaded, o)
 	}
-	return fleet, s
+	return loaded, s
 }
 
 // tick makes the calls of a tick of generator.Generator whose cost depends on all queues.
@@ -201,7 +201,7 @@ func chainOf(ruleSets, idle int) ([]Overlay, Snapshot) {
 func crossOf(overlays, ruleSets, most int) ([]Overlay, Snapshot) {
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	s := Snapshot{At: at}
-	var fleet []Overlay
+	var loaded []Overlay
 	for i := range overlays {
 		o := Overlay{Name: fmt.Sprintf("overlay-%02d", i), Policy: Policy{Queue: "default", Max: most, Lease: lease, IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour}}
 		for r := range ruleSets {
@@ -209,14 +209,14 @@ func crossOf(overlays, ruleSets, most int) ([]Overlay, Snapshot) {
 				o.Policy.Tags = append(o.Policy.Tags, fmt.Sprintf("k%04d=v", r))
 			}
 		}
-		fleet = append(fleet, o)
+		loaded = append(loaded, o)
 	}
 	for r := range ruleSets {
 		for range overlays {
 			s.Jobs = append(s.Jobs, Job{Rules: []string{"queue=default", fmt.Sprintf("k%04d=v", r)}, State: JobPending, Since: at})
 		}
 	}
-	return fleet, s
+	return loaded, s
 }
 
 // BenchmarkGrowth has what grew with the fourth power: each step doubles the

@@ -32,8 +32,8 @@ const (
 	// NoJobTaken: every agent left without a job although jobs that they match
 	// were pending all the while.
 	NoJobTaken Failure = "no-job-taken"
-	// WrongTags: agents registered without a tag that they were told to carry.
-	// One such order is enough to open the breaker.
+	// WrongTags: agents registered without a tag that they were ordered with. One such order is
+	// enough to open the breaker.
 	WrongTags Failure = "wrong-tags"
 	// LeftEarly: every agent of the warm pool that came left without a job, long
 	// before its idle time-out.
@@ -88,10 +88,9 @@ type outcome struct {
 	lasted   time.Duration // of its agents, until now
 }
 
-// after returns the breaker after these dispatches were retired. Dispatches
-// that were ordered at one moment are one order: it has succeeded when any of
-// them has, and has failed when one has failed and none succeeded. An order of
-// which nothing is known changes nothing.
+// after returns the breaker after these dispatches were retired. Dispatches that were ordered at
+// the same time are one order. An order succeeds if any of its dispatches did, and fails if one
+// failed and none succeeded. An order with an unknown outcome does not change the breaker.
 func (b Breaker) after(retired []outcome, now time.Time) Breaker {
 	slices.SortStableFunc(retired, func(x, y outcome) int { return x.dispatch.At.Compare(y.dispatch.At) })
 	for len(retired) > 0 {

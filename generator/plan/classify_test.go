@@ -155,12 +155,12 @@ func TestNearest(t *testing.T) {
 // said and no more.
 func TestUnmatchedIsShort(t *testing.T) {
 	var groups []Unmatched
-	for jobs := range 2 * MostUnmatched {
+	for jobs := range 2 * MaxUnmatched {
 		long := slices.Repeat([]string{strings.Repeat("x", 119) + "é", strings.Repeat("x", 120)}, 10)
 		groups = append(groups, Unmatched{Jobs: jobs, Rules: long, Missing: long, Example: strings.Repeat("u", 232+jobs)})
 	}
 	got := largest(groups)
-	if len(got) != MostUnmatched || got[0].Jobs != 9 {
+	if len(got) != MaxUnmatched || got[0].Jobs != 9 {
 		t.Fatalf("%d groups, the first of %d jobs", len(got), got[0].Jobs)
 	}
 	for _, g := range got {

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Counts is how many jobs and agents there are, as Buildkite's metrics tell. The jobs only
-// trigger a poll: those that no agent would help are among them, and nothing says what they
-// ask for.
+// Counts is the number of jobs and agents, from Buildkite's metrics endpoint. The jobs only
+// trigger a poll: they include jobs that no agent can take, and their agent query rules are
+// unknown.
 type Counts struct {
-	// At is when they were asked for, by muster's clock.
+	// At is the time of the request, by muster's clock.
 	At time.Time
-	// Clusters are those that were asked about.
+	// Clusters are the clusters of the request.
 	Clusters []ClusterCounts
 }
 
-// ClusterCounts are those of one Buildkite cluster.
+// ClusterCounts are the counts of one Buildkite cluster.
 type ClusterCounts struct {
 	// Cluster is its name; empty is what is in none.
 	Cluster string
@@ -23,7 +23,7 @@ type ClusterCounts struct {
 	Queues map[string]QueueCounts
 }
 
-// QueueCounts are those of one queue.
+// QueueCounts are the counts of one queue.
 type QueueCounts struct {
 	// Scheduled jobs have no agent. Limited and unmatched ones are among them
 	// (buildkite/buildkite-agent-metrics issue 31).
@@ -32,13 +32,13 @@ type QueueCounts struct {
 	Agents, Idle int
 }
 
-// Cover reports whether a cluster, by its name, is among those that were asked about.
+// Cover reports whether the counts include a cluster, by its name.
 func (c Counts) Cover(cluster string) bool {
 	return slices.ContainsFunc(c.Clusters, func(k ClusterCounts) bool { return k.Cluster == cluster })
 }
 
-// Home is the name of the Buildkite cluster that the overlay's queue is in, as a snapshot
-// knows it; empty where it is in none. False: that cannot be told by its name.
+// Home returns the name of the Buildkite cluster of the overlay's queue, according to a snapshot;
+// empty if the queue is in no cluster. It returns false if the name does not identify the cluster.
 func (o Overlay) Home(s Snapshot) (cluster string, told bool) {
 	found := slices.DeleteFunc(slices.Clone(s.Queues), func(q Queue) bool {
 		return q.Key != o.Policy.Queue || o.Policy.Cluster != "" && o.Policy.Cluster != q.Cluster && o.Policy.Cluster != q.ClusterName
@@ -57,8 +57,8 @@ func (s Snapshot) named(q Queue) bool {
 	return q.ClusterName != "" && !slices.ContainsFunc(s.Queues, func(x Queue) bool { return x.ClusterName == q.ClusterName && x.Cluster != q.Cluster })
 }
 
-// More reports whether jobs have come for a queue of the overlays that no agent has, as
-// against counts of before.
+// More reports whether a queue of the overlays has more jobs without an agent than in the counts
+// before.
 func (c Counts) More(overlays []Overlay, before Counts) bool {
 	for _, k := range c.Clusters {
 		i := slices.IndexFunc(before.Clusters, func(b ClusterCounts) bool { return b.Cluster == k.Cluster })

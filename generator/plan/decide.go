@@ -18,21 +18,20 @@ import (
 	"time"
 )
 
-// Decide says what to do about the overlays that serve the observed queue. The
-// tip is the commit that the overlays were read from; with the time it makes
-// the new dispatches' names, so that equal input gives equal names and
-// different input does not. The arithmetic is [Formula]:
+// Decide returns the decisions about the overlays that serve the observed queue. tip is the head
+// commit, from which the overlays were read. The names of new dispatches are derived from it and
+// the time, so that equal input gives equal names and different input gives different names. The
+// arithmetic is [Formula]:
 //
-//	missing  = max(0, pending - elsewhere + lookahead + buffer - (idle - replacing) - (inFlight - late) + unusable)
-//	desired  = max(min, current - replacing - late + missing)
+//	missing  = max(0, pending - otherOverlays + lookahead + buffer - (idle - replacing) - (inFlight - overdue) + nonMatching)
+//	desired  = max(min, current - replacing - overdue + missing)
 //	room     = max(0, max - current - stopping)
-//	dispatch = min(desired - (current - replacing - late), room, leftThisHour, mostAtOnce), 0 while suspended, 1 for a probe
+//	dispatch = min(desired - (current - replacing - overdue), room, leftThisHour, maxAtOnce), 0 while suspended, 1 for a probe
 //
-// Jobs that several overlays can serve go to the one with the highest priority
-// first, as far as its room reaches, and then to the next; equal priorities
-// share evenly. The result is ordered like the overlays that serve the queue:
-// by priority, then by name.
-func Decide(tip string, overlays []Overlay, o Observation) []Decision {
+// Jobs that several overlays can serve go to the one with the highest priority first, up to its
+// room, and then to the next; equal priorities share evenly. The result has the order of the
+// overlays that serve the queue: by priority, then by name.
+func Decide(head string, overlays []Overlay, o Observation) []Decision {
 	var serving []Overlay
 	for i := range overlays {
 		if overlays[i].Policy.Queue == o.Queue {
@@ -47,17 +46,17 @@ func Decide(tip string, overlays []Overlay, o Observation) []Decision {
 	divide(shares, o)
 	decisions := make([]Decision, len(shares))
 	for i, s := range shares {
-		decisions[i] = s.decision(tip, o)
+		decisions[i] = s.decision(head, o)
 	}
 	return decisions
 }
 
 // DecideAll decides on each of the observed queues; see [Decide]. Its cost does not grow
 // with the product of queues and overlays.
-func DecideAll(tip string, overlays []Overlay, observed []Observation) (all []Decision) {
+func DecideAll(head string, overlays []Overlay, observed []Observation) (all []Decision) {
 	serving := byQueue(overlays)
 	for _, o := range observed {
-		all = append(all, Decide(tip, serving[o.Queue], o)...)
+		all = append(all, Decide(head, serving[o.Queue], o)...)
 	}
 	return all
 }
@@ -73,11 +72,11 @@ type share struct {
 	breaker   Breaker // as it is once they are retired
 	sum       Sum
 	otherTags []otherFlight // in flight, but of other use than those that are dispatched now
-	// boots and lastServed are what is known once they are retired; see learn. late are the
+	// startupTimes and lastServed are what is known once they are retired; see learn. late are the
 	// agents in flight that are not counted on, by dispatch; see giveUp.
-	boots      Boots
-	lastServed time.Time
-	late       map[string]int
+	startupTimes StartupTimes
+	lastServed   time.Time
+	overdue      map[string]int
 
 	spare       int        // idle agents that serve no job, those to be replaced among them
 	aheadOf     [][]string // of each group of jobs that it looks ahead to, the overlays that could take them
@@ -85,7 +84,7 @@ type share struct {
 	newest      time.Time  // creation of the newest upcoming job
 	covered     int        // of the policy's share of those since, agents that were dispatched for some
 	lookedAhead time.Time  // creation of the newest, if they are all served and agents are dispatched
-	inPart      InPart     // what is to be remembered where agents are dispatched for some
+	partial     Partial    // what is to be remembered where agents are dispatched for some
 	ahead       []ahead    // stages that it looks ahead to
 	remembers   []AheadOf  // what is to be remembered of stages
 }
@@ -116,10 +115,10 @@ func newShare(v Overlay, o Observation) *share {
 		Busy: s.supply.Busy, QueueBusy: s.supply.QueueBusy,
 		Stopping: s.supply.Stopping,
 	}
-	var strayed int
-	s.sum.InFlight, strayed = s.inFlight(o.At)
+	var otherQueue int
+	s.sum.InFlight, otherQueue = s.inFlight(o.At)
 	s.otherTags = s.otherFlights()
-	s.sum.Stopping += strayed
+	s.sum.Stopping += otherQueue
 	s.giveUp(o.At)
 	s.sum.Current = s.supply.Own + s.sum.InFlight
 	s.sum.Room = max(0, p.Max-s.sum.Current-s.sum.Stopping)
@@ -127,13 +126,13 @@ func newShare(v Overlay, o Observation) *share {
 		_, ordered := v.State.lastHour(o.orderedAt())
 		s.sum.MaxPerHour, s.sum.LeftThisHour = p.MaxPerHour, max(0, p.MaxPerHour-ordered)
 	}
-	if most := s.mostAtOnce(); most > 0 && most < s.sum.allowed() {
-		s.sum.MostAtOnce = most
+	if most := s.maxAtOnce(); most > 0 && most < s.sum.allowed() {
+		s.sum.MaxAtOnce = most
 	}
 	return s
 }
 
-func (s *share) decision(tip string, o Observation) Decision {
+func (s *share) decision(head string, o Observation) Decision {
 	d := Decision{Overlay: s.overlay.Name, Queue: o.Queue, Suspended: s.suspended, Schedule: s.schedule, OverriddenUntil: s.overlay.Policy.OverriddenUntil(o.At), Observation: o}
 	if s.overlay.Suspended.Active() {
 		d.Sum = s.sum
@@ -149,7 +148,7 @@ func (s *share) decision(tip string, o Observation) Decision {
 		d.Suspended, d.Probe = s.probe(o.At)
 	}
 	d.Sum = s.sum
-	d.Dispatch = s.order(tip, o.orderedAt())
+	d.Dispatch = s.order(head, o.orderedAt())
 	d.State = s.state(o.orderedAt())
 	return d
 }
@@ -176,7 +175,7 @@ func (s *share) expected() int {
 	if s.breaker.Open() {
 		return 0
 	}
-	return s.sum.InFlight - s.sum.Late
+	return s.sum.InFlight - s.sum.Overdue
 }
 
 // looksAhead reports whether agents may be dispatched for upcoming jobs.
@@ -186,25 +185,25 @@ func (s *share) looksAhead() bool {
 
 // Formula is the arithmetic of a decision, in the names of [Sum]. Each term is counted in
 // the flow that divides jobs among agents (see divide), or read from the policy.
-// leftThisHour and mostAtOnce are left out if there is no such limit.
-const Formula = `missing  = max(0, pending - elsewhere + lookahead + buffer - (idle - replacing) - (inFlight - late) + unusable)
-desired  = max(min, current - replacing - late + missing)
+// leftThisHour and maxAtOnce are left out if there is no such limit.
+const Formula = `missing  = max(0, pending - otherOverlays + lookahead + buffer - (idle - replacing) - (inFlight - overdue) + nonMatching)
+desired  = max(min, current - replacing - overdue + missing)
 room     = max(0, max - current - stopping)
-dispatch = min(desired - (current - replacing - late), room, leftThisHour, mostAtOnce), 0 while suspended, 1 for a probe
+dispatch = min(desired - (current - replacing - overdue), room, leftThisHour, maxAtOnce), 0 while suspended, 1 for a probe
 `
 
 // Some git hosts take no commit of many files, and one act is one commit: what one cannot
-// have is decided again after it. See [Supply.MostJobs].
+// have is decided again after it. See [Supply.MaxJobs].
 
-// mostAtOnce is how many agents one commit orders at most; zero: any number.
-func (s *share) mostAtOnce() int {
-	if s.supply.MostJobs == 0 {
+// maxAtOnce is how many agents one commit orders at most; zero: any number.
+func (s *share) maxAtOnce() int {
+	if s.supply.MaxJobs == 0 {
 		return 0
 	}
 	// Those for jobs, and those for min and buffer are Jobs of their own, of which the last
 	// of each may have fewer agents than JobAgents.
 	const unfilled = 1
-	return max(1, s.supply.MostJobs-unfilled) * JobAgents
+	return max(1, s.supply.MaxJobs-unfilled) * JobAgents
 }
 
 // inOneCommit are those of the retirements that one commit takes. What was ordered
@@ -219,7 +218,7 @@ func (s *share) inOneCommit(all []Retirement) []Retirement {
 		}
 		return n
 	}
-	left := s.supply.MostJobs
+	left := s.supply.MaxJobs
 	if left == 0 || files(all) <= left {
 		return all
 	}

@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write what was decided into the cases")
 
-// world is a case of testdata/*.txtar: what there is, in a short form.
-type world struct {
+// scenario is a case of testdata/*.txtar: what there is, in a short form.
+type scenario struct {
 	Now      time.Time
 	Overlays []struct {
 		Name       string
@@ -86,7 +86,7 @@ type world struct {
 
 const lease = 15 * time.Minute
 
-func (w world) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
+func (w scenario) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 	t.Helper()
 	age := func(s string) time.Time {
 		if s == "" {
@@ -221,7 +221,7 @@ func caseFiles(t *testing.T) []string {
 }
 
 // readCase reads the world of a case, and the archive that it is in.
-func readCase(t *testing.T, file string) (w world, archive *txtar.Archive) {
+func readCase(t *testing.T, file string) (w scenario, archive *txtar.Archive) {
 	t.Helper()
 	archive, err := txtar.ParseFile(file)
 	if err != nil {

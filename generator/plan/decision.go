@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Decision is what to do about one overlay, and why. Everything that muster
-// says of it (commit message, log line, metrics, table, JSON) is printed from
-// this one value.
+// Decision is what to do about one overlay, and why. Commit message, log line, metrics, table and
+// JSON are all printed from this one value.
 type Decision struct {
 	// Overlay is the overlay's name.
 	Overlay string `json:"overlay"`
@@ -32,14 +31,14 @@ type Decision struct {
 	Sum Sum `json:"sum"`
 	// Dispatch are the dispatches to write, those for demand first.
 	Dispatch []Dispatch `json:"dispatch,omitempty"`
-	// Retire are the dispatches that can be taken out of git, by ID. They ride
-	// with whatever else is pushed; RetireNow reports that they have waited
-	// long enough, or that the breaker must hear of them.
+	// Retire are the dispatches that can be removed from git, by ID. They wait for the next push;
+	// RetireNow reports that they have waited long enough, or that the circuit breaker needs their
+	// outcome now.
 	Retire    []Retirement `json:"retire,omitempty"`
 	RetireNow bool         `json:"retireNow,omitempty"`
 	// State is what is to be remembered once this was done.
 	State State `json:"state,omitzero"`
-	// Observation is what was decided on, beside the tip's tree.
+	// Observation is the input of the decision, in addition to the tree of the head commit.
 	Observation Observation `json:"observation,omitzero"`
 }
 
@@ -47,23 +46,22 @@ type Decision struct {
 type Sum struct {
 	// Pending jobs are runnable, have no agent, and could be served here.
 	Pending int `json:"pending"`
-	// Elsewhere of them are left to other overlays of the queue.
-	Elsewhere int `json:"elsewhere,omitempty"`
+	// OtherOverlays of them are left to other overlays of the queue.
+	OtherOverlays int `json:"otherOverlays,omitempty"`
 	// Lookahead is the policy's share of the upcoming jobs, less those that agents of
 	// other overlays are left for.
 	Lookahead int `json:"lookahead,omitempty"`
-	// Idle agents are connected and could take a job of the overlay, whoever
-	// started them. InFlight agents are dispatched here and have not registered,
-	// though their lease still runs.
+	// Idle agents are connected and could take a job of the overlay, regardless of who started
+	// them. InFlight agents are dispatched here, have not registered, and their lease has not
+	// expired.
 	Idle     int `json:"idle"`
 	InFlight int `json:"inFlight"`
-	// Unusable of the idle agents and of those in flight serve nothing that is asked of
-	// the overlay: they were ordered with other tags, and match nothing or jobs of other
-	// overlays alone; or they are not expected because the circuit breaker is open. Zero
-	// while nothing is missing.
-	Unusable int `json:"unusable,omitempty"`
-	// Busy agents of the overlay run a job; QueueBusy are all of the queue that
-	// do, whoever started them.
+	// NonMatching of the idle agents and of those in flight match none of the overlay's jobs: they
+	// were ordered with other tags, and match nothing or only jobs of other overlays; or they are
+	// not expected because the circuit breaker is open. Zero while nothing is missing.
+	NonMatching int `json:"nonMatching,omitempty"`
+	// Busy agents of the overlay run a job. QueueBusy counts all agents of the queue that run a
+	// job, regardless of who started them.
 	Busy      int `json:"busy"`
 	QueueBusy int `json:"queueBusy"`
 	// Current is the overlay's agents, connected and in flight. Stopping are
@@ -74,18 +72,18 @@ type Sum struct {
 	// from an older template: they count neither for min nor for buffer, so that others
 	// are up when they leave.
 	Replacing int `json:"replacing,omitempty"`
-	// Late of the agents in flight should have registered long ago: they count only
-	// against max. LateAfter is from when on agents are late, in seconds
-	// after their order; zero where none is.
-	Late      int `json:"late,omitempty"`
-	LateAfter int `json:"lateAfterSeconds,omitempty"`
-	// MaxPerHour is the policy's limit of agents ordered in an hour, zero when
-	// there is none, and LeftThisHour is how many it still allows.
+	// Overdue of the agents in flight should have registered long ago: they count only against
+	// max. OverdueAfter is the number of seconds after their order from which agents are overdue;
+	// zero if none is.
+	Overdue      int `json:"overdue,omitempty"`
+	OverdueAfter int `json:"overdueAfterSeconds,omitempty"`
+	// MaxPerHour is the policy's limit of agents ordered in an hour; zero means no limit.
+	// LeftThisHour is how many agents it still allows.
 	MaxPerHour   int `json:"maxPerHour,omitempty"`
 	LeftThisHour int `json:"leftThisHour,omitempty"`
-	// MostAtOnce is the maximum number of agents of one commit, if that is less than the other
+	// MaxAtOnce is the maximum number of agents of one commit, if that is less than the other
 	// limits allow; otherwise zero.
-	MostAtOnce int `json:"mostAtOnce,omitempty"`
+	MaxAtOnce int `json:"maxAtOnce,omitempty"`
 	// Min, Max and Buffer are the policy's, or the schedule's. While the circuit
 	// breaker is open Buffer is zero: nothing is ordered for it but a probe.
 	Min    int `json:"min"`
@@ -105,7 +103,7 @@ type Sum struct {
 }
 
 // BelowMin is how many agents min asks for.
-func (s Sum) BelowMin() int { return max(0, s.Min-(s.Current-s.Replacing-s.Late)) }
+func (s Sum) BelowMin() int { return max(0, s.Min-(s.Current-s.Replacing-s.Overdue)) }
 
 // allowed returns how many agents max, maxPerHour and the limit of one commit allow.
 func (s Sum) allowed() int {
@@ -113,8 +111,8 @@ func (s Sum) allowed() int {
 	if s.MaxPerHour > 0 {
 		n = min(n, s.LeftThisHour)
 	}
-	if s.MostAtOnce > 0 {
-		n = min(n, s.MostAtOnce)
+	if s.MaxAtOnce > 0 {
+		n = min(n, s.MaxAtOnce)
 	}
 	return n
 }
@@ -151,26 +149,26 @@ type Bound struct {
 	// least number of agents.
 	Name  string `json:"name,omitempty"`
 	Value int    `json:"value"`
-	// Least reports whether Value is a lower limit; otherwise it is an upper one.
-	Least bool `json:"least,omitempty"`
+	// IsMin reports whether Value is a lower limit; otherwise it is an upper one.
+	IsMin bool `json:"isMin,omitempty"`
 }
 
 // apply returns n within the bound.
 func (b Bound) apply(n int) int {
-	if b.Least {
+	if b.IsMin {
 		return max(n, b.Value)
 	}
 	return min(n, b.Value)
 }
 
-// String returns the bound in words, as in "max leaves room for 4".
+// String returns the bound in words, as in "max allows 4 more".
 func (b Bound) String() string {
 	switch b.Name {
 	case "room":
-		return fmt.Sprintf("max leaves room for %d", b.Value)
+		return fmt.Sprintf("max allows %d more", b.Value)
 	case "leftThisHour":
 		return fmt.Sprintf("maxPerHour leaves %d in this hour", b.Value)
-	case "mostAtOnce":
+	case "maxAtOnce":
 		return fmt.Sprintf("one commit orders at most %d", b.Value)
 	case "suspended":
 		return "none while it is suspended"
@@ -244,7 +242,7 @@ func (s Step) noun(term string, n int) string {
 	switch term {
 	case "pending":
 		return plural("job") + " pending"
-	case "elsewhere":
+	case "otherOverlays":
 		return "assigned to other overlays"
 	case "lookahead":
 		return "upcoming " + plural("job") + " by lookahead"
@@ -256,9 +254,9 @@ func (s Step) noun(term string, n int) string {
 		return "idle " + plural("agent") + " about to exit"
 	case "inFlight":
 		return plural("agent") + " in flight"
-	case "late":
+	case "overdue":
 		return "overdue in flight"
-	case "unusable":
+	case "nonMatching":
 		return plural("agent") + " with non-matching tags"
 	case "current":
 		return "current " + plural("agent")
@@ -279,35 +277,35 @@ const (
 func (d Decision) Steps() []Step {
 	s := d.Sum
 	missing := Step{Name: "missing", Value: s.Missing, Terms: []Term{
-		{"pending", s.Pending}, {"elsewhere", -s.Elsewhere}, {"lookahead", s.Lookahead}, {"buffer", s.Buffer},
-		{"idle", -s.Idle}, {"replacing", s.Replacing}, {"inFlight", -s.InFlight}, {"late", s.Late}, {"unusable", s.Unusable},
-	}, Bounds: []Bound{{Least: true}}}
+		{"pending", s.Pending}, {"otherOverlays", -s.OtherOverlays}, {"lookahead", s.Lookahead}, {"buffer", s.Buffer},
+		{"idle", -s.Idle}, {"replacing", s.Replacing}, {"inFlight", -s.InFlight}, {"overdue", s.Overdue}, {"nonMatching", s.NonMatching},
+	}, Bounds: []Bound{{IsMin: true}}}
 	desired := Step{Name: "desired", Value: s.Desired, Terms: []Term{
-		{"current", s.Current}, {"replacing", -s.Replacing}, {"late", -s.Late}, {"missing", s.Missing},
-	}, Bounds: []Bound{{Name: "min", Value: s.Min, Least: true}}}
+		{"current", s.Current}, {"replacing", -s.Replacing}, {"overdue", -s.Overdue}, {"missing", s.Missing},
+	}, Bounds: []Bound{{Name: "min", Value: s.Min, IsMin: true}}}
 	room := Step{Name: "room", Value: s.Room, Terms: []Term{
 		{"max", s.Max}, {"current", -s.Current}, {"stopping", -s.Stopping},
-	}, Bounds: []Bound{{Least: true}}}
+	}, Bounds: []Bound{{IsMin: true}}}
 	dispatch := Step{Name: "dispatch", Value: s.Dispatch, Terms: []Term{
-		{"desired", s.Desired}, {"current", -s.Current}, {"replacing", s.Replacing}, {"late", s.Late},
+		{"desired", s.Desired}, {"current", -s.Current}, {"replacing", s.Replacing}, {"overdue", s.Overdue},
 	}, Bounds: []Bound{{Name: "room", Value: s.Room}}}
 	if s.MaxPerHour > 0 {
 		dispatch.Bounds = append(dispatch.Bounds, Bound{Name: "leftThisHour", Value: s.LeftThisHour})
 	}
-	if s.MostAtOnce > 0 {
-		dispatch.Bounds = append(dispatch.Bounds, Bound{Name: "mostAtOnce", Value: s.MostAtOnce})
+	if s.MaxAtOnce > 0 {
+		dispatch.Bounds = append(dispatch.Bounds, Bound{Name: "maxAtOnce", Value: s.MaxAtOnce})
 	}
 	switch {
 	case d.Suspended.Active():
 		dispatch.Bounds = append(dispatch.Bounds, Bound{Name: "suspended"})
 	case d.Probe:
-		dispatch.Bounds = append(dispatch.Bounds, Bound{Name: "probe", Value: 1}, Bound{Name: "probe", Value: 1, Least: true})
+		dispatch.Bounds = append(dispatch.Bounds, Bound{Name: "probe", Value: 1}, Bound{Name: "probe", Value: 1, IsMin: true})
 	}
 	return []Step{missing, desired, room, dispatch}
 }
 
 // Why returns the arithmetic in a sentence, as in "7 jobs pending - 1 agent idle: 6
-// missing; only 4 dispatched: max leaves room for 4."
+// missing; only 4 dispatched: max allows 4 more."
 func (d Decision) Why() string {
 	steps := d.Steps()
 	missing, dispatch := steps[StepMissing], steps[StepDispatch]
@@ -335,20 +333,20 @@ type Limit struct {
 	Name string `json:"name"`
 	// Agents is how many agents this limit alone leaves out.
 	Agents int `json:"agents"`
-	// Why is the limit in words, as in "max leaves room for 4".
+	// Why is the limit in words, as in "max allows 4 more".
 	Why string `json:"why"`
 }
 
-// Limits returns the bounds that made the decision dispatch fewer agents than it wants,
-// the strictest first; empty if there is none.
+// Limits returns the bounds that made the decision dispatch fewer agents than it wants, the
+// strictest first; empty if no bound did.
 func (d Decision) Limits() []Limit {
 	s := d.Steps()[StepDispatch]
-	names := map[string]string{"room": "max", "leftThisHour": "maxPerHour", "mostAtOnce": "commit", "probe": "probe", "suspended": string(d.Suspended.Code)}
+	names := map[string]string{"room": "max", "leftThisHour": "maxPerHour", "maxAtOnce": "commit", "probe": "probe", "suspended": string(d.Suspended.Code)}
 	var all []Limit
 	for _, b := range s.Bounds {
 		l := Limit{Name: names[b.Name], Agents: s.Sum() - b.Value, Why: b.String()}
 		switch {
-		case l.Agents <= 0 || b.Least:
+		case l.Agents <= 0 || b.IsMin:
 			continue
 		case b.Name == "suspended":
 			return []Limit{{l.Name, l.Agents, "suspended: " + d.Suspended.String()}}

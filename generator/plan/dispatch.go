@@ -42,9 +42,9 @@ type Dispatch struct {
 	// Uptime is for how long each agent takes jobs, from when it connected; zero: it
 	// takes one.
 	Uptime time.Duration
-	// Tags are the tags that its agents were told to carry, without those for
-	// the dispatch and the index; see [Overlay.AgentTags]. The policy may have
-	// changed since. Nil stands for those of the policy.
+	// Tags are the tags that its agents were ordered with, except those for the dispatch and the
+	// index; see [Overlay.AgentTags]. The policy may have changed since. Nil means the tags of the
+	// policy.
 	Tags []string
 	// Cluster is the Buildkite cluster of the policy that it was ordered by, empty
 	// where that named none; the policy may have changed since.
@@ -57,8 +57,8 @@ type Dispatch struct {
 	Withdrawn bool
 }
 
-// PodTags are all the tags that its agents are told to carry but for the index:
-// Tags, the dispatch, for the warm pool the idle time-out, and [Dispatch.StayTags].
+// PodTags returns all tags in the manifest of its agents, except the index: Tags, the dispatch,
+// the idle time-out (warm pool only), and [Dispatch.StayTags].
 func (d Dispatch) PodTags() []string {
 	tags := append(slices.Clone(d.Tags), TagDispatch+"="+d.ID)
 	if d.Purpose == ForWarmPool {
@@ -67,9 +67,9 @@ func (d Dispatch) PodTags() []string {
 	return append(tags, d.StayTags()...)
 }
 
-// StayTags are the tags of agents that take more than one job, by which they are
-// judged for as long as they live: their uptime, and the template that they were
-// made from where that is known. None where they take one.
+// StayTags returns the tags by which muster judges reusable agents for their whole life: their
+// uptime, and the template that they were created from, if it is known. It returns none for agents
+// that take one job.
 func (d Dispatch) StayTags() (tags []string) {
 	if d.Uptime > 0 {
 		tags = append(tags, fmt.Sprintf("%s=%d", TagUptime, int64(d.Uptime/time.Second)))
@@ -111,7 +111,7 @@ func (d Dispatch) MarshalJSON() ([]byte, error) {
 const JobAgents = 100
 
 // order splits the agents into dispatches.
-func (s *share) order(tip string, at time.Time) []Dispatch {
+func (s *share) order(head string, at time.Time) []Dispatch {
 	p := s.policy
 	tags := s.overlay.AgentTags()
 	var all []Dispatch
@@ -120,7 +120,7 @@ func (s *share) order(tip string, at time.Time) []Dispatch {
 			n := min(agents, JobAgents)
 			agents -= n
 			all = append(all, Dispatch{
-				ID: dispatchID(s.overlay, purpose, tip, at, len(all)), Purpose: purpose, Agents: n,
+				ID: dispatchID(s.overlay, purpose, head, at, len(all)), Purpose: purpose, Agents: n,
 				At: at, NotAfter: at.Add(s.lease()), IdleTimeout: idle, Uptime: p.Reuse.Uptime, Tags: tags, Cluster: p.Cluster,
 			})
 		}
@@ -138,9 +138,9 @@ var crockford = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz")
 
 // dispatchID names the n-th dispatch of a decision: the overlay's slug and 40
 // bits of a hash over all that makes the decision one of its kind.
-func dispatchID(v Overlay, purpose Purpose, tip string, at time.Time, n int) string {
+func dispatchID(v Overlay, purpose Purpose, head string, at time.Time, n int) string {
 	var place [128]byte // a large order has many names
-	text := append(append(append(append(place[:0], tip...), '\n'), v.Name...), '\n')
+	text := append(append(append(append(place[:0], head...), '\n'), v.Name...), '\n')
 	text = strconv.AppendInt(append(strconv.AppendInt(text, at.Unix(), 10), '\n'), int64(n), 10)
 	sum := sha256.Sum256(text)
 	var digits [idDigits]byte

@@ -5,19 +5,18 @@ import (
 	"time"
 )
 
-// division settles which agents serve which jobs, and which overlay dispatches
-// the agents that are missing. It is one maximum flow. The agents that are there
-// come first: the idle ones, then those in flight. They serve the pending jobs, the
-// upcoming jobs of which an agent was taken (held), the buffers, then the upcoming
-// jobs that agents were dispatched for before (again), and last those that nothing was
-// dispatched for (fresh). Then come the agents that are dispatched: those that min asks
-// for, and then the room that is left below max, by priority and evenly within one.
-// They serve what is left of pending, held, fresh and buffers, in this order.
+// division assigns agents to jobs, and decides which overlay dispatches the missing agents. It is
+// one maximum flow. The existing agents come first: the idle ones, then those in flight. They
+// serve the pending jobs, the upcoming jobs whose agent another job took (held), the buffers, then
+// the upcoming jobs that agents were dispatched for before (again), and last those that nothing
+// was dispatched for (fresh). Then come the agents that are dispatched now: those for min, and
+// then the room below max, by priority and evenly within one priority. They serve the rest of
+// pending, held, fresh and buffers, in this order.
 //
-// An agent that is there leaves nothing for fresh jobs that another overlay would then
-// have to dispatch for: an overlay that dispatches nothing has no commit in which to
-// remember them. So deciding again on what was just dispatched finds everything served
-// that can be served, and dispatches nothing.
+// An existing agent never leaves its job for fresh jobs if another overlay would then have to
+// dispatch an agent: an overlay that dispatches nothing has no commit in which to remember them.
+// So a repeated decision on what was just dispatched finds everything served that can be served,
+// and dispatches nothing.
 type division struct {
 	shares []*share
 	jobs   []Demand
@@ -51,7 +50,7 @@ type sinkKind int
 
 const (
 	toJobs   sinkKind = iota // a group of pending jobs
-	toHeld                   // upcoming jobs of an overlay of which an agent was taken by another job
+	toHeld                   // upcoming jobs of an overlay whose agent another job took
 	toFresh                  // its share of the upcoming jobs that nothing was dispatched for
 	toBuffer                 // its buffer
 	toAgain                  // its share of the upcoming jobs that agents were dispatched for before
@@ -280,7 +279,7 @@ func (d *division) lookAhead(now time.Time) {
 			s.lookAheadTo(group, now)
 			s.sum.Lookahead += group.Upcoming - group.known()
 			s.fresh += group.Fresh
-			s.covered += group.InPart[s.overlay.Name]
+			s.covered += group.Partial[s.overlay.Name]
 			if group.Upcoming > 0 {
 				s.aheadOf = append(s.aheadOf, group.Overlays)
 			}
@@ -292,7 +291,7 @@ func (d *division) lookAhead(now time.Time) {
 	}
 	for _, s := range d.shares {
 		share := func(n int) int { return int(s.policy.Lookahead*float64(n) + 1e-9) }
-		s.sum.Lookahead, s.covered = share(s.sum.Lookahead), min(share(s.covered), s.overlay.State.InPart.Agents)
+		s.sum.Lookahead, s.covered = share(s.sum.Lookahead), min(share(s.covered), s.overlay.State.Partial.Agents)
 		s.fresh = share(s.fresh) - s.covered
 		jobs, wants := s.stageSums()
 		s.sum.Lookahead, s.fresh = s.sum.Lookahead+jobs, s.fresh+wants
@@ -381,7 +380,7 @@ func (d *division) conclude(i int, s *share, now time.Time) {
 			case own && here && !jobs && to.kind != toBuffer:
 				m.Lookahead += n
 			case !own && here && jobs && !idle:
-				m.Elsewhere += n
+				m.OtherOverlays += n
 			}
 			switch {
 			case !own || !ordered:
@@ -399,16 +398,16 @@ func (d *division) conclude(i int, s *share, now time.Time) {
 		unusable += m.InFlight
 	}
 	if m.Missing > 0 {
-		m.Unusable = unusable
+		m.NonMatching = unusable
 	}
 	m.Dispatch = m.Demand + m.WarmPool
-	m.Desired = max(m.Min, m.Current-m.Replacing-m.Late+m.Missing)
+	m.Desired = max(m.Min, m.Current-m.Replacing-m.Overdue+m.Missing)
 	ahead := s.rememberStages(f.moved[forMin][fresh]+f.moved[room][fresh], now)
 	switch {
 	case s.fresh > 0 && m.Dispatch > 0 && f.want[held]+f.want[fresh] == 0:
 		s.lookedAhead = s.newest
 	case ahead > 0:
-		s.inPart = InPart{Until: s.newest, Agents: s.covered + ahead}
+		s.partial = Partial{Until: s.newest, Agents: s.covered + ahead}
 	}
 }
 

@@ -33,8 +33,8 @@ func TestDue(t *testing.T) {
 	}{
 		"now":          {lookaheadAt, 0, 3},
 		"past":         {lookaheadAt.Add(-time.Hour), 0, 3},
-		"in time":      {lookaheadAt.Add(bootAndTransport), 0, 3},
-		"a bit later":  {lookaheadAt.Add(bootAndTransport + 1), 3, 0},
+		"in time":      {lookaheadAt.Add(startupAndTransport), 0, 3},
+		"a bit later":  {lookaheadAt.Add(startupAndTransport + 1), 3, 0},
 		"not known":    {time.Time{}, 0, 3},
 		"in two hours": {lookaheadAt.Add(2 * time.Hour), 3, 0},
 	} {
@@ -44,7 +44,7 @@ func TestDue(t *testing.T) {
 		if group.Later != c.later || d.Sum.Dispatch != c.orders || group.Upcoming != 3-c.later {
 			t.Errorf("%s: %d are later, %d upcoming, and %d dispatched", name, group.Later, group.Upcoming, d.Sum.Dispatch)
 		}
-		if c.later > 0 && (group.Soonest == nil || !group.Soonest.Equal(c.due.Truncate(time.Second)) || group.Within != 75) {
+		if c.later > 0 && (group.Earliest == nil || !group.Earliest.Equal(c.due.Truncate(time.Second)) || group.Within != 75) {
 			t.Errorf("%s: %+v", name, group)
 		}
 		off := looking("a", func(o *Overlay) { o.Policy.Lookahead = 0 })
@@ -101,7 +101,7 @@ func TestOnceForEachJob(t *testing.T) {
 				n := agentsOf(o.State.AheadOf, name) - agentsOf(before, name)
 				ordered[s.name] += n
 				due += n
-				if ordered[s.name] > s.jobs || n > 0 && ordered[s.name] == n && s.due.After(now.Add(bootAndTransport)) {
+				if ordered[s.name] > s.jobs || n > 0 && ordered[s.name] == n && s.due.After(now.Add(startupAndTransport)) {
 					t.Fatalf("seed %d: at %s %d of %d are ordered of a stage that is due at %s", seed, now, ordered[s.name], s.jobs, s.due)
 				}
 			}
@@ -221,14 +221,14 @@ func TestManyStages(t *testing.T) {
 	}
 	d := decideOn(lookaheadAt, jobs, o)[0]
 	group := d.Observation.Jobs[0]
-	if len(group.Stages) != mostStages || len(d.State.AheadOf) != mostStages || d.Sum.Dispatch != 2*mostStages || group.Later != 2*(1000-mostStages) {
+	if len(group.Stages) != maxStages || len(d.State.AheadOf) != maxStages || d.Sum.Dispatch != 2*maxStages || group.Later != 2*(1000-maxStages) {
 		t.Errorf("%d stages, %d remembered, %d dispatched, %d later", len(group.Stages), len(d.State.AheadOf), d.Sum.Dispatch, group.Later)
 	}
 	if first := (&class{rules: []string{"queue=q"}}).stageName("999"); group.Stages[0].Name != first {
 		t.Errorf("the first is %v, want %s", group.Stages[0], first)
 	}
 	o.State = d.State
-	if again := decideOn(lookaheadAt.Add(time.Hour), jobs, o)[0]; again.Sum.Dispatch != 0 || len(again.State.AheadOf) != mostStages {
+	if again := decideOn(lookaheadAt.Add(time.Hour), jobs, o)[0]; again.Sum.Dispatch != 0 || len(again.State.AheadOf) != maxStages {
 		t.Errorf("an hour later %d are dispatched, %d remembered", again.Sum.Dispatch, len(again.State.AheadOf))
 	}
 }

@@ -2,13 +2,12 @@ package plan
 
 import "slices"
 
-// flow hands out groups of agents (sources) to groups of what asks for agents
-// (sinks), as many as can be: a maximum flow by augmenting paths. What is served
-// stays served, by this agent or by another, whatever is handed out afterwards;
-// so what is asked for first is what is served first.
+// flow assigns groups of agents (sources) to groups of demand (sinks). It finds a maximum flow by
+// augmenting paths. A sink that is served stays served, by the same source or another, whatever is
+// assigned later. So the order of the requests is their priority.
 //
-// Its cost depends on how many groups there are and hardly on their sizes: one
-// search per sink and phase, and one more for each group that runs dry.
+// Its cost depends on the number of groups and hardly on their sizes: one search for each sink and
+// phase, and one more for each group that is exhausted.
 type flow struct {
 	free   []int         // agents of each source that serve nothing yet
 	want   []int         // agents that each sink still asks for
@@ -28,10 +27,9 @@ func newFlow(supply, demand []int, takers [][]int32) *flow {
 	}
 }
 
-// search is what one sink can get, and from where: a tree of sinks, each of
-// which would be served by the source that serves the next one now. It stays
-// good while agents are handed out along it, because that opens no new way from
-// the same sink.
+// search is the result of searching all sources that can serve one sink: a tree of sinks. Each
+// sink in it would be served by the source that serves the next sink now. The tree stays valid
+// while agents are assigned along it, because that creates no new path from the same sink.
 type search struct {
 	root    int
 	round   int
@@ -46,8 +44,8 @@ type search struct {
 // step says that a source which serves this sink could serve another instead.
 type step struct{ sink, source int32 }
 
-// explore finds every source that could serve the sink, directly or by letting
-// agents that serve others serve it and taking their place.
+// explore finds every source that could serve the sink: directly, or by replacing agents of other
+// sources, which then serve the sink.
 func (f *flow) explore(sink int) {
 	s := &f.search
 	s.root = sink
@@ -149,7 +147,7 @@ func (f *flow) serveEvenly(first, last, end int, group, has func(i int) int) {
 			f.explore(j)
 		}
 		for f.want[j] > 0 {
-			least, next := f.least(first, last, group, level)
+			least, next := f.min(first, last, group, level)
 			if least < 0 {
 				break
 			}
@@ -167,9 +165,9 @@ func (f *flow) serveEvenly(first, last, end int, group, has func(i int) int) {
 	}
 }
 
-// least returns the sources with the lowest and the second lowest level in the first group
-// of the sources that were found, the first of equals; -1 if there is none.
-func (f *flow) least(first, last int, group func(i int) int, level []int) (least, next int) {
+// min returns the sources with the lowest and the second lowest level in the first group of the
+// sources that were found, the first of equals; -1 if there is no such source.
+func (f *flow) min(first, last int, group func(i int) int, level []int) (least, next int) {
 	least, next = -1, -1
 	for _, k := range f.found(first, last) {
 		i := int(k)

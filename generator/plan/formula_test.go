@@ -24,7 +24,7 @@ import (
 // what [Formula] says, word for word.
 func TestFormulaIsWrittenOnce(t *testing.T) {
 	docs := filepath.Join("..", "..", "docs")
-	for file, indent := range map[string]string{"decide.go": "//\t", filepath.Join(docs, "design.md"): "", filepath.Join(docs, "explanation", "decision.md"): ""} {
+	for file, indent := range map[string]string{"decide.go": "//\t", filepath.Join(docs, "reference", "decision.md"): "", filepath.Join(docs, "explanation", "decision.md"): ""} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -46,7 +46,7 @@ func formulaCases(t *testing.T) map[string]Decision {
 		for _, o := range Observe(overlays, snapshot, registrations) {
 			for _, most := range []int{0, 3} { // Jobs in one commit
 				for i := range o.Overlays {
-					o.Overlays[i].MostJobs = most
+					o.Overlays[i].MaxJobs = most
 				}
 				for _, d := range Decide("c0ffee", overlays, o) {
 					all[fmt.Sprintf("%s, %s, %d Jobs in a commit", file, d.Overlay, most)] = d
@@ -131,8 +131,8 @@ func againstFormula(t fataler, d Decision, without string) (wrong []string) {
 	if d.Sum.MaxPerHour == 0 || without == "leftThisHour" {
 		terms["leftThisHour"] = math.MaxInt
 	}
-	if d.Sum.MostAtOnce == 0 || without == "mostAtOnce" {
-		terms["mostAtOnce"] = math.MaxInt
+	if d.Sum.MaxAtOnce == 0 || without == "maxAtOnce" {
+		terms["maxAtOnce"] = math.MaxInt
 	}
 	for line := range strings.SplitSeq(strings.TrimSpace(Formula), "\n") {
 		name, rest, _ := strings.Cut(line, " = ")

@@ -58,13 +58,13 @@ func writeDecision(w io.Writer, d plan.Decision) {
 		fmt.Fprintf(w, "  limit %s leaves out %d: %s\n", l.Name, l.Agents, l.Why)
 	}
 	fmt.Fprintln(w)
-	act := ledger.Act{Path: "overlays/" + d.Overlay, Decision: d}
+	op := ledger.Operation{Path: "overlays/" + d.Overlay, Decision: d}
 	if len(d.Dispatch) > 0 {
-		act.Kind = ledger.Dispatch
-		fmt.Fprintln(w, ledger.Message(act, "v0"))
+		op.Kind = ledger.Dispatch
+		fmt.Fprintln(w, ledger.Message(op, "v0"))
 	}
 	if len(d.Retire) > 0 {
-		act.Kind = ledger.Retire
-		fmt.Fprintln(w, ledger.Message(act, "v0"))
+		op.Kind = ledger.Retire
+		fmt.Fprintln(w, ledger.Message(op, "v0"))
 	}
 }

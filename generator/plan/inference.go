@@ -8,40 +8,40 @@ import (
 	"time"
 )
 
-// Inference tells which agents came of each dispatch where nobody lists agents: from the
-// jobs that were taken and from how many agents are connected. It goes by the safe side:
-// what may be in flight still counts as in flight, until the end of its lease, and what
-// is connected counts against max, whosever it is. That holds where the queue has no
-// agents but muster's; see docs/design.md, "Agents that nobody lists".
+// Inference infers which agents of each dispatch have registered if no API token allows listing
+// agents: from the jobs that were taken and the number of connected agents. It is conservative: an
+// agent that may be in flight counts as in flight until its lease expires, and every connected
+// agent counts against max. The queue must have no agents except muster's; see
+// docs/reference/decision.md, "Running without an API token".
 //
-// It saves what Buildkite does not tell twice. A restart loses it: all that is in git then
-// counts as in flight until its lease is over. The zero value is ready.
+// Inference keeps what Buildkite reports only once. A restart loses it: everything in git then
+// counts as in flight until its lease expires. The zero value is ready to use.
 type Inference struct {
 	overlays map[string]*inferred
 }
 
-// inferred is what is known of one overlay's agents.
+// inferred is the state of one overlay's agents.
 type inferred struct {
-	looked     time.Time // the last look; zero: there was none
-	counted    time.Time // when the counts were made that were used last
+	looked     time.Time // the last poll; zero before the first
+	counted    time.Time // when the last used counts were made
 	dispatches map[string]*inferredDispatch
 	runs       map[string]*inferredRun // jobs that agents of the queue have now, by job
-	free       []place                 // agents that came and have no job that is known
-	before     int                     // agents that are connected and of no dispatch that is known
+	free       []place                 // registered agents without a known job
+	before     int                     // connected agents of no known dispatch
 	idle       int                     // of free and before, by the last counts
-	left       []time.Time             // when agents had their job that may still be connected
-	owed       []time.Time             // until when agents may be seen of dispatches that others retired
-	waiting    []*inferredDispatch     // those of which agents may still come, the oldest first
-	stays      bool                    // some agents take more than one job
-	strangers  time.Time               // when one was last seen that muster did not order
+	left       []time.Time             // when agents that may still be connected finished their job
+	owed       []time.Time             // until when agents of dispatches that others retired may be seen
+	waiting    []*inferredDispatch     // dispatches whose agents may still register, the oldest first
+	reusable   bool                    // some agents take more than one job
+	strangers  time.Time               // when an agent that muster did not order was last seen
 }
 
-// inferredDispatch is one dispatch, and which of its agents came.
+// inferredDispatch is one dispatch, and which of its agents have registered.
 type inferredDispatch struct {
 	Dispatch
-	came   Indexes
-	worked Indexes // had a job, and left
-	live   bool    // in git
+	registered Indexes
+	worked     Indexes // had a job, and left
+	live       bool    // in git
 }
 
 // place is an agent: an index of a dispatch.
@@ -58,19 +58,19 @@ type inferredRun struct {
 }
 
 const (
-	// lingering is how long after its job an agent may still be counted as connected,
-	// beyond [longestLinger] as long as counts may be old.
+	// lingering is how long after its job an agent may still be counted as connected:
+	// [longestLinger] plus the age of the counts.
 	lingering = longestLinger + countsAge
-	// countsAge is how old counts may be that Buildkite gives; it is not documented.
+	// countsAge is the maximum age of Buildkite's counts; it is not documented.
 	countsAge = 30 * time.Second
 	// estranged is for how long nothing is inferred after a queue was seen to have agents
 	// that muster did not order.
 	estranged = 15 * time.Minute
 )
 
-// Infer returns the snapshot with the agents that follow from what was counted. It is
-// called once for each look, with the overlays that are decided on. Of a queue that
-// several of them serve nothing is inferred: see [Sharing].
+// Infer returns the snapshot with the agents inferred from the counts. It is called once for each
+// poll, with the overlays that are decided on. It infers nothing for a queue that several of them
+// serve: see [Sharing].
 func (f *Inference) Infer(overlays []Overlay, s Snapshot) Snapshot {
 	if s.Counted == nil {
 		return s
@@ -95,7 +95,7 @@ func (f *Inference) Infer(overlays []Overlay, s Snapshot) Snapshot {
 			i = &inferred{dispatches: map[string]*inferredDispatch{}, runs: map[string]*inferredRun{}}
 			f.overlays[o.Name] = i
 		}
-		i.look(o, q, s)
+		i.update(o, q, s)
 		if i.estranged(s.At) {
 			s.Unread = joinedBy(s.Unread, "; ", "queue "+q.Queue+" has agents that muster did not order, or that nobody knows of any more: without an API token "+
 				"they cannot be told from its own, so that what was ordered counts as in flight until its lease is over")
@@ -122,7 +122,7 @@ func (f *Inference) Retired(overlay string, d Dispatch) {
 // Knows reports whether agents of an overlay are inferred.
 func (f *Inference) Knows(overlay string) bool { return f.overlays[overlay] != nil }
 
-// joinedBy is two texts, each of which may be empty.
+// joinedBy joins two texts with the text between, unless one of them is empty.
 func joinedBy(a, between, b string) string {
 	if a != "" && b != "" {
 		return a + between + b
@@ -130,8 +130,8 @@ func joinedBy(a, between, b string) string {
 	return cmp.Or(a, b)
 }
 
-// Sharing says of the overlays that share a queue with another, by name, which that is: of
-// whose agents one is cannot be told where nobody lists them.
+// Sharing returns, for each overlay that shares its queue, the name of another overlay of that
+// queue. Without an agent list, muster cannot assign the agents of such a queue to their overlays.
 func Sharing(overlays []Overlay) map[string]string {
 	shared, byKey := map[string]string{}, map[string][]*Overlay{}
 	for i := range overlays {
@@ -165,8 +165,8 @@ func (s Snapshot) countedFor(o Overlay) (found CountedQueue, ok bool) {
 	return found, ok
 }
 
-// look brings what is known in line with a snapshot.
-func (i *inferred) look(o Overlay, q CountedQueue, s Snapshot) {
+// update brings the inferred agents in line with a snapshot.
+func (i *inferred) update(o Overlay, q CountedQueue, s Snapshot) {
 	first := i.looked.IsZero()
 	i.meet(o)
 	i.left, i.owed = after(i.left, s.At.Add(-lingering)), after(i.owed, s.At)
@@ -188,7 +188,7 @@ func (i *inferred) meet(o Overlay) {
 	for _, d := range i.dispatches {
 		d.live = false
 	}
-	i.stays = o.Policy.Reuse.On()
+	i.reusable = o.Policy.Reuse.On()
 	for _, d := range o.Dispatches {
 		if known := i.dispatches[d.ID]; known == nil {
 			i.dispatches[d.ID] = &inferredDispatch{Dispatch: d, live: true}
@@ -198,8 +198,8 @@ func (i *inferred) meet(o Overlay) {
 	}
 	i.waiting = nil
 	for _, d := range i.dispatches {
-		i.stays = i.stays || d.Uptime > 0
-		if !o.strayed(d.Dispatch) && !d.Expired(i.looked) {
+		i.reusable = i.reusable || d.Uptime > 0
+		if !o.otherQueue(d.Dispatch) && !d.Expired(i.looked) {
 			i.waiting = append(i.waiting, d)
 		}
 	}
@@ -213,7 +213,7 @@ func (i *inferred) parted(now time.Time) {
 		if d.live {
 			continue
 		}
-		if missing := d.Agents - d.came.Below(d.Agents); missing > 0 && !d.Expired(now) {
+		if missing := d.Agents - d.registered.Below(d.Agents); missing > 0 && !d.Expired(now) {
 			for range missing {
 				i.owed = append(i.owed, now.Add(lingering))
 			}
@@ -226,7 +226,7 @@ func (i *inferred) parted(now time.Time) {
 // leaves after it.
 func (i *inferred) follow(o Overlay, q CountedQueue, s Snapshot) {
 	credit := i.idle
-	if i.stays {
+	if i.reusable {
 		credit = len(i.free) + i.before
 	}
 	told := map[string]bool{}
@@ -265,8 +265,8 @@ func (i *inferred) follow(o Overlay, q CountedQueue, s Snapshot) {
 	}
 }
 
-// freed is an agent that is connected and has no job, and returns how many agents it makes
-// that can take one.
+// freed records that a connected agent has no job, and returns how many agents that can take a job
+// this adds.
 func (i *inferred) freed(p place) int {
 	if p.of == nil {
 		i.before++
@@ -276,10 +276,10 @@ func (i *inferred) freed(p place) int {
 	return 1
 }
 
-// ended is the end of a job, as freed. Of an agent of which nothing is known it is not
-// known either whether it leaves: it counts until the counts show that it has.
+// ended records the end of a job, and returns how many agents became available, as freed does. An
+// unknown agent may stay: it counts until the counts show that it has disconnected.
 func (i *inferred) ended(run *inferredRun, now time.Time) int {
-	if run.of == nil || i.stays {
+	if run.of == nil || i.reusable {
 		return i.freed(run.place)
 	}
 	run.of.worked.Add(run.index)
@@ -287,8 +287,9 @@ func (i *inferred) ended(run *inferredRun, now time.Time) int {
 	return 0
 }
 
-// take names the agent that has taken a job: one that is known to be there without one, as
-// far as the counts showed idle ones; else the next that is in flight.
+// take returns the agent that took a job: one that is connected without a job, if the counts
+// showed an idle one; otherwise the next agent in flight. left is the number of idle agents in the
+// counts that are not yet assigned.
 func (i *inferred) take(o Overlay, rules []string, credit int, now time.Time) (p place, left int) {
 	able := func(p place) bool { return Satisfies(p.of.tags(o), rules) }
 	at := slices.IndexFunc(i.free, able)
@@ -324,16 +325,16 @@ func (i *inferred) unfree(at int) place {
 	return p
 }
 
-// arrived is the next agent in flight that can take jobs with the rules: of the oldest
-// dispatch, so that of what is left as much as can be may still come.
+// arrived returns the next agent in flight that can take jobs with the rules: one of the oldest
+// dispatch, so that as many as possible of the remaining agents may still register.
 func (i *inferred) arrived(o Overlay, rules []string, now time.Time) (place, bool) {
 	for _, d := range i.waiting {
-		if d.came.Below(d.Agents) == d.Agents || !Satisfies(d.tags(o), rules) {
+		if d.registered.Below(d.Agents) == d.Agents || !Satisfies(d.tags(o), rules) {
 			continue
 		}
 		for index := range d.Agents {
-			if !d.came.Has(index) {
-				d.came.Add(index)
+			if !d.registered.Has(index) {
+				d.registered.Add(index)
 				return place{d, index, now}, true
 			}
 		}
@@ -391,15 +392,14 @@ func (i *inferred) leaving(q CountedQueue) int {
 	return max(q.Agents-len(i.runs)-known, min(len(i.left), q.Agents-i.since(i.counted.Add(-countsAge))-known))
 }
 
-// leaver is which agent without a job is the first to leave: one for a job leaves sooner
-// than one of the warm pool.
+// leaver returns the agent without a job that exits first: one ordered for a job exits sooner than
+// one of the warm pool.
 func (i *inferred) leaver() int {
 	at := slices.IndexFunc(i.free, func(p place) bool { return p.of.Purpose == ForDemand })
 	return max(0, at)
 }
 
-// estranged reports whether the queue has agents that muster did not order, as far as is
-// known.
+// estranged reports whether muster recently found agents in the queue that it did not order.
 func (i *inferred) estranged(now time.Time) bool {
 	return !i.strangers.IsZero() && now.Sub(i.strangers) < estranged
 }

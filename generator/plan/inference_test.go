@@ -43,9 +43,9 @@ func (b *blind) run(running bool, ids ...string) {
 	}
 }
 
-// look is what follows from so many agents, so many of them idle: agents in flight, and
+// poll returns what muster infers from N agents, M of them idle: agents in flight, and
 // the overlay's own as they are counted; and what cannot be known.
-func (b *blind) look(after time.Duration, agents, idle int) (string, string) {
+func (b *blind) poll(after time.Duration, agents, idle int) (string, string) {
 	b.at = b.at.Add(after)
 	s := b.inference.Infer([]plan.Overlay{b.overlay}, plan.Snapshot{
 		At: b.at, Jobs: b.jobs, Queues: []plan.Queue{{Cluster: "ci", ClusterName: "ci", Key: "default"}},
@@ -70,7 +70,7 @@ func (b *blind) look(after time.Duration, agents, idle int) (string, string) {
 
 func (b *blind) want(t *testing.T, after time.Duration, agents, idle int, want string) {
 	t.Helper()
-	if got, _ := b.look(after, agents, idle); got != want {
+	if got, _ := b.poll(after, agents, idle); got != want {
 		t.Errorf("%s after ten: %s, want %s", b.at.Sub(monday(10)), got, want)
 	}
 }
@@ -128,15 +128,15 @@ func TestInferredAnew(t *testing.T) {
 // what was ordered counts as in flight.
 func TestInferredStrangers(t *testing.T) {
 	b := newBlind()
-	b.look(time.Minute, 0, 0)
+	b.poll(time.Minute, 0, 0)
 	b.run(true, "x")
-	if _, unread := b.look(15*time.Second, 1, 0); !strings.Contains(unread, "queue default has agents that muster did not order") {
+	if _, unread := b.poll(15*time.Second, 1, 0); !strings.Contains(unread, "queue default has agents that muster did not order") {
 		t.Errorf("%q", unread)
 	}
 	b.overlay.Dispatches = []plan.Dispatch{ordered("a-1", 2, 1)}
 	b.run(true, "y")
 	b.want(t, time.Minute, 2, 0, "2 in flight, 0 idle, 2 busy, 0 stopping")
-	if got, unread := b.look(15*time.Minute-30*time.Second, 2, 0); unread != "" || !strings.HasPrefix(got, "1 in flight") {
+	if got, unread := b.poll(15*time.Minute-30*time.Second, 2, 0); unread != "" || !strings.HasPrefix(got, "1 in flight") {
 		t.Errorf("%s, %q", got, unread)
 	}
 }
@@ -160,7 +160,7 @@ func TestInferredReuse(t *testing.T) {
 // it then is another one.
 func TestInferredBack(t *testing.T) {
 	b := newBlind(ordered("a-1", 3, 0))
-	b.look(time.Minute, 0, 0)
+	b.poll(time.Minute, 0, 0)
 	b.run(true, "x")
 	b.want(t, 15*time.Second, 1, 0, "2 in flight, 0 idle, 1 busy, 0 stopping")
 	b.runs, b.jobs = nil, []plan.Job{{ID: "x", Cluster: "ci", Rules: []string{"queue=default"}, State: plan.JobPending, Since: b.at}}
@@ -174,12 +174,12 @@ func TestInferredBack(t *testing.T) {
 // between two looks are not taken for others'.
 func TestInferredRetired(t *testing.T) {
 	b := newBlind(ordered("a-1", 2, 0))
-	b.look(time.Minute, 0, 0)
+	b.poll(time.Minute, 0, 0)
 	b.inference.Retired("a", ordered("a-2", 1, 0))
 	b.run(true, "x", "y")
 	b.want(t, 15*time.Second, 2, 0, "0 in flight, 0 idle, 2 busy, 0 stopping")
 	b = newBlind(ordered("a-3", 2, 1))
-	b.look(90*time.Second, 0, 0)
+	b.poll(90*time.Second, 0, 0)
 	b.inference.Retired("a", ordered("a-2", 1, 0))
 	b.run(true, "x")
 	b.want(t, 15*time.Second, 1, 0, "2 in flight, 0 idle, 1 busy, 0 stopping")

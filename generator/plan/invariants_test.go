@@ -187,8 +187,8 @@ func (d drawnLife) agents(o Overlay) (n int) {
 	}
 	for _, a := range d.snapshot.Agents {
 		name, _ := tagValue(a.Tags, "overlay")
-		fleet, said := tagValue(a.Tags, "muster")
-		if (name == o.Slug() || slices.Contains(o.Former, name)) && (!said || o.Fleet == "" || fleet == o.Fleet) {
+		loaded, said := tagValue(a.Tags, "muster")
+		if (name == o.Slug() || slices.Contains(o.Former, name)) && (!said || o.Fleet == "" || loaded == o.Fleet) {
 			n++
 		}
 	}
@@ -313,7 +313,7 @@ func (d drawnLife) servedOrMissing(decisions []Decision, o Observation, j int) (
 			n += x.Sum.WarmPool
 		}
 		if !x.State.Breaker.Open() {
-			n += x.Sum.InFlight - x.Sum.Late
+			n += x.Sum.InFlight - x.Sum.Overdue
 		}
 		missing = max(missing, x.Sum.Missing-x.Sum.Dispatch)
 	}

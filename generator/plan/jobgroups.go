@@ -12,18 +12,18 @@ type class struct {
 	cluster                             string
 	rules                               []string
 	pending, upcoming, limited, blocked int
-	away                                int               // pending jobs of any queue that count for another
+	otherQueues                         int               // pending jobs of any queue that count for another
 	lookedAhead                         time.Time         // of jobs of any queue: by an overlay of another, too
 	created                             []creation        // of the upcoming jobs; but for those of stages
 	staged                              map[string]staged // upcoming jobs that become runnable together, by stage
 	stages                              []Stage           // of these, what is looked ahead to; see findStages
 	counted                             bool              // the upcoming jobs count for another queue
-	elsewhere                           remembered        // of jobs of any queue: by overlays of all
+	otherOverlays                       remembered        // of jobs of any queue: by overlays of all
 	notYet                              int               // upcoming jobs that are due later than within
 	within                              time.Duration
-	soonest                             time.Time
+	earliest                            time.Time
 	fresh                               int            // upcoming jobs that nothing was dispatched for
-	inPart                              map[string]int // of fresh, those that an overlay may have dispatched for
+	partial                             map[string]int // of fresh, those that an overlay may have dispatched for
 	newest                              time.Time      // of the upcoming jobs
 	oldest                              time.Time
 	example                             string
@@ -154,14 +154,14 @@ func (c *class) lookAhead(overlays []Overlay, now time.Time) {
 			c.newest = x.at
 		}
 	}
-	c.countInPart(overlays, before)
+	c.countPartial(overlays, before)
 }
 
-// countInPart counts, for each overlay, the jobs created after a time that it may have
+// countPartial counts, for each overlay, the jobs created after a time that it may have
 // dispatched for.
-func (c *class) countInPart(overlays []Overlay, after time.Time) {
+func (c *class) countPartial(overlays []Overlay, after time.Time) {
 	for i := range overlays {
-		until := overlays[i].State.InPart.Until
+		until := overlays[i].State.Partial.Until
 		if !until.After(after) || !slices.Contains(c.overlays, overlays[i].Name) {
 			continue
 		}
@@ -174,10 +174,10 @@ func (c *class) countInPart(overlays []Overlay, after time.Time) {
 		if jobs == 0 {
 			continue
 		}
-		if c.inPart == nil {
-			c.inPart = map[string]int{}
+		if c.partial == nil {
+			c.partial = map[string]int{}
 		}
-		c.inPart[overlays[i].Name] = jobs
+		c.partial[overlays[i].Name] = jobs
 	}
 }
 
@@ -199,13 +199,13 @@ func nearest(tags [][]string, rules []string) []string {
 	return best
 }
 
-// MostUnmatched is how many groups of unmatched jobs an observation lists.
-const MostUnmatched = 5
+// MaxUnmatched is how many groups of unmatched jobs an observation lists.
+const MaxUnmatched = 5
 
 // largest keeps the largest groups of unmatched jobs, and cuts what is long: they
 // are there to be read, and anybody who may write a pipeline may write rules.
 func largest(groups []Unmatched) []Unmatched {
-	const most, longest = MostUnmatched, 120
+	const most, longest = MaxUnmatched, 120
 	slices.SortStableFunc(groups, func(a, b Unmatched) int { return cmp.Compare(b.Jobs, a.Jobs) })
 	groups = groups[:min(most, len(groups))]
 	for i, g := range groups {
@@ -225,8 +225,8 @@ func largest(groups []Unmatched) []Unmatched {
 	return groups
 }
 
-// group joins the classes that the same overlays and the same idle agents can
-// serve, and says of each kind of agents which groups it can take.
+// group joins the classes that the same overlays and the same idle agents can serve. It returns,
+// for each kind of agents, the groups that it can take.
 func group(classes []*class, idle []kind) ([]Demand, []Indexes) {
 	type likeness struct {
 		overlays, takers string
@@ -236,7 +236,7 @@ func group(classes []*class, idle []kind) ([]Demand, []Indexes) {
 	var order []likeness
 	of := make([]likeness, len(classes))
 	for j, c := range classes {
-		of[j] = likeness{overlays: strings.Join(c.overlays, "\x00"), away: c.pending == 0 && c.away > 0}
+		of[j] = likeness{overlays: strings.Join(c.overlays, "\x00"), away: c.pending == 0 && c.otherQueues > 0}
 		if c.pending > 0 {
 			of[j].takers = takers(idle, j)
 		}
@@ -264,8 +264,8 @@ func group(classes []*class, idle []kind) ([]Demand, []Indexes) {
 	return jobs, takes
 }
 
-// groupIdle joins kinds of idle agents that take the same groups of jobs. Those that
-// are of no use are left out.
+// groupIdle joins kinds of idle agents that take the same groups of jobs. It omits kinds that take
+// none and belong to no overlay.
 func groupIdle(idle []kind, counts []int, takes []Indexes, overlays []Overlay) (agents []IdleAgents) {
 	for k, n := range counts {
 		g := IdleAgents{Agents: n, Replacing: idle[k].replacing, Jobs: takes[k]}
@@ -288,7 +288,8 @@ func b2i(b bool) int {
 	return 0
 }
 
-// takers says of each kind of agents whether it can take a class: '0' or '1'.
+// takers returns a string with one digit for each kind of agents: '1' if it can take a class,
+// otherwise '0'.
 func takers(idle []kind, class int) string {
 	all := make([]byte, len(idle))
 	for k := range idle {
@@ -304,14 +305,14 @@ func (g IdleAgents) alike(other IdleAgents) bool {
 
 func (d *Demand) add(c *class) {
 	d.Pending += c.pending
-	d.Away += c.away
+	d.OtherQueues += c.otherQueues
 	d.Upcoming += c.upcoming
 	d.Fresh += c.fresh
-	for name, n := range c.inPart {
-		if d.InPart == nil {
-			d.InPart = map[string]int{}
+	for name, n := range c.partial {
+		if d.Partial == nil {
+			d.Partial = map[string]int{}
 		}
-		d.InPart[name] += n
+		d.Partial[name] += n
 	}
 	d.addStages(c)
 	d.Limited += c.limited

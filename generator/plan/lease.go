@@ -8,74 +8,77 @@ import (
 	"time"
 )
 
-// Boots counts agents by how long they took from their order to their registration:
-// what the syncer, the nodes and the pod's start take together. The zero value has none.
-// Its text form lists seconds and agents, as in "38:4 46:11".
+// StartupTimes counts agents by their time from order to registration: the time of the syncer, the
+// nodes and the pod's start together. The zero value has none. Its text form lists seconds and
+// agents, as in "38:4 46:11".
 //
-// A time is exact to a tenth or a second, rounded up; see [Boots.Add]. Where Buildkite does
-// not tell when an agent came, it is that of the look which first showed it: an upper bound.
-type Boots struct{ counts []bootCount } // by seconds
+// A time is rounded up to a second or a tenth of it; see [StartupTimes.Add]. If Buildkite does not
+// report when an agent registered, its time is that of the first poll that showed it: an upper
+// bound.
+type StartupTimes struct{ counts []startupCount } // by seconds
 
-// bootCount is how many agents took so many seconds at most, and more than those before.
-type bootCount struct{ seconds, agents int }
+// startupCount is the number of agents that took at most this number of seconds, and more than the
+// count before.
+type startupCount struct{ seconds, agents int }
 
-// What is known of boots.
+// Limits of start-up times.
 const (
-	// LeastBoots is how many must be known before anything is decided by them.
-	LeastBoots = 20
-	// mostBoots is how many are kept: above it all counts are halved, so that the
+	// MinStartupTimes is how many start-up times must be known before decisions depend on them.
+	MinStartupTimes = 20
+	// maxStartupTimes is how many are kept: above it all counts are halved, so that the
 	// latest count most.
-	mostBoots = 500
-	// longestBoot is the longest that is told apart: the longest lease of a policy.
-	longestBoot = 24 * 60 * 60
+	maxStartupTimes = 500
+	// longestStartup is the longest time, in seconds, that is counted on its own: the longest
+	// lease of a policy.
+	longestStartup = 24 * 60 * 60
 )
 
-// bootBound returns the seconds by which a boot is counted: the first of 1, 2, ... that is
-// not below, each at most a tenth above the one before or a second.
-func bootBound(seconds int) int {
+// startupBound returns the seconds by which a start-up time is counted: the first value of 1, 2,
+// ... that is not below it. Each value exceeds the one before by at most a tenth, or by a second.
+func startupBound(seconds int) int {
 	bound := 1
-	for bound < min(seconds, longestBoot) {
+	for bound < min(seconds, longestStartup) {
 		bound += max(1, bound/10)
 	}
-	return min(bound, longestBoot)
+	return min(bound, longestStartup)
 }
 
 // Add counts agents that took so long. A time below a second, as where clocks differ, is
 // one second.
-func (b *Boots) Add(took time.Duration, agents int) {
+func (b *StartupTimes) Add(took time.Duration, agents int) {
 	if agents < 1 {
 		return
 	}
-	seconds := bootBound(int(min((took+time.Second-1)/time.Second, longestBoot)))
-	i, found := slices.BinarySearchFunc(b.counts, seconds, func(c bootCount, s int) int { return c.seconds - s })
+	seconds := startupBound(int(min((took+time.Second-1)/time.Second, longestStartup)))
+	i, found := slices.BinarySearchFunc(b.counts, seconds, func(c startupCount, s int) int { return c.seconds - s })
 	if !found {
-		b.counts = slices.Insert(b.counts, i, bootCount{seconds: seconds})
+		b.counts = slices.Insert(b.counts, i, startupCount{seconds: seconds})
 	}
 	b.counts[i].agents += agents
 }
 
-// learn returns the boots with further ones, halved until they are no more than mostBoots.
-// Halving keeps the sum of every head of the list at half, rounded down: the rare long ones
-// are forgotten as fast as the others.
-func (b Boots) learn(more Boots) Boots {
-	all := Boots{counts: slices.Clone(b.counts)}
+// learn returns the start-up times with more added, halved until there are at most
+// maxStartupTimes. Halving keeps the sum of every prefix of the list at half, rounded down: rare
+// long times are forgotten as fast as the others.
+func (b StartupTimes) learn(more StartupTimes) StartupTimes {
+	all := StartupTimes{counts: slices.Clone(b.counts)}
 	for _, c := range more.counts {
 		all.Add(time.Duration(c.seconds)*time.Second, c.agents)
 	}
-	for all.Agents() > mostBoots {
+	for all.Agents() > maxStartupTimes {
 		sum, kept := 0, 0
 		for i, c := range all.counts {
 			sum += c.agents
 			all.counts[i].agents = sum/2 - kept
 			kept = sum / 2
 		}
-		all.counts = slices.DeleteFunc(all.counts, func(c bootCount) bool { return c.agents == 0 })
+		all.counts = slices.DeleteFunc(all.counts, func(c startupCount) bool { return c.agents == 0 })
 	}
 	return all
 }
 
 // Agents is how many agents are counted.
-func (b Boots) Agents() (sum int) {
+func (b StartupTimes) Agents() (sum int) {
 	for _, c := range b.counts {
 		sum += c.agents
 	}
@@ -84,7 +87,7 @@ func (b Boots) Agents() (sum int) {
 
 // Within is how long that share of the agents took at most, in percent; zero where none
 // is counted.
-func (b Boots) Within(percent int) time.Duration {
+func (b StartupTimes) Within(percent int) time.Duration {
 	need, sum := (b.Agents()*percent+99)/100, 0
 	for _, c := range b.counts {
 		if sum += c.agents; sum >= need {
@@ -95,16 +98,16 @@ func (b Boots) Within(percent int) time.Duration {
 }
 
 // Known reports whether enough is known to decide by.
-func (b Boots) Known() bool { return b.Agents() >= LeastBoots }
+func (b StartupTimes) Known() bool { return b.Agents() >= MinStartupTimes }
 
 // IsZero reports whether none is counted.
-func (b Boots) IsZero() bool { return len(b.counts) == 0 }
+func (b StartupTimes) IsZero() bool { return len(b.counts) == 0 }
 
 // Equal reports whether two count the same.
-func (b Boots) Equal(other Boots) bool { return slices.Equal(b.counts, other.counts) }
+func (b StartupTimes) Equal(other StartupTimes) bool { return slices.Equal(b.counts, other.counts) }
 
 // String lists seconds and agents; none is "".
-func (b Boots) String() string {
+func (b StartupTimes) String() string {
 	var all []string
 	for _, c := range b.counts {
 		all = append(all, fmt.Sprintf("%d:%d", c.seconds, c.agents))
@@ -112,12 +115,12 @@ func (b Boots) String() string {
 	return strings.Join(all, " ")
 }
 
-// MarshalText is [Boots.String].
-func (b Boots) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+// MarshalText returns [StartupTimes.String].
+func (b StartupTimes) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
-// UnmarshalText reads what [Boots.String] writes, of [MaxIndex] agents at most.
-func (b *Boots) UnmarshalText(text []byte) error {
-	*b = Boots{}
+// UnmarshalText parses the format of [StartupTimes.String], with at most [MaxIndex] agents.
+func (b *StartupTimes) UnmarshalText(text []byte) error {
+	*b = StartupTimes{}
 	sum := 0
 	for part := range strings.FieldsSeq(string(text)) {
 		took, count, _ := strings.Cut(part, ":")
@@ -127,39 +130,39 @@ func (b *Boots) UnmarshalText(text []byte) error {
 		if n := len(b.counts); n > 0 {
 			last = b.counts[n-1].seconds
 		}
-		if err != nil || wrong != nil || seconds <= last || bootBound(seconds) != seconds || agents < 1 || agents > MaxIndex-sum {
+		if err != nil || wrong != nil || seconds <= last || startupBound(seconds) != seconds || agents < 1 || agents > MaxIndex-sum {
 			return fmt.Errorf("boots %.80q: %.40q is not seconds above those before it and a number of agents", text, part)
 		}
 		sum += agents
-		b.counts = append(b.counts, bootCount{seconds, agents})
+		b.counts = append(b.counts, startupCount{seconds, agents})
 	}
 	return nil
 }
 
 // The lease of a policy that says "auto".
 const (
-	// FirstLease is its length until enough boots are known.
+	// FirstLease is its length until enough start-up times are known.
 	FirstLease = 15 * time.Minute
-	// LeastAutoLease is its least from then on.
-	LeastAutoLease = 5 * time.Minute
-	// MostAutoLease is its most.
-	MostAutoLease = 30 * time.Minute
+	// MinAutoLease is its least from then on.
+	MinAutoLease = 5 * time.Minute
+	// MaxAutoLease is its most.
+	MaxAutoLease = 30 * time.Minute
 )
 
 // AutoLease is four times what 99 of 100 agents took, in whole minutes from
-// [LeastAutoLease] to [MostAutoLease]; [FirstLease] where too little is known.
-func (b Boots) AutoLease() time.Duration {
+// [MinAutoLease] to [MaxAutoLease]; [FirstLease] where too little is known.
+func (b StartupTimes) AutoLease() time.Duration {
 	if !b.Known() {
 		return FirstLease
 	}
 	lease := (4*b.Within(99) + time.Minute - 1).Truncate(time.Minute)
-	return min(max(lease, LeastAutoLease), MostAutoLease)
+	return min(max(lease, MinAutoLease), MaxAutoLease)
 }
 
-// LateAfter is how long after its order an agent is late: twice what 99 of 100 took, a
-// minute at least; zero where too little is known. From one and a half times that it is
-// not counted on at all.
-func (b Boots) LateAfter() time.Duration {
+// OverdueAfter returns how long after its order an agent is overdue: twice the time that 99 of 100
+// agents took, at least a minute; zero if too little is known. After one and a half times that,
+// all overdue agents are presumed lost.
+func (b StartupTimes) OverdueAfter() time.Duration {
 	if !b.Known() {
 		return 0
 	}
@@ -169,37 +172,37 @@ func (b Boots) LateAfter() time.Duration {
 // lease is that of what is dispatched now.
 func (s *share) lease() time.Duration {
 	if s.policy.LeaseAuto {
-		return s.boots.AutoLease()
+		return s.startupTimes.AutoLease()
 	}
 	return s.policy.Lease
 }
 
-// lateOrder is what is late of what was ordered at one moment.
-type lateOrder struct {
+// overdueOrder is the overdue part of what was ordered at one time.
+type overdueOrder struct {
 	at         time.Time
-	dispatches []lateDispatch
-	agents     int // late ones of all of them
+	dispatches []overdueDispatch
+	agents     int // overdue ones of all of them
 }
 
-type lateDispatch struct {
+type overdueDispatch struct {
 	id     string
 	agents int
 }
 
-// giveUp settles how many agents in flight are no longer counted on, by dispatch: they are
-// late, and others are dispatched in their stead. They count against max until their
-// lease is over, for they may come after all.
+// giveUp computes how many agents in flight are presumed lost, by dispatch: they are overdue, and
+// others are dispatched to replace them. They count against max until their lease expires, because
+// they may still register.
 //
-// That an order is late may be the syncer's doing, or full nodes: then what is ordered in
-// its stead would be late too. So late agents are given up where an order that is no older
-// has come, its own or another, by half or more; beyond those one at a time.
+// An order may be overdue because of the syncer or full nodes; then its replacement would be
+// overdue too. So if at least half of an order of the same age or newer has registered, half of
+// the overdue agents are presumed lost, and all of them later. Otherwise one agent at a time is.
 func (s *share) giveUp(now time.Time) {
-	after := s.boots.LateAfter()
+	after := s.startupTimes.OverdueAfter()
 	if after == 0 || s.breaker.Open() {
 		return
 	}
 	served, one := s.servedAt(), 1
-	for _, o := range s.lateOrders(now, after) {
+	for _, o := range s.overdueOrders(now, after) {
 		n := o.agents
 		if now.Sub(o.at) < after*3/2 {
 			n = (n + 1) / 2
@@ -212,42 +215,42 @@ func (s *share) giveUp(now time.Time) {
 			take := min(n, d.agents)
 			n -= take
 			if take > 0 {
-				if s.late == nil {
-					s.late = map[string]int{}
+				if s.overdue == nil {
+					s.overdue = map[string]int{}
 				}
-				s.late[d.id] = take
-				s.sum.Late += take
+				s.overdue[d.id] = take
+				s.sum.Overdue += take
 			}
 		}
 	}
-	if s.sum.Late > 0 {
-		s.sum.LateAfter = int(after / time.Second)
+	if s.sum.Overdue > 0 {
+		s.sum.OverdueAfter = int(after / time.Second)
 	}
 }
 
-// lateOrders lists the orders that are so old with their agents in flight, the oldest
+// overdueOrders lists the orders that are so old with their agents in flight, the oldest
 // first. Those that will serve a cluster which the policy no longer names count for
 // nothing in any case.
-func (s *share) lateOrders(now time.Time, after time.Duration) (all []lateOrder) {
+func (s *share) overdueOrders(now time.Time, after time.Duration) (all []overdueOrder) {
 	for _, d := range s.overlay.Dispatches {
 		n := d.Agents - s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
-		if n == 0 || now.Sub(d.At) < after || d.Expired(now) || s.overlay.strayed(d) {
+		if n == 0 || now.Sub(d.At) < after || d.Expired(now) || s.overlay.otherQueue(d) {
 			continue
 		}
-		i := slices.IndexFunc(all, func(o lateOrder) bool { return o.at.Equal(d.At) })
+		i := slices.IndexFunc(all, func(o overdueOrder) bool { return o.at.Equal(d.At) })
 		if i < 0 {
 			i = len(all)
-			all = append(all, lateOrder{at: d.At})
+			all = append(all, overdueOrder{at: d.At})
 		}
-		all[i].dispatches = append(all[i].dispatches, lateDispatch{d.ID, n})
+		all[i].dispatches = append(all[i].dispatches, overdueDispatch{d.ID, n})
 		all[i].agents += n
 	}
-	slices.SortStableFunc(all, func(a, b lateOrder) int { return a.at.Compare(b.at) })
+	slices.SortStableFunc(all, func(a, b overdueOrder) int { return a.at.Compare(b.at) })
 	return all
 }
 
-// served are the orders in git of which at least half of the agents have registered, by
-// their time in seconds.
+// served returns the orders in git with at least half of their agents registered, by their time in
+// seconds.
 func (s *share) served() map[int64]bool {
 	ordered, came := map[int64]int{}, map[int64]int{}
 	for _, d := range s.overlay.Dispatches {
@@ -261,8 +264,8 @@ func (s *share) served() map[int64]bool {
 	return all
 }
 
-// servedAt is the time of the newest order of which at least half of the agents have
-// registered: of those in git, or of one that was retired.
+// servedAt returns the time of the newest order with at least half of its agents registered, in
+// git or retired.
 func (s *share) servedAt() time.Time {
 	newest, served := s.overlay.State.ServedAt, s.served()
 	for _, d := range s.overlay.Dispatches {
@@ -273,27 +276,26 @@ func (s *share) servedAt() time.Time {
 	return newest
 }
 
-// learn settles what is known of boots once the dispatches are retired, and the newest of
-// these orders that has come. Each dispatch is learned from once, when it leaves git, and by
-// those of its agents that came. Where nobody has come of so many orders that the breaker
-// opens, what was known no longer holds: a lease made of it could keep every agent from
-// starting. The decision itself goes by what it has learned, so that the next one on the
-// same observation goes by the same.
+// learn updates the start-up times after the retirements, and the time of the newest served order.
+// Each dispatch contributes once, when it leaves git, with those of its agents that registered. If
+// the breaker opens because no agent of several orders registered, learn discards the known
+// start-up times: a lease derived from them could prevent every agent from starting. The decision
+// itself uses the updated values, so that the next decision on the same observation uses the same.
 func (s *share) learn() {
 	if !s.policy.LeaseAuto {
 		return
 	}
 	before := s.overlay.State
-	s.boots, s.lastServed = before.Boots, before.ServedAt
+	s.startupTimes, s.lastServed = before.StartupTimes, before.ServedAt
 	if s.breaker.Open() && s.breaker.Cause == NeverRegistered && !before.Breaker.Open() {
-		s.boots = Boots{}
+		s.startupTimes = StartupTimes{}
 	}
 	served := s.served()
 	for _, r := range s.retire {
 		if r.Reason == Withdrawn {
 			continue
 		}
-		s.boots = s.boots.learn(s.supply.Dispatches[r.ID].Boots)
+		s.startupTimes = s.startupTimes.learn(s.supply.Dispatches[r.ID].StartupTimes)
 		if d := s.dispatch(r.ID); served[d.At.Unix()] && d.At.After(s.lastServed) {
 			s.lastServed = d.At.UTC()
 		}
@@ -307,18 +309,17 @@ func (s *share) learn() {
 // lease and the grace are over). Only registered agents that are connected, and
 // agents in flight, are counted on.
 
-// ClocksApart is how far muster's clock may be off Buildkite's: what is further off
+// ClockSkew is how far muster's clock may be off Buildkite's: what is further off
 // decides nothing. Kubernetes' nodes are taken to be as exact.
-const ClocksApart = time.Minute
+const ClockSkew = time.Minute
 
-// Grace is how long after its lease an index that was not seen is presumed
-// lost: a minute for clocks that differ, and one for what follows the agent's
-// last look at the lease.
+// Grace is how long after its lease an index that was not seen is presumed lost: a minute for
+// clocks that differ, and a minute for what follows the agent's last check of the lease.
 //
-// An agent looks at its lease when it starts and, once it is registered, again
-// before it connects (base/job.yaml). Connecting is then tried for up to 45 s
-// (buildkite-agent 3.138.2, ten times every five seconds).
-const Grace = ClocksApart + time.Minute
+// An agent checks its lease when it starts and, once it is registered, again before it connects
+// (base/job.yaml). It then tries to connect for up to 45 s (buildkite-agent 3.138.2, ten times
+// every five seconds).
+const Grace = ClockSkew + time.Minute
 
 // Expired reports whether no agent of the dispatch can start any more.
 func (d Dispatch) Expired(now time.Time) bool {
@@ -342,17 +343,17 @@ func (d Dispatch) Stale(now time.Time) bool {
 // inFlight counts the overlay's agents that are dispatched, have not registered,
 // and may still do so. Those that will serve a cluster which the policy no longer
 // names are counted apart: they are of no use, but they will run.
-func (s *share) inFlight(now time.Time) (agents, strayed int) {
+func (s *share) inFlight(now time.Time) (agents, otherQueue int) {
 	for _, d := range s.overlay.Dispatches {
 		if d.Expired(now) {
 			continue
 		}
 		n := d.Agents - s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
-		if s.overlay.strayed(d) {
-			strayed += n
+		if s.overlay.otherQueue(d) {
+			otherQueue += n
 		} else {
 			agents += n
 		}
 	}
-	return agents, strayed
+	return agents, otherQueue
 }

@@ -10,30 +10,30 @@ import (
 	"time"
 )
 
-// bootAndTransport is how long an agent takes from the decision to its first job, near
-// enough, where nothing is learned: 8 seconds until a tick, 13 until the syncer has seen the commit, 48 of boot
-// were measured on average, and a little more.
-const bootAndTransport = 75 * time.Second
+// startupAndTransport is the approximate time from the decision to an agent's first job if no
+// start-up times are known: on average 8 seconds until a tick, 13 until the syncer has seen the
+// commit and 48 of start-up were measured, plus a margin.
+const startupAndTransport = 75 * time.Second
 
 // lead is how long before a job can run an agent is ordered for it: as long as nine of ten
 // of the overlay's agents took, where that is learned, and a tick.
 func lead(v Overlay) time.Duration {
-	if v.Policy.LeaseAuto && v.State.Boots.Known() {
-		return v.State.Boots.Within(90) + tickTime
+	if v.Policy.LeaseAuto && v.State.StartupTimes.Known() {
+		return v.State.StartupTimes.Within(90) + tickTime
 	}
-	return bootAndTransport
+	return startupAndTransport
 }
 
 // tickTime is how long it takes on average until a tick sees what has come.
 const tickTime = 8 * time.Second
 
-// mostStages is how many stages of one queue are looked ahead to at once, and so how
+// maxStages is how many stages of one queue are looked ahead to at once, and so how
 // many are remembered. For the jobs of more, agents are ordered when they can run.
-const mostStages = 200
+const maxStages = 200
 
-// Stage is a group of upcoming jobs that become runnable together, and that agents are
-// dispatched for: it is due within boot and transport, or agents were dispatched for it
-// before. Of alike jobs; others of the same moment are another Stage.
+// Stage is a group of upcoming jobs that become runnable together and that agents are dispatched
+// for: it is due within the start-up and transport time, or agents were dispatched for it before.
+// Its jobs have equal rules; other jobs of the same moment are another Stage.
 type Stage struct {
 	// Name is the same in each observation of the jobs.
 	Name string `json:"name"`
@@ -137,7 +137,7 @@ func (r remembered) add(all []AheadOf) {
 // another queue is kept while an overlay here remembers it.
 func (c *class) findStages(overlays []Overlay, now time.Time) {
 	var within time.Duration
-	memory := maps.Clone(c.elsewhere)
+	memory := maps.Clone(c.otherOverlays)
 	if memory == nil {
 		memory = remembered{}
 		for _, o := range overlays {
@@ -176,9 +176,9 @@ func (c *class) findStages(overlays []Overlay, now time.Time) {
 	}
 }
 
-// countElsewhere leaves, of the stages of jobs that count for another queue, those that
+// countOtherOverlays leaves, of the stages of jobs that count for another queue, those that
 // overlays here remember.
-func (c *class) countElsewhere(overlays []string, shares []*share) {
+func (c *class) countOtherOverlays(overlays []string, shares []*share) {
 	memory := remembered{}
 	for _, s := range shares {
 		if slices.Contains(overlays, s.overlay.Name) {
@@ -203,8 +203,8 @@ func (c *class) later(s Stage, within time.Duration) {
 	c.upcoming -= s.Jobs
 	c.notYet += s.Jobs
 	c.within = max(c.within, within)
-	if c.soonest.IsZero() || s.due().Before(c.soonest) {
-		c.soonest = s.due()
+	if c.earliest.IsZero() || s.due().Before(c.earliest) {
+		c.earliest = s.due()
 	}
 }
 
@@ -220,7 +220,7 @@ func boundStages(classes []*class) {
 			}
 		}
 	}
-	over := n - mostStages
+	over := n - maxStages
 	if over <= 0 || len(dues) == 0 {
 		return
 	}
@@ -244,14 +244,14 @@ func boundStages(classes []*class) {
 	}
 }
 
-// addStages adds what a class knows of moments to its group.
+// addStages adds the stages of a class to its group, and its jobs that are due later.
 func (d *Demand) addStages(c *class) {
 	d.Stages = append(d.Stages, c.stages...)
 	slices.SortFunc(d.Stages, func(a, b Stage) int { return cmp.Or(a.due().Compare(b.due()), cmp.Compare(a.Name, b.Name)) })
 	d.Later += c.notYet
 	d.Within = max(d.Within, int(c.within/time.Second))
-	if at := c.soonest.UTC().Truncate(time.Second); !c.soonest.IsZero() && (d.Soonest == nil || at.Before(*d.Soonest)) {
-		d.Soonest = &at
+	if at := c.earliest.UTC().Truncate(time.Second); !c.earliest.IsZero() && (d.Earliest == nil || at.Before(*d.Earliest)) {
+		d.Earliest = &at
 	}
 }
 
@@ -305,8 +305,8 @@ func (s *share) stageSums() (jobs, wants int) {
 	return jobs, wants
 }
 
-// held is how many agents are asked for again if they are not there: for stages that they
-// were dispatched for.
+// held returns how many agents are ordered again if they are missing: for stages that agents were
+// dispatched for before.
 func (s *share) held() (agents int) {
 	for _, a := range s.ahead {
 		agents += a.wants - a.new

@@ -135,43 +135,43 @@ func TestLookedAhead(t *testing.T) {
 // remembered how many agents were dispatched for them, and no more are for these.
 func TestLookedAheadInPart(t *testing.T) {
 	until := *before(time.Minute)
-	part := func(agents int) InPart { return InPart{Until: until, Agents: agents} }
+	part := func(agents int) Partial { return Partial{Until: until, Agents: agents} }
 	jobs := func(upcoming, fresh, inPart int) []Demand {
-		return []Demand{{Overlays: []string{"a"}, Upcoming: upcoming, Fresh: fresh, Newest: &until, InPart: map[string]int{"a": inPart, "b": 9}}}
+		return []Demand{{Overlays: []string{"a"}, Upcoming: upcoming, Fresh: fresh, Newest: &until, Partial: map[string]int{"a": inPart, "b": 9}}}
 	}
 	for name, c := range map[string]struct {
 		policy     func(*Policy)
-		before     InPart
+		before     Partial
 		jobs       []Demand
 		dispatched int
-		want       InPart // none: all
+		want       Partial // none: all
 	}{
-		"some":                          {nil, InPart{}, jobs(20, 20, 0), 5, part(5)},
+		"some":                          {nil, Partial{}, jobs(20, 20, 0), 5, part(5)},
 		"some more":                     {nil, part(5), jobs(20, 20, 20), 5, part(10)},
-		"the rest":                      {nil, part(15), jobs(20, 20, 20), 5, InPart{}},
+		"the rest":                      {nil, part(15), jobs(20, 20, 20), 5, Partial{}},
 		"nothing is left":               {nil, part(20), jobs(20, 20, 20), 0, part(20)},
 		"most of them can run by now":   {nil, part(10), jobs(3, 3, 3), 0, part(10)},
 		"and others came":               {nil, part(10), jobs(11, 11, 3), 5, part(8)},
-		"and few others came":           {nil, part(10), jobs(5, 5, 3), 2, InPart{}},
+		"and few others came":           {nil, part(10), jobs(5, 5, 3), 2, Partial{}},
 		"half of them":                  {func(p *Policy) { p.Lookahead = 0.5 }, part(3), jobs(20, 20, 20), 5, part(8)},
-		"half of them, the rest":        {func(p *Policy) { p.Lookahead = 0.5 }, part(8), jobs(20, 20, 20), 2, InPart{}},
+		"half of them, the rest":        {func(p *Policy) { p.Lookahead = 0.5 }, part(8), jobs(20, 20, 20), 2, Partial{}},
 		"no room":                       {func(p *Policy) { p.Max = 0 }, part(3), jobs(20, 20, 20), 0, part(3)},
 		"the limit of an hour":          {func(p *Policy) { p.MaxPerHour = 2 }, part(3), jobs(20, 20, 20), 2, part(5)},
-		"no longer looks":               {func(p *Policy) { p.Lookahead = 0 }, part(3), jobs(20, 20, 20), 0, InPart{}},
-		"older than what was looked to": {nil, InPart{Until: lookaheadAt.Add(-2 * time.Hour), Agents: 3}, jobs(0, 0, 0), 0, InPart{}},
+		"no longer looks":               {func(p *Policy) { p.Lookahead = 0 }, part(3), jobs(20, 20, 20), 0, Partial{}},
+		"older than what was looked to": {nil, Partial{Until: lookaheadAt.Add(-2 * time.Hour), Agents: 3}, jobs(0, 0, 0), 0, Partial{}},
 	} {
 		o := looking("a", func(o *Overlay) {
 			o.Policy.Max = 5
-			o.State = State{LookedAhead: lookaheadAt.Add(-time.Hour), InPart: c.before}
+			o.State = State{LookedAhead: lookaheadAt.Add(-time.Hour), Partial: c.before}
 		})
 		if c.policy != nil {
 			c.policy(&o.Policy)
 		}
 		d := Decide("c0ffee", []Overlay{o}, Observation{At: lookaheadAt, Queue: "q", Overlays: []Supply{{Overlay: "a"}}, Jobs: c.jobs})[0]
-		if d.Sum.Dispatch != c.dispatched || !d.State.Equal(State{LookedAhead: d.State.LookedAhead, Ordered: d.State.Ordered, InPart: c.want}) {
-			t.Errorf("%s: dispatches %d and remembers %+v, want %d and %+v", name, d.Sum.Dispatch, d.State.InPart, c.dispatched, c.want)
+		if d.Sum.Dispatch != c.dispatched || !d.State.Equal(State{LookedAhead: d.State.LookedAhead, Ordered: d.State.Ordered, Partial: c.want}) {
+			t.Errorf("%s: dispatches %d and remembers %+v, want %d and %+v", name, d.Sum.Dispatch, d.State.Partial, c.dispatched, c.want)
 		}
-		if all := c.dispatched > 0 && c.want == (InPart{}); all != d.State.LookedAhead.Equal(until) {
+		if all := c.dispatched > 0 && c.want == (Partial{}); all != d.State.LookedAhead.Equal(until) {
 			t.Errorf("%s: has looked ahead until %s", name, d.State.LookedAhead)
 		}
 	}

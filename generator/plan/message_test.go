@@ -78,35 +78,35 @@ func wantMessage(t *testing.T, file, got string) {
 
 // body is what the commit of an order says to people.
 func body(d plan.Decision) string {
-	return ledger.Text(ledger.Act{Kind: ledger.Dispatch, Path: "overlays/" + d.Overlay, Decision: d})
+	return ledger.Text(ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/" + d.Overlay, Decision: d})
 }
 
 // quantities are the figures of a commit body, each in the group of an expression; "no" is
 // zero. A quantity that a body does not state is zero, or no limit.
 var quantities = map[string]*regexp.Regexp{
-	"pending":   regexp.MustCompile(`(\w+) jobs? (?:is|are) pending`),
-	"elsewhere": regexp.MustCompile(`and (\d+) of them (?:is|are) assigned to `),
-	"lookahead": regexp.MustCompile(`look-ahead adds (\d+) upcoming`),
-	"buffer":    regexp.MustCompile(`; the buffer adds (\d+) idle agents?`),
-	"idle":      regexp.MustCompile(`(\w+) agents? (?:is|are) idle and`),
-	"inFlight":  regexp.MustCompile(` idle and (\w+) (?:is|are) in flight`),
-	"replacing": regexp.MustCompile(`(\d+) idle agents? (?:is|are) close to`),
-	"late":      regexp.MustCompile(`(\d+) in flight (?:is|are) overdue`),
-	"unusable":  regexp.MustCompile(`(\d+) of them cannot serve these jobs`),
-	"missing":   regexp.MustCompile(`so (\d+) (?:is|are) missing`),
-	"asked":     regexp.MustCompile(`The minimum of \d+ requires (\d+) agent`),
-	"min":       regexp.MustCompile(`The minimum of (\d+) requires`),
-	"current":   regexp.MustCompile(`The overlay has (\d+) agents? \(`),
-	"stopping":  regexp.MustCompile(`and (\d+) more that (?:is|are) stopping`),
-	"max":       regexp.MustCompile(`the maximum of (\d+) leaves room`),
-	"room":      regexp.MustCompile(`leaves room for (\d+)`),
-	"perHour":   regexp.MustCompile(`in an hour: (\d+) of them`),
-	"atOnce":    regexp.MustCompile(`One commit orders at most (\d+) agent`),
-	"needed":    regexp.MustCompile(`(\d+) agents? (?:is|are) needed, but only`),
-	"only":      regexp.MustCompile(`needed, but only (\d+) (?:is|are) dispatched`),
-	"ordered":   regexp.MustCompile(`: dispatch (\d+) agent`),
-	"demand":    regexp.MustCompile(`(\d+) agents? (?:is|are) for jobs and`),
-	"pool":      regexp.MustCompile(`for jobs and (\d+) for the warm pool`),
+	"pending":       regexp.MustCompile(`(\w+) jobs? (?:is|are) pending`),
+	"otherOverlays": regexp.MustCompile(`and (\d+) of them (?:is|are) assigned to `),
+	"lookahead":     regexp.MustCompile(`look-ahead adds (\d+) upcoming`),
+	"buffer":        regexp.MustCompile(`; the buffer adds (\d+) idle agents?`),
+	"idle":          regexp.MustCompile(`(\w+) agents? (?:is|are) idle and`),
+	"inFlight":      regexp.MustCompile(` idle and (\w+) (?:is|are) in flight`),
+	"replacing":     regexp.MustCompile(`(\d+) idle agents? (?:is|are) close to`),
+	"overdue":       regexp.MustCompile(`(\d+) in flight (?:is|are) overdue`),
+	"nonMatching":   regexp.MustCompile(`(\d+) of them cannot serve these jobs`),
+	"missing":       regexp.MustCompile(`so (\d+) (?:is|are) missing`),
+	"asked":         regexp.MustCompile(`The minimum of \d+ requires (\d+) agent`),
+	"min":           regexp.MustCompile(`The minimum of (\d+) requires`),
+	"current":       regexp.MustCompile(`The overlay has (\d+) agents? \(`),
+	"stopping":      regexp.MustCompile(`and (\d+) more that (?:is|are) stopping`),
+	"max":           regexp.MustCompile(`the maximum of (\d+) allows`),
+	"room":          regexp.MustCompile(`allows (\d+) more`),
+	"perHour":       regexp.MustCompile(`in an hour: (\d+) of them`),
+	"atOnce":        regexp.MustCompile(`One commit orders at most (\d+) agent`),
+	"needed":        regexp.MustCompile(`(\d+) agents? (?:is|are) needed, but only`),
+	"only":          regexp.MustCompile(`needed, but only (\d+) (?:is|are) dispatched`),
+	"ordered":       regexp.MustCompile(`: dispatch (\d+) agent`),
+	"demand":        regexp.MustCompile(`(\d+) agents? (?:is|are) for jobs and`),
+	"pool":          regexp.MustCompile(`for jobs and (\d+) for the warm pool`),
 }
 
 // readBack describes how the quantities of a commit body do not add up; it is empty if
@@ -124,10 +124,10 @@ func readBack(d plan.Decision) string {
 			stated[name] = true
 		}
 	}
-	missing := n["pending"] - n["elsewhere"] + n["lookahead"] + n["buffer"] - (n["idle"] - n["replacing"]) - (n["inFlight"] - n["late"]) + n["unusable"]
+	missing := n["pending"] - n["otherOverlays"] + n["lookahead"] + n["buffer"] - (n["idle"] - n["replacing"]) - (n["inFlight"] - n["overdue"]) + n["nonMatching"]
 	wanted := max(0, missing)
 	if stated["min"] {
-		wanted = n["min"] - (n["current"] - n["replacing"] - n["late"])
+		wanted = n["min"] - (n["current"] - n["replacing"] - n["overdue"])
 	}
 	dispatch := min(wanted, n["room"])
 	if stated["perHour"] {

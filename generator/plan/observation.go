@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// Observation is a snapshot reduced to what the overlays of one queue need. It
-// travels in the commit message, in a format of package ledger's: with the
-// parent commit it is everything that a decision was made from, so that the
-// decision can be made again. Its JSON is what muster plan prints.
+// Observation is a snapshot reduced to what the overlays of one queue need. The commit message
+// contains it, in a format of package ledger. With the parent commit it is the complete input of a
+// decision, so that the decision can be replayed. Its JSON is the output of muster plan.
 type Observation struct {
 	// At is when Buildkite was read, and the time of the decision.
 	At time.Time `json:"at"`
@@ -37,9 +36,9 @@ type Demand struct {
 	Overlays []string `json:"overlays"`
 	// Pending jobs are runnable and have no agent.
 	Pending int `json:"pending,omitempty"`
-	// Away jobs are pending and ask for any queue, and count for another that could
+	// OtherQueues jobs are pending and ask for any queue, and count for another that could
 	// serve them. They are no demand here, but agents that take none have failed.
-	Away int `json:"away,omitempty"`
+	OtherQueues int `json:"otherQueues,omitempty"`
 	// Oldest is since when the longest pending job has been runnable, Away ones
 	// included.
 	Oldest *time.Time `json:"oldest,omitempty"`
@@ -49,16 +48,16 @@ type Demand struct {
 	Upcoming int        `json:"upcoming,omitempty"`
 	Fresh    int        `json:"fresh,omitempty"`
 	Newest   *time.Time `json:"newest,omitempty"`
-	// InPart are those of Fresh that were created by the time until which an overlay
-	// has dispatched for some, by overlay; see [State.InPart]. Nil: none.
-	InPart map[string]int `json:"inPart,omitempty"`
+	// Partial are those of Fresh that were created by the time until which an overlay
+	// has dispatched for some, by overlay; see [State.Partial]. Nil: none.
+	Partial map[string]int `json:"partial,omitempty"`
 	// Stages are those of Upcoming whose moment is known and has nearly come, the first
 	// due first. They are not among Fresh. Later are further jobs, no demand yet:
 	// Soonest of them is due later than Within seconds from now.
-	Stages  []Stage    `json:"stages,omitempty"`
-	Later   int        `json:"later,omitempty"`
-	Within  int        `json:"within,omitempty"`
-	Soonest *time.Time `json:"soonest,omitempty"`
+	Stages   []Stage    `json:"stages,omitempty"`
+	Later    int        `json:"later,omitempty"`
+	Within   int        `json:"within,omitempty"`
+	Earliest *time.Time `json:"earliest,omitempty"`
 	// Limited and Blocked jobs are no demand: no agent would help them. They
 	// are counted to explain why nothing is dispatched for them.
 	Limited int `json:"limited,omitempty"`
@@ -69,8 +68,8 @@ type Demand struct {
 type IdleAgents struct {
 	// Agents is how many there are.
 	Agents int `json:"agents"`
-	// Overlay is the overlay whose look-ahead and buffer they are part of: their
-	// own, or the first that they could stand in for; empty when there is none.
+	// Overlay is the overlay whose look-ahead and buffer they are part of: their own, or the first
+	// that they could stand in for; empty if there is no such overlay.
 	Overlay string `json:"overlay,omitempty"`
 	// Replacing reports whether they are close to their idle time-out or uptime, or
 	// made from an older template, so that they serve pending jobs only.
@@ -86,37 +85,37 @@ type Supply struct {
 	// Suspended says why Buildkite lets nothing be dispatched for the overlay
 	// now, as when the queue is paused; zero when nothing does.
 	Suspended Suspension `json:"suspended,omitzero"`
-	// WrongTags agents came without a tag that they were told to carry, while
-	// others of their dispatch are still to come; see countWrongTags.
+	// WrongTags agents registered without a tag that they were ordered with, while others of their
+	// dispatch are still in flight; see countWrongTags.
 	WrongTags int `json:"wrongTags,omitempty"`
-	// Busy agents run a job and carry the overlay's tag; QueueBusy are all of
-	// the queue that run one, whoever started them.
+	// Busy agents run a job and have the overlay's tag. QueueBusy counts all agents of the queue
+	// that run a job, regardless of who started them.
 	Busy      int `json:"busy,omitempty"`
 	QueueBusy int `json:"queueBusy,omitempty"`
 	// Own agents carry the overlay's tag and are connected, idle or busy.
 	Own int `json:"own,omitempty"`
-	// Staying of them take more than one job.
-	Staying int `json:"staying,omitempty"`
+	// Reusable of them take more than one job.
+	Reusable int `json:"reusable,omitempty"`
 	// Stopping agents carry the overlay's tag too, but take no more jobs.
 	Stopping int `json:"stopping,omitempty"`
-	// Strayed agents carry it and are in another queue or cluster than the
+	// OtherQueue agents carry it and are in another queue or cluster than the
 	// policy's, as after an edit of the policy. They count as stopping.
-	Strayed int `json:"strayed,omitempty"`
-	// Namesakes are agents of another fleet repository that has an overlay of the
-	// same name. They are nobody's of ours.
-	Namesakes int `json:"namesakes,omitempty"`
-	// Dispatches is what Buildkite has seen of each dispatch in git. One of
-	// which nothing was seen is left out.
+	OtherQueue int `json:"otherQueue,omitempty"`
+	// OtherFleets are agents of another fleet repository that has an overlay of the same name.
+	// They belong to no overlay of this repository.
+	OtherFleets int `json:"otherFleets,omitempty"`
+	// Dispatches is what Buildkite has seen of each dispatch in git. Dispatches without a seen
+	// agent are omitted.
 	Dispatches map[string]Seen `json:"dispatches,omitempty"`
-	// OtherTags are dispatches whose agents were told other tags than the policy has
-	// now, and are of other use while they are in flight; nil: there are none.
+	// OtherTags are dispatches that were ordered with other tags than the policy has now, and
+	// whose agents in flight can serve other jobs; nil if there are no such dispatches.
 	OtherTags map[string]OtherTags `json:"otherTags,omitempty"`
-	// MostJobs is how many dispatches one commit adds or removes at most, because the git
+	// MaxJobs is how many dispatches one commit adds or removes at most, because the git
 	// host takes no larger one; zero: any number.
-	MostJobs int `json:"mostJobs,omitempty"`
+	MaxJobs int `json:"maxJobs,omitempty"`
 }
 
-// OtherTags says of what use agents of a dispatch will be.
+// OtherTags describes which jobs agents of a dispatch will be able to serve.
 type OtherTags struct {
 	// Jobs are the groups of Observation.Jobs that they can take, by index.
 	Jobs Indexes `json:"jobs,omitzero"`
@@ -129,20 +128,20 @@ type OtherTags struct {
 type Seen struct {
 	// Registered are the indexes whose agents have registered.
 	Registered Indexes `json:"registered,omitzero"`
-	// FirstAt is when an index was first known to have registered; nil while none
-	// has, and where the process that looks had not begun by then. Nothing is decided
-	// by it: it is for those who read the ledger.
+	// FirstAt is when an index was first known to have registered; nil if none has, or if the
+	// process had not started polling by then. No decision depends on it: it is for readers of the
+	// ledger.
 	FirstAt *time.Time `json:"firstAt,omitempty"`
 	// RegisteredAt is when all indexes were first known to have registered; nil
 	// while some have not.
 	RegisteredAt *time.Time `json:"registeredAt,omitempty"`
-	// Boots are how long those that registered took since the order, where the
+	// StartupTimes are how long those that registered took since the order, where the
 	// overlay's lease goes by it.
-	Boots Boots `json:"boots,omitzero"`
+	StartupTimes StartupTimes `json:"startupTimes,omitzero"`
 	// HadJob is how many of the agents are known to have had a job.
 	HadJob int `json:"hadJob,omitempty"`
-	// Connected is how many of the agents are connected now; WrongTags of them
-	// came without a tag that they were told to carry; see countWrongTags.
+	// Connected is how many of the agents are connected now. WrongTags of them registered without
+	// a tag that they were ordered with; see countWrongTags.
 	Connected int `json:"connected,omitempty"`
 	WrongTags int `json:"wrongTags,omitempty"`
 }

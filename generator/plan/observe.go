@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// JobsFor returns pending jobs that agents of the named overlay could take, the longest
-// pending first, so many at most; those for which skip is true are left out. Which agent
-// gets which job is Buildkite's to say: it is for people who look at a job.
+// JobsFor returns at most most pending jobs that agents of the named overlay could take, the
+// longest pending first. It omits jobs for which skip returns true. Buildkite decides which agent
+// gets which job: the result is for people who inspect a job.
 func JobsFor(overlays []Overlay, s Snapshot, overlay string, most int, skip func(job string) bool) []Job {
 	var jobs []Job
 	for _, q := range newReaders(overlays, s) {
@@ -32,7 +32,7 @@ func JobsFor(overlays []Overlay, s Snapshot, overlay string, most int, skip func
 // seen before; they should have noted this snapshot already.
 func Observe(overlays []Overlay, s Snapshot, r *Registrations) []Observation {
 	jobs := classify(s.Jobs)
-	agents := asOfJobs(s, staying(overlays))
+	agents := asOfJobs(s, reusable(overlays))
 	connected := map[string]int{}
 	for _, a := range agents {
 		if id, ok := tagValue(a.Tags, TagDispatch); ok {
@@ -47,7 +47,7 @@ func Observe(overlays []Overlay, s Snapshot, r *Registrations) []Observation {
 	placeAnyQueue(readers, jobs)
 	observations := make([]Observation, len(readers))
 	for i, q := range readers {
-		observations[i] = q.look(jobs[q.key]).observation(q.overlays)
+		observations[i] = q.read(jobs[q.key]).observation(q.overlays)
 	}
 	return observations
 }
@@ -251,7 +251,7 @@ func (r reading) observation(overlays []Overlay) Observation {
 	return o
 }
 
-func (q queueReader) look(classes []*class) reading {
+func (q queueReader) read(classes []*class) reading {
 	o := Observation{At: q.snapshot.At.UTC().Truncate(time.Second), Queue: q.key}
 	if !q.snapshot.Until.IsZero() {
 		o.Until = q.snapshot.Until.UTC().Truncate(time.Second)
@@ -340,7 +340,7 @@ func (q queueReader) seen(o Overlay) map[string]Seen {
 		s := q.registrations.Seen(d.ID)
 		s.Connected = q.connected[d.ID]
 		if o.Policy.LeaseAuto {
-			s.Boots = q.registrations.Boots(d)
+			s.StartupTimes = q.registrations.StartupTimes(d)
 		}
 		if !s.Registered.IsZero() {
 			known[d.ID] = s
@@ -368,17 +368,17 @@ func (q queueReader) countAgents(supplies []Supply) []idleAgent {
 			}
 			switch {
 			case namesake:
-				supplies[i].Namesakes++
+				supplies[i].OtherFleets++
 			case own && a.State == AgentStopping:
 				supplies[i].Stopping++
 			case own && !serves:
 				supplies[i].Stopping++
-				supplies[i].Strayed++
+				supplies[i].OtherQueue++
 				counts = counts || here // it takes nothing, and its dispatch is judged by that
 			case own:
 				supplies[i].Own++
 				if _, stays := uptimeOf(a.Tags); stays {
-					supplies[i].Staying++
+					supplies[i].Reusable++
 				}
 				if a.State == AgentBusy {
 					supplies[i].Busy++

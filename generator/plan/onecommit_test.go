@@ -26,7 +26,7 @@ func TestRetiredInOneCommit(t *testing.T) {
 		{"00001", 3, "012"},
 		{"1w0w", 3, "1"}, // two files each
 	} {
-		s := share{supply: Supply{MostJobs: c.most}}
+		s := share{supply: Supply{MaxJobs: c.most}}
 		var all []Retirement
 		for _, r := range c.orders {
 			if r == 'w' {
@@ -58,15 +58,15 @@ func TestOrderedInOneCommit(t *testing.T) {
 	if free.Sum.Dispatch != 1700 || len(free.Limits()) > 0 {
 		t.Fatalf("without a bound: %d, %v", free.Sum.Dispatch, free.Limits())
 	}
-	look.Overlays[0].MostJobs = 10
+	look.Overlays[0].MaxJobs = 10
 	d := Decide("tip", []Overlay{o}, look)[0]
-	if len(d.Dispatch) > 10 || d.Sum.Dispatch != 900 || d.Sum.MostAtOnce != 900 || d.Sum.Room != 3000 {
-		t.Errorf("%d Jobs for %d agents, at most %d, room for %d", len(d.Dispatch), d.Sum.Dispatch, d.Sum.MostAtOnce, d.Sum.Room)
+	if len(d.Dispatch) > 10 || d.Sum.Dispatch != 900 || d.Sum.MaxAtOnce != 900 || d.Sum.Room != 3000 {
+		t.Errorf("%d Jobs for %d agents, at most %d, room for %d", len(d.Dispatch), d.Sum.Dispatch, d.Sum.MaxAtOnce, d.Sum.Room)
 	}
 	if limits := d.Limits(); len(limits) != 1 || limits[0] != (Limit{Name: "commit", Agents: 800, Why: "one commit orders at most 900"}) {
 		t.Errorf("the limits are %v", limits)
 	}
-	if s := d.Steps()[StepDispatch]; s.ActiveBounds()[0].Name != "mostAtOnce" || s.Value != 900 {
+	if s := d.Steps()[StepDispatch]; s.ActiveBounds()[0].Name != "maxAtOnce" || s.Value != 900 {
 		t.Errorf("the step is %+v", s)
 	}
 }

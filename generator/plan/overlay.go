@@ -14,9 +14,9 @@ type Overlay struct {
 	// Name is the overlay's path below the overlays directory, as in
 	// "default" or "linux/large".
 	Name string
-	// Fleet tells the fleet repository apart from others of the same Buildkite
-	// organisation that may have an overlay of the same name; empty where it is
-	// not known, and all agents with the overlay's tag are taken for its own.
+	// Fleet distinguishes the fleet repository from others of the same Buildkite organisation that
+	// may have an overlay of the same name. If it is empty (unknown), all agents with the
+	// overlay's tag count as the overlay's own.
 	Fleet string
 	// Former are the slugs that the overlay had before its directory was renamed,
 	// and that no other overlay has: agents that were ordered under them are its
@@ -26,13 +26,13 @@ type Overlay struct {
 	Policy Policy
 	// Dispatches are the manifests in git, ordered by ID.
 	Dispatches []Dispatch
-	// Template stands for the template that dispatches are stamped from now; empty
-	// where it is not known.
+	// Template is a hash of the template from which dispatches are stamped now; empty if it is
+	// unknown.
 	Template string
 	// State is what was remembered for the next decision.
 	State State
-	// Suspended says why the overlay is left alone: a template that does not
-	// build, a dispatch that cannot be read. Zero when its files are valid.
+	// Suspended is why muster does not change the overlay: its template does not build, or a
+	// dispatch cannot be read. Zero if its files are valid.
 	Suspended Suspension
 	// Refused says why nothing is dispatched although the files can be read: the
 	// Kubernetes API server would refuse the Job. Zero when it would not.
@@ -76,7 +76,7 @@ func Slug(name string) string {
 // Agents that run and those in flight are not affected, and the other overlays
 // are served. The zero value suspends nothing.
 type Suspension struct {
-	// Code tells the reasons apart; empty when there is none.
+	// Code identifies the reason; empty if nothing is suspended.
 	Code SuspensionCode `json:"code"`
 	// Queue is the key of the queue, and Cluster the policy's Buildkite
 	// cluster, where the reason is about them.

@@ -22,8 +22,8 @@ type Policy struct {
 	Lookahead float64
 	// Lease is the time in which a dispatch's agents may start.
 	Lease time.Duration
-	// LeaseAuto says that the lease goes by how long boots take, and Lease is only what
-	// it is until enough of them are known; late agents are given up then too.
+	// LeaseAuto reports whether the lease is derived from start-up times. Lease is then only its
+	// value until enough of them are known, and overdue agents are presumed lost.
 	LeaseAuto bool
 	// IdleTimeout is how long an agent ordered for a job waits for one, and
 	// WarmIdleTimeout how long an agent kept for Min and Buffer does.
@@ -44,15 +44,15 @@ type Policy struct {
 	Paused bool
 }
 
-// Reuse is for how long agents stay for further jobs. The zero value is not at all.
+// Reuse is for how long agents take further jobs. The zero value means one job for each agent.
 type Reuse struct {
-	// Idle is how long an agent ordered for a job waits for one, each time; those of
-	// the warm pool have WarmIdleTimeout for that. Uptime is for how long an agent
-	// takes jobs in all, from when it connected: what it has then it finishes.
+	// Idle is how long an agent ordered for a job waits for each job; agents of the warm pool wait
+	// for WarmIdleTimeout instead. Uptime is for how long an agent takes jobs in total, from its
+	// connection; it finishes a job that it has then.
 	Idle, Uptime time.Duration
 }
 
-// On reports whether agents stay.
+// On reports whether agents take more than one job.
 func (r Reuse) On() bool { return r.Uptime > 0 }
 
 // DemandIdleTimeout is how long an agent ordered for a job waits for one.

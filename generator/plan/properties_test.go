@@ -33,7 +33,7 @@ func draw(t *rapid.T) drawn {
 		}
 		p.Max = p.Min + rapid.IntRange(0, 20).Draw(t, "max")
 		o := Overlay{Name: name, Policy: p}
-		drawBoots(t, &o, now)
+		drawStartupTimes(t, &o, now)
 		for k := range rapid.IntRange(0, 3).Draw(t, "dispatches") {
 			at := now.Add(-time.Duration(rapid.IntRange(1, 20).Draw(t, "age")) * time.Minute)
 			o.Dispatches = append(o.Dispatches, Dispatch{ID: fmt.Sprintf("%s-%d", name, k), Agents: rapid.IntRange(1, 5).Draw(t, "agents"), At: at, NotAfter: at.Add(lease)})
@@ -69,7 +69,7 @@ func (d drawn) decide() []Decision {
 	var all []Decision
 	for _, o := range Observe(d.overlays, d.snapshot, &r) {
 		for i := range o.Overlays {
-			o.Overlays[i].MostJobs = d.mostJobs
+			o.Overlays[i].MaxJobs = d.mostJobs
 		}
 		all = append(all, Decide("c0ffee", d.overlays, o)...)
 	}
@@ -193,7 +193,7 @@ func TestEveryJobIsServed(t *testing.T) {
 			}
 			for _, x := range decisions {
 				if slices.Contains(demand.Overlays, x.Overlay) {
-					supply += x.Sum.InFlight - x.Sum.Late + x.Sum.Demand
+					supply += x.Sum.InFlight - x.Sum.Overdue + x.Sum.Demand
 				}
 			}
 			if supply < demand.Pending {

@@ -21,7 +21,7 @@ func TestReference(t *testing.T) {
 			if x.State.Breaker.Open() || x.Suspended.Active() != o.suspended {
 				t.Fatalf("%s is suspended: %q, the breaker is %+v\n%s", o.Name, x.Suspended, x.State.Breaker, d)
 			}
-			got := [5]int{sum.Current, sum.Stopping, sum.InFlight, sum.Replacing + sum.Late, sum.Dispatch}
+			got := [5]int{sum.Current, sum.Stopping, sum.InFlight, sum.Replacing + sum.Overdue, sum.Dispatch}
 			if want := [5]int{o.current, o.stopping, o.inFlight, o.replacing, o.dispatch}; got != want {
 				t.Fatalf("%s: current, stopping, in flight, replacing and dispatch are %v, the reference has %v\n%s", o.Name, got, want, d)
 			}
@@ -29,8 +29,8 @@ func TestReference(t *testing.T) {
 		if !r.allows(demand) {
 			t.Fatalf("agents for jobs: %v of %d\n%s", demand, r.dispatched(), d)
 		}
-		// Which of several overlays' buffers is served is open; one overlay orders no
-		// more for jobs than it must: "a job that one of them will take leaves a gap".
+		// With several overlays, either buffer may be served. A single overlay orders no more
+		// agents for jobs than it must.
 		if len(demand) == 1 && demand[0] > 0 && r.allows([]int{demand[0] - 1}) {
 			t.Fatalf("agents for jobs: %v, and one less would do\n%s", demand, d)
 		}
@@ -60,7 +60,7 @@ func (r *reference) allows(demand []int) bool {
 
 // again serves with what was ordered, where demand says how many of each overlay are for
 // jobs, the rest for buffers; nil: for any of it. "Agents that are dispatched serve pending
-// jobs, then look-ahead, then buffers."
+// jobs, then look-ahead of step 2, then other look-ahead, then buffers."
 func (r *reference) again(demand []int) *reference {
 	s := &reference{snapshot: r.snapshot, overlays: r.overlays}
 	for _, a := range r.agents[:r.there] {

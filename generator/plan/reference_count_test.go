@@ -20,7 +20,7 @@ func (r *reference) countConnected() {
 			case !o.owns(a):
 				continue
 			case r.stops(a) || !o.here(a):
-				o.stopping++ // they "count against max until they leave"
+				o.stopping++ // "In another queue or cluster than the policy's, as after an edit: stopping"
 			default:
 				o.current++
 			}
@@ -37,17 +37,18 @@ func (r *reference) countConnected() {
 	r.agents = append(r.agents, nobodys...)
 }
 
-// standsIn: "Agents that muster did not start lower what is missing", of the first
-// overlay that they could stand in for: they have all its tags. Those that
-// another muster started take jobs, and are part of no buffer here.
+// standsIn: "Agents that muster did not start lower `missing`", of the first overlay "in
+// whose cluster it is and whose tags it has". Those that another muster started take jobs,
+// and are part of no buffer here.
 func (r *reference) standsIn(a Agent) int {
 	return slices.IndexFunc(r.overlays, func(o *refOverlay) bool {
 		return o.here(a) && refTakes(a.Tags, o.Policy.Tags) && !refTakes(a.Tags, []string{"overlay=*"})
 	})
 }
 
-// uptimeLeft is for how long an agent that stays takes jobs: "By when it connected, and
-// `muster-uptime`; where Buildkite does not tell when, as idle until it has left".
+// uptimeLeft is for how long a reusable agent takes jobs: "The uptime (tag
+// `muster-uptime=<seconds>`) begins when the agent connected. If Buildkite does not report
+// when, the agent counts as idle until it disconnects."
 func (r *reference) uptimeLeft(a Agent) (left time.Duration, stays bool) {
 	for _, t := range a.Tags {
 		var seconds int
@@ -61,9 +62,9 @@ func (r *reference) uptimeLeft(a Agent) (left time.Duration, stays bool) {
 	return 0, false
 }
 
-// leaves is how long an agent of the warm pool still waits for a job: it has
-// "`muster-warm=<seconds>`, its idle time-out", "or [...] its uptime where that ends
-// before".
+// leaves is how long a warm agent still waits for a job: "The time-out is that of the agent
+// (tag `muster-warm=<seconds>`)". "For a reusable agent the end of its uptime counts instead
+// where that ends before."
 func (r *reference) leaves(o *refOverlay, a Agent) (left, timeout time.Duration, warm bool) {
 	for _, t := range a.Tags {
 		var seconds int
@@ -79,10 +80,10 @@ func (r *reference) leaves(o *refOverlay, a Agent) (left, timeout time.Duration,
 	return 0, 0, false
 }
 
-// replacing: "when the first of an overlay is within five minutes of its idle
-// time-out, it and those that follow within a sixth of that time-out are counted
-// neither for min nor for buffer". So is one that stays and "is idle, and its template is
-// not that of now".
+// replacing: "When the first credited one of an overlay is within five minutes of its idle
+// time-out, it and those that follow within a sixth of that time-out are *replacing*: counted
+// neither for `min` nor for `buffer`". So is "A credited idle reusable agent whose template
+// (tag `muster-template`) is not the overlay's".
 func (r *reference) replacing(o *refOverlay, a Agent) bool {
 	old := refTakes(a.Tags, []string{"muster-template=*"}) && o.Template != "" && !slices.Contains(a.Tags, "muster-template="+o.Template)
 	if old && r.idle(a) && o.here(a) && refTakes(a.Tags, o.tags()) {
@@ -101,9 +102,9 @@ func (r *reference) replacing(o *refOverlay, a Agent) bool {
 // countInFlight: "Σ over dispatches within lease (agents − registered)".
 func (r *reference) countInFlight() {
 	for i, o := range r.overlays {
-		late := r.late(o)
+		late := r.overdue(o)
 		for _, d := range o.Dispatches {
-			// "muster presumes an index lost two minutes after that"
+			// "An index that has not registered is *lost* two minutes after its lease"
 			if r.snapshot.At.After(d.NotAfter.Add(2 * time.Minute)) {
 				continue
 			}
@@ -114,20 +115,20 @@ func (r *reference) countInFlight() {
 				switch {
 				case slices.ContainsFunc(r.snapshot.Agents, seen):
 				case d.Cluster != "*" && d.Cluster != o.Policy.Cluster:
-					// "A dispatch carries what it was given (tags, idle time-out, the policy's
-					// cluster [...]), and its agents are judged by that".
+					// "A dispatch for a queue or cluster that the policy no longer names counts
+					// as stopping."
 					o.stopping++
 				default:
 					o.current++
 					o.inFlight++
-					if late[d.ID] > 0 { // "neither for jobs and look-ahead nor for min and buffer, but against `max`"
+					if late[d.ID] > 0 { // "neither for jobs and look-ahead nor for `min` and `buffer`, but against `max`"
 						late[d.ID]--
 						o.replacing++
 						continue
 					}
-					// "Agents in flight count with the tags that their dispatch was given", and
-					// an idle agent "is part of its own overlay's look-ahead and buffer while it
-					// has all its tags".
+					// "Agents in flight count with the tags that their dispatch was given. They
+					// can take jobs by these tags, and are credited to their overlay while these
+					// include all its tags."
 					agent := &refAgent{tags: o.tags(), cluster: o.cluster, of: i}
 					if d.Tags != nil {
 						agent.tags = d.Tags

@@ -42,7 +42,7 @@ func drawSmall(t *rapid.T) drawn {
 			Lease:     lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour, Paused: chance(6, "paused"),
 		}
 		o := Overlay{Name: string(rune('a' + i)), Policy: p}
-		drawBoots(t, &o, now)
+		drawStartupTimes(t, &o, now)
 		if chance(3, "template") {
 			o.Template = "new"
 		}
@@ -60,7 +60,7 @@ func drawSmall(t *rapid.T) drawn {
 			o.State.LookedAhead = ago("lookedAhead", 20, 8, 3)
 		}
 		if p.Lookahead > 0 && chance(1, "in part") {
-			o.State.InPart = InPart{Until: ago("until", 15, 5, 1), Agents: 1 + up(3, "agents in part")}
+			o.State.Partial = Partial{Until: ago("until", 15, 5, 1), Agents: 1 + up(3, "agents in part")}
 		}
 		for k := range max(0, up(4, "dispatches")-2) {
 			at := ago("age", 1, 10, 16, 18)
@@ -164,8 +164,8 @@ func (d drawn) String() string {
 	var b strings.Builder
 	for _, o := range d.overlays {
 		p := o.Policy
-		fmt.Fprintf(&b, "overlay %s queue %s overrides %+v cluster=%q fleet=%q template %q %v min %d max %d buffer %d lookahead %v priority %d suspended %v perHour %d ordered %v lookedAhead %v in part %v ahead of %v\n", o.Name, p.Queue, overrides(p), p.Cluster, o.Fleet, o.Template, p.Tags, p.Min, p.Max, p.Buffer, p.Lookahead, p.Priority, p.Paused || o.Suspended.Active(), p.MaxPerHour, o.State.Ordered, o.State.LookedAhead.Format("15:04"), o.State.InPart, o.State.AheadOf)
-		fmt.Fprintf(&b, "  lease auto %v boots %q served %v\n", p.LeaseAuto, o.State.Boots, o.State.ServedAt.Format("15:04"))
+		fmt.Fprintf(&b, "overlay %s queue %s overrides %+v cluster=%q fleet=%q template %q %v min %d max %d buffer %d lookahead %v priority %d suspended %v perHour %d ordered %v lookedAhead %v in part %v ahead of %v\n", o.Name, p.Queue, overrides(p), p.Cluster, o.Fleet, o.Template, p.Tags, p.Min, p.Max, p.Buffer, p.Lookahead, p.Priority, p.Paused || o.Suspended.Active(), p.MaxPerHour, o.State.Ordered, o.State.LookedAhead.Format("15:04"), o.State.Partial, o.State.AheadOf)
+		fmt.Fprintf(&b, "  lease auto %v boots %q served %v\n", p.LeaseAuto, o.State.StartupTimes, o.State.ServedAt.Format("15:04"))
 		for _, x := range o.Dispatches {
 			fmt.Fprintf(&b, "  dispatch %s agents %d age %v cluster %q tags %q\n", x.ID, x.Agents, d.snapshot.At.Sub(x.At), x.Cluster, x.Tags)
 		}

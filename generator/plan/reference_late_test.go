@@ -9,14 +9,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawBoots lets the lease of some overlays go by boots.
-func drawBoots(t *rapid.T, o *Overlay, now time.Time) {
+// drawStartupTimes gives some overlays `lease: auto` and start-up times.
+func drawStartupTimes(t *rapid.T, o *Overlay, now time.Time) {
 	if rapid.IntRange(0, 2).Draw(t, "lease: auto") > 0 {
 		return
 	}
 	o.Policy.LeaseAuto = true
 	known := rapid.SampledFrom([]string{"30:20", "46:20", "60:100 113:10", "215:40", "312:25", "30:19", ""}).Draw(t, "boots")
-	if err := o.State.Boots.UnmarshalText([]byte(known)); err != nil {
+	if err := o.State.StartupTimes.UnmarshalText([]byte(known)); err != nil {
 		t.Fatal(err)
 	}
 	if ago := rapid.SampledFrom([]int{0, 1, 10, 16, 60}).Draw(t, "served"); ago > 0 {
@@ -60,11 +60,11 @@ func (r *reference) indexes(d Dispatch) map[int]time.Duration {
 	return all
 }
 
-// boots are the seconds that agents took: those that the state remembers, and of the orders
-// that leave git now "those of its agents that came", by the histogram's bounds, each "a
-// tenth above the one before or a second".
-func (r *reference) boots(o *refOverlay) (seconds []int) {
-	for _, part := range strings.Fields(o.State.Boots.String()) {
+// startupTimes are the seconds that agents took: those that the state remembers, and of each
+// dispatch that leaves git now "those of its agents that registered", by the histogram's
+// bounds, each "a tenth above the one before or a second".
+func (r *reference) startupTimes(o *refOverlay) (seconds []int) {
+	for _, part := range strings.Fields(o.State.StartupTimes.String()) {
 		var took, agents int
 		fmt.Sscanf(part, "%d:%d", &took, &agents)
 		seconds = append(seconds, slices.Repeat([]int{took}, agents)...)
@@ -87,11 +87,11 @@ func (r *reference) boots(o *refOverlay) (seconds []int) {
 	return seconds
 }
 
-// late is how many of each dispatch are late and not counted on: "From twice the 99th
-// percentile after its order on, a minute at least"; "half of an order's late ones (rounded
-// up) [...], all of them from three times on".
-func (r *reference) late(o *refOverlay) map[string]int {
-	all, boots := map[string]int{}, r.boots(o)
+// overdue is how many of each dispatch are `late`: "An index is overdue from twice the 99th
+// percentile after its order on, and a minute at least." "Half of an order's overdue agents
+// (rounded up) do not count, and all of them from three times the percentile on".
+func (r *reference) overdue(o *refOverlay) map[string]int {
+	all, boots := map[string]int{}, r.startupTimes(o)
 	if !o.Policy.LeaseAuto || len(boots) < 20 {
 		return all
 	}
@@ -119,12 +119,12 @@ func (r *reference) late(o *refOverlay) map[string]int {
 		case 2*age < 3*after:
 			n = (n + 1) / 2
 		}
-		// "only where an order that is no older has come by half"
+		// "only where an equally old or newer order has registered by half"
 		served := !o.State.ServedAt.Before(d.At) || slices.ContainsFunc(orders, func(x Dispatch) bool {
 			came, agents, _ := r.orderOf(o, x.At)
 			return !x.At.Before(d.At) && 2*came >= agents
 		})
-		if !served { // "Beyond those, one of an overlay at a time"
+		if !served { // "Beyond those, one agent of an overlay at a time is `late`"
 			n = min(n, one)
 			one -= n
 		}

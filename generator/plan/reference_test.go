@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// reference decides as docs/design.md says, and was written from that page alone:
-// one agent and one job at a time, without groups and whatever it costs. What
-// stands in quotation marks is design.md's, from "The decision, per queue" and
-// "Words". The circuit breaker is taken to be closed, and retirements are left out.
+// reference decides by docs/reference/decision.md alone: one agent and one job at a
+// time, without groups and at any cost. Quotations are from that page. The circuit
+// breaker is assumed to be closed, and retirements are left out.
 type reference struct {
 	snapshot Snapshot
 	overlays []*refOverlay // in the order in which they fill
@@ -56,7 +55,7 @@ type refWant struct {
 // What is asked for.
 const (
 	wantJob    = iota
-	wantHeld   // "look-ahead of which an agent was taken"
+	wantHeld   // "look-ahead that lost an agent"
 	wantFresh  // "other look-ahead"
 	wantBuffer // of one overlay
 	wantAgain  // "look-ahead that agents were dispatched for before"
@@ -70,8 +69,8 @@ func newReference(overlays []Overlay, s Snapshot) *reference {
 		v.place(s.Queues)
 		r.overlays = append(r.overlays, v)
 	}
-	// "the first queue by key", where "they fill in order of `priority`", and those of one
-	// priority by name.
+	// "the first queue by key"; overlays are "ordered by descending `priority`, then by
+	// name".
 	slices.SortFunc(r.overlays, func(a, b *refOverlay) int {
 		return cmp.Or(cmp.Compare(a.Policy.Queue, b.Policy.Queue), cmp.Compare(b.Policy.Priority, a.Policy.Priority), cmp.Compare(a.Name, b.Name))
 	})
@@ -81,8 +80,8 @@ func newReference(overlays []Overlay, s Snapshot) *reference {
 	return r
 }
 
-// refOverridden: "Overrides replace min, max, buffer, maxPerHour or paused until a moment
-// each"; "the later in the list wins; a lower max lowers min with it".
+// refOverridden: "Overrides replace `min`, `max`, `buffer`, `maxPerHour` or `paused` until a
+// time each"; "The later in the list wins; a lower `max` lowers `min` with it".
 func refOverridden(p Policy, now time.Time) Policy {
 	for _, o := range p.Overrides {
 		if !o.Until.After(now) {
@@ -110,9 +109,10 @@ func refOverridden(p Policy, now time.Time) Policy {
 	return p
 }
 
-// place finds the overlay's cluster. "A queue that is paused in Buildkite, a
-// cluster or queue that does not exist: the overlay is suspended." So is one of
-// an `ambiguous-queue`.
+// place finds the overlay's cluster. An overlay is suspended if "the queue is paused in
+// Buildkite", "the policy names a cluster that Buildkite does not list", "the named
+// cluster does not have the queue", or "several clusters have the queue, and the policy
+// names none".
 func (o *refOverlay) place(queues []Queue) {
 	var fits []Queue
 	for _, q := range queues {
@@ -133,8 +133,8 @@ func (o *refOverlay) place(queues []Queue) {
 	}
 }
 
-// refTakes: "An idle agent that misses a rule is no supply for the jobs that have
-// it." The rule "key=*" is one for any value.
+// refTakes: "An agent can take a job if it has each agent query rule of the job among its
+// tags. The rules `key=*` and `key=` match any value of the key".
 func refTakes(tags, rules []string) bool {
 	for _, rule := range rules {
 		has := false
@@ -156,34 +156,35 @@ func (o *refOverlay) tags() []string {
 	return append([]string{"queue=" + o.Policy.Queue, "overlay=" + o.Name}, o.Policy.Tags...)
 }
 
-// canTake reports whether agents of the overlay could take the job; not those "in
-// no Buildkite cluster while the queue is in one".
+// canTake reports whether agents of the overlay could take the job; not jobs "in no
+// Buildkite cluster while the queue is in one".
 func (o *refOverlay) canTake(j Job) bool {
 	here := o.cluster == "" || o.cluster == j.Cluster
 	return here && (j.Cluster != "" || !o.clustered) && refTakes(o.tags(), j.Rules)
 }
 
-// owns: "connected agents with the tag `overlay=`"; "`muster=<hash>` [...] so that
-// two fleets with an overlay of one name do not count each other's agents".
+// owns: "connected agents with the tag `overlay=`"; "Agents with another fleet's tag
+// `muster=<hash>` are not its own".
 func (o *refOverlay) owns(a Agent) bool {
 	return slices.Contains(a.Tags, "overlay="+o.Name) && !slices.ContainsFunc(a.Tags, func(t string) bool {
 		return strings.HasPrefix(t, "muster=") && o.Fleet != "" && t != "muster="+o.Fleet
 	})
 }
 
-// here: "Agents in another queue or cluster than the policy's" are not.
+// here: agents "In another queue or cluster than the policy's" are not.
 func (o *refOverlay) here(a Agent) bool {
 	return slices.Contains(a.Tags, "queue="+o.Policy.Queue) && refCluster(a.Cluster, o.cluster)
 }
 
-// runs: "An agent listed as idle that runs a job by the time the jobs are read is busy."
+// runs: "Listed as idle, but runs a job by the time the jobs are read: busy."
 func (r *reference) runs(a Agent) bool {
 	return slices.ContainsFunc(r.snapshot.Sightings, func(g Sighting) bool { return g.Running && g.Agent == a.ID })
 }
 
-// stops: "Stopping agents are no supply, but still count against max. So does an
-// agent of muster's for 90 seconds after its job"; an agent that stays "has finished a
-// job: idle, at once", and "is idle, and its uptime is over: stopping".
+// stops: "Has a dispatch, is not reusable, and finished a job less than 90 seconds ago:
+// stopping"; a reusable agent "that has finished a job is idle at once", and "Reusable, idle,
+// and its uptime has expired: stopping". "Stopping agents do not serve, but still count
+// against `max`."
 func (r *reference) stops(a Agent) bool {
 	leaves := refTakes(a.Tags, []string{"overlay=*"}) && !a.LastJobFinished.IsZero() && r.snapshot.At.Sub(a.LastJobFinished) < 90*time.Second
 	if left, stays := r.uptimeLeft(a); stays {
@@ -194,12 +195,12 @@ func (r *reference) stops(a Agent) bool {
 
 func (r *reference) idle(a Agent) bool { return a.State == AgentIdle && !r.runs(a) && !r.stops(a) }
 
-// decide: "one maximum flow, in a fixed order, from agents (idle, then in
-// flight, then those that min asks for, then the room below max by priority and
-// evenly within one) to what is asked for".
+// decide: "The assignment is one maximum flow from agents to what asks for them". The
+// agents are the "idle agents", "agents in flight", "agents that `min` asks for" and "the
+// room below `max`, by priority and evenly within one priority".
 func (r *reference) decide() {
 	upcoming, before := r.askForJobs()
-	// "They are given jobs first": idle agents that are being replaced.
+	// "They are given pending jobs first": idle agents that are being replaced.
 	slices.SortStableFunc(r.agents, func(a, b *refAgent) int {
 		if a.replacing == b.replacing {
 			return 0
@@ -245,7 +246,7 @@ func (r *reference) askForJobs() (upcoming, before []int) {
 		served := slices.ContainsFunc(r.overlays, func(o *refOverlay) bool { return o.canTake(*j) })
 		ahead := r.looksAhead(*j)
 		switch {
-		case !served: // "unmatched: never counted"
+		case !served: // "is unmatched: never counted"
 		case j.State == JobPending:
 			r.wants = append(r.wants, &refWant{kind: wantJob, job: j, by: -1})
 		case j.State == JobUpcoming && ahead >= 0 && r.moment(*j) != momentUnknown:
@@ -254,7 +255,7 @@ func (r *reference) askForJobs() (upcoming, before []int) {
 			if r.lookedAhead(*j) {
 				before[ahead]++
 			}
-		default: // "Limited, blocked, platform-limited, reserved jobs are not demand."
+		default: // "Limited, blocked, platform-limited and reserved jobs are not demand."
 		}
 	}
 	return upcoming, before
@@ -278,14 +279,14 @@ func (r *reference) mayServe(a *refAgent, w *refWant) bool {
 	case a.ordered && w.kind == wantAgain:
 		return false
 	case !a.ordered && w.kind == wantFresh && r.there > 0:
-		return false // it "is then served by dispatched agents only"
+		return false // it "is served by dispatched agents only"
 	case slices.Contains(r.others, [2]int{w.of, a.of}):
 		return w.kind != wantBuffer && w.kind != wantAgain && !a.replacing
 	}
 	return a.of == w.of && !a.replacing
 }
 
-// servedBeside: a job of any queue counts for one "in which an overlay can serve it".
+// servedBeside: a job of any queue counts for one "that has an overlay which could serve it".
 func (r *reference) servedBeside(a *refAgent, j Job) bool {
 	return slices.ContainsFunc(r.overlays, func(o *refOverlay) bool {
 		return slices.Contains(a.tags, "queue="+o.Policy.Queue) && o.canTake(j)
@@ -316,8 +317,8 @@ func (r *reference) employ(agent int) bool {
 	return a.busy
 }
 
-// order adds agents one by one: "then those that min asks for, then the room
-// below max by priority and evenly within one".
+// order adds agents one by one: "agents that `min` asks for", then "the room below `max`,
+// by priority and evenly within one priority".
 func (r *reference) order() {
 	r.kinds = []int{wantJob, wantHeld, wantFresh, wantBuffer}
 	for i, o := range r.overlays {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// cameAt is when an agent of a dispatch registered that a look is the first to show: as
-// Buildkite tells (when it connected; of one that is known by a job only, when that
-// started), but not before the last look, which did not show it, nor after this one. So a
-// clock that is off Buildkite's puts it wrong by no more than the time between two looks.
-// Where Buildkite does not tell, it is the time of this look. Zero is not known: nobody had
-// looked before.
-func (r *Registrations) cameAt(id string, told, look time.Time) time.Time {
+// registeredAt returns when an agent of a dispatch registered that a poll is the first to show. It
+// is the time that Buildkite reports (when the agent connected; when its job started, if only a
+// job is known), but not before the last poll, which did not show it, nor after this one. So a
+// clock skew from Buildkite makes it wrong by at most the time between two polls. If Buildkite
+// does not report a time, it is the time of this poll. Zero means unknown: there was no poll
+// before.
+func (r *Registrations) registeredAt(id string, told, look time.Time) time.Time {
 	looked := r.live[id] // else it may have come long ago, and be forgotten
 	switch {
 	case told.IsZero() && !looked:
@@ -24,22 +24,22 @@ func (r *Registrations) cameAt(id string, told, look time.Time) time.Time {
 	return told
 }
 
-// noteCame keeps when an index registered first.
-func (e *entry) noteCame(index int, at time.Time) {
-	before, known := e.came[index]
+// noteRegistered keeps when an index registered first.
+func (e *entry) noteRegistered(index int, at time.Time) {
+	before, known := e.registered[index]
 	if index < 0 || index >= MaxIndex || at.IsZero() || known && !at.Before(before) {
 		return
 	}
-	if e.came == nil {
-		e.came = map[int]time.Time{}
+	if e.registered == nil {
+		e.registered = map[int]time.Time{}
 	}
-	e.came[index] = at
+	e.registered[index] = at
 }
 
-// Boots are how long the agents of a dispatch took that have registered, from its order.
-func (r *Registrations) Boots(d Dispatch) (boots Boots) {
+// StartupTimes are how long the agents of a dispatch took that have registered, from its order.
+func (r *Registrations) StartupTimes(d Dispatch) (boots StartupTimes) {
 	if e := r.known[d.ID]; e != nil {
-		for index, at := range e.came {
+		for index, at := range e.registered {
 			if index < d.Agents {
 				boots.Add(at.Sub(d.At), 1)
 			}
@@ -99,7 +99,7 @@ func (l *Lookback) Observed(now time.Time, overlays []Overlay) {
 type Registrations struct {
 	known map[string]*entry
 	live  map[string]bool // dispatches in the overlays of the last Reconcile
-	last  time.Time       // the last Reconcile; zero: there was none
+	last  time.Time       // the last Reconcile; zero before the first
 }
 
 // entry is what is known of one dispatch.
@@ -109,12 +109,12 @@ type entry struct {
 	// early are the indexes that registered while no overlay had the dispatch, and whether
 	// they had a job. They are not kept as a set, because anybody can start an agent with any
 	// tags, and one high index would make a set large.
-	early   map[int]bool
-	came    map[int]time.Time // when an index registered, as far as is known
-	first   time.Time         // when the first index was first known; zero: none is, or it is too late to tell
-	late    bool              // nobody had looked when the first one registered
-	settled time.Time         // when all indexes were first known
-	absent  int               // how many times in a row Reconcile found it in no overlay
+	early      map[int]bool
+	registered map[int]time.Time // when an index registered, if it is known
+	first      time.Time         // when the first index was first known; zero if unknown
+	overdue    bool              // no poll had been made when the first one registered
+	settled    time.Time         // when all indexes were first known
+	absent     int               // how many times in a row Reconcile found it in no overlay
 }
 
 // Note adds every agent the snapshot shows: the connected ones, and those known
@@ -154,7 +154,7 @@ func (r *Registrations) note(tags []string, worked bool, told, look time.Time) {
 		r.known[id] = &entry{}
 	}
 	e := r.known[id]
-	e.noteCame(index, r.cameAt(id, told, look))
+	e.noteRegistered(index, r.registeredAt(id, told, look))
 	switch {
 	case r.live[id]:
 		e.add(index, worked)
@@ -192,11 +192,10 @@ func (e *entry) whole() *entry {
 	return &all
 }
 
-// Reconcile brings the register in line with the overlays of the tip: it notes which
-// dispatches have settled by now, and forgets those that are in no overlay and
-// were not the time before either. (An agent may be seen before the commit that
-// ordered it is.) A dispatch that has settled when it is first met, as after a
-// restart, counts as settled since it was ordered.
+// Reconcile updates the registrations to the overlays of the head commit. It notes which
+// dispatches have settled, and forgets those that are in no overlay and were in none the time
+// before. (An agent may be seen before the commit that ordered it is.) A dispatch that has settled
+// when it is first seen, as after a restart, counts as settled since it was ordered.
 func (r *Registrations) Reconcile(overlays []Overlay, now time.Time) {
 	live := map[string]bool{}
 	for _, o := range overlays {
@@ -213,9 +212,9 @@ func (r *Registrations) Reconcile(overlays []Overlay, now time.Time) {
 					e.settled = d.At
 				}
 			}
-			if e.first.IsZero() && !e.late && e.indexes.Below(d.Agents) > 0 {
+			if e.first.IsZero() && !e.overdue && e.indexes.Below(d.Agents) > 0 {
 				looked := r.live[d.ID] || !r.last.IsZero() && !d.At.Before(r.last)
-				if e.late = !looked; looked {
+				if e.overdue = !looked; looked {
 					e.first = now.UTC().Truncate(time.Second)
 				}
 			}

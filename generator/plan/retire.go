@@ -53,11 +53,13 @@ const (
 	AllRegistered RetireReason = "registered"
 	// Expired: the lease is over; indexes that were not seen are lost.
 	Expired RetireReason = "expired"
-	// Withdrawn: nobody of its order has come, and the template has changed since
-	// it was ordered: the syncer may have refused it, and be stopped by it. It is
-	// moved to where no syncer applies it. A Job that was made of it all the same
-	// runs on, so its agents count as in flight until its lease is over, and it is
-	// retired then.
+	// Withdrawn: no agent of its order has registered, and the template has changed
+	// since: the syncer may have rejected it, and may apply nothing of the overlay
+	// meanwhile. It moves to a directory that no syncer applies. If the syncer has
+	// created its Job anyway, that runs, so its agents count as in flight until its lease
+	// expires; then it is retired. To write the corrected Job under the old name would be
+	// exact, because Kubernetes creates one Job of a name. But then each edit of a template
+	// would change the manifests of running Jobs, which Argo CD fails to sync.
 	Withdrawn RetireReason = "withdrawn"
 )
 
@@ -121,8 +123,8 @@ func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 	return r, true
 }
 
-// withdrawable reports whether a dispatch is to be withdrawn: its template has
-// changed, nobody of its order has come, and it has had its time.
+// withdrawable reports whether a dispatch is to be withdrawn: its template has changed, no agent
+// of its order has registered, and it has had time to become a Job.
 func (s *share) withdrawable(d Dispatch, now time.Time) bool {
 	if d.Withdrawn || d.Template == "" || s.overlay.Template == "" || d.Template == s.overlay.Template ||
 		s.overlay.Refused.Active() || !d.Withdrawable(now) {
@@ -145,10 +147,10 @@ const earlyExit = lastProbe
 // (docs agent/lifecycle.md, "Troubleshooting").
 const shortWatch = 5 * time.Minute
 
-// watchTime is earlyExit, or half of an idle time-out that is about as short: until
-// then an agent that is well cannot have left idle. Of a probe it has to be known
-// soon, so that it is watched for little longer than those lasted that failed; and
-// so it is where others of its order have worked.
+// watchTime returns earlyExit, or half of the idle time-out if that is shorter: until then a
+// working agent cannot have exited idle. A probe must be judged soon, so it is watched for little
+// longer than the failed agents lasted. The same applies if other agents of its order have had a
+// job.
 func (s *share) watchTime(d Dispatch) time.Duration {
 	watch := min(earlyExit, d.longestIdle()/2)
 	if b := s.overlay.State.Breaker; b.Open() {
@@ -162,10 +164,10 @@ func (s *share) watchTime(d Dispatch) time.Duration {
 	return watch
 }
 
-// watchedUntil is until when the end of all agents that came is too early; zero where
-// that is not known. A dispatch is not kept in git for it much longer than its lease.
-// Where some never came, it is the lease that the others waited for, and none of them
-// can have idled out before its time-out, counted from the order.
+// watchedUntil returns until when the exit of all registered agents is too early; zero if that is
+// unknown. A dispatch is not kept in git for it much longer than its lease. If some agents never
+// registered, the others waited until the end of the lease, and none of them can have idled out
+// before its time-out, counted from the order.
 func (s *share) watchedUntil(d Dispatch, seen Seen, now time.Time) time.Time {
 	over := d.NotAfter.Add(Grace)
 	var until, most time.Time
@@ -199,10 +201,9 @@ func (s *share) unproven(d Dispatch, seen Seen, now time.Time) bool {
 	return s.watched(d) && seen.Connected > 0 && seen.HadJob == 0 && seen.WrongTags == 0 && now.Before(s.watchedUntil(d, seen, now))
 }
 
-// untried reports whether agents of a dispatch are there for the first job that
-// comes, of which it has to be known whether they take it: the breaker is open,
-// because others took none. Another probe would tell no more, and would be sent at
-// every tick.
+// untried reports whether agents of a dispatch wait for the next job, and whether they take it
+// must be known first: the breaker is open because others took none. Another probe would show
+// nothing more, and one would be sent at every tick.
 func (s *share) untried(seen Seen) bool {
 	before := s.overlay.State.Breaker
 	return before.Open() && before.Cause == NoJobTaken && seen.Connected > 0 && seen.HadJob == 0 && seen.WrongTags == 0
@@ -255,12 +256,12 @@ func (s *share) dispatch(id string) Dispatch {
 // pending since before the moment, with nothing but the agents to stop them.
 func (s *share) jobsKeptPending(o Observation, moment time.Time) bool {
 	return !s.supply.Suspended.Active() && slices.ContainsFunc(o.Jobs, func(d Demand) bool {
-		return d.Pending+d.Away > 0 && d.Oldest != nil && d.Oldest.Before(moment) && slices.Contains(d.Overlays, s.overlay.Name)
+		return d.Pending+d.OtherQueues > 0 && d.Oldest != nil && d.Oldest.Before(moment) && slices.Contains(d.Overlays, s.overlay.Name)
 	})
 }
 
-// outcomes says what became of the dispatches that are retired. A stale one is
-// left out: Buildkite was not asked about it.
+// outcomes returns the outcomes of the retired dispatches. It omits stale ones: muster did not ask
+// Buildkite about them.
 func (s *share) outcomes(now time.Time) []outcome {
 	var all []outcome
 	for _, r := range s.retire {
@@ -271,8 +272,8 @@ func (s *share) outcomes(now time.Time) []outcome {
 	return all
 }
 
-// lasted is how long ago agents of a dispatch came first, as far as is known, and at most
-// as long as they are watched.
+// lasted returns how long ago the first agent of a dispatch registered, or since its order if that
+// is unknown; at most earlyExit.
 func (s *share) lasted(d Dispatch, now time.Time) time.Duration {
 	from, seen := d.At, s.supply.Dispatches[d.ID]
 	if seen.FirstAt != nil {

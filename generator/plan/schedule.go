@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Override changes a policy until a moment, as a person on call wants it for two
-// hours. It needs nobody to take it back.
+// Override changes a policy until a moment, for example while a person on call needs more agents
+// for two hours. It ends without another edit.
 type Override struct {
 	// Until is when it ends; at that moment it is no longer in force.
 	Until time.Time
@@ -34,8 +34,8 @@ func (p Policy) override(t time.Time) Policy {
 	return p
 }
 
-// OverriddenUntil is when the first of the overrides that are in force at t ends, in
-// UTC; nil: none is.
+// OverriddenUntil returns when the first of the overrides in force at t ends, in UTC; nil if none
+// is in force.
 func (p Policy) OverriddenUntil(t time.Time) *time.Time {
 	var first *time.Time
 	for _, o := range p.Overrides {

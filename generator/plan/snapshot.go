@@ -49,8 +49,8 @@ func asOfJobs(s Snapshot, staying map[string]bool) []Agent {
 	return agents
 }
 
-// unlisted is an agent of which only a job is known, and whether it may be there. Of one
-// that stays and tells no tags it is not known what it can take.
+// unlisted returns an agent that is known only by a job, and reports whether it may be connected.
+// The jobs that a reusable agent without known tags can take are unknown.
 func unlisted(g Sighting, s Snapshot, staying map[string]bool) (x Agent, there bool) {
 	x = Agent{ID: g.Agent, Tags: g.tags(), State: AgentBusy}
 	if g.Running {
@@ -73,10 +73,9 @@ func unlisted(g Sighting, s Snapshot, staying map[string]bool) (x Agent, there b
 // (buildkite/agent pull request #3994), 2 to 9 s when polling with 3.138.
 const longestLinger = 90 * time.Second
 
-// lingers reports whether an agent of muster's has had its one job and is about
-// to leave. It is listed as connected without a job, but takes no other. One
-// that stays longer was told by its template to take more jobs, and one that was
-// ordered to stay takes the next at once.
+// lingers reports whether an agent of muster's fleet has had its one job and is about to exit. It
+// is listed as connected without a job, but takes no other. An agent that stays longer takes more
+// jobs because of its template, and a reusable agent takes the next job at once.
 func lingers(a Agent, now time.Time) bool {
 	_, own := tagValue(a.Tags, TagDispatch)
 	_, stays := uptimeOf(a.Tags)
@@ -90,8 +89,8 @@ func overstays(a Agent, now time.Time) bool {
 	return stays && !a.Connected.IsZero() && now.Sub(a.Connected) >= uptime
 }
 
-// staying are the dispatches in git whose agents take more than one job.
-func staying(overlays []Overlay) map[string]bool {
+// reusable are the dispatches in git whose agents take more than one job.
+func reusable(overlays []Overlay) map[string]bool {
 	all := map[string]bool{}
 	for _, o := range overlays {
 		for _, d := range o.Dispatches {
@@ -103,15 +102,15 @@ func staying(overlays []Overlay) map[string]bool {
 	return all
 }
 
-// Counted is what a reader tells that sees no agents: how many there are in each queue, and
+// Counted is the result of a reader that cannot list agents: how many there are in each queue, and
 // which jobs agents have taken.
 type Counted struct {
 	// At is when the agents were counted, by muster's clock: no later than the jobs were read.
 	At time.Time
-	// Queues are those that were asked for and are there.
+	// Queues are the requested queues that exist.
 	Queues []CountedQueue
-	// Runs are the jobs that were pending at an earlier look and that an agent has taken
-	// since: each for as long as it runs, and once when it has ended.
+	// Runs are the jobs that were pending at an earlier poll and that an agent has taken since:
+	// each while it runs, and once when it has ended.
 	Runs []Run
 }
 
@@ -119,7 +118,7 @@ type Counted struct {
 type CountedQueue struct {
 	// Queue is its key, and Cluster its Buildkite cluster as in [Queue].
 	Queue, Cluster string
-	// Agents are connected, whoever started them, and Idle of them have no job.
+	// Agents are connected, regardless of who started them. Idle of them have no job.
 	Agents, Idle int
 }
 
@@ -134,7 +133,7 @@ type Run struct {
 	Running bool
 }
 
-// Query is what a [Snapshot] is asked for.
+// Query defines what a [Snapshot] must contain.
 type Query struct {
 	// At is the time now.
 	At time.Time
@@ -180,19 +179,22 @@ type Snapshot struct {
 	Agents []Agent
 	// Jobs are the unfinished jobs that may want an agent, now or later.
 	Jobs []Job
-	// Sightings are agents known from the jobs they ran: of running builds,
-	// and of builds that finished since the moment the reader was asked for.
+	// Sightings are agents known from the jobs they ran: of running builds, and of builds that
+	// finished since [Query.Since].
 	Sightings []Sighting
 	// Queues are the cluster queues that the reader could name.
 	Queues []Queue
-	// Counted is what a reader tells that sees no agents; nil: it lists them. [Inference]
-	// makes Agents and Sightings of it, and then Inferred is set: when they came, what
-	// became of them and whose they are is not known.
+	// Counted is set by a reader that cannot list agents; nil if it lists them. [Inference]
+	// derives Agents and Sightings from it and sets Inferred: when the agents registered, their
+	// outcome and their owners are then unknown.
 	Counted  *Counted
 	Inferred bool
 	// Unread says what muster can do without and could not read, why, and what to
 	// do; empty: nothing.
 	Unread string
+	// Gaps are what the source of the snapshot can never know, a sentence each; none for a
+	// source that lists all.
+	Gaps []string
 }
 
 // Agent is one connected Buildkite agent.
@@ -207,8 +209,8 @@ type Agent struct {
 	Tags []string
 	// State is what the agent is doing.
 	State AgentState
-	// Connected is when it connected, or registered where no more is told; zero when
-	// unknown.
+	// Connected is when it connected, or when it registered if Buildkite reports only that; zero
+	// if unknown.
 	Connected time.Time
 	// IdleSince is when an idle agent connected, or finished its last job; zero
 	// when unknown.
@@ -228,7 +230,7 @@ const (
 	AgentIdle AgentState = "idle"
 	// AgentBusy has a job.
 	AgentBusy AgentState = "busy"
-	// AgentStopping takes no more jobs; it is no supply, but still runs.
+	// AgentStopping takes no more jobs: it does not count as supply, but still runs.
 	AgentStopping AgentState = "stopping"
 )
 
@@ -243,8 +245,8 @@ type Job struct {
 	Rules []string
 	// State is what keeps the job from running.
 	State JobState
-	// Created is when the job was made, with its build or by an upload of steps;
-	// zero when unknown. It is no later than Since.
+	// Created is when the job was created, with its build or by an upload of steps; zero if
+	// unknown. It is not after Since.
 	Created time.Time
 	// Since is when the job became runnable; zero unless State is JobPending.
 	Since time.Time
@@ -257,8 +259,7 @@ type Job struct {
 	URL string
 }
 
-// JobState is what keeps an unfinished job from running, as far as muster
-// needs to tell.
+// JobState is what prevents an unfinished job from running, in the detail that muster needs.
 type JobState string
 
 // The states of an unfinished job.
@@ -292,8 +293,8 @@ type Sighting struct {
 	Waited  time.Duration
 }
 
-// tags are the agent's tags; where they are not told, its name says of which
-// dispatch it is and with which index.
+// tags returns the agent's tags. If Buildkite does not report them, it derives the dispatch and
+// the index from the agent's name.
 func (s Sighting) tags() []string {
 	if at := strings.LastIndexByte(s.Name, '-'); len(s.Tags) == 0 && at > 0 {
 		return []string{TagDispatch + "=" + s.Name[:at], TagIndex + "=" + s.Name[at+1:]}
@@ -315,7 +316,7 @@ type Queue struct {
 	Hosted bool
 }
 
-// queuesByKey returns the cluster queues of each key, in their order.
+// queuesByKey returns the cluster queues of each key, in the order of the snapshot.
 func (s Snapshot) queuesByKey() map[string][]Queue {
 	all := map[string][]Queue{}
 	for _, q := range s.Queues {
@@ -324,10 +325,9 @@ func (s Snapshot) queuesByKey() map[string][]Queue {
 	return all
 }
 
-// Unknown returns those of the queues, by key, that nothing in Buildkite has to do
-// with: no cluster has it, although there are clusters, and no agent and no job is in
-// it. A queue outside the clusters is known by its agents and jobs alone. A job
-// that is in a cluster is no proof of it: whoever writes a step may ask for a
+// Unknown returns the queues, by key, that do not exist in Buildkite: there are clusters, but none
+// has the queue, and no agent and no job is in it. A queue outside the clusters is known only by
+// its agents and jobs. A job in a cluster does not prove that its queue exists: a step may name a
 // queue that its cluster does not have, and no agent can register there.
 func Unknown(queues []string, s Snapshot) map[string]bool {
 	unknown := map[string]bool{}

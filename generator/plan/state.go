@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// State is what the next decision must remember and the dispatches in git do
-// not say. It travels in the overlay's directory. The zero value is a fleet
-// that has never failed.
+// State is what the next decision needs and the dispatches in git do not contain. It is stored in
+// the overlay's directory. The zero value is a fleet that has never failed.
 type State struct {
 	// Breaker stops dispatching what fails.
 	Breaker Breaker `json:"breaker,omitzero"`
@@ -18,21 +17,21 @@ type State struct {
 	// LookedAhead is when the newest upcoming job was created that agents were
 	// dispatched for; zero where the policy does not look ahead.
 	LookedAhead time.Time `json:"lookedAhead,omitzero"`
-	// InPart is what was dispatched for some of the upcoming jobs that were created
+	// Partial is what was dispatched for some of the upcoming jobs that were created
 	// since, because there was no room for all; zero: nothing.
-	InPart InPart `json:"lookedAheadInPart,omitzero"`
-	// Boots are how long the latest agents took from their order to their registration,
-	// and ServedAt is when the newest retired order was made of which at least half came;
-	// kept only where the lease goes by them.
-	Boots    Boots     `json:"boots,omitzero"`
-	ServedAt time.Time `json:"servedAt,omitzero"`
+	Partial Partial `json:"lookedAheadPartial,omitzero"`
+	// StartupTimes are how long the latest agents took from their order to their registration.
+	// ServedAt is the order time of the newest retired order with at least half of its agents
+	// registered. Both are kept only if the lease depends on them.
+	StartupTimes StartupTimes `json:"startupTimes,omitzero"`
+	ServedAt     time.Time    `json:"servedAt,omitzero"`
 	// AheadOf is what was dispatched for stages of upcoming jobs whose moment was known,
 	// for as long as they are upcoming.
 	AheadOf []AheadOf `json:"aheadOf,omitempty"`
 }
 
-// InPart is how many agents were dispatched for some of the upcoming jobs.
-type InPart struct {
+// Partial is how many agents were dispatched for some of the upcoming jobs.
+type Partial struct {
 	// Until is when the newest of these jobs was created.
 	Until time.Time `json:"until"`
 	// Agents are those dispatched; at most what the jobs that are left ask for counts.
@@ -41,8 +40,8 @@ type InPart struct {
 
 // Equal reports whether two states say the same.
 func (s State) Equal(other State) bool {
-	return s.Breaker.Equal(other.Breaker) && s.Boots.Equal(other.Boots) && s.ServedAt.Equal(other.ServedAt) && s.LookedAhead.Equal(other.LookedAhead) &&
-		s.InPart.Until.Equal(other.InPart.Until) && s.InPart.Agents == other.InPart.Agents && slices.EqualFunc(s.Ordered, other.Ordered, func(a, b Ordered) bool {
+	return s.Breaker.Equal(other.Breaker) && s.StartupTimes.Equal(other.StartupTimes) && s.ServedAt.Equal(other.ServedAt) && s.LookedAhead.Equal(other.LookedAhead) &&
+		s.Partial.Until.Equal(other.Partial.Until) && s.Partial.Agents == other.Partial.Agents && slices.EqualFunc(s.Ordered, other.Ordered, func(a, b Ordered) bool {
 		return a.At.Equal(b.At) && a.Agents == b.Agents
 	}) && slices.EqualFunc(s.AheadOf, other.AheadOf, AheadOf.Equal)
 }
@@ -66,7 +65,7 @@ func (s State) lastHour(now time.Time) (recent []Ordered, agents int) {
 
 // state is what is to be remembered once the decision is carried out.
 func (s *share) state(now time.Time) State {
-	next := State{Breaker: s.breaker, Boots: s.boots, ServedAt: s.lastServed}
+	next := State{Breaker: s.breaker, StartupTimes: s.startupTimes, ServedAt: s.lastServed}
 	if s.policy.MaxPerHour > 0 {
 		next.Ordered, _ = s.overlay.State.lastHour(now)
 		if s.sum.Dispatch > 0 {
@@ -74,15 +73,15 @@ func (s *share) state(now time.Time) State {
 		}
 	}
 	if s.policy.Lookahead > 0 {
-		next.LookedAhead, next.InPart = s.overlay.State.LookedAhead, s.overlay.State.InPart
-		if s.inPart.Agents > 0 {
-			next.InPart = s.inPart
+		next.LookedAhead, next.Partial = s.overlay.State.LookedAhead, s.overlay.State.Partial
+		if s.partial.Agents > 0 {
+			next.Partial = s.partial
 		}
 		if s.lookedAhead.After(next.LookedAhead) {
 			next.LookedAhead = s.lookedAhead
 		}
-		if !next.InPart.Until.After(next.LookedAhead) {
-			next.InPart = InPart{}
+		if !next.Partial.Until.After(next.LookedAhead) {
+			next.Partial = Partial{}
 		}
 		next.AheadOf = s.remembers
 		slices.SortFunc(next.AheadOf, func(a, b AheadOf) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Stage, b.Stage)) })
@@ -94,6 +93,6 @@ func (s *share) state(now time.Time) State {
 // git and its retirements are not: they are judged again.
 func (d Decision) Ordered(before State) State {
 	next := d.State
-	next.Breaker, next.Boots, next.ServedAt = before.Breaker, before.Boots, before.ServedAt
+	next.Breaker, next.StartupTimes, next.ServedAt = before.Breaker, before.StartupTimes, before.ServedAt
 	return next
 }

@@ -30,7 +30,7 @@ func TestSteps(t *testing.T) {
 			t.Errorf("no case is limited by %s: %v", name, limited)
 		}
 	}
-	for _, name := range []string{"", "min", "room", "leftThisHour", "mostAtOnce", "suspended", "probe"} {
+	for _, name := range []string{"", "min", "room", "leftThisHour", "maxAtOnce", "suspended", "probe"} {
 		if active[name] == 0 {
 			t.Errorf("in no case a step is bounded by %q: %v", name, active)
 		}
@@ -83,9 +83,9 @@ func againstSteps(d Decision) string {
 	}
 	limits, sum := d.Limits(), d.Sum
 	switch {
-	case sum.Elsewhere < 0 || sum.Elsewhere > sum.Pending:
+	case sum.OtherOverlays < 0 || sum.OtherOverlays > sum.Pending:
 		return "more jobs are left elsewhere than are pending"
-	case sum.Unusable < 0 || sum.Unusable > sum.Idle-sum.Replacing+sum.InFlight-sum.Late:
+	case sum.NonMatching < 0 || sum.NonMatching > sum.Idle-sum.Replacing+sum.InFlight-sum.Overdue:
 		return "more agents are unusable than are there"
 	case (short > 0) != (len(limits) > 0):
 		return "limits where nothing is left out, or none where something is"

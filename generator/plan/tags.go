@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Owners tells whose agent ran a job. The zero value knows of no overlay.
+// Owners finds the overlay whose agent ran a job. The zero value has no overlays.
 type Owners struct {
 	bySlug     map[string]Overlay
 	byDispatch map[string]string
@@ -30,9 +30,9 @@ func NewOwners(overlays []Overlay) Owners {
 	return o
 }
 
-// Of returns the name of the overlay that dispatched the agent, and the dispatch
-// where that is told; both are empty for an agent of nobody's. One of which only
-// the name is known is told by the dispatches that are still in git.
+// Of returns the overlay that dispatched the agent, and the dispatch if it is known. Both are
+// empty for an agent that muster did not order. If only the agent's name is known, the dispatches
+// that are still in git determine the overlay.
 func (o Owners) Of(s Sighting) (overlay, dispatch string) {
 	tags := s.tags()
 	dispatch, _ = tagValue(tags, TagDispatch)
@@ -50,22 +50,21 @@ func (o Owners) Of(s Sighting) (overlay, dispatch string) {
 	return overlay, dispatch
 }
 
-// Tag keys that muster gives its agents, beside the queue and the policy's own.
+// Tag keys that muster gives its agents, in addition to the policy's own.
 const (
 	TagQueue    = "queue"
 	TagDispatch = "dispatch"
 	TagIndex    = "index"
 	TagOverlay  = "overlay"
-	// TagFleet tells the fleet repository apart from others of the same
-	// Buildkite organisation; see [Overlay.Fleet].
+	// TagFleet distinguishes the fleet repository from others of the same Buildkite organisation;
+	// see [Overlay.Fleet].
 	TagFleet = "muster"
-	// TagWarm is carried by agents of the warm pool: their idle time-out in
-	// seconds. It is told to the agent, because the manifest leaves git while the
-	// agent lives, and the policy may be edited.
+	// TagWarm is the idle time-out of agents of the warm pool, in seconds. The agent carries it
+	// because the manifest leaves git while the agent runs, and the policy may be edited.
 	TagWarm = "muster-warm"
-	// TagUptime is carried by agents that take more than one job: their uptime in
-	// seconds; and TagTemplate, which stands for the template that they were made
-	// from. Both are told to the agent as TagWarm is.
+	// TagUptime is the uptime, in seconds, of agents that take more than one job. TagTemplate is a
+	// hash of the template that they were created from. Agents carry both for the same reason as
+	// TagWarm.
 	TagUptime   = "muster-uptime"
 	TagTemplate = "muster-template"
 )
@@ -101,9 +100,8 @@ func carries(tags []string, rule string) bool {
 	return slices.Contains(tags, rule)
 }
 
-// AgentTags are the tags that agents of the overlay are told to carry, except
-// for those of their dispatch and their index: the queue, the policy's own,
-// the overlay, and the fleet where it is known.
+// AgentTags returns the tags with which agents of the overlay are ordered, except those for their
+// dispatch and index: the queue, the policy's own, the overlay, and the fleet if it is known.
 func (o Overlay) AgentTags() []string {
 	tags := append([]string{TagQueue + "=" + o.Policy.Queue}, o.Policy.Tags...)
 	tags = append(tags, TagOverlay+"="+o.Slug())
@@ -117,12 +115,12 @@ func (o Overlay) AgentTags() []string {
 // since the dispatch was ordered. Its agents cannot be expected to take jobs
 // that ask for those.
 func (o Overlay) outdated(d Dispatch) bool {
-	return o.strayed(d) || d.Tags != nil && !Satisfies(d.Tags, without(o.AgentTags(), TagFleet))
+	return o.otherQueue(d) || d.Tags != nil && !Satisfies(d.Tags, without(o.AgentTags(), TagFleet))
 }
 
-// strayed reports whether the policy has been given another queue or cluster since
+// otherQueue reports whether the policy has been given another queue or cluster since
 // the dispatch was ordered: its agents serve the old one.
-func (o Overlay) strayed(d Dispatch) bool {
+func (o Overlay) otherQueue(d Dispatch) bool {
 	queue, told := tagValue(d.Tags, TagQueue)
 	return told && queue != o.Policy.Queue || d.Cluster != o.Policy.Cluster
 }
@@ -133,13 +131,12 @@ func (o *Overlay) owns(tags []string, slug string) (own, namesake bool) {
 	if of, _ := tagValue(tags, TagOverlay); of != slug && !slices.Contains(o.Former, of) {
 		return false, false
 	}
-	fleet, said := tagValue(tags, TagFleet)
-	own = !said || o.Fleet == "" || fleet == o.Fleet
+	loaded, said := tagValue(tags, TagFleet)
+	own = !said || o.Fleet == "" || loaded == o.Fleet
 	return own, !own
 }
 
-// ordered reports whether an agent of which only the dispatch is known, by its
-// name, is of one of the overlay's.
+// ordered reports whether an agent known only by its name belongs to a dispatch of the overlay.
 func (o *Overlay) ordered(tags []string) bool {
 	if _, told := tagValue(tags, TagQueue); told {
 		return false
@@ -148,8 +145,8 @@ func (o *Overlay) ordered(tags []string) bool {
 	return ok && slices.ContainsFunc(o.Dispatches, func(d Dispatch) bool { return d.ID == id })
 }
 
-// uptimeOf returns for how long an agent takes jobs; false when it takes one, or
-// nobody told it.
+// uptimeOf returns for how long an agent takes jobs; false if it takes one, or its uptime is
+// unknown.
 func uptimeOf(tags []string) (time.Duration, bool) {
 	return secondsIn(tags, TagUptime)
 }
@@ -165,9 +162,8 @@ func secondsIn(tags []string, key string) (time.Duration, bool) {
 	return time.Duration(seconds) * time.Second, err == nil && seconds > 0
 }
 
-// outgrown reports whether an agent that stays was made from another template than
-// the overlay has now. Where nothing could be made from that one, or it is not known,
-// none was.
+// outgrown reports whether a reusable agent was created from another template than the overlay has
+// now. It returns false if either template is unknown, or if the current one is refused.
 func (o Overlay) outgrown(tags []string) bool {
 	made, told := tagValue(tags, TagTemplate)
 	return told && o.Template != "" && made != o.Template && !o.Refused.Active()

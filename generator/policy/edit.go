@@ -26,11 +26,10 @@ type Edit struct {
 	Overrides []plan.Override
 }
 
-// Apply returns the text of a policy with an edit. Every line that it does not
-// concern stays as it is, comments too: people review the difference. A field that is
-// shown behind # is said in that place. The error names a field that cannot be set
-// this way, a value that is not valid, as a [finding.Finding], or a text that has to be edited
-// by hand.
+// Apply returns the text of a policy after an edit. Every line that the edit does not concern is
+// unchanged, comments included: people review the diff. A field that the policy shows behind # is
+// set in that place. Apply returns an error for a field that cannot be set this way, for an
+// invalid value (a [finding.Finding]), and for a text that must be edited by hand.
 func Apply(file string, text []byte, edit Edit) ([]byte, error) {
 	if _, err := Parse(file, text); err != nil {
 		return nil, err
@@ -63,7 +62,7 @@ func Apply(file string, text []byte, edit Edit) ([]byte, error) {
 // Settable are the fields of spec that [Apply] sets.
 func Settable() []string { return Names(only(func(f Field) bool { return f.Settable })) }
 
-// byHand says that the text of a policy is written in a way that only people edit.
+// byHand is the problem of a policy whose text only people can edit.
 const byHand = "is not written as a block, a field a line: edit it by hand"
 
 // block finds the spec of a policy in its lines, which must be written as a block.
@@ -114,7 +113,7 @@ func setField(file string, lines []string, name, value string) ([]string, error)
 	return insertField(lines, spec, indent, name, value), nil
 }
 
-// aligned keeps a comment where it stands, as far as there is room.
+// aligned keeps a comment in its column if there is room.
 func aligned(rest string, more int) string {
 	comment := strings.TrimLeft(rest, " ")
 	if !strings.HasPrefix(comment, "#") {
@@ -123,8 +122,8 @@ func aligned(rest string, more int) string {
 	return strings.Repeat(" ", max(1, len(rest)-len(comment)+more)) + comment
 }
 
-// insertField says a field that the policy does not: where it is shown behind #, or at
-// the end.
+// insertField adds a field that the policy does not set: in the place where the policy shows it
+// behind #, or at the end.
 func insertField(lines []string, spec *yaml.Node, indent, name, value string) []string {
 	shown := regexp.MustCompile(`^` + indent + `# ` + regexp.QuoteMeta(name) + `: *(\S+)( .*)?$`)
 	first := spec.Content[0].Line - 1
@@ -144,8 +143,7 @@ func insertField(lines []string, spec *yaml.Node, indent, name, value string) []
 	return slices.Insert(lines, lastLine(spec), indent+name+": "+value+"\n")
 }
 
-// lastLine is the line of the last thing in a node; a text of several lines is none
-// that a policy has.
+// lastLine returns the last line of a node. Policies have no multi-line scalars.
 func lastLine(n *yaml.Node) int {
 	last := n.Line
 	for _, x := range n.Content {
@@ -225,8 +223,8 @@ func reuseText(file, value string) (string, error) {
 	return fmt.Sprintf("{idle: %s, uptime: %s}", m[1]+m[4], m[2]+m[3]), nil
 }
 
-// setReuse gives reuse another value, on one line. Where agents are to take one job and
-// the policy says nothing of reuse, it goes on saying nothing.
+// setReuse sets reuse to another value, on one line. If agents are to take one job and the policy
+// does not set reuse, the policy does not change.
 func setReuse(file string, lines []string, value string) ([]string, error) {
 	text, err := reuseText(file, value)
 	if err != nil {

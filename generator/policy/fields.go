@@ -12,28 +12,28 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// LongestLease is the longest lease that a policy may say. The base's activeDeadlineSeconds
-// are as long: nothing of a Job comes later.
+// LongestLease is the longest lease that a policy may set. It equals the base's
+// activeDeadlineSeconds: a Job starts no pod after that.
 const LongestLease = 24 * time.Hour
 
-// Field is one field of a policy's spec, and all that muster does with it but decide: parser,
-// schema, documentation, muster set, history and explain follow from it.
+// Field is one field of a policy's spec, with everything that muster does with it except deciding:
+// the parser, the schema, the documentation, muster set, history and explain use it.
 type Field struct {
 	// Name is its key, Type what it takes, as in "number, 0 to 100000".
 	Name, Type string
-	// Default is its value where it is not said, as YAML; empty where it must be.
+	// Default is the value of a field that is not set, as YAML; empty if the field is required.
 	Default string
-	// Comment stands beside it in the policy that muster init writes, Meaning in
-	// the table of docs/reference/policy.md and in the schema.
+	// Comment is the comment on the field in the policy that muster init writes. Meaning is its
+	// description in the table of docs/reference/policy.md and in the schema.
 	Comment, Meaning string
 	// Settable reports whether muster set sets it. Limits reports whether numbers of agents
 	// depend on it, so that muster explain shows it.
 	Settable, Limits bool
-	// Show returns the field's value as a person writes it; empty where there is none. It is
-	// nil for lists.
+	// Show returns the field's value as a person writes it; empty if it is not set. Show is nil
+	// for lists.
 	Show func(p plan.Policy) string
-	// Override and Schedule return the same number in an override and in a schedule; nil:
-	// these cannot have it.
+	// Override and Schedule return the same number in an override and in a schedule; nil if these
+	// cannot have the field.
 	Override func(o *plan.Override) **int
 	Schedule func(s *plan.Schedule) **int
 }
@@ -66,9 +66,9 @@ func Names(fields []Field) []string {
 	return all
 }
 
-// specField is one field of spec: preset puts the default into a policy; read gets
-// the value, and says what is wrong through the reader; shape is the value's
-// schema, made when it is asked for: those of lists go by this table.
+// specField is one field of spec. preset sets the default in a policy. read parses the value, and
+// reports problems to the reader. shape returns the schema of the value; it is a function because
+// the schemas of lists depend on this table.
 type specField struct {
 	Field
 	preset func(p *plan.Policy)
@@ -76,8 +76,8 @@ type specField struct {
 	shape  func() keywords
 }
 
-// specFields is the one table of the fields: parser, schema and documents are made
-// from it or held against it.
+// specFields returns the table of the fields. The parser, the schema and the documentation are
+// generated from it or tested against it.
 func specFields() []specField {
 	return []specField{
 		{describe("queue", "string, 1 to 100 letters, digits, `-`, `_`", "", "key of the Buildkite queue", "key of the Buildkite queue").shows(func(p plan.Policy) string { return p.Queue }).limits(),
@@ -121,7 +121,7 @@ func specFields() []specField {
 			nil, (*policyReader).schedules, func() keywords { return keywords{"type": "array", "items": scheduleShape()} }},
 		{describe("overrides", "list", "[]", "other min, max, buffer, maxPerHour or paused until a moment; above schedules",
 			"other `min`, `max`, `buffer`, `maxPerHour` or `paused: true` until a given time; take precedence over schedules").limits(),
-			nil, (*policyReader).overrides, func() keywords { return keywords{"type": "array", "maxItems": mostOverrides, "items": overrideShape()} }},
+			nil, (*policyReader).overrides, func() keywords { return keywords{"type": "array", "maxItems": maxOverrides, "items": overrideShape()} }},
 	}
 }
 
@@ -178,7 +178,7 @@ func span(name string, least, most, preset time.Duration, comment, meaning strin
 	}
 }
 
-// needed makes a field one that must be said.
+// needed marks a field as required.
 func needed(f specField) specField {
 	f.Default = ""
 	return f

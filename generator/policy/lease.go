@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// LeaseAuto is the lease that goes by how long boots take.
+// LeaseAuto is the value of a lease that muster derives from start-up times.
 const LeaseAuto = "auto"
 
 // leaseField is the field lease: a length of time, or auto.
@@ -18,7 +18,7 @@ func leaseField() specField {
 		"the time in which an ordered agent must start; a later one exits at once. Longer than syncer and node need, shorter than you would wait for a lost agent. "+
 			"Above 50m, increase the template's `ttlSecondsAfterFinished`. "+
 			fmt.Sprintf("`auto`, which `muster init` writes, adapts to this overlay's start-up times: %s until %d are known, then four times their 99th percentile, from %s to %s; ",
-				Span(plan.FirstLease), plan.LeastBoots, Span(plan.LeastAutoLease), Span(plan.MostAutoLease))+
+				Span(plan.FirstLease), plan.MinStartupTimes, Span(plan.MinAutoLease), Span(plan.MaxAutoLease))+
 			"muster then replaces overdue agents before their lease expires",
 		func(p *plan.Policy) *time.Duration { return &p.Lease })
 	f.Type += ", or `" + LeaseAuto + "`"
@@ -45,7 +45,7 @@ func leaseField() specField {
 // LongestOf is the longest lease that orders by the policy may have.
 func LongestOf(p plan.Policy) time.Duration {
 	if p.LeaseAuto {
-		return plan.MostAutoLease
+		return plan.MaxAutoLease
 	}
 	return p.Lease
 }
@@ -56,7 +56,7 @@ func LeasesOf(p plan.Policy) []time.Duration {
 		return []time.Duration{p.Lease}
 	}
 	var all []time.Duration
-	for lease := plan.LeastAutoLease; lease <= plan.MostAutoLease; lease += time.Minute {
+	for lease := plan.MinAutoLease; lease <= plan.MaxAutoLease; lease += time.Minute {
 		all = append(all, lease)
 	}
 	return all

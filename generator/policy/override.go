@@ -21,7 +21,7 @@ func (r *policyReader) overrides(n *yaml.Node) {
 	r.entries(n, entries{
 		field: "overrides", one: "an override", fields: overrideFields(),
 		form: "write each override as - until: ...",
-		most: mostOverrides, fewer: "remove those that are over",
+		max:  maxOverrides, fewer: "remove those that are over",
 	}, r.override)
 }
 

@@ -33,7 +33,7 @@ func TestOverrideFindings(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", c.overrides, got, c.want)
 		}
 	}
-	_, err := Parse("scaling.yaml", []byte(header+"spec:\n  queue: q\n  max: 10\n  overrides:\n"+strings.Repeat("  - {until: \"2026-11-21T18:00:00Z\", max: 40}\n", mostOverrides+1)))
+	_, err := Parse("scaling.yaml", []byte(header+"spec:\n  queue: q\n  max: 10\n  overrides:\n"+strings.Repeat("  - {until: \"2026-11-21T18:00:00Z\", max: 40}\n", maxOverrides+1)))
 	if err == nil || !strings.Contains(err.Error(), "are 21; write at most 20: remove those that are over") {
 		t.Errorf("21 overrides: %v", err)
 	}

@@ -22,10 +22,10 @@ import (
 const (
 	// MaxSize is the size above which scaling.yaml is not parsed.
 	MaxSize = 32 << 10
-	// mostSchedules is how many schedules a policy may have.
-	mostSchedules = 100
-	// mostOverrides is how many overrides it may have, those that are over among them.
-	mostOverrides = 20
+	// maxSchedules is how many schedules a policy may have.
+	maxSchedules = 100
+	// maxOverrides is how many overrides it may have, those that are over among them.
+	maxOverrides = 20
 )
 
 const (
@@ -34,8 +34,8 @@ const (
 	policyKind = "ScalingPolicy"
 )
 
-// Parse reads a scaling policy; file is its name for errors, which are
-// findings ([finding.Finding]), a line each. Fields that are not said have their defaults.
+// Parse reads a scaling policy; file is its name in errors. The errors are findings
+// ([finding.Finding]), one line each. Fields that are not set have their defaults.
 func Parse(file string, data []byte) (plan.Policy, error) {
 	p, findings := Zones{}.Parse(file, data)
 	if len(findings) > 0 {
@@ -159,7 +159,7 @@ func (r *policyReader) spec(spec *yaml.Node) {
 	}
 }
 
-// Shown is what a person wrote, in a few words.
+// Shown returns a value as a person wrote it, in a few words.
 func Shown(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -269,7 +269,8 @@ func (r *policyReader) cluster(n *yaml.Node) {
 // reservedTags are those that muster and the agent Job fill in.
 var reservedTags = []string{plan.TagQueue, plan.TagDispatch, plan.TagIndex, plan.TagOverlay, plan.TagFleet, plan.TagWarm, plan.TagUptime, plan.TagTemplate}
 
-// tagText has no comma, which parts tags, and nothing that does not print.
+// tagText reports whether s can be the key or value of a tag: 1 to longestTag printable characters
+// without spaces and commas, which separate tags.
 func tagText(s string) bool {
 	return s != "" && utf8.RuneCountInString(s) <= longestTag && !strings.ContainsFunc(s, func(c rune) bool {
 		return c == ',' || c == unicode.ReplacementChar || unicode.IsSpace(c) || !unicode.IsPrint(c)
@@ -300,29 +301,29 @@ func (r *policyReader) tags(n *yaml.Node) {
 	slices.Sort(r.policy.Tags)
 }
 
-// entries says what a list of mappings in a policy's spec must look like, as schedules
-// and overrides are.
+// entries defines the form of a list of mappings in a policy's spec, such as schedules and
+// overrides.
 type entries struct {
 	// field is the list's name below spec, and one what an entry is called.
 	field, one string
 	// fields are those that an entry may have, in the order of the documentation.
 	fields []string
-	// form is the remedy for what is no list.
+	// form is the remedy for a value that is not a list.
 	form string
-	// most is how many entries there may be, and fewer the remedy for more.
-	most  int
+	// max is how many entries there may be, and fewer the remedy for more.
+	max   int
 	fewer string
 }
 
-// entries reads each mapping of a list with read, which is told where it stands and
-// can ask whether nothing has been found wrong with it, unknown fields included.
+// entries calls read for each mapping of a list, with the path of the entry and a function that
+// reports whether the entry has no findings so far, unknown fields included.
 func (r *policyReader) entries(n *yaml.Node, list entries, read func(item *yaml.Node, at string, sound func() bool)) {
 	if n.Kind != yaml.SequenceNode {
 		r.bad(n, "spec."+list.field, Shown(n)+" is not a list", list.form)
 		return
 	}
-	if len(n.Content) > list.most {
-		r.bad(n, "spec."+list.field, fmt.Sprintf("are %d", len(n.Content)), fmt.Sprintf("write at most %d: %s", list.most, list.fewer))
+	if len(n.Content) > list.max {
+		r.bad(n, "spec."+list.field, fmt.Sprintf("are %d", len(n.Content)), fmt.Sprintf("write at most %d: %s", list.max, list.fewer))
 		return
 	}
 	remedy := "its fields are " + strings.Join(list.fields, ", ")
@@ -342,9 +343,9 @@ func (r *policyReader) entries(n *yaml.Node, list entries, read func(item *yaml.
 	}
 }
 
-// counts reads the numbers of agents that an entry gives; those that it does not stay nil. into
-// returns where a field goes; nil: such an entry cannot have it. It
-// reports whether there is one.
+// counts reads the numbers of agents that an entry sets; the others stay nil. into returns the
+// destination of a field, or nil if such an entry cannot have the field. counts reports whether
+// the entry sets any.
 func (r *policyReader) counts(item *yaml.Node, at string, into func(f Field) **int) (given bool) {
 	for _, f := range r.fields {
 		place := into(f.Field)

@@ -217,7 +217,7 @@ func FuzzPolicy(f *testing.F) {
 // time zones are loaded once for all policies.
 func TestManySchedules(t *testing.T) {
 	text := header + "spec:\n  queue: q\n  max: 1\n  schedules:\n"
-	for i := range mostSchedules + 1 {
+	for i := range maxSchedules + 1 {
 		text += fmt.Sprintf("  - {name: s%d, days: [Mon], from: \"00:00\", to: \"01:00\", timeZone: Europe/Berlin, max: 2}\n", i)
 	}
 	if _, err := Parse("p", []byte(text)); err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "are 101") {

@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// The bounds of what reuse says. With the shortest idle an agent takes what is there when
-// its job is over and leaves otherwise, as soon as it has asked (one that polls: at its
-// next ping, some 10 seconds later). The longest uptime is that of warmIdleTimeout: what
-// an agent is there for, the base's activeDeadlineSeconds have to cover.
+// The bounds of the fields of reuse. With the shortest idle, an agent takes a job that is pending
+// when its own ends, and otherwise exits after it has asked Buildkite once (if it polls: at its
+// next ping, some 10 seconds later). The longest uptime equals that of warmIdleTimeout: the base's
+// activeDeadlineSeconds must cover the time for which an agent may run.
 const (
-	leastReuseIdle, mostReuseIdle     = 5 * time.Second, 24 * time.Hour
-	leastReuseUptime, mostReuseUptime = time.Minute, 7 * 24 * time.Hour
+	minReuseIdle, maxReuseIdle     = 5 * time.Second, 24 * time.Hour
+	minReuseUptime, maxReuseUptime = time.Minute, 7 * 24 * time.Hour
 )
 
 // reuseFields are the fields of reuse, in the order of the documentation.
@@ -27,19 +27,19 @@ var reuseFields = []string{"idle", "uptime"}
 // reuseType is what the field takes, as documents say it.
 func reuseType() string {
 	return fmt.Sprintf("map: `idle` (duration, %s to %s) and `uptime` (%s to %s), or neither",
-		Span(leastReuseIdle), Span(mostReuseIdle), Span(leastReuseUptime), Span(mostReuseUptime))
+		Span(minReuseIdle), Span(maxReuseIdle), Span(minReuseUptime), Span(maxReuseUptime))
 }
 
-// reuse reads for how long agents stay. An empty mapping says that they do not, as no
-// field does.
+// reuse reads the times for which agents take further jobs. An empty mapping means the same as a
+// missing field: each agent takes one job.
 func (r *policyReader) reuse(n *yaml.Node) {
 	if !r.wholeReuse(n) {
 		return
 	}
 	before, idle := len(r.findings), finding.Lookup(n, "idle")
 	said := plan.Reuse{
-		Idle:   r.span(idle, "reuse.idle", leastReuseIdle, mostReuseIdle),
-		Uptime: r.span(finding.Lookup(n, "uptime"), "reuse.uptime", leastReuseUptime, mostReuseUptime),
+		Idle:   r.span(idle, "reuse.idle", minReuseIdle, maxReuseIdle),
+		Uptime: r.span(finding.Lookup(n, "uptime"), "reuse.uptime", minReuseUptime, maxReuseUptime),
 	}
 	if len(r.findings) > before {
 		return
@@ -51,8 +51,9 @@ func (r *policyReader) reuse(n *yaml.Node) {
 	r.policy.Reuse = said
 }
 
-// wholeReuse reports whether reuse has both of its fields and no others, and adds findings
-// where it is no mapping, has others, or lacks one. False without a finding: it is empty.
+// wholeReuse reports whether reuse has both of its fields and no others. It adds findings if reuse
+// is not a mapping, has other fields, or lacks one. It returns false without a finding if reuse is
+// empty.
 func (r *policyReader) wholeReuse(n *yaml.Node) bool {
 	const form = "write both, as in {idle: 1m, uptime: 30m}"
 	if n.Kind != yaml.MappingNode {
@@ -78,7 +79,7 @@ func (r *policyReader) wholeReuse(n *yaml.Node) bool {
 
 // reuseShape has the fields of reuse, as reuseFields lists them.
 func reuseShape() keywords {
-	idle, uptime := spanShape(leastReuseIdle, mostReuseIdle), spanShape(leastReuseUptime, mostReuseUptime)
+	idle, uptime := spanShape(minReuseIdle, maxReuseIdle), spanShape(minReuseUptime, maxReuseUptime)
 	idle["description"] = "how long an agent ordered for a job waits for one, each time"
 	uptime["description"] = "for how long an agent takes jobs in all; what it has then it finishes"
 	return keywords{

@@ -30,7 +30,7 @@ func (r *policyReader) schedules(n *yaml.Node) {
 	r.entries(n, entries{
 		field: "schedules", one: "a schedule", fields: scheduleFields(),
 		form: "write each schedule as - name: ...",
-		most: mostSchedules, fewer: "days with the same hours need one",
+		max:  maxSchedules, fewer: "days with the same hours need one",
 	}, r.schedule)
 }
 
@@ -96,7 +96,7 @@ func (r *policyReader) scheduleName(item *yaml.Node, at string) string {
 	return ""
 }
 
-// days reads the days on which a window begins; none said are all.
+// days reads the days on which a window begins; all days if the field is missing.
 func (r *policyReader) days(item *yaml.Node, at string) (days [7]bool) {
 	n := finding.Lookup(item, "days")
 	if n == nil {
@@ -120,7 +120,8 @@ func (r *policyReader) days(item *yaml.Node, at string) (days [7]bool) {
 	return days
 }
 
-// nearestDay is the remedy for a day that is none, as "Mo" or "wednesd".
+// nearestDay returns the remedy for a value that is not a day of the week, such as "Mo" or
+// "wednesd".
 func nearestDay(day, otherwise string) string {
 	for _, name := range dayNames {
 		full := strings.ToLower(time.Weekday(slices.Index(dayNames, name)).String())

@@ -22,11 +22,11 @@ type Report struct {
 }
 
 const (
-	// mostSettings and mostJobLines are what is shown of one overlay; a comment has its
+	// maxSettings and maxJobLines are what is shown of one overlay; a comment has its
 	// limits.
-	mostSettings, mostJobLines = 40, 200
-	// mostFindings are shown of all.
-	mostFindings = 50
+	maxSettings, maxJobLines = 40, 200
+	// maxFindings are shown of all.
+	maxFindings = 50
 )
 
 // Markdown is the report, as a comment of a pull request has it. What stands in files
@@ -54,7 +54,7 @@ func (r Report) findings(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\n### %s\n\n", ledger.Count(len(r.Findings), "finding"))
 	for i, f := range r.Findings {
-		if i == mostFindings {
+		if i == maxFindings {
 			fmt.Fprintf(b, "- and %d more\n", len(r.Findings)-i)
 			break
 		}
@@ -66,7 +66,7 @@ func (r Report) findings(b *strings.Builder) {
 	}
 }
 
-// group are overlays of which the same is to be said, as where the base changes.
+// group is overlays with the same change, such as one of the base.
 type group struct {
 	overlays []string
 	Change
@@ -103,7 +103,7 @@ func changedLines(text string) string {
 	return kept.String()
 }
 
-// markdown writes what is to be said of a group. shown has the Jobs that were shown, and
+// markdown writes the change of a group. shown has the Jobs that were shown, and
 // of which overlay.
 func (g group) markdown(b *strings.Builder, shown map[string]string) {
 	var names []string
@@ -134,7 +134,7 @@ func (g group) markdown(b *strings.Builder, shown map[string]string) {
 	default:
 		shown[changedLines(g.Job)] = g.overlays[0]
 		lines := strings.SplitAfter(g.Job, "\n")
-		text := strings.Join(lines[:min(len(lines), mostJobLines)], "")
+		text := strings.Join(lines[:min(len(lines), maxJobLines)], "")
 		fmt.Fprintf(b, "\n<details><summary>The agents' Job changes, from the next order on</summary>\n\n%s\n</details>\n", ledger.MarkdownBlock("diff", text))
 	}
 	switch {
@@ -151,7 +151,7 @@ func (g group) settings(b *strings.Builder) {
 	}
 	b.WriteString("\n| setting | before | after |\n|---|---|---|\n")
 	for i, s := range g.Settings {
-		if i == mostSettings {
+		if i == maxSettings {
 			fmt.Fprintf(b, "| and %d more | | |\n", len(g.Settings)-i)
 			break
 		}
@@ -163,7 +163,7 @@ func (g group) settings(b *strings.Builder) {
 func (r Replay) markdown(b *strings.Builder) {
 	const day = "2006-01-02 15:04"
 	fmt.Fprintf(b, "\n**What it would have done** with the %s from %s to %s (UTC), as this fleet's own commits tell of them. Both policies are played in one simulated world, with the same syncer and nodes.", ledger.Count(r.After.Jobs, "job"), r.From.UTC().Format(day), r.To.UTC().Format(day))
-	if r.Alone {
+	if r.Partial {
 		b.WriteString(" Other overlays serve the queue too: they are not played.")
 	}
 	b.WriteString("\n\n| | before | after | |\n|---|---:|---:|---:|\n")
@@ -179,7 +179,7 @@ func (r Replay) markdown(b *strings.Builder) {
 		{"longest wait", seconds(x.Wait.Max), seconds(y.Wait.Max), x.Wait.Max.Seconds(), y.Wait.Max.Seconds()},
 		{"pod-hours", fmt.Sprintf("%.1f", x.Connected.Hours()), fmt.Sprintf("%.1f", y.Connected.Hours()), x.Connected.Hours(), y.Connected.Hours()},
 		{"agents", fmt.Sprint(x.Agents), fmt.Sprint(y.Agents), float64(x.Agents), float64(y.Agents)},
-		{"unused agents", fmt.Sprint(x.InVain), fmt.Sprint(y.InVain), float64(x.InVain), float64(y.InVain)},
+		{"unused agents", fmt.Sprint(x.Unused), fmt.Sprint(y.Unused), float64(x.Unused), float64(y.Unused)},
 		{"most agents at once", fmt.Sprint(x.Highest), fmt.Sprint(y.Highest), float64(x.Highest), float64(y.Highest)},
 		{"commits", fmt.Sprint(x.Commits), fmt.Sprint(y.Commits), float64(x.Commits), float64(y.Commits)},
 		{"jobs never served", fmt.Sprint(x.Unserved), fmt.Sprint(y.Unserved), float64(x.Unserved), float64(y.Unserved)},

@@ -11,13 +11,13 @@ import (
 	"muster/generator/history"
 	"muster/generator/markdowntest"
 	"muster/generator/simulation"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 )
 
 // TestWordsOfOthersAreCode: whatever stands in files, nothing of it is outside of code,
 // where a forge would make a mention or markup of it, and no character is hidden.
 func TestWordsOfOthersAreCode(t *testing.T) {
-	word := rapid.SampledFrom([]string{"@canary", "`", "``", "```", "|", "\n", " ", "<b>", "[x](y)", "# h", "a", "~~~", "\\", canary.Words(), "\xff"})
+	word := rapid.SampledFrom([]string{"@canary", "`", "``", "```", "|", "\n", " ", "<b>", "[x](y)", "# h", "a", "~~~", "\\", canarytest.Words(), "\xff"})
 	rapid.Check(t, func(t *rapid.T) {
 		text := func(label string) string {
 			return strings.Join(rapid.SliceOfN(word, 1, 8).Draw(t, label), "") + "@canary"
@@ -30,7 +30,7 @@ func TestWordsOfOthersAreCode(t *testing.T) {
 		if left := markdowntest.Outside(md); strings.Contains(left, "canary") || strings.Contains(left, "<b>") {
 			t.Fatalf("outside of code there is\n%s\nof\n%s", left, md)
 		}
-		if found := canary.Controls(md); len(found) > 0 {
+		if found := canarytest.Controls(md); len(found) > 0 {
 			t.Fatalf("%q in\n%s", found, md)
 		}
 	})

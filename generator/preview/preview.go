@@ -16,8 +16,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
+	"muster/generator/fleet"
 	"muster/generator/history"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/generator/simulation"
 )
@@ -44,7 +44,7 @@ type Change struct {
 	Job string
 	// Invalid says why there is no Job to compare, as where a template cannot be built.
 	Invalid string
-	// Before and After are the policies; the zero value where there is none, or it is invalid.
+	// Before and After are the policies; the zero value if it is missing or invalid.
 	Before, After plan.Policy
 	// Replay is what both would have done; nil: see NotPlayed.
 	Replay *Replay
@@ -56,18 +56,18 @@ type Change struct {
 type Replay struct {
 	From, To      time.Time
 	Before, After simulation.Measures
-	// Alone says that other overlays serve the queue too, which were not played.
-	Alone bool
+	// Partial says that other overlays serve the queue too, which were not played.
+	Partial bool
 }
 
 // Compare lists what becomes of the overlays between two commits, by name. Overlays
 // whose policy and Job stay as they are are left out. The overlays must be those of
 // trees that can still be read.
-func Compare(before, after []manifest.Overlay) []Change {
+func Compare(before, after []fleet.Overlay) []Change {
 	var changes []Change
 	for i := range before {
 		o := &before[i]
-		at := slices.IndexFunc(after, func(x manifest.Overlay) bool { return x.Name == o.Name })
+		at := slices.IndexFunc(after, func(x fleet.Overlay) bool { return x.Name == o.Name })
 		if at < 0 {
 			changes = append(changes, Change{Overlay: o.Name, Kind: Removed, Queue: o.Policy.Queue, Before: o.Policy})
 			continue
@@ -78,7 +78,7 @@ func Compare(before, after []manifest.Overlay) []Change {
 	}
 	for i := range after {
 		o := &after[i]
-		if !slices.ContainsFunc(before, func(x manifest.Overlay) bool { return x.Name == o.Name }) {
+		if !slices.ContainsFunc(before, func(x fleet.Overlay) bool { return x.Name == o.Name }) {
 			changes = append(changes, Change{Overlay: o.Name, Kind: Added, Queue: o.Policy.Queue, After: o.Policy, Invalid: invalid(o)})
 		}
 	}
@@ -86,14 +86,14 @@ func Compare(before, after []manifest.Overlay) []Change {
 	return changes
 }
 
-func invalid(o *manifest.Overlay) string {
+func invalid(o *fleet.Overlay) string {
 	if err := o.Err(); err != nil {
 		return err.Error()
 	}
 	return ""
 }
 
-func compare(a, b *manifest.Overlay) Change {
+func compare(a, b *fleet.Overlay) Change {
 	c := Change{Overlay: a.Name, Kind: Changed, Queue: cmp.Or(b.Policy.Queue, a.Policy.Queue), Before: a.Policy, After: b.Policy}
 	if valid(a.Policy) && valid(b.Policy) {
 		c.Settings = history.Changes(a.Policy, b.Policy)
@@ -121,7 +121,7 @@ var exampleTime = time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
 
 // example is the Job of an order of one agent, without what changes with every byte
 // of it: its digest.
-func example(o *manifest.Overlay) ([]byte, error) {
+func example(o *fleet.Overlay) ([]byte, error) {
 	if err := o.Err(); err != nil {
 		return nil, err
 	}
@@ -166,17 +166,17 @@ func (c *Change) Play(ctx context.Context, observed []plan.Observation, shared b
 		c.NotPlayed = "Nothing can be played: " + err.Error() + "."
 		return nil
 	}
-	world := simulation.DefaultWorld()
+	scenario := simulation.DefaultScenario()
 	var cases []simulation.Case
 	for _, p := range []plan.Policy{c.Before, c.After} {
-		world.Policy = p
-		cases = append(cases, simulation.Case{World: world, Workload: load})
+		scenario.Policy = p
+		cases = append(cases, simulation.Case{Scenario: scenario, Workload: load})
 	}
 	muster := []simulation.Named{{Name: "muster", New: func() simulation.Algorithm { return &simulation.Muster{} }}}
 	rows, err := simulation.Compare(ctx, cases, muster, runtime.GOMAXPROCS(0), nil)
 	if err != nil {
 		return fmt.Errorf("playing %s: %w", c.Overlay, err)
 	}
-	c.Replay = &Replay{From: load.Start, To: load.Start.Add(load.Length), Before: rows[0].Measures, After: rows[1].Measures, Alone: shared}
+	c.Replay = &Replay{From: load.Start, To: load.Start.Add(load.Length), Before: rows[0].Measures, After: rows[1].Measures, Partial: shared}
 	return nil
 }

@@ -21,7 +21,7 @@ func (r Report) Source() string {
 	if r.Count.Cut != "" {
 		text += fmt.Sprintf(" The history ends at %.12s: it is a shallow clone.", r.Count.Cut)
 	}
-	if n := r.Count.Damaged; n > 0 {
+	if n := r.Count.Malformed; n > 0 {
 		text += fmt.Sprintf(" Of muster's commits %d cannot be read.", n)
 	}
 	if n := r.Count.Unknown; n > 0 {

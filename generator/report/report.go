@@ -1,7 +1,7 @@
-// Package report sums up what a fleet's commits tell of a stretch of time: what was
-// ordered and what came of it, how long jobs waited, and how long agents were there.
-// Between two commits nothing is known, so that some figures are bounds: docs/how-to/investigate.md,
-// "Report waits and cost", defines each of them.
+// Package report summarizes a fleet's commits over a period: orders and their outcomes, how long
+// jobs waited, and how long agents were connected. The state between two commits is not known, so
+// that some figures are bounds: docs/how-to/investigate.md, "Report waits and cost", defines each
+// of them.
 package report
 
 import (
@@ -28,8 +28,8 @@ type Config struct {
 	Names []string
 	// Edits says what people's commits have changed; see [history.Config].
 	Edits func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error)
-	// MostEntries bounds the commits of muster's that are kept; zero is 50,000.
-	MostEntries int
+	// MaxEntries limits the number of commits by muster that are kept; zero is 50,000.
+	MaxEntries int
 }
 
 // Lookback is how much longer ago reading begins than what is reported: an order is in
@@ -38,12 +38,12 @@ const Lookback = 25 * time.Hour
 
 // What a report has at most; see [Report.LeftOut].
 const (
-	mostEntries = 50_000
-	mostActs    = 400
-	mostEdits   = 200
-	mostHours   = 10
-	mostText    = 1500
-	mostNames   = 10_000
+	maxEntries    = 50_000
+	maxOperations = 400
+	maxEdits      = 200
+	maxHours      = 10
+	maxText       = 1500
+	maxNames      = 10_000
 )
 
 // Report is what a stretch of time came to.
@@ -56,23 +56,23 @@ type Report struct {
 	Days []Day
 	// Hours are those of UTC in which most agents were ordered, the busiest first.
 	Hours []history.Total
-	// Acts are muster's, and Edits people's, the newest first.
-	Acts  []Act
-	Edits []history.Row
+	// Operations are muster's, and Edits people's, the newest first.
+	Operations []Operation
+	Edits      []history.Row
 	// LeftOut are the acts and the edits that are not listed; both are counted in the
 	// figures.
-	LeftOut struct{ Acts, Edits int }
-	// Cut says that commits were left out of all figures: the oldest, of so many that
-	// they are not kept. From is then the time of the oldest that was.
+	LeftOut struct{ Operations, Edits int }
+	// Cut reports that all figures omit the oldest commits, because there are more than are kept.
+	// From is then the time of the oldest commit that is included.
 	Cut bool
-	// Names are all overlays that the commits tell of, at most 10,000 of them.
+	// Names are all overlays in the commits, at most 10,000.
 	Names []string
 	// Count is of the commits that were read.
 	Count history.Count
 }
 
-// Act is one commit of muster's.
-type Act struct {
+// Operation is one commit by muster.
+type Operation struct {
 	history.Row
 	// Text is its subject and its reasons.
 	Text string
@@ -112,15 +112,15 @@ type Figures struct {
 	// Wait is the longest that a pending job is known to have waited: there may have
 	// been longer ones.
 	Wait time.Duration
-	// InVain are agents that came and left without a job.
-	InVain Bounds
+	// Unused are agents that came and left without a job.
+	Unused Bounds
 }
 
 // Range is a time that is known to lie between two others.
-type Range struct{ Least, Most time.Duration }
+type Range struct{ Min, Max time.Duration }
 
 // Bounds are a number that is known to lie between two others.
-type Bounds struct{ Least, Most int }
+type Bounds struct{ Min, Max int }
 
 // Day is what one day of UTC came to.
 type Day struct {
@@ -130,8 +130,8 @@ type Day struct {
 
 // Read makes a report of records, which are newest first.
 func (c Config) Read(records iter.Seq2[ledger.Record, error]) (Report, error) {
-	if c.MostEntries == 0 {
-		c.MostEntries = mostEntries
+	if c.MaxEntries == 0 {
+		c.MaxEntries = maxEntries
 	}
 	m := &maker{Config: c, report: Report{From: c.From, To: c.To}, overlays: map[string]*Overlay{}, days: map[time.Time]*Day{}}
 	h := history.Config{Overlays: c.Overlays, Now: c.Now, Since: c.From.Add(-Lookback), Edits: c.Edits, Count: &m.report.Count}
@@ -171,7 +171,7 @@ func (m *maker) keep(records iter.Seq2[ledger.Record, error]) iter.Seq2[ledger.R
 		m.texts = map[string]string{}
 		for r, err := range records {
 			if r.Entry != nil {
-				if len(m.entries) == m.MostEntries {
+				if len(m.entries) == m.MaxEntries {
 					m.report.Cut = true
 					return
 				}
@@ -186,21 +186,21 @@ func (m *maker) keep(records iter.Seq2[ledger.Record, error]) iter.Seq2[ledger.R
 
 // add keeps what is needed of an entry.
 func (m *maker) add(e ledger.Entry) {
-	if m.within(e.At) && m.wants(history.Config{Overlays: m.Overlays}.Name(e.Overlay)) && len(m.texts) < mostActs {
+	if m.within(e.At) && m.wants(history.Config{Overlays: m.Overlays}.Name(e.Overlay)) && len(m.texts) < maxOperations {
 		m.texts[e.Commit] = shorten(strings.TrimSpace(e.Subject + "\n\n" + e.Prose))
 	}
 	e.Prose, e.Observation.Unmatched = "", nil
 	m.entries = append(m.entries, e)
-	if at := e.At; len(m.entries) == m.MostEntries && at.After(m.report.From) {
+	if at := e.At; len(m.entries) == m.MaxEntries && at.After(m.report.From) {
 		m.report.From = at
 	}
 }
 
 func shorten(text string) string {
-	if len(text) <= mostText {
+	if len(text) <= maxText {
 		return text
 	}
-	return strings.ToValidUTF8(text[:mostText], "") + " ..."
+	return strings.ToValidUTF8(text[:maxText], "") + " ..."
 }
 
 func (m *maker) within(at time.Time) bool {
@@ -223,39 +223,39 @@ func (m *maker) row(r history.Row) {
 	if r.Overlay != "" {
 		m.byName.Add(r)
 		o := m.overlay(r.Overlay)
-		if r.Act == history.Dispatch {
+		if r.Operation == history.Dispatch {
 			m.order(o, r)
-			inVain(&o.InVain, r)
-			inVain(&day.InVain, r)
+			unused(&o.Unused, r)
+			unused(&day.Unused, r)
 		}
 	}
 	switch {
-	case !r.Act.Own():
-		if m.report.Edits = append(m.report.Edits, r); len(m.report.Edits) > mostEdits {
-			m.report.Edits = m.report.Edits[:mostEdits]
+	case !r.Operation.Own():
+		if m.report.Edits = append(m.report.Edits, r); len(m.report.Edits) > maxEdits {
+			m.report.Edits = m.report.Edits[:maxEdits]
 			m.report.LeftOut.Edits++
 		}
-	case len(m.report.Acts) == mostActs:
-		m.report.LeftOut.Acts++
+	case len(m.report.Operations) == maxOperations:
+		m.report.LeftOut.Operations++
 	default:
-		m.report.Acts = append(m.report.Acts, Act{r, cmp.Or(m.texts[r.Commit], r.Why)})
+		m.report.Operations = append(m.report.Operations, Operation{r, cmp.Or(m.texts[r.Commit], r.Why)})
 	}
 }
 
 // know keeps the name of an overlay.
 func (m *maker) know(name string) {
-	if name != "" && len(m.known) < mostNames {
+	if name != "" && len(m.known) < maxNames {
 		m.known[name] = true
 	}
 }
 
-// inVain adds the agents of an order that had no job: at the least those that had
+// unused adds the agents of an order that had no job: at the least those that had
 // left without one when it was retired, at the most all that came, less those that are
 // known to have had one.
-func inVain(b *Bounds, r history.Row) {
+func unused(b *Bounds, r history.Row) {
 	o := r.Outcome
-	b.Least += o.InVain
-	b.Most += o.Registered - o.HadJob
+	b.Min += o.Unused
+	b.Max += o.Registered - o.HadJob
 }
 
 func (m *maker) order(o *Overlay, r history.Row) {
@@ -307,7 +307,7 @@ func (m *maker) finish() Report {
 		}
 	}
 	slices.SortStableFunc(r.Hours, func(a, b history.Total) int { return cmp.Compare(b.Agents, a.Agents) })
-	r.Hours = r.Hours[:min(len(r.Hours), mostHours)]
+	r.Hours = r.Hours[:min(len(r.Hours), maxHours)]
 	return r
 }
 

@@ -104,7 +104,7 @@ func TestInVain(t *testing.T) {
 	e.Observation.Overlays[0].Dispatches["y"] = seen
 	l.add(e)
 	r := l.read(t, Config{From: begin})
-	if o := r.Overlays[0]; o.InVain != (Bounds{3, 6}) || o.Lost != 1 || o.Registered != 7 {
+	if o := r.Overlays[0]; o.Unused != (Bounds{3, 6}) || o.Lost != 1 || o.Registered != 7 {
 		t.Errorf("%+v", o.Figures)
 	}
 }
@@ -144,15 +144,15 @@ func TestWait(t *testing.T) {
 // moves the beginning.
 func TestBounds(t *testing.T) {
 	var l log
-	for i := range mostActs + 10 {
+	for i := range maxOperations + 10 {
 		l.add(saw(ledger.Dispatch, time.Duration(i)*time.Minute, 0, fmt.Sprint("x", i)))
 	}
 	r := l.read(t, Config{From: begin})
-	if len(r.Acts) != mostActs || r.LeftOut.Acts != 10 || r.Overlays[0].Orders != mostActs+10 || r.Cut {
-		t.Errorf("%d acts, %d left out, %d orders, cut %t", len(r.Acts), r.LeftOut.Acts, r.Overlays[0].Orders, r.Cut)
+	if len(r.Operations) != maxOperations || r.LeftOut.Operations != 10 || r.Overlays[0].Orders != maxOperations+10 || r.Cut {
+		t.Errorf("%d acts, %d left out, %d orders, cut %t", len(r.Operations), r.LeftOut.Operations, r.Overlays[0].Orders, r.Cut)
 	}
-	r = l.read(t, Config{From: begin, MostEntries: 7})
-	if !r.Cut || r.Overlays[0].Orders != 7 || !r.From.Equal(begin.Add((mostActs+3)*time.Minute)) || !strings.Contains(r.Source(), "There are more than are kept") {
+	r = l.read(t, Config{From: begin, MaxEntries: 7})
+	if !r.Cut || r.Overlays[0].Orders != 7 || !r.From.Equal(begin.Add((maxOperations+3)*time.Minute)) || !strings.Contains(r.Source(), "There are more than are kept") {
 		t.Errorf("cut %t, %d orders from %s", r.Cut, r.Overlays[0].Orders, r.From)
 	}
 	if r = l.read(t, Config{From: begin, Names: []string{"b"}}); len(r.Overlays) != 0 || !slices.Equal(r.Names, []string{"a"}) {
@@ -169,7 +169,7 @@ func TestWordsOfOthersAreCode(t *testing.T) {
 		}
 		name := text("name")
 		r := Report{From: begin, To: begin.Add(time.Hour), Overlays: []Overlay{{Name: name}, {Name: text("other")}},
-			Edits: []history.Row{{At: begin, Act: history.Policy, Overlay: name, Why: text("why"), By: text("by"), Reason: text("reason")}}}
+			Edits: []history.Row{{At: begin, Operation: history.Policy, Overlay: name, Why: text("why"), By: text("by"), Reason: text("reason")}}}
 		md := r.Markdown(Price{PerHour: 1, Currency: "EUR"})
 		if left := markdowntest.Outside(md); strings.Contains(left, "canary") || strings.Contains(left, "<b>") {
 			t.Fatalf("outside of code there is\n%s\nof\n%s", left, md)

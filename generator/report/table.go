@@ -42,8 +42,8 @@ type Cell struct {
 	Foreign bool
 }
 
-// mostRows are the overlays and the days that a table shows.
-const mostRows = 200
+// maxRows are the overlays and the days that a table shows.
+const maxRows = 200
 
 // Tables are the figures, as a page and a digest show them.
 func (r Report) Tables(p Price) []Table {
@@ -72,11 +72,11 @@ func seconds(title string, value func(Figures) *int) field {
 }
 
 var (
-	orders  = number("orders", func(f Figures) int { return f.Orders })
-	ordered = number("agents", func(f Figures) int { return f.Agents })
-	came    = number("registered", func(f Figures) int { return f.Registered })
-	never   = number("never came", func(f Figures) int { return f.Lost })
-	waited  = field{title: "longest wait, at least", text: func(f Figures) string { return span(f.Wait) }}
+	orders     = number("orders", func(f Figures) int { return f.Orders })
+	ordered    = number("agents", func(f Figures) int { return f.Agents })
+	registered = number("registered", func(f Figures) int { return f.Registered })
+	never      = number("never came", func(f Figures) int { return f.Lost })
+	waited     = field{title: "longest wait, at least", text: func(f Figures) string { return span(f.Wait) }}
 )
 
 // connected are the columns of pod-hours and of what they cost.
@@ -84,8 +84,8 @@ func connected(p Price) []field {
 	hours := func(title string, of func(Range) time.Duration) field {
 		return field{title, func(f Figures) string { return fmt.Sprintf("%.1f", of(f.Connected).Hours()) }, true}
 	}
-	about := func(x Range) time.Duration { return (x.Least + x.Most) / 2 }
-	least, most := func(x Range) time.Duration { return x.Least }, func(x Range) time.Duration { return x.Most }
+	about := func(x Range) time.Duration { return (x.Min + x.Max) / 2 }
+	least, most := func(x Range) time.Duration { return x.Min }, func(x Range) time.Duration { return x.Max }
 	all := []field{hours("pod-hours, about", about), hours("pod-hours, at least", least), hours("pod-hours, at most", most)}
 	if p.PerHour == 0 {
 		return all
@@ -123,7 +123,7 @@ func (r Report) byOverlay(t Table, fields []field, more ...func(Overlay) string)
 	var sum Figures
 	for i, o := range r.Overlays {
 		sum.add(o.Figures)
-		if i >= mostRows {
+		if i >= maxRows {
 			t.LeftOut++
 			continue
 		}
@@ -156,20 +156,20 @@ func (f *Figures) add(x Figures) {
 	f.Registered += x.Registered
 	f.Lost += x.Lost
 	f.InFlight += x.InFlight
-	f.NotKnown += x.NotKnown
-	f.Connected.Least += x.Connected.Least
-	f.Connected.Most += x.Connected.Most
-	f.InVain.Least += x.InVain.Least
-	f.InVain.Most += x.InVain.Most
+	f.Unknown += x.Unknown
+	f.Connected.Min += x.Connected.Min
+	f.Connected.Max += x.Connected.Max
+	f.Unused.Min += x.Unused.Min
+	f.Unused.Max += x.Unused.Max
 }
 
 func (r Report) agents() Table {
 	fields := []field{
-		orders, ordered, came, never,
+		orders, ordered, registered, never,
 		number("in flight", func(f Figures) int { return f.InFlight }),
-		number("not known", func(f Figures) int { return f.NotKnown }),
-		number("unused, at least", func(f Figures) int { return f.InVain.Least }),
-		number("unused, at most", func(f Figures) int { return f.InVain.Most }),
+		number("not known", func(f Figures) int { return f.Unknown }),
+		number("unused, at least", func(f Figures) int { return f.Unused.Min }),
+		number("unused, at most", func(f Figures) int { return f.Unused.Max }),
 	}
 	return r.byOverlay(Table{
 		ID: "agents", Title: "What was ordered, and what came of it", Columns: head("overlay", fields),
@@ -206,10 +206,10 @@ func (p Price) String() string {
 }
 
 func (r Report) days(p Price) Table {
-	fields := append([]field{orders, ordered, came, never, waited}, connected(p)...)
+	fields := append([]field{orders, ordered, registered, never, waited}, connected(p)...)
 	t := Table{ID: "days", Title: "Day by day", Note: "Days are those of UTC. An order counts on the day on which it was made.", Columns: head("day", fields)}
 	for i, d := range r.Days {
-		if i >= mostRows {
+		if i >= maxRows {
 			t.LeftOut++
 			continue
 		}
@@ -232,7 +232,7 @@ func (r Report) waits() Table {
 }
 
 func (r Report) busiest() Table {
-	fields := []field{orders, ordered, came, never}
+	fields := []field{orders, ordered, registered, never}
 	t := Table{ID: "busiest", Title: "Busiest hours", Note: "Hours of UTC in which most agents were ordered.", Columns: head("hour", fields)}
 	for _, x := range r.Hours {
 		at, _ := time.Parse("2006-01-02T15:04Z", x.Key)
@@ -247,7 +247,7 @@ func (r Report) edits() Table {
 		t.Columns = append(t.Columns, Column{Title: title})
 	}
 	for _, e := range r.Edits {
-		t.Rows = append(t.Rows, []Cell{{Text: stamp(e.At)}, {orAll(e.Overlay), e.Overlay != ""}, {Text: string(e.Act)}, {e.Why, true}, {e.By, true}, {e.Reason, true}})
+		t.Rows = append(t.Rows, []Cell{{Text: stamp(e.At)}, {orAll(e.Overlay), e.Overlay != ""}, {Text: string(e.Operation)}, {e.Why, true}, {e.By, true}, {e.Reason, true}})
 	}
 	return t
 }
@@ -276,7 +276,7 @@ func span(d time.Duration) string {
 }
 
 // Outcome says in a few words what came of an order, and of another act nothing.
-func (a Act) Outcome() string {
+func (a Operation) Outcome() string {
 	o := a.Row.Outcome
 	if o == nil {
 		return ""

@@ -8,19 +8,17 @@ import (
 	"muster/generator/plan"
 )
 
-// Algorithm decides at each tick how many agents to start. An algorithm is made
-// for one run and keeps what it remembers between ticks to itself; what it has
-// ordered is remembered by the world, and lost with a push that fails.
+// Algorithm decides at each tick how many agents to start. An algorithm is created for one run and
+// keeps its own state between ticks. The scenario keeps its orders, and loses them if a push fails.
 type Algorithm interface {
-	Tick(v View) Act
+	Tick(v View) Operation
 }
 
-// Act is what an algorithm wants done; the zero value is nothing.
-type Act struct {
+// Operation is what an algorithm wants done; the zero value is nothing.
+type Operation struct {
 	// Order are the Jobs to create.
 	Order []plan.Dispatch
-	// Retire are the manifests to take out of git, by ID. A Job that runs goes
-	// on.
+	// Retire is the list of manifests to remove from git, by ID. A running Job continues.
 	Retire []string
 	// State is what an overlay remembers.
 	State plan.State
@@ -36,19 +34,19 @@ type Act struct {
 	Commits int
 }
 
-// View is what an algorithm can look at. Which of it the real one can see, and
-// how, is said with each algorithm.
+// View is the input of an algorithm. Each algorithm documents which of it the real one can read,
+// and how.
 type View struct {
 	// At is the time of the tick, and Tip names the state of the repository.
-	At  time.Time
-	Tip string
-	// Overlay is the fleet repository at the tip.
+	At   time.Time
+	Head string
+	// Overlay is the fleet repository at the head of the branch.
 	Overlay plan.Overlay
 	// Snapshot reads Buildkite, as generator.Buildkite does.
 	Snapshot func(since time.Time) plan.Snapshot
-	// Look is Snapshot as the program reads it: within Buildkite's request limit, where
+	// Poll is Snapshot as the program reads it: within Buildkite's request limit, where
 	// the world has one.
-	Look func(since time.Time) (plan.Snapshot, error)
+	Poll func(since time.Time) (plan.Snapshot, error)
 	// Reserve takes a runnable job out of Buildkite's dispatch for so long, and reports
 	// whether it was there to be taken.
 	Reserve func(job string, expiry time.Duration) bool
@@ -58,18 +56,17 @@ type View struct {
 
 // Pods counts the pods of all that was ordered, as the cluster would.
 type Pods struct {
-	// Alive have not come to their end; Starting of them have not registered.
-	// What was ordered and not yet synced is among both.
+	// Alive is the number of pods that have not ended; Starting of them have not registered. Both
+	// include pods that were ordered and not yet synced.
 	Alive, Starting int
-	// LastUp is the share of the last order's pods that have registered or come
-	// to their end; 1 when there was none.
+	// LastUp is the share of the last order's pods that have registered or ended; 1 before the
+	// first order.
 	LastUp float64
 }
 
-// Metrics are a queue's numbers as the Buildkite Agent Metrics API tells them:
-// without a look at the jobs' agent query rules, and with jobs that wait for a
-// concurrency group among the scheduled ones (buildkite-agent-metrics issue
-// #31).
+// Metrics are a queue's numbers as the Buildkite Agent Metrics API returns them: they ignore the
+// jobs' agent query rules, and count jobs that wait for a concurrency group as scheduled
+// (buildkite-agent-metrics issue #31).
 type Metrics struct {
 	Scheduled, Running, Waiting int
 }
@@ -109,15 +106,15 @@ func ofQueue(tag, rules []string) bool {
 	return true
 }
 
-// order is the act of starting n agents, as far as max leaves room: all
-// algorithms are held to it by what the cluster knows.
-func (v View) order(n int) Act {
+// order returns the operation that starts n agents, or fewer if the policy's max leaves less room.
+// It applies max to all algorithms by the state of the cluster.
+func (v View) order(n int) Operation {
 	n = min(n, v.Overlay.Policy.Max-v.Pods.Alive)
 	if n <= 0 {
-		return Act{}
+		return Operation{}
 	}
-	return Act{Commits: 1, Order: []plan.Dispatch{{
-		ID: fmt.Sprintf("%s-%s", v.Overlay.Slug(), v.Tip), Purpose: plan.ForDemand, Agents: n,
+	return Operation{Commits: 1, Order: []plan.Dispatch{{
+		ID: fmt.Sprintf("%s-%s", v.Overlay.Slug(), v.Head), Purpose: plan.ForDemand, Agents: n,
 		At: v.At, IdleTimeout: v.Overlay.Policy.IdleTimeout,
 	}}}
 }
@@ -126,4 +123,4 @@ func (v View) order(n int) Act {
 type ruleFunc func(v View) int
 
 // Tick implements [Algorithm].
-func (f ruleFunc) Tick(v View) Act { return v.order(f(v)) }
+func (f ruleFunc) Tick(v View) Operation { return v.order(f(v)) }

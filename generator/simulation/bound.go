@@ -9,21 +9,20 @@ import (
 	"muster/generator/buildkite/fakebuildkite"
 )
 
-// bound returns how long the jobs of a run would have waited under a scaler
-// that knows everything and may do one thing only: start one agent for each job,
-// at the first tick that hears of it. Buildkite hands its agents out in its own
-// order: of the jobs that are runnable the one of the highest priority, of those
-// the one scheduled first. It has the run's own ticks, looks of the syncer, boot
-// times (the n-th agent's is the n-th pod's), job durations, max and number of
-// nodes, and nothing of its goes wrong. A scaler that starts no agent before it has
-// heard of a job for it cannot be faster on average. One that starts more agents
-// than jobs can: what it started in vain is waiting when the next job comes.
+// bound returns how long the jobs of a run would have waited under an ideal scaler: one that has
+// all information and may only start one agent for each job, at the first tick that sees the job.
+// Buildkite assigns its agents in Buildkite's order: of the runnable jobs the one with the highest
+// priority, of those the one scheduled first. It has the run's own ticks, polls of the syncer,
+// start-up times (the n-th agent's is the n-th pod's), job durations, max and number of nodes, and
+// no faults. A scaler that starts no agent before it has seen a job for it cannot be faster on
+// average. One that starts more agents than jobs can: an unused agent is waiting when the next job
+// arrives.
 func (r *run) bound(jobs []fakebuildkite.JobRecord) []time.Duration {
 	slices.SortStableFunc(jobs, func(a, b fakebuildkite.JobRecord) int { return a.Runnable.Compare(b.Runnable) })
-	fates := r.world.fates()
+	fates := r.scenario.fates()
 	b := ideal{
-		jobs: jobs, applied: r.applied, most: r.world.Policy.Max, nodes: r.world.Trouble.Nodes,
-		boot: func() time.Duration { return fates().Boot }, made: making(r.world.Makers),
+		jobs: jobs, applied: r.applied, max: r.scenario.Policy.Max, nodes: r.scenario.Faults.Nodes,
+		startup: func() time.Duration { return fates().Startup }, made: making(r.scenario.Makers),
 	}
 	for i, j := range jobs {
 		b.events = append(b.events, happening{j.Runnable, jobRunnable, i})
@@ -43,9 +42,9 @@ var endOfTime = time.Unix(1<<40, 0)
 type ideal struct {
 	jobs    []fakebuildkite.JobRecord // by when they became runnable
 	applied func(tick time.Time) (time.Time, bool)
-	most    int // agents at once
+	max     int // agents at once
 	nodes   int // pods at once; zero is no limit
-	boot    func() time.Duration
+	startup func() time.Duration
 	made    func(at time.Time) time.Duration // how long it takes to make the next pod
 
 	asked   int // jobs that an agent was ordered for
@@ -69,13 +68,13 @@ const (
 	jobRunnable = iota
 	podMade
 	agentUp
-	agentGone
+	agentExited
 )
 
-// order starts an agent for each job that the tick hears of.
+// order starts an agent for each job that the tick sees.
 func (b *ideal) order(tick time.Time) {
 	at, ever := b.applied(tick)
-	for b.asked < len(b.jobs) && b.alive < b.most && !b.jobs[b.asked].Runnable.After(tick) {
+	for b.asked < len(b.jobs) && b.alive < b.max && !b.jobs[b.asked].Runnable.After(tick) {
 		b.asked++
 		b.alive++
 		if ever {
@@ -95,14 +94,14 @@ func (b *ideal) until(t time.Time) {
 			b.queued++
 		case agentUp:
 			b.idle++
-		case agentGone:
+		case agentExited:
 			b.alive--
 			b.running--
 		}
 		for b.queued > 0 && (b.nodes == 0 || b.running < b.nodes) {
 			b.queued--
 			b.running++
-			heap.Push(&b.events, happening{at: e.at.Add(b.boot()), kind: agentUp})
+			heap.Push(&b.events, happening{at: e.at.Add(b.startup()), kind: agentUp})
 		}
 		for b.idle > 0 && len(b.waiting) > 0 {
 			b.serve(e.at)
@@ -119,7 +118,7 @@ func (b *ideal) serve(at time.Time) {
 	if !j.Finished.IsZero() {
 		duration = j.Finished.Sub(j.Started)
 	}
-	heap.Push(&b.events, happening{at: at.Add(duration), kind: agentGone})
+	heap.Push(&b.events, happening{at: at.Add(duration), kind: agentExited})
 }
 
 // served is a heap of runnable jobs, in Buildkite's order.

@@ -10,10 +10,10 @@ import (
 // with a syncer that keeps time with the ticks, too.
 func TestBoundOfEqualTimes(t *testing.T) {
 	for _, sync := range []time.Duration{15 * time.Second, 20 * time.Second, 30 * time.Second, time.Minute} {
-		w := DefaultWorld()
+		w := DefaultScenario()
 		w.Sync, w.Jitter = sync, 0
 		m := Play(w, loadNamed(t, "steady").Generate(1, 6*time.Hour), algorithm(t, "muster"), nil)
-		if m.InVain != 0 || m.Wait != m.Bound {
+		if m.Unused != 0 || m.Wait != m.Bound {
 			t.Errorf("a look every %s: waits of %+v, and the bound is %+v", sync, m.Wait, m.Bound)
 		}
 	}
@@ -25,8 +25,8 @@ func TestBoundOfEqualTimes(t *testing.T) {
 func TestBoundOfOrder(t *testing.T) {
 	for _, workload := range []string{"diurnal", "limited"} {
 		m := play(t, 1, 8, workload, "muster")
-		if m.InVain != 0 || m.Wait != m.Bound {
-			t.Errorf("%s: waits of %+v, %d in vain, and the bound is %+v", workload, m.Wait, m.InVain, m.Bound)
+		if m.Unused != 0 || m.Wait != m.Bound {
+			t.Errorf("%s: waits of %+v, %d in vain, and the bound is %+v", workload, m.Wait, m.Unused, m.Bound)
 		}
 	}
 }

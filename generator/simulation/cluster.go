@@ -30,7 +30,7 @@ type Cluster struct {
 	Buildkite *fakebuildkite.Server
 	// BuildkiteCluster is the Buildkite cluster of the agents' token.
 	BuildkiteCluster string
-	// Fate is asked for each pod's when it is created.
+	// Fate returns the fate of each pod when the pod is created.
 	Fate func() Fate
 	// Nodes is how many pods have room at once; zero has room for all. The
 	// others wait, first come first served. See [Cluster.SetNodes].
@@ -46,9 +46,9 @@ type Cluster struct {
 	// NoHook says that the agents' template is without the hook of base/job.yaml
 	// that looks at the lease again before the agent connects.
 	NoHook bool
-	// Came is called when an agent has registered, Gone when a pod has come to
-	// its end; both are optional.
-	Came, Gone func(*Pod)
+	// Registered is called when an agent has registered, Exited when a pod has ended; both are
+	// optional.
+	Registered, Exited func(*Pod)
 
 	jobs    map[string]*Job   // those that are there, by name
 	created map[string]string // the manifests of all that ever were, by name
@@ -64,12 +64,12 @@ type Cluster struct {
 type Job struct {
 	Name   string
 	Agents int
-	// Tags are what each agent carries, beside its index.
+	// Tags are the tags of each agent, in addition to its index.
 	Tags []string
 	// Priority is the agents' (buildkite-agent start --priority).
 	Priority int
-	// NotAfter is the end of the lease: an agent that comes later leaves at
-	// once. Zero is no lease.
+	// NotAfter is the end of the lease: an agent that starts later exits at once. Zero means that
+	// the Job has no lease.
 	NotAfter time.Time
 	// IdleTimeout is how long each agent waits for a job.
 	IdleTimeout time.Duration
@@ -81,20 +81,20 @@ type Job struct {
 	// Life is how the agents live, where they are not those of base/job.yaml.
 	Life Life
 
-	open int          // indexes that have not ended
-	came map[int]bool // indexes that have registered
-	pods map[int]*Pod // the last of each index
+	open       int          // indexes that have not ended
+	registered map[int]bool // indexes that have registered
+	pods       map[int]*Pod // the last of each index
 }
 
 // ErrEdited is returned by [Cluster.Sync] for a manifest that is not what its
 // Job was made from, or last patched with. muster never writes such a one.
 var ErrEdited = errors.New("its manifest was edited")
 
-// Sync does what Argo CD and Flux do with a new commit: it creates the Jobs of
-// an overlay that are not there, also those that were. Those that are there it
-// leaves alone, or patches: see Patches and [Cluster.patch]. A Job whose manifest has left git stays: base/job.yaml tells both not
-// to prune it (docs/explanation/agent-job.md). An overlay of which something cannot be read
-// does not build, and is left as it is.
+// Sync applies a new commit like Argo CD and Flux: it creates the Jobs of an overlay that do not
+// exist, including those that existed before. It leaves existing Jobs alone, or patches them: see
+// Patches and [Cluster.patch]. A Job whose manifest has left git stays: base/job.yaml tells both
+// not to prune it (docs/explanation/agent-job.md). An overlay with an unreadable file does not
+// build, and stays as it is.
 func (c *Cluster) Sync(tree fs.FS, overlay string) error {
 	dir := path.Join(overlay, "dispatches")
 	text, err := fs.ReadFile(tree, path.Join(dir, "kustomization.yaml"))
@@ -136,10 +136,10 @@ func (c *Cluster) Sync(tree fs.FS, overlay string) error {
 	return edited
 }
 
-// EditedError is an [ErrEdited] that names the last Job of which it is true.
+// EditedError is an [ErrEdited] that names the last edited Job.
 type EditedError struct{ Job string }
 
-// Error says so.
+// Error returns the name of the Job and the text of ErrEdited.
 func (e *EditedError) Error() string { return e.Job + ": " + ErrEdited.Error() }
 
 // Unwrap returns ErrEdited.
@@ -244,7 +244,7 @@ func (c *Cluster) Run(j Job) {
 	if c.jobs[j.Name] != nil {
 		return
 	}
-	j.open, j.came, j.pods = j.Agents, map[int]bool{}, map[int]*Pod{}
+	j.open, j.registered, j.pods = j.Agents, map[int]bool{}, map[int]*Pod{}
 	c.jobs[j.Name], c.created[j.Name] = &j, ""
 	for index := range j.Agents {
 		c.create(&j, index)
@@ -260,8 +260,8 @@ func (c *Cluster) Has(job string) bool { return c.jobs[job] != nil }
 // Created reports whether a Job was ever made.
 func (c *Cluster) Created(job string) bool { _, ok := c.created[job]; return ok }
 
-// Delete is a person who deletes a Job: its agents are gone, its pods that are
-// starting never register, and while its manifest is in git it is made again.
+// Delete deletes a Job like a person: its agents are gone, its pods that are starting never
+// register, and it is created once more while its manifest is in git.
 func (c *Cluster) Delete(job string) {
 	j := c.jobs[job]
 	delete(c.jobs, job)

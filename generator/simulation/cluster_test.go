@@ -39,8 +39,8 @@ func TestRegistering(t *testing.T) {
 			came, gone := 0, 0
 			c = &Cluster{
 				Buildkite: b, Nodes: 2, Skew: test.skew, NoHook: test.noHook,
-				Fate: func() Fate { return Fate{Boot: 20 * time.Second} },
-				Came: func(*Pod) { came++ }, Gone: func(p *Pod) {
+				Fate:       func() Fate { return Fate{Startup: 20 * time.Second} },
+				Registered: func(*Pod) { came++ }, Exited: func(p *Pod) {
 					if p.Agent == "" {
 						gone++
 					}
@@ -129,7 +129,7 @@ func TestTwins(t *testing.T) {
 	} {
 		var c *Cluster
 		b := fakebuildkite.New(fakebuildkite.Options{OnAgentEnd: func(a fakebuildkite.AgentRecord) { c.AgentEnded(a) }})
-		fates := []Fate{{Boot: 20 * time.Second, Twin: test.twin, TwinBoot: test.boot}}
+		fates := []Fate{{Startup: 20 * time.Second, Twin: test.twin, TwinStartup: test.boot}}
 		c = &Cluster{Buildkite: b, Nodes: test.nodes, Fate: func() Fate {
 			if len(fates) == 0 {
 				t.Errorf("%s: a third pod is made", name)

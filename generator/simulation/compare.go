@@ -8,7 +8,7 @@ import (
 
 // Case is one workload in its world.
 type Case struct {
-	World    World
+	Scenario Scenario
 	Workload Workload
 	// About says in a few words what the workload is; optional.
 	About string
@@ -34,7 +34,7 @@ func Compare(ctx context.Context, cases []Case, algorithms []Named, workers int,
 		wg.Go(func() {
 			for i := range next {
 				c, a := cases[i/len(algorithms)], algorithms[i%len(algorithms)]
-				rows[i] = Row{c.Workload.Name, a.Name, Play(a.In(c.World), c.Workload, a.New(), nil)}
+				rows[i] = Row{c.Workload.Name, a.Name, Play(a.In(c.Scenario), c.Workload, a.New(), nil)}
 				select {
 				case played <- i:
 				case <-ctx.Done():

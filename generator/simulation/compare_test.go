@@ -13,7 +13,7 @@ import (
 func TestCompareReportsEachCaseAsItEnds(t *testing.T) {
 	var cases []Case
 	for _, l := range Loads()[:3] {
-		cases = append(cases, Case{World: DefaultWorld(), Workload: l.Generate(1, 10*time.Minute)})
+		cases = append(cases, Case{Scenario: DefaultScenario(), Workload: l.Generate(1, 10*time.Minute)})
 	}
 	algorithms := Algorithms()[:2]
 	var complete []int

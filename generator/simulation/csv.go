@@ -128,7 +128,7 @@ func (c *csvReader) row(record []string) error {
 	return nil
 }
 
-// step reads what a row says of its jobs.
+// step reads the jobs of a row.
 func (c *csvReader) step(field func(string) string) (fakebuildkite.Step, error) {
 	step := fakebuildkite.Step{ConcurrencyGroup: field("group")}
 	var err error

@@ -36,7 +36,7 @@ func TestReadCSV(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("workload (-want +got):\n%s", diff)
 	}
-	m := Play(DefaultWorld(), got, &Muster{}, nil)
+	m := Play(DefaultScenario(), got, &Muster{}, nil)
 	if m.Jobs != 3 || m.Unmatched != 1 || m.Unserved != 0 {
 		t.Errorf("%d jobs, %d unmatched, %d never served; want 3, 1 and none", m.Jobs, m.Unmatched, m.Unserved)
 	}
@@ -67,7 +67,7 @@ c,,50,1h,1,30m
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("workload (-want +got):\n%s", diff)
 	}
-	m := Play(DefaultWorld(), got, &Muster{}, nil)
+	m := Play(DefaultScenario(), got, &Muster{}, nil)
 	if m.Jobs != 5 || m.Cancelled != 1 || m.Unserved != 0 {
 		t.Errorf("%d jobs, %d cancelled while they waited, %d never served; want 5, 1 and none", m.Jobs, m.Cancelled, m.Unserved)
 	}

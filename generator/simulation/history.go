@@ -10,18 +10,17 @@ import (
 	"muster/generator/plan"
 )
 
-// Rebuild makes a workload of what was observed, in any order, for the named
-// overlay. A commit says how many jobs were pending and since when the oldest
-// was, how many agents were busy or to spare, and which had registered. So
+// Rebuild returns a workload from observations, in any order, for the named overlay. A commit
+// contains the number of pending jobs and the time of the oldest, the number of busy and idle
+// agents, and the agents that had registered. So
 //
 //	arrived = more pending + newly registered − more idle
 //
-// between two commits, spread evenly from the earlier commit, or from the
-// oldest pending job when that came after it. What happened between two
-// commits without a trace in the second is not known; neither is how long each job
-// ran: as many agents are busy on average as were, and single jobs are spread around
-// that as the exponential distribution has it, which of all with that mean assumes least. Jobs
-// that were limited, blocked or matched by no agent are left out.
+// between two commits, spread evenly from the earlier commit, or from the oldest pending job if
+// that arrived later. Events between two commits that leave no trace in the second are not known,
+// and neither is the duration of each job: on average the observed number of agents is busy, and
+// single jobs follow the exponential distribution, which assumes least among all with that mean.
+// Rebuild ignores jobs that were limited, blocked or matched by no agent.
 func Rebuild(name, overlay string, observed []plan.Observation) (Workload, error) {
 	observed = slices.Clone(observed)
 	slices.SortStableFunc(observed, func(a, b plan.Observation) int { return a.At.Compare(b.At) })
@@ -49,9 +48,8 @@ func Rebuild(name, overlay string, observed []plan.Observation) (Workload, error
 	return l, nil
 }
 
-// spread is the n-th of durations that are spread evenly over the exponential distribution
-// of that mean: multiples of the golden ratio, of which only what is behind the point is
-// taken, leave no gaps.
+// spread returns the n-th of durations that are spread evenly over the exponential distribution
+// with that mean. The fractional parts of multiples of the golden ratio leave no gaps.
 func spread(mean time.Duration, n int) time.Duration {
 	_, part := math.Modf(float64(n+1) * math.Phi)
 	return max(time.Second, time.Duration(-math.Log(1-part)*float64(mean)).Round(time.Second))
@@ -59,17 +57,17 @@ func spread(mean time.Duration, n int) time.Duration {
 
 // history goes through observations in time.
 type history struct {
-	overlay  string
-	start    time.Time
-	last     time.Time
-	seen     map[string]int // indexes of each dispatch known to have registered
-	came     int
-	pending  int
-	idle     int
-	working  int           // busy agents at the last observation
-	busy     time.Duration // of all agents together
-	owed     int           // arrivals that were less than nothing
-	arrivals []time.Duration
+	overlay    string
+	start      time.Time
+	last       time.Time
+	seen       map[string]int // indexes of each dispatch known to have registered
+	registered int
+	pending    int
+	idle       int
+	working    int           // busy agents at the last observation
+	busy       time.Duration // of all agents together
+	owed       int           // arrivals that were less than nothing
+	arrivals   []time.Duration
 }
 
 func (h *history) add(o plan.Observation) {
@@ -80,7 +78,7 @@ func (h *history) add(o plan.Observation) {
 			oldest = d.Oldest
 		}
 	}
-	came, busy := h.came, 0
+	came, busy := h.registered, 0
 	for _, s := range o.Overlays {
 		if s.Overlay != h.overlay {
 			continue
@@ -92,7 +90,7 @@ func (h *history) add(o plan.Observation) {
 			h.seen[id] = max(h.seen[id], n)
 		}
 	}
-	arrived := pending - h.pending + came - h.came - (idle - h.idle) - h.owed
+	arrived := pending - h.pending + came - h.registered - (idle - h.idle) - h.owed
 	h.owed = max(0, -arrived)
 	from := h.last
 	if from.IsZero() || oldest != nil && oldest.After(from) {
@@ -108,5 +106,5 @@ func (h *history) add(o plan.Observation) {
 	if !h.last.IsZero() {
 		h.busy += o.At.Sub(h.last) * time.Duration(h.working+busy) / 2
 	}
-	h.last, h.pending, h.idle, h.came, h.working = o.At, pending, idle, came, busy
+	h.last, h.pending, h.idle, h.registered, h.working = o.At, pending, idle, came, busy
 }

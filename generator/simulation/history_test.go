@@ -18,16 +18,16 @@ func record(t *testing.T, workload string, seed uint64) (simulation.Workload, []
 	all := simulation.Loads()
 	g := all[slices.IndexFunc(all, func(g simulation.Load) bool { return g.Name == workload })]
 	load := g.Generate(seed, 12*time.Hour)
-	w := simulation.DefaultWorld()
+	w := simulation.DefaultScenario()
 	w.Seed = seed
 	var messages []string
-	simulation.Play(w, load, &simulation.Muster{}, func(a simulation.Act) {
+	simulation.Play(w, load, &simulation.Muster{}, func(a simulation.Operation) {
 		d := *a.Decision
 		if len(a.Order) > 0 {
-			messages = append(messages, ledger.Message(ledger.Act{Kind: ledger.Dispatch, Path: "overlays/default", Decision: d}, "v0"))
+			messages = append(messages, ledger.Message(ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/default", Decision: d}, "v0"))
 		}
 		if len(a.Retire) > 0 {
-			messages = append(messages, ledger.Message(ledger.Act{Kind: ledger.Retire, Path: "overlays/default", Decision: d}, "v0"))
+			messages = append(messages, ledger.Message(ledger.Operation{Kind: ledger.Retire, Path: "overlays/default", Decision: d}, "v0"))
 		}
 	})
 	return load, messages

@@ -11,12 +11,12 @@ import (
 const auto = "muster, lease: auto"
 
 // playWith plays a day of a workload in a world that is changed.
-func playWith(t *testing.T, load, name string, seed uint64, change func(*World)) Measures {
+func playWith(t *testing.T, load, name string, seed uint64, change func(*Scenario)) Measures {
 	t.Helper()
-	w := DefaultWorld()
+	w := DefaultScenario()
 	w.Seed = seed
 	g := loadNamed(t, load)
-	w = g.World(w)
+	w = g.Scenario(w)
 	if name == auto {
 		name, w.Policy.LeaseAuto = "muster", true
 	}
@@ -34,10 +34,10 @@ func TestNoShows(t *testing.T) {
 	for _, seed := range []uint64{3, 4, 5} {
 		t.Run(string(rune('0'+seed)), func(t *testing.T) {
 			t.Parallel()
-			lossy := func(w *World) { w.Trouble.NoShow = 0.02 }
+			lossy := func(w *Scenario) { w.Faults.NoShow = 0.02 }
 			fixed, learned := playWith(t, "steady", "muster", seed, lossy), playWith(t, "steady", auto, seed, lossy)
-			if learned.Unserved > 0 || learned.Agents != learned.Jobs || learned.InVain > 0 {
-				t.Errorf("%d agents for %d jobs, %d in vain, %d jobs never served", learned.Agents, learned.Jobs, learned.InVain, learned.Unserved)
+			if learned.Unserved > 0 || learned.Agents != learned.Jobs || learned.Unused > 0 {
+				t.Errorf("%d agents for %d jobs, %d in vain, %d jobs never served", learned.Agents, learned.Jobs, learned.Unused, learned.Unserved)
 			}
 			for _, name := range []string{"arc-git", "agent-stack-k8s-git"} {
 				rival := playWith(t, "steady", name, seed, lossy)
@@ -55,8 +55,8 @@ func TestNoShows(t *testing.T) {
 }
 
 // tenMinutes lets something begin after so many hours and end ten minutes later.
-func tenMinutes(hours int, begin, end func(*run)) func(*World) {
-	return func(w *World) {
+func tenMinutes(hours int, begin, end func(*run)) func(*Scenario) {
+	return func(w *Scenario) {
 		w.plan = func(r *run) {
 			at := r.start.Add(time.Duration(hours) * time.Hour)
 			r.buildkite.At(at, func() { begin(r) })
@@ -66,14 +66,14 @@ func tenMinutes(hours int, begin, end func(*run)) func(*World) {
 }
 
 // slower lets boots take three times as long from an hour on.
-func slower(hours int) func(*World) {
-	return func(w *World) {
+func slower(hours int) func(*Scenario) {
+	return func(w *Scenario) {
 		w.plan = func(r *run) {
 			fate := r.cluster.Fate
 			r.cluster.Fate = func() Fate {
 				f := fate()
 				if r.buildkite.Now().Sub(r.start) >= time.Duration(hours)*time.Hour {
-					f.Boot *= 3
+					f.Startup *= 3
 				}
 				return f
 			}
@@ -86,10 +86,10 @@ func slower(hours int) func(*World) {
 func TestFalselyLate(t *testing.T) {
 	unraced.Only(t)
 	for name, test := range map[string]struct {
-		change func(*World)
+		change func(*Scenario)
 		most   int // agents too many
 	}{
-		"nothing":       {func(*World) {}, 0},
+		"nothing":       {func(*Scenario) {}, 0},
 		"a syncer down": {tenMinutes(12, func(r *run) { r.down = true }, func(r *run) { r.down = false }), 0},
 		"nodes full":    {tenMinutes(12, func(r *run) { r.cluster.SetNodes(1) }, func(r *run) { r.cluster.SetNodes(0) }), 0},
 		"slower boots":  {slower(12), 0},
@@ -97,10 +97,10 @@ func TestFalselyLate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			fixed, learned := playWith(t, "steady", "muster", 3, test.change), playWith(t, "steady", auto, 3, test.change)
-			t.Logf("%d agents and %d in vain for %d jobs, p95 %s, longest %s, pods %.1f h; with a fixed lease %d and %d, p95 %s, longest %s, pods %.1f h", learned.Agents, learned.InVain, learned.Jobs, learned.Wait.P95, learned.Wait.Max, learned.Pods.Hours(),
-				fixed.Agents, fixed.InVain, fixed.Wait.P95, fixed.Wait.Max, fixed.Pods.Hours())
-			if learned.Unserved > 0 || learned.Agents-learned.Jobs > test.most || learned.InVain > test.most {
-				t.Errorf("%d agents for %d jobs, %d in vain, %d jobs never served; at most %d too many", learned.Agents, learned.Jobs, learned.InVain, learned.Unserved, test.most)
+			t.Logf("%d agents and %d in vain for %d jobs, p95 %s, longest %s, pods %.1f h; with a fixed lease %d and %d, p95 %s, longest %s, pods %.1f h", learned.Agents, learned.Unused, learned.Jobs, learned.Wait.P95, learned.Wait.Max, learned.Pods.Hours(),
+				fixed.Agents, fixed.Unused, fixed.Wait.P95, fixed.Wait.Max, fixed.Pods.Hours())
+			if learned.Unserved > 0 || learned.Agents-learned.Jobs > test.most || learned.Unused > test.most {
+				t.Errorf("%d agents for %d jobs, %d in vain, %d jobs never served; at most %d too many", learned.Agents, learned.Jobs, learned.Unused, learned.Unserved, test.most)
 			}
 		})
 	}

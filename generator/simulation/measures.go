@@ -22,9 +22,9 @@ type Measures struct {
 	// Wait is of the jobs that were served, Bound what it would have been at
 	// the earliest: see [bound].
 	Wait, Bound Waits
-	// Agents is how many registered, InVain how many of them left without ever
-	// having had a job, and NoShows how many were started and never registered.
-	Agents, InVain, NoShows int
+	// Agents is how many registered, Unused how many of them left without ever
+	// having had a job, and NeverRegistered how many were started and never registered.
+	Agents, Unused, NeverRegistered int
 	// Idle is the time that all agents together waited for work.
 	Idle time.Duration
 	// Pods is the time that all pods together had a node, from their creation on: what
@@ -37,7 +37,7 @@ type Measures struct {
 	// WaitByHour is the wait that 95 % of the jobs did not exceed which became runnable in
 	// each hour of the run.
 	WaitByHour []time.Duration
-	// Commits is how many commits were made; see [Act].
+	// Commits is how many commits were made; see [Operation].
 	Commits int
 	// Unserved jobs had not started when the run ended.
 	Unserved int
@@ -60,7 +60,7 @@ func (r *run) unserved() int {
 func (r *run) measures(unserved int) Measures {
 	stats := r.buildkite.Stats()
 	m := Measures{
-		Agents: stats.Agents, InVain: stats.InVain, NoShows: r.noShows, Idle: stats.Idle, Pods: r.podTime,
+		Agents: stats.Agents, Unused: stats.Unused, NeverRegistered: r.neverRegistered, Idle: stats.Idle, Pods: r.podTime,
 		Commits: r.commits, Unserved: unserved, Highest: highest(r.buildkite.Agents()),
 	}
 	m.Connected, m.ByHour = connected(r.buildkite.Agents(), r.start, r.buildkite.Now())
@@ -145,8 +145,8 @@ func highest(agents []fakebuildkite.AgentRecord) int {
 	return most
 }
 
-// SumUp sums up waits, and leaves them sorted; none are zero. A percentile is the smallest wait that so many
-// percent of the jobs did not exceed.
+// SumUp summarizes waits, and sorts them; without waits the result is zero. A percentile is the
+// smallest wait that this percentage of the jobs did not exceed.
 func SumUp(waits []time.Duration) Waits {
 	n := len(waits)
 	if n == 0 {

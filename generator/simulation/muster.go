@@ -16,31 +16,31 @@ type Muster struct {
 }
 
 // Tick implements [Algorithm].
-func (m *Muster) Tick(v View) Act {
+func (m *Muster) Tick(v View) Operation {
 	overlays := []plan.Overlay{v.Overlay}
 	now := v.At.UTC().Truncate(time.Second)
-	snapshot, err := v.Look(m.lookback.Since(now, overlays, &m.register))
+	snapshot, err := v.Poll(m.lookback.Since(now, overlays, &m.register))
 	if err != nil {
-		return Act{Err: err}
+		return Operation{Err: err}
 	}
 	snapshot = m.inference.Infer(overlays, snapshot)
 	m.lookback.Observed(snapshot.At, overlays)
 	m.register.Note(snapshot)
 	m.register.Reconcile(overlays, snapshot.At)
 	for _, o := range plan.Observe(overlays, snapshot, &m.register) {
-		for _, d := range plan.Decide(v.Tip, overlays, o) {
-			return act(d)
+		for _, d := range plan.Decide(v.Head, overlays, o) {
+			return operationOf(d)
 		}
 	}
-	return Act{}
+	return Operation{}
 }
 
-// act is what generator.render makes of a decision: an order and a retirement
+// operationOf is what generator.render makes of a decision: an order and a retirement
 // are a commit each, and a retirement alone waits until it must go.
-func act(d plan.Decision) Act {
-	a := Act{State: d.State, Decision: &d}
+func operationOf(d plan.Decision) Operation {
+	a := Operation{State: d.State, Decision: &d}
 	if d.Empty() {
-		return Act{State: d.State}
+		return Operation{State: d.State}
 	}
 	if len(d.Dispatch) > 0 {
 		a.Order = d.Dispatch

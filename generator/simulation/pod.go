@@ -13,8 +13,8 @@ import (
 type Fate struct {
 	// Made is the time from the Job's creation to the pod's.
 	Made time.Duration
-	// Boot is the time from having a node to the first attempt to register.
-	Boot time.Duration
+	// Startup is the time from having a node to the first attempt to register.
+	Startup time.Duration
 	// NoShow says that the agent never registers.
 	NoShow bool
 	// Lost is how long after registering the agent dies without a word, if it
@@ -25,8 +25,8 @@ type Fate struct {
 	// Twin is how long the index has two pods: from their making to when the Job
 	// controller has seen both. Zero: it has one. See [Cluster.double].
 	Twin time.Duration
-	// TwinBoot is [Fate.Boot] of the second pod.
-	TwinBoot time.Duration
+	// TwinStartup is [Fate.Startup] of the second pod.
+	TwinStartup time.Duration
 }
 
 // Linger is the shortest and the longest time for which agents of one kind stay
@@ -40,8 +40,8 @@ var (
 	Streaming = Linger{}
 	// Polling is one that polls: it leaves at its next ping.
 	Polling = Linger{2100 * time.Millisecond, 8900 * time.Millisecond}
-	// OldStreaming is one that streams with 3.122 to 3.127: it leaves when its
-	// stream is made anew.
+	// OldStreaming is an agent that streams with 3.122 to 3.127: it exits when its stream is
+	// renewed.
 	OldStreaming = Linger{57 * time.Second, time.Minute}
 )
 
@@ -86,7 +86,7 @@ func (c *Cluster) create(j *Job, index int) {
 	}
 }
 
-// make lets a pod come, when those who make pods have come to it.
+// make places a pod once the controllers that create pods have processed it.
 func (c *Cluster) make(p *Pod) {
 	if p.fate.Made > 0 {
 		c.Buildkite.At(c.Buildkite.Now().Add(p.fate.Made), func() { c.place(p) })
@@ -95,20 +95,20 @@ func (c *Cluster) make(p *Pod) {
 	c.place(p)
 }
 
-// double makes a second pod of an index. The Job controller does where the answer to the
-// making of the first is lost with the API server: it takes that pod for not made. When it
-// has seen both it ends one: that which is no agent yet, or became one later
-// (pkg/controller/job of Kubernetes 1.37, manageJob and activePodsForRemoval; seen by
-// TestChaos of testdata/e2e, TestAll/Twice there;
-// kubernetes.io/docs/concepts/workloads/controllers/job "Completion mode").
+// double makes a second pod of an index. The Job controller does this if the response to the
+// creation of the first pod is lost with the API server: it assumes that the creation failed. When
+// it has seen both pods, it ends one: that which has not registered an agent, or registered later
+// (pkg/controller/job of Kubernetes 1.37, manageJob and activePodsForRemoval; seen by TestChaos of
+// testdata/e2e, TestAll/Twice there; kubernetes.io/docs/concepts/workloads/controllers/job
+// "Completion mode").
 func (c *Cluster) double(p *Pod) {
-	second := &Pod{Job: p.Job, Index: p.Index, Double: true, fate: Fate{Made: p.fate.Made, Boot: p.fate.TwinBoot, Linger: p.fate.Linger}}
+	second := &Pod{Job: p.Job, Index: p.Index, Double: true, fate: Fate{Made: p.fate.Made, Startup: p.fate.TwinStartup, Linger: p.fate.Linger}}
 	p.Double, p.twin, second.twin = true, second, p
 	c.make(second)
 	c.Buildkite.At(c.Buildkite.Now().Add(p.fate.Made+p.fate.Twin), func() {
 		switch {
 		case p.twin == nil: // one of them has ended
-		case second.Agent != "" && (p.Agent == "" || second.since.Add(second.fate.Boot).Before(p.since.Add(p.fate.Boot))):
+		case second.Agent != "" && (p.Agent == "" || second.since.Add(second.fate.Startup).Before(p.since.Add(p.fate.Startup))):
 			c.endSpare(p)
 		default:
 			c.endSpare(second)
@@ -128,7 +128,7 @@ func (c *Cluster) endSpare(p *Pod) {
 	c.drop(p)
 }
 
-// place gives a pod a node. It waits where there is none for it.
+// place assigns a pod to a node. The pod waits while no node has room.
 func (c *Cluster) place(p *Pod) {
 	if p.ended {
 		return
@@ -143,7 +143,7 @@ func (c *Cluster) place(p *Pod) {
 func (c *Cluster) schedule(p *Pod) {
 	c.running++
 	p.since = c.Buildkite.Now()
-	c.Buildkite.At(c.Buildkite.Now().Add(p.fate.Boot), func() { c.register(p) })
+	c.Buildkite.At(c.Buildkite.Now().Add(p.fate.Startup), func() { c.register(p) })
 }
 
 // SetNodes changes how many pods have room at once; zero has room for all. Pods
@@ -210,11 +210,11 @@ func (c *Cluster) giveUp(p *Pod) {
 func (c *Cluster) connected(p *Pod, id string) {
 	j := p.Job
 	c.trying = slices.DeleteFunc(c.trying, func(x *Pod) bool { return x == p })
-	p.Agent, p.Again = id, j.came[p.Index]
+	p.Agent, p.Again = id, j.registered[p.Index]
 	c.pods[id] = p
-	j.came[p.Index] = true
-	if c.Came != nil {
-		c.Came(p)
+	j.registered[p.Index] = true
+	if c.Registered != nil {
+		c.Registered(p)
 	}
 	if p.fate.Lost > 0 {
 		c.Buildkite.At(c.Buildkite.Now().Add(p.fate.Lost), func() { c.Kill(p) })
@@ -268,8 +268,8 @@ func (c *Cluster) end(p *Pod, done bool) {
 	if !p.since.IsZero() {
 		c.running--
 	}
-	if c.Gone != nil {
-		c.Gone(p)
+	if c.Exited != nil {
+		c.Exited(p)
 	}
 	other := p.twin
 	switch {

@@ -13,7 +13,7 @@ import (
 func TestReuse(t *testing.T) {
 	unraced.Only(t)
 	for _, workload := range []string{"steady", "diurnal"} {
-		w, g := DefaultWorld(), loadNamed(t, workload)
+		w, g := DefaultScenario(), loadNamed(t, workload)
 		one := Play(w, g.Generate(1, 8*time.Hour), &Muster{}, nil)
 		w.Policy.Reuse = plan.Reuse{Idle: time.Minute, Uptime: 30 * time.Minute}
 		stay := Play(w, g.Generate(1, 8*time.Hour), &Muster{}, nil)

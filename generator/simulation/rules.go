@@ -1,9 +1,8 @@
 package simulation
 
-// plainLoop starts as many agents as jobs are scheduled, at every tick, as the
-// original proposal says: sourcegraph/sourcegraph-public-snapshot issue #32843,
-// "a new Job per tick with completions = parallelism = queued jobs". Nothing of
-// it is held against what was started a moment ago.
+// plainLoop starts one agent per scheduled job at every tick, as the original proposal does:
+// sourcegraph/sourcegraph-public-snapshot issue #32843, "a new Job per tick with completions =
+// parallelism = queued jobs". It does not subtract agents that were started a moment ago.
 func plainLoop(v View) int { return v.Metrics().Scheduled }
 
 // cooledLoop is the plain loop as it went into production: the next order waits
@@ -24,8 +23,8 @@ func cooledLoop(v View) int {
 // registered. KEDA has no scaler for Buildkite; the queue's length is what its
 // metrics-api scaler would read.
 
-// kedaDefault is for queues that go on counting what is being worked on, says
-// its documentation: so the length given is scheduled and running jobs.
+// kedaDefault is for queues that continue to count messages in progress, by its documentation: so
+// the length is the number of scheduled and running jobs.
 func kedaDefault(v View) int {
 	m := v.Metrics()
 	length := m.Scheduled + m.Running

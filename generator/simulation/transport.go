@@ -15,10 +15,10 @@ import (
 
 // Client reads Buildkite as the program does; [buildkite.Client] is one.
 type Client interface {
-	// Snapshot reads, or goes on reading; an error with the method RetryAfter says for
-	// how long not to.
+	// Snapshot polls, or continues a poll. An error with the method RetryAfter says how long to
+	// wait.
 	Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error)
-	// Spare is how long to wait until a look beside those of each interval can begin.
+	// Spare returns the time until a poll in addition to those of each interval can begin.
 	Spare(now time.Time, interval time.Duration) time.Duration
 }
 
@@ -31,8 +31,8 @@ type Syncer struct {
 	Name string
 	// Source says where its times are from.
 	Source string
-	// Sync, Jitter and Told are those of [World].
-	Sync, Jitter, Told time.Duration
+	// Sync, Jitter and Told are those of [Scenario].
+	Sync, Jitter, Notified time.Duration
 }
 
 // Syncers are those that are known by name.
@@ -45,37 +45,37 @@ func Syncers() []Syncer {
 }
 
 // Use gives a world the syncer.
-func (s Syncer) Use(w *World) { w.Sync, w.Jitter, w.Told = s.Sync, s.Jitter, s.Told }
+func (s Syncer) Use(w *Scenario) { w.Sync, w.Jitter, w.Notified = s.Sync, s.Jitter, s.Notified }
 
 // gather is how long muster waits after a webhook for others that come with it:
 // cmd/muster/webhooks.go.
 const gather = 250 * time.Millisecond
 
-// told notes an event that a webhook tells. All but job.started wake muster: see
+// receiveEvent notes an event that a webhook tells. All but job.started wake muster: see
 // generator/webhook.
-func (r *run) told(event string) {
-	if event != "job.started" && r.called.IsZero() {
-		r.called = r.buildkite.Now()
+func (r *run) receiveEvent(event string) {
+	if event != "job.started" && r.triggered.IsZero() {
+		r.triggered = r.buildkite.Now()
 	}
 }
 
-// next is when the tick after one at a time comes, and lets the world go on until it is
-// known: the pause is over, or a webhook wakes muster; see generator.Wake.
+// next returns the time of the tick after the one at a time. It runs the simulation until that time
+// is known: the pause is over, or a webhook triggers muster; see generator.Wake.
 func (r *run) next(at time.Time) time.Time {
 	due := at.Add(r.pause)
-	if r.world.Woken == 0 || r.failed {
+	if r.scenario.Triggered == 0 || r.failed {
 		return due
 	}
-	for r.called.IsZero() {
+	for r.triggered.IsZero() {
 		event, ok := r.buildkite.Next()
 		if !ok || !event.Before(due) {
 			return due
 		}
 		r.buildkite.AdvanceTo(event)
 	}
-	woken := r.called.Add(max(gather, r.pace.Wait(r.called, at)))
+	woken := r.triggered.Add(max(gather, r.pace.Wait(r.triggered, at)))
 	if r.client != nil && woken.Before(due) {
-		woken = woken.Add(min(r.client.Spare(woken, r.world.Interval), due.Sub(woken)))
+		woken = woken.Add(min(r.client.Spare(woken, r.scenario.Interval), due.Sub(woken)))
 	}
 	if woken.Before(due) {
 		r.pace.Began(woken)
@@ -90,8 +90,8 @@ func (r *run) quiet(at time.Time) bool {
 	return len(r.looked) > 0 && (!ok || event.After(at))
 }
 
-// look reads Buildkite for muster.
-func (r *run) look(at, since time.Time) (plan.Snapshot, error) {
+// poll reads Buildkite for muster.
+func (r *run) poll(at, since time.Time) (plan.Snapshot, error) {
 	now := at.UTC().Truncate(time.Second)
 	if r.client == nil {
 		s := r.buildkite.SnapshotWithTimes(r.times, since)
@@ -111,9 +111,9 @@ func (r *run) wait(err error) {
 
 // nextSync lets the syncer look again after its time.
 func (r *run) nextSync() {
-	wait := r.world.Sync
-	if r.world.Jitter > 0 {
-		wait += time.Duration(r.sync.Int64N(int64(r.world.Jitter)))
+	wait := r.scenario.Sync
+	if r.scenario.Jitter > 0 {
+		wait += time.Duration(r.sync.Int64N(int64(r.scenario.Jitter)))
 	}
 	r.buildkite.At(r.buildkite.Now().Add(max(wait, time.Second)), func() {
 		r.synced = append(r.synced, r.buildkite.Now())
@@ -125,23 +125,23 @@ func (r *run) nextSync() {
 // pushed lets what was decided take effect at once, or tells the syncer of it.
 func (r *run) pushed() {
 	switch {
-	case r.world.Direct:
+	case r.scenario.Direct:
 		r.apply()
-	case r.world.Told > 0: // it fetches what is there now
+	case r.scenario.Notified > 0: // it fetches what is there now
 		pushed := slices.Clone(r.overlay.Dispatches)
-		r.buildkite.At(r.buildkite.Now().Add(r.world.Told), func() { r.applyUpTo(pushed) })
+		r.buildkite.At(r.buildkite.Now().Add(r.scenario.Notified), func() { r.applyUpTo(pushed) })
 	}
 }
 
-// applied is when the cluster does what a tick has committed: at the syncer's next
-// look, or when it has been told. A look at the moment of the tick came first; see
-// [Play]. False is never.
+// applied returns when the cluster applies the commit of a tick: at the syncer's next poll, or
+// after a notification. A poll at the moment of the tick precedes it; see [Play]. False means
+// never.
 func (r *run) applied(tick time.Time) (time.Time, bool) {
-	if r.world.Direct {
+	if r.scenario.Direct {
 		return tick, true
 	}
 	i := sort.Search(len(r.synced), func(i int) bool { return r.synced[i].After(tick) })
-	if told := tick.Add(r.world.Told); r.world.Told > 0 && (i == len(r.synced) || told.Before(r.synced[i])) {
+	if told := tick.Add(r.scenario.Notified); r.scenario.Notified > 0 && (i == len(r.synced) || told.Before(r.synced[i])) {
 		return told, true
 	}
 	if i == len(r.synced) {

@@ -21,7 +21,7 @@ type Workload struct {
 	Length time.Duration
 	// Arrivals are the builds, by time.
 	Arrivals []Arrival
-	// Again makes the workload of another seed; nil where there is none.
+	// Again returns the workload for another seed; nil if the workload has no generator.
 	Again func(seed uint64) Workload
 }
 
@@ -85,17 +85,17 @@ func (l Load) Generate(seed uint64, length time.Duration) Workload {
 	return Workload{Name: l.Name, Start: l.start, Length: length, Arrivals: g.arrivals, Again: again}
 }
 
-// World returns the world that the workload is meant for: w itself, or w with the tags
-// that the jobs ask for, or with troubles, as far as it does not have its own.
-func (l Load) World(w World) World {
+// Scenario returns the scenario that the workload is meant for: w itself, or w with the tags that
+// the jobs require, or with faults, unless w has its own.
+func (l Load) Scenario(w Scenario) Scenario {
 	if len(l.tags) > 0 && len(w.Policy.Tags) == 0 {
 		w.Policy.Tags = l.tags
 	}
 	if !l.rough {
 		return w
 	}
-	w.Trouble = Trouble{
-		Nodes: cmp.Or(w.Trouble.Nodes, 18), NoShow: cmp.Or(w.Trouble.NoShow, 0.01),
+	w.Faults = Faults{
+		Nodes: cmp.Or(w.Faults.Nodes, 18), NoShow: cmp.Or(w.Faults.NoShow, 0.01),
 		SlowNode: 0.1, NodeTime: [2]time.Duration{time.Minute, 3 * time.Minute},
 		Lost: 0.01, LostWithin: 5 * time.Minute,
 	}

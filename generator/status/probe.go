@@ -8,9 +8,9 @@ import (
 	"muster/generator/plan"
 )
 
-// Stuck says why the loop of ticks is taken to hang; empty while it turns: the
-// tick under way has not taken longer than the longest that is well, or the next
-// one is not overdue by that much.
+// Stuck returns why the loop of ticks is presumed to hang. It returns an empty string as long
+// as the current tick takes, or the next one is overdue by, at most Interval plus Longest of
+// [Config].
 func (s Snapshot) Stuck(now time.Time) string {
 	from, doing := s.Started, "no tick has begun since the start"
 	switch t := s.Tick; {

@@ -18,20 +18,20 @@ type Config struct {
 	Muster Muster
 	// Started is when the process started.
 	Started time.Time
-	// Interval is the time from tick to tick, and Longest how long a tick may take
-	// that is well.
+	// Interval is the time from tick to tick, and Longest the longest that a healthy tick
+	// takes.
 	Interval, Longest time.Duration
-	// Services says what was exchanged with whom, and TokenExpires when the
-	// Buildkite API token stops to work; they are asked after every tick, and
+	// Services returns the exchanges with each server, and TokenExpires when the
+	// Buildkite API token expires. Both are called after every tick, and
 	// optional.
 	Services     func() []Service
 	TokenExpires func() time.Time
-	// Receivers says which syncers were told of pushes; optional.
+	// Receivers returns the syncers that receive notifications of pushes; optional.
 	Receivers func() []Receiver
 }
 
-// mostDecisions is how many decisions a snapshot lists.
-const mostDecisions = 50
+// maxDecisions is how many decisions a snapshot lists.
+const maxDecisions = 50
 
 // Recorder makes a [Snapshot] of every tick. It is a [generator.Watcher]; its
 // snapshot may be read from several goroutines meanwhile.
@@ -68,7 +68,7 @@ func (r *Recorder) Ended(report generator.Report) {
 		next.Success = report.Ended
 	}
 	recent := 2 * max(r.cfg.Interval, report.Ended.Sub(report.Began))
-	atBuildkite := report.Failed == generator.StepObserve
+	atBuildkite := report.Failed == generator.StepPoll
 	next.Git = before.Git.after(report.Git, recent, report.Err, !atBuildkite)
 	wait := time.Duration(0)
 	if report.Outcome == generator.Waiting {
@@ -77,7 +77,7 @@ func (r *Recorder) Ended(report generator.Report) {
 	next.Buildkite = before.Buildkite.after(report.Buildkite, recent+wait, report.Err, atBuildkite)
 	if report.Err == nil || len(report.Result.Decisions) > 0 {
 		next.Overlays, next.Queues = overlays(report.Result), queues(report.Result)
-		next.Observed, next.Head = report.Result.Looked.Snapshot.At, report.Result.Tip.Commit
+		next.Observed, next.Head = report.Result.Looked.Snapshot.At, report.Result.Head.Commit
 	}
 	next.Decisions = decisions(report, before.Decisions)
 	next.Problems = problems(report.Problems)
@@ -203,20 +203,20 @@ func queues(r generator.Result) []Queue {
 
 // decisions are those of this tick before those of the ticks before.
 func decisions(r generator.Report, before []Decision) []Decision {
-	acts := append(slices.Clone(r.Result.Landed), r.Result.Acts...)
-	if len(acts) == 0 {
+	ops := append(slices.Clone(r.Result.Landed), r.Result.Operations...)
+	if len(ops) == 0 {
 		return before
 	}
 	var all []Decision
-	for _, a := range slices.Backward(acts) {
+	for _, a := range slices.Backward(ops) {
 		ids, agents := a.Dispatches()
 		all = append(all, Decision{
-			At: a.Decision.At(), Overlay: a.Decision.Overlay, Queue: a.Decision.Queue, Act: a.Kind,
+			At: a.Decision.At(), Overlay: a.Decision.Overlay, Queue: a.Decision.Queue, Operation: a.Kind,
 			Dispatches: ids, Agents: agents, Text: ledger.Text(a),
 		})
 	}
 	all = append(all, before...)
-	return all[:min(len(all), mostDecisions)]
+	return all[:min(len(all), maxDecisions)]
 }
 
 func problems(all []generator.Problem) []Problem {

@@ -1,5 +1,5 @@
-// Package status is what muster knows of itself and its overlays after a tick:
-// one value, from which probes, metrics, the status page and its JSON are made.
+// Package status contains the state of muster and its overlays after a tick: one
+// value, which probes, metrics, the status page and its JSON use.
 //
 //	Generator.Run ──Report──▶ Recorder ──▶ Snapshot
 package status
@@ -26,8 +26,8 @@ type Snapshot struct {
 	// Git and Buildkite say whether each answers.
 	Git       Contact `json:"git"`
 	Buildkite Contact `json:"buildkite"`
-	// Observed is the time of the look at Buildkite that the figures are from; zero: there
-	// was none. Head is the branch's head after that tick.
+	// Observed is the time of the poll that the figures are from; zero before the first
+	// poll. Head is the branch's head after that tick.
 	Observed time.Time `json:"observed,omitzero"`
 	Head     string    `json:"head,omitempty"`
 	// Overlays are all overlays by name, and Queues all queues that they serve or
@@ -40,7 +40,7 @@ type Snapshot struct {
 	Problems []Problem `json:"problems"`
 	// Services is what was exchanged with whom since the start.
 	Services []Service `json:"services"`
-	// Receivers are those that are told of pushes.
+	// Receivers are the receivers of notifications of pushes.
 	Receivers []Receiver `json:"receivers,omitempty"`
 	// TokenExpires is when the Buildkite API token stops to work; zero: it does
 	// not, or that is not known.
@@ -58,7 +58,7 @@ type Muster struct {
 	Repository   string `json:"repository"`
 	Branch       string `json:"branch"`
 	Overlays     string `json:"overlays"`
-	Organisation string `json:"organisation"`
+	Organisation string `json:"organization"`
 	// DryRun reports that nothing is committed.
 	DryRun bool `json:"dryRun,omitempty"`
 }
@@ -89,7 +89,7 @@ type Contact struct {
 	Answered time.Time `json:"answered,omitzero"`
 	// Problem is the last error that it had a part in; empty once it answers.
 	Problem string `json:"problem,omitempty"`
-	// until is when the answer is no longer taken for a recent one.
+	// until is when the answer no longer counts as recent.
 	until time.Time
 }
 
@@ -141,10 +141,10 @@ type Queue struct {
 
 // Decision is one that something was done about.
 type Decision struct {
-	At      time.Time   `json:"at"`
-	Overlay string      `json:"overlay"`
-	Queue   string      `json:"queue"`
-	Act     ledger.Kind `json:"act"`
+	At        time.Time   `json:"at"`
+	Overlay   string      `json:"overlay"`
+	Queue     string      `json:"queue"`
+	Operation ledger.Kind `json:"operation"`
 	// Dispatches are the dispatches that were written or removed, and Agents how
 	// many agents they order.
 	Dispatches []string `json:"dispatches,omitempty"`
@@ -184,16 +184,17 @@ type Limit struct {
 	Remaining int64  `json:"remaining"`
 }
 
-// Receiver is one that is told of pushes. Every push that is not under way is one of
+// Receiver is a receiver of notifications of pushes. Every push that is not under way is one of
 // Told, Failed and Merged.
 type Receiver struct {
 	Name string `json:"name"`
-	// Told is how many pushes it was told of, Failed of how many it could not be told, and
-	// Merged how many were told as a part of a later one, since the start.
-	Told   int64 `json:"told"`
+	// Sent is the number of pushes that it was notified of, Failed of those whose
+	// notification failed, and Merged of those that were part of a later notification, since
+	// the start.
+	Sent   int64 `json:"sent"`
 	Failed int64 `json:"failed"`
 	Merged int64 `json:"merged"`
-	// Seconds is how long the last one took that it was told of, from the push to the
-	// answer; zero where there was none.
+	// Seconds is how long the last successful notification took, from the push to the
+	// response; zero before the first.
 	Seconds float64 `json:"seconds"`
 }

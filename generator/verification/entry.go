@@ -15,7 +15,7 @@ import (
 	"muster/gitops/branch"
 )
 
-// entry verifies one commit of muster's. The error is one of reading.
+// entry verifies one of muster's commits. An error concerns reading only.
 func (w *worker) entry(ctx context.Context, p Push, at int) (Finding, error) {
 	r := &p.Records[at]
 	f := w.finding(r)
@@ -25,8 +25,8 @@ func (w *worker) entry(ctx context.Context, p Push, at int) (Finding, error) {
 	}
 	changed, err := w.files.Differences(ctx, r.Commit.Parents[0], r.Commit.ID, "")
 	switch {
-	case errors.Is(err, branch.ErrDamaged):
-		f.Verdict, f.Why = Damaged, []string{err.Error()}
+	case errors.Is(err, branch.ErrMalformed):
+		f.Verdict, f.Why = Malformed, []string{err.Error()}
 		return f, nil
 	case err == nil:
 		if f.Why = w.outside(r.Entry, changed); len(f.Why) > 0 {
@@ -79,8 +79,8 @@ func ordered(r *ledger.Record, changed []branch.Difference) []dispatchFile {
 	return all
 }
 
-// repair looks at what a repair leaves: nothing that another would have to put right.
-// What it writes of dispatches is compared with the orders, further back.
+// repair checks that a repair leaves nothing to repair. The dispatches that it writes are
+// compared later with the orders, further back in the log.
 func (w *worker) repair(ctx context.Context, r *ledger.Record, changed []branch.Difference, f *Finding) error {
 	e := r.Entry
 	for _, d := range changed {
@@ -104,7 +104,7 @@ func (w *worker) repair(ctx context.Context, r *ledger.Record, changed []branch.
 	return nil
 }
 
-// outside says what a commit changes that no act of muster's changes.
+// outside describes what a commit changes that no operation of muster changes.
 func (w *worker) outside(e *ledger.Entry, changed []branch.Difference) []string {
 	if !strings.HasPrefix(e.Overlay, path.Clean(w.Overlays)+"/") && path.Clean(w.Overlays) != "." {
 		return []string{fmt.Sprintf("its overlay %s is not below %s", e.Overlay, path.Clean(w.Overlays))}
@@ -148,11 +148,11 @@ func (w *worker) claims(e *ledger.Entry, changed []branch.Difference) []string {
 // again replays a commit and compares the result, for each tick that it may belong to,
 // until one reproduces it.
 func (w *worker) again(ctx context.Context, p Push, at int, changed []branch.Difference, f *Finding) error {
-	fleet, err := w.fleetOf(ctx, &p.Records[at])
+	loaded, err := w.fleetOf(ctx, &p.Records[at])
 	if err != nil {
 		return err
 	}
-	w.fleet, f.Fleet = fleet, fleet
+	w.fleet, f.Fleet = loaded, loaded
 	worth := func(f *Finding) int { // of what is found
 		switch {
 		case f.Verdict == Follows && len(f.Notes) == 0:
@@ -200,7 +200,7 @@ func (w *worker) againIn(ctx context.Context, tick Push, at int, changed []branc
 	if len(result.Differences) > 0 {
 		return nil
 	}
-	acts, err := generator.Render(*result.Overlay, result.Decision)
+	ops, err := generator.Render(*result.Overlay, result.Decision)
 	if err != nil {
 		if gone != nil {
 			return gone
@@ -208,16 +208,16 @@ func (w *worker) againIn(ctx context.Context, tick Push, at int, changed []branc
 		f.Why = []string{"made again, it cannot be written: " + err.Error()}
 		return nil
 	}
-	i := slices.IndexFunc(acts, func(a ledger.Act) bool { return a.Kind == e.Kind })
+	i := slices.IndexFunc(ops, func(a ledger.Operation) bool { return a.Kind == e.Kind })
 	if i < 0 {
 		f.Why = []string{fmt.Sprintf("made again, the decision has nothing to %s", e.Kind)}
 		return nil
 	}
-	if keys := ledger.Differing(r.Commit.Message, acts[i], e.Version); len(keys) > 0 {
+	if keys := ledger.Differing(r.Commit.Message, ops[i], e.Version); len(keys) > 0 {
 		f.Why = []string{"made again, it has other trailers: " + strings.Join(keys, ", ")}
 		return nil
 	}
-	files, err := w.compareEither(ctx, r, result, acts, i, changed)
+	files, err := w.compareEither(ctx, r, result, ops, i, changed)
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (w *worker) againIn(ctx context.Context, tick Push, at int, changed []branc
 		return nil
 	}
 	f.Verdict = Follows
-	if said := strings.TrimSpace(e.Subject + "\n\n" + e.Prose); said != strings.TrimSpace(ledger.Text(acts[i])) {
+	if said := strings.TrimSpace(e.Subject + "\n\n" + e.Prose); said != strings.TrimSpace(ledger.Text(ops[i])) {
 		f.Notes = append(f.Notes, "it gives its reasons in other words than this muster")
 	}
 	return nil
@@ -234,12 +234,12 @@ func (w *worker) againIn(ctx context.Context, tick Push, at int, changed []branc
 
 // compareEither names the files of a commit that are not those of act i of a decision,
 // whether it was pushed together with the acts that follow it or by itself.
-func (w *worker) compareEither(ctx context.Context, r *ledger.Record, result Result, together []ledger.Act, i int, changed []branch.Difference) ([]string, error) {
+func (w *worker) compareEither(ctx context.Context, r *ledger.Record, result Result, together []ledger.Operation, i int, changed []branch.Difference) ([]string, error) {
 	files, err := w.compare(ctx, r, together[i], changed)
 	if err != nil || len(files) == 0 {
 		return nil, err
 	}
-	singly, err := generator.RenderSingly(*result.Overlay, result.Decision)
+	singly, err := generator.RenderOneByOne(*result.Overlay, result.Decision)
 	if err != nil {
 		return nil, err
 	}
@@ -249,8 +249,8 @@ func (w *worker) compareEither(ctx context.Context, r *ledger.Record, result Res
 	return files, nil
 }
 
-// compare names the files of a commit that are not those of an act, byte for byte.
-func (w *worker) compare(ctx context.Context, r *ledger.Record, a ledger.Act, changed []branch.Difference) ([]string, error) {
+// compare returns the files of a commit that differ, in any byte, from those of an operation.
+func (w *worker) compare(ctx context.Context, r *ledger.Record, a ledger.Operation, changed []branch.Difference) ([]string, error) {
 	wanted := map[string][]byte{}
 	for _, c := range a.Changes {
 		wanted[c.Path] = c.Content

@@ -11,36 +11,36 @@ import (
 	"slices"
 	"strings"
 
+	"muster/generator/fleet"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 )
 
-// Replayer makes decisions of the past again, from what git has of them: the files of the
-// commit that was decided on, and the observation in the trailers.
+// Replayer replays past decisions from git: the files of the commit that was decided on, and
+// the observation in the trailers.
 //
 //	log ──Push.Add──▶ Push: the commits of one tick ──Replayer.Decide──▶ Result
 //
-// The decision is made by [plan.Decide], as it was then. What git does not have is said as a
-// difference: see [Result.Differences]. All fields are needed.
+// [plan.Decide] makes the decision, as it did originally. What git does not have is reported as
+// a difference: see [Result.Differences]. All fields are required.
 type Replayer struct {
 	// Overlays is the directory of overlays, as in "overlays".
 	Overlays string
 	// Loader reads the overlays.
-	Loader *manifest.Loader
+	Loader *fleet.Loader
 	// Tree returns the files of a past commit. What is in dirs will be read.
 	Tree func(ctx context.Context, commit string, dirs []string) (fs.FS, error)
 }
 
-// Push is a run of consecutive commits that look as if one tick of muster's had pushed
-// them together, one for each act, newest first. Several musters may have polled in the
-// same second: see [Push.Ticks]. The zero value is empty.
+// Push is a run of consecutive commits that one tick of muster may have pushed together, one for
+// each operation, newest first. Several instances of muster may have polled in the same second:
+// see [Push.Ticks]. The zero value is empty.
 type Push struct {
 	Records []ledger.Record
 }
 
-// Add takes the next record of a log, which must be newest first, if it belongs to the
-// push, and reports whether it does. Into an empty one every commit of muster's goes.
+// Add adds the next record of a log, newest first, if it belongs to the push, and reports
+// whether it does. An empty push accepts every commit that muster made.
 func (p *Push) Add(r ledger.Record) bool {
 	if r.Entry == nil {
 		return false
@@ -88,19 +88,19 @@ func (p Push) Ticks(commit int) iter.Seq2[Push, int] {
 
 // tick is the common state of the commits of one tick.
 type tick struct {
-	looks          map[string]plan.Observation // by queue
+	polls          map[string]plan.Observation // by queue
 	oldest, newest map[string]int              // ranks of acts, by overlay
 }
 
 func newTick(r ledger.Record) *tick {
-	t := &tick{looks: map[string]plan.Observation{}, oldest: map[string]int{}, newest: map[string]int{}}
+	t := &tick{polls: map[string]plan.Observation{}, oldest: map[string]int{}, newest: map[string]int{}}
 	t.add(r)
 	return t
 }
 
 func (t *tick) add(r ledger.Record) {
 	e := r.Entry
-	t.looks[e.Observation.Queue] = e.Observation
+	t.polls[e.Observation.Queue] = e.Observation
 	if _, known := t.oldest[e.Overlay]; !known {
 		t.oldest[e.Overlay], t.newest[e.Overlay] = rank(e), rank(e)
 	}
@@ -120,7 +120,7 @@ func (t *tick) newer(r ledger.Record) bool {
 }
 
 func (t *tick) join(r ledger.Record, inOrder bool) bool {
-	look, known := t.looks[r.Entry.Observation.Queue]
+	look, known := t.polls[r.Entry.Observation.Queue]
 	if !inOrder || known && !reflect.DeepEqual(look, r.Entry.Observation) {
 		return false
 	}
@@ -128,21 +128,21 @@ func (t *tick) join(r ledger.Record, inOrder bool) bool {
 	return true
 }
 
-// rank returns the position of an act among the acts of one overlay.
+// rank returns the position of an operation among the operations of one overlay in a tick.
 func rank(e *ledger.Entry) int {
 	return slices.Index([]ledger.Kind{ledger.Repair, ledger.Dispatch, ledger.Retire}, e.Kind)
 }
 
-// Result is a decision made again.
+// Result is a replayed decision.
 type Result struct {
-	// Base is the commit that was decided on, and Tree its files, as far as they were
-	// needed: those of the overlays that serve the queue, and all outside the directory
-	// of overlays.
+	// Base is the commit that the decision was based on. Tree contains the files of it that were
+	// needed: those of the overlays that serve the queue, and all outside the directory of
+	// overlays.
 	Base string
 	Tree fs.FS
 	// Overlay is the overlay as it was; nil: the commit has none of that name, and there is
 	// no decision.
-	Overlay *manifest.Overlay
+	Overlay *fleet.Overlay
 	// Decision is what comes out for the commit's overlay.
 	Decision plan.Decision
 	// Differences say how the commit is another than the decision, a clause for each;
@@ -194,17 +194,17 @@ func (c Replayer) DecideIn(ctx context.Context, tick Push, commit int) (Result, 
 	}
 	r.Tree = tree
 	name := c.Name(e.Overlay)
-	i := slices.IndexFunc(overlays, func(o manifest.Overlay) bool { return o.Name == name })
+	i := slices.IndexFunc(overlays, func(o fleet.Overlay) bool { return o.Name == name })
 	if i < 0 {
 		r.Differences = []string{fmt.Sprintf("commit %.7s, which it was decided on, has no overlay %q", r.Base, name)}
 		return r, nil
 	}
 	r.Overlay = &overlays[i]
-	for _, d := range plan.Decide(r.Base, manifest.Decidable(overlays), e.Observation) {
+	for _, d := range plan.Decide(r.Base, fleet.Decidable(overlays), e.Observation) {
 		if d.Overlay == name {
 			r.Decision = d
 			r.Differences = differences(e, d)
-			r.Doubtful = orderedOf(push, e.Overlay) != d.Sum.Dispatch || e.Kind != ledger.Repair && said(e) != text(e, d)
+			r.Doubtful = orderedOf(push, e.Overlay) != d.Sum.Dispatch || e.Kind != ledger.Repair && messageOf(e) != text(e, d)
 			return r, nil
 		}
 	}
@@ -223,21 +223,22 @@ func orderedOf(push []ledger.Record, overlay string) int {
 	return n
 }
 
-// said is what a commit says to people, and text what this muster says of a decision.
-func said(e *ledger.Entry) string { return strings.TrimSpace(e.Subject + "\n\n" + e.Prose) }
+// messageOf returns the message of a commit without trailers; text returns the message that this
+// version of muster writes for a decision.
+func messageOf(e *ledger.Entry) string { return strings.TrimSpace(e.Subject + "\n\n" + e.Prose) }
 
 func text(e *ledger.Entry, d plan.Decision) string {
-	return strings.TrimSpace(ledger.Text(ledger.Act{Kind: e.Kind, Path: e.Overlay, Decision: d}))
+	return strings.TrimSpace(ledger.Text(ledger.Operation{Kind: e.Kind, Path: e.Overlay, Decision: d}))
 }
 
 // Load reads overlays by their names as they were at a commit, all where none is named. It
 // returns its files, as in a [Result], and those of the overlays that are there.
-func (c Replayer) Load(ctx context.Context, commit string, names []string) (fs.FS, []manifest.Overlay, error) {
+func (c Replayer) Load(ctx context.Context, commit string, names []string) (fs.FS, []fleet.Overlay, error) {
 	return c.load(ctx, commit, names, nil)
 }
 
 // load is Load with overlays, by their directories, from other commits.
-func (c Replayer) load(ctx context.Context, commit string, names []string, instead map[string]string) (fs.FS, []manifest.Overlay, error) {
+func (c Replayer) load(ctx context.Context, commit string, names []string, instead map[string]string) (fs.FS, []fleet.Overlay, error) {
 	var dirs []string
 	for _, name := range names {
 		dirs = append(dirs, path.Join(c.Overlays, name))
@@ -284,7 +285,7 @@ func (c Replayer) serving(e *ledger.Entry) []string {
 
 // differences are those between what a commit says and a decision.
 func differences(e *ledger.Entry, d plan.Decision) []string {
-	again, agents := ledger.Act{Kind: e.Kind, Decision: d}.Dispatches()
+	again, agents := ledger.Operation{Kind: e.Kind, Decision: d}.Dispatches()
 	slices.Sort(again)
 	switch ids := slices.Sorted(slices.Values(e.Dispatches)); {
 	case e.Kind == ledger.Repair: // it is about files, which nobody decides on

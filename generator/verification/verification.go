@@ -1,9 +1,9 @@
-// Package verification decides every commit of muster's again, renders it again, and
-// compares it byte for byte with what is in git.
+// Package verification recomputes the decision and the files of every commit by muster, and
+// compares both byte for byte with what is in git.
 //
 //	log ──Config.Verify──▶ Findings, one for each commit that is muster's or touches its files
 //
-// The decision is made by [muster/generator/verification], and its files by
+// The decision is made by [muster/generator/plan], and its files by
 // [generator.Render], as they were then. What a message says to people is not compared.
 package verification
 
@@ -13,8 +13,8 @@ import (
 	"io/fs"
 	"time"
 
+	"muster/generator/fleet"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/gitops/branch"
 )
 
@@ -22,18 +22,19 @@ import (
 type Verdict string
 
 const (
-	// Follows is found where made again from its parent and its trailers, the commit is the same.
+	// Follows is the verdict if replaying the decision from the parent and the trailers reproduces the commit.
 	Follows Verdict = "follows"
-	// Repair is found where it is a repair of muster's own directory, which changes nothing
+	// Repair is the verdict if the commit repairs the directory that muster owns, changes nothing
 	// else and leaves nothing to be repaired; the dispatches that it writes are those that
 	// were ordered. What it went by is not in git.
 	Repair Verdict = "repair"
 	// ByHand is found where the trailers follow, and the files are others than those of the decision.
 	ByHand Verdict = "by-hand"
-	// Forged is found where the trailers do not follow, or it changes what such an act does not.
+	// Forged is the verdict if the trailers do not follow, or the commit changes what its
+	// operation does not change.
 	Forged Verdict = "forged"
-	// Damaged is found where it was muster's and cannot be read.
-	Damaged Verdict = "damaged"
+	// Malformed is found where it was muster's and cannot be read.
+	Malformed Verdict = "damaged"
 	// OtherVersion is found where another version made it, and this one makes it otherwise.
 	OtherVersion Verdict = "other-version"
 	// Unknown is found where the repository does not have what it was decided on.
@@ -44,10 +45,10 @@ const (
 
 // Failed reports whether a commit with the verdict is one of muster's that does not
 // follow.
-func (v Verdict) Failed() bool { return v == ByHand || v == Forged || v == Damaged }
+func (v Verdict) Failed() bool { return v == ByHand || v == Forged || v == Malformed }
 
-// Confirmed reports whether a commit with the verdict was made again, or is nobody's
-// claim to be muster's. A repair is confirmed as far as it can be.
+// Confirmed reports whether a commit with the verdict was reproduced, or does not claim to be
+// muster's. Of a repair it confirms only what git can prove.
 func (v Verdict) Confirmed() bool { return v == Follows || v == Repair || v == People }
 
 // Finding is what is found of one commit.
@@ -58,10 +59,10 @@ type Finding struct {
 	Email  string    `json:"email"`
 	At     time.Time `json:"at"`
 	// Overlay is the overlay's name and Act what was done; empty where it is not known.
-	Overlay string      `json:"overlay,omitempty"`
-	Act     ledger.Kind `json:"act,omitempty"`
-	// Version is the version of muster that it names, and Fleet the tag of its fleet that
-	// its agents carry; empty where there is none.
+	Overlay   string      `json:"overlay,omitempty"`
+	Operation ledger.Kind `json:"operation,omitempty"`
+	// Version is the version of muster that the commit names, and Fleet the fleet tag that its
+	// agents carry; empty if unset.
 	Version string  `json:"version,omitempty"`
 	Fleet   string  `json:"fleet,omitempty"`
 	Verdict Verdict `json:"verdict"`
@@ -75,8 +76,8 @@ type Finding struct {
 	restores, orders []dispatchFile
 }
 
-// Failed reports whether the commit is one of muster's that does not follow, or whose
-// signature was asked for and is not good.
+// Failed reports whether the commit is one of muster's that does not follow, or whose signature
+// was to be verified and is not good.
 func (f *Finding) Failed() bool {
 	muster := f.Verdict != People
 	return f.Verdict.Failed() || muster && f.Signature != "" && f.Signature != Good
@@ -104,7 +105,7 @@ const (
 
 // Files are the files of past commits. Nobody shares them: each worker has its own.
 type Files interface {
-	// Ahead is told of commits whose files will be read, and of directories.
+	// Ahead announces commits and directories whose files will be read.
 	Ahead(ctx context.Context, commits []branch.Commit, dirs []string) error
 	// Tree returns the files of a commit. Its error, and those of what is read of it, are
 	// [branch.ErrMissing] where the repository does not have them.
@@ -128,7 +129,7 @@ type Config struct {
 	// what the others are compared with.
 	Fleet string
 	// Loader makes what reads overlays, and Files what reads commits: each worker calls them.
-	Loader func() *manifest.Loader
+	Loader func() *fleet.Loader
 	Files  func(ctx context.Context) (Files, error)
 	// Workers is how many commits are verified at a time; Together is how many are given to
 	// one, and zero is 64.
@@ -150,8 +151,8 @@ type Count struct {
 	Muster  int `json:"muster"`
 	// Verdicts are how many have each verdict.
 	Verdicts map[Verdict]int `json:"verdicts"`
-	// OtherWords are those that follow and say it in other words.
-	OtherWords int `json:"otherWords"`
+	// OtherMessage are those that follow and say it in other words.
+	OtherMessage int `json:"otherMessage"`
 	// Fleets are how many orders have agents with each fleet's tag.
 	Fleets map[string]int `json:"fleets,omitempty"`
 	// Unproven are those whose signature is not good.
@@ -164,8 +165,8 @@ type Count struct {
 	Reached bool `json:"-"`
 }
 
-// mostFleets bounds the tags that are counted: anybody may write any.
-const mostFleets = 100
+// maxFleets bounds the tags that are counted: anybody may write any.
+const maxFleets = 100
 
 // add counts a finding.
 func (c *Count) add(f *Finding) {
@@ -176,11 +177,11 @@ func (c *Count) add(f *Finding) {
 	if f.Verdict != People {
 		c.Muster++
 	}
-	if _, known := c.Fleets[f.Fleet]; f.Act == ledger.Dispatch && (known || len(c.Fleets) < mostFleets) {
+	if _, known := c.Fleets[f.Fleet]; f.Operation == ledger.Dispatch && (known || len(c.Fleets) < maxFleets) {
 		c.Fleets[f.Fleet]++
 	}
 	if f.Verdict == Follows && len(f.Notes) > 0 {
-		c.OtherWords++
+		c.OtherMessage++
 	}
 	if f.Signature != "" && f.Signature != Good && f.Verdict != People {
 		c.Unproven++

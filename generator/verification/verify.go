@@ -100,7 +100,7 @@ func (c Config) Verify(ctx context.Context, log iter.Seq2[ledger.Record, error])
 
 // compareFleet notes where an order is another fleet's than the newest.
 func (c Config) compareFleet(reference *string, f *Finding) {
-	if f.Act != ledger.Dispatch || f.Verdict != Follows {
+	if f.Operation != ledger.Dispatch || f.Verdict != Follows {
 		return
 	}
 	if *reference == "" {

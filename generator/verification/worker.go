@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"muster/generator/fleet"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 )
@@ -26,19 +26,19 @@ type worker struct {
 // loaderOf is the loader of one queue's overlays: what a loader has built it forgets when
 // it reads others.
 type loaderOf struct {
-	*manifest.Loader
+	*fleet.Loader
 	used int
 }
 
-// mostLoaders bounds the loaders of one worker.
-const mostLoaders = 16
+// maxLoaders bounds the loaders of one worker.
+const maxLoaders = 16
 
 // loader returns the loader for a queue's overlays in a fleet of the tag.
-func (w *worker) loader(queue, fleet string) *manifest.Loader {
-	key := fleet + "\n" + queue
+func (w *worker) loader(queue, loaded string) *fleet.Loader {
+	key := loaded + "\n" + queue
 	l := w.loaders[key]
 	if l == nil {
-		if len(w.loaders) >= mostLoaders {
+		if len(w.loaders) >= maxLoaders {
 			oldest := ""
 			for k, x := range w.loaders {
 				if oldest == "" || x.used < w.loaders[oldest].used {
@@ -47,7 +47,7 @@ func (w *worker) loader(queue, fleet string) *manifest.Loader {
 			}
 			delete(w.loaders, oldest)
 		}
-		l = &loaderOf{Loader: w.Loader().InFleet(fleet)}
+		l = &loaderOf{Loader: w.Loader().InFleet(loaded)}
 		w.loaders[key] = l
 	}
 	w.uses++
@@ -113,17 +113,17 @@ func (w *worker) sign(ctx context.Context, found []Finding) error {
 func (w *worker) finding(r *ledger.Record) Finding {
 	f := Finding{Commit: r.Commit.ID, Author: r.Commit.Author, Email: r.Commit.Email, At: r.Commit.At}
 	if e := r.Entry; e != nil {
-		f.Overlay, f.Act, f.Version = strings.TrimPrefix(e.Overlay, path.Clean(w.Overlays)+"/"), e.Kind, e.Version
+		f.Overlay, f.Operation, f.Version = strings.TrimPrefix(e.Overlay, path.Clean(w.Overlays)+"/"), e.Kind, e.Version
 	}
 	return f
 }
 
-// others looks at a commit that is not muster's, or can no longer be read as such. It
-// returns nil where there is nothing to be said of it.
+// others checks a commit that muster did not make, or that can no longer be parsed as muster's.
+// It returns nil if there is nothing to report.
 func (w *worker) others(ctx context.Context, r *ledger.Record) (*Finding, error) {
 	f := w.finding(r)
 	if r.Damage != nil {
-		f.Verdict, f.Why = Damaged, []string{"its message cannot be read: " + r.Damage.Error()}
+		f.Verdict, f.Why = Malformed, []string{"its message cannot be read: " + r.Damage.Error()}
 		return &f, nil
 	}
 	var touched []string
@@ -156,7 +156,7 @@ func (w *worker) others(ctx context.Context, r *ledger.Record) (*Finding, error)
 // dispatches is the directory of an overlay that is muster's.
 const dispatches = "dispatches"
 
-// touches are the files of muster's that are others than in a commit before. added says
+// touches returns the files owned by muster that differ from those of an earlier commit. added says
 // that they are empty lists of overlays that are new.
 func (w *worker) touches(ctx context.Context, before, after string) (files []string, added bool, err error) {
 	all, err := w.files.Differences(ctx, before, after, path.Clean(w.Overlays))
@@ -203,7 +203,7 @@ func (w *worker) fleetOf(ctx context.Context, r *ledger.Record) (string, error) 
 			if err != nil {
 				continue
 			}
-			d, err := manifest.ParseDispatch(file, text)
+			d, err := fleet.ParseDispatch(file, text)
 			if err != nil {
 				continue
 			}

@@ -43,8 +43,8 @@ func (r *Receiver) buildkite(header http.Header, body, secret []byte) Result {
 	return r.call(generator.CauseBuildkite)
 }
 
-// matters reports whether an event may change what is decided. The library refuses an
-// event of which one field is not as it expects, as an author that is a string
+// matters reports whether an event may change the next decision. The library refuses an
+// event if one field has an unexpected type, such as an author that is a string
 // (go-buildkite #218): such an event may matter.
 func (r *Receiver) matters(event string, body []byte) bool {
 	switch event {
@@ -97,8 +97,9 @@ func buildURL(b *buildkite.Build) *string {
 	return b.URL
 }
 
-// ours reports whether an address of the REST API is of this organisation, as far as it
-// says: https://api.buildkite.com/v2/organizations/acme/pipelines/app/builds/1.
+// ours reports whether an address of the REST API belongs to this organisation, as in
+// https://api.buildkite.com/v2/organizations/acme/pipelines/app/builds/1. An address that
+// is nil or contains no organisation counts as ours.
 func (r *Receiver) ours(address *string) bool {
 	if address == nil {
 		return true

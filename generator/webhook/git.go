@@ -63,7 +63,7 @@ type gitEvent struct {
 func (e gitEvent) ofHost() bool { return e.Repository != nil || e.Sender != nil || e.Hook != nil }
 
 // git handles an event of a git host. Its age is unknown, because no host signs the time.
-// An event of the user's own may be the same each time, and is no replay.
+// Events of a user's own scripts may have equal bodies each time, and are not replays.
 func (r *Receiver) git(h host, header http.Header, body, secret []byte) Result {
 	sum := digest(secret, body)
 	given, prefixed := strings.CutPrefix(header.Get(h.signature), h.prefix)
@@ -92,8 +92,9 @@ func (r *Receiver) git(h host, header http.Header, body, secret []byte) Result {
 	return r.call(generator.CauseGit)
 }
 
-// own reports whether a push need not be looked at: it left the branch as the last tick
-// did. While a tick goes on, that is not known yet, and told by its end.
+// own reports whether to ignore a push. It is muster's own if the branch's head equals that
+// of the last tick. While a tick runs, own stores the push and returns true; Ended
+// compares it with the tick's head.
 func (r *Receiver) own(after string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +119,7 @@ func (r *Receiver) Began(time.Time) {
 func (r *Receiver) Ended(report generator.Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if head := report.Result.Tip.Commit; head != "" {
+	if head := report.Result.Head.Commit; head != "" {
 		r.head = head
 	}
 	if slices.ContainsFunc(r.pushed, func(after string) bool { return after != r.head }) {

@@ -38,7 +38,7 @@ func TestPushes(t *testing.T) {
 	for _, from := range webhook.Sources()[1:] {
 		h := newHooks()
 		what := func(text string) string { return string(from) + ": " + text }
-		h.want(t, what("a push"), h.push(from, "main", "a1"), 200, webhook.Called, generator.CauseGit)
+		h.want(t, what("a push"), h.push(from, "main", "a1"), 200, webhook.Triggered, generator.CauseGit)
 		h.want(t, what("another branch"), h.push(from, "main2", "a2"), 200, webhook.Ignored, "")
 		h.want(t, what("a tag"), h.gitEvent(from, map[webhook.Source]string{webhook.GitLab: "Tag Push Hook"}[from], `{"ref":"refs/tags/main","after":"a3"}`), 200, webhook.Ignored, "")
 		forged := h.push(from, "main", "a4")
@@ -56,7 +56,7 @@ func TestPushes(t *testing.T) {
 			h.want(t, what("a ping"), h.gitEvent(from, "ping", `{}`), 200, webhook.Ignored, "")
 		}
 		h.want(t, what("a form"), h.gitEvent(from, map[webhook.Source]string{webhook.GitLab: "Push Hook"}[from], "payload=%7B%7D"), 400, webhook.Malformed, "")
-		if h.results[string(from)+" called"] != 1 {
+		if h.results[string(from)+" triggered"] != 1 {
 			t.Errorf("counted %v", h.results)
 		}
 	}
@@ -67,16 +67,16 @@ func TestPushes(t *testing.T) {
 func TestPushReplayed(t *testing.T) {
 	for from, replayed := range map[webhook.Source]bool{webhook.GitHub: true, webhook.Gitea: true, webhook.GitLab: false, webhook.Generic: false} {
 		h := newHooks()
-		h.want(t, string(from), h.push(from, "main", "a1"), 200, webhook.Called, generator.CauseGit)
+		h.want(t, string(from), h.push(from, "main", "a1"), 200, webhook.Triggered, generator.CauseGit)
 		if replayed {
 			h.want(t, string(from), h.push(from, "main", "a1"), 409, webhook.Replayed, "")
 		} else {
-			h.want(t, string(from), h.push(from, "main", "a1"), 200, webhook.Called, generator.CauseGit)
+			h.want(t, string(from), h.push(from, "main", "a1"), 200, webhook.Triggered, generator.CauseGit)
 		}
 	}
 	h := newHooks()
 	for range 2 {
-		h.want(t, "words", h.gitEvent(webhook.Generic, "", "look"), 200, webhook.Called, generator.CauseGit)
+		h.want(t, "words", h.gitEvent(webhook.Generic, "", "look"), 200, webhook.Triggered, generator.CauseGit)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestRelabelledEvents(t *testing.T) {
 	push := `{"ref":"refs/heads/main","after":"a1",` + more + `}`
 	for _, from := range []webhook.Source{webhook.GitHub, webhook.Gitea} {
 		h := newHooks()
-		h.want(t, string(from), h.gitEvent(from, "", push), 200, webhook.Called, generator.CauseGit)
+		h.want(t, string(from), h.gitEvent(from, "", push), 200, webhook.Triggered, generator.CauseGit)
 		for _, as := range []webhook.Source{webhook.Generic, webhook.GitHub, webhook.Gitea} {
 			h.want(t, string(from)+" as "+string(as), h.gitEvent(as, "", push), 409, webhook.Replayed, "")
 		}
@@ -105,7 +105,7 @@ func TestRelabelledEvents(t *testing.T) {
 	}
 	h := newHooks()
 	for range 2 { // what a script signs is the same each time
-		h.want(t, "{}", h.gitEvent(webhook.Generic, "", "{}"), 200, webhook.Called, generator.CauseGit)
+		h.want(t, "{}", h.gitEvent(webhook.Generic, "", "{}"), 200, webhook.Triggered, generator.CauseGit)
 	}
 }
 
@@ -115,26 +115,26 @@ func TestOwnPush(t *testing.T) {
 	h := newHooks()
 	ended := func(head string) {
 		var r generator.Report
-		r.Result.Tip = branch.Tip{Commit: head}
+		r.Result.Head = branch.Head{Commit: head}
 		h.Ended(r)
 	}
 	h.Began(h.now)
 	h.want(t, "own, while it ticks", h.push(webhook.GitHub, "main", "b1"), 200, webhook.Ignored, "")
-	if ended("b1"); h.called() != "" {
+	if ended("b1"); h.triggered() != "" {
 		t.Error("its own push called it")
 	}
 	h.want(t, "own, later", h.push(webhook.GitLab, "main", "b1"), 200, webhook.Ignored, "")
-	h.want(t, "a person's", h.push(webhook.GitHub, "main", "b2"), 200, webhook.Called, generator.CauseGit)
+	h.want(t, "a person's", h.push(webhook.GitHub, "main", "b2"), 200, webhook.Triggered, generator.CauseGit)
 	h.Began(h.now)
 	for i := range 40 {
 		h.want(t, "while it ticks", h.push(webhook.GitHub, "main", fmt.Sprint("c", i)), 200, webhook.Ignored, "")
 	}
-	if ended("c39"); h.called() != generator.CauseGit {
+	if ended("c39"); h.triggered() != generator.CauseGit {
 		t.Error("a person's push, while it ticks, is forgotten")
 	}
 	h.Began(h.now)
 	h.want(t, "while a tick fails", h.push(webhook.GitHub, "main", "d1"), 200, webhook.Ignored, "")
-	if ended(""); h.called() != generator.CauseGit {
+	if ended(""); h.triggered() != generator.CauseGit {
 		t.Error("a push while a tick failed is forgotten")
 	}
 	h.want(t, "own, after that", h.push(webhook.GitLab, "main", "c39"), 200, webhook.Ignored, "")

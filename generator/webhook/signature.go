@@ -55,13 +55,13 @@ func recent(timestamp string, now time.Time) bool {
 	return age >= -most && age <= most
 }
 
-// mostSeen is how many digests are remembered at least, and half of the most.
-const mostSeen = 8192
+// maxSeen is how many digests are remembered at least, and half of the most.
+const maxSeen = 8192
 
-// seen remembers digests for as long as their requests are recent, in two halves of
-// which the older is dropped when the younger is old or full. So it takes a megabyte at
-// most, and a storm of authentic events can make it forget some of their time: what is
-// replayed then calls the loop once more. The zero value is empty.
+// seen remembers digests for as long as their requests are recent, in two halves. It drops
+// the older half when the younger is old or full. So it takes at most a megabyte. A flood of
+// authentic events can make it drop digests that are still recent: a replayed event then
+// triggers the loop once more. The zero value is empty.
 type seen struct {
 	young, old map[[16]byte]bool
 	since      time.Time // when the younger half was begun
@@ -69,7 +69,7 @@ type seen struct {
 
 // add reports whether a digest is new, and remembers it.
 func (s *seen) add(sum []byte, now time.Time) bool {
-	if age := now.Sub(s.since); s.young == nil || len(s.young) >= mostSeen || age >= 2*MaxAge || age < -2*MaxAge {
+	if age := now.Sub(s.since); s.young == nil || len(s.young) >= maxSeen || age >= 2*MaxAge || age < -2*MaxAge {
 		s.young, s.old, s.since = map[[16]byte]bool{}, s.young, now
 	}
 	key := [16]byte(sum[:16])

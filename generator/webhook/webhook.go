@@ -1,11 +1,11 @@
-// Package webhook is told by Buildkite and by git hosts that something has happened,
-// and calls the loop of ticks. It decides nothing: what is true is what the next tick
-// reads. So whoever knows the secret can at most have muster look sooner, as often as
-// [generator.Wake] allows, and an event that gets lost costs the rest of an interval.
+// Package webhook receives events from Buildkite and git hosts, and triggers the loop of
+// ticks. It decides nothing: each tick reads the current state. So an attacker with the
+// secret can at most make muster poll earlier, as often as [generator.Wake] allows. A lost
+// event delays the next poll to the end of the interval.
 //
-// What a request says is used when its sender has shown to know the secret, and then
-// only to leave out what cannot matter: another organisation or branch, a job that
-// needs no agent, muster's own push.
+// The receiver uses the content of a request only if its sender has proved that it has the
+// secret, and only to ignore events that cannot matter: another organisation or branch, a
+// job that needs no agent, muster's own push.
 package webhook
 
 import (
@@ -58,12 +58,12 @@ type Result string
 
 // The results.
 const (
-	// Called: it called the loop.
-	Called Result = "called"
-	// Ignored: it cannot matter to the next decision, as a ping. What is pushed while a
-	// tick goes on is judged again at its end.
+	// Triggered: it triggered a tick.
+	Triggered Result = "triggered"
+	// Ignored: it cannot matter to the next decision, as a ping. A push during a tick is
+	// checked again when the tick ends.
 	Ignored Result = "ignored"
-	// Forged: whoever sent it does not know the secret.
+	// Forged: its signature or token does not match the secret.
 	Forged Result = "forged"
 	// Outdated: its signed time is too far from the clock's.
 	Outdated Result = "outdated"
@@ -81,13 +81,13 @@ const (
 
 // Results are all results.
 func Results() []Result {
-	return []Result{Called, Ignored, Forged, Outdated, Replayed, Malformed, Oversized, Busy, Failed}
+	return []Result{Triggered, Ignored, Forged, Outdated, Replayed, Malformed, Oversized, Busy, Failed}
 }
 
 // status is what a sender is answered.
 func (r Result) status() int {
 	switch r {
-	case Called, Ignored:
+	case Triggered, Ignored:
 		return http.StatusOK
 	case Forged, Outdated:
 		return http.StatusUnauthorized
@@ -103,7 +103,7 @@ func (r Result) status() int {
 
 // Config is what a [Receiver] is made of. Now is needed.
 type Config struct {
-	// BuildkiteSecret and GitSecret return the secrets; they are asked for each request.
+	// BuildkiteSecret and GitSecret return the secrets. They are called for each request.
 	// nil: that path is not served.
 	BuildkiteSecret, GitSecret func() ([]byte, error)
 	// Organisation is the slug whose events matter, and Branch the branch whose pushes do.
@@ -112,7 +112,7 @@ type Config struct {
 	Now func() time.Time
 	// Log takes what keeps a path from being served, and each request at the level debug.
 	Log *slog.Logger
-	// Count is told of each request, from several goroutines; optional.
+	// Count is called for each request, from several goroutines; optional.
 	Count func(Source, Result)
 }
 
@@ -128,10 +128,10 @@ type Receiver struct {
 	unread  map[string]bool // paths whose secret cannot be read
 	ticking bool
 	head    string   // the branch's head after the last tick
-	pushed  []string // heads that were pushed while one goes on
+	pushed  []string // heads that were pushed during the current tick
 }
 
-// New returns a receiver that has been told nothing.
+// New returns a receiver without events.
 func New(cfg Config) *Receiver {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -165,7 +165,7 @@ func (r *Receiver) call(cause generator.Cause) Result {
 	case r.calls <- cause:
 	default:
 	}
-	return Called
+	return Triggered
 }
 
 // serve reads a request within its bounds and has it judged. Each request that reaches

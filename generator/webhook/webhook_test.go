@@ -19,7 +19,7 @@ import (
 
 	"muster/generator"
 	"muster/generator/webhook"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 )
 
 // hooks is a receiver with all that it tells.
@@ -36,7 +36,7 @@ type hooks struct {
 }
 
 func newHooks() *hooks {
-	h := &hooks{now: time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC), secret: canary.BuildkiteToken, mux: http.NewServeMux(), results: map[string]int{}}
+	h := &hooks{now: time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC), secret: canarytest.BuildkiteToken, mux: http.NewServeMux(), results: map[string]int{}}
 	secret := func() ([]byte, error) { return []byte(h.secret), h.err }
 	h.Receiver = webhook.New(webhook.Config{
 		BuildkiteSecret: secret, GitSecret: secret, Organisation: "acme", Branch: "main", Now: func() time.Time { return h.now },
@@ -58,8 +58,8 @@ func (h *hooks) ask(r *http.Request) (status int, said string) {
 	return w.Code, strings.TrimSuffix(w.Body.String(), "\n")
 }
 
-// called is what the loop was called for; empty: it was not.
-func (h *hooks) called() generator.Cause {
+// triggered is what the loop was called for; empty: it was not.
+func (h *hooks) triggered() generator.Cause {
 	select {
 	case cause := <-h.Calls():
 		return cause
@@ -95,7 +95,7 @@ func (h *hooks) want(t *testing.T, what string, r *http.Request, status int, sai
 	if code, text := h.ask(r); code != status || text != string(said) {
 		t.Errorf("%s: %d %q, want %d %q", what, code, text, status, said)
 	}
-	if got := h.called(); got != cause {
+	if got := h.triggered(); got != cause {
 		t.Errorf("%s: called for %q, want %q", what, got, cause)
 	}
 }
@@ -127,7 +127,7 @@ func TestBuildkiteEvents(t *testing.T) {
 	} {
 		result, cause := webhook.Ignored, generator.Cause("")
 		if c.calls {
-			result, cause = webhook.Called, generator.CauseBuildkite
+			result, cause = webhook.Triggered, generator.CauseBuildkite
 		}
 		h.want(t, c.event+" "+c.body, h.event(c.event, c.body, h.now.Add(time.Duration(i)*time.Second)), 200, result, cause)
 	}
@@ -157,20 +157,20 @@ func TestBuildkiteSignatures(t *testing.T) {
 		return r
 	}(), 401, webhook.Forged, "")
 	for age, result := range map[time.Duration]webhook.Result{
-		-5 * time.Minute: webhook.Called, 5 * time.Minute: webhook.Called, -301 * time.Second: webhook.Outdated, 301 * time.Second: webhook.Outdated, 1e6 * time.Hour: webhook.Outdated,
+		-5 * time.Minute: webhook.Triggered, 5 * time.Minute: webhook.Triggered, -301 * time.Second: webhook.Outdated, 301 * time.Second: webhook.Outdated, 1e6 * time.Hour: webhook.Outdated,
 	} {
 		status, cause := 401, generator.Cause("")
-		if result == webhook.Called {
+		if result == webhook.Triggered {
 			status, cause = 200, generator.CauseBuildkite
 		}
 		h.want(t, age.String(), h.event("job.scheduled", body, h.now.Add(-age)), status, result, cause)
 	}
 	signedWords := "timestamp=soon,signature=" + sum(h.secret, "soon."+body)
 	h.want(t, "a time in words", with(signedWords), 401, webhook.Outdated, "")
-	h.want(t, "spaces and another order", with("signature="+strings.ToUpper(right)+", timestamp="+stamp), 200, webhook.Called, generator.CauseBuildkite)
+	h.want(t, "spaces and another order", with("signature="+strings.ToUpper(right)+", timestamp="+stamp), 200, webhook.Triggered, generator.CauseBuildkite)
 	h.want(t, "again, written otherwise", with("timestamp="+stamp+",signature="+right), 409, webhook.Replayed, "")
 	h.want(t, "no JSON", h.event("job.scheduled", "{", h.now), 400, webhook.Malformed, "")
-	for _, leak := range canary.Leaks(h.log.String()) {
+	for _, leak := range canarytest.Leaks(h.log.String()) {
 		t.Errorf("the log has %s", leak)
 	}
 }
@@ -181,7 +181,7 @@ func TestPlainToken(t *testing.T) {
 	with := func(token string) *http.Request {
 		return request(webhook.BuildkitePath, fmt.Sprintf(job, "1"), "X-Buildkite-Event", "job.scheduled", "X-Buildkite-Token", token)
 	}
-	h.want(t, "the token", with(h.secret), 200, webhook.Called, generator.CauseBuildkite)
+	h.want(t, "the token", with(h.secret), 200, webhook.Triggered, generator.CauseBuildkite)
 	for _, wrong := range []string{"", "x", h.secret + "x", h.secret[:4]} {
 		h.want(t, wrong, with(wrong), 401, webhook.Forged, "")
 	}
@@ -201,7 +201,7 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	full := `{"x":"` + strings.Repeat("x", webhook.MaxBody-8) + `"}`
-	h.want(t, "the largest", h.event("job.scheduled", full, h.now), 200, webhook.Called, generator.CauseBuildkite)
+	h.want(t, "the largest", h.event("job.scheduled", full, h.now), 200, webhook.Triggered, generator.CauseBuildkite)
 	h.want(t, "one byte more", h.event("job.scheduled", full+" ", h.now), 413, webhook.Oversized, "")
 	good := func() *http.Request {
 		return h.event("job.scheduled", fmt.Sprintf(job, fmt.Sprint(h.now.UnixNano())), h.now)
@@ -209,7 +209,7 @@ func TestBounds(t *testing.T) {
 	rotated := good()
 	h.secret = "another"
 	h.want(t, "signed with the secret of before", rotated, 401, webhook.Forged, "")
-	h.want(t, "signed with the secret of now", good(), 200, webhook.Called, generator.CauseBuildkite)
+	h.want(t, "signed with the secret of now", good(), 200, webhook.Triggered, generator.CauseBuildkite)
 	for range 3 {
 		h.err = errors.New("no such file")
 		h.want(t, "no secret", good(), 503, webhook.Failed, "")
@@ -217,7 +217,7 @@ func TestBounds(t *testing.T) {
 		h.want(t, "an empty secret", good(), 503, webhook.Failed, "")
 	}
 	h.secret = "a third"
-	h.want(t, "a secret again", good(), 200, webhook.Called, generator.CauseBuildkite)
+	h.want(t, "a secret again", good(), 200, webhook.Triggered, generator.CauseBuildkite)
 	if n := strings.Count(h.log.String(), "level=ERROR"); n != 1 || strings.Count(h.log.String(), "resolved: ") != 1 {
 		t.Errorf("%d errors\n%s", n, &h.log)
 	}
@@ -255,8 +255,8 @@ func TestTogether(t *testing.T) {
 	h.want(t, "the ninth", h.event("job.scheduled", "{}", h.now), 503, webhook.Busy, "")
 	close(release)
 	all.Wait()
-	h.want(t, "afterwards", h.event("job.scheduled", "{}", h.now), 200, webhook.Called, generator.CauseBuildkite)
-	want := map[string]int{"buildkite forged": 8, "buildkite busy": 1, "buildkite called": 1}
+	h.want(t, "afterwards", h.event("job.scheduled", "{}", h.now), 200, webhook.Triggered, generator.CauseBuildkite)
+	want := map[string]int{"buildkite forged": 8, "buildkite busy": 1, "buildkite triggered": 1}
 	if !maps.Equal(h.results, want) {
 		t.Errorf("%v, want %v", h.results, want)
 	}

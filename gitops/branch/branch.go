@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Tip is the commit at the head of a branch, and its files.
-type Tip struct {
+// Head is the commit at the head of a branch, and its files.
+type Head struct {
 	// Commit is the commit's identifier in hexadecimal.
 	Commit string
 	// Tree is the repository at that commit. It may read lazily, with the
-	// context that the tip was asked for with.
+	// context of the call that returned the [Head].
 	Tree fs.FS
 }
 
@@ -31,13 +31,12 @@ type Identified interface {
 // whether its rules let a commit pass.
 var ErrUnproven = errors.New("the git host does not tell")
 
-// ErrMoved says that the branch was no longer at the tip that was given:
-// another writer was first and nothing was written. Read the new tip and try
-// again.
+// ErrMoved is a conflict: the branch was no longer at the given head, and nothing
+// was written. The caller reads the new head and retries.
 var ErrMoved = errors.New("the branch has moved")
 
-// ErrUnsettled says, beside [ErrMoved], that it could not be found out whether the commits
-// are in the branch all the same: they may have been written before another writer's.
+// ErrUnsettled accompanies [ErrMoved] if it is unknown whether the branch contains the
+// commits: they may have been written before those of another writer.
 var ErrUnsettled = errors.New("whether the commits are in the branch could not be read")
 
 // ErrInvalid says that a draft cannot become a commit: what it changes does not
@@ -82,7 +81,7 @@ type Commit struct {
 	// it, in hexadecimal. The first commit has no parents, a merge several.
 	ID      string
 	Parents []string
-	// Tree is the identifier of its top directory; empty where the commit is damaged.
+	// Tree is the identifier of its top directory; empty if the commit is malformed.
 	Tree string
 	// Author and Email are who made the change. Both are anybody's words.
 	Author, Email string
@@ -109,15 +108,15 @@ type Edit struct {
 	Path string
 	// Added and Removed say that the file was not there before, or is not any more.
 	Added, Removed bool
-	// Before and After are its content, where that was asked for and can be read.
+	// Before and After are its content, if that was requested and can be read.
 	Before, After []byte
 }
 
-// Look says which files are looked at where commits are compared.
-type Look struct {
+// Selection says which files are looked at where commits are compared.
+type Selection struct {
 	// Below are the directories whose files are compared.
 	Below []string
-	// Content says of which files the content is wanted; nil: of none.
+	// Content reports whether a file's content is wanted; nil: never.
 	Content func(path string) bool
 }
 

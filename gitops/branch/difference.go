@@ -9,8 +9,8 @@ var ErrMissing = errors.New("this repository does not have it")
 // ErrUnread says that something of the past could not be read now: the server is away.
 var ErrUnread = errors.New("it cannot be read now")
 
-// ErrDamaged says that a tree of the repository is not as git writes it.
-var ErrDamaged = errors.New("the repository is damaged")
+// ErrMalformed says that a tree of the repository is not as git writes it.
+var ErrMalformed = errors.New("the repository is damaged")
 
 // Difference is one file that is another in one commit than in another one.
 type Difference struct {
@@ -22,7 +22,7 @@ type Difference struct {
 
 // Blob is a file as the tree of a commit has it.
 type Blob struct {
-	// ID stands for the content, byte for byte, in hexadecimal.
+	// ID identifies the content, byte for byte, in hexadecimal.
 	ID string
 	// Mode is git's, as in 0o100644 for a plain file.
 	Mode uint32

@@ -17,26 +17,26 @@ import (
 	"muster/gitops/git/remote"
 )
 
-// Archive reads the files of many past commits, one after the other: what they have in
-// common is read once. It keeps a bounded part of what it has read, and nothing of the
-// branch is changed by it. Close ends it.
+// Archive reads the files of many past commits, one after the other. It reads objects that
+// the commits share once. It keeps a bounded part of the objects, and does not change
+// the branch. Close closes it.
 //
-// A repository of this machine is read by one process of git's, and what it does not
-// have, as a clone that is shallow or partial, is [branch.ErrMissing]. From a server
-// objects are fetched, together where [Archive.Ahead] is told what will be read; one that
-// does not send single objects is asked for the whole history.
+// One git process reads a repository of this machine. An object that such a repository
+// lacks, because the clone is shallow or partial, is [branch.ErrMissing]. From a server
+// the Archive fetches objects, those that [Archive.Ahead] announces in batches. If the server
+// does not send single objects, the Archive fetches the whole history.
 type Archive struct {
 	branch *Branch // that the trees lock
 	store  *store
-	local  *catFile // nil: a server is asked
+	local  *catFile // nil: objects are fetched from a server
 	roots  map[plumbing.Hash]plumbing.Hash
 }
 
 const (
-	// mostRoots bounds the commits whose trees are remembered.
-	mostRoots = 50_000
-	// mostDifferences and deepestDifference bound what two commits differ in.
-	mostDifferences   = 10_000
+	// maxRoots bounds the commits whose trees are remembered.
+	maxRoots = 50_000
+	// maxDifferences and deepestDifference bound what two commits differ in.
+	maxDifferences    = 10_000
 	deepestDifference = 64
 )
 
@@ -98,14 +98,14 @@ func (a *Archive) Know(commits []branch.Commit) {
 }
 
 func (a *Archive) note(commit, root plumbing.Hash) {
-	if len(a.roots) >= mostRoots {
+	if len(a.roots) >= maxRoots {
 		clear(a.roots)
 	}
 	a.roots[commit] = root
 }
 
 // Tree returns the files of a commit, to be read lazily with ctx as those of
-// [Branch.Tip] are.
+// [Branch.Head] are.
 func (a *Archive) Tree(ctx context.Context, commit string) (fs.FS, error) {
 	a.branch.mu.Lock()
 	defer a.branch.mu.Unlock()
@@ -159,8 +159,8 @@ func (a *Archive) commit(ctx context.Context, h plumbing.Hash) ([]byte, error) {
 	return o.data, nil
 }
 
-// Ahead fetches the files below some directories of commits, all together, where a
-// server is asked; otherwise nothing needs to be done ahead.
+// Ahead fetches the files below some directories of commits from a server, in batches. It
+// does nothing for a repository of this machine.
 func (a *Archive) Ahead(ctx context.Context, commits []string, dirs []string) error {
 	if a.local != nil || a.store.mode != partial {
 		return nil
@@ -202,7 +202,7 @@ func (a *Archive) ahead(ctx context.Context, commits []string, dirs []string) er
 	return nil
 }
 
-// aheadLevel fetches trees, and the files in them that are asked for. It returns the
+// aheadLevel fetches trees, and the requested files in them. It returns the
 // trees below that are wanted.
 func (a *Archive) aheadLevel(ctx context.Context, level map[plumbing.Hash]string, dirs []string, seen map[plumbing.Hash]bool) (map[plumbing.Hash]string, error) {
 	var trees, files []plumbing.Hash
@@ -235,8 +235,9 @@ func (a *Archive) aheadLevel(ctx context.Context, level map[plumbing.Hash]string
 	return next, err
 }
 
-// fetchPast fetches what is not here of some objects of earlier commits. It returns
-// the commits among them, raw. What the server does not send is no error.
+// fetchPast fetches the missing ones of some objects of earlier commits. It returns
+// the commits among them, raw. An object that the server does not send is left out, without
+// an error.
 func (s *store) fetchPast(ctx context.Context, hashes []plumbing.Hash) (map[plumbing.Hash][]byte, error) {
 	all := map[plumbing.Hash][]byte{}
 	asked := map[plumbing.Hash]bool{plumbing.ZeroHash: true}
@@ -247,9 +248,9 @@ func (s *store) fetchPast(ctx context.Context, hashes []plumbing.Hash) (map[plum
 			missing = append(missing, h)
 		}
 	}
-	for some := range slices.Chunk(missing, mostWants) {
+	for some := range slices.Chunk(missing, maxWants) {
 		const besides = 100 // objects that a server may send unasked
-		answer, err := s.server.Fetch(ctx, nil, remote.Request{Wants: some, Filter: remote.Exact, Depth: 1, Most: uint32(len(some)) + besides})
+		answer, err := s.server.Fetch(ctx, nil, remote.Request{Wants: some, Filter: remote.Exact, Depth: 1, Max: uint32(len(some)) + besides})
 		if errors.Is(err, remote.ErrTooMany) && len(hashes) == 1 {
 			return nil, err
 		}
@@ -270,8 +271,8 @@ func (s *store) fetchPast(ctx context.Context, hashes []plumbing.Hash) (map[plum
 	return all, nil
 }
 
-// fetchMissing fetches what a tree needs. What the repository does not have and what
-// cannot be read now are told from a file that is too large, which is so for everybody.
+// fetchMissing fetches what a tree needs. Its error distinguishes objects that the repository
+// lacks, and objects that cannot be read now, from files that are too large for every reader.
 func (a *Archive) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error {
 	var err error
 	switch {
@@ -292,9 +293,9 @@ func (a *Archive) fetchMissing(ctx context.Context, hashes []plumbing.Hash) erro
 	return nil
 }
 
-// Differences are the files that are others in one commit than in another one, by path,
-// the first 10,000 of them. A top that is not empty is a directory, and what is not below
-// it is left out. A name that no file can have is quoted, and is no path then. The error is [branch.ErrDamaged] where
+// Differences returns the first 10,000 files that differ between two commits, by path. If top
+// is not empty, it is a directory, and files outside it are left out. An invalid file name is
+// returned quoted, and is not a path then. The error is [branch.ErrMalformed] if
 // a tree of the second commit has a name twice.
 func (a *Archive) Differences(ctx context.Context, before, after, top string) ([]branch.Difference, error) {
 	a.branch.mu.Lock()
@@ -335,7 +336,7 @@ func (d *differing) compare(dir string, before, after plumbing.Hash, depth int) 
 	}
 	for i := 1; i < to.len(); i++ {
 		if compareNames(to.name(i-1), to.isDir(i-1), to.name(i), to.isDir(i)) >= 0 {
-			return fmt.Errorf("%w: the names in directory %q are not in order", branch.ErrDamaged, dir)
+			return fmt.Errorf("%w: the names in directory %q are not in order", branch.ErrMalformed, dir)
 		}
 	}
 	for i := range from.len() {
@@ -366,7 +367,7 @@ func (d *differing) entry(dir string, before, after entry, isDir bool, depth int
 	name = join(dir, name)
 	inside := d.top == "" || below(name, d.top)
 	switch {
-	case before.hash == after.hash && before.mode == after.mode, !inside && !(isDir && below(d.top, name)), len(d.all) >= mostDifferences:
+	case before.hash == after.hash && before.mode == after.mode, !inside && !(isDir && below(d.top, name)), len(d.all) >= maxDifferences:
 		return nil
 	case isDir && depth < deepestDifference:
 		return d.compare(name, before.hash, after.hash, depth+1)

@@ -128,7 +128,7 @@ func TestArchiveDifferences(t *testing.T) {
 		})
 	}
 	twice := commit(entry("100644", "a", x) + entry("100644", "a", object("blob", "y\n")) + entry("100644", "b", x))
-	if got, err := a.Differences(t.Context(), before, twice, ""); !errors.Is(err, branch.ErrDamaged) {
+	if got, err := a.Differences(t.Context(), before, twice, ""); !errors.Is(err, branch.ErrMalformed) {
 		t.Errorf("a name twice: %+v, %v", got, err)
 	}
 }

@@ -42,7 +42,7 @@ func TestLargeObjectsAreNotInflated(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	p, err := indexPack(t.Context(), came(data), nil)
+	p, err := indexPack(t.Context(), fetched(data), nil)
 	runtime.ReadMemStats(&after)
 	if err != nil {
 		t.Fatal(err)
@@ -87,12 +87,12 @@ func TestLargeFileHarmsNoOther(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 {
-				tip, err := r.Tip(t.Context())
+				head, err := r.Head(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
 				for name, fine := range map[string]bool{"a": true, "b": false, "c": false, "d": true} {
-					_, err := fs.ReadFile(tip.Tree, "deploy/web/"+name)
+					_, err := fs.ReadFile(head.Tree, "deploy/web/"+name)
 					if (err == nil) != fine || err != nil && !strings.Contains(err.Error(), "larger than the 4 MiB") {
 						t.Errorf("%s: %v", name, err)
 					}
@@ -104,7 +104,7 @@ func TestLargeFileHarmsNoOther(t *testing.T) {
 				if size > 2<<20 {
 					t.Errorf("%d bytes of files are kept", size)
 				}
-				if _, err := r.Push(t.Context(), tip, []branch.Draft{{Message: "add", At: time.Unix(1, 0), Changes: []branch.Change{{Path: "deploy/web/e", Content: []byte("e")}}}}); err != nil {
+				if _, err := r.Push(t.Context(), head, []branch.Draft{{Message: "add", At: time.Unix(1, 0), Changes: []branch.Change{{Path: "deploy/web/e", Content: []byte("e")}}}}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -132,12 +132,12 @@ func TestBatchLargerThanItsBound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tip, err := r.Tip(t.Context())
+	head, err := r.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range changes {
-		if got, err := fs.ReadFile(tip.Tree, c.Path); err != nil || !bytes.Equal(got, c.Content) {
+		if got, err := fs.ReadFile(head.Tree, c.Path); err != nil || !bytes.Equal(got, c.Content) {
 			t.Fatalf("%s: %v", c.Path, err)
 		}
 	}
@@ -212,7 +212,7 @@ func TestTreeOfManyDirectories(t *testing.T) {
 // TestLargeTree: a directory that is too large is an error of its own.
 func TestLargeTree(t *testing.T) {
 	s := &store{objects: newObjects("")}
-	s.large[plumbing.Hash{1}] = mostObject + 1
+	s.large[plumbing.Hash{1}] = maxObject + 1
 	if _, err := s.tree(t.Context(), plumbing.Hash{1}); !errors.Is(err, errTooLarge) {
 		t.Error(err)
 	}

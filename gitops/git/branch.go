@@ -1,14 +1,14 @@
 // Package git is a git client for programs that read and write one branch: the
 // commit at its head, its files, and a way to put commits on top of it.
 //
-// It speaks git's own protocol through go-git's plumbing and keeps no clone
-// and no worktree. Reading costs one request while the branch has not moved;
-// when it has, only what has changed in the directories in use is fetched.
+// It uses the git protocol through go-git's plumbing, without a clone or a
+// worktree. Reading costs one request while the branch has not moved; after a
+// move it fetches only the changes in the directories in use.
 // Writing sends exactly the new blobs, trees and commits, and the branch moves
-// from the old tip to the new one by compare-and-swap: it is never forced, and
-// a push is never reported as done unless the server has said so.
+// from the old head to the new one by compare-and-swap: it is never forced, and
+// a push is reported as done only if the server has confirmed it.
 //
-// A repository is reached over https, http, ssh, git, or a path on this
+// A repository is reached over https, http, ssh, or a path on this
 // machine. Only a path needs the git binary.
 package git
 
@@ -98,7 +98,7 @@ func (b *Branch) String() string { return b.server.Address.String() }
 // Stats returns what was exchanged with the server. It waits for nobody.
 func (b *Branch) Stats() remote.Stats { return b.server.Traffic.Stats() }
 
-// Tip returns the commit at the branch's head and its files. While the
+// Head returns the commit at the branch's head and its files. While the
 // head has not moved that is one request. The tree reads lazily, with ctx; it
 // implements [io/fs.ReadFileFS], [io/fs.ReadDirFS] and [io/fs.StatFS], and the
 // entries of its directories have a method Identity() string: the identifier of
@@ -106,19 +106,19 @@ func (b *Branch) Stats() remote.Stats { return b.server.Traffic.Stats() }
 //
 // Its errors include [ErrNoPassword], [ErrEmpty] and, when the server does not
 // answer in time, [context.DeadlineExceeded].
-func (b *Branch) Tip(ctx context.Context) (branch.Tip, error) {
+func (b *Branch) Head(ctx context.Context) (branch.Head, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.refresh(ctx); err != nil {
 		b.reset()
-		return branch.Tip{}, b.fail("reading", err)
+		return branch.Head{}, b.fail("reading", err)
 	}
-	return b.tip(ctx), nil
+	return b.head(ctx), nil
 }
 
-// tip returns the commit in the store, as callers see it.
-func (b *Branch) tip(ctx context.Context) branch.Tip {
-	return branch.Tip{Commit: b.store.head.String(), Tree: &treeFS{branch: b, store: b.store, ctx: ctx, root: b.store.root}}
+// head returns the commit in the store, as callers see it.
+func (b *Branch) head(ctx context.Context) branch.Head {
+	return branch.Head{Commit: b.store.head.String(), Tree: &treeFS{branch: b, store: b.store, ctx: ctx, root: b.store.root}}
 }
 
 // refresh brings the store to the branch's head.
@@ -136,7 +136,7 @@ func (b *Branch) refresh(ctx context.Context) error {
 		b.store.reset() // what was here is incomplete
 	}
 	// Some hosts send what a branch is at, and nothing that it was at when a client read
-	// it a moment ago (Dulwich): where it has moved meanwhile, it is read again.
+	// it a moment ago: where it has moved meanwhile, it is read again.
 	const reads = 3
 	for read := 1; ; read++ {
 		head, err := b.readHead(ctx)
@@ -150,7 +150,8 @@ func (b *Branch) refresh(ctx context.Context) error {
 	}
 }
 
-// readHead brings the store to the branch's head, and returns that as far as it is known.
+// readHead brings the store to the branch's head, and returns the head. With an error it
+// returns the head if that is known.
 func (b *Branch) readHead(ctx context.Context) (plumbing.Hash, error) {
 	bounded, cancel := context.WithTimeout(ctx, b.server.Timeout)
 	defer cancel()
@@ -186,7 +187,7 @@ func (b *Branch) fail(doing string, err error) error {
 // failPush is how an error of a push leaves a Branch.
 func (b *Branch) failPush(err error) error { return b.taker.Fail("pushing to", err) }
 
-// Config says which branch of which repository is used, and as whom. URL and
+// Config selects the branch and its repository, and the author. URL and
 // Branch are required, and to push also AuthorName and AuthorEmail.
 type Config struct {
 	// URL is the repository's address in any form git accepts: https, http,
@@ -217,8 +218,8 @@ type Config struct {
 	// can be made, it is kept in memory, and of a server without partial clone more than
 	// 32 MiB are refused.
 	TempDir string
-	// Log is told once about each way in which reading is more expensive than
-	// it could be; nil discards.
+	// Log records once each reason why reading is more expensive than
+	// necessary; nil discards.
 	Log *slog.Logger
 }
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"muster/gitops/branch"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 	"muster/gitops/git"
 	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
@@ -32,14 +32,14 @@ type host struct {
 func hosts() []host {
 	return []host{
 		{"http", func(t *testing.T, r gitserver.Repository) git.Config {
-			s, err := gitserver.Serve(filepath.Dir(r.Dir), gitserver.Options{Username: "robot", Password: canary.GitPassword})
+			s, err := gitserver.Serve(filepath.Dir(r.Dir), gitserver.Options{Username: "robot", Password: canarytest.GitPassword})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(s.Close)
 			return git.Config{
 				URL:         s.URL + "/" + filepath.Base(r.Dir),
-				Credentials: remote.Credentials{Password: remote.StaticPassword("robot", canary.GitPassword)},
+				Credentials: remote.Credentials{Password: remote.StaticPassword("robot", canarytest.GitPassword)},
 			}
 		}},
 		{"ssh", func(t *testing.T, r gitserver.Repository) git.Config {
@@ -52,10 +52,6 @@ func hosts() []host {
 				URL:         s.URL(r),
 				Credentials: remote.Credentials{SSHKeyFile: s.KeyFile, SSHKnownHostsFile: s.KnownHostsFile},
 			}
-		}},
-		{"daemon", func(t *testing.T, r gitserver.Repository) git.Config {
-			address := inetd(t, "git", "daemon", "--inetd", "--export-all", "--enable=receive-pack", "--base-path="+filepath.Dir(r.Dir))
-			return git.Config{URL: "git://" + address + "/" + filepath.Base(r.Dir)}
 		}},
 		{"path", func(_ *testing.T, r gitserver.Repository) git.Config { return git.Config{URL: r.Dir} }},
 	}
@@ -136,7 +132,7 @@ func usual(c git.Config) git.Config {
 
 func open(t testing.TB, c git.Config) *git.Branch {
 	t.Helper()
-	c.Log = canary.Log(func(text string) { t.Error(text) }, c.Log)
+	c.Log = canarytest.Log(func(text string) { t.Error(text) }, c.Log)
 	r, err := git.New(usual(c))
 	if err != nil {
 		t.Fatal(err)
@@ -173,13 +169,13 @@ func files() []branch.Change {
 	}
 }
 
-func tipOf(t testing.TB, r *git.Branch) branch.Tip {
+func headOf(t testing.TB, r *git.Branch) branch.Head {
 	t.Helper()
-	tip, err := r.Tip(t.Context())
+	head, err := r.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tip
+	return head
 }
 
 func wantFile(t testing.TB, fsys fs.FS, name, want string) {
@@ -230,7 +226,7 @@ func keepsTheContract(t *testing.T, r gitserver.Repository, c git.Config) {
 	t.Helper()
 	head := seed(t, r, files()...)
 	repository := open(t, c)
-	tip := tipOf(t, repository)
+	tip := headOf(t, repository)
 	if tip.Commit != head {
 		t.Fatalf("tip is %s, want %s", tip.Commit, head)
 	}
@@ -269,7 +265,7 @@ func keepsTheContract(t *testing.T, r gitserver.Repository, c git.Config) {
 	if _, err := repository.Push(t.Context(), tip, []branch.Draft{{Message: "late", At: at, Changes: []branch.Change{write("deploy/x", "x")}}}); !errors.Is(err, branch.ErrMoved) {
 		t.Fatalf("a lost race: %v, want ErrMoved", err)
 	}
-	tip = tipOf(t, repository)
+	tip = headOf(t, repository)
 	wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings 2\n")
 	wantFile(t, tip.Tree, "base/job.yaml", "job 2\n")
 	wantFile(t, tip.Tree, "base/kustomization.yaml", "base\n")
@@ -283,7 +279,7 @@ func keepsTheContract(t *testing.T, r gitserver.Repository, c git.Config) {
 	if _, err := r.Git("update-ref", "refs/heads/main", head); err != nil {
 		t.Fatal(err)
 	}
-	tip = tipOf(t, repository)
+	tip = headOf(t, repository)
 	if tip.Commit != head {
 		t.Errorf("after a force push: %s, want %s", tip.Commit, head)
 	}
@@ -293,11 +289,11 @@ func keepsTheContract(t *testing.T, r gitserver.Repository, c git.Config) {
 }
 
 // push writes one file, and moves the tip when that succeeds.
-func push(t *testing.T, r *git.Branch, tip *branch.Tip, name string) error {
+func push(t *testing.T, r *git.Branch, head *branch.Head, name string) error {
 	t.Helper()
-	next, err := r.Push(t.Context(), *tip, one(name))
+	next, err := r.Push(t.Context(), *head, one(name))
 	if err == nil {
-		*tip = next
+		*head = next
 	}
 	return err
 }
@@ -307,8 +303,8 @@ func TestRequests(t *testing.T) {
 	f := gitserver.NewServer(t, gitserver.Options{})
 	seed(t, f.Repository, files()...)
 	r := open(t, git.Config{URL: f.URL()})
-	tip := tipOf(t, r)
-	wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings\n")
+	head := headOf(t, r)
+	wantFile(t, head.Tree, "deploy/web/settings.yaml", "settings\n")
 	f.Requests()
 	count := func(what string, want int) {
 		t.Helper()
@@ -316,10 +312,10 @@ func TestRequests(t *testing.T) {
 			t.Errorf("%s took %d requests, want %d:\n%s", what, len(got), want, strings.Join(got, "\n"))
 		}
 	}
-	tip = tipOf(t, r)
-	wantFile(t, tip.Tree, "deploy/linux/large/settings.yaml", "large\n")
+	head = headOf(t, r)
+	wantFile(t, head.Tree, "deploy/linux/large/settings.yaml", "large\n")
 	count("an idle tick", 1)
-	push := func(name string) error { return push(t, r, &tip, name) }
+	push := func(name string) error { return push(t, r, &head, name) }
 	if err := push("a"); err != nil {
 		t.Fatal(err)
 	}
@@ -328,13 +324,13 @@ func TestRequests(t *testing.T) {
 	if err := push("b"); !errors.Is(err, branch.ErrMoved) {
 		t.Fatal(err)
 	}
-	tip = tipOf(t, r)
-	wantFile(t, tip.Tree, "deploy/web/jobs/theirs", "theirs")
+	head = headOf(t, r)
+	wantFile(t, head.Tree, "deploy/web/jobs/theirs", "theirs")
 	if err := push("b"); err != nil {
 		t.Fatal(err)
 	}
 	count("a lost race and the push after it", 4)
-	if _, err := r.Push(t.Context(), tip, []branch.Draft{{Message: "nothing", At: at, Changes: []branch.Change{write("deploy/web/jobs/b", "b"), remove("deploy/none")}}}); err != nil {
+	if _, err := r.Push(t.Context(), head, []branch.Draft{{Message: "nothing", At: at, Changes: []branch.Change{write("deploy/web/jobs/b", "b"), remove("deploy/none")}}}); err != nil {
 		t.Fatal(err)
 	}
 	count("a push of nothing", 0)
@@ -353,17 +349,17 @@ func TestRequestsAfterALongChain(t *testing.T) {
 	}
 	seed(t, f.Repository, append(all, files()...)...)
 	r := open(t, git.Config{URL: f.URL()})
-	tip := tipOf(t, r)
+	head := headOf(t, r)
 	var chain []branch.Draft
 	for i := range inChain {
 		chain = append(chain, one(fmt.Sprint("in-chain-", i))...)
 	}
-	tip, err := r.Push(t.Context(), tip, chain)
+	head, err := r.Push(t.Context(), head, chain)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.Requests()
-	if err := push(t, r, &tip, "next"); err != nil {
+	if err := push(t, r, &head, "next"); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.Requests(); len(got) != 2 {
@@ -381,7 +377,7 @@ func TestFallBackIsSaidOnce(t *testing.T) {
 	var log bytes.Buffer
 	r := open(t, git.Config{URL: f.URL(), Log: slog.New(slog.NewTextHandler(&log, nil))})
 	for i := range 3 {
-		tipOf(t, r)
+		headOf(t, r)
 		seed(t, f.Repository, write("deploy/file", fmt.Sprint(i)))
 	}
 	if got := strings.Count(log.String(), "fetching each commit whole"); got != 1 {
@@ -398,8 +394,8 @@ func TestTreeTellsLinksFromFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	repository := open(t, git.Config{URL: r.Dir})
-	tip := tipOf(t, repository)
-	entries, err := fs.ReadDir(tip.Tree, "deploy")
+	head := headOf(t, repository)
+	entries, err := fs.ReadDir(head.Tree, "deploy")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -411,16 +407,16 @@ func TestTreeTellsLinksFromFiles(t *testing.T) {
 		t.Errorf("listing = %v, want %v", names, want)
 	}
 	for name, word := range map[string]string{"deploy/link": "symbolic link", "deploy/module": "submodule", "deploy/link/x": "symbolic link"} {
-		if _, err := fs.ReadFile(tip.Tree, name); err == nil || !strings.Contains(err.Error(), word) {
+		if _, err := fs.ReadFile(head.Tree, name); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("reading %s: %v, want an error with %q", name, err, word)
 		}
-		_, err := repository.Push(t.Context(), tip, []branch.Draft{{Message: "x", At: at, Changes: []branch.Change{write(name, "y")}}})
+		_, err := repository.Push(t.Context(), head, []branch.Draft{{Message: "x", At: at, Changes: []branch.Change{write(name, "y")}}})
 		if err == nil {
 			t.Errorf("writing %s succeeded", name)
 		}
 	}
 	// The mode of a file that is written again stays.
-	if _, err := repository.Push(t.Context(), tip, []branch.Draft{{Message: "x", At: at, Changes: []branch.Change{write("deploy/run.sh", "new")}}}); err != nil {
+	if _, err := repository.Push(t.Context(), head, []branch.Draft{{Message: "x", At: at, Changes: []branch.Change{write("deploy/run.sh", "new")}}}); err != nil {
 		t.Fatal(err)
 	}
 	if out := listing(t, r, "main"); !strings.Contains(out, "100755 blob") {
@@ -433,7 +429,7 @@ func TestPathsThatAreRefused(t *testing.T) {
 	r := gitserver.NewRepository(t)
 	head := seed(t, r, files()...)
 	repository := open(t, git.Config{URL: r.Dir})
-	tip := tipOf(t, repository)
+	tip := headOf(t, repository)
 	for _, changes := range [][]branch.Change{
 		{write("", "x")}, {write("/etc/passwd", "x")}, {write("../x", "x")}, {write("a/../../x", "x")}, {write("a//b", "x")}, {write("./a", "x")},
 		{write(".git/config", "x")}, {write("a/.GIT/config", "x")}, {write("a/.git. /x", "x")}, {write("a/git~1/x", "x")}, {write("a\x00b", "x")}, {write(`a\b`, "x")},
@@ -455,12 +451,12 @@ func TestSameCommitsHaveTheSameIdentifier(t *testing.T) {
 		r := gitserver.NewRepository(t)
 		seed(t, r, files()...)
 		repository := open(t, git.Config{URL: r.Dir})
-		tip, err := repository.Push(t.Context(), tipOf(t, repository), []branch.Draft{
+		head, err := repository.Push(t.Context(), headOf(t, repository), []branch.Draft{
 			{Message: "m\n", At: at.Add(300 * time.Millisecond).In(time.FixedZone("x", 3600)), Changes: []branch.Change{write("deploy/b", "b"), write("deploy/a", "a"), remove("README.md")}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids = append(ids, tip.Commit)
+		ids = append(ids, head.Commit)
 	}
 	if ids[0] != ids[1] {
 		t.Errorf("the same commit is %s and %s", ids[0], ids[1])
@@ -473,7 +469,7 @@ func TestTimeout(t *testing.T) {
 	seed(t, f.Repository, files()...)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := open(t, git.Config{URL: f.URL()}).Tip(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := open(t, git.Config{URL: f.URL()}).Head(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("Tip with a context that is over: %v", err)
 	}
 }
@@ -488,15 +484,15 @@ func TestNothingReadAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tip := tipOf(t, r)
-	wantFile(t, tip.Tree, "README.md", "hello\n")
-	wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings\n")
-	if err := push(t, r, &tip, "a"); err != nil {
+	head := headOf(t, r)
+	wantFile(t, head.Tree, "README.md", "hello\n")
+	wantFile(t, head.Tree, "deploy/web/settings.yaml", "settings\n")
+	if err := push(t, r, &head, "a"); err != nil {
 		t.Fatal(err)
 	}
 	seed(t, f.Repository, write("deploy/web/settings.yaml", "settings 2\n"))
-	tip = tipOf(t, r)
-	wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings 2\n")
-	wantFile(t, tip.Tree, "deploy/web/jobs/a", "a")
+	head = headOf(t, r)
+	wantFile(t, head.Tree, "deploy/web/settings.yaml", "settings 2\n")
+	wantFile(t, head.Tree, "deploy/web/jobs/a", "a")
 	fsck(t, f.Repository)
 }

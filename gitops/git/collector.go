@@ -6,10 +6,10 @@ import (
 	"runtime/metrics"
 )
 
-// collector bounds the garbage of reading many files. The garbage collector runs beside the
-// program: on a busy machine its thread may wait for 100 ms, in which reading makes 100 MB of
-// garbage. So a reader waits for a collection whenever the heap is above the memory limit of
-// the process (GOMEMLIMIT). The zero value is ready.
+// collector bounds the garbage of reading many files. The garbage collector runs concurrently
+// with the program: on a busy machine its thread may wait for 100 ms, while reading makes
+// 100 MB of garbage. So a reader waits for a collection whenever the heap is above the memory
+// limit of the process (GOMEMLIMIT). The zero value is ready.
 type collector struct {
 	read    int // bytes since the heap was measured
 	samples []metrics.Sample

@@ -145,17 +145,17 @@ func newCommitCutter(size int64) *commitCutter {
 	return &commitCutter{hasher: plumbing.NewHasher(plumbing.CommitObject, size)}
 }
 
-// mostOfLine is how many bytes of each end of a long line are kept: an author's line ends
+// maxOfLine is how many bytes of each end of a long line are kept: an author's line ends
 // with the address and the time.
-const mostOfLine = 1 << 10
+const maxOfLine = 1 << 10
 
 // Write implements [io.Writer].
 func (c *commitCutter) Write(data []byte) (int, error) {
 	for rest := data; len(rest) > 0 && c.subject == nil; {
 		part, after, ended := bytes.Cut(rest, []byte("\n"))
 		c.line = append(c.line, part...)
-		if over := len(c.line) - mostOfLine; over > mostOfLine {
-			c.line = append(c.line[:mostOfLine], c.line[over:]...)
+		if over := len(c.line) - maxOfLine; over > maxOfLine {
+			c.line = append(c.line[:maxOfLine], c.line[over:]...)
 		}
 		if ended {
 			c.endLine()
@@ -170,10 +170,10 @@ func (c *commitCutter) endLine() {
 	c.line = c.line[:0]
 	switch {
 	case c.message:
-		c.subject = append([]byte{}, line[:min(len(line), mostOfLine)]...)
+		c.subject = append([]byte{}, line[:min(len(line), maxOfLine)]...)
 	case len(line) == 0:
 		c.message = true
-	case len(c.kept) > mostObject:
+	case len(c.kept) > maxObject:
 		c.more = true
 	default:
 		for _, key := range []string{"tree ", "parent ", "author ", "committer "} {
@@ -184,8 +184,8 @@ func (c *commitCutter) endLine() {
 	}
 }
 
-// cut returns the commit with the kept parts. Its message has no trailers, so it is never
-// a commit of muster's. It returns false if there are too many parents, or no committer.
+// cut returns the commit with the kept parts. Its message has no trailers, so it never counts
+// as a commit by muster. It returns false if there are too many parents, or no committer.
 func (c *commitCutter) cut() ([]byte, bool) {
 	if c.subject == nil {
 		c.endLine()

@@ -95,11 +95,11 @@ func TestWholePackIsNotInMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tip, err := r.Tip(t.Context())
+		head, err := r.Head(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if content, err := fs.ReadFile(tip.Tree, "deploy/web/a"); err != nil || string(content) != "a" {
+		if content, err := fs.ReadFile(head.Tree, "deploy/web/a"); err != nil || string(content) != "a" {
 			t.Errorf("%q, %v", content, err)
 		}
 	})
@@ -143,7 +143,7 @@ func TestNoPlaceForTemporaryFiles(t *testing.T) {
 	}
 	for _, dir := range []string{"", c.TempDir} {
 		c.TempDir = dir
-		const most = remote.MostInMemory + 16<<20
+		const most = remote.MaxInMemory + 16<<20
 		used = peakHeap(most, func() {
 			if _, err := c.ReadPack(io.MultiReader(bytes.NewReader(content), endless{}), 0); !errors.Is(err, remote.ErrNoPlace) || !strings.Contains(err.Error(), "TMPDIR") {
 				t.Errorf("a pack that has no place in memory: %v", err)
@@ -176,11 +176,11 @@ func TestNoRoomForTemporaryFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content := noise(remote.MostInMemory + 1)
+	content := noise(remote.MaxInMemory + 1)
 	for _, c := range []struct {
 		room, size int
 		fits       bool
-	}{{0, 5 << 20, true}, {1<<20 + 1, 5 << 20, true}, {6 << 20, 5 << 20, true}, {remote.MostInMemory, remote.MostInMemory, true}, {remote.MostInMemory, remote.MostInMemory + 1, false}, {9 << 20, remote.MostInMemory + 1, false}} {
+	}{{0, 5 << 20, true}, {1<<20 + 1, 5 << 20, true}, {6 << 20, 5 << 20, true}, {remote.MaxInMemory, remote.MaxInMemory, true}, {remote.MaxInMemory, remote.MaxInMemory + 1, false}, {9 << 20, remote.MaxInMemory + 1, false}} {
 		file, err := os.Create(filepath.Join(t.TempDir(), "pack"))
 		if err != nil {
 			t.Fatal(err)
@@ -210,7 +210,7 @@ func TestNoRoomForTemporaryFiles(t *testing.T) {
 // header.
 func TestManyObjects(t *testing.T) {
 	for _, most := range []uint32{0, 1 << 30} {
-		header := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), remote.MostEntries+1)
+		header := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), remote.MaxEntries+1)
 		if _, err := (&remote.Connection{}).ReadPack(bytes.NewReader(header), most); err == nil {
 			t.Errorf("at most %d: it is read", most)
 		}
@@ -234,7 +234,7 @@ func TestLongChainOfDeltas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := indexPack(t.Context(), came(data), nil)
+	p, err := indexPack(t.Context(), fetched(data), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,24 +277,24 @@ func TestWideTrees(t *testing.T) {
 	}
 	root := git("040000 tree "+git(deploy.String(), "mktree")+"\tdeploy\n", "mktree")
 	git("", "update-ref", "refs/heads/main", git("wide", "-c", "user.name=Else", "-c", "user.email=grace@example.com", "commit-tree", root))
-	used := peakHeap(2*mostTrees, func() {
+	used := peakHeap(2*maxTrees, func() {
 		r, err := New(Config{URL: repository.Dir, Branch: "main", ReadAhead: "deploy", TempDir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
-			tip, err := r.Tip(t.Context())
+			head, err := r.Head(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			for dir := range dirs {
-				if list, err := fs.ReadDir(tip.Tree, fmt.Sprintf("deploy/d%02d", dir)); err != nil || len(list) != files {
+				if list, err := fs.ReadDir(head.Tree, fmt.Sprintf("deploy/d%02d", dir)); err != nil || len(list) != files {
 					t.Errorf("%d entries, %v", len(list), err)
 				}
 			}
 		}
 	})
-	if used > 2*mostTrees {
+	if used > 2*maxTrees {
 		t.Errorf("%d MiB for %d directories of %d files", used>>20, dirs, files)
 	}
 }

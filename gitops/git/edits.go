@@ -16,26 +16,26 @@ import (
 )
 
 const (
-	// mostEdits are the files that are listed of one commit.
-	mostEdits = 200
-	// mostWants are the objects that are asked for at once.
-	mostWants = 1000
+	// maxEdits are the files that are listed of one commit.
+	maxEdits = 200
+	// maxWants is the maximum number of objects in a request.
+	maxWants = 1000
 	// deepestEdit is how many directories deep is looked.
 	deepestEdit = 16
-	// mostRefused is how many objects a server may refuse before no more are asked for.
-	mostRefused = 16
+	// maxRefused is how many objects a server may refuse before the client stops requesting.
+	maxRefused = 16
 	// largestEdit is the size in bytes up to which the content of a file is returned.
 	largestEdit = 64 << 10
 )
 
-// Edits says what commits have changed against their first parents, in the order of
-// the commits. Their trees, level by level, and then the files are fetched for all of
-// them together: some six requests, however many there are. trees has the tree of
+// Edits returns what commits have changed against their first parents, in the order of
+// the commits. It fetches their trees level by level, and then the files, for all commits
+// together: some six requests for any number of commits. trees has the tree of
 // each commit that is known, by identifier; those of other parents are fetched too.
-// Nothing is kept.
+// Edits keeps nothing.
 //
-// A commit that cannot be compared says so in its Edits; the error is of the server.
-func (b *Branch) Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error) {
+// If a commit cannot be compared, its Edits contain the reason. The error is the server's.
+func (b *Branch) Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Selection) ([]branch.Edits, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all, err := b.edits(ctx, commits, trees, look)
@@ -45,7 +45,7 @@ func (b *Branch) Edits(ctx context.Context, commits []branch.Commit, trees map[s
 	return all, nil
 }
 
-func (b *Branch) edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error) {
+func (b *Branch) edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Selection) ([]branch.Edits, error) {
 	for _, dir := range look.Below {
 		if err := branch.CheckPath(dir); err != nil {
 			return nil, err
@@ -61,7 +61,7 @@ func (b *Branch) edits(ctx context.Context, commits []branch.Commit, trees map[s
 	}
 	from := &objectReader{branch: b, store: b.store, here: map[plumbing.Hash]rawObject{}, named: b.store.mode == partial}
 	defer func() { from.whole.close() }()
-	c := comparison{ctx: ctx, from: from, look: look, edits: make([]branch.Edits, len(commits))}
+	c := comparison{ctx: ctx, from: from, selection: look, edits: make([]branch.Edits, len(commits))}
 	if err := c.begin(commits, trees); err != nil {
 		return nil, err
 	}
@@ -84,12 +84,12 @@ func (b *Branch) edits(ctx context.Context, commits []branch.Commit, trees map[s
 
 // comparison is one call of Edits.
 type comparison struct {
-	ctx   context.Context
-	from  *objectReader
-	look  branch.Look
-	edits []branch.Edits
-	next  []treePair
-	files []filePair
+	ctx       context.Context
+	from      *objectReader
+	selection branch.Selection
+	edits     []branch.Edits
+	next      []treePair
+	files     []filePair
 }
 
 // treePair are a directory before and after a commit, which differ. Zero is none.
@@ -196,18 +196,18 @@ func (c *comparison) compare(p treePair) error {
 // at. A change of the mode alone is none.
 func (c *comparison) differs(p treePair, name string, dir bool, before, after plumbing.Hash) {
 	full := join(p.dir, name)
-	inside := slices.ContainsFunc(c.look.Below, func(top string) bool { return below(full, top) })
-	leads := dir && slices.ContainsFunc(c.look.Below, func(top string) bool { return below(top, full) })
+	inside := slices.ContainsFunc(c.selection.Below, func(top string) bool { return below(full, top) })
+	leads := dir && slices.ContainsFunc(c.selection.Below, func(top string) bool { return below(top, full) })
 	list := &c.edits[p.commit]
 	switch {
 	case before == after || !inside && !leads || branch.CheckPath(full) != nil:
 	case dir:
 		c.next = append(c.next, treePair{p.commit, full, before, after})
-	case len(list.Files) == mostEdits:
+	case len(list.Files) == maxEdits:
 		list.More = true
 	default:
 		list.Files = append(list.Files, branch.Edit{Path: full, Added: before.IsZero(), Removed: after.IsZero()})
-		if c.look.Content != nil && c.look.Content(full) {
+		if c.selection.Content != nil && c.selection.Content(full) {
 			c.files = append(c.files, filePair{p.commit, len(list.Files) - 1, before, after})
 		}
 	}
@@ -242,7 +242,7 @@ type objectReader struct {
 	refused int
 }
 
-// roots returns the trees of commits, as far as the server has them.
+// roots returns the trees of those commits that the server has.
 func (r *objectReader) roots(ctx context.Context, commits []plumbing.Hash) (map[plumbing.Hash]plumbing.Hash, error) {
 	if err := r.fetch(ctx, commits); err != nil {
 		return nil, err
@@ -258,8 +258,8 @@ func (r *objectReader) roots(ctx context.Context, commits []plumbing.Hash) (map[
 	return found, nil
 }
 
-// fetch fetches objects that are not here. One that the server does not send is no
-// error of it.
+// fetch fetches objects that are not here. An object that the server does not send is
+// left out, without an error.
 func (r *objectReader) fetch(ctx context.Context, hashes []plumbing.Hash) error {
 	var missing []plumbing.Hash
 	asked := map[plumbing.Hash]bool{plumbing.ZeroHash: true}
@@ -272,7 +272,7 @@ func (r *objectReader) fetch(ctx context.Context, hashes []plumbing.Hash) error 
 	if !r.named {
 		return r.fetchWhole(ctx, missing)
 	}
-	for some := range slices.Chunk(missing, mostWants) {
+	for some := range slices.Chunk(missing, maxWants) {
 		err := r.fetchNamed(ctx, some)
 		if errors.Is(err, remote.ErrFilter) {
 			r.named = false
@@ -285,14 +285,14 @@ func (r *objectReader) fetch(ctx context.Context, hashes []plumbing.Hash) error 
 	return nil
 }
 
-// fetchNamed fetches single objects. Where the server refuses or has too much to send,
-// half of them at a time are asked for, down to those which cannot be had.
+// fetchNamed fetches single objects. If the server refuses or has too much to send,
+// it retries with each half of them, down to the single objects that cannot be fetched.
 func (r *objectReader) fetchNamed(ctx context.Context, hashes []plumbing.Hash) error {
 	const besides = 100 // objects that a server may send unasked
-	if r.refused > mostRefused {
+	if r.refused > maxRefused {
 		return nil
 	}
-	q := remote.Request{Wants: hashes, Filter: remote.Exact, Most: uint32(len(hashes)) + besides}
+	q := remote.Request{Wants: hashes, Filter: remote.Exact, Max: uint32(len(hashes)) + besides}
 	if r.store.server.Caps.Supports(capability.Shallow) {
 		q.Depth = 1 // of a commit not those before it
 	}

@@ -55,7 +55,7 @@ func TestEdits(t *testing.T) {
 		seed(t, r, write("deploy/web/a", "2"), remove("deploy/web/jobs/b"), write("deploy.txt", "no"))
 		seed(t, r, remove("deploy/web/a"), write("deploy/web/a/b", "a directory now"), write("deploy/big", strings.Repeat("x", 1<<20)))
 		b := open(t, c)
-		look := branch.Look{Below: []string{"deploy", "f"}, Content: func(path string) bool { return strings.HasSuffix(path, "/a") }}
+		look := branch.Selection{Below: []string{"deploy", "f"}, Content: func(path string) bool { return strings.HasSuffix(path, "/a") }}
 		var commits []branch.Commit
 		trees := map[string]string{}
 		for x, err := range b.Commits(t.Context(), "", branch.Limit{}) {
@@ -115,7 +115,7 @@ func TestEditsBounds(t *testing.T) {
 			}
 			commits = append(commits, x)
 		}
-		all, err := b.Edits(t.Context(), commits, nil, branch.Look{Below: []string{"deploy"}})
+		all, err := b.Edits(t.Context(), commits, nil, branch.Selection{Below: []string{"deploy"}})
 		if err != nil {
 			t.Fatal(err)
 		}

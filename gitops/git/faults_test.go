@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"muster/gitops/branch"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 	"muster/gitops/git"
 	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
@@ -48,9 +48,9 @@ func TestRefusedCarriesTheServersWords(t *testing.T) {
 			t.Parallel()
 			r := gitserver.NewRepository(t)
 			head := seed(t, r, files()...)
-			hook(t, r, "pre-receive", "cat >&2 <<'END'\nGH006: the branch is protected; token "+canary.GitPassword+"\nEND\nexit 1\n")
+			hook(t, r, "pre-receive", "cat >&2 <<'END'\nGH006: the branch is protected; token "+canarytest.GitPassword+"\nEND\nexit 1\n")
 			repository := open(t, h.serve(t, r))
-			tip := tipOf(t, repository)
+			tip := headOf(t, repository)
 			_, err := repository.Push(t.Context(), tip, one("a"))
 			var refused *branch.Refused
 			if !errors.As(err, &refused) || errors.Is(err, branch.ErrMoved) {
@@ -59,7 +59,7 @@ func TestRefusedCarriesTheServersWords(t *testing.T) {
 			if !strings.Contains(refused.Message, "GH006: the branch is protected") || !strings.Contains(refused.Message, "pre-receive hook declined") {
 				t.Errorf("the server's words are missing: %s", refused.Message)
 			}
-			if h.name == "http" && len(canary.Leaks(err.Error()+refused.Message)) > 0 {
+			if h.name == "http" && len(canarytest.Leaks(err.Error()+refused.Message)) > 0 {
 				t.Errorf("the password is shown: %v", err)
 			}
 			if now, _ := r.Head(); now != head {
@@ -109,7 +109,7 @@ func TestConnectionLostInTheMiddleOfAPush(t *testing.T) {
 	f := gitserver.NewServer(t, gitserver.Options{Wrap: b.wrap})
 	head := seed(t, f.Repository, files()...)
 	repository := open(t, git.Config{URL: f.URL()})
-	tip := tipOf(t, repository)
+	tip := headOf(t, repository)
 	b.left.Store(1)
 	_, err := repository.Push(t.Context(), tip, one("a"))
 	var refused *branch.Refused
@@ -132,15 +132,15 @@ func TestConnectionLostAfterThePushWasAccepted(t *testing.T) {
 	seed(t, f.Repository, files()...)
 	repository := open(t, git.Config{URL: f.URL()})
 	b.left.Store(1)
-	tip, err := repository.Push(t.Context(), tipOf(t, repository), one("a"))
+	head, err := repository.Push(t.Context(), headOf(t, repository), one("a"))
 	if err != nil {
 		t.Fatalf("the push has landed, but: %v", err)
 	}
-	if now, _ := f.Head(); now != tip.Commit {
-		t.Errorf("the branch is at %s, Push returned %s", now, tip.Commit)
+	if now, _ := f.Head(); now != head.Commit {
+		t.Errorf("the branch is at %s, Push returned %s", now, head.Commit)
 	}
-	wantFile(t, tip.Tree, "deploy/web/jobs/a", "a")
-	if _, err := repository.Push(t.Context(), tip, one("b")); err != nil {
+	wantFile(t, head.Tree, "deploy/web/jobs/a", "a")
+	if _, err := repository.Push(t.Context(), head, one("b")); err != nil {
 		t.Error(err)
 	}
 }
@@ -160,16 +160,16 @@ func TestConnectionLostAfterThePushWasAcceptedAndSomebodyWasThere(t *testing.T) 
 			}
 			repository := open(t, git.Config{URL: f.URL()})
 			b.left.Store(1)
-			tip, err := repository.Push(t.Context(), tipOf(t, repository), one("a"))
+			head, err := repository.Push(t.Context(), headOf(t, repository), one("a"))
 			if err != nil {
 				t.Fatalf("the push has landed below other commits, but: %v", err)
 			}
-			if now, _ := f.Head(); now != tip.Commit {
-				t.Errorf("the branch is at %s, Push returned %s", now, tip.Commit)
+			if now, _ := f.Head(); now != head.Commit {
+				t.Errorf("the branch is at %s, Push returned %s", now, head.Commit)
 			}
-			wantFile(t, tip.Tree, "deploy/web/jobs/a", "a")
-			wantFile(t, tip.Tree, "deploy/web/theirs", "theirs")
-			wantFile(t, tip.Tree, "base/job.yaml", "theirs")
+			wantFile(t, head.Tree, "deploy/web/jobs/a", "a")
+			wantFile(t, head.Tree, "deploy/web/theirs", "theirs")
+			wantFile(t, head.Tree, "base/job.yaml", "theirs")
 		})
 	}
 }
@@ -188,14 +188,14 @@ func TestConnectionLostWhileReading(t *testing.T) {
 	seed(t, f.Repository, files()...)
 	repository := open(t, git.Config{URL: f.URL()})
 	left.Store(1)
-	wantFile(t, tipOf(t, repository).Tree, "deploy/web/settings.yaml", "settings\n")
+	wantFile(t, headOf(t, repository).Tree, "deploy/web/settings.yaml", "settings\n")
 	seed(t, f.Repository, write("deploy/web/settings.yaml", "settings 2\n"))
 	left.Store(100) // a server that is down is not asked for ever
-	if _, err := repository.Tip(t.Context()); err == nil {
+	if _, err := repository.Head(t.Context()); err == nil {
 		t.Error("no error")
 	}
 	left.Store(0)
-	wantFile(t, tipOf(t, repository).Tree, "deploy/web/settings.yaml", "settings 2\n")
+	wantFile(t, headOf(t, repository).Tree, "deploy/web/settings.yaml", "settings 2\n")
 }
 
 func TestRaceThatTheServerSees(t *testing.T) {
@@ -213,11 +213,11 @@ func TestRaceThatTheServerSees(t *testing.T) {
 	}})
 	seed(t, f.Repository, files()...)
 	repository := open(t, git.Config{URL: f.URL()})
-	_, err := repository.Push(t.Context(), tipOf(t, repository), one("a"))
+	_, err := repository.Push(t.Context(), headOf(t, repository), one("a"))
 	if !errors.Is(err, branch.ErrMoved) {
 		t.Fatalf("Push: %v, want ErrMoved", err)
 	}
-	if _, err := repository.Push(t.Context(), tipOf(t, repository), one("a")); err != nil {
+	if _, err := repository.Push(t.Context(), headOf(t, repository), one("a")); err != nil {
 		t.Error(err)
 	}
 	if out, _ := f.Git("rev-list", "--count", "main"); out != "3\n" {
@@ -268,7 +268,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := open(t, test.config).Tip(t.Context())
+			_, err := open(t, test.config).Head(t.Context())
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -294,7 +294,7 @@ func TestEmptyRepositoryIsEmptyEverywhere(t *testing.T) {
 	for _, h := range hosts() {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := open(t, h.serve(t, gitserver.NewRepository(t))).Tip(t.Context())
+			_, err := open(t, h.serve(t, gitserver.NewRepository(t))).Head(t.Context())
 			if err == nil || !strings.Contains(err.Error(), "the repository is empty") {
 				t.Errorf("Tip: %v", err)
 			}
@@ -322,7 +322,7 @@ func TestConfigIsChecked(t *testing.T) {
 func TestMissingGitBinary(t *testing.T) {
 	r := gitserver.NewRepository(t)
 	t.Setenv("PATH", t.TempDir())
-	_, err := open(t, git.Config{URL: r.Dir}).Tip(t.Context())
+	_, err := open(t, git.Config{URL: r.Dir}).Head(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "git binary, which is not installed") {
 		t.Errorf("Tip: %v", err)
 	}
@@ -340,13 +340,13 @@ func TestPasswordIsReadAgain(t *testing.T) {
 	}
 	set("first")
 	repository := open(t, git.Config{URL: f.URL(), Credentials: remote.Credentials{Password: remote.PasswordFile("robot", file)}})
-	tipOf(t, repository)
+	headOf(t, repository)
 	f.SetPassword("second")
-	if _, err := repository.Tip(t.Context()); err == nil || strings.Contains(err.Error(), "first") {
+	if _, err := repository.Head(t.Context()); err == nil || strings.Contains(err.Error(), "first") {
 		t.Errorf("the old password: %v", err)
 	}
 	set("second")
-	if _, err := repository.Push(t.Context(), tipOf(t, repository), one("a")); err != nil {
+	if _, err := repository.Push(t.Context(), headOf(t, repository), one("a")); err != nil {
 		t.Error(err)
 	}
 }
@@ -355,7 +355,7 @@ func TestCustomAuthority(t *testing.T) {
 	t.Parallel()
 	f := gitserver.NewServer(t, gitserver.Options{TLS: true})
 	seed(t, f.Repository, files()...)
-	if _, err := open(t, git.Config{URL: f.URL()}).Tip(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
+	if _, err := open(t, git.Config{URL: f.URL()}).Head(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("an unknown authority: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "ca.pem")
@@ -363,7 +363,7 @@ func TestCustomAuthority(t *testing.T) {
 		t.Fatal(err)
 	}
 	repository := open(t, git.Config{URL: f.URL(), Credentials: remote.Credentials{CAFile: file}})
-	if _, err := repository.Push(t.Context(), tipOf(t, repository), one("a")); err != nil {
+	if _, err := repository.Push(t.Context(), headOf(t, repository), one("a")); err != nil {
 		t.Error(err)
 	}
 }
@@ -381,14 +381,14 @@ func TestSilentServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(keys.Close)
-	for _, scheme := range []string{"http", "ssh", "git"} {
+	for _, scheme := range []string{"http", "ssh"} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
 			repository := open(t, git.Config{
 				URL: scheme + "://" + listener.Addr().String() + "/x", Timeout: 50 * time.Millisecond,
 				Credentials: remote.Credentials{SSHKeyFile: keys.KeyFile, SSHKnownHostsFile: keys.KnownHostsFile},
 			})
-			if _, err := repository.Tip(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := repository.Head(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Tip: %v, want a deadline", err)
 			}
 		})
@@ -397,7 +397,7 @@ func TestSilentServer(t *testing.T) {
 
 func TestRedirect(t *testing.T) {
 	t.Parallel()
-	f := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: canary.GitPassword, Wrap: func(next http.Handler) http.Handler {
+	f := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: canarytest.GitPassword, Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if rest, old := strings.CutPrefix(r.URL.Path, "/renamed/"); old {
 				http.Redirect(w, r, "/"+rest+"?"+r.URL.RawQuery, http.StatusMovedPermanently)
@@ -409,11 +409,11 @@ func TestRedirect(t *testing.T) {
 	seed(t, f.Repository, files()...)
 	repository := open(t, git.Config{
 		URL:         f.Server.URL + "/renamed/fleet.git",
-		Credentials: remote.Credentials{Password: remote.StaticPassword("robot", canary.GitPassword)},
+		Credentials: remote.Credentials{Password: remote.StaticPassword("robot", canarytest.GitPassword)},
 	})
-	tip := tipOf(t, repository)
-	wantFile(t, tip.Tree, "base/job.yaml", "job\n")
-	if _, err := repository.Push(t.Context(), tip, one("a")); err != nil {
+	head := headOf(t, repository)
+	wantFile(t, head.Tree, "base/job.yaml", "job\n")
+	if _, err := repository.Push(t.Context(), head, one("a")); err != nil {
 		t.Error(err)
 	}
 }
@@ -435,14 +435,14 @@ func TestNoSecretInTheLog(t *testing.T) {
 	var log bytes.Buffer
 	repository := open(t, git.Config{
 		URL: f.URL(), Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Credentials: remote.Credentials{Password: remote.StaticPassword("robot", canary.GitPassword)},
+		Credentials: remote.Credentials{Password: remote.StaticPassword("robot", canarytest.GitPassword)},
 	})
-	_, err := repository.Tip(t.Context())
+	_, err := repository.Head(t.Context())
 	if err == nil {
 		t.Fatal("no error")
 	}
 	text := err.Error() + fmt.Sprintf("%+v", err) + log.String()
-	if found := canary.Leaks(text); len(found) > 0 || !strings.Contains(text, "is bad") {
+	if found := canarytest.Leaks(text); len(found) > 0 || !strings.Contains(text, "is bad") {
 		t.Errorf("%q in %s", found, text)
 	}
 }
@@ -452,11 +452,11 @@ func TestTreeOfAnEarlierTip(t *testing.T) {
 	contract(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		seed(t, r, files()...)
 		repository := open(t, c)
-		tip := tipOf(t, repository)
+		head := headOf(t, repository)
 		seed(t, r, remove("deploy/web/settings.yaml"))
-		tipOf(t, repository)
+		headOf(t, repository)
 		// It may be gone, but it must not be another tree's file.
-		if content, err := fs.ReadFile(tip.Tree, "deploy/web/settings.yaml"); err == nil && string(content) != "settings\n" {
+		if content, err := fs.ReadFile(head.Tree, "deploy/web/settings.yaml"); err == nil && string(content) != "settings\n" {
 			t.Errorf("content = %q", content)
 		}
 	})

@@ -68,20 +68,20 @@ func TestCredentialHelper(t *testing.T) {
 		asked = nil
 	}
 
-	tipOf(t, b)
+	headOf(t, b)
 	wantAsked("a server that wants no password")
 	server.SetPassword("hunter2")
-	tip := tipOf(t, b)
+	head := headOf(t, b)
 	wantAsked("a server that wants one", "fill", "approve")
-	if _, err := b.Push(t.Context(), tip, []branch.Draft{{Message: "one", At: at, Changes: []branch.Change{write("deploy/web/x.yaml", "x\n")}}}); err != nil {
+	if _, err := b.Push(t.Context(), head, []branch.Draft{{Message: "one", At: at, Changes: []branch.Change{write("deploy/web/x.yaml", "x\n")}}}); err != nil {
 		t.Fatal(err)
 	}
-	tipOf(t, b)
+	headOf(t, b)
 	wantAsked("one that has taken it")
 
 	server.SetPassword("hunter3")
 	known = "hunter3"
-	tipOf(t, b)
+	headOf(t, b)
 	wantAsked("a password that was changed", "reject", "fill", "approve")
 	if kept, err := os.ReadFile(store); err != nil || !strings.Contains(string(kept), "ada:hunter3@") {
 		t.Errorf("the helper keeps %q, %v", kept, err)
@@ -106,7 +106,7 @@ func TestCredentialHelperHasNothing(t *testing.T) {
 		"empty":  gitHelper(t, filepath.Join(t.TempDir(), "credentials")),
 		"no git": func(ctx context.Context, _ string) *exec.Cmd { return exec.CommandContext(ctx, "/nonexistent/git") },
 	} {
-		_, err := open(t, git.Config{URL: server.URL(), Credentials: remote.Credentials{Helper: helper}}).Tip(t.Context())
+		_, err := open(t, git.Config{URL: server.URL(), Credentials: remote.Credentials{Helper: helper}}).Head(t.Context())
 		if !errors.Is(err, remote.ErrNoPassword) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -175,18 +175,18 @@ func TestSSHAgent(t *testing.T) {
 		return git.Config{URL: server.URL(r), Credentials: remote.Credentials{SSHAgent: socket, SSHKnownHostsFile: server.KnownHostsFile}}
 	}
 	b := open(t, credentials(startAgent(t, server.KeyFile)))
-	tip := tipOf(t, b)
-	next, err := b.Push(t.Context(), tip, []branch.Draft{{Message: "one", At: at, Changes: []branch.Change{write("deploy/web/x.yaml", "x\n")}}})
+	head := headOf(t, b)
+	next, err := b.Push(t.Context(), head, []branch.Draft{{Message: "one", At: at, Changes: []branch.Change{write("deploy/web/x.yaml", "x\n")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if head, _ := r.Head(); head != next.Commit {
 		t.Errorf("the branch is at %s, want %s", head, next.Commit)
 	}
-	if _, err := open(t, credentials(startAgent(t, ""))).Tip(t.Context()); err == nil || !strings.Contains(err.Error(), "does not accept the ssh key") {
+	if _, err := open(t, credentials(startAgent(t, ""))).Head(t.Context()); err == nil || !strings.Contains(err.Error(), "does not accept the ssh key") {
 		t.Errorf("an agent without a key: %v", err)
 	}
-	if _, err := open(t, credentials(filepath.Join(t.TempDir(), "none"))).Tip(t.Context()); err == nil || !strings.Contains(err.Error(), "asking the ssh-agent") {
+	if _, err := open(t, credentials(filepath.Join(t.TempDir(), "none"))).Head(t.Context()); err == nil || !strings.Contains(err.Error(), "asking the ssh-agent") {
 		t.Errorf("an agent that is gone: %v", err)
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"muster/gitops/git/remote"
 )
 
-// mostCommits bounds a history: its commits' identifiers are kept while it is
+// maxCommits bounds a history: its commits' identifiers are kept while it is
 // read.
-const mostCommits = 2_000_000
+const maxCommits = 2_000_000
 
 // Commits yields the commit from, or the branch's head if that is empty, and
-// those before it, the newest first and each before its parents, as far as the
-// limit goes. An error is yielded, and ends it.
+// those before it, the newest first and each before its parents, up to the
+// limit. It yields an error as the last element.
 //
 // The commits are fetched in pages while they are read, without their files
 // where the server offers partial clone, and only one page of them is kept. The
@@ -49,8 +49,8 @@ func (b *Branch) Commits(ctx context.Context, from string, limit branch.Limit) i
 			switch {
 			case limit.Commits > 0 && n == limit.Commits, c.At.Before(limit.Since):
 				return
-			case n == mostCommits:
-				yield(branch.Commit{}, b.fail("reading the history of", fmt.Errorf("it has more than %d commits: read less of it", mostCommits)))
+			case n == maxCommits:
+				yield(branch.Commit{}, b.fail("reading the history of", fmt.Errorf("it has more than %d commits: read less of it", maxCommits)))
 				return
 			}
 			if !yield(c.Commit, nil) {
@@ -111,9 +111,9 @@ const (
 	// smallPage and largePage are the sizes, in bytes, below and above which the
 	// next page has more or fewer commits.
 	smallPage, largePage = 256 << 10, 2 << 20
-	// mostInPage is the number of objects above which a page of commits alone is
+	// maxInPage is the number of objects above which a page of commits alone is
 	// fetched again with fewer.
-	mostInPage = 100_000
+	maxInPage = 100_000
 )
 
 // filters are what commits are fetched with, the best first: without trees and
@@ -125,11 +125,11 @@ type history struct {
 	branch *Branch
 	ctx    context.Context
 
-	head  plumbing.Hash
-	depth int // how many commits deep is here, from head, of what was fetched
-	came  int // and the depth that was fetched with the head
-	step  int // how many more are fetched next
-	given int // which of the filters the server has turned out to allow
+	head         plumbing.Hash
+	depth        int // how many commits deep is here, from head, of what was fetched
+	fetchedDepth int // and the depth that was fetched with the head
+	step         int // how many more are fetched next
+	given        int // which of the filters the server has turned out to allow
 	// single is set if a page must start with a single commit, because a pack of several
 	// contained an oversized commit as a delta.
 	single bool
@@ -173,9 +173,9 @@ func (h *history) begin(from string) error {
 	if !b.server.Caps.Supports(capability.Filter) {
 		h.given = len(filters()) - 1
 	}
-	if h.head == b.store.head && (h.since.IsZero() || leads(b.store.came, h.head, h.since)) {
-		h.add(b.store.came)
-		h.came = h.levels()
+	if h.head == b.store.head && (h.since.IsZero() || leads(b.store.fetched, h.head, h.since)) {
+		h.add(b.store.fetched)
+		h.fetchedDepth = h.levels()
 	}
 	if !h.known[h.head] {
 		if err := h.fetch(session); err != nil {
@@ -301,7 +301,7 @@ func (h *history) fetch(session transport.UploadPackSession) error {
 			}
 		}
 		if q.Filter == remote.Exact && h.step > 1 {
-			q.Most = mostInPage
+			q.Max = maxInPage
 		}
 		answer, err := server.Fetch(h.ctx, session, q)
 		session = nil
@@ -327,7 +327,7 @@ func (h *history) fetch(session transport.UploadPackSession) error {
 		if errors.Is(err, errLacksCommit) && (h.step > 1 || named && len(q.Wants) > 1) {
 			h.single = h.step == 1
 			h.step = 1 // a commit that comes alone is no delta
-			h.depth = max(h.depth, h.came)
+			h.depth = max(h.depth, h.fetchedDepth)
 			continue
 		}
 		return err
@@ -340,7 +340,7 @@ func (h *history) fetch(session transport.UploadPackSession) error {
 // was reset to a commit before it.
 func (h *history) fetchSince() (bool, error) {
 	server := h.branch.server
-	q := remote.Request{Wants: []plumbing.Hash{h.head}, Have: h.since, Closed: true, Most: largestPage}
+	q := remote.Request{Wants: []plumbing.Hash{h.head}, Have: h.since, Closed: true, Max: largestPage}
 	h.since = plumbing.ZeroHash
 	for ; h.given < len(filters()) && !server.AlwaysThin; h.given++ {
 		q.Filter = filters()[h.given]
@@ -396,7 +396,7 @@ var errLacksCommit = fmt.Errorf("a commit: %w", errTooLarge)
 // errLacksHead is returned if a page lacks the commit that it starts at.
 var errLacksHead = errors.New("the server did not send commit")
 
-// take keeps the commits of a page, which is so many commits deep; zero: all.
+// take keeps the commits of a page with the given depth in commits; zero: all.
 func (h *history) take(answer *remote.Download, depth int) error {
 	p, err := indexPack(h.ctx, answer, h.branch.store.get)
 	if err != nil {

@@ -123,27 +123,27 @@ func TestHistory(t *testing.T) {
 		sameCommits(t, "since a time", listed(t, b, "", branch.Limit{Since: since}), gitLog(t, r, "--since="+since.Format(time.RFC3339), "main"))
 
 		// The branch can be read and written in between, and it moves.
-		tip := tipOf(t, b)
+		head := headOf(t, b)
 		n := 0
-		for commit, err := range b.Commits(t.Context(), tip.Commit, branch.Limit{}) {
+		for commit, err := range b.Commits(t.Context(), head.Commit, branch.Limit{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			if n == 0 {
-				if commit.ID != tip.Commit {
-					t.Errorf("begins with %s, want %s", commit.ID, tip.Commit)
+				if commit.ID != head.Commit {
+					t.Errorf("begins with %s, want %s", commit.ID, head.Commit)
 				}
-				tip = tipOf(t, b)
+				head = headOf(t, b)
 			}
 			n++
 		}
 		if n != len(all) {
 			t.Errorf("%d commits, want %d", n, len(all))
 		}
-		if err := push(t, b, &tip, "more"); err != nil {
+		if err := push(t, b, &head, "more"); err != nil {
 			t.Fatal(err)
 		}
-		if got := listed(t, b, tip.Commit, branch.Limit{Commits: 1}); len(got) != 1 || !strings.HasPrefix(got[0], tip.Commit) {
+		if got := listed(t, b, head.Commit, branch.Limit{Commits: 1}); len(got) != 1 || !strings.HasPrefix(got[0], head.Commit) {
 			t.Errorf("from the new tip: %v", got)
 		}
 		fsck(t, r)
@@ -320,16 +320,16 @@ func TestHistoryOfWhatJustCame(t *testing.T) {
 	contractOfThePast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 100)
 		b := open(t, c)
-		old := tipOf(t, b)
+		old := headOf(t, b)
 		for i := range 3 {
 			if _, err := r.Commit("a rival", time.Unix(1_800_000_000+int64(i), 0), branch.Change{Path: "elsewhere.txt", Content: fmt.Append(nil, i)}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		tip := tipOf(t, b)
+		head := headOf(t, b)
 		asked := b.Stats().Requests
 		var between []string
-		for commit, err := range b.Commits(t.Context(), tip.Commit, branch.Limit{}) {
+		for commit, err := range b.Commits(t.Context(), head.Commit, branch.Limit{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -341,7 +341,7 @@ func TestHistoryOfWhatJustCame(t *testing.T) {
 		if requests := b.Stats().Requests - asked; len(between) != 3 || requests != 0 {
 			t.Errorf("%d commits between the heads were read with %d requests", len(between), requests)
 		}
-		sameCommits(t, "all", listed(t, b, tip.Commit, branch.Limit{}), gitLog(t, r, "main"))
+		sameCommits(t, "all", listed(t, b, head.Commit, branch.Limit{}), gitLog(t, r, "main"))
 	})
 }
 
@@ -370,7 +370,7 @@ func TestLargeMessageHarmsNoOtherCommit(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := open(t, c)
-		tip, err := b.Tip(t.Context())
+		head, err := b.Head(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -385,7 +385,7 @@ func TestLargeMessageHarmsNoOtherCommit(t *testing.T) {
 		if diff := cmp.Diff(want, all); diff != "" {
 			t.Fatalf("the history (-want +got):\n%s", diff)
 		}
-		if _, err := b.Push(t.Context(), tip, []branch.Draft{{Message: "on top", At: time.Unix(1_700_000_100, 0), Changes: []branch.Change{write("deploy/on", "top")}}}); err != nil {
+		if _, err := b.Push(t.Context(), head, []branch.Draft{{Message: "on top", At: time.Unix(1_700_000_100, 0), Changes: []branch.Change{write("deploy/on", "top")}}}); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 3 { // which come with the head, and not with the history
@@ -393,7 +393,7 @@ func TestLargeMessageHarmsNoOtherCommit(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := b.Tip(t.Context()); err != nil {
+		if _, err := b.Head(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if all, _ := messages(""); len(all) != len(want)+4 {
@@ -439,7 +439,7 @@ func TestHistoryOfMergeSinceKnown(t *testing.T) {
 	contractOfThePast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 300)
 		b := open(t, c)
-		old := tipOf(t, b)
+		old := headOf(t, b)
 		base, err := r.Git("rev-parse", "main~250")
 		if err != nil {
 			t.Fatal(err)
@@ -452,9 +452,9 @@ func TestHistoryOfMergeSinceKnown(t *testing.T) {
 		if _, err := r.GitInput([]byte(stream), "fast-import", "--quiet", "--force"); err != nil {
 			t.Fatal(err)
 		}
-		tip := tipOf(t, b)
+		head := headOf(t, b)
 		asked, read, want := b.Stats().Requests, map[string]bool{}, 3
-		for x, err := range b.Commits(t.Context(), tip.Commit, branch.Limit{Known: old.Commit}) {
+		for x, err := range b.Commits(t.Context(), head.Commit, branch.Limit{Known: old.Commit}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -463,7 +463,7 @@ func TestHistoryOfMergeSinceKnown(t *testing.T) {
 				t.Fatalf("%s of %s is read too", x.ID, x.At)
 			}
 		}
-		for _, line := range gitLog(t, r, tip.Commit, "^"+old.Commit) {
+		for _, line := range gitLog(t, r, head.Commit, "^"+old.Commit) {
 			want--
 			if !read[line[:40]] {
 				t.Errorf("not read: %s", line)
@@ -482,11 +482,11 @@ func TestHistoryOfBranchBehindKnown(t *testing.T) {
 	f := gitserver.NewServer(t, gitserver.Options{})
 	past(t, f.Repository, 20)
 	b := open(t, git.Config{URL: f.URL()})
-	known := tipOf(t, b).Commit
+	known := headOf(t, b).Commit
 	if _, err := f.Git("update-ref", "refs/heads/main", "main~10"); err != nil {
 		t.Fatal(err)
 	}
-	sameCommits(t, "after a reset", listed(t, b, tipOf(t, b).Commit, branch.Limit{Known: known}), gitLog(t, f.Repository, "main"))
+	sameCommits(t, "after a reset", listed(t, b, headOf(t, b).Commit, branch.Limit{Known: known}), gitLog(t, f.Repository, "main"))
 }
 
 // TestHistorySinceForgotten asserts that the history is read in pages if the server lacks

@@ -65,16 +65,16 @@ func TestHistoryOfStrictHosts(t *testing.T) {
 	}
 }
 
-// saying is a host that gives one answer to some requests, after a number of them.
-type saying struct {
-	gitserver.Said
+// message is a host that gives one answer to some requests, after a number of them.
+type message struct {
+	gitserver.Response
 	// to is how the path of these requests ends.
 	to string
 	// asked counts them.
 	asked atomic.Int32
 }
 
-func (s *saying) wrap(next http.Handler) http.Handler {
+func (s *message) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, s.to) {
 			next.ServeHTTP(w, r)
@@ -89,30 +89,30 @@ func (s *saying) wrap(next http.Handler) http.Handler {
 func TestWordsOfStatuses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		said gitserver.Said
+		said gitserver.Response
 		want string
 	}{
 		// TF401027 and the form of the answer: Azure DevOps Services REST API, "Errors".
-		"Azure DevOps": {gitserver.Said{Status: 400, Type: "application/json", Words: `{"$id":"1","innerException":null,"message":"TF401027: You need the Git 'GenericContribute' permission","typeKey":"GitNeedsPermissionException"}`},
+		"Azure DevOps": {gitserver.Response{Status: 400, Type: "application/json", Words: `{"$id":"1","innerException":null,"message":"TF401027: You need the Git 'GenericContribute' permission","typeKey":"GitNeedsPermissionException"}`},
 			"400 Bad Request: TF401027: You need the Git 'GenericContribute' permission"},
 		// nginx, ngx_http_special_response.c.
-		"a proxy": {gitserver.Said{Status: 502, Type: "text/html", Words: "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"},
+		"a proxy": {gitserver.Response{Status: 502, Type: "text/html", Words: "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"},
 			"the git host answers with 502 Bad Gateway"},
-		"a page without a title": {gitserver.Said{Status: 500, Type: "text/html", Words: "<p>out of <b>disk</b><script>track()</script></p>"}, "500 Internal Server Error: out of disk"},
+		"a page without a title": {gitserver.Response{Status: 500, Type: "text/html", Words: "<p>out of <b>disk</b><script>track()</script></p>"}, "500 Internal Server Error: out of disk"},
 		// Bitbucket Data Center REST API, "Errors & Validation".
-		"Bitbucket": {gitserver.Said{Status: 409, Type: "application/json", Words: `{"errors":[{"context":null,"message":"The repository is read-only","exceptionName":null}]}`},
+		"Bitbucket": {gitserver.Response{Status: 409, Type: "application/json", Words: `{"errors":[{"context":null,"message":"The repository is read-only","exceptionName":null}]}`},
 			"409 Conflict: The repository is read-only"},
-		"forbidden":        {gitserver.Said{Status: 403, Type: "text/html", Words: "<html><title>IP address not allowed</title></html>"}, ": IP address not allowed"},
-		"payment required": {gitserver.Said{Status: 402, Words: "\x1b[31mThe plan\u202e is over\n"}, "402 Payment Required: The plan is over"},
+		"forbidden":        {gitserver.Response{Status: 403, Type: "text/html", Words: "<html><title>IP address not allowed</title></html>"}, ": IP address not allowed"},
+		"payment required": {gitserver.Response{Status: 402, Words: "\x1b[31mThe plan\u202e is over\n"}, "402 Payment Required: The plan is over"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, path := range []string{"/git-upload-pack", "/git-receive-pack"} {
-				host := &saying{Said: test.said, to: path}
+				host := &message{Response: test.said, to: path}
 				f := gitserver.NewServer(t, gitserver.Options{Wrap: host.wrap})
 				head := seed(t, f.Repository, files()...)
 				repository := open(t, git.Config{URL: f.URL()})
-				tip, err := repository.Tip(t.Context())
+				tip, err := repository.Head(t.Context())
 				if path == "/git-receive-pack" {
 					_, err = repository.Push(t.Context(), tip, one("a"))
 				}
@@ -132,19 +132,19 @@ func TestWordsOfStatuses(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		said gitserver.Said
+		said gitserver.Response
 		want time.Duration
 	}{
 		// RFC 6585, 4; GitLab: docs.gitlab.com, "Rate limits", "Retry-After".
-		"seconds": {gitserver.Said{Status: 429, RetryAfter: "40", Words: "Retry later"}, 40 * time.Second},
-		"nothing": {gitserver.Said{Status: 429, Words: "Retry later"}, time.Minute},
+		"seconds": {gitserver.Response{Status: 429, RetryAfter: "40", Words: "Retry later"}, 40 * time.Second},
+		"nothing": {gitserver.Response{Status: 429, Words: "Retry later"}, time.Minute},
 		// RFC 9110, 10.2.3, with 503.
-		"overloaded": {gitserver.Said{Status: 503, RetryAfter: "7"}, 7 * time.Second},
+		"overloaded": {gitserver.Response{Status: 503, RetryAfter: "7"}, 7 * time.Second},
 		// docs.github.com/rest, "Rate limits for the REST API": 403 or 429.
-		"forbidden": {gitserver.Said{Status: 403, RetryAfter: "60", Words: "You have exceeded a secondary rate limit"}, time.Minute},
-		"too long":  {gitserver.Said{Status: 429, RetryAfter: "864000"}, time.Hour},
-		"a date":    {gitserver.Said{Status: 429, RetryAfter: "Fri, 31 Dec 2999 23:59:59 GMT"}, time.Hour},
-		"bad":       {gitserver.Said{Status: 429, RetryAfter: "soon"}, time.Minute},
+		"forbidden": {gitserver.Response{Status: 403, RetryAfter: "60", Words: "You have exceeded a secondary rate limit"}, time.Minute},
+		"too long":  {gitserver.Response{Status: 429, RetryAfter: "864000"}, time.Hour},
+		"a date":    {gitserver.Response{Status: 429, RetryAfter: "Fri, 31 Dec 2999 23:59:59 GMT"}, time.Hour},
+		"bad":       {gitserver.Response{Status: 429, RetryAfter: "soon"}, time.Minute},
 	} {
 		paths := []string{"/info/refs"}
 		if name == "seconds" {
@@ -153,13 +153,13 @@ func TestRetryAfter(t *testing.T) {
 		for _, path := range paths {
 			t.Run(name+path, func(t *testing.T) {
 				t.Parallel()
-				host := &saying{Said: test.said, to: path}
+				host := &message{Response: test.said, to: path}
 				f := gitserver.NewServer(t, gitserver.Options{Wrap: host.wrap})
 				seed(t, f.Repository, files()...)
 				repository := open(t, git.Config{URL: f.URL()})
-				tip, err := repository.Tip(t.Context())
+				head, err := repository.Head(t.Context())
 				if path == "/git-receive-pack" {
-					_, err = repository.Push(t.Context(), tip, one("a"))
+					_, err = repository.Push(t.Context(), head, one("a"))
 				}
 				var wait interface{ RetryAfter() time.Duration }
 				var refused *branch.Refused
@@ -185,7 +185,7 @@ func TestAStatusThatIsNotAboutTheFilter(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
 	f := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
-		host := &saying{Said: gitserver.Said{Status: 500}, to: "/git-upload-pack"}
+		host := &message{Response: gitserver.Response{Status: 500}, to: "/git-upload-pack"}
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if broken.Load() {
 				host.wrap(next).ServeHTTP(w, r)
@@ -198,11 +198,11 @@ func TestAStatusThatIsNotAboutTheFilter(t *testing.T) {
 	var log bytes.Buffer
 	repository := open(t, git.Config{URL: f.URL(), Log: slog.New(slog.NewTextHandler(&log, nil))})
 	broken.Store(true)
-	if _, err := repository.Tip(t.Context()); err == nil {
+	if _, err := repository.Head(t.Context()); err == nil {
 		t.Error("no error")
 	}
 	broken.Store(false)
-	tipOf(t, repository)
+	headOf(t, repository)
 	if strings.Contains(log.String(), "whole") {
 		t.Errorf("it says\n%s", log.String())
 	}
@@ -224,7 +224,7 @@ printf 'remote: \nremote: ========================================\nremote: \n\n
 exit 1
 `)
 	repository := open(t, git.Config{URL: r.Dir})
-	_, err := repository.Push(t.Context(), tipOf(t, repository), one("a"))
+	_, err := repository.Push(t.Context(), headOf(t, repository), one("a"))
 	var refused *branch.Refused
 	if !errors.As(err, &refused) || !strings.Contains(refused.Message, "line 100 says nothing at all; GitLab: the branch is protected; ") {
 		t.Fatalf("Push: %v, want the reason", err)
@@ -247,7 +247,7 @@ func TestRedirectToAHostThatAsks(t *testing.T) {
 	}))
 	t.Cleanup(here.Close)
 	for name, c := range map[string]remote.Credentials{"a password": {Password: remote.StaticPassword("robot", "s3cret")}, "none": {}} {
-		_, err := open(t, git.Config{URL: here.URL + "/fleet.git", Credentials: c}).Tip(t.Context())
+		_, err := open(t, git.Config{URL: here.URL + "/fleet.git", Credentials: c}).Head(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "the address leads to "+there.URL()+",") || !strings.Contains(err.Error(), "use that address") {
 			t.Errorf("with %s: %v", name, err)
 		}
@@ -262,10 +262,10 @@ func TestRedirectToALogin(t *testing.T) {
 			http.Redirect(w, r, "/users/sign_in", http.StatusFound)
 			return
 		}
-		gitserver.Said{Status: http.StatusOK, Type: "text/html; charset=utf-8", Words: "<!DOCTYPE html><title>Sign in · GitLab</title>"}.Write(w)
+		gitserver.Response{Status: http.StatusOK, Type: "text/html; charset=utf-8", Words: "<!DOCTYPE html><title>Sign in · GitLab</title>"}.Write(w)
 	}))
 	t.Cleanup(host.Close)
-	_, err := open(t, git.Config{URL: host.URL + "/fleet.git"}).Tip(t.Context())
+	_, err := open(t, git.Config{URL: host.URL + "/fleet.git"}).Head(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "a web page (Sign in · GitLab)") {
 		t.Error(err)
 	}
@@ -291,7 +291,7 @@ func TestAnotherKindOfHostKey(t *testing.T) {
 	if err := os.WriteFile(known, []byte(knownhosts.Line([]string{s.Address}, public)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = open(t, git.Config{URL: s.URL(gitserver.NewRepository(t)), Credentials: remote.Credentials{SSHKeyFile: s.KeyFile, SSHKnownHostsFile: known}}).Tip(t.Context())
+	_, err = open(t, git.Config{URL: s.URL(gitserver.NewRepository(t)), Credentials: remote.Credentials{SSHKeyFile: s.KeyFile, SSHKnownHostsFile: known}}).Head(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "none of a kind that the host has: add the output of ssh-keyscan") {
 		t.Error(err)
 	}

@@ -18,14 +18,14 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// catFile reads objects of a repository of this machine, by one process of git's that
+// catFile reads objects of a repository of this machine, with one git process that
 // begins with the first of them. It is not safe for concurrent use.
 type catFile struct {
-	dir  string
-	cmd  *exec.Cmd
-	in   io.WriteCloser
-	out  *bufio.Reader
-	said *remote.Tail
+	dir    string
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	stderr *remote.Tail
 }
 
 // start begins the process, which outlives the context of the first read.
@@ -34,8 +34,8 @@ func (c *catFile) start() error {
 	if c.cmd, err = remote.Command(context.Background(), c.dir, nil, "cat-file", "--batch"); err != nil {
 		return err
 	}
-	c.said = &remote.Tail{}
-	c.cmd.Stderr = c.said
+	c.stderr = &remote.Tail{}
+	c.cmd.Stderr = c.stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return err
 	}
@@ -91,9 +91,9 @@ var (
 	errObject = errors.New("git fsck says more")
 )
 
-// readObject reads one answer of git cat-file --batch: an object and its name, which is
-// that of its content and is computed again. A commit that is too large is cut. Beside errAnswer and errObject, the error is
-// [branch.ErrMissing] or errTooLarge, or that of reading.
+// readObject reads one answer of git cat-file --batch: an object and its name, which is the
+// hash that readObject computes from the content. It cuts a commit that is too large. The
+// error is errAnswer, errObject, [branch.ErrMissing], errTooLarge, or that of reading.
 func readObject(from *bufio.Reader) (plumbing.Hash, rawObject, error) {
 	line, err := from.ReadString('\n')
 	if err != nil {
@@ -115,7 +115,7 @@ func readObject(from *bufio.Reader) (plumbing.Hash, rawObject, error) {
 	if kindErr != nil || sizeErr != nil || size < 0 {
 		return name, rawObject{}, fmt.Errorf("%w %.80q", errAnswer, line)
 	}
-	if size > mostObject && kind == plumbing.CommitObject {
+	if size > maxObject && kind == plumbing.CommitObject {
 		commit := newCommitCutter(size)
 		if _, err := io.CopyN(commit, from, size); err != nil {
 			return name, rawObject{}, err
@@ -132,7 +132,7 @@ func readObject(from *bufio.Reader) (plumbing.Hash, rawObject, error) {
 		}
 		return name, rawObject{kind, data}, nil
 	}
-	if size > mostObject {
+	if size > maxObject {
 		if _, err := io.CopyN(io.Discard, from, size+1); err != nil {
 			return name, rawObject{}, err
 		}
@@ -152,7 +152,7 @@ func readObject(from *bufio.Reader) (plumbing.Hash, rawObject, error) {
 // ended is the error of a process that has ended by itself.
 func (c *catFile) ended(err error) error {
 	_ = c.cmd.Wait()
-	if said := strings.TrimSpace(c.said.String()); said != "" {
+	if said := strings.TrimSpace(c.stderr.String()); said != "" {
 		return errors.New(said)
 	}
 	return fmt.Errorf("git cat-file has ended: %w", err)
@@ -174,7 +174,7 @@ func (a *Archive) takeLocal(ctx context.Context, hashes []plumbing.Hash) error {
 	for _, h := range hashes {
 		o, err := a.local.object(ctx, h)
 		if errors.Is(err, errTooLarge) {
-			s.large[h] = mostObject + 1
+			s.large[h] = maxObject + 1
 		}
 		if err != nil {
 			return err
@@ -187,7 +187,7 @@ func (a *Archive) takeLocal(ctx context.Context, hashes []plumbing.Hash) error {
 			}
 			s.addTree(h, t)
 		case plumbing.BlobObject:
-			if s.size += len(o.data); s.size > mostKept {
+			if s.size += len(o.data); s.size > maxKept {
 				clear(s.blobs)
 				s.size = len(o.data)
 			}
@@ -200,7 +200,7 @@ func (a *Archive) takeLocal(ctx context.Context, hashes []plumbing.Hash) error {
 }
 
 // localCommits yields the raw commits of a repository of this machine, from one on, in
-// the order of git rev-list: the newest first. Two processes of git's read them, which
+// the order of git rev-list: the newest first. Two git processes read them, which
 // costs a fifth of what a server that makes packs of them does. A history that is cut
 // off ends there.
 func localCommits(ctx context.Context, dir string, from plumbing.Hash, most int) iter.Seq2[*pastCommit, error] {
@@ -242,7 +242,7 @@ type walk struct {
 	dir        string
 	list, read *exec.Cmd
 	out        *bufio.Reader
-	said       remote.Tail
+	stderr     remote.Tail
 }
 
 // start begins both processes.
@@ -258,7 +258,7 @@ func (w *walk) start(ctx context.Context, from plumbing.Hash, most int) error {
 	if w.read, err = remote.Command(ctx, w.dir, nil, "cat-file", "--batch", "--buffer"); err != nil {
 		return err
 	}
-	w.list.Stderr, w.read.Stderr = &w.said, &w.said
+	w.list.Stderr, w.read.Stderr = &w.stderr, &w.stderr
 	names, err := w.list.StdoutPipe()
 	if err != nil {
 		return err
@@ -276,11 +276,11 @@ func (w *walk) start(ctx context.Context, from plumbing.Hash, most int) error {
 	return errors.Join(w.read.Start(), names.Close())
 }
 
-// end is the error of processes that have come to their end.
+// end waits for the processes and returns their error.
 func (w *walk) end() error {
 	err := errors.Join(w.read.Wait(), w.list.Wait())
 	w.read, w.list = nil, nil
-	if said := strings.TrimSpace(w.said.String()); err != nil && said != "" {
+	if said := strings.TrimSpace(w.stderr.String()); err != nil && said != "" {
 		return errors.New(said)
 	}
 	return err

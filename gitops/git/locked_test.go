@@ -20,27 +20,27 @@ func TestLockedBranch(t *testing.T) {
 	contractOfThePast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 3)
 		b := open(t, c)
-		tip := tipOf(t, b)
+		head := headOf(t, b)
 		lock := filepath.Join(r.Dir, "refs", "heads", "main.lock")
 		if err := os.WriteFile(lock, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		time.AfterFunc(300*time.Millisecond, func() { _ = os.Remove(lock) })
-		if err := push(t, b, &tip, "more"); err != nil {
+		if err := push(t, b, &head, "more"); err != nil {
 			t.Fatalf("while the branch was locked: %v", err)
 		}
 		if err := os.WriteFile(lock, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := push(t, b, &tip, "again")
+		err := push(t, b, &head, "again")
 		if err == nil || errors.Is(err, branch.ErrMoved) || !strings.Contains(err.Error(), "ref") {
 			t.Errorf("of a lock that stays: %v", err)
 		}
 		if err := os.Remove(lock); err != nil {
 			t.Fatal(err)
 		}
-		tip = tipOf(t, b)
-		if err := push(t, b, &tip, "after all"); err != nil {
+		head = headOf(t, b)
+		if err := push(t, b, &head, "after all"); err != nil {
 			t.Error(err)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"muster/gitops/branch"
-	"muster/gitops/canary"
+	"muster/gitops/canarytest"
 	"muster/gitops/git"
 	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
@@ -35,14 +35,14 @@ func (c counted) Write(p []byte) (int, error) {
 func TestLongList(t *testing.T) {
 	t.Parallel()
 	var sent atomic.Int64
-	f := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: canary.GitPassword, Wrap: func(next http.Handler) http.Handler {
+	f := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: canarytest.GitPassword, Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(counted{w, &sent}, r) })
 	}})
 	pullRequests(t, f.Repository, 3000)
 	seed(t, f.Repository, files()...)
-	r := open(t, git.Config{URL: f.URL(), Credentials: remote.Credentials{Password: remote.StaticPassword("robot", canary.GitPassword)}})
-	tip := tipOf(t, r)
-	push := func(name string) error { return push(t, r, &tip, name) }
+	r := open(t, git.Config{URL: f.URL(), Credentials: remote.Credentials{Password: remote.StaticPassword("robot", canarytest.GitPassword)}})
+	head := headOf(t, r)
+	push := func(name string) error { return push(t, r, &head, name) }
 	if err := push("a"); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestLongList(t *testing.T) {
 		sent.Store(0)
 	}
 	sent.Store(0)
-	tip = tipOf(t, r)
+	head = headOf(t, r)
 	count("an idle tick", 1, 100)
 	if err := push("b"); err != nil {
 		t.Fatal(err)
@@ -68,8 +68,8 @@ func TestLongList(t *testing.T) {
 	if err := push("c"); !errors.Is(err, branch.ErrMoved) {
 		t.Fatal(err)
 	}
-	tip = tipOf(t, r)
-	wantFile(t, tip.Tree, "deploy/web/jobs/theirs", "theirs")
+	head = headOf(t, r)
+	wantFile(t, head.Tree, "deploy/web/jobs/theirs", "theirs")
 	if err := push("c"); err != nil {
 		t.Fatal(err)
 	}
@@ -79,13 +79,13 @@ func TestLongList(t *testing.T) {
 	if _, err := f.Git("branch", "main-2", "main~1"); err != nil {
 		t.Fatal(err)
 	}
-	if again := tipOf(t, r); again.Commit != tip.Commit {
-		t.Errorf("the tip is %s, want %s", again.Commit, tip.Commit)
+	if again := headOf(t, r); again.Commit != head.Commit {
+		t.Errorf("the tip is %s, want %s", again.Commit, head.Commit)
 	}
 	if _, err := f.Git("update-ref", "-d", "refs/heads/main"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Tip(t.Context()); err == nil || !strings.Contains(err.Error(), `no branch "main"; it has main-2`) {
+	if _, err := r.Head(t.Context()); err == nil || !strings.Contains(err.Error(), `no branch "main"; it has main-2`) {
 		t.Errorf("without the branch: %v", err)
 	}
 }
@@ -116,7 +116,7 @@ func TestLongListWithoutVersionTwo(t *testing.T) {
 			head := seed(t, f.Repository, files()...)
 			var log bytes.Buffer
 			r := open(t, git.Config{URL: f.URL(), Log: slog.New(slog.NewTextHandler(&log, nil))})
-			tip := tipOf(t, r)
+			tip := headOf(t, r)
 			for _, name := range []string{"a", "b", "c", "d"} {
 				if tip.Commit != head {
 					t.Fatalf("the tip is %s, want %s", tip.Commit, head)
@@ -126,7 +126,7 @@ func TestLongListWithoutVersionTwo(t *testing.T) {
 					t.Fatal(err)
 				}
 				head = seed(t, f.Repository, write("deploy/web/jobs/theirs", name))
-				tip = tipOf(t, r)
+				tip = headOf(t, r)
 			}
 			if got := strings.Count(log.String(), "lists all of its refs on every read"); got != 1 {
 				t.Errorf("said %d times:\n%s", got, log.String())
@@ -150,10 +150,10 @@ func TestLongListEverywhere(t *testing.T) {
 			var log bytes.Buffer
 			config.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			r := open(t, config)
-			tipOf(t, r)
+			headOf(t, r)
 			for i := range 2 {
 				head := seed(t, f, write("deploy/web/jobs/theirs", fmt.Sprint(i)))
-				if tip := tipOf(t, r); tip.Commit != head {
+				if tip := headOf(t, r); tip.Commit != head {
 					t.Errorf("the tip is %s, want %s", tip.Commit, head)
 				}
 			}
@@ -168,15 +168,15 @@ func TestLongListEverywhere(t *testing.T) {
 // in trouble for one request: that must not end it.
 func TestLongListInTrouble(t *testing.T) {
 	t.Parallel()
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	otherOverlays := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("a redirect is followed with %s %s", r.Method, r.URL)
 	}))
-	t.Cleanup(elsewhere.Close)
+	t.Cleanup(otherOverlays.Close)
 	var trouble atomic.Int32
 	f := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if code := int(trouble.Swap(0)); code != 0 {
-				w.Header().Set("Location", elsewhere.URL+r.URL.Path)
+				w.Header().Set("Location", otherOverlays.URL+r.URL.Path)
 				http.Error(w, "trouble", code)
 				return
 			}
@@ -186,12 +186,12 @@ func TestLongListInTrouble(t *testing.T) {
 	pullRequests(t, f.Repository, 150)
 	seed(t, f.Repository, files()...)
 	r := open(t, git.Config{URL: f.URL()})
-	tipOf(t, r)
+	headOf(t, r)
 	for _, code := range []int32{401, 403, 404, 429, 500, 503, 307} {
 		trouble.Store(code)
-		tipOf(t, r)
+		headOf(t, r)
 		f.Requests()
-		tipOf(t, r)
+		headOf(t, r)
 		if got := f.Requests(); len(got) != 1 || !strings.HasPrefix(got[0], "POST ") {
 			t.Errorf("after a %d it asks %q", code, got)
 		}
@@ -217,13 +217,13 @@ func TestDeltasThatNeedEachOther(t *testing.T) {
 			}
 			seed(t, f.Repository, append(files(), write(a, text+"x"))...)
 			r := open(t, git.Config{URL: f.URL()})
-			tip := tipOf(t, r)
-			wantFile(t, tip.Tree, a, text+"x")
+			head := headOf(t, r)
+			wantFile(t, head.Tree, a, text+"x")
 			var commits []branch.Draft
 			for _, c := range chain {
 				commits = append(commits, branch.Draft{Message: "m", At: at, Changes: []branch.Change{c}})
 			}
-			if _, err := r.Push(t.Context(), tip, commits); err != nil {
+			if _, err := r.Push(t.Context(), head, commits); err != nil {
 				t.Fatal(err)
 			}
 			fsck(t, f.Repository)

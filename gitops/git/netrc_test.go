@@ -81,7 +81,7 @@ func TestNetrc(t *testing.T) {
 			gits.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS="}
 			_ = gits.Run() // it is refused
 			want := host.was()
-			_, err := open(t, git.Config{URL: url, Credentials: remote.Credentials{NetrcFile: file}}).Tip(t.Context())
+			_, err := open(t, git.Config{URL: url, Credentials: remote.Credentials{NetrcFile: file}}).Head(t.Context())
 			if err == nil {
 				t.Error("the server takes it")
 			}
@@ -119,7 +119,7 @@ func TestNetrcAndHelper(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.SetPassword(step.server)
-		tipOf(t, b)
+		headOf(t, b)
 		if got := host.was(); got != step.want {
 			t.Errorf("gives %q, want %q", got, step.want)
 		}

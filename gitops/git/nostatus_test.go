@@ -36,15 +36,15 @@ func TestNoReportStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := open(t, git.Config{URL: f.URL()})
-	tip, err := r.Tip(t.Context())
+	head, err := r.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = r.Push(t.Context(), tip, []branch.Draft{{Message: "Change", At: at, Changes: []branch.Change{write("a", "c")}}})
+	_, err = r.Push(t.Context(), head, []branch.Draft{{Message: "Change", At: at, Changes: []branch.Change{write("a", "c")}}})
 	if err == nil || !strings.Contains(err.Error(), "(report-status), which is required") || sent > 0 {
 		t.Errorf("%d pushes were sent: %v", sent, err)
 	}
-	if tip, err = r.Tip(t.Context()); err != nil || tip.Commit != before {
-		t.Errorf("the branch is at %s, want %s: %v", tip.Commit, before, err)
+	if head, err = r.Head(t.Context()); err != nil || head.Commit != before {
+		t.Errorf("the branch is at %s, want %s: %v", head.Commit, before, err)
 	}
 }

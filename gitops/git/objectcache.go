@@ -32,22 +32,22 @@ type objects struct {
 const (
 	// smallFile is the size in bytes up to which a file is kept.
 	smallFile = 256 << 10
-	// mostKept bounds all files that are kept, in bytes; what is more is fetched
+	// maxKept bounds all files that are kept, in bytes; what is more is fetched
 	// again when it is read.
-	mostKept = 16 << 20
-	// mostHere bounds the files that are here between two prunings, in bytes.
-	mostHere = 2 * mostKept
-	// mostTrees bounds the trees that are here, in bytes; what is more is fetched or
+	maxKept = 16 << 20
+	// maxHere bounds the files that are here between two prunings, in bytes.
+	maxHere = 2 * maxKept
+	// maxTrees bounds the trees that are here, in bytes; what is more is fetched or
 	// inflated again when it is read.
-	mostTrees = 16 << 20
-	// mostVisited bounds the directories outside readAhead that are kept.
-	mostVisited = 1000
+	maxTrees = 16 << 20
+	// maxVisited bounds the directories outside readAhead that are kept.
+	maxVisited = 1000
 	// largeDir is the number of entries above which a directory's files are
 	// fetched together only when one of them is read, and not kept below
 	// readAhead.
 	largeDir = 1000
-	// fewKept is how many files of a large directory are kept all the same, to
-	// make deltas on.
+	// fewKept is how many files of a large directory are kept anyway, as bases of
+	// deltas.
 	fewKept = 8
 )
 
@@ -86,9 +86,9 @@ func (o *objects) get(h plumbing.Hash) (rawObject, bool) {
 	return rawObject{}, false
 }
 
-// add keeps the trees and blobs of a pack and returns its commits, raw. Blobs that came
-// before make room for those of the pack. If the pack has more than is kept, it keeps
-// those wanted, in their order.
+// add keeps the trees and blobs of a pack and returns its commits, raw. Older blobs
+// make room for those of the pack. If the pack has more than is kept, add keeps
+// the wanted ones, in the order of wanted.
 func (o *objects) add(p *pack, wanted []plumbing.Hash) (commits map[plumbing.Hash][]byte, err error) {
 	commits = map[plumbing.Hash][]byte{}
 	o.noteLarge(p)
@@ -96,7 +96,7 @@ func (o *objects) add(p *pack, wanted []plumbing.Hash) (commits map[plumbing.Has
 	for _, b := range o.blobs {
 		here += len(b)
 	}
-	fresh, freshSize, room := map[plumbing.Hash][]byte{}, 0, max(mostHere-here, mostKept)
+	fresh, freshSize, room := map[plumbing.Hash][]byte{}, 0, max(maxHere-here, maxKept)
 	done := make(map[plumbing.Hash]bool, len(wanted))
 	take := func(h plumbing.Hash) error {
 		raw, ok, err := p.object(h)
@@ -136,20 +136,20 @@ func (o *objects) add(p *pack, wanted []plumbing.Hash) (commits map[plumbing.Has
 			return nil, err
 		}
 	}
-	if here+freshSize > mostHere { // not before: deltas of the pack may be based on them
+	if here+freshSize > maxHere { // not before: deltas of the pack may be based on them
 		clear(o.blobs)
 	}
 	maps.Copy(o.blobs, fresh)
 	return commits, nil
 }
 
-// addTree keeps a tree. Where all of them would be too large, it drops the others: a
-// few directories of a hundred thousand names come to more than all else.
+// addTree keeps a tree. If all trees would be too large together, it drops the others: a
+// few directories of a hundred thousand names take more memory than everything else.
 func (o *objects) addTree(h plumbing.Hash, t *tree) {
 	if _, here := o.trees[h]; here {
 		return
 	}
-	if o.treeSize += t.size(); o.treeSize > mostTrees {
+	if o.treeSize += t.size(); o.treeSize > maxTrees {
 		clear(o.trees)
 		o.treeSize = t.size()
 	}
@@ -173,8 +173,8 @@ func (o *objects) prune(root plumbing.Hash) {
 }
 
 // mark adds to kept what is needed of the tree h of the directory dir. Of equal
-// trees below readAhead, done, it looks at one: a few can stand for millions of
-// directories.
+// trees below readAhead, done, it visits one: millions of directories may share a few
+// trees.
 func (o *objects) mark(kept *objects, h plumbing.Hash, dir string, done map[plumbing.Hash]bool) {
 	t, ok := o.trees[h]
 	if !ok || done[h] {
@@ -183,7 +183,7 @@ func (o *objects) mark(kept *objects, h plumbing.Hash, dir string, done map[plum
 	if o.isAhead(dir) {
 		done[h] = true
 	}
-	if kept.treeSize+t.size() <= mostTrees {
+	if kept.treeSize+t.size() <= maxTrees {
 		kept.addTree(h, t)
 	}
 	files := o.isAhead(dir) || o.visited[dir]
@@ -202,7 +202,7 @@ func (o *objects) mark(kept *objects, h plumbing.Hash, dir string, done map[plum
 		if !files || most == 0 {
 			continue
 		}
-		if b, ok := o.blobs[t.hash(i)]; ok && len(b) <= smallFile && kept.size+len(b) <= mostKept {
+		if b, ok := o.blobs[t.hash(i)]; ok && len(b) <= smallFile && kept.size+len(b) <= maxKept {
 			kept.blobs[t.hash(i)] = b
 			kept.size += len(b)
 			most--
@@ -215,7 +215,7 @@ func (o *objects) visit(dir string) {
 	if dir == "" || o.isAhead(dir) || o.leadsAhead(dir) || o.visited[dir] {
 		return
 	}
-	if len(o.visited) >= mostVisited {
+	if len(o.visited) >= maxVisited {
 		clear(o.visited)
 	}
 	for {

@@ -33,15 +33,15 @@ func TestLargeDirectoryIsNotKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tip, err := r.Tip(t.Context())
+	head, err := r.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range changes {
-		if got, err := fs.ReadFile(tip.Tree, c.Path); err != nil || string(got) != string(c.Content) {
+		if got, err := fs.ReadFile(head.Tree, c.Path); err != nil || string(got) != string(c.Content) {
 			t.Fatalf("%s has %q (%v)", c.Path, got, err)
 		}
-		if len(r.store.blobs) > mostInBatch+fewKept+1 {
+		if len(r.store.blobs) > maxInBatch+fewKept+1 {
 			t.Fatalf("%d files are kept while %s is read", len(r.store.blobs), c.Path)
 		}
 	}
@@ -72,7 +72,7 @@ func TestFilesThatAreNotKeptTogether(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
 	const size = 128 << 10
-	const many = 2*mostHere/size + 50
+	const many = 2*maxHere/size + 50
 	f := gitserver.NewServer(t, gitserver.Options{})
 	noise := rand.NewChaCha8([32]byte{1})
 	changes := make([]branch.Change, many)
@@ -88,12 +88,12 @@ func TestFilesThatAreNotKeptTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tip, err := r.Tip(t.Context())
+	head, err := r.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range changes {
-		if got, err := fs.ReadFile(tip.Tree, c.Path); err != nil || !bytes.Equal(got, c.Content) {
+		if got, err := fs.ReadFile(head.Tree, c.Path); err != nil || !bytes.Equal(got, c.Content) {
 			t.Fatalf("%s has %d bytes (%v)", c.Path, len(got), err)
 		}
 	}
@@ -101,8 +101,8 @@ func TestFilesThatAreNotKeptTogether(t *testing.T) {
 	for _, b := range r.store.blobs {
 		here += len(b)
 	}
-	if n := r.Stats().Requests; here > mostHere || n > 30 {
-		t.Errorf("%d bytes are kept, at most %d may be; %d requests, want at most 30", here, mostHere, n)
+	if n := r.Stats().Requests; here > maxHere || n > 30 {
+		t.Errorf("%d bytes are kept, at most %d may be; %d requests, want at most 30", here, maxHere, n)
 	}
 }
 

@@ -130,9 +130,9 @@ func TestOpenSSH(t *testing.T) {
 	config := git.Config{URL: "ssh://" + server.user + "@" + server.address + r.Dir,
 		Credentials: remote.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: server.knownHosts}}
 	first, second := open(t, config), open(t, config)
-	tip, stale := tipOf(t, first), tipOf(t, second)
+	head, stale := headOf(t, first), headOf(t, second)
 	commit := []branch.Draft{{Message: "one", At: at, Changes: []branch.Change{write("deploy/web/jobs/x.yaml", "x\n")}}}
-	next, err := first.Push(t.Context(), tip, commit)
+	next, err := first.Push(t.Context(), head, commit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestOpenSSH(t *testing.T) {
 	if _, err := second.Push(t.Context(), stale, commit); !errors.Is(err, branch.ErrMoved) {
 		t.Errorf("pushing onto a tip that has moved: %v", err)
 	}
-	content, err := fs.ReadFile(tipOf(t, second).Tree, "deploy/web/jobs/x.yaml")
+	content, err := fs.ReadFile(headOf(t, second).Tree, "deploy/web/jobs/x.yaml")
 	if err != nil || string(content) != "x\n" {
 		t.Errorf("read %q, %v", content, err)
 	}
@@ -152,7 +152,7 @@ func TestOpenSSH(t *testing.T) {
 	if err := os.WriteFile(strangers.Credentials.SSHKnownHostsFile, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(t, strangers).Tip(t.Context()); err == nil || !strings.Contains(err.Error(), "host key") {
+	if _, err := open(t, strangers).Head(t.Context()); err == nil || !strings.Contains(err.Error(), "host key") {
 		t.Errorf("a host that is not known: %v", err)
 	}
 }
@@ -172,7 +172,7 @@ func TestOpenSSHWithALongList(t *testing.T) {
 			repository := open(t, git.Config{URL: "ssh://" + server.user + "@" + server.address + r.Dir, Log: slog.New(slog.NewTextHandler(&log, nil)),
 				Credentials: remote.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: server.knownHosts}})
 			for range 5 {
-				tip := tipOf(t, repository)
+				tip := headOf(t, repository)
 				if head, _ := r.Head(); head != tip.Commit {
 					t.Errorf("the tip is %s, want %s", tip.Commit, head)
 				}

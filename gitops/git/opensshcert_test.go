@@ -57,21 +57,21 @@ func TestOpenSSHCertificates(t *testing.T) {
 	seed(t, r, files()...)
 	config := git.Config{URL: "ssh://" + server.user + "@" + server.address + r.Dir,
 		Credentials: remote.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: known}}
-	tipOf(t, open(t, config))
+	headOf(t, open(t, config))
 
 	key := filepath.Join(dir, "user")
 	sshKeygen(t, "-t", "ecdsa", "-N", "", "-f", key)
 	config.Credentials.SSHKeyFile = key
-	if _, err := open(t, config).Tip(t.Context()); err == nil || !strings.Contains(err.Error(), "does not accept the ssh key") {
+	if _, err := open(t, config).Head(t.Context()); err == nil || !strings.Contains(err.Error(), "does not accept the ssh key") {
 		t.Errorf("a key that nobody has certified: %v", err)
 	}
 	sshKeygen(t, "-s", ca, "-I", "user", "-n", server.user, key+".pub")
-	tipOf(t, open(t, config))
+	headOf(t, open(t, config))
 
 	other := filepath.Join(dir, "other")
 	sshKeygen(t, "-t", "ed25519", "-N", "", "-f", other)
 	writeText(t, known, "@cert-authority [127.0.0.1]:"+port+" "+readText(t, other+".pub"))
-	if _, err := open(t, config).Tip(t.Context()); err == nil || !strings.Contains(err.Error(), "no authority in the known hosts file has certified") {
+	if _, err := open(t, config).Head(t.Context()); err == nil || !strings.Contains(err.Error(), "no authority in the known hosts file has certified") {
 		t.Errorf("a host that another authority has certified: %v", err)
 	}
 }
@@ -105,7 +105,7 @@ func TestSSHProgram(t *testing.T) {
 			seed(t, r, files()...)
 			for _, url := range []string{"ssh://git.inside" + r.Dir, "git.inside:" + r.Dir} {
 				b := open(t, git.Config{URL: url, Credentials: remote.Credentials{SSHProgram: sshWith(config)}})
-				tip, err := b.Tip(t.Context())
+				tip, err := b.Head(t.Context())
 				if strings.HasSuffix(name, "nothing") {
 					if err == nil || !strings.Contains(err.Error(), "ssh says: ") {
 						t.Errorf("%s: %v", url, err)
@@ -134,7 +134,7 @@ func TestAHostThatIsAnOption(t *testing.T) {
 	for _, url := range []string{"ssh://-oProxyCommand=x/fleet.git", "-oProxyCommand=x:fleet.git", "ssh://-l@host/fleet.git"} {
 		b, err := git.New(git.Config{URL: url, Branch: "main", Credentials: remote.Credentials{SSHProgram: program}})
 		if err == nil {
-			_, err = b.Tip(t.Context())
+			_, err = b.Head(t.Context())
 		}
 		if err == nil || ran {
 			t.Errorf("%s: %v, ssh ran: %t", url, err, ran)
@@ -148,7 +148,7 @@ func TestPushElsewhere(t *testing.T) {
 	f := gitserver.NewServer(t, gitserver.Options{})
 	seed(t, f.Repository, files()...)
 	b := open(t, git.Config{URL: f.URL(), PushURL: f.Dir})
-	tip, err := b.Push(t.Context(), tipOf(t, b), one("a"))
+	tip, err := b.Push(t.Context(), headOf(t, b), one("a"))
 	if err != nil {
 		t.Fatal(err)
 	}

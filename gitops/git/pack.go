@@ -28,9 +28,9 @@ type pack struct {
 	scanner *packfile.Scanner
 	offsets []uint32 // of each entry, ascending
 	names   names
-	// large are the sizes of objects that are too large to be read, and skip the
-	// entries that are not inflated: those, and deltas that are too large, of
-	// which it is not known what they make.
+	// large are the sizes of objects that are too large to be read. skip are the
+	// entries that are not inflated: those objects, and deltas that are too large, whose
+	// results are unknown.
 	large map[plumbing.Hash]int64
 	skip  map[int]bool
 	// cut contains the oversized commits, without most of their message.
@@ -64,15 +64,15 @@ func (p *pack) all() iter.Seq[plumbing.Hash] {
 // errMissingBase says that an entry is a delta on an object that is not here.
 var errMissingBase = errors.New("the delta's base is missing")
 
-// mostObject is the size in bytes up to which an object is read. Trees of 50,000
+// maxObject is the size in bytes up to which an object is read. Trees of 50,000
 // files and files far larger than any that an overlay needs are below it.
-const mostObject = 4 << 20
+const maxObject = 4 << 20
 
 // deepestChain is the maximum length of a chain of deltas: git's own limit.
 const deepestChain = 4096
 
 // errTooLarge says that an object is larger than what is read.
-var errTooLarge = fmt.Errorf("it is larger than the %d MiB up to which files and directories are read", mostObject>>20)
+var errTooLarge = fmt.Errorf("it is larger than the %d MiB up to which files and directories are read", maxObject>>20)
 
 // object returns an object of the pack.
 func (p *pack) object(h plumbing.Hash) (rawObject, bool, error) {
@@ -114,12 +114,12 @@ func (p *pack) entry(i int) (rawObject, error) {
 			return p.apply(o, deltas)
 		}
 		deltas = append(deltas, i)
-		on, elsewhere, err := p.base(header)
+		on, otherOverlays, err := p.base(header)
 		if err != nil {
 			return rawObject{}, err
 		}
-		if elsewhere != nil {
-			return p.apply(*elsewhere, deltas)
+		if otherOverlays != nil {
+			return p.apply(*otherOverlays, deltas)
 		}
 		i = on
 	}
@@ -149,7 +149,7 @@ func (p *pack) apply(o rawObject, deltas []int) (rawObject, error) {
 		if err != nil {
 			return rawObject{}, err
 		}
-		if madeBy(delta.data) > mostObject {
+		if madeBy(delta.data) > maxObject {
 			return rawObject{}, errTooLarge
 		}
 		patched, err := packfile.PatchDelta(o.data, delta.data)
@@ -194,12 +194,12 @@ func (p *pack) kind(i int, known map[int]plumbing.ObjectType) plumbing.ObjectTyp
 			kind = header.Type
 			break
 		}
-		on, elsewhere, err := p.base(header)
+		on, otherOverlays, err := p.base(header)
 		if err != nil {
 			break
 		}
-		if elsewhere != nil {
-			kind = elsewhere.kind
+		if otherOverlays != nil {
+			kind = otherOverlays.kind
 			break
 		}
 		i = on
@@ -221,7 +221,7 @@ func madeBy(delta []byte) uint64 {
 }
 
 // base finds what a delta is made on: an entry, or an object from elsewhere.
-func (p *pack) base(header *packfile.ObjectHeader) (on int, elsewhere *rawObject, err error) {
+func (p *pack) base(header *packfile.ObjectHeader) (on int, otherOverlays *rawObject, err error) {
 	if header.Type == plumbing.OFSDeltaObject {
 		on, ok := p.at(header.OffsetReference)
 		if !ok {

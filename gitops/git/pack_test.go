@@ -159,8 +159,8 @@ func TestFileBesideAnother(t *testing.T) {
 	}
 }
 
-// came is a pack that has come.
-func came(data []byte) *remote.Download {
+// fetched is a pack that has come.
+func fetched(data []byte) *remote.Download {
 	return &remote.Download{ReaderAt: bytes.NewReader(data), Size: int64(len(data))}
 }
 
@@ -185,7 +185,7 @@ func TestPackRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := indexPack(t.Context(), came(data), func(plumbing.Hash) (rawObject, bool) { return external, true })
+			p, err := indexPack(t.Context(), fetched(data), func(plumbing.Hash) (rawObject, bool) { return external, true })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -205,7 +205,7 @@ func FuzzIndexPack(f *testing.F) {
 	}
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := indexPack(t.Context(), came(data), nil)
+		p, err := indexPack(t.Context(), fetched(data), nil)
 		if err != nil {
 			return
 		}

@@ -33,14 +33,14 @@ func indexPack(ctx context.Context, from *remote.Download, external func(plumbin
 	return p, nil
 }
 
-// scan goes over the pack once, from its beginning to its end, and names what is no
-// delta.
+// scan reads the pack once, from its beginning to its end, and computes the names of
+// objects other than deltas.
 func (p *pack) scan(ctx context.Context) error {
 	_, count, err := p.scanner.Header()
 	if err != nil {
 		return err
 	}
-	if int64(count) > p.from.Size || count > remote.MostEntries {
+	if int64(count) > p.from.Size || count > remote.MaxEntries {
 		return fmt.Errorf("it claims %d objects in %d bytes", count, p.from.Size)
 	}
 	p.offsets, p.names = make([]uint32, 0, count), newNames(int(count))
@@ -61,10 +61,10 @@ func (p *pack) scan(ctx context.Context) error {
 	return err
 }
 
-// scanEntry goes past an entry. One that is no delta is named on the way; unless it
-// is small, without being kept.
+// scanEntry reads past an entry. It computes the name of an object other than a delta, and
+// keeps the object only if it is small.
 func (p *pack) scanEntry(i int, header *packfile.ObjectHeader) error {
-	if header.Length > mostObject {
+	if header.Length > maxObject {
 		p.skip[i] = true
 	}
 	if header.Type == plumbing.OFSDeltaObject || header.Type == plumbing.REFDeltaObject {
@@ -104,8 +104,8 @@ func (p *pack) scanEntry(i int, header *packfile.ObjectHeader) error {
 	return nil
 }
 
-// resolve computes the identifiers of the deltas. One may stand before its base, so
-// entries that fail are tried again as long as that helps.
+// resolve computes the identifiers of the deltas. A delta may precede its base in the pack, so
+// resolve retries entries that fail until a pass resolves none.
 func (p *pack) resolve(ctx context.Context) error {
 	var waiting []uint32
 	for i := range p.offsets {
@@ -180,7 +180,7 @@ func (n *names) find(h plumbing.Hash) (i int, ok bool) {
 
 // at is the entry at an offset.
 func (p *pack) at(offset int64) (i int, ok bool) {
-	if offset < 0 || offset > remote.MostPack {
+	if offset < 0 || offset > remote.MaxPack {
 		return 0, false
 	}
 	return slices.BinarySearch(p.offsets, uint32(offset))

@@ -21,7 +21,7 @@ func TestPastFile(t *testing.T) {
 	contractOfThePast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 120)
 		b := open(t, c)
-		tip, err := b.Tip(t.Context())
+		head, err := b.Head(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestPastFile(t *testing.T) {
 				t.Errorf("%s of %s: %q, want an error", bad[1], bad[0], content)
 			}
 		}
-		if got, err := fs.ReadFile(tip.Tree, "f/20.txt"); err != nil || string(got) != "000120" {
+		if got, err := fs.ReadFile(head.Tree, "f/20.txt"); err != nil || string(got) != "000120" {
 			t.Errorf("of the head: %q, %v", got, err)
 		}
 	})
@@ -74,17 +74,17 @@ func TestPastTree(t *testing.T) {
 					t.Errorf("%d commits back, reading %d (-git +got)\n%s", back, i, diff)
 				}
 			}
-			tip, err := b.Tip(t.Context())
+			head, err := b.Head(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(filesAt(t, r, commits[0]), filesOf(t, tip.Tree)); diff != "" {
+			if diff := cmp.Diff(filesAt(t, r, commits[0]), filesOf(t, head.Tree)); diff != "" {
 				t.Errorf("the head (-git +got)\n%s", diff)
 			}
 		}
 		for _, bad := range []string{"main", strings.Repeat("1", 40), ""} {
-			if tip, err := b.Past(t.Context(), bad, nil); err == nil {
-				t.Errorf("%q: %v, want an error", bad, tip)
+			if head, err := b.Past(t.Context(), bad, nil); err == nil {
+				t.Errorf("%q: %v, want an error", bad, head)
 			}
 		}
 		if _, err := b.Past(t.Context(), commits[0], []string{"../x"}); err == nil {

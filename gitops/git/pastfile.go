@@ -48,18 +48,18 @@ func (b *Branch) fileAt(ctx context.Context, commit, name string) ([]byte, error
 }
 
 // Past returns the files as they were at a past commit of the branch, to be read
-// lazily with ctx as those of [Branch.Tip] are. What is in dirs is fetched together,
-// the rest when it is read. Nothing of it is kept beyond the tip that is returned, and
-// that of the branch stays as it is. A commit that is no longer in the branch may be
-// refused by the server.
-func (b *Branch) Past(ctx context.Context, commit string, dirs []string) (branch.Tip, error) {
+// lazily with ctx as those of [Branch.Head] are. Past fetches the files in dirs together,
+// the others when they are read. Only the returned [branch.Head] keeps them, and the
+// branch's own stays unchanged. The server may refuse a commit that is no longer in the
+// branch.
+func (b *Branch) Past(ctx context.Context, commit string, dirs []string) (branch.Head, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s, err := b.storeAt(ctx, commit, dirs)
 	if err != nil {
-		return branch.Tip{}, b.fail("reading an earlier commit of", err)
+		return branch.Head{}, b.fail("reading an earlier commit of", err)
 	}
-	return branch.Tip{Commit: commit, Tree: &treeFS{branch: b, store: s, ctx: ctx, root: s.root}}, nil
+	return branch.Head{Commit: commit, Tree: &treeFS{branch: b, store: s, ctx: ctx, root: s.root}}, nil
 }
 
 // storeAt fetches an earlier commit into a store of its own.
@@ -94,9 +94,9 @@ func (b *Branch) storeAt(ctx context.Context, commit string, dirs []string) (*st
 	return s, nil
 }
 
-// moved makes [branch.ErrMoved] of words or a status by which a host refused what the
-// branch was at, here, where it has moved since: some send nothing else than what it is at, as
-// git does unless it is told to, and Dulwich, which says so by a status.
+// moved returns [branch.ErrMoved] if a host refused the former head, here, with a message or
+// a status, and the branch has moved since. Some hosts send only the current head, which is
+// also the default of git. Some report that by a status.
 func (b *Branch) moved(ctx context.Context, here plumbing.Hash, err error) error {
 	var a *remote.Answer
 	refused := errors.Is(err, remote.ErrNotOurs) || errors.As(err, &a) && a.RefusesRequest()
@@ -134,7 +134,7 @@ func (s *store) past(ctx context.Context, commit plumbing.Hash) (*past, error) {
 		pack, err := s.server.Fetch(ctx, nil, q)
 		var a *remote.Answer
 		if errors.Is(err, remote.ErrNotOurs) || q.Wants[0] != s.head && errors.As(err, &a) && a.RefusesRequest() {
-			failed = err // some say so by a status (Dulwich)
+			failed = err // some say so by a status
 			continue
 		}
 		if err != nil {
@@ -189,7 +189,7 @@ func (p *past) object(ctx context.Context, h plumbing.Hash, kind plumbing.Object
 	}
 	if !ok && p.store.mode == partial {
 		const besides = 100 // objects that a server may send unasked
-		answer, err := p.store.server.Fetch(ctx, nil, remote.Request{Wants: []plumbing.Hash{h}, Filter: remote.Exact, Most: 1 + besides})
+		answer, err := p.store.server.Fetch(ctx, nil, remote.Request{Wants: []plumbing.Hash{h}, Filter: remote.Exact, Max: 1 + besides})
 		if err != nil {
 			return nil, err
 		}

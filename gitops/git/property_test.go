@@ -75,7 +75,7 @@ func TestPushBuildsWhatGitBuilds(t *testing.T) {
 		t.Fatal(err)
 	}
 	repository := open(t, git.Config{URL: r.Dir})
-	tip := tipOf(t, repository)
+	head := headOf(t, repository)
 	// Few names, so that they meet: names that are prefixes of each other
 	// and sort around the slash.
 	dirs, files := []string{"a", "a-", "b", "ü"}, []string{"a.b", "a0", "ab", "run", "deploy"}
@@ -106,8 +106,8 @@ func TestPushBuildsWhatGitBuilds(t *testing.T) {
 	commits, conflicts := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		changes := rapid.SliceOfNDistinct(change, 1, 6, func(c branch.Change) string { return c.Path }).Draw(t, "changes")
-		want, wantErr := byGit(r, tip.Commit, changes)
-		next, err := repository.Push(t.Context(), tip, []branch.Draft{{Message: "x", At: at, Changes: changes}})
+		want, wantErr := byGit(r, head.Commit, changes)
+		next, err := repository.Push(t.Context(), head, []branch.Draft{{Message: "x", At: at, Changes: changes}})
 		if (wantErr != nil) != (err != nil) {
 			t.Fatalf("Push: %v, but git: %v", err, wantErr)
 		}
@@ -119,10 +119,10 @@ func TestPushBuildsWhatGitBuilds(t *testing.T) {
 		if err != nil || strings.TrimSpace(got) != want {
 			t.Fatalf("tree is %s, git builds %s (%v)", strings.TrimSpace(got), want, err)
 		}
-		if next.Commit != tip.Commit {
+		if next.Commit != head.Commit {
 			commits++
 		}
-		tip = next
+		head = next
 	})
 	if commits < 10 || conflicts == 0 {
 		t.Errorf("%d commits and %d conflicts were drawn: too few to tell anything", commits, conflicts)
@@ -139,7 +139,7 @@ func TestTreeIsWhatGitShows(t *testing.T) {
 			changes = append(changes, write(fmt.Sprintf("deploy/o%d/jobs/%d.yaml", i%7, i), fmt.Sprint(i)), write(fmt.Sprintf("x%d/y/z", i), fmt.Sprint(i)))
 		}
 		head := seed(t, r, changes...)
-		tree := tipOf(t, open(t, c)).Tree
+		tree := headOf(t, open(t, c)).Tree
 		var got []string
 		err := fs.WalkDir(tree, ".", func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"time"
 
@@ -30,12 +29,11 @@ type attempt struct {
 	answered bool
 	// denied says that the server's report names the branch as not moved.
 	denied bool
-	// said is what the server said besides, over several lines.
-	said string
-	// unnamed says that the server does not name its program, so that its word that it
-	// moved the branch is not enough: Dulwich gives it to one who was not first too
-	// (dulwich 0.21, server.py, _apply_pack).
-	unnamed bool
+	// serverMessage is what the server said besides, over several lines.
+	serverMessage string
+	// unreliable says that the server may report success for a push that conflicts
+	// ([remote.UnreliableReport]).
+	unreliable bool
 }
 
 // target is the branch that a push moves, and where it must be; zero: it must not be
@@ -78,10 +76,10 @@ func (b *Branch) send(ctx context.Context, to target, head plumbing.Hash, object
 		err = confirmed(report, ref)
 	}
 	var a *remote.Answer
-	if errors.As(err, &a) && a.Status == http.StatusTooManyRequests {
+	if errors.As(err, &a) && remote.RateLimited.MatchStatus(a.Status) {
 		return attempt{err: err} // it was counted, and not looked at
 	}
-	return attempt{err: err, sent: true, answered: err != nil && isAnswer(report, err), denied: denied, said: said.String(), unnamed: !adv.Capabilities.Supports(capability.Agent)}
+	return attempt{err: err, sent: true, answered: err != nil && isAnswer(report, err), denied: denied, serverMessage: said.String(), unreliable: remote.UnreliableReport.MatchMissing(adv.Capabilities)}
 }
 
 // stillAt returns an error where a branch is not where a push expects it.
@@ -101,7 +99,7 @@ func (b *Branch) stillAt(adv *packp.AdvRefs, to target) error {
 	return nil
 }
 
-// noThin is the capability of a server that takes no deltas on what it has.
+// noThin is the capability of a server that accepts no deltas on its own objects.
 const noThin = capability.Capability("no-thin")
 
 func updateRequest(caps *capability.List, progress io.Writer) *packp.ReferenceUpdateRequest {
@@ -148,8 +146,8 @@ func (a attempt) refusal(server *remote.Connection) error {
 		return a.err
 	}
 	var words []string
-	if a.said != "" {
-		words = append(words, remote.LastLines(a.said))
+	if a.serverMessage != "" {
+		words = append(words, remote.LastLines(a.serverMessage))
 	}
 	var said *remote.Answer
 	if errors.As(a.err, &said) {
@@ -163,51 +161,51 @@ func (a attempt) refusal(server *remote.Connection) error {
 // Limits implements [branch.Writer]: one push has any number of commits of any size.
 func (b *Branch) Limits() branch.Limits { return branch.Limits{} }
 
-// Push puts a chain of commits on tip in one push, all or none, and returns
-// the new tip. Commits that change nothing are left out; when none is left,
-// nothing is pushed and tip is returned.
+// Push pushes a chain of commits on top of tip, all or none, and returns the new
+// head. It leaves out commits that change nothing. If none remains, it pushes
+// nothing and returns tip.
 //
-// The branch moves only from tip: [branch.ErrMoved] says that another writer
-// was first and nothing was written, unless [branch.ErrUnsettled] is beside it. A [branch.Refused] says that the server did not
-// accept the commits. After any other error the branch has been read again
-// where that was possible and did not have the commits; success is only ever
-// reported on the server's word.
+// The branch moves only from tip. [branch.ErrMoved] is a conflict: nothing was
+// written, unless err is [branch.ErrUnsettled] too. A [branch.Refused] means that
+// the server did not accept the commits. After any other error Push has read the
+// branch again if possible, and it did not contain the commits. Push reports
+// success only if the server has confirmed it.
 //
-// The same commits on the same tip have the same identifiers, so doing it
-// again after an error cannot do it twice.
-func (b *Branch) Push(ctx context.Context, tip branch.Tip, commits []branch.Draft) (branch.Tip, error) {
+// The same commits on the same tip have the same identifiers, so a retry after an
+// error cannot commit twice.
+func (b *Branch) Push(ctx context.Context, tip branch.Head, commits []branch.Draft) (branch.Head, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.store.head.IsZero() || tip.Commit != b.store.head.String() {
-		return branch.Tip{}, b.failPush(fmt.Errorf("%w: it is no longer at %.12s", branch.ErrMoved, tip.Commit))
+		return branch.Head{}, b.failPush(fmt.Errorf("%w: it is no longer at %.12s", branch.ErrMoved, tip.Commit))
 	}
 	b.seen = plumbing.ZeroHash
 	here, made := b.store.head, newBuilder(ctx, b.store, b.author)
 	head, root, err := made.chain(commits)
 	if err != nil {
-		return branch.Tip{}, b.fail("writing a commit for", b.moved(ctx, here, err))
+		return branch.Head{}, b.fail("writing a commit for", b.moved(ctx, here, err))
 	}
 	if head == b.store.head {
-		return b.tip(ctx), nil
+		return b.head(ctx), nil
 	}
 	at, err := b.move(ctx, head, made.list)
 	if err != nil {
-		return branch.Tip{}, b.failPush(err)
+		return branch.Head{}, b.failPush(err)
 	}
 	if at == head {
 		b.store.adopt(made, head, root)
-		return b.tip(ctx), nil
+		return b.head(ctx), nil
 	}
 	// The commits are in, and another writer's are on top of them already.
 	b.seen = at
 	if err := b.refresh(ctx); err != nil {
 		b.reset()
-		return branch.Tip{}, b.fail("reading", err)
+		return branch.Head{}, b.fail("reading", err)
 	}
-	return b.tip(ctx), nil
+	return b.head(ctx), nil
 }
 
-// A branch that somebody else holds locked is about to move, mostly: it is tried again.
+// A branch that another writer has locked is usually about to move: Push retries it.
 const (
 	lockTries = 6
 	lockPause = 500 * time.Millisecond
@@ -232,7 +230,7 @@ func (b *Branch) move(ctx context.Context, head plumbing.Hash, objects []newObje
 func (b *Branch) moveOnce(ctx context.Context, head plumbing.Hash, objects []newObject) (plumbing.Hash, error) {
 	result := b.send(ctx, target{b.name, b.store.head}, head, objects)
 	switch {
-	case result.err == nil && !result.unnamed:
+	case result.err == nil && !result.unreliable:
 		return head, nil
 	case result.err == nil:
 		result.err = errors.New("the server said that it moved the branch, and did not")
@@ -268,7 +266,7 @@ func (b *Branch) moveOnce(ctx context.Context, head plumbing.Hash, objects []new
 	return plumbing.ZeroHash, fmt.Errorf("%w: %w", branch.ErrMoved, result.err)
 }
 
-// look reads the branch's head and nothing else.
+// selection reads the branch's head and nothing else.
 func (b *Branch) look(ctx context.Context) (plumbing.Hash, error) {
 	head, session, err := b.server.HeadOf(ctx, b.name)
 	if session != nil {
@@ -281,7 +279,7 @@ func (b *Branch) look(ctx context.Context) (plumbing.Hash, error) {
 // returns the last of them and what the server said besides, as where to open a pull
 // request. The error says where there is such a branch already; a [branch.Refused]
 // says that the server did not accept the commits.
-func (b *Branch) Propose(ctx context.Context, tip branch.Tip, commits []branch.Draft, name string) (commit, said string, err error) {
+func (b *Branch) Propose(ctx context.Context, tip branch.Head, commits []branch.Draft, name string) (commit, said string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := plumbing.NewBranchReferenceName(name).Validate(); err != nil {
@@ -299,5 +297,5 @@ func (b *Branch) Propose(ctx context.Context, tip branch.Tip, commits []branch.D
 	if result.err != nil {
 		return "", "", b.failPush(result.refusal(b.taker))
 	}
-	return head.String(), b.server.Printable(result.said), nil
+	return head.String(), b.server.Printable(result.serverMessage), nil
 }

@@ -22,8 +22,8 @@ type batch struct {
 	seen  map[plumbing.Hash]bool // files, and directories that were gone through
 }
 
-// mostInBatch is how many files are fetched together.
-const mostInBatch = 1000
+// maxInBatch is how many files are fetched together.
+const maxInBatch = 1000
 
 // content returns a file, and fetches with it what is likely to be read next.
 func (f *treeFS) content(name string, h plumbing.Hash) ([]byte, error) {
@@ -102,7 +102,7 @@ func (s *store) hasAll(files []plumbing.Hash) bool {
 	})
 }
 
-func (b *batch) full() bool { return len(b.wants) >= mostInBatch>>b.store.fewer }
+func (b *batch) full() bool { return len(b.wants) >= maxInBatch>>b.store.fewer }
 
 // adapt makes the next batch smaller than one that was too large to be sent, and
 // larger again than one that was not: each file of a directory of large ones would
@@ -110,11 +110,11 @@ func (b *batch) full() bool { return len(b.wants) >= mostInBatch>>b.store.fewer 
 func (s *store) adapt(wants int, err error) {
 	switch {
 	case errors.Is(err, remote.ErrTooMany) && wants > 1:
-		for mostInBatch>>s.fewer >= wants {
+		for maxInBatch>>s.fewer >= wants {
 			s.fewer++
 		}
 		s.fewer++
-	case err == nil && s.fewer > 0 && wants >= mostInBatch>>s.fewer:
+	case err == nil && s.fewer > 0 && wants >= maxInBatch>>s.fewer:
 		s.fewer--
 	}
 }
@@ -183,8 +183,8 @@ func (s *store) depthAhead() int {
 }
 
 // fetchAhead fetches everything in the directories that are read ahead or
-// first: with the files, or without them where they are so many that it is
-// better to wait until they are read.
+// first. It leaves out the files if there are too many, and they are fetched when
+// they are read.
 func (s *store) fetchAhead(ctx context.Context, root plumbing.Hash) error {
 	var trees []plumbing.Hash
 	for _, dir := range append([]string{s.readAhead}, s.readFirst...) {
@@ -200,7 +200,7 @@ func (s *store) fetchAhead(ctx context.Context, root plumbing.Hash) error {
 		return nil
 	}
 	const many = 4000
-	answer, err := s.server.Fetch(ctx, nil, remote.Request{Wants: trees, Filter: s.smallFiles(), Most: many})
+	answer, err := s.server.Fetch(ctx, nil, remote.Request{Wants: trees, Filter: s.smallFiles(), Max: many})
 	if refused := errors.Is(err, remote.ErrFilter); refused || errors.Is(err, remote.ErrTooMany) {
 		answer, err = s.server.Fetch(ctx, nil, remote.Request{Wants: trees, Filter: "blob:none"})
 		s.noLimit = s.noLimit || refused && err == nil
@@ -212,7 +212,7 @@ func (s *store) fetchAhead(ctx context.Context, root plumbing.Hash) error {
 	return err
 }
 
-// directory returns the tree of a directory below root; false: there is none.
+// directory returns the tree of a directory below root; false if it does not exist.
 func (s *store) directory(ctx context.Context, root plumbing.Hash, dir string) (plumbing.Hash, bool, error) {
 	if dir == "" {
 		return root, false, nil

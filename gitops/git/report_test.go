@@ -37,11 +37,11 @@ func TestPushWithoutAReport(t *testing.T) {
 			}})
 			head := seed(t, s.Repository, files()...)
 			repository := open(t, git.Config{URL: s.URL()})
-			_, err := repository.Push(t.Context(), tipOf(t, repository), one("a"))
+			_, err := repository.Push(t.Context(), headOf(t, repository), one("a"))
 			if err == nil || !strings.Contains(err.Error(), "the server did not say what became of the push") {
 				t.Errorf("the push ends with %v", err)
 			}
-			if tip := tipOf(t, repository); tip.Commit != head {
+			if tip := headOf(t, repository); tip.Commit != head {
 				t.Errorf("the tip is %s, want %s", tip.Commit, head)
 			}
 		})
@@ -73,9 +73,9 @@ func TestRedirectElsewhere(t *testing.T) {
 	}))
 	t.Cleanup(here.Close)
 	repository := open(t, git.Config{URL: here.URL + "/fleet.git", Credentials: remote.Credentials{Password: remote.StaticPassword("robot", "s3cret")}})
-	tip, err := repository.Tip(t.Context())
+	head, err := repository.Head(t.Context())
 	if err == nil {
-		_, err = repository.Push(t.Context(), tip, one("a"))
+		_, err = repository.Push(t.Context(), head, one("a"))
 	}
 	if seen.Load() > 0 || asked.Load() == 0 {
 		t.Errorf("of %d requests there, %d had credentials (%v)", asked.Load(), seen.Load(), err)
@@ -97,7 +97,7 @@ func TestHeaderIsASecret(t *testing.T) {
 	}})
 	seed(t, s.Repository, files()...)
 	repository := open(t, git.Config{URL: s.URL(), Credentials: remote.Credentials{Password: remote.StaticPassword("someone", "s3cret")}})
-	_, err := repository.Push(t.Context(), tipOf(t, repository), one("a"))
+	_, err := repository.Push(t.Context(), headOf(t, repository), one("a"))
 	if err == nil || !strings.Contains(err.Error(), "bad: Basic [secret]") {
 		t.Errorf("the push ends with %v", err)
 	}

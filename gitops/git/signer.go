@@ -17,7 +17,7 @@ import (
 
 // Signer returns the armored signature of a raw commit. at is the commit's
 // time. The same commit and time should give the same signature: otherwise a
-// push that is tried again makes another commit.
+// retried push makes another commit.
 type Signer func(commit []byte, at time.Time) (signature string, err error)
 
 // GPGSigner signs commits with the OpenPGP key in keyFile, as

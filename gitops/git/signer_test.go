@@ -41,11 +41,11 @@ func signed(t *testing.T, sign git.Signer, same bool) (gitserver.Repository, str
 		repository = gitserver.NewRepository(t)
 		seed(t, repository, files()...)
 		r := open(t, git.Config{URL: repository.Dir, Sign: sign, AuthorEmail: "robot@example.com"})
-		tip, err := r.Push(t.Context(), tipOf(t, r), []branch.Draft{{Message: "signed\n\nbody\n", At: signedAt, Changes: one("a")[0].Changes}})
+		head, err := r.Push(t.Context(), headOf(t, r), []branch.Draft{{Message: "signed\n\nbody\n", At: signedAt, Changes: one("a")[0].Changes}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids = append(ids, tip.Commit)
+		ids = append(ids, head.Commit)
 	}
 	if same && ids[0] != ids[1] {
 		t.Errorf("the same commit is %s and %s", ids[0], ids[1])
@@ -200,7 +200,7 @@ func TestSigningFailsBeforeAnythingIsSent(t *testing.T) {
 		r := gitserver.NewRepository(t)
 		head := seed(t, r, files()...)
 		repository := open(t, git.Config{URL: r.Dir, Sign: sign})
-		if _, err := repository.Push(t.Context(), tipOf(t, repository), one("a")); err == nil || !strings.Contains(err.Error(), "key") {
+		if _, err := repository.Push(t.Context(), headOf(t, repository), one("a")); err == nil || !strings.Contains(err.Error(), "key") {
 			t.Errorf("Push: %v", err)
 		}
 		if now, _ := r.Head(); now != head {

@@ -77,8 +77,8 @@ func (s *store) fallBack(to mode, reason string) {
 	s.server.Log.Warn(text, "repository", s.server.Address.String(), "reason", s.server.Printable(reason))
 }
 
-// store is what is here of the repository: the objects of one commit, as far
-// as they were read. What is missing is fetched from the server.
+// store contains the objects of one commit that were read. It fetches missing ones from
+// the server.
 type store struct {
 	server *remote.Connection
 	// readFirst are directories that are fetched together with what is read
@@ -96,9 +96,9 @@ type store struct {
 	head  plumbing.Hash // the commit that the objects are of; zero: none
 	root  plumbing.Hash // its tree
 	prior plumbing.Hash // a commit before it; zero: it is the first
-	// came are the raw commits that came when the head was read: it, and those between it
+	// fetched are the raw commits that came when the head was read: it, and those between it
 	// and the one that was here before, where they are few.
-	came      map[plumbing.Hash][]byte
+	fetched   map[plumbing.Hash][]byte
 	collector collector // of what readers get
 	objects
 
@@ -106,9 +106,9 @@ type store struct {
 	archive *Archive
 }
 
-// reset drops everything, so that the next update begins anew.
+// reset drops everything, so that the next update starts from nothing.
 func (s *store) reset() {
-	s.head, s.root, s.prior, s.came = plumbing.ZeroHash, plumbing.ZeroHash, plumbing.ZeroHash, nil
+	s.head, s.root, s.prior, s.fetched = plumbing.ZeroHash, plumbing.ZeroHash, plumbing.ZeroHash, nil
 	s.base.close()
 	s.objects = newObjects(s.readAhead)
 }
@@ -184,7 +184,7 @@ func (s *store) fetchChanges(ctx context.Context, session transport.UploadPackSe
 	// commit. The commit here is declared shallow, so only what came after it
 	// is sent; unless it did not come after it, which is why there is a limit.
 	const many = 50_000
-	q := s.since(remote.Request{Wants: []plumbing.Hash{head}, Most: many})
+	q := s.since(remote.Request{Wants: []plumbing.Hash{head}, Max: many})
 	if s.mode == partial {
 		q.Filter = s.smallFiles()
 	}
@@ -195,9 +195,9 @@ func (s *store) fetchChanges(ctx context.Context, session transport.UploadPackSe
 	return s.moveTo(head, commit)
 }
 
-// fetchCommit fetches the head and what the request asks for beside it, and
-// returns the raw commit. A server that refuses the filter is asked once more
-// with another, and that is remembered in refused.
+// fetchCommit fetches the head and the other objects of the request, and returns
+// the raw commit. If the server refuses the filter, fetchCommit retries once with
+// the other filter, and sets refused if that succeeds.
 func (s *store) fetchCommit(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash, q remote.Request, refused *bool, other packp.Filter) ([]byte, error) {
 	answer, err := s.server.Fetch(ctx, session, q)
 	if errors.Is(err, remote.ErrFilter) && !*refused {
@@ -228,8 +228,8 @@ func (s *store) moveTo(head plumbing.Hash, commit []byte) error {
 	first := s.head.IsZero()
 	s.head, s.root = head, root
 	s.prior, _ = parentOf(commit)
-	if s.came[head] == nil {
-		s.came = map[plumbing.Hash][]byte{head: slices.Clone(commit)}
+	if s.fetched[head] == nil {
+		s.fetched = map[plumbing.Hash][]byte{head: slices.Clone(commit)}
 	}
 	if !first {
 		s.prune(root)
@@ -247,15 +247,15 @@ func (s *store) take(ctx context.Context, answer *remote.Download, head plumbing
 	if !ok {
 		return nil, fmt.Errorf("the server did not send commit %s", head)
 	}
-	s.came = nil
-	if size(commits) <= mostCame && len(commits) < firstPage {
-		s.came = commits
+	s.fetched = nil
+	if size(commits) <= maxRegistered && len(commits) < firstPage {
+		s.fetched = commits
 	}
 	return commit, nil
 }
 
-// mostCame bounds the commits that are kept of an answer, in bytes.
-const mostCame = 256 << 10
+// maxRegistered bounds the commits that are kept of an answer, in bytes.
+const maxRegistered = 256 << 10
 
 func size(objects map[plumbing.Hash][]byte) int {
 	n := 0
@@ -307,9 +307,9 @@ func (s *store) tree(ctx context.Context, h plumbing.Hash) (*tree, error) {
 	return t, nil
 }
 
-// fetchMissing fetches objects by name. A server that cannot send them so is
-// asked for the whole commit again: that happens when something changed in a
-// directory that was not in use.
+// fetchMissing fetches objects by name. If the server cannot send them by name, it
+// fetches the whole commit again: that happens after a change in a directory that
+// was not in use.
 func (s *store) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error {
 	if s.archive != nil {
 		return s.archive.fetchMissing(ctx, hashes)
@@ -321,7 +321,7 @@ func (s *store) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error 
 		return s.start(ctx, nil, head)
 	}
 	const besides = 100 // objects that a server may send unasked
-	answer, err := s.server.Fetch(ctx, nil, remote.Request{Wants: hashes, Filter: remote.Exact, Most: uint32(len(hashes)) + besides})
+	answer, err := s.server.Fetch(ctx, nil, remote.Request{Wants: hashes, Filter: remote.Exact, Max: uint32(len(hashes)) + besides})
 	if err != nil {
 		return err
 	}
@@ -329,8 +329,8 @@ func (s *store) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error 
 	return err
 }
 
-// readable returns why an object cannot be read, as far as that is known: it is
-// too large.
+// readable returns why an object cannot be read, if it is known to be
+// too large; otherwise nil.
 func (s *store) readable(h plumbing.Hash) error {
 	size, large := s.large[h]
 	switch {
@@ -348,7 +348,7 @@ func (s *store) adopt(b *builder, head, root plumbing.Hash) {
 	for h, content := range b.files {
 		s.blobs[h] = content
 	}
-	s.head, s.root, s.prior, s.came = head, root, s.head, nil
+	s.head, s.root, s.prior, s.fetched = head, root, s.head, nil
 	s.prune(root)
 }
 

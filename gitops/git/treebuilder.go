@@ -176,11 +176,11 @@ func (b *builder) storeTree(old *tree, from *plumbing.Hash, raw []byte, copies [
 	return hash
 }
 
-// storeFile adds a file, as a delta where that is shorter. A file that replaces
-// the one at place i is a delta on that one, of which it keeps the beginning and
-// the end that both have: a long list that gains a line costs no more than a
-// short one. A new file is a delta on one beside place i: files of one directory
-// are often alike.
+// storeFile adds a file, as a delta if that is shorter. A file that replaces
+// the one at place i is a delta on that one, which copies their common beginning
+// and end: a line added to a long list costs no more than one added to a short list.
+// A new file is a delta on one near place i: files of one directory are often
+// similar.
 func (b *builder) storeFile(old *tree, i int, replaced bool, content []byte) plumbing.Hash {
 	hash := b.add(plumbing.BlobObject, content)
 	o := &b.list[len(b.list)-1]
@@ -205,8 +205,9 @@ func (b *builder) storeFile(old *tree, i int, replaced bool, content []byte) plu
 	return hash
 }
 
-// beside makes a file out of the first one of about its size whose content is
-// here, from place i of a tree onward by step. A nil delta: there is none.
+// beside returns a delta that makes a file from another file of the tree: the first of
+// about its size whose content is here, from place i onward by step. It returns a nil
+// delta if no file fits.
 func (b *builder) beside(old *tree, i, step int, content []byte) (plumbing.Hash, []byte) {
 	for ; i >= 0 && i < old.len(); i += step {
 		if old.isDir(i) {

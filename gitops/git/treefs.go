@@ -29,7 +29,7 @@ func (i info) Name() string { return i.name }
 // Size is the number of bytes of a file.
 func (i info) Size() int64 { return i.size }
 
-// Mode is the type, and the permissions that git knows of.
+// Mode returns the type and the permissions that git records.
 func (i info) Mode() fs.FileMode {
 	switch i.mode {
 	case filemode.Dir:
@@ -53,7 +53,7 @@ func (i info) IsDir() bool { return i.mode == filemode.Dir }
 // Sys is nil.
 func (i info) Sys() any { return nil }
 
-// dirEntry is an entry of a listing; its size is found out when it is asked for.
+// dirEntry is an entry of a listing. Its size is computed on demand.
 type dirEntry struct {
 	info
 	f    *treeFS
@@ -113,10 +113,10 @@ func (d *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
 }
 
 // treeFS is the tree of one commit as a file system. It implements
-// [fs.ReadFileFS], [fs.ReadDirFS] and [fs.StatFS]; times are zero. What is
-// not here is fetched when it is read, in batches, with the context of the
-// Tip it belongs to. Symbolic links and submodules are not followed: they are
-// listed, and reading one is an error that says what it is.
+// [fs.ReadFileFS], [fs.ReadDirFS] and [fs.StatFS]; times are zero. Missing
+// objects are fetched when they are read, in batches, with the context of the
+// [branch.Head] it belongs to. Symbolic links and submodules are not followed: they are
+// listed, and reading one is an error that names the type.
 type treeFS struct {
 	branch *Branch
 	store  *store // the branch's own, or that of an earlier commit

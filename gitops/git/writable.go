@@ -6,8 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
-	"strings"
+	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -71,45 +70,30 @@ func (b *Branch) tryMove(ctx context.Context) error {
 	switch {
 	case err == nil:
 		return nil
-	case comparesOnly(err) && isGit(adv):
+	case comparesOnly(err) && hooksFirst(adv):
 		return nil
 	case comparesOnly(err):
 		return branch.ErrUnproven
 	case isAnswer(report, err):
-		return attempt{err: err, answered: true, said: said.String()}.refusal(b.taker)
+		return attempt{err: err, answered: true, serverMessage: said.String()}.refusal(b.taker)
 	}
 	return err
 }
 
-// compared is what servers say of a branch that is not where a push expects it: git
-// (builtin/receive-pack.c, refs.c), JGit (ReceivePack.java) and go-git (receive_pack.go).
-var compared = regexp.MustCompile(`failed to update ref|incorrect old value|cannot lock ref|failed to lock|reference .*(has changed|already exists)|invalid old id|lock failure|transaction failed|non-fast-forward|stale info`)
-
 // comparesOnly reports whether a push failed for nothing but where the branch is.
 func comparesOnly(err error) bool {
 	var a *remote.Answer
-	return !errors.As(err, &a) && compared.MatchString(strings.ToLower(err.Error()))
+	return !errors.As(err, &a) && (remote.StaleHead.Match(err.Error()) || remote.LockedBranch.Match(err.Error()))
 }
-
-// locked is what servers say of a branch that they cannot lock, or have just failed to move:
-// JGit (ReceiveCommand.java), git (refs/files-backend.c, and builtin/receive-pack.c to 2.49).
-var locked = regexp.MustCompile(`failed to lock|cannot lock ref|lock failure|failed to update ref`)
 
 // isLocked reports whether a push left the branch where it was for nothing but a lock.
 func isLocked(err error) bool {
 	var refused *branch.Refused
-	return errors.As(err, &refused) && locked.MatchString(strings.ToLower(refused.Message))
+	return errors.As(err, &refused) && remote.LockedBranch.Match(refused.Message)
 }
 
-// isGit reports whether it is git itself that takes pushes, by the agent that it says
-// it is, as in git/2.39.5. GitHub says git/github-..., and is another program.
-func isGit(adv *packp.AdvRefs) bool {
-	for _, agent := range adv.Capabilities.Get(capability.Agent) {
-		if ownGit.MatchString(agent) {
-			return true
-		}
-	}
-	return false
+// hooksFirst reports whether the server advertises an agent that runs hooks before it compares
+// the head.
+func hooksFirst(adv *packp.AdvRefs) bool {
+	return slices.ContainsFunc(adv.Capabilities.Get(capability.Agent), remote.HooksFirst.Match)
 }
-
-var ownGit = regexp.MustCompile(`^git/[0-9]`)

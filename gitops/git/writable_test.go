@@ -24,7 +24,7 @@ func TestWritable(t *testing.T) {
 		if err := b.Writable(t.Context()); !errors.Is(err, branch.ErrUnproven) {
 			t.Errorf("a branch of one commit: %v", err)
 		}
-		tip := tipOf(t, b)
+		tip := headOf(t, b)
 		if _, err := b.Push(t.Context(), tip, one("x")); err != nil {
 			t.Fatal(err)
 		}

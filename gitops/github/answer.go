@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-github/v50/github"
 )
 
-// explain says in one line what GitHub answered. go-github knows GitHub's
-// limits on content by a page that has since been renamed, so they are told
-// by the status.
+// explain returns GitHub's error in one line. go-github recognizes GitHub's
+// limits on content by a page that has since been renamed, so explain uses the
+// status.
 func explain(err error) error {
 	wait, limited := limitOf(err)
 	var answer *github.ErrorResponse

@@ -1,6 +1,6 @@
-// Package github is what GitHub has beside git itself: the tokens of a GitHub
-// App, which are also passwords for git, and commits made through the API, which
-// GitHub signs and shows as verified.
+// Package github uses GitHub's own API: tokens of a GitHub App, which are also
+// passwords for git, and commits made through the API, which GitHub signs and
+// shows as verified.
 package github
 
 import (
@@ -85,8 +85,8 @@ func (a *App) Token(ctx context.Context) (string, error) {
 	return a.token, nil
 }
 
-// Refused is told of a token that GitHub does not take: it may have been revoked before
-// its end. It is not given out again. The result reports whether another can be had.
+// Refused reports a token that GitHub refuses: it may have been revoked before it expires.
+// The App does not return that token again. The result is whether another one is available.
 func (a *App) Refused(token string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,36 +14,36 @@ import (
 // pushChain makes the commits one after the other, none of them in the branch, and then
 // moves the branch to the last. It takes what pushSingle cannot: several commits at once,
 // files that are executable, many files, and messages of another form.
-func (w *Writer) pushChain(ctx context.Context, from string, all []draft) (branch.Tip, error) {
+func (w *Writer) pushChain(ctx context.Context, from string, all []draft) (branch.Head, error) {
 	if err := w.pace.take(chainWrites(all)); err != nil {
-		return branch.Tip{}, err
+		return branch.Head{}, err
 	}
 	head, root := from, w.root
 	if from != w.head {
 		commit, _, err := w.client.Git.GetCommit(ctx, w.config.Owner, w.config.Name, from)
 		if err != nil {
-			return branch.Tip{}, fmt.Errorf("reading commit %.12s through GitHub's API: %w", from, w.limited(explain(err)))
+			return branch.Head{}, fmt.Errorf("reading commit %.12s through GitHub's API: %w", from, w.limited(explain(err)))
 		}
 		root = commit.GetTree().GetSHA()
 	}
 	for _, d := range all {
 		var err error
 		if head, root, err = w.commit(ctx, head, root, d); err != nil {
-			return branch.Tip{}, fmt.Errorf("making a commit through GitHub's API: %w", w.limited(explain(err)))
+			return branch.Head{}, fmt.Errorf("making a commit through GitHub's API: %w", w.limited(explain(err)))
 		}
 	}
 	if head == from {
-		return w.Tip(ctx)
+		return w.Head(ctx)
 	}
 	if err := w.move(ctx, from, head); err != nil {
-		return branch.Tip{}, fmt.Errorf("moving branch %s through GitHub's API: %w", w.config.Branch, w.limited(err))
+		return branch.Head{}, fmt.Errorf("moving branch %s through GitHub's API: %w", w.config.Branch, w.limited(err))
 	}
 	w.head, w.root = head, root
 	return w.landed(ctx, head)
 }
 
-// chainWrites is how many requests that write a chain takes: the trees, the commit and
-// what is no text of each, and the move of the branch.
+// chainWrites returns how many writing requests a chain takes: the trees, the commit and
+// the binary files of each draft, and the move of the branch.
 func chainWrites(all []draft) int {
 	n := 1
 	for _, d := range all {

@@ -16,7 +16,7 @@ func TestChain(t *testing.T) {
 	s := serve(t, r, c)
 	w := writer(t, r, s, app(s, c))
 	two := func(a, b string) []branch.Draft { return append(commit(a, []byte(a)), commit(b, []byte(b))...) }
-	first, err := w.Tip(t.Context())
+	first, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,9 +34,9 @@ type Check struct {
 	Annotations []Annotation
 }
 
-// mostAnnotations is how many GitHub takes in one request (docs.github.com/rest/checks/runs:
+// maxAnnotations is how many GitHub takes in one request (docs.github.com/rest/checks/runs:
 // "limits the number of annotations to a maximum of 50 per API request").
-const mostAnnotations = 50
+const maxAnnotations = 50
 
 // Check writes a check of a commit, and returns its page. [ErrNoChecks] says that the
 // token may not.
@@ -51,7 +51,7 @@ func (p *Pulls) Check(ctx context.Context, commit string, c Check) (url string, 
 	}
 	output := func(from int) *github.CheckRunOutput {
 		o := &github.CheckRunOutput{Title: &c.Title, Summary: &summary}
-		for _, a := range c.Annotations[from:min(from+mostAnnotations, len(c.Annotations))] {
+		for _, a := range c.Annotations[from:min(from+maxAnnotations, len(c.Annotations))] {
 			level, line := "warning", max(1, a.Line)
 			if a.Failure {
 				level = "failure"
@@ -72,7 +72,7 @@ func (p *Pulls) Check(ctx context.Context, commit string, c Check) (url string, 
 	if errors.As(err, &said) && (said.Response.StatusCode == http.StatusForbidden || said.Response.StatusCode == http.StatusNotFound) {
 		return "", fmt.Errorf("%w (%w)", ErrNoChecks, err)
 	}
-	for from := mostAnnotations; err == nil && from < len(c.Annotations); from += mostAnnotations {
+	for from := maxAnnotations; err == nil && from < len(c.Annotations); from += maxAnnotations {
 		err = p.do(ctx, func() (*github.Response, error) {
 			_, response, err := p.client.Checks.UpdateCheckRun(ctx, p.Owner, p.Name, made.GetID(), github.UpdateCheckRunOptions{Name: c.Name, Output: output(from)})
 			return response, err

@@ -15,8 +15,8 @@ import (
 type tokens struct {
 	// get returns one that is valid now.
 	get func(context.Context) (string, error)
-	// refused is told of one that GitHub does not take, and reports whether another can
-	// be had; nil: none can.
+	// refused is called with a token that GitHub refuses, and reports whether another is
+	// available; nil: never.
 	refused func(token string) bool
 }
 

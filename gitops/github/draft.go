@@ -126,8 +126,8 @@ func (f *chainFiles) file(path string) (c change, exists bool, err error) {
 // one (422 and 502) from some 200 files or 2.5 MB on: codesandbox/codesandbox-client,
 // issue 8614; ir-engine/ir-engine, pull request 647, which writes 150 at once.
 const (
-	mostFiles = 150
-	mostBytes = 2_000_000
+	maxFiles = 150
+	maxBytes = 2_000_000
 )
 
 // parts cuts changes so that each part is within what one request may write. A file that
@@ -137,7 +137,7 @@ func parts(changes []change) [][]change {
 	size := 0
 	for _, c := range changes {
 		last := len(all) - 1
-		if last < 0 || len(all[last]) == mostFiles || size+len(c.content) > mostBytes {
+		if last < 0 || len(all[last]) == maxFiles || size+len(c.content) > maxBytes {
 			all, size, last = append(all, nil), 0, last+1
 		}
 		all[last] = append(all[last], c)

@@ -105,7 +105,7 @@ func TestAnswerLostAfterTheBranchMoved(t *testing.T) {
 	r, c := seeded(t), newClock()
 	s := serve(t, r, c)
 	w := writer(t, r, s, app(s, c))
-	tip, err := w.Tip(t.Context())
+	tip, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,11 +124,11 @@ func TestContentThatIsNotText(t *testing.T) {
 	r, c := seeded(t), newClock()
 	s := serve(t, r, c)
 	w := writer(t, r, s, app(s, c))
-	tip, err := w.Tip(t.Context())
+	head, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Push(t.Context(), tip, commit("raw", []byte("\xff\x00\xfe"))); err != nil {
+	if _, err := w.Push(t.Context(), head, commit("raw", []byte("\xff\x00\xfe"))); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := r.ReadFile("overlays/raw"); err != nil || string(got) != "\xff\x00\xfe" {
@@ -177,7 +177,7 @@ func TestAppTokenIsAPasswordForGit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := repository.Tip(t.Context()); err != nil {
+	if _, err := repository.Head(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
@@ -209,7 +209,7 @@ func TestErrors(t *testing.T) {
 	// A token that was revoked: told, and nothing half written.
 	a := app(s, c)
 	w := writer(t, r, s, a)
-	tip, err := w.Tip(t.Context())
+	head, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Revoke()
-	_, err = w.Push(t.Context(), tip, commit("a", []byte("a")))
+	_, err = w.Push(t.Context(), head, commit("a", []byte("a")))
 	if err == nil || !strings.Contains(err.Error(), "401") || strings.Contains(err.Error(), "ghs_") {
 		t.Errorf("Push with a revoked token: %v", err)
 	}

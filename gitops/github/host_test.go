@@ -27,27 +27,27 @@ func TestBranchThatIsSetBack(t *testing.T) {
 	r, c := seeded(t), newClock()
 	s := serve(t, r, c)
 	w := writer(t, r, s, app(s, c))
-	first, err := w.Tip(t.Context())
+	first, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	tip, err := w.Push(t.Context(), first, commit("a", []byte("a")))
+	head, err := w.Push(t.Context(), first, commit("a", []byte("a")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Git("update-ref", "refs/heads/main", first.Commit); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Push(t.Context(), tip, commit("b", []byte("b"))); !errors.Is(err, branch.ErrMoved) {
+	if _, err := w.Push(t.Context(), head, commit("b", []byte("b"))); !errors.Is(err, branch.ErrMoved) {
 		t.Errorf("Push: %v, want ErrMoved", err)
 	}
 	if head, _ := r.Head(); head != first.Commit {
 		t.Errorf("the branch is at %s, want %s", head, first.Commit)
 	}
-	if tip, err = w.Tip(t.Context()); err != nil {
+	if head, err = w.Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Push(t.Context(), tip, commit("b", []byte("b"))); err != nil {
+	if _, err := w.Push(t.Context(), head, commit("b", []byte("b"))); err != nil {
 		t.Error(err)
 	}
 }
@@ -73,12 +73,12 @@ func TestLimitsOfGitHub(t *testing.T) {
 			r, c := seeded(t), newClock()
 			s := serve(t, r, c)
 			w := writer(t, r, s, app(s, c))
-			tip, err := w.Tip(t.Context())
+			head, err := w.Head(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			s.LimitNext(test.limit)
-			_, err = w.Push(t.Context(), tip, commit("a", []byte("a")))
+			_, err = w.Push(t.Context(), head, commit("a", []byte("a")))
 			var wait interface{ RetryAfter() time.Duration }
 			var refused *branch.Refused
 			if !errors.As(err, &wait) || wait.RetryAfter() != test.want || errors.As(err, &refused) {
@@ -98,13 +98,13 @@ func TestLimitInGraphQL(t *testing.T) {
 	r, c := seeded(t), newClock()
 	s := serve(t, r, c)
 	w := writer(t, r, s, app(s, c))
-	tip, err := w.Tip(t.Context())
+	head, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	// docs.github.com/graphql, "Rate limits and query limits for the GraphQL API".
 	s.Refuse("API rate limit exceeded for installation ID 42.")
-	_, err = w.Push(t.Context(), tip, commit("a", []byte("a")))
+	_, err = w.Push(t.Context(), head, commit("a", []byte("a")))
 	var wait interface{ RetryAfter() time.Duration }
 	if !errors.As(err, &wait) || wait.RetryAfter() != time.Minute {
 		t.Errorf("%v, want to wait a minute", err)
@@ -123,16 +123,16 @@ func TestRevokedToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tip, err := w.Tip(t.Context())
+	head, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Revoke()
-	if _, err := w.Push(t.Context(), tip, commit("a", []byte("a"))); err != nil {
+	if _, err := w.Push(t.Context(), head, commit("a", []byte("a"))); err != nil {
 		t.Fatalf("Push with a revoked token: %v", err)
 	}
 	s.Revoke()
-	if _, err := repository.Tip(t.Context()); err != nil {
+	if _, err := repository.Head(t.Context()); err != nil {
 		t.Errorf("Tip with a revoked token: %v", err)
 	}
 	if s.Issued() != 3 {
@@ -175,12 +175,12 @@ func TestRenamedRepository(t *testing.T) {
 	r, c := seeded(t), newClock()
 	s := serve(t, r, c)
 	w := writer(t, r, s, app(s, c))
-	tip, err := w.Tip(t.Context())
+	head, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Rename()
-	if _, err := w.Push(t.Context(), tip, commit("a", []byte("a"))); err != nil {
+	if _, err := w.Push(t.Context(), head, commit("a", []byte("a"))); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := r.ReadFile("overlays/a"); err != nil || string(got) != "a" {
@@ -208,11 +208,11 @@ func TestMovedToAnotherHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tip, err := w.Tip(t.Context())
+	head, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Push(t.Context(), tip, commit("a", []byte("a"))); err == nil || asked > 0 {
+	if _, err := w.Push(t.Context(), head, commit("a", []byte("a"))); err == nil || asked > 0 {
 		t.Errorf("the other host was asked %d times: %v", asked, err)
 	}
 }
@@ -257,16 +257,16 @@ func TestUnsignedCommitsAreSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tip, err := w.Tip(t.Context())
+	head, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tip, err = w.Push(t.Context(), tip, commit("a", []byte("a"))); err != nil || log.Len() > 0 {
+	if head, err = w.Push(t.Context(), head, commit("a", []byte("a"))); err != nil || log.Len() > 0 {
 		t.Fatalf("%v; of a signed commit the log says %s", err, log.String())
 	}
 	s.LeaveUnsigned()
 	for _, drafts := range [][]branch.Draft{commit("b", []byte("b")), append(commit("c", []byte("c")), commit("d", []byte("d"))...)} {
-		if tip, err = w.Push(t.Context(), tip, drafts); err != nil {
+		if head, err = w.Push(t.Context(), head, drafts); err != nil {
 			t.Fatal(err)
 		}
 	}

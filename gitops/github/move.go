@@ -154,8 +154,8 @@ func (w *Writer) ask(ctx context.Context, question string, variables map[string]
 	return nil
 }
 
-// graphQL is the address of GraphQL beside that of the REST API: on GitHub Enterprise
-// Server /api/graphql and /api/v3/.
+// graphQL returns the address of the GraphQL API for that of the REST API: on GitHub
+// Enterprise Server /api/graphql for /api/v3/.
 func graphQL(rest *url.URL) string {
 	address := *rest
 	address.Path = strings.TrimSuffix(address.Path, "v3/") + "graphql"

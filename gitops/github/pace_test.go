@@ -27,8 +27,8 @@ type paper struct {
 	made int
 }
 
-func (p *paper) Tip(context.Context) (branch.Tip, error) {
-	return branch.Tip{Commit: p.head, Tree: fstest.MapFS{}}, nil
+func (p *paper) Head(context.Context) (branch.Head, error) {
+	return branch.Head{Commit: p.head, Tree: fstest.MapFS{}}, nil
 }
 
 func (p *paper) Commits(context.Context, string, branch.Limit) iter.Seq2[branch.Commit, error] {
@@ -39,12 +39,12 @@ func (p *paper) File(context.Context, string, string) ([]byte, error) {
 	return nil, errors.ErrUnsupported
 }
 
-func (p *paper) Edits(context.Context, []branch.Commit, map[string]string, branch.Look) ([]branch.Edits, error) {
+func (p *paper) Edits(context.Context, []branch.Commit, map[string]string, branch.Selection) ([]branch.Edits, error) {
 	return nil, errors.ErrUnsupported
 }
 
-func (p *paper) Past(context.Context, string, []string) (branch.Tip, error) {
-	return branch.Tip{}, errors.ErrUnsupported
+func (p *paper) Past(context.Context, string, []string) (branch.Head, error) {
+	return branch.Head{}, errors.ErrUnsupported
 }
 
 func (p *paper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -89,11 +89,11 @@ func limitedWriter(t *testing.T, c *clock) (*github.Writer, *githubtest.Limiter)
 func land(t *testing.T, w *github.Writer, c *clock, n int) (waits int) {
 	t.Helper()
 	for {
-		tip, err := w.Tip(t.Context())
+		head, err := w.Head(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = w.Push(t.Context(), tip, commit(fmt.Sprint("act-", n), []byte("x")))
+		_, err = w.Push(t.Context(), head, commit(fmt.Sprint("act-", n), []byte("x")))
 		var wait interface{ RetryAfter() time.Duration }
 		if !errors.As(err, &wait) {
 			if err != nil {
@@ -170,12 +170,12 @@ func TestPace(t *testing.T) {
 	if n < 60 || n >= githubtest.MinuteContent {
 		t.Errorf("%d acts at once, want almost %d", n, githubtest.MinuteContent)
 	}
-	tip, err := w.Tip(t.Context())
+	head, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, err = w.Push(t.Context(), tip, commit("a", []byte("a"))); err != nil {
+		if _, err = w.Push(t.Context(), head, commit("a", []byte("a"))); err != nil {
 			break
 		}
 	}

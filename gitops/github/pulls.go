@@ -44,8 +44,8 @@ func NewPulls(c PullsConfig) (*Pulls, error) {
 }
 
 const (
-	// longestWait is how long a limit of GitHub's is waited for, and mostWaits how often.
-	longestWait, mostWaits = 5 * time.Minute, 3
+	// longestWait is how long a limit of GitHub's is waited for, and maxWaits how often.
+	longestWait, maxWaits = 5 * time.Minute, 3
 	// secondaryWait is what GitHub wants at least where it says no time
 	// (docs.github.com/rest, "Rate limits for the REST API": "wait for at least one minute").
 	secondaryWait = time.Minute
@@ -60,7 +60,7 @@ func (p *Pulls) do(ctx context.Context, request func() (*github.Response, error)
 			return nil
 		}
 		wait, limited := p.limit(response, err)
-		if !limited || waits == mostWaits {
+		if !limited || waits == maxWaits {
 			return explain(err)
 		}
 		if wait > longestWait {
@@ -73,8 +73,8 @@ func (p *Pulls) do(ctx context.Context, request func() (*github.Response, error)
 }
 
 // limit reports whether a request met one of GitHub's limits, and how long to wait.
-// go-github v50 knows the secondary limits by a page that GitHub has renamed since, so
-// they are told by status and words.
+// go-github v50 recognizes the secondary limits by a page that GitHub has renamed since, so
+// limit uses the status and the message.
 func (p *Pulls) limit(response *github.Response, err error) (time.Duration, bool) {
 	var primary *github.RateLimitError
 	var abuse *github.AbuseRateLimitError
@@ -96,7 +96,7 @@ func (p *Pulls) limit(response *github.Response, err error) (time.Duration, bool
 	return secondaryWait, status == http.StatusTooManyRequests || strings.Contains(strings.ToLower(err.Error()), "rate limit")
 }
 
-// Pull is a pull request as far as muster needs it.
+// Pull contains the fields of a pull request that muster needs.
 type Pull struct {
 	Number int
 	// URL is its page, Base the branch that it is to be merged into, Head its last commit.
@@ -118,8 +118,8 @@ func (p *Pulls) Get(ctx context.Context, number int) (Pull, error) {
 	return Pull{Number: number, URL: got.GetHTMLURL(), Base: got.GetBase().GetRef(), Head: got.GetHead().GetSHA(), Open: got.GetState() == "open"}, nil
 }
 
-// Open opens a pull request from one branch of the repository into another. Where
-// there is one already, that is returned.
+// Open opens a pull request from one branch of the repository into another. If one
+// exists already, Open returns that.
 func (p *Pulls) Open(ctx context.Context, head, base, title, body string) (Pull, error) {
 	var made *github.PullRequest
 	err := p.do(ctx, func() (response *github.Response, err error) {
@@ -157,10 +157,10 @@ func readOnly(err error) bool {
 // characters), less some.
 const longestComment = 65_000
 
-// Comment keeps one comment of a pull request up to date: that which begins with the
-// marker, an HTML comment that nobody sees. It is written where there is none, and
-// left alone where it says the same. changed reports whether something was written.
-// [ErrReadOnly] says that the token may not.
+// Comment keeps one comment of a pull request up to date: the one that begins with the
+// marker, an HTML comment, which is invisible. It creates a missing comment and leaves
+// an equal one unchanged. changed reports whether something was written.
+// [ErrReadOnly] means that the token may not write.
 func (p *Pulls) Comment(ctx context.Context, number int, marker, text string) (url string, changed bool, err error) {
 	body := marker + "\n" + text
 	if len(body) > longestComment {
@@ -191,7 +191,7 @@ func (p *Pulls) Comment(ctx context.Context, number int, marker, text string) (u
 	return made.GetHTMLURL(), true, nil
 }
 
-// comment finds the comment that begins with a marker; nil: there is none.
+// comment returns the comment that begins with a marker; nil if none does.
 func (p *Pulls) comment(ctx context.Context, number int, marker string) (*github.IssueComment, error) {
 	options := &github.IssueListCommentsOptions{ListOptions: github.ListOptions{PerPage: 100}}
 	for {

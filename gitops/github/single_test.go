@@ -57,7 +57,7 @@ func TestWhichWay(t *testing.T) {
 		drafts []branch.Draft
 		want   string
 	}{
-		"an act":                     {one("a: dispatch 1\n\nwhy\n\nAct: dispatch\n", file("a", "a"), file("default/scaling.yaml", "y")), single},
+		"an act":                     {one("a: dispatch 1\n\nwhy\n\nOperation: dispatch\n", file("a", "a"), file("default/scaling.yaml", "y")), single},
 		"a removal":                  {one("a\n", branch.Change{Path: "overlays/default/scaling.yaml"}), single},
 		"what is no text":            {one("a\n", file("a", "\xff\x00")), single},
 		"a message without newline":  {one("a", file("a", "a")), single},
@@ -83,7 +83,7 @@ func TestWhichWay(t *testing.T) {
 			executable(t, r)
 			s := serve(t, r, c2)
 			w := writer(t, r, s, app(s, c2))
-			tip, err := w.Tip(t.Context())
+			tip, err := w.Head(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,17 +120,17 @@ func TestMessageIsReadBack(t *testing.T) {
 	r, c := seeded(t), newClock()
 	s := serve(t, r, c)
 	w := writer(t, r, s, app(s, c))
-	tip, err := w.Tip(t.Context())
+	head, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := c.Now()
 	message := "default: dispatch 2 agents\n\n2 jobs are pending.\n\nOverlay: overlays/default\nObservation: {\"version\":2}\nCI: [skip ci]\n"
 	c.advance(time.Minute)
-	if tip, err = w.Push(t.Context(), tip, []branch.Draft{{Message: message, At: at, Changes: []branch.Change{file("a", "a")}}}); err != nil {
+	if head, err = w.Push(t.Context(), head, []branch.Draft{{Message: message, At: at, Changes: []branch.Change{file("a", "a")}}}); err != nil {
 		t.Fatal(err)
 	}
-	for commit, err := range w.Commits(t.Context(), tip.Commit, branch.Limit{Commits: 1}) {
+	for commit, err := range w.Commits(t.Context(), head.Commit, branch.Limit{Commits: 1}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,14 +159,14 @@ func TestLargeActIsCut(t *testing.T) {
 	s := serve(t, r, c)
 	s.Bound(200, 2_500_000)
 	w := writer(t, r, s, app(s, c))
-	tip, err := w.Tip(t.Context())
+	head, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = w.Push(t.Context(), tip, []branch.Draft{{Message: "retire 400\n", Changes: append(gone, file("d", "now a file"))}}); !errors.Is(err, branch.ErrInvalid) {
+	if _, err = w.Push(t.Context(), head, []branch.Draft{{Message: "retire 400\n", Changes: append(gone, file("d", "now a file"))}}); !errors.Is(err, branch.ErrInvalid) {
 		t.Errorf("Push: %v, want ErrInvalid", err)
 	}
-	if _, err = w.Push(t.Context(), tip, []branch.Draft{{Message: "retire 400\n", Changes: append(gone, file("left", "x"))}}); err != nil {
+	if _, err = w.Push(t.Context(), head, []branch.Draft{{Message: "retire 400\n", Changes: append(gone, file("left", "x"))}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := made(s); got != "1 commits, 3 trees, 1 updateRefs" {
@@ -184,7 +184,7 @@ func TestAnswerLostBeforeTheCommit(t *testing.T) {
 	r, c := seeded(t), newClock()
 	s := serve(t, r, c)
 	w := writer(t, r, s, app(s, c))
-	tip, err := w.Tip(t.Context())
+	tip, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestAnswerLostAndBuiltOn(t *testing.T) {
 			r, c := seeded(t), newClock()
 			s := serve(t, r, c)
 			w := writer(t, r, s, app(s, c))
-			tip, err := w.Tip(t.Context())
+			head, err := w.Head(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -221,7 +221,7 @@ func TestAnswerLostAndBuiltOn(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			got, err := w.Push(t.Context(), tip, commit("a", []byte("a")))
+			got, err := w.Push(t.Context(), head, commit("a", []byte("a")))
 			if !mine {
 				if !errors.Is(err, branch.ErrMoved) {
 					t.Errorf("Push: %v, want ErrMoved", err)
@@ -245,24 +245,24 @@ func TestLimitOfACommit(t *testing.T) {
 	r, c := seeded(t), newClock()
 	s := serve(t, r, c)
 	w := writer(t, r, s, app(s, c))
-	tip, err := w.Tip(t.Context())
+	head, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tip, err = w.Push(t.Context(), tip, commit("a", []byte("a"))); err != nil {
+	if head, err = w.Push(t.Context(), head, commit("a", []byte("a"))); err != nil {
 		t.Fatal(err)
 	}
 	s.LimitNext(githubtest.Limit{Status: http.StatusForbidden, Header: map[string]string{"Retry-After": "61"}, Words: "You have exceeded a secondary rate limit"})
-	_, err = w.Push(t.Context(), tip, commit("b", []byte("b")))
+	_, err = w.Push(t.Context(), head, commit("b", []byte("b")))
 	var wait interface{ RetryAfter() time.Duration }
 	if !errors.As(err, &wait) || wait.RetryAfter() != 61*time.Second {
 		t.Errorf("%v, want to wait 61 s", err)
 	}
-	if _, err = w.Push(t.Context(), tip, commit("b", []byte("b"))); !errors.As(err, &wait) || !strings.Contains(err.Error(), "to stay below GitHub's limits") {
+	if _, err = w.Push(t.Context(), head, commit("b", []byte("b"))); !errors.As(err, &wait) || !strings.Contains(err.Error(), "to stay below GitHub's limits") {
 		t.Errorf("at once again: %v", err)
 	}
 	c.advance(61 * time.Second)
-	if _, err = w.Push(t.Context(), tip, commit("b", []byte("b"))); err != nil {
+	if _, err = w.Push(t.Context(), head, commit("b", []byte("b"))); err != nil {
 		t.Error(err)
 	}
 }

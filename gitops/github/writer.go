@@ -27,8 +27,8 @@ type Config struct {
 	API string
 	// Token returns a token that may write the repository's contents.
 	Token func(context.Context) (string, error)
-	// Refused is told of a token that GitHub does not take, and reports whether Token may
-	// have another; nil: it has none.
+	// Refused is called with a token that GitHub refuses, and reports whether Token may
+	// return another; nil: never.
 	Refused func(token string) bool
 	// MayWrite reports whether the token may write; nil: nobody knows.
 	MayWrite func(context.Context) error
@@ -36,27 +36,27 @@ type Config struct {
 	Client *http.Client
 	// Now is the clock by which GitHub's limits are kept.
 	Now func() time.Time
-	// Log is told once when GitHub does not sign the commits; nil discards.
+	// Log records once that GitHub does not sign the commits; nil discards.
 	Log *slog.Logger
 }
 
 // Reader is a branch that is read over git.
 type Reader interface {
-	// Tip returns the branch's head and its tree.
-	Tip(ctx context.Context) (branch.Tip, error)
+	// Head returns the branch's head and its tree.
+	Head(ctx context.Context) (branch.Head, error)
 	// Commits yields the commit from and those before it, the newest first.
 	Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error]
 	// File returns a file as it was at a past commit.
 	File(ctx context.Context, commit, name string) ([]byte, error)
 	// Edits says what commits have changed against their first parents.
-	Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error)
+	Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Selection) ([]branch.Edits, error)
 	// Past returns the files as they were at a past commit; those in dirs will be read.
-	Past(ctx context.Context, commit string, dirs []string) (branch.Tip, error)
+	Past(ctx context.Context, commit string, dirs []string) (branch.Head, error)
 }
 
 // Writer is a writer of package gitops whose commits are made by GitHub: they carry
 // the App as author, GitHub's time and GitHub's signature. That is also why
-// the same commit made again has another identifier, and why [branch.Draft.At] is not
+// a repeated commit has another identifier, and why [branch.Draft.At] is not
 // that of the commit: the instant of a decision is in its trailers.
 type Writer struct {
 	config Config
@@ -68,7 +68,7 @@ type Writer struct {
 	ids nodeIDs
 	// pace keeps what is written below GitHub's limits.
 	pace pace
-	// unsigned says that the log was told that GitHub does not sign the commits.
+	// unsigned reports whether the log already records that GitHub does not sign the commits.
 	unsigned bool
 }
 
@@ -91,8 +91,8 @@ func NewWriter(c Config) (*Writer, error) {
 	return &Writer{config: c, client: client, pace: pace{now: c.Now}}, nil
 }
 
-// Tip returns the branch's head and its files, read over git.
-func (w *Writer) Tip(ctx context.Context) (branch.Tip, error) { return w.config.Repository.Tip(ctx) }
+// Head returns the branch's head and its files, read over git.
+func (w *Writer) Head(ctx context.Context) (branch.Head, error) { return w.config.Repository.Head(ctx) }
 
 // Commits yields the commit from and those before it, the newest first, read
 // over git.
@@ -106,13 +106,13 @@ func (w *Writer) File(ctx context.Context, commit, name string) ([]byte, error) 
 }
 
 // Edits says what commits have changed against their first parents, read over git.
-func (w *Writer) Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Look) ([]branch.Edits, error) {
+func (w *Writer) Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Selection) ([]branch.Edits, error) {
 	return w.config.Repository.Edits(ctx, commits, trees, look)
 }
 
-// Writable reports whether the App may write files at all, as far as that is known.
-// [branch.ErrUnproven] says that it may, and whether a protected branch lets a commit pass
-// is not asked: nothing in the API judges a push that is not made.
+// Writable returns an error if the App is known not to be able to write files at all.
+// [branch.ErrUnproven] means that it may write, but that a protected branch may still refuse
+// a commit: the API cannot check a push without making it.
 func (w *Writer) Writable(ctx context.Context) error {
 	if w.config.MayWrite != nil {
 		if err := w.config.MayWrite(ctx); err != nil {
@@ -122,33 +122,33 @@ func (w *Writer) Writable(ctx context.Context) error {
 	return branch.ErrUnproven
 }
 
-// Push puts the commits on the branch, all or none, which GitHub does only if it is still
-// at the tip, as [git.Branch.Push] does it. One commit of plain files is one request that
-// writes; see [Writer.Limits] for several.
-func (w *Writer) Push(ctx context.Context, tip branch.Tip, commits []branch.Draft) (branch.Tip, error) {
-	all, err := drafts(tip.Tree, commits)
+// Push adds the commits to the branch, all or none, as [git.Branch.Push] does. GitHub accepts
+// them only if the branch is still at tip. One commit of plain files takes one writing
+// request; see [Writer.Limits] for several.
+func (w *Writer) Push(ctx context.Context, head branch.Head, commits []branch.Draft) (branch.Head, error) {
+	all, err := drafts(head.Tree, commits)
 	if err != nil || len(all) == 0 {
-		return tip, err
+		return head, err
 	}
 	if len(all) == 1 && all[0].single() {
-		return w.pushSingle(ctx, tip.Commit, all[0])
+		return w.pushSingle(ctx, head.Commit, all[0])
 	}
-	return w.pushChain(ctx, tip.Commit, all)
+	return w.pushChain(ctx, head.Commit, all)
 }
 
 // Limits returns how much one commit may change so that it is one request that writes.
 // Commits are pushed one by one: each costs one such request then, and two and the share
 // of a third where several are pushed together.
 func (w *Writer) Limits() branch.Limits {
-	return branch.Limits{OneByOne: true, Files: mostFiles, Bytes: mostBytes}
+	return branch.Limits{OneByOne: true, Files: maxFiles, Bytes: maxBytes}
 }
 
-// landed returns the tip after a push: the commit that was made, though others may have
-// built on it already.
-func (w *Writer) landed(ctx context.Context, commit string) (branch.Tip, error) {
-	tip, err := w.Tip(ctx)
-	if err != nil || tip.Commit == commit {
-		return tip, err
+// landed returns the new commit as the head after a push, even if other writers have
+// already added commits to it.
+func (w *Writer) landed(ctx context.Context, commit string) (branch.Head, error) {
+	head, err := w.Head(ctx)
+	if err != nil || head.Commit == commit {
+		return head, err
 	}
 	return w.config.Repository.Past(ctx, commit, nil)
 }

@@ -29,9 +29,8 @@ type Size struct {
 // GeneratedAt is when commit i of a generated repository was made.
 func GeneratedAt(i int) time.Time { return time.Unix(1_600_000_000+60*int64(i), 0).UTC() }
 
-// Generate fills an empty repository with a company's GitOps monorepo of that
-// size, of which the fleet's directories are a small part. The same size
-// gives the same commits.
+// Generate fills an empty repository with a company's GitOps monorepo of that size. The fleet's
+// directories are a small part of it. The same size gives the same commits.
 func (r Repository) Generate(size Size) error {
 	cmd := exec.Command("git", "fast-import", "--quiet")
 	cmd.Dir, cmd.Env = r.Dir, environment(exec.Command("git"))

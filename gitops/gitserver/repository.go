@@ -62,7 +62,7 @@ func (r Repository) GitInput(input []byte, args ...string) (string, error) {
 	return run(r.Dir, input, args...)
 }
 
-// Head returns the commit of branch main, or an error when there is none.
+// Head returns the commit of branch main, or an error if the branch does not exist.
 func (r Repository) Head() (string, error) {
 	out, err := r.Git("rev-parse", "--verify", "--quiet", "refs/heads/main")
 	return strings.TrimSpace(out), err

@@ -19,8 +19,7 @@ import (
 // Options say how a server behaves. The zero value serves everybody over
 // plain HTTP.
 type Options struct {
-	// Username and Password are asked for as basic authentication where
-	// Password is not empty.
+	// Username and Password are required as basic authentication if Password is not empty.
 	Username, Password string
 	// TLS serves https with a certificate of the server's own making; see
 	// [Server.CertificatePEM].

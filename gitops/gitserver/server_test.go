@@ -14,12 +14,12 @@ import (
 )
 
 func TestServerTakesAPushOverHTTP(t *testing.T) {
-	fleet := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: "s3cret"})
+	loaded := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: "s3cret"})
 	at := time.Unix(1_700_000_000, 0)
-	if _, err := fleet.Commit("begin", at, branch.Change{Path: "a/b.txt", Content: []byte("one\n")}); err != nil {
+	if _, err := loaded.Commit("begin", at, branch.Change{Path: "a/b.txt", Content: []byte("one\n")}); err != nil {
 		t.Fatal(err)
 	}
-	address := strings.Replace(fleet.URL(), "http://", "http://muster:s3cret@", 1)
+	address := strings.Replace(loaded.URL(), "http://", "http://muster:s3cret@", 1)
 	clone := t.TempDir()
 	git := func(args ...string) {
 		t.Helper()
@@ -31,20 +31,20 @@ func TestServerTakesAPushOverHTTP(t *testing.T) {
 	git("clone", "--quiet", address, ".")
 	git("commit", "--quiet", "--allow-empty", "-m", "two")
 	git("push", "--quiet")
-	if out, err := fleet.Git("log", "--format=%s", "main"); err != nil || out != "two\nbegin\n" {
+	if out, err := loaded.Git("log", "--format=%s", "main"); err != nil || out != "two\nbegin\n" {
 		t.Errorf("log = %q, %v", out, err)
 	}
-	if got, err := fleet.ReadFile("a/b.txt"); err != nil || !bytes.Equal(got, []byte("one\n")) {
+	if got, err := loaded.ReadFile("a/b.txt"); err != nil || !bytes.Equal(got, []byte("one\n")) {
 		t.Errorf("ReadFile = %q, %v", got, err)
 	}
-	if len(fleet.Requests()) == 0 || len(fleet.Requests()) != 0 {
+	if len(loaded.Requests()) == 0 || len(loaded.Requests()) != 0 {
 		t.Error("Requests must return what happened since the last call")
 	}
 }
 
 func TestServerRefusesAWrongPassword(t *testing.T) {
-	fleet := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: "right"})
-	address := strings.Replace(fleet.URL(), "http://", "http://muster:wrong@", 1)
+	loaded := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: "right"})
+	address := strings.Replace(loaded.URL(), "http://", "http://muster:wrong@", 1)
 	if out, err := exec.Command("git", "ls-remote", address).CombinedOutput(); err == nil {
 		t.Errorf("ls-remote with a wrong password succeeded: %s", out)
 	}
@@ -53,11 +53,11 @@ func TestServerRefusesAWrongPassword(t *testing.T) {
 // TestRememberedReads: with Remember, a read is answered without git for as long
 // as no ref has changed, however it is changed.
 func TestRememberedReads(t *testing.T) {
-	fleet := gitserver.NewServer(t, gitserver.Options{Remember: true})
+	loaded := gitserver.NewServer(t, gitserver.Options{Remember: true})
 	at := time.Unix(1_700_000_000, 0)
 	commit := func(text string) string {
 		t.Helper()
-		head, err := fleet.Commit("change", at, branch.Change{Path: "file", Content: []byte(text)})
+		head, err := loaded.Commit("change", at, branch.Change{Path: "file", Content: []byte(text)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestRememberedReads(t *testing.T) {
 	}
 	listed := func() string {
 		t.Helper()
-		out, err := exec.Command("git", "ls-remote", fleet.URL(), "refs/heads/main").Output()
+		out, err := exec.Command("git", "ls-remote", loaded.URL(), "refs/heads/main").Output()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,13 +78,13 @@ func TestRememberedReads(t *testing.T) {
 		}
 	}
 	want := listed()
-	if _, err := fleet.Git("pack-refs", "--all"); err != nil {
+	if _, err := loaded.Git("pack-refs", "--all"); err != nil {
 		t.Fatal(err)
 	}
 	if got := listed(); got != want {
 		t.Errorf("with packed refs %s is listed, want %s", got, want)
 	}
-	objects := filepath.Join(fleet.Dir, "objects")
+	objects := filepath.Join(loaded.Dir, "objects")
 	if err := os.Rename(objects, objects+".away"); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestRememberedReads(t *testing.T) {
 	if err := os.Rename(objects+".away", objects); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fleet.Git("update-ref", "-d", "refs/heads/main"); err != nil {
+	if _, err := loaded.Git("update-ref", "-d", "refs/heads/main"); err != nil {
 		t.Fatal(err)
 	}
 	if got := listed(); got != "" {

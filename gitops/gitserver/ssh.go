@@ -24,8 +24,8 @@ import (
 type SSHServer struct {
 	// Address is where it listens, as host:port.
 	Address string
-	// KeyFile is the private key that may log in, and KnownHostsFile what a
-	// client has to know of the server.
+	// KeyFile is the private key that may log in. KnownHostsFile is the known_hosts file for
+	// clients.
 	KeyFile, KnownHostsFile string
 
 	listener net.Listener

@@ -48,7 +48,7 @@ func Run(t *testing.T, h Harness) {
 		"chain":     chain,
 		"nothing":   nothing,
 		"modes":     modes,
-		"lost race": lostRace,
+		"lost race": conflict,
 		"writers":   writers,
 		"refusal":   refusal,
 		"many":      many,
@@ -80,16 +80,16 @@ func seed(t *testing.T, r gitserver.Repository, changes ...branch.Change) {
 	}
 }
 
-func tipOf(t *testing.T, w branch.Writer) branch.Tip {
+func headOf(t *testing.T, w branch.Writer) branch.Head {
 	t.Helper()
-	tip, err := w.Tip(t.Context())
+	tip, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return tip
 }
 
-func push(t *testing.T, w branch.Writer, tip branch.Tip, commits ...branch.Draft) branch.Tip {
+func push(t *testing.T, w branch.Writer, tip branch.Head, commits ...branch.Draft) branch.Head {
 	t.Helper()
 	tip, err := w.Push(t.Context(), tip, commits)
 	if err != nil {
@@ -119,7 +119,7 @@ func head(t *testing.T, r gitserver.Repository) string {
 // chain pushes commits that build on each other.
 func chain(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
-	tip := push(t, w, tipOf(t, w),
+	tip := push(t, w, headOf(t, w),
 		commit("one", write(dir+"a.yaml", "a\n"), write(dir+"kustomization.yaml", "resources: [a.yaml]\n")),
 		commit("two", branch.Change{Path: dir + "a.yaml"}, write("overlays/new/deep/b.yaml", "b\n")),
 		commit("three", branch.Change{Path: "overlays/new/deep/b.yaml"}),
@@ -143,7 +143,7 @@ func chain(t *testing.T, h Harness, r gitserver.Repository) {
 // nothing pushes what is there already.
 func nothing(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
-	tip := tipOf(t, w)
+	tip := headOf(t, w)
 	same := push(t, w, tip, commit("same", write("overlays/default/scaling.yaml", "policy\n"), branch.Change{Path: "overlays/none"}), commit("empty"))
 	if same.Commit != tip.Commit || head(t, r) != tip.Commit {
 		t.Errorf("nothing made commit %s", head(t, r))
@@ -162,17 +162,17 @@ func modes(t *testing.T, h Harness, r gitserver.Repository) {
 		t.Fatal(err)
 	}
 	w := h.Open(t, r)
-	push(t, w, tipOf(t, w), commit("again", write(script, "y"), write("overlays/default/plain", "z")))
+	push(t, w, headOf(t, w), commit("again", write(script, "y"), write("overlays/default/plain", "z")))
 	out, err := r.Git("ls-tree", "main", script, "overlays/default/plain")
 	if err != nil || strings.Count(out, "100755") != 1 || strings.Count(out, "100644") != 1 {
 		t.Errorf("the modes are %s (%v)", out, err)
 	}
 }
 
-// lostRace pushes onto a tip that is none any more.
-func lostRace(t *testing.T, h Harness, r gitserver.Repository) {
+// conflict pushes onto a head that is stale.
+func conflict(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
-	tip := tipOf(t, w)
+	tip := headOf(t, w)
 	seed(t, r, write(dir+"theirs", "theirs"))
 	before := head(t, r)
 	if _, err := w.Push(t.Context(), tip, []branch.Draft{commit("late", write(dir+"ours", "ours"))}); !errors.Is(err, branch.ErrMoved) {
@@ -181,7 +181,7 @@ func lostRace(t *testing.T, h Harness, r gitserver.Repository) {
 	if head(t, r) != before {
 		t.Error("something was written")
 	}
-	tip = tipOf(t, w)
+	tip = headOf(t, w)
 	if _, err := fs.Stat(tip.Tree, dir+"theirs"); err != nil {
 		t.Errorf("the other writer's file: %v", err)
 	}
@@ -223,11 +223,11 @@ func writers(t *testing.T, h Harness, r gitserver.Repository) {
 	}
 }
 
-// land tries until the commit is in. Every lost race means that another
+// land tries until the commit is in. Every conflict means that another
 // writer's commit landed, so it ends.
 func land(ctx context.Context, w branch.Writer, c branch.Draft) error {
 	for {
-		tip, err := w.Tip(ctx)
+		tip, err := w.Head(ctx)
 		if err != nil {
 			return err
 		}
@@ -237,10 +237,10 @@ func land(ctx context.Context, w branch.Writer, c branch.Draft) error {
 	}
 }
 
-// refusal is another error than a lost race, and carries the server's words.
+// refusal is an error other than a conflict, and carries the server's words.
 func refusal(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
-	tip := tipOf(t, w)
+	tip := headOf(t, w)
 	h.Refuse(t, r, "the branch is protected, says the server")
 	_, err := w.Push(t.Context(), tip, []branch.Draft{commit("no", write(dir+"a", "a"))})
 	var refused *branch.Refused
@@ -255,7 +255,7 @@ func refusal(t *testing.T, h Harness, r gitserver.Repository) {
 	}
 }
 
-// many files are written and removed in one commit each, some of which are no text.
+// many files are written and removed in one commit each; some are binary.
 func many(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
 	var there, gone []branch.Change
@@ -264,7 +264,7 @@ func many(t *testing.T, h Harness, r gitserver.Repository) {
 		there, gone = append(there, write(name, fmt.Sprint(i))), append(gone, branch.Change{Path: name})
 	}
 	there[7].Content = []byte("\xff\x00")
-	tip := push(t, w, tipOf(t, w), commit("many", there...))
+	tip := push(t, w, headOf(t, w), commit("many", there...))
 	if got, err := r.ReadFile(there[7].Path); err != nil || string(got) != "\xff\x00" {
 		t.Errorf("what is no text became %q, %v", got, err)
 	}
@@ -280,7 +280,7 @@ func many(t *testing.T, h Harness, r gitserver.Repository) {
 // paths that git forbids are not written.
 func paths(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
-	tip := tipOf(t, w)
+	tip := headOf(t, w)
 	for _, path := range []string{"", "/a", "../a", "a/../../b", ".git/config", "a/.GIT/b", "a//b", "base/job.yaml/x"} {
 		if _, err := w.Push(t.Context(), tip, []branch.Draft{commit("bad", write(path, "x"))}); err == nil {
 			t.Errorf("writing %q succeeded", path)

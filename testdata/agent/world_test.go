@@ -20,7 +20,7 @@ import (
 	"muster/base"
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/generator/manifest"
+	"muster/generator/fleet"
 	"muster/generator/plan"
 	"muster/overlays"
 )
@@ -179,7 +179,7 @@ func (w *world) order(d plan.Dispatch) (plan.Overlay, []byte) {
 			w.t.Fatal(err)
 		}
 	}
-	loaded, err := manifest.NewLoader("overlays").Load(os.DirFS(dir))
+	loaded, err := fleet.NewLoader("overlays").Load(os.DirFS(dir))
 	if err != nil {
 		w.t.Fatal(err)
 	}

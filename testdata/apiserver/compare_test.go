@@ -188,7 +188,7 @@ func (g *grammar) values(typ string, depth int) []any {
 	case "int32", "int64":
 		return []any{-1, 0, 1, 5, 70000, 3_000_000_000, "1", 1.5, true}
 	case "quantity":
-		return []any{"1", 2, "4 cores", "4Gib", "8Gigs", "-1", "1e3", "1.5", "500m", "0", "", true, "1Ki", "1E"}
+		return []any{"1", 2, "4 cores", "4Gib", "8Gigs", "-1", "1e3", "1.5", "500m", "0", "", true, "1Ki", "1K", "1E"}
 	case "int-or-string":
 		return []any{0, 80, 70000, "http", "80", "UPPER", "", true}
 	case "time":

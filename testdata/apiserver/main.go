@@ -2,7 +2,7 @@
 // creating the objects of the named manifests, or of standard input: one
 // finding a line, exit code 1 if there are any, 2 if they cannot be read.
 //
-// It is a module of its own: muster itself contains no Kubernetes code. It reads
+// It is a module of its own: muster itself contains none of the API server. It reads
 // muster from the directories above, to compare what the two refuse.
 package main
 

@@ -33,7 +33,7 @@ import (
 
 var pictures = flag.String("pictures", "", "write screenshots into this directory")
 
-// fleet is a page of a made-up day, and the ticks that it is told of.
+// fleet is a page of a made-up day, and the ticks that are reported to it.
 type fleet struct {
 	page   *page.Page
 	status *status.Recorder
@@ -75,14 +75,14 @@ func newFleet(t *testing.T) (*fleet, string) {
 func (f *fleet) tick(i int) {
 	now := f.clock()
 	r := generator.Report{Began: now, Ended: now.Add(400 * time.Millisecond), Next: now.Add(15 * time.Second), Git: now, Buildkite: now, Outcome: generator.Unchanged}
-	r.Result.Tip.Commit, r.Result.Looked.Snapshot.At = "tip", now
+	r.Result.Head.Commit, r.Result.Looked.Snapshot.At = "tip", now
 	for n, name := range []string{"default", "gpu/large", "macos", hostile} {
 		s := wave(i, n)
 		o := plan.Overlay{Name: name, Policy: plan.Policy{Queue: strings.Split(name, "/")[0], Max: 60}}
 		d := plan.Decision{Overlay: name, Queue: o.Policy.Queue, Sum: s, Observation: plan.Observation{At: now, Queue: o.Policy.Queue, Jobs: []plan.Demand{{Overlays: []string{name}, Pending: s.Pending, Oldest: &now}}}}
 		if s.Dispatch > 0 {
 			d.Dispatch = []plan.Dispatch{{ID: fmt.Sprintf("o%d-%08d", n, i), Purpose: plan.ForDemand, Agents: s.Dispatch}}
-			r.Result.Acts = append(r.Result.Acts, ledger.Act{Kind: ledger.Dispatch, Path: "overlays/" + name, Decision: d})
+			r.Result.Operations = append(r.Result.Operations, ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/" + name, Decision: d})
 			r.Outcome = generator.Committed
 		}
 		r.Result.Looked.Overlays = append(r.Result.Looked.Overlays, o)

@@ -9,7 +9,7 @@ import (
 
 // row is a dispatch of the ledger.
 type row struct {
-	Act        string    `json:"act"`
+	Act        string    `json:"operation"`
 	At         time.Time `json:"at"`
 	Agents     int       `json:"agents"`
 	Dispatches []string  `json:"dispatches"`

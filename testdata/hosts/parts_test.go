@@ -63,7 +63,7 @@ func (y *story) twentyTicks() {
 		y.build(1)
 		before, began := y.repo.Stats(), time.Now()
 		result := y.tick(3 * time.Minute)
-		if len(result.Acts) == 0 {
+		if len(result.Operations) == 0 {
 			continue
 		}
 		after := y.repo.Stats()
@@ -97,7 +97,7 @@ func (y *story) rival() {
 	running.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
 			pushing := time.Now()
-			tip, err := other.Tip(ctx)
+			tip, err := other.Head(ctx)
 			if err == nil {
 				name := fmt.Sprintf("notes/%d", i)
 				_, err = other.Push(ctx, tip, []branch.Draft{{Message: "note\n", At: time.Now(), Changes: []branch.Change{{Path: name, Content: []byte(name)}}}})
@@ -114,8 +114,8 @@ func (y *story) rival() {
 	})
 	last := time.Now()
 	y.onTick = func(result generator.Result) {
-		must(y.t, y.cluster.Sync(result.Tip.Tree, "overlays/default"))
-		if len(result.Acts) > 0 {
+		must(y.t, y.cluster.Sync(result.Head.Tree, "overlays/default"))
+		if len(result.Operations) > 0 {
 			y.row.landed++
 			y.row.gap = max(y.row.gap, time.Since(last))
 			last = time.Now()
@@ -261,7 +261,7 @@ func (y *story) rename() {
 		return
 	}
 	y.place.rename(y.t)
-	_, err := y.repo.Tip(y.t.Context())
+	_, err := y.repo.Head(y.t.Context())
 	if err != nil {
 		y.row.renames = "said: " + err.Error()
 		return

@@ -112,7 +112,7 @@ func (y *story) tick(pass time.Duration) generator.Result {
 	if err != nil {
 		y.t.Fatalf("the tick: %v", err)
 	}
-	must(y.t, y.cluster.Sync(result.Tip.Tree, "overlays/default"))
+	must(y.t, y.cluster.Sync(result.Head.Tree, "overlays/default"))
 	y.world.Advance(pass)
 	return result
 }

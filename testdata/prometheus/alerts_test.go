@@ -30,7 +30,7 @@ func (s *site) well() generator.Report {
 	}
 	r := generator.Report{
 		Began: s.now, Ended: s.now.Add(time.Second), Next: s.now.Add(step), Outcome: generator.Committed, Git: s.now, Buildkite: s.now,
-		Steps: map[generator.Step]time.Duration{generator.StepTip: time.Second},
+		Steps: map[generator.Step]time.Duration{generator.StepHead: time.Second},
 	}
 	look := &r.Result.Looked
 	look.Snapshot.At = s.now
@@ -47,7 +47,7 @@ func (s *site) well() generator.Report {
 	}
 	r.Result.Decisions = []plan.Decision{d}
 	for _, kind := range []ledger.Kind{ledger.Dispatch, ledger.Retire} {
-		r.Result.Acts = append(r.Result.Acts, ledger.Act{Kind: kind, Path: "overlays/linux", Decision: d})
+		r.Result.Operations = append(r.Result.Operations, ledger.Operation{Kind: kind, Path: "overlays/linux", Decision: d})
 	}
 	return r
 }
@@ -59,7 +59,7 @@ func failed(r *generator.Report, outcome generator.Outcome, at generator.Step) {
 
 func suspended(code plan.SuspensionCode) func(*site, *generator.Report) {
 	return func(_ *site, r *generator.Report) {
-		r.Result.Acts = nil
+		r.Result.Operations = nil
 		r.Result.Suspended = []generator.Suspended{{Overlay: "linux", Why: plan.Suspension{Code: code}}}
 	}
 }
@@ -82,17 +82,17 @@ var troubles = []struct {
 	{"no scrape", 30 * time.Minute, func(s *site, _ *generator.Report) { s.down = true }, []string{"MusterDown"}},
 	{"every tick fails", time.Hour, func(_ *site, r *generator.Report) { failed(r, generator.Failed, generator.StepLoad) }, []string{"MusterNotTicking"}},
 	{"git is away for a day", 24 * time.Hour, func(_ *site, r *generator.Report) {
-		failed(r, generator.Failed, generator.StepTip)
+		failed(r, generator.Failed, generator.StepHead)
 		r.Git, r.Buildkite = time.Time{}, time.Time{} // which is asked after git
 	}, []string{"MusterNoAnswer git", "MusterNotTicking"}},
 	{"Buildkite is away for a day", 24 * time.Hour, func(_ *site, r *generator.Report) {
-		failed(r, generator.Failed, generator.StepObserve)
+		failed(r, generator.Failed, generator.StepPoll)
 		r.Buildkite = time.Time{}
 	}, []string{"MusterNoAnswer buildkite", "MusterNotTicking"}},
 	{"the push is refused", time.Hour, func(_ *site, r *generator.Report) { failed(r, generator.Failed, generator.StepCommit) }, []string{"MusterNotTicking", "MusterPushFails"}},
 	{"another writer is always first", 20 * time.Minute, func(_ *site, r *generator.Report) {
-		failed(r, generator.Raced, generator.StepCommit)
-		r.Result.Races = 5
+		failed(r, generator.Conflict, generator.StepCommit)
+		r.Result.Conflicts = 5
 	}, []string{"MusterPushFails"}},
 	{"the limit is nearly used", time.Hour, func(s *site, _ *generator.Report) { s.left = 50 }, []string{"MusterRequestLimitNearlyUsed buildkite"}},
 	{"the token ends", 2 * time.Hour, func(s *site, _ *generator.Report) { s.expires = s.now.Add(6 * 24 * time.Hour) }, []string{"MusterTokenExpires"}},
@@ -117,10 +117,10 @@ var troubles = []struct {
 		r.Result.Decisions[0].Sum.Current, r.Result.Decisions[0].Sum.Stopping = 3, 2
 	}, nil},
 	{"jobs of no overlay", time.Hour, func(_ *site, r *generator.Report) { r.Result.Unserved = []plan.Unserved{{Queue: "gpu", Jobs: 2}} }, []string{"MusterJobsUnserved"}},
-	{"agents do not come", time.Hour, func(_ *site, r *generator.Report) { r.Result.Acts[1].Decision.Retire[0].Registered = 0 }, []string{"MusterAgentsNeverCame"}},
+	{"agents do not come", time.Hour, func(_ *site, r *generator.Report) { r.Result.Operations[1].Decision.Retire[0].Registered = 0 }, []string{"MusterAgentsNotRegistered"}},
 	{"one agent in ten does not come", time.Hour, func(s *site, r *generator.Report) {
 		if s.now.Minute()%10 == 0 {
-			r.Result.Acts[1].Decision.Retire[0].Registered = 0
+			r.Result.Operations[1].Decision.Retire[0].Registered = 0
 		}
 	}, nil},
 }

@@ -1,5 +1,5 @@
-// Command prose checks the language of the documentation, of the help texts and of
-// commit subjects with vale, from the top of the repository. The rules are in .vale.
+// Command prose checks the language of the documentation, the help texts, the doc comments and
+// the commit subjects with vale, from the top of the repository. The rules are in .vale.
 package main
 
 import (
@@ -25,7 +25,7 @@ const (
 )
 
 // unchecked are pages with the texts of others, and one that the rules are too new for.
-var unchecked = []string{"docs/third-party.md", "docs/design.md"}
+var unchecked = []string{"docs/third-party.md"}
 
 func main() {
 	log.SetFlags(0)
@@ -41,7 +41,7 @@ func check() error {
 	}
 	defer os.RemoveAll(tmp)
 	problems := 0
-	for _, part := range []func(string) ([]string, error){examples, pages, help, subjects} {
+	for _, part := range []func(string) ([]string, error){examples, pages, help, comments, subjects} {
 		found, err := part(tmp)
 		if err != nil {
 			return err
@@ -90,7 +90,8 @@ func report(found map[string][]alert) []string {
 	return lines
 }
 
-// examples checks the rules: each line of before.txt violates one, and none of after.txt.
+// examples checks the rules: each line of before.txt violates one, and none of after.txt, as
+// text, as the comment of a type and as the comment of a field. In a block of code, none does.
 func examples(tmp string) ([]string, error) {
 	var problems []string
 	for _, name := range []string{"before.txt", "after.txt"} {
@@ -111,10 +112,36 @@ func examples(tmp string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
+		source := "package p\n"
 		for i, line := range lines {
-			alerted := slices.ContainsFunc(found[file], func(a alert) bool { return a.Line == 2*i+1 })
-			if alerted != (name == "before.txt") {
-				problems = append(problems, fmt.Sprintf("%s/%s:%d: reported: %t, want %t: %s", dir, name, i+1, alerted, !alerted, line))
+			wrapped := strings.ReplaceAll(line, " ", "\n// ")
+			source += fmt.Sprintf("// %s\ntype T%d struct {\n\tF int // %s\n}\n// Code:\n//\n//\t%s\nvar C%d int\n", wrapped, i, line, line, i)
+		}
+		documented, err := docComments("p.go", source)
+		if err != nil {
+			return nil, err
+		}
+		inComments, err := valeComments(filepath.Dir(file), map[string][]doc{"p": documented})
+		if err != nil {
+			return nil, err
+		}
+		for i, line := range lines {
+			in := func(name string) bool {
+				return slices.ContainsFunc(inComments, func(v string) bool { return strings.HasSuffix(v, fmt.Sprintf(": "+name, i)) })
+			}
+			bad := name == "before.txt"
+			for _, c := range []struct {
+				as         string
+				have, want bool
+			}{
+				{"text", slices.ContainsFunc(found[file], func(a alert) bool { return a.Line == 2*i+1 }), bad},
+				{"a type's comment", in("T%d"), bad},
+				{"a field's comment", in("T%d.F"), bad},
+				{"a block of code", in("C%d"), false},
+			} {
+				if c.have != c.want {
+					problems = append(problems, fmt.Sprintf("%s/%s:%d: reported as %s: %t, want %t: %s", dir, name, i+1, c.as, c.have, c.want, line))
+				}
 			}
 		}
 	}
@@ -206,23 +233,32 @@ func help(tmp string) ([]string, error) {
 			have = append(have, strings.TrimSuffix(filepath.Base(file), ".txt")+": "+a.Match)
 		}
 	}
-	slices.Sort(have)
-	text, err := os.ReadFile(filepath.Join(dir, "help.txt"))
+	return compare("help.txt", have)
+}
+
+// compare returns the violations that are not in the list of existing ones, and the lines of
+// that list that are violations no longer. So the list can only shrink.
+func compare(list string, have []string) ([]string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, list))
 	if err != nil {
 		return nil, err
 	}
 	known := strings.Split(strings.TrimSpace(string(text)), "\n")
 	var problems []string
+	if !slices.IsSorted(known) {
+		problems = append(problems, fmt.Sprintf("%s/%s: not sorted", dir, list))
+	}
+	slices.Sort(have)
 	for _, line := range have {
 		if i := slices.Index(known, line); i >= 0 {
 			known = slices.Delete(known, i, i+1)
 			continue
 		}
-		problems = append(problems, "the help of "+line)
+		problems = append(problems, fmt.Sprintf("not in %s/%s: %s", dir, list, line))
 	}
 	for _, line := range known {
 		if line != "" {
-			problems = append(problems, fmt.Sprintf("%s/help.txt: remove the line %q: the help no longer contains it", dir, line))
+			problems = append(problems, fmt.Sprintf("%s/%s: remove the line %q: it is no longer found", dir, list, line))
 		}
 	}
 	return problems, nil

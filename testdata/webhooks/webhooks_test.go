@@ -21,7 +21,7 @@ import (
 	"github.com/go-playground/webhooks/v6/gogs"
 	gogsclient "github.com/gogits/go-gogs-client"
 
-	"muster/gitops/notice"
+	"muster/gitops/notify"
 )
 
 const secret = "sesame"
@@ -100,18 +100,18 @@ func affected(payload any) read {
 	return r
 }
 
-func notifier(t *testing.T, url, as, key string) *notice.Notifier {
+func notifier(t *testing.T, url, as, key string) *notify.Notifier {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(file, []byte(key+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := notice.Parse("kind=argocd,as=" + as + ",url=" + url + ",secret-file=" + file)
+	r, err := notify.Parse("kind=argocd,as=" + as + ",url=" + url + ",secret-file=" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := func() time.Time { return time.Time{} }
-	n, err := notice.New(notice.Config{Repository: "git@git.example.com:acme/fleet.git", Branch: "main", Receivers: []notice.Receiver{r}, Now: now})
+	n, err := notify.New(notify.Config{Repository: "git@git.example.com:acme/fleet.git", Branch: "main", Receivers: []notify.Receiver{r}, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func kinds() []string { return []string{"github", "gitlab", "gogs", "bitbucket-s
 // where, and which files changed; Bitbucket does not tell files.
 func TestPush(t *testing.T) {
 	t.Parallel()
-	push := notice.Push{Before: "0a", After: "0b", Written: []string{"overlays/default/dispatches/new.yaml"}, Removed: []string{"overlays/default/dispatches/old.yaml"}}
+	push := notify.Push{Before: "0a", After: "0b", Written: []string{"overlays/default/dispatches/new.yaml"}, Removed: []string{"overlays/default/dispatches/old.yaml"}}
 	for _, as := range kinds() {
 		a := &argoCD{}
 		server := httptest.NewServer(a)

@@ -1,6 +1,11 @@
 // Package chart draws the charts of muster. A chart does not depend on what its
 // numbers mean, and takes its colours from whether its viewer prefers light or
-// dark. docs/design.md says what draws which kind.
+// dark.
+//
+// The package computes the layout, and github.com/ajstarks/svgo writes the SVG: 45 KB of
+// the program. gonum/plot would add 6.4 MB. wcharczuk/go-chart (0.6 MB) and
+// vicanso/go-charts (0.9 MB) are no longer maintained, have axes that do not start at
+// zero, and have one set of colours for light and dark.
 package chart
 
 import "unicode/utf8"

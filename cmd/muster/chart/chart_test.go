@@ -48,8 +48,8 @@ func TestDots(t *testing.T) {
 	c := Dots{
 		Title: "A & B", Series: []string{"<ours>", "theirs"}, Rows: []string{"one", "two"},
 		Columns: []Column{
-			{Title: "wait", Least: 10, Values: [][]float64{{88, 0}, {math.NaN(), 2000}}},
-			{Title: "cost", Least: 0.5, Values: [][]float64{{1, 2}, {1, 3}}},
+			{Title: "wait", Min: 10, Values: [][]float64{{88, 0}, {math.NaN(), 2000}}},
+			{Title: "cost", Min: 0.5, Values: [][]float64{{1, 2}, {1, 3}}},
 		},
 	}
 	got := strings.Join(texts(t, c.SVG()), "|")
@@ -66,7 +66,7 @@ func TestDots(t *testing.T) {
 // TestLogAxis asserts that all rows share an axis that contains every value, and that small
 // values are drawn at its end.
 func TestLogAxis(t *testing.T) {
-	a := newLogAxis(Column{Least: 10, Values: [][]float64{{0, 100}, {math.NaN(), 1000}}}, 50, 400)
+	a := newLogAxis(Column{Min: 10, Values: [][]float64{{0, 100}, {math.NaN(), 1000}}}, 50, 400)
 	if a.at(0) != 50 || a.at(10) != 50 || a.at(1000) > 450 || a.at(1000) < 430 {
 		t.Errorf("0 is at %v, 10 at %v, 1000 at %v, want 50, 50, and near 450", a.at(0), a.at(10), a.at(1000))
 	}

@@ -21,8 +21,8 @@ type Dots struct {
 // Column is a quantity.
 type Column struct {
 	Title string
-	// Least is the left end of the axis. Smaller values are drawn there.
-	Least float64
+	// Min is the left end of the axis. Smaller values are drawn there.
+	Min float64
 	// Values are positive numbers or zero, by row and by series. NaN is not drawn.
 	Values [][]float64
 }
@@ -85,7 +85,7 @@ type logAxis struct {
 }
 
 func newLogAxis(c Column, left, width float64) logAxis {
-	a := logAxis{low: c.Least, high: 2 * c.Least, left: left, width: width}
+	a := logAxis{low: c.Min, high: 2 * c.Min, left: left, width: width}
 	for _, values := range c.Values {
 		for _, v := range values {
 			if v < a.low {

@@ -42,7 +42,7 @@ func marker(d *svg.SVG, series int, x, y float64) {
 	}
 }
 
-// names writes the name of each series beside its marker, in a line.
+// names writes the name of each series next to its marker, all in one line.
 func names(d *svg.SVG, series []string, y float64) {
 	x := float64(margin) + 4
 	for i, name := range series {

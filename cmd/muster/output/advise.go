@@ -20,7 +20,7 @@ func PrintAdvice(out io.Writer, overlay string, load simulation.Workload, a advi
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "  P95 WAIT\tMEAN WAIT\tPOD-HOURS\tAGENTS\tUNUSED\tCHANGES")
 	line := func(o advice.Option) {
-		fmt.Fprintf(w, "  %s\t%s\t%.1f\t%d\t%d\t%s\n", seconds(o.Wait.P95), seconds(o.Wait.Mean), o.Pods.Hours(), o.Agents, o.InVain, changed(o))
+		fmt.Fprintf(w, "  %s\t%s\t%.1f\t%d\t%d\t%s\n", seconds(o.Wait.P95), seconds(o.Wait.Mean), o.Pods.Hours(), o.Agents, o.Unused, changed(o))
 	}
 	if !slices.ContainsFunc(a.Frontier, func(o advice.Option) bool { return len(o.Changes) == 0 }) {
 		line(a.Today)

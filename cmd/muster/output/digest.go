@@ -67,11 +67,11 @@ func totalFields(t history.Total, unit string) []string {
 		return strconv.Itoa(*n) + unit
 	}
 	fields := []string{t.Key}
-	for _, n := range []int{t.Orders, t.Agents, t.Registered, t.Lost, t.InFlight, t.NotKnown} {
+	for _, n := range []int{t.Orders, t.Agents, t.Registered, t.Lost, t.InFlight, t.Unknown} {
 		fields = append(fields, strconv.Itoa(n))
 	}
 	fields = append(fields, seconds(t.FirstMean), seconds(t.FirstMax))
-	for _, n := range []int{t.Retires, t.Repairs, t.Damaged, t.Edits} {
+	for _, n := range []int{t.Retires, t.Repairs, t.Malformed, t.Edits} {
 		fields = append(fields, strconv.Itoa(n))
 	}
 	return fields

@@ -157,7 +157,7 @@ func (p *explainPrinter) steps(x explanation.Explanation) {
 	switch {
 	case x.Commit == nil:
 		p.head("HOW MANY AGENTS, AT THE LAST POLL")
-	case x.Commit.Act == history.Dispatch:
+	case x.Commit.Operation == history.Dispatch:
 		p.head("HOW MANY AGENTS")
 	default:
 		p.head("HOW MANY AGENTS WERE NEEDED THEN")
@@ -171,7 +171,7 @@ func (p *explainPrinter) steps(x explanation.Explanation) {
 		case s.Name != "dispatch" || s.Value == 0:
 		case x.Commit == nil:
 			terms += "; if it had polled then"
-		case x.Commit.Act != history.Dispatch:
+		case x.Commit.Operation != history.Dispatch:
 			terms += "; in another commit of the same tick"
 		}
 		p.hanging(fmt.Sprintf("  %-8s %4d = ", s.Name, s.Value), terms)
@@ -183,7 +183,7 @@ func (p *explainPrinter) policy(x *explanation.Policy) {
 	if x == nil {
 		return
 	}
-	p.head("POLICY IN FORCE")
+	p.head("POLICY AT THAT TIME")
 	var settings []string
 	for _, s := range x.Settings {
 		settings = append(settings, s.Setting+" "+s.After)
@@ -218,8 +218,8 @@ func (p *explainPrinter) timeline(all []explanation.Event) {
 // explainWidth is where lines of explanations break.
 const explainWidth = 100
 
-// hanging prints text in lines, of which the first begins with a head and the others are
-// as far to the right.
+// hanging prints text with a hanging indent: the first line starts with head, and the other
+// lines are indented by its width.
 func (p *explainPrinter) hanging(head, text string) {
 	line := head
 	for i, word := range strings.Fields(text) {

@@ -126,19 +126,19 @@ func (p *tablePrinter) Pause() error {
 
 func (p *tablePrinter) End(history.Count) error { return p.stream.Flush() }
 
-// mostWhy is how much of a reason a narrow table shows.
-const mostWhy = 72
+// maxWhy is how much of a reason a narrow table shows.
+const maxWhy = 72
 
 func historyCells(r history.Row, wide bool) []Cell {
 	why := OneRow(r.Why)
-	if !r.Act.Own() {
+	if !r.Operation.Own() {
 		why += ", by " + r.By
 		if r.Reason != "" {
 			why += ": " + r.Reason
 		}
 	}
-	if text := []rune(why); !wide && len(text) > mostWhy {
-		why = string(text[:mostWhy-1]) + "…"
+	if text := []rune(why); !wide && len(text) > maxWhy {
+		why = string(text[:maxWhy-1]) + "…"
 	}
 	dash := func(text string) string {
 		if text == "" {
@@ -147,12 +147,12 @@ func historyCells(r history.Row, wide bool) []Cell {
 		return text
 	}
 	agents := Unknown
-	if r.Act.Own() && r.Act != history.Repair && r.Act != history.Damaged {
+	if r.Operation.Own() && r.Operation != history.Repair && r.Operation != history.Malformed {
 		agents = strconv.Itoa(r.Agents)
 	}
 	style := Plain
-	switch r.Act {
-	case history.Damaged, history.Unknown:
+	switch r.Operation {
+	case history.Malformed, history.Unknown:
 		style = Bad
 	case history.Repair:
 		style = Warning
@@ -163,7 +163,7 @@ func historyCells(r history.Row, wide bool) []Cell {
 		style = Good
 	}
 	cells := []Cell{
-		{Text: r.At.UTC().Format(time.RFC3339), Style: Faint}, {Text: dash(r.Overlay)}, {Text: string(r.Act), Style: style},
+		{Text: r.At.UTC().Format(time.RFC3339), Style: Faint}, {Text: dash(r.Overlay)}, {Text: string(r.Operation), Style: style},
 		{Text: agents}, {Text: why}, outcomeCell(r),
 	}
 	if wide {
@@ -185,7 +185,7 @@ func outcomeCell(r history.Row) Cell {
 	switch {
 	case o.State == history.InFlight:
 		text = "in flight, " + text
-	case o.State == history.NotKnown:
+	case o.State == history.OutcomeUnknown:
 		text = "unknown, " + text
 	case r.Lost() == r.Agents && r.Agents > 0:
 		text, style = fmt.Sprintf("none of %d registered", r.Agents), Bad
@@ -292,7 +292,7 @@ func toYAML(value any) ([]byte, error) {
 	if err := kyaml.Unmarshal(text, &document); err != nil {
 		return nil, err
 	}
-	quoteOdd(&document)
+	quoteInvalid(&document)
 	var b bytes.Buffer
 	err = kyaml.NewEncoder(&b).Encode(&document)
 	return b.Bytes(), err
@@ -316,8 +316,8 @@ func (p *csvPrinter) Row(r history.Row) error {
 		}
 		return strconv.Itoa(*n)
 	}
-	fields := []string{r.At.UTC().Format(time.RFC3339), r.Overlay, string(r.Act), "", r.Why, "", "", "", "", "", r.By, r.Email, r.Commit, r.Queue, strings.Join(r.Dispatches, " ")}
-	if r.Act == history.Dispatch || r.Act == history.Retire {
+	fields := []string{r.At.UTC().Format(time.RFC3339), r.Overlay, string(r.Operation), "", r.Why, "", "", "", "", "", r.By, r.Email, r.Commit, r.Queue, strings.Join(r.Dispatches, " ")}
+	if r.Operation == history.Dispatch || r.Operation == history.Retire {
 		fields[3] = strconv.Itoa(r.Agents)
 	}
 	if o := r.Outcome; o != nil {
@@ -340,8 +340,8 @@ func (p *csvPrinter) End(history.Count) error {
 	return nil
 }
 
-// writeCSV writes one line (RFC 4180). Words of others that a spreadsheet would take
-// for a formula get an apostrophe, as spreadsheets themselves write it
+// writeCSV writes one line (RFC 4180). It puts an apostrophe before untrusted text that a
+// spreadsheet would interpret as a formula, as spreadsheets themselves do
 // (owasp.org/www-community/attacks/CSV_Injection).
 func writeCSV(out HistoryOutput, fields []string) error {
 	for i, f := range fields {

@@ -18,7 +18,7 @@ import (
 type PlanDocument struct {
 	APIVersion string          `json:"apiVersion"`
 	Kind       string          `json:"kind"`
-	Tip        string          `json:"tip"`
+	Head       string          `json:"head"`
 	Decisions  []planDecision  `json:"decisions"`
 	Suspended  []planSuspended `json:"suspended,omitempty"`
 	// Unserved are the queues with pending jobs that no overlay serves.
@@ -41,7 +41,7 @@ type planSuspended struct {
 }
 
 func document(r generator.Result) PlanDocument {
-	d := PlanDocument{APIVersion: "muster.dev/v1alpha1", Kind: "Plan", Tip: r.Tip.Commit, Unserved: r.Unserved, Unread: r.Looked.Snapshot.Unread}
+	d := PlanDocument{APIVersion: "muster.dev/v1alpha1", Kind: "Plan", Head: r.Head.Commit, Unserved: r.Unserved, Unread: r.Looked.Snapshot.Unread}
 	for _, x := range r.Decisions {
 		d.Decisions = append(d.Decisions, planDecision{x, x.Steps(), x.Limits()})
 	}
@@ -72,19 +72,19 @@ func PrintYAML(out io.Writer, r generator.Result) error {
 	if err := kyaml.Unmarshal(text, &document); err != nil {
 		return err
 	}
-	quoteOdd(&document)
+	quoteInvalid(&document)
 	return kyaml.NewEncoder(out).Encode(&document)
 }
 
-// quoteOdd puts strings between double quotes that have what [printable] escapes:
+// quoteInvalid puts strings between double quotes that have what [printable] escapes:
 // only there an escape means the same as before.
-func quoteOdd(n *kyaml.Node) {
+func quoteInvalid(n *kyaml.Node) {
 	odd := func(c rune) bool { return c == '@' || !Shown(c) }
 	if n.Kind == kyaml.ScalarNode && strings.ContainsFunc(n.Value, odd) {
 		n.Style = kyaml.DoubleQuotedStyle
 	}
 	for _, below := range n.Content {
-		quoteOdd(below)
+		quoteInvalid(below)
 	}
 }
 

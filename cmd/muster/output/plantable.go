@@ -38,21 +38,21 @@ const (
 func planColumns() []planColumn {
 	return []planColumn{
 		{name: "PENDING", value: func(d plan.Decision) int { return d.Sum.Pending }},
-		{name: "ELSEWHERE", shown: wide, value: func(d plan.Decision) int { return d.Sum.Elsewhere }},
+		{name: "OTHER-OVERLAYS", shown: wide, value: func(d plan.Decision) int { return d.Sum.OtherOverlays }},
 		{name: "LOOKAHEAD", shown: wide, value: func(d plan.Decision) int { return d.Sum.Lookahead }},
 		{name: "BUFFER", shown: wide, value: func(d plan.Decision) int { return d.Sum.Buffer }},
 		{name: "IDLE", value: func(d plan.Decision) int { return d.Sum.Idle }},
 		{name: "REPLACING", shown: wide, value: func(d plan.Decision) int { return d.Sum.Replacing }},
 		{name: "IN-FLIGHT", value: func(d plan.Decision) int { return d.Sum.InFlight }},
-		{name: "LATE", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.Late }},
-		{name: "UNUSABLE", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.Unusable }},
+		{name: "OVERDUE", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.Overdue }},
+		{name: "NON-MATCHING", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.NonMatching }},
 		{name: "BUSY", value: func(d plan.Decision) int { return d.Sum.Busy }},
 		{name: "STOPPING", shown: wide, value: func(d plan.Decision) int { return d.Sum.Stopping }},
 		{name: "CURRENT", value: func(d plan.Decision) int { return d.Sum.Current }},
 		{name: "MIN", value: func(d plan.Decision) int { return d.Sum.Min }},
 		{name: "MAX", value: func(d plan.Decision) int { return d.Sum.Max }},
 		{name: "LEFT-THIS-HOUR", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.LeftThisHour }, limited: hourly},
-		{name: "MOST-AT-ONCE", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.MostAtOnce }, limited: func(d plan.Decision) bool { return d.Sum.MostAtOnce > 0 }},
+		{name: "MAX-AT-ONCE", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.MaxAtOnce }, limited: func(d plan.Decision) bool { return d.Sum.MaxAtOnce > 0 }},
 		{name: "MISSING", value: func(d plan.Decision) int { return d.Sum.Missing }},
 		{name: "DESIRED", value: func(d plan.Decision) int { return d.Sum.Desired }},
 		{name: "ROOM", value: func(d plan.Decision) int { return d.Sum.Room }},
@@ -75,7 +75,7 @@ func chooseColumns(decisions []plan.Decision, all bool) []planColumn {
 		switch {
 		case c.shown == always, all && c.shown >= wide:
 			return false
-		case c.name == "ELSEWHERE" && slices.ContainsFunc(decisions, shared):
+		case c.name == "OTHER-OVERLAYS" && slices.ContainsFunc(decisions, shared):
 			return false
 		case c.shown == wideOnly:
 			return true
@@ -86,8 +86,7 @@ func chooseColumns(decisions []plan.Decision, all bool) []planColumn {
 	})
 }
 
-// OverlayTable is a row for each overlay: those that are decided on, and those that
-// cannot be, of which no figure is known.
+// OverlayTable has a row for each overlay. Overlays without a decision have no figures.
 func OverlayTable(r generator.Result, all bool) Table {
 	t := Table{Head: []string{"OVERLAY", "QUEUE"}}
 	columns := chooseColumns(r.Decisions, all)

@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// Printable is a writer that everything goes through that muster prints and logs.
-// Names of branches, words of servers and messages of Buildkite are other
-// people's: what would move a terminal's cursor, colour it, or turn text around is
-// written as an escape, as in \u202e. So is the @ of a mention, because logs and
-// alerts are sent on to forges and chats that call whoever is named. In JSON, where
-// it can only stand in a string, it means the same as before.
+// Printable is a writer that escapes text from other people. All that muster prints and logs
+// passes through it, because names of branches, responses of servers and messages of Buildkite
+// are untrusted. It escapes characters that move a terminal's cursor, colour text or reverse its
+// direction, as in \u202e. It also escapes the @ of a mention, because logs and alerts are
+// forwarded to forges and chats that notify the mentioned user. In JSON, where @ can only occur
+// in a string, the escape has the same meaning.
 type Printable struct {
 	To io.Writer
 	// inWord says that the last character belongs to a word, as in git@example.com.

@@ -30,9 +30,8 @@ func NewProgress(terminal io.Writer, now func() time.Time) *Progress {
 	return &Progress{to: terminal, now: now}
 }
 
-// Doing says what is waited for from now on, as in "reading Buildkite"; the text is
-// the caller's own, without a control character. The time goes on counting from
-// the first of several.
+// Doing sets what the program waits for from now on, as in "reading Buildkite". The text must be
+// the caller's own, without control characters. The time counts from the first of several calls.
 func (p *Progress) Doing(what string) {
 	if p == nil {
 		return

@@ -17,8 +17,8 @@ import (
 // Drawn are the algorithms that charts show, in this order.
 var Drawn = []string{"muster", "muster-told-reuse", "agent-stack-k8s", "keda-accurate", "elastic-ci-stack"}
 
-// InChart returns which of the algorithms a chart shows: those of drawn, then others in
-// their order, at most as many as a chart can distinguish.
+// InChart returns the algorithms that a chart shows: those in [Drawn], then the others in the
+// given order, at most [chart.MaxSeries].
 func InChart(algorithms []string) []string {
 	var shown []string
 	for _, name := range slices.Concat(Drawn, algorithms) {
@@ -36,8 +36,8 @@ func (d Comparison) Chart() []byte {
 		names = append(names, r.Algorithm)
 	}
 	c := chart.Dots{Title: "Waits and their cost, by workload", Series: InChart(names)}
-	waits := chart.Column{Title: "p95 wait, seconds", Least: 10}
-	costs := chart.Column{Title: "pod-minutes per job, relative to " + c.Series[0], Least: 0.4}
+	waits := chart.Column{Title: "p95 wait, seconds", Min: 10}
+	costs := chart.Column{Title: "pod-minutes per job, relative to " + c.Series[0], Min: 0.4}
 	for _, w := range d.Workloads {
 		c.Rows = append(c.Rows, w.Name)
 		var wait, cost []float64
@@ -101,7 +101,7 @@ func PrintCase(out io.Writer, c simulation.Case, algorithms []simulation.Named, 
 	for j, r := range rows {
 		fmt.Fprintf(w, "%-*s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%.1f\t%.2f\t%d\t%d\t\n", width, r.Algorithm, algorithms[j].Transport,
 			seconds(r.Wait.Mean), seconds(r.Wait.P50), seconds(r.Wait.P95), seconds(r.Wait.Max),
-			r.Agents, r.InVain, r.Idle.Hours(), r.PodsPerJob().Minutes(), r.Commits, r.Unserved)
+			r.Agents, r.Unused, r.Idle.Hours(), r.PodsPerJob().Minutes(), r.Commits, r.Unserved)
 	}
 	return w.Flush()
 }
@@ -121,8 +121,8 @@ func printHead(out io.Writer, c simulation.Case, first simulation.Row) {
 	fmt.Fprint(out, "\n\n")
 }
 
-// PrintSummary has a line for each workload: muster's default policy beside the bound, and
-// whom no policy of muster's reaches.
+// PrintSummary prints a line for each workload: the result of muster's default policy, the
+// bound, and the algorithms whose result no policy of muster reaches.
 func PrintSummary(out io.Writer, cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
 	fmt.Fprint(out, "\nsummary: muster's default policy, and whose shorter p95 no policy of muster's reaches for as few pod-hours\n\n")
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -136,7 +136,7 @@ func PrintSummary(out io.Writer, cases []simulation.Case, algorithms []simulatio
 		if names := simulation.Unreached(algorithms, rows); len(names) > 0 {
 			better = strings.Join(names, ", ")
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%d\t%.2f\t%s\n", c.Workload.Name, seconds(r.Bound.P95), seconds(r.Wait.P95), ratio, r.InVain, r.PodsPerJob().Minutes(), better)
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%d\t%.2f\t%s\n", c.Workload.Name, seconds(r.Bound.P95), seconds(r.Wait.P95), ratio, r.Unused, r.PodsPerJob().Minutes(), better)
 	}
 	return w.Flush()
 }
@@ -146,25 +146,25 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) 
 
 // Comparison is what --json writes.
 type Comparison struct {
-	APIVersion string          `json:"apiVersion"`
-	Kind       string          `json:"kind"`
-	Seed       uint64          `json:"seed"`
-	World      worldDocument   `json:"world"`
-	Workloads  []WorkloadEntry `json:"workloads"`
+	APIVersion string           `json:"apiVersion"`
+	Kind       string           `json:"kind"`
+	Seed       uint64           `json:"seed"`
+	Scenario   scenarioDocument `json:"scenario"`
+	Workloads  []WorkloadEntry  `json:"workloads"`
 }
 
-// worldDocument is the world of all workloads; times are in seconds.
-type worldDocument struct {
-	Interval float64 `json:"intervalSeconds"`
-	Sync     float64 `json:"syncSeconds"`
-	Jitter   float64 `json:"syncJitterSeconds"`
-	Told     float64 `json:"syncToldSeconds"`
-	Requests int     `json:"requestsPerMinute"`
-	BootMin  float64 `json:"bootMinSeconds"`
-	BootMax  float64 `json:"bootMaxSeconds"`
-	Max      int     `json:"max"`
-	Min      int     `json:"min"`
-	Buffer   int     `json:"buffer"`
+// scenarioDocument is the world of all workloads; times are in seconds.
+type scenarioDocument struct {
+	Interval   float64 `json:"intervalSeconds"`
+	Sync       float64 `json:"syncSeconds"`
+	Jitter     float64 `json:"syncJitterSeconds"`
+	Notified   float64 `json:"syncNotifiedSeconds"`
+	Requests   int     `json:"requestsPerMinute"`
+	StartupMin float64 `json:"startupMinSeconds"`
+	StartupMax float64 `json:"startupMaxSeconds"`
+	Max        int     `json:"max"`
+	Min        int     `json:"min"`
+	Buffer     int     `json:"buffer"`
 }
 
 // WorkloadEntry is a workload in the JSON document of muster simulate.
@@ -177,21 +177,21 @@ type WorkloadEntry struct {
 
 // AlgorithmEntry is an algorithm in the JSON document of muster simulate.
 type AlgorithmEntry struct {
-	Algorithm string      `json:"algorithm"`
-	Source    string      `json:"source"`
-	Through   string      `json:"through"`
-	Jobs      int         `json:"jobs"`
-	Unmatched int         `json:"unmatched"`
-	Cancelled int         `json:"cancelled"`
-	Wait      waitsEntry  `json:"wait"`
-	Bound     boundsEntry `json:"bound"`
-	Agents    int         `json:"agents"`
-	InVain    int         `json:"inVain"`
-	NoShows   int         `json:"noShows"`
-	IdleHours float64     `json:"idleHours"`
-	PodHours  float64     `json:"podHours"`
-	Commits   int         `json:"commits"`
-	Unserved  int         `json:"neverServed"`
+	Algorithm       string      `json:"algorithm"`
+	Source          string      `json:"source"`
+	Through         string      `json:"through"`
+	Jobs            int         `json:"jobs"`
+	Unmatched       int         `json:"unmatched"`
+	Cancelled       int         `json:"cancelled"`
+	Wait            waitsEntry  `json:"wait"`
+	Bound           boundsEntry `json:"bound"`
+	Agents          int         `json:"agents"`
+	Unused          int         `json:"unused"`
+	NeverRegistered int         `json:"neverRegistered"`
+	IdleHours       float64     `json:"idleHours"`
+	PodHours        float64     `json:"podHours"`
+	Commits         int         `json:"commits"`
+	Unserved        int         `json:"neverServed"`
 }
 
 type boundsEntry struct {
@@ -214,11 +214,11 @@ func entry(w simulation.Waits) waitsEntry {
 
 // Compared is what a run came to, as --json writes it and charts show it.
 func Compared(cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) Comparison {
-	w := cases[0].World
+	w := cases[0].Scenario
 	d := Comparison{
 		APIVersion: "muster.dev/v1alpha1", Kind: "Simulation", Seed: w.Seed,
-		World: worldDocument{
-			w.Interval.Seconds(), w.Sync.Seconds(), w.Jitter.Seconds(), w.Told.Seconds(), w.Requests, w.Boot[0].Seconds(), w.Boot[1].Seconds(),
+		Scenario: scenarioDocument{
+			w.Interval.Seconds(), w.Sync.Seconds(), w.Jitter.Seconds(), w.Notified.Seconds(), w.Requests, w.Startup[0].Seconds(), w.Startup[1].Seconds(),
 			w.Policy.Max, w.Policy.Min, w.Policy.Buffer,
 		},
 	}
@@ -228,8 +228,8 @@ func Compared(cases []simulation.Case, algorithms []simulation.Named, rows []sim
 			r := rows[i*len(algorithms)+j]
 			e.Results = append(e.Results, AlgorithmEntry{
 				Algorithm: a.Name, Source: a.Source, Through: a.Transport, Jobs: r.Jobs, Unmatched: r.Unmatched, Cancelled: r.Cancelled,
-				Wait: entry(r.Wait), Bound: boundsEntry{entry(r.Bound), r.Jobs}, Agents: r.Agents, InVain: r.InVain,
-				NoShows: r.NoShows, IdleHours: r.Idle.Hours(), PodHours: r.Pods.Hours(), Commits: r.Commits, Unserved: r.Unserved,
+				Wait: entry(r.Wait), Bound: boundsEntry{entry(r.Bound), r.Jobs}, Agents: r.Agents, Unused: r.Unused,
+				NeverRegistered: r.NeverRegistered, IdleHours: r.Idle.Hours(), PodHours: r.Pods.Hours(), Commits: r.Commits, Unserved: r.Unserved,
 			})
 		}
 		d.Workloads = append(d.Workloads, e)

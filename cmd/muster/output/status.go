@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"muster/generator/fleet"
 	"muster/generator/ledger"
-	"muster/generator/manifest"
 	"muster/generator/plan"
 )
 
@@ -27,36 +27,36 @@ func (f *FleetStatus) Only(names []string, dir string) error {
 
 // onlyDispatch keeps one dispatch and its acts, if there is such a one.
 func (o *overlayStatus) onlyDispatch(id string) bool {
-	other := func(a actStatus) bool { return !slices.Contains(a.Dispatches, id) }
+	other := func(a operationStatus) bool { return !slices.Contains(a.Dispatches, id) }
 	dispatches := slices.DeleteFunc(slices.Clone(o.Dispatches), func(d dispatchStatus) bool { return d.ID != id })
-	acts := slices.DeleteFunc(slices.Clone(o.Acts), other)
-	if len(dispatches)+len(acts) == 0 {
+	ops := slices.DeleteFunc(slices.Clone(o.Operations), other)
+	if len(dispatches)+len(ops) == 0 {
 		return false
 	}
-	o.Dispatches, o.Acts = dispatches, acts
+	o.Dispatches, o.Operations = dispatches, ops
 	return true
 }
 
-// FleetStatus is what git alone says of a fleet at one commit. Its JSON has the
-// names of docs/design.md, "Words".
+// FleetStatus is the status of a fleet at one commit, derived from git alone. Its JSON uses the
+// names of the terms and the formula in docs/reference/decision.md.
 type FleetStatus struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	// At is when it was looked at, and Tip the commit.
 	At       time.Time       `json:"at"`
-	Tip      string          `json:"tip"`
+	Head     string          `json:"head"`
 	Overlays []overlayStatus `json:"overlays"`
 }
 
-// overlayStatus is what git says of one overlay.
+// overlayStatus is the status of one overlay in git.
 type overlayStatus struct {
 	// Overlay is its name, and Path its directory.
 	Overlay string `json:"overlay"`
 	Path    string `json:"path"`
 	Queue   string `json:"queue,omitempty"`
 	Cluster string `json:"cluster,omitempty"`
-	// Suspended says why nothing is dispatched, as far as git tells; nil: nothing
-	// stands in the way. Text is the same in words.
+	// Suspended is the reason why nothing is dispatched, according to git; nil if dispatches are
+	// not suspended. Text is the same in words.
 	Suspended *planSuspended `json:"suspended,omitempty"`
 	// Schedule names the schedule that is in force.
 	Schedule string `json:"schedule,omitempty"`
@@ -69,8 +69,8 @@ type overlayStatus struct {
 	// Observed is what the last decision about the queue went by; nil where the
 	// history that was read has none.
 	Observed *observedStatus `json:"observed,omitempty"`
-	// Acts are the last ones, the newest first.
-	Acts []actStatus `json:"acts"`
+	// Operations are the last ones, the newest first.
+	Operations []operationStatus `json:"operations"`
 	// Ordered are the agents that were ordered in each of the last parts of the hour
 	// before At, the oldest first.
 	Ordered []int `json:"ordered"`
@@ -92,9 +92,9 @@ type observedStatus struct {
 	plan.Sum
 }
 
-type actStatus struct {
+type operationStatus struct {
 	At         time.Time   `json:"at"`
-	Act        ledger.Kind `json:"act"`
+	Operation  ledger.Kind `json:"operation"`
 	Commit     string      `json:"commit"`
 	Subject    string      `json:"subject"`
 	Agents     int         `json:"agents,omitempty"`
@@ -104,15 +104,16 @@ type actStatus struct {
 const (
 	// orderedFor is the time that Ordered is about, in parts.
 	orderedFor, orderedParts = time.Hour, 12
-	// mostActs are listed of one overlay.
-	mostActs = 10
-	// MostStatusCommits are read at most in search of each overlay's last act.
-	MostStatusCommits = 2000
+	// maxOperations are listed of one overlay.
+	maxOperations = 10
+	// MaxStatusCommits are read at most in search of each overlay's last act.
+	MaxStatusCommits = 2000
 )
 
-// ReadStatus reads the tip's overlays and as much of the history as they need.
-func ReadStatus(overlays []manifest.Overlay, tip string, now time.Time, records iter.Seq2[ledger.Record, error]) (FleetStatus, error) {
-	f := FleetStatus{APIVersion: "muster.dev/v1alpha1", Kind: "Status", At: now, Tip: tip, Overlays: []overlayStatus{}}
+// ReadStatus returns the status of the overlays at the head, and reads as much of the history as
+// they need.
+func ReadStatus(overlays []fleet.Overlay, head string, now time.Time, records iter.Seq2[ledger.Record, error]) (FleetStatus, error) {
+	f := FleetStatus{APIVersion: "muster.dev/v1alpha1", Kind: "Status", At: now, Head: head, Overlays: []overlayStatus{}}
 	h, err := readRecent(overlays, now, records)
 	if err != nil {
 		return f, err
@@ -129,15 +130,16 @@ func ReadStatus(overlays []manifest.Overlay, tip string, now time.Time, records 
 
 // recent is what the newest commits tell, by directory and by queue.
 type recent struct {
-	acts     map[string][]actStatus
-	ordered  map[string][]int
-	observed map[string]ledger.Entry
+	operations map[string][]operationStatus
+	ordered    map[string][]int
+	observed   map[string]ledger.Entry
 }
 
-// readRecent reads the last hour, and goes on until it has an act of every overlay.
-func readRecent(overlays []manifest.Overlay, now time.Time, records iter.Seq2[ledger.Record, error]) (recent, error) {
-	h := recent{acts: map[string][]actStatus{}, ordered: map[string][]int{}, observed: map[string]ledger.Entry{}}
-	missing := func(o manifest.Overlay) bool { return len(h.acts[o.Path]) == 0 }
+// readRecent reads the last hour of the history, and further back until it has an operation of
+// every overlay.
+func readRecent(overlays []fleet.Overlay, now time.Time, records iter.Seq2[ledger.Record, error]) (recent, error) {
+	h := recent{operations: map[string][]operationStatus{}, ordered: map[string][]int{}, observed: map[string]ledger.Entry{}}
+	missing := func(o fleet.Overlay) bool { return len(h.operations[o.Path]) == 0 }
 	for r, err := range records {
 		if err != nil {
 			return h, err
@@ -153,8 +155,8 @@ func readRecent(overlays []manifest.Overlay, now time.Time, records iter.Seq2[le
 }
 
 func (h *recent) add(e ledger.Entry, now time.Time) {
-	if acts := h.acts[e.Overlay]; len(acts) < mostActs {
-		h.acts[e.Overlay] = append(acts, actStatus{At: e.At, Act: e.Kind, Commit: e.Commit, Subject: e.Subject, Agents: e.Agents, Dispatches: e.Dispatches})
+	if ops := h.operations[e.Overlay]; len(ops) < maxOperations {
+		h.operations[e.Overlay] = append(ops, operationStatus{At: e.At, Operation: e.Kind, Commit: e.Commit, Subject: e.Subject, Agents: e.Agents, Dispatches: e.Dispatches})
 	}
 	if last, ok := h.observed[e.Observation.Queue]; !ok || e.Observation.At.After(last.Observation.At) {
 		h.observed[e.Observation.Queue] = e
@@ -170,14 +172,14 @@ func (h *recent) add(e ledger.Entry, now time.Time) {
 	}
 }
 
-// status puts together what files and history tell of one overlay.
-func (h recent) status(o *manifest.Overlay, all []plan.Overlay, now time.Time) overlayStatus {
+// status returns the status of one overlay from its files and the history.
+func (h recent) status(o *fleet.Overlay, all []plan.Overlay, now time.Time) overlayStatus {
 	s := overlayStatus{
 		Overlay: o.Name, Path: o.Path, Queue: o.Policy.Queue, Cluster: o.Policy.Cluster,
-		Dispatches: []dispatchStatus{}, Acts: h.acts[o.Path], Ordered: h.ordered[o.Path],
+		Dispatches: []dispatchStatus{}, Operations: h.operations[o.Path], Ordered: h.ordered[o.Path],
 	}
-	if s.Acts == nil {
-		s.Acts = []actStatus{}
+	if s.Operations == nil {
+		s.Operations = []operationStatus{}
 	}
 	if s.Ordered == nil {
 		s.Ordered = make([]int, orderedParts)
@@ -202,11 +204,10 @@ func (h recent) status(o *manifest.Overlay, all []plan.Overlay, now time.Time) o
 	return s
 }
 
-// decide works out, of the last observation of an overlay's queue, what the policy
-// makes of it as it is now. What was decided then is in git by now, and a decision
-// made again on what it has ordered desires the same, but where the circuit breaker
-// is open. Nil where there is no such
-// observation.
+// decide applies the current policy to the last observation of an overlay's queue. It returns
+// nil if there is no such observation. Dispatches of the original decision are in git by now; a
+// replayed decision desires the same number of agents anyway, unless the circuit breaker is
+// open.
 func (h recent) decide(o plan.Overlay, all []plan.Overlay) (*plan.Decision, map[string]plan.Seen) {
 	e, ok := h.observed[o.Policy.Queue]
 	if !ok || o.Policy.Queue == "" {
@@ -244,9 +245,8 @@ func Suspension(o plan.Overlay, now plan.Policy, last *plan.Decision) plan.Suspe
 	return plan.Suspension{}
 }
 
-// IsOverlays is an error where the directory of overlays is one overlay itself, and
-// holds no others.
-func IsOverlays(all []manifest.Overlay) error {
+// IsOverlays returns a usage error if the directory of overlays is itself the only overlay.
+func IsOverlays(all []fleet.Overlay) error {
 	if len(all) == 1 && all[0].Name == "." {
 		return Usage(all[0].Err())
 	}

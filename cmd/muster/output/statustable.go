@@ -32,7 +32,7 @@ func PrintStatus(out Output, f FleetStatus, wide, whole bool) error {
 		return nil
 	}
 	for _, o := range f.Overlays {
-		for _, t := range []Table{o.dispatches(f.At), o.acts(f.At)} {
+		for _, t := range []Table{o.dispatches(f.At), o.operations(f.At)} {
 			if len(t.Rows) == 0 {
 				continue
 			}
@@ -62,16 +62,16 @@ func (f FleetStatus) table(wide bool) Table {
 	for _, o := range f.Overlays {
 		row := []Cell{{Text: o.Overlay}, {Text: cmp.Or(o.Queue, Unknown)}, o.state()}
 		row = append(row, o.figures()...)
-		act, age, commit := Unknown, Unknown, Unknown
-		if len(o.Acts) > 0 {
-			last := o.Acts[0]
-			act, age, commit = last.short(), ShortAge(f.At.Sub(last.At)), last.Commit[:min(7, len(last.Commit))]
+		op, age, commit := Unknown, Unknown, Unknown
+		if len(o.Operations) > 0 {
+			last := o.Operations[0]
+			op, age, commit = last.short(), ShortAge(f.At.Sub(last.At)), last.Commit[:min(7, len(last.Commit))]
 		}
 		seen := Unknown
 		if o.Observed != nil {
 			seen = ShortAge(f.At.Sub(o.Observed.At))
 		}
-		row = append(row, Cell{Text: seen, Style: Faint}, Cell{Text: act}, Cell{Text: age, Style: Faint}, Cell{Text: LastHour(o.Ordered, most)})
+		row = append(row, Cell{Text: seen, Style: Faint}, Cell{Text: op}, Cell{Text: age, Style: Faint}, Cell{Text: LastHour(o.Ordered, most)})
 		if wide {
 			reason := Unknown
 			if o.Suspended != nil {
@@ -119,12 +119,12 @@ func (o overlayStatus) figures() []Cell {
 	return cells
 }
 
-// short is an act in two words.
-func (a actStatus) short() string {
+// short returns an operation in at most two words: its kind and the number of agents, if any.
+func (a operationStatus) short() string {
 	if a.Agents == 0 {
-		return string(a.Act)
+		return string(a.Operation)
 	}
-	return fmt.Sprintf("%s %d", a.Act, a.Agents)
+	return fmt.Sprintf("%s %d", a.Operation, a.Agents)
 }
 
 // LastHour draws the agents that were ordered, on a scale that all rows share, and
@@ -166,10 +166,10 @@ func (o overlayStatus) dispatches(now time.Time) Table {
 	return t
 }
 
-// acts is a row for each of the last acts.
-func (o overlayStatus) acts(now time.Time) Table {
+// operations is a row for each of the last acts.
+func (o overlayStatus) operations(now time.Time) Table {
 	t := Table{Head: []string{"COMMIT", "AGE", "SUBJECT"}}
-	for _, a := range o.Acts {
+	for _, a := range o.Operations {
 		t.Rows = append(t.Rows, []Cell{{Text: a.Commit[:min(7, len(a.Commit))]}, {Text: ShortAge(now.Sub(a.At))}, {Text: a.Subject}})
 	}
 	return t

@@ -2,11 +2,10 @@ package output
 
 import "io"
 
-// Steps tells somebody who waits how far something long has come, from its first
-// moment; [Progress] is for what is usually short. On a terminal it
-// is one line that is written anew; elsewhere a line now and then. What is logged
-// meanwhile goes through it, so that the two do not mix. It is not safe for
-// concurrent use.
+// Steps shows the progress of a long operation from its start; [Progress] is for operations that
+// are usually short. On a terminal it redraws one line; elsewhere it prints a line for each
+// milestone. Log lines must pass through it, so that they do not mix with the progress line. It
+// is not safe for concurrent use.
 type Steps struct {
 	// Screen is the terminal; nil where nobody watches.
 	Screen io.Writer
@@ -15,8 +14,8 @@ type Steps struct {
 	shown string
 }
 
-// What a terminal is told: to begin the line anew and empty it, and to cut what is
-// too long instead of going on in the next line.
+// Control sequences for the terminal: return to the start of the line and clear it; cut long
+// lines; wrap long lines.
 const (
 	emptyLine = "\r\x1b[K"
 	cutLine   = "\x1b[?7l"
@@ -35,8 +34,8 @@ func (p *Steps) Step(text string, milestone bool) {
 	}
 }
 
-// draw writes in one piece: whoever ends the program in between leaves no half of
-// what the terminal is told.
+// draw redraws the line in a single write, so that an interrupted program leaves no incomplete
+// escape sequence on the terminal.
 func (p *Steps) draw() {
 	_, _ = io.WriteString(p.Screen, emptyLine+cutLine+p.shown+wrapLine)
 }

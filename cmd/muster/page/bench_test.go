@@ -38,7 +38,7 @@ func newDay(b *testing.B) day {
 	recorder := status.NewRecorder(status.Config{Started: begin(), Interval: 15 * time.Second})
 	d := day{Page: New(Config{Status: recorder.Snapshot, Now: begin, Overlays: "overlays"})}
 	b.Cleanup(d.Close)
-	for i := range mostPoints {
+	for i := range maxPoints {
 		at := begin().Add(time.Duration(i) * 15 * time.Second)
 		d.report = generator.Report{Began: at, Ended: at}
 		for n := range 50 {

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// mostListeners are told of ticks at a time.
-	mostListeners = 64
+	// maxListeners is the maximum number of concurrent listeners.
+	maxListeners = 64
 	// heartbeat is how often something is sent while nothing happens, so that who
 	// is in between does not close the connection.
 	heartbeat = 15 * time.Second
@@ -17,8 +17,8 @@ const (
 	writeWithin = 10 * time.Second
 )
 
-// events tells listeners that there is something new. A listener that is slow misses
-// some; the next one tells it all the same.
+// events notifies listeners of changes. A slow listener misses some notifications; the next one
+// includes their changes.
 type events struct {
 	mu        sync.Mutex
 	listeners map[chan struct{}]bool
@@ -30,8 +30,8 @@ func newEvents() *events {
 	return &events{listeners: map[chan struct{}]bool{}, ended: make(chan struct{})}
 }
 
-// tell wakes all listeners.
-func (e *events) tell() {
+// wakeListeners wakes all listeners.
+func (e *events) wakeListeners() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for c := range e.listeners {
@@ -49,7 +49,7 @@ func (e *events) close() { e.end.Do(func() { close(e.ended) }) }
 func (e *events) listen() (news chan struct{}, leave func(), ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.listeners) >= mostListeners {
+	if len(e.listeners) >= maxListeners {
 		return nil, nil, false
 	}
 	news = make(chan struct{}, 1)
@@ -73,7 +73,7 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	news, leave, ok := e.listen()
 	if !ok {
 		w.Header().Set("Retry-After", "60")
-		http.Error(w, fmt.Sprintf("%d pages are open already", mostListeners), http.StatusServiceUnavailable)
+		http.Error(w, fmt.Sprintf("%d pages are open already", maxListeners), http.StatusServiceUnavailable)
 		return
 	}
 	defer leave()

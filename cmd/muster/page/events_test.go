@@ -11,7 +11,7 @@ import (
 // TestEvents: a listener is told of a tick, there are only so many, and all end with
 // the page.
 func TestEvents(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newScenario(t, nil)
 	server := httptest.NewServer(w.mux)
 	defer server.Close()
 	listen := func() *http.Response {
@@ -22,7 +22,7 @@ func TestEvents(t *testing.T) {
 		return r
 	}
 	var open []*http.Response
-	for range mostListeners {
+	for range maxListeners {
 		r := listen()
 		defer r.Body.Close()
 		if r.StatusCode != http.StatusOK {
@@ -49,7 +49,7 @@ func TestEvents(t *testing.T) {
 
 // TestEventsTell: of a tick after which nothing ends.
 func TestEventsTell(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newScenario(t, nil)
 	server := httptest.NewServer(w.mux)
 	defer server.Close()
 	r, err := http.Get(server.URL + "/events") //nolint:noctx // a test

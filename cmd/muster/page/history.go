@@ -19,12 +19,12 @@ import (
 const (
 	// keptFor is how far back the timeline goes.
 	keptFor = 24 * time.Hour
-	// mostPoints are kept of one overlay; the oldest go first.
-	mostPoints = 3000
-	// mostMarks are kept of one overlay, likewise.
-	mostMarks = 1000
-	// mostPast is how many decisions are kept of those that git tells.
-	mostPast = 50
+	// maxPoints are kept of one overlay; the oldest go first.
+	maxPoints = 3000
+	// maxMarks are kept of one overlay, likewise.
+	maxMarks = 1000
+	// maxPast is how many decisions are kept of those that git tells.
+	maxPast = 50
 )
 
 // The quantities of a point, in the order of its values.
@@ -92,7 +92,7 @@ func (h *history) saw(r generator.Report) {
 	}
 	dispatched := map[string]int{}
 	if !r.DryRun && r.Err == nil {
-		for _, a := range slices.Concat(r.Result.Landed, r.Result.Acts) {
+		for _, a := range slices.Concat(r.Result.Landed, r.Result.Operations) {
 			if a.Kind != ledger.Dispatch {
 				continue
 			}
@@ -136,11 +136,11 @@ func (t *track) mark(m mark) {
 	}
 }
 
-// forget drops what is older than a time, and overlays of which nothing is left.
+// forget drops data from before a time, and overlays without any data left.
 func (h *history) forget(before time.Time) {
 	for name, t := range h.tracks {
-		t.points = since(t.points, mostPoints, func(p point) bool { return p.until < before.Unix() })
-		t.marks = since(t.marks, mostMarks, func(m mark) bool { return m.at.Before(before) })
+		t.points = since(t.points, maxPoints, func(p point) bool { return p.until < before.Unix() })
+		t.marks = since(t.marks, maxMarks, func(m mark) bool { return m.at.Before(before) })
 		gone := !slices.ContainsFunc(t.points, func(p point) bool { return p.values != nothing() })
 		if gone && len(t.marks) == 0 {
 			delete(h.tracks, name)
@@ -158,8 +158,8 @@ func since[T any](all []T, most int, old func(T) bool) []T {
 	return all
 }
 
-// told adds what git tells, in entries of which the newest is the first; first is whether it was not asked before.
-func (h *history) told(entries []ledger.Entry, first bool) {
+// addCommits adds entries from git, newest first. first reports whether this is the first read.
+func (h *history) addCommits(entries []ledger.Entry, first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.problem = ""
@@ -171,7 +171,7 @@ func (h *history) told(entries []ledger.Entry, first bool) {
 	}
 	slices.Reverse(past)
 	h.past = slices.Concat(past, h.past)
-	h.past = h.past[:min(len(h.past), mostPast)]
+	h.past = h.past[:min(len(h.past), maxPast)]
 	for name, old := range replayed.tracks {
 		t := h.track(name)
 		if first { // what came later this process has seen itself
@@ -190,7 +190,7 @@ func name(overlays, dir string) string { return strings.TrimPrefix(dir, overlays
 
 func (h *history) decision(e ledger.Entry) status.Decision {
 	return status.Decision{
-		At: e.Observation.At, Overlay: name(h.overlays, e.Overlay), Queue: e.Observation.Queue, Act: e.Kind,
+		At: e.Observation.At, Overlay: name(h.overlays, e.Overlay), Queue: e.Observation.Queue, Operation: e.Kind,
 		Dispatches: e.Dispatches, Agents: e.Agents, Text: e.Subject + "\n\n" + e.Prose,
 	}
 }
@@ -201,7 +201,7 @@ func (h *history) decisions(own []status.Decision, most int) []status.Decision {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	key := func(d status.Decision) string {
-		return fmt.Sprint(d.At.Unix(), " ", d.Overlay, " ", d.Act, " ", d.Dispatches)
+		return fmt.Sprint(d.At.Unix(), " ", d.Overlay, " ", d.Operation, " ", d.Dispatches)
 	}
 	known := map[string]bool{}
 	all := slices.Clone(own)
@@ -218,7 +218,7 @@ func (h *history) decisions(own []status.Decision, most int) []status.Decision {
 	return all[:min(len(all), most)]
 }
 
-// busiest are the overlays of which something is known, those to which most agents were dispatched first.
+// busiest returns the overlays with data, ordered by agents dispatched, most first.
 func (h *history) busiest() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

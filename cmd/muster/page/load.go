@@ -16,11 +16,11 @@ type Commits interface {
 }
 
 const (
-	// mostCommits are read at most of the branch's history.
-	mostCommits = 2000
-	// mostEntries of them are taken into the timeline, and of the newest the text is kept.
-	mostEntries = 2000
-	// againAfter is when a reading that failed is tried again.
+	// maxCommits are read at most of the branch's history.
+	maxCommits = 2000
+	// maxEntries of them are taken into the timeline, and of the newest the text is kept.
+	maxEntries = 2000
+	// againAfter is the time from a failed read to its retry.
 	againAfter = time.Minute
 )
 
@@ -28,22 +28,22 @@ const (
 // well, and again when somebody else has pushed. It reads in a goroutine of its own,
 // one at a time, so that no tick waits for it.
 type loader struct {
-	commits Commits
-	history *history
-	ctx     context.Context //nolint:containedctx // that of the page's life: ticks end before what they begin
-	told    func()
-	busy    chan struct{} // holds a value while a reading goes on
+	commits  Commits
+	history  *history
+	ctx      context.Context //nolint:containedctx // that of the page's life: ticks end before what they begin
+	onChange func()
+	busy     chan struct{} // holds a value during a read
 
 	head string // the branch's after the last tick
 
-	// What follows belongs to who holds busy.
-	scanned string    // as far as history goes; empty: nothing was read
+	// The holder of busy owns the following fields.
+	scanned string    // head of the history that was read; empty: nothing was read
 	failed  time.Time // the last reading that failed
 }
 
 // tick begins a reading where one is needed.
 func (l *loader) tick(r generator.Report) {
-	head := r.Result.Tip.Commit
+	head := r.Result.Head.Commit
 	if l.commits == nil || r.Err != nil || head == "" {
 		return
 	}
@@ -54,7 +54,7 @@ func (l *loader) tick(r generator.Report) {
 	default:
 		return // it goes on
 	}
-	own := len(r.Result.Acts) > 0 && r.Result.Races == 0 && l.scanned == before && !r.DryRun
+	own := len(r.Result.Operations) > 0 && r.Result.Conflicts == 0 && l.scanned == before && !r.DryRun
 	if own && l.scanned != "" { // nobody else was there in between
 		l.scanned = head
 	}
@@ -69,7 +69,7 @@ func (l *loader) tick(r generator.Report) {
 func (l *loader) read(head string, now time.Time) {
 	defer func() { <-l.busy }()
 	var entries []ledger.Entry
-	limit := branch.Limit{Commits: mostCommits, Since: now.Add(-keptFor)}
+	limit := branch.Limit{Commits: maxCommits, Since: now.Add(-keptFor)}
 	for r, err := range ledger.Read(l.commits.Commits(l.ctx, head, limit)) {
 		if err != nil {
 			l.failed = now
@@ -81,17 +81,17 @@ func (l *loader) read(head string, now time.Time) {
 		if r.Commit.ID == l.scanned {
 			break
 		}
-		if e := r.Entry; e != nil && len(entries) < mostEntries {
-			if len(entries) >= mostPast {
+		if e := r.Entry; e != nil && len(entries) < maxEntries {
+			if len(entries) >= maxPast {
 				e.Prose = ""
 			}
 			entries = append(entries, *e)
 		}
 	}
-	l.history.told(entries, l.scanned == "")
+	l.history.addCommits(entries, l.scanned == "")
 	l.scanned = head
-	l.told()
+	l.onChange()
 }
 
-// wait returns when no reading goes on, and lets none begin.
+// wait returns when no read is in progress, and prevents further ones.
 func (l *loader) wait() { l.busy <- struct{}{} }

@@ -78,19 +78,19 @@ func (v view) header() g.Node {
 func (v view) wrong() g.Node {
 	count := "Nothing."
 	switch {
-	case len(v.Troubles) > 0:
-		count = counted(int64(len(v.Troubles)), "problem")
+	case len(v.Problems) > 0:
+		count = counted(int64(len(v.Problems)), "problem")
 	case v.Status.Tick.Count == 0:
 		count = "muster has just begun: the first tick is not over."
 	}
 	return section(
 		"wrong", "What is wrong",
-		h.P(h.ID("count"), h.Role("status"), live(), g.If(len(v.Troubles) == 0 && v.Status.Tick.Count > 0, h.Class("fine")), g.Text(count)),
-		h.Div(h.ID("troubles"), live(), g.If(len(v.Troubles) > 0, h.Ul(h.Class("troubles"), g.Map(v.Troubles, v.trouble)))),
+		h.P(h.ID("count"), h.Role("status"), live(), g.If(len(v.Problems) == 0 && v.Status.Tick.Count > 0, h.Class("fine")), g.Text(count)),
+		h.Div(h.ID("troubles"), live(), g.If(len(v.Problems) > 0, h.Ul(h.Class("troubles"), g.Map(v.Problems, v.problem)))),
 	)
 }
 
-func (v view) trouble(t trouble) g.Node {
+func (v view) problem(t problem) g.Node {
 	return h.Li(
 		h.Class(t.Level),
 		h.P(

@@ -43,8 +43,8 @@ type Config struct {
 	Printable func(io.Writer) io.Writer
 }
 
-// Page serves the status page. It is a [generator.Watcher], to be told of a tick
-// after the one that Config.Status comes from.
+// Page serves the status page. It is a [generator.Watcher] and must be notified of a tick after
+// the watcher that provides Config.Status.
 type Page struct {
 	cfg     Config
 	history *history
@@ -60,7 +60,7 @@ func New(cfg Config) *Page {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	p := &Page{cfg: cfg, history: newHistory(cfg.Overlays), events: newEvents(), end: end}
-	p.load = &loader{commits: cfg.Commits, history: p.history, ctx: ctx, told: p.events.tell, busy: make(chan struct{}, 1)}
+	p.load = &loader{commits: cfg.Commits, history: p.history, ctx: ctx, onChange: p.events.wakeListeners, busy: make(chan struct{}, 1)}
 	return p
 }
 
@@ -71,13 +71,13 @@ func (p *Page) Began(time.Time) {}
 func (p *Page) Ended(r generator.Report) {
 	p.history.saw(r)
 	p.load.tick(r)
-	p.events.tell()
+	p.events.wakeListeners()
 }
 
 // HangUp ends the streams of events, so that a server can be shut down.
 func (p *Page) HangUp() { p.events.close() }
 
-// Close ends what goes on, and returns when it has ended.
+// Close ends the streams and any read in progress, and returns when they have ended.
 func (p *Page) Close() {
 	p.HangUp()
 	p.end()

@@ -30,17 +30,17 @@ const hostile = "a\"><script>alert(1)</script>'{{.}}\x1b\u202e&amp;"
 
 func begin() time.Time { return time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC) }
 
-// world is a page, and the ticks that it is told of.
-type world struct {
+// scenario is a page, and the ticks that are reported to it.
+type scenario struct {
 	*Page
 	now    time.Time
 	status *status.Recorder
 	mux    *http.ServeMux
 }
 
-func newWorld(t *testing.T, commits Commits) *world {
+func newScenario(t *testing.T, commits Commits) *scenario {
 	t.Helper()
-	w := &world{now: begin(), mux: http.NewServeMux()}
+	w := &scenario{now: begin(), mux: http.NewServeMux()}
 	w.status = status.NewRecorder(status.Config{
 		Muster: status.Muster{Version: "v1", Repository: "git@example.com:acme/fleet.git", Branch: "main", Overlays: "overlays", Organisation: "acme"}, Started: w.now,
 		Interval: 15 * time.Second, Longest: time.Hour,
@@ -70,13 +70,13 @@ func decided(overlay string, at time.Time, s plan.Sum) plan.Decision {
 
 // tick is one in which overlays were decided on. Those with something to dispatch
 // dispatch it.
-func (w *world) tick(change func(*generator.Report), decisions ...plan.Decision) {
+func (w *scenario) tick(change func(*generator.Report), decisions ...plan.Decision) {
 	r := generator.Report{Began: w.now, Ended: w.now, Next: w.now.Add(15 * time.Second), Git: w.now, Buildkite: w.now, Outcome: generator.Unchanged}
-	r.Result.Tip.Commit, r.Result.Looked.Snapshot.At, r.Result.Decisions = "tip", w.now, decisions
+	r.Result.Head.Commit, r.Result.Looked.Snapshot.At, r.Result.Decisions = "tip", w.now, decisions
 	for _, d := range decisions {
 		r.Result.Looked.Overlays = append(r.Result.Looked.Overlays, plan.Overlay{Name: d.Overlay, Policy: plan.Policy{Queue: d.Queue}})
 		if d.Sum.Dispatch > 0 {
-			r.Result.Acts = append(r.Result.Acts, dispatch(d))
+			r.Result.Operations = append(r.Result.Operations, dispatch(d))
 		}
 	}
 	if change != nil {
@@ -86,12 +86,12 @@ func (w *world) tick(change func(*generator.Report), decisions ...plan.Decision)
 	w.Ended(r)
 }
 
-func dispatch(d plan.Decision) ledger.Act {
+func dispatch(d plan.Decision) ledger.Operation {
 	d.Dispatch = []plan.Dispatch{{ID: fmt.Sprintf("a-%08d", d.At().Unix()%100000000), Purpose: plan.ForDemand, Agents: d.Sum.Dispatch}}
-	return ledger.Act{Kind: ledger.Dispatch, Path: "overlays/" + d.Overlay, Decision: d}
+	return ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/" + d.Overlay, Decision: d}
 }
 
-func (w *world) ask(method, path string) *http.Response {
+func (w *scenario) ask(method, path string) *http.Response {
 	answer := httptest.NewRecorder()
 	w.mux.ServeHTTP(answer, httptest.NewRequest(method, path, http.NoBody))
 	return answer.Result()
@@ -143,7 +143,7 @@ func wellFormed(t *testing.T, page string) {
 // TestPageSaysWhatIs: before the first tick, after one, and in trouble; with names
 // that are markup.
 func TestPageSaysWhatIs(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newScenario(t, nil)
 	check := func(when string, words ...string) {
 		t.Helper()
 		page := text(t, w.ask("GET", "/"))
@@ -164,8 +164,8 @@ func TestPageSaysWhatIs(t *testing.T) {
 	check("after a tick", ">Nothing.<", "7 jobs pending - 1 agent idle: 6 missing; 6 dispatched.", `<th scope="row"><a href="?overlay=default#timelines">default</a>`, `<a href="?hours=6#timelines">last 6 h</a>`, "default: dispatch 6 agents")
 	w.now = w.now.Add(time.Minute)
 	w.tick(func(r *generator.Report) {
-		r.Err, r.Outcome, r.Failed, r.Git = errors.New("no route"), generator.Failed, generator.StepTip, time.Time{}
-		r.Problems = []generator.Problem{{Level: 8, Overlay: hostile, Queue: hostile, Reason: string(generator.StepTip), Text: "tick failed: " + hostile, Since: begin()}}
+		r.Err, r.Outcome, r.Failed, r.Git = errors.New("no route"), generator.Failed, generator.StepHead, time.Time{}
+		r.Problems = []generator.Problem{{Level: 8, Overlay: hostile, Queue: hostile, Reason: string(generator.StepHead), Text: "tick failed: " + hostile, Since: begin()}}
 	})
 	check("in trouble", "(2) muster: acme", "for 60 s, since", "What to do:", "git has not answered for 1m0s: no route", "&lt;script&gt;", "(esc)(rlo)")
 	w.now = w.now.Add(time.Minute)
@@ -197,7 +197,7 @@ func TestEveryReasonHasARemedy(t *testing.T) {
 
 // TestAnswers: which paths there are, by which methods, and with which headers.
 func TestAnswers(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newScenario(t, nil)
 	w.tick(nil, decided(hostile, w.now, plan.Sum{Pending: 2}))
 	for _, c := range []struct {
 		method, path, kind string
@@ -251,7 +251,7 @@ func TestAnswers(t *testing.T) {
 
 // TestJSONIsTheSnapshot: /status.json is the value that everything is made from.
 func TestJSONIsTheSnapshot(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newScenario(t, nil)
 	w.tick(nil, decided("default", w.now, plan.Sum{Pending: 7, Dispatch: 6}))
 	want, err := json.Marshal(w.status.Snapshot())
 	if err != nil {
@@ -287,12 +287,12 @@ func TestTimelineFromGit(t *testing.T) {
 	two.Decision.Observation.Overlays[0].Dispatches = map[string]plan.Seen{one.Decision.Dispatch[0].ID: {Registered: came}}
 	two.Decision.Observation.Overlays[0].Own = 2
 	git := log{{ID: "tip", At: two.Decision.At(), Message: ledger.Message(two, "v1")}, {ID: "first", At: old, Message: ledger.Message(one, "v1")}}
-	w := newWorld(t, git)
+	w := newScenario(t, git)
 	w.tick(nil, decided("default", w.now, plan.Sum{Pending: 1, Idle: 3}))
 	w.load.wait()
 	<-w.load.busy
 	w.now = w.now.Add(time.Minute)
-	w.tick(func(r *generator.Report) { r.Err = errors.New("no"); r.Result.Tip.Commit = "" })
+	w.tick(func(r *generator.Report) { r.Err = errors.New("no"); r.Result.Head.Commit = "" })
 	w.now = w.now.Add(time.Minute)
 	w.tick(nil, decided("default", w.now, plan.Sum{Pending: 1, Idle: 2, Dispatch: 4}))
 	const rows = "pending 5 2 1 - 1; busy 0 2 0 - 0; idle 0 0 3 - 2; in flight 5 4 0 - 4; marks 5 1 4"
@@ -339,16 +339,16 @@ func values(l chart.Timeline) string {
 // TestHistoryIsBounded: what is old is forgotten, also overlays that are gone, and
 // times without a change cost nothing.
 func TestHistoryIsBounded(t *testing.T) {
-	w := newWorld(t, nil)
-	for i := range 2 * mostPoints {
+	w := newScenario(t, nil)
+	for i := range 2 * maxPoints {
 		r := generator.Report{Began: w.now, Ended: w.now}
-		for overlay, n := range map[string]int{"still": 1, "wild": i % 2, fmt.Sprint("gone-", i/mostPoints): 0} {
+		for overlay, n := range map[string]int{"still": 1, "wild": i % 2, fmt.Sprint("gone-", i/maxPoints): 0} {
 			r.Result.Decisions = append(r.Result.Decisions, decided(overlay, w.now, plan.Sum{Pending: n}))
 		}
 		w.history.saw(r)
 		w.now = w.now.Add(30 * time.Second)
 	}
-	if n := len(w.history.tracks["wild"].points); n > mostPoints {
+	if n := len(w.history.tracks["wild"].points); n > maxPoints {
 		t.Errorf("%d points", n)
 	}
 	if n := len(w.history.tracks["still"].points); n != 1 {

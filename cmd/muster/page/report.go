@@ -20,9 +20,9 @@ import (
 
 // What a report draws at most.
 const (
-	mostCharts    = 12
-	mostDrawn     = 400 // points of an overlay
-	mostMarkDrawn = 500 // orders of an overlay, the newest
+	maxCharts    = 12
+	maxDrawn     = 400 // points of an overlay
+	maxMarkDrawn = 500 // orders of an overlay, the newest
 )
 
 // sheet is a report as a page: one file that asks nobody for anything.
@@ -39,7 +39,7 @@ func WriteReport(w io.Writer, r report.Report, price report.Price, printable fun
 	}
 	s := &sheet{Report: r, price: price}
 	for _, o := range r.Overlays {
-		if len(o.Samples) > 0 && len(s.lines) < mostCharts {
+		if len(o.Samples) > 0 && len(s.lines) < maxCharts {
 			s.lines = append(s.lines, s.timeline(o, printable))
 		}
 	}
@@ -141,8 +141,8 @@ func (s *sheet) timelines() g.Node {
 	if n := len(s.Overlays) - len(s.lines); n > 0 {
 		note += fmt.Sprintf(" %d more overlays are in the tables alone.", n)
 	}
-	if longest(s.Overlays) > mostDrawn {
-		note += fmt.Sprintf(" For an overlay with more than %d commits, each point is the maximum of several commits.", mostDrawn)
+	if longest(s.Overlays) > maxDrawn {
+		note += fmt.Sprintf(" For an overlay with more than %d commits, each point is the maximum of several commits.", maxDrawn)
 	}
 	var lines g.Group
 	for _, t := range s.lines {
@@ -157,7 +157,7 @@ func (s *sheet) timelines() g.Node {
 	)
 }
 
-// longest is how many samples the overlay has of which there are most.
+// longest returns the number of samples of the overlay that has the most.
 func longest(all []report.Overlay) (most int) {
 	for _, o := range all {
 		most = max(most, len(o.Samples))
@@ -177,13 +177,13 @@ func (s *sheet) summary(name string) string {
 
 func (s *sheet) decisions() g.Node {
 	list := g.Group{h.P(g.Text("None."))}
-	if len(s.Acts) > 0 {
+	if len(s.Operations) > 0 {
 		list = nil
 	}
-	if s.LeftOut.Acts > 0 {
-		list = append(list, h.P(h.Class("note"), g.Text(fmt.Sprintf("The newest %d. %d more are in the figures and not listed: muster history has them.", len(s.Acts), s.LeftOut.Acts))))
+	if s.LeftOut.Operations > 0 {
+		list = append(list, h.P(h.Class("note"), g.Text(fmt.Sprintf("The newest %d. %d more are in the figures and not listed: muster history has them.", len(s.Operations), s.LeftOut.Operations))))
 	}
-	for _, a := range s.Acts {
+	for _, a := range s.Operations {
 		subject, reasons, _ := strings.Cut(a.Text, "\n")
 		list = append(list, h.Details(
 			h.Summary(h.Time(h.DateTime(a.At.UTC().Format(time.RFC3339)), g.Text(stamp(a.At))), g.Text(" "), h.Span(h.Class("what"), g.Text(subject))),
@@ -204,7 +204,7 @@ func (s *sheet) timeline(o report.Overlay, printable func(io.Writer) io.Writer) 
 	}
 	line := chart.Timeline{Title: clean(o.Name)}
 	var values [quantities + 1][]float64
-	for _, x := range thin(o.Samples, s.From, s.To, mostDrawn) {
+	for _, x := range thin(o.Samples, s.From, s.To, maxDrawn) {
 		line.Times = append(line.Times, x.at)
 		for i, v := range x.values {
 			values[i] = append(values[i], v)
@@ -212,7 +212,7 @@ func (s *sheet) timeline(o report.Overlay, printable func(io.Writer) io.Writer) 
 	}
 	series := func(i int, name string) chart.Series { return chart.Series{Name: name, Values: values[i]} }
 	agents := chart.Stack{Title: "Agents", Series: []chart.Series{series(busy, "busy"), series(idle, "idle"), series(inFlight, "in flight")}, MarksAre: "dispatched"}
-	for _, m := range o.Marks[max(0, len(o.Marks)-mostMarkDrawn):] {
+	for _, m := range o.Marks[max(0, len(o.Marks)-maxMarkDrawn):] {
 		text := clean(fmt.Sprintf("%s dispatch %d agents: %s", stamp(m.At), m.Agents, m.Subject))
 		agents.Marks = append(agents.Marks, chart.Mark{At: m.At.UTC(), Label: strconv.Itoa(m.Agents), Text: text})
 	}
@@ -229,9 +229,9 @@ type drawn struct {
 	values [quantities + 1]float64
 }
 
-// thin makes at most so many points of samples. Where there are more, a point stands for
-// a stretch of time and has the highest of each quantity; what was known at its end is
-// the next point.
+// thin reduces samples to at most most points. If there are more samples, a point represents an
+// interval and has the maximum of each quantity; the next point has the values at the end of the
+// interval.
 func thin(samples []audit.Sample, from, to time.Time, most int) []drawn {
 	each := time.Duration(0)
 	if len(samples) > most {

@@ -53,13 +53,13 @@ func TestThin(t *testing.T) {
 func TestWriteReport(t *testing.T) {
 	at := time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
 	r := report.Report{From: at, To: at.Add(time.Hour)}
-	for i := range mostCharts + 3 {
+	for i := range maxCharts + 3 {
 		o := report.Overlay{Name: fmt.Sprint(hostile, i), Samples: []audit.Sample{{At: at, Pending: 1}, {At: at.Add(time.Minute)}}}
 		o.Marks = []report.Mark{{At: at, Agents: 3, Commit: "c0ffee", Subject: "</script><script>alert(1)</script>"}}
 		r.Overlays = append(r.Overlays, o)
 	}
-	r.LeftOut.Acts = 5
-	r.Acts = []report.Act{{Row: audit.Row{At: at, Act: audit.Dispatch, Agents: 3, Commit: "c0ffee", Outcome: &audit.Outcome{State: audit.InFlight}}, Text: hostile + "\n\nWhy: " + hostile}}
+	r.LeftOut.Operations = 5
+	r.Operations = []report.Operation{{Row: audit.Row{At: at, Operation: audit.Dispatch, Agents: 3, Commit: "c0ffee", Outcome: &audit.Outcome{State: audit.InFlight}}, Text: hostile + "\n\nWhy: " + hostile}}
 	var page bytes.Buffer
 	if err := WriteReport(&page, r, report.Price{}, func(w io.Writer) io.Writer { return w }); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestWriteReport(t *testing.T) {
 			t.Errorf("there is no %q", want)
 		}
 	}
-	if n := strings.Count(text, "<figure"); n != mostCharts {
+	if n := strings.Count(text, "<figure"); n != maxCharts {
 		t.Errorf("%d charts", n)
 	}
 	if strings.Contains(text, "<script") {

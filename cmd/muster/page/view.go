@@ -15,7 +15,7 @@ import (
 type view struct {
 	Status    status.Snapshot
 	Now       time.Time
-	Troubles  []trouble
+	Problems  []problem
 	Errors    int
 	Overlays  []overlay
 	Lines     []chart.Timeline
@@ -42,25 +42,25 @@ type decision struct {
 }
 
 const (
-	// mostLines are shown where no overlay is chosen, and mostShown decisions.
-	mostLines, mostShown = 4, 20
+	// maxLines are shown where no overlay is chosen, and maxShown decisions.
+	maxLines, maxShown = 4, 20
 )
 
 // view is what is known now; false: there is no such overlay.
 func (p *Page) view(only string, hours int) (view, bool) {
 	s, now := p.cfg.Status(), p.cfg.Now()
-	v := view{Status: s, Now: now, Troubles: troubles(s, now), Only: only, Hours: hours, Names: p.history.busiest()}
+	v := view{Status: s, Now: now, Problems: problems(s, now), Only: only, Hours: hours, Names: p.history.busiest()}
 	known := only == "" || slices.Contains(v.Names, only)
 	for _, o := range s.Overlays {
 		known = known || o.Name == only
 		v.Overlays = append(v.Overlays, row(o, slices.Contains(v.Names, o.Name)))
 	}
-	for _, t := range v.Troubles {
+	for _, t := range v.Problems {
 		if t.Level == "error" {
 			v.Errors++
 		}
 	}
-	shown := v.Names[:min(mostLines, len(v.Names))]
+	shown := v.Names[:min(maxLines, len(v.Names))]
 	if only != "" {
 		shown = []string{only}
 	}
@@ -76,9 +76,9 @@ func (p *Page) view(only string, hours int) (view, bool) {
 	if p.cfg.Commits == nil {
 		v.Unread = ""
 	}
-	for _, d := range p.history.decisions(s.Decisions, mostShown) {
+	for _, d := range p.history.decisions(s.Decisions, maxShown) {
 		subject, reasons, _ := strings.Cut(d.Text, "\n")
-		id := fmt.Sprintf("d%d-%x-%s", d.At.Unix(), d.Overlay, d.Act)
+		id := fmt.Sprintf("d%d-%x-%s", d.At.Unix(), d.Overlay, d.Operation)
 		v.Decisions = append(v.Decisions, decision{d, id, subject, strings.Trim(reasons, "\n")})
 	}
 	for _, q := range s.Queues {

@@ -22,10 +22,9 @@ type Agent struct {
 	IdleTimeout time.Duration
 	// AfterJob is --disconnect-after-job.
 	AfterJob bool
-	// Acquire is --acquire-job: the agent takes this job, whatever its rules and
-	// whoever has reserved it, and none else. It leaves when the job has finished, and
-	// at once where the job is not to be had (exit code 27; buildkite/agent
-	// core/client.go, AcquireJob).
+	// Acquire is --acquire-job: the agent takes this job and no other, regardless of its rules and
+	// reservations. It exits when the job has finished, and at once if the job is not available
+	// (exit code 27; buildkite/agent core/client.go, AcquireJob).
 	Acquire string
 	// Uptime is --disconnect-after-uptime: so long after it connected the agent
 	// leaves, or when its job is over; zero means never. Read and run with
@@ -33,10 +32,10 @@ type Agent struct {
 	// the time runs from when it connected, an idle agent leaves at once, and one that
 	// is paused and has no job when it is resumed.
 	Uptime time.Duration
-	// Linger is how long an agent with AfterJob stays connected, without a job,
-	// when it has finished its one. It takes nothing more: it says so with
-	// ignore_agent_in_dispatches when it finishes the job. Zero leaves at once,
-	// as an agent does that streams with 3.128 or later. See [LingerPolling].
+	// Linger is how long an agent with AfterJob stays connected, without a job, after it has
+	// finished its only one. It takes no further job: it sends ignore_agent_in_dispatches when it
+	// finishes the job. With zero the agent exits at once, like an agent that streams with 3.128 or
+	// later. See [LingerPolling].
 	Linger time.Duration
 }
 
@@ -47,8 +46,8 @@ const (
 	// LingerPolling is for an agent that polls: it leaves at the next ping, 2.1
 	// to 8.9 seconds later.
 	LingerPolling = 5700 * time.Millisecond
-	// LingerOldStreaming is for one that streams with 3.122 to 3.127: it leaves
-	// when the stream is made anew, 57 to 60 seconds later.
+	// LingerOldStreaming is for an agent that streams with 3.122 to 3.127: it exits when the stream
+	// is renewed, 57 to 60 seconds later.
 	LingerOldStreaming = 58 * time.Second
 )
 
@@ -60,11 +59,11 @@ const (
 	EndedIdle = "idle"
 	// EndedUptime left because it had been there for long enough.
 	EndedUptime = "uptime"
-	// EndedStopped was told to stop.
+	// EndedStopped is an agent that was stopped by a request.
 	EndedStopped = "stopped"
 	// EndedRejected was to acquire a job that was not to be had.
 	EndedRejected = "rejected"
-	// EndedLost was not heard of for too long.
+	// EndedLost is an agent that was silent for too long.
 	EndedLost = "lost"
 )
 
@@ -178,7 +177,7 @@ func (s *Server) leaveIdle(a *agent) {
 	}
 }
 
-// freeAgent lets the agent of a finished job go on, or go.
+// freeAgent lets the agent of a finished job continue or exit.
 func (s *Server) freeAgent(j *job, passed bool) {
 	a := j.agent
 	if a == nil || a.job != j {
@@ -251,7 +250,7 @@ func (s *Server) endAgent(a *agent, state, reason string) {
 	a.encoded = nil
 	if i := slices.Index(s.connected, a); i >= 0 {
 		s.connected = slices.Delete(s.connected, i, i+1)
-		s.tellAgent("agent."+state, a)
+		s.sendAgentEvent("agent."+state, a)
 	}
 	if s.opts.OnAgentEnd != nil {
 		record := s.agentRecord(a)
@@ -284,7 +283,7 @@ func (s *Server) StopAgent(id string) {
 		}
 		a.state = "stopping"
 		a.encoded = nil
-		s.tellAgent("agent.stopping", a)
+		s.sendAgentEvent("agent.stopping", a)
 		a.wake()
 	})
 }

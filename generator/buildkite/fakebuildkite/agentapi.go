@@ -19,7 +19,7 @@ import (
 // A real agent lives in real time: the caller moves the clock along with it
 // (see [Server.AdvanceTo]). Its jobs take as long as their commands do.
 
-// remote is what Buildkite knows of an agent that speaks to it over HTTP.
+// remote is Buildkite's state of an agent that connects over HTTP.
 type remote struct {
 	heard  time.Time     // its last heartbeat
 	change chan struct{} // wakes its stream

@@ -97,5 +97,5 @@ func (s *Server) apiChunk(c call) (any, error) {
 	return none{}, nil
 }
 
-// defaultAgentInterval is what agents are told when the options say nothing.
+// defaultAgentInterval is the interval sent to agents if the options set none.
 const defaultAgentInterval = 10 * time.Second

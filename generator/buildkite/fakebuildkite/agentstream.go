@@ -11,7 +11,7 @@ import (
 // buildkite/agent api/proto/agentedge.proto; its four messages are small enough
 // to be written here without a library.
 
-// streamPath is the call that an agent makes to be told of its jobs.
+// streamPath is the path of the request by which an agent gets notifications of its jobs.
 const streamPath = "/agentedge.v1.AgentEdgeService/StreamPings"
 
 // The fields of StreamPingsResponse.

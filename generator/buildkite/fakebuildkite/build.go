@@ -224,8 +224,8 @@ func (s *Server) pass(b *build) {
 	s.release(b)
 }
 
-// blockBuild stops a build at a block step. The build keeps its last state,
-// as in "passed", and says blocked: true beside it (docs apis/rest_api/builds.md,
+// blockBuild stops a build at a block step. The build keeps its last state, such as "passed", and
+// has blocked: true in addition (docs apis/rest_api/builds.md,
 // pipelines/configure/_build_states.md); finished_at is then set.
 func (s *Server) blockBuild(b *build) {
 	s.set(b.barriers[b.stage], stateBlocked)
@@ -244,7 +244,7 @@ func (s *Server) Unblock(buildID string) bool {
 		}
 		released = true
 		s.reopen(b)
-		s.tellJob("job.activated", b.barriers[b.stage])
+		s.sendJobEvent("job.activated", b.barriers[b.stage])
 		s.pass(b)
 	})
 	return released
@@ -269,7 +269,7 @@ func (s *Server) CancelBuild(buildID string) {
 	})
 }
 
-// breakRest marks what a failed build never came to.
+// breakRest marks the jobs that a failed build did not reach.
 func (s *Server) breakRest(b *build) {
 	for _, j := range b.jobs {
 		switch j.state {

@@ -46,12 +46,12 @@ func (s *Server) Recover() {
 	s.faults = nil
 }
 
-// AddOdd adds a record, as raw JSON, to every page of the list: "agents",
+// AddInvalid adds a record, as raw JSON, to every page of the list: "agents",
 // "builds", "clusters", "queues", or "jobs" for the jobs of every build.
-func (s *Server) AddOdd(list, raw string) {
+func (s *Server) AddInvalid(list, raw string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.odd[list] = append(s.odd[list], raw)
+	s.invalid[list] = append(s.invalid[list], raw)
 	for _, b := range s.builds {
 		b.encoded = [2][]byte{}
 	}

@@ -2,10 +2,10 @@ package fakebuildkite
 
 import "slices"
 
-// group is a concurrency group: so many of its jobs may be under way, in the
-// order they were created, or as they come when it is eager (docs
-// pipelines/configure/workflows/controlling_concurrency.md). The plan's limit
-// is such a group over the whole organisation.
+// group is a concurrency group: it limits how many of its jobs run at a time, in the order of their
+// creation, or in the order of arrival if it is eager (docs
+// pipelines/configure/workflows/controlling_concurrency.md). The plan's limit is such a group over
+// the whole organisation.
 type group struct {
 	limit   int
 	eager   bool

@@ -92,9 +92,6 @@ func (s *Server) answer(r *http.Request, header http.Header) answer {
 	if a, over := s.limit(header); over {
 		return a
 	}
-	if r.URL.Path == graphqlPath {
-		return s.answerGraphQL(r)
-	}
 	if r.Method != http.MethodGet {
 		return message(http.StatusMethodNotAllowed, "The simulator is read-only over HTTP.")
 	}
@@ -241,8 +238,8 @@ func (s *Server) candidates(states []string, from time.Time) []*build {
 	return s.active
 }
 
-// hasState reports whether a build is found under a state of the filter:
-// finished stands for passed, failed, blocked and canceled.
+// hasState reports whether a build matches a state of the filter: finished includes passed, failed,
+// blocked and canceled.
 func (b *build) hasState(state string) bool {
 	switch state {
 	case "blocked":
@@ -267,7 +264,7 @@ func (s *Server) page(r *http.Request, list string, n int, record func(int) []by
 	for i := (page - 1) * size; i < min(page*size, n); i++ {
 		records = append(records, record(i))
 	}
-	for _, odd := range s.odd[list] {
+	for _, odd := range s.invalid[list] {
 		records = append(records, []byte(odd))
 	}
 	for _, raw := range records {

@@ -164,7 +164,7 @@ func (s *Server) makeRunnable(j *job) {
 	s.set(j, stateScheduled)
 	// "A command step job is in a scheduled state and is waiting to run on an agent":
 	// docs apis/webhooks/pipelines/job_events.md.
-	s.tellJob("job.scheduled", j)
+	s.sendJobEvent("job.scheduled", j)
 	s.dispatchJob(j)
 }
 
@@ -219,7 +219,7 @@ func (s *Server) begin(b *build) {
 func (s *Server) startJob(j *job, a *agent) {
 	j.started = s.now
 	s.set(j, stateRunning)
-	s.tellJob("job.started", j)
+	s.sendJobEvent("job.started", j)
 	if a.remote != nil {
 		return
 	}
@@ -257,7 +257,7 @@ func (s *Server) endJob(j *job, passed bool) {
 func (s *Server) conclude(j *job, state string) {
 	j.finished = s.now
 	s.set(j, state)
-	s.tellJob("job.finished", j)
+	s.sendJobEvent("job.finished", j)
 	j.build.open--
 	s.leaveGroups(j)
 }

@@ -55,7 +55,7 @@ type jobJSON struct {
 	RetriesCount    int          `json:"retries_count"`
 	ClusterID       *string      `json:"cluster_id"`
 	ClusterQueueID  *string      `json:"cluster_queue_id"`
-	// ContinueOnFailure is no documented field of a waiter; it is named as in the pipeline.
+	// ContinueOnFailure is not documented for a waiter; it is named as in the pipeline.
 	ContinueOnFailure bool `json:"continue_on_failure,omitempty"`
 }
 
@@ -152,7 +152,7 @@ func (s *Server) encodeBuild(b *build, withRetried bool) []byte {
 		}
 		jobs = append(jobs, s.encodeJob(j)...)
 	}
-	for _, odd := range s.odd["jobs"] {
+	for _, odd := range s.invalid["jobs"] {
 		if len(jobs) > 1 {
 			jobs = append(jobs, ',')
 		}

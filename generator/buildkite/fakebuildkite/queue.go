@@ -54,11 +54,10 @@ func (s *Server) AddCluster(name string) string {
 	return c.id
 }
 
-// AddDefaultCluster adds what a new organisation has: the cluster "Default
-// cluster" with nine queues, of which linux-small is the default and none is
-// called default (docs agent/queues/managing.md "Setting up queues"). The docs
-// call the default of a personal account hosted, and the others by images that
-// only hosted agents have: here all nine are.
+// AddDefaultCluster adds the contents of a new organisation: the cluster "Default cluster" with
+// nine queues. Their default is linux-small, and none is called default (docs
+// agent/queues/managing.md "Setting up queues"). The docs call the default of a personal account
+// hosted, and the others by images that only hosted agents have: here all nine are.
 func (s *Server) AddDefaultCluster() string {
 	id := s.AddCluster("Default cluster")
 	for _, key := range []string{
@@ -248,7 +247,7 @@ func (j *job) before(k *job) bool {
 	return first(j.step.Priority, k.step.Priority, j.scheduled, k.scheduled, j.seq, k.seq)
 }
 
-// first is the order of dispatch of two jobs, by what they are told apart by.
+// first reports whether a job is dispatched before another, by the fields that determine the order.
 func first(priority, otherPriority int, scheduled, otherScheduled time.Time, seq, otherSeq uint64) bool {
 	if priority != otherPriority {
 		return priority > otherPriority

@@ -54,8 +54,8 @@ type Stats struct {
 	Jobs, Runnable, Started, Finished int
 	// Agents that have connected, and how many are connected now.
 	Agents, Connected int
-	// InVain counts the agents that left and never had a job.
-	InVain int
+	// Unused counts the agents that left and never had a job.
+	Unused int
 	// Idle is the time all agents together have waited for work.
 	Idle time.Duration
 	// Limited counts the requests that were refused because of a limit.
@@ -103,7 +103,7 @@ func (s *Server) Stats() Stats {
 	for _, a := range s.agents {
 		record := s.agentRecord(a)
 		sum.Idle += record.Idle
-		sum.InVain += count(!a.ended.IsZero() && a.jobs == 0 && a.job == nil)
+		sum.Unused += count(!a.ended.IsZero() && a.jobs == 0 && a.job == nil)
 	}
 	return sum
 }

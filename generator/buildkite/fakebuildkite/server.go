@@ -1,9 +1,9 @@
-// Package fakebuildkite is a whole simulated Buildkite: organisations with
-// clusters, queues, builds, jobs and agents, behind the HTTP API that the real
-// one documents, with a clock of its own.
+// Package fakebuildkite is a whole simulated Buildkite: organisations with clusters, queues,
+// builds, jobs and agents, behind the HTTP API that the real one documents, with a clock of its
+// own.
 //
-// One life of a job, as the simulator plays it and as Buildkite documents it
-// ("docs" is the repository buildkite/docs; pages are named below pages/):
+// The life of a job, as the simulator plays it and as Buildkite documents it ("docs" is the
+// repository buildkite/docs; pages are named below pages/):
 //
 //	pending ─► waiting / blocked       behind a wait or block step
 //	        ─► limited                 its concurrency group is full
@@ -12,13 +12,12 @@
 //	        ─► assigned ─► running     an agent whose tags satisfy every rule
 //	        ─► passed / failed         and perhaps retried as a new job
 //
-// Source of the states: docs pipelines/configure/defining_steps.md "Job
-// states". Where Buildkite documents no rule, the comment says so.
+// Source of the states: docs pipelines/configure/defining_steps.md "Job states". Comments mark
+// rules that Buildkite does not document.
 //
-// The simulator never reads the machine's clock: [Server.Advance] moves its
-// own, and everything that falls due happens then, in order of time, and in
-// order of arrival where the time is the same. The same calls therefore always
-// give the same bytes.
+// The simulator never reads the machine's clock: [Server.Advance] moves its own. All due events
+// happen then, in order of time, and in order of arrival if the time is the same. The same calls
+// therefore always give the same bytes.
 package fakebuildkite
 
 import (
@@ -47,8 +46,8 @@ type Options struct {
 	// and starts at its agent's next poll. Zero starts it at once, as streaming
 	// dispatch does (docs agent/self_hosted/configure/job_dispatch.md).
 	Poll time.Duration
-	// LostAfter is how long an agent may be silent before it is taken for lost;
-	// zero means three minutes. That is noticed up to a minute later.
+	// LostAfter is how long an agent may be silent before it is lost; zero means three minutes. The
+	// server marks it up to a minute later.
 	LostAfter time.Duration
 	// CancelTime is how long a running job takes to end when it is cancelled;
 	// zero ends it at once.
@@ -66,9 +65,8 @@ type Options struct {
 	// NoAgentFilter has the agents list ignore cluster_queue_id, as before July 2026
 	// (buildkite/go-buildkite pull request #353 added it to the client).
 	NoAgentFilter bool
-	// AgentInterval is how often a real agent is told to ping, to send a
-	// heartbeat and to ask about its job, in whole seconds; zero means ten. What
-	// Buildkite tells is not documented.
+	// AgentInterval is the interval, sent to real agents, of pings, heartbeats and requests about
+	// the job, in whole seconds; zero means ten. The value that Buildkite sends is not documented.
 	AgentInterval time.Duration
 	// NoStreaming lets real agents poll.
 	NoStreaming bool
@@ -76,8 +74,8 @@ type Options struct {
 	// whole seconds; zero means ten, negative says nothing. What Buildkite says is not
 	// documented.
 	MetricsPoll time.Duration
-	// MetricsAge is for how long an answer of the metrics is given again, though things
-	// have changed; zero counts anew each time. How old Buildkite's are is not documented.
+	// MetricsAge is how long the server repeats a response of the metrics although the numbers have
+	// changed; zero recounts for each request. The age of Buildkite's metrics is not documented.
 	MetricsAge time.Duration
 	// BlockedUnfinished leaves blocked builds without a finished_at. Docs
 	// apis/rest_api/builds.md gives it to builds that passed, failed or were canceled, and in
@@ -125,15 +123,15 @@ type Server struct {
 	active   []*build       // unfinished, in order of creation
 	finished []finish       // in order of finishing
 
-	agents     []*agent // that have connected
-	agentByID  map[string]*agent
-	connected  []*agent // in order of connecting
-	registered int
-	away, mute []absence // when agents are refused, and when their answers get lost
-	tokens     []*agentToken
+	agents         []*agent // that have connected
+	agentByID      map[string]*agent
+	connected      []*agent // in order of connecting
+	registered     int
+	refusing, mute []absence // when agents are refused, and when their answers get lost
+	tokens         []*agentToken
 
 	faults  []*Fault
-	odd     map[string][]string
+	invalid map[string][]string
 	windows [2]window
 	refused int // because of a limit
 
@@ -172,7 +170,7 @@ func New(opts Options) *Server {
 		byID:      map[string]*build{},
 		numbers:   map[string]int{},
 		agentByID: map[string]*agent{},
-		odd:       map[string][]string{},
+		invalid:   map[string][]string{},
 		counted:   map[*cluster]counted{},
 		stacks:    map[string]*stack{},
 	}

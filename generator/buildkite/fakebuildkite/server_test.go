@@ -460,7 +460,7 @@ func TestStats(t *testing.T) {
 	s.CreateBuild(build{Steps: []step{{Duration: time.Hour}, {Agents: []string{"os=none"}}, {Type: fakebuildkite.Wait}, {}}})
 	s.Advance(time.Minute)
 	want := fakebuildkite.Stats{
-		Jobs: 3, Runnable: 2, Started: 1, Agents: 3, Connected: 2, InVain: 1,
+		Jobs: 3, Runnable: 2, Started: 1, Agents: 3, Connected: 2, Unused: 1,
 		Idle: 30*time.Second + time.Minute + 90*time.Second,
 	}
 	if diff := cmp.Diff(want, s.Stats()); diff != "" {

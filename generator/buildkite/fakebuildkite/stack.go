@@ -18,15 +18,16 @@ import (
 // (docs apis/agent_api/stacks.md, all of what follows where nothing else is named).
 
 const (
-	// mostStacks are allowed in an organisation: docs platform/limits.md.
-	mostStacks = 30
-	// mostListed jobs are in one answer; how many where none are asked for is not
-	// documented.
-	mostListed, someListed = 1000, 100
-	// mostNotes are on one job's page, each of so many characters, and mostTogether in
-	// one request; none is taken for a job that has long finished.
-	mostNotes, mostDetail, mostTogether = 100, 256, 1000
-	notesUntil                          = 300 * time.Second
+	// maxStacks are allowed in an organisation: docs platform/limits.md.
+	maxStacks = 30
+	// maxListed is the maximum number of jobs in one response. someListed is the default, which is
+	// not documented.
+	maxListed, someListed = 1000, 100
+	// maxNotes is the maximum number of notifications on one job's page, maxDetail the maximum
+	// number of characters of each, and maxTogether the maximum in one request. The server rejects
+	// notifications for a job that finished long ago.
+	maxNotes, maxDetail, maxTogether = 100, 256, 1000
+	notesUntil                       = 300 * time.Second
 )
 
 // stack is one that has registered.
@@ -50,7 +51,7 @@ func (s *Server) Stacks() []string {
 	return slices.Sorted(maps.Keys(s.stacks))
 }
 
-// Notes returns what stacks have said on a job's page, the oldest first.
+// Notes returns the notifications by stacks on a job's page, the oldest first.
 func (s *Server) Notes(job string) []Note {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +88,8 @@ func (s *Server) answerStack(r *http.Request, c *cluster, path []string, body []
 	return message(http.StatusNotFound, "Not Found")
 }
 
-// limited counts a request against its limit: so many in a sliding second, for each
-// stack and scope.
+// limited counts a request against its limit: the maximum in a sliding second, for each stack and
+// scope.
 func (s *Server) limited(k *stack, scope string, limit int, then func() answer) answer {
 	k.asked[scope] = slices.DeleteFunc(k.asked[scope], func(t time.Time) bool { return !t.After(s.now.Add(-time.Second)) })
 	used := len(k.asked[scope]) + 1
@@ -139,7 +140,7 @@ func (s *Server) registerStack(c *cluster, body []byte) answer {
 	switch {
 	case k != nil && k.cluster != c:
 		return message(http.StatusUnprocessableEntity, "key is taken")
-	case k == nil && len(s.stacks) >= mostStacks:
+	case k == nil && len(s.stacks) >= maxStacks:
 		return message(http.StatusForbidden, "Stack limit exceeded")
 	case k == nil:
 		k, status = &stack{id: s.id('5'), key: request.Key, cluster: c, asked: map[string][]time.Time{}}, http.StatusCreated
@@ -151,8 +152,8 @@ func (s *Server) registerStack(c *cluster, body []byte) answer {
 	})}
 }
 
-// stackQueue is a self-hosted queue of the cluster by its key, __default__ for its default
-// one; nil where there is none.
+// stackQueue returns a self-hosted queue of the cluster by its key, __default__ for its default
+// one; nil if it does not exist.
 func (c *cluster) stackQueue(key string) *queue {
 	q := c.byKey[key]
 	if key == "__default__" {
@@ -189,7 +190,7 @@ func (s *Server) scheduledJobs(r *http.Request, c *cluster) answer {
 		if err != nil || n <= 0 {
 			return message(http.StatusBadRequest, "limit must be a positive integer")
 		}
-		limit = min(n, mostListed)
+		limit = min(n, maxListed)
 	}
 	after, err := cursorOf(query.Get("after"))
 	if err != nil {
@@ -282,7 +283,7 @@ func (s *Server) takeNotes(k *stack, body []byte) answer {
 	if err := json.Unmarshal(body, &request); err != nil || request.Notifications == nil {
 		return message(http.StatusBadRequest, "notifications is not an array")
 	}
-	if len(request.Notifications) > mostTogether {
+	if len(request.Notifications) > maxTogether {
 		return message(http.StatusUnprocessableEntity, "too many notifications")
 	}
 	wrong := map[string][]int{}
@@ -298,13 +299,13 @@ func (s *Server) takeNotes(k *stack, body []byte) answer {
 			why = "job not found"
 		case n.Detail == "":
 			why = "detail is required"
-		case utf8.RuneCountInString(n.Detail) > mostDetail:
+		case utf8.RuneCountInString(n.Detail) > maxDetail:
 			why = "detail is too long"
 		case err != nil || at.After(s.now) || at.Before(j.created.Truncate(time.Second)):
 			why = "timestamp is invalid"
 		case !j.finished.IsZero() && s.now.Sub(j.finished) > notesUntil:
 			why = "job has finished"
-		case len(j.notes) >= mostNotes:
+		case len(j.notes) >= maxNotes:
 			why = "job stack notification count exceeded"
 		default:
 			j.notes = append(j.notes, Note{Stack: k.key, Detail: n.Detail, At: at})

@@ -5,8 +5,9 @@ import (
 	"net/http"
 )
 
-// mostStates are asked for in one request (docs apis/agent_api/stacks.md "Get job states").
-const mostStates = 1000
+// maxStates is the maximum number of jobs in one request (docs apis/agent_api/stacks.md "Get job
+// states").
+const maxStates = 1000
 
 // jobStates tells the states of jobs of the stack's cluster (docs apis/agent_api/stacks.md
 // "Get job states"; limit "batch-load-job-states"). The names are those of Buildkite's own
@@ -21,7 +22,7 @@ func (s *Server) jobStates(c *cluster, body []byte) answer {
 	if err := json.Unmarshal(body, &request); err != nil || request.Jobs == nil {
 		return message(http.StatusBadRequest, "job_uuids is not an array")
 	}
-	if len(request.Jobs) > mostStates {
+	if len(request.Jobs) > maxStates {
 		return message(http.StatusUnprocessableEntity, "too many job_uuids")
 	}
 	states := map[string]string{}

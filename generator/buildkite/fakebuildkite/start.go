@@ -20,8 +20,8 @@ const (
 
 // The errors of an agent that does not start.
 var (
-	// ErrAway is every answer while Buildkite refuses agents; they try again.
-	ErrAway = errors.New("503: Buildkite answers no agent now")
+	// ErrUnavailable is every answer while Buildkite refuses agents; they try again.
+	ErrUnavailable = errors.New("503: Buildkite answers no agent now")
 	// ErrLeaseOver ended an agent that registered after its lease.
 	ErrLeaseOver = errors.New("the hook agent-startup: the lease is over")
 )
@@ -35,7 +35,7 @@ type absence struct{ from, until time.Time }
 func (s *Server) RefuseAgents(from, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.away = append(s.away, absence{from, until})
+	s.refusing = append(s.refusing, absence{from, until})
 }
 
 // LoseAnswers lets the answers to agents that register get lost from one moment
@@ -49,7 +49,7 @@ func (s *Server) LoseAnswers(from, until time.Time) {
 	s.mute = append(s.mute, absence{from, until})
 }
 
-func (s *Server) refusesAgents() bool { return s.within(s.away) }
+func (s *Server) refusesAgents() bool { return s.within(s.refusing) }
 
 func (s *Server) losesAnswers() bool { return s.within(s.mute) }
 
@@ -124,7 +124,7 @@ func (r *run) connect(try int) {
 func (r *run) again(try, tries int, every time.Duration, attempt func(int)) {
 	s := r.server
 	if try == tries {
-		r.done(ErrAway)
+		r.done(ErrUnavailable)
 		return
 	}
 	s.schedule(s.now.Add(every), func() {
@@ -155,7 +155,7 @@ func (s *Server) Connect(spec Agent) (string, error) {
 	s.do(func() {
 		var a *agent
 		if s.refusesAgents() {
-			err = ErrAway
+			err = ErrUnavailable
 		} else if a, err = s.registerAgent(spec); err == nil {
 			s.connectAgent(a)
 			id = a.id
@@ -170,7 +170,7 @@ func (s *Server) Register(spec Agent) (string, error) {
 	var a *agent
 	var err error
 	s.do(func() {
-		if err = ErrAway; !s.refusesAgents() {
+		if err = ErrUnavailable; !s.refusesAgents() {
 			a, err = s.registerAgent(spec)
 		}
 	})
@@ -187,7 +187,7 @@ func (s *Server) ConnectRegistered(id string) error {
 		a := s.agentByID[id]
 		switch {
 		case s.refusesAgents():
-			err = ErrAway
+			err = ErrUnavailable
 		case a == nil || a.state != "never_connected":
 			err = fmt.Errorf("connecting agent: %q has not just registered", id)
 		default:
@@ -237,7 +237,7 @@ func (s *Server) connectAgent(a *agent) {
 	a.state, a.connect = "connected", s.now
 	s.agents = append(s.agents, a)
 	s.connected = append(s.connected, a)
-	s.tellAgent("agent.connected", a)
+	s.sendAgentEvent("agent.connected", a)
 	s.enterIdle(a)
 	if a.spec.Acquire != "" {
 		s.schedule(s.now, func() { s.acquire(a) }) // once it is known that it has connected

@@ -29,7 +29,7 @@ func TestStart(t *testing.T) {
 		{"at the last try, no hook", [][2]time.Duration{{0, 290 * s}}, 0, nil, 290 * s},
 		{"at the last try, after the lease", [][2]time.Duration{{0, 290 * s}}, 289 * s, fakebuildkite.ErrLeaseOver, 290 * s},
 		{"in the last second of the lease", [][2]time.Duration{{0, 290 * s}}, 290 * s, nil, 290 * s},
-		{"gives up", [][2]time.Duration{{0, time.Hour}}, 0, fakebuildkite.ErrAway, 290 * s},
+		{"gives up", [][2]time.Duration{{0, time.Hour}}, 0, fakebuildkite.ErrUnavailable, 290 * s},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newServer()
@@ -64,7 +64,7 @@ func TestLostAnswers(t *testing.T) {
 		until time.Duration
 		want  error
 		at    time.Duration
-	}{{25 * s, nil, 30 * s}, {time.Minute, fakebuildkite.ErrLeaseOver, 60 * s}, {time.Hour, fakebuildkite.ErrAway, 290 * s}} {
+	}{{25 * s, nil, 30 * s}, {time.Minute, fakebuildkite.ErrLeaseOver, 60 * s}, {time.Hour, fakebuildkite.ErrUnavailable, 290 * s}} {
 		b := newServer()
 		b.LoseAnswers(start, start.Add(test.until))
 		var at time.Time
@@ -97,7 +97,7 @@ func TestConnectAgain(t *testing.T) {
 	for _, test := range []struct {
 		away time.Duration
 		want error
-	}{{45 * time.Second, nil}, {46 * time.Second, fakebuildkite.ErrAway}} {
+	}{{45 * time.Second, nil}, {46 * time.Second, fakebuildkite.ErrUnavailable}} {
 		s := newServer()
 		id, err := s.Register(agent{})
 		if err != nil {

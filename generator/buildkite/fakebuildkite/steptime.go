@@ -8,8 +8,8 @@ import (
 	"muster/generator/plan"
 )
 
-// SnapshotWithTimes returns a [Server.Snapshot] that says when upcoming jobs are due, as a reader of
-// the HTTP API does that learns from each snapshot; what it has learned is its own.
+// SnapshotWithTimes returns a [Server.Snapshot] with the times at which upcoming jobs are due. Like a
+// reader of the HTTP API, it learns from each snapshot: times is what the reader has learned.
 func (s *Server) SnapshotWithTimes(times *steptime.Times, since time.Time) plan.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func orZero(t time.Time) time.Time {
 	return inMilliseconds(t)
 }
 
-// tell writes the moments into the snapshot, once all builds were read.
+// sendEvent writes the moments into the snapshot, once all builds were read.
 func (r *reading) tell() {
 	if r.times == nil {
 		return

@@ -27,23 +27,23 @@ type Webhook struct {
 	// Deliver takes a request at the simulated moment at which it arrives. It may
 	// call the server.
 	Deliver func(*http.Request)
-	// Trouble says what happens to the nth event, from 0 on; nil: nothing does.
-	Trouble func(n int) WebhookTrouble
+	// Fault says what happens to the nth event, from 0 on; nil: nothing does.
+	Fault func(n int) WebhookFault
 
 	sent int
 }
 
-// WebhookTrouble is what happens to one event on its way. The zero value is none.
-type WebhookTrouble struct {
+// WebhookFault is what happens to one event on its way. The zero value is none.
+type WebhookFault struct {
 	// Lost is not sent at all: no page promises that each event arrives, or that
 	// one is sent again.
 	Lost bool
 	// Twice arrives a second time, byte by byte: a replay, against which the
 	// timestamp is signed (docs apis/webhooks/_defending_against_replay_attacks.md).
 	Twice bool
-	// Late is how long after the event it is sent. The signed timestamp is that of
+	// Delay is how long after the event it is sent. The signed timestamp is that of
 	// sending, not of the event (docs apis/webhooks/_webhook_signature.md).
-	Late time.Duration
+	Delay time.Duration
 	// Held is how long it is under way, by which its timestamp is old when it arrives.
 	Held time.Duration
 	// Forged is signed with another secret, as by somebody who does not know it.
@@ -59,9 +59,9 @@ func (s *Server) AddWebhook(w Webhook) {
 	})
 }
 
-// tell sends an event to all that want it. What it is about is encoded only where
+// sendEvent sends an event to all that want it. What it is about is encoded only where
 // somebody does.
-func (s *Server) tell(event string, about func() map[string]any) {
+func (s *Server) sendEvent(event string, about func() map[string]any) {
 	for _, w := range s.webhooks {
 		if w.Events == nil || slices.Contains(w.Events, event) {
 			s.send(w, event, about())
@@ -70,9 +70,9 @@ func (s *Server) tell(event string, about func() map[string]any) {
 }
 
 func (s *Server) send(w *Webhook, event string, body map[string]any) {
-	var t WebhookTrouble
-	if w.Trouble != nil {
-		t = w.Trouble(w.sent)
+	var t WebhookFault
+	if w.Fault != nil {
+		t = w.Fault(w.sent)
 	}
 	w.sent++
 	if t.Lost {
@@ -80,7 +80,7 @@ func (s *Server) send(w *Webhook, event string, body map[string]any) {
 	}
 	body["event"] = event
 	body["sender"] = map[string]any{"id": "e0000000-0000-4000-8000-000000000000", "name": "A. Person"}
-	at, raw := s.now.Add(t.Late), encode(body)
+	at, raw := s.now.Add(t.Delay), encode(body)
 	token := w.Token
 	if t.Forged {
 		token = "another secret than " + token
@@ -93,7 +93,7 @@ func (s *Server) send(w *Webhook, event string, body map[string]any) {
 		times = 2
 	}
 	for range times {
-		if t.Late+t.Held == 0 {
+		if t.Delay+t.Held == 0 {
 			arrive()
 			continue
 		}
@@ -121,15 +121,15 @@ func webhookRequest(event string, body []byte, token string, plain bool, at time
 	return r
 }
 
-// tellJob sends an event about a job (docs apis/webhooks/pipelines/job_events.md).
+// sendJobEvent sends an event about a job (docs apis/webhooks/pipelines/job_events.md).
 // The job is as REST has it. Of the build, which of its fields are sent is not
 // documented: the jobs are left out here.
-func (s *Server) tellJob(event string, j *job) {
+func (s *Server) sendJobEvent(event string, j *job) {
 	s.onEvent(event)
 	if len(s.webhooks) == 0 {
 		return
 	}
-	s.tell(event, func() map[string]any {
+	s.sendEvent(event, func() map[string]any {
 		b := j.build
 		at := "https://api.buildkite.com/v2/organizations/" + s.opts.Org + "/pipelines/" + b.spec.Pipeline
 		return map[string]any{
@@ -142,15 +142,15 @@ func (s *Server) tellJob(event string, j *job) {
 	})
 }
 
-// tellAgent sends an event about an agent (docs
+// sendAgentEvent sends an event about an agent (docs
 // apis/webhooks/pipelines/agent_events.md). Its url is that of docs
 // apis/rest_api/agents.md.
-func (s *Server) tellAgent(event string, a *agent) {
+func (s *Server) sendAgentEvent(event string, a *agent) {
 	s.onEvent(event)
 	if len(s.webhooks) == 0 {
 		return
 	}
-	s.tell(event, func() map[string]any {
+	s.sendEvent(event, func() map[string]any {
 		return map[string]any{"agent": struct {
 			agentJSON
 			URL string `json:"url"`

@@ -85,7 +85,7 @@ func TestWebhooks(t *testing.T) {
 func TestWebhookTrouble(t *testing.T) {
 	s := newServer()
 	l := &listener{server: s}
-	troubles := []fakebuildkite.WebhookTrouble{{}, {Lost: true}, {Twice: true}, {Late: 3 * time.Minute}, {Held: 10 * time.Minute}, {Forged: true}}
+	troubles := []fakebuildkite.WebhookFault{{}, {Lost: true}, {Twice: true}, {Delay: 3 * time.Minute}, {Held: 10 * time.Minute}, {Forged: true}}
 	var stamps []string
 	s.AddWebhook(fakebuildkite.Webhook{
 		Token: webhookToken, Events: []string{"job.scheduled"},
@@ -96,7 +96,7 @@ func TestWebhookTrouble(t *testing.T) {
 			stamps = append(stamps, s.Now().Sub(time.Unix(at, 0)).String())
 			l.deliver(r)
 		},
-		Trouble: func(n int) fakebuildkite.WebhookTrouble { return troubles[n] },
+		Fault: func(n int) fakebuildkite.WebhookFault { return troubles[n] },
 	})
 	for range 5 {
 		s.CreateBuild(fakebuildkite.Build{Pipeline: "app", Steps: []fakebuildkite.Step{{}}})

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Prediction is what is said of one upcoming job.
+// Prediction is the prediction for one upcoming job.
 type Prediction struct {
 	// Job is its index in [Build].Jobs.
 	Job int
-	// Due is when it can run, as far as that is known; zero: it is not.
+	// Due is when the job can run; zero if not known.
 	Due time.Time
 	// Stage names those that can run when it can: the jobs of the build behind the same
 	// wait step, or the copies of a step that waits for others by depends_on.
@@ -34,7 +34,7 @@ func (t *Times) Predict(b Build, now time.Time) []Prediction {
 		if j.Upcoming {
 			prediction := Prediction{Job: i, Stage: name(b.ID, p.barrier)}
 			switch {
-			case s != nil && s.lag.tells(j):
+			case s != nil && s.lag.applies(j):
 				ready = now.Add(s.lag.left(now.Sub(j.Created)))
 				prediction.Due = ready
 				prediction.Stage = name(b.ID, j.Step)
@@ -76,8 +76,8 @@ func (p *pass) next(j *Job, s *step, ready, now time.Time) {
 	}
 }
 
-// tells reports whether the times hold for a job.
-func (h *history) tells(j *Job) bool { return len(h.samples) > 0 && made(j, h.since) }
+// applies reports whether the times hold for a job.
+func (h *history) applies(j *Job) bool { return len(h.samples) > 0 && made(j, h.since) }
 
 // made reports whether a job was made after something was known.
 func made(j *Job, known time.Time) bool {

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// mostSamples is how many builds tell of one step: the last.
-	mostSamples = 20
-	// mostSteps is how many steps are remembered. Whoever may write a pipeline may make
-	// step names: of more, those that ended longest ago are forgotten.
-	mostSteps = 10_000
+	// maxSamples is the number of builds that are kept for each step: the most recent ones.
+	maxSamples = 20
+	// maxSteps is the maximum number of steps kept. Everybody who may write a pipeline can create
+	// step names: beyond the maximum, the steps that ended longest ago are forgotten.
+	maxSteps = 10_000
 	// early is the share of the builds that were as fast as what is predicted. An agent
 	// that comes early waits, a job whose agent comes late does: the prediction is
 	// rather early.
 	early = 0.4
-	// apart is how much later than a step was learned a job must have been made for its
-	// moment to be told, by two clocks.
+	// apart is the minimum time from learning a step to the creation of a job that is predicted by
+	// it. It allows for the difference between two clocks.
 	apart = time.Minute
 )
 
@@ -43,7 +43,7 @@ func hash(parts ...[]byte) uint64 {
 	return h.Sum64()
 }
 
-// ID is an identifier of Buildkite's in short.
+// ID returns a short form of a Buildkite identifier.
 func ID(id []byte) uint64 { return max(1, hash(id)) }
 
 // Build is what is listed of one build's jobs, in the build's order.
@@ -53,15 +53,15 @@ type Build struct {
 	Jobs []Job
 }
 
-// Job is one job of a build, whoever runs it.
+// Job is one job of a build, on any agent.
 type Job struct {
 	// Step is its [Key]. Copies of a step have the same.
 	Step uint64
 	// Barrier is the [ID] of a wait or a block step, which holds back what follows; zero:
 	// it is another.
 	Barrier uint64
-	// Upcoming says that it waits for others; Over that it has ended, and Passed that
-	// the build could go on.
+	// Upcoming reports that the job waits for others, Over that it has ended, and Passed that the
+	// build could continue.
 	Upcoming, Over, Passed bool
 	// Created, Runnable, Started and Finished are zero where that has not come.
 	Created, Runnable, Started, Finished time.Time
@@ -75,8 +75,8 @@ func (j *Job) began() time.Time {
 	return j.Started
 }
 
-// Times are what was learned. The zero value has learned nothing. Nothing is kept
-// beyond the process: it learns anew. It is not safe for concurrent use.
+// Times contains the durations learned by this process. The zero value is empty. Nothing is
+// persisted: each process starts without any. Times is not safe for concurrent use.
 type Times struct {
 	steps  map[uint64]*step
 	looked bool
@@ -89,7 +89,7 @@ type step struct {
 	lag    history // how long after they were made they could run, where no wait step told that
 }
 
-// Learn takes what ended jobs of a build tell. It may be told the same again.
+// Learn learns from the ended jobs of a build. Repeated calls with the same jobs have no effect.
 func (t *Times) Learn(b Build) {
 	var before, end time.Time // ends of the jobs before the last barrier, and of all
 	for i := range b.Jobs {
@@ -128,7 +128,7 @@ func (t *Times) step(key uint64) *step {
 		if t.steps == nil {
 			t.steps = map[uint64]*step{}
 		}
-		if len(t.steps) >= mostSteps {
+		if len(t.steps) >= maxSteps {
 			t.forget()
 		}
 		s = &step{}
@@ -157,9 +157,9 @@ func (t *Times) forget() {
 // Cold reports whether no look has ended yet.
 func (t *Times) Cold() bool { return !t.looked }
 
-// Looked ends a look: what it has learned holds for jobs that are made from now on. A job
-// of which nothing could be told once is not told of later either: agents may have been
-// ordered for it. What the first look of a process learns was known since it happened.
+// Looked ends a poll: what the poll learned applies to jobs created from now on. A job without a
+// prediction in one poll gets none later, because agents may have been ordered for it. What the
+// first poll of a process learns applies from the time at which it happened.
 func (t *Times) Looked(now time.Time) {
 	for _, s := range t.steps {
 		for _, h := range []*history{&s.length, &s.lag} {
@@ -186,7 +186,7 @@ type sample struct{ build, finished, milliseconds uint32 }
 
 func seconds(t time.Time) uint32 { return uint32(max(0, t.Unix())) }
 
-// add adds a job, or has it stand for its build if it took longer than the others.
+// add adds a job, which replaces the sample of its build if it took longer than the others.
 func (h *history) add(build uint32, finished time.Time, took time.Duration) {
 	const longest = 30 * 24 * time.Hour
 	x := sample{build, seconds(finished), uint32(min(max(took, 0), longest) / time.Millisecond)}
@@ -201,7 +201,7 @@ func (h *history) add(build uint32, finished time.Time, took time.Duration) {
 	at, _ := slices.BinarySearchFunc(h.samples, x, func(a, b sample) int {
 		return cmp.Or(cmp.Compare(a.finished, b.finished), cmp.Compare(a.build, b.build))
 	})
-	if len(h.samples) == mostSamples {
+	if len(h.samples) == maxSamples {
 		if at == 0 {
 			return
 		}
@@ -214,7 +214,7 @@ func (h *history) add(build uint32, finished time.Time, took time.Duration) {
 // left is how much longer one takes that has taken so long: by the samples that took
 // longer. Nothing where none did.
 func (h *history) left(elapsed time.Duration) time.Duration {
-	var longer [mostSamples]time.Duration
+	var longer [maxSamples]time.Duration
 	n := 0
 	for _, x := range h.samples {
 		if took := time.Duration(x.milliseconds) * time.Millisecond; took > elapsed {

@@ -171,7 +171,7 @@ func TestSamples(t *testing.T) {
 		if want == nil {
 			want = got
 		}
-		if len(got) != mostSamples || got[0].build != 11 || got[0].milliseconds != 180_000 || !slices.Equal(got, want) {
+		if len(got) != maxSamples || got[0].build != 11 || got[0].milliseconds != 180_000 || !slices.Equal(got, want) {
 			t.Fatalf("the samples are %v, want %v", got, want)
 		}
 	}
@@ -218,13 +218,13 @@ func TestManySteps(t *testing.T) {
 			times.Looked(at(float64(n) / 100))
 		}
 	}
-	if len(times.steps) > mostSteps {
+	if len(times.steps) > maxSteps {
 		t.Errorf("%d steps are remembered", len(times.steps))
 	}
 	if took := int64(memory()) - int64(before); took > 10<<20 {
 		t.Errorf("they take %d bytes", took)
 	}
-	for _, n := range []int{999_999, 999_999 - mostSteps*8/10} {
+	for _, n := range []int{999_999, 999_999 - maxSteps*8/10} {
 		if times.steps[key(fmt.Sprintf("step %d", n))] == nil {
 			t.Errorf("step %d is forgotten", n)
 		}

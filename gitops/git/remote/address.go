@@ -33,7 +33,7 @@ func ParseAddress(raw string) (address, error) {
 	a := address{Endpoint: endpoint, username: endpoint.User, Password: endpoint.Password}
 	endpoint.Protocol = strings.ToLower(endpoint.Protocol)
 	switch endpoint.Protocol {
-	case "http", "https", "ssh", "git":
+	case "http", "https", "ssh":
 		if endpoint.Host == "" {
 			return address{}, fmt.Errorf("the repository's address names no host: expected %s://HOST/PATH", endpoint.Protocol)
 		}
@@ -44,7 +44,7 @@ func ParseAddress(raw string) (address, error) {
 	case "git+ssh", "ssh+git":
 		endpoint.Protocol = "ssh"
 	default:
-		return address{}, fmt.Errorf("the repository's address begins with %q: use https, http, ssh, git, file or a path", endpoint.Protocol+"://")
+		return address{}, fmt.Errorf("the repository's address begins with %q: use https, http, ssh, file or a path", endpoint.Protocol+"://")
 	}
 	endpoint.User, endpoint.Password = "", ""
 	return a, nil

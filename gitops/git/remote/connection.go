@@ -36,12 +36,12 @@ type Connection struct {
 	endpoint *transport.Endpoint // where http requests go, after redirects; nil: not known
 	Caps     *capability.List    // what the server offers for reading; nil: not known
 	local    []string            // settings for a repository of this machine; nil: not known
-	manyRefs bool                // the server has so many refs that listing them is slow
-	// AlwaysThin says that the server insists on thin-pack, also where no deltas are
-	// wanted on what is here.
+	manyRefs bool                // the server has so large a number of refs that listing them is slow
+	// AlwaysThin reports that the server requires thin-pack, even if no deltas against local
+	// objects are wanted.
 	AlwaysThin bool
 	failures   int       // how often in a row asking in version 2 has failed
-	noPlace    sync.Once // it was said that large packs are kept in memory
+	noPlace    sync.Once // whether it was logged that large packs are kept in memory
 }
 
 // Reset forgets where requests were redirected to, so that the next session
@@ -84,9 +84,8 @@ func (c *Connection) Advertised(ctx context.Context) (session transport.ReceiveP
 	return session, adv, err
 }
 
-// HeadOf returns the head of a branch, and the session in which it was read, to
-// be used and closed by the caller. The session is nil where the server was
-// asked for that branch alone.
+// HeadOf returns the head of a branch and the session in which it was read. The caller uses and
+// closes the session. The session is nil if the request was for that branch alone.
 func (c *Connection) HeadOf(ctx context.Context, branch string) (head plumbing.Hash, session transport.UploadPackSession, err error) {
 	err = c.authenticated(ctx, func() error {
 		head, session, err = c.askHead(ctx, branch)

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"muster/gitops/secret"
+	"muster/gitops/branch"
 	"net"
 	"os"
 	"os/exec"
@@ -21,22 +21,21 @@ import (
 // credentials that rotate need no restart. The zero value is nobody, or the
 // user in the URL.
 type Credentials struct {
-	// Password is asked for the user name and the password or token of http
-	// and https; nil means those in the URL, or none.
+	// Password returns the user name and the password or token for http and https. If nil, those in
+	// the URL are used, if any.
 	Password PasswordFunc
-	// Refused is told of a password of Password's that the server does not take, and
-	// reports whether another may be had by now: then what was asked is asked again,
-	// once. Nil: none can.
+	// Refused is called with a password from Password that the server rejects. It reports whether
+	// another may be available by now; then the request is retried once. Nil means that none is.
 	Refused func(password string) bool
-	// CAFile has further certificate authorities for https, in PEM, beside
-	// those of the system.
+	// CAFile is a file with certificate authorities for https, in PEM, in addition to those of the
+	// system.
 	CAFile string
 	// NetrcFile is where a user name and a password are looked for when the server wants
 	// one and Password is nil, in the format of curl's netrc; empty, or no file: nowhere.
 	NetrcFile string
-	// Helper is asked for a user name and a password when the server wants one,
-	// Password is nil and NetrcFile has none that it takes, as git asks its credential
-	// helpers; nil: nobody is.
+	// Helper returns a user name and a password, like git's credential helpers. It is called if the
+	// server requires a password, Password is nil and NetrcFile has no password that the server
+	// accepts. Nil means no helper.
 	Helper HelperFunc
 	// SSHProgram reaches hosts over ssh in place of this package, with the user's own
 	// settings, keys and known hosts; nil: this package does, with the fields below.
@@ -93,10 +92,10 @@ type login struct {
 	approved    bool
 }
 
-// authenticated does something that begins with a question to the server. Where
-// that wants a password and none was configured, the netrc file is read and then the
-// helper asked, as git does: only then, and again when the server no longer takes what
-// they gave. The helper is told what became of it.
+// authenticated calls do, which begins with a request to the server. If the server requires a
+// password and none is configured, authenticated reads the netrc file and then calls the helper, as
+// git does. It repeats this only when the server no longer accepts what they returned. It reports
+// to the helper whether the password was accepted.
 func (c *Connection) authenticated(ctx context.Context, do func() error) error {
 	err := do()
 	if errors.Is(err, transport.ErrAuthenticationRequired) && c.endpoint != nil && !sameOrigin(c.Address.Endpoint, c.endpoint) {
@@ -122,12 +121,12 @@ func (c *Connection) authenticated(ctx context.Context, do func() error) error {
 		c.reject(ctx)
 	case err == nil && c.login != nil && !c.login.approved:
 		c.login.approved = true
-		c.tell(ctx, "approve", c.login.description)
+		c.runHelper(ctx, "approve", c.login.description)
 	}
 	return err
 }
 
-// fill asks the helper; nil when there is none, or it has nothing.
+// fill returns the helper's login; nil if no helper is set or the helper has no login.
 func (c *Connection) fill(ctx context.Context) *login {
 	if c.Credentials.Helper == nil {
 		return nil
@@ -141,7 +140,7 @@ func (c *Connection) fill(ctx context.Context) *login {
 	if c.Address.username != "" {
 		description += "username=" + c.Address.username + "\n"
 	}
-	answer := c.tell(ctx, "fill", description)
+	answer := c.runHelper(ctx, "fill", description)
 	given := &login{description: answer}
 	for line := range strings.Lines(answer) {
 		key, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), "=")
@@ -166,14 +165,14 @@ func (c *Connection) reject(ctx context.Context) {
 	case c.login.description == "":
 		c.wrong = c.login
 	default:
-		c.tell(ctx, "reject", c.login.description)
+		c.runHelper(ctx, "reject", c.login.description)
 	}
 	c.login, c.refused = nil, true
 }
 
-// tell runs the helper. One that fails has nothing to say: what the server said
+// runHelper runs the helper. One that fails has nothing to say: what the server said
 // stands.
-func (c *Connection) tell(ctx context.Context, action, description string) string {
+func (c *Connection) runHelper(ctx context.Context, action, description string) string {
 	cmd := c.Credentials.Helper(ctx, action)
 	cmd.Stdin = strings.NewReader(description + "\n")
 	var out bytes.Buffer
@@ -206,7 +205,7 @@ func (s *secrets) Add(text string) {
 	s.list = append(s.list, text)
 }
 
-// censor replaces every secret in text; see [secret.Censor].
+// censor replaces every secret in text; see [branch.Censor].
 func (s *secrets) censor(text string) string {
-	return secret.Censor(text, slices.Concat(s.list, s.Address)...)
+	return branch.Censor(text, slices.Concat(s.list, s.Address)...)
 }

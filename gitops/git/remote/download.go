@@ -8,9 +8,8 @@ import (
 	"os"
 )
 
-// Download is a packfile as it came from the server: in memory while it is small,
-// otherwise in a file that has no name, of which nothing is left when the process
-// ends, however it does.
+// Download is a packfile from the server: in memory while it is small, otherwise in a file without
+// a name, which disappears when the process ends for whatever reason.
 type Download struct {
 	io.ReaderAt
 	Size int64
@@ -34,23 +33,22 @@ func (d *Download) Close() {
 const (
 	// smallPack is the size in bytes up to which a pack is kept in memory.
 	smallPack = 4 << 20
-	// mostBytes bounds an answer that may be refused for its size.
-	mostBytes = 16 << 20
-	// MostPack bounds every other.
-	MostPack = 128 << 20
-	// MostInMemory bounds a pack for which there is no place but memory. There are two
-	// when a process begins, the commit's and that of the log, beside 64 MiB for the
-	// processes that build.
-	MostInMemory = 32 << 20
-	// MostEntries bounds the objects of every answer: each takes 32 bytes of memory.
-	MostEntries = 1 << 20
+	// maxBytes bounds an answer that may be refused for its size.
+	maxBytes = 16 << 20
+	// MaxPack bounds every other.
+	MaxPack = 128 << 20
+	// MaxInMemory limits a pack that can only be kept in memory. A starting process has two: the
+	// commit's and the log's, in addition to 64 MiB for the processes that build.
+	MaxInMemory = 32 << 20
+	// MaxEntries bounds the objects of every answer: each takes 32 bytes of memory.
+	MaxEntries = 1 << 20
 )
 
 // ErrPack says that a server without partial clone has too much to send.
-var ErrPack = fmt.Errorf("the server sends more than %d MiB or %d objects, since it cannot send single files: allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant), or give the fleet a repository of its own", MostPack>>20, MostEntries)
+var ErrPack = fmt.Errorf("the server sends more than %d MiB or %d objects, since it cannot send single files: allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant), or give the fleet a repository of its own", MaxPack>>20, MaxEntries)
 
 // ErrNoPlace says the same of one for whose pack there is no place on a disk.
-var ErrNoPlace = fmt.Errorf("the server sends more than %d MiB, since it cannot send single files, and no temporary file can be made or its disk is full, so that it would be kept in memory: mount a writable directory with room at /tmp, or name one in TMPDIR; or allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant)", MostInMemory>>20)
+var ErrNoPlace = fmt.Errorf("the server sends more than %d MiB, since it cannot send single files, and no temporary file can be made or its disk is full, so that it would be kept in memory: mount a writable directory with room at /tmp, or name one in TMPDIR; or allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant)", MaxInMemory>>20)
 
 // ReadPack takes in a pack as it comes, unless its header says that it has more than
 // most objects; zero: as many as can be indexed.
@@ -59,14 +57,14 @@ func (c *Connection) ReadPack(from io.Reader, most uint32) (*Download, error) {
 	if _, err := io.ReadFull(from, header); err != nil {
 		return nil, err
 	}
-	bound, tooLarge := int64(MostPack), ErrPack
+	bound, tooLarge := int64(MaxPack), ErrPack
 	if most > 0 {
-		bound, tooLarge = mostBytes, fmt.Errorf("%w: they have more than %d bytes", ErrTooMany, mostBytes)
+		bound, tooLarge = maxBytes, fmt.Errorf("%w: they have more than %d bytes", ErrTooMany, maxBytes)
 	}
 	switch count := binary.BigEndian.Uint32(header[8:]); {
 	case most > 0 && count > most:
 		return nil, fmt.Errorf("%w: %d", ErrTooMany, count)
-	case count > MostEntries:
+	case count > MaxEntries:
 		return nil, tooLarge
 	}
 	s := &Spool{Connection: c}
@@ -121,7 +119,7 @@ func (s *Spool) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if s.size+int64(len(p)) > MostInMemory {
+	if s.size+int64(len(p)) > MaxInMemory {
 		return 0, ErrNoPlace
 	}
 	s.size += int64(len(p))
@@ -156,7 +154,7 @@ func (s *Spool) spill() {
 // unspill moves the content of a file on a full disk back into memory.
 func (s *Spool) unspill(full error) error {
 	s.refuse(full)
-	if s.size > MostInMemory {
+	if s.size > MaxInMemory {
 		return ErrNoPlace
 	}
 	buffer := make([]byte, chunkSize)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -16,7 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// Request is what is asked of upload-pack.
+// Request is a request to upload-pack.
 type Request struct {
 	Wants []plumbing.Hash
 	// Have is a commit that is here: objects that it has are not sent again, and
@@ -33,9 +32,9 @@ type Request struct {
 	// Depth is how many commits are sent; zero for all.
 	Depth  int
 	Filter packp.Filter
-	// Most is the number of objects above which the answer is not read; zero
+	// Max is the number of objects above which the answer is not read; zero
 	// for no limit.
-	Most uint32
+	Max uint32
 }
 
 var (
@@ -53,17 +52,15 @@ var (
 // refer to.
 const Exact = packp.Filter("tree:0")
 
-// Fetch sends one request and returns the pack that answers it, which the caller
-// closes. session is an
-// open one to use, or nil. An answer that breaks off is asked for once more:
-// reading changes nothing, and servers and proxies end connections that they
-// have kept for long.
+// Fetch sends one request and returns the pack of the answer, which the caller closes. session is
+// an open session to use, or nil. Fetch repeats the request once if the answer is cut short:
+// reading changes nothing, and servers and proxies close connections that are open for long.
 func (c *Connection) Fetch(ctx context.Context, session transport.UploadPackSession, q Request) (*Download, error) {
 	data, err := c.fetchOnce(ctx, session, q)
 	var a *Answer
 	// It was left out of this request. Some say that it is missing, others a status alone.
 	refused := len(q.Edge) > 0 && errors.As(err, &a) && a.RefusesRequest()
-	if err != nil && !c.AlwaysThin && (refused || strings.Contains(err.Error(), "thin-pack")) {
+	if err != nil && !c.AlwaysThin && (refused || NeedsThinPack.Match(err.Error())) {
 		c.AlwaysThin = true
 		data, err = c.fetchOnce(ctx, nil, q)
 		c.AlwaysThin = err == nil
@@ -100,7 +97,7 @@ func (c *Connection) fetchOnce(ctx context.Context, session transport.UploadPack
 	case c.Caps.Supports(capability.Sideband):
 		from = sideband.NewDemuxer(sideband.Sideband, response)
 	}
-	data, err := c.ReadPack(from, q.Most)
+	data, err := c.ReadPack(from, q.Max)
 	if err != nil {
 		if s, ok := session.(*stream); ok {
 			err = s.explainWith(err)
@@ -142,18 +139,18 @@ func (c *Connection) uploadRequest(q Request) *packp.UploadPackRequest {
 	return u
 }
 
-// recognise makes errFilter and errNotOurs of the refusals that another request
+// recognise makes [ErrFilter] and [ErrNotOurs] of the refusals that another request
 // can avoid. A status that refuses a request with a filter may be about the filter:
 // who asks without it finds out.
 func recognise(err error, q Request) error {
 	text := err.Error()
 	var a *Answer
 	switch {
-	case strings.Contains(text, "thin-pack"):
+	case NeedsThinPack.Match(text):
 		return err
-	case strings.Contains(text, "filter"):
+	case RefusesFilter.Match(text):
 		return fmt.Errorf("%w: %w", ErrFilter, err)
-	case strings.Contains(text, "not our ref"):
+	case RefusesObject.Match(text):
 		return fmt.Errorf("%w: %w", ErrNotOurs, err)
 	case q.Filter != "" && errors.As(err, &a) && a.RefusesRequest():
 		return fmt.Errorf("%w: %w", ErrFilter, err)

@@ -30,7 +30,7 @@ type bodies struct {
 	censor func(string) string
 	mu     sync.Mutex
 	open   []io.ReadCloser
-	// offered is the advertisement of this session; nil: there was none.
+	// offered is the advertisement of this session; nil if the session had no advertisement.
 	offered *offered
 }
 
@@ -56,8 +56,8 @@ func (b *bodies) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// webPage returns an error where a web page came instead of git's answer: a
-// login page, a proxy's, or that of a path that is no repository.
+// webPage returns an error if the response is a web page instead of git's protocol: a login page, a
+// proxy's page, or that of a path without a repository.
 func webPage(response *http.Response, censor func(string) string) error {
 	kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
 	if response.StatusCode != http.StatusOK || !strings.EqualFold(strings.TrimSpace(kind), "text/html") {
@@ -141,10 +141,9 @@ func closeHTTP(session io.Closer, client *http.Client) error {
 	return err
 }
 
-// openHTTP returns what one session over http needs: a client, where its
-// requests go, and what they authenticate with (nil: nothing). go-git's own
-// client is made anew for each session, over connections of the pool, so that
-// nothing is installed into go-git's global table of protocols.
+// openHTTP returns what one session over http needs: a client, the endpoint of its requests, and
+// their authentication (nil: no authentication). Each session gets a new client of go-git over
+// connections of the pool, so that nothing is installed into go-git's global table of protocols.
 func (c *Connection) openHTTP(ctx context.Context) (*http.Client, *transport.Endpoint, githttp.AuthMethod, error) {
 	pool, err := c.pool.get(c.Credentials.CAFile)
 	if err != nil {
@@ -208,11 +207,11 @@ func port(e *transport.Endpoint) int {
 
 // go-git takes multi_ack, multi_ack_detailed and thin-pack out of what a server
 // offers, since its own stores do not use them. Some hosts answer no request without
-// them (Azure DevOps, CodeCommit, Dulwich), so what was offered is kept here.
+// them ([NeedsCapability]), so what was offered is kept here.
 
-// mostOffered bounds what is kept of an advertisement, in bytes: its first lines, which
+// maxOffered bounds what is kept of an advertisement, in bytes: its first lines, which
 // have the capabilities.
-const mostOffered = 4096
+const maxOffered = 4096
 
 // offered is the body of an advertisement, whose beginning is kept as it is read.
 type offered struct {
@@ -223,7 +222,7 @@ type offered struct {
 // Read implements [io.Reader].
 func (o *offered) Read(p []byte) (int, error) {
 	n, err := o.ReadCloser.Read(p)
-	o.first = append(o.first, p[:min(n, mostOffered-len(o.first))]...)
+	o.first = append(o.first, p[:min(n, maxOffered-len(o.first))]...)
 	return n, err
 }
 
@@ -251,10 +250,8 @@ func (s httpUpload) AdvertisedReferencesContext(ctx context.Context) (*packp.Adv
 	adv, err := s.UploadPackSession.AdvertisedReferencesContext(ctx)
 	if b, ok := s.client.Transport.(*bodies); err == nil && ok && b.offered != nil {
 		for _, name := range b.offered.capabilities() {
-			for _, c := range transport.UnsupportedCapabilities {
-				if name == c.String() {
-					_ = adv.Capabilities.Set(capability.Capability(name)) // it has no value
-				}
+			if NeedsCapability.MatchName(name) {
+				_ = adv.Capabilities.Set(capability.Capability(name)) // it has no value
 			}
 		}
 	}
@@ -268,9 +265,9 @@ type pool struct {
 	authorities string // further certificate authorities in PEM, as last read
 }
 
-// get returns what makes requests over the pool's connections. When the file of
-// certificate authorities has changed, the pool begins anew. An empty caFile
-// adds none to those of the system.
+// get returns the transport for requests over the pool's connections. The pool starts over when the
+// file of certificate authorities has changed. An empty caFile adds no authorities to those of the
+// system.
 func (p *pool) get(caFile string) (*http.Transport, error) {
 	var authorities []byte
 	if caFile != "" {

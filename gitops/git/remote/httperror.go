@@ -23,9 +23,8 @@ type Answer struct {
 }
 
 const (
-	// usualWait is for how long a host is left alone that answers 429 without
-	// Retry-After. GitHub wants a minute at least (docs.github.com/rest, "Rate limits for
-	// the REST API").
+	// usualWait is for how long a host is left alone that limits the rate of requests
+	// without Retry-After.
 	usualWait = time.Minute
 	// longestWait bounds what Retry-After may ask: a wrong clock or a typing error
 	// there must not stop a fleet for a day.
@@ -46,17 +45,13 @@ func (a *Answer) Error() string {
 
 // Limits reports whether it refuses for the number of requests, and for nothing in this
 // one.
-func (a *Answer) Limits() bool { return a.Status == http.StatusTooManyRequests || a.wait > 0 }
+func (a *Answer) Limits() bool { return RateLimited.MatchStatus(a.Status) || a.wait > 0 }
 
-// RefusesRequest reports whether the same request would be refused again, as far as a
-// status tells: not where it is the number of requests, who asks, or a proxy that does
-// not reach the server.
+// RefusesRequest reports whether the status shows that the same request would be refused again. It
+// is false if the cause is the number of requests, the authentication, or a proxy that does not
+// reach the server.
 func (a *Answer) RefusesRequest() bool {
-	switch a.Status {
-	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return false
-	}
-	return !a.Limits()
+	return !NoRefusal.MatchStatus(a.Status) && !a.Limits()
 }
 
 // refused returns the error of a response with a status of failure; nil where it has
@@ -66,11 +61,10 @@ func refused(response *http.Response, censor func(string) string) error {
 		return nil
 	}
 	a := &Answer{Status: response.StatusCode, Words: wordsOf(response.Body, censor), wait: retryAfter(response.Header)}
+	if RateLimited.MatchStatus(a.Status) && a.wait == 0 {
+		a.wait = usualWait
+	}
 	switch a.Status {
-	case http.StatusTooManyRequests:
-		if a.wait == 0 {
-			a.wait = usualWait
-		}
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
 		if a.wait == 0 {
 			response.Body = io.NopCloser(strings.NewReader(a.Words))
@@ -125,26 +119,46 @@ func wordsOf(body io.ReadCloser, censor func(string) string) string {
 	return oneLine(censor(text))
 }
 
-// messageOf finds the message in JSON, as Azure DevOps and Gitea ("message"), Bitbucket
-// ("error" with a "message", or "errors" of them) and GitLab ("error") write it.
+// messageOf returns the message in JSON; empty if no host's field contains one.
 func messageOf(body []byte) string {
-	var said struct {
-		Message string
-		Error   json.RawMessage
-		Errors  []struct{ Message string }
-	}
-	if json.Unmarshal(body, &said) != nil {
+	var document any
+	if json.Unmarshal(body, &document) != nil {
 		return ""
 	}
-	if said.Message == "" && len(said.Errors) > 0 {
-		said.Message = said.Errors[0].Message
+	for _, q := range MessageField.quirks() {
+		for _, path := range q.Names {
+			if message := textAt(document, path); message != "" {
+				return message
+			}
+		}
 	}
-	if said.Message == "" && json.Unmarshal(said.Error, &said.Message) != nil {
-		var inner struct{ Message string }
-		_ = json.Unmarshal(said.Error, &inner)
-		said.Message = inner.Message
+	return ""
+}
+
+// textAt returns the text at a path in JSON, such as errors.0.message; empty if the path does not
+// exist. Names are matched case-insensitively.
+func textAt(value any, path string) string {
+	for key := range strings.SplitSeq(path, ".") {
+		switch at := value.(type) {
+		case map[string]any:
+			value = at[key]
+			for name := range at {
+				if value == nil && strings.EqualFold(name, key) {
+					value = at[name]
+				}
+			}
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i >= len(at) {
+				return ""
+			}
+			value = at[i]
+		default:
+			return ""
+		}
 	}
-	return said.Message
+	text, _ := value.(string)
+	return text
 }
 
 // held is an error of a host that asks to wait.

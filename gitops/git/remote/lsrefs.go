@@ -31,21 +31,21 @@ const SettleTimeout = 15 * time.Second
 const (
 	// longList is the number of refs above which a list is long.
 	longList = 100
-	// mostFailures is how often in a row a server may fail to answer in version
+	// maxFailures is how often in a row a server may fail to answer in version
 	// 2 before it is not asked so any more. A single failure may be an outage.
-	mostFailures = 3
+	maxFailures = 3
 	// versionTwo is how a client says that it understands version 2: in a
 	// header over http, in a variable of the environment elsewhere.
 	versionTwo = "version=2"
-	// mostRefs bounds an answer, in bytes. Refs that begin like the branch's
+	// maxRefs bounds an answer, in bytes. Refs that begin like the branch's
 	// name come with it, but sorted after it.
-	mostRefs = 1 << 20
+	maxRefs = 1 << 20
 )
 
 // lsRefs reads the head of one branch and nothing else, from a server with a
 // long list. What fails here is left to asking in version 0, which explains it.
 func (c *Connection) lsRefs(ctx context.Context, branch string) (plumbing.Hash, bool) {
-	if !c.manyRefs || c.failures == mostFailures {
+	if !c.manyRefs || c.failures == maxFailures {
 		return plumbing.ZeroHash, false
 	}
 	// Much less than there is for both ways of asking together.
@@ -60,14 +60,14 @@ func (c *Connection) lsRefs(ctx context.Context, branch string) (plumbing.Hash, 
 		c.failures++
 	}
 	level, text := slog.LevelDebug, "reading the branch alone failed, reading all refs"
-	if c.failures == mostFailures {
+	if c.failures == maxFailures {
 		level, text = slog.LevelWarn, "the server lists all of its refs on every read: hide the refs that are not needed, or enable version 2 of git's protocol"
 	}
 	c.Log.Log(ctx, level, text, "repository", c.Address.String(), "reason", c.Printable(err.Error()))
 	return plumbing.ZeroHash, false
 }
 
-// askLsRefs asks for one ref by its full name; zero: there is none.
+// askLsRefs requests one ref by its full name; zero if the ref does not exist.
 func (c *Connection) askLsRefs(ctx context.Context, name string) (plumbing.Hash, error) {
 	var question bytes.Buffer
 	pkt := pktline.NewEncoder(&question)
@@ -91,7 +91,7 @@ func (c *Connection) askLsRefs(ctx context.Context, name string) (plumbing.Hash,
 // findRef reads the answer to ls-refs up to the ref of that name, or to its
 // end.
 func findRef(answer io.Reader, name string) (plumbing.Hash, error) {
-	lines := pktline.NewScanner(io.LimitReader(answer, mostRefs))
+	lines := pktline.NewScanner(io.LimitReader(answer, maxRefs))
 	for lines.Scan() {
 		line := strings.TrimSuffix(string(lines.Bytes()), "\n")
 		if line == "" { // a flush: the end

@@ -20,7 +20,7 @@ func (c *Connection) openProcess(ctx context.Context, service, version string) (
 	}
 	running, cancel := context.WithCancel(ctx)
 	cmd := exec.CommandContext(running, git, append(slices.Clone(c.offers(ctx, service)), strings.TrimPrefix(service, "git-"), c.Address.Endpoint.Path)...)
-	s := &stream{ctx: ctx, said: &Tail{}, abort: cancel}
+	s := &stream{ctx: ctx, stderr: &Tail{}, abort: cancel}
 	cmd.Env = append(minimal(cmd.Environ()), versionVariable+"="+version)
 	if service == transport.UploadPackServiceName {
 		cmd.Env = append(cmd.Env, noFetch...)
@@ -30,7 +30,7 @@ func (c *Connection) openProcess(ctx context.Context, service, version string) (
 
 // run starts the program that is the stream's other end. The stream ends it.
 func (s *stream) run(cmd *exec.Cmd) (*stream, error) {
-	cmd.Stderr = s.said
+	cmd.Stderr = s.stderr
 	var err error
 	if s.in, err = cmd.StdinPipe(); err == nil {
 		s.out, err = cmd.StdoutPipe()

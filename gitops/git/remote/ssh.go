@@ -33,8 +33,8 @@ func (c *Connection) openSSH(ctx context.Context, service, version string) (*str
 		client.Close()
 		return nil, err
 	}
-	s := &stream{ctx: ctx, said: &Tail{}, abort: func() { client.Close() }}
-	session.Stderr = s.said
+	s := &stream{ctx: ctx, stderr: &Tail{}, abort: func() { client.Close() }}
+	session.Stderr = s.stderr
 	s.wait = sync.OnceValue(func() error {
 		defer stop()
 		defer client.Close()
@@ -65,7 +65,8 @@ func (c *Connection) dialSSH(ctx context.Context) (client *ssh.Client, stop func
 		return nil, nil, err
 	}
 	defer done()
-	conn, err := c.dial(ctx, sshPort)
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(c.Address.host(), strconv.Itoa(cmp.Or(c.Address.Endpoint.Port, sshPort))))
 	if err != nil {
 		var unknown *net.DNSError
 		if errors.As(err, &unknown) {
@@ -139,8 +140,8 @@ func (c *Connection) sshAuth(ctx context.Context) (method ssh.AuthMethod, done f
 	return ssh.PublicKeys(signers(signer, c.Credentials.SSHKeyFile)...), func() {}, nil
 }
 
-// signers are the key, and before it the certificate for it that is beside its file, as
-// OpenSSH has it (ssh(1), -i).
+// signers returns the key, preceded by its certificate if the key file has one next to it, like
+// OpenSSH (ssh(1), -i).
 func signers(key ssh.Signer, file string) []ssh.Signer {
 	text, err := os.ReadFile(file + "-cert.pub")
 	if err != nil {
@@ -224,7 +225,7 @@ func (c *Connection) openSSHProgram(ctx context.Context, service, version string
 	cmd := c.Credentials.SSHProgram(running, append(args, target, service+" "+quoteShell(c.Address.Endpoint.Path))...)
 	cmd.Env = append(cmd.Environ(), versionVariable+"="+version)
 	cmd.WaitDelay = leftBehind
-	s := &stream{ctx: ctx, said: &Tail{}, abort: cancel, program: "ssh"}
+	s := &stream{ctx: ctx, stderr: &Tail{}, abort: cancel, program: "ssh"}
 	return s.run(cmd)
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"sync"
 
@@ -17,7 +16,7 @@ import (
 )
 
 // stream is one run of git-upload-pack or git-receive-pack at the other end
-// of a pipe: a process here, one behind ssh, or a git daemon. It is a
+// of a pipe: a process on this machine, or one behind ssh. It is a
 // [transport.UploadPackSession] and a [transport.ReceivePackSession].
 //
 // go-git has the same for ssh and for files, but it takes no context until
@@ -25,13 +24,13 @@ import (
 // for ever), reads the user's ssh configuration, and drops what the server
 // says on its standard error.
 type stream struct {
-	ctx   context.Context
-	in    io.WriteCloser
-	out   io.Reader
-	said  *Tail
-	wait  func() error // waits for the other side to end
-	abort func()       // makes it end
-	// program is what else than the server may have said something; empty: nothing.
+	ctx    context.Context
+	in     io.WriteCloser
+	out    io.Reader
+	stderr *Tail
+	wait   func() error // waits for the other side to end
+	abort  func()       // makes it end
+	// program is the program other than the server that may have written a message; empty if none.
 	program string
 	adv     *packp.AdvRefs
 	ran     bool
@@ -43,11 +42,8 @@ type stream struct {
 // with ctx.
 func (c *Connection) openStream(ctx context.Context, service, version string) (*stream, error) {
 	open := c.openProcess
-	switch c.Address.Endpoint.Protocol {
-	case "ssh":
+	if c.Address.Endpoint.Protocol == "ssh" {
 		open = c.openSSH
-	case "git":
-		open = c.openDaemon
 	}
 	s, err := open(ctx, service, version)
 	c.Traffic.Session(err)
@@ -90,15 +86,12 @@ func (s *stream) explain(err error) error {
 		s.abort()
 		_ = s.wait()
 	}
-	said := LastLines(s.said.String())
+	said := LastLines(s.stderr.String())
 	if line != nil {
 		said = strings.TrimSpace(line.Text)
 	}
-	lower := strings.ToLower(said)
-	for _, phrase := range []string{"not appear to be a git repository", "repository not found", "does not exist", "no such", "could not be found", "not found"} {
-		if strings.Contains(lower, phrase) {
-			return fmt.Errorf("%w: %s", transport.ErrRepositoryNotFound, said)
-		}
+	if NotFound.Match(said) {
+		return fmt.Errorf("%w: %s", transport.ErrRepositoryNotFound, said)
 	}
 	if said != "" {
 		who := "the server"
@@ -115,7 +108,7 @@ func (s *stream) explainWith(err error) error {
 	if over := s.ctx.Err(); over != nil {
 		return fmt.Errorf("%w: %w", over, err)
 	}
-	if said := LastLines(s.said.String()); said != "" {
+	if said := LastLines(s.stderr.String()); said != "" {
 		return fmt.Errorf("%w: %s", err, said)
 	}
 	return err
@@ -176,8 +169,7 @@ func (s *stream) ReceivePack(ctx context.Context, request *packp.ReferenceUpdate
 	return report, report.Error()
 }
 
-// Close ends the session. If nothing was asked for, it says so to the other side
-// and waits for it.
+// Close ends the session. If nothing was requested, it notifies the other side and waits for it.
 func (s *stream) Close() error {
 	if s.closed {
 		return nil
@@ -233,15 +225,6 @@ func (t *Tail) String() string {
 	return strings.Join(lines, "\n")
 }
 
-var (
-	// progress is a count that git writes over and over in one line, as in "Resolving
-	// deltas:  50% (1/2)" and "Counting objects: 5, done." (git, progress.c).
-	progress = regexp.MustCompile(`^[A-Za-z]+ing [a-z]+: +([0-9]+% \([0-9]+/[0-9]+\).*|[0-9]+(, done\.)?)$`)
-	// silent is a line of rules, stars and blanks, or git's prefix of a line without a word
-	// (Gitea prints such lines around its own).
-	silent = regexp.MustCompile(`^((error|fatal|warning):)?[^\pL\pN]*$`)
-)
-
 // spoken is what a line says at last, after what was written over; empty: nothing.
 func spoken(line string) string {
 	said := ""
@@ -254,7 +237,7 @@ func spoken(line string) string {
 			}
 			part = strings.TrimSpace(rest)
 		}
-		if !silent.MatchString(part) && !progress.MatchString(part) {
+		if !NoMessage.Match(part) {
 			said = part
 		}
 	}

@@ -37,7 +37,7 @@ func (c *Counter) Stats() Stats {
 	}
 }
 
-// Session counts a request that is none of http, and what became of it.
+// Session counts a request that does not use http, and its result.
 func (c *Counter) Session(err error) {
 	c.requests.Add(1)
 	if err != nil {
@@ -84,19 +84,21 @@ func (t countingTransport) RoundTrip(request *http.Request) (*http.Response, err
 	return response, nil
 }
 
-// limits notes what GitHub and those who follow it tell of their limits
-// (docs.github.com, "Rate limits for the REST API").
+// limits stores the rate limit that a response contains, if any.
 func (c *Counter) limits(h http.Header) {
-	limit, err := strconv.ParseInt(h.Get("X-RateLimit-Limit"), 10, 64)
-	if err != nil {
+	for _, q := range LimitHeaders.quirks() {
+		limit, err := strconv.ParseInt(h.Get(q.Names[0]), 10, 64)
+		if err != nil {
+			continue
+		}
+		remaining, err := strconv.ParseInt(h.Get(q.Names[1]), 10, 64)
+		if err != nil {
+			continue
+		}
+		c.limit.Store(limit)
+		c.remaining.Store(remaining)
 		return
 	}
-	remaining, err := strconv.ParseInt(h.Get("X-RateLimit-Remaining"), 10, 64)
-	if err != nil {
-		return
-	}
-	c.limit.Store(limit)
-	c.remaining.Store(remaining)
 }
 
 type reader struct {

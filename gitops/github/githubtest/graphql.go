@@ -35,7 +35,7 @@ func (s settings) permissions() map[string]string {
 	return all
 }
 
-// verification is what GitHub says of a signature (docs.github.com/rest/git/commits,
+// verification is the result of checking a signature (docs.github.com/rest/git/commits,
 // "Create a commit": "Signature verification object": verified, reason).
 func (s settings) verification() map[string]any {
 	if s.unsigned {

@@ -66,7 +66,7 @@ func (s *Server) LimitNext(limits ...Limit) {
 	s.limits = append(s.limits, limits...)
 }
 
-// Comments are the bodies of a pull request's comments, in their order.
+// Comments are the bodies of a pull request's comments, in order of creation.
 func (s *Server) Comments(number int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +86,7 @@ func (s *Server) Say(number int, body string) {
 	s.comments = append(s.comments, &comment{len(s.comments) + 1, number, body})
 }
 
-// Checks are the check runs, in their order.
+// Checks are the check runs, in order of creation.
 func (s *Server) Checks() []Check {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +219,7 @@ func commentJSON(c *comment) map[string]any {
 	return map[string]any{"id": c.id, "body": c.body, "html_url": fmt.Sprintf("https://github.com/%s/%s/pull/%d#issuecomment-%d", Owner, Name, c.pull, c.id)}
 }
 
-// listComments gives a hundred at most, though more are asked for: docs.github.com/rest/issues/comments.
+// listComments returns at most a hundred, even if the request wants more: docs.github.com/rest/issues/comments.
 func (s *Server) listComments(r *http.Request) (int, any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

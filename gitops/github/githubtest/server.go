@@ -52,8 +52,8 @@ type Server struct {
 	drop, dropBefore bool
 	// after is called after the next commit on a branch, before its answer is lost.
 	after func()
-	// most bounds the files and bytes of one tree or commit; zero: nothing does.
-	most, mostBytes int
+	// max bounds the files and bytes of one tree or commit; zero: nothing does.
+	max, maxBytes int
 	// made counts what was written by path; see Made.
 	made map[string]int
 	set  settings
@@ -140,10 +140,10 @@ func (s *Server) LoseNext() {
 
 // AfterNext lets others act when the next commit should be made on a branch, and loses the
 // answer. Whether it was made is for made to say.
-func (s *Server) AfterNext(made bool, act func()) {
+func (s *Server) AfterNext(made bool, op func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.after, s.drop, s.dropBefore = act, made, !made
+	s.after, s.drop, s.dropBefore = op, made, !made
 }
 
 // Bound makes the server refuse trees and commits of more files, or bytes, in one request.
@@ -152,7 +152,7 @@ func (s *Server) AfterNext(made bool, act func()) {
 func (s *Server) Bound(files, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.most, s.mostBytes = files, bytes
+	s.max, s.maxBytes = files, bytes
 }
 
 func (s *Server) count(what string) {
@@ -164,7 +164,7 @@ func (s *Server) count(what string) {
 func (s *Server) tooLarge(files, bytes int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.most > 0 && files > s.most || s.mostBytes > 0 && bytes > s.mostBytes
+	return s.max > 0 && files > s.max || s.maxBytes > 0 && bytes > s.maxBytes
 }
 
 // Made is what was asked to be written so far, by the mutation or the end of the path, as

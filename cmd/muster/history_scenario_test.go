@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"muster/generator/ledger"
+	"muster/generator/plan"
+	"muster/gitops/gitserver"
+)
+
+// wholeDocument returns what is wrong with a document of so many rows.
+func wholeDocument(output string, text []byte, rows int) error {
+	if bytes.Contains(text, []byte("\x1b")) {
+		return fmt.Errorf("it moves the cursor")
+	}
+	var document struct {
+		Kind  string
+		Rows  []map[string]any
+		Count struct{ Commits int }
+	}
+	switch output {
+	case "csv":
+		lines, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+		if err != nil {
+			return err
+		}
+		if len(lines) != rows+1 || rows > 0 && !strings.HasPrefix(lines[1][slices.Index(lines[0], "by")], "'=cmd") {
+			return fmt.Errorf("%d lines, %q", len(lines), lines)
+		}
+		return nil
+	case "json":
+		if err := json.Unmarshal(text, &document); err != nil {
+			return err
+		}
+	default:
+		if err := yaml.Unmarshal(text, &document); err != nil {
+			return err
+		}
+	}
+	if document.Kind != "History" || len(document.Rows) != rows || document.Count.Commits != rows {
+		return fmt.Errorf("it has %+v", document)
+	}
+	return nil
+}
+
+// counted counts lines, and keeps none.
+type counted struct{ lines int }
+
+func (c *counted) Write(text []byte) (int, error) {
+	c.lines += bytes.Count(text, []byte("\n"))
+	return len(text), nil
+}
+
+// fleetMessage is what commit i of a fleet at work says: a dispatch of twelve agents,
+// and a minute later a retirement; one in a hundred is somebody's.
+func fleetMessage(i int) string {
+	at := gitserver.GeneratedAt(i)
+	id := func(i int) string { return fmt.Sprintf("default-%08x", uint32(i)*2654435761) }
+	o := plan.Observation{At: at, Queue: "default", Jobs: []plan.Demand{{Overlays: []string{"default"}, Pending: 12, Oldest: &at}}}
+	supply := plan.Supply{Overlay: "default", Busy: 30, QueueBusy: 33, Own: 31, Dispatches: map[string]plan.Seen{}}
+	for back := 1; back <= 3; back++ {
+		var seen plan.Seen
+		for index := range 12 {
+			seen.Registered.Add(index)
+		}
+		first := at.Add(-40 * time.Second)
+		seen.FirstAt, seen.RegisteredAt, seen.HadJob, seen.Connected = &first, &at, 12, 12
+		supply.Dispatches[id(i-i%2-2*back)] = seen
+	}
+	o.Overlays = []plan.Supply{supply}
+	a := ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/default", Decision: plan.Decision{Overlay: "default", Queue: "default", Observation: o}}
+	switch {
+	case i%100 == 51:
+		return fmt.Sprintf("Raise max for release %d\n", i)
+	case i%2 == 0:
+		a.Decision.Dispatch = []plan.Dispatch{{ID: id(i), Agents: 12}}
+		a.Decision.Sum = plan.Sum{Pending: 12, Dispatch: 12, Demand: 12, Max: 100, Current: 30, Missing: 12, Busy: 30, QueueBusy: 33}
+	default:
+		a.Kind = ledger.Retire
+		a.Decision.Retire = []plan.Retirement{{ID: id(i - i%2 - 2), Agents: 12, Registered: 12, Reason: plan.AllRegistered}}
+	}
+	return ledger.Message(a, "v0.3.0")
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"strings"
+	"time"
+
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/gitops/branch"
+)
+
+// problem is what goes wrong at one time. The zero value is nothing.
+type fault struct {
+	name string
+	// Of the git server: it does not answer; it takes a push and its answer is lost;
+	// it fails before it takes it; somebody else pushes first.
+	gitUnavailable, answerLost, pushFails, conflict bool
+	// neverRegistered is the share of pods whose agents never register.
+	noShow float64
+	// begin and end change what is not said by the fields; nil: nothing.
+	begin, end func(p *production)
+}
+
+// longestFault is how long one lasts at most. It is less than what a lease leaves
+// beside a boot, so that no agent is too late by it.
+const longestFault = 10 * time.Minute
+
+// whatGoesWrong is everything that may, one at a time. None of it takes a job away that
+// an agent was ordered for: so no agent may be in vain.
+var whatGoesWrong = []fault{
+	{
+		name:  "Buildkite answers with 503",
+		begin: func(p *production) { p.buildkite.Fail(fakebuildkite.Fault{Times: -1, Status: 503}) },
+		end:   func(p *production) { p.buildkite.Recover() },
+	},
+	{
+		name:  "one page in ten of Buildkite's breaks off",
+		begin: func(p *production) { p.buildkite.Fail(fakebuildkite.Fault{Times: 50, Skip: 10, Half: true}) },
+		end:   func(p *production) { p.buildkite.Recover() },
+	},
+	{name: "git is away", gitUnavailable: true},
+	{name: "the answers to pushes are lost", answerLost: true},
+	{name: "pushes fail", pushFails: true},
+	{name: "people push at the same time", conflict: true},
+	{name: "one pod in five never registers", noShow: 0.2},
+	{
+		name:  "nodes are lost",
+		begin: func(p *production) { p.loseNodes() },
+	},
+	{
+		name:  "the syncer is down",
+		begin: func(p *production) { p.stopped = true },
+		end:   func(p *production) { p.stopped = false },
+	},
+}
+
+// schedule lets the month happen: builds, the syncer, a trouble in each hour, and git
+// that tidies up at night.
+func (p *production) schedule() {
+	for i := range p.queues {
+		p.builds(i)
+	}
+	p.every(30*time.Second, p.sync)
+	turn := p.random.Perm(len(whatGoesWrong))
+	for at, i := time.Duration(0), 0; at < p.length; at, i = at+time.Hour, i+1 {
+		x := whatGoesWrong[turn[i%len(turn)]]
+		begin := p.begin.Add(at + time.Duration(p.random.Int64N(int64(40*time.Minute))))
+		p.buildkite.At(begin, func() { p.start(x) })
+		p.buildkite.At(begin.Add(time.Minute+time.Duration(p.random.Int64N(int64(longestFault-time.Minute)))), func() { p.stop(x) })
+	}
+	p.every(24*time.Hour, func() {
+		if _, err := p.repo.Git("gc", "--quiet"); err != nil {
+			p.t.Error(err)
+		}
+	})
+}
+
+func (p *production) since() time.Duration { return p.buildkite.Now().Sub(p.begin) }
+
+// every calls f again and again, first after one turn.
+func (p *production) every(turn time.Duration, f func()) {
+	p.buildkite.At(p.buildkite.Now().Add(turn), func() {
+		f()
+		p.every(turn, f)
+	})
+}
+
+func (p *production) start(x fault) {
+	p.problems[x.name]++
+	p.problem.Store(&x)
+	if x.begin != nil {
+		x.begin(p)
+	}
+}
+
+func (p *production) stop(x fault) {
+	p.problem.Store(&fault{})
+	if x.end != nil {
+		x.end(p)
+	}
+}
+
+// builds lets the builds of a queue come, one an hour at the busiest time: most in the afternoons of working days, and
+// on the second Thursday at three all teams at once, more than max has agents for.
+func (p *production) builds(i int) {
+	turn := func() time.Duration { return time.Duration(p.random.ExpFloat64() * float64(time.Hour)) }
+	for at := turn(); at < p.length; at += turn() {
+		if p.random.Float64() < busyness(p.begin.Add(at)) {
+			p.build(at, i, p.jobs/2+p.random.IntN(p.jobs))
+		}
+	}
+	const release = 10*24*time.Hour + 15*time.Hour
+	if release < p.length {
+		p.build(release, i, 150)
+	}
+}
+
+func (p *production) build(at time.Duration, i, jobs int) {
+	between := func(low, high int) time.Duration { return time.Duration(low+p.random.IntN(high-low)) * time.Second }
+	b := fakebuildkite.Build{
+		Pipeline: "app", Cluster: p.kept, Branch: "main", Message: "A change",
+		Steps: []fakebuildkite.Step{
+			{Label: "lint", Agents: []string{"queue=" + p.queues[i]}, Duration: between(60, 300), Retries: 5},
+			{Type: fakebuildkite.Wait},
+			{Label: "test", Agents: []string{"queue=" + p.queues[i]}, Parallelism: jobs, Duration: between(1200, 3600), Retries: 5},
+		},
+	}
+	p.buildkite.At(p.begin.Add(at), func() { p.buildkite.CreateBuild(b) })
+}
+
+// busyness is the share of the busiest time's builds.
+func busyness(at time.Time) float64 {
+	hour := float64(at.Hour()) + float64(at.Minute())/60
+	busy := 0.03 + 0.97*math.Pow(math.Max(0, math.Cos((hour-14)/24*2*math.Pi)), 2)
+	if d := at.Weekday(); d == time.Saturday || d == time.Sunday {
+		return busy / 10
+	}
+	return busy
+}
+
+// sync lets the cluster apply what the branch holds.
+func (p *production) sync() {
+	p.most = max(p.most, p.cluster.Connected())
+	if p.stopped {
+		return
+	}
+	head, err := p.syncer.Head(p.t.Context())
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	if head.Commit == p.synced {
+		return
+	}
+	p.synced = head.Commit
+	for _, queue := range p.queues {
+		if err := p.cluster.Sync(head.Tree, path.Join("overlays", queue)); err != nil {
+			p.t.Error(err)
+		}
+	}
+}
+
+// loseNodes ends one agent in ten of those that have a job: Buildkite runs their jobs
+// again.
+func (p *production) loseNodes() {
+	for _, a := range p.buildkite.Agents() {
+		if pod := p.cluster.Pod(a.ID); pod != nil && a.Job != "" && p.random.IntN(10) == 0 {
+			p.cluster.Kill(pod)
+		}
+	}
+}
+
+// disturb stands between muster and git.
+func (p *production) disturb(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := p.problem.Load()
+		push := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/git-receive-pack")
+		switch {
+		case x.gitUnavailable, push && x.pushFails:
+			http.Error(w, "away", http.StatusServiceUnavailable)
+			return
+		case push && x.answerLost:
+			next.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
+		case push && x.conflict:
+			p.raise(r.ContentLength)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// raise is a person who changes a policy, and is first.
+func (p *production) raise(salt int64) {
+	file := path.Join("overlays", p.queues[int(salt)%len(p.queues)], "scaling.yaml")
+	before, err := p.repo.ReadFile(file)
+	if err != nil {
+		panic(err)
+	}
+	after := bytes.Replace(before, []byte("max: 100 "), []byte("max: 101 "), 1)
+	if bytes.Equal(before, after) {
+		after = bytes.Replace(before, []byte("max: 101 "), []byte("max: 100 "), 1)
+	}
+	if _, err := p.repo.Commit(fmt.Sprintf("%s: change max", file), p.buildkite.Now(), branch.Change{Path: file, Content: after}); err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,112 @@
+package fleet
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"muster/generator/finding"
+	"muster/generator/kubernetes"
+	"muster/generator/plan"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// refusals lists what the Kubernetes API server would refuse of the overlay's
+// dispatches, as muster stamps them and the overlay builds them, and a reserved
+// namespace. It is worked out
+// once for each build of the template and of the overlay. job is what it builds to as
+// nodes, where that is known.
+func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml.Node, full *memo) []finding.Finding {
+	template := l.used["template "+path.Join(o.Path, templateDir)]
+	if o.built == nil || template == nil || full == nil {
+		return nil
+	}
+	if full.judged == template {
+		return full.refused
+	}
+	if job == nil {
+		var wrong *finding.Finding
+		if job, wrong = finding.ParseOne(o.Path, o.built); wrong != nil {
+			return []finding.Finding{*wrong}
+		}
+	}
+	longestNamed(job, probe.ID, o)
+	full.judged, full.refused = template, nil
+	var find *finder
+	for _, p := range append(l.intoReserved(job), kubernetes.Validate(job)...) {
+		if find == nil {
+			find = newFinder(tree, o, template.notes, full.notes)
+		}
+		f := finding.Finding{Field: fieldOf(p.Path), Problem: p.Problem, Remedy: p.Remedy}
+		if !strings.Contains(f.Problem, "Kubernetes") {
+			f.Problem += ": Kubernetes " + kubernetes.Version + " refuses that"
+		}
+		f.File, f.Line = find.place(job, p.Path)
+		full.refused = append(full.refused, f)
+		if len(full.refused) > maxFindings {
+			full.refused = atMost(o, full.refused)
+			break
+		}
+	}
+	return full.refused
+}
+
+// intoReserved is a problem of a Job whose namespace is reserved; see [Loader.Reserve].
+func (l *Loader) intoReserved(job *yaml.Node) []kubernetes.Problem {
+	at := []string{"metadata", "namespace"}
+	if !slices.Contains(l.reserved, finding.Scalar(job, at...)) {
+		return nil
+	}
+	return []kubernetes.Problem{{
+		Path: at, Problem: "is the namespace of muster itself, where Kubernetes lets every pod mount muster's Secrets",
+		Remedy: "use a namespace for agents, such as buildkite",
+	}}
+}
+
+// longestNamed gives the proof's dispatch a name as long as that of the overlay's
+// longest, the index of its last pod included.
+func longestNamed(job *yaml.Node, id string, o *Overlay) {
+	name := finding.Lookup(job, "metadata", "name")
+	if name == nil {
+		return
+	}
+	last := strconv.Itoa(plan.JobAgents - 1)
+	longest := o.Slug() + "-warm-" + strings.Repeat("0", 8) + strings.Repeat("0", len(last)-1)
+	name.Value = strings.Replace(name.Value, id, longest, 1)
+}
+
+// fieldOf writes a path of package kubernetes as a field.
+func fieldOf(keys []string) string {
+	var b strings.Builder
+	for _, k := range keys {
+		switch {
+		case strings.HasPrefix(k, "["):
+			b.WriteString(k)
+		case strings.ContainsAny(k, "./"):
+			b.WriteString("[" + k + "]")
+		case b.Len() == 0:
+			b.WriteString(k)
+		default:
+			b.WriteString("." + k)
+		}
+	}
+	return b.String()
+}
+
+// besides leaves out the findings on fields that others are about already.
+func besides(findings, others []finding.Finding) []finding.Finding {
+	var rest []finding.Finding
+	for _, f := range findings {
+		known := false
+		for _, x := range others {
+			known = known || f.Field != "" && strings.HasPrefix(x.Field, f.Field)
+		}
+		if !known {
+			rest = append(rest, f)
+		}
+	}
+	return rest
+}

@@ -1,0 +1,168 @@
+package fleet
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"muster/generator/finding"
+	"muster/generator/plan"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// buildTemplate builds the template and makes it ready to be stamped. What is wrong
+// with the Job that it builds to is found once for each build.
+func (l *Loader) buildTemplate(tree fs.FS, o *Overlay) (*finding.Finding, error) {
+	dir := path.Join(o.Path, templateDir)
+	v := &view{name: "template ", tree: tree}
+	if v.stat(dir) == noteMissing && v.failed == nil {
+		return &finding.Finding{File: dir, Problem: "does not exist", Remedy: "write " + path.Join(dir, listFile) + ", which lists the agent Job, as in ../../../base"}, nil
+	}
+	objects, wrong, err := l.build(v, o.Path, dir)
+	if err != nil || wrong != nil {
+		return wrong, err
+	}
+	built := l.used[v.name+dir]
+	if built.noJob != nil {
+		return built.noJob, nil
+	}
+	if built.template == nil {
+		job, wrong := (&view{tree: tree, notes: built.notes}).agentJob(dir, objects)
+		if wrong != nil {
+			built.noJob = wrong
+			return wrong, nil
+		}
+		if built.template, err = newTemplate(job); err != nil {
+			return nil, fmt.Errorf("printing the template: %w", err)
+		}
+		built.objects = nil // the template says it all
+	}
+	o.template = built.template
+	return nil, nil
+}
+
+// agentJob is the Job that the directory of a template builds to, as nodes.
+func (v *view) agentJob(dir string, objects []object) (*yaml.Node, *finding.Finding) {
+	isJob := func(x object) bool { return x.Kind == "Job" && x.APIVersion == "batch/v1" }
+	f := &finding.Finding{}
+	switch {
+	case len(objects) == 0:
+		f.File, f.Line = v.kustomizationOf(dir)
+		f.Problem, f.Remedy = dir+" builds to nothing", "list the agent Job in its resources, as in ../../../base"
+		return nil, f
+	case len(objects) > 1:
+		agent := max(0, slices.IndexFunc(objects, isJob))
+		second := objects[0]
+		if agent == 0 {
+			second = objects[1]
+		}
+		f.File, f.Line = v.beginning(dir, second)
+		f.Problem = fmt.Sprintf("%s builds to %d objects (%s), not to one Job", dir, len(objects), someOf(objects))
+		f.Remedy = "move all but the agent Job beside the overlay's own kustomization.yaml"
+		return nil, f
+	case !isJob(objects[0]):
+		key := "kind"
+		if objects[0].Kind == "Job" {
+			key = "apiVersion"
+		}
+		f.File, f.Line = v.lineIn(dir, objects[0], key)
+		f.Problem = fmt.Sprintf("%s builds to the %s (%s), not to a Job", dir, objects[0], objects[0].APIVersion)
+		f.Remedy = "muster orders agents as Jobs of batch/v1: rewrite it as one"
+		return nil, f
+	}
+	job, wrong := finding.ParseOne(dir, objects[0].YAML)
+	if wrong != nil { // by the lines of what was built, which nobody can edit
+		wrong.File, wrong.Line = v.beginning(dir, objects[0])
+		return nil, wrong
+	}
+	at := []string{"spec", "template", "spec"}
+	if pod := finding.Lookup(job, at...); pod == nil || pod.Kind != yaml.MappingNode {
+		f.File, f.Line = v.lineIn(dir, objects[0], at...)
+		f.Field, f.Problem = finding.Field(at), "is missing: the Job has no pod"
+		f.Remedy = "write the agent's pod there, as in the base that muster init writes"
+		return nil, f
+	}
+	return job, nil
+}
+
+// someOf names the first few of some objects.
+func someOf(objects []object) string {
+	const shown = 5
+	var names []string
+	for _, x := range objects[:min(shown, len(objects))] {
+		names = append(names, x.String())
+	}
+	if more := len(objects) - shown; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// unreadable says what keeps dispatches of the template from being read again
+// once they are in git; nil if nothing. It returns the dispatch that it tried. Where
+// that lies in a person's files, [Loader.placed] finds.
+func (o *Overlay) unreadable(probe plan.Dispatch) (proof proofJob, wrong *finding.Finding, err error) {
+	if proof.text, err = o.stamp(probe); err != nil {
+		return proof, nil, fmt.Errorf("stamping the template: %w", err)
+	}
+	const other = 4 << 10 // what other dispatches may have more than this one
+	if len(proof.text) > largestDispatch-other {
+		return proof, &finding.Finding{Problem: fmt.Sprintf("%s builds to a Job of %d bytes, and a dispatch has at most %d", path.Join(o.Path, templateDir), len(proof.text), largestDispatch-other), Remedy: "keep large files in a ConfigMap or in the image"}, nil
+	}
+	file := o.Slug() + "-proof" + manifestType
+	var d readDispatch
+	if proof.job, wrong = finding.ParseOne(file, proof.text); wrong == nil {
+		d, wrong = parsedDispatch(file, proof.text, proof.job)
+	}
+	if wrong != nil {
+		return proof, &finding.Finding{Field: wrong.Field, Problem: wrong.Problem, Remedy: "Kubernetes takes strings there, and nothing else: quote it, or remove it"}, nil
+	}
+	if d.edited {
+		return proof, &finding.Finding{Problem: path.Join(o.Path, templateDir) + " has the text " + noDigest + ", which stands for muster's own digest", Remedy: "remove it"}, nil
+	}
+	return proof, nil, nil
+}
+
+// placed gives what unreadable found its file and line: those of the value, of the
+// text, or the first of the largest file of a Job that is too large. It looks once for
+// each build of the template: the same Job may come from other lines.
+func (l *Loader) placed(tree fs.FS, o *Overlay, wrong *finding.Finding) *finding.Finding {
+	dir := path.Join(o.Path, templateDir)
+	built := l.used["template "+dir]
+	if built.unplaced == wrong {
+		return built.placed
+	}
+	v := &view{tree: tree, notes: built.notes}
+	f := *wrong
+	job := o.template.job()
+	switch at := noString(job); {
+	case f.Field != "" && at != nil:
+		f.File, f.Line = newFinder(tree, o, built.notes).place(job, at)
+	case strings.Contains(f.Problem, noDigest):
+		f.File, f.Line = v.mentions(dir, noDigest)
+	default:
+		f.File, f.Line = v.largest(dir)
+	}
+	built.unplaced, built.placed = wrong, &f
+	return &f
+}
+
+// noString returns the path of the first label or annotation of a Job whose value does not have
+// type string, in the order in which a dispatch is read; nil if all values are strings.
+func noString(job *yaml.Node) []string {
+	for _, above := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
+		for _, key := range []string{"labels", "annotations"} {
+			at := below(above, key)
+			n := finding.Lookup(job, at...)
+			for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+				if v := n.Content[i+1]; v.Kind != yaml.ScalarNode || v.Tag != "!!str" {
+					return below(at, n.Content[i].Value)
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package fleet
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"sync"
+
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"muster/generator/finding"
+)
+
+// noAnchors rejects YAML anchors and aliases: kustomize expands them, and a few lines can
+// expand to more than any machine has memory for, or refer to themselves. The finding contains
+// the line of the first one in the file.
+func noAnchors(file, field string, data []byte) finding.Finding {
+	return finding.Finding{File: file, Line: anchorLine(data), Field: field, Problem: "uses a YAML anchor or alias", Remedy: "write the value out"}
+}
+
+// anchorLine returns the line of the first anchor or alias of a file. If the file is large,
+// cannot be parsed, or contains one only in a text, it returns the line of the first text that
+// looks like one.
+func anchorLine(data []byte) int {
+	for dec := yaml.NewDecoder(bytes.NewReader(data)); len(data) <= maxParsed; {
+		var doc yaml.Node
+		if dec.Decode(&doc) != nil {
+			break
+		}
+		if n := firstAnchor(&doc, 0); n != nil {
+			return n.Line
+		}
+	}
+	if m := mark.FindSubmatchIndex(data); m != nil {
+		return 1 + bytes.Count(data[:m[2]], []byte("\n"))
+	}
+	return 1
+}
+
+// anchored reports whether any document of a file uses anchors or aliases. A
+// file that is not YAML does when it looks like it: kustomize finds the ends of
+// documents in its own way, so that it may read what does not parse here.
+func anchored(data []byte) bool {
+	if !bytes.ContainsAny(data, "&*") {
+		return false
+	}
+	if len(data) > maxParsed {
+		return looksAnchored(data)
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var doc yaml.Node
+		err := dec.Decode(&doc)
+		switch {
+		case errors.Is(err, io.EOF):
+			return false
+		case err != nil:
+			return looksAnchored(data)
+		case hasAnchor(&doc, 0):
+			return true
+		}
+	}
+}
+
+// anchorsOf remembers which contents use anchors: overlays share large files. Its
+// zero value is ready.
+type anchorsOf struct {
+	mu    sync.Mutex
+	known map[string]bool // by a key of the content
+}
+
+func (a *anchorsOf) in(data []byte, note string) bool {
+	if a == nil || !bytes.ContainsAny(data, "&*") {
+		return anchored(data)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	found, known := a.known[note]
+	if !known {
+		found = anchored(data)
+		if a.known == nil {
+			a.known = map[string]bool{}
+		}
+		a.known[note] = found
+	}
+	return found
+}
+
+// mark matches an anchor or an alias, judged by the character before it and the name after it.
+var mark = regexp.MustCompile(`(?:^|[\s,:\[{-])([&*])([^\s,\[\]{}]+)`)
+
+// maxParsed is up to how many bytes of a file are parsed in this process to find
+// out what is in it: a parsed file takes a hundred times its size.
+const maxParsed = 128 << 10
+
+// looksAnchored reports whether a name appears after both an & and a *, or whether more names
+// than it compares appear after either.
+func looksAnchored(data []byte) bool {
+	const most, longest = 10_000, 1000
+	anchors, aliases := map[string]bool{}, map[string]bool{}
+	for len(data) > 0 {
+		m := mark.FindSubmatchIndex(data)
+		if m == nil {
+			return false
+		}
+		name := string(data[m[4]:min(m[5], m[4]+longest)])
+		if data[m[2]] == '&' {
+			anchors[name] = true
+		} else {
+			aliases[name] = true
+		}
+		if anchors[name] && aliases[name] || len(anchors)+len(aliases) > most {
+			return true
+		}
+		data = data[m[5]:]
+	}
+	return false
+}
+
+func hasAnchor(n *yaml.Node, depth int) bool { return firstAnchor(n, depth) != nil }
+
+// firstAnchor is the first node with an anchor, or that is an alias or too deep to look
+// at.
+func firstAnchor(n *yaml.Node, depth int) *yaml.Node {
+	if n.Kind == yaml.AliasNode || n.Anchor != "" || depth > 1000 {
+		return n
+	}
+	for _, c := range n.Content {
+		if found := firstAnchor(c, depth+1); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// inlinePatches are the patches that a kustomization holds itself.
+func inlinePatches(k types.Kustomization) []string {
+	var all []string
+	for _, patches := range [][]types.Patch{k.Patches, k.PatchesJson6902} {
+		for _, p := range patches {
+			all = append(all, p.Patch)
+		}
+	}
+	for _, p := range k.PatchesStrategicMerge {
+		all = append(all, string(p))
+	}
+	return all
+}

@@ -1,0 +1,102 @@
+package fleet
+
+import (
+	"crypto/sha256"
+	"io/fs"
+
+	"muster/generator/finding"
+	"muster/generator/plan"
+	"muster/gitops/branch"
+)
+
+func contentKey(file string, data []byte) [sha256.Size]byte {
+	h := sha256.New()
+	h.Write([]byte(file))
+	h.Write([]byte{0})
+	h.Write(data)
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// identityKey returns a key for a file's content if the tree can identify the content without
+// reading the file. An overlay of ten thousand dispatches is then read once, and not at each
+// commit.
+func identityKey(file string, e fs.DirEntry) (key [sha256.Size]byte, ok bool) {
+	entry, ok := e.(branch.Identified)
+	if !ok || !e.Type().IsRegular() {
+		return key, false
+	}
+	h := sha256.New()
+	h.Write([]byte(file))
+	h.Write([]byte{1})
+	h.Write([]byte(entry.Identity()))
+	return [sha256.Size]byte(h.Sum(nil)), true
+}
+
+// noDispatch contains the reason why a file below dispatches/ is not a valid dispatch, and the
+// dispatch that it may describe anyway.
+type noDispatch struct {
+	wrong *finding.Finding
+	rough plan.Dispatch
+	size  int // of the file, in bytes
+}
+
+// holds rejects an overlay for such a file.
+func (o *Overlay) holds(file string, no noDispatch) {
+	o.reject(*no.wrong)
+	o.edits = append(o.edits, Edit{File: file, Dispatch: no.rough})
+}
+
+// know keeps dispatches that were just written from being read again.
+func (l *Loader) know(written map[[sha256.Size]byte]readDispatch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.valid == nil {
+		l.valid = written
+		return
+	}
+	for key, d := range written {
+		l.valid[key] = d
+	}
+}
+
+// key identifies everything that a result depends on.
+type key = [sha256.Size]byte
+
+// remembered are the results of the last Load, by what they follow from, and
+// those of the Load that runs. What a Load does not use is forgotten. The zero
+// value remembers nothing.
+type remembered[V any] struct{ last, now map[key]V }
+
+// begin is called when a Load begins, and end when it is over.
+func (r *remembered[V]) begin() { r.now = map[key]V{} }
+
+func (r *remembered[V]) end() { r.last, r.now = r.now, nil }
+
+// get returns the result for k. It calls find only if neither this Load nor the last one did,
+// and remembers nothing if find returns an error.
+func (r *remembered[V]) get(k key, find func() (V, error)) (V, error) {
+	v, ok := r.now[k]
+	if !ok {
+		v, ok = r.last[k]
+	}
+	if !ok {
+		var err error
+		if v, err = find(); err != nil {
+			return v, err
+		}
+	}
+	r.now[k] = v
+	return v, nil
+}
+
+// known is what k came to in this Load or the last one; false: nothing is remembered
+// of it.
+func (r *remembered[V]) known(k key) (v V, ok bool) {
+	if v, ok = r.now[k]; ok {
+		return v, true
+	}
+	if v, ok = r.last[k]; ok {
+		r.now[k] = v
+	}
+	return v, ok
+}

@@ -1,0 +1,253 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+
+	"muster/generator/finding"
+
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/yaml"
+)
+
+// Check validates the overlays of a tree. It finds all that suspends an overlay, and all that
+// does not but makes agents die, run twice or never come, under Argo CD or under Flux, and the
+// dispatches that somebody edited. The findings are in the order of the overlays' names; none
+// means OK. Check builds every template and every overlay afresh. It ends with ctx, whose error
+// is the only one: then nothing is known of the files.
+func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]finding.Finding, error) {
+	dir := l.dir
+	overlays, err := l.LoadContext(ctx, tree)
+	if over := ctx.Err(); over != nil {
+		return nil, over
+	}
+	if err != nil {
+		return []finding.Finding{{File: dir, Problem: finding.OneLine(err), Remedy: "muster init writes a first overlay"}}, nil
+	}
+	if len(overlays) == 0 {
+		return []finding.Finding{{File: dir, Problem: "has no overlay: there is no " + policyFile + " below it", Remedy: "muster init writes one"}}, nil
+	}
+	var findings []finding.Finding
+	for i := range overlays {
+		o := &overlays[i]
+		findings = append(findings, o.findings...)
+		if o.template != nil {
+			findings = append(findings, o.refused...)
+			findings = append(findings, besides(checkJob(tree, o), o.refused)...)
+			findings = append(findings, patchesOfNothing(tree, o)...)
+			findings = append(findings, checkOverlay(tree, o)...)
+		}
+		findings = append(findings, checkEdits(tree, o)...)
+		if _, changes := o.Repair(); len(changes) > 0 {
+			findings = append(findings, finding.Finding{File: o.file(listFile), Problem: "does not list exactly the dispatches beside it", Remedy: "muster restores it with its next commit; until then the syncer may apply nothing of " + o.Path})
+		}
+	}
+	return append(findings, sharedObjects(tree, overlays)...), nil
+}
+
+// sharedObjects finds objects that two overlays write, each from a file of its
+// own, as after cp -r: where both are synced to one cluster, each syncer would
+// take the object from the other, and pruning one overlay would delete it. A file
+// that both list is shared on purpose, as by overlays of several clusters.
+func sharedObjects(tree fs.FS, overlays []Overlay) []finding.Finding {
+	type writer struct {
+		overlay, file string
+		line          int
+	}
+	first := map[string]writer{}
+	var findings []finding.Finding
+	for i := range overlays {
+		o := &overlays[i]
+		built := o.loader.used["empty "+o.Path]
+		if built == nil {
+			continue
+		}
+		v := &view{tree: tree, hide: path.Join(o.Path, dispatchDir), notes: built.notes}
+		for _, x := range o.objects {
+			object, wrong := finding.ParseOne("", x.YAML)
+			if wrong != nil {
+				continue
+			}
+			group, _, _ := strings.Cut(x.APIVersion, "/")
+			namespace := finding.Scalar(object, "metadata", "namespace")
+			key := strings.Join([]string{group, x.Kind, namespace, x.Name}, "\n")
+			mine := writer{o.Path, "", 0}
+			if mine.file, mine.line = v.definedIn(x); mine.file == "" {
+				mine.file = path.Join(o.Path, listFile)
+				mine.line = finding.LineOf(tree, mine.file, strings.ToLower(x.Kind[:1])+x.Kind[1:]+"Generator")
+			}
+			other, taken := first[key]
+			switch {
+			case !taken:
+				first[key] = mine
+			case other.file != mine.file:
+				findings = append(findings, finding.Finding{
+					File: mine.file, Line: mine.line, Field: "metadata.name",
+					Problem: fmt.Sprintf("the %s %s is also in %s: two overlays write one object", x.Kind, strings.TrimPrefix(namespace+"/"+x.Name, "/"), other.file),
+					Remedy:  "give each overlay its own, as muster init --overlay does, or keep it in one directory that both list",
+				})
+			}
+		}
+	}
+	return findings
+}
+
+// checkOverlay looks at what the syncer applies: the overlay as a whole.
+func checkOverlay(tree fs.FS, o *Overlay) []finding.Finding {
+	if o.built == nil {
+		return nil // it does not build, or not its dispatches: found already
+	}
+	file := path.Join(o.Path, listFile)
+	var findings []finding.Finding
+	if len(o.objects) == 0 {
+		findings = append(findings, finding.Finding{File: file, Line: finding.LineOf(tree, file, "resources"), Field: "resources", Problem: "without dispatches the overlay builds to nothing, and Argo CD refuses to prune an application down to nothing", Remedy: "add one permanent object, as the ConfigMap that muster init writes"})
+	}
+	var before, after map[string]any
+	if yaml.Unmarshal(o.proof, &before) == nil && yaml.Unmarshal(o.built, &after) == nil && !reflect.DeepEqual(before, after) {
+		fields := transforming(tree, file)
+		at := strings.Join(fields, ", ")
+		findings = append(findings, finding.Finding{File: file, Line: finding.LineOf(tree, file, fields...), Field: at, Problem: "changes dispatches (" + different(before, after) + "): an edit of it would reach into running Jobs, which Kubernetes refuses, and stop the sync", Remedy: "do it in " + path.Join(o.Path, templateDir) + ", which reaches Jobs to come only"})
+	}
+	return findings
+}
+
+// transforming lists the fields of a kustomization that can change what it
+// lists.
+func transforming(tree fs.FS, file string) []string {
+	data, err := fs.ReadFile(tree, file)
+	var k types.Kustomization
+	if err != nil || k.Unmarshal(data) != nil {
+		return nil
+	}
+	k.FixKustomization()
+	var fields []string
+	for _, f := range []struct {
+		name string
+		used bool
+	}{
+		{"namePrefix", k.NamePrefix != ""}, {"nameSuffix", k.NameSuffix != ""}, {"namespace", k.Namespace != ""},
+		{"labels", len(k.Labels) > 0}, {"commonLabels", len(k.CommonLabels) > 0}, {"commonAnnotations", len(k.CommonAnnotations) > 0},
+		{"images", len(k.Images) > 0}, {"replicas", len(k.Replicas) > 0}, {"replacements", len(k.Replacements) > 0},
+		{"patches", len(k.Patches)+len(k.PatchesJson6902)+len(k.PatchesStrategicMerge) > 0},
+		{"components", len(k.Components) > 0}, {"vars", len(k.Vars) > 0}, {"buildMetadata", len(k.BuildMetadata) > 0},
+	} {
+		if f.used {
+			fields = append(fields, f.name)
+		}
+	}
+	return fields
+}
+
+// different names the first field in which two objects differ.
+func different(a, b any, at ...string) string {
+	x, isMap := a.(map[string]any)
+	y, alsoMap := b.(map[string]any)
+	if !isMap || !alsoMap {
+		return finding.Field(at)
+	}
+	var keys []string
+	for k := range x {
+		keys = append(keys, k)
+	}
+	for k := range y {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		if !reflect.DeepEqual(x[k], y[k]) {
+			return different(x[k], y[k], append(slices.Clone(at), k)...)
+		}
+	}
+	return finding.Field(at)
+}
+
+// spelled is a required value with its reason.
+type spelled struct {
+	at     []string
+	want   []string // all of these, parted by commas in the value
+	reason string
+}
+
+func annotation(key string) []string { return []string{"metadata", "annotations", key} }
+
+func podAnnotation(key string) []string {
+	return []string{"spec", "template", "metadata", "annotations", key}
+}
+
+// required is the part of the contract with the syncers and the autoscalers
+// that is values to be written: each was seen to matter on Argo CD 3.5 or Flux
+// 1.9, or is read in their sources.
+func required() []spelled {
+	return []spelled{
+		{annotation("argocd.argoproj.io/sync-options"), []string{"Prune=false", "Delete=false"}, "Argo CD would end the agents when their dispatch leaves git"},
+		{annotation("argocd.argoproj.io/compare-options"), []string{"IgnoreExtraneous"}, "Argo CD would show the application out of sync while agents work whose dispatch has left git"},
+		{annotation("argocd.argoproj.io/ignore-healthcheck"), []string{"true"}, "Argo CD would show the application degraded by every agent that fails"},
+		{annotation("kustomize.toolkit.fluxcd.io/prune"), []string{"disabled"}, "Flux would end the agents when their dispatch leaves git"},
+		{annotation("kustomize.toolkit.fluxcd.io/ssa"), []string{"IfNotPresent"}, "Flux would try to change a running Job"},
+		{[]string{"metadata", "labels", "app.kubernetes.io/managed-by"}, []string{"muster"}, "nobody would know whose Job it is"},
+		{podAnnotation("argocd.argoproj.io/ignore-resource-updates"), []string{"true"}, "Argo CD would compare the application at every change of a pod"},
+		{podAnnotation("cluster-autoscaler.kubernetes.io/safe-to-evict"), []string{"false"}, "the cluster autoscaler would move a build to save a node"},
+		{podAnnotation("karpenter.sh/do-not-disrupt"), []string{"true"}, "Karpenter would move a build to save a node"},
+		{[]string{"spec", "completionMode"}, []string{"Indexed"}, "agents would have no index to be told apart by"},
+		{[]string{"spec", "template", "spec", "restartPolicy"}, []string{"Never"}, "an agent that fails would start again after its lease was checked"},
+	}
+}
+
+// forbidden keys are never to be on the Job, whatever their value.
+func forbidden() []spelled {
+	const ordered = "Argo CD would hold back the agents until others have finished"
+	return []spelled{
+		{at: annotation("argocd.argoproj.io/hook"), reason: "a hook is run again at every sync, and deleted by it"},
+		{at: annotation("argocd.argoproj.io/hook-delete-policy"), reason: "Argo CD would delete agents that work"},
+		{at: annotation("helm.sh/hook"), reason: "a hook is run again at every sync, and deleted by it"},
+		{at: annotation("argocd.argoproj.io/sync-wave"), reason: ordered},
+		{at: []string{"metadata", "generateName"}, reason: "every sync would create the agents again"},
+		{at: []string{"metadata", "labels", "app.kubernetes.io/instance"}, reason: "Argo CD may track by this label and take the Job for its own"},
+		{at: annotation("kustomize.toolkit.fluxcd.io/reconcile"), reason: "Flux would never create the Job where it says disabled"},
+		{at: annotation("kustomize.toolkit.fluxcd.io/force"), reason: "Flux would delete a running Job to create it again where it says enabled"},
+		{at: annotation("config.kubernetes.io/local-config"), reason: "kustomize would leave the Job out"},
+		{at: []string{"spec", "suspend"}, reason: "a suspended Job starts no agent"},
+		{at: []string{"spec", "managedBy"}, reason: "another controller would run the Job by rules muster does not know"},
+		{at: []string{"spec", "successPolicy"}, reason: "it ends agents that work when others have finished"},
+		{at: []string{"spec", "maxFailedIndexes"}, reason: "it ends agents that work when others have failed"},
+		{at: []string{"spec", "backoffLimit"}, reason: "it ends agents that work when others have failed; backoffLimitPerIndex does not"},
+	}
+}
+
+// allowed says which values of a forbidden key do no harm.
+func allowed(key, value string) bool {
+	switch key {
+	case "kustomize.toolkit.fluxcd.io/reconcile":
+		return !strings.EqualFold(value, "disabled")
+	case "kustomize.toolkit.fluxcd.io/force":
+		return !strings.EqualFold(value, "enabled")
+	case "config.kubernetes.io/local-config", "suspend":
+		return value == "false"
+	case "managedBy":
+		return value == "kubernetes.io/job-controller"
+	case "backoffLimit":
+		return value == "2147483647"
+	}
+	return false
+}
+
+func listOf(value string) []string {
+	var parts []string
+	for p := range strings.SplitSeq(value, ",") {
+		parts = append(parts, strings.TrimSpace(p))
+	}
+	return parts
+}
+
+func missing(have, want []string) bool {
+	return slices.ContainsFunc(want, func(w string) bool { return !slices.Contains(have, w) })
+}
+
+func instead(s spelled) string {
+	return fmt.Sprintf("write %s: %s", s.at[len(s.at)-1], strings.Join(s.want, ","))
+}

@@ -1,0 +1,189 @@
+package fleet
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator/finding"
+	"muster/generator/plan"
+	"muster/generator/policy"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// checkEdits finds the dispatches that can be read and are not as muster wrote
+// them. Those that cannot be read are found where they are read.
+func checkEdits(tree fs.FS, o *Overlay) []finding.Finding {
+	var findings []finding.Finding
+	for _, e := range o.edits {
+		if !e.Readable {
+			continue
+		}
+		data, err := fs.ReadFile(tree, e.File)
+		if err != nil {
+			continue // it was read a moment ago
+		}
+		if job, wrong := finding.ParseOne(e.File, data); wrong == nil {
+			findings = append(findings, o.checkEdit(e, job))
+		}
+		if len(findings) > maxFindings {
+			return atMost(o, findings)
+		}
+	}
+	return findings
+}
+
+// checkEdit says what was edited in a dispatch, and what muster will do about it.
+// It reads no log: what the dispatch was is known where its digest proves a guess.
+func (o *Overlay) checkEdit(e Edit, job *yaml.Node) finding.Finding {
+	f := finding.Finding{File: e.File, Problem: "was edited", Remedy: repair + "; otherwise muster "}
+	original, before := o.unedited(e, job)
+	if original == nil {
+		f.Problem += ": it is not the file that its " + AnnotationDigest + " stands for"
+		f.Remedy += "looks for that commit: it writes the file again, withdraws it where more may come of the edit, and suspends the overlay where there is no such commit"
+		return f
+	}
+	switch {
+	case covers(before, Larger(before, e.Dispatch)):
+		f.Remedy += "writes it again with its next commit"
+	case e.Withdrawn:
+		f.Remedy += "writes it again with its next commit, with the larger numbers"
+	default:
+		f.Remedy += "withdraws it with its next commit: it moves to " + path.Join(dispatchDir, withdrawnDir) + "/ with the larger numbers, where no syncer applies it"
+	}
+	at, was, is := differs(original, job)
+	f.Field, f.Line = fieldOf(at), is.Line
+	changed := changes(before, e.Dispatch)
+	switch {
+	case len(changed) > 0:
+	case len(at) == 0:
+		f.Line = 0
+		changed = []string{"its layout or its comments"}
+	case was != nil && was.Kind == yaml.ScalarNode && is.Kind == yaml.ScalarNode:
+		changed = []string{policy.Shown(was) + " → " + policy.Shown(is)}
+	default:
+		return f
+	}
+	f.Problem += " (" + strings.Join(changed, ", ") + ")"
+	return f
+}
+
+// maxGuessed bounds the numbers of agents that are tried, and maxHashed the bytes.
+const (
+	maxGuessed = 1000
+	maxHashed  = 8 << 20
+)
+
+// unedited guesses what a dispatch was: of other agents, with the lease or the tags
+// that the policy says, or in other fields as the template has them. The digest in
+// the file proves the guess; nil where none is right.
+func (o *Overlay) unedited(e Edit, job *yaml.Node) (*yaml.Node, plan.Dispatch) {
+	digest := finding.Scalar(job, "metadata", "annotations", AnnotationDigest)
+	if digest == "" {
+		return nil, plan.Dispatch{}
+	}
+	for _, text := range o.unsealed(e.Dispatch, job) {
+		for n := range min(maxGuessed, max(plan.JobAgents, e.Agents), 1+maxHashed/len(text)) {
+			guess := withAgents(text, e.Agents, n+1)
+			if digestOf(guess) != digest {
+				continue
+			}
+			before, err := Original(e.File, bytes.Replace(guess, []byte(noDigest), []byte(digest), 1))
+			if original, wrong := finding.ParseOne(e.File, guess); err == nil && wrong == nil {
+				return original, before
+			}
+		}
+	}
+	return nil, plan.Dispatch{}
+}
+
+// unsealed are the texts that may have been a dispatch, but for its agents and with
+// noDigest in the digest's place.
+func (o *Overlay) unsealed(d plan.Dispatch, job *yaml.Node) [][]byte {
+	var texts [][]byte
+	leases := []time.Time{d.NotAfter}
+	for _, lease := range policy.LeasesOf(o.Policy) {
+		leases = append(leases, d.At.Add(lease))
+	}
+	for _, lease := range leases {
+		file := finding.Copy(job)
+		for _, m := range []*yaml.Node{finding.Mapping(file, "metadata"), finding.Mapping(finding.Mapping(finding.Mapping(file, "spec"), "template"), "metadata")} {
+			finding.Set(finding.Mapping(m, "annotations"), AnnotationNotAfter, "!!str", lease.UTC().Format(time.RFC3339))
+		}
+		finding.Set(finding.Mapping(finding.Mapping(file, "metadata"), "annotations"), AnnotationDigest, "!!str", noDigest)
+		if text, err := encode(file); err == nil {
+			texts = append(texts, text)
+		}
+		if o.template == nil {
+			continue
+		}
+		for _, tags := range [][]string{d.Tags, o.AgentTags()} {
+			d := d
+			d.NotAfter, d.Tags = lease, tags
+			if text, err := o.print(d); err == nil {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return texts
+}
+
+// withAgents is the text of a dispatch with another number of agents.
+func withAgents(text []byte, before, after int) []byte {
+	for _, field := range []string{"completions", "parallelism"} {
+		text = bytes.Replace(text, fmt.Appendf(nil, "\n  %s: %d\n", field, before), fmt.Appendf(nil, "\n  %s: %d\n", field, after), 1)
+	}
+	return text
+}
+
+// differs finds the first field of a dispatch that is not what it was, or not there:
+// then is is what it is missing from. The digest is left out. No path: they say the
+// same.
+func differs(before, after *yaml.Node, at ...string) (path []string, was, is *yaml.Node) {
+	switch {
+	case before.Kind != after.Kind || before.Kind == yaml.SequenceNode && len(before.Content) != len(after.Content):
+		return at, before, after
+	case before.Kind == yaml.ScalarNode:
+		if before.Value != after.Value || before.Tag != after.Tag {
+			return at, before, after
+		}
+	case before.Kind == yaml.SequenceNode:
+		for i := range before.Content {
+			if path, was, is = differs(before.Content[i], after.Content[i], append(slices.Clone(at), fmt.Sprintf("[%d]", i))...); len(path) > 0 {
+				return path, was, is
+			}
+		}
+	case before.Kind == yaml.MappingNode:
+		return differentFields(before, after, at)
+	}
+	return nil, nil, after
+}
+
+// differentFields is differs of mappings.
+func differentFields(before, after *yaml.Node, at []string) (path []string, was, is *yaml.Node) {
+	for i := 0; i+1 < len(after.Content); i += 2 {
+		key, value := after.Content[i].Value, after.Content[i+1]
+		below := append(slices.Clone(at), key)
+		was := finding.Lookup(before, key)
+		if was == nil {
+			return below, nil, value
+		}
+		if key == AnnotationDigest {
+			continue
+		}
+		if path, was, is := differs(was, value, below...); len(path) > 0 {
+			return path, was, is
+		}
+	}
+	for i := 0; i+1 < len(before.Content); i += 2 {
+		if key := before.Content[i].Value; finding.Lookup(after, key) == nil {
+			return append(slices.Clone(at), key), nil, after
+		}
+	}
+	return nil, nil, after
+}

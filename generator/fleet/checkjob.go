@@ -1,0 +1,243 @@
+package fleet
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"muster/generator/finding"
+	"muster/generator/policy"
+)
+
+// jobChecker collects what is wrong with one template.
+type jobChecker struct {
+	tree     fs.FS
+	overlay  *Overlay
+	job      *yaml.Node
+	find     *finder // nil until something was found
+	findings []finding.Finding
+}
+
+func (c *jobChecker) bad(problem, remedy string, at ...string) {
+	if c.find == nil {
+		c.find = newFinder(c.tree, c.overlay, c.overlay.loader.used["template "+path.Join(c.overlay.Path, templateDir)].notes)
+	}
+	f := finding.Finding{Field: fieldOf(at), Problem: problem, Remedy: remedy}
+	f.File, f.Line = c.find.place(c.job, at)
+	c.findings = append(c.findings, f)
+}
+
+// checkJob validates the template's Job by the contract with Kubernetes, Argo
+// CD, Flux and the agent.
+func checkJob(tree fs.FS, o *Overlay) []finding.Finding {
+	c := &jobChecker{tree: tree, overlay: o, job: o.template.job()}
+	for _, want := range required() {
+		n := finding.Lookup(c.job, want.at...)
+		switch {
+		case n == nil:
+			c.bad("is missing: "+want.reason, instead(want), want.at...)
+		case missing(listOf(n.Value), want.want):
+			c.bad("is "+finding.Quote(n.Value)+": "+want.reason, instead(want), want.at...)
+		}
+	}
+	for _, never := range forbidden() {
+		n := finding.Lookup(c.job, never.at...)
+		if n != nil && !allowed(never.at[len(never.at)-1], n.Value) {
+			c.bad(never.reason, "remove it", never.at...)
+		}
+	}
+	sync := annotation("argocd.argoproj.io/sync-options")
+	for _, option := range listOf(finding.Scalar(c.job, sync...)) {
+		if option == "Replace=true" || option == "Force=true" {
+			c.bad("has "+option+": Argo CD would delete a running Job to create it again", "remove that option", sync...)
+		}
+	}
+	if finding.Scalar(c.job, "metadata", "namespace") == "" {
+		c.bad("is missing: Flux and Argo CD need it in the file", "write the namespace of the agents", "metadata", "namespace")
+	}
+	c.times(o)
+	c.failures()
+	c.agent()
+	c.token()
+	c.hook()
+	return c.findings
+}
+
+func (c *jobChecker) times(o *Overlay) {
+	const hour = 3600
+	lease := int(policy.LongestOf(o.Policy) / time.Second)
+	least := max(hour, lease+600)
+	ttl := []string{"spec", "ttlSecondsAfterFinished"}
+	why := "a Job that is deleted while it is in git is run again"
+	if n, ok := finding.Integer(c.job, ttl...); !ok {
+		c.bad("is missing: ended Jobs would stay for ever", fmt.Sprintf("write %d or more: %s", least, why), ttl...)
+	} else if n < least {
+		c.bad(fmt.Sprintf("%d is too short: %s", n, why), fmt.Sprintf("write %d or more: an hour, and the lease with ten minutes to spare", least), ttl...)
+	}
+	deadline := []string{"spec", "activeDeadlineSeconds"}
+	waits, what := lease+int(max(o.Policy.IdleTimeout, o.Policy.WarmIdleTimeout)/time.Second), "longest idle time-out"
+	if reuse := o.Policy.Reuse; reuse.On() {
+		waits, what = lease+int(reuse.Uptime/time.Second), "uptime"
+	}
+	if n, ok := finding.Integer(c.job, deadline...); ok && n <= waits {
+		c.bad(fmt.Sprintf("%d is too short: it ends agents that work", n), fmt.Sprintf("write more than %d, which is the lease and the %s, and add the longest build", waits, what), deadline...)
+	}
+	pod := []string{"spec", "template", "spec", "activeDeadlineSeconds"}
+	if n, ok := finding.Integer(c.job, pod...); ok && n <= waits {
+		c.bad(fmt.Sprintf("%d is too short: it ends agents that work", n), fmt.Sprintf("remove it, or write more than %d", waits), pod...)
+	}
+}
+
+// failures looks at what Kubernetes does when an agent fails: only ever
+// something about that one agent.
+func (c *jobChecker) failures() {
+	perIndex := []string{"spec", "backoffLimitPerIndex"}
+	if _, ok := finding.Integer(c.job, perIndex...); !ok {
+		c.bad("is missing: a few agents that fail would end all that work", "write backoffLimitPerIndex: 0", perIndex...)
+	}
+	replacement := []string{"spec", "podReplacementPolicy"}
+	if v := finding.Scalar(c.job, replacement...); v != "" && v != "Failed" {
+		c.bad("is "+finding.Quote(v)+": an agent would be replaced while it still works", "write podReplacementPolicy: Failed", replacement...)
+	}
+	at := []string{"spec", "podFailurePolicy", "rules"}
+	rules := finding.Lookup(c.job, at...)
+	ignores := false
+	if rules != nil && rules.Kind == yaml.SequenceNode {
+		for i, rule := range rules.Content {
+			action := finding.Scalar(rule, "action")
+			if action == "FailJob" {
+				c.bad("is FailJob: one agent's failure would end all that work", "write FailIndex", below(at, nth(i), "action")...)
+			}
+			conditions := finding.Lookup(rule, "onPodConditions")
+			ignores = ignores || action == "Ignore" && conditions != nil && slices.ContainsFunc(conditions.Content, func(n *yaml.Node) bool {
+				return finding.Scalar(n, "type") == "DisruptionTarget"
+			})
+		}
+	}
+	if !ignores {
+		c.bad("does not ignore DisruptionTarget: an agent whose node is drained before it starts would count as failed", "add a rule {action: Ignore, onPodConditions: [{type: DisruptionTarget}]}", at...)
+	}
+}
+
+// agent looks for what the pod must read of muster's annotations. How it uses
+// them is its own affair.
+func (c *jobChecker) agent() {
+	at := []string{"spec", "template", "spec"}
+	pod := finding.Lookup(c.job, at...)
+	reads, indexed := map[string]bool{}, false
+	walk(pod, at, func(n *yaml.Node, way []string) {
+		if finding.Scalar(n, "name") == "BUILDKITE_AGENT_QUEUE" {
+			c.bad("sets BUILDKITE_AGENT_QUEUE: the queue is among the agent's tags, and an agent that is given it twice ends at once (\"Queue must be present in only one of\")",
+				"remove the variable: the queue is spec.queue of scaling.yaml", way...)
+		}
+		if ref := finding.Scalar(n, "fieldRef", "fieldPath"); ref != "" {
+			key := strings.TrimSuffix(strings.TrimPrefix(ref, "metadata.annotations['"), "']")
+			reads[key] = true
+			indexed = indexed || strings.HasSuffix(key, "job-completion-index")
+			// The whole map, as a file of a downwardAPI volume.
+			reads["all"] = reads["all"] || ref == "metadata.annotations"
+		}
+		indexed = indexed || n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "JOB_COMPLETION_INDEX")
+	})
+	for _, want := range [][2]string{
+		{AnnotationAgentTags, "the agent has no tags, and would never be counted"},
+		{AnnotationNotAfter, "the agent does not know its lease, and would come to life after muster has written it off"},
+		{AnnotationIdleTimeout, "the agent does not know when to leave, and would stay for ever"},
+	} {
+		if !reads[want[0]] && !reads["all"] {
+			c.bad("nothing reads the annotation "+want[0]+": "+want[1], fmt.Sprintf("give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['%s']", want[0]), at...)
+		}
+	}
+	if c.overlay.Policy.Reuse.On() && !reads[AnnotationUptime] && !reads["all"] {
+		c.bad("nothing reads the annotation "+AnnotationUptime+": each agent would leave after one job, though spec.reuse of scaling.yaml lets it stay",
+			"copy the command and the variables of the base that muster init writes", at...)
+	}
+	if !indexed {
+		c.bad("nothing reads the agent's index: agents of one dispatch could not be told apart", "add the tag index=$JOB_COMPLETION_INDEX", at...)
+	}
+}
+
+// token looks for the variable that a command takes the agent's token from, and
+// that nothing sets.
+func (c *jobChecker) token() {
+	const name = "BUILDKITE_AGENT_TOKEN"
+	at := []string{"spec", "template", "spec", "containers"}
+	list := finding.Lookup(c.job, at...)
+	if list == nil {
+		return
+	}
+	for i, container := range list.Content {
+		used, set := false, finding.Lookup(container, "envFrom") != nil
+		for _, field := range []string{"command", "args"} {
+			walk(finding.Lookup(container, field), nil, func(n *yaml.Node, _ []string) {
+				used = used || strings.Contains(n.Value, "$"+name) || strings.Contains(n.Value, "${"+name)
+			})
+		}
+		if env := finding.Lookup(container, "env"); env != nil {
+			for _, v := range env.Content {
+				set = set || finding.Scalar(v, "name") == name
+			}
+		}
+		if used && !set {
+			c.bad("the command reads "+name+", and no variable of that name is set: no agent could register", "call the variable with the token "+name, below(at, nth(i), "env")...)
+		}
+	}
+	grace := []string{"spec", "template", "spec", "terminationGracePeriodSeconds"}
+	if n, ok := finding.Integer(c.job, grace...); ok && n < 0 {
+		c.bad(fmt.Sprintf("%d is negative: Kubernetes takes it for 1, and a build ends with its node", n), "write how long a build may take to end, as in 3600", grace...)
+	}
+}
+
+// hook looks for the hook that ends an agent which registers after its lease; the base contains
+// it since 0.3. muster cannot see a hook inside an image: a comment in the command that
+// contains the hook's name counts too.
+func (c *jobChecker) hook() {
+	const name = "agent-startup"
+	at := []string{"spec", "template", "spec", "containers"}
+	list := finding.Lookup(c.job, at...)
+	if list == nil {
+		return
+	}
+	for i, container := range list.Content {
+		starts, has := "", false
+		for _, field := range []string{"command", "args"} {
+			walk(finding.Lookup(container, field), nil, func(n *yaml.Node, _ []string) {
+				if strings.Contains(n.Value, "buildkite-agent-entrypoint start") || strings.Contains(n.Value, "buildkite-agent start") {
+					starts = field
+				}
+				has = has || strings.Contains(n.Value, name)
+			})
+		}
+		if starts != "" && !has {
+			c.bad("the base lacks the hook "+name+": an agent that registers late connects after its lease, when another was ordered in its place",
+				"copy the command of the base that muster init writes; where the image has the hook, say "+name+" in a comment of the command", below(at, nth(i), starts)...)
+		}
+	}
+}
+
+// walk visits n, which is at a path, and all below it.
+func walk(n *yaml.Node, at []string, visit func(n *yaml.Node, at []string)) {
+	if n == nil {
+		return
+	}
+	visit(n, at)
+	for i, child := range n.Content {
+		switch {
+		case n.Kind == yaml.SequenceNode:
+			walk(child, below(at, nth(i)), visit)
+		case i%2 == 1:
+			walk(child, below(at, n.Content[i-1].Value), visit)
+		}
+	}
+}
+
+// below is the path of what is below another.
+func below(at []string, keys ...string) []string { return slices.Concat(at, keys) }
+
+// nth is an element of a list in a path.
+func nth(i int) string { return fmt.Sprintf("[%d]", i) }

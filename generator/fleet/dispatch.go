@@ -1,0 +1,202 @@
+package fleet
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/generator/finding"
+	"muster/generator/plan"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// repair is the remedy for a dispatch that cannot be read.
+const repair = "restore the file from git, as it was in the commit that added it"
+
+// largestDispatch is the maximum size of a dispatch in bytes, far above the size of any
+// template's dispatch. A larger file is never a dispatch, whatever it contains.
+const largestDispatch = 128 << 10
+
+// ParseDispatch reads a dispatch as muster wrote it; file is its path in the
+// repository. It is strict about what muster wrote (the name, the numbers, its
+// labels and annotations) and leaves the rest to Kubernetes. The error is a
+// [finding.Finding].
+func ParseDispatch(file string, data []byte) (plan.Dispatch, error) {
+	d, err := parseDispatch(file, data)
+	if err != nil {
+		return plan.Dispatch{}, *err
+	}
+	return d.Dispatch, nil
+}
+
+// readDispatch is a dispatch as it was read.
+type readDispatch struct {
+	plan.Dispatch
+	// edited: it is not as muster wrote it. proven: kustomize can read it too, which is
+	// not known where its overlay has no template.
+	edited, proven bool
+	size           int // of its file, in bytes
+}
+
+// dispatchReader keeps the first thing that is wrong.
+type dispatchReader struct {
+	file  string
+	job   *yaml.Node
+	wrong *finding.Finding
+}
+
+func parseDispatch(file string, data []byte) (d readDispatch, wrong *finding.Finding) {
+	if len(data) > largestDispatch {
+		return d, &finding.Finding{File: file, Problem: fmt.Sprintf("has %d bytes: a dispatch has at most %d", len(data), largestDispatch), Remedy: repair}
+	}
+	job, wrong := finding.ParseOne(file, data)
+	if wrong != nil {
+		wrong.Remedy = repair
+		return d, wrong
+	}
+	return parsedDispatch(file, data, job)
+}
+
+// parsedDispatch is parseDispatch of a file that was parsed.
+func parsedDispatch(file string, data []byte, job *yaml.Node) (d readDispatch, wrong *finding.Finding) {
+	r := &dispatchReader{file: file, job: job}
+	r.is("batch/v1", "apiVersion")
+	r.is("Job", "kind")
+	d.ID = strings.TrimSuffix(path.Base(file), ".yaml")
+	r.is(d.ID, "metadata", "name")
+	d.Agents = r.number("spec", "completions")
+	if p := r.number("spec", "parallelism"); p != d.Agents {
+		r.bad(fmt.Sprintf("is %d, but spec.completions is %d", p, d.Agents), "spec", "parallelism")
+	}
+	for _, at := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
+		r.is(d.ID, slices.Concat(at, []string{"labels", LabelDispatch})...)
+		r.text(slices.Concat(at, []string{"labels", LabelOverlay})...)
+		r.strings(slices.Concat(at, []string{"labels"})...)
+		r.strings(slices.Concat(at, []string{"annotations"})...)
+	}
+	d.Purpose = plan.Purpose(r.note(AnnotationPurpose))
+	if d.Purpose != plan.ForDemand && d.Purpose != plan.ForWarmPool {
+		r.bad(fmt.Sprintf("%s is neither %s nor %s", finding.Quote(string(d.Purpose)), plan.ForDemand, plan.ForWarmPool), "metadata", "annotations", AnnotationPurpose)
+	}
+	d.At = r.time(AnnotationOrderedAt)
+	d.NotAfter = r.time(AnnotationNotAfter)
+	d.IdleTimeout = r.seconds(AnnotationIdleTimeout)
+	d.Tags = strings.Split(r.note(AnnotationAgentTags), ",")
+	own := slices.Index(d.Tags, plan.TagDispatch+"="+d.ID)
+	if own < 0 {
+		r.bad("does not have the tag dispatch="+d.ID, "metadata", "annotations", AnnotationAgentTags)
+	} else {
+		d.Tags = slices.Delete(d.Tags, own, own+1)
+	}
+	d.Tags = slices.DeleteFunc(d.Tags, func(tag string) bool {
+		key, _, _ := strings.Cut(tag, "=")
+		return slices.Contains([]string{plan.TagWarm, plan.TagUptime, plan.TagTemplate}, key)
+	})
+	d.Cluster = r.note(AnnotationCluster)
+	d.Template = r.note(AnnotationTemplate)
+	if finding.Lookup(job, "metadata", "annotations", AnnotationUptime) != nil {
+		d.Uptime = r.seconds(AnnotationUptime)
+		r.same(AnnotationUptime)
+	}
+	d.edited = isEdited(job, data)
+	for _, key := range []string{AnnotationAgentTags, AnnotationCluster, AnnotationIdleTimeout, AnnotationNotAfter, AnnotationOrderedAt, AnnotationPurpose} {
+		r.same(key)
+	}
+	if r.wrong != nil {
+		return readDispatch{}, r.wrong
+	}
+	if err := checkDispatch(d.Dispatch); err != nil {
+		return readDispatch{}, &finding.Finding{File: file, Problem: err.Error(), Remedy: repair}
+	}
+	return d, nil
+}
+
+func (r *dispatchReader) bad(problem string, at ...string) {
+	if r.wrong != nil {
+		return
+	}
+	r.wrong = &finding.Finding{File: r.file, Field: finding.Field(at), Problem: problem, Remedy: repair}
+	if n := finding.Lookup(r.job, at...); n != nil {
+		r.wrong.Line = n.Line
+	}
+}
+
+// text reads a string that must be there.
+func (r *dispatchReader) text(at ...string) string {
+	n := finding.Lookup(r.job, at...)
+	switch {
+	case n == nil:
+		r.bad("is missing", at...)
+	case n.Kind != yaml.ScalarNode || n.Tag != "!!str":
+		r.bad("is not a string", at...)
+	default:
+		return n.Value
+	}
+	return ""
+}
+
+func (r *dispatchReader) is(want string, at ...string) {
+	if got := r.text(at...); got != want {
+		r.bad(fmt.Sprintf("is %s, not %s", finding.Quote(got), finding.Quote(want)), at...)
+	}
+}
+
+func (r *dispatchReader) number(at ...string) int {
+	n, ok := finding.Integer(r.job, at...)
+	switch {
+	case finding.Lookup(r.job, at...) == nil:
+		r.bad("is missing", at...)
+	case !ok || n < 1:
+		r.bad("is not a whole number of at least 1", at...)
+	}
+	return n
+}
+
+// strings demands a mapping of strings, which is what kustomize and Kubernetes
+// want of labels and annotations.
+func (r *dispatchReader) strings(at ...string) {
+	n := finding.Lookup(r.job, at...)
+	if n == nil || n.Kind != yaml.MappingNode {
+		r.bad("is not a mapping", at...)
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		r.text(append(slices.Clone(at), n.Content[i].Value)...)
+	}
+}
+
+// note reads one of muster's annotations.
+func (r *dispatchReader) note(key string) string { return r.text("metadata", "annotations", key) }
+
+// same demands that the pod has the Job's annotation: the agent reads it there.
+func (r *dispatchReader) same(key string) {
+	at := []string{"spec", "template", "metadata", "annotations", key}
+	if job, pod := r.note(key), r.text(at...); pod != job {
+		r.bad(fmt.Sprintf("is %s, but on the Job it is %s", finding.Quote(pod), finding.Quote(job)), at...)
+	}
+}
+
+func (r *dispatchReader) time(key string) time.Time {
+	v := r.note(key)
+	t, err := time.Parse(time.RFC3339, v)
+	if err != nil || t.UTC().Format(time.RFC3339) != v {
+		r.bad(fmt.Sprintf("%s is not a time as in 2026-11-21T02:15:00Z", finding.Quote(v)), "metadata", "annotations", key)
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+func (r *dispatchReader) seconds(key string) time.Duration {
+	v := r.note(key)
+	n, err := strconv.ParseInt(v, 10, 64)
+	const longest = int64(1<<63-1) / int64(time.Second)
+	if err != nil || n < 1 || n > longest || strconv.FormatInt(n, 10) != v {
+		r.bad(fmt.Sprintf("%s is not a number of seconds", finding.Quote(v)), "metadata", "annotations", key)
+		return 0
+	}
+	return time.Duration(n) * time.Second
+}

@@ -1,0 +1,178 @@
+package fleet
+
+import (
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"muster/generator/plan"
+	"muster/gitops/unraced"
+)
+
+// TestHostileFiles: a few lines of YAML suspend their overlay, and neither end the
+// process nor touch the other overlay.
+func TestHostileFiles(t *testing.T) {
+	const head = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: agent}\n"
+	bomb := head + "a: &a [x, x, x, x, x, x, x, x, x]\n"
+	for _, c := range "bcdefghi" {
+		last := string(c - 1)
+		bomb += string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+last+", ", 8) + "*" + last + "]\n"
+	}
+	for name, change := range map[string]func(files){
+		"a value within itself": func(f files) { f["overlays/bad/template/job.yaml"] = head + "spec: &a {template: {spec: *a}}\n" },
+		"an alias bomb":         func(f files) { f["overlays/bad/template/job.yaml"] = bomb },
+		"an alias bomb by another name": func(f files) {
+			f["overlays/bad/template/kustomization.yaml"] = "resources: [bomb.txt]\n"
+			f["overlays/bad/template/bomb.txt"] = bomb
+		},
+		"an alias bomb that is a patch": func(f files) {
+			f["overlays/bad/template/kustomization.yaml"] += "patches: [{path: x.patch}]\n"
+			f["overlays/bad/template/x.patch"] = bomb
+		},
+		"an alias bomb that is a strategic merge": func(f files) {
+			f["overlays/bad/template/kustomization.yaml"] += "patchesStrategicMerge: [patch]\n"
+			f["overlays/bad/template/patch"] = bomb
+		},
+		"an alias bomb that is a ConfigMap's file too": func(f files) {
+			f["overlays/bad/kustomization.yaml"] += "configMapGenerator: [{name: x, files: [bomb]}]\npatches: [{path: bomb}]\n"
+			f["overlays/bad/bomb"] = bomb
+		},
+		"an alias bomb before what is no YAML": func(f files) {
+			f["overlays/bad/template/kustomization.yaml"] = "resources: [bomb.txt]\n"
+			f["overlays/bad/template/bomb.txt"] = "x: |\n  y\n---\n" + bomb + "---\n{\n"
+		},
+		"an alias bomb in a Kustomization": func(f files) {
+			delete(f, "overlays/bad/template/kustomization.yaml")
+			f["overlays/bad/template/Kustomization"] = "resources: [job.yaml]\n" + strings.TrimPrefix(bomb, head)
+		},
+		"a patch within itself": func(f files) {
+			f["overlays/bad/template/kustomization.yaml"] += "patches: [{patch: 'a: &a [*a]', target: {kind: Job}}]\n"
+		},
+		"a patch that is none": func(f files) { f["overlays/bad/template/kustomization.yaml"] += "patchesJson6902: [null]\n" },
+		"a directory in the list's place": func(f files) {
+			delete(f, "overlays/bad/dispatches/kustomization.yaml")
+			f["overlays/bad/dispatches/kustomization.yaml/x"] = ""
+		},
+		"another overlay's dispatch": func(f files) { f["overlays/bad/dispatches/default-00000001.yaml"] = f["dispatch"] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := sound(t)
+			overlay := load(t, NewLoader("overlays"), tree.tree())[0]
+			_, changes, err := overlay.Add([]plan.Dispatch{order("default-00000001", 1)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tree = tree.copy("overlays/default", "overlays/bad")
+			tree["overlays/bad/template/kustomization.yaml"] = "resources: [job.yaml]\n"
+			tree["overlays/bad/template/job.yaml"] = tree["base/job.yaml"]
+			tree["dispatch"] = string(changes[0].Content)
+			change(tree)
+			delete(tree, "dispatch")
+			for _, o := range load(t, NewLoader("overlays"), tree.tree()) {
+				if bad := o.Name == "bad"; bad != (o.Err() != nil) {
+					t.Errorf("%s: %v", o.Name, o.Err())
+				} else if bad && strings.Contains(o.Err().Error(), "\n") {
+					t.Errorf("the error has several lines: %v", o.Err())
+				}
+			}
+		})
+	}
+}
+
+// TestAnchorsByAnyName: what kustomize may parse has no anchors, whatever the file
+// is called and whatever else it is for.
+func TestAnchorsByAnyName(t *testing.T) {
+	for name, change := range map[string]func(f files, name string){
+		"x.yaml": configMapFile, "x.yml": configMapFile, "x.json": configMapFile,
+		"Kustomization": func(f files, name string) {
+			f["overlays/default/"+name] = f["overlays/default/kustomization.yaml"] + anchors
+			delete(f, "overlays/default/kustomization.yaml")
+		},
+	} {
+		f := sound(t)
+		change(f, name)
+		overlays := load(t, NewLoader("overlays"), f.tree())
+		if err := overlays[0].Err(); len(overlays) != 1 || err == nil || !regexp.MustCompile(`/`+regexp.QuoteMeta(name)+`:\d: uses a YAML anchor or alias`).MatchString(err.Error()) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+const anchors = "commonAnnotations: {a: &a x, b: *a}\n"
+
+func configMapFile(f files, name string) {
+	f["overlays/default/kustomization.yaml"] += "configMapGenerator: [{name: x, namespace: buildkite, files: [" + name + "]}]\n"
+	f["overlays/default/"+name] = anchors
+}
+
+// TestScriptInConfigMap: what looks like an anchor in a file that kustomize does
+// not parse is none.
+func TestScriptInConfigMap(t *testing.T) {
+	f := sound(t)
+	f["overlays/default/kustomization.yaml"] += "configMapGenerator: [{name: script, namespace: buildkite, files: [run.sh]}]\n"
+	f["overlays/default/run.sh"] = "a: &b *b\n\twait *b &b\n"
+	only(t, NewLoader("overlays"), f.tree())
+}
+
+func TestOddOverlayNames(t *testing.T) {
+	for name, fine := range map[string]bool{"linux/large": true, "Größe 2": true, `team\a`: false, "line\nbreak": false, "esc\x1b]0;": false,
+		".git": false, ".GIT": false, ".git.": false, "git~1": false, "large/.git": false, ".github": true, "@team": false, "a@b": false, "linux@team/large": false} {
+		tree := sound(t)
+		tree = tree.copy("overlays/default", "overlays/"+name)
+		if strings.Contains(name, "/") {
+			tree["overlays/"+name+"/template/kustomization.yaml"] = "resources: [../../../../base]\n"
+		}
+		for _, o := range load(t, NewLoader("overlays"), tree.tree()) {
+			if o.Name == name && (o.Err() == nil) != fine {
+				t.Errorf("%q: %v", name, o.Err())
+			}
+		}
+	}
+}
+
+// TestCountlessDirectories: a tree in which every directory holds others does not
+// keep the overlays beside it from being read.
+func TestCountlessDirectories(t *testing.T) {
+	unraced.Only(t)
+	f := sound(t)
+	tree := countless{f.tree().(fstest.MapFS)}
+	var fine, wrong int
+	for _, o := range load(t, NewLoader("overlays"), tree) {
+		if o.Err() == nil {
+			fine++
+		} else {
+			wrong++
+		}
+	}
+	if fine != 1 || wrong == 0 || wrong > 10 {
+		t.Errorf("%d overlays are valid and %d invalid", fine, wrong)
+	}
+}
+
+// countless has directories without end below overlays/bomb.
+type countless struct{ fstest.MapFS }
+
+func (c countless) ReadDir(name string) ([]fs.DirEntry, error) {
+	list, err := c.MapFS.ReadDir(name)
+	switch {
+	case name == "overlays":
+		return append(list, directory("bomb")), err
+	case strings.HasPrefix(name, "overlays/bomb"):
+		list = nil
+		for i := range 200 {
+			list = append(list, directory(fmt.Sprint(i)))
+		}
+		return list, nil
+	}
+	return list, err
+}
+
+type directory string
+
+func (d directory) Name() string             { return string(d) }
+func (directory) IsDir() bool                { return true }
+func (directory) Type() fs.FileMode          { return fs.ModeDir }
+func (directory) Info() (fs.FileInfo, error) { return nil, fs.ErrNotExist }

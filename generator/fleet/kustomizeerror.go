@@ -1,0 +1,292 @@
+package fleet
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"muster/generator/finding"
+	"muster/generator/kustomize"
+
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// explain says in which file and line lies what keeps a directory from building:
+// kustomize's own words name the way to the file and seldom the line.
+func (v *view) explain(dir string, err error) *finding.Finding {
+	text := finding.OneLine(err)
+	files := v.filesRead()
+	for _, name := range files {
+		if !isKustomization(name) && strings.Contains(text, path.Base(name)) {
+			if f := v.brokenObject(name); f != nil {
+				return f
+			}
+		}
+	}
+	if duplicated.MatchString(text) {
+		if f := v.duplicateKey(files); f != nil {
+			return f
+		}
+	}
+	if m := patchOfNothing.FindStringSubmatch(text); m != nil {
+		return v.wrongTarget(dir, m[1], m[2])
+	}
+	f := &finding.Finding{Problem: "does not build: " + wayThere.ReplaceAllString(text, ""), Remedy: "put right what kustomize names: kustomize build " + dir + " says the same"}
+	if problem, stopped := strings.CutSuffix(f.Problem, ": "+kustomize.Smaller); stopped {
+		f.Problem, f.Remedy = problem, kustomize.Smaller
+	}
+	if f.File, f.Line = v.kustomizationOf(dir); strings.Contains(text, kustomize.TooLarge) {
+		f.File, f.Line = v.largest(dir)
+	}
+	if m := missingPath.FindStringSubmatch(text); m != nil {
+		f.File, f.Line = v.mentions(dir, m[1])
+	}
+	return f
+}
+
+var (
+	// wayThere is what kustomize puts in front of an error for each directory
+	// on the way to it.
+	wayThere = regexp.MustCompile(`accumulation err='accumulating resources from '[^']*': '[^']*' must resolve to a file': |recursed accumulation of path '[^']*': |accumulating resources: `)
+	// patchOfNothing finds kind and name of the object that a patch is for.
+	patchOfNothing = regexp.MustCompile(`failed to find unique target for patch ([A-Za-z]+)\.\S*/(\S+)\.[^.\s]+$`)
+	// duplicated matches kustomize's error about a duplicate key, whose lines are those of
+	// kustomize's own text, and its error about a patch that it cannot read.
+	duplicated  = regexp.MustCompile(`already defined at line|unable to parse SM or JSON patch`)
+	missingPath = regexp.MustCompile(`missing path: "?(/\S+?)"?(?::|$)`)
+)
+
+func isKustomization(name string) bool {
+	return slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name))
+}
+
+// filesRead lists the files of the tree that kustomize read, sorted.
+func (v *view) filesRead() []string {
+	var files []string
+	for name, note := range v.notes {
+		if _, over := v.over[name]; !over && len(note) > len(noteFile) && strings.HasPrefix(note, noteFile) {
+			files = append(files, name)
+		}
+	}
+	slices.Sort(files)
+	return files
+}
+
+// brokenObject returns what is wrong with a file that kustomize read as objects: it is not
+// valid YAML, or an object has no apiVersion, kind or name. It returns nil if the file is
+// valid.
+func (v *view) brokenObject(name string) *finding.Finding {
+	data, _, err := v.read(name)
+	if err != nil {
+		return nil
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var doc yaml.Node
+		switch err := dec.Decode(&doc); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return finding.Syntax(name, err)
+		}
+		if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode || finding.Lookup(doc.Content[0], "items") != nil {
+			continue
+		}
+		for _, at := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}} {
+			if finding.Scalar(doc.Content[0], at...) == "" {
+				return &finding.Finding{File: name, Line: doc.Content[0].Line, Field: finding.Field(at), Problem: "is missing", Remedy: "every object has apiVersion, kind and metadata.name"}
+			}
+		}
+	}
+}
+
+// duplicateKey says which of the files, or of the patches in them, says a key twice.
+func (v *view) duplicateKey(files []string) *finding.Finding {
+	for _, name := range files {
+		data, _, err := v.read(name)
+		if err != nil || len(data) > maxParsed {
+			continue
+		}
+		texts := []inlineText{{text: string(data)}}
+		if isKustomization(name) {
+			var doc yaml.Node
+			if yaml.Unmarshal(data, &doc) != nil || len(doc.Content) != 1 {
+				continue
+			}
+			texts = inlineTexts(doc.Content[0])
+		}
+		for _, t := range texts {
+			for dec := yaml.NewDecoder(strings.NewReader(t.text)); ; {
+				var doc yaml.Node
+				if dec.Decode(&doc) != nil {
+					break
+				}
+				if key := duplicate(&doc); key != nil {
+					return &finding.Finding{File: name, Line: t.above + key.Line, Problem: fmt.Sprintf("says %s twice", finding.Quote(key.Value)), Remedy: "keep one"}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// duplicate is the first key below n that is there a second time.
+func duplicate(n *yaml.Node) *yaml.Node {
+	seen := map[string]bool{}
+	for i, x := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && x.Kind == yaml.ScalarNode {
+			if seen[x.Value] {
+				return x
+			}
+			seen[x.Value] = true
+		}
+		if key := duplicate(x); key != nil {
+			return key
+		}
+	}
+	return nil
+}
+
+// wrongTarget is the finding of a patch whose object does not exist.
+func (v *view) wrongTarget(dir, kind, name string) *finding.Finding {
+	f := &finding.Finding{Field: "patches", Problem: fmt.Sprintf("there is no %s %s to patch", kind, name)}
+	f.File, f.Line = v.mentions(dir, name)
+	if called := v.namesOf(kind); len(called) > 0 {
+		f.Remedy = fmt.Sprintf("the %s is called %s", kind, strings.Join(called, " or "))
+	} else if kind == "Job" && path.Base(dir) != templateDir {
+		f.Remedy = "patch the agent Job in " + path.Join(dir, templateDir)
+	}
+	return f
+}
+
+// resources lists the files that the kustomizations list as resources.
+func (v *view) resources() []string {
+	var all []string
+	for _, file := range v.filesRead() {
+		data, _, err := v.read(file)
+		var k types.Kustomization
+		if err != nil || !isKustomization(file) || k.Unmarshal(data) != nil {
+			continue
+		}
+		k.FixKustomization()
+		for _, r := range k.Resources {
+			all = append(all, path.Join(path.Dir(file), r))
+		}
+	}
+	return all
+}
+
+// namesOf lists the names of the objects of a kind among the resources.
+func (v *view) namesOf(kind string) []string {
+	var names []string
+	for _, file := range v.resources() {
+		if v.stat(file) != noteFile {
+			continue // a directory, whose own files are among them
+		}
+		data, _, err := v.read(file)
+		if err != nil {
+			continue
+		}
+		object, wrong := finding.ParseOne(file, data)
+		if wrong == nil && finding.Scalar(object, "kind") == kind {
+			names = append(names, finding.Scalar(object, "metadata", "name"))
+		}
+	}
+	return slices.Compact(names)
+}
+
+// definedIn is the file among the resources that an object comes from, and the line
+// of its name; empty where that is not known, as of a generated one.
+func (v *view) definedIn(x object) (file string, line int) {
+	file, doc := v.document(x)
+	if doc == nil || finding.Scalar(doc, "metadata", "name") != x.Name {
+		return "", 0
+	}
+	return file, finding.Lookup(doc, "metadata", "name").Line
+}
+
+// mentions finds the line that says a word: in the kustomization of the directory
+// itself, or else in another file that was read. Without one it is the directory.
+func (v *view) mentions(dir, word string) (file string, line int) {
+	files := v.filesRead()
+	slices.SortStableFunc(files, func(a, b string) int { return inside(b, dir) - inside(a, dir) })
+	for _, name := range files {
+		data, _, err := v.read(name)
+		if err != nil {
+			continue
+		}
+		if n := mentionedIn(data, word); n > 0 {
+			return name, n
+		}
+	}
+	return dir, 0
+}
+
+// inside is 1 for a file of the directory, and 0 for others.
+func inside(file, dir string) int {
+	if strings.HasPrefix(file, dir+"/") {
+		return 1
+	}
+	return 0
+}
+
+// patchesOfNothing finds patches of a template whose target selects no object:
+// kustomize leaves them out without a word.
+func patchesOfNothing(tree fs.FS, o *Overlay) []finding.Finding {
+	file := path.Join(o.Path, templateDir, listFile)
+	data, err := fs.ReadFile(tree, file)
+	var k types.Kustomization
+	if err != nil || k.Unmarshal(data) != nil {
+		return nil
+	}
+	v := &view{tree: tree, notes: o.loader.used["template "+path.Join(o.Path, templateDir)].notes}
+	name := finding.Scalar(o.template.job(), "metadata", "name")
+	jobs := append(v.namesOf("Job"), name) // what it was called before a patch renamed it
+	var findings []finding.Finding
+	for i, p := range slices.Concat(k.Patches, k.PatchesJson6902) { //nolint:staticcheck // people still write the deprecated one
+		if p.Target == nil || selectsJob(p.Target, jobs) {
+			continue
+		}
+		word := cmp.Or(p.Target.Name, p.Target.Kind, p.Target.Group, p.Target.Version)
+		f := finding.Finding{File: file, Field: "patches", Problem: fmt.Sprintf("the target %s matches nothing, so that kustomize leaves the patch out", targetText(p.Target)), Remedy: "the Job is called " + name}
+		if i >= len(k.Patches) {
+			f.Field = "patchesJson6902"
+		}
+		for n, text := range slices.Collect(strings.Lines(string(data))) {
+			if f.Line == 0 && strings.Contains(text, word) && !strings.HasPrefix(strings.TrimSpace(text), "#") {
+				f.Line = n + 1
+			}
+		}
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+// selectsJob reports whether a patch's target selects the template's Job, which
+// has had these names.
+func selectsJob(target *types.Selector, names []string) bool {
+	return selects(target.Group, "batch") && selects(target.Version, "v1") && selects(target.Kind, "Job") &&
+		slices.ContainsFunc(names, func(n string) bool { return selects(target.Name, n) })
+}
+
+// targetText is a patch's target in a few words, as in batch/v1 Job agent.
+func targetText(target *types.Selector) string {
+	version := strings.Trim(target.Group+"/"+target.Version, "/")
+	return strings.Join(slices.DeleteFunc([]string{version, target.Kind, target.Name}, func(s string) bool { return s == "" }), " ")
+}
+
+// selects reports whether a field of a patch's target, a regular expression that
+// must match the whole, selects a value; an empty one selects all.
+func selects(pattern, value string) bool {
+	whole, err := regexp.Compile("^(?:" + pattern + ")$")
+	return pattern == "" || err == nil && whole.MatchString(value)
+}

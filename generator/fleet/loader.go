@@ -1,0 +1,410 @@
+// Package fleet turns the directories of a fleet repository into values and
+// back: it reads policies, builds templates with kustomize, stamps a template
+// to a dispatch, and reads a dispatch again. It reads git trees and returns
+// changes; it writes nothing, fetches nothing, runs nothing and knows no clock.
+//
+// A tick goes through it like this:
+//
+//	tree ──Load──▶ []Overlay ──Repair──▶ ──Add──▶ ──Remove──▶
+//
+// where each of the last three returns the changes of one commit and the
+// overlay that follows from them, which the next one starts from.
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"muster/generator/finding"
+	"muster/generator/kustomize"
+	"muster/generator/plan"
+	"muster/generator/policy"
+)
+
+// maxFindings is the maximum number of findings for one overlay. fewFindings is the maximum
+// after maxLogged findings for other overlays: thousands of overlays may be broken.
+const (
+	maxFindings = 50
+	maxLogged   = 5000
+	fewFindings = 5
+)
+
+// max is how many findings the overlay may have.
+func (l *Loader) max() int {
+	if l.findings > maxLogged {
+		return fewFindings
+	}
+	return maxFindings
+}
+
+// The names inside an overlay.
+const (
+	policyFile   = "scaling.yaml"
+	templateDir  = "template"
+	dispatchDir  = "dispatches"
+	withdrawnDir = "withdrawn" // in dispatches/
+	listFile     = "kustomization.yaml"
+	stateFile    = "state.yaml"
+	manifestType = ".yaml"
+)
+
+// Loader reads overlays out of trees. It remembers which files each build read, so that it
+// never rebuilds an unchanged template, and which dispatches it has read. It is safe for
+// concurrent use, one Load at a time.
+type Loader struct {
+	dir      string
+	fleet    string
+	reserved []string
+
+	mu sync.Mutex
+	// memos are what the builds of the last Load came to, and used those of
+	// the one that runs: what is not used in a Load is forgotten.
+	memos, used map[string]*memo
+	// valid are dispatches that were read, by path and content, and seen are the same by path
+	// and key of the content; see identityKey.
+	valid, seen map[[sha256.Size]byte]readDispatch
+	// noDispatches are files that are never dispatches, whatever the other files contain, by
+	// path and key of the content: they are not read twice.
+	noDispatches remembered[noDispatch]
+	// policies are read policies, by path and content. readable is what keeps an overlay's
+	// dispatches from being read, by everything that they are stamped from. proofs are the
+	// dispatches that represent those of any overlay on a template.
+	policies remembered[*readPolicy]
+	readable remembered[*finding.Finding]
+	proofs   remembered[[]byte]
+	// zones are the time zones of all policies.
+	zones policy.Zones
+	// builtFor are builds of the Load that runs that others may share, by key.
+	builtFor map[string][]*memo
+	builds   int
+	// anchors caches which files use anchors during the current Load.
+	anchors *anchorsOf
+	// findings is the number of findings of the current Load.
+	findings int
+
+	builder  kustomize.Builder
+	patience time.Duration
+	after    func(context.Context, time.Duration) <-chan struct{}
+	ctx      context.Context // of the Load that runs
+	// slow are builds that an earlier Load did not wait for, by view and
+	// directory. overran and overrunning are those that took long in the last Load
+	// and in the one that runs.
+	slow map[string]*running
+	// twoAtOnce: two builds may run at the same time. ahead are those of the current Load that
+	// were begun before their turn.
+	twoAtOnce            bool
+	ahead                map[string]*running
+	overran, overrunning map[string]bool
+}
+
+// NewLoader returns a loader for the overlays below directory dir of a fleet
+// repository, as in "overlays".
+func NewLoader(dir string) *Loader {
+	return &Loader{dir: strings.TrimPrefix(path.Clean("/"+dir), "/"), builder: kustomize.Here{}, slow: map[string]*running{}, zones: policy.Zones{}}
+}
+
+// InFleet makes the loader read overlays of a fleet repository that is known by
+// the tag; see [plan.Overlay.Fleet]. It returns the loader.
+func (l *Loader) InFleet(tag string) *Loader {
+	l.fleet = tag
+	return l
+}
+
+// Reserve makes the loader reject templates whose Job is in the namespace, such as the one
+// of muster's own pod. An empty name has no effect. Reserve returns the loader.
+func (l *Loader) Reserve(namespace string) *Loader {
+	if namespace != "" {
+		l.reserved = append(l.reserved, namespace)
+	}
+	return l
+}
+
+// Load reads every overlay of a tree: every directory below the loader's that
+// holds a scaling.yaml, sorted by name. What is wrong with one of them is its
+// Err and does not affect the others. An error is returned only when the
+// directory itself cannot be read.
+func (l *Loader) Load(tree fs.FS) ([]Overlay, error) {
+	return l.LoadContext(context.Background(), tree)
+}
+
+// LoadContext is Load with a context. Load and the builds that continue after it end with ctx.
+func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ctx, l.overrunning, l.findings, l.anchors = ctx, map[string]bool{}, 0, &anchorsOf{}
+	l.builtFor, l.ahead = map[string][]*memo{}, map[string]*running{}
+	l.used, l.seen = map[string]*memo{}, map[[sha256.Size]byte]readDispatch{}
+	l.policies.begin()
+	l.readable.begin()
+	l.proofs.begin()
+	l.noDispatches.begin()
+	dir := l.dir
+	if dir == "" {
+		dir = "."
+	}
+	entries, err := fs.ReadDir(tree, dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the overlays: %w", err)
+	}
+	overlays := l.find(tree, dir, entries)
+	for i := range overlays {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("reading the overlays: %w", ctx.Err())
+		}
+		overlays[i].tree = tree
+		if i+1 < len(overlays) {
+			l.buildAhead(tree, &overlays[i+1])
+		}
+		l.load(tree, &overlays[i])
+	}
+	for _, r := range l.ahead { // that nobody came for
+		r.stop()
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("reading the overlays: %w", ctx.Err())
+	}
+	apart(overlays)
+	renamed(overlays)
+	for i := range overlays {
+		o := &overlays[i]
+		if err := o.Err(); err != nil {
+			o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: err.Error()}
+		} else if err := finding.Join(o.refused); err != nil {
+			o.Refused = plan.Suspension{Code: plan.Invalid, Finding: err.Error()}
+		}
+	}
+	l.memos, l.valid, l.overran = l.used, l.seen, l.overrunning
+	l.policies.end()
+	l.readable.end()
+	l.proofs.end()
+	l.noDispatches.end()
+	for key, r := range l.slow {
+		if !l.overrunning[key] { // its files are gone, or are no longer the same
+			r.stop()
+			delete(l.slow, key)
+		}
+	}
+	return overlays, nil
+}
+
+func (l *Loader) nameOf(dir string) string {
+	if dir == l.dir || dir == "." {
+		return "."
+	}
+	return strings.TrimPrefix(dir, l.dir+"/")
+}
+
+// load reads one overlay. An overlay without a valid policy is not built.
+func (l *Loader) load(tree fs.FS, o *Overlay) {
+	if len(o.findings) > 0 {
+		return
+	}
+	file := path.Join(o.Path, policyFile)
+	data, err := fs.ReadFile(tree, file)
+	if err != nil {
+		o.reject(finding.Finding{File: file, Problem: "cannot be read: " + finding.OneLine(err)})
+		return
+	}
+	policy, from, findings := l.policy(file, data)
+	o.reject(findings...)
+	if len(findings) == 0 {
+		o.Policy, o.policyKey = policy, from
+		if err := l.loadTemplate(tree, o); err != nil {
+			o.reject(finding.Finding{File: o.Path, Problem: "cannot be read: " + finding.OneLine(err)})
+		}
+	}
+	l.loadDispatches(tree, o)
+}
+
+// readPolicy is a policy, or what is wrong with it.
+type readPolicy struct {
+	policy   plan.Policy
+	findings []finding.Finding
+}
+
+// policy reads a policy, unless the last Load has read the same. The key identifies the policy
+// and its path.
+func (l *Loader) policy(file string, data []byte) (plan.Policy, key, []finding.Finding) {
+	from := contentKey(file, data)
+	p, _ := l.policies.get(from, func() (*readPolicy, error) { // never an error
+		policy, findings := l.zones.Parse(file, data)
+		return &readPolicy{policy, slices.Clone(findings[:min(len(findings), l.max()+1)])}, nil
+	})
+	return p.policy, from, p.findings
+}
+
+// loadDispatches reads the overlay's directory dispatches: its list, and every
+// manifest. Other files are left alone.
+func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
+	dir := path.Join(o.Path, dispatchDir)
+	entries, err := fs.ReadDir(tree, dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		o.reject(finding.Finding{File: dir, Problem: "cannot be read: " + finding.OneLine(err)})
+		return
+	}
+	for _, e := range entries {
+		name := e.Name()
+		file := path.Join(dir, name)
+		switch {
+		case (name == "kustomization.yml" || name == "Kustomization") && !e.IsDir():
+			// kustomize wants one of the three names only.
+			o.surplus = append(o.surplus, file)
+			continue
+		case e.IsDir() && name == listFile:
+			o.reject(finding.Finding{File: file, Problem: "is a directory, where muster writes its list of the dispatches", Remedy: "move it out of " + dispatchDir + "/, or delete it"})
+			continue
+		case e.IsDir() && path.Ext(name) != manifestType:
+			continue
+		case path.Ext(name) == ".yml":
+			o.reject(finding.Finding{File: file, Problem: "was not written by muster, whose files end in .yaml", Remedy: "move it out of dispatches/, or delete it"})
+			continue
+		case path.Ext(name) != manifestType:
+			continue
+		}
+		if name != listFile && name != stateFile {
+			l.loadDispatch(tree, o, file, e)
+			continue
+		}
+		data, err := readFile(tree, file, e)
+		switch {
+		case err != nil:
+			o.reject(finding.Finding{File: file, Problem: "cannot be read: " + finding.OneLine(err)})
+		case name == listFile:
+			o.list = data
+		default:
+			if o.State, o.invalidState = readState(file, data); o.invalidState != nil {
+				o.surplus = append(o.surplus, file)
+			}
+		}
+	}
+	l.loadWithdrawn(tree, o)
+	o.holdsMuch()
+	slices.SortFunc(o.Dispatches, func(a, b plan.Dispatch) int { return strings.Compare(a.ID, b.ID) })
+	for _, d := range o.Dispatches {
+		if slices.Contains(o.jobs, d.ID) {
+			o.reject(finding.Finding{File: o.Path, Problem: "has a Job " + d.ID + " beside the dispatch of that name", Remedy: "rename it"})
+		}
+	}
+}
+
+// loadDispatch adds one manifest to the overlay, or rejects it.
+func (l *Loader) loadDispatch(tree fs.FS, o *Overlay, file string, e fs.DirEntry) {
+	key, known := identityKey(file, e)
+	d, valid := l.valid[key]
+	valid = valid && (d.proven || o.template == nil)
+	if no, ok := l.noDispatches.known(key); known && ok {
+		o.size += no.size
+		o.holds(file, no)
+		return
+	}
+	if !known || !valid {
+		if o.tooMuch(file) {
+			return
+		}
+		data, err := readFile(tree, file, e)
+		if err != nil {
+			o.reject(finding.Finding{File: file, Problem: "cannot be read: " + finding.OneLine(err)})
+			return
+		}
+		content := contentKey(file, data)
+		if !known {
+			key = content
+		}
+		if d, valid = l.valid[content]; !valid || !d.proven && o.template != nil {
+			var wrong *finding.Finding
+			var never bool
+			if d, never, wrong = l.dispatch(o, file, data); wrong != nil {
+				no := noDispatch{wrong, Rough(idOf(file), data), len(data)}
+				if known && never {
+					l.noDispatches.now[key] = no
+				}
+				o.size += no.size
+				o.holds(file, no)
+				return
+			}
+		}
+		d.size = len(data)
+	}
+	l.seen[key] = d
+	o.size += d.size
+	d.Withdrawn = path.Base(path.Dir(file)) == withdrawnDir
+	if d.edited {
+		o.edits = append(o.edits, Edit{File: file, Dispatch: d.Dispatch, Readable: true})
+	}
+	o.Dispatches = append(o.Dispatches, d.Dispatch)
+	if o.Policy.Queue == "" {
+		// Its own policy cannot be read; what it has on order must still count
+		// where its agents will be.
+		o.Policy = standIn(d.Dispatch)
+	}
+}
+
+func readFile(tree fs.FS, file string, e fs.DirEntry) ([]byte, error) {
+	if !e.Type().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	return fs.ReadFile(tree, file)
+}
+
+// dispatch reads one manifest, and proves that kustomize can read it too, unless
+// the overlay has no template. A file that is byte for byte what muster would
+// write today is proven by the proof of the template. Any other was written from
+// an older template or edited since: it is built once, alone.
+// never says that the file is none, whatever stands around it.
+func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d readDispatch, never bool, wrong *finding.Finding) {
+	d, wrong = parseDispatch(file, data)
+	if wrong != nil {
+		return d, true, wrong
+	}
+	if of := overlayOf(data); of != o.Slug() && (of != orderedAs(d.Dispatch) || !l.ours(d.Dispatch)) {
+		return d, false, another(file, of) // else renamed looks at it
+	}
+	if o.template == nil {
+		return d, false, nil // suspended; the proof waits until it is not
+	}
+	if stamped, err := o.stamp(d.Dispatch); err != nil || !bytes.Equal(stamped, data) {
+		v := &view{name: "alone ", over: map[string][]byte{
+			path.Join(file, listFile):                list([]string{"dispatch"}),
+			path.Join(file, "dispatch"+manifestType): data,
+		}}
+		if _, wrong, _ := l.build(v, "", file); wrong != nil { // nothing to read: no error
+			return d, false, &finding.Finding{File: file, Problem: wrong.Problem, Remedy: repair}
+		}
+		delete(l.used, v.name+file) // remembered by content instead
+	}
+	d.proven = true
+	return d, false, nil
+}
+
+// overlayOf is the slug of the overlay that a dispatch was ordered for.
+func overlayOf(dispatch []byte) string {
+	job, wrong := finding.ParseOne("", dispatch)
+	if wrong != nil {
+		return ""
+	}
+	return finding.Scalar(job, "metadata", "labels", LabelOverlay)
+}
+
+// standIn is a policy that says where a dispatch's agents are, and no more.
+func standIn(d plan.Dispatch) plan.Policy {
+	var p plan.Policy
+	for _, tag := range d.Tags {
+		switch key, value, _ := strings.Cut(tag, "="); key {
+		case plan.TagQueue:
+			p.Queue = value
+		case plan.TagOverlay, plan.TagFleet:
+		default:
+			p.Tags = append(p.Tags, tag)
+		}
+	}
+	return p
+}

@@ -1,0 +1,375 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"muster/generator/plan"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// spy notes what is read of a tree, and fails where it is told to.
+type spy struct {
+	fs.FS
+	read   map[string]bool
+	broken string
+}
+
+func (s *spy) Open(name string) (fs.File, error) {
+	s.read[name] = true
+	if s.broken != "" && strings.HasPrefix(name, s.broken) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("the server hung up")}
+	}
+	return s.FS.Open(name)
+}
+
+func TestLoadReadsOnlyWhatItNeeds(t *testing.T) {
+	tree := sound(t).copy("overlays/default", "overlays/linux/large")
+	tree["overlays/linux/large/template/kustomization.yaml"] = "resources: [../../../../base]\n"
+	tree["app/values.yaml"] = "a: 1\n"
+	tree["overlays/default/notes.txt"] = "not for muster\n"
+	tree["overlays/default/dispatches/notes.txt"] = "nor this\n"
+	s := &spy{FS: tree.tree(), read: map[string]bool{}}
+	overlays := load(t, NewLoader("./overlays/"), s)
+	var names []string
+	for _, o := range overlays {
+		names = append(names, o.Name+" at "+o.Path)
+		if o.Err() != nil {
+			t.Error(o.Err())
+		}
+	}
+	if diff := cmp.Diff([]string{"default at overlays/default", "linux/large at overlays/linux/large"}, names); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for _, name := range []string{"app", "app/values.yaml", "overlays/default/notes.txt", "overlays/default/dispatches/notes.txt"} {
+		if s.read[name] {
+			t.Errorf("read %s", name)
+		}
+	}
+	if !s.read["base/job.yaml"] || !s.read["overlays/default/scaling.yaml"] {
+		t.Errorf("the spy sees nothing: %v", s.read)
+	}
+}
+
+// TestBuildsOncePerChange counts builds. An overlay takes two: its template,
+// and itself without dispatches.
+func TestBuildsOncePerChange(t *testing.T) {
+	tree := sound(t).copy("overlays/default", "overlays/other").
+		edit(t, "overlays/other/scaling.yaml", "queue: default", "queue: other")
+	l := NewLoader("overlays")
+	var overlays []Overlay
+	expect := func(what string, builds int) {
+		t.Helper()
+		before := l.builds
+		overlays = load(t, l, tree.tree())
+		for _, o := range overlays {
+			if o.Err() != nil {
+				t.Errorf("%s: %v", what, o.Err())
+			}
+		}
+		if got := l.builds - before; got != builds {
+			t.Errorf("%s: %d builds, want %d", what, got, builds)
+		}
+	}
+	expect("the first time, in overlays that are alike", 2)
+	expect("nothing changed", 0)
+	_, changes, err := overlays[0].Add([]plan.Dispatch{order("default-aaaaaaaa", 3), order("default-bbbbbbbb", 3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree.apply(changes)
+	expect("two dispatches written", 0)
+	tree.edit(t, "overlays/default/scaling.yaml", "max: 50", "max: 51")
+	expect("a policy changed, but no tag", 0)
+	tree["overlays/default/README.md"] = "of a person"
+	expect("a file that no build reads", 0)
+	_, changes, err = overlays[0].Remove([]string{"default-aaaaaaaa"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree.apply(changes)
+	expect("a dispatch removed", 0)
+	tree.edit(t, "overlays/other/configmap.yaml", "muster-default", "muster-other")
+	expect("one overlay's own file, so not its template", 1)
+	tree.edit(t, "base/job.yaml", "buildkite/agent:3", "buildkite/agent:4")
+	expect("the base, which both templates read, and the overlays with a dispatch of it", 1)
+	fresh := l
+	l = NewLoader("overlays")
+	expect("a fresh loader: the dispatch is of an older template, and is built alone", 4)
+	l.builds, fresh.builds = 0, 0
+	expect("and is remembered", 0)
+	tree["overlays/default/template/kustomization.yml"] = "resources: []\n"
+	if overlays = load(t, l, tree.tree()); overlays[0].Err() == nil {
+		t.Error("a file that appears beside the kustomization is not seen")
+	}
+	builds := l.builds
+	if load(t, l, tree.tree()); l.builds != builds {
+		t.Error("a broken template is built at every tick")
+	}
+}
+
+// TestOwnDispatchesNeedNoProof starts afresh over a hundred dispatches of
+// today's template: none of them is built.
+func TestOwnDispatchesNeedNoProof(t *testing.T) {
+	tree := sound(t)
+	o := only(t, NewLoader("overlays"), tree.tree())
+	var orders []plan.Dispatch
+	for i := range 100 {
+		orders = append(orders, order(fmt.Sprintf("default-%08d", i), 1+i))
+	}
+	_, changes, err := o.Add(orders)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree.apply(changes)
+	l := NewLoader("overlays")
+	if o = only(t, l, tree.tree()); l.builds != 2 {
+		t.Errorf("%d builds, want 2", l.builds)
+	}
+	for i := range orders {
+		orders[i].Tags, orders[i].Template = []string{"queue=default", "overlay=default"}, o.Template
+	}
+	if diff := cmp.Diff(orders, o.Dispatches); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestHeld breaks one overlay at a time: its error, word for word, and its
+// neighbour is unharmed.
+func TestHeld(t *testing.T) {
+	const at = "overlays/default/"
+	for name, c := range map[string]struct {
+		edit func(f files)
+		want string
+	}{
+		"two objects": {
+			func(f files) {
+				f[at+"template/kustomization.yaml"] = "resources: [../../../base, ../configmap]\n"
+				f[at+"configmap/kustomization.yaml"] = "configMapGenerator: [{name: x, literals: [url=https://example.org]}]\n"
+			},
+			`overlays/default/configmap/kustomization.yaml:1: overlays/default/template builds to 2 objects (Job agent, ConfigMap x-bb7b2h2f64), not to one Job; move all but the agent Job beside the overlay's own kustomization.yaml`,
+		},
+		"a Deployment": {
+			func(f files) {
+				f[at+"template/kustomization.yaml"] = "resources: [d.yaml]\n"
+				f[at+"template/d.yaml"] = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: agent}\n"
+			},
+			`overlays/default/template/d.yaml:2: overlays/default/template builds to the Deployment agent (apps/v1), not to a Job; muster orders agents as Jobs of batch/v1: rewrite it as one`,
+		},
+		"nothing": {
+			func(f files) { f[at+"template/kustomization.yaml"] = "resources: []\n" },
+			`overlays/default/template/kustomization.yaml:1: overlays/default/template builds to nothing; list the agent Job in its resources, as in ../../../base`,
+		},
+		"a Job without a pod": {
+			func(f files) {
+				f[at+"template/kustomization.yaml"] = "resources: [d.yaml]\n"
+				f[at+"template/d.yaml"] = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: agent}\n"
+			},
+			`overlays/default/template/d.yaml:1: spec.template.spec: is missing: the Job has no pod; write the agent's pod there, as in the base that muster init writes`,
+		},
+		"no template": {
+			func(f files) { delete(f, at+"template/kustomization.yaml") },
+			`overlays/default/template: does not exist; write overlays/default/template/kustomization.yaml, which lists the agent Job, as in ../../../base`,
+		},
+		"a missing base": {
+			func(f files) { f[at+"template/kustomization.yaml"] = "resources: [../../base]\n" },
+			`overlays/default/template/kustomization.yaml:1: resources: "../../base" does not exist: there is no overlays/base in the repository; correct the path, or add what it names`,
+		},
+		"a base above the repository": {
+			func(f files) { f[at+"template/kustomization.yaml"] = "resources: [../../../../base]\n" },
+			`overlays/default/template/kustomization.yaml:1: resources: "../../../../base" is above the top of the repository; copy it into the repository: muster and the syncer see nothing else`,
+		},
+		"a file of another directory": {
+			func(f files) { f[at+"template/kustomization.yaml"] = "resources: [../../../base/job.yaml]\n" },
+			`overlays/default/template/kustomization.yaml:1: resources: "../../../base/job.yaml" is a file of another directory, which kustomize does not read; list that directory, with a kustomization.yaml in it`,
+		},
+		"an unknown field": {
+			func(f files) { f[at+"template/kustomization.yaml"] = "resource: [../../../base]\n" },
+			`overlays/default/template/kustomization.yaml:1: is not a kustomization: invalid Kustomization: json: unknown field "resource"; correct or remove what kustomize does not know`,
+		},
+		"dispatches not listed": {
+			func(f files) { f.edit(t, at+"kustomization.yaml", ", dispatches]", "]") },
+			`overlays/default/kustomization.yaml:3: resources: the overlay builds without its dispatches; add dispatches to the list, or nothing that muster orders is applied`,
+		},
+		"the overlay does not build": {
+			func(f files) { delete(f, at+"configmap.yaml") },
+			`overlays/default/kustomization.yaml:3: resources: "configmap.yaml" does not exist: there is no overlays/default/configmap.yaml in the repository; correct the path, or add what it names`,
+		},
+		"a patch without its Job": {
+			func(f files) {
+				f[at+"kustomization.yaml"] += "patches: [{patch: '{apiVersion: batch/v1, kind: Job, metadata: {name: agent, namespace: buildkite}}'}]\n"
+			},
+			`overlays/default/kustomization.yaml:4: patches: there is no Job agent to patch; patch the agent Job in overlays/default/template`,
+		},
+		"a dispatch by another hand": {
+			func(f files) { f[at+"dispatches/mine.yml"] = "a: 1\n" },
+			`overlays/default/dispatches/mine.yml: was not written by muster, whose files end in .yaml; move it out of dispatches/, or delete it`,
+		},
+		"a dispatch that only kustomize cannot read": {
+			func(f files) {
+				f[stampedFile] = strings.Replace(stamped(t), "        env:\n", "        env: 5\n        more:\n", 1)
+			},
+			`overlays/default/dispatches/default-7f3k9c2b.yaml: does not build: updating name reference in 'spec/template/spec/containers/env/valueFrom/configMapKeyRef/name' field of 'Job.v1.batch/default-7f3k9c2b.buildkite': considering field 'spec/template/spec/containers/env/valueFrom/configMapKeyRef/name' of object Job.v1.batch/default-7f3k9c2b.buildkite: visit traversal on path: [env valueFrom configMapKeyRef name]: expected sequence or mapping node; restore the file from git, as it was in the commit that added it`,
+		},
+		"a Job of a dispatch's name": {
+			func(f files) {
+				f[stampedFile] = stamped(t)
+				f[at+"configmap.yaml"] += "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: default-7f3k9c2b, namespace: buildkite}\n"
+			},
+			`overlays/default: has a Job default-7f3k9c2b beside the dispatch of that name; rename it`,
+		},
+		"a policy of two megabytes": {
+			func(f files) { f[at+"scaling.yaml"] += strings.Repeat("#", 2<<20) },
+			`overlays/default/scaling.yaml: is 2097237 bytes and was not read; a policy has at most 32768`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := sound(t).copy("overlays/default", "overlays/sound").copy("base", "base")
+			c.edit(tree)
+			overlays := load(t, NewLoader("overlays"), tree.tree())
+			if got := fmt.Sprint(overlays[0].Err()); got != c.want {
+				t.Errorf("got\n  %s\nwant\n  %s", got, c.want)
+			}
+			if overlays[0].Suspended.Finding != fmt.Sprint(overlays[0].Err()) {
+				t.Errorf("Suspended.Finding is %q", overlays[0].Suspended.Finding)
+			}
+			if err := overlays[1].Err(); err != nil {
+				t.Errorf("the neighbour is held: %v", err)
+			}
+			if _, changes := overlays[0].Repair(); changes != nil {
+				t.Errorf("a held overlay is repaired: %v", changes)
+			}
+		})
+	}
+}
+
+func TestOverlaysApart(t *testing.T) {
+	for name, c := range map[string]struct {
+		at   []string
+		want []string
+	}{
+		"inside": {
+			[]string{"overlays/linux", "overlays/linux/large"},
+			[]string{
+				"default: <nil>",
+				"linux: overlays/linux: has the overlay overlays/linux/large inside it; move that beside it",
+				"linux/large: overlays/linux/large: lies inside the overlay overlays/linux; move it beside it",
+			},
+		},
+		"same slug": {
+			[]string{"overlays/a/b", "overlays/a-b-c14cdd"},
+			[]string{
+				"a-b-c14cdd: overlays/a-b-c14cdd: shares the short name a-b-c14cdd with overlays/a/b; rename one of them",
+				"a/b: overlays/a/b: shares the short name a-b-c14cdd with overlays/a-b-c14cdd; rename one of them",
+				"default: <nil>",
+			},
+		},
+		"at the top": {
+			[]string{"overlays"},
+			[]string{".: overlays/scaling.yaml: lies in the directory of all overlays; move the overlay to a directory of its own below it", "default: <nil>"},
+		},
+		"dispatches and template as names": {
+			[]string{"overlays/dispatches", "overlays/template"},
+			[]string{"default: <nil>", "dispatches: <nil>", "template: <nil>"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := sound(t)
+			for _, at := range c.at {
+				for _, file := range []string{"scaling.yaml", "configmap.yaml", "kustomization.yaml", "dispatches/kustomization.yaml"} {
+					tree[path.Join(at, file)] = tree["overlays/default/"+file]
+				}
+				up := strings.Repeat("../", strings.Count(at, "/")+2)
+				tree[path.Join(at, "template/kustomization.yaml")] = "resources: [" + up + "base]\n"
+			}
+			var got []string
+			for _, o := range load(t, NewLoader("overlays"), tree.tree()) {
+				got = append(got, fmt.Sprintf("%s: %v", o.Name, o.Err()))
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestUnreadable has a tree of which a part cannot be read for a moment. That
+// is not the overlay's fault, and nothing of it is remembered.
+func TestUnreadable(t *testing.T) {
+	const gone = ": the server hung up"
+	for broken, want := range map[string]string{
+		"base/job.yaml":                             "overlays/default: cannot be read: reading base/job.yaml: open base/job.yaml" + gone,
+		"overlays/default/scaling.yaml":             "overlays/default/scaling.yaml: cannot be read: open overlays/default/scaling.yaml" + gone,
+		"overlays/default/configmap.yaml":           "overlays/default: cannot be read: reading overlays/default/configmap.yaml: open overlays/default/configmap.yaml" + gone,
+		"overlays/default/dispatches":               "overlays/default/dispatches: cannot be read: open overlays/default/dispatches" + gone,
+		stampedFile:                                 stampedFile + ": cannot be read: open " + stampedFile + gone,
+		"overlays/default/dispatches/kustomization": "overlays/default/dispatches/kustomization.yaml: cannot be read: open overlays/default/dispatches/kustomization.yaml" + gone,
+		"overlays/default":                          "overlays/default: cannot be read: open overlays/default" + gone,
+	} {
+		t.Run(broken, func(t *testing.T) {
+			tree := sound(t)
+			tree[stampedFile] = stamped(t)
+			tree["overlays/default/dispatches/kustomization.yaml"] = string(list([]string{"default-7f3k9c2b"}))
+			l := NewLoader("overlays")
+			s := &spy{FS: tree.tree(), read: map[string]bool{}, broken: broken}
+			overlays := load(t, l, s)
+			if got := fmt.Sprint(overlays[0].Err()); got != want && !strings.HasPrefix(got, want+" ") {
+				t.Errorf("got\n  %s\nwant\n  %s", got, want)
+			}
+			o := only(t, l, tree.tree())
+			if _, changes := o.Repair(); changes != nil || !slices.Equal(o.ids(), []string{"default-7f3k9c2b"}) {
+				t.Errorf("afterwards: %v, %v", o.ids(), changes)
+			}
+		})
+	}
+}
+
+func TestLoadNoDirectory(t *testing.T) {
+	_, err := NewLoader("overlays").Load(fstest.MapFS{})
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	if overlays := load(t, NewLoader("overlays"), fstest.MapFS{"overlays": {Mode: fs.ModeDir}}); len(overlays) != 0 {
+		t.Errorf("got %v", overlays)
+	}
+}
+
+// TestActsLeaveTheirOverlayAlone: an act returns the overlay that follows, and
+// the one it was called on can be used again, as after a lost race.
+func TestActsLeaveTheirOverlayAlone(t *testing.T) {
+	o := only(t, NewLoader("overlays"), sound(t).tree())
+	o, _, err := o.Add([]plan.Dispatch{order("default-bbbbbbbb", 1), order("default-cccccccc", 1), order("default-dddddddd", 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := o.ids()
+	for range 2 {
+		a, _, err := o.Add([]plan.Dispatch{order("default-aaaaaaaa", 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _, err := a.Remove([]string{"default-cccccccc"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range []struct {
+			o    Overlay
+			want []string
+		}{
+			{o, before},
+			{a, []string{"default-aaaaaaaa", "default-bbbbbbbb", "default-cccccccc", "default-dddddddd"}},
+			{b, []string{"default-aaaaaaaa", "default-bbbbbbbb", "default-dddddddd"}},
+		} {
+			if diff := cmp.Diff(x.want, x.o.ids()); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		}
+	}
+}

@@ -1,0 +1,406 @@
+package fleet
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator/finding"
+	"muster/generator/plan"
+	"muster/gitops/branch"
+
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// Decidable returns the overlays that can be decided on. One whose policy can be
+// read takes part even when another of its files is invalid, because its agents
+// and its place in the queue count; nothing is done about it.
+func Decidable(loaded []Overlay) []plan.Overlay {
+	var overlays []plan.Overlay
+	for i := range loaded {
+		o := &loaded[i]
+		if o.Policy.Queue != "" {
+			overlays = append(overlays, o.Overlay)
+		}
+	}
+	return overlays
+}
+
+func (o *Overlay) reject(findings ...finding.Finding) {
+	before := len(o.findings)
+	if before > 0 {
+		findings = append(o.findings, findings...)
+	}
+	o.findings = atMost(o, slices.Clip(findings)) // a policy's are remembered, and shared
+	o.loader.findings += len(o.findings) - before
+}
+
+// atMost cuts a list of findings.
+func atMost(o *Overlay, findings []finding.Finding) []finding.Finding {
+	most := o.loader.max()
+	if len(findings) <= most {
+		return findings
+	}
+	findings = slices.Clone(findings[:most])
+	findings[most-1] = finding.Finding{File: o.Path, Problem: fmt.Sprintf("has more than the %d problems above", most-1)}
+	return findings
+}
+
+// Overlay is one overlay of a tree, and what can be changed in it.
+type Overlay struct {
+	plan.Overlay
+	// Path is its directory, as in "overlays/default".
+	Path     string
+	loader   *Loader
+	tree     fs.FS // that it was loaded from
+	findings []finding.Finding
+	// misnamed: the directory has no policy, but a file that may be meant as one.
+	misnamed bool
+	// refused are the reasons for which the Kubernetes API server would refuse future
+	// dispatches. Those that are in git can still be retired.
+	refused []finding.Finding
+	// template is the Job that the template builds to. policyKey identifies the policy and its
+	// path.
+	template  *template
+	policyKey key
+	// objects are what the overlay builds to without dispatches, proof is what the
+	// proof's dispatch was before the build and built what it was after, both empty
+	// where it stays as it is; jobs are the names of the overlay's own Jobs.
+	objects      []object
+	proof, built []byte
+	jobs         []string
+	// invalidState is why state.yaml cannot be read.
+	invalidState *finding.Finding
+	// list is the content of dispatches/kustomization.yaml, nil if the file is absent. surplus
+	// are files that keep kustomize from reading it.
+	list    []byte
+	surplus []string
+	// size is the number of bytes of dispatches/ that were read, now or before, and unread are
+	// the files that were not read because the total of those before them is too large.
+	size   int
+	unread []string
+	// edits are dispatches that are not as muster wrote them, and restored what the
+	// next repair does about them.
+	edits    []Edit
+	restored []restored
+	// rewritten is what the last Repair restored, for the acts after it.
+	rewritten []restored
+}
+
+// Err is why the overlay is suspended: a policy or a dispatch that cannot be
+// read, a template or an overlay that does not build. Nothing of such an
+// overlay can be changed. Nil when its files are valid.
+func (o *Overlay) Err() error { return finding.Join(o.findings) }
+
+// Suspend suspends the overlay as invalid for a problem that its files do not
+// show: its changes cannot be committed.
+func (o *Overlay) Suspend(problem string) {
+	o.reject(finding.Finding{File: o.Path, Problem: problem})
+	o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: o.Err().Error()}
+}
+
+// loadTemplate builds the template, and proves that the overlay builds.
+//
+// The proof covers every commit that muster makes on this template, so
+// that no commit needs a build of its own (kustomize takes more than the
+// square of the number of resources). It builds the overlay's own files once
+// with one dispatch stamped from the template and once without any. Any set of
+// dispatches then builds, because
+//
+//   - every dispatch on this template is the proof's except for its name, numbers
+//     and muster's labels and annotations, whose form stamp checks; dispatches
+//     from older templates were built alone when they were first read;
+//   - all of them are Jobs whose names differ, since they are the names of
+//     their files and differ from those of the overlay's own Jobs, which is
+//     checked; kustomize refuses two resources of one name and checks
+//     nothing else between Jobs;
+//   - the list that names them is muster's own.
+//
+// An overlay whose kustomizations only list resources, as that of muster init,
+// is built without a dispatch only: kustomize then adds each resource
+// unchanged. TestAddingIsBuilding compares the two.
+//
+// The proof is remembered by the content of all files it read.
+func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
+	wrong, err := l.buildTemplate(tree, o)
+	if err != nil || wrong != nil {
+		return o.rejectIf(wrong, err)
+	}
+	probe := plan.Dispatch{
+		ID: o.Slug() + "-proof", Purpose: plan.ForDemand, Agents: 1, IdleTimeout: time.Second,
+		At: time.Unix(0, 0), NotAfter: time.Unix(0, 0),
+	}
+	o.Template = o.template.hash
+	probe.Template = o.Template
+	var proof proofJob
+	wrong, err = l.readable.get(contentKey(o.Template, o.policyKey[:]), func() (wrong *finding.Finding, err error) {
+		proof, wrong, err = o.unreadable(probe)
+		return wrong, err
+	})
+	if err == nil && wrong != nil {
+		wrong = l.placed(tree, o, wrong)
+	}
+	if err != nil || wrong != nil {
+		return o.rejectIf(wrong, err)
+	}
+	hidden := path.Join(o.Path, dispatchDir)
+	empty := &view{name: "empty ", tree: tree, hide: hidden, over: map[string][]byte{path.Join(hidden, listFile): list(nil)}}
+	if o.objects, wrong, err = l.build(empty, o.Path, o.Path); err != nil || wrong != nil {
+		return o.rejectIf(wrong, err)
+	}
+	built := l.used[empty.name+o.Path]
+	if built.adds {
+		return l.added(tree, o, probe, proof, built)
+	}
+	if o.proof, err = l.proof(o, probe, built); err != nil {
+		return fmt.Errorf("stamping the template: %w", err)
+	}
+	full := &view{name: "full ", tree: tree, hide: hidden, over: map[string][]byte{
+		path.Join(hidden, listFile): list([]string{"proof"}), path.Join(hidden, "proof"+manifestType): o.proof,
+	}}
+	objects, wrong, err := l.build(full, o.Path, o.Path)
+	if err != nil || wrong != nil {
+		return o.rejectIf(wrong, err)
+	}
+	o.proven(objects)
+	o.refused = l.refusals(tree, o, probe, nil, l.used[full.name+o.Path])
+	return nil
+}
+
+// proofJob is the proof's dispatch as it is stamped, and as nodes; empty where it was
+// not needed.
+type proofJob struct {
+	text []byte
+	job  *yaml.Node
+}
+
+// added is the proof of an overlay that adds its dispatches as they are.
+func (l *Loader) added(tree fs.FS, o *Overlay, probe plan.Dispatch, proof proofJob, built *memo) error {
+	if proof.text == nil && built.judged != l.used["template "+path.Join(o.Path, templateDir)] {
+		var err error
+		if proof.text, err = o.stamp(probe); err != nil {
+			return fmt.Errorf("stamping the template: %w", err)
+		}
+	}
+	o.proven(append(slices.Clone(o.objects), object{APIVersion: "batch/v1", Kind: "Job", YAML: append([]byte{}, proof.text...)}))
+	o.refused = l.refusals(tree, o, probe, proof.job, built)
+	o.built = []byte{}
+	return nil
+}
+
+// proof is the proof's dispatch as every overlay on the same template has it, so
+// that overlays that are alike share a build; unless the overlay changes objects
+// by their names or labels, and so may change its own dispatches alone.
+func (l *Loader) proof(o *Overlay, probe plan.Dispatch, empty *memo) ([]byte, error) {
+	if empty.selects {
+		return l.proofs.get(contentKey(o.Template, o.policyKey[:]), func() ([]byte, error) { return o.stamp(probe) })
+	}
+	return l.proofs.get(contentKey(o.Template, nil), func() ([]byte, error) {
+		probe.ID, probe.Tags = "muster-proof", []string{plan.TagQueue + "=proof"}
+		anybody := Overlay{Overlay: plan.Overlay{Name: "proof"}, template: o.template}
+		return anybody.stamp(probe)
+	})
+}
+
+func (o *Overlay) rejectIf(wrong *finding.Finding, err error) error {
+	if wrong != nil {
+		o.reject(*wrong)
+	}
+	return err
+}
+
+// proven finds the proof's dispatch among what the overlay builds to.
+func (o *Overlay) proven(objects []object) {
+	var added []object
+	rest := slices.Clone(o.objects)
+	for _, x := range objects {
+		at := slices.IndexFunc(rest, func(y object) bool { return x.Kind == y.Kind && bytes.Equal(x.YAML, y.YAML) })
+		if at < 0 {
+			added = append(added, x)
+			continue
+		}
+		rest = slices.Delete(rest, at, at+1)
+	}
+	for _, x := range o.objects {
+		if x.Kind == "Job" {
+			o.jobs = append(o.jobs, x.Name)
+		}
+	}
+	at := slices.IndexFunc(added, func(x object) bool { return x.Kind == "Job" })
+	if at < 0 {
+		file := path.Join(o.Path, listFile)
+		o.reject(finding.Finding{File: file, Line: finding.LineOf(o.tree, file, "resources"), Field: "resources", Problem: "the overlay builds without its dispatches", Remedy: "add " + dispatchDir + " to the list, or nothing that muster orders is applied"})
+		return
+	}
+	o.built = added[at].YAML
+}
+
+// listHeader is the comment on the list, word for word as muster init has it.
+const listHeader = "# Written by muster: the agents on order. Do not edit: muster restores it.\n"
+
+// list prints dispatches/kustomization.yaml. An empty list is written out: a
+// kustomization with no field at all does not build, and a marshalled one
+// would have none.
+func list(ids []string) []byte {
+	var b strings.Builder
+	b.WriteString(listHeader)
+	b.WriteString("apiVersion: " + types.KustomizationVersion + "\nkind: " + types.KustomizationKind + "\n")
+	if len(ids) == 0 {
+		b.WriteString("resources: []\n")
+		return []byte(b.String())
+	}
+	b.WriteString("resources:\n")
+	for _, id := range slices.Sorted(slices.Values(ids)) {
+		// An ID needs no quotes: a file name never reads as another type.
+		b.WriteString("- " + id + manifestType + "\n")
+	}
+	return []byte(b.String())
+}
+
+func (o *Overlay) file(name string) string { return path.Join(o.Path, dispatchDir, name) }
+
+func (o *Overlay) ids() []string {
+	var ids []string
+	for _, d := range o.listed() {
+		ids = append(ids, d.ID)
+	}
+	return ids
+}
+
+// relist completes an operation: it updates the overlay's list, adds it to the changes, and
+// returns the changes sorted by path.
+func (o *Overlay) relist(changes []branch.Change) []branch.Change {
+	o.list = list(o.ids())
+	changes = append(changes, branch.Change{Path: o.file(listFile), Content: o.list})
+	slices.SortFunc(changes, func(a, b branch.Change) int { return strings.Compare(a.Path, b.Path) })
+	return changes
+}
+
+// InvalidState says why state.yaml is ignored, as when it was edited by hand;
+// nil when it is not. The overlay then has the zero state, and Repair removes
+// the file.
+func (o *Overlay) InvalidState() error {
+	if o.invalidState == nil {
+		return nil
+	}
+	return *o.invalidState
+}
+
+// Add returns the changes that write new dispatches, and the overlay that
+// follows. It refuses a suspended overlay, an ID that is taken, and a dispatch
+// that makes no Job; nothing is half done then.
+func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, error) {
+	if err := o.Err(); err != nil {
+		return *o, nil, fmt.Errorf("adding to %s: %w", o.Path, err)
+	}
+	if len(dispatches) == 0 {
+		return *o, nil, nil
+	}
+	if err := finding.Join(o.refused); err != nil {
+		return *o, nil, fmt.Errorf("adding to %s: %w", o.Path, err)
+	}
+	next := *o
+	next.Dispatches = slices.Clone(o.Dispatches)
+	var changes []branch.Change
+	written, size := map[[32]byte]readDispatch{}, 0
+	for _, d := range dispatches {
+		d.At, d.NotAfter = d.At.UTC(), d.NotAfter.UTC()
+		if d.Tags == nil {
+			d.Tags = o.AgentTags()
+		}
+		if d.Template == "" {
+			d.Template = o.Template
+		}
+		at, taken := slices.BinarySearchFunc(next.Dispatches, d.ID, func(x plan.Dispatch, id string) int { return strings.Compare(x.ID, id) })
+		if taken || slices.Contains(o.jobs, d.ID) {
+			return *o, nil, fmt.Errorf("adding to %s: there is a Job %s already", o.Path, d.ID)
+		}
+		content, err := o.stamp(d)
+		if err != nil {
+			return *o, nil, fmt.Errorf("adding to %s: %w", o.Path, err)
+		}
+		next.Dispatches = slices.Insert(next.Dispatches, at, d)
+		file := o.file(d.ID + manifestType)
+		changes = append(changes, branch.Change{Path: file, Content: content})
+		written[contentKey(file, content)] = readDispatch{Dispatch: d, proven: true}
+		if size += len(content); size > largestOrder {
+			return *o, nil, fmt.Errorf("adding to %s: the order comes to more than %d MiB of dispatches: keep large files of the template in a ConfigMap or in the image", o.Path, largestOrder>>20)
+		}
+	}
+	o.loader.know(written)
+	changes = next.relist(changes)
+	return next, changes, nil
+}
+
+// Remove returns the changes that take dispatches out, and the overlay that
+// follows. It refuses a suspended overlay and an ID that is not there.
+func (o *Overlay) Remove(ids []string) (Overlay, []branch.Change, error) {
+	if err := o.Err(); err != nil {
+		return *o, nil, fmt.Errorf("removing from %s: %w", o.Path, err)
+	}
+	if len(ids) == 0 {
+		return *o, nil, nil
+	}
+	next := *o
+	next.Dispatches = slices.Clone(o.Dispatches)
+	var changes []branch.Change
+	for _, id := range ids {
+		at := slices.IndexFunc(next.Dispatches, func(d plan.Dispatch) bool { return d.ID == id })
+		if at < 0 {
+			return *o, nil, fmt.Errorf("removing from %s: there is no dispatch %s", o.Path, finding.Quote(id))
+		}
+		changes = append(changes, branch.Change{Path: o.fileOf(next.Dispatches[at])})
+		next.Dispatches = slices.Delete(next.Dispatches, at, at+1)
+	}
+	changes = next.relist(changes)
+	return next, changes, nil
+}
+
+// muster reads the files in dispatches/ when a process starts and when they change. Each file
+// is small, but git has room for tens of thousands of them, and the other overlays wait until
+// they are read. So their total size is bounded, for each overlay: ten thousand live dispatches
+// of 8 KB, which a large fleet may have, total 80 MB.
+const (
+	// fullAt is the maximum number of bytes of dispatches in an overlay that still orders more.
+	// Above it retirements continue, so that the overlay gets below it again.
+	fullAt = 96 << 20
+	// largestOrder bounds what one order adds, in bytes: as much again.
+	largestOrder = 96 << 20
+	// maxOfDispatches is how many bytes are read: what muster itself may have written
+	// is always read.
+	maxOfDispatches = fullAt + largestOrder
+)
+
+// tooMuch reports whether what was read of dispatches/ is enough, and notes that a file
+// of it is not read. What the file may have made of a dispatch is not known: the log
+// tells, where muster has ordered it.
+func (o *Overlay) tooMuch(file string) bool {
+	if o.size <= maxOfDispatches {
+		return false
+	}
+	o.unread = append(o.unread, file)
+	o.edits = append(o.edits, Edit{File: file, Dispatch: plan.Dispatch{ID: idOf(file)}})
+	return true
+}
+
+// holdsMuch suspends the overlay if dispatches/ was not read completely, and refuses orders if
+// its size is close to the limit.
+func (o *Overlay) holdsMuch() {
+	dir := path.Join(o.Path, dispatchDir)
+	switch {
+	case len(o.unread) > 0:
+		others := ""
+		if n := len(o.unread) - 1; n > 0 {
+			others = fmt.Sprintf(", as %d others", n)
+		}
+		f := finding.Finding{File: o.unread[0], Problem: fmt.Sprintf("is not read%s: the files in %s come to more than %d MiB", others, dir, maxOfDispatches>>20), Remedy: "delete those that are no dispatches of muster's"}
+		o.findings = atMost(o, append([]finding.Finding{f}, o.findings...)) // before what is wrong with thousands of files
+	case o.size > fullAt:
+		o.refused = append(slices.Clone(o.refused), finding.Finding{File: dir, Problem: fmt.Sprintf("has %d MiB of dispatches, and muster orders nothing more above %d MiB", o.size>>20, fullAt>>20), Remedy: "keep large files of the template in a ConfigMap or in the image"})
+	}
+}

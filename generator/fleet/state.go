@@ -1,0 +1,162 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"muster/generator/finding"
+	"muster/generator/plan"
+	"muster/generator/policy"
+	"muster/gitops/branch"
+
+	"sigs.k8s.io/yaml"
+)
+
+const stateKind = "OverlayState"
+
+// invalidPrefix begins what is wrong with a file of muster's own memory.
+const invalidPrefix = "invalid: "
+
+// stateHeader is the comment on dispatches/state.yaml.
+const stateHeader = "# Written by muster: what it must remember. Not applied. Delete it to forget.\n"
+
+// stateDocument is dispatches/state.yaml: a format of its own, apart from
+// [plan.State], so that files stay readable whatever becomes of the code.
+type stateDocument struct {
+	APIVersion  string          `json:"apiVersion"`
+	Kind        string          `json:"kind"`
+	Breaker     *breakerState   `json:"breaker,omitempty"`
+	Ordered     []orderedAgents `json:"ordered,omitempty"`
+	LookedAhead time.Time       `json:"lookedAhead,omitzero"`
+	Partial     *partialState   `json:"lookedAheadPartial,omitempty"`
+	// StartupTimes are how many agents took how many seconds, in the text form of [plan.StartupTimes].
+	StartupTimes plan.StartupTimes `json:"startupTimes,omitzero"`
+	ServedAt     time.Time         `json:"servedAt,omitzero"`
+	AheadOf      []aheadState      `json:"aheadOf,omitempty"`
+}
+
+type partialState struct {
+	Until  time.Time `json:"until"`
+	Agents int       `json:"agents"`
+}
+
+type breakerState struct {
+	Failures      int       `json:"failures,omitempty"`
+	At            time.Time `json:"at"`
+	Dispatch      string    `json:"dispatch,omitempty"`
+	Cause         string    `json:"cause,omitempty"`
+	LastedSeconds int       `json:"lastedSeconds,omitempty"`
+}
+
+// maxSeconds bounds how long agents can have lasted: a day, as all times of policies.
+const maxSeconds = 24 * 60 * 60
+
+type orderedAgents struct {
+	At     time.Time `json:"at"`
+	Agents int       `json:"agents"`
+}
+
+// failures are the causes that state.yaml may name.
+var failures = []plan.Failure{"", plan.NeverRegistered, plan.NoJobTaken, plan.WrongTags, plan.LeftEarly}
+
+// readState reads what is remembered. A file that is not valid is a finding.
+func readState(file string, data []byte) (plan.State, *finding.Finding) {
+	wrong := func(problem string) (plan.State, *finding.Finding) {
+		return plan.State{}, &finding.Finding{File: file, Problem: invalidPrefix + problem, Remedy: "the circuit breaker counts as closed, and the next commit removes the file"}
+	}
+	if len(data) > policy.MaxSize {
+		return wrong(fmt.Sprintf("it has %d bytes, at most %d are read", len(data), policy.MaxSize))
+	}
+	if _, bad := finding.ParseOne(file, data); bad != nil {
+		return wrong(bad.Problem)
+	}
+	var doc stateDocument
+	if err := yaml.UnmarshalStrict(data, &doc); err != nil {
+		return wrong(finding.OneLine(err))
+	}
+	if doc.APIVersion != policy.Version || doc.Kind != stateKind {
+		return wrong(fmt.Sprintf("its kind is %s of %s, not %s of %s", finding.Quote(doc.Kind), finding.Quote(doc.APIVersion), stateKind, policy.Version))
+	}
+	state := plan.State{LookedAhead: doc.LookedAhead, StartupTimes: doc.StartupTimes, ServedAt: doc.ServedAt}
+	if b := doc.Breaker; b != nil {
+		cause := plan.Failure(b.Cause)
+		if b.Failures < 0 || b.Failures > 0 == b.At.IsZero() || !slices.Contains(failures, cause) || b.LastedSeconds < 0 || b.LastedSeconds > maxSeconds {
+			return wrong("its breaker has failures without a time, an unknown cause, or seconds that cannot be")
+		}
+		state.Breaker = plan.Breaker{Failures: b.Failures, At: b.At, Dispatch: b.Dispatch, Cause: cause, LastedSeconds: b.LastedSeconds}
+	}
+	if p := doc.Partial; p != nil {
+		if p.Agents < 1 || p.Until.IsZero() {
+			return wrong("it has looked ahead in part without agents or without a time")
+		}
+		state.Partial = plan.Partial{Until: p.Until, Agents: p.Agents}
+	}
+	aheadOf, ok := readAheadOf(doc.AheadOf)
+	if !ok {
+		return wrong("it has looked ahead to stages without a name, without agents or without a time")
+	}
+	state.AheadOf = aheadOf
+	for _, o := range doc.Ordered {
+		if o.Agents < 1 || o.At.IsZero() {
+			return wrong("it has an order without agents or without a time")
+		}
+		state.Ordered = append(state.Ordered, plan.Ordered{At: o.At, Agents: o.Agents})
+	}
+	return state, nil
+}
+
+// WriteState returns the change that keeps the state for the next decision; none
+// when it is kept already. The zero state removes the file.
+func (o *Overlay) WriteState(s plan.State) []branch.Change {
+	if s.Equal(o.State) {
+		return nil
+	}
+	change := branch.Change{Path: o.file(stateFile)}
+	if !s.Equal(plan.State{}) {
+		doc := stateDocument{APIVersion: policy.Version, Kind: stateKind, LookedAhead: s.LookedAhead, StartupTimes: s.StartupTimes, ServedAt: s.ServedAt}
+		if b := s.Breaker; !b.Equal(plan.Breaker{}) {
+			doc.Breaker = &breakerState{Failures: b.Failures, At: b.At, Dispatch: b.Dispatch, Cause: string(b.Cause), LastedSeconds: b.LastedSeconds}
+		}
+		if p := s.Partial; p.Agents > 0 {
+			doc.Partial = &partialState{Until: p.Until, Agents: p.Agents}
+		}
+		doc.AheadOf = writeAheadOf(s.AheadOf)
+		for _, x := range s.Ordered {
+			doc.Ordered = append(doc.Ordered, orderedAgents{At: x.At, Agents: x.Agents})
+		}
+		text, err := yaml.Marshal(doc)
+		if err != nil { // plain data always marshals
+			panic(err)
+		}
+		change.Content = append([]byte(stateHeader), text...)
+	}
+	return []branch.Change{change}
+}
+
+// aheadState is a [plan.AheadOf].
+type aheadState struct {
+	Stage  string    `json:"stage"`
+	Agents int       `json:"agents"`
+	At     time.Time `json:"at"`
+}
+
+// readAheadOf reads what was dispatched for stages of upcoming jobs; false where that
+// cannot be.
+func readAheadOf(all []aheadState) (state []plan.AheadOf, ok bool) {
+	for _, a := range all {
+		if a.Stage == "" || a.Agents < 1 || a.At.IsZero() {
+			return nil, false
+		}
+		state = append(state, plan.AheadOf{Stage: a.Stage, Agents: a.Agents, At: a.At})
+	}
+	return state, true
+}
+
+// writeAheadOf is the reverse of readAheadOf.
+func writeAheadOf(all []plan.AheadOf) (state []aheadState) {
+	for _, a := range all {
+		state = append(state, aheadState{Stage: a.Stage, Agents: a.Agents, At: a.At})
+	}
+	return state
+}

@@ -1,0 +1,108 @@
+package ledger
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Count says a number of things, as in "no agent", "1 agent" and "2 agents".
+func Count(n int, noun string) string {
+	switch {
+	case n == 0:
+		return "no " + noun
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "ch"):
+		return fmt.Sprintf("%d %ses", n, noun)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// are is the verb behind a number of things.
+func are(n int) string { return pick(max(n, 1), " is", " are") }
+
+// pick returns one for one thing, and many for any other number.
+func pick(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// sentence begins with a capital letter.
+func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// quoted shows words of somebody else's. It leaves no white space in them: a
+// line must not break within. And nobody is called by them.
+func quoted(words []string) string {
+	q := make([]string, len(words))
+	for i, w := range words {
+		q[i] = strings.NewReplacer(" ", `\x20`, "@", `\x40`).Replace(fmt.Sprintf("%q", w))
+	}
+	return strings.Join(q, " ")
+}
+
+// ticket is an issue behind a word that closes it, as "Fixes PROJ-12".
+var ticket = regexp.MustCompile(`(?i)((?:close[sd]?|fix(?:es|ed)?|resolve[sd]?):? +[a-z][a-z0-9_]*)-([0-9])`)
+
+// Plain sanitizes other people's text for a message: one line, unquoted, without control
+// characters, mentions, and references to issues that the commit would close. The result is close
+// to the original.
+func Plain(text string) string {
+	text = strings.Map(func(c rune) rune {
+		if c == utf8.RuneError || !unicode.IsPrint(c) {
+			return ' '
+		}
+		return c
+	}, text)
+	text = strings.NewReplacer("@", "(at)", "#", "no. ", "://", ":").Replace(text)
+	text = ticket.ReplaceAllString(text, "$1 $2")
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// safe is a line of somebody else's, made [Plain] and not too long.
+func safe(text string) string {
+	const most = 100
+	text = Plain(text)
+	if utf8.RuneCountInString(text) > most {
+		text = string([]rune(text)[:most]) + "…"
+	}
+	return text
+}
+
+// width is where lines of prose break.
+const width = 76
+
+// wrap breaks text at 76 columns.
+func wrap(text string) string { return hanging("", text) }
+
+// hanging breaks text at 76 columns. Every line begins with the indent, and
+// every line but the first with four columns more when there is one.
+func hanging(indent, text string) string {
+	var b strings.Builder
+	b.WriteString(indent)
+	column := len(indent)
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case column+1+n > width:
+			b.WriteByte('\n')
+			column = len(indent)
+			b.WriteString(indent)
+			if indent != "" {
+				b.WriteString("    ")
+				column += 4
+			}
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	return b.String()
+}

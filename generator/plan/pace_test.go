@@ -1,0 +1,75 @@
+package plan_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"muster/generator/plan"
+)
+
+// begin lets n begin, each called for as soon as the one before has begun, and returns
+// when they did.
+func begin(p *plan.Pace, from time.Time, n int) (at []time.Duration) {
+	last, now := from.Add(-time.Hour), from
+	for range n {
+		now = now.Add(p.Wait(now, last))
+		p.Began(now)
+		last = now
+		at = append(at, now.Sub(from))
+	}
+	return at
+}
+
+// TestPulse: after a rest a few begin a second apart, and then one each three seconds; the
+// same after another rest.
+func TestPulse(t *testing.T) {
+	p := &plan.Pace{Every: 3 * time.Second}
+	want := []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second, 6 * time.Second, 9 * time.Second}
+	from := time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
+	for range 2 {
+		if got := begin(p, from, len(want)); !slices.Equal(got, want) {
+			t.Errorf("they begin after %v, not %v", got, want)
+		}
+		from = from.Add(time.Minute)
+	}
+}
+
+// TestShortMean: a mean below a second is the least time too.
+func TestShortMean(t *testing.T) {
+	p := &plan.Pace{Every: 200 * time.Millisecond}
+	got := begin(p, time.Now(), 6)
+	if got[5] != 5*p.Every {
+		t.Errorf("they begin after %v", got)
+	}
+}
+
+// TestPace: whenever it is called, no two begin closer than a second, and in no time begin
+// more than the mean allows and the few of a burst.
+func TestPace(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		every := time.Duration(rapid.IntRange(1000, 60_000).Draw(t, "every")) * time.Millisecond
+		p := &plan.Pace{Every: every}
+		now := time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
+		began := []time.Time{now}
+		for _, rest := range rapid.SliceOfN(rapid.IntRange(0, 200_000), 1, 60).Draw(t, "rests") {
+			now = now.Add(time.Duration(rest) * time.Millisecond)
+			now = now.Add(p.Wait(now, began[len(began)-1]))
+			p.Began(now)
+			began = append(began, now)
+		}
+		for i := range began {
+			for j := i + 1; j < len(began); j++ {
+				between := began[j].Sub(began[i])
+				if between < plan.MinTickSpacing {
+					t.Fatalf("%s between two", between)
+				}
+				if least := time.Duration(j-i-4) * every; between < least {
+					t.Fatalf("%d in %s", j-i, between)
+				}
+			}
+		}
+	})
+}

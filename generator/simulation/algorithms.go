@@ -1,0 +1,117 @@
+package simulation
+
+import (
+	"time"
+
+	"muster/generator/plan"
+)
+
+// Named is an algorithm in its transport, with its name and where its rule was published.
+type Named struct {
+	Name   string
+	Source string
+	// Transport says in a word or two how its orders become pods.
+	Transport string
+	New       func() Algorithm
+	// Scenario, if not nil, changes a scenario to that of the algorithm: its transport, and its
+	// policy if it has a policy of its own for muster.
+	Scenario func(*Scenario)
+	// Policy says that it is muster with one of its policies.
+	Policy bool
+}
+
+// In returns the world that the algorithm has around it.
+func (n Named) In(w Scenario) Scenario {
+	if n.Scenario != nil {
+		n.Scenario(&w)
+	}
+	return w
+}
+
+// Algorithms are all that can be compared, muster's first.
+func Algorithms() []Named {
+	all := policies()
+	for _, r := range rivals() {
+		all = append(all, r.own(), r.throughGit())
+	}
+	return all
+}
+
+// DefaultAlgorithms returns the names of the algorithms that are compared by default:
+// muster's most different policies, and the other autoscalers in their own transport.
+func DefaultAlgorithms() []string {
+	return []string{
+		"muster", "muster-buffer", "muster-argocd", "muster-flux", "muster-told", "muster-told-buffer-4", "muster-told-reuse",
+		"plain", "keda-accurate", "elastic-ci-stack", "agent-stack-k8s", "arc",
+	}
+}
+
+// DefaultLoad is the name of the default workload.
+const DefaultLoad = "time-zones"
+
+// The transports.
+const (
+	// ThroughGit is by commits that a syncer finds when it looks.
+	ThroughGit = "git"
+	// notifiedByGit works by commits and notifies the syncer of them, after webhooks.
+	notifiedByGit = "git, told"
+	// direct is by the cluster's own API.
+	direct = "direct"
+)
+
+// WebhookInterval is the mean time between ticks that webhooks begin: muster run --webhook-interval.
+const WebhookInterval = 3 * time.Second
+
+// policies are muster with the policies that are compared, each a line; the first is the
+// default. A policy is a change of the world's, and so are the syncer and the webhooks.
+func policies() []Named {
+	policy := func(name, about, transport string, change func(*Scenario)) Named {
+		return Named{name, "generator/plan, " + about, transport, func() Algorithm { return &Muster{} }, change, true}
+	}
+	return []Named{
+		policy("muster", "the default policy", ThroughGit, nil),
+		policy("muster-buffer", "buffer: 4", ThroughGit, func(w *Scenario) { w.Policy.Buffer = 4 }),
+		policy("muster-argocd", "Argo CD as it is installed", ThroughGit, func(w *Scenario) { syncer("argocd").Use(w) }),
+		policy("muster-auto", "lease: auto", ThroughGit, func(w *Scenario) { w.Policy.LeaseAuto = true }),
+		policy("muster-flux", "Flux with an interval of a minute", ThroughGit, func(w *Scenario) { syncer("flux").Use(w) }),
+		policy("muster-told", "webhooks, and a syncer that is told", notifiedByGit, withWebhooks),
+		policy("muster-told-ahead", "the same, lookahead: 1", notifiedByGit, func(w *Scenario) { withWebhooks(w); w.Policy.Lookahead = 1 }),
+		policy("muster-told-buffer-1", "the same, buffer: 1", notifiedByGit, func(w *Scenario) { withWebhooks(w); w.Policy.Buffer = 1 }),
+		policy("muster-told-buffer-4", "the same, buffer: 4", notifiedByGit, func(w *Scenario) { withWebhooks(w); w.Policy.Buffer = 4 }),
+		policy(Advised, "what muster advise --reuse --more 0.05 proposes, from another day's commits", notifiedByGit, advised),
+		policy("muster-told-reuse-5s", "the same, reuse: {idle: 5s, uptime: 30m}", notifiedByGit, func(w *Scenario) { withWebhooks(w); stay(5*time.Second, 30*time.Minute)(w) }),
+		policy("muster-reuse", "reuse: {idle: 1m, uptime: 30m}", ThroughGit, stay(time.Minute, 30*time.Minute)),
+		policy("muster-told-reuse", "the same, webhooks, and a syncer that is told", notifiedByGit, func(w *Scenario) { withWebhooks(w); stay(time.Minute, 30*time.Minute)(w) }),
+		policy("muster-told-reuse-5m", "the same, reuse: {idle: 5m, uptime: 2h}", notifiedByGit, func(w *Scenario) { withWebhooks(w); stay(5*time.Minute, 2*time.Hour)(w) }),
+		policy("muster-told-reuse-10m", "the same, reuse: {idle: 10m, uptime: 4h}", notifiedByGit, func(w *Scenario) { withWebhooks(w); stay(10*time.Minute, 4*time.Hour)(w) }),
+	}
+}
+
+// Advised is the name of the policy that muster advise proposes.
+const Advised = "muster-advised"
+
+// advised gives muster what is proposed for it, where something is.
+func advised(w *Scenario) {
+	withWebhooks(w)
+	if w.Advised != nil {
+		w.Policy = *w.Advised
+	}
+}
+
+// withWebhooks gives muster webhooks, and a syncer that gets notifications of pushes.
+func withWebhooks(w *Scenario) { syncer("told").Use(w); w.Triggered = WebhookInterval }
+
+// stay lets agents take jobs until none came for idle, and for uptime at most.
+func stay(idle, uptime time.Duration) func(*Scenario) {
+	return func(w *Scenario) { w.Policy.Reuse = plan.Reuse{Idle: idle, Uptime: uptime} }
+}
+
+// syncer returns one of [Syncers].
+func syncer(name string) Syncer {
+	for _, s := range Syncers() {
+		if s.Name == name {
+			return s
+		}
+	}
+	panic("simulation: no syncer " + name)
+}

@@ -1,0 +1,323 @@
+package simulation
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"muster/generator/plan"
+	"muster/gitops/unraced"
+)
+
+// loadNamed returns one of [Loads].
+func loadNamed(t *testing.T, name string) Load {
+	t.Helper()
+	all := Loads()
+	i := slices.IndexFunc(all, func(l Load) bool { return l.Name == name })
+	if i < 0 {
+		t.Fatalf("no workload %q", name)
+	}
+	return all[i]
+}
+
+// algorithmNamed returns one of [Algorithms].
+func algorithmNamed(t *testing.T, name string) Named {
+	t.Helper()
+	all := Algorithms()
+	i := slices.IndexFunc(all, func(a Named) bool { return a.Name == name })
+	if i < 0 {
+		t.Fatalf("no algorithm %q", name)
+	}
+	return all[i]
+}
+
+// algorithm returns the named algorithm, new.
+func algorithm(t *testing.T, name string) Algorithm {
+	t.Helper()
+	return algorithmNamed(t, name).New()
+}
+
+// play runs some hours of a generated workload, in the algorithm's own transport.
+func play(t *testing.T, seed uint64, hours int, workload, name string) Measures {
+	t.Helper()
+	w := DefaultScenario()
+	w.Seed = seed
+	g, a := loadNamed(t, workload), algorithmNamed(t, name)
+	return Play(a.In(g.Scenario(w)), g.Generate(seed, time.Duration(hours)*time.Hour), a.New(), nil)
+}
+
+// TestBounds: every algorithm serves every job it can, with an agent each unless they
+// stay, and within max; and none that started one agent for each job and none in vain was
+// faster than the bound.
+func TestBounds(t *testing.T) {
+	unraced.Only(t)
+	for i, g := range Loads() {
+		for j, a := range Algorithms() {
+			hours := 3
+			other := a.Name != "muster" && a.Name != "muster-buffer" && (a.Policy || a.Transport != ThroughGit)
+			if other || i >= len(plainLoads()) {
+				// A sample: the same rules are played above, in muster's transport. make quality
+				// plays all, and those of thousands of jobs.
+				if hours = 1; (i+j)%12 != 0 || g.Name == "herd" || g.Name == "short-busy" {
+					continue
+				}
+			}
+			t.Run(g.Name+"/"+a.Name, func(t *testing.T) {
+				seed := uint64(len(g.Name) + 7*len(a.Name))
+				m := play(t, seed, hours, g.Name, a.Name)
+				if m.Unserved != 0 {
+					t.Errorf("seed %d: %d jobs were never served", seed, m.Unserved)
+				}
+				stay := strings.HasPrefix(a.Name, "elastic") || a.In(DefaultScenario()).Policy.Reuse.On()
+				if m.Agents < m.Jobs && !stay {
+					t.Errorf("seed %d: %d agents for %d jobs", seed, m.Agents, m.Jobs)
+				}
+				if most := DefaultScenario().Policy.Max; m.Highest > most {
+					t.Errorf("seed %d: %d agents at once, and max is %d", seed, m.Highest, most)
+				}
+				// agent-stack-k8s starts jobs in an order of its own, short before long where
+				// max binds. keda-eager orders more than there are jobs, and those that come
+				// next may take all of it. An agent that dies idle or is bought for a retry before the
+				// retry is there makes a rough run faster without one in vain.
+				early := a.In(DefaultScenario()).Policy.Lookahead > 0 || m.Unmatched > 0 && !a.Policy
+				if m.Unused == 0 && m.Agents == m.Jobs && !early && !g.rough && !strings.HasPrefix(a.Name, "agent-stack") && a.Name != "keda-eager" && m.Wait.Mean < m.Bound.Mean {
+					t.Errorf("seed %d: waits of %v on average beat the bound, %v", seed, m.Wait.Mean, m.Bound.Mean)
+				}
+			})
+		}
+	}
+}
+
+// TestMusterIsExact: muster starts one agent for each job and no more in every
+// world where nothing dies, whatever jobs come, and reaches the bound.
+func TestMusterIsExact(t *testing.T) {
+	unraced.Only(t)
+	for _, workload := range []string{"steady", "diurnal", "bursts", "flaky", "limited", "unsatisfiable"} {
+		for seed := range uint64(2) {
+			m := play(t, seed, 8, workload, "muster")
+			if m.Agents != m.Jobs || m.Unused != 0 {
+				t.Errorf("%s, seed %d: %d agents for %d jobs, %d in vain", workload, seed, m.Agents, m.Jobs, m.Unused)
+			}
+			if float64(m.Wait.P95) > 1.05*float64(m.Bound.P95) {
+				t.Errorf("%s, seed %d: p95 wait is %v, the bound %v", workload, seed, m.Wait.P95, m.Bound.P95)
+			}
+		}
+	}
+}
+
+// TestLingering: agents that stay connected after their job, as those that poll
+// and those that stream with older versions do, change nothing for the jobs: the
+// waits, the agents and the commits are those of agents that leave at once. Their
+// bound is the same, since it knows no lingering, and the waits keep it. (Max must
+// not bind: agents that linger count against it.)
+func TestLingering(t *testing.T) {
+	unraced.Only(t)
+	for _, workload := range []string{"steady", "diurnal", "bursts"} {
+		var want Measures
+		for i, linger := range []Linger{Streaming, Polling, OldStreaming} {
+			w, g := DefaultScenario(), loadNamed(t, workload)
+			w.Linger, w.Policy.Max = linger, 2500
+			got := Play(w, g.Generate(1, 8*time.Hour), algorithm(t, "muster"), nil)
+			if got.Highest >= w.Policy.Max {
+				t.Errorf("%s: %d agents at once: max binds", workload, got.Highest)
+			}
+			got.Highest, got.Connected, got.Pods, got.ByHour = 0, 0, 0, nil // lingering is time
+			if i == 0 {
+				want = got
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, lingering %s to %s:\n%+v, want\n%+v", workload, linger[0], linger[1], got, want)
+			}
+			if got.Unused != 0 || got.Wait.Mean != got.Bound.Mean {
+				t.Errorf("%s, lingering %s to %s: %d agents in vain, waits of %s, bound %s", workload, linger[0], linger[1], got.Unused, got.Wait.Mean, got.Bound.Mean)
+			}
+		}
+	}
+}
+
+// TestSteady holds what is promised for steady runs, against the plain loop in
+// the same run.
+func TestSteady(t *testing.T) {
+	unraced.Only(t)
+	for seed := range uint64(2) {
+		muster, plain := play(t, seed, 24, "steady", "muster"), play(t, seed, 24, "steady", "plain-git")
+		if float64(muster.Wait.P95) > 1.05*float64(muster.Bound.P95) {
+			t.Errorf("seed %d: muster's p95 wait is %v, the bound %v", seed, muster.Wait.P95, muster.Bound.P95)
+		}
+		if 50*muster.Unused > muster.Jobs {
+			t.Errorf("seed %d: muster started %d agents in vain for %d jobs", seed, muster.Unused, muster.Jobs)
+		}
+		if 50*plain.Unused <= plain.Jobs || plain.Idle < 24*time.Hour {
+			t.Errorf("seed %d: the plain loop started only %d agents in vain for %d jobs, and they idled only %v", seed, plain.Unused, plain.Jobs, plain.Idle)
+		}
+	}
+}
+
+// TestDemandAsked: what no agent can serve makes the algorithms that read
+// nothing but a queue's numbers order without end, and muster not at all.
+func TestDemandAsked(t *testing.T) {
+	unraced.Only(t)
+	for _, workload := range []string{"limited", "unsatisfiable"} {
+		for _, name := range []string{"plain-git", "keda-accurate-git", "keda-default", "elastic-ci-stack"} {
+			if m := play(t, 1, 8, workload, name); m.Unused == 0 {
+				t.Errorf("%s: %s started no agent in vain", workload, name)
+			}
+		}
+	}
+}
+
+// TestBuffer: a buffer buys waiting time with idle agents.
+func TestBuffer(t *testing.T) {
+	unraced.Only(t)
+	bare, buffered := play(t, 1, 12, "steady", "muster"), play(t, 1, 12, "steady", "muster-buffer")
+	if buffered.Wait.Mean*2 > bare.Wait.Mean || buffered.Idle <= bare.Idle {
+		t.Errorf("a buffer of four took the mean wait from %v to %v, idle %v to %v", bare.Wait.Mean, buffered.Wait.Mean, bare.Idle, buffered.Idle)
+	}
+}
+
+// TestSameSeed: the same seed gives the same measures and the same decisions,
+// another one does not.
+func TestSameSeed(t *testing.T) {
+	unraced.Only(t)
+	for _, a := range Algorithms() {
+		run := func(seed uint64) (Measures, []string) {
+			w, g := DefaultScenario(), loadNamed(t, "rough")
+			w.Seed = seed
+			var ops []string
+			m := Play(a.In(g.Scenario(w)), g.Generate(seed, time.Hour), a.New(), func(op Operation) {
+				ops = append(ops, fmt.Sprint(op.Order, op.Retire))
+			})
+			return m, ops
+		}
+		m, ops := run(3)
+		again, actsAgain := run(3)
+		if diff := cmp.Diff(m, again); diff != "" {
+			t.Errorf("%s: the same seed (-once +twice):\n%s", a.Name, diff)
+		}
+		if !slices.Equal(ops, actsAgain) {
+			t.Errorf("%s: the same seed decided otherwise the second time", a.Name)
+		}
+		if other, _ := run(4); cmp.Equal(m, other) {
+			t.Errorf("%s: another seed gave the same measures", a.Name)
+		}
+	}
+}
+
+// TestSameChances: whatever the algorithm, in muster's transport the jobs, the ticks and the looks of
+// the syncer are the same, and so is the bound.
+func TestSameChances(t *testing.T) {
+	unraced.Only(t)
+	want := play(t, 2, 4, "steady", "muster")
+	for _, a := range Algorithms() {
+		if a.Name != "muster-buffer" && (a.Policy || a.Transport != ThroughGit) {
+			continue // its ticks are others
+		}
+		got := play(t, 2, 4, "steady", a.Name)
+		if got.Bound != want.Bound || got.Jobs != want.Jobs {
+			t.Errorf("%s: bound %v of %d jobs, muster's %v of %d", a.Name, got.Bound, got.Jobs, want.Bound, want.Jobs)
+		}
+	}
+}
+
+// TestOneJob follows one job by hand.
+func TestOneJob(t *testing.T) {
+	w := DefaultScenario()
+	w.Sync, w.Jitter = 20*time.Second, 0
+	w.Startup = [2]time.Duration{30 * time.Second, 30 * time.Second}
+	workload := Workload{Length: 10 * time.Minute, Arrivals: loadNamed(t, "steady").Generate(1, time.Hour).Arrivals[:1]}
+	workload.Arrivals[0].At = 16 * time.Second // heard of at 30s, applied at 40s, up at 70s
+	m := Play(w, workload, &Muster{}, nil)
+	want := Waits{Mean: 54 * time.Second, P50: 54 * time.Second, P95: 54 * time.Second, Max: 54 * time.Second}
+	if m.Wait != want || m.Bound != want || m.Agents != 1 || m.Highest != 1 {
+		t.Errorf("got %+v, want a wait and a bound of 54s for one agent", m)
+	}
+	if m.Commits != 2 {
+		t.Errorf("%d commits, want an order and a retirement", m.Commits)
+	}
+}
+
+// TestTrouble: what goes wrong goes wrong as often as it is told to.
+func TestTrouble(t *testing.T) {
+	unraced.Only(t)
+	w := DefaultScenario()
+	w.Faults = Faults{NoShow: 0.2, Lost: 0.2, LostWithin: time.Minute, Nodes: 12}
+	workload := loadNamed(t, "steady").Generate(1, 12*time.Hour)
+	m := Play(w, workload, algorithm(t, "arc"), nil)
+	if share := float64(m.NeverRegistered) / float64(m.NeverRegistered+m.Agents); share < 0.15 || share > 0.25 {
+		t.Errorf("%.0f%% of the pods never registered, want about 20%%", 100*share)
+	}
+	if m.Jobs <= workload.Jobs() || m.Unserved != 0 {
+		t.Errorf("%d jobs ran of %d, and %d never: those of lost agents are to be retried", m.Jobs, workload.Jobs(), m.Unserved)
+	}
+	// A dead agent is listed for three minutes after its node is free.
+	if m.Highest < 12 || m.Highest > 24 {
+		t.Errorf("%d agents at once on 12 nodes", m.Highest)
+	}
+	w.Faults = Faults{}
+	w.BuildkiteFails = 1
+	if m := Play(w, workload, &Muster{}, nil); m.Commits != 0 || m.Unserved != workload.Jobs() {
+		t.Errorf("blind ticks made %d commits and left %d of %d jobs", m.Commits, m.Unserved, workload.Jobs())
+	}
+	w.BuildkiteFails, w.PushFails = 0, 1
+	if m := Play(w, workload, &Muster{}, nil); m.Commits != 0 || m.Agents != 0 {
+		t.Errorf("pushes that fail made %d commits and %d agents", m.Commits, m.Agents)
+	}
+}
+
+// TestRules holds each published formula against numbers worked out by hand.
+func TestRules(t *testing.T) {
+	jobs := func(scheduled, limited, waiting, running int) func(time.Time) plan.Snapshot {
+		return func(time.Time) plan.Snapshot {
+			var s plan.Snapshot
+			add := func(n int, state plan.JobState, rules ...string) {
+				for range n {
+					s.Jobs = append(s.Jobs, plan.Job{Rules: append(rules, "queue=default"), State: state})
+				}
+			}
+			add(scheduled-1, plan.JobPending)
+			add(1, plan.JobPending, "os=none")
+			add(limited, plan.JobLimited)
+			add(waiting, plan.JobUpcoming)
+			s.Jobs = append(s.Jobs, plan.Job{Rules: []string{"queue=other"}, State: plan.JobPending})
+			for range running {
+				s.Agents = append(s.Agents, plan.Agent{Tags: []string{"queue=default"}, State: plan.AgentBusy})
+			}
+			return s
+		}
+	}
+	for _, test := range []struct {
+		name                                 string
+		scheduled, limited, waiting, running int
+		pods                                 Pods
+		want                                 int
+	}{
+		{"plain", 6, 2, 5, 3, Pods{Alive: 7, Starting: 4, LastUp: 1}, 8},
+		{"plain", 30, 0, 0, 3, Pods{Alive: 7}, 13},
+		{"plain-cooldown", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4, LastUp: 0.74}, 0},
+		{"plain-cooldown", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4, LastUp: 0.75}, 8},
+		{"keda-default", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4}, 4},
+		{"keda-accurate", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4}, 4},
+		{"keda-accurate", 18, 0, 0, 3, Pods{Alive: 7, Starting: 4}, 13},
+		{"keda-eager", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4}, 8},
+		{"keda-eager", 6, 2, 0, 3, Pods{Alive: 11, Starting: 4}, 5},
+		{"elastic-ci-stack", 6, 2, 5, 3, Pods{Alive: 7, Starting: 4}, 4},
+		{"agent-stack-k8s", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4}, 5},
+		{"agent-stack-k8s", 18, 0, 0, 3, Pods{Alive: 7, Starting: 4}, 13},
+		{"arc", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4}, 1},
+	} {
+		v := View{Overlay: plan.Overlay{Name: "default", Policy: plan.Policy{Queue: "default", Max: 20}}, Pods: test.pods,
+			Snapshot: jobs(test.scheduled, test.limited, test.waiting, test.running), Reserve: func(string, time.Duration) bool { return true }}
+		got := 0
+		for _, d := range algorithm(t, test.name).Tick(v).Order {
+			got += d.Agents
+		}
+		if got != test.want {
+			t.Errorf("%s: %+v orders %d, want %d", test.name, test, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,363 @@
+package generator_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"muster/generator"
+	"muster/generator/buildkite"
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/webhook"
+)
+
+const webhookSecret = "a webhook's secret"
+
+// notifying is the real loop, with the real client and the real receiver of webhooks, in a
+// bubble of synctest.
+type notifying struct {
+	t         *testing.T
+	buildkite *fakebuildkite.Server
+	receiver  *webhook.Receiver
+	mux       *http.ServeMux
+	fleet     *fleetRepository
+	log       bytes.Buffer
+	begun     time.Time
+	metrics   generator.Metrics
+
+	mu      sync.Mutex
+	ticks   []generator.Report
+	results map[string]int
+	asked   []time.Time // of REST
+	counted []time.Time // of the metrics
+}
+
+// Began and Ended implement generator.Watcher.
+func (w *notifying) Began(at time.Time) { w.receiver.Began(at) }
+
+func (w *notifying) Ended(r generator.Report) {
+	w.receiver.Ended(r)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ticks = append(w.ticks, r)
+}
+
+// newNotifying returns a loop that has not begun, and Buildkite's webhook with its troubles.
+func newNotifying(t *testing.T, opts fakebuildkite.Options, trouble func(n int) fakebuildkite.WebhookFault) *notifying {
+	w := &notifying{t: t, begun: time.Now(), mux: http.NewServeMux(), results: map[string]int{}}
+	opts.Now = w.begun
+	opts.BeforeRequest = func(r *http.Request) {
+		w.buildkite.AdvanceTo(time.Now())
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if strings.HasPrefix(r.URL.Path, "/v3/") {
+			w.counted = append(w.counted, time.Now())
+			return
+		}
+		w.asked = append(w.asked, time.Now())
+	}
+	w.buildkite = fakebuildkite.New(opts)
+	w.fleet = newFleet(time.Now, files(newBench("a").overlays))
+	secret := func() ([]byte, error) { return []byte(webhookSecret), nil }
+	w.receiver = webhook.New(webhook.Config{
+		BuildkiteSecret: secret, GitSecret: secret, Organisation: "acme", Branch: "main", Now: time.Now,
+		Count: func(s webhook.Source, r webhook.Result) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.results[string(s)+" "+string(r)]++
+		},
+	})
+	w.receiver.AddTo(w.mux)
+	w.buildkite.AddWebhook(fakebuildkite.Webhook{Token: webhookSecret, Fault: trouble, Deliver: w.deliver})
+	return w
+}
+
+func (w *notifying) deliver(r *http.Request) { w.mux.ServeHTTP(httptest.NewRecorder(), r) }
+
+// run lets the loop run while f does what happens; then it ends.
+func (w *notifying) run(interval time.Duration, f func()) {
+	client, err := buildkite.New(buildkite.Config{Org: "acme", Token: func() (string, error) { return "test-token", nil }, HTTP: w.buildkite.Transport()})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	g := generator.New(generator.Config{
+		Repository: remote{w.fleet, "muster"}, Buildkite: client, Clock: bubbleClock{}, Overlays: "overlays", Watch: w,
+		Triggers: &generator.Triggers{Calls: w.receiver.Calls(), Gather: 250 * time.Millisecond, Every: 3 * time.Second, Spare: client.Spare, Metrics: w.metrics},
+		Log:      slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	ctx, stop := context.WithCancel(w.t.Context())
+	var loop sync.WaitGroup
+	loop.Go(func() {
+		if err := g.Run(ctx, interval, 0); err != nil {
+			w.t.Error(err)
+		}
+	})
+	synctest.Wait()
+	f()
+	stop()
+	loop.Wait()
+}
+
+// pass lets time pass, in Buildkite too, event by event.
+func (w *notifying) pass(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		next, ok := w.buildkite.Next()
+		if !ok || next.After(end) {
+			next = end
+		}
+		time.Sleep(time.Until(next))
+		w.buildkite.AdvanceTo(time.Now())
+		synctest.Wait()
+	}
+}
+
+func (w *notifying) build(jobs int) {
+	w.buildkite.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=a"}, Parallelism: jobs, Duration: time.Minute}}})
+}
+
+// want compares when there were ticks since the beginning, and what for.
+func (w *notifying) want(want ...string) {
+	w.t.Helper()
+	var got []string
+	for _, r := range w.ticks {
+		text := fmt.Sprintf("%s %s", r.Began.Sub(w.begun), r.Cause)
+		for _, a := range r.Result.Operations {
+			text += " " + string(a.Kind)
+		}
+		got = append(got, text)
+	}
+	if !slices.Equal(got, want) {
+		w.t.Errorf("ticks\n %s\nwant\n %s\n%v", strings.Join(got, "\n "), strings.Join(want, "\n "), w.results)
+	}
+}
+
+// TestWebhookCommits: from job.scheduled to the commit it is what is waited for others
+// to come, whatever the interval is. What comes meanwhile is in that commit, what comes
+// after it waits until a second after it; an event that was lost costs the interval, one that
+// comes twice costs nothing, one that is sent late comes late.
+func TestWebhookCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		troubles := map[int]fakebuildkite.WebhookFault{4: {Lost: true}, 5: {Twice: true}, 6: {Delay: 3 * time.Minute}}
+		w := newNotifying(t, fakebuildkite.Options{}, func(n int) fakebuildkite.WebhookFault { return troubles[n] })
+		w.run(5*time.Minute, func() {
+			w.pass(10 * time.Second)
+			w.build(1) // event 1
+			w.pass(100 * time.Millisecond)
+			w.build(1) // 2
+			w.pass(time.Second)
+			w.build(1) // 3
+			w.pass(time.Minute)
+			w.build(1) // 4
+			w.pass(5 * time.Minute)
+			w.build(1) // 5
+			w.pass(time.Minute)
+			w.build(1) // 6
+			w.pass(3*time.Minute + 10*time.Second)
+		})
+		w.want("0s start", "10.25s buildkite dispatch", "11.35s buildkite dispatch",
+			"5m11.35s interval dispatch", "6m11.35s buildkite dispatch", "10m11.35s buildkite dispatch")
+	})
+}
+
+// TestWebhooksThatChangeNothing: what is forged, old, too large, or came before, and what
+// cannot matter, brings no tick.
+func TestWebhooksThatChangeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var event *http.Request
+		trouble := fakebuildkite.WebhookFault{Forged: true}
+		w := newNotifying(t, fakebuildkite.Options{}, func(int) fakebuildkite.WebhookFault { return trouble })
+		w.run(24*time.Hour, func() {
+			w.pass(time.Minute)
+			w.build(1)
+			w.pass(time.Minute)
+			trouble = fakebuildkite.WebhookFault{Held: 6 * time.Minute}
+			w.build(1)
+			w.pass(time.Hour)
+			trouble = fakebuildkite.WebhookFault{}
+			w.buildkite.AddWebhook(fakebuildkite.Webhook{Token: webhookSecret, Deliver: func(r *http.Request) { event = r }})
+			for range 20 {
+				w.deliver(event.Clone(t.Context())) // a ping, its body read by the first
+			}
+			w.deliver(httptest.NewRequest(http.MethodPost, webhook.BuildkitePath, strings.NewReader(strings.Repeat("x", webhook.MaxBody+1))))
+			w.deliver(httptest.NewRequest(http.MethodPost, webhook.GitPath, strings.NewReader("{}")))
+			w.pass(time.Hour)
+		})
+		w.want("0s start")
+		for _, result := range []string{"buildkite forged", "buildkite outdated", "buildkite ignored", "buildkite oversized", "generic forged"} {
+			if w.results[result] == 0 {
+				t.Errorf("none was %s: %v", result, w.results)
+			}
+		}
+	})
+}
+
+// TestWebhookStorm: ten thousand events in a minute cost as many ticks as one in three
+// seconds and a few at its beginning, no two within a second, and leave no goroutine: the bubble would not end.
+func TestWebhookStorm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newNotifying(t, fakebuildkite.Options{}, nil)
+		w.run(time.Hour, func() {
+			w.pass(time.Minute)
+			for i := range 10_000 {
+				if i%100 == 0 {
+					w.build(1)
+					w.pass(600 * time.Millisecond)
+				}
+				w.deliver(signedPush(fmt.Sprint("a person's ", i)))
+			}
+			w.pass(30 * time.Minute)
+		})
+		if n := w.results["gitlab triggered"] + w.results["gitlab ignored"]; n != 10_000 || w.results["buildkite triggered"] != 100 {
+			t.Errorf("%v", w.results)
+		}
+		if n := len(w.ticks); n < 20 || n > 2+4+60/3 {
+			t.Errorf("%d ticks", n)
+		}
+		for i, r := range w.ticks[1:] {
+			if between := r.Began.Sub(w.ticks[i].Began); between < time.Second {
+				t.Errorf("%s between two ticks", between)
+			}
+		}
+	})
+}
+
+// TestWebhooksWithinTheLimit: with an event each second, no look has to wait for
+// Buildkite's limit: those of the interval are as many as without, those beside it are
+// fewer, and say that they waited.
+func TestWebhooksWithinTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newNotifying(t, fakebuildkite.Options{UserLimit: 50}, nil)
+		for range 150 {
+			w.build(1)
+		}
+		w.run(15*time.Second, func() {
+			w.pass(2 * time.Minute) // what a look takes is known by then
+			for range 600 {
+				w.pass(time.Second)
+				w.deliver(signedPush(fmt.Sprint(time.Now().UnixNano())))
+			}
+		})
+		causes, deferred := map[generator.Cause]int{}, 0
+		for _, r := range w.ticks {
+			causes[r.Cause]++
+			if r.Deferred {
+				deferred++
+			}
+			if r.Outcome == generator.Waiting || r.Outcome == generator.Limited {
+				t.Errorf("at %s a tick is %s: %v", r.Began.Sub(w.begun), r.Outcome, r.Err)
+			}
+		}
+		if len(w.ticks) < 42 || causes[generator.CauseGit] == 0 || deferred < 10 || !strings.Contains(w.log.String(), "a look waits that something called for") {
+			t.Errorf("%d ticks, %v, %d were deferred", len(w.ticks), causes, deferred)
+		}
+		for i, from := range w.asked {
+			n := 0
+			for _, at := range w.asked[i:] {
+				if at.Sub(from) < time.Minute {
+					n++
+				}
+			}
+			if n > 25 {
+				t.Fatalf("%d requests in a minute", n)
+			}
+		}
+	})
+}
+
+// signedPush is a push as GitLab tells it.
+func signedPush(after string) *http.Request {
+	body := `{"ref":"refs/heads/main","after":"` + after + `"}`
+	r := httptest.NewRequest(http.MethodPost, webhook.GitPath, strings.NewReader(body))
+	r.Header.Set("X-Gitlab-Event", "Push Hook")
+	r.Header.Set("X-Gitlab-Token", webhookSecret)
+	return r
+}
+
+// TestPushWakes: a person's push is looked at, muster's own is not.
+func TestPushWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newNotifying(t, fakebuildkite.Options{}, nil)
+		w.run(time.Hour, func() {
+			w.pass(time.Minute)
+			w.build(1)
+			w.pass(time.Minute)
+			w.deliver(signedPush(w.fleet.head().id))
+			w.pass(time.Minute)
+			w.deliver(signedPush("a person's"))
+			w.pass(time.Minute)
+		})
+		w.want("0s start", "1m0.25s buildkite dispatch", "3m0.25s git")
+	})
+}
+
+// TestFailedTickIsNotHurried: what failed is given its interval, whoever calls; then the
+// call that came meanwhile is seen, and brings no tick of its own.
+func TestFailedTickIsNotHurried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newNotifying(t, fakebuildkite.Options{}, nil)
+		w.buildkite.Fail(fakebuildkite.Fault{Status: http.StatusBadGateway})
+		w.run(time.Minute, func() {
+			w.pass(time.Second)
+			w.build(1)
+			w.pass(90 * time.Second)
+		})
+		w.want("0s start", "1m0s interval dispatch")
+	})
+}
+
+// TestEndedWhileGathering: the loop ends at once, also while it waits after a call.
+func TestEndedWhileGathering(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newNotifying(t, fakebuildkite.Options{}, nil)
+		w.run(time.Hour, func() {
+			w.pass(time.Minute)
+			w.build(1)
+			w.pass(100 * time.Millisecond)
+		})
+		w.want("0s start")
+	})
+}
+
+// early is a clock whose sleeps end early, as at SIGHUP.
+type early struct{ *bench }
+
+func (e early) Sleep(ctx context.Context, d time.Duration) error { return e.bench.Sleep(ctx, d/2) }
+
+// TestCauseOfASignal: a sleep that ended before its time is a signal, with webhooks and
+// without.
+func TestCauseOfASignal(t *testing.T) {
+	for _, wake := range []*generator.Triggers{nil, {Calls: make(chan generator.Cause)}} {
+		b := newBench("a")
+		var causes []generator.Cause
+		ctx, stop := context.WithCancel(t.Context())
+		g := b.generator(func(c *generator.Config) {
+			c.Clock, c.Triggers = early{b}, wake
+			c.Watch = reports(func(r generator.Report) {
+				if causes = append(causes, r.Cause); len(causes) == 3 {
+					stop()
+				}
+			})
+		})
+		if err := g.Run(ctx, time.Minute, 0); err != nil {
+			t.Fatal(err)
+		}
+		if want := []generator.Cause{generator.CauseStart, generator.CauseSignal, generator.CauseSignal}; !slices.Equal(causes, want) {
+			t.Errorf("%v", causes)
+		}
+	}
+}
+
+// reports is a watcher that is told of reports.
+type reports func(generator.Report)
+
+func (reports) Began(time.Time)            {}
+func (f reports) Ended(r generator.Report) { f(r) }

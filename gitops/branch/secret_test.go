@@ -1,0 +1,29 @@
+package branch_test
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+
+	"muster/gitops/branch"
+	"muster/gitops/canarytest"
+)
+
+// TestCensor: nothing is left of a secret, in whatever form a server repeats it.
+func TestCensor(t *testing.T) {
+	t.Parallel()
+	for name, s := range canarytest.Secrets() {
+		inJSON, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join([]string{s, string(inJSON), url.QueryEscape(s), url.PathEscape(s)}, " and ")
+		if leaks := canarytest.Leaks(branch.Censor("it said "+text, "", s)); len(leaks) > 0 {
+			t.Errorf("%s: %q", name, leaks)
+		}
+	}
+	if got := branch.Censor("unchanged", ""); got != "unchanged" {
+		t.Errorf("an empty secret changes the text: %q", got)
+	}
+}

@@ -1,0 +1,119 @@
+// Package canarytest finds in what muster prints, logs, commits and sends what must
+// never be there: a credential, a control character, a mention. Tests plant the
+// canaries, and look for them everywhere. It is for tests alone.
+package canarytest
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The credentials that tests plant. None is anybody's.
+const (
+	BuildkiteToken = "bkua_canary00c0ffee00c0ffee00c0ffee00c0ffee00"
+	AgentToken     = "bkct_canary11c0ffee11c0ffee11c0ffee11c0ffee11"
+	GitHubToken    = "ghp_canary22c0ffee22c0ffee22c0ffee22c0"
+	// GitPassword has what a URL, a shell and JSON write in another way.
+	GitPassword = `canary33 p&ss/"wörd"+%`
+	// SSHKey is a line of a private key.
+	SSHKey = "b3BlbnNzaC1jYW5hcnkta2V5LXYxAAAAAGNhbmFyeTQ0Y2FuYXJ5NDQ"
+)
+
+// Secrets are all credentials, by what they are called in a finding.
+func Secrets() map[string]string {
+	return map[string]string{
+		"Buildkite's token": BuildkiteToken, "the agents' token": AgentToken, "GitHub's token": GitHubToken,
+		"the password for git": GitPassword, "the ssh key": SSHKey,
+	}
+}
+
+// Hostile is what somebody may write wherever muster reads their words: it moves
+// a terminal's cursor, colours it, turns text around, hides some, calls people and
+// closes an issue. In JSON and YAML it can stand between double quotes.
+const Hostile = `\u001b]0;x\u0007\u001b[31m\u009b31m\u202e\u2066\u200b\ufeff\u2028\u007f @canary-team fixes acme/canary#1`
+
+// Words is Hostile as it is.
+func Words() string {
+	var text string
+	if err := json.Unmarshal([]byte(`"`+Hostile+`"`), &text); err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// Leaks finds credentials in a text, in every form that a program may write them
+// in.
+func Leaks(text string) []string {
+	var found []string
+	for name, secret := range Secrets() {
+		for form, written := range forms(secret) {
+			if strings.Contains(text, written) {
+				found = append(found, fmt.Sprintf("%s, %s", name, form))
+			}
+		}
+	}
+	return found
+}
+
+func forms(secret string) map[string]string {
+	quoted := strconv.Quote(secret)
+	inJSON, _ := json.Marshal(secret) // text can always be written
+	return map[string]string{
+		"as it is":      secret,
+		"quoted":        quoted[1 : len(quoted)-1],
+		"in JSON":       string(inJSON[1 : len(inJSON)-1]),
+		"in a query":    url.QueryEscape(secret),
+		"in a path":     url.PathEscape(secret),
+		"in an address": url.UserPassword("", secret).String()[1:],
+		"in base64":     base64.StdEncoding.EncodeToString([]byte(secret)),
+		"as basic auth": base64.StdEncoding.EncodeToString([]byte("git:" + secret)),
+		"in hex":        hex.EncodeToString([]byte(secret)),
+		"its beginning": secret[:10],
+	}
+}
+
+// Controls finds characters that a terminal does not show as themselves. Line
+// breaks, tabs and what joins letters are none.
+func Controls(text string) []string {
+	const nonJoiner, joiner = 0x200c, 0x200d
+	if !utf8.ValidString(text) {
+		return []string{"bytes that are no UTF-8"}
+	}
+	var found []string
+	for _, c := range text {
+		switch {
+		case c == '\n' || c == '\t' || c == nonJoiner || c == joiner:
+		case unicode.IsControl(c) || unicode.In(c, unicode.Cf, unicode.Zl, unicode.Zp):
+			found = append(found, fmt.Sprintf("%U", c))
+		}
+	}
+	return found
+}
+
+// mention is what forges and chats take for a person's or a group's name
+// (github.com: a name behind @ that follows no word), closing what forges take for
+// an order to close an issue.
+var (
+	mention = regexp.MustCompile(`(^|[^\pL\pN_.])@[\pL\pN_]`)
+	closing = regexp.MustCompile(`(?i)(close[sd]?|fix(es|ed)?|resolve[sd]?):? +([\w./-]*#[0-9]|https?://)`)
+)
+
+// Printed finds all that must not be in a text that was printed or logged.
+func Printed(text string) []string {
+	return slices.Concat(Leaks(text), Controls(text), mention.FindAllString(text, -1))
+}
+
+// Committed finds all that must not be in the message of a commit: what [Printed]
+// finds, and orders to close an issue.
+func Committed(text string) []string {
+	return append(Printed(text), closing.FindAllString(text, -1)...)
+}

@@ -1,0 +1,76 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+
+	"muster/gitops/branch"
+	"muster/gitops/git/remote"
+	"muster/gitops/gitserver"
+)
+
+// ended is a session that was kept open, and that the server or a proxy has ended.
+type ended struct {
+	transport.UploadPackSession
+	err error
+}
+
+func (s ended) UploadPack(context.Context, *packp.UploadPackRequest) (*packp.UploadPackResponse, error) {
+	return nil, s.err
+}
+
+// TestAskedOnceMore: where a connection has ended that was kept, reading asks once more,
+// on another; after any other error, and where the time is over, it does not.
+func TestAskedOnceMore(t *testing.T) {
+	t.Parallel()
+	r := gitserver.NewRepository(t)
+	head, err := r.Commit("begin\n", time.Unix(1_700_000_000, 0), branch.Change{Path: "overlays/a/scaling.yaml", Content: []byte("a\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := New(Config{URL: r.Dir, Branch: "main", ReadAhead: "overlays", AuthorName: "muster", AuthorEmail: "muster@localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Head(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	over, stop := context.WithCancel(t.Context())
+	stop()
+	// As net/http says it.
+	written := func(err error) error {
+		return &url.Error{Op: "Post", URL: "https://git.example.com/fleet.git/git-upload-pack", Err: &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", err)}}
+	}
+	for _, c := range []struct {
+		ctx   context.Context
+		err   error
+		again bool
+	}{
+		{t.Context(), fmt.Errorf("reading: %w", io.EOF), true},
+		{t.Context(), fmt.Errorf("reading: %w", io.ErrUnexpectedEOF), true},
+		{t.Context(), written(syscall.ECONNRESET), true},
+		{t.Context(), written(syscall.EPIPE), true},
+		{t.Context(), written(syscall.ECONNREFUSED), false},
+		{over, written(syscall.EPIPE), false},
+	} {
+		got, err := b.server.Fetch(c.ctx, ended{err: c.err}, remote.Request{Wants: []plumbing.Hash{plumbing.NewHash(head)}, Depth: 1})
+		if err == nil {
+			got.Close()
+		}
+		if c.again != (err == nil) || err != nil && !errors.Is(err, errors.Unwrap(c.err)) {
+			t.Errorf("%v: %v, want to be asked once more: %t", c.err, err, c.again)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package gitserver
+
+import (
+	"bytes"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// memory caches git's answers to reads, by request. An answer is reused while every ref of its
+// repository is unchanged: the next read sees every change of a ref, also one that bypasses the
+// server.
+type memory struct {
+	root string // the directory of the repositories
+	next http.Handler
+
+	mu      sync.Mutex
+	refs    map[string]string            // of each repository, when its answers were given
+	answers map[string]map[string]answer // of each repository, by request
+}
+
+// answer is what git said to one request.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements [http.ResponseWriter].
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (a *answer) WriteHeader(status int) { a.status = status }
+
+// Write implements [http.ResponseWriter].
+func (a *answer) Write(text []byte) (int, error) { return a.body.Write(text) }
+
+func (a *answer) send(w http.ResponseWriter) {
+	for name, values := range a.header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body.Bytes()) // the client may have left
+}
+
+// remember answers reads from memory where it can.
+func remember(root string, next http.Handler) http.Handler {
+	return &memory{root: root, next: next, refs: map[string]string{}, answers: map[string]map[string]answer{}}
+}
+
+// ServeHTTP implements [http.Handler].
+func (m *memory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	repository, ok := strings.CutSuffix(r.URL.Path, "/info/refs")
+	if !ok {
+		repository, ok = strings.CutSuffix(r.URL.Path, "/git-upload-pack")
+	}
+	if !ok {
+		m.next.ServeHTTP(w, r)
+		return
+	}
+	question, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, "reading the body", http.StatusBadRequest)
+		return
+	}
+	r = r.Clone(r.Context())
+	r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(question)), int64(len(question)), nil
+	key := strings.Join([]string{r.Method, r.URL.RequestURI(), r.Header.Get("Git-Protocol"), r.Header.Get("Content-Encoding"), string(question)}, "\n")
+	refs := refsOf(filepath.Join(m.root, filepath.FromSlash(repository)))
+	if known, ok := m.known(repository, refs, key); ok {
+		known.send(w)
+		return
+	}
+	a := answer{header: http.Header{}, status: http.StatusOK}
+	m.next.ServeHTTP(&a, r)
+	if a.status == http.StatusOK && refs == refsOf(filepath.Join(m.root, filepath.FromSlash(repository))) {
+		m.note(repository, refs, key, a)
+	}
+	a.send(w)
+}
+
+func (m *memory) known(repository, refs, key string) (answer, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.refs[repository] != refs {
+		return answer{}, false
+	}
+	a, ok := m.answers[repository][key]
+	return a, ok
+}
+
+func (m *memory) note(repository, refs, key string, a answer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.answers[repository] == nil || m.refs[repository] != refs {
+		m.refs[repository], m.answers[repository] = refs, map[string]answer{}
+	}
+	m.answers[repository][key] = a
+}
+
+// refsOf is what every ref of a repository says, loose and packed. What cannot be
+// read is left out: git says what is wrong with it.
+func refsOf(dir string) string {
+	var all strings.Builder
+	add := func(name string) {
+		text, _ := os.ReadFile(filepath.Join(dir, name))
+		all.WriteString(name + "\n" + string(text) + "\n")
+	}
+	add("HEAD")
+	add("packed-refs")
+	_ = fs.WalkDir(os.DirFS(dir), "refs", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			add(filepath.FromSlash(name))
+		}
+		return nil
+	})
+	return all.String()
+}

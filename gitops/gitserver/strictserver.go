@@ -1,0 +1,195 @@
+package gitserver
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Strict is a host that stands before git's own server and refuses what that lets
+// pass. The zero value refuses what no host has to answer: a capability that it did not
+// offer (gitprotocol-capabilities: "Client MUST NOT ask for capabilities the server did
+// not say it supports").
+type Strict struct {
+	// Hides are capabilities that the host does not offer.
+	Hides []string
+	// Insists is the list of capabilities without which the server sends no objects. multi_ack
+	// includes multi_ack_detailed.
+	Insists []string
+	// Refusal is what it says then.
+	Refusal Response
+	// Filter is what it says to a filter that its own list of capabilities offers; the
+	// zero value: it filters.
+	Filter Response
+	// Upload and Receive intercept requests for objects and pushes before the server; nil means no
+	// interception.
+	Upload, Receive func(w http.ResponseWriter, r *http.Request, next http.Handler)
+}
+
+// Response replaces git's response.
+type Response struct {
+	Status int
+	// Type is the content's; empty: plain text.
+	Type  string
+	Words string
+	// RetryAfter is the value of the header; empty if the header is absent.
+	RetryAfter string
+}
+
+// AzureDevOps reads multi_ack in every request. Its words are those that go-git's issue
+// 64 and fluxcd/pkg's 576 quote.
+func AzureDevOps() Strict {
+	return Strict{
+		Insists: []string{"multi_ack"},
+		Refusal: Response{Status: http.StatusBadRequest, Words: "TF401041: The client that initiated the request does not support multi-ack. Servers must support multi-ack"},
+	}
+}
+
+// Dulwich wants what UploadPackHandler.required_capabilities lists (dulwich 0.21,
+// server.py), answers in words of an exception, and has no filter.
+func Dulwich() Strict {
+	return Strict{
+		Hides:   []string{"filter", "multi_ack_detailed", "allow-tip-sha1-in-want", "allow-reachable-sha1-in-want"},
+		Insists: []string{"side-band-64k", "thin-pack", "ofs-delta"},
+		Refusal: Response{Status: http.StatusInternalServerError, Words: "Client does not support required capability b'thin-pack'."},
+	}
+}
+
+// CodeCommit insists on multi_ack (fluxcd/pkg, issue 576), and has neither a filter nor
+// objects by name.
+func CodeCommit() Strict {
+	return Strict{
+		Hides:   []string{"filter", "allow-tip-sha1-in-want", "allow-reachable-sha1-in-want", "ofs-delta"},
+		Insists: []string{"multi_ack"},
+		Refusal: Response{Status: http.StatusBadRequest, Words: "multi_ack is required"},
+	}
+}
+
+// NoFilter offers filters and refuses each with an HTTP status and text that git does not use, as a
+// proxy that reads requests may do.
+func NoFilter() Strict {
+	return Strict{Filter: Response{Status: http.StatusBadRequest, Type: "text/html", Words: "<html><head><title>Bad Request</title></head><body><h1>Bad Request</h1></body></html>"}}
+}
+
+// Wrap is the host before a server, as [Options.Wrap] has it.
+func (s Strict) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/info/refs"):
+			s.advertise(w, r, next)
+		case strings.HasSuffix(r.URL.Path, "/git-upload-pack"):
+			s.send(w, r, next)
+		case strings.HasSuffix(r.URL.Path, "/git-receive-pack") && s.Receive != nil:
+			s.Receive(w, r, next)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// advertise takes out what the host does not offer.
+func (s Strict) advertise(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	answer := httptest.NewRecorder()
+	next.ServeHTTP(answer, r)
+	body := answer.Body.Bytes()
+	if line, at, ok := capabilityLine(body); ok {
+		name, caps, _ := strings.Cut(line, "\x00")
+		kept := slices.DeleteFunc(strings.Fields(caps), func(c string) bool {
+			named, _, _ := strings.Cut(c, "=")
+			return slices.Contains(s.Hides, named)
+		})
+		body = slices.Concat(body[:at], packet(name+"\x00"+strings.Join(kept, " ")+"\n"), body[at+4+len(line):])
+	}
+	for name, values := range answer.Header() {
+		if name != "Content-Length" {
+			w.Header()[name] = values
+		}
+	}
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(body)
+}
+
+// send refuses a request that is not as the host wants it.
+func (s Strict) send(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, "reading the body", http.StatusBadRequest)
+		return
+	}
+	line, _, ok := capabilityLine(body)
+	if !ok { // a command of version 2
+		next.ServeHTTP(w, again(r, body))
+		return
+	}
+	// want HASH CAPABILITIES
+	asked := strings.Fields(line)[2:]
+	for _, c := range asked {
+		if name, _, _ := strings.Cut(c, "="); slices.Contains(s.Hides, name) {
+			Response{Status: http.StatusBadRequest, Words: "the client asks for " + name + ", which was not offered"}.Write(w)
+			return
+		}
+	}
+	for _, c := range s.Insists {
+		if !slices.Contains(asked, c) && (c != "multi_ack" || !slices.Contains(asked, "multi_ack_detailed")) {
+			s.Refusal.Write(w)
+			return
+		}
+	}
+	if s.Filter.Status != 0 && bytes.Contains(body, []byte("filter ")) {
+		s.Filter.Write(w)
+		return
+	}
+	if s.Upload != nil {
+		s.Upload(w, again(r, body), next)
+		return
+	}
+	next.ServeHTTP(w, again(r, body))
+}
+
+// Write answers with it.
+func (s Response) Write(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", s.Type)
+	if s.Type == "" {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	}
+	if s.RetryAfter != "" {
+		w.Header().Set("Retry-After", s.RetryAfter)
+	}
+	w.WriteHeader(s.Status)
+	_, _ = io.WriteString(w, s.Words)
+}
+
+// again is a request whose body has been read.
+func again(r *http.Request, body []byte) *http.Request {
+	r = r.Clone(r.Context())
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return r
+}
+
+// capabilityLine finds the packet that has the capabilities, and where it begins:
+// behind a zero byte where a server offers them, on the first want where a client asks.
+func capabilityLine(body []byte) (line string, at int, ok bool) {
+	for at+4 <= len(body) {
+		size, err := strconv.ParseUint(string(body[at:at+4]), 16, 16)
+		if err != nil || at+int(size) > len(body) {
+			return "", 0, false
+		}
+		if size < 4 { // a flush
+			at += 4
+			continue
+		}
+		line := string(body[at+4 : at+int(size)])
+		if strings.Contains(line, "\x00") || strings.HasPrefix(line, "want ") {
+			return line, at, true
+		}
+		at += int(size)
+	}
+	return "", 0, false
+}
+
+func packet(line string) []byte { return fmt.Appendf(nil, "%04x%s", len(line)+4, line) }

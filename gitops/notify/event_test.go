@@ -1,0 +1,140 @@
+package notify_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"muster/gitops/canarytest"
+	"muster/gitops/notify"
+)
+
+// sent sends one push to a receiver with these fields besides its URL, and returns the
+// request.
+func notified(t *testing.T, p notify.Push, fields string) request {
+	t.Helper()
+	s := newSyncer(t, canarytest.GitPassword, nil)
+	l, logger := newLog(t)
+	n := notifier(t, logger, "url="+s.URL+"/api/webhook,"+fields)
+	n.Start(t.Context())
+	n.Landed(p)
+	n.Close()
+	if got := s.requests(); len(got) == 1 && (n.Stats()[0].Sent == 1 || strings.Contains(fields, "kind=url")) {
+		return got[0]
+	}
+	t.Fatalf("%s: %q", fields, l.all())
+	return request{}
+}
+
+// TestArgoCD: as every kind of git host, signed, with what Argo CD reads of it. What it
+// makes of that is tested with its own library in testdata/webhooks.
+func TestArgoCD(t *testing.T) {
+	t.Parallel()
+	secret := ",secret-file=" + file(t, canarytest.GitPassword)
+	p := push(7)
+	p.Removed = []string{"overlays/default/dispatches/old.yaml"}
+	for as, want := range map[string][]string{
+		"github":           {`"html_url":"https://git.example.com/acme/fleet"`, `"ref":"refs/heads/main"`, p.Before, p.After, `"modified":["overlays/default/dispatches/d7.yaml"]`, `"removed":["overlays/default/dispatches/old.yaml"]`},
+		"gogs":             {`"html_url":"https://git.example.com/acme/fleet"`, `"default_branch":"main"`, p.Before, p.After},
+		"gitlab":           {`"web_url":"https://git.example.com/acme/fleet"`, `"object_kind":"push"`, p.Before, p.After},
+		"bitbucket-server": {`"href":"ssh://git@git.example.com/acme/fleet"`, `"id":"refs/heads/main"`, p.After},
+	} {
+		got := notified(t, p, "kind=argocd,as="+as+secret)
+		if got.method != "POST" || got.header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %s %v", as, got.method, got.header)
+		}
+		contains(t, string(got.body), want...)
+		clean(t, string(got.body))
+	}
+}
+
+// TestHosts: which kind of event is sent where nobody says so.
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	secret := ",secret-file=" + file(t, canarytest.GitPassword)
+	hosts := map[string]string{
+		"git@github.com:acme/fleet.git": "X-Github-Event", "https://gitlab.example.com/acme/fleet": "X-Gitlab-Event", "https://codeberg.org/acme/fleet": "X-Gogs-Event",
+		"https://bitbucket.example.com/scm/acme/fleet.git": "X-Event-Key", "https://bitbucket.org/acme/fleet": "X-Github-Event", "https://[::1]:3000/acme/fleet": "X-Github-Event",
+	}
+	for repository, header := range hosts {
+		got := notified(t, push(1), "kind=argocd,repository="+repository+secret)
+		if got.header.Get(header) == "" {
+			t.Errorf("%s: %v", repository, got.header)
+		}
+		if strings.HasPrefix(repository, "git@") {
+			contains(t, string(got.body), `"html_url":"https://github.com/acme/fleet"`)
+		}
+	}
+}
+
+// TestUnlisted: where the files are not known, none is listed: Argo CD takes the
+// manifests of an application for unchanged when none of the listed files is its own.
+func TestUnlisted(t *testing.T) {
+	t.Parallel()
+	secret := ",secret-file=" + file(t, canarytest.GitPassword)
+	unlisted := push(1)
+	unlisted.Unlisted = true
+	many := push(1)
+	for i := range 3000 {
+		many.Written = append(many.Written, fmt.Sprint(i))
+	}
+	for _, p := range []notify.Push{unlisted, many} {
+		var landed notify.Push // as the writer of the push would hand it on
+		l := notify.Landing{Landed: func(p notify.Push) { landed = p }}
+		l.Pushed(p.Before, p.After, changes(p), nil)
+		if !p.Unlisted {
+			p = landed
+		}
+		contains(t, string(notified(t, p, "kind=argocd,as=github"+secret).body), `"commits":[]`)
+	}
+}
+
+// TestURL: muster's own document, or a template in which nothing can break out of its
+// quotes; and the headers of the file.
+func TestURL(t *testing.T) {
+	t.Parallel()
+	p := push(1)
+	p.Written = []string{`a "quoted" \ path` + "\n"}
+	headers := file(t, "Authorization: Bearer "+canarytest.GitHubToken+"\nContent-Type: application/vnd.example+json\n")
+	got := notified(t, p, "kind=url,header-file="+headers)
+	if got.header.Get("Authorization") != "Bearer "+canarytest.GitHubToken || got.header.Get("Content-Type") != "application/vnd.example+json" {
+		t.Errorf("%v", got.header)
+	}
+	contains(t, string(got.body), `"repository":"`+fleet+`"`, `"branch":"main"`)
+	template := file(t, `{"text":"{{.Repository}} {{ .Branch }} {{.After}}","paths":{{.Paths}}}`)
+	got = notified(t, p, "kind=url,template-file="+template)
+	var body struct {
+		Text  string
+		Paths []string
+	}
+	if err := json.Unmarshal(got.body, &body); err != nil || body.Text != fleet+" main "+p.After || !slices.Equal(body.Paths, p.Written) {
+		t.Errorf("%v: %s", err, got.body)
+	}
+}
+
+// TestHeadersStaySecret: an answer that repeats a header is shown without it.
+func TestHeadersStaySecret(t *testing.T) {
+	t.Parallel()
+	s := newSyncer(t, "", nil)
+	s.answer = echo
+	l, logger := newLog(t)
+	n := notifier(t, logger, "kind=url,url="+s.URL+",header-file="+file(t, "Authorization: Bearer "+canarytest.GitHubToken))
+	n.Start(t.Context())
+	n.Landed(push(1))
+	n.Close()
+	contains(t, strings.Join(l.all(), ""), "403 Forbidden: not you, [secret]")
+
+	s = newSyncer(t, "", func(_ int, rw http.ResponseWriter, _ *http.Request) bool {
+		http.Error(rw, "wrong token "+canarytest.GitHubToken, http.StatusForbidden)
+		return true
+	})
+	l, logger = newLog(t)
+	n = notifier(t, logger, "kind=url,url="+s.URL+",header-file="+file(t, "Authorization: Bearer "+canarytest.GitHubToken))
+	n.Start(t.Context())
+	n.Landed(push(1))
+	n.Close()
+	contains(t, strings.Join(l.all(), ""), "403 Forbidden: wrong token [secret]")
+}

@@ -1,0 +1,391 @@
+package notify_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/gitops/canarytest"
+	"muster/gitops/notify"
+)
+
+// TestTold: each receiver is told once, and its log is empty.
+func TestTold(t *testing.T) {
+	t.Parallel()
+	a, b := newSyncer(t, canarytest.GitPassword, nil), newSyncer(t, canarytest.AgentToken, nil)
+	l, logger := newLog(t)
+	n := notifier(t, logger, flux(t, a), strings.Replace(flux(t, b), "name=flux", "name=other", 1))
+	n.Start(t.Context())
+	n.Landed(push(1))
+	n.Close()
+	for _, s := range []*syncer{a, b} {
+		if got := s.requests(); len(got) != 1 || after(t, got[0]) != push(1).After {
+			t.Errorf("it was sent %v", got)
+		}
+	}
+	for _, s := range n.Stats() {
+		if s.Sent != 1 || s.Failed+s.Merged != 0 || s.Last < time.Second {
+			t.Errorf("%+v", s)
+		}
+	}
+	if lines := l.all(); len(lines) > 0 {
+		t.Errorf("the log has %q", lines)
+	}
+	n.Landed(push(2)) // after the end: nobody is told, and nothing breaks
+	n.Close()
+}
+
+// TestToldAfterTheEnd: a push that landed just before the end, as by SIGTERM, is told
+// before the notifier closes.
+func TestToldAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	a := newSyncer(t, canarytest.GitPassword, nil)
+	_, logger := newLog(t)
+	n := notifier(t, logger, flux(t, a))
+	ctx, end := context.WithCancel(t.Context())
+	n.Start(ctx)
+	end()
+	n.Landed(push(1))
+	n.Close()
+	if got := a.requests(); len(got) != 1 || after(t, got[0]) != push(1).After {
+		t.Errorf("it was sent %v", got)
+	}
+}
+
+// TestLatestWins: a receiver that is slow is told of the newest head next, with the
+// files of all that it was not told of, and another one waits for none of that.
+func TestLatestWins(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	slow := newSyncer(t, canarytest.GitPassword, func(n int, _ http.ResponseWriter, r *http.Request) bool {
+		if n == 1 {
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		}
+		return false
+	})
+	quick := newSyncer(t, canarytest.GitPassword, nil)
+	_, logger := newLog(t)
+	n := notifier(t, logger, flux(t, slow), strings.Replace(flux(t, quick), "name=flux", "name=quick", 1))
+	n.Start(t.Context())
+	n.Landed(push(1))
+	slow.wait(1)
+	quick.wait(1)
+	for i := 2; i <= 5; i++ {
+		n.Landed(push(i))
+	}
+	quick.wait(1) // while the other one hangs
+	close(release)
+	n.Close()
+	got := slow.requests()
+	if len(got) != 2 || after(t, got[1]) != push(5).After {
+		t.Fatalf("it was sent %d requests", len(got))
+	}
+	contains(t, string(got[1].body), `"before":"`+push(1).After+`"`, "d2.yaml", "d5.yaml")
+	if s := n.Stats()[0]; s.Sent != 2 || s.Merged != 3 || s.Failed != 0 {
+		t.Errorf("%+v", s)
+	}
+	if s := n.Stats()[1]; s.Sent+s.Merged != 5 || s.Failed != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestFails: what fails for a moment is tried again; what goes on failing is in the log
+// once, and once more when it is over; the push that could not be told is told with the
+// next one. The answer's words are shown without what they repeat of the secret.
+func TestFails(t *testing.T) {
+	t.Parallel()
+	s := newSyncer(t, canarytest.GitPassword, func(n int, rw http.ResponseWriter, _ *http.Request) bool {
+		switch {
+		case n == 1: // of the first push
+			rw.WriteHeader(http.StatusServiceUnavailable)
+			return true
+		case n == 3 || n == 4: // of the second and third, for good
+			http.Error(rw, "you said\n"+canarytest.GitPassword+" which is wrong", http.StatusBadRequest)
+			return true
+		}
+		return false
+	})
+	l, logger := newLog(t)
+	n := notifier(t, logger, flux(t, s))
+	n.Start(t.Context())
+	for i, requests := range []int{2, 1, 1, 1, 1} {
+		n.Landed(push(i + 1))
+		s.wait(requests)
+		settle(t, n, int64(i+1))
+	}
+	n.Close()
+	got := s.requests()
+	contains(t, string(got[len(got)-2].body), `"before":"`+push(2).Before+`"`, "d2.yaml", "d3.yaml", "d4.yaml")
+	if s := n.Stats()[0]; s.Sent != 3 || s.Failed != 2 || s.Merged != 0 {
+		t.Errorf("%+v", s)
+	}
+	lines := l.all()
+	if len(lines) != 2 {
+		t.Fatalf("the log has %q", lines)
+	}
+	contains(t, lines[0], "level=WARN", "receiver=flux", "400 Bad Request: you said [secret] which is wrong")
+	contains(t, lines[1], `level=INFO msg="resolved: `, "receiver=flux")
+}
+
+// settle waits until so many pushes are counted.
+func settle(t *testing.T, n *notify.Notifier, pushes int64) {
+	t.Helper()
+	for {
+		s := n.Stats()[0]
+		if s.Sent+s.Failed+s.Merged == pushes {
+			return
+		}
+		if t.Context().Err() != nil {
+			t.Fatal("the test is over")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestThreeTries: three times, and then it has failed.
+func TestThreeTries(t *testing.T) {
+	t.Parallel()
+	s := newSyncer(t, canarytest.GitPassword, func(_ int, rw http.ResponseWriter, _ *http.Request) bool {
+		rw.WriteHeader(http.StatusInternalServerError)
+		return true
+	})
+	l, logger := newLog(t)
+	n := notifier(t, logger, flux(t, s))
+	n.Start(t.Context())
+	n.Landed(push(1))
+	n.Close()
+	if got := len(s.requests()); got != 3 {
+		t.Errorf("%d requests", got)
+	}
+	if lines := l.all(); len(lines) != 1 {
+		t.Errorf("the log has %q", lines)
+	}
+}
+
+// TestSilent: one that never answers has failed when its time is over, and the next push
+// is told to it all the same.
+func TestSilent(t *testing.T) {
+	t.Parallel()
+	s := newSyncer(t, canarytest.GitPassword, func(_ int, _ http.ResponseWriter, r *http.Request) bool {
+		<-r.Context().Done()
+		return true
+	})
+	l, logger := newLog(t)
+	n := notifier(t, logger, flux(t, s))
+	n.Impatient(50*time.Millisecond, 100*time.Millisecond) // the pause alone is longer than what is left
+	n.Start(t.Context())
+	for i := range 2 {
+		n.Landed(push(i + 1))
+		settle(t, n, int64(i+1))
+	}
+	n.Close()
+	if got := len(s.requests()); got > 2 {
+		t.Errorf("%d requests: the second try was too late", got)
+	}
+	if s := n.Stats()[0]; s.Failed != 2 {
+		t.Errorf("%+v", s)
+	}
+	contains(t, strings.Join(l.all(), ""), "it does not answer within")
+}
+
+// TestNewestIsTriedAgain: what lands between two tries is told with the second one.
+func TestNewestIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	s := newSyncer(t, canarytest.GitPassword, func(n int, rw http.ResponseWriter, _ *http.Request) bool {
+		if n == 1 {
+			<-release
+			rw.WriteHeader(http.StatusInternalServerError)
+		}
+		return n == 1
+	})
+	_, logger := newLog(t)
+	n := notifier(t, logger, flux(t, s))
+	n.Start(t.Context())
+	n.Landed(push(1))
+	s.wait(1)
+	n.Landed(push(2))
+	close(release)
+	n.Close()
+	got := s.requests()
+	if len(got) != 2 || after(t, got[1]) != push(2).After {
+		t.Errorf("%d requests", len(got))
+	}
+	if s := n.Stats()[0]; s.Sent != 1 || s.Merged != 1 || s.Failed != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestHangs: one that does not answer ends soon after the context, whatever it does. Nothing
+// that lands waits for it.
+func TestHangs(t *testing.T) {
+	t.Parallel()
+	s := newSyncer(t, canarytest.GitPassword, func(_ int, _ http.ResponseWriter, r *http.Request) bool {
+		<-r.Context().Done()
+		return true
+	})
+	l, logger := newLog(t)
+	n := notifier(t, logger, flux(t, s))
+	ctx, cancel := context.WithCancel(t.Context())
+	n.Start(ctx)
+	n.Landed(push(1))
+	s.wait(1)
+	n.Landed(push(2))
+	cancel()
+	n.Close()
+	if got := len(s.requests()); got != 1 {
+		t.Errorf("%d requests", got)
+	}
+	if lines := l.all(); len(lines) > 0 {
+		t.Errorf("the end of the process is no failure of the receiver: %q", lines)
+	}
+}
+
+// TestRedirects: what is signed for one host is not sent to another, and the log says
+// where it was to go, without the path.
+func TestRedirects(t *testing.T) {
+	t.Parallel()
+	otherOverlays := newSyncer(t, canarytest.GitPassword, nil)
+	s := newSyncer(t, canarytest.GitPassword, func(_ int, rw http.ResponseWriter, r *http.Request) bool {
+		http.Redirect(rw, r, otherOverlays.URL+"/hook/secret?token=secret", http.StatusTemporaryRedirect)
+		return true
+	})
+	l, logger := newLog(t)
+	n := notifier(t, logger, flux(t, s))
+	n.Start(t.Context())
+	n.Landed(push(1))
+	n.Close()
+	if got := otherOverlays.requests(); len(got) > 0 {
+		t.Errorf("the other host was sent %v", got)
+	}
+	if got := len(s.requests()); got != 1 {
+		t.Errorf("%d requests", got)
+	}
+	lines := strings.Join(l.all(), "\n")
+	contains(t, lines, "redirects are not followed; it leads to "+otherOverlays.URL+": give that address")
+	if strings.Contains(lines, "token=") || strings.Contains(lines, "/hook/") {
+		t.Errorf("the log shows the address: %s", lines)
+	}
+}
+
+// TestAway: the reason has neither the path nor a secret. What is a fault of files is
+// said as such.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	s := newSyncer(t, canarytest.GitPassword, nil)
+	s.Close()
+	l, logger := newLog(t)
+	n := notifier(t, logger, flux(t, s))
+	n.Start(t.Context())
+	n.Landed(push(1))
+	n.Close()
+	lines := strings.Join(l.all(), "\n")
+	contains(t, lines, "connection refused")
+	if strings.Contains(lines, "/hook/") {
+		t.Errorf("the log shows the address: %s", lines)
+	}
+}
+
+// TestLongAnswer: an answer without an end is cut.
+func TestLongAnswer(t *testing.T) {
+	t.Parallel()
+	s := newSyncer(t, canarytest.GitPassword, func(_ int, rw http.ResponseWriter, r *http.Request) bool {
+		rw.WriteHeader(http.StatusBadRequest)
+		for r.Context().Err() == nil {
+			if _, err := rw.Write([]byte(strings.Repeat("no ", 1000))); err != nil {
+				break
+			}
+		}
+		return true
+	})
+	l, logger := newLog(t)
+	n := notifier(t, logger, flux(t, s))
+	n.Start(t.Context())
+	n.Landed(push(1))
+	n.Close()
+	if lines := l.all(); len(lines) != 1 || len(lines[0]) > 600 {
+		t.Errorf("the log has %q", lines)
+	}
+}
+
+// TestRotated: the secret is read again for each request.
+func TestRotated(t *testing.T) {
+	t.Parallel()
+	s := newSyncer(t, canarytest.GitPassword, nil)
+	name := file(t, canarytest.GitPassword)
+	_, logger := newLog(t)
+	n := notifier(t, logger, "kind=flux,url="+s.URL+",secret-file="+name)
+	n.Start(t.Context())
+	n.Landed(push(1))
+	settle(t, n, 1)
+	if err := os.WriteFile(name, []byte(canarytest.AgentToken), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	s.secret = canarytest.AgentToken
+	s.mu.Unlock()
+	n.Landed(push(2))
+	settle(t, n, 2)
+	if err := os.Remove(name); err != nil { // while it is written anew
+		t.Fatal(err)
+	}
+	n.Landed(push(3))
+	n.Close()
+	if s := n.Stats()[0]; s.Sent != 2 || s.Failed != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// selfSigned is a certificate like the one that Argo CD makes for itself: of no authority
+// (argo-cd, util/settings/settings.go, "generate TLS cert").
+func selfSigned(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: from.AddDate(1000, 0, 0), BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// TestAuthorities: a server that only the file's authorities know is told, and without
+// the file it is not.
+func TestAuthorities(t *testing.T) {
+	t.Parallel()
+	s := &syncer{secret: canarytest.GitPassword, registered: make(chan struct{}, 10)}
+	s.Server = httptest.NewUnstartedServer(s)
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	l, logger := newLog(t)
+	n := notifier(t, logger, flux(t, s), strings.Replace(flux(t, s), "name=flux", "name=known,ca-file="+file(t, pem(s.Certificate().Raw)), 1))
+	n.Start(t.Context())
+	n.Landed(push(1))
+	n.Close()
+	if a, b := n.Stats()[0], n.Stats()[1]; a.Failed != 1 || b.Sent != 1 {
+		t.Errorf("%+v, %+v", a, b)
+	}
+	contains(t, strings.Join(l.all(), "\n"), "certificate signed by unknown authority")
+}

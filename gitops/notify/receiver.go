@@ -1,0 +1,165 @@
+package notify
+
+import (
+	"cmp"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Kind is what a receiver understands.
+type Kind string
+
+// The kinds of receiver.
+const (
+	// Flux is a Receiver of Flux's notification-controller with the type generic-hmac.
+	Flux Kind = "flux"
+	// ArgoCD is Argo CD's /api/webhook.
+	ArgoCD Kind = "argocd"
+	// URL is anything that takes an HTTP POST.
+	URL Kind = "url"
+)
+
+// Receiver is a recipient of notifications. Its secrets are in files, which are read for each
+// request.
+type Receiver struct {
+	// Name is what logs and metrics call it; never its URL, whose path may be secret.
+	Name string
+	Kind Kind
+	URL  string
+	// SecretFile has the secret that Flux and Argo CD know too.
+	SecretFile string
+	// As is the kind of git host whose push event Argo CD is sent: github, gitlab,
+	// bitbucket-server or gogs. It is Argo CD's alone.
+	As string
+	// Repository is the repository as the receiver knows it; empty: as muster does.
+	Repository string
+	// CAFile has certificate authorities besides the machine's, in PEM; optional.
+	CAFile string
+	// TemplateFile has the body and HeaderFile further headers, for the kind URL;
+	// both optional.
+	TemplateFile, HeaderFile string
+}
+
+// hosts are the kinds of git host whose events Argo CD takes with a secret.
+func hosts() []string { return []string{"github", "gitlab", "bitbucket-server", "gogs"} }
+
+// named is what may be a label of metrics and a word of the log.
+var named = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$`)
+
+// Parse reads a receiver as the command line gives it, as in
+// kind=flux,url=https://flux.example.com/hook/0123,secret-file=token. Its errors never
+// repeat the URL.
+func Parse(text string) (Receiver, error) {
+	var r Receiver
+	kind := ""
+	fields := map[string]*string{
+		"kind": &kind, "url": &r.URL, "name": &r.Name, "secret-file": &r.SecretFile, "as": &r.As, "repository": &r.Repository,
+		"ca-file": &r.CAFile, "template-file": &r.TemplateFile, "header-file": &r.HeaderFile,
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		field := fields[key]
+		switch {
+		case field == nil && named.MatchString(key):
+			return r, fmt.Errorf("a receiver has no %q: give kind, url, name, secret-file, as, repository, ca-file, template-file and header-file, parted by commas", key)
+		case field == nil:
+			return r, errors.New("a receiver is written as KEY=VALUE,KEY=VALUE, as in kind=flux,url=https://...,secret-file=FILE")
+		case value == "":
+			return r, fmt.Errorf("a receiver's %s is empty", key)
+		case *field != "":
+			return r, fmt.Errorf("a receiver's %s is given twice", key)
+		}
+		*field = value
+	}
+	r.Kind = Kind(kind)
+	return r, r.complete()
+}
+
+// complete checks the receiver, and fills in its name.
+func (r *Receiver) complete() error {
+	u, err := url.Parse(r.URL)
+	switch {
+	case !slices.Contains([]Kind{Flux, ArgoCD, URL}, r.Kind):
+		return errors.New("a receiver's kind is flux, argocd or url")
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
+		return errors.New("a receiver's url is https://HOST/PATH, or http:// inside of the cluster")
+	case u.User != nil:
+		return errors.New("a receiver's url must have no password in it: logs and lists of processes would show it; give a header-file")
+	case r.As != "" && r.Kind != ArgoCD:
+		return errors.New("only a receiver with kind=argocd takes as")
+	case r.As != "" && !slices.Contains(hosts(), r.As):
+		return fmt.Errorf("a receiver's as is one of %s", strings.Join(hosts(), ", "))
+	case r.Kind == URL && r.SecretFile != "":
+		return errors.New("a receiver with kind=url takes no secret-file: put what it asks for into a header-file")
+	case r.Kind != URL && r.SecretFile == "":
+		return fmt.Errorf("a receiver with kind=%s needs secret-file", r.Kind)
+	case r.Kind != URL && r.TemplateFile+r.HeaderFile != "":
+		return errors.New("only a receiver with kind=url takes template-file and header-file")
+	}
+	if r.Kind == ArgoCD && strings.Trim(u.Path, "/") == "" {
+		u.Path = "/api/webhook" // argoproj/argo-cd/docs/operator-manual/webhook.md
+		r.URL = u.String()
+	}
+	r.Name = cmp.Or(r.Name, u.Hostname())
+	if !named.MatchString(r.Name) {
+		return errors.New("a receiver's name is made of letters, digits and . _ : -, at most 100 of them")
+	}
+	return nil
+}
+
+// hostKind returns the kind of git host of a repository if the name of its host shows it; otherwise
+// github. Argo CD finds applications by the repository's address for every kind, so the kind only
+// selects the secret.
+func hostKind(repository string) string {
+	host, _ := place(repository)
+	for _, h := range []struct{ part, kind string }{
+		{"github", "github"}, {"gitlab", "gitlab"}, {"gitea", "gogs"}, {"forgejo", "gogs"}, {"codeberg", "gogs"}, {"gogs", "gogs"}, {"bitbucket", "bitbucket-server"},
+	} {
+		// Bitbucket's cloud signs nothing that Argo CD could check.
+		if strings.Contains(host, h.part) && host != "bitbucket.org" {
+			return h.kind
+		}
+	}
+	return "github"
+}
+
+// place is the host and the path of a repository's address, without .git; both are
+// empty for a path of this machine.
+func place(repository string) (host, path string) {
+	if u, err := url.Parse(repository); err == nil && u.Host != "" {
+		host, path = u.Hostname(), u.Path
+	} else if before, after, ok := strings.Cut(repository, ":"); ok && !strings.Contains(before, "/") { // git@host:path
+		host, path = before[strings.LastIndex(before, "@")+1:], after
+	}
+	path = strings.TrimSuffix(strings.Trim(path, "/"), ".git")
+	if host == "" || path == "" {
+		return "", ""
+	}
+	return strings.ToLower(host), path
+}
+
+// authorities are the machine's certificate authorities and those of the file; nil
+// without one.
+func (r Receiver) authorities() (*x509.CertPool, error) {
+	if r.CAFile == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(r.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading certificate authorities: %w", err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("reading certificate authorities: %s has none in PEM", r.CAFile)
+	}
+	return pool, nil
+}

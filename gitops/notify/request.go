@@ -1,0 +1,214 @@
+package notify
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"muster/gitops/branch"
+)
+
+const (
+	longestAnswer = 4 << 10  // bytes of an answer that are read
+	longestWords  = 200      // bytes of it that are shown
+	longestFile   = 64 << 10 // of secrets, headers and templates
+)
+
+// post sends requests to one receiver.
+type post struct {
+	Receiver
+	about  about
+	client *http.Client
+}
+
+// newPost returns what sends to a receiver. Requests end with their context alone.
+func newPost(r Receiver, a about) (post, error) {
+	a.repository = cmp.Or(r.Repository, a.repository)
+	r.As = cmp.Or(r.As, hostKind(a.repository))
+	pool, err := r.authorities()
+	if err != nil {
+		return post{}, err
+	}
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableCompression: true,
+		TLSClientConfig:        &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		MaxResponseHeaderBytes: 64 << 10, MaxIdleConns: 1, IdleConnTimeout: time.Minute,
+	}
+	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return post{r, a, client}, nil
+}
+
+// event makes the request for a push, from the files as they are now. The secrets are
+// what must not be shown of it.
+func (p post) event(push Push) (made event, secrets []string, err error) {
+	if p.Kind == URL {
+		return p.custom(push)
+	}
+	text, err := read(p.SecretFile)
+	if err != nil {
+		return event{}, nil, err
+	}
+	key := strings.TrimSpace(string(text))
+	if key == "" {
+		return event{}, nil, fmt.Errorf("%s is empty", p.SecretFile)
+	}
+	secrets = []string{key}
+	if p.Kind == Flux {
+		return fluxEvent(p.about, push, []byte(key)), secrets, nil
+	}
+	made, err = argoEvent(p.As, p.about, push, []byte(key))
+	return made, secrets, err
+}
+
+// custom is the request for a URL: the template or muster's own document, and the headers
+// of the file.
+func (p post) custom(push Push) (made event, secrets []string, err error) {
+	made = event{body: inJSON(documentOf(p.about, push)), header: http.Header{}}
+	if p.TemplateFile != "" {
+		template, err := read(p.TemplateFile)
+		if err != nil {
+			return event{}, nil, err
+		}
+		text, err := fill(string(template), p.about, push)
+		if err != nil {
+			return event{}, nil, fmt.Errorf("%s: %w", p.TemplateFile, err)
+		}
+		made.body = []byte(text)
+	}
+	if p.HeaderFile == "" {
+		return made, nil, nil
+	}
+	text, err := read(p.HeaderFile)
+	if err != nil {
+		return event{}, nil, err
+	}
+	lines := textproto.NewReader(bufio.NewReader(bytes.NewReader(append(bytes.TrimSpace(text), "\n\n"...))))
+	header, err := lines.ReadMIMEHeader()
+	if err != nil {
+		return event{}, nil, fmt.Errorf("%s: write one header on each line, as NAME: VALUE", p.HeaderFile) // the cause quotes it
+	}
+	made.header = http.Header(header)
+	for name, values := range header {
+		if name == "Content-Type" || name == "Accept" || name == "User-Agent" {
+			continue
+		}
+		for _, value := range values {
+			secrets = append(secrets, value)
+			if _, credential, ok := strings.Cut(value, " "); ok {
+				secrets = append(secrets, credential) // behind its scheme
+			}
+		}
+	}
+	return made, secrets, nil
+}
+
+// read returns a file of at most [longestFile] bytes.
+func read(name string) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, longestFile+1))
+	if err == nil && len(text) > longestFile {
+		err = fmt.Errorf("%s has more than %d bytes", name, longestFile)
+	}
+	return text, err
+}
+
+// refused is a response with a status other than success.
+type refused struct {
+	status int
+	words  string
+}
+
+// Error is the status and the receiver's own words.
+func (r refused) Error() string {
+	text := fmt.Sprintf("it answers %d %s", r.status, http.StatusText(r.status))
+	if r.words != "" {
+		text += ": " + r.words
+	}
+	return text
+}
+
+// errSilent says that a receiver took too long.
+var errSilent = fmt.Errorf("it does not answer within %s", maxTry)
+
+// again reports whether the same request may be taken a moment later.
+func again(err error) bool {
+	var r refused
+	if !errors.As(err, &r) {
+		return true
+	}
+	return r.status >= http.StatusInternalServerError || r.status == http.StatusTooManyRequests || r.status == http.StatusRequestTimeout
+}
+
+// send sends a push. The error never has the URL or a secret in it.
+func (p post) send(ctx context.Context, push Push) error {
+	made, secrets, err := p.event(push)
+	if err != nil {
+		return err
+	}
+	return p.do(ctx, http.MethodPost, made, secrets)
+}
+
+// do sends one request. Redirects are not followed: what is sent is signed for this
+// receiver, and a POST that is redirected may arrive as a GET.
+func (p post) do(ctx context.Context, method string, made event, secrets []string) error {
+	request, err := http.NewRequestWithContext(ctx, method, p.URL, bytes.NewReader(made.body))
+	if err != nil {
+		return errors.New("its url cannot be read: write it as https://HOST/PATH")
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", "muster")
+	for name, values := range made.header {
+		request.Header[name] = values
+	}
+	answer, err := p.client.Do(request)
+	switch address := (*url.Error)(nil); {
+	case errors.Is(err, context.DeadlineExceeded):
+		return errSilent
+	case errors.As(err, &address): // which shows the whole URL
+		return errors.New(words(branch.Censor(address.Err.Error(), secrets...)))
+	case err != nil:
+		return errors.New(words(branch.Censor(err.Error(), secrets...)))
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, longestAnswer))
+	switch {
+	case answer.StatusCode < http.StatusMultipleChoices:
+		return nil
+	case answer.StatusCode < http.StatusBadRequest:
+		return refused{answer.StatusCode, redirection(answer)}
+	}
+	return refused{answer.StatusCode, words(branch.Censor(string(text), secrets...))}
+}
+
+// redirection says where to, by host alone: what follows it may be secret.
+func redirection(answer *http.Response) string {
+	to, err := answer.Location()
+	if err != nil {
+		return "redirects are not followed"
+	}
+	return words(fmt.Sprintf("redirects are not followed; it leads to %s://%s: give that address", to.Scheme, to.Host))
+}
+
+// words is the beginning of an answer, in one line.
+func words(text string) string {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
+	if len(text) > longestWords {
+		text = strings.ToValidUTF8(text[:longestWords], "") + "..."
+	}
+	return text
+}
