@@ -125,7 +125,7 @@ func (d *demo) decision(out io.Writer) error {
 		return err
 	}
 	commit, message, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	fmt.Fprintf(out, "\nThe largest dispatch, at %s, in the words of its commit %s:\n", d.largest.Decision.At().Format("15:04:05"), commit)
+	fmt.Fprintf(out, "\nThe largest order, at %s, as commit %s explains it:\n", d.largest.Decision.At().Format("15:04:05"), commit)
 	for line := range strings.Lines(message) {
 		fmt.Fprintln(out, strings.TrimRight("  "+clipped(strings.TrimSuffix(line, "\n"), pageWidth-2), " "))
 	}
