@@ -47,7 +47,7 @@ import (
 //     ordered in its place, and it came all the same; or it was late, and so others were
 //     ordered.
 //
-// [audit.excuses] counts the causes of the last kind.
+// [audit.causes] counts the causes of the last kind, and [audit.checkUnused] asserts that they exist.
 type audit struct {
 	w      *scenario
 	failed bool
@@ -76,6 +76,7 @@ type audit struct {
 	instead    map[string]int  // by queue: agents ordered in place of others that may still come
 	doubled    int             // agents that came though others were ordered in their place
 	overdue    int             // the same, because they were late
+	opened     bool            // a circuit breaker was open at a commit
 	commits    map[ledger.Kind]int
 }
 
@@ -134,6 +135,7 @@ func (a *audit) pushed(pushed []*commit) {
 		if c.operation.Kind != ledger.Repair {
 			a.checkFleet(m, c, o.Name)
 		}
+		a.opened = a.opened || o.State.Breaker.Open()
 		if o.State.Breaker.Open() && c.operation.Decision.Closes {
 			a.checkClosing(c, o)
 		}
@@ -848,12 +850,19 @@ func (a *audit) exact() bool {
 	return r.people+r.tampers+r.meddle+r.hidden+r.drains+r.deletions+r.crashPod == 0 && r.skew >= -plan.Grace
 }
 
-// excuses counts the causes for which agents ordered for a job leave without one.
-func (a *audit) excuses() (n int, text string) {
-	jobs := a.w.server.Jobs()
+// cause is a reason outside of muster for which agents that were ordered for jobs leave without one.
+type cause struct {
+	name   string
+	agents int
+	// possible reports whether the scenario contains what leads to it.
+	possible bool
+}
+
+// causes counts the agents that were ordered for jobs and may leave without one, by cause.
+func (a *audit) causes() []cause {
 	cancelled, foreign, upkeep, mixed, more := 0, 0, 0, 0, 0
 	had := map[string]bool{} // agents
-	for _, j := range jobs {
+	for _, j := range a.w.server.Jobs() {
 		again := had[j.Agent]
 		had[j.Agent] = true
 		switch x := a.agents[j.Agent]; {
@@ -871,10 +880,43 @@ func (a *audit) excuses() (n int, text string) {
 			mixed++
 		}
 	}
-	ahead := min(a.lookahead, len(a.upcoming)) // "Look-ahead dispatches once for an upcoming job" (docs/reference/decision.md)
-	n = cancelled + foreign + upkeep + more + mixed + a.reserved + a.idledPause + ahead + a.loose + a.again + a.delayed + a.astray[0] + a.swapped + a.doubled + a.overdue
-	return n, fmt.Sprintf("cancelled %d, by others %d, by upkeep %d, by agents that stay %d, by agents of another kind %d, reserved %d, paused %d, ahead %d, unknowable %d, run again %d, late %d, astray %d, swapped %d, not counted on %d, given up %d",
-		cancelled, foreign, upkeep, more, mixed, a.reserved, a.idledPause, ahead, a.loose, a.again, a.delayed, a.astray[0], a.swapped, a.doubled, a.overdue)
+	r, k := a.w.rates, a.w.work
+	some := func(has func(o *overlay) bool) bool { return slices.ContainsFunc(a.w.overlays, has) }
+	ordered := func(has func(x *order) bool) bool { return slices.ContainsFunc(a.orders, has) }
+	edited := r.people+r.policies+r.meddle+r.edits+r.tampers+r.reuses+r.templates+r.autos+r.crowds > 0
+	return []cause{
+		{"cancelled", cancelled, k.cancelled+r.fleeting > 0},
+		{"by agents that are not muster's", foreign, k.foreign+r.twin > 0 || a.w.namesake != nil},
+		{"by the warm pool", upkeep, some(func(o *overlay) bool { return o.least > 0 })},
+		{"by reusable agents", more, ordered(func(x *order) bool { return x.Uptime > 0 })},
+		{"by agents with other tags", mixed, len(a.w.overlays) > 1},
+		{"reserved", a.reserved, k.reserved > 0},
+		{"paused", a.idledPause, len(a.w.pauses) > 0},
+		// "Look-ahead dispatches once for an upcoming job" (docs/reference/decision.md).
+		{"ahead", min(a.lookahead, len(a.upcoming)), len(a.upcoming) > 0},
+		{"unknowable", a.loose, edited || r.hidden > 0},
+		{"replaced", a.again, r.drains+r.deletions+r.crashPod+r.twin > 0},
+		{"late", a.delayed, r.skew < 0 || some(func(o *overlay) bool { return o.kube.NoHook })},
+		{"in another cluster", a.astray[0], a.w.second != ""},
+		{"swapped", a.swapped, len(a.w.overlays) > 1},
+		{"presumed lost by the breaker", a.doubled, a.opened},
+		{"overdue", a.overdue, r.autos > 0 || some(func(o *overlay) bool { return o.spec.auto })},
+	}
+}
+
+// checkUnused asserts that agents which were ordered for jobs left without one only for causes that
+// the scenario contains, and no more of them than these causes explain.
+func (a *audit) checkUnused() {
+	explained := 0
+	for _, c := range a.causes() {
+		explained += c.agents
+		if c.agents > 0 && !c.possible {
+			a.failf("%d agents are counted as unused because of %q, which the scenario does not contain", c.agents, c.name)
+		}
+	}
+	if a.idled[0] > explained {
+		a.failf("%d agents that were ordered for jobs left without one, at most %d should: %v", a.idled[0], explained, a.causes())
+	}
 }
 
 // cameBack counts the jobs after which an agent that stays may have waited for another.

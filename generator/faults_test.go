@@ -78,10 +78,9 @@ func (w *scenario) story() string {
 }
 
 func (w *scenario) sums() string {
-	n, text := w.audit.excuses()
 	s := w.server.Stats()
-	return fmt.Sprintf("%d jobs, %d agents ordered in %d dispatches, %d came, worked %v, left idle %v, excuses %d (%s), commits %v",
-		s.Runnable, w.audit.total(), len(w.audit.orders), len(w.audit.agents), w.audit.worked, w.audit.idled, n, text, w.audit.commits)
+	return fmt.Sprintf("%d jobs, %d agents ordered in %d dispatches, %d came, worked %v, left idle %v, causes %v, commits %v",
+		s.Runnable, w.audit.total(), len(w.audit.orders), len(w.audit.agents), w.audit.worked, w.audit.idled, w.audit.causes(), w.audit.commits)
 }
 
 func (a *audit) total() int {
@@ -245,10 +244,7 @@ func (w *scenario) conclude() {
 	if w.audit.failed {
 		return
 	}
-	excused, why := w.audit.excuses()
-	if w.audit.idled[0] > excused {
-		w.audit.failf("%d agents that were ordered for jobs left without one, %d are excused: %s", w.audit.idled[0], excused, why)
-	}
+	w.audit.checkUnused()
 	most := w.audit.loose + w.audit.overdue + w.audit.again + w.audit.overdue + w.audit.astray[1] + w.audit.cameBack()
 	for _, o := range w.overlays {
 		most += o.least*(1+o.edges) + int(o.turns+o.turnsUntil(w.since()))

@@ -7,9 +7,8 @@ import (
 	"muster/gitops/branch"
 )
 
-// Record is one commit of a log. It is one of three: a commit of muster's,
-// whose Entry is set; one that was muster's and cannot be read, whose Damage is
-// set; and one of anybody else, with neither.
+// Record is one commit of a log. Entry is set if muster wrote the commit, and Damage if muster wrote
+// it and it can no longer be read. If neither is set, somebody else wrote it.
 type Record struct {
 	// Commit is the commit itself.
 	Commit branch.Commit

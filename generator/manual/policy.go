@@ -96,8 +96,7 @@ func Resume(tree fs.FS, o *fleet.Overlay, now time.Time) (Edit, error) {
 	return change(tree, o, "resume", edit, now)
 }
 
-// without are the overrides that are in force or will be, without what they say of
-// some settings.
+// without returns the present and future overrides without the named settings.
 func without(all []plan.Override, now time.Time, names []string) []plan.Override {
 	var kept []plan.Override
 	for _, o := range all {

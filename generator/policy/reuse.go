@@ -13,7 +13,7 @@ import (
 )
 
 // The bounds of the fields of reuse. With the shortest idle, an agent takes a job that is pending
-// when its own ends, and otherwise exits after it has asked Buildkite once (if it polls: at its
+// when its own ends, and otherwise exits after one request to Buildkite (if it polls: at its
 // next ping, some 10 seconds later). The longest uptime equals that of warmIdleTimeout: the base's
 // activeDeadlineSeconds must cover the time for which an agent may run.
 const (

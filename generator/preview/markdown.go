@@ -103,8 +103,7 @@ func changedLines(text string) string {
 	return kept.String()
 }
 
-// markdown writes the change of a group. shown has the Jobs that were shown, and
-// of which overlay.
+// markdown writes the change of a group. shown maps each Job that was written before to its overlay.
 func (g group) markdown(b *strings.Builder, shown map[string]string) {
 	var names []string
 	for _, name := range g.overlays {

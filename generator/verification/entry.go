@@ -15,7 +15,7 @@ import (
 	"muster/gitops/branch"
 )
 
-// entry verifies one of muster's commits. An error concerns reading only.
+// entry verifies a commit that muster wrote. An error means that it could not be read.
 func (w *worker) entry(ctx context.Context, p Push, at int) (Finding, error) {
 	r := &p.Records[at]
 	f := w.finding(r)

@@ -43,8 +43,8 @@ const (
 	People Verdict = "people"
 )
 
-// Failed reports whether a commit with the verdict is one of muster's that does not
-// follow.
+// Failed reports whether muster wrote a commit with this verdict and its content does not follow
+// from its inputs.
 func (v Verdict) Failed() bool { return v == ByHand || v == Forged || v == Malformed }
 
 // Confirmed reports whether a commit with the verdict was reproduced, or does not claim to be

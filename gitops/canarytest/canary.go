@@ -99,9 +99,8 @@ func Controls(text string) []string {
 	return found
 }
 
-// mention is what forges and chats take for a person's or a group's name
-// (github.com: a name behind @ that follows no word), closing what forges take for
-// an order to close an issue.
+// mention matches a mention of a person or group on git hosts and in chats (on github.com, a name
+// after an @ that no word precedes). closing matches keywords that close an issue on git hosts.
 var (
 	mention = regexp.MustCompile(`(^|[^\pL\pN_.])@[\pL\pN_]`)
 	closing = regexp.MustCompile(`(?i)(close[sd]?|fix(es|ed)?|resolve[sd]?):? +([\w./-]*#[0-9]|https?://)`)

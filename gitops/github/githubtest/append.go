@@ -30,8 +30,8 @@ type CommitInput struct {
 // refID is the identifier of the branch main in GraphQL.
 const refID = "REF_kwDOABPHjbBtYWlu"
 
-// graphQLError is an error beside, or in place of, the data. "type" is none of the
-// specification's, and GitHub's.
+// graphQLError is an entry of "errors" in a GraphQL response. The field "type" is an extension of
+// GitHub.
 type graphQLError struct {
 	Type    string   `json:"type"`
 	Path    []string `json:"path,omitempty"`

@@ -316,7 +316,7 @@ func mayWrite(r *http.Request) error {
 	return nil
 }
 
-// mayCheck refuses what is no App's token.
+// mayCheck returns an error unless the request has the token of a GitHub App.
 func mayCheck(r *http.Request) error {
 	if strings.HasSuffix(r.Header.Get("Authorization"), " "+PersonalToken) {
 		return problem{http.StatusForbidden, "Resource not accessible by personal access token"}

@@ -167,8 +167,8 @@ func (s *Server) tooLarge(files, bytes int) bool {
 	return s.max > 0 && files > s.max || s.maxBytes > 0 && bytes > s.maxBytes
 }
 
-// Made is what was asked to be written so far, by the mutation or the end of the path, as
-// in "createCommitOnBranch": 2, "trees": 1, refused requests included.
+// Made returns the number of write requests so far, rejected ones included, by mutation or last path
+// segment, as in "createCommitOnBranch": 2, "trees": 1.
 func (s *Server) Made() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
