@@ -23,6 +23,8 @@ type division struct {
 	idle   []IdleAgents
 	flying []flight
 	flow   *flow
+	// mayDispatch reports for each share whether its overlay may dispatch anything now.
+	mayDispatch []bool
 }
 
 // source is a node of the flow that agents come from.
@@ -189,6 +191,10 @@ func newDivision(shares []*share, jobs []Demand, idle []IdleAgents, flying []fli
 		}
 	}
 	d.flow = newFlow(supply, demand, d.takers(len(demand)))
+	for _, s := range shares {
+		forMin, room := s.mayDispatch(now)
+		d.mayDispatch = append(d.mayDispatch, forMin+room > 0)
+	}
 	d.serveIdle()
 	d.serveThere()
 	d.serveOrdered(now)
@@ -216,9 +222,18 @@ func (d *division) serveIdle() {
 	d.serve(0, idle, toBuffer)
 }
 
-// serve lets the sources from first to last serve one kind of what overlays ask for.
+// serve lets the sources from first to last serve one kind of what overlays ask for. Overlays
+// that may dispatch come first: if agents of one that may not dispatch were left for its own look-ahead
+// or buffer, another overlay would dispatch in their place.
 func (d *division) serve(first, last int, kind sinkKind) {
-	d.flow.serveAll(first, last, d.sinkNumber(sink{kind, 0}), d.sinkNumber(sink{kind + 1, 0}))
+	for _, may := range []bool{true, false} {
+		for i := range d.shares {
+			if d.mayDispatch[i] == may {
+				j := d.sinkNumber(sink{kind, i})
+				d.flow.serveAll(first, last, j, j+1)
+			}
+		}
+	}
 }
 
 // serveThere lets the agents in flight serve, and then all that are there what they are
