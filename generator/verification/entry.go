@@ -116,10 +116,7 @@ func (w *worker) outside(e *ledger.Entry, changed []branch.Difference) []string 
 			files = append(files, d.Path)
 		}
 	}
-	if len(files) > 0 {
-		return []string{fmt.Sprintf("it changes %s, outside of %s", some(files), own)}
-	}
-	return nil
+	return unexpected(files, "outside of "+own)
 }
 
 // claims says what a commit of any version cannot be: one that changes other dispatches
@@ -139,10 +136,15 @@ func (w *worker) claims(e *ledger.Entry, changed []branch.Difference) []string {
 			files = append(files, d.Path)
 		}
 	}
-	if len(files) > 0 {
-		return []string{fmt.Sprintf("it changes %s, which its trailers do not name", some(files))}
+	return unexpected(files, "which its trailers do not name")
+}
+
+// unexpected describes files that a commit should not change; nil if there are none.
+func unexpected(files []string, why string) []string {
+	if len(files) == 0 {
+		return nil
 	}
-	return nil
+	return []string{fmt.Sprintf("it changes %s, %s", some(files), why)}
 }
 
 // again replays a commit and compares the result, for each tick that it may belong to,
@@ -226,7 +228,7 @@ func (w *worker) againIn(ctx context.Context, tick Push, at int, changed []branc
 		return nil
 	}
 	f.Verdict = Follows
-	if said := strings.TrimSpace(e.Subject + "\n\n" + e.Prose); said != strings.TrimSpace(ledger.Text(ops[i])) {
+	if messageOf(e) != strings.TrimSpace(ledger.Text(ops[i])) {
 		f.Notes = append(f.Notes, "it gives its reasons in other words than this muster")
 	}
 	return nil

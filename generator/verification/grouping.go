@@ -51,7 +51,7 @@ func (g *grouping) leaves(c *branch.Commit) bool {
 }
 
 // add takes the next record, and reports whether more are wanted.
-func (g *grouping) add(r ledger.Record, unit func(unit)) bool {
+func (g *grouping) add(r ledger.Record, done func(unit)) bool {
 	if g.ended { // what is further back says what the last push was decided on
 		return g.extend(r)
 	}
@@ -71,15 +71,15 @@ func (g *grouping) add(r ledger.Record, unit func(unit)) bool {
 	if r.Entry == nil {
 		records := g.open.push.Records
 		if n := len(records); n > 0 && len(records[n-1].Commit.Parents) > 0 && records[n-1].Commit.Parents[0] == r.Commit.ID {
-			g.close(unit)
+			g.close(done)
 		}
 		if !old {
-			unit(ofOthers(r))
+			done(unit{other: &r})
 		}
 		return true
 	}
 	if !g.open.push.Add(r) {
-		g.close(unit)
+		g.close(done)
 		g.open.push.Add(r)
 	}
 	g.open.wanted++
@@ -90,8 +90,6 @@ func (g *grouping) add(r ledger.Record, unit func(unit)) bool {
 func (g *grouping) extend(r ledger.Record) bool {
 	return len(g.open.push.Records) > 0 && g.open.push.Add(r)
 }
-
-func ofOthers(r ledger.Record) unit { return unit{other: &r} }
 
 // close ends the open push.
 func (g *grouping) close(done func(unit)) {

@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -301,13 +302,4 @@ func differences(e *ledger.Entry, d plan.Decision) []string {
 }
 
 // someOf names the first of dispatches.
-func someOf(ids []string) string {
-	const most = 3
-	switch more := len(ids) - most; {
-	case len(ids) == 0:
-		return "no dispatch"
-	case more > 0:
-		return fmt.Sprintf("%s and %d more", strings.Join(ids[:most], ", "), more)
-	}
-	return strings.Join(ids, ", ")
-}
+func someOf(ids []string) string { return cmp.Or(some(ids), "no dispatch") }

@@ -41,39 +41,27 @@ func below(name, dir string) bool {
 	return dir == "." || name == dir || strings.HasPrefix(name, dir+"/")
 }
 
-// Open implements [fs.FS].
-func (f files) Open(name string) (fs.File, error) {
+// read reads a name with a function of [io/fs], from the tree that has it.
+func read[T any](f files, op, name string, read func(fs.FS, string) (T, error)) (T, error) {
 	tree, err := f.of(name)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+		var none T
+		return none, &fs.PathError{Op: op, Path: name, Err: err}
 	}
-	return tree.Open(name)
+	return read(tree, name)
 }
 
+// Open implements [fs.FS].
+func (f files) Open(name string) (fs.File, error) { return read(f, "open", name, fs.FS.Open) }
+
 // ReadFile implements [fs.ReadFileFS].
-func (f files) ReadFile(name string) ([]byte, error) {
-	tree, err := f.of(name)
-	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
-	}
-	return fs.ReadFile(tree, name)
-}
+func (f files) ReadFile(name string) ([]byte, error) { return read(f, "read", name, fs.ReadFile) }
 
 // ReadDir implements [fs.ReadDirFS].
 func (f files) ReadDir(name string) ([]fs.DirEntry, error) {
-	tree, err := f.of(name)
-	if err != nil {
-		return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
-	}
-	all, err := fs.ReadDir(tree, name)
+	all, err := read(f, "readdir", name, fs.ReadDir)
 	return slices.DeleteFunc(all, func(e fs.DirEntry) bool { return !f.seen(path.Join(name, e.Name())) }), err
 }
 
 // Stat implements [fs.StatFS].
-func (f files) Stat(name string) (fs.FileInfo, error) {
-	tree, err := f.of(name)
-	if err != nil {
-		return nil, &fs.PathError{Op: "stat", Path: name, Err: err}
-	}
-	return fs.Stat(tree, name)
-}
+func (f files) Stat(name string) (fs.FileInfo, error) { return read(f, "stat", name, fs.Stat) }

@@ -79,9 +79,11 @@ type Finding struct {
 // Failed reports whether the commit is one of muster's that does not follow, or whose signature
 // was to be verified and is not good.
 func (f *Finding) Failed() bool {
-	muster := f.Verdict != People
-	return f.Verdict.Failed() || muster && f.Signature != "" && f.Signature != Good
+	return f.Verdict.Failed() || f.Verdict != People && f.unproven()
 }
+
+// unproven reports whether the signature was to be verified and is not good.
+func (f *Finding) unproven() bool { return f.Signature != "" && f.Signature != Good }
 
 // Signature is git's verdict on a commit's signature.
 type Signature string
@@ -183,7 +185,7 @@ func (c *Count) add(f *Finding) {
 	if f.Verdict == Follows && len(f.Notes) > 0 {
 		c.OtherMessage++
 	}
-	if f.Signature != "" && f.Signature != Good && f.Verdict != People {
+	if f.unproven() && f.Verdict != People {
 		c.Unproven++
 	}
 	if f.Failed() {
@@ -193,10 +195,9 @@ func (c *Count) add(f *Finding) {
 
 // move counts a repair as what it turned out to be.
 func (c *Count) move(f *Finding) {
-	failed := f.Signature != "" && f.Signature != Good // is counted already
 	c.Verdicts[Repair]--
 	c.Verdicts[f.Verdict]++
-	if !failed {
+	if !f.unproven() { // else it is counted already
 		c.Failed++
 	}
 }

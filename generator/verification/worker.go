@@ -1,9 +1,11 @@
 package verification
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -39,13 +41,8 @@ func (w *worker) loader(queue, loaded string) *fleet.Loader {
 	l := w.loaders[key]
 	if l == nil {
 		if len(w.loaders) >= maxLoaders {
-			oldest := ""
-			for k, x := range w.loaders {
-				if oldest == "" || x.used < w.loaders[oldest].used {
-					oldest = k
-				}
-			}
-			delete(w.loaders, oldest)
+			oldest := func(a, b string) int { return cmp.Compare(w.loaders[a].used, w.loaders[b].used) }
+			delete(w.loaders, slices.MinFunc(slices.Collect(maps.Keys(w.loaders)), oldest))
 		}
 		l = &loaderOf{Loader: w.Loader().InFleet(loaded)}
 		w.loaders[key] = l
@@ -173,13 +170,13 @@ func (w *worker) touches(ctx context.Context, before, after string) (files []str
 	return files, added, err
 }
 
-// some names the first of files.
-func some(files []string) string {
+// some lists the first names, and how many more there are.
+func some(names []string) string {
 	const most = 3
-	if more := len(files) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(files[:most], ", "), more)
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
 	}
-	return strings.Join(files, ", ")
+	return strings.Join(names, ", ")
 }
 
 // fleetOf is the tag of the fleet that agents of a commit carry: it is the writer's, who
