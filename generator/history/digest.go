@@ -1,9 +1,9 @@
 package history
 
 import (
-	"cmp"
 	"maps"
 	"slices"
+	"time"
 )
 
 // By is what a digest sums up by.
@@ -15,6 +15,9 @@ const (
 	Hour    By = "hour"
 	Overlay By = "overlay"
 )
+
+// layouts are the keys of the totals of a time.
+var layouts = map[By]string{Day: time.DateOnly, Hour: "2006-01-02T15:00Z"}
 
 // Total is a line of a digest: the totals of the rows of one day, hour or overlay.
 type Total struct {
@@ -50,12 +53,8 @@ type Digest struct {
 // Add takes a row.
 func (d *Digest) Add(r Row) {
 	key := r.Overlay
-	switch d.By {
-	case Day:
-		key = r.At.UTC().Format("2006-01-02")
-	case Hour:
-		key = r.At.UTC().Format("2006-01-02T15:00Z")
-	case Overlay:
+	if layout := layouts[d.By]; layout != "" {
+		key = r.At.UTC().Format(layout)
 	}
 	if d.totals == nil {
 		d.totals = map[string]*Total{}
@@ -113,8 +112,8 @@ func (d *Digest) Totals() []Total {
 	for _, key := range slices.Sorted(maps.Keys(d.totals)) {
 		all = append(all, *d.totals[key])
 	}
-	if d.By == Day || d.By == Hour {
-		slices.SortFunc(all, func(a, b Total) int { return cmp.Compare(b.Key, a.Key) })
+	if layouts[d.By] != "" {
+		slices.Reverse(all)
 	}
 	return all
 }

@@ -6,6 +6,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -146,13 +147,7 @@ type Change struct {
 
 // String is the change in a few words, as in "max 10 -> 40".
 func (c Change) String() string {
-	text := func(value string) string {
-		if value == "" {
-			return "none"
-		}
-		return value
-	}
-	return c.Setting + " " + text(c.Before) + " -> " + text(c.After)
+	return c.Setting + " " + cmp.Or(c.Before, "none") + " -> " + cmp.Or(c.After, "none")
 }
 
 // sentence joins changes.

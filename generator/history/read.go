@@ -4,6 +4,7 @@ import (
 	"iter"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -221,10 +222,8 @@ func (m *maker) reason(e *ledger.Entry) string {
 	pending, _ := e.Observation.Count(m.Name(e.Overlay))
 	upcoming := 0
 	for _, j := range e.Observation.Jobs {
-		for _, o := range j.Overlays {
-			if o == m.Name(e.Overlay) {
-				upcoming += j.Upcoming
-			}
+		if slices.Contains(j.Overlays, m.Name(e.Overlay)) {
+			upcoming += j.Upcoming
 		}
 	}
 	var words []string
@@ -238,11 +237,8 @@ func (m *maker) reason(e *ledger.Entry) string {
 	}
 	say(pending, "pending")
 	say(upcoming, "upcoming")
-	for _, id := range e.Dispatches {
-		if plan.WarmPoolID(id) {
-			words = append(words, "warm pool")
-			break
-		}
+	if slices.ContainsFunc(e.Dispatches, plan.WarmPoolID) {
+		words = append(words, "warm pool")
 	}
 	if len(words) == 0 {
 		return "nothing pending"

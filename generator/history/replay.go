@@ -2,6 +2,7 @@ package history
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -133,13 +134,11 @@ func observed(o plan.Observation, s plan.Supply) Sample {
 	x := Sample{Overlay: s.Overlay, At: o.At, Busy: s.Busy, Connected: s.Own + s.Stopping}
 	x.Pending, x.Idle = o.Count(s.Overlay)
 	for _, d := range o.Jobs {
-		if d.Pending == 0 || d.Oldest == nil || !x.Oldest.IsZero() && !d.Oldest.Before(x.Oldest) {
+		if d.Pending == 0 || d.Oldest == nil || !slices.Contains(d.Overlays, s.Overlay) {
 			continue
 		}
-		for _, name := range d.Overlays {
-			if name == s.Overlay {
-				x.Oldest = *d.Oldest
-			}
+		if x.Oldest.IsZero() || d.Oldest.Before(x.Oldest) {
+			x.Oldest = *d.Oldest
 		}
 	}
 	return x

@@ -15,46 +15,51 @@ import (
 // Changes lists the settings in which two policies differ, in the order in which the
 // documentation has them, then each schedule's and each override's.
 func Changes(before, after plan.Policy) []Change {
-	all := settingChanges(before, after)
-	all = append(all, listChanges(schedules(before), schedules(after), func(name string) string { return "schedule " + strconv.Quote(name) })...)
-	return append(all, listChanges(overrides(before), overrides(after), func(until string) string { return "override until " + until })...)
+	return slices.Concat(
+		settingChanges("", settings(before), settings(after)),
+		listChanges("schedule %q", schedules(before), schedules(after)),
+		listChanges("override until %s", overrides(before), overrides(after)),
+	)
 }
 
-func settingChanges(before, after plan.Policy) []Change {
+// settingChanges compares two lists of the same settings. Their names follow a label.
+func settingChanges(label string, was, is []setting) []Change {
 	var all []Change
-	was, is := settings(before), settings(after)
 	for i, s := range is {
 		if s.value != was[i].value {
-			all = append(all, Change{Setting: s.name, Before: was[i].value, After: s.value})
+			all = append(all, Change{Setting: label + s.name, Before: was[i].value, After: s.value})
 		}
 	}
 	return all
 }
 
-// listChanges compares what two lists have by name.
-func listChanges(from, to map[string][]setting, label func(name string) string) []Change {
+// listChanges compares what two lists have by name. format is how a name is shown.
+func listChanges(format string, from, to lists) []Change {
 	var all []Change
 	names := slices.Sorted(maps.Keys(from))
-	for name := range to {
-		if _, both := from[name]; !both {
-			names = append(names, name)
-		}
-	}
+	names = slices.AppendSeq(names, maps.Keys(to))
 	slices.Sort(names)
-	for _, name := range names {
-		a, hadOne := from[name]
-		b, hasOne := to[name]
-		if !hadOne || !hasOne {
-			all = append(all, Change{Setting: label(name), Before: joined(a), After: joined(b)})
-			continue
-		}
-		for i := range b {
-			if a[i].value != b[i].value {
-				all = append(all, Change{Setting: label(name) + " " + b[i].name, Before: a[i].value, After: b[i].value})
-			}
+	for _, name := range slices.Compact(names) {
+		a, b, label := from[name], to[name], fmt.Sprintf(format, name)
+		if a != nil && b != nil {
+			all = append(all, settingChanges(label+" ", a, b)...)
+		} else {
+			all = append(all, Change{Setting: label, Before: joined(a), After: joined(b)})
 		}
 	}
 	return all
+}
+
+// lists are the settings of schedules or overrides, by name.
+type lists map[string][]setting
+
+// add adds the settings of one. Of several of one name each further one is counted.
+func (l lists) add(name string, all []setting) {
+	unique := name
+	for n := 2; l[unique] != nil; n++ {
+		unique = fmt.Sprintf("%s (%d)", name, n)
+	}
+	l[unique] = all
 }
 
 // setting is one setting of a policy, as a person would write it; empty is none.
@@ -70,15 +75,10 @@ func settings(p plan.Policy) []setting {
 	return all
 }
 
-// schedules are the settings of each schedule, by its name. Of several of one name
-// each further one is counted.
-func schedules(p plan.Policy) map[string][]setting {
-	all := map[string][]setting{}
+// schedules are the settings of each schedule, by its name.
+func schedules(p plan.Policy) lists {
+	all := lists{}
 	for _, s := range p.Schedules {
-		name := s.Name
-		for n := 2; all[name] != nil; n++ {
-			name = fmt.Sprintf("%s (%d)", s.Name, n)
-		}
 		var days []string
 		for i, on := range s.Days {
 			if on {
@@ -89,32 +89,28 @@ func schedules(p plan.Policy) map[string][]setting {
 		if s.Zone != nil {
 			zone = s.Zone.String()
 		}
-		all[name] = []setting{{"days", strings.Join(days, " ")}, {"from", clock(s.From)}, {"to", clock(s.To)}, {"timeZone", zone}}
+		list := []setting{{"days", strings.Join(days, " ")}, {"from", clock(s.From)}, {"to", clock(s.To)}, {"timeZone", zone}}
 		for _, f := range policy.Scheduled() {
-			all[name] = append(all[name], setting{f.Name, optional(*f.Schedule(&s))})
+			list = append(list, setting{f.Name, optional(*f.Schedule(&s))})
 		}
+		all.add(s.Name, list)
 	}
 	return all
 }
 
-// overrides are the settings of each override, by when it ends. Of several that end
-// together each further one is counted.
-func overrides(p plan.Policy) map[string][]setting {
-	all := map[string][]setting{}
+// overrides are the settings of each override, by when it ends.
+func overrides(p plan.Policy) lists {
+	all := lists{}
 	for _, o := range p.Overrides {
-		until := o.Until.UTC().Format(time.RFC3339)
-		name := until
-		for n := 2; all[name] != nil; n++ {
-			name = fmt.Sprintf("%s (%d)", until, n)
+		var list []setting
+		for _, f := range policy.Overridable() {
+			list = append(list, setting{f.Name, optional(*f.Override(&o))})
 		}
 		paused := ""
 		if o.Paused {
 			paused = "true"
 		}
-		for _, f := range policy.Overridable() {
-			all[name] = append(all[name], setting{f.Name, optional(*f.Override(&o))})
-		}
-		all[name] = append(all[name], setting{"paused", paused})
+		all.add(o.Until.UTC().Format(time.RFC3339), append(list, setting{"paused", paused}))
 	}
 	return all
 }
@@ -134,11 +130,9 @@ func joined(all []setting) string {
 	for _, s := range all {
 		switch {
 		case s.value == "":
-		case s.name == "days", s.name == "timeZone":
-			words = append(words, s.value)
 		case s.name == "to":
 			words[len(words)-1] += "-" + s.value
-		case s.name == "from":
+		case s.name == "days", s.name == "from", s.name == "timeZone":
 			words = append(words, s.value)
 		default:
 			words = append(words, s.name+" "+s.value)
