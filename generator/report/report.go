@@ -133,9 +133,12 @@ func (c Config) Read(records iter.Seq2[ledger.Record, error]) (Report, error) {
 	if c.MaxEntries == 0 {
 		c.MaxEntries = maxEntries
 	}
-	m := &maker{Config: c, report: Report{From: c.From, To: c.To}, overlays: map[string]*Overlay{}, days: map[time.Time]*Day{}}
+	m := &maker{
+		Config: c, report: Report{From: c.From, To: c.To}, overlays: map[string]*Overlay{}, days: map[time.Time]*Day{},
+		filter: history.Filter{Overlays: c.Names}, known: map[string]bool{}, texts: map[string]string{},
+		hours: history.Digest{By: history.Hour}, byName: history.Digest{By: history.Overlay}, byDay: history.Digest{By: history.Day},
+	}
 	h := history.Config{Overlays: c.Overlays, Now: c.Now, Since: c.From.Add(-Lookback), Edits: c.Edits, Count: &m.report.Count}
-	m.filter, m.known = history.Filter{Overlays: c.Names}, map[string]bool{}
 	for row, err := range h.Rows(m.keep(records)) {
 		if err != nil {
 			return Report{}, err
@@ -168,7 +171,6 @@ type maker struct {
 // keep passes records on, and keeps the entries among them.
 func (m *maker) keep(records iter.Seq2[ledger.Record, error]) iter.Seq2[ledger.Record, error] {
 	return func(yield func(ledger.Record, error) bool) {
-		m.texts = map[string]string{}
 		for r, err := range records {
 			if r.Entry != nil {
 				if len(m.entries) == m.MaxEntries {
@@ -216,7 +218,6 @@ func (m *maker) row(r history.Row) {
 	if !m.within(r.At) || !m.filter.Wants(r) {
 		return
 	}
-	m.hours.By, m.byName.By, m.byDay.By = history.Hour, history.Overlay, history.Day
 	m.hours.Add(r)
 	m.byDay.Add(r)
 	day := m.day(r.At)
@@ -224,7 +225,10 @@ func (m *maker) row(r history.Row) {
 		m.byName.Add(r)
 		o := m.overlay(r.Overlay)
 		if r.Operation == history.Dispatch {
-			m.order(o, r)
+			if strings.HasPrefix(r.Why, "probe") {
+				o.Probes += r.Agents
+			}
+			m.orders = append(m.orders, r)
 			unused(&o.Unused, r)
 			unused(&day.Unused, r)
 		}
@@ -256,13 +260,6 @@ func unused(b *Bounds, r history.Row) {
 	o := r.Outcome
 	b.Min += o.Unused
 	b.Max += o.Registered - o.HadJob
-}
-
-func (m *maker) order(o *Overlay, r history.Row) {
-	if strings.HasPrefix(r.Why, "probe") {
-		o.Probes += r.Agents
-	}
-	m.orders = append(m.orders, r)
 }
 
 func (m *maker) overlay(name string) *Overlay {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -81,23 +82,28 @@ var (
 
 // connected are the columns of pod-hours and of what they cost.
 func connected(p Price) []field {
-	hours := func(title string, of func(Range) time.Duration) field {
-		return field{title, func(f Figures) string { return fmt.Sprintf("%.1f", of(f.Connected).Hours()) }, true}
-	}
-	about := func(x Range) time.Duration { return (x.Min + x.Max) / 2 }
-	least, most := func(x Range) time.Duration { return x.Min }, func(x Range) time.Duration { return x.Max }
-	all := []field{hours("pod-hours, about", about), hours("pod-hours, at least", least), hours("pod-hours, at most", most)}
+	all := bounds("pod-hours", "pod-hours", "%.1f", 1)
 	if p.PerHour == 0 {
 		return all
-	}
-	cost := func(title string, of func(Range) time.Duration) field {
-		return field{title, func(f Figures) string { return fmt.Sprintf("%.2f", of(f.Connected).Hours()*p.PerHour) }, true}
 	}
 	name := "cost"
 	if p.Currency != "" {
 		name += " in " + p.Currency
 	}
-	return append(all, cost(name+", about", about), cost("cost, at least", least), cost("cost, at most", most))
+	return append(all, bounds(name, "cost", "%.2f", p.PerHour)...)
+}
+
+// bounds are the columns of a figure that is in proportion to pod-hours. The name of the
+// first column may say more.
+func bounds(first, name, format string, perHour float64) []field {
+	column := func(title string, of func(Range) time.Duration) field {
+		return field{title, func(f Figures) string { return fmt.Sprintf(format, of(f.Connected).Hours()*perHour) }, true}
+	}
+	return []field{
+		column(first+", about", func(x Range) time.Duration { return (x.Min + x.Max) / 2 }),
+		column(name+", at least", func(x Range) time.Duration { return x.Min }),
+		column(name+", at most", func(x Range) time.Duration { return x.Max }),
+	}
 }
 
 // head are the columns of a table whose first is a name.
@@ -247,16 +253,9 @@ func (r Report) edits() Table {
 		t.Columns = append(t.Columns, Column{Title: title})
 	}
 	for _, e := range r.Edits {
-		t.Rows = append(t.Rows, []Cell{{Text: stamp(e.At)}, {orAll(e.Overlay), e.Overlay != ""}, {Text: string(e.Operation)}, {e.Why, true}, {e.By, true}, {e.Reason, true}})
+		t.Rows = append(t.Rows, []Cell{{Text: stamp(e.At)}, {cmp.Or(e.Overlay, "all"), e.Overlay != ""}, {Text: string(e.Operation)}, {e.Why, true}, {e.By, true}, {e.Reason, true}})
 	}
 	return t
-}
-
-func orAll(overlay string) string {
-	if overlay == "" {
-		return "all"
-	}
-	return overlay
 }
 
 // stamp is a time as reports write it, in UTC.
