@@ -166,26 +166,24 @@ func (r Replay) markdown(b *strings.Builder) {
 		b.WriteString(" Other overlays serve the queue too: they are not played.")
 	}
 	b.WriteString("\n\n| | before | after | |\n|---|---:|---:|---:|\n")
-	seconds := func(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }
-	x, y := r.Before, r.After
 	for _, row := range []struct {
-		name         string
-		before, then string
-		was, is      float64
+		name, format string
+		value        func(simulation.Measures) float64
 	}{
-		{"mean wait of a job", seconds(x.Wait.Mean), seconds(y.Wait.Mean), x.Wait.Mean.Seconds(), y.Wait.Mean.Seconds()},
-		{"95 % wait at most", seconds(x.Wait.P95), seconds(y.Wait.P95), x.Wait.P95.Seconds(), y.Wait.P95.Seconds()},
-		{"longest wait", seconds(x.Wait.Max), seconds(y.Wait.Max), x.Wait.Max.Seconds(), y.Wait.Max.Seconds()},
-		{"pod-hours", fmt.Sprintf("%.1f", x.Connected.Hours()), fmt.Sprintf("%.1f", y.Connected.Hours()), x.Connected.Hours(), y.Connected.Hours()},
-		{"agents", fmt.Sprint(x.Agents), fmt.Sprint(y.Agents), float64(x.Agents), float64(y.Agents)},
-		{"unused agents", fmt.Sprint(x.Unused), fmt.Sprint(y.Unused), float64(x.Unused), float64(y.Unused)},
-		{"most agents at once", fmt.Sprint(x.Highest), fmt.Sprint(y.Highest), float64(x.Highest), float64(y.Highest)},
-		{"commits", fmt.Sprint(x.Commits), fmt.Sprint(y.Commits), float64(x.Commits), float64(y.Commits)},
-		{"jobs never served", fmt.Sprint(x.Unserved), fmt.Sprint(y.Unserved), float64(x.Unserved), float64(y.Unserved)},
+		{"mean wait of a job", "%.0f s", func(m simulation.Measures) float64 { return m.Wait.Mean.Seconds() }},
+		{"95 % wait at most", "%.0f s", func(m simulation.Measures) float64 { return m.Wait.P95.Seconds() }},
+		{"longest wait", "%.0f s", func(m simulation.Measures) float64 { return m.Wait.Max.Seconds() }},
+		{"pod-hours", "%.1f", func(m simulation.Measures) float64 { return m.Connected.Hours() }},
+		{"agents", "%.0f", func(m simulation.Measures) float64 { return float64(m.Agents) }},
+		{"unused agents", "%.0f", func(m simulation.Measures) float64 { return float64(m.Unused) }},
+		{"most agents at once", "%.0f", func(m simulation.Measures) float64 { return float64(m.Highest) }},
+		{"commits", "%.0f", func(m simulation.Measures) float64 { return float64(m.Commits) }},
+		{"jobs never served", "%.0f", func(m simulation.Measures) float64 { return float64(m.Unserved) }},
 	} {
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", row.name, row.before, row.then, difference(row.was, row.is))
+		was, is := row.value(r.Before), row.value(r.After)
+		fmt.Fprintf(b, "| %s | "+row.format+" | "+row.format+" | %s |\n", row.name, was, is, difference(was, is))
 	}
-	fmt.Fprintf(b, "\n%s", ledger.MarkdownBlock("text", chart(x, y)))
+	fmt.Fprintf(b, "\n%s", ledger.MarkdownBlock("text", chart(r.Before, r.After)))
 }
 
 // difference is how much a figure grows, in per cent; empty where it does not.
