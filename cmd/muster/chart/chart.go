@@ -8,7 +8,14 @@
 // zero, and have one set of colours for light and dark.
 package chart
 
-import "unicode/utf8"
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	svg "github.com/ajstarks/svgo/float"
+)
 
 // The measures of a chart, in pixels.
 const (
@@ -39,6 +46,28 @@ text { fill: #f0f6fc }
 .axis { stroke: #9198a1 }
 }
 `
+
+// newCanvas begins a picture with its title. styles are added to those of every chart.
+func newCanvas(out io.Writer, title, styles string, height float64) *svg.SVG {
+	d := svg.New(out)
+	d.Startview(chartWidth, height, 0, 0, chartWidth, height)
+	d.Title(title)
+	d.Style("text/css", style+styles)
+	d.Rect(0, 0, chartWidth, height, `class="page"`)
+	d.Text(margin, 28, title, `class="title"`)
+	return d
+}
+
+// palette returns a style for each of some colours, which are those of a light page and of a
+// dark one. rule is its format, and light and dark are other styles of these pages.
+func palette(rule string, colours [][2]string, light, dark string) string {
+	var lights, darks strings.Builder
+	for i, c := range colours {
+		fmt.Fprintf(&lights, rule, i, c[0])
+		fmt.Fprintf(&darks, rule, i, c[1])
+	}
+	return lights.String() + light + "@media (prefers-color-scheme: dark) {\n" + darks.String() + dark + "}\n"
+}
 
 // width is about how wide a text is. Which font draws it is the viewer's choice.
 func width(text string) float64 { return float64(utf8.RuneCountInString(text)) * letter }

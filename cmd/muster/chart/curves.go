@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"time"
-
-	svg "github.com/ajstarks/svgo/float"
 )
 
 // Curves compares series over time. Each band is a quantity, with one axis for all series.
@@ -31,16 +30,11 @@ const curvesHeight = 220.0
 // SVG draws the chart.
 func (c Curves) SVG() []byte {
 	var out bytes.Buffer
-	d := svg.New(&out)
 	top := header + 16.0
 	bottom := top + float64(len(c.Bands))*(headHeight+curvesHeight)
 	height := bottom + axisHeight + margin
 	left, right := float64(margin+scaleWidth), float64(chartWidth-2*margin)
-	d.Startview(chartWidth, height, 0, 0, chartWidth, height)
-	d.Title(c.Title)
-	d.Style("text/css", style+seriesStyle())
-	d.Rect(0, 0, chartWidth, height, `class="page"`)
-	d.Text(margin, 28, c.Title, `class="title"`)
+	d := newCanvas(&out, c.Title, seriesStyle(), height)
 	names(d, c.Series, header+8)
 	var axis timeAxis
 	if len(c.Times) > 0 {
@@ -50,12 +44,8 @@ func (c Curves) SVG() []byte {
 		upper := top + float64(i)*(headHeight+curvesHeight) + headHeight
 		lower := upper + curvesHeight
 		d.Text(margin, upper-8, band.Title, `class="head"`)
-		s := newScale(3, curvesHeight, largest(band.Values))
-		for i := range s.steps + 1 {
-			at := lower - s.at(float64(i)*s.step)
-			d.Line(left, at, right, at, `class="grid"`)
-			d.Text(left-6, at+4, number(float64(i)*s.step), `class="small end"`)
-		}
+		s := newScale(3, curvesHeight, slices.Concat(band.Values...)...)
+		s.draw(d, left, right, lower, "grid")
 		if len(c.Times) > 0 {
 			for _, tick := range axis.ticks() {
 				at := left + axis.at(tick.at)
@@ -87,17 +77,4 @@ func (c Curves) SVG() []byte {
 	}
 	d.End()
 	return out.Bytes()
-}
-
-// largest returns the largest value, 0 if all are absent.
-func largest(values [][]float64) float64 {
-	highest := 0.0
-	for _, series := range values {
-		for _, v := range series {
-			if v > highest {
-				highest = v
-			}
-		}
-	}
-	return highest
 }

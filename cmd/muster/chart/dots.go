@@ -3,8 +3,6 @@ package chart
 import (
 	"bytes"
 	"math"
-
-	svg "github.com/ajstarks/svgo/float"
 )
 
 // Dots compares series over rows. Each column is a quantity, with one logarithmic axis for
@@ -39,15 +37,10 @@ const (
 // SVG draws the chart.
 func (c Dots) SVG() []byte {
 	var out bytes.Buffer
-	d := svg.New(&out)
 	row := lane*float64(len(c.Series)) + rowGap
 	bottom := dotsHeader + row*float64(len(c.Rows))
 	height := bottom + axisHeight + margin
-	d.Startview(chartWidth, height, 0, 0, chartWidth, height)
-	d.Title(c.Title)
-	d.Style("text/css", style+seriesStyle())
-	d.Rect(0, 0, chartWidth, height, `class="page"`)
-	d.Text(margin, 28, c.Title, `class="title"`)
+	d := newCanvas(&out, c.Title, seriesStyle(), height)
 	names(d, c.Series, header+8)
 	for i, name := range c.Rows {
 		d.Text(margin, dotsHeader+row*(float64(i)+0.5)+4, fit(name, nameWidth), `class="head"`)

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	svg "github.com/ajstarks/svgo/float"
 )
 
 // scale is where values stand on an axis that begins with zero.
@@ -21,7 +23,9 @@ const tickWidth = 36
 func newScale(least, width float64, values ...float64) scale {
 	highest := least
 	for _, v := range values {
-		highest = max(highest, v)
+		if v > highest { // NaN is not
+			highest = v
+		}
 	}
 	if highest == 0 {
 		highest = 1
@@ -39,6 +43,19 @@ func newScale(least, width float64, values ...float64) scale {
 
 func (s scale) at(v float64) float64 {
 	return math.Round(v/(s.step*float64(s.steps))*s.width*10) / 10
+}
+
+// draw draws a line and a number for each step, from bottom up. zero is the class of the
+// lowest line.
+func (s scale) draw(d *svg.SVG, left, right, bottom float64, zero string) {
+	line := zero
+	for i := range s.steps + 1 {
+		value := float64(i) * s.step
+		at := bottom - s.at(value)
+		d.Line(left, at, right, at, `class="`+line+`"`)
+		d.Text(left-6, at+4, number(value), `class="small end"`)
+		line = "grid"
+	}
 }
 
 // number is a value as it is written at its bar: two digits at least.

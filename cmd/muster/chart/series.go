@@ -2,7 +2,6 @@ package chart
 
 import (
 	"fmt"
-	"strings"
 
 	svg "github.com/ajstarks/svgo/float"
 )
@@ -13,15 +12,10 @@ const MaxSeries = 5
 // seriesStyle returns the style of series 0 to MaxSeries-1. A series has the same colour
 // and the same marker in every chart.
 func seriesStyle() string {
-	var light, dark strings.Builder
-	for i, c := range [MaxSeries][2]string{
+	colours := [MaxSeries][2]string{
 		{"#0969da", "#4493f8"}, {"#1a7f37", "#3fb950"}, {"#bc4c00", "#f0883e"}, {"#8250df", "#a371f7"}, {"#59636e", "#9198a1"},
-	} {
-		fmt.Fprintf(&light, ".p%d { fill: %s; stroke: %s }\n", i, c[0], c[0])
-		fmt.Fprintf(&dark, ".p%d { fill: %s; stroke: %s }\n", i, c[1], c[1])
 	}
-	light.WriteString(".curve { fill: none; stroke-width: 1.5 }\n")
-	return light.String() + "@media (prefers-color-scheme: dark) {\n" + dark.String() + "}\n"
+	return palette(".p%[1]d { fill: %[2]s; stroke: %[2]s }\n", colours[:], ".curve { fill: none; stroke-width: 1.5 }\n", "")
 }
 
 // marker draws the marker of a series, so that readers need not distinguish colours.

@@ -79,15 +79,11 @@ type timeline struct {
 func (t Timeline) SVG() []byte {
 	var out bytes.Buffer
 	width, height := t.Size()
-	d := timeline{SVG: svg.New(&out), Timeline: t, left: margin + scaleWidth, right: width - margin - legend, bottom: height - axisHeight - margin}
+	canvas := newCanvas(&out, t.Title, timelineStyle(), height)
+	d := timeline{SVG: canvas, Timeline: t, left: margin + scaleWidth, right: width - margin - legend, bottom: height - axisHeight - margin}
 	if len(t.Times) > 0 {
 		d.axis = newTimeAxis(t.Times[0], t.Times[len(t.Times)-1], d.right-d.left)
 	}
-	d.Startview(width, height, 0, 0, width, height)
-	d.SVG.Title(t.Title)
-	d.Style("text/css", style+timelineStyle())
-	d.Rect(0, 0, width, height, `class="page"`)
-	d.Text(margin, 28, t.Title, `class="title"`)
 	d.times()
 	y := float64(header)
 	for _, b := range t.Bands {
@@ -122,14 +118,7 @@ var colours = [][2]string{
 }
 
 func timelineStyle() string {
-	var light, dark strings.Builder
-	for i, c := range colours {
-		fmt.Fprintf(&light, ".s%d { fill: %s }\n", i, c[0])
-		fmt.Fprintf(&dark, ".s%d { fill: %s }\n", i, c[1])
-	}
-	light.WriteString(".mark { stroke: #1f2328; stroke-width: 1.5 }\n")
-	dark.WriteString(".mark { stroke: #f0f6fc }\n")
-	return light.String() + "@media (prefers-color-scheme: dark) {\n" + dark.String() + "}\n"
+	return palette(".s%d { fill: %s }\n", colours, ".mark { stroke: #1f2328; stroke-width: 1.5 }\n", ".mark { stroke: #f0f6fc }\n")
 }
 
 // class is how a series is drawn.
@@ -173,15 +162,7 @@ func (d *timeline) band(y float64, b Stack) {
 		layers = append(layers, [2][]float64{lower, upper})
 	}
 	s := newScale(3, bandHeight, sums...)
-	for i := range s.steps + 1 {
-		value, line := float64(i)*s.step, "grid"
-		if i == 0 {
-			line = "axis"
-		}
-		at := y + bandHeight - s.at(value)
-		d.SVG.Line(d.left, at, d.right, at, `class="`+line+`"`)
-		d.Text(d.left-6, at+4, number(value), `class="small end"`)
-	}
+	s.draw(d.SVG, d.left, d.right, y+bandHeight, "axis")
 	for i, l := range layers {
 		d.Group(`class="series"`)
 		d.SVG.Title(b.Series[i].Name)
