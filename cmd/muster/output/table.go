@@ -3,6 +3,7 @@
 package output
 
 import (
+	"bytes"
 	"io"
 	"strings"
 	"unicode/utf8"
@@ -50,32 +51,60 @@ const gap = 2
 
 // Write prints the table.
 func (t Table) Write(out Output) error {
-	rows := [][]Cell{make([]Cell, len(t.Head))}
-	for i, name := range t.Head {
-		rows[0][i] = Cell{name, Bold}
-	}
-	rows = append(rows, t.Rows...)
-	width := make([]int, len(t.Head))
+	rows := append([][]Cell{boldCells(t.Head)}, t.Rows...)
+	var width []int
 	for _, row := range rows {
-		for i, c := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(c.Text))
-		}
+		width = widened(width, row)
 	}
 	for _, row := range rows {
-		for i, c := range row {
-			if err := out.write(c); err != nil {
-				return err
-			}
-			end := strings.Repeat(" ", width[i]+gap-utf8.RuneCountInString(c.Text))
-			if i == len(row)-1 {
-				end = "\n"
-			}
-			if _, err := io.WriteString(out.Text, end); err != nil {
-				return err
-			}
+		if err := out.writeRow(row, width); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// boldCells returns the head of a table.
+func boldCells(names []string) []Cell {
+	var row []Cell
+	for _, name := range names {
+		row = append(row, Cell{name, Bold})
+	}
+	return row
+}
+
+// widened returns the widths of columns with room for a row.
+func widened(width []int, row []Cell) []int {
+	for i, c := range row {
+		if i == len(width) {
+			width = append(width, 0)
+		}
+		width[i] = max(width[i], utf8.RuneCountInString(c.Text))
+	}
+	return width
+}
+
+// writeRow prints a row: in one piece, unless it has colours.
+func (out Output) writeRow(row []Cell, width []int) error {
+	var line bytes.Buffer
+	to := out
+	if !out.Colour {
+		to.Text = &line
+	}
+	for i, c := range row {
+		if err := to.write(c); err != nil {
+			return err
+		}
+		end := "\n"
+		if i < len(row)-1 {
+			end = strings.Repeat(" ", width[i]+gap-utf8.RuneCountInString(c.Text))
+		}
+		if _, err := io.WriteString(to.Text, end); err != nil {
+			return err
+		}
+	}
+	_, err := out.Text.Write(line.Bytes())
+	return err
 }
 
 // write prints one cell in its style.
