@@ -1,7 +1,7 @@
 package output
 
 import (
-	"encoding/json"
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -39,18 +39,11 @@ func newDigestDocument(all []history.Total, count history.Count) digestDocument 
 }
 
 func printTotalsJSON(out HistoryOutput, all []history.Total, count history.Count) error {
-	e := json.NewEncoder(out.Text)
-	e.SetIndent("", "  ")
-	return e.Encode(newDigestDocument(all, count))
+	return WriteJSON(out.Text, newDigestDocument(all, count))
 }
 
 func printTotalsYAML(out HistoryOutput, all []history.Total, count history.Count) error {
-	text, err := toYAML(newDigestDocument(all, count))
-	if err != nil {
-		return err
-	}
-	_, err = out.Text.Write(text)
-	return err
+	return writeYAML(out.Text, newDigestDocument(all, count))
 }
 
 // totalHead are the columns of a digest.
@@ -60,17 +53,11 @@ func totalHead(by string) []string {
 
 // totalFields are the cells of a line. Nothing in them is what is not known.
 func totalFields(t history.Total, unit string) []string {
-	seconds := func(n *int) string {
-		if n == nil {
-			return ""
-		}
-		return strconv.Itoa(*n) + unit
-	}
 	fields := []string{t.Key}
 	for _, n := range []int{t.Orders, t.Agents, t.Registered, t.Lost, t.InFlight, t.Unknown} {
 		fields = append(fields, strconv.Itoa(n))
 	}
-	fields = append(fields, seconds(t.FirstMean), seconds(t.FirstMax))
+	fields = append(fields, optional(t.FirstMean, unit), optional(t.FirstMax, unit))
 	for _, n := range []int{t.Retires, t.Repairs, t.Malformed, t.Edits} {
 		fields = append(fields, strconv.Itoa(n))
 	}
@@ -85,10 +72,7 @@ func printTotals(out HistoryOutput, by string, all []history.Total) error {
 	for _, x := range all {
 		var row []Cell
 		for i, text := range totalFields(x, "s") {
-			c := Cell{Text: text}
-			if text == "" {
-				c.Text = Unknown
-			}
+			c := Cell{Text: cmp.Or(text, Unknown)}
 			if i == 4 && x.Lost > 0 {
 				c.Style = Bad
 			}

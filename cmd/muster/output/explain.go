@@ -1,7 +1,6 @@
 package output
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -25,19 +24,8 @@ func ExplainPrinters() map[string]func(Output, []explanation.Explanation) error 
 	}
 	return map[string]func(Output, []explanation.Explanation) error{
 		"text": PrintExplanations,
-		"json": func(out Output, all []explanation.Explanation) error {
-			e := json.NewEncoder(out.Text)
-			e.SetIndent("", "  ")
-			return e.Encode(document(all))
-		},
-		"yaml": func(out Output, all []explanation.Explanation) error {
-			text, err := toYAML(document(all))
-			if err != nil {
-				return err
-			}
-			_, err = out.Text.Write(text)
-			return err
-		},
+		"json": func(out Output, all []explanation.Explanation) error { return WriteJSON(out.Text, document(all)) },
+		"yaml": func(out Output, all []explanation.Explanation) error { return writeYAML(out.Text, document(all)) },
 	}
 }
 
@@ -71,40 +59,43 @@ func (p *explainPrinter) line(format string, args ...any) {
 // head begins a part.
 func (p *explainPrinter) head(text string) {
 	p.line("")
+	p.title(text)
+}
+
+// title prints text as the head of a table.
+func (p *explainPrinter) title(text string) {
 	if err := (Table{Head: []string{text}}).Write(p.out); p.err == nil {
 		p.err = err
 	}
 }
 
-func (p *explainPrinter) explanation(x explanation.Explanation) {
-	if err := (Table{Head: []string{OneRow(x.Subject)}}).Write(p.out); p.err == nil {
-		p.err = err
+// list prints a part with some texts; nothing if there are none.
+func (p *explainPrinter) list(head string, texts []string) {
+	if len(texts) == 0 {
+		return
 	}
+	p.head(head)
+	for _, text := range texts {
+		p.hanging("  ", text)
+	}
+}
+
+func (p *explainPrinter) explanation(x explanation.Explanation) {
+	p.title(OneRow(x.Subject))
 	if under := underSubject(x); under != "" {
 		p.line("%s", under)
 	}
 	for _, note := range x.Notes {
 		p.hanging("NOTE: ", note)
 	}
-	if len(x.Why) > 0 {
-		p.head("WHY")
-		for _, why := range x.Why {
-			p.hanging("  ", why)
-		}
-	}
+	p.list("WHY", x.Why)
 	p.steps(x)
-	if len(x.NotMore) > 0 {
-		p.head("WHY NOT MORE")
-		for _, why := range x.NotMore {
-			p.hanging("  ", why)
-		}
+	p.list("WHY NOT MORE", x.NotMore)
+	var uncounted []string
+	for _, u := range x.Uncounted {
+		uncounted = append(uncounted, fmt.Sprintf("%d %s", u.Count, u.Why))
 	}
-	if len(x.Uncounted) > 0 {
-		p.head("NOT COUNTED")
-		for _, u := range x.Uncounted {
-			p.hanging("  ", fmt.Sprintf("%d %s", u.Count, u.Why))
-		}
-	}
+	p.list("NOT COUNTED", uncounted)
 	if len(x.InFlight) > 0 {
 		p.head("IN FLIGHT")
 		for _, d := range x.InFlight {

@@ -2,15 +2,12 @@ package output
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
-
-	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
-	"sigs.k8s.io/yaml"
 
 	"muster/generator/history"
 )
@@ -50,7 +47,9 @@ func HistoryPrinters(by string) map[string]func(HistoryOutput) HistoryPrinter {
 	}
 	return map[string]func(HistoryOutput) HistoryPrinter{
 		"table": table(false), "wide": table(true),
-		"json": func(out HistoryOutput) HistoryPrinter { return &jsonPrinter{out: out} },
+		"json": func(out HistoryOutput) HistoryPrinter {
+			return &jsonPrinter{JSONList{Out: out.Text, Kind: "History", List: "rows"}}
+		},
 		"yaml": func(out HistoryOutput) HistoryPrinter { return &yamlPrinter{out: out} },
 		"csv":  func(out HistoryOutput) HistoryPrinter { return &csvPrinter{out: out} },
 	}
@@ -140,12 +139,6 @@ func historyCells(r history.Row, wide bool) []Cell {
 	if text := []rune(why); !wide && len(text) > maxWhy {
 		why = string(text[:maxWhy-1]) + "…"
 	}
-	dash := func(text string) string {
-		if text == "" {
-			return Unknown
-		}
-		return text
-	}
 	agents := Unknown
 	if r.Operation.Own() && r.Operation != history.Repair && r.Operation != history.Malformed {
 		agents = strconv.Itoa(r.Agents)
@@ -163,13 +156,13 @@ func historyCells(r history.Row, wide bool) []Cell {
 		style = Good
 	}
 	cells := []Cell{
-		{Text: r.At.UTC().Format(time.RFC3339), Style: Faint}, {Text: dash(r.Overlay)}, {Text: string(r.Operation), Style: style},
+		{Text: r.At.UTC().Format(time.RFC3339), Style: Faint}, {Text: cmp.Or(r.Overlay, Unknown)}, {Text: string(r.Operation), Style: style},
 		{Text: agents}, {Text: why}, outcomeCell(r),
 	}
 	if wide {
-		cells[5].Text = dash(cells[5].Text)
+		cells[5].Text = cmp.Or(cells[5].Text, Unknown)
 		for _, text := range []string{r.By, r.Commit[:min(7, len(r.Commit))], r.Queue, strings.Join(r.Dispatches, " ")} {
-			cells = append(cells, Cell{Text: dash(text)})
+			cells = append(cells, Cell{Text: cmp.Or(text, Unknown)})
 		}
 	}
 	return cells
@@ -205,43 +198,14 @@ func outcomeCell(r history.Row) Cell {
 }
 
 // jsonPrinter prints one document, row by row.
-type jsonPrinter struct {
-	out  HistoryOutput
-	rows int
-}
+type jsonPrinter struct{ list JSONList }
 
-const historyHead = "{\n  \"apiVersion\": \"muster.dev/v1alpha1\",\n  \"kind\": \"History\",\n  \"rows\": ["
-
-func (p *jsonPrinter) Row(r history.Row) error {
-	before := ",\n    "
-	if p.rows++; p.rows == 1 {
-		before = historyHead + "\n    "
-	}
-	return p.write(before, r, "")
-}
-
-func (p *jsonPrinter) write(before string, value any, after string) error {
-	text, err := json.MarshalIndent(value, "    ", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = p.out.Text.Write([]byte(before + string(text) + after))
-	return err
-}
+func (p *jsonPrinter) Row(r history.Row) error { return p.list.Add(r) }
 
 func (p *jsonPrinter) Pause() error { return nil }
 
 func (p *jsonPrinter) End(count history.Count) error {
-	before := "\n  ],\n  \"count\": "
-	if p.rows == 0 {
-		before = historyHead + "],\n  \"count\": "
-	}
-	text, err := json.MarshalIndent(count, "  ", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = p.out.Text.Write([]byte(before + string(text) + "\n}\n"))
-	return err
+	return p.list.End(map[string]any{"count": count})
 }
 
 // yamlPrinter prints one document, row by row.
@@ -256,46 +220,16 @@ func (p *yamlPrinter) Row(r history.Row) error {
 			return err
 		}
 	}
-	return p.write([]history.Row{r})
-}
-
-func (p *yamlPrinter) write(value any) error {
-	text, err := toYAML(value)
-	if err != nil {
-		return err
-	}
-	_, err = p.out.Text.Write(text)
-	return err
+	return writeYAML(p.out.Text, []history.Row{r})
 }
 
 func (p *yamlPrinter) Pause() error { return nil }
 
 func (p *yamlPrinter) End(count history.Count) error {
 	if p.rows == 0 {
-		return p.write(map[string]any{"apiVersion": "muster.dev/v1alpha1", "kind": "History", "rows": []string{}, "count": count})
+		return writeYAML(p.out.Text, map[string]any{"apiVersion": "muster.dev/v1alpha1", "kind": "History", "rows": []string{}, "count": count})
 	}
-	return p.write(map[string]any{"count": count})
-}
-
-// toYAML is a value as its JSON says it, with strings quoted in which something is
-// escaped when it is printed.
-func toYAML(value any) ([]byte, error) {
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return nil, err
-	}
-	text, err := yaml.JSONToYAML(YAMLSafe(raw))
-	if err != nil {
-		return nil, err
-	}
-	var document kyaml.Node
-	if err := kyaml.Unmarshal(text, &document); err != nil {
-		return nil, err
-	}
-	quoteInvalid(&document)
-	var b bytes.Buffer
-	err = kyaml.NewEncoder(&b).Encode(&document)
-	return b.Bytes(), err
+	return writeYAML(p.out.Text, map[string]any{"count": count})
 }
 
 // csvPrinter prints a line with the names of the columns, and one for each row.
@@ -310,18 +244,12 @@ func (p *csvPrinter) Row(r history.Row) error {
 			return err
 		}
 	}
-	number := func(n *int) string {
-		if n == nil {
-			return ""
-		}
-		return strconv.Itoa(*n)
-	}
 	fields := []string{r.At.UTC().Format(time.RFC3339), r.Overlay, string(r.Operation), "", r.Why, "", "", "", "", "", r.By, r.Email, r.Commit, r.Queue, strings.Join(r.Dispatches, " ")}
 	if r.Operation == history.Dispatch || r.Operation == history.Retire {
 		fields[3] = strconv.Itoa(r.Agents)
 	}
 	if o := r.Outcome; o != nil {
-		fields[5], fields[6], fields[7], fields[8] = string(o.State), strconv.Itoa(o.Registered), number(o.FirstAfter), number(o.AllAfter)
+		fields[5], fields[6], fields[7], fields[8] = string(o.State), strconv.Itoa(o.Registered), optional(o.FirstAfter, ""), optional(o.AllAfter, "")
 		fields[9] = strconv.Itoa(o.HadJob)
 	}
 	return writeCSV(p.out, fields)
@@ -338,6 +266,14 @@ func (p *csvPrinter) End(history.Count) error {
 		return p.head()
 	}
 	return nil
+}
+
+// optional is a number with its unit; empty if it is not known.
+func optional(n *int, unit string) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.Itoa(*n) + unit
 }
 
 // writeCSV writes one line (RFC 4180). It puts an apostrophe before untrusted text that a
