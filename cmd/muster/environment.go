@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -40,12 +41,12 @@ func (p program) environment(root *cobra.Command) error {
 			values[name] = value
 		}
 	}
-	known := map[string]bool{}
+	known := map[string]bool{} // without the prefix
 	var failed error
 	for _, c := range root.Commands() {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			name := prefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-			known[name] = true
+			known[strings.TrimPrefix(name, prefix)] = true
 			value, ok := values[name]
 			if !ok {
 				return
@@ -59,31 +60,18 @@ func (p program) environment(root *cobra.Command) error {
 			}
 		})
 	}
-	var unknown []string
-	for name := range values {
-		if !known[name] {
-			unknown = append(unknown, name)
+	for _, variable := range slices.Sorted(maps.Keys(values)) {
+		name := strings.TrimPrefix(variable, prefix)
+		if known[name] {
+			continue
 		}
-	}
-	slices.Sort(unknown)
-	if len(unknown) > 0 {
 		remedy := "unset it or spell it like one"
-		if near := finding.Nearest(strings.TrimPrefix(unknown[0], prefix), names(known)); near != "" {
+		if near := finding.Nearest(name, slices.Sorted(maps.Keys(known))); near != "" {
 			remedy = "did you mean " + prefix + near + "?"
 		}
-		return output.Usage(fmt.Errorf("environment variable %s belongs to no flag; %s", unknown[0], remedy))
+		return output.Usage(fmt.Errorf("environment variable %s belongs to no flag; %s", variable, remedy))
 	}
 	return output.Usage(failed)
-}
-
-// names returns the known variables without their prefix, sorted.
-func names(known map[string]bool) []string {
-	var all []string
-	for name := range known {
-		all = append(all, strings.TrimPrefix(name, prefix))
-	}
-	slices.Sort(all)
-	return all
 }
 
 // expected says what values a type of flag takes.
