@@ -86,6 +86,12 @@ func (p program) asked(dir string, args ...string) string {
 	return line
 }
 
+// commit returns the identifier of the commit that git knows by a name in a clone; empty if there
+// is none.
+func (p program) commit(dir, name string) string {
+	return p.asked(dir, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
+}
+
 // ownEnviron returns an environment in which git has the user's and the system's settings,
 // including those for the current directory (git-config(1), includeIf), but none of a
 // repository's own, which could name programs to run.
@@ -114,14 +120,7 @@ func (p program) ownEnviron() []string {
 // ownSetting returns the output of git config for the settings of [program.ownEnviron];
 // empty if git is not installed or has no such setting.
 func (p program) ownSetting(args ...string) string {
-	path, err := exec.LookPath("git")
-	if err != nil {
-		return ""
-	}
-	c := exec.Command(path, append([]string{"config"}, args...)...)
-	c.Env = p.ownEnviron()
-	line, _ := printed(c)
-	return line
+	return programOutput("git", p.ownEnviron(), append([]string{"config"}, args...)...)
 }
 
 // signaturePrograms returns settings that make git verify signatures with the programs of
@@ -157,7 +156,7 @@ func (s *gitSettings) credentials(password remote.PasswordFunc, addresses ...str
 	if password == nil && home != "" {
 		c.NetrcFile = filepath.Join(home, ".netrc")
 	}
-	if c.SSHKeyFile == "" && c.SSHKnownHostsFile == "" && slices.ContainsFunc(addresses, overSSH) {
+	if c.SSHKeyFile == "" && c.SSHKnownHostsFile == "" && slices.ContainsFunc(addresses, func(address string) bool { return sshTarget(address) != "" }) {
 		c.SSHProgram = s.program.sshProgram()
 	}
 	if c.SSHKeyFile == "" {
@@ -192,14 +191,14 @@ func (p program) childEnviron() []string {
 	})
 }
 
-// answer is what a program prints, in one line; empty where it is not there or fails.
-func (p program) answer(name, dir string, args ...string) string {
+// programOutput returns what a program prints; empty if it is not installed or fails.
+func programOutput(name string, environ []string, args ...string) string {
 	path, err := exec.LookPath(name)
 	if err != nil {
 		return ""
 	}
 	c := exec.Command(path, args...)
-	c.Dir, c.Env = dir, p.childEnviron()
+	c.Env = environ
 	line, err := printed(c)
 	if err != nil {
 		return ""
@@ -282,9 +281,6 @@ func (p program) sshProgram() remote.SSHFunc {
 	}
 }
 
-// overSSH reports whether an address is of a host that is reached over ssh.
-func overSSH(address string) bool { return sshTarget(address) != "" }
-
 // sshTarget returns the destination that ssh would connect to for an address, as in
 // git@example.com; empty if the address does not use ssh.
 func sshTarget(address string) string {
@@ -313,7 +309,7 @@ func (s *gitSettings) unusedSSHConfig(address string) string {
 		return ""
 	}
 	host := target[strings.LastIndex(target, "@")+1:]
-	for line := range strings.Lines(s.program.answer("ssh", "", "-G", target)) {
+	for line := range strings.Lines(programOutput("ssh", s.program.childEnviron(), "-G", target)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch {
 		case (key == "proxyjump" || key == "proxycommand") && value != "none",

@@ -110,12 +110,13 @@ func TestInsteadOf(t *testing.T) {
 `)
 	p.environ = append(p.environ, environ...)
 	clone := filepath.Join(home, "clone")
-	if p.answer("git", "", "init", "-q", clone); p.answer("git", clone, "rev-parse", "--git-dir") == "" {
+	git := func(args ...string) string { return programOutput("git", p.childEnviron(), args...) }
+	if git("init", "-q", clone); git("-C", clone, "rev-parse", "--git-dir") == "" {
 		t.Fatal("no clone")
 	}
 	for _, address := range []string{"our:fleet.git", "our:team-a.git", "https://old.example.com/a.git", "https://git.example.com/a.git", "mine:a", "/srv/fleet.git", "https://other.example.com/a"} {
-		p.answer("git", clone, "config", "remote.x.url", address)
-		wantRead, wantPush := p.answer("git", clone, "remote", "get-url", "x"), p.answer("git", clone, "remote", "get-url", "--push", "x")
+		git("-C", clone, "config", "remote.x.url", address)
+		wantRead, wantPush := git("-C", clone, "remote", "get-url", "x"), git("-C", clone, "remote", "get-url", "--push", "x")
 		read, push := p.insteadOf(address)
 		if push == "" {
 			push = read

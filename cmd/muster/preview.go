@@ -15,6 +15,7 @@ import (
 	"muster/cmd/muster/output"
 	"muster/generator/finding"
 	"muster/generator/fleet"
+	"muster/generator/ledger"
 	"muster/generator/preview"
 	"muster/gitops"
 	"muster/gitops/github"
@@ -103,19 +104,19 @@ func (v *previewFlags) open() (base, head string, err error) {
 		return "", "", output.Usage(err)
 	}
 	git.repo, git.branch = top, "HEAD"
-	asked := v.settings.program.asked
-	if head = asked(top, "rev-parse", "--verify", "--quiet", "--end-of-options", v.head+"^{commit}"); head == "" {
+	p := v.settings.program
+	if head = p.commit(top, v.head); head == "" {
 		return "", "", output.Usage(fmt.Errorf("--head %s: there is no such commit in %s", v.head, top))
 	}
-	into := asked(top, "rev-parse", "--verify", "--quiet", "--end-of-options", v.base+"^{commit}")
+	into := p.commit(top, v.base)
 	if into == "" {
 		return "", "", output.Usage(fmt.Errorf("--base %s: there is no such commit in %s; fetch it, or name another", v.base, top))
 	}
-	if base = asked(top, "merge-base", into, head); base == "" {
+	if base = p.asked(top, "merge-base", into, head); base == "" {
 		return "", "", output.Usage(fmt.Errorf("%s and %s have no commit in common here: fetch more of the history (git fetch --unshallow)", v.base, v.head))
 	}
 	if v.githubRepo == "" {
-		v.githubRepo = asked(top, "remote", "get-url", "origin")
+		v.githubRepo = p.asked(top, "remote", "get-url", "origin")
 	} else if strings.Count(v.githubRepo, "/") == 1 {
 		v.githubRepo = "https://github.com/" + v.githubRepo
 	}
@@ -214,7 +215,7 @@ func (v *previewFlags) post(ctx context.Context, r preview.Report) error {
 func (v *previewFlags) check(ctx context.Context, pulls *github.Pulls, pull github.Pull, r preview.Report) error {
 	c := github.Check{Name: "muster", Title: "nothing wrong", Summary: r.Markdown(), Failed: len(r.Findings) > 0}
 	if c.Failed {
-		c.Title = findingsError(len(r.Findings)).Error()
+		c.Title = ledger.Count(len(r.Findings), "finding")
 	}
 	for _, f := range r.Findings {
 		c.Annotations = append(c.Annotations, github.Annotation{Path: f.File, Line: f.Line, Failure: true, Text: output.ShownAs(f.Text())})
