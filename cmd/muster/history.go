@@ -92,11 +92,7 @@ which is the last time that it was so late, or how long ago, as in 90m or 7d.`,
 }
 
 func operationNames() []string {
-	var names []string
-	for _, a := range history.Operations() {
-		names = append(names, string(a))
-	}
-	return names
+	return mapSlice(history.Operations(), func(o history.Operation) string { return string(o) })
 }
 
 // prepare looks at the flags, and opens the repository.
@@ -116,11 +112,8 @@ func (h *historyFlags) prepare(args []string) error {
 		h.filter.Operations = append(h.filter.Operations, history.Operation(name))
 	}
 	h.filter.Author = h.author
-	for _, arg := range args {
-		h.filter.Overlays = append(h.filter.Overlays, strings.TrimPrefix(path.Clean(arg), path.Clean(h.settings.git.overlays)+"/"))
-	}
-	printers := output.HistoryPrinters(h.by)
-	h.printer = printers[h.output]
+	h.filter.Overlays = h.settings.git.overlayNames(args)
+	h.printer = output.HistoryPrinters(h.by)[h.output]
 	by := history.By(h.by)
 	switch {
 	case h.printer == nil:
@@ -136,6 +129,11 @@ func (h *historyFlags) prepare(args []string) error {
 	}
 	h.repository, err = h.settings.clone()
 	return err
+}
+
+// overlayNames returns the names of overlays that arguments name, or their directories.
+func (s *gitSettings) overlayNames(args []string) []string {
+	return mapSlice(args, func(arg string) string { return strings.TrimPrefix(path.Clean(arg), path.Clean(s.overlays)+"/") })
 }
 
 // ago is a length of time in days or weeks, which Go has not.
@@ -211,35 +209,22 @@ func (h *historyFlags) rows(ctx context.Context, commits iter.Seq2[branch.Commit
 // readAhead lets commits be read while those before them are looked at. cancel is
 // called when no more are wanted, and is to end the reading.
 func readAhead(commits iter.Seq2[branch.Commit, error], cancel func()) iter.Seq2[branch.Commit, error] {
-	type some struct {
-		commits []branch.Commit
-		err     error
+	type result struct {
+		commit branch.Commit
+		err    error
 	}
-	const first, most, ahead = 16, 512, 8
+	const ahead = 4096
 	return func(yield func(branch.Commit, error) bool) {
-		read, stop := make(chan some, ahead), make(chan struct{})
+		read, stop := make(chan result, ahead), make(chan struct{})
 		go func() {
 			defer close(read)
-			size := first
-			var s some
-			send := func() bool {
-				select {
-				case read <- s:
-				case <-stop:
-					return false
-				}
-				s, size = some{}, min(2*size, most)
-				return true
-			}
 			for c, err := range commits {
-				if s.err = err; err == nil {
-					s.commits = append(s.commits, c)
-				}
-				if (err != nil || len(s.commits) == size) && !send() {
+				select {
+				case read <- result{c, err}:
+				case <-stop:
 					return
 				}
 			}
-			send()
 		}()
 		defer func() {
 			close(stop)
@@ -247,14 +232,8 @@ func readAhead(commits iter.Seq2[branch.Commit, error], cancel func()) iter.Seq2
 			for range read { //nolint:revive // until the reader has ended
 			}
 		}()
-		for s := range read {
-			for _, c := range s.commits {
-				if !yield(c, nil) {
-					return
-				}
-			}
-			if s.err != nil {
-				yield(branch.Commit{}, s.err)
+		for r := range read {
+			if !yield(r.commit, r.err) || r.err != nil {
 				return
 			}
 		}
@@ -315,11 +294,15 @@ func (h *historyFlags) unknownOverlay(known map[string]bool, printed int) error 
 	if printed == h.limit && printed > 0 {
 		return nil
 	}
-	for _, name := range h.filter.Overlays {
-		if !known[name] {
-			delete(known, "")
-			all := slices.Sorted(maps.Keys(known))
-			return output.Usage(fmt.Errorf("the history that was read has nothing of an overlay %q%s", name, output.Instead(name, all, "it has")))
+	delete(known, "")
+	return overlaysWithin(h.filter.Overlays, slices.Sorted(maps.Keys(known)))
+}
+
+// overlaysWithin returns a usage error for the first name that is not among those of a history.
+func overlaysWithin(names, known []string) error {
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return output.Usage(fmt.Errorf("the history that was read has nothing of an overlay %q%s", name, output.Instead(name, known, "it has")))
 		}
 	}
 	return nil
@@ -327,9 +310,7 @@ func (h *historyFlags) unknownOverlay(known map[string]bool, printed int) error 
 
 // report says on standard error what the rows do not.
 func (h *historyFlags) report(count history.Count, printed int) {
-	say := func(format string, args ...any) {
-		fmt.Fprintf(h.settings.program.stderr, "muster: "+format+"\n", args...)
-	}
+	say := h.settings.program.say
 	if printed == 0 && h.by == "" {
 		say("nothing to show in %s", commits(count.Commits, "", ""))
 	}
@@ -339,8 +320,13 @@ func (h *historyFlags) report(count history.Count, printed int) {
 	if count.Unknown > 0 {
 		say("%s not be compared with those before: muster history --act unknown", commits(count.Unknown, " can", " can"))
 	}
-	if count.Cut != "" {
-		say("the history ends at %.12s, whose parents this repository does not have: it is a shallow clone (git fetch --unshallow)", count.Cut)
+	h.settings.program.sayCut(count.Cut)
+}
+
+// sayCut says that the history ends at a commit; nothing if the identifier is empty.
+func (p program) sayCut(commit string) {
+	if commit != "" {
+		p.say("the history ends at %.12s, whose parents this repository does not have: it is a shallow clone (git fetch --unshallow)", commit)
 	}
 }
 
@@ -385,7 +371,7 @@ func (h *historyFlags) runFollow(ctx context.Context) error {
 		case err != nil && f.head == "":
 			return err
 		case err != nil:
-			fmt.Fprintln(p.stderr, "muster: "+err.Error())
+			p.say("%v", err)
 		}
 		if p.clock.Sleep(ctx, h.interval) != nil {
 			return nil
@@ -488,7 +474,7 @@ func (f *follower) fresh(all iter.Seq2[branch.Commit, error], ids *[]string) ite
 			}
 		}
 		if !met {
-			fmt.Fprintf(f.settings.program.stderr, "muster: the branch was rewritten: commit %.12s is no longer in it\n", f.head)
+			f.settings.program.say("the branch was rewritten: commit %.12s is no longer in it", f.head)
 		}
 	}
 }

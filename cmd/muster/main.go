@@ -119,8 +119,11 @@ func (p program) sayWhy(text string) {
 		slog.New(jsonLog(p.stderr, slog.LevelError)).Error(endedText, "err", strings.ReplaceAll(text, lineStart, "\n"))
 		return
 	}
-	fmt.Fprintln(p.stderr, "muster: "+text)
+	p.say("%s", text)
 }
+
+// say prints a line on standard error.
+func (p program) say(format string, args ...any) { fmt.Fprintf(p.stderr, "muster: "+format+"\n", args...) }
 
 // logsJSON reports whether this is run with a log in JSON, also where the command
 // line has mistakes.
@@ -209,4 +212,13 @@ func (c wallClock) Sleep(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 	}
 	return nil
+}
+
+// mapSlice returns the results of a function for the elements of a slice.
+func mapSlice[T, U any](all []T, result func(T) U) []U {
+	var results []U
+	for _, x := range all {
+		results = append(results, result(x))
+	}
+	return results
 }

@@ -8,10 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
-	"path"
 	"regexp"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,7 +75,7 @@ var currencyRule = regexp.MustCompile(`^[\p{L}\p{Sc}]{0,12}$`)
 // config looks at the flags.
 func (r *reportFlags) config(args []string) (report.Config, error) {
 	now := r.settings.program.clock.Now()
-	c := report.Config{Overlays: r.settings.git.overlays, Now: now}
+	c := report.Config{Overlays: r.settings.git.overlays, Names: r.settings.git.overlayNames(args), Now: now}
 	var err error
 	if c.From, err = moment("since", r.since, now); err != nil {
 		return c, err
@@ -89,9 +86,6 @@ func (r *reportFlags) config(args []string) (report.Config, error) {
 	end := c.To
 	if end.IsZero() {
 		end = now
-	}
-	for _, arg := range args {
-		c.Names = append(c.Names, strings.TrimPrefix(path.Clean(arg), path.Clean(c.Overlays)+"/"))
 	}
 	switch p := r.price.PerHour; {
 	case r.output != "html" && r.output != "md":
@@ -132,10 +126,8 @@ func (r *reportFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range c.Names {
-		if !slices.Contains(made.Names, name) {
-			return output.Usage(fmt.Errorf("the history that was read has nothing of an overlay %q%s", name, output.Instead(name, made.Names, "it has")))
-		}
+	if err := overlaysWithin(c.Names, made.Names); err != nil {
+		return err
 	}
 	progress.Done()
 	return r.write(made)
@@ -157,6 +149,6 @@ func (r *reportFlags) write(made report.Report) error {
 	if err := os.WriteFile(r.out, text.Bytes(), 0o666); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stderr, "muster: wrote %s, %d KB\n", r.out, (text.Len()+1023)/1024)
+	p.say("wrote %s, %d KB", r.out, (text.Len()+1023)/1024)
 	return nil
 }

@@ -1,11 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"regexp"
@@ -133,12 +132,7 @@ func (v *verifyFlags) run(ctx context.Context, text string) error {
 
 // result says on standard error what the findings do not, and returns how it ends.
 func (v *verifyFlags) result(config verification.Config, text string) error {
-	say := func(format string, args ...any) {
-		fmt.Fprintf(v.settings.program.stderr, "muster: "+format+"\n", args...)
-	}
-	if v.count.Cut != "" {
-		say("the history ends at %.12s, whose parents this repository does not have: it is a shallow clone (git fetch --unshallow)", v.count.Cut)
-	}
+	v.settings.program.sayCut(v.count.Cut)
 	if config.Until != "" && !v.count.Reached {
 		return output.Usage(fmt.Errorf("%q: the first is no commit of the history of the second, which was verified whole", text))
 	}
@@ -218,7 +212,7 @@ func (v *verifyFlags) resolve(ctx context.Context, repository *gitops.Repository
 		return "", nil
 	case isClone(v.settings.git.repo):
 		dir := strings.TrimPrefix(v.settings.git.repo, "file://")
-		if commit := v.settings.program.asked(dir, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}"); commit != "" {
+		if commit := v.settings.program.commit(dir, name); commit != "" {
 			return commit, nil
 		}
 		return "", output.Usage(fmt.Errorf("git knows no commit %q here", name))
@@ -264,7 +258,7 @@ type verifyPrinter interface {
 func verifyPrinters(out output.Output) map[string]verifyPrinter {
 	return map[string]verifyPrinter{
 		"text": &verifyText{out: out, stream: output.Stream{Out: out, Head: []string{"COMMIT", "TIME", "AUTHOR", "OVERLAY", "ACT", "VERDICT", "WHY"}}},
-		"json": &verifyJSON{out: out.Text},
+		"json": &verifyJSON{output.JSONList{Out: out.Text, Kind: "Verification", List: "findings"}},
 	}
 }
 
@@ -290,15 +284,10 @@ func (p *verifyText) finding(f verification.Finding) error {
 	if f.Verdict == verification.OtherVersion {
 		why = append([]string{"made by " + f.Version}, why...)
 	}
-	dash := func(s string) string {
-		if s == "" {
-			return "-"
-		}
-		return s
-	}
 	return p.stream.Row([]output.Cell{
-		{Text: f.Commit[:min(7, len(f.Commit))]}, {Text: f.At.UTC().Format(time.RFC3339)}, {Text: dash(output.OneRow(f.Author))}, {Text: dash(f.Overlay)},
-		{Text: dash(string(f.Operation))}, {Text: string(f.Verdict), Style: style}, {Text: output.OneRow(strings.Join(why, "; "))},
+		{Text: f.Commit[:min(7, len(f.Commit))]}, {Text: f.At.UTC().Format(time.RFC3339)},
+		{Text: cmp.Or(output.OneRow(f.Author), output.Unknown)}, {Text: cmp.Or(f.Overlay, output.Unknown)},
+		{Text: cmp.Or(string(f.Operation), output.Unknown)}, {Text: string(f.Verdict), Style: style}, {Text: output.OneRow(strings.Join(why, "; "))},
 	})
 }
 
@@ -345,41 +334,15 @@ func verifyNotes(c verification.Config, count verification.Count) []string {
 }
 
 // verifyJSON prints one document, finding by finding.
-type verifyJSON struct {
-	out  io.Writer
-	rows int
-}
+type verifyJSON struct{ list output.JSONList }
 
-const verifyHead = "{\n  \"apiVersion\": \"muster.dev/v1alpha1\",\n  \"kind\": \"Verification\",\n  \"findings\": ["
-
-func (p *verifyJSON) finding(f verification.Finding) error {
-	before := ",\n    "
-	if p.rows++; p.rows == 1 {
-		before = verifyHead + "\n    "
-	}
-	text, err := json.MarshalIndent(f, "    ", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = p.out.Write([]byte(before + string(text)))
-	return err
-}
+func (p *verifyJSON) finding(f verification.Finding) error { return p.list.Add(f) }
 
 func (p *verifyJSON) end(c verification.Config, count verification.Count) error {
-	before := "\n  ],\n"
-	if p.rows == 0 {
-		before = verifyHead + "],\n"
-	}
-	version, err := json.Marshal(c.Version)
-	if err != nil {
-		return err
-	}
-	text, err := json.MarshalIndent(count, "  ", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = p.out.Write([]byte(before + "  \"version\": " + string(version) + ",\n  \"count\": " + string(text) + "\n}\n"))
-	return err
+	return p.list.End(struct {
+		Version string             `json:"version"`
+		Count   verification.Count `json:"count"`
+	}{c.Version, count})
 }
 
 // signatures returns the signatures of commits, as git verify-commit reports them in the
