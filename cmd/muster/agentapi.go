@@ -35,27 +35,26 @@ func (a *agentSettings) addTo(c *cobra.Command) {
 	oneOf(c, "source", "rest", "stacks")
 }
 
-// tokens are what reads each of the tokens.
-func (a *agentSettings) tokens() []func() (string, error) {
+// tokens returns what reads each of the tokens, once all of them can be read.
+func (a *agentSettings) tokens() ([]func() (string, error), error) {
 	var all []func() (string, error)
 	for _, value := range a.files {
 		for file := range strings.FieldsSeq(value) {
-			all = append(all, func() (string, error) { return readSecret("the agent token", file) })
+			read := func() (string, error) { return readSecret("the agent token", file) }
+			if _, err := read(); err != nil {
+				return nil, output.Usage(err)
+			}
+			all = append(all, read)
 		}
 	}
-	return all
+	return all, nil
 }
 
 // metrics returns what asks for the metrics; nil where no agent token is given.
 func (s *settings) metrics(log *slog.Logger) (*buildkite.Metrics, error) {
-	tokens := s.agent.tokens()
+	tokens, err := s.agent.tokens()
 	if len(tokens) == 0 {
-		return nil, nil
-	}
-	for _, read := range tokens {
-		if _, err := read(); err != nil {
-			return nil, output.Usage(err)
-		}
+		return nil, err
 	}
 	m, err := buildkite.NewMetrics(buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log})
 	return m, output.Usage(err)
@@ -93,11 +92,7 @@ func (s *settings) checkMetrics(ctx context.Context, log *slog.Logger, overlays 
 	if m == nil {
 		return nil
 	}
-	var counts plan.Counts
-	err = s.patiently(ctx, log, func() (err error) {
-		counts, err = m.Counts(ctx, s.program.clock.Now())
-		return err
-	})
+	counts, err := patiently(ctx, s, log, func() (plan.Counts, error) { return m.Counts(ctx, s.program.clock.Now()) })
 	if err != nil {
 		return []error{fmt.Errorf("asking for Buildkite's metrics: %w", err)}
 	}
@@ -139,14 +134,12 @@ func (s *settings) makeStacks(log *slog.Logger) (err error) {
 // stacksFor returns a client of the Stacks API for a flag that needs one. All are one stack
 // for each token.
 func (s *settings) stacksFor(flag string, log *slog.Logger) (*buildkite.Stacks, error) {
-	tokens := s.agent.tokens()
-	if len(tokens) == 0 {
+	tokens, err := s.agent.tokens()
+	switch {
+	case err != nil:
+		return nil, err
+	case len(tokens) == 0:
 		return nil, output.Usage(errors.New(flag + ": which agent token? give --agent-token-file"))
-	}
-	for _, read := range tokens {
-		if _, err := read(); err != nil {
-			return nil, output.Usage(err)
-		}
 	}
 	k, err := buildkite.NewStacks(buildkite.StacksConfig{
 		Clock:       s.program.clock,

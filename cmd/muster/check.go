@@ -13,6 +13,7 @@ import (
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/fleet"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 
@@ -105,21 +106,14 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 
 // err decides the exit code: invalid files are the user's to fix.
 func (c checked) err() error {
-	switch n := len(c.findings) + len(c.failures); {
-	case n == 0:
+	if len(c.findings)+len(c.failures) == 0 {
 		return nil
-	case len(c.findings) > 0:
-		return output.Usage(findingsError(n))
-	default:
-		return findingsError(n)
 	}
-}
-
-func findingsError(n int) error {
-	if n == 1 {
-		return errors.New("1 finding")
+	err := errors.New(ledger.Count(len(c.findings)+len(c.failures), "finding"))
+	if len(c.findings) > 0 {
+		return output.Usage(err)
 	}
-	return fmt.Errorf("%d findings", n)
+	return err
 }
 
 // treeToCheck returns the files to check, and other problems that keep muster from working:
@@ -176,11 +170,7 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 // such as a token that expires in a week, are logged.
 func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client, log *slog.Logger, tree fs.FS) []error {
 	defer s.leave(ctx)
-	var token buildkite.Token
-	err := s.patiently(ctx, log, func() (err error) {
-		token, err = client.Verify(ctx)
-		return err
-	})
+	token, err := patiently(ctx, s, log, func() (buildkite.Token, error) { return client.Verify(ctx) })
 	if err != nil {
 		return []error{err}
 	}
@@ -192,7 +182,9 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 		log.Warn(text)
 	}
 	overlays := s.overlays(tree)
-	snapshot, err := s.snapshot(ctx, client, overlays, log)
+	snapshot, err := patiently(ctx, s, log, func() (plan.Snapshot, error) { // as a tick does
+		return client.Snapshot(ctx, plan.Query{At: s.program.clock.Now(), Overlays: overlays})
+	})
 	if err != nil {
 		return append(findings, err)
 	}
@@ -213,11 +205,7 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 // checkAgentTokens logs which agent tokens are about to expire. They are no findings, because
 // Buildkite does not show which of them the agents use.
 func (s *settings) checkAgentTokens(ctx context.Context, client *buildkite.Client, log *slog.Logger) {
-	var tokens []buildkite.AgentToken
-	err := s.patiently(ctx, log, func() (err error) {
-		tokens, err = client.AgentTokens(ctx)
-		return err
-	})
+	tokens, err := patiently(ctx, s, log, func() ([]buildkite.AgentToken, error) { return client.AgentTokens(ctx) })
 	if err != nil {
 		log.Info("the expiry of agent tokens was not checked", "reason", err)
 	}
@@ -228,24 +216,16 @@ func (s *settings) checkAgentTokens(ctx context.Context, client *buildkite.Clien
 	}
 }
 
-// snapshot reads Buildkite as a tick does.
-func (s *settings) snapshot(ctx context.Context, client *buildkite.Client, overlays []plan.Overlay, log *slog.Logger) (snapshot plan.Snapshot, err error) {
-	err = s.patiently(ctx, log, func() error {
-		snapshot, err = client.Snapshot(ctx, plan.Query{At: s.program.clock.Now(), Overlays: overlays})
-		return err
-	})
-	return snapshot, err
-}
-
-// patiently calls ask, and calls it again after Buildkite's rate limits; see
+// patiently returns what ask returns, and calls it again after Buildkite's rate limits; see
 // [generator.Patiently].
-func (s *settings) patiently(ctx context.Context, log *slog.Logger, ask func() error) error {
-	return generator.Patiently(ctx, s.program.clock, log, func() error {
+func patiently[T any](ctx context.Context, s *settings, log *slog.Logger, ask func() (T, error)) (answer T, err error) {
+	err = generator.Patiently(ctx, s.program.clock, log, func() error {
 		s.program.progress.Doing("asking git and Buildkite")
-		err := ask()
+		answer, err = ask()
 		waitingFor(s.program.progress, err)
 		return err
 	})
+	return answer, err
 }
 
 // overlays are those whose policies can be read: the files' own findings say
@@ -270,11 +250,7 @@ func (s *settings) overlays(tree fs.FS) []plan.Overlay {
 func checkQueues(overlays []plan.Overlay, snapshot plan.Snapshot) []error {
 	var findings []error
 	observed := plan.Observe(overlays, snapshot, &plan.Registrations{})
-	var queues []string
-	for _, o := range observed {
-		queues = append(queues, o.Queue)
-	}
-	unknown := plan.Unknown(queues, snapshot)
+	unknown := plan.Unknown(mapSlice(observed, func(o plan.Observation) string { return o.Queue }), snapshot)
 	for _, o := range observed {
 		for _, supply := range o.Overlays {
 			if supply.Suspended.Active() {
