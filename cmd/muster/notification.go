@@ -91,43 +91,16 @@ func (s *settings) receivers() func() []status.Receiver {
 
 // landed has the receivers told of a push of a person's.
 func (s *settings) landed(before, after branch.Head, changes []branch.Change) {
-	if s.notify.notifier != nil {
-		l := notify.Landing{Landed: s.notify.notifier.Landed}
-		l.Pushed(before.Commit, after.Commit, changes, nil)
-	}
+	l := s.landing()
+	l.Pushed(before.Commit, after.Commit, changes, nil)
 }
 
-// notifying returns the repository of a tick, wrapped to notify the receivers of each push.
-func (s *settings) notifying(repository watchedFleet) generator.Repository {
+// landing returns what notifies the receivers of the pushes that have landed.
+func (s *settings) landing() notify.Landing {
 	if s.notify.notifier == nil {
-		return repository
+		return notify.Landing{}
 	}
-	return &notifyingFleet{repository, notify.Landing{Landed: s.notify.notifier.Landed}}
-}
-
-type notifyingFleet struct {
-	watchedFleet
-	landing notify.Landing
-}
-
-// Head is the fleet's.
-func (f *notifyingFleet) Head(ctx context.Context) (branch.Head, error) {
-	head, err := f.watchedFleet.Head(ctx)
-	if err == nil {
-		f.landing.Seen(head.Commit)
-	}
-	return head, err
-}
-
-// Commit is the fleet's.
-func (f *notifyingFleet) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
-	next, err := f.watchedFleet.Commit(ctx, head, ops)
-	var changes []branch.Change
-	for _, a := range ops {
-		changes = append(changes, a.Changes...)
-	}
-	f.landing.Pushed(head.Commit, next.Commit, changes, err)
-	return next, err
+	return notify.Landing{Landed: s.notify.notifier.Landed}
 }
 
 // jobPages shows on jobs' pages which dispatch was ordered for jobs like them. Ticks notify it
@@ -262,10 +235,7 @@ func (s *settings) checkPages(ctx context.Context, tree fs.FS) ([]error, error) 
 	if err != nil {
 		return nil, err
 	}
-	var queues []string
-	for _, o := range s.overlays(tree) {
-		queues = append(queues, o.Policy.Queue)
-	}
+	queues := mapSlice(s.overlays(tree), func(o plan.Overlay) string { return o.Policy.Queue })
 	if err := stacks.MaySay(ctx, queues); err != nil {
 		return []error{err}, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
+	"muster/gitops/notify"
 
 	"github.com/spf13/cobra"
 )
@@ -40,23 +41,35 @@ func (p program) output() output.Output {
 	}
 }
 
-// watchedFleet and watchedBuildkite say what a tick waits for.
+// watchedFleet and watchedBuildkite say what a tick waits for. The former also notifies the
+// receivers of pushes.
 type watchedFleet struct {
 	generator.Fleet
 	progress *output.Progress
+	landing  notify.Landing
 }
 
 // Head is the fleet's. What comes after it is the building of templates.
-func (f watchedFleet) Head(ctx context.Context) (branch.Head, error) {
+func (f *watchedFleet) Head(ctx context.Context) (branch.Head, error) {
 	f.progress.Doing("reading the fleet repository")
 	defer f.progress.Doing("building the overlays")
-	return f.Fleet.Head(ctx)
+	head, err := f.Fleet.Head(ctx)
+	if err == nil {
+		f.landing.Seen(head.Commit)
+	}
+	return head, err
 }
 
 // Commit is the fleet's.
-func (f watchedFleet) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+func (f *watchedFleet) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
 	f.progress.Doing("pushing")
-	return f.Fleet.Commit(ctx, head, ops)
+	next, err := f.Fleet.Commit(ctx, head, ops)
+	var changes []branch.Change
+	for _, a := range ops {
+		changes = append(changes, a.Changes...)
+	}
+	f.landing.Pushed(head.Commit, next.Commit, changes, err)
+	return next, err
 }
 
 // watchedBuildkite has all methods of the client: the generator asks for some that not
@@ -119,7 +132,7 @@ func (w watch) run(ctx context.Context, p program, out output.Output, look func(
 		case err != nil && !errors.Is(err, errChanges) && last == nil:
 			return err
 		case err != nil && !errors.Is(err, errChanges):
-			fmt.Fprintln(p.stderr, "muster: "+err.Error())
+			p.say("%v", err)
 		case p.screen.terminal:
 			if err := p.redraw(out, w.interval, shown.Bytes()); err != nil {
 				return err

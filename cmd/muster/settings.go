@@ -221,7 +221,7 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 		}
 	}
 	return generator.New(generator.Config{
-		Repository: s.notifying(watchedFleet{repository, s.progress}),
+		Repository: &watchedFleet{Fleet: repository, progress: s.progress, landing: s.landing()},
 		Buildkite:  watchedBuildkite{client, s.progress},
 		Clock:      s.program.clock,
 		Overlays:   s.git.overlays,
