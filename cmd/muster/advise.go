@@ -75,8 +75,7 @@ builds share a pod: they are proposed where the policy has them, or with --reuse
 
 // check looks at the flags that can be wrong by themselves.
 func (a *adviseFlags) check() error {
-	switch {
-	case !(a.more > -1 && a.more <= 10):
+	if !(a.more > -1 && a.more <= 10) {
 		return fmt.Errorf("--more %v: use a share from -1 to 10, as 0.1 for a tenth", a.more)
 	}
 	return checkSurroundings(a.syncer, a.startupMin, a.startupMax)
@@ -100,14 +99,11 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	overlays, err := a.settings.loader().LoadContext(ctx, head.Tree)
+	overlays, err := a.settings.load(ctx, head.Tree)
 	if err != nil {
-		return fmt.Errorf("no overlays can be read below %q of the repository: %w", a.settings.git.overlays, err)
+		return err
 	}
-	var names []string
-	for _, o := range overlays {
-		names = append(names, o.Name)
-	}
+	names := overlayNames(overlays)
 	chosen, err := output.ChooseOverlays(args, names, a.settings.git.overlays)
 	if err != nil {
 		return err
@@ -181,15 +177,9 @@ func (a *adviseFlags) advise(ctx context.Context, head branch.Head, o *fleet.Ove
 
 // scenario is the one that the flags describe.
 func (a *adviseFlags) scenario() simulation.Scenario {
-	w := simulation.DefaultScenario()
-	for _, s := range simulation.Syncers() {
-		if s.Name == a.syncer {
-			s.Use(&w)
-		}
-	}
+	w := scenarioWith(a.syncer, a.startupMin, a.startupMax)
 	if a.webhooks {
 		w.Triggered = simulation.WebhookInterval
 	}
-	w.Startup = [2]time.Duration{a.startupMin, a.startupMax}
 	return w
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path"
@@ -83,7 +84,7 @@ func (d *demo) accounts() map[string]*account {
 			}
 			of[a.ID] = all[name]
 			all[name].agents++
-			if unused(a) {
+			if !a.Ended.IsZero() && a.Jobs == 0 && a.Job == "" {
 				all[name].unused++
 			}
 		}
@@ -95,8 +96,6 @@ func (d *demo) accounts() map[string]*account {
 	}
 	return all
 }
-
-func unused(a fakebuildkite.AgentRecord) bool { return !a.Ended.IsZero() && a.Jobs == 0 && a.Job == "" }
 
 // table prints a line for each overlay.
 func (d *demo) table(out io.Writer) {
@@ -270,7 +269,7 @@ func (d *demo) scenario(ctx context.Context) {
 func (d *demo) morning(cluster string, random *rand.Rand) {
 	for minute := range int(demoMorning.Minutes()) - 25 {
 		builds := 0
-		if busy := 0.25 - 0.2*abs(float64(minute)-120)/120; random.Float64() < busy {
+		if busy := 0.25 - 0.2*math.Abs(float64(minute)-120)/120; random.Float64() < busy {
 			builds = 1
 		}
 		if minute == 95 {
@@ -283,8 +282,6 @@ func (d *demo) morning(cluster string, random *rand.Rand) {
 		}
 	}
 }
-
-func abs(x float64) float64 { return max(x, -x) }
 
 // demoBuild lints, then tests in parallel, then packages on a large machine.
 func demoBuild(cluster string, random *rand.Rand) fakebuildkite.Build {

@@ -77,10 +77,7 @@ type fleetNow struct {
 
 // overlay returns the overlay that an argument names.
 func (f *fleetNow) overlay(arg, dir string) (*fleet.Overlay, error) {
-	var names []string
-	for _, o := range f.overlays {
-		names = append(names, o.Name)
-	}
+	names := overlayNames(f.overlays)
 	chosen, err := output.ChooseOverlays([]string{arg}, names, dir)
 	if err != nil {
 		return nil, err
@@ -138,8 +135,8 @@ func (m *manualFlags) prepare(ctx context.Context, at *fleetNow, edit func(conte
 	if at.head, err = at.reader.Head(ctx); err != nil {
 		return manual.Edit{}, err
 	}
-	if at.overlays, err = m.settings.loader().LoadContext(ctx, at.head.Tree); err != nil {
-		return manual.Edit{}, fmt.Errorf("no overlays can be read below %q of the repository: %w", m.settings.git.overlays, err)
+	if at.overlays, err = m.settings.load(ctx, at.head.Tree); err != nil {
+		return manual.Edit{}, err
 	}
 	return edit(ctx, at)
 }
@@ -228,7 +225,7 @@ func (m *manualFlags) open() (*gitops.Repository, error) {
 	}
 	app, err := git.githubApp()
 	if err != nil {
-		return nil, output.Usage(err)
+		return nil, err
 	}
 	sign, err := git.signer()
 	if err != nil {
@@ -256,7 +253,7 @@ func (s *gitSettings) pulls() (*github.Pulls, error) {
 	}
 	app, err := s.githubApp()
 	if err != nil {
-		return nil, output.Usage(err)
+		return nil, err
 	}
 	c := github.PullsConfig{Owner: owner, Name: name, API: s.githubAPI, Client: &http.Client{Timeout: time.Minute}, Now: s.program.clock.Now, Sleep: s.program.clock.Sleep}
 	if app != nil {

@@ -21,37 +21,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// messageSettings are the flags that say how commit messages are written.
-type messageSettings struct {
-	signOff    bool
-	coAuthors  []string
-	skipMarker string
-}
-
 // plainMarker is the skip marker unless told.
 const plainMarker = "[skip ci]"
 
-func (m *messageSettings) addTo(c *cobra.Command) {
-	f := c.Flags()
-	f.BoolVar(&m.signOff, "sign-off", false, "add Signed-off-by with the author to commits")
-	f.StringArrayVar(&m.coAuthors, "co-author", nil, "add Co-authored-by to commits, as \"Name <address>\"; repeatable")
-	f.StringVar(&m.skipMarker, "skip-marker", plainMarker, "text in commits that prevents CI builds; empty omits it")
-}
-
 // style is how messages are written. Mistakes in it are the user's to fix.
 func (s *gitSettings) style() (ledger.Style, error) {
-	m := s.message
-	style := ledger.Style{CoAuthors: m.coAuthors, NoSkip: m.skipMarker == ""}
-	if m.skipMarker != plainMarker {
-		style.Skip = m.skipMarker
+	style := ledger.Style{CoAuthors: s.coAuthors, NoSkip: s.skipMarker == ""}
+	if s.skipMarker != plainMarker {
+		style.Skip = s.skipMarker
 	}
-	if m.signOff {
+	if s.signOff {
 		style.SignOff = fmt.Sprintf("%s <%s>", s.authorName, s.authorEmail)
 	}
-	if err := style.Check(); err != nil {
-		return style, output.Usage(err)
-	}
-	return style, nil
+	return style, output.Usage(style.Check())
 }
 
 // gitSettings are the flags that say which repository, as whom, and signed how.
@@ -68,7 +50,11 @@ type gitSettings struct {
 	app, appKey, githubAPI  string
 	installation            int64
 	commitThroughGitHub     bool
-	message                 messageSettings
+
+	// signOff, coAuthors and skipMarker are of the commit messages.
+	signOff    bool
+	coAuthors  []string
+	skipMarker string
 
 	// shown is the repository's address without anything secret, once it is known.
 	shown string
@@ -86,7 +72,9 @@ func (s *gitSettings) addTo(c *cobra.Command) {
 	f.StringVar(&s.signGPG, "sign-gpg-key-file", "", "sign commits with this OpenPGP private key, as gpg --armor --export-secret-keys writes it")
 	f.StringVar(&s.signPassphrase, "sign-gpg-passphrase-file", "", "file with the passphrase of the OpenPGP key")
 	f.StringVar(&s.signSSH, "sign-ssh-key-file", "", "sign commits with this ssh private key")
-	s.message.addTo(c)
+	f.BoolVar(&s.signOff, "sign-off", false, "add Signed-off-by with the author to commits")
+	f.StringArrayVar(&s.coAuthors, "co-author", nil, "add Co-authored-by to commits, as \"Name <address>\"; repeatable")
+	f.StringVar(&s.skipMarker, "skip-marker", plainMarker, "text in commits that prevents CI builds; empty omits it")
 	f.BoolVar(&s.commitThroughGitHub, "github-commits", false, "commit through GitHub's API, so that GitHub signs the commits as the App's; needs the App")
 }
 
@@ -119,7 +107,7 @@ func (s *gitSettings) named() error {
 func (s *gitSettings) reader(log *slog.Logger) (*gitops.Repository, error) {
 	app, err := s.githubApp()
 	if err != nil {
-		return nil, output.Usage(err)
+		return nil, err
 	}
 	return s.repository(log, app, nil)
 }
@@ -156,7 +144,7 @@ func (s *gitSettings) writer(log *slog.Logger) (branch.Writer, error) {
 	}
 	app, err := s.githubApp()
 	if err != nil {
-		return nil, output.Usage(err)
+		return nil, err
 	}
 	sign, err := s.signer()
 	if err == nil && sign != nil {
@@ -191,21 +179,15 @@ func (s *gitSettings) writer(log *slog.Logger) (branch.Writer, error) {
 
 // githubApp returns the App, or nil if no flag configures one.
 func (s *gitSettings) githubApp() (*github.App, error) {
-	given := 0
-	for _, set := range []bool{s.app != "", s.appKey != "", s.installation != 0} {
-		if set {
-			given++
-		}
-	}
-	switch given {
-	case 0:
+	if s.app == "" && s.appKey == "" && s.installation == 0 {
 		return nil, nil
-	case 3:
-		s.github = &remote.Counter{}
-		client := &http.Client{Timeout: time.Minute, Transport: s.github.Transport(http.DefaultTransport)}
-		return &github.App{ID: s.app, Installation: s.installation, PrivateKeyFile: s.appKey, API: s.githubAPI, Now: s.program.clock.Now, Client: client}, nil
 	}
-	return nil, errors.New("a GitHub App takes --github-app-id, --github-app-installation and --github-app-key-file, all three")
+	if s.app == "" || s.appKey == "" || s.installation == 0 {
+		return nil, output.Usage(errors.New("a GitHub App takes --github-app-id, --github-app-installation and --github-app-key-file, all three"))
+	}
+	s.github = &remote.Counter{}
+	client := &http.Client{Timeout: time.Minute, Transport: s.github.Transport(http.DefaultTransport)}
+	return &github.App{ID: s.app, Installation: s.installation, PrivateKeyFile: s.appKey, API: s.githubAPI, Now: s.program.clock.Now, Client: client}, nil
 }
 
 // password returns the source of the password for https, or nil if none is configured. It is an

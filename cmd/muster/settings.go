@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -60,6 +62,19 @@ func (s *settings) loader() *fleet.Loader {
 		l.BuildWith(b, 0)
 	}
 	return l
+}
+
+// load returns the overlays of the repository at a commit.
+func (s *settings) load(ctx context.Context, tree fs.FS) ([]fleet.Overlay, error) {
+	all, err := s.loader().LoadContext(ctx, tree)
+	if err != nil {
+		return nil, fmt.Errorf("no overlays can be read below %q of the repository: %w", s.git.overlays, err)
+	}
+	return all, nil
+}
+
+func overlayNames(all []fleet.Overlay) []string {
+	return mapSlice(all, func(o fleet.Overlay) string { return o.Name })
 }
 
 // thisExecutable is the running program's file; empty where it is not known.

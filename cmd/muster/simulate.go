@@ -124,27 +124,15 @@ func (s *simulate) addFlags(c *cobra.Command) {
 }
 
 func syncerNames() []string {
-	var names []string
-	for _, s := range simulation.Syncers() {
-		names = append(names, s.Name)
-	}
-	return names
+	return mapSlice(simulation.Syncers(), func(s simulation.Syncer) string { return s.Name })
 }
 
 func workloadNames() []string {
-	var names []string
-	for _, l := range simulation.Loads() {
-		names = append(names, l.Name)
-	}
-	return names
+	return mapSlice(simulation.Loads(), func(l simulation.Load) string { return l.Name })
 }
 
 func algorithmNames() []string {
-	var names []string
-	for _, a := range simulation.Algorithms() {
-		names = append(names, a.Name)
-	}
-	return names
+	return mapSlice(simulation.Algorithms(), func(a simulation.Named) string { return a.Name })
 }
 
 func (s *simulate) run(cmd *cobra.Command) error {
@@ -284,31 +272,31 @@ func choose[T any](flag string, names []string, all []T, name func(T) string) ([
 	if len(names) == 1 && names[0] == "all" {
 		return all, nil
 	}
-	var chosen []T
-	var known []string
-	for _, x := range all {
-		known = append(known, name(x))
-		if slices.Contains(names, name(x)) {
-			chosen = append(chosen, x)
-		}
-	}
+	known := mapSlice(all, name)
 	for _, n := range names {
 		if !slices.Contains(known, n) {
 			return nil, fmt.Errorf("%s %s: use all, or some of %s", flag, n, strings.Join(known, ", "))
 		}
 	}
-	return chosen, nil
+	return slices.DeleteFunc(all, func(x T) bool { return !slices.Contains(names, name(x)) }), nil
+}
+
+// scenarioWith returns the default world with a syncer, which may be empty, and start-up times.
+func scenarioWith(syncer string, startupMin, startupMax time.Duration) simulation.Scenario {
+	w := simulation.DefaultScenario()
+	for _, s := range simulation.Syncers() {
+		if s.Name == syncer {
+			s.Use(&w)
+		}
+	}
+	w.Startup = [2]time.Duration{startupMin, startupMax}
+	return w
 }
 
 // scenario is the default world with what the flags change.
 func (s *simulate) scenario() (simulation.Scenario, error) {
-	w := simulation.DefaultScenario()
+	w := scenarioWith(s.syncer, s.startupMin, s.startupMax)
 	w.Seed, w.Interval = s.seed, s.interval
-	for _, syncer := range simulation.Syncers() {
-		if syncer.Name == s.syncer {
-			syncer.Use(&w)
-		}
-	}
 	if s.syncer == "" || s.synced("sync") {
 		w.Sync = s.sync
 	}
@@ -318,7 +306,6 @@ func (s *simulate) scenario() (simulation.Scenario, error) {
 	if s.requests > 0 {
 		w.Requests, w.Client = s.requests, simulatedClient
 	}
-	w.Startup = [2]time.Duration{s.startupMin, s.startupMax}
 	w.Faults.Nodes, w.Faults.NoShow = s.nodes, s.neverRegistered
 	if s.policy == "" {
 		return w, nil
@@ -391,12 +378,7 @@ func (s *simulate) advise(ctx context.Context, cases []simulation.Case, algorith
 		})
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(errs...)
 }
 
 // recorded is what the history of a fleet repository contains about one overlay.
