@@ -74,7 +74,7 @@ func (g *grouping) add(r ledger.Record, done func(unit)) bool {
 			g.close(done)
 		}
 		if !old {
-			done(unit{other: &r})
+			done(unit{push: Push{[]ledger.Record{r}}, wanted: 1})
 		}
 		return true
 	}

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"muster/generator/ledger"
-	"muster/gitops/branch"
 )
 
 // unit is what is verified together: the commits of one push, or one of somebody else.
@@ -17,19 +16,6 @@ type unit struct {
 	// wanted is how many of the push's commits are in the range; the rest says what they were
 	// decided on.
 	wanted int
-	other  *ledger.Record // nil: it is a push
-}
-
-// commits are the unit's.
-func (u *unit) commits() []branch.Commit {
-	if u.other != nil {
-		return []branch.Commit{u.other.Commit}
-	}
-	var all []branch.Commit
-	for _, r := range u.push.Records {
-		all = append(all, r.Commit)
-	}
-	return all
 }
 
 // job is some units, and what becomes of them.
@@ -134,7 +120,7 @@ func (c Config) read(ctx context.Context, log iter.Seq2[ledger.Record, error], t
 			return err
 		}
 		more := g.add(r, func(u unit) {
-			j.units, j.size = append(j.units, u), j.size+max(1, len(u.push.Records))
+			j.units, j.size = append(j.units, u), j.size+len(u.push.Records)
 		})
 		if !more {
 			break

@@ -60,31 +60,28 @@ func (w *worker) job(ctx context.Context, j *job) error {
 		}
 	}
 	var commits []branch.Commit
-	for i := range j.units {
-		commits = append(commits, j.units[i].commits()...)
+	for _, u := range j.units {
+		for _, r := range u.push.Records {
+			commits = append(commits, r.Commit)
+		}
 	}
 	top := path.Clean(w.Overlays)
 	if err := w.files.Ahead(ctx, commits, []string{top, path.Join(path.Dir(top), "base")}); err != nil {
 		return err
 	}
-	for i := range j.units {
-		u := &j.units[i]
-		if u.other != nil {
-			f, err := w.others(ctx, u.other)
-			if err != nil {
-				return err
-			}
-			if f != nil {
-				j.found = append(j.found, *f)
-			}
-			continue
-		}
+	for _, u := range j.units {
 		for at := range u.wanted {
-			f, err := w.entry(ctx, u.push, at)
+			verify := w.entry
+			if u.push.Records[at].Entry == nil {
+				verify = w.others
+			}
+			f, err := verify(ctx, u.push, at)
 			if err != nil {
 				return err
 			}
-			j.found = append(j.found, f)
+			if f.Verdict != "" {
+				j.found = append(j.found, f)
+			}
 		}
 	}
 	return w.sign(ctx, j.found)
@@ -116,21 +113,22 @@ func (w *worker) finding(r *ledger.Record) Finding {
 }
 
 // others checks a commit that muster did not make, or that can no longer be parsed as muster's.
-// It returns nil if there is nothing to report.
-func (w *worker) others(ctx context.Context, r *ledger.Record) (*Finding, error) {
-	f := w.finding(r)
+// It returns the zero value if there is nothing to report.
+func (w *worker) others(ctx context.Context, p Push, at int) (Finding, error) {
+	r := &p.Records[at]
+	f, nothing := w.finding(r), Finding{}
 	if r.Damage != nil {
 		f.Verdict, f.Why = Malformed, []string{"its message cannot be read: " + r.Damage.Error()}
-		return &f, nil
+		return f, nil
 	}
 	var touched []string
 	for i, parent := range r.Commit.Parents {
 		files, added, err := w.touches(ctx, parent, r.Commit.ID)
 		if unread(err) {
-			return nil, nil // the log says where the clone ends
+			return nothing, nil // the log says where the clone ends
 		}
 		if err != nil {
-			return nil, err
+			return nothing, err
 		}
 		if i == 0 {
 			touched = files
@@ -138,16 +136,16 @@ func (w *worker) others(ctx context.Context, r *ledger.Record) (*Finding, error)
 			touched = slices.DeleteFunc(touched, func(file string) bool { return !slices.Contains(files, file) })
 		}
 		if len(touched) == 0 || added && len(r.Commit.Parents) == 1 {
-			return nil, nil
+			return nothing, nil
 		}
 	}
 	if len(touched) == 0 {
-		return nil, nil
+		return nothing, nil
 	}
 	dir, _, _ := strings.Cut(touched[0], "/"+dispatches+"/")
 	f.Verdict, f.Overlay = People, strings.TrimPrefix(dir, path.Clean(w.Overlays)+"/")
 	f.Why = []string{"changes " + some(touched)}
-	return &f, nil
+	return f, nil
 }
 
 // dispatches is the directory of an overlay that is muster's.
