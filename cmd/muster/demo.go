@@ -1,21 +1,27 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
-	"github.com/spf13/cobra"
-
+	"muster/cmd/muster/chart"
 	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/buildkite"
@@ -23,7 +29,10 @@ import (
 	"muster/generator/ledger"
 	"muster/generator/simulation"
 	"muster/gitops"
+	"muster/gitops/branch"
 	"muster/gitops/gitserver"
+
+	"github.com/spf13/cobra"
 )
 
 func (p program) demoCommand() *cobra.Command {
@@ -218,4 +227,295 @@ func (c demoClock) Sleep(ctx context.Context, d time.Duration) error {
 		c.stop()
 	}
 	return ctx.Err()
+}
+
+// conclude draws the picture and prints the page.
+func (d *demo) conclude(out io.Writer) error {
+	picture := filepath.Join(d.dir, demoPicture)
+	if err := os.WriteFile(picture, d.timeline().SVG(), 0o666); err != nil {
+		return err
+	}
+	var page bytes.Buffer
+	d.table(&page)
+	if err := d.decision(&page); err != nil {
+		return err
+	}
+	git := "git -C " + shellWord(d.fleetDir())
+	fmt.Fprintf(&page, "\nThe morning as a picture, for a browser: %s. Commands to try:\n", picture)
+	w := tabwriter.NewWriter(&page, 0, 0, 3, ' ', 0)
+	for _, next := range [][2]string{
+		{git + " log -p", "every decision, and the Jobs it wrote"},
+		{d.invocation + " simulate --history " + shellWord(d.fleetDir()), "the same morning under other scalers' rules"},
+		{d.invocation + " init fleet", "begin a fleet repository of your own"},
+	} {
+		fmt.Fprintf(w, "  %s\t# %s\n", next[0], next[1])
+	}
+	_ = w.Flush() // into memory
+	_, err := out.Write(page.Bytes())
+	return err
+}
+
+// shellWord quotes what a shell would take apart.
+func shellWord(text string) string {
+	plain := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("/._-+:@%", c)
+	}
+	if text != "" && strings.IndexFunc(text, func(c rune) bool { return !plain(c) }) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// account is what the morning came to for one overlay.
+type account struct {
+	waits          []time.Duration
+	agents, unused int
+}
+
+// accounts goes by what Buildkite knows, not by what muster says.
+func (d *demo) accounts() map[string]*account {
+	all := map[string]*account{}
+	of := map[string]*account{} // by agent
+	for _, name := range d.overlays() {
+		all[name] = &account{}
+	}
+	for _, a := range d.buildkite.Agents() {
+		for _, tag := range a.Tags {
+			name, _ := strings.CutPrefix(tag, "overlay=")
+			if all[name] == nil || name == tag {
+				continue
+			}
+			of[a.ID] = all[name]
+			all[name].agents++
+			if !a.Ended.IsZero() && a.Jobs == 0 && a.Job == "" {
+				all[name].unused++
+			}
+		}
+	}
+	for _, j := range d.buildkite.Jobs() {
+		if mine := of[j.Agent]; mine != nil && !j.Started.IsZero() {
+			mine.waits = append(mine.waits, j.Started.Sub(j.Runnable))
+		}
+	}
+	return all
+}
+
+// table prints a line for each overlay.
+func (d *demo) table(out io.Writer) {
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "OVERLAY\tJOBS\tMEDIAN WAIT\tP95 WAIT\tAGENTS STARTED\tUNUSED\tCOMMITS")
+	accounts := d.accounts()
+	for _, name := range d.overlays() {
+		a := accounts[name]
+		waits := simulation.SumUp(a.waits)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%d\n", name, len(a.waits), waits.P50.Round(time.Second), waits.P95.Round(time.Second), a.agents, a.unused, d.commits[name])
+	}
+	_ = w.Flush() // into memory
+}
+
+// pageWidth is how many columns the page has at the most.
+const pageWidth = 96
+
+// decision prints the commit of the largest dispatch, as git has it. Of the
+// observation, which is a line for machines, it prints the beginning.
+func (d *demo) decision(out io.Writer) error {
+	if len(d.largest.Decision.Dispatch) == 0 {
+		return nil
+	}
+	text, err := d.repository.Git("log", "-1", "--format=%h%n%B", "--fixed-strings", "--grep=Dispatch: "+d.largest.Decision.Dispatch[0].ID, "--grep=Operation: dispatch", "--all-match", "main")
+	if err != nil {
+		return err
+	}
+	commit, message, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	fmt.Fprintf(out, "\nThe largest order, at %s, as commit %s explains it:\n", d.largest.Decision.At().Format("15:04:05"), commit)
+	for line := range strings.Lines(message) {
+		fmt.Fprintln(out, strings.TrimRight("  "+clipped(strings.TrimSuffix(line, "\n"), pageWidth-2), " "))
+	}
+	return nil
+}
+
+// clipped leaves out the end of a text that has more characters than there is
+// room for, and says how many it has.
+func clipped(text string, room int) string {
+	size := utf8.RuneCountInString(text)
+	if size <= room {
+		return text
+	}
+	end := fmt.Sprintf("... (%d characters)", size)
+	return string([]rune(text)[:max(0, room-len(end))]) + end
+}
+
+// timeline is the picture of the morning: for each overlay its pending jobs, and
+// its agents.
+func (d *demo) timeline() chart.Timeline {
+	t := chart.Timeline{Title: "muster demo: a morning, " + demoStart().Format("Monday, 15:04") + " to " + d.end().Format("15:04")}
+	values, marks := map[string][][4]float64{}, map[string][]chart.Mark{}
+	for _, tick := range d.ticks {
+		if len(tick.Decisions) == 0 {
+			continue
+		}
+		t.Times = append(t.Times, tick.Decisions[0].At())
+		for _, x := range tick.Decisions {
+			s := x.Sum
+			values[x.Overlay] = append(values[x.Overlay], [4]float64{float64(s.Pending), float64(s.Busy), float64(s.Idle), float64(s.InFlight)})
+		}
+		for _, a := range tick.Operations {
+			if a.Kind == ledger.Dispatch {
+				marks[a.Decision.Overlay] = append(marks[a.Decision.Overlay], chart.Mark{
+					At: a.Decision.At(), Label: fmt.Sprint(a.Decision.Sum.Dispatch),
+					Text: fmt.Sprintf("%s %s: dispatch %d", a.Decision.At().Format("15:04:05"), a.Decision.Overlay, a.Decision.Sum.Dispatch),
+				})
+			}
+		}
+	}
+	for _, name := range d.overlays() {
+		series := func(i int, name string, of [][4]float64) chart.Series {
+			s := chart.Series{Name: name}
+			for _, v := range of {
+				s.Values = append(s.Values, v[i])
+			}
+			return s
+		}
+		v := values[name]
+		t.Bands = append(t.Bands,
+			chart.Stack{Title: name + ": jobs without an agent", Series: []chart.Series{series(0, "pending", v)}},
+			chart.Stack{Title: name + ": agents", Series: []chart.Series{series(1, "busy", v), series(2, "idle", v), series(3, "in flight", v)},
+				Marks: marks[name], MarksAre: "dispatched"})
+	}
+	return t
+}
+
+// demoPicture is the file that the picture of the morning is in.
+const demoPicture = "timeline.svg"
+
+// demoQueues are the overlays of the demo, each with a queue of its name.
+var demoQueues = []string{"default", "large"}
+
+// demoRepository makes the bare repository with a new fleet in it.
+func demoRepository(dir string) (gitserver.Repository, error) {
+	bare := filepath.Join(dir, "fleet.git")
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return gitserver.Repository{}, output.Usage(err)
+	}
+	for _, e := range entries {
+		if e.Name() != "fleet.git" && e.Name() != demoPicture {
+			return gitserver.Repository{}, output.Usage(fmt.Errorf("%s holds more than an earlier demo: choose another directory with --dir", dir))
+		}
+	}
+	repository := gitserver.Repository{Dir: bare}
+	if len(entries) > 0 {
+		if mark, err := repository.Git("config", "--local", "muster.demo"); err != nil || strings.TrimSpace(mark) != "true" {
+			return repository, output.Usage(fmt.Errorf("%s is not of an earlier demo: choose another directory with --dir", bare))
+		}
+		if err := errors.Join(os.RemoveAll(bare), os.RemoveAll(filepath.Join(dir, demoPicture))); err != nil {
+			return repository, err
+		}
+	}
+	if repository, err = gitserver.Init(bare); err != nil {
+		return repository, err
+	}
+	// What is played again in seconds need not outlive a power failure.
+	if err := errors.Join(repository.Configure("muster.demo", "true"), repository.Configure("core.fsync", "none")); err != nil {
+		return repository, err
+	}
+	changes, err := demoFleet()
+	if err != nil {
+		return repository, err
+	}
+	_, err = repository.Commit(demoBegin, demoStart().Add(-time.Hour), changes...)
+	return repository, err
+}
+
+const demoBegin = `Begin the fleet
+
+As muster init writes it, with two overlays: default, of at most 40 agents and
+with a buffer of 2, and large, of at most 10.
+`
+
+// demoFleet is what muster init writes, with policies that ask for more.
+func demoFleet() ([]branch.Change, error) {
+	changes, err := starterChanges(func(text []byte) []byte {
+		s := strings.Replace(string(text), "max: 10 ", "max: 40 ", 1)
+		return []byte(strings.Replace(s, "# buffer: 0 ", "buffer: 2   ", 1))
+	})
+	if err != nil {
+		return nil, err
+	}
+	large, err := overlayFiles(newOverlay{name: "large", queue: "large"})
+	for name, content := range large {
+		changes = append(changes, branch.Change{Path: path.Join("overlays/large", name), Content: content})
+	}
+	return changes, err
+}
+
+// scenario makes Buildkite and the cluster, and schedules what will happen.
+func (d *demo) scenario(ctx context.Context) {
+	d.buildkite = fakebuildkite.New(fakebuildkite.Options{Now: demoStart(), OnAgentEnd: func(a fakebuildkite.AgentRecord) { d.cluster.AgentEnded(a) }})
+	random := rand.New(rand.NewPCG(demoSeed, 1))
+	cluster := d.buildkite.AddCluster("ci")
+	for _, key := range demoQueues {
+		d.buildkite.AddQueue(cluster, key)
+	}
+	d.buildkite.SetDefaultQueue(cluster, demoQueues[0])
+	d.cluster = &simulation.Cluster{
+		Buildkite: d.buildkite, BuildkiteCluster: cluster,
+		Fate: simulation.Faults{}.Fates([2]time.Duration{25 * time.Second, 70 * time.Second}, random),
+	}
+	d.morning(cluster, random)
+	d.buildkite.At(demoStart().Add(demoSync), func() { d.sync(ctx) })
+}
+
+// morning schedules builds: few at eight, many around ten, one burst.
+func (d *demo) morning(cluster string, random *rand.Rand) {
+	for minute := range int(demoMorning.Minutes()) - 25 {
+		builds := 0
+		if busy := 0.25 - 0.2*math.Abs(float64(minute)-120)/120; random.Float64() < busy {
+			builds = 1
+		}
+		if minute == 95 {
+			builds = 6
+		}
+		for range builds {
+			at := demoStart().Add(time.Duration(minute)*time.Minute + time.Duration(random.IntN(60))*time.Second)
+			build := demoBuild(cluster, random)
+			d.buildkite.At(at, func() { d.buildkite.CreateBuild(build) })
+		}
+	}
+}
+
+// demoBuild lints, then tests in parallel, then packages on a large machine.
+func demoBuild(cluster string, random *rand.Rand) fakebuildkite.Build {
+	between := func(low, high int) time.Duration { return time.Duration(low+random.IntN(high-low)) * time.Second }
+	return fakebuildkite.Build{
+		Pipeline: "app", Cluster: cluster, Branch: "main", Message: "A change",
+		Steps: []fakebuildkite.Step{
+			{Label: "lint", Duration: between(30, 90)},
+			{Label: "test", Parallelism: 2 + random.IntN(7), Duration: between(120, 420)},
+			{Type: fakebuildkite.Wait},
+			{Label: "package", Agents: []string{"queue=large"}, Duration: between(60, 180)},
+		},
+	}
+}
+
+// sync lets the cluster apply what the branch holds, and comes again.
+func (d *demo) sync(ctx context.Context) {
+	d.buildkite.At(d.buildkite.Now().Add(demoSync), func() { d.sync(ctx) })
+	err := d.apply(ctx)
+	if err != nil && ctx.Err() == nil && d.failed == nil {
+		d.failed = err
+	}
+}
+
+func (d *demo) apply(ctx context.Context) error {
+	head, err := d.syncer.Head(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range demoQueues {
+		if err := d.cluster.Sync(head.Tree, path.Join("overlays", name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -49,7 +49,8 @@ else pushes first, it is made again. Without --repo it is pushed to where the
 clone that you are in was cloned from, with the credentials that git has. It is
 shown first, and asked about on a terminal.`
 
-func (m *manualFlags) addTo(c *cobra.Command) {
+// addTo adds the flags to a command, and returns it.
+func (m *manualFlags) addTo(c *cobra.Command) *cobra.Command {
 	c.Long += manualFooter
 	git := &m.settings.git
 	git.addReading(c)
@@ -65,6 +66,7 @@ func (m *manualFlags) addTo(c *cobra.Command) {
 	f.BoolVar(&m.pr, "pr", false, "push to a new branch and open a pull request: on GitHub with the App, GH_TOKEN or GITHUB_TOKEN")
 	f.BoolVarP(&m.yes, "yes", "y", false, "do not ask for confirmation")
 	f.BoolVar(&m.dryRun, "dry-run", false, "show the commit and exit")
+	return c
 }
 
 // fleetNow is the fleet as a command finds it.

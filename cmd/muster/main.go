@@ -123,7 +123,9 @@ func (p program) sayWhy(text string) {
 }
 
 // say prints a line on standard error.
-func (p program) say(format string, args ...any) { fmt.Fprintf(p.stderr, "muster: "+format+"\n", args...) }
+func (p program) say(format string, args ...any) {
+	fmt.Fprintf(p.stderr, "muster: "+format+"\n", args...)
+}
 
 // logsJSON reports whether this is run with a log in JSON, also where the command
 // line has mistakes.

@@ -74,7 +74,6 @@ wrong; and /metrics for Prometheus. With their secrets it serves
 			}
 			s.watchToken = true
 			if f.once {
-				s.progress = p.progress
 				return s.once(cmd.Context(), f)
 			}
 			return s.run(cmd.Context(), f)

@@ -408,7 +408,11 @@ func (s *simulate) rebuilt(ctx context.Context, world simulation.Scenario) (simu
 		return none, err
 	}
 	if len(h.observed) == 0 {
-		return none, output.Usage(fmt.Errorf("--overlay %s: there is no observation of it in the history, %s", s.overlay, h.has()))
+		has := "which has no commit of muster's"
+		if len(h.others) > 0 {
+			has = "which has some of " + strings.Join(h.others, ", ")
+		}
+		return none, output.Usage(fmt.Errorf("--overlay %s: there is no observation of it in the history, %s", s.overlay, has))
 	}
 	if s.policy == "" && h.policy != nil {
 		world.Policy = *h.policy
@@ -419,14 +423,6 @@ func (s *simulate) rebuilt(ctx context.Context, world simulation.Scenario) (simu
 		return none, output.Usage(fmt.Errorf("%s: %w", s.overlay, err))
 	}
 	return simulation.Case{Scenario: world, Workload: load}, nil
-}
-
-// has says which overlays there are in a history.
-func (h recorded) has() string {
-	if len(h.others) == 0 {
-		return "which has no commit of muster's"
-	}
-	return "which has some of " + strings.Join(h.others, ", ")
 }
 
 // readHistory reads every commit of the branch.
