@@ -75,22 +75,15 @@ func Find(ctx context.Context, q Question) (Answer, error) {
 // playAll plays lists of policies, several at once.
 func (q Question) playAll(ctx context.Context, lists [][]Option, today Option) (all []Option) {
 	played := make([][]Option, len(lists))
-	next := make(chan int)
+	limit := make(chan struct{}, max(1, q.Workers))
 	var wg sync.WaitGroup
-	for range max(1, q.Workers) {
+	for i := range lists {
+		limit <- struct{}{}
 		wg.Go(func() {
-			for i := range next {
-				played[i] = q.climb(ctx, lists[i], today)
-			}
+			defer func() { <-limit }()
+			played[i] = q.climb(ctx, lists[i], today)
 		})
 	}
-	for i := range lists {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-		}
-	}
-	close(next)
 	wg.Wait()
 	return slices.Concat(played...)
 }
