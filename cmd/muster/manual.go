@@ -74,20 +74,12 @@ func (f *fleetNow) holder(ids []string) (*fleet.Overlay, error) {
 }
 
 func (p program) closeBreakerCommand() *cobra.Command {
-	m := p.manualFlags()
-	return m.addTo(&cobra.Command{
+	return p.overlayCommand(&cobra.Command{
 		Use:   "close-breaker OVERLAY",
 		Short: "Order agents again after orders failed, without waiting for a probe",
 		Long: `close-breaker closes the circuit breaker of an overlay, for when what made its
 orders fail has gone. What else muster remembers of the overlay stays.`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: m.settings.git.completion(1, func(o offered) []string { return o.overlays }),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return m.onOverlay(cmd.Context(), args[0], func(_ *fleetNow, o *fleet.Overlay) (manual.Edit, error) {
-				return manual.CloseBreaker(o)
-			})
-		},
-	})
+	}, "", func(_ *fleetNow, o *fleet.Overlay, _ time.Time) (manual.Edit, error) { return manual.CloseBreaker(o) })
 }
 
 func (p program) revertCommand() *cobra.Command {
@@ -186,46 +178,49 @@ func (w *whileFlags) end(now time.Time) (time.Time, error) {
 }
 
 func (p program) pauseCommand() *cobra.Command {
-	m := p.manualFlags()
-	var while whileFlags
-	c := m.addTo(&cobra.Command{
+	return p.overlayCommand(&cobra.Command{
 		Use:   "pause OVERLAY",
 		Short: "Order no agents for an overlay, until told or until a time",
 		Long: `pause writes paused: true into an overlay's scaling.yaml, or, with --until or
 --for, an override that ends by itself. Agents that are there go on.`,
 		Example: `  muster pause linux --reason "the registry is down"
   muster pause linux --for 2h --yes`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: m.settings.git.completion(1, func(o offered) []string { return o.overlays }),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			until, err := while.end(p.clock.Now())
-			if err != nil {
-				return err
-			}
-			return m.onOverlay(cmd.Context(), args[0], func(f *fleetNow, o *fleet.Overlay) (manual.Edit, error) {
-				return manual.Pause(f.head.Tree, o, until, f.now)
-			})
-		},
+	}, "pause", func(f *fleetNow, o *fleet.Overlay, until time.Time) (manual.Edit, error) {
+		return manual.Pause(f.head.Tree, o, until, f.now)
 	})
-	while.addTo(c, "pause")
-	return c
 }
 
 func (p program) resumeCommand() *cobra.Command {
-	m := p.manualFlags()
-	return m.addTo(&cobra.Command{
+	return p.overlayCommand(&cobra.Command{
 		Use:   "resume OVERLAY",
 		Short: "Order agents for a paused overlay again",
 		Long: `resume takes back what pause wrote into an overlay's scaling.yaml. A queue that
 is paused in Buildkite is resumed there.`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: m.settings.git.completion(1, func(o offered) []string { return o.overlays }),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return m.onOverlay(cmd.Context(), args[0], func(f *fleetNow, o *fleet.Overlay) (manual.Edit, error) {
-				return manual.Resume(f.head.Tree, o, f.now)
-			})
-		},
+	}, "", func(f *fleetNow, o *fleet.Overlay, _ time.Time) (manual.Edit, error) {
+		return manual.Resume(f.head.Tree, o, f.now)
 	})
+}
+
+// overlayCommand completes a command that edits the one overlay that its argument names. during
+// is what flags can limit to a time; empty: nothing.
+func (p program) overlayCommand(c *cobra.Command, during string, edit func(*fleetNow, *fleet.Overlay, time.Time) (manual.Edit, error)) *cobra.Command {
+	m := p.manualFlags()
+	var while whileFlags
+	c.Args = cobra.ExactArgs(1)
+	c.ValidArgsFunction = m.settings.git.completion(1, func(o offered) []string { return o.overlays })
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		until, err := while.end(p.clock.Now())
+		if err != nil {
+			return err
+		}
+		return m.onOverlay(cmd.Context(), args[0], func(f *fleetNow, o *fleet.Overlay) (manual.Edit, error) {
+			return edit(f, o, until)
+		})
+	}
+	if during != "" {
+		while.addTo(c, during)
+	}
+	return m.addTo(c)
 }
 
 func (p program) setCommand() *cobra.Command {
