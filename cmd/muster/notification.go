@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"muster/cmd/muster/output"
@@ -81,11 +82,9 @@ func (s *settings) receivers() func() []status.Receiver {
 		return nil
 	}
 	return func() []status.Receiver {
-		var all []status.Receiver
-		for _, r := range notifier.Stats() {
-			all = append(all, status.Receiver{Name: r.Name, Sent: r.Sent, Failed: r.Failed, Merged: r.Merged, Seconds: r.Last.Seconds()})
-		}
-		return all
+		return mapSlice(notifier.Stats(), func(r notify.Stats) status.Receiver {
+			return status.Receiver{Name: r.Name, Sent: r.Sent, Failed: r.Failed, Merged: r.Merged, Seconds: r.Last.Seconds()}
+		})
 	}
 }
 
@@ -114,7 +113,6 @@ type jobPages struct {
 
 	notified map[string]string // by job, the dispatch that its page has
 	waits    chan jobMessage
-	closed   chan struct{}
 	silent   time.Time // no notifications until then, after a failure
 }
 
@@ -138,7 +136,7 @@ const (
 
 // newJobPages returns one that says nothing before it is started.
 func newJobPages(stacks *buildkite.Stacks, log *slog.Logger, now func() time.Time, count func(string, int)) *jobPages {
-	return &jobPages{stacks: stacks, log: log, now: now, count: count, notified: map[string]string{}, waits: make(chan jobMessage, maxMessages), closed: make(chan struct{})}
+	return &jobPages{stacks: stacks, log: log, now: now, count: count, notified: map[string]string{}, waits: make(chan jobMessage, maxMessages)}
 }
 
 // Began implements [generator.Watcher].
@@ -193,8 +191,8 @@ func (p *jobPages) Ended(r generator.Report) {
 // start lets it speak until the context ends. What it returns ends it, too.
 func (p *jobPages) start(ctx context.Context) (stop func()) {
 	ctx, end := context.WithCancel(ctx)
-	go func() {
-		defer close(p.closed)
+	var group sync.WaitGroup
+	group.Go(func() {
 		for {
 			select {
 			case <-ctx.Done():
@@ -203,10 +201,10 @@ func (p *jobPages) start(ctx context.Context) (stop func()) {
 				p.say(ctx, s)
 			}
 		}
-	}()
+	})
 	return func() {
 		end()
-		<-p.closed
+		group.Wait()
 	}
 }
 
