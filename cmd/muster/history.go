@@ -250,9 +250,7 @@ func (h *historyFlags) run(ctx context.Context) error {
 	printer := h.printer(out)
 	printed := 0
 	known := map[string]bool{}
-	reading, stop := context.WithCancel(ctx)
-	defer stop()
-	for row, err := range h.rows(ctx, readAhead(h.repository.Commits(reading, "", branch.Limit{}), stop), &count) {
+	for row, err := range h.rows(ctx, readingAhead{h.repository}.Commits(ctx, "", branch.Limit{}), &count) {
 		if err != nil {
 			return err
 		}
@@ -422,9 +420,7 @@ func (f *follower) news(ctx context.Context) (rows []history.Row, commits []stri
 		}
 	}
 	var count history.Count
-	reading, stop := context.WithCancel(ctx)
-	defer stop()
-	for row, err := range f.rows(ctx, f.fresh(readAhead(f.repository.Commits(reading, "", branch.Limit{}), stop), &commits), &count) {
+	for row, err := range f.rows(ctx, f.fresh(readingAhead{f.repository}.Commits(ctx, "", branch.Limit{}), &commits), &count) {
 		if err != nil {
 			return nil, nil, err
 		}

@@ -103,7 +103,7 @@ func (p program) run(ctx context.Context) int {
 		err = root.ExecuteContext(ctx)
 	}
 	p.progress.Done()
-	if err != nil && !errors.Is(err, errChanges) && !errors.Is(err, errUnverified) {
+	if err != nil && !errors.Is(err, errChanges) {
 		p.sayWhy(strings.TrimSpace(err.Error()))
 	}
 	return exitCode(err)
@@ -170,7 +170,8 @@ BUILDKITE_API_TOKEN and MUSTER_GIT_PASSWORD, or from files.`,
 	return root
 }
 
-// errChanges is how plan says that there is something to do.
+// errChanges is how plan says that there is something to do, and verify that commits do not
+// follow.
 var errChanges = errors.New("there are changes")
 
 func exitCode(err error) int {
@@ -178,7 +179,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errChanges), errors.Is(err, errUnverified):
+	case errors.Is(err, errChanges):
 		return exitChanges
 	case errors.As(err, &mistake), errors.Is(err, fs.ErrNotExist):
 		return exitUsage

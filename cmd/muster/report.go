@@ -120,9 +120,7 @@ func (r *reportFlags) run(ctx context.Context, args []string) error {
 	progress := r.settings.program.progress
 	progress.Doing("reading the history")
 	defer progress.Done()
-	reading, stop := context.WithCancel(ctx)
-	defer stop()
-	made, err := c.Read(ledger.Read(readAhead(repository.Commits(reading, "", branch.Limit{}), stop)))
+	made, err := c.Read(ledger.Read(readingAhead{repository}.Commits(ctx, "", branch.Limit{})))
 	if err != nil {
 		return err
 	}

@@ -87,9 +87,6 @@ the repository. --signatures needs a clone, whose git and whose keys are asked.`
 	return c
 }
 
-// errUnverified is how verify says that commits do not follow.
-var errUnverified = errors.New("there are commits that do not follow")
-
 // run verifies a range.
 func (v *verifyFlags) run(ctx context.Context, text string) error {
 	p := v.settings.program
@@ -107,9 +104,7 @@ func (v *verifyFlags) run(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	reading, stop := context.WithCancel(ctx)
-	defer stop()
-	log := ledger.Read(readAhead(repository.Commits(reading, from, branch.Limit{}), stop))
+	log := ledger.Read(readingAhead{repository}.Commits(ctx, from, branch.Limit{}))
 	for f, err := range config.Verify(ctx, log) {
 		if err != nil {
 			return err
@@ -138,7 +133,7 @@ func (v *verifyFlags) result(config verification.Config, text string) error {
 	}
 	unsure := v.count.Verdicts[verification.OtherVersion] + v.count.Verdicts[verification.Unknown]
 	if v.count.Failed > 0 || v.strict && (unsure > 0 || v.count.Cut != "" && config.Since.IsZero()) {
-		return errUnverified
+		return errChanges
 	}
 	return nil
 }
