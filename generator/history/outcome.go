@@ -46,15 +46,8 @@ func (f *fates) of(id string) *fate {
 
 // take returns the fate of a dispatch, and forgets it.
 func (f *fates) take(id string) fate {
-	x := f.recent[id]
-	if x == nil {
-		x = f.older[id]
-	}
+	x := f.of(id)
 	delete(f.recent, id)
-	delete(f.older, id)
-	if x == nil {
-		return fate{}
-	}
 	return *x
 }
 

@@ -31,7 +31,7 @@ func (m *maker) people(c branch.Commit, edits branch.Edits) []Row {
 		if touched[overlay] == nil {
 			touched[overlay] = &touches{}
 		}
-		touched[overlay].add(kind, f)
+		touched[overlay][kind] = append(touched[overlay][kind], f)
 	}
 	var rows []Row
 	for _, overlay := range slices.Sorted(maps.Keys(touched)) {
@@ -91,24 +91,14 @@ func (m *maker) place(name string) (overlay string, k kind) {
 	return m.Name(dir), ofOther
 }
 
-// touches are the files of one overlay that a commit has changed.
-type touches struct {
-	policy *branch.Edit
-	files  [ofOther + 1][]branch.Edit
-}
-
-func (t *touches) add(k kind, f branch.Edit) {
-	if k == ofPolicy {
-		t.policy = &f
-	}
-	t.files[k] = append(t.files[k], f)
-}
+// touches are the files of one overlay that a commit has changed, by kind.
+type touches [ofOther + 1][]branch.Edit
 
 // rows are what a commit did to one overlay, without what is the commit's.
 func (t *touches) rows(more bool) []Row {
 	var rows []Row
-	if t.policy != nil {
-		row := policyRow(*t.policy)
+	if files := t[ofPolicy]; len(files) > 0 {
+		row := policyRow(files[len(files)-1])
 		if row.Operation == Create || row.Operation == Delete { // the rest of its files says no more
 			return []Row{row}
 		}
@@ -118,7 +108,7 @@ func (t *touches) rows(more bool) []Row {
 		kind kind
 		act  Operation
 	}{{ofTemplate, Template}, {ofDispatches, Edit}, {ofOther, Edit}} {
-		if files := t.files[x.kind]; len(files) > 0 {
+		if files := t[x.kind]; len(files) > 0 {
 			rows = append(rows, filesRow(x.act, files, more))
 		}
 	}

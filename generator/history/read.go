@@ -104,17 +104,11 @@ type maker struct {
 	fates fates
 	yield func(Row, error) bool
 
-	old     int // commits in a row that are older than Since
-	max     int // that are held back
-	held    []heldRow
+	old     int   // commits in a row that are older than Since
+	max     int   // that are held back
+	held    []Row // one without an operation represents the rows of the next of foreign
 	foreign []branch.Commit
 	trees   map[string]string
-}
-
-// heldRow is a row, or represents the rows of a commit by people, by its index.
-type heldRow struct {
-	row     Row
-	foreign int // -1: it is the row
 }
 
 // minHeld and maxHeld are how many rows are held back at first, so that the first
@@ -144,16 +138,16 @@ func (m *maker) add(r ledger.Record) bool {
 	switch {
 	case r.Entry != nil:
 		m.Count.Muster++
-		m.held = append(m.held, heldRow{m.own(r.Entry), -1})
+		m.held = append(m.held, m.own(r.Entry))
 	case r.Damage != nil:
 		m.Count.Malformed++
-		m.held = append(m.held, heldRow{m.malformed(r), -1})
+		m.held = append(m.held, m.malformed(r))
 	default:
 		m.Count.Others++
 		if m.Edits == nil {
 			return true
 		}
-		m.held = append(m.held, heldRow{foreign: len(m.foreign)})
+		m.held = append(m.held, Row{})
 		m.foreign = append(m.foreign, r.Commit)
 	}
 	if len(m.foreign) > 0 {
@@ -179,10 +173,12 @@ func (m *maker) release() bool {
 		}
 		m.max = min(m.max*2, maxHeld)
 	}
-	for _, h := range m.held {
-		rows := []Row{h.row}
-		if h.foreign >= 0 {
-			rows = m.people(m.foreign[h.foreign], edits[h.foreign])
+	next := 0 // of foreign
+	for _, held := range m.held {
+		rows := []Row{held}
+		if held.Operation == "" {
+			rows = m.people(m.foreign[next], edits[next])
+			next++
 		}
 		for _, row := range rows {
 			if !m.yield(row, nil) {
