@@ -109,11 +109,10 @@ func (g group) markdown(b *strings.Builder, shown map[string]string) {
 	for _, name := range g.overlays {
 		names = append(names, ledger.MarkdownCode(name))
 	}
-	switch n := len(names); {
-	case n == 1:
+	if len(names) == 1 {
 		fmt.Fprintf(b, "\n### Overlay %s\n", names[0])
-	default:
-		fmt.Fprintf(b, "\n### %d overlays: %s\n", n, strings.Join(names, ", "))
+	} else {
+		fmt.Fprintf(b, "\n### %d overlays: %s\n", len(names), strings.Join(names, ", "))
 	}
 	switch g.Kind {
 	case Added:
