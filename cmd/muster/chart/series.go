@@ -15,7 +15,8 @@ func seriesStyle() string {
 	colours := [MaxSeries][2]string{
 		{"#0969da", "#4493f8"}, {"#1a7f37", "#3fb950"}, {"#bc4c00", "#f0883e"}, {"#8250df", "#a371f7"}, {"#59636e", "#9198a1"},
 	}
-	return palette(".p%[1]d { fill: %[2]s; stroke: %[2]s }\n", colours[:], ".curve { fill: none; stroke-width: 1.5 }\n", "")
+	const curve = ".curve { fill: none; stroke-width: 1.5 }\n"
+	return palette(".p%[1]d { fill: %[2]s; stroke: %[2]s }\n", colours[:], curve, "")
 }
 
 // marker draws the marker of a series, so that readers need not distinguish colours.

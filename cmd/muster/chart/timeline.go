@@ -118,7 +118,8 @@ var colours = [][2]string{
 }
 
 func timelineStyle() string {
-	return palette(".s%d { fill: %s }\n", colours, ".mark { stroke: #1f2328; stroke-width: 1.5 }\n", ".mark { stroke: #f0f6fc }\n")
+	const light, dark = ".mark { stroke: #1f2328; stroke-width: 1.5 }\n", ".mark { stroke: #f0f6fc }\n"
+	return palette(".s%d { fill: %s }\n", colours, light, dark)
 }
 
 // class is how a series is drawn.
