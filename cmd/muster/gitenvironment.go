@@ -55,12 +55,18 @@ func (p program) cloneAt(named string) (string, error) {
 // discovered returns the output of the git program in a directory, for the repository that
 // git finds from there.
 func (p program) discovered(dir string, args ...string) (string, error) {
-	path, err := exec.LookPath("git")
+	args = append([]string{"-c", "safe.bareRepository=explicit"}, args...)
+	return runProgram("git", dir, remote.WithoutRepository(p.childEnviron()), args...)
+}
+
+// runProgram runs a program in a directory, and returns what [printed] does.
+func runProgram(name, dir string, environ []string, args ...string) (string, error) {
+	path, err := exec.LookPath(name)
 	if err != nil {
 		return "", err
 	}
-	c := exec.Command(path, append([]string{"-c", "safe.bareRepository=explicit"}, args...)...)
-	c.Dir, c.Env = dir, remote.WithoutRepository(p.childEnviron())
+	c := exec.Command(path, args...)
+	c.Dir, c.Env = dir, environ
 	return printed(c)
 }
 
@@ -156,7 +162,8 @@ func (s *gitSettings) credentials(password remote.PasswordFunc, addresses ...str
 	if password == nil && home != "" {
 		c.NetrcFile = filepath.Join(home, ".netrc")
 	}
-	if c.SSHKeyFile == "" && c.SSHKnownHostsFile == "" && slices.ContainsFunc(addresses, func(address string) bool { return sshTarget(address) != "" }) {
+	overSSH := func(address string) bool { return sshTarget(address) != "" }
+	if c.SSHKeyFile == "" && c.SSHKnownHostsFile == "" && slices.ContainsFunc(addresses, overSSH) {
 		c.SSHProgram = s.program.sshProgram()
 	}
 	if c.SSHKeyFile == "" {
@@ -193,13 +200,7 @@ func (p program) childEnviron() []string {
 
 // programOutput returns what a program prints; empty if it is not installed or fails.
 func programOutput(name string, environ []string, args ...string) string {
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return ""
-	}
-	c := exec.Command(path, args...)
-	c.Env = environ
-	line, err := printed(c)
+	line, err := runProgram(name, "", environ, args...)
 	if err != nil {
 		return ""
 	}
