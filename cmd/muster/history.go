@@ -27,7 +27,6 @@ type historyFlags struct {
 	settings     *settings
 	since, until string
 	operations   []string
-	author       string
 	by, output   string
 	limit        int
 	follow       bool
@@ -79,7 +78,7 @@ which is the last time that it was so late, or how long ago, as in 90m or 7d.`,
 	f.StringVar(&h.since, "since", "", "omit commits older than this time or age, such as 24h or 7d")
 	f.StringVar(&h.until, "until", "", "omit commits at or after this time or age")
 	f.StringSliceVar(&h.operations, "act", nil, "acts to show: "+strings.Join(operationNames(), ", ")+" (default all)")
-	f.StringVar(&h.author, "author", "", "only show commits of this author: part of a name or an address")
+	f.StringVar(&h.filter.Author, "author", "", "only show commits of this author: part of a name or an address")
 	f.IntVarP(&h.limit, "limit", "n", 0, "maximum number of rows; 0 shows all")
 	f.StringVar(&h.by, "by", "", "summarize by day, hour or overlay")
 	f.StringVarP(&h.output, "output", "o", "table", "table, wide, json, yaml or csv")
@@ -111,7 +110,6 @@ func (h *historyFlags) prepare(args []string) error {
 		}
 		h.filter.Operations = append(h.filter.Operations, history.Operation(name))
 	}
-	h.filter.Author = h.author
 	h.filter.Overlays = h.settings.git.overlayNames(args)
 	h.printer = output.HistoryPrinters(h.by)[h.output]
 	by := history.By(h.by)
@@ -133,7 +131,8 @@ func (h *historyFlags) prepare(args []string) error {
 
 // overlayNames returns the names of overlays that arguments name, or their directories.
 func (s *gitSettings) overlayNames(args []string) []string {
-	return mapSlice(args, func(arg string) string { return strings.TrimPrefix(path.Clean(arg), path.Clean(s.overlays)+"/") })
+	top := path.Clean(s.overlays) + "/"
+	return mapSlice(args, func(arg string) string { return strings.TrimPrefix(path.Clean(arg), top) })
 }
 
 // ago is a length of time in days or weeks, which Go has not.
@@ -420,7 +419,8 @@ func (f *follower) news(ctx context.Context) (rows []history.Row, commits []stri
 		}
 	}
 	var count history.Count
-	for row, err := range f.rows(ctx, f.fresh(readingAhead{f.repository}.Commits(ctx, "", branch.Limit{}), &commits), &count) {
+	all := readingAhead{f.repository}.Commits(ctx, "", branch.Limit{})
+	for row, err := range f.rows(ctx, f.fresh(all, &commits), &count) {
 		if err != nil {
 			return nil, nil, err
 		}

@@ -203,7 +203,9 @@ is paused in Buildkite is resumed there.`,
 
 // overlayCommand completes a command that edits the one overlay that its argument names. during
 // is what flags can limit to a time; empty: nothing.
-func (p program) overlayCommand(c *cobra.Command, during string, edit func(*fleetNow, *fleet.Overlay, time.Time) (manual.Edit, error)) *cobra.Command {
+func (p program) overlayCommand(
+	c *cobra.Command, during string, edit func(*fleetNow, *fleet.Overlay, time.Time) (manual.Edit, error),
+) *cobra.Command {
 	m := p.manualFlags()
 	var while whileFlags
 	c.Args = cobra.ExactArgs(1)

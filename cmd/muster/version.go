@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"os"
 	"runtime"
@@ -150,9 +149,7 @@ func (p program) versionCommand() *cobra.Command {
 				fmt.Fprintf(cmd.OutOrStdout(), "muster %s\ncommit %s\n%s\n%s\n", v.Version, cmp.Or(v.Commit, "unknown"), v.Go, v.Platform)
 				return nil
 			case "json":
-				e := json.NewEncoder(cmd.OutOrStdout())
-				e.SetIndent("", "  ")
-				return e.Encode(v)
+				return output.WriteJSON(cmd.OutOrStdout(), v)
 			}
 			return output.Usage(fmt.Errorf("--output %q: use text or json", format))
 		},
