@@ -79,11 +79,8 @@ func ofWord(c rune) bool { return c == '_' || unicode.IsLetter(c) || unicode.IsN
 // and emoji is a format character too, and is shown.
 func Shown(c rune) bool {
 	const nonJoiner, joiner = 0x200c, 0x200d
-	switch {
-	case c == '\n' || c == '\t' || c == nonJoiner || c == joiner:
+	if c == '\n' || c == '\t' || c == nonJoiner || c == joiner {
 		return true
-	case unicode.IsControl(c) || unicode.In(c, unicode.Cf, unicode.Zl, unicode.Zp):
-		return false
 	}
-	return true
+	return !unicode.IsControl(c) && !unicode.In(c, unicode.Cf, unicode.Zl, unicode.Zp)
 }
