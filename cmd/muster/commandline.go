@@ -178,7 +178,11 @@ func (s *gitSettings) completion(most int, choose func(offered) []string) cobra.
 
 // oneOf completes a flag that has few values.
 func oneOf(c *cobra.Command, flag string, values ...string) {
-	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	completeFlag(c, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func completeFlag(c *cobra.Command, flag string, complete cobra.CompletionFunc) {
+	if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic(err) // the command has no such flag: a defect
 	}
 }

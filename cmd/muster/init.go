@@ -75,19 +75,14 @@ syncer/, by which that one applies the overlay. What is there is left as it is.`
 	c.Flags().StringVar(&o.queue, "queue", "", "key of the overlay's Buildkite queue; if absent, init prompts on a terminal, otherwise uses default")
 	c.Flags().BoolVar(&o.withDeploy, "with-deploy", false, "also write deploy/: muster's own Deployment, for Argo CD or Flux to sync")
 	c.Flags().StringVar(&o.syncer, "syncer", "", "also write syncer/: the overlay's manifests for argocd or flux")
-	queues := func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	completeFlag(c, "queue", func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		dir := ""
 		if len(args) > 0 {
 			dir = args[0]
 		}
 		return begins(p.offer(dir, "overlays").queues, begun), cobra.ShellCompDirectiveNoFileComp
-	}
-	if err := c.RegisterFlagCompletionFunc("queue", queues); err != nil {
-		panic(err)
-	}
-	if err := c.RegisterFlagCompletionFunc("syncer", cobra.FixedCompletions(knownSyncers, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err)
-	}
+	})
+	oneOf(c, "syncer", knownSyncers...)
 	return c
 }
 

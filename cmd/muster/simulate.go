@@ -83,15 +83,12 @@ docs/how-to/tune-waits-and-cost.md which columns the CSV file has.`,
 	}
 	s.addFlags(c)
 	s.git.addReading(c)
-	overlays := s.git.completion(anyNumber, func(o offered) []string {
+	completeFlag(c, "overlay", s.git.completion(anyNumber, func(o offered) []string {
 		for i, name := range o.overlays {
 			o.overlays[i] = s.git.overlays + "/" + name
 		}
 		return o.overlays
-	})
-	if err := c.RegisterFlagCompletionFunc("overlay", overlays); err != nil {
-		panic(err)
-	}
+	}))
 	return c
 }
 
