@@ -349,15 +349,20 @@ func clipped(text string, room int) string {
 // its agents.
 func (d *demo) timeline() chart.Timeline {
 	t := chart.Timeline{Title: "muster demo: a morning, " + demoStart().Format("Monday, 15:04") + " to " + d.end().Format("15:04")}
-	values, marks := map[string][][4]float64{}, map[string][]chart.Mark{}
+	all, marks := map[string]*[4]chart.Series{}, map[string][]chart.Mark{}
 	for _, tick := range d.ticks {
 		if len(tick.Decisions) == 0 {
 			continue
 		}
 		t.Times = append(t.Times, tick.Decisions[0].At())
 		for _, x := range tick.Decisions {
-			s := x.Sum
-			values[x.Overlay] = append(values[x.Overlay], [4]float64{float64(s.Pending), float64(s.Busy), float64(s.Idle), float64(s.InFlight)})
+			if all[x.Overlay] == nil {
+				all[x.Overlay] = &[4]chart.Series{{Name: "pending"}, {Name: "busy"}, {Name: "idle"}, {Name: "in flight"}}
+			}
+			for i, n := range []int{x.Sum.Pending, x.Sum.Busy, x.Sum.Idle, x.Sum.InFlight} {
+				s := &all[x.Overlay][i]
+				s.Values = append(s.Values, float64(n))
+			}
 		}
 		for _, a := range tick.Operations {
 			if a.Kind == ledger.Dispatch {
@@ -369,18 +374,10 @@ func (d *demo) timeline() chart.Timeline {
 		}
 	}
 	for _, name := range d.overlays() {
-		series := func(i int, name string, of [][4]float64) chart.Series {
-			s := chart.Series{Name: name}
-			for _, v := range of {
-				s.Values = append(s.Values, v[i])
-			}
-			return s
-		}
-		v := values[name]
+		series := all[name]
 		t.Bands = append(t.Bands,
-			chart.Stack{Title: name + ": jobs without an agent", Series: []chart.Series{series(0, "pending", v)}},
-			chart.Stack{Title: name + ": agents", Series: []chart.Series{series(1, "busy", v), series(2, "idle", v), series(3, "in flight", v)},
-				Marks: marks[name], MarksAre: "dispatched"})
+			chart.Stack{Title: name + ": jobs without an agent", Series: series[:1]},
+			chart.Stack{Title: name + ": agents", Series: series[1:], Marks: marks[name], MarksAre: "dispatched"})
 	}
 	return t
 }
