@@ -40,9 +40,9 @@ func HistoryPrinters(by string) map[string]func(HistoryOutput) HistoryPrinter {
 		return func(out HistoryOutput) HistoryPrinter {
 			head := []string{"TIME", "OVERLAY", "ACT", "AGENTS", "WHY", "OUTCOME"}
 			if wide {
-				head = []string{"TIME", "OVERLAY", "ACT", "AGENTS", "WHY", "OUTCOME", "BY", "COMMIT", "QUEUE", "DISPATCHES"}
+				head = append(head, "BY", "COMMIT", "QUEUE", "DISPATCHES")
 			}
-			return &tablePrinter{wide: wide, stream: &Stream{Out: out.Output, Head: head}}
+			return &tablePrinter{wide: wide, out: out, stream: Stream{Out: out.Output, Head: head}}
 		}
 	}
 	return map[string]func(HistoryOutput) HistoryPrinter{
@@ -102,7 +102,8 @@ func (out HistoryOutput) Flush() error { return out.to.flush() }
 // tablePrinter prints a table. The first rows are shown as soon as they are there.
 type tablePrinter struct {
 	wide   bool
-	stream *Stream
+	out    HistoryOutput
+	stream Stream
 	rows   int
 }
 
@@ -110,7 +111,7 @@ func (p *tablePrinter) Row(r history.Row) error {
 	if err := p.stream.Row(historyCells(r, p.wide)); err != nil {
 		return err
 	}
-	if p.rows++; p.rows == 40 {
+	if p.rows++; p.rows == heldRows {
 		return p.Pause()
 	}
 	return nil
@@ -120,7 +121,7 @@ func (p *tablePrinter) Pause() error {
 	if err := p.stream.Flush(); err != nil {
 		return err
 	}
-	return p.stream.Out.Raw.(*gathered).flush()
+	return p.out.Flush()
 }
 
 func (p *tablePrinter) End(history.Count) error { return p.stream.Flush() }

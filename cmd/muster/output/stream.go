@@ -36,7 +36,7 @@ func (s *Stream) Flush() error {
 	rows := append([][]Cell{boldCells(s.Head)}, s.held...)
 	s.held = nil
 	for _, row := range rows {
-		s.width = widened(s.width, row)
+		s.width = widen(s.width, row)
 	}
 	for _, row := range rows {
 		if err := s.write(row); err != nil {
@@ -48,7 +48,7 @@ func (s *Stream) Flush() error {
 
 // write prints a row without the empty cells at its end.
 func (s *Stream) write(row []Cell) error {
-	s.width = widened(s.width, row)
+	s.width = widen(s.width, row)
 	last := len(row) - 1
 	for last > 0 && row[last].Text == "" {
 		last--

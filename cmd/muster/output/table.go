@@ -54,7 +54,7 @@ func (t Table) Write(out Output) error {
 	rows := append([][]Cell{boldCells(t.Head)}, t.Rows...)
 	var width []int
 	for _, row := range rows {
-		width = widened(width, row)
+		width = widen(width, row)
 	}
 	for _, row := range rows {
 		if err := out.writeRow(row, width); err != nil {
@@ -73,8 +73,8 @@ func boldCells(names []string) []Cell {
 	return row
 }
 
-// widened returns the widths of columns with room for a row.
-func widened(width []int, row []Cell) []int {
+// widen returns the widths of columns with room for a row.
+func widen(width []int, row []Cell) []int {
 	for i, c := range row {
 		if i == len(width) {
 			width = append(width, 0)
