@@ -270,8 +270,11 @@ func (h *historyFlags) run(ctx context.Context) error {
 		}
 	}
 	p.progress.Done()
-	if err := h.unknownOverlay(known, printed); err != nil {
-		return err
+	if printed == 0 || printed != h.limit { // else there may be more that was not read
+		delete(known, "")
+		if err := overlaysWithin(h.filter.Overlays, slices.Sorted(maps.Keys(known))); err != nil {
+			return err
+		}
 	}
 	if err := printer.End(count); err != nil {
 		return err
@@ -286,15 +289,6 @@ func (h *historyFlags) run(ctx context.Context) error {
 // maxKnown bounds the names that a wrong one is compared with.
 const maxKnown = 10_000
 
-// unknownOverlay returns a usage error for an overlay name that does not occur in the history.
-func (h *historyFlags) unknownOverlay(known map[string]bool, printed int) error {
-	if printed == h.limit && printed > 0 {
-		return nil
-	}
-	delete(known, "")
-	return overlaysWithin(h.filter.Overlays, slices.Sorted(maps.Keys(known)))
-}
-
 // overlaysWithin returns a usage error for the first name that is not among those of a history.
 func overlaysWithin(names, known []string) error {
 	for _, name := range names {
@@ -307,7 +301,7 @@ func overlaysWithin(names, known []string) error {
 
 // report says on standard error what the rows do not.
 func (h *historyFlags) report(count history.Count, printed int) {
-	say := h.settings.program.say
+	say := h.settings.program.printMessage
 	if printed == 0 && h.by == "" {
 		say("nothing to show in %s", commits(count.Commits, "", ""))
 	}
@@ -317,13 +311,13 @@ func (h *historyFlags) report(count history.Count, printed int) {
 	if count.Unknown > 0 {
 		say("%s not be compared with those before: muster history --act unknown", commits(count.Unknown, " can", " can"))
 	}
-	h.settings.program.sayCut(count.Cut)
+	h.settings.program.printShallow(count.Cut)
 }
 
-// sayCut says that the history ends at a commit; nothing if the identifier is empty.
-func (p program) sayCut(commit string) {
+// printShallow prints that the history ends at a commit, unless it is empty.
+func (p program) printShallow(commit string) {
 	if commit != "" {
-		p.say("the history ends at %.12s, whose parents this repository does not have: it is a shallow clone (git fetch --unshallow)", commit)
+		p.printMessage("the history ends at %.12s, whose parents this repository does not have: it is a shallow clone (git fetch --unshallow)", commit)
 	}
 }
 
@@ -368,7 +362,7 @@ func (h *historyFlags) runFollow(ctx context.Context) error {
 		case err != nil && f.head == "":
 			return err
 		case err != nil:
-			p.say("%v", err)
+			p.printMessage("%v", err)
 		}
 		if p.clock.Sleep(ctx, h.interval) != nil {
 			return nil
@@ -470,7 +464,7 @@ func (f *follower) fresh(all iter.Seq2[branch.Commit, error], ids *[]string) ite
 			}
 		}
 		if !met {
-			f.settings.program.say("the branch was rewritten: commit %.12s is no longer in it", f.head)
+			f.settings.program.printMessage("the branch was rewritten: commit %.12s is no longer in it", f.head)
 		}
 	}
 }

@@ -119,11 +119,11 @@ func (p program) sayWhy(text string) {
 		slog.New(jsonLog(p.stderr, slog.LevelError)).Error(endedText, "err", strings.ReplaceAll(text, lineStart, "\n"))
 		return
 	}
-	p.say("%s", text)
+	p.printMessage("%s", text)
 }
 
-// say prints a line on standard error.
-func (p program) say(format string, args ...any) {
+// printMessage prints a line on standard error.
+func (p program) printMessage(format string, args ...any) {
 	fmt.Fprintf(p.stderr, "muster: "+format+"\n", args...)
 }
 

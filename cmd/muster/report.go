@@ -147,6 +147,6 @@ func (r *reportFlags) write(made report.Report) error {
 	if err := os.WriteFile(r.out, text.Bytes(), 0o666); err != nil {
 		return err
 	}
-	p.say("wrote %s, %d KB", r.out, (text.Len()+1023)/1024)
+	p.printMessage("wrote %s, %d KB", r.out, (text.Len()+1023)/1024)
 	return nil
 }

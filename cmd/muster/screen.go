@@ -132,7 +132,7 @@ func (w watch) run(ctx context.Context, p program, out output.Output, look func(
 		case err != nil && !errors.Is(err, errChanges) && last == nil:
 			return err
 		case err != nil && !errors.Is(err, errChanges):
-			p.say("%v", err)
+			p.printMessage("%v", err)
 		case p.screen.terminal:
 			if err := p.redraw(out, w.interval, shown.Bytes()); err != nil {
 				return err

@@ -127,7 +127,7 @@ func (v *verifyFlags) run(ctx context.Context, text string) error {
 
 // result says on standard error what the findings do not, and returns how it ends.
 func (v *verifyFlags) result(config verification.Config, text string) error {
-	v.settings.program.sayCut(v.count.Cut)
+	v.settings.program.printShallow(v.count.Cut)
 	if config.Until != "" && !v.count.Reached {
 		return output.Usage(fmt.Errorf("%q: the first is no commit of the history of the second, which was verified whole", text))
 	}
