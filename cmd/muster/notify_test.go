@@ -45,9 +45,13 @@ func (s *syncers) receiver(header string, event func(*http.Request) string, refu
 		var push struct {
 			Ref, Before, After string
 			Paths              []string
+			Repository         any // its address, or GitHub's description of it
 		}
 		_ = json.Unmarshal(body, &push)
-		line := fmt.Sprintf("%s: %s %s..%s %s", event(r), strings.TrimPrefix(push.Ref, "refs/heads/"), push.Before, push.After, strings.Join(push.Paths, " "))
+		if described, ok := push.Repository.(map[string]any); ok {
+			push.Repository = described["clone_url"]
+		}
+		line := fmt.Sprintf("%s: %v %s %s..%s %s", event(r), push.Repository, strings.TrimPrefix(push.Ref, "refs/heads/"), push.Before, push.After, strings.Join(push.Paths, " "))
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.lines = append(s.lines, strings.TrimSpace(line))

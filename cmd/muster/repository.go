@@ -134,7 +134,11 @@ func (s *gitSettings) repository(log *slog.Logger, app *github.App, sign git.Sig
 		AuthorName: s.authorName, AuthorEmail: s.authorEmail, Sign: sign, Log: log, TempDir: os.TempDir(),
 		Credentials: credentials,
 	})
-	return repository, output.Usage(err)
+	if err != nil {
+		return nil, output.Usage(err)
+	}
+	s.shown, s.traffic = repository.String(), repository.Stats
+	return repository, nil
 }
 
 // writer returns the fleet repository.
@@ -158,7 +162,6 @@ func (s *gitSettings) writer(log *slog.Logger) (branch.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.shown, s.traffic = repository.String(), repository.Stats
 	if !s.commitThroughGitHub {
 		return repository, nil
 	}
