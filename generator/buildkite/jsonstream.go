@@ -1,6 +1,7 @@
 package buildkite
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -132,12 +133,7 @@ func (s *stream) list(each func() error) (bool, error) {
 	if c, _ := s.next(); c != '[' {
 		return false, s.skip()
 	}
-	return true, s.members(']', func() error {
-		s.depth++
-		err := each()
-		s.depth--
-		return err
-	})
+	return true, s.members(']', each)
 }
 
 // object consumes an object and calls each for every member with its name, which
@@ -152,34 +148,33 @@ func (s *stream) object(each func(name []byte) error) (bool, error) {
 		if err != nil {
 			return err
 		}
-		s.depth++
-		err = each(name)
-		s.depth--
-		return err
+		return each(name)
 	})
 }
 
-// name consumes the name of a member and the colon.
+// name consumes the name of a member and the colon, and returns the name.
 func (s *stream) name() ([]byte, error) {
-	if c, ok := s.next(); !ok || c != '"' {
-		return nil, s.unexpected("a name")
-	}
-	s.mark = s.pos
-	s.pos++
-	if err := s.text(); err != nil {
+	text, err := s.marked(s.skipName)
+	if err != nil {
 		return nil, err
 	}
-	from, to := s.mark+1, s.pos-1
-	c, ok := s.next() // with the mark still set: the name is kept
-	if ok && s.mark == 0 && from != 1 {
-		from, to = 1, to-from+1
-	}
-	s.mark = -1
-	if !ok || c != ':' {
-		return nil, s.unexpected("a colon")
+	return text[1:bytes.LastIndexByte(text, '"')], nil
+}
+
+// skipName consumes the name of a member and the colon.
+func (s *stream) skipName() error {
+	if c, ok := s.next(); !ok || c != '"' {
+		return s.unexpected("a name")
 	}
 	s.pos++
-	return s.buf[from:to], nil
+	if err := s.text(); err != nil {
+		return err
+	}
+	if c, ok := s.next(); !ok || c != ':' {
+		return s.unexpected("a colon")
+	}
+	s.pos++
+	return nil
 }
 
 // members consumes what stands between the brackets, both of them too.
@@ -187,6 +182,8 @@ func (s *stream) members(closing byte, each func() error) error {
 	if s.depth >= deepest {
 		return notWhole("it is nested too deep")
 	}
+	s.depth++
+	defer func() { s.depth-- }()
 	s.pos++
 	if c, ok := s.next(); ok && c == closing {
 		s.pos++
@@ -217,18 +214,16 @@ func (s *stream) unexpected(wanted string) error {
 }
 
 // raw consumes a value and returns its bytes, which are good until the next call.
-func (s *stream) raw() ([]byte, error) {
-	if _, ok := s.next(); !ok {
-		return nil, s.cut()
-	}
+func (s *stream) raw() ([]byte, error) { return s.marked(s.skip) }
+
+// marked returns the bytes that consume reads, from the next one other than white space on.
+func (s *stream) marked(consume func() error) ([]byte, error) {
+	s.next()
 	s.mark = s.pos
-	err := s.skip()
+	err := consume()
 	from := s.mark
 	s.mark = -1
-	if err != nil {
-		return nil, err
-	}
-	return s.buf[from:s.pos], nil
+	return s.buf[from:s.pos], err
 }
 
 // skip consumes a value.
@@ -241,8 +236,15 @@ func (s *stream) skip() error {
 	case '"':
 		s.pos++
 		return s.text()
-	case '{', '[':
-		return s.skipNested()
+	case '[':
+		return s.members(']', s.skip)
+	case '{':
+		return s.members('}', func() error {
+			if err := s.skipName(); err != nil {
+				return err
+			}
+			return s.skip()
+		})
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		return s.number()
 	case 't':
@@ -253,33 +255,6 @@ func (s *stream) skip() error {
 		return s.literal("null")
 	}
 	return s.unexpected("a value")
-}
-
-// skipNested consumes a list or an object.
-func (s *stream) skipNested() error {
-	closing := byte(']')
-	if s.buf[s.pos] == '{' {
-		closing = '}'
-	}
-	return s.members(closing, func() error {
-		if closing == '}' {
-			if c, ok := s.next(); !ok || c != '"' {
-				return s.unexpected("a name")
-			}
-			s.pos++
-			if err := s.text(); err != nil {
-				return err
-			}
-			if c, ok := s.next(); !ok || c != ':' {
-				return s.unexpected("a colon")
-			}
-			s.pos++
-		}
-		s.depth++
-		err := s.skip()
-		s.depth--
-		return err
-	})
 }
 
 // text consumes what follows the first quotation mark of a string.
