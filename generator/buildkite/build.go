@@ -53,6 +53,7 @@ const maxKept = 500_000
 type buildReader struct {
 	s      *session
 	job    jobRecord
+	object object // of the job
 	jobs   []keptJob
 	agents []keptAgent
 	// behindWait is that of the jobs to come, see [keptJob].
@@ -63,6 +64,12 @@ type buildReader struct {
 	timed                                []steptime.Job // of the build under way
 	words                                map[string]string
 	lists                                map[string][]string
+}
+
+func newBuildReader(s *session) *buildReader {
+	r := &buildReader{s: s, words: map[string]string{}, lists: map[string][]string{}}
+	r.object = r.job.object(s.client.times != nil)
+	return r
 }
 
 // maxWords bounds what a buildReader remembers to save memory.
@@ -140,13 +147,12 @@ func (r *buildReader) readJobs(st *stream) (listed bool, err error) {
 	clear(r.jobs)
 	clear(r.agents)
 	r.jobs, r.agents, r.home, r.timed = r.jobs[:0], r.agents[:0], "", r.timed[:0]
-	r.job.timing.on = r.s.client.times != nil
 	odd := r.s.invalid("job")
 	behind := false // an unreleased block step stands before, in the build's order
 	r.behindWait = false
 	return st.list(func() error {
 		j := &r.job
-		if err := j.read(st); err != nil {
+		if err := r.object.read(st); err != nil {
 			return err
 		}
 		if why := j.invalid(); why != "" {
@@ -292,7 +298,7 @@ func (r *buildReader) list(raw []byte) ([]string, error) {
 
 // lastTime parses times in JSON. It keeps the last one, because many equal the one before.
 type lastTime struct {
-	raw bytesOf
+	raw []byte
 	at  time.Time
 }
 

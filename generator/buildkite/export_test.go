@@ -18,13 +18,13 @@ const BiggestAnswer = biggestAnswer
 // nothing of it: what decoding costs.
 func DecodeBuilds(r io.Reader) error {
 	s := newStream(r, make([]byte, streamWindow))
-	var job jobRecord
+	object := new(jobRecord).object(false)
 	_, err := s.list(func() error {
 		_, err := s.object(func(name []byte) error {
 			if string(name) != "jobs" {
 				return s.skip()
 			}
-			_, err := s.list(func() error { return job.read(s) })
+			_, err := s.list(func() error { return object.read(s) })
 			return err
 		})
 		return err

@@ -9,22 +9,70 @@ import (
 
 // The records below read only what is needed, and each field on its own: a
 // value of an unexpected kind counts as missing. What cannot be done without
-// is checked by the record's own odd method. A record's read method consumes
-// one value of the stream; what is no object reads as a record without fields.
+// is checked by the record's own invalid method. What is no object reads as a
+// record without fields.
 
 // record is a pointer to one of the records.
 type record[T any] interface {
 	*T
-	read(s *stream) error
+	object() object
 	invalid() string
 }
 
 // decode reads one record; why is set when it is invalid.
 func decode[T any, P record[T]](s *stream) (value T, why string, err error) {
-	if err := P(&value).read(s); err != nil {
+	if err := P(&value).object().read(s); err != nil {
 		return value, "", err
 	}
 	return value, P(&value).invalid(), nil
+}
+
+// object is a JSON object: where its fields are read into, by name. A field that is
+// absent is read as null.
+type object struct {
+	there   *bool // set to whether the value is an object; nil: not wanted
+	fields  map[string]json.Unmarshaler
+	objects []member
+}
+
+// member is an object in another one.
+type member struct {
+	name string
+	object
+}
+
+// read consumes one value of the stream.
+func (o object) read(s *stream) error {
+	o.clear()
+	there, err := s.object(func(name []byte) error {
+		if field, ok := o.fields[string(name)]; ok {
+			return s.into(field)
+		}
+		for _, inner := range o.objects {
+			if string(name) == inner.name {
+				return inner.read(s)
+			}
+		}
+		return s.skip()
+	})
+	if o.there != nil {
+		*o.there = there
+	}
+	return err
+}
+
+var null = []byte("null")
+
+func (o object) clear() {
+	for _, field := range o.fields {
+		_ = field.UnmarshalJSON(null) // null is valid for each
+	}
+	for _, inner := range o.objects {
+		inner.clear()
+	}
+	if o.there != nil {
+		*o.there = false
+	}
 }
 
 // into reads one value into a field.
@@ -54,49 +102,17 @@ type agentRecord struct {
 	JobID    text
 }
 
-func (r *agentRecord) read(s *stream) error {
-	_, err := s.object(func(name []byte) error {
-		switch string(name) {
-		case "id":
-			return s.into(&r.ID)
-		case "name":
-			return s.into(&r.Name)
-		case "connection_state":
-			return s.into(&r.State)
-		case "created_at":
-			return s.into(&r.Created)
-		case "connected_at":
-			return s.into(&r.Connected)
-		case "last_job_finished_at":
-			return s.into(&r.LastJob)
-		case "web_url":
-			return s.into(&r.WebURL)
-		case "meta_data":
-			return s.into(&r.MetaData)
-		case "cluster_id":
-			return s.into(&r.Cluster)
-		case "paused":
-			return s.into(&r.Paused)
-		case "job":
-			return r.readJob(s)
-		}
-		return s.skip()
-	})
-	return err
-}
-
-func (r *agentRecord) readJob(s *stream) (err error) {
-	r.JobState, r.JobID = "", ""
-	r.HasJob, err = s.object(func(name []byte) error {
-		switch string(name) {
-		case "state":
-			return s.into(&r.JobState)
-		case "id":
-			return s.into(&r.JobID)
-		}
-		return s.skip()
-	})
-	return err
+func (r *agentRecord) object() object {
+	return object{
+		fields: map[string]json.Unmarshaler{
+			"id": &r.ID, "name": &r.Name, "connection_state": &r.State, "meta_data": &r.MetaData, "paused": &r.Paused,
+			"created_at": &r.Created, "connected_at": &r.Connected, "last_job_finished_at": &r.LastJob,
+			"web_url": &r.WebURL, "cluster_id": &r.Cluster,
+		},
+		objects: []member{{"job", object{
+			there: &r.HasJob, fields: map[string]json.Unmarshaler{"id": &r.JobID, "state": &r.JobState},
+		}}},
+	}
 }
 
 func (r *agentRecord) invalid() string {
@@ -118,83 +134,45 @@ type jobRecord struct {
 	ID, WebURL            bytesOf
 	Type, State           bytesOf
 	Cluster, Queue        bytesOf
-	Rules                 bytesOf // as JSON
-	CreatedAt, RunnableAt bytesOf // as JSON
-	StartedAt             bytesOf // as JSON
+	Rules                 json.RawMessage
+	CreatedAt, RunnableAt json.RawMessage
+	StartedAt             json.RawMessage
 	Retried               flag
 	ContinueOnFailure     flag
 	HasAgent              bool
-	timing                jobTiming
-	Agent                 struct{ ID, Name, WebURL, Cluster, MetaData bytesOf }
-}
-
-func (r *jobRecord) read(s *stream) error {
-	r.clear()
-	_, err := s.object(func(name []byte) error {
-		switch string(name) {
-		case "id":
-			return r.ID.text(s)
-		case "type":
-			return r.Type.text(s)
-		case "state":
-			return r.State.text(s)
-		case "web_url":
-			return r.WebURL.text(s)
-		case "agent_query_rules":
-			return r.Rules.json(s)
-		case "cluster_id":
-			return r.Cluster.text(s)
-		case "cluster_queue_id":
-			return r.Queue.text(s)
-		case "retried":
-			return s.into(&r.Retried)
-		case "continue_on_failure":
-			return s.into(&r.ContinueOnFailure)
-		case "created_at":
-			return r.CreatedAt.json(s)
-		case "runnable_at":
-			return r.RunnableAt.json(s)
-		case "started_at":
-			return r.StartedAt.json(s)
-		case "agent":
-			return r.readAgent(s)
-		}
-		return r.timing.read(name, s)
-	})
-	return err
-}
-
-func (r *jobRecord) clear() {
-	r.timing.clear()
-	for _, b := range []*bytesOf{
-		&r.ID, &r.WebURL, &r.Type, &r.State, &r.Cluster, &r.Queue, &r.Rules, &r.CreatedAt, &r.RunnableAt, &r.StartedAt,
-	} {
-		*b = (*b)[:0]
+	Agent                 struct {
+		ID, Name, WebURL, Cluster bytesOf
+		MetaData                  json.RawMessage
 	}
-	r.Retried, r.ContinueOnFailure, r.HasAgent = false, false, false
+	// What tells how long the job's step takes; names are of no other use.
+	Key, Name  bytesOf
+	FinishedAt json.RawMessage
+	SoftFailed flag
 }
 
-func (r *jobRecord) readAgent(s *stream) (err error) {
-	a := &r.Agent
-	for _, b := range []*bytesOf{&a.ID, &a.Name, &a.WebURL, &a.Cluster, &a.MetaData} {
-		*b = (*b)[:0]
+// object returns the object that is read into the record, timed with the fields that tell
+// how long the job's step takes.
+func (r *jobRecord) object(timed bool) object {
+	o := object{
+		fields: map[string]json.Unmarshaler{
+			"id": &r.ID, "type": &r.Type, "state": &r.State, "web_url": &r.WebURL, "retried": &r.Retried,
+			"agent_query_rules": &r.Rules, "cluster_id": &r.Cluster, "cluster_queue_id": &r.Queue,
+			"continue_on_failure": &r.ContinueOnFailure,
+			"created_at":          &r.CreatedAt, "runnable_at": &r.RunnableAt, "started_at": &r.StartedAt,
+		},
+		objects: []member{{"agent", object{
+			there: &r.HasAgent,
+			fields: map[string]json.Unmarshaler{
+				"id": &r.Agent.ID, "name": &r.Agent.Name, "web_url": &r.Agent.WebURL,
+				"cluster_id": &r.Agent.Cluster, "meta_data": &r.Agent.MetaData,
+			},
+		}}},
 	}
-	r.HasAgent, err = s.object(func(name []byte) error {
-		switch string(name) {
-		case "id":
-			return a.ID.text(s)
-		case "name":
-			return a.Name.text(s)
-		case "web_url":
-			return a.WebURL.text(s)
-		case "cluster_id":
-			return a.Cluster.text(s)
-		case "meta_data":
-			return a.MetaData.json(s)
-		}
-		return s.skip()
-	})
-	return err
+	if timed {
+		o.fields["step_key"], o.fields["name"] = &r.Key, &r.Name // name is the label of a step that has one
+		o.fields["finished_at"], o.fields["soft_failed"] = &r.FinishedAt, &r.SoftFailed
+	}
+	return o
 }
 
 func (r *jobRecord) invalid() string {
@@ -213,19 +191,8 @@ func (r *jobRecord) invalid() string {
 // queue of it (docs apis/rest_api/clusters/queues.md).
 type clusterRecord struct{ ID, Name, DefaultQueue text }
 
-func (r *clusterRecord) read(s *stream) error {
-	_, err := s.object(func(name []byte) error {
-		switch string(name) {
-		case "id":
-			return s.into(&r.ID)
-		case "name":
-			return s.into(&r.Name)
-		case "default_queue_id":
-			return s.into(&r.DefaultQueue)
-		}
-		return s.skip()
-	})
-	return err
+func (r *clusterRecord) object() object {
+	return object{fields: map[string]json.Unmarshaler{"id": &r.ID, "name": &r.Name, "default_queue_id": &r.DefaultQueue}}
 }
 
 func (r *clusterRecord) invalid() string {
@@ -245,19 +212,10 @@ type agentTokenRecord struct {
 	Expires         moment
 }
 
-func (r *agentTokenRecord) read(s *stream) error {
-	_, err := s.object(func(name []byte) error {
-		switch string(name) {
-		case "id":
-			return s.into(&r.ID)
-		case "description":
-			return s.into(&r.Description)
-		case "expires_at":
-			return s.into(&r.Expires)
-		}
-		return s.skip()
-	})
-	return err
+func (r *agentTokenRecord) object() object {
+	return object{fields: map[string]json.Unmarshaler{
+		"id": &r.ID, "description": &r.Description, "expires_at": &r.Expires,
+	}}
 }
 
 func (r *agentTokenRecord) invalid() string {
@@ -267,37 +225,21 @@ func (r *agentTokenRecord) invalid() string {
 	return ""
 }
 
-// queueRecord is a cluster queue. Hosted is set for a queue of Buildkite hosted agents:
-// the response that creates one has hosted and hosted_agents (docs
+// queueRecord is a cluster queue. A queue of Buildkite hosted agents has Hosted or
+// HostedAgents: the response that creates one has both (docs
 // apis/rest_api/clusters/queues.md "Create a Buildkite hosted queue"), and "Queue data
 // model" has hosted_agents only.
 type queueRecord struct {
 	ID, Key        text
 	Paused, Hosted flag
+	HostedAgents   bool
 }
 
-func (r *queueRecord) read(s *stream) error {
-	_, err := s.object(func(name []byte) error {
-		switch string(name) {
-		case "id":
-			return s.into(&r.ID)
-		case "key":
-			return s.into(&r.Key)
-		case "dispatch_paused":
-			return s.into(&r.Paused)
-		case "hosted":
-			var hosted flag
-			err := s.into(&hosted)
-			r.Hosted = r.Hosted || hosted
-			return err
-		case "hosted_agents":
-			there, err := s.object(func([]byte) error { return s.skip() })
-			r.Hosted = r.Hosted || flag(there)
-			return err
-		}
-		return s.skip()
-	})
-	return err
+func (r *queueRecord) object() object {
+	return object{
+		fields:  map[string]json.Unmarshaler{"id": &r.ID, "key": &r.Key, "dispatch_paused": &r.Paused, "hosted": &r.Hosted},
+		objects: []member{{"hosted_agents", object{there: &r.HostedAgents}}},
+	}
 }
 
 func (r *queueRecord) invalid() string {
@@ -307,47 +249,31 @@ func (r *queueRecord) invalid() string {
 	return ""
 }
 
-// bytesOf is a field that is read into again and again, for its room.
+// bytesOf is the text of a string, in memory that is used again; anything else
+// counts as missing.
 type bytesOf []byte
 
-// json consumes a value and keeps it as it is written.
-func (b *bytesOf) json(s *stream) error {
-	raw, err := s.raw()
-	*b = append((*b)[:0], raw...)
-	return err
-}
-
-// text consumes a value and keeps what its string holds; anything else counts
-// as missing.
-func (b *bytesOf) text(s *stream) error {
-	raw, err := s.raw()
-	if err != nil {
-		return err
-	}
-	if plain, ok := plainString(raw); ok {
-		*b = append((*b)[:0], plain...)
-		return nil
-	}
-	var t text
-	err = t.UnmarshalJSON(raw)
-	*b = append((*b)[:0], t...)
-	return err
+func (b *bytesOf) UnmarshalJSON(raw []byte) error {
+	*b = append((*b)[:0], content(raw)...)
+	return nil
 }
 
 // text is a string; anything else counts as missing.
 type text string
 
 func (t *text) UnmarshalJSON(raw []byte) error {
-	if plain, ok := plainString(raw); ok {
-		*t = text(plain)
-		return nil
+	*t = text(content(raw))
+	return nil
+}
+
+// content returns the content of a JSON string; nil for any other value.
+func content(raw []byte) []byte {
+	if plain, ok := plainString(raw); ok || raw[0] != '"' {
+		return plain
 	}
 	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		s = ""
-	}
-	*t = text(s)
-	return nil
+	_ = json.Unmarshal(raw, &s) // which is valid
+	return []byte(s)
 }
 
 // plainString returns the content of a JSON string that holds only ASCII and

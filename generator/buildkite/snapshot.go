@@ -54,7 +54,7 @@ func (c apiToken) snapshot(ctx context.Context, at, since time.Time) (plan.Snaps
 	if s.poll, err = c.resume(at, since); err != nil {
 		return plan.Snapshot{}, err
 	}
-	s.reader = &buildReader{s: s, words: map[string]string{}, lists: map[string][]string{}}
+	s.reader = newBuildReader(s)
 	err = s.read(ctx)
 	if waits(err) {
 		return plan.Snapshot{}, c.pause(at, s.poll, err)

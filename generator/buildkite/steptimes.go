@@ -21,36 +21,6 @@ func (c *Client) learnStepTimes(on bool) {
 	}
 }
 
-// jobTiming is what of a job tells how long its step takes: fields of docs
-// apis/rest_api/builds.md "Job data model". Names are of no other use.
-type jobTiming struct {
-	on         bool
-	Key, Name  bytesOf
-	FinishedAt bytesOf // as JSON
-	SoftFailed flag
-}
-
-// read reads a field that nothing else needs.
-func (t *jobTiming) read(name []byte, s *stream) error {
-	if t.on {
-		switch string(name) {
-		case "step_key":
-			return t.Key.text(s)
-		case "name": // of a step that has a label, that
-			return t.Name.text(s)
-		case "finished_at":
-			return t.FinishedAt.json(s)
-		case "soft_failed":
-			return s.into(&t.SoftFailed)
-		}
-	}
-	return s.skip()
-}
-
-func (t *jobTiming) clear() {
-	t.Key, t.Name, t.FinishedAt, t.SoftFailed = t.Key[:0], t.Name[:0], t.FinishedAt[:0], false
-}
-
 // time adds a job to those of its build.
 func (r *buildReader) time(j *jobRecord) {
 	if r.s.client.times == nil {
@@ -60,21 +30,21 @@ func (r *buildReader) time(j *jobRecord) {
 	t := steptime.Job{
 		Upcoming: state == "waiting", Over: ended(state),
 		Created: r.created.of(j.CreatedAt), Runnable: r.runnable.of(j.RunnableAt),
-		Started: r.started.of(j.StartedAt), Finished: r.finished.of(j.timing.FinishedAt),
+		Started: r.started.of(j.StartedAt), Finished: r.finished.of(j.FinishedAt),
 	}
 	switch state {
 	case "passed", "finished", "broken", "skipped": // the last two were left out
 		t.Passed = true
 	case "failed":
-		t.Passed = bool(j.timing.SoftFailed)
+		t.Passed = bool(j.SoftFailed)
 	}
 	switch string(j.Type) {
 	case "waiter", "manual":
 		t.Barrier, t.Over = steptime.ID(j.ID), released(state)
 	default:
-		step := j.timing.Key
+		step := j.Key
 		if len(step) == 0 {
-			step = j.timing.Name
+			step = j.Name
 		}
 		if pipeline, _, ok := bytes.Cut(j.WebURL, []byte("/builds/")); ok {
 			t.Step = steptime.Key(pipeline[bytes.LastIndexByte(pipeline, '/')+1:], step)

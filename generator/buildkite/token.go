@@ -2,6 +2,7 @@ package buildkite
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -213,19 +214,12 @@ func (s *session) watchToken(ctx context.Context, at time.Time) {
 
 // accessToken asks about the token itself, for which no scope is needed.
 func (s *session) accessToken(ctx context.Context) (Token, error) {
-	var token Token
 	var scopes texts
 	var expires moment
+	var isObject bool
+	token := object{there: &isObject, fields: map[string]json.Unmarshaler{"scopes": &scopes, "expires_at": &expires}}
 	_, err := s.get(ctx, "v2/access-token", func(st *stream) error {
-		isObject, err := st.object(func(name []byte) error {
-			switch string(name) {
-			case "scopes":
-				return st.into(&scopes)
-			case "expires_at":
-				return st.into(&expires)
-			}
-			return st.skip()
-		})
+		err := token.read(st)
 		if err == nil && !isObject {
 			err = notWhole("it is not an object")
 		}
@@ -234,8 +228,7 @@ func (s *session) accessToken(ctx context.Context) (Token, error) {
 		}
 		return st.finish()
 	})
-	token.Scopes, token.Expires = scopes, expires.at
-	return token, err
+	return Token{Scopes: scopes, Expires: expires.at}, err
 }
 
 // Verify checks, with two requests, that the token is valid, that it has the
