@@ -48,21 +48,13 @@ func (c agentTokens) snapshot(ctx context.Context, at, _ time.Time) (plan.Snapsh
 		l = &inferredPoll{begun: at, counts: counts, names: c.cfg.Metrics.clusters()}
 	}
 	c.inferred, l.calls = nil, l.calls+1
-	err := c.cfg.Stacks.read(ctx, l.begun, c.serves, &l.reading)
-	if err != nil {
-		err = named("listing scheduled jobs", err)
-	}
-	var runs []stackRun
-	if err == nil {
-		runs, err = c.cfg.Stacks.follow(ctx, at, &l.reading)
-		err = named("asking for the states of jobs", err)
-	}
+	runs, err := c.cfg.Stacks.readRuns(ctx, at, c.serves, l)
 	var limited *RateLimited
-	if errors.As(err, &limited) {
+	switch {
+	case errors.As(err, &limited):
 		c.inferred = l
 		return plan.Snapshot{}, c.refuse(*limited)
-	}
-	if err != nil {
+	case err != nil:
 		return plan.Snapshot{}, err
 	}
 	snapshot := c.reduceInferred(l, runs)
@@ -70,6 +62,19 @@ func (c agentTokens) snapshot(ctx context.Context, at, _ time.Time) (plan.Snapsh
 		snapshot.Until = at
 	}
 	return snapshot, nil
+}
+
+// readRuns reads the jobs that can run into the poll, and returns those that were listed
+// before and have been taken.
+func (k *Stacks) readRuns(ctx context.Context, at time.Time, queues []string, l *inferredPoll) ([]stackRun, error) {
+	if err := k.read(ctx, l.begun, queues, &l.reading); err != nil {
+		return nil, fmt.Errorf("listing scheduled jobs: %w", err)
+	}
+	runs, err := k.follow(ctx, at, &l.reading)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the states of jobs: %w", err)
+	}
+	return runs, nil
 }
 
 // reduceInferred makes a snapshot of what was read. A cluster is called by its name, or where
@@ -208,12 +213,7 @@ func (k *Stacks) states(ctx context.Context, c *stackCluster, ids []string) (map
 func (c *stackCluster) list(id string, j *stackJob, at time.Time) {
 	known := c.jobs[id]
 	if known == nil {
-		known = &listedJob{queue: j.queue}
-		for _, rule := range j.Rules {
-			if rule != "*" {
-				known.rules = append(known.rules, rule)
-			}
-		}
+		known = &listedJob{queue: j.queue, rules: withoutStar(j.Rules)}
 		c.jobs[id] = known
 	}
 	known.started, known.stateAt = false, at

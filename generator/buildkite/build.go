@@ -271,8 +271,7 @@ func (r *buildReader) word(b []byte) string {
 	return w
 }
 
-// list returns a list of strings without the rule "*", which the samples of docs
-// apis/rest_api/builds.md show where a job has no rules. Equal lists share their memory.
+// list returns the rules in a list of strings. Equal lists share their memory.
 func (r *buildReader) list(raw []byte) ([]string, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -284,16 +283,17 @@ func (r *buildReader) list(raw []byte) ([]string, error) {
 	if err := read.UnmarshalJSON(raw); err != nil {
 		return nil, err
 	}
-	l := make([]string, 0, len(read))
-	for _, rule := range read {
-		if rule != "*" {
-			l = append(l, rule)
-		}
-	}
+	l := withoutStar(read)
 	if len(r.lists) < maxWords {
 		r.lists[string(raw)] = l
 	}
 	return l, nil
+}
+
+// withoutStar returns rules without the rule "*", which the samples of docs
+// apis/rest_api/builds.md show where a job has no rules.
+func withoutStar(rules []string) []string {
+	return slices.DeleteFunc(slices.Clone(rules), func(rule string) bool { return rule == "*" })
 }
 
 // lastTime parses times in JSON. It keeps the last one, because many equal the one before.
@@ -341,11 +341,7 @@ func ended(state string) bool {
 
 // released reports whether a block step in the state holds nothing back.
 func released(state string) bool {
-	switch state {
-	case "unblocked", "unblocked_failed":
-		return true
-	}
-	return ended(state)
+	return state == "unblocked" || state == "unblocked_failed" || ended(state)
 }
 
 // noRunnableAt is the state of a job that is listed as scheduled and has no
@@ -377,11 +373,7 @@ func wants(r *jobRecord, behind bool) (plan.JobState, bool) {
 
 // known reports whether a state is one that wants no agent, now or later.
 func known(state string) bool {
-	switch state {
-	case "pending", "waiting_failed", "blocked_failed":
-		return true
-	}
-	return occupied(state) || released(state)
+	return slices.Contains([]string{"pending", "waiting_failed", "blocked_failed"}, state) || occupied(state) || released(state)
 }
 
 // hasQueue reports whether tags or rules name a queue.

@@ -103,16 +103,6 @@ func (k *clusters) settle(named []string) {
 	}
 }
 
-func compare(a, b text) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
 // defaultKey is the key of the queue that something without one belongs to: its
 // own by identifier, else its cluster's default, else "default".
 func (k *clusters) defaultKey(queue, cluster string) string {

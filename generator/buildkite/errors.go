@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -26,15 +27,7 @@ func (e *statusError) Error() string { return e.text }
 // hasStatus reports whether the error is an answer with one of the statuses.
 func hasStatus(err error, statuses ...int) bool {
 	var answer *statusError
-	if !errors.As(err, &answer) {
-		return false
-	}
-	for _, status := range statuses {
-		if answer.status == status {
-			return true
-		}
-	}
-	return false
+	return errors.As(err, &answer) && slices.Contains(statuses, answer.status)
 }
 
 // explain turns what the library returns into one line that says what to do,

@@ -1,6 +1,7 @@
 package buildkite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,39 +136,28 @@ func (c *Client) wait(ask func(b *budget, perMinute int) time.Duration) (wait ti
 // read reads what is left of the look.
 func (s *session) read(ctx context.Context) error {
 	l := s.poll
-	for l.phase != fullPoll {
-		var err error
-		switch l.phase {
-		case readAgents:
-			err = named("listing agents", s.readAgents(ctx))
-		case readActive:
-			err = named("listing builds", s.readActive(ctx))
-		case readFinished:
-			err = named("listing builds", s.readFinished(ctx))
-		case readBlocked:
-			err = named("listing builds", s.readBlocked(ctx))
-		case readPast:
-			err = named("listing builds", s.readPast(ctx))
-		case readClusters:
-			err = named("listing clusters", s.readClusters(ctx))
-		case readQueues:
-			err = named("listing clusters", s.readQueues(ctx))
-		case readStacks:
-			err = named("listing scheduled jobs", s.readStacks(ctx))
+	for ; l.phase != fullPoll; l.phase++ {
+		part := parts[l.phase]
+		if err := part.read(s, ctx); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
 		}
-		if err != nil {
-			return err
-		}
-		l.phase++
 	}
 	return nil
 }
 
-func named(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", what, err)
+// parts are the parts of a poll, by phase.
+var parts = [fullPoll]struct {
+	name string
+	read func(*session, context.Context) error
+}{
+	readAgents:   {"listing agents", (*session).readAgents},
+	readActive:   {"listing builds", (*session).readActive},
+	readFinished: {"listing builds", (*session).readFinished},
+	readBlocked:  {"listing builds", (*session).readBlocked},
+	readPast:     {"listing builds", (*session).readPast},
+	readClusters: {"listing clusters", (*session).readClusters},
+	readQueues:   {"listing clusters", (*session).readQueues},
+	readStacks:   {"listing scheduled jobs", (*session).readStacks},
 }
 
 // shared is how many agents each page of agents shares with the one before; see
@@ -300,7 +290,7 @@ func (s *session) readClusters(ctx context.Context) error {
 		})
 	}
 	l.list = nil
-	slices.SortFunc(l.found, func(a, b clusterRecord) int { return compare(a.ID, b.ID) })
+	slices.SortFunc(l.found, func(a, b clusterRecord) int { return cmp.Compare(a.ID, b.ID) })
 	l.found = slices.CompactFunc(l.found, func(a, b clusterRecord) bool { return a.ID == b.ID })
 	return nil
 }

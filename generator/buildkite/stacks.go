@@ -390,11 +390,7 @@ func (s *session) stackJobs() []plan.Job {
 		if job.Since = seen[id]; r.Scheduled.at.After(job.Since) {
 			job.Since = r.Scheduled.at
 		}
-		for _, rule := range r.Rules {
-			if rule != "*" {
-				job.Rules = append(job.Rules, rule)
-			}
-		}
+		job.Rules = withoutStar(r.Rules)
 		if !hasQueue(job.Rules) {
 			job.Rules = append(job.Rules, "queue="+r.queue)
 		}
