@@ -49,8 +49,8 @@ type agentAPI struct {
 }
 
 func newAgentAPI(cfg AgentConfig) (*agentAPI, error) {
-	if !slug.MatchString(cfg.Org) {
-		return nil, fmt.Errorf("the Buildkite organisation %q is not a slug: write it as in buildkite.com/SLUG", cfg.Org)
+	if err := checkOrg(cfg.Org); err != nil {
+		return nil, err
 	}
 	if len(cfg.Tokens) == 0 {
 		return nil, errors.New("an agent token is needed")
@@ -71,11 +71,7 @@ func newAgentAPI(cfg AgentConfig) (*agentAPI, error) {
 	if cfg.HTTP == nil {
 		cfg.HTTP = ownTransport()
 	}
-	return &agentAPI{cfg: cfg, http: &http.Client{
-		Transport: cfg.HTTP,
-		// The token goes to the address that was given and nowhere else.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+	return &agentAPI{cfg: cfg, http: newHTTPClient(cfg.HTTP)}, nil
 }
 
 // Stats returns the counters. Their limits are unset: the Agent API reports limits per endpoint.
@@ -177,20 +173,10 @@ func (a *agentAPI) count(received int, failed, limited bool) {
 // scopeName matches the name of a limit, which is shown to people.
 var scopeName = regexp.MustCompile(`^[a-z][a-z_-]{0,39}$`)
 
-// agentRefusal is an answer that is not a good one.
-type agentRefusal struct {
-	status int
-	text   string
-	reset  time.Duration // zero: it does not say
-	scope  string        // of the limit; empty: it does not say
-}
-
-func (e *agentRefusal) Error() string { return e.text }
-
 // refused is the error of an answer that is not a good one. A token that is not known is
 // refused with 401 (docs apis/agent_api/stacks.md "Error responses").
 func (a *agentAPI) refused(response *http.Response, raw []byte, path, token string) error {
-	e := &agentRefusal{status: response.StatusCode, reset: retryAfter(response.Header)}
+	e := &statusError{status: response.StatusCode, reset: retryAfter(response.Header)}
 	if n, err := strconv.Atoi(response.Header.Get("RateLimit-Reset")); err == nil {
 		e.reset = max(e.reset, seconds(n))
 	}

@@ -203,10 +203,17 @@ func (c *Client) once(key string, say func()) {
 // slug is what an organisation's slug may look like: it goes into a path.
 var slug = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
+func checkOrg(org string) error {
+	if slug.MatchString(org) {
+		return nil
+	}
+	return fmt.Errorf("the Buildkite organisation %q is not a slug: write it as in buildkite.com/SLUG", org)
+}
+
 // New returns a client. It makes no request.
 func New(cfg Config) (*Client, error) {
-	if !slug.MatchString(cfg.Org) {
-		return nil, fmt.Errorf("the Buildkite organisation %q is not a slug: write it as in buildkite.com/SLUG", cfg.Org)
+	if err := checkOrg(cfg.Org); err != nil {
+		return nil, err
 	}
 	if err := cfg.checkTokens(); err != nil {
 		return nil, err
@@ -237,11 +244,7 @@ func New(cfg Config) (*Client, error) {
 		c.source = agentTokens{c}
 		cfg.Metrics.need()
 	}
-	c.http = &http.Client{
-		Transport: &transport{next: cfg.HTTP, note: c.note, received: c.received, biggest: cmp.Or(cfg.biggest, biggestAnswer)},
-		// The token goes to the address that was given and nowhere else.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	c.http = newHTTPClient(&transport{next: cfg.HTTP, note: c.note, received: c.received, biggest: cmp.Or(cfg.biggest, biggestAnswer)})
 	return c, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	buildkite "github.com/buildkite/go-buildkite/v3/buildkite"
@@ -20,6 +21,9 @@ const makeToken = "make one at https://buildkite.com/user/api-access-tokens " +
 type statusError struct {
 	status int
 	text   string
+	// reset and scope are those of the limit, from a response of the Agent API; zero: it does not say.
+	reset time.Duration
+	scope string
 }
 
 func (e *statusError) Error() string { return e.text }

@@ -74,13 +74,14 @@ func (k *Stacks) say(ctx context.Context, c *stackCluster, queues []string, note
 		c.registered = false // it may be that it is not known any more
 		return nil, fmt.Errorf("writing on jobs' pages: %w", err)
 	}
+	var wrong []int
+	for _, e := range answer.Errors {
+		wrong = append(wrong, e.Indexes...)
+	}
 	var refused []JobNote
 	for i, n := range notes {
-		for _, e := range answer.Errors {
-			if slices.Contains(e.Indexes, i) {
-				refused = append(refused, n)
-				break
-			}
+		if slices.Contains(wrong, i) {
+			refused = append(refused, n)
 		}
 	}
 	return refused, nil
@@ -119,8 +120,7 @@ func (k *Stacks) maySay(ctx context.Context, c *stackCluster, queues []string) (
 	}
 	was := c.registered
 	c.registered = true // which a muster that runs may have done
-	var refusal *agentRefusal
-	if err = try(); !errors.As(err, &refusal) || refusal.status != http.StatusNotFound {
+	if err = try(); !hasStatus(err, http.StatusNotFound) {
 		c.registered = was && err == nil
 		return err == nil, err
 	}

@@ -61,7 +61,7 @@ func (m *Metrics) Counts(ctx context.Context, at time.Time) (plan.Counts, error)
 	for _, read := range m.cfg.Tokens {
 		one, wait, err := m.ofToken(ctx, at, read)
 		if err != nil {
-			var refusal *agentRefusal
+			var refusal *statusError
 			if wait = afterFailure; m.needed {
 				wait = soonAfterFailure
 			}

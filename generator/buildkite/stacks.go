@@ -256,11 +256,10 @@ func (k *Stacks) page(ctx context.Context, c *stackCluster, token string, at tim
 		}
 		p = scheduledPage{}
 		err = k.askPaced(ctx, c, scopeStackJobs, http.MethodGet, "stacks/"+c.key+"/scheduled-jobs?"+query.Encode(), token, nil, &p)
-		var refusal *agentRefusal
 		switch {
 		case err == nil:
 			return p, true, nil
-		case !errors.As(err, &refusal) || refusal.status != http.StatusNotFound:
+		case !hasStatus(err, http.StatusNotFound):
 			return p, false, err
 		case c.checked:
 			return p, false, nil // the stack is known: it is the queue that is not
@@ -311,7 +310,7 @@ func (k *Stacks) askPaced(ctx context.Context, c *stackCluster, scope, method, p
 // limitedStack returns a 429 as a [RateLimited] error with the scope that the response
 // names, or else the given one. It returns other errors unchanged.
 func limitedStack(err error, scope string) error {
-	var refusal *agentRefusal
+	var refusal *statusError
 	if errors.As(err, &refusal) && refusal.status == http.StatusTooManyRequests {
 		return &RateLimited{Scope: cmp.Or(refusal.scope, scope), Reset: max(refusal.reset, shortestReset)}
 	}
@@ -325,13 +324,12 @@ func (k *Stacks) register(ctx context.Context, c *stackCluster, token string, qu
 		said, err := k.ask(ctx, http.MethodPost, "stacks/register", token, map[string]any{
 			"key": c.key, "type": "custom", "queue_key": queue, "metadata": map[string]string{"name": "muster"},
 		}, nil, biggestSmall)
-		var refusal *agentRefusal
 		switch {
 		case err == nil:
 			c.registered, c.created = true, c.created || said.status == http.StatusCreated
 			return true, nil
-		case errors.As(err, &refusal) && refusal.status == http.StatusNotFound:
-		case errors.As(err, &refusal) && refusal.status == http.StatusForbidden:
+		case hasStatus(err, http.StatusNotFound):
+		case hasStatus(err, http.StatusForbidden):
 			return false, fmt.Errorf("registering a stack: %w: an organisation may have 30; see docs/reference/limits.md", err)
 		default:
 			return false, fmt.Errorf("registering a stack: %w", limitedStack(err, "register"))

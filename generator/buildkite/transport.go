@@ -210,6 +210,12 @@ func seconds(n int) time.Duration {
 	return time.Duration(min(n, int(longestReset/time.Second))) * time.Second
 }
 
+// newHTTPClient returns a client that sends a token to the address that was given and nowhere
+// else: it follows no redirect.
+func newHTTPClient(next http.RoundTripper) *http.Client {
+	return &http.Client{Transport: next, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
 // ownTransport is the default transport with a place of its own for idle
 // connections.
 func ownTransport() http.RoundTripper {
