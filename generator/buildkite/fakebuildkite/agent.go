@@ -1,6 +1,7 @@
 package fakebuildkite
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -35,21 +36,11 @@ type Agent struct {
 	// Linger is how long an agent with AfterJob stays connected, without a job, after it has
 	// finished its only one. It takes no further job: it sends ignore_agent_in_dispatches when it
 	// finishes the job. With zero the agent exits at once, like an agent that streams with 3.128 or
-	// later. See [LingerPolling].
+	// later. An agent that polls leaves at its next ping,
+	// 2.1 to 8.9 seconds later, and one that streams with 3.122 to 3.127 when the stream is renewed, 57
+	// to 60 seconds later (docs/explanation/agent-job.md; buildkite/agent pull request 3994).
 	Linger time.Duration
 }
-
-// How long an agent that leaves after its job lingers, in the mean. Run with
-// buildkite-agent 3.138.2 (docs/explanation/agent-job.md) and, for what is older, read in
-// buildkite/agent pull request 3994.
-const (
-	// LingerPolling is for an agent that polls: it leaves at the next ping, 2.1
-	// to 8.9 seconds later.
-	LingerPolling = 5700 * time.Millisecond
-	// LingerOldStreaming is for an agent that streams with 3.122 to 3.127: it exits when the stream
-	// is renewed, 57 to 60 seconds later.
-	LingerOldStreaming = 58 * time.Second
-)
 
 // The reasons for which an agent has left.
 const (
@@ -108,17 +99,7 @@ func (a *agent) mayWork() bool {
 func (a *agent) before(b *agent) bool { return a.compare(b) < 0 }
 
 func (a *agent) compare(b *agent) int {
-	switch {
-	case a.spec.Priority != b.spec.Priority:
-		return b.spec.Priority - a.spec.Priority
-	case !a.success.Equal(b.success):
-		return b.success.Compare(a.success)
-	case a.seq < b.seq:
-		return -1
-	case a.seq > b.seq:
-		return 1
-	}
-	return 0
+	return cmp.Or(cmp.Compare(b.spec.Priority, a.spec.Priority), b.success.Compare(a.success), cmp.Compare(a.seq, b.seq))
 }
 
 // nextPoll is the agent's next ping after now.

@@ -52,7 +52,7 @@ func TestAgentEnds(t *testing.T) {
 				s.At(start.Add(at+10*time.Second), func() { s.ResumeAgent(id) })
 			}
 		}, "idle", 0, 110 * time.Second},
-		{"lingers", agent{AfterJob: true, Linger: fakebuildkite.LingerOldStreaming, IdleTimeout: time.Second}, func(s *fakebuildkite.Server, _ string) {
+		{"lingers", agent{AfterJob: true, Linger: 58 * time.Second, IdleTimeout: time.Second}, func(s *fakebuildkite.Server, _ string) {
 			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Parallelism: 2}}})
 		}, "job", 1, time.Hour + 58*time.Second},
 		{"stopped while it lingers", agent{AfterJob: true, Linger: time.Minute}, func(s *fakebuildkite.Server, id string) {

@@ -125,7 +125,7 @@ func (s *Server) answerAgent(r *http.Request, body []byte) answer {
 		return s.answerPublic(r, token, path, body)
 	}
 	if route := r.Method + " " + path[0]; route == "POST register" || route == "POST connect" {
-		if s.refusesAgents() {
+		if s.within(s.refusing) {
 			return message(http.StatusServiceUnavailable, "Service Unavailable")
 		}
 	}
@@ -135,7 +135,7 @@ func (s *Server) answerAgent(r *http.Request, body []byte) answer {
 			return message(http.StatusUnauthorized, "Invalid agent token")
 		}
 		reply := s.apiRegister(c, body)
-		if s.losesAnswers() {
+		if s.within(s.mute) {
 			return message(http.StatusGatewayTimeout, "Gateway Timeout")
 		}
 		return reply

@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
-	"time"
 )
 
 // What an agent asks about its job; see agentapi.go.
@@ -96,6 +95,3 @@ func (s *Server) apiChunk(c call) (any, error) {
 	c.job.log = append(c.job.log, text...)
 	return none{}, nil
 }
-
-// defaultAgentInterval is the interval sent to agents if the options set none.
-const defaultAgentInterval = 10 * time.Second

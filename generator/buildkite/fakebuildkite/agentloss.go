@@ -8,9 +8,12 @@ import "time"
 // documented: here on each full minute since the start.
 const lostSweep = time.Minute
 
+// lostAfter is how long an agent may be silent before it is lost: same page.
+const lostAfter = 3 * time.Minute
+
 // noticed returns when an agent whose last message arrived at t is marked as lost.
 func (s *Server) noticed(t time.Time) time.Time {
-	since := t.Add(s.opts.LostAfter).Sub(s.opts.Now)
+	since := t.Add(lostAfter).Sub(s.opts.Now)
 	return s.opts.Now.Add((since + lostSweep - 1) / lostSweep * lostSweep)
 }
 

@@ -24,7 +24,7 @@ type Fault struct {
 	Half bool
 	// Hang never answers: it ends when the caller gives up.
 	Hang bool
-	// Trickle sends a byte a second, over a socket and in process.
+	// Trickle sends a byte a second, through [Server.Transport] alone.
 	Trickle bool
 }
 

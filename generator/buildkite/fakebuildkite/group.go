@@ -30,9 +30,7 @@ func (g *group) join(j *job) *member {
 
 // leave takes a finished job out.
 func (m *member) leave() {
-	if i := slices.Index(m.group.members, m); i >= 0 {
-		m.group.members = slices.Delete(m.group.members, i, i+1)
-	}
+	m.group.members = slices.DeleteFunc(m.group.members, func(other *member) bool { return other == m })
 }
 
 // admit gives the free slots away and returns who got one.

@@ -75,7 +75,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			a.body = a.body[:len(a.body)/2]
 		}
 		if f.Trickle {
-			w = trickle{w, r.Context()}
+			w.(*recorder).slow = true
 		}
 	}
 	w.WriteHeader(a.status)
@@ -184,25 +184,16 @@ func (s *Server) listAgents(queue string) (int, func(int) []byte) {
 // apis/rest_api/_builds_list_query_strings.md, newest build first.
 func (s *Server) listBuilds(query url.Values) ([]*build, error) {
 	states := append(query["state[]"], query["state"]...)
-	var from time.Time
-	if raw := query.Get("finished_from"); raw != "" {
-		t, err := time.Parse(time.RFC3339, raw)
-		if err != nil {
-			return nil, errors.New("finished_from is not an ISO 8601 time")
-		}
-		from = t
+	from, err := timeOf(query, "finished_from")
+	if err != nil {
+		return nil, err
 	}
-	var created time.Time
-	if raw := query.Get("created_from"); raw != "" {
-		t, err := time.Parse(time.RFC3339, raw)
-		if err != nil {
-			return nil, errors.New("created_from is not an ISO 8601 time")
-		}
-		created = t
+	created, err := timeOf(query, "created_from")
+	if err != nil {
+		return nil, err
 	}
-	candidates := s.candidates(states, from)
 	var builds []*build
-	for _, b := range candidates {
+	for _, b := range s.candidates(states, from) {
 		if (len(states) == 0 || slices.ContainsFunc(states, b.hasState)) &&
 			(from.IsZero() || b.over() && !b.finishedAt.Before(from) && !(b.blocked && s.opts.BlockedUnfinished)) &&
 			!b.created.Before(created) {
@@ -211,6 +202,16 @@ func (s *Server) listBuilds(query url.Values) ([]*build, error) {
 	}
 	slices.SortFunc(builds, func(x, y *build) int { return y.order - x.order })
 	return slices.Compact(builds), nil
+}
+
+// timeOf returns the time in a parameter of a query; zero if it is absent.
+func timeOf(query url.Values, name string) (t time.Time, err error) {
+	if raw := query.Get(name); raw != "" {
+		if t, err = time.Parse(time.RFC3339, raw); err != nil {
+			return t, errors.New(name + " is not an ISO 8601 time")
+		}
+	}
+	return t, nil
 }
 
 // candidates returns the builds that may match, so that a long history is not
@@ -227,12 +228,8 @@ func (s *Server) candidates(states []string, from time.Time) []*build {
 		return builds
 	}
 	under := []string{"creating", "scheduled", "running", "failing", "canceling"}
-	for _, state := range states {
-		if !slices.Contains(under, state) {
-			return s.builds
-		}
-	}
-	if len(states) == 0 {
+	over := func(state string) bool { return !slices.Contains(under, state) }
+	if len(states) == 0 || slices.ContainsFunc(states, over) {
 		return s.builds
 	}
 	return s.active
@@ -252,37 +249,21 @@ func (b *build) hasState(state string) bool {
 
 // page answers with one page of a list: 30 records unless told, at most 100,
 // with a Link header to the others (docs apis/rest_api.md "Pagination").
-func (s *Server) page(r *http.Request, list string, n int, record func(int) []byte) answer {
+func (s *Server) page(r *http.Request, name string, n int, record func(int) []byte) answer {
 	query := r.URL.Query()
 	page, size := number(query.Get("page"), 1), min(number(query.Get("per_page"), 30), 100)
-	if list == "builds" && s.opts.MaxDepth > 0 && page*size > s.opts.MaxDepth {
-		return message(http.StatusBadRequest, "Listing builds this deep is not supported. "+
-			"Please narrow your query using filters such as branch or created_from.")
-	}
 	var records [][]byte
-	length := 2
 	for i := (page - 1) * size; i < min(page*size, n); i++ {
 		records = append(records, record(i))
 	}
-	for _, odd := range s.invalid[list] {
+	for _, odd := range s.invalid[name] {
 		records = append(records, []byte(odd))
 	}
-	for _, raw := range records {
-		length += len(raw) + 1
-	}
-	body := append(make([]byte, 0, length), '[')
-	for i, raw := range records {
-		if i > 0 {
-			body = append(body, ',')
-		}
-		body = append(body, raw...)
-	}
-	body = append(body, ']')
 	header := http.Header{}
 	if link := links(r, page, (n+size-1)/size); link != "" {
 		header.Set("Link", link)
 	}
-	return answer{status: http.StatusOK, header: header, body: body}
+	return answer{status: http.StatusOK, header: header, body: list(records)}
 }
 
 // number reads a positive number of a query.

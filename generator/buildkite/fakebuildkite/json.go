@@ -1,8 +1,10 @@
 package fakebuildkite
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -137,26 +139,24 @@ func encode(record any) []byte {
 	return raw
 }
 
+// list returns a list of records.
+func list(records [][]byte) []byte {
+	return slices.Concat([]byte{'['}, bytes.Join(records, []byte{','}), []byte{']'})
+}
+
 func (s *Server) encodeBuild(b *build, withRetried bool) []byte {
 	cached := &b.encoded[count(withRetried)]
 	if *cached != nil {
 		return *cached
 	}
-	jobs := []byte{'['}
+	var jobs [][]byte
 	for _, j := range b.jobs {
-		if j.retried && !withRetried {
-			continue
+		if !j.retried || withRetried {
+			jobs = append(jobs, s.encodeJob(j))
 		}
-		if len(jobs) > 1 {
-			jobs = append(jobs, ',')
-		}
-		jobs = append(jobs, s.encodeJob(j)...)
 	}
 	for _, odd := range s.invalid["jobs"] {
-		if len(jobs) > 1 {
-			jobs = append(jobs, ',')
-		}
-		jobs = append(jobs, odd...)
+		jobs = append(jobs, []byte(odd))
 	}
 	finished := b.finishedAt
 	if b.blocked && s.opts.BlockedUnfinished {
@@ -170,7 +170,7 @@ func (s *Server) encodeBuild(b *build, withRetried bool) []byte {
 		Message: b.spec.Message, Commit: "HEAD", Branch: b.spec.Branch, Source: "api",
 		// Given to the API as a string, it comes back as one (go-buildkite #218).
 		Author: "A. Person <person@example.com>",
-		Jobs:   append(jobs, ']'), CreatedAt: stamp(b.created), ScheduledAt: stamp(b.created),
+		Jobs:   list(jobs), CreatedAt: stamp(b.created), ScheduledAt: stamp(b.created),
 		StartedAt: stamp(b.started), FinishedAt: stamp(finished),
 	})
 	return *cached

@@ -98,19 +98,13 @@ func (s *Server) metricsOf(c *cluster) metricsJSON {
 	for _, q := range c.queues {
 		m.Agents.Queues[q.key], m.Jobs.Queues[q.key] = agentCounts{}, jobCounts{}
 	}
-	for _, b := range s.active {
-		for _, j := range b.jobs {
-			if b.cluster == c && j.step.Type == Command {
-				m.job(j)
-			}
-		}
-	}
 	for _, b := range s.builds {
-		if b.blocked && b.cluster == c { // in no list of builds under way
-			for _, j := range b.jobs {
-				if j.step.Type == Command {
-					m.job(j)
-				}
+		if b.cluster != c || b.over() && !b.blocked { // a blocked build is in no list of builds under way
+			continue
+		}
+		for _, j := range b.jobs {
+			if j.step.Type == Command {
+				m.job(j)
 			}
 		}
 	}

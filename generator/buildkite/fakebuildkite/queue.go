@@ -1,6 +1,7 @@
 package fakebuildkite
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
 	"slices"
@@ -36,7 +37,7 @@ type queue struct {
 type bucket struct {
 	rules string
 	match []string
-	jobs  jobHeap
+	jobs  Heap[waitingJob]
 }
 
 func newCluster(id, name string) *cluster {
@@ -52,21 +53,6 @@ func (s *Server) AddCluster(name string) string {
 	c := newCluster(s.id('c'), name)
 	s.clusters = append(s.clusters, c)
 	return c.id
-}
-
-// AddDefaultCluster adds the contents of a new organisation: the cluster "Default cluster" with
-// nine queues. Their default is linux-small, and none is called default (docs
-// agent/queues/managing.md "Setting up queues"). The docs call the default of a personal account
-// hosted, and the others by images that only hosted agents have: here all nine are.
-func (s *Server) AddDefaultCluster() string {
-	id := s.AddCluster("Default cluster")
-	for _, key := range []string{
-		"linux-small", "linux-medium", "linux-large", "macos-medium", "macos-large",
-		"macos-14-medium", "macos-15-medium", "macos-26-medium", "macos-27-medium",
-	} {
-		s.AddHostedQueue(id, key)
-	}
-	return id
 }
 
 // AddHostedQueue adds a queue of Buildkite hosted agents, which no other agent
@@ -177,24 +163,14 @@ func satisfies(tags []string, rule string) bool {
 		return true
 	}
 	key, wild := strings.CutSuffix(strings.TrimSuffix(rule, "*"), "=")
-	for _, tag := range tags {
-		if tag == rule || wild && strings.HasPrefix(tag, key+"=") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(tags, func(tag string) bool { return tag == rule || wild && strings.HasPrefix(tag, key+"=") })
 }
 
 // satisfiesAll reports whether every rule is satisfied: Buildkite takes no
 // less (docs agent/queues.md, pipelines/configure/defining_steps.md
 // "Targeting specific agents").
 func satisfiesAll(tags, rules []string) bool {
-	for _, rule := range rules {
-		if !satisfies(tags, rule) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(rules, func(rule string) bool { return !satisfies(tags, rule) })
 }
 
 // enqueue makes a runnable job visible to dispatch.
@@ -249,13 +225,7 @@ func (j *job) before(k *job) bool {
 
 // first reports whether a job is dispatched before another, by the fields that determine the order.
 func first(priority, otherPriority int, scheduled, otherScheduled time.Time, seq, otherSeq uint64) bool {
-	if priority != otherPriority {
-		return priority > otherPriority
-	}
-	if !scheduled.Equal(otherScheduled) {
-		return scheduled.Before(otherScheduled)
-	}
-	return seq < otherSeq
+	return cmp.Or(cmp.Compare(otherPriority, priority), scheduled.Compare(otherScheduled), cmp.Compare(seq, otherSeq)) < 0
 }
 
 // waitingJob is a job in a bucket; stale once the job's stamp has moved on.
@@ -264,19 +234,8 @@ type waitingJob struct {
 	stamp int
 }
 
-type jobHeap []waitingJob
-
-func (h jobHeap) Len() int           { return len(h) }
-func (h jobHeap) Less(i, j int) bool { return h[i].job.before(h[j].job) }
-func (h jobHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *jobHeap) Push(x any)        { *h = append(*h, x.(waitingJob)) }
-func (h *jobHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	old[len(old)-1] = waitingJob{}
-	*h = old[:len(old)-1]
-	return last
-}
+// Before reports whether the job is dispatched before another.
+func (w waitingJob) Before(other waitingJob) bool { return w.job.before(other.job) }
 
 // dispatchJob gives a job that has just become runnable to the best idle
 // agent, or leaves it in its queue.

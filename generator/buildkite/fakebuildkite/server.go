@@ -21,6 +21,7 @@
 package fakebuildkite
 
 import (
+	"cmp"
 	"container/heap"
 	"net/http"
 	"sync"
@@ -46,9 +47,6 @@ type Options struct {
 	// and starts at its agent's next poll. Zero starts it at once, as streaming
 	// dispatch does (docs agent/self_hosted/configure/job_dispatch.md).
 	Poll time.Duration
-	// LostAfter is how long an agent may be silent before it is lost; zero means three minutes. The
-	// server marks it up to a minute later.
-	LostAfter time.Duration
 	// CancelTime is how long a running job takes to end when it is cancelled;
 	// zero ends it at once.
 	CancelTime time.Duration
@@ -58,10 +56,6 @@ type Options struct {
 	// UserLimit and OrgLimit are requests per minute, enforced when positive.
 	// Buildkite's own are 50 and 200 (docs apis/rest_api/rate_limits.md).
 	UserLimit, OrgLimit int
-	// MaxDepth is the deepest record of the builds list that is served: asking
-	// beyond gives the documented 400. Zero means no limit: the real number is
-	// not documented.
-	MaxDepth int
 	// NoAgentFilter has the agents list ignore cluster_queue_id, as before July 2026
 	// (buildkite/go-buildkite pull request #353 added it to the client).
 	NoAgentFilter bool
@@ -108,7 +102,7 @@ type Server struct {
 	mu       sync.Mutex
 	now      time.Time
 	seq      uint64
-	events   eventQueue
+	events   Heap[event]
 	after    []func()
 	clusters []*cluster
 	loose    *cluster // agents and jobs outside every cluster
@@ -143,12 +137,8 @@ type Server struct {
 
 // New returns a simulated Buildkite with an organisation and nothing in it.
 func New(opts Options) *Server {
-	if opts.Org == "" {
-		opts.Org = "acme"
-	}
-	if opts.Token == "" {
-		opts.Token = "test-token"
-	}
+	opts.Org = cmp.Or(opts.Org, "acme")
+	opts.Token = cmp.Or(opts.Token, "test-token")
 	if opts.Scopes == nil {
 		opts.Scopes = []string{"read_agents", "read_builds", "read_clusters"}
 	}
@@ -156,12 +146,7 @@ func New(opts Options) *Server {
 		opts.Now = time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
 	}
 	opts.Now = opts.Now.UTC()
-	if opts.AgentInterval == 0 {
-		opts.AgentInterval = defaultAgentInterval
-	}
-	if opts.LostAfter == 0 {
-		opts.LostAfter = 3 * time.Minute
-	}
+	opts.AgentInterval = cmp.Or(opts.AgentInterval, 10*time.Second)
 	s := &Server{
 		opts:      opts,
 		now:       opts.Now,
@@ -264,22 +249,8 @@ type event struct {
 	run func()
 }
 
-// eventQueue is a heap of events: earliest first, then first come.
-type eventQueue []event
-
-func (q eventQueue) Len() int { return len(q) }
-func (q eventQueue) Less(i, j int) bool {
-	if !q[i].at.Equal(q[j].at) {
-		return q[i].at.Before(q[j].at)
-	}
-	return q[i].seq < q[j].seq
-}
-func (q eventQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *eventQueue) Push(x any)   { *q = append(*q, x.(event)) }
-func (q *eventQueue) Pop() any {
-	old := *q
-	last := old[len(old)-1]
-	old[len(old)-1] = event{}
-	*q = old[:len(old)-1]
-	return last
+// Before reports whether the event falls due before another: in the order of time, then of
+// scheduling.
+func (e event) Before(other event) bool {
+	return cmp.Or(e.at.Compare(other.at), cmp.Compare(e.seq, other.seq)) < 0
 }

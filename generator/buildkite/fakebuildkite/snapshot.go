@@ -14,13 +14,13 @@ import (
 // of the jobs of builds under way and, when since is not zero, of builds that
 // finished from then on. The slices of tags and rules are shared with the
 // server and must not be changed.
-func (s *Server) Snapshot(since time.Time) plan.Snapshot {
+func (s *Server) Snapshot(since time.Time) plan.Snapshot { return s.SnapshotWithTimes(nil, since) }
+
+// SnapshotWithTimes returns a [Server.Snapshot] with the times at which upcoming jobs are due. Like a
+// reader of the HTTP API, it learns from each snapshot: times is what the reader has learned.
+func (s *Server) SnapshotWithTimes(times *steptime.Times, since time.Time) plan.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.snapshot(nil, since)
-}
-
-func (s *Server) snapshot(times *steptime.Times, since time.Time) plan.Snapshot {
 	snapshot := plan.Snapshot{At: s.now, Agents: make([]plan.Agent, 0, len(s.connected))}
 	for _, a := range s.connected {
 		snapshot.Agents = append(snapshot.Agents, a.seen())
@@ -52,9 +52,9 @@ func (s *Server) snapshot(times *steptime.Times, since time.Time) plan.Snapshot 
 
 // seen is the agent as the list of agents shows it.
 func (a *agent) seen() plan.Agent {
-	seen := plan.Agent{ID: a.id, Cluster: a.cluster.id, Tags: a.tags, State: plan.AgentIdle, Connected: inMilliseconds(a.connect)}
-	if !a.lastJob.IsZero() {
-		seen.LastJobFinished = inMilliseconds(a.lastJob)
+	seen := plan.Agent{
+		ID: a.id, Cluster: a.cluster.id, Tags: a.tags, State: plan.AgentIdle,
+		Connected: inMilliseconds(a.connect), LastJobFinished: inMilliseconds(a.lastJob),
 	}
 	switch {
 	case a.state != "connected" || a.paused:
@@ -62,11 +62,10 @@ func (a *agent) seen() plan.Agent {
 	case a.job != nil:
 		seen.State = plan.AgentBusy
 	default:
-		seen.IdleSince = a.connect
+		seen.IdleSince = seen.Connected
 		if !a.lastJob.IsZero() {
-			seen.IdleSince = a.lastJob
+			seen.IdleSince = seen.LastJobFinished
 		}
-		seen.IdleSince = inMilliseconds(seen.IdleSince)
 	}
 	return seen
 }

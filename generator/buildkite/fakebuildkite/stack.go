@@ -314,17 +314,8 @@ func (s *Server) takeNotes(k *stack, body []byte) answer {
 		wrong[why] = append(wrong[why], i)
 	}
 	errs := []map[string]any{}
-	for _, why := range sortedKeys(wrong) {
+	for _, why := range slices.Sorted(maps.Keys(wrong)) {
 		errs = append(errs, map[string]any{"error": why, "indexes": wrong[why]})
 	}
 	return answer{status: http.StatusOK, body: encode(map[string]any{"errors": errs})}
-}
-
-func sortedKeys(m map[string][]int) []string {
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, strings.Compare)
-	return keys
 }

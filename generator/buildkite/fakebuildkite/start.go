@@ -8,14 +8,11 @@ import (
 	"time"
 )
 
-// How often and how long an agent tries to register and to connect, when it is
-// answered with 429 or 5xx or not at all: buildkite/agent core/client.go,
-// Register and Connect of 3.138.2, and run, see docs/explanation/agent-job.md.
+// How often and how long an agent tries to register, when it is answered with 429 or
+// 5xx or not at all: buildkite/agent core/client.go, Register of 3.138.2, and run, see docs/explanation/agent-job.md.
 const (
-	RegisterTries = 30
-	RegisterEvery = 10 * time.Second
-	ConnectTries  = 10
-	ConnectEvery  = 5 * time.Second
+	registerTries = 30
+	registerEvery = 10 * time.Second
 )
 
 // The errors of an agent that does not start.
@@ -49,10 +46,6 @@ func (s *Server) LoseAnswers(from, until time.Time) {
 	s.mute = append(s.mute, absence{from, until})
 }
 
-func (s *Server) refusesAgents() bool { return s.within(s.refusing) }
-
-func (s *Server) losesAnswers() bool { return s.within(s.mute) }
-
 func (s *Server) within(times []absence) bool {
 	return slices.ContainsFunc(times, func(a absence) bool {
 		return !s.now.Before(a.from) && s.now.Before(a.until)
@@ -74,8 +67,8 @@ type Start struct {
 }
 
 // Start plays the start of an agent: it registers, tries again while it is
-// refused, runs its hook, and connects, again with retries. So an agent that
-// was started within its lease may come five and a half minutes later. The
+// refused, runs its hook, and connects at once: so an agent that was started within its
+// lease may come almost five minutes later. The
 // function that is returned ends the process before it has connected.
 func (s *Server) Start(start Start) (stop func()) {
 	r := &run{server: s, start: start}
@@ -87,62 +80,47 @@ func (s *Server) Start(start Start) (stop func()) {
 type run struct {
 	server  *Server
 	start   Start
-	agent   *agent
 	stopped bool
 }
 
 func (r *run) register(try int) {
 	s := r.server
-	if s.refusesAgents() {
-		r.again(try, RegisterTries, RegisterEvery, r.register)
+	if s.within(s.refusing) {
+		r.again(try)
 		return
 	}
 	a, err := s.registerAgent(r.start.Agent)
 	switch {
-	case err == nil && s.losesAnswers():
-		r.again(try, RegisterTries, RegisterEvery, r.register)
+	case err == nil && s.within(s.mute):
+		r.again(try)
 	case err != nil: // 422, say: not tried again
-		r.done(err)
+		r.done("", err)
 	case !r.start.NotAfter.IsZero() && s.now.Add(r.start.Skew).Truncate(time.Second).After(r.start.NotAfter):
-		r.done(ErrLeaseOver) // it stays registered, and has never connected
+		r.done("", ErrLeaseOver) // it stays registered, and has never connected
 	default:
-		r.agent = a
-		r.connect(1)
+		s.connectAgent(a)
+		r.done(a.id, nil)
 	}
 }
 
-func (r *run) connect(try int) {
-	if r.server.refusesAgents() {
-		r.again(try, ConnectTries, ConnectEvery, r.connect)
-		return
-	}
-	r.server.connectAgent(r.agent)
-	r.done(nil)
-}
-
-// again tries once more, or gives up.
-func (r *run) again(try, tries int, every time.Duration, attempt func(int)) {
+// again tries once more to register, or gives up.
+func (r *run) again(try int) {
 	s := r.server
-	if try == tries {
-		r.done(ErrUnavailable)
+	if try == registerTries {
+		r.done("", ErrUnavailable)
 		return
 	}
-	s.schedule(s.now.Add(every), func() {
+	s.schedule(s.now.Add(registerEvery), func() {
 		if !r.stopped {
-			attempt(try + 1)
+			r.register(try + 1)
 		}
 	})
 }
 
-func (r *run) done(err error) {
-	if r.start.Done == nil {
-		return
+func (r *run) done(id string, err error) {
+	if r.start.Done != nil {
+		r.server.after = append(r.server.after, func() { r.start.Done(id, err) })
 	}
-	id := ""
-	if err == nil {
-		id = r.agent.id
-	}
-	r.server.after = append(r.server.after, func() { r.start.Done(id, err) })
 }
 
 // Connect registers an agent, connects it at once and returns its identifier.
@@ -154,7 +132,7 @@ func (s *Server) Connect(spec Agent) (string, error) {
 	var err error
 	s.do(func() {
 		var a *agent
-		if s.refusesAgents() {
+		if s.within(s.refusing) {
 			err = ErrUnavailable
 		} else if a, err = s.registerAgent(spec); err == nil {
 			s.connectAgent(a)
@@ -162,39 +140,6 @@ func (s *Server) Connect(spec Agent) (string, error) {
 		}
 	})
 	return id, err
-}
-
-// Register registers an agent and does not connect it: it has an identifier and
-// is in no list (docs apis/rest_api/agents.md, never_connected).
-func (s *Server) Register(spec Agent) (string, error) {
-	var a *agent
-	var err error
-	s.do(func() {
-		if err = ErrUnavailable; !s.refusesAgents() {
-			a, err = s.registerAgent(spec)
-		}
-	})
-	if err != nil {
-		return "", err
-	}
-	return a.id, nil
-}
-
-// ConnectRegistered connects an agent that [Server.Register] returned.
-func (s *Server) ConnectRegistered(id string) error {
-	var err error
-	s.do(func() {
-		a := s.agentByID[id]
-		switch {
-		case s.refusesAgents():
-			err = ErrUnavailable
-		case a == nil || a.state != "never_connected":
-			err = fmt.Errorf("connecting agent: %q has not just registered", id)
-		default:
-			s.connectAgent(a)
-		}
-	})
-	return err
 }
 
 func (s *Server) registerAgent(spec Agent) (*agent, error) {

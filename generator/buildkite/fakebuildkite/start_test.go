@@ -92,30 +92,6 @@ func TestSlowClock(t *testing.T) {
 	}
 }
 
-// TestConnectAgain: between registering and connecting Buildkite goes away.
-func TestConnectAgain(t *testing.T) {
-	for _, test := range []struct {
-		away time.Duration
-		want error
-	}{{45 * time.Second, nil}, {46 * time.Second, fakebuildkite.ErrUnavailable}} {
-		s := newServer()
-		id, err := s.Register(agent{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.RefuseAgents(s.Now(), s.Now().Add(test.away))
-		for range fakebuildkite.ConnectTries {
-			if err = s.ConnectRegistered(id); err == nil {
-				break
-			}
-			s.Advance(fakebuildkite.ConnectEvery)
-		}
-		if !errors.Is(err, test.want) {
-			t.Errorf("away for %s: %v, want %v", test.away, err, test.want)
-		}
-	}
-}
-
 // TestStopWhileStarting: SIGTERM while an agent registers ends it.
 func TestStopWhileStarting(t *testing.T) {
 	s := newServer()
@@ -132,25 +108,16 @@ func TestStopWhileStarting(t *testing.T) {
 // TestRegistered: an agent that has not connected is in no list.
 func TestRegistered(t *testing.T) {
 	s := newServer()
-	id, err := s.Register(agent{Tags: []string{"os=linux"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.Start(fakebuildkite.Start{Agent: agent{Tags: []string{"os=linux"}}, NotAfter: start, Skew: time.Second})
 	s.CreateBuild(build{Steps: []step{{Duration: time.Minute}}})
 	s.Advance(time.Second)
 	wantStates(t, s, "scheduled")
 	if got := len(s.Snapshot(time.Time{}).Agents); got != 0 {
 		t.Errorf("%d agents are listed", got)
 	}
+	const id = "a0000000-0000-4000-8000-000000000001"
 	if got := getAgent(t, s, id); got["connection_state"] != "never_connected" || got["connected_at"] != nil {
 		t.Errorf("the agent is %v", got)
-	}
-	if err := s.ConnectRegistered(id); err != nil {
-		t.Fatal(err)
-	}
-	wantStates(t, s, "running")
-	if err := s.ConnectRegistered(id); err == nil {
-		t.Error("connected twice")
 	}
 }
 
@@ -158,7 +125,7 @@ func TestRegistered(t *testing.T) {
 // takes nothing.
 func TestLinger(t *testing.T) {
 	s := newServer()
-	id := connect(t, s, agent{AfterJob: true, Linger: fakebuildkite.LingerPolling})
+	id := connect(t, s, agent{AfterJob: true, Linger: 5700 * time.Millisecond})
 	s.CreateBuild(build{Steps: []step{{Duration: time.Minute, Parallelism: 2}}})
 	s.Advance(time.Minute + time.Second)
 	wantStates(t, s, "passed scheduled")
@@ -177,18 +144,18 @@ func TestLinger(t *testing.T) {
 	if idle := s.Stats().Idle; idle != 0 {
 		t.Errorf("it has waited %s for work, want none: it lingers", idle)
 	}
-	s.Advance(fakebuildkite.LingerPolling)
+	s.Advance(5700 * time.Millisecond)
 	if n := s.Stats().Connected; n != 0 {
 		t.Errorf("%d agents are connected", n)
 	}
 	wantStates(t, s, "passed scheduled")
 }
 
-// TestNewOrganisation has nine queues, none called default, and no agent of
-// one's own can join them.
-func TestNewOrganisation(t *testing.T) {
+// TestHostedQueue asserts that no agent of one's own can join a hosted queue.
+func TestHostedQueue(t *testing.T) {
 	s := newServer()
-	c := s.AddDefaultCluster()
+	c := s.AddCluster("Default cluster")
+	s.AddHostedQueue(c, "linux-small")
 	for _, tags := range [][]string{nil, {"queue=linux-small"}, {"queue=default"}} {
 		if _, err := s.Connect(agent{Cluster: c, Tags: tags}); err == nil {
 			t.Errorf("an agent with tags %v has joined", tags)
@@ -199,7 +166,7 @@ func TestNewOrganisation(t *testing.T) {
 		Hosted bool
 	}
 	decode(t, s, "clusters/"+c+"/queues", &queues)
-	if len(queues) != 9 || queues[0].Key != "linux-small" || !queues[0].Hosted {
+	if len(queues) != 1 || queues[0].Key != "linux-small" || !queues[0].Hosted {
 		t.Errorf("queues %v", queues)
 	}
 	s.AddQueue(c, "own")
@@ -210,24 +177,6 @@ func TestNewOrganisation(t *testing.T) {
 	s.PauseAgent(id)
 	if got := getAgent(t, s, id); got["paused"] != true {
 		t.Errorf("the agent is %v", got)
-	}
-}
-
-// TestWildcards: a rule without a value is a rule with any value.
-func TestWildcards(t *testing.T) {
-	for _, test := range []struct {
-		rules []string
-		takes bool
-	}{
-		{[]string{"os=*"}, true}, {[]string{"os="}, true}, {[]string{"queue="}, true}, {[]string{"queue=*", "os="}, true},
-		{[]string{"arch="}, false}, {[]string{"arch=*"}, false}, {[]string{"os=lin*"}, false}, {[]string{"o="}, false},
-	} {
-		s := newServer()
-		connect(t, s, agent{Tags: []string{"os=linux"}})
-		s.CreateBuild(build{Steps: []step{{Agents: test.rules, Duration: time.Minute}}})
-		if taken := s.Jobs()[0].Agent != ""; taken != test.takes {
-			t.Errorf("rules %v: taken %t, want %t", test.rules, taken, test.takes)
-		}
 	}
 }
 

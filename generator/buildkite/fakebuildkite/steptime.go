@@ -8,14 +8,6 @@ import (
 	"muster/generator/plan"
 )
 
-// SnapshotWithTimes returns a [Server.Snapshot] with the times at which upcoming jobs are due. Like a
-// reader of the HTTP API, it learns from each snapshot: times is what the reader has learned.
-func (s *Server) SnapshotWithTimes(times *steptime.Times, since time.Time) plan.Snapshot {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.snapshot(times, since)
-}
-
 // past has a reader that has seen nothing learn from a page of the builds of the last day.
 func (s *Server) past(times *steptime.Times) {
 	const page = 100
@@ -68,7 +60,7 @@ func (j *job) timed() steptime.Job {
 	t := steptime.Job{
 		Step:     steptime.Key([]byte(j.build.spec.Pipeline), []byte(key)),
 		Upcoming: j.state == stateWaiting,
-		Created:  orZero(j.created), Runnable: orZero(j.runnable), Started: orZero(j.started), Finished: orZero(j.finished),
+		Created:  inMilliseconds(j.created), Runnable: inMilliseconds(j.runnable), Started: inMilliseconds(j.started), Finished: inMilliseconds(j.finished),
 	}
 	switch j.state {
 	case statePassed, stateUnblocked:
@@ -84,15 +76,7 @@ func (j *job) timed() steptime.Job {
 	return t
 }
 
-// orZero is a time as exact as the API writes it, or none.
-func orZero(t time.Time) time.Time {
-	if t.IsZero() {
-		return t
-	}
-	return inMilliseconds(t)
-}
-
-// sendEvent writes the moments into the snapshot, once all builds were read.
+// tell writes the moments into the snapshot, once all builds were read.
 func (r *reading) tell() {
 	if r.times == nil {
 		return

@@ -78,33 +78,6 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// trickle writes a byte a second, until the caller has gone.
-type trickle struct {
-	http.ResponseWriter
-	ctx context.Context
-}
-
-func (t trickle) Write(raw []byte) (int, error) {
-	if w, ok := t.ResponseWriter.(*recorder); ok { // in process: as it is read
-		w.slow = true
-		return w.Write(raw)
-	}
-	for i := range raw {
-		select {
-		case <-t.ctx.Done():
-			return i, t.ctx.Err()
-		case <-time.After(time.Second):
-		}
-		if _, err := t.ResponseWriter.Write(raw[i : i+1]); err != nil {
-			return i, err
-		}
-		if f, ok := t.ResponseWriter.(http.Flusher); ok {
-			f.Flush()
-		}
-	}
-	return len(raw), nil
-}
-
 // slowly reads a byte a second, until the caller has gone.
 type slowly struct {
 	io.Reader
