@@ -47,13 +47,13 @@ type ideal struct {
 	startup func() time.Duration
 	made    func(at time.Time) time.Duration // how long it takes to make the next pod
 
-	asked   int // jobs that an agent was ordered for
-	alive   int // agents ordered and not gone
-	running int // of them, those with a node
-	queued  int // of them, those that wait for one
-	idle    int // of them, those that wait for a job
-	waiting served
-	events  happenings
+	asked   int                                         // jobs that an agent was ordered for
+	alive   int                                         // agents ordered and not gone
+	running int                                         // of them, those with a node
+	queued  int                                         // of them, those that wait for one
+	idle    int                                         // of them, those that wait for a job
+	waiting fakebuildkite.Heap[fakebuildkite.JobRecord] // in Buildkite's order
+	events  fakebuildkite.Heap[happening]
 	waits   []time.Duration
 }
 
@@ -62,6 +62,11 @@ type happening struct {
 	at   time.Time
 	kind int
 	job  int
+}
+
+// Before reports whether it falls due before another: earliest first, then by kind.
+func (h happening) Before(other happening) bool {
+	return cmp.Or(h.at.Compare(other.at), cmp.Compare(h.kind, other.kind)) < 0
 }
 
 const (
@@ -119,37 +124,4 @@ func (b *ideal) serve(at time.Time) {
 		duration = j.Finished.Sub(j.Started)
 	}
 	heap.Push(&b.events, happening{at: at.Add(duration), kind: agentExited})
-}
-
-// served is a heap of runnable jobs, in Buildkite's order.
-type served []fakebuildkite.JobRecord
-
-func (s served) Len() int           { return len(s) }
-func (s served) Less(i, j int) bool { return s[i].Before(s[j]) }
-func (s served) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
-func (s *served) Push(x any)        { *s = append(*s, x.(fakebuildkite.JobRecord)) }
-func (s *served) Pop() any {
-	old := *s
-	last := old[len(old)-1]
-	*s = old[:len(old)-1]
-	return last
-}
-
-// happenings is a heap: earliest first, then by kind.
-type happenings []happening
-
-func (h happenings) Len() int { return len(h) }
-func (h happenings) Less(i, j int) bool {
-	if c := h[i].at.Compare(h[j].at); c != 0 {
-		return c < 0
-	}
-	return cmp.Less(h[i].kind, h[j].kind)
-}
-func (h happenings) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *happenings) Push(x any)   { *h = append(*h, x.(happening)) }
-func (h *happenings) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return last
 }

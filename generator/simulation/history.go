@@ -93,11 +93,11 @@ func (h *history) add(o plan.Observation) {
 	arrived := pending - h.pending + came - h.registered - (idle - h.idle) - h.owed
 	h.owed = max(0, -arrived)
 	from := h.last
-	if from.IsZero() || oldest != nil && oldest.After(from) {
+	switch {
+	case oldest != nil && oldest.After(from):
+		from = *oldest
+	case from.IsZero():
 		from = o.At
-		if oldest != nil {
-			from = *oldest
-		}
 	}
 	for i := range max(0, arrived) {
 		at := from.Add(o.At.Sub(from) * time.Duration(i) / time.Duration(arrived))

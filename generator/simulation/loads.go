@@ -168,15 +168,20 @@ func cron(g *generation) {
 
 func chains(g *generation) {
 	g.thinned(2*time.Minute, office, func(at time.Duration) {
-		var steps []fakebuildkite.Step
-		for i := range 12 {
-			if i > 0 {
-				steps = append(steps, wait())
-			}
-			steps = append(steps, fakebuildkite.Step{Duration: g.within(time.Minute, 5*time.Minute)})
-		}
-		g.add(at, steps...)
+		g.chain(at, 12, func(int) time.Duration { return g.within(time.Minute, 5*time.Minute) })
 	})
+}
+
+// chain adds a build of steps, each behind the one before.
+func (g *generation) chain(at time.Duration, steps int, duration func(i int) time.Duration) {
+	var all []fakebuildkite.Step
+	for i := range steps {
+		if i > 0 {
+			all = append(all, wait())
+		}
+		all = append(all, fakebuildkite.Step{Duration: duration(i)})
+	}
+	g.add(at, all...)
 }
 
 func longChains(g *generation) {
@@ -186,13 +191,6 @@ func longChains(g *generation) {
 		usual[i] = g.within(10*time.Minute, 30*time.Minute)
 	}
 	g.thinned(20*time.Minute, office, func(at time.Duration) {
-		var all []fakebuildkite.Step
-		for i, usual := range usual {
-			if i > 0 {
-				all = append(all, wait())
-			}
-			all = append(all, fakebuildkite.Step{Duration: g.within(usual*19/20, usual*21/20)})
-		}
-		g.add(at, all...)
+		g.chain(at, steps, func(i int) time.Duration { return g.within(usual[i]*19/20, usual[i]*21/20) })
 	})
 }

@@ -38,12 +38,11 @@ func (m *Muster) Tick(v View) Operation {
 // operationOf is what generator.render makes of a decision: an order and a retirement
 // are a commit each, and a retirement alone waits until it must go.
 func operationOf(d plan.Decision) Operation {
-	a := Operation{State: d.State, Decision: &d}
 	if d.Empty() {
 		return Operation{State: d.State}
 	}
+	a := Operation{State: d.State, Decision: &d, Order: d.Dispatch}
 	if len(d.Dispatch) > 0 {
-		a.Order = d.Dispatch
 		a.Commits++
 	}
 	if len(d.Retire) > 0 {

@@ -143,17 +143,13 @@ func (g *generation) some() time.Duration {
 
 const steadily = 20 * time.Second
 
-func steady(g *generation) {
-	g.poisson(steadily, func(at time.Duration) { g.add(at, fakebuildkite.Step{Duration: g.some()}) })
-}
+func steady(g *generation) { g.poisson(steadily, g.job) }
 
 func diurnal(g *generation) {
-	g.poisson(20*time.Second, func(at time.Duration) {
-		hour := math.Mod(at.Hours(), 24)
-		busy := 0.05 + 0.95*math.Pow(math.Max(0, math.Cos((hour-15)/24*2*math.Pi)), 2)
-		if g.random.Float64() > busy {
-			return
-		}
+	busy := func(hour float64) float64 {
+		return 0.05 + 0.95*math.Pow(math.Max(0, math.Cos((math.Mod(hour, 24)-15)/24*2*math.Pi)), 2)
+	}
+	g.thinned(20*time.Second, busy, func(at time.Duration) {
 		g.add(at,
 			fakebuildkite.Step{Duration: g.some()},
 			fakebuildkite.Step{Parallelism: 1 + g.random.IntN(6), Duration: g.some()},
@@ -163,7 +159,7 @@ func diurnal(g *generation) {
 }
 
 func bursts(g *generation) {
-	g.poisson(5*time.Minute, func(at time.Duration) { g.add(at, fakebuildkite.Step{Duration: g.some()}) })
+	g.poisson(5*time.Minute, g.job)
 	for i := range 3 {
 		at := g.length*time.Duration(2*i+1)/6 + g.exponential(time.Minute)
 		for range 20 {
@@ -183,7 +179,7 @@ func flaky(g *generation) {
 }
 
 func limited(g *generation) {
-	g.poisson(2*steadily, func(at time.Duration) { g.add(at, fakebuildkite.Step{Duration: g.some()}) })
+	g.poisson(2*steadily, g.job)
 	n := 0
 	for at := 30 * time.Minute; at < g.length; at += 2 * time.Hour {
 		n++
@@ -194,7 +190,7 @@ func limited(g *generation) {
 }
 
 func unsatisfiable(g *generation) {
-	g.poisson(steadily, func(at time.Duration) { g.add(at, fakebuildkite.Step{Duration: g.some()}) })
+	g.poisson(steadily, g.job)
 	for at := 30 * time.Minute; at < g.length; at += 30 * time.Minute {
 		g.add(at, fakebuildkite.Step{Duration: g.some(), Agents: []string{"os=beos"}})
 	}
