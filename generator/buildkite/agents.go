@@ -156,15 +156,11 @@ func (s *session) listAgents(ctx context.Context, queue string) error {
 			l.list.query = url.Values{"cluster_queue_id": {queue}}
 		}
 	}
-	odd := s.invalid("agent")
 	err := s.list(ctx, l.list, func(st *stream) (string, error) {
-		r, why, err := decode[agentRecord](st)
+		r, valid, err := decode[agentRecord](s, "agent", st)
 		switch {
-		case err != nil:
+		case !valid:
 			return "", err
-		case why != "":
-			odd(why)
-			return "", nil
 		case queue != "" && !s.client.mayBeIn(&r, queue):
 			return "", errIgnored
 		}
@@ -192,20 +188,15 @@ func (c *Client) mayBeIn(r *agentRecord, queue string) bool {
 // is found in the next round.
 func (s *session) readAgentsPage(ctx context.Context) error {
 	l, k := s.poll, &s.client.lists
-	page, odd := k.page+1, s.invalid("agent")
+	page := k.page + 1
 	query := url.Values{"page": {strconv.Itoa(page)}, "per_page": {strconv.Itoa(s.client.cfg.PerPage)}}
 	response, err := s.get(ctx, s.path("agents")+"?"+query.Encode(), func(st *stream) error {
 		return wholeList(st, func() error {
-			r, why, err := decode[agentRecord](st)
-			switch {
-			case err != nil:
-				return err
-			case why != "":
-				odd(why)
-			case s.client.own(&r):
+			r, valid, err := decode[agentRecord](s, "agent", st)
+			if valid && s.client.own(&r) {
 				l.agents[string(r.ID)] = r
 			}
-			return nil
+			return err
 		})
 	})
 	if err != nil {
@@ -222,9 +213,6 @@ func (s *session) readAgentsPage(ctx context.Context) error {
 // build.
 func (c *Client) see(l *poll) {
 	seen := map[string]bool{}
-	for _, d := range c.orders {
-		seen[d.ID] = c.lists.seen[d.ID]
-	}
 	note := func(tags []string, name string) {
 		for _, tag := range tags {
 			if id, ok := strings.CutPrefix(tag, plan.TagDispatch+"="); ok {
@@ -243,9 +231,10 @@ func (c *Client) see(l *poll) {
 			note(a.tags, a.name)
 		}
 	}
+	before := c.lists.seen
 	c.lists.seen = map[string]bool{}
 	for _, d := range c.orders {
-		c.lists.seen[d.ID] = seen[d.ID]
+		c.lists.seen[d.ID] = before[d.ID] || seen[d.ID]
 	}
 }
 

@@ -3,6 +3,7 @@ package buildkite
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,6 +60,7 @@ type buildReader struct {
 	// behindWait is that of the jobs to come, see [keptJob].
 	behindWait bool
 	home       string // the cluster of the first job that has one
+	listed     bool   // the build has a list of jobs
 	// The jobs of a build were mostly made at one moment.
 	created, runnable, started, finished lastTime
 	timed                                []steptime.Job // of the build under way
@@ -82,33 +84,18 @@ const maxWords = 10000
 // pipelines/configure/step_types/wait_step.md "Continuing on failure").
 func (r *buildReader) read(st *stream) (id text, b *readBuild, why string, err error) {
 	b = &readBuild{}
-	var state text
-	listed := false
-	_, err = st.object(func(name []byte) (err error) {
-		switch string(name) {
-		case "id":
-			return st.into(&id)
-		case "state":
-			return st.into(&state)
-		case "created_at":
-			return st.into(&b.created)
-		case "finished_at":
-			return st.into(&b.finished)
-		case "jobs":
-			listed, err = r.readJobs(st)
-			return err
-		case "cluster_id":
-			var own text
-			if err := st.into(&own); err != nil || own == "" {
-				return err
-			}
-			b.cluster = r.word([]byte(own))
-			return nil
-		case "pipeline": // excluded, but a proxy may not pass that on
-			return r.readPipeline(st, b)
-		}
-		return st.skip()
-	})
+	var state, cluster, pipelines text
+	build := object{
+		fields: map[string]json.Unmarshaler{
+			"id": &id, "state": &state, "created_at": &b.created, "finished_at": &b.finished, "cluster_id": &cluster,
+		},
+		parts: []member{
+			{"jobs", jobList{r}},
+			// The pipeline is excluded, but a proxy may not pass that on.
+			{"pipeline", object{fields: map[string]json.Unmarshaler{"cluster_id": &pipelines}}},
+		},
+	}
+	err = build.read(st)
 	switch {
 	case err != nil:
 		return id, nil, "", err
@@ -116,11 +103,11 @@ func (r *buildReader) read(st *stream) (id text, b *readBuild, why string, err e
 		return id, nil, "it has no id", nil
 	case state == "":
 		return id, nil, "it has no state", nil
-	case !listed:
+	case !r.listed:
 		return id, nil, "it has no list of jobs", nil
 	}
 	// A pipeline is in one cluster, and so are the jobs of its builds.
-	b.state, b.cluster = r.word([]byte(state)), cmp.Or(b.cluster, r.home)
+	b.state, b.cluster = r.word([]byte(state)), cmp.Or(r.word([]byte(cmp.Or(cluster, pipelines))), r.home)
 	if b.state == "failing" {
 		r.jobs = slices.DeleteFunc(r.jobs, func(j keptJob) bool { return j.behindWait && j.State == plan.JobUpcoming })
 	}
@@ -129,34 +116,26 @@ func (r *buildReader) read(st *stream) (id text, b *readBuild, why string, err e
 	return id, b, "", r.learn(id, b)
 }
 
-func (r *buildReader) readPipeline(st *stream, b *readBuild) error {
-	_, err := st.object(func(name []byte) error {
-		if string(name) != "cluster_id" || b.cluster != "" {
-			return st.skip()
-		}
-		var cluster text
-		err := st.into(&cluster)
-		b.cluster = r.word([]byte(cluster))
-		return err
-	})
-	return err
-}
+// jobList is the list of a build's jobs, which is read into the reader's own room.
+type jobList struct{ *buildReader }
 
-// readJobs reads the jobs of a build into the reader's own room.
-func (r *buildReader) readJobs(st *stream) (listed bool, err error) {
+func (r jobList) clear() {
 	clear(r.jobs)
 	clear(r.agents)
 	r.jobs, r.agents, r.home, r.timed = r.jobs[:0], r.agents[:0], "", r.timed[:0]
-	odd := r.s.invalid("job")
+	r.behindWait, r.listed = false, false
+}
+
+func (r jobList) read(st *stream) (err error) {
+	r.clear()
 	behind := false // an unreleased block step stands before, in the build's order
-	r.behindWait = false
-	return st.list(func() error {
+	r.listed, err = st.list(func() error {
 		j := &r.job
 		if err := r.object.read(st); err != nil {
 			return err
 		}
 		if why := j.invalid(); why != "" {
-			odd(why)
+			r.s.reportInvalid("job", why)
 			return nil
 		}
 		if r.home == "" {
@@ -183,10 +162,11 @@ func (r *buildReader) readJobs(st *stream) (listed bool, err error) {
 		case wanting:
 			return r.keepJob(j, state)
 		case !known(string(j.State)):
-			odd("its state is not documented")
+			r.s.reportInvalid("job", "its state is not documented")
 		}
 		return nil
 	})
+	return err
 }
 
 func (r *buildReader) keepJob(j *jobRecord, state plan.JobState) error {

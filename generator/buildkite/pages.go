@@ -180,18 +180,12 @@ func follow(response *buildkite.Response, page int) (bool, error) {
 // readAll reads a list of records that is not kept from one call to the next.
 // Invalid records are reported and left out.
 func readAll[T any, P record[T]](ctx context.Context, s *session, kind string, l *listing, keep func(T)) error {
-	odd := s.invalid(kind)
 	return s.list(ctx, l, func(st *stream) (string, error) {
-		r, why, err := decode[T, P](st)
-		switch {
-		case err != nil:
-			return "", err
-		case why != "":
-			odd(why)
-		default:
+		r, valid, err := decode[T, P](s, kind, st)
+		if valid {
 			keep(r)
 		}
-		return "", nil
+		return "", err
 	})
 }
 

@@ -240,16 +240,15 @@ func (s *session) readBuilds(ctx context.Context, query url.Values, keep func(*r
 		query.Set("exclude_pipeline", "true")
 		l.list = &listing{path: s.path("builds"), query: query}
 	}
-	odd, reader := s.invalid("build"), s.reader
 	err := s.list(ctx, l.list, func(st *stream) (string, error) {
-		id, b, why, err := reader.read(st)
+		id, b, why, err := s.reader.read(st)
 		switch {
 		case err != nil && id != "":
 			return "", fmt.Errorf("build %s: %w", s.clean(string(id)), err)
 		case err != nil:
 			return "", err
 		case why != "":
-			odd(why)
+			s.reportInvalid("build", why)
 			return "", nil
 		}
 		if keep(b) {

@@ -19,26 +19,33 @@ type record[T any] interface {
 	invalid() string
 }
 
-// decode reads one record; why is set when it is invalid.
-func decode[T any, P record[T]](s *stream) (value T, why string, err error) {
-	if err := P(&value).object().read(s); err != nil {
-		return value, "", err
+// decode reads one record of a kind; false: it is invalid, which is reported.
+func decode[T any, P record[T]](s *session, kind string, st *stream) (value T, valid bool, err error) {
+	if err := P(&value).object().read(st); err != nil {
+		return value, false, err
 	}
-	return value, P(&value).invalid(), nil
+	why := P(&value).invalid()
+	if why != "" {
+		s.reportInvalid(kind, why)
+	}
+	return value, why == "", nil
 }
 
 // object is a JSON object: where its fields are read into, by name. A field that is
 // absent is read as null.
 type object struct {
-	there   *bool // set to whether the value is an object; nil: not wanted
-	fields  map[string]json.Unmarshaler
-	objects []member
+	there  *bool // set to whether the value is an object; nil: not wanted
+	fields map[string]json.Unmarshaler
+	parts  []member
 }
 
-// member is an object in another one.
+// member is a field of an object that is itself read in parts.
 type member struct {
-	name string
-	object
+	name  string
+	value interface {
+		read(s *stream) error
+		clear() // as if null was read
+	}
 }
 
 // read consumes one value of the stream.
@@ -48,9 +55,9 @@ func (o object) read(s *stream) error {
 		if field, ok := o.fields[string(name)]; ok {
 			return s.into(field)
 		}
-		for _, inner := range o.objects {
+		for _, inner := range o.parts {
 			if string(name) == inner.name {
-				return inner.read(s)
+				return inner.value.read(s)
 			}
 		}
 		return s.skip()
@@ -67,8 +74,8 @@ func (o object) clear() {
 	for _, field := range o.fields {
 		_ = field.UnmarshalJSON(null) // null is valid for each
 	}
-	for _, inner := range o.objects {
-		inner.clear()
+	for _, inner := range o.parts {
+		inner.value.clear()
 	}
 	if o.there != nil {
 		*o.there = false
@@ -109,7 +116,7 @@ func (r *agentRecord) object() object {
 			"created_at": &r.Created, "connected_at": &r.Connected, "last_job_finished_at": &r.LastJob,
 			"web_url": &r.WebURL, "cluster_id": &r.Cluster,
 		},
-		objects: []member{{"job", object{
+		parts: []member{{"job", object{
 			there: &r.HasJob, fields: map[string]json.Unmarshaler{"id": &r.JobID, "state": &r.JobState},
 		}}},
 	}
@@ -160,7 +167,7 @@ func (r *jobRecord) object(timed bool) object {
 			"continue_on_failure": &r.ContinueOnFailure,
 			"created_at":          &r.CreatedAt, "runnable_at": &r.RunnableAt, "started_at": &r.StartedAt,
 		},
-		objects: []member{{"agent", object{
+		parts: []member{{"agent", object{
 			there: &r.HasAgent,
 			fields: map[string]json.Unmarshaler{
 				"id": &r.Agent.ID, "name": &r.Agent.Name, "web_url": &r.Agent.WebURL,
@@ -237,8 +244,8 @@ type queueRecord struct {
 
 func (r *queueRecord) object() object {
 	return object{
-		fields:  map[string]json.Unmarshaler{"id": &r.ID, "key": &r.Key, "dispatch_paused": &r.Paused, "hosted": &r.Hosted},
-		objects: []member{{"hosted_agents", object{there: &r.HostedAgents}}},
+		fields: map[string]json.Unmarshaler{"id": &r.ID, "key": &r.Key, "dispatch_paused": &r.Paused, "hosted": &r.Hosted},
+		parts:  []member{{"hosted_agents", object{there: &r.HostedAgents}}},
 	}
 }
 

@@ -294,18 +294,15 @@ func (s *session) reportLimited(limited []plan.Job) {
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// invalid returns what to do with an invalid record: it is counted, and
-// logged once for each reason.
-func (s *session) invalid(kind string) func(why string) {
-	return func(why string) {
-		c := s.client
-		c.mu.Lock()
-		c.stats.InvalidRecords++
-		c.mu.Unlock()
-		c.once(kind+": "+why, func() {
-			c.cfg.Log.Warn("Buildkite listed an invalid record: ignored", "kind", kind, "because", why)
-		})
-	}
+// reportInvalid counts an invalid record, and logs it once for each reason.
+func (s *session) reportInvalid(kind, why string) {
+	c := s.client
+	c.mu.Lock()
+	c.stats.InvalidRecords++
+	c.mu.Unlock()
+	c.once(kind+": "+why, func() {
+		c.cfg.Log.Warn("Buildkite listed an invalid record: ignored", "kind", kind, "because", why)
+	})
 }
 
 // idleSince is when an idle agent connected or finished its last job, whichever

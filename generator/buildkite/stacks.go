@@ -358,7 +358,6 @@ func (s *session) stackJobs() []plan.Job {
 	k := c.cfg.Stacks
 	jobs := make([]plan.Job, 0, len(l.stacks.jobs))
 	seen := make(map[string]time.Time, len(l.stacks.jobs))
-	odd := s.invalid("scheduled job")
 	homes := map[string]string{}
 	for _, r := range l.agents {
 		if cluster, queue := place(string(r.WebURL), string(r.Cluster)); queue != "" {
@@ -369,7 +368,7 @@ func (s *session) stackJobs() []plan.Job {
 		r := &l.stacks.jobs[i]
 		id := string(r.ID)
 		if id == "" {
-			odd("it has no id")
+			s.reportInvalid("scheduled job", "it has no id")
 			continue
 		}
 		if _, twice := seen[id]; twice {
