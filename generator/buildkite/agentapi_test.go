@@ -53,9 +53,7 @@ func TestCounts(t *testing.T) {
 		{Agents: []string{"queue=default"}, Parallelism: 3, ConcurrencyGroup: "one", Concurrency: 1}, {Agents: []string{"queue=default"}},
 		{Type: fakebuildkite.Wait}, {Agents: []string{"queue=default"}},
 	}})
-	if _, err := s.Connect(fakebuildkite.Agent{Cluster: gpu, Tags: []string{"queue=large"}}); err != nil {
-		t.Fatal(err)
-	}
+	connect(t, s, fakebuildkite.Agent{Cluster: gpu, Tags: []string{"queue=large"}})
 	got, err := newMetrics(t, s, canarytest.AgentToken, "bkct_gpu", canarytest.AgentToken).Counts(t.Context(), now)
 	want := plan.Counts{At: now, Clusters: []plan.ClusterCounts{
 		{Cluster: "ci", Queues: map[string]plan.QueueCounts{"default": {Scheduled: 4}}},

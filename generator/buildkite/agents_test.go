@@ -54,11 +54,7 @@ func newLarge(t *testing.T, agents, served int, opts fakebuildkite.Options) *lar
 
 func (l *large) connect(cluster string, tags ...string) string {
 	l.t.Helper()
-	id, err := l.Connect(fakebuildkite.Agent{Cluster: cluster, Tags: tags})
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return id
+	return connect(l.t, l.Server, fakebuildkite.Agent{Cluster: cluster, Tags: tags})
 }
 
 // poll reads Buildkite, and returns the number of requests for all agents and by queue,

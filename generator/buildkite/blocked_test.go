@@ -24,9 +24,7 @@ func TestAgentOfABuildThatBecameBlockedIsSeen(t *testing.T) {
 				observe(t, client, s.Now(), s.Now().Add(-time.Minute))
 			}
 			since := s.Now()
-			if _, err := s.Connect(fakebuildkite.Agent{Tags: []string{"dispatch=a-1", "index=0"}, AfterJob: true}); err != nil {
-				t.Fatal(err)
-			}
+			connect(t, s, fakebuildkite.Agent{Tags: []string{"dispatch=a-1", "index=0"}, AfterJob: true})
 			s.Advance(2 * time.Minute)
 			if _, blocked := s.BuildState(build); !blocked {
 				t.Fatal("the build is not blocked")
@@ -51,9 +49,7 @@ func TestBlockedBuildsAreListedOnlyWhereABuildIsMissing(t *testing.T) {
 	}})
 	client := newClient(t, buildkite.Config{HTTP: s.Transport()})
 	connect := func() {
-		if _, err := s.Connect(fakebuildkite.Agent{AfterJob: true}); err != nil {
-			t.Fatal(err)
-		}
+		connect(t, s, fakebuildkite.Agent{AfterJob: true})
 	}
 	for _, step := range []struct {
 		name   string

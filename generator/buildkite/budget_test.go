@@ -191,9 +191,7 @@ func TestTooLongLook(t *testing.T) {
 // before it did, they are read.
 func TestSinceBecomesEarlier(t *testing.T) {
 	o := newOrganisation(fakebuildkite.Options{UserLimit: 10})
-	if _, err := o.Connect(fakebuildkite.Agent{Tags: []string{"dispatch=d", "index=0"}, AfterJob: true}); err != nil {
-		t.Fatal(err)
-	}
+	connect(t, o.Server, fakebuildkite.Agent{Tags: []string{"dispatch=d", "index=0"}, AfterJob: true})
 	o.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Duration: time.Second}}})
 	o.Advance(time.Minute)
 	for range 250 {
@@ -229,10 +227,7 @@ func TestDrift(t *testing.T) {
 			o.latency = time.Second
 			var stay, leave []string
 			connect := func(spec fakebuildkite.Agent) string {
-				id, err := o.Connect(spec)
-				if err != nil {
-					t.Fatal(err)
-				}
+				id := connect(t, o.Server, spec)
 				return id
 			}
 			for range 2500 { // in the order of the list, any of both

@@ -31,9 +31,7 @@ func TestFailingBuildRunsNothingBehindAWait(t *testing.T) {
 	} {
 		s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
 		for range 2 {
-			if _, err := s.Connect(fakebuildkite.Agent{}); err != nil {
-				t.Fatal(err)
-			}
+			connect(t, s, fakebuildkite.Agent{})
 		}
 		s.CreateBuild(fakebuildkite.Build{Steps: c.steps})
 		s.Advance(2 * time.Minute)

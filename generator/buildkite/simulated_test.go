@@ -24,16 +24,12 @@ import (
 func TestBuildFinishedBetween(t *testing.T) {
 	agent := fakebuildkite.Agent{Tags: []string{"dispatch=d", "index=0"}, AfterJob: true}
 	var s *fakebuildkite.Server
-	var a string
 	s = fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
 		if r.URL.Query().Has("finished_from") {
 			s.Advance(10 * time.Minute)
 		}
 	}})
-	a, err := s.Connect(agent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := connect(t, s, agent)
 	s.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Duration: 5 * time.Minute}}})
 	got := observe(t, newClient(t, buildkite.Config{HTTP: s.Transport()}), now, now)
 	want := plan.Snapshot{
@@ -56,10 +52,7 @@ func TestJobTakenBetween(t *testing.T) {
 		}
 	}})
 	s.PauseQueue("", "default")
-	a, err := s.Connect(fakebuildkite.Agent{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := connect(t, s, fakebuildkite.Agent{})
 	s.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Duration: time.Minute}}})
 	got := observe(t, newClient(t, buildkite.Config{HTTP: s.Transport()}), now, time.Time{})
 	want := plan.Snapshot{
@@ -85,9 +78,7 @@ func TestPages(t *testing.T) {
 	}})
 	for range 250 {
 		s.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=none"}}}})
-		if _, err := s.Connect(fakebuildkite.Agent{}); err != nil {
-			t.Fatal(err)
-		}
+		connect(t, s, fakebuildkite.Agent{})
 	}
 	var want []string
 	for _, j := range s.Jobs() {
@@ -117,10 +108,7 @@ func TestOddRecords(t *testing.T) {
 	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
 	cluster := s.AddCluster("One")
 	s.AddQueue(cluster, "default")
-	good, err := s.Connect(fakebuildkite.Agent{Cluster: cluster, Tags: []string{"queue=default"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := connect(t, s, fakebuildkite.Agent{Cluster: cluster, Tags: []string{"queue=default"}})
 	s.CreateBuild(fakebuildkite.Build{Cluster: cluster, Steps: []fakebuildkite.Step{{Agents: []string{"queue=default", "os=none"}}}})
 	for _, list := range []string{"agents", "builds", "clusters", "queues", "jobs"} {
 		for _, odd := range []string{`null`, `7`, `"text"`, `[]`, `{}`, `{"id":7,"state":"running","type":"script","jobs":[]}`} {
@@ -219,12 +207,9 @@ func play(t *testing.T, r *rand.Rand, s *fakebuildkite.Server, cluster string) {
 		}
 	}
 	for range r.IntN(4) {
-		id, err := s.Connect(fakebuildkite.Agent{
+		id := connect(t, s, fakebuildkite.Agent{
 			Cluster: home, Tags: queue[r.IntN(3)], AfterJob: r.IntN(4) > 0, Linger: time.Duration(r.IntN(60)) * time.Second, IdleTimeout: time.Duration(r.IntN(5)) * time.Minute,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		switch delay := time.Duration(r.IntN(300)) * time.Second; r.IntN(12) {
 		case 0:
 			s.At(s.Now().Add(delay), func() { s.LoseAgent(id) })

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/generator/buildkite"
+	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
 	"muster/gitops/canarytest"
 )
@@ -50,6 +51,16 @@ func (*static) answer(r *http.Request, body, link string) *http.Response {
 }
 
 func token(s string) func() (string, error) { return func() (string, error) { return s, nil } }
+
+// connect connects an agent and returns its identifier.
+func connect(t *testing.T, s *fakebuildkite.Server, a fakebuildkite.Agent) string {
+	t.Helper()
+	id, err := s.Connect(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
 
 func newClient(t *testing.T, cfg buildkite.Config) *buildkite.Client {
 	t.Helper()

@@ -127,9 +127,7 @@ func TestSources(t *testing.T) {
 
 func connectTo(t *testing.T, s *fakebuildkite.Server, cluster string, tags ...string) {
 	t.Helper()
-	if _, err := s.Connect(fakebuildkite.Agent{Cluster: cluster, Tags: append([]string{"queue=default"}, tags...)}); err != nil {
-		t.Fatal(err)
-	}
+	connect(t, s, fakebuildkite.Agent{Cluster: cluster, Tags: append([]string{"queue=default"}, tags...)})
 }
 
 // decided is what is decided on a snapshot.

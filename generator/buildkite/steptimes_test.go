@@ -51,9 +51,7 @@ func playChain(t *testing.T, r *rand.Rand, s *fakebuildkite.Server, cluster stri
 		s.At(s.Now().Add(5*time.Minute), func() { s.Unblock(id) })
 	}
 	for range 1 + r.IntN(5) {
-		if _, err := s.Connect(fakebuildkite.Agent{Cluster: cluster, Tags: []string{"queue=fast"}, AfterJob: true, IdleTimeout: 20 * time.Minute}); err != nil {
-			t.Fatal(err)
-		}
+		connect(t, s, fakebuildkite.Agent{Cluster: cluster, Tags: []string{"queue=fast"}, AfterJob: true, IdleTimeout: 20 * time.Minute})
 	}
 	s.Advance(time.Duration(r.IntN(180)) * time.Second)
 }
@@ -118,9 +116,7 @@ func TestStepTimesRequests(t *testing.T) {
 		}
 		for range 300 {
 			s.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Label: "a", Duration: time.Second}}})
-			if _, err := s.Connect(fakebuildkite.Agent{AfterJob: true}); err != nil {
-				t.Fatal(err)
-			}
+			connect(t, s, fakebuildkite.Agent{AfterJob: true})
 		}
 		s.Advance(time.Minute)
 		off, on := newClient(t, buildkite.Config{HTTP: s.Transport()}), &serving{newClient(t, buildkite.Config{HTTP: s.Transport()}), lookingAhead}

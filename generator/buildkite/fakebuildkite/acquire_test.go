@@ -22,9 +22,7 @@ func TestAcquire(t *testing.T) {
 		t.Fatal("the job could not be reserved")
 	}
 	for range 2 {
-		if _, err := s.Connect(agent{Acquire: late}); err != nil {
-			t.Fatal(err)
-		}
+		connect(t, s, agent{Acquire: late})
 	}
 	s.Advance(2 * time.Minute)
 	var reasons []string
@@ -48,9 +46,7 @@ func TestReservationExpires(t *testing.T) {
 	s.CreateBuild(build{Steps: []step{{Duration: time.Minute}}})
 	job := s.Jobs()[0].ID
 	s.Reserve(job, 15*time.Minute)
-	if _, err := s.Connect(agent{}); err != nil {
-		t.Fatal(err)
-	}
+	connect(t, s, agent{})
 	s.Advance(14 * time.Minute)
 	if got := s.Jobs()[0]; got.State != "reserved" {
 		t.Errorf("the job is %s while it is reserved", got.State)

@@ -1,10 +1,7 @@
 package fakebuildkite_test
 
 import (
-	"encoding/json"
-	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -36,25 +33,8 @@ func newAPIAgent(t *testing.T, s *fakebuildkite.Server) *apiAgent {
 // ask makes one request, as in "POST connect".
 func (a *apiAgent) ask(want int, request, body string, into any) {
 	a.t.Helper()
-	method, path, _ := strings.Cut(request, " ")
-	r, err := http.NewRequestWithContext(a.t.Context(), method, "https://agent.example/v3/"+path, strings.NewReader(body))
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Token "+a.token)
-	response, err := a.s.Transport().RoundTrip(r)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	text, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != want {
-		a.t.Fatalf("%s: %s, %v, want %d: %s", request, response.Status, err, want, text)
-	}
-	if into == nil {
-		return
-	}
-	if err := json.Unmarshal(text, into); err != nil {
-		a.t.Fatal(err)
+	if response, text := askAgentAPI(a.t, a.s, a.token, request, body, into); response.StatusCode != want {
+		a.t.Fatalf("%s: %s, want %d: %s", request, response.Status, want, text)
 	}
 }
 

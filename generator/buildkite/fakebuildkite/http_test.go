@@ -14,24 +14,50 @@ import (
 	"muster/generator/buildkite/fakebuildkite"
 )
 
-// get asks the server and returns the answer with its body.
-func get(t *testing.T, s *fakebuildkite.Server, token, path string) (*http.Response, string) {
+// ask sends a request, as in "GET https://api.buildkite.com/v2/access-token", and returns
+// the response with its body. An empty authorization sends none.
+func ask(t *testing.T, s *fakebuildkite.Server, authorization, request, body string) (*http.Response, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.buildkite.com/v2/"+path, nil)
+	method, url, _ := strings.Cut(request, " ")
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+token)
+	if authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
 	response, err := s.Transport().RoundTrip(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
+	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return response, string(body)
+	return response, string(text)
+}
+
+// get asks the REST API and returns the answer with its body.
+func get(t *testing.T, s *fakebuildkite.Server, token, path string) (*http.Response, string) {
+	t.Helper()
+	return ask(t, s, "Bearer "+token, "GET https://api.buildkite.com/v2/"+path, "")
+}
+
+// askAgentAPI asks the Agent API, as in "GET metrics", and returns the answer with its body,
+// which is decoded if into is not nil.
+func askAgentAPI(t *testing.T, s *fakebuildkite.Server, token, request, body string, into any) (*http.Response, string) {
+	t.Helper()
+	authorization := ""
+	if token != "" {
+		authorization = "Token " + token
+	}
+	response, text := ask(t, s, authorization, strings.Replace(request, " ", " https://agent.example/v3/", 1), body)
+	if into != nil {
+		if err := json.Unmarshal([]byte(text), into); err != nil {
+			t.Fatalf("%s: %v: %s", request, err, text)
+		}
+	}
+	return response, text
 }
 
 // ids returns the identifiers of a list.

@@ -3,7 +3,6 @@ package fakebuildkite_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,27 +15,7 @@ import (
 // answer's status and header.
 func public(t *testing.T, s *fakebuildkite.Server, token, request, body string, into any) (int, http.Header) {
 	t.Helper()
-	method, path, _ := strings.Cut(request, " ")
-	r, err := http.NewRequestWithContext(t.Context(), method, "https://agent.example/v3/"+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if token != "" {
-		r.Header.Set("Authorization", "Token "+token)
-	}
-	response, err := s.Transport().RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if into != nil {
-		if err := json.Unmarshal(text, into); err != nil {
-			t.Fatalf("%s: %v: %s", request, err, text)
-		}
-	}
+	response, _ := askAgentAPI(t, s, token, request, body, into)
 	return response.StatusCode, response.Header
 }
 
@@ -82,9 +61,7 @@ func TestMetrics(t *testing.T) {
 	s.CreateBuild(fakebuildkite.Build{Cluster: c, Steps: []fakebuildkite.Step{limited, step("large", "os=plan9"), step("*")}})
 	s.CreateBuild(fakebuildkite.Build{Cluster: other, Steps: []fakebuildkite.Step{step("default")}})
 	for range 2 {
-		if _, err := s.Connect(fakebuildkite.Agent{Cluster: c, Tags: []string{"queue=default", "os=linux"}}); err != nil {
-			t.Fatal(err)
-		}
+		connect(t, s, fakebuildkite.Agent{Cluster: c, Tags: []string{"queue=default", "os=linux"}})
 	}
 	var m metrics
 	status, header := public(t, s, "agents", "GET metrics", "", &m)

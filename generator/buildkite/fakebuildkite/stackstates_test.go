@@ -19,9 +19,7 @@ func TestJobStates(t *testing.T) {
 		s.Advance(time.Millisecond)
 		cancelled := s.CreateBuild(fakebuildkite.Build{Cluster: c, Steps: []fakebuildkite.Step{{Agents: []string{"queue=default"}}}})
 		public(t, s, "agents", "POST stacks/register", `{"key":"k","type":"custom","queue_key":"default","metadata":{}}`, nil)
-		if _, err := s.Connect(fakebuildkite.Agent{Cluster: c, Tags: []string{"queue=default"}, AfterJob: true}); err != nil {
-			t.Fatal(err)
-		}
+		connect(t, s, fakebuildkite.Agent{Cluster: c, Tags: []string{"queue=default"}, AfterJob: true})
 		s.Advance(time.Minute)
 		var ids []string
 		for _, j := range s.Jobs() {
