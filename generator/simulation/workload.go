@@ -153,7 +153,7 @@ func diurnal(g *generation) {
 		g.add(at,
 			fakebuildkite.Step{Duration: g.some()},
 			fakebuildkite.Step{Parallelism: 1 + g.random.IntN(6), Duration: g.some()},
-			fakebuildkite.Step{Type: fakebuildkite.Wait},
+			wait(),
 			fakebuildkite.Step{Duration: g.some()})
 	})
 }

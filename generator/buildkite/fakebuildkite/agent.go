@@ -241,12 +241,7 @@ func (s *Server) endAgent(a *agent, state, reason string) {
 
 // waits reports whether the agent stands in the idle list of its queues.
 func (a *agent) waits() bool {
-	for _, q := range a.queues {
-		if _, ok := slices.BinarySearchFunc(q.idle, a, (*agent).compare); ok {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.queues, func(q *queue) bool { return slices.Contains(q.idle, a) })
 }
 
 // StopAgent tells an agent to take no more jobs: it leaves at once when idle

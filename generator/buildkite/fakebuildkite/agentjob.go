@@ -65,9 +65,7 @@ func (s *Server) apiFinish(c call) (any, error) {
 	c.decode(&request)
 	c.agent.spec.AfterJob = c.agent.spec.AfterJob || request.Ignore
 	if j.state == stateCanceling {
-		s.conclude(j, stateCanceled)
-		s.freeAgent(j, false)
-		s.settle(j.build)
+		s.endCanceled(j)
 	} else {
 		s.endJob(j, request.Exit == "0")
 	}

@@ -269,18 +269,17 @@ func (s *Server) CancelBuild(buildID string) {
 	})
 }
 
+// notReached are the states of jobs that a build has not reached when it fails, by their
+// states before.
+var notReached = map[string]string{stateWaiting: stateWaitingFailed, stateBlocked: stateBlockedFailed}
+
 // breakRest marks the jobs that a failed build did not reach.
 func (s *Server) breakRest(b *build) {
 	for _, j := range b.jobs {
-		switch j.state {
-		case stateWaiting:
-			s.set(j, stateWaitingFailed)
-		case stateBlocked:
-			s.set(j, stateBlockedFailed)
-		default:
-			continue
+		if failed, ok := notReached[j.state]; ok {
+			s.set(j, failed)
+			s.leaveGroups(j)
 		}
-		s.leaveGroups(j)
 	}
 }
 

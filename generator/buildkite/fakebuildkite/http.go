@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -60,12 +61,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a = s.answer(r, header)
 	}
 	s.unlock()
-	for name, values := range header {
-		w.Header()[name] = values
-	}
-	for name, values := range a.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), header)
+	maps.Copy(w.Header(), a.header)
 	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
 	if f != nil {
 		for name, values := range f.Header {
@@ -312,10 +309,7 @@ func (s *Server) limit(header http.Header) (answer, bool) {
 		if l.limit <= 0 {
 			continue
 		}
-		w := &s.windows[i]
-		if s.now.Sub(w.start) >= time.Minute {
-			*w = window{start: s.now}
-		}
+		w := s.window(i)
 		w.used++
 		reset := int((time.Minute - s.now.Sub(w.start) + time.Second - 1) / time.Second)
 		header.Set(l.prefix+"Scope", l.scope)
@@ -325,10 +319,7 @@ func (s *Server) limit(header http.Header) (answer, bool) {
 		if w.used > l.limit {
 			s.refused += count(!over)
 			over = true
-			refused = answer{status: http.StatusTooManyRequests, body: encode(map[string]any{
-				"message": fmt.Sprintf("You have exceeded your API rate limit. Please wait %d seconds before making more requests.", reset),
-				"scope":   l.scope, "limit": l.limit, "current": w.used, "reset": reset,
-			})}
+			refused = tooMany(l.scope, l.limit, w.used, reset)
 		}
 	}
 	return refused, over
@@ -338,8 +329,22 @@ func (s *Server) limit(header http.Header) (answer, bool) {
 func (s *Server) Spend(requests int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.now.Sub(s.windows[0].start) >= time.Minute {
-		s.windows[0] = window{start: s.now}
+	s.window(0).used += requests
+}
+
+// window returns the minute under way of a limit.
+func (s *Server) window(i int) *window {
+	w := &s.windows[i]
+	if s.now.Sub(w.start) >= time.Minute {
+		*w = window{start: s.now}
 	}
-	s.windows[0].used += requests
+	return w
+}
+
+// tooMany refuses a request that is above a limit.
+func tooMany(scope string, limit, used, reset int) answer {
+	return answer{status: http.StatusTooManyRequests, body: encode(map[string]any{
+		"message": fmt.Sprintf("You have exceeded your API rate limit. Please wait %d seconds before making more requests.", reset),
+		"scope":   scope, "limit": limit, "current": used, "reset": reset,
+	})}
 }

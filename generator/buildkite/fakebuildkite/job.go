@@ -253,6 +253,13 @@ func (s *Server) endJob(j *job, passed bool) {
 	s.settle(b)
 }
 
+// endCanceled ends a job that was cancelled while it ran, and frees its agent.
+func (s *Server) endCanceled(j *job) {
+	s.conclude(j, stateCanceled)
+	s.freeAgent(j, false)
+	s.settle(j.build)
+}
+
 // conclude gives a released job its last state.
 func (s *Server) conclude(j *job, state string) {
 	j.finished = s.now
@@ -303,15 +310,12 @@ func (s *Server) RetryJob(id string) (string, bool) {
 		if b.over() {
 			s.reopen(b)
 			for _, k := range b.jobs {
-				switch k.state {
-				case stateWaitingFailed:
-					s.set(k, stateWaiting)
-				case stateBlockedFailed:
-					s.set(k, stateBlocked)
-				default:
-					continue
+				for before, failed := range notReached {
+					if k.state == failed {
+						s.set(k, before)
+						s.joinGroup(k)
+					}
 				}
-				s.joinGroup(k)
 			}
 		}
 		b.failed = slices.ContainsFunc(b.jobs, func(k *job) bool {
@@ -352,9 +356,7 @@ func (s *Server) cancelJob(j *job) {
 		s.set(j, stateCanceling)
 		end := func() {
 			if j.state == stateCanceling {
-				s.conclude(j, stateCanceled)
-				s.freeAgent(j, false)
-				s.settle(j.build)
+				s.endCanceled(j)
 			}
 		}
 		switch {

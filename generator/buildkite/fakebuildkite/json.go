@@ -196,10 +196,9 @@ func (s *Server) encodeJob(j *job) []byte {
 		Priority:        priorityJSON{Number: j.step.Priority},
 		AgentQueryRules: append([]string{}, j.step.Agents...),
 		State:           j.apiState(),
-		WebURL: fmt.Sprintf("https://buildkite.com/%s/%s/builds/%d#%s",
-			s.opts.Org, j.build.spec.Pipeline, j.build.number, j.id),
-		SoftFailed: j.step.SoftFail && j.state == stateFailed,
-		CreatedAt:  stamp(j.created), ScheduledAt: stamp(j.scheduled), RunnableAt: stamp(j.runnable),
+		WebURL:          s.pageOf(j),
+		SoftFailed:      j.step.SoftFail && j.state == stateFailed,
+		CreatedAt:       stamp(j.created), ScheduledAt: stamp(j.scheduled), RunnableAt: stamp(j.runnable),
 		StartedAt: stamp(j.started), FinishedAt: stamp(j.finished),
 		Retried: j.retried, RetriedInJobID: orNull(j.retriedIn), RetriesCount: j.attempt,
 		ClusterID: orNull(j.build.cluster.id), ContinueOnFailure: j.step.ContinueOnFailure,
@@ -216,6 +215,14 @@ func (s *Server) encodeJob(j *job) []byte {
 	}
 	j.encoded = encode(record)
 	return j.encoded
+}
+
+// pageOf returns the address of a job's page.
+func (s *Server) pageOf(j *job) string {
+	if j.url == "" {
+		j.url = fmt.Sprintf("https://buildkite.com/%s/%s/builds/%d#%s", s.opts.Org, j.build.spec.Pipeline, j.build.number, j.id)
+	}
+	return j.url
 }
 
 // apiType is the type of the job: docs apis/rest_api/builds.md "Job data model".

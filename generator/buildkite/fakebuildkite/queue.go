@@ -241,27 +241,20 @@ func (w waitingJob) Before(other waitingJob) bool { return w.job.before(other.jo
 // agent, or leaves it in its queue.
 func (s *Server) dispatchJob(j *job) {
 	c := j.build.cluster
-	var best *agent
-	look := func(q *queue) {
-		if q.paused {
-			return
-		}
-		for _, a := range q.idle {
-			if best != nil && !a.before(best) {
-				return // idle is in order: nothing better follows
-			}
-			if a.mayWork() && satisfiesAll(a.tags, j.match) {
-				best = a
-				return
-			}
-		}
-	}
+	queues := []*queue{j.queue}
 	if j.queue == c.any {
-		for _, q := range c.all {
-			look(q)
+		queues = c.all
+	}
+	var best *agent
+	for _, q := range queues {
+		if q.paused {
+			continue
 		}
-	} else {
-		look(j.queue)
+		takes := func(a *agent) bool { return a.mayWork() && satisfiesAll(a.tags, j.match) }
+		i := slices.IndexFunc(q.idle, takes) // idle is in order: the first is the best
+		if i >= 0 && (best == nil || q.idle[i].before(best)) {
+			best = q.idle[i]
+		}
 	}
 	j.queue.enqueue(j)
 	if best != nil {

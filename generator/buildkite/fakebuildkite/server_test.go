@@ -357,14 +357,18 @@ func TestConcurrencyGroup(t *testing.T) {
 	behind := func(eager bool) []step {
 		return append([]step{{Duration: time.Hour, Agents: []string{"queue=slow"}}, {Type: fakebuildkite.Wait}}, limited(eager)...)
 	}
-	t.Run("ordered", func(t *testing.T) {
+	three := func(t *testing.T, eager bool) *fakebuildkite.Server {
 		s := newServer()
 		connect(t, s, agent{})
 		connect(t, s, agent{})
 		connect(t, s, agent{Tags: []string{"queue=slow"}})
-		s.CreateBuild(build{Steps: behind(false)})
-		s.CreateBuild(build{Steps: limited(false)})
-		s.CreateBuild(build{Steps: limited(false)})
+		s.CreateBuild(build{Steps: behind(eager)})
+		s.CreateBuild(build{Steps: limited(eager)})
+		s.CreateBuild(build{Steps: limited(eager)})
+		return s
+	}
+	t.Run("ordered", func(t *testing.T) {
+		s := three(t, false)
 		wantStates(t, s, "running waiting limited limited") // created first, goes first
 		s.Advance(time.Hour)
 		wantStates(t, s, "passed running limited limited")
@@ -374,13 +378,7 @@ func TestConcurrencyGroup(t *testing.T) {
 		wantStates(t, s, "passed passed passed running")
 	})
 	t.Run("eager", func(t *testing.T) {
-		s := newServer()
-		connect(t, s, agent{})
-		connect(t, s, agent{})
-		connect(t, s, agent{Tags: []string{"queue=slow"}})
-		s.CreateBuild(build{Steps: behind(true)})
-		s.CreateBuild(build{Steps: limited(true)})
-		s.CreateBuild(build{Steps: limited(true)})
+		s := three(t, true)
 		wantStates(t, s, "running waiting running limited")
 		s.Advance(time.Minute)
 		wantStates(t, s, "running waiting passed running")

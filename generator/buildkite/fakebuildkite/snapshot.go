@@ -1,7 +1,6 @@
 package fakebuildkite
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -27,7 +26,7 @@ func (s *Server) SnapshotWithTimes(times *steptime.Times, since time.Time) plan.
 	}
 	snapshot.Jobs = make([]plan.Job, 0, len(s.active))
 	snapshot.Sightings = make([]plan.Sighting, 0, len(s.connected))
-	r := reading{snapshot: &snapshot, org: s.opts.Org, sighted: make(map[*agent]int, len(s.connected)), times: times, server: s}
+	r := reading{snapshot: &snapshot, sighted: make(map[*agent]int, len(s.connected)), times: times, server: s}
 	for _, b := range s.active {
 		if b.state == "scheduled" || b.state == "running" || b.state == "failing" {
 			r.build(b, true)
@@ -76,7 +75,6 @@ func inMilliseconds(t time.Time) time.Time { return t.UTC().Truncate(time.Millis
 // reading collects jobs and sightings, build by build.
 type reading struct {
 	snapshot  *plan.Snapshot
-	org       string
 	sighted   map[*agent]int // where in the snapshot's sightings
 	times     *steptime.Times
 	server    *Server
@@ -154,11 +152,8 @@ func (j *job) wants(blocked bool) (plan.JobState, bool) {
 }
 
 func (r *reading) job(b *build, j *job, state plan.JobState) {
-	if j.url == "" {
-		j.url = fmt.Sprintf("https://buildkite.com/%s/%s/builds/%d#%s", r.org, b.spec.Pipeline, b.number, j.id)
-	}
 	seen := plan.Job{
-		ID: j.id, Cluster: b.cluster.id, Rules: j.match, State: state, Created: inMilliseconds(j.created), URL: j.url,
+		ID: j.id, Cluster: b.cluster.id, Rules: j.match, State: state, Created: inMilliseconds(j.created), URL: r.server.pageOf(j),
 	}
 	if slices.Contains(seen.Rules, "*") {
 		seen.Rules = slices.DeleteFunc(slices.Clone(seen.Rules), func(rule string) bool { return rule == "*" })

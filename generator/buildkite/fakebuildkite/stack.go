@@ -1,6 +1,7 @@
 package fakebuildkite
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -96,10 +97,7 @@ func (s *Server) limited(k *stack, scope string, limit int, then func() answer) 
 	var a answer
 	if used > limit {
 		s.refused++
-		a = answer{status: http.StatusTooManyRequests, body: encode(map[string]any{
-			"message": "You have exceeded your API rate limit. Please wait 1 seconds before making more requests.",
-			"scope":   scope, "limit": limit, "current": used, "reset": 1,
-		})}
+		a = tooMany(scope, limit, used, 1)
 	} else {
 		k.asked[scope] = append(k.asked[scope], s.now)
 		a = then()
@@ -199,17 +197,12 @@ func (s *Server) scheduledJobs(r *http.Request, c *cluster) answer {
 	var waiting []*job
 	for _, b := range s.active {
 		for _, j := range b.jobs {
-			if j.queue == q && (j.state == stateScheduled || j.lags()) && after.before(j) {
+			if j.queue == q && (j.state == stateScheduled || j.lags()) && after.compare(place(j)) < 0 {
 				waiting = append(waiting, j)
 			}
 		}
 	}
-	slices.SortFunc(waiting, func(x, y *job) int {
-		if place(x).before(y) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(waiting, func(x, y *job) int { return place(x).compare(place(y)) })
 	jobs := []stackJob{}
 	for _, j := range waiting[:min(limit, len(waiting))] {
 		jobs = append(jobs, j.forStack())
@@ -249,9 +242,8 @@ type cursor struct {
 
 func place(j *job) cursor { return cursor{j.scheduled.UnixNano(), j.seq} }
 
-func (c cursor) before(j *job) bool {
-	p := place(j)
-	return p.at > c.at || p.at == c.at && p.seq > c.seq
+func (c cursor) compare(other cursor) int {
+	return cmp.Or(cmp.Compare(c.at, other.at), cmp.Compare(c.seq, other.seq))
 }
 
 func (c cursor) String() string {
