@@ -1,9 +1,7 @@
 package buildkite_test
 
 import (
-	"bytes"
 	"errors"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,21 +15,31 @@ import (
 	"muster/gitops/canarytest"
 )
 
-func fixedToken(token string) func() (string, error) {
-	return func() (string, error) { return token, nil }
+// agentConfig is the configuration of a client of a simulated Agent API, with agent tokens.
+func agentConfig(s *fakebuildkite.Server, tokens ...string) buildkite.AgentConfig {
+	cfg := buildkite.AgentConfig{Org: "acme", HTTP: s.Transport()}
+	for _, t := range tokens {
+		cfg.Tokens = append(cfg.Tokens, token(t))
+	}
+	return cfg
 }
 
 func newMetrics(t *testing.T, s *fakebuildkite.Server, tokens ...string) *buildkite.Metrics {
 	t.Helper()
-	cfg := buildkite.AgentConfig{Org: "acme", HTTP: s.Transport(), Log: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil))}
-	for _, token := range tokens {
-		cfg.Tokens = append(cfg.Tokens, fixedToken(token))
-	}
-	m, err := buildkite.NewMetrics(cfg)
+	m, err := buildkite.NewMetrics(agentConfig(s, tokens...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
+}
+
+func newStacks(t *testing.T, s *fakebuildkite.Server, key string, tokens ...string) *buildkite.Stacks {
+	t.Helper()
+	k, err := buildkite.NewStacks(buildkite.StacksConfig{Key: key, Clock: s, AgentConfig: agentConfig(s, tokens...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
 }
 
 // twoClusters is an organisation with two clusters, an agent token for each.
@@ -149,10 +157,10 @@ func TestAgentTokens(t *testing.T) {
 
 // TestAgentConfig: what the client cannot be made of.
 func TestAgentConfig(t *testing.T) {
-	token := []func() (string, error){fixedToken("x")}
+	tokens := []func() (string, error){token("x")}
 	for _, c := range []buildkite.AgentConfig{
-		{Org: "a/b", Tokens: token}, {Org: "acme"}, {Org: "acme", Tokens: token, URL: "agent.buildkite.com"},
-		{Org: "acme", Tokens: token, URL: "https://user@agent.buildkite.com/"}, {Org: "acme", Tokens: token, URL: "https://agent.buildkite.com/?x"},
+		{Org: "a/b", Tokens: tokens}, {Org: "acme"}, {Org: "acme", Tokens: tokens, URL: "agent.buildkite.com"},
+		{Org: "acme", Tokens: tokens, URL: "https://user@agent.buildkite.com/"}, {Org: "acme", Tokens: tokens, URL: "https://agent.buildkite.com/?x"},
 	} {
 		if _, err := buildkite.NewMetrics(c); err == nil {
 			t.Errorf("%+v", c)

@@ -95,16 +95,8 @@ func TestAloneFailures(t *testing.T) {
 // TestAloneTokens: without an API token the Stacks API and the metrics are needed, with the
 // same agent tokens.
 func TestAloneTokens(t *testing.T) {
-	one := buildkite.AgentConfig{Org: "acme", Tokens: []func() (string, error){fixedToken("a")}}
-	two := buildkite.AgentConfig{Org: "acme", Tokens: []func() (string, error){fixedToken("a"), fixedToken("b")}}
-	stacks, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster", Clock: fakebuildkite.New(fakebuildkite.Options{}), AgentConfig: one})
-	if err != nil {
-		t.Fatal(err)
-	}
-	metrics, err := buildkite.NewMetrics(two)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := fakebuildkite.New(fakebuildkite.Options{})
+	stacks, metrics := newStacks(t, s, "muster", "a"), newMetrics(t, s, "a", "b")
 	for _, cfg := range []buildkite.Config{{Org: "acme"}, {Org: "acme", Stacks: stacks}, {Org: "acme", Metrics: metrics}, {Org: "acme", Stacks: stacks, Metrics: metrics}} {
 		if _, err := buildkite.New(cfg); err == nil {
 			t.Errorf("%+v is taken", cfg)
@@ -120,12 +112,7 @@ func TestLeave(t *testing.T) {
 	observe(t, running, now, time.Time{})
 	before := s.Stacks()
 	for _, key := range []string{"muster-test", "muster-other"} {
-		stacks, err := buildkite.NewStacks(buildkite.StacksConfig{Key: key, Clock: s, AgentConfig: buildkite.AgentConfig{
-			Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){fixedToken(canarytest.AgentToken)},
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		stacks := newStacks(t, s, key, canarytest.AgentToken)
 		c := &serving{newClient(t, buildkite.Config{HTTP: s.Transport(), Stacks: stacks}), ofQueues("default")}
 		observe(t, c, now, time.Time{})
 		if err := stacks.Leave(t.Context()); err != nil {

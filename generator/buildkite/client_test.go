@@ -173,24 +173,6 @@ func TestRateLimit(t *testing.T) {
 	checkError(t, "set back", err, "the clock here is 24h")
 }
 
-// TestClock has a clock that is not Buildkite's: leases would end by it.
-func TestClock(t *testing.T) {
-	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
-	c := newClient(t, buildkite.Config{HTTP: s.Transport()})
-	for off, want := range map[time.Duration]string{
-		0: "", time.Minute: "", -time.Minute: "",
-		20 * time.Minute: "the clock here is 20m0s ahead of Buildkite's", -20 * time.Minute: "the clock here is 20m0s behind Buildkite's",
-	} {
-		_, err := c.Snapshot(context.Background(), plan.Query{At: now.Add(off)})
-		if want != "" {
-			checkError(t, off.String(), err, want)
-		} else if err != nil {
-			t.Errorf("%s off: %v", off, err)
-		}
-	}
-	observe(t, c, s.Now(), now)
-}
-
 func TestRateLimitForms(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -318,11 +300,7 @@ func TestNoClusters(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			asked := 0
-			s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
-				if strings.HasSuffix(r.URL.Path, "/clusters") {
-					asked++
-				}
-			}})
+			s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, BeforeRequest: countRequests("/clusters", &asked)})
 			if test.fault != nil {
 				s.Fail(*test.fault)
 			}

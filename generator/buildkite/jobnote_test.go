@@ -17,12 +17,7 @@ func TestSay(t *testing.T) {
 	for _, cluster := range []string{ci, gpu} {
 		s.CreateBuild(fakebuildkite.Build{Cluster: cluster, Steps: []fakebuildkite.Step{{}}})
 	}
-	k, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", Clock: s, AgentConfig: buildkite.AgentConfig{
-		Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){fixedToken(canarytest.AgentToken), fixedToken("bkct_gpu")},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := newStacks(t, s, "muster-test", canarytest.AgentToken, "bkct_gpu")
 	jobs, queues := s.Jobs(), []string{"default", "large"}
 	notes := []buildkite.JobNote{{Job: jobs[0].ID, Text: "one"}, {Job: jobs[1].ID, Text: strings.Repeat("ä", 300)}, {Job: "nobody's", Text: "x"}}
 	if said, err := k.Say(t.Context(), queues, notes); said != 2 || err != nil {
@@ -46,17 +41,7 @@ func TestSay(t *testing.T) {
 func TestMaySay(t *testing.T) {
 	s, ci, _ := twoClusters(fakebuildkite.Options{})
 	s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{}}})
-	stacks := func(tokens ...string) *buildkite.Stacks {
-		var all []func() (string, error)
-		for _, token := range tokens {
-			all = append(all, fixedToken(token))
-		}
-		k, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", Clock: s, AgentConfig: buildkite.AgentConfig{Org: "acme", HTTP: s.Transport(), Tokens: all}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return k
-	}
+	stacks := func(tokens ...string) *buildkite.Stacks { return newStacks(t, s, "muster-test", tokens...) }
 	queues, job := []string{"default", "large"}, s.Jobs()[0].ID
 	for range 2 {
 		if err := stacks(canarytest.AgentToken, "bkct_gpu").MaySay(t.Context(), queues); err != nil || len(s.Stacks()) != 0 || len(s.Notes(job)) != 0 {

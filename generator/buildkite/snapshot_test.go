@@ -52,6 +52,15 @@ func (*static) answer(r *http.Request, body, link string) *http.Response {
 
 func token(s string) func() (string, error) { return func() (string, error) { return s, nil } }
 
+// countRequests counts the requests whose path has a suffix.
+func countRequests(suffix string, n *int) func(*http.Request) {
+	return func(r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, suffix) {
+			*n++
+		}
+	}
+}
+
 // connect connects an agent and returns its identifier.
 func connect(t *testing.T, s *fakebuildkite.Server, a fakebuildkite.Agent) string {
 	t.Helper()

@@ -24,19 +24,13 @@ var sources = []string{"rest", "stacks", "alone"}
 func sourceClient(t *testing.T, s *fakebuildkite.Server, source string) *serving {
 	t.Helper()
 	cfg := buildkite.Config{HTTP: s.Transport()}
-	agents := buildkite.AgentConfig{Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){fixedToken(canarytest.AgentToken), fixedToken("bkct_gpu")}}
-	var err error
 	if source != "rest" {
-		if cfg.Stacks, err = buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", Clock: s, AgentConfig: agents}); err != nil {
-			t.Fatal(err)
-		}
+		cfg.Stacks = newStacks(t, s, "muster-test", canarytest.AgentToken, "bkct_gpu")
 	}
 	if source != "alone" {
 		return &serving{newClient(t, cfg), ofQueues("default", "large")}
 	}
-	if cfg.Metrics, err = buildkite.NewMetrics(agents); err != nil {
-		t.Fatal(err)
-	}
+	cfg.Metrics = newMetrics(t, s, canarytest.AgentToken, "bkct_gpu")
 	cfg.Org, cfg.Log = "acme", canarytest.Log(func(text string) { t.Error(text) }, nil)
 	c, err := buildkite.New(cfg)
 	if err != nil {

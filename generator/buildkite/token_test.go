@@ -19,11 +19,7 @@ import (
 // on, and as an error when it is close. It costs a request a day.
 func TestWatchToken(t *testing.T) {
 	asked := 0
-	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, TokenExpires: now.Add(20*24*time.Hour + time.Hour), BeforeRequest: func(r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/access-token") {
-			asked++
-		}
-	}})
+	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, TokenExpires: now.Add(20*24*time.Hour + time.Hour), BeforeRequest: countRequests("/access-token", &asked)})
 	var log bytes.Buffer
 	c := newClient(t, buildkite.Config{HTTP: s.Transport(), WatchToken: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	for s.Now().Before(now.Add(21 * 24 * time.Hour)) {
@@ -57,11 +53,7 @@ func TestWatchTokenClockSetBack(t *testing.T) {
 	w := &weighed{}
 	c := newClient(t, buildkite.Config{HTTP: w, WatchToken: true})
 	for _, at := range []time.Time{now, now.Add(time.Hour), now.Add(-5 * 24 * time.Hour)} {
-		s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: at, BeforeRequest: func(r *http.Request) {
-			if strings.HasSuffix(r.URL.Path, "/access-token") {
-				asked++
-			}
-		}})
+		s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: at, BeforeRequest: countRequests("/access-token", &asked)})
 		w.RoundTripper = s.Transport()
 		observe(t, c, at, time.Time{})
 	}
@@ -75,11 +67,7 @@ func TestWatchTokenClockSetBack(t *testing.T) {
 func TestWatchTokenAsksAgain(t *testing.T) {
 	for status, want := range map[int]int{http.StatusTooManyRequests: 2, http.StatusNotFound: 1} {
 		asked := 0
-		s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, TokenExpires: now.Add(time.Hour), BeforeRequest: func(r *http.Request) {
-			if strings.HasSuffix(r.URL.Path, "/access-token") {
-				asked++
-			}
-		}})
+		s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, TokenExpires: now.Add(time.Hour), BeforeRequest: countRequests("/access-token", &asked)})
 		s.Fail(fakebuildkite.Fault{Path: "/access-token", Status: status})
 		var log bytes.Buffer
 		c := newClient(t, buildkite.Config{HTTP: s.Transport(), WatchToken: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
