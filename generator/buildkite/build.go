@@ -302,21 +302,15 @@ const script = "script"
 // occupied reports whether a job in the state has an agent to itself. States:
 // docs pipelines/configure/defining_steps.md "Job states".
 func occupied(state string) bool {
-	switch state {
-	case "assigned", "accepted", "running", "canceling", "timing_out":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"assigned", "accepted", "running", "canceling", "timing_out"}, state)
 }
 
 // ended reports whether a job in the state is over: same page. REST writes
 // passed or failed for finished.
 func ended(state string) bool {
-	switch state {
-	case "passed", "failed", "finished", "canceled", "timed_out", "skipped", "broken", "expired":
-		return true
-	}
-	return false
+	return slices.Contains([]string{
+		"passed", "failed", "finished", "canceled", "timed_out", "skipped", "broken", "expired",
+	}, state)
 }
 
 // released reports whether a block step in the state holds nothing back.
@@ -353,7 +347,8 @@ func wants(r *jobRecord, behind bool) (plan.JobState, bool) {
 
 // known reports whether a state is one that wants no agent, now or later.
 func known(state string) bool {
-	return slices.Contains([]string{"pending", "waiting_failed", "blocked_failed"}, state) || occupied(state) || released(state)
+	return slices.Contains([]string{"pending", "waiting_failed", "blocked_failed"}, state) ||
+		occupied(state) || released(state)
 }
 
 // hasQueue reports whether tags or rules name a queue.

@@ -244,7 +244,9 @@ func New(cfg Config) (*Client, error) {
 		c.source = agentTokens{c}
 		cfg.Metrics.need()
 	}
-	c.http = newHTTPClient(&transport{next: cfg.HTTP, note: c.note, received: c.received, biggest: cmp.Or(cfg.biggest, biggestAnswer)})
+	c.http = newHTTPClient(&transport{
+		next: cfg.HTTP, note: c.note, received: c.received, biggest: cmp.Or(cfg.biggest, biggestAnswer),
+	})
 	return c, nil
 }
 

@@ -14,7 +14,8 @@ func TestClocksApart(t *testing.T) {
 	for off, want := range map[time.Duration]string{
 		0: "", time.Minute: "", -62 * time.Second: "",
 		61 * time.Second: "ahead", -63 * time.Second: "behind",
-		20 * time.Minute: "the clock here is 20m0s ahead of Buildkite's", -20 * time.Minute: "the clock here is 20m0s behind Buildkite's",
+		20 * time.Minute:  "the clock here is 20m0s ahead of Buildkite's",
+		-20 * time.Minute: "the clock here is 20m0s behind Buildkite's",
 	} {
 		err := c.checkClock(began.Add(off))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -28,9 +28,9 @@ const defaultQueue = "default"
 // clusters is what is known of clusters and queues. The zero value has still to
 // be read.
 type clusters struct {
-	read     time.Time // when, by the caller's clock; zero: never
-	unread   string    // why they cannot be read, and what to do; empty: they can
-	list     []plan.Queue
+	read     time.Time    // when, by the caller's clock; zero: never
+	unread   string       // why they cannot be read, and what to do; empty: they can
+	list     []plan.Queue // in the order of their clusters' identifiers
 	requests int
 	queues   map[string]string // queue's identifier → key
 	homes    map[string]string // queue's identifier → its cluster's
@@ -50,9 +50,6 @@ func (k *clusters) due(at time.Time) bool {
 	}
 	return at.Sub(k.read) >= max(freshFor, time.Duration(k.requests)*perRequest)
 }
-
-// snapshot returns the queues in the order of their clusters' identifiers.
-func (k *clusters) snapshot() []plan.Queue { return slices.Clone(k.list) }
 
 // explains reports whether an identifier of a queue or cluster is known.
 func (k *clusters) explains(id string) bool {
@@ -80,7 +77,8 @@ func (k *clusters) addQueue(cluster clusterRecord, r queueRecord) {
 		k.defaults[home] = string(r.Key)
 	}
 	queue := plan.Queue{
-		Cluster: home, ClusterName: string(cluster.Name), Key: string(r.Key), Paused: bool(r.Paused), Hosted: bool(r.Hosted) || r.HostedAgents,
+		Cluster: home, ClusterName: string(cluster.Name), Key: string(r.Key),
+		Paused: bool(r.Paused), Hosted: bool(r.Hosted) || r.HostedAgents,
 	}
 	same := func(q plan.Queue) bool { return q.Cluster == home && q.Key == queue.Key }
 	if i := slices.IndexFunc(k.list, same); i >= 0 {
@@ -106,13 +104,7 @@ func (k *clusters) settle(named []string) {
 // defaultKey is the key of the queue that something without one belongs to: its
 // own by identifier, else its cluster's default, else "default".
 func (k *clusters) defaultKey(queue, cluster string) string {
-	if key, ok := k.queues[queue]; ok {
-		return key
-	}
-	if key, ok := k.defaults[cluster]; ok {
-		return key
-	}
-	return defaultQueue
+	return cmp.Or(k.queues[queue], k.defaults[cluster], defaultQueue)
 }
 
 // home is the cluster of a job: its own, that of another job of its build, or

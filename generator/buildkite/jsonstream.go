@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // stream reads one JSON text (RFC 8259) value by value and keeps no more of it
@@ -316,47 +317,39 @@ func (s *stream) number() error {
 	if c == '-' {
 		c, _ = s.take()
 	}
-	switch {
-	case c == '0':
-	case c >= '1' && c <= '9':
+	whole := c >= '0' && c <= '9'
+	if whole && c != '0' {
 		s.digits()
-	default:
-		return notWhole("a number has no digits")
 	}
-	if s.is(".") && s.digits() == 0 {
-		return notWhole("a number has no digits")
+	if whole && s.is(".") {
+		whole = s.digits() > 0
 	}
-	if s.is("eE") {
+	if whole && s.is("eE") {
 		s.is("+-")
-		if s.digits() == 0 {
-			return notWhole("a number has no digits")
-		}
+		whole = s.digits() > 0
+	}
+	if !whole {
+		return notWhole("a number has no digits")
 	}
 	return nil
 }
 
 // digits consumes digits and says how many there were.
 func (s *stream) digits() int {
-	for n := 0; ; n++ {
-		if s.pos == s.end && !s.fill() || s.buf[s.pos] < '0' || s.buf[s.pos] > '9' {
-			return n
-		}
-		s.pos++
+	n := 0
+	for s.is("0123456789") {
+		n++
 	}
+	return n
 }
 
 // is consumes the next byte when it is one of these.
 func (s *stream) is(any string) bool {
-	if s.pos == s.end && !s.fill() {
+	if s.pos == s.end && !s.fill() || strings.IndexByte(any, s.buf[s.pos]) < 0 {
 		return false
 	}
-	for i := range len(any) {
-		if s.buf[s.pos] == any[i] {
-			s.pos++
-			return true
-		}
-	}
-	return false
+	s.pos++
+	return true
 }
 
 func (s *stream) literal(word string) error {

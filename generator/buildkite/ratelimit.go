@@ -67,16 +67,11 @@ const tightFor = 5 * time.Minute
 // allowed is how many requests a minute may be sent; zero when Buildkite has told
 // no limit.
 func allowed(org, user Limit) int {
-	least := 0
-	for _, l := range []Limit{org, user} {
-		if l.Limit > 0 && (least == 0 || l.Limit < least) {
-			least = l.Limit
-		}
-	}
-	if least == 0 {
+	told := slices.DeleteFunc([]int{org.Limit, user.Limit}, func(limit int) bool { return limit <= 0 })
+	if len(told) == 0 {
 		return 0
 	}
-	return max(1, least/2)
+	return max(1, slices.Min(told)/2)
 }
 
 // note counts one request.

@@ -199,7 +199,9 @@ func (r *jobRecord) invalid() string {
 type clusterRecord struct{ ID, Name, DefaultQueue text }
 
 func (r *clusterRecord) object() object {
-	return object{fields: map[string]json.Unmarshaler{"id": &r.ID, "name": &r.Name, "default_queue_id": &r.DefaultQueue}}
+	return object{fields: map[string]json.Unmarshaler{
+		"id": &r.ID, "name": &r.Name, "default_queue_id": &r.DefaultQueue,
+	}}
 }
 
 func (r *clusterRecord) invalid() string {
@@ -244,8 +246,10 @@ type queueRecord struct {
 
 func (r *queueRecord) object() object {
 	return object{
-		fields: map[string]json.Unmarshaler{"id": &r.ID, "key": &r.Key, "dispatch_paused": &r.Paused, "hosted": &r.Hosted},
-		parts:  []member{{"hosted_agents", object{there: &r.HostedAgents}}},
+		fields: map[string]json.Unmarshaler{
+			"id": &r.ID, "key": &r.Key, "dispatch_paused": &r.Paused, "hosted": &r.Hosted,
+		},
+		parts: []member{{"hosted_agents", object{there: &r.HostedAgents}}},
 	}
 }
 

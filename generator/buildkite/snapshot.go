@@ -1,6 +1,7 @@
 package buildkite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,7 +145,7 @@ func (s *session) path(rest string) string {
 // snapshot reduces what was read. It asks nothing.
 func (s *session) snapshot(at time.Time) plan.Snapshot {
 	c, l := s.client, s.poll
-	snapshot := plan.Snapshot{At: l.begun, Queues: c.clusters.snapshot(), Unread: c.clusters.unread}
+	snapshot := plan.Snapshot{At: l.begun, Queues: slices.Clone(c.clusters.list), Unread: c.clusters.unread}
 	if l.calls > 1 {
 		snapshot.Until = at
 	}
@@ -169,9 +170,7 @@ func (s *session) snapshot(at time.Time) plan.Snapshot {
 	for _, b := range l.builds {
 		jobs += len(b.jobs)
 	}
-	if jobs > 0 {
-		snapshot.Jobs = make([]plan.Job, 0, jobs)
-	}
+	snapshot.Jobs = make([]plan.Job, 0, jobs)
 	var limited []plan.Job
 	c.looked()
 	for _, id := range builds {
@@ -311,11 +310,7 @@ func idleSince(r *agentRecord, state plan.AgentState) time.Time {
 	if state != plan.AgentIdle {
 		return time.Time{}
 	}
-	since := connected(r)
-	if r.LastJob.at.After(since) {
-		since = r.LastJob.at
-	}
-	return since
+	return slices.MaxFunc([]time.Time{connected(r), r.LastJob.at}, time.Time.Compare)
 }
 
 // connected is when an agent connected. One that says only when it registered
@@ -356,16 +351,13 @@ func (r *agentRecord) working() bool { return r.HasJob && !ended(string(r.JobSta
 // non-empty own replaces the cluster in the address.
 func place(webURL, own string) (cluster, queue string) {
 	parts := strings.Split(webURL, "/")
-	for i := range len(parts) - 1 {
+	for i, part := range parts[1:] {
 		switch parts[i] {
 		case "clusters":
-			cluster = parts[i+1]
+			cluster = part
 		case "queues":
-			queue = parts[i+1]
+			queue = part
 		}
 	}
-	if own != "" {
-		cluster = own
-	}
-	return cluster, queue
+	return cmp.Or(own, cluster), queue
 }

@@ -109,7 +109,9 @@ func (c apiToken) agentTokens(ctx context.Context) ([]AgentToken, error) {
 
 // servedClusters returns the clusters with a served queue, each once.
 func (c *Client) servedClusters() []plan.Queue {
-	served := slices.DeleteFunc(c.clusters.snapshot(), func(q plan.Queue) bool { return q.Hosted || !slices.Contains(c.serves, q.Key) })
+	served := slices.DeleteFunc(slices.Clone(c.clusters.list), func(q plan.Queue) bool {
+		return q.Hosted || !slices.Contains(c.serves, q.Key)
+	})
 	return slices.CompactFunc(served, func(a, b plan.Queue) bool { return a.Cluster == b.Cluster })
 }
 

@@ -1,6 +1,7 @@
 package buildkite
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -149,11 +150,8 @@ func (b *bounded) Read(p []byte) (int, error) {
 // (docs apis/rest_api/rate_limits.md "Checking rate limit details").
 func limitOf(h http.Header, prefix string) Limit {
 	limit, err := strconv.Atoi(h.Get(prefix + "Limit"))
-	if err != nil {
-		return Limit{}
-	}
-	remaining, err := strconv.Atoi(h.Get(prefix + "Remaining"))
-	if err != nil {
+	remaining, noNumber := strconv.Atoi(h.Get(prefix + "Remaining"))
+	if err != nil || noNumber != nil {
 		return Limit{}
 	}
 	return Limit{Limit: limit, Remaining: remaining}
@@ -174,16 +172,14 @@ func rateLimited(response *http.Response) *RateLimited {
 	if body.Scope == scopeUser || body.Scope == "" && h.Get("RateLimit-User-Remaining") == "0" {
 		limited.Scope = scopeUser
 	}
-	for _, name := range []string{"RateLimit-Reset", "RateLimit-User-Reset"} {
-		ofUser := name == "RateLimit-User-Reset"
-		if s, err := strconv.Atoi(h.Get(name)); err == nil && ofUser == (limited.Scope == scopeUser) {
-			limited.Reset = max(limited.Reset, seconds(s))
-		}
+	header := "RateLimit-Reset"
+	if limited.Scope == scopeUser {
+		header = "RateLimit-User-Reset"
 	}
-	if limited.Reset == 0 {
-		limited.Reset = unknownReset
+	if s, err := strconv.Atoi(h.Get(header)); err == nil {
+		limited.Reset = max(limited.Reset, seconds(s))
 	}
-	limited.Reset = max(limited.Reset, shortestReset)
+	limited.Reset = max(cmp.Or(limited.Reset, unknownReset), shortestReset)
 	return limited
 }
 
@@ -213,7 +209,8 @@ func seconds(n int) time.Duration {
 // newHTTPClient returns a client that sends a token to the address that was given and nowhere
 // else: it follows no redirect.
 func newHTTPClient(next http.RoundTripper) *http.Client {
-	return &http.Client{Transport: next, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	stop := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &http.Client{Transport: next, CheckRedirect: stop}
 }
 
 // ownTransport is the default transport with a place of its own for idle

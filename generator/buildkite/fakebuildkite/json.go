@@ -220,7 +220,8 @@ func (s *Server) encodeJob(j *job) []byte {
 // pageOf returns the address of a job's page.
 func (s *Server) pageOf(j *job) string {
 	if j.url == "" {
-		j.url = fmt.Sprintf("https://buildkite.com/%s/%s/builds/%d#%s", s.opts.Org, j.build.spec.Pipeline, j.build.number, j.id)
+		b := j.build
+		j.url = fmt.Sprintf("https://buildkite.com/%s/%s/builds/%d#%s", s.opts.Org, b.spec.Pipeline, b.number, j.id)
 	}
 	return j.url
 }

@@ -163,7 +163,9 @@ func satisfies(tags []string, rule string) bool {
 		return true
 	}
 	key, wild := strings.CutSuffix(strings.TrimSuffix(rule, "*"), "=")
-	return slices.ContainsFunc(tags, func(tag string) bool { return tag == rule || wild && strings.HasPrefix(tag, key+"=") })
+	return slices.ContainsFunc(tags, func(tag string) bool {
+		return tag == rule || wild && strings.HasPrefix(tag, key+"=")
+	})
 }
 
 // satisfiesAll reports whether every rule is satisfied: Buildkite takes no

@@ -153,7 +153,8 @@ func (j *job) wants(blocked bool) (plan.JobState, bool) {
 
 func (r *reading) job(b *build, j *job, state plan.JobState) {
 	seen := plan.Job{
-		ID: j.id, Cluster: b.cluster.id, Rules: j.match, State: state, Created: inMilliseconds(j.created), URL: r.server.pageOf(j),
+		ID: j.id, Cluster: b.cluster.id, Rules: j.match, State: state,
+		Created: inMilliseconds(j.created), URL: r.server.pageOf(j),
 	}
 	if slices.Contains(seen.Rules, "*") {
 		seen.Rules = slices.DeleteFunc(slices.Clone(seen.Rules), func(rule string) bool { return rule == "*" })

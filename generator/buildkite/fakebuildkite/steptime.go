@@ -60,7 +60,8 @@ func (j *job) timed() steptime.Job {
 	t := steptime.Job{
 		Step:     steptime.Key([]byte(j.build.spec.Pipeline), []byte(key)),
 		Upcoming: j.state == stateWaiting,
-		Created:  inMilliseconds(j.created), Runnable: inMilliseconds(j.runnable), Started: inMilliseconds(j.started), Finished: inMilliseconds(j.finished),
+		Created:  inMilliseconds(j.created), Runnable: inMilliseconds(j.runnable),
+		Started: inMilliseconds(j.started), Finished: inMilliseconds(j.finished),
 	}
 	switch j.state {
 	case statePassed, stateUnblocked:
