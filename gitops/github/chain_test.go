@@ -20,7 +20,7 @@ func TestChain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.DropNext()
+	s.LoseNext(true, nil)
 	tip, err := w.Push(t.Context(), first, two("a", "b"))
 	if err != nil {
 		t.Fatalf("the branch has moved, but: %v", err)

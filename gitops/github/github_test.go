@@ -109,7 +109,7 @@ func TestAnswerLostAfterTheBranchMoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.DropNext()
+	s.LoseNext(true, nil)
 	tip, err = w.Push(t.Context(), tip, commit("a", []byte("a")))
 	if err != nil {
 		t.Fatalf("the branch has moved, but: %v", err)

@@ -188,7 +188,7 @@ func TestAnswerLostBeforeTheCommit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.LoseNext()
+	s.LoseNext(false, nil)
 	_, err = w.Push(t.Context(), tip, commit("a", []byte("a")))
 	var refused *branch.Refused
 	if err == nil || errors.Is(err, branch.ErrMoved) || errors.As(err, &refused) {
@@ -216,7 +216,7 @@ func TestAnswerLostAndBuiltOn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.AfterNext(mine, func() {
+			s.LoseNext(mine, func() {
 				if _, err := r.Commit("theirs", c.Now(), file("theirs", "x")); err != nil {
 					t.Error(err)
 				}

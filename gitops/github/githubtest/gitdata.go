@@ -2,7 +2,6 @@ package githubtest
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os/exec"
@@ -36,15 +35,14 @@ func (s *Server) getCommit(r *http.Request) (int, any, error) {
 	return http.StatusOK, body, err
 }
 
-func (s *Server) createCommit(r *http.Request) (int, any, error) {
-	var ask struct {
-		Message, Tree     string
-		Parents           []string
-		Author, Committer any
-	}
-	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
-		return 0, nil, err
-	}
+// commitInput is a commit to be made.
+type commitInput struct {
+	Message, Tree     string
+	Parents           []string
+	Author, Committer any
+}
+
+func (s *Server) createCommit(_ *http.Request, ask commitInput) (int, any, error) {
 	if ask.Author != nil || ask.Committer != nil {
 		return 0, nil, problem{http.StatusUnprocessableEntity, "a commit with an author of its own is not verified"}
 	}
@@ -62,11 +60,7 @@ func (s *Server) createCommit(r *http.Request) (int, any, error) {
 	return http.StatusCreated, body, nil
 }
 
-func (s *Server) createBlob(r *http.Request) (int, any, error) {
-	var ask struct{ Content, Encoding string }
-	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
-		return 0, nil, err
-	}
+func (s *Server) createBlob(_ *http.Request, ask struct{ Content, Encoding string }) (int, any, error) {
 	content := []byte(ask.Content)
 	if ask.Encoding == "base64" {
 		var err error
@@ -78,14 +72,13 @@ func (s *Server) createBlob(r *http.Request) (int, any, error) {
 	return http.StatusCreated, map[string]string{"sha": strings.TrimSpace(sha)}, err
 }
 
-func (s *Server) createTree(r *http.Request) (int, any, error) {
-	var ask struct {
-		BaseTree string `json:"base_tree"`
-		Tree     []treeEntry
-	}
-	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
-		return 0, nil, err
-	}
+// treeInput is a tree to be made of another.
+type treeInput struct {
+	BaseTree string `json:"base_tree"`
+	Tree     []treeEntry
+}
+
+func (s *Server) createTree(_ *http.Request, ask treeInput) (int, any, error) {
 	var lines strings.Builder
 	size := 0
 	for _, e := range ask.Tree {

@@ -1,7 +1,6 @@
 package githubtest
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -156,16 +155,8 @@ func (s *Server) pullJSON(p *pull) (map[string]any, error) {
 		"head": map[string]string{"ref": p.head, "sha": sha}, "base": map[string]string{"ref": p.base}}, nil
 }
 
-func (s *Server) openPull(r *http.Request) (int, any, error) {
-	if err := mayWrite(r); err != nil {
-		return 0, nil, err
-	}
-	var ask struct{ Title, Head, Base, Body string }
-	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
-		return 0, nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// openPull opens a pull request, unless there is one of the same branches.
+func (s *Server) openPull(_ *http.Request, ask struct{ Title, Head, Base, Body string }) (int, any, error) {
 	for _, p := range s.pull {
 		if p.head == ask.Head && p.base == ask.Base && !p.closed {
 			return 0, nil, problem{http.StatusUnprocessableEntity, "A pull request already exists for " + Owner + ":" + ask.Head + "."}
@@ -174,14 +165,12 @@ func (s *Server) openPull(r *http.Request) (int, any, error) {
 	p := &pull{number: len(s.pull) + 1, head: ask.Head, base: ask.Base, title: ask.Title, body: ask.Body}
 	body, err := s.pullJSON(p)
 	if err == nil {
-		s.pull, s.writes = append(s.pull, p), s.writes+1
+		s.pull = append(s.pull, p)
 	}
 	return http.StatusCreated, body, err
 }
 
 func (s *Server) listPulls(r *http.Request) (int, any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	all := []map[string]any{}
 	for _, p := range s.pull {
 		if !p.closed && r.FormValue("head") == Owner+":"+p.head && r.FormValue("base") == p.base {
@@ -195,19 +184,17 @@ func (s *Server) listPulls(r *http.Request) (int, any, error) {
 	return http.StatusOK, all, nil
 }
 
-// numbered is the pull request of a path.
-func (s *Server) numbered(r *http.Request) (*pull, error) {
+// numbered returns the element of a list that the path of a request names by its number, from 1.
+func numbered[T any](r *http.Request, list []*T) (*T, error) {
 	n, err := strconv.Atoi(r.PathValue("number"))
-	if err != nil || n < 1 || n > len(s.pull) {
+	if err != nil || n < 1 || n > len(list) {
 		return nil, problem{http.StatusNotFound, "Not Found"}
 	}
-	return s.pull[n-1], nil
+	return list[n-1], nil
 }
 
 func (s *Server) getPull(r *http.Request) (int, any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p, err := s.numbered(r)
+	p, err := numbered(r, s.pull)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -221,9 +208,7 @@ func commentJSON(c *comment) map[string]any {
 
 // listComments returns at most a hundred, even if the request wants more: docs.github.com/rest/issues/comments.
 func (s *Server) listComments(r *http.Request) (int, any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p, err := s.numbered(r)
+	p, err := numbered(r, s.pull)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -255,57 +240,58 @@ type linked struct {
 	link string
 }
 
-// bodyOf reads the body of a comment. GitHub takes 65,536 characters.
-func bodyOf(r *http.Request) (string, error) {
-	var ask struct{ Body string }
-	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
-		return "", err
-	}
+// commentInput is a comment to be written.
+type commentInput struct{ Body string }
+
+// problem returns why GitHub does not take the comment: it takes 65,536 characters.
+func (in commentInput) problem() error {
 	switch {
-	case ask.Body == "":
-		return "", problem{http.StatusUnprocessableEntity, "Validation Failed: body can't be blank"}
-	case len(ask.Body) > 65_536:
-		return "", problem{http.StatusUnprocessableEntity, "Validation Failed: body is too long (maximum is 65536 characters)"}
+	case in.Body == "":
+		return problem{http.StatusUnprocessableEntity, "Validation Failed: body can't be blank"}
+	case len(in.Body) > 65_536:
+		return problem{http.StatusUnprocessableEntity, "Validation Failed: body is too long (maximum is 65536 characters)"}
 	}
-	return ask.Body, nil
+	return nil
 }
 
-func (s *Server) createComment(r *http.Request) (int, any, error) {
-	if err := mayWrite(r); err != nil {
-		return 0, nil, err
+func (s *Server) createComment(r *http.Request, in commentInput) (int, any, error) {
+	p, err := numbered(r, s.pull)
+	if err == nil {
+		err = in.problem()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p, err := s.numbered(r)
 	if err != nil {
 		return 0, nil, err
 	}
-	body, err := bodyOf(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	c := &comment{len(s.comments) + 1, p.number, body}
-	s.comments, s.writes = append(s.comments, c), s.writes+1
+	c := &comment{len(s.comments) + 1, p.number, in.Body}
+	s.comments = append(s.comments, c)
 	return http.StatusCreated, commentJSON(c), nil
 }
 
-func (s *Server) editComment(r *http.Request) (int, any, error) {
-	if err := mayWrite(r); err != nil {
-		return 0, nil, err
+func (s *Server) editComment(r *http.Request, in commentInput) (int, any, error) {
+	c, err := numbered(r, s.comments)
+	if err == nil {
+		err = in.problem()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, err := strconv.Atoi(r.PathValue("number"))
-	if err != nil || n < 1 || n > len(s.comments) {
-		return 0, nil, problem{http.StatusNotFound, "Not Found"}
-	}
-	body, err := bodyOf(r)
 	if err != nil {
 		return 0, nil, err
 	}
-	s.comments[n-1].body = body
-	s.writes++
-	return http.StatusOK, commentJSON(s.comments[n-1]), nil
+	c.body = in.Body
+	return http.StatusOK, commentJSON(c), nil
+}
+
+// writing returns a handler for requests that write pull requests, comments or checks. It refuses
+// tokens that may not, and counts what was written.
+func (s *Server) writing(allowed func(*http.Request) error, next handler) handler {
+	return s.locked(func(r *http.Request) (int, any, error) {
+		if err := allowed(r); err != nil {
+			return 0, nil, err
+		}
+		status, body, err := next(r)
+		if err == nil {
+			s.writes++
+		}
+		return status, body, err
+	})
 }
 
 // mayWrite refuses a token that may read alone.
@@ -324,25 +310,16 @@ func mayCheck(r *http.Request) error {
 	return mayWrite(r)
 }
 
-func (s *Server) createCheck(r *http.Request) (int, any, error) {
-	if err := mayCheck(r); err != nil {
-		return 0, nil, err
-	}
-	c := &Check{}
-	if err := json.NewDecoder(r.Body).Decode(c); err != nil {
-		return 0, nil, err
-	}
+func (s *Server) createCheck(_ *http.Request, c *Check) (int, any, error) {
 	if _, err := s.git("cat-file", "-e", c.HeadSHA+"^{commit}"); err != nil {
 		return 0, nil, problem{http.StatusUnprocessableEntity, "No commit found for SHA: " + c.HeadSHA}
 	}
 	if err := tooMany(c); err != nil {
 		return 0, nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	c.ID = len(s.checks) + 1
 	c.URL = fmt.Sprintf("https://github.com/%s/%s/runs/%d", Owner, Name, c.ID)
-	s.checks, s.writes = append(s.checks, c), s.writes+1
+	s.checks = append(s.checks, c)
 	return http.StatusCreated, c, nil
 }
 
@@ -355,25 +332,14 @@ func tooMany(c *Check) error {
 }
 
 // updateCheck adds annotations to those that are there, as GitHub does.
-func (s *Server) updateCheck(r *http.Request) (int, any, error) {
-	if err := mayCheck(r); err != nil {
-		return 0, nil, err
-	}
-	update := &Check{}
-	if err := json.NewDecoder(r.Body).Decode(update); err != nil {
-		return 0, nil, err
-	}
+func (s *Server) updateCheck(r *http.Request, update *Check) (int, any, error) {
 	if err := tooMany(update); err != nil {
 		return 0, nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, err := strconv.Atoi(r.PathValue("number"))
-	if err != nil || n < 1 || n > len(s.checks) {
-		return 0, nil, problem{http.StatusNotFound, "Not Found"}
+	c, err := numbered(r, s.checks)
+	if err != nil {
+		return 0, nil, err
 	}
-	c := s.checks[n-1]
 	c.Output.Annotations = append(c.Output.Annotations, update.Output.Annotations...)
-	s.writes++
 	return http.StatusOK, c, nil
 }

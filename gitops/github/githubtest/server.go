@@ -85,28 +85,28 @@ func Serve(r gitserver.Repository, dir string, now func() time.Time) (*Server, e
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /app/installations/{id}/access_tokens", s.issue)
-	for pattern, answer := range map[string]func(*http.Request) (int, any, error){
+	for pattern, answer := range map[string]handler{
 		"GET /git/commits/{sha}":      s.getCommit,
-		"POST /git/commits":           s.createCommit,
-		"POST /git/trees":             s.createTree,
-		"POST /git/blobs":             s.createBlob,
+		"POST /git/commits":           decoded(s.createCommit),
+		"POST /git/trees":             decoded(s.createTree),
+		"POST /git/blobs":             decoded(s.createBlob),
 		"GET /git/ref/heads/{branch}": s.getRef,
 		"GET /compare/{base}":         s.compare,
 
-		"POST /pulls":                     s.openPull,
-		"GET /pulls":                      s.listPulls,
-		"GET /pulls/{number}":             s.getPull,
-		"GET /issues/{number}/comments":   s.listComments,
-		"POST /issues/{number}/comments":  s.createComment,
-		"PATCH /issues/comments/{number}": s.editComment,
-		"POST /check-runs":                s.createCheck,
-		"PATCH /check-runs/{number}":      s.updateCheck,
+		"POST /pulls":                     s.writing(mayWrite, decoded(s.openPull)),
+		"GET /pulls":                      s.locked(s.listPulls),
+		"GET /pulls/{number}":             s.locked(s.getPull),
+		"GET /issues/{number}/comments":   s.locked(s.listComments),
+		"POST /issues/{number}/comments":  s.writing(mayWrite, decoded(s.createComment)),
+		"PATCH /issues/comments/{number}": s.writing(mayWrite, decoded(s.editComment)),
+		"POST /check-runs":                s.writing(mayCheck, decoded(s.createCheck)),
+		"PATCH /check-runs/{number}":      s.writing(mayCheck, decoded(s.updateCheck)),
 	} {
 		method, path, _ := strings.Cut(pattern, " ")
 		mux.HandleFunc(method+" /repos/"+Owner+"/"+Name+path, s.renamed(s.authorized(answer)))
 		mux.HandleFunc(method+" /repositories/"+repositoryID+path, s.authorized(answer))
 	}
-	mux.HandleFunc("POST /graphql", s.authorized(s.graphQL))
+	mux.HandleFunc("POST /graphql", s.authorized(decoded(s.graphQL)))
 	s.http = httptest.NewServer(mux)
 	s.URL = s.http.URL + "/"
 	return s, nil
@@ -122,25 +122,9 @@ func (s *Server) Refuse(words string) {
 	s.refuse = words
 }
 
-// DropNext makes the server close the connection instead of answering, after
-// it has moved a branch the next time.
-func (s *Server) DropNext() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.drop = true
-}
-
-// LoseNext makes the server close the connection before it has written the next commit
-// on a branch.
-func (s *Server) LoseNext() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.dropBefore = true
-}
-
-// AfterNext lets others act when the next commit should be made on a branch, and loses the
-// answer. Whether it was made is for made to say.
-func (s *Server) AfterNext(made bool, op func()) {
+// LoseNext makes the server close the connection instead of answering when the next commit should
+// be made on a branch. made says whether it is made. op is called before; nil: nothing is.
+func (s *Server) LoseNext(made bool, op func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.after, s.drop, s.dropBefore = op, made, !made
@@ -210,7 +194,30 @@ func reply(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-func (s *Server) authorized(answer func(*http.Request) (int, any, error)) http.HandlerFunc {
+// handler returns the status and the body of the response to a request, or a [problem].
+type handler func(*http.Request) (status int, body any, err error)
+
+// decoded returns a handler that passes on the body of a request, which is JSON.
+func decoded[T any](next func(*http.Request, T) (int, any, error)) handler {
+	return func(r *http.Request) (int, any, error) {
+		var body T
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			return 0, nil, err
+		}
+		return next(r, body)
+	}
+}
+
+// locked returns a handler that uses what s.mu guards.
+func (s *Server) locked(next handler) handler {
+	return func(r *http.Request) (int, any, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return next(r)
+	}
+}
+
+func (s *Server) authorized(answer handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !s.Valid(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")) {
 			reply(w, http.StatusUnauthorized, map[string]string{"message": "Bad credentials"})
