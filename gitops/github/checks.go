@@ -60,22 +60,19 @@ func (p *Pulls) Check(ctx context.Context, commit string, c Check) (url string, 
 		}
 		return o
 	}
-	var made *github.CheckRun
 	status := "completed"
-	err = p.do(ctx, func() (response *github.Response, err error) {
-		made, response, err = p.client.Checks.CreateCheckRun(ctx, p.Owner, p.Name, github.CreateCheckRunOptions{
+	made, err := do(ctx, p, func() (*github.CheckRun, *github.Response, error) {
+		return p.client.Checks.CreateCheckRun(ctx, p.Owner, p.Name, github.CreateCheckRunOptions{
 			Name: c.Name, HeadSHA: commit, Status: &status, Conclusion: &conclusion, Output: output(0),
 		})
-		return response, err
 	})
 	var said *github.ErrorResponse
 	if errors.As(err, &said) && (said.Response.StatusCode == http.StatusForbidden || said.Response.StatusCode == http.StatusNotFound) {
 		return "", fmt.Errorf("%w (%w)", ErrNoChecks, err)
 	}
 	for from := maxAnnotations; err == nil && from < len(c.Annotations); from += maxAnnotations {
-		err = p.do(ctx, func() (*github.Response, error) {
-			_, response, err := p.client.Checks.UpdateCheckRun(ctx, p.Owner, p.Name, made.GetID(), github.UpdateCheckRunOptions{Name: c.Name, Output: output(from)})
-			return response, err
+		_, err = do(ctx, p, func() (*github.CheckRun, *github.Response, error) {
+			return p.client.Checks.UpdateCheckRun(ctx, p.Owner, p.Name, made.GetID(), github.UpdateCheckRunOptions{Name: c.Name, Output: output(from)})
 		})
 	}
 	if err != nil {

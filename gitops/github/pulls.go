@@ -53,21 +53,21 @@ const (
 
 // do makes a request, and again after a limit that is over soon. What a request makes
 // is not made by one that was refused for a limit.
-func (p *Pulls) do(ctx context.Context, request func() (*github.Response, error)) error {
+func do[T any](ctx context.Context, p *Pulls, request func() (T, *github.Response, error)) (T, error) {
 	for waits := 0; ; waits++ {
-		response, err := request()
+		result, response, err := request()
 		if err == nil {
-			return nil
+			return result, nil
 		}
 		wait, limited := p.limit(response, err)
 		if !limited || waits == maxWaits {
-			return explain(err)
+			return result, explain(err)
 		}
 		if wait > longestWait {
-			return fmt.Errorf("GitHub asks to wait until %s: %w", p.Now().Add(wait).UTC().Format(time.RFC3339), explain(err))
+			return result, fmt.Errorf("GitHub asks to wait until %s: %w", p.Now().Add(wait).UTC().Format(time.RFC3339), explain(err))
 		}
 		if err := p.Sleep(ctx, wait); err != nil {
-			return err
+			return result, err
 		}
 	}
 }
@@ -107,10 +107,8 @@ type Pull struct {
 
 // Get reads a pull request.
 func (p *Pulls) Get(ctx context.Context, number int) (Pull, error) {
-	var got *github.PullRequest
-	err := p.do(ctx, func() (response *github.Response, err error) {
-		got, response, err = p.client.PullRequests.Get(ctx, p.Owner, p.Name, number)
-		return response, err
+	got, err := do(ctx, p, func() (*github.PullRequest, *github.Response, error) {
+		return p.client.PullRequests.Get(ctx, p.Owner, p.Name, number)
 	})
 	if err != nil {
 		return Pull{}, fmt.Errorf("reading pull request %d: %w", number, err)
@@ -121,26 +119,21 @@ func (p *Pulls) Get(ctx context.Context, number int) (Pull, error) {
 // Open opens a pull request from one branch of the repository into another. If one
 // exists already, Open returns that.
 func (p *Pulls) Open(ctx context.Context, head, base, title, body string) (Pull, error) {
-	var made *github.PullRequest
-	err := p.do(ctx, func() (response *github.Response, err error) {
-		made, response, err = p.client.PullRequests.Create(ctx, p.Owner, p.Name, &github.NewPullRequest{Title: &title, Head: &head, Base: &base, Body: &body})
-		return response, err
+	pull, err := do(ctx, p, func() (*github.PullRequest, *github.Response, error) {
+		return p.client.PullRequests.Create(ctx, p.Owner, p.Name, &github.NewPullRequest{Title: &title, Head: &head, Base: &base, Body: &body})
 	})
-	if err == nil {
-		return Pull{Number: made.GetNumber(), URL: made.GetHTMLURL(), Base: base, Head: made.GetHead().GetSHA(), Open: true}, nil
+	if err != nil && strings.Contains(err.Error(), "already exists") {
+		found, listErr := do(ctx, p, func() ([]*github.PullRequest, *github.Response, error) {
+			return p.client.PullRequests.List(ctx, p.Owner, p.Name, &github.PullRequestListOptions{Head: p.Owner + ":" + head, Base: base})
+		})
+		if listErr == nil && len(found) > 0 {
+			pull, err = found[0], nil
+		}
 	}
-	if !strings.Contains(err.Error(), "already exists") {
+	if err != nil {
 		return Pull{}, fmt.Errorf("opening a pull request for %s: %w", head, err)
 	}
-	var found []*github.PullRequest
-	listErr := p.do(ctx, func() (response *github.Response, err error) {
-		found, response, err = p.client.PullRequests.List(ctx, p.Owner, p.Name, &github.PullRequestListOptions{Head: p.Owner + ":" + head, Base: base})
-		return response, err
-	})
-	if listErr != nil || len(found) == 0 {
-		return Pull{}, fmt.Errorf("opening a pull request for %s: %w", head, err)
-	}
-	return Pull{Number: found[0].GetNumber(), URL: found[0].GetHTMLURL(), Base: base, Head: found[0].GetHead().GetSHA(), Open: true}, nil
+	return Pull{Number: pull.GetNumber(), URL: pull.GetHTMLURL(), Base: base, Head: pull.GetHead().GetSHA(), Open: true}, nil
 }
 
 // ErrReadOnly says that the token may read and not write, as that of a workflow for a
@@ -173,14 +166,11 @@ func (p *Pulls) Comment(ctx context.Context, number int, marker, text string) (u
 	if old != nil && strings.TrimRight(strings.ReplaceAll(old.GetBody(), "\r\n", "\n"), "\n") == strings.TrimRight(body, "\n") {
 		return old.GetHTMLURL(), false, nil
 	}
-	var made *github.IssueComment
-	err = p.do(ctx, func() (response *github.Response, err error) {
+	made, err := do(ctx, p, func() (*github.IssueComment, *github.Response, error) {
 		if old == nil {
-			made, response, err = p.client.Issues.CreateComment(ctx, p.Owner, p.Name, number, &github.IssueComment{Body: &body})
-		} else {
-			made, response, err = p.client.Issues.EditComment(ctx, p.Owner, p.Name, old.GetID(), &github.IssueComment{Body: &body})
+			return p.client.Issues.CreateComment(ctx, p.Owner, p.Name, number, &github.IssueComment{Body: &body})
 		}
-		return response, err
+		return p.client.Issues.EditComment(ctx, p.Owner, p.Name, old.GetID(), &github.IssueComment{Body: &body})
 	})
 	if readOnly(err) {
 		err = fmt.Errorf("%w (%w)", ErrReadOnly, err)
@@ -195,14 +185,12 @@ func (p *Pulls) Comment(ctx context.Context, number int, marker, text string) (u
 func (p *Pulls) comment(ctx context.Context, number int, marker string) (*github.IssueComment, error) {
 	options := &github.IssueListCommentsOptions{ListOptions: github.ListOptions{PerPage: 100}}
 	for {
-		var page []*github.IssueComment
-		var next int
-		err := p.do(ctx, func() (response *github.Response, err error) {
-			page, response, err = p.client.Issues.ListComments(ctx, p.Owner, p.Name, number, options)
-			if response != nil {
-				next = response.NextPage
+		page, err := do(ctx, p, func() ([]*github.IssueComment, *github.Response, error) {
+			page, response, err := p.client.Issues.ListComments(ctx, p.Owner, p.Name, number, options)
+			if err == nil {
+				options.Page = response.NextPage
 			}
-			return response, err
+			return page, response, err
 		})
 		if err != nil {
 			return nil, err
@@ -212,9 +200,8 @@ func (p *Pulls) comment(ctx context.Context, number int, marker string) (*github
 				return c, nil
 			}
 		}
-		if next == 0 {
+		if options.Page == 0 {
 			return nil, nil
 		}
-		options.Page = next
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"iter"
 	"log/slog"
 	"net/http"
 	"time"
@@ -42,14 +41,9 @@ type Config struct {
 
 // Reader is a branch that is read over git.
 type Reader interface {
+	branch.History
 	// Head returns the branch's head and its tree.
 	Head(ctx context.Context) (branch.Head, error)
-	// Commits yields the commit from and those before it, the newest first.
-	Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error]
-	// File returns a file as it was at a past commit.
-	File(ctx context.Context, commit, name string) ([]byte, error)
-	// Edits says what commits have changed against their first parents.
-	Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Selection) ([]branch.Edits, error)
 	// Past returns the files as they were at a past commit; those in dirs will be read.
 	Past(ctx context.Context, commit string, dirs []string) (branch.Head, error)
 }
@@ -59,6 +53,8 @@ type Reader interface {
 // a repeated commit has another identifier, and why [branch.Draft.At] is not
 // that of the commit: the instant of a decision is in its trailers.
 type Writer struct {
+	// Reader reads the branch, over git.
+	Reader
 	config Config
 	client *github.Client
 	// head and root are the last commit written here and its tree, which
@@ -88,26 +84,7 @@ func NewWriter(c Config) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Writer{config: c, client: client, pace: pace{now: c.Now}}, nil
-}
-
-// Head returns the branch's head and its files, read over git.
-func (w *Writer) Head(ctx context.Context) (branch.Head, error) { return w.config.Repository.Head(ctx) }
-
-// Commits yields the commit from and those before it, the newest first, read
-// over git.
-func (w *Writer) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
-	return w.config.Repository.Commits(ctx, from, limit)
-}
-
-// File returns a file as it was at a past commit, read over git.
-func (w *Writer) File(ctx context.Context, commit, name string) ([]byte, error) {
-	return w.config.Repository.File(ctx, commit, name)
-}
-
-// Edits says what commits have changed against their first parents, read over git.
-func (w *Writer) Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Selection) ([]branch.Edits, error) {
-	return w.config.Repository.Edits(ctx, commits, trees, look)
+	return &Writer{Reader: c.Repository, config: c, client: client, pace: pace{now: c.Now}}, nil
 }
 
 // Writable returns an error if the App is known not to be able to write files at all.
@@ -150,7 +127,7 @@ func (w *Writer) landed(ctx context.Context, commit string) (branch.Head, error)
 	if err != nil || head.Commit == commit {
 		return head, err
 	}
-	return w.config.Repository.Past(ctx, commit, nil)
+	return w.Past(ctx, commit, nil)
 }
 
 // noteSigned tells the log, once, that GitHub does not sign what is made here, as the
