@@ -62,8 +62,8 @@ func TestErrorsSayWhatToDoWithMuster(t *testing.T) {
 		"no address":         {gitops.Config{}, []string{"address is missing", "--repo"}},
 		"no ssh key":         {gitops.Config{URL: "ssh://git@example.com/x"}, []string{"private key", "--ssh-key-file"}},
 		"no known hosts":     {gitops.Config{URL: "ssh://git@example.com/x", Credentials: remote.Credentials{SSHKeyFile: "key"}}, []string{"host keys", "--ssh-known-hosts-file"}},
-		"overlays elsewhere": {gitops.Config{URL: "/x", Overlays: "../x"}, []string{"the overlays directory", "inside the repository"}},
-		"overlays at root":   {gitops.Config{URL: "/x", Overlays: "/x"}, []string{"the overlays directory"}},
+		"overlays elsewhere": {gitops.Config{URL: "/x", ReadAhead: "../x"}, []string{"the overlays directory", "inside the repository"}},
+		"overlays at root":   {gitops.Config{URL: "/x", ReadAhead: "/x"}, []string{"the overlays directory"}},
 		"no password":        {gitops.Config{URL: f.URL()}, []string{filepath.Base(f.Dir), "(401)", "--git-password-file", "MUSTER_GIT_PASSWORD", "GitHub App"}},
 		"empty":              {gitops.Config{URL: empty.Dir}, []string{"the repository is empty", `branch "main"`, "muster init"}},
 	} {

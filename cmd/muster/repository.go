@@ -130,7 +130,7 @@ func (s *gitSettings) repository(log *slog.Logger, app *github.App, sign git.Sig
 		log.Warn(unused)
 	}
 	repository, err := gitops.New(gitops.Config{
-		URL: read, PushURL: push, Branch: s.branch, Overlays: s.overlays,
+		URL: read, PushURL: push, Branch: s.branch, ReadAhead: s.overlays,
 		AuthorName: s.authorName, AuthorEmail: s.authorEmail, Sign: sign, Log: log, TempDir: os.TempDir(),
 		Credentials: credentials,
 	})

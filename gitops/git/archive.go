@@ -111,7 +111,7 @@ func (a *Archive) Tree(ctx context.Context, commit string) (fs.FS, error) {
 	defer a.branch.mu.Unlock()
 	root, err := a.root(ctx, commit)
 	if err != nil {
-		return nil, a.branch.fail("reading an earlier commit of", err)
+		return nil, a.branch.describe("reading an earlier commit of", err)
 	}
 	return &treeFS{branch: a.branch, store: a.store, ctx: ctx, root: root}, nil
 }
@@ -168,7 +168,7 @@ func (a *Archive) Ahead(ctx context.Context, commits []string, dirs []string) er
 	a.branch.mu.Lock()
 	defer a.branch.mu.Unlock()
 	if err := a.ahead(ctx, commits, dirs); err != nil {
-		return a.branch.fail("reading earlier commits of", err)
+		return a.branch.describe("reading earlier commits of", err)
 	}
 	return nil
 }
@@ -302,15 +302,15 @@ func (a *Archive) Differences(ctx context.Context, before, after, top string) ([
 	defer a.branch.mu.Unlock()
 	from, err := a.root(ctx, before)
 	if err != nil {
-		return nil, a.branch.fail("reading an earlier commit of", err)
+		return nil, a.branch.describe("reading an earlier commit of", err)
 	}
 	to, err := a.root(ctx, after)
 	if err != nil {
-		return nil, a.branch.fail("reading an earlier commit of", err)
+		return nil, a.branch.describe("reading an earlier commit of", err)
 	}
 	d := differing{ctx: ctx, store: a.store, top: top}
 	if err := d.compare("", from, to, 0); err != nil {
-		return nil, a.branch.fail("comparing earlier commits of", err)
+		return nil, a.branch.describe("comparing earlier commits of", err)
 	}
 	slices.SortFunc(d.all, func(a, b branch.Difference) int { return strings.Compare(a.Path, b.Path) })
 	return d.all, nil

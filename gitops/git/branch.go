@@ -34,6 +34,7 @@ import (
 type Branch struct {
 	name   string
 	author author
+	remedy func(error) error
 
 	mu     sync.Mutex // locked while the fields below are used
 	server *remote.Connection
@@ -66,6 +67,7 @@ func New(c Config) (*Branch, error) {
 	return &Branch{
 		name:   c.Branch,
 		author: author{name: c.AuthorName, email: c.AuthorEmail, sign: c.Sign},
+		remedy: c.Remedy,
 		server: server,
 		taker:  taker,
 		store:  &store{server: server, readFirst: c.ReadFirst, objects: newObjects(c.ReadAhead)},
@@ -177,7 +179,10 @@ func (b *Branch) reset() {
 }
 
 // fail is how every error leaves a Branch.
-func (b *Branch) fail(doing string, err error) error {
+func (b *Branch) fail(doing string, err error) error { return b.remedy(b.describe(doing, err)) }
+
+// describe is how every error leaves a tree or an [Archive].
+func (b *Branch) describe(doing string, err error) error {
 	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
 		err = fmt.Errorf("%w: push a first commit to branch %q", remote.ErrEmpty, b.name)
 	}
@@ -185,7 +190,7 @@ func (b *Branch) fail(doing string, err error) error {
 }
 
 // failPush is how an error of a push leaves a Branch.
-func (b *Branch) failPush(err error) error { return b.taker.Fail("pushing to", err) }
+func (b *Branch) failPush(err error) error { return b.remedy(b.taker.Fail("pushing to", err)) }
 
 // Config selects the branch and its repository, and the author. URL and
 // Branch are required, and to push also AuthorName and AuthorEmail.
@@ -211,6 +216,8 @@ type Config struct {
 	Credentials remote.Credentials
 	// Sign makes the signature of a commit; nil leaves commits unsigned.
 	Sign Signer
+	// Remedy adds to an error of the [Branch] what its user can do about it; nil adds nothing.
+	Remedy func(error) error
 	// Timeout bounds each exchange with the server; zero means two minutes.
 	Timeout time.Duration
 	// TempDir is a directory in which what the server sends is kept while it is in use,
@@ -236,6 +243,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Remedy == nil {
+		c.Remedy = func(err error) error { return err }
 	}
 	for _, dir := range append([]string{c.ReadAhead}, c.ReadFirst...) {
 		if dir == "" {

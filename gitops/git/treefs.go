@@ -154,7 +154,7 @@ func (f *treeFS) ReadFile(name string) ([]byte, error) {
 	}
 	content, err := f.content(name, e.hash)
 	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: f.branch.fail("reading", err)}
+		return nil, &fs.PathError{Op: "read", Path: name, Err: f.branch.describe("reading", err)}
 	}
 	return slices.Clone(content), nil
 }
@@ -267,7 +267,7 @@ func (f *treeFS) dir(name string, h plumbing.Hash) (*tree, error) {
 	f.store.visit(name)
 	t, err := f.store.tree(f.ctx, h)
 	if err != nil {
-		return nil, f.branch.fail("reading", err)
+		return nil, f.branch.describe("reading", err)
 	}
 	return t, nil
 }
