@@ -12,14 +12,8 @@ import (
 // does: after a lost answer, on a branch that was set back, and where GitHub refuses.
 func TestChain(t *testing.T) {
 	t.Parallel()
-	r, c := seeded(t), newClock()
-	s := serve(t, r, c)
-	w := writer(t, r, s, app(s, c))
+	r, _, s, w, first := opened(t)
 	two := func(a, b string) []branch.Draft { return append(commit(a, []byte(a)), commit(b, []byte(b))...) }
-	first, err := w.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	s.LoseNext(true, nil)
 	tip, err := w.Push(t.Context(), first, two("a", "b"))
 	if err != nil {

@@ -53,17 +53,38 @@ func app(s *githubtest.Server, c *clock) *github.App {
 	return &github.App{ID: s.AppID, Installation: s.Installation, PrivateKeyFile: s.KeyFile, API: s.URL, Now: c.Now}
 }
 
+// writer returns a writer that reads the repository from disk.
 func writer(t *testing.T, r gitserver.Repository, s *githubtest.Server, a *github.App) *github.Writer {
 	t.Helper()
 	repository, err := gitops.New(gitops.Config{URL: r.Dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := github.NewWriter(github.Config{Repository: repository, Owner: githubtest.Owner, Name: githubtest.Name, API: s.URL, Token: a.Token, Now: a.Now})
+	return writerOf(t, github.Config{Repository: repository, API: s.URL, Token: a.Token, Now: a.Now})
+}
+
+// writerOf returns a writer of the repository of a [githubtest.Server].
+func writerOf(t *testing.T, c github.Config) *github.Writer {
+	t.Helper()
+	c.Owner, c.Name = githubtest.Owner, githubtest.Name
+	w, err := github.NewWriter(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// opened returns a seeded repository, behind GitHub's API, a writer and what it has read.
+func opened(t *testing.T) (r gitserver.Repository, c *clock, s *githubtest.Server, w *github.Writer, head branch.Head) {
+	t.Helper()
+	r, c = seeded(t), newClock()
+	s = serve(t, r, c)
+	w = writer(t, r, s, app(s, c))
+	head, err := w.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, c, s, w, head
 }
 
 func TestWriter(t *testing.T) {
@@ -102,37 +123,14 @@ func commit(name string, content []byte) []branch.Draft {
 
 func TestAnswerLostAfterTheBranchMoved(t *testing.T) {
 	t.Parallel()
-	r, c := seeded(t), newClock()
-	s := serve(t, r, c)
-	w := writer(t, r, s, app(s, c))
-	tip, err := w.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, _, s, w, tip := opened(t)
 	s.LoseNext(true, nil)
-	tip, err = w.Push(t.Context(), tip, commit("a", []byte("a")))
+	tip, err := w.Push(t.Context(), tip, commit("a", []byte("a")))
 	if err != nil {
 		t.Fatalf("the branch has moved, but: %v", err)
 	}
 	if head, _ := r.Head(); head != tip.Commit {
 		t.Errorf("the branch is at %s, Push returned %s", head, tip.Commit)
-	}
-}
-
-func TestContentThatIsNotText(t *testing.T) {
-	t.Parallel()
-	r, c := seeded(t), newClock()
-	s := serve(t, r, c)
-	w := writer(t, r, s, app(s, c))
-	head, err := w.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Push(t.Context(), head, commit("raw", []byte("\xff\x00\xfe"))); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := r.ReadFile("overlays/raw"); err != nil || string(got) != "\xff\x00\xfe" {
-		t.Errorf("content = %q, %v", got, err)
 	}
 }
 

@@ -24,13 +24,7 @@ import (
 // the branch meanwhile.
 func TestBranchThatIsSetBack(t *testing.T) {
 	t.Parallel()
-	r, c := seeded(t), newClock()
-	s := serve(t, r, c)
-	w := writer(t, r, s, app(s, c))
-	first, err := w.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, _, _, w, first := opened(t)
 	head, err := w.Push(t.Context(), first, commit("a", []byte("a")))
 	if err != nil {
 		t.Fatal(err)
@@ -70,15 +64,9 @@ func TestLimitsOfGitHub(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, c := seeded(t), newClock()
-			s := serve(t, r, c)
-			w := writer(t, r, s, app(s, c))
-			head, err := w.Head(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			_, _, s, w, head := opened(t)
 			s.LimitNext(test.limit)
-			_, err = w.Push(t.Context(), head, commit("a", []byte("a")))
+			_, err := w.Push(t.Context(), head, commit("a", []byte("a")))
 			var wait interface{ RetryAfter() time.Duration }
 			var refused *branch.Refused
 			if !errors.As(err, &wait) || wait.RetryAfter() != test.want || errors.As(err, &refused) {
@@ -95,16 +83,10 @@ func TestLimitsOfGitHub(t *testing.T) {
 // looked for then.
 func TestLimitInGraphQL(t *testing.T) {
 	t.Parallel()
-	r, c := seeded(t), newClock()
-	s := serve(t, r, c)
-	w := writer(t, r, s, app(s, c))
-	head, err := w.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, _, s, w, head := opened(t)
 	// docs.github.com/graphql, "Rate limits and query limits for the GraphQL API".
 	s.Refuse("API rate limit exceeded for installation ID 42.")
-	_, err = w.Push(t.Context(), head, commit("a", []byte("a")))
+	_, err := w.Push(t.Context(), head, commit("a", []byte("a")))
 	var wait interface{ RetryAfter() time.Duration }
 	if !errors.As(err, &wait) || wait.RetryAfter() != time.Minute {
 		t.Errorf("%v, want to wait a minute", err)
@@ -119,10 +101,7 @@ func TestRevokedToken(t *testing.T) {
 	s := serve(t, r, c)
 	a := app(s, c)
 	repository := overGit(t, r, s, a)
-	w, err := github.NewWriter(github.Config{Repository: repository, Owner: githubtest.Owner, Name: githubtest.Name, API: s.URL, Now: c.Now, Token: a.Token, Refused: a.Refused})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := writerOf(t, github.Config{Repository: repository, API: s.URL, Now: c.Now, Token: a.Token, Refused: a.Refused})
 	head, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -172,13 +151,7 @@ func overGit(t *testing.T, r gitserver.Repository, s *githubtest.Server, a *gith
 // is now.
 func TestRenamedRepository(t *testing.T) {
 	t.Parallel()
-	r, c := seeded(t), newClock()
-	s := serve(t, r, c)
-	w := writer(t, r, s, app(s, c))
-	head, err := w.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, _, s, w, head := opened(t)
 	s.Rename()
 	if _, err := w.Push(t.Context(), head, commit("a", []byte("a"))); err != nil {
 		t.Fatal(err)
@@ -204,10 +177,7 @@ func TestMovedToAnotherHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := github.NewWriter(github.Config{Repository: repository, Owner: githubtest.Owner, Name: githubtest.Name, API: here.URL, Now: c.Now, Token: app(s, c).Token})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := writerOf(t, github.Config{Repository: repository, API: here.URL, Now: c.Now, Token: app(s, c).Token})
 	head, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -225,11 +195,8 @@ func TestMayWrite(t *testing.T) {
 	for contents, want := range map[string]string{"write": "", "read": "may not write (permission contents: read)", "none": "may not write (permission contents: none)"} {
 		s.Permit(contents)
 		a := app(s, c)
-		w, err := github.NewWriter(github.Config{Repository: overGit(t, r, s, a), Owner: githubtest.Owner, Name: githubtest.Name, API: s.URL, Now: c.Now, Token: a.Token, MayWrite: a.MayWrite})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = w.Writable(t.Context())
+		w := writerOf(t, github.Config{Repository: overGit(t, r, s, a), API: s.URL, Now: c.Now, Token: a.Token, MayWrite: a.MayWrite})
+		err := w.Writable(t.Context())
 		if want == "" && !errors.Is(err, branch.ErrUnproven) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("an App that may %s: %v", contents, err)
 		}
@@ -253,10 +220,7 @@ func TestUnsignedCommitsAreSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := github.NewWriter(github.Config{Repository: repository, Owner: githubtest.Owner, Name: githubtest.Name, API: s.URL, Now: c.Now, Token: a.Token, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := writerOf(t, github.Config{Repository: repository, API: s.URL, Now: c.Now, Token: a.Token, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	head, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)

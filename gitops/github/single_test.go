@@ -59,7 +59,7 @@ func TestWhichWay(t *testing.T) {
 	}{
 		"an act":                     {one("a: dispatch 1\n\nwhy\n\nOperation: dispatch\n", file("a", "a"), file("default/scaling.yaml", "y")), single},
 		"a removal":                  {one("a\n", branch.Change{Path: "overlays/default/scaling.yaml"}), single},
-		"what is no text":            {one("a\n", file("a", "\xff\x00")), single},
+		"what is no text":            {one("a\n", file("a", "\xff\x00\xfe")), single},
 		"a message without newline":  {one("a", file("a", "a")), single},
 		"an executable file removed": {one("a\n", branch.Change{Path: "overlays/run"}), single},
 		"150 files":                  {one("a\n", many(150)...), single},
@@ -117,17 +117,12 @@ func TestWhichWay(t *testing.T) {
 // GitHub's.
 func TestMessageIsReadBack(t *testing.T) {
 	t.Parallel()
-	r, c := seeded(t), newClock()
-	s := serve(t, r, c)
-	w := writer(t, r, s, app(s, c))
-	head, err := w.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, c, _, w, head := opened(t)
 	at := c.Now()
 	message := "default: dispatch 2 agents\n\n2 jobs are pending.\n\nOverlay: overlays/default\nObservation: {\"version\":2}\nCI: [skip ci]\n"
 	c.advance(time.Minute)
-	if head, err = w.Push(t.Context(), head, []branch.Draft{{Message: message, At: at, Changes: []branch.Change{file("a", "a")}}}); err != nil {
+	head, err := w.Push(t.Context(), head, []branch.Draft{{Message: message, At: at, Changes: []branch.Change{file("a", "a")}}})
+	if err != nil {
 		t.Fatal(err)
 	}
 	for commit, err := range w.Commits(t.Context(), head.Commit, branch.Limit{Commits: 1}) {
@@ -181,15 +176,9 @@ func TestLargeActIsCut(t *testing.T) {
 // refusal, and nothing is in the branch.
 func TestAnswerLostBeforeTheCommit(t *testing.T) {
 	t.Parallel()
-	r, c := seeded(t), newClock()
-	s := serve(t, r, c)
-	w := writer(t, r, s, app(s, c))
-	tip, err := w.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, _, s, w, tip := opened(t)
 	s.LoseNext(false, nil)
-	_, err = w.Push(t.Context(), tip, commit("a", []byte("a")))
+	_, err := w.Push(t.Context(), tip, commit("a", []byte("a")))
 	var refused *branch.Refused
 	if err == nil || errors.Is(err, branch.ErrMoved) || errors.As(err, &refused) {
 		t.Errorf("Push: %v", err)
@@ -209,13 +198,7 @@ func TestAnswerLostAndBuiltOn(t *testing.T) {
 	for name, mine := range map[string]bool{"ours": true, "another's": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, c := seeded(t), newClock()
-			s := serve(t, r, c)
-			w := writer(t, r, s, app(s, c))
-			head, err := w.Head(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			r, c, s, w, head := opened(t)
 			s.LoseNext(mine, func() {
 				if _, err := r.Commit("theirs", c.Now(), file("theirs", "x")); err != nil {
 					t.Error(err)
@@ -242,14 +225,9 @@ func TestAnswerLostAndBuiltOn(t *testing.T) {
 // after it is slow.
 func TestLimitOfACommit(t *testing.T) {
 	t.Parallel()
-	r, c := seeded(t), newClock()
-	s := serve(t, r, c)
-	w := writer(t, r, s, app(s, c))
-	head, err := w.Head(t.Context())
+	_, c, s, w, head := opened(t)
+	head, err := w.Push(t.Context(), head, commit("a", []byte("a")))
 	if err != nil {
-		t.Fatal(err)
-	}
-	if head, err = w.Push(t.Context(), head, commit("a", []byte("a"))); err != nil {
 		t.Fatal(err)
 	}
 	s.LimitNext(githubtest.Limit{Status: http.StatusForbidden, Header: map[string]string{"Retry-After": "61"}, Words: "You have exceeded a secondary rate limit"})
