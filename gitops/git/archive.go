@@ -1,11 +1,11 @@
 package git
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -205,13 +205,10 @@ func (a *Archive) ahead(ctx context.Context, commits []string, dirs []string) er
 // aheadLevel fetches trees, and the requested files in them. It returns the
 // trees below that are wanted.
 func (a *Archive) aheadLevel(ctx context.Context, level map[plumbing.Hash]string, dirs []string, seen map[plumbing.Hash]bool) (map[plumbing.Hash]string, error) {
-	var trees, files []plumbing.Hash
-	for h := range level {
-		trees = append(trees, h)
-	}
-	if _, err := a.store.fetchPast(ctx, trees); err != nil {
+	if _, err := a.store.fetchPast(ctx, slices.Collect(maps.Keys(level))); err != nil {
 		return nil, err
 	}
+	var files []plumbing.Hash
 	next := map[plumbing.Hash]string{}
 	for h, dir := range level {
 		t, here := a.store.trees[h]
@@ -249,8 +246,9 @@ func (s *store) fetchPast(ctx context.Context, hashes []plumbing.Hash) (map[plum
 		}
 	}
 	for some := range slices.Chunk(missing, maxWants) {
-		const besides = 100 // objects that a server may send unasked
-		answer, err := s.server.Fetch(ctx, nil, remote.Request{Wants: some, Filter: remote.Exact, Depth: 1, Max: uint32(len(some)) + besides})
+		q := byName(some)
+		q.Depth = 1
+		answer, err := s.server.Fetch(ctx, nil, q)
 		if errors.Is(err, remote.ErrTooMany) && len(hashes) == 1 {
 			return nil, err
 		}
@@ -264,9 +262,7 @@ func (s *store) fetchPast(ctx context.Context, hashes []plumbing.Hash) (map[plum
 		if err != nil {
 			return nil, err
 		}
-		for h, raw := range commits {
-			all[h] = raw
-		}
+		maps.Copy(all, commits)
 	}
 	return all, nil
 }
@@ -339,46 +335,35 @@ func (d *differing) compare(dir string, before, after plumbing.Hash, depth int) 
 			return fmt.Errorf("%w: the names in directory %q are not in order", branch.ErrMalformed, dir)
 		}
 	}
-	for i := range from.len() {
-		e, now := from.at(i), entry{}
-		if at, there := to.find(e.name, from.isDir(i)); there {
-			now = to.at(at)
-		}
-		if err := d.entry(dir, e, now, from.isDir(i), depth); err != nil {
+	for p := range pairs(from, to) {
+		if err := d.pair(dir, p, depth); err != nil {
 			return err
-		}
-	}
-	for i := range to.len() {
-		if _, there := from.find(string(to.name(i)), to.isDir(i)); !there {
-			if err := d.entry(dir, entry{}, to.at(i), to.isDir(i), depth); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
-// entry compares one name, which is a directory in both, or in neither.
-func (d *differing) entry(dir string, before, after entry, isDir bool, depth int) error {
-	name := cmp.Or(before.name, after.name)
+// pair compares one name of a directory.
+func (d *differing) pair(dir string, p pair, depth int) error {
+	name := p.name
 	if !isName(name) {
 		name = strconv.Quote(name)
 	}
 	name = join(dir, name)
 	inside := d.top == "" || below(name, d.top)
 	switch {
-	case before.hash == after.hash && before.mode == after.mode, !inside && !(isDir && below(d.top, name)), len(d.all) >= maxDifferences:
+	case p.before.hash == p.after.hash && p.before.mode == p.after.mode, !inside && !(p.dir && below(d.top, name)), len(d.all) >= maxDifferences:
 		return nil
-	case isDir && depth < deepestDifference:
-		return d.compare(name, before.hash, after.hash, depth+1)
+	case p.dir && depth < deepestDifference:
+		return d.compare(name, p.before.hash, p.after.hash, depth+1)
 	}
-	d.all = append(d.all, branch.Difference{Path: name, Before: blob(before), After: blob(after)})
+	d.all = append(d.all, branch.Difference{Path: name, Before: blob(p.before), After: blob(p.after)})
 	return nil
 }
 
 func (d *differing) tree(h plumbing.Hash) (*tree, error) {
 	if h.IsZero() {
-		return parseTree(nil)
+		return &tree{}, nil
 	}
 	return d.store.tree(d.ctx, h)
 }

@@ -64,16 +64,12 @@ func rootOf(commit []byte) (plumbing.Hash, error) {
 	return plumbing.NewHash(string(commit[len(line):][:size])), nil
 }
 
-// parentOf returns the first parent of a raw commit; false: it has none.
-func parentOf(commit []byte) (plumbing.Hash, bool) {
-	const line = "\nparent "
-	size := hex.EncodedLen(hashSize)
-	header, _, _ := bytes.Cut(commit, []byte("\n\n"))
-	at := bytes.Index(header, []byte(line))
-	if at < 0 || at+len(line)+size > len(header) {
-		return plumbing.ZeroHash, false
+// parentOf returns the first parent of a raw commit; zero: it has none.
+func parentOf(commit []byte) plumbing.Hash {
+	if parents := parentsOf(commit); len(parents) > 0 {
+		return parents[0]
 	}
-	return plumbing.NewHash(string(header[at+len(line):][:size])), true
+	return plumbing.ZeroHash
 }
 
 // parseCommit reads the identifier of a commit.
@@ -84,18 +80,12 @@ func parseCommit(id string) (plumbing.Hash, error) {
 	return plumbing.NewHash(id), nil
 }
 
-// pastCommit is a commit of the history.
-type pastCommit struct {
-	branch.Commit
-	parents []plumbing.Hash
-}
-
 // readCommit reads a raw commit. What it does not say, or not as git does, is
 // left empty: a history has what other programs have ever written.
-func readCommit(id plumbing.Hash, raw []byte) *pastCommit {
+func readCommit(id plumbing.Hash, raw []byte) branch.Commit {
 	header, message, _ := bytes.Cut(raw, []byte("\n\n"))
-	c := &pastCommit{Commit: branch.Commit{ID: id.String(), Message: string(message)}, parents: parentsOf(raw)}
-	for _, h := range c.parents {
+	c := branch.Commit{ID: id.String(), Message: string(message)}
+	for _, h := range parentsOf(raw) {
 		c.Parents = append(c.Parents, h.String())
 	}
 	if root, err := rootOf(raw); err == nil {

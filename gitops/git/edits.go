@@ -53,11 +53,8 @@ func (b *Branch) edits(ctx context.Context, commits []branch.Commit, trees map[s
 	}
 	if b.server.Caps != nil {
 		b.store.chooseMode()
-	}
-	if b.server.Caps == nil {
-		if err := b.refresh(ctx); err != nil {
-			return nil, err
-		}
+	} else if err := b.refresh(ctx); err != nil {
+		return nil, err
 	}
 	from := &objectReader{branch: b, store: b.store, here: map[plumbing.Hash]rawObject{}, named: b.store.mode == partial}
 	defer func() { from.whole.close() }()
@@ -176,18 +173,8 @@ func (c *comparison) compare(p treePair) error {
 	if err != nil {
 		return err
 	}
-	for i := range before.len() {
-		e := before.at(i)
-		var now plumbing.Hash
-		if at, there := after.find(e.name, before.isDir(i)); there {
-			now = after.hash(at)
-		}
-		c.differs(p, e.name, before.isDir(i), e.hash, now)
-	}
-	for i := range after.len() {
-		if _, there := before.find(string(after.name(i)), after.isDir(i)); !there {
-			c.differs(p, string(after.name(i)), after.isDir(i), plumbing.ZeroHash, after.hash(i))
-		}
+	for x := range pairs(before, after) {
+		c.differs(p, x.name, x.dir, x.before.hash, x.after.hash)
 	}
 	return nil
 }
@@ -288,11 +275,10 @@ func (r *objectReader) fetch(ctx context.Context, hashes []plumbing.Hash) error 
 // fetchNamed fetches single objects. If the server refuses or has too much to send,
 // it retries with each half of them, down to the single objects that cannot be fetched.
 func (r *objectReader) fetchNamed(ctx context.Context, hashes []plumbing.Hash) error {
-	const besides = 100 // objects that a server may send unasked
 	if r.refused > maxRefused {
 		return nil
 	}
-	q := remote.Request{Wants: hashes, Filter: remote.Exact, Max: uint32(len(hashes)) + besides}
+	q := byName(hashes)
 	if r.store.server.Caps.Supports(capability.Shallow) {
 		q.Depth = 1 // of a commit not those before it
 	}
@@ -367,7 +353,7 @@ func (r *objectReader) object(h plumbing.Hash) (rawObject, bool) {
 // tree returns a directory; an empty one for the zero hash.
 func (r *objectReader) tree(h plumbing.Hash) (*tree, error) {
 	if h.IsZero() {
-		return parseTree(nil)
+		return &tree{}, nil
 	}
 	o, ok := r.object(h)
 	if !ok || o.kind != plumbing.TreeObject {

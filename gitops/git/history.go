@@ -1,7 +1,7 @@
 package git
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +45,7 @@ func (b *Branch) Commits(ctx context.Context, from string, limit branch.Limit) i
 		}
 		err := h.begin(from)
 		for n := 0; err == nil && len(h.next) > 0; n++ {
-			c := heap.Pop(&h.next).(*pastCommit)
+			c := h.newest()
 			switch {
 			case limit.Commits > 0 && n == limit.Commits, c.At.Before(limit.Since):
 				return
@@ -53,7 +53,7 @@ func (b *Branch) Commits(ctx context.Context, from string, limit branch.Limit) i
 				yield(branch.Commit{}, b.fail("reading the history of", fmt.Errorf("it has more than %d commits: read less of it", maxCommits)))
 				return
 			}
-			if !yield(c.Commit, nil) {
+			if !yield(c, nil) {
 				return
 			}
 			if limit.Commits == 0 || n+1 < limit.Commits {
@@ -82,7 +82,7 @@ func (b *Branch) localHistory(ctx context.Context, from string, limit branch.Lim
 			fail(err)
 			return
 		}
-		if c.At.Before(limit.Since) || !yield(c.Commit, nil) {
+		if c.At.Before(limit.Since) || !yield(c, nil) {
 			return
 		}
 	}
@@ -140,7 +140,7 @@ type history struct {
 	// commits after it; zero means no commit.
 	since plumbing.Hash
 
-	next  byTime                            // commits whose turn comes
+	next  []branch.Commit                   // commits whose turn comes, the newest last
 	page  map[plumbing.Hash][]byte          // raw commits that are here and not yet in next
 	known map[plumbing.Hash]bool            // commits that are or were here
 	edge  map[plumbing.Hash][]plumbing.Hash // of the commits here, those that lack parents, and which
@@ -238,8 +238,9 @@ func (h *history) levels() int {
 }
 
 // follow puts the parents of a commit in line, and fetches what is needed.
-func (h *history) follow(c *pastCommit) error {
-	for _, parent := range c.parents {
+func (h *history) follow(c branch.Commit) error {
+	for _, id := range c.Parents {
+		parent := plumbing.NewHash(id)
 		if !h.known[parent] && !h.ended {
 			if err := h.fetchUntil(parent); err != nil {
 				return err
@@ -271,7 +272,19 @@ func (h *history) enqueue(commit plumbing.Hash) {
 		return
 	}
 	delete(h.page, commit)
-	heap.Push(&h.next, readCommit(commit, raw))
+	c := readCommit(commit, raw)
+	at, _ := slices.BinarySearchFunc(h.next, c, func(a, b branch.Commit) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(b.ID, a.ID))
+	})
+	h.next = slices.Insert(h.next, at, c)
+}
+
+// newest takes the newest commit out of the line.
+func (h *history) newest() branch.Commit {
+	last := len(h.next) - 1
+	c := h.next[last]
+	h.next = h.next[:last]
+	return c
 }
 
 // fetch fetches the next page. session is an open one to use first, or nil.
@@ -431,24 +444,4 @@ func (h *history) take(answer *remote.Download, depth int) error {
 		h.step = max(1, h.step/4)
 	}
 	return nil
-}
-
-// byTime is a heap of commits, the newest first.
-type byTime []*pastCommit
-
-func (q byTime) Len() int { return len(q) }
-func (q byTime) Less(i, j int) bool {
-	a, b := q[i], q[j]
-	if !a.At.Equal(b.At) {
-		return a.At.After(b.At)
-	}
-	return a.ID < b.ID
-}
-func (q byTime) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *byTime) Push(x any)   { *q = append(*q, x.(*pastCommit)) }
-func (q *byTime) Pop() any {
-	last := len(*q) - 1
-	c := (*q)[last]
-	*q = (*q)[:last]
-	return c
 }

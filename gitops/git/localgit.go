@@ -203,12 +203,12 @@ func (a *Archive) takeLocal(ctx context.Context, hashes []plumbing.Hash) error {
 // the order of git rev-list: the newest first. Two git processes read them, which
 // costs a fifth of what a server that makes packs of them does. A history that is cut
 // off ends there.
-func localCommits(ctx context.Context, dir string, from plumbing.Hash, most int) iter.Seq2[*pastCommit, error] {
-	return func(yield func(*pastCommit, error) bool) {
+func localCommits(ctx context.Context, dir string, from plumbing.Hash, most int) iter.Seq2[branch.Commit, error] {
+	return func(yield func(branch.Commit, error) bool) {
 		w := &walk{dir: dir}
 		defer w.close()
 		if err := w.start(ctx, from, most); err != nil {
-			yield(nil, err)
+			yield(branch.Commit{}, err)
 			return
 		}
 		for {
@@ -227,7 +227,7 @@ func localCommits(ctx context.Context, dir string, from plumbing.Hash, most int)
 				err = fmt.Errorf("object %s is a %s", name, o.kind)
 			}
 			if err != nil {
-				yield(nil, err)
+				yield(branch.Commit{}, err)
 				return
 			}
 			if !yield(readCommit(name, o.data), nil) {

@@ -3,7 +3,7 @@ package git
 import (
 	"fmt"
 	"maps"
-	"strings"
+	"path"
 
 	"github.com/go-git/go-git/v5/plumbing"
 )
@@ -92,10 +92,7 @@ func (o *objects) get(h plumbing.Hash) (rawObject, bool) {
 func (o *objects) add(p *pack, wanted []plumbing.Hash) (commits map[plumbing.Hash][]byte, err error) {
 	commits = map[plumbing.Hash][]byte{}
 	o.noteLarge(p)
-	here := 0
-	for _, b := range o.blobs {
-		here += len(b)
-	}
+	here := size(o.blobs)
 	fresh, freshSize, room := map[plumbing.Hash][]byte{}, 0, max(maxHere-here, maxKept)
 	done := make(map[plumbing.Hash]bool, len(wanted))
 	take := func(h plumbing.Hash) error {
@@ -218,13 +215,8 @@ func (o *objects) visit(dir string) {
 	if len(o.visited) >= maxVisited {
 		clear(o.visited)
 	}
-	for {
+	for ; dir != "."; dir = path.Dir(dir) {
 		o.visited[dir] = true
-		i := strings.LastIndexByte(dir, '/')
-		if i < 0 {
-			return
-		}
-		dir = dir[:i]
 	}
 }
 

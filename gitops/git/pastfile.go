@@ -188,8 +188,7 @@ func (p *past) object(ctx context.Context, h plumbing.Hash, kind plumbing.Object
 		}
 	}
 	if !ok && p.store.mode == partial {
-		const besides = 100 // objects that a server may send unasked
-		answer, err := p.store.server.Fetch(ctx, nil, remote.Request{Wants: []plumbing.Hash{h}, Filter: remote.Exact, Max: 1 + besides})
+		answer, err := p.store.server.Fetch(ctx, nil, byName([]plumbing.Hash{h}))
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"muster/gitops/git/remote"
@@ -35,7 +36,7 @@ func (s *store) contains(ctx context.Context, head, commit plumbing.Hash) (bool,
 		if err != nil || !ok {
 			return false, err
 		}
-		if at, ok = parentOf(raw.data); !ok {
+		if at = parentOf(raw.data); at.IsZero() {
 			return false, nil
 		}
 	}
@@ -227,7 +228,7 @@ func (s *store) moveTo(head plumbing.Hash, commit []byte) error {
 	}
 	first := s.head.IsZero()
 	s.head, s.root = head, root
-	s.prior, _ = parentOf(commit)
+	s.prior = parentOf(commit)
 	if s.fetched[head] == nil {
 		s.fetched = map[plumbing.Hash][]byte{head: slices.Clone(commit)}
 	}
@@ -320,13 +321,18 @@ func (s *store) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error 
 		s.head = plumbing.ZeroHash
 		return s.start(ctx, nil, head)
 	}
-	const besides = 100 // objects that a server may send unasked
-	answer, err := s.server.Fetch(ctx, nil, remote.Request{Wants: hashes, Filter: remote.Exact, Max: uint32(len(hashes)) + besides})
+	answer, err := s.server.Fetch(ctx, nil, byName(hashes))
 	if err != nil {
 		return err
 	}
 	_, err = s.takeAll(ctx, answer, hashes...)
 	return err
+}
+
+// byName requests single objects. A server may send some more that were not asked for.
+func byName(hashes []plumbing.Hash) remote.Request {
+	const unasked = 100
+	return remote.Request{Wants: hashes, Filter: remote.Exact, Max: uint32(len(hashes)) + unasked}
 }
 
 // readable returns why an object cannot be read, if it is known to be
@@ -345,9 +351,7 @@ func (s *store) readable(h plumbing.Hash) error {
 // adopt makes a commit that was made here, and pushed, the one that is here.
 func (s *store) adopt(b *builder, head, root plumbing.Hash) {
 	s.adoptTree(b, root)
-	for h, content := range b.files {
-		s.blobs[h] = content
-	}
+	maps.Copy(s.blobs, b.files)
 	s.head, s.root, s.prior, s.fetched = head, root, s.head, nil
 	s.prune(root)
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sort"
 
@@ -119,6 +120,35 @@ func (t *tree) lookup(name string) (entry, bool) {
 		}
 	}
 	return entry{}, false
+}
+
+// pair is one name in two trees, which is a directory in both, or in neither. An entry that is not
+// there is zero.
+type pair struct {
+	name          string
+	dir           bool
+	before, after entry
+}
+
+// pairs yields the names of two trees: those of before, and then those that only after has.
+func pairs(before, after *tree) iter.Seq[pair] {
+	return func(yield func(pair) bool) {
+		for i := range before.len() {
+			p := pair{name: string(before.name(i)), dir: before.isDir(i), before: before.at(i)}
+			if at, there := after.find(p.name, p.dir); there {
+				p.after = after.at(at)
+			}
+			if !yield(p) {
+				return
+			}
+		}
+		for i := range after.len() {
+			p := pair{name: string(after.name(i)), dir: after.isDir(i), after: after.at(i)}
+			if _, there := before.find(p.name, p.dir); !there && !yield(p) {
+				return
+			}
+		}
+	}
 }
 
 // edit is what becomes of one name in a tree: it is set to an entry, or
