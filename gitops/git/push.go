@@ -64,22 +64,13 @@ func (b *Branch) send(ctx context.Context, to target, head plumbing.Hash, object
 	if err != nil {
 		return attempt{err: err}
 	}
-	said := &remote.Tail{}
-	request := updateRequest(adv.Capabilities, said)
-	ref := plumbing.NewBranchReferenceName(to.name)
-	request.Commands = []*packp.Command{{Name: ref, Old: to.old, New: head}}
-	request.Packfile = io.NopCloser(bytes.NewReader(data))
-	report, err := session.ReceivePack(ctx, request)
-	err = remote.Plain(err)
+	report, message, err := requestUpdate(ctx, session, updateRequest(adv.Capabilities), to, head, data)
 	denied := report != nil && report.UnpackStatus == "ok" && report.Error() != nil
-	if err == nil {
-		err = confirmed(report, ref)
-	}
 	var a *remote.Answer
 	if errors.As(err, &a) && remote.RateLimited.MatchStatus(a.Status) {
 		return attempt{err: err} // it was counted, and not looked at
 	}
-	return attempt{err: err, sent: true, answered: err != nil && isAnswer(report, err), denied: denied, serverMessage: said.String(), unreliable: remote.UnreliableReport.MatchMissing(adv.Capabilities)}
+	return attempt{err: err, sent: true, answered: err != nil && isAnswer(report, err), denied: denied, serverMessage: message, unreliable: remote.UnreliableReport.MatchMissing(adv.Capabilities)}
 }
 
 // stillAt returns an error where a branch is not where a push expects it.
@@ -102,15 +93,32 @@ func (b *Branch) stillAt(adv *packp.AdvRefs, to target) error {
 // noThin is the capability of a server that accepts no deltas on its own objects.
 const noThin = capability.Capability("no-thin")
 
-func updateRequest(caps *capability.List, progress io.Writer) *packp.ReferenceUpdateRequest {
+func updateRequest(caps *capability.List) *packp.ReferenceUpdateRequest {
 	request := packp.NewReferenceUpdateRequestFromCapabilities(caps)
 	for _, c := range []capability.Capability{capability.Sideband64k, capability.Atomic} {
 		if caps.Supports(c) {
 			_ = request.Capabilities.Set(c)
 		}
 	}
-	request.Progress = progress
 	return request
+}
+
+// requestUpdate sends the request to move a branch, with a pack. It returns the server's report
+// and what it said besides. The error is nil only if the server said that it moved the branch.
+func requestUpdate(
+	ctx context.Context, session transport.ReceivePackSession, request *packp.ReferenceUpdateRequest,
+	to target, head plumbing.Hash, pack []byte,
+) (report *packp.ReportStatus, message string, err error) {
+	said := &remote.Tail{}
+	ref := plumbing.NewBranchReferenceName(to.name)
+	request.Progress = said
+	request.Commands = []*packp.Command{{Name: ref, Old: to.old, New: head}}
+	request.Packfile = io.NopCloser(bytes.NewReader(pack))
+	report, err = session.ReceivePack(ctx, request)
+	if err = remote.Plain(err); err == nil {
+		err = confirmed(report, ref)
+	}
+	return report, said.String(), err
 }
 
 // isAnswer reports whether a push that failed was answered, rather than lost on
@@ -149,12 +157,7 @@ func (a attempt) refusal(server *remote.Connection) error {
 	if a.serverMessage != "" {
 		words = append(words, remote.LastLines(a.serverMessage))
 	}
-	var said *remote.Answer
-	if errors.As(a.err, &said) {
-		words = append(words, said.Error())
-	} else {
-		words = append(words, a.err.Error())
-	}
+	words = append(words, a.err.Error())
 	return &branch.Refused{Message: server.Printable(strings.Join(words, "; "))}
 }
 

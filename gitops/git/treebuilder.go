@@ -53,39 +53,35 @@ func (b *builder) commit(parent, root plumbing.Hash, d branch.Draft) (plumbing.H
 	if err != nil {
 		return parent, root, err
 	}
-	to, err := b.directory(&root, top, "")
+	to, err := b.directory(root, top, "")
 	if err != nil {
 		return parent, root, err
 	}
-	if to == nil {
-		empty := b.add(plumbing.TreeObject, nil)
-		to = &empty
+	if to.IsZero() {
+		to = b.add(plumbing.TreeObject, nil)
 	}
-	if *to == root {
+	if to == root {
 		return parent, root, nil
 	}
-	raw, err := b.author.commit(parent, *to, d)
+	raw, err := b.author.commit(parent, to, d)
 	if err != nil {
 		return parent, root, err
 	}
-	return b.add(plumbing.CommitObject, raw), *to, nil
+	return b.add(plumbing.CommitObject, raw), to, nil
 }
 
-// directory applies n to the tree from, nil for none, and returns the new
-// tree, nil when nothing is left in it.
-func (b *builder) directory(from *plumbing.Hash, n *node, path string) (*plumbing.Hash, error) {
-	old := &tree{}
-	if from != nil {
-		var err error
-		if old, err = b.tree(*from); err != nil {
-			return nil, err
-		}
+// directory applies n to the tree from, zero for none, and returns the new
+// tree, zero when nothing is left in it.
+func (b *builder) directory(from plumbing.Hash, n *node, path string) (plumbing.Hash, error) {
+	old, err := b.tree(from)
+	if err != nil {
+		return from, err
 	}
 	var edits []edit
 	for _, name := range slices.Sorted(maps.Keys(n.children)) {
 		more, err := b.child(old, n.children[name], join(path, name))
 		if err != nil {
-			return nil, err
+			return from, err
 		}
 		edits = append(edits, more...)
 	}
@@ -94,13 +90,12 @@ func (b *builder) directory(from *plumbing.Hash, n *node, path string) (*plumbin
 	}
 	raw, copies, err := old.splice(edits)
 	if err != nil {
-		return nil, err
+		return from, err
 	}
 	if len(raw) == 0 {
-		return nil, nil
+		return plumbing.ZeroHash, nil
 	}
-	hash := b.storeTree(old, from, raw, copies)
-	return &hash, nil
+	return b.storeTree(old, from, raw, copies), nil
 }
 
 // child returns what becomes of one name of a directory: of the file and of
@@ -130,21 +125,21 @@ func (b *builder) child(old *tree, n *node, path string) ([]edit, error) {
 		edits = append(edits, edit{name: n.name})
 	}
 	if n.children != nil {
-		var from *plumbing.Hash
+		var from plumbing.Hash
 		if isDir {
-			hash := old.hash(j)
-			from = &hash
+			from = old.hash(j)
 		}
 		to, err := b.directory(from, n, path)
 		if err != nil {
 			return nil, err
 		}
-		dir = to != nil
+		dir = !to.IsZero()
 		switch {
-		case to == nil && from != nil:
+		case to == from:
+		case to.IsZero():
 			edits = append(edits, edit{name: n.name, dir: true})
-		case to != nil && (from == nil || *to != *from):
-			edits = append(edits, edit{name: n.name, dir: true, to: &entry{name: n.name, mode: filemode.Dir, hash: *to}})
+		default:
+			edits = append(edits, edit{name: n.name, dir: true, to: &entry{name: n.name, mode: filemode.Dir, hash: to}})
 		}
 	}
 	if file && dir {
@@ -153,7 +148,11 @@ func (b *builder) child(old *tree, n *node, path string) ([]edit, error) {
 	return edits, nil
 }
 
+// tree returns a tree; an empty one for the zero hash.
 func (b *builder) tree(h plumbing.Hash) (*tree, error) {
+	if h.IsZero() {
+		return &tree{}, nil
+	}
 	if t, ok := b.fresh[h]; ok {
 		return t, nil
 	}
@@ -162,12 +161,12 @@ func (b *builder) tree(h plumbing.Hash) (*tree, error) {
 
 // storeTree adds a tree, as a delta on the one that it was made from where
 // that is shorter.
-func (b *builder) storeTree(old *tree, from *plumbing.Hash, raw []byte, copies []copied) plumbing.Hash {
+func (b *builder) storeTree(old *tree, from plumbing.Hash, raw []byte, copies []copied) plumbing.Hash {
 	hash := b.add(plumbing.TreeObject, raw)
 	o := &b.list[len(b.list)-1]
-	if o.hash == hash && from != nil && o.delta == nil {
+	if o.hash == hash && !from.IsZero() && o.delta == nil {
 		if delta := deltaOf(old.raw, raw, copies); len(delta)+hashSize < len(raw) {
-			b.delta(o, *from, delta)
+			b.delta(o, from, delta)
 		}
 	}
 	if t, err := parseTree(raw); err == nil {

@@ -1,14 +1,11 @@
 package git
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
-	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 
@@ -57,16 +54,9 @@ func (b *Branch) tryMove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	said := &remote.Tail{}
-	request := updateRequest(adv.Capabilities, said)
+	request := updateRequest(adv.Capabilities)
 	request.Capabilities.Delete(capability.Atomic) // for its words are the same whatever failed
-	ref := plumbing.NewBranchReferenceName(b.name)
-	request.Commands = []*packp.Command{{Name: ref, Old: b.store.prior, New: b.store.head}}
-	request.Packfile = io.NopCloser(bytes.NewReader(nothing))
-	report, err := session.ReceivePack(ctx, request)
-	if err = remote.Plain(err); err == nil {
-		err = confirmed(report, ref)
-	}
+	report, message, err := requestUpdate(ctx, session, request, target{b.name, b.store.prior}, b.store.head, nothing)
 	switch {
 	case err == nil:
 		return nil
@@ -75,7 +65,7 @@ func (b *Branch) tryMove(ctx context.Context) error {
 	case comparesOnly(err):
 		return branch.ErrUnproven
 	case isAnswer(report, err):
-		return attempt{err: err, answered: true, serverMessage: said.String()}.refusal(b.taker)
+		return attempt{err: err, answered: true, serverMessage: message}.refusal(b.taker)
 	}
 	return err
 }
