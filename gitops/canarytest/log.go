@@ -2,6 +2,7 @@ package canarytest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"log/slog"
 )
@@ -10,9 +11,7 @@ import (
 // hands every record on to next; nil: to nobody. Control characters and mentions
 // are left to the code that prints it.
 func Log(fail func(text string), next *slog.Logger) *slog.Logger {
-	if next == nil {
-		next = slog.New(slog.DiscardHandler)
-	}
+	next = cmp.Or(next, slog.New(slog.DiscardHandler))
 	return slog.New(handler{fail, next.Handler(), nil})
 }
 

@@ -13,6 +13,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -235,15 +236,11 @@ const DefaultTimeout = 2 * time.Minute
 
 // withDefaults fills in what was left out and validates the rest.
 func (c Config) withDefaults() (Config, error) {
-	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
-	}
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	if c.Timeout < 0 {
 		return c, errors.New("the time-out for git must be positive")
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Remedy == nil {
 		c.Remedy = func(err error) error { return err }
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -309,9 +310,7 @@ func (h *history) fetch(session transport.UploadPackSession) error {
 			}
 		case h.depth > 0:
 			q.Have = h.head
-			for commit := range h.edge {
-				q.Edge = append(q.Edge, commit)
-			}
+			q.Edge = slices.Collect(maps.Keys(h.edge))
 		}
 		if q.Filter == remote.Exact && h.step > 1 {
 			q.Max = maxInPage
@@ -390,17 +389,13 @@ func (h *history) fromWithin() bool {
 
 // missing are the commits that the next page begins with.
 func (h *history) missing() []plumbing.Hash {
-	var all []plumbing.Hash
-	asked := map[plumbing.Hash]bool{}
+	missing := map[plumbing.Hash]bool{}
 	for _, parents := range h.edge {
 		for _, p := range parents {
-			if !asked[p] {
-				asked[p] = true
-				all = append(all, p)
-			}
+			missing[p] = true
 		}
 	}
-	return all
+	return slices.Collect(maps.Keys(missing))
 }
 
 // errLacksCommit is returned if a commit is stored as a delta and is too large to be read.

@@ -1,6 +1,7 @@
 package github
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -23,9 +24,7 @@ type tokens struct {
 // newClient returns a client of the API that asks for its token at each
 // request.
 func newClient(api string, base *http.Client, t tokens) (*github.Client, error) {
-	if base == nil {
-		base = &http.Client{Timeout: time.Minute}
-	}
+	base = cmp.Or(base, &http.Client{Timeout: time.Minute})
 	next := base.Transport
 	if next == nil {
 		next = http.DefaultTransport

@@ -158,11 +158,7 @@ func (d draft) headline() (first, body string, whole bool) {
 // single reports whether createCommitOnBranch can make the commit: it has no modes, and
 // gives all it writes that of a plain file; nothing says that it keeps another.
 func (d draft) single() bool {
-	for _, c := range d.changes {
-		if c.content != nil && c.mode != "100644" {
-			return false
-		}
-	}
+	moded := slices.ContainsFunc(d.changes, func(c change) bool { return c.content != nil && c.mode != "100644" })
 	_, _, whole := d.headline()
-	return whole && len(parts(d.changes)) == 1
+	return whole && !moded && len(parts(d.changes)) == 1
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,10 +26,8 @@ func (w *Writer) move(ctx context.Context, from, to string) error {
 		return nil
 	}
 	_, err = w.settle(ctx, from, err, func(since *github.CommitsComparison) string {
-		for _, c := range since.Commits {
-			if c.GetSHA() == to {
-				return to
-			}
+		if slices.ContainsFunc(since.Commits, func(c *github.RepositoryCommit) bool { return c.GetSHA() == to }) {
+			return to
 		}
 		return ""
 	})

@@ -74,12 +74,8 @@ func NewWriter(c Config) (*Writer, error) {
 	if c.Repository == nil || c.Token == nil || c.Owner == "" || c.Name == "" || c.Now == nil {
 		return nil, errors.New("writing through GitHub's API needs a repository, its owner and name, a token and a clock")
 	}
-	if c.Branch == "" {
-		c.Branch = "main"
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Branch = cmp.Or(c.Branch, "main")
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	client, err := newClient(c.API, c.Client, tokens{get: c.Token, refused: c.Refused})
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -40,9 +41,7 @@ func (a *answer) WriteHeader(status int) { a.status = status }
 func (a *answer) Write(text []byte) (int, error) { return a.body.Write(text) }
 
 func (a *answer) send(w http.ResponseWriter) {
-	for name, values := range a.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), a.header)
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.body.Bytes()) // the client may have left
 }
@@ -67,8 +66,7 @@ func (m *memory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "reading the body", http.StatusBadRequest)
 		return
 	}
-	r = r.Clone(r.Context())
-	r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(question)), int64(len(question)), nil
+	r = again(r, question)
 	key := strings.Join([]string{r.Method, r.URL.RequestURI(), r.Header.Get("Git-Protocol"), r.Header.Get("Content-Encoding"), string(question)}, "\n")
 	refs := refsOf(filepath.Join(m.root, filepath.FromSlash(repository)))
 	if known, ok := m.known(repository, refs, key); ok {

@@ -1,7 +1,6 @@
 package gitserver
 
 import (
-	"bytes"
 	"context"
 	"crypto/subtle"
 	"encoding/pem"
@@ -149,8 +148,7 @@ func whole(next http.Handler) http.Handler {
 				http.Error(w, "reading the body", http.StatusBadRequest)
 				return
 			}
-			r = r.Clone(context.WithoutCancel(r.Context()))
-			r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+			r = again(r.WithContext(context.WithoutCancel(r.Context())), body)
 		}
 		next.ServeHTTP(w, r)
 	})

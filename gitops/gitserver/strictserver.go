@@ -167,7 +167,7 @@ func (s Response) Write(w http.ResponseWriter) {
 // again is a request whose body has been read.
 func again(r *http.Request, body []byte) *http.Request {
 	r = r.Clone(r.Context())
-	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
 	return r
 }
 

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -48,10 +49,7 @@ type Notifier struct {
 // wrong show now.
 func New(cfg Config) (*Notifier, error) {
 	n := &Notifier{}
-	log := cfg.Log
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	known := map[string]bool{}
 	for _, r := range cfg.Receivers {
 		if known[r.Name] {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -172,9 +173,7 @@ func (p post) do(ctx context.Context, method string, made event, secrets []strin
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "muster")
-	for name, values := range made.header {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, made.header)
 	answer, err := p.client.Do(request)
 	switch address := (*url.Error)(nil); {
 	case errors.Is(err, context.DeadlineExceeded):

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -38,21 +39,16 @@ type bodies struct {
 func (b *bodies) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := b.next.RoundTrip(request)
 	if err == nil {
-		err = webPage(response, b.censor)
-	}
-	if err == nil {
-		err = refused(response, b.censor)
-	}
-	if err == nil && response.Body != nil {
-		b.note(request, response)
-		response.Body = &drained{ReadCloser: response.Body}
-		b.mu.Lock()
-		b.open = append(b.open, response.Body)
-		b.mu.Unlock()
+		err = cmp.Or(webPage(response, b.censor), refused(response, b.censor))
 	}
 	if err != nil {
 		return nil, err
 	}
+	b.note(request, response)
+	response.Body = &drained{ReadCloser: response.Body}
+	b.mu.Lock()
+	b.open = append(b.open, response.Body)
+	b.mu.Unlock()
 	return response, nil
 }
 

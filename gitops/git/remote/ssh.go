@@ -66,7 +66,7 @@ func (c *Connection) dialSSH(ctx context.Context) (client *ssh.Client, stop func
 	}
 	defer done()
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(c.Address.host(), strconv.Itoa(cmp.Or(c.Address.Endpoint.Port, sshPort))))
+	conn, err := dialer.DialContext(ctx, "tcp", c.sshAddress())
 	if err != nil {
 		var unknown *net.DNSError
 		if errors.As(err, &unknown) {
@@ -75,28 +75,23 @@ func (c *Connection) dialSSH(ctx context.Context) (client *ssh.Client, stop func
 		return nil, nil, err
 	}
 	stop = context.AfterFunc(ctx, func() { conn.Close() })
-	name := net.JoinHostPort(c.Address.host(), portOf(conn))
-	link, channels, requests, err := ssh.NewClientConn(conn, name, config)
+	link, channels, requests, err := ssh.NewClientConn(conn, c.sshAddress(), config)
 	if err != nil {
 		stop()
 		conn.Close()
 		if ctx.Err() != nil {
 			return nil, nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
-		return nil, nil, explainSSH(err, name)
+		return nil, nil, explainSSH(err, c.sshAddress())
 	}
 	return ssh.NewClient(link, channels, requests), stop, nil
 }
 
 const sshPort = 22
 
-// portOf returns the port that a connection goes to.
-func portOf(conn net.Conn) string {
-	_, port, err := net.SplitHostPort(conn.RemoteAddr().String())
-	if err != nil {
-		return strconv.Itoa(sshPort)
-	}
-	return port
+// sshAddress returns the host and the port that ssh connects to.
+func (c *Connection) sshAddress() string {
+	return net.JoinHostPort(c.Address.host(), strconv.Itoa(cmp.Or(c.Address.Endpoint.Port, sshPort)))
 }
 
 // sshConfig reads the key and the known hosts again each time. done is called when
@@ -111,14 +106,13 @@ func (c *Connection) sshConfig(ctx context.Context) (config *ssh.ClientConfig, d
 		done()
 		return nil, nil, fmt.Errorf("reading the known hosts: %w", err)
 	}
-	port := cmp.Or(c.Address.Endpoint.Port, sshPort)
 	return &ssh.ClientConfig{
 		User:            cmp.Or(c.Address.username, "git"),
 		Auth:            []ssh.AuthMethod{auth},
 		HostKeyCallback: hosts.HostKeyCallback(),
 		// Only the kinds of key that the file has for this host: a server offers
 		// one of several, and another kind would look unknown.
-		HostKeyAlgorithms: hosts.HostKeyAlgorithms(net.JoinHostPort(c.Address.host(), strconv.Itoa(port))),
+		HostKeyAlgorithms: hosts.HostKeyAlgorithms(c.sshAddress()),
 	}, done, nil
 }
 

@@ -78,9 +78,7 @@ func (t countingTransport) RoundTrip(request *http.Request) (*http.Response, err
 		t.count.failures.Add(1)
 	}
 	t.count.limits(response.Header)
-	if response.Body != nil {
-		response.Body = body{reader{response.Body, &t.count.received}, response.Body}
-	}
+	response.Body = body{reader{response.Body, &t.count.received}, response.Body}
 	return response, nil
 }
 
