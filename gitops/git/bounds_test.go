@@ -76,16 +76,10 @@ func TestLargeFileHarmsNoOther(t *testing.T) {
 					}
 				}
 			}
-			if _, err := f.Commit("seed", time.Unix(0, 0),
+			r, _ := opened(t, f,
 				branch.Change{Path: "deploy/web/a", Content: []byte("a")}, branch.Change{Path: "deploy/web/b", Content: make([]byte, 50<<20)},
 				branch.Change{Path: "deploy/web/c", Content: noise}, branch.Change{Path: "deploy/web/d", Content: bytes.Repeat([]byte("d"), smallFile+1)},
-			); err != nil {
-				t.Fatal(err)
-			}
-			r, err := New(Config{URL: f.URL(), Branch: "main", ReadAhead: "deploy", AuthorName: "robot", AuthorEmail: "robot@localhost"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			)
 			for range 2 {
 				head, err := r.Head(t.Context())
 				if err != nil {
@@ -97,12 +91,8 @@ func TestLargeFileHarmsNoOther(t *testing.T) {
 						t.Errorf("%s: %v", name, err)
 					}
 				}
-				size := 0
-				for _, b := range r.store.blobs {
-					size += len(b)
-				}
-				if size > 2<<20 {
-					t.Errorf("%d bytes of files are kept", size)
+				if kept := size(r.store.blobs); kept > 2<<20 {
+					t.Errorf("%d bytes of files are kept", kept)
 				}
 				if _, err := r.Push(t.Context(), head, []branch.Draft{{Message: "add", At: time.Unix(1, 0), Changes: []branch.Change{{Path: "deploy/web/e", Content: []byte("e")}}}}); err != nil {
 					t.Fatal(err)
@@ -117,7 +107,6 @@ func TestLargeFileHarmsNoOther(t *testing.T) {
 func TestBatchLargerThanItsBound(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
-	f := gitserver.NewServer(t, gitserver.Options{})
 	random := rand.NewChaCha8([32]byte{1})
 	var changes []branch.Change
 	for i := range 6 {
@@ -125,17 +114,7 @@ func TestBatchLargerThanItsBound(t *testing.T) {
 		_, _ = random.Read(noise)
 		changes = append(changes, branch.Change{Path: fmt.Sprintf("deploy/web/%d", i), Content: noise})
 	}
-	if _, err := f.Commit("seed", time.Unix(0, 0), changes...); err != nil {
-		t.Fatal(err)
-	}
-	r, err := New(Config{URL: f.URL(), Branch: "main", ReadAhead: "deploy", AuthorName: "robot", AuthorEmail: "robot@localhost"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, err := r.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, head := opened(t, gitserver.NewServer(t, gitserver.Options{}), changes...)
 	for _, c := range changes {
 		if got, err := fs.ReadFile(head.Tree, c.Path); err != nil || !bytes.Equal(got, c.Content) {
 			t.Fatalf("%s: %v", c.Path, err)

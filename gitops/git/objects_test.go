@@ -13,19 +13,9 @@ import (
 	"muster/gitops/unraced"
 )
 
-// TestLargeDirectoryIsNotKept reads every file of a directory that is larger
-// than what is worth keeping, and looks at what is kept.
-func TestLargeDirectoryIsNotKept(t *testing.T) {
-	unraced.Only(t)
-	t.Parallel()
-	const many = 4200 // more than is read ahead at the start
-	const dir = "deploy/web/jobs"
-	f := gitserver.NewServer(t, gitserver.Options{})
-	changes := []branch.Change{{Path: "deploy/web/settings.yaml", Content: []byte("settings")}}
-	for i := range many {
-		name := fmt.Sprintf("default-%06d", i)
-		changes = append(changes, branch.Change{Path: dir + "/" + name + ".yaml", Content: manifest(name)})
-	}
+// opened commits files to a server, and returns a branch that has read its head.
+func opened(t *testing.T, f gitserver.Fleet, changes ...branch.Change) (*Branch, branch.Head) {
+	t.Helper()
 	if _, err := f.Commit("seed", time.Unix(0, 0), changes...); err != nil {
 		t.Fatal(err)
 	}
@@ -37,6 +27,22 @@ func TestLargeDirectoryIsNotKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r, head
+}
+
+// TestLargeDirectoryIsNotKept reads every file of a directory that is larger
+// than what is worth keeping, and looks at what is kept.
+func TestLargeDirectoryIsNotKept(t *testing.T) {
+	unraced.Only(t)
+	t.Parallel()
+	const many = 4200 // more than is read ahead at the start
+	const dir = "deploy/web/jobs"
+	changes := []branch.Change{{Path: "deploy/web/settings.yaml", Content: []byte("settings")}}
+	for i := range many {
+		name := fmt.Sprintf("default-%06d", i)
+		changes = append(changes, branch.Change{Path: dir + "/" + name + ".yaml", Content: manifest(name)})
+	}
+	r, head := opened(t, gitserver.NewServer(t, gitserver.Options{}), changes...)
 	for _, c := range changes {
 		if got, err := fs.ReadFile(head.Tree, c.Path); err != nil || string(got) != string(c.Content) {
 			t.Fatalf("%s has %q (%v)", c.Path, got, err)
@@ -71,36 +77,22 @@ func TestLargeDirectoryIsNotKept(t *testing.T) {
 func TestFilesThatAreNotKeptTogether(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
-	const size = 128 << 10
-	const many = 2*maxHere/size + 50
-	f := gitserver.NewServer(t, gitserver.Options{})
+	const each = 128 << 10
+	const many = 2*maxHere/each + 50
 	noise := rand.NewChaCha8([32]byte{1})
 	changes := make([]branch.Change, many)
 	for i := range changes {
 		part := make([]byte, 1<<10) // all of them fit into one pack
 		_, _ = noise.Read(part)
-		changes[i] = branch.Change{Path: fmt.Sprintf("deploy/jobs/%06d.yaml", i), Content: bytes.Repeat(part, size>>10)}
+		changes[i] = branch.Change{Path: fmt.Sprintf("deploy/jobs/%06d.yaml", i), Content: bytes.Repeat(part, each>>10)}
 	}
-	if _, err := f.Commit("seed", time.Unix(0, 0), changes...); err != nil {
-		t.Fatal(err)
-	}
-	r, err := New(Config{URL: f.URL(), Branch: "main", ReadAhead: "deploy", AuthorName: "robot", AuthorEmail: "robot@localhost"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, err := r.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, head := opened(t, gitserver.NewServer(t, gitserver.Options{}), changes...)
 	for _, c := range changes {
 		if got, err := fs.ReadFile(head.Tree, c.Path); err != nil || !bytes.Equal(got, c.Content) {
 			t.Fatalf("%s has %d bytes (%v)", c.Path, len(got), err)
 		}
 	}
-	here := 0
-	for _, b := range r.store.blobs {
-		here += len(b)
-	}
+	here := size(r.store.blobs)
 	if n := r.Stats().Requests; here > maxHere || n > 30 {
 		t.Errorf("%d bytes are kept, at most %d may be; %d requests, want at most 30", here, maxHere, n)
 	}

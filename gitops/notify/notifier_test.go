@@ -156,6 +156,17 @@ func settle(t *testing.T, n *notify.Notifier, pushes int64) {
 	}
 }
 
+// tell tells a receiver of one push, and returns what was logged until the notifier was closed.
+func tell(t *testing.T, s *syncer) (log []string) {
+	t.Helper()
+	l, logger := newLog(t)
+	n := notifier(t, logger, flux(t, s))
+	n.Start(t.Context())
+	n.Landed(push(1))
+	n.Close()
+	return l.all()
+}
+
 // TestThreeTries: three times, and then it has failed.
 func TestThreeTries(t *testing.T) {
 	t.Parallel()
@@ -163,16 +174,12 @@ func TestThreeTries(t *testing.T) {
 		rw.WriteHeader(http.StatusInternalServerError)
 		return true
 	})
-	l, logger := newLog(t)
-	n := notifier(t, logger, flux(t, s))
-	n.Start(t.Context())
-	n.Landed(push(1))
-	n.Close()
+	log := tell(t, s)
 	if got := len(s.requests()); got != 3 {
 		t.Errorf("%d requests", got)
 	}
-	if lines := l.all(); len(lines) != 1 {
-		t.Errorf("the log has %q", lines)
+	if len(log) != 1 {
+		t.Errorf("the log has %q", log)
 	}
 }
 
@@ -264,18 +271,14 @@ func TestRedirects(t *testing.T) {
 		http.Redirect(rw, r, otherOverlays.URL+"/hook/secret?token=secret", http.StatusTemporaryRedirect)
 		return true
 	})
-	l, logger := newLog(t)
-	n := notifier(t, logger, flux(t, s))
-	n.Start(t.Context())
-	n.Landed(push(1))
-	n.Close()
+	log := tell(t, s)
 	if got := otherOverlays.requests(); len(got) > 0 {
 		t.Errorf("the other host was sent %v", got)
 	}
 	if got := len(s.requests()); got != 1 {
 		t.Errorf("%d requests", got)
 	}
-	lines := strings.Join(l.all(), "\n")
+	lines := strings.Join(log, "\n")
 	contains(t, lines, "redirects are not followed; it leads to "+otherOverlays.URL+": give that address")
 	if strings.Contains(lines, "token=") || strings.Contains(lines, "/hook/") {
 		t.Errorf("the log shows the address: %s", lines)
@@ -288,12 +291,8 @@ func TestAway(t *testing.T) {
 	t.Parallel()
 	s := newSyncer(t, canarytest.GitPassword, nil)
 	s.Close()
-	l, logger := newLog(t)
-	n := notifier(t, logger, flux(t, s))
-	n.Start(t.Context())
-	n.Landed(push(1))
-	n.Close()
-	lines := strings.Join(l.all(), "\n")
+	log := tell(t, s)
+	lines := strings.Join(log, "\n")
 	contains(t, lines, "connection refused")
 	if strings.Contains(lines, "/hook/") {
 		t.Errorf("the log shows the address: %s", lines)
@@ -312,13 +311,9 @@ func TestLongAnswer(t *testing.T) {
 		}
 		return true
 	})
-	l, logger := newLog(t)
-	n := notifier(t, logger, flux(t, s))
-	n.Start(t.Context())
-	n.Landed(push(1))
-	n.Close()
-	if lines := l.all(); len(lines) != 1 || len(lines[0]) > 600 {
-		t.Errorf("the log has %q", lines)
+	log := tell(t, s)
+	if len(log) != 1 || len(log[0]) > 600 {
+		t.Errorf("the log has %q", log)
 	}
 }
 
