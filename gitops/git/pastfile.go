@@ -34,17 +34,12 @@ func (b *Branch) fileAt(ctx context.Context, commit, name string) ([]byte, error
 	if !plumbing.IsHash(commit) || branch.CheckPath(name) != nil {
 		return nil, fs.ErrInvalid
 	}
-	if b.store.head.IsZero() {
-		if err := b.refresh(ctx); err != nil {
-			return nil, err
-		}
-	}
-	past, err := b.store.past(ctx, plumbing.NewHash(commit))
+	s, err := b.storeAt(ctx, commit, nil)
 	if err != nil {
-		return nil, b.moved(ctx, b.store.head, err)
+		return nil, err
 	}
-	defer past.pack.close()
-	return past.file(ctx, strings.Split(name, "/"))
+	defer func() { s.base.close() }()
+	return s.file(ctx, strings.Split(name, "/"))
 }
 
 // Past returns the files as they were at a past commit of the branch, to be read
@@ -83,14 +78,13 @@ func (b *Branch) storeAt(ctx context.Context, commit string, dirs []string) (*st
 	}
 	s := &store{server: b.server, mode: b.store.mode, noLimit: b.store.noLimit, noDepth: b.store.noDepth, readFirst: dirs, objects: newObjects("")}
 	if s.mode == partial {
-		return s, s.startPartial(ctx, nil, head)
+		return s, b.moved(ctx, b.store.head, s.startPartial(ctx, nil, head))
 	}
-	p, err := b.store.past(ctx, head)
-	if err != nil {
+	s.head = head
+	if s.base, s.root, err = b.store.past(ctx, head); err != nil {
 		return nil, b.moved(ctx, b.store.head, err)
 	}
-	s.head, s.root, s.base = head, p.root, p.pack
-	s.noteLarge(p.pack)
+	s.noteLarge(s.base)
 	return s, nil
 }
 
@@ -109,60 +103,45 @@ func (b *Branch) moved(ctx context.Context, here plumbing.Hash, err error) error
 	return fmt.Errorf("%w: %w", branch.ErrMoved, err)
 }
 
-// past is an earlier commit, and where its objects come from.
-type past struct {
-	store *store
-	pack  *pack
-	root  plumbing.Hash
-}
-
-// past fetches an earlier commit; where single objects cannot be had, with all of
-// its files.
-func (s *store) past(ctx context.Context, commit plumbing.Hash) (*past, error) {
-	requests := []remote.Request{{Wants: []plumbing.Hash{commit}, Depth: 1, Filter: remote.Exact}}
-	if s.mode != partial {
-		requests = []remote.Request{{Wants: []plumbing.Hash{commit}, Depth: 1}}
-		for _, deep := range []int{64, 1024, 0} { // commits, or all: most servers send only what branches point at
-			requests = append(requests, remote.Request{Wants: []plumbing.Hash{s.head}, Depth: deep})
-		}
+// past fetches an earlier commit with all of its files, and returns it and its tree.
+func (s *store) past(ctx context.Context, commit plumbing.Hash) (*pack, plumbing.Hash, error) {
+	requests := []remote.Request{{Wants: []plumbing.Hash{commit}, Depth: 1}}
+	for _, deep := range []int{64, 1024, 0} { // commits, or all: most servers send only what branches point at
+		requests = append(requests, remote.Request{Wants: []plumbing.Hash{s.head}, Depth: deep})
 	}
 	if s.mode == whole {
 		requests = []remote.Request{{Wants: []plumbing.Hash{s.head}}}
 	}
 	var failed error
 	for _, q := range requests {
-		pack, err := s.server.Fetch(ctx, nil, q)
+		answer, err := s.server.Fetch(ctx, nil, q)
 		var a *remote.Answer
 		if errors.Is(err, remote.ErrNotOurs) || q.Wants[0] != s.head && errors.As(err, &a) && a.RefusesRequest() {
 			failed = err // some say so by a status
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, plumbing.ZeroHash, err
 		}
-		p, err := indexPack(ctx, pack, s.get)
+		p, err := indexPack(ctx, answer, s.get)
 		if err != nil {
-			return nil, err
+			return nil, plumbing.ZeroHash, err
 		}
 		if raw, ok, err := p.object(commit); err == nil && ok && raw.kind == plumbing.CommitObject {
 			root, err := rootOf(raw.data)
-			return &past{store: s, pack: p, root: root}, err
+			return p, root, err
 		}
 		p.close()
 		failed = fmt.Errorf("the server did not send commit %s", commit)
 	}
-	return nil, failed
+	return nil, plumbing.ZeroHash, failed
 }
 
-// file walks down to a file.
-func (p *past) file(ctx context.Context, parts []string) ([]byte, error) {
-	at := p.root
+// file walks down to a file, and returns its content.
+func (s *store) file(ctx context.Context, parts []string) ([]byte, error) {
+	at := s.root
 	for i, part := range parts {
-		raw, err := p.object(ctx, at, plumbing.TreeObject)
-		if err != nil {
-			return nil, err
-		}
-		t, err := parseTree(raw)
+		t, err := s.tree(ctx, at)
 		if err != nil {
 			return nil, err
 		}
@@ -175,34 +154,5 @@ func (p *past) file(ctx context.Context, parts []string) ([]byte, error) {
 		}
 		at = t.hash(n)
 	}
-	return p.object(ctx, at, plumbing.BlobObject)
-}
-
-// object returns an object of the commit.
-func (p *past) object(ctx context.Context, h plumbing.Hash, kind plumbing.ObjectType) ([]byte, error) {
-	raw, ok := p.store.get(h)
-	if !ok {
-		var err error
-		if raw, ok, err = p.pack.object(h); err != nil {
-			return nil, err
-		}
-	}
-	if !ok && p.store.mode == partial {
-		answer, err := p.store.server.Fetch(ctx, nil, byName([]plumbing.Hash{h}))
-		if err != nil {
-			return nil, err
-		}
-		fetched, err := indexPack(ctx, answer, p.store.get)
-		if err != nil {
-			return nil, err
-		}
-		defer fetched.close()
-		if raw, ok, err = fetched.object(h); err != nil {
-			return nil, err
-		}
-	}
-	if !ok || raw.kind != kind {
-		return nil, fmt.Errorf("the server did not send %s %s", kind, h)
-	}
-	return raw.data, nil
+	return s.object(ctx, at, plumbing.BlobObject)
 }

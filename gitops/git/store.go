@@ -282,6 +282,20 @@ func (s *store) tree(ctx context.Context, h plumbing.Hash) (*tree, error) {
 	if t, ok := s.trees[h]; ok {
 		return t, nil
 	}
+	raw, err := s.object(ctx, h, plumbing.TreeObject)
+	if err != nil {
+		return nil, err
+	}
+	t, err := parseTree(raw)
+	if err != nil {
+		return nil, err
+	}
+	s.addTree(h, t)
+	return t, nil
+}
+
+// object returns the content of an object, which is fetched where that is needed and possible.
+func (s *store) object(ctx context.Context, h plumbing.Hash, kind plumbing.ObjectType) ([]byte, error) {
 	raw, ok := s.get(h)
 	if !ok {
 		if err := s.readable(h); err != nil {
@@ -294,18 +308,13 @@ func (s *store) tree(ctx context.Context, h plumbing.Hash) (*tree, error) {
 			return nil, err
 		}
 		if raw, ok = s.get(h); !ok {
-			return nil, fmt.Errorf("the server did not send tree %s", h)
+			return nil, fmt.Errorf("the server did not send %s %s", kind, h)
 		}
 	}
-	if raw.kind != plumbing.TreeObject {
-		return nil, fmt.Errorf("object %s is a %s, not a tree", h, raw.kind)
+	if raw.kind != kind {
+		return nil, fmt.Errorf("object %s is a %s, not a %s", h, raw.kind, kind)
 	}
-	t, err := parseTree(raw.data)
-	if err != nil {
-		return nil, err
-	}
-	s.addTree(h, t)
-	return t, nil
+	return raw.data, nil
 }
 
 // fetchMissing fetches objects by name. If the server cannot send them by name, it
