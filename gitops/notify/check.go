@@ -48,12 +48,11 @@ func (t *sender) check(ctx context.Context) error {
 		}
 		made.body = nil
 		return t.headed(p.do(ctx, http.MethodHead, made, secrets))
-	case p.Kind == Flux:
-		return p.send(ctx, Push{Before: zero, After: zero, Unlisted: true})
-	case p.As == "github":
+	case p.Kind == ArgoCD && p.As == "github":
 		return p.ping(ctx)
+	case p.Kind == ArgoCD:
+		p.about = about{nowhere, "check"}
 	}
-	p.about = about{nowhere, "check"}
 	return p.send(ctx, Push{Before: zero, After: zero, Unlisted: true})
 }
 
