@@ -94,53 +94,51 @@ func (d *drained) Close() error {
 }
 
 func (c *Connection) openHTTPUpload(ctx context.Context) (transport.UploadPackSession, error) {
-	client, endpoint, auth, err := c.openHTTP(ctx)
+	b, endpoint, auth, err := c.openHTTP(ctx)
 	if err != nil {
 		return nil, err
 	}
-	session, err := githttp.NewClient(client).NewUploadPackSession(endpoint, auth)
-	return httpUpload{session, client}, err
+	session, err := githttp.NewClient(&http.Client{Transport: b}).NewUploadPackSession(endpoint, auth)
+	return httpUpload{session, b}, err
 }
 
 func (c *Connection) openHTTPReceive(ctx context.Context) (transport.ReceivePackSession, error) {
-	client, endpoint, auth, err := c.openHTTP(ctx)
+	b, endpoint, auth, err := c.openHTTP(ctx)
 	if err != nil {
 		return nil, err
 	}
-	session, err := githttp.NewClient(client).NewReceivePackSession(endpoint, auth)
-	return httpReceive{session, client}, err
+	session, err := githttp.NewClient(&http.Client{Transport: b}).NewReceivePackSession(endpoint, auth)
+	return httpReceive{session, b}, err
 }
 
 // httpUpload and httpReceive are go-git's sessions, which leave response
 // bodies open, with a Close that does not.
 type httpUpload struct {
 	transport.UploadPackSession
-	client *http.Client
+	bodies *bodies
 }
 
 // Close ends the session and frees its connections.
-func (s httpUpload) Close() error { return closeHTTP(s.UploadPackSession, s.client) }
+func (s httpUpload) Close() error {
+	defer s.bodies.close()
+	return s.UploadPackSession.Close()
+}
 
 type httpReceive struct {
 	transport.ReceivePackSession
-	client *http.Client
+	bodies *bodies
 }
 
 // Close ends the session and frees its connections.
-func (s httpReceive) Close() error { return closeHTTP(s.ReceivePackSession, s.client) }
-
-func closeHTTP(session io.Closer, client *http.Client) error {
-	err := session.Close()
-	if bodies, ok := client.Transport.(*bodies); ok {
-		bodies.close()
-	}
-	return err
+func (s httpReceive) Close() error {
+	defer s.bodies.close()
+	return s.ReceivePackSession.Close()
 }
 
-// openHTTP returns what one session over http needs: a client, the endpoint of its requests, and
+// openHTTP returns what one session over http needs: a transport, the endpoint of its requests, and
 // their authentication (nil: no authentication). Each session gets a new client of go-git over
 // connections of the pool, so that nothing is installed into go-git's global table of protocols.
-func (c *Connection) openHTTP(ctx context.Context) (*http.Client, *transport.Endpoint, githttp.AuthMethod, error) {
+func (c *Connection) openHTTP(ctx context.Context) (*bodies, *transport.Endpoint, githttp.AuthMethod, error) {
 	pool, err := c.pool.get(c.Credentials.CAFile)
 	if err != nil {
 		return nil, nil, nil, err
@@ -167,14 +165,14 @@ func (c *Connection) openHTTP(ctx context.Context) (*http.Client, *transport.End
 		endpoint := *c.Address.Endpoint
 		c.endpoint = &endpoint
 	}
-	client := &http.Client{Transport: &bodies{next: c.Traffic.Transport(pool), censor: c.Secrets.censor}}
+	b := &bodies{next: c.Traffic.Transport(pool), censor: c.Secrets.censor}
 	if password == "" && username == "" || !sameOrigin(c.Address.Endpoint, c.endpoint) {
-		return client, c.endpoint, nil, nil
+		return b, c.endpoint, nil, nil
 	}
 	if username == "" {
 		username = "git" // servers that look at the password alone refuse an empty name
 	}
-	return client, c.endpoint, &githttp.BasicAuth{Username: username, Password: password}, nil
+	return b, c.endpoint, &githttp.BasicAuth{Username: username, Password: password}, nil
 }
 
 // sameOrigin reports whether credentials for one endpoint may be sent to
@@ -244,8 +242,8 @@ func (b *bodies) note(request *http.Request, response *http.Response) {
 // AdvertisedReferencesContext reads what the server offers, with what go-git leaves out.
 func (s httpUpload) AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error) {
 	adv, err := s.UploadPackSession.AdvertisedReferencesContext(ctx)
-	if b, ok := s.client.Transport.(*bodies); err == nil && ok && b.offered != nil {
-		for _, name := range b.offered.capabilities() {
+	if err == nil && s.bodies.offered != nil {
+		for _, name := range s.bodies.offered.capabilities() {
 			if NeedsCapability.MatchName(name) {
 				_ = adv.Capabilities.Set(capability.Capability(name)) // it has no value
 			}

@@ -111,11 +111,10 @@ func findRef(answer io.Reader, name string) (plumbing.Hash, error) {
 // askHTTP asks without the discovery request that comes first elsewhere: the
 // server keeps no state between requests, and it is known where they go.
 func (c *Connection) askHTTP(ctx context.Context, question []byte, read func(io.Reader) error) error {
-	client, endpoint, auth, err := c.openHTTP(ctx)
+	b, endpoint, auth, err := c.openHTTP(ctx)
 	if err != nil {
 		return err
 	}
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint.String()+"/"+transport.UploadPackServiceName, bytes.NewReader(question))
 	if err != nil {
 		return err
@@ -132,6 +131,8 @@ func (c *Connection) askHTTP(ctx context.Context, question []byte, read func(io.
 	if auth != nil {
 		auth.SetAuth(request)
 	}
+	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client := &http.Client{Transport: b, CheckRedirect: noRedirect}
 	response, err := client.Do(request)
 	if err != nil {
 		return err
