@@ -76,6 +76,21 @@ func TestRefusedCarriesTheServersWords(t *testing.T) {
 	}
 }
 
+// intercept serves a repository with [files]. answer sees each request first, and reports
+// whether it has answered it.
+func intercept(t *testing.T, answer func(w http.ResponseWriter, r *http.Request) bool) gitserver.Fleet {
+	t.Helper()
+	f := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !answer(w, r) {
+				next.ServeHTTP(w, r)
+			}
+		})
+	}})
+	seed(t, f.Repository, files()...)
+	return f
+}
+
 // breaker is a server whose pushes are lost on the way.
 type breaker struct {
 	// accept lets the repository have the push before the answer is lost.
@@ -177,15 +192,12 @@ func TestConnectionLostAfterThePushWasAcceptedAndSomebodyWasThere(t *testing.T) 
 func TestConnectionLostWhileReading(t *testing.T) {
 	t.Parallel()
 	var left atomic.Int32
-	f := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodPost && left.Add(-1) >= 0 {
-				panic(http.ErrAbortHandler)
-			}
-			next.ServeHTTP(w, r)
-		})
-	}})
-	seed(t, f.Repository, files()...)
+	f := intercept(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost && left.Add(-1) >= 0 {
+			panic(http.ErrAbortHandler)
+		}
+		return false
+	})
 	repository := open(t, git.Config{URL: f.URL()})
 	left.Store(1)
 	wantFile(t, headOf(t, repository).Tree, "deploy/web/settings.yaml", "settings\n")
@@ -203,15 +215,12 @@ func TestRaceThatTheServerSees(t *testing.T) {
 	// Another writer comes between the advertisement and the push.
 	var f gitserver.Fleet
 	var once sync.Once
-	f = gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "git-receive-pack") {
-				once.Do(func() { _, _ = f.Commit("theirs", at, write("deploy/theirs", "theirs")) })
-			}
-			next.ServeHTTP(w, r)
-		})
-	}})
-	seed(t, f.Repository, files()...)
+	f = intercept(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "git-receive-pack") {
+			once.Do(func() { _, _ = f.Commit("theirs", at, write("deploy/theirs", "theirs")) })
+		}
+		return false
+	})
 	repository := open(t, git.Config{URL: f.URL()})
 	_, err := repository.Push(t.Context(), headOf(t, repository), one("a"))
 	if !errors.Is(err, branch.ErrMoved) {
@@ -421,17 +430,14 @@ func TestRedirect(t *testing.T) {
 // TestNoSecretInTheLog has a server that says the password back.
 func TestNoSecretInTheLog(t *testing.T) {
 	t.Parallel()
-	f := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodPost {
-				_, password, _ := r.BasicAuth()
-				http.Error(w, fmt.Sprintf("filter: password %s, %q, %s is bad", password, password, r.Header), http.StatusForbidden)
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	}})
-	seed(t, f.Repository, files()...)
+	f := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPost {
+			return false
+		}
+		_, password, _ := r.BasicAuth()
+		http.Error(w, fmt.Sprintf("filter: password %s, %q, %s is bad", password, password, r.Header), http.StatusForbidden)
+		return true
+	})
 	var log bytes.Buffer
 	repository := open(t, git.Config{
 		URL: f.URL(), Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),

@@ -370,10 +370,7 @@ func TestLargeMessageHarmsNoOtherCommit(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := open(t, c)
-		head, err := b.Head(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		head := headOf(t, b)
 		messages := func(head string) (all []string, ids []string) {
 			for _, entry := range listed(t, b, head, branch.Limit{}) {
 				fields := strings.Split(entry, "|")

@@ -20,12 +20,7 @@ func TestHooksSeeNoSecret(t *testing.T) {
 	r := gitserver.NewRepository(t)
 	seed(t, r, files()...)
 	out := filepath.Join(t.TempDir(), "environment")
-	if err := os.MkdirAll(filepath.Join(r.Dir, "hooks"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(r.Dir, "hooks", "pre-receive"), []byte("#!/bin/sh\nenv >"+out+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	hook(t, r, "pre-receive", "env >"+out+"\n")
 	repository := open(t, git.Config{URL: r.Dir})
 	if _, err := repository.Push(t.Context(), headOf(t, repository), one("a")); err != nil {
 		t.Fatal(err)

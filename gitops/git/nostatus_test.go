@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"muster/gitops/branch"
 	"muster/gitops/git"
@@ -30,21 +29,13 @@ func TestNoReportStatus(t *testing.T) {
 			_, _ = w.Write(bytes.ReplaceAll(answer.Body.Bytes(), []byte("report-status"), []byte("report-nothing")[:len("report-status")]))
 		})
 	}})
-	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
-	before, err := f.Commit("Begin", at, write("a", "b"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := seed(t, f.Repository, write("a", "b"))
 	r := open(t, git.Config{URL: f.URL()})
-	head, err := r.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = r.Push(t.Context(), head, []branch.Draft{{Message: "Change", At: at, Changes: []branch.Change{write("a", "c")}}})
+	_, err := r.Push(t.Context(), headOf(t, r), []branch.Draft{{Message: "Change", At: at, Changes: []branch.Change{write("a", "c")}}})
 	if err == nil || !strings.Contains(err.Error(), "(report-status), which is required") || sent > 0 {
 		t.Errorf("%d pushes were sent: %v", sent, err)
 	}
-	if head, err = r.Head(t.Context()); err != nil || head.Commit != before {
-		t.Errorf("the branch is at %s, want %s: %v", head.Commit, before, err)
+	if head := headOf(t, r); head.Commit != before {
+		t.Errorf("the branch is at %s, want %s", head.Commit, before)
 	}
 }

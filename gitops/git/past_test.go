@@ -21,10 +21,7 @@ func TestPastFile(t *testing.T) {
 	contractOfThePast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 120)
 		b := open(t, c)
-		head, err := b.Head(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		head := headOf(t, b)
 		out, err := r.Git("rev-list", "--first-parent", "main")
 		if err != nil {
 			t.Fatal(err)
@@ -74,10 +71,7 @@ func TestPastTree(t *testing.T) {
 					t.Errorf("%d commits back, reading %d (-git +got)\n%s", back, i, diff)
 				}
 			}
-			head, err := b.Head(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			head := headOf(t, b)
 			if diff := cmp.Diff(filesAt(t, r, commits[0]), filesOf(t, head.Tree)); diff != "" {
 				t.Errorf("the head (-git +got)\n%s", diff)
 			}

@@ -18,10 +18,7 @@ func TestPropose(t *testing.T) {
 	contract(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 3)
 		b := open(t, c)
-		head, err := b.Head(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		head := headOf(t, b)
 		draft := []branch.Draft{{Message: "Raise max\n", At: time.Unix(1e9, 0), Changes: []branch.Change{{Path: "f/new.txt", Content: []byte("new")}}}}
 		commit, _, err := b.Propose(t.Context(), head, draft, "muster/raise-max")
 		if err != nil {

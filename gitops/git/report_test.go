@@ -11,7 +11,6 @@ import (
 
 	"muster/gitops/git"
 	"muster/gitops/git/remote"
-	"muster/gitops/gitserver"
 )
 
 // TestPushWithoutAReport: a push is done only when the server says so of the
@@ -24,25 +23,23 @@ func TestPushWithoutAReport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
-				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if !strings.HasSuffix(r.URL.Path, "/git-receive-pack") {
-						next.ServeHTTP(w, r)
-						return
-					}
-					_, _ = io.Copy(io.Discard, r.Body)
-					w.Header().Set("Content-Type", "application/x-git-receive-pack-result")
-					_, _ = io.WriteString(w, sideband(report))
-				})
-			}})
-			head := seed(t, s.Repository, files()...)
+			s := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
+				if !strings.HasSuffix(r.URL.Path, "/git-receive-pack") {
+					return false
+				}
+				_, _ = io.Copy(io.Discard, r.Body)
+				w.Header().Set("Content-Type", "application/x-git-receive-pack-result")
+				_, _ = io.WriteString(w, sideband(report))
+				return true
+			})
 			repository := open(t, git.Config{URL: s.URL()})
-			_, err := repository.Push(t.Context(), headOf(t, repository), one("a"))
+			head := headOf(t, repository)
+			_, err := repository.Push(t.Context(), head, one("a"))
 			if err == nil || !strings.Contains(err.Error(), "the server did not say what became of the push") {
 				t.Errorf("the push ends with %v", err)
 			}
-			if tip := headOf(t, repository); tip.Commit != head {
-				t.Errorf("the tip is %s, want %s", tip.Commit, head)
+			if tip := headOf(t, repository); tip.Commit != head.Commit {
+				t.Errorf("the tip is %s, want %s", tip.Commit, head.Commit)
 			}
 		})
 	}
@@ -58,16 +55,13 @@ func sideband(report string) string {
 func TestRedirectElsewhere(t *testing.T) {
 	t.Parallel()
 	var seen, asked atomic.Int32
-	there := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			asked.Add(1)
-			if r.Header.Get("Authorization") != "" {
-				seen.Add(1)
-			}
-			next.ServeHTTP(w, r)
-		})
-	}})
-	seed(t, there.Repository, files()...)
+	there := intercept(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		asked.Add(1)
+		if r.Header.Get("Authorization") != "" {
+			seen.Add(1)
+		}
+		return false
+	})
 	here := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, there.Server.URL+r.URL.RequestURI(), http.StatusMovedPermanently)
 	}))
@@ -86,16 +80,13 @@ func TestRedirectElsewhere(t *testing.T) {
 // in gives no more away than one that says the password.
 func TestHeaderIsASecret(t *testing.T) {
 	t.Parallel()
-	s := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasSuffix(r.URL.Path, "/git-receive-pack") {
-				http.Error(w, "bad: "+r.Header.Get("Authorization"), http.StatusBadRequest)
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	}})
-	seed(t, s.Repository, files()...)
+	s := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/git-receive-pack") {
+			return false
+		}
+		http.Error(w, "bad: "+r.Header.Get("Authorization"), http.StatusBadRequest)
+		return true
+	})
 	repository := open(t, git.Config{URL: s.URL(), Credentials: remote.Credentials{Password: remote.StaticPassword("someone", "s3cret")}})
 	_, err := repository.Push(t.Context(), headOf(t, repository), one("a"))
 	if err == nil || !strings.Contains(err.Error(), "bad: Basic [secret]") {
