@@ -352,7 +352,9 @@ func (d *differing) pair(dir string, p pair, depth int) error {
 	name = join(dir, name)
 	inside := d.top == "" || below(name, d.top)
 	switch {
-	case p.before.hash == p.after.hash && p.before.mode == p.after.mode, !inside && !(p.dir && below(d.top, name)), len(d.all) >= maxDifferences:
+	case p.before.hash == p.after.hash && p.before.mode == p.after.mode,
+		!inside && !(p.dir && below(d.top, name)),
+		len(d.all) >= maxDifferences:
 		return nil
 	case p.dir && depth < deepestDifference:
 		return d.compare(name, p.before.hash, p.after.hash, depth+1)

@@ -70,7 +70,14 @@ func (b *Branch) send(ctx context.Context, to target, head plumbing.Hash, object
 	if errors.As(err, &a) && remote.RateLimited.MatchStatus(a.Status) {
 		return attempt{err: err} // it was counted, and not looked at
 	}
-	return attempt{err: err, sent: true, answered: err != nil && isAnswer(report, err), denied: denied, serverMessage: message, unreliable: remote.UnreliableReport.MatchMissing(adv.Capabilities)}
+	return attempt{
+		err:           err,
+		sent:          true,
+		answered:      err != nil && isAnswer(report, err),
+		denied:        denied,
+		serverMessage: message,
+		unreliable:    remote.UnreliableReport.MatchMissing(adv.Capabilities),
+	}
 }
 
 // stillAt returns an error where a branch is not where a push expects it.

@@ -72,7 +72,8 @@ func (p *Pulls) Check(ctx context.Context, commit string, c Check) (url string, 
 	}
 	for from := maxAnnotations; err == nil && from < len(c.Annotations); from += maxAnnotations {
 		_, err = do(ctx, p, func() (*github.CheckRun, *github.Response, error) {
-			return p.client.Checks.UpdateCheckRun(ctx, p.Owner, p.Name, made.GetID(), github.UpdateCheckRunOptions{Name: c.Name, Output: output(from)})
+			options := github.UpdateCheckRunOptions{Name: c.Name, Output: output(from)}
+			return p.client.Checks.UpdateCheckRun(ctx, p.Owner, p.Name, made.GetID(), options)
 		})
 	}
 	if err != nil {

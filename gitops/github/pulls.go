@@ -64,7 +64,8 @@ func do[T any](ctx context.Context, p *Pulls, request func() (T, *github.Respons
 			return result, explain(err)
 		}
 		if wait > longestWait {
-			return result, fmt.Errorf("GitHub asks to wait until %s: %w", p.Now().Add(wait).UTC().Format(time.RFC3339), explain(err))
+			until := p.Now().Add(wait).UTC().Format(time.RFC3339)
+			return result, fmt.Errorf("GitHub asks to wait until %s: %w", until, explain(err))
 		}
 		if err := p.Sleep(ctx, wait); err != nil {
 			return result, err
@@ -120,11 +121,13 @@ func (p *Pulls) Get(ctx context.Context, number int) (Pull, error) {
 // exists already, Open returns that.
 func (p *Pulls) Open(ctx context.Context, head, base, title, body string) (Pull, error) {
 	pull, err := do(ctx, p, func() (*github.PullRequest, *github.Response, error) {
-		return p.client.PullRequests.Create(ctx, p.Owner, p.Name, &github.NewPullRequest{Title: &title, Head: &head, Base: &base, Body: &body})
+		asked := &github.NewPullRequest{Title: &title, Head: &head, Base: &base, Body: &body}
+		return p.client.PullRequests.Create(ctx, p.Owner, p.Name, asked)
 	})
 	if err != nil && strings.Contains(err.Error(), "already exists") {
 		found, listErr := do(ctx, p, func() ([]*github.PullRequest, *github.Response, error) {
-			return p.client.PullRequests.List(ctx, p.Owner, p.Name, &github.PullRequestListOptions{Head: p.Owner + ":" + head, Base: base})
+			options := &github.PullRequestListOptions{Head: p.Owner + ":" + head, Base: base}
+			return p.client.PullRequests.List(ctx, p.Owner, p.Name, options)
 		})
 		if listErr == nil && len(found) > 0 {
 			pull, err = found[0], nil
