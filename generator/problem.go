@@ -132,9 +132,8 @@ func problems(r Result) []Problem {
 	return all
 }
 
-// problemLog are the problems that were seen lately. Each is logged when it begins
-// and when it is over, and in between hardly: a day of trouble is a few lines.
-// The zero value is none.
+// problemLog contains the recent problems. Each is logged when it begins and when it ends,
+// and rarely in between: a day of problems is a few lines. The zero value is empty.
 type problemLog struct {
 	known []problemState
 }

@@ -23,7 +23,7 @@ type Faults struct {
 }
 
 // Fates draws the fates of pods that take between boot[0] and boot[1] to start.
-// How many draws one takes depends on the trouble alone, so that the n-th pod of
+// The number of draws of one depends on the faults alone, so that the n-th pod of
 // two runs has the same.
 func (t Faults) Fates(boot [2]time.Duration, random *rand.Rand) func() Fate {
 	between := func(span [2]time.Duration) time.Duration {

@@ -59,8 +59,8 @@ type Scenario struct {
 	plan func(*run)
 }
 
-// DefaultScenario is a world without trouble: a tick every 15 seconds, a syncer
-// that looks every 20 to 30, Kubernetes' Job controller, and agents that are up 25 to 70
+// DefaultScenario is a scenario without faults: a tick every 15 seconds, a syncer
+// that polls every 20 to 30, Kubernetes' Job controller, and agents that are up 25 to 70
 // seconds after their pod was made.
 func DefaultScenario() Scenario {
 	return Scenario{

@@ -129,7 +129,7 @@ func (b *Branch) refresh(ctx context.Context) error {
 	seen := b.seen
 	b.seen = plumbing.ZeroHash
 	if !seen.IsZero() && b.server.OverHTTP() {
-		// A lost race has just shown it: no need to ask again. (Over anything
+		// A conflict has just returned this head: no further request is needed. (Over anything
 		// else asking costs nothing, as a fetch begins with it.)
 		err := b.store.update(ctx, nil, seen)
 		var a *remote.Answer
@@ -171,7 +171,7 @@ func (b *Branch) readHead(ctx context.Context) (plumbing.Hash, error) {
 	return head, b.store.update(ctx, session, head)
 }
 
-// reset forgets everything that was read, so that the next Tip starts over.
+// reset forgets everything that was read, so that the next Head starts over.
 func (b *Branch) reset() {
 	b.seen = plumbing.ZeroHash
 	b.server.Reset()

@@ -40,7 +40,7 @@ type pack struct {
 
 	cache      map[int]rawObject
 	cacheBytes int
-	collector  collector
+	heapLimit  heapLimit
 }
 
 // close gives back what the pack takes outside of memory. It is not read after that.
@@ -134,7 +134,7 @@ func (p *pack) inflate(header *packfile.ObjectHeader) (rawObject, error) {
 	}
 	kind := header.Type
 	_, _, err := p.scanner.NextObject(&content)
-	p.collector.add(content.Len())
+	p.heapLimit.add(content.Len())
 	return rawObject{kind: kind, data: content.Bytes()}, err
 }
 
@@ -157,7 +157,7 @@ func (p *pack) apply(o rawObject, deltas []int) (rawObject, error) {
 			return rawObject{}, err
 		}
 		o = rawObject{kind: o.kind, data: patched}
-		p.collector.add(len(patched))
+		p.heapLimit.add(len(patched))
 		p.keep(i, o)
 	}
 	return o, nil

@@ -253,7 +253,7 @@ func (b *Branch) moveOnce(ctx context.Context, head plumbing.Hash, objects []new
 	defer cancel()
 	at, err := b.look(ctx)
 	if err != nil {
-		// Whether the commits are in the branch is not known: the next Tip tells.
+		// Whether the commits are in the branch is unknown: the next Head shows it.
 		b.reset()
 		return plumbing.ZeroHash, fmt.Errorf("%w (whether the commits are in the branch could not be read: %s)", result.err, b.server.Printable(err.Error()))
 	}
@@ -276,7 +276,7 @@ func (b *Branch) moveOnce(ctx context.Context, head plumbing.Hash, objects []new
 	return plumbing.ZeroHash, fmt.Errorf("%w: %w", branch.ErrMoved, result.err)
 }
 
-// selection reads the branch's head and nothing else.
+// look reads the branch's head and nothing else.
 func (b *Branch) look(ctx context.Context) (plumbing.Hash, error) {
 	head, session, err := b.server.HeadOf(ctx, b.name)
 	if session != nil {

@@ -29,7 +29,7 @@ const maxInBatch = 1000
 func (f *treeFS) content(name string, h plumbing.Hash) ([]byte, error) {
 	store := f.store
 	if raw, ok := store.get(h); ok {
-		store.collector.add(len(raw.data))
+		store.heapLimit.add(len(raw.data))
 		return raw.data, nil
 	}
 	wants := []plumbing.Hash{h}
@@ -62,7 +62,7 @@ func (f *treeFS) content(name string, h plumbing.Hash) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("the server did not send file %s", name)
 	}
-	store.collector.add(len(raw.data))
+	store.heapLimit.add(len(raw.data))
 	return raw.data, nil
 }
 

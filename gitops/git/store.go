@@ -100,7 +100,7 @@ type store struct {
 	// fetched are the raw commits that came when the head was read: it, and those between it
 	// and the one that was here before, where they are few.
 	fetched   map[plumbing.Hash][]byte
-	collector collector // of what readers get
+	heapLimit heapLimit // of what readers get
 	objects
 
 	// archive is the [Archive] whose store it is; nil: it is a branch's.

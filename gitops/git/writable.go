@@ -73,13 +73,13 @@ func (b *Branch) tryMove(ctx context.Context) error {
 // comparesOnly reports whether a push failed for nothing but where the branch is.
 func comparesOnly(err error) bool {
 	var a *remote.Answer
-	return !errors.As(err, &a) && (remote.StaleHead.Match(err.Error()) || remote.LockedBranch.Match(err.Error()))
+	return !errors.As(err, &a) && (remote.StaleHead.Match(err.Error()) || remote.LockedByPush.Match(err.Error()))
 }
 
 // isLocked reports whether a push left the branch where it was for nothing but a lock.
 func isLocked(err error) bool {
 	var refused *branch.Refused
-	return errors.As(err, &refused) && remote.LockedBranch.Match(refused.Message)
+	return errors.As(err, &refused) && remote.LockedByPush.Match(refused.Message)
 }
 
 // hooksFirst reports whether the server advertises an agent that runs hooks before it compares

@@ -42,10 +42,10 @@ const (
 	NeedsThinPack Meaning = "repeats the request with `thin-pack`"
 	// NeedsCapability has names of capabilities that go-git would not request.
 	NeedsCapability Meaning = "requests it"
-	// StaleHead and LockedBranch have words that answer a push. Those of LockedBranch also mean
+	// StaleHead and LockedByPush have words that answer a push. Those of LockedByPush also mean
 	// StaleHead.
 	StaleHead    Meaning = "`check` concludes that its trial push failed only because of the head"
-	LockedBranch Meaning = "tries six times, half a second apart"
+	LockedByPush Meaning = "tries six times, half a second apart"
 	// HooksFirst has words of an agent.
 	HooksFirst Meaning = "`check` tests the branch's rules without a push"
 	// UnreliableReport has names of capabilities whose absence identifies the host.
@@ -124,13 +124,13 @@ var Quirks = []Quirk{
 		Source: "https://github.com/fluxcd/pkg/issues/576"},
 
 	// Pushes.
-	{Host: "git", Behavior: "`failed to update ref`, to 2.49", Meaning: LockedBranch,
+	{Host: "git", Behavior: "`failed to update ref`, to 2.49", Meaning: LockedByPush,
 		Words:  regexp.MustCompile(`(?i)failed to update ref`),
 		Source: "git, builtin/receive-pack.c"},
-	{Host: "git", Behavior: "`cannot lock ref 'refs/heads/main'`", Meaning: LockedBranch,
+	{Host: "git", Behavior: "`cannot lock ref 'refs/heads/main'`", Meaning: LockedByPush,
 		Words:  regexp.MustCompile(`(?i)cannot lock ref`),
 		Source: "git, refs/files-backend.c"},
-	{Host: "JGit", Behavior: "`failed to lock` or `lock failure` during another push", Meaning: LockedBranch,
+	{Host: "JGit", Behavior: "`failed to lock` or `lock failure` during another push", Meaning: LockedByPush,
 		Words:  regexp.MustCompile(`(?i)failed to lock|lock failure`),
 		Source: "JGit, ReceiveCommand.java"},
 	{Host: "git", Behavior: "`incorrect old value provided`, `reference already exists`, `atomic transaction failed`, `non-fast-forward` or `stale info`", Meaning: StaleHead,

@@ -1,5 +1,3 @@
-// Package traffic counts what is sent to a server and what comes back. It is the
-// standard library only.
 package remote
 
 import (

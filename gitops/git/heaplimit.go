@@ -6,11 +6,11 @@ import (
 	"runtime/metrics"
 )
 
-// collector bounds the garbage of reading many files. The garbage collector runs concurrently
+// heapLimit bounds the garbage of reading many files. The garbage collector runs concurrently
 // with the program: on a busy machine its thread may wait for 100 ms, while reading makes
 // 100 MB of garbage. So a reader waits for a collection whenever the heap is above the memory
 // limit of the process (GOMEMLIMIT). The zero value is ready.
-type collector struct {
+type heapLimit struct {
 	read    int // bytes since the heap was measured
 	samples []metrics.Sample
 }
@@ -19,16 +19,16 @@ type collector struct {
 const measureEvery = 1 << 20
 
 // add notes that n bytes were read.
-func (c *collector) add(n int) {
-	if c.read += n; c.read < measureEvery {
+func (l *heapLimit) add(n int) {
+	if l.read += n; l.read < measureEvery {
 		return
 	}
-	c.read = 0
-	if c.samples == nil {
-		c.samples = []metrics.Sample{{Name: "/gc/gomemlimit:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
+	l.read = 0
+	if l.samples == nil {
+		l.samples = []metrics.Sample{{Name: "/gc/gomemlimit:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
 	}
-	metrics.Read(c.samples)
-	if limit := c.samples[0].Value.Uint64(); limit < math.MaxInt64 && c.samples[1].Value.Uint64() > limit {
+	metrics.Read(l.samples)
+	if limit := l.samples[0].Value.Uint64(); limit < math.MaxInt64 && l.samples[1].Value.Uint64() > limit {
 		runtime.GC()
 	}
 }

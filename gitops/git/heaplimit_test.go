@@ -15,7 +15,7 @@ func TestCollector(t *testing.T) {
 		return m.NumForcedGC
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
-	var c collector
+	var c heapLimit
 	before := collections()
 	c.add(10 * measureEvery)
 	if got := collections() - before; got != 0 {
