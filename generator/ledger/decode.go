@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,18 +28,13 @@ func decodeObservation(text string) (plan.Observation, error) {
 		return plan.Observation{}, err
 	}
 	o, err := s.observation()
-	if err = cmp.Or(err, timed(o)); err != nil {
+	if err == nil && o.At.IsZero() {
+		err = errors.New("it has no time")
+	}
+	if err != nil {
 		return plan.Observation{}, err
 	}
 	return o, nil
-}
-
-// timed returns an error where an observation has no time.
-func timed(o plan.Observation) error {
-	if o.At.IsZero() {
-		return errors.New("it has no time")
-	}
-	return nil
 }
 
 // maxIndexes bounds the indexes of all dispatches of one observation together:

@@ -16,83 +16,36 @@ import (
 // be added to it; one that changes its meaning makes a new version.
 const format = 2
 
-// The stored observation, version 2: a format apart from [plan.Observation],
-// so that the commits of today stay readable whatever becomes of the code. Its
-// fields are those of the types in package plan.
+// The stored observation, version 2: the JSON of the types in package plan, whose tags must stay
+// as they are so that old commits remain readable. maxJobs is before dispatches, and sets of
+// indexes are text, which [readIndexes] parses within a budget.
 type (
 	storedObservation struct {
-		Version   int               `json:"version"`
-		At        time.Time         `json:"at"`
-		Until     *time.Time        `json:"until,omitempty"`
-		Queue     string            `json:"queue"`
-		Jobs      []storedDemand    `json:"jobs,omitempty"`
-		Idle      []storedIdle      `json:"idle,omitempty"`
-		Overlays  []storedSupply    `json:"overlays"`
-		Unmatched []storedUnmatched `json:"unmatched,omitempty"`
-	}
-	storedDemand struct {
-		Overlays    []string       `json:"overlays"`
-		Pending     int            `json:"pending,omitempty"`
-		OtherQueues int            `json:"otherQueues,omitempty"`
-		Oldest      *time.Time     `json:"oldest,omitempty"`
-		Upcoming    int            `json:"upcoming,omitempty"`
-		Fresh       int            `json:"fresh,omitempty"`
-		Newest      *time.Time     `json:"newest,omitempty"`
-		Partial     map[string]int `json:"partial,omitempty"`
-		Stages      []storedStage  `json:"stages,omitempty"`
-		Later       int            `json:"later,omitempty"`
-		Within      int            `json:"within,omitempty"`
-		Earliest    *time.Time     `json:"earliest,omitempty"`
-		Limited     int            `json:"limited,omitempty"`
-		Blocked     int            `json:"blocked,omitempty"`
+		Version   int              `json:"version"`
+		At        time.Time        `json:"at"`
+		Until     time.Time        `json:"until,omitzero"`
+		Queue     string           `json:"queue"`
+		Jobs      []plan.Demand    `json:"jobs,omitempty"`
+		Idle      []storedIdle     `json:"idle,omitempty"`
+		Overlays  []storedSupply   `json:"overlays"`
+		Unmatched []plan.Unmatched `json:"unmatched,omitempty"`
 	}
 	storedIdle struct {
-		Agents    int    `json:"agents"`
-		Overlay   string `json:"overlay,omitempty"`
-		Replacing bool   `json:"replacing,omitempty"`
-		Jobs      string `json:"jobs,omitempty"`
+		plan.IdleAgents
+		Jobs string `json:"jobs,omitempty"`
 	}
 	storedSupply struct {
-		Overlay     string                `json:"overlay"`
-		Suspended   *storedSuspension     `json:"suspended,omitempty"`
-		WrongTags   int                   `json:"wrongTags,omitempty"`
-		Busy        int                   `json:"busy,omitempty"`
-		QueueBusy   int                   `json:"queueBusy,omitempty"`
-		Own         int                   `json:"own,omitempty"`
-		Reusable    int                   `json:"reusable,omitempty"`
-		Stopping    int                   `json:"stopping,omitempty"`
-		OtherQueue  int                   `json:"otherQueue,omitempty"`
-		OtherFleets int                   `json:"otherFleets,omitempty"`
-		MaxJobs     int                   `json:"maxJobs,omitempty"`
-		Dispatches  map[string]storedSeen `json:"dispatches,omitempty"`
-		OtherTags   map[string]storedTags `json:"otherTags,omitempty"`
-	}
-	storedTags struct {
-		Jobs  string `json:"jobs,omitempty"`
-		Spare bool   `json:"spare,omitempty"`
-	}
-	storedSuspension struct {
-		Code      string     `json:"code"`
-		Queue     string     `json:"queue,omitempty"`
-		Cluster   string     `json:"cluster,omitempty"`
-		NextProbe *time.Time `json:"nextProbe,omitempty"`
-		Finding   string     `json:"finding,omitempty"`
+		plan.Supply
+		Dispatches map[string]storedSeen `json:"dispatches,omitempty"`
+		OtherTags  map[string]storedTags `json:"otherTags,omitempty"`
 	}
 	storedSeen struct {
-		Registered   string            `json:"registered,omitempty"`
-		FirstAt      *time.Time        `json:"firstAt,omitempty"`
-		RegisteredAt *time.Time        `json:"registeredAt,omitempty"`
-		StartupTimes plan.StartupTimes `json:"startupTimes,omitzero"`
-		HadJob       int               `json:"hadJob,omitempty"`
-		Connected    int               `json:"connected,omitempty"`
-		WrongTags    int               `json:"wrongTags,omitempty"`
+		Registered string `json:"registered,omitempty"`
+		plan.Seen
 	}
-	storedUnmatched struct {
-		Rules       []string `json:"rules"`
-		Missing     []string `json:"missing"`
-		Unclustered bool     `json:"unclustered,omitempty"`
-		Jobs        int      `json:"jobs"`
-		Example     string   `json:"example,omitempty"`
+	storedTags struct {
+		Jobs string `json:"jobs,omitempty"`
+		plan.OtherTags
 	}
 )
 
@@ -128,101 +81,57 @@ var closing = regexp.MustCompile(`(?i)(close[sd]?|fix(es|ed)?|resolve[sd]?):? `)
 
 // store makes the stored form of an observation.
 func store(o plan.Observation) storedObservation {
-	s := storedObservation{Version: format, At: o.At, Queue: o.Queue, Overlays: []storedSupply{}}
-	if !o.Until.IsZero() {
-		s.Until = &o.Until
-	}
-	for _, d := range o.Jobs {
-		s.Jobs = append(s.Jobs, storeDemand(d))
+	s := storedObservation{
+		Version: format, At: o.At, Until: o.Until, Queue: o.Queue,
+		Jobs: o.Jobs, Overlays: []storedSupply{}, Unmatched: o.Unmatched,
 	}
 	for _, g := range o.Idle {
-		s.Idle = append(s.Idle, storedIdle{Agents: g.Agents, Overlay: g.Overlay, Replacing: g.Replacing, Jobs: g.Jobs.String()})
+		s.Idle = append(s.Idle, storedIdle{g, g.Jobs.String()})
 	}
 	for _, x := range o.Overlays {
-		supply := storedSupply{
-			Overlay: x.Overlay, WrongTags: x.WrongTags, Busy: x.Busy, QueueBusy: x.QueueBusy,
-			Own: x.Own, Reusable: x.Reusable, Stopping: x.Stopping, OtherQueue: x.OtherQueue, OtherFleets: x.OtherFleets,
-			MaxJobs: x.MaxJobs,
-		}
-		if y := x.Suspended; y != (plan.Suspension{}) {
-			supply.Suspended = &storedSuspension{Code: string(y.Code), Queue: y.Queue, Cluster: y.Cluster, NextProbe: y.NextProbe, Finding: y.Finding}
-		}
+		supply := storedSupply{x, map[string]storedSeen{}, map[string]storedTags{}}
 		for id, seen := range x.Dispatches {
-			if supply.Dispatches == nil {
-				supply.Dispatches = map[string]storedSeen{}
-			}
-			supply.Dispatches[id] = storedSeen{
-				Registered: seen.Registered.String(), FirstAt: seen.FirstAt, RegisteredAt: seen.RegisteredAt, StartupTimes: seen.StartupTimes,
-				HadJob: seen.HadJob, Connected: seen.Connected, WrongTags: seen.WrongTags,
-			}
+			supply.Dispatches[id] = storedSeen{seen.Registered.String(), seen}
 		}
-		for id, x := range x.OtherTags {
-			if supply.OtherTags == nil {
-				supply.OtherTags = map[string]storedTags{}
-			}
-			supply.OtherTags[id] = storedTags{Jobs: x.Jobs.String(), Spare: x.Spare}
+		for id, tags := range x.OtherTags {
+			supply.OtherTags[id] = storedTags{tags.Jobs.String(), tags}
 		}
 		s.Overlays = append(s.Overlays, supply)
-	}
-	for _, u := range o.Unmatched {
-		s.Unmatched = append(s.Unmatched, storedUnmatched(u))
 	}
 	return s
 }
 
 // observation is the reverse of store.
 func (s storedObservation) observation() (plan.Observation, error) {
-	o := plan.Observation{At: s.At, Queue: s.Queue}
+	o := plan.Observation{At: s.At, Until: s.Until, Queue: s.Queue, Jobs: s.Jobs, Unmatched: s.Unmatched}
 	budget := maxIndexes
-	if s.Until != nil {
-		o.Until = *s.Until
-	}
-	for _, d := range s.Jobs {
-		o.Jobs = append(o.Jobs, d.demand())
-	}
+	var err error
 	for _, g := range s.Idle {
-		jobs, err := readIndexes(g.Jobs, &budget)
-		if err != nil {
+		if g.IdleAgents.Jobs, err = readIndexes(g.Jobs, &budget); err != nil {
 			return o, fmt.Errorf("idle agents: %w", err)
 		}
-		o.Idle = append(o.Idle, plan.IdleAgents{Agents: g.Agents, Overlay: g.Overlay, Replacing: g.Replacing, Jobs: jobs})
+		o.Idle = append(o.Idle, g.IdleAgents)
 	}
 	for _, x := range s.Overlays {
-		supply := plan.Supply{
-			Overlay: x.Overlay, WrongTags: x.WrongTags, Busy: x.Busy, QueueBusy: x.QueueBusy,
-			Own: x.Own, Reusable: x.Reusable, Stopping: x.Stopping, OtherQueue: x.OtherQueue, OtherFleets: x.OtherFleets,
-			MaxJobs: x.MaxJobs,
-		}
-		if y := x.Suspended; y != nil {
-			supply.Suspended = plan.Suspension{Code: plan.SuspensionCode(y.Code), Queue: y.Queue, Cluster: y.Cluster, NextProbe: y.NextProbe, Finding: y.Finding}
-		}
 		for id, seen := range x.Dispatches {
-			registered, err := readIndexes(seen.Registered, &budget)
-			if err != nil {
+			if seen.Seen.Registered, err = readIndexes(seen.Registered, &budget); err != nil {
 				return o, fmt.Errorf("dispatch %q: %w", id, err)
 			}
-			if supply.Dispatches == nil {
-				supply.Dispatches = map[string]plan.Seen{}
+			if x.Supply.Dispatches == nil {
+				x.Supply.Dispatches = map[string]plan.Seen{}
 			}
-			supply.Dispatches[id] = plan.Seen{
-				Registered: registered, FirstAt: seen.FirstAt, RegisteredAt: seen.RegisteredAt, StartupTimes: seen.StartupTimes,
-				HadJob: seen.HadJob, Connected: seen.Connected, WrongTags: seen.WrongTags,
-			}
+			x.Supply.Dispatches[id] = seen.Seen
 		}
-		for id, x := range x.OtherTags {
-			jobs, err := readIndexes(x.Jobs, &budget)
-			if err != nil {
+		for id, tags := range x.OtherTags {
+			if tags.OtherTags.Jobs, err = readIndexes(tags.Jobs, &budget); err != nil {
 				return o, fmt.Errorf("dispatch %q: %w", id, err)
 			}
-			if supply.OtherTags == nil {
-				supply.OtherTags = map[string]plan.OtherTags{}
+			if x.Supply.OtherTags == nil {
+				x.Supply.OtherTags = map[string]plan.OtherTags{}
 			}
-			supply.OtherTags[id] = plan.OtherTags{Jobs: jobs, Spare: x.Spare}
+			x.Supply.OtherTags[id] = tags.OtherTags
 		}
-		o.Overlays = append(o.Overlays, supply)
-	}
-	for _, u := range s.Unmatched {
-		o.Unmatched = append(o.Unmatched, plan.Unmatched(u))
+		o.Overlays = append(o.Overlays, x.Supply)
 	}
 	return o, nil
 }
