@@ -48,33 +48,42 @@ func addCreated(all []creation, at time.Time) []creation {
 // classify groups jobs by cluster and rules, and the groups by their queue's
 // key. The groups' order depends on their content alone.
 func classify(jobs []Job) map[string][]*class {
-	byText := map[string]*class{}
+	byText, byRules := map[string]*class{}, map[string]*class{} // by the rules as they are listed, and sorted
 	var text []byte
+	queues := map[string][]*class{}
 	for i := range jobs {
 		j := &jobs[i]
-		text = append(text[:0], j.Cluster...)
-		for _, rule := range j.Rules {
-			text = append(append(text, 0), rule...)
-		}
+		text = appendKey(text[:0], j.Cluster, j.Rules)
 		c := byText[string(text)]
 		if c == nil {
-			c = &class{cluster: j.Cluster, rules: slices.Compact(slices.Sorted(slices.Values(j.Rules)))}
+			rules := slices.Compact(slices.Sorted(slices.Values(j.Rules)))
+			sorted := string(appendKey(nil, j.Cluster, rules))
+			if c = byRules[sorted]; c == nil {
+				c = &class{cluster: j.Cluster, rules: rules}
+				byRules[sorted] = c
+				key, _ := tagValue(rules, TagQueue)
+				key = cmp.Or(key, anyQueue) // "queue=" is a wildcard too
+				queues[key] = append(queues[key], c)
+			}
 			byText[string(text)] = c
 		}
 		c.add(j)
 	}
-	queues := map[string][]*class{}
-	for _, c := range byText {
-		key, _ := tagValue(c.rules, TagQueue)
-		if key == "" {
-			key = anyQueue // "queue=" is a wildcard too
-		}
-		queues[key] = append(queues[key], c)
-	}
-	for key, classes := range queues {
-		queues[key] = merge(classes)
+	for _, classes := range queues {
+		slices.SortFunc(classes, func(a, b *class) int {
+			return cmp.Or(cmp.Compare(a.cluster, b.cluster), slices.Compare(a.rules, b.rules))
+		})
 	}
 	return queues
+}
+
+// appendKey appends a text that identifies a cluster and a list of rules.
+func appendKey(text []byte, cluster string, rules []string) []byte {
+	text = append(text, cluster...)
+	for _, rule := range rules {
+		text = append(append(text, 0), rule...)
+	}
+	return text
 }
 
 func (c *class) add(j *Job) {
@@ -94,34 +103,6 @@ func (c *class) add(j *Job) {
 	case JobBlocked:
 		c.blocked++
 	}
-}
-
-// merge orders classes, and joins those whose rules were only listed differently.
-func merge(classes []*class) []*class {
-	slices.SortFunc(classes, func(a, b *class) int {
-		return cmp.Or(cmp.Compare(a.cluster, b.cluster), slices.Compare(a.rules, b.rules))
-	})
-	var merged []*class
-	for _, c := range classes {
-		if n := len(merged); n > 0 && merged[n-1].cluster == c.cluster && slices.Equal(merged[n-1].rules, c.rules) {
-			last := merged[n-1]
-			last.pending += c.pending
-			last.upcoming += c.upcoming
-			last.limited += c.limited
-			last.blocked += c.blocked
-			last.created = append(last.created, c.created...)
-			last.mergeStaged(c)
-			if last.oldest.IsZero() || !c.oldest.IsZero() && c.oldest.Before(last.oldest) {
-				last.oldest = c.oldest
-			}
-			if last.example == "" || c.example != "" && c.example < last.example {
-				last.example = c.example
-			}
-			continue
-		}
-		merged = append(merged, c)
-	}
-	return merged
 }
 
 // lookAhead counts the upcoming jobs that were created after the last dispatch

@@ -96,22 +96,6 @@ func (c *class) addUpcoming(j *Job) {
 	c.staged[j.Stage] = s
 }
 
-// mergeStaged joins the stages of another class.
-func (c *class) mergeStaged(other *class) {
-	for name, s := range other.staged {
-		if c.staged == nil {
-			c.staged = map[string]staged{}
-		}
-		own := c.staged[name]
-		own.jobs += s.jobs
-		own.created = append(own.created, s.created...)
-		if own.due.IsZero() || !s.due.IsZero() && s.due.Before(own.due) {
-			own.due = s.due
-		}
-		c.staged[name] = own
-	}
-}
-
 // stageName is the name of a stage's jobs that are alike.
 func (c *class) stageName(stage string) string {
 	sum := sha256.Sum256([]byte(c.cluster + "\x00" + strings.Join(c.rules, "\x00") + "\x00" + stage))
