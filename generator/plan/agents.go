@@ -224,30 +224,24 @@ func flights(shares []*share) []flight {
 	}
 	for i, s := range shares {
 		for _, x := range s.otherTags {
-			n := x.agents - s.overdue[x.dispatch]
+			x.share = i
+			x.agents -= s.overdue[x.dispatch]
 			if s.breaker.Open() {
-				n = 0
+				x.agents = 0
 			}
-			all[i].agents -= n
-			all = append(all, flight{share: i, agents: n, other: &x.tags, dispatch: x.dispatch})
+			all[i].agents -= x.agents
+			all = append(all, x)
 		}
 	}
 	return all
 }
 
-// otherFlight is a dispatch with agents in flight that was ordered with other tags.
-type otherFlight struct {
-	dispatch string
-	agents   int
-	tags     OtherTags
-}
-
 // otherFlights returns the overlay's dispatches with agents in flight and other tags.
-func (s *share) otherFlights() (all []otherFlight) {
+func (s *share) otherFlights() (all []flight) {
 	for _, d := range s.overlay.Dispatches {
 		if tags, ok := s.supply.OtherTags[d.ID]; ok {
 			n := d.Agents - s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
-			all = append(all, otherFlight{dispatch: d.ID, agents: n, tags: tags})
+			all = append(all, flight{dispatch: d.ID, agents: n, other: &tags})
 		}
 	}
 	return all

@@ -133,9 +133,7 @@ func remember(c *class, readers []queueReader) {
 				continue
 			}
 			c.otherOverlays.add(v.State.AheadOf)
-			if at := v.State.LookedAhead; at.After(c.lookedAhead) {
-				c.lookedAhead = at
-			}
+			c.lookedAhead = later(v.State.LookedAhead, c.lookedAhead)
 		}
 	}
 }
@@ -196,7 +194,7 @@ func (p *placement) serve(readers []queueReader) {
 			shares, of = append(shares, s), append(of, i)
 			for n, x := range s.otherTags {
 				k := slices.IndexFunc(q.reading.others, func(o otherTags) bool { return o.dispatch == x.dispatch })
-				s.otherTags[n].tags.Jobs = q.takes[len(q.reading.counts)+k]
+				s.otherTags[n].other.Jobs = q.takes[len(q.reading.counts)+k]
 			}
 		}
 	}

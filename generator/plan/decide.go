@@ -71,7 +71,7 @@ type share struct {
 	retire    []Retirement
 	breaker   Breaker // as it is once they are retired
 	sum       Sum
-	otherTags []otherFlight // in flight, but of other use than those that are dispatched now
+	otherTags []flight // in flight, but of other use than those that are dispatched now
 	// startupTimes and lastServed are what is known once they are retired; see learn. late are the
 	// agents in flight that are not counted on, by dispatch; see giveUp.
 	startupTimes StartupTimes

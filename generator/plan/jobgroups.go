@@ -90,9 +90,7 @@ func (c *class) add(j *Job) {
 	switch j.State {
 	case JobPending:
 		c.pending++
-		if c.oldest.IsZero() || !j.Since.IsZero() && j.Since.Before(c.oldest) {
-			c.oldest = j.Since
-		}
+		c.oldest = earlier(j.Since, c.oldest)
 		if c.example == "" || j.URL != "" && j.URL < c.example {
 			c.example = j.URL
 		}
@@ -120,9 +118,7 @@ func (c *class) lookAhead(overlays []Overlay, now time.Time) {
 			continue
 		}
 		ahead = ahead || o.Policy.Lookahead > 0
-		if o.State.LookedAhead.After(before) {
-			before = o.State.LookedAhead
-		}
+		before = later(o.State.LookedAhead, before)
 	}
 	if !ahead {
 		return
@@ -131,9 +127,7 @@ func (c *class) lookAhead(overlays []Overlay, now time.Time) {
 		if x.at.IsZero() || x.at.After(before) {
 			c.fresh += x.jobs
 		}
-		if x.at.After(c.newest) {
-			c.newest = x.at
-		}
+		c.newest = later(x.at, c.newest)
 	}
 	c.countPartial(overlays, before)
 }

@@ -180,13 +180,8 @@ func (s *share) lease() time.Duration {
 // overdueOrder is the overdue part of what was ordered at one time.
 type overdueOrder struct {
 	at         time.Time
-	dispatches []overdueDispatch
+	dispatches []flight
 	agents     int // overdue ones of all of them
-}
-
-type overdueDispatch struct {
-	id     string
-	agents int
 }
 
 // giveUp computes how many agents in flight are presumed lost, by dispatch: they are overdue, and
@@ -201,6 +196,7 @@ func (s *share) giveUp(now time.Time) {
 	if after == 0 || s.breaker.Open() {
 		return
 	}
+	s.overdue = map[string]int{}
 	served, one := s.servedAt(), 1
 	for _, o := range s.overdueOrders(now, after) {
 		n := o.agents
@@ -214,13 +210,8 @@ func (s *share) giveUp(now time.Time) {
 		for _, d := range o.dispatches {
 			take := min(n, d.agents)
 			n -= take
-			if take > 0 {
-				if s.overdue == nil {
-					s.overdue = map[string]int{}
-				}
-				s.overdue[d.id] = take
-				s.sum.Overdue += take
-			}
+			s.overdue[d.dispatch] = take
+			s.sum.Overdue += take
 		}
 	}
 	if s.sum.Overdue > 0 {
@@ -242,7 +233,7 @@ func (s *share) overdueOrders(now time.Time, after time.Duration) (all []overdue
 			i = len(all)
 			all = append(all, overdueOrder{at: d.At})
 		}
-		all[i].dispatches = append(all[i].dispatches, overdueDispatch{d.ID, n})
+		all[i].dispatches = append(all[i].dispatches, flight{dispatch: d.ID, agents: n})
 		all[i].agents += n
 	}
 	slices.SortStableFunc(all, func(a, b overdueOrder) int { return a.at.Compare(b.at) })
@@ -269,8 +260,8 @@ func (s *share) served() map[int64]bool {
 func (s *share) servedAt() time.Time {
 	newest, served := s.overlay.State.ServedAt, s.served()
 	for _, d := range s.overlay.Dispatches {
-		if served[d.At.Unix()] && d.At.After(newest) {
-			newest = d.At
+		if served[d.At.Unix()] {
+			newest = later(d.At, newest)
 		}
 	}
 	return newest
@@ -296,8 +287,8 @@ func (s *share) learn() {
 			continue
 		}
 		s.startupTimes = s.startupTimes.learn(s.supply.Dispatches[r.ID].StartupTimes)
-		if d := s.dispatch(r.ID); served[d.At.Unix()] && d.At.After(s.lastServed) {
-			s.lastServed = d.At.UTC()
+		if d := s.dispatch(r.ID); served[d.At.Unix()] {
+			s.lastServed = later(d.At.UTC(), s.lastServed)
 		}
 	}
 }

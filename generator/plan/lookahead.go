@@ -90,9 +90,7 @@ func (c *class) addUpcoming(j *Job) {
 	s := c.staged[j.Stage]
 	s.jobs++
 	s.created = addCreated(s.created, j.Created)
-	if s.due.IsZero() || !j.Due.IsZero() && j.Due.Before(s.due) {
-		s.due = j.Due
-	}
+	s.due = earlier(j.Due, s.due)
 	c.staged[j.Stage] = s
 }
 
@@ -109,9 +107,7 @@ func (r remembered) add(all []AheadOf) {
 	for _, a := range all {
 		known := r[a.Stage]
 		known.Agents += a.Agents
-		if a.At.After(known.At) {
-			known.At = a.At
-		}
+		known.At = later(a.At, known.At)
 		r[a.Stage] = known
 	}
 }
@@ -169,17 +165,8 @@ func (c *class) countOtherOverlays(overlays []string, shares []*share) {
 			memory.add(s.overlay.State.AheadOf)
 		}
 	}
-	all := c.staged
-	c.counted, c.staged = true, nil
-	for stage, jobs := range all {
-		if memory[c.stageName(stage)].Agents == 0 {
-			continue
-		}
-		if c.staged == nil {
-			c.staged = map[string]staged{}
-		}
-		c.staged[stage] = jobs
-	}
+	c.counted, c.staged = true, maps.Clone(c.staged)
+	maps.DeleteFunc(c.staged, func(stage string, _ staged) bool { return memory[c.stageName(stage)].Agents == 0 })
 }
 
 // later counts jobs that are due later than agents take to come.
@@ -187,9 +174,7 @@ func (c *class) later(s Stage, within time.Duration) {
 	c.upcoming -= s.Jobs
 	c.notYet += s.Jobs
 	c.within = max(c.within, within)
-	if c.earliest.IsZero() || s.due().Before(c.earliest) {
-		c.earliest = s.due()
-	}
+	c.earliest = earlier(s.due(), c.earliest)
 }
 
 // boundStages leaves the stages that are due first, and all that are remembered.

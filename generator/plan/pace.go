@@ -22,17 +22,11 @@ type Pace struct {
 // Wait returns how long to wait from now until the next triggered tick may begin. last is the
 // time at which the last tick began, triggered or not.
 func (p *Pace) Wait(now, last time.Time) time.Duration {
-	earliest := last.Add(min(p.Every, MinTickSpacing))
-	if filled := p.due.Add(-(tickBurst - 1) * p.Every); filled.After(earliest) {
-		earliest = filled
-	}
+	earliest := later(p.due.Add(-(tickBurst-1)*p.Every), last.Add(min(p.Every, MinTickSpacing)))
 	return max(0, earliest.Sub(now))
 }
 
 // Began records that a triggered tick begins at a time.
 func (p *Pace) Began(at time.Time) {
-	if p.due.Before(at) {
-		p.due = at
-	}
-	p.due = p.due.Add(p.Every)
+	p.due = later(at, p.due).Add(p.Every)
 }

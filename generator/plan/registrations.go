@@ -71,12 +71,10 @@ func (l *Lookback) Since(now time.Time, overlays []Overlay, r *Registrations) ti
 				continue
 			}
 			from := d.At.Add(-slack)
-			if l.known[d.ID] && l.last.Add(-slack).After(from) {
-				from = l.last.Add(-slack)
+			if l.known[d.ID] {
+				from = later(l.last.Add(-slack), from)
 			}
-			if oldest.IsZero() || from.Before(oldest) {
-				oldest = from
-			}
+			oldest = earlier(from, oldest)
 		}
 	}
 	return oldest

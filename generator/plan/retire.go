@@ -183,8 +183,17 @@ func (s *share) watchedUntil(d Dispatch, seen Seen, now time.Time) time.Time {
 	return until
 }
 
+// later returns the later of two times, b if they are equal.
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// earlier returns the earlier of two times, b if they are equal. A time that is zero is unknown.
+func earlier(a, b time.Time) time.Time {
+	if b.IsZero() || !a.IsZero() && a.Before(b) {
 		return a
 	}
 	return b

@@ -77,9 +77,7 @@ func (s *share) state(now time.Time) State {
 		if s.partial.Agents > 0 {
 			next.Partial = s.partial
 		}
-		if s.lookedAhead.After(next.LookedAhead) {
-			next.LookedAhead = s.lookedAhead
-		}
+		next.LookedAhead = later(s.lookedAhead, next.LookedAhead)
 		if !next.Partial.Until.After(next.LookedAhead) {
 			next.Partial = Partial{}
 		}

@@ -84,12 +84,7 @@ func tagValue(tags []string, key string) (string, bool) {
 // value of key.
 // Source: buildkite.com/docs/agent/v3/cli-start#agent-targeting.
 func Satisfies(tags, rules []string) bool {
-	for _, rule := range rules {
-		if !carries(tags, rule) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(rules, func(rule string) bool { return !carries(tags, rule) })
 }
 
 func carries(tags []string, rule string) bool {
