@@ -139,8 +139,7 @@ func (s *share) probe(now time.Time) (why Suspension, probe bool) {
 	case s.undecided():
 		return Suspension{Code: BackingOff}, false
 	case !s.mayProbe(now):
-		next := s.breaker.NextProbe().UTC()
-		return Suspension{Code: BackingOff, NextProbe: &next}, false
+		return Suspension{Code: BackingOff, NextProbe: new(s.breaker.NextProbe().UTC())}, false
 	case max(s.sum.Missing, s.sum.BelowMin(), s.policy.Buffer-(s.spare-s.sum.Replacing)) <= 0 || s.sum.allowed() == 0:
 		return Suspension{}, false
 	}

@@ -90,7 +90,7 @@ type share struct {
 }
 
 func newShare(v Overlay, o Observation) *share {
-	s := &share{overlay: v, supply: o.supply(v.Name)}
+	s := &share{overlay: v, supply: o.Supply(v.Name)}
 	s.policy, s.schedule = v.Policy.During(o.At)
 	p := s.policy
 	switch {

@@ -97,8 +97,12 @@ func (f *Inference) Infer(overlays []Overlay, s Snapshot) Snapshot {
 		}
 		i.update(o, q, s)
 		if i.estranged(s.At) {
-			s.Unread = joinedBy(s.Unread, "; ", "queue "+q.Queue+" has agents that muster did not order, or that nobody knows of any more: without an API token "+
-				"they cannot be told from its own, so that what was ordered counts as in flight until its lease is over")
+			if s.Unread != "" {
+				s.Unread += "; "
+			}
+			s.Unread += "queue " + q.Queue + " has agents that muster did not order, or that nobody knows of any more: " +
+				"without an API token they cannot be told from its own, " +
+				"so that what was ordered counts as in flight until its lease is over"
 		}
 		agents, sightings := i.agents(o, q, s.At)
 		s.Agents, s.Sightings = append(s.Agents, agents...), append(s.Sightings, sightings...)
@@ -121,14 +125,6 @@ func (f *Inference) Retired(overlay string, d Dispatch) {
 
 // Knows reports whether agents of an overlay are inferred.
 func (f *Inference) Knows(overlay string) bool { return f.overlays[overlay] != nil }
-
-// joinedBy joins two texts with the text between, unless one of them is empty.
-func joinedBy(a, between, b string) string {
-	if a != "" && b != "" {
-		return a + between + b
-	}
-	return cmp.Or(a, b)
-}
 
 // Sharing returns, for each overlay that shares its queue, the name of another overlay of that
 // queue. Without an agent list, muster cannot assign the agents of such a queue to their overlays.

@@ -296,7 +296,7 @@ func (d drawnLife) servedOrMissing(decisions []Decision, o Observation, j int) (
 		}
 	}
 	for _, v := range d.overlays { // what was ordered with other tags than the policy has now
-		s := o.supply(v.Name)
+		s := o.Supply(v.Name)
 		for _, x := range v.Dispatches {
 			if s.OtherTags[x.ID].Jobs.Has(j) && !slices.Contains(o.Jobs[j].Overlays, v.Name) {
 				n += x.Agents - s.Dispatches[x.ID].Registered.Below(x.Agents)

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -208,7 +209,6 @@ func group(classes []*class, idle []kind) ([]Demand, []Indexes) {
 		away             bool // none of them counts here, and so neither does their age
 	}
 	byLikeness := map[likeness]*Demand{}
-	var order []likeness
 	of := make([]likeness, len(classes))
 	for j, c := range classes {
 		of[j] = likeness{overlays: strings.Join(c.overlays, "\x00"), away: c.pending == 0 && c.otherQueues > 0}
@@ -219,11 +219,10 @@ func group(classes []*class, idle []kind) ([]Demand, []Indexes) {
 		if d == nil {
 			d = &Demand{Overlays: c.overlays}
 			byLikeness[of[j]] = d
-			order = append(order, of[j])
 		}
 		d.add(c)
 	}
-	slices.SortFunc(order, func(a, b likeness) int {
+	order := slices.SortedFunc(maps.Keys(byLikeness), func(a, b likeness) int {
 		return cmp.Or(slices.Compare(byLikeness[a].Overlays, byLikeness[b].Overlays), cmp.Compare(a.takers, b.takers), cmp.Compare(b2i(a.away), b2i(b.away)))
 	})
 	var jobs []Demand

@@ -134,12 +134,11 @@ func (c *class) findStages(overlays []Overlay, now time.Time) {
 	for _, stage := range slices.Sorted(maps.Keys(c.staged)) {
 		jobs := c.staged[stage]
 		s := Stage{Name: c.stageName(stage), Jobs: jobs.jobs}
-		if due := jobs.due.UTC().Truncate(time.Second); !jobs.due.IsZero() {
-			s.Due = &due
+		if !jobs.due.IsZero() {
+			s.Due = new(jobs.due.UTC().Truncate(time.Second))
 		}
 		if a := memory[s.Name]; a.Agents > 0 {
-			at := a.At.UTC()
-			s.Ordered, s.Since = a.Agents, &at
+			s.Ordered, s.Since = a.Agents, new(a.At.UTC())
 		}
 		switch {
 		case c.counted && s.Ordered > 0:

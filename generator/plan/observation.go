@@ -219,8 +219,8 @@ func (o Observation) orderedAt() time.Time {
 	return o.Until
 }
 
-// supply returns what was counted for the named overlay.
-func (o Observation) supply(overlay string) Supply {
+// Supply returns what was counted for the named overlay; only its name is set if there is nothing.
+func (o Observation) Supply(overlay string) Supply {
 	for _, s := range o.Overlays {
 		if s.Overlay == overlay {
 			return s

@@ -160,7 +160,10 @@ type queueReader struct {
 
 // newReaders returns a reader for each queue that an overlay serves, by key.
 func newReaders(overlays []Overlay, s Snapshot) []queueReader {
-	groups, queues := byQueue(overlays), s.queuesByKey()
+	groups, queues := byQueue(overlays), map[string][]Queue{}
+	for _, q := range s.Queues {
+		queues[q.Key] = append(queues[q.Key], q)
+	}
 	keys := slices.Sorted(maps.Keys(groups))
 	unknown := Unknown(keys, s)
 	all := make([]queueReader, 0, len(keys))

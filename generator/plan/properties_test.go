@@ -174,7 +174,7 @@ func TestLimitsHold(t *testing.T) {
 			i := slices.IndexFunc(d.overlays, func(o Overlay) bool { return o.Name == x.Overlay })
 			p := d.overlays[i].Policy
 			upkeep += p.Min + p.Buffer
-			stopping := x.Observation.supply(x.Overlay).Stopping
+			stopping := x.Observation.Supply(x.Overlay).Stopping
 			if n := x.Sum.Current + stopping + x.Sum.Dispatch; x.Sum.Dispatch > 0 && n > p.Max {
 				t.Fatalf("%s would have %d agents of at most %d: %+v", x.Overlay, n, p.Max, x.Sum)
 			}

@@ -237,15 +237,12 @@ func (r *Registrations) Seen(id string) Seen {
 	if e == nil {
 		return Seen{}
 	}
-	hadJob := e.worked.Below(MaxIndex)
-	s := Seen{Registered: e.indexes.clone(), HadJob: hadJob}
+	s := Seen{Registered: e.indexes.clone(), HadJob: e.worked.Below(MaxIndex)}
 	if !e.first.IsZero() {
-		first := e.first
-		s.FirstAt = &first
+		s.FirstAt = new(e.first)
 	}
 	if !e.settled.IsZero() {
-		settled := e.settled
-		s.RegisteredAt = &settled
+		s.RegisteredAt = new(e.settled)
 	}
 	return s
 }

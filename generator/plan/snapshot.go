@@ -316,15 +316,6 @@ type Queue struct {
 	Hosted bool
 }
 
-// queuesByKey returns the cluster queues of each key, in the order of the snapshot.
-func (s Snapshot) queuesByKey() map[string][]Queue {
-	all := map[string][]Queue{}
-	for _, q := range s.Queues {
-		all[q.Key] = append(all[q.Key], q)
-	}
-	return all
-}
-
 // Unknown returns the queues, by key, that do not exist in Buildkite: there are clusters, but none
 // has the queue, and no agent and no job is in it. A queue outside the clusters is known only by
 // its agents and jobs. A job in a cluster does not prove that its queue exists: a step may name a
