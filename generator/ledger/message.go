@@ -47,27 +47,14 @@ func (s Style) Message(op Operation, version string) string {
 // reasons.
 func Text(op Operation) string {
 	d := op.Decision
-	var body string
+	var summary, body string
 	switch op.Kind {
 	case Repair:
-		body = repairProse(op)
+		summary, body = repairSubject(op), repairProse(op)
 	case Dispatch:
-		body = dispatchProse(d)
+		summary, body = dispatchSubject(d), dispatchProse(d)
 	case Retire:
-		body = retireProse(d)
+		summary, body = retireSubject(d.Retire), retireProse(d)
 	}
-	return fmt.Sprintf("%s: %s\n\n%s", d.Overlay, summary(op), body)
-}
-
-// summary says what was done, as the subject does behind the overlay's name.
-func summary(op Operation) string {
-	switch op.Kind {
-	case Repair:
-		return repairSubject(op)
-	case Dispatch:
-		return dispatchSubject(op.Decision)
-	case Retire:
-		return retireSubject(op.Decision.Retire)
-	}
-	return ""
+	return fmt.Sprintf("%s: %s\n\n%s", d.Overlay, summary, body)
 }

@@ -42,13 +42,7 @@ func dispatchProse(d plan.Decision) string {
 	if len(steps[plan.StepDesired].ActiveBounds()) > 0 {
 		say("The minimum of %d requires %s.", s.Min, Count(wanted, "agent"))
 	}
-	if s.Busy > 0 || s.QueueBusy > 0 {
-		say("%s", busySentence(s))
-	}
-	say("%s", roomSentence(s))
-	if otherQueue := otherQueueSentence(d); otherQueue != "" {
-		say("%s", otherQueue)
-	}
+	text = append(text, busySentence(s), roomSentence(s), otherQueueSentence(d))
 	if s.MaxPerHour > 0 {
 		say("At most %s may be dispatched in an hour: %d of them %s left.", Count(s.MaxPerHour, "agent"), s.LeftThisHour, pick(s.LeftThisHour, "was", "were"))
 	}
@@ -64,17 +58,15 @@ func dispatchProse(d plan.Decision) string {
 	case len(d.Dispatch) > 1:
 		say("They are dispatched in %s, each with at most %d agents.", jobs, plan.JobAgents)
 	}
-	if stays := reuseSentence(d); stays != "" {
-		say("%s", stays)
-	}
+	text = append(text, reuseSentence(d))
 	for _, u := range d.Observation.Unmatched {
+		why := fmt.Sprintf("no overlay has all of the rules %s. The nearest one lacks %s.", quoted(u.Rules), quoted(u.Missing))
 		if u.Unclustered {
-			say("%s unmatched: the jobs with the rules %s are in no cluster, and the queue is in one.", sentence(Count(u.Jobs, "job"))+are(u.Jobs), quoted(u.Rules))
-			continue
+			why = fmt.Sprintf("the jobs with the rules %s are in no cluster, and the queue is in one.", quoted(u.Rules))
 		}
-		say("%s unmatched: no overlay has all of the rules %s. The nearest one lacks %s.", sentence(Count(u.Jobs, "job"))+are(u.Jobs), quoted(u.Rules), quoted(u.Missing))
+		say("%s%s unmatched: %s", sentence(Count(u.Jobs, "job")), are(u.Jobs), why)
 	}
-	return wrap(strings.Join(text, " "))
+	return wrap(strings.Join(text, " ")) // which leaves out the sentences that are empty
 }
 
 // demandClause says what asks for agents, as in "14 jobs are pending".
@@ -132,7 +124,7 @@ func supplyClause(d plan.Decision) string {
 	var not []string
 	if s.Replacing > 0 {
 		why := "close to the idle time-out of the warm pool"
-		if reusable(d) > 0 {
+		if d.Observation.Supply(d.Overlay).Reusable > 0 {
 			why = "close to the idle time-out or the uptime, or of an older template,"
 		}
 		not = append(not, fmt.Sprintf("%s %s and %s not count", Count(s.Replacing, "idle agent")+are(s.Replacing), why, pick(s.Replacing, "does", "do")))
@@ -152,9 +144,11 @@ func supplyClause(d plan.Decision) string {
 	return supply
 }
 
-// busySentence tells the overlay's busy agents from those of the queue.
+// busySentence tells the overlay's busy agents from those of the queue; empty if no agent is busy.
 func busySentence(s plan.Sum) string {
 	switch {
+	case s.Busy == 0 && s.QueueBusy == 0:
+		return ""
 	case s.QueueBusy <= s.Busy:
 		return fmt.Sprintf("%s of this overlay%s busy.", sentence(Count(s.Busy, "agent")), are(s.Busy))
 	case s.Busy == 0:
@@ -178,12 +172,12 @@ func roomSentence(s plan.Sum) string {
 // otherQueueSentence returns how many agents an edit of the policy left behind; empty if it left
 // none.
 func otherQueueSentence(d plan.Decision) string {
-	for _, s := range d.Observation.Overlays {
-		if s.Overlay == d.Overlay && s.OtherQueue > 0 {
-			return fmt.Sprintf("%s in another queue or cluster than the policy says, and %s as stopping.", sentence(Count(s.OtherQueue, "agent"))+are(s.OtherQueue), pick(s.OtherQueue, "counts", "count"))
-		}
+	n := d.Observation.Supply(d.Overlay).OtherQueue
+	if n == 0 {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("%s in another queue or cluster than the policy says, and %s as stopping.",
+		sentence(Count(n, "agent"))+are(n), pick(n, "counts", "count"))
 }
 
 // retireSubject returns the subject of a retirement with its outcome: it differs for a dispatch
@@ -241,16 +235,14 @@ func stale(r plan.Retirement) bool {
 
 func retireProse(d plan.Decision) string {
 	var lines []string
-	for _, r := range d.Retire {
-		lines = append(lines, wrap(outcomeSentence(r)))
-	}
-	paragraphs := []string{strings.Join(lines, "\n")}
 	withdrawn := 0
 	for _, r := range d.Retire {
+		lines = append(lines, wrap(outcomeSentence(r)))
 		if r.Reason == plan.Withdrawn {
 			withdrawn++
 		}
 	}
+	paragraphs := []string{strings.Join(lines, "\n")}
 	if n := len(d.Retire) - withdrawn; n > 0 {
 		what := pick(n, "The manifest is", "The manifests are")
 		paragraphs = append(paragraphs, wrap(what+" removed from git, so that no syncer runs the Job again. Running agents are not affected."))

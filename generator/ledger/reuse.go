@@ -8,16 +8,6 @@ import (
 	"muster/generator/plan"
 )
 
-// reusable is how many agents of the overlay take more than one job.
-func reusable(d plan.Decision) int {
-	for _, s := range d.Observation.Overlays {
-		if s.Overlay == d.Overlay {
-			return s.Reusable
-		}
-	}
-	return 0
-}
-
 // reuseSentence says for how long the agents that are dispatched take jobs; empty where
 // each takes one.
 func reuseSentence(d plan.Decision) string {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -58,12 +59,8 @@ func (s Style) trailers() []string {
 	for _, who := range s.CoAuthors {
 		all = append(all, keyCoAuthor+": "+who)
 	}
-	switch {
-	case s.NoSkip:
-	case s.Skip != "":
-		all = append(all, keyCI+": "+s.Skip)
-	default:
-		all = append(all, keyCI+": "+defaultSkip)
+	if !s.NoSkip {
+		all = append(all, keyCI+": "+cmp.Or(s.Skip, defaultSkip))
 	}
 	return all
 }

@@ -134,14 +134,7 @@ func separator(line string) int {
 	return -1
 }
 
-func blank(line string) bool {
-	for i := range len(line) {
-		if !isSpace(line[i]) {
-			return false
-		}
-	}
-	return true
-}
+func blank(line string) bool { return trim(line) == "" }
 
 // isSpace is git's isspace, which knows fewer characters than C's (ctype.c).
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
