@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,8 +32,8 @@ func LineAmong(kustomization []byte, fields ...string) int {
 		return 0
 	}
 	for _, name := range fields {
-		for i := 0; i+1 < len(doc.Content[0].Content); i += 2 {
-			if key := doc.Content[0].Content[i]; strings.HasPrefix(key.Value, name) {
+		for key := range Pairs(doc.Content[0]) {
+			if strings.HasPrefix(key.Value, name) {
 				return key.Line
 			}
 		}
@@ -113,18 +115,15 @@ func plainly(file string, n *yaml.Node, depth int) *Finding {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
 		return &Finding{File: file, Line: n.Line, Problem: "uses a YAML anchor or alias", Remedy: "write the value out"}
 	}
-	if n.Kind == yaml.MappingNode {
-		seen := make(map[string]bool, len(n.Content)/2)
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			key := n.Content[i]
-			if key.Kind != yaml.ScalarNode || key.Tag == yaml.MergeTag {
-				return &Finding{File: file, Line: key.Line, Problem: "has a key that is no plain word"}
-			}
-			if seen[key.Value] {
-				return &Finding{File: file, Line: key.Line, Problem: fmt.Sprintf("says %s twice", Quote(key.Value)), Remedy: "keep one"}
-			}
-			seen[key.Value] = true
+	seen := map[string]bool{}
+	for key := range Pairs(n) {
+		if key.Kind != yaml.ScalarNode || key.Tag == yaml.MergeTag {
+			return &Finding{File: file, Line: key.Line, Problem: "has a key that is no plain word"}
 		}
+		if seen[key.Value] {
+			return &Finding{File: file, Line: key.Line, Problem: fmt.Sprintf("says %s twice", Quote(key.Value)), Remedy: "keep one"}
+		}
+		seen[key.Value] = true
 	}
 	for _, c := range n.Content {
 		if f := plainly(file, c, depth+1); f != nil {
@@ -134,22 +133,50 @@ func plainly(file string, n *yaml.Node, depth int) *Finding {
 	return nil
 }
 
-// Lookup follows keys down from a mapping; nil when one is missing.
-func Lookup(n *yaml.Node, keys ...string) *yaml.Node {
-	for _, key := range keys {
-		if n == nil || n.Kind != yaml.MappingNode {
-			return nil
-		}
-		var next *yaml.Node
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == key {
-				next = n.Content[i+1]
-				break
+// Documents returns the documents of a YAML text. A document that cannot be parsed ends them with
+// its error.
+func Documents(text []byte) iter.Seq2[*yaml.Node, error] {
+	return func(yield func(*yaml.Node, error) bool) {
+		for dec := yaml.NewDecoder(bytes.NewReader(text)); ; {
+			var doc yaml.Node
+			err := dec.Decode(&doc)
+			if errors.Is(err, io.EOF) || !yield(&doc, err) || err != nil {
+				return
 			}
 		}
-		n = next
+	}
+}
+
+// Pairs returns the keys of a mapping with their values; none if n is nil or no mapping.
+func Pairs(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(key, value *yaml.Node) bool) {
+		if n == nil || n.Kind != yaml.MappingNode {
+			return
+		}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if !yield(n.Content[i], n.Content[i+1]) {
+				return
+			}
+		}
+	}
+}
+
+// Lookup follows keys down from a mapping; nil when one is missing.
+func Lookup(n *yaml.Node, keys ...string) *yaml.Node {
+	for _, name := range keys {
+		_, n = Entry(n, name)
 	}
 	return n
+}
+
+// Entry returns a key of a mapping and its value; nil when it is missing.
+func Entry(n *yaml.Node, name string) (key, value *yaml.Node) {
+	for key, value := range Pairs(n) {
+		if key.Value == name {
+			return key, value
+		}
+	}
+	return nil, nil
 }
 
 // Scalar is the text of the value at keys; empty when it is missing or is not
@@ -174,8 +201,7 @@ func Integer(n *yaml.Node, keys ...string) (int, bool) {
 // Set puts a scalar into a mapping: in the place of the old one, or where the
 // alphabet wants a new one, which is how kustomize prints.
 func Set(m *yaml.Node, key, tag, value string) {
-	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value}
-	put(m, key, node)
+	put(m, key, &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value})
 }
 
 // Mapping returns the mapping at key, and creates it if key is missing.
@@ -201,8 +227,7 @@ func put(m *yaml.Node, key string, value *yaml.Node) {
 			break
 		}
 	}
-	pair := []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, value}
-	m.Content = append(m.Content[:at:at], append(pair, m.Content[at:]...)...)
+	m.Content = slices.Insert(m.Content, at, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, value)
 }
 
 // Copy is a deep copy of a tree without aliases.

@@ -156,10 +156,9 @@ func noString(job *yaml.Node) []string {
 	for _, above := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
 		for _, key := range []string{"labels", "annotations"} {
 			at := below(above, key)
-			n := finding.Lookup(job, at...)
-			for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-				if v := n.Content[i+1]; v.Kind != yaml.ScalarNode || v.Tag != "!!str" {
-					return below(at, n.Content[i].Value)
+			for key, value := range finding.Pairs(finding.Lookup(job, at...)) {
+				if value.Kind != yaml.ScalarNode || value.Tag != "!!str" {
+					return below(at, key.Value)
 				}
 			}
 		}

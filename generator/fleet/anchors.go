@@ -2,8 +2,6 @@ package fleet
 
 import (
 	"bytes"
-	"errors"
-	"io"
 	"regexp"
 	"sync"
 
@@ -24,13 +22,14 @@ func noAnchors(file, field string, data []byte) finding.Finding {
 // cannot be parsed, or contains one only in a text, it returns the line of the first text that
 // looks like one.
 func anchorLine(data []byte) int {
-	for dec := yaml.NewDecoder(bytes.NewReader(data)); len(data) <= maxParsed; {
-		var doc yaml.Node
-		if dec.Decode(&doc) != nil {
-			break
-		}
-		if n := firstAnchor(&doc, 0); n != nil {
-			return n.Line
+	if len(data) <= maxParsed {
+		for doc, err := range finding.Documents(data) {
+			if err != nil {
+				break
+			}
+			if n := firstAnchor(doc, 0); n != nil {
+				return n.Line
+			}
 		}
 	}
 	if m := mark.FindSubmatchIndex(data); m != nil {
@@ -49,19 +48,15 @@ func anchored(data []byte) bool {
 	if len(data) > maxParsed {
 		return looksAnchored(data)
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var doc yaml.Node
-		err := dec.Decode(&doc)
+	for doc, err := range finding.Documents(data) {
 		switch {
-		case errors.Is(err, io.EOF):
-			return false
 		case err != nil:
 			return looksAnchored(data)
-		case hasAnchor(&doc, 0):
+		case firstAnchor(doc, 0) != nil:
 			return true
 		}
 	}
+	return false
 }
 
 // anchorsOf remembers which contents use anchors: overlays share large files. Its
@@ -118,8 +113,6 @@ func looksAnchored(data []byte) bool {
 	}
 	return false
 }
-
-func hasAnchor(n *yaml.Node, depth int) bool { return firstAnchor(n, depth) != nil }
 
 // firstAnchor is the first node with an anchor, or that is an alias or too deep to look
 // at.

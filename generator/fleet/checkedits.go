@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -154,7 +153,7 @@ func differs(before, after *yaml.Node, at ...string) (path []string, was, is *ya
 		}
 	case before.Kind == yaml.SequenceNode:
 		for i := range before.Content {
-			if path, was, is = differs(before.Content[i], after.Content[i], append(slices.Clone(at), fmt.Sprintf("[%d]", i))...); len(path) > 0 {
+			if path, was, is = differs(before.Content[i], after.Content[i], below(at, nth(i))...); len(path) > 0 {
 				return path, was, is
 			}
 		}
@@ -166,23 +165,22 @@ func differs(before, after *yaml.Node, at ...string) (path []string, was, is *ya
 
 // differentFields is differs of mappings.
 func differentFields(before, after *yaml.Node, at []string) (path []string, was, is *yaml.Node) {
-	for i := 0; i+1 < len(after.Content); i += 2 {
-		key, value := after.Content[i].Value, after.Content[i+1]
-		below := append(slices.Clone(at), key)
-		was := finding.Lookup(before, key)
+	for key, value := range finding.Pairs(after) {
+		at := below(at, key.Value)
+		was := finding.Lookup(before, key.Value)
 		if was == nil {
-			return below, nil, value
+			return at, nil, value
 		}
-		if key == AnnotationDigest {
+		if key.Value == AnnotationDigest {
 			continue
 		}
-		if path, was, is := differs(was, value, below...); len(path) > 0 {
+		if path, was, is := differs(was, value, at...); len(path) > 0 {
 			return path, was, is
 		}
 	}
-	for i := 0; i+1 < len(before.Content); i += 2 {
-		if key := before.Content[i].Value; finding.Lookup(after, key) == nil {
-			return append(slices.Clone(at), key), nil, after
+	for key := range finding.Pairs(before) {
+		if finding.Lookup(after, key.Value) == nil {
+			return below(at, key.Value), nil, after
 		}
 	}
 	return nil, nil, after

@@ -73,10 +73,10 @@ func parsedDispatch(file string, data []byte, job *yaml.Node) (d readDispatch, w
 		r.bad(fmt.Sprintf("is %d, but spec.completions is %d", p, d.Agents), "spec", "parallelism")
 	}
 	for _, at := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
-		r.is(d.ID, slices.Concat(at, []string{"labels", LabelDispatch})...)
-		r.text(slices.Concat(at, []string{"labels", LabelOverlay})...)
-		r.strings(slices.Concat(at, []string{"labels"})...)
-		r.strings(slices.Concat(at, []string{"annotations"})...)
+		r.is(d.ID, below(at, "labels", LabelDispatch)...)
+		r.text(below(at, "labels", LabelOverlay)...)
+		r.strings(below(at, "labels")...)
+		r.strings(below(at, "annotations")...)
 	}
 	d.Purpose = plan.Purpose(r.note(AnnotationPurpose))
 	if d.Purpose != plan.ForDemand && d.Purpose != plan.ForWarmPool {
@@ -164,8 +164,8 @@ func (r *dispatchReader) strings(at ...string) {
 		r.bad("is not a mapping", at...)
 		return
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		r.text(append(slices.Clone(at), n.Content[i].Value)...)
+	for key := range finding.Pairs(n) {
+		r.text(below(at, key.Value)...)
 	}
 }
 

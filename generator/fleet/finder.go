@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"bytes"
 	"cmp"
 	"io/fs"
 	"maps"
@@ -63,13 +62,8 @@ func newFinder(tree fs.FS, o *Overlay, notes ...map[string]string) *finder {
 
 // add takes the documents of a text that are of use.
 func (f *finder) add(file string, data []byte, above int, patch bool) {
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var doc yaml.Node
-		if dec.Decode(&doc) != nil {
-			return
-		}
-		if len(doc.Content) != 1 {
+	for doc, err := range finding.Documents(data) {
+		if err != nil || len(doc.Content) != 1 {
 			continue
 		}
 		n := doc.Content[0]
@@ -234,10 +228,8 @@ func descend(part, built *yaml.Node, at []string) (line, depth int, same bool) {
 		} else {
 			next = finding.Lookup(part, key)
 			built = finding.Lookup(built, key)
-			for j := 0; part != nil && part.Kind == yaml.MappingNode && j+1 < len(part.Content); j += 2 {
-				if part.Content[j].Value == key {
-					line = part.Content[j].Line
-				}
+			if name, _ := finding.Entry(part, key); name != nil {
+				line = name.Line
 			}
 		}
 		if next == nil {
@@ -436,13 +428,8 @@ func (v *view) document(x object) (file string, doc *yaml.Node) {
 // List.
 func documents(data []byte) []*yaml.Node {
 	var all []*yaml.Node
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var doc yaml.Node
-		if dec.Decode(&doc) != nil {
-			return all
-		}
-		if len(doc.Content) != 1 {
+	for doc, err := range finding.Documents(data) {
+		if err != nil || len(doc.Content) != 1 {
 			continue
 		}
 		if items := finding.Lookup(doc.Content[0], "items"); items != nil {
@@ -451,4 +438,5 @@ func documents(data []byte) []*yaml.Node {
 		}
 		all = append(all, doc.Content[0])
 	}
+	return all
 }

@@ -1,11 +1,8 @@
 package fleet
 
 import (
-	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"regexp"
@@ -89,13 +86,8 @@ func (v *view) brokenObject(name string) *finding.Finding {
 	if err != nil {
 		return nil
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var doc yaml.Node
-		switch err := dec.Decode(&doc); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
+	for doc, err := range finding.Documents(data) {
+		if err != nil {
 			return finding.Syntax(name, err)
 		}
 		if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode || finding.Lookup(doc.Content[0], "items") != nil {
@@ -107,6 +99,7 @@ func (v *view) brokenObject(name string) *finding.Finding {
 			}
 		}
 	}
+	return nil
 }
 
 // duplicateKey says which of the files, or of the patches in them, says a key twice.
@@ -125,12 +118,11 @@ func (v *view) duplicateKey(files []string) *finding.Finding {
 			texts = inlineTexts(doc.Content[0])
 		}
 		for _, t := range texts {
-			for dec := yaml.NewDecoder(strings.NewReader(t.text)); ; {
-				var doc yaml.Node
-				if dec.Decode(&doc) != nil {
+			for doc, err := range finding.Documents([]byte(t.text)) {
+				if err != nil {
 					break
 				}
-				if key := duplicate(&doc); key != nil {
+				if key := duplicate(doc); key != nil {
 					return &finding.Finding{File: name, Line: t.above + key.Line, Problem: fmt.Sprintf("says %s twice", finding.Quote(key.Value)), Remedy: "keep one"}
 				}
 			}

@@ -96,21 +96,18 @@ func setField(file string, lines []string, name, value string) ([]string, error)
 	if err != nil {
 		return nil, err
 	}
-	for i := 0; i+1 < len(spec.Content); i += 2 {
-		key, old := spec.Content[i], spec.Content[i+1]
-		if key.Value != name {
-			continue
-		}
-		line := lines[old.Line-1]
-		written, rest := line[:old.Column-1], line[old.Column-1:]
-		was := regexp.MustCompile(`^("[^"]*"|'[^']*'|[^\s#]+)`).FindString(rest)
-		if old.Kind != yaml.ScalarNode || old.Line != key.Line || was == "" || old.Anchor != "" {
-			return nil, finding.Finding{File: file, Line: key.Line, Field: "spec." + name, Problem: byHand}
-		}
-		lines[old.Line-1] = written + value + aligned(rest[len(was):], len(was)-len(value))
-		return lines, nil
+	key, old := finding.Entry(spec, name)
+	if key == nil {
+		return insertField(lines, spec, indent, name, value), nil
 	}
-	return insertField(lines, spec, indent, name, value), nil
+	line := lines[old.Line-1]
+	written, rest := line[:old.Column-1], line[old.Column-1:]
+	was := regexp.MustCompile(`^("[^"]*"|'[^']*'|[^\s#]+)`).FindString(rest)
+	if old.Kind != yaml.ScalarNode || old.Line != key.Line || was == "" || old.Anchor != "" {
+		return nil, finding.Finding{File: file, Line: key.Line, Field: "spec." + name, Problem: byHand}
+	}
+	lines[old.Line-1] = written + value + aligned(rest[len(was):], len(was)-len(value))
+	return lines, nil
 }
 
 // aligned keeps a comment in its column if there is room.
@@ -165,12 +162,9 @@ func setOverrides(file string, lines []string, all []plan.Override) ([]string, e
 	for _, o := range all {
 		text = append(text, indent+"  - "+overrideText(o)+"\n")
 	}
-	for i := 0; i+1 < len(spec.Content); i += 2 {
-		if spec.Content[i].Value != "overrides" {
-			continue
-		}
-		from, to := spec.Content[i].Line-1, lastLine(spec.Content[i+1])
-		if spec.Content[i+1].Style&yaml.FlowStyle != 0 && from+1 != to {
+	if key, old := finding.Entry(spec, "overrides"); key != nil {
+		from, to := key.Line-1, lastLine(old)
+		if old.Style&yaml.FlowStyle != 0 && from+1 != to {
 			return nil, finding.Finding{File: file, Line: from + 1, Field: "spec.overrides", Problem: byHand}
 		}
 		return slices.Replace(lines, from, to, text...), nil
@@ -234,15 +228,10 @@ func setReuse(file string, lines []string, value string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := -1
-	for i := 0; i+1 < len(spec.Content); i += 2 {
-		if spec.Content[i].Value == reuseName {
-			at = i
-		}
-	}
+	key, old := finding.Entry(spec, reuseName)
 	switch {
-	case at >= 0:
-		return replaceReuse(file, lines, spec.Content[at], spec.Content[at+1], text)
+	case key != nil:
+		return replaceReuse(file, lines, key, old, text)
 	case value == noReuse:
 		return lines, nil
 	}

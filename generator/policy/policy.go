@@ -104,8 +104,8 @@ func (r *policyReader) bad(n *yaml.Node, field, problem, remedy string) {
 }
 
 func (r *policyReader) top(top *yaml.Node) {
-	for i := 0; i+1 < len(top.Content); i += 2 {
-		switch key := top.Content[i]; key.Value {
+	for key := range finding.Pairs(top) {
+		switch key.Value {
 		case "apiVersion", "kind", "spec":
 		case "metadata": // nothing reads it; people and tools like to have it
 		default:
@@ -125,8 +125,7 @@ func (r *policyReader) top(top *yaml.Node) {
 
 func (r *policyReader) spec(spec *yaml.Node) {
 	fields := r.fields
-	for i := 0; i+1 < len(spec.Content); i += 2 {
-		key, value := spec.Content[i], spec.Content[i+1]
+	for key, value := range finding.Pairs(spec) {
 		at := slices.IndexFunc(fields, func(f specField) bool { return f.Name == key.Value })
 		switch {
 		case at < 0:
@@ -282,8 +281,7 @@ func (r *policyReader) tags(n *yaml.Node) {
 		r.bad(n, "spec.tags", Shown(n)+" is not a mapping", "write tags as in {os: linux, size: large}")
 		return
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
+	for key, value := range finding.Pairs(n) {
 		at := "spec.tags." + strings.Trim(finding.Quote(key.Value), `"`)
 		switch {
 		case slices.ContainsFunc(reservedTags, func(s string) bool { return strings.EqualFold(s, key.Value) }):
@@ -334,12 +332,17 @@ func (r *policyReader) entries(n *yaml.Node, list entries, read func(item *yaml.
 			continue
 		}
 		before := len(r.findings)
-		for j := 0; j+1 < len(item.Content); j += 2 {
-			if key := item.Content[j]; !slices.Contains(list.fields, key.Value) {
-				r.bad(key, "spec."+at+"."+key.Value, "is not a field of "+list.one, finding.DidYouMean(key.Value, list.fields, remedy))
-			}
-		}
+		r.known(item, at, list.one, list.fields, remedy)
 		read(item, at, func() bool { return len(r.findings) == before })
+	}
+}
+
+// known reports the fields of a mapping that are not among those that one such value has.
+func (r *policyReader) known(n *yaml.Node, at, one string, fields []string, remedy string) {
+	for key := range finding.Pairs(n) {
+		if !slices.Contains(fields, key.Value) {
+			r.bad(key, "spec."+at+"."+key.Value, "is not a field of "+one, finding.DidYouMean(key.Value, fields, remedy))
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -61,11 +60,7 @@ func (r *policyReader) wholeReuse(n *yaml.Node) bool {
 		return false
 	}
 	before := len(r.findings)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if key := n.Content[i]; !slices.Contains(reuseFields, key.Value) {
-			r.bad(key, "spec.reuse."+key.Value, "is not a field of reuse", finding.DidYouMean(key.Value, reuseFields, "its fields are "+strings.Join(reuseFields, " and ")))
-		}
-	}
+	r.known(n, "reuse", "reuse", reuseFields, "its fields are "+strings.Join(reuseFields, " and "))
 	if len(r.findings) > before || len(n.Content) == 0 {
 		return false
 	}
