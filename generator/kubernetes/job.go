@@ -10,14 +10,14 @@ import (
 func (c *checker) job(s spot) {
 	meta, spec := s.at("metadata"), s.at("spec")
 	if ns := meta.at("namespace"); ns.text() != "" && !isLabel(ns.text()) {
-		c.badf(ns, formatOf("label").remedy, "%s is not a valid name of a namespace", shown(ns.text()))
+		c.badValue(ns, "is not a valid name of a namespace", formatOf("label").remedy)
 	}
 	last, _ := spec.at("completions").number()
 	if name := meta.at("name"); name.text() != "" && !isLabel(name.text()+"-"+decimal(max(0, last-1))) {
-		c.badf(name, formatOf("label").remedy, "%s is not a valid name: the host name of a pod is this and its index", shown(name.text()))
+		c.badValue(name, "is not a valid name: the host name of a pod is this and its index", formatOf("label").remedy)
 	}
 	if prefix := meta.at("generateName"); prefix.text() != "" && !isSubdomain(strings.TrimSuffix(prefix.text(), "-")) {
-		c.badf(prefix, "remove it", "%s is not the beginning of a valid name", shown(prefix.text()))
+		c.badValue(prefix, "is not the beginning of a valid name", "remove it")
 	}
 	for _, entry := range meta.at("managedFields").items() {
 		if operation := entry.at("operation"); operation.text() != "Apply" && operation.text() != "Update" {
@@ -33,7 +33,7 @@ func (c *checker) job(s spot) {
 	}
 	for _, f := range meta.at("finalizers").items() {
 		if !isQualified(f.text()) || !strings.Contains(f.text(), "/") {
-			c.badf(f, "remove it", "%s is no name with a domain", shown(f.text()))
+			c.badValue(f, "is no name with a domain", "remove it")
 		}
 	}
 	if !spec.set() {
@@ -108,7 +108,7 @@ func (c *checker) counts(spec spot) {
 	}
 	if at := spec.at("managedBy"); at.set() {
 		if len(at.text()) > 63 || len(validation.IsDomainPrefixedPath(nil, at.text())) > 0 {
-			c.badf(at, "remove it", "%s is no name with a domain and a slash, of at most 63 characters", shown(at.text()))
+			c.badValue(at, "is no name with a domain and a slash, of at most 63 characters", "remove it")
 		}
 	}
 	if at := spec.at("podReplacementPolicy"); at.set() && spec.at("podFailurePolicy").set() && at.text() != "Failed" {

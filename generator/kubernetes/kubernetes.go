@@ -59,6 +59,11 @@ func (c *checker) badf(at spot, remedy, format string, args ...any) {
 	c.bad(at, fmt.Sprintf(format, args...), remedy)
 }
 
+// badValue records a problem of a value, which the problem follows in quotes.
+func (c *checker) badValue(at spot, problem, remedy string) {
+	c.badf(at, remedy, "%s %s", shown(at.text()), problem)
+}
+
 // spot is a place in the Job and what stands there: nil where nothing does.
 type spot struct {
 	node *yaml.Node

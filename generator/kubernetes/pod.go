@@ -5,7 +5,7 @@ import "strings"
 // container checks one container by itself.
 func (c *checker) container(s spot) {
 	if image := s.at("image"); strings.TrimSpace(image.text()) != image.text() {
-		c.badf(image, "remove them", "%s has spaces around it, and no pod is made of it", shown(image.text()))
+		c.badValue(image, "has spaces around it, and no pod is made of it", "remove them")
 	}
 	if !s.at("restartPolicyRules").empty() && s.at("restartPolicy").empty() {
 		c.missing(s.at("restartPolicy"))
@@ -215,7 +215,7 @@ func (c *checker) policies(s spot) {
 		for _, x := range term.at("matchExpressions").items() {
 			for _, v := range x.at("values").items() {
 				if !isLabelValue(v.text()) {
-					c.badf(v, formatOf("label-value").remedy, "%s is not a valid value of a label", shown(v.text()))
+					c.badValue(v, "is not a valid value of a label", formatOf("label-value").remedy)
 				}
 			}
 		}

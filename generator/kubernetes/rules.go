@@ -186,7 +186,7 @@ func (c *checker) format(at spot, name string) {
 			continue
 		}
 		if !f.valid(x.text()) {
-			c.badf(x, f.remedy, "%s is not a valid name", shown(x.text()))
+			c.badValue(x, "is not a valid name", f.remedy)
 		}
 	}
 }
@@ -203,7 +203,7 @@ func (c *checker) labels(at spot, values bool) {
 			c.badf(at.at(k), key.remedy, "has a key that is not valid")
 		}
 		if v := at.at(k); values && !value.valid(v.text()) {
-			c.badf(v, value.remedy, "%s is not a valid value of a label", shown(v.text()))
+			c.badValue(v, "is not a valid value of a label", value.remedy)
 		}
 	}
 	const most = 256 << 10

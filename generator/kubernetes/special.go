@@ -136,7 +136,7 @@ func (c *checker) resourceRef(s spot, file bool) {
 	kind, name, _ := strings.Cut(at.text(), ".")
 	known := (kind == "limits" || kind == "requests") && (slices.Contains([]string{"cpu", "memory", "ephemeral-storage"}, name) || strings.HasPrefix(name, "hugepages-"))
 	if at.text() != "" && !known {
-		c.badf(at, "write limits or requests, a dot, and cpu, memory or ephemeral-storage", "%s is no resource that can be read", shown(at.text()))
+		c.badValue(at, "is no resource that can be read", "write limits or requests, a dot, and cpu, memory or ephemeral-storage")
 	}
 	divisor := s.at("divisor")
 	if q, ok := parseQuantity(divisor.text()); ok && known && q.Sign() != 0 {
@@ -166,7 +166,7 @@ func (c *checker) relative(at spot, dotted bool) {
 
 func (c *checker) noSteps(at spot) {
 	if slices.Contains(strings.Split(at.text(), "/"), "..") {
-		c.badf(at, "write the path without ..", "%s leads upwards", shown(at.text()))
+		c.badValue(at, "leads upwards", "write the path without ..")
 	}
 }
 
@@ -209,7 +209,7 @@ func (c *checker) toleration(s spot) {
 	case operator.text() == "Exists" && value.text() != "":
 		c.bad(value, "stands beside operator: Exists", "remove it, or write operator: Equal")
 	case operator.text() != "Exists" && !isLabelValue(value.text()):
-		c.badf(value, formatOf("label-value").remedy, "%s is not a valid value of a taint", shown(value.text()))
+		c.badValue(value, "is not a valid value of a taint", formatOf("label-value").remedy)
 	}
 	if s.at("tolerationSeconds").set() && s.at("effect").text() != "NoExecute" {
 		c.bad(s.at("effect"), "is not NoExecute, and tolerationSeconds is set", "write effect: NoExecute, or remove tolerationSeconds")

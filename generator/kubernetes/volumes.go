@@ -34,7 +34,7 @@ func (c *checker) volumeSource(s spot, typ string) {
 		c.secretNamed(s.at("secretRef"))
 	case "NFSVolumeSource": // validateNFSVolumeSource
 		if at := s.at("path"); at.text() != "" && !strings.HasPrefix(at.text(), "/") {
-			c.badf(at, "write it from the top, as in /srv", "%s is not an absolute path", shown(at.text()))
+			c.badValue(at, "is not an absolute path", "write it from the top, as in /srv")
 		}
 	case "ISCSIVolumeSource":
 		c.iscsi(s)
@@ -46,7 +46,7 @@ func (c *checker) volumeSource(s spot, typ string) {
 			begins = "/subscriptions/"
 		}
 		if at := s.at("diskURI"); at.text() != "" && !strings.HasPrefix(at.text(), begins) {
-			c.badf(at, "write one that begins with "+begins+", or another kind: of kind Managed it begins with /subscriptions/, of others with https://", "%s is no disk of this kind", shown(at.text()))
+			c.badValue(at, "is no disk of this kind", "write one that begins with "+begins+", or another kind: of kind Managed it begins with /subscriptions/, of others with https://")
 		}
 	case "FlockerVolumeSource": // validateFlockerVolumeSource
 		c.exactlyOneWord(s, "datasetName", "datasetUUID")
@@ -162,7 +162,7 @@ func (c *checker) iscsi(s spot) {
 	for _, at := range []spot{s.at("iqn"), s.at("initiatorName")} {
 		rule := initiators[at.text()[:min(3, len(at.text()))]]
 		if at.set() && (rule == nil || !rule.MatchString(at.text())) {
-			c.badf(at, "write one as in iqn.2026-11.com.example:disk", "%s is no name of iSCSI", shown(at.text()))
+			c.badValue(at, "is no name of iSCSI", "write one as in iqn.2026-11.com.example:disk")
 		}
 	}
 	for _, f := range []string{"chapAuthDiscovery", "chapAuthSession"} {
@@ -198,7 +198,7 @@ func (c *checker) quobyte(s spot) {
 	}
 	at := s.at("registry")
 	if at.text() != "" && slices.ContainsFunc(strings.Split(at.text(), ","), func(x string) bool { _, _, err := net.SplitHostPort(x); return err != nil }) {
-		c.badf(at, "write host:port, several with commas between them", "%s is no address", shown(at.text()))
+		c.badValue(at, "is no address", "write host:port, several with commas between them")
 	}
 }
 
@@ -213,7 +213,7 @@ func (c *checker) affinityTerm(s spot) {
 		for _, x := range keys.items() {
 			switch {
 			case !isQualified(x.text()):
-				c.badf(x, formatOf("qualified").remedy, "%s is not a valid key of a label", shown(x.text()))
+				c.badValue(x, "is not a valid key of a label", formatOf("qualified").remedy)
 			case f == "matchLabelKeys":
 				match[x.text()] = true
 			case match[x.text()]:
@@ -237,7 +237,7 @@ func (c *checker) affinityTerm(s spot) {
 func (c *checker) nodeFields(term spot) {
 	for _, x := range term.at("matchFields").items() {
 		if key := x.at("key"); key.text() != "metadata.name" {
-			c.badf(key, "write metadata.name, or move it to matchExpressions", "%s is no field that nodes can be selected by", shown(key.text()))
+			c.badValue(key, "is no field that nodes can be selected by", "write metadata.name, or move it to matchExpressions")
 		}
 		if op := x.at("operator").text(); op != "In" && op != "NotIn" {
 			c.badf(x.at("operator"), "write In or NotIn", "is %s, and nodes are not selected so by their fields", shown(op))
@@ -248,7 +248,7 @@ func (c *checker) nodeFields(term spot) {
 		}
 		for _, v := range values.items() {
 			if !isSubdomain(v.text()) {
-				c.badf(v, formatOf("subdomain").remedy, "%s is not a valid name of a node", shown(v.text()))
+				c.badValue(v, "is not a valid name of a node", formatOf("subdomain").remedy)
 			}
 		}
 	}
