@@ -10,11 +10,11 @@ import (
 func (c *checker) job(s spot) {
 	meta, spec := s.at("metadata"), s.at("spec")
 	if ns := meta.at("namespace"); ns.text() != "" && !isLabel(ns.text()) {
-		c.badValue(ns, "is not a valid name of a namespace", formatOf("label").remedy)
+		c.badValue(ns, "is not a valid name of a namespace", nameFormats["label"].remedy)
 	}
 	last, _ := spec.at("completions").number()
 	if name := meta.at("name"); name.text() != "" && !isLabel(name.text()+"-"+decimal(max(0, last-1))) {
-		c.badValue(name, "is not a valid name: the host name of a pod is this and its index", formatOf("label").remedy)
+		c.badValue(name, "is not a valid name: the host name of a pod is this and its index", nameFormats["label"].remedy)
 	}
 	if prefix := meta.at("generateName"); prefix.text() != "" && !isSubdomain(strings.TrimSuffix(prefix.text(), "-")) {
 		c.badValue(prefix, "is not the beginning of a valid name", "remove it")

@@ -32,34 +32,28 @@ func accepts(check func(string) []string) func(string) bool {
 	return func(s string) bool { return len(s) <= longestName && len(check(s)) == 0 }
 }
 
-// formatOf returns a format by its name in the table of formats.
-func formatOf(name string) format {
-	switch name {
-	case "label":
-		return format{isLabel, "use at most 63 lower case letters, digits and dashes, a letter or digit at both ends"}
-	case "subdomain":
-		return format{isSubdomain, "use lower case letters, digits, dashes and dots, a letter or digit at both ends"}
-	case "qualified":
-		return format{isQualified, "use at most 63 letters, digits and -_. with a letter or digit at both ends, and before them, if you like, a domain and a slash"}
-	case "label-value":
-		return format{isLabelValue, "use at most 63 letters, digits and -_. with a letter or digit at both ends"}
-	case "key":
-		return format{accepts(validation.IsConfigMapKey), "use letters, digits and -_. only"}
-	case "variable": // of any length
-		return format{func(s string) bool { return validation.IsRelaxedEnvVarName(s) == nil }, "a name has no = and prints: put what follows the = into value:"}
-	case "port":
-		return format{accepts(validation.IsValidPortName), "use at most 15 lower case letters, digits and dashes, a letter among them"}
-	case "address":
-		return format{isAddress, "write an IP address as in 10.9.8.7"}
-	case "search":
-		return format{isSearch, "write a domain as in svc.cluster.local"}
-	case "driver":
-		return format{func(s string) bool { return len(s) <= 63 && isSubdomain(strings.ToLower(s)) }, "use at most 63 letters, digits, dashes and dots, a letter or digit at both ends"}
-	case "sysctl":
-		return format{func(s string) bool { return len(s) <= 253 && sysctlRule.MatchString(s) }, "write a name as in net.core.somaxconn"}
-	}
-	return format{func(s string) bool { return validation.IsHTTPHeaderName(s) == nil }, "use letters, digits and dashes"} // of any length
+// nameFormats are the formats by their names in the table of formats.
+var nameFormats = map[string]format{
+	"label":       {isLabel, "use at most 63 lower case letters, digits and dashes, a letter or digit at both ends"},
+	"subdomain":   {isSubdomain, "use lower case letters, digits, dashes and dots, a letter or digit at both ends"},
+	"qualified":   {isQualified, "use at most 63 letters, digits and -_. with a letter or digit at both ends, and before them, if you like, a domain and a slash"},
+	"label-value": {isLabelValue, "use at most 63 letters, digits and -_. with a letter or digit at both ends"},
+	"key":         {accepts(validation.IsConfigMapKey), "use letters, digits and -_. only"},
+	"variable":    {isVariable, "a name has no = and prints: put what follows the = into value:"},
+	"port":        {accepts(validation.IsValidPortName), "use at most 15 lower case letters, digits and dashes, a letter among them"},
+	"address":     {isAddress, "write an IP address as in 10.9.8.7"},
+	"search":      {isSearch, "write a domain as in svc.cluster.local"},
+	"driver":      {isDriver, "use at most 63 letters, digits, dashes and dots, a letter or digit at both ends"},
+	"sysctl":      {isSysctl, "write a name as in net.core.somaxconn"},
+	"header":      {isHeader, "use letters, digits and dashes"},
 }
+
+// isVariable and isHeader accept names of any length.
+func isVariable(s string) bool { return validation.IsRelaxedEnvVarName(s) == nil }
+func isHeader(s string) bool   { return validation.IsHTTPHeaderName(s) == nil }
+
+func isDriver(s string) bool { return len(s) <= 63 && isSubdomain(strings.ToLower(s)) }
+func isSysctl(s string) bool { return len(s) <= 253 && sysctlRule.MatchString(s) }
 
 func isAddress(s string) bool {
 	return len(s) <= longestName && validation.IsValidIPForLegacyField(nil, s, true, nil) == nil

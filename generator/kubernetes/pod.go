@@ -215,7 +215,7 @@ func (c *checker) policies(s spot) {
 		for _, x := range term.at("matchExpressions").items() {
 			for _, v := range x.at("values").items() {
 				if !isLabelValue(v.text()) {
-					c.badValue(v, "is not a valid value of a label", formatOf("label-value").remedy)
+					c.badValue(v, "is not a valid value of a label", nameFormats["label-value"].remedy)
 				}
 			}
 		}

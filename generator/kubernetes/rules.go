@@ -78,7 +78,7 @@ var limits = map[string][2]int64{
 const largest, mode, port = 1<<31 - 1, 0o777, 65535
 
 // formats names the format of a field, of each element of a list, or of the keys
-// and values of a mapping; see [formatOf]. Where a star is before it, an empty
+// and values of a mapping; see [nameFormats]. Where a star is before it, an empty
 // string is not valid either.
 var formats = map[string]string{
 	"Container.name": "label", "Volume.name": "label", "PodSpec.hostname": "label", "PodSpec.subdomain": "label", "FileKeySelector.volumeName": "label",
@@ -175,7 +175,7 @@ func (c *checker) format(at spot, name string) {
 		return
 	}
 	name, filled := strings.CutPrefix(name, "* ")
-	f := formatOf(name)
+	f := nameFormats[name]
 	for _, x := range at.items() {
 		if filled && !x.set() {
 			c.bad(x, "is empty", f.remedy)
@@ -193,7 +193,7 @@ func (c *checker) format(at spot, name string) {
 
 // labels checks the keys of labels or annotations, and the values of labels.
 func (c *checker) labels(at spot, values bool) {
-	key, value := formatOf("qualified"), formatOf("label-value")
+	key, value := nameFormats["qualified"], nameFormats["label-value"]
 	for _, k := range at.keys() {
 		name := k
 		if !values {

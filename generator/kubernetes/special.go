@@ -209,7 +209,7 @@ func (c *checker) toleration(s spot) {
 	case operator.text() == "Exists" && value.text() != "":
 		c.bad(value, "stands beside operator: Exists", "remove it, or write operator: Equal")
 	case operator.text() != "Exists" && !isLabelValue(value.text()):
-		c.badValue(value, "is not a valid value of a taint", formatOf("label-value").remedy)
+		c.badValue(value, "is not a valid value of a taint", nameFormats["label-value"].remedy)
 	}
 	if s.at("tolerationSeconds").set() && s.at("effect").text() != "NoExecute" {
 		c.bad(s.at("effect"), "is not NoExecute, and tolerationSeconds is set", "write effect: NoExecute, or remove tolerationSeconds")

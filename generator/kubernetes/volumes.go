@@ -213,7 +213,7 @@ func (c *checker) affinityTerm(s spot) {
 		for _, x := range keys.items() {
 			switch {
 			case !isQualified(x.text()):
-				c.badValue(x, "is not a valid key of a label", formatOf("qualified").remedy)
+				c.badValue(x, "is not a valid key of a label", nameFormats["qualified"].remedy)
 			case f == "matchLabelKeys":
 				match[x.text()] = true
 			case match[x.text()]:
@@ -248,7 +248,7 @@ func (c *checker) nodeFields(term spot) {
 		}
 		for _, v := range values.items() {
 			if !isSubdomain(v.text()) {
-				c.badValue(v, "is not a valid name of a node", formatOf("subdomain").remedy)
+				c.badValue(v, "is not a valid name of a node", nameFormats["subdomain"].remedy)
 			}
 		}
 	}
