@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -40,20 +41,16 @@ const (
 	LeftEarly Failure = "left-early"
 )
 
-// String says it in words.
-func (f Failure) String() string {
-	switch f {
-	case NeverRegistered:
-		return "no agent registered"
-	case NoJobTaken:
-		return "no agent took a job"
-	case WrongTags:
-		return "agents registered with the wrong tags"
-	case LeftEarly:
-		return "agents left early"
-	}
-	return string(f)
+// failureTexts are the failures in words.
+var failureTexts = map[Failure]string{
+	NeverRegistered: "no agent registered",
+	NoJobTaken:      "no agent took a job",
+	WrongTags:       "agents registered with the wrong tags",
+	LeftEarly:       "agents left early",
 }
+
+// String says it in words.
+func (f Failure) String() string { return cmp.Or(failureTexts[f], string(f)) }
 
 // The breaker's numbers.
 const (

@@ -221,7 +221,7 @@ func (s Step) words(zero ...string) string {
 		case i > 0:
 			b.WriteString(sign)
 		}
-		fmt.Fprintf(&b, "%d %s", n, s.noun(t.Name, n))
+		fmt.Fprintf(&b, "%d %s", n, noun(t.Name, n))
 	}
 	return b.String()
 }
@@ -231,37 +231,27 @@ func (s Step) subtracts(term string) bool {
 	return s.Name == "missing" && (term == "idle" || term == "inFlight") || s.Name != "desired" && term == "current"
 }
 
+// nouns are the words for the units of a term. One unit is without (s).
+var nouns = map[string]string{
+	"pending":       "job(s) pending",
+	"otherOverlays": "assigned to other overlays",
+	"lookahead":     "upcoming job(s) by lookahead",
+	"buffer":        "for the buffer",
+	"idle":          "agent(s) idle",
+	"replacing":     "idle agent(s) about to exit",
+	"inFlight":      "agent(s) in flight",
+	"overdue":       "overdue in flight",
+	"nonMatching":   "agent(s) with non-matching tags",
+	"current":       "current agent(s)",
+}
+
 // noun returns the words for n units of a term.
-func (s Step) noun(term string, n int) string {
-	plural := func(noun string) string {
-		if n == 1 {
-			return noun
-		}
-		return noun + "s"
+func noun(term string, n int) string {
+	plural := "s"
+	if n == 1 {
+		plural = ""
 	}
-	switch term {
-	case "pending":
-		return plural("job") + " pending"
-	case "otherOverlays":
-		return "assigned to other overlays"
-	case "lookahead":
-		return "upcoming " + plural("job") + " by lookahead"
-	case "buffer":
-		return "for the buffer"
-	case "idle":
-		return plural("agent") + " idle"
-	case "replacing":
-		return "idle " + plural("agent") + " about to exit"
-	case "inFlight":
-		return plural("agent") + " in flight"
-	case "overdue":
-		return "overdue in flight"
-	case "nonMatching":
-		return plural("agent") + " with non-matching tags"
-	case "current":
-		return "current " + plural("agent")
-	}
-	return term
+	return strings.ReplaceAll(cmp.Or(nouns[term], term), "(s)", plural)
 }
 
 // Indexes into the result of [Decision.Steps].
