@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,12 +29,7 @@ func (r *policyReader) overrides(n *yaml.Node) {
 // override reads one override, and keeps it when nothing is wrong with it.
 func (r *policyReader) override(item *yaml.Node, at string, sound func() bool) {
 	o := plan.Override{Until: r.moment(item, at)}
-	given := r.counts(item, at, func(f Field) **int {
-		if f.Override == nil {
-			return nil
-		}
-		return f.Override(&o)
-	})
+	given := r.counts(item, at, Overridable(), func(f Field) **int { return f.Override(&o) })
 	if v := finding.Lookup(item, "paused"); v != nil {
 		if o.Paused = v.Kind == yaml.ScalarNode && v.Tag == "!!bool" && strings.EqualFold(v.Value, "true"); !o.Paused {
 			r.bad(v, "spec."+at+".paused", Shown(v)+" is not true", "an override can pause, and not end a pause: spec.paused does")
@@ -68,11 +64,7 @@ func (r *policyReader) moment(item *yaml.Node, at string) time.Time {
 // read. A lower max lowers min with it; a min that it names itself must fit.
 func (r *policyReader) checkOverrides() {
 	for i, o := range r.policy.Overrides {
-		high := r.policy.Max
-		if o.Max != nil {
-			high = *o.Max
-		}
-		if o.Min != nil && *o.Min > high {
+		if high := *cmp.Or(o.Max, &r.policy.Max); o.Min != nil && *o.Min > high {
 			r.bad(r.ends[i], "spec.overrides", fmt.Sprintf("until %s min %d is above max %d", o.Until.Format(time.RFC3339), *o.Min, high), "give the override a max or a min that fits")
 		}
 	}
@@ -80,11 +72,7 @@ func (r *policyReader) checkOverrides() {
 
 // overrideShape has the fields of an override, as overrideFields lists them.
 func overrideShape() keywords {
-	agents := func(meaning string) keywords {
-		shape := countShape()
-		shape["description"] = meaning + " until then"
-		return shape
-	}
+	agents := func(meaning string) keywords { return described(countShape(), meaning+" until then") }
 	properties := keywords{
 		"until": keywords{"type": "string", "pattern": `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2})$`,
 			"description": "the time at which it ends, with its time zone, as in 2026-11-21T18:00:00Z"},

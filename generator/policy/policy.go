@@ -347,17 +347,11 @@ func (r *policyReader) known(n *yaml.Node, at, one string, fields []string, reme
 }
 
 // counts reads the numbers of agents that an entry sets; the others stay nil. into returns the
-// destination of a field, or nil if such an entry cannot have the field. counts reports whether
-// the entry sets any.
-func (r *policyReader) counts(item *yaml.Node, at string, into func(f Field) **int) (given bool) {
-	for _, f := range r.fields {
-		place := into(f.Field)
-		if place == nil {
-			continue
-		}
+// destination of a field. counts reports whether the entry sets any.
+func (r *policyReader) counts(item *yaml.Node, at string, fields []Field, into func(f Field) **int) (given bool) {
+	for _, f := range fields {
 		if v := finding.Lookup(item, f.Name); v != nil {
-			count := r.count(v, at+"."+f.Name)
-			*place, given = &count, true
+			*into(f), given = new(r.count(v, at+"."+f.Name)), true
 		}
 	}
 	return given

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -43,13 +44,7 @@ func (r *policyReader) schedule(item *yaml.Node, at string, sound func() bool) {
 		To:   r.minute(item, at, "to"),
 		Zone: r.zone(item, at),
 	}
-	given := r.counts(item, at, func(f Field) **int {
-		if f.Schedule == nil {
-			return nil
-		}
-		return f.Schedule(&s)
-	})
-	if !given {
+	if !r.counts(item, at, Scheduled(), func(f Field) **int { return f.Schedule(&s) }) {
 		r.bad(item, "spec."+at, "changes nothing", "give it "+finding.Or(Names(Scheduled())))
 	}
 	if !sound() {
@@ -67,14 +62,7 @@ func (r *policyReader) schedule(item *yaml.Node, at string, sound func() bool) {
 // read.
 func (r *policyReader) checkSchedules() {
 	for i, s := range r.policy.Schedules {
-		low, high := r.policy.Min, r.policy.Max
-		if s.Min != nil {
-			low = *s.Min
-		}
-		if s.Max != nil {
-			high = *s.Max
-		}
-		if low > high {
+		if low, high := *cmp.Or(s.Min, &r.policy.Min), *cmp.Or(s.Max, &r.policy.Max); low > high {
 			r.bad(r.lines[i], "spec.schedules", fmt.Sprintf("while %s is in force, min %d is above max %d", finding.Quote(s.Name), low, high), "give the schedule a max or a min that fits")
 		}
 	}

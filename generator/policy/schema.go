@@ -30,10 +30,7 @@ func Schema() []byte {
 	fields := keywords{}
 	var required []string
 	for _, f := range specFields() {
-		shape := keywords{"description": strings.ReplaceAll(f.Meaning, "`", "")}
-		for key, value := range f.shape() {
-			shape[key] = value
-		}
+		shape := described(f.shape(), strings.ReplaceAll(f.Meaning, "`", ""))
 		if f.Default == "" {
 			required = append(required, f.Name)
 		} else {
@@ -65,6 +62,12 @@ func printSchema(schema keywords) []byte {
 		panic(err) // it has nothing but strings, numbers, lists and maps
 	}
 	return b.Bytes()
+}
+
+// described adds a description to a shape.
+func described(shape keywords, text string) keywords {
+	shape["description"] = text
+	return shape
 }
 
 func countShape() keywords {
@@ -158,9 +161,7 @@ func scheduleShape() keywords {
 	}
 	const time = "([01]?[0-9]|2[0-3]):[0-5][0-9]"
 	agents := func(meaning string) keywords {
-		shape := countShape()
-		shape["description"] = meaning + " while the schedule is in force"
-		return shape
+		return described(countShape(), meaning+" while the schedule is in force")
 	}
 	return keywords{
 		"type": "object", "additionalProperties": false, "required": []string{"name", "from", "to", "timeZone"},
