@@ -75,18 +75,14 @@ func (r *remembered[V]) end() { r.last, r.now = r.now, nil }
 // get returns the result for k. It calls find only if neither this Load nor the last one did,
 // and remembers nothing if find returns an error.
 func (r *remembered[V]) get(k key, find func() (V, error)) (V, error) {
-	v, ok := r.now[k]
-	if !ok {
-		v, ok = r.last[k]
+	if v, ok := r.known(k); ok {
+		return v, nil
 	}
-	if !ok {
-		var err error
-		if v, err = find(); err != nil {
-			return v, err
-		}
+	v, err := find()
+	if err == nil {
+		r.now[k] = v
 	}
-	r.now[k] = v
-	return v, nil
+	return v, err
 }
 
 // known is what k came to in this Load or the last one; false: nothing is remembered

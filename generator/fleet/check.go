@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"reflect"
 	"slices"
@@ -150,15 +151,10 @@ func different(a, b any, at ...string) string {
 	if !isMap || !alsoMap {
 		return finding.Field(at)
 	}
-	var keys []string
-	for k := range x {
-		keys = append(keys, k)
-	}
-	for k := range y {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
+	both := map[string]any{}
+	maps.Copy(both, x)
+	maps.Copy(both, y)
+	for _, k := range slices.Sorted(maps.Keys(both)) {
 		if !reflect.DeepEqual(x[k], y[k]) {
 			return different(x[k], y[k], append(slices.Clone(at), k)...)
 		}

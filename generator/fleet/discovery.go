@@ -110,8 +110,7 @@ func (l *Loader) places(all []place, tree fs.FS, dir string, entries []fs.DirEnt
 	if isOverlay {
 		p := place{dir: dir}
 		if l.nameOf(dir) == "." {
-			wrong := atTop(dir, entries)
-			p.wrong = &wrong
+			p.wrong = new(atTop(dir, entries))
 		}
 		all = append(all, p)
 	} else if name := misnamed(entries); name != "" && dir != l.dir && dir != "." {

@@ -21,41 +21,23 @@ const invalidPrefix = "invalid: "
 // stateHeader is the comment on dispatches/state.yaml.
 const stateHeader = "# Written by muster: what it must remember. Not applied. Delete it to forget.\n"
 
-// stateDocument is dispatches/state.yaml: a format of its own, apart from
-// [plan.State], so that files stay readable whatever becomes of the code.
+// stateDocument is dispatches/state.yaml. The JSON tags of the types in package plan must stay as
+// they are, so that files remain readable.
 type stateDocument struct {
-	APIVersion  string          `json:"apiVersion"`
-	Kind        string          `json:"kind"`
-	Breaker     *breakerState   `json:"breaker,omitempty"`
-	Ordered     []orderedAgents `json:"ordered,omitempty"`
-	LookedAhead time.Time       `json:"lookedAhead,omitzero"`
-	Partial     *partialState   `json:"lookedAheadPartial,omitempty"`
+	APIVersion  string         `json:"apiVersion"`
+	Kind        string         `json:"kind"`
+	Breaker     *plan.Breaker  `json:"breaker,omitempty"`
+	Ordered     []plan.Ordered `json:"ordered,omitempty"`
+	LookedAhead time.Time      `json:"lookedAhead,omitzero"`
+	Partial     *plan.Partial  `json:"lookedAheadPartial,omitempty"`
 	// StartupTimes are how many agents took how many seconds, in the text form of [plan.StartupTimes].
 	StartupTimes plan.StartupTimes `json:"startupTimes,omitzero"`
 	ServedAt     time.Time         `json:"servedAt,omitzero"`
 	AheadOf      []aheadState      `json:"aheadOf,omitempty"`
 }
 
-type partialState struct {
-	Until  time.Time `json:"until"`
-	Agents int       `json:"agents"`
-}
-
-type breakerState struct {
-	Failures      int       `json:"failures,omitempty"`
-	At            time.Time `json:"at"`
-	Dispatch      string    `json:"dispatch,omitempty"`
-	Cause         string    `json:"cause,omitempty"`
-	LastedSeconds int       `json:"lastedSeconds,omitempty"`
-}
-
 // maxSeconds bounds how long agents can have lasted: a day, as all times of policies.
 const maxSeconds = 24 * 60 * 60
-
-type orderedAgents struct {
-	At     time.Time `json:"at"`
-	Agents int       `json:"agents"`
-}
 
 // failures are the causes that state.yaml may name.
 var failures = []plan.Failure{"", plan.NeverRegistered, plan.NoJobTaken, plan.WrongTags, plan.LeftEarly}
@@ -78,30 +60,32 @@ func readState(file string, data []byte) (plan.State, *finding.Finding) {
 	if doc.APIVersion != policy.Version || doc.Kind != stateKind {
 		return wrong(fmt.Sprintf("its kind is %s of %s, not %s of %s", finding.Quote(doc.Kind), finding.Quote(doc.APIVersion), stateKind, policy.Version))
 	}
-	state := plan.State{LookedAhead: doc.LookedAhead, StartupTimes: doc.StartupTimes, ServedAt: doc.ServedAt}
+	state := plan.State{
+		Ordered: doc.Ordered, LookedAhead: doc.LookedAhead, StartupTimes: doc.StartupTimes, ServedAt: doc.ServedAt,
+	}
 	if b := doc.Breaker; b != nil {
-		cause := plan.Failure(b.Cause)
-		if b.Failures < 0 || b.Failures > 0 == b.At.IsZero() || !slices.Contains(failures, cause) || b.LastedSeconds < 0 || b.LastedSeconds > maxSeconds {
+		if b.Failures < 0 || b.Failures > 0 == b.At.IsZero() || !slices.Contains(failures, b.Cause) ||
+			b.LastedSeconds < 0 || b.LastedSeconds > maxSeconds {
 			return wrong("its breaker has failures without a time, an unknown cause, or seconds that cannot be")
 		}
-		state.Breaker = plan.Breaker{Failures: b.Failures, At: b.At, Dispatch: b.Dispatch, Cause: cause, LastedSeconds: b.LastedSeconds}
+		state.Breaker = *b
 	}
 	if p := doc.Partial; p != nil {
 		if p.Agents < 1 || p.Until.IsZero() {
 			return wrong("it has looked ahead in part without agents or without a time")
 		}
-		state.Partial = plan.Partial{Until: p.Until, Agents: p.Agents}
+		state.Partial = *p
 	}
-	aheadOf, ok := readAheadOf(doc.AheadOf)
-	if !ok {
-		return wrong("it has looked ahead to stages without a name, without agents or without a time")
+	for _, a := range doc.AheadOf {
+		if a.Stage == "" || a.Agents < 1 || a.At.IsZero() {
+			return wrong("it has looked ahead to stages without a name, without agents or without a time")
+		}
+		state.AheadOf = append(state.AheadOf, plan.AheadOf(a))
 	}
-	state.AheadOf = aheadOf
 	for _, o := range doc.Ordered {
 		if o.Agents < 1 || o.At.IsZero() {
 			return wrong("it has an order without agents or without a time")
 		}
-		state.Ordered = append(state.Ordered, plan.Ordered{At: o.At, Agents: o.Agents})
 	}
 	return state, nil
 }
@@ -114,16 +98,18 @@ func (o *Overlay) WriteState(s plan.State) []branch.Change {
 	}
 	change := branch.Change{Path: o.file(stateFile)}
 	if !s.Equal(plan.State{}) {
-		doc := stateDocument{APIVersion: policy.Version, Kind: stateKind, LookedAhead: s.LookedAhead, StartupTimes: s.StartupTimes, ServedAt: s.ServedAt}
-		if b := s.Breaker; !b.Equal(plan.Breaker{}) {
-			doc.Breaker = &breakerState{Failures: b.Failures, At: b.At, Dispatch: b.Dispatch, Cause: string(b.Cause), LastedSeconds: b.LastedSeconds}
+		doc := stateDocument{
+			APIVersion: policy.Version, Kind: stateKind, Ordered: s.Ordered,
+			LookedAhead: s.LookedAhead, StartupTimes: s.StartupTimes, ServedAt: s.ServedAt,
 		}
-		if p := s.Partial; p.Agents > 0 {
-			doc.Partial = &partialState{Until: p.Until, Agents: p.Agents}
+		if !s.Breaker.Equal(plan.Breaker{}) {
+			doc.Breaker = &s.Breaker
 		}
-		doc.AheadOf = writeAheadOf(s.AheadOf)
-		for _, x := range s.Ordered {
-			doc.Ordered = append(doc.Ordered, orderedAgents{At: x.At, Agents: x.Agents})
+		if s.Partial.Agents > 0 {
+			doc.Partial = &s.Partial
+		}
+		for _, a := range s.AheadOf {
+			doc.AheadOf = append(doc.AheadOf, aheadState(a))
 		}
 		text, err := yaml.Marshal(doc)
 		if err != nil { // plain data always marshals
@@ -139,24 +125,4 @@ type aheadState struct {
 	Stage  string    `json:"stage"`
 	Agents int       `json:"agents"`
 	At     time.Time `json:"at"`
-}
-
-// readAheadOf reads what was dispatched for stages of upcoming jobs; false where that
-// cannot be.
-func readAheadOf(all []aheadState) (state []plan.AheadOf, ok bool) {
-	for _, a := range all {
-		if a.Stage == "" || a.Agents < 1 || a.At.IsZero() {
-			return nil, false
-		}
-		state = append(state, plan.AheadOf{Stage: a.Stage, Agents: a.Agents, At: a.At})
-	}
-	return state, true
-}
-
-// writeAheadOf is the reverse of readAheadOf.
-func writeAheadOf(all []plan.AheadOf) (state []aheadState) {
-	for _, a := range all {
-		state = append(state, aheadState{Stage: a.Stage, Agents: a.Agents, At: a.At})
-	}
-	return state
 }
