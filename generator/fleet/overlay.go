@@ -354,7 +354,7 @@ func (o *Overlay) Remove(ids []string) (Overlay, []branch.Change, error) {
 		if at < 0 {
 			return *o, nil, fmt.Errorf("removing from %s: there is no dispatch %s", o.Path, finding.Quote(id))
 		}
-		changes = append(changes, branch.Change{Path: o.fileOf(next.Dispatches[at])})
+		changes = append(changes, branch.Change{Path: o.FileOf(next.Dispatches[at])})
 		next.Dispatches = slices.Delete(next.Dispatches, at, at+1)
 	}
 	changes = next.relist(changes)

@@ -56,9 +56,6 @@ func Larger(d, other plan.Dispatch) plan.Dispatch {
 	return d
 }
 
-// FileOf is where a dispatch of the overlay lies, from the top of the repository.
-func (o *Overlay) FileOf(d plan.Dispatch) string { return o.fileOf(d) }
-
 // Carries reports whether a dispatch was ordered under the overlay's name, or one
 // that it had before.
 func (o *Overlay) Carries(d plan.Dispatch) bool {
@@ -120,10 +117,10 @@ func (o *Overlay) Restore(original []byte, counted plan.Dispatch, edit *Edit) er
 		}
 	}
 	counted.Withdrawn = withdrawn
-	r.changes = append(r.changes, branch.Change{Path: o.fileOf(counted), Content: original})
+	r.changes = append(r.changes, branch.Change{Path: o.FileOf(counted), Content: original})
 	all := slices.Clone(o.restored)
 	for i, x := range all { // it may have lain in both places
-		all[i].changes = slices.DeleteFunc(slices.Clone(x.changes), func(c branch.Change) bool { return c.Path == o.fileOf(counted) })
+		all[i].changes = slices.DeleteFunc(slices.Clone(x.changes), func(c branch.Change) bool { return c.Path == o.FileOf(counted) })
 	}
 	o.restored = append(all, r)
 	o.Count(counted)
@@ -214,8 +211,8 @@ func (o *Overlay) listed() []plan.Dispatch {
 	return slices.DeleteFunc(slices.Clone(o.Dispatches), func(d plan.Dispatch) bool { return d.Withdrawn })
 }
 
-// fileOf is where a dispatch lies.
-func (o *Overlay) fileOf(d plan.Dispatch) string {
+// FileOf is where a dispatch of the overlay lies, from the top of the repository.
+func (o *Overlay) FileOf(d plan.Dispatch) string {
 	if d.Withdrawn {
 		return o.file(path.Join(withdrawnDir, d.ID+manifestType))
 	}
@@ -281,13 +278,13 @@ func (o *Overlay) withdraw(ids []string) (Overlay, []branch.Change, error) {
 		if at < 0 {
 			return *o, nil, fmt.Errorf("withdrawing from %s: there is no dispatch %s", o.Path, finding.Quote(id))
 		}
-		from := o.fileOf(next.Dispatches[at])
+		from := o.FileOf(next.Dispatches[at])
 		data, err := o.content(from)
 		if err != nil {
 			return *o, nil, fmt.Errorf("withdrawing from %s: %w", o.Path, err)
 		}
 		next.Dispatches[at].Withdrawn = true
-		changes = append(changes, branch.Change{Path: from}, branch.Change{Path: o.fileOf(next.Dispatches[at]), Content: data})
+		changes = append(changes, branch.Change{Path: from}, branch.Change{Path: o.FileOf(next.Dispatches[at]), Content: data})
 	}
 	changes = next.relist(changes)
 	return next, changes, nil
