@@ -15,7 +15,6 @@ package kustomize
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -126,10 +125,4 @@ func plain(n *kyaml.Node) bool {
 		return !slices.ContainsFunc(n.Content, func(c *kyaml.Node) bool { return !plain(c) })
 	}
 	return false
-}
-
-// isFailure reports whether an error is of the directory.
-func isFailure(err error) (*Failure, bool) {
-	var f *Failure
-	return f, errors.As(err, &f)
 }

@@ -54,7 +54,7 @@ func (p *Process) Build(ctx context.Context, files filesys.FileSystem, dir strin
 	}
 	stop := context.AfterFunc(bounded, func() { _ = w.cmd.Process.Kill() })
 	objects, err := w.build(files, dir)
-	if _, failed := isFailure(err); err == nil || failed {
+	if _, failed := errors.AsType[*Failure](err); err == nil || failed {
 		if stop() {
 			p.put(w)
 		} else {
@@ -64,15 +64,15 @@ func (p *Process) Build(ctx context.Context, files filesys.FileSystem, dir strin
 	}
 	stop()
 	ended := w.end()
-	var exit *exec.ExitError
+	exit, exited := errors.AsType[*exec.ExitError](ended)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case bounded.Err() != nil:
 		return nil, &Failure{fmt.Sprintf("it takes kustomize more than %s: %s", p.Time, Smaller)}
-	case errors.As(ended, &exit) && exit.ExitCode() == exitMemory:
+	case exited && exit.ExitCode() == exitMemory:
 		return nil, &Failure{fmt.Sprintf("kustomize needs more than %d MiB of memory for it: %s", p.Memory>>20, Smaller)}
-	case errors.As(ended, &exit) && exit.ExitCode() == exitCrash:
+	case exited && exit.ExitCode() == exitCrash:
 		return nil, &Failure{"kustomize ends its process on it"}
 	}
 	return nil, fmt.Errorf("the process that runs kustomize ended: %w", errors.Join(err, ended))
