@@ -273,8 +273,7 @@ func (d *division) serveOrdered(now time.Time) {
 			group[i]++
 		}
 	}
-	room := func(of []int) func(i int) int { return func(i int) int { return of[d.source(i).index] } }
-	d.flow.serveEvenly(d.number(source{fromRoom, 0}), d.number(source{fromRoom, n}), end, room(group), room(has))
+	d.flow.serveEvenly(d.number(source{fromRoom, 0}), end, group, has)
 }
 
 // lookAhead gives the upcoming jobs to the overlays that look ahead to them, the

@@ -133,21 +133,17 @@ func (f *flow) serveAll(first, last, from, to int) {
 	}
 }
 
-// serveEvenly lets the sources from first to last serve the sinks before end, in order.
-// Lower groups serve first. Within a group, each agent comes from the source with the
-// lowest level, counting the agents it has given, so that the levels become as equal as
-// possible.
-func (f *flow) serveEvenly(first, last, end int, group, has func(i int) int) {
-	level := make([]int, last)
-	for i := first; i < last; i++ {
-		level[i] = has(i)
-	}
+// serveEvenly lets the sources from first on serve the sinks before end, in order. group and level
+// are those of the sources. Lower groups serve first. Within a group, each agent comes from the
+// source with the lowest level, counting the agents it has given, so that the levels become as
+// equal as possible.
+func (f *flow) serveEvenly(first, end int, group, level []int) {
 	for j := range end {
 		if f.want[j] > 0 {
 			f.explore(j)
 		}
 		for f.want[j] > 0 {
-			least, next := f.min(first, last, group, level)
+			least, next := f.min(first, group, level)
 			if least < 0 {
 				break
 			}
@@ -155,7 +151,7 @@ func (f *flow) serveEvenly(first, last, end int, group, has func(i int) int) {
 			if next >= 0 {
 				n = max(1, level[next]-level[least])
 			}
-			n = f.serve(least, n)
+			n = f.serve(first+least, n)
 			if n == 0 { // the way to it is used up: is there another?
 				f.explore(j)
 				continue
@@ -166,14 +162,14 @@ func (f *flow) serveEvenly(first, last, end int, group, has func(i int) int) {
 }
 
 // min returns the sources with the lowest and the second lowest level in the first group of the
-// sources that were found, the first of equals; -1 if there is no such source.
-func (f *flow) min(first, last int, group func(i int) int, level []int) (least, next int) {
+// sources that were found, counted from first, the first of equals; -1 if there is no such source.
+func (f *flow) min(first int, group, level []int) (least, next int) {
 	least, next = -1, -1
-	for _, k := range f.found(first, last) {
-		i := int(k)
+	for _, k := range f.found(first, first+len(level)) {
+		i := int(k) - first
 		switch {
-		case f.free[i] == 0:
-		case least >= 0 && group(i) != group(least): // groups are in order
+		case f.free[k] == 0:
+		case least >= 0 && group[i] != group[least]: // groups are in order
 			return least, next
 		case least < 0 || level[i] < level[least]:
 			least, next = i, least

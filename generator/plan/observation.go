@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -213,10 +214,7 @@ func (o Observation) Count(overlay string) (pending, idle int) {
 
 // orderedAt is the time that new dispatches bear.
 func (o Observation) orderedAt() time.Time {
-	if o.Until.IsZero() {
-		return o.At
-	}
-	return o.Until
+	return cmp.Or(o.Until, o.At)
 }
 
 // Supply returns what was counted for the named overlay; only its name is set if there is nothing.

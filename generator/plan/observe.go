@@ -312,10 +312,7 @@ func (q queueReader) unmatched(c *class) (u Unmatched, ok bool) {
 // that any will do. The second result says why nothing may be dispatched.
 func (q queueReader) cluster(p Policy) (id string, why Suspension) {
 	in := func(k Queue) bool { return p.Cluster == "" || k.Cluster == p.Cluster || k.ClusterName == p.Cluster }
-	found := q.inQueues
-	if p.Cluster != "" {
-		found = slices.DeleteFunc(slices.Clone(found), func(k Queue) bool { return !in(k) })
-	}
+	found := slices.DeleteFunc(slices.Clone(q.inQueues), func(k Queue) bool { return !in(k) })
 	switch {
 	case len(found) > 1:
 		return "", Suspension{Code: AmbiguousQueue, Queue: p.Queue}

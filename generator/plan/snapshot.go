@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -56,10 +57,7 @@ func unlisted(g Sighting, s Snapshot, staying map[string]bool) (x Agent, there b
 	if g.Running {
 		return x, true
 	}
-	end := s.At
-	if !s.Until.IsZero() {
-		end = s.Until
-	}
+	end := cmp.Or(s.Until, s.At)
 	id, own := tagValue(x.Tags, TagDispatch)
 	_, stays := uptimeOf(x.Tags)
 	if x.State = AgentStopping; stays {
