@@ -98,15 +98,7 @@ func fieldOf(keys []string) string {
 
 // besides leaves out the findings on fields that others are about already.
 func besides(findings, others []finding.Finding) []finding.Finding {
-	var rest []finding.Finding
-	for _, f := range findings {
-		known := false
-		for _, x := range others {
-			known = known || f.Field != "" && strings.HasPrefix(x.Field, f.Field)
-		}
-		if !known {
-			rest = append(rest, f)
-		}
-	}
-	return rest
+	return slices.DeleteFunc(findings, func(f finding.Finding) bool {
+		return f.Field != "" && slices.ContainsFunc(others, func(x finding.Finding) bool { return strings.HasPrefix(x.Field, f.Field) })
+	})
 }

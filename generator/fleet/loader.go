@@ -13,6 +13,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -147,10 +148,7 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 	l.readable.begin()
 	l.proofs.begin()
 	l.noDispatches.begin()
-	dir := l.dir
-	if dir == "" {
-		dir = "."
-	}
+	dir := cmp.Or(l.dir, ".")
 	entries, err := fs.ReadDir(tree, dir)
 	if err != nil {
 		return nil, fmt.Errorf("reading the overlays: %w", err)

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -90,11 +91,7 @@ const (
 
 // inTree is kustomize's absolute path as a name of the tree.
 func inTree(p string) string {
-	p = strings.TrimPrefix(path.Clean("/"+filepath.ToSlash(p)), "/")
-	if p == "" {
-		return "."
-	}
-	return p
+	return cmp.Or(strings.TrimPrefix(path.Clean("/"+filepath.ToSlash(p)), "/"), ".")
 }
 
 // stat says what a name is, without a note.

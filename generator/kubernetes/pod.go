@@ -1,6 +1,9 @@
 package kubernetes
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // container checks one container by itself.
 func (c *checker) container(s spot) {
@@ -158,11 +161,7 @@ func (c *checker) network(s spot) {
 				}
 				host, ok = port, true
 			}
-			protocol := p.at("protocol").text()
-			if protocol == "" {
-				protocol = "TCP"
-			}
-			key := protocol + " " + p.at("hostIP").text() + " " + decimal(host)
+			key := cmp.Or(p.at("protocol").text(), "TCP") + " " + p.at("hostIP").text() + " " + decimal(host)
 			if ok && host != 0 && hosts[key] {
 				c.badf(p, "write another port", "port %d of the node is used twice", host)
 			}

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -136,11 +137,7 @@ func (c *checker) missing(at spot) {
 		"image": "write the image of the agent with its version", "mountPath": "write where the volume is to appear",
 		"containers": "write the agent's container", "name": "give it a name",
 	}
-	remedy := remedies[at.path[len(at.path)-1]]
-	if remedy == "" {
-		remedy = "Kubernetes has no value of its own for it: write one"
-	}
-	c.bad(at, problem, remedy)
+	c.bad(at, problem, cmp.Or(remedies[at.path[len(at.path)-1]], "Kubernetes has no value of its own for it: write one"))
 }
 
 func (c *checker) chosen(at spot, allowed string) {
