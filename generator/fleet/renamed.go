@@ -13,21 +13,15 @@ import (
 
 // orderedAs is the slug of the overlay that a dispatch was ordered for, as its
 // agents carry it.
-func orderedAs(d plan.Dispatch) string { return tagOf(d, plan.TagOverlay) }
-
-func tagOf(d plan.Dispatch, key string) string {
-	for _, tag := range d.Tags {
-		if value, ok := strings.CutPrefix(tag, key+"="); ok {
-			return value
-		}
-	}
-	return ""
+func orderedAs(d plan.Dispatch) string {
+	slug, _ := plan.TagValue(d.Tags, plan.TagOverlay)
+	return slug
 }
 
 // ours reports whether a dispatch may be one of this fleet repository: a directory
 // that was copied out of another brings Jobs that exist already.
 func (l *Loader) ours(d plan.Dispatch) bool {
-	loaded := tagOf(d, plan.TagFleet)
+	loaded, _ := plan.TagValue(d.Tags, plan.TagFleet)
 	return loaded == "" || l.fleet == "" || loaded == l.fleet
 }
 

@@ -60,7 +60,7 @@ func (q queueReader) markReplacing(idle []idleAgent) {
 func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, supplies []Supply) {
 	useless := map[string][]idleAgent{} // by dispatch
 	for _, a := range idle {
-		if id, ok := tagValue(a.Tags, TagDispatch); ok && a.credit < 0 && !slices.ContainsFunc(classes, func(c *class) bool {
+		if id, ok := TagValue(a.Tags, TagDispatch); ok && a.credit < 0 && !slices.ContainsFunc(classes, func(c *class) bool {
 			return c.pending+c.otherQueues > 0 && sameCluster(a.Cluster, c.cluster) && Satisfies(a.Tags, c.rules)
 		}) {
 			useless[id] = append(useless[id], a)
@@ -98,8 +98,8 @@ func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, supplies
 // muster's overlays is credited to its own overlay if it has all of the overlay's tags. An agent
 // that muster did not start is credited to the first overlay whose tags it has.
 func (q queueReader) creditTo(a Agent) int {
-	of, muster := tagValue(a.Tags, TagOverlay)
-	_, loaded := tagValue(a.Tags, TagFleet)
+	of, muster := TagValue(a.Tags, TagOverlay)
+	_, loaded := TagValue(a.Tags, TagFleet)
 	for i, tags := range q.tags {
 		if !sameCluster(a.Cluster, q.clusters[i]) {
 			continue

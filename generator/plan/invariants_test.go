@@ -180,14 +180,14 @@ func (d drawnLife) agents(o Overlay) (n int) {
 	seen := map[string]bool{}
 	for _, s := range append(slices.Clone(d.earlier), d.snapshot) {
 		for _, a := range s.Agents {
-			dispatch, _ := tagValue(a.Tags, "dispatch")
-			index, _ := tagValue(a.Tags, "index")
+			dispatch, _ := TagValue(a.Tags, "dispatch")
+			index, _ := TagValue(a.Tags, "index")
 			seen[dispatch+" "+index] = true
 		}
 	}
 	for _, a := range d.snapshot.Agents {
-		name, _ := tagValue(a.Tags, "overlay")
-		loaded, said := tagValue(a.Tags, "muster")
+		name, _ := TagValue(a.Tags, "overlay")
+		loaded, said := TagValue(a.Tags, "muster")
 		if (name == o.Slug() || slices.Contains(o.Former, name)) && (!said || o.Fleet == "" || loaded == o.Fleet) {
 			n++
 		}

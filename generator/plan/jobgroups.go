@@ -62,7 +62,7 @@ func classify(jobs []Job) map[string][]*class {
 			if c = byRules[sorted]; c == nil {
 				c = &class{cluster: j.Cluster, rules: rules}
 				byRules[sorted] = c
-				key, _ := tagValue(rules, TagQueue)
+				key, _ := TagValue(rules, TagQueue)
 				key = cmp.Or(key, anyQueue) // "queue=" is a wildcard too
 				queues[key] = append(queues[key], c)
 			}

@@ -35,7 +35,7 @@ func Observe(overlays []Overlay, s Snapshot, r *Registrations) []Observation {
 	agents := asOfJobs(s, reusable(overlays))
 	connected := map[string]int{}
 	for _, a := range agents {
-		if id, ok := tagValue(a.Tags, TagDispatch); ok {
+		if id, ok := TagValue(a.Tags, TagDispatch); ok {
 			connected[id]++
 		}
 	}
@@ -58,7 +58,7 @@ func Observe(overlays []Overlay, s Snapshot, r *Registrations) []Observation {
 func divideAgents(readers []queueReader, agents []Agent) {
 	byTag := map[string][]int{}
 	noQueue := func(a Agent) bool {
-		_, told := tagValue(a.Tags, TagQueue)
+		_, told := TagValue(a.Tags, TagQueue)
 		return !told
 	}
 	dispatches := slices.ContainsFunc(agents, noQueue)

@@ -60,7 +60,7 @@ func TestTagsOfAgents(t *testing.T) {
 			t.Errorf("%q: %s, of the warm pool: %t", tags, got, warm)
 		}
 	}
-	if v, ok := tagValue([]string{"=v", "o=v"}, "os"); ok {
+	if v, ok := TagValue([]string{"=v", "o=v"}, "os"); ok {
 		t.Errorf("a tag without a key is that of any: %q", v)
 	}
 	for _, c := range []struct {

@@ -30,9 +30,6 @@ func (e *entry) noteRegistered(index int, at time.Time) {
 	if index < 0 || index >= MaxIndex || at.IsZero() || known && !at.Before(before) {
 		return
 	}
-	if e.registered == nil {
-		e.registered = map[int]time.Time{}
-	}
 	e.registered[index] = at
 }
 
@@ -136,11 +133,11 @@ func (r *Registrations) Note(s Snapshot) {
 }
 
 func (r *Registrations) note(tags []string, worked bool, told, look time.Time) {
-	id, ok := tagValue(tags, TagDispatch)
+	id, ok := TagValue(tags, TagDispatch)
 	if !ok {
 		return
 	}
-	text, _ := tagValue(tags, TagIndex)
+	text, _ := TagValue(tags, TagIndex)
 	index, err := strconv.Atoi(text)
 	if err != nil {
 		return
@@ -149,7 +146,7 @@ func (r *Registrations) note(tags []string, worked bool, told, look time.Time) {
 		r.known = map[string]*entry{}
 	}
 	if r.known[id] == nil {
-		r.known[id] = &entry{}
+		r.known[id] = &entry{early: map[int]bool{}, registered: map[int]time.Time{}}
 	}
 	e := r.known[id]
 	e.noteRegistered(index, r.registeredAt(id, told, look))
@@ -157,9 +154,6 @@ func (r *Registrations) note(tags []string, worked bool, told, look time.Time) {
 	case r.live[id]:
 		e.add(index, worked)
 	case index >= 0 && index < MaxIndex:
-		if e.early == nil {
-			e.early = map[int]bool{}
-		}
 		e.early[index] = e.early[index] || worked
 	}
 }
@@ -176,7 +170,7 @@ func (e *entry) settle() {
 	for index, worked := range e.early {
 		e.add(index, worked)
 	}
-	e.early = nil
+	e.early = map[int]bool{}
 }
 
 // whole returns a copy of the entry with its early indexes in the sets.

@@ -58,7 +58,7 @@ func unlisted(g Sighting, s Snapshot, staying map[string]bool) (x Agent, there b
 		return x, true
 	}
 	end := cmp.Or(s.Until, s.At)
-	id, own := tagValue(x.Tags, TagDispatch)
+	id, own := TagValue(x.Tags, TagDispatch)
 	_, stays := uptimeOf(x.Tags)
 	if x.State = AgentStopping; stays {
 		x.State = AgentIdle
@@ -75,7 +75,7 @@ const longestLinger = 90 * time.Second
 // is listed as connected without a job, but takes no other. An agent that stays longer takes more
 // jobs because of its template, and a reusable agent takes the next job at once.
 func lingers(a Agent, now time.Time) bool {
-	_, own := tagValue(a.Tags, TagDispatch)
+	_, own := TagValue(a.Tags, TagDispatch)
 	_, stays := uptimeOf(a.Tags)
 	return own && !stays && !a.LastJobFinished.IsZero() && now.Sub(a.LastJobFinished) < longestLinger
 }

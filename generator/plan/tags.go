@@ -35,8 +35,8 @@ func NewOwners(overlays []Overlay) Owners {
 // that are still in git determine the overlay.
 func (o Owners) Of(s Sighting) (overlay, dispatch string) {
 	tags := s.tags()
-	dispatch, _ = tagValue(tags, TagDispatch)
-	slug, ok := tagValue(tags, TagOverlay)
+	dispatch, _ = TagValue(tags, TagDispatch)
+	slug, ok := TagValue(tags, TagOverlay)
 	if !ok {
 		overlay = o.byDispatch[dispatch]
 	} else if v, known := o.bySlug[slug]; known {
@@ -69,8 +69,8 @@ const (
 	TagTemplate = "muster-template"
 )
 
-// tagValue returns the value of the first tag with the key.
-func tagValue(tags []string, key string) (string, bool) {
+// TagValue returns the value of the first tag with the key; false if there is no such tag.
+func TagValue(tags []string, key string) (string, bool) {
 	for _, t := range tags {
 		if v, ok := strings.CutPrefix(t, key); ok && strings.HasPrefix(v, "=") {
 			return v[1:], true
@@ -89,7 +89,7 @@ func Satisfies(tags, rules []string) bool {
 
 func carries(tags []string, rule string) bool {
 	if key, value, ok := strings.Cut(rule, "="); ok && (value == "*" || value == "") {
-		_, has := tagValue(tags, key)
+		_, has := TagValue(tags, key)
 		return has
 	}
 	return slices.Contains(tags, rule)
@@ -116,27 +116,27 @@ func (o Overlay) outdated(d Dispatch) bool {
 // otherQueue reports whether the policy has been given another queue or cluster since
 // the dispatch was ordered: its agents serve the old one.
 func (o Overlay) otherQueue(d Dispatch) bool {
-	queue, told := tagValue(d.Tags, TagQueue)
+	queue, told := TagValue(d.Tags, TagQueue)
 	return told && queue != o.Policy.Queue || d.Cluster != o.Policy.Cluster
 }
 
 // owns reports whether an agent with the tags is the overlay's, and whether it is
 // a namesake's: of another fleet that has an overlay of the same name.
 func (o *Overlay) owns(tags []string, slug string) (own, namesake bool) {
-	if of, _ := tagValue(tags, TagOverlay); of != slug && !slices.Contains(o.Former, of) {
+	if of, _ := TagValue(tags, TagOverlay); of != slug && !slices.Contains(o.Former, of) {
 		return false, false
 	}
-	loaded, said := tagValue(tags, TagFleet)
+	loaded, said := TagValue(tags, TagFleet)
 	own = !said || o.Fleet == "" || loaded == o.Fleet
 	return own, !own
 }
 
 // ordered reports whether an agent known only by its name belongs to a dispatch of the overlay.
 func (o *Overlay) ordered(tags []string) bool {
-	if _, told := tagValue(tags, TagQueue); told {
+	if _, told := TagValue(tags, TagQueue); told {
 		return false
 	}
-	id, ok := tagValue(tags, TagDispatch)
+	id, ok := TagValue(tags, TagDispatch)
 	return ok && slices.ContainsFunc(o.Dispatches, func(d Dispatch) bool { return d.ID == id })
 }
 
@@ -149,7 +149,7 @@ func uptimeOf(tags []string) (time.Duration, bool) {
 // secondsIn returns the value of a tag that is a number of seconds; false if it is
 // missing or not positive.
 func secondsIn(tags []string, key string) (time.Duration, bool) {
-	text, ok := tagValue(tags, key)
+	text, ok := TagValue(tags, key)
 	if !ok {
 		return 0, false // Atoi would allocate an error for nearly every agent
 	}
@@ -160,7 +160,7 @@ func secondsIn(tags []string, key string) (time.Duration, bool) {
 // outgrown reports whether a reusable agent was created from another template than the overlay has
 // now. It returns false if either template is unknown, or if the current one is refused.
 func (o Overlay) outgrown(tags []string) bool {
-	made, told := tagValue(tags, TagTemplate)
+	made, told := TagValue(tags, TagTemplate)
 	return told && o.Template != "" && made != o.Template && !o.Refused.Active()
 }
 
