@@ -147,6 +147,14 @@ func Documents(text []byte) iter.Seq2[*yaml.Node, error] {
 	}
 }
 
+// Items returns the elements of a list; none if n is nil.
+func Items(n *yaml.Node) []*yaml.Node {
+	if n == nil {
+		return nil
+	}
+	return n.Content
+}
+
 // Pairs returns the keys of a mapping with their values; none if n is nil or no mapping.
 func Pairs(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
 	return func(yield func(key, value *yaml.Node) bool) {

@@ -113,8 +113,8 @@ func (c *jobChecker) failures() {
 			if action == "FailJob" {
 				c.bad("is FailJob: one agent's failure would end all that work", "write FailIndex", below(at, nth(i), "action")...)
 			}
-			conditions := finding.Lookup(rule, "onPodConditions")
-			ignores = ignores || action == "Ignore" && conditions != nil && slices.ContainsFunc(conditions.Content, func(n *yaml.Node) bool {
+			conditions := finding.Items(finding.Lookup(rule, "onPodConditions"))
+			ignores = ignores || action == "Ignore" && slices.ContainsFunc(conditions, func(n *yaml.Node) bool {
 				return finding.Scalar(n, "type") == "DisruptionTarget"
 			})
 		}
@@ -178,10 +178,8 @@ func (c *jobChecker) token() {
 				used = used || strings.Contains(n.Value, "$"+name) || strings.Contains(n.Value, "${"+name)
 			})
 		}
-		if env := finding.Lookup(container, "env"); env != nil {
-			for _, v := range env.Content {
-				set = set || finding.Scalar(v, "name") == name
-			}
+		for _, v := range finding.Items(finding.Lookup(container, "env")) {
+			set = set || finding.Scalar(v, "name") == name
 		}
 		if used && !set {
 			c.bad("the command reads "+name+", and no variable of that name is set: no agent could register", "call the variable with the token "+name, below(at, nth(i), "env")...)
@@ -199,11 +197,7 @@ func (c *jobChecker) token() {
 func (c *jobChecker) hook() {
 	const name = "agent-startup"
 	at := []string{"spec", "template", "spec", "containers"}
-	list := finding.Lookup(c.job, at...)
-	if list == nil {
-		return
-	}
-	for i, container := range list.Content {
+	for i, container := range finding.Items(finding.Lookup(c.job, at...)) {
 		starts, has := "", false
 		for _, field := range []string{"command", "args"} {
 			walk(finding.Lookup(container, field), nil, func(n *yaml.Node, _ []string) {

@@ -97,11 +97,9 @@ func inlineTexts(k *yaml.Node) []inlineText {
 		all = append(all, inlineText{n.Value, above})
 	}
 	for _, field := range []string{"patches", "patchesJson6902", "patchesStrategicMerge"} {
-		if list := finding.Lookup(k, field); list != nil {
-			for _, p := range list.Content {
-				inline(p)
-				inline(finding.Lookup(p, "patch"))
-			}
+		for _, p := range finding.Items(finding.Lookup(k, field)) {
+			inline(p)
+			inline(finding.Lookup(p, "patch"))
 		}
 	}
 	return all
@@ -118,10 +116,8 @@ func (f *finder) kustomization(file string, k *yaml.Node) {
 		}
 	}
 	labels := []*yaml.Node{finding.Lookup(k, "commonLabels")}
-	if list := finding.Lookup(k, "labels"); list != nil {
-		for _, item := range list.Content {
-			labels = append(labels, finding.Lookup(item, "pairs"))
-		}
+	for _, item := range finding.Items(finding.Lookup(k, "labels")) {
+		labels = append(labels, finding.Lookup(item, "pairs"))
 	}
 	for _, above := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
 		for _, n := range labels {
@@ -371,11 +367,7 @@ func (v *view) generatorOf(file string, x object) int {
 	if err != nil || yaml.Unmarshal(data, &doc) != nil || len(doc.Content) != 1 {
 		return 0
 	}
-	list := finding.Lookup(doc.Content[0], field)
-	if list == nil {
-		return 0
-	}
-	for _, g := range list.Content {
+	for _, g := range finding.Items(finding.Lookup(doc.Content[0], field)) {
 		if name := finding.Scalar(g, "name"); name != "" && strings.Contains(x.Name, name) {
 			return g.Line
 		}
@@ -402,14 +394,7 @@ func (v *view) lineIn(dir string, x object, at ...string) (file string, line int
 // for example below a namePrefix. It returns nil if no object matches, for example for a
 // generated object.
 func (v *view) document(x object) (file string, doc *yaml.Node) {
-	for _, name := range v.resources() {
-		if v.stat(name) != noteFile {
-			continue // a directory, whose own files are among them
-		}
-		data, _, err := v.read(name)
-		if err != nil {
-			continue
-		}
+	for name, data := range v.resources() {
 		for _, n := range documents(data) {
 			called := finding.Scalar(n, "metadata", "name")
 			switch {

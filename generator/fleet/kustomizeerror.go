@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"iter"
 	"path"
 	"regexp"
 	"slices"
@@ -160,34 +161,34 @@ func (v *view) wrongTarget(dir, kind, name string) *finding.Finding {
 	return f
 }
 
-// resources lists the files that the kustomizations list as resources.
-func (v *view) resources() []string {
-	var all []string
-	for _, file := range v.filesRead() {
-		data, _, err := v.read(file)
-		var k types.Kustomization
-		if err != nil || !isKustomization(file) || k.Unmarshal(data) != nil {
-			continue
-		}
-		k.FixKustomization()
-		for _, r := range k.Resources {
-			all = append(all, path.Join(path.Dir(file), r))
+// resources returns the files that the kustomizations list as resources, with their texts.
+func (v *view) resources() iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		for _, file := range v.filesRead() {
+			data, _, err := v.read(file)
+			var k types.Kustomization
+			if err != nil || !isKustomization(file) || k.Unmarshal(data) != nil {
+				continue
+			}
+			k.FixKustomization()
+			for _, r := range k.Resources {
+				// Of a directory, the kustomization is among those that were read.
+				name := path.Join(path.Dir(file), r)
+				if v.stat(name) != noteFile {
+					continue
+				}
+				if data, _, err := v.read(name); err == nil && !yield(name, data) {
+					return
+				}
+			}
 		}
 	}
-	return all
 }
 
 // namesOf lists the names of the objects of a kind among the resources.
 func (v *view) namesOf(kind string) []string {
 	var names []string
-	for _, file := range v.resources() {
-		if v.stat(file) != noteFile {
-			continue // a directory, whose own files are among them
-		}
-		data, _, err := v.read(file)
-		if err != nil {
-			continue
-		}
+	for file, data := range v.resources() {
 		object, wrong := finding.ParseOne(file, data)
 		if wrong == nil && finding.Scalar(object, "kind") == kind {
 			names = append(names, finding.Scalar(object, "metadata", "name"))

@@ -129,10 +129,7 @@ func (r *policyReader) spec(spec *yaml.Node) {
 		at := slices.IndexFunc(fields, func(f specField) bool { return f.Name == key.Value })
 		switch {
 		case at < 0:
-			var names []string
-			for _, f := range fields {
-				names = append(names, f.Name)
-			}
+			names := Names(Fields())
 			r.bad(key, "spec."+key.Value, "is not a field of a policy", finding.DidYouMean(key.Value, names, "the fields of spec are "+strings.Join(names, ", ")))
 		case value.Tag == "!!null":
 			remedy := "write one, or remove the line"
