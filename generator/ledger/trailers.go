@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -35,13 +36,7 @@ func readTrailers(lines []string) []trailer {
 			all = append(all, trailer{})
 		}
 	}
-	found := all[:0]
-	for _, t := range all {
-		if t.key != "" {
-			found = append(found, t)
-		}
-	}
-	return found
+	return slices.DeleteFunc(all, func(t trailer) bool { return t.key == "" })
 }
 
 // comment begins a line that is not part of a message.

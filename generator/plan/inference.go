@@ -107,11 +107,7 @@ func (f *Inference) Infer(overlays []Overlay, s Snapshot) Snapshot {
 		agents, sightings := i.agents(o, q, s.At)
 		s.Agents, s.Sightings = append(s.Agents, agents...), append(s.Sightings, sightings...)
 	}
-	for name := range f.overlays {
-		if !there[name] {
-			delete(f.overlays, name)
-		}
-	}
+	maps.DeleteFunc(f.overlays, func(name string, _ *inferred) bool { return !there[name] })
 	return s
 }
 

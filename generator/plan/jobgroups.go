@@ -162,12 +162,7 @@ func (c *class) countPartial(overlays []Overlay, after time.Time) {
 func nearest(tags [][]string, rules []string) []string {
 	var best []string
 	for i := range tags {
-		var missing []string
-		for _, rule := range rules {
-			if !carries(tags[i], rule) {
-				missing = append(missing, rule)
-			}
-		}
+		missing := slices.DeleteFunc(slices.Clone(rules), func(rule string) bool { return carries(tags[i], rule) })
 		if best == nil || len(missing) < len(best) {
 			best = missing
 		}
