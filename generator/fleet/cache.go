@@ -3,33 +3,37 @@ package fleet
 import (
 	"crypto/sha256"
 	"io/fs"
+	"maps"
 
 	"muster/generator/finding"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 )
 
-func contentKey(file string, data []byte) [sha256.Size]byte {
+// key identifies everything that a result depends on.
+type key = [sha256.Size]byte
+
+// keyOf returns the key of a file and what identifies its content. Kinds of data tell equal bytes
+// of a content and of an identity apart.
+func keyOf(file string, kind byte, data []byte) key {
 	h := sha256.New()
 	h.Write([]byte(file))
-	h.Write([]byte{0})
+	h.Write([]byte{kind})
 	h.Write(data)
-	return [sha256.Size]byte(h.Sum(nil))
+	return key(h.Sum(nil))
 }
+
+func contentKey(file string, data []byte) key { return keyOf(file, 0, data) }
 
 // identityKey returns a key for a file's content if the tree can identify the content without
 // reading the file. An overlay of ten thousand dispatches is then read once, and not at each
 // commit.
-func identityKey(file string, e fs.DirEntry) (key [sha256.Size]byte, ok bool) {
+func identityKey(file string, e fs.DirEntry) (k key, ok bool) {
 	entry, ok := e.(branch.Identified)
 	if !ok || !e.Type().IsRegular() {
-		return key, false
+		return k, false
 	}
-	h := sha256.New()
-	h.Write([]byte(file))
-	h.Write([]byte{1})
-	h.Write([]byte(entry.Identity()))
-	return [sha256.Size]byte(h.Sum(nil)), true
+	return keyOf(file, 1, []byte(entry.Identity())), true
 }
 
 // noDispatch contains the reason why a file below dispatches/ is not a valid dispatch, and the
@@ -47,20 +51,11 @@ func (o *Overlay) holds(file string, no noDispatch) {
 }
 
 // know keeps dispatches that were just written from being read again.
-func (l *Loader) know(written map[[sha256.Size]byte]readDispatch) {
+func (l *Loader) know(written map[key]readDispatch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.valid == nil {
-		l.valid = written
-		return
-	}
-	for key, d := range written {
-		l.valid[key] = d
-	}
+	maps.Copy(l.valid, written)
 }
-
-// key identifies everything that a result depends on.
-type key = [sha256.Size]byte
 
 // remembered are the results of the last Load, by what they follow from, and
 // those of the Load that runs. What a Load does not use is forgotten. The zero

@@ -15,7 +15,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -72,7 +71,7 @@ type Loader struct {
 	memos, used map[string]*memo
 	// valid are dispatches that were read, by path and content, and seen are the same by path
 	// and key of the content; see identityKey.
-	valid, seen map[[sha256.Size]byte]readDispatch
+	valid, seen map[key]readDispatch
 	// noDispatches are files that are never dispatches, whatever the other files contain, by
 	// path and key of the content: they are not read twice.
 	noDispatches remembered[noDispatch]
@@ -110,7 +109,10 @@ type Loader struct {
 // NewLoader returns a loader for the overlays below directory dir of a fleet
 // repository, as in "overlays".
 func NewLoader(dir string) *Loader {
-	return &Loader{dir: strings.TrimPrefix(path.Clean("/"+dir), "/"), builder: kustomize.Here{}, slow: map[string]*running{}, zones: policy.Zones{}}
+	return &Loader{
+		dir:     strings.TrimPrefix(path.Clean("/"+dir), "/"),
+		builder: kustomize.Here{}, slow: map[string]*running{}, zones: policy.Zones{}, valid: map[key]readDispatch{},
+	}
 }
 
 // InFleet makes the loader read overlays of a fleet repository that is known by
@@ -143,7 +145,7 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 	defer l.mu.Unlock()
 	l.ctx, l.overrunning, l.findings, l.anchors = ctx, map[string]bool{}, 0, &anchorsOf{}
 	l.builtFor, l.ahead = map[string][]*memo{}, map[string]*running{}
-	l.used, l.seen = map[string]*memo{}, map[[sha256.Size]byte]readDispatch{}
+	l.used, l.seen = map[string]*memo{}, map[key]readDispatch{}
 	l.policies.begin()
 	l.readable.begin()
 	l.proofs.begin()

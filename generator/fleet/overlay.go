@@ -307,7 +307,7 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, err
 	next := *o
 	next.Dispatches = slices.Clone(o.Dispatches)
 	var changes []branch.Change
-	written, size := map[[32]byte]readDispatch{}, 0
+	written, size := map[key]readDispatch{}, 0
 	for _, d := range dispatches {
 		d.At, d.NotAfter = d.At.UTC(), d.NotAfter.UTC()
 		if d.Tags == nil {
