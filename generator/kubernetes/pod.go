@@ -142,9 +142,9 @@ func (c *checker) handlers(x, pod spot) {
 			c.badf(at, "write one from 0 to "+decimal(grace)+", which is terminationGracePeriodSeconds", "%d is out of range", n)
 		}
 	}
-	for i, p := range x.at("resizePolicy").items() {
+	for _, p := range x.at("resizePolicy").items() {
 		if p.at("restartPolicy").text() == "RestartContainer" && pod.at("restartPolicy").text() == "Never" {
-			c.badf(x.at("resizePolicy").items()[i].at("restartPolicy"), "write NotRequired", "is RestartContainer in a pod that never restarts")
+			c.badf(p.at("restartPolicy"), "write NotRequired", "is RestartContainer in a pod that never restarts")
 		}
 	}
 }
