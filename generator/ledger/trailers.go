@@ -47,13 +47,10 @@ const comment = "#"
 func trailersEnd(lines []string) int {
 	end, conflicts := -1, false
 	for i, line := range lines {
+		heading := line == "Conflicts:" && i < len(lines)-1 // with a line end, as git wants it
 		switch {
-		case strings.HasPrefix(line, comment) || line == "":
-			if end < 0 {
-				end = i
-			}
-		case line == "Conflicts:" && i < len(lines)-1: // with a line end, as git wants it
-			conflicts = true
+		case heading || strings.HasPrefix(line, comment) || line == "":
+			conflicts = conflicts || heading
 			if end < 0 {
 				end = i
 			}

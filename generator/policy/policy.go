@@ -357,11 +357,10 @@ func (r *policyReader) counts(item *yaml.Node, at string, fields []Field, into f
 // Span is a length of time without its empty parts: 1m, not 1m0s.
 func Span(d time.Duration) string {
 	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
+	for _, unit := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(s, unit) {
+			s = strings.TrimSuffix(s, unit[1:])
+		}
 	}
 	return s
 }
