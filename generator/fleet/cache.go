@@ -13,8 +13,8 @@ import (
 // key identifies everything that a result depends on.
 type key = [sha256.Size]byte
 
-// keyOf returns the key of a file and what identifies its content. Kinds of data tell equal bytes
-// of a content and of an identity apart.
+// keyOf returns the key of a file and of what identifies its content. kind separates the keys of
+// contents from those of identities.
 func keyOf(file string, kind byte, data []byte) key {
 	h := sha256.New()
 	h.Write([]byte(file))

@@ -5,7 +5,7 @@
 //	Act ──Message──▶ commit message ──Parse──▶ Entry
 //	log of a branch ──Read──▶ Records: an Entry for each commit by muster
 //
-// What is stored has a format of its own, with a version; see
+// What is stored has a version; see
 // docs/reference/commits.md. Commits of every released version can be read.
 package ledger
 

@@ -8,8 +8,9 @@ import (
 )
 
 // Observation is a snapshot reduced to what the overlays of one queue need. The commit message
-// contains it, in a format of package ledger. With the parent commit it is the complete input of a
-// decision, so that the decision can be replayed. Its JSON is the output of muster plan.
+// contains it, in a format of package ledger that has the JSON of these types: their tags must not
+// change. With the parent commit it is the complete input of a decision, so that the decision can
+// be replayed. Its JSON is the output of muster plan.
 type Observation struct {
 	// At is when Buildkite was read, and the time of the decision.
 	At time.Time `json:"at"`

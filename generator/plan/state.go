@@ -7,7 +7,8 @@ import (
 )
 
 // State is what the next decision needs and the dispatches in git do not contain. It is stored in
-// the overlay's directory. The zero value is a fleet that has never failed.
+// the overlay's directory, with the JSON of these types: their tags must not change. The zero value
+// is a fleet that has never failed.
 type State struct {
 	// Breaker stops dispatching what fails.
 	Breaker Breaker `json:"breaker,omitzero"`
