@@ -124,7 +124,7 @@ func printHead(out io.Writer, c simulation.Case, first simulation.Row) {
 // PrintSummary prints a line for each workload: the result of muster's default policy, the
 // bound, and the algorithms whose result no policy of muster reaches.
 func PrintSummary(out io.Writer, cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
-	fmt.Fprint(out, "\nsummary: p95 of muster's default policy; last column: autoscalers with a shorter p95 that no policy of muster reaches with the same pod-hours or fewer\n\n")
+	fmt.Fprint(out, "\nsummary: p95 of muster's default policy; last column: autoscalers with a shorter p95, which muster's policies reach only with more pod-hours, or not at all\n\n")
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "  WORKLOAD\tBOUND P95\tMUSTER P95\tRATIO\tUNUSED\tPOD-MIN/JOB\tNOT REACHED BY ANY POLICY")
 	for i, c := range cases {
