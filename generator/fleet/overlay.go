@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"muster/generator/finding"
 	"muster/generator/plan"
@@ -102,74 +101,6 @@ func (o *Overlay) Err() error { return finding.Join(o.findings) }
 func (o *Overlay) Suspend(problem string) {
 	o.reject(finding.Finding{File: o.Path, Problem: problem})
 	o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: o.Err().Error()}
-}
-
-// loadTemplate builds the template, and proves that the overlay builds.
-//
-// The proof covers every commit that muster makes on this template, so
-// that no commit needs a build of its own (kustomize takes more than the
-// square of the number of resources). It builds the overlay's own files once
-// with one dispatch stamped from the template and once without any. Any set of
-// dispatches then builds, because
-//
-//   - every dispatch on this template is the proof's except for its name, numbers
-//     and muster's labels and annotations, whose form stamp checks; dispatches
-//     from older templates were built alone when they were first read;
-//   - all of them are Jobs whose names differ, since they are the names of
-//     their files and differ from those of the overlay's own Jobs, which is
-//     checked; kustomize refuses two resources of one name and checks
-//     nothing else between Jobs;
-//   - the list that names them is muster's own.
-//
-// An overlay whose kustomizations only list resources, as that of muster init,
-// is built without a dispatch only: kustomize then adds each resource
-// unchanged. TestAddingIsBuilding compares the two.
-//
-// The proof is remembered by the content of all files it read.
-func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
-	wrong, err := l.buildTemplate(tree, o)
-	if err != nil || wrong != nil {
-		return o.rejectIf(wrong, err)
-	}
-	probe := plan.Dispatch{
-		ID: o.Slug() + "-proof", Purpose: plan.ForDemand, Agents: 1, IdleTimeout: time.Second,
-		At: time.Unix(0, 0), NotAfter: time.Unix(0, 0),
-	}
-	o.Template = o.template.hash
-	probe.Template = o.Template
-	var proof proofJob
-	wrong, err = l.readable.get(contentKey(o.Template, o.policyKey[:]), func() (wrong *finding.Finding, err error) {
-		proof, wrong, err = o.unreadable(probe)
-		return wrong, err
-	})
-	if err == nil && wrong != nil {
-		wrong = l.placed(tree, o, wrong)
-	}
-	if err != nil || wrong != nil {
-		return o.rejectIf(wrong, err)
-	}
-	hidden := path.Join(o.Path, dispatchDir)
-	empty := &view{name: "empty ", tree: tree, hide: hidden, over: map[string][]byte{path.Join(hidden, listFile): list(nil)}}
-	if o.objects, wrong, err = l.build(empty, o.Path, o.Path); err != nil || wrong != nil {
-		return o.rejectIf(wrong, err)
-	}
-	built := l.used[empty.name+o.Path]
-	if built.adds {
-		return l.added(tree, o, probe, proof, built)
-	}
-	if o.proof, err = l.proof(o, probe, built); err != nil {
-		return fmt.Errorf("stamping the template: %w", err)
-	}
-	full := &view{name: "full ", tree: tree, hide: hidden, over: map[string][]byte{
-		path.Join(hidden, listFile): list([]string{"proof"}), path.Join(hidden, "proof"+manifestType): o.proof,
-	}}
-	objects, wrong, err := l.build(full, o.Path, o.Path)
-	if err != nil || wrong != nil {
-		return o.rejectIf(wrong, err)
-	}
-	o.proven(objects)
-	o.refused = l.refusals(tree, o, probe, nil, l.used[full.name+o.Path])
-	return nil
 }
 
 // proofJob is the proof's dispatch as it is stamped, and as nodes; empty where it was

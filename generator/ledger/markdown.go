@@ -1,5 +1,3 @@
-// Package markdown writes the words of others into Markdown such that a forge makes
-// neither markup, nor a mention, nor a link of them.
 package ledger
 
 import (

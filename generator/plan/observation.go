@@ -41,7 +41,7 @@ type Demand struct {
 	// OtherQueues jobs are pending and ask for any queue, and count for another that could
 	// serve them. They are no demand here, but agents that take none have failed.
 	OtherQueues int `json:"otherQueues,omitempty"`
-	// Oldest is since when the longest pending job has been runnable, Away ones
+	// Oldest is since when the longest pending job has been runnable, those of OtherQueues
 	// included.
 	Oldest *time.Time `json:"oldest,omitempty"`
 	// Upcoming jobs become runnable when others finish. Fresh of them were
@@ -54,8 +54,8 @@ type Demand struct {
 	// has dispatched for some, by overlay; see [State.Partial]. Nil: none.
 	Partial map[string]int `json:"partial,omitempty"`
 	// Stages are those of Upcoming whose moment is known and has nearly come, the first
-	// due first. They are not among Fresh. Later are further jobs, no demand yet:
-	// Soonest of them is due later than Within seconds from now.
+	// due first. They are not among Fresh. Later are further jobs, which are no demand yet: the
+	// first of them is due at Earliest, later than Within seconds from now.
 	Stages   []Stage    `json:"stages,omitempty"`
 	Later    int        `json:"later,omitempty"`
 	Within   int        `json:"within,omitempty"`

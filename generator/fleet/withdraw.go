@@ -1,0 +1,126 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"muster/generator/finding"
+	"muster/generator/plan"
+	"muster/gitops/branch"
+)
+
+// oneOf resolves the conflict if the withdrawn dispatch number i, in file, is also among the
+// others, for example because a person reverted their own deletion: the version that may run
+// more agents, or run longer, stays.
+func (o *Overlay) oneOf(i int, file string) {
+	w := o.Dispatches[i]
+	at := slices.IndexFunc(o.Dispatches[:i], func(d plan.Dispatch) bool { return d.ID == w.ID })
+	if at < 0 {
+		return
+	}
+	d := o.Dispatches[at]
+	r := restored{id: w.ID, file: path.Join(withdrawnDir, w.ID+manifestType), problem: "was in " + dispatchDir + " too"}
+	switch {
+	case covers(d, w):
+		o.Dispatches = o.Dispatches[:i]
+	case covers(w, d):
+		r.file, r.moved, r.problem = w.ID+manifestType, true, "was in "+path.Join(dispatchDir, withdrawnDir)+" too, with more agents or a later lease"
+		file = o.file(r.file)
+		o.Dispatches = slices.Delete(o.Dispatches, at, at+1)
+	default:
+		o.Dispatches = o.Dispatches[:i]
+		o.reject(finding.Finding{File: file, Problem: "is in " + dispatchDir + " too, and one of the two was edited", Remedy: "delete the one in " + path.Dir(file)})
+		return
+	}
+	r.changes = []branch.Change{{Path: file}}
+	o.edits = slices.DeleteFunc(o.edits, func(e Edit) bool { return e.File == file })
+	o.restored = append(o.restored, r)
+}
+
+// listed are the dispatches that the syncer applies.
+func (o *Overlay) listed() []plan.Dispatch {
+	return slices.DeleteFunc(slices.Clone(o.Dispatches), func(d plan.Dispatch) bool { return d.Withdrawn })
+}
+
+// FileOf is where a dispatch of the overlay lies, from the top of the repository.
+func (o *Overlay) FileOf(d plan.Dispatch) string {
+	if d.Withdrawn {
+		return o.file(path.Join(withdrawnDir, d.ID+manifestType))
+	}
+	return o.file(d.ID + manifestType)
+}
+
+// loadWithdrawn reads dispatches/withdrawn. What cannot be read suspends the
+// overlay, as in dispatches/.
+func (l *Loader) loadWithdrawn(tree fs.FS, o *Overlay) {
+	dir := o.file(withdrawnDir)
+	entries, err := fs.ReadDir(tree, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		o.reject(finding.Finding{File: dir, Problem: "cannot be read: " + finding.OneLine(err)})
+		return
+	}
+	for _, e := range entries {
+		if path.Ext(e.Name()) != manifestType {
+			continue
+		}
+		file := path.Join(dir, e.Name())
+		before := len(o.Dispatches)
+		l.loadDispatch(tree, o, file, e)
+		if len(o.Dispatches) > before {
+			o.oneOf(before, file)
+		}
+	}
+}
+
+// Withdraw returns the changes that move dispatches to where no syncer applies
+// them, and the overlay that follows. It refuses a suspended overlay and an ID
+// that is not there.
+func (o *Overlay) Withdraw(ids []string) (Overlay, []branch.Change, error) {
+	if err := o.Err(); err != nil {
+		return *o, nil, fmt.Errorf("withdrawing from %s: %w", o.Path, err)
+	}
+	return o.withdraw(ids)
+}
+
+// TakeBack is Withdraw for a person: it goes too where the policy or the template is
+// invalid, which may be why somebody wants an order back. It refuses where a file in
+// dispatches/ cannot be read.
+func (o *Overlay) TakeBack(ids []string) (Overlay, []branch.Change, error) {
+	for _, f := range o.findings {
+		if strings.HasPrefix(f.File, path.Join(o.Path, dispatchDir)+"/") {
+			return *o, nil, fmt.Errorf("withdrawing from %s: %w", o.Path, f)
+		}
+	}
+	return o.withdraw(ids)
+}
+
+func (o *Overlay) withdraw(ids []string) (Overlay, []branch.Change, error) {
+	if len(ids) == 0 {
+		return *o, nil, nil
+	}
+	next := *o
+	next.Dispatches = slices.Clone(o.Dispatches)
+	var changes []branch.Change
+	for _, id := range ids {
+		at := slices.IndexFunc(next.Dispatches, func(d plan.Dispatch) bool { return d.ID == id && !d.Withdrawn })
+		if at < 0 {
+			return *o, nil, fmt.Errorf("withdrawing from %s: there is no dispatch %s", o.Path, finding.Quote(id))
+		}
+		from := o.FileOf(next.Dispatches[at])
+		data, err := o.content(from)
+		if err != nil {
+			return *o, nil, fmt.Errorf("withdrawing from %s: %w", o.Path, err)
+		}
+		next.Dispatches[at].Withdrawn = true
+		changes = append(changes, branch.Change{Path: from}, branch.Change{Path: o.FileOf(next.Dispatches[at]), Content: data})
+	}
+	changes = next.relist(changes)
+	return next, changes, nil
+}
