@@ -42,16 +42,16 @@ func (p program) adviseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "advise [OVERLAY...]",
 		Short: "Propose policies that would have served the last weeks' jobs sooner",
-		Long: `advise plays the jobs of the last two weeks, as the fleet's own commits tell of
-them, with the policy of each overlay and with some dozen others, in simulated time,
-and shows those of which no other is both sooner and cheaper. It proposes the one
-with the shortest p95 wait that costs no more pod time than today's, as a difference
-to read and to commit by hand. It changes nothing.
+		Long: `advise simulates the jobs of the last two weeks, as the fleet's commits record
+them, with the policy of each overlay and with some dozen others. It prints the
+policies that no other beats in both wait and cost, and proposes the one with the
+shortest p95 wait that costs no more pod time than today's, as a diff to review and
+to commit by hand. It changes nothing.
 
-What the commits tell is an estimate (docs/explanation/scaling-quality.md): how
-long single jobs ran and what they depended on is not known. Look at the next
-weeks with muster report. Agents that take several jobs shorten waits most, and let
-builds share a pod: they are proposed where the policy has them, or with --reuse
+The jobs are an estimate (docs/explanation/scaling-quality.md): commits do not
+record how long single jobs ran and what they depended on. Check the following
+weeks with muster report. Reusable agents shorten waits most, but builds then share
+a pod: they are proposed if the policy has reuse, or with --reuse
 (docs/explanation/agent-job.md).`,
 		Example: `  muster advise
   muster advise linux --reuse --more 0.1

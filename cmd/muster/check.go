@@ -41,15 +41,15 @@ func (p program) checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [DIR]",
 		Short: "Validate the fleet repository",
-		Long: `check reads policies, templates and dispatches, builds every overlay, and
-prints what is wrong and what to write instead. With --repo it validates the
-branch, the credentials for git and Buildkite, the key to sign with, the secrets
-of webhooks, the queues in Buildkite, its metrics, the receivers of --notify, and
-with --say-on-jobs whether lines can be written on jobs' pages.
-Whether the branch's rules let this user push is asked by a push that changes
-nothing, where the git host tells; what they require of a commit, the first push
-shows. With DIR it validates the files in a directory, and needs no credentials. The
-exit code is 2 for invalid files, and 3 when something outside of them is wrong.`,
+		Long: `check reads policies, templates and dispatches, builds every overlay, and prints
+each error with its remedy. With --repo it also validates the branch, the
+credentials for git and Buildkite, the signing key, the secrets of webhooks, the
+queues in Buildkite and its metrics, the receivers of --notify, and with
+--say-on-jobs the permission to write on the pages of jobs. A push that changes
+nothing tests whether the branch's rules let this user push, if the git host
+reports it; what they require of a commit shows only at the first push. With DIR it
+validates the files in a directory, and needs no credentials. The exit code is 2 for
+invalid files, and 3 for problems outside of them.`,
 		Example: `  muster check fleet
   muster check . -o github
   muster check --repo https://git.example.com/fleet.git --buildkite-org acme`,

@@ -41,11 +41,11 @@ func (p program) demoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Play a morning with a simulated Buildkite and a real git repository",
-		Long: `demo starts a simulated Buildkite and a bare git repository in a directory,
-and runs the real loop against both, over HTTP and git, through a morning of
-builds that passes in seconds. A simulated cluster runs the Jobs that muster
-commits. It ends in a page of what there is to see, and leaves the repository
-and a picture of the morning. Nothing leaves this machine.`,
+		Long: `demo starts a simulated Buildkite and a bare git repository in a directory, and
+runs the real loop against both, over HTTP and git, through a morning of builds that
+passes in seconds. A simulated cluster runs the Jobs that muster commits. It prints
+a summary, and leaves the repository and a picture of the morning. It connects to
+nothing outside this machine.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if length < demoInterval || length > demoMorning {

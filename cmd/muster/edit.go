@@ -44,10 +44,10 @@ func (p program) manualFlags() *manualFlags {
 // manualFooter is the end of the help text of these commands.
 const manualFooter = `
 
-It is one commit in your own name, made on the branch as it is: when somebody
-else pushes first, it is made again. Without --repo it is pushed to where the
-clone that you are in was cloned from, with the credentials that git has. It is
-shown first, and asked about on a terminal.`
+The change is one commit in your own name. After a push conflict it is computed
+again from the new head. Without --repo it is pushed to the origin of the current
+clone, with git's credentials. muster shows it first, and waits for confirmation if
+it runs in a terminal.`
 
 // addTo adds the flags to a command, and returns it.
 func (m *manualFlags) addTo(c *cobra.Command) *cobra.Command {

@@ -28,21 +28,22 @@ func (p program) explainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain [COMMIT|DISPATCH|OVERLAY|JOB]",
 		Short: "Show why there are this many agents and not more, from git alone",
-		Long: `explain answers why. Of a commit or a dispatch: the arithmetic that it was
-decided by, made again from the commit's parent and its trailers; what limited
-it; jobs that do not count, and why; the policy in force and who wrote it; what
-became of it. Without a name it explains muster's last commit.
+		Long: `explain prints why muster did something, or did nothing.
 
-Of an overlay, at the moment --at or now: why nothing was done, from the commits
-around it. Where git does not tell, it says so: muster writes nothing down when
-it does nothing. --at without a name is about every overlay.
+For a commit or a dispatch: its arithmetic, recomputed from the commit's parent and
+its trailers; what limited it; jobs that do not count, and why; the policy in force
+and its author; and the outcome. The default is muster's last commit.
 
-Of a job of Buildkite's, by its page or identifier, with --at the time since
-which it could run: the order that was made for it, and what its wait was made of.
+For an overlay, at --at or now: why nothing was done, from the commits around that
+time. If git does not contain the reason, explain reports this: muster records
+nothing when it does nothing. --at without a name is about every overlay.
 
-It reads git and nothing else: no token for Buildkite, and no flag in a clone of
-the repository. Times are in UTC. --at takes a time, as in 2026-11-21T02:15Z or
-09:40, which is the last time that it was so late, or how long ago, as in 90m.`,
+For a Buildkite job, by its URL or ID, with --at the time since which it could run:
+the order that was made for it, and the parts of its wait.
+
+It reads only git: it needs no Buildkite token, and no flags in a clone of the
+repository. Times are in UTC. --at takes a time, as in 2026-11-21T02:15Z or 09:40
+(the last time that it was 09:40), or a duration ago, as in 90m.`,
 		Example: `  muster explain
   muster explain 3f2c1ab
   muster explain default --at 09:40

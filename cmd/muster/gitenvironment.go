@@ -92,8 +92,7 @@ func (p program) asked(dir string, args ...string) string {
 	return line
 }
 
-// commit returns the identifier of the commit that git knows by a name in a clone; empty if there
-// is none.
+// commit returns the ID of the commit with a name in a clone; empty if the name is unknown.
 func (p program) commit(dir, name string) string {
 	return p.asked(dir, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
 }

@@ -44,18 +44,19 @@ func (p program) historyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history [OVERLAY...]",
 		Short: "Show what was done, why, and what became of it, from git alone",
-		Long: `history prints the audit log, the newest first: each commit of muster's with its
-reason and, of a dispatch, what became of its agents; and in between what people
-changed: policies setting by setting, templates, pauses, reverts, files of
-muster's own. It reads commits and nothing else: no token for Buildkite, and no
-flag in a clone of the repository. Times are in UTC.
+		Long: `history prints the audit log, the newest entry first: each commit that muster made
+with its reason and, for a dispatch, the outcome of its agents; and what people
+changed in between: policies setting by setting, templates, pauses, reverts, and
+muster's own files. It reads only commits: it needs no Buildkite token, and no flags
+in a clone of the repository. Times are in UTC.
 
-OUTCOME is as far as the commits since tell. Agents that have registered are
-counted when their dispatch leaves git, and so are those that had had a job by
-then: others work after that, so there may be more. A commit that was muster's and was changed has the act damaged.
+OUTCOME is what the commits since then record. Agents that have registered are
+counted when their dispatch is retired, and so are those that had had a job by then;
+others may run a job later, so there may be more. A commit of muster that was changed
+afterwards has the act damaged.
 
---since and --until take a time, as in 2026-11-21T02:15Z, 2026-11-21 or 09:40,
-which is the last time that it was so late, or how long ago, as in 90m or 7d.`,
+--since and --until take a time, as in 2026-11-21T02:15Z, 2026-11-21 or 09:40 (the
+last time that it was 09:40), or a duration ago, as in 90m or 7d.`,
 		Example: `  muster history --since 24h
   muster history default --act policy,pause,resume,revert
   muster history --since 7d --by day

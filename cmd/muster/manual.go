@@ -25,10 +25,10 @@ func (p program) cancelCommand() *cobra.Command {
 	return m.addTo(&cobra.Command{
 		Use:   "cancel DISPATCH...",
 		Short: "Take orders of agents back",
-		Long: `cancel moves the manifests of dispatches to where no syncer applies them, so that
-a syncer that prunes removes their Jobs. An agent that works is ended with its
-Job. Agents that have not registered count until their lease is over: the cluster
-may have started them, and nothing is ordered twice.
+		Long: `cancel moves the manifests of dispatches to a directory that no syncer applies. A
+syncer that prunes then removes their Jobs, and terminates agents that run a job.
+Agents that have not registered count until their lease expires, because the
+cluster may have started them: nothing is ordered twice.
 
 muster status OVERLAY lists an overlay's dispatches.`,
 		Example:           `  muster cancel linux-med3brs7 --reason "wrong image"`,
@@ -87,10 +87,10 @@ func (p program) revertCommand() *cobra.Command {
 	return m.addTo(&cobra.Command{
 		Use:   "revert COMMIT",
 		Short: "Take a commit back, with commits in between",
-		Long: `revert takes back what a commit changed in policies, templates and the base,
-line by line, whatever was committed since; what others have changed again it
-leaves to you. Of an order of muster's that is what muster cancel does. It says
-what it does not undo, as agents that were ordered meanwhile.`,
+		Long: `revert undoes what a commit changed in policies, templates and the base, line by
+line, whatever was committed since; it leaves lines that others have changed again
+to you. For an order it does the same as muster cancel. It prints what it does not
+undo, such as agents that were ordered meanwhile.`,
 		Example: `  muster history --act policy,pause -o wide
   muster revert 952902a --reason "the release is out"`,
 		Args:              cobra.ExactArgs(1),
@@ -180,9 +180,9 @@ func (w *whileFlags) end(now time.Time) (time.Time, error) {
 func (p program) pauseCommand() *cobra.Command {
 	return p.overlayCommand(&cobra.Command{
 		Use:   "pause OVERLAY",
-		Short: "Order no agents for an overlay, until told or until a time",
+		Short: "Order no agents for an overlay, until resumed or until a time",
 		Long: `pause writes paused: true into an overlay's scaling.yaml, or, with --until or
---for, an override that ends by itself. Agents that are there go on.`,
+--for, an override that ends automatically. Running agents continue.`,
 		Example: `  muster pause linux --reason "the registry is down"
   muster pause linux --for 2h --yes`,
 	}, "pause", func(f *fleetNow, o *fleet.Overlay, until time.Time) (manual.Edit, error) {
@@ -194,8 +194,8 @@ func (p program) resumeCommand() *cobra.Command {
 	return p.overlayCommand(&cobra.Command{
 		Use:   "resume OVERLAY",
 		Short: "Order agents for a paused overlay again",
-		Long: `resume takes back what pause wrote into an overlay's scaling.yaml. A queue that
-is paused in Buildkite is resumed there.`,
+		Long: `resume removes what pause wrote into an overlay's scaling.yaml. Resume a queue that
+is paused in Buildkite there.`,
 	}, "", func(f *fleetNow, o *fleet.Overlay, _ time.Time) (manual.Edit, error) {
 		return manual.Resume(f.head.Tree, o, f.now)
 	})
@@ -231,10 +231,10 @@ func (p program) setCommand() *cobra.Command {
 	c := m.addTo(&cobra.Command{
 		Use:   "set OVERLAY NAME=VALUE...",
 		Short: "Change settings of an overlay's policy, for good or for a while",
-		Long: `set changes settings in an overlay's scaling.yaml and leaves every other line as
-it is. With --for or --until it writes an override, which ends by itself: min,
-max, buffer and maxPerHour can be set so. reuse is set for good, as
-reuse=idle:1m,uptime:30m, and reuse=none ends it.`,
+		Long: `set changes settings in an overlay's scaling.yaml and keeps every other line. With
+--for or --until it writes an override of min, max, buffer or maxPerHour, which ends
+automatically. reuse is set permanently, as in reuse=idle:1m,uptime:30m, and
+reuse=none removes it.`,
 		Example: `  muster set linux max=40 --for 2h --reason "release day"
   muster set linux min=2 buffer=5
   muster set linux reuse=idle:1m,uptime:30m`,

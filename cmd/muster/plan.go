@@ -27,11 +27,11 @@ func (p program) planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan [OVERLAY...]",
 		Short: "Show what the next tick would do, and why",
-		Long: `plan looks at Buildkite and at the fleet repository once, and prints what each
-queue has, the arithmetic of each overlay, and the difference that the next tick
-would commit. With names of overlays it prints these alone; all are decided on,
-since they share their queues. It writes nothing. The exit code is 0 when there
-is nothing to do and 1 when there is.`,
+		Long: `plan polls Buildkite and reads the fleet repository once, and prints the jobs and
+agents of each queue, the arithmetic of each overlay, and the diff that the next tick
+would commit. With names of overlays it prints only these; all are decided, because
+they share their queues. It writes nothing. The exit code is 0 if there is nothing to
+do, and 1 otherwise.`,
 		Example: `  muster plan
   muster plan default linux/large -o wide
   muster plan --watch`,

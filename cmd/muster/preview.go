@@ -38,16 +38,16 @@ func (p program) previewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "preview",
 		Short: "Say what a change of policies, templates or the base would do",
-		Long: `preview compares two commits of the clone that it is called in, as those of a pull
-request, and says in Markdown which settings change, how the agents' Job changes,
-what check finds, and what the new policies would have done with the jobs of the
-last days, as the fleet's own commits tell of them. It needs no token for
-Buildkite.
+		Long: `preview compares two commits of the current clone, as those of a pull request, and
+prints in Markdown which settings change, how the agents' Job changes, what check
+finds, and what the new policies would have done with the jobs of the last days, as
+the fleet's commits record them. It needs no Buildkite token.
 
-The clone needs the history of those days: a shallow one has less, and it is said.
---github-pr keeps one comment of that pull request up to date, and writes a check
-with the findings at their lines, with the App's flags, or with GH_TOKEN or
-GITHUB_TOKEN. docs/how-to/review-policy-changes.md has the steps for GitHub Actions and Buildkite.`,
+The clone needs the history of those days; preview reports if a shallow clone has
+less. --github-pr keeps one comment of that pull request up to date, and writes a
+check with the findings at their lines, with the App's flags, or with GH_TOKEN or
+GITHUB_TOKEN. docs/how-to/review-policy-changes.md has the steps for GitHub Actions
+and Buildkite.`,
 		Example: `  muster preview --base origin/main
   muster preview --base origin/main --github-pr 12`,
 		Args: cobra.NoArgs,

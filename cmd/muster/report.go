@@ -38,17 +38,17 @@ func (p program) reportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report [OVERLAY...]",
 		Short: "Write a page of what was ordered, waited for and paid, from git alone",
-		Long: `report writes one HTML file that needs nothing else: of each overlay the jobs and
-agents over time with every order marked, waits, pod-hours, agents that never came
-or were unused, busiest hours, and what people changed. -o md writes the figures as
-Markdown, to paste as a weekly digest. It reads commits and nothing else: no token
-for Buildkite, and no flag in a clone of the repository. Times are in UTC.
+		Long: `report writes one self-contained HTML file: for each overlay the jobs and agents
+over time with every order marked, waits, pod-hours, agents that did not register or
+were unused, busiest hours, and what people changed. -o md writes the figures as
+Markdown, to paste as a weekly digest. It reads only commits: it needs no Buildkite
+token, and no flags in a clone of the repository. Times are in UTC.
 
-Between two commits nothing is known: some figures are bounds, and their titles
+Nothing is recorded between two commits: some figures are bounds, and their titles
 say so. docs/how-to/investigate.md defines each.
 
---since and --until take a time, as in 2026-11-21T02:15Z or 2026-11-21, or how
-long ago, as in 90m, 24h or 7d.`,
+--since and --until take a time, as in 2026-11-21T02:15Z or 2026-11-21, or a
+duration ago, as in 90m, 24h or 7d.`,
 		Example: `  muster report --out report.html
   muster report default --since 24h --price 0.04 --currency EUR --out report.html
   muster report -o md`,

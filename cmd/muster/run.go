@@ -52,15 +52,15 @@ func (p program) runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Scale, tick after tick",
-		Long: `run looks at Buildkite and at the fleet repository at each interval, and
-commits what is to be done. It ends on SIGINT and SIGTERM, and looks at once on
+		Long: `run polls Buildkite and reads the fleet repository at each interval, and commits the
+changes that follow. It ends on SIGINT and SIGTERM, and starts a tick at once on
 SIGHUP.
 
-With --listen it serves a status page at /, and what it knows as JSON at
-/status.json; /healthz, which is ok while ticks go on; /readyz, which is ok while
-git and Buildkite answer and no overlay is invalid, and otherwise says what is
-wrong; and /metrics for Prometheus. With their secrets it serves
-/webhooks/buildkite and /webhooks/git too: what they are told has it look at once.`,
+With --listen it serves a status page at /, the same data as JSON at /status.json,
+/healthz (ok while ticks continue), /readyz (ok while git and Buildkite answer and no
+overlay is invalid; otherwise it lists the problems), and /metrics for Prometheus.
+With their secrets it also serves /webhooks/buildkite and /webhooks/git, which
+trigger a tick at once.`,
 		Example: `  export BUILDKITE_API_TOKEN=...
   muster run --repo git@example.com:acme/fleet.git --ssh-key-file key \
     --ssh-known-hosts-file known_hosts --buildkite-org acme`,

@@ -53,19 +53,18 @@ func (p program) simulateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "simulate",
 		Short: "Compare muster with other ways to scale, in simulated time",
-		Long: `simulate plays workloads through muster's own decision and through the
-published rules of other scalers, in one simulated world with the same jobs and
-the same chances, and prints what each came to: how long jobs waited, how many
-agents were started, how many of them unused.
+		Long: `simulate runs workloads through muster's own decision and through the published
+rules of other autoscalers, with the same jobs and the same random numbers, and
+prints for each how long jobs waited, how many agents were started, and how many of
+them were unused.
 
-Without flags it plays one day of one workload through a dozen algorithms.
+Without flags it simulates one day of one workload with a dozen algorithms.
 --workload and --algorithms choose others, or "all".
 
-The workloads are generated, or one is read: from a CSV file, or from the
-observations in the commits of a fleet repository, with --history. With
---policy, that answers what another policy would have done.
-docs/explanation/scaling-quality.md says how to read the table, and
-docs/how-to/tune-waits-and-cost.md which columns the CSV file has.`,
+The workloads are generated, or one is read: from a CSV file, or with --history from
+the observations in the commits of a fleet repository. With --policy, that shows
+what another policy would have done. docs/explanation/scaling-quality.md explains the
+table, and docs/how-to/tune-waits-and-cost.md the columns of the CSV file.`,
 		Example: `  muster simulate
   muster simulate --history --repo https://git.example.com/fleet.git --git-password-file token
   muster simulate --history fleet --overlay overlays/large --policy other.yaml`,
@@ -106,13 +105,13 @@ func (s *simulate) addFlags(c *cobra.Command) {
 	f.Uint64Var(&s.seed, "seed", w.Seed, "makes all that is left to chance: the same seed gives the same bytes")
 	f.IntVar(&s.hours, "hours", 0, "how long jobs of generated workloads come; 0 is each workload's own time, a day for most")
 	f.DurationVar(&s.interval, "interval", w.Interval, "time from tick to tick")
-	f.DurationVar(&s.sync, "sync", w.Sync, "time from one look of the syncer at the repository to the next, at least")
+	f.DurationVar(&s.sync, "sync", w.Sync, "shortest time between two polls of the repository by the syncer")
 	f.DurationVar(&s.jitter, "sync-jitter", w.Jitter, "what may be added to it")
 	f.StringVar(&s.syncer, "syncer", "", "how the syncer is set up: "+strings.Join(syncerNames(), ", ")+"; --sync and --sync-jitter change it")
 	f.IntVar(&s.requests, "requests", 0, "how many requests a minute Buildkite allows muster, as 50: its looks are then read by its own client, which takes longer to play; 0 is no limit")
 	f.DurationVar(&s.startupMin, "boot-min", w.Startup[0], "shortest time from a pod's creation to its agent's registration")
 	f.DurationVar(&s.startupMax, "boot-max", w.Startup[1], "longest such time")
-	f.IntVar(&s.nodes, "nodes", 0, "how many agents there are nodes for at once; 0 is as many as are asked for")
+	f.IntVar(&s.nodes, "nodes", 0, "number of agents that the nodes have room for at once; 0 is no limit")
 	f.Float64Var(&s.neverRegistered, "no-show", 0, "share of the pods whose agent never registers, 0 to 1")
 	f.StringVar(&s.jsonFile, "json", "", "file to write the same as JSON to")
 	f.StringVar(&s.chart, "chart", "", "file to write a chart to, of waits against cost; its name ends in .svg")

@@ -24,13 +24,13 @@ func (p program) statusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status [OVERLAY|DISPATCH]",
 		Short: "Show what each overlay has, from git alone",
-		Long: `status reads the fleet repository and nothing else: it needs no token for
-Buildkite, and no flag in a clone of the repository. It prints what each overlay
-has in git, the agents in flight, what the last commit knew of jobs and agents,
-and when that was. With the name of an overlay it prints its dispatches and last
-acts too; with that of a dispatch, as a Job's label muster.dev/dispatch has it,
-what is known of that one. What Buildkite says now, muster plan tells. The exit
-code is 0 also when overlays are suspended.`,
+		Long: `status reads only the fleet repository: it needs no Buildkite token, and no flags in
+a clone of the repository. For each overlay it prints what is in git, the agents in
+flight, and the jobs and agents of the last commit with its time. With the name of an
+overlay it also prints its dispatches and last operations; with that of a dispatch
+(the label muster.dev/dispatch of its Job), what is known of that dispatch. muster
+plan prints what Buildkite reports now. The exit code is 0 also if overlays are
+suspended.`,
 		Example: `  muster status
   muster status default
   muster status -o wide --watch`,

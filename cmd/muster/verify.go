@@ -39,27 +39,27 @@ func (p program) verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify [RANGE]",
 		Short: "Make every commit of muster's again and compare, byte for byte",
-		Long: `verify decides every commit of muster's again, from its parent and its trailers,
-renders it again, and compares the files byte for byte and the trailers one by
-one. What a message says to people is not compared. It prints the commits that
-do not follow, and commits in which people changed muster's files:
+		Long: `verify recomputes every commit that muster made, from its parent and its trailers,
+renders it again, and compares the files byte for byte and the trailers one by one.
+It does not compare the prose of messages. It prints the commits that do not follow,
+and commits in which people changed muster's files:
 
-  by-hand        its trailers follow, and its files are not those of the decision
-  forged         its trailers do not follow, or it changes what such an act does not
-  damaged        it was muster's and cannot be read
-  other-version  another version made it, and this one would make it otherwise
-  unknown        this repository does not have what it was decided on
-  people         somebody changed muster's files, in a commit of their own
+  by-hand        the trailers follow, but the files are not those of the decision
+  forged         the trailers do not follow, or the operation does not change such files
+  damaged        muster made it, and it can no longer be read
+  other-version  another version made it, and this one would make it differently
+  unknown        this repository does not contain the inputs of the decision
+  people         somebody changed muster's files in a commit of their own
 
-The first three are failures: it ends with exit code 1. With --strict the next
-two are too. Of a repair it is checked that it changes muster's own files alone.
+The first three are failures: the exit code is 1. With --strict the next two are
+too. For a repair, verify checks that it changes only muster's own files.
 
-RANGE is as git has it: A..B is what is in B and not in A, A.. goes to the head
-of the branch, and B alone is everything up to B. Without it, it is the branch.
-In a clone A and B are whatever git knows, otherwise identifiers of commits.
+RANGE is as in git: A..B is what is in B and not in A, A.. goes to the head of the
+branch, and B alone is everything up to B. The default is the branch. In a clone, A
+and B are any revisions that git resolves, otherwise commit IDs.
 
-It reads git and nothing else: no token for Buildkite, and no flag in a clone of
-the repository. --signatures needs a clone, whose git and whose keys are asked.`,
+It reads only git: it needs no Buildkite token, and no flags in a clone of the
+repository. --signatures needs a clone, and uses its git and its keys.`,
 		Example: `  muster verify
   muster verify --since 7d
   muster verify origin/main..HEAD --strict

@@ -21,8 +21,8 @@ func (p program) manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write man pages",
-		Long: `man writes a man page for each command into a directory, which is made where
-there is none. Their date is SOURCE_DATE_EPOCH's where that is set.`,
+		Long: `man writes a man page for each command into a directory, which it creates if it
+does not exist. Their date is SOURCE_DATE_EPOCH, if that is set.`,
 		Example: `  muster man ~/.local/share/man/man1 && man muster-plan`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -53,9 +53,9 @@ func (p program) schemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of scaling.yaml",
-		Long: `schema prints the JSON Schema of a policy, by which editors complete and check
-it while it is written. init writes the same into schema/scaling.json, and the
-policies that it writes name that file. Write it anew when muster has changed.`,
+		Long: `schema prints the JSON Schema of a policy, with which editors complete and validate
+it. init writes it to schema/scaling.json, and the policies that init writes name
+that file. Write it again after an upgrade of muster.`,
 		Example: `  muster schema > schema/scaling.json`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -139,7 +139,7 @@ func (w *worker) claims(e *ledger.Entry, changed []branch.Difference) []string {
 	return unexpected(files, "which its trailers do not name")
 }
 
-// unexpected describes files that a commit should not change; nil if there are none.
+// unexpected describes files that a commit should not change; nil without such files.
 func unexpected(files []string, why string) []string {
 	if len(files) == 0 {
 		return nil

@@ -76,8 +76,8 @@ type Finding struct {
 	restores, orders []dispatchFile
 }
 
-// Failed reports whether the commit is one of muster's that does not follow, or whose signature
-// was to be verified and is not good.
+// Failed reports whether muster made the commit and its content does not follow from its inputs, or
+// its signature had to be verified and is not valid.
 func (f *Finding) Failed() bool {
 	return f.Verdict.Failed() || f.Verdict != People && f.unproven()
 }

@@ -69,7 +69,7 @@ func (p *explainPrinter) title(text string) {
 	}
 }
 
-// list prints a part with some texts; nothing if there are none.
+// list prints a part with some texts; nothing without texts.
 func (p *explainPrinter) list(head string, texts []string) {
 	if len(texts) == 0 {
 		return
