@@ -895,7 +895,7 @@ func (a *audit) causes() []cause {
 		// "Look-ahead dispatches once for an upcoming job" (docs/reference/decision.md).
 		{"ahead", min(a.lookahead, len(a.upcoming)), len(a.upcoming) > 0},
 		{"unknowable", a.loose, edited || r.hidden > 0},
-		{"replaced", a.again, r.drains+r.deletions+r.crashPod+r.twin > 0},
+		{"replaced", a.again, r.drains+r.deletions+r.crashPod+r.twin+r.people+r.tampers > 0},
 		{"late", a.delayed, r.skew < 0 || some(func(o *overlay) bool { return o.kube.NoHook })},
 		{"in another cluster", a.astray[0], a.w.second != ""},
 		{"swapped", a.swapped, len(a.w.overlays) > 1},
