@@ -105,6 +105,13 @@ func problems(r Result) []Problem {
 		add(Problem{Level: slog.LevelWarn, Overlay: w.Overlay, Reason: "invalid-state", Text: w.Err.Error()})
 	}
 	for _, d := range r.Decisions {
+		if reason := d.Arrival.Reason(); reason != "" {
+			text, orders := "agents that were ordered have not registered", d.Arrival.At(d.At())
+			if reason == plan.OrdersFailed {
+				text = "orders fail"
+			}
+			add(Problem{Level: slog.LevelWarn, Overlay: d.Overlay, Queue: d.Queue, Reason: reason, Text: text, news: orders, more: []slog.Attr{slog.String("orders", orders)}})
+		}
 		for _, u := range d.Observation.Unmatched {
 			add(Problem{Level: slog.LevelWarn, Queue: d.Queue, Reason: "unmatched", more: []slog.Attr{slog.Int("jobs", u.Jobs), slog.String("example", u.Example)},
 				Text: fmt.Sprintf("jobs that no overlay serves: rules %q, %s", u.Rules, u.Why())})

@@ -141,8 +141,8 @@ func printTable(out output.Output, r generator.Result, all bool) error {
 		if d.Schedule != "" {
 			fmt.Fprintf(out.Text, "%s: schedule %q is in force\n", d.Overlay, d.Schedule)
 		}
-		if d.Steps()[plan.StepDispatch].Sum() > 0 {
-			fmt.Fprintf(out.Text, "%s: %s\n", d.Overlay, d.Why())
+		if orders := d.Arrival.At(d.At()); orders != "" {
+			fmt.Fprintf(out.Text, "%s: %s\n", d.Overlay, orders)
 		}
 	}
 	invalid := map[string]bool{}
@@ -175,7 +175,7 @@ func printTable(out output.Output, r generator.Result, all bool) error {
 	return nil
 }
 
-// printSums prints the tables and the formula that their rows agree with.
+// printSums prints the tables, and the arithmetic of each overlay with pending jobs or missing agents.
 func printSums(out output.Output, r generator.Result, all bool) error {
 	if len(r.Decisions) > 0 {
 		if err := output.QueueTable(r.Decisions).Write(out); err != nil {
@@ -186,8 +186,11 @@ func printSums(out output.Output, r generator.Result, all bool) error {
 	if err := output.OverlayTable(r, all).Write(out); err != nil {
 		return err
 	}
-	if len(r.Decisions) > 0 {
-		fmt.Fprint(out.Text, "\n"+plan.Formula)
+	for _, d := range r.Decisions {
+		if d.Sum.Pending > 0 || d.Steps()[plan.StepDispatch].Sum() > 0 {
+			fmt.Fprintln(out.Text)
+			output.PrintSteps(out.Text, d)
+		}
 	}
 	return nil
 }

@@ -65,8 +65,8 @@ func drawResult(t *rapid.T) generator.Result {
 	return r
 }
 
-// TestPrintedRowsAgree evaluates the formula as it is printed on the rows that
-// are printed above it. A column that is left out is zero.
+// TestPrintedRowsAgree evaluates the formula on the rows of the table, and compares the
+// arithmetic printed below it with them. A column that is left out is zero.
 func TestPrintedRowsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawResult(t)
@@ -80,6 +80,7 @@ func TestPrintedRowsAgree(t *testing.T) {
 		if len(rows) != len(r.Decisions)+1 {
 			t.Fatalf("%d rows of %d overlays:\n%s", len(rows)-1, len(r.Decisions), &text)
 		}
+		printed := 0
 		for _, row := range rows[1:] {
 			cells, terms := strings.Fields(row), map[string]int{}
 			for i, name := range head[:slices.Index(head, "STATE")] {
@@ -91,11 +92,27 @@ func TestPrintedRowsAgree(t *testing.T) {
 				}
 			}
 			state := cells[slices.Index(head, "STATE")]
-			for line := range strings.SplitSeq(strings.TrimSpace(parts[2]), "\n") {
+			for line := range strings.SplitSeq(strings.TrimSpace(plan.Formula), "\n") {
 				if got, want := printedTerm(t, line, terms, state), terms[strings.Fields(line)[0]]; got != want {
 					t.Fatalf("%q makes it %d, and %d is printed:\n%s", line, got, want, &text)
 				}
 			}
+			for _, block := range parts[2:] {
+				steps := strings.Split(strings.TrimSpace(block), "\n")
+				if steps[0] != cells[0] {
+					continue
+				}
+				printed++
+				for _, step := range steps[1:] {
+					words := strings.Fields(step)
+					if n, err := strconv.Atoi(words[1]); err != nil || n != terms[words[0]] {
+						t.Fatalf("%q is not the row's %d:\n%s", step, terms[words[0]], &text)
+					}
+				}
+			}
+		}
+		if printed != len(parts)-2 {
+			t.Fatalf("%d of %d blocks belong to a row:\n%s", printed, len(parts)-2, &text)
 		}
 	})
 }
@@ -123,7 +140,7 @@ func printedTerm(t *rapid.T, line string, terms map[string]int, state string) in
 	switch but := expression[end:]; {
 	case strings.Contains(but, "1 for a probe") && state == "probing":
 		return 1
-	case strings.Contains(but, "0 while suspended") && state != "active":
+	case strings.Contains(but, "0 while suspended") && slices.Contains(plan.SuspensionCodes(), plan.SuspensionCode(state)):
 		return 0
 	}
 	return n

@@ -3,6 +3,7 @@ package explanation
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"muster/generator/fleet"
@@ -57,6 +58,9 @@ func (m *situation) waiting() (since time.Time, pending int) {
 func (m *situation) why() []string {
 	reason, sure := m.reason()
 	all := append([]string{reason}, m.demand()...)
+	if orders := m.decision.Arrival.At(m.at); orders != "" {
+		all = append([]string{strings.ToUpper(orders[:1]) + orders[1:] + "."}, all...)
+	}
 	if since, _ := m.waiting(); !sure && !since.IsZero() {
 		all = append(all, "Why they were not seen earlier git does not tell: muster commits nothing when it does nothing. Perhaps it had not polled yet, did not run, or Buildkite or git did not answer. See its log and its metrics.")
 	}

@@ -147,7 +147,7 @@ func (s *share) decision(head string, o Observation) Decision {
 	if s.breaker.Open() && !s.suspended.Active() {
 		d.Suspended, d.Probe = s.probe(o.At)
 	}
-	d.Sum = s.sum
+	d.Sum, d.Arrival = s.sum, s.arrival(o.At)
 	d.Dispatch = s.order(head, o.orderedAt())
 	d.State = s.state(o.orderedAt())
 	return d

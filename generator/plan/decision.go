@@ -29,6 +29,8 @@ type Decision struct {
 	Probe bool `json:"probe,omitempty"`
 	// Sum is the arithmetic.
 	Sum Sum `json:"sum"`
+	// Arrival tells whether the agents that were ordered register.
+	Arrival Arrival `json:"arrival,omitzero"`
 	// Dispatch are the dispatches to write, those for demand first.
 	Dispatch []Dispatch `json:"dispatch,omitempty"`
 	// Retire are the dispatches that can be removed from git, by ID. They wait for the next push;

@@ -142,7 +142,7 @@ func overlays(r generator.Result) []Overlay {
 	}
 	for _, d := range r.Decisions {
 		o := at(d.Overlay)
-		o.Known, o.Sum, o.Schedule, o.Why = true, d.Sum, d.Schedule, d.Why()
+		o.Known, o.Sum, o.Schedule, o.Why, o.Arrival = true, d.Sum, d.Schedule, d.Why(), d.Arrival
 		o.Oldest = oldest(d)
 		if !unread[d.Overlay] {
 			o.Breaker, o.Failures = d.State.Breaker.Open(), d.State.Breaker.Failures

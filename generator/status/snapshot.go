@@ -114,6 +114,8 @@ type Overlay struct {
 	// decision.
 	Suspended plan.Suspension `json:"suspended,omitzero"`
 	Why       string          `json:"why,omitempty"`
+	// Arrival tells whether the agents that were ordered register.
+	Arrival plan.Arrival `json:"arrival,omitzero"`
 	// Breaker reports that the circuit breaker is open, and Failures how many orders
 	// in a row have failed.
 	Breaker  bool `json:"breaker"`

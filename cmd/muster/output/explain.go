@@ -2,12 +2,14 @@ package output
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
 	"muster/generator/explanation"
 	"muster/generator/history"
 	"muster/generator/ledger"
+	"muster/generator/plan"
 )
 
 // explanations is what -o json and -o yaml print.
@@ -154,10 +156,7 @@ func (p *explainPrinter) steps(x explanation.Explanation) {
 		p.head("HOW MANY AGENTS WERE NEEDED THEN")
 	}
 	for _, s := range x.Steps {
-		terms := s.String()
-		if bounds := s.ActiveBounds(); len(bounds) > 0 {
-			terms += ", but " + bounds[len(bounds)-1].String()
-		}
+		head, terms := stepWords(s)
 		switch {
 		case s.Name != "dispatch" || s.Value == 0:
 		case x.Commit == nil:
@@ -165,7 +164,25 @@ func (p *explainPrinter) steps(x explanation.Explanation) {
 		case x.Commit.Operation != history.Dispatch:
 			terms += "; in another commit of the same tick"
 		}
-		p.hanging(fmt.Sprintf("  %-8s %4d = ", s.Name, s.Value), terms)
+		p.hanging(head, terms)
+	}
+}
+
+// stepWords returns the name and value of a step, and its terms with the last bound that changed it.
+func stepWords(s plan.Step) (head, terms string) {
+	terms = s.String()
+	if bounds := s.ActiveBounds(); len(bounds) > 0 {
+		terms += ", but " + bounds[len(bounds)-1].String()
+	}
+	return fmt.Sprintf("  %-8s %4d = ", s.Name, s.Value), terms
+}
+
+// PrintSteps prints the arithmetic of a decision, a line for each step of [plan.Formula].
+func PrintSteps(out io.Writer, d plan.Decision) {
+	fmt.Fprintln(out, d.Overlay)
+	for _, s := range d.Steps() {
+		head, terms := stepWords(s)
+		fmt.Fprintln(out, head+terms)
 	}
 }
 

@@ -138,6 +138,8 @@ func planState(d plan.Decision, why plan.Suspension) (state Cell, reason string)
 		return Cell{Text: "probing", Style: Warning}, "the circuit breaker is open: one agent is sent to find out whether agents come again"
 	case why.Active():
 		return stateOf(why.Code), strings.ReplaceAll(why.String(), "\n", " | ")
+	case d.Arrival.Reason() != "":
+		return Cell{Text: d.Arrival.Reason(), Style: Warning}, d.Arrival.At(d.At())
 	case len(limits) > 0:
 		return stateOf(""), fmt.Sprintf("%s leaves %d more out", limits[0].Name, limits[0].Agents)
 	case d.OverriddenUntil != nil:

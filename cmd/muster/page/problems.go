@@ -32,6 +32,8 @@ func remedy(reason string) string {
 		return "Correct spec.queue or spec.cluster in its scaling.yaml, or create the queue in Buildkite."
 	case string(plan.AgentsCannotWork):
 		return "Compare the agents' tags and cluster in Buildkite with spec.tags and spec.cluster: a template or an image that changes tags makes this."
+	case plan.Overdue, plan.OrdersFailed:
+		return "Check in this order: the syncer has applied the newest commit; the Job exists (kubectl get jobs -A -l muster.dev/overlay); its pods start (kubectl get pods -A -l muster.dev/overlay: image, Secret, quota, nodes); the log of a pod (agent token, queue)."
 	case "invalid-state":
 		return "Nothing: the next commit writes the file anew."
 	case "unmatched":

@@ -91,7 +91,7 @@ func (p *Page) view(only string, hours int) (view, bool) {
 
 // row is an overlay's.
 func row(o status.Overlay, hasLine bool) overlay {
-	r := overlay{Overlay: o, State: "ready", Class: "good", Reason: o.Why, HasLine: hasLine}
+	r := overlay{Overlay: o, State: "active", Class: "good", Reason: o.Why, HasLine: hasLine}
 	switch {
 	case o.Suspended.Active():
 		r.State, r.Class = string(o.Suspended.Code), "bad"
@@ -100,6 +100,8 @@ func row(o status.Overlay, hasLine bool) overlay {
 		}
 	case !o.Known:
 		r.State, r.Class, r.Reason = "unknown", "warn", "It could not be decided on."
+	case o.Arrival.Reason() != "":
+		r.State, r.Class = o.Arrival.Reason(), "warn"
 	}
 	return r
 }

@@ -1,0 +1,102 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+)
+
+// OverdueUnlearned is the age at which an order is overdue while the start-up times of the
+// overlay's agents are unknown.
+const OverdueUnlearned = 4 * time.Minute
+
+// Arrival tells whether the agents of an overlay's orders register with Buildkite. muster cannot
+// see pods: a missing Secret, an image that cannot be pulled, a full quota and a suspended syncer
+// all look the same. The zero value is an overlay without a problem.
+type Arrival struct {
+	// Agents is the number of agents of overdue orders, and Registered how many of them have
+	// registered. An order is overdue if fewer than half of its agents have registered in the
+	// time that agents of the overlay need (see [StartupTimes.OverdueAfter]), or within
+	// OverdueUnlearned if that is unknown.
+	Agents     int `json:"agents,omitempty"`
+	Registered int `json:"registered,omitempty"`
+	// Ordered is the time of the oldest overdue order; zero without one.
+	Ordered time.Time `json:"ordered,omitzero"`
+	// FailedOrders is the number of orders that have failed in a row, and Cause how the last one
+	// failed. Both are zero once an agent of a later order has registered.
+	FailedOrders int     `json:"failedOrders,omitempty"`
+	Cause        Failure `json:"cause,omitempty"`
+}
+
+// Reasons of an [Arrival].
+const (
+	// Overdue means that agents of an order should have registered.
+	Overdue = "overdue"
+	// OrdersFailed means that the last order failed.
+	OrdersFailed = "orders-failed"
+)
+
+// Reason returns what is wrong: [OrdersFailed], [Overdue], or an empty string.
+func (a Arrival) Reason() string {
+	switch {
+	case a.FailedOrders > 0:
+		return OrdersFailed
+	case a.Agents > 0:
+		return Overdue
+	}
+	return ""
+}
+
+// At describes the problem at a time, as in "the last 2 orders failed: no agent registered"
+// or "0 of 10 agents registered in the 6m after their order". It is empty without a problem.
+func (a Arrival) At(now time.Time) string {
+	overdue := ""
+	if a.Agents > 0 {
+		overdue = fmt.Sprintf("%d of %d agents registered in the %s after their order", a.Registered, a.Agents, minutes(now.Sub(a.Ordered)))
+	}
+	switch {
+	case a.FailedOrders == 0:
+		return overdue
+	case a.FailedOrders == 1:
+		return join("the last order failed: "+a.Cause.String(), overdue)
+	}
+	return join(fmt.Sprintf("the last %d orders failed: %s", a.FailedOrders, a.Cause), overdue)
+}
+
+// minutes returns a duration in whole minutes, as in "6m".
+func minutes(d time.Duration) string { return fmt.Sprintf("%dm", int(d/time.Minute)) }
+
+// join joins two clauses, of which the second may be empty.
+func join(first, second string) string {
+	if second == "" {
+		return first
+	}
+	return first + "; " + second
+}
+
+// arrival returns whether the agents of the overlay's orders register. It is zero while the
+// circuit breaker is open: then the overlay is suspended, with a reason of its own.
+func (s *share) arrival(now time.Time) (a Arrival) {
+	if s.breaker.Open() {
+		return Arrival{}
+	}
+	after := s.startupTimes.OverdueAfter()
+	if after == 0 {
+		after = OverdueUnlearned
+	}
+	served, arrived := s.served(), false
+	for _, d := range s.overlay.Dispatches {
+		registered := s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
+		arrived = arrived || registered > 0 && d.At.After(s.breaker.At)
+		if served[d.At.Unix()] || now.Sub(d.At) < after || d.Expired(now) || d.Withdrawn || s.overlay.otherQueue(d) {
+			continue
+		}
+		a.Agents, a.Registered = a.Agents+d.Agents, a.Registered+registered
+		if a.Ordered.IsZero() || d.At.Before(a.Ordered) {
+			a.Ordered = d.At.UTC()
+		}
+	}
+	if s.breaker.Failures > 0 && !(arrived && s.breaker.Cause == NeverRegistered) {
+		a.FailedOrders, a.Cause = s.breaker.Failures, s.breaker.Cause
+	}
+	return a
+}
