@@ -65,7 +65,7 @@ func (a Arrival) At(now time.Time) string {
 // minutes returns a duration in whole minutes, as in "6m".
 func minutes(d time.Duration) string { return fmt.Sprintf("%dm", int(d/time.Minute)) }
 
-// join joins two clauses, of which the second may be empty.
+// join joins two clauses; second may be empty.
 func join(first, second string) string {
 	if second == "" {
 		return first
