@@ -25,10 +25,10 @@ func (p program) cancelCommand() *cobra.Command {
 	return m.addTo(&cobra.Command{
 		Use:   "cancel DISPATCH...",
 		Short: "Take orders of agents back",
-		Long: `cancel moves the manifests of dispatches to a directory that no syncer applies. A
-syncer that prunes then removes their Jobs, and terminates agents that run a job.
-Agents that have not registered count until their lease expires, because the
-cluster may have started them: nothing is ordered twice.
+		Long: `cancel moves the manifests of dispatches to a directory that no syncer applies. Jobs
+that the cluster has created stay, if their annotations prevent their deletion as in
+base/job.yaml. Agents that have not registered count until their lease expires,
+because the cluster may have started them: nothing is ordered twice.
 
 muster status OVERLAY lists an overlay's dispatches.`,
 		Example:           `  muster cancel linux-med3brs7 --reason "wrong image"`,

@@ -124,3 +124,22 @@ func (o *Overlay) withdraw(ids []string) (Overlay, []branch.Change, error) {
 	changes = next.relist(changes)
 	return next, changes, nil
 }
+
+// KeepsJob reports whether annotations of a dispatch prevent Argo CD and Flux from deleting its Job
+// when its manifest leaves git. It is false if either annotation is missing or the file cannot be
+// read. Sources: argo-cd "Sync Options" (Prune=false) and Flux "Kustomization"
+// (kustomize.toolkit.fluxcd.io/prune).
+func (o *Overlay) KeepsJob(d plan.Dispatch) bool {
+	file := o.FileOf(d)
+	text, err := o.content(file)
+	if err != nil {
+		return false
+	}
+	manifest, wrong := finding.ParseOne(file, text)
+	if wrong != nil {
+		return false
+	}
+	annotation := func(name string) string { return finding.Scalar(manifest, "metadata", "annotations", name) }
+	options := strings.Split(annotation("argocd.argoproj.io/sync-options"), ",")
+	return annotation("kustomize.toolkit.fluxcd.io/prune") == "disabled" && slices.Contains(options, "Prune=false")
+}

@@ -290,6 +290,11 @@ func DeleteUnstarted(all []plan.Retirement) string {
 	if len(ids) == 0 {
 		return ""
 	}
+	return DeletePending(ids)
+}
+
+// DeletePending returns the command that deletes the pods of dispatches that have not started.
+func DeletePending(ids []string) string {
 	selector := "muster.dev/dispatch=" + ids[0]
 	if len(ids) > 1 {
 		selector = "'muster.dev/dispatch in (" + strings.Join(ids, ",") + ")'"

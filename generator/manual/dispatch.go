@@ -3,6 +3,7 @@ package manual
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"muster/generator/fleet"
@@ -14,7 +15,7 @@ import (
 // applies them. Their agents count until the lease is over, for the cluster may have
 // started them.
 func Cancel(o *fleet.Overlay, ids []string, now time.Time) (Edit, error) {
-	var todo []string
+	var todo, pruned []string
 	agents := 0
 	var until time.Time
 	var e Edit
@@ -30,6 +31,9 @@ func Cancel(o *fleet.Overlay, ids []string, now time.Time) (Edit, error) {
 		}
 		todo, agents = append(todo, id), agents+d.Agents
 		e.Says = append(e.Says, fmt.Sprintf("%s of %s, ordered at %s", id, ledger.Count(d.Agents, "agent"), d.At.UTC().Format(time.RFC3339)))
+		if !o.KeepsJob(d) {
+			pruned = append(pruned, id)
+		}
 		if end := d.NotAfter.Add(plan.Grace); end.After(until) {
 			until = end
 		}
@@ -47,8 +51,11 @@ func Cancel(o *fleet.Overlay, ids []string, now time.Time) (Edit, error) {
 	} else {
 		e.Subject = fmt.Sprintf("%s: cancel %d dispatches", o.Name, len(todo))
 	}
-	e.Notes = append(e.Notes,
-		"The syncer removes the Job and all its pods, if it prunes: an agent of it that works now is ended in the middle of its job.",
+	job := "A Job that the cluster has created stays, because its annotations prevent Argo CD and Flux from deleting it: its agents continue. To delete pods that have not started: " + ledger.DeletePending(todo)
+	if len(pruned) > 0 {
+		job = "A syncer that prunes deletes the Job of " + strings.Join(pruned, ", ") + " with all its pods, because an annotation that prevents this is missing: agents that run a job are terminated."
+	}
+	e.Notes = append(e.Notes, job,
 		fmt.Sprintf("The cluster may have started some of them by now: they count as in flight until they register or %s, so that nothing is ordered twice.", until.UTC().Format(time.RFC3339)),
 		"Jobs that still wait are ordered for after that. To have nothing ordered: muster pause "+o.Name+".")
 	return e, nil

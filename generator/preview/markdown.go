@@ -118,7 +118,7 @@ func (g group) markdown(b *strings.Builder, shown map[string]string) {
 	case Added:
 		fmt.Fprintf(b, "\nIt is new: queue %s, at most %s.\n", ledger.MarkdownCode(g.Queue), ledger.Count(g.After.Max, "agent"))
 	case Removed:
-		b.WriteString("\nIt is removed. Its Jobs go with it, if the syncer prunes: agents that work now are ended in the middle of their jobs. Pause it first, and remove it when its agents have left.\n")
+		b.WriteString("\nIt is removed. Its Jobs stay, if their annotations prevent their deletion as in base/job.yaml; otherwise a syncer that prunes terminates agents in the middle of their jobs. Pause it first, and remove it when its agents have left.\n")
 	case Changed:
 	}
 	if g.Invalid != "" {
