@@ -30,6 +30,10 @@ const (
 	Resume Operation = "resume"
 	// Template is an edit of what agents are made from.
 	Template Operation = "template"
+	// Cancel moves dispatches to where no syncer applies them, as muster cancel does.
+	Cancel Operation = "cancel"
+	// CloseBreaker removes the circuit breaker from state.yaml, as muster close-breaker does.
+	CloseBreaker Operation = "close-breaker"
 	// Edit is one of any other file of an overlay, muster's own among them.
 	Edit Operation = "edit"
 	// Create and Delete are of a whole overlay.
@@ -45,7 +49,7 @@ const (
 
 // Operations lists all acts, muster's first.
 func Operations() []Operation {
-	return []Operation{Dispatch, Retire, Repair, Malformed, Policy, Pause, Resume, Template, Edit, Create, Delete, Revert, Merge, Unknown}
+	return []Operation{Dispatch, Retire, Repair, Malformed, Policy, Pause, Resume, Template, Cancel, CloseBreaker, Edit, Create, Delete, Revert, Merge, Unknown}
 }
 
 // Own reports whether muster does this operation, so that the files of its commit need not be read.

@@ -4,10 +4,15 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
+	"sigs.k8s.io/yaml"
+
+	"muster/generator/ledger"
+	"muster/generator/plan"
 	"muster/generator/policy"
 	"muster/gitops/branch"
 )
@@ -108,11 +113,72 @@ func (t *touches) rows(more bool) []Row {
 		kind kind
 		act  Operation
 	}{{ofTemplate, Template}, {ofDispatches, Edit}, {ofOther, Edit}} {
-		if files := t[x.kind]; len(files) > 0 {
-			rows = append(rows, filesRow(x.act, files, more))
+		files := t[x.kind]
+		if len(files) == 0 {
+			continue
 		}
+		row := filesRow(x.act, files, more)
+		if x.kind == ofDispatches && !more {
+			if op, why := command(files); op != "" {
+				row.Operation, row.Why = op, why
+			}
+		}
+		rows = append(rows, row)
 	}
 	return rows
+}
+
+// command returns which command of muster may have changed the files in an overlay's dispatches
+// directory, and what it did; empty if none changes them so. It reads the changes alone: a person may
+// have made the same ones.
+func command(files []branch.Edit) (op Operation, why string) {
+	if len(files) == 1 && path.Base(files[0].Path) == stateFile {
+		if failures, closed := closesBreaker(files[0]); closed {
+			return CloseBreaker, fmt.Sprintf("closes the circuit breaker after %s", ledger.Count(failures, "failed order"))
+		}
+		return "", ""
+	}
+	added := map[string]bool{}
+	var removed []string
+	for _, f := range files {
+		dir, name := path.Split(f.Path)
+		switch id, manifest := strings.CutSuffix(name, ".yaml"); {
+		case name == "kustomization.yaml" && !f.Added && !f.Removed:
+		case manifest && f.Added && path.Base(dir) == "withdrawn":
+			added[id] = true
+		case manifest && f.Removed && path.Base(dir) == "dispatches":
+			removed = append(removed, id)
+		default:
+			return "", ""
+		}
+	}
+	if len(removed) == 0 || len(removed) != len(added) || slices.ContainsFunc(removed, func(id string) bool { return !added[id] }) {
+		return "", ""
+	}
+	return Cancel, "cancels " + strings.Join(removed[:min(len(removed), maxNamed)], ", ") + andMore(len(removed)-maxNamed)
+}
+
+// andMore returns the end of a list that leaves out n elements.
+func andMore(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", n)
+}
+
+// closesBreaker reports whether an edit of state.yaml removes the circuit breaker and nothing
+// else, and how many orders had failed.
+func closesBreaker(f branch.Edit) (failures int, closed bool) {
+	var before, after map[string]any
+	var old struct{ Breaker plan.Breaker }
+	if yaml.Unmarshal(f.Before, &before) != nil || yaml.Unmarshal(f.Before, &old) != nil || yaml.Unmarshal(f.After, &after) != nil {
+		return 0, false
+	}
+	if f.Removed { // nothing is left to remember
+		after = map[string]any{"apiVersion": before["apiVersion"], "kind": before["kind"]}
+	}
+	delete(before, "breaker")
+	return old.Breaker.Failures, old.Breaker.Failures > 0 && reflect.DeepEqual(before, after)
 }
 
 // maxNamed are the files that are named in a few words.

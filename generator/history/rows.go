@@ -56,11 +56,15 @@ func (c Config) base() string { return path.Join(path.Dir(path.Clean(c.Overlays)
 func (c Config) Selection() branch.Selection {
 	return branch.Selection{
 		Below:   []string{path.Clean(c.Overlays), c.base()},
-		Content: func(name string) bool { return path.Base(name) == policyFile },
+		Content: func(name string) bool { return path.Base(name) == policyFile || path.Base(name) == stateFile },
 	}
 }
 
-const policyFile = "scaling.yaml"
+// Files of an overlay whose content is compared.
+const (
+	policyFile = "scaling.yaml"
+	stateFile  = "state.yaml"
+)
 
 // Name is the name of the overlay in a directory.
 func (c Config) Name(dir string) string { return strings.TrimPrefix(dir, path.Clean(c.Overlays)+"/") }
