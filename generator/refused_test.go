@@ -207,6 +207,43 @@ func TestEveryOverlayRefused(t *testing.T) {
 	}
 }
 
+// TestNotReadyWhileEveryPushIsRefused: git and Buildkite answer, and yet muster is not ready.
+func TestNotReadyWhileEveryPushIsRefused(t *testing.T) {
+	const interval = 15 * time.Second
+	refused := &branch.Refused{Message: "protected branch"}
+	h := &hooked{bench: newBench("a", "b"), refuses: func(ledger.Operation) error { return refused }}
+	v := watch(t, h.Now, interval)
+	g := h.generator(func(c *generator.Config) { c.Repository, c.Watch = h, v })
+	ctx, stop := context.WithCancel(t.Context())
+	ticks := 0
+	h.triggers = func() {
+		ticks++
+		switch ready := v.Snapshot().NotReady(h.now); {
+		case ticks == 1 && len(ready) > 0:
+			t.Errorf("without a push it is not ready: %q", ready)
+		case ticks == 2 && !slices.Equal(ready, []string{refused.Error()}):
+			t.Errorf("while the push is refused it is not ready because of %q", ready)
+		case ticks == 3 && len(ready) > 0:
+			t.Errorf("after a push it is not ready: %q", ready)
+		}
+		switch ticks {
+		case 1:
+			h.jobs("a", 2)
+			h.jobs("b", 2)
+		case 2:
+			h.refuses = func(ledger.Operation) error { return nil }
+		case 3:
+			stop()
+		}
+	}
+	if err := g.Run(ctx, interval, 0); err != nil {
+		t.Fatal(err)
+	}
+	if ticks != 3 {
+		t.Errorf("%d ticks, want 3", ticks)
+	}
+}
+
 // TestRaceAmongActsPushedApart: what was committed before another writer was
 // first is reported, and the rest decided again.
 func TestRaceAmongActsPushedApart(t *testing.T) {

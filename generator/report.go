@@ -150,6 +150,8 @@ type Report struct {
 	// before its time; empty where it did not.
 	Outcome Outcome
 	Failed  Step
+	// PushRefused is why the git server refused the push of the tick; empty if it did not.
+	PushRefused string
 	// Steps is how long each of its steps took, over all tries.
 	Steps map[Step]time.Duration
 	// Git and Buildkite are when each last answered in this tick; zero where it did
@@ -280,6 +282,10 @@ func (rep *reporter) report(report Report, more ...Problem) {
 	report.Problems = append(report.Problems, more...)
 	if report.Err != nil && report.Outcome != Waiting {
 		report.Failed = p.failed
+	}
+	var refused *branch.Refused
+	if errors.As(report.Err, &refused) {
+		report.PushRefused = refused.Error()
 	}
 	rep.watch.Ended(report)
 }

@@ -85,7 +85,7 @@ func TestProbes(t *testing.T) {
 	now = now.Add(longestTick + 15*time.Second)
 	check("in a long tick", "/healthz", 200, "ok\n")
 	now = now.Add(time.Second)
-	check("in a tick that hangs", "/healthz", 503, "a tick has been under way for 23m16s; at most 23m15s is well\n")
+	check("in a tick that hangs", "/healthz", 503, "a tick has been under way for 23m16s; at most 23m15s is normal\n")
 	if code, body := get(t, h, "/metrics"); code != 200 || !strings.Contains(body, "\nmuster_ready 0\n") || !strings.Contains(body, `muster_suspended{overlay="a",reason="invalid"} 1`) {
 		t.Errorf("/metrics: %d\n%.2000s", code, body)
 	}

@@ -41,7 +41,7 @@ func (f *runFlags) check() error {
 	case f.webhooks.interval < time.Second:
 		return output.Usage(errors.New("--webhook-interval is below one second"))
 	case f.listen != "" && f.listen == f.pprof:
-		return output.Usage(errors.New("--pprof needs an address of its own: profiles are not for everybody who may scrape"))
+		return output.Usage(errors.New("--pprof and --listen must use different addresses"))
 	}
 	return nil
 }
@@ -57,10 +57,10 @@ changes that follow. It ends on SIGINT and SIGTERM, and starts a tick at once on
 SIGHUP.
 
 With --listen it serves a status page at /, the same data as JSON at /status.json,
-/healthz (ok while ticks continue), /readyz (ok while git and Buildkite answer and no
-overlay is invalid; otherwise it lists the problems), and /metrics for Prometheus.
-With their secrets it also serves /webhooks/buildkite and /webhooks/git, which
-trigger a tick at once.`,
+/healthz (ok while ticks continue), /readyz (ok while git and Buildkite answer, pushes
+are accepted and no overlay is invalid; otherwise it lists the problems), and
+/metrics for Prometheus. With their secrets it also serves /webhooks/buildkite and
+/webhooks/git, which trigger a tick at once.`,
 		Example: `  export BUILDKITE_API_TOKEN=...
   muster run --repo git@example.com:acme/fleet.git --ssh-key-file key \
     --ssh-known-hosts-file known_hosts --buildkite-org acme`,

@@ -20,17 +20,21 @@ func (s Snapshot) Stuck(now time.Time) string {
 		from, doing = t.Next, "the next tick is overdue"
 	}
 	if over := now.Sub(from); over > s.interval+s.longest {
-		return fmt.Sprintf("%s for %s; at most %s is well", doing, over.Round(time.Second), s.interval+s.longest)
+		return fmt.Sprintf("%s for %s; at most %s is normal", doing, over.Round(time.Second), s.interval+s.longest)
 	}
 	return ""
 }
 
 // NotReady lists what stands in the way of scaling, a line for each thing; empty
 // when nothing does. Git and Buildkite must both have answered within two
-// intervals, and no overlay may be invalid. An interval is the time from tick to
-// tick as it is: a tick that takes longer makes it longer.
+// intervals, the git server must not have refused the last push, and no overlay may be
+// invalid. An interval is the time from tick to tick as it is: a tick that takes longer
+// makes it longer.
 func (s Snapshot) NotReady(now time.Time) []string {
 	all := s.Silent(now)
+	if s.PushRefused != "" {
+		all = append(all, strings.ReplaceAll(s.PushRefused, "\n", " | "))
+	}
 	for _, o := range s.Overlays {
 		if o.Suspended.Code == plan.Invalid {
 			all = append(all, fmt.Sprintf("overlay %s is %s", o.Name, o.Why))

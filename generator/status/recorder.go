@@ -64,8 +64,11 @@ func (r *Recorder) Ended(report generator.Report) {
 	before := r.Snapshot()
 	next := before
 	next.Tick = tick(report, before.Tick.Count+1)
-	if report.Err == nil {
-		next.Success = report.Ended
+	switch {
+	case report.Err == nil:
+		next.Success, next.PushRefused = report.Ended, ""
+	case report.PushRefused != "":
+		next.PushRefused = report.PushRefused
 	}
 	recent := 2 * max(r.cfg.Interval, report.Ended.Sub(report.Began))
 	atBuildkite := report.Failed == generator.StepPoll

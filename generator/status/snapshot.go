@@ -26,6 +26,8 @@ type Snapshot struct {
 	// Git and Buildkite say whether each answers.
 	Git       Contact `json:"git"`
 	Buildkite Contact `json:"buildkite"`
+	// PushRefused is why the git server refused the last push; empty once a tick succeeds.
+	PushRefused string `json:"pushRefused,omitempty"`
 	// Observed is the time of the poll that the figures are from; zero before the first
 	// poll. Head is the branch's head after that tick.
 	Observed time.Time `json:"observed,omitzero"`
