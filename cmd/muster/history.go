@@ -78,7 +78,7 @@ last time that it was 09:40), or a duration ago, as in 90m or 7d.`,
 	f := c.Flags()
 	f.StringVar(&h.since, "since", "", "omit commits older than this time or age, such as 24h or 7d")
 	f.StringVar(&h.until, "until", "", "omit commits at or after this time or age")
-	f.StringSliceVar(&h.operations, "act", nil, "acts to show: "+strings.Join(operationNames(), ", ")+" (default all)")
+	f.StringSliceVar(&h.operations, "act", nil, "acts to show, such as dispatch,retire (default all)")
 	f.StringVar(&h.filter.Author, "author", "", "only show commits of this author: part of a name or an address")
 	f.IntVarP(&h.limit, "limit", "n", 0, "maximum number of rows; 0 shows all")
 	f.StringVar(&h.by, "by", "", "summarize by day, hour or overlay")

@@ -325,7 +325,7 @@ func TestListenFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"--once --listen :0":           "--once ends after one tick",
 		"--once --pprof :0":            "--once ends after one tick",
-		"--listen :6060 --pprof :6060": "an address of its own",
+		"--listen :6060 --pprof :6060": "must use different addresses",
 	} {
 		var out bytes.Buffer
 		p := program{args: append([]string{"run"}, strings.Fields(args)...), stdout: io.Discard, stderr: &out}
