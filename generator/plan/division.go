@@ -222,15 +222,20 @@ func (d *division) serveIdle() {
 	d.serve(0, idle, toBuffer)
 }
 
-// serve lets the sources from first to last serve one kind of what overlays ask for. Overlays
-// that may dispatch come first: if agents of one that may not dispatch were left for its own look-ahead
-// or buffer, another overlay would dispatch in their place.
+// serve lets the sources from first to last serve one kind of what overlays ask for.
 func (d *division) serve(first, last int, kind sinkKind) {
+	d.flow.serveAll(first, last, d.sinkNumber(sink{kind, 0}), d.sinkNumber(sink{kind + 1, 0}))
+}
+
+// serveFresh lets the sources before last serve fresh look-ahead. Overlays that may dispatch come
+// first: if an agent of one that may not were left for its own look-ahead, another overlay would
+// dispatch in its place.
+func (d *division) serveFresh(last int) {
 	for _, may := range []bool{true, false} {
 		for i := range d.shares {
 			if d.mayDispatch[i] == may {
-				j := d.sinkNumber(sink{kind, i})
-				d.flow.serveAll(first, last, j, j+1)
+				j := d.sinkNumber(sink{toFresh, i})
+				d.flow.serveAll(0, last, j, j+1)
 			}
 		}
 	}
@@ -244,7 +249,7 @@ func (d *division) serveThere() {
 	d.serve(idle, there, toHeld)
 	d.serve(idle, there, toBuffer)
 	d.serve(0, there, toAgain)
-	d.serve(0, there, toFresh)
+	d.serveFresh(there)
 	d.letStandIn(there)
 	// Other fresh jobs have agents dispatched for them. No existing agent leaves its job to serve them.
 	for i := range d.shares {
