@@ -106,7 +106,7 @@ func problems(r Result) []Problem {
 	}
 	for _, d := range r.Decisions {
 		if reason := d.Arrival.Reason(); reason != "" {
-			text, orders := "agents that were ordered have not registered", d.Arrival.At(d.At())
+			text, orders := "agents that were ordered have not registered", d.Arrival.Describe(d.At())
 			if reason == plan.OrdersFailed {
 				text = "orders fail"
 			}

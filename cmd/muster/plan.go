@@ -141,7 +141,7 @@ func printTable(out output.Output, r generator.Result, all bool) error {
 		if d.Schedule != "" {
 			fmt.Fprintf(out.Text, "%s: schedule %q is in force\n", d.Overlay, d.Schedule)
 		}
-		if orders := d.Arrival.At(d.At()); orders != "" {
+		if orders := d.Arrival.Describe(d.At()); orders != "" {
 			fmt.Fprintf(out.Text, "%s: %s\n", d.Overlay, orders)
 		}
 	}

@@ -58,7 +58,7 @@ func (m *situation) waiting() (since time.Time, pending int) {
 func (m *situation) why() []string {
 	reason, sure := m.reason()
 	all := append([]string{reason}, m.demand()...)
-	if orders := m.decision.Arrival.At(m.at); orders != "" {
+	if orders := m.decision.Arrival.Describe(m.at); orders != "" {
 		all = append([]string{strings.ToUpper(orders[:1]) + orders[1:] + "."}, all...)
 	}
 	if since, _ := m.waiting(); !sure && !since.IsZero() {

@@ -25,7 +25,7 @@ func TestCommand(t *testing.T) {
 		why   string
 	}{
 		"cancel":                 {[]branch.Edit{from("x"), list, to("x")}, Cancel, "cancels x"},
-		"cancel five":            {[]branch.Edit{from("a"), from("b"), from("c"), from("d"), from("e"), to("a"), to("b"), to("c"), to("d"), to("e")}, Cancel, "cancels a, b, c and 2 more"},
+		"cancel five":            {[]branch.Edit{from("a"), from("b"), from("c"), from("d"), from("e"), to("a"), to("b"), to("c"), to("d"), to("e")}, Cancel, "cancels a, b, c, and 2 more"},
 		"only removed":           {files: []branch.Edit{from("x"), list}},
 		"another one added":      {files: []branch.Edit{from("x"), to("y")}},
 		"with a new list":        {files: []branch.Edit{from("x"), to("x"), {Path: list.Path, Added: true}}},

@@ -155,15 +155,10 @@ func command(files []branch.Edit) (op Operation, why string) {
 	if len(removed) == 0 || len(removed) != len(added) || slices.ContainsFunc(removed, func(id string) bool { return !added[id] }) {
 		return "", ""
 	}
-	return Cancel, "cancels " + strings.Join(removed[:min(len(removed), maxNamed)], ", ") + andMore(len(removed)-maxNamed)
-}
-
-// andMore returns the end of a list that leaves out n elements.
-func andMore(n int) string {
-	if n <= 0 {
-		return ""
+	if rest := len(removed) - maxNamed; rest > 0 {
+		removed = append(removed[:maxNamed], fmt.Sprintf("and %d more", rest))
 	}
-	return fmt.Sprintf(" and %d more", n)
+	return Cancel, "cancels " + strings.Join(removed, ", ")
 }
 
 // closesBreaker reports whether an edit of state.yaml removes the circuit breaker and nothing

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -46,31 +47,20 @@ func (a Arrival) Reason() string {
 	return ""
 }
 
-// At describes the problem at a time, as in "the last 2 orders failed: no agent registered"
-// or "0 of 10 agents registered in the 6m after their order". It is empty without a problem.
-func (a Arrival) At(now time.Time) string {
-	overdue := ""
-	if a.Agents > 0 {
-		overdue = fmt.Sprintf("%d of %d agents registered in the %s after their order", a.Registered, a.Agents, minutes(now.Sub(a.Ordered)))
-	}
+// Describe returns the problem at a time, as in "the last 2 orders failed: no agent registered"
+// or "0 of 10 agents registered in the 6m after their order"; empty without a problem.
+func (a Arrival) Describe(now time.Time) string {
+	var all []string
 	switch {
-	case a.FailedOrders == 0:
-		return overdue
 	case a.FailedOrders == 1:
-		return join("the last order failed: "+a.Cause.String(), overdue)
+		all = append(all, "the last order failed: "+a.Cause.String())
+	case a.FailedOrders > 1:
+		all = append(all, fmt.Sprintf("the last %d orders failed: %s", a.FailedOrders, a.Cause))
 	}
-	return join(fmt.Sprintf("the last %d orders failed: %s", a.FailedOrders, a.Cause), overdue)
-}
-
-// minutes returns a duration in whole minutes, as in "6m".
-func minutes(d time.Duration) string { return fmt.Sprintf("%dm", int(d/time.Minute)) }
-
-// join joins two clauses; second may be empty.
-func join(first, second string) string {
-	if second == "" {
-		return first
+	if a.Agents > 0 {
+		all = append(all, fmt.Sprintf("%d of %d agents registered in the %dm after their order", a.Registered, a.Agents, now.Sub(a.Ordered)/time.Minute))
 	}
-	return first + "; " + second
+	return strings.Join(all, "; ")
 }
 
 // arrival returns whether the agents of the overlay's orders register. It is zero while the

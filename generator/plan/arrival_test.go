@@ -48,8 +48,8 @@ func TestArrival(t *testing.T) {
 				s.supply.Dispatches[id] = seen
 			}
 			a := s.arrival(now)
-			if a.Reason() != test.reason || a.At(now) != test.text {
-				t.Errorf("arrival is %q, %q; want %q, %q", a.Reason(), a.At(now), test.reason, test.text)
+			if a.Reason() != test.reason || a.Describe(now) != test.text {
+				t.Errorf("arrival is %q, %q; want %q, %q", a.Reason(), a.Describe(now), test.reason, test.text)
 			}
 		})
 	}

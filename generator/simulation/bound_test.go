@@ -26,7 +26,7 @@ func TestBoundOfOrder(t *testing.T) {
 	for _, workload := range []string{"diurnal", "limited"} {
 		m := play(t, 1, 8, workload, "muster")
 		if m.Unused != 0 || m.Wait != m.Bound {
-			t.Errorf("%s: waits of %+v, %d in vain, and the bound is %+v", workload, m.Wait, m.Unused, m.Bound)
+			t.Errorf("%s: waits of %+v, %d unused, and the bound is %+v", workload, m.Wait, m.Unused, m.Bound)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func TestNoShows(t *testing.T) {
 			lossy := func(w *Scenario) { w.Faults.NoShow = 0.02 }
 			fixed, learned := playWith(t, "steady", "muster", seed, lossy), playWith(t, "steady", auto, seed, lossy)
 			if learned.Unserved > 0 || learned.Agents != learned.Jobs || learned.Unused > 0 {
-				t.Errorf("%d agents for %d jobs, %d in vain, %d jobs never served", learned.Agents, learned.Jobs, learned.Unused, learned.Unserved)
+				t.Errorf("%d agents for %d jobs, %d unused, %d jobs never served", learned.Agents, learned.Jobs, learned.Unused, learned.Unserved)
 			}
 			for _, name := range []string{"arc-git", "agent-stack-k8s-git"} {
 				rival := playWith(t, "steady", name, seed, lossy)
@@ -97,10 +97,10 @@ func TestFalselyLate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			fixed, learned := playWith(t, "steady", "muster", 3, test.change), playWith(t, "steady", auto, 3, test.change)
-			t.Logf("%d agents and %d in vain for %d jobs, p95 %s, longest %s, pods %.1f h; with a fixed lease %d and %d, p95 %s, longest %s, pods %.1f h", learned.Agents, learned.Unused, learned.Jobs, learned.Wait.P95, learned.Wait.Max, learned.Pods.Hours(),
+			t.Logf("%d agents and %d unused for %d jobs, p95 %s, longest %s, pods %.1f h; with a fixed lease %d and %d, p95 %s, longest %s, pods %.1f h", learned.Agents, learned.Unused, learned.Jobs, learned.Wait.P95, learned.Wait.Max, learned.Pods.Hours(),
 				fixed.Agents, fixed.Unused, fixed.Wait.P95, fixed.Wait.Max, fixed.Pods.Hours())
 			if learned.Unserved > 0 || learned.Agents-learned.Jobs > test.most || learned.Unused > test.most {
-				t.Errorf("%d agents for %d jobs, %d in vain, %d jobs never served; at most %d too many", learned.Agents, learned.Jobs, learned.Unused, learned.Unserved, test.most)
+				t.Errorf("%d agents for %d jobs, %d unused, %d jobs never served; at most %d too many", learned.Agents, learned.Jobs, learned.Unused, learned.Unserved, test.most)
 			}
 		})
 	}

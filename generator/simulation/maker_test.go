@@ -41,7 +41,7 @@ func TestMaking(t *testing.T) {
 func TestBoundOfPulse(t *testing.T) {
 	m := Play(DefaultScenario(), loadNamed(t, "cron").Generate(1, 6*time.Hour), algorithm(t, "muster"), nil)
 	if m.Unused != 0 || m.Wait != m.Bound {
-		t.Errorf("waits of %+v, %d in vain, and the bound is %+v", m.Wait, m.Unused, m.Bound)
+		t.Errorf("waits of %+v, %d unused, and the bound is %+v", m.Wait, m.Unused, m.Bound)
 	}
 	hurried := DefaultScenario()
 	hurried.Makers = nil

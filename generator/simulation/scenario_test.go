@@ -101,7 +101,7 @@ func TestMusterIsExact(t *testing.T) {
 		for seed := range uint64(2) {
 			m := play(t, seed, 8, workload, "muster")
 			if m.Agents != m.Jobs || m.Unused != 0 {
-				t.Errorf("%s, seed %d: %d agents for %d jobs, %d in vain", workload, seed, m.Agents, m.Jobs, m.Unused)
+				t.Errorf("%s, seed %d: %d agents for %d jobs, %d unused", workload, seed, m.Agents, m.Jobs, m.Unused)
 			}
 			if float64(m.Wait.P95) > 1.05*float64(m.Bound.P95) {
 				t.Errorf("%s, seed %d: p95 wait is %v, the bound %v", workload, seed, m.Wait.P95, m.Bound.P95)
@@ -134,7 +134,7 @@ func TestLingering(t *testing.T) {
 				t.Errorf("%s, lingering %s to %s:\n%+v, want\n%+v", workload, linger[0], linger[1], got, want)
 			}
 			if got.Unused != 0 || got.Wait.Mean != got.Bound.Mean {
-				t.Errorf("%s, lingering %s to %s: %d agents in vain, waits of %s, bound %s", workload, linger[0], linger[1], got.Unused, got.Wait.Mean, got.Bound.Mean)
+				t.Errorf("%s, lingering %s to %s: %d agents unused, waits of %s, bound %s", workload, linger[0], linger[1], got.Unused, got.Wait.Mean, got.Bound.Mean)
 			}
 		}
 	}
@@ -150,10 +150,10 @@ func TestSteady(t *testing.T) {
 			t.Errorf("seed %d: muster's p95 wait is %v, the bound %v", seed, muster.Wait.P95, muster.Bound.P95)
 		}
 		if 50*muster.Unused > muster.Jobs {
-			t.Errorf("seed %d: muster started %d agents in vain for %d jobs", seed, muster.Unused, muster.Jobs)
+			t.Errorf("seed %d: muster started %d agents unused for %d jobs", seed, muster.Unused, muster.Jobs)
 		}
 		if 50*plain.Unused <= plain.Jobs || plain.Idle < 24*time.Hour {
-			t.Errorf("seed %d: the plain loop started only %d agents in vain for %d jobs, and they idled only %v", seed, plain.Unused, plain.Jobs, plain.Idle)
+			t.Errorf("seed %d: the plain loop started only %d agents unused for %d jobs, and they idled only %v", seed, plain.Unused, plain.Jobs, plain.Idle)
 		}
 	}
 }

@@ -139,7 +139,7 @@ func planState(d plan.Decision, why plan.Suspension) (state Cell, reason string)
 	case why.Active():
 		return stateOf(why.Code), strings.ReplaceAll(why.String(), "\n", " | ")
 	case d.Arrival.Reason() != "":
-		return Cell{Text: d.Arrival.Reason(), Style: Warning}, d.Arrival.At(d.At())
+		return Cell{Text: d.Arrival.Reason(), Style: Warning}, d.Arrival.Describe(d.At())
 	case len(limits) > 0:
 		return stateOf(""), fmt.Sprintf("%s leaves %d more out", limits[0].Name, limits[0].Agents)
 	case d.OverriddenUntil != nil:
