@@ -1,14 +1,18 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"muster/cmd/muster/output"
 	"muster/generator/finding"
@@ -256,4 +260,95 @@ func completionCommand(root *cobra.Command) {
 			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}
 	}
+}
+
+// screen describes where muster's output goes. The zero value is not a terminal.
+type screen struct {
+	// terminal: standard output is one, and progress: standard error is one.
+	terminal, progress bool
+	// steps is the terminal behind standard error, for lines that are redrawn; nil if it is not
+	// a terminal. It must not receive untrusted text: nothing is escaped.
+	steps io.Writer
+}
+
+// output is where a command prints what may have colours: those that NO_COLOR
+// (no-color.org) and the terminal allow.
+func (p program) output() output.Output {
+	var raw io.Writer = p.stdout
+	if clean, ok := p.stdout.(*output.Printable); ok {
+		raw = clean.To
+	}
+	return output.Output{
+		Text: p.stdout, Raw: raw,
+		Colour: p.screen.terminal && p.variable("NO_COLOR") == "" && p.variable("TERM") != "dumb",
+	}
+}
+
+// doneOnTerminal removes the progress line where it would be on the terminal that is written to.
+func (p program) doneOnTerminal() {
+	if p.screen.terminal {
+		p.progress.Done()
+	}
+}
+
+// watch are the flags of commands that can look again and again.
+type watch struct {
+	on       bool
+	interval time.Duration
+}
+
+func (w *watch) addTo(c *cobra.Command) {
+	c.Flags().BoolVarP(&w.on, "watch", "w", false, "refresh continuously: redraw a terminal, elsewhere print changes")
+	c.Flags().DurationVar(&w.interval, "watch-interval", 15*time.Second, "with --watch, time between polls")
+}
+
+// run calls look once, or with --watch until the context ends. An error of the first call ends
+// the command; with --watch, later errors are printed, and the next call may succeed.
+func (w watch) run(ctx context.Context, p program, out output.Output, look func(context.Context, output.Output) error) error {
+	if !w.on {
+		return look(ctx, out)
+	}
+	if w.interval < time.Second {
+		return output.Usage(errors.New("--watch-interval is below one second"))
+	}
+	var last []byte
+	for {
+		var shown bytes.Buffer
+		err := look(ctx, output.Output{Text: &output.Printable{To: &shown}, Raw: &shown, Colour: out.Colour})
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !errors.Is(err, errChanges) && last == nil:
+			return err
+		case err != nil && !errors.Is(err, errChanges):
+			p.printMessage("%v", err)
+		case p.screen.terminal:
+			if err := p.redraw(out, w.interval, shown.Bytes()); err != nil {
+				return err
+			}
+		case last == nil || !bytes.Equal(last, shown.Bytes()):
+			if _, err := out.Raw.Write(shown.Bytes()); err != nil {
+				return err
+			}
+		}
+		if err == nil || errors.Is(err, errChanges) {
+			last = shown.Bytes()
+		}
+		if p.clock.Sleep(ctx, w.interval) != nil {
+			return nil
+		}
+	}
+}
+
+// redraw shows a screen with the time of the look on its first line.
+func (p program) redraw(out output.Output, interval time.Duration, shown []byte) error {
+	if err := out.Clear(); err != nil {
+		return err
+	}
+	head := fmt.Sprintf("%s  every %s, Ctrl-C ends it\n\n", p.clock.Now().UTC().Format(time.RFC3339), interval)
+	if _, err := io.WriteString(out.Text, head); err != nil {
+		return err
+	}
+	_, err := out.Raw.Write(shown)
+	return err
 }

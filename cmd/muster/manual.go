@@ -1,22 +1,33 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"muster/cmd/muster/output"
+	"muster/generator"
 	"muster/generator/fleet"
 	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/generator/manual"
+	"muster/generator/plan"
 	"muster/generator/policy"
+	"muster/gitops"
 	"muster/gitops/branch"
+	"muster/gitops/github"
 
+	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 )
 
@@ -284,4 +295,287 @@ func (m *manualFlags) onOverlay(ctx context.Context, arg string, edit func(*flee
 		e, err := edit(f, o)
 		return e, output.Usage(err)
 	})
+}
+
+// manualFlags are what the commands share by which a person changes the fleet
+// repository: pause, resume, set, cancel, close-breaker and revert.
+type manualFlags struct {
+	settings    *settings
+	reason      string
+	yes, dryRun bool
+	pr          bool
+}
+
+func (p program) manualFlags() *manualFlags {
+	return &manualFlags{settings: &settings{program: p, git: gitSettings{program: p}}}
+}
+
+// manualFooter is the end of the help text of these commands.
+const manualFooter = `
+
+The change is one commit in your own name. After a push conflict it is computed
+again from the new head. Without --repo it is pushed to the origin of the current
+clone, with git's credentials. muster shows it first, and waits for confirmation if
+it runs in a terminal.`
+
+// addTo adds the flags to a command, and returns it.
+func (m *manualFlags) addTo(c *cobra.Command) *cobra.Command {
+	c.Long += manualFooter
+	git := &m.settings.git
+	git.addReading(c)
+	m.settings.addLog(c)
+	m.settings.notify.addTo(c)
+	f := c.Flags()
+	f.StringVar(&git.authorName, "author-name", "", "author and committer of the commit (default git's user.name)")
+	f.StringVar(&git.authorEmail, "author-email", "", "email address of the author (default git's user.email)")
+	f.StringVar(&git.signGPG, "sign-gpg-key-file", "", "sign commits with this OpenPGP private key, as gpg --armor --export-secret-keys writes it")
+	f.StringVar(&git.signPassphrase, "sign-gpg-passphrase-file", "", "file with the passphrase of the OpenPGP key")
+	f.StringVar(&git.signSSH, "sign-ssh-key-file", "", "sign commits with this ssh private key")
+	f.StringVarP(&m.reason, "reason", "m", "", "reason for the change, recorded in the commit")
+	f.BoolVar(&m.pr, "pr", false, "push to a new branch and open a pull request: on GitHub with the App, GH_TOKEN or GITHUB_TOKEN")
+	f.BoolVarP(&m.yes, "yes", "y", false, "do not ask for confirmation")
+	f.BoolVar(&m.dryRun, "dry-run", false, "show the commit and exit")
+	return c
+}
+
+// fleetNow is the fleet as a command finds it.
+type fleetNow struct {
+	head     branch.Head
+	overlays []fleet.Overlay
+	now      time.Time
+	reader   *gitops.Repository
+}
+
+// overlay returns the overlay that an argument names.
+func (f *fleetNow) overlay(arg, dir string) (*fleet.Overlay, error) {
+	names := overlayNames(f.overlays)
+	chosen, err := output.ChooseOverlays([]string{arg}, names, dir)
+	if err != nil {
+		return nil, err
+	}
+	return &f.overlays[slices.Index(names, chosen[0])], nil
+}
+
+// run makes an edit of the fleet as it is, shows it, and pushes it once it is agreed to.
+func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleetNow) (manual.Edit, error)) error {
+	p := m.settings.program
+	repository, err := m.open()
+	if err != nil {
+		return err
+	}
+	defer m.settings.startNotifier(ctx)()
+	var agreed manual.Edit
+	const tries = 16 // one who pushes without a pause comes between a few
+	for try := 1; ; try++ {
+		if err := generator.BackOff(ctx, p.clock, try-1); err != nil {
+			return err
+		}
+		at := &fleetNow{now: p.clock.Now(), reader: repository}
+		e, err := m.prepare(ctx, at, edit)
+		if err != nil {
+			return err
+		}
+		switch {
+		case try > 1 && !e.Same(agreed):
+			return fmt.Errorf("somebody else pushed meanwhile, and it would be another change now: call it again (%w)", branch.ErrMoved)
+		case try == 1:
+			if proceed, err := m.agree(at, e); !proceed {
+				return err
+			}
+			if agreed = e; m.pr {
+				return m.propose(ctx, at, e)
+			}
+		}
+		next, err := repository.Push(ctx, at.head, []branch.Draft{{Message: e.Message(m.reason), At: at.now, Changes: e.Changes}})
+		if errors.Is(err, branch.ErrMoved) && try < tries {
+			continue
+		}
+		if err != nil {
+			return explained(err)
+		}
+		fmt.Fprintf(p.stdout, "pushed %.7s to %s\n", next.Commit, m.settings.git.branch)
+		m.settings.landed(at.head, next, e.Changes)
+		return nil
+	}
+}
+
+func (m *manualFlags) prepare(ctx context.Context, at *fleetNow, edit func(context.Context, *fleetNow) (manual.Edit, error)) (manual.Edit, error) {
+	m.settings.program.progress.Doing("reading " + at.reader.String())
+	defer m.settings.program.progress.Done()
+	var err error
+	if at.head, err = at.reader.Head(ctx); err != nil {
+		return manual.Edit{}, err
+	}
+	if at.overlays, err = m.settings.load(ctx, at.head.Tree); err != nil {
+		return manual.Edit{}, err
+	}
+	return edit(ctx, at)
+}
+
+// agree shows an edit, and asks where somebody can answer. False: it is not pushed.
+func (m *manualFlags) agree(at *fleetNow, e manual.Edit) (bool, error) {
+	p := m.settings.program
+	if len(e.Changes) == 0 {
+		for _, note := range e.Notes {
+			fmt.Fprintln(p.stdout, note)
+		}
+		fmt.Fprintln(p.stdout, "nothing to do")
+		return false, nil
+	}
+	fmt.Fprintln(p.stdout, e.Subject)
+	for _, line := range e.Says {
+		fmt.Fprintln(p.stdout, "  "+line)
+	}
+	fmt.Fprintln(p.stdout)
+	for _, c := range e.Changes {
+		before, err := fs.ReadFile(at.head.Tree, c.Path)
+		from, to := "a/"+c.Path, "b/"+c.Path
+		if err != nil {
+			from = "/dev/null"
+		}
+		if c.Content == nil {
+			to = "/dev/null"
+		}
+		if path.Base(path.Dir(c.Path)) == "withdrawn" || c.Content == nil && path.Base(path.Dir(c.Path)) == "dispatches" { // it is moved
+			fmt.Fprintf(p.stdout, "diff %s %s\n", from, to)
+			continue
+		}
+		_, _ = p.stdout.Write(diff.Diff(from, before, to, c.Content))
+	}
+	for i, note := range e.Notes {
+		if i == 0 {
+			fmt.Fprintln(p.stdout)
+		}
+		fmt.Fprintln(p.stdout, note)
+	}
+	if m.dryRun || m.yes {
+		return m.yes && !m.dryRun, nil
+	}
+	if !p.terminal {
+		return false, output.Usage(errors.New("nobody can be asked here: give --yes to push it, or --dry-run to look"))
+	}
+	git := &m.settings.git
+	to := git.branch
+	if m.pr {
+		to = "a new branch, for a pull request into " + git.branch + ","
+	}
+	fmt.Fprintf(p.stdout, "\nPush this to %s of %s as %s <%s>? [y/N] ", to, at.reader, git.authorName, git.authorEmail)
+	answer, _ := bufio.NewReader(p.stdin).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		fmt.Fprintln(p.stdout, "not pushed")
+		return false, nil
+	}
+	return true, nil
+}
+
+// open opens the repository, as the person that git knows.
+func (m *manualFlags) open() (*gitops.Repository, error) {
+	git := &m.settings.git
+	log, err := m.settings.logger()
+	if err != nil {
+		return nil, err
+	}
+	top := ""
+	if git.repo == "" {
+		if top, err = m.settings.program.cloneAt(""); err != nil {
+			return nil, output.Usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or call it in a clone: %w", err))
+		}
+		if git.repo = m.settings.program.asked(top, "remote", "get-url", "origin"); git.repo == "" {
+			return nil, output.Usage(fmt.Errorf("which repository? %s has no remote origin: give --repo", top))
+		}
+		if strings.HasPrefix(git.repo, ".") {
+			git.repo = path.Join(top, git.repo)
+		}
+	}
+	ident, _ := m.settings.program.discovered(top, "-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")
+	if m := identRule.FindStringSubmatch(ident); m != nil {
+		git.authorName, git.authorEmail = cmp.Or(git.authorName, m[1]), cmp.Or(git.authorEmail, m[2])
+	}
+	if git.authorName == "" || git.authorEmail == "" {
+		return nil, output.Usage(errors.New("in whose name? set git's user.name and user.email, or give --author-name and --author-email"))
+	}
+	app, err := git.githubApp()
+	if err != nil {
+		return nil, err
+	}
+	sign, err := git.signer()
+	if err != nil {
+		return nil, output.Usage(err)
+	}
+	repository, err := git.repository(log, app, sign)
+	if err != nil {
+		return nil, err
+	}
+	return repository, m.settings.makeNotifier(log)
+}
+
+// identRule is how git says who somebody is: git-var(1).
+var identRule = regexp.MustCompile(`^(.+) <([^<>]+)> [0-9]+ [+-][0-9]+$`)
+
+// variablesGitHubToken are where GitHub's own tools and its workflows have a token.
+var variablesGitHubToken = []string{"GH_TOKEN", "GITHUB_TOKEN"}
+
+// pulls are the pull requests of the repository on GitHub, with a token of the App or
+// of the environment; nil where it is not on GitHub, or there is no token.
+func (s *gitSettings) pulls() (*github.Pulls, error) {
+	owner, name, err := ownerAndName(s.repo)
+	if err != nil {
+		return nil, nil // it is no address of a repository of somebody's
+	}
+	app, err := s.githubApp()
+	if err != nil {
+		return nil, err
+	}
+	c := github.PullsConfig{Owner: owner, Name: name, API: s.githubAPI, Client: &http.Client{Timeout: time.Minute}, Now: s.program.clock.Now, Sleep: s.program.clock.Sleep}
+	if app != nil {
+		c.Token = app.Token
+	} else if token := cmp.Or(s.program.variable(variablesGitHubToken[0]), s.program.variable(variablesGitHubToken[1])); token != "" {
+		c.Token = func(context.Context) (string, error) { return token, nil }
+	}
+	if c.Token == nil {
+		return nil, nil
+	}
+	p, err := github.NewPulls(c)
+	return p, output.Usage(err)
+}
+
+// propose pushes a commit to a branch of its own, and opens a pull request where that
+// can be done.
+func (m *manualFlags) propose(ctx context.Context, at *fleetNow, e manual.Edit) error {
+	p := m.settings.program
+	git := &m.settings.git
+	sum := sha256.Sum256([]byte(e.Message(m.reason) + at.head.Commit + at.now.String()))
+	name := fmt.Sprintf("muster/%s-%x", strings.Trim(plan.Slug(e.Subject), "-"), sum[:4])
+	commit, said, err := at.reader.Propose(ctx, at.head, []branch.Draft{{Message: e.Message(m.reason), At: at.now, Changes: e.Changes}}, name)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "pushed %.7s to %s\n", commit, name)
+	if said != "" {
+		fmt.Fprintln(p.stdout, said)
+	}
+	pulls, err := git.pulls()
+	switch {
+	case err != nil:
+		return err
+	case pulls == nil:
+		fmt.Fprintf(p.stdout, "open a pull request of %s into %s there (on GitHub muster does, with GITHUB_TOKEN or the App)\n", name, git.branch)
+		return nil
+	}
+	title, text := e.Proposal(m.reason)
+	pull, err := pulls.Open(ctx, name, git.branch, title, text)
+	if err != nil {
+		return fmt.Errorf("%w (the commit is in the branch %s)", err, name)
+	}
+	fmt.Fprintln(p.stdout, pull.URL)
+	return nil
+}
+
+// explained adds to a refusal what can be done about it.
+func explained(err error) error {
+	var refused *branch.Refused
+	if errors.As(err, &refused) {
+		return fmt.Errorf("%w (where the branch takes no pushes of yours: --pr makes a branch and a pull request of it)", err)
+	}
+	return err
 }

@@ -19,7 +19,11 @@ import (
 	"muster/generator/buildkite"
 	"muster/generator/fleet"
 	"muster/generator/kustomize"
+	"muster/generator/ledger"
 	"muster/generator/plan"
+	"muster/generator/status"
+	"muster/gitops/branch"
+	"muster/gitops/notify"
 
 	"github.com/spf13/cobra"
 )
@@ -435,4 +439,139 @@ func (s *settings) leave(ctx context.Context) {
 	if err := s.agent.stacks.Leave(context.WithoutCancel(ctx)); err != nil {
 		log.Warn(err.Error())
 	}
+}
+
+// watchedFleet and watchedBuildkite say what a tick waits for. The former also notifies the
+// receivers of pushes.
+type watchedFleet struct {
+	generator.Fleet
+	progress *output.Progress
+	landing  notify.Landing
+}
+
+// Head is the fleet's. What comes after it is the building of templates.
+func (f *watchedFleet) Head(ctx context.Context) (branch.Head, error) {
+	f.progress.Doing("reading the fleet repository")
+	defer f.progress.Doing("building the overlays")
+	head, err := f.Fleet.Head(ctx)
+	if err == nil {
+		f.landing.Seen(head.Commit)
+	}
+	return head, err
+}
+
+// Commit is the fleet's.
+func (f *watchedFleet) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+	f.progress.Doing("pushing")
+	next, err := f.Fleet.Commit(ctx, head, ops)
+	var changes []branch.Change
+	for _, a := range ops {
+		changes = append(changes, a.Changes...)
+	}
+	f.landing.Pushed(head.Commit, next.Commit, changes, err)
+	return next, err
+}
+
+// watchedBuildkite has all methods of the client: the generator asks for some that not
+// every Buildkite has.
+type watchedBuildkite struct {
+	*buildkite.Client
+	progress *output.Progress
+}
+
+// Snapshot is Buildkite's.
+func (b watchedBuildkite) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error) {
+	b.progress.Doing("reading Buildkite")
+	snapshot, err := b.Client.Snapshot(ctx, query)
+	waitingFor(b.progress, err)
+	return snapshot, err
+}
+
+// waitingFor shows on the terminal that a rate limit is waited for.
+func waitingFor(progress *output.Progress, err error) {
+	var wait plan.RetryError
+	if errors.As(err, &wait) {
+		progress.Doing(fmt.Sprintf("waiting %s for Buildkite's rate limit", wait.RetryAfter().Round(time.Second)))
+	}
+}
+
+// notifySettings are the flags that select the receivers of push notifications.
+type notifySettings struct {
+	receivers []string
+	notifier  *notify.Notifier // nil: no notifications
+}
+
+func (n *notifySettings) addTo(c *cobra.Command) {
+	c.Flags().StringArrayVar(&n.receivers, "notify", nil, "notify a syncer of each push, as in kind=flux,url=URL,secret-file=FILE: docs/how-to/notifications.md; repeatable, or separated by spaces")
+}
+
+// makeNotifier makes what tells the receivers, once the repository is known.
+func (s *settings) makeNotifier(log *slog.Logger) error {
+	var receivers []notify.Receiver
+	for _, value := range s.notify.receivers {
+		for text := range strings.FieldsSeq(value) {
+			r, err := notify.Parse(text)
+			if err != nil {
+				return output.Usage(fmt.Errorf("--notify: %w", err))
+			}
+			receivers = append(receivers, r)
+		}
+	}
+	if len(receivers) == 0 {
+		return nil
+	}
+	var err error
+	s.notify.notifier, err = notify.New(notify.Config{
+		Repository: s.git.shown, Branch: s.git.branch, Receivers: receivers, Log: log, Now: s.program.clock.Now,
+	})
+	if err != nil {
+		return output.Usage(fmt.Errorf("--notify: %w", err))
+	}
+	return nil
+}
+
+// startNotifier starts to notify the receivers, until the context ends. stop waits for
+// notifications in progress.
+func (s *settings) startNotifier(ctx context.Context) (stop func()) {
+	if s.notify.notifier == nil {
+		return func() {}
+	}
+	s.notify.notifier.Start(ctx)
+	return s.notify.notifier.Close
+}
+
+// checkReceivers returns what the receivers say against a push.
+func (s *settings) checkReceivers(ctx context.Context) []error {
+	if s.notify.notifier == nil {
+		return nil
+	}
+	s.program.progress.Doing("asking the receivers")
+	return s.notify.notifier.Check(ctx)
+}
+
+// receivers returns a function for the receivers' statistics; nil if there are no receivers.
+func (s *settings) receivers() func() []status.Receiver {
+	notifier := s.notify.notifier
+	if notifier == nil {
+		return nil
+	}
+	return func() []status.Receiver {
+		return mapSlice(notifier.Stats(), func(r notify.Stats) status.Receiver {
+			return status.Receiver{Name: r.Name, Sent: r.Sent, Failed: r.Failed, Merged: r.Merged, Seconds: r.Last.Seconds()}
+		})
+	}
+}
+
+// landed has the receivers told of a push of a person's.
+func (s *settings) landed(before, after branch.Head, changes []branch.Change) {
+	l := s.landing()
+	l.Pushed(before.Commit, after.Commit, changes, nil)
+}
+
+// landing returns what notifies the receivers of the pushes that have landed.
+func (s *settings) landing() notify.Landing {
+	if s.notify.notifier == nil {
+		return notify.Landing{}
+	}
+	return notify.Landing{Landed: s.notify.notifier.Landed}
 }
