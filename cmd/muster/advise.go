@@ -10,9 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rogpeppe/go-internal/diff"
-	"github.com/spf13/cobra"
-
 	"muster/cmd/muster/output"
 	"muster/generator/advice"
 	"muster/generator/fleet"
@@ -21,9 +18,12 @@ import (
 	"muster/generator/simulation"
 	"muster/gitops"
 	"muster/gitops/branch"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
 )
 
-// adviseFlags are what the flags of muster advise ask for.
+// adviseFlags contains the flags of muster advise.
 type adviseFlags struct {
 	settings               *settings
 	since                  string
@@ -73,7 +73,7 @@ a pod: they are proposed if the policy has reuse, or with --reuse
 	return c
 }
 
-// check looks at the flags that can be wrong by themselves.
+// check validates the flags that do not depend on others.
 func (a *adviseFlags) check() error {
 	if !(a.more > -1 && a.more <= 10) {
 		return fmt.Errorf("--more %v: use a share from -1 to 10, as 0.1 for a tenth", a.more)
@@ -108,29 +108,29 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	observed, err := observations(ctx, a.repository, head.Commit, since, a.settings.git.overlays)
+	observed, err := observations(ctx, a.repository, head.Commit, since, nil)
 	p.progress.Done()
 	if err != nil {
-		return err
+		return fmt.Errorf("reading the history before %.7s: %w", head.Commit, err)
 	}
 	for i, name := range chosen {
 		if i > 0 {
 			fmt.Fprintln(p.stdout)
 		}
 		o := &overlays[slices.Index(names, name)]
-		if err := a.advise(ctx, head, o, overlays, observed[name]); err != nil {
+		if err := a.advise(ctx, head, o, overlays, observed[o.Path]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// advise looks for a policy of one overlay, and prints what it found.
+// advise searches for a better policy of one overlay, and prints the result.
 func (a *adviseFlags) advise(ctx context.Context, head branch.Head, o *fleet.Overlay, loaded []fleet.Overlay, observed []plan.Observation) error {
 	p := a.settings.program
 	load, err := simulation.Rebuild(o.Name, o.Name, observed)
 	switch {
-	case o.Policy.Lease == 0: // every policy that can be read has one
+	case o.Policy.Lease == 0: // every valid policy has a lease
 		fmt.Fprintf(p.stdout, "%s: its policy is invalid: muster check says why\n", o.Name)
 		return nil
 	case err != nil:
@@ -175,7 +175,7 @@ func (a *adviseFlags) advise(ctx context.Context, head branch.Head, o *fleet.Ove
 	return err
 }
 
-// scenario is the one that the flags describe.
+// scenario returns the scenario of the flags.
 func (a *adviseFlags) scenario() simulation.Scenario {
 	w := scenarioWith(a.syncer, a.startupMin, a.startupMax)
 	if a.webhooks {

@@ -33,7 +33,8 @@ type historyFlags struct {
 	interval     time.Duration
 
 	filter  history.Filter
-	printer func(output.HistoryOutput) output.HistoryPrinter
+	out     output.HistoryOutput
+	printer output.HistoryPrinter
 	// repository is opened once.
 	repository *gitops.Repository
 }
@@ -112,7 +113,8 @@ func (h *historyFlags) prepare(args []string) error {
 		h.filter.Operations = append(h.filter.Operations, history.Operation(name))
 	}
 	h.filter.Overlays = h.settings.git.overlayNames(args)
-	h.printer = output.HistoryPrinters(h.by)[h.output]
+	h.out = output.NewHistoryOutput(h.settings.program.output(), h.settings.program.doneOnTerminal)
+	h.printer = output.NewHistoryPrinter(h.output, h.by, h.out)
 	by := history.By(h.by)
 	switch {
 	case h.printer == nil:
@@ -246,8 +248,6 @@ func (h *historyFlags) run(ctx context.Context) error {
 	p.progress.Doing("reading the history")
 	defer p.progress.Done()
 	var count history.Count
-	out := output.NewHistoryOutput(p.output(), p.doneOnTerminal)
-	printer := h.printer(out)
 	printed := 0
 	known := map[string]bool{}
 	for row, err := range h.rows(ctx, readingAhead{h.repository}.Commits(ctx, "", branch.Limit{}), &count) {
@@ -263,7 +263,7 @@ func (h *historyFlags) run(ctx context.Context) error {
 		if !h.filter.Wants(row) {
 			continue
 		}
-		if err := printer.Row(row); err != nil {
+		if err := h.printer.Row(row); err != nil {
 			return err
 		}
 		if printed++; printed == h.limit {
@@ -277,10 +277,10 @@ func (h *historyFlags) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := printer.End(count); err != nil {
+	if err := h.printer.End(count); err != nil {
 		return err
 	}
-	if err := out.Flush(); err != nil {
+	if err := h.out.Flush(); err != nil {
 		return err
 	}
 	h.report(count, printed)
@@ -341,20 +341,17 @@ const (
 // follower shows what is committed, as it comes.
 type follower struct {
 	*historyFlags
-	out     output.HistoryOutput
-	printer output.HistoryPrinter
-	seen    map[string]bool
-	order   []string // of seen, the oldest first
-	head    string
-	oldest  time.Time // what is older belongs to the past, and is not shown
+	seen   map[string]bool
+	order  []string // of seen, the oldest first
+	head   string
+	oldest time.Time // older commits are not shown
 }
 
 // runFollow shows the last rows and then new commits, until the context ends. An error of the
 // first poll ends it; later errors are printed, and the next poll retries.
 func (h *historyFlags) runFollow(ctx context.Context) error {
 	p := h.settings.program
-	f := &follower{historyFlags: h, out: output.NewHistoryOutput(p.output(), p.doneOnTerminal), seen: map[string]bool{}}
-	f.printer = h.printer(f.out)
+	f := &follower{historyFlags: h, seen: map[string]bool{}}
 	for {
 		err := f.printNew(ctx)
 		switch {
@@ -397,8 +394,10 @@ func (f *follower) printNew(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := f.printer.Pause(); err != nil {
-		return err
+	if p, ok := f.printer.(output.Flusher); ok {
+		if err := p.Flush(); err != nil {
+			return err
+		}
 	}
 	return f.out.Flush()
 }

@@ -130,7 +130,7 @@ func TestHistoryIsOneDocument(t *testing.T) {
 			var text bytes.Buffer
 			p := program{stdout: &output.Printable{To: &text}}
 			out := output.NewHistoryOutput(p.output(), p.doneOnTerminal)
-			printer := output.HistoryPrinters("")[format](out)
+			printer := output.NewHistoryPrinter(format, "", out)
 			for range n {
 				if err := printer.Row(history.Row{At: start, Operation: history.Policy, Why: "max 1 -> 2", By: "=cmd()|x!A1\x1b[2J", Commit: strings.Repeat("a", 40)}); err != nil {
 					t.Fatal(err)

@@ -55,7 +55,7 @@ syncer/, by which that one applies the overlay. What is there is left as it is.`
 			}
 			out, chosen := cmd.OutOrStdout(), o.queue
 			if chosen == "" && p.terminal {
-				chosen = askQueue(p.stdin, out)
+				chosen = promptQueue(p.stdin, out)
 			}
 			o.queue = cmp.Or(chosen, defaultQueue)
 			if o.withDeploy {
@@ -86,7 +86,7 @@ syncer/, by which that one applies the overlay. What is there is left as it is.`
 	return c
 }
 
-// validate refuses flags that are given and empty, and a syncer that is not known.
+// validate rejects empty values of flags, and unknown syncers.
 func (o newOverlay) validate(cmd *cobra.Command) error {
 	for _, name := range []string{"queue", "overlay", "cluster", "syncer"} {
 		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
@@ -99,7 +99,7 @@ func (o newOverlay) validate(cmd *cobra.Command) error {
 	return nil
 }
 
-// oneDirectory refuses anything but one argument.
+// oneDirectory accepts exactly one argument.
 func oneDirectory(_ *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -110,23 +110,23 @@ func oneDirectory(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// defaultQueue is the queue of the overlay that is written when nobody says.
+// defaultQueue is the queue of the overlay if none is given.
 const defaultQueue = "default"
 
-// noQueueHint is printed when nobody said which queue: a new organisation has
-// none of this name (docs agent/queues/managing.md "Setting up queues").
+// noQueueHint is printed if no queue is given: a new organisation has no queue of this name
+// (docs agent/queues/managing.md "Setting up queues").
 const noQueueHint = "\nThe overlay serves the queue default. A new Buildkite organisation has no queue\n" +
 	"of that name: create a self-hosted one there, or give --queue KEY.\n"
 
-// deployHint is printed after deploy/ was written.
+// deployHint is printed after deploy/ is written.
 const deployHint = "\nTo run muster itself: edit deploy/base/muster.env, the image in\n" +
 	"deploy/base/kustomization.yaml and the repository in deploy/overlays/argocd or\n" +
 	"deploy/overlays/flux, create the Secrets muster-buildkite and muster-git by hand,\n" +
 	"push, and kubectl apply -k one of these two directories, once. Whoever can write\n" +
 	"deploy/ controls muster: restrict who may approve changes to it.\n"
 
-// askQueue asks for the queue's key; an empty answer, or none, is empty.
-func askQueue(in io.Reader, out io.Writer) string {
+// promptQueue prompts for the queue's key; it returns "" without an answer.
+func promptQueue(in io.Reader, out io.Writer) string {
 	fmt.Fprintf(out, "Key of the self-hosted Buildkite queue that the overlay serves [%s]: ", defaultQueue)
 	line, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil {
@@ -147,7 +147,7 @@ type newOverlay struct {
 // name of a branch.
 var overlayName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*){0,3}$`)
 
-// initialise writes what is missing of a fleet repository with the overlay.
+// initialise writes the missing directories of a fleet repository with the overlay.
 func initialise(out io.Writer, dir string, o newOverlay) error {
 	o.name = cmp.Or(o.name, plan.Slug(o.queue))
 	if !overlayName.MatchString(o.name) {
@@ -188,8 +188,8 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 	return nil
 }
 
-// overlayFiles returns the files of a new overlay. A queue or a cluster that
-// Buildkite would not take is an error.
+// overlayFiles returns the files of a new overlay. A queue or cluster that is invalid in
+// Buildkite is an error.
 func overlayFiles(o newOverlay) (map[string][]byte, error) {
 	files, err := embedded(overlays.Files, "default")
 	if err != nil {
@@ -228,12 +228,11 @@ func overlayFiles(o newOverlay) (map[string][]byte, error) {
 	return files, nil
 }
 
-// scalar is text as YAML takes it for text: in quotes where it needs them, as
-// 2024 and null do.
+// scalar returns text as a YAML string, in quotes where necessary, as for 2024 and null.
 func scalar(text string) string {
 	quoted, err := yaml.Marshal(text)
 	if err != nil {
-		return text // what reads it next says what is wrong with it
+		return text // the parser of the file reports it
 	}
 	return strings.TrimSpace(string(quoted))
 }
@@ -241,22 +240,21 @@ func scalar(text string) string {
 // embedded reads every file below dir.
 func embedded(from fs.FS, dir string) (map[string][]byte, error) {
 	files := map[string][]byte{}
-	err := fs.WalkDir(from, dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
+	tree, err := fs.Sub(from, dir)
+	if err != nil {
+		return nil, err
+	}
+	err = fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files[name], err = fs.ReadFile(tree, name)
 		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		files[filepath.ToSlash(name)], err = fs.ReadFile(from, path)
 		return err
 	})
 	return files, err
 }
 
-// writeNew writes a directory that is not there yet, whole or not at all, and
-// reports whether it did.
+// writeNew creates a directory with files, atomically. It reports false if the directory
+// exists.
 func writeNew(dir string, files map[string][]byte) (bool, error) {
 	if _, err := os.Lstat(dir); err == nil {
 		return false, nil
@@ -271,11 +269,7 @@ func writeNew(dir string, files map[string][]byte) (bool, error) {
 	}
 	defer os.RemoveAll(draft)
 	for name, content := range files {
-		path := filepath.Join(draft, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return false, err
-		}
-		if err := os.WriteFile(path, content, 0o644); err != nil {
+		if err := writeNewFile(filepath.Join(draft, filepath.FromSlash(name)), content); err != nil {
 			return false, err
 		}
 	}
@@ -285,7 +279,7 @@ func writeNew(dir string, files map[string][]byte) (bool, error) {
 	return true, os.Rename(draft, dir)
 }
 
-// knownSyncers are those that --syncer knows, by their directories of deploy/syncers.
+// knownSyncers are the values of --syncer: directories of deploy/syncers.
 var knownSyncers = []string{"argocd", "flux"}
 
 // syncerDirectory is the directory of the syncer's configuration in a fleet repository.
@@ -323,7 +317,7 @@ func syncerFiles(syncer, overlay string) (map[string][]byte, error) {
 	return files, err
 }
 
-// writeSyncer writes what is missing of the files that tell a syncer of an overlay.
+// writeSyncer writes the missing configuration files of a syncer for an overlay.
 func writeSyncer(out io.Writer, dir, syncer, overlay string) error {
 	files, err := syncerFiles(syncer, overlay)
 	if err != nil {
@@ -342,8 +336,7 @@ func writeSyncer(out io.Writer, dir, syncer, overlay string) error {
 	return nil
 }
 
-// writeNewFile writes a file that is not there yet; one that is there is
-// [fs.ErrExist].
+// writeNewFile creates a file and its directory. It returns [fs.ErrExist] if the file exists.
 func writeNewFile(name string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
@@ -356,13 +349,13 @@ func writeNewFile(name string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// directory is a part of a fleet repository: its files by their path in it.
+// directory is a directory of a fleet repository, with its files by relative path.
 type directory struct {
 	path  string
 	files map[string][]byte
 }
 
-// starterFleet returns what a new fleet repository with one overlay is made of.
+// starterFleet returns the directories of a new fleet repository with one overlay.
 func starterFleet(o newOverlay) ([]directory, error) {
 	overlay, err := overlayFiles(o)
 	if err != nil {
@@ -395,8 +388,8 @@ func deployment(version string) (directory, error) {
 	return directory{"deploy", files}, err
 }
 
-// starterChanges are those that begin a fleet repository with an overlay for the
-// queue "default", its policy edited.
+// starterChanges returns the files of a new fleet repository with an overlay for the queue
+// "default", whose policy edit changes.
 func starterChanges(edit func(policy []byte) []byte) ([]branch.Change, error) {
 	parts, err := starterFleet(newOverlay{name: "default", queue: defaultQueue})
 	var changes []branch.Change

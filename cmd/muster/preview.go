@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"muster/cmd/muster/output"
 	"muster/generator/finding"
 	"muster/generator/fleet"
@@ -19,9 +17,11 @@ import (
 	"muster/generator/preview"
 	"muster/gitops"
 	"muster/gitops/github"
+
+	"github.com/spf13/cobra"
 )
 
-// previewFlags are what the flags of muster preview ask for.
+// previewFlags contains the flags of muster preview.
 type previewFlags struct {
 	settings   *settings
 	base, head string
@@ -124,7 +124,7 @@ func (v *previewFlags) open() (base, head string, err error) {
 	return base, head, err
 }
 
-// report compares the two commits, and plays the past.
+// report compares the two commits, and simulates the changed overlays.
 func (v *previewFlags) report(ctx context.Context, base, head string) (preview.Report, error) {
 	r := preview.Report{Base: base, Head: head}
 	dir := path.Clean(v.settings.git.overlays)
@@ -132,15 +132,15 @@ func (v *previewFlags) report(ctx context.Context, base, head string) (preview.R
 	var fleets [2][]fleet.Overlay
 	var findings [2][]finding.Finding
 	for i, commit := range []string{base, head} {
-		tip, err := v.repository.Past(ctx, commit, dirs)
+		tree, err := v.repository.Past(ctx, commit, dirs)
 		if err != nil {
 			return r, err
 		}
 		loader := v.settings.loader()
-		if fleets[i], err = loader.LoadContext(ctx, tip.Tree); err != nil && i == 1 {
+		if fleets[i], err = loader.LoadContext(ctx, tree.Tree); err != nil && i == 1 {
 			return r, fmt.Errorf("the overlays of %.7s cannot be read: %w", commit, err)
 		}
-		if findings[i], err = loader.Check(ctx, tip.Tree); err != nil {
+		if findings[i], err = loader.Check(ctx, tree.Tree); err != nil {
 			return r, err
 		}
 	}
@@ -153,16 +153,16 @@ func (v *previewFlags) report(ctx context.Context, base, head string) (preview.R
 	return r, v.play(ctx, &r, fleets[1])
 }
 
-// play plays the past of the overlays that change.
+// play simulates the recorded jobs of the overlays that change.
 func (v *previewFlags) play(ctx context.Context, r *preview.Report, loaded []fleet.Overlay) error {
 	if v.days == 0 || len(r.Changes) == 0 {
 		return nil
 	}
 	v.settings.program.progress.Doing("reading the history")
 	since := v.settings.program.clock.Now().Add(-time.Duration(v.days) * 24 * time.Hour)
-	observed, err := observations(ctx, v.repository, r.Base, since, v.settings.git.overlays)
+	observed, err := observations(ctx, v.repository, r.Base, since, nil)
 	if err != nil {
-		return err
+		return fmt.Errorf("reading the history before %.7s: %w", r.Base, err)
 	}
 	for i := range r.Changes {
 		c := &r.Changes[i]
@@ -170,7 +170,7 @@ func (v *previewFlags) play(ctx context.Context, r *preview.Report, loaded []fle
 		shared := slices.ContainsFunc(loaded, func(o fleet.Overlay) bool {
 			return o.Name != c.Overlay && o.Policy.Queue == c.Queue && c.Queue != ""
 		})
-		if err := c.Play(ctx, observed[c.Overlay], shared); err != nil {
+		if err := c.Play(ctx, observed[path.Join(v.settings.git.overlays, c.Overlay)], shared); err != nil {
 			return err
 		}
 	}
@@ -180,7 +180,7 @@ func (v *previewFlags) play(ctx context.Context, r *preview.Report, loaded []fle
 // previewMarker begins the comment of a pull request.
 const previewMarker = "<!-- muster preview -->"
 
-// post keeps the comment of the pull request up to date, and writes a check.
+// post writes or updates the comment of the pull request, and writes a check.
 func (v *previewFlags) post(ctx context.Context, r preview.Report) error {
 	out := v.settings.program.stderr
 	v.settings.git.repo = v.githubRepo
@@ -200,7 +200,7 @@ func (v *previewFlags) post(ctx context.Context, r preview.Report) error {
 		return nil
 	}
 	url, changed, err := pulls.Comment(ctx, v.pull, previewMarker, r.Markdown())
-	if errors.Is(err, github.ErrReadOnly) { // else no pull request from a fork could pass
+	if errors.Is(err, github.ErrReadOnly) { // pull requests from forks must pass
 		fmt.Fprintf(out, "nothing is written: %v\n", err)
 		return nil
 	}

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -31,7 +30,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// simulate is what the flags of muster simulate ask for.
+// simulate contains the flags of muster simulate.
 type simulate struct {
 	git                    gitSettings
 	workloads, algorithms  []string
@@ -42,7 +41,7 @@ type simulate struct {
 	interval, sync, jitter time.Duration
 	startupMin, startupMax time.Duration
 	syncer                 string
-	synced                 func(flag string) bool // whether it is given
+	changed                func(flag string) bool // reports whether a flag is given
 	nodes, requests        int
 	neverRegistered        float64
 	jsonFile, chart, day   string
@@ -70,7 +69,7 @@ table, and docs/how-to/tune-waits-and-cost.md the columns of the CSV file.`,
   muster simulate --history fleet --overlay overlays/large --policy other.yaml`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// The value of --history may stand behind a space, too.
+			// The value of --history may also follow a space.
 			if len(args) == 1 {
 				if s.history != sameRepository {
 					return output.Usage(fmt.Errorf("unknown argument %q", args[0]))
@@ -91,7 +90,7 @@ table, and docs/how-to/tune-waits-and-cost.md the columns of the CSV file.`,
 	return c
 }
 
-// addFlags adds the flags that say what is played and what is written.
+// addFlags adds the flags of the scenario and of the output files.
 func (s *simulate) addFlags(c *cobra.Command) {
 	w := simulation.DefaultScenario()
 	f := c.Flags()
@@ -116,7 +115,7 @@ func (s *simulate) addFlags(c *cobra.Command) {
 	f.StringVar(&s.jsonFile, "json", "", "file to write the same as JSON to")
 	f.StringVar(&s.chart, "chart", "", "file to write a chart to, of waits against cost; its name ends in .svg")
 	f.StringVar(&s.day, "chart-day", "", "file to write a chart to, of the first workload over time; its name ends in .svg")
-	s.synced = f.Changed
+	s.changed = f.Changed
 }
 
 func syncerNames() []string {
@@ -135,20 +134,21 @@ func (s *simulate) run(cmd *cobra.Command) error {
 	if err := s.check(); err != nil {
 		return output.Usage(err)
 	}
-	algorithms, err := choose("--algorithms", orDefault(s.algorithms, simulation.DefaultAlgorithms()...), simulation.Algorithms(), func(a simulation.Named) string { return a.Name })
+	named := func(a simulation.Named) string { return a.Name }
+	algorithms, err := choose("--algorithms", s.algorithms, simulation.DefaultAlgorithms(), simulation.Algorithms(), named)
 	if err != nil {
 		return output.Usage(err)
 	}
-	world, err := s.scenario()
+	scenario, err := s.scenario()
 	if err != nil {
 		return output.Usage(err)
 	}
-	s.git.program.progress.Doing("reading the workloads")
-	cases, err := s.cases(cmd, world)
+	progress := s.git.program.progress
+	progress.Doing("reading the workloads")
+	cases, err := s.cases(cmd, scenario)
 	if err != nil {
 		return err
 	}
-	progress := s.git.program.progress
 	if err := s.advise(cmd.Context(), cases, algorithms); err != nil {
 		return err
 	}
@@ -190,28 +190,18 @@ func (s *simulate) run(cmd *cobra.Command) error {
 func (s *simulate) write(cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
 	d := output.Compared(cases, algorithms, rows)
 	text, err := d.JSON()
-	if err != nil {
-		return err
-	}
-	for _, file := range []struct {
-		name    string
-		content func() []byte
-	}{
-		{s.jsonFile, func() []byte { return text }},
-		{s.chart, d.Chart},
-		{s.day, func() []byte { return output.DayChart(cases[0], algorithms, rows) }},
-	} {
-		if file.name == "" {
-			continue
-		}
-		if err := os.WriteFile(file.name, file.content(), 0o666); err != nil {
-			return err
+	write := func(name string, content []byte) {
+		if name != "" && err == nil {
+			err = os.WriteFile(name, content, 0o666)
 		}
 	}
-	return nil
+	write(s.jsonFile, text)
+	write(s.chart, d.Chart())
+	write(s.day, output.DayChart(cases[0], algorithms, rows))
+	return err
 }
 
-// check looks at the flags that can be wrong by themselves.
+// check validates the flags that do not depend on others.
 func (s *simulate) check() error {
 	switch {
 	case s.csv != "" && s.history != "", (s.csv != "" || s.history != "") && len(s.workloads) > 0:
@@ -249,24 +239,19 @@ func checkSurroundings(syncer string, bootMin, bootMax time.Duration) error {
 	return nil
 }
 
-// orDefault returns the chosen names, or the given defaults if none were chosen.
-func orDefault(chosen []string, names ...string) []string {
-	if len(chosen) == 0 {
-		return names
-	}
-	return chosen
-}
-
-// others lists the names that are not among those chosen.
+// others returns the names that are not chosen, as a list.
 func others(names []string, chosen ...string) string {
 	return strings.Join(slices.DeleteFunc(names, func(n string) bool { return slices.Contains(chosen, n) }), ", ")
 }
 
-// choose returns the named ones of all, in the order of all. The single name "all" returns
-// all of them.
-func choose[T any](flag string, names []string, all []T, name func(T) string) ([]T, error) {
+// choose returns the elements of all that names contains, in the order of all. No names are
+// the defaults, and the single name "all" is every element.
+func choose[T any](flag string, names, defaults []string, all []T, name func(T) string) ([]T, error) {
 	if len(names) == 1 && names[0] == "all" {
 		return all, nil
+	}
+	if len(names) == 0 {
+		names = defaults
 	}
 	known := mapSlice(all, name)
 	for _, n := range names {
@@ -277,7 +262,7 @@ func choose[T any](flag string, names []string, all []T, name func(T) string) ([
 	return slices.DeleteFunc(all, func(x T) bool { return !slices.Contains(names, name(x)) }), nil
 }
 
-// scenarioWith returns the default world with a syncer, which may be empty, and start-up times.
+// scenarioWith returns the default scenario with a syncer, which may be empty, and start-up times.
 func scenarioWith(syncer string, startupMin, startupMax time.Duration) simulation.Scenario {
 	w := simulation.DefaultScenario()
 	for _, s := range simulation.Syncers() {
@@ -289,14 +274,14 @@ func scenarioWith(syncer string, startupMin, startupMax time.Duration) simulatio
 	return w
 }
 
-// scenario is the default world with what the flags change.
+// scenario returns the default scenario with the changes of the flags.
 func (s *simulate) scenario() (simulation.Scenario, error) {
 	w := scenarioWith(s.syncer, s.startupMin, s.startupMax)
 	w.Seed, w.Interval = s.seed, s.interval
-	if s.syncer == "" || s.synced("sync") {
+	if s.syncer == "" || s.changed("sync") {
 		w.Sync = s.sync
 	}
-	if s.syncer == "" || s.synced("sync-jitter") {
+	if s.syncer == "" || s.changed("sync-jitter") {
 		w.Jitter = s.jitter
 	}
 	if s.requests > 0 {
@@ -314,7 +299,7 @@ func (s *simulate) scenario() (simulation.Scenario, error) {
 	return w, err
 }
 
-// simulatedClient reads a simulated Buildkite as muster reads Buildkite.
+// simulatedClient returns muster's own client for a simulated Buildkite.
 func simulatedClient(server *fakebuildkite.Server) simulation.Client {
 	client, err := buildkite.New(buildkite.Config{
 		Org: "acme", Token: func() (string, error) { return "test-token", nil }, HTTP: server.Transport(),
@@ -325,8 +310,8 @@ func simulatedClient(server *fakebuildkite.Server) simulation.Client {
 	return client
 }
 
-// cases are the workloads to play, each in its world.
-func (s *simulate) cases(cmd *cobra.Command, world simulation.Scenario) ([]simulation.Case, error) {
+// cases returns the workloads to simulate, each with its scenario.
+func (s *simulate) cases(cmd *cobra.Command, scenario simulation.Scenario) ([]simulation.Case, error) {
 	switch {
 	case s.csv != "":
 		in, err := os.Open(s.csv)
@@ -334,29 +319,29 @@ func (s *simulate) cases(cmd *cobra.Command, world simulation.Scenario) ([]simul
 			return nil, output.Usage(err)
 		}
 		defer in.Close()
-		workload, err := simulation.ReadCSV(output.ShownAs(filepath.Base(s.csv)), in, world.Policy.Queue)
+		workload, err := simulation.ReadCSV(output.ShownAs(filepath.Base(s.csv)), in, scenario.Policy.Queue)
 		if err != nil {
 			return nil, output.Usage(fmt.Errorf("%s: %w", s.csv, err))
 		}
-		return []simulation.Case{{Scenario: world, Workload: workload}}, nil
+		return []simulation.Case{{Scenario: scenario, Workload: workload}}, nil
 	case s.history != "":
-		c, err := s.rebuilt(cmd.Context(), world)
+		c, err := s.rebuild(cmd.Context(), scenario)
 		return []simulation.Case{c}, err
 	}
-	loads, err := choose("--workload", orDefault(s.workloads, simulation.DefaultLoad), simulation.Loads(), func(l simulation.Load) string { return l.Name })
+	loads, err := choose("--workload", s.workloads, []string{simulation.DefaultLoad}, simulation.Loads(), func(l simulation.Load) string { return l.Name })
 	if err != nil {
 		return nil, output.Usage(err)
 	}
 	var cases []simulation.Case
 	for _, l := range loads {
 		workload := l.Generate(s.seed, time.Duration(s.hours)*time.Hour)
-		cases = append(cases, simulation.Case{Scenario: l.Scenario(world), Workload: workload, About: l.About})
+		cases = append(cases, simulation.Case{Scenario: l.Scenario(scenario), Workload: workload, About: l.About})
 	}
 	return cases, nil
 }
 
-// advise finds the policies that muster advise would propose for each case, where they are
-// to be played.
+// advise finds the policies that muster advise would propose for each case, if the algorithms
+// include them.
 func (s *simulate) advise(ctx context.Context, cases []simulation.Case, algorithms []simulation.Named) error {
 	at := slices.IndexFunc(algorithms, func(a simulation.Named) bool { return a.Name == simulation.Advised })
 	if at < 0 {
@@ -377,108 +362,72 @@ func (s *simulate) advise(ctx context.Context, cases []simulation.Case, algorith
 	return cmp.Or(errs...)
 }
 
-// recorded is what the history of a fleet repository contains about one overlay.
-type recorded struct {
-	observed []plan.Observation
-	others   []string     // the other overlays in it, by directory, sorted
-	policy   *plan.Policy // as it is at the head; nil if absent
-}
-
 // sameRepository is the value of --history that selects the repository of --repo.
 const sameRepository = "-"
 
-// rebuilt is the workload that the history tells, and the world it is played
-// in: that of the flags, with the overlay's policy unless they give one.
-func (s *simulate) rebuilt(ctx context.Context, world simulation.Scenario) (simulation.Case, error) {
-	none := simulation.Case{}
+// rebuild returns the workload that the history records, with the scenario of the flags and,
+// unless --policy is given, the overlay's policy at the head.
+func (s *simulate) rebuild(ctx context.Context, scenario simulation.Scenario) (c simulation.Case, err error) {
 	if s.history != sameRepository {
-		repo, err := s.git.program.cloneAt(s.history)
-		if err != nil {
-			return none, output.Usage(err)
+		if s.git.repo, err = s.git.program.cloneAt(s.history); err != nil {
+			return c, output.Usage(err)
 		}
-		s.git.repo = repo
 	}
-	log := slog.New(slog.NewTextHandler(s.git.program.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	h, err := s.readHistory(ctx, log)
+	repository, err := s.git.reader(slog.New(slog.NewTextHandler(s.git.program.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
-		return none, err
-	}
-	if len(h.observed) == 0 {
-		has := "which has no commit of muster's"
-		if len(h.others) > 0 {
-			has = "which has some of " + strings.Join(h.others, ", ")
-		}
-		return none, output.Usage(fmt.Errorf("--overlay %s: there is no observation of it in the history, %s", s.overlay, has))
-	}
-	if s.policy == "" && h.policy != nil {
-		world.Policy = *h.policy
-	}
-	name := output.ShownAs(strings.TrimSuffix(filepath.Base(s.git.repo), ".git"))
-	load, err := simulation.Rebuild(cmp.Or(name, "history"), strings.TrimPrefix(s.overlay, s.git.overlays+"/"), h.observed)
-	if err != nil {
-		return none, output.Usage(fmt.Errorf("%s: %w", s.overlay, err))
-	}
-	return simulation.Case{Scenario: world, Workload: load}, nil
-}
-
-// readHistory reads every commit of the branch.
-func (s *simulate) readHistory(ctx context.Context, log *slog.Logger) (recorded, error) {
-	var h recorded
-	repository, err := s.git.reader(log)
-	if err != nil {
-		return h, err
+		return c, err
 	}
 	head, err := repository.Head(ctx)
 	if err != nil {
-		return h, err
+		return c, err
 	}
-	if h.policy, err = policyAt(head, s.overlay); err != nil {
-		return h, err
-	}
-	others := map[string]bool{}
-	for r, err := range ledger.Read(repository.Commits(ctx, head.Commit, branch.Limit{})) {
-		switch {
-		case err != nil:
-			return h, err
-		case r.Damage != nil:
-			return h, fmt.Errorf("reading the history of %s: commit %s: %w", repository, r.Commit.ID, r.Damage)
-		case r.Entry == nil:
-		case r.Entry.Overlay == s.overlay:
-			h.observed = append(h.observed, r.Entry.Observation)
-		default:
-			others[r.Entry.Overlay] = true
+	file := s.overlay + "/scaling.yaml"
+	text, err := fs.ReadFile(head.Tree, file)
+	if err == nil {
+		var current plan.Policy
+		if current, err = policy.Parse(file, text); s.policy == "" {
+			scenario.Policy = current
 		}
 	}
-	h.others = slices.Sorted(maps.Keys(others))
-	return h, nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return c, err
+	}
+	observed, err := observations(ctx, repository, head.Commit, time.Time{}, func(r ledger.Record) error {
+		return fmt.Errorf("reading the history of %s: commit %s: %w", repository, r.Commit.ID, r.Damage)
+	})
+	if err != nil {
+		return c, err
+	}
+	if len(observed[s.overlay]) == 0 {
+		has := "which has no commit of muster's"
+		if len(observed) > 0 {
+			has = "which has some of " + strings.Join(slices.Sorted(maps.Keys(observed)), ", ")
+		}
+		return c, output.Usage(fmt.Errorf("--overlay %s: there is no observation of it in the history, %s", s.overlay, has))
+	}
+	name := output.ShownAs(strings.TrimSuffix(filepath.Base(s.git.repo), ".git"))
+	load, err := simulation.Rebuild(cmp.Or(name, "history"), strings.TrimPrefix(s.overlay, s.git.overlays+"/"), observed[s.overlay])
+	if err != nil {
+		return c, output.Usage(fmt.Errorf("%s: %w", s.overlay, err))
+	}
+	return simulation.Case{Scenario: scenario, Workload: load}, nil
 }
 
-// observations returns the observations in muster's commits up to a head, by the name of the
-// overlay. It skips malformed commits. dir is the directory of overlays.
-func observations(ctx context.Context, repository *gitops.Repository, head string, since time.Time, dir string) (map[string][]plan.Observation, error) {
+// observations returns the observations in muster's commits up to a head, by the overlay's
+// directory. It skips a malformed commit if malformed is nil; otherwise it returns its error.
+func observations(
+	ctx context.Context, repository *gitops.Repository, head string, since time.Time, malformed func(ledger.Record) error,
+) (map[string][]plan.Observation, error) {
 	all := map[string][]plan.Observation{}
 	for r, err := range ledger.Read(repository.Commits(ctx, head, branch.Limit{Since: since})) {
-		if err != nil {
-			return nil, fmt.Errorf("reading the history before %.7s: %w", head, err)
-		}
-		if r.Entry != nil {
-			name := strings.TrimPrefix(r.Entry.Overlay, path.Clean(dir)+"/")
-			all[name] = append(all[name], r.Entry.Observation)
+		switch {
+		case err != nil:
+			return nil, err
+		case r.Damage != nil && malformed != nil:
+			return nil, malformed(r)
+		case r.Entry != nil:
+			all[r.Entry.Overlay] = append(all[r.Entry.Overlay], r.Entry.Observation)
 		}
 	}
 	return all, nil
-}
-
-// policyAt reads the overlay's policy at a commit; nil if there is no such file.
-func policyAt(head branch.Head, overlay string) (*plan.Policy, error) {
-	name := overlay + "/scaling.yaml"
-	text, err := fs.ReadFile(head.Tree, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	p, err := policy.Parse(name, text)
-	return &p, err
 }

@@ -17,8 +17,6 @@ type digestPrinter struct {
 
 func (p *digestPrinter) Row(r history.Row) error { p.digest.Add(r); return nil }
 
-func (p *digestPrinter) Pause() error { return nil }
-
 func (p *digestPrinter) End(count history.Count) error {
 	return p.print(p.out, p.digest.Totals(), count)
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/csv"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -12,94 +13,97 @@ import (
 	"muster/generator/history"
 )
 
-// HistoryPrinter prints rows as they come.
+// HistoryPrinter prints rows one by one.
 type HistoryPrinter interface {
 	Row(r history.Row) error
-	// Pause is called where no row comes for a while.
-	Pause() error
 	End(count history.Count) error
 }
 
-// HistoryPrinters are the values of history's --output, of rows or of their digest.
-func HistoryPrinters(by string) map[string]func(HistoryOutput) HistoryPrinter {
+// Flusher is a [HistoryPrinter] that buffers rows.
+type Flusher interface{ Flush() error }
+
+// NewHistoryPrinter returns the printer for a value of history's --output; nil if the value is
+// unknown. If by is not empty, it prints the totals of [history.Digest].
+func NewHistoryPrinter(format, by string, out HistoryOutput) HistoryPrinter {
 	if by != "" {
-		digest := func(print func(HistoryOutput, []history.Total, history.Count) error) func(HistoryOutput) HistoryPrinter {
-			return func(out HistoryOutput) HistoryPrinter {
-				return &digestPrinter{out: out, digest: history.Digest{By: history.By(by)}, print: print}
-			}
-		}
-		table := digest(func(out HistoryOutput, all []history.Total, _ history.Count) error { return printTotals(out, by, all) })
-		return map[string]func(HistoryOutput) HistoryPrinter{
-			"table": table, "wide": table, "json": digest(printTotalsJSON), "yaml": digest(printTotalsYAML),
-			"csv": digest(func(out HistoryOutput, all []history.Total, _ history.Count) error {
-				return printTotalsCSV(out, by, all)
-			}),
-		}
+		return newDigestPrinter(format, by, out)
 	}
-	table := func(wide bool) func(HistoryOutput) HistoryPrinter {
-		return func(out HistoryOutput) HistoryPrinter {
-			head := []string{"TIME", "OVERLAY", "ACT", "AGENTS", "WHY", "OUTCOME"}
-			if wide {
-				head = append(head, "BY", "COMMIT", "QUEUE", "DISPATCHES")
-			}
-			return &tablePrinter{wide: wide, out: out, stream: Stream{Out: out.Output, Head: head}}
-		}
+	head := []string{"TIME", "OVERLAY", "ACT", "AGENTS", "WHY", "OUTCOME"}
+	switch format {
+	case "table":
+		return &tablePrinter{out: out, stream: Stream{Out: out.Output, Head: head}}
+	case "wide":
+		return &tablePrinter{wide: true, out: out, stream: Stream{Out: out.Output, Head: append(head, "BY", "COMMIT", "QUEUE", "DISPATCHES")}}
+	case "json":
+		return &jsonPrinter{JSONList{Out: out.Text, Kind: "History", List: "rows"}}
+	case "yaml":
+		return &yamlPrinter{out: out}
+	case "csv":
+		return &csvPrinter{out: out}
 	}
-	return map[string]func(HistoryOutput) HistoryPrinter{
-		"table": table(false), "wide": table(true),
-		"json": func(out HistoryOutput) HistoryPrinter {
-			return &jsonPrinter{JSONList{Out: out.Text, Kind: "History", List: "rows"}}
-		},
-		"yaml": func(out HistoryOutput) HistoryPrinter { return &yamlPrinter{out: out} },
-		"csv":  func(out HistoryOutput) HistoryPrinter { return &csvPrinter{out: out} },
-	}
+	return nil
 }
 
-// HistoryOutput gathers what is printed: a system call for each of 100,000 rows takes
+func newDigestPrinter(format, by string, out HistoryOutput) HistoryPrinter {
+	p := &digestPrinter{out: out, digest: history.Digest{By: history.By(by)}}
+	switch format {
+	case "table", "wide":
+		p.print = func(out HistoryOutput, all []history.Total, _ history.Count) error { return printTotals(out, by, all) }
+	case "json":
+		p.print = printTotalsJSON
+	case "yaml":
+		p.print = printTotalsYAML
+	case "csv":
+		p.print = func(out HistoryOutput, all []history.Total, _ history.Count) error { return printTotalsCSV(out, by, all) }
+	default:
+		return nil
+	}
+	return p
+}
+
+// HistoryOutput is a buffered output: one system call for each of 100,000 rows would take
 // longer than reading them.
 type HistoryOutput struct {
 	Output
-	to *gathered
+	buffer *rowBuffer
 }
 
-// gathered writes in large pieces; before each the progress line is removed, where it
-// would be on the same terminal.
-type gathered struct {
-	done func() // before each write
-	out  Output
+// NewHistoryOutput returns a buffered output; done is called before each write.
+func NewHistoryOutput(out Output, done func()) HistoryOutput {
+	b := &rowBuffer{done: done, to: out.Raw}
+	return HistoryOutput{Output{Text: &Printable{To: b}, Raw: b, Colour: out.Colour}, b}
+}
+
+// Flush writes the buffer.
+func (out HistoryOutput) Flush() error { return out.buffer.flush() }
+
+// rowBuffer is a buffer that, unlike [bufio.Writer], does not split what is written at once:
+// the progress line would erase the first part of a row.
+type rowBuffer struct {
+	done func()
+	to   io.Writer
 	text bytes.Buffer
 }
 
-const gatheredSize = 32 << 10
-
-func (g *gathered) Write(text []byte) (int, error) {
-	g.text.Write(text)
-	if g.text.Len() < gatheredSize {
+func (b *rowBuffer) Write(text []byte) (int, error) {
+	const size = 32 << 10
+	if b.text.Write(text); b.text.Len() < size {
 		return len(text), nil
 	}
-	return len(text), g.flush()
+	return len(text), b.flush()
 }
 
-func (g *gathered) flush() error {
-	if g.text.Len() == 0 {
+func (b *rowBuffer) flush() error {
+	if b.text.Len() == 0 {
 		return nil
 	}
-	g.done()
-	_, err := g.out.Raw.Write(g.text.Bytes())
-	g.text.Reset()
+	b.done()
+	_, err := b.text.WriteTo(b.to)
 	return err
 }
 
-// NewHistoryOutput returns an output that writes in large pieces; done is called before each.
-func NewHistoryOutput(out Output, done func()) HistoryOutput {
-	g := &gathered{done: done, out: out}
-	return HistoryOutput{Output{Text: &Printable{To: g}, Raw: g, Colour: out.Colour}, g}
-}
-
-// Flush writes what has been gathered.
-func (out HistoryOutput) Flush() error { return out.to.flush() }
-
-// tablePrinter prints a table. The first rows are shown as soon as they are there.
+// tablePrinter prints a table. It flushes the first rows as soon as the width of the columns
+// is known.
 type tablePrinter struct {
 	wide   bool
 	out    HistoryOutput
@@ -112,21 +116,17 @@ func (p *tablePrinter) Row(r history.Row) error {
 		return err
 	}
 	if p.rows++; p.rows == heldRows {
-		return p.Pause()
+		return p.out.Flush()
 	}
 	return nil
 }
 
-func (p *tablePrinter) Pause() error {
-	if err := p.stream.Flush(); err != nil {
-		return err
-	}
-	return p.out.Flush()
-}
+// Flush implements [Flusher].
+func (p *tablePrinter) Flush() error { return p.stream.Flush() }
 
 func (p *tablePrinter) End(history.Count) error { return p.stream.Flush() }
 
-// maxWhy is how much of a reason a narrow table shows.
+// maxWhy is the maximum number of characters of a reason in a narrow table.
 const maxWhy = 72
 
 func historyCells(r history.Row, wide bool) []Cell {
@@ -169,7 +169,7 @@ func historyCells(r history.Row, wide bool) []Cell {
 	return cells
 }
 
-// outcomeCell is what became of a dispatch, in a few words.
+// outcomeCell returns the outcome of a dispatch.
 func outcomeCell(r history.Row) Cell {
 	o := r.Outcome
 	if o == nil {
@@ -203,8 +203,6 @@ type jsonPrinter struct{ list JSONList }
 
 func (p *jsonPrinter) Row(r history.Row) error { return p.list.Add(r) }
 
-func (p *jsonPrinter) Pause() error { return nil }
-
 func (p *jsonPrinter) End(count history.Count) error {
 	return p.list.End(map[string]any{"count": count})
 }
@@ -224,8 +222,6 @@ func (p *yamlPrinter) Row(r history.Row) error {
 	return writeYAML(p.out.Text, []history.Row{r})
 }
 
-func (p *yamlPrinter) Pause() error { return nil }
-
 func (p *yamlPrinter) End(count history.Count) error {
 	if p.rows == 0 {
 		return writeYAML(p.out.Text, map[string]any{"apiVersion": "muster.dev/v1alpha1", "kind": "History", "rows": []string{}, "count": count})
@@ -235,15 +231,13 @@ func (p *yamlPrinter) End(count history.Count) error {
 
 // csvPrinter prints a line with the names of the columns, and one for each row.
 type csvPrinter struct {
-	out  HistoryOutput
-	rows int
+	out   HistoryOutput
+	begun bool
 }
 
 func (p *csvPrinter) Row(r history.Row) error {
-	if p.rows++; p.rows == 1 {
-		if err := p.head(); err != nil {
-			return err
-		}
+	if err := p.begin(); err != nil {
+		return err
 	}
 	fields := []string{r.At.UTC().Format(time.RFC3339), r.Overlay, string(r.Operation), "", r.Why, "", "", "", "", "", r.By, r.Email, r.Commit, r.Queue, strings.Join(r.Dispatches, " ")}
 	if r.Operation == history.Dispatch || r.Operation == history.Retire {
@@ -256,20 +250,18 @@ func (p *csvPrinter) Row(r history.Row) error {
 	return writeCSV(p.out, fields)
 }
 
-func (p *csvPrinter) head() error {
+// begin prints the names of the columns, once.
+func (p *csvPrinter) begin() error {
+	if p.begun {
+		return nil
+	}
+	p.begun = true
 	return writeCSV(p.out, []string{"time", "overlay", "act", "agents", "why", "state", "registered", "firstAfter", "allAfter", "hadJob", "by", "email", "commit", "queue", "dispatches"})
 }
 
-func (p *csvPrinter) Pause() error { return nil }
+func (p *csvPrinter) End(history.Count) error { return p.begin() }
 
-func (p *csvPrinter) End(history.Count) error {
-	if p.rows == 0 {
-		return p.head()
-	}
-	return nil
-}
-
-// optional is a number with its unit; empty if it is not known.
+// optional returns a number with its unit; "" for nil.
 func optional(n *int, unit string) string {
 	if n == nil {
 		return ""
