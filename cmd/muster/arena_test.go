@@ -36,17 +36,6 @@ type arena struct {
 	observed atomic.Pointer[func()]
 }
 
-// shipped builds the program as make build does.
-func shipped(b *testing.B) (binary string) {
-	binary = filepath.Join(b.TempDir(), "muster")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, ".")
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("building muster: %v\n%s", err, out)
-	}
-	return binary
-}
-
 // inArenas runs a benchmark in an arena of each size.
 func inArenas(b *testing.B, run func(a *arena)) {
 	binary := shipped(b)

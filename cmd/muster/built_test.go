@@ -9,21 +9,34 @@ import (
 	"testing"
 )
 
-// built is the program as tests want it that need no race detector in it, built once
-// for all of them; the error says why it cannot be. Its symbols are kept. What is
-// compiled is what a release and every other checkout compile, so the go command has it.
+// built returns the program without a race detector and with its symbols. It is built once for
+// all tests.
 var built = sync.OnceValues(func() (string, error) {
 	if err := os.MkdirAll(builtIn, 0o700); err != nil {
 		return "", err
 	}
-	binary := filepath.Join(builtIn, "muster")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-race=false", "-o", binary, ".")
+	return buildProgram(builtIn, "-buildvcs=false", "-race=false")
+})
+
+// shipped returns the program as make build builds it.
+func shipped(t testing.TB) string {
+	t.Helper()
+	binary, err := buildProgram(t.TempDir(), "-ldflags=-s -w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+func buildProgram(dir string, flags ...string) (binary string, err error) {
+	binary = filepath.Join(dir, "muster")
+	build := exec.Command("go", append(append([]string{"build", "-trimpath", "-o", binary}, flags...), ".")...)
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building muster: %w\n%s", err, out)
 	}
 	return binary, nil
-})
+}
 
 // builtIn is this process's own, and is removed with its last test.
 var builtIn = filepath.Join(os.TempDir(), fmt.Sprintf("muster-built-%d", os.Getpid()))

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"muster/gitops/canarytest"
 )
 
 // TestVariableOfLists: a flag wins over its variable, and does not add to it.
@@ -21,5 +25,60 @@ func TestVariableOfLists(t *testing.T) {
 	}
 	if got, err := run.Flags().GetStringArray("co-author"); err != nil || strings.Join(got, " ") != "one two" {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestUsageErrors asserts the exit code and the message of invalid flags, which print nothing
+// else.
+func TestUsageErrors(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	empty := write("empty", " \n")
+	bad := write("bad.csv", "at,duration\n0,60\n5,soon\n")
+	policy := write("scaling.yaml", "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec: {queue: default, max: many}\n")
+	run := "run --repo https://git.invalid/fleet.git --buildkite-org acme "
+	for _, test := range []struct{ args, want string }{
+		{"run --once --listen :0", "--once ends after one tick"},
+		{"run --once --pprof :0", "--once ends after one tick"},
+		{"run --listen :6060 --pprof :6060", "must use different addresses"},
+		{"run --git-webhook-secret-file x", "on the address of --listen: give one"},
+		{"run --listen 127.0.0.1:0 --webhook-interval 999ms", "--webhook-interval is below one second"},
+		{run + "--listen 127.0.0.1:0 --buildkite-webhook-secret-file /nowhere", "reading the secret of Buildkite's webhook: open /nowhere: no such file"},
+		{run + "--listen 127.0.0.1:0 --git-webhook-secret-file " + empty, "reading the secret of the git host's webhook: " + empty + " is empty"},
+		{run + "--once --listen 127.0.0.1:0 --buildkite-webhook-secret-file " + empty, "--once ends after one tick"},
+		{run + "--say-on-jobs", "--say-on-jobs: which agent token? give --agent-token-file"},
+		{run + "--say-on-jobs --once", "leave out --say-on-jobs"},
+		{run + "--agent-token-file /nowhere", "reading the agent token: open /nowhere: no such file"},
+		{run + "--agent-token-file " + empty, "reading the agent token: " + empty + " is empty"},
+		{run + "--agent-endpoint ftp://x/ --agent-token-file " + agentTokenFile(t), "the address of Buildkite's Agent API is not one"},
+		{"simulate --csv " + bad, bad + `: row 3: duration: "soon" is neither`},
+		{"simulate --csv " + bad + " --workload steady", "use one of them"},
+		{"simulate --csv " + dir + "/none.csv", "no such file"},
+		{"simulate --workload stormy", "--workload stormy: use all, or some of steady, diurnal"},
+		{"simulate --algorithms magic", "--algorithms magic: use all, or some of muster,"},
+		{"simulate --hours -1", "--hours -1: use 1 to"},
+		{"simulate --syncer jenkins", "--syncer jenkins: use one of argocd, flux, told"},
+		{"simulate --requests -1", "--requests -1 is below zero"},
+		{"simulate --interval 1ms", "--interval is below one second"},
+		{"simulate --boot-min 2m --boot-max 1m", "--boot-min 2m0s"},
+		{"simulate --nodes -1", "--nodes -1 is below zero"},
+		{"simulate --no-show NaN", "--no-show NaN: use 0 to 1"},
+		{"simulate --chart chart.png", "must end in .svg"},
+		{"simulate --chart-day chart.png", "must end in .svg"},
+		{"simulate --policy " + policy, "spec.max"},
+		{"simulate --history " + dir, "opening " + dir},
+		{"simulate --history", "which repository?"},
+		{"simulate fleet", `unknown argument "fleet"`},
+	} {
+		code, stdout, stderr := execute(t, program{args: strings.Fields(test.args), environ: []string{"BUILDKITE_API_TOKEN=" + canarytest.BuildkiteToken}})
+		if code != exitUsage || stdout != "" || !strings.Contains(stderr, test.want) {
+			t.Errorf("%s: exit code %d, printed %q, and %q, want %q", test.args, code, stdout, stderr, test.want)
+		}
 	}
 }

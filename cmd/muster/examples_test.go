@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,10 +38,8 @@ func TestExamples(t *testing.T) {
 				dir := t.TempDir()
 				muster := func(args ...string) {
 					t.Helper()
-					var out bytes.Buffer
-					p := program{args: args, stdout: &out, stderr: &out, clock: stoppedClock{start}}
-					if code := p.run(t.Context()); code != exitOK {
-						t.Errorf("%s:%d: muster %s: exit code %d\n%s", page, f.line, args[0], code, &out)
+					if code, out, errs := execute(t, program{args: args}); code != exitOK {
+						t.Errorf("%s:%d: muster %s: exit code %d\n%s%s", page, f.line, args[0], code, out, errs)
 					}
 				}
 				muster("init", dir)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -73,8 +72,7 @@ func TestGitHubCommits(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(server.Close)
-			clock := stoppedClock{start}
-			api, err := githubtest.Serve(r, t.TempDir(), clock.Now)
+			api, err := githubtest.Serve(r, t.TempDir(), stoppedClock{start}.Now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,12 +88,11 @@ func TestGitHubCommits(t *testing.T) {
 			t.Cleanup(rest.Close)
 			run := func(args ...string) string {
 				t.Helper()
-				var out, errs bytes.Buffer
-				p := program{args: append(args, "--repo", server.URL+"/acme/fleet.git"), stdout: &out, stderr: &errs, clock: clock, environ: []string{"BUILDKITE_API_TOKEN=" + canarytest.BuildkiteToken}}
-				if code := p.run(t.Context()); code != exitOK {
-					t.Fatalf("%v: exit code %d: %s%s", args, code, &out, &errs)
+				code, out, errs := execute(t, program{args: append(args, "--repo", server.URL+"/acme/fleet.git"), environ: []string{"BUILDKITE_API_TOKEN=" + canarytest.BuildkiteToken}})
+				if code != exitOK {
+					t.Fatalf("%v: exit code %d: %s%s", args, code, out, errs)
 				}
-				return out.String()
+				return out
 			}
 			run(append([]string{"run", "--once", "--buildkite-org", "acme", "--buildkite-url", rest.URL + "/", "--github-commits", "--github-api-url", api.URL,
 				"--github-app-id", api.AppID, "--github-app-installation", fmt.Sprint(api.Installation), "--github-app-key-file", api.KeyFile}, more...)...)

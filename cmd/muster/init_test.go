@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,18 +24,17 @@ func TestInitAsks(t *testing.T) {
 		{"a flag", "linux-large\n", "mac", true, false, false, []string{"--queue", "mac"}},
 	} {
 		dir := filepath.Join(t.TempDir(), "fleet")
-		var out, errs bytes.Buffer
-		p := program{args: append([]string{"init", dir}, test.args...), stdin: strings.NewReader(test.answer), terminal: test.terminal, stdout: &out, stderr: &errs}
-		if code := p.run(t.Context()); code != exitOK {
-			t.Errorf("%s: exit code %d: %s", test.name, code, &errs)
+		code, out, errs := execute(t, program{args: append([]string{"init", dir}, test.args...), stdin: strings.NewReader(test.answer), terminal: test.terminal})
+		if code != exitOK {
+			t.Errorf("%s: exit code %d: %s", test.name, code, errs)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "overlays", test.overlay, "scaling.yaml")); err != nil {
 			t.Errorf("%s: %v", test.name, err)
 		}
-		if asks := strings.Contains(out.String(), "Key of the self-hosted Buildkite queue"); asks != test.asks {
+		if asks := strings.Contains(out, "Key of the self-hosted Buildkite queue"); asks != test.asks {
 			t.Errorf("%s: asks: %t", test.name, asks)
 		}
-		if hints := strings.Contains(out.String(), "of that name: create"); hints != test.hints {
+		if hints := strings.Contains(out, "of that name: create"); hints != test.hints {
 			t.Errorf("%s: hints: %t", test.name, hints)
 		}
 	}

@@ -2,9 +2,10 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,11 +19,23 @@ import (
 	"muster/gitops/canarytest"
 )
 
-// TestSayOnJobsOfARun: the program as it is says on a job's page which dispatch was ordered.
-func TestSayOnJobsOfARun(t *testing.T) {
+// agentTokenFile is a file with the agents' token.
+func agentTokenFile(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "agent-token")
+	if err := os.WriteFile(file, []byte(canarytest.AgentToken+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestRunNotifiesJobs asserts that run ticks when the metrics show more jobs, and shows on each
+// job's page which dispatch was ordered. The interval is a day, so that only the metrics can
+// trigger the second tick.
+func TestRunNotifiesJobs(t *testing.T) {
 	t.Parallel()
 	k := thisClock(t)
-	k.start(nil, "--agent-token-file", agentTokenFile(t), "--agent-endpoint", k.api.URL, "--webhook-interval", "1s", "--say-on-jobs", "--log-level", "debug")
+	k.start([]string{"MUSTER_AGENT_TOKEN_FILE=" + agentTokenFile(t)}, "--agent-endpoint", k.api.URL+"/v3", "--webhook-interval", "1s", "--say-on-jobs", "--log-level", "debug")
 	k.says("nothing to do")
 	k.addBuild(2)
 	k.says("agents=2")
@@ -33,6 +46,9 @@ func TestSayOnJobsOfARun(t *testing.T) {
 		if len(notes) != 1 || !strings.HasPrefix(notes[0].Detail, "muster ordered agents for jobs like this one at ") || !strings.Contains(notes[0].Detail, ": dispatch default-") {
 			t.Errorf("%v", notes)
 		}
+	}
+	if text := k.process.text(); strings.Contains(text, canarytest.AgentToken) {
+		t.Error(text)
 	}
 }
 
@@ -102,21 +118,4 @@ func TestJobPages(t *testing.T) {
 			t.Errorf("%v\n%s", counted, log)
 		}
 	})
-}
-
-// TestSayFlags: what --say-on-jobs needs.
-func TestSayFlags(t *testing.T) {
-	for args, want := range map[string]string{
-		"--say-on-jobs":        "--say-on-jobs: which agent token? give --agent-token-file",
-		"--say-on-jobs --once": "leave out --say-on-jobs",
-	} {
-		var out bytes.Buffer
-		p := program{
-			args: append([]string{"run", "--repo", "https://git.invalid/fleet.git", "--buildkite-org", "acme"}, strings.Fields(args)...), stdout: io.Discard, stderr: &out,
-			clock: stoppedClock{start}, environ: []string{"BUILDKITE_API_TOKEN=" + canarytest.BuildkiteToken},
-		}
-		if code := p.run(t.Context()); code != exitUsage || !strings.Contains(out.String(), want) {
-			t.Errorf("run %s: %d %s", args, code, &out)
-		}
-	}
 }

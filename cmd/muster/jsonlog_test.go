@@ -2,30 +2,19 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"net"
-	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 
 	"muster/gitops/branch"
-	"muster/gitops/canarytest"
 )
 
-// TestErrorsAreJSON: all that run prints with a log in JSON is JSON, line by line,
-// and the last line says why it ended, with the exit code that the text has.
-func TestErrorsAreJSON(t *testing.T) {
-	t.Parallel()
-	w, err := newScenario(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.api.Close)
-	t.Cleanup(w.agents.Close)
-	t.Cleanup(w.git.Close)
+// TestErrorsOfRun asserts that with a log in JSON run prints nothing but JSON, and that the last
+// line contains the error; that with a log in text, and for other commands, the error is text.
+func TestErrorsOfRun(t *testing.T) {
+	w, fleet, _, _ := fleetProgram(t)
 	policy := branch.Change{Path: "overlays/a/scaling.yaml", Content: []byte("kind: ScalingPolicy\nspec: {maximum: 1, queue: 7}\n")}
-	if _, err := w.repo.Commit("A fleet", start, policy); err != nil {
+	if _, err := w.repo.Commit("An invalid overlay", start, policy); err != nil {
 		t.Fatal(err)
 	}
 	var config net.ListenConfig
@@ -34,59 +23,46 @@ func TestErrorsAreJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = taken.Close() })
-	remote := []string{"MUSTER_REPO=" + w.git.URL + "/fleet.git", "MUSTER_BUILDKITE_ORG=acme", "MUSTER_BUILDKITE_URL=" + w.api.URL + "/",
-		"BUILDKITE_API_TOKEN=" + canarytest.BuildkiteToken, "MUSTER_STARTUP_JITTER=0s"}
-	const asJSON = "MUSTER_LOG_FORMAT=json"
+	remote := append(fleet.environ, "MUSTER_STARTUP_JITTER=0s")
+	const asJSON, asText = "MUSTER_LOG_FORMAT=json", "MUSTER_LOG_FORMAT=text"
 	for name, c := range map[string]struct {
 		environ []string
 		args    string
 		code    int
 		err     string
+		text    bool
 	}{
-		"address taken":    {remote, "run --log-format=json --listen " + taken.Addr().String(), exitUsage, "listening for "},
-		"no such branch":   {remote, "run --log-format=json --once --branch trunk", exitOutside, "fleet repository: "},
-		"invalid overlay":  {remote, "run --log-format json --once", exitUsage, "spec.maximum"},
-		"high level":       {remote, "run --log-format=json --log-level error+4 --once", exitUsage, "spec.maximum"},
-		"no token":         {[]string{asJSON, remote[0], remote[1]}, "run", exitUsage, "no Buildkite token"},
-		"unknown flag":     {[]string{asJSON}, "run --fly", exitUsage, "unknown flag: --fly"},
-		"flag before":      {nil, "run --fly --log-format json", exitUsage, "unknown flag: --fly"},
-		"argument":         {[]string{asJSON}, "run fast", exitUsage, "takes no argument"},
-		"unknown variable": {[]string{asJSON, "MUSTER_INTERVALL=1s"}, "run", exitUsage, "belongs to no flag"},
-		"level":            {nil, "run --log-format=json --log-level loud", exitUsage, "--log-level"},
+		"address taken":    {remote, "run --log-format=json --listen " + taken.Addr().String(), exitUsage, "listening for ", false},
+		"no such branch":   {remote, "run --log-format=json --once --branch trunk", exitOutside, "fleet repository: ", false},
+		"invalid overlay":  {remote, "run --log-format json --once", exitUsage, "spec.maximum", false},
+		"high level":       {remote, "run --log-format=json --log-level error+4 --once", exitUsage, "spec.maximum", false},
+		"no token":         {[]string{asJSON, remote[0], "MUSTER_BUILDKITE_ORG=acme"}, "run", exitUsage, "no Buildkite token", false},
+		"unknown flag":     {[]string{asJSON}, "run --fly", exitUsage, "unknown flag: --fly", false},
+		"flag before":      {nil, "run --fly --log-format json", exitUsage, "unknown flag: --fly", false},
+		"argument":         {[]string{asJSON}, "run fast", exitUsage, "takes no argument", false},
+		"unknown variable": {[]string{asJSON, "MUSTER_INTERVALL=1s"}, "run", exitUsage, "belongs to no flag", false},
+		"level":            {nil, "run --log-format=json --log-level loud", exitUsage, "--log-level", false},
+		"other command":    {[]string{asJSON}, "plan --fly", exitUsage, "unknown flag: --fly", true},
+		"text":             {[]string{asText}, "run --fly", exitUsage, "unknown flag: --fly", true},
+		"text by flag":     {[]string{asJSON}, "run --log-format=text --fly", exitUsage, "unknown flag: --fly", true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			p := started(t, c.environ, strings.Fields(c.args)...)
-			var exit *exec.ExitError
-			if err := p.Wait(); err != nil && !errors.As(err, &exit) {
-				t.Fatal(err)
+		code, stdout, stderr := execute(t, program{args: strings.Fields(c.args), environ: c.environ})
+		if c.text {
+			if code != c.code || stdout+stderr != "muster: "+c.err+"\n" {
+				t.Errorf("%s: exit code %d, printed %s%s", name, code, stdout, stderr)
 			}
-			var last map[string]any
-			for line := range strings.Lines(p.text()) {
-				last = nil
-				if err := json.Unmarshal([]byte(line), &last); err != nil {
-					t.Errorf("not JSON: %v: %s", err, line)
-				}
+			continue
+		}
+		var last map[string]any
+		for line := range strings.Lines(stdout + stderr) {
+			last = nil
+			if err := json.Unmarshal([]byte(line), &last); err != nil {
+				t.Errorf("%s: not JSON: %v: %s", name, err, line)
 			}
-			text, _ := last["err"].(string)
-			if code := p.ProcessState.ExitCode(); code != c.code || last["level"] != "ERROR" || last["msg"] != endedText || !strings.Contains(text, c.err) {
-				t.Errorf("exit code %d, want %d and an error with %q; it printed\n%s", code, c.code, c.err, p.text())
-			}
-			if strings.Contains(text, "muster: ") {
-				t.Errorf("a line of text has its beginning still: %q", text)
-			}
-		})
-	}
-}
-
-// TestErrorsAreText: the other commands print text, and so does run unless JSON is
-// asked for.
-func TestErrorsAreText(t *testing.T) {
-	t.Parallel()
-	for _, c := range [][]string{{"MUSTER_LOG_FORMAT=json", "plan", "--fly"}, {"MUSTER_LOG_FORMAT=text", "run", "--fly"}, {"MUSTER_LOG_FORMAT=json", "run", "--log-format=text", "--fly"}} {
-		p := started(t, slices.Clip(c[:1]), c[1:]...)
-		_ = p.Wait()
-		if code := p.ProcessState.ExitCode(); code != exitUsage || p.text() != "muster: unknown flag: --fly\n" {
-			t.Errorf("%q: exit code %d, printed %s", c, code, p.text())
+		}
+		text, _ := last["err"].(string)
+		if code != c.code || last["level"] != "ERROR" || last["msg"] != endedText || !strings.Contains(text, c.err) || strings.Contains(text, "muster: ") {
+			t.Errorf("%s: exit code %d, want %d and an error with %q; it printed\n%s", name, code, c.code, c.err, stderr)
 		}
 	}
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -45,25 +43,14 @@ func TestPagesSayNothingHostile(t *testing.T) {
 	p.stderr = &stderr
 	looked := 0
 	look := func() { // between two ticks: the log is not written to
-		_, address, _ := strings.Cut(stderr.String(), "address=")
-		address, _, _ = strings.Cut(address, "\n")
 		for _, path := range []string{"/", "/?overlay=default", "/status.json", "/metrics", "/healthz", "/readyz", "/timeline.svg?overlay=default", "/?overlay=%40canary-team", "/nothing@canary"} {
-			r, err := http.Get("http://" + address + path) //nolint:noctx // a test
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			text, err := io.ReadAll(r.Body)
-			_ = r.Body.Close()
-			if err != nil {
-				t.Error(err)
-			}
+			text := getText(t, "http://"+listenAddress(stderr.String())+path)
 			looked++
-			found := canarytest.Printed(strings.ReplaceAll(string(text), "@media ", "")) // a style sheet's rule
+			found := canarytest.Printed(strings.ReplaceAll(text, "@media ", "")) // a style sheet's rule
 			if slices.Sort(found); len(found) > 0 {
 				t.Errorf("%s has %q:\n%s", path, slices.Compact(found), text)
 			}
-			if sees := strings.Contains(string(text), "canary-team"); !sees && slices.Contains([]string{"/", "/status.json", "/metrics", "/readyz"}, path) {
+			if sees := strings.Contains(text, "canary-team"); !sees && slices.Contains([]string{"/", "/status.json", "/metrics", "/readyz"}, path) {
 				t.Errorf("%s has none of what is looked for:\n%s", path, text)
 			}
 		}

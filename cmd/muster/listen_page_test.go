@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -23,20 +23,7 @@ func TestPageOfARun(t *testing.T) {
 	w.buildkite.AdvanceTo(later)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	read := func(path string) string {
-		t.Helper()
-		address := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(stderr.String())[1]
-		r, err := http.Get("http://" + address + path) //nolint:noctx // a test
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Body.Close()
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(body)
-	}
+	read := func(path string) string { return getText(t, "http://"+listenAddress(stderr.String())+path) }
 	said := make(chan string, 1)
 	p.args = []string{"run", "--listen", "127.0.0.1:0", "--startup-jitter", "0s"}
 	p.clock = &scriptedClock{stoppedClock{later}, []func(){func() {
@@ -50,8 +37,7 @@ func TestPageOfARun(t *testing.T) {
 		}
 		begun := make(chan bool)
 		go func() {
-			address := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(stderr.String())[1]
-			r, err := http.Get("http://" + address + "/events") //nolint:noctx // a test
+			r, err := http.Get("http://" + listenAddress(stderr.String()) + "/events") //nolint:noctx // a test
 			close(begun)
 			if err != nil {
 				said <- err.Error()
@@ -59,18 +45,14 @@ func TestPageOfARun(t *testing.T) {
 			}
 			defer r.Body.Close()
 			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				said <- err.Error()
-				return
-			}
-			said <- string(body)
+			said <- fmt.Sprint(string(body), err)
 		}()
 		<-begun
 	}}, stop}
 	if code := p.run(ctx); code != exitOK {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
-	if events := <-said; !strings.HasPrefix(events, "retry: 5000\n\n") {
+	if events := <-said; !strings.HasPrefix(events, "retry: 5000\n\n") || !strings.HasSuffix(events, "<nil>") {
 		t.Errorf("%q", events)
 	}
 }

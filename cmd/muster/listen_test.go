@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -42,15 +41,22 @@ func get(t *testing.T, h http.Handler, path string, header ...string) (code int,
 	return w.Code, w.Body.String()
 }
 
-// TestProbes: what the probes say from the start on, while all is well, while
-// git is away, while an overlay is invalid, and while a tick hangs.
-func TestProbes(t *testing.T) {
+// testEndpoints returns the endpoints of a muster that has just started, and its time.
+func testEndpoints(t *testing.T) (*endpoints, *time.Time) {
+	t.Helper()
 	now := time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
 	ends, err := newEndpoints(still{&now}, status.Config{Started: now, Interval: 15 * time.Second, Longest: longestTick}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ends.page.Close()
+	t.Cleanup(ends.page.Close)
+	return ends, &now
+}
+
+// TestProbes: what the probes say from the start on, while all is well, while
+// git is away, while an overlay is invalid, and while a tick hangs.
+func TestProbes(t *testing.T) {
+	ends, now := testEndpoints(t)
 	h, w := ends.handler(), ends.watcher()
 	check := func(when, path string, code int, body string) {
 		t.Helper()
@@ -59,9 +65,9 @@ func TestProbes(t *testing.T) {
 		}
 	}
 	tick := func(change func(*generator.Report)) {
-		w.Began(now)
-		r := generator.Report{Began: now, Ended: now, Next: now.Add(15 * time.Second), Git: now, Buildkite: now, Outcome: generator.Unchanged}
-		r.Result.Looked.Snapshot.At = now
+		w.Began(*now)
+		r := generator.Report{Began: *now, Ended: *now, Next: now.Add(15 * time.Second), Git: *now, Buildkite: *now, Outcome: generator.Unchanged}
+		r.Result.Looked.Snapshot.At = *now
 		change(&r)
 		w.Ended(r)
 	}
@@ -69,22 +75,22 @@ func TestProbes(t *testing.T) {
 	check("at the start", "/readyz", 503, "git has not answered yet\nBuildkite has not answered yet\n")
 	tick(func(*generator.Report) {})
 	check("after a good tick", "/readyz", 200, "ok\n")
-	now = now.Add(30 * time.Second)
+	*now = now.Add(30 * time.Second)
 	check("two intervals later", "/readyz", 200, "ok\n")
 	tick(func(r *generator.Report) {
 		r.Outcome, r.Failed, r.Err, r.Git, r.Buildkite = generator.Failed, generator.StepHead, errors.New("fleet repository: no route\nto host"), time.Time{}, time.Time{}
 	})
-	now = now.Add(time.Second)
+	*now = now.Add(time.Second)
 	check("without git", "/readyz", 503, "git has not answered for 31s: fleet repository: no route | to host\nBuildkite has not answered for 31s: it was not asked\n")
 	check("without git", "/healthz", 200, "ok\n")
 	tick(func(r *generator.Report) {
 		r.Result.Suspended = []generator.Suspended{{Overlay: "a", Why: plan.Suspension{Code: plan.Invalid, Finding: "overlays/a/scaling.yaml:3: no"}}}
 	})
 	check("with an invalid overlay", "/readyz", 503, "overlay a is invalid: overlays/a/scaling.yaml:3: no\n")
-	w.Began(now)
-	now = now.Add(longestTick + 15*time.Second)
+	w.Began(*now)
+	*now = now.Add(longestTick + 15*time.Second)
 	check("in a long tick", "/healthz", 200, "ok\n")
-	now = now.Add(time.Second)
+	*now = now.Add(time.Second)
 	check("in a tick that hangs", "/healthz", 503, "a tick has been under way for 23m16s; at most 23m15s is normal\n")
 	if code, body := get(t, h, "/metrics"); code != 200 || !strings.Contains(body, "\nmuster_ready 0\n") || !strings.Contains(body, `muster_suspended{overlay="a",reason="invalid"} 1`) {
 		t.Errorf("/metrics: %d\n%.2000s", code, body)
@@ -108,15 +114,9 @@ func TestServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(said.String())[1]
-	answer, err := http.Get("http://" + address) //nolint:noctx // a test
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(answer.Body)
-	_ = answer.Body.Close()
-	if string(body) != "here" || err != nil {
-		t.Errorf("%q, %v", body, err)
+	address := listenAddress(said.String())
+	if body := getText(t, "http://"+address); body != "here" {
+		t.Errorf("%q", body)
 	}
 	<-asked
 	if _, err := serve(t.Context(), log, "another", address, h, time.Minute); err == nil || !strings.Contains(err.Error(), "listening for another: ") {
@@ -150,7 +150,7 @@ func listening(t *testing.T, address string, h http.Handler) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.stop)
-	_, port, err := net.SplitHostPort(regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(said.String())[1])
+	_, port, err := net.SplitHostPort(listenAddress(said.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,51 +239,28 @@ func TestHostOfThisMachine(t *testing.T) {
 	}
 }
 
-// TestExemplars: OpenMetrics has the dispatch's id beside the counter.
+// TestExemplars asserts that in the format of OpenMetrics the counter of agents and the buckets of
+// registrations and of started jobs have the dispatch's ID.
 func TestExemplars(t *testing.T) {
-	now := time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
-	ends, err := newEndpoints(still{&now}, status.Config{Started: now, Interval: 15 * time.Second, Longest: longestTick}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ends.page.Close()
-	d := plan.Decision{Overlay: "a", Dispatch: []plan.Dispatch{{ID: "a-7f3k9c2b", Purpose: plan.ForDemand, Agents: 3}}}
-	r := generator.Report{Began: now, Ended: now, Outcome: generator.Committed}
-	r.Result.Operations = []ledger.Operation{{Kind: "dispatch", Decision: d}}
-	r.Result.Looked.Overlays = []plan.Overlay{{Name: "a"}}
-	ends.watcher().Ended(r)
-	_, body := get(t, ends.handler(), "/metrics", "Accept", "application/openmetrics-text;version=1.0.0")
-	want := `muster_dispatched_agents_total{overlay="a",purpose="demand"} 3.0 # {dispatch="a-7f3k9c2b"} 3.0`
-	if !strings.Contains(body, want) {
-		t.Errorf("no %s in\n%.3000s", want, body)
-	}
-}
-
-// TestExemplarsOfHistograms: so have the bucket of an agent that came, and of a job
-// that started.
-func TestExemplarsOfHistograms(t *testing.T) {
-	now := time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
-	ends, err := newEndpoints(still{&now}, status.Config{Started: now, Interval: 15 * time.Second, Longest: longestTick}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ends.page.Close()
-	d := plan.Dispatch{ID: "a-7f3k9c2b", Agents: 3, At: now.Add(-10 * time.Second)}
-	tick := func(seen plan.Seen, sightings ...plan.Sighting) {
-		r := generator.Report{Began: now, Ended: now, Outcome: generator.Unchanged}
+	ends, now := testEndpoints(t)
+	d := plan.Dispatch{ID: "a-7f3k9c2b", Purpose: plan.ForDemand, Agents: 3, At: now.Add(-10 * time.Second)}
+	tick := func(ops []ledger.Operation, seen plan.Seen, sightings ...plan.Sighting) {
+		r := generator.Report{Began: *now, Ended: *now, Outcome: generator.Unchanged}
+		r.Result.Operations = ops
 		r.Result.Looked.Overlays = []plan.Overlay{{Name: "a", Dispatches: []plan.Dispatch{d}}}
-		r.Result.Looked.Snapshot = plan.Snapshot{At: now, Sightings: sightings}
+		r.Result.Looked.Snapshot = plan.Snapshot{At: *now, Sightings: sightings}
 		supply := plan.Supply{Overlay: "a", Dispatches: map[string]plan.Seen{d.ID: seen}}
-		r.Result.Decisions = []plan.Decision{{Overlay: "a", Observation: plan.Observation{At: now, Overlays: []plan.Supply{supply}}}}
+		r.Result.Decisions = []plan.Decision{{Overlay: "a", Observation: plan.Observation{At: *now, Overlays: []plan.Supply{supply}}}}
 		ends.watcher().Ended(r)
 	}
-	tick(plan.Seen{})
-	now = now.Add(15 * time.Second)
-	var came plan.Seen
-	came.Registered.Add(0)
-	tick(came, plan.Sighting{Agent: "1", Name: d.ID + "-0", Started: now.Add(-time.Second), Waited: 7 * time.Second})
+	tick([]ledger.Operation{{Kind: ledger.Dispatch, Decision: plan.Decision{Overlay: "a", Dispatch: []plan.Dispatch{d}}}}, plan.Seen{})
+	*now = now.Add(15 * time.Second)
+	var registered plan.Seen
+	registered.Registered.Add(0)
+	tick(nil, registered, plan.Sighting{Agent: "1", Name: d.ID + "-0", Started: now.Add(-time.Second), Waited: 7 * time.Second})
 	_, body := get(t, ends.handler(), "/metrics", "Accept", "application/openmetrics-text;version=1.0.0")
 	for _, want := range []string{
+		`muster_dispatched_agents_total{overlay="a",purpose="demand"} 3.0 # {dispatch="a-7f3k9c2b"} 3.0`,
 		`muster_registration_seconds_bucket{overlay="a",le="30.0"} 1 # {dispatch="a-7f3k9c2b"} 25.0`,
 		`muster_start_seconds_bucket{overlay="a",le="10.0"} 1 # {dispatch="a-7f3k9c2b"} 7.0`,
 	} {
@@ -316,21 +293,6 @@ func TestProfiles(t *testing.T) {
 		_ = answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("%s: %s, want %d", path, answer.Status, want)
-		}
-	}
-}
-
-// TestListenFlags: what does not go together.
-func TestListenFlags(t *testing.T) {
-	for args, want := range map[string]string{
-		"--once --listen :0":           "--once ends after one tick",
-		"--once --pprof :0":            "--once ends after one tick",
-		"--listen :6060 --pprof :6060": "must use different addresses",
-	} {
-		var out bytes.Buffer
-		p := program{args: append([]string{"run"}, strings.Fields(args)...), stdout: io.Discard, stderr: &out}
-		if code := p.run(t.Context()); code != exitUsage || !strings.Contains(out.String(), want) {
-			t.Errorf("run %s: %d %s", args, code, fmt.Sprint(&out))
 		}
 	}
 }

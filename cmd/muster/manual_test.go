@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,21 +55,20 @@ func TestManualAsks(t *testing.T) {
 		if max == "" {
 			max = "30"
 		}
-		var out, errs bytes.Buffer
-		p := program{args: []string{"set", "default", "max=" + max, "--repo", server.URL + "/acme/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com"},
-			stdin: strings.NewReader(test.answer), terminal: true, stdout: &out, stderr: &errs, clock: stoppedClock{start}}
-		if code := p.run(t.Context()); code != exitOK {
-			t.Fatalf("%q: exit code %d: %s", test.answer, code, errs.String())
+		code, out, errs := execute(t, program{args: []string{"set", "default", "max=" + max, "--repo", server.URL + "/acme/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com"},
+			stdin: strings.NewReader(test.answer), terminal: true})
+		if code != exitOK {
+			t.Fatalf("%q: exit code %d: %s", test.answer, code, errs)
 		}
-		if want := "Push this to main of " + server.URL + "/acme/fleet.git as Ada <ada\\u0040example.com>? [y/N] "; !strings.Contains(out.String(), want) && !strings.Contains(out.String(), strings.ReplaceAll(want, "\\u0040", "@")) {
-			t.Errorf("%q: it does not ask:\n%s", test.answer, out.String())
+		if want := "Push this to main of " + server.URL + "/acme/fleet.git as Ada <ada\\u0040example.com>? [y/N] "; !strings.Contains(out, want) && !strings.Contains(out, strings.ReplaceAll(want, "\\u0040", "@")) {
+			t.Errorf("%q: it does not ask:\n%s", test.answer, out)
 		}
 		after, err := r.Git("rev-parse", "main")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if pushed := before != after; pushed != test.pushed || pushed == strings.Contains(out.String(), "not pushed") {
-			t.Errorf("%q: pushed %t:\n%s", test.answer, pushed, out.String())
+		if pushed := before != after; pushed != test.pushed || pushed == strings.Contains(out, "not pushed") {
+			t.Errorf("%q: pushed %t:\n%s", test.answer, pushed, out)
 		}
 	}
 }
@@ -82,13 +80,12 @@ func TestManualPullRequest(t *testing.T) {
 	reason := "the registry is down"
 	run := func(environ ...string) string {
 		t.Helper()
-		var out, errs bytes.Buffer
-		p := program{args: []string{"pause", "default", "--reason", reason, "--pr", "--yes", "--github-api-url", api.URL, "--repo", server.URL + "/acme/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com"},
-			environ: environ, stdout: &out, stderr: &errs, clock: stoppedClock{start}}
-		if code := p.run(t.Context()); code != exitOK {
-			t.Fatalf("exit code %d: %s", code, errs.String())
+		code, out, errs := execute(t, program{args: []string{"pause", "default", "--reason", reason, "--pr", "--yes", "--github-api-url", api.URL, "--repo", server.URL + "/acme/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com"},
+			environ: environ})
+		if code != exitOK {
+			t.Fatalf("exit code %d: %s", code, errs)
 		}
-		return out.String()
+		return out
 	}
 	if out := run("GITHUB_TOKEN=" + githubtest.PersonalToken); !strings.HasSuffix(out, "https://github.com/acme/fleet/pull/1\n") {
 		t.Errorf("it prints\n%s", out)

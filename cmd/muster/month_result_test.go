@@ -1,11 +1,7 @@
 package main
 
 import (
-	"io"
-	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestMonth plays a fleet's production, with a trouble in every hour, against muster in a
@@ -69,12 +65,7 @@ func TestMonth(t *testing.T) {
 // The program's own pages are left out of what was measured: they are those of the test.
 func (p *production) judge(memory []float64) {
 	p.t.Helper()
-	binary := filepath.Join(p.t.TempDir(), "muster")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, ".") // as make build does
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		p.t.Fatalf("%v\n%s", err, out)
-	}
+	binary := shipped(p.t)
 	info, err := os.Stat(binary)
 	if err != nil {
 		p.t.Fatal(err)
@@ -160,18 +151,9 @@ func (p *production) scrape() string {
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		p.address = regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(string(text))[1]
+		p.address = listenAddress(string(text))
 	}
-	r, err := http.Get("http://" + p.address + "/metrics") //nolint:noctx // a test
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return string(text)
+	return getText(p.t, "http://"+p.address+"/metrics")
 }
 
 // ledger counts the same from the commits alone, and how many commits there are. It

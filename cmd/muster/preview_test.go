@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -44,14 +43,12 @@ func TestPreviewOnGitHub(t *testing.T) {
 	n := api.AddPull("raise", "main")
 	run := func(want int, said string, environ ...string) {
 		t.Helper()
-		var out, errs bytes.Buffer
 		args := []string{"preview", "--repo", clone, "--github-pr", "1", "--github-repo", server.URL + "/acme/fleet.git", "--github-api-url", api.URL}
 		if len(environ) == 0 {
 			args = append(args, "--github-app-id", api.AppID, "--github-app-installation", "42", "--github-app-key-file", api.KeyFile)
 		}
-		p := program{args: args, environ: environ, stdout: &out, stderr: &errs, clock: stoppedClock{start}}
-		if code := p.run(t.Context()); code != want || !strings.Contains(errs.String(), said) {
-			t.Fatalf("exit code %d, want %d; it says\n%swant %q", code, want, errs.String(), said)
+		if code, _, errs := execute(t, program{args: args, environ: environ}); code != want || !strings.Contains(errs, said) {
+			t.Fatalf("exit code %d, want %d; it says\n%swant %q", code, want, errs, said)
 		}
 	}
 	run(exitOK, "wrote https://github.com/acme/fleet/pull/1#issuecomment-1\nwrote https://github.com/acme/fleet/runs/1\n")

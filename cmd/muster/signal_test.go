@@ -10,10 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"muster/gitops/branch"
 	"muster/gitops/canarytest"
@@ -42,50 +40,6 @@ func endless(t *testing.T) string {
 		}
 	}
 	return dir
-}
-
-// process is muster as it is, in a process of its own.
-type process struct {
-	*exec.Cmd
-	mu     sync.Mutex
-	output bytes.Buffer
-}
-
-// Write implements io.Writer for what it prints.
-func (p *process) Write(text []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.output.Write(text)
-}
-
-func (p *process) text() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.output.String()
-}
-
-// started starts muster.
-func started(t *testing.T, environ []string, args ...string) *process {
-	t.Helper()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &process{Cmd: exec.Command(program, args...)}
-	p.Env = append(environ, realVariable+"=1")
-	p.Stdout, p.Stderr = p, p
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Process.Kill() })
-	return p
-}
-
-// until waits for something that comes about or the test does not end.
-func until(is func() bool) {
-	for !is() {
-		time.Sleep(5 * time.Millisecond)
-	}
 }
 
 // childrenOf lists the processes that a process has started.
@@ -121,13 +75,7 @@ func TestTerminatedWhileBuilding(t *testing.T) {
 	}
 	t.Parallel()
 	dir := endless(t)
-	w, err := newScenario(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.api.Close)
-	t.Cleanup(w.agents.Close)
-	t.Cleanup(w.git.Close)
+	w := startScenario(t)
 	var changes []branch.Change
 	if err := walkFiles(os.DirFS(dir), func(path string, content []byte) {
 		changes = append(changes, branch.Change{Path: path, Content: content})

@@ -1,19 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"muster/cmd/muster/output"
 	"muster/generator/ledger"
@@ -21,15 +17,32 @@ import (
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 	"muster/gitops/unraced"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // simulated runs muster simulate.
 func simulated(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, errs bytes.Buffer
-	p := program{args: append([]string{"simulate"}, args...), stdout: &out, stderr: &errs, clock: stoppedClock{start}}
-	code = p.run(t.Context())
-	return code, out.String(), errs.String()
+	return execute(t, program{args: append([]string{"simulate"}, args...)})
+}
+
+// simulatedJSON runs muster simulate with --json, and returns what it prints and writes.
+func simulatedJSON(t *testing.T, args ...string) (table string, d output.Comparison) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "s.json")
+	code, table, stderr := simulated(t, append(args, "--json", name)...)
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	text, err := os.ReadFile(name)
+	if err == nil {
+		err = json.Unmarshal(text, &d)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table, d
 }
 
 // sampled are the workloads of docs/explanation/scaling-quality.md that a test plays again.
@@ -49,7 +62,7 @@ func TestScalingQuality(t *testing.T) {
 		}
 		return string(text)
 	}
-	var all, some output.Comparison
+	var all output.Comparison
 	if err := json.Unmarshal([]byte(read(kept("results.json"))), &all); err != nil {
 		t.Fatal(err)
 	}
@@ -64,12 +77,8 @@ func TestScalingQuality(t *testing.T) {
 	if diff := cmp.Diff(string(all.Chart()), read(picture)); diff != "" {
 		t.Errorf("%s is not that of the kept run; run this test with -update (-want +got):\n%s", picture, diff)
 	}
-	fresh := filepath.Join(t.TempDir(), "fresh.json")
 	quick := slices.DeleteFunc(algorithmNames(), advised)
-	table := comparisonTable(t, "--workload", strings.Join(sampled, ","), "--algorithms", strings.Join(quick, ","), "--json", fresh)
-	if err := json.Unmarshal([]byte(read(fresh)), &some); err != nil {
-		t.Fatal(err)
-	}
+	table, some := simulatedJSON(t, "--workload", strings.Join(sampled, ","), "--algorithms", strings.Join(quick, ","))
 	sections, _, _ := strings.Cut(table, "\nsummary:")
 	fields := func(line string) string { return strings.Join(strings.Fields(line), " ") } // columns may be wider
 	printed := map[string]bool{}
@@ -123,88 +132,33 @@ func TestAdvisedIsPlayed(t *testing.T) {
 	}
 }
 
-// comparisonTable returns what muster simulate prints.
-func comparisonTable(t *testing.T, args ...string) string {
-	t.Helper()
-	if !raced {
-		code, table, stderr := simulated(t, args...)
-		if code != exitOK {
-			t.Fatalf("exit code %d: %s", code, stderr)
-		}
-		return table
-	}
-	binary, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := exec.Command(binary, append([]string{"simulate"}, args...)...)
-	c.Env = []string{"GOGC=400"} // much is made and little kept
-	var stderr bytes.Buffer
-	c.Stderr = &stderr
-	table, err := c.Output()
-	if err != nil {
-		t.Fatalf("%v: %s", err, stderr.String())
-	}
-	return string(table)
-}
-
-// TestSimulateJSON: the file says what the table says, and twice the same.
+// TestSimulateJSON asserts that the file agrees with the table. TestScalingQuality asserts that
+// the same seed gives the same result.
 func TestSimulateJSON(t *testing.T) {
 	unraced.Only(t)
-	var files [2]string
-	for i := range files {
-		name := filepath.Join(t.TempDir(), "s.json")
-		code, table, stderr := simulated(t, "--workload", "steady,bursts", "--algorithms", "plain,muster", "--hours", "2", "--seed", "9", "--json", name)
-		if code != exitOK {
-			t.Fatalf("exit code %d: %s", code, stderr)
-		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[i] = table + string(text)
-		var d output.Comparison
-		if err := json.Unmarshal(text, &d); err != nil {
-			t.Fatal(err)
-		}
-		if d.APIVersion != "muster.dev/v1alpha1" || d.Kind != "Simulation" || d.Seed != 9 {
-			t.Errorf("got %s %s of seed %d", d.APIVersion, d.Kind, d.Seed)
-		}
-		if len(d.Workloads) != 2 || len(d.Workloads[1].Results) != 2 {
-			t.Fatalf("got %d workloads, want 2 of 2 algorithms", len(d.Workloads))
-		}
-		for _, w := range d.Workloads {
-			for _, r := range w.Results {
-				if line := fmt.Sprintf("%.1fs", r.Wait.Mean); !strings.Contains(table, line) || r.Agents < r.Bound.Agents || r.Jobs == 0 {
-					t.Errorf("%s, %s: mean wait %s is not in the table, or %d agents for %d jobs", w.Name, r.Algorithm, line, r.Agents, r.Jobs)
-				}
+	table, d := simulatedJSON(t, "--workload", "steady,bursts", "--algorithms", "plain,muster", "--hours", "2", "--seed", "9")
+	if d.APIVersion != "muster.dev/v1alpha1" || d.Kind != "Simulation" || d.Seed != 9 {
+		t.Errorf("got %s %s of seed %d", d.APIVersion, d.Kind, d.Seed)
+	}
+	if len(d.Workloads) != 2 || len(d.Workloads[1].Results) != 2 {
+		t.Fatalf("got %d workloads, want 2 of 2 algorithms", len(d.Workloads))
+	}
+	for _, w := range d.Workloads {
+		for _, r := range w.Results {
+			if line := fmt.Sprintf("%.1fs", r.Wait.Mean); !strings.Contains(table, line) || r.Agents < r.Bound.Agents || r.Jobs == 0 {
+				t.Errorf("%s, %s: mean wait %s is not in the table, or %d agents for %d jobs", w.Name, r.Algorithm, line, r.Agents, r.Jobs)
 			}
 		}
 	}
-	if files[0] != files[1] {
-		t.Error("the same seed gave other bytes the second time")
-	}
 }
 
-// TestSimulateSyncers: the syncers differ as their times do, flags change them, and
-// Buildkite's limit is kept to where there is one.
+// TestSimulateSyncers asserts that a slower syncer makes jobs wait longer, that flags change a
+// syncer, and that --requests limits the requests.
 func TestSimulateSyncers(t *testing.T) {
 	unraced.Only(t)
 	p95 := func(args ...string) float64 {
 		t.Helper()
-		name := filepath.Join(t.TempDir(), "s.json")
-		code, _, stderr := simulated(t, append([]string{"--workload", "short-calm", "--algorithms", "muster", "--hours", "1", "--json", name}, args...)...)
-		if code != exitOK {
-			t.Fatalf("exit code %d: %s", code, stderr)
-		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var d output.Comparison
-		if err := json.Unmarshal(text, &d); err != nil {
-			t.Fatal(err)
-		}
+		_, d := simulatedJSON(t, append([]string{"--workload", "short-calm", "--algorithms", "muster", "--hours", "1"}, args...)...)
 		return d.Workloads[0].Results[0].Wait.P95
 	}
 	argocd, flux, told, changed := p95("--syncer", "argocd"), p95("--syncer", "flux"), p95("--syncer", "told"), p95("--syncer", "argocd", "--sync", "60s", "--sync-jitter", "0")
@@ -233,42 +187,6 @@ func TestSimulateRunsOneWorkloadByDefault(t *testing.T) {
 	for _, w := range workloadNames() {
 		if w != simulation.DefaultLoad && !strings.Contains(strings.ReplaceAll(stderr, "\n", ", "), " "+w+",") {
 			t.Errorf("%s is not among the other workloads:\n%s", w, stderr)
-		}
-	}
-}
-
-func TestSimulateUsage(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		return name
-	}
-	bad := write("bad.csv", "at,duration\n0,60\n5,soon\n")
-	policy := write("scaling.yaml", "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec: {queue: default, max: many}\n")
-	for _, test := range []struct{ args, want string }{
-		{"--csv " + bad, bad + `: row 3: duration: "soon" is neither`},
-		{"--csv " + bad + " --workload steady", "use one of them"},
-		{"--csv " + dir + "/none.csv", "no such file"},
-		{"--workload stormy", "--workload stormy: use all, or some of steady, diurnal"},
-		{"--algorithms magic", "--algorithms magic: use all, or some of muster,"},
-		{"--hours -1", "--hours -1: use 1 to"},
-		{"--syncer jenkins", "--syncer jenkins: use one of argocd, flux, told"},
-		{"--requests -1", "--requests -1 is below zero"},
-		{"--interval 1ms", "--interval is below one second"},
-		{"--boot-min 2m --boot-max 1m", "--boot-min 2m0s"},
-		{"--nodes -1", "--nodes -1 is below zero"},
-		{"--no-show NaN", "--no-show NaN: use 0 to 1"},
-		{"--chart chart.png", "must end in .svg"},
-		{"--chart-day chart.png", "must end in .svg"},
-		{"--policy " + policy, "spec.max"},
-		{"--history " + dir, "opening " + dir},
-	} {
-		code, stdout, stderr := simulated(t, strings.Fields(test.args)...)
-		if code != exitUsage || stdout != "" || !strings.Contains(stderr, test.want) {
-			t.Errorf("%s: exit code %d, printed %q, and %q, want %q", test.args, code, stdout, stderr, test.want)
 		}
 	}
 }
@@ -346,12 +264,6 @@ func TestSimulateHistory(t *testing.T) {
 	}
 	if _, table, stderr := simulated(t, "--history="+filepath.Join(clone, "overlays", "default"), "--algorithms", "muster"); table != own {
 		t.Errorf("in a clone: %s\n%s", table, stderr)
-	}
-	if code, _, stderr := simulated(t, "--history"); code != exitUsage || !strings.Contains(stderr, "which repository?") {
-		t.Errorf("without a repository: exit code %d, %s", code, stderr)
-	}
-	if code, _, stderr := simulated(t, "fleet"); code != exitUsage || !strings.Contains(stderr, `unknown argument "fleet"`) {
-		t.Errorf("an argument: exit code %d, %s", code, stderr)
 	}
 }
 

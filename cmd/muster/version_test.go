@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"runtime/debug"
 	"testing"
 )
@@ -42,10 +41,8 @@ func TestVersionIsPrinted(t *testing.T) {
 		"muster version " + Version + "\n": {},
 		"muster version v1.2.3 (abcdef)\n": {"v1.2.3", "abcdef"},
 	} {
-		var out, errs bytes.Buffer
-		p := program{args: []string{"--version"}, stdout: &out, stderr: &errs, build: b}
-		if code := p.run(t.Context()); code != exitOK || out.String() != want {
-			t.Errorf("exit code %d, printed %q and %q, want %q", code, out.String(), errs.String(), want)
+		if code, out, errs := execute(t, program{args: []string{"--version"}, build: b}); code != exitOK || out != want {
+			t.Errorf("exit code %d, printed %q and %q, want %q", code, out, errs, want)
 		}
 	}
 }

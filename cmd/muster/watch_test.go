@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -30,8 +32,8 @@ func (c *scriptedClock) Sleep(ctx context.Context, _ time.Duration) error {
 	return ctx.Err()
 }
 
-// fleetProgram is a muster before a world with a starter fleet.
-func fleetProgram(t *testing.T, args ...string) (*scenario, program, *bytes.Buffer, *bytes.Buffer) {
+// startScenario returns a scenario whose servers stop at the end of the test.
+func startScenario(t *testing.T) *scenario {
 	t.Helper()
 	w, err := newScenario(t.TempDir())
 	if err != nil {
@@ -40,6 +42,13 @@ func fleetProgram(t *testing.T, args ...string) (*scenario, program, *bytes.Buff
 	t.Cleanup(w.git.Close)
 	t.Cleanup(w.api.Close)
 	t.Cleanup(w.agents.Close)
+	return w
+}
+
+// fleetProgram returns a scenario with a starter fleet, and muster for it.
+func fleetProgram(t *testing.T, args ...string) (*scenario, program, *bytes.Buffer, *bytes.Buffer) {
+	t.Helper()
+	w := startScenario(t)
 	changes, err := starterChanges(func(text []byte) []byte { return text })
 	if err != nil {
 		t.Fatal(err)
@@ -53,6 +62,49 @@ func fleetProgram(t *testing.T, args ...string) (*scenario, program, *bytes.Buff
 		"MUSTER_REPO=" + w.git.URL + "/fleet.git", "MUSTER_BUILDKITE_URL=" + w.api.URL + "/", "MUSTER_BUILDKITE_ORG=acme", "BUILDKITE_API_TOKEN=" + canarytest.BuildkiteToken,
 	}}
 	return w, p, &stdout, &stderr
+}
+
+// execute runs a program, and returns its exit code and what it prints.
+func execute(t testing.TB, p program) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	p.stdout, p.stderr = &out, &errs
+	if p.clock == nil {
+		p.clock = stoppedClock{start}
+	}
+	code = p.run(t.Context())
+	return code, out.String(), errs.String()
+}
+
+// responseText sends a request, and returns the body of the response.
+func responseText(t *testing.T, r *http.Request) string {
+	t.Helper()
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(body)
+}
+
+// getText returns the body of the response to a GET request.
+func getText(t *testing.T, url string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return responseText(t, r)
+}
+
+// listenAddress returns the address in the log that run --listen logs.
+func listenAddress(log string) string {
+	return regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(log)[1]
 }
 
 func (w *scenario) addBuild(jobs int) {

@@ -1,98 +1,88 @@
 package main
 
 import (
-	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/gitops/canarytest"
 )
 
-// TestWebhooksOfARun: the program as it is serves webhooks beside its page, orders for a
-// job that Buildkite tells of, takes a secret that was replaced, and counts. Its interval
-// is a day: what orders is the webhook, or the test does not end.
-func TestWebhooksOfARun(t *testing.T) {
+// TestWebhookToNotification asserts that a webhook of Buildkite triggers a tick, that the tick
+// commits, and that the receiver is notified of that commit after it is the head; that run reads
+// a replaced secret; and that it counts webhooks. The interval is a day, so that only webhooks
+// can trigger the ticks.
+func TestWebhookToNotification(t *testing.T) {
 	t.Parallel()
 	k := thisClock(t)
+	head := func() string {
+		text, err := os.ReadFile(filepath.Join(k.repo.Dir, "refs/heads/main"))
+		if err != nil {
+			t.Error(err)
+		}
+		return strings.TrimSpace(string(text))
+	}
+	notified := make(chan [2]string, 16) // the commit, and the head at that time
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var push struct{ After string }
+		body, _ := io.ReadAll(r.Body)
+		_ = json.Unmarshal(body, &push)
+		notified <- [2]string{push.After, head()}
+	}))
+	t.Cleanup(receiver.Close)
 	file := filepath.Join(t.TempDir(), "secret")
-	write := func(secret string) {
+	replace := func(secret string) {
 		t.Helper()
 		if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("one")
-	k.start([]string{"MUSTER_BUILDKITE_WEBHOOK_SECRET_FILE=" + file}, "--listen", "127.0.0.1:0", "--git-webhook-secret-file", file, "--log-level", "debug")
+	replace("one")
+	k.start([]string{"MUSTER_BUILDKITE_WEBHOOK_SECRET_FILE=" + file}, "--listen", "127.0.0.1:0", "--git-webhook-secret-file", file, "--webhook-interval", "1s",
+		"--log-level", "debug", "--notify", "kind=flux,url="+receiver.URL+"/hook/1,secret-file="+file)
 	k.says("nothing to do")
-	address := "http://" + regexp.MustCompile(`webhooks" address=(\S+)`).FindStringSubmatch(k.process.text())[1]
-	ask := func(r *http.Request) string {
-		t.Helper()
-		r.URL.Scheme, r.URL.Host = "http", strings.TrimPrefix(address, "http://")
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		body, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(body)
-	}
-	webhook := func(secret string) {
-		k.buildkite.AddWebhook(fakebuildkite.Webhook{Token: secret, Deliver: func(r *http.Request) { ask(r) }})
-	}
+	address := listenAddress(k.process.text())
 	k.buildkite.AdvanceTo(time.Now())
-	webhook("one")
-	k.addBuild(3)
-	k.says("agents=3")
-	write("two")
-	webhook("two")
-	k.addBuild(5)
-	k.says("agents=5")
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/metrics", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
+	triggered, want := 0, 0
+	for _, c := range []struct {
+		secret string
+		jobs   int
+	}{{"one", 3}, {"two", 5}} {
+		replace(c.secret)
+		k.buildkite.AddWebhook(fakebuildkite.Webhook{Events: []string{"job.scheduled"}, Token: c.secret, Deliver: func(r *http.Request) {
+			r.URL.Scheme, r.URL.Host = "http", address
+			if responseText(t, r) == "triggered\n" {
+				triggered++
+			}
+		}})
+		k.addBuild(c.jobs)
+		if want += c.jobs; triggered != want { // webhooks with the old secret are rejected
+			t.Fatalf("%d webhooks triggered a tick", triggered)
+		}
+		k.says(fmt.Sprintf("agents=%d", c.jobs))
+		if got := <-notified; got[0] != got[1] {
+			t.Errorf("notified of %s while the head was %s", got[0], got[1])
+		}
+		if subject, err := k.repo.Git("log", "-1", "--format=%s", head()); err != nil || !strings.HasPrefix(subject, fmt.Sprintf("default: dispatch %d agents", c.jobs)) {
+			t.Errorf("the commit has the subject %q, %v", subject, err)
+		}
 	}
-	metrics := ask(r)
-	for _, want := range []string{`muster_webhooks_total{result="ignored",source="buildkite"} 2`, `muster_webhooks_total{result="triggered",source="github"} 0`, `muster_triggers_total{cause="start"} 1`} {
+	metrics := getText(t, "http://"+address+"/metrics")
+	for _, want := range []string{
+		`muster_webhooks_total{result="ignored",source="buildkite"} 2`, `muster_webhooks_total{result="triggered",source="github"} 0`,
+		`muster_triggers_total{cause="start"} 1`, `muster_triggers_total{cause="buildkite"} 2`, `muster_triggers_total{cause="interval"} 0`,
+	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("no %s in\n%s", want, metrics)
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()
 	k.stop()
-}
-
-// TestWebhookFlags: what does not go together, and secrets that cannot be read.
-func TestWebhookFlags(t *testing.T) {
-	empty := filepath.Join(t.TempDir(), "empty")
-	if err := os.WriteFile(empty, []byte(" \n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	repository := " --repo https://git.invalid/fleet.git --buildkite-org acme"
-	for args, want := range map[string]string{
-		"--git-webhook-secret-file x":                                                       "on the address of --listen: give one",
-		"--listen 127.0.0.1:0 --webhook-interval 999ms":                                     "--webhook-interval is below one second",
-		"--listen 127.0.0.1:0 --buildkite-webhook-secret-file /nowhere" + repository:        "reading the secret of Buildkite's webhook: open /nowhere: no such file",
-		"--listen 127.0.0.1:0 --git-webhook-secret-file " + empty + repository:              "reading the secret of the git host's webhook: " + empty + " is empty",
-		"--once --listen 127.0.0.1:0 --buildkite-webhook-secret-file " + empty + repository: "--once ends after one tick",
-	} {
-		var out bytes.Buffer
-		p := program{
-			args: append([]string{"run"}, strings.Fields(args)...), stdout: io.Discard, stderr: &out, clock: stoppedClock{start},
-			environ: []string{"BUILDKITE_API_TOKEN=" + canarytest.BuildkiteToken},
-		}
-		if code := p.run(t.Context()); code != exitUsage || !strings.Contains(out.String(), want) {
-			t.Errorf("run %s: %d %s", args, code, fmt.Sprint(&out))
-		}
-	}
 }

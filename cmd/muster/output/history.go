@@ -54,7 +54,9 @@ func newDigestPrinter(format, by string, out HistoryOutput) HistoryPrinter {
 	case "yaml":
 		p.print = printTotalsYAML
 	case "csv":
-		p.print = func(out HistoryOutput, all []history.Total, _ history.Count) error { return printTotalsCSV(out, by, all) }
+		p.print = func(out HistoryOutput, all []history.Total, _ history.Count) error {
+			return printTotalsCSV(out, by, all)
+		}
 	default:
 		return nil
 	}

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -73,5 +77,73 @@ func (k *daylong) stop() {
 	k.signal(syscall.SIGTERM)
 	if err := <-k.ended; err != nil {
 		k.t.Errorf("%v\n%s", err, k.process.text())
+	}
+}
+
+// process is muster as it is, in a process of its own.
+type process struct {
+	*exec.Cmd
+	mu     sync.Mutex
+	output bytes.Buffer
+}
+
+// Write implements io.Writer for what it prints.
+func (p *process) Write(text []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.output.Write(text)
+}
+
+func (p *process) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.output.String()
+}
+
+// started starts muster.
+func started(t *testing.T, environ []string, args ...string) *process {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{Cmd: exec.Command(program, args...)}
+	p.Env = append(environ, realVariable+"=1")
+	p.Stdout, p.Stderr = p, p
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Process.Kill() })
+	return p
+}
+
+// until waits for something that comes about or the test does not end.
+func until(is func() bool) {
+	for !is() {
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// TestHangupTicksNow: SIGHUP reaches the program as it is, and means that it ticks
+// now. Its interval is a day: what a job that came after the first tick is ordered by
+// is the signal, or the test does not end.
+func TestHangupTicksNow(t *testing.T) {
+	t.Parallel()
+	k := thisClock(t)
+	k.addBuild(3)
+	k.start(nil)
+	k.says("agents=3")
+	k.addBuild(5)
+	k.signal(syscall.SIGHUP)
+	k.says("agents=5")
+	k.stop()
+}
+
+// TestHangupEndsTheSleep: SIGHUP means that the next tick comes now.
+func TestHangupEndsTheSleep(t *testing.T) {
+	wake := make(chan os.Signal, 1)
+	wake <- syscall.SIGHUP
+	if err := (wallClock{interrupt: wake}).Sleep(t.Context(), time.Hour*24*365); err != nil {
+		t.Error(err)
 	}
 }
