@@ -3,47 +3,49 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
+	"maps"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
 // module is the path that every package of this module starts with.
 const module = "muster/"
 
-// listed is what `go list` says of a package, test files left out.
+// listed is a package in the output of go list, without test files.
 type listed struct {
 	ImportPath, Dir  string
 	GoFiles, Imports []string
 	Standard         bool
+	Module           *linkedModule
 }
 
-// listPackages returns the module's packages and everything that they import,
-// by import path.
+// listPackages returns the module's packages and everything that they import on Linux, by
+// import path.
 func listPackages(t *testing.T) map[string]listed {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,GoFiles,Imports,Standard", "./...")
-	cmd.Dir = filepath.Join("..", "..")
-	out, err := cmd.Output()
+	packages, err := goList()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
+	return packages
+}
+
+var goList = sync.OnceValues(func() (map[string]listed, error) {
+	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,GoFiles,Imports,Standard,Module", "./...")
+	cmd.Dir = top
+	cmd.Env = append(cmd.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0", "GOPROXY=off", "GOFLAGS=-mod=readonly")
+	out, err := cmd.Output()
 	packages := map[string]listed{}
-	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+	for decoder := json.NewDecoder(bytes.NewReader(out)); err == nil && decoder.More(); {
 		var p listed
-		switch err := decoder.Decode(&p); {
-		case errors.Is(err, io.EOF):
-			return packages
-		case err != nil:
-			t.Fatal(err)
-		}
+		err = decoder.Decode(&p)
 		packages[p.ImportPath] = p
 	}
-}
+	return packages, err
+})
 
 // reached returns, sorted, all that a package imports, directly or not.
 func reached(packages map[string]listed, from string) []string {
@@ -59,12 +61,7 @@ func reached(packages map[string]listed, from string) []string {
 			}
 		}
 	}
-	var all []string
-	for path := range seen {
-		all = append(all, path)
-	}
-	slices.Sort(all)
-	return all
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // imports lists, for each package of the module, the others that it may

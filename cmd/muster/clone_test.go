@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -104,6 +103,7 @@ func (h hostileClone) ran(t *testing.T) string {
 // directory that is itself a bare repository, with and without its name.
 func TestHostileWorkTreeRunsNothing(t *testing.T) {
 	h := newHostileClone(t)
+	later := stoppedClock{start.Add(time.Minute)}
 	people := map[string][]string{"by default": h.environ, "explicit": h.explicit}
 	for who, environ := range people {
 		for _, dir := range []string{h.inner, filepath.Join(h.inner, "objects")} {
@@ -115,15 +115,13 @@ func TestHostileWorkTreeRunsNothing(t *testing.T) {
 				{"history"}, {"verify", "--signatures"}, {"report"}, {"advise"}, {"preview", "--base", "HEAD"}, {"explain", "default"}, {"pause", "default", "--yes"}, {"set", "default", "max=1", "--yes"},
 				{"cancel", "default", "--yes"}, {"close-breaker", "default", "--yes"}, {"revert", "12345678", "--yes"}, {"__complete", "pause", ""}, {"__complete", "init", "--queue", ""},
 			} {
-				var out bytes.Buffer
-				p := program{args: command, stdout: &out, stderr: &out, clock: stoppedClock{start.Add(time.Minute)}, environ: environ}
-				code := p.run(t.Context())
+				code, out, errs := execute(t, program{args: command, clock: later, environ: environ})
 				if strings.HasPrefix(command[0], "__") {
-					if strings.Contains(out.String(), "default") {
-						t.Errorf("%s, %q: read the repository: %s", who, command, &out)
+					if strings.Contains(out, "default") {
+						t.Errorf("%s, %q: read the repository: %s", who, command, out)
 					}
-				} else if code != exitUsage || !strings.Contains(out.String(), "bare") {
-					t.Errorf("%s, %q: exit code %d, %.300s", who, command, code, &out)
+				} else if code != exitUsage || !strings.Contains(errs, "bare") {
+					t.Errorf("%s, %q: exit code %d, %.300s", who, command, code, errs)
 				}
 				if ran := h.ran(t); ran != "" {
 					t.Errorf("%s, %q ran %s", who, command, ran)
@@ -137,14 +135,12 @@ func TestHostileWorkTreeRunsNothing(t *testing.T) {
 				h.configure(t, h.clone, filepath.Join(h.inner, "program"))
 			}
 			for _, command := range [][]string{{"history"}, {"verify", "--signatures"}, {"report"}, {"status"}, {"preview", "--base", "HEAD"}, {"simulate", "--history", repo, "--overlay", "overlays/default", "--algorithms", "muster"}} {
-				var out bytes.Buffer
-				p := program{args: command, stdout: &out, stderr: &out, clock: stoppedClock{start.Add(time.Minute)}, environ: append(slices.Clone(environ), "MUSTER_REPO="+repo)}
-				code := p.run(t.Context())
+				code, out, errs := execute(t, program{args: command, clock: later, environ: append(slices.Clone(environ), "MUSTER_REPO="+repo)})
 				if code == exitUsage || code == exitOutside {
-					t.Errorf("%s, %q of %s: exit code %d, %.300s", who, command, repo, code, &out)
+					t.Errorf("%s, %q of %s: exit code %d, %.300s", who, command, repo, code, errs)
 				}
-				if command[0] == "verify" && (code != exitChanges || !strings.Contains(out.String(), "signature: ")) {
-					t.Errorf("%s: verify --signatures of %s: exit code %d, %s", who, repo, code, &out)
+				if command[0] == "verify" && (code != exitChanges || !strings.Contains(out, "signature: ")) {
+					t.Errorf("%s: verify --signatures of %s: exit code %d, %s", who, repo, code, out)
 				}
 				if ran := h.ran(t); ran != "" {
 					t.Errorf("%s, %q of %s ran %s", who, command, repo, ran)

@@ -70,14 +70,14 @@ const (
 
 func demoStart() time.Time { return time.Date(2026, time.November, 23, 8, 0, 0, 0, time.UTC) }
 
-// demoSettings are what a call of the demo asks for.
+// demoSettings contains the flags of muster demo.
 type demoSettings struct {
 	dir        string
 	length     time.Duration
 	invocation string // how muster was called
 }
 
-// demo is a morning under way.
+// demo is the simulation of a morning.
 type demo struct {
 	demoSettings
 	progress   *output.Steps
@@ -85,9 +85,10 @@ type demo struct {
 	buildkite  *fakebuildkite.Server
 	cluster    *simulation.Cluster
 	syncer     *gitops.Repository
+	url        string // of the repository
 	failed     error
 
-	// What the ticks came to.
+	// The results of the ticks.
 	ticks   []generator.Result
 	commits map[string]int   // of each overlay
 	largest ledger.Operation // the dispatch of the most agents
@@ -98,11 +99,7 @@ func (d *demo) end() time.Time { return demoStart().Add(d.length) }
 func playDemo(ctx context.Context, out io.Writer, progress *output.Steps, s demoSettings) error {
 	defer progress.End()
 	d := &demo{demoSettings: s, progress: progress, commits: map[string]int{}}
-	var err error
-	if d.repository, err = demoRepository(d.dir); err != nil {
-		return err
-	}
-	git, err := gitserver.Serve(d.dir, gitserver.Options{Remember: true})
+	git, err := d.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -111,49 +108,64 @@ func playDemo(ctx context.Context, out io.Writer, progress *output.Steps, s demo
 	if err != nil {
 		return fmt.Errorf("starting the simulated Buildkite: %w", err)
 	}
-	fleetURL := git.URL + "/fleet.git"
-	if d.syncer, err = gitops.New(gitops.Config{URL: fleetURL}); err != nil {
-		return err
-	}
-	d.scenario(ctx)
 	api := &http.Server{Handler: d.buildkite, ReadHeaderTimeout: time.Minute}
 	go api.Serve(listener)
 	defer api.Close()
+	client, err := buildkite.New(buildkite.Config{Org: "acme", URL: "http://" + listener.Addr().String() + "/", Token: demoToken})
+	if err != nil {
+		return err
+	}
 
-	fmt.Fprintf(progress, demoIntroduction, demoStart().Format("Monday"), demoStart().Format("15:04"), d.end().Format("15:04"), fleetURL, listener.Addr())
-	d.advance()
-	if err := d.loop(ctx, fleetURL, "http://"+listener.Addr().String()+"/"); err != nil {
+	fmt.Fprintf(progress, demoIntroduction, demoStart().Format("Monday"), demoStart().Format("15:04"), d.end().Format("15:04"), d.url, listener.Addr())
+	d.showProgress()
+	log := slog.New(slog.NewTextHandler(progress, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if err := d.loop(ctx, Version, generator.Config{Buildkite: client, Log: log}); err != nil {
 		return err
 	}
 	progress.End()
 	return d.conclude(out)
 }
 
-// demoIntroduction says what is played.
+func demoToken() (string, error) { return "test-token", nil }
+
+// open creates the repository, and returns its server; it makes Buildkite and the cluster.
+func (d *demo) open(ctx context.Context) (*gitserver.Server, error) {
+	var err error
+	if d.repository, err = demoRepository(d.dir); err != nil {
+		return nil, err
+	}
+	git, err := gitserver.Serve(d.dir, gitserver.Options{Remember: true})
+	if err != nil {
+		return nil, err
+	}
+	d.url = git.URL + "/fleet.git"
+	if d.syncer, err = gitops.New(gitops.Config{URL: d.url}); err != nil {
+		git.Close()
+		return nil, err
+	}
+	d.scenario(ctx)
+	return git, nil
+}
+
+// demoIntroduction describes the simulation.
 const demoIntroduction = `A simulated %s, %s to %s: builds for two queues, and agents that take 25 to 70 s to start.
 muster looks every 15 s and commits to %s, which a simulated cluster syncs.
 Buildkite is simulated at http://%s. Nothing leaves this machine.
 `
 
-// loop runs the real loop through the morning.
-func (d *demo) loop(ctx context.Context, fleetURL, buildkiteURL string) error {
-	writer, err := gitops.New(gitops.Config{URL: fleetURL})
+// loop runs the real loop through the morning. It completes the configuration.
+func (d *demo) loop(ctx context.Context, version string, c generator.Config) error {
+	writer, err := gitops.New(gitops.Config{URL: d.url})
 	if err != nil {
 		return err
 	}
-	client, err := buildkite.New(buildkite.Config{Org: "acme", URL: buildkiteURL, Token: func() (string, error) { return "test-token", nil }})
-	if err != nil {
-		return err
-	}
-	playing, stop := context.WithCancel(ctx)
+	simulated, stop := context.WithCancel(ctx)
 	defer stop()
-	g := generator.New(generator.Config{
-		Repository: generator.Fleet{Writer: writer, Version: Version}, Buildkite: client, Overlays: "overlays",
-		Clock: demoClock{d, stop}, Log: slog.New(slog.NewTextHandler(d.progress, &slog.HandlerOptions{Level: slog.LevelWarn})), Done: d.note,
-	})
-	err = g.Run(playing, demoInterval, 0)
+	c.Repository, c.Overlays = generator.Fleet{Writer: writer, Version: version}, "overlays"
+	c.Clock, c.Done = demoClock{d, stop}, d.record
+	err = generator.New(c).Run(simulated, demoInterval, 0)
 	switch {
-	case ctx.Err() != nil: // whatever failed, failed because of it
+	case ctx.Err() != nil: // the cause of any other error
 		return fmt.Errorf("interrupted at %s of the morning: what was committed is in %s", d.buildkite.Now().Format("15:04"), d.fleetDir())
 	case err != nil:
 		return err
@@ -163,13 +175,13 @@ func (d *demo) loop(ctx context.Context, fleetURL, buildkiteURL string) error {
 
 func (d *demo) fleetDir() string { return filepath.Join(d.dir, "fleet.git") }
 
-// note keeps what a tick came to.
-func (d *demo) note(r generator.Result, err error) {
+// record stores the result of a tick.
+func (d *demo) record(r generator.Result, err error) {
 	if err != nil {
 		d.failed = errors.Join(d.failed, err)
 		return
 	}
-	r.Head.Tree = nil // not needed any more, and large
+	r.Head.Tree = nil // large
 	d.ticks = append(d.ticks, r)
 	for _, a := range r.Operations {
 		d.commits[a.Decision.Overlay]++
@@ -177,11 +189,11 @@ func (d *demo) note(r generator.Result, err error) {
 			d.largest = a
 		}
 	}
-	d.advance()
+	d.showProgress()
 }
 
-// advance says how far the morning has come.
-func (d *demo) advance() {
+// showProgress shows the time and the totals so far.
+func (d *demo) showProgress() {
 	now := d.buildkite.Now()
 	inFlight, commits := 0, 0
 	if len(d.ticks) > 0 {
@@ -200,7 +212,7 @@ func (d *demo) advance() {
 		played%(30*time.Minute) == 0 && (played == 0) == (len(d.ticks) == 0))
 }
 
-// overlays are the names of those that were decided on, in order.
+// overlays returns the sorted names of the overlays in decisions.
 func (d *demo) overlays() []string {
 	var names []string
 	for _, t := range d.ticks {
@@ -255,7 +267,7 @@ func (d *demo) conclude(out io.Writer) error {
 	return err
 }
 
-// shellWord quotes what a shell would take apart.
+// shellWord quotes a word for a shell, if necessary.
 func shellWord(text string) string {
 	plain := func(c rune) bool {
 		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("/._-+:@%", c)
@@ -266,13 +278,13 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// account is what the morning came to for one overlay.
+// account is the result of the morning for one overlay.
 type account struct {
 	waits          []time.Duration
 	agents, unused int
 }
 
-// accounts goes by what Buildkite knows, not by what muster says.
+// accounts returns the results by overlay, from Buildkite's records.
 func (d *demo) accounts() map[string]*account {
 	all := map[string]*account{}
 	of := map[string]*account{} // by agent
@@ -313,11 +325,10 @@ func (d *demo) table(out io.Writer) {
 	_ = w.Flush() // into memory
 }
 
-// pageWidth is how many columns the page has at the most.
+// pageWidth is the maximum number of columns of the page.
 const pageWidth = 96
 
-// decision prints the commit of the largest dispatch, as git has it. Of the
-// observation, which is a line for machines, it prints the beginning.
+// decision prints the commit of the largest dispatch, with long lines shortened.
 func (d *demo) decision(out io.Writer) error {
 	if len(d.largest.Decision.Dispatch) == 0 {
 		return nil
@@ -334,8 +345,7 @@ func (d *demo) decision(out io.Writer) error {
 	return nil
 }
 
-// clipped leaves out the end of a text that has more characters than there is
-// room for, and says how many it has.
+// clipped shortens a text to the given number of characters, and appends its length.
 func clipped(text string, room int) string {
 	size := utf8.RuneCountInString(text)
 	if size <= room {
@@ -345,8 +355,7 @@ func clipped(text string, room int) string {
 	return string([]rune(text)[:max(0, room-len(end))]) + end
 }
 
-// timeline is the picture of the morning: for each overlay its pending jobs, and
-// its agents.
+// timeline returns the chart of the morning: pending jobs and agents of each overlay.
 func (d *demo) timeline() chart.Timeline {
 	t := chart.Timeline{Title: "muster demo: a morning, " + demoStart().Format("Monday, 15:04") + " to " + d.end().Format("15:04")}
 	all, marks := map[string]*[4]chart.Series{}, map[string][]chart.Mark{}
@@ -382,13 +391,13 @@ func (d *demo) timeline() chart.Timeline {
 	return t
 }
 
-// demoPicture is the file that the picture of the morning is in.
+// demoPicture is the file name of the chart.
 const demoPicture = "timeline.svg"
 
 // demoQueues are the overlays of the demo, each with a queue of its name.
 var demoQueues = []string{"default", "large"}
 
-// demoRepository makes the bare repository with a new fleet in it.
+// demoRepository creates the bare repository with a new fleet.
 func demoRepository(dir string) (gitserver.Repository, error) {
 	bare := filepath.Join(dir, "fleet.git")
 	entries, err := os.ReadDir(dir)
@@ -412,7 +421,7 @@ func demoRepository(dir string) (gitserver.Repository, error) {
 	if repository, err = gitserver.Init(bare); err != nil {
 		return repository, err
 	}
-	// What is played again in seconds need not outlive a power failure.
+	// The repository need not survive a power failure.
 	if err := errors.Join(repository.Configure("muster.demo", "true"), repository.Configure("core.fsync", "none")); err != nil {
 		return repository, err
 	}
@@ -430,7 +439,7 @@ As muster init writes it, with two overlays: default, of at most 40 agents and
 with a buffer of 2, and large, of at most 10.
 `
 
-// demoFleet is what muster init writes, with policies that ask for more.
+// demoFleet returns the files of muster init, with larger limits.
 func demoFleet() ([]branch.Change, error) {
 	changes, err := starterChanges(func(text []byte) []byte {
 		s := strings.Replace(string(text), "max: 10 ", "max: 40 ", 1)
@@ -495,7 +504,7 @@ func demoBuild(cluster string, random *rand.Rand) fakebuildkite.Build {
 	}
 }
 
-// sync lets the cluster apply what the branch holds, and comes again.
+// sync applies the head to the cluster, and schedules the next sync.
 func (d *demo) sync(ctx context.Context) {
 	d.buildkite.At(d.buildkite.Now().Add(demoSync), func() { d.sync(ctx) })
 	err := d.apply(ctx)

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"muster/gitops/git/remote"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/tools/txtar"
-
-	"muster/gitops/git/remote"
 )
 
 // top is the top of the repository.
@@ -198,13 +198,9 @@ func TestVariables(t *testing.T) {
 func TestTranscripts(t *testing.T) {
 	session := regexp.MustCompile(`(?s)(<!-- begin: (?:whole )?transcript of (\S+) -->\n)(.*?)(<!-- end: transcript -->\n)`)
 	sessions := map[string]bool{}
-	for _, page := range documents(t) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for page, text := range documents(t) {
 		scripts := map[string]*script{}
-		want := session.ReplaceAllStringFunc(string(text), func(block string) string {
+		want := session.ReplaceAllStringFunc(text, func(block string) string {
 			m := session.FindStringSubmatch(block)
 			if scripts[m[2]] == nil {
 				scripts[m[2]] = readScript(t, m[2])
@@ -213,13 +209,13 @@ func TestTranscripts(t *testing.T) {
 			return m[1] + scripts[m[2]].session(t, m[3], strings.Contains(m[1], " whole ")) + m[4]
 		})
 		switch {
-		case want == string(text):
+		case want == text:
 		case *updateScripts:
 			if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		default:
-			t.Errorf("%s is behind: run go test ./cmd/muster -update (-page +want)\n%s", page, cmp.Diff(string(text), want))
+			t.Errorf("%s is behind: run go test ./cmd/muster -update (-page +want)\n%s", page, cmp.Diff(text, want))
 		}
 	}
 	for _, page := range []string{"README.md", "tutorial.md", "operate.md", "investigate.md"} {
@@ -290,21 +286,26 @@ func shortened(output string) string {
 	return strings.Join(lines[:most-8], "") + "...\n"
 }
 
-// documents returns the paths of all pages, those below docs first.
-func documents(t *testing.T) []string {
+// documents returns the text of all pages, by their path.
+func documents(t *testing.T) map[string]string {
 	t.Helper()
-	var pages []string
+	pages := map[string]string{}
+	for _, name := range []string{"README.md", "CONTRIBUTING.md"} {
+		pages[filepath.Join(top, name)] = readText(t, name)
+	}
 	err := filepath.WalkDir(filepath.Join(top, "docs"), func(path string, d fs.DirEntry, err error) error {
 		// The third-party page has the texts of others, which name their own files.
 		if err == nil && filepath.Ext(path) == ".md" && d.Name() != filepath.Base(thirdPartyPage) {
-			pages = append(pages, path)
+			text, err := os.ReadFile(path)
+			pages[path] = string(text)
+			return err
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(pages, filepath.Join(top, "README.md"), filepath.Join(top, "CONTRIBUTING.md"))
+	return pages
 }
 
 // TestCommands: a command line in the documents names commands and flags that
@@ -314,12 +315,8 @@ func TestCommands(t *testing.T) {
 	inCode := regexp.MustCompile("(?sm)^```.*?^```|`[^`\n]+`|^ {4}\\S[^\n]*")
 	namespace := regexp.MustCompile(`(-n|--namespace) muster( |$)`)
 	looked := 0
-	for _, page := range documents(t) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, block := range inCode.FindAllString(string(text), -1) {
+	for page, text := range documents(t) {
+		for _, block := range inCode.FindAllString(text, -1) {
 			block = namespace.ReplaceAllString(block, "")
 			block = strings.ReplaceAll(block, "that muster orders\n", "") // the description of Argo CD's project
 			for _, m := range regexp.MustCompile(`(?m)(?:^|[\s$`+"`"+`])make ([a-z0-9-]+)`).FindAllStringSubmatch(block, -1) {

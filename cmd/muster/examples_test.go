@@ -16,12 +16,8 @@ import (
 // testdata/apiserver reads the other objects.
 func TestExamples(t *testing.T) {
 	checked := map[string]int{}
-	for _, page := range documents(t) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range fences(string(text)) {
+	for page, text := range documents(t) {
+		for _, f := range fences(text) {
 			if f.language != "yaml" {
 				continue
 			}

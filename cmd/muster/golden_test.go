@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -12,15 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/status"
-	"muster/gitops"
 	"muster/gitops/git/remote"
-	"muster/gitops/gitserver"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 var golden = flag.Bool("golden", false, "run the tests of make golden, which compare output with testdata/golden")
@@ -100,34 +97,20 @@ func (d *demo) git(t *testing.T, args ...string) string {
 	return out
 }
 
-// serveSession runs muster in the demo's world without its sockets for Buildkite, and returns
-// the endpoints at the end of the session.
+// serveSession runs the demo without its sockets for Buildkite, and returns the endpoints at the
+// end of the session.
 func (d *demo) serveSession(t *testing.T) *endpoints {
 	t.Helper()
-	var err error
-	if d.repository, err = demoRepository(d.dir); err != nil {
-		t.Fatal(err)
-	}
-	git, err := gitserver.Serve(d.dir, gitserver.Options{Remember: true})
+	git, err := d.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(git.Close)
-	if d.syncer, err = gitops.New(gitops.Config{URL: git.URL + "/fleet.git"}); err != nil {
-		t.Fatal(err)
-	}
-	writer, err := gitops.New(gitops.Config{URL: git.URL + "/fleet.git"})
+	client, err := buildkite.New(buildkite.Config{Org: "acme", Token: demoToken, HTTP: d.buildkite.Transport(), Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	t.Cleanup(stop)
-	d.scenario(ctx)
-	client, err := buildkite.New(buildkite.Config{Org: "acme", Token: func() (string, error) { return "test-token", nil }, HTTP: d.buildkite.Transport(), Timeout: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	clock := demoClock{d, stop}
+	clock := demoClock{demo: d}
 	ends, err := newEndpoints(clock, status.Config{
 		Muster:  status.Muster{Version: "v0", Commit: "c0ffee", Repository: "https://git.example.com/fleet.git", Branch: "main", Overlays: "overlays", Organisation: "acme"},
 		Started: clock.Now(), Interval: demoInterval, Longest: longestTick,
@@ -137,14 +120,8 @@ func (d *demo) serveSession(t *testing.T) *endpoints {
 		t.Fatal(err)
 	}
 	t.Cleanup(ends.page.Close)
-	g := generator.New(generator.Config{
-		Repository: generator.Fleet{Writer: writer, Version: "v0"}, Buildkite: client, Overlays: "overlays", Clock: clock, Done: d.note, Watch: ends.watcher(),
-	})
-	if err := g.Run(ctx, demoInterval, 0); err != nil {
+	if err := d.loop(t.Context(), "v0", generator.Config{Buildkite: client, Watch: ends.watcher()}); err != nil {
 		t.Fatal(err)
-	}
-	if d.failed != nil {
-		t.Fatal(d.failed)
 	}
 	return ends
 }

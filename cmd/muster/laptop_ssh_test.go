@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -21,23 +22,17 @@ func TestStatusWithTheSSHProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	w, p, stdout, stderr := fleetProgram(t, "status", "-o", "name")
-	home, environ := laptop(t, "[url \"ssh://git@fleet.inside"+filepath.Dir(w.repo.Dir)+"/\"]\n\tinsteadOf = our:\n")
+	r := newFleetReader(t, "")
+	settings := "[url \"ssh://git@fleet.inside" + filepath.Dir(r.repo.Dir) + "/\"]\n\tinsteadOf = our:\n"
 	host, port, _ := net.SplitHostPort(server.Address)
-	config := filepath.Join(home, "config")
+	config := filepath.Join(r.home, "config")
 	text := fmt.Sprintf("Host fleet.inside\n  HostName %s\n  Port %s\n  IdentityFile %s\n  UserKnownHostsFile %s\n", host, port, server.KeyFile, server.KnownHostsFile)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	if err := errors.Join(os.WriteFile(config, []byte(text), 0o600), os.WriteFile(filepath.Join(r.home, ".gitconfig"), []byte(settings), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	p.environ = append(append(p.environ, environ...), "MUSTER_REPO=our:"+filepath.Base(w.repo.Dir), "GIT_SSH_COMMAND=ssh -F "+config)
-	if code := p.run(t.Context()); code != exitOK || stdout.String() != "overlays/default\n" {
-		t.Errorf("exit code %d, printed %q and %q", code, stdout, stderr)
-	}
-	stderr.Reset()
-	p.environ = append(p.environ, "MUSTER_SSH_KEY_FILE="+server.KeyFile, "MUSTER_SSH_KNOWN_HOSTS_FILE="+server.KnownHostsFile)
-	if code := p.run(t.Context()); code != exitOutside || !strings.Contains(stderr.String(), "leave out --ssh-key-file and --ssh-known-hosts-file") {
-		t.Errorf("with flags: exit code %d, %s", code, stderr)
-	}
+	r.environ = append(r.environ, "MUSTER_REPO=our:"+filepath.Base(r.repo.Dir), "GIT_SSH_COMMAND=ssh -F "+config)
+	r.succeeds(t, "the ssh program")
+	r.fails(t, "with flags", exitOutside, "leave out --ssh-key-file and --ssh-known-hosts-file", "MUSTER_SSH_KEY_FILE="+server.KeyFile, "MUSTER_SSH_KNOWN_HOSTS_FILE="+server.KnownHostsFile)
 }
 
 // TestSSHProgramAsksNobody off a terminal, and gets none of muster's secrets.
@@ -128,19 +123,5 @@ func TestInsteadOf(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	if read, push := p.insteadOf("our:fleet.git"); read != "our:fleet.git" || push != "" {
 		t.Errorf("without git: %q and %q", read, push)
-	}
-}
-
-// TestStatusWithNetrc: a file that curl and git read is enough.
-func TestStatusWithNetrc(t *testing.T) {
-	w, p, stdout, stderr := fleetProgram(t, "status", "-o", "name")
-	w.git.SetPassword("hunter2")
-	home, environ := laptop(t, "")
-	if err := os.WriteFile(filepath.Join(home, ".netrc"), []byte("machine 127.0.0.1 login git password hunter2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p.environ = append(p.environ, environ...)
-	if code := p.run(t.Context()); code != exitOK || stdout.String() != "overlays/default\n" {
-		t.Errorf("exit code %d, printed %q and %q", code, stdout, stderr)
 	}
 }

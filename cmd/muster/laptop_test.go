@@ -23,62 +23,97 @@ func laptop(t *testing.T, gitconfig string) (home string, environ []string) {
 	return home, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1"}
 }
 
-// TestStatusWithAHelper: what git has stored is enough to read the repository.
-func TestStatusWithAHelper(t *testing.T) {
+// fleetReader is muster status -o name with a starter fleet, in the environment of a person who
+// has set up git.
+type fleetReader struct {
+	*scenario
+	program
+	home           string
+	stdout, stderr *bytes.Buffer
+}
+
+func newFleetReader(t *testing.T, gitconfig string) *fleetReader {
+	t.Helper()
 	w, p, stdout, stderr := fleetProgram(t, "status", "-o", "name")
-	w.git.SetPassword("hunter2")
-	home, environ := laptop(t, "[credential]\n\thelper = store\n")
+	home, environ := laptop(t, gitconfig)
 	p.environ = append(p.environ, environ...)
-	if code := p.run(t.Context()); code != exitOutside || !strings.Contains(stderr.String(), "none was given") {
-		t.Errorf("without anything stored: exit code %d, %s", code, stderr)
-	}
-	url := strings.Replace(w.git.URL, "http://", "http://git:hunter2@", 1)
-	if err := os.WriteFile(filepath.Join(home, ".git-credentials"), []byte(url+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if code := p.run(t.Context()); code != exitOK || stdout.String() != "overlays/default\n" {
-		t.Errorf("exit code %d, printed %q and %q", code, stdout, stderr)
+	return &fleetReader{w, p, home, stdout, stderr}
+}
+
+// succeeds asserts that the overlays are printed, with more of an environment.
+func (r *fleetReader) succeeds(t *testing.T, how string, environ ...string) {
+	t.Helper()
+	p := r.program
+	p.environ = append(slices.Clone(p.environ), environ...)
+	r.stdout.Reset()
+	if code := p.run(t.Context()); code != exitOK || r.stdout.String() != "overlays/default\n" {
+		t.Errorf("%s: exit code %d, printed %q and %q", how, code, r.stdout, r.stderr)
 	}
 }
 
-// TestNobodyIsAsked: off a terminal no program that asks a person is started, and
-// none gets muster's secrets.
-func TestNobodyIsAsked(t *testing.T) {
-	w, p, _, stderr := fleetProgram(t, "status")
-	w.git.SetPassword("hunter2")
-	asked := filepath.Join(t.TempDir(), "asked")
-	script := asked + ".sh"
-	if err := os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\necho asked > %s\necho hunter2\n", asked), 0o700); err != nil {
+// fails asserts the exit code and the error, with more of an environment.
+func (r *fleetReader) fails(t *testing.T, how string, code int, text string, environ ...string) {
+	t.Helper()
+	p := r.program
+	p.environ = append(slices.Clone(p.environ), environ...)
+	r.stderr.Reset()
+	if got := p.run(t.Context()); got != code || !strings.Contains(r.stderr.String(), text) {
+		t.Errorf("%s: exit code %d, %s", how, got, r.stderr)
+	}
+}
+
+// TestStatusWithAHelper asserts that a password in git's store is used.
+func TestStatusWithAHelper(t *testing.T) {
+	r := newFleetReader(t, "[credential]\n\thelper = store\n")
+	r.git.SetPassword("hunter2")
+	r.fails(t, "without a stored password", exitOutside, "none was given")
+	url := strings.Replace(r.git.URL, "http://", "http://git:hunter2@", 1)
+	if err := os.WriteFile(filepath.Join(r.home, ".git-credentials"), []byte(url+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, environ := laptop(t, "[core]\n\taskPass = "+script+"\n")
-	p.environ = append(append(p.environ, environ...), "GIT_ASKPASS="+script, "SSH_ASKPASS="+script)
-	if code := p.run(t.Context()); code != exitOutside {
-		t.Errorf("exit code %d: %s", code, stderr)
+	r.succeeds(t, "with a stored password")
+}
+
+// TestStatusWithNetrc asserts that a password in ~/.netrc is used.
+func TestStatusWithNetrc(t *testing.T) {
+	r := newFleetReader(t, "")
+	r.git.SetPassword("hunter2")
+	if err := os.WriteFile(filepath.Join(r.home, ".netrc"), []byte("machine 127.0.0.1 login git password hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := os.Stat(asked); err == nil {
-		t.Error("somebody was asked for a password")
+	r.succeeds(t, "netrc")
+}
+
+// TestNoPromptWithoutTerminal asserts that without a terminal no program that prompts is
+// started, and that no helper gets muster's secrets.
+func TestNoPromptWithoutTerminal(t *testing.T) {
+	prompted := filepath.Join(t.TempDir(), "prompted")
+	script := prompted + ".sh"
+	if err := os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\necho prompted > %s\necho hunter2\n", prompted), 0o700); err != nil {
+		t.Fatal(err)
 	}
-	cmd := p.credentialHelper()(t.Context(), "fill")
+	r := newFleetReader(t, "[core]\n\taskPass = "+script+"\n")
+	r.git.SetPassword("hunter2")
+	r.fails(t, "without a terminal", exitOutside, "", "GIT_ASKPASS="+script, "SSH_ASKPASS="+script)
+	if _, err := os.Stat(prompted); err == nil {
+		t.Error("a program prompted for the password")
+	}
+	cmd := r.credentialHelper()(t.Context(), "fill")
 	if slices.ContainsFunc(cmd.Env, func(entry string) bool { return strings.HasPrefix(entry, variableToken+"=") }) {
 		t.Error("the helper gets Buildkite's token")
 	}
 }
 
-// TestAskpassOnATerminal: a person at a terminal is asked as git is set up to.
+// TestAskpassOnATerminal asserts that on a terminal git's program prompts for the password.
 func TestAskpassOnATerminal(t *testing.T) {
-	w, p, stdout, stderr := fleetProgram(t, "status", "-o", "name")
-	w.git.SetPassword("hunter2")
 	script := filepath.Join(t.TempDir(), "ask.sh")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\ncase $1 in User*) echo git;; *) echo hunter2;; esac\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, environ := laptop(t, "")
-	p.environ = append(append(p.environ, environ...), "GIT_ASKPASS="+script)
-	p.terminal, p.screen.progress = true, true
-	if code := p.run(t.Context()); code != exitOK || stdout.String() != "overlays/default\n" {
-		t.Errorf("exit code %d, printed %q and %q", code, stdout, stderr)
-	}
+	r := newFleetReader(t, "")
+	r.git.SetPassword("hunter2")
+	r.terminal, r.screen.progress = true, true
+	r.succeeds(t, "on a terminal", "GIT_ASKPASS="+script)
 }
 
 // gitOnly is a PATH without ssh.
@@ -103,12 +138,8 @@ func TestStatusOverSSH(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	w, p, stdout, stderr := fleetProgram(t, "status", "-o", "name")
-	home, environ := laptop(t, "")
-	ssh := filepath.Join(home, ".ssh")
-	if err := os.Mkdir(ssh, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	r := newFleetReader(t, "")
+	ssh := filepath.Join(r.home, ".ssh")
 	copyFile := func(from, to string) {
 		t.Helper()
 		text, err := os.ReadFile(from)
@@ -119,25 +150,17 @@ func TestStatusOverSSH(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	copyFile(server.KnownHostsFile, filepath.Join(ssh, "known_hosts"))
-	p.environ = append(append(p.environ, environ...), "MUSTER_REPO="+server.URL(w.repo))
-	run := func(how string, more ...string) {
-		t.Helper()
-		stdout.Reset()
-		q := p
-		q.environ = append(slices.Clone(p.environ), more...)
-		if code := q.run(t.Context()); code != exitOK || stdout.String() != "overlays/default\n" {
-			t.Errorf("%s: exit code %d, printed %q and %q", how, code, stdout, stderr)
-		}
+	if err := os.Mkdir(ssh, 0o700); err != nil {
+		t.Fatal(err)
 	}
+	copyFile(server.KnownHostsFile, filepath.Join(ssh, "known_hosts"))
+	r.environ = append(r.environ, "MUSTER_REPO="+server.URL(r.repo))
 	agent := agentWith(t, server.KeyFile)
 	gitOnly(t)
-	if code := p.run(t.Context()); code != exitUsage || !strings.Contains(stderr.String(), "give --ssh-key-file, or start an ssh-agent") {
-		t.Errorf("without any key: exit code %d, %s", code, stderr)
-	}
-	run("agent", "SSH_AUTH_SOCK="+agent)
+	r.fails(t, "without any key", exitUsage, "give --ssh-key-file, or start an ssh-agent")
+	r.succeeds(t, "agent", "SSH_AUTH_SOCK="+agent)
 	copyFile(server.KeyFile, filepath.Join(ssh, "id_ed25519"))
-	run("key in ~/.ssh")
+	r.succeeds(t, "key in ~/.ssh")
 }
 
 // agentWith starts the real ssh-agent, until the test ends, and adds a key.

@@ -28,26 +28,13 @@ var outside = map[string]string{
 	"gh":     "needs GitHub",
 }
 
-// pagesRun are the pages whose commands make docs runs. Scripts of make test run those of
+// toRun returns the blocks of a page that make docs runs. Scripts of make test run those of
 // README.md and docs/tutorial.md, and the sessions of all pages.
-func pagesRun(t *testing.T) []string {
-	t.Helper()
-	return slices.DeleteFunc(documents(t), func(page string) bool {
-		name, err := filepath.Rel(top, page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return slices.Contains([]string{"README.md", "docs/README.md", "docs/tutorial.md"}, filepath.ToSlash(name))
-	})
-}
-
-// toRun returns the blocks of a page that make docs runs.
-func toRun(page string) ([]fence, error) {
-	text, err := os.ReadFile(page)
-	if err != nil {
-		return nil, err
+func toRun(page, text string) []fence {
+	if name := filepath.Base(page); name == "README.md" || name == "tutorial.md" {
+		return nil
 	}
-	return slices.DeleteFunc(fences(string(text)), func(f fence) bool { return f.session || f.commands() == "" }), nil
+	return slices.DeleteFunc(fences(text), func(f fence) bool { return f.session || f.commands() == "" })
 }
 
 // TestOutsidePrograms: the pages have a command of each program that make docs does not
@@ -55,12 +42,8 @@ func toRun(page string) ([]fence, error) {
 func TestOutsidePrograms(t *testing.T) {
 	hidden := regexp.MustCompile(`(?m)^(argocd|curl|flux|gh|git|go|helm|kubectl|make|muster) [a-z-]+( .*)?$`)
 	var commands strings.Builder
-	for _, page := range documents(t) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range fences(string(text)) {
+	for page, text := range documents(t) {
+		for _, f := range fences(text) {
 			commands.WriteString(f.commands())
 			if command := hidden.FindString(f.text); command != "" && f.language == "text" {
 				t.Errorf("%s:%d: %q is in a block of text", page, f.line, command)
@@ -82,12 +65,8 @@ func TestPages(t *testing.T) {
 	}
 	prepared := map[string]bool{"fleet.txt": true}
 	dir := t.TempDir()
-	for _, page := range pagesRun(t) {
-		blocks, err := toRun(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(blocks) == 0 {
+	for page, text := range documents(t) {
+		if len(toRun(page, text)) == 0 {
 			continue
 		}
 		name := strings.TrimSuffix(filepath.Base(page), ".md")
@@ -127,12 +106,8 @@ func TestPages(t *testing.T) {
 func parseInline(t *testing.T) {
 	inline := regexp.MustCompile("`(kubectl [^`\n]+)`")
 	parsed := 0
-	for _, page := range documents(t) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range inline.FindAllStringSubmatch(string(text), -1) {
+	for page, text := range documents(t) {
+		for _, m := range inline.FindAllStringSubmatch(text, -1) {
 			cmd := exec.Command("bash", "-c", strings.Replace(m[1], "kubectl", "kubectl --flags-only", 1))
 			cmd.Env = append(cmd.Environ(), "PATH="+*pagesTools+":"+os.Getenv("PATH"))
 			if out, err := cmd.CombinedOutput(); err != nil {
@@ -183,8 +158,9 @@ func cmdPage(ts *testscript.TestScript, _ bool, args []string) {
 	root, err := filepath.Abs(top)
 	ts.Check(err)
 	page := args[0]
-	blocks, err := toRun(page)
+	text, err := os.ReadFile(page)
 	ts.Check(err)
+	blocks := toRun(page, string(text))
 	at, err := strconv.Atoi(cmp.Or(ts.Getenv("PAGE_AT"), "0"))
 	ts.Check(err)
 	end := len(blocks)
@@ -198,8 +174,8 @@ func cmdPage(ts *testscript.TestScript, _ bool, args []string) {
 	place := strings.NewReplacer("https://git.example.com/acme/fleet.git", ts.Getenv("REPO"), "git@git.example.com:acme/fleet.git", ts.Getenv("REPO"))
 	for _, f := range blocks[at:end] {
 		script := filepath.Join(work, "block.sh")
-		text := "set -e\nTOP=" + root + "\n" + shellOf(*pagesTools) + place.Replace(f.commands()) + "pwd > " + work + "/block.dir\nenv -0 > " + work + "/block.env\n"
-		ts.Check(os.WriteFile(script, []byte(text), 0o600))
+		commands := "set -e\nTOP=" + root + "\n" + shellOf(*pagesTools) + place.Replace(f.commands()) + "pwd > " + work + "/block.dir\nenv -0 > " + work + "/block.env\n"
+		ts.Check(os.WriteFile(script, []byte(commands), 0o600))
 		if err := ts.Exec("bash", script); err != nil {
 			ts.Fatalf("%s:%d: %v", page, f.line, err)
 		}

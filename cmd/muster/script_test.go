@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,9 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rogpeppe/go-internal/testscript"
-	"sigs.k8s.io/yaml"
-
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/simulation"
 	"muster/gitops"
@@ -29,6 +27,9 @@ import (
 	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
 	"muster/gitops/unraced"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"sigs.k8s.io/yaml"
 )
 
 var updateScripts = flag.Bool("update", false, "write what was printed into the scripts and documents")
@@ -283,12 +284,9 @@ func cmdStacks(ts *testscript.TestScript, _ bool, _ []string) {
 // cmdPublish commits a directory's files to the branch, whole: publish DIR.
 func cmdPublish(ts *testscript.TestScript, _ bool, args []string) {
 	w := scenarioOf(ts)
-	root := os.DirFS(ts.MkAbs(args[0]))
-	var changes []branch.Change
-	ts.Check(walkFiles(root, func(path string, content []byte) {
-		changes = append(changes, branch.Change{Path: path, Content: content})
-	}))
-	_, err := w.repo.Commit("Change the fleet\n", start.Add(-time.Hour), changes...)
+	changes, err := filesBelow(os.DirFS(ts.MkAbs(args[0])))
+	ts.Check(err)
+	_, err = w.repo.Commit("Change the fleet\n", start.Add(-time.Hour), changes...)
 	ts.Check(err)
 }
 
@@ -318,8 +316,8 @@ func cmdStatus(ts *testscript.TestScript, _ bool, args []string) {
 	err := ts.Exec(args[1], args[2:]...)
 	code := 0
 	if err != nil {
-		var exited interface{ ExitCode() int }
-		if !asExit(err, &exited) {
+		var exited *exec.ExitError
+		if !errors.As(err, &exited) {
 			ts.Fatalf("%v", err)
 		}
 		code = exited.ExitCode()
@@ -358,17 +356,11 @@ func cmdDocumented(ts *testscript.TestScript, _ bool, args []string) {
 	cmdStatus(ts, false, []string{args[0], "sh", "-e", "-c", steps[0]})
 }
 
-func asExit(err error, target *interface{ ExitCode() int }) bool { return errors.As(err, target) }
-
-func walkFiles(root fs.FS, each func(path string, content []byte)) error {
-	return fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		content, err := fs.ReadFile(root, path)
-		if err == nil {
-			each(path, content)
-		}
-		return err
-	})
+// filesBelow returns the changes that add all files of a tree.
+func filesBelow(tree fs.FS) (changes []branch.Change, err error) {
+	files, err := embedded(tree, ".")
+	for name, content := range files {
+		changes = append(changes, branch.Change{Path: name, Content: content})
+	}
+	return changes, err
 }

@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"testing"
 
-	"muster/gitops/branch"
 	"muster/gitops/canarytest"
 )
 
@@ -76,10 +75,8 @@ func TestTerminatedWhileBuilding(t *testing.T) {
 	t.Parallel()
 	dir := endless(t)
 	w := startScenario(t)
-	var changes []branch.Change
-	if err := walkFiles(os.DirFS(dir), func(path string, content []byte) {
-		changes = append(changes, branch.Change{Path: path, Content: content})
-	}); err != nil {
+	changes, err := filesBelow(os.DirFS(dir))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.repo.Commit("A fleet", start, changes...); err != nil {

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -33,36 +28,18 @@ type linkedModule struct {
 	Path, Version, Dir string
 }
 
-// linkedModules returns the modules that a program is linked from, the module of
-// the program itself left out, with the directories of the packages.
-func linkedModules(t *testing.T, program string) map[linkedModule][]string {
+// linkedModules returns the modules that the program is linked from, except its own, with the
+// directories of their packages.
+func linkedModules(t *testing.T) map[linkedModule][]string {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-deps", "-json=Dir,Standard,Module", program)
-	cmd.Env = append(cmd.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0", "GOPROXY=off", "GOFLAGS=-mod=readonly")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
+	packages := listPackages(t)
 	modules := map[linkedModule][]string{}
-	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p struct {
-			Dir      string
-			Standard bool
-			Module   *struct {
-				linkedModule
-				Main bool
-			}
-		}
-		switch err := decoder.Decode(&p); {
-		case errors.Is(err, io.EOF):
-			return modules
-		case err != nil:
-			t.Fatal(err)
-		}
-		if !p.Standard && !p.Module.Main {
-			modules[p.Module.linkedModule] = append(modules[p.Module.linkedModule], p.Dir)
+	for _, path := range reached(packages, module+"cmd/muster") {
+		if p := packages[path]; !p.Standard && !strings.HasPrefix(path, module) {
+			modules[*p.Module] = append(modules[*p.Module], p.Dir)
 		}
 	}
+	return modules
 }
 
 // isLicence is what a module calls the files that must go with it.
@@ -136,7 +113,7 @@ func licenceNames(text string) []string {
 // thirdParty makes the page.
 func thirdParty(t *testing.T) string {
 	t.Helper()
-	modules := linkedModules(t, ".")
+	modules := linkedModules(t)
 	var page strings.Builder
 	page.WriteString(thirdPartyHead + "| module | version | licence |\n|---|---|---|\n")
 	users := map[string][]string{} // of a text

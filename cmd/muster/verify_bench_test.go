@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,16 +87,7 @@ func newFollowing(b *testing.B, r gitserver.Repository) *following {
 	if code := p.run(b.Context()); code != 0 {
 		b.Fatalf("init ends with %d", code)
 	}
-	var changes []branch.Change
-	err = filepath.WalkDir(dir, func(name string, e os.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		text, err := os.ReadFile(name)
-		name, _ = filepath.Rel(dir, name)
-		changes = append(changes, branch.Change{Path: filepath.ToSlash(name), Content: text})
-		return err
-	})
+	changes, err := filesBelow(os.DirFS(dir))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -179,13 +171,8 @@ func (f *following) tree(dir string) []byte {
 			entries[first+"/"] = append(fmt.Appendf(nil, "40000 %s\x00", first), f.tree(dir+first+"/")...)
 		}
 	}
-	var names []string
-	for name := range entries {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var all []byte
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		all = append(all, entries[name]...)
 	}
 	return named("tree", all)

@@ -12,11 +12,14 @@ import (
 	"time"
 )
 
-// texts are the texts of an SVG; what is no XML fails the test.
-func texts(t *testing.T, drawn []byte) []string {
+// element is an element of an SVG, with the text directly after its start.
+type element struct{ name, class, d, text string }
+
+// elements returns the elements of an SVG, which must be well-formed.
+func elements(t *testing.T, drawn []byte) []element {
 	t.Helper()
-	var all []string
-	for d, inText := xml.NewDecoder(bytes.NewReader(drawn)), false; ; {
+	var all []element
+	for d := xml.NewDecoder(bytes.NewReader(drawn)); ; {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
 			return all
@@ -26,13 +29,34 @@ func texts(t *testing.T, drawn []byte) []string {
 		}
 		switch token := token.(type) {
 		case xml.StartElement:
-			inText = token.Name.Local == "text"
+			e := element{name: token.Name.Local}
+			for _, a := range token.Attr {
+				switch a.Name.Local {
+				case "class":
+					e.class = a.Value
+				case "d":
+					e.d = a.Value
+				}
+			}
+			all = append(all, e)
 		case xml.CharData:
-			if inText && strings.TrimSpace(string(token)) != "" {
-				all = append(all, string(token))
+			if len(all) > 0 {
+				all[len(all)-1].text += strings.TrimSpace(string(token))
 			}
 		}
 	}
+}
+
+// texts returns the texts of an SVG.
+func texts(t *testing.T, drawn []byte) []string {
+	t.Helper()
+	var all []string
+	for _, e := range elements(t, drawn) {
+		if e.name == "text" && e.text != "" {
+			all = append(all, e.text)
+		}
+	}
+	return all
 }
 
 // TestEmptyCharts draws charts without values.

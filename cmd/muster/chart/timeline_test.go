@@ -2,46 +2,13 @@ package chart
 
 import (
 	"bytes"
-	"encoding/xml"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 )
-
-// element is one of an SVG.
-type element struct{ name, class, d string }
-
-// elements are those of an SVG; what is no XML fails the test.
-func elements(t *testing.T, drawn []byte) []element {
-	t.Helper()
-	var all []element
-	for d := xml.NewDecoder(bytes.NewReader(drawn)); ; {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		if err != nil {
-			t.Fatalf("not XML: %v\n%s", err, drawn)
-		}
-		if start, ok := token.(xml.StartElement); ok {
-			e := element{name: start.Name.Local}
-			for _, a := range start.Attr {
-				switch a.Name.Local {
-				case "class":
-					e.class = a.Value
-				case "d":
-					e.d = a.Value
-				}
-			}
-			all = append(all, e)
-		}
-	}
-}
 
 func eight(minutes ...int) []time.Time {
 	var all []time.Time
